@@ -1,0 +1,268 @@
+package storage
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"runtime"
+	"strconv"
+	"time"
+
+	"github.com/google/uuid"
+
+	"helix/backend/fault"
+)
+
+// Tx is one transaction. Its Exec, Query and QueryRow run under the context of the call
+// that opened it and bind Go values the way the schema stores them: uuid.UUID as 16 bytes,
+// time.Time as microseconds, json.RawMessage as text, the zero UUID and the zero time as
+// NULL. It must not be used by two goroutines at once or after its function returned.
+type Tx struct {
+	*sql.Tx
+	Now time.Time // never goes back, and differs from one write transaction to the next
+
+	ctx   context.Context
+	db    *DB
+	write bool
+	gid   uint64
+	after []func()
+}
+
+type txKey struct{ db *DB }
+
+// Read runs fn in a read-only transaction: a snapshot that no writer disturbs. Inside a
+// Write of the same call it runs in that transaction and sees its changes.
+func (db *DB) Read(ctx context.Context, fn func(*Tx) error) error {
+	if tx := db.current(ctx); tx != nil {
+		return fn(tx)
+	}
+	stx, err := db.readers.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
+	if err != nil {
+		return dbError(ctx, err)
+	}
+	defer stx.Rollback() //nolint:errcheck // nothing to lose in a read
+	tx := &Tx{Tx: stx, Now: db.now(false), db: db}
+	tx.ctx = context.WithValue(ctx, txKey{db}, tx)
+	return dbError(ctx, fn(tx))
+}
+
+// Write runs fn in the one write transaction and commits when it returns nil; an error or
+// a panic rolls back. It waits for its turn until ctx ends. Write inside Write of the same
+// call is Internal at once, not a deadlock.
+func (db *DB) Write(ctx context.Context, fn func(*Tx) error) (err error) {
+	if db.current(ctx) != nil {
+		return errNested
+	}
+	select {
+	case _, ok := <-db.turn:
+		if !ok {
+			return sql.ErrConnDone
+		}
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	tx, err := db.runWrite(ctx, fn)
+	if err != nil {
+		return dbError(ctx, err)
+	}
+	for _, f := range tx.after {
+		f()
+	}
+	return nil
+}
+
+// runWrite holds the turn exactly as long as the transaction lives.
+func (db *DB) runWrite(ctx context.Context, fn func(*Tx) error) (*Tx, error) {
+	defer func() {
+		db.owner.Store(nil)
+		db.turn <- struct{}{}
+	}()
+	stx, err := db.writer.BeginTx(ctx, nil)
+	if err != nil {
+		return nil, err
+	}
+	defer stx.Rollback() //nolint:errcheck // does nothing after Commit
+	tx := &Tx{Tx: stx, Now: db.now(true), db: db, write: true, gid: goroutineID()}
+	tx.ctx = context.WithValue(ctx, txKey{db}, tx)
+	db.owner.Store(tx)
+	if err := fn(tx); err != nil {
+		return nil, err
+	}
+	if err := stx.Commit(); err != nil {
+		return nil, err
+	}
+	return tx, nil
+}
+
+// current returns the transaction that the caller is already inside of: by context, or,
+// when fn used the outer context, by goroutine.
+func (db *DB) current(ctx context.Context) *Tx {
+	if tx, ok := ctx.Value(txKey{db}).(*Tx); ok {
+		return tx
+	}
+	if tx := db.owner.Load(); tx != nil && tx.gid == goroutineID() {
+		return tx
+	}
+	return nil
+}
+
+// goroutineID reads the number that the runtime prints in a stack trace. It serves only to
+// tell a nested call from a concurrent one; nothing is stored under it.
+func goroutineID() uint64 {
+	var buf [32]byte
+	b := buf[len("goroutine "):runtime.Stack(buf[:], false)]
+	for i, c := range b {
+		if c < '0' || c > '9' {
+			b = b[:i]
+			break
+		}
+	}
+	n, err := strconv.ParseUint(string(b), 10, 64)
+	if err != nil {
+		panic(fmt.Sprintf("goroutine id: %v", err))
+	}
+	return n
+}
+
+// Context carries the transaction: pass it to code that itself calls Read.
+func (tx *Tx) Context() context.Context { return tx.ctx }
+
+// AfterCommit runs fn once the transaction has committed, in order of registration and
+// before Write returns. It is dropped on rollback. In a Read it runs at once.
+func (tx *Tx) AfterCommit(fn func()) {
+	if !tx.write {
+		fn()
+		return
+	}
+	tx.after = append(tx.after, fn)
+}
+
+// Exec runs a statement.
+func (tx *Tx) Exec(query string, args ...any) (sql.Result, error) {
+	r, err := tx.ExecContext(tx.ctx, query, bind(args)...)
+	return r, wrapSQL(err, query)
+}
+
+// Query runs a query; close the rows.
+func (tx *Tx) Query(query string, args ...any) (*sql.Rows, error) {
+	r, err := tx.QueryContext(tx.ctx, query, bind(args)...) //nolint:rowserrcheck // the caller's
+	return r, wrapSQL(err, query)
+}
+
+// QueryRow runs a query that gives at most one row.
+func (tx *Tx) QueryRow(query string, args ...any) *sql.Row {
+	return tx.QueryRowContext(tx.ctx, query, bind(args)...)
+}
+
+func bind(args []any) []any {
+	out := make([]any, len(args))
+	for i, a := range args {
+		switch v := a.(type) {
+		case uuid.UUID:
+			if v != uuid.Nil {
+				out[i] = v[:]
+			}
+		case *uuid.UUID:
+			if v != nil {
+				out[i] = v[:]
+			}
+		case time.Time:
+			if !v.IsZero() {
+				out[i] = v.UnixMicro()
+			}
+		case *time.Time:
+			if v != nil {
+				out[i] = v.UnixMicro()
+			}
+		case json.RawMessage:
+			if v != nil {
+				out[i] = string(v)
+			}
+		case [32]byte:
+			out[i] = v[:]
+		default:
+			out[i] = a
+		}
+	}
+	return out
+}
+
+// Time scans a column of microseconds into dst; NULL gives the zero time.
+func Time(dst *time.Time) sql.Scanner { return &timeScanner{dst} }
+
+type timeScanner struct{ dst *time.Time }
+
+func (s *timeScanner) Scan(src any) error {
+	switch v := src.(type) {
+	case nil:
+		*s.dst = time.Time{}
+	case int64:
+		*s.dst = time.UnixMicro(v).UTC()
+	default:
+		return fmt.Errorf("time column holds %T", src)
+	}
+	return nil
+}
+
+// TimePtr scans a nullable column of microseconds; NULL gives nil.
+func TimePtr(dst **time.Time) sql.Scanner { return &timePtrScanner{dst} }
+
+type timePtrScanner struct{ dst **time.Time }
+
+func (s *timePtrScanner) Scan(src any) error {
+	var t time.Time
+	if err := Time(&t).Scan(src); err != nil {
+		return err
+	}
+	*s.dst = nil
+	if src != nil {
+		*s.dst = &t
+	}
+	return nil
+}
+
+// JSON scans a JSON text column into dst with json.Unmarshal; NULL leaves dst as it is.
+func JSON(dst any) sql.Scanner { return jsonScanner{dst} }
+
+type jsonScanner struct{ dst any }
+
+var _ driver.Valuer = (*uuid.UUID)(nil) // the reason bind exists: it would store text
+
+func (s jsonScanner) Scan(src any) error {
+	switch v := src.(type) {
+	case nil:
+		return nil
+	case string:
+		return json.Unmarshal([]byte(v), s.dst)
+	case []byte:
+		return json.Unmarshal(v, s.dst)
+	}
+	return fmt.Errorf("JSON column holds %T", src)
+}
+
+// wrapSQL adds the statement to an error of the driver; it goes to the log only.
+func wrapSQL(err error, query string) error {
+	if err == nil || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return err
+	}
+	return fmt.Errorf("%w (in %.120q)", err, query)
+}
+
+// dbError turns what the driver says into a coded error. Codes: a broken constraint is
+// Conflict or Invalid, a full disk Limit, a busy database Unavailable.
+func dbError(ctx context.Context, err error) error {
+	if err == nil {
+		return nil
+	}
+	var coded *fault.Error
+	if errors.As(err, &coded) {
+		return err
+	}
+	if ctx.Err() != nil {
+		return errors.Join(ctx.Err(), err)
+	}
+	return err
+}
