@@ -1,0 +1,116 @@
+package sandbox
+
+import (
+	"fmt"
+
+	"helix/backend/fault"
+)
+
+// Class says how a run, or the compilation before it, ended when it did not end well.
+type Class string
+
+// The classes. Each run that fails has exactly one: the first that was decided.
+const (
+	ClassCompile       Class = "compile"        // source or module rejected
+	ClassMissingExport Class = "missing_export" // a module without an entry point
+	ClassThrown        Class = "thrown"         // exception or rejected promise left uncaught
+	ClassTrap          Class = "trap"           // unreachable, out of bounds, machine stack, a bug of ours
+	ClassTimeout       Class = "timeout"        // wall time
+	ClassCPU           Class = "cpu"            // processor time
+	ClassMemory        Class = "memory"         // linear memory or the engine's heap
+	ClassOutput        Class = "output"         // result too large or not JSON
+	ClassInput         Class = "input"          // input too large or not JSON
+	ClassHostDenied    Class = "host_denied"    // a refusal left uncaught, or the host-call cap
+	ClassCanceled      Class = "canceled"       // the caller's context ended
+	ClassUnavailable   Class = "unavailable"    // artefacts missing, tier not available, queue full
+)
+
+// Kind is the fault.Kind under which a class crosses an interface. Thrown and Trap are
+// Internal, but callers report a guest failure as a normal result (success:false).
+func (c Class) Kind() fault.Kind {
+	switch c {
+	case ClassCompile, ClassMissingExport, ClassInput:
+		return fault.Invalid
+	case ClassTimeout, ClassCPU:
+		return fault.Timeout
+	case ClassMemory, ClassOutput:
+		return fault.Limit
+	case ClassHostDenied:
+		return fault.Denied
+	case ClassCanceled:
+		return fault.Canceled
+	case ClassUnavailable:
+		return fault.Unavailable
+	}
+	return fault.Internal
+}
+
+// Error is what every failing call of this package returns. Message is safe to show;
+// Stack holds the guest's frames with lines of the original source; Details is one of the
+// *Detail types of this package or nil; Err is the cause, for the log only.
+type Error struct {
+	Class   Class
+	Message string
+	Stack   string
+	Details any
+	Err     error
+}
+
+// CompileDetail locates a rejected source: Line counts from 1, Column from 1 in characters.
+type CompileDetail struct {
+	File      string `json:"file,omitempty"`
+	Line      int    `json:"line,omitempty"`
+	Column    int    `json:"column,omitempty"`
+	LineText  string `json:"lineText,omitempty"`
+	Specifier string `json:"specifier,omitempty"` // of a refused import
+}
+
+// LimitDetail names the limit that ended a run and how far the run had come: bytes,
+// milliseconds or a count, as the name says (wallMs, cpuMs, memoryBytes, outputBytes,
+// inputBytes, hostCalls).
+type LimitDetail struct {
+	Limit string `json:"limit"`
+	Max   int64  `json:"max"`
+	Value int64  `json:"value"`
+}
+
+// OutputDetail says where in the result something was that JSON cannot hold.
+type OutputDetail struct {
+	Path string `json:"path"` // like $.a.b[3]
+	What string `json:"what"` // function, symbol, bigint, cycle
+}
+
+// ThrownDetail is the guest error's name, such as TypeError.
+type ThrownDetail struct {
+	Name string `json:"name"`
+}
+
+// Error returns class, message and cause; it is meant for the log.
+func (e *Error) Error() string {
+	if e.Err == nil {
+		return fmt.Sprintf("sandbox: %s: %s", e.Class, e.Message)
+	}
+	return fmt.Sprintf("sandbox: %s: %s: %v", e.Class, e.Message, e.Err)
+}
+
+// Unwrap returns the cause.
+func (e *Error) Unwrap() error { return e.Err }
+
+// As lets errors.As, and with it fault.As, see the error as the *fault.Error that crosses
+// interfaces: Kind by class, the message, and the details.
+func (e *Error) As(target any) bool {
+	t, ok := target.(**fault.Error)
+	if ok {
+		*t = e.Fault()
+	}
+	return ok
+}
+
+// Fault returns the error in the form that crosses interfaces.
+func (e *Error) Fault() *fault.Error {
+	return &fault.Error{Kind: e.Class.Kind(), Message: e.Message, Details: e.Details, Err: e.Err}
+}
+
+func failf(c Class, format string, args ...any) *Error {
+	return &Error{Class: c, Message: fmt.Sprintf(format, args...)}
+}

@@ -1,0 +1,26 @@
+package sandbox
+
+import (
+	"context"
+)
+
+type runKey struct{}
+
+// Remaining returns what is left of the limits of the run in whose host call ctx was
+// given; ok is false outside a host call. A host that starts an inner run lowers the inner
+// limits with it.
+func Remaining(ctx context.Context) (l Limits, ok bool) {
+	r, ok := ctx.Value(runKey{}).(*run)
+	if !ok {
+		return Limits{}, false
+	}
+	return r.remaining(), true
+}
+
+// Charge adds the usage of an inner run to the run in whose host call ctx was given: its
+// host calls and its CPU time count against the outer limits from now on.
+func Charge(ctx context.Context, u Usage) {
+	if r, ok := ctx.Value(runKey{}).(*run); ok {
+		r.charge(u)
+	}
+}
