@@ -1,4 +1,379 @@
 package storage
 
-// Keys seals and opens columns with AES-256-GCM.
-type Keys struct{}
+import (
+	"context"
+	"crypto/aes"
+	"crypto/cipher"
+	"crypto/rand"
+	"database/sql"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"strconv"
+	"sync"
+	"sync/atomic"
+
+	"github.com/google/uuid"
+
+	"helix/backend/fault"
+)
+
+// RootKeySize is the length of the root key in bytes.
+const RootKeySize = 32
+
+// Root is the place of the root key: a keyring or a file. config.Root is the real one.
+type Root interface {
+	// Candidates are the root keys found at start, best first; there may be none.
+	Candidates() [][]byte
+	// Create makes, stores and returns a root key. Keys calls it only when nothing is
+	// sealed yet.
+	Create(ctx context.Context) ([]byte, error)
+	// Replace stores key in place of what is there, after a recovery code proved right.
+	Replace(ctx context.Context, key []byte) error
+	// State says where the key lives: "keyring", "file", "file, unprotected" or "none".
+	State() string
+}
+
+// Keys seals and opens columns with AES-256-GCM under numbered data keys, which the root
+// key wraps. It is safe for concurrent use. Until Open has attached it to a database, and
+// while the root key is missing, it is locked.
+type Keys struct {
+	root Root
+	wake chan struct{} // one pending reason for Run to look
+
+	ring atomic.Pointer[keyring]
+	left atomic.Int64 // uses of the current key that are already counted in its row
+
+	mu sync.Mutex // guards db and what changes the ring
+	db *DB
+}
+
+// keyring is an immutable set of opened data keys.
+type keyring struct {
+	current uint64
+	keys    map[uint64]cipher.AEAD
+	root    []byte
+}
+
+const (
+	sealVersion = 0x01
+	nonceSize   = 12
+	maxUses     = 1 << 31 // a random 96-bit nonce stays unique well beyond this
+	useBlock    = 1 << 20 // uses counted in advance, so that Seal need not write
+)
+
+// NewKeys returns Keys over root. A nil root has no key and makes none.
+func NewKeys(root Root) *Keys {
+	if root == nil {
+		root = noRoot{}
+	}
+	return &Keys{root: root, wake: make(chan struct{}, 1)}
+}
+
+// Keys returns the keys of Options.
+func (db *DB) Keys() *Keys { return db.keys }
+
+func errLocked() error {
+	return fault.Unavailablef("The key is not in the keyring.").WithDetails(map[string]string{"state": "locked"})
+}
+
+// Locked reports whether sealed values cannot be read or written.
+func (k *Keys) Locked() bool { return k.ring.Load() == nil }
+
+// Seal encrypts plain for one column of one row. The same value sealed twice differs, so
+// write it only when the plain text has changed: see SealChanged.
+func (k *Keys) Seal(table, column string, id uuid.UUID, plain []byte) ([]byte, error) {
+	r := k.ring.Load()
+	if r == nil {
+		return nil, errLocked()
+	}
+	if k.left.Add(-1) == useBlock/2 {
+		k.nudge()
+	}
+	return seal(r.keys[r.current], r.current, table, column, id, plain)
+}
+
+// SealChanged returns old when it already holds plain, else a fresh seal of plain.
+func (k *Keys) SealChanged(table, column string, id uuid.UUID, old, plain []byte) ([]byte, error) {
+	if len(old) > 0 {
+		if was, err := k.Unseal(table, column, id, old); err == nil && string(was) == string(plain) {
+			return old, nil
+		}
+	}
+	return k.Seal(table, column, id, plain)
+}
+
+// Unseal opens what Seal returned for the same table, column and row. It is Unavailable
+// while the keys are locked and Internal for anything else that does not open.
+func (k *Keys) Unseal(table, column string, id uuid.UUID, sealed []byte) ([]byte, error) {
+	r := k.ring.Load()
+	if r == nil {
+		return nil, errLocked()
+	}
+	no, rest, ok := splitSealed(sealed)
+	if !ok {
+		return nil, badSeal(table, column, errors.New("not a sealed value"))
+	}
+	aead := r.keys[no]
+	if aead == nil {
+		return nil, badSeal(table, column, fmt.Errorf("no data key %d", no))
+	}
+	var buf [128]byte
+	plain, err := aead.Open(nil, rest[:nonceSize], rest[nonceSize:], appendAAD(buf[:0], table, column, id, no))
+	if err != nil {
+		return nil, badSeal(table, column, err)
+	}
+	return plain, nil
+}
+
+func badSeal(table, column string, err error) error {
+	return fault.Internalf(fmt.Errorf("unseal %s.%s: %w", table, column, err), "A sealed value in %s.%s could not be opened.", table, column)
+}
+
+// seal builds 0x01 ‖ uvarint key number ‖ nonce ‖ ciphertext ‖ tag.
+func seal(aead cipher.AEAD, no uint64, table, column string, id uuid.UUID, plain []byte) ([]byte, error) {
+	var buf [128]byte
+	aad := appendAAD(buf[:0], table, column, id, no)
+	out := make([]byte, 0, 1+binary.MaxVarintLen64+nonceSize+len(plain)+aead.Overhead())
+	out = append(out, sealVersion)
+	out = binary.AppendUvarint(out, no)
+	at := len(out)
+	out = out[:at+nonceSize]
+	if _, err := rand.Read(out[at:]); err != nil {
+		return nil, err
+	}
+	return aead.Seal(out, out[at:], plain, aad), nil
+}
+
+// splitSealed reads the head of a sealed value; rest begins at the nonce.
+func splitSealed(b []byte) (no uint64, rest []byte, ok bool) {
+	if len(b) < 2 || b[0] != sealVersion {
+		return 0, nil, false
+	}
+	no, n := binary.Uvarint(b[1:])
+	if n <= 0 || len(b)-1-n < nonceSize+16 {
+		return 0, nil, false
+	}
+	return no, b[1+n:], true
+}
+
+// appendAAD binds a seal to its place: table|column|row id in hex|key number. Table and
+// column are constants of the program and hold no "|".
+func appendAAD(b []byte, table, column string, id uuid.UUID, no uint64) []byte {
+	b = append(b, table...)
+	b = append(b, '|')
+	b = append(b, column...)
+	b = append(b, '|')
+	b = hex.AppendEncode(b, id[:])
+	b = append(b, '|')
+	return strconv.AppendUint(b, no, 10)
+}
+
+func newAEAD(key []byte) (cipher.AEAD, error) {
+	block, err := aes.NewCipher(key)
+	if err != nil {
+		return nil, err
+	}
+	return cipher.NewGCM(block)
+}
+
+// wrapID stands for the row id of a data key, whose primary key is its number.
+func wrapID(no uint64) (id uuid.UUID) {
+	binary.BigEndian.PutUint64(id[8:], no)
+	return id
+}
+
+// attach opens the data keys of db. With no data key yet it takes or makes a root key and
+// makes the first one; with data keys that no candidate opens it stays locked.
+func (k *Keys) attach(ctx context.Context, db *DB) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.db = db
+	for _, root := range k.root.Candidates() {
+		r, err := db.openRing(ctx, root)
+		if err != nil {
+			return err
+		}
+		if r != nil {
+			return k.use(ctx, r)
+		}
+	}
+	empty, err := db.nothingSealed(ctx)
+	if err != nil || !empty {
+		return err
+	}
+	var root []byte
+	if c := k.root.Candidates(); len(c) > 0 {
+		root = c[0]
+	} else if root, err = k.root.Create(ctx); err != nil {
+		return err
+	}
+	if len(root) == 0 {
+		return nil // no place for a root key: nothing can be sealed, all else works
+	}
+	return k.addDataKey(ctx, root, nil)
+}
+
+// openRing unwraps all data keys with root. It is nil when there is none or root is not
+// the key that wrapped them.
+func (db *DB) openRing(ctx context.Context, root []byte) (*keyring, error) {
+	aead, err := newAEAD(root)
+	if err != nil {
+		return nil, nil //nolint:nilerr // a candidate of the wrong length is not the key
+	}
+	r := &keyring{keys: map[uint64]cipher.AEAD{}, root: root}
+	err = db.direct(ctx, func(tx *Tx) error {
+		rows, err := tx.Query(`SELECT no, wrapped, retired_at IS NULL FROM data_keys ORDER BY no`)
+		if err != nil {
+			return err
+		}
+		defer rows.Close()
+		for rows.Next() {
+			var no uint64
+			var wrapped []byte
+			var live bool
+			if err := rows.Scan(&no, &wrapped, &live); err != nil {
+				return err
+			}
+			key, ok := openWrapped(aead, no, wrapped)
+			if !ok {
+				r = nil
+				return nil
+			}
+			if r.keys[no], err = newAEAD(key); err != nil {
+				return err
+			}
+			clear(key)
+			if live {
+				r.current = no
+			}
+		}
+		return rows.Err()
+	})
+	if err != nil || r == nil || len(r.keys) == 0 {
+		return nil, err
+	}
+	return r, nil
+}
+
+func openWrapped(root cipher.AEAD, no uint64, wrapped []byte) ([]byte, bool) {
+	n, rest, ok := splitSealed(wrapped)
+	if !ok || n != 0 {
+		return nil, false
+	}
+	key, err := root.Open(nil, rest[:nonceSize], rest[nonceSize:], appendAAD(nil, "data_keys", "wrapped", wrapID(no), 0))
+	return key, err == nil && len(key) == RootKeySize
+}
+
+// use makes r the ring in force, with a first block of uses counted in advance.
+func (k *Keys) use(ctx context.Context, r *keyring) error {
+	if r.current == 0 {
+		return k.addDataKey(ctx, r.root, r) // a crash came between retiring and adding
+	}
+	if err := k.reserve(ctx, r.current); err != nil {
+		return err
+	}
+	k.ring.Store(r)
+	return nil
+}
+
+// reserve counts one more block of uses of data key no in its row.
+func (k *Keys) reserve(ctx context.Context, no uint64) error {
+	err := k.db.Write(ctx, func(tx *Tx) error {
+		_, err := tx.Exec(`UPDATE data_keys SET uses = uses + ? WHERE no = ?`, useBlock, int64(no))
+		return err
+	})
+	if err == nil {
+		k.left.Add(useBlock)
+	}
+	return err
+}
+
+// addDataKey retires the current data key, if any, and puts a new one in force.
+func (k *Keys) addDataKey(ctx context.Context, root []byte, old *keyring) error {
+	aead, err := newAEAD(root)
+	if err != nil {
+		return fmt.Errorf("root key: %w", err)
+	}
+	key := make([]byte, RootKeySize)
+	if _, err := rand.Read(key); err != nil {
+		return err
+	}
+	defer clear(key)
+	var no uint64
+	err = k.db.Write(ctx, func(tx *Tx) error {
+		if err := tx.QueryRow(`SELECT coalesce(max(no), 0) + 1 FROM data_keys`).Scan(&no); err != nil {
+			return err
+		}
+		wrapped, err := seal(aead, 0, "data_keys", "wrapped", wrapID(no), key)
+		if err != nil {
+			return err
+		}
+		if _, err := tx.Exec(`UPDATE data_keys SET retired_at = ? WHERE retired_at IS NULL`, tx.Now); err != nil {
+			return err
+		}
+		_, err = tx.Exec(`INSERT INTO data_keys (no, wrapped, uses, created_at) VALUES (?, ?, ?, ?)`, int64(no), wrapped, useBlock, tx.Now)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	r := &keyring{current: no, keys: map[uint64]cipher.AEAD{}, root: root}
+	if old != nil {
+		for n, a := range old.keys {
+			r.keys[n] = a
+		}
+	}
+	if r.keys[no], err = newAEAD(key); err != nil {
+		return err
+	}
+	k.left.Store(useBlock)
+	k.ring.Store(r)
+	return nil
+}
+
+// nothingSealed reports whether no data key and no sealed value exist, which alone allows a
+// new root key.
+func (db *DB) nothingSealed(ctx context.Context) (empty bool, err error) {
+	err = db.direct(ctx, func(tx *Tx) error {
+		var n int
+		if err := tx.QueryRow(`SELECT count(*) FROM data_keys`).Scan(&n); err != nil || n > 0 {
+			return err
+		}
+		for _, s := range Sealed {
+			if s.Private {
+				continue // plain text unless private mode is on, which needs a data key
+			}
+			err := tx.QueryRow(`SELECT 1 FROM ` + s.Table + ` WHERE ` + s.Column + ` IS NOT NULL LIMIT 1`).Scan(&n)
+			if !errors.Is(err, sql.ErrNoRows) {
+				return err
+			}
+		}
+		empty = true
+		return nil
+	})
+	return empty, err
+}
+
+// direct runs fn on the writer connection without capture or commit hooks; it serves Open
+// before there are readers.
+func (db *DB) direct(ctx context.Context, fn func(*Tx) error) error { return db.Write(ctx, fn) }
+
+// nudge asks Run to look; it never blocks.
+func (k *Keys) nudge() {
+	select {
+	case k.wake <- struct{}{}:
+	default:
+	}
+}
+
+// noRoot is the absence of a place for keys.
+type noRoot struct{}
+
+func (noRoot) Candidates() [][]byte                   { return nil }
+func (noRoot) Create(context.Context) ([]byte, error) { return nil, nil }
+func (noRoot) State() string                          { return "none" }
+func (noRoot) Replace(context.Context, []byte) error {
+	return fault.Unavailablef("There is no place to keep a key.")
+}

@@ -20,6 +20,7 @@ import (
 	"github.com/google/uuid"
 	_ "modernc.org/sqlite" // the driver "sqlite"
 
+	"helix/backend/bus"
 	"helix/backend/fault"
 )
 
@@ -27,6 +28,7 @@ import (
 type Options struct {
 	Path   string       // the database file; its folder is made with mode 0700
 	Keys   *Keys        // seals columns; nil leaves the database locked for sealed values
+	Bus    *bus.Bus     // where events of AfterCommit go; nil: a bus of its own
 	Logger *slog.Logger // nil: slog.Default()
 }
 
@@ -36,6 +38,9 @@ type DB struct {
 	path    string
 	log     *slog.Logger
 	keys    *Keys
+	bus     *bus.Bus
+	blobs   *Blobs
+	who     atomic.Pointer[whoami] // the local user and this device; set by prepare
 	writer  *sql.DB
 	readers *sql.DB
 
@@ -91,7 +96,14 @@ func Open(ctx context.Context, o Options) (_ *DB, err error) {
 	if err := os.MkdirAll(filepath.Dir(o.Path), 0o700); err != nil {
 		return nil, fmt.Errorf("make data folder: %w", err)
 	}
-	db := &DB{path: o.Path, log: o.Logger, keys: o.Keys, turn: make(chan struct{}, 1)}
+	if o.Bus == nil {
+		o.Bus = bus.New()
+	}
+	if o.Keys == nil {
+		o.Keys = NewKeys(nil)
+	}
+	db := &DB{path: o.Path, log: o.Logger, keys: o.Keys, bus: o.Bus, turn: make(chan struct{}, 1)}
+	db.blobs = newBlobs(filepath.Join(filepath.Dir(o.Path), "blobs"), o.Logger)
 	db.turn <- struct{}{}
 	defer func() {
 		if err != nil {
@@ -109,6 +121,9 @@ func Open(ctx context.Context, o Options) (_ *DB, err error) {
 		return nil, err
 	}
 	if err = migrate(ctx, db.writer); err != nil {
+		return nil, err
+	}
+	if err = db.prepare(ctx); err != nil {
 		return nil, err
 	}
 	if db.readers, err = sql.Open("sqlite", dsn(o.Path, readerPragmas, false)); err != nil {

@@ -28,6 +28,7 @@ type Tx struct {
 	db    *DB
 	write bool
 	gid   uint64
+	muted int // depth of WithoutCapture
 	after []func()
 }
 
@@ -89,6 +90,9 @@ func (db *DB) runWrite(ctx context.Context, fn func(*Tx) error) (*Tx, error) {
 	tx.ctx = context.WithValue(ctx, txKey{db}, tx)
 	db.owner.Store(tx)
 	if err := fn(tx); err != nil {
+		return nil, err
+	}
+	if err := tx.endCapture(); err != nil {
 		return nil, err
 	}
 	if err := stx.Commit(); err != nil {

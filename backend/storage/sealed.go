@@ -1,0 +1,17 @@
+package storage
+
+// SealedColumn names a column whose values go through Keys.Seal. ID is the column whose
+// 16 bytes are bound into the seal; "" means "id". Private columns are sealed only with
+// storage.private=true.
+type SealedColumn struct {
+	Table, Column string
+	ID            string
+	Private       bool
+}
+
+// Sealed lists every sealed column, sorted by table. Rotation walks it, the tests look for
+// plain text of it in files, and export leaves the columns of secrets out.
+var Sealed = []SealedColumn{
+	{Table: "device_keys", Column: "private_key"},
+	{Table: "secrets", Column: "value"},
+}

@@ -1,0 +1,102 @@
+// Package storagetest opens real databases for the tests of other packages. Only tests
+// import it.
+package storagetest
+
+import (
+	"context"
+	"crypto/rand"
+	"path/filepath"
+	"sync"
+	"testing"
+
+	"github.com/google/uuid"
+
+	"helix/backend/identity"
+	"helix/backend/storage"
+)
+
+// Root is a root key in memory.
+type Root struct {
+	mu  sync.Mutex
+	Key []byte
+}
+
+// NewRoot returns a Root with a random key.
+func NewRoot() *Root {
+	key := make([]byte, storage.RootKeySize)
+	_, _ = rand.Read(key)
+	return &Root{Key: key}
+}
+
+// Candidates implements storage.Root.
+func (r *Root) Candidates() [][]byte {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.Key == nil {
+		return nil
+	}
+	return [][]byte{r.Key}
+}
+
+// Create implements storage.Root.
+func (r *Root) Create(context.Context) ([]byte, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.Key = NewRoot().Key
+	return r.Key, nil
+}
+
+// Replace implements storage.Root.
+func (r *Root) Replace(_ context.Context, key []byte) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.Key = key
+	return nil
+}
+
+// State implements storage.Root.
+func (r *Root) State() string { return "keyring" }
+
+// Open returns a new database in a folder of the test, with keys, and closes it at the end.
+func Open(t testing.TB) *storage.DB {
+	t.Helper()
+	return OpenAt(t, filepath.Join(t.TempDir(), "helix.db"), NewRoot())
+}
+
+// OpenAt is Open for a file and root key that a test wants to open again.
+func OpenAt(t testing.TB, path string, root storage.Root) *storage.DB {
+	t.Helper()
+	db, err := storage.Open(context.Background(), storage.Options{Path: path, Keys: storage.NewKeys(root)})
+	if err != nil {
+		t.Fatalf("open database: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := db.Close(); err != nil {
+			t.Errorf("close database: %v", err)
+		}
+	})
+	return db
+}
+
+// Ctx is the test's context as a call of the local user with every scope.
+func Ctx(t testing.TB, db *storage.DB) context.Context {
+	t.Helper()
+	return as(t, db.LocalUser().ID)
+}
+
+// OtherUser makes one more user in db and is the context of a call of theirs with every
+// scope.
+func OtherUser(t testing.TB, db *storage.DB) context.Context {
+	t.Helper()
+	u, err := db.AddUser(context.Background(), "Somebody else")
+	if err != nil {
+		t.Fatalf("add user: %v", err)
+	}
+	return as(t, u.ID)
+}
+
+func as(t testing.TB, user uuid.UUID) context.Context {
+	return identity.With(t.Context(), identity.Identity{
+		User: user, Session: uuid.New(), Scopes: identity.Admin.Closed(), Client: "test", Pipe: "memory",
+	})
+}

@@ -1,0 +1,99 @@
+package storage
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"os/user"
+	"strings"
+
+	"github.com/google/uuid"
+)
+
+// User is the person whose data this is.
+type User struct {
+	ID          uuid.UUID
+	DisplayName string
+}
+
+// whoami is what prepare found out: the local user and this device.
+type whoami struct {
+	user   User
+	device Device
+}
+
+// LocalUser is the user that the first start made, or that enrolling re-keyed to. It is
+// zero while the database is in recovery mode.
+func (db *DB) LocalUser() User {
+	if w := db.who.Load(); w != nil {
+		return w.user
+	}
+	return User{}
+}
+
+// prepare makes an opened and migrated file ready for use: capture triggers, then the local
+// user, the data key and the device key when they are missing. Each step is one transaction
+// that finds out for itself whether it is needed, so a crash between two of them is healed
+// by the next start.
+func (db *DB) prepare(ctx context.Context) error {
+	if err := db.refreshTriggers(ctx); err != nil {
+		return fmt.Errorf("capture triggers: %w", err)
+	}
+	u, err := db.ensureUser(ctx)
+	if err != nil {
+		return fmt.Errorf("local user: %w", err)
+	}
+	if err := db.keys.attach(ctx, db); err != nil {
+		return fmt.Errorf("data keys: %w", err)
+	}
+	d, err := db.ensureDevice(ctx, u.ID)
+	if err != nil {
+		return fmt.Errorf("device key: %w", err)
+	}
+	db.who.Store(&whoami{user: u, device: d})
+	return nil
+}
+
+// ensureUser returns the local user and makes it at the first start.
+func (db *DB) ensureUser(ctx context.Context) (u User, err error) {
+	err = db.Write(ctx, func(tx *Tx) error {
+		err := tx.QueryRow(`SELECT u.id, u.display_name FROM sync_local l JOIN users u ON u.id = l.user_id`).Scan(&u.ID, &u.DisplayName)
+		if !errors.Is(err, sql.ErrNoRows) {
+			return err
+		}
+		u = User{ID: uuid.New(), DisplayName: loginName()}
+		if _, err := tx.Exec(`INSERT INTO users (id, display_name, created_at) VALUES (?, ?, ?)`, u.ID, u.DisplayName, tx.Now); err != nil {
+			return err
+		}
+		_, err = tx.Exec(`INSERT INTO sync_local (one, user_id, epoch) VALUES (1, ?, ?)
+			ON CONFLICT (one) DO UPDATE SET user_id = excluded.user_id, epoch = coalesce(epoch, excluded.epoch)`, u.ID, uuid.New())
+		return err
+	})
+	return u, err
+}
+
+// loginName is what the operating system calls the person, "You" when it does not say.
+func loginName() string {
+	u, err := user.Current()
+	if err != nil {
+		return "You"
+	}
+	for _, s := range []string{u.Name, u.Username} {
+		if s, _, _ = strings.Cut(s, ","); strings.TrimSpace(s) != "" { // GECOS: name, room, phone
+			return strings.TrimSpace(s)
+		}
+	}
+	return "You"
+}
+
+// AddUser makes one more user in this file, as a hub that serves several people needs, and
+// returns it.
+func (db *DB) AddUser(ctx context.Context, name string) (User, error) {
+	u := User{ID: uuid.New(), DisplayName: name}
+	err := db.Write(ctx, func(tx *Tx) error {
+		_, err := tx.Exec(`INSERT INTO users (id, display_name, created_at) VALUES (?, ?, ?)`, u.ID, u.DisplayName, tx.Now)
+		return err
+	})
+	return u, err
+}
