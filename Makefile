@@ -1,0 +1,163 @@
+# Helix. Type `make run` to use it, `make test` to check it, `make help` for the rest.
+SHELL       := /bin/bash -o pipefail
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+
+GO          ?= go
+NICE        ?= nice -n 5
+VERSION     ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+COMMIT      ?= $(shell git rev-parse --short HEAD 2>/dev/null || echo unknown)
+LDFLAGS     := -s -w -X helix/backend.Version=$(VERSION) -X helix/backend.Commit=$(COMMIT)
+# One flag set for every build of the window: changing it compiles all C again.
+DESKTOP     := -tags desktop,production,webkit2_41 -trimpath
+PORTABLE    := ./backend/... ./app/cli/... ./app/cmd/... ./frontend ./build/gen
+TOOLS       := $(CURDIR)/.tools
+GOLANGCI    := $(TOOLS)/golangci-lint-2.15.0
+HELIX       := build/bin/helix
+WINDOW      := build/bin/helix-desktop
+
+APT_BUILD   := pkg-config gcc libc6-dev libgtk-3-dev libwebkit2gtk-4.1-dev
+APT_TEST    := chromium xvfb webkit2gtk-driver dbus-x11 openbox xdotool sqlite3 git
+APT         := $(APT_BUILD) $(APT_TEST)
+
+.PHONY: help
+help: ## Show this list
+	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-16s %s\n",$$1,$$2}' $(MAKEFILE_LIST)
+
+## ---- setting up -------------------------------------------------------------------------
+
+.PHONY: setup
+setup: setup-system setup-npm engines setup-tools ## Install what building and testing need; each step is skipped when done
+
+.PHONY: setup-system
+setup-system:
+	@build/setup-system.sh $(APT)
+
+frontend/node_modules/.package-lock.json: frontend/package-lock.json
+	cd frontend && npm ci --no-audit --no-fund
+	@touch $@
+
+.PHONY: setup-npm
+setup-npm: frontend/node_modules/.package-lock.json
+
+build/engines/node_modules/.package-lock.json: build/engines/package-lock.json
+	cd build/engines && npm ci --no-audit --no-fund --ignore-scripts
+	@touch $@
+
+ENGINES := backend/sandbox/artefacts/manifest.json
+$(ENGINES): build/engines/node_modules/.package-lock.json $(wildcard build/engines/gen/*.go)
+	$(NICE) $(GO) run ./build/engines/gen
+
+.PHONY: engines
+engines: $(ENGINES) ## Fetch, check and prepare the JavaScript engine
+
+$(GOLANGCI):
+	@mkdir -p $(TOOLS)
+	GOBIN=$(TOOLS) $(NICE) $(GO) install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
+	mv $(TOOLS)/golangci-lint $@
+
+.PHONY: setup-tools
+setup-tools: $(GOLANGCI)
+
+## ---- building and running ---------------------------------------------------------------
+
+FRONTEND_SRC := $(shell find frontend/src frontend/public -type f 2>/dev/null) frontend/index.html frontend/vite.config.ts
+frontend/dist/index.html: $(FRONTEND_SRC) frontend/node_modules/.package-lock.json
+	cd frontend && npm run build
+	@touch $@
+
+.PHONY: ui
+ui: frontend/dist/index.html
+
+.PHONY: $(HELIX)
+$(HELIX): ui $(ENGINES)
+	CGO_ENABLED=0 $(NICE) $(GO) build -trimpath -ldflags "$(LDFLAGS)" -o $@ ./app/cmd/helix
+
+.PHONY: $(WINDOW)
+$(WINDOW): ui $(ENGINES)
+	CGO_ENABLED=1 $(NICE) $(GO) build $(DESKTOP) -ldflags "$(LDFLAGS)" -o $@ .
+
+.PHONY: build
+build: $(HELIX) $(WINDOW) ## Build build/bin/helix (headless) and build/bin/helix-desktop (window)
+
+.PHONY: run
+run: setup build ## Set up, build and start: the window where there is a display, else the backend with a link
+	@build/run.sh
+
+.PHONY: generate
+generate: ## Write the protocol reference, the OpenRPC document and the TypeScript client types
+	$(NICE) $(GO) run ./build/gen
+
+.PHONY: demo
+demo: $(HELIX) ## A walk through Helix without a window: writes tools, runs them, shows what they may do
+	@$(NICE) $(GO) run ./build/demo -helix $(HELIX)
+
+## ---- checking ---------------------------------------------------------------------------
+
+.PHONY: check
+check: setup ui check-generated check-format lint vet ## The fast part of test: generated code, format, lint, vet, short Go tests, frontend units
+	$(NICE) $(GO) test -short $(PORTABLE)
+	cd frontend && npm run check && npm run test
+
+.PHONY: test
+test: setup build check-generated check-format lint vet test-go test-frontend test-demo test-e2e test-window ## Everything that CI checks
+	@echo "all checks passed"
+
+.PHONY: check-generated
+check-generated: $(ENGINES)
+	$(NICE) $(GO) run ./build/gen -check
+
+.PHONY: check-format
+check-format:
+	@out=$$(gofmt -l $$(git ls-files '*.go')); if [ -n "$$out" ]; then echo "run gofmt -w on:"; echo "$$out"; exit 1; fi
+
+.PHONY: lint
+lint: $(GOLANGCI)
+	$(NICE) $(GOLANGCI) run $(PORTABLE)
+
+.PHONY: vet
+vet: $(ENGINES)
+	$(NICE) $(GO) vet $(DESKTOP:-trimpath=) ./...
+	for os in linux windows darwin; do echo "vet $$os"; GOOS=$$os CGO_ENABLED=0 $(NICE) $(GO) vet $(PORTABLE) || exit 1; done
+
+.PHONY: test-go
+test-go: $(ENGINES) ui
+	CGO_ENABLED=1 $(NICE) $(GO) test -race -timeout 20m $(PORTABLE)
+
+.PHONY: test-frontend
+test-frontend: setup-npm
+	cd frontend && npm run check && npm run test
+
+.PHONY: test-demo
+test-demo: $(HELIX)
+	@$(MAKE) --no-print-directory demo > build/bin/demo.log || { cat build/bin/demo.log; exit 1; }
+
+.PHONY: test-e2e
+test-e2e: $(HELIX) setup-npm
+	cd frontend && HELIX_BIN=$(CURDIR)/$(HELIX) npm run e2e
+
+.PHONY: test-window
+test-window: $(WINDOW)
+	CGO_ENABLED=1 $(NICE) $(GO) test $(DESKTOP) -timeout 10m ./app -window $(CURDIR)/$(WINDOW)
+
+## ---- the slow suites --------------------------------------------------------------------
+
+.PHONY: soak
+soak: $(ENGINES) ## The long form of the crash, race and growth tests (about half an hour)
+	HELIX_LONG=1 $(NICE) $(GO) test -timeout 60m ./backend/...
+
+.PHONY: fuzz
+fuzz: $(ENGINES) ## Each fuzz target for FUZZTIME (default 30s)
+	@build/fuzz.sh $${FUZZTIME:-30s}
+
+build/bench/node_modules/.package-lock.json: build/bench/package-lock.json
+	cd build/bench && npm ci --no-audit --no-fund --ignore-scripts
+	@touch $@
+
+.PHONY: bench-%
+bench-%: $(HELIX) build/bench/node_modules/.package-lock.json ## Measure one area against its peers: gateway, storage, audit, tools
+	@cd build/bench && $(NICE) $(GO) run ./$*
+
+.PHONY: clean
+clean: ## Remove what was built (never user data)
+	rm -rf build/bin frontend/dist/assets frontend/dist/index.html
