@@ -1,0 +1,3 @@
+package tools
+
+type signature = BundleSignature

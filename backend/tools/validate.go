@@ -1,0 +1,51 @@
+package tools
+
+import "encoding/json"
+
+// ValidateParams are a definition to check before it is saved.
+type ValidateParams struct {
+	Code           string          `json:"code"`
+	Language       Language        `json:"language,omitempty"` // default javascript
+	Description    string          `json:"description,omitempty"`
+	Parameters     json.RawMessage `json:"parameters,omitempty"`
+	Capabilities   []string        `json:"capabilities,omitempty"`
+	SandboxProfile Profile         `json:"sandboxProfile,omitempty"`
+	Limits         *Limits         `json:"limits,omitempty"`
+}
+
+// Validation is the advice of the static checks. Errors stop a save, warnings never do; the
+// sandbox, not this, is what keeps a tool in bounds.
+type Validation struct {
+	Valid                      bool            `json:"valid"` // no errors
+	Errors                     []Problem       `json:"errors"`
+	Warnings                   []Problem       `json:"warnings"`
+	DetectedDangerousFunctions []string        `json:"detectedDangerousFunctions"` // eval, Function, constructor, import()
+	Entry                      Entry           `json:"entry,omitempty"`
+	SuggestedSchema            json.RawMessage `json:"suggestedSchema,omitempty"` // when no schema was given and the code shows what it reads
+	DefinitionHash             string          `json:"definitionHash"`
+}
+
+// Entry is the form of a tool's code.
+type Entry string
+
+// The entry forms, in the order in which they are looked for.
+const (
+	EntryDefault Entry = "default" // export default function (params, helix)
+	EntryExecute Entry = "execute" // function execute(params)
+	EntryMain    Entry = "main"    // function main()
+	EntryBody    Entry = "body"    // the text is the body of an async function
+)
+
+// Enum lists the values for the generated client.
+func (Entry) Enum() []string { return []string{"default", "execute", "main", "body"} }
+
+// Problem is one finding. Line and Column count from 1 in the text as it was given; both are
+// 0 when the finding has no place in the code. Field names the part of the definition.
+type Problem struct {
+	Code    string `json:"code"`  // stable name, for example syntax, import, unused_capability
+	Field   string `json:"field"` // code, parameters, capabilities, name, …
+	Message string `json:"message"`
+	Line    int    `json:"line"`
+	Column  int    `json:"column"`
+	Path    string `json:"path,omitempty"` // JSON pointer inside Field
+}
