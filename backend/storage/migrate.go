@@ -2,29 +2,382 @@ package storage
 
 import (
 	"context"
+	"crypto/sha256"
 	"database/sql"
 	"embed"
+	"encoding/hex"
+	"errors"
 	"fmt"
 	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
 
 	"github.com/pressly/goose/v3"
+	"modernc.org/sqlite"
+
+	"helix/backend/fault"
 )
 
 //go:embed migrations/*.sql
 var migrationFiles embed.FS
 
-// migrate brings db to the newest schema.
-func migrate(ctx context.Context, db *sql.DB) error {
+// migrationSource is the folder of migrations; tests put their own in its place through
+// Open's context.
+func migrationSource(ctx context.Context) fs.FS {
+	if f, ok := ctx.Value(migrationsKey{}).(fs.FS); ok {
+		return f
+	}
 	dir, err := fs.Sub(migrationFiles, "migrations")
+	if err != nil {
+		panic(err) // the folder is part of the program
+	}
+	return dir
+}
+
+type migrationsKey struct{}
+
+// migration is one file of the program.
+type migration struct {
+	version int64
+	name    string
+	sum     [sha256.Size]byte
+}
+
+// knownMigrations lists the files of the program by version.
+func knownMigrations(ctx context.Context) ([]migration, error) {
+	src := migrationSource(ctx)
+	names, err := fs.Glob(src, "*.sql") // sorted, and versions have leading zeros
+	if err != nil {
+		return nil, err
+	}
+	var out []migration
+	for _, n := range names {
+		no, _, _ := strings.Cut(n, "_")
+		v, err := strconv.ParseInt(no, 10, 64)
+		if err != nil || v <= 0 {
+			return nil, fmt.Errorf("migration %s: no version in its name", n)
+		}
+		b, err := fs.ReadFile(src, n)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, migration{version: v, name: n, sum: sha256.Sum256(b)})
+	}
+	if len(out) == 0 {
+		return nil, errors.New("no migrations")
+	}
+	return out, nil
+}
+
+// compare finds what the file lacks, and refuses one that this program must not touch.
+func (st fileState) compare(known []migration, version string) (pending []migration, err error) {
+	newest := known[len(known)-1].version
+	if st.version > newest {
+		by := st.by
+		if by == "" {
+			by = "a newer version"
+		}
+		return nil, fault.Conflictf("This data was written by Helix %s (schema %d). This is Helix %s (schema %d).", by, st.version, version, newest).
+			WithDetails(map[string]any{"fileSchema": st.version, "schema": newest})
+	}
+	for _, m := range known {
+		if !st.applied[m.version] {
+			pending = append(pending, m)
+			continue
+		}
+		if sum, ok := st.logged[m.version]; ok && string(sum) != string(m.sum[:]) {
+			return nil, fault.Internalf(errors.New("sha256 differs from the migration log"), "The migration %s is not the one that made this data. Helix did not open it.", m.name)
+		}
+	}
+	return pending, nil
+}
+
+// migrateFile brings the file at db.path to the program's schema without ever writing to
+// it: a copy is migrated and checked, and then takes its place. Until that rename a crash
+// leaves the old file.
+func (db *DB) migrateFile(ctx context.Context, st fileState, known, pending []migration) error {
+	dir, work := filepath.Dir(db.path), db.path+".migrating"
+	p := db.o.Progress
+	var snapshot string
+	if st.present {
+		size := fileSize(db.path) + fileSize(db.path+"-wal")
+		room, err := diskSpace(dir)
+		if err != nil {
+			return err
+		}
+		if need := size/10*22 + 1<<20; room.Free < need {
+			return fault.Limitf("Helix needs %d MB of free disk space to update its data, and there are %d MB. Nothing was changed.", need>>20, room.Free>>20).
+				WithDetails(map[string]int64{"neededBytes": need, "freeBytes": room.Free})
+		}
+		p("check", 0, size)
+		if problems, err := quickCheck(ctx, db.path); err != nil {
+			return err
+		} else if len(problems) > 0 {
+			return db.enterRecovery(&RecoveryState{Reason: "corrupt", Problems: problems})
+		}
+		crashPoint("migrate.checked")
+		name := fmt.Sprintf("pre-%d-%d-", st.version, known[len(known)-1].version)
+		if err := os.MkdirAll(filepath.Join(dir, "backups"), 0o700); err != nil {
+			return err
+		}
+		snapshot = freshName(filepath.Join(dir, "backups"), name, time.Now(), ".db")
+		if err := takeSnapshot(ctx, db.path, snapshot, work, func(done, total int64) { p("copy", done, total) }); err != nil {
+			return fmt.Errorf("copy before the migration: %w", err)
+		}
+		crashPoint("migrate.snapshot")
+	}
+	p("migrate", 0, int64(len(pending)))
+	if err := applyMigrations(ctx, work, known, pending, db.o.Version, filepath.Base(snapshot), func(n int) { p("migrate", int64(n), int64(len(pending))) }); err != nil {
+		return errors.Join(err, removeDB(work))
+	}
+	crashPoint("migrate.applied")
+	p("verify", 0, 1)
+	if err := verifyMigrated(ctx, work, st.present); err != nil {
+		return errors.Join(err, removeDB(work))
+	}
+	crashPoint("migrate.verified")
+	if err := syncFile(work); err != nil {
+		return err
+	}
+	// The old WAL belongs to the old file: with the snapshot taken, its content is in the
+	// copy. It must be empty before the rename, or SQLite would replay it into the new file.
+	if err := emptyWAL(ctx, db.path); err != nil {
+		return err
+	}
+	crashPoint("migrate.wal")
+	if err := os.Rename(work, db.path); err != nil {
+		return err
+	}
+	crashPoint("migrate.renamed")
+	return syncDir(dir)
+}
+
+// takeSnapshot copies the database at path page by page with SQLite's backup interface into
+// snapshot, writes its sha256 beside it, and makes the second copy work in the same pass.
+func takeSnapshot(ctx context.Context, path, snapshot, work string, progress func(done, total int64)) error {
+	partial := snapshot + ".partial"
+	defer os.Remove(partial) //nolint:errcheck // gone after the rename
+	if err := backupFile(ctx, path, partial, progress); err != nil {
+		return err
+	}
+	h := sha256.New()
+	if _, err := copyFile(work, partial, h); err != nil {
+		return err
+	}
+	if err := syncFile(partial); err != nil {
+		return err
+	}
+	line := hex.EncodeToString(h.Sum(nil)) + "  " + filepath.Base(snapshot) + "\n"
+	if err := writeFileSafe(snapshot+".sha256", []byte(line)); err != nil {
+		return err
+	}
+	if err := os.Rename(partial, snapshot); err != nil {
+		return err
+	}
+	return syncDir(filepath.Dir(snapshot))
+}
+
+// backupFile copies a database with SQLite's backup interface into the new file dst. The
+// copy is not yet durable.
+func backupFile(ctx context.Context, src, dst string, progress func(done, total int64)) (err error) {
+	if err := os.RemoveAll(dst); err != nil {
+		return err
+	}
+	db, err := sql.Open("sqlite", roDSN(src))
 	if err != nil {
 		return err
 	}
-	p, err := goose.NewProvider(goose.DialectSQLite3, db, dir)
+	defer func() { err = errors.Join(err, db.Close()) }()
+	conn, err := db.Conn(ctx)
 	if err != nil {
-		return fmt.Errorf("read migrations: %w", err)
+		return err
 	}
-	if _, err := p.Up(ctx); err != nil {
-		return fmt.Errorf("migrate: %w", err)
+	defer conn.Close() //nolint:errcheck // the pool closes it too
+	return conn.Raw(func(c any) error {
+		b, err := c.(interface {
+			NewBackup(string) (*sqlite.Backup, error)
+		}).NewBackup(workDSN(dst))
+		if err != nil {
+			return err
+		}
+		const pages = 16 << 10 // 64 MiB a step: seldom enough to be fast, often enough to cancel
+		for more := true; more; {
+			if err := ctx.Err(); err != nil {
+				return errors.Join(err, b.Finish())
+			}
+			if more, err = b.Step(pages); err != nil {
+				return errors.Join(err, b.Finish())
+			}
+			total := int64(b.PageCount()) * 4096
+			progress(total-int64(b.Remaining())*4096, total)
+		}
+		return b.Finish()
+	})
+}
+
+// workPragmas suit a file that a crash would throw away: no fsync and no journal on disk.
+// The file is made durable as a whole before it takes its place.
+var workPragmas = []string{
+	"auto_vacuum(INCREMENTAL)", "journal_mode(MEMORY)", "synchronous(OFF)", "foreign_keys(ON)",
+	"cache_size(-65536)", "temp_store(MEMORY)", "trusted_schema(OFF)", "cell_size_check(ON)",
+}
+
+func workDSN(path string) string { return dsn(path, workPragmas, false) }
+
+// applyMigrations runs the pending files on the database at path, each in its transaction,
+// and logs them.
+func applyMigrations(ctx context.Context, path string, known, pending []migration, version, snapshot string, step func(n int)) (err error) {
+	db, err := sql.Open("sqlite", workDSN(path))
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, db.Close()) }()
+	db.SetMaxOpenConns(1)
+	if err := dropCapture(ctx, db); err != nil {
+		return err
+	}
+	goose, err := newGoose(ctx, db)
+	if err != nil {
+		return err
+	}
+	for i, m := range pending {
+		begin := time.Now().UnixMicro()
+		if _, err := goose.ApplyVersion(ctx, m.version, true); err != nil {
+			return fmt.Errorf("migration %s: %w", m.name, err)
+		}
+		if _, err := db.ExecContext(ctx, `INSERT INTO migration_log (version, name, sha256, app_version, started_at, finished_at, snapshot) VALUES (?, ?, ?, ?, ?, ?, nullif(?, '.'))`,
+			m.version, m.name, m.sum[:], version, begin, time.Now().UnixMicro(), snapshot); err != nil {
+			return fmt.Errorf("log migration %s: %w", m.name, err)
+		}
+		crashPoint("migrate.step" + strconv.Itoa(i))
+		step(i + 1)
+	}
+	return os.Chmod(path, 0o600)
+}
+
+func newGoose(ctx context.Context, db *sql.DB) (*goose.Provider, error) {
+	p, err := goose.NewProvider(goose.DialectSQLite3, db, migrationSource(ctx), goose.WithAllowOutofOrder(true))
+	if err != nil {
+		return nil, fmt.Errorf("read migrations: %w", err)
+	}
+	return p, nil
+}
+
+// dropCapture removes the capture triggers: a migration is not an edit of the user. The
+// next start makes them again from Synced.
+func dropCapture(ctx context.Context, db *sql.DB) error {
+	var names []string
+	if err := eachRow(ctx, db, `SELECT name FROM sqlite_master WHERE type = 'trigger' AND name LIKE 'sync\_%' ESCAPE '\'`, func(scan func(...any) error) error {
+		var n string
+		defer func() { names = append(names, n) }()
+		return scan(&n)
+	}); err != nil {
+		return err
+	}
+	for _, n := range names {
+		if _, err := db.ExecContext(ctx, `DROP TRIGGER "`+strings.ReplaceAll(n, `"`, `""`)+`"`); err != nil {
+			return err
+		}
 	}
 	return nil
+}
+
+// verifyMigrated checks references, pages and schema of a migrated copy.
+func verifyMigrated(ctx context.Context, path string, full bool) error {
+	db, err := sql.Open("sqlite", roDSN(path)+"&_pragma=cache_size(-65536)")
+	if err != nil {
+		return err
+	}
+	defer db.Close() //nolint:errcheck // only read
+	db.SetMaxOpenConns(1)
+	if full { // a file made a moment ago from nothing has no rows to check
+		broken := ""
+		if err := eachRow(ctx, db, `SELECT "table" FROM pragma_foreign_key_check LIMIT 1`, func(scan func(...any) error) error { return scan(&broken) }); err != nil {
+			return err
+		}
+		if broken != "" {
+			return fault.Internalf(fmt.Errorf("foreign key check: %s", broken), "The update of the data did not come out right, so the former data stays in use.")
+		}
+		problems, err := checkRows(ctx, db, "PRAGMA integrity_check(10)")
+		if err != nil {
+			return err
+		}
+		if len(problems) > 0 {
+			return fault.Internalf(errors.New(strings.Join(problems, "; ")), "The update of the data did not come out right, so the former data stays in use.")
+		}
+	}
+	got, err := dumpSchema(ctx, db)
+	if err != nil {
+		return err
+	}
+	want, err := expectedSchema(ctx)
+	if err != nil {
+		return err
+	}
+	if d := schemaDifference(got, want); d != "" {
+		return fault.Internalf(fmt.Errorf("schema after migration: %s", d), "The update of the data did not come out right, so the former data stays in use.")
+	}
+	return nil
+}
+
+// builtSchema is the schema that the program's own migrations give on an empty database.
+// testdata/schema.sql is its golden copy, so comparing with it is comparing with that.
+var builtSchema = sync.OnceValues(func() (string, error) { return buildSchema(context.Background()) })
+
+func expectedSchema(ctx context.Context) (string, error) {
+	if ctx.Value(migrationsKey{}) != nil {
+		return buildSchema(ctx)
+	}
+	return builtSchema()
+}
+
+func buildSchema(ctx context.Context) (_ string, err error) {
+	db, err := sql.Open("sqlite", ":memory:")
+	if err != nil {
+		return "", err
+	}
+	defer func() { err = errors.Join(err, db.Close()) }()
+	db.SetMaxOpenConns(1)
+	p, err := newGoose(ctx, db)
+	if err != nil {
+		return "", err
+	}
+	if _, err := p.Up(ctx); err != nil {
+		return "", fmt.Errorf("migrate: %w", err)
+	}
+	return dumpSchema(ctx, db)
+}
+
+// emptyWAL moves what is left in the WAL of path into the file and removes it.
+func emptyWAL(ctx context.Context, path string) (err error) {
+	if fileSize(path+"-wal") == 0 {
+		return errors.Join(removeIf(path+"-wal"), removeIf(path+"-shm"))
+	}
+	db, err := sql.Open("sqlite", dsn(path, writerPragmas, true))
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, db.Close(), removeIf(path+"-wal"), removeIf(path+"-shm")) }()
+	db.SetMaxOpenConns(1)
+	_, err = db.ExecContext(ctx, "PRAGMA wal_checkpoint(TRUNCATE)")
+	return err
+}
+
+func removeIf(path string) error {
+	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+// removeDB deletes a database with its side files.
+func removeDB(path string) (err error) {
+	for _, ext := range []string{"", "-journal", "-wal", "-shm"} {
+		err = errors.Join(err, removeIf(path+ext))
+	}
+	return err
 }

@@ -12,7 +12,6 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
-	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -26,10 +25,18 @@ import (
 
 // Options configure Open. Path is required.
 type Options struct {
-	Path   string       // the database file; its folder is made with mode 0700
-	Keys   *Keys        // seals columns; nil leaves the database locked for sealed values
-	Bus    *bus.Bus     // where events of AfterCommit go; nil: a bus of its own
-	Logger *slog.Logger // nil: slog.Default()
+	Path    string       // the database file; its folder is made with mode 0700
+	Keys    *Keys        // seals columns; nil leaves the database locked for sealed values
+	Bus     *bus.Bus     // where events of AfterCommit go; nil: a bus of its own
+	Logger  *slog.Logger // nil: slog.Default()
+	Version string       // of the program, for the migration log; "" is "dev"
+
+	AllowNetworkFS bool // storage.allow_network_fs: open on nfs, cifs, 9p or sshfs all the same
+	ReleaseHold    bool // "helix db migrate": migrate even after a rollback
+
+	// Progress hears about a migration, which may take a while: step is one of check, copy,
+	// migrate, verify. It may be nil and is called on the goroutine of Open.
+	Progress func(step string, done, total int64)
 }
 
 // DB is one open database: a single writer connection and a pool of readers. It is safe
@@ -43,6 +50,13 @@ type DB struct {
 	who     atomic.Pointer[whoami] // the local user and this device; set by prepare
 	writer  *sql.DB
 	readers *sql.DB
+	o       Options
+
+	gate     gate
+	recovery atomic.Pointer[RecoveryState] // nil: all is well
+	checkDue atomic.Bool                   // the last stop was not clean and the file was too big to check at start
+	rescue   sync.WaitGroup                // copying of damaged files
+	unclean  bool                          // Close leaves the clean mark away
 
 	turn   chan struct{}      // holds one token; whoever has it may write
 	owner  atomic.Pointer[Tx] // the running write transaction
@@ -88,13 +102,14 @@ func dsn(path string, pragmas []string, write bool) string {
 	return u.String()
 }
 
-// Open opens or creates the database at o.Path and brings its schema up to date.
+// Open opens or creates the database at o.Path and brings its schema up to date; the caller
+// holds the Lock of the folder. The order is: unfinished restore → header → schema version
+// → hold file → migration → readers → first-start rows. A file written by a newer Helix is
+// a Conflict and stays as it is. A damaged file is not an error: the database is then in
+// recovery mode, see Recovery.
 func Open(ctx context.Context, o Options) (_ *DB, err error) {
 	if o.Logger == nil {
 		o.Logger = slog.Default()
-	}
-	if err := os.MkdirAll(filepath.Dir(o.Path), 0o700); err != nil {
-		return nil, fmt.Errorf("make data folder: %w", err)
 	}
 	if o.Bus == nil {
 		o.Bus = bus.New()
@@ -102,49 +117,51 @@ func Open(ctx context.Context, o Options) (_ *DB, err error) {
 	if o.Keys == nil {
 		o.Keys = NewKeys(nil)
 	}
-	db := &DB{path: o.Path, log: o.Logger, keys: o.Keys, bus: o.Bus, turn: make(chan struct{}, 1)}
-	db.blobs = newBlobs(filepath.Join(filepath.Dir(o.Path), "blobs"), o.Logger)
+	if o.Version == "" {
+		o.Version = "dev"
+	}
+	if o.Progress == nil {
+		o.Progress = func(string, int64, int64) {}
+	}
+	dir := filepath.Dir(o.Path)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("make data folder: %w", err)
+	}
+	if err := refuseNetworkFS(dir, o.AllowNetworkFS); err != nil {
+		return nil, err
+	}
+	db := &DB{path: o.Path, log: o.Logger, keys: o.Keys, bus: o.Bus, o: o, turn: make(chan struct{}, 1)}
+	db.blobs = newBlobs(filepath.Join(dir, "blobs"), o.Logger)
 	db.turn <- struct{}{}
 	defer func() {
 		if err != nil {
+			db.unclean = true
 			err = errors.Join(err, db.Close())
 		}
 	}()
-	if db.writer, err = sql.Open("sqlite", dsn(o.Path, writerPragmas, true)); err != nil {
+	if err = db.openPools(); err != nil {
 		return nil, err
 	}
-	db.writer.SetMaxOpenConns(1)
-	if err = db.writer.PingContext(ctx); err != nil {
-		return nil, fmt.Errorf("open database: %w", err)
-	}
-	if err = os.Chmod(o.Path, 0o600); err != nil {
+	if err = db.start(ctx); err != nil {
 		return nil, err
 	}
-	if err = migrate(ctx, db.writer); err != nil {
-		return nil, err
-	}
-	if err = db.prepare(ctx); err != nil {
-		return nil, err
-	}
-	if db.readers, err = sql.Open("sqlite", dsn(o.Path, readerPragmas, false)); err != nil {
-		return nil, err
-	}
-	n := min(8, max(2, runtime.NumCPU()))
-	db.readers.SetMaxOpenConns(n)
-	db.readers.SetMaxIdleConns(n)
 	return db, nil
 }
 
-// Close waits for the running write, checkpoints and closes. It may be called twice.
+// Close waits for the running write, sets the clean mark, checkpoints and closes. It may be
+// called twice.
 func (db *DB) Close() error {
 	db.once.Do(func() {
+		db.rescue.Wait()
 		<-db.turn // never given back: later writes fail with sql.ErrConnDone
 		if db.readers != nil {
 			db.closed = db.readers.Close()
 		}
 		if db.writer != nil {
-			_, err := db.writer.Exec("PRAGMA wal_checkpoint(TRUNCATE)")
-			db.closed = errors.Join(db.closed, err, db.writer.Close())
+			if db.recovery.Load() == nil {
+				db.closed = errors.Join(db.closed, db.stopClean())
+			}
+			db.closed = errors.Join(db.closed, db.writer.Close())
 		}
 		close(db.turn)
 	})

@@ -12,8 +12,6 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-
-	"helix/backend/fault"
 )
 
 // Tx is one transaction. Its Exec, Query and QueryRow run under the context of the call
@@ -40,14 +38,19 @@ func (db *DB) Read(ctx context.Context, fn func(*Tx) error) error {
 	if tx := db.current(ctx); tx != nil {
 		return fn(tx)
 	}
+	v, err := db.gate.enter(ctx)
+	if err != nil {
+		return err
+	}
+	defer db.gate.leave(v)
 	stx, err := db.readers.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
 	if err != nil {
-		return dbError(ctx, err)
+		return db.codedError(ctx, err)
 	}
 	defer stx.Rollback() //nolint:errcheck // nothing to lose in a read
 	tx := &Tx{Tx: stx, Now: db.now(false), db: db}
 	tx.ctx = context.WithValue(ctx, txKey{db}, tx)
-	return dbError(ctx, fn(tx))
+	return db.codedError(ctx, fn(tx))
 }
 
 // Write runs fn in the one write transaction and commits when it returns nil; an error or
@@ -67,7 +70,7 @@ func (db *DB) Write(ctx context.Context, fn func(*Tx) error) (err error) {
 	}
 	tx, err := db.runWrite(ctx, fn)
 	if err != nil {
-		return dbError(ctx, err)
+		return db.codedError(ctx, err)
 	}
 	for _, f := range tx.after {
 		f()
@@ -81,6 +84,9 @@ func (db *DB) runWrite(ctx context.Context, fn func(*Tx) error) (*Tx, error) {
 		db.owner.Store(nil)
 		db.turn <- struct{}{}
 	}()
+	if err := db.gate.check(ctx); err != nil {
+		return nil, err
+	}
 	stx, err := db.writer.BeginTx(ctx, nil)
 	if err != nil {
 		return nil, err
@@ -253,20 +259,4 @@ func wrapSQL(err error, query string) error {
 		return err
 	}
 	return fmt.Errorf("%w (in %.120q)", err, query)
-}
-
-// dbError turns what the driver says into a coded error. Codes: a broken constraint is
-// Conflict or Invalid, a full disk Limit, a busy database Unavailable.
-func dbError(ctx context.Context, err error) error {
-	if err == nil {
-		return nil
-	}
-	var coded *fault.Error
-	if errors.As(err, &coded) {
-		return err
-	}
-	if ctx.Err() != nil {
-		return errors.Join(ctx.Err(), err)
-	}
-	return err
 }

@@ -1,0 +1,26 @@
+package storage
+
+import "golang.org/x/sys/unix"
+
+const isWindows = false
+
+func diskSpace(path string) (space, error) {
+	var st unix.Statfs_t
+	if err := unix.Statfs(path, &st); err != nil {
+		return space{}, err
+	}
+	return space{Free: int64(st.Bavail) * int64(st.Bsize), Total: int64(st.Blocks) * int64(st.Bsize)}, nil
+}
+
+// networkFS names the network file system that holds path, "" for a local one.
+func networkFS(path string) (string, error) {
+	var st unix.Statfs_t
+	if err := unix.Statfs(path, &st); err != nil {
+		return "", err
+	}
+	switch name := unix.ByteSliceToString(st.Fstypename[:]); name {
+	case "nfs", "smbfs", "afpfs", "webdav", "macfuse", "osxfuse":
+		return name, nil
+	}
+	return "", nil
+}

@@ -1,0 +1,33 @@
+package storage
+
+import "golang.org/x/sys/unix"
+
+const isWindows = false
+
+func diskSpace(path string) (space, error) {
+	var st unix.Statfs_t
+	if err := unix.Statfs(path, &st); err != nil {
+		return space{}, err
+	}
+	return space{Free: int64(st.Bavail) * int64(st.Bsize), Total: int64(st.Blocks) * int64(st.Bsize)}, nil
+}
+
+// networkFS names the network file system that holds path, "" for a local one. Locks and
+// shared memory of SQLite do not work reliably over a network.
+func networkFS(path string) (string, error) {
+	var st unix.Statfs_t
+	if err := unix.Statfs(path, &st); err != nil {
+		return "", err
+	}
+	switch uint32(st.Type) {
+	case 0x6969:
+		return "nfs", nil
+	case 0xFF534D42, 0xFE534D42, 0x517B:
+		return "cifs", nil
+	case 0x01021997:
+		return "9p", nil
+	case 0x65735546:
+		return fuseKind(path), nil
+	}
+	return "", nil
+}

@@ -1,0 +1,37 @@
+package storage
+
+import (
+	"bufio"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// fuseKind tells from the mount table which FUSE file system holds path; it answers only
+// the ones that reach over a network.
+func fuseKind(path string) string {
+	f, err := os.Open("/proc/self/mounts")
+	if err != nil {
+		return ""
+	}
+	defer f.Close() //nolint:errcheck // only read
+	if p, err := filepath.EvalSymlinks(path); err == nil {
+		path = p
+	}
+	best, kind := -1, ""
+	for sc := bufio.NewScanner(f); sc.Scan(); {
+		p := strings.Fields(sc.Text())
+		if len(p) < 3 {
+			continue
+		}
+		dir := strings.ReplaceAll(p[1], `\040`, " ")
+		if len(dir) > best && (path == dir || strings.HasPrefix(path, strings.TrimSuffix(dir, "/")+"/")) {
+			best, kind = len(dir), p[2]
+		}
+	}
+	switch kind {
+	case "fuse.sshfs", "fuse.davfs", "fuse.davfs2", "fuse.rclone", "fuse.s3fs", "fuse.glusterfs", "fuse.ceph":
+		return kind
+	}
+	return ""
+}

@@ -1,0 +1,165 @@
+package storage
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+	"time"
+
+	"modernc.org/sqlite"
+	sqlite3 "modernc.org/sqlite/lib"
+
+	"helix/backend/fault"
+)
+
+// messages a person may see; each says what happened and what was kept.
+const (
+	msgFull    = "The disk is full. Nothing was changed."
+	msgBusy    = "The data is in use at the moment. Nothing was changed; try again."
+	msgDisk    = "The disk reported an error. Nothing was changed."
+	msgCorrupt = "The data file is damaged. Helix made a copy of it and waits for your decision in recovery mode."
+)
+
+// sqliteCode is the extended result code in err's chain, 0 when there is none.
+func sqliteCode(err error) int {
+	var e *sqlite.Error
+	if errors.As(err, &e) {
+		return e.Code()
+	}
+	return 0
+}
+
+// corrupt reports whether SQLite found damage.
+func corrupt(err error) bool {
+	switch sqliteCode(err) & 0xff {
+	case sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB:
+		return true
+	}
+	return false
+}
+
+// dbError turns what the driver says into a coded error: a broken constraint is Conflict or
+// Invalid, a full disk Limit, a busy database Unavailable. An error that a domain coded
+// itself stays as it is.
+func dbError(ctx context.Context, err error) error {
+	if err == nil {
+		return nil
+	}
+	var coded *fault.Error
+	if errors.As(err, &coded) {
+		return err
+	}
+	if ctx.Err() != nil {
+		return errors.Join(ctx.Err(), err)
+	}
+	if f := codeSQLite(err); f != nil {
+		return f
+	}
+	return err
+}
+
+// codeSQLite is the coded form of a driver error, nil when it is none that a caller could
+// act on.
+func codeSQLite(err error) *fault.Error {
+	code := sqliteCode(err)
+	switch code {
+	case 0:
+		return nil
+	case sqlite3.SQLITE_IOERR_SHMSIZE, sqlite3.SQLITE_IOERR_SHMMAP: // no room for the WAL index
+		return fault.Limitf(msgFull).WithCause(err)
+	}
+	switch code & 0xff {
+	case sqlite3.SQLITE_FULL:
+		return fault.Limitf(msgFull).WithCause(err)
+	case sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED:
+		f := fault.Unavailablef(msgBusy).WithCause(err)
+		f.RetryAfter = time.Second
+		return f
+	case sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB:
+		return fault.Unavailablef(msgCorrupt).WithCause(err)
+	case sqlite3.SQLITE_IOERR:
+		return fault.Unavailablef(msgDisk).WithCause(err)
+	case sqlite3.SQLITE_TOOBIG:
+		return fault.Limitf("A value is too big to store. Nothing was changed.").WithCause(err)
+	case sqlite3.SQLITE_CONSTRAINT:
+		return constraintError(code, err)
+	}
+	return nil
+}
+
+// FieldError is the detail of a broken constraint.
+type FieldError struct {
+	Field string `json:"field"` // as on the wire; empty when the constraint names none
+}
+
+func constraintError(code int, err error) *fault.Error {
+	field := camel(constraintColumn(err.Error()))
+	what := "A value"
+	if field != "" {
+		what = fmt.Sprintf("The field %q", field)
+	}
+	var f *fault.Error
+	switch code {
+	case sqlite3.SQLITE_CONSTRAINT_UNIQUE, sqlite3.SQLITE_CONSTRAINT_PRIMARYKEY, sqlite3.SQLITE_CONSTRAINT_ROWID:
+		f = fault.Conflictf("%s has a value that is already in use. Nothing was changed.", what)
+	case sqlite3.SQLITE_CONSTRAINT_FOREIGNKEY:
+		f = fault.Conflictf("Something this refers to is not there any more, or is still needed. Nothing was changed.")
+	case sqlite3.SQLITE_CONSTRAINT_TRIGGER:
+		f = fault.Conflictf("This change is not allowed here. Nothing was changed.")
+	case sqlite3.SQLITE_CONSTRAINT_NOTNULL:
+		f = fault.Invalidf("%s is missing. Nothing was changed.", what)
+	default: // CHECK, DATATYPE
+		f = fault.Invalidf("%s has a value that is not allowed. Nothing was changed.", what)
+	}
+	if field != "" {
+		f.Details = FieldError{Field: field}
+	}
+	return f.WithCause(err)
+}
+
+var (
+	reColumns = regexp.MustCompile(`(?:UNIQUE|NOT NULL) constraint failed: ((?:\w+\.\w+(?:, )?)+)`)
+	reCheck   = regexp.MustCompile(`CHECK constraint failed: (.+?)(?: \(\d+\))?(?: \(in |$)`)
+	reType    = regexp.MustCompile(`in (?:column )?\w+\.(\w+)`)
+	reIdent   = regexp.MustCompile(`[A-Za-z_]\w*`)
+)
+
+// checkWords are the words of a CHECK expression that are not a column.
+var checkWords = map[string]bool{
+	"length": true, "json_valid": true, "typeof": true, "in": true, "between": true, "and": true, "or": true,
+	"not": true, "null": true, "is": true, "json_type": true, "lower": true, "upper": true, "trim": true, "abs": true, "case": true, "when": true,
+}
+
+// constraintColumn finds the column in SQLite's message: the last one of a UNIQUE key,
+// because the ones before it are the owner, or the first one of a CHECK expression.
+func constraintColumn(msg string) string {
+	if m := reColumns.FindStringSubmatch(msg); m != nil {
+		cols := strings.Split(m[1], ", ")
+		_, col, _ := strings.Cut(cols[len(cols)-1], ".")
+		return col
+	}
+	if m := reCheck.FindStringSubmatch(msg); m != nil {
+		for _, w := range reIdent.FindAllString(m[1], -1) {
+			if !checkWords[strings.ToLower(w)] {
+				return w
+			}
+		}
+	}
+	if m := reType.FindStringSubmatch(msg); m != nil {
+		return m[1]
+	}
+	return ""
+}
+
+// camel turns a column name into the name on the wire.
+func camel(s string) string {
+	parts := strings.Split(s, "_")
+	for i, p := range parts[1:] {
+		if p != "" {
+			parts[i+1] = strings.ToUpper(p[:1]) + p[1:]
+		}
+	}
+	return strings.Join(parts, "")
+}

@@ -1,0 +1,71 @@
+package storage
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+
+	"helix/backend/fault"
+)
+
+// errLockHeld is what lockFile answers when another process has the lock.
+var errLockHeld = errors.New("lock is held")
+
+// Lock takes the lock file of a data folder (helix.lock) for this process and writes its
+// pid into it. A second process gets a Conflict that names the first. The operating system
+// gives the lock back when the process ends in any way; release does it earlier, may be
+// called twice, and leaves the file, because removing it would let two processes lock two
+// different files of one name.
+func Lock(path string) (release func(), err error) {
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return nil, fmt.Errorf("make folder of the lock: %w", err)
+	}
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("open lock: %w", err)
+	}
+	if err := lockFile(f); err != nil {
+		defer f.Close() //nolint:errcheck // only read
+		if !errors.Is(err, errLockHeld) {
+			return nil, fmt.Errorf("lock data folder: %w", err)
+		}
+		pid := lockPID(path)
+		if pid == 0 {
+			return nil, fault.Conflictf("Helix is already using this folder.").WithCause(err)
+		}
+		return nil, fault.Conflictf("Helix is already using this folder (pid %d).", pid).WithDetails(map[string]int{"pid": pid}).WithCause(err)
+	}
+	if err := f.Truncate(0); err == nil {
+		_, err = f.WriteAt([]byte(strconv.Itoa(os.Getpid())+"\n"), 0)
+		if err != nil {
+			return nil, errors.Join(fmt.Errorf("write pid: %w", err), f.Close())
+		}
+	}
+	return sync.OnceFunc(func() {
+		_ = f.Truncate(0)
+		_ = f.Close()
+	}), nil
+}
+
+// lockPID reads the pid that the holder wrote; 0 when it is not there yet.
+func lockPID(path string) int {
+	f, err := os.Open(path)
+	if err != nil {
+		return 0
+	}
+	defer f.Close() //nolint:errcheck // only read
+	b, err := io.ReadAll(io.LimitReader(f, 32))
+	if err != nil {
+		return 0
+	}
+	pid, err := strconv.Atoi(strings.TrimSpace(string(b)))
+	if err != nil || pid <= 0 {
+		return 0
+	}
+	return pid
+}

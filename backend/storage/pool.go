@@ -1,0 +1,77 @@
+package storage
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"runtime"
+	"time"
+
+	"modernc.org/sqlite"
+)
+
+// gated opens connections for a pool only while the gate lets the caller in. So the pools
+// outlive a swap of the file: their connections are closed, and new ones open the new file.
+type gated struct {
+	driver.Connector
+	db *DB
+}
+
+func (c gated) Connect(ctx context.Context) (driver.Conn, error) {
+	if err := c.db.gate.check(ctx); err != nil {
+		return nil, err
+	}
+	return c.Connector.Connect(ctx)
+}
+
+// readerCount is how many reads run at once.
+func readerCount() int { return min(8, max(2, runtime.NumCPU())) }
+
+// openPools makes both pools; connections come with the first use.
+func (db *DB) openPools() error {
+	w, err := sqlite.NewConnector(dsn(db.path, writerPragmas, true))
+	if err != nil {
+		return err
+	}
+	r, err := sqlite.NewConnector(dsn(db.path, readerPragmas, false))
+	if err != nil {
+		return err
+	}
+	db.writer = sql.OpenDB(gated{w, db})
+	db.writer.SetMaxOpenConns(1)
+	db.readers = sql.OpenDB(gated{r, db})
+	db.readers.SetMaxOpenConns(readerCount())
+	db.readers.SetMaxIdleConns(readerCount())
+	return nil
+}
+
+// closeConns closes all connections of both pools, readers first, so that the writer, being
+// the last, may remove the WAL. The gate is shut and drained.
+func (db *DB) closeConns(ctx context.Context) error {
+	for _, p := range []*sql.DB{db.readers, db.writer} {
+		p.SetMaxIdleConns(0)
+		if err := untilZero(ctx, p); err != nil {
+			return err
+		}
+	}
+	db.writer.SetMaxIdleConns(1)
+	db.readers.SetMaxIdleConns(readerCount())
+	return nil
+}
+
+// untilZero waits for connections that a canceled call still holds: database/sql gives
+// them back a moment after the call has returned, and offers nothing to wait on.
+func untilZero(ctx context.Context, p *sql.DB) error {
+	t := time.NewTicker(5 * time.Millisecond)
+	defer t.Stop()
+	for p.Stats().OpenConnections > 0 {
+		select {
+		case <-ctx.Done():
+			return errors.Join(fmt.Errorf("%d connections are still open", p.Stats().OpenConnections), ctx.Err())
+		case <-t.C:
+		}
+	}
+	return nil
+}

@@ -1,0 +1,114 @@
+package storage
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"helix/backend/bus"
+	"helix/backend/fault"
+)
+
+// Recovery tells why the database answers nothing, or nil when all is well. In recovery
+// mode Read and Write are Unavailable; the storage service goes on working.
+func (db *DB) Recovery() *RecoveryState { return db.recovery.Load() }
+
+// codedError is dbError that also reacts to damage.
+func (db *DB) codedError(ctx context.Context, err error) error {
+	if corrupt(err) {
+		_ = db.enterRecovery(&RecoveryState{Reason: "corrupt", Problems: []string{err.Error()}})
+	}
+	return dbError(ctx, err)
+}
+
+// enterRecovery stops all transactions, once, and keeps copies of damaged files. It always
+// answers nil, for a start that goes on in recovery mode.
+func (db *DB) enterRecovery(st *RecoveryState) error {
+	st.Since = time.Now().UTC()
+	if st.Problems == nil {
+		st.Problems = []string{}
+	}
+	if st.Message == "" {
+		st.Message = msgCorrupt
+	}
+	if !db.recovery.CompareAndSwap(nil, st) {
+		return nil
+	}
+	db.gate.close(fault.Unavailablef("%s", st.Message).WithDetails(map[string]string{"state": "recovery", "reason": st.Reason}))
+	db.log.Error("recovery mode", "reason", st.Reason, "problems", st.Problems)
+	if st.Reason != "corrupt" {
+		bus.Publish(db.bus, db.LocalUser().ID, Recovery{State: st})
+		return nil
+	}
+	db.rescue.Go(func() {
+		kept, err := db.keepDamaged()
+		if err != nil {
+			db.log.Error("copy damaged files", "err", err)
+		}
+		next := *st
+		next.KeptPath = kept
+		db.recovery.CompareAndSwap(st, &next)
+		bus.Publish(db.bus, db.LocalUser().ID, Recovery{State: &next})
+	})
+	return nil
+}
+
+// keepDamaged copies database, WAL and WAL index into corrupt-<time>/ before anything else
+// can touch them. Running reads may end meanwhile; the writer has to.
+func (db *DB) keepDamaged() (dir string, err error) {
+	if _, ok := <-db.turn; !ok {
+		return "", nil // closed
+	}
+	defer func() { db.turn <- struct{}{} }()
+	dir = freshName(filepath.Dir(db.path), "corrupt-", time.Now(), "")
+	tmp := dir + ".partial"
+	if err := os.MkdirAll(tmp, 0o700); err != nil {
+		return "", err
+	}
+	for _, ext := range []string{"", "-wal", "-shm"} {
+		if !exists(db.path + ext) {
+			continue
+		}
+		if _, err := copyFile(filepath.Join(tmp, filepath.Base(db.path)+ext), db.path+ext); err != nil {
+			return "", errors.Join(fmt.Errorf("copy %s: %w", ext, err), os.RemoveAll(tmp))
+		}
+	}
+	if err := errors.Join(syncDir(tmp), os.Rename(tmp, dir), syncDir(filepath.Dir(dir))); err != nil {
+		return "", err
+	}
+	return dir, nil
+}
+
+// holdFile is written by a rollback. It keeps the version that was rolled back from from
+// migrating again at its next start.
+const holdFile = "migration.hold"
+
+type hold struct {
+	Schema     int64     `json:"schema"`     // the schema that is not wanted
+	AppVersion string    `json:"appVersion"` // that brought it
+	At         time.Time `json:"at"`
+}
+
+// heldBack enters the held state when a rollback forbids the migration to our schema.
+func (db *DB) heldBack(st fileState, known []migration) (bool, error) {
+	path := filepath.Join(filepath.Dir(db.path), holdFile)
+	if !exists(path) {
+		return false, nil
+	}
+	if db.o.ReleaseHold {
+		return false, errors.Join(os.Remove(path), syncDir(filepath.Dir(path)))
+	}
+	var h hold
+	if err := readJSONFile(path, &h); err != nil {
+		h.Schema = known[len(known)-1].version // unreadable: take it as meant for us
+	}
+	if h.Schema < known[len(known)-1].version {
+		return false, nil // a later version than the one that was rolled back from
+	}
+	return true, db.enterRecovery(&RecoveryState{Reason: "held",
+		Message:  fmt.Sprintf("The data was rolled back to schema %d. Start the older Helix, or migrate again to go on with this one.", st.version),
+		Problems: []string{fmt.Sprintf("file schema %d, program schema %d, rolled back at %s", st.version, known[len(known)-1].version, h.At.Format(time.RFC3339))}})
+}

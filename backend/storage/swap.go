@@ -1,0 +1,186 @@
+package storage
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"helix/backend/bus"
+	"helix/backend/fault"
+)
+
+// drainLimit is how long a swap waits for reads that are still running.
+const drainLimit = 10 * time.Second
+
+// move is one rename; paths are relative to the data folder.
+type move struct {
+	From string `json:"from"`
+	To   string `json:"to"`
+}
+
+// journal lists renames that belong together. Once it is on disk they will all happen, if
+// need be at the next start: the state is the old one before and the new one after.
+type journal struct {
+	Reason string `json:"reason"`
+	Moves  []move `json:"moves"`
+	Hold   *hold  `json:"hold,omitempty"` // written with the moves
+}
+
+const journalFile = "swap.journal"
+
+// commitJournal makes the decision durable and carries it out.
+func commitJournal(dir string, j journal) error {
+	b, err := json.Marshal(j)
+	if err != nil {
+		return err
+	}
+	if err := writeFileSafe(filepath.Join(dir, journalFile), b); err != nil {
+		return err
+	}
+	crashPoint("swap.journal")
+	return finishJournal(dir)
+}
+
+// finishJournal carries out what a journal in dir says; without one it does nothing. A move
+// is skipped when it was done before: its target is there, which it never is beforehand.
+func finishJournal(dir string) error {
+	path := filepath.Join(dir, journalFile)
+	if !exists(path) {
+		return nil
+	}
+	var j journal
+	if err := readJSONFile(path, &j); err != nil {
+		return err
+	}
+	if j.Hold != nil {
+		b, err := json.Marshal(j.Hold)
+		if err != nil {
+			return err
+		}
+		if err := writeFileSafe(filepath.Join(dir, holdFile), b); err != nil {
+			return err
+		}
+	}
+	for i, m := range j.Moves {
+		if !filepath.IsLocal(m.From) || !filepath.IsLocal(m.To) {
+			return fmt.Errorf("journal leaves the data folder: %q to %q", m.From, m.To)
+		}
+		from, to := filepath.Join(dir, m.From), filepath.Join(dir, m.To)
+		if exists(to) || !exists(from) {
+			continue
+		}
+		if err := os.MkdirAll(filepath.Dir(to), 0o700); err != nil {
+			return err
+		}
+		if err := os.Rename(from, to); err != nil {
+			return err
+		}
+		if err := errors.Join(syncDir(filepath.Dir(from)), syncDir(filepath.Dir(to))); err != nil {
+			return err
+		}
+		crashPoint(fmt.Sprintf("swap.move%d", i))
+	}
+	if err := os.Remove(path); err != nil {
+		return err
+	}
+	return syncDir(dir)
+}
+
+func readJSONFile(path string, dst any) error {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(b, dst); err != nil {
+		return fmt.Errorf("%s: %w", filepath.Base(path), err)
+	}
+	return nil
+}
+
+// swap stops all transactions, closes every connection, lets fn put other files in place,
+// and opens what is there then. If fn fails, the former files are opened again. It also
+// ends recovery mode when the new file is good. Replaced is published at the end.
+func (db *DB) swap(ctx context.Context, why string, fn func() error) error {
+	if db.current(ctx) != nil {
+		return errNested
+	}
+	db.rescue.Wait()
+	select {
+	case _, ok := <-db.turn:
+		if !ok {
+			return errClosed
+		}
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	was := db.recovery.Load()
+	shut := fault.Unavailablef("%s", why)
+	shut.RetryAfter = 2 * time.Second
+	db.gate.close(shut)
+	reopen := func() {
+		if was == nil {
+			db.gate.open()
+		}
+		db.turn <- struct{}{}
+	}
+	wait, cancel := context.WithTimeout(ctx, drainLimit)
+	defer cancel()
+	if err := db.gate.drain(wait); err != nil {
+		if was != nil {
+			db.gate.close(recoveryFault(was))
+		}
+		reopen()
+		return fault.Unavailablef("Something is still reading the data. Nothing was changed; try again.").WithCause(err)
+	}
+	inside := db.gate.insider(context.WithoutCancel(ctx))
+	var err error
+	if was == nil {
+		err = db.stopCleanIn(inside)
+	}
+	if err == nil {
+		err = db.closeConns(wait)
+	}
+	if err == nil {
+		err = fn()
+	}
+	// From here on ctx no longer counts: leaving half-way would leave no database at all.
+	db.turn <- struct{}{}
+	db.recovery.Store(nil)
+	db.blobs.forget()
+	serr := db.start(inside)
+	if st := db.recovery.Load(); st == nil && serr == nil {
+		db.gate.open()
+	} else if st == nil {
+		_ = db.enterRecovery(&RecoveryState{Reason: "corrupt", Message: "The data could not be opened.", Problems: []string{serr.Error()}})
+	}
+	if err == nil {
+		bus.Publish(db.bus, db.LocalUser().ID, Replaced{})
+	}
+	return errors.Join(err, serr)
+}
+
+func recoveryFault(st *RecoveryState) *fault.Error {
+	return fault.Unavailablef("%s", st.Message).WithDetails(map[string]string{"state": "recovery", "reason": st.Reason})
+}
+
+// stopCleanIn is stopClean for a gate that is shut.
+func (db *DB) stopCleanIn(ctx context.Context) error {
+	if _, err := db.writer.ExecContext(ctx, `UPDATE meta SET value = '1' WHERE key = 'clean'`); err != nil {
+		return err
+	}
+	_, err := db.writer.ExecContext(ctx, "PRAGMA wal_checkpoint(TRUNCATE)")
+	return err
+}
+
+var errClosed = fault.Unavailablef("Helix is stopping.")
+
+// forget drops what was learned about blobs: after a swap other files may bear the names.
+func (b *Blobs) forget() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	clear(b.ok)
+}
