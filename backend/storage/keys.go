@@ -31,8 +31,8 @@ type Root interface {
 	Create(ctx context.Context) ([]byte, error)
 	// Replace stores key in place of what is there, after a recovery code proved right.
 	Replace(ctx context.Context, key []byte) error
-	// State says where the key lives: "keyring", "file", "file, unprotected" or "none".
-	State() string
+	// Place says where key lives: "keyring", "file", "file, unprotected" or "none".
+	Place(key []byte) string
 }
 
 // Keys seals and opens columns with AES-256-GCM under numbered data keys, which the root
@@ -373,7 +373,7 @@ type noRoot struct{}
 
 func (noRoot) Candidates() [][]byte                   { return nil }
 func (noRoot) Create(context.Context) ([]byte, error) { return nil, nil }
-func (noRoot) State() string                          { return "none" }
+func (noRoot) Place([]byte) string                    { return "none" }
 func (noRoot) Replace(context.Context, []byte) error {
 	return fault.Unavailablef("There is no place to keep a key.")
 }

@@ -54,8 +54,8 @@ func (r *Root) Replace(_ context.Context, key []byte) error {
 	return nil
 }
 
-// State implements storage.Root.
-func (r *Root) State() string { return "keyring" }
+// Place implements storage.Root.
+func (r *Root) Place([]byte) string { return "keyring" }
 
 // Open returns a new database in a folder of the test, with keys, and closes it at the end.
 func Open(t testing.TB) *storage.DB {
