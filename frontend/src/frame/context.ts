@@ -1,0 +1,5 @@
+import { rpc } from "../lib/rpc";
+import { System } from "./system.svelte";
+
+/** The frame's own state; one a page. */
+export const system = new System(rpc);

@@ -1,0 +1,85 @@
+import type { Transport, TransportHandlers } from "./transport";
+
+/** A file that the user picked in a native dialog. `token` is what methods take. */
+export interface PickedFile {
+  Path: string;
+  Name: string;
+  Size: number;
+  Token: string;
+}
+
+/** What a native dialog shows. All members are optional. */
+export interface FileDialog {
+  Title?: string;
+  DefaultName?: string;
+  Filters?: { Name: string; Pattern: string }[];
+  Multiple?: boolean;
+}
+
+interface Notice {
+  Title: string;
+  Body: string;
+  Link?: string;
+}
+
+/** The Go struct that the window binds; see desktop.md. */
+export interface Bridge {
+  Open(): Promise<string>;
+  Send(session: string, frame: string): Promise<void>;
+  OpenFiles(o: FileDialog): Promise<PickedFile[]>;
+  OpenFolder(o: FileDialog): Promise<PickedFile>;
+  SaveFile(o: FileDialog): Promise<PickedFile>;
+  Notify(n: Notice): Promise<void>;
+  Window(action: string): Promise<void>;
+  Ready(): Promise<void>;
+}
+
+interface WailsWindow {
+  go?: { app?: { Bridge?: Bridge } };
+  runtime?: {
+    EventsOn(name: string, fn: (...args: unknown[]) => void): () => void;
+    BrowserOpenURL?(url: string): void;
+  };
+}
+
+const host = (): WailsWindow => globalThis as unknown as WailsWindow;
+
+/** The bound struct, or null outside the desktop window. */
+export const bridge = (): Bridge | null => host().go?.app?.Bridge ?? null;
+
+/** Frames over the window's own bridge: `Bridge.Send` in, runtime event `rpc` out. */
+export class BridgeTransport implements Transport {
+  readonly kind = "bridge";
+  #session = "";
+  #off: (() => void) | null = null;
+
+  async open(h: TransportHandlers): Promise<void> {
+    this.close();
+    const b = bridge();
+    const runtime = host().runtime;
+    if (!b || !runtime) throw new Error("The window's bridge is missing.");
+    // Frames can arrive before Open's own answer, so they wait for the id.
+    const early: [string, string][] = [];
+    let session = "";
+    this.#off = runtime.EventsOn("rpc", (id, frame) => {
+      if (typeof id !== "string" || typeof frame !== "string") return;
+      if (!session) early.push([id, frame]);
+      else if (id === session) h.frame(frame);
+    });
+    session = await b.Open();
+    this.#session = session;
+    for (const [id, frame] of early) if (id === session) h.frame(frame);
+  }
+
+  send(frame: string): Promise<void> {
+    const b = bridge();
+    if (!b || !this.#session) throw new Error("Not connected.");
+    return b.Send(this.#session, frame);
+  }
+
+  close(): void {
+    this.#off?.();
+    this.#off = null;
+    this.#session = "";
+  }
+}

@@ -1,0 +1,47 @@
+/**
+ * The one way to the backend. Screens import from here and nowhere deeper:
+ *
+ *     import { rpc } from "../../lib/rpc";
+ *     const { approvals } = await rpc.call("approvals.list", { status: "pending" });
+ *     const off = rpc.on("approvals.changed", () => …);
+ *
+ * State classes take an `Rpc` in their constructor instead of importing `rpc`,
+ * so that tests give them `fakeRpc()`.
+ */
+import { BridgeTransport, bridge } from "./bridge";
+import { RpcClient } from "./client.svelte";
+import type { Rpc } from "./types";
+import { WebSocketTransport } from "./ws";
+import { sessionToken } from "./session";
+
+export { RpcError, asError } from "./errors";
+export type { ErrorKind } from "./errors";
+export { bridge } from "./bridge";
+export type { Bridge, FileDialog, PickedFile } from "./bridge";
+export type { LogEntry } from "./log";
+export type {
+  CallOptions,
+  ConnectionInfo,
+  ConnectionPhase,
+  EventData,
+  EventMeta,
+  EventName,
+  Item,
+  Method,
+  Params,
+  Result,
+  Rpc,
+} from "./types";
+export { forgetSession, signIn } from "./session";
+export type { SignIn } from "./session";
+
+/** True inside the desktop window. */
+export const inWindow = bridge() !== null;
+
+/** The client of this page: over the window's bridge where there is one, else over WebSocket. */
+export const client = new RpcClient(inWindow ? new BridgeTransport() : new WebSocketTransport(sessionToken), {
+  locale: navigator.language,
+});
+
+/** The same client, with the types of the method table. */
+export const rpc: Rpc = client as unknown as Rpc;

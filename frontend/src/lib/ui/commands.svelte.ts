@@ -1,0 +1,194 @@
+/**
+ * The command table. Palette, shortcuts and menus read it; nothing else defines
+ * a shortcut. A command that lives as long as the program is in `src/commands.ts`
+ * or in a screen's `screen.ts`; one that lives as long as a component is added
+ * with `commands.add` and removed by what that returns.
+ */
+export interface Command {
+  /** Stable, `area.act`. Shared with the desktop menu and the tray. */
+  id: string;
+  /** As the palette shows it: verb first. */
+  title: string;
+  /** Heading in the palette. */
+  group?: string;
+  /** Other words it is found by. */
+  words?: string;
+  /**
+   * Shortcut: `mod+k`, `shift+d`, `j`, `Enter`, or a sequence `g a`. `mod` is Cmd
+   * on a Mac and Ctrl elsewhere. Single keys do nothing while the user types.
+   */
+  keys?: string | readonly string[];
+  run(): unknown;
+  /** Not offered and not reacting while false. Default always. */
+  when?: () => boolean;
+  /** Also while the focus is in a text field (for combinations with `mod`, always true). */
+  whileTyping?: boolean;
+  /** Kept out of the palette: movement keys and the like. */
+  hidden?: boolean;
+}
+
+/** Commands that depend on what the user types, such as "Run tool: …". */
+export type CommandSource = (query: string) => Promise<Command[]> | Command[];
+
+export const isMac = typeof navigator !== "undefined" && /Mac|iPhone|iPad/.test(navigator.platform);
+
+/** The parts of a shortcut as keycaps: `mod+shift+a` → ["Ctrl", "Shift", "A"]. */
+export function keycaps(keys: string, mac = isMac): string[] {
+  const names: Record<string, string> = mac
+    ? { mod: "⌘", shift: "⇧", alt: "⌥", ctrl: "⌃", enter: "↩", escape: "esc", delete: "⌫", arrowup: "↑", arrowdown: "↓" }
+    : { mod: "Ctrl", shift: "Shift", alt: "Alt", ctrl: "Ctrl", enter: "Enter", escape: "Esc", delete: "Del", arrowup: "↑", arrowdown: "↓" };
+  return keys.split(/[+ ]/).map((k) => names[k.toLowerCase()] ?? (k.length === 1 ? k.toUpperCase() : k));
+}
+
+/** One key event in the form that `keys` is written in. */
+export function chord(e: Pick<KeyboardEvent, "key" | "ctrlKey" | "metaKey" | "shiftKey" | "altKey">, mac = isMac): string {
+  const mod = mac ? e.metaKey : e.ctrlKey;
+  const key = e.key.length === 1 ? e.key.toLowerCase() : e.key.toLowerCase();
+  // Shift is part of the character for signs such as "?".
+  const shift = e.shiftKey && (e.key.length > 1 || /[a-z]/i.test(e.key));
+  return [mod ? "mod" : "", mac && e.ctrlKey ? "ctrl" : "", e.altKey ? "alt" : "", shift ? "shift" : "", key === " " ? "space" : key]
+    .filter(Boolean)
+    .join("+");
+}
+
+const normal = (keys: string): string =>
+  keys
+    .toLowerCase()
+    .split(" ")
+    .map((c) => {
+      const parts = c.split("+");
+      const key = parts.pop() ?? "";
+      return [...["mod", "ctrl", "alt", "shift"].filter((m) => parts.includes(m)), key].join("+");
+    })
+    .join(" ");
+
+function typing(target: EventTarget | null): boolean {
+  const el = target as HTMLElement | null;
+  if (!el || typeof el.closest !== "function") return false;
+  return el.closest("input:not([type=checkbox]):not([type=radio]), textarea, select, [contenteditable=true], .cm-editor") !== null;
+}
+
+export class Commands {
+  #sets = $state.raw<readonly (readonly Command[])[]>([]);
+  #sources = new Set<CommandSource>();
+  #prefix = "";
+  #prefixTimer: ReturnType<typeof setTimeout> | undefined;
+  /** While a dialog is open only combinations with `mod` react. */
+  modal = $state(0);
+
+  /** Everything that can be run now; later additions win over earlier ones with the same id. */
+  get all(): Command[] {
+    const byID = new Map<string, Command>();
+    for (const set of this.#sets) for (const c of set) if (!c.when || c.when()) byID.set(c.id, c);
+    return [...byID.values()];
+  }
+
+  /** Adds commands; returns how to remove them. */
+  add(list: readonly Command[]): () => void {
+    this.#sets = [...this.#sets, list];
+    return () => {
+      this.#sets = this.#sets.filter((s) => s !== list);
+    };
+  }
+
+  /** Adds a source that the palette asks while the user types. */
+  addSource(source: CommandSource): () => void {
+    this.#sources.add(source);
+    return () => this.#sources.delete(source);
+  }
+
+  /** What the sources offer for a query; a source that fails offers nothing. */
+  async find(query: string): Promise<Command[]> {
+    const lists = await Promise.all([...this.#sources].map(async (s) => s(query)).map((p) => p.catch(() => [])));
+    return lists.flat();
+  }
+
+  /** Runs a command by id. False when it does not exist or may not run now. */
+  run(id: string): boolean {
+    const c = this.all.find((x) => x.id === id);
+    if (!c) return false;
+    c.run();
+    return true;
+  }
+
+  /** The shortcut of a command as keycaps, for tooltips and menus. */
+  keys(id: string): string[] {
+    const c = this.all.find((x) => x.id === id);
+    const first = typeof c?.keys === "string" ? c.keys : c?.keys?.[0];
+    return first ? keycaps(first) : [];
+  }
+
+  /** The one keyboard listener of the page calls this. */
+  key(e: KeyboardEvent): void {
+    if (e.defaultPrevented || e.isComposing || ["Shift", "Control", "Alt", "Meta"].includes(e.key)) return;
+    const pressed = chord(e);
+    const withMod = pressed.startsWith("mod+");
+    const inText = typing(e.target);
+    const inMenu = (e.target as HTMLElement | null)?.closest?.("[role=menu],[role=listbox]") != null;
+    const onControl = (pressed === "enter" || pressed === "space") && (e.target as HTMLElement | null)?.closest?.("button,a,summary,[role=switch],[role=tab],[role=checkbox]") != null;
+    const wanted = this.#prefix ? [`${this.#prefix} ${pressed}`, pressed] : [pressed];
+    let starts = false;
+    for (const want of wanted) {
+      for (const c of this.all.reverse()) {
+        const list = typeof c.keys === "string" ? [c.keys] : (c.keys ?? []);
+        for (const keys of list.map(normal)) {
+          if (!withMod && !c.whileTyping && (inText || inMenu || onControl || this.modal > 0)) continue;
+          if (keys === want) {
+            this.#clearPrefix();
+            e.preventDefault();
+            c.run();
+            return;
+          }
+          if (keys.startsWith(pressed + " ")) starts = true;
+        }
+      }
+    }
+    this.#clearPrefix();
+    if (starts) {
+      this.#prefix = pressed;
+      this.#prefixTimer = setTimeout(() => this.#clearPrefix(), 1200);
+    }
+  }
+
+  #clearPrefix(): void {
+    clearTimeout(this.#prefixTimer);
+    this.#prefix = "";
+  }
+}
+
+/** The page's own command table. */
+export const commands = new Commands();
+
+/**
+ * How well a title answers a query: 0 = not at all. Letters must come in order;
+ * starts of words and unbroken runs count more.
+ */
+export function score(query: string, title: string, words = ""): number {
+  const q = query.trim().toLowerCase();
+  if (!q) return 1;
+  const best = Math.max(scoreOne(q, title.toLowerCase()), scoreOne(q, words.toLowerCase()) * 0.7);
+  return best;
+}
+
+function scoreOne(q: string, text: string): number {
+  const at = text.indexOf(q);
+  if (at === 0) return 1000 - text.length;
+  if (at > 0) return (/\W/.test(text[at - 1] ?? "") ? 800 : 500) - text.length;
+  let points = 0;
+  let run = 0;
+  let i = 0;
+  for (const ch of q) {
+    if (ch === " ") {
+      run = 0;
+      continue;
+    }
+    const found = text.indexOf(ch, i);
+    if (found < 0) return 0;
+    const start = found === 0 || /\W/.test(text[found - 1] ?? "");
+    run = found === i ? run + 1 : 0;
+    points += (start ? 12 : 1) + run * 4;
+    i = found + 1;
+  }
+  // Letters scattered over a long title are no answer.
+  return points >= q.replaceAll(" ", "").length * 4 ? points : 0;
+}

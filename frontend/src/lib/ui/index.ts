@@ -1,0 +1,43 @@
+/**
+ * Everything a screen is made of. Import from here:
+ *
+ *     import { Button, List, toasts, commands, Load } from "../../lib/ui";
+ *
+ * Each component says in its `@component` comment what it is for. The code
+ * editor is apart, in `lib/code/Editor.svelte`, because it loads late.
+ */
+export { default as Badge } from "./Badge.svelte";
+export { default as Banner } from "./Banner.svelte";
+export { default as Button } from "./Button.svelte";
+export { default as Check } from "./Check.svelte";
+export { default as Dialog } from "./Dialog.svelte";
+export { default as Diff } from "./Diff.svelte";
+export { default as EmptyState } from "./EmptyState.svelte";
+export { default as ErrorState } from "./ErrorState.svelte";
+export { default as Field } from "./Field.svelte";
+export { default as IconButton } from "./IconButton.svelte";
+export { default as Inspector } from "./Inspector.svelte";
+export { default as Kbd } from "./Kbd.svelte";
+export { default as List } from "./List.svelte";
+export { default as Menu } from "./Menu.svelte";
+export type { MenuItem } from "./Menu.svelte";
+export { default as Props } from "./Props.svelte";
+export { default as Screen } from "./Screen.svelte";
+export { default as SearchBox } from "./SearchBox.svelte";
+export { default as Section } from "./Section.svelte";
+export { default as Select } from "./Select.svelte";
+export { default as Skeleton } from "./Skeleton.svelte";
+export { default as SplitPane } from "./SplitPane.svelte";
+export { default as Switch } from "./Switch.svelte";
+export { default as Tabs } from "./Tabs.svelte";
+export { default as Tip } from "./Tip.svelte";
+export { default as Tree } from "./Tree.svelte";
+export { commands, keycaps, isMac, score, Commands } from "./commands.svelte";
+export type { Command, CommandSource } from "./commands.svelte";
+export { diffLines, fold } from "./diff";
+export * as format from "./format";
+export { Load } from "./load.svelte";
+export { nav, fromLink, Nav } from "./nav.svelte";
+export { theme } from "./theme.svelte";
+export type { ThemeChoice } from "./theme.svelte";
+export { toasts, undoSeconds } from "./toasts.svelte";

@@ -1,0 +1,69 @@
+/**
+ * Where the user is: `#/screen/rest/of/the/path`. The fragment is the only
+ * storage, so reload and the browser's Back and Forward work.
+ */
+export class Nav {
+  /** Segments after `#/`, decoded. */
+  path = $state.raw<readonly string[]>([]);
+
+  /** Id of the current screen, "" before the first. */
+  get screen(): string {
+    return this.path[0] ?? "";
+  }
+  /** What follows the screen, for example the id of the selected thing. */
+  get rest(): readonly string[] {
+    return this.path.slice(1);
+  }
+
+  /** Goes to `screen` or `screen/rest`; segments must already be encoded when they may hold a slash. */
+  go(target: string, how: "push" | "replace" = "push"): void {
+    const hash = "#/" + target.replace(/^[#/]+/, "");
+    if (hash === location.hash) return;
+    if (how === "replace") {
+      history.replaceState(null, "", hash);
+      this.read();
+    } else location.hash = hash;
+  }
+
+  /** Takes over the address of the page. Called once by App, and by each change of the fragment. */
+  read(): void {
+    this.path = location.hash.replace(/^#\/?/, "").split("/").filter(Boolean).map(decode);
+  }
+
+  listen(): () => void {
+    this.read();
+    const onChange = (): void => this.read();
+    addEventListener("hashchange", onChange);
+    return () => removeEventListener("hashchange", onChange);
+  }
+}
+
+function decode(s: string): string {
+  try {
+    return decodeURIComponent(s);
+  } catch {
+    return s;
+  }
+}
+
+/** The page's own position. */
+export const nav = new Nav();
+
+const id = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
+
+/**
+ * Turns a `helix://` link into a target for `nav.go`, or null when Helix does
+ * not understand it. A link only ever navigates.
+ */
+export function fromLink(link: string): string | null {
+  if (link.length > 2048 || !link.startsWith("helix://")) return null;
+  const rest = link.slice("helix://".length).replace(/\/$/, "");
+  if (/[?#%\s\\]|\.\./.test(rest)) return null;
+  const parts = rest.split("/");
+  const [head, second, third] = parts;
+  if (head === "settings" && parts.length === 2 && /^[a-z-]+$/.test(second ?? "")) return rest;
+  if (head === "tools" && second === "shared" && parts.length === 3 && third && id.test(third)) return rest;
+  if (["tools", "approvals"].includes(head ?? "") && parts.length === 2 && id.test(second ?? "")) return rest;
+  if (head === "runs" && parts.length === 2 && id.test(second ?? "")) return `activity/run/${second}`;
+  return null;
+}

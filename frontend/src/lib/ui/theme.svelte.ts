@@ -1,0 +1,40 @@
+/** How the user wants it: as the system, or always one of the two. */
+export type ThemeChoice = "system" | "light" | "dark";
+
+/** Light or dark: follows the system unless overridden, and keeps the choice on this device. */
+export class Theme {
+  choice = $state<ThemeChoice>("system");
+  #systemDark = $state(false);
+  readonly resolved: "light" | "dark" = $derived(
+    this.choice === "system" ? (this.#systemDark ? "dark" : "light") : this.choice,
+  );
+
+  /** Reads the stored choice, applies it and keeps following the system. */
+  listen(): () => void {
+    const query = matchMedia("(prefers-color-scheme: dark)");
+    this.#systemDark = query.matches;
+    const stored = localStorage.getItem("helix.theme");
+    if (stored === "light" || stored === "dark") this.choice = stored;
+    this.#apply();
+    const onChange = (): void => {
+      this.#systemDark = query.matches;
+      this.#apply();
+    };
+    query.addEventListener("change", onChange);
+    return () => query.removeEventListener("change", onChange);
+  }
+
+  set(choice: ThemeChoice): void {
+    this.choice = choice;
+    if (choice === "system") localStorage.removeItem("helix.theme");
+    else localStorage.setItem("helix.theme", choice);
+    this.#apply();
+  }
+
+  #apply(): void {
+    document.documentElement.dataset.theme = this.resolved;
+  }
+}
+
+/** The page's own theme. */
+export const theme = new Theme();

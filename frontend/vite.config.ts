@@ -1,0 +1,23 @@
+import { svelte } from "@sveltejs/vite-plugin-svelte";
+import { defineConfig } from "vitest/config";
+
+// The build goes into dist, which the Go program embeds. Nothing is inlined as
+// a data: script, because the content security policy only allows own files.
+export default defineConfig({
+  plugins: [svelte()],
+  base: "./",
+  build: {
+    target: "safari15",
+    outDir: "dist",
+    emptyOutDir: true,
+    assetsInlineLimit: 0,
+    modulePreload: { polyfill: false },
+    chunkSizeWarningLimit: 700,
+  },
+  resolve: process.env.VITEST ? { conditions: ["browser"] } : undefined,
+  server: { host: "127.0.0.1" },
+  test: {
+    include: ["src/**/*.test.ts"],
+    environment: "node",
+  },
+});
