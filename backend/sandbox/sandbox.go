@@ -8,50 +8,267 @@ package sandbox
 
 import (
 	"context"
+	"crypto/rand"
+	"errors"
+	"io"
+	"io/fs"
+	"runtime"
 	"sync"
+	"time"
 
-	"helix/backend/fault"
+	"helix/backend/sandbox/prelude"
+	"helix/backend/sandbox/qjs"
 )
 
-// Engine runs programs. It is safe for use by many goroutines.
+// Engine compiles and runs programs. It is safe for use by many goroutines.
 type Engine struct {
-	o    Options
-	once sync.Once
+	o        Options
+	art      *artefacts
+	vm       *qjs.VM
+	cache    *diskCache
+	prelude  []byte
+	broken   *Error // why nothing can run; nil when ready
+	queue    *queue
+	spares   *spares
+	programs *lru
+
+	mu     sync.Mutex
+	closed bool
+	runs   sync.WaitGroup // runs and compilations in progress
+	done   chan struct{}  // closed by Close
 }
 
-// Program is compiled JavaScript, ready to run any number of times.
-type Program struct{}
-
-func (*Program) runnable() {}
-
-// Status is what the engine can say about itself.
-type Status struct{}
-
-type run struct{}
-
-func (r *run) remaining() Limits { return Limits{} }
-func (r *run) charge(Usage)      {}
-
-// Open loads the engine.
+// Open loads the engine artefacts and compiles them, or reads the compiled code from the
+// cache folder; it makes no instance yet. Without a cache this takes a few hundred
+// milliseconds, with it about ten.
+//
+// When the artefacts are missing or unusable the error is Unavailable and says what to do,
+// and the Engine is still returned: it answers unavailable to everything, and the
+// application goes on.
 func Open(ctx context.Context, o Options) (*Engine, error) {
-	return &Engine{o: o}, fault.Unavailablef("engine artefacts missing, run make engines")
+	sub, err := fs.Sub(embedded, "artefacts")
+	if err != nil {
+		return nil, err
+	}
+	return open(ctx, o, sub)
 }
 
-// Close stops.
-func (e *Engine) Close() error { return nil }
-
-// Run does background work until ctx ends.
-func (e *Engine) Run(ctx context.Context) error { <-ctx.Done(); return nil }
-
-// CompileJS compiles a source.
-func (e *Engine) CompileJS(ctx context.Context, s Source) (*Program, error) {
-	return nil, failf(ClassUnavailable, "engine artefacts missing, run make engines")
+func open(ctx context.Context, o Options, files fs.FS) (*Engine, error) {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Rand == nil {
+		o.Rand = rand.Reader
+	}
+	if o.Workers <= 0 {
+		o.Workers = min(max(2*runtime.GOMAXPROCS(0), 2), 16)
+	}
+	if o.Queue <= 0 {
+		o.Queue = 256
+	}
+	if o.Idle == 0 {
+		o.Idle = 4
+	}
+	e := &Engine{
+		o: o, queue: newQueue(o.Workers, o.Queue), programs: newLRU(256), done: make(chan struct{}),
+	}
+	e.spares = newSpares(max(o.Idle, 0), e.instance)
+	if err := e.load(ctx, files); err != nil {
+		e.broken = err
+		return e, err
+	}
+	return e, nil
 }
 
-// Execute runs r.
-func (e *Engine) Execute(ctx context.Context, r Runnable, c Call) (Result, error) {
-	return Result{}, failf(ClassUnavailable, "engine artefacts missing, run make engines")
+func (e *Engine) load(ctx context.Context, files fs.FS) *Error {
+	art, err := loadArtefacts(files)
+	if errors.Is(err, errMissing) {
+		return failf(ClassUnavailable, "engine artefacts missing, run make engines")
+	}
+	if err != nil {
+		return &Error{Class: ClassUnavailable, Message: "The engine artefacts are damaged, run make engines.", Err: err}
+	}
+	e.art = art
+	e.cache = openCache(e.o.CacheDir)
+	if e.vm, err = e.cache.compile(ctx, art.engine); err != nil {
+		return &Error{Class: ClassUnavailable, Message: "The JavaScript engine could not be started.", Err: err}
+	}
+	art.engine = nil
+	e.prelude = art.prelude
+	if e.prelude == nil { // the prelude's source is newer than the artefacts
+		e.prelude, err = e.bytecode(ctx, prelude.Source(), prelude.Name, false)
+		if err != nil {
+			return &Error{Class: ClassUnavailable, Message: "The engine artefacts are stale, run make engines.", Err: err}
+		}
+	}
+	return nil
 }
 
-// Status says how the engine is.
-func (e *Engine) Status() Status { return Status{} }
+// Close refuses new runs, waits for those in progress and frees everything. It may be
+// repeated.
+func (e *Engine) Close() error {
+	e.mu.Lock()
+	first := !e.closed
+	e.closed = true
+	e.mu.Unlock()
+	if first {
+		close(e.done)
+	}
+	e.runs.Wait()
+	if !first {
+		return nil
+	}
+	e.spares.close()
+	var err error
+	if e.vm != nil {
+		err = e.vm.Close()
+	}
+	return errors.Join(err, e.cache.close())
+}
+
+// begin registers a run or compilation; the caller calls e.runs.Done when it ends.
+func (e *Engine) begin() *Error {
+	if e.broken != nil {
+		return e.broken
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.closed {
+		return failf(ClassUnavailable, "The sandbox is shutting down.")
+	}
+	e.runs.Add(1)
+	return nil
+}
+
+// Run keeps spare instances ready and the cache folder small until ctx ends. The engine
+// works without it; runs then make their instances themselves.
+func (e *Engine) Run(ctx context.Context) error {
+	if e.broken != nil {
+		<-ctx.Done()
+		return nil
+	}
+	tick := time.NewTicker(time.Minute)
+	defer tick.Stop()
+	e.cache.sweep()
+	for {
+		e.fill(ctx)
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-e.done:
+			<-ctx.Done()
+			return nil
+		case <-e.spares.wanted:
+		case <-tick.C:
+			e.spares.trim(5 * time.Minute)
+			e.cache.sweep()
+		}
+	}
+}
+
+func (e *Engine) fill(ctx context.Context) {
+	for ctx.Err() == nil && e.spares.need() {
+		if e.begin() != nil {
+			return
+		}
+		g, err := e.instance(nil)
+		if err == nil {
+			e.spares.put(g)
+		}
+		e.runs.Done()
+		if err != nil {
+			return // the next run meets the same error and reports it
+		}
+	}
+}
+
+// EngineInfo names the JavaScript engine.
+type EngineInfo struct {
+	Name    string `json:"name"`
+	Version string `json:"version"`
+	SHA256  string `json:"sha256"`
+}
+
+// PoolStatus counts instances: Idle are ready, Busy run, Queued calls wait for a worker,
+// Discarded were used up since the start.
+type PoolStatus struct {
+	Idle      int   `json:"idle"`
+	Busy      int   `json:"busy"`
+	Queued    int   `json:"queued"`
+	Discarded int64 `json:"discarded"`
+}
+
+// TierStatus says whether a tier can be used, and why not, or what weakens it.
+type TierStatus struct {
+	Tier      string   `json:"tier"`
+	Available bool     `json:"available"`
+	Reasons   []string `json:"reasons"`
+}
+
+// CacheStatus describes the folder of compiled code. Reason says in words why it is not
+// used, and is empty when it is.
+type CacheStatus struct {
+	Bytes   int64  `json:"bytes"`
+	Modules int    `json:"modules"`
+	Reason  string `json:"reason,omitempty"`
+}
+
+// Status is what the engine says about itself.
+type Status struct {
+	Engine   EngineInfo   `json:"engine"`
+	Ready    bool         `json:"ready"`
+	Reason   string       `json:"reason,omitempty"` // why it is not ready
+	CPUMeter string       `json:"cpuMeter"`         // thread, or elapsed where threads have no clock
+	Snapshot string       `json:"snapshot"`         // none: each run has a fresh instance
+	Pool     PoolStatus   `json:"pool"`
+	Tiers    []TierStatus `json:"tiers"`
+	Cache    CacheStatus  `json:"cache"`
+}
+
+// Status says how the engine is. It never blocks for long.
+func (e *Engine) Status() Status {
+	s := Status{
+		Ready: e.broken == nil, CPUMeter: cpuMeter, Snapshot: "none",
+		Tiers: []TierStatus{
+			{Tier: "t0", Available: e.broken == nil, Reasons: []string{}},
+			{Tier: "t1", Available: false, Reasons: []string{"not_built"}},
+		},
+	}
+	if e.broken != nil {
+		s.Reason = e.broken.Message
+		s.Tiers[0].Reasons = append(s.Tiers[0].Reasons, "engine_unavailable")
+	}
+	if e.art != nil {
+		m := e.art.manifest
+		s.Engine = EngineInfo{m.Engine.Name, m.Engine.Version, m.Files["engine.wasm"].SHA256}
+	}
+	s.Pool.Busy, s.Pool.Queued = e.queue.counts()
+	s.Pool.Idle, s.Pool.Discarded = e.spares.counts()
+	s.Cache = e.cache.status()
+	return s
+}
+
+// instance makes a guest that is ready for a program. A nil seed is a random one.
+func (e *Engine) instance(seed *[8]byte) (*guest, error) {
+	g := &guest{}
+	o := qjs.Options{
+		Clock: func() int64 { return e.o.Now().UnixNano() },
+		Rand:  e.o.Rand,
+		Host:  g.host,
+	}
+	if seed != nil {
+		o.Seed = *seed
+	} else if _, err := io.ReadFull(e.o.Rand, o.Seed[:]); err != nil {
+		return nil, err
+	}
+	in, err := e.vm.Instantiate(context.Background(), o)
+	if err != nil {
+		return nil, err
+	}
+	g.in = in
+	if err := g.prepare(e.prelude); err != nil {
+		in.Close()
+		return nil, err
+	}
+	return g, nil
+}

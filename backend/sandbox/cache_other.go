@@ -1,0 +1,20 @@
+//go:build !unix
+
+package sandbox
+
+import "os"
+
+// unsafeFolder says why a folder must not hold code, or "". The user's profile folder is
+// private by its access control list, which is not looked at here.
+func unsafeFolder(dir string) string {
+	i, err := os.Lstat(dir)
+	if err != nil {
+		return "The cache folder cannot be read."
+	}
+	if !i.IsDir() {
+		return "The cache folder is not a folder."
+	}
+	return ""
+}
+
+func foreignOwner(string) string { return "" }

@@ -1,0 +1,217 @@
+package sandbox
+
+import (
+	"encoding/json"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"helix/backend/fault"
+)
+
+// maxFetches is how many fetches one run may start.
+const maxFetches = 100
+
+// lane is how many operations of a kind run at a time in one run.
+const (
+	fetchLane = 6
+	toolLane  = 4
+	otherLane = 8
+)
+
+// answer is the end of one host call.
+type answer struct {
+	id   int64
+	lane *lane
+	resp json.RawMessage
+	err  error
+}
+
+// calls are the host calls of one run. Only the run's goroutine uses it, but for started
+// and the channel.
+type calls struct {
+	started  atomic.Int64
+	fetches  int
+	fetch    lane
+	tool     lane
+	other    lane
+	ended    chan answer
+	open     int // started and not yet delivered, or waiting for their lane
+	workers  sync.WaitGroup
+	refusals map[int64]*Error // of denied calls, by id, until the run ends
+}
+
+type lane struct {
+	room    int
+	waiting []pendingCall
+}
+
+type pendingCall struct {
+	id  int64
+	op  string
+	req json.RawMessage
+}
+
+func (c *calls) init() {
+	c.fetch.room, c.tool.room, c.other.room = fetchLane, toolLane, otherLane
+	c.ended = make(chan answer, fetchLane+toolLane+otherLane)
+	c.refusals = map[int64]*Error{}
+}
+
+func (c *calls) outstanding() int { return c.open }
+
+// hostGrace is how long a run waits for host calls that do not notice its end.
+const hostGrace = 2 * time.Second
+
+// wait waits for the goroutines of the calls; their context has ended.
+func (c *calls) wait() {
+	if c.open == 0 {
+		c.workers.Wait()
+		return
+	}
+	done := make(chan struct{})
+	go func() {
+		c.workers.Wait()
+		close(done)
+	}()
+	t := time.NewTimer(hostGrace)
+	defer t.Stop()
+	select {
+	case <-done:
+	case <-t.C:
+	}
+}
+
+// startCall begins a host call, or says why the run may not make another.
+func (r *run) startCall(op, req string) (id int64, refused string) {
+	if r.hostCalls() >= r.limits.HostCalls {
+		return 0, fmt.Sprintf("this run has made its %d host calls", r.limits.HostCalls)
+	}
+	if op == OpFetch {
+		if r.calls.fetches >= maxFetches {
+			return 0, fmt.Sprintf("this run has made its %d fetches", maxFetches)
+		}
+		r.calls.fetches++
+	}
+	id = r.calls.started.Add(1)
+	r.calls.open++
+	l := &r.calls.other
+	switch op {
+	case OpFetch:
+		l = &r.calls.fetch
+	case OpTool:
+		l = &r.calls.tool
+	}
+	l.waiting = append(l.waiting, pendingCall{id, op, json.RawMessage(req)})
+	r.runLane(l)
+	return id, ""
+}
+
+func (r *run) runLane(l *lane) {
+	for l.room > 0 && len(l.waiting) > 0 {
+		p := l.waiting[0]
+		l.waiting = l.waiting[1:]
+		l.room--
+		r.calls.workers.Add(1)
+		go func() {
+			defer r.calls.workers.Done()
+			resp, err := r.callHost(p)
+			r.calls.ended <- answer{p.id, l, resp, err} // has room for every lane
+		}()
+	}
+}
+
+// callHost runs on a goroutine of its own.
+func (r *run) callHost(p pendingCall) (resp json.RawMessage, err error) {
+	defer func() {
+		if x := recover(); x != nil {
+			err = fault.Internalf(fmt.Errorf("host operation %s: panic: %v", p.op, x), "Something went wrong inside Helix.")
+		}
+	}()
+	if r.c.Host == nil {
+		return nil, fault.Deniedf("This run may not use %s.", p.op).WithDetails(Refusal{Reason: ReasonCapability})
+	}
+	if err := r.ctx.Err(); err != nil {
+		return nil, err
+	}
+	return r.c.Host.Call(r.ctx, p.op, p.req)
+}
+
+// rejection is what the guest sees of a failed host call.
+type rejection struct {
+	Name       string `json:"name"`
+	Message    string `json:"message"`
+	Code       string `json:"code"`
+	Capability string `json:"capability,omitempty"`
+	Resource   string `json:"resource,omitempty"`
+	Denied     bool   `json:"denied,omitempty"`
+}
+
+// deliver settles the guest's promise.
+func (r *run) deliver(a answer) error {
+	r.calls.open--
+	a.lane.room++
+	r.runLane(a.lane)
+	payload := []byte(a.resp)
+	if a.err != nil {
+		payload = jsonObject(r.reject(a.id, a.err))
+	}
+	in := r.g.in
+	id, err := in.NewNumber(float64(a.id))
+	if err != nil {
+		return err
+	}
+	body, err := in.NewString(payload)
+	if err != nil {
+		return err
+	}
+	ok, err := in.NewBool(a.err == nil)
+	if err != nil {
+		return err
+	}
+	return r.g.call(enterDeliver, id, ok, body)
+}
+
+func (r *run) reject(id int64, err error) rejection {
+	f := fault.As(err)
+	if f.Kind != fault.Denied {
+		return rejection{Name: "HelixError", Message: f.Message, Code: string(f.Kind)}
+	}
+	ref := refusalOf(f)
+	r.calls.refusals[id] = &Error{Class: ClassHostDenied, Message: f.Message, Details: ref, Err: f.Err}
+	out := rejection{
+		Name: "PermissionError", Message: f.Message, Code: "denied",
+		Capability: ref.Capability, Resource: ref.Resource, Denied: true,
+	}
+	if ref.Reason == ReasonLimit {
+		out.Name, out.Code = "LimitError", "limit"
+	}
+	return out
+}
+
+func refusalOf(f *fault.Error) Refusal {
+	switch d := f.Details.(type) {
+	case Refusal:
+		return d
+	case *Refusal:
+		if d != nil {
+			return *d
+		}
+	}
+	return Refusal{Reason: ReasonCapability}
+}
+
+// refused is the outcome of a refusal that the guest did not catch; id 0 is one of this
+// package's own caps.
+func (r *run) refused(id int64, message, stack string) *Error {
+	if e, ok := r.calls.refusals[id]; ok {
+		c := *e
+		c.Stack = stack
+		return &c
+	}
+	return &Error{
+		Class: ClassHostDenied, Message: message, Stack: stack,
+		Details: Refusal{Reason: ReasonLimit},
+	}
+}

@@ -1,0 +1,237 @@
+package sandbox
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/evanw/esbuild/pkg/api"
+
+	"helix/backend/sandbox/qjs"
+)
+
+// MaxSource is the largest source that CompileJS takes, in bytes.
+const MaxSource = 1 << 20
+
+const (
+	compileTime   = 10 * time.Second
+	compileMemory = 128 << 20
+)
+
+// Program is compiled JavaScript, ready to run any number of times, by any goroutine.
+type Program struct {
+	name     string
+	code     []byte // bytecode
+	entry    Entry
+	warnings []Warning
+	lines    lineMap
+}
+
+func (*Program) runnable() {}
+
+// Entry is the form in which a source gives the function to run.
+type Entry string
+
+// The entry forms, in the order in which they are looked for.
+const (
+	EntryDefault Entry = "default" // export default
+	EntryExecute Entry = "execute" // function execute(params)
+	EntryMain    Entry = "main"    // function main()
+	EntryBody    Entry = "body"    // the text is a function's body
+)
+
+// Entry is the form that was found.
+func (p *Program) Entry() Entry { return p.entry }
+
+// Warning is advice about a source. Line counts from 1; 0 means the whole source.
+type Warning struct {
+	Message string `json:"message"`
+	Line    int    `json:"line,omitempty"`
+	Column  int    `json:"column,omitempty"`
+}
+
+// Warnings are what the compiler found odd; never nil.
+func (p *Program) Warnings() []Warning { return p.warnings }
+
+// CompileJS compiles a source. The result is kept in memory, so that compiling the same
+// text again costs nothing. An error has class compile, with a CompileDetail that says
+// where in the original text.
+func (e *Engine) CompileJS(ctx context.Context, s Source) (*Program, error) {
+	if err := e.begin(); err != nil {
+		return nil, err
+	}
+	defer e.runs.Done()
+	if s.Language == "" {
+		s.Language = JavaScript
+	}
+	if s.Name == "" {
+		s.Name = "tool.js"
+		if s.Language == TypeScript {
+			s.Name = "tool.ts"
+		}
+	}
+	key := sha256.Sum256(fmt.Appendf(nil, "%d:%s%s\x00%s", len(s.Name), s.Name, s.Language, s.Text))
+	if p := e.programs.get(key); p != nil {
+		return p, nil
+	}
+	t, err := translate(s)
+	if err != nil {
+		return nil, err
+	}
+	code, cerr := e.bytecode(ctx, t.text, s.Name, t.module)
+	if cerr != nil {
+		return nil, compileFailure(ctx, s, t, cerr)
+	}
+	p := &Program{name: s.Name, code: code, entry: t.entry, warnings: t.warnings, lines: t.lines}
+	e.programs.add(key, p)
+	return p, nil
+}
+
+// bytecode compiles JavaScript in an instance of its own, which is thrown away.
+func (e *Engine) bytecode(ctx context.Context, text, name string, module bool) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, compileTime)
+	defer cancel()
+	in, err := e.vm.Instantiate(ctx, qjs.Options{
+		Eval: true, Rand: e.o.Rand, Clock: func() int64 { return e.o.Now().UnixNano() },
+	})
+	if err != nil {
+		return nil, err
+	}
+	defer in.Close()
+	if err := in.SetLimits(256*kibibyte, compileMemory); err != nil {
+		return nil, err
+	}
+	return in.Compile(text, name, module)
+}
+
+func compileFailure(ctx context.Context, s Source, t *translated, err error) *Error {
+	var x *qjs.Exception
+	if errors.As(err, &x) {
+		d := CompileDetail{File: s.Name}
+		if m := framePosition.FindStringSubmatch(x.Stack); m != nil {
+			line, _ := strconv.Atoi(m[1])
+			col, _ := strconv.Atoi(m[2])
+			d.Line, d.Column = t.lines.original(line, col)
+			d.LineText = lineOf(s.Text, d.Line)
+		}
+		return &Error{Class: ClassCompile, Message: located(d, x.Error()), Details: d}
+	}
+	if ctx.Err() != nil {
+		return contextError(ctx)
+	}
+	if errors.Is(err, context.DeadlineExceeded) {
+		return &Error{Class: ClassCompile, Message: "The source takes too long to compile.", Err: err}
+	}
+	return &Error{Class: ClassCompile, Message: "The source cannot be compiled.", Err: err}
+}
+
+var framePosition = regexp.MustCompile(`:(\d+):(\d+)`)
+
+func located(d CompileDetail, text string) string {
+	if d.Line == 0 {
+		return text
+	}
+	return fmt.Sprintf("%s:%d:%d: %s", d.File, d.Line, d.Column, text)
+}
+
+func lineOf(text string, n int) string {
+	for i := 1; n > 0; i++ {
+		line, rest, more := strings.Cut(text, "\n")
+		if i == n {
+			return strings.TrimRight(head([]byte(line)), "\r")
+		}
+		if !more {
+			break
+		}
+		text = rest
+	}
+	return ""
+}
+
+// translated is a source as JavaScript that evaluates to its entry function, or a module
+// that exports it.
+type translated struct {
+	text     string
+	module   bool
+	entry    Entry
+	warnings []Warning
+	lines    lineMap
+}
+
+// bodyHead makes a text the body of a function. It is a line of its own, so that only
+// line numbers change.
+const bodyHead = "(async function (params, helix) {\n"
+
+func translate(s Source) (*translated, error) {
+	if strings.TrimSpace(s.Text) == "" {
+		return nil, failf(ClassCompile, "The source is empty.")
+	}
+	if len(s.Text) > MaxSource {
+		return nil, failf(ClassCompile, "The source is larger than %s.", size(MaxSource))
+	}
+	if err := checkNesting(s); err != nil {
+		return nil, err
+	}
+	plain, failure := transform(s, s.Text, 0)
+	if failure == nil {
+		return arrange(s, plain)
+	}
+	// A return or await outside a function is right in a body: look at the text as one.
+	body, again := transform(s, bodyHead+s.Text+"\n})", 1)
+	if again != nil {
+		return nil, failure
+	}
+	body.entry = EntryBody
+	return body, nil
+}
+
+// transform runs esbuild. above is the number of lines that text has before the source's
+// own first line.
+func transform(s Source, text string, above int) (*translated, *Error) {
+	loader := api.LoaderJS
+	if s.Language == TypeScript {
+		loader = api.LoaderTS
+	}
+	r := api.Transform(text, api.TransformOptions{
+		Loader: loader, Target: api.ES2022, Charset: api.CharsetUTF8, Sourcefile: s.Name,
+		Sourcemap: api.SourceMapExternal, SourcesContent: api.SourcesContentExclude,
+		LogLevel: api.LogLevelSilent, Platform: api.PlatformNeutral, TreeShaking: api.TreeShakingFalse,
+		Supported:   map[string]bool{"dynamic-import": false},
+		TsconfigRaw: `{"compilerOptions":{"verbatimModuleSyntax":true}}`,
+	})
+	if len(r.Errors) > 0 {
+		return nil, messageError(s, r.Errors[0], above)
+	}
+	t := &translated{text: string(r.Code), warnings: []Warning{}}
+	m, err := parseMap(r.Map)
+	if err != nil {
+		return nil, &Error{Class: ClassCompile, Message: "The source cannot be compiled.", Err: err}
+	}
+	t.lines = lineMap{m: m, above: above}
+	for _, w := range r.Warnings {
+		x := Warning{Message: w.Text}
+		if w.Location != nil && w.Location.Line > above {
+			x.Line, x.Column = w.Location.Line-above, column(w.Location)
+		}
+		t.warnings = append(t.warnings, x)
+	}
+	return t, nil
+}
+
+func messageError(s Source, m api.Message, above int) *Error {
+	d := CompileDetail{File: s.Name}
+	if l := m.Location; l != nil && l.Line > above {
+		d.Line, d.Column, d.LineText = l.Line-above, column(l), head([]byte(l.LineText))
+	}
+	return &Error{Class: ClassCompile, Message: located(d, m.Text), Details: d}
+}
+
+// column counts characters from 1; esbuild counts bytes from 0.
+func column(l *api.Location) int {
+	return len([]rune(l.LineText[:min(l.Column, len(l.LineText))])) + 1
+}

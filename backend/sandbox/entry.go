@@ -1,0 +1,192 @@
+package sandbox
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/tdewolff/parse/v2"
+	"github.com/tdewolff/parse/v2/js"
+)
+
+// forms is what a syntax tree says about how a program is entered.
+type forms struct {
+	byDefault bool
+	execute   bool
+	main      bool
+	exports   bool   // has any export
+	imports   string // the first specifier imported
+	imported  bool
+}
+
+func (f forms) entry() Entry {
+	switch {
+	case f.byDefault:
+		return EntryDefault
+	case f.execute:
+		return EntryExecute
+	case f.main:
+		return EntryMain
+	}
+	return EntryBody
+}
+
+// arrange makes transformed text evaluate to its entry function.
+func arrange(s Source, t *translated) (*translated, error) {
+	if strings.HasPrefix(t.text, "#!") { // a first line for a shell
+		t.text = "//" + t.text[2:]
+	}
+	f, err := findForms(t.text)
+	if err != nil {
+		// The tree has limits that the language has not, and knows no return outside a
+		// function. Without exports such a text can only be a body.
+		f = forms{}
+	}
+	if f.imported {
+		d := CompileDetail{File: s.Name, Specifier: f.imports}
+		d.Line, d.Column = findLine(s.Text, f.imports)
+		return nil, &Error{
+			Class: ClassCompile, Details: d,
+			Message: located(d, fmt.Sprintf("import of %q: a tool cannot import anything", f.imports)),
+		}
+	}
+	t.entry = f.entry()
+	if t.warnings = append(t.warnings, f.warnings()...); t.entry == EntryDefault {
+		t.module = true
+		return t, nil
+	}
+	if f.exports {
+		return exported(s, t)
+	}
+	first, last := "(async function () {\n", "\n;return execute(...arguments)})"
+	switch t.entry {
+	case EntryMain:
+		last = "\n;return main()})"
+	case EntryBody:
+		first, last = bodyHead, "\n})"
+	}
+	t.text = first + t.text + last
+	t.lines.shift = 1
+	return t, nil
+}
+
+// exported completes a module that exports something, but no default.
+func exported(s Source, t *translated) (*translated, error) {
+	t.module = true
+	switch t.entry {
+	case EntryExecute:
+		t.text += "\nexport default (...a) => execute(...a);"
+	case EntryMain:
+		t.text += "\nexport default () => main();"
+	default:
+		return nil, &Error{
+			Class:   ClassCompile,
+			Message: "The source has exports but no entry: export a default function, or declare function execute(params) or function main().",
+			Details: CompileDetail{File: s.Name},
+		}
+	}
+	return t, nil
+}
+
+func (f forms) warnings() []Warning {
+	var found []string
+	if f.byDefault {
+		found = append(found, "export default")
+	}
+	if f.execute {
+		found = append(found, "function execute")
+	}
+	if f.main {
+		found = append(found, "function main")
+	}
+	if len(found) < 2 {
+		return nil
+	}
+	return []Warning{{Message: fmt.Sprintf("The source has more than one entry (%s): %s runs.", strings.Join(found, ", "), found[0])}}
+}
+
+func findForms(text string) (f forms, err error) {
+	defer func() {
+		if x := recover(); x != nil {
+			err = fmt.Errorf("syntax tree: %v", x)
+		}
+	}()
+	ast, err := js.Parse(parse.NewInputString(text), js.Options{})
+	if err != nil {
+		return f, err
+	}
+	for _, st := range ast.List {
+		switch n := st.(type) {
+		case *js.ImportStmt:
+			f.addImport(n.Module)
+		case *js.ExportStmt:
+			f.exports = true
+			if n.Module != nil {
+				f.addImport(n.Module)
+			}
+			f.byDefault = f.byDefault || n.Default
+			for _, a := range n.List {
+				f.byDefault = f.byDefault || n.Module == nil && string(a.Binding) == "default"
+			}
+			if d, ok := n.Decl.(*js.FuncDecl); ok && !n.Default {
+				f.addFunction(d)
+			}
+		case *js.FuncDecl:
+			f.addFunction(n)
+		}
+	}
+	return f, nil
+}
+
+func (f *forms) addImport(module []byte) {
+	if !f.imported {
+		f.imported = true
+		f.imports = strings.Trim(string(module), "\"'`")
+	}
+}
+
+func (f *forms) addFunction(d *js.FuncDecl) {
+	if d.Name == nil {
+		return
+	}
+	switch string(d.Name.Data) {
+	case "execute":
+		f.execute = true
+	case "main":
+		f.main = true
+	}
+}
+
+// findLine is where an import statement names a specifier, or 0, 0.
+func findLine(text, specifier string) (line, col int) {
+	for i, l := range strings.Split(text, "\n") {
+		for _, q := range []string{`"`, `'`} {
+			if j := strings.Index(l, q+specifier+q); j >= 0 {
+				return i + 1, len([]rune(l[:j])) + 1
+			}
+		}
+	}
+	return 0, 0
+}
+
+// maxNesting is how deep brackets and chains of prefix operators may be nested. Parsers
+// are recursive, and running out of stack would end the process.
+const maxNesting = 2000
+
+// checkNesting bounds the nesting of a source from above without parsing it: brackets in
+// strings and comments count too, when they are not closed.
+func checkNesting(s Source) *Error {
+	depth, chain := 0, 0
+	for i := 0; i < len(s.Text); i++ {
+		switch s.Text[i] {
+		case '(', '[', '{', '<':
+			depth++
+		case ')', ']', '}', '>':
+			depth = max(depth-1, 0)
+		}
+		_ = chain
+		if depth > maxNesting {
+			return failf(ClassCompile, "The source is nested too deeply.")
+		}
+	}
+	return nil
+}

@@ -1,0 +1,49 @@
+package sandbox
+
+import (
+	"encoding/json"
+	"strings"
+	"time"
+)
+
+// logBook collects the log lines of one run up to a number of bytes of text.
+type logBook struct {
+	lines []LogLine
+	left  int64
+	full  bool
+	now   func() time.Time
+	tell  func(LogLine)
+}
+
+func newLogBook(limit int64, now func() time.Time, tell func(LogLine)) logBook {
+	return logBook{lines: []LogLine{}, left: limit, now: now, tell: tell}
+}
+
+// lineCost is what a line counts beside its text, so that empty lines end too.
+const lineCost = 16
+
+// add takes one line; false says that the log is full and no more lines are wanted.
+func (l *logBook) add(level, message, fields string) bool {
+	if l.full {
+		return false
+	}
+	switch level {
+	case "debug", "info", "warn", "error":
+	default:
+		level = "info"
+	}
+	line := LogLine{Time: l.now().UTC(), Level: level, Message: strings.ToValidUTF8(message, "\uFFFD")}
+	if fields != "" && json.Valid([]byte(fields)) {
+		line.Fields = json.RawMessage(strings.ToValidUTF8(fields, "\uFFFD"))
+	}
+	l.left -= int64(len(line.Message)+len(line.Fields)) + lineCost
+	if l.left < 0 {
+		l.full = true
+		line = LogLine{Time: line.Time, Level: "warn", Message: "log truncated: this run has reached its limit"}
+	}
+	l.lines = append(l.lines, line)
+	if l.tell != nil {
+		l.tell(line)
+	}
+	return !l.full
+}

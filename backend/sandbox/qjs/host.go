@@ -1,0 +1,151 @@
+package qjs
+
+import (
+	"math"
+	"strings"
+	"unicode/utf8"
+)
+
+// The methods of this file are for use inside Options.Host, while the guest waits. They
+// panic when the guest is stopped meanwhile; the panic ends as the error of the outer call.
+
+// HostFunction makes the function value that reaches Options.Host.
+func (in *Instance) HostFunction() (Value, error) {
+	p, err := in.put([]byte("host"))
+	if err != nil {
+		return 0, err
+	}
+	v, err := in.call("qjs_new_host_function", p, 4, 0)
+	if err != nil {
+		return 0, err
+	}
+	return Value(v), nil
+}
+
+func (in *Instance) hostCall(argc, argv uint32) Value {
+	const maxArgs = 8
+	if in.o.Host == nil || argc > maxArgs {
+		return Value(in.must("qjs_get_undefined"))
+	}
+	args := make([]Value, argc)
+	for i := range args {
+		p, ok := in.mem.ReadUint32Le(argv + uint32(i)*4)
+		if !ok {
+			return Value(in.must("qjs_get_undefined"))
+		}
+		args[i] = Value(p)
+	}
+	if v := in.o.Host(in, args); v != 0 {
+		return v
+	}
+	return Value(in.must("qjs_get_undefined"))
+}
+
+// IsString reports whether v is a primitive string.
+func (in *Instance) IsString(v Value) bool { return uint32(in.must("qjs_is_string", uint64(v))) != 0 }
+
+// Text is the text of a primitive string and "" of anything else, so that no guest code
+// runs.
+func (in *Instance) Text(v Value) string { return string(in.TextBytes(v)) }
+
+// TextBytes is Text with lone surrogates left as they are, three bytes each.
+func (in *Instance) TextBytes(v Value) []byte {
+	if !in.IsString(v) {
+		return nil
+	}
+	b, err := in.Bytes(v)
+	if err != nil {
+		panic(err)
+	}
+	return b
+}
+
+// Float is the value of a number and NaN of anything else.
+func (in *Instance) Float(v Value) float64 {
+	if uint32(in.must("qjs_is_number", uint64(v))) == 0 {
+		return math.NaN()
+	}
+	return math.Float64frombits(in.must("qjs_get_float64", uint64(v)))
+}
+
+// Number makes a number.
+func (in *Instance) Number(f float64) Value {
+	return Value(in.must("qjs_new_number", math.Float64bits(f)))
+}
+
+// Bool makes a boolean.
+func (in *Instance) Bool(b bool) Value {
+	v, err := in.NewBool(b)
+	if err != nil {
+		panic(err)
+	}
+	return v
+}
+
+// IsTrue reports whether v is the primitive true.
+func (in *Instance) IsTrue(v Value) bool {
+	return uint32(in.must("qjs_is_bool", uint64(v))) != 0 && uint32(in.must("qjs_get_bool", uint64(v))) != 0
+}
+
+// Str makes a string.
+func (in *Instance) Str(s string) Value {
+	v, err := in.NewString([]byte(s))
+	if err != nil {
+		panic(err)
+	}
+	return v
+}
+
+// ArrayBuffer makes an ArrayBuffer with a copy of b.
+func (in *Instance) ArrayBuffer(b []byte) Value {
+	p, err := in.put(b)
+	if err != nil {
+		panic(err)
+	}
+	v := in.must("qjs_new_array_buffer", p, uint64(len(b)))
+	in.must("wasm_free", p)
+	return Value(v)
+}
+
+// BufferBytes copies n bytes at off out of an ArrayBuffer; ok is false when v is none or
+// the range is outside.
+func (in *Instance) BufferBytes(v Value, off, n float64) (b []byte, ok bool) {
+	if uint32(in.must("qjs_is_array_buffer", uint64(v))) == 0 {
+		return nil, false
+	}
+	size, err := in.put(make([]byte, 4))
+	if err != nil {
+		panic(err)
+	}
+	p := uint32(in.must("qjs_get_array_buffer", uint64(v), size))
+	length, _ := in.mem.ReadUint32Le(uint32(size))
+	in.must("wasm_free", size)
+	if !(off >= 0 && n >= 0 && off+n <= float64(length)) {
+		return nil, false
+	}
+	if n == 0 {
+		return []byte{}, true
+	}
+	view, ok := in.mem.Read(p+uint32(off), uint32(n))
+	if !ok {
+		return nil, false
+	}
+	return append([]byte{}, view...), true
+}
+
+func toValid(b []byte) string {
+	var s strings.Builder
+	s.Grow(len(b))
+	for len(b) > 0 {
+		// A surrogate half in three bytes counts as one bad character, not three.
+		if len(b) >= 3 && b[0] == 0xED && b[1] >= 0xA0 && b[1] <= 0xBF {
+			s.WriteRune(utf8.RuneError)
+			b = b[3:]
+			continue
+		}
+		r, n := utf8.DecodeRune(b)
+		s.WriteRune(r)
+		b = b[n:]
+	}
+	return s.String()
+}

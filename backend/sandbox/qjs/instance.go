@@ -1,0 +1,425 @@
+package qjs
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"sync/atomic"
+	"unicode/utf8"
+
+	"github.com/tetratelabs/wazero"
+	"github.com/tetratelabs/wazero/api"
+	"github.com/tetratelabs/wazero/experimental"
+)
+
+// Options of one instance. Rand and Clock are required.
+type Options struct {
+	Eval  bool         // keep eval, Function and import(), for compiling
+	Clock func() int64 // nanoseconds since 1970
+	Rand  io.Reader
+	Seed  [8]byte // of Math.random
+	Host  func(in *Instance, args []Value) Value
+}
+
+// Value is a handle to a JavaScript value inside one instance. 0 is none.
+type Value uint32
+
+// Instance is one JavaScript world with its own memory. One goroutine uses it at a time;
+// only Stop may be called from others.
+type Instance struct {
+	o      Options
+	mod    api.Module
+	mem    api.Memory
+	linear *linear
+	fns    map[string]api.Function
+	ctx    context.Context
+	stop   atomic.Bool
+	init   bool // while the engine starts: the clock gives the seed
+	broken error
+}
+
+// Exception is a JavaScript exception that reached the host.
+type Exception struct {
+	Name, Message, Stack string
+}
+
+func (e *Exception) Error() string {
+	if e.Name == "" {
+		return e.Message
+	}
+	return e.Name + ": " + e.Message
+}
+
+// intrinsicsWithoutEval is every built-in but the ones that make code from text.
+const intrinsicsWithoutEval = uint64(^uint32(2))
+
+// Instantiate makes an instance whose memory may grow to MaxMemory. It must be closed.
+func (v *VM) Instantiate(ctx context.Context, o Options) (_ *Instance, err error) {
+	in := &Instance{o: o, fns: map[string]api.Function{}}
+	alloc := experimental.MemoryAllocatorFunc(func(_, max uint64) experimental.LinearMemory {
+		in.linear = newLinear(max)
+		return in.linear
+	})
+	defer func() {
+		if err != nil {
+			in.Close()
+		}
+	}()
+	in.With(ctx)
+	in.init = true
+	cfg := wazero.NewModuleConfig().WithName("").WithStartFunctions()
+	in.mod, err = v.rt.InstantiateModule(experimental.WithMemoryAllocator(in.ctx, alloc), v.mod, cfg)
+	if err != nil {
+		return nil, fmt.Errorf("instantiate engine: %w", err)
+	}
+	in.mem = in.mod.Memory()
+	if _, err = in.call("_initialize"); err != nil {
+		return nil, fmt.Errorf("initialise engine: %w", err)
+	}
+	var r uint64
+	if o.Eval {
+		r, err = in.call("qjs_init")
+	} else {
+		r, err = in.call("qjs_init2", intrinsicsWithoutEval)
+	}
+	if err == nil && r != 0 {
+		err = fmt.Errorf("code %d", r)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("initialise engine: %w", err)
+	}
+	in.init = false
+	if _, err = in.call("qjs_set_interrupt_handler", 1); err != nil {
+		return nil, err
+	}
+	return in, nil
+}
+
+// With makes ctx the context of the following calls: when it ends, the guest is stopped
+// wherever it is and the instance can only be closed.
+func (in *Instance) With(ctx context.Context) {
+	in.ctx = context.WithValue(ctx, instanceKey{}, in)
+}
+
+// SetLimits sets the JavaScript stack and the linear memory in bytes. The engine's own
+// heap limit is 2 MiB below, so that code sees a catchable error first.
+func (in *Instance) SetLimits(stack, memory int64) error {
+	in.linear.limit = uint64(memory)
+	heap := max(memory-2<<20, 1<<20)
+	if _, err := in.call("qjs_set_memory_limit", uint64(heap)); err != nil {
+		return err
+	}
+	_, err := in.call("qjs_set_max_stack_size", uint64(stack))
+	return err
+}
+
+// MemoryBytes is the size of linear memory, which never shrinks: the peak.
+func (in *Instance) MemoryBytes() int64 { return int64(in.linear.size.Load()) }
+
+// MemoryRefused reports whether growth was refused because of the limit.
+func (in *Instance) MemoryRefused() bool { return in.linear.refused.Load() }
+
+// Stop makes JavaScript end with an uncatchable exception at its next check.
+func (in *Instance) Stop() { in.stop.Store(true) }
+
+func (in *Instance) stopped() bool { return in.stop.Load() || in.ctx.Err() != nil }
+
+// Close frees the instance. It may be repeated.
+func (in *Instance) Close() {
+	if in.mod != nil {
+		in.mod.Close(context.Background())
+		in.mod = nil
+	}
+	if in.linear != nil {
+		in.linear.release()
+		in.linear = nil
+	}
+}
+
+func (in *Instance) clock() int64 {
+	if in.init {
+		// The engine seeds Math.random with the microseconds of its first look at the clock.
+		return int64(binary.LittleEndian.Uint64(in.o.Seed[:])>>1) / 1000 * 1000
+	}
+	return in.o.Clock()
+}
+
+// call calls an export. After the first failure every call gives that failure: memory may
+// be half written, and after a stop it must not be touched again.
+func (in *Instance) call(name string, args ...uint64) (uint64, error) {
+	if in.broken != nil {
+		return 0, in.broken
+	}
+	f := in.fns[name]
+	if f == nil {
+		if f = in.mod.ExportedFunction(name); f == nil {
+			return 0, fmt.Errorf("engine has no export %s", name)
+		}
+		in.fns[name] = f
+	}
+	var stack [8]uint64
+	copy(stack[:], args)
+	if err := f.CallWithStack(in.ctx, stack[:]); err != nil {
+		in.broken = err
+		return 0, err
+	}
+	return stack[0], nil
+}
+
+// must is call inside a host function, where a failure can only unwind.
+func (in *Instance) must(name string, args ...uint64) uint64 {
+	r, err := in.call(name, args...)
+	if err != nil {
+		panic(err)
+	}
+	return r
+}
+
+// put copies b and a zero byte into the guest. Free with wasm_free.
+func (in *Instance) put(b []byte) (uint64, error) {
+	p, err := in.call("wasm_malloc", uint64(len(b)+1))
+	if err != nil {
+		return 0, err
+	}
+	if uint32(p) == 0 {
+		return 0, ErrMemory
+	}
+	p = uint64(uint32(p))
+	if !in.mem.Write(uint32(p), b) || !in.mem.WriteByte(uint32(p)+uint32(len(b)), 0) {
+		return 0, errors.New("engine gave memory out of bounds")
+	}
+	return p, nil
+}
+
+// Compile turns source into bytecode for EvalBytecode, without the source text. A
+// *Exception is a syntax error, its position in Stack.
+func (in *Instance) Compile(source, file string, module bool) ([]byte, error) {
+	src, err := in.put([]byte(source))
+	if err != nil {
+		return nil, err
+	}
+	name, err := in.put([]byte(file))
+	if err != nil {
+		return nil, err
+	}
+	size, err := in.put(make([]byte, 4))
+	if err != nil {
+		return nil, err
+	}
+	var flags uint64
+	if module {
+		flags = 1
+	}
+	const stripSource = 1 << 4
+	p, err := in.call("qjs_compile", src, uint64(len(source)), name, flags, stripSource, size)
+	if err != nil {
+		return nil, err
+	}
+	if uint32(p) == 0 {
+		return nil, in.exception()
+	}
+	n, _ := in.mem.ReadUint32Le(uint32(size))
+	b, ok := in.mem.Read(uint32(p), n)
+	if !ok {
+		return nil, errors.New("engine gave bytecode out of bounds")
+	}
+	out := append([]byte(nil), b...)
+	for _, q := range []uint64{src, name, size, p} {
+		if _, err := in.call("wasm_free", q); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// EvalBytecode runs bytecode made by Compile of the same engine version and gives its
+// completion value, for a module a promise of its namespace.
+func (in *Instance) EvalBytecode(code []byte) (Value, error) {
+	p, err := in.put(code)
+	if err != nil {
+		return 0, err
+	}
+	r, err := in.call("qjs_eval_bytecode", p, uint64(len(code)))
+	if err != nil {
+		return 0, err
+	}
+	if _, err := in.call("wasm_free", p); err != nil {
+		return 0, err
+	}
+	return in.result(r)
+}
+
+// Call calls fn with undefined as this. args are freed, whatever happens.
+func (in *Instance) Call(fn Value, args ...Value) (Value, error) {
+	argv := make([]byte, 4*len(args))
+	for i, a := range args {
+		binary.LittleEndian.PutUint32(argv[4*i:], uint32(a))
+	}
+	p, err := in.put(argv)
+	if err != nil {
+		return 0, err
+	}
+	this, err := in.call("qjs_get_undefined")
+	if err != nil {
+		return 0, err
+	}
+	r, err := in.call("qjs_call", uint64(fn), this, uint64(len(args)), p)
+	if err != nil {
+		return 0, err
+	}
+	if _, err := in.call("wasm_free", p); err != nil {
+		return 0, err
+	}
+	for _, a := range append(args, Value(this)) {
+		if err := in.Free(a); err != nil {
+			return 0, err
+		}
+	}
+	return in.result(r)
+}
+
+// Free gives a handle back.
+func (in *Instance) Free(v Value) error {
+	_, err := in.call("qjs_free_value", uint64(v))
+	return err
+}
+
+func (in *Instance) result(r uint64) (Value, error) {
+	bad, err := in.call("qjs_is_exception", r)
+	if err != nil {
+		return 0, err
+	}
+	if uint32(bad) != 0 {
+		return 0, in.exception()
+	}
+	return Value(r), nil
+}
+
+// RunJob runs one pending promise job; more is false when there was none.
+func (in *Instance) RunJob() (more bool, err error) {
+	r, err := in.call("qjs_execute_pending_job")
+	if err != nil {
+		return false, err
+	}
+	if int32(r) < 0 {
+		return false, in.exception()
+	}
+	return int32(r) > 0, nil
+}
+
+// exception takes the pending exception. Reading it may run guest code (a getter), under
+// the same limits as everything.
+func (in *Instance) exception() error {
+	if in.stopped() {
+		return context.Cause(in.ctx)
+	}
+	v, err := in.call("qjs_get_exception")
+	if err != nil {
+		return err
+	}
+	e := &Exception{}
+	isErr, err := in.call("qjs_is_error", v)
+	if err != nil {
+		return err
+	}
+	if uint32(isErr) == 0 {
+		if e.Message, err = in.String(Value(v)); err != nil {
+			return err
+		}
+		return e
+	}
+	for _, f := range []struct {
+		name string
+		dst  *string
+	}{{"name", &e.Name}, {"message", &e.Message}, {"stack", &e.Stack}} {
+		p, err := in.put([]byte(f.name))
+		if err != nil {
+			return err
+		}
+		s, err := in.call("qjs_get_prop_string", v, p)
+		if err != nil {
+			return err
+		}
+		if *f.dst, err = in.String(Value(s)); err != nil {
+			return err
+		}
+		if _, err := in.call("wasm_free", p); err != nil {
+			return err
+		}
+	}
+	return e
+}
+
+// NewString makes a JavaScript string from UTF-8.
+func (in *Instance) NewString(s []byte) (Value, error) {
+	p, err := in.put(s)
+	if err != nil {
+		return 0, err
+	}
+	v, err := in.call("qjs_new_string", p, uint64(len(s)))
+	if err != nil {
+		return 0, err
+	}
+	if _, err := in.call("wasm_free", p); err != nil {
+		return 0, err
+	}
+	return in.result(v)
+}
+
+// NewNumber makes a number.
+func (in *Instance) NewNumber(f float64) (Value, error) {
+	v, err := in.call("qjs_new_number", math.Float64bits(f))
+	return Value(v), err
+}
+
+// NewBool makes a boolean.
+func (in *Instance) NewBool(b bool) (Value, error) {
+	name := "qjs_get_false"
+	if b {
+		name = "qjs_get_true"
+	}
+	v, err := in.call(name)
+	return Value(v), err
+}
+
+// String copies a value, converted to text, out of the guest; lone surrogates become
+// U+FFFD. A value that cannot be converted gives "".
+func (in *Instance) String(v Value) (string, error) {
+	b, err := in.Bytes(v)
+	if err != nil {
+		return "", err
+	}
+	if !utf8.Valid(b) {
+		return toValid(b), nil
+	}
+	return string(b), nil
+}
+
+// Bytes is String without a check of the encoding: lone surrogates are three bytes each.
+func (in *Instance) Bytes(v Value) ([]byte, error) {
+	size, err := in.put(make([]byte, 4))
+	if err != nil {
+		return nil, err
+	}
+	p, err := in.call("qjs_get_string_len", uint64(v), size)
+	if err != nil {
+		return nil, err
+	}
+	var out []byte
+	if uint32(p) != 0 {
+		n, _ := in.mem.ReadUint32Le(uint32(size))
+		b, ok := in.mem.Read(uint32(p), n)
+		if !ok {
+			return nil, errors.New("engine gave a string out of bounds")
+		}
+		out = append([]byte{}, b...)
+		if _, err := in.call("qjs_free_cstring", p); err != nil {
+			return nil, err
+		}
+	}
+	_, err = in.call("wasm_free", size)
+	return out, err
+}

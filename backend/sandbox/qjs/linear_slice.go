@@ -1,0 +1,37 @@
+//go:build !linux && !darwin
+
+package qjs
+
+import "sync/atomic"
+
+// linear is a linear memory on the Go heap; growing copies it.
+type linear struct {
+	buf     []byte
+	max     uint64
+	limit   uint64
+	size    atomic.Uint64
+	refused atomic.Bool
+}
+
+func newLinear(max uint64) *linear { return &linear{max: max, limit: max} }
+
+// Reallocate grows the memory to size bytes, or gives nil above the limit.
+func (l *linear) Reallocate(size uint64) []byte {
+	if size > l.limit || size > l.max {
+		l.refused.Store(true)
+		return nil
+	}
+	if size > uint64(cap(l.buf)) {
+		b := make([]byte, size, min(max(size, 2*uint64(cap(l.buf))), l.max))
+		copy(b, l.buf)
+		l.buf = b
+	}
+	l.buf = l.buf[:size]
+	l.size.Store(size)
+	return l.buf
+}
+
+// Free does nothing: wazero calls it while a stopped guest unwinds. release frees.
+func (l *linear) Free() {}
+
+func (l *linear) release() { l.buf = nil }
