@@ -1,5 +1,5 @@
 import { client, rpc } from "./lib/rpc";
-import { commands, isMac, nav, theme, toasts, type Command } from "./lib/ui";
+import { commands, copy, nav, openInBrowser, theme, toasts, type Command } from "./lib/ui";
 import type { System } from "./frame/system.svelte";
 import { screens } from "./screens";
 
@@ -41,8 +41,8 @@ export function globalCommands(shell: Shell, system: System): Command[] {
       title: "Copy gateway URL",
       group: "Helix",
       words: "address port",
-      when: () => rpc.can("services.list"),
-      run: () => system.copyURL(),
+      when: () => system.url !== "",
+      run: () => copy(system.url, "Address copied"),
     },
     {
       id: "gateway.restart",
@@ -56,8 +56,8 @@ export function globalCommands(shell: Shell, system: System): Command[] {
       title: "Open in browser",
       group: "Helix",
       words: "ticket web",
-      when: () => rpc.can("sessions.ticket") && rpc.connection.scopes.includes("admin"),
-      run: () => system.openInBrowser(),
+      when: () => rpc.can("sessions.ticket"),
+      run: openInBrowser,
     },
     {
       id: "app.reconnect",
@@ -105,5 +105,3 @@ const aliases: Record<string, string> = {
 
 /** Runs what the menu or the tray asked for. False when it does not exist here. */
 export const runById = (id: string): boolean => commands.run(aliases[id] ?? id);
-
-export { isMac };

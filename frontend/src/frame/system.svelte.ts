@@ -2,28 +2,57 @@ import { RpcError, type Item, type Result, type Rpc } from "../lib/rpc";
 import { Load, toasts } from "../lib/ui";
 
 export type ServiceInfo = Item<"services.list", "services">;
+export type StorageStatus = Result<"storage.status">;
 
 /** Long work that the status bar shows. */
 export interface Job {
   id: string;
   title: string;
+  step: string;
   /** 0..1, or undefined when the length is not known. */
   progress: number | undefined;
   since: number;
+  /** Where it is shown in full: a target for `nav.go`. */
+  target: string;
   cancel?: () => void;
 }
 
-/** What the frame knows about the program: services, warnings, running jobs, the number of waiting approvals. */
+const operations: Record<string, string> = {
+  backup: "Backing up",
+  restore: "Restoring",
+  rollback: "Going back",
+  migrate: "Updating your data",
+  export: "Exporting",
+  import: "Importing",
+  salvage: "Salvaging",
+  check: "Checking",
+};
+
+/** A condition that stays until someone acts; the status bar shows the one act that helps. */
+export interface Warning {
+  id: string;
+  text: string;
+  action: string;
+  target: string;
+}
+
+/** What the frame knows about the program: services, warnings, running jobs, waiting approvals. */
 export class System {
   readonly status = new Load<Result<"system.status">>();
   readonly services = new Load<ServiceInfo[]>();
-  readonly storage = new Load<Result<"storage.status">>();
+  readonly storage = new Load<StorageStatus>();
   jobs = $state.raw<readonly Job[]>([]);
   waiting = $state(0);
   lowSpace = $state(false);
-  recovery = $state(false);
   stopping = $state(false);
   restarting = $state("");
+  /** The update of the data at start, while it runs. */
+  migration = $state.raw<{ step: string; progress: number | undefined } | null>(null);
+  readonly recovery = $derived(this.storage.data?.recovery ?? null);
+  readonly locked = $derived(this.storage.data?.sealed === "locked");
+  readonly degraded = $derived(this.status.data?.degraded ?? []);
+  readonly failed = $derived((this.services.data ?? []).filter((s) => s.error));
+  readonly warnings = $derived.by(() => this.#warnings());
   #rpc: Rpc;
   #off: (() => void)[] = [];
 
@@ -31,46 +60,40 @@ export class System {
     this.#rpc = rpc;
   }
 
-  /** Loads and follows events until stop. */
-  start(): void {
+  /** Follows events. Called before the connection exists, so that a migration at start shows. */
+  listen(): void {
     const rpc = this.#rpc;
     this.#off = [
-      rpc.on("storage.low_space", () => (this.lowSpace = true)),
+      rpc.on("storage.low_space", (e) => (this.lowSpace = e.low)),
       rpc.on("storage.recovery", () => void this.load()),
+      rpc.on("storage.backup_progress", (e) => this.#progress(e)),
+      rpc.on("tools.execution", (e) => this.#execution(e)),
       rpc.on("system.stopping", () => (this.stopping = true)),
       rpc.on("approvals.changed", (e) => (this.waiting = e.pendingCount)),
       rpc.onReload(() => void this.load()),
     ];
-    void this.load();
   }
 
   stop(): void {
     for (const off of this.#off.splice(0)) off();
   }
 
+  /** Reads everything the frame shows. In recovery mode some of it does not answer, which is no news. */
   async load(): Promise<void> {
     const rpc = this.#rpc;
     this.stopping = false;
+    this.migration = null;
     await Promise.all([
       this.status.run((signal) => rpc.call("system.status", {}, { signal })),
       this.loadServices(),
-      rpc.can("storage.status") ? this.storage.run((signal) => rpc.call("storage.status", {}, { signal })) : undefined,
+      this.storage.run((signal) => rpc.call("storage.status", {}, { signal })),
       this.#count(),
     ]);
-    this.recovery = this.status.data?.recovery === true;
+    this.lowSpace = this.storage.data?.lowSpace === true;
   }
 
   loadServices(): Promise<void> {
     return this.services.run(async (signal) => (await this.#rpc.call("services.list", {}, { signal })).services);
-  }
-
-  async #count(): Promise<void> {
-    if (!this.#rpc.can("approvals.list")) return;
-    try {
-      this.waiting = (await this.#rpc.call("approvals.list", { limit: 1 })).pendingCount;
-    } catch {
-      // The Approvals screen shows why; the frame only lacks its number.
-    }
   }
 
   async restart(name: string): Promise<void> {
@@ -87,20 +110,63 @@ export class System {
     }
   }
 
-  async copyURL(): Promise<void> {
+  /** The address of the gateway, or "" when it does not listen. */
+  get url(): string {
     const port = this.services.data?.find((s) => s.name === "gateway")?.port;
-    if (!port) return void toasts.add({ title: "The gateway has no address now", tone: "warn" });
-    const url = `http://127.0.0.1:${port}/`;
-    await navigator.clipboard.writeText(url);
-    toasts.ok("Copied", url);
+    return port ? `http://127.0.0.1:${port}/` : "";
   }
 
-  async openInBrowser(): Promise<void> {
+  async #count(): Promise<void> {
+    if (!this.#rpc.can("approvals.list")) return;
     try {
-      const { url } = await this.#rpc.call("sessions.ticket", {});
-      open(url, "_blank", "noopener");
-    } catch (e) {
-      toasts.error(e, "No ticket could be made");
+      this.waiting = (await this.#rpc.call("approvals.list", { limit: 1 })).pendingCount;
+    } catch {
+      // The Approvals screen shows why; the frame only lacks its number.
     }
+  }
+
+  #warnings(): Warning[] {
+    const out: Warning[] = [];
+    if (this.lowSpace) out.push({ id: "space", text: "Little disk space is left", action: "Free space", target: "settings/data" });
+    for (const d of this.degraded) {
+      if (d.area === "backup") out.push({ id: "backup", text: "The automatic backup failed", action: "Back up now", target: "settings/data" });
+    }
+    return out;
+  }
+
+  #progress(e: { id: string; operation: string; step: string; done: number; total: number; finished: boolean; error?: string }): void {
+    const progress = e.total > 0 ? Math.min(1, e.done / e.total) : undefined;
+    if (e.operation === "migrate" && !this.#rpc.connection.open) this.migration = e.finished ? null : { step: e.step, progress };
+    const rest = this.jobs.filter((j) => j.id !== e.id);
+    if (e.finished) {
+      this.jobs = rest;
+      if (e.error) toasts.add({ title: `${operations[e.operation] ?? e.operation} did not finish`, text: e.error, tone: "danger" });
+      else if (e.operation === "backup") void this.storage.run((signal) => this.#rpc.call("storage.status", {}, { signal }));
+      return;
+    }
+    const since = this.jobs.find((j) => j.id === e.id)?.since ?? Date.now();
+    this.jobs = [...rest, { id: e.id, title: operations[e.operation] ?? e.operation, step: e.step, progress, since, target: "settings/data" }];
+  }
+
+  #execution(e: { executionId: string; toolId?: string; state: string; progress?: number }): void {
+    const rest = this.jobs.filter((j) => j.id !== e.executionId);
+    if (!["running", "queued", "waiting", "started"].includes(e.state)) {
+      this.jobs = rest;
+      return;
+    }
+    const since = this.jobs.find((j) => j.id === e.executionId)?.since ?? Date.now();
+    const cancel = (): void => void this.#rpc.call("tools.cancel", { executionId: e.executionId }).catch((err) => toasts.error(err));
+    this.jobs = [
+      ...rest,
+      {
+        id: e.executionId,
+        title: "Running a tool",
+        step: e.state === "waiting" ? "waits for an approval" : "",
+        progress: e.progress,
+        since,
+        target: e.toolId ? `tools/${e.toolId}` : "tools",
+        cancel,
+      },
+    ];
   }
 }

@@ -1,7 +1,7 @@
 import { pause } from "./backoff";
 import { RpcError, canceled, fromWire, isSignedOut } from "./errors";
 import { FrameLog } from "./log";
-import { isRead } from "./reads";
+import { allows, isRead } from "./reads";
 import type { Transport } from "./transport";
 import type { CallOptions, ConnectionInfo, ConnectionPhase, EventMeta, EventName, Method, Rpc } from "./types";
 
@@ -36,14 +36,12 @@ interface Hello {
   server?: { version?: string };
   user?: { displayName?: string };
   scopes?: string[];
-  features?: { methods?: string[]; events?: string[] };
-  epoch?: string | number;
-  seq?: number;
+  features?: { methods?: string[] };
 }
 
 interface Position {
-  epoch?: string | number;
-  seq?: number;
+  epoch: string;
+  seq: number;
   gap?: boolean;
 }
 
@@ -74,7 +72,7 @@ export class RpcClient implements Rpc {
   #listeners = new Map<string, Set<(data: never, meta: EventMeta) => void>>();
   #reloads = new Set<() => void>();
   #next = 1;
-  #epoch: string | number | undefined;
+  #epoch: string | undefined;
   #seq = 0;
   #timer: ReturnType<typeof setTimeout> | undefined;
   #life = 0;
@@ -108,7 +106,7 @@ export class RpcClient implements Rpc {
   }
 
   can(method: Method): boolean {
-    return this.connection.methods?.has(method) ?? false;
+    return (this.connection.methods?.has(method) ?? false) && allows(this.connection.scopes, method);
   }
 
   // The implementation works on plain values: the method table types the callers.
@@ -224,8 +222,8 @@ export class RpcClient implements Rpc {
       client: {
         id: "helix-ui",
         version: this.#options.version ?? "dev",
-        platform: this.#transport.kind === "bridge" ? "desktop" : "web",
-        mode: "ui",
+        platform: "web",
+        mode: this.#transport.kind === "bridge" ? "window" : "browser",
       },
       scopes: ["read", "write", "approve", "admin"],
       ...(token ? { auth: { token } } : {}),
@@ -236,19 +234,15 @@ export class RpcClient implements Rpc {
     c.userName = hello.user?.displayName ?? "";
     c.scopes = hello.scopes ?? [];
     c.methods = new Set(hello.features?.methods ?? []);
-    const topics = [...new Set((hello.features?.events ?? []).map((e) => e.split(".")[0] + ".*"))].slice(0, 64);
+    const topics = ["*"];
     const first = this.#epoch === undefined;
-    let gap = false;
-    let position: Position = hello;
-    if (topics.length > 0) {
-      position = first
-        ? ((await this.#direct("events.subscribe", { topics })) as Position)
-        : ((await this.#direct("events.resume", { epoch: this.#epoch, afterSeq: this.#seq, topics })) as Position);
-      gap = position.gap === true;
-    }
-    if (!first && position.epoch !== undefined && position.epoch !== this.#epoch) gap = true;
-    if (first || gap) this.#seq = position.seq ?? 0;
-    this.#epoch = position.epoch ?? this.#epoch ?? "";
+    // A resume replays its events before it answers, so they are counted by then.
+    const position = first
+      ? ((await this.#direct("events.subscribe", { topics })) as Position)
+      : ((await this.#direct("events.resume", { epoch: this.#epoch, afterSeq: this.#seq, topics })) as Position);
+    const gap = position.gap === true;
+    if (first || gap) this.#seq = position.seq;
+    this.#epoch = position.epoch;
     // Screens read again only once calls are possible.
     if (gap) queueMicrotask(() => this.#reload());
   }
@@ -321,7 +315,8 @@ export class RpcClient implements Rpc {
 
   #event(name: string, params: Record<string, unknown>): void {
     if (name === "events.gap") {
-      if (typeof params.toSeq === "number") this.#seq = Math.max(this.#seq, params.toSeq);
+      const to = (params.data as { toSeq?: number } | undefined)?.toSeq ?? params.seq;
+      if (typeof to === "number") this.#seq = Math.max(this.#seq, to);
       this.#reload();
       return;
     }

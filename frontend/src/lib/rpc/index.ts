@@ -10,7 +10,7 @@
  */
 import { BridgeTransport, bridge } from "./bridge";
 import { RpcClient } from "./client.svelte";
-import type { Rpc } from "./types";
+import type { Method, Rpc } from "./types";
 import { WebSocketTransport } from "./ws";
 import { sessionToken } from "./session";
 
@@ -45,3 +45,11 @@ export const client = new RpcClient(inWindow ? new BridgeTransport() : new WebSo
 
 /** The same client, with the types of the method table. */
 export const rpc: Rpc = client as unknown as Rpc;
+
+/** Why nothing can be changed now, or "". For `disabledReason`. */
+export const offlineReason = (): string => (rpc.connection.open ? "" : "Helix is not connected. You can read, not change.");
+
+/** Why this session may not call a method, or "". For `disabledReason`. */
+export function blocked(method: Method): string {
+  return offlineReason() || (rpc.can(method) ? "" : "This session may not do this. Open Helix from its own window or terminal.");
+}

@@ -1,0 +1,64 @@
+import type { Item, Result, Rpc } from "../lib/rpc";
+import { asError, type RpcError } from "../lib/rpc";
+import { Load } from "../lib/ui";
+
+type Backup = Item<"storage.backups", "backups">;
+
+/** The ways out of recovery mode. Nothing here changes data before the user has chosen. */
+export class RecoveryState {
+  readonly backups = new Load<Backup[]>();
+  /** What restoring would bring, after a dry run. */
+  review = $state.raw<{ backup: Backup; result: Result<"storage.restore"> } | null>(null);
+  salvaged = $state.raw<Result<"storage.salvage"> | null>(null);
+  busy = $state<"" | "review" | "restore" | "salvage" | "quit">("");
+  error = $state.raw<RpcError | null>(null);
+  /** The newest backup that can be read. */
+  readonly newest = $derived(this.backups.data?.find((b) => !b.problem && b.kind !== "rolled-back") ?? null);
+  #rpc: Rpc;
+
+  constructor(rpc: Rpc) {
+    this.#rpc = rpc;
+  }
+
+  load(): Promise<void> {
+    return this.backups.run(async (signal) => (await this.#rpc.call("storage.backups", { limit: 100 }, { signal })).backups);
+  }
+
+  /** Checks the newest backup and counts, without changing anything. */
+  async check(): Promise<void> {
+    const backup = this.newest;
+    if (!backup) return;
+    await this.#do("review", async () => {
+      this.review = { backup, result: await this.#rpc.call("storage.restore", { path: backup.path, dryRun: true }) };
+    });
+  }
+
+  async restore(): Promise<void> {
+    const review = this.review;
+    if (!review) return;
+    await this.#do("restore", () => this.#rpc.call("storage.restore", { path: review.backup.path }));
+  }
+
+  async salvage(): Promise<void> {
+    await this.#do("salvage", async () => {
+      this.salvaged = await this.#rpc.call("storage.salvage", {});
+    });
+  }
+
+  async quit(): Promise<void> {
+    await this.#do("quit", () => this.#rpc.call("system.stop", {}));
+  }
+
+  async #do(what: typeof this.busy, act: () => Promise<unknown>): Promise<void> {
+    if (this.busy) return;
+    this.busy = what;
+    this.error = null;
+    try {
+      await act();
+    } catch (e) {
+      this.error = asError(e);
+    } finally {
+      this.busy = "";
+    }
+  }
+}

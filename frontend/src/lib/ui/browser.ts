@@ -1,0 +1,32 @@
+import { rpc } from "../rpc";
+import { toasts } from "./toasts.svelte";
+
+interface WailsRuntime {
+  BrowserOpenURL?(url: string): void;
+}
+
+/** Opens an address in the user's browser, also from the desktop window. */
+export function openURL(url: string): void {
+  const runtime = (globalThis as { runtime?: WailsRuntime }).runtime;
+  if (runtime?.BrowserOpenURL) runtime.BrowserOpenURL(url);
+  else open(url, "_blank", "noopener");
+}
+
+/** Makes a ticket and opens Helix in the browser with it. */
+export async function openInBrowser(): Promise<void> {
+  try {
+    openURL((await rpc.call("sessions.ticket", {})).url);
+  } catch (e) {
+    toasts.error(e, "No link could be made");
+  }
+}
+
+/** Puts text on the clipboard and says so. */
+export async function copy(text: string, what = "Copied"): Promise<void> {
+  try {
+    await navigator.clipboard.writeText(text);
+    toasts.ok(what);
+  } catch {
+    toasts.add({ title: "The clipboard is not available here", text: "Select the text and copy it by hand.", tone: "warn" });
+  }
+}

@@ -1,0 +1,17 @@
+import { createSubscriber } from "svelte/reactivity";
+
+function ticking(ms: number): () => number {
+  const subscribe = createSubscriber((update) => {
+    const t = setInterval(update, ms);
+    return () => clearInterval(t);
+  });
+  return () => {
+    subscribe();
+    return Date.now();
+  };
+}
+
+/** The time, read anew every second wherever it is shown. For countdowns and running work. */
+export const second = ticking(1000);
+/** The time, read anew every 20 seconds. For "4 min ago". */
+export const minute = ticking(20_000);
