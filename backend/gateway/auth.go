@@ -1,0 +1,268 @@
+package gateway
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/hex"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+
+	"helix/backend/fault"
+)
+
+// credential is what a session was let in with.
+type credential struct {
+	kind    string    // root, token, browser, or the kind of the pipe
+	id      uuid.UUID // of a token or browser session
+	parent  uuid.UUID // the token that made the ticket of a browser session
+	viaRoot bool      // made by the root token, directly or through a ticket
+	user    User
+	scopes  Scope
+	expires time.Time // zero: never
+	hash    [32]byte
+
+	lastUsed time.Time // guarded by authority.mu
+	stored   time.Time // the last_used_at in the database
+}
+
+// authority knows every secret that opens a session. Secrets are 32 random bytes in 64 hex
+// characters; only their SHA-256 is kept.
+type authority struct {
+	srv *Server
+
+	mu      sync.Mutex
+	root    *credential
+	byHash  map[[32]byte]*credential // tokens and browser sessions
+	tickets map[[32]byte]*ticket
+	loaded  bool
+}
+
+type ticket struct {
+	cred    credential // what the browser session will be
+	expires time.Time
+}
+
+const (
+	ticketLife  = time.Minute
+	browserLife = 12 * time.Hour
+)
+
+func newAuthority(s *Server) *authority {
+	a := &authority{srv: s, byHash: map[[32]byte]*credential{}, tickets: map[[32]byte]*ticket{}}
+	a.setRoot(s.o.RootToken)
+	return a
+}
+
+func (a *authority) setRoot(token string) {
+	a.root = nil
+	if token != "" {
+		a.root = &credential{kind: "root", viaRoot: true, user: a.srv.o.User, scopes: Admin.Closed(), hash: sha256.Sum256([]byte(token))}
+	}
+}
+
+// randomKey returns 32 random bytes.
+func randomKey() (k [32]byte) {
+	rand.Read(k[:]) //nolint:errcheck // never fails
+	return k
+}
+
+// newSecret makes a secret and its hash.
+func newSecret() (text string, hash [32]byte) {
+	k := randomKey()
+	text = hex.EncodeToString(k[:])
+	return text, sha256.Sum256([]byte(text))
+}
+
+// check returns the credential of token. Every refusal is the same; the peer's wrong tokens
+// are counted. A right token opens even while the peer is locked out: peers on loopback
+// share one address, so another local program could else lock the owner out, and 256 random
+// bits are not found by trying.
+func (a *authority) check(ctx context.Context, token, peer string) (*credential, error) {
+	if err := a.load(ctx); err != nil {
+		return nil, err
+	}
+	now := time.Now()
+	if c := a.find(token, now); c != nil {
+		a.touch(ctx, c, now)
+		return c, nil
+	}
+	if left, ok := a.srv.lockouts.locked(peer, now); ok {
+		return nil, limited(left, "Too many wrong tokens. Wait before the next try.")
+	}
+	if began := a.srv.lockouts.wrong(peer, now); began > 0 {
+		a.srv.log.Warn("wrong tokens: peer locked out", slog.String("peer", peer), slog.Duration("for", began))
+		a.srv.audit(ctx, AuditEvent{Action: "gateway.lockout", Subject: peer, Outcome: "denied", Details: map[string]any{"seconds": int(began.Seconds())}})
+	}
+	return nil, unauthenticated()
+}
+
+// find looks the token up by its hash and compares in constant time.
+func (a *authority) find(token string, now time.Time) *credential {
+	if len(token) != 64 {
+		return nil
+	}
+	hash := sha256.Sum256([]byte(token))
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	c := a.byHash[hash]
+	if a.root != nil && subtle.ConstantTimeCompare(a.root.hash[:], hash[:]) == 1 {
+		c = a.root
+	}
+	if c == nil || subtle.ConstantTimeCompare(c.hash[:], hash[:]) != 1 {
+		return nil
+	}
+	if !c.expires.IsZero() && !now.Before(c.expires) {
+		if c.kind == "browser" {
+			delete(a.byHash, hash)
+		}
+		return nil
+	}
+	return c
+}
+
+// touch slides a browser session and remembers when a token was last used.
+func (a *authority) touch(ctx context.Context, c *credential, now time.Time) {
+	a.mu.Lock()
+	c.lastUsed = now
+	if c.kind == "browser" {
+		c.expires = now.Add(browserLife)
+	}
+	store := c.kind == "token" && now.Sub(c.stored) > time.Minute
+	if store {
+		c.stored = now
+	}
+	a.mu.Unlock()
+	if store {
+		a.storeUse(ctx, c.id)
+	}
+}
+
+// makeTicket lets one browser in with scopes.
+func (a *authority) makeTicket(by *credential, scopes Scope, now time.Time) (text string, expires time.Time) {
+	text, hash := newSecret()
+	t := &ticket{expires: now.Add(ticketLife), cred: credential{kind: "browser", user: by.user, scopes: scopes, viaRoot: by.viaRoot, parent: by.id}}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for h, old := range a.tickets {
+		if !now.Before(old.expires) {
+			delete(a.tickets, h)
+		}
+	}
+	for h, c := range a.byHash {
+		if c.kind == "browser" && !now.Before(c.expires) {
+			delete(a.byHash, h)
+		}
+	}
+	a.tickets[hash] = t
+	return text, t.expires
+}
+
+// redeem turns a ticket into a browser session, once.
+func (a *authority) redeem(ctx context.Context, text, peer string) (token string, expires time.Time, err error) {
+	now := time.Now()
+	hash := sha256.Sum256([]byte(text))
+	a.mu.Lock()
+	t := a.tickets[hash]
+	delete(a.tickets, hash)
+	if t == nil || !now.Before(t.expires) {
+		a.mu.Unlock()
+		if left, ok := a.srv.lockouts.locked(peer, now); ok {
+			return "", time.Time{}, limited(left, "Too many wrong tickets. Wait before the next try.")
+		}
+		a.srv.lockouts.wrong(peer, now)
+		w := unauthenticated()
+		w.Message = "This ticket is not valid. Each works once and for one minute; run \"helix ui\" for a new one."
+		return "", time.Time{}, w
+	}
+	defer a.mu.Unlock()
+	c := t.cred
+	token, c.hash = newSecret()
+	c.id = newID()
+	c.expires = now.Add(browserLife)
+	c.lastUsed = now
+	a.byHash[c.hash] = &c
+	return token, c.expires, nil
+}
+
+// revoke forgets the credentials that match and closes their sessions.
+func (a *authority) revoke(match func(*credential) bool) {
+	a.mu.Lock()
+	for h, c := range a.byHash {
+		if match(c) {
+			delete(a.byHash, h)
+		}
+	}
+	for h, t := range a.tickets {
+		if match(&t.cred) {
+			delete(a.tickets, h)
+		}
+	}
+	a.mu.Unlock()
+	a.srv.closeWhere(func(ss *session) bool {
+		c := ss.credential()
+		return c != nil && match(c)
+	}, 1008, "the token was revoked")
+}
+
+// closeWhere closes matching sessions shortly after, so that the response to the call that
+// caused it still leaves.
+func (s *Server) closeWhere(match func(*session) bool, code int, reason string) {
+	s.mu.Lock()
+	var found []*session
+	for _, ss := range s.sessions {
+		if match(ss) {
+			found = append(found, ss)
+		}
+	}
+	for key, ss := range s.https {
+		if match(ss) {
+			found = append(found, ss)
+			delete(s.https, key)
+		}
+	}
+	s.mu.Unlock()
+	if len(found) == 0 {
+		return
+	}
+	time.AfterFunc(200*time.Millisecond, func() {
+		for _, ss := range found {
+			ss.close(code, reason)
+		}
+	})
+}
+
+func (s *Server) audit(ctx context.Context, e AuditEvent) {
+	if s.o.Audit == nil {
+		return
+	}
+	if e.Outcome == "" {
+		e.Outcome = "ok"
+	}
+	if ss, err := sessionOf(ctx); err == nil && e.Actor == "" {
+		e.Actor = ss.conn.String()
+	}
+	if e.User == uuid.Nil {
+		e.User = s.o.User.ID
+	}
+	s.o.Audit(ctx, e)
+}
+
+// grant is what a session may do: what it asked for of what its credential has. Asking for
+// nothing asks for read.
+func grant(asked []string, have Scope) (Scope, error) {
+	if len(asked) == 0 {
+		asked = []string{"read"}
+	}
+	want, bad := parseScopes(asked)
+	if bad != "" {
+		return 0, badParams("field \"scopes\": %.64q is not a scope", bad)
+	}
+	return want & have.Closed(), nil
+}
+
+var errNoDB = fault.Unavailablef("This gateway keeps no tokens.")

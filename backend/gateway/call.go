@@ -1,0 +1,312 @@
+package gateway
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+
+	"helix/backend/fault"
+	"helix/backend/identity"
+)
+
+// call is one request that has passed every check up to decoding and holds a slot.
+type call struct {
+	ss     *session
+	m      *method
+	r      *request
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+}
+
+// meta is the reserved params._meta.
+type meta struct {
+	IdempotencyKey *uuid.UUID `json:"idempotencyKey,omitempty"`
+	DeadlineMs     *int64     `json:"deadlineMs,omitempty"`
+}
+
+// admitCall checks the session, the scope and the rate, and takes a slot. A batch waits for
+// its slot; a single call is refused when all are taken.
+func (ss *session) admitCall(r *request, wait bool) (*call, error) {
+	if r.bad != nil {
+		return nil, r.bad
+	}
+	s := ss.srv
+	m := s.api.methods[r.method]
+	ss.mu.Lock()
+	authed, scopes, user := ss.cred != nil, ss.id.Scopes, ss.id.User
+	ss.mu.Unlock()
+	if !authed && r.method != "connect" {
+		return nil, unauthenticated()
+	}
+	if m == nil {
+		return nil, noMethod(r.method)
+	}
+	if !scopes.Has(m.scope) {
+		return nil, fault.Deniedf("This session may not do that: it needs the right %q.", scopeName(m.scope)).
+			WithDetails(map[string]any{"need": scopeName(m.scope), "have": scopes.Names()})
+	}
+	if s.stopping.Load() {
+		return nil, fault.Unavailablef("Helix is stopping.")
+	}
+	if s.o.Gate != nil {
+		if err := s.o.Gate(m.target()); err != nil {
+			return nil, err
+		}
+	}
+	now := time.Now()
+	if m.scope&(Write|Approve|Admin) != 0 {
+		if after, ok := ss.writes.take(now); !ok {
+			return nil, limited(after, "Too many changes at once. Try again in a moment.")
+		}
+	}
+	if m.costly {
+		if after, ok := s.costly.take(user, now); !ok {
+			return nil, limited(after, "Too many expensive calls at once. Try again in a moment.")
+		}
+	}
+	if wait {
+		select {
+		case ss.slots <- struct{}{}:
+		case <-ss.ctx.Done():
+			return nil, errSessionClosed
+		}
+	} else {
+		select {
+		case ss.slots <- struct{}{}:
+		default:
+			return nil, limited(50*time.Millisecond, "This session already has %d calls running.", cap(ss.slots))
+		}
+	}
+	c := &call{ss: ss, m: m, r: r}
+	c.ctx, c.cancel = context.WithCancelCause(ss.ctx)
+	if ss.pipe != nil { // ids of POST /rpc are the request's own, not the session's
+		ss.mu.Lock()
+		if _, taken := ss.calls[string(r.id)]; taken {
+			ss.mu.Unlock()
+			<-ss.slots
+			c.cancel(nil)
+			return nil, badRequest("a call with this id is still running")
+		}
+		ss.calls[string(r.id)] = c.cancel
+		ss.mu.Unlock()
+	}
+	s.running.add(c)
+	return c, nil
+}
+
+// target is the name that an alias stands for, or the name itself.
+func (m *method) target() string {
+	if m.aliasOf != "" {
+		return m.aliasOf
+	}
+	return m.name
+}
+
+// run executes the call and returns its response frame. The slot is free when it returns.
+func (c *call) run() []byte {
+	frame, _ := c.runStatus()
+	return frame
+}
+
+// runStatus is run with the HTTP status that fits.
+func (c *call) runStatus() (frame []byte, status int) {
+	result, err := c.execute()
+	c.cancel(nil)
+	if c.ss.pipe != nil {
+		c.ss.mu.Lock()
+		delete(c.ss.calls, string(c.r.id))
+		c.ss.mu.Unlock()
+	}
+	<-c.ss.slots
+	c.ss.srv.running.done(c)
+	if err != nil {
+		w := c.ss.logged(c.m.name, err)
+		return errorFrame(c.r.id, w), w.status
+	}
+	return okFrame(c.r.id, result), 200
+}
+
+// execute decodes, runs and encodes.
+func (c *call) execute() (result []byte, err error) {
+	meta, err := decodeMeta(c.r.params)
+	if err != nil {
+		return nil, err
+	}
+	p, err := c.m.decode(c.r.params)
+	if err != nil {
+		return nil, err
+	}
+	id := c.ss.identity()
+	if err := sameUser(c.r.params, id.User); err != nil {
+		return nil, err
+	}
+	deadline := c.m.deadline
+	if deadline == 0 {
+		deadline = c.ss.srv.o.Limits.CallDeadline
+	}
+	if meta.DeadlineMs != nil {
+		deadline = min(deadline, time.Duration(*meta.DeadlineMs)*time.Millisecond)
+	}
+	ctx, cancel := context.WithTimeout(identity.With(c.ctx, id), deadline)
+	defer cancel()
+	if meta.IdempotencyKey != nil && c.m.name != "connect" {
+		return c.ss.srv.once(ctx, id.User, *meta.IdempotencyKey, c.m, p, func() ([]byte, error) { return c.invoke(ctx, p) })
+	}
+	return c.invoke(ctx, p)
+}
+
+// invoke runs the handler and encodes what it returns.
+func (c *call) invoke(ctx context.Context, p any) (result []byte, err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			result, err = nil, recovered(v)
+		}
+	}()
+	v, err := c.m.invoke(ctx, p)
+	if err != nil {
+		// A handler that gave up because the call ended reports why it ended.
+		if ctx.Err() != nil && (errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)) {
+			return nil, ctx.Err()
+		}
+		return nil, err
+	}
+	if result, err = marshal(v); err != nil {
+		return nil, fault.Internalf(err, "Something went wrong inside Helix. The log has the details.")
+	}
+	if len(result)+len(c.r.id)+64 > c.ss.srv.o.Limits.MaxPayload {
+		return nil, fault.Limitf("The result is larger than %d MiB. Ask for less at once with limit and offset.", c.ss.srv.o.Limits.MaxPayload>>20)
+	}
+	return result, nil
+}
+
+// scopeName is the one right that a method asks for.
+func scopeName(s Scope) string {
+	names := s.Names()
+	if len(names) == 0 {
+		return "none"
+	}
+	return names[len(names)-1]
+}
+
+// decodeMeta reads params._meta, which is as strict as the params themselves.
+func decodeMeta(params []byte) (m meta, err error) {
+	raw, ok := topField(params, "_meta")
+	if !ok {
+		return m, nil
+	}
+	if err := decodeParams(raw, metaPlan, false, &m); err != nil {
+		var w *wireError
+		if errors.As(err, &w) {
+			w.Message = "_meta: " + w.Message
+		}
+		return m, err
+	}
+	if m.DeadlineMs != nil && *m.DeadlineMs <= 0 {
+		return m, badParams("_meta: deadlineMs must be positive")
+	}
+	return m, nil
+}
+
+// sameUser refuses a userId in the params that is not the session's: whose data a call
+// touches is decided by the session alone.
+func sameUser(params []byte, user uuid.UUID) error {
+	raw, ok := topField(params, "userId")
+	if !ok || string(raw) == "null" {
+		return nil
+	}
+	var text string
+	if json.Unmarshal(raw, &text) != nil {
+		return nil // the decoder has judged its type
+	}
+	if id, err := uuid.Parse(text); err != nil || id != user {
+		return fault.Deniedf("This session belongs to another user.")
+	}
+	return nil
+}
+
+// topField finds one member of an object that is known to be valid JSON.
+func topField(obj []byte, name string) (raw []byte, ok bool) {
+	if len(obj) == 0 || obj[0] != '{' || (!bytes.Contains(obj, []byte(name)) && bytes.IndexByte(obj, '\\') < 0) {
+		return nil, false
+	}
+	s := scanner{b: obj}
+	_ = s.object(1, func(m member) error { //nolint:errcheck // valid already
+		if string(m.key) == name {
+			raw, ok = m.raw, true
+		}
+		return nil
+	})
+	return raw, ok
+}
+
+// cancelIDs reads {ids: [...]}; anything else cancels nothing.
+func cancelIDs(params []byte) (ids []string) {
+	raw, ok := topField(params, "ids")
+	if !ok || raw[0] != '[' {
+		return nil
+	}
+	s := scanner{b: raw}
+	_ = s.array(1, func(id []byte) error { ids = append(ids, string(id)); return nil }) //nolint:errcheck // valid already
+	return ids
+}
+
+// inFlight is the set of running calls, so that stopping can wait for them and name those
+// that did not end.
+type inFlight struct {
+	mu    sync.Mutex
+	calls map[*call]struct{}
+	empty chan struct{} // closed when the set becomes empty; nil when nobody waits
+}
+
+func (f *inFlight) add(c *call) {
+	f.mu.Lock()
+	if f.calls == nil {
+		f.calls = map[*call]struct{}{}
+	}
+	f.calls[c] = struct{}{}
+	f.mu.Unlock()
+}
+
+func (f *inFlight) done(c *call) {
+	f.mu.Lock()
+	delete(f.calls, c)
+	if len(f.calls) == 0 && f.empty != nil {
+		close(f.empty)
+		f.empty = nil
+	}
+	f.mu.Unlock()
+}
+
+// wait returns when nothing runs or after d, with the names of what still does.
+func (f *inFlight) wait(d time.Duration) (left []string) {
+	f.mu.Lock()
+	if len(f.calls) == 0 {
+		f.mu.Unlock()
+		return nil
+	}
+	if f.empty == nil {
+		f.empty = make(chan struct{})
+	}
+	ch := f.empty
+	f.mu.Unlock()
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ch:
+		return nil
+	case <-t.C:
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for c := range f.calls {
+		left = append(left, c.m.name)
+	}
+	slices.Sort(left)
+	return left
+}

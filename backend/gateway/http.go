@@ -1,0 +1,415 @@
+package gateway
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"helix/backend/fault"
+	"helix/backend/identity"
+)
+
+// route is one HTTP address. serve is called when every check before decoding has passed;
+// an error that it returns is answered in the common form.
+type route struct {
+	method string
+	path   string
+	auth   authKind
+	scope  Scope
+	costly bool
+	serve  func(w http.ResponseWriter, r *http.Request, cred *credential) error
+}
+
+type authKind uint8
+
+const (
+	noAuth authKind = iota
+	maybeAuth
+	needAuth
+)
+
+// errAnswered says that the route has written its answer, good or bad.
+var errAnswered = errors.New("answered")
+
+// Route adds an HTTP address of a domain, such as POST /execute, before the server runs. h
+// is called with the caller's identity in the request's context, after Host, Origin, token,
+// scope and rate were checked. An error that h returns before it wrote anything is answered
+// as JSON in the common form. The address is absent until it is added.
+func (s *Server) Route(method, path string, scope Scope, costly bool, h func(w http.ResponseWriter, r *http.Request) error) {
+	s.routes[path] = route{method: method, path: path, auth: needAuth, scope: scope, costly: costly,
+		serve: func(w http.ResponseWriter, r *http.Request, cred *credential) error {
+			id := identity.Identity{User: cred.user.ID, Scopes: cred.scopes, Pipe: "http", Session: cred.id}
+			return h(w, r.WithContext(identity.With(r.Context(), id)))
+		}}
+}
+
+func (s *Server) builtinRoutes() map[string]route {
+	m := map[string]route{}
+	for _, r := range []route{
+		{method: "GET", path: "/healthz", serve: s.serveHealth},
+		{method: "GET", path: "/health", serve: s.serveHealth},
+		{method: "POST", path: "/session", serve: s.serveTicket},
+		{method: "GET", path: "/ws", auth: maybeAuth, serve: s.serveWS},
+		{method: "POST", path: "/rpc", auth: needAuth, serve: s.serveRPC},
+		{method: "GET", path: "/openrpc.json", auth: needAuth, scope: Read, serve: s.serveDocument},
+	} {
+		m[r.path] = r
+	}
+	for path, r := range s.routes {
+		m[path] = r
+	}
+	return m
+}
+
+// handler serves one listener: the main one, or an extra one with some of the routes.
+type handler struct {
+	s      *Server
+	port   string
+	hosts  []string
+	routes map[string]route
+	extra  bool
+}
+
+func (s *Server) newHandler(addr net.Addr, extra *Extra) *handler {
+	_, port, _ := net.SplitHostPort(addr.String()) //nolint:errcheck // a TCP address
+	h := &handler{s: s, port: port, routes: s.builtinRoutes(), extra: extra != nil}
+	for _, name := range []string{"127.0.0.1", "localhost", "[::1]"} {
+		h.hosts = append(h.hosts, name+":"+port)
+	}
+	if extra != nil {
+		all := h.routes
+		h.routes = map[string]route{"/healthz": all["/healthz"], "/health": all["/health"]}
+		for path, target := range extra.Routes {
+			if r, ok := all[target]; ok {
+				h.routes[path] = r
+			}
+		}
+	}
+	return h
+}
+
+// ServeHTTP checks in this order: Host, Origin, Sec-Fetch-Site, token, scope, rate. Only
+// then a route looks at the request.
+func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	defer func() {
+		if v := recover(); v != nil {
+			if v == http.ErrAbortHandler { //nolint:errorlint // a sentinel of net/http
+				panic(v)
+			}
+			h.fail(w, recovered(v))
+		}
+	}()
+	head := w.Header()
+	head.Set("X-Content-Type-Options", "nosniff")
+	head.Set("Referrer-Policy", "no-referrer")
+	head.Set("Cross-Origin-Resource-Policy", "same-origin")
+	head.Set("Cache-Control", "no-store")
+	if !h.allowed(r) {
+		h.fail(w, fault.Deniedf("This address is only for programs on this computer."))
+		return
+	}
+	if origin := r.Header.Get("Origin"); origin != "" && !slices.Contains(h.ownOrigins(), origin) {
+		// A listed origin: the window's own scheme, or one from gateway.origins.
+		head.Set("Access-Control-Allow-Origin", origin)
+		head.Set("Vary", "Origin")
+		head.Set("Cross-Origin-Resource-Policy", "cross-origin")
+		if r.Method == http.MethodOptions && r.Header.Get("Access-Control-Request-Method") != "" {
+			head.Set("Access-Control-Allow-Methods", "GET, POST")
+			head.Set("Access-Control-Allow-Headers", "Authorization, Content-Type, Range")
+			w.WriteHeader(http.StatusNoContent)
+			return
+		}
+	}
+	if err := h.route(w, r); err != nil && err != errAnswered { //nolint:errorlint // a sentinel
+		h.fail(w, err)
+	}
+}
+
+// allowed reports whether the request comes from this computer and no foreign page.
+func (h *handler) allowed(r *http.Request) bool {
+	if !slices.Contains(h.hosts, strings.ToLower(r.Host)) {
+		return false
+	}
+	if origin, ok := r.Header["Origin"]; ok {
+		if len(origin) != 1 || !(slices.Contains(h.ownOrigins(), origin[0]) || slices.Contains(windowOrigins, origin[0]) || slices.Contains(h.s.o.Origins, origin[0])) {
+			return false
+		}
+	}
+	return r.Header.Get("Sec-Fetch-Site") != "cross-site"
+}
+
+var windowOrigins = []string{"wails://wails", "wails://wails.localhost", "http://wails.localhost"}
+
+func (h *handler) ownOrigins() []string {
+	return []string{"http://127.0.0.1:" + h.port, "http://localhost:" + h.port, "http://[::1]:" + h.port}
+}
+
+func (h *handler) route(w http.ResponseWriter, r *http.Request) error {
+	rt, ok := h.routes[r.URL.Path]
+	if !ok && strings.HasPrefix(r.URL.Path, "/blobs/") && !h.extra {
+		rt, ok = route{method: "GET", serve: h.s.serveBlob}, true
+	}
+	if !ok {
+		if h.extra || (r.Method != http.MethodGet && r.Method != http.MethodHead) {
+			return fault.NotFoundf("There is nothing at this address.")
+		}
+		return h.serveWeb(w, r)
+	}
+	if r.Method != rt.method && !(rt.method == "GET" && r.Method == http.MethodHead) {
+		w.Header().Set("Allow", rt.method)
+		e := badRequest("this address answers " + rt.method)
+		e.status = http.StatusMethodNotAllowed
+		return e
+	}
+	cred, err := h.authenticate(r, rt.auth)
+	if err != nil {
+		return err
+	}
+	if rt.scope != None {
+		if !cred.scopes.Has(rt.scope) {
+			return fault.Deniedf("This token may not do that: it needs the right %q.", scopeName(rt.scope))
+		}
+		if h.s.stopping.Load() {
+			return fault.Unavailablef("Helix is stopping.")
+		}
+		ss, err := h.s.httpSession(cred, r)
+		if err != nil {
+			return err
+		}
+		if rt.scope != Read {
+			if after, ok := ss.writes.take(time.Now()); !ok {
+				return limited(after, "Too many changes at once. Try again in a moment.")
+			}
+		}
+	}
+	if rt.costly {
+		if after, ok := h.s.costly.take(cred.user.ID, time.Now()); !ok {
+			return limited(after, "Too many expensive calls at once. Try again in a moment.")
+		}
+	}
+	return rt.serve(w, r, cred)
+}
+
+// authenticate reads the bearer token. A token that is given must be right even where none
+// is needed.
+func (h *handler) authenticate(r *http.Request, kind authKind) (*credential, error) {
+	if kind == noAuth {
+		return nil, nil
+	}
+	head := r.Header.Get("Authorization")
+	if head == "" && kind == maybeAuth {
+		return nil, nil
+	}
+	word, token, _ := strings.Cut(head, " ")
+	if head == "" || !strings.EqualFold(word, "Bearer") {
+		return nil, unauthenticated()
+	}
+	return h.s.auth.check(r.Context(), strings.TrimSpace(token), peerOf(r))
+}
+
+// fail answers err as JSON: {"error": {code, message, data}}.
+func (h *handler) fail(w http.ResponseWriter, err error) {
+	we, internal := toWire(err)
+	if internal {
+		h.s.log.Error("request failed", slog.String("requestId", we.Data.RequestID), slog.Any("error", err))
+	}
+	writeError(w, we)
+}
+
+func writeError(w http.ResponseWriter, we *wireError) {
+	if we.status == http.StatusUnauthorized {
+		w.Header().Set("WWW-Authenticate", `Bearer realm="helix"`)
+	}
+	body := append([]byte(`{"error":`), we.json()...)
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(we.status)
+	w.Write(append(body, "}\n"...)) //nolint:errcheck // the client has gone
+}
+
+// WriteError answers err in the common form, for routes that have to narrow the status: 0
+// keeps the status of err's kind.
+func WriteError(w http.ResponseWriter, err error, status int) {
+	we, _ := toWire(err)
+	if status != 0 {
+		we.status = status
+	}
+	writeError(w, we)
+}
+
+func writeJSON(w http.ResponseWriter, status int, v any) error {
+	b, err := marshal(v)
+	if err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	w.Write(append(b, '\n')) //nolint:errcheck // the client has gone
+	return errAnswered
+}
+
+// peerOf is the address that wrong tokens are counted under.
+func peerOf(r *http.Request) string {
+	host, _, err := net.SplitHostPort(r.RemoteAddr)
+	if err != nil {
+		return r.RemoteAddr
+	}
+	return host
+}
+
+// httpSession returns the standing session of a credential on POST /rpc, so that its calls
+// share one set of limits and it can be listed and closed.
+func (s *Server) httpSession(cred *credential, r *http.Request) (*session, error) {
+	key := cred.kind + ":" + cred.id.String()
+	now := time.Now()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for k, old := range s.https {
+		if now.Sub(old.lastUse) > 5*time.Minute && len(old.slots) == 0 {
+			delete(s.https, k)
+			old.cancel(nil)
+		}
+	}
+	ss := s.https[key]
+	if ss == nil || ss.cred != cred { // the root token may have been replaced
+		ss = s.newSession(s.callCtx(), nil, "http", peerOf(r))
+		ss.cred = cred
+		ss.id = identity.Identity{User: cred.user.ID, Session: ss.conn, Scopes: cred.scopes.Closed(), Pipe: "http"}
+		ss.client = ClientInfo{ID: clip(r.UserAgent())}
+		ss.id.Client = ss.client.ID
+		h := s.hubs[cred.user.ID]
+		if h == nil {
+			h = &hub{srv: s, user: cred.user.ID, live: map[*session]struct{}{}}
+			s.hubs[cred.user.ID] = h
+		}
+		ss.hub = h
+		s.https[key] = ss
+	}
+	ss.lastUse = now
+	return ss, nil
+}
+
+// serveRPC answers one object or one batch. A single error has its HTTP status; a batch is
+// 200 and its entries tell; notifications alone are 204.
+func (s *Server) serveRPC(w http.ResponseWriter, r *http.Request, cred *credential) error {
+	ss, err := s.httpSession(cred, r)
+	if err != nil {
+		return err
+	}
+	http.NewResponseController(w).SetReadDeadline(time.Now().Add(time.Minute)) //nolint:errcheck // only a real connection has one
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, int64(s.o.Limits.MaxPayload)))
+	if err != nil {
+		var tooBig *http.MaxBytesError
+		if errors.As(err, &tooBig) {
+			we, _ := toWire(fault.Limitf("A frame has at most %d bytes.", tooBig.Limit))
+			we.status = http.StatusRequestEntityTooLarge
+			return s.writeFrame(w, we.status, errorFrame(nullID, we))
+		}
+		return badRequest("the body did not arrive")
+	}
+	reqs, batch, err := parseFrame(body)
+	if err != nil {
+		we := ss.logged("", parseError(err))
+		return s.writeFrame(w, we.status, errorFrame(nullID, we))
+	}
+	// The client going away cancels the calls, like closing any other session.
+	own, release := ss.detached(r.Context())
+	defer release()
+	if batch {
+		select {
+		case ss.batch <- struct{}{}:
+			defer func() { <-ss.batch }()
+		case <-r.Context().Done():
+			return errAnswered
+		}
+		return s.writeFrame(w, http.StatusOK, joinBatch(own.answerBatch(reqs)))
+	}
+	req := &reqs[0]
+	if req.bad == nil && req.id == nil {
+		w.WriteHeader(http.StatusNoContent)
+		return errAnswered
+	}
+	c, err := own.admitCall(req, false)
+	if err != nil {
+		we := ss.logged(req.method, err)
+		return s.writeFrame(w, we.status, errorFrame(req.id, we))
+	}
+	frame, status := c.runStatus()
+	return s.writeFrame(w, status, frame)
+}
+
+func (s *Server) writeFrame(w http.ResponseWriter, status int, frame []byte) error {
+	if frame == nil {
+		w.WriteHeader(http.StatusNoContent)
+		return errAnswered
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	w.Write(frame) //nolint:errcheck // the client has gone
+	return errAnswered
+}
+
+// serveTicket redeems a ticket: {ticket} → {token, expiresAt}.
+func (s *Server) serveTicket(w http.ResponseWriter, r *http.Request, _ *credential) error {
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, 4<<10))
+	if err != nil {
+		return badRequest("the body is too large")
+	}
+	var p struct {
+		Ticket string `json:"ticket"`
+	}
+	if validate(body) != nil || json.Unmarshal(body, &p) != nil || p.Ticket == "" {
+		return badParams("expected {\"ticket\": \"…\"}")
+	}
+	token, expires, err := s.auth.redeem(r.Context(), p.Ticket, peerOf(r))
+	if err != nil {
+		return err
+	}
+	return writeJSON(w, http.StatusOK, map[string]any{"token": token, "expiresAt": expires.UTC()})
+}
+
+// serveHealth tells whether the program answers. It holds nothing about the user.
+func (s *Server) serveHealth(w http.ResponseWriter, _ *http.Request, _ *credential) error {
+	state, status := s.health(), http.StatusOK
+	if state != "ok" {
+		status = http.StatusServiceUnavailable
+	}
+	return writeJSON(w, status, map[string]any{"status": state, "version": s.o.Version, "instanceId": s.inst})
+}
+
+func (s *Server) health() string {
+	if s.stopping.Load() {
+		return "stopping"
+	}
+	if s.o.Ready != nil {
+		if state := s.o.Ready(); state != "" {
+			return state
+		}
+	}
+	return "ok"
+}
+
+func (s *Server) serveDocument(w http.ResponseWriter, _ *http.Request, _ *credential) error {
+	w.Header().Set("Content-Type", "application/json")
+	w.Write(s.document()) //nolint:errcheck // the client has gone
+	return errAnswered
+}
+
+// callCtx is the parent of sessions that came in over a listener: it outlives Run's context
+// so that calls may finish while the program stops.
+func (s *Server) callCtx() context.Context { return context.Background() }
+
+// detached is ss with calls that also end when ctx does.
+func (ss *session) detached(ctx context.Context) (own *session, release func()) {
+	own = &session{srv: ss.srv, conn: ss.conn, kind: ss.kind, peer: ss.peer, since: ss.since, slots: ss.slots, writes: ss.writes,
+		batch: ss.batch, hub: ss.hub, cred: ss.cred, id: ss.id, client: ss.client}
+	own.ctx, own.cancel = context.WithCancelCause(context.WithValue(ctx, sessionKey{}, own))
+	stop := context.AfterFunc(ss.ctx, func() { own.cancel(errSessionClosed) })
+	return own, func() { stop(); own.cancel(nil) }
+}

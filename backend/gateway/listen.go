@@ -1,0 +1,285 @@
+package gateway
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"time"
+)
+
+// listeners are the open ports.
+type listeners struct {
+	mu       sync.Mutex
+	main     *http.Server
+	addr     net.Addr // of the main listener; nil when closed
+	ln       net.Listener
+	extra    []*http.Server
+	degraded string // why the main port is not the one that was asked for
+	since    time.Time
+	restarts int
+	wg       sync.WaitGroup
+}
+
+// Endpoint is the content of the endpoint file, by which other programs of the user find
+// the running backend. It holds no secret.
+type Endpoint struct {
+	URL         string    `json:"url"`
+	PID         int       `json:"pid"`
+	InstanceID  string    `json:"instanceId"`
+	Version     string    `json:"version"`
+	StartedAt   time.Time `json:"startedAt"`
+	TokenSource string    `json:"tokenSource"` // keyring or file
+}
+
+// ReadEndpoint reads the endpoint file. Whether the process still lives and answers under
+// the instance id is for the caller to check.
+func ReadEndpoint(path string) (Endpoint, error) {
+	var e Endpoint
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return e, err
+	}
+	if err := json.Unmarshal(b, &e); err != nil {
+		return e, fmt.Errorf("endpoint file: %w", err)
+	}
+	return e, nil
+}
+
+// URL is the address of the main listener, such as http://127.0.0.1:18789, or "" while it
+// is closed.
+func (s *Server) URL() string {
+	s.net.mu.Lock()
+	defer s.net.mu.Unlock()
+	return s.urlLocked()
+}
+
+func (s *Server) urlLocked() string {
+	if s.net.addr == nil {
+		return ""
+	}
+	return "http://" + s.net.addr.String()
+}
+
+// Listen opens the ports and writes the endpoint file. Run does it when nobody has; calling
+// it first tells the address before Run blocks. A taken port is replaced by a free one and
+// noted in system.status.
+func (s *Server) Listen(ctx context.Context) error {
+	s.attach()
+	if s.o.NoHTTP {
+		return nil
+	}
+	s.net.mu.Lock()
+	defer s.net.mu.Unlock()
+	if s.net.addr != nil {
+		return nil
+	}
+	if err := checkLoopback(s.o.Addr); err != nil {
+		return err
+	}
+	ln, err := s.bind(ctx)
+	if err != nil {
+		return err
+	}
+	var extras []net.Listener
+	fail := func(err error) error {
+		ln.Close() //nolint:errcheck // nothing was served
+		for _, e := range extras {
+			e.Close() //nolint:errcheck // nothing was served
+		}
+		return err
+	}
+	if len(s.net.extra) == 0 {
+		for _, x := range s.o.Extra {
+			l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(x.Port)))
+			if err != nil {
+				return fail(fmt.Errorf("open port %d: %w", x.Port, err))
+			}
+			extras = append(extras, l)
+		}
+	}
+	s.net.addr, s.net.since = ln.Addr(), time.Now()
+	if err := s.writeEndpoint(); err != nil {
+		s.net.addr = nil
+		return fail(err)
+	}
+	s.net.main, s.net.ln = s.serveOn(ln, nil), ln
+	for i, l := range extras {
+		s.net.extra = append(s.net.extra, s.serveOn(l, &s.o.Extra[i]))
+	}
+	return nil
+}
+
+// bind opens the address asked for, or any free port of the same host.
+func (s *Server) bind(ctx context.Context) (net.Listener, error) {
+	host, port, _ := net.SplitHostPort(s.o.Addr) //nolint:errcheck // checkLoopback has parsed it
+	s.net.degraded = ""
+	ln, err := (&net.ListenConfig{}).Listen(ctx, "tcp", s.o.Addr)
+	if err == nil || port == "0" {
+		return ln, err
+	}
+	ln, err2 := (&net.ListenConfig{}).Listen(ctx, "tcp", net.JoinHostPort(host, "0"))
+	if err2 != nil {
+		return nil, errors.Join(err, err2)
+	}
+	_, free, _ := net.SplitHostPort(ln.Addr().String()) //nolint:errcheck // a TCP address
+	s.net.degraded = fmt.Sprintf("Port %s is taken by another program; Helix answers on port %s.", port, free)
+	s.log.Warn("port taken", slog.String("asked", port), slog.String("used", free))
+	return ln, nil
+}
+
+func (s *Server) serveOn(ln net.Listener, extra *Extra) *http.Server {
+	srv := &http.Server{Handler: s.newHandler(ln.Addr(), extra), ReadHeaderTimeout: 5 * time.Second, IdleTimeout: 120 * time.Second,
+		MaxHeaderBytes: 16 << 10, ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelDebug)}
+	s.net.wg.Go(func() {
+		if err := srv.Serve(ln); err != nil && !errors.Is(err, http.ErrServerClosed) && !errors.Is(err, net.ErrClosed) {
+			s.log.Error("listener ended", slog.Any("error", err))
+		}
+	})
+	return srv
+}
+
+// writeEndpoint replaces the endpoint file in one step.
+func (s *Server) writeEndpoint() error {
+	if s.o.EndpointFile == "" {
+		return nil
+	}
+	b, err := json.Marshal(Endpoint{URL: s.urlLocked(), PID: os.Getpid(), InstanceID: s.inst.String(), Version: s.o.Version,
+		StartedAt: s.began.UTC(), TokenSource: s.o.TokenSource})
+	if err != nil {
+		return err
+	}
+	dir := filepath.Dir(s.o.EndpointFile)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	f, err := os.CreateTemp(dir, ".endpoint-*") // made with mode 0600
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(append(b, '\n'))
+	err = errors.Join(err, f.Close())
+	if err == nil {
+		err = os.Rename(f.Name(), s.o.EndpointFile)
+	}
+	if err != nil {
+		os.Remove(f.Name()) //nolint:errcheck // best effort
+	}
+	return err
+}
+
+// removeEndpoint removes the file if it is still ours.
+func (s *Server) removeEndpoint() {
+	if e, err := ReadEndpoint(s.o.EndpointFile); err == nil && e.InstanceID == s.inst.String() {
+		os.Remove(s.o.EndpointFile) //nolint:errcheck // a stale file is recognised by its instance id
+	}
+}
+
+// restartListener rebinds the main port, ends the WebSocket sessions on it and writes the
+// endpoint file anew. Sessions of the bridge are not touched.
+func (s *Server) restartListener(ctx context.Context) error {
+	old := s.detachMain()
+	s.net.mu.Lock()
+	s.net.restarts++
+	s.net.mu.Unlock()
+	err := s.Listen(ctx)
+	s.closeNetSessions(old)
+	return err
+}
+
+func (s *Server) stopListener() {
+	old := s.detachMain()
+	s.removeEndpoint()
+	s.closeNetSessions(old)
+}
+
+// detachMain frees the main port at once; requests that it took go on.
+func (s *Server) detachMain() *http.Server {
+	s.net.mu.Lock()
+	defer s.net.mu.Unlock()
+	old := s.net.main
+	if s.net.ln != nil {
+		s.net.ln.Close() //nolint:errcheck // Serve returns
+	}
+	s.net.main, s.net.addr, s.net.ln, s.net.degraded = nil, nil, nil, ""
+	return old
+}
+
+// closeNetSessions ends what came in over old, after the call that asked for it has been
+// answered: it may have come in over old itself.
+func (s *Server) closeNetSessions(old *http.Server) {
+	s.closeWhere(func(ss *session) bool { return ss.kind == "websocket" }, 1012, "the gateway restarts")
+	if old == nil {
+		return
+	}
+	s.net.wg.Go(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		if old.Shutdown(ctx) != nil {
+			old.Close() //nolint:errcheck // what is left is cut off
+		}
+	})
+}
+
+// Run serves until ctx ends, then stops in order: new sessions are refused, clients hear
+// system.stopping, running calls get 10 s, sessions close with 1001.
+func (s *Server) Run(ctx context.Context) error {
+	if err := s.Listen(ctx); err != nil {
+		return err
+	}
+	<-ctx.Done()
+	s.shutdown()
+	return nil
+}
+
+func (s *Server) shutdown() {
+	s.stopping.Store(true)
+	data, _ := json.Marshal(SystemStopping{WithinMs: s.o.Limits.StopWait.Milliseconds()}) //nolint:errcheck // a number
+	s.mu.Lock()
+	open := make([]*session, 0, len(s.sessions))
+	for _, ss := range s.sessions {
+		open = append(open, ss)
+	}
+	hubs := make([]*hub, 0, len(s.hubs))
+	for _, h := range s.hubs {
+		hubs = append(hubs, h)
+	}
+	s.mu.Unlock()
+	for _, h := range hubs {
+		h.mu.Lock()
+		seq := h.seq
+		h.mu.Unlock()
+		frame := eventFrame("system.stopping", seq, time.Now(), data)
+		for _, ss := range open {
+			if ss.hub == h && ss.authenticated() {
+				ss.out.replay(frame)
+			}
+		}
+	}
+	if left := s.running.wait(s.o.Limits.StopWait); len(left) > 0 {
+		s.log.Warn("calls did not end in time", slog.Any("methods", left))
+	}
+	for _, ss := range open {
+		ss.out.flush(time.Second)
+		ss.close(1001, "Helix is stopping")
+	}
+	s.net.mu.Lock()
+	extra := s.net.extra
+	s.net.extra = nil
+	s.net.mu.Unlock()
+	s.stopListener()
+	for _, x := range extra {
+		x.Close() //nolint:errcheck // stopping
+	}
+	for _, cancel := range s.detach {
+		cancel()
+	}
+	s.net.wg.Wait()
+}

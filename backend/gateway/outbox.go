@@ -1,0 +1,233 @@
+package gateway
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// outbox is what waits to be written to one session. Responses are never dropped; events
+// are, when too many wait, and the client is told which. There is no writer goroutine while
+// nothing waits: a response is written by the call that made it, an event by a goroutine
+// that lives as long as there is something to write.
+type outbox struct {
+	pipe      Pipe
+	maxEvents int
+	maxBytes  int
+	blocked   time.Duration // a single write that takes longer ends the session
+	fail      func(err error, stalled bool)
+	makeGap   func(from, to uint64) []byte
+	room      chan struct{} // gets a token when something was written
+	mu        sync.Mutex
+	q         []outItem
+	bytes     int
+	events    int
+	gapFrom   uint64 // first and last event dropped since the last events.gap; 0: none
+	gapTo     uint64
+	writing   bool
+	closed    bool
+}
+
+type outItem struct {
+	frame []byte
+	event bool
+}
+
+// maxWrite bounds what one turn of the writer takes from the queue.
+const maxWrite = 64
+
+// send queues a response and writes it unless somebody else is writing.
+func (o *outbox) send(frame []byte) {
+	if frame == nil { // a batch of notifications has no answer
+		return
+	}
+	if o.push(outItem{frame: frame}) {
+		o.drain()
+	}
+}
+
+// push appends and reports whether the caller has become the writer.
+func (o *outbox) push(it outItem) (writer bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.closed {
+		return false
+	}
+	o.appendLocked(it)
+	writer, o.writing = !o.writing, true
+	return writer
+}
+
+func (o *outbox) appendLocked(it outItem) {
+	o.q = append(o.q, it)
+	o.bytes += len(it.frame)
+	if it.event {
+		o.events++
+	}
+}
+
+// event queues an event, or drops and counts it when the queue is full. It never blocks.
+func (o *outbox) event(seq uint64, frame []byte) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.closed {
+		return
+	}
+	if o.gapFrom != 0 || o.events >= o.maxEvents || o.bytes+len(frame) > o.maxBytes {
+		if o.gapFrom == 0 {
+			o.gapFrom = seq
+		}
+		o.gapTo = seq
+		return
+	}
+	o.appendLocked(outItem{frame, true})
+	if !o.writing {
+		o.writing = true
+		go o.drain()
+	}
+}
+
+// roomFor reports how many more events fit now.
+func (o *outbox) roomFor() (events, bytes int) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.maxEvents - o.events, o.maxBytes - o.bytes
+}
+
+// dropEvents forgets the queued events and the gap: a resume will send them again.
+func (o *outbox) dropEvents() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	kept := o.q[:0]
+	for _, it := range o.q {
+		if it.event {
+			o.bytes -= len(it.frame)
+			o.events--
+			continue
+		}
+		kept = append(kept, it)
+	}
+	o.q, o.gapFrom, o.gapTo = kept, 0, 0
+}
+
+// close drops what waits. Later frames are ignored.
+func (o *outbox) close() {
+	o.mu.Lock()
+	o.closed, o.q, o.bytes, o.events = true, nil, 0, 0
+	o.mu.Unlock()
+}
+
+// idle reports whether everything queued has been written.
+func (o *outbox) idle() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.closed || (len(o.q) == 0 && !o.writing)
+}
+
+func (o *outbox) drain() {
+	var stall *time.Timer
+	var frames [][]byte
+	for {
+		o.mu.Lock()
+		if o.gapFrom != 0 && o.events <= o.maxEvents/2 && o.bytes <= o.maxBytes/2 {
+			gap := o.makeGap(o.gapFrom, o.gapTo)
+			o.gapFrom, o.gapTo = 0, 0
+			o.appendLocked(outItem{gap, true})
+		}
+		n := min(len(o.q), maxWrite)
+		if n == 0 || o.closed {
+			o.writing = false
+			o.mu.Unlock()
+			if stall != nil {
+				stall.Stop()
+			}
+			return
+		}
+		frames = frames[:0]
+		bytes, events := 0, 0
+		for _, it := range o.q[:n] {
+			frames = append(frames, it.frame)
+			bytes += len(it.frame)
+			if it.event {
+				events++
+			}
+		}
+		rest := copy(o.q, o.q[n:])
+		clear(o.q[rest:])
+		o.q = o.q[:rest]
+		o.mu.Unlock()
+
+		if stall == nil {
+			stall = time.AfterFunc(o.blocked, func() { o.fail(context.DeadlineExceeded, true) })
+		} else {
+			stall.Reset(o.blocked)
+		}
+		if err := o.write(frames); err != nil {
+			stall.Stop()
+			o.close()
+			o.fail(err, false)
+			return
+		}
+		o.mu.Lock()
+		if !o.closed {
+			o.bytes -= bytes
+			o.events -= events
+		}
+		o.mu.Unlock()
+		select {
+		case o.room <- struct{}{}:
+		default:
+		}
+	}
+}
+
+func (o *outbox) write(frames [][]byte) error {
+	ctx := context.Background() // ended by closing the pipe
+	if b, ok := o.pipe.(batchWriter); ok && len(frames) > 1 {
+		return b.WriteBatch(ctx, frames)
+	}
+	for _, f := range frames {
+		if err := o.pipe.Write(ctx, f); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// replay queues an event without looking at the bounds: the caller has asked for room.
+func (o *outbox) replay(frame []byte) {
+	if o.push(outItem{frame, true}) {
+		go o.drain()
+	}
+}
+
+// dropped records events that will not be sent.
+func (o *outbox) dropped(from, to uint64) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.closed || from > to {
+		return
+	}
+	if o.gapFrom == 0 {
+		o.gapFrom = from
+	}
+	o.gapTo = to
+	if !o.writing {
+		o.writing = true
+		go o.drain()
+	}
+}
+
+// flush waits until everything queued is written, for at most d.
+func (o *outbox) flush(d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	for !o.idle() {
+		select {
+		case <-o.room:
+		case <-time.After(5 * time.Millisecond): // the writer gives its token before it goes idle
+		case <-t.C:
+			return
+		}
+	}
+}

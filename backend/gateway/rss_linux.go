@@ -1,0 +1,24 @@
+package gateway
+
+import (
+	"bytes"
+	"os"
+	"strconv"
+)
+
+// residentBytes reads the resident size of the process; other is used when it cannot.
+func residentBytes(other int64) int64 {
+	b, err := os.ReadFile("/proc/self/statm")
+	if err != nil {
+		return other
+	}
+	f := bytes.Fields(b)
+	if len(f) < 2 {
+		return other
+	}
+	pages, err := strconv.ParseInt(string(f[1]), 10, 64)
+	if err != nil {
+		return other
+	}
+	return pages * int64(os.Getpagesize())
+}

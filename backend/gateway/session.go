@@ -1,0 +1,421 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"runtime/debug"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/google/uuid"
+
+	"helix/backend/bus"
+	"helix/backend/fault"
+	"helix/backend/identity"
+	"helix/backend/storage"
+)
+
+// session is one client on one pipe, or the standing session of a credential on POST /rpc.
+type session struct {
+	srv    *Server
+	conn   uuid.UUID
+	pipe   Pipe   // nil on POST /rpc
+	kind   string // websocket, bridge, memory, http, …
+	peer   string // for counting wrong tokens
+	since  time.Time
+	ctx    context.Context // of every call
+	cancel context.CancelCauseFunc
+	out    outbox
+	slots  chan struct{} // one token a running call
+	writes *bucket
+	batch  chan struct{} // one token a batch that is being answered
+	work   sync.WaitGroup
+
+	mu      sync.Mutex
+	cred    *credential // nil until authenticated
+	id      identity.Identity
+	client  ClientInfo
+	greeted bool // connect has succeeded
+	calls   map[string]context.CancelCauseFunc
+	closed  bool
+
+	hub *hub
+	sub subscription // guarded by hub.mu
+
+	waiting atomic.Bool // counted among the sockets that have not authenticated
+
+	lastUse time.Time // of an http session; guarded by Server.mu
+}
+
+var (
+	errSessionClosed = fmt.Errorf("the session was closed: %w", context.Canceled)
+	errCanceled      = fmt.Errorf("rpc.cancel: %w", context.Canceled)
+)
+
+type sessionKey struct{}
+
+// sessionOf returns the session that ctx's call came in on.
+func sessionOf(ctx context.Context) (*session, error) {
+	if ss, ok := ctx.Value(sessionKey{}).(*session); ok {
+		return ss, nil
+	}
+	return nil, fault.Unavailablef("This can only be called by a client.")
+}
+
+func (s *Server) newSession(ctx context.Context, p Pipe, kind, peer string) *session {
+	ss := &session{srv: s, conn: storage.NewID(), pipe: p, kind: kind, peer: peer, since: time.Now(),
+		slots: make(chan struct{}, s.o.Limits.InFlight), batch: make(chan struct{}, 4),
+		writes: newBucket(s.o.Limits.WriteRate, 2*s.o.Limits.WriteRate), calls: map[string]context.CancelCauseFunc{}}
+	ss.ctx, ss.cancel = context.WithCancelCause(context.WithValue(ctx, sessionKey{}, ss))
+	l := &s.o.Limits
+	ss.out = outbox{pipe: p, maxEvents: l.QueueEvents, maxBytes: l.QueueBytes, blocked: l.WriteBlocked, room: make(chan struct{}, 1),
+		makeGap: s.gapFrame, fail: func(err error, stalled bool) {
+			if stalled {
+				ss.close(1013, "the client does not read")
+				return
+			}
+			ss.close(1006, "")
+		}}
+	return ss
+}
+
+// Serve runs one session over p until the pipe or ctx ends. With a user in id the session
+// is that user's from the start and holds id.Scopes; else the client must connect first,
+// with a token. It returns nil when the peer closed in order.
+func (s *Server) Serve(ctx context.Context, p Pipe, id identity.Identity) error {
+	if s.stopping.Load() {
+		return fault.Unavailablef("Helix is stopping.")
+	}
+	s.attach()
+	kind := id.Pipe
+	if kind == "" {
+		kind = "memory"
+	}
+	ss := s.newSession(ctx, p, kind, kind)
+	if id.User != uuid.Nil {
+		if err := ss.admit(&credential{kind: kind, user: User{ID: id.User, DisplayName: s.displayName(id.User)}, scopes: id.Scopes}); err != nil {
+			ss.close(1013, "too many sessions")
+			return err
+		}
+		ss.mu.Lock()
+		ss.client.ID = id.Client
+		ss.mu.Unlock()
+	}
+	return s.serve(ss)
+}
+
+func (s *Server) displayName(user uuid.UUID) string {
+	if user == s.o.User.ID {
+		return s.o.User.DisplayName
+	}
+	return ""
+}
+
+// serve reads frames until the pipe ends, then waits for what the session started.
+func (s *Server) serve(ss *session) error {
+	s.mu.Lock()
+	s.sessions[ss.conn] = ss
+	s.mu.Unlock()
+	stop := context.AfterFunc(ss.ctx, func() { ss.close(1001, "") })
+	defer stop()
+	limit(ss.pipe, s.o.Limits.PreAuthFrame)
+	if ss.authenticated() {
+		limit(ss.pipe, s.o.Limits.MaxPayload)
+	} else {
+		t := time.AfterFunc(s.o.Limits.AuthTime, func() {
+			if !ss.authenticated() {
+				ss.close(1008, "no connect within the time")
+			}
+		})
+		defer t.Stop()
+	}
+	if p, ok := ss.pipe.(pinger); ok {
+		defer s.keepAlive(ss, p)()
+	}
+	err := ss.readLoop()
+	ss.close(1000, "")
+	s.forget(ss)
+	ss.work.Wait()
+	if err == io.EOF || errors.Is(err, io.ErrClosedPipe) || ss.ctx.Err() != nil {
+		return nil
+	}
+	return err
+}
+
+func limit(p Pipe, n int) {
+	if l, ok := p.(readLimiter); ok {
+		l.SetReadLimit(int64(n))
+	}
+}
+
+// keepAlive pings every tick and closes the session when no answer comes.
+func (s *Server) keepAlive(ss *session, p pinger) (stop func()) {
+	var mu sync.Mutex
+	var t *time.Timer
+	done := false
+	t = time.AfterFunc(s.o.Limits.Tick, func() {
+		ctx, cancel := context.WithTimeout(ss.ctx, s.o.Limits.PongWithin)
+		err := p.Ping(ctx)
+		cancel()
+		mu.Lock()
+		defer mu.Unlock()
+		switch {
+		case done:
+		case err != nil:
+			ss.close(1011, "no answer to a ping")
+		default:
+			t.Reset(s.o.Limits.Tick)
+		}
+	})
+	return func() {
+		mu.Lock()
+		done = true
+		t.Stop()
+		mu.Unlock()
+	}
+}
+
+// forget takes the session out of every register.
+func (s *Server) forget(ss *session) {
+	if ss.hub != nil {
+		ss.hub.leave(ss)
+	}
+	s.mu.Lock()
+	delete(s.sessions, ss.conn)
+	cred := ss.credential()
+	if cred != nil {
+		if s.perUser[cred.user.ID]--; s.perUser[cred.user.ID] <= 0 {
+			delete(s.perUser, cred.user.ID)
+		}
+	}
+	s.mu.Unlock()
+	if cred != nil {
+		s.sessionsChanged(cred.user.ID)
+	}
+}
+
+// admit makes the session the credential's.
+func (ss *session) admit(c *credential) error {
+	s := ss.srv
+	s.mu.Lock()
+	if s.perUser[c.user.ID] >= s.o.Limits.SessionsPerUser {
+		s.mu.Unlock()
+		return fault.Limitf("There are already %d open sessions. Close one first.", s.o.Limits.SessionsPerUser)
+	}
+	s.perUser[c.user.ID]++
+	s.mu.Unlock()
+	ss.mu.Lock()
+	ss.cred = c
+	ss.id = identity.Identity{User: c.user.ID, Session: ss.conn, Scopes: c.scopes.Closed(), Pipe: ss.kind}
+	ss.hub = s.hubOf(c.user.ID)
+	ss.mu.Unlock()
+	ss.leaveWaiting()
+	s.sessionsChanged(c.user.ID)
+	return nil
+}
+
+// leaveWaiting takes the session out of the count of those that have not authenticated.
+func (ss *session) leaveWaiting() {
+	if ss.waiting.CompareAndSwap(true, false) {
+		ss.srv.unauthed.Add(-1)
+	}
+}
+
+func (s *Server) sessionsChanged(user uuid.UUID) { bus.Publish(s.bus, user, SessionsChanged{}) }
+
+func (ss *session) credential() *credential {
+	ss.mu.Lock()
+	defer ss.mu.Unlock()
+	return ss.cred
+}
+
+func (ss *session) authenticated() bool { return ss.credential() != nil }
+
+func (ss *session) identity() identity.Identity {
+	ss.mu.Lock()
+	defer ss.mu.Unlock()
+	return ss.id
+}
+
+// close ends the session: in-flight calls are canceled and the pipe is closed with code.
+func (ss *session) close(code int, reason string) {
+	ss.mu.Lock()
+	if ss.closed {
+		ss.mu.Unlock()
+		return
+	}
+	ss.closed = true
+	ss.mu.Unlock()
+	ss.cancel(errSessionClosed)
+	ss.out.close()
+	if c, ok := ss.pipe.(closer); ok {
+		c.Close(code, reason)
+	}
+}
+
+func (ss *session) readLoop() error {
+	bad := 0
+	for {
+		frame, err := ss.pipe.Read(ss.ctx)
+		var reqs []request
+		var batch bool
+		if err == nil {
+			reqs, batch, err = parseFrame(frame)
+		}
+		if err != nil {
+			if !isFrameError(err) {
+				return err
+			}
+			ss.out.send(errorFrame(nullID, ss.logged("", parseError(err))))
+			if bad++; bad == 3 {
+				ss.close(1007, "three frames in a row were not JSON")
+				return nil
+			}
+			continue
+		}
+		bad = 0
+		if batch {
+			ss.handleBatch(reqs)
+			continue
+		}
+		ss.handle(&reqs[0])
+	}
+}
+
+// handle answers one request that is not part of a batch.
+func (ss *session) handle(r *request) {
+	if r.bad == nil && r.id == nil {
+		ss.notified(r)
+		return
+	}
+	c, err := ss.admitCall(r, false)
+	if err != nil {
+		ss.out.send(errorFrame(r.id, ss.logged(r.method, err)))
+		return
+	}
+	if c.m.name == "connect" { // in order: what follows it relies on it
+		ss.out.send(c.run())
+		return
+	}
+	ss.work.Add(1)
+	go func() {
+		defer ss.work.Done()
+		ss.out.send(c.run())
+	}()
+}
+
+// handleBatch answers the entries together, in their order. They run concurrently.
+func (ss *session) handleBatch(reqs []request) {
+	if !ss.authenticated() { // at most connect can succeed here; no need for goroutines
+		ss.out.send(joinBatch(ss.answerBatch(reqs)))
+		return
+	}
+	select {
+	case ss.batch <- struct{}{}:
+	default:
+		answers := [][]byte{}
+		for i := range reqs {
+			if reqs[i].id != nil {
+				answers = append(answers, errorFrame(reqs[i].id, ss.logged(reqs[i].method, limited(100*time.Millisecond, "Too many batches at once."))))
+			}
+		}
+		ss.out.send(joinBatch(answers))
+		return
+	}
+	ss.work.Add(1)
+	go func() {
+		defer ss.work.Done()
+		out := joinBatch(ss.answerBatch(reqs))
+		<-ss.batch
+		ss.out.send(out)
+	}()
+}
+
+// answerBatch runs the entries, each when a slot is free, and returns the responses.
+func (ss *session) answerBatch(reqs []request) [][]byte {
+	answers := make([][]byte, len(reqs))
+	var wg sync.WaitGroup
+	for i := range reqs {
+		r := &reqs[i]
+		if r.bad == nil && r.id == nil {
+			ss.notified(r)
+			continue
+		}
+		c, err := ss.admitCall(r, true)
+		if err != nil {
+			answers[i] = errorFrame(r.id, ss.logged(r.method, err))
+			continue
+		}
+		if c.m.name == "connect" {
+			answers[i] = c.run()
+			continue
+		}
+		wg.Go(func() { answers[i] = c.run() })
+	}
+	wg.Wait()
+	kept := answers[:0]
+	for _, a := range answers {
+		if a != nil {
+			kept = append(kept, a)
+		}
+	}
+	return kept
+}
+
+func joinBatch(answers [][]byte) []byte {
+	if len(answers) == 0 {
+		return nil
+	}
+	out := []byte{'['}
+	for i, a := range answers {
+		if i > 0 {
+			out = append(out, ',')
+		}
+		out = append(out, a...)
+	}
+	return append(out, ']')
+}
+
+// notified handles a notification. Only rpc.cancel means anything from a client.
+func (ss *session) notified(r *request) {
+	if r.method != "rpc.cancel" {
+		return
+	}
+	for _, id := range cancelIDs(r.params) {
+		ss.mu.Lock()
+		cancel := ss.calls[id]
+		ss.mu.Unlock()
+		if cancel != nil {
+			cancel(errCanceled)
+		}
+	}
+}
+
+// logged turns err into its wire form and logs what the wire does not show.
+func (ss *session) logged(method string, err error) *wireError {
+	w, internal := toWire(err)
+	if internal {
+		attrs := []any{slog.String("method", method), slog.String("requestId", w.Data.RequestID), slog.Any("error", err)}
+		if p := (*panicError)(nil); errors.As(err, &p) {
+			attrs = append(attrs, slog.String("stack", string(p.stack)))
+		}
+		ss.srv.log.Error("call failed", attrs...)
+	}
+	return w
+}
+
+// panicError is a handler's panic.
+type panicError struct {
+	value any
+	stack []byte
+}
+
+func (e *panicError) Error() string { return fmt.Sprintf("panic: %v", e.value) }
+
+func recovered(v any) error {
+	return fault.Internalf(&panicError{v, debug.Stack()}, "Something went wrong inside Helix. The log has the details.")
+}

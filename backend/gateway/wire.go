@@ -1,0 +1,151 @@
+package gateway
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"helix/backend/fault"
+	"helix/backend/storage"
+)
+
+// wireError is an error as the wire shows it. Handlers return *fault.Error; only the
+// protocol itself makes the others (parse, request, method, params, unauthenticated).
+type wireError struct {
+	Code    int
+	Message string
+	Data    errorData
+	status  int
+}
+
+// errorData is the `data` member of every error.
+type errorData struct {
+	Kind         fault.Kind `json:"kind"`
+	Code         string     `json:"code"`
+	Details      any        `json:"details,omitempty"`
+	Retryable    bool       `json:"retryable"`
+	RetryAfterMs int64      `json:"retryAfterMs,omitempty"`
+	RequestID    string     `json:"requestId"`
+}
+
+// Error returns the message.
+func (e *wireError) Error() string { return e.Message }
+
+func protocolError(code int, status int, format string, args ...any) *wireError {
+	return &wireError{Code: code, status: status, Message: fmt.Sprintf(format, args...), Data: errorData{Kind: fault.Invalid, Code: "INVALID_REQUEST"}}
+}
+
+func parseError(cause error) *wireError {
+	return protocolError(-32700, http.StatusBadRequest, "%s", cause.Error())
+}
+func badRequest(why string) *wireError {
+	return protocolError(-32600, http.StatusBadRequest, "%s", why)
+}
+func noMethod(name string) *wireError {
+	return protocolError(-32601, http.StatusNotFound, "there is no method %q", name)
+}
+func badParams(format string, args ...any) *wireError {
+	return protocolError(-32602, http.StatusBadRequest, format, args...)
+}
+
+// unauthenticated is the one answer to a missing, wrong, expired or revoked token: nobody
+// learns which of these it was.
+func unauthenticated() *wireError {
+	return &wireError{Code: -32001, status: http.StatusUnauthorized, Message: "This needs a valid token.",
+		Data: errorData{Kind: fault.Denied, Code: "UNAUTHORIZED"}}
+}
+
+// toWire maps an error to what the wire shows. It is the only place where a Kind becomes a
+// code. internal says that the cause belongs in the log.
+func toWire(err error) (w *wireError, internal bool) {
+	if errors.As(err, &w) {
+		c := *w
+		c.Data.RequestID = storage.NewID().String()
+		return &c, false
+	}
+	f := fault.As(err)
+	code, name, status := kindCode(f.Kind)
+	return &wireError{Code: code, status: status, Message: f.Message, Data: errorData{Kind: f.Kind, Code: name, Details: f.Details,
+		Retryable: f.Retryable(), RetryAfterMs: f.RetryAfter.Milliseconds(), RequestID: storage.NewID().String()}}, f.Kind == fault.Internal
+}
+
+func kindCode(k fault.Kind) (code int, name string, status int) {
+	switch k {
+	case fault.Unavailable:
+		return -32000, "UNAVAILABLE", http.StatusServiceUnavailable
+	case fault.Denied:
+		return -32002, "DENIED", http.StatusForbidden
+	case fault.NotFound:
+		return -32003, "NOT_FOUND", http.StatusNotFound
+	case fault.Conflict:
+		return -32004, "CONFLICT", http.StatusConflict
+	case fault.Timeout:
+		return -32005, "TIMEOUT", http.StatusGatewayTimeout
+	case fault.Canceled:
+		return -32006, "CANCELED", 499
+	case fault.Limit:
+		return -32007, "LIMIT", http.StatusTooManyRequests
+	case fault.Invalid:
+		return -32008, "VALIDATION_ERROR", http.StatusUnprocessableEntity
+	}
+	return -32603, "INTERNAL_ERROR", http.StatusInternalServerError
+}
+
+// limited is a Limit error that says when to come back.
+func limited(after time.Duration, format string, args ...any) *fault.Error {
+	e := fault.Limitf(format, args...)
+	e.RetryAfter = max(after, time.Millisecond)
+	return e
+}
+
+// marshal encodes v without HTML escapes and without the newline that Encoder adds.
+func marshal(v any) ([]byte, error) {
+	if raw, ok := v.(json.RawMessage); ok {
+		return raw, nil
+	}
+	var buf bytes.Buffer
+	enc := json.NewEncoder(&buf)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		return nil, err
+	}
+	return bytes.TrimSuffix(buf.Bytes(), []byte("\n")), nil
+}
+
+// okFrame is the response to id with an encoded result.
+func okFrame(id json.RawMessage, result []byte) []byte {
+	out := make([]byte, 0, len(result)+len(id)+40)
+	out = append(out, `{"jsonrpc":"2.0","id":`...)
+	out = append(out, id...)
+	out = append(out, `,"result":`...)
+	out = append(out, result...)
+	return append(out, '}')
+}
+
+// errorFrame is the response to id with an error.
+func errorFrame(id json.RawMessage, e *wireError) []byte {
+	out := make([]byte, 0, 320)
+	out = append(out, `{"jsonrpc":"2.0","id":`...)
+	out = append(out, id...)
+	out = append(out, `,"error":`...)
+	out = append(out, e.json()...)
+	return append(out, '}')
+}
+
+// json is the error object alone.
+func (e *wireError) json() []byte {
+	obj := struct {
+		Code    int       `json:"code"`
+		Message string    `json:"message"`
+		Data    errorData `json:"data"`
+	}{e.Code, e.Message, e.Data}
+	b, err := marshal(obj)
+	if err != nil { // the details of a handler do not encode
+		obj.Data.Details = nil
+		b, _ = marshal(obj) //nolint:errcheck // plain fields only
+	}
+	return b
+}
