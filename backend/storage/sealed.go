@@ -14,4 +14,5 @@ type SealedColumn struct {
 var Sealed = []SealedColumn{
 	{Table: "device_keys", Column: "private_key"},
 	{Table: "secrets", Column: "value"},
+	{Table: "tool_secrets", Column: "value"},
 }

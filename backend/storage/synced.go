@@ -55,11 +55,93 @@ type SyncedField struct {
 
 // Synced lists the tables that sync, sorted by name. Open generates the capture triggers
 // from it, so a domain never knows that sync exists.
-var Synced = []SyncedTable{}
+var Synced = []SyncedTable{
+	{
+		Table: "custom_tool_usage", Policy: AppendRows,
+		Fields: []SyncedField{
+			{No: 1, Name: "custom_tool_id", Merge: Immutable},
+			{No: 2, Name: "input_params", Merge: Immutable, Sensitive: true},
+			{No: 3, Name: "output_result", Merge: Immutable, Sensitive: true},
+			{No: 4, Name: "status", Merge: Immutable},
+			{No: 5, Name: "error_class", Merge: Immutable},
+			{No: 6, Name: "error_message", Merge: Immutable},
+			{No: 7, Name: "execution_time_ms", Merge: Immutable},
+			{No: 8, Name: "cpu_time_ms", Merge: Immutable},
+			{No: 9, Name: "memory_used_mb", Merge: Immutable},
+			{No: 10, Name: "host_calls", Merge: Immutable},
+			{No: 11, Name: "version", Merge: Immutable},
+			{No: 12, Name: "definition_hash", Merge: Immutable},
+			{No: 13, Name: "caller", Merge: Immutable},
+			{No: 14, Name: "parent_id", Merge: Immutable},
+			{No: 15, Name: "timestamp", Merge: Immutable},
+		},
+	},
+	{
+		Table: "custom_tool_versions", Policy: AppendRows,
+		Fields: []SyncedField{
+			{No: 1, Name: "custom_tool_id", Merge: Immutable},
+			{No: 2, Name: "version", Merge: Immutable},
+			{No: 3, Name: "definition_hash", Merge: Immutable},
+			{No: 4, Name: "language", Merge: Immutable},
+			{No: 5, Name: "code", Merge: Immutable, Sensitive: true},
+			{No: 6, Name: "parameters", Merge: Immutable},
+			{No: 7, Name: "capabilities", Merge: Immutable},
+			{No: 8, Name: "sandbox_profile", Merge: Immutable},
+			{No: 9, Name: "limits", Merge: Immutable},
+			{No: 10, Name: "description", Merge: Immutable},
+			{No: 11, Name: "note", Merge: Immutable},
+			{No: 12, Name: "author", Merge: Immutable},
+		},
+	},
+	{
+		Table: "custom_tools", Policy: MergeRows,
+		Fields: []SyncedField{
+			{No: 1, Name: "name", Merge: LWW},
+			{No: 2, Name: "description", Merge: LWW},
+			{No: 3, Name: "language", Merge: ManualMerge},
+			{No: 4, Name: "code", Merge: ManualMerge, Sensitive: true},
+			{No: 5, Name: "parameters", Merge: ManualMerge},
+			{No: 6, Name: "capabilities", Merge: ManualMerge},
+			{No: 7, Name: "sandbox_profile", Merge: ManualMerge},
+			{No: 8, Name: "limits", Merge: ManualMerge},
+			{No: 9, Name: "definition_hash", Merge: ManualMerge},
+			{No: 10, Name: "version", Merge: LWW},
+			{No: 11, Name: "author", Merge: LWW},
+			{No: 12, Name: "signature", Merge: LWW},
+			{No: 13, Name: "signer_fingerprint", Merge: LWW},
+			{No: 14, Name: "signed_at", Merge: LWW},
+			{No: 15, Name: "samples", Merge: LWW},
+			{No: 16, Name: "tags", Merge: ORSet},
+			{No: 17, Name: "icon", Merge: LWW},
+			{No: 18, Name: "origin", Merge: Immutable},
+			{No: 19, Name: "clone_source_id", Merge: Immutable},
+			{No: 20, Name: "visibility", Merge: DenyWins},
+			{No: 21, Name: "is_enabled", Merge: DenyWins},
+			{No: 22, Name: "sync_state", Merge: LWW},
+			{No: 23, Name: "usage_count", Merge: PNCounter},
+			{No: 24, Name: "last_used", Merge: Max},
+		},
+	},
+	{
+		Table: "tool_signers", Policy: MergeRows,
+		Fields: []SyncedField{
+			{No: 1, Name: "fingerprint", Merge: Immutable},
+			{No: 2, Name: "public_key", Merge: Immutable},
+			{No: 3, Name: "name", Merge: LWW},
+			{No: 4, Name: "trusted", Merge: DenyWins},
+			{No: 5, Name: "added_at", Merge: Min},
+		},
+	},
+}
 
 // LocalOnly lists the tables with a user_id that never leave this device, sorted.
 var LocalOnly = []string{
+	"custom_tool_replies",
+	"custom_tool_runs",
+	"custom_tool_shares",
+	"custom_tool_state",
 	"device_keys",
 	"secrets",
 	"sync_local",
+	"tool_secrets",
 }
