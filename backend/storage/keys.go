@@ -45,6 +45,9 @@ type Keys struct {
 	ring atomic.Pointer[keyring]
 	left atomic.Int64 // uses of the current key that are already counted in its row
 
+	sealed atomic.Bool // sealed values exist, whether they can be opened or not
+	audit  AuditFunc
+
 	mu sync.Mutex // guards db and what changes the ring
 	db *DB
 }
@@ -200,6 +203,7 @@ func (k *Keys) attach(ctx context.Context, db *DB) error {
 		}
 	}
 	empty, err := db.nothingSealed(ctx)
+	k.sealed.Store(!empty)
 	if err != nil || !empty {
 		return err
 	}
@@ -223,7 +227,7 @@ func (db *DB) openRing(ctx context.Context, root []byte) (*keyring, error) {
 		return nil, nil //nolint:nilerr // a candidate of the wrong length is not the key
 	}
 	r := &keyring{keys: map[uint64]cipher.AEAD{}, root: root}
-	err = db.direct(ctx, func(tx *Tx) error {
+	err = db.Read(ctx, func(tx *Tx) error {
 		rows, err := tx.Query(`SELECT no, wrapped, retired_at IS NULL FROM data_keys ORDER BY no`)
 		if err != nil {
 			return err
@@ -271,6 +275,7 @@ func (k *Keys) use(ctx context.Context, r *keyring) error {
 	if r.current == 0 {
 		return k.addDataKey(ctx, r.root, r) // a crash came between retiring and adding
 	}
+	k.left.Store(0)
 	if err := k.reserve(ctx, r.current); err != nil {
 		return err
 	}
@@ -336,7 +341,7 @@ func (k *Keys) addDataKey(ctx context.Context, root []byte, old *keyring) error 
 // nothingSealed reports whether no data key and no sealed value exist, which alone allows a
 // new root key.
 func (db *DB) nothingSealed(ctx context.Context) (empty bool, err error) {
-	err = db.direct(ctx, func(tx *Tx) error {
+	err = db.Read(ctx, func(tx *Tx) error {
 		var n int
 		if err := tx.QueryRow(`SELECT count(*) FROM data_keys`).Scan(&n); err != nil || n > 0 {
 			return err
@@ -355,10 +360,6 @@ func (db *DB) nothingSealed(ctx context.Context) (empty bool, err error) {
 	})
 	return empty, err
 }
-
-// direct runs fn on the writer connection without capture or commit hooks; it serves Open
-// before there are readers.
-func (db *DB) direct(ctx context.Context, fn func(*Tx) error) error { return db.Write(ctx, fn) }
 
 // nudge asks Run to look; it never blocks.
 func (k *Keys) nudge() {

@@ -50,6 +50,7 @@ type DB struct {
 	who     atomic.Pointer[whoami] // the local user and this device; set by prepare
 	writer  *sql.DB
 	readers *sql.DB
+	endStmt atomic.Pointer[sql.Stmt] // endCaptureSQL on the writer
 	o       Options
 
 	gate     gate
@@ -73,6 +74,7 @@ var (
 		"journal_mode(WAL)",            // readers never wait for the writer
 		"synchronous(FULL)",            // NORMAL loses the last commits at power loss
 		"foreign_keys(ON)",             // off by default in SQLite
+		"recursive_triggers(ON)",       // INSERT OR REPLACE fires delete triggers: no synced row vanishes unseen
 		"cache_size(-65536)",           // 64 MiB: the writer touches every index
 		"temp_store(MEMORY)",           // no user data in temp files
 		"journal_size_limit(67108864)", // a WAL that once grew shrinks again
@@ -158,7 +160,8 @@ func (db *DB) Close() error {
 			db.closed = db.readers.Close()
 		}
 		if db.writer != nil {
-			if db.recovery.Load() == nil {
+			if db.recovery.Load() == nil && !db.unclean {
+				db.keys.giveBack(db.writer)
 				db.closed = errors.Join(db.closed, db.stopClean())
 			}
 			db.closed = errors.Join(db.closed, db.writer.Close())

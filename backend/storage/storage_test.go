@@ -31,7 +31,9 @@ func addUser(tx *Tx, name string) error {
 
 func count(t *testing.T, db *DB) (n int) {
 	t.Helper()
-	if err := db.Read(t.Context(), func(tx *Tx) error { return tx.QueryRow(`SELECT count(*) FROM users WHERE id <> (SELECT user_id FROM sync_local)`).Scan(&n) }); err != nil {
+	if err := db.Read(t.Context(), func(tx *Tx) error {
+		return tx.QueryRow(`SELECT count(*) FROM users WHERE id <> (SELECT user_id FROM sync_local)`).Scan(&n)
+	}); err != nil {
 		t.Fatal(err)
 	}
 	return n
@@ -72,7 +74,9 @@ func TestNestedCalls(t *testing.T) {
 		}
 		for _, ctx := range []context.Context{t.Context(), tx.Context()} {
 			var n int
-			if err := db.Read(ctx, func(tx *Tx) error { return tx.QueryRow(`SELECT count(*) FROM users WHERE id <> (SELECT user_id FROM sync_local)`).Scan(&n) }); err != nil || n != 1 {
+			if err := db.Read(ctx, func(tx *Tx) error {
+				return tx.QueryRow(`SELECT count(*) FROM users WHERE id <> (SELECT user_id FROM sync_local)`).Scan(&n)
+			}); err != nil || n != 1 {
 				t.Errorf("read inside write: n = %d, err = %v", n, err)
 			}
 			if err := db.Write(ctx, func(*Tx) error { return nil }); fault.KindOf(err) != fault.Internal {
@@ -92,7 +96,9 @@ func TestNestedCalls(t *testing.T) {
 }
 
 func countRow(db *DB) (n int) {
-	_ = db.Read(context.Background(), func(tx *Tx) error { return tx.QueryRow(`SELECT count(*) FROM users WHERE id <> (SELECT user_id FROM sync_local)`).Scan(&n) })
+	_ = db.Read(context.Background(), func(tx *Tx) error {
+		return tx.QueryRow(`SELECT count(*) FROM users WHERE id <> (SELECT user_id FROM sync_local)`).Scan(&n)
+	})
 	return n
 }
 

@@ -3,14 +3,19 @@ package storage
 import (
 	"context"
 	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"helix/backend/fault"
 )
 
 // WithoutCapture runs fn while the capture triggers are silent and hard deletes of synced
-// rows are allowed: for applying remote rows, pruning and purging. It may be nested. Only a
-// write transaction can do it.
+// rows are allowed: for applying remote rows, pruning and purging. It may be nested. In a
+// read transaction it is Internal.
 func (tx *Tx) WithoutCapture(fn func() error) (err error) {
 	if !tx.write {
-		return errors.New("storage: WithoutCapture in a read transaction")
+		return fault.Internalf(errors.New("storage: WithoutCapture in a read transaction"), "Something went wrong inside Helix. The log has the details.")
 	}
 	if tx.muted++; tx.muted == 1 {
 		if _, err := tx.Exec(`UPDATE sync_local SET applying = 1`); err != nil {
@@ -27,14 +32,247 @@ func (tx *Tx) WithoutCapture(fn func() error) (err error) {
 	return fn()
 }
 
-// endCapture runs before a commit: it closes the numbered transaction when triggers have
-// written something in it.
+// endCaptureSQL closes the numbered transaction when triggers have written in it. Triggers
+// cannot know that a transaction is a new one; the number that they read is moved here.
+const endCaptureSQL = `UPDATE sync_local SET txn = txn + 1,
+	seen_seq = (SELECT max(seq) FROM change_log),
+	hlc_high = max(hlc_high, (SELECT hlc FROM change_log ORDER BY seq DESC LIMIT 1))
+	WHERE seen_seq < (SELECT max(seq) FROM change_log)`
+
+// endCapture runs before each commit.
 func (tx *Tx) endCapture() error {
-	_, err := tx.Exec(`UPDATE sync_local SET txn = txn + 1,
-		seen_seq = (SELECT max(seq) FROM change_log),
-		hlc_high = max(hlc_high, (SELECT hlc FROM change_log ORDER BY seq DESC LIMIT 1))
-		WHERE seen_seq < (SELECT max(seq) FROM change_log)`)
+	if s := tx.db.endStmt.Load(); s != nil {
+		_, err := tx.StmtContext(tx.ctx, s).ExecContext(tx.ctx)
+		return err
+	}
+	_, err := tx.Exec(endCaptureSQL)
 	return err
 }
 
-func (db *DB) refreshTriggers(ctx context.Context) error { return nil }
+// refreshTriggers makes the triggers of the file those that list asks for. The text of each
+// is compared, so a changed list, a rebuilt table and a restored older file are all healed.
+func (db *DB) refreshTriggers(ctx context.Context, list []SyncedTable) error {
+	if db.endStmt.Load() == nil {
+		s, err := db.writer.PrepareContext(ctx, endCaptureSQL)
+		if err != nil {
+			return err
+		}
+		db.endStmt.Store(s)
+	}
+	return db.Write(ctx, func(tx *Tx) error {
+		want := map[string]string{}
+		for _, t := range list {
+			columns, err := tx.columns(t.Table)
+			if err != nil {
+				return err
+			}
+			if len(columns) == 0 {
+				return fmt.Errorf("table %s is in storage.Synced but not in the database", t.Table)
+			}
+			var parent *SyncedTable
+			var parentColumns map[string]string
+			if t.Parent != "" {
+				i := slices.IndexFunc(list, func(p SyncedTable) bool { return p.Table == t.Parent })
+				if i < 0 {
+					return fmt.Errorf("parent %s of %s is not in storage.Synced", t.Parent, t.Table)
+				}
+				parent = &list[i]
+				if parentColumns, err = tx.columns(t.Parent); err != nil {
+					return err
+				}
+			}
+			for name, sql := range captureTriggers(t, columns, parent, parentColumns) {
+				want[name] = sql
+			}
+		}
+		have, err := tx.captureTriggers()
+		if err != nil {
+			return err
+		}
+		for name, sql := range have {
+			if want[name] == sql {
+				delete(want, name)
+				continue
+			}
+			if _, err := tx.Exec(`DROP TRIGGER ` + name); err != nil {
+				return err
+			}
+		}
+		for _, sql := range want {
+			if _, err := tx.Exec(sql); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// captureTriggers reads the triggers named sync_… that the file has.
+func (tx *Tx) captureTriggers() (map[string]string, error) {
+	rows, err := tx.Query(`SELECT name, sql FROM sqlite_schema WHERE type = 'trigger' AND name LIKE 'sync\_%' ESCAPE '\'`)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	out := map[string]string{}
+	for rows.Next() {
+		var name, sql string
+		if err := rows.Scan(&name, &sql); err != nil {
+			return nil, err
+		}
+		out[name] = sql
+	}
+	return out, rows.Err()
+}
+
+// columns maps the columns of a table to their declared types.
+func (tx *Tx) columns(table string) (map[string]string, error) {
+	rows, err := tx.Query(`SELECT name, type FROM pragma_table_info(?)`, table)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	out := map[string]string{}
+	for rows.Next() {
+		var name, typ string
+		if err := rows.Scan(&name, &typ); err != nil {
+			return nil, err
+		}
+		out[name] = typ
+	}
+	return out, rows.Err()
+}
+
+const awake = `(SELECT applying FROM sync_local) = 0`
+
+// logEntry appends to change_log. The clock is hybrid: milliseconds of the wall clock,
+// moved by the offset to the hub, in the upper 48 bits and a counter below; it never goes
+// back, not even when the wall clock does.
+func logEntry(table, rowID, op, fields string) string {
+	return `INSERT INTO change_log (tbl, row_id, op, fields, hlc, txn, at)
+    SELECT '` + table + `', ` + rowID + `, ` + op + `, ` + fields + `,
+      max(l.hlc_high, coalesce((SELECT hlc FROM change_log ORDER BY seq DESC LIMIT 1), 0), ((l.ms + l.offset_us / 1000) << 16) - 1) + 1, l.txn, l.ms * 1000
+    FROM (SELECT hlc_high, offset_us, txn, CAST(round(unixepoch('subsec') * 1000) AS INTEGER) AS ms FROM sync_local) l;`
+}
+
+// captureTriggers writes the triggers of one table, by name.
+func captureTriggers(t SyncedTable, columns map[string]string, parent *SyncedTable, parentColumns map[string]string) map[string]string {
+	if parent != nil {
+		return childTriggers(t, columns, *parent, parentColumns)
+	}
+	out := map[string]string{}
+	add := func(op, head, body string) {
+		name := "sync_" + t.Table + "_" + op
+		out[name] = "CREATE TRIGGER " + name + " " + head + "\n  BEGIN\n    " + body + "\n  END"
+	}
+	var all uint64
+	fields := t.captured(columns)
+	for _, f := range fields {
+		all |= 1 << f.No
+	}
+	every := fmt.Sprint(all)
+	when := awake
+	if t.Final != "" {
+		when += ` AND (` + t.Final + `)`
+	}
+	add("insert", "AFTER INSERT ON "+t.Table+" WHEN "+when, logEntry(t.Table, "NEW.id", "'I'", every))
+	switch {
+	case t.Policy == AppendRows && t.Final != "":
+		before := strings.ReplaceAll(t.Final, "NEW.", "OLD.")
+		add("update", "AFTER UPDATE ON "+t.Table+" WHEN "+when+` AND (`+before+`) IS NOT TRUE`, logEntry(t.Table, "NEW.id", "'I'", every))
+	case t.Policy == MergeRows && len(fields) > 0:
+		op := `'U'`
+		if columns["deleted_at"] != "" {
+			op = `CASE WHEN NEW.deleted_at IS NOT NULL AND OLD.deleted_at IS NULL THEN 'D' ELSE 'U' END`
+		}
+		add("update", "AFTER UPDATE OF "+strings.Join(fieldNames(fields), ", ")+" ON "+t.Table+" WHEN "+awake+" AND ("+changed(fields)+")",
+			keepBase(t, columns, "OLD.", "OLD.id", "")+"\n    "+logEntry(t.Table, "NEW.id", op, bits(fields)))
+	}
+	add("delete", "BEFORE DELETE ON "+t.Table+" WHEN "+awake, `SELECT RAISE(ABORT, 'hard delete of a synced row of `+t.Table+`');`)
+	return out
+}
+
+// childTriggers mark the parent row: the child's rows are one of its values.
+func childTriggers(t SyncedTable, columns map[string]string, parent SyncedTable, parentColumns map[string]string) map[string]string {
+	out := map[string]string{}
+	fields := t.captured(columns)
+	mark := fmt.Sprint(uint64(1) << t.ParentField)
+	add := func(op, when, row string) {
+		name := "sync_" + t.Table + "_" + op
+		key := row + t.ParentKey
+		out[name] = "CREATE TRIGGER " + name + " " + when + "\n  BEGIN\n    " +
+			keepBase(parent, parentColumns, "p.", key, " FROM "+parent.Table+" p WHERE p.id = "+key) + "\n    " +
+			logEntry(parent.Table, key, "'U'", mark) + "\n  END"
+	}
+	add("insert", "AFTER INSERT ON "+t.Table+" WHEN "+awake, "NEW.")
+	if len(fields) > 0 {
+		add("update", "AFTER UPDATE OF "+strings.Join(fieldNames(fields), ", ")+" ON "+t.Table+" WHEN "+awake+" AND ("+changed(fields)+")", "NEW.")
+	}
+	add("delete", "AFTER DELETE ON "+t.Table+" WHEN "+awake, "OLD.")
+	return out
+}
+
+// captured are the fields whose change counts: all but derived ones, and deleted_at as
+// number 0 where the table has it.
+func (t SyncedTable) captured(columns map[string]string) []SyncedField {
+	var out []SyncedField
+	if columns["deleted_at"] != "" {
+		out = append(out, SyncedField{Name: "deleted_at"})
+	}
+	for _, f := range t.Fields {
+		if f.Merge != Derived {
+			out = append(out, f)
+		}
+	}
+	return out
+}
+
+func fieldNames(fields []SyncedField) []string {
+	out := make([]string, len(fields))
+	for i, f := range fields {
+		out[i] = f.Name
+	}
+	return out
+}
+
+func changed(fields []SyncedField) string {
+	out := make([]string, len(fields))
+	for i, f := range fields {
+		out[i] = "NEW." + f.Name + " IS NOT OLD." + f.Name
+	}
+	return strings.Join(out, " OR ")
+}
+
+func bits(fields []SyncedField) string {
+	out := make([]string, len(fields))
+	for i, f := range fields {
+		out[i] = fmt.Sprintf("(NEW.%s IS NOT OLD.%s) << %d", f.Name, f.Name, f.No)
+	}
+	return "(" + strings.Join(out, ") | (") + ")"
+}
+
+// keepBase stores the row as the hub knows it, when it is known there and this is the first
+// edit since. BLOB columns are written in hex: JSON has no bytes. Sealed values stay sealed.
+func keepBase(t SyncedTable, columns map[string]string, row, id, from string) string {
+	if columns["sync_meta"] == "" {
+		return ""
+	}
+	var parts []string
+	for _, name := range append(fieldNames(t.captured(columns)), "created_at", "updated_at", "sync_meta") {
+		switch columns[name] {
+		case "":
+			continue
+		case "BLOB":
+			parts = append(parts, fmt.Sprintf("'%s', CASE WHEN %s%s IS NOT NULL THEN hex(%s%s) END", name, row, name, row, name))
+		default:
+			parts = append(parts, fmt.Sprintf("'%s', %s%s", name, row, name))
+		}
+	}
+	where := " WHERE "
+	if from != "" {
+		where = " AND "
+	}
+	return `INSERT INTO sync_base (tbl, row_id, row)
+    SELECT '` + t.Table + `', ` + id + `, json_object(` + strings.Join(parts, ", ") + `)` + from + where + row + `sync_meta IS NOT NULL
+      AND NOT EXISTS (SELECT 1 FROM sync_base WHERE tbl = '` + t.Table + `' AND row_id = ` + id + `);`
+}

@@ -37,7 +37,7 @@ func (db *DB) LocalUser() User {
 // that finds out for itself whether it is needed, so a crash between two of them is healed
 // by the next start.
 func (db *DB) prepare(ctx context.Context) error {
-	if err := db.refreshTriggers(ctx); err != nil {
+	if err := db.refreshTriggers(ctx, Synced); err != nil {
 		return fmt.Errorf("capture triggers: %w", err)
 	}
 	u, err := db.ensureUser(ctx)

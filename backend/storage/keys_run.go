@@ -1,0 +1,277 @@
+package storage
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"strconv"
+
+	"github.com/google/uuid"
+)
+
+// resealBatch is how many rows move to a new data key in one transaction.
+const resealBatch = 200
+
+// resealedTo is the meta key with the number of the data key that all rows were moved to.
+const resealedTo = "keys.resealed_to"
+
+// Run does the background work of the keys until ctx ends: it counts uses, retires a data
+// key that was used 2³¹ times, and moves rows to the current one in small batches. It
+// returns nil when ctx ends.
+func (k *Keys) Run(ctx context.Context) error {
+	for {
+		if err := k.work(ctx); err != nil && ctx.Err() == nil {
+			k.db.log.Error("background work on the keys", "err", err)
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-k.wake:
+		}
+	}
+}
+
+func (k *Keys) work(ctx context.Context) error {
+	if k.Locked() {
+		return nil
+	}
+	if err := k.countUses(ctx); err != nil {
+		return err
+	}
+	return k.reseal(ctx)
+}
+
+// countUses reserves the next block of uses and retires a worn key.
+func (k *Keys) countUses(ctx context.Context) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	r := k.ring.Load()
+	if r == nil || k.left.Load() > useBlock/2 {
+		return nil
+	}
+	if err := k.reserve(ctx, r.current); err != nil {
+		return err
+	}
+	var uses int64
+	if err := k.db.Read(ctx, func(tx *Tx) error {
+		return tx.QueryRow(`SELECT uses FROM data_keys WHERE no = ?`, int64(r.current)).Scan(&uses)
+	}); err != nil {
+		return err
+	}
+	if uses < maxUses {
+		return nil
+	}
+	return k.addDataKey(ctx, r.root, r)
+}
+
+// rotate retires the data key now and wakes Run, which moves the rows.
+func (k *Keys) rotate(ctx context.Context) (uint64, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	r := k.ring.Load()
+	if r == nil {
+		return 0, errLocked()
+	}
+	if err := k.addDataKey(ctx, r.root, r); err != nil {
+		return 0, err
+	}
+	k.nudge()
+	return k.ring.Load().current, nil
+}
+
+// reseal moves every sealed value to the current data key. A crash loses nothing: old data
+// keys stay, and the next Run goes on where values still name an old key.
+func (k *Keys) reseal(ctx context.Context) error {
+	r := k.ring.Load()
+	done, err := k.doneTo(ctx)
+	if err != nil || done >= r.current {
+		return err
+	}
+	if len(r.keys) > 1 {
+		for _, c := range Sealed {
+			if err := k.resealColumn(ctx, c); err != nil {
+				return fmt.Errorf("reseal %s.%s: %w", c.Table, c.Column, err)
+			}
+		}
+	}
+	return k.db.Write(ctx, func(tx *Tx) error {
+		_, err := tx.Exec(`INSERT INTO meta (key, value) VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value`, resealedTo, strconv.FormatUint(r.current, 10))
+		return err
+	})
+}
+
+func (k *Keys) doneTo(ctx context.Context) (no uint64, err error) {
+	err = k.db.Read(ctx, func(tx *Tx) error {
+		var text string
+		err := tx.QueryRow(`SELECT value FROM meta WHERE key = ?`, resealedTo).Scan(&text)
+		if err != nil {
+			return ignoreNoRows(err)
+		}
+		no, err = strconv.ParseUint(text, 10, 64)
+		return err
+	})
+	return no, err
+}
+
+type sealedValue struct {
+	id  uuid.UUID
+	old []byte
+}
+
+func (k *Keys) resealColumn(ctx context.Context, c SealedColumn) error {
+	var last uuid.UUID
+	for first := true; ; first = false {
+		var batch []sealedValue
+		err := k.db.Read(ctx, func(tx *Tx) error {
+			rows, err := tx.Query(`SELECT `+c.id()+`, `+c.Column+` FROM `+c.Table+`
+				WHERE `+c.Column+` IS NOT NULL AND (? OR `+c.id()+` > ?) ORDER BY `+c.id()+` LIMIT ?`, first, last[:], resealBatch)
+			if err != nil {
+				return err
+			}
+			defer rows.Close()
+			for rows.Next() {
+				var v sealedValue
+				if err := rows.Scan(&v.id, &v.old); err != nil {
+					return err
+				}
+				batch = append(batch, v)
+			}
+			return rows.Err()
+		})
+		if err != nil || len(batch) == 0 {
+			return err
+		}
+		last = batch[len(batch)-1].id
+		if err := k.resealBatch(ctx, c, batch); err != nil {
+			return err
+		}
+	}
+}
+
+// resealBatch moves the values of batch that name an old key. A value that was written
+// meanwhile is left: it has the current key already. One that does not open is logged and
+// left as it is.
+func (k *Keys) resealBatch(ctx context.Context, c SealedColumn, batch []sealedValue) error {
+	return k.db.Write(ctx, func(tx *Tx) error {
+		return tx.WithoutCapture(func() error {
+			current := k.ring.Load().current
+			for _, v := range batch {
+				if no, _, ok := splitSealed(v.old); !ok || no == current {
+					continue
+				}
+				plain, err := k.Unseal(c.Table, c.Column, v.id, v.old)
+				if err != nil {
+					k.db.log.Error("reseal", "table", c.Table, "column", c.Column, "id", v.id, "err", err)
+					continue
+				}
+				fresh, err := k.Seal(c.Table, c.Column, v.id, plain)
+				clear(plain)
+				if err != nil {
+					return err
+				}
+				if _, err := tx.Exec(`UPDATE `+c.Table+` SET `+c.Column+` = ? WHERE `+c.id()+` = ? AND `+c.Column+` = ?`, fresh, v.id, v.old); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	})
+}
+
+func (c SealedColumn) id() string {
+	if c.ID == "" {
+		return "id"
+	}
+	return c.ID
+}
+
+// giveBack returns the uses that were counted in advance and not needed. Close calls it
+// while it holds the turn of the writer. A count that stays too high is safe.
+func (k *Keys) giveBack(w *sql.DB) {
+	r := k.ring.Load()
+	left := k.left.Swap(0)
+	if r == nil || left <= 0 {
+		return
+	}
+	if _, err := w.Exec(`UPDATE data_keys SET uses = max(0, uses - ?) WHERE no = ?`, left, int64(r.current)); err != nil {
+		k.db.log.Warn("give back counted uses", "err", err)
+	}
+}
+
+// rewrap puts the data keys under another root key.
+func (k *Keys) rewrap(ctx context.Context, from, to []byte) error {
+	old, err := newAEAD(from)
+	if err != nil {
+		return err
+	}
+	fresh, err := newAEAD(to)
+	if err != nil {
+		return err
+	}
+	return k.db.Write(ctx, func(tx *Tx) error {
+		next := map[uint64][]byte{}
+		rows, err := tx.Query(`SELECT no, wrapped FROM data_keys`)
+		if err != nil {
+			return err
+		}
+		defer rows.Close()
+		for rows.Next() {
+			var no uint64
+			var wrapped []byte
+			if err := rows.Scan(&no, &wrapped); err != nil {
+				return err
+			}
+			key, ok := openWrapped(old, no, wrapped)
+			if !ok {
+				return badSeal("data_keys", "wrapped", fmt.Errorf("data key %d", no))
+			}
+			if next[no], err = seal(fresh, 0, "data_keys", "wrapped", wrapID(no), key); err != nil {
+				return err
+			}
+		}
+		if err := rows.Err(); err != nil {
+			return err
+		}
+		for no, wrapped := range next {
+			if _, err := tx.Exec(`UPDATE data_keys SET wrapped = ? WHERE no = ?`, wrapped, int64(no)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// unlock tries the root keys that there are now. It reports whether one fits.
+func (k *Keys) unlock(ctx context.Context, roots [][]byte) (bool, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.db == nil {
+		return false, errors.New("storage: keys are not attached")
+	}
+	for _, root := range roots {
+		r, err := k.db.openRing(ctx, root)
+		if err != nil {
+			return false, err
+		}
+		if r == nil {
+			continue
+		}
+		if err := k.use(ctx, r); err != nil {
+			return false, err
+		}
+		k.nudge()
+		return true, k.db.afterUnlock(ctx)
+	}
+	return false, nil
+}
+
+// afterUnlock makes what a locked start could not.
+func (db *DB) afterUnlock(ctx context.Context) error {
+	d, err := db.ensureDevice(ctx, db.LocalUser().ID)
+	if err != nil {
+		return err
+	}
+	db.who.Store(&whoami{user: db.LocalUser(), device: d})
+	return nil
+}

@@ -1,0 +1,535 @@
+package storage
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+)
+
+// notes is a table as a domain would declare it.
+const notesSQL = `CREATE TABLE notes (
+	id BLOB PRIMARY KEY CHECK (length(id) = 16), user_id BLOB NOT NULL,
+	title TEXT, body BLOB, score REAL, hits INTEGER NOT NULL DEFAULT 0, rank INTEGER,
+	created_at INTEGER NOT NULL, updated_at INTEGER NOT NULL, deleted_at INTEGER, sync_meta BLOB) STRICT;
+CREATE TABLE note_tags (id BLOB PRIMARY KEY CHECK (length(id) = 16), note_id BLOB NOT NULL, tag TEXT NOT NULL) STRICT;
+CREATE TABLE runs (id BLOB PRIMARY KEY CHECK (length(id) = 16), user_id BLOB NOT NULL, status TEXT NOT NULL, output TEXT,
+	created_at INTEGER NOT NULL, sync_meta BLOB) STRICT;
+CREATE TABLE turns (id BLOB PRIMARY KEY CHECK (length(id) = 16), user_id BLOB NOT NULL, text TEXT, created_at INTEGER NOT NULL, sync_meta BLOB) STRICT;`
+
+var notesList = []SyncedTable{
+	{Table: "notes", Policy: MergeRows, Fields: []SyncedField{
+		{No: 1, Name: "title", Merge: LWW}, {No: 2, Name: "body", Merge: LWW}, {No: 5, Name: "score", Merge: LWW},
+		{No: 4, Name: "hits", Merge: PNCounter}, {No: 3, Name: "rank", Merge: Derived},
+	}},
+	{Table: "note_tags", Parent: "notes", ParentKey: "note_id", ParentField: 6, Policy: MergeRows, Fields: []SyncedField{{No: 1, Name: "tag", Merge: ORSet}}},
+	{Table: "runs", Policy: AppendRows, Final: "NEW.status <> 'running'", Fields: []SyncedField{{No: 1, Name: "status", Merge: Immutable}, {No: 2, Name: "output", Merge: Immutable}}},
+	{Table: "turns", Policy: AppendRows, Fields: []SyncedField{{No: 1, Name: "text", Merge: Immutable}}},
+}
+
+// openNotes returns a database with the notes tables under capture.
+func openNotes(t *testing.T) *DB {
+	t.Helper()
+	db := open(t)
+	write(t, db, func(tx *Tx) error { _, err := tx.Exec(notesSQL); return err })
+	if err := db.refreshTriggers(t.Context(), notesList); err != nil {
+		t.Fatal(err)
+	}
+	return db
+}
+
+func write(t *testing.T, db *DB, fn func(tx *Tx) error) {
+	t.Helper()
+	if err := db.Write(t.Context(), fn); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func exec(t *testing.T, db *DB, query string, args ...any) {
+	t.Helper()
+	write(t, db, func(tx *Tx) error { _, err := tx.Exec(query, args...); return err })
+}
+
+func addNote(t *testing.T, db *DB, title string) uuid.UUID {
+	t.Helper()
+	id := NewID()
+	exec(t, db, `INSERT INTO notes (id, user_id, title, created_at, updated_at) VALUES (?, ?, ?, 1, 1)`, id, db.LocalUser().ID, title)
+	return id
+}
+
+type change struct {
+	Tbl    string
+	Row    uuid.UUID
+	Op     string
+	Fields uint64
+	HLC    int64
+	Txn    int64
+}
+
+func changes(t *testing.T, db *DB) (out []change) {
+	t.Helper()
+	if err := db.Read(t.Context(), func(tx *Tx) error {
+		rows, err := tx.Query(`SELECT tbl, row_id, op, fields, hlc, txn FROM change_log ORDER BY seq`)
+		if err != nil {
+			return err
+		}
+		defer rows.Close()
+		for rows.Next() {
+			var c change
+			if err := rows.Scan(&c.Tbl, &c.Row, &c.Op, &c.Fields, &c.HLC, &c.Txn); err != nil {
+				return err
+			}
+			out = append(out, c)
+		}
+		return rows.Err()
+	}); err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// brief writes changes as "table op fields" for comparison.
+func brief(list []change) string {
+	var b strings.Builder
+	for _, c := range list {
+		fmt.Fprintf(&b, "%s %s %b\n", c.Tbl, c.Op, c.Fields)
+	}
+	return b.String()
+}
+
+func wantChanges(t *testing.T, db *DB, want string) []change {
+	t.Helper()
+	got := changes(t, db)
+	if b := strings.TrimSpace(brief(got)); b != strings.TrimSpace(want) {
+		t.Fatalf("change log:\n%s\nwant:\n%s", b, want)
+	}
+	return got
+}
+
+func TestCaptureByField(t *testing.T) {
+	t.Parallel()
+	db := openNotes(t)
+	id := addNote(t, db, "a")
+	exec(t, db, `UPDATE notes SET title = 'a', rank = 3, updated_at = 2 WHERE id = ?`, id)        // nothing that travels changed
+	exec(t, db, `UPDATE notes SET title = NULL WHERE id = ?`, id)                                 // clearing is a change
+	exec(t, db, `UPDATE notes SET title = '' WHERE id = ?`, id)                                   // and empty is not NULL
+	exec(t, db, `UPDATE notes SET body = x'00ff', hits = hits + 1, score = 0.5 WHERE id = ?`, id) // several at once
+	exec(t, db, `UPDATE notes SET deleted_at = 5 WHERE id = ?`, id)                               // to the trash
+	exec(t, db, `UPDATE notes SET deleted_at = NULL WHERE id = ?`, id)                            // and back
+	exec(t, db, `INSERT INTO notes (id, user_id, title, created_at, updated_at) VALUES (?, ?, 'b', 1, 1)
+		ON CONFLICT (id) DO UPDATE SET title = excluded.title`, id, db.LocalUser().ID)
+	wantChanges(t, db, `
+notes I 110111
+notes U 10
+notes U 10
+notes U 110100
+notes D 1
+notes U 1
+notes U 10`)
+}
+
+func TestCaptureRollbackAndSilence(t *testing.T) {
+	t.Parallel()
+	db := openNotes(t)
+	id := addNote(t, db, "a")
+	_ = db.Write(t.Context(), func(tx *Tx) error {
+		if _, err := tx.Exec(`UPDATE notes SET title = 'b'`); err != nil {
+			return err
+		}
+		return fmt.Errorf("no")
+	})
+	write(t, db, func(tx *Tx) error {
+		if err := tx.WithoutCapture(func() error {
+			return tx.WithoutCapture(func() error { _, err := tx.Exec(`UPDATE notes SET title = 'c'`); return err })
+		}); err != nil {
+			return err
+		}
+		func() {
+			defer func() { _ = recover() }()
+			_ = tx.WithoutCapture(func() error { panic("x") })
+		}()
+		if err := tx.WithoutCapture(func() error { return fmt.Errorf("no") }); err == nil {
+			t.Error("the error got lost")
+		}
+		_, err := tx.Exec(`UPDATE notes SET hits = 7`) // captured again
+		return err
+	})
+	wantChanges(t, db, "notes I 110111\nnotes U 10000")
+	if err := db.Read(t.Context(), func(tx *Tx) error { return tx.WithoutCapture(func() error { return nil }) }); err == nil {
+		t.Error("WithoutCapture in a read")
+	}
+	if id == uuid.Nil {
+		t.Fatal()
+	}
+}
+
+func TestHardDeleteAborts(t *testing.T) {
+	t.Parallel()
+	db := openNotes(t)
+	id := addNote(t, db, "a")
+	for _, q := range []string{
+		`DELETE FROM notes WHERE id = ?`,
+		`INSERT OR REPLACE INTO notes (id, user_id, title, created_at, updated_at) VALUES (?, x'00', 'r', 1, 1)`,
+	} {
+		if err := db.Write(t.Context(), func(tx *Tx) error { _, err := tx.Exec(q, id); return err }); err == nil || !strings.Contains(err.Error(), "hard delete") {
+			t.Errorf("%s: err = %v", q, err)
+		}
+	}
+	write(t, db, func(tx *Tx) error {
+		return tx.WithoutCapture(func() error { _, err := tx.Exec(`DELETE FROM notes WHERE id = ?`, id); return err })
+	})
+	wantChanges(t, db, "notes I 110111")
+}
+
+func TestCaptureOfRunsAndChildren(t *testing.T) {
+	t.Parallel()
+	db := openNotes(t)
+	note, run, done, turn, tag := addNote(t, db, "a"), NewID(), NewID(), NewID(), NewID()
+	me := db.LocalUser().ID
+	exec(t, db, `INSERT INTO runs (id, user_id, status, created_at) VALUES (?, ?, 'running', 1)`, run, me)
+	exec(t, db, `UPDATE runs SET output = 'half' WHERE id = ?`, run)
+	exec(t, db, `UPDATE runs SET status = 'success', output = 'all' WHERE id = ?`, run)
+	exec(t, db, `UPDATE runs SET output = 'cut' WHERE id = ?`, run) // final: once is enough
+	exec(t, db, `INSERT INTO runs (id, user_id, status, created_at) VALUES (?, ?, 'failure', 1)`, done, me)
+	exec(t, db, `INSERT INTO turns (id, user_id, text, created_at) VALUES (?, ?, 'x', 1)`, turn, me)
+	exec(t, db, `UPDATE turns SET text = 'y' WHERE id = ?`, turn)
+	exec(t, db, `INSERT INTO note_tags (id, note_id, tag) VALUES (?, ?, 't')`, tag, note)
+	exec(t, db, `UPDATE note_tags SET tag = 't' WHERE id = ?`, tag)
+	exec(t, db, `UPDATE note_tags SET tag = 'u' WHERE id = ?`, tag)
+	exec(t, db, `DELETE FROM note_tags WHERE id = ?`, tag)
+	got := wantChanges(t, db, `
+notes I 110111
+runs I 110
+runs I 110
+turns I 10
+notes U 1000000
+notes U 1000000
+notes U 1000000`)
+	if got[1].Row != run || got[2].Row != done || got[5].Row != note {
+		t.Errorf("rows: %v", got)
+	}
+}
+
+func TestChangeLogClockAndTransactions(t *testing.T) {
+	t.Parallel()
+	db := openNotes(t)
+	before := time.Now().UnixMilli()
+	write(t, db, func(tx *Tx) error { // one transaction, three rows
+		for range 3 {
+			if _, err := tx.Exec(`INSERT INTO notes (id, user_id, created_at, updated_at) VALUES (?, ?, 1, 1)`, NewID(), NewID()); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	exec(t, db, `INSERT INTO meta (key, value) VALUES ('x', 'y')`) // captures nothing: uses up no number
+	exec(t, db, `UPDATE notes SET title = 'q'`)
+	// The clock of the machine is set back by a day: the hybrid clock goes on.
+	exec(t, db, `UPDATE sync_local SET offset_us = -86400000000`)
+	exec(t, db, `UPDATE notes SET title = 'r'`)
+	exec(t, db, `DELETE FROM change_log`) // pruned: the high-water mark is kept
+	high := int64(0)
+	if err := db.Read(t.Context(), func(tx *Tx) error { return tx.QueryRow(`SELECT hlc_high FROM sync_local`).Scan(&high) }); err != nil {
+		t.Fatal(err)
+	}
+	exec(t, db, `UPDATE notes SET title = 's'`)
+	got := changes(t, db)
+	if len(got) != 3 || got[0].HLC <= high {
+		t.Fatalf("after pruning: %v, high-water mark %d", got, high)
+	}
+	if ms := high >> 16; ms < before || ms > before+60_000 {
+		t.Errorf("clock says %d, wall clock %d", ms, before)
+	}
+	if got[0].Txn != got[2].Txn {
+		t.Errorf("one transaction has two numbers: %v", got)
+	}
+	for i := 1; i < len(got); i++ {
+		if got[i].HLC <= got[i-1].HLC {
+			t.Errorf("clock does not rise: %v", got)
+		}
+	}
+	first := got[0].Txn
+	exec(t, db, `UPDATE notes SET title = 't'`)
+	if got = changes(t, db); got[3].Txn != first+1 {
+		t.Errorf("next transaction has number %d after %d", got[3].Txn, first)
+	}
+}
+
+func TestBaseVersionIsKeptOnce(t *testing.T) {
+	t.Parallel()
+	db := openNotes(t)
+	known, fresh := addNote(t, db, "known"), addNote(t, db, "fresh")
+	write(t, db, func(tx *Tx) error { // as sync does after a push
+		return tx.WithoutCapture(func() error {
+			_, err := tx.Exec(`UPDATE notes SET sync_meta = x'01aa', body = x'beef' WHERE id = ?`, known)
+			return err
+		})
+	})
+	exec(t, db, `UPDATE notes SET title = 'one'`)
+	exec(t, db, `UPDATE notes SET title = 'two', body = NULL`)
+	base := map[uuid.UUID]map[string]any{}
+	if err := db.Read(t.Context(), func(tx *Tx) error {
+		rows, err := tx.Query(`SELECT row_id, row FROM sync_base WHERE tbl = 'notes'`)
+		if err != nil {
+			return err
+		}
+		defer rows.Close()
+		for rows.Next() {
+			var id uuid.UUID
+			row := map[string]any{}
+			if err := rows.Scan(&id, JSON(&row)); err != nil {
+				return err
+			}
+			base[id] = row
+		}
+		return rows.Err()
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if len(base) != 1 || base[fresh] != nil {
+		t.Fatalf("base versions: %v", base)
+	}
+	row := base[known]
+	for k, want := range map[string]any{"title": "known", "body": "BEEF", "sync_meta": "01AA", "deleted_at": nil, "hits": 0.0} {
+		if row[k] != want {
+			t.Errorf("%s = %v, want %v (in %v)", k, row[k], want, row)
+		}
+	}
+	if _, has := row["rank"]; has {
+		t.Error("a derived field is in the base")
+	}
+}
+
+func TestTriggersFollowTheList(t *testing.T) {
+	t.Parallel()
+	db := openNotes(t)
+	read := func() map[string]string {
+		var m map[string]string
+		if err := db.Read(t.Context(), func(tx *Tx) (err error) { m, err = tx.captureTriggers(); return err }); err != nil {
+			t.Fatal(err)
+		}
+		return m
+	}
+	had := read()
+	if len(had) != 3+3+3+2 {
+		t.Fatalf("triggers: %v", slices.Sorted(maps.Keys(had)))
+	}
+	if err := db.refreshTriggers(t.Context(), notesList); err != nil || !maps.Equal(read(), had) {
+		t.Fatalf("an unchanged list changes triggers: %v", err)
+	}
+	shorter := slices.Clone(notesList[:1])
+	shorter[0].Fields = shorter[0].Fields[1:]
+	if err := db.refreshTriggers(t.Context(), shorter); err != nil {
+		t.Fatal(err)
+	}
+	now := read()
+	if len(now) != 3 || now["sync_notes_update"] == had["sync_notes_update"] || now["sync_notes_delete"] != had["sync_notes_delete"] {
+		t.Fatalf("triggers after a change: %v", slices.Sorted(maps.Keys(now)))
+	}
+	exec(t, db, `DROP TRIGGER sync_notes_update; CREATE TRIGGER sync_notes_update AFTER UPDATE ON notes BEGIN SELECT 1; END`)
+	if err := db.refreshTriggers(t.Context(), notesList); err != nil || !maps.Equal(read(), had) {
+		t.Fatalf("a foreign trigger stays: %v", err)
+	}
+	if err := db.refreshTriggers(t.Context(), []SyncedTable{{Table: "absent"}}); err == nil {
+		t.Error("a table that is not there was accepted")
+	}
+}
+
+// A random sequence of edits leaves a log that, replayed on a copy of the rows as they were
+// before, gives the rows as they are now: each entry names every field that differs.
+func TestReplayGivesTheSameRows(t *testing.T) {
+	t.Parallel()
+	db := openNotes(t)
+	rng := rand.New(rand.NewPCG(1, 2))
+	var ids []uuid.UUID
+	for i := range 8 {
+		ids = append(ids, addNote(t, db, fmt.Sprint(i)))
+	}
+	base := noteRows(t, db)
+	exec(t, db, `DELETE FROM change_log`)
+	pick := func(list ...any) any { return list[rng.IntN(len(list))] }
+	for range 300 {
+		_ = db.Write(t.Context(), func(tx *Tx) error {
+			for range 1 + rng.IntN(3) {
+				if rng.IntN(6) == 0 {
+					id := NewID()
+					ids = append(ids, id)
+					if _, err := tx.Exec(`INSERT INTO notes (id, user_id, title, created_at, updated_at) VALUES (?, x'01', ?, 1, 1)`, id, pick("n", nil)); err != nil {
+						return err
+					}
+					continue
+				}
+				column := pick("title", "score", "hits", "deleted_at", "rank").(string)
+				value := pick(int64(1), int64(2), int64(0))
+				if column == "title" {
+					value = pick("x", "y", "", nil)
+				}
+				if column == "deleted_at" || column == "score" {
+					value = pick(int64(9), nil)
+				}
+				if _, err := tx.Exec(`UPDATE notes SET `+column+` = ? WHERE id = ?`, value, ids[rng.IntN(len(ids))]); err != nil {
+					return err
+				}
+			}
+			if rng.IntN(4) == 0 {
+				return fmt.Errorf("rolled back")
+			}
+			return nil
+		})
+	}
+	now := noteRows(t, db)
+	numbers := map[int]string{0: "deleted_at"}
+	for _, f := range notesList[0].Fields {
+		numbers[f.No] = f.Name
+	}
+	for _, c := range changes(t, db) {
+		if base[c.Row] == nil {
+			base[c.Row] = map[string]any{}
+		}
+		for no, name := range numbers {
+			if c.Fields&(1<<no) != 0 {
+				base[c.Row][name] = now[c.Row][name]
+			}
+		}
+	}
+	for id, row := range now {
+		for _, name := range numbers {
+			if name != "rank" && base[id][name] != row[name] {
+				t.Errorf("%s of %s: replayed %v, is %v", name, id, base[id][name], row[name])
+			}
+		}
+	}
+	if len(base) != len(now) {
+		t.Errorf("%d rows replayed, %d are there", len(base), len(now))
+	}
+}
+
+func noteRows(t *testing.T, db *DB) map[uuid.UUID]map[string]any {
+	t.Helper()
+	out := map[uuid.UUID]map[string]any{}
+	if err := db.Read(t.Context(), func(tx *Tx) error {
+		rows, err := tx.Query(`SELECT id, json_object('title', title, 'score', score, 'hits', hits, 'deleted_at', deleted_at, 'body', hex(body)) FROM notes`)
+		if err != nil {
+			return err
+		}
+		defer rows.Close()
+		for rows.Next() {
+			var id uuid.UUID
+			var text string
+			if err := rows.Scan(&id, &text); err != nil {
+				return err
+			}
+			row := map[string]any{}
+			if err := json.Unmarshal([]byte(text), &row); err != nil {
+				return err
+			}
+			out[id] = row
+		}
+		return rows.Err()
+	}); err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// Every table with a user_id says whether it travels, and what the lists name is there.
+func TestListsCoverTheSchema(t *testing.T) {
+	t.Parallel()
+	db := open(t)
+	have := map[string]map[string]string{}
+	if err := db.Read(t.Context(), func(tx *Tx) error {
+		rows, err := tx.Query(`SELECT name FROM sqlite_schema WHERE type = 'table'`)
+		if err != nil {
+			return err
+		}
+		var tables []string
+		for rows.Next() {
+			var n string
+			if err := rows.Scan(&n); err != nil {
+				return err
+			}
+			tables = append(tables, n)
+		}
+		if err := rows.Close(); err != nil {
+			return err
+		}
+		for _, n := range tables {
+			if have[n], err = tx.columns(n); err != nil {
+				return err
+			}
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	synced := map[string]SyncedTable{}
+	for _, s := range Synced {
+		if synced[s.Table].Table != "" {
+			t.Errorf("%s is twice in Synced", s.Table)
+		}
+		synced[s.Table] = s
+		checkSynced(t, s, have[s.Table])
+	}
+	for name, columns := range have {
+		if columns["user_id"] != "" && synced[name].Table == "" && !slices.Contains(LocalOnly, name) {
+			t.Errorf("table %s has a user_id: add it to storage.Synced or storage.LocalOnly", name)
+		}
+	}
+	for _, name := range LocalOnly {
+		if have[name] == nil || synced[name].Table != "" {
+			t.Errorf("LocalOnly names %s, which is not there or also synced", name)
+		}
+	}
+	if !slices.IsSorted(LocalOnly) {
+		t.Error("LocalOnly is not sorted")
+	}
+	for _, s := range Sealed {
+		if have[s.Table][s.Column] == "" || have[s.Table][s.id()] != "BLOB" {
+			t.Errorf("Sealed names %s.%s, which is not there or has no BLOB id", s.Table, s.Column)
+		}
+	}
+}
+
+func checkSynced(t *testing.T, s SyncedTable, columns map[string]string) {
+	t.Helper()
+	if s.Policy != MergeRows && s.Policy != AppendRows || s.Final != "" && s.Policy != AppendRows {
+		t.Errorf("%s: policy %q with final %q", s.Table, s.Policy, s.Final)
+	}
+	must := []string{"id", "user_id", "created_at", "sync_meta"}
+	if s.Policy == MergeRows {
+		must = append(must, "updated_at", "deleted_at")
+	}
+	if s.Parent != "" {
+		must = []string{"id", s.ParentKey}
+	}
+	for _, c := range must {
+		if columns[c] == "" {
+			t.Errorf("%s has no column %s", s.Table, c)
+		}
+	}
+	merges := []Merge{LWW, Text3, ORSet, PNCounter, Max, Min, DenyWins, Derived, Immutable, ManualMerge}
+	numbers := map[int]bool{}
+	for _, f := range s.Fields {
+		if f.No < 1 || f.No > 62 || numbers[f.No] || columns[f.Name] == "" || !slices.Contains(merges, f.Merge) {
+			t.Errorf("%s field %d %s %s: number, column or merge word is wrong", s.Table, f.No, f.Name, f.Merge)
+		}
+		numbers[f.No] = true
+		if slices.Contains(must, f.Name) || f.Name == "deleted_at" {
+			t.Errorf("%s lists %s, which every synced table has", s.Table, f.Name)
+		}
+	}
+	for _, c := range slices.Sorted(maps.Keys(columns)) {
+		if slices.Contains(append(must, "updated_at", "deleted_at", "created_at"), c) {
+			continue
+		}
+		if !slices.ContainsFunc(s.Fields, func(f SyncedField) bool { return f.Name == c }) {
+			t.Errorf("%s.%s is in no field: list it, as derived if it does not travel", s.Table, c)
+		}
+	}
+}
