@@ -40,7 +40,7 @@ export const inWindow = bridge() !== null;
 
 /** The client of this page: over the window's bridge where there is one, else over WebSocket. */
 export const client = new RpcClient(inWindow ? new BridgeTransport() : new WebSocketTransport(sessionToken), {
-  locale: navigator.language,
+  locale: globalThis.navigator?.language ?? "en",
 });
 
 /** The same client, with the types of the method table. */

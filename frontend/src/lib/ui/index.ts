@@ -40,6 +40,7 @@ export * as format from "./format";
 export { Load } from "./load.svelte";
 export { minute, second } from "./now.svelte";
 export { nav, fromLink, Nav } from "./nav.svelte";
+export { Paged } from "./paged.svelte";
 export { theme } from "./theme.svelte";
 export type { ThemeChoice } from "./theme.svelte";
 export { toasts, undoSeconds } from "./toasts.svelte";

@@ -1,0 +1,198 @@
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { RpcError } from "../../lib/rpc";
+import { fakeRpc, type FakeRpc } from "../../lib/rpc/fake";
+import { toasts } from "../../lib/ui";
+import { ApprovalsState, guardMs, type Approval, type Detail } from "./approvals.svelte";
+
+const hash = "a".repeat(64);
+function approval(id: string, more: Partial<Approval> = {}): Approval {
+  return {
+    id,
+    kind: "capability",
+    subject: { kind: "tool", id: "t1", name: "Fetcher" },
+    definitionHash: hash,
+    tier: "side_effecting",
+    sentence: "Talk to api.example.com",
+    requested: [{ capability: "network:https", resource: "api.example.com" }],
+    run: { kind: "tool", waiting: false, rerun: true },
+    scopes: ["once", "run", "session", "always"],
+    status: "pending",
+    count: 1,
+    createdAt: "2026-01-01T00:00:00Z",
+    lastAt: "2026-01-01T00:00:00Z",
+    expiresAt: "2026-01-08T00:00:00Z",
+    ...more,
+  } as Approval;
+}
+const detail = (a: Approval, more: Partial<Detail> = {}): Detail => ({ ...a, history: [], ...more }) as Detail;
+
+let now = 0;
+function setup(list: Approval[]): { rpc: FakeRpc; s: ApprovalsState; list: Approval[] } {
+  const rpc = fakeRpc({
+    "approvals.list": () => ({ approvals: [...list], total: list.length, pendingCount: list.length }),
+    "approvals.get": (p) => detail(list.find((a) => a.id === p.id)!),
+    "approvals.decide": (p) => {
+      list.splice(
+        list.findIndex((a) => a.id === p.id),
+        1,
+      );
+      return { status: p.decision === "deny" ? "denied" : "approved", grants: p.decision === "deny" ? [] : [{ id: "g1" } as never] };
+    },
+    "permissions.list": () => ({ grants: [], denials: [], total: 0 }),
+    "permissions.revoke": () => ({ revoked: 1, undoToken: "u1" }),
+  });
+  return { rpc, s: new ApprovalsState(rpc, () => now), list };
+}
+async function opened(list: Approval[]): Promise<ReturnType<typeof setup>> {
+  const t = setup(list);
+  await t.s.reload();
+  t.s.select(list[0]!.id);
+  await vi.waitFor(() => expect(t.s.detail.data).toBeDefined());
+  return t;
+}
+
+describe("ApprovalsState", () => {
+  beforeEach(() => {
+    now = 10_000;
+    vi.useFakeTimers();
+  });
+  afterEach(() => {
+    for (const t of toasts.list) toasts.dismiss(t.id);
+    vi.useRealTimers();
+  });
+
+  it("accepts no answer in the first 500 ms, and again after each change", async () => {
+    const { rpc, s } = await opened([approval("1"), approval("2")]);
+    expect(await s.answer({ decision: "approve", scope: "once" })).toBe(false);
+    now += guardMs - 1;
+    expect(await s.answer({ decision: "deny" })).toBe(false);
+    expect(rpc.sent("approvals.decide")).toEqual([]);
+    now += 1;
+    expect(await s.answer({ decision: "approve", scope: "once" })).toBe(true);
+    expect(s.selected).toBe("2");
+    await vi.waitFor(() => expect(s.detail.data?.id).toBe("2"));
+    expect(await s.answer({ decision: "deny" })).toBe(false);
+    expect(rpc.sent("approvals.decide")).toHaveLength(1);
+  });
+
+  it("sends the definition that was shown, the scope and the ticked items", async () => {
+    const items = ["a", "b", "c"].map((resource) => ({ capability: "network:https", resource }));
+    const { rpc, s } = await opened([approval("1", { requested: items as Approval["requested"] })]);
+    now += guardMs;
+    s.toggle(1, false);
+    expect(s.rerun).toBe(true);
+    await s.answer({ decision: "approve", scope: "always", expiresAt: "2026-02-01T00:00:00Z" });
+    expect(rpc.sent("approvals.decide")).toEqual([
+      {
+        id: "1",
+        decision: "approve",
+        definitionHash: hash,
+        scope: "always",
+        expiresAt: "2026-02-01T00:00:00Z",
+        rerun: true,
+        items: [
+          { capability: "network:https", resource: "a", allow: true },
+          { capability: "network:https", resource: "b", allow: false },
+          { capability: "network:https", resource: "c", allow: true },
+        ],
+      },
+    ]);
+  });
+
+  it("does not approve nothing", async () => {
+    const items = ["a", "b"].map((resource) => ({ capability: "network:https", resource }));
+    const { rpc, s } = await opened([approval("1", { requested: items as Approval["requested"] })]);
+    now += guardMs;
+    s.toggle(0, false);
+    s.toggle(1, false);
+    expect(await s.answer({ decision: "approve", scope: "once" })).toBe(false);
+    expect(s.notice).toContain("Nothing is ticked");
+    expect(rpc.sent("approvals.decide")).toEqual([]);
+  });
+
+  it("refuses a scope that this request does not offer", async () => {
+    const { rpc, s } = await opened([approval("1", { scopes: ["once", "run"] })]);
+    now += guardMs;
+    expect(await s.answer({ decision: "approve", scope: "always" })).toBe(false);
+    expect(rpc.sent("approvals.decide")).toEqual([]);
+  });
+
+  it("shows the new definition after a conflict and asks to look again", async () => {
+    const { rpc, s } = await opened([approval("1")]);
+    now += guardMs;
+    rpc.failNext("approvals.decide", new RpcError({ message: "It was changed.", kind: "conflict", code: "CONFLICT" }));
+    rpc.handle({ "approvals.get": () => detail(approval("1", { definitionHash: "b".repeat(64) })) });
+    expect(await s.answer({ decision: "approve", scope: "run" })).toBe(false);
+    expect(s.detail.data?.definitionHash).toBe("b".repeat(64));
+    expect(s.notice).toContain("Look again");
+    expect(await s.answer({ decision: "approve", scope: "run" })).toBe(false);
+    now += guardMs;
+    expect(await s.answer({ decision: "approve", scope: "run" })).toBe(true);
+    expect(rpc.sent("approvals.decide").at(-1)!.definitionHash).toBe("b".repeat(64));
+  });
+
+  it("takes an approval back with Undo", async () => {
+    const { rpc, s } = await opened([approval("1")]);
+    now += guardMs;
+    await s.answer({ decision: "approve", scope: "session" });
+    expect(toasts.undoLast()).toBe(true);
+    await vi.waitFor(() => expect(rpc.sent("permissions.revoke")).toEqual([{ grantId: "g1" }]));
+  });
+
+  it("denies and remembers", async () => {
+    const { rpc, s } = await opened([approval("1")]);
+    now += guardMs;
+    await s.answer({ decision: "deny", remember: true });
+    expect(rpc.sent("approvals.decide")).toEqual([{ id: "1", decision: "deny", definitionHash: hash, remember: true }]);
+  });
+
+  it("keeps the selected request when others arrive, and counts them", async () => {
+    const { rpc, s, list } = await opened([approval("1")]);
+    list.unshift(approval("2"));
+    rpc.emit("approvals.changed", { id: "2", status: "pending", pendingCount: 2 });
+    expect(s.pendingCount).toBe(2);
+    await vi.advanceTimersByTimeAsync(100);
+    expect(s.waiting.items.map((a) => a.id)).toEqual(["2", "1"]);
+    expect(s.selected).toBe("1");
+    now += guardMs;
+    expect(s.awake).toBe(true);
+  });
+
+  it("cannot answer without the scope, or while disconnected", async () => {
+    const { rpc, s } = await opened([approval("1")]);
+    now += guardMs;
+    rpc.setPhase("reconnecting");
+    expect(await s.answer({ decision: "deny" })).toBe(false);
+    expect(s.blocked).toContain("not connected");
+  });
+
+  it("lists suspended rights first and gives a revoked one back", async () => {
+    const { rpc, s } = setup([]);
+    const grant = (id: string, state: string, subject: string): never =>
+      ({ id, state, subject: { kind: "tool", id: subject, name: subject }, sentence: "Read files", resource: "/x", capability: "filesystem:read", definitionHash: hash, scope: "always" }) as never;
+    rpc.handle({ "permissions.list": () => ({ grants: [grant("1", "active", "a"), grant("2", "revoked", "a"), grant("3", "suspended", "b")], denials: [], total: 3 }) });
+    s.show("grants");
+    await vi.waitFor(() => expect(s.rights.data).toBeDefined());
+    expect(s.grants.map((g) => g.subject.id)).toEqual(["b", "a"]);
+    expect(s.grants.flatMap((g) => g.grants.map((x) => x.id))).toEqual(["3", "1"]);
+    s.query = "nothing like it";
+    expect(s.grants).toEqual([]);
+    await s.revoke({ grantId: "1" }, "Taken back");
+    toasts.undoLast();
+    await vi.waitFor(() => expect(rpc.sent("permissions.revoke")).toEqual([{ grantId: "1" }, { undoToken: "u1" }]));
+  });
+
+  it("forgets a refusal only after 10 s", async () => {
+    const { rpc, s } = setup([]);
+    const denial = { id: "d1", subject: { kind: "tool", id: "t" }, sentence: "Read files" } as never;
+    rpc.handle({ "permissions.list": () => ({ grants: [], denials: [denial], total: 0 }) });
+    s.show("denials");
+    await vi.waitFor(() => expect(s.rights.data).toBeDefined());
+    s.forget(denial);
+    expect(s.rights.data!.denials).toEqual([]);
+    await vi.advanceTimersByTimeAsync(9_000);
+    expect(rpc.sent("permissions.revoke")).toEqual([]);
+    await vi.advanceTimersByTimeAsync(1_100);
+    expect(rpc.sent("permissions.revoke")).toEqual([{ denialId: "d1" }]);
+  });
+});
