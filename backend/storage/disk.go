@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strconv"
 	"time"
+
+	sqlite3 "modernc.org/sqlite/lib"
 )
 
 // space is the room on the disk that holds a path, in bytes.
@@ -124,4 +126,22 @@ func freshName(dir, prefix string, t time.Time, ext string) string {
 		name = filepath.Join(dir, prefix+stamp(t)+"-"+strconv.Itoa(i)+ext)
 	}
 	return name
+}
+
+func dirOf(path string) string { return filepath.Dir(path) }
+
+func joinPath(dir, name string) string { return filepath.Join(dir, name) }
+
+// readDirIf lists a folder; an absent one is empty.
+func readDirIf(dir string) ([]fs.DirEntry, error) {
+	es, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	return es, err
+}
+
+// isFull reports whether err means that the disk or the quota is used up.
+func isFull(err error) bool {
+	return err != nil && (errors.Is(err, errNoSpace) || errors.Is(err, errQuota) || sqliteCode(err)&0xff == sqlite3.SQLITE_FULL)
 }

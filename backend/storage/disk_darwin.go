@@ -1,8 +1,17 @@
 package storage
 
-import "golang.org/x/sys/unix"
+import (
+	"os"
+
+	"golang.org/x/sys/unix"
+)
 
 const isWindows = false
+
+const (
+	errNoSpace = unix.ENOSPC
+	errQuota   = unix.EDQUOT
+)
 
 func diskSpace(path string) (space, error) {
 	var st unix.Statfs_t
@@ -24,3 +33,6 @@ func networkFS(path string) (string, error) {
 	}
 	return "", nil
 }
+
+// allocate reserves real blocks for f.
+func allocate(f *os.File, size int64) error { return writeZeros(f, size) }

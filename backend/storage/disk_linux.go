@@ -1,8 +1,18 @@
 package storage
 
-import "golang.org/x/sys/unix"
+import (
+	"errors"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
 
 const isWindows = false
+
+const (
+	errNoSpace = unix.ENOSPC
+	errQuota   = unix.EDQUOT
+)
 
 func diskSpace(path string) (space, error) {
 	var st unix.Statfs_t
@@ -30,4 +40,13 @@ func networkFS(path string) (string, error) {
 		return fuseKind(path), nil
 	}
 	return "", nil
+}
+
+// allocate reserves real blocks for f.
+func allocate(f *os.File, size int64) error {
+	err := unix.Fallocate(int(f.Fd()), 0, 0, size)
+	if errors.Is(err, unix.EOPNOTSUPP) {
+		return writeZeros(f, size)
+	}
+	return err
 }

@@ -1,12 +1,18 @@
 package storage
 
 import (
+	"os"
 	"path/filepath"
 
 	"golang.org/x/sys/windows"
 )
 
 const isWindows = true
+
+const (
+	errNoSpace = windows.ERROR_DISK_FULL
+	errQuota   = windows.ERROR_HANDLE_DISK_FULL
+)
 
 func diskSpace(path string) (space, error) {
 	p, err := windows.UTF16PtrFromString(path)
@@ -39,3 +45,6 @@ func networkFS(path string) (string, error) {
 	}
 	return "", nil
 }
+
+// allocate reserves real blocks for f.
+func allocate(f *os.File, size int64) error { return writeZeros(f, size) }

@@ -136,7 +136,7 @@ func (db *DB) migrateFile(ctx context.Context, st fileState, known, pending []mi
 	}
 	crashPoint("migrate.applied")
 	p("verify", 0, 1)
-	if err := verifyMigrated(ctx, work, st.present); err != nil {
+	if err := verifyMigrated(ctx, work, db.path, st.present); err != nil {
 		return errors.Join(err, removeDB(work))
 	}
 	crashPoint("migrate.verified")
@@ -286,8 +286,10 @@ func dropCapture(ctx context.Context, db *sql.DB) error {
 	return nil
 }
 
-// verifyMigrated checks references, pages and schema of a migrated copy.
-func verifyMigrated(ctx context.Context, path string, full bool) error {
+// verifyMigrated checks references, pages and schema of a migrated copy. References that
+// were broken in the file at before (a salvage keeps rows whose parent was lost) are not the
+// migration's doing.
+func verifyMigrated(ctx context.Context, path, before string, full bool) error {
 	db, err := sql.Open("sqlite", roDSN(path)+"&_pragma=cache_size(-65536)")
 	if err != nil {
 		return err
@@ -295,12 +297,22 @@ func verifyMigrated(ctx context.Context, path string, full bool) error {
 	defer db.Close() //nolint:errcheck // only read
 	db.SetMaxOpenConns(1)
 	if full { // a file made a moment ago from nothing has no rows to check
-		broken := ""
-		if err := eachRow(ctx, db, `SELECT "table" FROM pragma_foreign_key_check LIMIT 1`, func(scan func(...any) error) error { return scan(&broken) }); err != nil {
+		broken, err := brokenReferences(ctx, db)
+		if err != nil {
 			return err
 		}
-		if broken != "" {
-			return fault.Internalf(fmt.Errorf("foreign key check: %s", broken), "The update of the data did not come out right, so the former data stays in use.")
+		if broken > 0 {
+			old, err := sql.Open("sqlite", roDSN(before))
+			if err != nil {
+				return err
+			}
+			was, err := brokenReferences(ctx, old)
+			if err = errors.Join(err, old.Close()); err != nil {
+				return err
+			}
+			if broken > was {
+				return fault.Internalf(fmt.Errorf("foreign key check: %d broken, %d before", broken, was), "The update of the data did not come out right, so the former data stays in use.")
+			}
 		}
 		problems, err := checkRows(ctx, db, "PRAGMA integrity_check(10)")
 		if err != nil {
@@ -322,6 +334,11 @@ func verifyMigrated(ctx context.Context, path string, full bool) error {
 		return fault.Internalf(fmt.Errorf("schema after migration: %s", d), "The update of the data did not come out right, so the former data stays in use.")
 	}
 	return nil
+}
+
+func brokenReferences(ctx context.Context, q querier) (n int64, err error) {
+	err = eachRow(ctx, q, `SELECT count(*) FROM pragma_foreign_key_check`, func(scan func(...any) error) error { return scan(&n) })
+	return n, err
 }
 
 // builtSchema is the schema that the program's own migrations give on an empty database.

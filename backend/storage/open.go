@@ -43,6 +43,7 @@ func (db *DB) start(ctx context.Context) error {
 	if err := removeLeftovers(dir, filepath.Base(db.path)); err != nil {
 		return err
 	}
+	db.blobs.sweep()
 	if problem, err := headerProblem(db.path); err != nil {
 		return err
 	} else if problem != "" {

@@ -56,6 +56,7 @@ func (db *DB) closeConns(ctx context.Context) error {
 			return err
 		}
 	}
+	db.closeRaw()
 	db.writer.SetMaxIdleConns(1)
 	db.readers.SetMaxIdleConns(readerCount())
 	return nil

@@ -4,23 +4,27 @@ import (
 	"context"
 	"log/slog"
 	"path/filepath"
+	"sync"
+	"sync/atomic"
 	"time"
 
+	"github.com/google/uuid"
+
+	"helix/backend/bus"
 	"helix/backend/fault"
+	"helix/backend/identity"
 )
 
 // ServiceOptions tell the service about things it does not own. The zero value works.
 type ServiceOptions struct {
-	Version    string        // of the program; written into backups
 	ConfigFile string        // config.toml, kept in backups; empty: none
 	UserDir    string        // the user's own files, kept in backups; empty: none
 	BackupDir  string        // default: backups beside the database
 	Policy     func() Policy // the settings in force; nil: DefaultPolicy
-	Keyring    func() string // where the root key lives, for the status
 	// Busy reports a recording or a run: prune and automatic backups wait for its end.
 	Busy func() bool
 	// Audit writes one audit entry inside tx; nil writes none.
-	Audit func(tx *Tx, action string, details any) error
+	Audit AuditFunc
 	// EndSessions is called after another database was put in place.
 	EndSessions func()
 }
@@ -60,15 +64,16 @@ type Service struct {
 	db  *DB
 	o   ServiceOptions
 	log *slog.Logger
+
+	one      sync.Mutex // held by the one long operation
+	lowSpace atomic.Bool
+	reserve  reserveFile
 }
 
 // NewService makes the service for db. It starts nothing; see Run.
 func NewService(db *DB, o ServiceOptions) *Service {
 	if o.Policy == nil {
 		o.Policy = DefaultPolicy
-	}
-	if o.Keyring == nil {
-		o.Keyring = func() string { return "" }
 	}
 	if o.Busy == nil {
 		o.Busy = func() bool { return false }
@@ -82,80 +87,75 @@ func NewService(db *DB, o ServiceOptions) *Service {
 	if o.BackupDir == "" {
 		o.BackupDir = filepath.Join(filepath.Dir(db.path), "backups")
 	}
-	return &Service{db: db, o: o, log: db.log}
+	return &Service{db: db, o: o, log: db.log, reserve: reserveFile{path: filepath.Join(filepath.Dir(db.path), "reserve")}}
 }
 
-// Run does the background work until ctx ends.
-func (s *Service) Run(ctx context.Context) error {
-	<-ctx.Done()
-	return nil
+func (s *Service) version() string { return s.db.o.Version }
+
+// exclusive lets one long operation in at a time. done ends it and reports its outcome to
+// whoever watches the progress.
+func (s *Service) exclusive(ctx context.Context, op string) (_ context.Context, done func(error), err error) {
+	if !s.one.TryLock() {
+		return ctx, nil, fault.Conflictf("Another backup, restore, export or check is running. Wait for it, or cancel it.")
+	}
+	r := &reporter{bus: s.db.bus, user: identity.UserID(ctx), id: NewID(), op: op}
+	return context.WithValue(ctx, reporterKey{}, r), func(err error) {
+		r.finish(err)
+		s.one.Unlock()
+	}, nil
 }
 
-var errSoon = fault.Unavailablef("This part of Helix is not built yet.")
-
-// Status tells sizes, free space, schema, checks, backups and the caller's rows by table.
-func (s *Service) Status(ctx context.Context, _ struct{}) (StatusResult, error) {
-	return StatusResult{Tables: []TableRows{}}, errSoon
+// note writes one audit entry; in recovery mode there is no log to write to.
+func (s *Service) note(ctx context.Context, action string, details any) error {
+	if s.db.Recovery() != nil {
+		s.log.Warn("not audited in recovery mode", "action", action)
+		return nil
+	}
+	return s.db.Write(ctx, func(tx *Tx) error { return s.o.Audit(tx, action, details) })
 }
 
-// Check looks for damage. The full check reads every index and every blob.
-func (s *Service) Check(ctx context.Context, p CheckParams) (CheckResult, error) {
-	return CheckResult{Problems: []string{}}, errSoon
+// reporter publishes progress to the user who asked, at most ten times a second.
+type reporter struct {
+	bus  *bus.Bus
+	user uuid.UUID
+	id   uuid.UUID
+	op   string
+
+	mu   sync.Mutex
+	last time.Time
+	at   string // the step of the last report
 }
 
-// Backup writes one zip with database, blobs, settings and the user's files while Helix
-// keeps working, and reads it back before it answers.
-func (s *Service) Backup(ctx context.Context, p BackupParams) (BackupResult, error) {
-	return BackupResult{}, errSoon
+type reporterKey struct{}
+
+// progress is the reporter of the running operation, or one that reports to nobody.
+func (s *Service) progress(ctx context.Context, op string) *reporter {
+	if r, ok := ctx.Value(reporterKey{}).(*reporter); ok {
+		return r
+	}
+	return &reporter{bus: bus.New(), op: op}
 }
 
-// Backups lists backups and pre-migration snapshots, newest first.
-func (s *Service) Backups(ctx context.Context, p BackupsParams) (BackupsResult, error) {
-	return BackupsResult{Backups: []BackupInfo{}}, errSoon
+func (r *reporter) step(name string, done, total int64) { r.report(name, done, total, "bytes") }
+
+func (r *reporter) rows(name string, done, total int64) { r.report(name, done, total, "rows") }
+
+func (r *reporter) report(name string, done, total int64, unit string) {
+	r.mu.Lock()
+	now := time.Now()
+	if name == r.at && now.Sub(r.last) < 100*time.Millisecond {
+		r.mu.Unlock()
+		return
+	}
+	r.at, r.last = name, now
+	r.mu.Unlock()
+	bus.Publish(r.bus, r.user, BackupProgress{ID: r.id, Operation: r.op, Step: name, Done: done, Total: total, Unit: unit})
 }
 
-// VerifyBackup reads a backup from end to end and checks everything a restore would.
-func (s *Service) VerifyBackup(ctx context.Context, p VerifyBackupParams) (VerifyBackupResult, error) {
-	return VerifyBackupResult{Problems: []string{}}, errSoon
-}
-
-// Restore puts a backup in the place of the present data, which is kept in a folder
-// replaced-<time>. All sessions end.
-func (s *Service) Restore(ctx context.Context, p RestoreParams) (RestoreResult, error) {
-	return RestoreResult{}, errSoon
-}
-
-// Rollback goes back to the snapshot made before a migration and holds further migrations
-// until Migrate is called. All sessions end.
-func (s *Service) Rollback(ctx context.Context, p RollbackParams) (RestoreResult, error) {
-	return RestoreResult{}, errSoon
-}
-
-// Migrate ends the hold that Rollback left and brings the data to this version's schema.
-func (s *Service) Migrate(ctx context.Context, _ struct{}) (MigrateResult, error) {
-	return MigrateResult{}, errSoon
-}
-
-// Export writes the caller's data as JSON lines and Markdown, readable without Helix. It
-// holds no secrets and no keys.
-func (s *Service) Export(ctx context.Context, p ExportParams) (ExportResult, error) {
-	return ExportResult{}, errSoon
-}
-
-// Import adds the rows of an export to the caller's data. Ids are kept; rows that exist are
-// skipped and counted.
-func (s *Service) Import(ctx context.Context, p ImportParams) (ImportResult, error) {
-	return ImportResult{}, errSoon
-}
-
-// Salvage copies every readable row of a damaged database into a new one and goes on with
-// that. It works in recovery mode only; the damaged files are kept.
-func (s *Service) Salvage(ctx context.Context, _ struct{}) (SalvageResult, error) {
-	return SalvageResult{Tables: []SalvageRows{}}, errSoon
-}
-
-// Prune removes what is older or more than the retention settings allow. It never touches
-// memories, tools, skills or memos.
-func (s *Service) Prune(ctx context.Context, p PruneParams) (PruneResult, error) {
-	return PruneResult{Tables: []PruneRow{}}, errSoon
+func (r *reporter) finish(err error) {
+	p := BackupProgress{ID: r.id, Operation: r.op, Step: "done", Unit: "bytes", Finished: true}
+	if err != nil {
+		p.Error = fault.As(err).Message
+	}
+	bus.Publish(r.bus, r.user, p)
 }

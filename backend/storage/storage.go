@@ -59,6 +59,9 @@ type DB struct {
 	rescue   sync.WaitGroup                // copying of damaged files
 	unclean  bool                          // Close leaves the clean mark away
 
+	rawMu sync.Mutex
+	raw   *os.File // see rawFile
+
 	turn   chan struct{}      // holds one token; whoever has it may write
 	owner  atomic.Pointer[Tx] // the running write transaction
 	lastAt atomic.Int64       // last Tx.Now given out, in microseconds
@@ -166,6 +169,7 @@ func (db *DB) Close() error {
 			}
 			db.closed = errors.Join(db.closed, db.writer.Close())
 		}
+		db.closeRaw()
 		close(db.turn)
 	})
 	return db.closed

@@ -151,6 +151,7 @@ func (db *DB) swap(ctx context.Context, why string, fn func() error) error {
 	db.turn <- struct{}{}
 	db.recovery.Store(nil)
 	db.blobs.forget()
+	db.keys.ring.Store(nil) // attach finds out which keys open the new file
 	serr := db.start(inside)
 	if st := db.recovery.Load(); st == nil && serr == nil {
 		db.gate.open()

@@ -1,0 +1,511 @@
+package storage
+
+import (
+	"context"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/google/uuid"
+
+	"helix/backend/bus"
+	"helix/backend/identity"
+)
+
+// HistoryTable declares rows that are worth keeping only for a while. Prune deletes the
+// oldest rows beyond the bounds and cuts large payloads of old ones.
+type HistoryTable struct {
+	Table    string
+	Time     string   // column of microseconds that orders the rows
+	Payloads []string // JSON or text columns that are cut to head and tail
+	Stats    bool     // bounded like statistics, not like runs
+}
+
+// History lists the tables that Prune bounds, sorted. A table that does not exist yet is
+// skipped, so a domain may be listed before its migration is released.
+var History = []HistoryTable{
+	{Table: "agent_runs", Time: "created_at"},
+	{Table: "composite_skill_executions", Time: "created_at"},
+	{Table: "container_runs", Time: "created_at"},
+	{Table: "custom_tool_usage", Time: "timestamp", Payloads: []string{"input_params", "output_result"}},
+	{Table: "memory_decay_history", Time: "created_at", Stats: true},
+	{Table: "schedule_runs", Time: "created_at"},
+	{Table: "skill_executions", Time: "created_at"},
+}
+
+// BlobColumn names a column that holds the SHA-256 of a blob.
+type BlobColumn struct{ Table, Column string }
+
+// BlobColumns lists those outside Synced, whose fields say it themselves. While no column
+// at all is known, no blob is pruned.
+var BlobColumns = []BlobColumn{}
+
+const (
+	pruneBatch  = 500
+	pruneTime   = 50 * time.Millisecond // longest a batch may hold the writer
+	payloadMax  = 64 << 10
+	payloadKeep = 4 << 10 // head and tail each
+	vacuumPages = 2000
+	logRowBytes = 96 // of change_log with its index, measured
+)
+
+// Prune removes what is older or more than the retention settings allow. It never touches
+// memories, tools, skills or memos.
+func (s *Service) Prune(ctx context.Context, p PruneParams) (_ PruneResult, err error) {
+	ctx, done, err := s.exclusive(ctx, "prune")
+	if err != nil {
+		return PruneResult{}, err
+	}
+	defer func() { done(err) }()
+	return s.prune(ctx, []uuid.UUID{identity.UserID(ctx)}, p.DryRun)
+}
+
+// pruner is one run of Prune.
+type pruner struct {
+	s       *Service
+	pol     Policy
+	dry     bool
+	now     time.Time
+	batch   int
+	columns map[string][]string // of each table that exists
+	hub     bool                // a hub decides about log and tombstones
+	out     []PruneRow
+}
+
+func (s *Service) prune(ctx context.Context, users []uuid.UUID, dry bool) (PruneResult, error) {
+	p := &pruner{s: s, pol: s.o.Policy(), dry: dry, now: time.Now(), batch: pruneBatch, columns: map[string][]string{}}
+	if err := s.db.Read(ctx, func(tx *Tx) error {
+		if err := tx.QueryRow(`SELECT EXISTS (SELECT 1 FROM sync_local WHERE hub IS NOT NULL)`).Scan(&p.hub); err != nil {
+			return err
+		}
+		return eachRow(ctx, tx, `SELECT m.name, c.name FROM sqlite_master m, pragma_table_info(m.name) c WHERE m.type = 'table' ORDER BY 1, c.cid`, func(scan func(...any) error) error {
+			var t, c string
+			if err := scan(&t, &c); err != nil {
+				return err
+			}
+			p.columns[t] = append(p.columns[t], c)
+			return nil
+		})
+	}); err != nil {
+		return PruneResult{}, err
+	}
+	for _, u := range users {
+		for _, h := range History {
+			if err := p.history(ctx, u, h); err != nil {
+				return PruneResult{}, fmt.Errorf("prune %s: %w", h.Table, err)
+			}
+		}
+		if err := p.trash(ctx, u); err != nil {
+			return PruneResult{}, err
+		}
+	}
+	for _, f := range []func(context.Context) error{p.changeLog, p.blobs, p.backups, p.replaced, p.shrink} {
+		if err := f(ctx); err != nil {
+			return PruneResult{}, err
+		}
+	}
+	r := PruneResult{Tables: []PruneRow{}}
+	for _, row := range p.out {
+		if row.Rows > 0 {
+			r.Tables = append(r.Tables, row)
+		}
+	}
+	slices.SortFunc(r.Tables, func(a, b PruneRow) int { return strings.Compare(a.Table, b.Table) })
+	return r, nil
+}
+
+func (p *pruner) count(table string, rows, bytes int64) {
+	i := slices.IndexFunc(p.out, func(r PruneRow) bool { return r.Table == table })
+	if i < 0 {
+		p.out = append(p.out, PruneRow{Table: table})
+		i = len(p.out) - 1
+	}
+	p.out[i].Rows += rows
+	p.out[i].Bytes += bytes
+}
+
+// history applies age and number to one table of one user.
+func (p *pruner) history(ctx context.Context, user uuid.UUID, h HistoryTable) error {
+	cols := p.columns[h.Table]
+	if !slices.Contains(cols, h.Time) || !slices.Contains(cols, "user_id") {
+		return nil
+	}
+	rows, age := p.pol.HistoryRows, p.pol.HistoryAge
+	if h.Stats {
+		rows, age = p.pol.StatsRows, p.pol.StatsAge
+	}
+	cut := p.now.Add(-age).UnixMicro()
+	t := quote(h.Table)
+	if err := p.s.db.Read(ctx, func(tx *Tx) error {
+		var nth *int64
+		if err := tx.QueryRow(`SELECT (SELECT `+quote(h.Time)+` FROM `+t+` WHERE user_id = ? ORDER BY `+quote(h.Time)+` DESC LIMIT 1 OFFSET ?)`, user, rows).Scan(&nth); err != nil {
+			return err
+		}
+		if nth != nil {
+			cut = max(cut, *nth+1)
+		}
+		return nil
+	}); err != nil {
+		return err
+	}
+	if err := p.delete(ctx, h.Table, `user_id = ? AND `+quote(h.Time)+` < ?`, user, cut); err != nil {
+		return err
+	}
+	old := p.now.Add(-p.pol.PayloadAge).UnixMicro()
+	for _, c := range h.Payloads {
+		if err := p.cut(ctx, user, h, c, old); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// delete removes the rows of table that fulfil where, a batch a transaction, without the
+// change log: what retention removes here stays on other devices until theirs does.
+func (p *pruner) delete(ctx context.Context, table, where string, args ...any) error {
+	size := []string{"40"} // what a row costs besides its values
+	for _, c := range p.columns[table] {
+		size = append(size, "coalesce(length("+quote(c)+"), 0)")
+	}
+	sum := strings.Join(size, " + ")
+	t := quote(table)
+	if p.dry {
+		var rows, bytes int64
+		err := p.s.db.Read(ctx, func(tx *Tx) error {
+			return tx.QueryRow(`SELECT count(*), coalesce(sum(`+sum+`), 0) FROM `+t+` WHERE `+where, args...).Scan(&rows, &bytes)
+		})
+		p.count(table, rows, bytes)
+		return err
+	}
+	key := "rowid"
+	if slices.Contains(p.columns[table], "id") {
+		key = "id"
+	}
+	for {
+		var rows, bytes int64
+		err := p.turn(ctx, func(tx *Tx) error {
+			pick := `SELECT ` + key + ` FROM ` + t + ` WHERE ` + where + ` LIMIT ` + fmt.Sprint(p.batch)
+			if err := tx.QueryRow(`SELECT coalesce(sum(`+sum+`), 0) FROM `+t+` WHERE `+key+` IN (`+pick+`)`, args...).Scan(&bytes); err != nil {
+				return err
+			}
+			r, err := tx.Exec(`DELETE FROM `+t+` WHERE `+key+` IN (`+pick+`)`, args...)
+			if err != nil {
+				return err
+			}
+			if rows, err = r.RowsAffected(); rows > 0 {
+				publishMany(tx, table)
+			}
+			return err
+		})
+		if err != nil || rows == 0 {
+			return err
+		}
+		p.count(table, rows, bytes)
+	}
+}
+
+// turn runs one batch, waits while a recording or a run is going on, and keeps batches
+// short enough for whoever else wants to write.
+func (p *pruner) turn(ctx context.Context, fn func(*Tx) error) error {
+	if err := p.s.untilIdle(ctx); err != nil {
+		return err
+	}
+	var took time.Duration
+	err := p.s.db.Write(ctx, func(tx *Tx) error {
+		begin := time.Now()
+		defer func() { took = time.Since(begin) }()
+		return tx.WithoutCapture(func() error { return fn(tx) })
+	})
+	switch {
+	case took > pruneTime && p.batch > 10:
+		p.batch /= 2
+	case took < pruneTime/4 && p.batch < pruneBatch:
+		p.batch = min(pruneBatch, p.batch*2)
+	}
+	return err
+}
+
+// cutValue is what stays of a large payload. It is JSON, as the column demands.
+type cutValue struct {
+	Truncated bool   `json:"truncated"`
+	Bytes     int    `json:"bytes"`
+	Head      string `json:"head"`
+	Tail      string `json:"tail"`
+}
+
+func cutPayload(v string) string {
+	head, tail := v[:payloadKeep], v[len(v)-payloadKeep:]
+	for len(head) > 0 && !utf8.ValidString(head) {
+		head = head[:len(head)-1]
+	}
+	for len(tail) > 0 && !utf8.ValidString(tail) {
+		tail = tail[1:]
+	}
+	b, err := json.Marshal(cutValue{Truncated: true, Bytes: len(v), Head: head, Tail: tail})
+	if err != nil {
+		return `{"truncated":true}`
+	}
+	return string(b)
+}
+
+// cut shortens large payloads of rows older than before.
+func (p *pruner) cut(ctx context.Context, user uuid.UUID, h HistoryTable, column string, before int64) error {
+	if !slices.Contains(p.columns[h.Table], column) {
+		return nil
+	}
+	t, c, name := quote(h.Table), quote(column), h.Table+"."+column
+	where := ` WHERE user_id = ? AND ` + quote(h.Time) + ` < ? AND length(` + c + `) > ?`
+	if p.dry {
+		var rows, bytes int64
+		err := p.s.db.Read(ctx, func(tx *Tx) error {
+			return tx.QueryRow(`SELECT count(*), coalesce(sum(length(`+c+`) - ?), 0) FROM `+t+where, 2*payloadKeep, user, before, payloadMax).Scan(&rows, &bytes)
+		})
+		p.count(name, rows, bytes)
+		return err
+	}
+	for {
+		var rows, bytes int64
+		err := p.turn(ctx, func(tx *Tx) error {
+			type found struct {
+				id []byte
+				v  string
+			}
+			var list []found
+			if err := eachRow(ctx, tx, `SELECT id, `+c+` FROM `+t+where+` LIMIT 50`, func(scan func(...any) error) error {
+				var f found
+				defer func() { list = append(list, f) }()
+				return scan(&f.id, &f.v)
+			}, bind([]any{user, before, payloadMax})...); err != nil {
+				return err
+			}
+			for _, f := range list {
+				short := cutPayload(f.v)
+				if _, err := tx.Exec(`UPDATE `+t+` SET `+c+` = ? WHERE id = ?`, short, f.id); err != nil {
+					return err
+				}
+				rows, bytes = rows+1, bytes+int64(len(f.v)-len(short))
+			}
+			return nil
+		})
+		if err != nil || rows == 0 {
+			return err
+		}
+		p.count(name, rows, bytes)
+	}
+}
+
+// trash purges tombstones. With a hub, sync decides when all devices have seen them.
+func (p *pruner) trash(ctx context.Context, user uuid.UUID) error {
+	if p.hub {
+		return nil
+	}
+	for _, t := range Synced {
+		cols := p.columns[t.Table]
+		if !slices.Contains(cols, "deleted_at") || !slices.Contains(cols, "user_id") {
+			continue
+		}
+		if err := p.delete(ctx, t.Table, `user_id = ? AND deleted_at < ?`, user, p.now.Add(-p.pol.TrashAge).UnixMicro()); err != nil {
+			return fmt.Errorf("purge %s: %w", t.Table, err)
+		}
+	}
+	return nil
+}
+
+// changeLog keeps only the newest entry a row while there is no hub to send the others to,
+// and bounds the log as a whole.
+func (p *pruner) changeLog(ctx context.Context) error {
+	if p.hub {
+		return nil
+	}
+	if err := p.delete(ctx, "change_log", `seq IN (SELECT c.seq FROM change_log c WHERE EXISTS
+		(SELECT 1 FROM change_log n WHERE n.tbl = c.tbl AND n.row_id = c.row_id AND n.seq > c.seq))`); err != nil {
+		return err
+	}
+	return p.delete(ctx, "change_log", `seq <= (SELECT seq FROM change_log ORDER BY seq DESC LIMIT 1 OFFSET ?)`, p.pol.ChangeLogMax/logRowBytes)
+}
+
+const metaOrphans = "blob_orphans"
+
+// blobs removes files that no row has named for a day. Since when is remembered in meta.
+func (p *pruner) blobs(ctx context.Context) error {
+	cols := slices.Clone(BlobColumns)
+	for _, t := range Synced {
+		for _, f := range t.Fields {
+			if f.Blob {
+				cols = append(cols, BlobColumn{t.Table, f.Name})
+			}
+		}
+	}
+	cols = slices.DeleteFunc(cols, func(c BlobColumn) bool { return !slices.Contains(p.columns[c.Table], c.Column) })
+	if len(cols) == 0 {
+		return nil
+	}
+	since, next, used := map[string]int64{}, map[string]int64{}, map[[32]byte]bool{}
+	if err := p.s.db.Read(ctx, func(tx *Tx) error {
+		var text string
+		if err := tx.QueryRow(`SELECT coalesce((SELECT value FROM meta WHERE key = ?), '{}')`, metaOrphans).Scan(&text); err != nil {
+			return err
+		}
+		_ = json.Unmarshal([]byte(text), &since) // unreadable: count from now
+		for _, c := range cols {
+			if err := eachRow(ctx, tx, `SELECT DISTINCT `+quote(c.Column)+` FROM `+quote(c.Table)+` WHERE `+quote(c.Column)+` IS NOT NULL`, func(scan func(...any) error) error {
+				var sum []byte
+				if err := scan(&sum); err != nil {
+					return err
+				}
+				if raw, err := hex.DecodeString(string(sum)); err == nil && len(raw) == 32 {
+					sum = raw
+				}
+				if len(sum) == 32 {
+					used[[32]byte(sum)] = true
+				}
+				return nil
+			}); err != nil {
+				return err
+			}
+		}
+		return nil
+	}); err != nil {
+		return err
+	}
+	err := p.s.db.blobs.Each(func(ref Ref, put time.Time) error {
+		if used[ref.SHA256] {
+			return ctx.Err()
+		}
+		first, ok := since[ref.String()]
+		first = max(first, put.Unix()) // put again meanwhile: a row may be about to name it
+		if !ok {
+			first = p.now.Unix()
+		}
+		if p.now.Sub(time.Unix(first, 0)) < p.pol.BlobAge {
+			next[ref.String()] = first
+			return nil
+		}
+		p.count("blobs", 1, ref.Size)
+		if p.dry {
+			return nil
+		}
+		return p.s.db.blobs.Remove(ref)
+	})
+	if err != nil || p.dry {
+		return err
+	}
+	b, err := json.Marshal(next)
+	if err != nil {
+		return err
+	}
+	return p.s.db.setMeta(ctx, metaOrphans, string(b))
+}
+
+// keepBackups chooses which automatic backups and snapshots stay: the newest of each of the
+// last 7 days and 4 weeks that have one, 3 from before migrations, none older than age, and
+// in all no more than maxBytes; the newest always stays. all is newest first.
+func keepBackups(all []BackupInfo, now time.Time, age time.Duration, maxBytes int64) (drop []BackupInfo) {
+	days, weeks := map[string]bool{}, map[string]bool{}
+	var snapshots int
+	var total int64
+	newest := map[string]bool{}
+	for _, b := range all {
+		keep := false
+		switch b.Kind {
+		case "automatic":
+			y, w := b.CreatedAt.ISOWeek()
+			day, week := b.CreatedAt.Format(time.DateOnly), fmt.Sprint(y, "-", w)
+			if !days[day] && len(days) < 7 {
+				days[day], keep = true, true
+			}
+			if !weeks[week] && len(weeks) < 4 {
+				weeks[week], keep = true, true
+			}
+		case "pre-migration", "rolled-back":
+			snapshots++
+			keep = snapshots <= 3
+		default:
+			continue // made by hand: never ours to delete
+		}
+		first := !newest[b.Kind]
+		newest[b.Kind] = true
+		if !first && (now.Sub(b.CreatedAt) > age || total+b.SizeBytes > maxBytes) {
+			keep = false
+		}
+		if keep || first {
+			total += b.SizeBytes
+			continue
+		}
+		drop = append(drop, b)
+	}
+	return drop
+}
+
+func (p *pruner) backups(context.Context) error {
+	all, err := p.s.listBackups()
+	if err != nil {
+		return err
+	}
+	for _, b := range keepBackups(all, p.now, p.pol.BackupAge, p.pol.BackupMax) {
+		p.count("backups", 1, b.SizeBytes)
+		if p.dry {
+			continue
+		}
+		if err := os.Remove(b.Path); err != nil {
+			return err
+		}
+		_ = os.Remove(b.Path + ".sha256")
+	}
+	return nil
+}
+
+// replacedAge is how long the data that a restore replaced is kept.
+const replacedAge = 30 * 24 * time.Hour
+
+func (p *pruner) replaced(context.Context) error {
+	dir := filepath.Dir(p.s.db.path)
+	es, err := readDirIf(dir)
+	if err != nil {
+		return err
+	}
+	for _, e := range es {
+		if !e.IsDir() || !strings.HasPrefix(e.Name(), "replaced-") {
+			continue
+		}
+		path := filepath.Join(dir, e.Name())
+		if at := nameTime(e.Name(), p.now); p.now.Sub(at) <= replacedAge {
+			continue
+		}
+		p.count("replaced", 1, dirSize(path))
+		if !p.dry {
+			if err := os.RemoveAll(path); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// shrink gives pages back to the disk and empties the WAL.
+func (p *pruner) shrink(ctx context.Context) error {
+	if p.dry {
+		return nil
+	}
+	if err := p.s.db.Write(ctx, func(tx *Tx) error {
+		return eachRow(ctx, tx, fmt.Sprintf("PRAGMA incremental_vacuum(%d)", vacuumPages), func(func(...any) error) error { return nil })
+	}); err != nil {
+		return err
+	}
+	return p.s.db.checkpoint(ctx)
+}
+
+// publishMany announces after the commit that rows of table changed.
+func publishMany(tx *Tx, table string) {
+	user := identity.UserID(tx.ctx)
+	if user == uuid.Nil {
+		user = tx.db.LocalUser().ID
+	}
+	tx.AfterCommit(func() { bus.Publish(tx.Bus(), user, Changed{Table: table, Many: true}) })
+}

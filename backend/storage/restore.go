@@ -1,0 +1,565 @@
+package storage
+
+import (
+	"context"
+	"crypto/sha256"
+	"database/sql"
+	"encoding/hex"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"helix/backend/fault"
+)
+
+// VerifyBackup reads a backup from end to end and checks everything a restore would.
+func (s *Service) VerifyBackup(ctx context.Context, p VerifyBackupParams) (_ VerifyBackupResult, err error) {
+	r := VerifyBackupResult{Problems: []string{}}
+	ctx, done, err := s.exclusive(ctx, "verify")
+	if err != nil {
+		return r, err
+	}
+	defer func() { done(err) }()
+	st, err := s.stage(ctx, s.resolve(p.Path), "verify")
+	if err != nil {
+		f := fault.As(err)
+		if f.Kind != fault.Invalid && f.Kind != fault.Conflict {
+			return r, err
+		}
+		r.Problems = append(r.Problems, f.Message)
+		return r, nil
+	}
+	defer st.drop()
+	r.OK, r.SchemaVersion, r.CreatedAt = true, st.schema, st.manifest.CreatedAt
+	_, r.HasKey = st.manifest.file(nameKey)
+	return r, nil
+}
+
+// resolve lets a bare name stand for a file of the backups folder.
+func (s *Service) resolve(path string) string {
+	if path != "" && filepath.Base(path) == path {
+		return filepath.Join(s.o.BackupDir, path)
+	}
+	return path
+}
+
+// staged is a backup unpacked and checked beside the data, on the same disk.
+type staged struct {
+	dir      string
+	manifest Manifest
+	schema   int64 // of the database as it was saved
+}
+
+func (st *staged) db() string { return filepath.Join(st.dir, nameDB) }
+
+func (st *staged) drop() { _ = os.RemoveAll(st.dir) }
+
+// stage unpacks the backup at path and checks hashes, pages and schema. The present data is
+// not touched. Every kind of bad file is Invalid.
+func (s *Service) stage(ctx context.Context, path, op string) (_ *staged, err error) {
+	rep := s.progress(ctx, op)
+	z, err := openBackup(path)
+	if err != nil {
+		return nil, err
+	}
+	defer z.close()
+	dataDir := filepath.Dir(s.db.path)
+	need := z.unpackedSize()
+	if room, err := diskSpace(dataDir); err == nil && room.Free < need+1<<20 {
+		return nil, badBackup("", "The backup unpacks to %d MB and there are %d MB free. Nothing was changed.", need>>20, room.Free>>20)
+	}
+	st := &staged{dir: freshName(dataDir, "staging-", time.Now(), ""), manifest: z.manifest}
+	if err := os.Mkdir(st.dir, 0o700); err != nil {
+		return nil, fullDisk(err)
+	}
+	defer func() {
+		if err != nil {
+			st.drop()
+		}
+	}()
+	var n int64
+	dirs := map[string]bool{st.dir: true}
+	for _, f := range z.manifest.Files {
+		target := filepath.Join(st.dir, filepath.FromSlash(f.Path))
+		if err := z.extract(ctx, f, target, func(d int64) { rep.step("unpack", n+d, need) }); err != nil {
+			return nil, err
+		}
+		dirs[filepath.Dir(target)] = true
+		n += f.Size
+	}
+	for d := range dirs {
+		if err := syncDir(d); err != nil {
+			return nil, err
+		}
+	}
+	crashPoint("restore.unpacked")
+	rep.step("check", 0, need)
+	if st.schema, err = s.checkStaged(ctx, st.db()); err != nil {
+		return nil, err
+	}
+	return st, nil
+}
+
+// checkStaged is Invalid for a damaged database and Conflict for a later schema.
+func (s *Service) checkStaged(ctx context.Context, path string) (schema int64, err error) {
+	if problem, err := headerProblem(path); err != nil || problem != "" {
+		return 0, badBackup(nameDB, "The database in the backup is damaged.").WithCause(errors.Join(err, errors.New(problem)))
+	}
+	problems, err := pragmaProblems(ctx, path, "PRAGMA integrity_check(10)")
+	if ctx.Err() != nil {
+		return 0, ctx.Err()
+	}
+	if err != nil || len(problems) > 0 {
+		return 0, badBackup(nameDB, "The database in the backup is damaged.").WithCause(errors.Join(err, errors.New(strings.Join(problems, "; "))))
+	}
+	st, err := readFileState(ctx, path)
+	if err != nil {
+		return 0, err
+	}
+	if !st.present {
+		return 0, badBackup(nameDB, "The database in the backup is not one of Helix.")
+	}
+	known, err := knownMigrations(ctx)
+	if err != nil {
+		return 0, err
+	}
+	_, err = st.compare(known, s.version())
+	return st.version, err
+}
+
+// Restore puts a backup in the place of the present data, which is kept in a folder
+// replaced-<time>. All sessions end.
+func (s *Service) Restore(ctx context.Context, p RestoreParams) (_ RestoreResult, err error) {
+	var r RestoreResult
+	ctx, done, err := s.exclusive(ctx, "restore")
+	if err != nil {
+		return r, err
+	}
+	defer func() { done(err) }()
+	st, err := s.stage(ctx, s.resolve(p.Path), "restore")
+	if err != nil {
+		return r, err
+	}
+	defer st.drop()
+	r.CreatedAt = st.manifest.CreatedAt
+	if err := s.rewrapKeys(ctx, st, p.Passphrase); err != nil {
+		return r, err
+	}
+	if err := s.modernize(ctx, st.db()); err != nil {
+		return r, err
+	}
+	if r.Rows, r.Newer, err = s.compareRows(ctx, st.db()); err != nil || p.DryRun {
+		return r, err
+	}
+	if err := detach(ctx, st.db()); err != nil {
+		return r, err
+	}
+	crashPoint("restore.staged")
+	dataDir := filepath.Dir(s.db.path)
+	replaced := freshName(dataDir, "replaced-", time.Now(), "")
+	j := journal{Reason: "restore", Moves: movesFor(dataDir, s.db.path, st.db(), filepath.Join(replaced, filepath.Base(s.db.path)))}
+	if st.manifest.hasBlobs() {
+		j.Moves = append(j.Moves,
+			move{From: "blobs", To: filepath.Join(filepath.Base(replaced), "blobs")},
+			move{From: filepath.Join(filepath.Base(st.dir), "blobs"), To: "blobs"})
+	}
+	if err := os.Mkdir(replaced, 0o700); err != nil {
+		return r, fullDisk(err)
+	}
+	if err := s.keepFiles(replaced); err != nil {
+		return r, fullDisk(err)
+	}
+	s.progress(ctx, "restore").step("replace", 0, 1)
+	if err := s.db.swap(ctx, "Helix is putting a backup in place. Try again in a moment.", func() error { return commitJournal(dataDir, j) }); err != nil {
+		return r, err
+	}
+	r.ReplacedPath = replaced
+	ferr := s.restoreFiles(st)
+	s.afterSwap(ctx)
+	return r, errors.Join(ferr, s.note(ctx, "data.restore", map[string]any{"createdAt": st.manifest.CreatedAt, "replaced": filepath.Base(replaced)}))
+}
+
+// movesFor lists the renames that put next in the place of the database at path and keep
+// that as kept.
+func movesFor(dataDir, path, next, kept string) []move {
+	rel := func(p string) string {
+		r, err := filepath.Rel(dataDir, p)
+		if err != nil {
+			return p // finishJournal refuses it
+		}
+		return r
+	}
+	return []move{
+		{From: rel(path + "-wal"), To: rel(kept + "-wal")}, {From: rel(path + "-shm"), To: rel(kept + "-shm")},
+		{From: rel(path), To: rel(kept)}, {From: rel(next), To: rel(path)},
+	}
+}
+
+// afterSwap tells everybody that the data is another one now.
+func (s *Service) afterSwap(ctx context.Context) {
+	s.o.EndSessions()
+	if s.db.Recovery() == nil {
+		_ = s.db.Read(ctx, func(tx *Tx) error {
+			ts, err := ownedTables(ctx, tx)
+			for _, t := range ts {
+				publishMany(tx, t.name)
+			}
+			return err
+		})
+	}
+}
+
+// rewrapKeys makes the sealed values of a staged database readable here: its data keys are
+// wrapped again by this installation's root key. Without the passphrase they stay as they
+// are, and open only if the backup was made on this machine.
+func (s *Service) rewrapKeys(ctx context.Context, st *staged, passphrase string) (err error) {
+	if _, ok := st.manifest.file(nameKey); !ok || passphrase == "" {
+		return nil
+	}
+	var w wrappedKey
+	if err := readJSONFile(filepath.Join(st.dir, nameKey), &w); err != nil {
+		return badBackup(nameKey, "The key in the backup cannot be read.").WithCause(err)
+	}
+	root, err := w.open(ctx, passphrase)
+	if err != nil {
+		return err
+	}
+	defer clear(root)
+	ours, err := s.ourRoot(ctx)
+	if err != nil {
+		return err
+	}
+	from, err := newAEAD(root)
+	if err != nil {
+		return badBackup(nameKey, "The key in the backup cannot be read.").WithCause(err)
+	}
+	to, err := newAEAD(ours)
+	if err != nil {
+		return err
+	}
+	db, err := sql.Open("sqlite", workDSN(st.db()))
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, db.Close()) }()
+	db.SetMaxOpenConns(1)
+	next := map[uint64][]byte{}
+	if err := eachRow(ctx, db, `SELECT no, wrapped FROM data_keys`, func(scan func(...any) error) error {
+		var no uint64
+		var wrapped []byte
+		if err := scan(&no, &wrapped); err != nil {
+			return err
+		}
+		key, ok := openWrapped(from, no, wrapped)
+		if !ok {
+			return badBackup(nameKey, "The key in the backup does not belong to its data.")
+		}
+		defer clear(key)
+		next[no], err = seal(to, 0, "data_keys", "wrapped", wrapID(no), key)
+		return err
+	}); err != nil {
+		return err
+	}
+	for no, wrapped := range next {
+		if _, err := db.ExecContext(ctx, `UPDATE data_keys SET wrapped = ? WHERE no = ?`, wrapped, int64(no)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// ourRoot is the root key of this installation. In recovery mode the ring may be empty; the
+// keyring still has it.
+func (s *Service) ourRoot(ctx context.Context) ([]byte, error) {
+	if ring := s.db.keys.ring.Load(); ring != nil {
+		return ring.root, nil
+	}
+	if c := s.db.keys.root.Candidates(); len(c) > 0 {
+		return c[0], nil
+	}
+	root, err := s.db.keys.root.Create(ctx)
+	if err == nil && len(root) == 0 {
+		err = fault.Unavailablef("There is no place to keep a key.")
+	}
+	return root, err
+}
+
+// modernize migrates a staged database to the program's schema. The backup it came from is
+// the copy from before.
+func (s *Service) modernize(ctx context.Context, path string) error {
+	known, err := knownMigrations(ctx)
+	if err != nil {
+		return err
+	}
+	st, err := readFileState(ctx, path)
+	if err != nil {
+		return err
+	}
+	pending, err := st.compare(known, s.version())
+	if err != nil || len(pending) == 0 {
+		return err
+	}
+	s.progress(ctx, "restore").step("migrate", 0, int64(len(pending)))
+	before := path + ".before"
+	if _, err := copyFile(before, path); err != nil {
+		return fullDisk(err)
+	}
+	if err := applyMigrations(ctx, path, known, pending, s.version(), "", func(int) {}); err != nil {
+		return err
+	}
+	return verifyMigrated(ctx, path, before, true)
+}
+
+// detach clears what would make the restored data look like a clone of this device to the
+// hub, and makes the file durable.
+func detach(ctx context.Context, path string) (err error) {
+	db, err := sql.Open("sqlite", workDSN(path))
+	if err != nil {
+		return err
+	}
+	db.SetMaxOpenConns(1)
+	_, err = db.ExecContext(ctx, `UPDATE sync_local SET epoch = NULL, applying = 0`)
+	if err == nil {
+		_, err = db.ExecContext(ctx, `UPDATE meta SET value = '1' WHERE key = 'clean'`)
+	}
+	if err = errors.Join(err, db.Close()); err != nil {
+		return err
+	}
+	return errors.Join(syncFile(path), syncDir(filepath.Dir(path)))
+}
+
+// compareRows counts the rows of the caller-visible tables in the staged file, and the
+// present rows that it lacks or has in an older version.
+func (s *Service) compareRows(ctx context.Context, staged string) (rows, newer map[string]int64, err error) {
+	rows, newer = map[string]int64{}, map[string]int64{}
+	db, err := sql.Open("sqlite", roDSN(staged))
+	if err != nil {
+		return nil, nil, err
+	}
+	defer func() { err = errors.Join(err, db.Close()) }()
+	db.SetMaxOpenConns(1)
+	ts, err := ownedTables(ctx, db)
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, t := range ts {
+		var n int64
+		if err := db.QueryRowContext(ctx, `SELECT count(*) FROM `+quote(t.name)).Scan(&n); err != nil {
+			return nil, nil, err
+		}
+		rows[t.name] = n
+	}
+	if s.db.Recovery() != nil {
+		return rows, newer, nil // the present data cannot be read
+	}
+	if _, err := db.ExecContext(ctx, `ATTACH ? AS present`, roDSN(s.db.path)); err != nil {
+		return nil, nil, err
+	}
+	for _, t := range ts {
+		n, ok, err := newerRows(ctx, db, t.name)
+		if err != nil {
+			return nil, nil, err
+		}
+		if ok && n > 0 {
+			newer[t.name] = n
+		}
+	}
+	return rows, newer, nil
+}
+
+// newerRows counts rows of present.t that main.t lacks or has with another updated_at.
+func newerRows(ctx context.Context, db *sql.DB, t string) (n int64, ok bool, err error) {
+	cols, err := columnNames(ctx, db, "main", t)
+	if err != nil {
+		return 0, false, err
+	}
+	there, err := columnNames(ctx, db, "present", t)
+	if err != nil || !slices.Contains(cols, "id") || !slices.Contains(there, "id") {
+		return 0, false, err
+	}
+	same := `m.id = p.id`
+	if slices.Contains(cols, "updated_at") && slices.Contains(there, "updated_at") {
+		same += ` AND m.updated_at IS p.updated_at`
+	}
+	err = db.QueryRowContext(ctx, `SELECT count(*) FROM present.`+quote(t)+` p WHERE NOT EXISTS (SELECT 1 FROM main.`+quote(t)+` m WHERE `+same+`)`).Scan(&n)
+	return n, true, err
+}
+
+func columnNames(ctx context.Context, q querier, schema, table string) (out []string, err error) {
+	err = eachRow(ctx, q, `SELECT name FROM pragma_table_info(?, ?)`, func(scan func(...any) error) error {
+		var n string
+		defer func() { out = append(out, n) }()
+		return scan(&n)
+	}, table, schema)
+	return out, err
+}
+
+// keepFiles copies settings and the user's own files, which a restore overwrites.
+func (s *Service) keepFiles(replaced string) error {
+	if s.o.ConfigFile != "" && exists(s.o.ConfigFile) {
+		if _, err := copyFile(filepath.Join(replaced, nameConfig), s.o.ConfigFile); err != nil {
+			return err
+		}
+	}
+	if s.o.UserDir != "" && exists(s.o.UserDir) {
+		if err := os.CopyFS(filepath.Join(replaced, "user"), os.DirFS(s.o.UserDir)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// restoreFiles puts settings and the user's own files back, each by temp file and rename.
+func (s *Service) restoreFiles(st *staged) error {
+	var all error
+	for _, f := range st.manifest.Files {
+		target := ""
+		switch {
+		case f.Path == nameConfig:
+			target = s.o.ConfigFile
+		case strings.HasPrefix(f.Path, dirUser) && s.o.UserDir != "":
+			target = filepath.Join(s.o.UserDir, filepath.FromSlash(strings.TrimPrefix(f.Path, dirUser)))
+		}
+		if target == "" {
+			continue
+		}
+		b, err := os.ReadFile(filepath.Join(st.dir, filepath.FromSlash(f.Path)))
+		if err == nil {
+			if err = os.MkdirAll(filepath.Dir(target), 0o700); err == nil {
+				err = writeFileSafe(target, b)
+			}
+		}
+		all = errors.Join(all, err)
+	}
+	return fullDisk(all)
+}
+
+// Rollback goes back to the snapshot made before a migration and holds further migrations
+// until Migrate is called. All sessions end.
+func (s *Service) Rollback(ctx context.Context, p RollbackParams) (_ RestoreResult, err error) {
+	var r RestoreResult
+	ctx, done, err := s.exclusive(ctx, "rollback")
+	if err != nil {
+		return r, err
+	}
+	defer func() { done(err) }()
+	snapshot, err := s.findSnapshot(p.Snapshot)
+	if err != nil {
+		return r, err
+	}
+	r.CreatedAt = nameTime(filepath.Base(snapshot), time.Time{})
+	dataDir := filepath.Dir(s.db.path)
+	room, err := diskSpace(dataDir)
+	if err != nil {
+		return r, err
+	}
+	if need := fileSize(snapshot) + 1<<20; room.Free < need {
+		return r, fault.Limitf("Going back needs %d MB and there are %d MB free. Nothing was changed.", need>>20, room.Free>>20)
+	}
+	st := &staged{dir: freshName(dataDir, "staging-", time.Now(), "")}
+	defer st.drop()
+	if err := os.Mkdir(st.dir, 0o700); err != nil {
+		return r, fullDisk(err)
+	}
+	h := sha256.New()
+	s.progress(ctx, "rollback").step("copy", 0, fileSize(snapshot))
+	if _, err := copyFile(st.db(), snapshot, h); err != nil {
+		return r, fullDisk(err)
+	}
+	if want, err := os.ReadFile(snapshot + ".sha256"); err == nil && !strings.HasPrefix(string(want), hex.EncodeToString(h.Sum(nil))) {
+		return r, fault.Invalidf("The snapshot does not have the content that was saved. Nothing was changed.")
+	}
+	s.progress(ctx, "rollback").step("check", 0, 1)
+	if st.schema, err = s.checkStaged(ctx, st.db()); err != nil {
+		return r, err
+	}
+	if r.Rows, r.Newer, err = s.compareRows(ctx, st.db()); err != nil || p.DryRun {
+		return r, err
+	}
+	if err := detach(ctx, st.db()); err != nil {
+		return r, err
+	}
+	crashPoint("rollback.staged")
+	known, err := knownMigrations(ctx)
+	if err != nil {
+		return r, err
+	}
+	if err := os.MkdirAll(filepath.Join(dataDir, "backups"), 0o700); err != nil {
+		return r, err
+	}
+	kept := freshName(filepath.Join(dataDir, "backups"), "rolled-back-", time.Now(), ".db")
+	j := journal{Reason: "rollback", Moves: movesFor(dataDir, s.db.path, st.db(), kept)}
+	if newest := known[len(known)-1].version; st.schema < newest {
+		j.Hold = &hold{Schema: newest, AppVersion: s.version(), At: time.Now().UTC()}
+	}
+	if err := s.note(ctx, "data.rollback", map[string]any{"snapshot": filepath.Base(snapshot), "schema": st.schema}); err != nil {
+		return r, err
+	}
+	if err := s.db.swap(ctx, "Helix is going back to an earlier state. Try again in a moment.", func() error { return commitJournal(dataDir, j) }); err != nil {
+		return r, err
+	}
+	r.ReplacedPath = kept
+	s.afterSwap(ctx)
+	return r, nil
+}
+
+// findSnapshot is the named pre-migration snapshot, or the newest.
+func (s *Service) findSnapshot(name string) (string, error) {
+	if name != "" {
+		p := s.resolve(name)
+		if !strings.HasSuffix(p, ".db") || fileSize(p) == 0 {
+			return "", fault.NotFoundf("There is no snapshot of that name.")
+		}
+		return p, nil
+	}
+	all, err := s.listBackups()
+	if err != nil {
+		return "", err
+	}
+	for _, b := range all {
+		if b.Kind == "pre-migration" {
+			return b.Path, nil
+		}
+	}
+	return "", fault.NotFoundf("There is no snapshot from before a migration.")
+}
+
+// Migrate ends the hold that Rollback left and brings the data to this version's schema.
+// All sessions end when something changed.
+func (s *Service) Migrate(ctx context.Context, _ struct{}) (_ MigrateResult, err error) {
+	var r MigrateResult
+	ctx, done, err := s.exclusive(ctx, "migrate")
+	if err != nil {
+		return r, err
+	}
+	defer func() { done(err) }()
+	st, err := readFileState(ctx, s.db.path)
+	if err != nil {
+		return r, dbError(ctx, err)
+	}
+	r.From, r.To = st.version, st.version
+	if rec := s.db.Recovery(); rec == nil {
+		return r, nil
+	} else if rec.Reason != "held" {
+		return r, recoveryFault(rec)
+	}
+	dir := filepath.Dir(s.db.path)
+	rep := s.progress(ctx, "migrate")
+	before := s.db.o.Progress
+	s.db.o.Progress = rep.step
+	defer func() { s.db.o.Progress = before }()
+	if err := s.db.swap(ctx, "Helix is updating its data. Try again in a moment.", func() error {
+		return errors.Join(removeIf(filepath.Join(dir, holdFile)), syncDir(dir))
+	}); err != nil {
+		return r, err
+	}
+	if st, err = readFileState(ctx, s.db.path); err != nil {
+		return r, dbError(ctx, err)
+	}
+	r.To = st.version
+	s.afterSwap(ctx)
+	return r, nil
+}

@@ -1,0 +1,252 @@
+package storage
+
+import (
+	"context"
+	"errors"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+
+	"helix/backend/bus"
+	"helix/backend/fault"
+	"helix/backend/identity"
+)
+
+// Times of the background work.
+const (
+	watchEvery  = 30 * time.Second
+	longRead    = 30 * time.Second
+	walLimit    = 64 << 20
+	pruneEvery  = 6 * time.Hour
+	backupEvery = 24 * time.Hour
+	checkEvery  = 7 * 24 * time.Hour
+	retryAfter  = time.Hour // after an automatic backup or check that failed
+	quietTime   = time.Minute
+)
+
+// Run does the background work until ctx ends: it watches free space, the WAL and long
+// reads, makes the daily backup when nothing is being written, checks the file every week
+// and after an unclean stop, and prunes.
+func (s *Service) Run(ctx context.Context) error {
+	t := time.NewTicker(watchEvery)
+	defer t.Stop()
+	next := schedule{prune: time.Now().Add(5 * time.Minute)}
+	for {
+		s.watch(ctx, &next)
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-t.C:
+		}
+	}
+}
+
+// schedule says when work is due at the earliest.
+type schedule struct{ prune, backup, check time.Time }
+
+// watch is one round of the background work.
+func (s *Service) watch(ctx context.Context, next *schedule) {
+	db := s.db
+	s.watchSpace(ctx, next)
+	if db.Recovery() != nil {
+		return
+	}
+	now := time.Now()
+	for _, caller := range db.gate.longReads(now, longRead) {
+		db.log.Warn("a read has been running for more than 30 s and keeps the WAL from shrinking", "caller", caller)
+	}
+	if fileSize(db.path+"-wal") > walLimit && db.quiet(now, time.Second) {
+		s.logged("checkpoint", db.checkpoint(ctx))
+	}
+	ctx = identity.With(ctx, identity.Identity{User: db.LocalUser().ID, Pipe: "background"})
+	if db.checkDue.Swap(false) || (now.After(next.check) && s.overdue(ctx, "quick_check_at", checkEvery, now)) {
+		next.check = now.Add(retryAfter)
+		s.background(ctx, "check", func(ctx context.Context) error {
+			_, err := s.check(ctx, false)
+			return err
+		})
+	}
+	if s.o.Busy() || !db.quiet(now, quietTime) {
+		return
+	}
+	if s.o.Policy().AutoBackup && now.After(next.backup) && s.overdue(ctx, "last_backup_at", backupEvery, now) {
+		next.backup = now.Add(retryAfter)
+		s.background(ctx, "backup", func(ctx context.Context) error {
+			_, err := s.backup(ctx, BackupParams{}, "auto-")
+			return err
+		})
+	}
+	if now.After(next.prune) {
+		next.prune = now.Add(pruneEvery)
+		s.background(ctx, "prune", s.pruneAll)
+	}
+}
+
+func (s *Service) pruneAll(ctx context.Context) error {
+	var users []uuid.UUID
+	if err := s.db.Read(ctx, func(tx *Tx) error {
+		return eachRow(ctx, tx, `SELECT id FROM users`, func(scan func(...any) error) error {
+			var u uuid.UUID
+			defer func() { users = append(users, u) }()
+			return scan(&u)
+		})
+	}); err != nil {
+		return err
+	}
+	_, err := s.prune(ctx, users, false)
+	return err
+}
+
+// background runs one piece of work unless somebody's own long operation is going on.
+func (s *Service) background(ctx context.Context, what string, fn func(context.Context) error) {
+	ctx, done, err := s.exclusive(ctx, what)
+	if err != nil {
+		return // the next round tries again
+	}
+	err = fn(ctx)
+	done(err)
+	s.logged(what, err)
+}
+
+func (s *Service) logged(what string, err error) {
+	if err != nil && !errors.Is(err, context.Canceled) {
+		s.log.Error("background work", "what", what, "err", err)
+	}
+}
+
+// overdue reports whether the time kept under key is longer ago than every.
+func (s *Service) overdue(ctx context.Context, key string, every time.Duration, now time.Time) bool {
+	var at time.Time
+	err := s.db.Read(ctx, func(tx *Tx) (err error) {
+		at, err = metaTime(tx, key)
+		return err
+	})
+	return err == nil && now.Sub(at) >= every
+}
+
+// untilIdle waits while a recording or a run is going on.
+func (s *Service) untilIdle(ctx context.Context) error {
+	for s.o.Busy() {
+		select {
+		case <-time.After(time.Second):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return ctx.Err()
+}
+
+// quiet reports whether nothing was written for d.
+func (db *DB) quiet(now time.Time, d time.Duration) bool {
+	return len(db.turn) == 1 && now.UnixMicro()-db.lastAt.Load() >= d.Microseconds()
+}
+
+// checkpoint moves the WAL into the file and cuts it to nothing. Reads that still need it
+// keep it; then it is tried again later.
+func (db *DB) checkpoint(ctx context.Context) error {
+	select {
+	case _, ok := <-db.turn:
+		if !ok {
+			return errClosed
+		}
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	defer func() { db.turn <- struct{}{} }()
+	if err := db.gate.check(ctx); err != nil {
+		return err
+	}
+	conn, err := db.writer.Conn(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Close() //nolint:errcheck // goes back to the pool
+	// A read must not make the next write wait for 5 s.
+	if _, err := conn.ExecContext(ctx, "PRAGMA busy_timeout(50)"); err != nil {
+		return err
+	}
+	_, err = conn.ExecContext(ctx, "PRAGMA wal_checkpoint(TRUNCATE)")
+	_, err2 := conn.ExecContext(context.WithoutCancel(ctx), "PRAGMA busy_timeout(5000)")
+	if f := codeSQLite(err); f != nil && f.Kind == fault.Unavailable {
+		err = nil
+	}
+	return errors.Join(err, err2)
+}
+
+// LowSpace reports that the disk is nearly full: embeddings and history should pause.
+func (s *Service) LowSpace() bool { return s.lowSpace.Load() }
+
+// lowRoom applies the bounds: less than the setting, or less than 5 % of the disk.
+func lowRoom(r space, limit int64) bool { return r.Free < limit || r.Free*20 < r.Total }
+
+func (s *Service) watchSpace(ctx context.Context, next *schedule) {
+	room, err := diskSpace(dirOf(s.db.path))
+	if err != nil {
+		s.logged("free space", err)
+		return
+	}
+	limit := s.o.Policy().LowSpace
+	low := lowRoom(room, limit)
+	if !low && s.lowSpace.Load() { // ends only with some room to spare, so that it does not flap
+		low = lowRoom(space{Free: room.Free * 9 / 10, Total: room.Total}, limit)
+	}
+	if low != s.lowSpace.Swap(low) {
+		bus.Publish(s.db.bus, s.db.LocalUser().ID, LowSpace{FreeBytes: room.Free, TotalBytes: room.Total, Low: low})
+		if low {
+			s.log.Warn("the disk is nearly full", "freeBytes", room.Free)
+			next.prune = time.Time{} // now
+		}
+	}
+	if !low && ctx.Err() == nil {
+		s.logged("reserve file", s.reserve.fill())
+	}
+}
+
+// ReleaseReserve frees the 64 MiB that are kept for a recording on a full disk. The file
+// is made again when there is room.
+func (s *Service) ReleaseReserve() error { return s.reserve.free() }
+
+// reserveSize is kept on the disk so that a recording can be finished when it is full.
+const reserveSize = 64 << 20
+
+type reserveFile struct {
+	path string
+	mu   sync.Mutex
+}
+
+func (r *reserveFile) fill() (err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if fileSize(r.path) == reserveSize {
+		return nil
+	}
+	f, err := os.OpenFile(r.path, os.O_WRONLY|os.O_CREATE, 0o600)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err = errors.Join(err, f.Close()); err != nil {
+			err = errors.Join(err, removeIf(r.path))
+		}
+	}()
+	return allocate(f, reserveSize)
+}
+
+func (r *reserveFile) free() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return removeIf(r.path)
+}
+
+// writeZeros allocates a file the slow way that works everywhere.
+func writeZeros(f *os.File, size int64) error {
+	zero := make([]byte, 1<<20)
+	for at := int64(0); at < size; at += int64(len(zero)) {
+		if _, err := f.WriteAt(zero, at); err != nil {
+			return err
+		}
+	}
+	return f.Sync()
+}
