@@ -57,6 +57,16 @@ type SyncedField struct {
 // from it, so a domain never knows that sync exists.
 var Synced = []SyncedTable{
 	{
+		Table: "capability_denials", Policy: MergeRows,
+		Fields: []SyncedField{
+			{No: 1, Name: "subject_kind", Merge: DenyWins},
+			{No: 2, Name: "subject_id", Merge: DenyWins},
+			{No: 3, Name: "capability", Merge: DenyWins},
+			{No: 4, Name: "resource", Merge: DenyWins},
+			{No: 5, Name: "reason", Merge: LWW},
+		},
+	},
+	{
 		Table: "custom_tool_usage", Policy: AppendRows,
 		Fields: []SyncedField{
 			{No: 1, Name: "custom_tool_id", Merge: Immutable},
@@ -136,11 +146,15 @@ var Synced = []SyncedTable{
 
 // LocalOnly lists the tables with a user_id that never leave this device, sorted.
 var LocalOnly = []string{
+	"audit_log", // leaves by its own key (device_id, seq), never through change_log
+	"capability_grants",
 	"custom_tool_replies",
 	"custom_tool_runs",
 	"custom_tool_shares",
 	"custom_tool_state",
+	"definitions",
 	"device_keys",
+	"pending_approvals",
 	"secrets",
 	"sync_local",
 	"tool_secrets",

@@ -1,0 +1,438 @@
+package audit
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"net/url"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+	"unicode/utf8"
+
+	"helix/backend/fault"
+)
+
+const (
+	maxDetails = 8 << 10 // bytes of an entry's details
+	minSecret  = 4       // shorter values would blank ordinary words
+	minPart    = 6       // a piece of a secret at the edge of a text counts from here on
+)
+
+// Redactor replaces secret values in text. The zero value knows only the patterns. It is
+// safe for concurrent use.
+type Redactor struct {
+	mu    sync.RWMutex
+	known map[string]int // value → how often added
+	forms []form
+	first [256]bool // bytes a form starts with
+}
+
+// form is one way a known value may be written.
+type form struct {
+	text string
+	edge bool // also blank a part of it at the edge of a text
+}
+
+// Add makes value known, in plain, base64, hexadecimal, URL-encoded and JSON-escaped form,
+// until the returned function is called. Values shorter than 4 bytes are not kept.
+func (r *Redactor) Add(value string) (forget func()) {
+	if len(value) < minSecret {
+		return func() {}
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.known == nil {
+		r.known = map[string]int{}
+	}
+	r.known[value]++
+	r.rebuild()
+	var once sync.Once
+	return func() {
+		once.Do(func() {
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			if r.known[value]--; r.known[value] <= 0 {
+				delete(r.known, value)
+			}
+			r.rebuild()
+		})
+	}
+}
+
+func (r *Redactor) rebuild() {
+	r.forms, r.first = nil, [256]bool{}
+	seen := map[string]bool{}
+	for v := range r.known {
+		for i, f := range encodings(v) {
+			if len(f) >= minSecret && !seen[f] {
+				seen[f] = true
+				r.forms = append(r.forms, form{text: f, edge: i == 0 && len(f) >= 2*minPart})
+				r.first[f[0]] = true
+			}
+		}
+	}
+}
+
+// encodings lists how v may appear in a text; the first is v itself.
+func encodings(v string) []string {
+	out := []string{v, url.QueryEscape(v), url.PathEscape(v), hex.EncodeToString([]byte(v)), strings.ToUpper(hex.EncodeToString([]byte(v)))}
+	out = append(out, strings.ToLower(out[1]), percentAll(v), strings.ToLower(percentAll(v)))
+	if j, err := json.Marshal(v); err == nil {
+		out = append(out, string(j[1:len(j)-1]))
+	}
+	// Inside a longer base64 text the value starts at one of three bit offsets; the characters
+	// that it alone decides are the same each time.
+	for off := range 3 {
+		pad := append(make([]byte, off), v...)
+		for _, enc := range []*base64.Encoding{base64.RawStdEncoding, base64.RawURLEncoding} {
+			s := enc.EncodeToString(pad)
+			from := (off*8 + 5) / 6
+			to := len(pad) * 8 / 6
+			if to-from >= minSecret {
+				out = append(out, s[from:to])
+			}
+		}
+	}
+	return out
+}
+
+func percentAll(v string) string {
+	var b strings.Builder
+	for i := range len(v) {
+		b.WriteByte('%')
+		b.WriteString(strings.ToUpper(hex.EncodeToString([]byte{v[i]})))
+	}
+	return b.String()
+}
+
+// String replaces known values, then whatever looks like a credential.
+func (r *Redactor) String(s string) string {
+	return redactPatterns(r.knownIn(s))
+}
+
+// knownIn replaces known values, also a long part of one at either end: text that arrives
+// in pieces is cut anywhere.
+func (r *Redactor) knownIn(s string) string {
+	if r == nil || s == "" {
+		return s
+	}
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	if len(r.forms) == 0 {
+		return s
+	}
+	for _, f := range r.forms {
+		if strings.Contains(s, f.text) {
+			s = strings.ReplaceAll(s, f.text, mask)
+		}
+		if !f.edge {
+			continue
+		}
+		for n := min(len(f.text)-1, len(s)); n >= minPart; n-- {
+			if strings.HasSuffix(s, f.text[:n]) {
+				s = s[:len(s)-n] + mask
+				break
+			}
+		}
+		for n := min(len(f.text)-1, len(s)); n >= minPart; n-- {
+			if strings.HasPrefix(s, f.text[len(f.text)-n:]) {
+				s = mask + s[n:]
+				break
+			}
+		}
+	}
+	return s
+}
+
+func (r *Redactor) empty() bool {
+	if r == nil {
+		return true
+	}
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return len(r.forms) == 0
+}
+
+// mask stands where a secret was.
+const mask = "‹redacted›"
+
+// reSecret finds credentials by their look. Digests (plain hexadecimal) are not secrets.
+var reSecret = []*regexp.Regexp{
+	regexp.MustCompile(`-----BEGIN [A-Z ]*PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z ]*PRIVATE KEY-----|$)`),
+	regexp.MustCompile(`\b(?:sk|pk|rk)[-_](?:[a-z]+[-_])*[A-Za-z0-9_-]{16,}`),
+	regexp.MustCompile(`\b(?:gh[pousr]|github_pat)_[A-Za-z0-9_]{20,}`),
+	regexp.MustCompile(`\b(?:xox[abprs]|xapp)-[A-Za-z0-9-]{10,}`),
+	regexp.MustCompile(`\b(?:AKIA|ASIA)[A-Z0-9]{16}\b`),
+	regexp.MustCompile(`\bAIza[A-Za-z0-9_-]{30,}`),
+	regexp.MustCompile(`\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}(?:\.[A-Za-z0-9_-]*)?`),
+}
+
+// reAfter finds a word that announces a credential; group 1 stays.
+var reAfter = []*regexp.Regexp{
+	regexp.MustCompile(`(?i)\b((?:bearer|basic|token)\s+)[A-Za-z0-9._~+/=-]{8,}`),
+	regexp.MustCompile(`(?i)((?:passw(?:or)?d|passphrase|secret|api[_-]?key|access[_-]?key|private[_-]?key|auth[_-]?token|access[_-]?token|refresh[_-]?token|client[_-]?secret)["']?\s*[=:]\s*["']?)[^\s"'&,;‹]{3,}`),
+	regexp.MustCompile(`([a-z][a-z0-9+.-]*://[^/\s:@]*:)[^/\s@]+(?:@)`),
+}
+
+// suspicious says cheaply whether any pattern could match. Every pattern needs one of these.
+func suspicious(s string) bool {
+	for i := 0; i < len(s); i++ {
+		switch s[i] {
+		case ' ', '=', ':', '_', '-':
+			return true
+		case 'A': // AKIA, ASIA, AIza
+			if i+1 < len(s) && (s[i+1] == 'K' || s[i+1] == 'S' || s[i+1] == 'I') {
+				return true
+			}
+		case 'e':
+			if strings.HasPrefix(s[i:], "eyJ") {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// hints are the letters that a pattern needs, in lower case.
+var hints = []string{"private key", "sk-", "sk_", "pk-", "pk_", "rk-", "rk_", "ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_", "xox", "xapp-", "akia", "asia", "aiza", "eyj",
+	"bearer", "basic", "token", "passw", "passphrase", "secret", "api", "access", "private", "auth", "client", "://"}
+
+func redactPatterns(s string) string {
+	if len(s) < 8 || !suspicious(s) {
+		return s
+	}
+	low := strings.ToLower(s)
+	hit := false
+	for _, h := range hints {
+		if strings.Contains(low, h) {
+			hit = true
+			break
+		}
+	}
+	if !hit {
+		return s
+	}
+	for _, re := range reSecret {
+		s = re.ReplaceAllString(s, mask)
+	}
+	for i, re := range reAfter {
+		to := "${1}" + mask
+		if i == len(reAfter)-1 {
+			to += "@"
+		}
+		s = re.ReplaceAllString(s, to)
+	}
+	return s
+}
+
+// secretField says whether a member of this name holds a credential whatever its value.
+func secretField(name string) bool {
+	if len(name) < 4 || len(name) > 40 {
+		return false
+	}
+	n := strings.ToLower(strings.NewReplacer("_", "", "-", "").Replace(name))
+	switch n {
+	case "password", "passwd", "passphrase", "secret", "secretvalue", "token", "accesstoken", "refreshtoken", "authtoken", "idtoken", "apikey", "xapikey", "secretkey", "accesskey", "privatekey",
+		"clientsecret", "authorization", "proxyauthorization", "cookie", "setcookie", "credential", "credentials":
+		return true
+	}
+	return false
+}
+
+// encodeDetails is the JSON that is stored and hashed: redacted, on one line, at most
+// maxDetails bytes. nil details give nil.
+func encodeDetails(v any, r *Redactor) ([]byte, error) {
+	if v == nil {
+		return nil, nil
+	}
+	if raw, ok := v.(json.RawMessage); ok && len(raw) == 0 {
+		return nil, nil
+	}
+	var buf bytes.Buffer
+	enc := json.NewEncoder(&buf)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		return nil, fault.Internalf(err, "The details of an audit entry are not JSON.")
+	}
+	b := bytes.TrimSuffix(buf.Bytes(), []byte("\n"))
+	b = scrub(b, r)
+	if len(b) > maxDetails {
+		b = truncate(b)
+	}
+	return b, nil
+}
+
+// truncate keeps the head of a text that is too long, as a string inside valid JSON.
+func truncate(b []byte) []byte {
+	for n := maxDetails - 256; ; n /= 2 {
+		cut := n
+		for cut > 0 && !utf8.RuneStart(b[cut]) {
+			cut--
+		}
+		out, _ := json.Marshal(struct {
+			Truncated bool   `json:"truncated"`
+			Bytes     int    `json:"bytes"`
+			Head      string `json:"head"`
+		}{true, len(b), string(b[:cut])})
+		if len(out) <= maxDetails {
+			return out
+		}
+	}
+}
+
+// leaf is one string value in a JSON text, quotes included.
+type leaf struct {
+	from, to int
+	key      bool
+	secret   bool // the value of a member with a telling name
+	text     string
+	changed  bool
+}
+
+// scrub redacts the strings of one compact JSON text.
+func scrub(b []byte, r *Redactor) []byte {
+	leaves, changed := make([]leaf, 0, 16), false
+	var pendingSecret bool
+	for i := 0; i < len(b); i++ {
+		switch b[i] {
+		case ',', '}', ']':
+			pendingSecret = false
+		case '"':
+			j := i + 1
+			esc := false
+			for ; b[j] != '"'; j++ {
+				if b[j] == '\\' {
+					esc = true
+					j++
+				}
+			}
+			l := leaf{from: i, to: j + 1, key: j+1 < len(b) && b[j+1] == ':', secret: pendingSecret}
+			if esc {
+				_ = json.Unmarshal(b[l.from:l.to], &l.text) // the encoder's own output
+			} else {
+				l.text = string(b[i+1 : j])
+			}
+			if l.key {
+				pendingSecret = secretField(l.text)
+			} else {
+				pendingSecret = false
+			}
+			leaves = append(leaves, l)
+			i = j
+		}
+	}
+	if !r.empty() {
+		changed = scrubSplit(leaves, r)
+	}
+	for i := range leaves {
+		l := &leaves[i]
+		now := l.text
+		if !(l.secret && len(now) == 0) {
+			if l.secret {
+				now = mask
+			} else {
+				now = r.String(now)
+			}
+		}
+		if now != l.text {
+			l.text, l.changed, changed = now, true, true
+		}
+	}
+	if !changed {
+		return scrubNumbers(b, r)
+	}
+	out := make([]byte, 0, len(b)+64)
+	last := 0
+	for _, l := range leaves {
+		if l.changed {
+			out = append(out, b[last:l.from]...)
+			out = appendJSONString(out, l.text)
+			last = l.to
+		}
+	}
+	return scrubNumbers(append(out, b[last:]...), r)
+}
+
+// scrubSplit blanks known values that are spread over neighbouring strings, as the chunks of
+// a stream are.
+func scrubSplit(leaves []leaf, r *Redactor) (changed bool) {
+	var all strings.Builder
+	starts := make([]int, 0, len(leaves))
+	idx := make([]int, 0, len(leaves))
+	for i, l := range leaves {
+		if l.key {
+			continue
+		}
+		idx, starts = append(idx, i), append(starts, all.Len())
+		all.WriteString(l.text)
+	}
+	whole := all.String()
+	type span struct{ from, to int }
+	var spans []span
+	r.mu.RLock()
+	for _, f := range r.forms {
+		for at := 0; ; {
+			k := strings.Index(whole[at:], f.text)
+			if k < 0 {
+				break
+			}
+			spans = append(spans, span{at + k, at + k + len(f.text)})
+			at += k + 1
+		}
+	}
+	r.mu.RUnlock()
+	for _, s := range spans {
+		for k, i := range idx {
+			from, to := max(s.from, starts[k]), min(s.to, starts[k]+len(leaves[i].text))
+			if from < to && !(s.from >= starts[k] && s.to <= starts[k]+len(leaves[i].text)) {
+				leaves[i].changed, changed = true, true
+			}
+		}
+	}
+	for i := range leaves {
+		if leaves[i].changed {
+			leaves[i].text = mask
+		}
+	}
+	return changed
+}
+
+// scrubNumbers blanks known values that are numbers, such as a PIN.
+func scrubNumbers(b []byte, r *Redactor) []byte {
+	if r.empty() {
+		return b
+	}
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	for v := range r.known {
+		if _, err := strconv.ParseFloat(v, 64); err != nil || !bytes.Contains(b, []byte(v)) {
+			continue
+		}
+		q := appendJSONString(nil, mask)
+		for _, edge := range []string{",", "}", "]"} {
+			for _, lead := range []string{":", "[", ","} {
+				b = bytes.ReplaceAll(b, []byte(lead+v+edge), append(append([]byte(lead), q...), edge...))
+			}
+		}
+	}
+	return b
+}
+
+// appendJSONString appends s as JSON, escaped the way the export needs it.
+func appendJSONString(b []byte, s string) []byte {
+	b = append(b, '"')
+	for i := 0; i < len(s); i++ {
+		switch c := s[i]; {
+		case c == '"' || c == '\\':
+			b = append(b, '\\', c)
+		case c < 0x20 || c == 0x7f:
+			b = append(b, '\\', 'u', '0', '0', "0123456789abcdef"[c>>4], "0123456789abcdef"[c&15])
+		default:
+			b = append(b, c)
+		}
+	}
+	return append(b, '"')
+}

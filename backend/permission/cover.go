@@ -1,0 +1,76 @@
+package permission
+
+import (
+	"strings"
+)
+
+// Covers reports whether every resource that pattern o names is also named by pattern p.
+// Both are in normal form. Paths are compared as they are written, variables included; use
+// a Service for a comparison that follows links.
+func Covers(c Capability, p, o string) bool {
+	switch c {
+	case FilesystemRead, FilesystemWrite:
+		return coversPath(p, o)
+	case NetworkHTTPS:
+		a, err := parseHost(p, true)
+		b, err2 := parseHost(o, true)
+		return err == nil && err2 == nil && a.covers(b)
+	case NetworkLocalhost:
+		a, err := parsePorts(p)
+		b, err2 := parsePorts(o)
+		return err == nil && err2 == nil && a.from <= b.from && b.to <= a.to
+	case State:
+		a, err := parseBytes(p)
+		b, err2 := parseBytes(o)
+		return err == nil && err2 == nil && b <= a
+	case ToolCall, MCP:
+		if base, wild := strings.CutSuffix(p, "*"); wild {
+			return len(o) > len(base) && strings.EqualFold(o[:len(base)], base)
+		}
+		return strings.EqualFold(p, o)
+	case Call:
+		return parseTier(o) <= parseTier(p)
+	}
+	return p == o
+}
+
+// coversPath compares normal path patterns by their text.
+func coversPath(p, o string) bool {
+	dir, tree := strings.CutSuffix(p, "/**")
+	item, _ := strings.CutSuffix(o, "/**")
+	if foldPaths {
+		dir, item = strings.ToLower(dir), strings.ToLower(item)
+	}
+	if !tree {
+		return p == o || foldPaths && strings.EqualFold(p, o)
+	}
+	return item == dir || strings.HasPrefix(item, dir+"/")
+}
+
+// Narrow returns the pattern that names exactly what both a and b name. ok is false when
+// they have nothing in common. It is commutative and idempotent and never wider than a or b.
+func Narrow(c Capability, a, b string) (string, bool) {
+	if Covers(c, a, b) && Covers(c, b, a) {
+		return min(a, b), true // equal but for case
+	}
+	if Covers(c, a, b) {
+		return b, true
+	}
+	if Covers(c, b, a) {
+		return a, true
+	}
+	if c == NetworkLocalhost {
+		x, err := parsePorts(a)
+		y, err2 := parsePorts(b)
+		if r := (ports{max(x.from, y.from), min(x.to, y.to)}); err == nil && err2 == nil && r.from <= r.to {
+			return r.String(), true
+		}
+	}
+	return "", false
+}
+
+// implies maps a capability that is held to the one that is asked for: state carries the
+// right to write into the subject's own folder.
+func implies(have, want Capability) bool {
+	return have == want || have == State && want == FilesystemWrite
+}

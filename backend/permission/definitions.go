@@ -1,0 +1,281 @@
+package permission
+
+import (
+	"database/sql"
+	"encoding/json"
+	"errors"
+
+	"github.com/google/uuid"
+
+	"helix/backend/audit"
+	"helix/backend/fault"
+	"helix/backend/identity"
+	"helix/backend/storage"
+)
+
+// movedOn marks a suspended grant whose copy went to a newer definition.
+const movedOn = "moved to a newer definition"
+
+// caller is the user whose transaction this is.
+func caller(tx *storage.Tx) (uuid.UUID, error) {
+	u := identity.UserID(tx.Context())
+	if u == uuid.Nil {
+		return u, fault.Deniedf("Nobody is signed in, so nothing is allowed.")
+	}
+	return u, nil
+}
+
+// DefinitionChanged notes in tx that sub is now defined by newHash: the grants of every
+// other definition are suspended, and those of newHash come back when it was approved
+// before. It returns the suspended grants. doc is what newHash covers. Call it in the
+// transaction that changes the definition; the first definition of a new subject needs no
+// call. sub.DefinitionHash is not read.
+func (s *Service) DefinitionChanged(tx *storage.Tx, sub Subject, oldHash, newHash [32]byte, doc json.RawMessage) (suspended []uuid.UUID, err error) {
+	user, err := caller(tx)
+	if err != nil {
+		return nil, err
+	}
+	if oldHash == newHash {
+		return []uuid.UUID{}, nil
+	}
+	sub.DefinitionHash = newHash
+	if err := saveDefinition(tx, user, sub, doc, ""); err != nil {
+		return nil, err
+	}
+	suspended, err = idsOf(tx, `UPDATE capability_grants SET suspended_at = ? WHERE user_id = ? AND subject_kind = ? AND subject_id = ? AND definition_hash <> ?
+		AND revoked_at IS NULL AND suspended_at IS NULL AND (expires_at IS NULL OR expires_at > ?) RETURNING id`, tx.Now, user, sub.Kind, sub.ID, newHash, tx.Now)
+	if err != nil {
+		return nil, err
+	}
+	revived, err := idsOf(tx, `UPDATE capability_grants SET suspended_at = NULL, revoke_reason = NULL WHERE user_id = ? AND subject_kind = ? AND subject_id = ? AND definition_hash = ?
+		AND revoked_at IS NULL AND suspended_at IS NOT NULL AND (expires_at IS NULL OR expires_at > ?)
+		AND EXISTS (SELECT 1 FROM definitions d WHERE d.user_id = capability_grants.user_id AND d.subject_kind = capability_grants.subject_kind AND d.subject_id = capability_grants.subject_id
+			AND d.hash = capability_grants.definition_hash AND d.approved_at IS NOT NULL) RETURNING id`, user, sub.Kind, sub.ID, newHash, tx.Now)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.closeOthers(tx, user, sub); err != nil {
+		return nil, err
+	}
+	if err := audit.Append(tx, audit.Entry{User: user, Action: audit.DefinitionChanged, SubjectKind: sub.Kind, SubjectID: sub.ID,
+		Details: map[string]any{"from": hexHash(oldHash), "to": hexHash(newHash), "suspended": len(suspended), "revived": len(revived)}}); err != nil {
+		return nil, err
+	}
+	for _, id := range suspended {
+		if err := audit.Append(tx, audit.Entry{User: user, Action: audit.GrantSuspended, SubjectKind: sub.Kind, SubjectID: sub.ID, Details: map[string]any{"grant": id}}); err != nil {
+			return nil, err
+		}
+	}
+	s.changed(tx, user, sub.ID)
+	return suspended, nil
+}
+
+// ApproveDefinition notes in tx that the user trusts sub.DefinitionHash: grants that were
+// suspended by the change to it move over, as far as declared still has them; the others
+// are revoked. by is who approved, for the record.
+func (s *Service) ApproveDefinition(tx *storage.Tx, sub Subject, doc json.RawMessage, declared []Want, by string) error {
+	user, err := caller(tx)
+	if err != nil {
+		return err
+	}
+	_, err = s.approveDefinition(tx, user, sub, doc, declared, by, nil)
+	return err
+}
+
+// approveDefinition moves the kept grants; keep says which a partial answer leaves, nil all.
+func (s *Service) approveDefinition(tx *storage.Tx, user uuid.UUID, sub Subject, doc json.RawMessage, declared []Want, by string, keep func(Capability, string) bool) (moved []uuid.UUID, err error) {
+	if by == "" {
+		by = "user"
+	}
+	if err := saveDefinition(tx, user, sub, doc, by); err != nil {
+		return nil, err
+	}
+	rows, err := tx.Query(`SELECT id, capability, resource FROM capability_grants WHERE user_id = ? AND subject_kind = ? AND subject_id = ? AND suspended_at IS NOT NULL AND revoked_at IS NULL
+		AND revoke_reason IS NULL AND (expires_at IS NULL OR expires_at > ?)`, user, sub.Kind, sub.ID, tx.Now)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var drop []uuid.UUID
+	for rows.Next() {
+		var id uuid.UUID
+		var c Capability
+		var resource string
+		if err := rows.Scan(&id, &c, &resource); err != nil {
+			return nil, err
+		}
+		kept := c == Call
+		for _, w := range declared {
+			if w.Capability == c {
+				if _, ok := Narrow(c, s.anchor(c, w.Resource), s.anchor(c, resource)); ok {
+					kept = true
+				}
+			}
+		}
+		if kept && (keep == nil || keep(c, resource)) {
+			moved = append(moved, id)
+		} else {
+			drop = append(drop, id)
+		}
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	// The new definition gets copies. The former grants stay with the former definition, out of
+	// sight, and come back with it.
+	copies := []uuid.UUID{}
+	for _, id := range moved {
+		to := storage.NewID()
+		if _, err := tx.Exec(`INSERT INTO capability_grants (id, user_id, device_id, subject_kind, subject_id, definition_hash, capability, resource, scope, run_id, session_id, uses_left, expires_at, origin, pending_id, created_at, last_used_at)
+			SELECT ?, user_id, device_id, subject_kind, subject_id, ?, capability, resource, scope, run_id, session_id, uses_left, expires_at, origin, pending_id, ?, last_used_at FROM capability_grants WHERE id = ?`,
+			to, sub.DefinitionHash, tx.Now, id); err != nil {
+			return nil, err
+		}
+		if _, err := tx.Exec(`UPDATE capability_grants SET revoke_reason = ? WHERE id = ?`, movedOn, id); err != nil {
+			return nil, err
+		}
+		copies = append(copies, to)
+	}
+	moved = copies
+	if err := revokeIDs(tx, user, drop, "not part of the new definition"); err != nil {
+		return nil, err
+	}
+	s.changed(tx, user, sub.ID)
+	return moved, nil
+}
+
+// RevokeSubject takes back every grant of a subject in tx, as deleting it does, and closes
+// its open questions. It returns how many grants there were. Runs that use them end.
+func (s *Service) RevokeSubject(tx *storage.Tx, kind, id, reason string) (int, error) {
+	user, err := caller(tx)
+	if err != nil {
+		return 0, err
+	}
+	ids, err := idsOf(tx, `SELECT id FROM capability_grants WHERE user_id = ? AND subject_kind = ? AND subject_id = ? AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > ?)`, user, kind, id, tx.Now)
+	if err != nil {
+		return 0, err
+	}
+	if err := revokeIDs(tx, user, ids, reason); err != nil {
+		return 0, err
+	}
+	if err := s.closeOthers(tx, user, Subject{Kind: kind, ID: id}); err != nil { // no definition has the zero hash
+		return 0, err
+	}
+	tx.AfterCommit(func() { s.endRuns(ids, reason) })
+	s.changed(tx, user, id)
+	return len(ids), nil
+}
+
+// SubjectChanged says in tx that something else about a subject changed, such as that it was
+// disabled: decisions about it are made anew, and when it stopped being usable its runs end.
+func (s *Service) SubjectChanged(tx *storage.Tx, kind, id string, usable bool) error {
+	user, err := caller(tx)
+	if err != nil {
+		return err
+	}
+	s.changed(tx, user, id)
+	if !usable {
+		tx.AfterCommit(func() { s.endSubject(user, kind, id) })
+	}
+	return nil
+}
+
+func (s *Service) endSubject(user uuid.UUID, kind, id string) {
+	s.mu.RLock()
+	var all []*Authority
+	for _, as := range s.runs {
+		all = append(all, as...)
+	}
+	s.mu.RUnlock()
+	for _, a := range all {
+		if a.user == user && a.sub.Kind == kind && a.sub.ID == id {
+			for _, b := range all {
+				if b.descends(a) {
+					b.end(errRevoked("inactive"))
+				}
+			}
+		}
+	}
+}
+
+func revokeIDs(tx *storage.Tx, user uuid.UUID, ids []uuid.UUID, reason string) error {
+	for _, id := range ids {
+		var kind, subject, c, res string
+		err := tx.QueryRow(`UPDATE capability_grants SET revoked_at = ?, revoke_reason = ? WHERE id = ? AND user_id = ? AND revoked_at IS NULL RETURNING subject_kind, subject_id, capability, resource`,
+			tx.Now.UnixMicro(), clip(reason, 200), id[:], user[:]).Scan(&kind, &subject, &c, &res)
+		if errors.Is(err, sql.ErrNoRows) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		if err := audit.Append(tx, audit.Entry{User: user, Action: audit.GrantRevoked, SubjectKind: kind, SubjectID: subject, Details: map[string]any{"grant": id, "capability": c, "resource": res, "reason": reason}}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func idsOf(tx *storage.Tx, query string, args ...any) ([]uuid.UUID, error) {
+	out, err := usersOf(tx, query, args...)
+	if out == nil {
+		out = []uuid.UUID{}
+	}
+	return out, err
+}
+
+// addedWants lists what the present definition declares beyond the one approved last.
+func addedWants(tx *storage.Tx, user uuid.UUID, sub Subject, info *SubjectInfo) ([]Item, error) {
+	doc, _, err := lastApproved(tx, user, sub.Kind, sub.ID)
+	if err != nil {
+		return nil, err
+	}
+	former := declaredIn(doc)
+	out := []Item{}
+	for _, w := range info.Declared {
+		covered := false
+		for _, f := range former {
+			covered = covered || f.Capability == w.Capability && Covers(w.Capability, f.Resource, w.Resource)
+		}
+		if !covered {
+			out = append(out, Item{Capability: w.Capability, Resource: w.Resource, Why: Sanitize(w.Why)})
+		}
+	}
+	return out, nil
+}
+
+// lastApproved is the document and hash of the definition that was approved last.
+func lastApproved(tx *storage.Tx, user uuid.UUID, kind, id string) (doc json.RawMessage, hash [32]byte, err error) {
+	var h, d []byte
+	err = tx.QueryRow(`SELECT document, hash FROM definitions WHERE user_id = ? AND subject_kind = ? AND subject_id = ? AND approved_at IS NOT NULL ORDER BY approved_at DESC, first_seen DESC LIMIT 1`, user, kind, id).Scan(&d, &h)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil, hash, nil
+	}
+	copy(hash[:], h)
+	return d, hash, err
+}
+
+// declaredIn reads the capabilities out of a definition document: its member "capabilities"
+// lists them as text or as {capability, resource}.
+func declaredIn(doc json.RawMessage) []Want {
+	var d struct {
+		Capabilities []json.RawMessage `json:"capabilities"`
+	}
+	if json.Unmarshal(doc, &d) != nil {
+		return nil
+	}
+	var out []Want
+	for _, raw := range d.Capabilities {
+		var text string
+		var pair struct {
+			Capability, Resource string
+		}
+		if json.Unmarshal(raw, &text) != nil && json.Unmarshal(raw, &pair) == nil {
+			text = pair.Capability + "(" + pair.Resource + ")"
+		}
+		if c, r, err := ParseCapability(text); err == nil {
+			out = append(out, Want{Capability: c, Resource: r})
+		}
+	}
+	return out
+}

@@ -1,0 +1,120 @@
+package permission
+
+import (
+	"net/netip"
+	"strconv"
+	"strings"
+
+	"golang.org/x/net/idna"
+	"golang.org/x/net/publicsuffix"
+)
+
+// host is a pattern for network:https. A wildcard stands for one or more labels and never
+// for the name itself.
+type host struct {
+	wild bool
+	name string // lower case, punycode, no trailing dot
+	port int
+}
+
+func (h host) String() string {
+	if h.name == "" {
+		return ""
+	}
+	s := h.name
+	if h.wild {
+		s = "*." + s
+	}
+	if h.port != 443 {
+		s += ":" + strconv.Itoa(h.port)
+	}
+	return s
+}
+
+// covers reports whether every address of o is one of h.
+func (h host) covers(o host) bool {
+	if h.port != o.port {
+		return false
+	}
+	if !h.wild {
+		return !o.wild && h.name == o.name
+	}
+	if o.wild && h.name == o.name {
+		return true
+	}
+	return len(o.name) > len(h.name) && strings.HasSuffix(o.name, h.name) && o.name[len(o.name)-len(h.name)-1] == '.'
+}
+
+// toASCII maps a name the way browsers do before they look it up (UTS 46, not transitional).
+var toASCII = idna.New(idna.MapForLookup(), idna.Transitional(false), idna.StrictDomainName(true), idna.BidiRule(), idna.CheckJoiners(true), idna.ValidateLabels(true))
+
+// parseHost reads host, *.host and host:port; a concrete one (pattern false) has no wildcard.
+func parseHost(s string, pattern bool) (host, error) {
+	in := s
+	bad := func(rule, format string, args ...any) (host, error) {
+		return host{}, broken(string(NetworkHTTPS), in, rule, format, args...)
+	}
+	s = strings.TrimSpace(s)
+	if strings.Contains(s, "://") {
+		return bad("scheme", "Write the host alone, without https:// in front.")
+	}
+	if strings.ContainsAny(s, "/\\?#@ \t%") {
+		return bad("syntax", "%q is not a host: write it as api.example.com.", clip(s, 80))
+	}
+	h := host{port: 443}
+	if strings.HasPrefix(s, "[") || strings.Count(s, ":") > 1 {
+		return bad("ip", "Give the name of a host, not an IP address.")
+	}
+	if name, port, ok := strings.Cut(s, ":"); ok {
+		n, valid := parsePort(port)
+		if !valid {
+			return bad("port", "A port is a number from 1 to 65535.")
+		}
+		s, h.port = name, n
+	}
+	if s, h.wild = strings.CutPrefix(s, "*."); h.wild && !pattern {
+		return bad("wildcard", "A call needs an exact host.")
+	}
+	if strings.Contains(s, "*") || s == "" {
+		return bad("wildcard", "A wildcard stands only at the front and before a name: *.example.com.")
+	}
+	name, err := toASCII.ToASCII(s)
+	if err != nil {
+		return bad("name", "%q is not a valid host name.", clip(s, 80))
+	}
+	name = strings.TrimSuffix(name, ".")
+	labels := strings.Split(name, ".")
+	for _, l := range labels {
+		if l == "" || len(l) > 63 {
+			return bad("name", "%q is not a valid host name.", clip(s, 80))
+		}
+	}
+	if name == "" || len(name) > 253 {
+		return bad("name", "%q is not a valid host name.", clip(s, 80))
+	}
+	// A last label of digits, or 0x…, makes resolvers read the whole as an IPv4 address.
+	last := labels[len(labels)-1]
+	if _, err := netip.ParseAddr(name); err == nil || numeric(last) {
+		return bad("ip", "Give the name of a host, not an IP address.")
+	}
+	switch {
+	case last == "localhost":
+		return bad("localhost", "For this computer use network:localhost(port).")
+	case len(labels) == 1, last == "local", last == "internal", last == "lan", last == "intranet", last == "home", last == "corp",
+		strings.HasSuffix(name, ".home.arpa"), last == "onion":
+		return bad("private", "%q is a name inside a private network, which cannot be granted.", clip(name, 80))
+	}
+	suffix, icann := publicsuffix.PublicSuffix(name)
+	if suffix == name && (h.wild || icann) {
+		return bad("public_suffix", "%q is shared by unrelated owners: name a host below it.", name)
+	}
+	h.name = name
+	return h, nil
+}
+
+func numeric(label string) bool {
+	if rest, ok := strings.CutPrefix(label, "0x"); ok {
+		return strings.Trim(rest, "0123456789abcdef") == ""
+	}
+	return strings.Trim(label, "0123456789") == ""
+}

@@ -1,0 +1,372 @@
+package permission
+
+import (
+	"context"
+	"database/sql"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"helix/backend/fault"
+	"helix/backend/identity"
+	"helix/backend/storage"
+)
+
+const approvalColumns = `id, kind, subject_kind, subject_id, subject_name, definition_hash, tier, requested, run_kind, run_id, session_id, rerun, status, count, created_at, last_at, expires_at, decided_at, coalesce(decided_by, ''), decision`
+
+func (s *Service) scanApproval(rows *sql.Rows) (*Approval, *rawApproval, error) {
+	a, raw := &Approval{}, &rawApproval{}
+	var hash, run, session, rerun, decision []byte
+	if err := rows.Scan(&a.ID, &a.Kind, &a.Subject.Kind, &a.Subject.ID, &a.Subject.Name, &hash, &a.Tier, storage.JSON(&a.Requested), &a.Run.Kind, &run, &session, &rerun, &a.Status, &a.Count,
+		storage.Time(&a.CreatedAt), storage.Time(&a.LastAt), storage.Time(&a.ExpiresAt), storage.TimePtr(&a.DecidedAt), &a.DecidedBy, &decision); err != nil {
+		return nil, nil, err
+	}
+	copy(raw.hash[:], hash)
+	copy(raw.run[:], run)
+	copy(raw.session[:], session)
+	raw.rerun = rerun
+	if len(run) > 0 {
+		a.Run.ID = &raw.run
+	}
+	if decision != nil {
+		a.Decision = decision
+	}
+	a.DefinitionHash = hexHash(raw.hash)
+	a.Run.Rerun = rerun != nil && s.kind(a.Subject.Kind).rerun != nil
+	a.Run.Waiting = a.Status == "pending" && s.isWaiting(a.ID)
+	a.Sentence = question0(a)
+	if a.Requested == nil {
+		a.Requested = []Item{}
+	}
+	return a, raw, nil
+}
+
+// question0 is our own sentence over a question.
+func question0(a *Approval) string {
+	switch {
+	case a.Kind == "definition":
+		return "Use this " + strings.ReplaceAll(a.Subject.Kind, "_", " ") + " as it is defined now"
+	case len(a.Requested) > 0:
+		first := sentence(a.Requested[0].Capability, a.Requested[0].Resource)
+		if n := len(a.Requested) - 1; n == 1 {
+			return first + " and one more thing"
+		} else if n > 1 {
+			return first + " and more"
+		}
+		return first
+	}
+	return "Run"
+}
+
+// finish fills in what only the domain knows.
+func (s *Service) finish(ctx context.Context, a *Approval) {
+	a.Scopes = []string{"once", "run", "session", "always"}
+	info, err := s.lookup(ctx, a.Subject.Kind, a.Subject.ID)
+	if err != nil {
+		s.log.Warn("look up the subject of an approval", "kind", a.Subject.Kind, "error", err)
+		return
+	}
+	if info.Name != "" {
+		a.Subject.Name = Sanitize(info.Name)
+	}
+	if info.Draft {
+		a.Scopes = a.Scopes[:2]
+	}
+}
+
+func page(limit, offset int) (int, int, error) {
+	if limit == 0 {
+		limit = 50
+	}
+	if limit < 1 || limit > 100 || offset < 0 {
+		return 0, 0, fault.Invalidf("limit is 1 to 100 and offset is not negative.")
+	}
+	return limit, offset, nil
+}
+
+// ListApprovals lists questions, newest first.
+func (s *Service) ListApprovals(ctx context.Context, p ListApprovalsParams) (ListApprovalsResult, error) {
+	res := ListApprovalsResult{Approvals: []Approval{}}
+	who, err := person(ctx)
+	if err != nil {
+		return res, err
+	}
+	limit, offset, err := page(p.Limit, p.Offset)
+	if err != nil {
+		return res, err
+	}
+	where, args := "user_id = ?", []any{who.User}
+	switch p.Status {
+	case "":
+		where += " AND status = 'pending'"
+	case "all":
+	case "pending", "approved", "denied", "expired", "superseded":
+		where, args = where+" AND status = ?", append(args, p.Status)
+	default:
+		return res, fault.Invalidf("The status is pending, approved, denied, expired, superseded or all.")
+	}
+	if p.SubjectID != "" {
+		where, args = where+" AND subject_id = ?", append(args, p.SubjectID)
+	}
+	err = s.db.Read(ctx, func(tx *storage.Tx) error {
+		if err := tx.QueryRow(`SELECT count(*) FROM pending_approvals WHERE user_id = ? AND status = 'pending'`, who.User[:]).Scan(&res.PendingCount); err != nil {
+			return err
+		}
+		if err := tx.QueryRow(`SELECT count(*) FROM pending_approvals WHERE `+where, args...).Scan(&res.Total); err != nil {
+			return err
+		}
+		rows, err := tx.Query(`SELECT `+approvalColumns+` FROM pending_approvals WHERE `+where+` ORDER BY last_at DESC, id DESC LIMIT ? OFFSET ?`, append(args, limit, offset)...)
+		if err != nil {
+			return err
+		}
+		defer rows.Close()
+		for rows.Next() {
+			a, _, err := s.scanApproval(rows)
+			if err != nil {
+				return err
+			}
+			res.Approvals = append(res.Approvals, *a)
+		}
+		return rows.Err()
+	})
+	for i := range res.Approvals {
+		s.finish(ctx, &res.Approvals[i])
+	}
+	return res, err
+}
+
+// GetApproval is one question with the change of the definition, the former decisions about
+// the subject and what a run of it would need.
+func (s *Service) GetApproval(ctx context.Context, p GetApprovalParams) (GetApprovalResult, error) {
+	res := GetApprovalResult{History: []Approval{}}
+	who, err := person(ctx)
+	if err != nil {
+		return res, err
+	}
+	ap, _, err := s.loadApproval(ctx, who.User, p.ID)
+	if err != nil {
+		return res, err
+	}
+	res.Approval = *ap
+	if err := s.db.Read(ctx, func(tx *storage.Tx) error {
+		rows, err := tx.Query(`SELECT `+approvalColumns+` FROM pending_approvals WHERE user_id = ? AND subject_kind = ? AND subject_id = ? AND status IN ('approved', 'denied') AND id <> ?
+			ORDER BY created_at DESC LIMIT 20`, who.User, ap.Subject.Kind, ap.Subject.ID, p.ID)
+		if err != nil {
+			return err
+		}
+		defer rows.Close()
+		for rows.Next() {
+			a, _, err := s.scanApproval(rows)
+			if err != nil {
+				return err
+			}
+			a.Scopes = []string{}
+			res.History = append(res.History, *a)
+		}
+		return rows.Err()
+	}); err != nil {
+		return res, err
+	}
+	if d, err := s.diff(ctx, who.User, ap.Subject.Kind, ap.Subject.ID, "", ap.DefinitionHash); err == nil && (ap.Kind == "definition" || len(d.Changes) > 0) {
+		res.Diff = d
+	} else if err != nil && !fault.Is(err, fault.NotFound) {
+		return res, err
+	}
+	if pv, err := s.Preview(ctx, PreviewParams{Subject: PreviewSubject{Kind: ap.Subject.Kind, ID: ap.Subject.ID}}); err == nil {
+		res.Preview = &pv
+	} else if !fault.Is(err, fault.NotFound) {
+		return res, err
+	}
+	return res, nil
+}
+
+const grantColumns = `id, subject_kind, subject_id, definition_hash, capability, resource, scope, run_id, uses_left, origin, created_at, expires_at, last_used_at, revoked_at, coalesce(revoke_reason, ''), suspended_at`
+
+func (s *Service) scanGrant(rows *sql.Rows) (Grant, error) {
+	var g Grant
+	var hash, run []byte
+	var uses sql.NullInt64
+	err := rows.Scan(&g.ID, &g.Subject.Kind, &g.Subject.ID, &hash, &g.Capability, &g.Resource, &g.Scope, &run, &uses, &g.Origin, storage.Time(&g.CreatedAt), storage.TimePtr(&g.ExpiresAt),
+		storage.TimePtr(&g.LastUsedAt), storage.TimePtr(&g.RevokedAt), &g.RevokeReason, storage.TimePtr(&g.SuspendedAt))
+	if err != nil {
+		return g, err
+	}
+	g.DefinitionHash = hexHash([32]byte(hash))
+	if len(run) == 16 {
+		id := uuid.UUID(run)
+		g.RunID = &id
+	}
+	if uses.Valid {
+		g.UsesLeft = &uses.Int64
+	}
+	s.mu.RLock()
+	if at, ok := s.lastUse[g.ID]; ok {
+		at = at.UTC()
+		g.LastUsedAt = &at
+	}
+	s.mu.RUnlock()
+	g.Sentence = sentence(g.Capability, g.Resource)
+	g.State = grantState(&g, s.now())
+	return g, nil
+}
+
+func grantState(g *Grant, now time.Time) string {
+	switch {
+	case g.RevokedAt != nil:
+		return "revoked"
+	case g.ExpiresAt != nil && !now.Before(*g.ExpiresAt), g.Scope == "once" && g.UsesLeft != nil && *g.UsesLeft == 0:
+		return "expired"
+	case g.SuspendedAt != nil:
+		return "suspended"
+	}
+	return "active"
+}
+
+// stateWhere is grantState in SQL; ? is now, once.
+var stateWhere = map[string]string{
+	"active":    `revoked_at IS NULL AND suspended_at IS NULL AND (expires_at IS NULL OR expires_at > ?) AND NOT (scope = 'once' AND uses_left = 0)`,
+	"suspended": `revoked_at IS NULL AND suspended_at IS NOT NULL AND (expires_at IS NULL OR expires_at > ?) AND NOT (scope = 'once' AND uses_left = 0)`,
+	"expired":   `revoked_at IS NULL AND (expires_at <= ? OR scope = 'once' AND uses_left = 0)`,
+	"revoked":   `revoked_at IS NOT NULL AND ? IS NOT NULL`,
+}
+
+// List lists grants, suspended ones first, and denials.
+func (s *Service) List(ctx context.Context, p ListParams) (ListResult, error) {
+	res := ListResult{Grants: []Grant{}, Denials: []Denial{}}
+	user := identity.UserID(ctx)
+	limit, offset, err := page(p.Limit, p.Offset)
+	if err != nil {
+		return res, err
+	}
+	where, args := "user_id = ? AND NOT (suspended_at IS NOT NULL AND revoked_at IS NULL AND revoke_reason IS NOT NULL)", []any{user}
+	if p.SubjectID != "" {
+		where, args = where+" AND subject_id = ?", append(args, p.SubjectID)
+	}
+	if p.State != "" {
+		cond, ok := stateWhere[p.State]
+		if !ok {
+			return res, fault.Invalidf("The state is active, suspended, revoked or expired.")
+		}
+		where, args = where+" AND "+cond, append(args, s.now())
+	}
+	names := map[SubjectRef]string{}
+	err = s.db.Read(ctx, func(tx *storage.Tx) error {
+		if err := tx.QueryRow(`SELECT count(*) FROM capability_grants WHERE `+where, args...).Scan(&res.Total); err != nil {
+			return err
+		}
+		rows, err := tx.Query(`SELECT `+grantColumns+` FROM capability_grants WHERE `+where+` ORDER BY suspended_at IS NULL OR revoked_at IS NOT NULL, created_at DESC, id DESC LIMIT ? OFFSET ?`, append(args, limit, offset)...)
+		if err != nil {
+			return err
+		}
+		defer rows.Close()
+		for rows.Next() {
+			g, err := s.scanGrant(rows)
+			if err != nil {
+				return err
+			}
+			res.Grants = append(res.Grants, g)
+		}
+		if err := rows.Err(); err != nil {
+			return err
+		}
+		return listDenials(tx, user, p.SubjectID, &res.Denials)
+	})
+	for i := range res.Grants {
+		s.name(ctx, &res.Grants[i].Subject, names)
+	}
+	for i := range res.Denials {
+		s.name(ctx, &res.Denials[i].Subject, names)
+	}
+	return res, err
+}
+
+func listDenials(tx *storage.Tx, user uuid.UUID, subject string, out *[]Denial) error {
+	rows, err := tx.Query(`SELECT id, subject_kind, subject_id, capability, resource, reason, created_at FROM capability_denials WHERE user_id = ? AND deleted_at IS NULL AND (? = '' OR subject_id IN (?, '*'))
+		ORDER BY created_at DESC, id DESC LIMIT ?`, user, subject, subject, maxListedDeny)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var d Denial
+		if err := rows.Scan(&d.ID, &d.Subject.Kind, &d.Subject.ID, &d.Capability, &d.Resource, &d.Reason, storage.Time(&d.CreatedAt)); err != nil {
+			return err
+		}
+		d.Sentence = sentence(d.Capability, d.Resource)
+		*out = append(*out, d)
+	}
+	return rows.Err()
+}
+
+// name looks up what a subject is called, once a page.
+func (s *Service) name(ctx context.Context, r *SubjectRef, seen map[SubjectRef]string) {
+	k := SubjectRef{Kind: r.Kind, ID: r.ID}
+	n, ok := seen[k]
+	if !ok {
+		if info, err := s.lookup(ctx, r.Kind, r.ID); err == nil {
+			n = Sanitize(info.Name)
+		}
+		seen[k] = n
+	}
+	r.Name = n
+}
+
+func (s *Service) grantsByID(ctx context.Context, user uuid.UUID, ids []uuid.UUID) ([]Grant, error) {
+	out := []Grant{}
+	if len(ids) == 0 {
+		return out, nil
+	}
+	list := make([]string, len(ids))
+	args := []any{user}
+	for i, id := range ids {
+		list[i] = "?"
+		args = append(args, id)
+	}
+	err := s.db.Read(ctx, func(tx *storage.Tx) error {
+		rows, err := tx.Query(`SELECT `+grantColumns+` FROM capability_grants WHERE user_id = ? AND id IN (`+strings.Join(list, ",")+`) ORDER BY created_at, id`, args...)
+		if err != nil {
+			return err
+		}
+		defer rows.Close()
+		for rows.Next() {
+			g, err := s.scanGrant(rows)
+			if err != nil {
+				return err
+			}
+			out = append(out, g)
+		}
+		return rows.Err()
+	})
+	names := map[SubjectRef]string{}
+	for i := range out {
+		s.name(ctx, &out[i].Subject, names)
+	}
+	return out, err
+}
+
+// GrantsOf lists the live and suspended grants of one subject, for its inspector.
+func (s *Service) GrantsOf(ctx context.Context, kind, id string) ([]Grant, []Denial, error) {
+	user := identity.UserID(ctx)
+	grants, denials := []Grant{}, []Denial{}
+	err := s.db.Read(ctx, func(tx *storage.Tx) error {
+		rows, err := tx.Query(`SELECT `+grantColumns+` FROM capability_grants WHERE user_id = ? AND subject_kind = ? AND subject_id = ? AND revoked_at IS NULL AND revoke_reason IS NULL
+			AND (expires_at IS NULL OR expires_at > ?) AND NOT (scope = 'once' AND uses_left = 0) ORDER BY created_at DESC`, user, kind, id, s.now())
+		if err != nil {
+			return err
+		}
+		defer rows.Close()
+		for rows.Next() {
+			g, err := s.scanGrant(rows)
+			if err != nil {
+				return err
+			}
+			grants = append(grants, g)
+		}
+		if err := rows.Err(); err != nil {
+			return err
+		}
+		return listDenials(tx, user, id, &denials)
+	})
+	return grants, denials, err
+}

@@ -1,0 +1,228 @@
+package permission
+
+import (
+	"context"
+	"slices"
+
+	"github.com/google/uuid"
+
+	"helix/backend/fault"
+	"helix/backend/identity"
+)
+
+const maxSteps = 1000
+
+// Preview tells what a run of a subject would need, which of it is granted, and whether a
+// run without a person would stop. It runs nothing.
+func (s *Service) Preview(ctx context.Context, p PreviewParams) (PreviewResult, error) {
+	res := PreviewResult{Steps: []PreviewStep{}, Union: []PreviewCapability{}, Hosts: []string{}, Secrets: []string{}, WillAsk: []Item{}, Unresolved: []string{}, Tier: ReadOnly.String(), Unattended: "ok"}
+	user := identity.UserID(ctx)
+	info, err := s.lookup(ctx, p.Subject.Kind, p.Subject.ID)
+	if err != nil {
+		return res, err
+	}
+	if info.State == "" {
+		return res, fault.NotFoundf("There is no such %s.", clip(Sanitize(p.Subject.Kind), 40))
+	}
+	root := Subject{Kind: p.Subject.Kind, ID: p.Subject.ID, DefinitionHash: info.DefinitionHash}
+	steps := []Step{{ID: "run", Subject: root, Tier: tierOf(info.Declared), Wants: info.Declared}}
+	stepped := false
+	if st, ok := s.kind(p.Subject.Kind).src.(Stepper); ok {
+		if steps, err = st.Steps(ctx, p.Subject.Kind, p.Subject.ID, p.Input); err != nil {
+			return res, err
+		}
+		stepped = true
+	}
+	if len(steps) > maxSteps {
+		return res, fault.Limitf("A preview shows at most %d steps.", maxSteps)
+	}
+	pv := previewer{s: s, user: user, res: &res, infos: map[SubjectRef]SubjectInfo{{Kind: root.Kind, ID: root.ID}: info}}
+	if stepped {
+		pv.outer = info.Declared
+		pv.limit = true
+	}
+	var top Tier
+	if err := pv.check(ctx, root); err != nil {
+		return res, err
+	}
+	for i := range steps {
+		st := &steps[i]
+		top = max(top, st.Tier)
+		if err := pv.step(ctx, st); err != nil {
+			return res, err
+		}
+	}
+	res.Tier = top.String()
+	if len(res.WillAsk) > 0 || pv.stops {
+		res.Unattended = "will_stop"
+	}
+	slices.Sort(res.Hosts)
+	res.Hosts = slices.Compact(res.Hosts)
+	slices.Sort(res.Secrets)
+	res.Secrets = slices.Compact(res.Secrets)
+	return res, nil
+}
+
+// tierOf is the tier of a subject that only says what it wants.
+func tierOf(wants []Want) Tier {
+	t := ReadOnly
+	for _, w := range wants {
+		if w.Capability != State && w.Capability != FilesystemRead {
+			t = SideEffecting
+		}
+	}
+	return t
+}
+
+type previewer struct {
+	s     *Service
+	user  uuid.UUID
+	res   *PreviewResult
+	outer []Want // what the subject that runs the steps declares
+	limit bool
+	stops bool
+	infos map[SubjectRef]SubjectInfo
+}
+
+func (p *previewer) info(ctx context.Context, sub Subject) (SubjectInfo, error) {
+	k := SubjectRef{Kind: sub.Kind, ID: sub.ID}
+	if i, ok := p.infos[k]; ok {
+		return i, nil
+	}
+	i, err := p.s.lookup(ctx, sub.Kind, sub.ID)
+	p.infos[k] = i
+	return i, err
+}
+
+// check notes what would stop a subject from running at all.
+func (p *previewer) check(ctx context.Context, sub Subject) error {
+	info, err := p.info(ctx, sub)
+	if err != nil {
+		return err
+	}
+	if info.State != Active {
+		p.stops = true
+		state := info.State
+		if state == "" {
+			state = "missing"
+		}
+		p.note(subjectWords(sub.Kind, info.Name) + " is " + state)
+		return nil
+	}
+	sh, _, err := p.s.shelf(ctx, p.user, sub, false)
+	if err != nil {
+		return err
+	}
+	if !sh.approves(sub.DefinitionHash, &info) && !sh.firstIsApproved(sub.DefinitionHash, &info) {
+		p.stops = true
+		p.note(subjectWords(sub.Kind, info.Name) + " has changed since it was approved")
+	}
+	return nil
+}
+
+func (p *previewer) note(text string) {
+	if !slices.Contains(p.res.Unresolved, text) {
+		p.res.Unresolved = append(p.res.Unresolved, text)
+	}
+}
+
+func (p *previewer) step(ctx context.Context, st *Step) error {
+	info, err := p.info(ctx, st.Subject)
+	if err != nil {
+		return err
+	}
+	if st.Unresolved != "" {
+		p.note(Sanitize(st.Unresolved))
+	}
+	if err := p.check(ctx, st.Subject); err != nil {
+		return err
+	}
+	sh, _, err := p.s.shelf(ctx, p.user, st.Subject, false)
+	if err != nil {
+		return err
+	}
+	out := PreviewStep{StepID: st.ID, Subject: SubjectRef{Kind: st.Subject.Kind, ID: st.Subject.ID, Name: Sanitize(info.Name)}, Tier: st.Tier.String(), Capabilities: []PreviewCapability{}}
+	for _, w := range st.Wants {
+		c := p.capability(sh, st, &info, w)
+		out.Capabilities = append(out.Capabilities, c)
+		p.join(c)
+		switch w.Capability {
+		case NetworkHTTPS:
+			p.res.Hosts = append(p.res.Hosts, w.Resource)
+		case Secret:
+			p.res.Secrets = append(p.res.Secrets, w.Resource)
+		}
+		if item := (Item{Capability: w.Capability, Resource: w.Resource, Why: Sanitize(w.Why)}); c.State == "missing" && !slices.Contains(p.res.WillAsk, item) {
+			p.res.WillAsk = append(p.res.WillAsk, item)
+		}
+		p.stops = p.stops || c.State == "denied"
+	}
+	p.res.Steps = append(p.res.Steps, out)
+	return nil
+}
+
+// capability tells how one want of a step stands. A grant that covers only a part of it
+// makes it narrowed.
+func (p *previewer) capability(sh *shelf, st *Step, info *SubjectInfo, w Want) PreviewCapability {
+	c := PreviewCapability{Capability: w.Capability, Resource: w.Resource, State: "missing"}
+	now := p.s.nowMicro()
+	wanted := p.s.anchor(w.Capability, w.Resource)
+	for _, d := range sh.denials {
+		if !implies(d.cap, w.Capability) {
+			continue
+		}
+		if _, ok := Narrow(w.Capability, p.s.anchor(d.cap, d.raw), wanted); d.any || ok {
+			if d.any || Covers(w.Capability, p.s.anchor(d.cap, d.raw), wanted) {
+				c.State, c.By = "denied", ReasonDeniedByUser
+				return c
+			}
+		}
+	}
+	if p.limit {
+		fits, part := false, ""
+		for _, o := range p.outer {
+			if !implies(o.Capability, w.Capability) {
+				continue
+			}
+			if Covers(w.Capability, p.s.anchor(o.Capability, o.Resource), wanted) {
+				fits = true
+			} else if n, ok := Narrow(w.Capability, p.s.anchor(o.Capability, o.Resource), wanted); ok {
+				part = n
+			}
+		}
+		if !fits {
+			if c.State, c.By = "denied", ReasonCallerLacks; part != "" {
+				c.State, c.By = "narrowed", part
+			}
+			return c
+		}
+	}
+	for have, gs := range sh.grants {
+		if !implies(have, w.Capability) {
+			continue
+		}
+		for i := range gs {
+			g := &gs[i]
+			if !g.live(now, st.Subject.DefinitionHash) || g.scope == "run" && g.run != uuid.Nil || g.scope == "session" {
+				continue
+			}
+			if g.cap != w.Capability || Covers(w.Capability, p.s.anchor(g.cap, g.raw), wanted) {
+				c.State, c.By = "granted", g.id.String()
+				return c
+			}
+			if n, ok := Narrow(w.Capability, p.s.anchor(g.cap, g.raw), wanted); ok {
+				c.State, c.By = "narrowed", n
+			}
+		}
+	}
+	return c
+}
+
+func (p *previewer) join(c PreviewCapability) {
+	for _, u := range p.res.Union {
+		if u.Capability == c.Capability && u.Resource == c.Resource && u.State == c.State {
+			return
+		}
+	}
+	p.res.Union = append(p.res.Union, c)
+}

@@ -1,0 +1,447 @@
+package permission
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"maps"
+	"path/filepath"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/google/uuid"
+
+	"helix/backend/audit"
+	"helix/backend/bus"
+	"helix/backend/fault"
+	"helix/backend/identity"
+	"helix/backend/storage"
+)
+
+// Defaults of the questions and grants.
+const (
+	WaitForAnswer  = 120 * time.Second    // how long an interactive call waits for a person
+	PendingFor     = 7 * 24 * time.Hour   // a question expires
+	OnceFor        = time.Hour            // an unused once grant, and a run grant no run has taken
+	SessionFor     = 24 * time.Hour       // a session grant at most
+	MaxPending     = 200                  // open questions a user
+	UndoFor        = 10 * time.Second     // a revocation can be undone
+	maxDecisions   = 8192                 // cached decisions a user
+	sweepEvery     = 30 * time.Second     // expiry of questions
+	keepDecided    = 400 * 24 * time.Hour // answered questions stay in the history
+	maxListedDeny  = 1000
+	maxPromptRunes = 300
+)
+
+// Options configure New; the zero value grants no files, because no variable has a value.
+type Options struct {
+	Logger    *slog.Logger
+	Home      string // value of $HOME and ~
+	Workspace string // value of $WORKSPACE; "" none
+	// StateDir is the folder of a subject's own files ($STATE), "" or nil for none.
+	StateDir func(Subject) string
+	// Own lists Helix's own folders (data, config, state, cache, runtime); nothing in them can
+	// be granted but a subject's own StateDir.
+	Own []string
+	// OwnPort reports ports that belong to Helix; nil: none.
+	OwnPort func(port int) bool
+	// Audit says whether entries can be written; nil: they can. While they cannot, calls above
+	// ReadOnly are refused.
+	Audit *audit.Service
+	// Wait is how long an interactive call waits; 0: 120 s.
+	Wait time.Duration
+	// Now is the clock, for tests; nil: time.Now.
+	Now func() time.Time
+}
+
+// Service is the gate. There is one a database; it is safe for concurrent use. Run expires
+// questions and grants.
+type Service struct {
+	db  *storage.DB
+	bus *bus.Bus
+	o   Options
+	log *slog.Logger
+	own []string
+
+	mu      sync.RWMutex
+	kinds   map[string]kind
+	books   map[uuid.UUID]*book
+	gens    map[uuid.UUID]uint64
+	runs    map[uuid.UUID][]*Authority // by run id
+	waiting map[uuid.UUID][]chan answer
+	reserve map[uuid.UUID]bool // questions whose run grants wait for their rerun
+	undo    map[string]undo
+	lastUse map[uuid.UUID]time.Time // grants used since the last flush
+
+	nextNo atomic.Uint64
+}
+
+// kind is a registered kind of subject.
+type kind struct {
+	src   Source
+	rerun Rerun
+}
+
+// book caches what is known of one user; any change drops it.
+type book struct {
+	gen     uint64
+	shelves map[string]*shelf
+	seen    map[decisionKey]cached
+}
+
+type decisionKey struct {
+	kind, id, resource string
+	cap                Capability
+	hash               [32]byte
+	caller             uint64
+	run, session       uuid.UUID
+}
+
+type cached struct {
+	d     Decision
+	until int64 // microseconds; 0: no end
+	gen   uint64
+}
+
+// New returns the gate over db; events go to b.
+func New(db *storage.DB, b *bus.Bus, o Options) *Service {
+	if o.Logger == nil {
+		o.Logger = slog.Default()
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Wait == 0 {
+		o.Wait = WaitForAnswer
+	}
+	s := &Service{
+		db: db, bus: b, o: o, log: o.Logger, kinds: map[string]kind{}, books: map[uuid.UUID]*book{}, gens: map[uuid.UUID]uint64{}, runs: map[uuid.UUID][]*Authority{},
+		waiting: map[uuid.UUID][]chan answer{}, reserve: map[uuid.UUID]bool{}, undo: map[string]undo{}, lastUse: map[uuid.UUID]time.Time{},
+	}
+	for _, p := range o.Own {
+		if r, err := resolve(filepath.ToSlash(p)); err == nil {
+			s.own = append(s.own, r)
+		}
+		s.own = append(s.own, filepath.Clean(p))
+	}
+	return s
+}
+
+// Register tells who knows the subjects of a kind and how to start a run of them again;
+// rerun may be nil. Call it while composing, before Run. src may also be a Stepper.
+func (s *Service) Register(kindName string, src Source, rerun func(ctx context.Context, payload json.RawMessage) (uuid.UUID, error)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.kinds[kindName] = kind{src, rerun}
+}
+
+func (s *Service) space() *space {
+	return &space{home: s.o.Home, workspace: s.o.Workspace, state: s.o.StateDir, own: s.own}
+}
+
+func (s *Service) now() time.Time  { return s.o.Now() }
+func (s *Service) nowMicro() int64 { return s.o.Now().UnixMicro() }
+
+func (s *Service) kind(name string) kind {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.kinds[name]
+}
+
+// lookup asks the domain about a subject; an unknown one has the state "".
+func (s *Service) lookup(ctx context.Context, kindName, id string) (SubjectInfo, error) {
+	k := s.kind(kindName)
+	if k.src == nil {
+		return SubjectInfo{}, nil
+	}
+	info, err := k.src.Subject(ctx, kindName, id)
+	if fault.Is(err, fault.NotFound) {
+		return SubjectInfo{}, nil
+	}
+	return info, err
+}
+
+// Decide answers r for the user in ctx. It writes nothing to the audit log for an allowed
+// call: the caller does, in the transaction of the act. A Deny is a Decision, not an error;
+// an error means that no answer could be found: Denied without an identity, Unavailable
+// while the audit log cannot be written, Canceled when ctx ended while waiting. It must not
+// be called inside a write transaction.
+func (s *Service) Decide(ctx context.Context, r Request) (Decision, error) {
+	id, _ := identity.From(ctx)
+	if id.User == uuid.Nil {
+		return Decision{}, fault.Deniedf("Nobody is signed in, so nothing is allowed.")
+	}
+	if r.SessionID == uuid.Nil {
+		r.SessionID = id.Session
+	}
+	if r.Cap == "" {
+		r.Cap, r.Resource = Call, r.Tier.String()
+	}
+	if r.RunKind == "" {
+		r.RunKind = r.Subject.Kind
+	}
+	if r.Caller != nil && r.Caller.run == r.RunID && r.Caller.sub.Kind == r.Subject.Kind && r.Caller.sub.ID == r.Subject.ID {
+		r.Caller = r.Caller.parent
+	}
+	if r.Tier > ReadOnly && s.o.Audit != nil {
+		if err := s.o.Audit.Writable(ctx); err != nil {
+			return Decision{}, err
+		}
+	}
+	if s.revoked(r.RunID) {
+		return Decision{Effect: Deny, Reason: ReasonRevoked}, nil
+	}
+	key, keyed := s.key(&r)
+	if keyed {
+		if d, ok := s.cachedDecision(id.User, &key); ok {
+			return d, nil
+		}
+	}
+	var wait *time.Timer
+	defer func() {
+		if wait != nil {
+			wait.Stop()
+		}
+	}()
+	for {
+		d, g, in, gen, err := s.evaluate(ctx, id.User, &r)
+		if err != nil {
+			return Decision{}, err
+		}
+		if d.Effect == Allow {
+			if g != nil && g.scope == "once" {
+				if ok, err := s.spend(ctx, id.User, g, in); err != nil || !ok {
+					if err != nil {
+						return Decision{}, err
+					}
+					continue // somebody else was first; look again
+				}
+			}
+			if g != nil {
+				s.markUsed(r.RunID, g.id)
+			}
+			if keyed && r.Tier != Privileged && (g == nil || g.scope != "once") {
+				s.remember(id.User, &key, d, g, gen)
+			}
+			return d, nil
+		}
+		asks := d.Effect == Ask || d.Reason == ReasonDefinitionChanged
+		if !asks {
+			return d, nil
+		}
+		pending, ch, err := s.raise(ctx, id.User, &r, d.Reason, r.Interactive)
+		if err != nil {
+			return Decision{}, err
+		}
+		d.Effect, d.PendingID = Deny, pending
+		if !r.Interactive || ch == nil {
+			return d, nil
+		}
+		if wait == nil {
+			wait = time.NewTimer(s.o.Wait)
+			if r.Waiting != nil {
+				r.Waiting(pending)
+			}
+		}
+		select {
+		case a := <-ch:
+			if !a.allows(r.Cap, in.res.text) {
+				d.Reason = ReasonDeniedByUser
+				return d, nil
+			}
+		case <-wait.C:
+			s.leave(pending, ch)
+			return d, nil
+		case <-s.runDone(r.RunID):
+			s.leave(pending, ch)
+			return Decision{Effect: Deny, Reason: ReasonRevoked}, nil
+		case <-ctx.Done():
+			s.leave(pending, ch)
+			return Decision{}, fault.As(ctx.Err())
+		}
+	}
+}
+
+// key is what a decision is cached under; a path is resolved first, because a link may have
+// changed.
+func (s *Service) key(r *Request) (decisionKey, bool) {
+	k := decisionKey{kind: r.Subject.Kind, id: r.Subject.ID, resource: r.Resource, cap: r.Cap, hash: r.Subject.DefinitionHash, run: r.RunID, session: r.SessionID}
+	if r.Caller != nil {
+		k.caller = r.Caller.no
+	}
+	if r.Tier == Privileged {
+		return k, false
+	}
+	if r.Cap == FilesystemRead || r.Cap == FilesystemWrite {
+		c, err := s.concretePath(r.Cap, r.Resource, r.Subject)
+		if err != nil {
+			return k, false
+		}
+		k.resource = c.text
+	}
+	return k, true
+}
+
+func (s *Service) cachedDecision(user uuid.UUID, k *decisionKey) (Decision, bool) {
+	s.mu.RLock()
+	b := s.books[user]
+	var c cached
+	ok := false
+	if b != nil {
+		c, ok = b.seen[*k]
+	}
+	s.mu.RUnlock()
+	if !ok || c.until != 0 && s.nowMicro() >= c.until {
+		return Decision{}, false
+	}
+	return c.d, true
+}
+
+func (s *Service) remember(user uuid.UUID, k *decisionKey, d Decision, g *grant, gen uint64) {
+	c := cached{d: d, gen: gen}
+	if g != nil {
+		c.until = g.expires
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.gens[user] != gen {
+		return
+	}
+	b := s.bookLocked(user)
+	if len(b.seen) >= maxDecisions {
+		clear(b.seen)
+	}
+	b.seen[*k] = c
+}
+
+func (s *Service) bookLocked(user uuid.UUID) *book {
+	b := s.books[user]
+	if b == nil {
+		b = &book{gen: s.gens[user], shelves: map[string]*shelf{}, seen: map[decisionKey]cached{}}
+		s.books[user] = b
+	}
+	return b
+}
+
+// invalidate forgets everything cached of a user.
+func (s *Service) invalidate(user uuid.UUID) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.gens[user]++
+	delete(s.books, user)
+}
+
+// evaluate loads what the rules need and applies them.
+func (s *Service) evaluate(ctx context.Context, user uuid.UUID, r *Request) (Decision, *grant, *input, uint64, error) {
+	in := &input{hash: r.Subject.DefinitionHash, tier: r.Tier, run: r.RunID, session: r.SessionID, now: s.nowMicro()}
+	in.res, in.malformed = s.concrete(r.Cap, r.Resource, r.Subject)
+	if in.malformed != nil {
+		in.res.cap = r.Cap
+		d, _ := decide(in)
+		return d, nil, in, 0, nil
+	}
+	info, err := s.lookup(ctx, r.Subject.Kind, r.Subject.ID)
+	if err != nil {
+		return Decision{}, nil, in, 0, err
+	}
+	sh, gen, err := s.shelf(ctx, user, r.Subject, r.Tier == Privileged)
+	if err != nil {
+		return Decision{}, nil, in, 0, err
+	}
+	in.state = info.State
+	if in.definition = sh.approves(r.Subject.DefinitionHash, &info); !in.definition && in.state == Active && sh.firstIsApproved(r.Subject.DefinitionHash, &info) {
+		if err := s.adopt(ctx, user, r.Subject, info.Definition); err != nil {
+			return Decision{}, nil, in, 0, err
+		}
+		in.definition = true
+		if sh, gen, err = s.shelf(ctx, user, r.Subject, true); err != nil {
+			return Decision{}, nil, in, 0, err
+		}
+	}
+	in.denials = sh.denials
+	in.grants = sh.grants[r.Cap]
+	if r.Cap == FilesystemWrite {
+		in.grants = append(slices.Clone(in.grants), sh.grants[State]...)
+	}
+	sp := s.space()
+	for _, w := range info.Declared {
+		if implies(w.Capability, r.Cap) {
+			in.declared = append(in.declared, compile(w.Capability, w.Resource, sp, r.Subject))
+		}
+	}
+	in.callerLacks = r.Caller != nil && !r.Caller.lends(in.res)
+	d, g := decide(in)
+	return d, g, in, gen, nil
+}
+
+// spend takes one use off a once grant; false when another call was first.
+func (s *Service) spend(ctx context.Context, user uuid.UUID, g *grant, in *input) (ok bool, err error) {
+	err = s.db.Write(ctx, func(tx *storage.Tx) error {
+		res, err := tx.Exec(`UPDATE capability_grants SET uses_left = uses_left - 1, last_used_at = ? WHERE id = ? AND user_id = ? AND uses_left > 0
+			AND revoked_at IS NULL AND suspended_at IS NULL AND (expires_at IS NULL OR expires_at > ?)`, tx.Now, g.id, user, in.now)
+		if err != nil {
+			return err
+		}
+		n, err := res.RowsAffected()
+		ok = n == 1
+		tx.AfterCommit(func() { s.invalidate(user) })
+		return err
+	})
+	return ok, err
+}
+
+// revoked reports whether the run lost a right that it was using.
+func (s *Service) revoked(run uuid.UUID) bool {
+	if run == uuid.Nil {
+		return false
+	}
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	for _, a := range s.runs[run] {
+		if a.Err() != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// runDone is closed when the run ends or is ended; nil when it is not known.
+func (s *Service) runDone(run uuid.UUID) <-chan struct{} {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	if as := s.runs[run]; run != uuid.Nil && len(as) > 0 {
+		return as[0].done
+	}
+	return nil
+}
+
+func (s *Service) markUsed(run, g uuid.UUID) {
+	s.mu.Lock()
+	s.lastUse[g] = s.now()
+	as := s.runs[run]
+	s.mu.Unlock()
+	for _, a := range as {
+		a.mark(g)
+	}
+}
+
+// endRuns ends every run that rests on one of the grants, and the runs below it.
+func (s *Service) endRuns(grants []uuid.UUID, by string) {
+	s.mu.RLock()
+	var all []*Authority
+	for as := range maps.Values(s.runs) {
+		all = append(all, as...)
+	}
+	s.mu.RUnlock()
+	for _, a := range all {
+		if slices.ContainsFunc(grants, a.usesGrant) {
+			for _, b := range all {
+				if b.descends(a) {
+					b.end(errRevoked(by))
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,203 @@
+package permission
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"github.com/google/uuid"
+
+	"helix/backend/audit"
+	"helix/backend/bus"
+	"helix/backend/storage"
+)
+
+// shelf is what the tables say about one subject of one user.
+type shelf struct {
+	grants   map[Capability][]grant
+	denials  []rule
+	approved map[[32]byte]bool
+	seen     bool // any definition was seen
+	bound    bool // grants wait on another definition: suspended, or live under another hash
+	unbound  bool // a run grant waits for the next run
+	count    int
+}
+
+// approves reports whether the definition is one that was approved.
+func (sh *shelf) approves(hash [32]byte, info *SubjectInfo) bool {
+	return info.Draft || sh.approved[hash] || hash == [32]byte{} && info.DefinitionHash == hash
+}
+
+// firstIsApproved reports whether the user's own definition may count as approved without a
+// question: nothing was allowed to a former one that this one would inherit.
+func (sh *shelf) firstIsApproved(hash [32]byte, info *SubjectInfo) bool {
+	return info.Approved && hash == info.DefinitionHash && !sh.bound
+}
+
+func shelfKey(kind, id string) string { return kind + "\x00" + id }
+
+// shelf loads what is known about a subject, from the cache unless fresh is asked for. gen
+// tells which state of the user's rights it shows.
+func (s *Service) shelf(ctx context.Context, user uuid.UUID, sub Subject, fresh bool) (*shelf, uint64, error) {
+	key := shelfKey(sub.Kind, sub.ID)
+	s.mu.RLock()
+	gen := s.gens[user]
+	if b := s.books[user]; b != nil && !fresh {
+		if sh := b.shelves[key]; sh != nil {
+			s.mu.RUnlock()
+			return sh, gen, nil
+		}
+	}
+	s.mu.RUnlock()
+	var sh *shelf
+	err := s.db.Read(ctx, func(tx *storage.Tx) (err error) {
+		sh, err = loadShelf(tx, user, sub, s.space())
+		return err
+	})
+	if err != nil {
+		return nil, 0, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.gens[user] == gen {
+		s.bookLocked(user).shelves[key] = sh
+	}
+	return sh, gen, nil
+}
+
+func loadShelf(tx *storage.Tx, user uuid.UUID, sub Subject, sp *space) (*shelf, error) {
+	sh := &shelf{grants: map[Capability][]grant{}, approved: map[[32]byte]bool{}}
+	rows, err := tx.Query(`SELECT id, definition_hash, capability, resource, scope, run_id, session_id, coalesce(uses_left, 0), coalesce(expires_at, 0), suspended_at IS NOT NULL, origin, created_at
+		FROM capability_grants WHERE user_id = ? AND subject_kind = ? AND subject_id = ? AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > ?) ORDER BY created_at, id`,
+		user, sub.Kind, sub.ID, tx.Now)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var g grant
+		var hash, run, session []byte
+		var pattern string
+		if err := rows.Scan(&g.id, &hash, &g.cap, &pattern, &g.scope, &run, &session, &g.uses, &g.expires, &g.suspended, &g.origin, &g.created); err != nil {
+			return nil, err
+		}
+		copy(g.hash[:], hash)
+		copy(g.run[:], run)
+		copy(g.session[:], session)
+		g.rule = compile(g.cap, pattern, sp, sub)
+		sh.grants[g.cap] = append(sh.grants[g.cap], g)
+		sh.count++
+		spent := g.scope == "once" && g.uses == 0
+		sh.bound = sh.bound || !spent && (g.suspended || g.hash != sub.DefinitionHash)
+		sh.unbound = sh.unbound || g.scope == "run" && g.run == uuid.Nil
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	if err := sh.loadDenials(tx, user, sub, sp); err != nil {
+		return nil, err
+	}
+	return sh, sh.loadDefinitions(tx, user, sub)
+}
+
+func (sh *shelf) loadDenials(tx *storage.Tx, user uuid.UUID, sub Subject, sp *space) error {
+	rows, err := tx.Query(`SELECT capability, resource FROM capability_denials WHERE user_id = ? AND subject_kind IN (?, '*') AND subject_id IN (?, '*') AND deleted_at IS NULL`, user, sub.Kind, sub.ID)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var c Capability
+		var pattern string
+		if err := rows.Scan(&c, &pattern); err != nil {
+			return err
+		}
+		r := rule{cap: c, raw: pattern, any: true}
+		if pattern != "*" && c != State {
+			// A pattern that cannot be read any more refuses everything of its capability: a
+			// denial must never stop working.
+			if r = compile(c, pattern, sp, sub); r.none {
+				r = rule{cap: c, raw: pattern, any: true}
+			}
+		}
+		sh.denials = append(sh.denials, r)
+	}
+	return rows.Err()
+}
+
+func (sh *shelf) loadDefinitions(tx *storage.Tx, user uuid.UUID, sub Subject) error {
+	rows, err := tx.Query(`SELECT hash, approved_at IS NOT NULL FROM definitions WHERE user_id = ? AND subject_kind = ? AND subject_id = ?`, user, sub.Kind, sub.ID)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var h []byte
+		var ok bool
+		if err := rows.Scan(&h, &ok); err != nil {
+			return err
+		}
+		sh.seen = true
+		if ok {
+			sh.approved[[32]byte(h)] = true
+		}
+	}
+	return rows.Err()
+}
+
+// saveDefinition stores a definition; by "" leaves it waiting for approval.
+func saveDefinition(tx *storage.Tx, user uuid.UUID, sub Subject, doc json.RawMessage, by string) error {
+	if len(doc) == 0 {
+		doc = json.RawMessage("{}")
+	}
+	if _, err := tx.Exec(`INSERT INTO definitions (id, user_id, subject_kind, subject_id, hash, document, first_seen) VALUES (?, ?, ?, ?, ?, ?, ?)
+		ON CONFLICT (user_id, subject_kind, subject_id, hash) DO UPDATE SET document = excluded.document WHERE document = '{}'`,
+		storage.NewID(), user, sub.Kind, sub.ID, sub.DefinitionHash, doc, tx.Now); err != nil || by == "" {
+		return err
+	}
+	_, err := tx.Exec(`UPDATE definitions SET approved_at = ?, approved_by = ? WHERE user_id = ? AND subject_kind = ? AND subject_id = ? AND hash = ? AND approved_at IS NULL`,
+		tx.Now, by, user, sub.Kind, sub.ID, sub.DefinitionHash)
+	return err
+}
+
+// adopt notes the first definition of something the user made, so that a later change has
+// something to be compared with.
+func (s *Service) adopt(ctx context.Context, user uuid.UUID, sub Subject, doc json.RawMessage) error {
+	return s.db.Write(ctx, func(tx *storage.Tx) error {
+		tx.AfterCommit(func() { s.invalidate(user) })
+		return saveDefinition(tx, user, sub, doc, "author")
+	})
+}
+
+// newGrant is a grant about to be stored.
+type newGrant struct {
+	sub      Subject
+	item     Item
+	scope    string
+	run      uuid.UUID
+	session  uuid.UUID
+	expires  time.Time
+	origin   string
+	pending  uuid.UUID
+	uses     any
+	capacity int
+}
+
+func insertGrant(tx *storage.Tx, user uuid.UUID, g newGrant) (uuid.UUID, error) {
+	id := storage.NewID()
+	if _, err := tx.Exec(`INSERT INTO capability_grants (id, user_id, device_id, subject_kind, subject_id, definition_hash, capability, resource, scope, run_id, session_id, uses_left, expires_at, origin, pending_id, created_at)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+		id, user, tx.Device().ID, g.sub.Kind, g.sub.ID, g.sub.DefinitionHash, string(g.item.Capability), g.item.Resource, g.scope, g.run, g.session, g.uses, g.expires, g.origin, g.pending, tx.Now); err != nil {
+		return id, err
+	}
+	return id, audit.Append(tx, audit.Entry{User: user, Action: audit.GrantCreated, SubjectKind: g.sub.Kind, SubjectID: g.sub.ID, RunID: g.run,
+		Details: map[string]any{"grant": id, "capability": g.item.Capability, "resource": g.item.Resource, "scope": g.scope, "definitionHash": hexHash(g.sub.DefinitionHash)}})
+}
+
+// changed publishes permissions.changed and drops the cache once tx has committed.
+func (s *Service) changed(tx *storage.Tx, user uuid.UUID, subjectID string) {
+	tx.AfterCommit(func() {
+		s.invalidate(user)
+		bus.Publish(s.bus, user, Changed{SubjectID: subjectID})
+	})
+}

@@ -1,0 +1,98 @@
+package permission
+
+import (
+	"path/filepath"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+func slashed(p string) string { return filepath.ToSlash(p) }
+
+// Sanitize makes foreign text fit for a prompt: plain text of at most 300 characters on one
+// line, with control, bidirectional and invisible characters shown as symbols.
+func Sanitize(s string) string {
+	var b strings.Builder
+	n := 0
+	for _, r := range strings.ToValidUTF8(s, "\ufffd") {
+		if n++; n > maxPromptRunes {
+			b.WriteRune('…')
+			break
+		}
+		switch {
+		case r < 0x20:
+			b.WriteRune('\u2400' + r) // the pictures of the control characters
+		case r == 0x7f:
+			b.WriteRune('\u2421')
+		case unicode.Is(unicode.Bidi_Control, r), unicode.Is(unicode.Cf, r), unicode.Is(unicode.Cc, r), unicode.Is(unicode.Zl, r), unicode.Is(unicode.Zp, r),
+			unicode.Is(unicode.Co, r), unicode.Is(unicode.Variation_Selector, r), r == '\u115f', r == '\u1160', r == '\u3164', r == '\uffa0':
+			b.WriteRune('\u25a1') // a box
+		case r == utf8.RuneError:
+			b.WriteRune(r)
+		default:
+			b.WriteRune(r)
+		}
+	}
+	return b.String()
+}
+
+// sentence says in our own words what a capability means.
+func sentence(c Capability, resource string) string {
+	res := Sanitize(resource)
+	switch c {
+	case FilesystemRead:
+		if dir, ok := strings.CutSuffix(res, "/**"); ok {
+			return "Read files in " + friendly(dir)
+		}
+		return "Read the file " + friendly(res)
+	case FilesystemWrite:
+		return "Write files in its own folder"
+	case NetworkHTTPS:
+		if base, ok := strings.CutPrefix(res, "*."); ok {
+			return "Talk to every host below " + base
+		}
+		return "Talk to " + res
+	case NetworkLocalhost:
+		if strings.Contains(res, "-") {
+			return "Talk to this computer on ports " + res
+		}
+		return "Talk to this computer on port " + res
+	case State:
+		return "Keep up to " + res + " of its own data"
+	case Secret:
+		return "Use the secret " + res
+	case ToolCall:
+		return "Run the tool " + res
+	case MCP:
+		return "Use the MCP tool " + res
+	case Call:
+		if res == Privileged.String() {
+			return "Do something that can change this computer"
+		}
+		if res == SideEffecting.String() {
+			return "Do something that has effects outside"
+		}
+		return "Run"
+	}
+	return string(c) + " " + res
+}
+
+func friendly(p string) string {
+	switch {
+	case strings.HasPrefix(p, "$HOME"):
+		return "~" + p[len("$HOME"):]
+	case strings.HasPrefix(p, "$WORKSPACE"):
+		return "the workspace" + p[len("$WORKSPACE"):]
+	case strings.HasPrefix(p, "$STATE"):
+		return "its own folder" + p[len("$STATE"):]
+	}
+	return p
+}
+
+func subjectWords(kind, name string) string {
+	kind = strings.ReplaceAll(kind, "_", " ")
+	if name == "" {
+		return "This " + kind
+	}
+	return "The " + kind + " “" + Sanitize(name) + "”"
+}
