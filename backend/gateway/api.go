@@ -37,7 +37,16 @@ type API struct {
 
 // NewAPI returns an empty table.
 func NewAPI() *API {
-	return &API{methods: map[string]*method{}, events: map[string]*event{}, types: newTypes()}
+	a := &API{methods: map[string]*method{}, events: map[string]*event{}, types: newTypes()}
+	a.own("events.gap", reflect.TypeFor[EventsGap]())
+	a.own("system.stopping", reflect.TypeFor[SystemStopping]())
+	return a
+}
+
+// own declares an event that the gateway itself sends.
+func (a *API) own(name string, t reflect.Type) {
+	a.types.plan(t)
+	a.events[name] = &event{name: name, typ: t}
 }
 
 // method is one line of the table.

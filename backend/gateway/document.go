@@ -1,8 +1,16 @@
 package gateway
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
+	"net/http"
+	"reflect"
+	"runtime"
+	"strings"
+	"unicode"
+
+	"helix/backend/fault"
 )
 
 // Discover returns the OpenRPC 1.3.2 document of every method and event.
@@ -15,13 +23,143 @@ func (s *Server) document() []byte {
 		if s.doc = s.o.OpenRPC; s.doc == nil {
 			s.doc = s.api.Document(nil)
 		}
+		s.doc = bytes.TrimSpace(s.doc)
 	})
 	return s.doc
 }
 
-// Docs are the comments of the source, by "package.Type", "package.Type.Field" and
-// "package.(*Type).Method".
+// Docs are the comments of the source, by "import/path.Type", "import/path.Type.Field",
+// "import/path.Func" and "import/path.(*Type).Method". A nil Docs is empty.
 type Docs map[string]string
 
-// Document builds the OpenRPC document from the table.
-func (a *API) Document(Docs) []byte { return []byte(`{}`) }
+// Method is the comment of the function behind m, with the function's name taken off.
+func (d Docs) Method(m MethodInfo) string {
+	name := FuncName(m.Fn)
+	text := d[name]
+	goName := name[strings.LastIndexByte(name, '.')+1:]
+	if rest, ok := strings.CutPrefix(text, goName+" "); ok {
+		r := []rune(rest)
+		r[0] = unicode.ToUpper(r[0])
+		return string(r)
+	}
+	return text
+}
+
+// Type is the comment of a named type.
+func (d Docs) Type(t reflect.Type) string { return d[t.PkgPath()+"."+t.Name()] }
+
+// FuncName is the full name of a function or method value, such as
+// helix/backend/tools.(*Service).List.
+func FuncName(fn any) string {
+	f := runtime.FuncForPC(reflect.ValueOf(fn).Pointer())
+	if f == nil {
+		return ""
+	}
+	return strings.TrimSuffix(f.Name(), "-fm")
+}
+
+// Document builds the OpenRPC document from the table, indented, with the comments of docs.
+func (a *API) Document(docs Docs) []byte {
+	s := a.collect(docs)
+	methods := []any{}
+	for _, m := range a.Methods() {
+		if !m.Internal {
+			methods = append(methods, s.method(m))
+		}
+	}
+	events := []any{}
+	for _, e := range a.Events() {
+		ev := obj{"name": e.Name, "schema": s.of(e.Type)}
+		if d := docs.Type(e.Type); d != "" {
+			ev["description"] = d
+		}
+		events = append(events, ev)
+	}
+	var buf bytes.Buffer
+	enc := json.NewEncoder(&buf)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", " ")
+	err := enc.Encode(obj{
+		"openrpc": "1.3.2",
+		"info": obj{"title": "Helix", "version": "1", "description": "Every method and event of the Helix backend. Version is that of the protocol. " +
+			"Params are named. An event arrives as a notification whose params are {seq, time, data}; x-events describes data."},
+		"methods":    methods,
+		"components": obj{"schemas": s.done, "errors": errorTable()},
+		"x-events":   events,
+	})
+	if err != nil {
+		panic(err) // maps of strings and lists only
+	}
+	return buf.Bytes()
+}
+
+func (s *schemas) method(m MethodInfo) obj {
+	p := s.types.plan(m.Params)
+	params := []any{}
+	for _, required := range []bool{true, false} { // the standard wants required ones first
+		for _, f := range p.fields {
+			_, fixed := m.Preset[f.name]
+			if (f.optional || fixed) == required {
+				continue
+			}
+			schema := s.of(f.plan.typ)
+			if fixed {
+				schema = obj{"type": "string", "const": m.Preset[f.name]}
+			}
+			d := obj{"name": f.name, "required": required, "schema": schema}
+			if doc := s.docs.field(f); doc != "" {
+				d["description"] = doc
+			}
+			params = append(params, d)
+		}
+	}
+	out := obj{"name": m.Name, "paramStructure": "by-name", "params": params,
+		"result":  obj{"name": "result", "schema": s.of(m.Result)},
+		"x-scope": scopeName(m.Scope), "x-costly": m.Costly}
+	if m.Deadline > 0 {
+		out["x-deadline-ms"] = m.Deadline.Milliseconds()
+	}
+	if m.AliasOf != "" {
+		out["x-alias-of"] = m.AliasOf
+	}
+	if name := TypeName(m.Params); name != "" {
+		out["x-params-type"] = name
+	}
+	if doc := s.docs.Method(m); doc != "" {
+		out["description"] = doc
+		out["summary"], _, _ = strings.Cut(strings.ReplaceAll(doc, "\n", " "), ". ")
+	}
+	return out
+}
+
+// ErrorRow is one line of the error table.
+type ErrorRow struct {
+	Kind   string
+	Code   int
+	Name   string // data.code
+	Status int    // HTTP
+}
+
+// ErrorRows is the table of error codes, as the wire uses them.
+func ErrorRows() []ErrorRow {
+	rows := []ErrorRow{
+		{"parse", -32700, "INVALID_REQUEST", http.StatusBadRequest},
+		{"request", -32600, "INVALID_REQUEST", http.StatusBadRequest},
+		{"method", -32601, "INVALID_REQUEST", http.StatusNotFound},
+		{"params", -32602, "INVALID_REQUEST", http.StatusBadRequest},
+		{"unauthenticated", -32001, "UNAUTHORIZED", http.StatusUnauthorized},
+	}
+	for _, k := range []fault.Kind{fault.Unavailable, fault.Denied, fault.NotFound, fault.Conflict, fault.Timeout, fault.Canceled, fault.Limit, fault.Invalid, fault.Internal} {
+		code, name, status := kindCode(k)
+		rows = append(rows, ErrorRow{string(k), code, name, status})
+	}
+	return rows
+}
+
+func errorTable() obj {
+	out := obj{}
+	for _, r := range ErrorRows() {
+		out[r.Kind] = obj{"code": r.Code, "message": r.Name}
+	}
+	return out
+}

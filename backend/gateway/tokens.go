@@ -3,6 +3,7 @@ package gateway
 import (
 	"context"
 	"log/slog"
+	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -29,7 +30,7 @@ type Ticket struct {
 
 // SessionsTicket makes an address that lets one browser in, once, within a minute.
 func (s *Server) SessionsTicket(ctx context.Context, p TicketParams) (Ticket, error) {
-	ss, err := sessionOf(ctx)
+	by, err := callerCredential(ctx)
 	if err != nil {
 		return Ticket{}, err
 	}
@@ -50,11 +51,25 @@ func (s *Server) SessionsTicket(ctx context.Context, p TicketParams) (Ticket, er
 	if after, ok := s.tickets.take(identity.UserID(ctx), time.Now()); !ok {
 		return Ticket{}, limited(after, "Too many tickets in a minute.")
 	}
-	text, expires := s.auth.makeTicket(ss.credential(), want, time.Now())
-	if p.Path == "" {
-		p.Path = "/"
+	text, expires := s.auth.makeTicket(by, want, time.Now())
+	link := base + "/#ticket=" + text
+	if p.Path != "" {
+		link += "&path=" + url.QueryEscape(p.Path)
 	}
-	return Ticket{URL: base + p.Path + "#ticket=" + text, ExpiresAt: expires.UTC()}, nil
+	return Ticket{URL: link, ExpiresAt: expires.UTC()}, nil
+}
+
+// callerCredential is what the call's session was opened with. Code of this process that
+// calls with an identity and no session acts for the root token.
+func callerCredential(ctx context.Context) (*credential, error) {
+	if ss, err := sessionOf(ctx); err == nil {
+		return ss.credential(), nil
+	}
+	id, ok := identity.From(ctx)
+	if !ok || !id.Scopes.Has(Admin) {
+		return nil, unauthenticated()
+	}
+	return &credential{kind: "local", viaRoot: true, user: User{ID: id.User}, scopes: id.Scopes}, nil
 }
 
 // TokenParams describe a new token.

@@ -65,7 +65,8 @@ type field struct {
 	goName   string
 	owner    reflect.Type // the struct that declares it: an embedded one keeps its comment
 	optional bool
-	index    int // position among the required fields, -1 when optional
+	null     bool // a pointer that is written as null
+	index    int  // position among the required fields, -1 when optional
 	plan     *plan
 }
 
@@ -199,8 +200,9 @@ func (ts *types) structFields(t reflect.Type) []*field {
 		if slices.Contains(words, "string") {
 			panic(fmt.Sprintf("gateway: %s.%s: use gateway.BigInt instead of the option string", t, f.Name))
 		}
-		optional := f.Type.Kind() == reflect.Pointer || slices.Contains(words, "omitempty") || slices.Contains(words, "omitzero")
-		own = append(own, &field{name: name, goName: f.Name, owner: t, optional: optional, plan: ts.plan(f.Type)})
+		omit := slices.Contains(words, "omitempty") || slices.Contains(words, "omitzero")
+		pointer := f.Type.Kind() == reflect.Pointer
+		own = append(own, &field{name: name, goName: f.Name, owner: t, optional: pointer || omit, null: pointer && !omit, plan: ts.plan(f.Type)})
 	}
 	for _, e := range embedded {
 		if !slices.ContainsFunc(own, func(o *field) bool { return o.name == e.name }) {

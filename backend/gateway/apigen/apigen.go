@@ -1,0 +1,72 @@
+// Package apigen writes what is generated from the method table: the OpenRPC document, the
+// protocol reference and the TypeScript types. Only build/gen and tests import it, so that
+// no program carries the Go parser.
+package apigen
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"helix/backend/gateway"
+)
+
+// The generated files, relative to the root of the repository.
+const (
+	DocumentFile   = "docs/openrpc.json"
+	ProtocolFile   = "docs/protocol.md"
+	TypeScriptFile = "frontend/src/lib/rpc/schema.gen.ts"
+)
+
+// Files builds every generated file for a, with the comments read from the Go source under
+// root. missing lists the methods whose function has no comment.
+func Files(a *gateway.API, root string) (files map[string][]byte, missing []string, err error) {
+	docs, err := Comments(a, root)
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, m := range a.Methods() {
+		if docs.Method(m) == "" {
+			missing = append(missing, m.Name)
+		}
+	}
+	return map[string][]byte{
+		DocumentFile:   a.Document(docs),
+		ProtocolFile:   Protocol(a, docs),
+		TypeScriptFile: TypeScript(a, docs),
+	}, missing, nil
+}
+
+// Write writes the files under root, and only those that differ.
+func Write(files map[string][]byte, root string) error {
+	for name, want := range files {
+		path := filepath.Join(root, filepath.FromSlash(name))
+		if have, err := os.ReadFile(path); err == nil && bytes.Equal(have, want) {
+			continue
+		}
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			return err
+		}
+		if err := os.WriteFile(path, want, 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Check compares the files under root with what would be written. The error names those
+// that differ.
+func Check(files map[string][]byte, root string) error {
+	var stale []string
+	for _, name := range []string{DocumentFile, ProtocolFile, TypeScriptFile} {
+		have, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(name)))
+		if err != nil || !bytes.Equal(have, files[name]) {
+			stale = append(stale, name)
+		}
+	}
+	if len(stale) > 0 {
+		return fmt.Errorf("generated files are out of date: %v; run make generate", stale)
+	}
+	return nil
+}
