@@ -64,6 +64,7 @@ type method struct {
 	params   reflect.Type
 	result   reflect.Type
 	fn       any // the function as given; its comment becomes the documentation
+	docFn    any // another function with the comment; nil: fn
 
 	decode func(raw []byte) (any, error)
 	invoke func(ctx context.Context, params any) (any, error)
@@ -97,8 +98,9 @@ func Secret() Option { return func(m *method) { m.secret = true } }
 // Without it they reach nobody. It is for events about the program itself.
 func Everyone() Option { return func(m *method) { m.everyone = true } }
 
-// lenient lets a request carry fields that this version does not know.
-func lenient() Option { return func(m *method) { m.lenient = true } }
+// DocumentedBy takes the method's comment from fn instead of the function that is called:
+// for a function that wraps another.
+func DocumentedBy(fn any) Option { return func(m *method) { m.docFn = fn } }
 
 // Preset fixes one text field of an alias: the field becomes optional, and another value
 // than this one is refused.
@@ -206,7 +208,7 @@ type MethodInfo struct {
 	Deadline time.Duration // zero: the default
 	Params   reflect.Type
 	Result   reflect.Type
-	Fn       any               // the registered function
+	Fn       any               // the function whose comment documents it
 	Preset   map[string]string // fields that the alias fixes
 }
 
@@ -220,8 +222,12 @@ type EventInfo struct {
 func (a *API) Methods() []MethodInfo {
 	out := make([]MethodInfo, 0, len(a.methods))
 	for _, m := range a.methods {
+		fn := m.fn
+		if m.docFn != nil {
+			fn = m.docFn
+		}
 		out = append(out, MethodInfo{Name: m.name, AliasOf: m.aliasOf, Scope: m.scope, Costly: m.costly, Internal: m.internal,
-			Deadline: m.deadline, Params: m.params, Result: m.result, Fn: m.fn, Preset: m.preset})
+			Deadline: m.deadline, Params: m.params, Result: m.result, Fn: fn, Preset: m.preset})
 	}
 	slices.SortFunc(out, func(x, y MethodInfo) int { return strings.Compare(x.Name, y.Name) })
 	return out

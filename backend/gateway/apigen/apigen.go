@@ -15,6 +15,7 @@ import (
 // The generated files, relative to the root of the repository.
 const (
 	DocumentFile   = "docs/openrpc.json"
+	EmbeddedFile   = "backend/openrpc.json" // the same bytes, where package backend can embed them
 	ProtocolFile   = "docs/protocol.md"
 	TypeScriptFile = "frontend/src/lib/rpc/schema.gen.ts"
 )
@@ -31,8 +32,10 @@ func Files(a *gateway.API, root string) (files map[string][]byte, missing []stri
 			missing = append(missing, m.Name)
 		}
 	}
+	document := a.Document(docs)
 	return map[string][]byte{
-		DocumentFile:   a.Document(docs),
+		DocumentFile:   document,
+		EmbeddedFile:   document,
 		ProtocolFile:   Protocol(a, docs),
 		TypeScriptFile: TypeScript(a, docs),
 	}, missing, nil
@@ -59,7 +62,7 @@ func Write(files map[string][]byte, root string) error {
 // that differ.
 func Check(files map[string][]byte, root string) error {
 	var stale []string
-	for _, name := range []string{DocumentFile, ProtocolFile, TypeScriptFile} {
+	for _, name := range []string{DocumentFile, EmbeddedFile, ProtocolFile, TypeScriptFile} {
 		have, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(name)))
 		if err != nil || !bytes.Equal(have, files[name]) {
 			stale = append(stale, name)

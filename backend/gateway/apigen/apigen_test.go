@@ -129,7 +129,7 @@ func TestGoldenFiles(t *testing.T) {
 func TestCheckFindsADifference(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
-	files := map[string][]byte{DocumentFile: []byte("a"), ProtocolFile: []byte("b"), TypeScriptFile: []byte("c")}
+	files := map[string][]byte{DocumentFile: []byte("a"), EmbeddedFile: []byte("a"), ProtocolFile: []byte("b"), TypeScriptFile: []byte("c")}
 	if err := Write(files, root); err != nil {
 		t.Fatal(err)
 	}
