@@ -1,6 +1,6 @@
 import type { Item, Result, Rpc } from "../lib/rpc";
 import { asError, type RpcError } from "../lib/rpc";
-import { Load } from "../lib/ui";
+import { Load } from "../lib/ui/state";
 
 type Backup = Item<"storage.backups", "backups">;
 

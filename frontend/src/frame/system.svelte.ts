@@ -1,5 +1,5 @@
 import { RpcError, type Item, type Result, type Rpc } from "../lib/rpc";
-import { Load, toasts } from "../lib/ui";
+import { Load, toasts } from "../lib/ui/state";
 
 export type ServiceInfo = Item<"services.list", "services">;
 export type StorageStatus = Result<"storage.status">;

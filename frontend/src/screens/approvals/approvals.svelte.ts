@@ -1,5 +1,5 @@
 import { RpcError, asError, type EventData, type Item, type Params, type Result, type Rpc } from "../../lib/rpc";
-import { Load, Paged, toasts } from "../../lib/ui";
+import { Load, Paged, toasts } from "../../lib/ui/state";
 import type { Scope } from "./words";
 
 export type Approval = Item<"approvals.list", "approvals">;

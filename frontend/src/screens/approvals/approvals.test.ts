@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { RpcError } from "../../lib/rpc";
 import { fakeRpc, type FakeRpc } from "../../lib/rpc/fake";
-import { toasts } from "../../lib/ui";
+import { toasts } from "../../lib/ui/state";
 import { ApprovalsState, guardMs, type Approval, type Detail } from "./approvals.svelte";
 
 const hash = "a".repeat(64);

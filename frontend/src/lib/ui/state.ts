@@ -1,0 +1,16 @@
+/**
+ * What state classes need, without any component: importing from here instead of
+ * from `lib/ui` keeps their tests quick.
+ */
+export { copy, openInBrowser, openURL } from "./browser";
+export { commands, keycaps, isMac, score, Commands } from "./commands.svelte";
+export type { Command, CommandSource } from "./commands.svelte";
+export { diffLines, fold } from "./diff";
+export * as format from "./format";
+export { Load } from "./load.svelte";
+export { minute, second } from "./now.svelte";
+export { nav, fromLink, Nav } from "./nav.svelte";
+export { Paged } from "./paged.svelte";
+export { theme } from "./theme.svelte";
+export type { ThemeChoice } from "./theme.svelte";
+export { toasts, undoSeconds } from "./toasts.svelte";

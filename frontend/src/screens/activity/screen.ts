@@ -1,0 +1,13 @@
+import History from "@lucide/svelte/icons/history";
+import type { ScreenDef } from "../../lib/ui/screen";
+
+export const screen: ScreenDef = {
+  id: "activity",
+  title: "Activity",
+  group: "System",
+  order: 40,
+  icon: History,
+  needs: ["audit.list"],
+  load: () => import("./Activity.svelte"),
+  keys: "g y",
+};

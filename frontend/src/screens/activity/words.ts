@@ -1,0 +1,83 @@
+import type { Entry } from "./activity.svelte";
+
+/** Groups of actions that the filter offers. */
+export const actionGroups: readonly { value: string; label: string; actions: readonly string[] }[] = [
+  { value: "", label: "anything", actions: [] },
+  { value: "runs", label: "runs", actions: ["start", "complete", "error"] },
+  { value: "access", label: "what runs used", actions: ["permission_check", "resource_access", "network_call", "secret.used"] },
+  { value: "rights", label: "approvals and rights", actions: ["approval.requested", "approval.decided", "approval.expired", "grant.created", "grant.revoked", "grant.suspended", "definition.changed"] },
+  { value: "settings", label: "settings", actions: ["config.changed"] },
+  { value: "data", label: "data", actions: ["data.export", "data.restore", "data.rollback", "data.erase"] },
+  { value: "audit", label: "the log itself", actions: ["audit.segment", "audit.pruned"] },
+];
+
+export const outcomes: readonly { value: string; label: string }[] = [
+  { value: "", label: "any" },
+  { value: "ok", label: "done" },
+  { value: "denied", label: "denied" },
+  { value: "error", label: "failed" },
+  { value: "pending", label: "waiting" },
+];
+
+export function outcomeWord(outcome: string): { word: string; tone: "ok" | "danger" | "warn" | "neutral" } {
+  if (outcome === "ok") return { word: "Done", tone: "ok" };
+  if (outcome === "denied") return { word: "Denied", tone: "danger" };
+  if (outcome === "error") return { word: "Failed", tone: "danger" };
+  if (outcome === "pending") return { word: "Waiting", tone: "warn" };
+  return { word: outcome || "Done", tone: "neutral" };
+}
+
+const sentences: Record<string, string> = {
+  start: "started",
+  complete: "finished",
+  error: "failed",
+  permission_check: "asked for a right",
+  resource_access: "used a resource",
+  network_call: "talked to the network",
+  "secret.used": "used a secret",
+  "approval.requested": "waits for an approval",
+  "approval.decided": "was answered",
+  "approval.expired": "was not answered in time",
+  "grant.created": "was given a right",
+  "grant.revoked": "lost a right",
+  "grant.suspended": "had a right suspended",
+  "definition.changed": "was changed",
+  "config.changed": "Settings were changed",
+  "data.export": "Data was exported",
+  "data.restore": "A backup was restored",
+  "data.rollback": "Data went back to an older form",
+  "data.erase": "Details were erased",
+  "audit.segment": "A part of this log was signed",
+  "audit.pruned": "Old entries left this log",
+};
+
+/** Plain details as an object, or an empty one. */
+export function detailsOf(e: Pick<Entry, "details">): Record<string, unknown> {
+  return e.details && typeof e.details === "object" && !Array.isArray(e.details) ? (e.details as Record<string, unknown>) : {};
+}
+
+/** What the subject did, or what happened: without the subject's name. */
+export function sentence(e: Pick<Entry, "action" | "details">): string {
+  const known = sentences[e.action];
+  const d = detailsOf(e);
+  const what = [d.capability, d.resource, d.host, d.key, d.keys, d.name, d.path].find((x) => typeof x === "string" || Array.isArray(x));
+  const tail = what === undefined ? "" : `: ${Array.isArray(what) ? what.join(", ") : String(what)}`;
+  return (known ?? e.action.replace(/[._]/g, " ")) + tail;
+}
+
+/** Whether the sentence needs the subject in front of it. */
+export const aboutSubject = (action: string): boolean => {
+  const known = sentences[action];
+  return known !== undefined && known[0] === known[0]!.toLowerCase();
+};
+
+/** What a broken chain means, in words. */
+export const problems: Record<string, string> = {
+  hash: "The content of this entry is not what was recorded.",
+  gap: "Entries are missing before this one.",
+  order: "Entries are not in the order in which they were written.",
+  signature: "The signature of this part does not fit its entries.",
+  truncated: "The end of the log is missing.",
+  duplicate: "An entry appears twice.",
+  unknown_key: "This part is signed by a device that this installation does not know.",
+};
