@@ -1,0 +1,188 @@
+import { asError, type RpcError } from "../../lib/rpc/errors";
+import type { Rpc } from "../../lib/rpc";
+import type { ImportItem, Tool } from "./types";
+
+/** Where tools are read from. */
+export type ImportSource = { bundle: unknown; name: string } | { url: string } | { shareId: string };
+export type OnConflict = "rename" | "replace" | "skip";
+
+/** Bundles above this are refused before they are sent. */
+export const MAX_BUNDLE = 5 * 1024 * 1024;
+
+/**
+ * Importing in two steps: a review of what would be added, then adding exactly that. Nothing
+ * is stored before the second step, and what is added is disabled.
+ */
+export class ToolImport {
+  open = $state(false);
+  source = $state.raw<ImportSource | null>(null);
+  items = $state.raw<readonly ImportItem[]>([]);
+  onConflict = $state<OnConflict>("rename");
+  /** The item whose code is shown. */
+  shown = $state(0);
+  busy = $state(false);
+  error = $state.raw<RpcError | null>(null);
+  /** Fingerprints that the user said match. */
+  confirmed = $state.raw<ReadonlySet<string>>(new Set());
+  /** The source was different when it was read the second time. */
+  changed = $state(false);
+
+  readonly #rpc: Rpc;
+  #turn = 0;
+
+  constructor(rpc: Rpc) {
+    this.#rpc = rpc;
+  }
+
+  readonly blocked = $derived(this.items.some((i) => i.signature.state === "invalid" || i.action === "blocked"));
+  readonly adding = $derived(this.items.filter((i) => i.action !== "skip" && i.action !== "blocked"));
+  /** Keys that were never seen and whose fingerprint is not confirmed yet. */
+  readonly unconfirmed = $derived(
+    this.adding.filter((i) => i.signature.state === "valid_unknown" && !this.confirmed.has(i.signature.fingerprint ?? "")),
+  );
+  readonly canAdd = $derived(this.adding.length > 0 && !this.blocked && !this.busy && this.unconfirmed.length === 0);
+
+  /** What the confirm button says: it names what happens. */
+  readonly verb = $derived.by(() => {
+    const n = this.adding.length;
+    const replace = this.adding.filter((i) => i.action === "replace").length;
+    if (n === 0) return "Nothing to add";
+    if (replace === n) return n === 1 ? "Replace, disabled" : `Replace ${n}, disabled`;
+    if (replace > 0) return `Add ${n - replace} and replace ${replace}, disabled`;
+    return n === 1 ? "Add, disabled" : `Add ${n}, disabled`;
+  });
+
+  /** Opens the sheet without a source, so that one can be chosen. */
+  begin(): void {
+    this.reset();
+    this.open = true;
+  }
+
+  /** Reads a bundle's text. Text that is no JSON is refused here, with its place. */
+  async readText(text: string, name: string): Promise<void> {
+    this.open = true;
+    if (text.length > MAX_BUNDLE) {
+      this.error = asError(new Error(`${name} is larger than 5 MiB. Nothing was read.`));
+      return;
+    }
+    let bundle: unknown;
+    try {
+      bundle = JSON.parse(text);
+    } catch {
+      this.error = asError(new Error(`${name} is not JSON. Choose a file that Helix exported.`));
+      return;
+    }
+    await this.review({ bundle, name });
+  }
+
+  /** Reads a URL or a `helix://tools/shared/…` link. */
+  async readLink(link: string): Promise<void> {
+    const t = link.trim();
+    const share = /^helix:\/\/tools\/shared\/([0-9a-fA-F-]{36})$/.exec(t);
+    if (share) return this.review({ shareId: share[1]! });
+    if (/^[0-9a-fA-F-]{36}$/.test(t)) return this.review({ shareId: t });
+    if (/^https:\/\//.test(t)) return this.review({ url: t });
+    this.open = true;
+    this.error = asError(new Error("Paste an https address or a helix://tools/shared/ link."));
+  }
+
+  /** Asks what would be added, and shows it. */
+  async review(source: ImportSource): Promise<void> {
+    const turn = ++this.#turn;
+    this.open = true;
+    this.source = source;
+    this.busy = true;
+    this.error = null;
+    try {
+      const r = await this.#rpc.call("tools.import", { ...wire(source), dryRun: true, onConflict: this.onConflict });
+      if (turn !== this.#turn) return;
+      this.items = r.items;
+      this.shown = 0;
+    } catch (e) {
+      if (turn !== this.#turn) return;
+      this.items = [];
+      this.error = asError(e);
+    } finally {
+      if (turn === this.#turn) this.busy = false;
+    }
+  }
+
+  /** Chooses what happens to a name that is taken; the review is made again. */
+  async setOnConflict(c: OnConflict): Promise<void> {
+    this.onConflict = c;
+    if (this.source !== null) await this.review(this.source);
+  }
+
+  /** The user compared a fingerprint with the author's and it is the same. */
+  confirm(fingerprint: string, yes: boolean): void {
+    const set = new Set(this.confirmed);
+    if (yes) set.add(fingerprint);
+    else set.delete(fingerprint);
+    this.confirmed = set;
+  }
+
+  /** Drops the signatures of a bundle, after which its tools count as unsigned. */
+  async asUnsigned(): Promise<void> {
+    const s = this.source;
+    if (s === null || !("bundle" in s)) return;
+    await this.review({ bundle: withoutSignatures(s.bundle), name: s.name });
+  }
+
+  /** Adds exactly what was reviewed. Answers the new tools, or null when it was refused. */
+  async add(): Promise<Tool[] | null> {
+    const source = this.source;
+    if (source === null || !this.canAdd) return null;
+    this.busy = true;
+    this.error = null;
+    try {
+      const r = await this.#rpc.call(
+        "tools.import",
+        { ...wire(source), dryRun: false, onConflict: this.onConflict },
+        { idempotencyKey: crypto.randomUUID() },
+      );
+      this.reset();
+      return r.tools;
+    } catch (e) {
+      const error = asError(e);
+      this.busy = false;
+      if (error.kind === "conflict") {
+        await this.review(source);
+        this.changed = true;
+      }
+      this.error = error;
+      return null;
+    }
+  }
+
+  /** Closes the sheet; nothing was added. */
+  reset(): void {
+    this.#turn++;
+    this.open = false;
+    this.source = null;
+    this.items = [];
+    this.shown = 0;
+    this.busy = false;
+    this.error = null;
+    this.confirmed = new Set();
+    this.changed = false;
+    this.onConflict = "rename";
+  }
+}
+
+function wire(s: ImportSource) {
+  if ("bundle" in s) return { bundle: s.bundle };
+  return s;
+}
+
+/** A bundle, or a single tool of the older form, without its signatures. */
+export function withoutSignatures(bundle: unknown): unknown {
+  if (typeof bundle !== "object" || bundle === null) return bundle;
+  const strip = (t: unknown) => {
+    if (typeof t !== "object" || t === null) return t;
+    const { signature: _signature, ...rest } = t as Record<string, unknown>;
+    return rest;
+  };
+  const b = bundle as Record<string, unknown>;
+  if (Array.isArray(b["tools"])) return { ...b, tools: b["tools"].map(strip) };
+  return strip(b);
+}

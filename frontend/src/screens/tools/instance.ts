@@ -1,0 +1,22 @@
+/** The one Tools screen of the page. It lives as long as the page, so runs and drafts do too. */
+import { rpc } from "../../lib/rpc";
+import { toasts } from "../../lib/ui";
+import { ToolsScreen } from "./tools.svelte";
+
+let screen: ToolsScreen | null = null;
+
+/** The screen's state; made when it is first needed. */
+export function toolsScreen(): ToolsScreen {
+  screen ??= new ToolsScreen(rpc, localStorage, toasts, download);
+  return screen;
+}
+
+/** Gives a text to the user as a file. */
+function download(name: string, text: string): void {
+  const url = URL.createObjectURL(new Blob([text], { type: "application/json" }));
+  const a = document.createElement("a");
+  a.href = url;
+  a.download = name;
+  a.click();
+  setTimeout(() => URL.revokeObjectURL(url), 10_000);
+}

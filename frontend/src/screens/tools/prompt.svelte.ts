@@ -1,0 +1,216 @@
+import { asError, type RpcError } from "../../lib/rpc/errors";
+import type { EventData, Rpc } from "../../lib/rpc";
+import type { Approval } from "./types";
+
+/** How long a permission lasts. */
+export type Scope = "once" | "run" | "session" | "always";
+
+/** Buttons take no input before this, so that a click meant for something else answers nothing. */
+export const GUARD_MS = 500;
+/** How long a privileged request needs a key to be held. */
+export const HOLD_MS = 600;
+
+/** One thing that is asked for, with the answer that is being prepared. */
+export interface Wanted {
+  capability: string;
+  resource: string;
+  why: string;
+  allow: boolean;
+}
+
+/** Whether an approval is to be shown here. */
+export type Fit = (asked: Approval) => boolean;
+
+/** What was answered. */
+export interface Answered {
+  approved: boolean;
+  /** The run that was started again. */
+  runId: string;
+  approvalId: string;
+}
+
+/**
+ * The permission prompt: which approval is shown, the answer that is being prepared, and
+ * giving it. Approvals that come up while one is shown wait for their turn.
+ */
+export class PermissionPrompt {
+  asked = $state.raw<Approval | null>(null);
+  wanted = $state<Wanted[]>([]);
+  scope = $state<Scope>("run");
+  /** Day on which an `always` grant ends, `YYYY-MM-DD`; empty for no end. */
+  expires = $state("");
+  remember = $state(false);
+  rerun = $state(true);
+  /** The buttons take input. */
+  armed = $state(false);
+  busy = $state(false);
+  error = $state.raw<RpcError | null>(null);
+  /** The definition changed while the sheet was open; what is shown now is the new one. */
+  changed = $state(false);
+
+  readonly open = $derived(this.asked !== null);
+  readonly privileged = $derived(this.asked?.tier === "privileged");
+  /** The scopes that can be given; a draft can be allowed things only once or for this run. */
+  readonly scopes = $derived((this.asked?.scopes ?? []) as readonly Scope[]);
+  /** The run is over, and can be started again with the answer. */
+  readonly canRerun = $derived(this.asked !== null && this.asked.run.rerun && !this.asked.run.waiting);
+  readonly none = $derived(this.wanted.length > 0 && this.wanted.every((w) => !w.allow));
+
+  readonly #rpc: Rpc;
+  readonly #queue: { id: string; fit: Fit }[] = [];
+  #reading = "";
+  #guard: ReturnType<typeof setTimeout> | undefined;
+  #onAnswer: ((a: Answered) => void) | null = null;
+
+  constructor(rpc: Rpc) {
+    this.#rpc = rpc;
+  }
+
+  /** Called after each answer, with the run that was started again, if any. */
+  onAnswer(fn: (a: Answered) => void): void {
+    this.#onAnswer = fn;
+  }
+
+  /** Shows an approval unless `fit` refuses it; while another is open it waits. */
+  async show(id: string, fit: Fit = () => true): Promise<void> {
+    if (id === "" || this.asked?.id === id || this.#reading === id || this.#queue.some((q) => q.id === id)) return;
+    if (this.asked !== null || this.#reading !== "") {
+      this.#queue.push({ id, fit });
+      return;
+    }
+    await this.#read(id, fit);
+  }
+
+  async #read(id: string, fit: Fit): Promise<void> {
+    this.#reading = id;
+    let asked: Approval | null = null;
+    try {
+      asked = await this.#rpc.call("approvals.get", { id });
+    } catch (e) {
+      this.error = asError(e);
+    }
+    this.#reading = "";
+    if (asked === null || asked.status !== "pending" || !fit(asked)) return this.#next();
+    this.#open(asked);
+  }
+
+  #open(asked: Approval): void {
+    this.asked = asked;
+    this.wanted = asked.requested.map((r) => ({ capability: r.capability, resource: r.resource, why: r.why ?? "", allow: true }));
+    this.scope = (asked.scopes.includes("run") ? "run" : (asked.scopes[0] ?? "once")) as Scope;
+    this.expires = "";
+    this.remember = false;
+    this.rerun = true;
+    this.error = null;
+    this.#arm();
+  }
+
+  #arm(): void {
+    this.armed = false;
+    clearTimeout(this.#guard);
+    this.#guard = setTimeout(() => (this.armed = true), GUARD_MS);
+  }
+
+  /** Follows answers that were given elsewhere. */
+  follow(e: EventData<"approvals.changed">): void {
+    if (e.status === "pending") return;
+    const at = this.#queue.findIndex((q) => q.id === e.id);
+    if (at >= 0) this.#queue.splice(at, 1);
+    const id = this.asked?.id;
+    if (id !== undefined && id === e.id && !this.busy) {
+      this.#close();
+      this.#onAnswer?.({ approved: e.status === "approved", runId: "", approvalId: id });
+      this.#next();
+    }
+  }
+
+  /** Allows what is ticked. */
+  approve(): Promise<boolean> {
+    return this.#decide("approve");
+  }
+
+  /** Allows nothing. */
+  deny(): Promise<boolean> {
+    return this.#decide("deny");
+  }
+
+  async #decide(decision: "approve" | "deny"): Promise<boolean> {
+    const asked = this.asked;
+    if (asked === null || !this.armed || this.busy) return false;
+    if (decision === "approve" && this.none) return false;
+    this.busy = true;
+    this.error = null;
+    try {
+      const wanted = $state.snapshot(this.wanted);
+      const result = await this.#rpc.call("approvals.decide", {
+        id: asked.id,
+        decision,
+        definitionHash: asked.definitionHash,
+        ...(decision === "approve"
+          ? {
+              scope: this.scope,
+              ...(this.scope === "always" && this.expires !== "" ? { expiresAt: endOfDay(this.expires) } : {}),
+              ...(wanted.length === 0 ? {} : { items: wanted.map(({ capability, resource, allow }) => ({ capability, resource, allow })) }),
+              ...(this.canRerun && this.rerun ? { rerun: true } : {}),
+            }
+          : { ...(this.remember ? { remember: true } : {}) }),
+      });
+      this.#close();
+      this.#onAnswer?.({ approved: decision === "approve", runId: result.runId ?? "", approvalId: asked.id });
+      this.#next();
+      return true;
+    } catch (e) {
+      const error = asError(e);
+      if (error.kind === "conflict") await this.#refresh(asked, error);
+      else this.error = error;
+      return false;
+    } finally {
+      this.busy = false;
+    }
+  }
+
+  /** The definition changed, or somebody else answered: shows what is true now. */
+  async #refresh(before: Approval, error: RpcError): Promise<void> {
+    try {
+      const now: Approval = await this.#rpc.call("approvals.get", { id: before.id });
+      if (now.status !== "pending") {
+        this.#close();
+        this.#onAnswer?.({ approved: now.status === "approved", runId: "", approvalId: before.id });
+        this.#next();
+        return;
+      }
+      this.#open(now);
+      this.changed = now.definitionHash !== before.definitionHash;
+      this.error = error;
+    } catch (e) {
+      this.error = asError(e);
+    }
+  }
+
+  /** Puts the sheet away without an answer: the request stays under Approvals. */
+  later(): void {
+    if (this.busy) return;
+    const id = this.asked?.id;
+    this.#close();
+    if (id !== undefined) this.#onAnswer?.({ approved: false, runId: "", approvalId: id });
+    this.#next();
+  }
+
+  #close(): void {
+    clearTimeout(this.#guard);
+    this.asked = null;
+    this.wanted = [];
+    this.armed = false;
+    this.changed = false;
+    this.error = null;
+  }
+
+  #next(): void {
+    const next = this.#queue.shift();
+    if (next !== undefined) void this.#read(next.id, next.fit);
+  }
+}
+
+function endOfDay(day: string): string {
+  return new Date(`${day}T23:59:59`).toISOString();
+}

@@ -1,0 +1,243 @@
+import { asError, RpcError } from "../../lib/rpc/errors";
+import type { EventData, Rpc } from "../../lib/rpc";
+import { describeFailure, type Failure } from "./failures";
+import { limitsFor, type RunLimits } from "./profiles";
+import type { LogLine, RunResult, ToolLimits, UsageEntry } from "./types";
+
+/** What is to be run: a stored tool, or the unsaved text of one. */
+export interface RunTarget {
+  toolId?: string;
+  name: string;
+  version?: string;
+  profile: string;
+  limits?: Partial<RunLimits> | null;
+  draft?: { code: string; language: string; parameters: unknown; capabilities: string[]; sandboxProfile: string; limits?: ToolLimits };
+}
+
+export type RunPhase = "idle" | "running" | "waiting" | "done";
+
+/** Log lines that are kept; the backend caps a run's logs at 64 KiB anyway. */
+const MAX_LOGS = 2000;
+const TICK_MS = 100;
+/** The tool id in reports about a draft. */
+export const NO_TOOL = "00000000-0000-0000-0000-000000000000";
+
+/**
+ * One run, from its start to its result: live logs, elapsed time against the limits, waiting
+ * for an answer to a permission prompt, cancelling, and the failure in words.
+ */
+export class ToolRun {
+  phase = $state<RunPhase>("idle");
+  target = $state.raw<RunTarget | null>(null);
+  params = $state.raw<unknown>({});
+  logs = $state.raw<readonly LogLine[]>([]);
+  result = $state.raw<RunResult | null>(null);
+  /** The call itself was refused, so nothing ran. */
+  refusal = $state.raw<RpcError | null>(null);
+  failure = $state.raw<Failure | null>(null);
+  executionId = $state("");
+  elapsedMs = $state(0);
+  canceling = $state(false);
+  /** An approval that the run waits for, or that it left behind. */
+  pendingApprovalId = $state("");
+  limits = $state.raw<RunLimits>(limitsFor("standard"));
+
+  readonly active = $derived(this.phase === "running" || this.phase === "waiting");
+  readonly isDraft = $derived(this.target?.draft !== undefined);
+
+  readonly #rpc: Rpc;
+  readonly #now: () => number;
+  #abort: AbortController | null = null;
+  #startedAt = 0;
+  #tick: ReturnType<typeof setInterval> | undefined;
+  #seen = -1;
+  #turn = 0;
+  #off: (() => void) | null = null;
+
+  constructor(rpc: Rpc, now: () => number = Date.now) {
+    this.#rpc = rpc;
+    this.#now = now;
+  }
+
+  /** Starts a run. A run that is going on is not replaced: cancel it first. */
+  async start(target: RunTarget, params: unknown): Promise<RunResult | null> {
+    if (this.active) return null;
+    const turn = ++this.#turn;
+    this.clear();
+    this.#turn = turn;
+    this.phase = "running";
+    this.target = target;
+    this.params = params;
+    this.limits = limitsFor(target.profile, target.limits ?? null);
+    this.#startedAt = this.#now();
+    this.#tick = setInterval(() => (this.elapsedMs = this.#now() - this.#startedAt), TICK_MS);
+    this.#off = this.#rpc.on("tools.execution", (e) => this.#event(e));
+    const abort = new AbortController();
+    this.#abort = abort;
+    try {
+      const result = await this.#rpc.call("tools.execute_custom", this.#request(target, params), { signal: abort.signal });
+      if (turn !== this.#turn) return null;
+      this.#finish(result);
+      return result;
+    } catch (e) {
+      if (turn !== this.#turn) return null;
+      this.#refuse(asError(e));
+      return null;
+    } finally {
+      if (turn === this.#turn) this.#end();
+    }
+  }
+
+  #request(target: RunTarget, params: unknown) {
+    if (target.draft === undefined) {
+      return { toolId: target.toolId, params, interactive: true, ...(target.version === undefined ? {} : { version: target.version }) };
+    }
+    const { code, language, ...draft } = target.draft;
+    return { code, language, params, interactive: true, metadata: { name: target.name }, draft };
+  }
+
+  #event(e: EventData<"tools.execution">): void {
+    if (this.executionId === "") {
+      // A draft has no id of its own: its reports carry the zero id.
+      if (e.toolId !== (this.isDraft ? NO_TOOL : this.target?.toolId) || e.state !== "running") return;
+      this.executionId = e.executionId;
+    }
+    if (e.executionId !== this.executionId || e.seq <= this.#seen) return;
+    this.#seen = e.seq;
+    if (e.log) this.#log(e.log);
+  }
+
+  #log(line: LogLine): void {
+    const logs = this.logs.length >= MAX_LOGS ? this.logs.slice(1) : this.logs;
+    this.logs = [...logs, line];
+  }
+
+  #finish(result: RunResult): void {
+    this.result = result;
+    this.executionId = result.executionId;
+    this.pendingApprovalId = result.pendingApprovalId ?? "";
+    // The answer holds every line; events may have been dropped on a slow connection.
+    if (result.logs.length >= this.logs.length) this.logs = result.logs;
+    this.elapsedMs = result.executionTimeMs;
+    if (!result.success) {
+      this.failure = describeFailure(result.errorClass, result.error, {
+        ...(result.errorStack === undefined ? {} : { stack: result.errorStack }),
+        ...(result.errorDetails === undefined ? {} : { details: result.errorDetails }),
+        executionTimeMs: result.executionTimeMs,
+        cpuTimeMs: result.cpuTimeMs,
+        memoryUsedMb: result.memoryUsedMb,
+        wallLimitMs: this.limits.wallMs,
+        cpuLimitMs: this.limits.cpuMs,
+        memoryLimitMb: this.limits.memoryMb,
+        profile: this.target?.profile ?? "standard",
+      });
+    }
+  }
+
+  #refuse(error: RpcError): void {
+    this.refusal = error;
+    const details = error.details as { pendingApprovalId?: string; executionId?: string } | undefined;
+    this.pendingApprovalId = details?.pendingApprovalId ?? "";
+    if (details?.executionId) this.executionId = details.executionId;
+    this.failure = describeFailure(error.kind, error.message, { profile: this.target?.profile ?? "standard" });
+  }
+
+  #end(): void {
+    clearInterval(this.#tick);
+    this.#off?.();
+    this.#off = null;
+    this.#abort = null;
+    this.canceling = false;
+    this.phase = "done";
+  }
+
+  /** Asks the backend to stop the run; the call then ends with what it has. */
+  async cancel(): Promise<void> {
+    if (!this.active || this.canceling) return;
+    this.canceling = true;
+    if (this.executionId === "") {
+      this.#abort?.abort();
+      return;
+    }
+    try {
+      const { canceled } = await this.#rpc.call("tools.cancel", { executionId: this.executionId });
+      if (!canceled) this.#abort?.abort();
+    } catch {
+      this.#abort?.abort();
+    }
+  }
+
+  /** The run waits for a person: a prompt was made for it. */
+  waitFor(approvalId: string): void {
+    if (!this.active) return;
+    this.phase = "waiting";
+    this.pendingApprovalId = approvalId;
+  }
+
+  /** The prompt was answered. */
+  resumed(): void {
+    if (this.phase === "waiting") this.phase = "running";
+  }
+
+  /** Shows a run that was started elsewhere, for example by answering an approval. */
+  async follow(executionId: string): Promise<void> {
+    const target = this.target;
+    if (this.active || target === null || target.toolId === undefined) return;
+    const params = this.params;
+    this.clear();
+    const turn = this.#turn;
+    this.params = params;
+    this.phase = "running";
+    this.executionId = executionId;
+    this.#startedAt = this.#now();
+    this.#tick = setInterval(() => (this.elapsedMs = this.#now() - this.#startedAt), TICK_MS);
+    const read = async (): Promise<void> => {
+      const { entries } = await this.#rpc.call("tools.usage", { toolId: target.toolId, limit: 20 });
+      const e = (entries as UsageEntry[]).find((x) => x.id === executionId);
+      if (e === undefined || turn !== this.#turn || !this.active) return;
+      this.#finish({
+        success: e.status === "success",
+        output: e.output,
+        ...(e.error === undefined ? {} : { error: e.error }),
+        ...(e.errorClass === undefined ? {} : { errorClass: e.errorClass }),
+        executionTimeMs: e.executionTimeMs,
+        cpuTimeMs: e.cpuTimeMs,
+        memoryUsedMb: e.memoryUsedMb,
+        executionId,
+        auditLog: [],
+        logs: [...this.logs],
+      });
+      this.#end();
+    };
+    this.#off = this.#rpc.on("tools.execution", (e) => {
+      this.#event(e);
+      if (e.executionId === executionId && e.state !== "running") void read().catch(() => {});
+    });
+    // It may have ended before this side began to listen.
+    await read().catch(() => {});
+  }
+
+  /** Runs the same thing again. */
+  async again(): Promise<RunResult | null> {
+    const target = this.target;
+    return target === null ? null : this.start(target, this.params);
+  }
+
+  /** Forgets the last run. Does nothing to one that is going on in the backend. */
+  clear(): void {
+    this.#turn++;
+    clearInterval(this.#tick);
+    this.#off?.();
+    this.#off = null;
+    this.phase = "idle";
+    this.logs = [];
+    this.result = null;
+    this.refusal = null;
+    this.failure = null;
+    this.executionId = "";
+    this.elapsedMs = 0;
+    this.canceling = false;
+    this.pendingApprovalId = "";
+    this.#seen = -1;
+  }
+}

@@ -1,0 +1,285 @@
+/** JSON Schema of a tool's parameters as a form: for editing the schema and for filling it in. */
+
+/** A schema or any part of it. */
+export type Schema = Record<string, unknown>;
+
+/** The types that the form offers. */
+export const FIELD_TYPES = ["string", "number", "integer", "boolean", "array", "object"] as const;
+export type FieldType = (typeof FIELD_TYPES)[number];
+
+/** One property of the schema as a row of the form. */
+export interface SchemaField {
+  /** Stays the same while the name is being typed. */
+  key: number;
+  name: string;
+  type: FieldType;
+  required: boolean;
+  description: string;
+  /** The default as JSON text; empty means none. */
+  default: string;
+  /** Keywords that the form does not show; kept as they are. */
+  rest: Schema;
+  /** False when the schema leaves the type open; it stays open until another type is chosen. */
+  typed: boolean;
+}
+
+/** What the form can show of a schema. */
+export interface SchemaForm {
+  fields: SchemaField[];
+  /** Why the form cannot edit this schema; empty when it can. */
+  blocked: string;
+}
+
+const SHOWN = new Set(["type", "description", "default"]);
+
+function isObject(v: unknown): v is Schema {
+  return typeof v === "object" && v !== null && !Array.isArray(v);
+}
+
+/** Reads the JSON text of a schema. The error names the position in words. */
+export function parseSchema(text: string): { schema: Schema; error: "" } | { schema: null; error: string } {
+  if (text.trim() === "") return { schema: { type: "object" }, error: "" };
+  let v: unknown;
+  try {
+    v = JSON.parse(text);
+  } catch (e) {
+    return { schema: null, error: jsonError(text, e) };
+  }
+  if (!isObject(v)) return { schema: null, error: "A schema is a JSON object." };
+  return { schema: v, error: "" };
+}
+
+/** Says where JSON text breaks, by line and column when the engine tells. */
+export function jsonError(text: string, e: unknown): string {
+  const message = e instanceof Error ? e.message : String(e);
+  const pos = /position (\d+)/.exec(message);
+  if (pos) {
+    const before = text.slice(0, Number(pos[1]));
+    const line = before.split("\n").length;
+    const column = before.length - before.lastIndexOf("\n");
+    return `Not valid JSON at line ${line}, column ${column}.`;
+  }
+  return "Not valid JSON yet.";
+}
+
+let nextKey = 1;
+
+/** A new, empty row with a name that is not taken. */
+export function newField(taken: readonly SchemaField[]): SchemaField {
+  const names = new Set(taken.map((f) => f.name));
+  let name = "field";
+  for (let i = 2; names.has(name); i++) name = `field${i}`;
+  return { key: nextKey++, name, type: "string", required: false, description: "", default: "", rest: {}, typed: true };
+}
+
+/** Turns a schema into rows. Keys of `previous` are kept for rows of the same name, so focus stays. */
+export function toForm(schema: Schema, previous: readonly SchemaField[] = []): SchemaForm {
+  const type = schema["type"];
+  if (type !== undefined && type !== "object") {
+    return { fields: [], blocked: `The form edits schemas of type object; this one is ${JSON.stringify(type)}.` };
+  }
+  const props = schema["properties"];
+  if (props !== undefined && !isObject(props)) return { fields: [], blocked: "properties must be an object." };
+  const required = Array.isArray(schema["required"]) ? (schema["required"] as unknown[]) : [];
+  const fields: SchemaField[] = [];
+  for (const [name, raw] of Object.entries(props ?? {})) {
+    if (!isObject(raw)) return { fields: [], blocked: `The field ${name} is not described by an object.` };
+    const t = raw["type"];
+    if (t !== undefined && !(FIELD_TYPES as readonly unknown[]).includes(t)) {
+      return { fields: [], blocked: `The field ${name} has the type ${JSON.stringify(t)}, which the form does not offer.` };
+    }
+    const rest: Schema = {};
+    for (const [k, v] of Object.entries(raw)) if (!SHOWN.has(k)) rest[k] = v;
+    fields.push({
+      key: previous.find((p) => p.name === name)?.key ?? nextKey++,
+      name,
+      type: (t as FieldType | undefined) ?? "string",
+      required: required.includes(name),
+      description: typeof raw["description"] === "string" ? raw["description"] : "",
+      default: raw["default"] === undefined ? "" : JSON.stringify(raw["default"]),
+      rest,
+      typed: t !== undefined,
+    });
+  }
+  return { fields, blocked: "" };
+}
+
+/** What is wrong with a row, in words; empty when nothing is. */
+export function fieldProblem(field: SchemaField, all: readonly SchemaField[]): string {
+  if (field.name.trim() === "") return "Give the field a name.";
+  if (all.some((f) => f.key !== field.key && f.name === field.name)) return "Another field has this name.";
+  if (field.default.trim() !== "") {
+    const v = defaultValue(field);
+    if (v === undefined) return `The default is not a ${field.type}.`;
+  }
+  return "";
+}
+
+/** The default of a row as a value. Text may be written without quotes. Undefined when it does not fit. */
+export function defaultValue(field: Pick<SchemaField, "type" | "default">): unknown {
+  const text = field.default.trim();
+  if (text === "") return undefined;
+  let v: unknown;
+  try {
+    v = JSON.parse(text);
+  } catch {
+    return field.type === "string" ? field.default : undefined;
+  }
+  if (field.type === "string") return typeof v === "string" ? v : field.default;
+  return matches(field.type, v) ? v : undefined;
+}
+
+function matches(type: FieldType, v: unknown): boolean {
+  switch (type) {
+    case "string":
+      return typeof v === "string";
+    case "number":
+      return typeof v === "number";
+    case "integer":
+      return typeof v === "number" && Number.isInteger(v);
+    case "boolean":
+      return typeof v === "boolean";
+    case "array":
+      return Array.isArray(v);
+    case "object":
+      return isObject(v);
+  }
+}
+
+/** Writes the rows back into a schema and leaves everything else of it as it was. */
+export function fromForm(schema: Schema, fields: readonly SchemaField[]): Schema {
+  const properties: Schema = {};
+  for (const f of fields) {
+    if (f.name.trim() === "" || f.name in properties) continue;
+    const p: Schema = {};
+    if (f.typed || f.type !== "string") p["type"] = f.type;
+    if (f.description !== "") p["description"] = f.description;
+    const d = defaultValue(f);
+    if (d !== undefined) p["default"] = d;
+    Object.assign(p, f.rest);
+    properties[f.name] = p;
+  }
+  const required = fields.filter((f) => f.required && f.name in properties).map((f) => f.name);
+  const out: Schema = {};
+  let placed = false;
+  for (const [k, v] of Object.entries(schema)) {
+    if (k === "properties") {
+      out[k] = properties;
+      placed = true;
+    } else if (k === "required") {
+      if (required.length > 0) out[k] = required;
+    } else out[k] = v;
+  }
+  if (out["type"] === undefined) out["type"] = "object";
+  if (!placed && fields.length > 0) out["properties"] = properties;
+  if (required.length > 0) out["required"] = required;
+  return out;
+}
+
+/** How a parameter is asked for. */
+export type ParamControl = "text" | "long" | "password" | "number" | "boolean" | "choice" | "json";
+
+/** One parameter as a field of the run form. */
+export interface ParamField {
+  name: string;
+  label: string;
+  description: string;
+  control: ParamControl;
+  type: FieldType;
+  required: boolean;
+  /** The choices of an enum, as JSON texts. */
+  choices: string[];
+  default: unknown;
+  min?: number;
+  max?: number;
+}
+
+/** The form for filling in a schema; null when it has to be written as JSON. */
+export function paramFields(schema: unknown): ParamField[] | null {
+  if (schema === null || schema === undefined) return [];
+  if (!isObject(schema)) return null;
+  if (schema["type"] !== undefined && schema["type"] !== "object") return null;
+  for (const k of ["oneOf", "anyOf", "allOf", "$ref", "if", "patternProperties"]) if (schema[k] !== undefined) return null;
+  const props = schema["properties"];
+  if (props === undefined) return [];
+  if (!isObject(props)) return null;
+  const required = Array.isArray(schema["required"]) ? (schema["required"] as unknown[]) : [];
+  const out: ParamField[] = [];
+  for (const [name, raw] of Object.entries(props)) {
+    const p: Schema = isObject(raw) ? raw : {};
+    const type = (FIELD_TYPES as readonly unknown[]).includes(p["type"]) ? (p["type"] as FieldType) : "object";
+    const choices = Array.isArray(p["enum"]) ? (p["enum"] as unknown[]).map((v) => JSON.stringify(v)) : [];
+    const field: ParamField = {
+      name,
+      label: typeof p["title"] === "string" ? p["title"] : name,
+      description: typeof p["description"] === "string" ? p["description"] : "",
+      control: control(type, p, choices),
+      type,
+      required: required.includes(name),
+      choices,
+      default: p["default"],
+    };
+    if (typeof p["minimum"] === "number") field.min = p["minimum"];
+    if (typeof p["maximum"] === "number") field.max = p["maximum"];
+    out.push(field);
+  }
+  return out;
+}
+
+function control(type: FieldType, p: Schema, choices: string[]): ParamControl {
+  if (choices.length > 0) return "choice";
+  switch (type) {
+    case "boolean":
+      return "boolean";
+    case "number":
+    case "integer":
+      return "number";
+    case "string": {
+      if (p["format"] === "password" || p["x-secret"] === true) return "password";
+      const long = typeof p["maxLength"] === "number" ? p["maxLength"] > 200 : p["format"] === undefined;
+      return long ? "long" : "text";
+    }
+    default:
+      return "json";
+  }
+}
+
+/** The value that a form starts with: the defaults of the schema. */
+export function startValue(fields: readonly ParamField[]): Record<string, unknown> {
+  const out: Record<string, unknown> = {};
+  for (const f of fields) if (f.default !== undefined) out[f.name] = f.default;
+  return out;
+}
+
+/** Reads what was typed into a field. Undefined clears the parameter; an error is in words. */
+export function readParam(field: ParamField, text: string): { value: unknown; error: string } {
+  if (text === "" && (field.control !== "text" && field.control !== "long" && field.control !== "password")) return { value: undefined, error: "" };
+  switch (field.control) {
+    case "number": {
+      const n = Number(text);
+      if (!Number.isFinite(n)) return { value: undefined, error: "Write a number." };
+      if (field.type === "integer" && !Number.isInteger(n)) return { value: undefined, error: "Write a whole number." };
+      if (field.min !== undefined && n < field.min) return { value: undefined, error: `At least ${field.min}.` };
+      if (field.max !== undefined && n > field.max) return { value: undefined, error: `At most ${field.max}.` };
+      return { value: n, error: "" };
+    }
+    case "choice":
+    case "json":
+      try {
+        const value: unknown = JSON.parse(text);
+        if (field.control === "json" && field.type === "array" && !Array.isArray(value)) return { value: undefined, error: "Write a JSON array: [ … ]." };
+        return { value, error: "" };
+      } catch (e) {
+        return { value: undefined, error: jsonError(text, e) };
+      }
+    default:
+      return text === "" && !field.required ? { value: undefined, error: "" } : { value: text, error: "" };
+  }
+}
+
+/** How a value stands in its field. */
+export function showParam(field: ParamField, value: unknown): string {
+  if (value === undefined) return "";
+  if (field.control === "choice" || field.control === "json") return JSON.stringify(value, null, field.control === "json" ? 2 : undefined);
+  return typeof value === "string" ? value : JSON.stringify(value);
+}

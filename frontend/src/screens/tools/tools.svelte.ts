@@ -1,0 +1,304 @@
+import { asError, type RpcError } from "../../lib/rpc/errors";
+import type { Rpc } from "../../lib/rpc";
+import { draftFrom, ToolEditor, type DraftStore } from "./editor.svelte";
+import { ToolImport } from "./importing.svelte";
+import { ToolInspector } from "./inspector.svelte";
+import { ToolList } from "./list.svelte";
+import { PermissionPrompt } from "./prompt.svelte";
+import { ToolRun, type RunTarget } from "./run.svelte";
+import { ToolSecrets } from "./secrets.svelte";
+import type { Approval, Template, Tool } from "./types";
+
+/** How the screen tells the user about something that it did. */
+export interface Notify {
+  ok(title: string, text?: string): void;
+  error(e: unknown, title?: string): void;
+  undo(title: string, restore: () => Promise<unknown> | void, text?: string): void;
+}
+
+/** Writes a file for the user; the browser downloads it. */
+export type SaveFile = (name: string, text: string) => void;
+
+/** Finished runs that are remembered, one a tool. */
+const MAX_RUNS = 20;
+
+/**
+ * The Tools screen as a whole: its parts, and what one part does for another. It outlives
+ * the component, so that runs go on and unsaved work stays when another screen is shown.
+ */
+export class ToolsScreen {
+  readonly list: ToolList;
+  readonly inspector: ToolInspector;
+  readonly editor: ToolEditor;
+  readonly prompt: PermissionPrompt;
+  readonly importing: ToolImport;
+  readonly secrets: ToolSecrets;
+
+  /** The run of the editor's draft. */
+  readonly draftRun: ToolRun;
+  /** The run pane is shown in place of the inspector. */
+  running = $state(false);
+  /** The tool that is being opened in the editor could not be read. */
+  openError = $state.raw<RpcError | null>(null);
+  opening = $state(false);
+
+  #runs = $state.raw<ReadonlyMap<string, ToolRun>>(new Map());
+  readonly #rpc: Rpc;
+  readonly #notify: Notify;
+  readonly #save: SaveFile;
+  #started = false;
+
+  constructor(rpc: Rpc, store: DraftStore, notify: Notify, save: SaveFile) {
+    this.#rpc = rpc;
+    this.#notify = notify;
+    this.#save = save;
+    this.list = new ToolList(rpc);
+    this.inspector = new ToolInspector(rpc);
+    this.editor = new ToolEditor(rpc, store);
+    this.prompt = new PermissionPrompt(rpc);
+    this.importing = new ToolImport(rpc);
+    this.secrets = new ToolSecrets(rpc);
+    this.draftRun = new ToolRun(rpc);
+    this.prompt.onAnswer((a) => {
+      const run = this.#allRuns().find((r) => r.pendingApprovalId === a.approvalId);
+      if (run === undefined) return;
+      run.resumed();
+      if (a.runId !== "") void run.follow(a.runId);
+      void this.inspector.readTab("rights");
+    });
+  }
+
+  /** Starts listening; once for the life of the program. */
+  start(): void {
+    if (this.#started) return;
+    this.#started = true;
+    this.list.start();
+    this.inspector.start();
+    this.#rpc.on("approvals.changed", (e) => {
+      this.prompt.follow(e);
+      if (e.status === "pending") void this.#maybePrompt(e.id);
+    });
+    this.#rpc.on("tools.changed", (e) => {
+      void this.editor.changedElsewhere(e.toolId);
+    });
+  }
+
+  #allRuns(): ToolRun[] {
+    return [this.draftRun, ...this.#runs.values()];
+  }
+
+  /** Shows the prompt for an approval that one of this screen's runs waits for. */
+  async #maybePrompt(id: string): Promise<void> {
+    if (!this.#allRuns().some((r) => r.active)) return;
+    await this.prompt.show(id, (asked) => {
+      const run = this.#runFor(asked);
+      run?.waitFor(asked.id);
+      return run !== undefined;
+    });
+  }
+
+  #runFor(asked: Approval): ToolRun | undefined {
+    const active = this.#allRuns().filter((r) => r.active);
+    return (
+      active.find((r) => r.executionId !== "" && r.executionId === asked.run.id) ??
+      active.find((r) => r.target?.toolId !== undefined && r.target.toolId === asked.subject.id) ??
+      active.find((r) => r.isDraft && asked.run.kind === "draft")
+    );
+  }
+
+  // — Runs —
+
+  /** The run of a tool; made when it is first asked for. */
+  runOf(toolId: string): ToolRun {
+    const known = this.#runs.get(toolId);
+    if (known !== undefined) return known;
+    const run = new ToolRun(this.#rpc);
+    const runs = new Map(this.#runs);
+    for (const [id, r] of runs) {
+      if (runs.size < MAX_RUNS) break;
+      if (!r.active) runs.delete(id);
+    }
+    runs.set(toolId, run);
+    this.#runs = runs;
+    return run;
+  }
+
+  /** Runs something and shows the prompt that it may leave behind. */
+  async launch(run: ToolRun, target: RunTarget, params: unknown): Promise<void> {
+    await run.start(target, params);
+    if (run.pendingApprovalId !== "") await this.prompt.show(run.pendingApprovalId);
+  }
+
+  /** What a stored tool's run needs. */
+  targetOf(tool: Tool): RunTarget {
+    return { toolId: tool.id, name: tool.name, profile: tool.sandboxProfile, limits: tool.limits ?? null };
+  }
+
+  /** What a run of the editor's text needs. */
+  draftTarget(): RunTarget {
+    const d = this.editor.draft;
+    return {
+      name: d.name || "Draft",
+      profile: d.sandboxProfile,
+      limits: d.limits,
+      draft: {
+        code: d.code,
+        language: d.language,
+        parameters: this.editor.schema ?? { type: "object" },
+        capabilities: [...d.capabilities],
+        sandboxProfile: d.sandboxProfile,
+        ...(d.limits === null ? {} : { limits: { ...d.limits } }),
+      },
+    };
+  }
+
+  // — What can be done with a tool —
+
+  /** Opens a stored tool in the editor. */
+  async edit(toolId: string): Promise<boolean> {
+    if (this.editor.base?.id === toolId && this.editor.dirty) return true;
+    this.openError = null;
+    this.opening = true;
+    try {
+      const { tool } = await this.#rpc.call("tools.get", { toolId });
+      this.draftRun.clear();
+      this.editor.open(tool);
+      return true;
+    } catch (e) {
+      this.openError = asError(e);
+      return false;
+    } finally {
+      this.opening = false;
+    }
+  }
+
+  /** Opens the editor on a new tool. */
+  editNew(template?: Template): void {
+    this.openError = null;
+    if (template === undefined && this.editor.base === null && this.editor.dirty) return;
+    this.draftRun.clear();
+    this.editor.openNew(template === undefined ? undefined : draftFrom(template));
+  }
+
+  /** Deletes a tool; Undo brings it back with everything it had. */
+  async remove(toolId: string, name: string): Promise<void> {
+    this.list.hide(toolId);
+    try {
+      await this.#rpc.call("tools.delete", { toolId });
+    } catch (e) {
+      await this.list.unhide(toolId);
+      this.#notify.error(e, `${name} was not deleted`);
+      return;
+    }
+    if (this.inspector.id === toolId) this.inspector.show(null);
+    void this.list.unhide(toolId);
+    this.#notify.undo(`Deleted ${name}`, async () => {
+      await this.#rpc.call("tools.restore", { toolId });
+      await this.list.reload();
+      this.list.select(toolId);
+    });
+  }
+
+  /** Makes a copy; answers it. */
+  async clone(toolId: string): Promise<Tool | null> {
+    try {
+      const { tool } = await this.#rpc.call("tools.clone", { toolId });
+      this.list.setTab("mine");
+      await this.list.reload();
+      this.list.select(tool.id);
+      this.#notify.ok(`Made ${tool.name}`, "The copy has no rights yet; it asks when it needs one.");
+      return tool;
+    } catch (e) {
+      this.#notify.error(e, "The tool was not cloned");
+      return null;
+    }
+  }
+
+  async setEnabled(toolId: string, enabled: boolean): Promise<void> {
+    try {
+      const { tool } = await this.#rpc.call("tools.set_enabled", { toolId, enabled });
+      if (this.inspector.id === toolId) this.inspector.tool.data = tool;
+      void this.list.reload();
+    } catch (e) {
+      this.#notify.error(e, enabled ? "The tool was not enabled" : "The tool was not disabled");
+    }
+  }
+
+  /** Writes tools to a file that `Import` reads. */
+  async export(toolIds: readonly string[], name: string): Promise<boolean> {
+    try {
+      const { bundle } = await this.#rpc.call("tools.export", { toolIds: [...toolIds] });
+      const file = `${slug(name)}.helix-tools.json`;
+      this.#save(file, JSON.stringify(bundle, null, 2) + "\n");
+      this.#notify.ok(`Saved ${file}`, "Without secrets, state and history of runs.");
+      return true;
+    } catch (e) {
+      this.#notify.error(e, "The tool was not exported");
+      return false;
+    }
+  }
+
+  /** Writes the audit entries that are shown to a file. */
+  exportAudit(name: string): void {
+    this.#save(`${slug(name)}-audit.jsonl`, this.inspector.auditLines());
+  }
+
+  /** The code of a tool, for the clipboard. */
+  async code(toolId: string): Promise<string | null> {
+    try {
+      return (await this.#rpc.call("tools.get", { toolId })).tool.code;
+    } catch (e) {
+      this.#notify.error(e, "The code could not be read");
+      return null;
+    }
+  }
+
+  /** Clears what a tool remembers, with Undo. */
+  async clearState(key?: string): Promise<void> {
+    const undo = await this.inspector.clearState(key);
+    if (undo === null) {
+      if (this.inspector.error !== null) this.#notify.error(this.inspector.error, "The state was not cleared");
+      return;
+    }
+    this.#notify.undo(key === undefined ? "Cleared the tool’s state" : `Cleared ${key}`, undo);
+  }
+
+  /** Makes an old version the newest again, with Undo. */
+  async rollback(version: string): Promise<void> {
+    const before = this.inspector.tool.data?.version;
+    const done = await this.inspector.rollback(version);
+    if (done === null) {
+      if (this.inspector.error !== null) this.#notify.error(this.inspector.error, "The tool was not rolled back");
+      return;
+    }
+    const held = done.suspended;
+    this.#notify.undo(
+      `Rolled back to ${version}`,
+      async () => {
+        if (before !== undefined) await this.inspector.rollback(before);
+      },
+      held === 0 ? `It is now version ${done.tool.version}.` : `It is now version ${done.tool.version}. ${held === 1 ? "One right waits" : `${held} rights wait`} for your approval.`,
+    );
+  }
+
+  /** Answers a missing right in place: shows the prompt that waits for it. */
+  async answer(capability: string): Promise<void> {
+    const id = await this.inspector.pendingFor(capability);
+    if (id !== null) {
+      await this.prompt.show(id);
+      return;
+    }
+    if (this.inspector.error !== null) this.#notify.error(this.inspector.error);
+    else this.#notify.ok("Nothing waits for an answer yet", "Run the tool: it asks when it first needs this.");
+  }
+}
+
+/** A name that is safe as a file name. */
+export function slug(name: string): string {
+  const s = name
+    .normalize("NFKD")
+    .replace(/[^\w.-]+/g, "-")
+    .replace(/^[-.]+|[-.]+$/g, "")
+    .toLowerCase();
+  return s === "" ? "tools" : s;
+}
