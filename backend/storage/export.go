@@ -473,9 +473,11 @@ func dropStrangers(tx *Tx, ts []exportTable, r *ImportResult) error {
 					return err
 				}
 				n, err := res.RowsAffected()
-				r.Inserted[t.name] -= n
-				r.Skipped[t.name] += n
-				again = again || n > 0
+				if n > 0 {
+					r.Inserted[t.name] -= n
+					r.Skipped[t.name] += n
+					again = true
+				}
 				return err
 			})
 			if err != nil {

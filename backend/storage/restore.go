@@ -173,11 +173,17 @@ func (s *Service) Restore(ctx context.Context, p RestoreParams) (_ RestoreResult
 		return r, fullDisk(err)
 	}
 	s.progress(ctx, "restore").step("replace", 0, 1)
-	if err := s.db.swap(ctx, "Helix is putting a backup in place. Try again in a moment.", func() error { return commitJournal(dataDir, j) }); err != nil {
+	var ferr error
+	if err := s.db.swap(ctx, "Helix is putting a backup in place. Try again in a moment.", func() error {
+		if err := commitJournal(dataDir, j); err != nil {
+			return err
+		}
+		ferr = s.restoreFiles(st) // the data is in place; a file that could not be written is told, and kept in the backup
+		return nil
+	}); err != nil {
 		return r, err
 	}
 	r.ReplacedPath = replaced
-	ferr := s.restoreFiles(st)
 	s.afterSwap(ctx)
 	return r, errors.Join(ferr, s.note(ctx, "data.restore", map[string]any{"createdAt": st.manifest.CreatedAt, "replaced": filepath.Base(replaced)}))
 }
