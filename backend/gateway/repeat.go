@@ -136,6 +136,19 @@ func pruneRepeats(tx *storage.Tx) error {
 	return err
 }
 
-func (s *Server) sealResponse(_ repeatKey, plain []byte) []byte { return plain }
+// sealResponse seals what is kept: it holds whatever the method returned. Without a key
+// nothing is kept but the fact that the call was done.
+func (s *Server) sealResponse(k repeatKey, plain []byte) []byte {
+	if s.o.DB.Keys() == nil {
+		return []byte{}
+	}
+	sealed, err := s.o.DB.Keys().Seal("rpc_idempotency", "response", k.key, plain)
+	if err != nil {
+		return []byte{}
+	}
+	return sealed
+}
 
-func (s *Server) openResponse(_ repeatKey, sealed []byte) ([]byte, error) { return sealed, nil }
+func (s *Server) openResponse(k repeatKey, sealed []byte) ([]byte, error) {
+	return s.o.DB.Keys().Unseal("rpc_idempotency", "response", k.key, sealed)
+}

@@ -168,6 +168,9 @@ func (s *Server) keepAlive(ss *session, p pinger) (stop func()) {
 		case err != nil:
 			ss.close(1011, "no answer to a ping")
 		default:
+			if c := ss.credential(); c != nil && c.kind == "browser" {
+				s.auth.touch(ss.ctx, c, time.Now()) // an open page keeps its session
+			}
 			t.Reset(s.o.Limits.Tick)
 		}
 	})
@@ -214,6 +217,10 @@ func (ss *session) admit(c *credential) error {
 	ss.hub = s.hubOf(c.user.ID)
 	ss.mu.Unlock()
 	ss.leaveWaiting()
+	if c.kind == "token" && !c.expires.IsZero() {
+		t := time.AfterFunc(time.Until(c.expires), func() { ss.close(1008, "the token has expired") })
+		context.AfterFunc(ss.ctx, func() { t.Stop() })
+	}
 	s.sessionsChanged(c.user.ID)
 	return nil
 }

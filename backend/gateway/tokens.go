@@ -267,8 +267,8 @@ func (a *authority) load(ctx context.Context) error {
 		return nil
 	}
 	err := a.srv.o.DB.Read(ctx, func(tx *storage.Tx) error {
-		rows, err := tx.Query(`SELECT t.id, t.user_id, u.display_name, t.scopes, t.token_hash, t.expires_at
-			FROM gateway_tokens t JOIN users u ON u.id = t.user_id WHERE t.revoked_at IS NULL`)
+		rows, err := tx.Query(`SELECT t.id, t.user_id, coalesce(u.display_name, ''), t.scopes, t.token_hash, t.expires_at
+			FROM gateway_tokens t LEFT JOIN users u ON u.id = t.user_id WHERE t.revoked_at IS NULL`)
 		if err != nil {
 			return err
 		}
@@ -288,6 +288,20 @@ func (a *authority) load(ctx context.Context) error {
 	})
 	a.loaded = err == nil
 	return err
+}
+
+// CloseSessions ends every session and reads the tokens anew before the next one: for when
+// the database was replaced.
+func (s *Server) CloseSessions(reason string) {
+	s.auth.mu.Lock()
+	s.auth.loaded = false
+	for h, c := range s.auth.byHash {
+		if c.kind == "token" {
+			delete(s.auth.byHash, h)
+		}
+	}
+	s.auth.mu.Unlock()
+	s.closeWhere(func(*session) bool { return true }, 1012, reason)
 }
 
 // storeUse writes last_used_at; losing it costs nothing.

@@ -68,6 +68,9 @@ func toWire(err error) (w *wireError, internal bool) {
 	}
 	f := fault.As(err)
 	code, name, status := kindCode(f.Kind)
+	if narrow := (*statusError)(nil); errors.As(err, &narrow) {
+		status = narrow.status
+	}
 	return &wireError{Code: code, status: status, Message: f.Message, Data: errorData{Kind: f.Kind, Code: name, Details: f.Details,
 		Retryable: f.Retryable(), RetryAfterMs: f.RetryAfter.Milliseconds(), RequestID: storage.NewID().String()}}, f.Kind == fault.Internal
 }

@@ -1,9 +1,11 @@
 package gateway
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"io"
+	"net"
 	"net/http"
 	"strings"
 	"sync"
@@ -14,6 +16,7 @@ import (
 // wsPipe carries frames over a WebSocket.
 type wsPipe struct {
 	c    *websocket.Conn
+	out  *gatherConn // nil on the client's side
 	once sync.Once
 }
 
@@ -34,6 +37,90 @@ func (p *wsPipe) Read(context.Context) ([]byte, error) {
 
 func (p *wsPipe) Write(_ context.Context, frame []byte) error {
 	return p.c.Write(context.Background(), websocket.MessageText, frame) // ended by Close
+}
+
+// WriteBatch writes several messages with few system calls.
+func (p *wsPipe) WriteBatch(ctx context.Context, frames [][]byte) error {
+	if p.out != nil {
+		p.out.hold()
+		defer p.out.release() //nolint:errcheck // a later write reports it
+	}
+	for _, f := range frames {
+		if err := p.Write(ctx, f); err != nil {
+			return err
+		}
+	}
+	if p.out != nil {
+		return p.out.release()
+	}
+	return nil
+}
+
+// gatherConn collects what is written between hold and release.
+type gatherConn struct {
+	net.Conn
+	mu   sync.Mutex
+	held bool
+	buf  []byte
+}
+
+const gatherMax = 64 << 10
+
+func (g *gatherConn) Write(b []byte) (int, error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if !g.held || len(g.buf)+len(b) > gatherMax {
+		if err := g.flushLocked(); err != nil {
+			return 0, err
+		}
+		if !g.held || len(b) > gatherMax {
+			return g.Conn.Write(b)
+		}
+	}
+	g.buf = append(g.buf, b...)
+	return len(b), nil
+}
+
+func (g *gatherConn) hold() {
+	g.mu.Lock()
+	g.held = true
+	g.mu.Unlock()
+}
+
+func (g *gatherConn) release() error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.held = false
+	err := g.flushLocked()
+	if cap(g.buf) > 16<<10 {
+		g.buf = nil // an idle session keeps little
+	}
+	return err
+}
+
+func (g *gatherConn) flushLocked() error {
+	if len(g.buf) == 0 {
+		return nil
+	}
+	_, err := g.Conn.Write(g.buf)
+	g.buf = g.buf[:0]
+	return err
+}
+
+// gatherWriter hands the WebSocket library a connection that can gather writes.
+type gatherWriter struct {
+	http.ResponseWriter
+	conn *gatherConn
+}
+
+// Hijack implements http.Hijacker.
+func (w *gatherWriter) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	c, rw, err := http.NewResponseController(w.ResponseWriter).Hijack()
+	if err != nil {
+		return nil, nil, err
+	}
+	w.conn = &gatherConn{Conn: c}
+	return w.conn, bufio.NewReadWriter(rw.Reader, bufio.NewWriterSize(w.conn, 4096)), nil
 }
 
 // SetReadLimit makes a longer message close the connection with 1009.
@@ -64,14 +151,15 @@ func (s *Server) serveWS(w http.ResponseWriter, r *http.Request, cred *credentia
 			return limited(s.o.Limits.AuthTime, "Too many connections are waiting to authenticate.")
 		}
 	}
-	c, err := websocket.Accept(w, r, &websocket.AcceptOptions{Subprotocols: []string{Subprotocol}, InsecureSkipVerify: true}) // the guard has checked the origin
+	gw := &gatherWriter{ResponseWriter: w}
+	c, err := websocket.Accept(gw, r, &websocket.AcceptOptions{Subprotocols: []string{Subprotocol}, InsecureSkipVerify: true}) // the guard has checked the origin
 	if err != nil {
 		if cred == nil {
 			s.unauthed.Add(-1)
 		}
 		return errAnswered
 	}
-	ss := s.newSession(s.callCtx(), &wsPipe{c: c}, "websocket", peerOf(r))
+	ss := s.newSession(s.callCtx(), &wsPipe{c: c, out: gw.conn}, "websocket", peerOf(r))
 	if cred == nil {
 		ss.waiting.Store(true)
 		defer ss.leaveWaiting()

@@ -13,6 +13,7 @@ type SealedColumn struct {
 // plain text of it in files, and export leaves the columns of secrets out.
 var Sealed = []SealedColumn{
 	{Table: "device_keys", Column: "private_key"},
+	{Table: "rpc_idempotency", Column: "response", ID: "key"},
 	{Table: "secrets", Column: "value"},
 	{Table: "tool_secrets", Column: "value"},
 }

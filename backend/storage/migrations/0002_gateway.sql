@@ -3,7 +3,7 @@
 -- Tokens of other programs. Only the SHA-256 of a token is kept.
 CREATE TABLE gateway_tokens (
     id           BLOB PRIMARY KEY CHECK (length(id) = 16),
-    user_id      BLOB NOT NULL REFERENCES users (id),
+    user_id      BLOB NOT NULL CHECK (length(user_id) = 16),
     name         TEXT NOT NULL,
     token_hash   BLOB NOT NULL UNIQUE CHECK (length(token_hash) = 32),
     scopes       TEXT NOT NULL,

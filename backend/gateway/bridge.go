@@ -1,0 +1,124 @@
+package gateway
+
+import (
+	"context"
+	"io"
+	"sync"
+
+	"helix/backend/fault"
+	"helix/backend/identity"
+)
+
+// Bridge gives one window a session at a time, each bound to one page load. The window's
+// own glue has only to pass frames in and out, so that none of this depends on it.
+type Bridge struct {
+	srv  *Server
+	id   identity.Identity
+	emit func(session, frame string)
+
+	mu   sync.Mutex
+	page *bridgePipe
+	work sync.WaitGroup
+	done bool
+}
+
+// NewBridge returns a bridge whose sessions are id's. emit gets every outgoing frame with
+// the id of its session; it must not block for long.
+func (s *Server) NewBridge(id identity.Identity, emit func(session, frame string)) *Bridge {
+	if id.Pipe == "" {
+		id.Pipe = "bridge"
+	}
+	return &Bridge{srv: s, id: id, emit: emit}
+}
+
+// Open starts the session of a freshly loaded page and ends the former one. It returns the
+// new session's id.
+func (b *Bridge) Open() string {
+	p := &bridgePipe{id: newID().String(), in: make(chan []byte, 256), done: make(chan struct{}), emit: b.emit}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.page != nil {
+		b.page.end()
+	}
+	if b.done {
+		p.end()
+		return p.id
+	}
+	b.page = p
+	b.work.Go(func() {
+		if err := b.srv.Serve(context.Background(), p, b.id); err != nil {
+			b.srv.log.Warn("bridge session ended", "error", err)
+		}
+		p.end()
+	})
+	return p.id
+}
+
+// Send takes one frame of the page that session belongs to. Frames of a former page are
+// dropped without an error: that page is gone and nobody waits for an answer.
+func (b *Bridge) Send(session, frame string) error {
+	b.mu.Lock()
+	p := b.page
+	b.mu.Unlock()
+	if p == nil || p.id != session {
+		return nil
+	}
+	if len(frame) > b.srv.o.Limits.MaxPayload {
+		return fault.Limitf("A frame has at most %d MiB.", b.srv.o.Limits.MaxPayload>>20)
+	}
+	select {
+	case p.in <- []byte(frame):
+	case <-p.done:
+	}
+	return nil
+}
+
+// Close ends the present session and waits for it.
+func (b *Bridge) Close() {
+	b.mu.Lock()
+	b.done = true
+	if b.page != nil {
+		b.page.end()
+	}
+	b.mu.Unlock()
+	b.work.Wait()
+}
+
+type bridgePipe struct {
+	id   string
+	in   chan []byte
+	done chan struct{}
+	once sync.Once
+	emit func(session, frame string)
+}
+
+func (p *bridgePipe) end() { p.once.Do(func() { close(p.done) }) }
+
+// Close ends the pipe; a page has no use for a close code.
+func (p *bridgePipe) Close(int, string) { p.end() }
+
+func (p *bridgePipe) Read(ctx context.Context) ([]byte, error) {
+	select {
+	case <-p.done:
+		return nil, io.EOF
+	default:
+	}
+	select {
+	case f := <-p.in:
+		return f, nil
+	case <-p.done:
+		return nil, io.EOF
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+func (p *bridgePipe) Write(_ context.Context, frame []byte) error {
+	select {
+	case <-p.done:
+		return io.ErrClosedPipe
+	default:
+	}
+	p.emit(p.id, string(frame))
+	return nil
+}
