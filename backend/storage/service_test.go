@@ -482,3 +482,5 @@ func setSecret(ctx context.Context, db *DB, value string) error {
 	_, err := NewSecrets(db).Set(ctx, SecretsSetParams{Name: "api", Value: value})
 	return err
 }
+
+func itoa(n int) string { return fmt.Sprint(n) }

@@ -1,0 +1,479 @@
+CREATE TABLE audit_details (
+    seq     INTEGER PRIMARY KEY,
+    details TEXT NOT NULL CHECK (json_valid(details) AND length(CAST(details AS BLOB)) <= 8192)
+) STRICT;
+
+CREATE TABLE audit_log (
+    seq          INTEGER PRIMARY KEY,
+    id           BLOB NOT NULL CHECK (length(id) = 16),
+    user_id      BLOB NOT NULL CHECK (length(user_id) = 16),
+    device_id    BLOB NOT NULL CHECK (length(device_id) = 16),
+    at           INTEGER NOT NULL,
+    actor_kind   TEXT NOT NULL,
+    actor_id     TEXT NOT NULL,
+    action       TEXT NOT NULL CHECK (length(action) BETWEEN 1 AND 64),
+    subject_kind TEXT NOT NULL,
+    subject_id   TEXT NOT NULL,
+    outcome      TEXT NOT NULL,
+    run_id       BLOB CHECK (length(run_id) = 16),
+    details_hash BLOB NOT NULL CHECK (length(details_hash) = 32),
+    prev_hash    BLOB NOT NULL CHECK (length(prev_hash) = 32),
+    hash         BLOB NOT NULL CHECK (length(hash) = 32)
+) STRICT;
+
+CREATE TABLE audit_pruning (
+    one     INTEGER PRIMARY KEY CHECK (one = 1),
+    through INTEGER NOT NULL
+) STRICT;
+
+CREATE TABLE audit_segments (
+    device_id  BLOB NOT NULL CHECK (length(device_id) = 16),
+    no         INTEGER NOT NULL CHECK (no >= 1),
+    first_seq  INTEGER NOT NULL,
+    last_seq   INTEGER NOT NULL CHECK (last_seq >= first_seq),
+    count      INTEGER NOT NULL CHECK (count = last_seq - first_seq + 1),
+    first_prev BLOB NOT NULL CHECK (length(first_prev) = 32),
+    last_hash  BLOB NOT NULL CHECK (length(last_hash) = 32),
+    root       BLOB NOT NULL CHECK (length(root) = 32),
+    public_key BLOB NOT NULL CHECK (length(public_key) = 32),
+    signature  BLOB NOT NULL CHECK (length(signature) = 64),
+    signed_at  INTEGER NOT NULL,
+    PRIMARY KEY (device_id, no)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE capability_denials (
+    id           BLOB PRIMARY KEY CHECK (length(id) = 16),
+    user_id      BLOB NOT NULL CHECK (length(user_id) = 16),
+    subject_kind TEXT NOT NULL,
+    subject_id   TEXT NOT NULL,
+    capability   TEXT NOT NULL,
+    resource     TEXT NOT NULL,
+    reason       TEXT NOT NULL DEFAULT '',
+    created_at   INTEGER NOT NULL,
+    updated_at   INTEGER NOT NULL,
+    deleted_at   INTEGER,
+    sync_meta    BLOB
+) STRICT;
+
+CREATE TABLE capability_grants (
+    id              BLOB PRIMARY KEY CHECK (length(id) = 16),
+    user_id         BLOB NOT NULL CHECK (length(user_id) = 16),
+    device_id       BLOB NOT NULL CHECK (length(device_id) = 16),
+    subject_kind    TEXT NOT NULL,
+    subject_id      TEXT NOT NULL,
+    definition_hash BLOB NOT NULL CHECK (length(definition_hash) = 32),
+    capability      TEXT NOT NULL,
+    resource        TEXT NOT NULL,
+    scope           TEXT NOT NULL CHECK (scope IN ('once', 'run', 'session', 'always')),
+    run_id          BLOB CHECK (length(run_id) = 16),
+    session_id      BLOB CHECK (length(session_id) = 16),
+    uses_left       INTEGER CHECK (uses_left >= 0),
+    expires_at      INTEGER,
+    origin          TEXT NOT NULL CHECK (origin IN ('user', 'preset', 'policy')),
+    pending_id      BLOB CHECK (length(pending_id) = 16),
+    created_at      INTEGER NOT NULL,
+    last_used_at    INTEGER,
+    revoked_at      INTEGER,
+    revoke_reason   TEXT,
+    suspended_at    INTEGER
+) STRICT;
+
+CREATE TABLE change_log (
+    seq    INTEGER PRIMARY KEY AUTOINCREMENT,
+    tbl    TEXT NOT NULL,
+    row_id BLOB NOT NULL CHECK (length(row_id) = 16),
+    op     TEXT NOT NULL CHECK (op IN ('I', 'U', 'D')),
+    fields INTEGER NOT NULL,
+    hlc    INTEGER NOT NULL,
+    txn    INTEGER NOT NULL,
+    at     INTEGER NOT NULL
+) STRICT;
+
+CREATE TABLE custom_tool_replies (
+    user_id      BLOB NOT NULL CHECK (length(user_id) = 16),
+    key          TEXT NOT NULL CHECK (length(key) BETWEEN 1 AND 128),
+    request_hash BLOB NOT NULL,
+    response     TEXT NOT NULL CHECK (json_valid(response)),
+    created_at   INTEGER NOT NULL,
+    PRIMARY KEY (user_id, key)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE custom_tool_runs (
+    id              BLOB PRIMARY KEY CHECK (length(id) = 16),
+    custom_tool_id  BLOB NOT NULL REFERENCES custom_tools (id) ON DELETE CASCADE,
+    user_id         BLOB NOT NULL CHECK (length(user_id) = 16),
+    input_params    TEXT CHECK (input_params IS NULL OR json_valid(input_params)),
+    version         TEXT NOT NULL,
+    definition_hash BLOB NOT NULL,
+    caller          TEXT NOT NULL,
+    parent_id       BLOB,
+    started_at      INTEGER NOT NULL
+) STRICT;
+
+CREATE TABLE custom_tool_shares (
+    id              BLOB PRIMARY KEY CHECK (length(id) = 16),
+    custom_tool_id  BLOB NOT NULL REFERENCES custom_tools (id) ON DELETE CASCADE,
+    user_id         BLOB NOT NULL CHECK (length(user_id) = 16),
+    version         TEXT NOT NULL,
+    definition_hash BLOB NOT NULL CHECK (length(definition_hash) = 32),
+    access          TEXT NOT NULL CHECK (access IN ('link', 'public')),
+    expires_at      INTEGER,
+    revoked_at      INTEGER,
+    opens           INTEGER NOT NULL DEFAULT 0,
+    created_at      INTEGER NOT NULL
+) STRICT;
+
+CREATE TABLE custom_tool_state (
+    custom_tool_id BLOB NOT NULL REFERENCES custom_tools (id) ON DELETE CASCADE,
+    user_id        BLOB NOT NULL CHECK (length(user_id) = 16),
+    state_key      TEXT NOT NULL CHECK (length(CAST(state_key AS BLOB)) BETWEEN 1 AND 256),
+    state_value    TEXT NOT NULL CHECK (json_valid(state_value)),
+    size_bytes     INTEGER NOT NULL,
+    updated_at     INTEGER NOT NULL,
+    PRIMARY KEY (custom_tool_id, user_id, state_key)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE custom_tool_usage (
+    id                BLOB PRIMARY KEY CHECK (length(id) = 16),
+    custom_tool_id    BLOB NOT NULL REFERENCES custom_tools (id) ON DELETE CASCADE,
+    user_id           BLOB NOT NULL CHECK (length(user_id) = 16),
+    input_params      TEXT CHECK (input_params IS NULL OR json_valid(input_params)),
+    output_result     TEXT CHECK (output_result IS NULL OR json_valid(output_result)),
+    status            TEXT NOT NULL CHECK (status IN ('success', 'failure', 'timeout')),
+    error_class       TEXT,
+    error_message     TEXT,
+    execution_time_ms REAL NOT NULL DEFAULT 0,
+    cpu_time_ms       REAL NOT NULL DEFAULT 0,
+    memory_used_mb    REAL NOT NULL DEFAULT 0,
+    host_calls        INTEGER NOT NULL DEFAULT 0,
+    version           TEXT NOT NULL DEFAULT '',
+    definition_hash   BLOB,
+    caller            TEXT NOT NULL DEFAULT 'user' CHECK (caller IN ('user', 'agent', 'skill', 'schedule', 'voice', 'tool', 'cli')),
+    parent_id         BLOB,
+    timestamp         INTEGER NOT NULL,
+    created_at        INTEGER NOT NULL,
+    updated_at        INTEGER NOT NULL,
+    deleted_at        INTEGER,
+    sync_meta         BLOB
+) STRICT;
+
+CREATE TABLE custom_tool_versions (
+    id              BLOB PRIMARY KEY CHECK (length(id) = 16),
+    custom_tool_id  BLOB NOT NULL REFERENCES custom_tools (id) ON DELETE CASCADE,
+    user_id         BLOB NOT NULL CHECK (length(user_id) = 16),
+    version         TEXT NOT NULL,
+    definition_hash BLOB NOT NULL CHECK (length(definition_hash) = 32),
+    language        TEXT NOT NULL CHECK (language IN ('typescript', 'javascript')),
+    code            TEXT NOT NULL,
+    parameters      TEXT NOT NULL CHECK (json_valid(parameters)),
+    capabilities    TEXT NOT NULL CHECK (json_valid(capabilities)),
+    sandbox_profile TEXT NOT NULL CHECK (sandbox_profile IN ('strict', 'standard', 'permissive')),
+    limits          TEXT CHECK (limits IS NULL OR json_valid(limits)),
+    description     TEXT NOT NULL DEFAULT '',
+    note            TEXT NOT NULL DEFAULT '',
+    author          TEXT NOT NULL DEFAULT '',
+    created_at      INTEGER NOT NULL,
+    updated_at      INTEGER NOT NULL,
+    deleted_at      INTEGER,
+    sync_meta       BLOB
+) STRICT;
+
+CREATE TABLE custom_tools (
+    id                 BLOB PRIMARY KEY CHECK (length(id) = 16),
+    user_id            BLOB NOT NULL CHECK (length(user_id) = 16),
+    name               TEXT NOT NULL CHECK (length(name) BETWEEN 1 AND 64),
+    description        TEXT NOT NULL DEFAULT '' CHECK (length(description) <= 2000),
+    language           TEXT NOT NULL DEFAULT 'javascript' CHECK (language IN ('typescript', 'javascript')),
+    code               TEXT NOT NULL,
+    parameters         TEXT NOT NULL DEFAULT '{"type":"object"}' CHECK (json_valid(parameters)),
+    capabilities       TEXT NOT NULL DEFAULT '[]' CHECK (json_valid(capabilities)),
+    sandbox_profile    TEXT NOT NULL DEFAULT 'standard' CHECK (sandbox_profile IN ('strict', 'standard', 'permissive')),
+    limits             TEXT CHECK (limits IS NULL OR json_valid(limits)),
+    definition_hash    BLOB NOT NULL CHECK (length(definition_hash) = 32),
+    version            TEXT NOT NULL DEFAULT '1.0.0',
+    author             TEXT NOT NULL DEFAULT '',
+    signature          TEXT CHECK (signature IS NULL OR json_valid(signature)),
+    signer_fingerprint TEXT,
+    signed_at          INTEGER,
+    samples            TEXT NOT NULL DEFAULT '[]' CHECK (json_valid(samples)),
+    tags               TEXT NOT NULL DEFAULT '[]' CHECK (json_valid(tags)),
+    icon               TEXT NOT NULL DEFAULT '',
+    origin             TEXT NOT NULL DEFAULT 'local' CHECK (origin IN ('local', 'clone', 'import', 'share', 'hub')),
+    clone_source_id    BLOB REFERENCES custom_tools (id) ON DELETE SET NULL,
+    visibility         TEXT NOT NULL DEFAULT 'private' CHECK (visibility IN ('private', 'public')),
+    is_enabled         INTEGER NOT NULL DEFAULT 1 CHECK (is_enabled IN (0, 1)),
+    sync_state         INTEGER NOT NULL DEFAULT 0 CHECK (sync_state IN (0, 1)),
+    usage_count        INTEGER NOT NULL DEFAULT 0,
+    last_used          INTEGER,
+    created_at         INTEGER NOT NULL,
+    updated_at         INTEGER NOT NULL,
+    deleted_at         INTEGER,
+    sync_meta          BLOB
+) STRICT;
+
+CREATE TABLE data_keys (
+    no         INTEGER PRIMARY KEY,
+    wrapped    BLOB NOT NULL,
+    uses       INTEGER NOT NULL DEFAULT 0 CHECK (uses >= 0),
+    created_at INTEGER NOT NULL,
+    retired_at INTEGER
+) STRICT;
+
+CREATE TABLE definitions (
+    id           BLOB PRIMARY KEY CHECK (length(id) = 16),
+    user_id      BLOB NOT NULL CHECK (length(user_id) = 16),
+    subject_kind TEXT NOT NULL,
+    subject_id   TEXT NOT NULL,
+    hash         BLOB NOT NULL CHECK (length(hash) = 32),
+    document     TEXT NOT NULL CHECK (json_valid(document)),
+    first_seen   INTEGER NOT NULL,
+    approved_at  INTEGER,
+    approved_by  TEXT,
+    UNIQUE (user_id, subject_kind, subject_id, hash)
+) STRICT;
+
+CREATE TABLE device_keys (
+    id          BLOB PRIMARY KEY CHECK (length(id) = 16),
+    user_id     BLOB NOT NULL REFERENCES users (id),
+    public_key  BLOB NOT NULL CHECK (length(public_key) = 32),
+    private_key BLOB NOT NULL,
+    created_at  INTEGER NOT NULL,
+    retired_at  INTEGER
+) STRICT;
+
+CREATE TABLE gateway_tokens (
+    id           BLOB PRIMARY KEY CHECK (length(id) = 16),
+    user_id      BLOB NOT NULL CHECK (length(user_id) = 16),
+    name         TEXT NOT NULL,
+    token_hash   BLOB NOT NULL UNIQUE CHECK (length(token_hash) = 32),
+    scopes       TEXT NOT NULL,
+    created_at   INTEGER NOT NULL,
+    last_used_at INTEGER,
+    expires_at   INTEGER,
+    revoked_at   INTEGER
+) STRICT;
+
+CREATE TABLE meta (
+    key   TEXT PRIMARY KEY,
+    value TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE migration_log (
+    version     INTEGER PRIMARY KEY,
+    name        TEXT NOT NULL,
+    sha256      BLOB NOT NULL CHECK (length(sha256) = 32),
+    app_version TEXT NOT NULL,
+    started_at  INTEGER NOT NULL,
+    finished_at INTEGER,
+    snapshot    TEXT
+) STRICT;
+
+CREATE TABLE pending_approvals (
+    id              BLOB PRIMARY KEY CHECK (length(id) = 16),
+    user_id         BLOB NOT NULL CHECK (length(user_id) = 16),
+    kind            TEXT NOT NULL CHECK (kind IN ('capability', 'definition', 'tier', 'command')),
+    subject_kind    TEXT NOT NULL,
+    subject_id      TEXT NOT NULL,
+    subject_name    TEXT NOT NULL DEFAULT '',
+    definition_hash BLOB NOT NULL CHECK (length(definition_hash) = 32),
+    tier            TEXT NOT NULL CHECK (tier IN ('read_only', 'side_effecting', 'privileged')),
+    requested       TEXT NOT NULL CHECK (json_valid(requested)),
+    run_kind        TEXT NOT NULL DEFAULT '',
+    run_id          BLOB CHECK (length(run_id) = 16),
+    session_id      BLOB CHECK (length(session_id) = 16),
+    rerun           TEXT CHECK (json_valid(rerun)),
+    status          TEXT NOT NULL CHECK (status IN ('pending', 'approved', 'denied', 'expired', 'superseded')),
+    dedupe_key      BLOB NOT NULL CHECK (length(dedupe_key) = 32),
+    count           INTEGER NOT NULL DEFAULT 1 CHECK (count >= 1),
+    created_at      INTEGER NOT NULL,
+    last_at         INTEGER NOT NULL,
+    expires_at      INTEGER NOT NULL,
+    decided_at      INTEGER,
+    decided_by      TEXT,
+    decision        TEXT CHECK (json_valid(decision))
+) STRICT;
+
+CREATE TABLE rpc_idempotency (
+    user_id     BLOB NOT NULL CHECK (length(user_id) = 16),
+    key         BLOB NOT NULL CHECK (length(key) = 16),
+    method      TEXT NOT NULL,
+    params_hash BLOB NOT NULL CHECK (length(params_hash) = 32),
+    response    BLOB,
+    created_at  INTEGER NOT NULL,
+    PRIMARY KEY (user_id, key)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE secrets (
+    id         BLOB PRIMARY KEY CHECK (length(id) = 16),
+    user_id    BLOB NOT NULL REFERENCES users (id),
+    name       TEXT NOT NULL CHECK (length(name) BETWEEN 1 AND 100),
+    value      BLOB NOT NULL,
+    created_at INTEGER NOT NULL,
+    updated_at INTEGER NOT NULL,
+    UNIQUE (user_id, name)
+) STRICT;
+
+CREATE TABLE sync_base (
+    tbl    TEXT NOT NULL,
+    row_id BLOB NOT NULL CHECK (length(row_id) = 16),
+    row    TEXT NOT NULL CHECK (json_valid(row)),
+    PRIMARY KEY (tbl, row_id)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE sync_local (
+    one         INTEGER PRIMARY KEY CHECK (one = 1),
+    device_id   BLOB CHECK (length(device_id) = 16),
+    site        INTEGER CHECK (site BETWEEN 1 AND 4194303),
+    epoch       BLOB CHECK (length(epoch) = 16),
+    ctr         INTEGER NOT NULL DEFAULT 0,
+    hlc_high    INTEGER NOT NULL DEFAULT 0,
+    user_id     BLOB REFERENCES users (id),
+    hub         TEXT,
+    key_version INTEGER NOT NULL DEFAULT 0,
+    offset_us   INTEGER NOT NULL DEFAULT 0,
+    applying    INTEGER NOT NULL DEFAULT 0 CHECK (applying IN (0, 1)),
+    txn         INTEGER NOT NULL DEFAULT 1,
+    seen_seq    INTEGER NOT NULL DEFAULT 0
+) STRICT;
+
+CREATE TABLE tool_secrets (
+    id          BLOB PRIMARY KEY CHECK (length(id) = 16),
+    user_id     BLOB NOT NULL CHECK (length(user_id) = 16),
+    name        TEXT NOT NULL CHECK (length(name) BETWEEN 1 AND 64),
+    hosts       TEXT NOT NULL DEFAULT '[]' CHECK (json_valid(hosts)),
+    tool_ids    TEXT NOT NULL DEFAULT '[]' CHECK (json_valid(tool_ids)),
+    keyring_ref TEXT NOT NULL DEFAULT 'helix/root',
+    value       BLOB NOT NULL,
+    created_at  INTEGER NOT NULL,
+    updated_at  INTEGER NOT NULL
+) STRICT;
+
+CREATE TABLE tool_signers (
+    id          BLOB PRIMARY KEY CHECK (length(id) = 16),
+    user_id     BLOB NOT NULL CHECK (length(user_id) = 16),
+    fingerprint TEXT NOT NULL CHECK (length(fingerprint) = 64),
+    public_key  TEXT NOT NULL,
+    name        TEXT NOT NULL DEFAULT '',
+    trusted     INTEGER NOT NULL DEFAULT 0 CHECK (trusted IN (0, 1)),
+    added_at    INTEGER NOT NULL,
+    created_at  INTEGER NOT NULL,
+    updated_at  INTEGER NOT NULL,
+    deleted_at  INTEGER,
+    sync_meta   BLOB
+) STRICT;
+
+CREATE TABLE users (
+    id           BLOB PRIMARY KEY CHECK (length(id) = 16),
+    display_name TEXT NOT NULL,
+    hub_user_id  BLOB CHECK (length(hub_user_id) = 16),
+    created_at   INTEGER NOT NULL
+) STRICT;
+
+CREATE INDEX audit_log_action ON audit_log (action);
+
+CREATE INDEX audit_log_outcome ON audit_log (outcome) WHERE outcome <> 'ok';
+
+CREATE INDEX audit_log_run ON audit_log (run_id) WHERE run_id IS NOT NULL;
+
+CREATE INDEX audit_log_subject ON audit_log (subject_id) WHERE subject_id <> '';
+
+CREATE INDEX audit_log_user ON audit_log (user_id);
+
+CREATE INDEX audit_segments_last ON audit_segments (last_seq);
+
+CREATE INDEX capability_denials_subject ON capability_denials (user_id, subject_kind, subject_id);
+
+CREATE INDEX capability_grants_expiry ON capability_grants (expires_at) WHERE expires_at IS NOT NULL AND revoked_at IS NULL;
+
+CREATE INDEX capability_grants_pending ON capability_grants (pending_id) WHERE pending_id IS NOT NULL;
+
+CREATE INDEX capability_grants_run ON capability_grants (run_id) WHERE run_id IS NOT NULL;
+
+CREATE INDEX capability_grants_session ON capability_grants (session_id) WHERE session_id IS NOT NULL;
+
+CREATE INDEX capability_grants_subject ON capability_grants (user_id, subject_kind, subject_id);
+
+CREATE INDEX change_log_row ON change_log (tbl, row_id);
+
+CREATE INDEX custom_tool_replies_age ON custom_tool_replies (user_id, created_at);
+
+CREATE INDEX custom_tool_runs_tool ON custom_tool_runs (custom_tool_id);
+
+CREATE INDEX custom_tool_runs_user ON custom_tool_runs (user_id);
+
+CREATE INDEX custom_tool_shares_tool ON custom_tool_shares (custom_tool_id);
+
+CREATE INDEX custom_tool_shares_user ON custom_tool_shares (user_id);
+
+CREATE INDEX custom_tool_state_user ON custom_tool_state (user_id);
+
+CREATE INDEX custom_tool_usage_tool ON custom_tool_usage (custom_tool_id, timestamp DESC, status, execution_time_ms);
+
+CREATE INDEX custom_tool_usage_user ON custom_tool_usage (user_id, timestamp DESC, status, execution_time_ms);
+
+CREATE UNIQUE INDEX custom_tool_versions_label ON custom_tool_versions (custom_tool_id, version);
+
+CREATE INDEX custom_tool_versions_order ON custom_tool_versions (custom_tool_id, created_at DESC);
+
+CREATE INDEX custom_tool_versions_user ON custom_tool_versions (user_id);
+
+CREATE INDEX custom_tools_enabled ON custom_tools (user_id, is_enabled) WHERE deleted_at IS NULL;
+
+CREATE UNIQUE INDEX custom_tools_name ON custom_tools (user_id, lower(name)) WHERE deleted_at IS NULL;
+
+CREATE INDEX custom_tools_public ON custom_tools (usage_count DESC, id) WHERE visibility = 'public' AND deleted_at IS NULL;
+
+CREATE INDEX custom_tools_source ON custom_tools (clone_source_id) WHERE clone_source_id IS NOT NULL;
+
+CREATE INDEX custom_tools_used ON custom_tools (user_id, last_used DESC) WHERE deleted_at IS NULL;
+
+CREATE INDEX custom_tools_user ON custom_tools (user_id, updated_at DESC) WHERE deleted_at IS NULL;
+
+CREATE INDEX device_keys_user ON device_keys (user_id);
+
+CREATE INDEX gateway_tokens_user ON gateway_tokens (user_id);
+
+CREATE UNIQUE INDEX pending_approvals_dedupe ON pending_approvals (user_id, dedupe_key) WHERE status = 'pending';
+
+CREATE INDEX pending_approvals_expiry ON pending_approvals (expires_at) WHERE status = 'pending';
+
+CREATE INDEX pending_approvals_subject ON pending_approvals (user_id, subject_kind, subject_id, created_at);
+
+CREATE INDEX pending_approvals_user ON pending_approvals (user_id, status, last_at);
+
+CREATE INDEX rpc_idempotency_created ON rpc_idempotency (created_at);
+
+CREATE INDEX sync_local_user ON sync_local (user_id);
+
+CREATE UNIQUE INDEX tool_secrets_name ON tool_secrets (user_id, name);
+
+CREATE UNIQUE INDEX tool_signers_key ON tool_signers (user_id, fingerprint) WHERE deleted_at IS NULL;
+
+CREATE VIEW public_tools AS
+SELECT id, name, description, language, code, parameters, capabilities, sandbox_profile, limits, definition_hash,
+       version, author, tags, icon, origin, usage_count, created_at, updated_at
+FROM custom_tools WHERE visibility = 'public' AND deleted_at IS NULL;
+
+CREATE TRIGGER audit_details_no_update BEFORE UPDATE ON audit_details
+BEGIN SELECT RAISE(ABORT, 'audit_details is append only'); END;
+
+CREATE TRIGGER audit_log_no_delete BEFORE DELETE ON audit_log
+WHEN NOT EXISTS (SELECT 1 FROM audit_pruning WHERE through >= OLD.seq)
+BEGIN SELECT RAISE(ABORT, 'audit_log is append only'); END;
+
+CREATE TRIGGER audit_log_no_update BEFORE UPDATE ON audit_log
+BEGIN SELECT RAISE(ABORT, 'audit_log is append only'); END;
+
+CREATE TRIGGER audit_pruning_no_update BEFORE UPDATE ON audit_pruning
+BEGIN SELECT RAISE(ABORT, 'only whole signed segments may leave'); END;
+
+CREATE TRIGGER audit_pruning_whole_segments BEFORE INSERT ON audit_pruning
+WHEN NOT EXISTS (SELECT 1 FROM audit_segments WHERE last_seq = NEW.through)
+BEGIN SELECT RAISE(ABORT, 'only whole signed segments may leave'); END;
+
+CREATE TRIGGER audit_segments_no_delete BEFORE DELETE ON audit_segments
+BEGIN SELECT RAISE(ABORT, 'audit_segments is append only'); END;
+
+CREATE TRIGGER audit_segments_no_update BEFORE UPDATE ON audit_segments
+BEGIN SELECT RAISE(ABORT, 'audit_segments is append only'); END;
+
