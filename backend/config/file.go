@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"helix/backend/fault"
@@ -26,15 +27,17 @@ func WriteFile(ctx context.Context, path string, data []byte) error {
 	return replaceFile(path, data)
 }
 
+// replaceFile is WriteFile for a caller that holds the lock of path.
 func replaceFile(path string, data []byte) error {
 	dir := filepath.Dir(path)
-	tmp, err := writeTemp(dir, data)
+	removeTemps(path)
+	tmp, err := writeTemp(path, data)
 	if err != nil {
 		return err
 	}
 	defer os.Remove(tmp) //nolint:errcheck // gone after the rename
 	if old, err := os.ReadFile(path); err == nil {
-		bak, err := writeTemp(dir, old)
+		bak, err := writeTemp(path, old)
 		if err != nil {
 			return err
 		}
@@ -48,8 +51,20 @@ func replaceFile(path string, data []byte) error {
 	return syncDir(dir)
 }
 
-func writeTemp(dir string, data []byte) (name string, err error) {
-	f, err := os.CreateTemp(dir, ".tmp-*") // mode 0600
+// removeTemps deletes what a writer of path left when it was killed.
+func removeTemps(path string) {
+	es, _ := os.ReadDir(filepath.Dir(path))
+	for _, e := range es {
+		if strings.HasPrefix(e.Name(), filepath.Base(path)+tempMark) {
+			_ = os.Remove(filepath.Join(filepath.Dir(path), e.Name()))
+		}
+	}
+}
+
+const tempMark = ".tmp-"
+
+func writeTemp(path string, data []byte) (name string, err error) {
+	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+tempMark+"*") // mode 0600
 	if err != nil {
 		return "", err
 	}
@@ -60,29 +75,26 @@ func writeTemp(dir string, data []byte) (name string, err error) {
 	return f.Name(), nil
 }
 
-// lockFile takes the lock file at path and waits up to 5 s for its owner. A file older than
-// that was left by a crash: the work under it takes milliseconds.
+// lockFile takes the lock file at path and waits up to 5 s for its owner. The system lets go
+// of it when a process dies; the empty file stays, since removing it would race.
 func lockFile(ctx context.Context, path string) (unlock func(), err error) {
-	const patience = 5 * time.Second
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, err
+	}
 	for {
-		f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
-		if err == nil {
-			_ = f.Close()
-			return func() { _ = os.Remove(path) }, nil
-		}
-		if !errors.Is(err, os.ErrExist) {
-			return nil, err
-		}
-		if st, err := os.Stat(path); err == nil && time.Since(st.ModTime()) > patience {
-			_ = os.Remove(path)
-			continue
+		if ok, err := tryLock(f); err != nil {
+			return nil, errors.Join(err, f.Close())
+		} else if ok {
+			return func() { _ = f.Close() }, nil
 		}
 		select {
 		case <-ctx.Done():
+			_ = f.Close()
 			return nil, fault.Unavailablef("Another program is writing this file. Please try again.").WithCause(ctx.Err())
-		case <-time.After(10 * time.Millisecond):
+		case <-time.After(5 * time.Millisecond):
 		}
 	}
 }

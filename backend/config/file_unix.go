@@ -21,6 +21,20 @@ func syncDir(dir string) error {
 	return errors.Join(err, d.Close())
 }
 
+// tryLock takes the lock of f, which ends with the file; false means somebody else has it.
+func tryLock(f *os.File) (bool, error) {
+	for {
+		switch err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); {
+		case err == nil:
+			return true, nil
+		case errors.Is(err, syscall.EWOULDBLOCK):
+			return false, nil
+		case !errors.Is(err, syscall.EINTR):
+			return false, err
+		}
+	}
+}
+
 // othersCanRead reports whether users besides the owner may read the file.
 func othersCanRead(path string) bool {
 	st, err := os.Stat(path)

@@ -378,26 +378,6 @@ func (r *Root) fileToken(ctx context.Context) (string, string, error) {
 	return r.token, PlaceFile, nil
 }
 
-// RotateToken replaces the gateway's root token and returns the new one.
-func (r *Root) RotateToken(ctx context.Context) (token, source string, err error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.ring != nil {
-		it := *r.ring
-		it.GatewayToken = hex.EncodeToString(newSecret())
-		if err := r.writeRing(ctx, it); err != nil {
-			return "", "", fault.Unavailablef("The keyring did not take the new token. The former one stays.").WithCause(err)
-		}
-		r.ring = &it
-		return it.GatewayToken, PlaceKeyring, nil
-	}
-	r.token = ""
-	if token, source, err = r.fileToken(ctx); err == nil {
-		_ = os.Remove(r.tokenFile() + ".bak") // the former token must not lie about
-	}
-	return token, source, err
-}
-
 // Problems says what is wrong with the place of the key, for the status and doctor.
 func (r *Root) Problems() []Problem {
 	r.mu.Lock()

@@ -57,13 +57,15 @@ func editTOML(text []byte, edits []edit) ([]byte, error) {
 		return nil, err
 	}
 	for _, e := range edits {
+		key := e.key
 		for k := range want {
 			if fold(k) == fold(e.key) {
+				key = k // the file's own spelling
 				delete(want, k)
 			}
 		}
 		if e.value != nil {
-			want[e.key] = e.value
+			want[key] = e.value
 		}
 		if text, err = editOne(text, e); err != nil {
 			return nil, err

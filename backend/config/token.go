@@ -1,0 +1,35 @@
+package config
+
+import (
+	"context"
+	"os"
+
+	"helix/backend/fault"
+)
+
+// StoreToken keeps token as the gateway's root token in place of the former one. When the
+// keyring does not take it, the former one stays and the error says so.
+func (r *Root) StoreToken(ctx context.Context, token string) error {
+	if decodeKey(token) == nil {
+		return fault.Invalidf("A root token has 64 hexadecimal characters.")
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.ring != nil {
+		it := *r.ring
+		it.GatewayToken = token
+		if err := r.writeRing(ctx, it); err != nil {
+			return fault.Unavailablef("The keyring did not take the new token. The former one stays.").WithCause(err)
+		}
+		r.ring = &it
+		return nil
+	}
+	if err := WriteFile(ctx, r.tokenFile(), []byte(token+"\n")); err != nil {
+		return err
+	}
+	r.token = token
+	if err := os.Remove(r.tokenFile() + ".bak"); err != nil && !os.IsNotExist(err) { // the former token must not lie about
+		return err
+	}
+	return nil
+}
