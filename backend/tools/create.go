@@ -1,6 +1,16 @@
 package tools
 
-import "encoding/json"
+import (
+	"context"
+	"encoding/json"
+
+	"github.com/google/uuid"
+
+	"helix/backend/audit"
+	"helix/backend/fault"
+	"helix/backend/identity"
+	"helix/backend/storage"
+)
 
 // CreateParams describe a new tool.
 type CreateParams struct {
@@ -23,4 +33,110 @@ type CreateParams struct {
 type CreateResult struct {
 	Tool       Tool       `json:"tool"`
 	Validation Validation `json:"validation"`
+}
+
+// Create stores a new tool of the caller, enabled. Errors of the static checks are Invalid
+// with the Validation as details and nothing is kept; a taken name is a Conflict.
+func (s *Service) Create(ctx context.Context, p CreateParams) (CreateResult, error) {
+	t := &Tool{
+		ID: storage.NewID(), owner: identity.UserID(ctx), Mine: true, IsEnabled: true, Origin: OriginLocal,
+		Name: p.Name, Icon: p.Icon, Visibility: p.Visibility, Version: p.Version, Samples: p.Samples, Tags: p.Tags,
+	}
+	if t.Version == "" {
+		t.Version = "1.0.0"
+	}
+	if t.Visibility == "" {
+		t.Visibility = Private
+	}
+	if err := checkFields(t); err != nil {
+		return CreateResult{}, err
+	}
+	ex := s.examineAll(ctx, definition{
+		Description: p.Description, Language: p.Language, Code: p.Code, Parameters: p.Parameters,
+		Capabilities: p.Capabilities, SandboxProfile: p.SandboxProfile, Limits: p.Limits,
+	})
+	if err := saveError(ex.result); err != nil {
+		return CreateResult{}, err
+	}
+	t.setDefinition(ex.def)
+	t.hash, t.DefinitionHash = ex.hash, hashText(ex.hash)
+	err := s.db.Write(ctx, func(tx *storage.Tx) error {
+		if err := s.add(tx, t, ""); err != nil {
+			return err
+		}
+		return s.complete(tx, t)
+	})
+	if err != nil {
+		return CreateResult{}, err
+	}
+	return CreateResult{Tool: *t, Validation: ex.result}, nil
+}
+
+// checkFields checks and cleans everything that is not the definition.
+func checkFields(t *Tool) (err error) {
+	if t.Name, err = checkName(t.Name); err != nil {
+		return err
+	}
+	if err := checkVersion(t.Version); err != nil {
+		return err
+	}
+	if err := checkEnum("visibility", t.Visibility); err != nil {
+		return err
+	}
+	if err := checkIcon(t.Icon); err != nil {
+		return err
+	}
+	if err := checkText("author", t.Author, maxAuthor); err != nil {
+		return err
+	}
+	if t.Samples, err = checkSamples(t.Samples); err != nil {
+		return err
+	}
+	t.Tags, err = cleanTags(t.Tags)
+	return err
+}
+
+// add inserts a checked tool with its first version.
+func (s *Service) add(tx *storage.Tx, t *Tool, note string) error {
+	var n int
+	if err := tx.QueryRow(`SELECT count(*) FROM custom_tools WHERE user_id = ? AND deleted_at IS NULL`, t.owner).Scan(&n); err != nil {
+		return err
+	}
+	if n >= s.o.maxTools() {
+		return fault.Limitf("There are %d tools already; no more than %d can be kept. Delete some first.", n, s.o.maxTools())
+	}
+	if err := conflictOnName(tx, t); err != nil {
+		return err
+	}
+	t.CreatedAt, t.UpdatedAt = tx.Now, tx.Now
+	if err := insertTool(tx, t); err != nil {
+		return err
+	}
+	if err := insertVersion(tx, t, note); err != nil {
+		return err
+	}
+	s.announce(tx, t.ID, "created")
+	return audit.Append(tx, audit.Entry{Action: "tool.created", SubjectKind: subjectKind, SubjectID: t.ID.String(), Details: map[string]any{
+		"name": t.Name, "version": t.Version, "definitionHash": t.DefinitionHash, "origin": t.Origin, "capabilities": t.Capabilities,
+	}})
+}
+
+// NameTaken are the details of the conflict when another tool has the name.
+type NameTaken struct {
+	ToolID  uuid.UUID `json:"toolId"`
+	Name    string    `json:"name"`
+	Version string    `json:"version"`
+}
+
+func conflictOnName(tx *storage.Tx, t *Tool) error {
+	id, taken, err := nameTaken(tx, t.owner, t.Name, t.ID)
+	if err != nil || !taken {
+		return err
+	}
+	other, err := ownTool(tx, id)
+	if err != nil {
+		return err
+	}
+	return fault.Conflictf("A tool named %q exists already (version %s).", other.Name, other.Version).
+		WithDetails(NameTaken{other.ID, other.Name, other.Version})
 }

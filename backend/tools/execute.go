@@ -1,10 +1,21 @@
 package tools
 
 import (
+	"context"
+	"crypto/sha256"
 	"encoding/json"
+	"errors"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
+
+	"helix/backend/audit"
+	"helix/backend/fault"
+	"helix/backend/identity"
+	"helix/backend/permission"
+	"helix/backend/sandbox"
+	"helix/backend/storage"
 )
 
 // ExecuteParams run a stored tool by its id, or Code as a draft. With ToolID the code, schema,
@@ -74,3 +85,290 @@ type CancelParams struct {
 type CancelResult struct {
 	Canceled bool `json:"canceled"`
 }
+
+// Caller says on whose behalf a tool runs when it is not the user at the keyboard.
+type Caller struct {
+	Kind      string                // agent, skill, schedule, voice, tool; "" is the user
+	Authority *permission.Authority // what the caller holds; the tool gets no more. nil: the user
+	RunID     uuid.UUID             // the caller's run, kept as the parent
+	Why       string                // shown in a permission prompt, as the caller's own words
+	outer     *execution            // the run whose helix.tool this is
+	begun     func(uuid.UUID)       // called once the start is on record
+}
+
+// Execute runs a stored tool, or code as a draft, for the user.
+func (s *Service) Execute(ctx context.Context, p ExecuteParams) (ExecuteResult, error) {
+	return s.ExecuteFor(ctx, Caller{}, p)
+}
+
+// ExecuteFor runs a tool on behalf of a skill, a schedule, an agent or another part of Helix.
+// The checks come in a fixed order and nothing of the tool's code runs before all have
+// passed: the tool is there, enabled and approved, its parameters match, its profile allows
+// what it asks for, and every capability that can be named in advance is granted.
+func (s *Service) ExecuteFor(ctx context.Context, c Caller, p ExecuteParams) (ExecuteResult, error) {
+	if err := checkCall(&p); err != nil {
+		return ExecuteResult{}, err
+	}
+	if p.IdempotencyKey == "" {
+		return s.run(ctx, c, p)
+	}
+	return s.once(ctx, p, func() (ExecuteResult, error) { return s.run(ctx, c, p) })
+}
+
+// checkCall refuses calls that name both a stored tool and its code.
+func checkCall(p *ExecuteParams) error {
+	switch {
+	case p.ToolID == nil && strings.TrimSpace(p.Code) == "":
+		return fault.Invalidf("Give toolId or code.")
+	case p.ToolID != nil && (p.Code != "" || p.Draft != nil || p.Metadata != nil || p.Language != ""):
+		return fault.Invalidf("With toolId the code and everything about it come from the store: leave code, language, draft and metadata out.")
+	case p.ToolID == nil && p.Version != "":
+		return fault.Invalidf("A draft has no versions.")
+	case p.TimeoutMs < 0:
+		return fault.Invalidf("timeoutMs must not be negative.")
+	case len(p.IdempotencyKey) > 128:
+		return fault.Invalidf("An idempotency key has at most 128 bytes.")
+	}
+	if err := checkEnum("language", p.Language); err != nil {
+		return err
+	}
+	if len(p.Params) > 4<<20 {
+		return fault.Invalidf("The parameters have more than 4 MiB.")
+	}
+	return nil
+}
+
+// execution is one run.
+type execution struct {
+	s       *Service
+	id      uuid.UUID
+	user    uuid.UUID
+	tool    *Tool // for a draft only the definition and the names are filled
+	version string
+	draft   bool
+	caller  Caller
+	kind    string // of the caller, as it is stored
+	params  json.RawMessage
+	stored  json.RawMessage // params as the usage row keeps them
+	hidden  []string        // values masked in the row
+	wants   []want
+	ask     bool            // wait for a person
+	rerun   json.RawMessage // starts the same run again
+	auth    *permission.Authority
+	cancel  context.CancelCauseFunc
+	runCtx  context.Context // ends with the run; kept for Cancel and the helpers of one run
+	started time.Time
+	limits  sandbox.Limits
+	host    *host
+	events  *reporter
+	trail   trail
+}
+
+// Denial are the details of the error when a run was refused before it began.
+type Denial struct {
+	Reason             string      `json:"reason"` // disabled, profile, inactive, definition_changed, needs_approval, denied_by_user, …
+	Capability         string      `json:"capability,omitempty"`
+	Resource           string      `json:"resource,omitempty"`
+	PendingApprovalID  *uuid.UUID  `json:"pendingApprovalId,omitempty"`
+	PendingApprovalIDs []uuid.UUID `json:"pendingApprovalIds,omitempty"` // every question that is open, when there are several
+	ExecutionID        *uuid.UUID  `json:"executionId,omitempty"`
+	Action             string      `json:"action,omitempty"` // the method that lifts it
+}
+
+func (s *Service) run(ctx context.Context, c Caller, p ExecuteParams) (ExecuteResult, error) {
+	e, err := s.prepare(ctx, c, p)
+	if err != nil {
+		return ExecuteResult{}, err
+	}
+	if err := e.admit(ctx); err != nil { // enabled and approved
+		return ExecuteResult{}, err
+	}
+	if err := e.checkParams(ctx, p.Params); err != nil {
+		return ExecuteResult{}, err
+	}
+	release, err := s.enter(ctx, e)
+	if err != nil {
+		return ExecuteResult{}, err
+	}
+	defer release()
+	if err := e.authorize(ctx); err != nil {
+		return ExecuteResult{}, e.refused(ctx, err)
+	}
+	defer s.perm.EndRun(context.WithoutCancel(ctx), e.id) //nolint:errcheck // grants of the run also expire by themselves
+	return e.perform(ctx)
+}
+
+// prepare finds the tool and makes the run, without any effect.
+func (s *Service) prepare(ctx context.Context, c Caller, p ExecuteParams) (*execution, error) {
+	if s.box == nil {
+		return nil, fault.Unavailablef("The sandbox is not available, so no tool can run. Settings › Sandbox says why.")
+	}
+	e := &execution{s: s, id: storage.NewID(), user: identity.UserID(ctx), caller: c, kind: c.Kind, ask: p.Interactive}
+	e.events, e.host = &reporter{e: e}, newHost(e)
+	if e.kind == "" {
+		e.kind = "user"
+		if id, _ := identity.From(ctx); id.Pipe == "cli" || strings.HasPrefix(id.Client, "helix-cli") {
+			e.kind = "cli"
+		}
+	}
+	if c.Kind != "" { // only the user at the keyboard is asked while the run waits
+		e.ask = false
+	}
+	if id, _ := identity.From(ctx); !id.Scopes.Has(identity.Approve) {
+		e.ask = false
+	}
+	if p.ToolID == nil {
+		e.draft = true
+		if err := e.makeDraft(p); err != nil {
+			return nil, err
+		}
+	} else if err := e.load(ctx, *p.ToolID, p.Version); err != nil {
+		return nil, err
+	}
+	e.wants = wants(e.tool.Capabilities)
+	base, _ := sandbox.Profile(string(e.tool.SandboxProfile))
+	e.limits = base.Lower(e.tool.Limits.sandbox()).Lower(sandbox.Limits{Wall: time.Duration(p.TimeoutMs) * time.Millisecond})
+	if c.Kind == "" {
+		payload := p
+		payload.Interactive = false
+		e.rerun = jsonText(payload)
+	}
+	return e, nil
+}
+
+func (l *Limits) sandbox() sandbox.Limits {
+	if l == nil {
+		return sandbox.Limits{}
+	}
+	return sandbox.Limits{
+		Wall: time.Duration(l.WallMs) * time.Millisecond, CPU: time.Duration(l.CPUMs) * time.Millisecond,
+		MemoryBytes: l.MemoryMb << 20, OutputBytes: l.OutputBytes, HostCalls: l.HostCalls,
+	}
+}
+
+// load takes the definition of a stored tool.
+func (e *execution) load(ctx context.Context, id uuid.UUID, version string) error {
+	return e.s.db.Read(ctx, func(tx *storage.Tx) error {
+		t, err := visibleTool(tx, id)
+		if err != nil {
+			return err
+		}
+		if !t.Mine {
+			return fault.Deniedf("%q belongs to somebody else. Clone it first, then run your copy.", t.Name).
+				WithDetails(Denial{Reason: "foreign", Action: "tools.clone"})
+		}
+		if version != "" && version != t.Version {
+			v, err := loadVersion(tx, t.ID, version)
+			if err != nil {
+				return err
+			}
+			t.setDefinition(v.def)
+			t.Version, t.hash, t.DefinitionHash = v.Version, v.hash, v.DefinitionHash
+		}
+		e.tool, e.version = t, t.Version
+		return nil
+	})
+}
+
+// makeDraft checks unsaved code and makes it known to permission for the time of the run.
+func (e *execution) makeDraft(p ExecuteParams) error {
+	d := definition{Language: p.Language, Code: p.Code}
+	if p.Draft != nil {
+		d.Parameters, d.Capabilities, d.SandboxProfile, d.Limits = p.Draft.Parameters, p.Draft.Capabilities, p.Draft.SandboxProfile, p.Draft.Limits
+	}
+	ex := examine(d)
+	if !ex.result.Valid {
+		f := fault.As(saveError(ex.result))
+		f.Message = strings.Replace(f.Message, "The tool was not saved", "The code cannot run", 1)
+		return f
+	}
+	e.s.schemas.put(string(ex.def.Parameters), ex.schema)
+	name, version, author := "Unsaved tool", "draft", ""
+	if m := p.Metadata; m != nil {
+		for _, t := range []string{m.Name, m.Version, m.Author} {
+			if err := checkText("metadata", t, maxAuthor); err != nil {
+				return err
+			}
+		}
+		if m.Name != "" {
+			name = m.Name
+		}
+		if m.Version != "" {
+			version = m.Version
+		}
+		author = m.Author
+	}
+	e.tool = &Tool{Name: name, Version: version, Author: author, owner: e.user, hash: ex.hash, DefinitionHash: hashText(ex.hash), IsEnabled: true, Mine: true, Origin: OriginLocal}
+	e.tool.setDefinition(ex.def)
+	e.version = version
+	info := e.tool.subjectInfo(true)
+	info.Draft = true
+	e.s.drafts.put(e.user.String()+e.subject().ID, info)
+	return nil
+}
+
+// admit checks that the tool is enabled and its definition approved.
+func (e *execution) admit(ctx context.Context) error {
+	if !e.tool.IsEnabled {
+		return fault.Deniedf("The tool %q is disabled. Enable it to run it.", e.tool.Name).
+			WithDetails(Denial{Reason: "disabled", Action: "tools.set_enabled"})
+	}
+	d, err := e.s.perm.Decide(ctx, permission.Request{
+		Subject: e.subject(), Tier: permission.ReadOnly, Caller: e.caller.Authority, RunID: e.id,
+		Interactive: e.ask, Why: e.caller.Why, RunKind: e.kind, Rerun: e.rerun, Waiting: e.waiting,
+	})
+	if err != nil {
+		return err
+	}
+	if d.Effect == permission.Allow {
+		return nil
+	}
+	den := Denial{Reason: d.Reason, PendingApprovalID: idOrNil(d.PendingID)}
+	msg := "The tool %q may not run now."
+	switch d.Reason {
+	case permission.ReasonDefinitionChanged:
+		den.Action = "approvals.decide"
+		msg = "The tool %q has changed since it was approved. Look at the change in Approvals, then run it again."
+		if e.tool.Origin != OriginLocal && e.tool.sig == nil {
+			msg = "The tool %q came from elsewhere and carries no signature. Trust this version in Approvals before its first run."
+		} else if e.tool.Origin != OriginLocal {
+			msg = "The tool %q came from elsewhere and its signer is not trusted here. Trust the signer or this version before its first run."
+		}
+	case permission.ReasonCallerLacks:
+		msg = "The caller does not hold the rights to run %q."
+	}
+	return fault.Deniedf(msg, e.tool.Name).WithDetails(den)
+}
+
+func idOrNil(id uuid.UUID) *uuid.UUID {
+	if id == uuid.Nil {
+		return nil
+	}
+	return &id
+}
+
+// checkParams checks the parameters and fills in defaults. A refusal leaves an audit entry
+// and no usage row, since nothing ran.
+func (e *execution) checkParams(ctx context.Context, params json.RawMessage) error {
+	sch, err := e.s.schemaOf(e.tool.Parameters)
+	if err != nil {
+		return fault.Invalidf("The tool's schema cannot be used: %s", err)
+	}
+	e.params, err = sch.apply(params)
+	if err != nil {
+		details, _ := fault.As(err).Details.(ParamErrors)
+		places := []map[string]string{}
+		for _, p := range details.Errors {
+			places = append(places, map[string]string{"path": p.Path, "keyword": p.Keyword})
+		}
+		if aerr := e.s.audit.Record(ctx, e.entry(audit.Error, audit.Failed, map[string]any{"reason": "parameters", "errors": places})); aerr != nil {
+			return errors.Join(err, aerr)
+		}
+		return err
+	}
+	e.stored, e.hidden = sch.maskParams(e.params)
+	return nil
+}
+
+// digest identifies data without telling it.
+func digest(b []byte) string { return hashText(sha256.Sum256(b)) }

@@ -1,9 +1,15 @@
 package tools
 
 import (
+	"context"
 	"encoding/json"
+	"strings"
 
 	"github.com/google/uuid"
+
+	"helix/backend/fault"
+	"helix/backend/identity"
+	"helix/backend/storage"
 )
 
 // ListParams choose from the caller's own tools.
@@ -68,4 +74,197 @@ type SearchResult struct {
 	Tools []Summary `json:"tools"`
 	Total int       `json:"total"`
 	Hub   bool      `json:"hub"` // false: no hub is connected, so only tools of this device are listed
+}
+
+// page checks limit and offset.
+func page(limit, offset *int, def int) error {
+	if *limit == 0 {
+		*limit = def
+	}
+	if *limit < 1 || *limit > 100 {
+		return fault.Invalidf("limit is %d; it must be 1 to 100.", *limit)
+	}
+	if offset != nil && *offset < 0 {
+		return fault.Invalidf("offset is %d; it must not be negative.", *offset)
+	}
+	return nil
+}
+
+// like makes a LIKE pattern that finds s anywhere, each character literal.
+func like(s string) string {
+	return "%" + strings.NewReplacer(`\`, `\\`, "%", `\%`, "_", `\_`).Replace(s) + "%"
+}
+
+const summaryColumns = `t.id, t.name, t.description, t.version, t.usage_count, t.last_used, t.is_enabled, t.visibility, t.icon, t.tags, t.origin,
+	t.signature IS NOT NULL`
+
+func scanSummary(row scanner, more ...any) (Summary, error) {
+	t := Summary{Tags: []string{}}
+	dst := []any{&t.ID, &t.Name, &t.Description, &t.Version, &t.UsageCount, storage.TimePtr(&t.LastUsed), &t.IsEnabled, &t.Visibility,
+		&t.Icon, storage.JSON(&t.Tags), &t.Origin, &t.Signed}
+	err := row.Scan(append(dst, more...)...)
+	return t, err
+}
+
+// List returns a page of the caller's own tools.
+func (s *Service) List(ctx context.Context, p ListParams) (ListResult, error) {
+	out := ListResult{Tools: []Summary{}}
+	if err := page(&p.Limit, &p.Offset, 50); err != nil {
+		return out, err
+	}
+	if err := checkEnum("visibility", p.Visibility); err != nil {
+		return out, err
+	}
+	if err := checkEnum("sort order", p.Sort); err != nil {
+		return out, err
+	}
+	user := identity.UserID(ctx)
+	out.Limit, out.Offset = p.Limit, p.Offset
+	where := []string{"t.user_id = ?", "t.deleted_at IS NULL"}
+	args := []any{user}
+	if p.Query != "" {
+		where = append(where, `(t.name LIKE ? ESCAPE '\' OR t.description LIKE ? ESCAPE '\')`)
+		args = append(args, like(p.Query), like(p.Query))
+	}
+	if p.Visibility != "" {
+		where, args = append(where, "t.visibility = ?"), append(args, string(p.Visibility))
+	}
+	if p.Enabled != nil {
+		where, args = append(where, "t.is_enabled = ?"), append(args, *p.Enabled)
+	}
+	for _, tag := range p.Tags {
+		where = append(where, "EXISTS (SELECT 1 FROM json_each(t.tags) j WHERE lower(j.value) = lower(?))")
+		args = append(args, strings.TrimSpace(tag))
+	}
+	order := map[ListSort]string{
+		"": "t.updated_at DESC, t.id DESC", SortRecent: "t.updated_at DESC, t.id DESC",
+		SortName: "t.name COLLATE NOCASE, t.id", SortUsage: "t.usage_count DESC, t.id",
+	}[p.Sort]
+	cond := strings.Join(where, " AND ")
+	err := s.db.Read(ctx, func(tx *storage.Tx) error {
+		if err := tx.QueryRow(`SELECT count(*) FROM custom_tools t WHERE `+cond, args...).Scan(&out.Total); err != nil {
+			return err
+		}
+		rows, err := tx.Query(`SELECT `+summaryColumns+`, coalesce((SELECT u.status FROM custom_tool_usage u WHERE u.custom_tool_id = t.id
+			ORDER BY u.timestamp DESC LIMIT 1), '') FROM custom_tools t WHERE `+cond+` ORDER BY `+order+` LIMIT ? OFFSET ?`,
+			append(args, p.Limit, p.Offset)...)
+		if err != nil {
+			return err
+		}
+		defer rows.Close()
+		for rows.Next() {
+			var last string
+			t, err := scanSummary(rows, &last)
+			if err != nil {
+				return err
+			}
+			t.Mine, t.LastStatus = true, last
+			out.Tools = append(out.Tools, t)
+		}
+		if err := rows.Err(); err != nil {
+			return err
+		}
+		return s.markSuspended(tx, out.Tools)
+	})
+	return out, err
+}
+
+// Search returns a page of public tools, the most used first. Only name, description and
+// tags are looked at; each character of the query stands for itself.
+func (s *Service) Search(ctx context.Context, p SearchParams) (SearchResult, error) {
+	out := SearchResult{Tools: []Summary{}}
+	if err := page(&p.Limit, &p.Offset, 20); err != nil {
+		return out, err
+	}
+	user := identity.UserID(ctx)
+	// A tool is listed because its owner made it public, or through a public share, which
+	// then also says which version it is.
+	const share = `(SELECT s.id FROM custom_tool_shares s WHERE s.custom_tool_id = t.id AND s.access = 'public' AND s.revoked_at IS NULL
+		AND (s.expires_at IS NULL OR s.expires_at > ?1) ORDER BY s.created_at DESC LIMIT 1)`
+	where := []string{"t.deleted_at IS NULL", "(t.visibility = 'public' OR EXISTS " + share + ")"}
+	args := []any{nil} // ?1: now
+	if p.Query != "" {
+		where = append(where, `(t.name LIKE ?2 ESCAPE '\' OR t.description LIKE ?2 ESCAPE '\' OR EXISTS (SELECT 1 FROM json_each(t.tags) j WHERE j.value LIKE ?2 ESCAPE '\'))`)
+		args = append(args, like(p.Query))
+	}
+	for _, tag := range p.Tags {
+		args = append(args, strings.TrimSpace(tag))
+		where = append(where, "EXISTS (SELECT 1 FROM json_each(t.tags) j WHERE lower(j.value) = lower(?"+itoa(len(args))+"))")
+	}
+	cond := strings.Join(where, " AND ")
+	err := s.db.Read(ctx, func(tx *storage.Tx) error {
+		args[0] = tx.Now
+		if err := tx.QueryRow(`SELECT count(*) FROM custom_tools t WHERE `+cond, args...).Scan(&out.Total); err != nil {
+			return err
+		}
+		n := len(args)
+		rows, err := tx.Query(`SELECT `+summaryColumns+`, t.user_id, t.visibility = 'public', `+share+` FROM custom_tools t WHERE `+cond+
+			` ORDER BY t.usage_count DESC, t.id LIMIT ?`+itoa(n+1)+` OFFSET ?`+itoa(n+2), append(args, p.Limit, p.Offset)...)
+		if err != nil {
+			return err
+		}
+		defer rows.Close()
+		for rows.Next() {
+			var owner uuid.UUID
+			var public bool
+			var shareID uuid.NullUUID
+			t, err := scanSummary(rows, &owner, &public, &shareID)
+			if err != nil {
+				return err
+			}
+			t.Mine = owner == user
+			if !t.Mine {
+				t.LastUsed = nil
+			}
+			if shareID.Valid && !public {
+				t.ShareID = &shareID.UUID
+			}
+			out.Tools = append(out.Tools, t)
+		}
+		return rows.Err()
+	})
+	return out, err
+}
+
+// Get returns a tool with all its fields, the caller's own or a public one; with Version its
+// definition as it was then.
+func (s *Service) Get(ctx context.Context, p GetParams) (ToolResult, error) {
+	var out ToolResult
+	err := s.db.Read(ctx, func(tx *storage.Tx) error {
+		t, err := visibleTool(tx, p.ToolID)
+		if err != nil {
+			return err
+		}
+		if p.Version != "" && p.Version != t.Version {
+			if !t.Mine {
+				return fault.NotFoundf("The tool has no such version.")
+			}
+			v, err := loadVersion(tx, t.ID, p.Version)
+			if err != nil {
+				return err
+			}
+			same := v.hash == t.hash
+			t.setDefinition(v.def)
+			t.Version, t.hash, t.DefinitionHash = v.Version, v.hash, v.DefinitionHash
+			if !same {
+				t.sig = nil
+			}
+		}
+		if err := s.complete(tx, t); err != nil {
+			return err
+		}
+		out.Tool = *t
+		return nil
+	})
+	return out, err
+}
+
+// Metadata returns what a caller needs to run a tool.
+func (s *Service) Metadata(ctx context.Context, p ToolID) (Metadata, error) {
+	r, err := s.Get(ctx, GetParams{ToolID: p.ToolID})
+	if err != nil {
+		return Metadata{}, err
+	}
+	t := r.Tool
+	return Metadata{ID: t.ID, Name: t.Name, Description: t.Description, Parameters: t.Parameters, Version: t.Version, UsageCount: t.UsageCount, IsEnabled: t.IsEnabled}, nil
 }

@@ -1,9 +1,26 @@
 package tools
 
 import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"database/sql"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"regexp"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
+
+	"helix/backend/audit"
+	"helix/backend/fault"
+	"helix/backend/identity"
+	"helix/backend/permission"
+	"helix/backend/sandbox"
+	"helix/backend/storage"
 )
 
 // SecretSetParams store a secret for tools. The value goes only into requests to Hosts.
@@ -30,4 +47,301 @@ type SecretInfo struct {
 // SecretsResult lists the secrets by name.
 type SecretsResult struct {
 	Secrets []SecretInfo `json:"secrets"`
+}
+
+// Bounds of secrets.
+const (
+	maxSecret      = 8 << 10
+	maxSecretHosts = 32
+	secretTable    = "tool_secrets"
+	secretColumn   = "value"
+)
+
+var secretName = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,64}$`)
+
+// SecretSet stores or replaces a secret. Its value is sealed at rest with the key in the
+// keyring and is never returned by any method.
+func (s *Service) SecretSet(ctx context.Context, p SecretSetParams) (struct{}, error) {
+	none := struct{}{}
+	if !secretName.MatchString(p.Name) {
+		return none, fault.Invalidf("A secret's name has 1 to 64 letters, digits or the signs _ - and a dot.")
+	}
+	if p.Value == "" || len(p.Value) > maxSecret {
+		return none, fault.Invalidf("A secret has 1 to %d bytes.", maxSecret)
+	}
+	hosts, err := checkHosts(p.Hosts)
+	if err != nil {
+		return none, err
+	}
+	user := identity.UserID(ctx)
+	err = s.db.Write(ctx, func(tx *storage.Tx) error {
+		for _, id := range p.ToolIDs {
+			if _, err := ownTool(tx, id); err != nil {
+				return err
+			}
+		}
+		id, err := secretID(tx, user, p.Name)
+		if errors.Is(err, sql.ErrNoRows) {
+			id, err = storage.NewID(), nil
+		}
+		if err != nil {
+			return err
+		}
+		sealed, err := s.db.Keys().Seal(secretTable, secretColumn, id, []byte(p.Value))
+		if err != nil {
+			return err
+		}
+		if _, err := tx.Exec(`INSERT INTO tool_secrets (id, user_id, name, hosts, tool_ids, value, created_at, updated_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+			ON CONFLICT (user_id, name) DO UPDATE SET hosts = excluded.hosts, tool_ids = excluded.tool_ids, value = excluded.value, updated_at = excluded.updated_at`,
+			id, user, p.Name, jsonText(hosts), jsonText(orEmpty(p.ToolIDs)), sealed, tx.Now, tx.Now); err != nil {
+			return err
+		}
+		s.announce(tx, uuid.Nil, "secrets")
+		return audit.Append(tx, audit.Entry{Action: "secret.set", SubjectKind: "secret", SubjectID: p.Name, Details: map[string]any{"hosts": hosts, "tools": len(p.ToolIDs)}})
+	})
+	return none, err
+}
+
+func secretID(tx *storage.Tx, user uuid.UUID, name string) (id uuid.UUID, err error) {
+	err = tx.QueryRow(`SELECT id FROM tool_secrets WHERE user_id = ? AND name = ?`, user, name).Scan(&id)
+	return id, err
+}
+
+// checkHosts brings hosts into the normal form of network:https; localhost is no host for a
+// secret, since any program on this computer may listen there.
+func checkHosts(hosts []string) ([]string, error) {
+	out := []string{}
+	if len(hosts) == 0 || len(hosts) > maxSecretHosts {
+		return nil, fault.Invalidf("Name 1 to %d hosts to which the secret may be sent.", maxSecretHosts)
+	}
+	for _, h := range hosts {
+		n, err := permission.Normalize(permission.NetworkHTTPS, h)
+		if err != nil {
+			return nil, err
+		}
+		if !slices.Contains(out, n) {
+			out = append(out, n)
+		}
+	}
+	return out, nil
+}
+
+// SecretDelete removes a secret. Runs in progress lose it at their next call.
+func (s *Service) SecretDelete(ctx context.Context, p SecretName) (struct{}, error) {
+	user := identity.UserID(ctx)
+	return struct{}{}, s.db.Write(ctx, func(tx *storage.Tx) error {
+		r, err := tx.Exec(`DELETE FROM tool_secrets WHERE user_id = ? AND name = ?`, user, p.Name)
+		if err != nil {
+			return err
+		}
+		if n, err := r.RowsAffected(); err != nil || n == 0 {
+			if err == nil {
+				err = fault.NotFoundf("There is no such secret.")
+			}
+			return err
+		}
+		s.announce(tx, uuid.Nil, "secrets")
+		return audit.Append(tx, audit.Entry{Action: "secret.deleted", SubjectKind: "secret", SubjectID: p.Name})
+	})
+}
+
+// Secrets lists the names of the secrets, never a value.
+func (s *Service) Secrets(ctx context.Context, _ struct{}) (SecretsResult, error) {
+	out := SecretsResult{Secrets: []SecretInfo{}}
+	err := s.db.Read(ctx, func(tx *storage.Tx) error {
+		rows, err := tx.Query(`SELECT name, hosts, tool_ids, updated_at FROM tool_secrets WHERE user_id = ? ORDER BY name`, identity.UserID(ctx))
+		if err != nil {
+			return err
+		}
+		defer rows.Close()
+		for rows.Next() {
+			x := SecretInfo{Hosts: []string{}, ToolIDs: []uuid.UUID{}}
+			if err := rows.Scan(&x.Name, storage.JSON(&x.Hosts), storage.JSON(&x.ToolIDs), storage.Time(&x.UpdatedAt)); err != nil {
+				return err
+			}
+			out.Secrets = append(out.Secrets, x)
+		}
+		return rows.Err()
+	})
+	return out, err
+}
+
+// openSecret is a secret with its value, inside the host only.
+type openSecret struct {
+	name  string
+	value string
+	hosts []string
+	tools []uuid.UUID
+}
+
+// loadSecret opens a secret: NotFound when there is none or the tool may not name it,
+// Unavailable while the key is locked.
+func (s *Service) loadSecret(ctx context.Context, user, tool uuid.UUID, name string) (*openSecret, error) {
+	x := &openSecret{name: name}
+	var id uuid.UUID
+	var sealed []byte
+	err := s.db.Read(ctx, func(tx *storage.Tx) error {
+		err := tx.QueryRow(`SELECT id, value, hosts, tool_ids FROM tool_secrets WHERE user_id = ? AND name = ?`, user, name).
+			Scan(&id, &sealed, storage.JSON(&x.hosts), storage.JSON(&x.tools))
+		if errors.Is(err, sql.ErrNoRows) {
+			return fault.NotFoundf("There is no secret named %q.", name)
+		}
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	if len(x.tools) > 0 && !slices.Contains(x.tools, tool) {
+		return nil, fault.NotFoundf("There is no secret named %q.", name)
+	}
+	plain, err := s.db.Keys().Unseal(secretTable, secretColumn, id, sealed)
+	if err != nil {
+		return nil, err
+	}
+	x.value = string(plain)
+	return x, nil
+}
+
+// covers reports whether the secret may go to host:port.
+func (x *openSecret) covers(hostPort string) bool {
+	for _, h := range x.hosts {
+		if permission.Covers(permission.NetworkHTTPS, h, hostPort) {
+			return true
+		}
+	}
+	return false
+}
+
+// lentSecret is a secret that a run has a placeholder for.
+type lentSecret struct {
+	name        string
+	placeholder string
+	value       string // as it was when it was lent; for masking, also after it was deleted
+	forget      func()
+}
+
+// checkSecrets refuses a run before its start when it needs a secret that cannot be opened.
+func (e *execution) checkSecrets(ctx context.Context) error {
+	for _, w := range e.wants {
+		if w.cap != permission.Secret {
+			continue
+		}
+		_, err := e.s.loadSecret(ctx, e.user, e.tool.ID, w.resource)
+		if fault.Is(err, fault.Unavailable) {
+			return fault.Unavailablef("The tool needs the secret %q, and the key that opens it is locked. Unlock the keyring, then run the tool again.", w.resource).WithCause(err)
+		}
+		if err != nil && !fault.Is(err, fault.NotFound) { // a missing one is told when the tool asks for it
+			return err
+		}
+	}
+	return nil
+}
+
+// secret lends a placeholder. The value stays in the host.
+func (h *host) secret(ctx context.Context, c *call, p sandbox.NameRequest) (sandbox.SecretResponse, error) {
+	if !secretName.MatchString(p.Name) {
+		return sandbox.SecretResponse{}, fault.Invalidf("This is not the name of a secret.")
+	}
+	if err := c.allow(ctx, permission.Secret, p.Name, permission.SideEffecting, audit.ResourceAccess); err != nil {
+		return sandbox.SecretResponse{}, err
+	}
+	x, err := h.e.s.loadSecret(ctx, h.e.user, h.e.tool.ID, p.Name)
+	if err != nil {
+		return sandbox.SecretResponse{}, err
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if l := h.secrets[p.Name]; l != nil {
+		return sandbox.SecretResponse{Placeholder: l.placeholder}, nil
+	}
+	var raw [16]byte
+	if _, err := rand.Read(raw[:]); err != nil {
+		return sandbox.SecretResponse{}, err
+	}
+	l := &lentSecret{name: p.Name, placeholder: "helix-secret-" + hex.EncodeToString(raw[:]), value: x.value, forget: h.e.s.audit.KnowSecret(x.value)}
+	h.secrets[p.Name] = l
+	return sandbox.SecretResponse{Placeholder: l.placeholder}, nil
+}
+
+// close forgets the run's secrets.
+func (h *host) close() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, l := range h.secrets {
+		l.forget()
+	}
+}
+
+// secretValues are the values that must not be kept anywhere.
+func (h *host) secretValues() []string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	var out []string
+	for _, l := range h.secrets {
+		out = append(out, l.value)
+	}
+	return out
+}
+
+// scrub replaces the values of lent secrets in text.
+func (h *host) scrub(text string) string { return string(h.scrubBytes([]byte(text))) }
+
+func (h *host) scrubBytes(b []byte) []byte {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, l := range h.secrets {
+		if len(l.value) >= 4 {
+			b = bytes.ReplaceAll(b, []byte(l.value), []byte("[secret "+l.name+"]"))
+		}
+	}
+	return b
+}
+
+func (h *host) scrubJSON(raw json.RawMessage) json.RawMessage {
+	if raw == nil {
+		return nil
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, l := range h.secrets {
+		if q := jsonText(l.value); len(l.value) >= 4 {
+			raw = bytes.ReplaceAll(raw, q[1:len(q)-1], []byte("[secret "+l.name+"]"))
+		}
+	}
+	return raw
+}
+
+// fill replaces placeholders in text that goes to hostPort. A placeholder for a secret that
+// may not go there, or that was deleted meanwhile, is a refusal.
+func (h *host) fill(ctx context.Context, hostPort, text string, used map[string]bool) (string, error) {
+	if !strings.Contains(text, "helix-secret-") {
+		return text, nil
+	}
+	h.mu.Lock()
+	lent := make([]*lentSecret, 0, len(h.secrets))
+	for _, l := range h.secrets {
+		lent = append(lent, l)
+	}
+	h.mu.Unlock()
+	for _, l := range lent {
+		if !strings.Contains(text, l.placeholder) {
+			continue
+		}
+		x, err := h.e.s.loadSecret(ctx, h.e.user, h.e.tool.ID, l.name)
+		if err != nil {
+			return "", err
+		}
+		if !x.covers(hostPort) {
+			return "", (&fault.Error{Kind: fault.Denied, Message: "The secret " + l.name + " may not be sent to " + hostPort + "."}).
+				WithDetails(sandbox.Refusal{Reason: sandbox.ReasonCapability, Capability: permission.FormatCapability(permission.Secret, l.name), Resource: hostPort})
+		}
+		if x.value != l.value { // replaced during the run
+			h.mu.Lock()
+			h.secrets[l.name+"\x00"+l.placeholder] = &lentSecret{name: l.name, placeholder: l.placeholder + "-new", value: x.value, forget: h.e.s.audit.KnowSecret(x.value)}
+			h.mu.Unlock()
+		}
+		used[l.name] = true
+		text = strings.ReplaceAll(text, l.placeholder, x.value)
+	}
+	return text, nil
 }

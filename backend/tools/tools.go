@@ -4,3 +4,176 @@
 // between people as signed bundles. The composition root and, through interfaces of their own,
 // the domains that run tools may import it.
 package tools
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+
+	"helix/backend/audit"
+	"helix/backend/bus"
+	"helix/backend/identity"
+	"helix/backend/permission"
+	"helix/backend/sandbox"
+	"helix/backend/storage"
+)
+
+// subjectKind is what permission and audit call a tool.
+const subjectKind = "tool"
+
+// Options configure New. The zero value works: no files for tools, 4 runs of a tool at once.
+type Options struct {
+	Logger *slog.Logger
+	// StateDir holds a folder for the files of each tool; "" gives tools no files.
+	StateDir string
+	// Home is what ~ and $HOME stand for in paths; Workspace what $WORKSPACE does.
+	Home, Workspace string
+	// Own lists Helix's own folders, which no tool can read.
+	Own []string
+	// OwnPort reports ports that belong to Helix; nil: none.
+	OwnPort func(port int) bool
+	// Parallel is how many runs of one tool go on at a time; 0: 4. MaxWaiting is how many more
+	// may wait for their turn before calls are refused; 0: 256.
+	Parallel, MaxWaiting int
+	// MaxTools is how many tools a user can keep; 0: 1,000.
+	MaxTools int
+	// UsageDays and UsageRows bound the history of runs, read before each pruning; nil: 90
+	// days and 10,000 rows a tool. 0 or less means no bound.
+	UsageDays, UsageRows func() int
+}
+
+func (o *Options) maxTools() int {
+	if o.MaxTools > 0 {
+		return o.MaxTools
+	}
+	return maxTools
+}
+
+func (o *Options) parallel() int {
+	if o.Parallel > 0 {
+		return o.Parallel
+	}
+	return 4
+}
+
+func (o *Options) maxWaiting() int {
+	if o.MaxWaiting > 0 {
+		return o.MaxWaiting
+	}
+	return 256
+}
+
+// Service serves custom tools. There is one a database; its methods are safe for concurrent
+// use. Run does the background work.
+type Service struct {
+	db    *storage.DB
+	perm  *permission.Service
+	audit *audit.Service
+	box   *sandbox.Engine
+	o     Options
+	log   *slog.Logger
+
+	schemas *lru[string, *schema]
+	drafts  *lru[string, permission.SubjectInfo]
+
+	mu      sync.Mutex
+	running map[uuid.UUID]*execution // by execution id
+	slots   map[uuid.UUID]*slot      // by tool
+	keys    map[string]bool          // idempotency keys of calls in progress
+	reviews map[reviewKey]review     // dry runs that may be committed
+	undo    map[string]*clearing
+	wg      sync.WaitGroup  // runs started by an answered approval
+	life    context.Context // ends with Close
+	stop    context.CancelFunc
+}
+
+// New returns the service and registers tools as a kind of permission subject.
+func New(db *storage.DB, perm *permission.Service, aud *audit.Service, box *sandbox.Engine, o Options) *Service {
+	if o.Logger == nil {
+		o.Logger = slog.Default()
+	}
+	s := &Service{
+		db: db, perm: perm, audit: aud, box: box, o: o, log: o.Logger,
+		schemas: newLRU[string, *schema](256), drafts: newLRU[string, permission.SubjectInfo](64),
+		running: map[uuid.UUID]*execution{}, slots: map[uuid.UUID]*slot{}, keys: map[string]bool{},
+		reviews: map[reviewKey]review{}, undo: map[string]*clearing{},
+	}
+	s.life, s.stop = context.WithCancel(context.Background())
+	perm.Register(subjectKind, s, s.rerun)
+	return s
+}
+
+// pruneEvery is how often Run prunes the history.
+const pruneEvery = time.Hour
+
+// Close ends the runs that answered approvals started and waits for them. It may be
+// repeated, and is not needed after Run has returned.
+func (s *Service) Close() error {
+	s.mu.Lock()
+	s.stop()
+	s.mu.Unlock()
+	s.wg.Wait()
+	return nil
+}
+
+// Run closes what a crash left open, then prunes the history now and then until ctx ends,
+// and waits for runs that an answered approval started.
+func (s *Service) Run(ctx context.Context) error {
+	defer s.Close() //nolint:errcheck // always nil
+	if err := s.Recover(ctx); err != nil && ctx.Err() == nil {
+		s.log.Error("close interrupted tool runs", "error", err)
+	}
+	t := time.NewTicker(pruneEvery)
+	defer t.Stop()
+	for {
+		if _, err := s.Prune(ctx); err != nil && ctx.Err() == nil {
+			s.log.Warn("prune tool history", "error", err)
+		}
+		s.sweep()
+		select {
+		case <-t.C:
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// announce publishes Changed after the commit.
+func (s *Service) announce(tx *storage.Tx, id uuid.UUID, kind string) {
+	user := identity.UserID(tx.Context())
+	tx.AfterCommit(func() { bus.Publish(tx.Bus(), user, Changed{ToolID: id, Kind: kind}) })
+}
+
+// complete fills in what the row alone does not tell: the state of the signature and
+// whether grants are suspended.
+func (s *Service) complete(tx *storage.Tx, t *Tool) error {
+	user := identity.UserID(tx.Context())
+	var err error
+	t.Signature, err = trust(tx, user, t.sig, t.sig.verify(t.hash, t.Code))
+	if err != nil || !t.Mine {
+		return err
+	}
+	list := []Summary{{ID: t.ID}}
+	if err := s.markSuspended(tx, list); err != nil {
+		return err
+	}
+	t.Suspended = list[0].Suspended
+	return nil
+}
+
+// schemaOf compiles a tool's schema, or takes it from the cache.
+func (s *Service) schemaOf(parameters []byte) (*schema, error) {
+	key := string(parameters)
+	if sch, ok := s.schemas.get(key); ok {
+		return sch, nil
+	}
+	sch, err := compileSchema(parameters)
+	if err != nil {
+		return nil, err
+	}
+	s.schemas.put(key, sch)
+	return sch, nil
+}

@@ -1,9 +1,16 @@
 package tools
 
 import (
+	"bytes"
+	"context"
 	"encoding/json"
 
 	"github.com/google/uuid"
+
+	"helix/backend/audit"
+	"helix/backend/bus"
+	"helix/backend/fault"
+	"helix/backend/storage"
 )
 
 // UpdateParams change a tool. BaseVersion is the version that the caller edited; when the
@@ -60,4 +67,216 @@ type DeleteResult struct {
 type CloneParams struct {
 	ToolID uuid.UUID `json:"toolId"`
 	Name   string    `json:"name,omitempty"` // default: the name with " (Clone)"
+}
+
+// UnmarshalJSON reads a patch and remembers which fields were given as null.
+func (p *Patch) UnmarshalJSON(b []byte) error {
+	type plain Patch
+	dec := json.NewDecoder(bytes.NewReader(b))
+	dec.DisallowUnknownFields()
+	var out plain
+	if err := dec.Decode(&out); err != nil {
+		return err
+	}
+	var raw map[string]json.RawMessage
+	if err := json.Unmarshal(b, &raw); err != nil {
+		return err
+	}
+	out.cleared = map[string]bool{}
+	for k, v := range raw {
+		if string(v) == "null" {
+			out.cleared[k] = true
+		}
+	}
+	*p = Patch(out)
+	return nil
+}
+
+// set applies one field of a patch: v when given, empty when given as null.
+func set[T any](p *Patch, name string, dst *T, v *T) {
+	switch {
+	case v != nil:
+		*dst = *v
+	case p.cleared[name]:
+		var zero T
+		*dst = zero
+	}
+}
+
+// apply changes t; the definition's fields are filled with defaults later.
+func (p *Patch) apply(t *Tool) {
+	set(p, "name", &t.Name, p.Name)
+	set(p, "description", &t.Description, p.Description)
+	set(p, "code", &t.Code, p.Code)
+	set(p, "language", &t.Language, p.Language)
+	set(p, "capabilities", &t.Capabilities, p.Capabilities)
+	set(p, "sandboxProfile", &t.SandboxProfile, p.SandboxProfile)
+	set(p, "samples", &t.Samples, p.Samples)
+	set(p, "tags", &t.Tags, p.Tags)
+	set(p, "icon", &t.Icon, p.Icon)
+	set(p, "visibility", &t.Visibility, p.Visibility)
+	set(p, "author", &t.Author, p.Author)
+	set(p, "syncState", &t.SyncState, p.SyncState)
+	switch {
+	case p.Limits != nil:
+		t.Limits = p.Limits
+	case p.cleared["limits"]:
+		t.Limits = nil
+	}
+	if len(p.Parameters) > 0 {
+		t.Parameters = p.Parameters
+		if s := string(bytes.TrimSpace(p.Parameters)); s == "null" || s == `""` {
+			t.Parameters = nil
+		}
+	} else if p.cleared["parameters"] {
+		t.Parameters = nil
+	}
+	if t.Visibility == "" {
+		t.Visibility = Private
+	}
+}
+
+// VersionConflict are the details of the conflict when a tool has moved on since it was read.
+type VersionConflict struct {
+	BaseVersion string `json:"baseVersion"`
+	Current     Tool   `json:"current"`
+}
+
+// Update changes a tool. A change of its definition makes a version, drops a signature and
+// puts the grants of the old definition out of force; other changes do none of these.
+func (s *Service) Update(ctx context.Context, p UpdateParams) (UpdateResult, error) {
+	out := UpdateResult{SuspendedGrants: []uuid.UUID{}}
+	if err := checkText("note", p.Note, 1000); err != nil {
+		return out, err
+	}
+	var base *Tool
+	err := s.db.Read(ctx, func(tx *storage.Tx) (err error) {
+		base, err = ownTool(tx, p.ToolID)
+		return err
+	})
+	if err != nil {
+		return out, err
+	}
+	// The checks read no table and take longer than a write transaction should.
+	t := *base
+	p.Patch.apply(&t)
+	if p.Patch.Version != nil && *p.Patch.Version != "" {
+		t.Version = *p.Patch.Version
+	}
+	if err := checkFields(&t); err != nil {
+		return out, err
+	}
+	ex := s.examineAll(ctx, t.definition())
+	err = s.db.Write(ctx, func(tx *storage.Tx) error {
+		now, err := ownTool(tx, p.ToolID)
+		if err != nil {
+			return err
+		}
+		if p.BaseVersion != now.Version || now.hash != base.hash {
+			if err := s.complete(tx, now); err != nil {
+				return err
+			}
+			return fault.Conflictf("The tool is at version %s now, not %s. Your changes were not saved; compare and save again.", now.Version, shorten(p.BaseVersion, 64)).
+				WithDetails(VersionConflict{p.BaseVersion, *now})
+		}
+		if ex.hash != now.hash {
+			if err := saveError(ex.result); err != nil { // what is stored already may be renamed even when rules grew stricter
+				return err
+			}
+		}
+		if err := conflictOnName(tx, &t); err != nil {
+			return err
+		}
+		t.setDefinition(ex.def)
+		suspended, err := s.commitDefinition(tx, now, &t, ex.hash, p.Note)
+		if err != nil {
+			return err
+		}
+		out.SuspendedGrants = orEmpty(suspended)
+		s.announce(tx, t.ID, "updated")
+		return s.complete(tx, &t)
+	})
+	if err != nil {
+		return out, err
+	}
+	out.Tool, out.Validation = t, ex.result
+	return out, nil
+}
+
+// commitDefinition saves t, whose former state is old, with its new hash. A new hash or a
+// new label makes a version; a new hash drops the signature and suspends grants.
+func (s *Service) commitDefinition(tx *storage.Tx, old, t *Tool, hash [32]byte, note string) ([]uuid.UUID, error) {
+	t.hash, t.DefinitionHash = hash, hashText(hash)
+	changed := hash != old.hash
+	if t.Version != old.Version {
+		if hasVersion(tx, t.ID, t.Version) {
+			return nil, fault.Conflictf("The tool has a version %s already.", t.Version)
+		}
+	} else if changed {
+		t.Version = raisePatch(old.Version, func(v string) bool { return hasVersion(tx, t.ID, v) })
+	}
+	if changed {
+		t.sig = nil
+	}
+	if err := saveTool(tx, t); err != nil {
+		return nil, err
+	}
+	if t.Version != old.Version {
+		if err := insertVersion(tx, t, note); err != nil {
+			return nil, err
+		}
+	}
+	action, details := "tool.updated", map[string]any{"version": t.Version, "definitionHash": t.DefinitionHash}
+	if changed {
+		details["oldHash"] = old.DefinitionHash
+	}
+	if err := audit.Append(tx, audit.Entry{Action: action, SubjectKind: subjectKind, SubjectID: t.ID.String(), Details: details}); err != nil {
+		return nil, err
+	}
+	if !changed {
+		return nil, nil
+	}
+	ids, err := s.perm.DefinitionChanged(tx, t.subject(), old.hash, hash, t.definition().document())
+	if err != nil {
+		return nil, err
+	}
+	if len(ids) > 0 {
+		user, ev := t.owner, Suspended{ToolID: t.ID, OldHash: old.DefinitionHash, NewHash: t.DefinitionHash}
+		tx.AfterCommit(func() { bus.Publish(tx.Bus(), user, ev) })
+	}
+	return ids, nil
+}
+
+// SetEnabled switches a tool on or off. Runs in progress go on.
+func (s *Service) SetEnabled(ctx context.Context, p SetEnabledParams) (ToolResult, error) {
+	var out ToolResult
+	err := s.db.Write(ctx, func(tx *storage.Tx) error {
+		t, err := ownTool(tx, p.ToolID)
+		if err != nil {
+			return err
+		}
+		if t.IsEnabled != p.Enabled {
+			t.IsEnabled = p.Enabled
+			if err := saveTool(tx, t); err != nil {
+				return err
+			}
+			kind := "enabled"
+			if !p.Enabled {
+				kind = "disabled"
+			}
+			if err := s.perm.SubjectChanged(tx, subjectKind, t.ID.String(), true); err != nil { // runs in progress go on
+				return err
+			}
+			s.announce(tx, t.ID, kind)
+			if err := audit.Append(tx, audit.Entry{Action: "tool." + kind, SubjectKind: subjectKind, SubjectID: t.ID.String()}); err != nil {
+				return err
+			}
+		}
+		if err := s.complete(tx, t); err != nil {
+			return err
+		}
+		out.Tool = *t
+		return nil
+	})
+	return out, err
 }

@@ -1,10 +1,17 @@
 package tools
 
 import (
+	"context"
+	"database/sql"
 	"encoding/json"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
+
+	"helix/backend/identity"
+	"helix/backend/storage"
 )
 
 // UsageParams choose from the finished runs, newest first.
@@ -52,7 +59,8 @@ type UsageEntry struct {
 	Timestamp       time.Time       `json:"timestamp"`
 }
 
-// UsageSummary covers all runs that match, not only the page.
+// UsageSummary covers the newest 10,000 runs that match, not only the page; that is all that
+// is kept of one tool.
 type UsageSummary struct {
 	Runs    int     `json:"runs"`
 	Success int     `json:"success"`
@@ -68,31 +76,133 @@ type UsageResult struct {
 	Summary UsageSummary `json:"summary"`
 }
 
-// AuditParams choose entries of the audit log about tools.
-type AuditParams struct {
-	ToolID      *uuid.UUID `json:"toolId,omitempty"`
-	ExecutionID *uuid.UUID `json:"executionId,omitempty"`
-	Limit       int        `json:"limit,omitempty"`     // 1..100, default 50
-	BeforeSeq   int64      `json:"beforeSeq,omitempty"` // seq of the last one seen
+// Usage returns a page of finished runs and a summary of all that match.
+func (s *Service) Usage(ctx context.Context, p UsageParams) (UsageResult, error) {
+	out := UsageResult{Entries: []UsageEntry{}}
+	if err := page(&p.Limit, nil, 50); err != nil {
+		return out, err
+	}
+	if err := checkEnum("status", p.Status); err != nil {
+		return out, err
+	}
+	user := identity.UserID(ctx)
+	err := s.db.Read(ctx, func(tx *storage.Tx) error {
+		where, args := []string{"u.user_id = ?"}, []any{user}
+		if p.ToolID != nil {
+			if _, err := ownTool(tx, *p.ToolID); err != nil {
+				return err
+			}
+			where, args = append(where, "u.custom_tool_id = ?"), append(args, *p.ToolID)
+		}
+		if p.Status != "" {
+			where, args = append(where, "u.status = ?"), append(args, string(p.Status))
+		}
+		if p.Since != nil {
+			where, args = append(where, "u.timestamp >= ?"), append(args, *p.Since)
+		}
+		cond := strings.Join(where, " AND ")
+		if err := summarize(tx, &out.Summary, cond, args); err != nil {
+			return err
+		}
+		if p.Before != nil {
+			cond, args = cond+" AND u.timestamp < ?", append(args, *p.Before)
+		}
+		rows, err := tx.Query(`SELECT u.id, u.custom_tool_id, t.name, u.input_params, u.output_result, u.status, coalesce(u.error_message, ''),
+			coalesce(u.error_class, ''), u.execution_time_ms, u.cpu_time_ms, u.memory_used_mb, u.host_calls, u.version, u.definition_hash,
+			u.caller, u.parent_id, u.timestamp FROM custom_tool_usage u JOIN custom_tools t ON t.id = u.custom_tool_id
+			WHERE `+cond+` ORDER BY u.timestamp DESC LIMIT ?`, append(args, p.Limit)...)
+		if err != nil {
+			return err
+		}
+		defer rows.Close()
+		for rows.Next() {
+			e, err := scanUsage(rows)
+			if err != nil {
+				return err
+			}
+			out.Entries = append(out.Entries, e)
+		}
+		return rows.Err()
+	})
+	return out, err
 }
 
-// ToolAuditEntry is an entry of the audit log with its place in the chain.
-type ToolAuditEntry struct {
-	Seq       int64           `json:"seq"`
-	Timestamp time.Time       `json:"timestamp"`
-	Ts        int64           `json:"ts"`
-	Action    string          `json:"action"`
-	Outcome   string          `json:"outcome"`
-	ToolID    string          `json:"toolId"`
-	RunID     *uuid.UUID      `json:"runId,omitempty"`
-	Details   json.RawMessage `json:"details"`
-	Hash      string          `json:"hash"`
-	Signed    bool            `json:"signed"`
+func scanUsage(row scanner) (UsageEntry, error) {
+	var e UsageEntry
+	var params, output sql.NullString
+	var hash []byte
+	var parent uuid.NullUUID
+	err := row.Scan(&e.ID, &e.ToolID, &e.ToolName, &params, &output, &e.Status, &e.Error, &e.ErrorClass, &e.ExecutionTimeMs, &e.CPUTimeMs,
+		&e.MemoryUsedMb, &e.HostCalls, &e.Version, &hash, &e.Caller, &parent, storage.Time(&e.Timestamp))
+	if err != nil {
+		return e, err
+	}
+	e.Params, e.Output = rawOrNull(params), rawOrNull(output)
+	if len(hash) == 32 {
+		e.DefinitionHash = hashText([32]byte(hash))
+	}
+	if parent.Valid {
+		e.ParentID = &parent.UUID
+	}
+	return e, nil
 }
 
-// AuditResult is one page; Verified says whether the chain is intact up to Head.
-type AuditResult struct {
-	Entries  []ToolAuditEntry `json:"entries"`
-	Verified bool             `json:"verified"`
-	Head     int64            `json:"head"`
+func rawOrNull(s sql.NullString) json.RawMessage {
+	if !s.Valid {
+		return json.RawMessage("null")
+	}
+	return json.RawMessage(s.String)
+}
+
+// Over how many runs a summary is made, and the percentiles in it.
+const (
+	summaryRuns = 10_000
+	newestRuns  = 1000
+)
+
+func summarize(tx *storage.Tx, sum *UsageSummary, cond string, args []any) error {
+	args = slices.Clip(args)
+	rows, err := tx.Query(`SELECT status, count(*) FROM (SELECT u.status AS status FROM custom_tool_usage u WHERE `+cond+`
+		ORDER BY u.timestamp DESC LIMIT ?) GROUP BY status`, append(args, summaryRuns)...)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var status RunStatus
+		var n int
+		if err := rows.Scan(&status, &n); err != nil {
+			return err
+		}
+		sum.Runs += n
+		switch status {
+		case StatusSuccess:
+			sum.Success = n
+		case StatusTimeout:
+			sum.Timeout = n
+		default:
+			sum.Failure = n
+		}
+	}
+	if err := rows.Err(); err != nil {
+		return err
+	}
+	times, err := tx.Query(`SELECT u.execution_time_ms FROM custom_tool_usage u WHERE `+cond+` ORDER BY u.timestamp DESC LIMIT ?`, append(args, newestRuns)...)
+	if err != nil {
+		return err
+	}
+	defer times.Close()
+	var ms []float64
+	for times.Next() {
+		var v float64
+		if err := times.Scan(&v); err != nil {
+			return err
+		}
+		ms = append(ms, v)
+	}
+	slices.Sort(ms)
+	if n := len(ms); n > 0 {
+		sum.P50Ms, sum.P95Ms = ms[(n-1)*50/100], ms[(n-1)*95/100]
+	}
+	return times.Err()
 }

@@ -1,6 +1,12 @@
 package tools
 
-import "encoding/json"
+import (
+	"context"
+	"encoding/json"
+	"errors"
+
+	"helix/backend/sandbox"
+)
 
 // ValidateParams are a definition to check before it is saved.
 type ValidateParams struct {
@@ -48,4 +54,47 @@ type Problem struct {
 	Line    int    `json:"line"`
 	Column  int    `json:"column"`
 	Path    string `json:"path,omitempty"` // JSON pointer inside Field
+}
+
+// Validate runs the static checks without saving anything.
+func (s *Service) Validate(ctx context.Context, p ValidateParams) (Validation, error) {
+	ex := s.examineAll(ctx, definition{
+		Description: p.Description, Language: p.Language, Code: p.Code, Parameters: p.Parameters,
+		Capabilities: p.Capabilities, SandboxProfile: p.SandboxProfile, Limits: p.Limits,
+	})
+	return ex.result, nil
+}
+
+// examineAll is examine, and then what the engine itself says about the code. The compiled
+// program stays in the engine's cache, so the first run of a saved tool is a fast one.
+func (s *Service) examineAll(ctx context.Context, d definition) examined {
+	ex := examine(d)
+	if ex.schema != nil {
+		s.schemas.put(string(ex.def.Parameters), ex.schema)
+	}
+	if !ex.result.Valid || s.box == nil {
+		return ex
+	}
+	_, err := s.box.CompileJS(ctx, ex.def.source("tool"))
+	var e *sandbox.Error
+	if errors.As(err, &e) && e.Class == sandbox.ClassCompile {
+		p := problemf("compile", "code", "%s", e.Message)
+		if at, ok := e.Details.(sandbox.CompileDetail); ok {
+			p.Line, p.Column = at.Line, at.Column
+		} else if at, ok := e.Details.(*sandbox.CompileDetail); ok {
+			p.Line, p.Column = at.Line, at.Column
+		}
+		ex.result.Errors = append(ex.result.Errors, p)
+		ex.result.Valid = false
+	}
+	return ex
+}
+
+// source is the definition as the engine takes it.
+func (d definition) source(name string) sandbox.Source {
+	ext := ".js"
+	if d.Language == TypeScript {
+		ext = ".ts"
+	}
+	return sandbox.Source{Name: name + ext, Text: d.Code, Language: sandbox.Language(d.Language)}
 }

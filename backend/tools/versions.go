@@ -1,10 +1,14 @@
 package tools
 
 import (
+	"context"
 	"encoding/json"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
+
+	"helix/backend/storage"
 )
 
 // VersionsParams ask for the history of a tool, newest first.
@@ -67,4 +71,133 @@ type RollbackParams struct {
 type RollbackResult struct {
 	Tool            Tool        `json:"tool"`
 	SuspendedGrants []uuid.UUID `json:"suspendedGrants"`
+}
+
+// Versions returns a page of a tool's history, newest first.
+func (s *Service) Versions(ctx context.Context, p VersionsParams) (VersionsResult, error) {
+	out := VersionsResult{Versions: []VersionInfo{}}
+	if err := page(&p.Limit, nil, 50); err != nil {
+		return out, err
+	}
+	err := s.db.Read(ctx, func(tx *storage.Tx) error {
+		t, err := ownTool(tx, p.ToolID)
+		if err != nil {
+			return err
+		}
+		if err := tx.QueryRow(`SELECT count(*) FROM custom_tool_versions WHERE custom_tool_id = ?`, t.ID).Scan(&out.Total); err != nil {
+			return err
+		}
+		before := int64(1) << 62
+		if p.Before != nil {
+			before = p.Before.UnixMicro()
+		}
+		rows, err := tx.Query(`SELECT version, definition_hash, note, author, created_at FROM custom_tool_versions
+			WHERE custom_tool_id = ? AND created_at < ? ORDER BY created_at DESC, id DESC LIMIT ?`, t.ID, before, p.Limit)
+		if err != nil {
+			return err
+		}
+		defer rows.Close()
+		for rows.Next() {
+			var v VersionInfo
+			var hash []byte
+			if err := rows.Scan(&v.Version, &hash, &v.Note, &v.Author, storage.Time(&v.CreatedAt)); err != nil {
+				return err
+			}
+			v.DefinitionHash = hashText([32]byte(hash))
+			v.Current = v.Version == t.Version
+			out.Versions = append(out.Versions, v)
+		}
+		return rows.Err()
+	})
+	return out, err
+}
+
+// Diff compares two versions of a tool.
+func (s *Service) Diff(ctx context.Context, p DiffParams) (DiffResult, error) {
+	var out DiffResult
+	err := s.db.Read(ctx, func(tx *storage.Tx) error {
+		t, err := ownTool(tx, p.ToolID)
+		if err != nil {
+			return err
+		}
+		from, err := loadVersion(tx, t.ID, p.From)
+		if err != nil {
+			return err
+		}
+		to, err := loadVersion(tx, t.ID, p.To)
+		if err != nil {
+			return err
+		}
+		out = compare(from.def, to.def, p.From, p.To)
+		return nil
+	})
+	return out, err
+}
+
+// compare lists what differs between two definitions.
+func compare(from, to definition, fromName, toName string) DiffResult {
+	from, to = from.normalize(), to.normalize()
+	out := DiffResult{Fields: []FieldChange{}, Capabilities: CapabilityChange{Added: []string{}, Removed: []string{}}}
+	for _, f := range []struct {
+		name string
+		a, b any
+	}{
+		{"description", from.Description, to.Description}, {"language", from.Language, to.Language},
+		{"parameters", from.Parameters, to.Parameters}, {"capabilities", from.Capabilities, to.Capabilities},
+		{"sandboxProfile", from.SandboxProfile, to.SandboxProfile}, {"limits", from.Limits, to.Limits},
+	} {
+		a, b := jsonText(f.a), jsonText(f.b)
+		if string(a) != string(b) {
+			out.Fields = append(out.Fields, FieldChange{f.name, a, b})
+		}
+	}
+	for _, c := range to.Capabilities {
+		if !slices.Contains(from.Capabilities, c) {
+			out.Capabilities.Added = append(out.Capabilities.Added, c)
+		}
+	}
+	for _, c := range from.Capabilities {
+		if !slices.Contains(to.Capabilities, c) {
+			out.Capabilities.Removed = append(out.Capabilities.Removed, c)
+		}
+	}
+	out.Code = unifiedDiff(from.Code, to.Code, fromName, toName)
+	return out
+}
+
+// Rollback makes a new version whose definition is that of a former one. Grants that were
+// bound to that definition and were neither revoked nor have expired are in force again.
+func (s *Service) Rollback(ctx context.Context, p RollbackParams) (RollbackResult, error) {
+	out := RollbackResult{SuspendedGrants: []uuid.UUID{}}
+	err := s.db.Write(ctx, func(tx *storage.Tx) error {
+		old, err := ownTool(tx, p.ToolID)
+		if err != nil {
+			return err
+		}
+		v, err := loadVersion(tx, old.ID, p.Version)
+		if err != nil {
+			return err
+		}
+		t := *old
+		t.setDefinition(v.def)
+		if v.hash == old.hash { // nothing to go back to
+			if err := s.complete(tx, old); err != nil {
+				return err
+			}
+			out.Tool = *old
+			return nil
+		}
+		suspended, err := s.commitDefinition(tx, old, &t, v.hash, "rolled back to "+v.Version)
+		if err != nil {
+			return err
+		}
+		out.SuspendedGrants = orEmpty(suspended)
+		s.announce(tx, t.ID, "updated")
+		if err := s.complete(tx, &t); err != nil {
+			return err
+		}
+		out.Tool = t
+		return nil
+	})
+	return out, err
 }

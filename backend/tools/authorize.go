@@ -1,0 +1,178 @@
+package tools
+
+import (
+	"context"
+	"errors"
+	"strings"
+
+	"github.com/google/uuid"
+
+	"helix/backend/audit"
+	"helix/backend/fault"
+	"helix/backend/permission"
+	"helix/backend/storage"
+)
+
+// nameable reports whether a want names one resource, so that permission can be asked for
+// it before the run. A pattern can only be asked about when the run names what it wants.
+func (w want) nameable() bool {
+	switch w.cap {
+	case permission.State, permission.Secret:
+		return true
+	case permission.NetworkHTTPS:
+		return !strings.HasPrefix(w.resource, "*.")
+	case permission.NetworkLocalhost:
+		return !strings.Contains(w.resource, "-")
+	case permission.ToolCall, permission.MCP:
+		return !strings.HasSuffix(w.resource, "*")
+	case permission.FilesystemRead:
+		return !strings.HasSuffix(w.resource, "/**")
+	}
+	return false
+}
+
+// authorize settles what the run may do: the profile allows each capability, and each one
+// that names its resource is granted. When a person is there, they are asked and the run
+// waits; otherwise every missing right becomes a pending approval at once.
+func (e *execution) authorize(ctx context.Context) error {
+	for _, w := range e.wants {
+		if !profileAllows(e.tool.SandboxProfile, w.cap) {
+			return fault.Deniedf("The profile %s never allows %s. Change the tool's profile, or take the capability out.", e.tool.SandboxProfile, w.cap).
+				WithDetails(Denial{Reason: "profile", Capability: string(w.cap), Resource: w.resource, Action: "tools.update"})
+		}
+	}
+	if len(e.wants) > 0 {
+		if err := e.s.audit.Writable(ctx); err != nil {
+			return err
+		}
+	}
+	if err := e.checkSecrets(ctx); err != nil {
+		return err
+	}
+	var err error
+	if e.auth, err = e.s.perm.Begin(ctx, e.caller.Authority, e.subject(), e.id); err != nil {
+		return beginDenied(err)
+	}
+	var first error
+	var open []uuid.UUID
+	asked := false
+	for _, w := range e.wants {
+		if !w.nameable() || e.auth.Allows(w.cap, w.resource) {
+			continue
+		}
+		asked = true
+		d, err := e.s.perm.Decide(ctx, e.request(w.cap, w.resource, permission.SideEffecting))
+		if err != nil {
+			e.endRights(ctx)
+			return err
+		}
+		if d.Effect == permission.Allow {
+			e.host.credit(w.cap, w.resource)
+			continue
+		}
+		e.ask = false // one answer is enough to know that nobody agrees; the rest is only put on record
+		if d.PendingID != uuid.Nil {
+			open = append(open, d.PendingID)
+		}
+		if first == nil {
+			first = capabilityDenied(w.cap, w.resource, d)
+		}
+	}
+	if first != nil {
+		e.endRights(ctx)
+		f := fault.As(first)
+		if den, ok := f.Details.(Denial); ok && len(open) > 0 {
+			den.PendingApprovalID, den.PendingApprovalIDs, den.Action = &open[0], open, "approvals.decide"
+			f.Details = den
+		}
+		return f
+	}
+	if asked { // what was answered meanwhile is part of what the run may lend
+		e.auth, err = e.s.perm.Begin(ctx, e.caller.Authority, e.subject(), e.id)
+		if err != nil {
+			e.endRights(ctx)
+			return beginDenied(err)
+		}
+	}
+	return nil
+}
+
+func (e *execution) endRights(ctx context.Context) {
+	if err := e.s.perm.EndRun(context.WithoutCancel(ctx), e.id); err != nil {
+		e.s.log.Warn("end rights of a run", "run", e.id, "error", err)
+	}
+}
+
+// capabilityDenied is the error for one right that a run does not have.
+func capabilityDenied(c permission.Capability, resource string, d permission.Decision) error {
+	what := permission.FormatCapability(c, resource)
+	msg := "The tool may not use " + what + "."
+	switch d.Reason {
+	case permission.ReasonNeedsApproval:
+		msg = "The tool asks for " + what + ", which you have not allowed yet. The question waits in Approvals."
+	case permission.ReasonDeniedByUser:
+		msg = "You have refused " + what + " to this tool."
+	case permission.ReasonUndeclared:
+		msg = "The tool used " + what + " without asking for it in its capabilities."
+	case permission.ReasonCallerLacks:
+		msg = "The caller does not hold " + what + ", so it cannot lend it."
+	case permission.ReasonNever:
+		msg = what + " can never be allowed."
+	case permission.ReasonRevoked:
+		msg = "A right that this run was using was taken back."
+	}
+	return &fault.Error{Kind: fault.Denied, Message: msg, Details: Denial{
+		Reason: d.Reason, Capability: string(c), Resource: resource, PendingApprovalID: idOrNil(d.PendingID),
+	}}
+}
+
+// beginDenied gives a refusal of permission.Begin the details of a run.
+func beginDenied(err error) error {
+	var f *fault.Error
+	if !errors.As(err, &f) || f.Kind != fault.Denied {
+		return err
+	}
+	den := Denial{Reason: permission.ReasonInactive}
+	if r, ok := f.Details.(permission.Refusal); ok {
+		den.Reason, den.PendingApprovalID = r.Reason, r.PendingID
+	}
+	out := *f
+	out.Details = den
+	return &out
+}
+
+// refused keeps a run that was denied at the last check: one usage row, since the tool was
+// there and its parameters were right, and the entries of the audit log.
+func (e *execution) refused(ctx context.Context, err error) error {
+	f := fault.As(err)
+	if f.Kind != fault.Denied {
+		return err
+	}
+	den, _ := f.Details.(Denial)
+	den.ExecutionID = &e.id
+	out := *f
+	out.Details = den
+	if !e.draft {
+		ctx = context.WithoutCancel(ctx)
+		werr := e.s.db.Write(ctx, func(tx *storage.Tx) error {
+			if err := e.append(tx, audit.PermissionCheck, audit.Denied, map[string]any{
+				"capability": den.Capability, "resource": den.Resource, "verdict": den.Reason, "pending": den.PendingApprovalID,
+			}); err != nil {
+				return err
+			}
+			if err := e.append(tx, audit.Error, audit.Denied, map[string]any{"errorClass": "host_denied", "reason": den.Reason}); err != nil {
+				return err
+			}
+			return e.insertUsage(tx, &outcome{status: StatusFailure, class: "host_denied", message: f.Message, started: tx.Now})
+		})
+		if werr != nil {
+			e.s.log.Error("record a refused run", "run", e.id, "error", werr)
+		}
+		e.events.done(string(StatusFailure))
+	} else if aerr := e.record(ctx, audit.PermissionCheck, audit.Denied, map[string]any{
+		"capability": den.Capability, "resource": den.Resource, "verdict": den.Reason, "pending": den.PendingApprovalID,
+	}); aerr != nil {
+		e.s.log.Error("record a refused draft", "run", e.id, "error", aerr)
+	}
+	return &out
+}

@@ -1,0 +1,366 @@
+package tools
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"helix/backend/fault"
+	"helix/backend/permission"
+	"helix/backend/sandbox"
+)
+
+// Bounds of a tool.
+const (
+	maxName         = 64
+	maxDescription  = 2000
+	maxCode         = 256 << 10
+	maxCapabilities = 32
+	maxTags         = 16
+	maxTag          = 64
+	maxIcon         = 64
+	maxAuthor       = 100
+	maxSamples      = 50
+	maxTools        = 1000
+	maxVersions     = 200
+)
+
+func itoa(n int) string { return strconv.Itoa(n) }
+
+// namePattern: letters, digits, space and _ - . in any script, and the ending that Clone adds.
+var namePattern = regexp.MustCompile(`^[\p{L}\p{M}\p{N}_.-]([\p{L}\p{M}\p{N} _.-]{0,62}[\p{L}\p{M}\p{N}_.-])?( ?\(Clone( \d{1,4})?\))?$`)
+
+func checkName(name string) (string, error) {
+	name = strings.TrimSpace(name)
+	if !utf8.ValidString(name) || utf8.RuneCountInString(name) > maxName || !namePattern.MatchString(name) {
+		return "", fault.Invalidf("A tool's name has 1 to 64 letters, digits, spaces or the signs _ - and a dot.")
+	}
+	return name, nil
+}
+
+// checkText refuses control characters in a one-line text.
+func checkText(what, s string, limit int) error {
+	if n := utf8.RuneCountInString(s); n > limit {
+		return fault.Invalidf("The %s has %d characters; at most %d are allowed.", what, n, limit)
+	}
+	if !utf8.ValidString(s) || strings.ContainsFunc(s, func(r rune) bool { return unicode.IsControl(r) && r != '\n' && r != '\t' }) {
+		return fault.Invalidf("The %s has characters that cannot be shown.", what)
+	}
+	return nil
+}
+
+// checkIcon accepts a short name or an emoji; never a path or markup.
+func checkIcon(s string) error {
+	if err := checkText("icon", s, maxIcon); err != nil {
+		return err
+	}
+	if strings.ContainsAny(s, `/\<>&"'`) || strings.Contains(s, "..") {
+		return fault.Invalidf("The icon is a short name or one sign, not a path or markup.")
+	}
+	return nil
+}
+
+// cleanTags trims, drops empty and double ones and checks the bounds, in a new slice.
+func cleanTags(tags []string) ([]string, error) {
+	out := []string{}
+	for _, t := range tags {
+		t = strings.TrimSpace(t)
+		if t == "" || slices.Contains(out, t) {
+			continue
+		}
+		if err := checkText("tag", t, maxTag); err != nil {
+			return nil, err
+		}
+		out = append(out, t)
+	}
+	if len(out) > maxTags {
+		return nil, fault.Invalidf("A tool has at most %d tags.", maxTags)
+	}
+	return out, nil
+}
+
+func checkSamples(list []Sample) ([]Sample, error) {
+	if len(list) > maxSamples {
+		return nil, fault.Invalidf("A tool has at most %d samples.", maxSamples)
+	}
+	size := 0
+	out := []Sample{}
+	for i, s := range list {
+		if err := checkText("name of a sample", s.Name, 100); err != nil {
+			return nil, err
+		}
+		if len(s.Params) == 0 {
+			s.Params = []byte("{}")
+		}
+		if err := checkJSON(s.Params, 64, 0); err != nil {
+			return nil, fault.Invalidf("Sample %d: %s.", i+1, err)
+		}
+		size += len(s.Params) + len(s.Expected)
+		out = append(out, s)
+	}
+	if size > 256<<10 {
+		return nil, fault.Invalidf("The samples of a tool hold at most 256 KiB.")
+	}
+	return out, nil
+}
+
+func checkEnum[T interface {
+	~string
+	Enum() []string
+}](what string, v T) error {
+	if v != "" && !slices.Contains(v.Enum(), string(v)) {
+		return fault.Invalidf("%q is not a %s; it is one of %s.", shorten(string(v), 40), what, strings.Join(v.Enum(), ", "))
+	}
+	return nil
+}
+
+// profileAllows is the table of profiles: what may be asked for at all.
+func profileAllows(p Profile, c permission.Capability) bool {
+	switch c {
+	case permission.State, permission.ToolCall:
+		return true
+	case permission.FilesystemRead, permission.NetworkHTTPS, permission.NetworkLocalhost, permission.Secret, permission.MCP:
+		return p == Standard || p == Permissive
+	case permission.FilesystemWrite:
+		return p == Permissive
+	}
+	return false
+}
+
+// want is one parsed capability of a definition.
+type want struct {
+	text     string // normal form, as it is stored
+	cap      permission.Capability
+	resource string
+}
+
+func parseWant(text string) (want, error) {
+	c, resource, err := permission.ParseCapability(text)
+	if err != nil {
+		return want{}, err
+	}
+	w := want{cap: c, resource: resource, text: permission.FormatCapability(c, resource)}
+	if c == permission.FilesystemWrite {
+		w.text = string(c)
+	}
+	return w, nil
+}
+
+// wants parses stored capabilities; what does not parse is left out, since it was checked
+// when it was saved and cannot be granted.
+func wants(caps []string) []want {
+	out := make([]want, 0, len(caps))
+	for _, c := range caps {
+		if w, err := parseWant(c); err == nil {
+			out = append(out, w)
+		}
+	}
+	return out
+}
+
+// examined is a definition that was looked at as a whole.
+type examined struct {
+	def    definition
+	hash   [32]byte
+	result Validation
+	schema *schema
+}
+
+// examine normalizes a definition and runs every static check. It changes nothing that the
+// caller gave.
+func examine(d definition) examined {
+	v := Validation{Errors: []Problem{}, Warnings: []Problem{}, DetectedDangerousFunctions: []string{}}
+	noSchema := len(d.Parameters) == 0 || string(d.Parameters) == "null"
+	if err := checkEnum("language", d.Language); err != nil {
+		v.Errors = append(v.Errors, problemf("language", "language", "%s", fault.As(err).Message))
+		d.Language = ""
+	}
+	if err := checkEnum("profile", d.SandboxProfile); err != nil {
+		v.Errors = append(v.Errors, problemf("profile", "sandboxProfile", "%s", fault.As(err).Message))
+		d.SandboxProfile = ""
+	}
+	if err := checkText("description", d.Description, maxDescription); err != nil {
+		v.Errors = append(v.Errors, problemf("description", "description", "%s", fault.As(err).Message))
+	}
+	caps, list := checkCapabilities(d, &v)
+	d.Capabilities = caps
+	d = d.normalize()
+	checkLimits(d, &v)
+
+	a := &analysis{helixAny: true, params: &paramUse{}}
+	switch {
+	case len(d.Code) > maxCode:
+		v.Errors = append(v.Errors, problemf("size", "code", "The code has %d bytes; at most %d are allowed.", len(d.Code), maxCode))
+	case !utf8.ValidString(d.Code):
+		v.Errors = append(v.Errors, problemf("encoding", "code", "The code is not valid UTF-8."))
+	default:
+		a = analyse(d.Code, d.Language)
+	}
+	v.Errors = append(v.Errors, a.errors...)
+	v.Warnings = append(v.Warnings, a.warnings...)
+	v.DetectedDangerousFunctions = append(v.DetectedDangerousFunctions, a.dangerous...)
+	v.Entry = a.entry
+	if len(a.errors) == 0 {
+		compareUse(a, list, &v)
+	}
+	ex := examined{def: d}
+	sch, err := compileSchema(d.Parameters)
+	if err != nil {
+		p := problemf("schema", "parameters", "%s", err)
+		if sp, ok := err.(*schemaProblem); ok {
+			p.Path = sp.path
+		}
+		v.Errors = append(v.Errors, p)
+	}
+	ex.schema = sch
+	if noSchema {
+		v.SuggestedSchema = a.params.schema()
+	}
+	if h, err := d.sum(); err == nil {
+		ex.hash, v.DefinitionHash = h, hashText(h)
+	} else if sch != nil {
+		v.Errors = append(v.Errors, problemf("schema", "parameters", "%s", fault.As(err).Message))
+	}
+	v.Valid = len(v.Errors) == 0
+	ex.result = v
+	return ex
+}
+
+func checkCapabilities(d definition, v *Validation) ([]string, []want) {
+	if len(d.Capabilities) > maxCapabilities {
+		v.Errors = append(v.Errors, problemf("capabilities", "capabilities", "A tool asks for at most %d capabilities.", maxCapabilities))
+		return nil, nil
+	}
+	profile := d.SandboxProfile
+	if profile == "" {
+		profile = Standard
+	}
+	var texts []string
+	var list []want
+	for i, c := range d.Capabilities {
+		w, err := parseWant(c)
+		if err != nil {
+			p := problemf("capability", "capabilities", "%s", fault.As(err).Message)
+			p.Path = "/" + itoa(i)
+			v.Errors = append(v.Errors, p)
+			continue
+		}
+		texts, list = append(texts, w.text), append(list, w)
+		if !profileAllows(profile, w.cap) {
+			p := problemf("profile_forbids", "capabilities", "The profile %s never allows %s; a run would be refused.", profile, w.cap)
+			p.Path = "/" + itoa(i)
+			v.Warnings = append(v.Warnings, p)
+		}
+	}
+	return texts, list
+}
+
+// checkLimits refuses limits above the profile's.
+func checkLimits(d definition, v *Validation) {
+	if d.Limits == nil {
+		return
+	}
+	top, ok := sandbox.Profile(string(d.SandboxProfile))
+	if !ok {
+		return
+	}
+	l := d.Limits
+	for _, c := range []struct {
+		name      string
+		got, most int64
+	}{
+		{"wallMs", l.WallMs, top.Wall.Milliseconds()}, {"cpuMs", l.CPUMs, top.CPU.Milliseconds()},
+		{"memoryMb", l.MemoryMb, top.MemoryBytes >> 20}, {"outputBytes", l.OutputBytes, top.OutputBytes},
+		{"hostCalls", int64(l.HostCalls), int64(top.HostCalls)},
+	} {
+		if c.got < 0 || c.got > c.most {
+			p := problemf("limits", "limits", "The limit %s is %d; the profile %s allows 1 to %d.", c.name, c.got, d.SandboxProfile, c.most)
+			p.Path = "/" + c.name
+			v.Errors = append(v.Errors, p)
+		}
+	}
+}
+
+// compareUse sets what the code does beside what the tool asks for.
+func compareUse(a *analysis, list []want, v *Validation) {
+	add := func(line, column int, code, field, format string, args ...any) {
+		v.Warnings = append(v.Warnings, Problem{Code: code, Field: field, Message: fmt.Sprintf(format, args...), Line: line, Column: column})
+	}
+	told := map[string]bool{}
+	for _, h := range a.hosts {
+		if told[h.host+h.port] || hostDeclared(h, list) {
+			continue
+		}
+		told[h.host+h.port] = true
+		add(h.line, h.column, "host_without_capability", "code", "The code names the host %s, but no capability covers it.", h.host)
+	}
+	for _, w := range list {
+		switch w.cap {
+		case permission.FilesystemWrite:
+			add(0, 0, "filesystem_write", "capabilities", "The tool asks to write files in its own folder.")
+		case permission.NetworkHTTPS:
+			if strings.HasPrefix(w.resource, "*.") {
+				add(0, 0, "wildcard", "capabilities", "%s covers every host below %s.", w.text, strings.TrimPrefix(w.resource, "*."))
+			}
+		}
+		if used, ok := memberOf(w.cap); ok && !a.helixAny && !a.helix[used] {
+			add(0, 0, "unused_capability", "capabilities", "No code uses %s.", w.text)
+		}
+	}
+}
+
+// memberOf is the member of helix through which a capability is used.
+func memberOf(c permission.Capability) (string, bool) {
+	switch c {
+	case permission.NetworkHTTPS, permission.NetworkLocalhost:
+		return "fetch", true
+	case permission.FilesystemRead, permission.FilesystemWrite:
+		return "fs", true
+	case permission.State:
+		return "state", true
+	case permission.Secret:
+		return "secret", true
+	case permission.ToolCall:
+		return "tool", true
+	}
+	return "", false
+}
+
+// hostDeclared is advice only: whether some declared pattern looks as if it covers the host.
+// What a run may reach is decided by permission alone.
+func hostDeclared(h hostUse, list []want) bool {
+	local := h.host == "localhost" || h.host == "127.0.0.1" || h.host == "::1"
+	for _, w := range list {
+		switch {
+		case w.cap == permission.NetworkLocalhost && local:
+			return true
+		case w.cap == permission.NetworkHTTPS && !local:
+			name, _, _ := strings.Cut(w.resource, ":")
+			if base, wild := strings.CutPrefix(name, "*."); wild && strings.HasSuffix(h.host, "."+base) || name == h.host {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// saveError is the answer when errors of the checks stop a save.
+func saveError(v Validation) error {
+	if v.Valid {
+		return nil
+	}
+	p := v.Errors[0]
+	where := ""
+	if p.Line > 0 {
+		where = fmt.Sprintf(" (line %d, column %d)", p.Line, p.Column)
+	}
+	more := ""
+	if n := len(v.Errors) - 1; n > 0 {
+		more = fmt.Sprintf(" %d more problems were found.", n)
+	}
+	return fault.Invalidf("The tool was not saved: %s%s%s", p.Message, where, more).WithDetails(v)
+}

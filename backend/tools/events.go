@@ -1,0 +1,72 @@
+package tools
+
+import (
+	"sync"
+	"time"
+
+	"helix/backend/bus"
+	"helix/backend/sandbox"
+)
+
+// progressAfter is how long a run goes on before its progress is told.
+const progressAfter = 2 * time.Second
+
+// reporter publishes the events of one run in order.
+type reporter struct {
+	e     *execution
+	mu    sync.Mutex
+	seq   int64
+	ended bool
+	timer *time.Timer
+	wall  time.Duration
+	begun time.Time
+}
+
+func (r *reporter) report(state string, progress float64, line *LogLine) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.publish(state, progress, line)
+}
+
+func (r *reporter) publish(state string, progress float64, line *LogLine) {
+	if r.ended {
+		return
+	}
+	r.seq++
+	bus.Publish(r.e.s.db.Bus(), r.e.user, Execution{ExecutionID: r.e.id, ToolID: r.e.tool.ID, Seq: r.seq, State: state, Progress: progress, Log: line})
+}
+
+// start tells that the run goes on, and from two seconds on every second how far.
+func (r *reporter) start(wall time.Duration) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.wall, r.begun = wall, time.Now()
+	r.publish("running", 0, nil)
+	r.timer = time.AfterFunc(progressAfter, r.tick)
+}
+
+func (r *reporter) tick() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.ended {
+		return
+	}
+	r.publish("running", min(1, float64(time.Since(r.begun))/float64(r.wall)), nil)
+	r.timer.Reset(time.Second)
+}
+
+func (r *reporter) log(l sandbox.LogLine) {
+	line := r.e.logLine(l)
+	r.report("running", 0, &line)
+}
+
+// done publishes the last event; later ones are dropped.
+func (r *reporter) done(state string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.publish(state, 0, nil)
+	r.ended = true
+	if r.timer != nil {
+		r.timer.Stop()
+	}
+}

@@ -1,0 +1,276 @@
+package tools
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+
+	"helix/backend/audit"
+	"helix/backend/fault"
+	"helix/backend/permission"
+	"helix/backend/sandbox"
+	"helix/backend/storage"
+)
+
+// host answers the helix.* calls of one run. Every call that touches anything is decided by
+// permission and written to the audit log before it has an effect.
+type host struct {
+	e *execution
+
+	mu      sync.Mutex
+	credits map[string]int // rights that were granted for one use while the run was authorized
+	pending uuid.UUID      // the last open question
+	after   []afterCall    // what calls did, written when the run ends
+	secrets map[string]*lentSecret
+	memory  map[string]json.RawMessage // state of a draft, which is not kept
+}
+
+// afterCall is what is known of a call once it is over.
+type afterCall struct {
+	action  string
+	outcome string
+	details map[string]any
+}
+
+func newHost(e *execution) *host {
+	return &host{e: e, credits: map[string]int{}, secrets: map[string]*lentSecret{}, memory: map[string]json.RawMessage{}}
+}
+
+func creditKey(c permission.Capability, resource string) string { return string(c) + "\x00" + resource }
+
+// credit remembers a grant whose one use was spent while the run was authorized.
+func (h *host) credit(c permission.Capability, resource string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.credits[creditKey(c, resource)]++
+}
+
+func (h *host) spend(c permission.Capability, resource string) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	k := creditKey(c, resource)
+	if h.credits[k] == 0 {
+		return false
+	}
+	h.credits[k]--
+	return true
+}
+
+func (h *host) lastPending() uuid.UUID {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.pending
+}
+
+// Call implements sandbox.Host.
+func (h *host) Call(ctx context.Context, op string, req json.RawMessage) (json.RawMessage, error) {
+	c := &call{h: h, op: op, digest: digest(req), bytesIn: len(req)}
+	begun := time.Now()
+	answer, err := h.dispatch(ctx, c, req)
+	c.finish(begun, len(answer), err)
+	if err != nil {
+		return nil, h.guestError(err)
+	}
+	return answer, nil
+}
+
+func (h *host) dispatch(ctx context.Context, c *call, req json.RawMessage) (json.RawMessage, error) {
+	switch c.op {
+	case sandbox.OpFetch:
+		return decodeCall(ctx, c, req, h.fetch)
+	case sandbox.OpReadText:
+		return decodeCall(ctx, c, req, h.readText)
+	case sandbox.OpList:
+		return decodeCall(ctx, c, req, h.listFolder)
+	case sandbox.OpWriteText:
+		return decodeCall(ctx, c, req, h.writeText)
+	case sandbox.OpStateGet:
+		return decodeCall(ctx, c, req, h.stateGet)
+	case sandbox.OpStateSet:
+		return decodeCall(ctx, c, req, h.stateSet)
+	case sandbox.OpStateDelete:
+		return decodeCall(ctx, c, req, h.stateDelete)
+	case sandbox.OpStateKeys:
+		return decodeCall(ctx, c, req, h.stateKeys)
+	case sandbox.OpSecret:
+		return decodeCall(ctx, c, req, h.secret)
+	case sandbox.OpTool:
+		return decodeCall(ctx, c, req, h.tool)
+	}
+	return nil, fault.Invalidf("There is no operation %q.", shorten(c.op, 40))
+}
+
+func decodeCall[P, R any](ctx context.Context, c *call, req json.RawMessage, fn func(context.Context, *call, P) (R, error)) (json.RawMessage, error) {
+	var p P
+	if err := json.Unmarshal(req, &p); err != nil {
+		return nil, fault.Invalidf("The arguments of %s do not fit.", c.op)
+	}
+	r, err := fn(ctx, c, p)
+	if err != nil {
+		return nil, err
+	}
+	return marshal(r)
+}
+
+// guestError is what the guest may see of an error: a refusal names the capability.
+func (h *host) guestError(err error) error {
+	f := fault.As(err)
+	out := &fault.Error{Kind: f.Kind, Message: h.scrub(f.Message), Err: f.Err, Details: f.Details}
+	if den, ok := f.Details.(Denial); ok {
+		r := sandbox.Refusal{Reason: sandbox.ReasonCapability, Resource: den.Resource}
+		if den.Capability != "" {
+			r.Capability = permission.FormatCapability(permission.Capability(den.Capability), den.Resource)
+		}
+		if den.PendingApprovalID != nil {
+			r.Extra = map[string]any{"pendingApprovalId": den.PendingApprovalID}
+		}
+		out.Details = r
+	} else if f.Kind == fault.Denied {
+		if _, ok := f.Details.(sandbox.Refusal); !ok {
+			out.Details = sandbox.Refusal{Reason: sandbox.ReasonCapability}
+		}
+	}
+	return out
+}
+
+// call is one helix.* call.
+type call struct {
+	h        *host
+	op       string
+	digest   string
+	bytesIn  int
+	action   string // of the entry that is written when it is over; "" none
+	cap      permission.Capability
+	resource string
+	more     map[string]any
+}
+
+// allow asks permission for c and writes the answer down before anything else happens.
+func (c *call) allow(ctx context.Context, capability permission.Capability, resource string, tier permission.Tier, action string) error {
+	h, e := c.h, c.h.e
+	c.cap, c.resource, c.action = capability, resource, action
+	if err := e.auth.Err(); err != nil {
+		return err
+	}
+	d := permission.Decision{Effect: permission.Allow, Reason: permission.ReasonGranted}
+	if !h.spend(capability, resource) {
+		var err error
+		if d, err = e.s.perm.Decide(ctx, e.request(capability, resource, tier)); err != nil {
+			return err
+		}
+	}
+	verdict, result := string(d.Effect), audit.OK
+	if d.Effect != permission.Allow {
+		verdict, result = d.Reason, audit.Denied
+		if d.PendingID != uuid.Nil {
+			h.mu.Lock()
+			h.pending = d.PendingID
+			h.mu.Unlock()
+		}
+	}
+	if err := e.record(ctx, audit.PermissionCheck, result, map[string]any{
+		"op": c.op, "capability": capability, "resource": resource, "arguments": c.digest, "verdict": verdict,
+	}); err != nil {
+		return err
+	}
+	if d.Effect != permission.Allow {
+		c.action = ""
+		return capabilityDenied(capability, resource, d)
+	}
+	return nil
+}
+
+// note adds a fact to the entry that is written when the call is over.
+func (c *call) note(key string, v any) {
+	if c.more == nil {
+		c.more = map[string]any{}
+	}
+	c.more[key] = v
+}
+
+// finish keeps what the call did for the entry at the end of the run.
+func (c *call) finish(begun time.Time, bytesOut int, err error) {
+	if c.action == "" {
+		return
+	}
+	details := map[string]any{
+		"op": c.op, "capability": c.cap, "resource": c.resource, "bytesIn": c.bytesIn, "bytesOut": bytesOut, "microseconds": time.Since(begun).Microseconds(),
+	}
+	for k, v := range c.more {
+		details[k] = v
+	}
+	result := audit.OK
+	if err != nil {
+		result = audit.Failed
+		details["error"] = fault.KindOf(err)
+	}
+	c.h.mu.Lock()
+	defer c.h.mu.Unlock()
+	if len(c.h.after) < 2000 {
+		c.h.after = append(c.h.after, afterCall{c.action, result, details})
+	}
+}
+
+// flush writes what the calls did.
+func (h *host) flush(tx *storage.Tx) error {
+	h.mu.Lock()
+	list := h.after
+	h.after = nil
+	h.mu.Unlock()
+	for _, a := range list {
+		if err := h.e.append(tx, a.action, a.outcome, a.details); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// depth is how many tools called one another to get here, this one included.
+func (e *execution) depth() int {
+	n := 0
+	for x := e; x != nil; x = x.caller.outer {
+		n++
+	}
+	return n
+}
+
+// maxDepth is how deep tools may call one another.
+const maxDepth = 4
+
+// tool runs another tool of the user with no more rights, time and calls than this run has
+// left.
+func (h *host) tool(ctx context.Context, c *call, p sandbox.ToolRequest) (sandbox.ToolResponse, error) {
+	e := h.e
+	name := strings.TrimSpace(p.Name)
+	if err := c.allow(ctx, permission.ToolCall, name, permission.SideEffecting, audit.ResourceAccess); err != nil {
+		return sandbox.ToolResponse{}, err
+	}
+	var inner *Tool
+	if err := e.s.db.Read(ctx, func(tx *storage.Tx) (err error) {
+		inner, err = toolByRef(tx, name)
+		return err
+	}); err != nil {
+		return sandbox.ToolResponse{}, err
+	}
+	for x := e; x != nil; x = x.caller.outer {
+		if !x.draft && x.tool.ID == inner.ID {
+			return sandbox.ToolResponse{}, fault.New(fault.Invalid, "The tools call one another in a circle: %q is running already.", inner.Name)
+		}
+	}
+	if e.depth() >= maxDepth {
+		return sandbox.ToolResponse{}, fault.Limitf("Tools can call one another at most %d deep.", maxDepth)
+	}
+	r, err := e.s.ExecuteFor(ctx, Caller{Kind: "tool", Authority: e.auth, RunID: e.id, outer: e}, ExecuteParams{ToolID: &inner.ID, Params: p.Params})
+	if err != nil {
+		return sandbox.ToolResponse{}, err
+	}
+	c.note("run", r.ExecutionID)
+	if !r.Success {
+		return sandbox.ToolResponse{}, fault.New(sandbox.Class(r.ErrorClass).Kind(), "The tool %q failed: %s", inner.Name, r.Error)
+	}
+	return sandbox.ToolResponse{Output: r.Output}, nil
+}

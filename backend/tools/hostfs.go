@@ -1,0 +1,239 @@
+package tools
+
+import (
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"helix/backend/audit"
+	"helix/backend/fault"
+	"helix/backend/permission"
+	"helix/backend/sandbox"
+	"helix/backend/storage"
+)
+
+// Bounds of reading files.
+const (
+	maxReadFile = 4 << 20
+	maxEntries  = 10_000
+)
+
+// StateFolder is the folder for the files of a tool below root, "" for what is no stored
+// tool. Permission knows it as $STATE.
+func StateFolder(root string, sub permission.Subject) string {
+	if root == "" || sub.Kind != subjectKind || strings.HasPrefix(sub.ID, draftPrefix) {
+		return ""
+	}
+	return filepath.Join(root, sub.ID)
+}
+
+func (e *execution) folder() string { return StateFolder(e.s.o.StateDir, e.subject()) }
+
+func refusedPath(path, why string) error {
+	return (&fault.Error{Kind: fault.Denied, Message: why}).WithDetails(sandbox.Refusal{
+		Reason: sandbox.ReasonPath, Capability: permission.FormatCapability(permission.FilesystemRead, path), Resource: path,
+	})
+}
+
+// kernelFolders hold files that are no files: what they tell is not the user's data.
+var kernelFolders = []string{"/proc", "/sys", "/dev"}
+
+// openPath opens what a path that was just allowed leads to. It is opened through the
+// folder that holds it, so that nothing on the way can be exchanged for a link that leads
+// out, and must be a regular file or a folder.
+func (h *host) openPath(path string) (*os.File, os.FileInfo, error) {
+	path = h.expandHome(path)
+	full, err := filepath.EvalSymlinks(filepath.FromSlash(path))
+	if err != nil {
+		return nil, nil, fileError(err)
+	}
+	for _, k := range kernelFolders {
+		if full == k || strings.HasPrefix(filepath.ToSlash(full), k+"/") {
+			return nil, nil, refusedPath(path, "Files of the system's own bookkeeping cannot be read.")
+		}
+	}
+	dir, name := filepath.Split(full)
+	if name == "" {
+		name = "."
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, nil, fileError(err)
+	}
+	defer root.Close()
+	info, err := root.Lstat(name)
+	if err != nil {
+		return nil, nil, fileError(err)
+	}
+	if !info.Mode().IsRegular() && !info.IsDir() {
+		return nil, nil, refusedPath(path, "Only regular files and folders can be read.")
+	}
+	f, err := root.Open(name)
+	if err != nil {
+		return nil, nil, fileError(err)
+	}
+	now, err := f.Stat()
+	if err != nil || !os.SameFile(info, now) {
+		f.Close()
+		return nil, nil, refusedPath(path, "The file was exchanged while it was opened.")
+	}
+	return f, now, nil
+}
+
+func (h *host) expandHome(path string) string {
+	for _, p := range []struct{ from, to string }{{"~", h.e.s.o.Home}, {"$HOME", h.e.s.o.Home}, {"$WORKSPACE", h.e.s.o.Workspace}, {"$STATE", h.e.folder()}} {
+		if rest, ok := strings.CutPrefix(path, p.from); ok && (rest == "" || rest[0] == '/') && p.to != "" {
+			return p.to + rest
+		}
+	}
+	return path
+}
+
+func fileError(err error) error {
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return fault.NotFoundf("There is no such file.")
+	case errors.Is(err, fs.ErrPermission):
+		return refusedPath("", "The system does not let Helix read this file.")
+	}
+	return fault.New(fault.Unavailable, "The file cannot be read.").WithCause(err)
+}
+
+func (h *host) readText(ctx context.Context, c *call, p sandbox.PathRequest) (sandbox.TextResponse, error) {
+	if err := c.allow(ctx, permission.FilesystemRead, p.Path, permission.SideEffecting, audit.ResourceAccess); err != nil {
+		return sandbox.TextResponse{}, err
+	}
+	f, info, err := h.openPath(p.Path)
+	if err != nil {
+		return sandbox.TextResponse{}, err
+	}
+	defer f.Close()
+	if info.IsDir() {
+		return sandbox.TextResponse{}, fault.Invalidf("This is a folder; helix.fs.list reads it.")
+	}
+	b, err := io.ReadAll(io.LimitReader(f, maxReadFile+1))
+	if err != nil {
+		return sandbox.TextResponse{}, fileError(err)
+	}
+	if len(b) > maxReadFile {
+		return sandbox.TextResponse{}, fault.Limitf("The file has more than 4 MiB.")
+	}
+	return sandbox.TextResponse{Text: h.scrub(strings.ToValidUTF8(string(b), "\uFFFD"))}, nil
+}
+
+func (h *host) listFolder(ctx context.Context, c *call, p sandbox.PathRequest) (sandbox.ListResponse, error) {
+	out := sandbox.ListResponse{Entries: []sandbox.DirEntry{}}
+	if err := c.allow(ctx, permission.FilesystemRead, p.Path, permission.SideEffecting, audit.ResourceAccess); err != nil {
+		return out, err
+	}
+	f, info, err := h.openPath(p.Path)
+	if err != nil {
+		return out, err
+	}
+	defer f.Close()
+	if !info.IsDir() {
+		return out, fault.Invalidf("This is a file; helix.fs.readText reads it.")
+	}
+	for {
+		list, err := f.ReadDir(1000)
+		for _, d := range list {
+			info, err := d.Info()
+			if err != nil {
+				continue // gone meanwhile
+			}
+			out.Entries = append(out.Entries, sandbox.DirEntry{Name: d.Name(), Size: info.Size(), IsDir: d.IsDir(), Modified: info.ModTime().UTC().Format(time.RFC3339)})
+		}
+		if len(out.Entries) > maxEntries {
+			return out, fault.Limitf("The folder has more than %d entries.", maxEntries)
+		}
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return out, fileError(err)
+		}
+	}
+	slices.SortFunc(out.Entries, func(a, b sandbox.DirEntry) int { return strings.Compare(a.Name, b.Name) })
+	return out, nil
+}
+
+// writeText writes a whole file in the tool's own folder, inside its quota.
+func (h *host) writeText(ctx context.Context, c *call, p sandbox.WriteRequest) (struct{}, error) {
+	e := h.e
+	rel := filepath.ToSlash(p.Path)
+	if !filepath.IsLocal(filepath.FromSlash(rel)) || strings.ContainsRune(rel, 0) || strings.ContainsRune(rel, '\\') || rel == "." || len(rel) > 500 {
+		return struct{}{}, refusedPath(p.Path, "A tool writes only below its own folder: give a path such as notes/today.txt.")
+	}
+	if e.folder() == "" {
+		return struct{}{}, fault.Unavailablef("An unsaved tool has no folder to write to. Save it first.")
+	}
+	if err := os.MkdirAll(e.folder(), 0o700); err != nil {
+		return struct{}{}, fault.Internalf(err, "The tool's folder cannot be made.")
+	}
+	if err := c.allow(ctx, permission.FilesystemWrite, "$STATE/"+rel, permission.SideEffecting, audit.ResourceAccess); err != nil {
+		return struct{}{}, err
+	}
+	root, err := os.OpenRoot(e.folder())
+	if err != nil {
+		return struct{}{}, fileError(err)
+	}
+	defer root.Close()
+	// One writer at a time: the quota is a sum, which two could pass together.
+	return struct{}{}, e.s.db.Write(ctx, func(tx *storage.Tx) error {
+		files, err := folderSize(e.folder())
+		if err != nil {
+			return err
+		}
+		rows, err := stateBytes(tx, e.user, e.tool.ID)
+		if err != nil {
+			return err
+		}
+		var old int64
+		if info, err := root.Lstat(rel); err == nil {
+			if !info.Mode().IsRegular() {
+				return refusedPath(p.Path, "Only regular files can be written.")
+			}
+			old = info.Size()
+		}
+		if need := files + rows - old + int64(len(p.Text)); need > e.quota() {
+			return quotaError(need, e.quota())
+		}
+		if dir := filepath.ToSlash(filepath.Dir(filepath.FromSlash(rel))); dir != "." {
+			if err := root.MkdirAll(dir, 0o700); err != nil {
+				return fileError(err)
+			}
+		}
+		tmp := ".new-" + e.id.String()
+		if err := root.WriteFile(tmp, []byte(p.Text), 0o600); err != nil {
+			return fileError(err)
+		}
+		if err := root.Rename(tmp, rel); err != nil {
+			return errors.Join(fileError(err), root.Remove(tmp))
+		}
+		return nil
+	})
+}
+
+// folderSize sums the files of a folder; one that is not there has none.
+func folderSize(dir string) (int64, error) {
+	var total int64
+	err := filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if info, err := d.Info(); err == nil && info.Mode().IsRegular() {
+			total += info.Size()
+		}
+		return nil
+	})
+	if errors.Is(err, fs.ErrNotExist) {
+		return 0, nil
+	}
+	return total, err
+}

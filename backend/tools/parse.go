@@ -1,0 +1,264 @@
+package tools
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"sort"
+	"strings"
+	"unicode/utf8"
+	"unsafe"
+
+	"github.com/evanw/esbuild/pkg/api"
+	"github.com/tdewolff/parse/v2"
+	"github.com/tdewolff/parse/v2/js"
+)
+
+// wrapper turns a body with return and await into something that parses; it adds one line.
+const (
+	wrapHead = "async function body(params, helix) {\n"
+	wrapTail = "\n}"
+)
+
+// source is a tool's text as a syntax tree with the way back to lines and columns.
+type source struct {
+	ast     *js.AST
+	text    []byte // what was parsed: the code itself, or esbuild's output for TypeScript
+	given   string // the code as the user wrote it
+	wrapped bool
+	lines   []int      // offsets of the lines of text
+	smap    *sourceMap // from text to given; nil when they are the same
+}
+
+// moduleSyntax finds text that can only be a module or a named function: then the error of
+// the unwrapped text is the one to show.
+var moduleSyntax = regexp.MustCompile(`(?m)^\s*(export|import)\b|^\s*(async\s+)?function\s+(execute|main)\b`)
+
+// parseSource reads code as a module, then as a function body. problems are syntax errors;
+// when there are any, the tree is nil. A text that esbuild takes and the tree parser does
+// not gives a nil tree and no problems: it is valid, only without advice.
+func parseSource(code string, lang Language) (*source, []Problem) {
+	plain, problems := transform(code, lang, false)
+	if problems == nil {
+		return plain, nil
+	}
+	wrapped, wrappedProblems := transform(code, lang, true)
+	if wrappedProblems == nil {
+		return wrapped, nil
+	}
+	if moduleSyntax.MatchString(code) {
+		return nil, problems
+	}
+	return nil, wrappedProblems
+}
+
+func transform(code string, lang Language, wrap bool) (*source, []Problem) {
+	text := code
+	if wrap {
+		text = wrapHead + code + wrapTail
+	}
+	o := api.TransformOptions{
+		Loader: api.LoaderJS, Target: api.ES2022, LogLevel: api.LogLevelSilent, LogLimit: 20,
+		Sourcefile: "tool", Charset: api.CharsetUTF8, LegalComments: api.LegalCommentsNone,
+	}
+	if lang == TypeScript {
+		o.Loader, o.Sourcemap = api.LoaderTS, api.SourceMapExternal
+		o.SourcesContent = api.SourcesContentExclude
+		o.TsconfigRaw = `{"compilerOptions":{"verbatimModuleSyntax":true}}`
+	}
+	r := api.Transform(text, o)
+	if len(r.Errors) > 0 {
+		return nil, syntaxProblems(r.Errors, wrap)
+	}
+	s := &source{given: code, wrapped: wrap}
+	out := []byte(text)
+	if lang == TypeScript {
+		out = r.Code
+		s.smap = readSourceMap(r.Map)
+	}
+	buf := make([]byte, len(out), len(out)+1) // room for the end mark, so that the tree points into buf
+	copy(buf, out)
+	s.text = buf
+	s.ast = parseTree(buf)
+	s.lines = lineStarts(buf)
+	return s, nil
+}
+
+// parseTree returns nil when the parser does not know the syntax.
+func parseTree(buf []byte) (ast *js.AST) {
+	defer func() {
+		if recover() != nil { // a defect of the parser must not stop a save: its findings are advice
+			ast = nil
+		}
+	}()
+	ast, err := js.Parse(parse.NewInputBytes(buf), js.Options{})
+	if err != nil {
+		return nil
+	}
+	return ast
+}
+
+func syntaxProblems(list []api.Message, wrap bool) []Problem {
+	out := []Problem{}
+	for _, m := range list {
+		p := Problem{Code: "syntax", Field: "code", Message: m.Text}
+		if l := m.Location; l != nil {
+			p.Line = l.Line
+			if wrap {
+				p.Line = max(1, l.Line-1)
+			}
+			p.Column = 1
+			if l.Column <= len(l.LineText) {
+				p.Column = utf8.RuneCountInString(l.LineText[:l.Column]) + 1
+			}
+		}
+		out = append(out, p)
+	}
+	return out
+}
+
+func lineStarts(text []byte) []int {
+	out := []int{0}
+	for i, c := range text {
+		if c == '\n' {
+			out = append(out, i+1)
+		}
+	}
+	return out
+}
+
+// offset is where data, a piece of the tree, starts in the text; -1 for a piece that the
+// parser made itself. The pieces are slices of the text, so the distance of the addresses
+// is the offset.
+func (s *source) offset(data []byte) int {
+	if len(data) == 0 || len(s.text) == 0 {
+		return -1
+	}
+	base := uintptr(unsafe.Pointer(unsafe.SliceData(s.text)))
+	at := uintptr(unsafe.Pointer(unsafe.SliceData(data)))
+	if at < base || at >= base+uintptr(len(s.text)) {
+		return -1
+	}
+	return int(at - base)
+}
+
+// place returns line and column, from 1, in the text as it was given; 0, 0 when unknown.
+func (s *source) place(offset int) (line, column int) {
+	if offset < 0 {
+		return 0, 0
+	}
+	line = sort.SearchInts(s.lines, offset+1) - 1
+	before := s.text[s.lines[line]:offset]
+	if s.smap != nil {
+		var ok bool
+		if line, column, ok = s.smap.find(line, utf16Len(before)); !ok {
+			return 0, 0
+		}
+	} else {
+		column = utf8.RuneCount(before)
+	}
+	if s.wrapped {
+		line--
+	}
+	if line < 0 {
+		return 0, 0
+	}
+	return line + 1, column + 1
+}
+
+func utf16Len(b []byte) int {
+	n := 0
+	for _, r := range string(b) {
+		if n++; r > 0xFFFF {
+			n++
+		}
+	}
+	return n
+}
+
+// sourceMap holds the mappings of a version 3 source map with one source.
+type sourceMap struct{ lines [][]mapping }
+
+type mapping struct{ from, line, column int }
+
+func readSourceMap(raw []byte) *sourceMap {
+	var m struct{ Mappings string }
+	if json.Unmarshal(raw, &m) != nil {
+		return &sourceMap{}
+	}
+	out := &sourceMap{}
+	var line, column int
+	for _, l := range strings.Split(m.Mappings, ";") {
+		var segs []mapping
+		from := 0
+		for _, seg := range strings.Split(l, ",") {
+			v := decodeVLQ(seg)
+			if len(v) < 4 {
+				continue
+			}
+			from += v[0]
+			line += v[2]
+			column += v[3]
+			segs = append(segs, mapping{from, line, column})
+		}
+		out.lines = append(out.lines, segs)
+	}
+	return out
+}
+
+func (m *sourceMap) find(line, column int) (int, int, bool) {
+	if line >= len(m.lines) || len(m.lines[line]) == 0 {
+		return 0, 0, false
+	}
+	segs := m.lines[line]
+	i := sort.Search(len(segs), func(i int) bool { return segs[i].from > column }) - 1
+	if i < 0 {
+		return 0, 0, false
+	}
+	return segs[i].line, segs[i].column + column - segs[i].from, true
+}
+
+const base64Digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
+
+func decodeVLQ(s string) []int {
+	var out []int
+	shift, value := 0, 0
+	for i := range len(s) {
+		d := strings.IndexByte(base64Digits, s[i])
+		if d < 0 || shift > 25 {
+			return nil
+		}
+		value |= (d & 31) << shift
+		if d&32 != 0 {
+			shift += 5
+			continue
+		}
+		n := value >> 1
+		if value&1 != 0 {
+			n = -n
+		}
+		out, shift, value = append(out, n), 0, 0
+	}
+	return out
+}
+
+// stringValue is the value of a string literal without its quotes and simple escapes.
+func stringValue(lit []byte) string {
+	if len(lit) < 2 {
+		return string(lit)
+	}
+	in := lit[1 : len(lit)-1]
+	if !bytes.ContainsRune(in, '\\') {
+		return string(in)
+	}
+	var s string
+	if json.Unmarshal([]byte(`"`+strings.ReplaceAll(string(in), `"`, `\"`)+`"`), &s) == nil {
+		return s
+	}
+	return strings.ReplaceAll(string(in), `\`, "")
+}
+
+func problemf(code, field, format string, args ...any) Problem {
+	return Problem{Code: code, Field: field, Message: fmt.Sprintf(format, args...)}
+}

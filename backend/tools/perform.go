@@ -1,0 +1,296 @@
+package tools
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"time"
+
+	"github.com/google/uuid"
+
+	"helix/backend/audit"
+	"helix/backend/bus"
+	"helix/backend/fault"
+	"helix/backend/permission"
+	"helix/backend/sandbox"
+	"helix/backend/storage"
+)
+
+var errCanceledByUser = errors.New("canceled by the user")
+
+// trail collects the run's entries of the audit log for the answer.
+type trail struct{ wire []AuditEntry }
+
+func (t *trail) add(now time.Time, action string, details any) {
+	t.wire = append(t.wire, AuditEntry{Timestamp: now, Ts: now.UnixMilli(), Action: action, Details: jsonText(details)})
+}
+
+// entry is an entry of the audit log about this run. Details hold digests and sizes, never
+// contents.
+func (e *execution) entry(action, result string, details map[string]any) audit.Entry {
+	if details == nil {
+		details = map[string]any{}
+	}
+	details["definitionHash"] = e.tool.DefinitionHash
+	if e.draft {
+		details["draft"] = true
+	}
+	a := audit.Entry{
+		User: e.user, Action: action, SubjectKind: subjectKind, SubjectID: e.subject().ID, Outcome: result, RunID: e.id, Details: details,
+		ActorKind: e.kind, ActorID: e.user.String(),
+	}
+	if e.caller.RunID != uuid.Nil {
+		a.ActorID = e.caller.RunID.String()
+	}
+	return a
+}
+
+// append writes an entry in tx.
+func (e *execution) append(tx *storage.Tx, action, result string, details map[string]any) error {
+	a := e.entry(action, result, details)
+	if err := audit.Append(tx, a); err != nil {
+		return err
+	}
+	e.host.mu.Lock()
+	defer e.host.mu.Unlock()
+	e.trail.add(tx.Now, action, a.Details)
+	return nil
+}
+
+// record commits one entry on its own.
+func (e *execution) record(ctx context.Context, action, result string, details map[string]any) error {
+	a := e.entry(action, result, details)
+	if err := e.s.audit.Record(context.WithoutCancel(ctx), a); err != nil {
+		return err
+	}
+	e.host.mu.Lock()
+	defer e.host.mu.Unlock()
+	e.trail.add(time.Now().UTC().Truncate(time.Microsecond), action, a.Details)
+	return nil
+}
+
+// outcome is how a run ended, for its row.
+type outcome struct {
+	status  RunStatus
+	class   string
+	message string
+	output  json.RawMessage
+	wallMs  float64
+	cpuMs   float64
+	memory  float64 // MiB
+	calls   int
+	started time.Time
+}
+
+// insertUsage writes the one row of a run and counts it.
+func (e *execution) insertUsage(tx *storage.Tx, o *outcome) error {
+	hidden := append(append([]string{}, e.hidden...), e.host.secretValues()...)
+	params := payload(maskText(e.stored, hidden))
+	output := o.output
+	if output != nil {
+		output = payload(maskText(output, hidden))
+	}
+	var class, message any
+	if o.class != "" {
+		class = o.class
+	}
+	if o.message != "" {
+		message = string(maskText([]byte(shorten(o.message, 4000)), hidden))
+	}
+	if _, err := tx.Exec(`INSERT INTO custom_tool_usage (id, custom_tool_id, user_id, input_params, output_result, status, error_class,
+		error_message, execution_time_ms, cpu_time_ms, memory_used_mb, host_calls, version, definition_hash, caller, parent_id, timestamp, created_at, updated_at)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+		e.id, e.tool.ID, e.user, params, output, string(o.status), class, message, o.wallMs, o.cpuMs, o.memory, o.calls,
+		e.version, e.tool.hash, e.kind, e.caller.RunID, tx.Now, tx.Now, tx.Now); err != nil {
+		return err
+	}
+	if _, err := tx.Exec(`DELETE FROM custom_tool_runs WHERE id = ?`, e.id); err != nil {
+		return err
+	}
+	_, err := tx.Exec(`UPDATE custom_tools SET usage_count = usage_count + 1, last_used = ? WHERE id = ? AND user_id = ?`, tx.Now, e.tool.ID, e.user)
+	return err
+}
+
+// begin writes the start before the first instruction: the entry, and for a stored tool the
+// mark from which a crash is told later. A tool without capabilities runs also when the log
+// cannot be written; the answer then says so.
+func (e *execution) begin(ctx context.Context) (warning string, err error) {
+	err = e.s.db.Write(ctx, func(tx *storage.Tx) error {
+		if err := e.append(tx, audit.Start, audit.OK, map[string]any{
+			"version": e.version, "caller": e.kind, "params": digest(e.params), "bytes": len(e.params), "capabilities": e.tool.Capabilities,
+		}); err != nil {
+			return err
+		}
+		if e.draft {
+			return nil
+		}
+		_, err := tx.Exec(`INSERT INTO custom_tool_runs (id, custom_tool_id, user_id, input_params, version, definition_hash, caller, parent_id, started_at)
+			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`, e.id, e.tool.ID, e.user, payload(e.stored), e.version, e.tool.hash, e.kind, e.caller.RunID, tx.Now)
+		return err
+	})
+	if err == nil || ctx.Err() != nil {
+		return "", err
+	}
+	if len(e.wants) > 0 {
+		return "", fault.Unavailablef("The audit log cannot be written, so a tool that asks for capabilities does not run.").WithCause(err)
+	}
+	e.s.log.Error("record the start of a tool run", "run", e.id, "error", err)
+	return "The start of this run could not be recorded.", nil
+}
+
+// perform runs the tool and keeps how it ended.
+func (e *execution) perform(ctx context.Context) (ExecuteResult, error) {
+	warning, err := e.begin(ctx)
+	if err != nil {
+		return ExecuteResult{}, err
+	}
+	if e.caller.begun != nil {
+		e.caller.begun(e.id)
+	}
+	e.started = time.Now()
+	runCtx, stop := e.auth.Context(e.runCtx)
+	defer stop()
+	e.events.start(e.limits.Wall)
+	var res sandbox.Result
+	prog, err := e.s.box.CompileJS(runCtx, e.tool.definition().source("tool"))
+	if err == nil {
+		res, err = e.s.box.Execute(runCtx, prog, sandbox.Call{
+			Input: e.params, Limits: e.limits, Host: e.host, Trust: e.trust(),
+			Meta: sandbox.Meta{Name: e.tool.Name, Version: e.version, Author: e.tool.Author, User: e.user.String()},
+			Log:  e.events.log,
+		})
+	}
+	return e.finish(ctx, res, err, warning)
+}
+
+func (e *execution) trust() sandbox.Trust {
+	switch {
+	case e.tool.Origin == OriginLocal:
+		return sandbox.TrustOwn
+	case e.tool.sig.verify(e.tool.hash, e.tool.Code) == SignatureUnknown:
+		return sandbox.TrustSigned
+	}
+	return sandbox.TrustForeign
+}
+
+// finish turns how the sandbox ended into the answer and writes it down: the usage row, the
+// counter and the last entries in one transaction.
+func (e *execution) finish(ctx context.Context, res sandbox.Result, runErr error, warning string) (ExecuteResult, error) {
+	ctx = context.WithoutCancel(ctx)
+	out := ExecuteResult{
+		Success: runErr == nil, Output: res.Output, ExecutionID: e.id, Draft: e.draft, Logs: []LogLine{},
+		ExecutionTimeMs: ms(time.Since(e.started)), CPUTimeMs: ms(res.Usage.CPU), MemoryUsedMb: float64(res.Usage.PeakMemory) / (1 << 20),
+	}
+	if warning != "" {
+		out.Warnings = append(out.Warnings, warning)
+	}
+	for _, l := range res.Logs {
+		out.Logs = append(out.Logs, e.logLine(l))
+	}
+	o := &outcome{status: StatusSuccess, wallMs: out.ExecutionTimeMs, cpuMs: out.CPUTimeMs, memory: out.MemoryUsedMb, calls: res.Usage.HostCalls, started: e.started}
+	state := string(StatusSuccess)
+	if runErr != nil {
+		e.explain(runErr, &out)
+		out.Output = nil
+		o.status = StatusFailure
+		if out.ErrorClass == string(sandbox.ClassTimeout) || out.ErrorClass == string(sandbox.ClassCPU) {
+			o.status = StatusTimeout
+		}
+		o.class, o.message = out.ErrorClass, out.Error
+		state = string(o.status)
+		if out.ErrorClass == string(sandbox.ClassCanceled) {
+			state = "canceled"
+		}
+	}
+	if len(out.Output) == 0 {
+		out.Output = json.RawMessage("null")
+	}
+	if out.Success {
+		o.output = out.Output
+	}
+	err := e.s.db.Write(ctx, func(tx *storage.Tx) error {
+		if err := e.host.flush(tx); err != nil {
+			return err
+		}
+		details := map[string]any{
+			"microseconds": time.Since(e.started).Microseconds(), "cpuMicroseconds": res.Usage.CPU.Microseconds(), "hostCalls": res.Usage.HostCalls,
+		}
+		action, result := audit.Complete, audit.OK
+		if out.Success {
+			details["output"], details["bytes"] = digest(out.Output), len(out.Output)
+		} else {
+			action, result = audit.Error, audit.Failed
+			details["errorClass"] = out.ErrorClass
+			if out.ErrorClass == string(sandbox.ClassHostDenied) {
+				result = audit.Denied
+			}
+		}
+		if err := e.append(tx, action, result, details); err != nil {
+			return err
+		}
+		if e.draft {
+			return nil
+		}
+		return e.insertUsage(tx, o)
+	})
+	if err != nil {
+		e.s.log.Error("record the end of a tool run", "run", e.id, "error", err)
+		out.Warnings = append(out.Warnings, "This run could not be recorded: "+fault.As(err).Message)
+	}
+	e.host.close()
+	e.events.done(state)
+	sandbox.Charge(ctx, res.Usage) // an inner run counts against the run that called it
+	if !e.draft {
+		bus.Publish(e.s.db.Bus(), e.user, Changed{ToolID: e.tool.ID, Kind: "used"})
+	}
+	out.AuditLog = orEmpty(e.trail.wire)
+	if out.ErrorClass == string(sandbox.ClassUnavailable) {
+		return out, fault.Unavailablef("%s", out.Error).WithCause(runErr)
+	}
+	return out, nil
+}
+
+func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
+
+// explain fills in why a run failed.
+func (e *execution) explain(err error, out *ExecuteResult) {
+	var se *sandbox.Error
+	if !errors.As(err, &se) {
+		f := fault.As(err)
+		out.ErrorClass, out.Error = string(sandbox.ClassTrap), f.Message
+		e.s.log.Error("run a tool", "run", e.id, "error", err)
+		return
+	}
+	out.ErrorClass, out.Error, out.ErrorStack = string(se.Class), se.Message, se.Stack
+	if se.Err != nil {
+		e.s.log.Debug("tool run failed", "run", e.id, "error", se)
+	}
+	if se.Class == sandbox.ClassCanceled && e.auth != nil && e.auth.Err() != nil {
+		out.ErrorClass, out.Error = string(sandbox.ClassHostDenied), fault.As(e.auth.Err()).Message
+	}
+	if se.Details != nil {
+		out.ErrorDetails = jsonText(se.Details)
+	}
+	if out.ErrorClass == string(sandbox.ClassHostDenied) {
+		out.PendingApprovalID = idOrNil(e.host.lastPending())
+		if se.Message == "" {
+			out.Error = "The tool was refused something it needs."
+		}
+	}
+}
+
+// waiting tells the clients that the run waits for a person.
+func (e *execution) waiting(pending uuid.UUID) { e.events.report("waiting", 0, nil) }
+
+// logLine gives a line of the engine the shape of the wire, with secrets replaced.
+func (e *execution) logLine(l sandbox.LogLine) LogLine {
+	return LogLine{At: l.Time, Level: l.Level, Message: e.host.scrub(l.Message), Fields: e.host.scrubJSON(l.Fields)}
+}
+
+// request builds a question of this run to permission.
+func (e *execution) request(c permission.Capability, resource string, tier permission.Tier) permission.Request {
+	return permission.Request{
+		Subject: e.subject(), Cap: c, Resource: resource, Tier: tier, Caller: e.caller.Authority, RunID: e.id,
+		Interactive: e.ask, Why: e.caller.Why, RunKind: e.kind, Rerun: e.rerun, Waiting: e.waiting,
+	}
+}

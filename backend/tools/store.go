@@ -1,0 +1,254 @@
+package tools
+
+import (
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"helix/backend/fault"
+	"helix/backend/identity"
+	"helix/backend/storage"
+)
+
+// errNotFound is the one answer for an unknown, a deleted and somebody else's private tool.
+func errNotFound() error { return fault.NotFoundf("There is no such tool.") }
+
+const toolColumns = `id, user_id, name, description, language, code, parameters, capabilities, sandbox_profile, limits,
+	definition_hash, version, author, signature, samples, tags, icon, origin, clone_source_id, visibility, is_enabled,
+	sync_state, usage_count, last_used, created_at, updated_at`
+
+type scanner interface{ Scan(dst ...any) error }
+
+func scanTool(row scanner, user uuid.UUID) (*Tool, error) {
+	t := &Tool{Capabilities: []string{}, Samples: []Sample{}, Tags: []string{}}
+	var parameters string
+	var limits, sig sql.NullString
+	var hash []byte
+	var source uuid.NullUUID
+	err := row.Scan(&t.ID, &t.owner, &t.Name, &t.Description, &t.Language, &t.Code, &parameters, storage.JSON(&t.Capabilities),
+		&t.SandboxProfile, &limits, &hash, &t.Version, &t.Author, &sig, storage.JSON(&t.Samples), storage.JSON(&t.Tags), &t.Icon,
+		&t.Origin, &source, &t.Visibility, &t.IsEnabled, &t.SyncState, &t.UsageCount, storage.TimePtr(&t.LastUsed),
+		storage.Time(&t.CreatedAt), storage.Time(&t.UpdatedAt))
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil, errNotFound()
+	}
+	if err != nil {
+		return nil, err
+	}
+	t.Parameters = json.RawMessage(parameters)
+	copy(t.hash[:], hash)
+	t.DefinitionHash = hashText(t.hash)
+	t.Mine = t.owner == user
+	if source.Valid {
+		t.CloneSourceID = &source.UUID
+	}
+	if limits.Valid {
+		t.Limits = &Limits{}
+		if err := json.Unmarshal([]byte(limits.String), t.Limits); err != nil {
+			return nil, err
+		}
+	}
+	if sig.Valid {
+		t.sig = &signature{}
+		if err := json.Unmarshal([]byte(sig.String), t.sig); err != nil {
+			return nil, err
+		}
+	}
+	if !t.Mine {
+		t.Samples = []Sample{}
+		t.CloneSourceID, t.LastUsed = nil, nil
+	}
+	return t, nil
+}
+
+// ownTool loads a tool of the caller.
+func ownTool(tx *storage.Tx, id uuid.UUID) (*Tool, error) {
+	user := identity.UserID(tx.Context())
+	return scanTool(tx.QueryRow(`SELECT `+toolColumns+` FROM custom_tools WHERE id = ? AND user_id = ? AND deleted_at IS NULL`, id, user), user)
+}
+
+// visibleTool loads a tool of the caller, or a public one.
+func visibleTool(tx *storage.Tx, id uuid.UUID) (*Tool, error) {
+	user := identity.UserID(tx.Context())
+	return scanTool(tx.QueryRow(`SELECT `+toolColumns+` FROM custom_tools
+		WHERE id = ? AND deleted_at IS NULL AND (user_id = ? OR visibility = 'public')`, id, user), user)
+}
+
+// toolByRef finds a tool of the caller by name or id, as helix.tool names it.
+func toolByRef(tx *storage.Tx, ref string) (*Tool, error) {
+	user := identity.UserID(tx.Context())
+	if id, err := uuid.Parse(ref); err == nil {
+		return ownTool(tx, id)
+	}
+	return scanTool(tx.QueryRow(`SELECT `+toolColumns+` FROM custom_tools WHERE user_id = ? AND lower(name) = lower(?) AND deleted_at IS NULL`, user, ref), user)
+}
+
+// nameTaken reports whether another living tool of the user has the name.
+func nameTaken(tx *storage.Tx, user uuid.UUID, name string, except uuid.UUID) (id uuid.UUID, taken bool, err error) {
+	err = tx.QueryRow(`SELECT id FROM custom_tools WHERE user_id = ? AND lower(name) = lower(?) AND deleted_at IS NULL AND id IS NOT ?`,
+		user, name, except).Scan(&id)
+	if errors.Is(err, sql.ErrNoRows) {
+		return uuid.Nil, false, nil
+	}
+	return id, err == nil, err
+}
+
+// freeName returns name, or name with a number that no other tool of the user has.
+func freeName(tx *storage.Tx, user uuid.UUID, name string) (string, error) {
+	try := name
+	for n := 2; ; n++ {
+		_, taken, err := nameTaken(tx, user, try, uuid.Nil)
+		if err != nil || !taken {
+			return try, err
+		}
+		try = withSuffix(name, n)
+	}
+}
+
+// withSuffix appends " n" to a name, or raises the number in " (Clone)" and " (Clone n)", and
+// keeps it within the limit.
+func withSuffix(name string, n int) string {
+	suffix := " " + itoa(n)
+	if base, ok := strings.CutSuffix(name, ")"); ok {
+		name, suffix = base, suffix+")"
+	}
+	return cutName(name, maxName-len([]rune(suffix))) + suffix
+}
+
+func cutName(name string, n int) string {
+	if r := []rune(name); len(r) > n {
+		return strings.TrimRight(string(r[:n]), " ")
+	}
+	return name
+}
+
+func jsonText(v any) json.RawMessage {
+	b, err := marshal(v)
+	if err != nil {
+		return json.RawMessage("null") // only values made by this package come here
+	}
+	return b
+}
+
+func nullJSON[T any](v *T) any {
+	if v == nil {
+		return nil
+	}
+	return jsonText(v)
+}
+
+func (t *Tool) signatureColumns() (sig, fingerprint, at any) {
+	if t.sig == nil {
+		return nil, nil, nil
+	}
+	sig = jsonText(t.sig)
+	if key, err := t.sig.key(); err == nil {
+		fingerprint = keyFingerprint(key)
+	}
+	if ts, err := time.Parse(time.RFC3339Nano, t.sig.SignedAt); err == nil {
+		at = ts
+	}
+	return sig, fingerprint, at
+}
+
+func insertTool(tx *storage.Tx, t *Tool) error {
+	sig, fp, at := t.signatureColumns()
+	_, err := tx.Exec(`INSERT INTO custom_tools (id, user_id, name, description, language, code, parameters, capabilities,
+		sandbox_profile, limits, definition_hash, version, author, signature, signer_fingerprint, signed_at, samples, tags, icon, origin,
+		clone_source_id, visibility, is_enabled, sync_state, created_at, updated_at)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+		t.ID, t.owner, t.Name, t.Description, string(t.Language), t.Code, t.Parameters, jsonText(t.Capabilities),
+		string(t.SandboxProfile), nullJSON(t.Limits), t.hash, t.Version, t.Author, sig, fp, at, jsonText(t.Samples), jsonText(t.Tags), t.Icon,
+		string(t.Origin), t.CloneSourceID, string(t.Visibility), t.IsEnabled, t.SyncState, t.CreatedAt, t.UpdatedAt)
+	return err
+}
+
+func saveTool(tx *storage.Tx, t *Tool) error {
+	sig, fp, at := t.signatureColumns()
+	t.UpdatedAt = tx.Now
+	_, err := tx.Exec(`UPDATE custom_tools SET name = ?, description = ?, language = ?, code = ?, parameters = ?, capabilities = ?,
+		sandbox_profile = ?, limits = ?, definition_hash = ?, version = ?, author = ?, signature = ?, signer_fingerprint = ?, signed_at = ?,
+		samples = ?, tags = ?, icon = ?, origin = ?, visibility = ?, is_enabled = ?, sync_state = ?, updated_at = ?
+		WHERE id = ? AND user_id = ?`,
+		t.Name, t.Description, string(t.Language), t.Code, t.Parameters, jsonText(t.Capabilities),
+		string(t.SandboxProfile), nullJSON(t.Limits), t.hash, t.Version, t.Author, sig, fp, at,
+		jsonText(t.Samples), jsonText(t.Tags), t.Icon, string(t.Origin), string(t.Visibility), t.IsEnabled, t.SyncState, t.UpdatedAt,
+		t.ID, t.owner)
+	return err
+}
+
+// insertVersion keeps the tool's present definition in its history.
+func insertVersion(tx *storage.Tx, t *Tool, note string) error {
+	_, err := tx.Exec(`INSERT INTO custom_tool_versions (id, custom_tool_id, user_id, version, definition_hash, language, code,
+		parameters, capabilities, sandbox_profile, limits, description, note, author, created_at, updated_at)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+		storage.NewID(), t.ID, t.owner, t.Version, t.hash, string(t.Language), t.Code, t.Parameters, jsonText(t.Capabilities),
+		string(t.SandboxProfile), nullJSON(t.Limits), t.Description, note, t.Author, tx.Now, tx.Now)
+	if err != nil {
+		return err
+	}
+	return dropOldVersions(tx, t)
+}
+
+// dropOldVersions keeps a tool at maxVersions. The current one and those that a share pins
+// stay. Dropping is not a sync delete: each device keeps its own bound.
+func dropOldVersions(tx *storage.Tx, t *Tool) error {
+	var n int
+	if err := tx.QueryRow(`SELECT count(*) FROM custom_tool_versions WHERE custom_tool_id = ?`, t.ID).Scan(&n); err != nil || n <= maxVersions {
+		return err
+	}
+	return tx.WithoutCapture(func() error {
+		_, err := tx.Exec(`DELETE FROM custom_tool_versions WHERE id IN (
+			SELECT v.id FROM custom_tool_versions v WHERE v.custom_tool_id = ?1 AND v.version IS NOT ?2
+			AND NOT EXISTS (SELECT 1 FROM custom_tool_shares s WHERE s.custom_tool_id = ?1 AND s.version = v.version AND s.revoked_at IS NULL)
+			ORDER BY v.created_at, v.id LIMIT ?3)`, t.ID, t.Version, n-maxVersions)
+		return err
+	})
+}
+
+// storedVersion is a row of the history.
+type storedVersion struct {
+	VersionInfo
+	def  definition
+	hash [32]byte
+}
+
+const versionColumns = `version, definition_hash, language, code, parameters, capabilities, sandbox_profile, limits, description, note, author, created_at`
+
+func scanVersion(row scanner) (*storedVersion, error) {
+	v := &storedVersion{}
+	var hash []byte
+	var parameters string
+	var limits sql.NullString
+	err := row.Scan(&v.Version, &hash, &v.def.Language, &v.def.Code, &parameters, storage.JSON(&v.def.Capabilities), &v.def.SandboxProfile,
+		&limits, &v.def.Description, &v.Note, &v.Author, storage.Time(&v.CreatedAt))
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil, fault.NotFoundf("The tool has no such version.")
+	}
+	if err != nil {
+		return nil, err
+	}
+	v.def.Parameters = json.RawMessage(parameters)
+	copy(v.hash[:], hash)
+	v.DefinitionHash = hashText(v.hash)
+	if limits.Valid {
+		v.def.Limits = &Limits{}
+		if err := json.Unmarshal([]byte(limits.String), v.def.Limits); err != nil {
+			return nil, err
+		}
+	}
+	return v, nil
+}
+
+func loadVersion(tx *storage.Tx, tool uuid.UUID, version string) (*storedVersion, error) {
+	return scanVersion(tx.QueryRow(`SELECT `+versionColumns+` FROM custom_tool_versions WHERE custom_tool_id = ? AND version = ?`, tool, version))
+}
+
+func hasVersion(tx *storage.Tx, tool uuid.UUID, version string) bool {
+	var one int
+	return tx.QueryRow(`SELECT 1 FROM custom_tool_versions WHERE custom_tool_id = ? AND version = ?`, tool, version).Scan(&one) == nil
+}

@@ -1,0 +1,151 @@
+package tools
+
+import (
+	"context"
+	"encoding/hex"
+	"encoding/json"
+	"strings"
+
+	"github.com/google/uuid"
+
+	"helix/backend/fault"
+	"helix/backend/identity"
+	"helix/backend/permission"
+	"helix/backend/storage"
+)
+
+// draftPrefix marks the subject id of unsaved code; the rest is its definition hash.
+const draftPrefix = "draft:"
+
+// subject is the tool as permission knows it.
+func (t *Tool) subject() permission.Subject {
+	return permission.Subject{Kind: subjectKind, ID: t.ID.String(), DefinitionHash: t.hash}
+}
+
+func (e *execution) subject() permission.Subject {
+	s := e.tool.subject()
+	if e.draft {
+		s.ID = draftPrefix + hex.EncodeToString(e.tool.hash[:])
+	}
+	return s
+}
+
+// subjectInfo is what permission needs to know of a tool; approved says whether its own
+// definition counts as approved.
+func (t *Tool) subjectInfo(approved bool) permission.SubjectInfo {
+	info := permission.SubjectInfo{
+		Name: t.Name, State: permission.Active, DefinitionHash: t.hash, Definition: t.definition().document(), Approved: approved,
+	}
+	if !t.IsEnabled {
+		info.State = permission.Disabled
+	}
+	for _, w := range wants(t.Capabilities) {
+		if profileAllows(t.SandboxProfile, w.cap) {
+			info.Declared = append(info.Declared, permission.Want{Capability: w.cap, Resource: w.resource})
+		}
+	}
+	if t.Signature.State == SignatureTrusted || t.Signature.State == SignatureUnknown {
+		info.Signer = t.Signature.Signer
+	}
+	return info
+}
+
+// Subject implements permission.Source: the tools of the caller, and drafts that ran lately.
+func (s *Service) Subject(ctx context.Context, _, id string) (permission.SubjectInfo, error) {
+	if strings.HasPrefix(id, draftPrefix) {
+		if info, ok := s.drafts.get(identity.UserID(ctx).String() + id); ok {
+			return info, nil
+		}
+		return permission.SubjectInfo{}, errNotFound()
+	}
+	tool, err := uuid.Parse(id)
+	if err != nil {
+		return permission.SubjectInfo{}, errNotFound()
+	}
+	var info permission.SubjectInfo
+	err = s.db.Read(ctx, func(tx *storage.Tx) error {
+		t, err := ownTool(tx, tool)
+		if err != nil {
+			return err
+		}
+		if t.Signature, err = trust(tx, t.owner, t.sig, t.sig.verify(t.hash, t.Code)); err != nil {
+			return err
+		}
+		info = t.subjectInfo(t.approvedHere())
+		return nil
+	})
+	return info, err
+}
+
+// approvedHere: what the user wrote on this installation, and what a trusted signer signed,
+// needs no question of its own.
+func (t *Tool) approvedHere() bool {
+	return t.Origin == OriginLocal || t.Signature.State == SignatureTrusted
+}
+
+// markSuspended tells which of the tools have grants that a change of definition put out of
+// force.
+func (s *Service) markSuspended(tx *storage.Tx, list []Summary) error {
+	if len(list) == 0 {
+		return nil
+	}
+	p := permission.ListParams{State: "suspended", Limit: 100}
+	if len(list) == 1 {
+		p.SubjectID = list[0].ID.String()
+	}
+	for {
+		r, err := s.perm.List(tx.Context(), p)
+		if err != nil {
+			return err
+		}
+		for _, g := range r.Grants {
+			for i := range list {
+				if g.Subject.Kind == subjectKind && g.Subject.ID == list[i].ID.String() {
+					list[i].Suspended = true
+				}
+			}
+		}
+		p.Offset += len(r.Grants)
+		if len(r.Grants) == 0 || p.Offset >= r.Total || p.Offset >= 1000 {
+			return nil
+		}
+	}
+}
+
+// rerun starts a run again whose question was answered, and returns as soon as it has begun.
+// The run goes on after the answer returned; Close waits for it.
+func (s *Service) rerun(ctx context.Context, payload json.RawMessage) (uuid.UUID, error) {
+	var p ExecuteParams
+	if err := json.Unmarshal(payload, &p); err != nil {
+		return uuid.Nil, fault.Internalf(err, "The run cannot be started again.")
+	}
+	s.mu.Lock()
+	if s.life.Err() != nil {
+		s.mu.Unlock()
+		return uuid.Nil, fault.Unavailablef("Helix is stopping.")
+	}
+	s.wg.Add(1)
+	s.mu.Unlock()
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(s.life, cancel)
+	begun := make(chan uuid.UUID, 1)
+	ended := make(chan error, 1)
+	go func() {
+		defer s.wg.Done()
+		defer cancel()
+		defer stop()
+		_, err := s.ExecuteFor(ctx, Caller{begun: func(id uuid.UUID) { begun <- id }}, p)
+		ended <- err
+	}()
+	select {
+	case id := <-begun:
+		return id, nil
+	case err := <-ended:
+		select {
+		case id := <-begun: // it ended at once
+			return id, nil
+		default:
+			return uuid.Nil, err
+		}
+	}
+}
