@@ -1,0 +1,334 @@
+// Package safehttp is the HTTP client for requests whose target somebody else chose: a
+// tool, a specification, a model provider's address from a form. It refuses private and
+// special addresses at the moment of dialling, so that a name that changes its answer
+// gains nothing; it follows redirects itself and checks each; and it caps sizes and time.
+// Anyone may import it.
+package safehttp
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"code.dny.dev/ssrf"
+
+	"helix/backend/fault"
+)
+
+// Options of New. The zero value allows https to public addresses only.
+type Options struct {
+	// Check may refuse a URL. It is called for the first one and for each redirect, before
+	// anything is resolved. Its error is returned as it is.
+	Check func(ctx context.Context, u *url.URL) error
+	// AllowLoopback says whether a port of this machine may be reached, by http or https,
+	// when the URL itself says localhost, 127.0.0.1 or [::1]. nil: none.
+	AllowLoopback func(port int) bool
+	// DenyPorts names ports of this machine that are refused whatever AllowLoopback says:
+	// Helix's own. nil: none.
+	DenyPorts func(port int) bool
+
+	MaxRequest   int64         // bytes of a request's body; 0: 1 MiB
+	MaxBody      int64         // bytes of a response's body after decompression; 0: 5 MiB
+	MaxRedirects int           // 0: 5, negative: none
+	Timeout      time.Duration // from the start to the last byte of the body; 0: 20 s
+	UserAgent    string        // when a request has none; empty: Helix
+
+	Resolver *net.Resolver  // nil: the system's
+	RootCAs  *x509.CertPool // nil: the system's
+}
+
+// Client sends requests. It is safe for use by many goroutines.
+type Client struct {
+	o  Options
+	tr *http.Transport
+}
+
+// Request is one exchange. Header names are canonical or not. Sensitive names the headers
+// that carry secrets: like Authorization and Cookie they are left out once a redirect
+// leads to another host. A redirect that would send a SensitiveBody to another host is
+// refused.
+type Request struct {
+	Method        string // empty: GET
+	URL           string
+	Header        http.Header
+	Body          []byte
+	Timeout       time.Duration // lowers Options.Timeout; 0: that
+	Sensitive     []string
+	SensitiveBody bool
+}
+
+// Response is a whole answer. URL is the one that gave it, after redirects.
+type Response struct {
+	Status int
+	URL    string
+	Header http.Header
+	Body   []byte
+}
+
+// The causes of a Denied error, for errors.Is.
+var (
+	ErrAddress  = errors.New("address not allowed")
+	ErrScheme   = errors.New("scheme not allowed")
+	ErrRedirect = errors.New("redirect not allowed")
+)
+
+// azureWire answers with credentials on Azure machines and is in no registry of special
+// addresses.
+var azureWire = netip.MustParsePrefix("168.63.129.16/32")
+
+// New makes a client. Close it when it is no longer used.
+func New(o Options) *Client {
+	if o.MaxRequest == 0 {
+		o.MaxRequest = 1 << 20
+	}
+	if o.MaxBody == 0 {
+		o.MaxBody = 5 << 20
+	}
+	if o.MaxRedirects == 0 {
+		o.MaxRedirects = 5
+	}
+	if o.Timeout == 0 {
+		o.Timeout = 20 * time.Second
+	}
+	if o.UserAgent == "" {
+		o.UserAgent = "Helix"
+	}
+	c := &Client{o: o}
+	guard := ssrf.New(ssrf.WithAnyPort(), ssrf.WithDeniedV4Prefixes(azureWire))
+	dialer := &net.Dialer{
+		Timeout: 10 * time.Second, Resolver: o.Resolver,
+		ControlContext: func(ctx context.Context, network, address string, raw syscall.RawConn) error {
+			return c.checkDial(ctx, guard, network, address, raw)
+		},
+	}
+	c.tr = &http.Transport{
+		DialContext: dialer.DialContext, TLSClientConfig: &tls.Config{RootCAs: o.RootCAs, MinVersion: tls.VersionTLS12},
+		ForceAttemptHTTP2: true, TLSHandshakeTimeout: 10 * time.Second, IdleConnTimeout: 30 * time.Second,
+		MaxIdleConns: 32, MaxIdleConnsPerHost: 6, MaxResponseHeaderBytes: 256 << 10,
+	}
+	return c
+}
+
+// Close drops idle connections.
+func (c *Client) Close() { c.tr.CloseIdleConnections() }
+
+// loopbackKey marks the context of a request whose URL itself names this machine.
+type loopbackKey struct{}
+
+// checkDial sees the address that is about to be connected to.
+func (c *Client) checkDial(ctx context.Context, guard *ssrf.Guardian, network, address string, raw syscall.RawConn) error {
+	to, err := netip.ParseAddrPort(address)
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrAddress, err)
+	}
+	if ip := to.Addr(); ip.IsLoopback() && !ip.Is4In6() && ctx.Value(loopbackKey{}) == true {
+		if c.loopbackAllowed(int(to.Port())) {
+			return nil
+		}
+		return ErrAddress
+	}
+	if err := guard.Safe(network, address, raw); err != nil {
+		return fmt.Errorf("%w: %w", ErrAddress, err)
+	}
+	return nil
+}
+
+func (c *Client) loopbackAllowed(port int) bool {
+	if c.o.DenyPorts != nil && c.o.DenyPorts(port) {
+		return false
+	}
+	return c.o.AllowLoopback != nil && c.o.AllowLoopback(port)
+}
+
+// Do sends r and reads the whole answer, following redirects. A status of 400 and above is
+// an answer, not an error. Errors: Invalid for a bad request, Denied for what may not be
+// reached (with ErrAddress, ErrScheme or ErrRedirect as cause), Limit for a body over its
+// cap or too many redirects, Timeout, Canceled, and Unavailable for everything that the
+// network does.
+func (c *Client) Do(ctx context.Context, r Request) (*Response, error) {
+	limit := c.o.Timeout
+	if r.Timeout > 0 {
+		limit = min(limit, r.Timeout)
+	}
+	parent := ctx
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	if int64(len(r.Body)) > c.o.MaxRequest {
+		return nil, fault.Limitf("The request body is larger than %d bytes.", c.o.MaxRequest)
+	}
+	header, err := cleanHeader(r.Header)
+	if err != nil {
+		return nil, err
+	}
+	method, err := cleanMethod(r.Method)
+	if err != nil {
+		return nil, err
+	}
+	u, err := url.Parse(r.URL)
+	if err != nil {
+		return nil, fault.Invalidf("The URL cannot be read.").WithCause(err)
+	}
+	body := r.Body
+	for hops := 0; ; hops++ {
+		resp, err := c.send(ctx, method, u, header, body)
+		if err != nil {
+			return nil, c.failure(parent, u, limit, err)
+		}
+		next, err := redirect(u, resp)
+		if next == nil && err == nil {
+			out, err := c.read(u, resp)
+			if err != nil {
+				return nil, c.failure(parent, u, limit, err)
+			}
+			return out, nil
+		}
+		resp.Body.Close()
+		if err != nil {
+			return nil, err
+		}
+		if hops >= c.o.MaxRedirects {
+			return nil, fault.Limitf("%s redirects more than %d times.", u.Hostname(), max(c.o.MaxRedirects, 0))
+		}
+		method, body = redirectedMethod(method, body, resp.StatusCode, header)
+		if !sameHost(u, next) {
+			header = forOtherHost(header, r.Sensitive)
+			if r.SensitiveBody && body != nil {
+				return nil, fault.Deniedf("%s redirects a request with a secret in its body to another host.", u.Hostname()).WithCause(ErrRedirect)
+			}
+		}
+		if u.Scheme == "https" && next.Scheme != "https" {
+			return nil, fault.Deniedf("%s redirects to an unencrypted address.", u.Hostname()).WithCause(ErrScheme)
+		}
+		u = next
+	}
+}
+
+// send does one hop.
+func (c *Client) send(ctx context.Context, method string, u *url.URL, header http.Header, body []byte) (*http.Response, error) {
+	ctx, err := c.checkURL(ctx, u)
+	if err != nil {
+		return nil, err
+	}
+	var reader io.Reader
+	if body != nil {
+		reader = bytes.NewReader(body)
+	}
+	target := *u
+	target.Fragment, target.RawFragment = "", ""
+	req, err := http.NewRequestWithContext(ctx, method, target.String(), reader)
+	if err != nil {
+		return nil, fault.Invalidf("The request cannot be sent.").WithCause(err)
+	}
+	req.Header = header.Clone()
+	if req.Header.Get("User-Agent") == "" {
+		req.Header.Set("User-Agent", c.o.UserAgent)
+	}
+	return c.tr.RoundTrip(req)
+}
+
+// checkURL decides by the words of a URL; addresses are checked when dialling.
+func (c *Client) checkURL(ctx context.Context, u *url.URL) (context.Context, error) {
+	host := u.Hostname()
+	if host == "" || u.Opaque != "" {
+		return nil, fault.Invalidf("The URL has no host.")
+	}
+	if u.User != nil {
+		return nil, fault.Invalidf("The URL holds a user name or password, which is not allowed.")
+	}
+	port, err := portOf(u)
+	if err != nil {
+		return nil, err
+	}
+	if c.o.Check != nil {
+		if err := c.o.Check(ctx, u); err != nil {
+			return nil, err
+		}
+	}
+	local := isLoopbackName(host)
+	if local && !c.loopbackAllowed(port) {
+		return nil, fault.Deniedf("Port %d of this computer may not be reached.", port).WithCause(ErrAddress)
+	}
+	if u.Scheme != "https" && !(u.Scheme == "http" && local) {
+		return nil, fault.Deniedf("Only https addresses may be reached, not %s.", schemeName(u)).WithCause(ErrScheme)
+	}
+	return context.WithValue(ctx, loopbackKey{}, local), nil
+}
+
+func schemeName(u *url.URL) string {
+	if u.Scheme == "" {
+		return "an address without a scheme"
+	}
+	return u.Scheme
+}
+
+func portOf(u *url.URL) (int, error) {
+	p := u.Port()
+	if p == "" {
+		if strings.HasSuffix(u.Host, ":") {
+			return 0, fault.Invalidf("The URL has an empty port.")
+		}
+		if u.Scheme == "http" {
+			return 80, nil
+		}
+		return 443, nil
+	}
+	n, err := strconv.Atoi(p)
+	if err != nil || n < 1 || n > 65535 {
+		return 0, fault.Invalidf("The URL has no usable port.")
+	}
+	return n, nil
+}
+
+// isLoopbackName reports whether a URL's host names this machine by itself.
+func isLoopbackName(host string) bool {
+	if strings.EqualFold(strings.TrimSuffix(host, "."), "localhost") {
+		return true
+	}
+	ip, err := netip.ParseAddr(host)
+	return err == nil && ip.IsLoopback() && !ip.Is4In6()
+}
+
+func (c *Client) read(u *url.URL, resp *http.Response) (*Response, error) {
+	defer resp.Body.Close()
+	b, err := io.ReadAll(io.LimitReader(resp.Body, c.o.MaxBody+1))
+	if err != nil {
+		return nil, err
+	}
+	if int64(len(b)) > c.o.MaxBody {
+		return nil, fault.Limitf("The answer of %s is larger than %d bytes.", u.Hostname(), c.o.MaxBody)
+	}
+	return &Response{Status: resp.StatusCode, URL: u.String(), Header: resp.Header, Body: b}, nil
+}
+
+// failure gives an error its kind. The caller's own end is told from our time limit.
+func (c *Client) failure(parent context.Context, u *url.URL, limit time.Duration, err error) error {
+	var f *fault.Error
+	switch {
+	case errors.As(err, &f):
+		return f
+	case errors.Is(err, ErrAddress):
+		return fault.Deniedf("The address of %s may not be reached.", u.Hostname()).WithCause(err)
+	case parent.Err() != nil:
+		return fault.As(parent.Err())
+	case errors.Is(err, context.DeadlineExceeded), isTimeout(err):
+		return fault.New(fault.Timeout, "%s did not answer completely within %s.", u.Hostname(), limit).WithCause(err)
+	}
+	return fault.Unavailablef("%s could not be reached.", u.Hostname()).WithCause(err)
+}
+
+func isTimeout(err error) bool {
+	var n net.Error
+	return errors.As(err, &n) && n.Timeout()
+}
