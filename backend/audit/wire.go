@@ -43,3 +43,110 @@ type LogEntry struct {
 	Hash      string          `json:"hash"`    // hexadecimal
 	Signed    bool            `json:"signed"`  // inside a signed segment
 }
+
+// ListParams select entries. Times are inclusive.
+type ListParams struct {
+	From      *time.Time `json:"from,omitempty"`
+	To        *time.Time `json:"to,omitempty"`
+	Actions   []string   `json:"actions,omitempty"`
+	SubjectID string     `json:"subjectId,omitempty"`
+	RunID     *uuid.UUID `json:"runId,omitempty"`
+	Outcome   string     `json:"outcome,omitempty"`
+	Text      string     `json:"text,omitempty"`   // part of an action, id or detail, in any case
+	Limit     int        `json:"limit,omitempty"`  // 1..100, default 50
+	Before    int64      `json:"before,omitempty"` // only entries with a smaller seq
+}
+
+// ListResult is one page, newest first.
+type ListResult struct {
+	Entries []LogEntry `json:"entries"`
+	// Next is the before of the next page. It may be there although the page is not full, even
+	// empty: a page looks only as far as it can in 20 ms.
+	Next *int64 `json:"next,omitempty"`
+}
+
+// GetParams name an entry.
+type GetParams struct {
+	Seq int64 `json:"seq"`
+}
+
+// Segment is a signed piece of the log.
+type Segment struct {
+	No        int64     `json:"no"`
+	FirstSeq  int64     `json:"firstSeq"`
+	LastSeq   int64     `json:"lastSeq"`
+	Root      string    `json:"root"` // RFC 6962 tree head, hexadecimal
+	PublicKey string    `json:"publicKey"`
+	SignedAt  time.Time `json:"signedAt"`
+}
+
+// GetResult is an entry with its place in the chain.
+type GetResult struct {
+	LogEntry
+	PrevHash    string   `json:"prevHash"`
+	DetailsHash string   `json:"detailsHash"`
+	Erased      bool     `json:"erased"` // there were details, and they were erased
+	Previous    *int64   `json:"previous,omitempty"`
+	Following   *int64   `json:"following,omitempty"`
+	Segment     *Segment `json:"segment,omitempty"`
+}
+
+// VerifyParams limit a verification to the segments that touch a time; absent: everything.
+type VerifyParams struct {
+	From *time.Time `json:"from,omitempty"`
+	To   *time.Time `json:"to,omitempty"`
+}
+
+// ExportParams say where the export goes and what is in it.
+type ExportParams struct {
+	Path string     `json:"path"` // absolute; must not exist
+	From *time.Time `json:"from,omitempty"`
+	To   *time.Time `json:"to,omitempty"`
+}
+
+// ExportResult is what was written.
+type ExportResult struct {
+	Path     string `json:"path"`
+	Entries  int64  `json:"entries"`
+	Segments int64  `json:"segments"`
+}
+
+// EraseParams choose whose details go. Exactly one is given.
+type EraseParams struct {
+	SubjectID string     `json:"subjectId,omitempty"`
+	Before    *time.Time `json:"before,omitempty"`
+}
+
+// EraseResult is what was erased.
+type EraseResult struct {
+	Erased int64 `json:"erased"`
+}
+
+// The problems of a Report.
+const (
+	ProblemHash       = "hash"        // something was changed
+	ProblemGap        = "gap"         // an entry or a segment is missing
+	ProblemOrder      = "order"       // entries stand in another order
+	ProblemDuplicate  = "duplicate"   // an entry is there twice
+	ProblemSignature  = "signature"   // a segment does not match its signature
+	ProblemTruncated  = "truncated"   // the end was cut off
+	ProblemUnknownKey = "unknown_key" // signed by a key that is not trusted; the chain was checked
+)
+
+// Report is the result of a verification. Nothing is ever repaired.
+type Report struct {
+	OK            bool      `json:"ok"`
+	Entries       int64     `json:"entries"`
+	Segments      int64     `json:"segments"`
+	FirstSeq      int64     `json:"firstSeq"`
+	LastSeq       int64     `json:"lastSeq"`
+	SignedThrough int64     `json:"signedThrough"` // the last entry in a signed segment
+	Unsigned      int64     `json:"unsigned"`      // entries after it
+	Erased        int64     `json:"erased"`        // entries whose details were erased
+	PrunedThrough int64     `json:"prunedThrough"` // entries up to here left by retention
+	Problem       string    `json:"problem,omitempty"`
+	FirstBadSeq   *int64    `json:"firstBadSeq,omitempty"`
+	Expected      string    `json:"expected,omitempty"`
+	Found         string    `json:"found,omitempty"`
+	CheckedAt     time.Time `json:"checkedAt"`
+}

@@ -1,0 +1,332 @@
+package audit
+
+import (
+	"bytes"
+	"crypto/ed25519"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"strconv"
+
+	"github.com/google/uuid"
+)
+
+// The export is JSON lines with their members in one fixed order, so that equal logs have
+// equal bytes and a reader need not be general. The order of lines: header; per device its
+// entries, each segment right behind its last entry; trailer with the SHA-256 of all lines
+// before it.
+
+const (
+	headerStart  = `{"t":"header",`
+	entryStart   = `{"t":"entry","seq":`
+	otherStart   = `{"t":"other","seq":`
+	segmentStart = `{"t":"segment","device":"`
+	trailerStart = `{"t":"end",`
+	formatName   = "helix-audit"
+)
+
+// header is the first line.
+type header struct {
+	T          string      `json:"t"`
+	Format     string      `json:"format"`
+	Version    int         `json:"version"`
+	ExportedAt string      `json:"exportedAt"`
+	Part       bool        `json:"part"` // limited to a time
+	Devices    []deviceKey `json:"devices"`
+}
+
+type deviceKey struct {
+	ID         uuid.UUID `json:"id"`
+	PublicKeys []string  `json:"publicKeys"`
+}
+
+// trailer is the last line.
+type trailer struct {
+	T        string `json:"t"`
+	Entries  int64  `json:"entries"`
+	Segments int64  `json:"segments"`
+	SHA256   string `json:"sha256"`
+}
+
+const hexDigits = "0123456789abcdef"
+
+func hexBytes(b []byte) string { return hex.EncodeToString(b) }
+
+func appendHex(b, src []byte) []byte { return hex.AppendEncode(b, src) }
+
+func appendUUID(b []byte, id uuid.UUID) []byte {
+	for i, c := range id {
+		if i == 4 || i == 6 || i == 8 || i == 10 {
+			b = append(b, '-')
+		}
+		b = append(b, hexDigits[c>>4], hexDigits[c&15])
+	}
+	return b
+}
+
+// appendEntryLine writes one entry; details is the stored text, nil when there is none.
+func appendEntryLine(b []byte, r *row, details []byte) []byte {
+	b = strconv.AppendInt(append(b, entryStart...), r.Seq, 10)
+	b = appendUUID(append(b, `,"id":"`...), r.ID)
+	b = appendUUID(append(b, `","user":"`...), r.User)
+	b = appendUUID(append(b, `","device":"`...), r.Device)
+	b = strconv.AppendInt(append(b, `","at":`...), r.At, 10)
+	b = appendJSONString(append(b, `,"actorKind":`...), r.ActorKind)
+	b = appendJSONString(append(b, `,"actorId":`...), r.ActorID)
+	b = appendJSONString(append(b, `,"action":`...), r.Action)
+	b = appendJSONString(append(b, `,"subjectKind":`...), r.SubjectKind)
+	b = appendJSONString(append(b, `,"subjectId":`...), r.SubjectID)
+	b = appendJSONString(append(b, `,"outcome":`...), r.Outcome)
+	b = append(b, `,"runId":"`...)
+	if r.Run != uuid.Nil {
+		b = appendUUID(b, r.Run)
+	}
+	b = appendHex(append(b, `","detailsHash":"`...), r.DetailsHash[:])
+	b = appendHex(append(b, `","prevHash":"`...), r.Prev[:])
+	b = appendHex(append(b, `","hash":"`...), r.Hash[:])
+	b = append(b, `","details":`...)
+	if details == nil {
+		details = []byte("null")
+	}
+	return append(append(b, details...), '}')
+}
+
+// appendOtherLine writes the place of another user's entry in the chain and nothing else.
+func appendOtherLine(b []byte, r *row) []byte {
+	b = strconv.AppendInt(append(b, otherStart...), r.Seq, 10)
+	b = appendUUID(append(b, `,"device":"`...), r.Device)
+	b = appendHex(append(b, `","prevHash":"`...), r.Prev[:])
+	b = appendHex(append(b, `","hash":"`...), r.Hash[:])
+	return append(b, `"}`...)
+}
+
+func appendSegmentLine(b []byte, s *segment) []byte {
+	b = appendUUID(append(b, segmentStart...), s.Device)
+	for _, f := range []struct {
+		name string
+		n    int64
+	}{{"no", s.No}, {"first", s.First}, {"last", s.Last}, {"count", s.Count}, {"signedAt", s.SignedAt}} {
+		if f.name == "no" {
+			b = append(b, '"')
+		}
+		b = strconv.AppendInt(append(append(append(b, `,"`...), f.name...), `":`...), f.n, 10)
+	}
+	for _, f := range []struct {
+		name string
+		v    []byte
+	}{{"firstPrev", s.FirstPrev[:]}, {"lastHash", s.LastHash[:]}, {"root", s.Root[:]}, {"publicKey", s.Key}, {"signature", s.Signature}} {
+		b = append(appendHex(append(append(append(b, `,"`...), f.name...), `":"`...), f.v), '"')
+	}
+	return append(b, '}')
+}
+
+var errFormat = errors.New("audit: not a line of an export")
+
+// reader takes a line apart in the order it was written; after the first mismatch it only
+// reports bad.
+type reader struct {
+	b   []byte
+	bad bool
+}
+
+func (p *reader) lit(s string) {
+	if len(p.b) < len(s) || string(p.b[:len(s)]) != s {
+		p.bad = true
+		return
+	}
+	p.b = p.b[len(s):]
+}
+
+func (p *reader) int() (n int64) {
+	i := 0
+	for i < len(p.b) && i < 19 && p.b[i] >= '0' && p.b[i] <= '9' {
+		n = n*10 + int64(p.b[i]-'0')
+		i++
+	}
+	if i == 0 || p.b[0] == '0' && i > 1 || n < 0 {
+		p.bad = true
+	}
+	p.b = p.b[i:]
+	return n
+}
+
+// unhex maps a lower-case hexadecimal digit to its value, others to 0xff.
+func unhex(c byte) byte {
+	switch {
+	case c >= '0' && c <= '9':
+		return c - '0'
+	case c >= 'a' && c <= 'f':
+		return c - 'a' + 10
+	}
+	return 0xff
+}
+
+func (p *reader) hex(dst []byte) {
+	if len(p.b) < 2*len(dst) {
+		p.bad = true
+		return
+	}
+	var wrong byte
+	for i := range dst {
+		hi, lo := unhex(p.b[2*i]), unhex(p.b[2*i+1])
+		wrong |= (hi | lo) & 0xf0
+		dst[i] = hi<<4 | lo&15
+	}
+	p.bad = p.bad || wrong != 0
+	p.b = p.b[2*len(dst):]
+}
+
+func (p *reader) uuid() (id uuid.UUID) {
+	for i, n := range [...]int{4, 2, 2, 2, 6} {
+		at := [...]int{0, 4, 6, 8, 10}[i]
+		if i > 0 {
+			p.lit("-")
+		}
+		p.hex(id[at : at+n])
+	}
+	return id
+}
+
+// str reads a string that was written by appendJSONString; any other spelling is bad.
+func (p *reader) str() string {
+	if len(p.b) == 0 || p.b[0] != '"' {
+		p.bad = true
+		return ""
+	}
+	for i := 1; i < len(p.b); i++ {
+		switch c := p.b[i]; {
+		case c == '"':
+			s := string(p.b[1:i])
+			p.b = p.b[i+1:]
+			return s
+		case c == '\\':
+			return p.escaped()
+		case c < 0x20 || c == 0x7f:
+			p.bad = true
+			return ""
+		}
+	}
+	p.bad = true
+	return ""
+}
+
+func (p *reader) escaped() string {
+	for i := 1; i < len(p.b); i++ {
+		switch p.b[i] {
+		case '\\':
+			i++
+		case '"':
+			var s string
+			raw := p.b[:i+1]
+			if json.Unmarshal(raw, &s) != nil || !bytes.Equal(appendJSONString(nil, s), raw) {
+				p.bad = true
+			}
+			p.b = p.b[i+1:]
+			return s
+		}
+	}
+	p.bad = true
+	return ""
+}
+
+// parseEntry reads an entry line; details alias line and are nil for null.
+func parseEntry(line []byte, r *row) (details []byte, err error) {
+	p := reader{b: line}
+	p.lit(entryStart)
+	r.Seq = p.int()
+	p.lit(`,"id":"`)
+	r.ID = p.uuid()
+	p.lit(`","user":"`)
+	r.User = p.uuid()
+	p.lit(`","device":"`)
+	r.Device = p.uuid()
+	p.lit(`","at":`)
+	r.At = p.int()
+	for _, f := range [...]struct {
+		name string
+		dst  *string
+	}{{`,"actorKind":`, &r.ActorKind}, {`,"actorId":`, &r.ActorID}, {`,"action":`, &r.Action}, {`,"subjectKind":`, &r.SubjectKind}, {`,"subjectId":`, &r.SubjectID}, {`,"outcome":`, &r.Outcome}} {
+		p.lit(f.name)
+		*f.dst = p.str()
+	}
+	p.lit(`,"runId":"`)
+	r.Run = uuid.Nil
+	if len(p.b) > 0 && p.b[0] != '"' {
+		if r.Run = p.uuid(); r.Run == uuid.Nil {
+			p.bad = true
+		}
+	}
+	p.lit(`","detailsHash":"`)
+	p.hex(r.DetailsHash[:])
+	p.lit(`","prevHash":"`)
+	p.hex(r.Prev[:])
+	p.lit(`","hash":"`)
+	p.hex(r.Hash[:])
+	p.lit(`","details":`)
+	if p.bad || len(p.b) < 2 || p.b[len(p.b)-1] != '}' {
+		return nil, errFormat
+	}
+	if details = p.b[:len(p.b)-1]; string(details) == "null" {
+		details = nil
+	}
+	return details, nil
+}
+
+func parseOther(line []byte, r *row) error {
+	p := reader{b: line}
+	p.lit(otherStart)
+	*r = row{Seq: p.int()}
+	p.lit(`,"device":"`)
+	r.Device = p.uuid()
+	p.lit(`","prevHash":"`)
+	p.hex(r.Prev[:])
+	p.lit(`","hash":"`)
+	p.hex(r.Hash[:])
+	p.lit(`"}`)
+	if p.bad || len(p.b) != 0 {
+		return errFormat
+	}
+	return nil
+}
+
+func parseSegment(line []byte, s *segment) error {
+	p := reader{b: line}
+	p.lit(segmentStart)
+	s.Device = p.uuid()
+	p.lit(`","no":`)
+	s.No = p.int()
+	p.lit(`,"first":`)
+	s.First = p.int()
+	p.lit(`,"last":`)
+	s.Last = p.int()
+	p.lit(`,"count":`)
+	s.Count = p.int()
+	p.lit(`,"signedAt":`)
+	s.SignedAt = p.int()
+	s.Key, s.Signature = make([]byte, ed25519.PublicKeySize), make([]byte, ed25519.SignatureSize)
+	for _, f := range []struct {
+		name string
+		dst  []byte
+	}{{"firstPrev", s.FirstPrev[:]}, {"lastHash", s.LastHash[:]}, {"root", s.Root[:]}, {"publicKey", s.Key}, {"signature", s.Signature}} {
+		p.lit(`,"` + f.name + `":"`)
+		p.hex(f.dst)
+		p.lit(`"`)
+	}
+	p.lit(`}`)
+	if p.bad || len(p.b) != 0 {
+		return errFormat
+	}
+	return nil
+}
+
+// parseStrict reads a header or trailer that must have exactly the bytes it was written with.
+func parseStrict(line []byte, v any) error {
+	if err := json.Unmarshal(line, v); err != nil {
+		return errFormat
+	}
+	again, err := json.Marshal(v)
+	if err != nil || !bytes.Equal(again, line) {
+		return errFormat
+	}
+	return nil
+}

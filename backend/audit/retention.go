@@ -1,0 +1,204 @@
+package audit
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"strconv"
+	"time"
+
+	"github.com/google/uuid"
+
+	"helix/backend/fault"
+	"helix/backend/identity"
+	"helix/backend/storage"
+)
+
+const closedKey = "audit.closed_through" // in meta: starts up to here have an end
+
+// CloseInterrupted writes an error "interrupted" for each start that had no end when this
+// service was made. Run calls it; a second call finds nothing.
+func (s *Service) CloseInterrupted(ctx context.Context) (n int, err error) {
+	err = s.db.Write(ctx, func(tx *storage.Tx) error {
+		n = 0
+		var from int64
+		var v string
+		switch err := tx.QueryRow(`SELECT value FROM meta WHERE key = ?`, closedKey).Scan(&v); {
+		case err == nil:
+			from, _ = strconv.ParseInt(v, 10, 64)
+		case !errors.Is(err, sql.ErrNoRows):
+			return err
+		}
+		if from >= s.opened {
+			return nil
+		}
+		open, err := openStarts(tx, from, s.opened, s.db.Device().ID)
+		if err != nil {
+			return err
+		}
+		for _, o := range open {
+			if err := Append(tx, Entry{User: o.user, ActorKind: "system", Action: Error, SubjectKind: o.kind, SubjectID: o.id, Outcome: Failed, RunID: o.run,
+				Details: map[string]any{"error": "interrupted", "start": o.seq}}); err != nil {
+				return err
+			}
+		}
+		n = len(open)
+		_, err = tx.Exec(`INSERT INTO meta (key, value) VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value`, closedKey, strconv.FormatInt(s.opened, 10))
+		return err
+	})
+	return n, err
+}
+
+type openStart struct {
+	seq      int64
+	user     uuid.UUID
+	kind, id string
+	run      uuid.UUID
+}
+
+// openStarts finds starts of a run and subject that no later complete or error answers. A
+// run may start the same subject several times: the oldest starts are taken as answered.
+func openStarts(tx *storage.Tx, from, through int64, dev uuid.UUID) ([]openStart, error) {
+	rows, err := tx.Query(`SELECT s.seq, s.user_id, s.subject_kind, s.subject_id, s.run_id,
+			(SELECT count(*) FROM audit_log e WHERE e.run_id = s.run_id AND e.subject_id = s.subject_id AND e.action IN ('complete', 'error') AND e.seq <= ?2),
+			(SELECT count(*) FROM audit_log e WHERE e.run_id = s.run_id AND e.subject_id = s.subject_id AND e.action = 'start' AND e.seq <= s.seq)
+		FROM audit_log s WHERE s.action = 'start' AND s.run_id IS NOT NULL AND s.device_id = ?3 AND s.seq > ?1 AND s.seq <= ?2 ORDER BY s.seq`, from, through, dev)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var out []openStart
+	for rows.Next() {
+		var o openStart
+		var ends, nth int
+		if err := rows.Scan(&o.seq, &o.user, &o.kind, &o.id, &o.run, &ends, &nth); err != nil {
+			return nil, err
+		}
+		if nth > ends {
+			out = append(out, o)
+		}
+	}
+	return out, rows.Err()
+}
+
+// Prune removes details and whole signed segments that are older than the settings keep
+// them. What stays verifies; an audit.pruned entry says what left.
+func (s *Service) Prune(ctx context.Context) error {
+	now := s.o.Now()
+	if d := s.o.DetailsDays(); d > 0 {
+		if _, err := s.eraseUntil(ctx, now.AddDate(0, 0, -d)); err != nil {
+			return err
+		}
+	}
+	d := s.o.EntryDays()
+	if d <= 0 {
+		return nil
+	}
+	cutoff := now.AddDate(0, 0, -d).UnixMicro()
+	for {
+		more, err := s.pruneSegments(ctx, cutoff)
+		if err != nil || !more {
+			return err
+		}
+	}
+}
+
+// pruneSegments removes the entries of up to 8 of the oldest segments that ended before
+// cutoff, and says whether there may be more.
+func (s *Service) pruneSegments(ctx context.Context, cutoff int64) (more bool, err error) {
+	dev := s.db.Device().ID
+	err = s.db.Write(ctx, func(tx *storage.Tx) error {
+		more = false
+		var first int64
+		if err := tx.QueryRow(`SELECT coalesce(min(seq), 0) FROM audit_log`).Scan(&first); err != nil || first == 0 {
+			return err
+		}
+		rows, err := tx.Query(`SELECT g.no, g.last_seq, l.at FROM audit_segments g JOIN audit_log l ON l.seq = g.last_seq WHERE g.device_id = ? AND g.last_seq >= ? ORDER BY g.no LIMIT 9`, dev, first)
+		if err != nil {
+			return err
+		}
+		defer rows.Close()
+		var no, through int64
+		for n := 0; rows.Next(); n++ {
+			var k, last, at int64
+			if err := rows.Scan(&k, &last, &at); err != nil {
+				return err
+			}
+			if at >= cutoff {
+				break
+			}
+			if n == 8 {
+				more = true
+				break
+			}
+			no, through = k, last
+		}
+		if err := errors.Join(rows.Err(), rows.Close()); err != nil || no == 0 {
+			return err
+		}
+		// The entry comes first: were it missing, what left would look like a theft.
+		if err := Append(tx, Entry{User: s.db.LocalUser().ID, ActorKind: "system", Action: Pruned, SubjectKind: "segment", SubjectID: strconv.FormatInt(no, 10),
+			Details: map[string]any{"throughSeq": through, "entries": through - first + 1}}); err != nil {
+			return err
+		}
+		for _, q := range []string{`INSERT INTO audit_pruning (one, through) VALUES (1, ?)`, `DELETE FROM audit_details WHERE seq <= ?`, `DELETE FROM audit_log WHERE seq <= ?`} {
+			if _, err := tx.Exec(q, through); err != nil {
+				return err
+			}
+		}
+		_, err = tx.Exec(`DELETE FROM audit_pruning`)
+		return err
+	})
+	return more, err
+}
+
+// EraseDetails removes the text of entries, of one subject or up to a time; the entries stay
+// and the chain stays provable. Erasing is itself an entry.
+func (s *Service) EraseDetails(ctx context.Context, p EraseParams) (EraseResult, error) {
+	if (p.SubjectID == "") == (p.Before == nil) {
+		return EraseResult{}, fault.Invalidf("Give either subjectId or before.")
+	}
+	user := identity.UserID(ctx)
+	var res EraseResult
+	err := s.db.Write(ctx, func(tx *storage.Tx) error {
+		q := `DELETE FROM audit_details WHERE seq IN (SELECT seq FROM audit_log WHERE user_id = ? AND action <> ? AND `
+		args := []any{user, KeyChanged}
+		how := map[string]any{}
+		if p.SubjectID != "" {
+			q, args = q+`subject_id = ?)`, append(args, p.SubjectID)
+			how["subjectId"] = p.SubjectID
+		} else {
+			q, args = q+`at < ?)`, append(args, *p.Before)
+			how["before"] = p.Before.UTC().Format(time.RFC3339)
+		}
+		r, err := tx.Exec(q, args...)
+		if err != nil {
+			return err
+		}
+		if res.Erased, err = r.RowsAffected(); err != nil {
+			return err
+		}
+		how["erased"] = res.Erased
+		return Append(tx, Entry{Action: DataErase, SubjectKind: "audit", Details: how})
+	})
+	return res, s.note(ctx, err)
+}
+
+// eraseUntil is retention of details, in steps that keep write transactions short.
+func (s *Service) eraseUntil(ctx context.Context, before time.Time) (total int64, err error) {
+	for {
+		var n int64
+		err := s.db.Write(ctx, func(tx *storage.Tx) error {
+			r, err := tx.Exec(`DELETE FROM audit_details WHERE seq IN (SELECT d.seq FROM audit_details d CROSS JOIN audit_log l ON l.seq = d.seq WHERE l.at < ? AND l.action <> ? ORDER BY d.seq LIMIT 2000)`, before, KeyChanged)
+			if err != nil {
+				return err
+			}
+			n, err = r.RowsAffected()
+			return err
+		})
+		total += n
+		if err != nil || n < 2000 {
+			return total, err
+		}
+	}
+}

@@ -1,0 +1,270 @@
+package audit
+
+import (
+	"bufio"
+	"bytes"
+	"crypto/ed25519"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"runtime"
+	"strconv"
+
+	"helix/backend/fault"
+)
+
+// Verify reads an export and checks all of it: every hash, the chain of each device, the
+// Merkle root and signature of each segment, and that nothing is missing. keys are the
+// device keys that the reader trusts; segments signed by another one are reported as
+// unknown_key, with the chain still checked. It needs no database and no network, reads r
+// once and uses a few MiB whatever its size. What is wrong is in the Report; an error means
+// that r could not be read, or is not an export at all (Invalid).
+func Verify(r io.Reader, keys []ed25519.PublicKey) (Report, error) {
+	return VerifyAgainst(r, keys, nil)
+}
+
+// VerifyAgainst is Verify that also knows the newest signed head, so that a log whose end
+// was cut off shows as truncated.
+func VerifyAgainst(r io.Reader, keys []ed25519.PublicKey, head *Head) (Report, error) {
+	br := bufio.NewReaderSize(r, 64<<10)
+	sum := sha256.New()
+	var h header
+	first, err := br.ReadSlice('\n')
+	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, bufio.ErrBufferFull) {
+		return Report{}, err
+	}
+	if !bytes.HasPrefix(first, []byte(`{"t":"`)) && !bytes.Contains(first, []byte(formatName)) {
+		return Report{}, fault.Invalidf("This file is not an audit export.")
+	}
+	c := newChecker(keys, false)
+	if err != nil || parseStrict(first[:len(first)-1], &h) != nil || h.T != "header" || h.Format != formatName || h.Version != 1 {
+		c.problem(ProblemHash, 0, "a header", "a damaged first line")
+		return c.finish(nil), nil
+	}
+	sum.Write(first)
+	c.ranged = h.Part
+	v := &verifier{c: c, devices: map[string]bool{}}
+	for _, d := range h.Devices {
+		v.devices[d.ID.String()] = true
+	}
+	if err := v.run(br, sum); err != nil {
+		return Report{}, err
+	}
+	return c.finish(head), nil
+}
+
+const (
+	chunkSize = 256 << 10
+	maxLine   = 64 << 10
+)
+
+type verifier struct {
+	c       *checker
+	devices map[string]bool
+	ended   bool
+	line    int64
+}
+
+// chunk is a piece of the file that ends at the end of a line. Reading, taking apart and
+// checking happen in three stages; only the middle one, which hashes, runs in parallel.
+type chunk struct {
+	buf     []byte
+	n       int
+	recs    []record
+	done    chan struct{}
+	trailer []byte // the last line, when it is in this chunk
+	sum     [32]byte
+}
+
+type recordKind uint8
+
+const (
+	recBad recordKind = iota
+	recEntry
+	recOther
+	recSegment
+)
+
+type record struct {
+	kind recordKind
+	row  row
+	v    verdict
+	seg  *segment
+}
+
+func (v *verifier) run(br *bufio.Reader, sum hash.Hash) error {
+	workers := min(4, max(1, runtime.GOMAXPROCS(0)))
+	free := make(chan *chunk, 2*workers+2)
+	for range cap(free) {
+		free <- &chunk{buf: make([]byte, chunkSize)}
+	}
+	todo, inOrder := make(chan *chunk, cap(free)), make(chan *chunk, cap(free))
+	for range workers {
+		go func() {
+			for ch := range todo {
+				ch.parse()
+				close(ch.done)
+			}
+		}()
+	}
+	readErr := make(chan error, 1)
+	go func() {
+		defer close(todo)
+		defer close(inOrder)
+		readErr <- readChunks(br, sum, free, todo, inOrder)
+	}()
+	for ch := range inOrder {
+		<-ch.done
+		v.check(ch)
+		free <- ch
+	}
+	if err := <-readErr; err != nil {
+		return err
+	}
+	if !v.ended {
+		v.c.problem(ProblemTruncated, v.c.rep.LastSeq+1, "a last line", "the file ends before it")
+	}
+	return nil
+}
+
+// readChunks cuts the file into chunks of whole lines and hashes all lines before the
+// trailer. A line that is too long becomes a chunk that no parser accepts.
+func readChunks(br *bufio.Reader, sum hash.Hash, free, todo, inOrder chan *chunk) error {
+	var rest []byte
+	for eof := false; !eof; {
+		ch := <-free
+		ch.n, ch.recs, ch.trailer, ch.done = copy(ch.buf, rest), ch.recs[:0], nil, make(chan struct{})
+		n, err := io.ReadFull(br, ch.buf[ch.n:])
+		ch.n += n
+		switch {
+		case err == nil:
+		case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+			eof = true
+		default:
+			free <- ch
+			return fmt.Errorf("read export: %w", err)
+		}
+		end := ch.n
+		if !eof {
+			if end = bytes.LastIndexByte(ch.buf[:ch.n], '\n') + 1; end == 0 || ch.n-end > maxLine {
+				end = ch.n
+			}
+		}
+		rest = append(rest[:0], ch.buf[end:ch.n]...)
+		ch.n = end
+		body := ch.buf[:end]
+		at := -1
+		if bytes.HasPrefix(body, []byte(trailerStart)) {
+			at = 0
+		} else if i := bytes.Index(body, []byte("\n"+trailerStart)); i >= 0 {
+			at = i + 1
+		}
+		if at >= 0 {
+			sum.Write(body[:at])
+			sum.Sum(ch.sum[:0])
+			ch.trailer, ch.n = body[at:], at
+		} else {
+			sum.Write(body)
+		}
+		inOrder <- ch
+		todo <- ch
+	}
+	return nil
+}
+
+// parse takes the lines apart and computes what each entry's hash should be.
+func (ch *chunk) parse() {
+	b := ch.buf[:ch.n]
+	for len(b) > 0 {
+		ch.recs = append(ch.recs, record{})
+		rec := &ch.recs[len(ch.recs)-1]
+		i := bytes.IndexByte(b, '\n')
+		if i < 0 || i > maxLine {
+			return // recBad
+		}
+		line := b[:i]
+		b = b[i+1:]
+		switch {
+		case bytes.HasPrefix(line, []byte(entryStart)):
+			details, err := parseEntry(line, &rec.row)
+			if err != nil {
+				continue
+			}
+			rec.kind = recEntry
+			rec.v = judge(&rec.row, details)
+		case bytes.HasPrefix(line, []byte(otherStart)):
+			if parseOther(line, &rec.row) == nil {
+				rec.kind, rec.v = recOther, verdict{}
+			}
+		case bytes.HasPrefix(line, []byte(segmentStart)):
+			rec.seg = &segment{}
+			if parseSegment(line, rec.seg) == nil {
+				rec.kind = recSegment
+			}
+		}
+	}
+}
+
+// noDetails is the details_hash of an entry that never had any.
+var noDetails = hashDetails(nil)
+
+// judge is what an entry looks like on its own.
+func judge(r *row, details []byte) verdict {
+	v := verdict{own: true, sum: r.sum(), details: true}
+	switch {
+	case details == nil:
+		v.erased = r.DetailsHash != noDetails
+	default:
+		v.details = sha256.Sum256(details) == r.DetailsHash
+		if r.Action == KeyChanged {
+			v.text = bytes.Clone(details)
+		}
+	}
+	return v
+}
+
+func (v *verifier) check(ch *chunk) {
+	for i := range ch.recs {
+		rec := &ch.recs[i]
+		v.line++
+		if v.ended {
+			v.c.problem(ProblemHash, v.c.rep.LastSeq, "the last line", "lines after it")
+			return
+		}
+		switch rec.kind {
+		case recEntry, recOther:
+			if v.c.cur == nil || v.c.cur.device != rec.row.Device {
+				if !v.devices[rec.row.Device.String()] {
+					v.c.problem(ProblemOrder, rec.row.Seq, "a device of this log", rec.row.Device.String())
+				}
+			}
+			v.c.entry(&rec.row, &rec.v)
+		case recSegment:
+			v.c.segment(rec.seg)
+		default:
+			v.c.problem(ProblemHash, v.c.rep.LastSeq+1, "line "+strconv.FormatInt(v.line+1, 10)+" as it was written", "a damaged line")
+		}
+	}
+	if ch.trailer != nil {
+		v.trailer(ch)
+	}
+}
+
+func (v *verifier) trailer(ch *chunk) {
+	v.ended = true
+	var t trailer
+	line, more, ok := bytes.Cut(ch.trailer, []byte("\n"))
+	switch {
+	case !ok || parseStrict(line, &t) != nil || t.T != "end":
+		v.c.problem(ProblemHash, v.c.rep.LastSeq, "a last line", "a damaged last line")
+	case len(more) > 0:
+		v.c.problem(ProblemHash, v.c.rep.LastSeq, "the last line", "lines after it")
+	case t.Entries != v.c.rep.Entries || t.Segments != v.c.rep.Segments:
+		v.c.problem(ProblemGap, v.c.rep.LastSeq+1, fmt.Sprint(t.Entries, " entries and ", t.Segments, " segments"), fmt.Sprint(v.c.rep.Entries, " and ", v.c.rep.Segments))
+	case t.SHA256 != hex.EncodeToString(ch.sum[:]):
+		v.c.problem(ProblemHash, v.c.rep.LastSeq, t.SHA256, hex.EncodeToString(ch.sum[:]))
+	}
+}
