@@ -80,6 +80,7 @@ func (b *Blobs) Put(ctx context.Context, r io.Reader) (_ Ref, err error) {
 	if err = errors.Join(f.Sync(), f.Close()); err != nil {
 		return Ref{}, blobError(err)
 	}
+	crashPoint("blob.synced")
 	dst := b.path(ref.SHA256)
 	if st, e := os.Stat(dst); e == nil && st.Size() == n && b.verified(ref.SHA256) {
 		now := time.Now()
@@ -92,6 +93,7 @@ func (b *Blobs) Put(ctx context.Context, r io.Reader) (_ Ref, err error) {
 	if err = os.Rename(tmp, dst); err != nil {
 		return Ref{}, blobError(err)
 	}
+	crashPoint("blob.renamed")
 	if err = errors.Join(syncDir(filepath.Dir(dst)), syncDir(b.dir)); err != nil {
 		return Ref{}, blobError(err)
 	}

@@ -213,6 +213,7 @@ func (k *Keys) attach(ctx context.Context, db *DB) error {
 	} else if root, err = k.root.Create(ctx); err != nil {
 		return err
 	}
+	crashPoint("keys.root")
 	if len(root) == 0 {
 		return nil // no place for a root key: nothing can be sealed, all else works
 	}
@@ -324,6 +325,7 @@ func (k *Keys) addDataKey(ctx context.Context, root []byte, old *keyring) error 
 	if err != nil {
 		return err
 	}
+	crashPoint("keys.added")
 	r := &keyring{current: no, keys: map[uint64]cipher.AEAD{}, root: root}
 	if old != nil {
 		for n, a := range old.keys {

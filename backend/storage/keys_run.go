@@ -146,6 +146,7 @@ func (k *Keys) resealColumn(ctx context.Context, c SealedColumn) error {
 		if err := k.resealBatch(ctx, c, batch); err != nil {
 			return err
 		}
+		crashPoint("keys.batch")
 	}
 }
 

@@ -44,6 +44,7 @@ func (db *DB) prepare(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("local user: %w", err)
 	}
+	crashPoint("first.user")
 	if err := db.keys.attach(ctx, db); err != nil {
 		return fmt.Errorf("data keys: %w", err)
 	}
@@ -51,6 +52,7 @@ func (db *DB) prepare(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("device key: %w", err)
 	}
+	crashPoint("first.device")
 	db.who.Store(&whoami{user: u, device: d})
 	return nil
 }
