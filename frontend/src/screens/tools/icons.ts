@@ -60,5 +60,8 @@ const ALSO: Readonly<Record<string, string>> = { "file-text": "text", "calendar-
 
 /** The icon of a stored name, or null when the name is something else, such as an emoji. */
 export function iconOf(name: string): Icon | null {
-  return ICONS[name] ?? ICONS[ALSO[name] ?? ""] ?? (name === "" ? Wrench : null);
+  if (name === "") return Wrench;
+  const own = (o: object, k: string): boolean => Object.prototype.hasOwnProperty.call(o, k);
+  const known = own(ALSO, name) ? (ALSO[name] ?? "") : name;
+  return own(ICONS, known) ? (ICONS[known] ?? null) : null;
 }

@@ -11,7 +11,7 @@ export async function paletteTools(rpc: Rpc, query: string, go: (target: string)
     .replace(/^(run|edit|open)\s+/i, "")
     .trim();
   if (q === "" && !/^(run|edit|open|tool)/i.test(query.trim())) return [];
-  const { tools } = await rpc.call("tools.list", { ...(q === "" ? {} : { query: q }), limit: 8 });
+  const { tools } = await rpc.call("tools.list", { ...(q === "" ? {} : { query: q }), limit: 8, offset: 0 });
   return (tools as Row[]).flatMap((t) => [
     ...(t.isEnabled && !t.suspended
       ? [{ id: `tools.run.${t.id}`, title: `Run tool: ${t.name}`, group: "Tools", words: t.description, run: () => go(`tools/${t.id}/run`) }]

@@ -1,0 +1,164 @@
+import { describe, expect, it } from "vitest";
+import { fakeRpc } from "../../lib/rpc/fake";
+import { RpcError } from "../../lib/rpc/errors";
+import { paletteTools } from "./palette";
+import { approval, result, row, tool, until, validation } from "./samples";
+import { ToolsScreen } from "./tools.svelte";
+import type { RunResult } from "./types";
+
+function setup() {
+  let rows = [row(), row({ id: "t2", name: "Second" })];
+  let done: (r: RunResult) => void = () => {};
+  const rpc = fakeRpc({
+    "tools.list": (p: { query?: string; limit: number; offset: number }) => {
+      const hits = rows.filter((r) => !p.query || r.name.toLowerCase().includes(p.query.toLowerCase()));
+      return { tools: hits.slice(p.offset, p.offset + p.limit), total: hits.length, limit: p.limit, offset: p.offset };
+    },
+    "tools.search": () => ({ tools: [], total: 0, hub: false }),
+    "tools.templates": () => ({ templates: [] }),
+    "tools.get": (p: { toolId: string }) => ({ tool: tool({ id: p.toolId }) }),
+    "tools.validate": () => validation(),
+    "tools.delete": (p: { toolId: string }) => {
+      rows = rows.filter((r) => r.id !== p.toolId);
+      return { undoUntil: "" };
+    },
+    "tools.restore": (p: { toolId: string }) => {
+      rows = [row({ id: p.toolId }), ...rows];
+      return { tool: tool({ id: p.toolId }) };
+    },
+    "tools.clone": () => {
+      rows = [...rows, row({ id: "t3", name: "Text Counter (Clone)" })];
+      return { tool: tool({ id: "t3", name: "Text Counter (Clone)" }) };
+    },
+    "tools.export": () => ({ bundle: { format: "helix-tools" } }),
+    "tools.capabilities": () => ({ requested: [], grants: [], denied: [] }),
+    "tools.execute_custom": () => new Promise<RunResult>((r) => (done = r)),
+    "approvals.get": () => ({ ...approval(), history: [] }),
+    "approvals.decide": () => ({ status: "approved", grants: [] }),
+  });
+  const said: string[] = [];
+  const undos: (() => unknown)[] = [];
+  const files: [string, string][] = [];
+  const screen = new ToolsScreen(
+    rpc,
+    new (class {
+      getItem = () => null;
+      setItem = () => {};
+      removeItem = () => {};
+    })(),
+    { ok: (t) => said.push(t), error: (e, t) => said.push(`error: ${t ?? ""} ${(e as Error).message}`), undo: (t, fn) => (said.push(t), undos.push(fn)) },
+    (name, text) => files.push([name, text]),
+  );
+  screen.start();
+  return { rpc, screen, said, undos, files, finish: (r: Partial<RunResult> = {}) => done(result(r)) };
+}
+
+describe("the screen", () => {
+  it("deletes at once and brings everything back on Undo", async () => {
+    const { screen, said, undos, rpc } = setup();
+    await until(() => screen.list.rows.length === 2);
+    await screen.remove("t1", "Text Counter");
+    expect(screen.list.rows.map((r) => r?.id)).toEqual(["t2"]);
+    expect(said).toEqual(["Deleted Text Counter"]);
+    await undos[0]!();
+    expect(rpc.sent("tools.restore")).toEqual([{ toolId: "t1" }]);
+    expect(screen.list.rows.map((r) => r?.id)).toEqual(["t1", "t2"]);
+    expect(screen.list.selectedId).toBe("t1");
+    screen.list.stop();
+  });
+
+  it("shows the row again when deleting was refused", async () => {
+    const { screen, said, rpc } = setup();
+    await until(() => screen.list.rows.length === 2);
+    rpc.failNext("tools.delete", new RpcError({ message: "no", kind: "denied" }));
+    await screen.remove("t1", "Text Counter");
+    expect(screen.list.rows).toHaveLength(2);
+    expect(said[0]).toContain("was not deleted");
+    screen.list.stop();
+  });
+
+  it("clones, chooses the copy and says what it lacks", async () => {
+    const { screen, said } = setup();
+    await until(() => screen.list.rows.length === 2);
+    expect((await screen.clone("t1"))?.id).toBe("t3");
+    expect(screen.list.selectedId).toBe("t3");
+    expect(said[0]).toContain("(Clone)");
+    screen.list.stop();
+  });
+
+  it("exports to a file with a safe name", async () => {
+    const { screen, files } = setup();
+    await screen.export(["t1"], "Text / Counter");
+    expect(files[0]![0]).toBe("text-counter.helix-tools.json");
+    expect(JSON.parse(files[0]![1])).toEqual({ format: "helix-tools" });
+    screen.list.stop();
+  });
+
+  it("shows the prompt of its own run and lets the run go on after the answer", async () => {
+    const { screen, rpc, finish } = setup();
+    const run = screen.runOf("t1");
+    const p = screen.launch(run, screen.targetOf(tool()), {});
+    await until(() => rpc.sent("tools.execute_custom").length === 1);
+    rpc.emit("tools.execution", { executionId: "x1", toolId: "t1", seq: 1, state: "running" });
+    rpc.emit("approvals.changed", { id: "p1", status: "pending", pendingCount: 1 });
+    await until(() => screen.prompt.open);
+    expect(run.phase).toBe("waiting");
+    await until(() => screen.prompt.armed);
+    await screen.prompt.approve();
+    expect(run.phase).toBe("running");
+    finish();
+    await p;
+    expect(run.phase).toBe("done");
+    screen.list.stop();
+  });
+
+  it("leaves requests of others to Approvals", async () => {
+    const { screen, rpc, finish } = setup();
+    rpc.emit("approvals.changed", { id: "p1", status: "pending", pendingCount: 1 });
+    expect(rpc.sent("approvals.get")).toHaveLength(0);
+    rpc.handle({ "approvals.get": () => ({ ...approval({ subject: { kind: "tool", id: "t9" }, run: { kind: "schedule", id: "x9", waiting: false, rerun: true } }), history: [] }) });
+    const p = screen.launch(screen.runOf("t1"), screen.targetOf(tool()), {});
+    rpc.emit("approvals.changed", { id: "p9", status: "pending", pendingCount: 1 });
+    await until(() => rpc.sent("approvals.get").length === 1);
+    expect(screen.prompt.open).toBe(false);
+    finish();
+    await p;
+    screen.list.stop();
+  });
+
+  it("shows the request that an ended run left behind", async () => {
+    const { screen, rpc, finish } = setup();
+    rpc.handle({ "approvals.get": () => ({ ...approval({ run: { kind: "user", waiting: false, rerun: true } }), history: [] }) });
+    const p = screen.launch(screen.runOf("t1"), screen.targetOf(tool()), {});
+    await until(() => rpc.sent("tools.execute_custom").length === 1);
+    finish({ success: false, output: null, errorClass: "host_denied", pendingApprovalId: "p1" });
+    await p;
+    expect(screen.prompt.open).toBe(true);
+    expect(screen.prompt.canRerun).toBe(true);
+    screen.prompt.later();
+    screen.list.stop();
+  });
+
+  it("keeps the draft of the editor while another screen is shown", async () => {
+    const { screen } = setup();
+    await screen.edit("t1");
+    screen.editor.draft.code = "unsaved";
+    screen.editor.close();
+    await screen.edit("t1");
+    expect(screen.editor.draft.code).toBe("unsaved");
+    screen.list.stop();
+  });
+});
+
+describe("the palette", () => {
+  it("offers to run and edit what fits", async () => {
+    const { rpc, screen } = setup();
+    const went: string[] = [];
+    const found = await paletteTools(rpc, "run tool: text", (to) => went.push(to));
+    expect(found.map((c) => c.title)).toEqual(["Run tool: Text Counter", "Edit tool: Text Counter"]);
+    found[0]!.run();
+    expect(went).toEqual(["tools/t1/run"]);
+    expect(await paletteTools(rpc, "", () => {})).toEqual([]);
+    screen.list.stop();
+  });
+});
