@@ -84,12 +84,13 @@ func (s *Service) salvageInto(ctx context.Context, kept, stage, next string) (ou
 	}
 	defer func() { err = errors.Join(err, to.Close()) }()
 	to.SetMaxOpenConns(1)
-	from, err := sql.Open("sqlite", dsn(source, []string{"query_only(ON)", "cache_size(-65536)", "temp_store(MEMORY)", "trusted_schema(OFF)", "cell_size_check(ON)"}, false))
+	from, err := sql.Open("sqlite", dsn(source, damagedPragmas, false))
 	if err != nil {
 		return nil, err
 	}
 	defer from.Close() //nolint:errcheck // a copy that is thrown away
 	from.SetMaxOpenConns(1)
+	loadSchema(ctx, from)
 	tables, err := plainTables(ctx, to)
 	if err != nil {
 		return nil, err
@@ -123,6 +124,17 @@ func (s *Service) salvageInto(ctx context.Context, kept, stage, next string) (ou
 	return out, errors.Join(syncFile(next), syncDir(stage))
 }
 
+// damagedPragmas open a damaged file. writable_schema lets SQLite go on with the part of the
+// schema that it can read; query_only keeps it from writing. None of these needs the schema.
+var damagedPragmas = []string{"writable_schema(ON)", "query_only(ON)", "trusted_schema(OFF)", "cell_size_check(ON)"}
+
+// loadSchema makes SQLite read the schema. The statement that first meets a damaged page of
+// it fails, and the next ones see what came before.
+func loadSchema(ctx context.Context, db *sql.DB) {
+	var n int
+	_ = db.QueryRowContext(ctx, `SELECT count(*) FROM sqlite_master`).Scan(&n)
+}
+
 // plainTables lists the tables to fill: not those that SQLite or an FTS index keeps, and
 // not what describes the new file itself.
 func plainTables(ctx context.Context, q querier) (out []string, err error) {
@@ -149,14 +161,14 @@ func plainTables(ctx context.Context, q querier) (out []string, err error) {
 
 // salvager copies one table by ranges of its key.
 type salvager struct {
-	ctx      context.Context
-	from     *sql.DB
-	insert   *sql.Stmt
-	table    string
-	key      string // rowid, or the first column of the primary key
-	cols     []string
-	budget   int // probes left for ranges that fail
-	row      SalvageRows
+	ctx    context.Context
+	from   *sql.DB
+	insert *sql.Stmt
+	table  string
+	key    []string // rowid, or the columns of the primary key, quoted
+	cols   []string
+	budget int // probes left for ranges that fail
+	row    SalvageRows
 }
 
 // probeBudget bounds the work on one table. A damaged page of integer keys takes about two
@@ -182,7 +194,7 @@ func salvageTable(ctx context.Context, from, to *sql.DB, t string) (row SalvageR
 	if len(cols) == 0 {
 		return row, nil
 	}
-	s := &salvager{ctx: ctx, from: from, table: t, cols: cols, budget: probeBudget, row: row, key: "rowid"}
+	s := &salvager{ctx: ctx, from: from, table: t, cols: cols, budget: probeBudget, row: row, key: []string{"rowid"}}
 	conn, err := to.Conn(ctx)
 	if err != nil {
 		return row, err
@@ -193,10 +205,14 @@ func salvageTable(ctx context.Context, from, to *sql.DB, t string) (row SalvageR
 		return row, err
 	}
 	if withoutRowid {
-		if err := conn.QueryRowContext(ctx, `SELECT name FROM pragma_table_info(?) WHERE pk = 1`, t).Scan(&s.key); err != nil {
+		s.key = nil
+		if err := eachRow(ctx, conn, `SELECT name FROM pragma_table_info(?) WHERE pk > 0 ORDER BY pk`, func(scan func(...any) error) error {
+			var n string
+			defer func() { s.key = append(s.key, quote(n)) }()
+			return scan(&n)
+		}, t); err != nil {
 			return row, err
 		}
-		s.key = quote(s.key)
 		s.budget = 4000 // keys lie too far apart to try each
 	}
 	if _, err := conn.ExecContext(ctx, "BEGIN"); err != nil {
@@ -221,16 +237,20 @@ func salvageTable(ctx context.Context, from, to *sql.DB, t string) (row SalvageR
 	return s.row, err
 }
 
-// gap is an open interval of keys with unknown content; nil ends are unbounded.
-type gap struct{ lo, hi any }
+// A bound is a key, or its first columns; nil is no bound.
+type bound []any
+
+// gap is an open interval of keys with unknown content.
+type gap struct{ lo, hi bound }
 
 func (s *salvager) run() error {
-	if s.scan(nil, nil, false) == nil {
+	lo, hi := bound(nil), bound(nil)
+	if s.scan(&lo, nil, false) == nil {
 		return s.ctx.Err()
 	}
 	expected, exact := s.countByIndex()
 	seen := map[string]bool{}
-	todo := []gap{{}}
+	todo := []gap{{lo, hi}}
 	for len(todo) > 0 && s.budget > 0 {
 		if err := s.ctx.Err(); err != nil {
 			return err
@@ -238,12 +258,10 @@ func (s *salvager) run() error {
 		g := todo[0]
 		todo = todo[1:]
 		lo, hi := g.lo, g.hi
-		if s.scanGap(&lo, &hi) {
-			continue
+		if s.scan(&lo, hi, false) == nil || s.scan(&hi, lo, true) == nil {
+			continue // everything between was read
 		}
-		if lo == nil && hi == nil { // neither end can be reached: begin in the middle of what indexes know
-			lo, hi = s.boundsByIndex()
-		} else if lo == nil || hi == nil {
+		if lo == nil || hi == nil { // an end cannot be reached: take one from what indexes know
 			a, b := s.boundsByIndex()
 			if lo == nil {
 				lo = a
@@ -255,7 +273,7 @@ func (s *salvager) run() error {
 		mid, ok := midpoint(lo, hi)
 		if k := fmt.Sprint(lo, "|", hi); !ok || seen[k] {
 			continue
-		} else if len(seen) < probeBudget {
+		} else {
 			seen[k] = true
 		}
 		s.point(mid)
@@ -268,69 +286,50 @@ func (s *salvager) run() error {
 	return s.ctx.Err()
 }
 
-// scanGap reads g from both ends. It narrows lo and hi to the last keys it saw and reports
-// whether everything between was read.
-func (s *salvager) scanGap(lo, hi *any) bool {
-	if s.scanFrom(lo, *hi, false) == nil {
-		return true
+// tuple writes the first n columns of the key as a row value.
+func (s *salvager) tuple(n int) string { return "(" + strings.Join(s.key[:n], ", ") + ")" }
+
+// compare is a condition on the key with its arguments.
+func (s *salvager) compare(op string, b bound) (string, []any) {
+	if len(b) == 0 {
+		return "1", nil
 	}
-	return s.scanFrom(hi, *lo, true) == nil
+	return s.tuple(len(b)) + " " + op + " (?" + strings.Repeat(", ?", len(b)-1) + ")", b
 }
 
-// scanFrom reads from *edge towards limit and moves *edge to the last row that was read.
-func (s *salvager) scanFrom(edge *any, limit any, down bool) error {
+// scan copies the rows from *edge on towards limit, both exclusive, until an error, and
+// moves *edge to the last row that was read.
+func (s *salvager) scan(edge *bound, limit bound, down bool) error {
 	s.budget--
-	lo, hi := *edge, limit
+	far, order := "<", ""
+	near := ">"
 	if down {
-		lo, hi = limit, *edge
+		near, far, order = "<", ">", " DESC"
 	}
-	return s.scanRange(lo, hi, down, edge)
-}
-
-func (s *salvager) scan(lo, hi any, down bool) error {
-	var edge any
-	return s.scanRange(lo, hi, down, &edge)
-}
-
-// scanRange copies the rows with lo < key < hi until an error and keeps the last key.
-func (s *salvager) scanRange(lo, hi any, down bool, last *any) error {
-	q := `SELECT ` + s.key + `, ` + s.columns() + ` FROM ` + quote(s.table) + ` NOT INDEXED WHERE 1`
-	var args []any
-	if lo != nil {
-		q, args = q+` AND `+s.key+` > ?`, append(args, lo)
-	}
-	if hi != nil {
-		q, args = q+` AND `+s.key+` < ?`, append(args, hi)
-	}
-	q += ` ORDER BY ` + s.key
-	if down {
-		q += ` DESC`
-	}
-	return s.copyRows(q, args, last)
+	c1, a1 := s.compare(near, *edge)
+	c2, a2 := s.compare(far, limit)
+	return s.copyRows(`WHERE `+c1+` AND `+c2+` ORDER BY `+strings.Join(s.key, order+", ")+order, append(slices.Clone(a1), a2...), edge)
 }
 
 // point copies the rows of one key.
-func (s *salvager) point(key any) {
+func (s *salvager) point(key bound) {
 	s.budget--
-	var last any
-	_ = s.copyRows(`SELECT `+s.key+`, `+s.columns()+` FROM `+quote(s.table)+` NOT INDEXED WHERE `+s.key+` = ?`, []any{key}, &last)
+	c, a := s.compare("=", key)
+	var last bound
+	_ = s.copyRows(`WHERE `+c, a, &last)
 }
 
-func (s *salvager) columns() string {
+func (s *salvager) copyRows(where string, args []any, last *bound) error {
 	names := make([]string, len(s.cols))
 	for i, c := range s.cols {
 		names[i] = quote(c)
 	}
-	return strings.Join(names, ", ")
-}
-
-func (s *salvager) copyRows(q string, args []any, last *any) error {
-	rows, err := s.from.QueryContext(s.ctx, q, args...)
+	rows, err := s.from.QueryContext(s.ctx, `SELECT `+strings.Join(s.key, ", ")+`, `+strings.Join(names, ", ")+` FROM `+quote(s.table)+` NOT INDEXED `+where, args...)
 	if err != nil {
 		return err
 	}
 	defer rows.Close() //nolint:errcheck // Err tells
-	vals := make([]any, len(s.cols)+1)
+	vals := make([]any, len(s.key)+len(s.cols))
 	dst := make([]any, len(vals))
 	for i := range vals {
 		dst[i] = &vals[i]
@@ -339,12 +338,11 @@ func (s *salvager) copyRows(q string, args []any, last *any) error {
 		if err := rows.Scan(dst...); err != nil {
 			return err
 		}
-		*last = vals[0]
-		r, err := s.insert.ExecContext(s.ctx, vals[1:]...)
+		*last = slices.Clone(vals[:len(s.key)])
+		r, err := s.insert.ExecContext(s.ctx, vals[len(s.key):]...)
 		if err != nil {
 			if f := codeSQLite(err); f != nil && (f.Kind == fault.Invalid || f.Kind == fault.Conflict) {
-				s.row.Lost++ // readable bytes that are no valid row
-				continue
+				continue // readable bytes that are no valid row
 			}
 			return err
 		}
@@ -360,30 +358,30 @@ func (s *salvager) copyRows(q string, args []any, last *any) error {
 // countByIndex counts the table through one of its indexes, which may be whole.
 func (s *salvager) countByIndex() (n int64, ok bool) {
 	for _, i := range s.indexes() {
-		if s.from.QueryRowContext(s.ctx, `SELECT count(*) FROM (SELECT `+s.key+` FROM `+quote(s.table)+` INDEXED BY `+quote(i)+` ORDER BY 1)`).Scan(&n) == nil {
+		if s.from.QueryRowContext(s.ctx, `SELECT count(*) FROM (SELECT `+s.key[0]+` FROM `+quote(s.table)+` INDEXED BY `+quote(i)+` ORDER BY 1)`).Scan(&n) == nil {
 			return n, true
 		}
 	}
 	return 0, false
 }
 
-// boundsByIndex finds keys that enclose the table. Without a readable index an integer key
-// is taken to lie between 0 and a number no table of this size reaches.
-func (s *salvager) boundsByIndex() (lo, hi any) {
+// boundsByIndex finds keys that enclose the table. Without a readable index a rowid is
+// taken to lie between 0 and a number that no table of this size reaches.
+func (s *salvager) boundsByIndex() (lo, hi bound) {
+	if s.key[0] != "rowid" {
+		return bound{make([]byte, 16)}, bound{slices.Repeat([]byte{0xff}, 16)}
+	}
 	for _, i := range s.indexes() {
 		var a, b *int64
-		if s.key == "rowid" && s.from.QueryRowContext(s.ctx, `SELECT min(rowid), max(rowid) FROM (SELECT rowid FROM `+quote(s.table)+` INDEXED BY `+quote(i)+`)`).Scan(&a, &b) == nil && a != nil && b != nil {
-			return *a - 1, *b + 1
+		if s.from.QueryRowContext(s.ctx, `SELECT min(rowid), max(rowid) FROM (SELECT rowid FROM `+quote(s.table)+` INDEXED BY `+quote(i)+`)`).Scan(&a, &b) == nil && a != nil && b != nil {
+			return bound{*a - 1}, bound{*b + 1}
 		}
 	}
-	if s.key == "rowid" {
-		var pages int64
-		if s.from.QueryRowContext(s.ctx, `PRAGMA page_count`).Scan(&pages) != nil {
-			pages = 1 << 16
-		}
-		return int64(0), pages * 64
+	var pages int64
+	if s.from.QueryRowContext(s.ctx, `PRAGMA page_count`).Scan(&pages) != nil {
+		pages = 1 << 16
 	}
-	return make([]byte, 16), slices.Repeat([]byte{0xff}, 16)
+	return bound{int64(0)}, bound{pages * 64}
 }
 
 func (s *salvager) indexes() (out []string) {
@@ -395,8 +393,21 @@ func (s *salvager) indexes() (out []string) {
 	return out
 }
 
-// midpoint is a key between lo and hi, both exclusive; ok is false when there is none.
-func midpoint(lo, hi any) (any, bool) {
+// midpoint is a key between lo and hi, both exclusive; ok is false when there is none. It
+// halves the first column in which they differ.
+func midpoint(lo, hi bound) (bound, bool) {
+	for i := range min(len(lo), len(hi)) {
+		if m, ok := middle(lo[i], hi[i]); ok {
+			return append(slices.Clone(lo[:i]), m), true
+		}
+		if fmt.Sprint(lo[i]) != fmt.Sprint(hi[i]) {
+			return nil, false // neighbours
+		}
+	}
+	return nil, false
+}
+
+func middle(lo, hi any) (any, bool) {
 	switch a := lo.(type) {
 	case int64:
 		b, ok := hi.(int64)

@@ -285,7 +285,9 @@ func TestBackupRunsWhileTheAppWorks(t *testing.T) {
 		must(t, err)
 		db := openWith(t, st.db(), h.root)
 		var pairs int64
-		must(t, db.Read(t.Context(), func(tx *Tx) error { return tx.QueryRow(`SELECT count(*) FROM users WHERE display_name = 'pair'`).Scan(&pairs) }))
+		must(t, db.Read(t.Context(), func(tx *Tx) error {
+			return tx.QueryRow(`SELECT count(*) FROM users WHERE display_name = 'pair'`).Scan(&pairs)
+		}))
 		shut(t, db)
 		st.drop()
 		if pairs%2 != 0 || pairs < last {
@@ -484,3 +486,6 @@ func setSecret(ctx context.Context, db *DB, value string) error {
 }
 
 func itoa(n int) string { return fmt.Sprint(n) }
+
+// long reports whether the slow forms of the tests were asked for.
+func long() bool { return os.Getenv("HELIX_LONG") == "1" }
