@@ -178,3 +178,8 @@ define("structuredClone", function structuredClone(value) {
   if (arguments.length === 0) throw new TypeErrorCtor("structuredClone needs a value");
   return clone(value, new MapCtor());
 });
+
+// import() is compiled to a call of this, so that the error can name what was asked for.
+define("require", function require(specifier) {
+  throw new ErrorCtor(`cannot import ${jsonStringify(StringCtor(specifier))}: a tool cannot import anything`);
+});

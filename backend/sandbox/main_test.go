@@ -1,0 +1,92 @@
+package sandbox
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"testing"
+
+	"go.uber.org/goleak"
+)
+
+// shared is the engine that most tests use; building one takes a moment.
+var shared *Engine
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	e, err := Open(context.Background(), Options{Idle: -1, Workers: 4})
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	shared = e
+	code := m.Run()
+	if err := e.Close(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
+	}
+	if code == 0 {
+		if err := goleak.Find(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			code = 1
+		}
+	}
+	os.Exit(code)
+}
+
+func compile(t testing.TB, text string) *Program {
+	t.Helper()
+	p, err := shared.CompileJS(context.Background(), Source{Text: text, Language: TypeScript})
+	if err != nil {
+		t.Fatalf("compile %q: %v", text, err)
+	}
+	return p
+}
+
+// try runs text and gives the result with its error, which is nil or a *Error.
+func try(t testing.TB, text string, c Call) (Result, *Error) {
+	t.Helper()
+	res, err := shared.Execute(context.Background(), compile(t, text), c)
+	var e *Error
+	if err != nil && !errors.As(err, &e) {
+		t.Fatalf("Execute gave %T, want *Error", err)
+	}
+	return res, e
+}
+
+// run1 runs text and expects it to end well.
+func run1(t testing.TB, text string, c Call) Result {
+	t.Helper()
+	res, err := try(t, text, c)
+	if err != nil {
+		t.Fatalf("run %.200q: %v\n%s", text, err, err.Stack)
+	}
+	return res
+}
+
+func wantOutput(t testing.TB, text string, c Call, want string) {
+	t.Helper()
+	if got := string(run1(t, text, c).Output); got != want {
+		t.Errorf("%.200q gives %s, want %s", text, got, want)
+	}
+}
+
+func wantClass(t testing.TB, text string, c Call, want Class) *Error {
+	t.Helper()
+	_, err := try(t, text, c)
+	if err == nil || err.Class != want {
+		t.Fatalf("%.200q ends with %v, want class %s", text, err, want)
+	}
+	return err
+}
+
+func input(v any) json.RawMessage {
+	b, err := json.Marshal(v)
+	if err != nil {
+		panic(err)
+	}
+	return b
+}
