@@ -301,6 +301,8 @@ func memberName(y js.IExpr) (string, []byte) {
 	switch y := y.(type) {
 	case *js.LiteralExpr:
 		return string(y.Data), y.Data
+	case js.LiteralExpr:
+		return string(y.Data), y.Data
 	case *js.Var:
 		return string(y.Data), y.Data
 	}

@@ -1,10 +1,18 @@
 package tools
 
 import (
+	"context"
+	"database/sql"
 	"encoding/json"
+	"errors"
 	"time"
 
 	"github.com/google/uuid"
+
+	"helix/backend/audit"
+	"helix/backend/fault"
+	"helix/backend/identity"
+	"helix/backend/storage"
 )
 
 // AuditParams choose entries of the audit log about tools.
@@ -29,9 +37,78 @@ type ToolAuditEntry struct {
 	Signed    bool            `json:"signed"`
 }
 
-// AuditResult is one page; Verified says whether the chain is intact up to Head.
+// AuditResult is one page; Verified says whether the chain is intact from its oldest entry
+// up to Head.
 type AuditResult struct {
 	Entries  []ToolAuditEntry `json:"entries"`
 	Verified bool             `json:"verified"`
 	Head     int64            `json:"head"`
+}
+
+// toolActions are the entries that are about tools when no tool or run is named.
+var toolActions = []string{
+	audit.Start, audit.PermissionCheck, audit.ResourceAccess, audit.NetworkCall, audit.Complete, audit.Error, audit.SecretUsed,
+	"tool.created", "tool.updated", "tool.enabled", "tool.disabled", "tool.deleted", "tool.restored", "tool.signed", "tool.shared",
+	"tool.unshared", "tool.exported", "tool.imported", "tool.state_cleared", "tool.state_restored",
+}
+
+// Audit returns entries of the audit log about one tool, one run or all tools, newest first,
+// and whether the chain is intact.
+func (s *Service) Audit(ctx context.Context, p AuditParams) (AuditResult, error) {
+	out := AuditResult{Entries: []ToolAuditEntry{}}
+	if err := page(&p.Limit, nil, 50); err != nil {
+		return out, err
+	}
+	if p.BeforeSeq < 0 {
+		return out, fault.Invalidf("beforeSeq must not be negative.")
+	}
+	q := audit.ListParams{RunID: p.ExecutionID, Limit: p.Limit, Before: p.BeforeSeq}
+	if p.ToolID != nil {
+		q.SubjectID = p.ToolID.String()
+		if err := s.db.Read(ctx, func(tx *storage.Tx) error { return hadTool(tx, *p.ToolID) }); err != nil {
+			return out, err
+		}
+	} else if p.ExecutionID == nil {
+		q.Actions = toolActions
+	}
+	for len(out.Entries) < p.Limit {
+		r, err := s.audit.List(ctx, q)
+		if err != nil {
+			return out, err
+		}
+		for _, e := range r.Entries {
+			if e.Subject.Kind != subjectKind || len(out.Entries) == p.Limit {
+				continue
+			}
+			out.Entries = append(out.Entries, ToolAuditEntry{
+				Seq: e.Seq, Timestamp: e.Timestamp, Ts: e.TS, Action: e.Action, Outcome: e.Outcome, ToolID: e.Subject.ID, RunID: e.RunID,
+				Details: e.Details, Hash: e.Hash, Signed: e.Signed,
+			})
+		}
+		if r.Next == nil {
+			break
+		}
+		q.Before = *r.Next
+	}
+	// The part of the chain from the oldest entry shown to the end; all of it is audit.verify.
+	from := time.Now().Add(-time.Hour)
+	if n := len(out.Entries); n > 0 {
+		from = out.Entries[n-1].Timestamp
+	}
+	r, err := s.audit.Verify(ctx, audit.VerifyParams{From: &from})
+	if err != nil {
+		return out, err
+	}
+	out.Verified, out.Head = r.OK, r.LastSeq
+	return out, nil
+}
+
+// hadTool is nil for a tool of the caller, also a deleted one: its history stays readable.
+func hadTool(tx *storage.Tx, id uuid.UUID) error {
+	var one int
+	err := tx.QueryRow(`SELECT 1 FROM custom_tools WHERE id = ? AND user_id = ?`, id, identity.UserID(tx.Context())).Scan(&one)
+	if errors.Is(err, sql.ErrNoRows) {
+		return errNotFound()
+	}
+	return err
 }

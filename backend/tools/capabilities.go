@@ -1,6 +1,12 @@
 package tools
 
-import "time"
+import (
+	"context"
+	"time"
+
+	"helix/backend/permission"
+	"helix/backend/storage"
+)
 
 // CapabilityGrant is a right that a tool holds.
 type CapabilityGrant struct {
@@ -25,4 +31,41 @@ type CapabilitiesResult struct {
 	Requested []string           `json:"requested"`
 	Grants    []CapabilityGrant  `json:"grants"`
 	Denied    []CapabilityDenial `json:"denied"`
+}
+
+// Capabilities sets what a tool asks for beside what was granted and refused.
+func (s *Service) Capabilities(ctx context.Context, p ToolID) (CapabilitiesResult, error) {
+	out := CapabilitiesResult{Requested: []string{}, Grants: []CapabilityGrant{}, Denied: []CapabilityDenial{}}
+	var t *Tool
+	if err := s.db.Read(ctx, func(tx *storage.Tx) (err error) {
+		t, err = ownTool(tx, p.ToolID)
+		return err
+	}); err != nil {
+		return out, err
+	}
+	out.Requested = append(out.Requested, t.Capabilities...)
+	for offset := 0; ; {
+		r, err := s.perm.List(ctx, permission.ListParams{SubjectID: t.ID.String(), Limit: 100, Offset: offset})
+		if err != nil {
+			return out, err
+		}
+		for _, g := range r.Grants {
+			if g.State != "active" && g.State != "suspended" || g.Subject.Kind != subjectKind {
+				continue
+			}
+			out.Grants = append(out.Grants, CapabilityGrant{
+				Capability: string(g.Capability), Resource: g.Resource, Scope: g.Scope, ExpiresAt: g.ExpiresAt, Origin: g.Origin,
+				LastUsed: g.LastUsedAt, Suspended: g.State == "suspended",
+			})
+		}
+		if offset == 0 {
+			for _, d := range r.Denials {
+				out.Denied = append(out.Denied, CapabilityDenial{Capability: string(d.Capability), Resource: d.Resource, Reason: d.Reason})
+			}
+		}
+		offset += len(r.Grants)
+		if len(r.Grants) == 0 || offset >= r.Total {
+			return out, nil
+		}
+	}
 }

@@ -26,7 +26,7 @@ import (
 // SecretSetParams store a secret for tools. The value goes only into requests to Hosts.
 type SecretSetParams struct {
 	Name    string      `json:"name"`    // 1..64 letters, digits, "_", "-" or "."
-	Value   string      `json:"value"`   // at most 8 KiB
+	Value   string      `json:"value"`   // 4 bytes to 8 KiB
 	Hosts   []string    `json:"hosts"`   // exact hosts or *.example.com
 	ToolIDs []uuid.UUID `json:"toolIds"` // tools that may name it
 }
@@ -51,6 +51,7 @@ type SecretsResult struct {
 
 // Bounds of secrets.
 const (
+	minSecret      = 4 // anything shorter could not be told from ordinary text when it is masked
 	maxSecret      = 8 << 10
 	maxSecretHosts = 32
 	secretTable    = "tool_secrets"
@@ -66,8 +67,8 @@ func (s *Service) SecretSet(ctx context.Context, p SecretSetParams) (struct{}, e
 	if !secretName.MatchString(p.Name) {
 		return none, fault.Invalidf("A secret's name has 1 to 64 letters, digits or the signs _ - and a dot.")
 	}
-	if p.Value == "" || len(p.Value) > maxSecret {
-		return none, fault.Invalidf("A secret has 1 to %d bytes.", maxSecret)
+	if len(p.Value) < minSecret || len(p.Value) > maxSecret {
+		return none, fault.Invalidf("A secret has %d to %d bytes.", minSecret, maxSecret)
 	}
 	hosts, err := checkHosts(p.Hosts)
 	if err != nil {
@@ -216,8 +217,8 @@ func (x *openSecret) covers(hostPort string) bool {
 type lentSecret struct {
 	name        string
 	placeholder string
-	value       string // as it was when it was lent; for masking, also after it was deleted
-	forget      func()
+	values      []string // that it had during the run; for masking, also after it was deleted
+	forget      []func()
 }
 
 // checkSecrets refuses a run before its start when it needs a secret that cannot be opened.
@@ -258,9 +259,21 @@ func (h *host) secret(ctx context.Context, c *call, p sandbox.NameRequest) (sand
 	if _, err := rand.Read(raw[:]); err != nil {
 		return sandbox.SecretResponse{}, err
 	}
-	l := &lentSecret{name: p.Name, placeholder: "helix-secret-" + hex.EncodeToString(raw[:]), value: x.value, forget: h.e.s.audit.KnowSecret(x.value)}
+	l := &lentSecret{name: p.Name, placeholder: placeholderPrefix + hex.EncodeToString(raw[:])}
+	h.know(l, x.value)
 	h.secrets[p.Name] = l
 	return sandbox.SecretResponse{Placeholder: l.placeholder}, nil
+}
+
+// placeholderPrefix starts every placeholder; the rest is random for each run.
+const placeholderPrefix = "helix-secret-"
+
+// know makes a value of l one that must not be kept or shown anywhere. h.mu is held.
+func (h *host) know(l *lentSecret, value string) {
+	if !slices.Contains(l.values, value) {
+		l.values = append(l.values, value)
+		l.forget = append(l.forget, h.e.s.audit.KnowSecret(value))
+	}
 }
 
 // close forgets the run's secrets.
@@ -268,7 +281,10 @@ func (h *host) close() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, l := range h.secrets {
-		l.forget()
+		for _, f := range l.forget {
+			f()
+		}
+		l.forget = nil
 	}
 }
 
@@ -278,7 +294,7 @@ func (h *host) secretValues() []string {
 	defer h.mu.Unlock()
 	var out []string
 	for _, l := range h.secrets {
-		out = append(out, l.value)
+		out = append(out, l.values...)
 	}
 	return out
 }
@@ -290,8 +306,8 @@ func (h *host) scrubBytes(b []byte) []byte {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, l := range h.secrets {
-		if len(l.value) >= 4 {
-			b = bytes.ReplaceAll(b, []byte(l.value), []byte("[secret "+l.name+"]"))
+		for _, v := range l.values {
+			b = bytes.ReplaceAll(b, []byte(v), []byte("[secret "+l.name+"]"))
 		}
 	}
 	return b
@@ -304,17 +320,18 @@ func (h *host) scrubJSON(raw json.RawMessage) json.RawMessage {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, l := range h.secrets {
-		if q := jsonText(l.value); len(l.value) >= 4 {
+		for _, v := range l.values {
+			q := jsonText(v)
 			raw = bytes.ReplaceAll(raw, q[1:len(q)-1], []byte("[secret "+l.name+"]"))
 		}
 	}
 	return raw
 }
 
-// fill replaces placeholders in text that goes to hostPort. A placeholder for a secret that
+// fill replaces placeholders in text that goes to hostPort over https. A placeholder for a secret that
 // may not go there, or that was deleted meanwhile, is a refusal.
-func (h *host) fill(ctx context.Context, hostPort, text string, used map[string]bool) (string, error) {
-	if !strings.Contains(text, "helix-secret-") {
+func (h *host) fill(ctx context.Context, hostPort, text string, escape func(string) string, used map[string]bool) (string, error) {
+	if !strings.Contains(text, placeholderPrefix) {
 		return text, nil
 	}
 	h.mu.Lock()
@@ -331,17 +348,19 @@ func (h *host) fill(ctx context.Context, hostPort, text string, used map[string]
 		if err != nil {
 			return "", err
 		}
-		if !x.covers(hostPort) {
-			return "", (&fault.Error{Kind: fault.Denied, Message: "The secret " + l.name + " may not be sent to " + hostPort + "."}).
+		if hostPort == "" || !x.covers(hostPort) {
+			return "", (&fault.Error{Kind: fault.Denied, Message: "The secret " + l.name + " may not be sent there: it goes only over https to the hosts on its list."}).
 				WithDetails(sandbox.Refusal{Reason: sandbox.ReasonCapability, Capability: permission.FormatCapability(permission.Secret, l.name), Resource: hostPort})
 		}
-		if x.value != l.value { // replaced during the run
-			h.mu.Lock()
-			h.secrets[l.name+"\x00"+l.placeholder] = &lentSecret{name: l.name, placeholder: l.placeholder + "-new", value: x.value, forget: h.e.s.audit.KnowSecret(x.value)}
-			h.mu.Unlock()
-		}
+		h.mu.Lock()
+		h.know(l, x.value) // it may have been replaced during the run
+		h.mu.Unlock()
 		used[l.name] = true
-		text = strings.ReplaceAll(text, l.placeholder, x.value)
+		value := x.value
+		if escape != nil {
+			value = escape(value)
+		}
+		text = strings.ReplaceAll(text, l.placeholder, value)
 	}
 	return text, nil
 }

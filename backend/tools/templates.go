@@ -1,6 +1,15 @@
 package tools
 
-import "encoding/json"
+import (
+	"context"
+	"embed"
+	"encoding/json"
+	"fmt"
+	"sync"
+)
+
+//go:embed templates
+var templateFiles embed.FS
 
 // Template is a finished small tool to start from.
 type Template struct {
@@ -20,4 +29,37 @@ type Template struct {
 // TemplatesResult lists the templates that Helix ships.
 type TemplatesResult struct {
 	Templates []Template `json:"templates"`
+}
+
+// templates reads the shipped templates once.
+var templates = sync.OnceValues(func() ([]Template, error) {
+	raw, err := templateFiles.ReadFile("templates/templates.json")
+	if err != nil {
+		return nil, err
+	}
+	var list []Template
+	if err := json.Unmarshal(raw, &list); err != nil {
+		return nil, fmt.Errorf("read templates: %w", err)
+	}
+	for i := range list {
+		ext := ".js"
+		if list[i].Language == TypeScript {
+			ext = ".ts"
+		}
+		code, err := templateFiles.ReadFile("templates/" + list[i].ID + ext)
+		if err != nil {
+			return nil, err
+		}
+		list[i].Code = string(code)
+	}
+	return list, nil
+})
+
+// Templates lists finished small tools to start from.
+func (s *Service) Templates(context.Context, struct{}) (TemplatesResult, error) {
+	list, err := templates()
+	if err != nil {
+		return TemplatesResult{}, err
+	}
+	return TemplatesResult{Templates: list}, nil
 }

@@ -17,6 +17,7 @@ import (
 	"helix/backend/bus"
 	"helix/backend/identity"
 	"helix/backend/permission"
+	"helix/backend/safehttp"
 	"helix/backend/sandbox"
 	"helix/backend/storage"
 )
@@ -43,6 +44,8 @@ type Options struct {
 	// UsageDays and UsageRows bound the history of runs, read before each pruning; nil: 90
 	// days and 10,000 rows a tool. 0 or less means no bound.
 	UsageDays, UsageRows func() int
+	// HTTP changes the client that fetches for tools and imports, for tests.
+	HTTP func(*safehttp.Options)
 }
 
 func (o *Options) maxTools() int {
@@ -76,6 +79,9 @@ type Service struct {
 	o     Options
 	log   *slog.Logger
 
+	web    *safehttp.Client // for tools: every address is asked of permission
+	direct *safehttp.Client // for imports that the user started
+
 	schemas *lru[string, *schema]
 	drafts  *lru[string, permission.SubjectInfo]
 
@@ -102,6 +108,7 @@ func New(db *storage.DB, perm *permission.Service, aud *audit.Service, box *sand
 		reviews: map[reviewKey]review{}, undo: map[string]*clearing{},
 	}
 	s.life, s.stop = context.WithCancel(context.Background())
+	s.web, s.direct = s.clients()
 	perm.Register(subjectKind, s, s.rerun)
 	return s
 }
@@ -116,6 +123,8 @@ func (s *Service) Close() error {
 	s.stop()
 	s.mu.Unlock()
 	s.wg.Wait()
+	s.web.Close()
+	s.direct.Close()
 	return nil
 }
 
