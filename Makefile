@@ -138,7 +138,8 @@ test-e2e: $(HELIX) setup-npm
 
 .PHONY: test-window
 test-window: $(WINDOW)
-	CGO_ENABLED=1 $(NICE) $(GO) test $(DESKTOP) -timeout 10m ./app -window $(CURDIR)/$(WINDOW)
+	HELIX_WINDOW=$(CURDIR)/$(WINDOW) $(NICE) $(GO) test -tags window -count=1 -timeout 10m ./app/e2e
+	CGO_ENABLED=1 $(NICE) $(GO) test $(DESKTOP) ./app
 
 ## ---- the slow suites --------------------------------------------------------------------
 

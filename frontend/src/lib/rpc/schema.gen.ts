@@ -1,13 +1,2139 @@
-// Hand-made until "go run ./build/gen" has written this file.
-
+// Generated from the method table of the backend by `make generate`. Do not edit.
 /* eslint-disable */
+
+/** Appended is the event of one committed entry. */
+export interface AuditAppended {
+  seq: number;
+  action: string;
+  subject: AuditWireSubject;
+  outcome: string;
+}
+
+/** EraseParams choose whose details go. Exactly one is given. */
+export interface AuditEraseParams {
+  subjectId?: string;
+  before?: string;
+}
+
+/** EraseResult is what was erased. */
+export interface AuditEraseResult {
+  erased: number;
+}
+
+/** ExportParams say where the export goes and what is in it. */
+export interface AuditExportParams {
+  /** absolute; must not exist */
+  path: string;
+  from?: string;
+  to?: string;
+}
+
+/** ExportResult is what was written. */
+export interface AuditExportResult {
+  path: string;
+  entries: number;
+  segments: number;
+}
+
+/** GetParams name an entry. */
+export interface AuditGetParams {
+  seq: number;
+}
+
+/** GetResult is an entry with its place in the chain. */
+export interface AuditGetResult {
+  prevHash: string;
+  detailsHash: string;
+  /** there were details, and they were erased */
+  erased: boolean;
+  previous?: number;
+  following?: number;
+  segment?: AuditSegment;
+  seq: number;
+  id: string;
+  timestamp: string;
+  /** milliseconds since 1970 */
+  ts: number;
+  action: string;
+  actor: AuditWireActor;
+  subject: AuditWireSubject;
+  outcome: string;
+  runId?: string;
+  /** null when there are none, or they were erased */
+  details: unknown;
+  /** hexadecimal */
+  hash: string;
+  /** inside a signed segment */
+  signed: boolean;
+}
+
+/** ListParams select entries. Times are inclusive. */
+export interface AuditListParams {
+  from?: string;
+  to?: string;
+  actions?: string[];
+  subjectId?: string;
+  runId?: string;
+  outcome?: string;
+  /** part of an action, id or detail, in any case */
+  text?: string;
+  /** 1..100, default 50 */
+  limit?: number;
+  /** only entries with a smaller seq */
+  before?: number;
+}
+
+/** ListResult is one page, newest first. */
+export interface AuditListResult {
+  entries: AuditLogEntry[];
+  /** Next is the before of the next page. It may be there although the page is not full, even empty: a page looks only as far as it can in 20 ms. */
+  next?: number;
+}
+
+/** LogEntry is an entry as Activity shows it. */
+export interface AuditLogEntry {
+  seq: number;
+  id: string;
+  timestamp: string;
+  /** milliseconds since 1970 */
+  ts: number;
+  action: string;
+  actor: AuditWireActor;
+  subject: AuditWireSubject;
+  outcome: string;
+  runId?: string;
+  /** null when there are none, or they were erased */
+  details: unknown;
+  /** hexadecimal */
+  hash: string;
+  /** inside a signed segment */
+  signed: boolean;
+}
+
+/** Report is the result of a verification. Nothing is ever repaired. */
+export interface AuditReport {
+  ok: boolean;
+  entries: number;
+  segments: number;
+  firstSeq: number;
+  lastSeq: number;
+  /** the last entry in a signed segment */
+  signedThrough: number;
+  /** entries after it */
+  unsigned: number;
+  /** entries whose details were erased */
+  erased: number;
+  /** entries up to here left by retention */
+  prunedThrough: number;
+  problem?: string;
+  firstBadSeq?: number;
+  expected?: string;
+  found?: string;
+  checkedAt: string;
+}
+
+/** Segment is a signed piece of the log. */
+export interface AuditSegment {
+  no: number;
+  firstSeq: number;
+  lastSeq: number;
+  /** RFC 6962 tree head, hexadecimal */
+  root: string;
+  publicKey: string;
+  signedAt: string;
+}
+
+/** VerifyParams limit a verification to the segments that touch a time; absent: everything. */
+export interface AuditVerifyParams {
+  from?: string;
+  to?: string;
+}
+
+/** WireActor is who did it. */
+export interface AuditWireActor {
+  kind: string;
+  id: string;
+}
+
+/** WireSubject is what it was done to, or what did it on the user's behalf. */
+export interface AuditWireSubject {
+  kind: string;
+  id: string;
+  /** as it is called now, when it still exists */
+  name?: string;
+}
+
+/** Changed is published when settings have changed. */
+export interface ConfigChanged {
+  keys: string[];
+}
+
+/** GetParams choose settings. */
+export interface ConfigGetParams {
+  /** Keys to return; none means all. */
+  keys?: string[];
+}
+
+/** GetResult holds values by key. */
+export interface ConfigGetResult {
+  values: Record<string, unknown>;
+  /** Sources says where each value came from: default, file, .env, environment or flag. */
+  sources: Record<string, string>;
+}
+
+/** SetParams change settings. */
+export interface ConfigSetParams {
+  /** Values by key; null goes back to the default. */
+  values: Record<string, unknown>;
+}
+
+/** SetResult says what a change did. */
+export interface ConfigSetResult {
+  /** Applied lists the keys whose value is new, sorted. */
+  applied: string[];
+  /** Restart lists those of them that count from the next start on. */
+  restart: string[];
+}
+
+/** ActivateParams are the arguments of a second start. */
+export interface GatewayActivateParams {
+  /** may hold a helix:// link */
+  args: string[];
+}
+
+/** BlobParams name a blob. */
+export interface GatewayBlobParams {
+  /** 64 hex characters */
+  sha256: string;
+}
+
+/** BlobURL is an address that serves the blob without a token until it expires. */
+export interface GatewayBlobURL {
+  url: string;
+  expiresAt: string;
+}
+
+/** ClientInfo is how a client calls itself. It is a label for people and never checked. */
+export interface GatewayClientInfo {
+  /** the program, for example helix-cli */
+  id?: string;
+  /** of the program */
+  version?: string;
+  /** linux, darwin, windows, web */
+  platform?: string;
+  /** window, browser, cli, tui, script */
+  mode?: string;
+  displayName?: string;
+  instanceId?: string;
+}
+
+/** ConnectAuth carries the secret that opens the session. */
+export interface GatewayConnectAuth {
+  /** 64 hex characters */
+  token?: string;
+}
+
+/** ConnectParams open a session. Fields that this version does not know are ignored. */
+export interface GatewayConnectParams {
+  /** the oldest protocol the client speaks */
+  minProtocol: number;
+  /** the newest */
+  maxProtocol: number;
+  client?: GatewayClientInfo;
+  /** rights asked for; empty asks for read */
+  scopes?: string[];
+  /** not needed when the pipe is authenticated */
+  auth?: GatewayConnectAuth;
+  /** BCP 47 */
+  locale?: string;
+}
+
+/** Degraded is one part that works less than it should. */
+export interface GatewayDegraded {
+  area: string;
+  reason: string;
+  /** what to do about it */
+  hint?: string;
+}
+
+/** EventsGap tells a client that was too slow which of its events were dropped. It may ask for them with events.resume while they are still kept, or reload what it shows. */
+export interface GatewayEventsGap {
+  fromSeq: number;
+  toSeq: number;
+}
+
+/** EventsState is the position of the event stream. Seq counts per user from 1 within an epoch; a new epoch begins when Helix starts. */
+export interface GatewayEventsState {
+  epoch: string;
+  seq: number;
+}
+
+/** Features lists what this session's server can do. */
+export interface GatewayFeatures {
+  methods: string[];
+  events: string[];
+}
+
+/** Hello is the answer to connect. */
+export interface GatewayHello {
+  /** always hello-ok */
+  type: string;
+  protocol: number;
+  server: GatewayServerInfo;
+  user: GatewayUser;
+  /** granted */
+  scopes: string[];
+  features: GatewayFeatures;
+  policy: GatewayPolicy;
+  /** for events.resume */
+  epoch: string;
+  /** of the newest event */
+  seq: number;
+}
+
+/** MemoryUse is what the process takes. */
+export interface GatewayMemoryUse {
+  rssBytes: number;
+  heapBytes: number;
+}
+
+/** NewToken holds the secret of a new token; it is shown this once. */
+export interface GatewayNewToken {
+  id: string;
+  token: string;
+}
+
+/** PageParams choose a part of a list. */
+export interface GatewayPageParams {
+  /** 1 to 100; default 50 */
+  limit?: number;
+  /** how many to skip */
+  offset?: number;
+}
+
+/** Policy is what the server holds the client to. */
+export interface GatewayPolicy {
+  /** bytes of a frame */
+  maxPayload: number;
+  /** of the outgoing queue */
+  maxBufferedBytes: number;
+  /** between pings */
+  tickIntervalMs: number;
+}
+
+/** ResumeParams say what the client saw last. */
+export interface GatewayResumeParams {
+  epoch: string;
+  /** 0: from the beginning of the epoch */
+  afterSeq: number;
+  topics?: string[];
+}
+
+/** ResumeResult says what was replayed. With gap nothing was: reload what you show. */
+export interface GatewayResumeResult {
+  epoch: string;
+  seq: number;
+  replayed: number;
+  gap: boolean;
+}
+
+/** ServerInfo names the program and the connection. */
+export interface GatewayServerInfo {
+  version: string;
+  commit?: string;
+  /** also the session's id */
+  connId: string;
+}
+
+/** ServiceList holds the services of this build. */
+export interface GatewayServiceList {
+  services: GatewayServiceState[];
+  total: number;
+}
+
+/** ServiceParams name a service. */
+export interface GatewayServiceParams {
+  /** One of memory-synthesis, psychology-decay, skill-sandbox, voice-pipeline, sync-coordinator, scheduler and gateway, or * for all but the gateway. */
+  name: string;
+}
+
+/** ServiceState is what one service does right now. */
+export interface GatewayServiceState {
+  name: string;
+  /** running, stopping, stopped, failed */
+  state: string;
+  running: boolean;
+  port?: number;
+  /** of the backend: services share its process */
+  pid: number;
+  since?: string;
+  restarts: number;
+  error?: string;
+}
+
+/** ServicesChanged says that a service started, stopped or failed. */
+export interface GatewayServicesChanged {
+  name: string;
+}
+
+/** SessionInfo describes one open session. */
+export interface GatewaySessionInfo {
+  sessionId: string;
+  user: GatewayUser;
+  scopes: string[];
+  client: GatewayClientInfo;
+  /** bridge, websocket, http, memory */
+  pipe: string;
+  connectedAt: string;
+  /** the session that asks */
+  current?: boolean;
+}
+
+/** SessionList lists the user's open sessions, the oldest first. */
+export interface GatewaySessionList {
+  sessions: GatewaySessionInfo[];
+  total: number;
+}
+
+/** SessionParams name a session. */
+export interface GatewaySessionParams {
+  sessionId: string;
+}
+
+/** SessionsChanged says that a session of the user was opened or closed. */
+export type GatewaySessionsChanged = Record<string, never>;
+
+/** SystemStatus is the state of the whole program. */
+export interface GatewaySystemStatus {
+  version: string;
+  commit: string;
+  goVersion: string;
+  uptimeMs: number;
+  pid: number;
+  dataDir: string;
+  schemaVersion: number;
+  recovery: boolean;
+  degraded: GatewayDegraded[];
+  memory: GatewayMemoryUse;
+}
+
+/** SystemStopping says that Helix is about to end the session. Running calls have until then. */
+export interface GatewaySystemStopping {
+  /** after this time what still runs is cut off */
+  withinMs: number;
+}
+
+/** Ticket opens the web UI once. */
+export interface GatewayTicket {
+  /** the ticket is in the fragment, which no server sees */
+  url: string;
+  expiresAt: string;
+}
+
+/** TicketParams describe the browser session that a ticket opens. */
+export interface GatewayTicketParams {
+  /** empty: read, write, approve */
+  scopes?: string[];
+  /** where the UI opens, such as /settings */
+  path?: string;
+}
+
+/** TokenIDParams name a token. */
+export interface GatewayTokenIDParams {
+  id: string;
+}
+
+/** TokenInfo describes a token without its secret. */
+export interface GatewayTokenInfo {
+  id: string;
+  name: string;
+  scopes: string[];
+  createdAt: string;
+  /** to the minute */
+  lastUsedAt?: string;
+  expiresAt?: string;
+  revokedAt?: string;
+}
+
+/** TokenList holds the user's tokens, the newest first. */
+export interface GatewayTokenList {
+  tokens: GatewayTokenInfo[];
+  total: number;
+}
+
+/** TokenListParams choose which tokens to list. */
+export interface GatewayTokenListParams {
+  /** also those that were revoked */
+  revoked?: boolean;
+  /** 1 to 100; default 50 */
+  limit?: number;
+  /** how many to skip */
+  offset?: number;
+}
+
+/** TokenParams describe a new token. */
+export interface GatewayTokenParams {
+  /** what it is for */
+  name: string;
+  /** at least one */
+  scopes: string[];
+  expiresAt?: string;
+}
+
+/** TokensChanged says that the user's list of tokens is another one now. */
+export type GatewayTokensChanged = Record<string, never>;
+
+/** TopicsParams names events: exact names, or a prefix with a star such as memory.*. */
+export interface GatewayTopicsParams {
+  /** at most 64 a session */
+  topics: string[];
+}
+
+/** User is the person whose data the gateway serves. */
+export interface GatewayUser {
+  id: string;
+  displayName: string;
+}
+
+/** AnswerParams answer a question. */
+export interface PermissionAnswerParams {
+  id: string;
+  /** approve or deny */
+  decision: string;
+  /** the hash that was shown */
+  definitionHash: string;
+  /** once (default), run, session or always */
+  scope?: string;
+  /** for always */
+  expiresAt?: string;
+  /** absent: everything that was asked */
+  items?: PermissionItemAnswer[];
+  /** with deny: never ask again */
+  remember?: boolean;
+  /** with approve: start the same run again */
+  rerun?: boolean;
+  /** kept with the decision */
+  note?: string;
+}
+
+/** AnswerResult is what the answer did. */
+export interface PermissionAnswerResult {
+  status: string;
+  grants: PermissionGrant[];
+  /** of the run that was started again */
+  runId?: string;
+}
+
+/** Approval is a question to the user. */
+export interface PermissionApproval {
+  id: string;
+  /** capability, definition, tier or command */
+  kind: string;
+  subject: PermissionSubjectRef;
+  /** hexadecimal; decide must repeat it */
+  definitionHash: string;
+  /** read_only, side_effecting or privileged */
+  tier: string;
+  /** what is asked, in one sentence */
+  sentence: string;
+  requested: PermissionItem[];
+  run: PermissionRunRef;
+  /** that can be answered: once, run, session, always */
+  scopes: string[];
+  /** pending, approved, denied, expired or superseded */
+  status: string;
+  /** identical requests so far */
+  count: number;
+  createdAt: string;
+  lastAt: string;
+  expiresAt: string;
+  decidedAt?: string;
+  decidedBy?: string;
+  decision?: unknown;
+}
+
+/** ApprovalChanged is the event approvals.changed. */
+export interface PermissionApprovalChanged {
+  id: string;
+  status: string;
+  pendingCount: number;
+}
+
+/** Changed is the event permissions.changed. */
+export interface PermissionChanged {
+  /** * for many */
+  subjectId: string;
+}
+
+/** Denial is a refusal that is remembered. */
+export interface PermissionDenial {
+  id: string;
+  /** id * stands for every subject of the kind */
+  subject: PermissionSubjectRef;
+  capability: string;
+  resource: string;
+  sentence: string;
+  reason: string;
+  createdAt: string;
+}
+
+/** DiffCapabilities are the declared capabilities that came and went. */
+export interface PermissionDiffCapabilities {
+  added: string[];
+  removed: string[];
+}
+
+/** DiffChange is one place where two definitions differ. */
+export interface PermissionDiffChange {
+  /** JSON Pointer */
+  path: string;
+  /** added, removed or changed */
+  kind: string;
+  before?: unknown;
+  after?: unknown;
+}
+
+/** DiffParams name two definitions of a subject by their hashes. */
+export interface PermissionDiffParams {
+  subjectKind: string;
+  subjectId: string;
+  /** default: the one approved last */
+  from?: string;
+  /** default: the present one */
+  to?: string;
+}
+
+/** DiffResult compares two definitions. */
+export interface PermissionDiffResult {
+  /** hashes; "" none */
+  from: string;
+  to: string;
+  changes: PermissionDiffChange[];
+  capabilities: PermissionDiffCapabilities;
+}
+
+/** GetApprovalParams name a question. */
+export interface PermissionGetApprovalParams {
+  id: string;
+}
+
+/** GetApprovalResult is a question with what helps to answer it. */
+export interface PermissionGetApprovalResult {
+  /** what changed since the definition that was approved */
+  diff?: PermissionDiffResult;
+  /** former decisions about this subject, newest first */
+  history: PermissionApproval[];
+  preview?: PermissionPreviewResult;
+  id: string;
+  /** capability, definition, tier or command */
+  kind: string;
+  subject: PermissionSubjectRef;
+  /** hexadecimal; decide must repeat it */
+  definitionHash: string;
+  /** read_only, side_effecting or privileged */
+  tier: string;
+  /** what is asked, in one sentence */
+  sentence: string;
+  requested: PermissionItem[];
+  run: PermissionRunRef;
+  /** that can be answered: once, run, session, always */
+  scopes: string[];
+  /** pending, approved, denied, expired or superseded */
+  status: string;
+  /** identical requests so far */
+  count: number;
+  createdAt: string;
+  lastAt: string;
+  expiresAt: string;
+  decidedAt?: string;
+  decidedBy?: string;
+  decision?: unknown;
+}
+
+/** Grant is a right as it is listed. */
+export interface PermissionGrant {
+  id: string;
+  subject: PermissionSubjectRef;
+  definitionHash: string;
+  capability: string;
+  resource: string;
+  sentence: string;
+  scope: string;
+  runId?: string;
+  usesLeft?: number;
+  /** user, preset or policy */
+  origin: string;
+  /** active, suspended, revoked or expired */
+  state: string;
+  createdAt: string;
+  expiresAt?: string;
+  lastUsedAt?: string;
+  revokedAt?: string;
+  revokeReason?: string;
+  suspendedAt?: string;
+}
+
+/** Item is one capability in a question, an answer or a grant. */
+export interface PermissionItem {
+  capability: string;
+  resource: string;
+  /** the subject's words, made safe to show */
+  why?: string;
+}
+
+/** ItemAnswer allows or refuses one item of a question. */
+export interface PermissionItemAnswer {
+  capability: string;
+  resource: string;
+  allow: boolean;
+}
+
+/** ListApprovalsParams select questions. */
+export interface PermissionListApprovalsParams {
+  /** default pending; all for every status */
+  status?: string;
+  subjectId?: string;
+  /** 1..100, default 50 */
+  limit?: number;
+  offset?: number;
+}
+
+/** ListApprovalsResult is one page, newest first. */
+export interface PermissionListApprovalsResult {
+  approvals: PermissionApproval[];
+  total: number;
+  pendingCount: number;
+}
+
+/** ListParams select grants and denials. */
+export interface PermissionListParams {
+  subjectId?: string;
+  /** active, suspended, revoked or expired; absent: all */
+  state?: string;
+  /** 1..100, default 50 */
+  limit?: number;
+  offset?: number;
+}
+
+/** ListResult is one page of grants, suspended ones first, then newest first; denials are listed in full up to 1,000. */
+export interface PermissionListResult {
+  grants: PermissionGrant[];
+  denials: PermissionDenial[];
+  /** grants that match */
+  total: number;
+}
+
+/** PreviewCapability is one right that a step needs. */
+export interface PermissionPreviewCapability {
+  capability: string;
+  resource: string;
+  /** granted, missing, denied or narrowed */
+  state: string;
+  /** the grant, the rule or what it is narrowed to */
+  by?: string;
+}
+
+/** PreviewParams ask what a run would need. */
+export interface PermissionPreviewParams {
+  subject: PermissionPreviewSubject;
+  input?: unknown;
+}
+
+/** PreviewResult is what a run would need and whether it would be stopped. Nothing was run. */
+export interface PermissionPreviewResult {
+  steps: PermissionPreviewStep[];
+  /** of all steps */
+  union: PermissionPreviewCapability[];
+  hosts: string[];
+  secrets: string[];
+  tier: string;
+  willAsk: PermissionItem[];
+  /** ok or will_stop */
+  unattended: string;
+  /** what cannot be told before the run */
+  unresolved: string[];
+}
+
+/** PreviewStep is one part of the run. */
+export interface PermissionPreviewStep {
+  stepId: string;
+  subject: PermissionSubjectRef;
+  tier: string;
+  capabilities: PermissionPreviewCapability[];
+}
+
+/** PreviewSubject names what to look at. */
+export interface PermissionPreviewSubject {
+  kind: string;
+  id: string;
+}
+
+/** RevokeParams take rights back. Exactly one field is given. UndoToken and DenialID need the scope approve, because they give rights. */
+export interface PermissionRevokeParams {
+  grantId?: string;
+  subjectId?: string;
+  all?: boolean;
+  /** of a revocation at most 10 s ago: puts its grants back */
+  undoToken?: string;
+  /** forgets a remembered refusal */
+  denialId?: string;
+}
+
+/** RevokeResult is what happened. */
+export interface PermissionRevokeResult {
+  revoked: number;
+  restored?: number;
+  /** valid for 10 s */
+  undoToken?: string;
+}
+
+/** RunRef is the run that a question came from. */
+export interface PermissionRunRef {
+  kind: string;
+  id?: string;
+  /** the run is stopped at this question and goes on with the answer */
+  waiting: boolean;
+  /** the same run can be started again */
+  rerun: boolean;
+}
+
+/** SubjectRef is a subject on the wire. */
+export interface PermissionSubjectRef {
+  kind: string;
+  id: string;
+  /** made safe to show */
+  name?: string;
+}
+
+/** CacheStatus describes the folder of compiled code. Reason says in words why it is not used, and is empty when it is. */
+export interface SandboxCacheStatus {
+  bytes: number;
+  modules: number;
+  reason?: string;
+}
+
+/** EngineInfo names the JavaScript engine. */
+export interface SandboxEngineInfo {
+  name: string;
+  version: string;
+  sha256: string;
+}
+
+/** PoolStatus counts instances: Idle are ready, Busy run, Queued calls wait for a worker, Discarded were used up since the start. */
+export interface SandboxPoolStatus {
+  idle: number;
+  busy: number;
+  queued: number;
+  discarded: number;
+}
+
+/** Status is what the engine says about itself. */
+export interface SandboxStatus {
+  engine: SandboxEngineInfo;
+  ready: boolean;
+  /** why it is not ready */
+  reason?: string;
+  /** thread, or elapsed where threads have no clock */
+  cpuMeter: string;
+  /** none: each run has a fresh instance */
+  snapshot: string;
+  pool: SandboxPoolStatus;
+  tiers: SandboxTierStatus[];
+  cache: SandboxCacheStatus;
+}
+
+/** TierStatus says whether a tier can be used, and why not, or what weakens it. */
+export interface SandboxTierStatus {
+  tier: string;
+  available: boolean;
+  reasons: string[];
+}
+
+/** BackupInfo describes one file of the backups folder. */
+export interface StorageBackupInfo {
+  path: string;
+  name: string;
+  /** backup, automatic, pre-migration, rolled-back */
+  kind: string;
+  sizeBytes: number;
+  createdAt: string;
+  schemaVersion?: number;
+  appVersion?: string;
+  blobs: boolean;
+  /** opens with its passphrase on another machine too */
+  hasKey: boolean;
+  problem?: string;
+}
+
+/** BackupParams say where the backup goes and what is in it. */
+export interface StorageBackupParams {
+  /** a file or an existing folder; default: the backups folder of the data folder */
+  path?: string;
+  /** default true */
+  blobs?: boolean;
+  /** adds the root key, wrapped; without it sealed columns open only on this machine */
+  passphrase?: string;
+}
+
+/** BackupProgress is the event storage.backup_progress for backup, restore, migration, export, import and salvage. Done and Total are bytes, or rows where Unit says so. */
+export interface StorageBackupProgress {
+  id: string;
+  /** backup, restore, rollback, migrate, export, import, salvage, check */
+  operation: string;
+  step: string;
+  done: number;
+  total: number;
+  unit: string;
+  finished: boolean;
+  error?: string;
+}
+
+/** BackupResult names the finished, verified file. */
+export interface StorageBackupResult {
+  path: string;
+  sizeBytes: number;
+  sha256: string;
+}
+
+/** BackupsParams page through the backups folder. */
+export interface StorageBackupsParams {
+  /** 1..100, default 50 */
+  limit?: number;
+  offset?: number;
+}
+
+/** BackupsResult lists backups and snapshots, newest first. */
+export interface StorageBackupsResult {
+  backups: StorageBackupInfo[];
+  total: number;
+}
+
+/** Changed is the event storage.changed: rows of Table were changed by storage itself (import, restore, prune). Many stands for more ids than are worth listing. */
+export interface StorageChanged {
+  table: string;
+  ids?: string[];
+  many?: boolean;
+}
+
+/** CheckParams choose between the quick and the full check. */
+export interface StorageCheckParams {
+  /** also compare every index and the hash of every blob */
+  full?: boolean;
+}
+
+/** CheckResult lists what is wrong; Problems is empty when OK. */
+export interface StorageCheckResult {
+  ok: boolean;
+  problems: string[];
+}
+
+/** DataKey is one key that seals columns. */
+export interface StorageDataKey {
+  no: number;
+  uses: number;
+  createdAt: string;
+  retiredAt?: string;
+}
+
+/** ExportParams say where the readable copy goes. Dir must be empty or absent. */
+export interface StorageExportParams {
+  dir: string;
+  /** default: all */
+  tables?: string[];
+}
+
+/** ExportResult counts what was written. */
+export interface StorageExportResult {
+  dir: string;
+  files: number;
+  rows: Record<string, number>;
+}
+
+/** ImportParams name a folder that Export wrote. */
+export interface StorageImportParams {
+  dir: string;
+  dryRun?: boolean;
+}
+
+/** ImportRecoveryParams hold what the person typed. */
+export interface StorageImportRecoveryParams {
+  code: string;
+}
+
+/** ImportResult counts new rows and those that were there already, by table. */
+export interface StorageImportResult {
+  inserted: Record<string, number>;
+  skipped: Record<string, number>;
+}
+
+/** KeysStatus describes the keys without revealing any. */
+export interface StorageKeysStatus {
+  /** State is keyring, file, "file, unprotected", locked or none. */
+  state: string;
+  locked: boolean;
+  /** Current is the number of the data key in force; 0 while locked. */
+  current: number;
+  /** Keys are all data keys, oldest first; retired ones still open old backups. */
+  keys: StorageDataKey[];
+  /** Pending counts sealed values that still have to move to the current key. */
+  pending: number;
+  /** RecoveryExportedAt is when the recovery code was last shown. */
+  recoveryExportedAt?: string;
+  /** CanMove says that the key lies in a file and may be moved to the keyring. */
+  canMove: boolean;
+}
+
+/** LowSpace is the event storage.low_space; Low is false when there is room again. */
+export interface StorageLowSpace {
+  freeBytes: number;
+  totalBytes: number;
+  low: boolean;
+}
+
+/** PruneParams choose between acting and counting. */
+export interface StoragePruneParams {
+  dryRun?: boolean;
+}
+
+/** PruneResult tells what left, or would leave, by table. "blobs" and "backups" count files. */
+export interface StoragePruneResult {
+  tables: StoragePruneRow[];
+}
+
+/** PruneRow is one table's part. */
+export interface StoragePruneRow {
+  table: string;
+  rows: number;
+  bytes: number;
+}
+
+/** Recovery is the event storage.recovery. A nil State means that recovery mode has ended. */
+export interface StorageRecovery {
+  state?: StorageRecoveryState;
+}
+
+/** RecoveryResult holds the recovery code. Show it once, and never store it. */
+export interface StorageRecoveryResult {
+  code: string;
+  /** Groups are its 24 groups of 4, so that a dialog can ask for two of them. */
+  groups: string[];
+}
+
+/** RecoveryState says why only storage, system and key methods answer. */
+export interface StorageRecoveryState {
+  /** corrupt: the file is damaged; held: rolled back, waits for a migration */
+  reason: string;
+  message: string;
+  /** technical details */
+  problems: string[];
+  /** folder with byte-for-byte copies of the damaged files */
+  keptPath?: string;
+  since: string;
+}
+
+/** RestoreParams name the backup that takes the place of the present data. */
+export interface StorageRestoreParams {
+  path: string;
+  passphrase?: string;
+  /** check everything and count, change nothing */
+  dryRun?: boolean;
+}
+
+/** RestoreResult says where the replaced data was kept and what is there now. */
+export interface StorageRestoreResult {
+  /** empty for a dry run */
+  replacedPath: string;
+  /** rows by table in the restored data */
+  rows: Record<string, number>;
+  /** rows of the present data that are newer or missing in the restored one */
+  newer: Record<string, number>;
+  createdAt: string;
+}
+
+/** RollbackParams name the pre-migration snapshot to go back to. */
+export interface StorageRollbackParams {
+  /** file name or path; default: the newest */
+  snapshot?: string;
+  dryRun?: boolean;
+}
+
+/** RotateResult names the new data key. */
+export interface StorageRotateResult {
+  no: number;
+}
+
+/** SalvageResult names the file with every readable row, which is now the database. */
+export interface StorageSalvageResult {
+  /** folder with the damaged files, unchanged */
+  keptPath: string;
+  tables: StorageSalvageRows[];
+}
+
+/** SalvageRows counts one table's rows. */
+export interface StorageSalvageRows {
+  table: string;
+  kept: number;
+  /** known to have existed and not readable; -1: unknown */
+  lost: number;
+}
+
+/** SecretInfo is what may be told about a secret. */
+export interface StorageSecretInfo {
+  name: string;
+  createdAt: string;
+  /** SetAt is when the value was last set. */
+  setAt: string;
+  /** UsedBy names what uses it. */
+  usedBy: string[];
+}
+
+/** SecretsDeleteParams name a secret. */
+export interface StorageSecretsDeleteParams {
+  name: string;
+}
+
+/** SecretsListParams choose a page. */
+export interface StorageSecretsListParams {
+  /** Limit is 1 to 100; default 50. */
+  limit?: number;
+  offset?: number;
+}
+
+/** SecretsListResult is one page, sorted by name. */
+export interface StorageSecretsListResult {
+  secrets: StorageSecretInfo[];
+  total: number;
+  limit: number;
+  offset: number;
+}
+
+/** SecretsSetParams give a secret its value. */
+export interface StorageSecretsSetParams {
+  /** Name begins with a letter or digit and has at most 100 of A-Z a-z 0-9 _ . : / -. */
+  name: string;
+  /** Value has 1 byte to 64 KiB. */
+  value: string;
+}
+
+/** StatusResult is what Settings › Data shows. Sizes are bytes. */
+export interface StorageStatusResult {
+  path: string;
+  sizeBytes: number;
+  walBytes: number;
+  blobBytes: number;
+  freeBytes: number;
+  schemaVersion: number;
+  quickCheckAt?: string;
+  lastBackupAt?: string;
+  /** where the root key lives: keyring, file, "file, unprotected", locked */
+  keyring: string;
+  /** open: sealed columns can be read; locked: they cannot */
+  sealed: string;
+  /** the caller's rows */
+  tables: StorageTableRows[];
+  recovery?: StorageRecoveryState;
+  lowSpace: boolean;
+}
+
+/** TableRows counts the caller's rows of one table. */
+export interface StorageTableRows {
+  name: string;
+  rows: number;
+}
+
+/** VerifyBackupParams name the backup to check. */
+export interface StorageVerifyBackupParams {
+  path: string;
+}
+
+/** VerifyBackupResult tells whether a restore from the file would work. */
+export interface StorageVerifyBackupResult {
+  ok: boolean;
+  problems: string[];
+  schemaVersion: number;
+  createdAt: string;
+  hasKey: boolean;
+}
+
+/** AuditEntry is one entry of the audit log, short form. */
+export interface ToolsAuditEntry {
+  timestamp: string;
+  /** the same in milliseconds since 1970 */
+  ts: number;
+  /** start, permission_check, resource_access, network_call, log, complete or error */
+  action: string;
+  details: unknown;
+}
+
+/** CancelParams name a run. */
+export interface ToolsCancelParams {
+  executionId: string;
+}
+
+/** CancelResult says whether such a run was there to cancel. */
+export interface ToolsCancelResult {
+  canceled: boolean;
+}
+
+/** CapabilityChange lists capabilities that came and went. */
+export interface ToolsCapabilityChange {
+  added: string[];
+  removed: string[];
+}
+
+/** Changed is published when a tool of the user changes; Kind is created, updated, enabled, disabled, deleted, restored, signed, shared, unshared, state, secrets or signers. ToolID is the zero id when no single tool is meant. */
+export interface ToolsChanged {
+  toolId: string;
+  kind: string;
+}
+
+/** CloneParams copy a tool of one's own or a public one. */
+export interface ToolsCloneParams {
+  toolId: string;
+  /** default: the name with " (Clone)" */
+  name?: string;
+}
+
+/** CreateParams describe a new tool. */
+export interface ToolsCreateParams {
+  /** 1..64 letters, digits, spaces, "_", "-" or "." */
+  name: string;
+  /** at most 256 KiB */
+  code: string;
+  description?: string;
+  /** default javascript */
+  language?: ToolsLanguage;
+  /** JSON Schema; default {"type":"object"} */
+  parameters?: unknown;
+  /** at most 32 */
+  capabilities?: string[];
+  /** default standard */
+  sandboxProfile?: ToolsProfile;
+  limits?: ToolsLimits;
+  samples?: ToolsSample[];
+  /** at most 16 of 64 characters */
+  tags?: string[];
+  icon?: string;
+  /** default private */
+  visibility?: ToolsVisibility;
+  /** semantic version; default 1.0.0 */
+  version?: string;
+}
+
+/** CreateResult holds the new tool and what the analysis of its code said. */
+export interface ToolsCreateResult {
+  tool: ToolsTool;
+  validation: ToolsValidation;
+}
+
+/** DeleteResult says until when the tool can be restored with everything it had. */
+export interface ToolsDeleteResult {
+  /** RFC 3339 */
+  undoUntil: string;
+}
+
+/** DiffParams name two versions of a tool. */
+export interface ToolsDiffParams {
+  toolId: string;
+  from: string;
+  to: string;
+}
+
+/** DiffResult is the difference of two versions; Code is a unified diff, "" when equal. */
+export interface ToolsDiffResult {
+  fields: ToolsFieldChange[];
+  code: string;
+  capabilities: ToolsCapabilityChange;
+}
+
+/** Draft is the rest of an unsaved definition. */
+export interface ToolsDraft {
+  parameters?: unknown;
+  capabilities?: string[];
+  sandboxProfile?: ToolsProfile;
+  limits?: ToolsLimits;
+}
+
+/** Entry is the form of a tool's code. */
+export type ToolsEntry = "default" | "execute" | "main" | "body";
+
+/** ExecuteParams run a stored tool by its id, or Code as a draft. With ToolID the code, schema, capabilities and limits come from the store, and Code, Draft and Metadata are refused. */
+export interface ToolsExecuteParams {
+  toolId?: string;
+  /** default: the current one */
+  version?: string;
+  code?: string;
+  /** of Code; default javascript */
+  language?: ToolsLanguage;
+  /** default {} */
+  params?: unknown;
+  metadata?: ToolsRunMetadata;
+  draft?: ToolsDraft;
+  /** same key and call: run once, same answer */
+  idempotencyKey?: string;
+  /** lowers the time limit of this run */
+  timeoutMs?: number;
+  /** wait up to 120 s for an approval instead of ending denied */
+  interactive?: boolean;
+}
+
+/** ExecuteResult is how a run ended. A tool that failed is a result with Success false, not an error of the call; calls that never started the tool are errors. */
+export interface ToolsExecuteResult {
+  success: boolean;
+  /** null when the tool returned nothing or failed */
+  output: unknown;
+  error?: string;
+  /** thrown, timeout, cpu, memory, output, host_denied, canceled, … */
+  errorClass?: string;
+  /** positions in the tool's own text */
+  errorStack?: string;
+  errorDetails?: unknown;
+  executionTimeMs: number;
+  auditLog: ToolsAuditEntry[];
+  executionId: string;
+  cpuTimeMs: number;
+  memoryUsedMb: number;
+  logs: ToolsLogLine[];
+  pendingApprovalId?: string;
+  /** for example that the run could not be recorded */
+  warnings?: string[];
+  /** unsaved code: nothing was recorded in usage */
+  draft?: boolean;
+}
+
+/** Execution reports a run. Seq counts from 1 within a run, so a client can put the reports in order; State is running, success, failure, timeout or canceled. Progress is the part of the time limit that has passed, 0 to 1. Log is a line the tool wrote. */
+export interface ToolsExecution {
+  executionId: string;
+  toolId: string;
+  seq: number;
+  state: string;
+  progress?: number;
+  log?: ToolsLogLine;
+}
+
+/** FieldChange is one definition field that differs. */
+export interface ToolsFieldChange {
+  name: string;
+  from: unknown;
+  to: unknown;
+}
+
+/** GetParams name a tool and, when Version is set, one of its former definitions. */
+export interface ToolsGetParams {
+  toolId: string;
+  version?: string;
+}
+
+/** Language is what the code of a tool is written in. */
+export type ToolsLanguage = "typescript" | "javascript";
+
+/** Limits lower the limits of a tool's profile; an absent field keeps the profile's value. A value above the profile's is refused when the tool is saved. */
+export interface ToolsLimits {
+  /** time on the clock, milliseconds */
+  wallMs?: number;
+  /** processor time, milliseconds */
+  cpuMs?: number;
+  /** memory of the instance, MiB */
+  memoryMb?: number;
+  /** size of the result as JSON */
+  outputBytes?: number;
+  /** calls to helix.* in one run */
+  hostCalls?: number;
+}
+
+/** ListParams choose from the caller's own tools. */
+export interface ToolsListParams {
+  /** part of name or description; every character is literal */
+  query?: string;
+  visibility?: ToolsVisibility;
+  enabled?: boolean;
+  /** tools that carry all of these */
+  tags?: string[];
+  /** default recent */
+  sort?: ToolsListSort;
+  /** 1..100, default 50 */
+  limit?: number;
+  offset?: number;
+}
+
+/** ListResult is one page; Total counts all matches. */
+export interface ToolsListResult {
+  tools: ToolsSummary[];
+  total: number;
+  limit: number;
+  offset: number;
+}
+
+/** ListSort is the order of a list. */
+export type ToolsListSort = "recent" | "name" | "usage";
+
+/** LogLine is one line that a tool wrote with console.* or helix.log. */
+export interface ToolsLogLine {
+  at: string;
+  /** debug, info, warn or error */
+  level: string;
+  message: string;
+  fields?: unknown;
+}
+
+/** Metadata is what a caller needs to run a tool. */
+export interface ToolsMetadata {
+  id: string;
+  name: string;
+  description: string;
+  parameters: unknown;
+  version: string;
+  usageCount: number;
+  isEnabled: boolean;
+}
+
+/** Origin says how a tool came here. */
+export type ToolsOrigin = "local" | "clone" | "import" | "share" | "hub";
+
+/** Problem is one finding. Line and Column count from 1 in the text as it was given; both are 0 when the finding has no place in the code. Field names the part of the definition. */
+export interface ToolsProblem {
+  /** stable name, for example syntax, import, unused_capability */
+  code: string;
+  /** code, parameters, capabilities, name, … */
+  field: string;
+  message: string;
+  line: number;
+  column: number;
+  /** JSON pointer inside Field */
+  path?: string;
+}
+
+/** Profile names a set of sandbox limits and the capabilities that may be asked for at all. */
+export type ToolsProfile = "strict" | "standard" | "permissive";
+
+/** RollbackParams name the version whose definition becomes the newest one again. */
+export interface ToolsRollbackParams {
+  toolId: string;
+  version: string;
+}
+
+/** RollbackResult holds the tool at its new version and the grants that were suspended. */
+export interface ToolsRollbackResult {
+  tool: ToolsTool;
+  suspendedGrants: string[];
+}
+
+/** RunMetadata names a draft to its own code (skillName, skillVersion, skillAuthor). */
+export interface ToolsRunMetadata {
+  name?: string;
+  version?: string;
+  author?: string;
+}
+
+/** RunStatus is how a run ended. */
+export type ToolsRunStatus = "success" | "failure" | "timeout";
+
+/** Sample is a stored input of a tool, with the output it should give when that is known. */
+export interface ToolsSample {
+  name: string;
+  params: unknown;
+  /** absent: any output will do */
+  expected?: unknown;
+}
+
+/** SearchParams look through the public tools on this device. */
+export interface ToolsSearchParams {
+  /** part of name, description or a tag; "" finds all */
+  query: string;
+  tags?: string[];
+  /** 1..100, default 20 */
+  limit?: number;
+  offset?: number;
+}
+
+/** SearchResult is one page of public tools, the most used first. */
+export interface ToolsSearchResult {
+  tools: ToolsSummary[];
+  total: number;
+  /** false: no hub is connected, so only tools of this device are listed */
+  hub: boolean;
+}
+
+/** SecretInfo is a secret without its value, which is never returned. */
+export interface ToolsSecretInfo {
+  name: string;
+  hosts: string[];
+  toolIds: string[];
+  updatedAt: string;
+}
+
+/** SecretName names a secret. */
+export interface ToolsSecretName {
+  name: string;
+}
+
+/** SecretSetParams store a secret for tools. The value goes only into requests to Hosts. */
+export interface ToolsSecretSetParams {
+  /** 1..64 letters, digits, "_", "-" or "." */
+  name: string;
+  /** 4 bytes to 8 KiB */
+  value: string;
+  /** exact hosts or *.example.com */
+  hosts: string[];
+  /** tools that may name it */
+  toolIds: string[];
+}
+
+/** SecretsResult lists the secrets by name. */
+export interface ToolsSecretsResult {
+  secrets: ToolsSecretInfo[];
+}
+
+/** SetEnabledParams switch a tool on or off. */
+export interface ToolsSetEnabledParams {
+  toolId: string;
+  enabled: boolean;
+}
+
+/** SignResult holds the signature made by this device. */
+export interface ToolsSignResult {
+  signature: string;
+  fingerprint: string;
+}
+
+/** SignatureInfo is the state of a tool's signature on this device. */
+export interface ToolsSignatureInfo {
+  state: ToolsSignatureState;
+  /** SHA-256 of the public key, 64 hex digits */
+  fingerprint?: string;
+  /** base64, for tools.trust_signer */
+  publicKey?: string;
+  /** the name the user gave this key, else the author in the signature */
+  signer?: string;
+  signedAt?: string;
+}
+
+/** SignatureState says what a signature is worth. */
+export type ToolsSignatureState = "valid_trusted" | "valid_unknown" | "valid_legacy" | "invalid" | "none";
+
+/** Signer is a key that signed tools. */
+export interface ToolsSigner {
+  fingerprint: string;
+  publicKey: string;
+  name: string;
+  trusted: boolean;
+  thisDevice: boolean;
+  addedAt: string;
+}
+
+/** SignerResult holds one signer. */
+export interface ToolsSignerResult {
+  signer: ToolsSigner;
+}
+
+/** SignersResult lists the known signers, this device first. */
+export interface ToolsSignersResult {
+  signers: ToolsSigner[];
+}
+
+/** StateClearParams name the tool and, when Key is set, the one entry to clear. */
+export interface ToolsStateClearParams {
+  toolId: string;
+  key?: string;
+}
+
+/** StateClearResult holds the token that puts the cleared state back within a minute. */
+export interface ToolsStateClearResult {
+  cleared: number;
+  undoToken: string;
+}
+
+/** StateEntry is one thing a tool stored. */
+export interface ToolsStateEntry {
+  /** for a file: "file:" and its path in the tool's folder */
+  key: string;
+  sizeBytes: number;
+  updatedAt: string;
+  /** the first 200 characters */
+  preview: string;
+}
+
+/** StateRestoreParams undo a clearing. */
+export interface ToolsStateRestoreParams {
+  undoToken: string;
+}
+
+/** StateResult is what a tool stored and how much room it has. */
+export interface ToolsStateResult {
+  entries: ToolsStateEntry[];
+  usedBytes: number;
+  quotaBytes: number;
+}
+
+/** Summary is a tool in a list. */
+export interface ToolsSummary {
+  id: string;
+  name: string;
+  description: string;
+  version: string;
+  usageCount: number;
+  lastUsed?: string;
+  /** result of the last run: success, failure or timeout */
+  lastStatus?: string;
+  isEnabled: boolean;
+  visibility: ToolsVisibility;
+  icon: string;
+  tags: string[];
+  origin: ToolsOrigin;
+  /** carries a signature; tools.get tells whether it is trusted */
+  signed: boolean;
+  suspended: boolean;
+  mine: boolean;
+  /** search only: open this share to read the tool */
+  shareId?: string;
+}
+
+/** Suspended is published when a change of definition took a tool's grants out of force. */
+export interface ToolsSuspended {
+  toolId: string;
+  oldHash: string;
+  newHash: string;
+}
+
+/** Tool is a custom tool with all its fields. */
+export interface ToolsTool {
+  id: string;
+  /** unique among the user's tools, ignoring case */
+  name: string;
+  /** read by people and by models */
+  description: string;
+  language: ToolsLanguage;
+  code: string;
+  /** JSON Schema of the parameters */
+  parameters: unknown;
+  /** what the tool asks for; asking is not having */
+  capabilities: string[];
+  sandboxProfile: ToolsProfile;
+  limits?: ToolsLimits;
+  /** semantic version of the current definition */
+  version: string;
+  /** 64 hex digits; grants are bound to it */
+  definitionHash: string;
+  author: string;
+  signature: ToolsSignatureInfo;
+  samples: ToolsSample[];
+  tags: string[];
+  icon: string;
+  origin: ToolsOrigin;
+  cloneSourceId?: string;
+  visibility: ToolsVisibility;
+  isEnabled: boolean;
+  /** its definition changed and waits for approval */
+  suspended: boolean;
+  /** the tool's state travels to the user's other devices */
+  syncState: boolean;
+  /** false: somebody else's public tool, to read or clone */
+  mine: boolean;
+  usageCount: number;
+  lastUsed?: string;
+  createdAt: string;
+  updatedAt: string;
+}
+
+/** ToolID names one tool. */
+export interface ToolsToolID {
+  toolId: string;
+}
+
+/** ToolResult holds one tool. */
+export interface ToolsToolResult {
+  tool: ToolsTool;
+}
+
+/** TrustSignerParams name a key and say whether tools signed with it may run as the user's own. */
+export interface ToolsTrustSignerParams {
+  /** base64 or PEM */
+  publicKey: string;
+  name: string;
+  trusted: boolean;
+}
+
+/** UpdateParams change a tool. BaseVersion is the version that the caller edited; when the tool has moved on since, the answer is a conflict whose details hold the current tool. */
+export interface ToolsUpdateParams {
+  toolId: string;
+  baseVersion: string;
+  patch: unknown;
+  /** why; kept with the new version */
+  note?: string;
+}
+
+/** UpdateResult holds the changed tool, what the analysis said, and the grants that the change put out of force until the new definition is approved. */
+export interface ToolsUpdateResult {
+  tool: ToolsTool;
+  validation: ToolsValidation;
+  suspendedGrants: string[];
+}
+
+/** UsageEntry is one finished run. Parameters and output above 64 KiB are cut to {"truncated":true,"bytes":n,"head":…}; secrets in them are masked. */
+export interface ToolsUsageEntry {
+  /** the executionId of the run */
+  id: string;
+  toolId: string;
+  toolName: string;
+  params: unknown;
+  output: unknown;
+  status: ToolsRunStatus;
+  error?: string;
+  errorClass?: string;
+  executionTimeMs: number;
+  cpuTimeMs: number;
+  memoryUsedMb: number;
+  hostCalls: number;
+  version: string;
+  definitionHash: string;
+  /** user, agent, skill, schedule, voice, tool or cli */
+  caller: string;
+  parentId?: string;
+  timestamp: string;
+}
+
+/** UsageParams choose from the finished runs, newest first. */
+export interface ToolsUsageParams {
+  toolId?: string;
+  status?: ToolsRunStatus;
+  since?: string;
+  /** 1..100, default 50 */
+  limit?: number;
+  /** timestamp of the last one seen */
+  before?: string;
+}
+
+/** UsageResult is one page of runs. */
+export interface ToolsUsageResult {
+  entries: ToolsUsageEntry[];
+  summary: ToolsUsageSummary;
+}
+
+/** UsageSummary covers the newest 10,000 runs that match, not only the page; that is all that is kept of one tool. */
+export interface ToolsUsageSummary {
+  runs: number;
+  success: number;
+  failure: number;
+  timeout: number;
+  /** over the newest 1,000 of them */
+  p50Ms: number;
+  p95Ms: number;
+}
+
+/** ValidateParams are a definition to check before it is saved. */
+export interface ToolsValidateParams {
+  code: string;
+  /** default javascript */
+  language?: ToolsLanguage;
+  description?: string;
+  parameters?: unknown;
+  capabilities?: string[];
+  sandboxProfile?: ToolsProfile;
+  limits?: ToolsLimits;
+}
+
+/** Validation is the advice of the static checks. Errors stop a save, warnings never do; the sandbox, not this, is what keeps a tool in bounds. */
+export interface ToolsValidation {
+  /** no errors */
+  valid: boolean;
+  errors: ToolsProblem[];
+  warnings: ToolsProblem[];
+  /** eval, Function, constructor, import() */
+  detectedDangerousFunctions: string[];
+  entry?: ToolsEntry;
+  /** when no schema was given and the code shows what it reads */
+  suggestedSchema?: unknown;
+  definitionHash: string;
+}
+
+/** VersionInfo is one version of a tool. */
+export interface ToolsVersionInfo {
+  version: string;
+  definitionHash: string;
+  note: string;
+  author: string;
+  createdAt: string;
+  current: boolean;
+}
+
+/** VersionsParams ask for the history of a tool, newest first. */
+export interface ToolsVersionsParams {
+  toolId: string;
+  /** 1..100, default 50 */
+  limit?: number;
+  /** createdAt of the last one seen */
+  before?: string;
+}
+
+/** VersionsResult is one page of the history; Total counts all versions. */
+export interface ToolsVersionsResult {
+  versions: ToolsVersionInfo[];
+  total: number;
+}
+
+/** Visibility says who may read a tool. */
+export type ToolsVisibility = "private" | "public";
+
+/** Every method: what it takes and what it gives. */
 export interface Methods {
-  [method: string]: { params: any; result: any };
+  /** Shows the window and opens the link among the arguments. */
+  "app.activate": { params: GatewayActivateParams; result: Record<string, never> };
+  /** Answers a question. The first answer wins: a later one, one to a question that expired, and one that carries another definition hash than the question are Conflict with a Stale detail, and nothing changes. It needs the scope approve. */
+  "approvals.decide": { params: PermissionAnswerParams; result: PermissionAnswerResult };
+  /** Is one question with the change of the definition, the former decisions about the subject and what a run of it would need. */
+  "approvals.get": { params: PermissionGetApprovalParams; result: PermissionGetApprovalResult };
+  /** Lists questions, newest first. */
+  "approvals.list": { params: PermissionListApprovalsParams; result: PermissionListApprovalsResult };
+  /** Removes the text of entries, of one subject or up to a time; the entries stay and the chain stays provable. Erasing is itself an entry. */
+  "audit.erase_details": { params: AuditEraseParams; result: AuditEraseResult };
+  /** Writes the log to a new file of mode 0600 that Verify can check without Helix. What is not signed yet is signed first when the key is at hand. Only the caller's entries are in it; those of other users are links without content. */
+  "audit.export": { params: AuditExportParams; result: AuditExportResult };
+  /** Is one entry with its place in the chain. */
+  "audit.get": { params: AuditGetParams; result: AuditGetResult };
+  /** Lists entries, newest first. It looks through the log in windows, so any filter answers in bounded time; Next then leads on. */
+  "audit.list": { params: AuditListParams; result: AuditListResult };
+  /** Checks the log of this device against its own key and its newest signed head. Entries of other users count only as links of the chain. */
+  "audit.verify": { params: AuditVerifyParams; result: AuditReport };
+  /** Signs an address for a blob that belongs to one of the user's rows. It is valid for 5 minutes and until Helix stops. */
+  "blobs.url": { params: GatewayBlobParams; result: GatewayBlobURL };
+  /** Returns the settings in force and where each came from. */
+  "config.get": { params: ConfigGetParams; result: ConfigGetResult };
+  /** Returns a JSON Schema of all settings: an object with one property a key. Beside type, default, minimum, maximum, enum and description a property has x-unit, x-env and x-restart. */
+  "config.schema": { params: Record<string, never>; result: Record<string, unknown> };
+  /** Writes settings to config.toml, all or none. A wrong value or an unknown key is Invalid; a key that a variable or flag decides is Conflict. */
+  "config.set": { params: ConfigSetParams; result: ConfigSetResult };
+  /** Opens the session: it is the first call on a WebSocket, and optional where the pipe is authenticated already. The rights granted are those asked for that the token has. */
+  "connect": { params: GatewayConnectParams; result: GatewayHello };
+  /** Subscribes to topics, sends every event after afterSeq that is still kept, in order, and then goes on live. The replayed events come before the response. When events are no longer kept, or the epoch is another one, nothing is replayed and gap is true; the session is live all the same. */
+  "events.resume": { params: GatewayResumeParams; result: GatewayResumeResult };
+  /** Adds topics to what this session hears. Events arrive as notifications in the order of their seq. A session starts with no topics. */
+  "events.subscribe": { params: GatewayTopicsParams; result: GatewayEventsState };
+  /** Removes topics exactly as they were subscribed; others are ignored. */
+  "events.unsubscribe": { params: GatewayTopicsParams; result: GatewayEventsState };
+  /** Another name of services.list. Reports the real state of each service of this build. */
+  "get_rust_exe_status": { params: Record<string, never>; result: GatewayServiceList };
+  /** Returns the recovery code, which opens the sealed values when the keyring is lost. It is Unavailable while locked. */
+  "keys.export_recovery": { params: Record<string, never>; result: StorageRecoveryResult };
+  /** Unlocks with a recovery code. When the keyring and the key file are empty, the key of the code is put there; when they hold another root key, for example after a backup of another computer was restored, the data keys are wrapped by that one. A code with a slip is Invalid and says where; a code of other data is Denied. */
+  "keys.import_recovery": { params: StorageImportRecoveryParams; result: StorageKeysStatus };
+  /** Retires the data key and makes a new one. Rows move to it in the background. */
+  "keys.rotate": { params: Record<string, never>; result: StorageRotateResult };
+  /** Says where the root key lives and which data keys there are. */
+  "keys.status": { params: Record<string, never>; result: StorageKeysStatus };
+  /** Compares two definitions of a subject, by default the one approved last with the present one. */
+  "permissions.diff": { params: PermissionDiffParams; result: PermissionDiffResult };
+  /** Lists grants, suspended ones first, and denials. */
+  "permissions.list": { params: PermissionListParams; result: PermissionListResult };
+  /** Tells what a run of a subject would need, which of it is granted, and whether a run without a person would stop. It runs nothing. */
+  "permissions.preview": { params: PermissionPreviewParams; result: PermissionPreviewResult };
+  /** Takes rights back. Runs that use them end within a second; the questions of the subject stay. For 10 s the token in the result puts the grants back, which needs the scope approve as every widening does. */
+  "permissions.revoke": { params: PermissionRevokeParams; result: PermissionRevokeResult };
+  /** Returns the OpenRPC 1.3.2 document of every method and event. */
+  "rpc.discover": { params: Record<string, never>; result: unknown };
+  /** Says how the engine that runs untrusted code is: what it is, its tiers, its pool and its cache. */
+  "sandbox.status": { params: Record<string, never>; result: SandboxStatus };
+  /** Removes a secret; an unknown name is NotFound. */
+  "secrets.delete": { params: StorageSecretsDeleteParams; result: Record<string, never> };
+  /** Returns the names of the caller's secrets. A value is never returned. */
+  "secrets.list": { params: StorageSecretsListParams; result: StorageSecretsListResult };
+  /** Stores a value under a name, in place of a former one. */
+  "secrets.set": { params: StorageSecretsSetParams; result: Record<string, never> };
+  /** Reports the real state of each service of this build. */
+  "services.list": { params: Record<string, never>; result: GatewayServiceList };
+  /** Stops and starts a service. */
+  "services.restart": { params: GatewayServiceParams; result: GatewayServiceList };
+  /** Starts a service; starting a running one changes nothing. */
+  "services.start": { params: GatewayServiceParams; result: GatewayServiceList };
+  /** Ends a service and waits until it has ended; stopping a stopped one changes nothing. */
+  "services.stop": { params: GatewayServiceParams; result: GatewayServiceList };
+  /** Describes the caller's own session. */
+  "session.get": { params: Record<string, never>; result: GatewaySessionInfo };
+  /** Ends one of the user's sessions. Its running calls are canceled; jobs that have returned an id go on. */
+  "sessions.close": { params: GatewaySessionParams; result: Record<string, never> };
+  /** Lists the user's open sessions. */
+  "sessions.list": { params: GatewayPageParams; result: GatewaySessionList };
+  /** Makes an address that lets one browser in, once, within a minute. */
+  "sessions.ticket": { params: GatewayTicketParams; result: GatewayTicket };
+  /** Another name of services.start. Starts a service; starting a running one changes nothing. */
+  "start_memory_synthesis": { params: Omit<GatewayServiceParams, "name"> & { name?: "memory-synthesis" }; result: GatewayServiceList };
+  /** Another name of services.start. Starts a service; starting a running one changes nothing. */
+  "start_psychology_decay": { params: Omit<GatewayServiceParams, "name"> & { name?: "psychology-decay" }; result: GatewayServiceList };
+  /** Another name of services.start. Starts a service; starting a running one changes nothing. */
+  "start_skill_sandbox": { params: Omit<GatewayServiceParams, "name"> & { name?: "skill-sandbox" }; result: GatewayServiceList };
+  /** Another name of services.start. Starts a service; starting a running one changes nothing. */
+  "start_sync_coordinator": { params: Omit<GatewayServiceParams, "name"> & { name?: "sync-coordinator" }; result: GatewayServiceList };
+  /** Another name of services.start. Starts a service; starting a running one changes nothing. */
+  "start_voice_pipeline": { params: Omit<GatewayServiceParams, "name"> & { name?: "voice-pipeline" }; result: GatewayServiceList };
+  /** Another name of services.stop. Ends a service and waits until it has ended; stopping a stopped one changes nothing. */
+  "stop_all_rust_exes": { params: Omit<GatewayServiceParams, "name"> & { name?: "*" }; result: GatewayServiceList };
+  /** Another name of services.stop. Ends a service and waits until it has ended; stopping a stopped one changes nothing. */
+  "stop_rust_exe": { params: GatewayServiceParams; result: GatewayServiceList };
+  /** Writes one zip with database, blobs, settings and the user's files while Helix keeps working, and reads it back before it answers. */
+  "storage.backup": { params: StorageBackupParams; result: StorageBackupResult };
+  /** Lists backups and pre-migration snapshots, newest first. */
+  "storage.backups": { params: StorageBackupsParams; result: StorageBackupsResult };
+  /** Looks for damage. The full check reads every index and every blob. Damage of the database starts recovery mode. */
+  "storage.check": { params: StorageCheckParams; result: StorageCheckResult };
+  /** Writes the caller's data as JSON lines and Markdown, readable without Helix. It holds no secrets and no keys. */
+  "storage.export": { params: StorageExportParams; result: StorageExportResult };
+  /** Adds the rows of an export to the caller's data. Ids are kept; rows that exist are skipped and counted. It is one transaction: all of it, or nothing. */
+  "storage.import": { params: StorageImportParams; result: StorageImportResult };
+  /** Removes what is older or more than the retention settings allow. It never touches memories, tools, skills or memos. */
+  "storage.prune": { params: StoragePruneParams; result: StoragePruneResult };
+  /** Puts a backup in the place of the present data, which is kept in a folder replaced-<time>. All sessions end. */
+  "storage.restore": { params: StorageRestoreParams; result: StorageRestoreResult };
+  /** Goes back to the snapshot made before a migration and holds further migrations until Migrate is called. All sessions end. */
+  "storage.rollback": { params: StorageRollbackParams; result: StorageRestoreResult };
+  /** Copies every readable row of a damaged database into a new one and goes on with that. It works in recovery mode only; the damaged files are kept. */
+  "storage.salvage": { params: Record<string, never>; result: StorageSalvageResult };
+  /** Tells sizes, free space, schema, checks, backups and the caller's rows by table. */
+  "storage.status": { params: Record<string, never>; result: StorageStatusResult };
+  /** Reads a backup from end to end and checks everything a restore would. */
+  "storage.verify_backup": { params: StorageVerifyBackupParams; result: StorageVerifyBackupResult };
+  /** Reports version, uptime, memory and what is degraded. */
+  "system.status": { params: Record<string, never>; result: GatewaySystemStatus };
+  /** Ends the program in order: running calls get 10 s. */
+  "system.stop": { params: Record<string, never>; result: Record<string, never> };
+  /** Makes a token for another program. Only its hash is kept. */
+  "tokens.create": { params: GatewayTokenParams; result: GatewayNewToken };
+  /** Lists the user's tokens. The root token is not among them. */
+  "tokens.list": { params: GatewayTokenListParams; result: GatewayTokenList };
+  /** Ends a token for good and closes its sessions within a second. */
+  "tokens.revoke": { params: GatewayTokenIDParams; result: Record<string, never> };
+  /** Replaces the root token where it is kept and closes every session that the old one opened, also through a ticket. The new one is not returned: the command line reads it from where it is kept. */
+  "tokens.rotate_root": { params: Record<string, never>; result: Record<string, never> };
+  /** Stops a run of the caller; it ends with class canceled. An unknown or finished run is no error. */
+  "tools.cancel": { params: ToolsCancelParams; result: ToolsCancelResult };
+  /** Copies a tool of the caller or a public one: private, without grants, secrets and state. A signature comes along, since the definition is the same; it is dropped with the first edit. */
+  "tools.clone": { params: ToolsCloneParams; result: ToolsToolResult };
+  /** Stores a new tool of the caller, enabled. Errors of the static checks are Invalid with the Validation as details and nothing is kept; a taken name is a Conflict. */
+  "tools.create": { params: ToolsCreateParams; result: ToolsCreateResult };
+  /** Another name of tools.create. Stores a new tool of the caller, enabled. Errors of the static checks are Invalid with the Validation as details and nothing is kept; a taken name is a Conflict. */
+  "tools.create_custom": { params: ToolsCreateParams; result: ToolsCreateResult };
+  /** Puts a tool into the trash. Its grants are revoked and its shares stop at once; clones live on. Restore brings the tool back for 30 days, without the grants. */
+  "tools.delete": { params: ToolsToolID; result: ToolsDeleteResult };
+  /** Another name of tools.delete. Puts a tool into the trash. Its grants are revoked and its shares stop at once; clones live on. Restore brings the tool back for 30 days, without the grants. */
+  "tools.delete_custom": { params: ToolsToolID; result: ToolsDeleteResult };
+  /** Compares two versions of a tool. */
+  "tools.diff": { params: ToolsDiffParams; result: ToolsDiffResult };
+  /** Another name of tools.execute_custom. Runs a stored tool, or code as a draft, for the user. */
+  "tools.execute": { params: ToolsExecuteParams; result: ToolsExecuteResult };
+  /** Runs a stored tool, or code as a draft, for the user. */
+  "tools.execute_custom": { params: ToolsExecuteParams; result: ToolsExecuteResult };
+  /** Returns a tool with all its fields, the caller's own or a public one; with Version its definition as it was then. */
+  "tools.get": { params: ToolsGetParams; result: ToolsToolResult };
+  /** Returns what a caller needs to run a tool. */
+  "tools.get_metadata": { params: ToolsToolID; result: ToolsMetadata };
+  /** Returns a page of the caller's own tools. */
+  "tools.list": { params: ToolsListParams; result: ToolsListResult };
+  /** Another name of tools.list. Returns a page of the caller's own tools. */
+  "tools.list_custom": { params: ToolsListParams; result: ToolsListResult };
+  /** Another name of tools.search. Returns a page of public tools, the most used first. Only name, description and tags are looked at; each character of the query stands for itself. */
+  "tools.marketplace": { params: ToolsSearchParams; result: ToolsSearchResult };
+  /** Another name of tools.get_metadata. Returns what a caller needs to run a tool. */
+  "tools.metadata": { params: ToolsToolID; result: ToolsMetadata };
+  /** Brings a deleted tool back within 30 days. When its name was taken meanwhile it gets a number. */
+  "tools.restore": { params: ToolsToolID; result: ToolsToolResult };
+  /** Makes a new version whose definition is that of a former one. Grants that were bound to that definition and were neither revoked nor have expired are in force again. */
+  "tools.rollback": { params: ToolsRollbackParams; result: ToolsRollbackResult };
+  /** Another name of tools.execute_custom. Runs a stored tool, or code as a draft, for the user. */
+  "tools.run": { params: ToolsExecuteParams; result: ToolsExecuteResult };
+  /** Returns a page of public tools, the most used first. Only name, description and tags are looked at; each character of the query stands for itself. */
+  "tools.search": { params: ToolsSearchParams; result: ToolsSearchResult };
+  /** Removes a secret. Runs in progress lose it at their next call. */
+  "tools.secret_delete": { params: ToolsSecretName; result: Record<string, never> };
+  /** Stores or replaces a secret. Its value is sealed at rest with the key in the keyring and is never returned by any method. */
+  "tools.secret_set": { params: ToolsSecretSetParams; result: Record<string, never> };
+  /** Lists the names of the secrets, never a value. */
+  "tools.secrets": { params: Record<string, never>; result: ToolsSecretsResult };
+  /** Switches a tool on or off. Runs in progress go on. */
+  "tools.set_enabled": { params: ToolsSetEnabledParams; result: ToolsToolResult };
+  /** Signs the current definition of a tool with this device's key and stores the signature with it. It is unavailable while the key is locked. */
+  "tools.sign": { params: ToolsToolID; result: ToolsSignResult };
+  /** Lists the keys that signed tools here, and this device's own. */
+  "tools.signers": { params: Record<string, never>; result: ToolsSignersResult };
+  /** Lists what a tool stored, values and files. */
+  "tools.state": { params: ToolsToolID; result: ToolsStateResult };
+  /** Removes what a tool stored: one entry, or all. StateRestore puts it back within a minute. */
+  "tools.state_clear": { params: ToolsStateClearParams; result: ToolsStateClearResult };
+  /** Undoes a clearing. What the tool stored since under the same keys stays. */
+  "tools.state_restore": { params: ToolsStateRestoreParams; result: ToolsStateClearResult };
+  /** Names a key and says whether what it signed may run as the user's own tools do. Taking trust away stops such tools at their next start. */
+  "tools.trust_signer": { params: ToolsTrustSignerParams; result: ToolsSignerResult };
+  /** Changes a tool. A change of its definition makes a version, drops a signature and puts the grants of the old definition out of force; other changes do none of these. */
+  "tools.update": { params: ToolsUpdateParams; result: ToolsUpdateResult };
+  /** Another name of tools.update. Changes a tool. A change of its definition makes a version, drops a signature and puts the grants of the old definition out of force; other changes do none of these. */
+  "tools.update_custom": { params: ToolsUpdateParams; result: ToolsUpdateResult };
+  /** Returns a page of finished runs and a summary of all that match. */
+  "tools.usage": { params: ToolsUsageParams; result: ToolsUsageResult };
+  /** Another name of tools.usage. Returns a page of finished runs and a summary of all that match. */
+  "tools.usage_history": { params: ToolsUsageParams; result: ToolsUsageResult };
+  /** Runs the static checks without saving anything. */
+  "tools.validate": { params: ToolsValidateParams; result: ToolsValidation };
+  /** Returns a page of a tool's history, newest first. */
+  "tools.versions": { params: ToolsVersionsParams; result: ToolsVersionsResult };
 }
 
+/** Every event: the data it carries. */
 export interface Events {
-  [event: string]: any;
+  /** ApprovalChanged is the event approvals.changed. */
+  "approvals.changed": PermissionApprovalChanged;
+  /** Appended is the event of one committed entry. */
+  "audit.appended": AuditAppended;
+  /** Changed is published when settings have changed. */
+  "config.changed": ConfigChanged;
+  /** EventsGap tells a client that was too slow which of its events were dropped. It may ask for them with events.resume while they are still kept, or reload what it shows. */
+  "events.gap": GatewayEventsGap;
+  /** Changed is the event permissions.changed. */
+  "permissions.changed": PermissionChanged;
+  /** ServicesChanged says that a service started, stopped or failed. */
+  "services.changed": GatewayServicesChanged;
+  /** SessionsChanged says that a session of the user was opened or closed. */
+  "sessions.changed": GatewaySessionsChanged;
+  /** BackupProgress is the event storage.backup_progress for backup, restore, migration, export, import and salvage. Done and Total are bytes, or rows where Unit says so. */
+  "storage.backup_progress": StorageBackupProgress;
+  /** Changed is the event storage.changed: rows of Table were changed by storage itself (import, restore, prune). Many stands for more ids than are worth listing. */
+  "storage.changed": StorageChanged;
+  /** LowSpace is the event storage.low_space; Low is false when there is room again. */
+  "storage.low_space": StorageLowSpace;
+  /** Recovery is the event storage.recovery. A nil State means that recovery mode has ended. */
+  "storage.recovery": StorageRecovery;
+  /** SystemStopping says that Helix is about to end the session. Running calls have until then. */
+  "system.stopping": GatewaySystemStopping;
+  /** TokensChanged says that the user's list of tokens is another one now. */
+  "tokens.changed": GatewayTokensChanged;
+  /** Changed is published when a tool of the user changes; Kind is created, updated, enabled, disabled, deleted, restored, signed, shared, unshared, state, secrets or signers. ToolID is the zero id when no single tool is meant. */
+  "tools.changed": ToolsChanged;
+  /** Execution reports a run. Seq counts from 1 within a run, so a client can put the reports in order; State is running, success, failure, timeout or canceled. Progress is the part of the time limit that has passed, 0 to 1. Log is a line the tool wrote. */
+  "tools.execution": ToolsExecution;
+  /** Suspended is published when a change of definition took a tool's grants out of force. */
+  "tools.suspended": ToolsSuspended;
 }
 
-/** Scope that a method asks for. */
-export const scopes: Record<string, "read" | "write" | "approve" | "admin"> = {};
+/** A right that a session may hold. */
+export type Scope = "none" | "read" | "write" | "approve" | "admin";
+
+/** What the client must know of each method besides its types. */
+export const METHODS = [
+  { name: "app.activate", scope: "write", costly: false },
+  { name: "approvals.decide", scope: "approve", costly: false },
+  { name: "approvals.get", scope: "read", costly: false },
+  { name: "approvals.list", scope: "read", costly: false },
+  { name: "audit.erase_details", scope: "admin", costly: false, deadlineMs: 3600000 },
+  { name: "audit.export", scope: "admin", costly: false, deadlineMs: 3600000 },
+  { name: "audit.get", scope: "read", costly: false },
+  { name: "audit.list", scope: "read", costly: false },
+  { name: "audit.verify", scope: "read", costly: false, deadlineMs: 3600000 },
+  { name: "blobs.url", scope: "read", costly: false },
+  { name: "config.get", scope: "read", costly: false },
+  { name: "config.schema", scope: "read", costly: false },
+  { name: "config.set", scope: "admin", costly: false },
+  { name: "connect", scope: "none", costly: false },
+  { name: "events.resume", scope: "read", costly: false },
+  { name: "events.subscribe", scope: "read", costly: false },
+  { name: "events.unsubscribe", scope: "read", costly: false },
+  { name: "get_rust_exe_status", scope: "read", costly: false, aliasOf: "services.list" },
+  { name: "keys.export_recovery", scope: "admin", costly: false },
+  { name: "keys.import_recovery", scope: "admin", costly: false },
+  { name: "keys.rotate", scope: "admin", costly: false },
+  { name: "keys.status", scope: "admin", costly: false },
+  { name: "permissions.diff", scope: "read", costly: false },
+  { name: "permissions.list", scope: "read", costly: false },
+  { name: "permissions.preview", scope: "read", costly: false },
+  { name: "permissions.revoke", scope: "write", costly: false },
+  { name: "rpc.discover", scope: "read", costly: false },
+  { name: "sandbox.status", scope: "read", costly: false },
+  { name: "secrets.delete", scope: "admin", costly: false },
+  { name: "secrets.list", scope: "admin", costly: false },
+  { name: "secrets.set", scope: "admin", costly: false },
+  { name: "services.list", scope: "read", costly: false },
+  { name: "services.restart", scope: "write", costly: false },
+  { name: "services.start", scope: "write", costly: false },
+  { name: "services.stop", scope: "write", costly: false },
+  { name: "session.get", scope: "read", costly: false },
+  { name: "sessions.close", scope: "admin", costly: false },
+  { name: "sessions.list", scope: "admin", costly: false },
+  { name: "sessions.ticket", scope: "admin", costly: false },
+  { name: "start_memory_synthesis", scope: "write", costly: false, aliasOf: "services.start" },
+  { name: "start_psychology_decay", scope: "write", costly: false, aliasOf: "services.start" },
+  { name: "start_skill_sandbox", scope: "write", costly: false, aliasOf: "services.start" },
+  { name: "start_sync_coordinator", scope: "write", costly: false, aliasOf: "services.start" },
+  { name: "start_voice_pipeline", scope: "write", costly: false, aliasOf: "services.start" },
+  { name: "stop_all_rust_exes", scope: "write", costly: false, aliasOf: "services.stop" },
+  { name: "stop_rust_exe", scope: "write", costly: false, aliasOf: "services.stop" },
+  { name: "storage.backup", scope: "admin", costly: false, deadlineMs: 3600000 },
+  { name: "storage.backups", scope: "read", costly: false },
+  { name: "storage.check", scope: "admin", costly: false, deadlineMs: 3600000 },
+  { name: "storage.export", scope: "admin", costly: false, deadlineMs: 3600000 },
+  { name: "storage.import", scope: "admin", costly: false, deadlineMs: 3600000 },
+  { name: "storage.prune", scope: "write", costly: false, deadlineMs: 3600000 },
+  { name: "storage.restore", scope: "admin", costly: false, deadlineMs: 3600000 },
+  { name: "storage.rollback", scope: "admin", costly: false, deadlineMs: 3600000 },
+  { name: "storage.salvage", scope: "admin", costly: false, deadlineMs: 3600000 },
+  { name: "storage.status", scope: "read", costly: false },
+  { name: "storage.verify_backup", scope: "read", costly: false, deadlineMs: 3600000 },
+  { name: "system.status", scope: "read", costly: false },
+  { name: "system.stop", scope: "admin", costly: false },
+  { name: "tokens.create", scope: "admin", costly: false },
+  { name: "tokens.list", scope: "admin", costly: false },
+  { name: "tokens.revoke", scope: "admin", costly: false },
+  { name: "tokens.rotate_root", scope: "admin", costly: false },
+  { name: "tools.cancel", scope: "write", costly: false },
+  { name: "tools.clone", scope: "write", costly: false },
+  { name: "tools.create", scope: "write", costly: false },
+  { name: "tools.create_custom", scope: "write", costly: false, aliasOf: "tools.create" },
+  { name: "tools.delete", scope: "write", costly: false },
+  { name: "tools.delete_custom", scope: "write", costly: false, aliasOf: "tools.delete" },
+  { name: "tools.diff", scope: "read", costly: false },
+  { name: "tools.execute", scope: "write", costly: true, aliasOf: "tools.execute_custom", deadlineMs: 240000 },
+  { name: "tools.execute_custom", scope: "write", costly: true, deadlineMs: 240000 },
+  { name: "tools.get", scope: "read", costly: false },
+  { name: "tools.get_metadata", scope: "read", costly: false },
+  { name: "tools.list", scope: "read", costly: false },
+  { name: "tools.list_custom", scope: "read", costly: false, aliasOf: "tools.list" },
+  { name: "tools.marketplace", scope: "read", costly: false, aliasOf: "tools.search" },
+  { name: "tools.metadata", scope: "read", costly: false, aliasOf: "tools.get_metadata" },
+  { name: "tools.restore", scope: "write", costly: false },
+  { name: "tools.rollback", scope: "write", costly: false },
+  { name: "tools.run", scope: "write", costly: true, aliasOf: "tools.execute_custom", deadlineMs: 240000 },
+  { name: "tools.search", scope: "read", costly: false },
+  { name: "tools.secret_delete", scope: "write", costly: false },
+  { name: "tools.secret_set", scope: "approve", costly: false },
+  { name: "tools.secrets", scope: "read", costly: false },
+  { name: "tools.set_enabled", scope: "write", costly: false },
+  { name: "tools.sign", scope: "write", costly: false },
+  { name: "tools.signers", scope: "read", costly: false },
+  { name: "tools.state", scope: "read", costly: false },
+  { name: "tools.state_clear", scope: "write", costly: false },
+  { name: "tools.state_restore", scope: "write", costly: false },
+  { name: "tools.trust_signer", scope: "approve", costly: false },
+  { name: "tools.update", scope: "write", costly: false },
+  { name: "tools.update_custom", scope: "write", costly: false, aliasOf: "tools.update" },
+  { name: "tools.usage", scope: "read", costly: false },
+  { name: "tools.usage_history", scope: "read", costly: false, aliasOf: "tools.usage" },
+  { name: "tools.validate", scope: "read", costly: false },
+  { name: "tools.versions", scope: "read", costly: false },
+] as const satisfies readonly { name: keyof Methods; scope: Scope; costly: boolean; aliasOf?: keyof Methods; deadlineMs?: number }[];
+
+/** The right that each method asks for. */
+export const scopes = Object.fromEntries(METHODS.map((m) => [m.name, m.scope])) as Record<keyof Methods, Scope>;
+
+/** The names of all events. */
+export const EVENTS = [
+  "approvals.changed",
+  "audit.appended",
+  "config.changed",
+  "events.gap",
+  "permissions.changed",
+  "services.changed",
+  "sessions.changed",
+  "storage.backup_progress",
+  "storage.changed",
+  "storage.low_space",
+  "storage.recovery",
+  "system.stopping",
+  "tokens.changed",
+  "tools.changed",
+  "tools.execution",
+  "tools.suspended",
+] as const satisfies readonly (keyof Events)[];

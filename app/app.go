@@ -1,0 +1,341 @@
+// Package app is what a person starts: a Wails window over the embedded backend. It holds
+// no feature of its own. Only the root package imports it.
+package app
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/wailsapp/wails/v2"
+	"github.com/wailsapp/wails/v2/pkg/logger"
+	"github.com/wailsapp/wails/v2/pkg/options"
+	"github.com/wailsapp/wails/v2/pkg/options/assetserver"
+	"github.com/wailsapp/wails/v2/pkg/options/linux"
+	"github.com/wailsapp/wails/v2/pkg/options/mac"
+	"github.com/wailsapp/wails/v2/pkg/options/windows"
+	"github.com/wailsapp/wails/v2/pkg/runtime"
+
+	"helix/backend"
+	"helix/backend/fault"
+	"helix/backend/gateway"
+	"helix/backend/identity"
+)
+
+// stopLimit is how long an orderly stop may take before what is left is abandoned.
+const stopLimit = 10 * time.Second
+
+type flags struct {
+	hidden, noTray, single, version bool
+	dataDir                         string
+	links                           []string
+}
+
+func parseFlags(args []string) (f flags, err error) {
+	fl := flag.NewFlagSet("helix-desktop", flag.ContinueOnError)
+	fl.BoolVar(&f.hidden, "hidden", false, "start without showing the window")
+	fl.BoolVar(&f.hidden, "start-hidden", false, "the same as --hidden")
+	fl.BoolVar(&f.noTray, "no-tray", false, "do not use the tray")
+	fl.BoolVar(&f.single, "single", true, "hand over to a running Helix")
+	fl.BoolVar(&f.version, "version", false, "print the version and exit")
+	fl.StringVar(&f.dataDir, "data-dir", "", "keep everything under this folder")
+	if err := fl.Parse(args); err != nil {
+		return f, err
+	}
+	f.links = fl.Args()
+	return f, nil
+}
+
+// Main runs the desktop program and returns its exit code: 0 done or handed over to the
+// running Helix, 1 failed, 2 usage.
+func Main(args []string, dist fs.FS) int {
+	f, err := parseFlags(args)
+	if errors.Is(err, flag.ErrHelp) {
+		return 0
+	} else if err != nil {
+		return 2
+	}
+	if f.version {
+		fmt.Println("helix-desktop", backend.Version)
+		return 0
+	}
+	web, err := frontendFS(dist)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "helix-desktop:", err)
+		return 1
+	}
+	s := &shell{flags: f, web: web, ready: make(chan struct{}), painted: make(chan struct{})}
+	s.statePath = backend.StateDir(f.dataDir)
+	s.place = loadPlace(filepath.Join(s.statePath, "window.json"))
+	if f.single {
+		if done, code := s.handOver(); done {
+			return code
+		}
+	}
+	if !hasDisplay() {
+		fmt.Fprintln(os.Stderr, "No display found. Use `helix serve`.")
+		return 1
+	}
+	if s.place.NoDMABuf {
+		_ = os.Setenv("WEBKIT_DISABLE_DMABUF_RENDERER", "1") // remembered from a start that stayed blank
+	}
+	return s.run()
+}
+
+// shell is the running desktop program.
+type shell struct {
+	flags     flags
+	web       fs.FS
+	statePath string
+
+	ctx    context.Context // Wails' own; valid from startup on
+	cancel context.CancelFunc
+	bridge *Bridge
+	work   sync.WaitGroup
+
+	mu      sync.Mutex
+	be      *backend.Backend
+	remote  gatewayDialer // set instead of be when a headless backend already runs
+	failure *fault.Error
+	ready   chan struct{} // closed when be, remote or failure is set
+	place   place
+
+	painted     chan struct{}
+	paintedOnce sync.Once
+	quitting    bool
+}
+
+// gatewayDialer opens a session on a backend that runs in another process.
+type gatewayDialer func(ctx context.Context) (gateway.Pipe, error)
+
+func (s *shell) run() int {
+	s.bridge = &Bridge{shell: s}
+	opts := &options.App{
+		Title: "Helix", Width: s.place.W, Height: s.place.H, MinWidth: minWidth, MinHeight: minHeight,
+		StartHidden:        s.flags.hidden,
+		BackgroundColour:   options.NewRGB(250, 250, 250),
+		AssetServer:        &assetserver.Options{Assets: s.web},
+		Menu:               appMenu(s),
+		LogLevelProduction: logger.ERROR,
+		OnStartup:          s.startup,
+		OnDomReady:         func(context.Context) { s.restorePlace() },
+		OnBeforeClose:      s.beforeClose,
+		OnShutdown:         s.shutdown,
+		Bind:               []any{s.bridge},
+		Linux:              &linux.Options{ProgramName: "org.project-helix.desktop", WebviewGpuPolicy: linux.WebviewGpuPolicyNever},
+		Mac:                &mac.Options{OnUrlOpen: func(u string) { s.activate([]string{u}) }},
+		Windows:            &windows.Options{},
+	}
+	if err := wails.Run(opts); err != nil {
+		fmt.Fprintln(os.Stderr, "helix-desktop:", err)
+		return 1
+	}
+	return 0
+}
+
+// startup begins the backend beside the window, so that the frame is there at once.
+func (s *shell) startup(ctx context.Context) {
+	s.ctx = ctx
+	run, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	s.cancel = cancel
+	s.work.Go(func() { s.startBackend(run) })
+	s.work.Go(func() { s.watchSignals(run) })
+	s.work.Go(func() { s.watchPaint(run) })
+}
+
+func (s *shell) startBackend(ctx context.Context) {
+	if s.remote != nil {
+		close(s.ready)
+		return
+	}
+	be, err := backend.Open(ctx, backend.Options{DataDir: s.flags.dataDir, Web: s.web, Activate: s.activateCall})
+	s.mu.Lock()
+	if err != nil {
+		s.failure = fault.As(err)
+		slog.Error("the backend did not start", "err", err)
+	} else {
+		s.be = be
+	}
+	s.mu.Unlock()
+	close(s.ready)
+	if err != nil {
+		runtime.EventsEmit(s.ctx, "backend.failed", s.failure.Message)
+		return
+	}
+	if err := be.Run(ctx); err != nil {
+		slog.Error("the backend stopped", "err", err)
+	}
+}
+
+func (s *shell) backend() *backend.Backend {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.be
+}
+
+// servePage runs the session of one loaded page.
+func (s *shell) servePage(p *pagePipe) {
+	ctx, cancel := context.WithCancel(context.WithoutCancel(s.ctx))
+	defer cancel()
+	s.work.Go(func() { <-p.done; cancel() })
+	select {
+	case <-s.ready:
+	case <-p.done:
+		return
+	}
+	switch be := s.backend(); {
+	case be != nil:
+		id := identity.Identity{User: be.LocalUser(), Scopes: identity.Admin.Closed(), Client: "window", Pipe: "bridge"}
+		if err := be.Gateway.Serve(ctx, p, id); err != nil && ctx.Err() == nil {
+			slog.Warn("page session ended", "err", err)
+		}
+	case s.remote != nil:
+		if err := relay(ctx, p, s.remote); err != nil && ctx.Err() == nil {
+			p.refuse(ctx, fault.Unavailablef("The running Helix does not answer any more. Close this window and open Helix again."))
+		}
+	default:
+		p.refuse(ctx, s.failure)
+	}
+	p.close()
+}
+
+func (s *shell) emit(session, frame string) { runtime.EventsEmit(s.ctx, "rpc", session, frame) }
+
+func (s *shell) show() {
+	runtime.WindowShow(s.ctx)
+	runtime.WindowUnminimise(s.ctx)
+}
+
+// activate shows the window and hands links to the page.
+func (s *shell) activate(args []string) {
+	s.work.Go(func() {
+		<-s.painted
+		s.show()
+		for _, a := range args {
+			runtime.EventsEmit(s.ctx, "link", a)
+		}
+	})
+}
+
+func (s *shell) activateCall(_ context.Context, args []string) error {
+	s.activate(args)
+	return nil
+}
+
+func (s *shell) pageReady() {
+	s.paintedOnce.Do(func() {
+		close(s.painted)
+		for _, l := range s.flags.links {
+			runtime.EventsEmit(s.ctx, "link", l)
+		}
+	})
+}
+
+// watchPaint starts the program again once, with the plain renderer, when the page stays
+// blank: on some graphics drivers WebKit's default one shows nothing.
+func (s *shell) watchPaint(ctx context.Context) {
+	select {
+	case <-s.painted:
+		return
+	case <-ctx.Done():
+		return
+	case <-time.After(10 * time.Second):
+	}
+	if s.place.NoDMABuf || !isLinux {
+		slog.Warn("the page has not painted within 10 s")
+		return
+	}
+	slog.Warn("the page has not painted within 10 s; starting again without the DMA-BUF renderer")
+	s.mu.Lock()
+	s.place.NoDMABuf = true
+	s.mu.Unlock()
+	s.savePlace()
+	exe, err := os.Executable()
+	if err != nil {
+		return
+	}
+	s.shutdown(s.ctx)
+	if err := syscall.Exec(exe, os.Args, append(os.Environ(), "WEBKIT_DISABLE_DMABUF_RENDERER=1")); err != nil {
+		slog.Error("start again", "err", err)
+	}
+}
+
+func (s *shell) watchSignals(ctx context.Context) {
+	ch := make(chan os.Signal, 1)
+	signal.Notify(ch, os.Interrupt, syscall.SIGTERM)
+	defer signal.Stop(ch)
+	select {
+	case <-ch:
+		s.quit()
+	case <-ctx.Done():
+	}
+}
+
+func (s *shell) quit() {
+	s.mu.Lock()
+	s.quitting = true
+	s.mu.Unlock()
+	runtime.Quit(s.ctx)
+}
+
+func (s *shell) restorePlace() {
+	if s.place.Maximised {
+		runtime.WindowMaximise(s.ctx)
+		return
+	}
+	all, err := runtime.ScreenGetAll(s.ctx)
+	if err != nil {
+		return
+	}
+	screens := []screen{}
+	for _, sc := range all {
+		screens = append(screens, screen{sc.Size.Width, sc.Size.Height})
+	}
+	if s.place.visible(screens) {
+		runtime.WindowSetPosition(s.ctx, s.place.X, s.place.Y)
+	} else {
+		runtime.WindowCenter(s.ctx)
+	}
+}
+
+func (s *shell) savePlace() {
+	s.mu.Lock()
+	p := s.place
+	s.mu.Unlock()
+	p.Maximised = runtime.WindowIsMaximised(s.ctx)
+	if !p.Maximised {
+		p.X, p.Y = runtime.WindowGetPosition(s.ctx)
+		p.W, p.H = runtime.WindowGetSize(s.ctx)
+	}
+	if err := p.save(filepath.Join(s.statePath, "window.json")); err != nil {
+		slog.Warn("window place not saved", "err", err)
+	}
+}
+
+// beforeClose lets the window go: without a tray, closing it is quitting.
+func (s *shell) beforeClose(context.Context) (prevent bool) {
+	s.savePlace()
+	return false
+}
+
+// shutdown stops the backend in good order and names what did not end in time.
+func (s *shell) shutdown(context.Context) {
+	s.bridge.end()
+	if be := s.backend(); be != nil {
+		ctx, cancel := context.WithTimeout(context.Background(), stopLimit)
+		defer cancel()
+		if err := be.Stop(ctx); err != nil {
+			slog.Error("stop", "err", err)
+		}
+	}
+	s.cancel()
+}

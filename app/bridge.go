@@ -1,0 +1,250 @@
+package app
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"sync"
+
+	"github.com/google/uuid"
+	"github.com/wailsapp/wails/v2/pkg/runtime"
+
+	"helix/backend"
+	"helix/backend/fault"
+)
+
+// Bridge is the one struct that the page can call. Each exported method is callable from
+// JavaScript, so it has exactly the ones of the desktop contract.
+type Bridge struct {
+	shell *shell
+
+	mu   sync.Mutex
+	page *pagePipe // the session of the page that is loaded now
+}
+
+// Open begins the session of a freshly loaded page and ends the former page's session.
+func (b *Bridge) Open() string {
+	id := uuid.NewString()
+	p := &pagePipe{id: id, in: make(chan []byte, 256), done: make(chan struct{}), emit: b.shell.emit}
+	b.mu.Lock()
+	old := b.page
+	b.page = p
+	b.mu.Unlock()
+	if old != nil {
+		old.close()
+	}
+	b.shell.work.Go(func() { b.shell.servePage(p) })
+	return id
+}
+
+// Send takes one JSON-RPC frame of the session. Frames of an ended session are dropped.
+func (b *Bridge) Send(session, frame string) error {
+	b.mu.Lock()
+	p := b.page
+	b.mu.Unlock()
+	if p == nil || p.id != session {
+		return nil
+	}
+	select {
+	case p.in <- []byte(frame):
+	case <-p.done:
+	}
+	return nil
+}
+
+func (b *Bridge) end() {
+	b.mu.Lock()
+	p := b.page
+	b.page = nil
+	b.mu.Unlock()
+	if p != nil {
+		p.close()
+	}
+}
+
+// FileDialog describes a native file dialog.
+type FileDialog struct {
+	Title    string       `json:"title"`
+	Name     string       `json:"name,omitempty"` // proposed file name, when saving
+	Filters  []FileFilter `json:"filters,omitempty"`
+	Multiple bool         `json:"multiple,omitempty"`
+}
+
+// FileFilter is one entry of the dialog's type list; Pattern is like "*.json;*.txt".
+type FileFilter struct {
+	Name    string `json:"name"`
+	Pattern string `json:"pattern"`
+}
+
+// PickedFile is what the person chose. The page hands Token to methods that take a path;
+// it is valid for ten minutes and only for reading or writing, as picked.
+type PickedFile struct {
+	Path  string `json:"path"`
+	Name  string `json:"name"`
+	Size  int64  `json:"size"`
+	Token string `json:"token"`
+}
+
+func (d FileDialog) filters() []runtime.FileFilter {
+	out := []runtime.FileFilter{}
+	for _, f := range d.Filters {
+		out = append(out, runtime.FileFilter{DisplayName: f.Name, Pattern: f.Pattern})
+	}
+	return out
+}
+
+// OpenFiles asks for one or more files to read. A cancelled dialog gives an empty list.
+func (b *Bridge) OpenFiles(o FileDialog) ([]PickedFile, error) {
+	opts := runtime.OpenDialogOptions{Title: o.Title, Filters: o.filters()}
+	var paths []string
+	var err error
+	if o.Multiple {
+		paths, err = runtime.OpenMultipleFilesDialog(b.shell.ctx, opts)
+	} else {
+		var p string
+		if p, err = runtime.OpenFileDialog(b.shell.ctx, opts); p != "" {
+			paths = []string{p}
+		}
+	}
+	out := []PickedFile{}
+	for _, p := range paths {
+		out = append(out, b.picked(p, false))
+	}
+	return out, err
+}
+
+// OpenFolder asks for a folder to write into. A cancelled dialog gives an empty token.
+func (b *Bridge) OpenFolder(o FileDialog) (PickedFile, error) {
+	p, err := runtime.OpenDirectoryDialog(b.shell.ctx, runtime.OpenDialogOptions{Title: o.Title, CanCreateDirectories: true})
+	if err != nil || p == "" {
+		return PickedFile{}, err
+	}
+	return b.picked(p, true), nil
+}
+
+// SaveFile asks where to save. A cancelled dialog gives an empty token.
+func (b *Bridge) SaveFile(o FileDialog) (PickedFile, error) {
+	p, err := runtime.SaveFileDialog(b.shell.ctx, runtime.SaveDialogOptions{Title: o.Title, DefaultFilename: o.Name, Filters: o.filters(), CanCreateDirectories: true})
+	if err != nil || p == "" {
+		return PickedFile{}, err
+	}
+	return b.picked(p, true), nil
+}
+
+func (b *Bridge) picked(path string, write bool) PickedFile {
+	f := PickedFile{Path: path, Name: filepath.Base(path)}
+	if st, err := os.Stat(path); err == nil {
+		f.Size = st.Size()
+	}
+	if be := b.shell.backend(); be != nil {
+		f.Token = be.Picks.Add(be.LocalUser(), path, write)
+	}
+	return f
+}
+
+// Notice is a system notification.
+type Notice struct {
+	ID    string `json:"id"`
+	Title string `json:"title"`
+	Body  string `json:"body"`
+}
+
+// Notify shows a system notification where the desktop has such a service.
+func (b *Bridge) Notify(n Notice) error {
+	if !runtime.IsNotificationAvailable(b.shell.ctx) {
+		return nil
+	}
+	return runtime.SendNotification(b.shell.ctx, runtime.NotificationOptions{ID: n.ID, Title: n.Title, Body: n.Body})
+}
+
+// Window acts on the window: show, hide, minimise, toggleMaximise, reload.
+func (b *Bridge) Window(action string) error {
+	ctx := b.shell.ctx
+	switch action {
+	case "show":
+		b.shell.show()
+	case "hide":
+		runtime.WindowHide(ctx)
+	case "minimise":
+		runtime.WindowMinimise(ctx)
+	case "toggleMaximise":
+		runtime.WindowToggleMaximise(ctx)
+	case "reload":
+		runtime.WindowReloadApp(ctx)
+	default:
+		return errors.New("unknown window action " + action)
+	}
+	return nil
+}
+
+// Ready tells that the page has painted.
+func (b *Bridge) Ready() { b.shell.pageReady() }
+
+// pagePipe carries frames between one loaded page and the gateway.
+type pagePipe struct {
+	id   string
+	in   chan []byte
+	done chan struct{}
+	once sync.Once
+	emit func(session, frame string)
+}
+
+func (p *pagePipe) close() { p.once.Do(func() { close(p.done) }) }
+
+// Read returns the next frame of the page, io.EOF when the page is gone.
+func (p *pagePipe) Read(ctx context.Context) ([]byte, error) {
+	select {
+	case f := <-p.in:
+		return f, nil
+	case <-p.done:
+		return nil, io.EOF
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// Write sends a frame to the page.
+func (p *pagePipe) Write(ctx context.Context, frame []byte) error {
+	select {
+	case <-p.done:
+		return io.ErrClosedPipe
+	default:
+	}
+	p.emit(p.id, string(frame))
+	return ctx.Err()
+}
+
+// refuse answers every call of a page with the reason why the backend did not start, until
+// the page is gone.
+func (p *pagePipe) refuse(ctx context.Context, why *fault.Error) {
+	for {
+		frame, err := p.Read(ctx)
+		if err != nil {
+			return
+		}
+		var call struct {
+			ID json.RawMessage `json:"id"`
+		}
+		if json.Unmarshal(frame, &call) != nil || call.ID == nil {
+			continue
+		}
+		answer, err := json.Marshal(map[string]any{
+			"jsonrpc": "2.0", "id": call.ID,
+			"error": map[string]any{
+				"code": -32000, "message": why.Message,
+				"data": map[string]any{"kind": fault.Unavailable, "code": "UNAVAILABLE", "details": map[string]any{"startup": true, "kind": why.Kind}, "retryable": false},
+			},
+		})
+		if err != nil || p.Write(ctx, answer) != nil {
+			return
+		}
+	}
+}
+
+var _ interface {
+	Read(context.Context) ([]byte, error)
+	Write(context.Context, []byte) error
+} = (*pagePipe)(nil)

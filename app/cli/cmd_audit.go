@@ -1,0 +1,164 @@
+package cli
+
+import (
+	"crypto/ed25519"
+	"encoding/hex"
+	"encoding/json"
+	"encoding/pem"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"helix/backend/audit"
+	"helix/backend/fault"
+)
+
+type auditCmd struct {
+	List   auditListCmd   `cmd:"" help:"Show the newest entries."`
+	Verify auditVerifyCmd `cmd:"" help:"Check the chain and its signatures: exit 0 intact, 1 broken, 6 cannot read."`
+	Export auditExportCmd `cmd:"" help:"Write the log as JSON lines that audit verify --file can check anywhere."`
+}
+
+type auditListCmd struct {
+	Run_    string   `name:"run" help:"Only entries of this run."`
+	Subject string   `help:"Only entries about this tool or other subject."`
+	Action  []string `help:"Only these actions."`
+	Limit   int      `default:"50" help:"1 to 100."`
+}
+
+type auditEntry struct {
+	Seq       int64
+	Timestamp time.Time
+	Action    string
+	Actor     struct{ Kind, ID string }
+	Subject   struct{ Kind, ID, Name string }
+	Outcome   string
+	RunID     string
+	Details   json.RawMessage
+	Signed    bool
+}
+
+func (l *auditListCmd) Run(c *command) error {
+	p := map[string]any{"limit": l.Limit}
+	setIf(p, "runId", l.Run_)
+	setIf(p, "subjectId", l.Subject)
+	if len(l.Action) > 0 {
+		p["actions"] = l.Action
+	}
+	return show(c, "audit.list", p, func(r struct{ Entries []auditEntry }) {
+		rows := [][]string{}
+		for _, e := range r.Entries {
+			rows = append(rows, []string{fmt.Sprint(e.Seq), e.Timestamp.Local().Format(time.DateTime), e.Action, e.Outcome, first(e.Subject.Name, e.Subject.ID), cut(string(e.Details), 60)})
+		}
+		c.table([]string{"SEQ", "TIME", "ACTION", "OUTCOME", "SUBJECT", "DETAILS"}, rows)
+	})
+}
+
+type auditVerifyCmd struct {
+	File      string `help:"Check an export instead of this installation's log; needs no backend and no keyring." type:"path" placeholder:"EXPORT"`
+	PublicKey string `help:"File with the device's public key: hex or PEM." type:"path" placeholder:"FILE"`
+	From      int64  `help:"First entry."`
+	To        int64  `help:"Last entry."`
+}
+
+func (v *auditVerifyCmd) Run(c *command) error {
+	if v.File != "" {
+		return v.offline(c)
+	}
+	p := map[string]any{}
+	if v.From > 0 {
+		p["from"] = v.From
+	}
+	if v.To > 0 {
+		p["to"] = v.To
+	}
+	var r audit.Report
+	raw, err := c.call("audit.verify", p, &r)
+	if err != nil {
+		return err
+	}
+	return c.verdict(r, raw)
+}
+
+// offline verifies an export file with nothing but the file and a key.
+func (v *auditVerifyCmd) offline(c *command) error {
+	var keys []ed25519.PublicKey
+	if v.PublicKey != "" {
+		k, err := readPublicKey(v.PublicKey)
+		if err != nil {
+			return err
+		}
+		keys = append(keys, k)
+	}
+	f, err := os.Open(v.File)
+	if err != nil {
+		return fault.Unavailablef("Could not read %s.", filepath.Base(v.File)).WithCause(err)
+	}
+	defer f.Close()
+	r, err := audit.Verify(f, keys)
+	if err != nil {
+		return fault.Unavailablef("Could not read %s as an audit export.", filepath.Base(v.File)).WithCause(err)
+	}
+	raw, err := json.Marshal(r)
+	if err != nil {
+		return err
+	}
+	return c.verdict(r, raw)
+}
+
+func (c *command) verdict(r audit.Report, raw json.RawMessage) error {
+	if c.JSON {
+		if err := c.printJSON(raw); err != nil {
+			return err
+		}
+	} else {
+		var generic map[string]any
+		if err := json.Unmarshal(raw, &generic); err != nil {
+			return err
+		}
+		if r.OK {
+			fmt.Fprintln(c.env.Stdout, "The log is intact.")
+		} else {
+			fmt.Fprintln(c.env.Stdout, "The log is NOT intact.")
+		}
+		for _, k := range sortedKeys(generic) {
+			if s := fmt.Sprint(generic[k]); s != "" && s != "<nil>" && k != "ok" {
+				fmt.Fprintf(c.env.Stdout, "  %s: %s\n", k, plain(s))
+			}
+		}
+	}
+	if !r.OK {
+		return failed{1}
+	}
+	return nil
+}
+
+func readPublicKey(path string) (ed25519.PublicKey, error) {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fault.Unavailablef("Could not read the key file.").WithCause(err)
+	}
+	if block, _ := pem.Decode(b); block != nil && len(block.Bytes) >= ed25519.PublicKeySize {
+		return ed25519.PublicKey(block.Bytes[len(block.Bytes)-ed25519.PublicKeySize:]), nil
+	}
+	k, err := hex.DecodeString(strings.TrimSpace(string(b)))
+	if err != nil || len(k) != ed25519.PublicKeySize {
+		return nil, fault.Invalidf("The key file holds no Ed25519 public key in hex or PEM.")
+	}
+	return k, nil
+}
+
+type auditExportCmd struct {
+	Path string `arg:"" type:"path"`
+}
+
+func (e *auditExportCmd) Run(c *command) error {
+	return show(c, "audit.export", map[string]any{"path": e.Path}, func(r struct {
+		Path              string
+		Entries, Segments int64
+	}) {
+		c.say("Wrote %d entries and %d signed segments to %s.", r.Entries, r.Segments, r.Path)
+	})
+}

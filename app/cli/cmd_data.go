@@ -1,0 +1,310 @@
+package cli
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"helix/backend/fault"
+)
+
+type backupCmd struct {
+	Create backupCreateCmd `cmd:"" help:"Make a backup now; Helix goes on working meanwhile."`
+	List   backupListCmd   `cmd:"" help:"List backups."`
+	Verify backupVerifyCmd `cmd:"" help:"Read a backup back and check every byte."`
+}
+
+type backupCreateCmd struct {
+	Path           string `arg:"" optional:"" type:"path" help:"Default: the backups folder."`
+	NoBlobs        bool   `help:"Leave out audio and modules."`
+	PassphraseFile string `type:"path" help:"Seal the key into the backup with the passphrase in this file, so that it opens on another computer."`
+}
+
+func (b *backupCreateCmd) Run(c *command) error {
+	p := map[string]any{"blobs": !b.NoBlobs}
+	setIf(p, "path", b.Path)
+	pass, err := passphrase(b.PassphraseFile)
+	if err != nil {
+		return err
+	}
+	setIf(p, "passphrase", pass)
+	if pass == "" {
+		c.say("Without --passphrase-file, secrets in this backup open only on this computer.")
+	}
+	return show(c, "storage.backup", p, func(r struct {
+		Path, Sha256 string
+		SizeBytes    int64
+	}) {
+		fmt.Fprintln(c.env.Stdout, r.Path)
+		c.say("%s, sha256 %s", size(r.SizeBytes), r.Sha256)
+	})
+}
+
+func passphrase(file string) (string, error) {
+	if file == "" {
+		return "", nil
+	}
+	b, err := os.ReadFile(file)
+	if err != nil {
+		return "", fault.Invalidf("Could not read the passphrase file.").WithCause(err)
+	}
+	return strings.TrimRight(string(b), "\r\n"), nil
+}
+
+type backupListCmd struct{}
+
+func (b *backupListCmd) Run(c *command) error {
+	return show(c, "storage.backups", struct{}{}, func(r struct {
+		Backups []struct {
+			Path, Kind string
+			SizeBytes  int64
+			CreatedAt  time.Time
+		}
+	}) {
+		if len(r.Backups) == 0 {
+			c.say("No backups yet. Make one with `helix backup create`.")
+			return
+		}
+		rows := [][]string{}
+		for _, b := range r.Backups {
+			rows = append(rows, []string{b.CreatedAt.Local().Format(time.DateTime), b.Kind, size(b.SizeBytes), b.Path})
+		}
+		c.table([]string{"MADE", "KIND", "SIZE", "PATH"}, rows)
+	})
+}
+
+type backupVerifyCmd struct {
+	Path string `arg:"" type:"path"`
+}
+
+func (b *backupVerifyCmd) Run(c *command) error {
+	return c.problems("storage.verify_backup", map[string]any{"path": b.Path}, "The backup is complete and unchanged.")
+}
+
+// problems calls a method that answers {ok, problems[]} and exits 1 when it is not ok.
+func (c *command) problems(method string, params any, good string) error {
+	var r struct {
+		OK       bool
+		Problems []any
+	}
+	raw, err := c.call(method, params, &r)
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		if err := c.printJSON(raw); err != nil {
+			return err
+		}
+	} else if r.OK {
+		fmt.Fprintln(c.env.Stdout, good)
+	} else {
+		for _, p := range r.Problems {
+			fmt.Fprintln(c.env.Stdout, plain(fmt.Sprint(p)))
+		}
+	}
+	if !r.OK {
+		return failed{1}
+	}
+	return nil
+}
+
+type restoreCmd struct {
+	Path           string `arg:"" type:"path"`
+	DryRun         bool   `help:"Check everything and say what would change."`
+	Yes            bool   `help:"Do not ask."`
+	PassphraseFile string `type:"path" help:"Passphrase of the backup."`
+}
+
+type restored struct {
+	ReplacedPath string
+	Rows         map[string]int64
+}
+
+func (r *restoreCmd) Run(c *command) error {
+	pass, err := passphrase(r.PassphraseFile)
+	if err != nil {
+		return err
+	}
+	p := map[string]any{"path": r.Path, "dryRun": r.DryRun}
+	setIf(p, "passphrase", pass)
+	if !r.DryRun {
+		if err := c.confirm(r.Yes, "The present data moves aside and the backup takes its place."); err != nil {
+			return err
+		}
+	}
+	return show(c, "storage.restore", p, func(res restored) { c.rows(res.Rows); c.kept(res) })
+}
+
+func (c *command) kept(r restored) {
+	if r.ReplacedPath != "" {
+		c.say("The data from before is kept in %s.", r.ReplacedPath)
+	}
+}
+
+func (c *command) rows(rows map[string]int64) {
+	out := [][]string{}
+	for _, t := range sortedKeys(rows) {
+		out = append(out, []string{t, fmt.Sprint(rows[t])})
+	}
+	c.table([]string{"TABLE", "ROWS"}, out)
+}
+
+type exportCmd struct {
+	Dir    string   `arg:"" type:"path"`
+	Tables []string `help:"Only these tables."`
+}
+
+func (e *exportCmd) Run(c *command) error {
+	p := map[string]any{"dir": e.Dir}
+	if len(e.Tables) > 0 {
+		p["tables"] = e.Tables
+	}
+	raw, err := c.call("storage.export", p, nil)
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		return c.printJSON(raw)
+	}
+	c.say("Exported to %s. No secrets and no keys are in it.", e.Dir)
+	return nil
+}
+
+type importCmd struct {
+	Dir    string `arg:"" type:"path"`
+	DryRun bool   `help:"Only count."`
+}
+
+func (i *importCmd) Run(c *command) error {
+	raw, err := c.call("storage.import", map[string]any{"dir": i.Dir, "dryRun": i.DryRun}, nil)
+	if err != nil {
+		return err
+	}
+	return c.printJSON(raw)
+}
+
+type dbCmd struct {
+	Check    dbCheckCmd    `cmd:"" help:"Check the database and the files beside it."`
+	Migrate  dbMigrateCmd  `cmd:"" help:"Allow this version to migrate again after a rollback."`
+	Rollback dbRollbackCmd `cmd:"" help:"Go back to the copy made before a migration."`
+	Salvage  dbSalvageCmd  `cmd:"" help:"Copy every readable row of a damaged database into a new file."`
+	Prune    dbPruneCmd    `cmd:"" help:"Remove history that is past its limits."`
+}
+
+type dbCheckCmd struct {
+	Full bool `help:"Also check every index and every stored file."`
+}
+
+func (d *dbCheckCmd) Run(c *command) error {
+	return c.problems("storage.check", map[string]any{"full": d.Full}, "No problems found.")
+}
+
+type dbRollbackCmd struct {
+	Snapshot string `arg:"" optional:"" help:"Default: the newest."`
+	Yes      bool   `help:"Do not ask."`
+}
+
+func (d *dbRollbackCmd) Run(c *command) error {
+	if err := c.confirm(d.Yes, "The database goes back to the copy from before the migration; the present one is kept."); err != nil {
+		return err
+	}
+	p := map[string]any{}
+	setIf(p, "snapshot", d.Snapshot)
+	return show(c, "storage.rollback", p, func(r restored) { c.rows(r.Rows); c.kept(r) })
+}
+
+type dbSalvageCmd struct{}
+
+func (d *dbSalvageCmd) Run(c *command) error {
+	raw, err := c.call("storage.salvage", struct{}{}, nil)
+	if err != nil {
+		return err
+	}
+	return c.printJSON(raw)
+}
+
+type dbPruneCmd struct {
+	DryRun bool `help:"Only count."`
+}
+
+func (d *dbPruneCmd) Run(c *command) error {
+	raw, err := c.call("storage.prune", map[string]any{"dryRun": d.DryRun}, nil)
+	if err != nil {
+		return err
+	}
+	return c.printJSON(raw)
+}
+
+type keysCmd struct {
+	Status         keysStatusCmd `cmd:"" help:"Where the key lives."`
+	Rotate         keysRotateCmd `cmd:"" help:"Make a new data key; rows move to it in the background."`
+	ExportRecovery keysExportCmd `cmd:"" help:"Print the recovery code, once. Write it down."`
+	ImportRecovery keysImportCmd `cmd:"" help:"Enter a recovery code from standard input."`
+}
+
+type keysStatusCmd struct{}
+
+func (k *keysStatusCmd) Run(c *command) error { return c.raw("keys.status", struct{}{}) }
+
+type keysRotateCmd struct{}
+
+func (k *keysRotateCmd) Run(c *command) error { return c.raw("keys.rotate", struct{}{}) }
+
+type keysExportCmd struct{}
+
+func (k *keysExportCmd) Run(c *command) error {
+	return show(c, "keys.export_recovery", struct{}{}, func(r struct{ Code string }) {
+		fmt.Fprintln(c.env.Stdout, r.Code)
+		c.say("Whoever has this code can open your sealed data. It is not stored anywhere.")
+	})
+}
+
+type keysImportCmd struct{}
+
+func (k *keysImportCmd) Run(c *command) error {
+	code, err := c.secret("Recovery code: ")
+	if err != nil {
+		return err
+	}
+	return c.raw("keys.import_recovery", map[string]any{"code": code})
+}
+
+type secretsCmd struct {
+	List   secretsListCmd   `cmd:"" default:"withargs" help:"List names."`
+	Set    secretsSetCmd    `cmd:"" help:"Store a value read from standard input."`
+	Delete secretsDeleteCmd `cmd:"" help:"Delete a secret."`
+}
+
+type secretsListCmd struct{}
+
+func (s *secretsListCmd) Run(c *command) error { return c.raw("secrets.list", struct{}{}) }
+
+type secretsSetCmd struct {
+	Name string `arg:""`
+}
+
+func (s *secretsSetCmd) Run(c *command) error {
+	v, err := c.secret("Value: ")
+	if err != nil {
+		return err
+	}
+	return c.raw("secrets.set", map[string]any{"name": s.Name, "value": v})
+}
+
+type secretsDeleteCmd struct {
+	Name string `arg:""`
+}
+
+func (s *secretsDeleteCmd) Run(c *command) error {
+	return c.raw("secrets.delete", map[string]any{"name": s.Name})
+}
+
+// raw calls a method and prints its result as JSON.
+func (c *command) raw(method string, params any) error {
+	raw, err := c.call(method, params, nil)
+	if err != nil {
+		return err
+	}
+	return c.printJSON(raw)
+}

@@ -1,0 +1,184 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+)
+
+type rpcCmd struct {
+	Method string `arg:"" help:"Method name, as listed by rpc.discover."`
+	Params string `arg:"" optional:"" help:"JSON object, - or @file."`
+}
+
+func (r *rpcCmd) Run(c *command) error {
+	params, err := c.input(r.Params)
+	if err != nil {
+		return err
+	}
+	if params == nil {
+		params = json.RawMessage("{}")
+	}
+	raw, err := c.call(r.Method, params, nil)
+	if err != nil {
+		return err
+	}
+	return c.printJSON(raw)
+}
+
+type eventsCmd struct {
+	Topics []string `arg:"" optional:"" help:"Event names; memory.* matches a group. Default: all."`
+	After  int64    `default:"-1" help:"Replay what came after this sequence number first."`
+}
+
+func (e *eventsCmd) Run(c *command) error {
+	if err := c.connect(); err != nil {
+		return err
+	}
+	if len(e.Topics) == 0 {
+		e.Topics = []string{"*"}
+	}
+	enc := json.NewEncoder(c.env.Stdout)
+	return c.conn.Events(c.ctx, e.Topics, e.After, func(ev event) error { return enc.Encode(ev) })
+}
+
+type tokenCmd struct {
+	Create tokenCreateCmd `cmd:"" help:"Make a token; it is printed once."`
+	List   tokenListCmd   `cmd:"" help:"List tokens."`
+	Revoke tokenRevokeCmd `cmd:"" help:"Revoke a token and end its sessions."`
+	Rotate tokenRotateCmd `cmd:"" help:"Replace the token that the command line itself uses."`
+}
+
+type tokenCreateCmd struct {
+	Name    string        `arg:"" help:"What the token is for."`
+	Scopes  []string      `help:"read, write, approve, admin." default:"read"`
+	Expires time.Duration `help:"Valid for this long; default: until revoked."`
+}
+
+func (t *tokenCreateCmd) Run(c *command) error {
+	p := map[string]any{"name": t.Name, "scopes": t.Scopes}
+	if t.Expires > 0 {
+		p["expiresAt"] = time.Now().Add(t.Expires).UTC()
+	}
+	return show(c, "tokens.create", p, func(r struct{ ID, Token string }) {
+		fmt.Fprintln(c.env.Stdout, r.Token)
+		c.say("Token %s made. It is not shown again.", r.ID)
+	})
+}
+
+type tokenListCmd struct{}
+
+func (t *tokenListCmd) Run(c *command) error {
+	return show(c, "tokens.list", struct{}{}, func(r struct {
+		Tokens []struct {
+			ID, Name   string
+			Scopes     []string
+			CreatedAt  time.Time
+			LastUsedAt *time.Time
+			ExpiresAt  *time.Time
+			RevokedAt  *time.Time
+		}
+	}) {
+		if len(r.Tokens) == 0 {
+			c.say("No extra tokens. The command line on this computer needs none.")
+			return
+		}
+		rows := [][]string{}
+		for _, t := range r.Tokens {
+			state := "active"
+			if t.RevokedAt != nil {
+				state = "revoked " + ago(*t.RevokedAt)
+			} else if t.ExpiresAt != nil {
+				state = "until " + t.ExpiresAt.Local().Format(time.DateTime)
+			}
+			used := "never"
+			if t.LastUsedAt != nil {
+				used = ago(*t.LastUsedAt)
+			}
+			rows = append(rows, []string{t.ID, t.Name, strings.Join(t.Scopes, ","), used, state})
+		}
+		c.table([]string{"ID", "NAME", "SCOPES", "USED", "STATE"}, rows)
+	})
+}
+
+type tokenRevokeCmd struct {
+	ID string `arg:"" help:"Id from token list."`
+}
+
+func (t *tokenRevokeCmd) Run(c *command) error {
+	return show(c, "tokens.revoke", map[string]any{"id": t.ID}, func(struct{}) { c.say("Revoked.") })
+}
+
+type tokenRotateCmd struct{}
+
+func (t *tokenRotateCmd) Run(c *command) error {
+	return show(c, "tokens.rotate_root", struct{}{}, func(struct{}) {
+		c.say("The command line's token was replaced; sessions that used the old one have ended.")
+	})
+}
+
+type configCmd struct {
+	Get  configGetCmd  `cmd:"" help:"Print one value."`
+	Set  configSetCmd  `cmd:"" help:"Change one value; an empty value with --reset goes back to the default."`
+	List configListCmd `cmd:"" help:"List every setting with its value and where it comes from."`
+	Path configPathCmd `cmd:"" help:"Print the path of config.toml."`
+}
+
+type configGetCmd struct {
+	Key string `arg:""`
+}
+
+type configValues struct {
+	Values  map[string]json.RawMessage `json:"values"`
+	Sources map[string]string          `json:"sources"`
+}
+
+func (g *configGetCmd) Run(c *command) error {
+	return show(c, "config.get", map[string]any{"keys": []string{g.Key}}, func(r configValues) {
+		fmt.Fprintln(c.env.Stdout, bare(r.Values[g.Key]))
+	})
+}
+
+// bare prints a JSON string without its quotes, anything else as it is.
+func bare(raw json.RawMessage) string {
+	var s string
+	if json.Unmarshal(raw, &s) == nil {
+		return s
+	}
+	return string(raw)
+}
+
+type configSetCmd struct {
+	Key   string `arg:""`
+	Value string `arg:"" optional:"" help:"JSON, or plain text for a string."`
+	Reset bool   `help:"Go back to the default."`
+}
+
+func (s *configSetCmd) Run(c *command) error {
+	var v any = s.Value
+	if s.Reset {
+		v = nil
+	} else if json.Valid([]byte(s.Value)) {
+		v = json.RawMessage(s.Value)
+	}
+	return show(c, "config.set", map[string]any{"values": map[string]any{s.Key: v}}, func(r struct{ Applied, Restart []string }) {
+		if len(r.Restart) > 0 {
+			c.say("Saved. It takes effect when Helix starts again.")
+		} else {
+			c.say("Saved.")
+		}
+	})
+}
+
+type configListCmd struct{}
+
+func (l *configListCmd) Run(c *command) error {
+	return show(c, "config.get", struct{}{}, func(r configValues) {
+		rows := [][]string{}
+		for _, k := range sortedKeys(r.Values) {
+			rows = append(rows, []string{k, bare(r.Values[k]), r.Sources[k]})
+		}
+		c.table([]string{"KEY", "VALUE", "SOURCE"}, rows)
+	})
+}

@@ -1,0 +1,297 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os/exec"
+	"runtime"
+	"slices"
+	"time"
+
+	"helix/backend"
+	"helix/backend/fault"
+	"helix/backend/gateway"
+)
+
+type serveCmd struct {
+	Addr        string `help:"Loopback address to listen on; port 0 takes any free one." placeholder:"HOST:PORT"`
+	SandboxPort int    `help:"Also open this loopback port for POST /execute alone."`
+	VoicePort   int    `help:"Also open this loopback port for POST /transcribe alone."`
+	SyncPort    int    `help:"Also open this loopback port for /ws, the sync relay, alone."`
+	OnlyPorts   bool   `hidden:"" help:"Take any free port for the main routes."`
+	Link        bool   `help:"Also print a one-time link that opens the interface in a browser, with all rights."`
+}
+
+func (s *serveCmd) extra(c backend.Options) []gateway.Extra {
+	out := []gateway.Extra{}
+	for _, e := range []struct {
+		port   int
+		routes map[string]string
+	}{
+		{s.SandboxPort, map[string]string{"/execute": "/execute"}},
+		{s.VoicePort, map[string]string{"/transcribe": "/transcribe"}},
+		{s.SyncPort, map[string]string{"/ws": "/sync"}},
+	} {
+		if e.port != 0 {
+			out = append(out, gateway.Extra{Port: e.port, Routes: e.routes})
+		}
+	}
+	return out
+}
+
+func (s *serveCmd) Run(c *command) error {
+	o := c.options()
+	o.Web, o.Listen, o.Extra = c.env.Web, true, s.extra(o)
+	o.Flags = map[string]string{"gateway.enabled": "true"}
+	if s.Addr != "" {
+		o.Flags["gateway.addr"] = s.Addr
+	} else if s.OnlyPorts {
+		o.Flags["gateway.addr"] = "127.0.0.1:0"
+	}
+	o.Progress = func(step string, done, total int64) {
+		c.say("Updating the database: %s (%d of %d). Your data was copied first.", step, done, total)
+	}
+	be, err := backend.Open(c.ctx, o)
+	if err != nil {
+		return err
+	}
+	run, cancel := context.WithCancel(context.WithoutCancel(c.ctx))
+	defer cancel()
+	ended := make(chan error, 1)
+	go func() { ended <- be.Run(run) }()
+	if err := be.Gateway.Listen(c.ctx); err != nil {
+		cancel()
+		return errors.Join(err, <-ended, be.Close())
+	}
+	fmt.Fprintln(c.env.Stdout, "Helix", backend.Version, "serves", be.Gateway.URL())
+	if s.Link {
+		s.printLink(c, be)
+	}
+	select {
+	case err = <-ended:
+	case <-c.ctx.Done():
+		c.say("Stopping; running work has up to 10 seconds.")
+		stop, done := context.WithTimeout(context.Background(), 12*time.Second)
+		defer done()
+		err = be.Stop(stop)
+	}
+	return errors.Join(err, be.Close())
+}
+
+func (s *serveCmd) printLink(c *command, be *backend.Backend) {
+	t, err := be.Gateway.SessionsTicket(be.Local(c.ctx), gateway.TicketParams{Scopes: []string{"admin"}})
+	if err != nil {
+		c.say("No link could be made: %s", fault.As(err).Message)
+		return
+	}
+	fmt.Fprintf(c.env.Stdout, "\nOpen this in a browser on this computer within a minute; it works once:\n\n  %s\n\n", t.URL)
+	fmt.Fprintln(c.env.Stdout, "Later: `build/bin/helix ui` makes a new one. Ctrl-C stops Helix.")
+}
+
+type statusCmd struct{}
+
+type systemStatus struct {
+	Version, GoVersion, DataDir string
+	UptimeMs, SchemaVersion     int64
+	PID                         int
+	Recovery                    bool
+	Degraded                    []struct{ Area, Reason, Hint string }
+	Memory                      struct{ RSSBytes, HeapBytes int64 }
+}
+
+func (s *statusCmd) Run(c *command) error {
+	running, err := c.remote(c.ctx)
+	if err != nil {
+		return err
+	}
+	if running == nil {
+		if c.JSON {
+			if err := c.printJSON(json.RawMessage(`{"running":false}`)); err != nil {
+				return err
+			}
+		} else {
+			fmt.Fprintln(c.env.Stdout, "Helix is not running.")
+		}
+		return failed{ExitCode(fault.Unavailable)}
+	}
+	return show(c, "system.status", struct{}{}, func(r systemStatus) {
+		state := "running"
+		if r.Recovery {
+			state = "running in recovery mode: the database is damaged"
+		}
+		c.fields("state", state, "version", r.Version, "address", running.URL, "process", fmt.Sprint(r.PID),
+			"up", span(time.Duration(r.UptimeMs)*time.Millisecond), "memory", size(r.Memory.RSSBytes), "data", r.DataDir)
+		for _, d := range r.Degraded {
+			fmt.Fprintf(c.env.Stdout, "  %s: %s %s\n", d.Area, plain(d.Reason), plain(d.Hint))
+		}
+	})
+}
+
+type stopCmd struct{}
+
+func (s *stopCmd) Run(c *command) error {
+	running, err := c.remote(c.ctx)
+	if err != nil {
+		return err
+	}
+	if running == nil {
+		c.say("Helix is not running.")
+		return nil
+	}
+	if _, err := c.call("system.stop", struct{}{}, nil); err != nil {
+		return err
+	}
+	deadline := time.NewTimer(15 * time.Second)
+	defer deadline.Stop()
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		if other, err := backend.Running(c.ctx, c.options()); err == nil && other == nil {
+			c.say("Stopped.")
+			return nil
+		}
+		select {
+		case <-tick.C:
+		case <-c.ctx.Done():
+			return c.ctx.Err()
+		case <-deadline.C:
+			return fault.New(fault.Timeout, "Helix was asked to stop but still answers.")
+		}
+	}
+}
+
+type versionCmd struct{}
+
+func (v *versionCmd) Run(c *command) error {
+	if c.JSON {
+		return c.printJSON(map[string]string{"version": backend.Version, "commit": backend.Commit, "go": runtime.Version()})
+	}
+	fmt.Fprintln(c.env.Stdout, "helix", backend.Version)
+	return nil
+}
+
+type uiCmd struct {
+	Print  bool     `help:"Print the link instead of opening the browser."`
+	Scopes []string `default:"read,write,approve" help:"Rights of the browser session: read, write, approve, admin."`
+	Path   string   `help:"Where the interface opens, such as /settings."`
+}
+
+func (u *uiCmd) Run(c *command) error {
+	running, err := c.remote(c.ctx)
+	if err != nil {
+		return err
+	}
+	if running == nil {
+		return fault.Unavailablef("Helix is not running. Start it with `helix serve`.")
+	}
+	p := map[string]any{"scopes": u.Scopes}
+	setIf(p, "path", u.Path)
+	return show(c, "sessions.ticket", p, func(r struct{ URL string }) {
+		if u.Print {
+			fmt.Fprintln(c.env.Stdout, r.URL)
+			return
+		}
+		if err := openBrowser(r.URL); err != nil {
+			fmt.Fprintln(c.env.Stdout, r.URL)
+			c.say("No browser could be started. Open the link within a minute; it works once.")
+		}
+	})
+}
+
+func openBrowser(url string) error {
+	name, args := "xdg-open", []string{url}
+	switch runtime.GOOS {
+	case "darwin":
+		name = "open"
+	case "windows":
+		name, args = "rundll32", []string{"url.dll,FileProtocolHandler", url}
+	}
+	return exec.Command(name, args...).Start()
+}
+
+type configPathCmd struct{}
+
+func (p *configPathCmd) Run(c *command) error {
+	path, err := backend.ConfigFile(c.options())
+	if err != nil {
+		return err
+	}
+	fmt.Fprintln(c.env.Stdout, path)
+	return nil
+}
+
+type dbMigrateCmd struct{}
+
+func (d *dbMigrateCmd) Run(c *command) error {
+	if running, err := c.remote(c.ctx); err != nil {
+		return err
+	} else if running != nil {
+		return fault.Conflictf("Helix is running. Stop it first: `helix stop`.")
+	}
+	o := c.options()
+	o.ReleaseHold = true
+	o.Progress = func(step string, done, total int64) { c.say("%s: %d of %d", step, done, total) }
+	be, err := backend.Open(c.ctx, o)
+	if err != nil {
+		return err
+	}
+	c.say("The database is up to date.")
+	return be.Close()
+}
+
+type doctorCmd struct{}
+
+// finding is one line of the doctor's report.
+type finding struct {
+	Check string `json:"check"`
+	OK    bool   `json:"ok"`
+	Note  string `json:"note"`
+	Hint  string `json:"hint,omitempty"`
+}
+
+func (d *doctorCmd) Run(c *command) error {
+	found := backend.Doctor(c.ctx, c.options())
+	out := []finding{}
+	for _, f := range found {
+		out = append(out, finding{f.Check, f.OK, f.Note, f.Hint})
+	}
+	if running, err := c.remote(c.ctx); err == nil {
+		note := "not running; commands open the data themselves"
+		if running != nil {
+			note = "running at " + running.URL
+		}
+		out = append(out, finding{Check: "backend", OK: true, Note: note})
+		var st systemStatus
+		if _, err := c.call("system.status", struct{}{}, &st); err != nil {
+			out = append(out, finding{Check: "status", Note: fault.As(err).Message, Hint: "Look at helix.log in the state folder."})
+		} else {
+			for _, g := range st.Degraded {
+				out = append(out, finding{Check: g.Area, Note: g.Reason, Hint: g.Hint})
+			}
+		}
+	} else {
+		out = append(out, finding{Check: "backend", Note: fault.As(err).Message})
+	}
+	if c.JSON {
+		if err := c.printJSON(map[string]any{"findings": out}); err != nil {
+			return err
+		}
+	} else {
+		for _, f := range out {
+			mark := "ok  "
+			if !f.OK {
+				mark = "WARN"
+			}
+			fmt.Fprintf(c.env.Stdout, "%s  %-12s %s\n", mark, f.Check, plain(f.Note))
+			if f.Hint != "" {
+				fmt.Fprintf(c.env.Stdout, "                  %s\n", plain(f.Hint))
+			}
+		}
+	}
+	if slices.ContainsFunc(out, func(f finding) bool { return !f.OK }) {
+		return failed{1}
+	}
+	return nil
+}

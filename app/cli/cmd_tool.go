@@ -1,0 +1,430 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"helix/backend/fault"
+)
+
+type toolCmd struct {
+	List      toolListCmd      `cmd:"" help:"List tools."`
+	Show      toolShowCmd      `cmd:"" help:"Show one tool in full."`
+	Create    toolCreateCmd    `cmd:"" help:"Make a tool from a source file."`
+	Edit      toolEditCmd      `cmd:"" help:"Edit the code in $EDITOR; it is validated before it is saved."`
+	Update    toolUpdateCmd    `cmd:"" help:"Replace the code by a file's."`
+	Run       toolRunCmd       `cmd:"" help:"Run a stored tool, or a file as a draft."`
+	Validate  toolValidateCmd  `cmd:"" help:"Check a source file."`
+	Test      toolTestCmd      `cmd:"" help:"Run a tool on its stored samples and compare."`
+	Versions  toolVersionsCmd  `cmd:"" help:"List versions."`
+	Diff      toolDiffCmd      `cmd:"" help:"Compare two versions."`
+	Rollback  toolRollbackCmd  `cmd:"" help:"Make an earlier version the newest again."`
+	Clone     toolCloneCmd     `cmd:"" help:"Copy a tool."`
+	Enable    toolEnableCmd    `cmd:"" help:"Allow a tool to run."`
+	Disable   toolDisableCmd   `cmd:"" help:"Keep a tool from running."`
+	Delete    toolDeleteCmd    `cmd:"" help:"Delete a tool; restore brings it back for 30 days."`
+	Restore   toolRestoreCmd   `cmd:"" help:"Bring back a deleted tool."`
+	Export    toolExportCmd    `cmd:"" help:"Write tools into one bundle file."`
+	Import    toolImportCmd    `cmd:"" help:"Review a bundle, then add its tools, disabled."`
+	Share     toolShareCmd     `cmd:"" help:"Make a link to one version of a tool."`
+	Unshare   toolUnshareCmd   `cmd:"" help:"End a share."`
+	Sign      toolSignCmd      `cmd:"" help:"Sign a tool with this device's key."`
+	Secret    toolSecretCmd    `cmd:"" help:"Secrets that tools may send to listed hosts, without seeing them."`
+	State     toolStateCmd     `cmd:"" help:"What a tool remembers between runs."`
+	Usage     toolUsageCmd     `cmd:"" help:"Runs, newest first."`
+	Audit     toolAuditCmd     `cmd:"" help:"Audit entries of a tool."`
+	Templates toolTemplatesCmd `cmd:"" help:"List the templates, or make a tool from one with --new."`
+}
+
+type toolRow struct {
+	ID, Name, Description, Version, Visibility string
+	UsageCount                                 int64
+	LastUsed                                   *time.Time
+	IsEnabled, Suspended                       bool
+	Tags                                       []string
+}
+
+type toolListCmd struct {
+	Query      string   `help:"Words in name or description."`
+	Tag        []string `help:"Only tools with these tags."`
+	Visibility string   `help:"private or public."`
+	Enabled    *bool    `help:"Only enabled ones, or with --enabled=false only disabled ones."`
+	Limit      int      `default:"50"`
+	Offset     int      `default:"0"`
+}
+
+func (l *toolListCmd) Run(c *command) error {
+	p := map[string]any{"limit": l.Limit, "offset": l.Offset}
+	setIf(p, "query", l.Query)
+	setIf(p, "visibility", l.Visibility)
+	if len(l.Tag) > 0 {
+		p["tags"] = l.Tag
+	}
+	if l.Enabled != nil {
+		p["enabled"] = *l.Enabled
+	}
+	return show(c, "tools.list", p, func(r struct {
+		Tools []toolRow
+		Total int
+	}) {
+		if r.Total == 0 {
+			c.say("No tools. Start from a template: `helix tool templates --new \"Text Counter\"`.")
+			return
+		}
+		rows := [][]string{}
+		for _, t := range r.Tools {
+			state := "enabled"
+			switch {
+			case t.Suspended:
+				state = "suspended"
+			case !t.IsEnabled:
+				state = "disabled"
+			}
+			rows = append(rows, []string{t.ID, t.Name, t.Version, state, fmt.Sprint(t.UsageCount), cut(t.Description, 50)})
+		}
+		c.table([]string{"ID", "NAME", "VERSION", "STATE", "RUNS", "DESCRIPTION"}, rows)
+	})
+}
+
+// toolID accepts an id, or a name that only one tool has.
+func (c *command) toolID(ref string) (string, error) {
+	if _, err := uuid.Parse(ref); err == nil {
+		return ref, nil
+	}
+	var r struct{ Tools []toolRow }
+	if _, err := c.call("tools.list", map[string]any{"query": ref, "limit": 100, "offset": 0}, &r); err != nil {
+		return "", err
+	}
+	for _, t := range r.Tools {
+		if strings.EqualFold(t.Name, ref) {
+			return t.ID, nil
+		}
+	}
+	return "", fault.NotFoundf("No tool is called %q.", ref)
+}
+
+type toolRef struct {
+	Tool string `arg:"" help:"Id or name."`
+}
+
+// with resolves the tool, calls a method with its id and extra params and prints JSON.
+func (t toolRef) with(c *command, method string, extra map[string]any) error {
+	id, err := c.toolID(t.Tool)
+	if err != nil {
+		return err
+	}
+	p := map[string]any{"toolId": id}
+	for k, v := range extra {
+		p[k] = v
+	}
+	return c.raw(method, p)
+}
+
+type toolShowCmd struct {
+	toolRef
+	Version string
+}
+
+func (s *toolShowCmd) Run(c *command) error {
+	p := map[string]any{}
+	setIf(p, "version", s.Version)
+	return s.with(c, "tools.get", p)
+}
+
+// source is a tool's code with its language, taken from the file's ending.
+func source(path string) (code, language string, err error) {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return "", "", fault.Invalidf("Could not read %s.", path).WithCause(err)
+	}
+	switch strings.ToLower(filepath.Ext(path)) {
+	case ".ts", ".mts":
+		language = "typescript"
+	case ".js", ".mjs":
+		language = "javascript"
+	default:
+		return "", "", fault.Invalidf("%s is neither .ts nor .js.", filepath.Base(path))
+	}
+	return string(b), language, nil
+}
+
+type toolCreateCmd struct {
+	File        string   `arg:"" type:"existingfile"`
+	Name        string   `help:"Default: the file's name."`
+	Description string   `help:"What it does; models read this."`
+	Schema      string   `help:"File with the JSON Schema of the parameters." type:"existingfile"`
+	Cap         []string `help:"A capability it asks for, such as 'network:https(api.example.com)'; may be repeated." sep:"none"`
+	Profile     string   `help:"strict, standard or permissive."`
+}
+
+func (t *toolCreateCmd) Run(c *command) error {
+	code, lang, err := source(t.File)
+	if err != nil {
+		return err
+	}
+	name := first(t.Name, strings.TrimSuffix(filepath.Base(t.File), filepath.Ext(t.File)))
+	p := map[string]any{"name": name, "code": code, "language": lang}
+	setIf(p, "description", t.Description)
+	setIf(p, "sandboxProfile", t.Profile)
+	if len(t.Cap) > 0 {
+		p["capabilities"] = t.Cap
+	}
+	if t.Schema != "" {
+		if p["parameters"], err = c.input("@" + t.Schema); err != nil {
+			return err
+		}
+	}
+	return show(c, "tools.create", p, c.created)
+}
+
+type savedTool struct {
+	Tool struct{ ID, Name, Version string }
+
+	Validation struct {
+		Warnings []struct {
+			Message string
+			Line    int
+		}
+	}
+}
+
+func (c *command) created(r savedTool) {
+	fmt.Fprintln(c.env.Stdout, r.Tool.ID)
+	for _, w := range r.Validation.Warnings {
+		c.say("warning: line %d: %s", w.Line, plain(w.Message))
+	}
+	c.say("%s %s is saved.", plain(r.Tool.Name), r.Tool.Version)
+}
+
+type toolUpdateCmd struct {
+	toolRef
+	File string `arg:"" type:"existingfile"`
+	Note string `help:"Why; shown in the history."`
+}
+
+func (u *toolUpdateCmd) Run(c *command) error {
+	code, lang, err := source(u.File)
+	if err != nil {
+		return err
+	}
+	return c.saveCode(u.Tool, map[string]any{"code": code, "language": lang}, u.Note)
+}
+
+func (c *command) saveCode(ref string, patch map[string]any, note string) error {
+	id, err := c.toolID(ref)
+	if err != nil {
+		return err
+	}
+	var got struct{ Tool struct{ Version string } }
+	if _, err := c.call("tools.get", map[string]any{"toolId": id}, &got); err != nil {
+		return err
+	}
+	p := map[string]any{"toolId": id, "baseVersion": got.Tool.Version, "patch": patch}
+	setIf(p, "note", note)
+	return show(c, "tools.update", p, c.created)
+}
+
+type toolValidateCmd struct {
+	File   string   `arg:"" type:"existingfile"`
+	Schema string   `type:"existingfile"`
+	Cap    []string `sep:"none"`
+}
+
+func (v *toolValidateCmd) Run(c *command) error {
+	code, lang, err := source(v.File)
+	if err != nil {
+		return err
+	}
+	p := map[string]any{"code": code, "language": lang}
+	if len(v.Cap) > 0 {
+		p["capabilities"] = v.Cap
+	}
+	if v.Schema != "" {
+		if p["parameters"], err = c.input("@" + v.Schema); err != nil {
+			return err
+		}
+	}
+	var r validated
+	raw, err := c.call("tools.validate", p, &r)
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		if err := c.printJSON(raw); err != nil {
+			return err
+		}
+	} else {
+		for _, e := range r.Errors {
+			fmt.Fprintf(c.env.Stdout, "%s:%d:%d: error: %s\n", v.File, e.Line, e.Column, plain(e.Message))
+		}
+		for _, w := range r.Warnings {
+			fmt.Fprintf(c.env.Stdout, "%s:%d:%d: warning: %s\n", v.File, w.Line, w.Column, plain(w.Message))
+		}
+	}
+	if !r.Valid {
+		return failed{2}
+	}
+	c.say("The source is valid.")
+	return nil
+}
+
+type validated struct {
+	Valid            bool
+	Errors, Warnings []struct {
+		Message      string
+		Line, Column int
+	}
+}
+
+type toolVersionsCmd struct{ toolRef }
+
+func (v *toolVersionsCmd) Run(c *command) error {
+	id, err := c.toolID(v.Tool)
+	if err != nil {
+		return err
+	}
+	return show(c, "tools.versions", map[string]any{"toolId": id, "limit": 100}, func(r struct {
+		Versions []struct {
+			Version, DefinitionHash, Note, Author string
+			CreatedAt                             time.Time
+		}
+	}) {
+		rows := [][]string{}
+		for _, v := range r.Versions {
+			rows = append(rows, []string{v.Version, cut(v.DefinitionHash, 13), v.CreatedAt.Local().Format(time.DateTime), v.Author, v.Note})
+		}
+		c.table([]string{"VERSION", "DEFINITION", "SAVED", "BY", "NOTE"}, rows)
+	})
+}
+
+type toolDiffCmd struct {
+	toolRef
+	From string `arg:""`
+	To   string `arg:""`
+}
+
+func (d *toolDiffCmd) Run(c *command) error {
+	id, err := c.toolID(d.Tool)
+	if err != nil {
+		return err
+	}
+	return show(c, "tools.diff", map[string]any{"toolId": id, "from": d.From, "to": d.To}, func(r struct {
+		Fields []struct {
+			Name     string
+			From, To json.RawMessage
+		}
+		Code         string
+		Capabilities struct{ Added, Removed []string }
+	}) {
+		for _, f := range r.Fields {
+			fmt.Fprintf(c.env.Stdout, "%s: %s -> %s\n", f.Name, cut(string(f.From), 100), cut(string(f.To), 100))
+		}
+		for _, a := range r.Capabilities.Added {
+			fmt.Fprintln(c.env.Stdout, "capability +", a)
+		}
+		for _, a := range r.Capabilities.Removed {
+			fmt.Fprintln(c.env.Stdout, "capability -", a)
+		}
+		fmt.Fprint(c.env.Stdout, r.Code)
+	})
+}
+
+type toolRollbackCmd struct {
+	toolRef
+	Version string `arg:""`
+}
+
+func (r *toolRollbackCmd) Run(c *command) error {
+	return r.with(c, "tools.rollback", map[string]any{"version": r.Version})
+}
+
+type toolCloneCmd struct {
+	toolRef
+	Name string
+}
+
+func (t *toolCloneCmd) Run(c *command) error {
+	p := map[string]any{}
+	setIf(p, "name", t.Name)
+	return t.with(c, "tools.clone", p)
+}
+
+type toolEnableCmd struct{ toolRef }
+
+func (t *toolEnableCmd) Run(c *command) error {
+	return t.with(c, "tools.set_enabled", map[string]any{"enabled": true})
+}
+
+type toolDisableCmd struct{ toolRef }
+
+func (t *toolDisableCmd) Run(c *command) error {
+	return t.with(c, "tools.set_enabled", map[string]any{"enabled": false})
+}
+
+type toolDeleteCmd struct{ toolRef }
+
+func (t *toolDeleteCmd) Run(c *command) error { return t.with(c, "tools.delete", nil) }
+
+type toolRestoreCmd struct {
+	ID string `arg:""`
+}
+
+func (t *toolRestoreCmd) Run(c *command) error {
+	return c.raw("tools.restore", map[string]any{"toolId": t.ID})
+}
+
+type toolSignCmd struct{ toolRef }
+
+func (t *toolSignCmd) Run(c *command) error { return t.with(c, "tools.sign", nil) }
+
+type toolUsageCmd struct {
+	Tool  string `arg:"" optional:""`
+	Limit int    `default:"50"`
+}
+
+func (u *toolUsageCmd) Run(c *command) error {
+	p := map[string]any{"limit": u.Limit}
+	if u.Tool != "" {
+		id, err := c.toolID(u.Tool)
+		if err != nil {
+			return err
+		}
+		p["toolId"] = id
+	}
+	return show(c, "tools.usage", p, func(r struct {
+		Entries []struct {
+			ID, ToolID, ToolName, Status, ErrorMessage, Caller, Version string
+			ExecutionTimeMs                                             float64
+			Timestamp                                                   time.Time
+		}
+	}) {
+		rows := [][]string{}
+		for _, e := range r.Entries {
+			rows = append(rows, []string{e.Timestamp.Local().Format(time.DateTime), first(e.ToolName, e.ToolID), e.Version, e.Status, fmt.Sprintf("%.0f ms", e.ExecutionTimeMs), e.Caller, cut(e.ErrorMessage, 50)})
+		}
+		c.table([]string{"TIME", "TOOL", "VERSION", "RESULT", "TOOK", "CALLER", "ERROR"}, rows)
+	})
+}
+
+type toolAuditCmd struct {
+	Tool  string `arg:"" optional:""`
+	Limit int    `default:"50"`
+}
+
+func (a *toolAuditCmd) Run(c *command) error {
+	p := map[string]any{"limit": a.Limit}
+	if a.Tool != "" {
+		id, err := c.toolID(a.Tool)
+		if err != nil {
+			return err
+		}
+		p["toolId"] = id
+	}
+	return c.raw("tools.audit", p)
+}

@@ -1,0 +1,409 @@
+package cli
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"reflect"
+	"time"
+
+	"helix/backend/fault"
+)
+
+type toolRunCmd struct {
+	Tool    string `arg:"" help:"Id, name, or a .ts or .js file, which runs as a draft."`
+	Params  string `help:"JSON object, @file or -."`
+	Version string `help:"Run this version of a stored tool."`
+}
+
+type toolRun struct {
+	Success           bool
+	Output            json.RawMessage
+	Error, ErrorClass string
+	ExecutionID       string
+	ExecutionTimeMs   float64
+	PendingApprovalID string
+	Logs              []struct{ Level, Message string }
+}
+
+func (r *toolRunCmd) Run(c *command) error {
+	params, err := c.input(r.Params)
+	if err != nil {
+		return err
+	}
+	p := map[string]any{}
+	if params != nil {
+		p["params"] = params
+	}
+	setIf(p, "version", r.Version)
+	if code, lang, err := source(r.Tool); err == nil {
+		p["code"], p["language"] = code, lang
+	} else if p["toolId"], err = c.toolID(r.Tool); err != nil {
+		if _, statErr := os.Stat(r.Tool); errors.Is(statErr, fs.ErrNotExist) && filepath.Ext(r.Tool) != "" {
+			return fault.NotFoundf("No tool and no file is called %q.", r.Tool)
+		}
+		return err
+	}
+	return c.finishRun(p)
+}
+
+// finishRun executes and exits by what the run came to: its output goes to standard output,
+// its log and errors to standard error.
+func (c *command) finishRun(p map[string]any) error {
+	var res toolRun
+	raw, err := c.call("tools.execute_custom", p, &res)
+	if err != nil {
+		return err
+	}
+	for _, l := range res.Logs {
+		c.say("[%s] %s", l.Level, plain(l.Message))
+	}
+	if c.JSON {
+		if err := c.printJSON(raw); err != nil {
+			return err
+		}
+	} else if res.Success {
+		if err := c.printJSON(res.Output); err != nil {
+			return err
+		}
+	}
+	if res.Success {
+		return nil
+	}
+	c.say("%s: %s", first(res.ErrorClass, "error"), plain(res.Error))
+	if res.PendingApprovalID != "" {
+		fmt.Fprintf(c.env.Stderr, "It waits for your approval: %s\n", res.PendingApprovalID)
+		return failed{4}
+	}
+	return failed{classExit(res.ErrorClass)}
+}
+
+// classExit maps a sandbox error class to an exit code, as its kind would.
+func classExit(class string) int {
+	switch class {
+	case "compile", "missing_export", "input":
+		return ExitCode(fault.Invalid)
+	case "timeout", "cpu":
+		return ExitCode(fault.Timeout)
+	case "memory", "output":
+		return ExitCode(fault.Limit)
+	case "host_denied", "denied":
+		return ExitCode(fault.Denied)
+	case "canceled":
+		return ExitCode(fault.Canceled)
+	case "unavailable":
+		return ExitCode(fault.Unavailable)
+	}
+	return 1
+}
+
+type toolTestCmd struct{ toolRef }
+
+func (t *toolTestCmd) Run(c *command) error {
+	id, err := c.toolID(t.Tool)
+	if err != nil {
+		return err
+	}
+	var got struct {
+		Tool struct {
+			Samples []struct {
+				Name             string
+				Params, Expected json.RawMessage
+			}
+		}
+	}
+	if _, err := c.call("tools.get", map[string]any{"toolId": id}, &got); err != nil {
+		return err
+	}
+	if len(got.Tool.Samples) == 0 {
+		return fault.NotFoundf("This tool has no stored samples. Save one in its editor.")
+	}
+	bad := 0
+	for _, s := range got.Tool.Samples {
+		var res toolRun
+		if _, err := c.call("tools.execute_custom", map[string]any{"toolId": id, "params": s.Params}, &res); err != nil {
+			return err
+		}
+		ok := res.Success && (s.Expected == nil || sameJSON(res.Output, s.Expected))
+		word := "ok"
+		if !ok {
+			word, bad = "FAILED", bad+1
+		}
+		fmt.Fprintf(c.env.Stdout, "%s\t%s\t%.0f ms\n", word, plain(s.Name), res.ExecutionTimeMs)
+		if !ok {
+			fmt.Fprintf(c.env.Stdout, "  got      %s\n  expected %s\n", cut(first(res.Error, string(res.Output)), 300), cut(string(s.Expected), 300))
+		}
+	}
+	if bad > 0 {
+		return failed{1}
+	}
+	return nil
+}
+
+func sameJSON(a, b json.RawMessage) bool {
+	var x, y any
+	return json.Unmarshal(a, &x) == nil && json.Unmarshal(b, &y) == nil && reflect.DeepEqual(x, y)
+}
+
+type toolEditCmd struct{ toolRef }
+
+func (e *toolEditCmd) Run(c *command) error {
+	id, err := c.toolID(e.Tool)
+	if err != nil {
+		return err
+	}
+	var got struct {
+		Tool struct{ Name, Code, Language string }
+	}
+	if _, err := c.call("tools.get", map[string]any{"toolId": id}, &got); err != nil {
+		return err
+	}
+	ext := ".js"
+	if got.Tool.Language == "typescript" {
+		ext = ".ts"
+	}
+	f, err := os.CreateTemp("", "helix-tool-*"+ext)
+	if err != nil {
+		return err
+	}
+	if _, err := f.WriteString(got.Tool.Code); err != nil {
+		return err
+	}
+	if err := f.Close(); err != nil {
+		return err
+	}
+	editor := first(os.Getenv("VISUAL"), os.Getenv("EDITOR"), "vi")
+	cmd := exec.CommandContext(c.ctx, "sh", "-c", editor+` "$1"`, "sh", f.Name())
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stderr, os.Stderr
+	if err := cmd.Run(); err != nil {
+		return fault.Invalidf("The editor ended with an error. Your text is in %s.", f.Name()).WithCause(err)
+	}
+	code, err := os.ReadFile(f.Name())
+	if err != nil {
+		return err
+	}
+	if bytes.Equal(code, []byte(got.Tool.Code)) {
+		c.say("Nothing was changed.")
+		return os.Remove(f.Name())
+	}
+	if err := c.saveCode(id, map[string]any{"code": string(code)}, ""); err != nil {
+		c.say("Not saved. Your text is in %s.", f.Name())
+		return err
+	}
+	return os.Remove(f.Name())
+}
+
+type toolExportCmd struct {
+	Tools   []string `arg:""`
+	Output  string   `short:"o" type:"path" help:"Default: standard output."`
+	History bool     `help:"With earlier versions."`
+}
+
+func (e *toolExportCmd) Run(c *command) error {
+	ids := []string{}
+	for _, t := range e.Tools {
+		id, err := c.toolID(t)
+		if err != nil {
+			return err
+		}
+		ids = append(ids, id)
+	}
+	var r struct{ Bundle json.RawMessage }
+	if _, err := c.call("tools.export", map[string]any{"toolIds": ids, "includeHistory": e.History}, &r); err != nil {
+		return err
+	}
+	if e.Output == "" {
+		return c.printJSON(r.Bundle)
+	}
+	return os.WriteFile(e.Output, append(r.Bundle, '\n'), 0o600)
+}
+
+type toolImportCmd struct {
+	Source     string `arg:"" help:"File, https address or helix:// link."`
+	Yes        bool   `help:"Add the tools after the review without asking."`
+	OnConflict string `default:"rename" enum:"rename,replace,skip" help:"When a name is taken (${enum})."`
+}
+
+type importItems struct {
+	Items []struct {
+		Name, Action          string
+		Signature             struct{ State, Fingerprint, Signer string }
+		RequestedCapabilities []string
+		Warnings              []string
+	}
+}
+
+func (i *toolImportCmd) Run(c *command) error {
+	p := map[string]any{"onConflict": i.OnConflict, "dryRun": true}
+	if b, err := os.ReadFile(i.Source); err == nil {
+		if !json.Valid(b) {
+			return fault.Invalidf("%s is not JSON.", filepath.Base(i.Source))
+		}
+		p["bundle"] = json.RawMessage(b)
+	} else {
+		p["url"] = i.Source
+	}
+	var r importItems
+	raw, err := c.call("tools.import", p, &r)
+	if err != nil {
+		return err
+	}
+	if c.JSON && !i.Yes {
+		if err := c.printJSON(raw); err != nil {
+			return err
+		}
+	}
+	for _, it := range r.Items {
+		c.say("%s: %s, signature %s %s", plain(it.Name), it.Action, it.Signature.State, plain(it.Signature.Signer))
+		for _, k := range it.RequestedCapabilities {
+			c.say("  asks for %s", plain(k))
+		}
+		for _, w := range it.Warnings {
+			c.say("  warning: %s", plain(w))
+		}
+	}
+	if err := c.confirm(i.Yes, "Add these tools, disabled?"); err != nil {
+		return err
+	}
+	p["dryRun"] = false
+	// The commit names what was reviewed, so a source that changed meanwhile is refused.
+	var reviewed struct {
+		Items []struct{ DefinitionHash string }
+	}
+	if err := json.Unmarshal(raw, &reviewed); err != nil {
+		return err
+	}
+	hashes := []string{}
+	for _, it := range reviewed.Items {
+		hashes = append(hashes, it.DefinitionHash)
+	}
+	p["reviewed"] = hashes
+	return c.raw("tools.import", p)
+}
+
+type toolShareCmd struct {
+	toolRef
+	Public  bool          `help:"Also list it for search."`
+	Expires time.Duration `help:"The link ends after this long."`
+}
+
+func (s *toolShareCmd) Run(c *command) error {
+	p := map[string]any{"access": "link"}
+	if s.Public {
+		p["access"] = "public"
+	}
+	if s.Expires > 0 {
+		p["expiresAt"] = time.Now().Add(s.Expires).UTC()
+	}
+	return s.with(c, "tools.share", p)
+}
+
+type toolUnshareCmd struct {
+	Share string `arg:""`
+}
+
+func (u *toolUnshareCmd) Run(c *command) error {
+	return c.raw("tools.unshare", map[string]any{"shareId": u.Share})
+}
+
+type toolSecretCmd struct {
+	Set    toolSecretSetCmd    `cmd:"" help:"Store a value read from standard input."`
+	List   toolSecretListCmd   `cmd:"" help:"List names and hosts."`
+	Delete toolSecretDeleteCmd `cmd:"" help:"Delete a secret."`
+}
+
+type toolSecretSetCmd struct {
+	Name string   `arg:""`
+	Host []string `required:"" help:"A host that may receive it; may be repeated."`
+	Tool []string `help:"A tool that may use it; default: none yet."`
+}
+
+func (s *toolSecretSetCmd) Run(c *command) error {
+	v, err := c.secret("Value: ")
+	if err != nil {
+		return err
+	}
+	ids := []string{}
+	for _, t := range s.Tool {
+		id, err := c.toolID(t)
+		if err != nil {
+			return err
+		}
+		ids = append(ids, id)
+	}
+	return c.raw("tools.secret_set", map[string]any{"name": s.Name, "value": v, "hosts": s.Host, "toolIds": ids})
+}
+
+type toolSecretListCmd struct{}
+
+func (s *toolSecretListCmd) Run(c *command) error { return c.raw("tools.secrets", struct{}{}) }
+
+type toolSecretDeleteCmd struct {
+	Name string `arg:""`
+}
+
+func (s *toolSecretDeleteCmd) Run(c *command) error {
+	return c.raw("tools.secret_delete", map[string]any{"name": s.Name})
+}
+
+type toolStateCmd struct {
+	Show  toolStateShowCmd  `cmd:"" help:"List keys and sizes."`
+	Clear toolStateClearCmd `cmd:"" help:"Forget one key, or all."`
+}
+
+type toolStateShowCmd struct{ toolRef }
+
+func (s *toolStateShowCmd) Run(c *command) error { return s.with(c, "tools.state", nil) }
+
+type toolStateClearCmd struct {
+	toolRef
+	Key string `help:"Only this key."`
+}
+
+func (s *toolStateClearCmd) Run(c *command) error {
+	p := map[string]any{}
+	setIf(p, "key", s.Key)
+	return s.with(c, "tools.state_clear", p)
+}
+
+type toolTemplatesCmd struct {
+	New  string `help:"Make a tool from the template of this name or id." placeholder:"NAME"`
+	Name string `help:"Name of the new tool; default: the template's."`
+}
+
+type template struct {
+	ID, Name, Description, Code, Language string
+	Parameters                            json.RawMessage
+	Capabilities                          []string
+	SampleParams                          json.RawMessage
+}
+
+func (t *toolTemplatesCmd) Run(c *command) error {
+	if t.New == "" {
+		return show(c, "tools.templates", struct{}{}, func(r struct{ Templates []template }) {
+			rows := [][]string{}
+			for _, t := range r.Templates {
+				rows = append(rows, []string{t.ID, t.Name, t.Description})
+			}
+			c.table([]string{"ID", "NAME", "DESCRIPTION"}, rows)
+		})
+	}
+	var r struct{ Templates []template }
+	if _, err := c.call("tools.templates", struct{}{}, &r); err != nil {
+		return err
+	}
+	for _, tpl := range r.Templates {
+		if tpl.ID != t.New && tpl.Name != t.New {
+			continue
+		}
+		p := map[string]any{"name": first(t.Name, tpl.Name), "description": tpl.Description, "code": tpl.Code, "parameters": tpl.Parameters, "capabilities": tpl.Capabilities}
+		setIf(p, "language", tpl.Language)
+		return show(c, "tools.create", p, c.created)
+	}
+	return fault.NotFoundf("No template is called %q. `helix tool templates` lists them.", t.New)
+}

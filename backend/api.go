@@ -1,0 +1,98 @@
+package backend
+
+import (
+	_ "embed" // the generated document
+	"time"
+
+	"helix/backend/config"
+	"helix/backend/gateway"
+	"helix/backend/storage"
+)
+
+//go:embed openrpc.json
+var openRPC []byte
+
+const (
+	hour     = time.Hour       // of long work, which reports progress and can be canceled
+	runLimit = 4 * time.Minute // a run's own limit is at most 60 s, waiting for an approval 120 s
+)
+
+// Register fills a with everything the outside can call or hear: one line a method, one
+// line an event. It works on an empty Backend too, which is how the generator reads it.
+func Register(b *Backend, a *gateway.API) {
+	registerGateway(b, a)
+	registerStorage(b, a)
+	registerRights(b, a)
+	registerTools(b, a)
+}
+
+func registerGateway(b *Backend, a *gateway.API) {
+	g, s := b.Gateway, b.Services
+	gateway.Handle(a, "connect", gateway.None, g.Connect)
+	gateway.Handle(a, "rpc.discover", gateway.Read, g.Discover)
+	gateway.Handle(a, "session.get", gateway.Read, g.SessionGet)
+	gateway.Handle(a, "sessions.list", gateway.Admin, g.SessionsList)
+	gateway.Handle(a, "sessions.close", gateway.Admin, g.SessionsClose)
+	gateway.Handle(a, "sessions.ticket", gateway.Admin, g.SessionsTicket, gateway.Secret())
+	gateway.Handle(a, "tokens.create", gateway.Admin, g.TokensCreate, gateway.Secret())
+	gateway.Handle(a, "tokens.list", gateway.Admin, g.TokensList)
+	gateway.Handle(a, "tokens.revoke", gateway.Admin, g.TokensRevoke)
+	gateway.Handle(a, "tokens.rotate_root", gateway.Admin, g.TokensRotateRoot)
+	gateway.Handle(a, "events.subscribe", gateway.Read, g.Subscribe)
+	gateway.Handle(a, "events.unsubscribe", gateway.Read, g.Unsubscribe)
+	gateway.Handle(a, "events.resume", gateway.Read, g.Resume)
+	gateway.Handle(a, "blobs.url", gateway.Read, g.BlobsURL)
+	gateway.Handle(a, "services.list", gateway.Read, s.List)
+	gateway.Handle(a, "services.start", gateway.Write, s.Start)
+	gateway.Handle(a, "services.stop", gateway.Write, s.Stop)
+	gateway.Handle(a, "services.restart", gateway.Write, s.Restart)
+	gateway.Handle(a, "system.status", gateway.Read, g.SystemStatus)
+	gateway.Handle(a, "system.stop", gateway.Admin, g.SystemStop)
+	gateway.Handle(a, "app.activate", gateway.Write, g.Activate)
+
+	for alias, service := range map[string]string{
+		"start_memory_synthesis": "memory-synthesis", "start_skill_sandbox": "skill-sandbox", "start_voice_pipeline": "voice-pipeline",
+		"start_sync_coordinator": "sync-coordinator", "start_psychology_decay": "psychology-decay",
+	} {
+		gateway.Alias(a, alias, "services.start", gateway.Preset("name", service))
+	}
+	gateway.Alias(a, "get_rust_exe_status", "services.list")
+	gateway.Alias(a, "stop_rust_exe", "services.stop")
+	gateway.Alias(a, "stop_all_rust_exes", "services.stop", gateway.Preset("name", "*"))
+
+	gateway.Forward[gateway.ServicesChanged](a, "services.changed", gateway.Everyone())
+	gateway.Forward[gateway.SessionsChanged](a, "sessions.changed")
+	gateway.Forward[gateway.TokensChanged](a, "tokens.changed")
+}
+
+func registerStorage(b *Backend, a *gateway.API) {
+	c, s, k, x := b.Config, b.Storage, b.Keys, b.Secrets
+	gateway.Handle(a, "config.get", gateway.Read, c.Get)
+	gateway.Handle(a, "config.schema", gateway.Read, c.Schema)
+	gateway.Handle(a, "config.set", gateway.Admin, c.Set)
+	gateway.Handle(a, "secrets.list", gateway.Admin, x.List)
+	gateway.Handle(a, "secrets.set", gateway.Admin, x.Set)
+	gateway.Handle(a, "secrets.delete", gateway.Admin, x.Delete)
+
+	gateway.Handle(a, "storage.status", gateway.Read, s.Status)
+	gateway.Handle(a, "storage.check", gateway.Admin, s.Check, gateway.Deadline(hour))
+	gateway.Handle(a, "storage.backup", gateway.Admin, pathParam(b, true, func(p *storage.BackupParams) *string { return &p.Path }, s.Backup), gateway.DocumentedBy(s.Backup), gateway.Deadline(hour))
+	gateway.Handle(a, "storage.backups", gateway.Read, s.Backups)
+	gateway.Handle(a, "storage.verify_backup", gateway.Read, pathParam(b, false, func(p *storage.VerifyBackupParams) *string { return &p.Path }, s.VerifyBackup), gateway.DocumentedBy(s.VerifyBackup), gateway.Deadline(hour))
+	gateway.Handle(a, "storage.restore", gateway.Admin, pathParam(b, false, func(p *storage.RestoreParams) *string { return &p.Path }, s.Restore), gateway.DocumentedBy(s.Restore), gateway.Deadline(hour))
+	gateway.Handle(a, "storage.rollback", gateway.Admin, s.Rollback, gateway.Deadline(hour))
+	gateway.Handle(a, "storage.export", gateway.Admin, pathParam(b, true, func(p *storage.ExportParams) *string { return &p.Dir }, s.Export), gateway.DocumentedBy(s.Export), gateway.Deadline(hour))
+	gateway.Handle(a, "storage.import", gateway.Admin, pathParam(b, false, func(p *storage.ImportParams) *string { return &p.Dir }, s.Import), gateway.DocumentedBy(s.Import), gateway.Deadline(hour))
+	gateway.Handle(a, "storage.salvage", gateway.Admin, s.Salvage, gateway.Deadline(hour))
+	gateway.Handle(a, "storage.prune", gateway.Write, s.Prune, gateway.Deadline(hour))
+	gateway.Handle(a, "keys.status", gateway.Admin, k.Status)
+	gateway.Handle(a, "keys.rotate", gateway.Admin, k.Rotate)
+	gateway.Handle(a, "keys.export_recovery", gateway.Admin, k.ExportRecovery, gateway.Secret())
+	gateway.Handle(a, "keys.import_recovery", gateway.Admin, k.ImportRecovery)
+
+	gateway.Forward[config.Changed](a, "config.changed", gateway.Everyone())
+	gateway.Forward[storage.Changed](a, "storage.changed")
+	gateway.Forward[storage.LowSpace](a, "storage.low_space", gateway.Everyone())
+	gateway.Forward[storage.Recovery](a, "storage.recovery", gateway.Everyone())
+	gateway.Forward[storage.BackupProgress](a, "storage.backup_progress", gateway.Everyone())
+}

@@ -1,0 +1,276 @@
+// Package backend puts the parts of Helix together: Open builds every service, Run runs
+// the background ones, Close takes them down. It is the only composition root; the window,
+// the command line and the tests all start here.
+package backend
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"runtime"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+	"golang.org/x/sync/errgroup"
+
+	"helix/backend/audit"
+	"helix/backend/bus"
+	"helix/backend/config"
+	"helix/backend/fault"
+	"helix/backend/gateway"
+	"helix/backend/permission"
+	"helix/backend/sandbox"
+	"helix/backend/storage"
+	"helix/backend/tools"
+)
+
+// Version and Commit are set when the program is built (-ldflags -X).
+var (
+	Version = "dev"
+	Commit  = ""
+)
+
+// Options configure Open. The zero value opens this machine's installation.
+type Options struct {
+	DataDir string              // keeps all folders under one; "": the system's places
+	EnvFile string              // one more .env file
+	Environ func(string) string // nil: os.Getenv
+	Flags   map[string]string   // settings from the command line, by key
+	Keyring config.Keyring      // nil: the system's
+	Logger  *slog.Logger        // nil: a log file in the state folder, warnings to Stderr too
+	LogTo   slog.Level          // least level that also goes to standard error; default info
+	Web     fs.FS               // the built interface; nil: none
+
+	Listen bool // serve HTTP and WebSocket on loopback
+	Extra  []gateway.Extra
+	// Activate shows the window and follows links; nil in a program without a window.
+	Activate func(ctx context.Context, args []string) error
+	// ReleaseHold lets this version migrate again after a rollback.
+	ReleaseHold bool
+	// Progress hears about a migration while Open runs.
+	Progress func(step string, done, total int64)
+}
+
+// Backend is one running Helix over one data folder.
+type Backend struct {
+	Config     *config.Service
+	Root       *config.Root
+	Bus        *bus.Bus
+	DB         *storage.DB
+	Keys       *storage.Keys
+	Secrets    *storage.Secrets
+	Storage    *storage.Service
+	Audit      *audit.Service
+	Permission *permission.Service
+	Sandbox    *sandbox.Engine
+	Tools      *tools.Service
+	Gateway    *gateway.Server
+	Services   *gateway.Services
+	Picks      *Picks
+
+	log     *slog.Logger
+	o       Options
+	stop    context.CancelFunc // ends Run
+	ended   chan struct{}      // closed when Run has returned
+	started sync.Once
+	closers []closer // in order of opening
+	once    sync.Once
+	err     error
+}
+
+type closer struct {
+	name  string
+	close func() error
+}
+
+// Open builds every service and starts nothing. It fails with Conflict when another Helix
+// uses the folder. What may be missing, such as a keyring, engine artefacts or a readable
+// database, is a state that system.status reports.
+func Open(ctx context.Context, o Options) (_ *Backend, err error) {
+	b := &Backend{o: o, Bus: bus.New(), Picks: newPicks(), ended: make(chan struct{})}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, b.Close())
+		}
+	}()
+	b.Config, err = config.Load(config.Options{DataDir: o.DataDir, EnvFile: o.EnvFile, Environ: o.Environ, Flags: o.Flags, Bus: b.Bus, Logger: o.Logger})
+	if err != nil {
+		return nil, err
+	}
+	paths, conf := b.Config.Paths(), b.Config.Current()
+	if b.log = o.Logger; b.log == nil {
+		b.log = b.openLog(paths.State, conf)
+	}
+	release, err := storage.Lock(filepath.Join(paths.Data, "helix.lock"))
+	if err != nil {
+		return nil, err
+	}
+	b.closing("lock", func() error { release(); return nil })
+
+	passphrase, _ := b.Config.Env("HELIX_KEY_PASSPHRASE")
+	if b.Root, err = b.Config.OpenRoot(ctx, config.RootOptions{Keyring: o.Keyring, Passphrase: passphrase, Logger: b.log}); err != nil {
+		return nil, fmt.Errorf("open the keyring: %w", err)
+	}
+	if err := b.openStorage(ctx, paths, conf); err != nil {
+		return nil, err
+	}
+	if err := b.openDomains(ctx, paths, conf); err != nil {
+		return nil, err
+	}
+	return b, b.openGateway(ctx, paths, conf)
+}
+
+func (b *Backend) closing(name string, fn func() error) {
+	b.closers = append(b.closers, closer{name, fn})
+}
+
+func (b *Backend) openStorage(ctx context.Context, paths config.Paths, conf config.Config) (err error) {
+	keys := storage.NewKeys(b.Root)
+	b.DB, err = storage.Open(ctx, storage.Options{
+		Path: paths.Database(), Keys: keys, Bus: b.Bus, Logger: b.log, Version: Version,
+		AllowNetworkFS: conf.StorageAllowNetworkFS, ReleaseHold: b.o.ReleaseHold, Progress: b.o.Progress,
+	})
+	if err != nil {
+		return fmt.Errorf("open the database: %w", err)
+	}
+	b.closing("database", b.DB.Close)
+	b.Keys = keys
+	auditTx := func(tx *storage.Tx, action string, details any) error {
+		return audit.Append(tx, audit.Entry{Action: action, SubjectKind: "storage", Details: details})
+	}
+	b.Keys.SetAudit(auditTx)
+	b.Secrets = storage.NewSecrets(b.DB)
+	b.Secrets.SetAudit(auditTx)
+	b.Storage = storage.NewService(b.DB, storage.ServiceOptions{
+		ConfigFile: paths.ConfigFile(), UserDir: paths.User,
+		Policy: b.storagePolicy, Audit: auditTx,
+		EndSessions: func() { b.Gateway.EndSessions() },
+		Busy:        func() bool { return b.Tools.Busy() },
+	})
+	return nil
+}
+
+func (b *Backend) openDomains(ctx context.Context, paths config.Paths, conf config.Config) (err error) {
+	b.Audit = audit.New(b.DB, audit.Options{
+		Logger: b.log, HeadFile: filepath.Join(paths.State, "audit-head"),
+		SegmentEntries: conf.AuditSegmentEntries, SegmentAge: conf.AuditSegmentMaxAge,
+		DetailsDays: func() int { return days(b.Config.Current().AuditDetailsMaxAge) },
+		EntryDays:   func() int { return days(b.Config.Current().AuditEntriesMaxAge) },
+	})
+	b.Config.SetAudit(func(ctx context.Context, keys []string) error {
+		return b.Audit.Record(ctx, audit.Entry{Action: "config.changed", SubjectKind: "config", Details: map[string]any{"keys": keys}})
+	})
+	home, err := os.UserHomeDir()
+	if err != nil {
+		b.log.Warn("no home folder: $HOME in capabilities means nothing", "err", err)
+	}
+	own := []string{paths.Config, paths.Data, paths.State, paths.Cache, paths.Runtime}
+	toolFiles := filepath.Join(paths.Data, "tool-files")
+	b.Permission = permission.New(b.DB, b.Bus, permission.Options{
+		Logger: b.log, Home: home, Own: own, OwnPort: b.ownPort, Audit: b.Audit,
+		StateDir: func(s permission.Subject) string { return filepath.Join(toolFiles, s.ID) },
+	})
+	b.Sandbox, err = sandbox.Open(ctx, sandbox.Options{CacheDir: filepath.Join(paths.Cache, "engine")})
+	if err != nil {
+		return fmt.Errorf("open the sandbox: %w", err)
+	}
+	b.closing("sandbox", b.Sandbox.Close)
+	b.Tools = tools.New(b.DB, b.Permission, b.Audit, b.Sandbox, tools.Options{
+		Logger: b.log, StateDir: toolFiles, Home: home, Own: own, OwnPort: b.ownPort,
+		UsageDays: func() int { return days(b.Config.Current().HistoryMaxAge) },
+		UsageRows: func() int { return int(b.Config.Current().HistoryMaxRows) },
+	})
+	return nil
+}
+
+func days(d time.Duration) int { return int(d / (24 * time.Hour)) }
+
+func (b *Backend) storagePolicy() storage.Policy {
+	c := b.Config.Current()
+	p := storage.DefaultPolicy()
+	p.AutoBackup = c.BackupAuto == "daily"
+	p.BackupMax, p.BackupAge = c.BackupMaxBytes, c.BackupMaxAge
+	p.HistoryRows, p.HistoryAge, p.PayloadAge = c.HistoryMaxRows, c.HistoryMaxAge, c.HistoryPayloadMaxAge
+	p.StatsRows, p.StatsAge = c.HistoryStatsMaxRows, c.HistoryStatsMaxAge
+	p.ChangeLogAge, p.ChangeLogMax = c.HistoryChangeLogMaxAge, c.HistoryChangeLogBytes
+	p.TrashAge, p.BlobAge = c.HistoryTrashMaxAge, c.HistoryBlobGrace
+	return p
+}
+
+// LocalUser is the person whose data this is.
+func (b *Backend) LocalUser() uuid.UUID { return b.DB.LocalUser().ID }
+
+// Run runs the background services until ctx ends or Stop is called. It returns nil on a
+// clean stop. A backend runs once.
+func (b *Backend) Run(ctx context.Context) error {
+	var err error = fault.Internalf(errors.New("backend: Run twice"), "Helix is already running.")
+	b.started.Do(func() {
+		defer close(b.ended)
+		ctx, b.stop = context.WithCancel(ctx)
+		defer b.stop()
+		g, gctx := errgroup.WithContext(ctx)
+		for name, run := range map[string]func(context.Context) error{
+			"gateway": b.Gateway.Run, "services": b.Services.Run, "storage": b.Storage.Run, "keys": b.Keys.Run, "audit": b.Audit.Run,
+			"permission": b.Permission.Run, "sandbox": b.Sandbox.Run, "tools": b.Tools.Run,
+		} {
+			g.Go(func() error {
+				if err := run(gctx); err != nil && gctx.Err() == nil {
+					return fmt.Errorf("%s: %w", name, err)
+				}
+				return nil
+			})
+		}
+		err = g.Wait()
+	})
+	return err
+}
+
+// Stop ends Run and closes everything; what has not ended when ctx does is named in the
+// error and left behind.
+func (b *Backend) Stop(ctx context.Context) error {
+	done := make(chan error, 1)
+	go func() { done <- b.Close() }()
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		return fmt.Errorf("stopping took too long: %w", ctx.Err())
+	}
+}
+
+// Close stops Run, waits for it and closes what Open opened, in reverse order. It may be
+// called twice and on a backend that never ran.
+func (b *Backend) Close() error {
+	b.once.Do(func() {
+		ran := true
+		b.started.Do(func() { ran = false; close(b.ended) })
+		if ran {
+			b.stop()
+			<-b.ended
+		}
+		for i := len(b.closers) - 1; i >= 0; i-- {
+			if err := b.closers[i].close(); err != nil {
+				b.err = errors.Join(b.err, fmt.Errorf("close %s: %w", b.closers[i].name, err))
+			}
+		}
+	})
+	return b.err
+}
+
+// memory tells the resident size of the process, where the system says it, and the heap.
+func memory() (rss, heap int64) {
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	if b, err := os.ReadFile("/proc/self/statm"); err == nil {
+		var size, resident int64
+		if _, err := fmt.Sscan(string(b), &size, &resident); err == nil {
+			rss = resident * int64(os.Getpagesize())
+		}
+	}
+	return rss, int64(m.HeapAlloc)
+}

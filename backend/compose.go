@@ -1,0 +1,151 @@
+package backend
+
+import (
+	"context"
+	"net/url"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"helix/backend/audit"
+	"helix/backend/config"
+	"helix/backend/fault"
+	"helix/backend/gateway"
+	"helix/backend/sandbox"
+	"helix/backend/storage"
+)
+
+// openGateway builds the table and the server; nothing listens yet.
+func (b *Backend) openGateway(ctx context.Context, paths config.Paths, conf config.Config) error {
+	token, source, err := b.Root.Token(ctx)
+	if err != nil {
+		return err
+	}
+	b.Services = gateway.NewServices(b.Bus, b.log)
+	user := b.DB.LocalUser()
+	api := gateway.NewAPI()
+	b.Gateway = gateway.New(api, gateway.Options{
+		DB: b.DB, Bus: b.Bus, Logger: b.log, User: gateway.User{ID: user.ID, DisplayName: user.DisplayName},
+		Web: b.o.Web, Addr: conf.GatewayAddr, NoHTTP: !b.o.Listen || !conf.GatewayEnabled, Extra: b.o.Extra, Origins: conf.GatewayOrigins,
+		RootToken: token, TokenSource: source, RotateRoot: b.Root.StoreToken, EndpointFile: endpointFile(paths),
+		Version: Version, Commit: Commit, OpenRPC: openRPC,
+		Gate: b.gate, Ready: b.ready, Status: b.status, Stop: b.requestStop, Activate: b.o.Activate, Services: b.Services,
+		Audit: b.auditAccess, AuditTx: auditAccessTx, TempDir: paths.Cache, Limits: limits(conf),
+	})
+	Register(b, api)
+	return nil
+}
+
+func endpointFile(p config.Paths) string { return filepath.Join(p.Runtime, "endpoint.json") }
+
+func limits(c config.Config) gateway.Limits {
+	return gateway.Limits{
+		PreAuthFrame: int(c.GatewayMaxPayloadUnauth), MaxPayload: int(c.GatewayMaxPayload), AuthTime: c.GatewayAuthTimeout,
+		Unauthenticated: c.GatewayMaxUnauthenticated, SessionsPerUser: c.GatewayMaxSessions, InFlight: c.GatewayMaxInFlight,
+		QueueBytes: int(c.GatewayMaxBufferedBytes), QueueEvents: c.GatewayMaxBufferedEvents,
+		ReplayBytes: int(c.GatewayReplayBytes), ReplayEvents: c.GatewayReplayEvents,
+		Tick: c.GatewayTickInterval, PongWithin: c.GatewayTickTimeout, CallDeadline: c.GatewayCallTimeout,
+		WriteRate: float64(c.GatewayWriteRate), CostlyRate: float64(c.GatewayCostlyRate), TicketsPerMin: float64(c.GatewayTicketsPerMinute),
+	}
+}
+
+// requestStop ends Run; whoever called Run then closes the backend.
+func (b *Backend) requestStop() {
+	b.started.Do(func() { close(b.ended) }) // never ran: nothing to end
+	if b.stop != nil {
+		b.stop()
+	}
+}
+
+// inRecovery are the prefixes and names that answer while the database is damaged.
+var inRecovery = []string{"storage.", "system.", "keys.", "rpc.", "session", "events.", "config.get", "config.schema", "connect", "app.activate", "services.list"}
+
+// gate refuses what needs a whole database while there is none.
+func (b *Backend) gate(method string) error {
+	if b.DB.Recovery() == nil {
+		return nil
+	}
+	for _, p := range inRecovery {
+		if strings.HasPrefix(method, p) {
+			return nil
+		}
+	}
+	return fault.Unavailablef("The database is damaged. Helix changed nothing; open Settings › Data to bring it back.")
+}
+
+func (b *Backend) ready() string {
+	if b.DB.Recovery() != nil {
+		return "recovery"
+	}
+	return ""
+}
+
+// status fills what the gateway cannot know itself.
+func (b *Backend) status(ctx context.Context, s *gateway.SystemStatus) error {
+	s.DataDir = b.Config.Paths().Data
+	s.Memory.RSSBytes, s.Memory.HeapBytes = memory()
+	s.Recovery = b.DB.Recovery() != nil
+	add := func(area, reason, hint string) {
+		s.Degraded = append(s.Degraded, gateway.Degraded{Area: area, Reason: reason, Hint: hint})
+	}
+	for _, p := range append(b.Config.Problems(), b.Root.Problems()...) {
+		if p.Degraded {
+			add("config", p.Message, p.Hint)
+		}
+	}
+	if b.DB.Keys().Locked() {
+		add("keys", "The key for sealed values is not available.", "Unlock the keyring, or enter the recovery code under Settings › Keys.")
+	}
+	if why := b.Audit.Degraded(); why != "" {
+		add("audit", why, "Runs that change something are refused until the log can be written again.")
+	}
+	if st := b.Sandbox.Status(); !st.Ready {
+		add("sandbox", "Tools cannot run: "+st.Reason, "Run make engines and start Helix again.")
+	}
+	if b.DB.Recovery() != nil {
+		return nil
+	}
+	st, err := b.Storage.Status(ctx, struct{}{})
+	if err != nil {
+		return err
+	}
+	s.SchemaVersion = st.SchemaVersion
+	return nil
+}
+
+func accessEntry(e gateway.AuditEvent) audit.Entry {
+	a := audit.Entry{User: e.User, ActorKind: "session", ActorID: e.Actor, Action: e.Action, SubjectKind: "access", SubjectID: e.Subject, Outcome: e.Outcome}
+	if len(e.Details) > 0 {
+		a.Details = e.Details
+	}
+	if e.Actor == "" {
+		a.ActorKind = "peer"
+	}
+	return a
+}
+
+func (b *Backend) auditAccess(ctx context.Context, e gateway.AuditEvent) {
+	if err := b.Audit.Record(context.WithoutCancel(ctx), accessEntry(e)); err != nil {
+		b.log.Warn("access was not written to the audit log", "action", e.Action, "err", err)
+	}
+}
+
+func auditAccessTx(tx *storage.Tx, e gateway.AuditEvent) error {
+	return audit.Append(tx, accessEntry(e))
+}
+
+// SandboxStatus says how the engine that runs untrusted code is: what it is, its tiers,
+// its pool and its cache.
+func (b *Backend) SandboxStatus(context.Context, struct{}) (sandbox.Status, error) {
+	return b.Sandbox.Status(), nil
+}
+
+// ownPort reports whether a port of this computer is one that Helix itself listens on: no
+// tool may reach them, whatever it was granted.
+func (b *Backend) ownPort(port int) bool {
+	if u, err := url.Parse(b.Gateway.URL()); err == nil && u.Port() == strconv.Itoa(port) {
+		return true
+	}
+	return slices.ContainsFunc(b.o.Extra, func(e gateway.Extra) bool { return e.Port == port })
+}

@@ -1,0 +1,208 @@
+package backend
+
+import (
+	"encoding/json"
+	"errors"
+	"go/parser"
+	"go/token"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// Levels of the program; an import must point to a lower level.
+const (
+	foundation = iota + 1
+	engine
+	domain
+	composition
+	face
+	entry
+)
+
+// levels places each package. A new package needs a line here.
+var levels = map[string]int{
+	"backend/fault":               foundation,
+	"backend/bus":                 foundation,
+	"backend/identity":            foundation,
+	"backend/jcs":                 foundation,
+	"backend/config":              foundation,
+	"backend/storage":             foundation,
+	"backend/storage/storagetest": foundation,
+	"backend/gateway":             foundation,
+	"backend/gateway/gatewaytest": foundation,
+	"backend/audit":               foundation,
+	"backend/permission":          foundation,
+	"backend/safehttp":            foundation,
+	"backend/sandbox":             engine,
+	"backend/tools":               domain,
+	"backend":                     composition,
+	"app":                         face,
+	"app/cli":                     face,
+	"app/cmd/helix":               entry,
+	"frontend":                    foundation,
+	"build/gen":                   entry,
+	"build/demo":                  entry,
+	"build/engines/gen":           entry,
+	"":                            entry,
+}
+
+// sideways lists the imports within one level, each with its reason.
+var sideways = map[string]map[string]string{
+	"backend/storage": {
+		"backend/fault":    "coded errors",
+		"backend/bus":      "a change is announced after its commit",
+		"backend/identity": "the service methods act for the caller",
+	},
+	"backend/config": {
+		"backend/fault":    "coded errors",
+		"backend/bus":      "config.changed",
+		"backend/identity": "config.changed names its user",
+	},
+	"backend/jcs": {
+		"backend/fault": "refusals of bad JSON are coded",
+	},
+	"backend/audit": {
+		"backend/fault":    "coded errors",
+		"backend/bus":      "audit.appended",
+		"backend/identity": "an entry names who acted",
+		"backend/storage":  "an entry is part of the caller's transaction",
+		"backend/jcs":      "details are hashed in canonical form",
+	},
+	"backend/permission": {
+		"backend/fault":    "coded errors",
+		"backend/bus":      "approvals.changed, permissions.changed",
+		"backend/identity": "grants belong to a user",
+		"backend/storage":  "grants are rows",
+		"backend/jcs":      "definitions are pinned by canonical hash",
+		"backend/audit":    "a decision and its entry are one transaction",
+	},
+	"backend/safehttp": {
+		"backend/fault": "coded errors",
+	},
+	"backend/gateway": {
+		"backend/fault":    "kinds become codes here",
+		"backend/bus":      "events become notifications here",
+		"backend/identity": "sessions are made here",
+		"backend/storage":  "tokens and idempotency keys are rows",
+	},
+	"backend/gateway/gatewaytest": {
+		"backend/gateway":  "the suite drives a gateway",
+		"backend/fault":    "kinds of answers",
+		"backend/identity": "sessions of several scopes",
+		"backend/storage":  "counts rows of two users",
+	},
+	"backend/storage/storagetest": {
+		"backend/storage":  "opens one for a test",
+		"backend/identity": "contexts of two users",
+		"backend/bus":      "listens to what a test does",
+	},
+}
+
+// onlyIn names packages of others that a single place may import.
+var onlyIn = map[string][]string{
+	"github.com/wailsapp/wails/v2":  {"app"},
+	"helix/frontend":                {"", "app/cmd/helix"},
+	"github.com/zalando/go-keyring": {"backend/config"},
+	"modernc.org/sqlite":            {"backend/storage"},
+	"github.com/tetratelabs/wazero": {"backend/sandbox", "build/engines/gen"},
+}
+
+type listed struct {
+	ImportPath string
+	Dir        string
+	Name       string
+	Imports    []string
+	GoFiles    []string
+}
+
+// list reads every package of the module under each system, so that files behind a build
+// tag are seen too.
+func list(t *testing.T) map[string]*listed {
+	t.Helper()
+	all := map[string]*listed{}
+	for _, env := range [][2]string{{"linux", ""}, {"linux", "desktop,production,webkit2_41"}, {"windows", ""}, {"darwin", ""}} {
+		cmd := exec.Command("go", "list", "-e", "-tags", env[1], "-json=ImportPath,Dir,Name,Imports,GoFiles", "./...")
+		cmd.Dir = ".."
+		cmd.Env = append(os.Environ(), "GOOS="+env[0])
+		out, err := cmd.Output()
+		if err != nil {
+			t.Fatalf("go list for %s: %v", env[0], err)
+		}
+		dec := json.NewDecoder(strings.NewReader(string(out)))
+		for {
+			var p listed
+			if err := dec.Decode(&p); errors.Is(err, io.EOF) {
+				break
+			} else if err != nil {
+				t.Fatal(err)
+			}
+			if have := all[p.ImportPath]; have != nil {
+				have.Imports = append(have.Imports, p.Imports...)
+				have.GoFiles = append(have.GoFiles, p.GoFiles...)
+				continue
+			}
+			all[p.ImportPath] = &p
+		}
+	}
+	return all
+}
+
+func short(path string) string {
+	return strings.TrimPrefix(strings.TrimPrefix(path, "helix"), "/")
+}
+
+func TestImportsPointDown(t *testing.T) {
+	t.Parallel()
+	for path, p := range list(t) {
+		from := short(path)
+		level, ok := levels[from]
+		if !ok {
+			t.Errorf("package %s has no level: add it to levels in imports_test.go", path)
+			continue
+		}
+		slices.Sort(p.Imports)
+		for _, imp := range slices.Compact(p.Imports) {
+			for prefix, places := range onlyIn {
+				if (imp == prefix || strings.HasPrefix(imp, prefix+"/")) && !slices.Contains(places, from) {
+					t.Errorf("%s imports %s, which belongs to %v alone", path, imp, places)
+				}
+			}
+			if imp != "helix" && !strings.HasPrefix(imp, "helix/") {
+				continue
+			}
+			to := short(imp)
+			switch l := levels[to]; {
+			case l < level:
+			case l == level && sideways[from][to] != "":
+			case l == level:
+				t.Errorf("%s imports %s of its own level: add it to sideways and say why, or move the code", path, imp)
+			default:
+				t.Errorf("%s imports %s, which is above it", path, imp)
+			}
+		}
+	}
+}
+
+func TestEachPackageSaysWhatItIsFor(t *testing.T) {
+	t.Parallel()
+	for path, p := range list(t) {
+		found := false
+		for _, name := range p.GoFiles {
+			f, err := parser.ParseFile(token.NewFileSet(), filepath.Join(p.Dir, name), nil, parser.ParseComments|parser.PackageClauseOnly)
+			if err != nil {
+				t.Error(err)
+				continue
+			}
+			text := f.Doc.Text()
+			found = found || strings.HasPrefix(text, "Package "+p.Name+" ") || (p.Name == "main" && strings.HasPrefix(text, "Command "))
+		}
+		if !found {
+			t.Errorf("%s has no comment that begins with \"Package %s …\" or \"Command …\"", path, p.Name)
+		}
+	}
+}

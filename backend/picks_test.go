@@ -1,0 +1,71 @@
+package backend
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"helix/backend/fault"
+	"helix/backend/identity"
+)
+
+func TestPicks(t *testing.T) {
+	t.Parallel()
+	now := time.Now()
+	p := newPicks()
+	p.now = func() time.Time { return now }
+	me, other := uuid.New(), uuid.New()
+	dir := t.TempDir()
+	dir, err := filepath.EvalSymlinks(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("/etc", filepath.Join(dir, "out")); err != nil {
+		t.Fatal(err)
+	}
+	file, folder := p.Add(me, "/tmp/x.json", false), p.Add(me, dir, true)
+
+	window := identity.With(t.Context(), identity.Identity{User: me, Pipe: "bridge"})
+	cli := identity.With(t.Context(), identity.Identity{User: me, Pipe: "websocket"})
+	foreign := identity.With(t.Context(), identity.Identity{User: other, Pipe: "bridge"})
+	get := func(path string, write bool) (string, fault.Kind) {
+		s, err := p.Resolve(window, path, write)
+		return s, fault.KindOf(err)
+	}
+	for _, c := range []struct {
+		path  string
+		write bool
+		want  string
+		kind  fault.Kind
+	}{
+		{file, false, "/tmp/x.json", ""},
+		{file, true, "", fault.Denied},
+		{folder, true, dir, ""},
+		{folder + "/a.zip", true, filepath.Join(dir, "a.zip"), ""},
+		{folder + "/../a.zip", true, "", fault.Denied},
+		{folder + "/out/passwd", false, "", fault.Denied},
+		{"/etc/passwd", false, "", fault.Denied},
+		{"pick:0000", false, "", fault.Denied},
+		{"", true, "", ""},
+	} {
+		if got, kind := get(c.path, c.write); got != c.want || kind != c.kind {
+			t.Errorf("%s (write %v) = %q, %q; want %q, %q", c.path, c.write, got, kind, c.want, c.kind)
+		}
+	}
+	if _, err := p.Resolve(foreign, file, false); !fault.Is(err, fault.Denied) {
+		t.Errorf("another user used the token: %v", err)
+	}
+	if s, err := p.Resolve(cli, "/srv/x", true); err != nil || s != "/srv/x" {
+		t.Errorf("command line path: %q, %v", s, err)
+	}
+	if _, err := p.Resolve(cli, "x", true); !fault.Is(err, fault.Invalid) {
+		t.Errorf("relative path: %v", err)
+	}
+	now = now.Add(pickLife + time.Second)
+	if _, kind := get(file, false); kind != fault.Denied {
+		t.Error("an expired token was accepted")
+	}
+}

@@ -1,0 +1,79 @@
+package backend
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"net/http"
+	"path/filepath"
+	"time"
+
+	"helix/backend/config"
+	"helix/backend/fault"
+	"helix/backend/gateway"
+)
+
+// Other is a backend in another process of the same person.
+type Other struct {
+	gateway.Endpoint
+	token string
+}
+
+// Running looks for a live backend on the data folder of o; nil means that there is none.
+// An endpoint file that a dead process left behind counts as none.
+func Running(ctx context.Context, o Options) (*Other, error) {
+	conf, err := config.Load(config.Options{DataDir: o.DataDir, EnvFile: o.EnvFile, Environ: o.Environ})
+	if err != nil {
+		return nil, err
+	}
+	ep, err := gateway.ReadEndpoint(endpointFile(conf.Paths()))
+	if errors.Is(err, fs.ErrNotExist) || (err == nil && !answers(ctx, ep)) {
+		return nil, nil
+	} else if err != nil {
+		return nil, fault.Unavailablef("The file that tells where Helix listens cannot be read.").WithCause(err)
+	}
+	passphrase, _ := conf.Env("HELIX_KEY_PASSPHRASE")
+	root, err := conf.OpenRoot(ctx, config.RootOptions{Keyring: o.Keyring, Passphrase: passphrase})
+	if err != nil {
+		return nil, err
+	}
+	token, _, err := root.Token(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return &Other{Endpoint: ep, token: token}, nil
+}
+
+// answers reports whether the instance that wrote the endpoint file still serves it.
+func answers(ctx context.Context, ep gateway.Endpoint) bool {
+	ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, ep.URL+"/healthz", nil)
+	if err != nil {
+		return false
+	}
+	resp, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}).Do(req)
+	if err != nil {
+		return false
+	}
+	defer resp.Body.Close()
+	var health struct {
+		InstanceID string `json:"instanceId"`
+	}
+	return json.NewDecoder(resp.Body).Decode(&health) == nil && health.InstanceID == ep.InstanceID
+}
+
+// ClientOptions are what gateway.Dial needs to reach it with all rights.
+func (o *Other) ClientOptions(client string) gateway.ClientOptions {
+	return gateway.ClientOptions{URL: o.URL, Token: o.token, Client: gateway.ClientInfo{ID: client, Version: Version}, Scopes: []string{"admin"}}
+}
+
+// StateDir is the folder for logs and the window's place, without opening anything.
+func StateDir(dataDir string) string {
+	p, err := config.FindPaths(config.Machine{}, dataDir)
+	if err != nil {
+		return filepath.Join(dataDir, "state")
+	}
+	return p.State
+}
