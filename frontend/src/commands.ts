@@ -1,5 +1,5 @@
 import { client, rpc } from "./lib/rpc";
-import { commands, copy, nav, openInBrowser, theme, toasts, type Command } from "./lib/ui";
+import { copy, nav, openInBrowser, theme, toasts, type Command } from "./lib/ui";
 import type { System } from "./frame/system.svelte";
 import { screens } from "./screens";
 
@@ -95,13 +95,3 @@ const canUndo = (): boolean => {
   const el = document.activeElement;
   return !el?.closest("input, textarea, [contenteditable=true]") && toasts.list.some((t) => t.left > 0);
 };
-
-/** Commands that arrive from the window's menu and the tray use the same ids, with two older spellings. */
-const aliases: Record<string, string> = {
-  "tray:open-settings": "go.settings",
-  "tray:open-approvals": "go.approvals",
-  "tray:restart-gateway": "gateway.restart",
-};
-
-/** Runs what the menu or the tray asked for. False when it does not exist here. */
-export const runById = (id: string): boolean => commands.run(aliases[id] ?? id);

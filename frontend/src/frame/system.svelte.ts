@@ -69,6 +69,7 @@ export class System {
       rpc.on("storage.backup_progress", (e) => this.#progress(e)),
       rpc.on("tools.execution", (e) => this.#execution(e)),
       rpc.on("system.stopping", () => (this.stopping = true)),
+      rpc.on("services.changed", () => void this.loadServices()),
       rpc.on("approvals.changed", (e) => (this.waiting = e.pendingCount)),
       rpc.onReload(() => void this.load()),
     ];
@@ -148,9 +149,9 @@ export class System {
     this.jobs = [...rest, { id: e.id, title: operations[e.operation] ?? e.operation, step: e.step, progress, since, target: "settings/data" }];
   }
 
-  #execution(e: { executionId: string; toolId?: string; state: string; progress?: number }): void {
+  #execution(e: { executionId: string; toolId: string; state: string }): void {
     const rest = this.jobs.filter((j) => j.id !== e.executionId);
-    if (!["running", "queued", "waiting", "started"].includes(e.state)) {
+    if (["success", "failure", "timeout", "canceled"].includes(e.state)) {
       this.jobs = rest;
       return;
     }
@@ -162,9 +163,9 @@ export class System {
         id: e.executionId,
         title: "Running a tool",
         step: e.state === "waiting" ? "waits for an approval" : "",
-        progress: e.progress,
+        progress: undefined,
         since,
-        target: e.toolId ? `tools/${e.toolId}` : "tools",
+        target: `tools/${e.toolId}`,
         cancel,
       },
     ];

@@ -8,6 +8,8 @@ export type Report = Result<"audit.verify">;
 export type Row = { day: string; id: string } | { entry: Entry; id: number };
 
 const pageSize = 100;
+/** A page is shown once it holds this many entries. */
+const enough = 40;
 
 /** What the Activity screen shows: entries newest first, live, filtered; and whether the chain is whole. */
 export class ActivityState {
@@ -82,7 +84,7 @@ export class ActivityState {
     this.fresh = 0;
     clearTimeout(this.#timer);
     await this.page.run(async (signal) => {
-      const r = await this.#rpc.call("audit.list", { ...this.#filter(), limit: pageSize }, { signal });
+      const r = await this.#read(undefined, signal);
       this.entries = r.entries;
       this.#next = r.next;
       this.#seen = Math.max(this.#seen, r.entries[0]?.seq ?? 0);
@@ -95,7 +97,7 @@ export class ActivityState {
     const before = this.#next;
     if (before === undefined || this.page.busy) return;
     await this.page.run(async (signal) => {
-      const r = await this.#rpc.call("audit.list", { ...this.#filter(), limit: pageSize, before }, { signal });
+      const r = await this.#read(before, signal);
       this.entries = [...this.entries, ...r.entries];
       this.#next = r.next;
       return true;
@@ -111,10 +113,9 @@ export class ActivityState {
     await this.page.run(async (signal) => {
       for (;;) {
         const r = await this.#rpc.call("audit.list", { ...this.#filter(), limit: pageSize, ...(before === undefined ? {} : { before }) }, { signal });
-        const newer = r.entries.filter((e) => e.seq > newest);
-        added.push(...newer);
+        added.push(...r.entries.filter((e) => e.seq > newest));
         before = r.next;
-        if (newer.length < r.entries.length || before === undefined) break;
+        if (before === undefined || before <= newest + 1) break;
         // So much arrived that reading all of it is no use: start over from the top.
         if (added.length >= 500) {
           this.entries = added;
@@ -168,6 +169,21 @@ export class ActivityState {
     } finally {
       this.exporting = false;
     }
+  }
+
+  /**
+   * One page. The backend looks only as far as it can in a short time, so a rare
+   * filter may need several answers until there is enough to show.
+   */
+  async #read(before: number | undefined, signal: AbortSignal): Promise<Result<"audit.list">> {
+    const entries: Entry[] = [];
+    let next = before;
+    do {
+      const r = await this.#rpc.call("audit.list", { ...this.#filter(), limit: pageSize, ...(next === undefined ? {} : { before: next }) }, { signal });
+      entries.push(...r.entries);
+      next = r.next;
+    } while (next !== undefined && entries.length < enough);
+    return next === undefined ? { entries } : { entries, next };
   }
 
   #filter(): Params<"audit.list"> {

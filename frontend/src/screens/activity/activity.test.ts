@@ -23,11 +23,11 @@ function setup(count: number): { rpc: FakeRpc; s: ActivityState; log: Entry[] } 
   const log = Array.from({ length: count }, (_, i) => entry(i + 1));
   const rpc = fakeRpc({
     "audit.list": (p) => {
-      const matching = log.filter((e) => (!p.before || e.seq < p.before) && (!p.outcome || e.outcome === p.outcome)).toReversed();
+      const matching = log.filter((e) => (!p.before || e.seq < p.before) && (!p.outcome || e.outcome === p.outcome)).reverse();
       const entries = matching.slice(0, p.limit);
       return { entries, ...(matching.length > entries.length ? { next: entries.at(-1)!.seq } : {}) } as never;
     },
-    "audit.get": (p) => ({ entry: log.find((e) => e.seq === p.seq)! }) as never,
+    "audit.get": (p) => log.find((e) => e.seq === p.seq) as never,
     "audit.verify": () => ({ ok: true, lastSeq: log.length }) as never,
   });
   return { rpc, s: new ActivityState(rpc), log };

@@ -1,0 +1,195 @@
+import { asError, type Rpc } from "../../lib/rpc";
+import { Load, format } from "../../lib/ui/state";
+
+/** One setting with everything its line needs. */
+export interface Setting {
+  key: string;
+  label: string;
+  help: string;
+  type: "boolean" | "integer" | "string" | "array";
+  unit: string;
+  enum: readonly string[];
+  range: string;
+  env: string;
+  restart: boolean;
+  default: unknown;
+  value: unknown;
+  source: string;
+}
+
+interface Property {
+  type?: string;
+  description?: string;
+  default?: unknown;
+  enum?: string[];
+  "x-unit"?: string;
+  "x-env"?: string;
+  "x-range"?: string;
+  "x-restart"?: boolean;
+}
+
+const labels: Record<string, string> = {
+  "app.gpu": "Graphics card",
+  "app.hotkey": "Hotkey",
+  "app.autostart": "Start with the computer",
+  "app.close_to_tray": "Close to the tray",
+  "app.start_hidden": "Start hidden",
+  "app.theme": "Colours",
+  "gateway.addr": "Address",
+  "gateway.enabled": "Serve programs and browsers",
+  "gateway.origins": "Origins",
+  "notifications.quiet": "Quiet hours",
+  "notifications.enabled": "Notifications",
+  "notifications.preview": "Contents in notifications",
+  "storage.private": "Private mode",
+  "storage.allow_network_fs": "Allow network file systems",
+  "sandbox.minIsolation": "Weakest isolation",
+  "backup.auto": "Automatic backup",
+  "log.level": "Log level",
+};
+
+/** "history.max_age_days" → "Max age". The unit is shown beside the value. */
+export function labelOf(key: string): string {
+  if (labels[key]) return labels[key];
+  const words = key
+    .split(".")
+    .slice(1)
+    .join(" ")
+    .replace(/([a-z])([A-Z])/g, "$1 $2")
+    .replace(/_(ms|s|days|hours|bytes)$/, "")
+    .replaceAll("_", " ")
+    .toLowerCase();
+  return words.charAt(0).toUpperCase() + words.slice(1);
+}
+
+const unitWords: Record<string, string> = { ms: "ms", s: "seconds", h: "hours", d: "days", rows: "rows", files: "files", "1/s": "a second", "1/min": "a minute" };
+export const unitWord = (unit: string): string => unitWords[unit] ?? unit;
+
+/** How a value is written in its field: sizes with their unit, lists one a line. */
+export function shown(s: Pick<Setting, "type" | "unit">, value: unknown): string {
+  if (Array.isArray(value)) return value.join("\n");
+  if (s.type === "integer" && s.unit === "bytes" && typeof value === "number") {
+    // Only a form that reads back to the same number.
+    for (const [unit, size] of [["GiB", 2 ** 30], ["MiB", 2 ** 20], ["KiB", 2 ** 10]] as const) {
+      if (value >= size && value % size === 0) return `${value / size} ${unit}`;
+    }
+    return format.count(value).replaceAll(",", "");
+  }
+  return value === null || value === undefined ? "" : String(value);
+}
+
+/** What the user wrote, as `config.set` takes it. */
+export function written(s: Pick<Setting, "type">, text: string): unknown {
+  const t = text.trim();
+  if (s.type === "array") return t.split(/[\n,]/).map((x) => x.trim()).filter(Boolean);
+  if (s.type === "integer" && /^-?\d+$/.test(t)) return Number(t);
+  return t;
+}
+
+/** Where a value that cannot be changed here comes from, or "". */
+export function fixedBy(s: Pick<Setting, "source" | "env">): string {
+  if (s.source === "environment") return `Set by the variable ${s.env}`;
+  if (s.source === ".env" || s.source === "dotenv") return `Set by ${s.env} in a .env file`;
+  if (s.source === "flag") return "Set on the command line";
+  return "";
+}
+
+/** All settings with their values, sources and problems. One instance feeds every page. */
+export class ConfigState {
+  readonly schema = new Load<Record<string, Property>>();
+  readonly values = new Load<{ values: Record<string, unknown>; sources: Record<string, string> }>();
+  /** Keys changed since the page was opened that count only from the next start on. */
+  restart = $state.raw<readonly string[]>([]);
+  problems = $state.raw<Readonly<Record<string, string>>>({});
+  saving = $state("");
+  saved = $state("");
+  #rpc: Rpc;
+  #off: (() => void)[];
+  #timer: ReturnType<typeof setTimeout> | undefined;
+
+  constructor(rpc: Rpc) {
+    this.#rpc = rpc;
+    this.#off = [rpc.on("config.changed", () => void this.#values()), rpc.onReload(() => void this.load())];
+  }
+
+  stop(): void {
+    clearTimeout(this.#timer);
+    for (const off of this.#off) off();
+  }
+
+  async load(): Promise<void> {
+    await Promise.all([
+      this.schema.run(async (signal) => {
+        const schema = (await this.#rpc.call("config.schema", {}, { signal })) as unknown as { properties: Record<string, Property> };
+        return schema.properties;
+      }),
+      this.#values(),
+    ]);
+  }
+
+  #values(): Promise<void> {
+    return this.values.run(async (signal) => {
+      const r = await this.#rpc.call("config.get", {}, { signal });
+      return { values: r.values as Record<string, unknown>, sources: r.sources as Record<string, string> };
+    });
+  }
+
+  get all(): Setting[] {
+    const schema = this.schema.data;
+    const values = this.values.data;
+    if (!schema || !values) return [];
+    return Object.entries(schema).map(([key, p]) => ({
+      key,
+      label: labelOf(key),
+      help: p.description ?? "",
+      type: (p.type ?? "string") as Setting["type"],
+      unit: p["x-unit"] ?? "",
+      enum: p.enum ?? [],
+      range: p["x-range"] ?? "",
+      env: p["x-env"] ?? "",
+      restart: p["x-restart"] === true,
+      default: p.default,
+      value: values.values[key],
+      source: values.sources[key] ?? "default",
+    }));
+  }
+
+  /** The settings with these keys, in this order; those that do not exist are left out. */
+  pick(keys: readonly string[]): Setting[] {
+    const all = new Map(this.all.map((s) => [s.key, s]));
+    return keys.map((k) => all.get(k)).filter((s): s is Setting => s !== undefined);
+  }
+
+  /** Settings by their first word, filtered. */
+  groups(query: string): { name: string; settings: Setting[] }[] {
+    const q = query.trim().toLowerCase();
+    const map = new Map<string, Setting[]>();
+    for (const s of this.all) {
+      if (q && !`${s.key} ${s.label} ${s.help} ${s.env}`.toLowerCase().includes(q)) continue;
+      const name = s.key.split(".")[0]!;
+      map.set(name, [...(map.get(name) ?? []), s]);
+    }
+    return [...map].map(([name, settings]) => ({ name, settings }));
+  }
+
+  /** Writes one setting; `null` goes back to the default. False when it was refused. */
+  async set(key: string, value: unknown): Promise<boolean> {
+    this.saving = key;
+    try {
+      const r = await this.#rpc.call("config.set", { values: { [key]: value } as never });
+      this.restart = [...new Set([...this.restart, ...r.restart])];
+      const { [key]: _, ...rest } = this.problems;
+      this.problems = rest;
+      await this.#values();
+      this.saved = key;
+      clearTimeout(this.#timer);
+      this.#timer = setTimeout(() => (this.saved = ""), 2000);
+      return true;
+    } catch (e) {
+      this.problems = { ...this.problems, [key]: asError(e).message };
+      return false;
+    } finally {
+      this.saving = "";
+    }
+  }
+}

@@ -1,0 +1,101 @@
+import { type Item, type Rpc } from "../../lib/rpc";
+import { Paged, toasts } from "../../lib/ui/state";
+
+export type Token = Item<"tokens.list", "tokens">;
+export type Session = Item<"sessions.list", "sessions">;
+
+export const tokenScopes: readonly { value: string; label: string; explains: string }[] = [
+  { value: "read", label: "Read", explains: "look at everything" },
+  { value: "write", label: "Write", explains: "run tools and change things" },
+  { value: "approve", label: "Approve", explains: "answer approvals in your place" },
+  { value: "admin", label: "Admin", explains: "settings, keys, backups, other tokens" },
+];
+
+/** Tokens and sessions of Settings › Gateway. */
+export class GatewayState {
+  readonly tokens: Paged<Token>;
+  readonly sessions: Paged<Session>;
+  /** A token that was just made: shown this once. */
+  made = $state.raw<{ name: string; token: string } | null>(null);
+  #rpc: Rpc;
+  #off: (() => void)[];
+  /** Tokens whose revocation waits for the end of its Undo. */
+  #leaving = $state.raw<ReadonlySet<string>>(new Set());
+
+  constructor(rpc: Rpc) {
+    this.#rpc = rpc;
+    this.tokens = new Paged(async (offset, limit, signal) => {
+      const r = await rpc.call("tokens.list", { limit, offset }, { signal });
+      return { items: r.tokens, total: r.total };
+    });
+    this.sessions = new Paged(async (offset, limit, signal) => {
+      const r = await rpc.call("sessions.list", { limit, offset }, { signal });
+      return { items: r.sessions, total: r.total };
+    });
+    this.#off = [
+      rpc.on("tokens.changed", () => void this.tokens.reload()),
+      rpc.on("sessions.changed", () => void this.sessions.reload()),
+      rpc.onReload(() => void this.load()),
+    ];
+  }
+
+  stop(): void {
+    for (const off of this.#off) off();
+  }
+
+  async load(): Promise<void> {
+    await Promise.all([
+      this.#rpc.can("tokens.list") ? this.tokens.reload() : undefined,
+      this.#rpc.can("sessions.list") ? this.sessions.reload() : undefined,
+    ]);
+  }
+
+  /** Tokens without those that are being revoked. */
+  get shown(): Token[] {
+    return this.tokens.items.filter((t) => !this.#leaving.has(t.id));
+  }
+
+  /** Makes a token; its text is then in `made`. Rejects with what is wrong with the input. */
+  async create(name: string, scopes: readonly string[], days: number): Promise<void> {
+    const expiresAt = days > 0 ? { expiresAt: new Date(Date.now() + days * 86_400_000).toISOString() } : {};
+    const r = await this.#rpc.call("tokens.create", { name, scopes: [...scopes], ...expiresAt });
+    this.made = { name, token: r.token };
+    void this.tokens.reload();
+  }
+
+  /** A revoked token cannot come back, so the act itself waits for 10 s. */
+  revoke(t: Token): void {
+    this.#leaving = new Set([...this.#leaving, t.id]);
+    const back = (): void => {
+      this.#leaving = new Set([...this.#leaving].filter((id) => id !== t.id));
+    };
+    toasts.deferred({
+      title: `The token “${t.name}” is revoked`,
+      text: "Its sessions close when the time is over.",
+      commit: async () => {
+        await this.#rpc.call("tokens.revoke", { id: t.id });
+        await this.tokens.reload();
+        back();
+      },
+      revert: back,
+    });
+  }
+
+  async close(s: Session): Promise<void> {
+    try {
+      await this.#rpc.call("sessions.close", { sessionId: s.sessionId });
+      this.sessions.items = this.sessions.items.filter((x) => x.sessionId !== s.sessionId);
+    } catch (e) {
+      toasts.error(e, "The session was not closed");
+    }
+  }
+
+  async rotateRoot(): Promise<void> {
+    try {
+      await this.#rpc.call("tokens.rotate_root", {});
+      toasts.ok("The root token was replaced", "Programs that used the old one have to connect again.");
+    } catch (e) {
+      toasts.error(e, "The root token was not replaced");
+    }
+  }
+}

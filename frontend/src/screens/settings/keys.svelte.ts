@@ -1,0 +1,144 @@
+import { asError, type Item, type Result, type Rpc } from "../../lib/rpc";
+import { Load, Paged, toasts } from "../../lib/ui/state";
+
+export type Secret = Item<"secrets.list", "secrets">;
+
+/** Where the key lives, in words, and how good that is. */
+export function placeWord(state: string): { title: string; text: string; tone: "ok" | "warn" | "danger" | "neutral" } {
+  switch (state) {
+    case "keyring":
+      return { title: "In the keyring of this computer", text: "It opens when you log in and never lies in a file.", tone: "ok" };
+    case "file":
+      return { title: "In a file, protected by your passphrase", text: "Helix asks for it through HELIX_KEY_PASSPHRASE at each start.", tone: "ok" };
+    case "file, unprotected":
+      return { title: "In a file, unprotected", text: "Whoever can read your files can read your secrets. Move it to a keyring, or set HELIX_KEY_PASSPHRASE.", tone: "warn" };
+    case "locked":
+      return { title: "Not there", text: "The key is not in the keyring, so sealed values cannot be read. Everything else works.", tone: "danger" };
+    default:
+      return { title: "There is no key yet", text: "It is made with the first thing that has to be sealed.", tone: "neutral" };
+  }
+}
+
+/** Settings › Keys: the key, the recovery code, the secrets. */
+export class KeysState {
+  readonly status = new Load<Result<"keys.status">>();
+  readonly secrets: Paged<Secret>;
+  /** The recovery code while it is shown. It is dropped as soon as it is confirmed or closed. */
+  recovery = $state.raw<{ groups: readonly string[]; ask: readonly [number, number] } | null>(null);
+  busy = $state("");
+  problem = $state("");
+  #rpc: Rpc;
+  #random: () => number;
+  #off: (() => void)[];
+  #leaving = $state.raw<ReadonlySet<string>>(new Set());
+
+  constructor(rpc: Rpc, random: () => number = Math.random) {
+    this.#rpc = rpc;
+    this.#random = random;
+    this.secrets = new Paged(async (offset, limit, signal) => {
+      const r = await rpc.call("secrets.list", { limit, offset }, { signal });
+      return { items: r.secrets, total: r.total };
+    });
+    this.#off = [rpc.onReload(() => void this.load())];
+  }
+
+  stop(): void {
+    for (const off of this.#off) off();
+    this.recovery = null;
+  }
+
+  get may(): boolean {
+    return this.#rpc.can("keys.status");
+  }
+
+  get shown(): Secret[] {
+    return this.secrets.items.filter((s) => !this.#leaving.has(s.name));
+  }
+
+  async load(): Promise<void> {
+    if (!this.may) return;
+    await Promise.all([this.status.run((signal) => this.#rpc.call("keys.status", {}, { signal })), this.secrets.reload()]);
+  }
+
+  /** Shows the recovery code and picks the two groups that must be typed back. */
+  async showRecovery(): Promise<void> {
+    await this.#do("recovery", async () => {
+      const r = await this.#rpc.call("keys.export_recovery", {});
+      const n = r.groups.length;
+      const first = Math.floor(this.#random() * n);
+      const second = (first + 1 + Math.floor(this.#random() * (n - 1))) % n;
+      this.recovery = { groups: r.groups, ask: first < second ? [first, second] : [second, first] };
+    });
+  }
+
+  /** Whether both typed groups are those of the code. */
+  confirms(a: string, b: string): boolean {
+    const r = this.recovery;
+    if (!r) return false;
+    const same = (typed: string, i: number): boolean => typed.trim().toLowerCase() === r.groups[i]!.toLowerCase();
+    return same(a, r.ask[0]) && same(b, r.ask[1]);
+  }
+
+  closeRecovery(confirmed: boolean): void {
+    this.recovery = null;
+    if (confirmed) toasts.ok("The recovery code is confirmed", "Keep it apart from this computer.");
+    void this.load();
+  }
+
+  async importRecovery(code: string): Promise<boolean> {
+    return this.#do("import", async () => {
+      await this.#rpc.call("keys.import_recovery", { code });
+      toasts.ok("Unlocked");
+      await this.load();
+    });
+  }
+
+  async rotate(): Promise<void> {
+    if (
+      await this.#do("rotate", async () => {
+        await this.#rpc.call("keys.rotate", {});
+        await this.load();
+      })
+    )
+      toasts.ok("A new data key is in force", "Sealed values move to it in the background.");
+  }
+
+  async setSecret(name: string, value: string): Promise<boolean> {
+    return this.#do("secret", async () => {
+      await this.#rpc.call("secrets.set", { name, value });
+      await this.secrets.reload();
+    });
+  }
+
+  /** A deleted secret cannot come back, since its value is never shown: the act waits 10 s. */
+  deleteSecret(s: Secret): void {
+    this.#leaving = new Set([...this.#leaving, s.name]);
+    const back = (): void => {
+      this.#leaving = new Set([...this.#leaving].filter((n) => n !== s.name));
+    };
+    toasts.deferred({
+      title: `The secret ${s.name} is deleted`,
+      commit: async () => {
+        await this.#rpc.call("secrets.delete", { name: s.name });
+        await this.secrets.reload();
+        back();
+      },
+      revert: back,
+    });
+  }
+
+  async #do(what: string, act: () => Promise<void>): Promise<boolean> {
+    if (this.busy) return false;
+    this.busy = what;
+    this.problem = "";
+    try {
+      await act();
+      return true;
+    } catch (e) {
+      this.problem = asError(e).message;
+      return false;
+    } finally {
+      this.busy = "";
+    }
+  }
+}

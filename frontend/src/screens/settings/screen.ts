@@ -1,0 +1,22 @@
+import Settings from "@lucide/svelte/icons/settings";
+import { nav } from "../../lib/ui/nav.svelte";
+import type { ScreenDef } from "../../lib/ui/screen";
+import { sections } from "./sections";
+
+export const screen: ScreenDef = {
+  id: "settings",
+  title: "Settings",
+  group: "System",
+  order: 90,
+  icon: Settings,
+  needs: ["config.get", "config.schema"],
+  load: () => import("./Settings.svelte"),
+  keys: ["mod+,", "g s"],
+  commands: sections.map((s) => ({
+    id: `settings.${s.id}`,
+    title: `Settings: ${s.title}`,
+    group: "Settings",
+    words: s.words,
+    run: () => nav.go(`settings/${s.id}`),
+  })),
+};

@@ -1,0 +1,12 @@
+/** The pages of Settings, in order. `words` is what the palette finds them by. */
+export const sections = [
+  { id: "app", title: "App", words: "window start tray notifications quiet hours log" },
+  { id: "appearance", title: "Appearance", words: "theme light dark colour" },
+  { id: "gateway", title: "Gateway", words: "address port tokens sessions origins browser" },
+  { id: "data", title: "Data", words: "backup restore export import retention prune check size disk" },
+  { id: "keys", title: "Keys", words: "keyring recovery code secrets private mode encryption" },
+  { id: "sandbox", title: "Sandbox", words: "engine isolation tiers cache" },
+  { id: "all", title: "All settings", words: "advanced config key" },
+] as const;
+
+export type SectionId = (typeof sections)[number]["id"];
