@@ -25,8 +25,15 @@ import (
 //go:embed migrations/*.sql
 var migrationFiles embed.FS
 
-// migrationSource is the folder of migrations; tests put their own in its place through
-// Open's context.
+// withMigrations carries Options.Migrations to where files are read.
+func (db *DB) withMigrations(ctx context.Context) context.Context {
+	if db.o.Migrations == nil {
+		return ctx
+	}
+	return context.WithValue(ctx, migrationsKey{}, db.o.Migrations)
+}
+
+// migrationSource is the folder of migrations.
 func migrationSource(ctx context.Context) fs.FS {
 	if f, ok := ctx.Value(migrationsKey{}).(fs.FS); ok {
 		return f

@@ -99,7 +99,7 @@ func (s *Service) exclusive(ctx context.Context, op string) (_ context.Context, 
 		return ctx, nil, fault.Conflictf("Another backup, restore, export or check is running. Wait for it, or cancel it.")
 	}
 	r := &reporter{bus: s.db.bus, user: identity.UserID(ctx), id: NewID(), op: op}
-	return context.WithValue(ctx, reporterKey{}, r), func(err error) {
+	return context.WithValue(s.db.withMigrations(ctx), reporterKey{}, r), func(err error) {
 		r.finish(err)
 		s.one.Unlock()
 	}, nil

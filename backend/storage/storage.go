@@ -8,6 +8,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"net/url"
 	"os"
@@ -31,6 +32,10 @@ type Options struct {
 	Logger  *slog.Logger // nil: slog.Default()
 	Version string       // of the program, for the migration log; "" is "dev"
 
+	// Migrations takes the place of the program's own migration files; for tests and
+	// measurements of the procedure. nil: the program's.
+	Migrations fs.FS
+
 	AllowNetworkFS bool // storage.allow_network_fs: open on nfs, cifs, 9p or sshfs all the same
 	ReleaseHold    bool // "helix db migrate": migrate even after a rollback
 
@@ -50,7 +55,7 @@ type DB struct {
 	who     atomic.Pointer[whoami] // the local user and this device; set by prepare
 	writer  *sql.DB
 	readers *sql.DB
-	endStmt atomic.Pointer[sql.Stmt] // endCaptureSQL on the writer
+	stmts   statements // of the writer; used only with the turn
 	o       Options
 
 	gate     gate
@@ -147,7 +152,7 @@ func Open(ctx context.Context, o Options) (_ *DB, err error) {
 	if err = db.openPools(); err != nil {
 		return nil, err
 	}
-	if err = db.start(ctx); err != nil {
+	if err = db.start(db.withMigrations(ctx)); err != nil {
 		return nil, err
 	}
 	return db, nil

@@ -136,7 +136,7 @@ func (db *DB) swap(ctx context.Context, why string, fn func() error) error {
 		reopen()
 		return fault.Unavailablef("Something is still reading the data. Nothing was changed; try again.").WithCause(err)
 	}
-	inside := db.gate.insider(context.WithoutCancel(ctx))
+	inside := db.gate.insider(db.withMigrations(context.WithoutCancel(ctx)))
 	var err error
 	if was == nil {
 		err = db.stopCleanIn(inside)
