@@ -84,9 +84,13 @@ func (m *merkle) reset() { m.n, m.stack = 0, m.stack[:0] }
 
 // add appends one leaf.
 func (m *merkle) add(leaf [32]byte) {
-	var buf [33]byte
+	var buf [33]byte // a zero byte marks leaves, a one marks nodes
 	copy(buf[1:], leaf[:])
-	h := sha256.Sum256(buf[:])
+	m.push(sha256.Sum256(buf[:]))
+}
+
+// push appends the hash of one leaf.
+func (m *merkle) push(h [32]byte) {
 	for n := m.n; n&1 == 1; n >>= 1 {
 		h = node(m.stack[len(m.stack)-1], h)
 		m.stack = m.stack[:len(m.stack)-1]

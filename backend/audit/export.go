@@ -67,7 +67,7 @@ func (s *Service) segments(ctx context.Context, p part) (out []segment, err erro
 			if err := rows.Scan(&g.Device, &g.No, &g.First, &g.Last, &g.Count, &fp, &lh, &root, &key, &g.Signature, &g.SignedAt); err != nil {
 				return err
 			}
-			if p.ranged && (g.Last < p.lo || g.First > p.hi) {
+			if g.Last > p.hi || p.ranged && g.Last < p.lo { // signed since, or not asked for
 				continue
 			}
 			copy(g.FirstPrev[:], fp)
@@ -142,11 +142,13 @@ func (s *Service) walk(ctx context.Context, p part, segs []segment, entry func(*
 // Entries of other users count only as links of the chain.
 func (s *Service) Verify(ctx context.Context, p VerifyParams) (Report, error) {
 	user := identity.UserID(ctx)
+	s.reading.RLock()
+	defer s.reading.RUnlock()
+	head := s.knownHead() // before the rest: a newer head would look like a missing end
 	pt, err := s.partOf(ctx, p.From, p.To)
 	if err != nil {
 		return Report{}, err
 	}
-	head := s.knownHead()
 	segs, err := s.segments(ctx, pt)
 	if err != nil {
 		return Report{}, err
@@ -210,6 +212,8 @@ func (s *Service) Export(ctx context.Context, p ExportParams) (ExportResult, err
 	if err := s.Sign(ctx); err != nil && !fault.Is(err, fault.Unavailable) {
 		return res, err
 	}
+	s.reading.RLock()
+	defer s.reading.RUnlock()
 	pt, err := s.partOf(ctx, p.From, p.To)
 	if err != nil {
 		return res, err

@@ -17,6 +17,7 @@ import (
 
 const (
 	maxDetails = 8 << 10 // bytes of an entry's details
+	maxDepth   = 200     // SQLite's JSON functions take up to 1,000
 	minSecret  = 4       // shorter values would blank ordinary words
 	minPart    = 6       // a piece of a secret at the edge of a text counts from here on
 )
@@ -172,7 +173,7 @@ var reSecret = []*regexp.Regexp{
 
 // reAfter finds a word that announces a credential; group 1 stays.
 var reAfter = []*regexp.Regexp{
-	regexp.MustCompile(`(?i)\b((?:bearer|basic|token)\s+)[A-Za-z0-9._~+/=-]{8,}`),
+	regexp.MustCompile(`(?i)\b((?:bearer|basic|token)\s+|token["']?\s*[=:]\s*["']?)[A-Za-z0-9._~+/=-]{8,}`),
 	regexp.MustCompile(`(?i)((?:passw(?:or)?d|passphrase|secret|api[_-]?key|access[_-]?key|private[_-]?key|auth[_-]?token|access[_-]?token|refresh[_-]?token|client[_-]?secret)["']?\s*[=:]\s*["']?)[^\s"'&,;‹]{3,}`),
 	regexp.MustCompile(`([a-z][a-z0-9+.-]*://[^/\s:@]*:)[^/\s@]+(?:@)`),
 }
@@ -259,15 +260,31 @@ func encodeDetails(v any, r *Redactor) ([]byte, error) {
 	}
 	b := bytes.TrimSuffix(buf.Bytes(), []byte("\n"))
 	b = scrub(b, r)
-	if len(b) > maxDetails {
+	if len(b) > maxDetails || depth(b) > maxDepth {
 		b = truncate(b)
 	}
 	return b, nil
 }
 
+// depth is how deep a JSON text nests; brackets inside strings count too, which only makes
+// it larger.
+func depth(b []byte) (deepest int) {
+	n := 0
+	for _, c := range b {
+		switch c {
+		case '{', '[':
+			n++
+			deepest = max(deepest, n)
+		case '}', ']':
+			n--
+		}
+	}
+	return deepest
+}
+
 // truncate keeps the head of a text that is too long, as a string inside valid JSON.
 func truncate(b []byte) []byte {
-	for n := maxDetails - 256; ; n /= 2 {
+	for n := min(len(b)-1, maxDetails-256); ; n /= 2 {
 		cut := n
 		for cut > 0 && !utf8.RuneStart(b[cut]) {
 			cut--

@@ -106,6 +106,8 @@ func (s *Service) Prune(ctx context.Context) error {
 // pruneSegments removes the entries of up to 8 of the oldest segments that ended before
 // cutoff, and says whether there may be more.
 func (s *Service) pruneSegments(ctx context.Context, cutoff int64) (more bool, err error) {
+	s.reading.Lock()
+	defer s.reading.Unlock()
 	dev := s.db.Device().ID
 	err = s.db.Write(ctx, func(tx *storage.Tx) error {
 		more = false
@@ -186,6 +188,8 @@ func (s *Service) EraseDetails(ctx context.Context, p EraseParams) (EraseResult,
 
 // eraseUntil is retention of details, in steps that keep write transactions short.
 func (s *Service) eraseUntil(ctx context.Context, before time.Time) (total int64, err error) {
+	s.reading.Lock()
+	defer s.reading.Unlock()
 	for {
 		var n int64
 		err := s.db.Write(ctx, func(tx *storage.Tx) error {

@@ -53,7 +53,8 @@ type Service struct {
 	down     atomic.Pointer[fault.Error] // why the log cannot be written, nil when it can
 	probedAt atomic.Int64
 	wake     chan struct{}
-	closing  sync.Mutex // one segment is closed at a time
+	closing  sync.Mutex   // one segment is closed at a time
+	reading  sync.RWMutex // nothing is pruned while somebody walks the log
 }
 
 // located asks on the database's bus for the service of that database: Append is a plain

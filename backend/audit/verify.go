@@ -99,7 +99,7 @@ func (v *verifier) run(br *bufio.Reader, sum hash.Hash) error {
 	workers := min(4, max(1, runtime.GOMAXPROCS(0)))
 	free := make(chan *chunk, 2*workers+2)
 	for range cap(free) {
-		free <- &chunk{buf: make([]byte, chunkSize)}
+		free <- &chunk{} // memory comes with the first use
 	}
 	todo, inOrder := make(chan *chunk, cap(free)), make(chan *chunk, cap(free))
 	for range workers {
@@ -136,6 +136,9 @@ func readChunks(br *bufio.Reader, sum hash.Hash, free, todo, inOrder chan *chunk
 	var rest []byte
 	for eof := false; !eof; {
 		ch := <-free
+		if ch.buf == nil {
+			ch.buf = make([]byte, chunkSize)
+		}
 		ch.n, ch.recs, ch.trailer, ch.done = copy(ch.buf, rest), ch.recs[:0], nil, make(chan struct{})
 		n, err := io.ReadFull(br, ch.buf[ch.n:])
 		ch.n += n
