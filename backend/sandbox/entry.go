@@ -167,26 +167,3 @@ func findLine(text, specifier string) (line, col int) {
 	}
 	return 0, 0
 }
-
-// maxNesting is how deep brackets and chains of prefix operators may be nested. Parsers
-// are recursive, and running out of stack would end the process.
-const maxNesting = 2000
-
-// checkNesting bounds the nesting of a source from above without parsing it: brackets in
-// strings and comments count too, when they are not closed.
-func checkNesting(s Source) *Error {
-	depth, chain := 0, 0
-	for i := 0; i < len(s.Text); i++ {
-		switch s.Text[i] {
-		case '(', '[', '{', '<':
-			depth++
-		case ')', ']', '}', '>':
-			depth = max(depth-1, 0)
-		}
-		_ = chain
-		if depth > maxNesting {
-			return failf(ClassCompile, "The source is nested too deeply.")
-		}
-	}
-	return nil
-}
