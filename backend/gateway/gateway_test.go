@@ -1,23 +1,9 @@
 package gateway
 
 import (
-	"io"
 	"strings"
-	"sync"
 	"testing"
 )
-
-// lockedWriter lets several goroutines log into one buffer.
-type lockedWriter struct {
-	mu sync.Mutex
-	w  io.Writer
-}
-
-func (l *lockedWriter) Write(b []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.w.Write(b)
-}
 
 const helloAll = `{"jsonrpc":"2.0","id":"c","method":"connect","params":{"minProtocol":1,"maxProtocol":1,"client":{"id":"test"},"scopes":["admin"],"auth":{"token":"` + rootToken + `"}}}`
 

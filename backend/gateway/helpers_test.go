@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -46,14 +47,13 @@ type fixture struct {
 	*Server
 	api   *API
 	bus   *bus.Bus
-	log   *bytes.Buffer
+	log   *lockedBuffer
 	block chan struct{} // wait.block returns when it is closed
 	began chan struct{} // gets a token when wait.block begins
 }
 
 func table(f *fixture) *API {
 	a := NewAPI()
-	s := f.Server
 	Handle(a, "connect", None, func(ctx context.Context, p ConnectParams) (Hello, error) { return f.Server.Connect(ctx, p) })
 	Handle(a, "echo", Read, func(ctx context.Context, p EchoParams) (EchoResult, error) {
 		return EchoResult{strings.Repeat(p.Text, max(1, p.Count)), identity.UserID(ctx)}, nil
@@ -85,8 +85,26 @@ func table(f *fixture) *API {
 	Alias(a, "old_echo", "echo")
 	Forward[noted](a, "note.added")
 	registerGateway(a, func() *Server { return f.Server })
-	_ = s
 	return a
+}
+
+// lockedBuffer lets several goroutines log into one buffer.
+type lockedBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *lockedBuffer) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(b)
+}
+
+// logText is what was logged so far.
+func (f *fixture) logText() string {
+	f.log.mu.Lock()
+	defer f.log.mu.Unlock()
+	return f.log.b.String()
 }
 
 // registerGateway puts the gateway's own methods into a, as backend/api.go does.
@@ -115,8 +133,8 @@ func registerGateway(a *API, s func() *Server) {
 // setup starts a server on a free port and ends it with the test.
 func setup(t *testing.T, change ...func(*Options)) *fixture {
 	t.Helper()
-	f := &fixture{bus: bus.New(), log: &bytes.Buffer{}, block: make(chan struct{}), began: make(chan struct{}, 1000)}
-	o := Options{Bus: f.bus, Logger: slog.New(slog.NewTextHandler(&lockedWriter{w: f.log}, nil)), Addr: "127.0.0.1:0", RootToken: rootToken,
+	f := &fixture{bus: bus.New(), log: &lockedBuffer{}, block: make(chan struct{}), began: make(chan struct{}, 1000)}
+	o := Options{Bus: f.bus, Logger: slog.New(slog.NewTextHandler(f.log, nil)), Addr: "127.0.0.1:0", RootToken: rootToken,
 		User: User{ID: uuid.MustParse("0190a000-0000-7000-8000-000000000001"), DisplayName: "Ada"}, Version: "1.2.3"}
 	for _, c := range change {
 		c(&o)

@@ -290,9 +290,9 @@ func (a *authority) load(ctx context.Context) error {
 	return err
 }
 
-// CloseSessions ends every session and reads the tokens anew before the next one: for when
+// EndSessions ends every session and reads the tokens anew before the next one: for when
 // the database was replaced.
-func (s *Server) CloseSessions(reason string) {
+func (s *Server) EndSessions() {
 	s.auth.mu.Lock()
 	s.auth.loaded = false
 	for h, c := range s.auth.byHash {
@@ -301,7 +301,7 @@ func (s *Server) CloseSessions(reason string) {
 		}
 	}
 	s.auth.mu.Unlock()
-	s.closeWhere(func(*session) bool { return true }, 1012, reason)
+	s.closeWhere(func(*session) bool { return true }, 1012, "the data was replaced")
 }
 
 // storeUse writes last_used_at; losing it costs nothing.
