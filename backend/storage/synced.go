@@ -123,7 +123,7 @@ var Synced = []SyncedTable{
 			{No: 15, Name: "samples", Merge: LWW},
 			{No: 16, Name: "tags", Merge: ORSet},
 			{No: 17, Name: "icon", Merge: LWW},
-			{No: 18, Name: "origin", Merge: Immutable},
+			{No: 18, Name: "origin", Merge: LWW},
 			{No: 19, Name: "clone_source_id", Merge: Immutable},
 			{No: 20, Name: "visibility", Merge: DenyWins},
 			{No: 21, Name: "is_enabled", Merge: DenyWins},
