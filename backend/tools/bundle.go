@@ -1,10 +1,15 @@
 package tools
 
 import (
+	"context"
 	"encoding/json"
 	"time"
 
 	"github.com/google/uuid"
+
+	"helix/backend/audit"
+	"helix/backend/fault"
+	"helix/backend/storage"
 )
 
 // Bundle is a file of tools. It never holds secrets, state, usage, grants or a user id.
@@ -58,4 +63,100 @@ type ExportParams struct {
 // ExportResult holds the bundle; write it to a file as it is.
 type ExportResult struct {
 	Bundle Bundle `json:"bundle"`
+}
+
+// Bounds and names of bundles.
+const (
+	bundleFormat   = "helix-tools"
+	bundleVersion  = 1
+	maxBundle      = 5 << 20
+	maxBundleTools = 100
+	maxBundleDepth = 48
+)
+
+// Export writes tools as a bundle. Each carries its own signature; one without gets this
+// device's, unless sign is false or the key is locked.
+func (s *Service) Export(ctx context.Context, p ExportParams) (ExportResult, error) {
+	out := ExportResult{Bundle: Bundle{Format: bundleFormat, FormatVersion: bundleVersion, Tools: []BundleTool{}}}
+	if len(p.ToolIDs) == 0 || len(p.ToolIDs) > maxBundleTools {
+		return out, fault.Invalidf("Name 1 to %d tools to export.", maxBundleTools)
+	}
+	sign := p.Sign == nil || *p.Sign
+	err := s.db.Write(ctx, func(tx *storage.Tx) error {
+		out.Bundle.ExportedAt = tx.Now
+		seen := map[uuid.UUID]bool{}
+		for _, id := range p.ToolIDs {
+			if seen[id] {
+				continue
+			}
+			seen[id] = true
+			t, err := ownTool(tx, id)
+			if err != nil {
+				return err
+			}
+			b, err := s.bundleTool(tx, t, sign)
+			if err != nil {
+				return err
+			}
+			if p.IncludeHistory {
+				if b.History, err = history(tx, t); err != nil {
+					return err
+				}
+			}
+			out.Bundle.Tools = append(out.Bundle.Tools, b)
+			if err := audit.Append(tx, audit.Entry{Action: "tool.exported", SubjectKind: subjectKind, SubjectID: t.ID.String(),
+				Details: map[string]any{"version": t.Version, "definitionHash": t.DefinitionHash}}); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return out, err
+	}
+	if n := len(jsonText(out.Bundle)); n > maxBundle {
+		return ExportResult{}, fault.Limitf("The bundle would have %d bytes; at most %d are allowed. Export fewer tools, or without their history.", n, maxBundle)
+	}
+	return out, nil
+}
+
+// bundleTool is a tool as it travels.
+func (s *Service) bundleTool(tx *storage.Tx, t *Tool, sign bool) (BundleTool, error) {
+	b := BundleTool{
+		Definition: t.definition().normalize().bundle(t.Name), Version: t.Version, Author: t.Author, Tags: t.Tags, Icon: t.Icon, Samples: t.Samples,
+	}
+	switch state := t.sig.verify(t.hash, t.Code); {
+	case state == SignatureLegacy:
+		b.Signature = t.sig
+	case state == SignatureUnknown && t.sig.Name == t.Name && t.sig.Version == t.Version && t.sig.Author == t.Author:
+		b.Signature = t.sig
+	case sign:
+		c := *t
+		sig, err := s.sign(tx, &c)
+		if fault.Is(err, fault.Unavailable) {
+			return b, nil // the key is locked: the tool travels unsigned
+		}
+		if err != nil {
+			return b, err
+		}
+		b.Signature, b.Author = sig, c.Author
+	}
+	return b, nil
+}
+
+func history(tx *storage.Tx, t *Tool) ([]BundleVersion, error) {
+	rows, err := tx.Query(`SELECT `+versionColumns+` FROM custom_tool_versions WHERE custom_tool_id = ? AND version IS NOT ? ORDER BY created_at`, t.ID, t.Version)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var out []BundleVersion
+	for rows.Next() {
+		v, err := scanVersion(rows)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, BundleVersion{Version: v.Version, Note: v.Note, Author: v.Author, CreatedAt: v.CreatedAt, Definition: v.def.normalize().bundle(t.Name)})
+	}
+	return out, rows.Err()
 }

@@ -1,9 +1,19 @@
 package tools
 
 import (
+	"context"
+	"crypto/rand"
+	"database/sql"
+	"errors"
+	"regexp"
 	"time"
 
 	"github.com/google/uuid"
+
+	"helix/backend/audit"
+	"helix/backend/fault"
+	"helix/backend/identity"
+	"helix/backend/storage"
 )
 
 // Access says who can open a share.
@@ -77,4 +87,193 @@ type ResolveShareParams struct {
 type ResolveShareResult struct {
 	ShareID uuid.UUID    `json:"shareId"`
 	Preview ImportResult `json:"preview"`
+}
+
+// shareScheme starts every link to a share; the id follows and nothing else.
+const shareScheme = "helix://tools/shared/"
+
+var shareURL = regexp.MustCompile(`^helix://tools/shared/([0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})$`)
+
+// noHub is told wherever sharing would need one.
+const noHub = "No hub is connected, so this link opens on this device only. To give the tool to somebody else, export it as a file."
+
+// parseShareURL accepts exactly one shape: no other path, query or fragment.
+func parseShareURL(text string) (uuid.UUID, error) {
+	m := shareURL.FindStringSubmatch(text)
+	if m == nil {
+		return uuid.Nil, fault.Invalidf("This is not a link to a shared tool.")
+	}
+	return uuid.Parse(m[1])
+}
+
+// Share makes a link to one version of a tool. Later edits do not change what it shows.
+func (s *Service) Share(ctx context.Context, p ShareParams) (ShareResult, error) {
+	var out ShareResult
+	if p.Access == "" {
+		return out, fault.Invalidf("Say who may open it: access link or public.")
+	}
+	if err := checkEnum("kind of access", p.Access); err != nil {
+		return out, err
+	}
+	var id uuid.UUID
+	if _, err := rand.Read(id[:]); err != nil {
+		return out, err
+	}
+	err := s.db.Write(ctx, func(tx *storage.Tx) error {
+		t, err := ownTool(tx, p.ToolID)
+		if err != nil {
+			return err
+		}
+		if p.ExpiresAt != nil && !p.ExpiresAt.After(tx.Now) {
+			return fault.Invalidf("The share would have expired already.")
+		}
+		if p.Version == "" {
+			p.Version = t.Version
+		}
+		v, err := loadVersion(tx, t.ID, p.Version)
+		if err != nil {
+			return err
+		}
+		if _, err := tx.Exec(`INSERT INTO custom_tool_shares (id, custom_tool_id, user_id, version, definition_hash, access, expires_at, created_at)
+			VALUES (?, ?, ?, ?, ?, ?, ?, ?)`, id, t.ID, t.owner, v.Version, v.hash, string(p.Access), p.ExpiresAt, tx.Now); err != nil {
+			return err
+		}
+		out = ShareResult{ShareID: id, URL: shareScheme + id.String(), Version: v.Version, Note: noHub}
+		s.announce(tx, t.ID, "shared")
+		return audit.Append(tx, audit.Entry{Action: "tool.shared", SubjectKind: subjectKind, SubjectID: t.ID.String(),
+			Details: map[string]any{"version": v.Version, "access": p.Access}}) // never the id: knowing it is the right to open
+	})
+	return out, err
+}
+
+// Unshare ends a share; it stops resolving at once.
+func (s *Service) Unshare(ctx context.Context, p UnshareParams) (struct{}, error) {
+	return struct{}{}, s.db.Write(ctx, func(tx *storage.Tx) error {
+		var tool uuid.UUID
+		err := tx.QueryRow(`UPDATE custom_tool_shares SET revoked_at = coalesce(revoked_at, ?) WHERE id = ? AND user_id = ? RETURNING custom_tool_id`,
+			tx.Now, p.ShareID, identity.UserID(ctx)).Scan(&tool)
+		if errors.Is(err, sql.ErrNoRows) {
+			return fault.NotFoundf("There is no such share.")
+		}
+		if err != nil {
+			return err
+		}
+		s.announce(tx, tool, "unshared")
+		return audit.Append(tx, audit.Entry{Action: "tool.unshared", SubjectKind: subjectKind, SubjectID: tool.String()})
+	})
+}
+
+// Shares lists the caller's shares, of one tool or of all.
+func (s *Service) Shares(ctx context.Context, p SharesParams) (SharesResult, error) {
+	out := SharesResult{Shares: []Share{}}
+	err := s.db.Read(ctx, func(tx *storage.Tx) error {
+		tool := uuid.Nil
+		if p.ToolID != nil {
+			tool = *p.ToolID
+			if _, err := ownTool(tx, tool); err != nil {
+				return err
+			}
+		}
+		rows, err := tx.Query(`SELECT id, custom_tool_id, access, version, definition_hash, opens, created_at, expires_at, revoked_at FROM custom_tool_shares
+			WHERE user_id = ?1 AND (?2 IS NULL OR custom_tool_id = ?2) ORDER BY created_at DESC LIMIT 1000`, identity.UserID(ctx), tool)
+		if err != nil {
+			return err
+		}
+		defer rows.Close()
+		for rows.Next() {
+			var x Share
+			var hash []byte
+			if err := rows.Scan(&x.ShareID, &x.ToolID, &x.Access, &x.Version, &hash, &x.Opens, storage.Time(&x.CreatedAt),
+				storage.TimePtr(&x.ExpiresAt), storage.TimePtr(&x.RevokedAt)); err != nil {
+				return err
+			}
+			x.URL, x.DefinitionHash, x.State = shareScheme+x.ShareID.String(), hashText([32]byte(hash)), "active"
+			switch {
+			case x.RevokedAt != nil:
+				x.State = "revoked"
+			case x.ExpiresAt != nil && !x.ExpiresAt.After(tx.Now):
+				x.State = "expired"
+			}
+			out.Shares = append(out.Shares, x)
+		}
+		return rows.Err()
+	})
+	return out, err
+}
+
+// ResolveShare opens the review of a shared tool; nothing is added or run.
+func (s *Service) ResolveShare(ctx context.Context, p ResolveShareParams) (ResolveShareResult, error) {
+	var out ResolveShareResult
+	switch {
+	case (p.ShareID == nil) == (p.URL == ""):
+		return out, fault.Invalidf("Give shareId or url.")
+	case p.ShareID != nil:
+		out.ShareID = *p.ShareID
+	default:
+		id, err := parseShareURL(p.URL)
+		if err != nil {
+			return out, err
+		}
+		out.ShareID = id
+	}
+	list, err := s.readShare(ctx, out.ShareID, true)
+	if err != nil {
+		return out, err
+	}
+	out.Preview, err = s.review(ctx, list, "share:"+out.ShareID.String(), Rename)
+	return out, err
+}
+
+// readShare loads the shared version as a candidate for import, whoever owns it; counted
+// says whether it is an opening.
+func (s *Service) readShare(ctx context.Context, id uuid.UUID, counted bool) ([]candidate, error) {
+	var b BundleTool
+	read := func(tx *storage.Tx) error {
+		var tool uuid.UUID
+		var version string
+		var expires, revoked *time.Time
+		err := tx.QueryRow(`SELECT custom_tool_id, version, expires_at, revoked_at FROM custom_tool_shares WHERE id = ?`, id).
+			Scan(&tool, &version, storage.TimePtr(&expires), storage.TimePtr(&revoked))
+		if errors.Is(err, sql.ErrNoRows) {
+			return fault.Unavailablef("This share is not on this device, and no hub is connected to look it up. Try again with a hub, or ask for the tool as a file and import that.")
+		}
+		if err != nil {
+			return err
+		}
+		if revoked != nil || expires != nil && !expires.After(tx.Now) {
+			return fault.NotFoundf("The tool is no longer shared.")
+		}
+		t, err := scanTool(tx.QueryRow(`SELECT `+toolColumns+` FROM custom_tools WHERE id = ? AND deleted_at IS NULL`, tool), uuid.Nil)
+		if err != nil {
+			return fault.NotFoundf("The tool is no longer shared.").WithCause(err)
+		}
+		v, err := loadVersion(tx, tool, version)
+		if err != nil {
+			return fault.NotFoundf("The tool is no longer shared.").WithCause(err)
+		}
+		t.setDefinition(v.def)
+		t.hash, t.Version = v.hash, v.Version
+		if b, err = s.bundleTool(tx, t, false); err != nil {
+			return err
+		}
+		if counted {
+			_, err = tx.Exec(`UPDATE custom_tool_shares SET opens = opens + 1 WHERE id = ?`, id)
+		}
+		return err
+	}
+	var err error
+	if counted {
+		err = s.db.Write(ctx, read)
+	} else {
+		err = s.db.Read(ctx, read)
+	}
+	if err != nil {
+		return nil, err
+	}
+	b.Samples = nil
+	c, err := checkCandidate(0, b)
+	if err != nil {
+		return nil, err
+	}
+	return []candidate{c}, nil
 }

@@ -105,21 +105,21 @@ func (s *BundleSignature) verify(hash [32]byte, code string) SignatureState {
 }
 
 // trust completes a signature's state with what the user knows of its key.
-func trust(tx *storage.Tx, user uuid.UUID, s *BundleSignature, state SignatureState) (SignatureInfo, error) {
+func (s *Service) trust(tx *storage.Tx, user uuid.UUID, sig *BundleSignature, state SignatureState) (SignatureInfo, error) {
 	info := SignatureInfo{State: state}
-	if s == nil {
+	if sig == nil {
 		return info, nil
 	}
-	info.Signer = s.Author
-	if at, err := time.Parse(time.RFC3339Nano, s.SignedAt); err == nil {
+	info.Signer = sig.Author
+	if at, err := time.Parse(time.RFC3339Nano, sig.SignedAt); err == nil {
 		info.SignedAt = &at
 	}
-	key, err := s.key()
+	key, err := sig.key()
 	if err != nil {
 		return info, nil
 	}
 	info.Fingerprint, info.PublicKey = keyFingerprint(key), keyText(key)
-	if key.Equal(tx.Device().PublicKey) {
+	if key.Equal(tx.Device().PublicKey) && user == s.db.LocalUser().ID { // the key is that user's
 		if info.State == SignatureUnknown {
 			info.State = SignatureTrusted
 		}

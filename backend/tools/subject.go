@@ -68,7 +68,7 @@ func (s *Service) Subject(ctx context.Context, _, id string) (permission.Subject
 		if err != nil {
 			return err
 		}
-		if t.Signature, err = trust(tx, t.owner, t.sig, t.sig.verify(t.hash, t.Code)); err != nil {
+		if t.Signature, err = s.trust(tx, t.owner, t.sig, t.sig.verify(t.hash, t.Code)); err != nil {
 			return err
 		}
 		info = t.subjectInfo(t.approvedHere())

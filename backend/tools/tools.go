@@ -161,7 +161,7 @@ func (s *Service) announce(tx *storage.Tx, id uuid.UUID, kind string) {
 func (s *Service) complete(tx *storage.Tx, t *Tool) error {
 	user := identity.UserID(tx.Context())
 	var err error
-	t.Signature, err = trust(tx, user, t.sig, t.sig.verify(t.hash, t.Code))
+	t.Signature, err = s.trust(tx, user, t.sig, t.sig.verify(t.hash, t.Code))
 	if err != nil || !t.Mine {
 		return err
 	}

@@ -1,0 +1,283 @@
+package tools
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"helix/backend/fault"
+)
+
+// BundleProblem are the details of the error about a bundle: which tool, from 0, and which
+// field; Item is -1 when the bundle as a whole is wrong.
+type BundleProblem struct {
+	Item  int    `json:"item"`
+	Field string `json:"field"`
+}
+
+func bundleError(item int, field, format string, args ...any) error {
+	msg := fmt.Sprintf(format, args...)
+	if item >= 0 {
+		msg = fmt.Sprintf("Tool %d of the bundle, %s: %s", item+1, field, msg)
+	}
+	return fault.Invalidf("%s Nothing was imported.", msg).WithDetails(BundleProblem{item, field})
+}
+
+// candidate is one tool of a bundle after all checks that need no database.
+type candidate struct {
+	tool     BundleTool
+	examined examined
+	state    SignatureState
+	warnings []string
+	digest   string // of everything that would be stored
+}
+
+// readBundle checks a bundle, or one tool in the older form, as a whole.
+func readBundle(raw []byte) ([]candidate, error) {
+	if len(raw) > maxBundle {
+		return nil, bundleError(-1, "", "The bundle has %d bytes; at most %d are allowed.", len(raw), maxBundle)
+	}
+	if err := checkJSON(raw, maxBundleDepth, 0); err != nil {
+		return nil, bundleError(-1, "", "The bundle cannot be read: %s.", err)
+	}
+	var probe struct {
+		Format string `json:"format"`
+		Name   string `json:"name"`
+		Code   string `json:"code"`
+	}
+	if err := json.Unmarshal(raw, &probe); err != nil {
+		return nil, bundleError(-1, "", "This is neither a bundle of tools nor a tool.")
+	}
+	var tools []BundleTool
+	var notes [][]string
+	switch {
+	case probe.Format == bundleFormat:
+		var b Bundle
+		if err := json.Unmarshal(raw, &b); err != nil {
+			return nil, bundleError(-1, fieldOf(err), "The bundle cannot be read: a field has the wrong type.")
+		}
+		if b.FormatVersion != bundleVersion {
+			return nil, bundleError(-1, "formatVersion", "The bundle has format version %d; this Helix reads version %d.", b.FormatVersion, bundleVersion)
+		}
+		tools = b.Tools
+	case probe.Format != "":
+		return nil, bundleError(-1, "format", "%q is not a bundle of tools.", shorten(probe.Format, 40))
+	case probe.Name != "" && probe.Code != "":
+		t, note, err := readLegacy(raw)
+		if err != nil {
+			return nil, err
+		}
+		tools, notes = []BundleTool{t}, [][]string{note}
+	default:
+		return nil, bundleError(-1, "", "This is neither a bundle of tools nor a tool.")
+	}
+	if len(tools) == 0 || len(tools) > maxBundleTools {
+		return nil, bundleError(-1, "tools", "The bundle has %d tools; it must have 1 to %d.", len(tools), maxBundleTools)
+	}
+	names := map[string]bool{}
+	out := make([]candidate, 0, len(tools))
+	for i, t := range tools {
+		c, err := checkCandidate(i, t)
+		if err != nil {
+			return nil, err
+		}
+		key := strings.ToLower(c.tool.Definition.Name)
+		if names[key] {
+			return nil, bundleError(i, "name", "Two tools of the bundle are named %q.", c.tool.Definition.Name)
+		}
+		names[key] = true
+		if notes != nil {
+			c.warnings = append(notes[i], c.warnings...)
+		}
+		out = append(out, c)
+	}
+	return out, nil
+}
+
+func fieldOf(err error) string {
+	var te *json.UnmarshalTypeError
+	if errors.As(err, &te) {
+		return te.Field
+	}
+	return ""
+}
+
+// checkCandidate runs every check that a saved tool must pass.
+func checkCandidate(i int, t BundleTool) (candidate, error) {
+	field := func(name string, err error) error {
+		return bundleError(i, name, "%s", fault.As(err).Message)
+	}
+	c := candidate{tool: t}
+	var err error
+	if c.tool.Definition.Name, err = checkName(t.Definition.Name); err != nil {
+		return c, field("name", err)
+	}
+	if c.tool.Version == "" {
+		c.tool.Version = "1.0.0"
+	}
+	if err := checkVersion(c.tool.Version); err != nil {
+		return c, field("version", err)
+	}
+	if err := checkText("author", t.Author, maxAuthor); err != nil {
+		return c, field("author", err)
+	}
+	if err := checkIcon(t.Icon); err != nil {
+		return c, field("icon", err)
+	}
+	if c.tool.Tags, err = cleanTags(t.Tags); err != nil {
+		return c, field("tags", err)
+	}
+	if c.tool.Samples, err = checkSamples(t.Samples); err != nil {
+		return c, field("samples", err)
+	}
+	c.examined = examine(t.Definition.definition())
+	if !c.examined.result.Valid {
+		p := c.examined.result.Errors[0]
+		return c, bundleError(i, p.Field, "%s", p.Message)
+	}
+	c.tool.Definition = c.examined.def.bundle(c.tool.Definition.Name)
+	if len(t.History) > maxVersions {
+		return c, bundleError(i, "history", "The history has more than %d versions.", maxVersions)
+	}
+	labels := map[string]bool{c.tool.Version: true}
+	for j, v := range t.History {
+		at := fmt.Sprintf("history[%d]", j)
+		if err := checkVersion(v.Version); err != nil {
+			return c, field(at+".version", err)
+		}
+		if labels[v.Version] {
+			return c, bundleError(i, at+".version", "The version %s is given twice.", v.Version)
+		}
+		labels[v.Version] = true
+		if err := checkText("note", v.Note, 1000); err != nil {
+			return c, field(at+".note", err)
+		}
+		if ex := examine(v.Definition.definition()); !ex.result.Valid {
+			return c, bundleError(i, at+"."+ex.result.Errors[0].Field, "%s", ex.result.Errors[0].Message)
+		}
+	}
+	c.state = c.signatureState()
+	c.explain()
+	c.digest = digest(jsonText(c.tool))
+	return c, nil
+}
+
+// signatureState verifies the signature against what the bundle says of the tool: a name or
+// version that was changed around a valid signature makes it invalid.
+func (c *candidate) signatureState() SignatureState {
+	sig := c.tool.Signature
+	if sig == nil {
+		return SignatureNone
+	}
+	if sig.Name != c.tool.Definition.Name || sig.Version != c.tool.Version || sig.Author != c.tool.Author {
+		return SignatureInvalid
+	}
+	return sig.verify(c.examined.hash, c.tool.Definition.Code)
+}
+
+func (c *candidate) explain() {
+	switch c.state {
+	case SignatureNone:
+		c.warnings = append(c.warnings, "The tool is not signed: nobody vouches for it. You will be asked to trust this version before its first run.")
+	case SignatureInvalid:
+		c.warnings = append(c.warnings, "The signature does not match the tool: it was changed after it was signed, so it is not imported. To import it as unsigned, remove the signature from the file first.")
+	case SignatureLegacy:
+		c.warnings = append(c.warnings, "The signature has the older form: it shows who wrote the code and does not cover what the tool asks for, so the tool is treated as unsigned.")
+	}
+	for _, p := range c.examined.result.Warnings {
+		text := p.Message
+		if p.Line > 0 {
+			text = fmt.Sprintf("Line %d: %s", p.Line, text)
+		}
+		c.warnings = append(c.warnings, text)
+	}
+}
+
+// legacyTool is a tool as older programs wrote it: camelCase or snake_case names.
+type legacyTool struct {
+	Name            string            `json:"name"`
+	Description     string            `json:"description"`
+	Code            string            `json:"code"`
+	Language        string            `json:"language"`
+	Parameters      json.RawMessage   `json:"parameters"`
+	InputSchema     json.RawMessage   `json:"inputSchema"`
+	InputSchemaOld  json.RawMessage   `json:"input_schema"`
+	Capabilities    []json.RawMessage `json:"capabilities"`
+	AllowedHosts    []string          `json:"allowedHosts"`
+	AllowedHostsOld []string          `json:"allowed_hosts"`
+	Profile         string            `json:"sandboxProfile"`
+	ProfileOld      string            `json:"sandbox_profile"`
+	Version         string            `json:"version"`
+	Author          string            `json:"author"`
+	Tags            []string          `json:"tags"`
+	Icon            string            `json:"icon"`
+	Signature       string            `json:"signature"`
+	PublicKey       string            `json:"publicKey"`
+	PublicKeyOld    string            `json:"public_key"`
+	SignedAt        string            `json:"signedAt"`
+	SignedAtOld     string            `json:"signed_at"`
+}
+
+// readLegacy reads one tool of the older form. isEnabled and enabled are read by nobody: an
+// imported tool is disabled.
+func readLegacy(raw []byte) (BundleTool, []string, error) {
+	var l legacyTool
+	if err := json.Unmarshal(raw, &l); err != nil {
+		return BundleTool{}, nil, bundleError(0, fieldOf(err), "A field has the wrong type.")
+	}
+	first := func(list ...string) string {
+		for _, s := range list {
+			if s != "" {
+				return s
+			}
+		}
+		return ""
+	}
+	t := BundleTool{Version: first(l.Version, "1.0.0"), Author: l.Author, Tags: l.Tags, Icon: l.Icon}
+	t.Definition = BundleDefinition{
+		Name: l.Name, Description: l.Description, Code: l.Code, Language: Language(strings.ToLower(first(l.Language, "javascript"))),
+		Parameters: l.Parameters, SandboxProfile: Profile(first(l.Profile, l.ProfileOld, "standard")),
+	}
+	if t.Definition.Language == "ts" || t.Definition.Language == "js" {
+		t.Definition.Language = map[Language]Language{"ts": TypeScript, "js": JavaScript}[t.Definition.Language]
+	}
+	if len(t.Definition.Parameters) == 0 {
+		t.Definition.Parameters = l.InputSchema
+	}
+	if len(t.Definition.Parameters) == 0 {
+		t.Definition.Parameters = l.InputSchemaOld
+	}
+	var notes []string
+	for j, c := range l.Capabilities {
+		var text string
+		if json.Unmarshal(bytes.TrimSpace(c), &text) != nil {
+			return t, nil, bundleError(0, fmt.Sprintf("capabilities[%d]", j), "A capability is a text such as network:https(api.example.com).")
+		}
+		if text != "internet_access" {
+			t.Definition.Capabilities = append(t.Definition.Capabilities, text)
+			continue
+		}
+		hosts := append(append([]string{}, l.AllowedHosts...), l.AllowedHostsOld...)
+		if len(hosts) == 0 {
+			return t, nil, bundleError(0, fmt.Sprintf("capabilities[%d]", j), "internet_access is no longer used: list each host as network:https(host).")
+		}
+		for _, h := range hosts {
+			t.Definition.Capabilities = append(t.Definition.Capabilities, "network:https("+h+")")
+		}
+		notes = append(notes, "The old right internet_access became one capability for each allowed host.")
+	}
+	if l.Signature != "" {
+		t.Signature = &BundleSignature{
+			Name: l.Name, Version: first(l.Version), Author: l.Author, SignedAt: first(l.SignedAt, l.SignedAtOld),
+			PublicKey: first(l.PublicKey, l.PublicKeyOld), Signature: l.Signature, Legacy: true,
+		}
+		t.Signature.Version = t.Version
+	}
+	return t, notes, nil
+}
+
+// reviewTime is how long a dry run can be committed.
+const reviewTime = time.Hour
