@@ -75,10 +75,11 @@ type Backend struct {
 
 	log     *slog.Logger
 	o       Options
-	stop    context.CancelFunc // ends Run
+	mu      sync.Mutex
+	stop    context.CancelFunc // ends Run; nil before
+	stopped bool               // Stop or Close was called; Run does not begin any more
 	ended   chan struct{}      // closed when Run has returned
-	started sync.Once
-	closers []closer // in order of opening
+	closers []closer           // in order of opening
 	once    sync.Once
 	err     error
 }
@@ -205,29 +206,48 @@ func (b *Backend) storagePolicy() storage.Policy {
 // LocalUser is the person whose data this is.
 func (b *Backend) LocalUser() uuid.UUID { return b.DB.LocalUser().ID }
 
-// Run runs the background services until ctx ends or Stop is called. It returns nil on a
-// clean stop. A backend runs once.
+// Run runs the background services until ctx ends or the backend is stopped. It returns nil
+// on a clean stop. A backend runs once.
 func (b *Backend) Run(ctx context.Context) error {
-	var err error = fault.Internalf(errors.New("backend: Run twice"), "Helix is already running.")
-	b.started.Do(func() {
-		defer close(b.ended)
-		ctx, b.stop = context.WithCancel(ctx)
-		defer b.stop()
-		g, gctx := errgroup.WithContext(ctx)
-		for name, run := range map[string]func(context.Context) error{
-			"gateway": b.Gateway.Run, "services": b.Services.Run, "storage": b.Storage.Run, "keys": b.Keys.Run, "audit": b.Audit.Run,
-			"permission": b.Permission.Run, "sandbox": b.Sandbox.Run, "tools": b.Tools.Run,
-		} {
-			g.Go(func() error {
-				if err := run(gctx); err != nil && gctx.Err() == nil {
-					return fmt.Errorf("%s: %w", name, err)
-				}
-				return nil
-			})
-		}
-		err = g.Wait()
-	})
-	return err
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	b.mu.Lock()
+	if b.stop != nil {
+		b.mu.Unlock()
+		return fault.Internalf(errors.New("backend: Run twice"), "Helix is already running.")
+	}
+	b.stop = cancel
+	if b.stopped {
+		cancel()
+	}
+	b.mu.Unlock()
+	defer close(b.ended)
+	g, gctx := errgroup.WithContext(ctx)
+	for name, run := range map[string]func(context.Context) error{
+		"gateway": b.Gateway.Run, "services": b.Services.Run, "storage": b.Storage.Run, "keys": b.Keys.Run, "audit": b.Audit.Run,
+		"permission": b.Permission.Run, "sandbox": b.Sandbox.Run, "tools": b.Tools.Run,
+	} {
+		g.Go(func() error {
+			if err := run(gctx); err != nil && gctx.Err() == nil {
+				return fmt.Errorf("%s: %w", name, err)
+			}
+			return nil
+		})
+	}
+	return g.Wait()
+}
+
+// requestStop ends Run; whoever called Run then closes the backend. It reports whether
+// there is a Run to wait for.
+func (b *Backend) requestStop() (running bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.stopped = true
+	if b.stop == nil {
+		return false
+	}
+	b.stop()
+	return true
 }
 
 // Stop ends Run and closes everything; what has not ended when ctx does is named in the
@@ -247,10 +267,7 @@ func (b *Backend) Stop(ctx context.Context) error {
 // called twice and on a backend that never ran.
 func (b *Backend) Close() error {
 	b.once.Do(func() {
-		ran := true
-		b.started.Do(func() { ran = false; close(b.ended) })
-		if ran {
-			b.stop()
+		if b.requestStop() {
 			<-b.ended
 		}
 		for i := len(b.closers) - 1; i >= 0; i-- {

@@ -30,7 +30,7 @@ func (b *Backend) openGateway(ctx context.Context, paths config.Paths, conf conf
 		Web: b.o.Web, Addr: conf.GatewayAddr, NoHTTP: !b.o.Listen || !conf.GatewayEnabled, Extra: b.o.Extra, Origins: conf.GatewayOrigins,
 		RootToken: token, TokenSource: source, RotateRoot: b.Root.StoreToken, EndpointFile: endpointFile(paths),
 		Version: Version, Commit: Commit, OpenRPC: openRPC,
-		Gate: b.gate, Ready: b.ready, Status: b.status, Stop: b.requestStop, Activate: b.o.Activate, Services: b.Services,
+		Gate: b.gate, Ready: b.ready, Status: b.status, Stop: func() { b.requestStop() }, Activate: b.o.Activate, Services: b.Services,
 		Audit: b.auditAccess, AuditTx: auditAccessTx, TempDir: paths.Cache, Limits: limits(conf),
 	})
 	Register(b, api)
@@ -47,14 +47,6 @@ func limits(c config.Config) gateway.Limits {
 		ReplayBytes: int(c.GatewayReplayBytes), ReplayEvents: c.GatewayReplayEvents,
 		Tick: c.GatewayTickInterval, PongWithin: c.GatewayTickTimeout, CallDeadline: c.GatewayCallTimeout,
 		WriteRate: float64(c.GatewayWriteRate), CostlyRate: float64(c.GatewayCostlyRate), TicketsPerMin: float64(c.GatewayTicketsPerMinute),
-	}
-}
-
-// requestStop ends Run; whoever called Run then closes the backend.
-func (b *Backend) requestStop() {
-	b.started.Do(func() { close(b.ended) }) // never ran: nothing to end
-	if b.stop != nil {
-		b.stop()
 	}
 }
 
