@@ -16,14 +16,14 @@ export interface Draft {
   name: string;
   icon: string;
   description: string;
-  language: string;
+  language: Tool["language"];
   code: string;
   parameters: string;
   capabilities: string[];
   sandboxProfile: Profile;
   limits: ToolLimits | null;
   tags: string[];
-  visibility: string;
+  visibility: Tool["visibility"];
   samples: Sample[];
 }
 
@@ -90,7 +90,7 @@ export function draftOf(tool: Tool): Draft {
     code: tool.code,
     parameters: JSON.stringify(tool.parameters ?? { type: "object" }, null, 2),
     capabilities: [...(tool.capabilities ?? [])],
-    sandboxProfile: tool.sandboxProfile as Profile,
+    sandboxProfile: tool.sandboxProfile,
     limits: tool.limits ?? null,
     tags: [...(tool.tags ?? [])],
     visibility: tool.visibility,
@@ -109,7 +109,7 @@ export function draftFrom(t: Template): Draft {
     code: t.code,
     parameters: JSON.stringify(t.parameters ?? { type: "object" }, null, 2),
     capabilities: [...t.capabilities],
-    sandboxProfile: t.sandboxProfile as Profile,
+    sandboxProfile: t.sandboxProfile,
     samples: t.sampleParams === undefined ? [] : [{ name: "Example", params: t.sampleParams }],
   };
 }

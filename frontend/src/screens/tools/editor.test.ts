@@ -1,8 +1,7 @@
 import { describe, expect, it } from "vitest";
-import { fakeRpc } from "../../lib/rpc/fake";
 import { RpcError } from "../../lib/rpc/errors";
 import { draftFrom, emptyDraft, ToolEditor, type DraftStore } from "./editor.svelte";
-import { tool, until, validation } from "./samples";
+import { fake, tool, until, validation } from "./fixtures";
 import type { Problem } from "./types";
 
 function store(): DraftStore & { all: Map<string, string> } {
@@ -10,7 +9,7 @@ function store(): DraftStore & { all: Map<string, string> } {
   return { all, getItem: (k) => all.get(k) ?? null, setItem: (k, v) => void all.set(k, v), removeItem: (k) => void all.delete(k) };
 }
 function setup(kept = store()) {
-  const rpc = fakeRpc({
+  const rpc = fake({
     "tools.validate": () => validation(),
     "tools.create": (p: Record<string, unknown>) => ({ tool: tool({ ...p, version: "1.0.0" }), validation: validation() }),
     "tools.update": (p: { patch: Record<string, unknown> }) => ({ tool: tool({ ...p.patch, version: "1.0.1" }), validation: validation(), suspendedGrants: [] }),

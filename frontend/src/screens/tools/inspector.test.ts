@@ -1,11 +1,10 @@
 import { describe, expect, it } from "vitest";
-import { fakeRpc } from "../../lib/rpc/fake";
 import { RpcError } from "../../lib/rpc/errors";
 import { ToolInspector } from "./inspector.svelte";
-import { approval, tool, until } from "./samples";
+import { approval, fake, tool, until } from "./fixtures";
 
 function setup() {
-  const rpc = fakeRpc({
+  const rpc = fake({
     "tools.get": (p: { version?: string }) => ({ tool: tool({ version: p.version ?? "1.0.1", code: `code of ${p.version ?? "now"}` }) }),
     "tools.capabilities": () => ({ requested: [], grants: [], denied: [] }),
     "permissions.preview": () => ({ steps: [], union: [], hosts: [], secrets: [], tier: "read_only", willAsk: [], unattended: "ok", unresolved: [] }),

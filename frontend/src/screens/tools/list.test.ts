@@ -1,13 +1,12 @@
 import { describe, expect, it } from "vitest";
-import { fakeRpc } from "../../lib/rpc/fake";
 import { RpcError } from "../../lib/rpc/errors";
 import { ToolList } from "./list.svelte";
-import { row, until } from "./samples";
+import { fake, row, until } from "./fixtures";
 import type { Row } from "./types";
 
 function setup(n = 3, over: Partial<Row> = {}) {
   let all = Array.from({ length: n }, (_, i) => row({ id: `t${i}`, name: `Tool ${i}`, ...over }));
-  const rpc = fakeRpc({
+  const rpc = fake({
     "tools.list": (p: { limit: number; offset: number; enabled?: boolean }) => {
       const hits = all.filter((t) => p.enabled === undefined || t.isEnabled === p.enabled);
       return { tools: hits.slice(p.offset, p.offset + p.limit), total: hits.length, limit: p.limit, offset: p.offset };

@@ -1,13 +1,12 @@
 import { describe, expect, it } from "vitest";
-import { fakeRpc } from "../../lib/rpc/fake";
 import { RpcError } from "../../lib/rpc/errors";
 import { GUARD_MS, PermissionPrompt } from "./prompt.svelte";
-import { approval, until } from "./samples";
+import { approval, fake, until } from "./fixtures";
 import type { Approval } from "./types";
 
 function setup(over: Partial<Approval> = {}) {
   let stored = approval(over);
-  const rpc = fakeRpc({
+  const rpc = fake({
     "approvals.get": () => ({ ...stored, history: [] }),
     "approvals.decide": () => ({ status: "approved", grants: [], runId: "x2" }),
   });

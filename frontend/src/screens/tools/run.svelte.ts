@@ -2,7 +2,7 @@ import { asError, RpcError } from "../../lib/rpc/errors";
 import type { EventData, Rpc } from "../../lib/rpc";
 import { describeFailure, type Failure } from "./failures";
 import { limitsFor, type RunLimits } from "./profiles";
-import type { LogLine, RunResult, ToolLimits, UsageEntry } from "./types";
+import type { LogLine, RunResult, Tool, ToolLimits, UsageEntry } from "./types";
 
 /** What is to be run: a stored tool, or the unsaved text of one. */
 export interface RunTarget {
@@ -11,7 +11,14 @@ export interface RunTarget {
   version?: string;
   profile: string;
   limits?: Partial<RunLimits> | null;
-  draft?: { code: string; language: string; parameters: unknown; capabilities: string[]; sandboxProfile: string; limits?: ToolLimits };
+  draft?: {
+    code: string;
+    language: Tool["language"];
+    parameters: unknown;
+    capabilities: string[];
+    sandboxProfile: Tool["sandboxProfile"];
+    limits?: ToolLimits;
+  };
 }
 
 export type RunPhase = "idle" | "running" | "waiting" | "done";
@@ -90,7 +97,7 @@ export class ToolRun {
 
   #request(target: RunTarget, params: unknown) {
     if (target.draft === undefined) {
-      return { toolId: target.toolId, params, interactive: true, ...(target.version === undefined ? {} : { version: target.version }) };
+      return { ...(target.toolId === undefined ? {} : { toolId: target.toolId }), params, interactive: true, ...(target.version === undefined ? {} : { version: target.version }) };
     }
     const { code, language, ...draft } = target.draft;
     return { code, language, params, interactive: true, metadata: { name: target.name }, draft };

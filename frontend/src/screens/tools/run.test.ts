@@ -1,8 +1,7 @@
 import { describe, expect, it } from "vitest";
-import { fakeRpc } from "../../lib/rpc/fake";
 import { RpcError } from "../../lib/rpc/errors";
 import { NO_TOOL, ToolRun } from "./run.svelte";
-import { result, until } from "./samples";
+import { fake, result, until } from "./fixtures";
 import type { RunResult } from "./types";
 
 const target = { toolId: "t1", name: "Text Counter", profile: "strict" };
@@ -11,7 +10,7 @@ const log = (message: string) => ({ at: "", level: "info", message });
 
 function setup() {
   let done: (r: RunResult) => void = () => {};
-  const rpc = fakeRpc({
+  const rpc = fake({
     "tools.execute_custom": () => new Promise<RunResult>((resolve) => (done = resolve)),
     "tools.cancel": () => ({ canceled: true }),
   });

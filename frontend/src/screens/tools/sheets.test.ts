@@ -1,14 +1,13 @@
 import { describe, expect, it } from "vitest";
-import { fakeRpc } from "../../lib/rpc/fake";
 import { RpcError } from "../../lib/rpc/errors";
 import { MAX_BUNDLE, ToolImport, withoutSignatures } from "./importing.svelte";
-import { item, tool } from "./samples";
+import { fake, item, tool } from "./fixtures";
 import { ToolSecrets } from "./secrets.svelte";
 import { ToolSharing } from "./sharing.svelte";
 import type { ImportItem } from "./types";
 
 function importing(items: ImportItem[]) {
-  const rpc = fakeRpc({
+  const rpc = fake({
     "tools.import": (p: { dryRun: boolean }) => ({ items, tools: p.dryRun ? [] : [tool({ isEnabled: false })] }),
   });
   return { rpc, sheet: new ToolImport(rpc) };
@@ -96,7 +95,7 @@ describe("importing", () => {
 describe("sharing", () => {
   it("makes a link, says when there is no hub, and withdraws it", async () => {
     let shares = [{ shareId: "s0", state: "revoked" }];
-    const rpc = fakeRpc({
+    const rpc = fake({
       "tools.shares": () => ({ shares, hub: false }),
       "tools.share": () => {
         shares = [{ shareId: "s1", state: "active" }, ...shares];
@@ -120,7 +119,7 @@ describe("sharing", () => {
 
 describe("secrets", () => {
   it("sends a value once and forgets it", async () => {
-    const rpc = fakeRpc({
+    const rpc = fake({
       "tools.secrets": () => ({ secrets: [] }),
       "tools.secret_set": (p: object) => {
         seen = { ...p };
@@ -144,7 +143,7 @@ describe("secrets", () => {
   });
 
   it("names what is missing and refuses wide hosts", () => {
-    const s = new ToolSecrets(fakeRpc({}));
+    const s = new ToolSecrets(fake({}));
     s.name = "a b";
     expect(s.problem).toContain("letters");
     s.name = "GH";

@@ -42,7 +42,7 @@ export class ToolsScreen {
   openError = $state.raw<RpcError | null>(null);
   opening = $state(false);
 
-  #runs = $state.raw<ReadonlyMap<string, ToolRun>>(new Map());
+  readonly #runs = new Map<string, ToolRun>();
   readonly #rpc: Rpc;
   readonly #notify: Notify;
   readonly #save: SaveFile;
@@ -113,13 +113,11 @@ export class ToolsScreen {
     const known = this.#runs.get(toolId);
     if (known !== undefined) return known;
     const run = new ToolRun(this.#rpc);
-    const runs = new Map(this.#runs);
-    for (const [id, r] of runs) {
-      if (runs.size < MAX_RUNS) break;
-      if (!r.active) runs.delete(id);
+    for (const [id, r] of this.#runs) {
+      if (this.#runs.size < MAX_RUNS) break;
+      if (!r.active) this.#runs.delete(id);
     }
-    runs.set(toolId, run);
-    this.#runs = runs;
+    this.#runs.set(toolId, run);
     return run;
   }
 

@@ -1,15 +1,14 @@
 import { describe, expect, it } from "vitest";
-import { fakeRpc } from "../../lib/rpc/fake";
 import { RpcError } from "../../lib/rpc/errors";
 import { paletteTools } from "./palette";
-import { approval, result, row, tool, until, validation } from "./samples";
+import { approval, fake, result, row, tool, until, validation } from "./fixtures";
 import { ToolsScreen } from "./tools.svelte";
 import type { RunResult } from "./types";
 
 function setup() {
   let rows = [row(), row({ id: "t2", name: "Second" })];
   let done: (r: RunResult) => void = () => {};
-  const rpc = fakeRpc({
+  const rpc = fake({
     "tools.list": (p: { query?: string; limit: number; offset: number }) => {
       const hits = rows.filter((r) => !p.query || r.name.toLowerCase().includes(p.query.toLowerCase()));
       return { tools: hits.slice(p.offset, p.offset + p.limit), total: hits.length, limit: p.limit, offset: p.offset };

@@ -1,5 +1,19 @@
 /** Records for the tests of this folder. */
+import { fakeRpc, type FakeRpc } from "../../lib/rpc/fake";
 import type { Approval, ImportItem, Row, RunResult, Tool, Validation } from "./types";
+
+// Handlers answer only what a test needs, so they are not held to the full types.
+type Handlers = Record<string, (params: any) => unknown>;
+
+interface LooseRpc extends Omit<FakeRpc, "handle" | "sent" | "emit" | "failNext"> {
+  handle(more: Handlers): void;
+  sent(method: string): unknown[];
+  emit(event: string, data: unknown): void;
+  failNext(method: string, error: Error): void;
+}
+
+/** A fake backend whose handlers may answer parts of a result. */
+export const fake = (handlers: Handlers): LooseRpc => fakeRpc(handlers as never) as unknown as LooseRpc;
 
 export const row = (over: Partial<Row> = {}): Row => ({
   id: "t1",
@@ -81,6 +95,9 @@ export const approval = (over: Partial<Approval> = {}): Approval => ({
   status: "pending",
   count: 1,
   createdAt: "2026-01-01T00:00:00Z",
+  lastAt: "2026-01-01T00:00:00Z",
+  expiresAt: "2026-01-08T00:00:00Z",
+  history: [],
   ...over,
 });
 
