@@ -184,11 +184,17 @@ func translate(s Source) (*translated, error) {
 	// A return or await outside a function is right in a body: look at the text as one.
 	body, again := transform(s, bodyHead+s.Text+"\n})", 1)
 	if again != nil {
+		if m := importStatement.FindStringSubmatch(s.Text); m != nil {
+			return nil, importError(s, m[1])
+		}
 		return nil, failure
 	}
 	body.entry = EntryBody
 	return body, nil
 }
+
+// importStatement finds an import in a text that is not valid as a module.
+var importStatement = regexp.MustCompile(`(?m)^\s*import\s*(?:[\w*{$][^;'"]*?from\s*)?["']([^"'\n]+)["']`)
 
 // transform runs esbuild. above is the number of lines that text has before the source's
 // own first line.

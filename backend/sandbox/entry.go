@@ -42,12 +42,7 @@ func arrange(s Source, t *translated) (*translated, error) {
 		f = forms{}
 	}
 	if f.imported {
-		d := CompileDetail{File: s.Name, Specifier: f.imports}
-		d.Line, d.Column = findLine(s.Text, f.imports)
-		return nil, &Error{
-			Class: ClassCompile, Details: d,
-			Message: located(d, fmt.Sprintf("import of %q: a tool cannot import anything", f.imports)),
-		}
+		return nil, importError(s, f.imports)
 	}
 	t.entry = f.entry()
 	if t.warnings = append(t.warnings, f.warnings()...); t.entry == EntryDefault {
@@ -67,6 +62,15 @@ func arrange(s Source, t *translated) (*translated, error) {
 	t.text = first + t.text + last
 	t.lines.shift = 1
 	return t, nil
+}
+
+func importError(s Source, specifier string) *Error {
+	d := CompileDetail{File: s.Name, Specifier: specifier}
+	d.Line, d.Column = findLine(s.Text, specifier)
+	return &Error{
+		Class: ClassCompile, Details: d,
+		Message: located(d, fmt.Sprintf("import of %q: a tool cannot import anything", specifier)),
+	}
 }
 
 // exported completes a module that exports something, but no default.

@@ -1,7 +1,6 @@
 package sandbox
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -90,6 +89,7 @@ type run struct {
 	start  time.Time
 	cpu    *cpuClock
 
+	caller context.Context
 	ctx    context.Context // of host calls and of the guest's machine code
 	cancel context.CancelFunc
 	ended  atomic.Pointer[outcome]
@@ -104,7 +104,7 @@ type run struct {
 }
 
 func newRun(ctx context.Context, e *Engine, g *guest, p *Program, c Call, l Limits) *run {
-	r := &run{e: e, g: g, p: p, c: c, limits: l, start: time.Now()}
+	r := &run{e: e, g: g, p: p, c: c, limits: l, start: time.Now(), caller: ctx}
 	// The caller's cancellation goes through end, so that it is the outcome and not a trap.
 	inner, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	r.ctx, r.cancel = context.WithValue(inner, runKey{}, r), cancel
@@ -129,9 +129,7 @@ func (r *run) do() (out outcome) {
 	defer runtime.UnlockOSThread()
 	r.cpu = newCPUClock()
 	defer r.cpu.close()
-
-	parent := context.WithoutCancel(r.ctx)
-	_ = parent
+	stopCaller := context.AfterFunc(r.caller, func() { r.fail(contextError(r.caller)) })
 	stopWatch := r.watch()
 	func() {
 		defer func() {
@@ -144,6 +142,7 @@ func (r *run) do() (out outcome) {
 	stopWatch()
 	r.cancel()
 	r.calls.wait()
+	stopCaller()
 	r.usage = Usage{
 		Wall:       time.Since(r.start),
 		CPU:        r.cpu.used() + time.Duration(r.extraCPU.Load()),
@@ -367,5 +366,5 @@ func jsonObject(v any) []byte {
 	if err != nil {
 		panic(err)
 	}
-	return bytes.TrimSpace(b)
+	return b
 }
