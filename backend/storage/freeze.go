@@ -35,7 +35,9 @@ func (db *DB) freeze(ctx context.Context) (_ *frozen, err error) {
 	if f.file, err = db.rawFile(); err != nil {
 		return nil, err
 	}
-	if f.pool, err = sql.Open("sqlite", dsn(db.path, writerPragmas, false)); err != nil {
+	// Without auto_vacuum, the first of them: setting it takes the write lock, which this
+	// connection would have to wait for outside the turn.
+	if f.pool, err = sql.Open("sqlite", dsn(db.path, writerPragmas[1:], false)); err != nil {
 		return nil, err
 	}
 	defer func() {

@@ -41,10 +41,6 @@ const endCaptureSQL = `UPDATE sync_local SET txn = txn + 1,
 
 // endCapture runs before each commit.
 func (tx *Tx) endCapture() error {
-	if s := tx.db.endStmt.Load(); s != nil {
-		_, err := tx.StmtContext(tx.ctx, s).ExecContext(tx.ctx)
-		return err
-	}
 	_, err := tx.Exec(endCaptureSQL)
 	return err
 }
@@ -52,13 +48,6 @@ func (tx *Tx) endCapture() error {
 // refreshTriggers makes the triggers of the file those that list asks for. The text of each
 // is compared, so a changed list, a rebuilt table and a restored older file are all healed.
 func (db *DB) refreshTriggers(ctx context.Context, list []SyncedTable) error {
-	if db.endStmt.Load() == nil {
-		s, err := db.writer.PrepareContext(ctx, endCaptureSQL)
-		if err != nil {
-			return err
-		}
-		db.endStmt.Store(s)
-	}
 	return db.Write(ctx, func(tx *Tx) error {
 		want := map[string]string{}
 		for _, t := range list {
