@@ -1,0 +1,443 @@
+package main
+
+import (
+	"database/sql"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/google/uuid"
+
+	"helix/backend/storage"
+)
+
+const insertOne = `INSERT INTO bench_rows (id, user_id, title, body, n, created_at, updated_at) VALUES (?, ?, ?, ?, ?, ?, ?)`
+
+var (
+	user = uuid.New()
+	body = strings.Repeat("Some text of a note, as people write it. ", 6)
+)
+
+// row gives the values of one row as both drivers take them.
+func row(id uuid.UUID, i int) []any {
+	at := time.Now().UnixMicro()
+	return []any{id[:], user[:], fmt.Sprint("title ", i), body, i, at, at}
+}
+
+func (b *bench) oneTx(w *sql.DB, fn func(tx *sql.Tx) error) {
+	tx, err := w.BeginTx(b.ctx, nil)
+	check(err)
+	check(fn(tx))
+	check(tx.Commit())
+}
+
+// durable: one row, one transaction, on the disk when it returns.
+func (b *bench) durable() {
+	o, w, r := b.pair("durable")
+	defer o.Close()
+	defer w.Close()
+	defer r.Close()
+	ours, theirs := versus(5, func() float64 {
+		return rate(time.Second, func(i int) {
+			check(o.Write(b.ctx, func(tx *storage.Tx) error { _, err := tx.Exec(insertOne, row(storage.NewID(), i)...); return err }))
+		})
+	}, func() float64 {
+		return rate(time.Second, func(i int) {
+			b.oneTx(w, func(tx *sql.Tx) error {
+				_, err := tx.ExecContext(b.ctx, insertOne, row(storage.NewID(), i)...)
+				return err
+			})
+		})
+	})
+	report("durable_writes", ours, "1/s", ours/theirs, "mattn")
+}
+
+const perStatement, perTx = 25, 5000
+
+func upsertSQL(n int) string {
+	return `INSERT INTO bench_rows (id, user_id, title, body, n, created_at, updated_at) VALUES ` +
+		strings.TrimSuffix(strings.Repeat("(?, ?, ?, ?, ?, ?, ?), ", n), ", ") +
+		` ON CONFLICT (id) DO UPDATE SET title = excluded.title, body = excluded.body, n = excluded.n, updated_at = excluded.updated_at`
+}
+
+// bulk: upserts of UUIDv7 keys, half of which exist.
+func (b *bench) bulk() {
+	o, w, r := b.pair("bulk")
+	defer o.Close()
+	defer w.Close()
+	defer r.Close()
+	ids := func() []uuid.UUID {
+		out := make([]uuid.UUID, perTx)
+		for i := range out {
+			out[i] = storage.NewID()
+		}
+		return out
+	}
+	type execer func(query string, args ...any) error
+	run := func(exec execer, list []uuid.UUID, n int) {
+		q := upsertSQL(n)
+		args := make([]any, 0, n*7)
+		for i := 0; i < len(list); i += n {
+			args = args[:0]
+			for k := range n {
+				args = append(args, row(list[i+k], i+k)...)
+			}
+			check(exec(q, args...))
+		}
+	}
+	mine := func(n int) func() float64 {
+		return func() float64 {
+			list := ids()
+			t := took(func() {
+				for range 2 { // insert, then update
+					check(o.Write(b.ctx, func(tx *storage.Tx) error {
+						run(func(q string, a ...any) error { _, err := tx.Exec(q, a...); return err }, list, n)
+						return nil
+					}))
+				}
+			})
+			return 2 * perTx / t
+		}
+	}
+	peer := func() float64 {
+		list := ids()
+		t := took(func() {
+			for range 2 {
+				b.oneTx(w, func(tx *sql.Tx) error {
+					run(func(q string, a ...any) error { _, err := tx.ExecContext(b.ctx, q, a...); return err }, list, perStatement)
+					return nil
+				})
+			}
+		})
+		return 2 * perTx / t
+	}
+	ours, theirs := versus(7, mine(perStatement), peer)
+	report("bulk_upsert", ours, "rows/s", ours/theirs, "mattn")
+	ours, single := versus(5, mine(perStatement), mine(1))
+	report("bulk_upsert_against_single", ours, "rows/s", ours/single, "one row a statement")
+}
+
+// fill puts n rows into both and answers their ids.
+func (b *bench) fill(o *storage.DB, w *sql.DB, n int) []uuid.UUID {
+	ids := make([]uuid.UUID, n)
+	for i := range ids {
+		ids[i] = storage.NewID()
+	}
+	check(o.Write(b.ctx, func(tx *storage.Tx) error {
+		for i, id := range ids {
+			if _, err := tx.Exec(insertOne, row(id, i)...); err != nil {
+				return err
+			}
+		}
+		return nil
+	}))
+	b.oneTx(w, func(tx *sql.Tx) error {
+		for i, id := range ids {
+			if _, err := tx.ExecContext(b.ctx, insertOne, row(id, i)...); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return ids
+}
+
+const selectOne = `SELECT title, body, n FROM bench_rows WHERE id = ?`
+
+func (b *bench) readOurs(o *storage.DB, ids []uuid.UUID, rng *rand.Rand, n int) error {
+	return o.Read(b.ctx, func(tx *storage.Tx) error {
+		for range n {
+			var title, body string
+			var k int
+			if err := tx.QueryRow(selectOne, ids[rng.IntN(len(ids))]).Scan(&title, &body, &k); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+func (b *bench) readTheirs(r *sql.DB, ids []uuid.UUID, rng *rand.Rand, n int) error {
+	tx, err := r.BeginTx(b.ctx, &sql.TxOptions{ReadOnly: true})
+	if err != nil {
+		return err
+	}
+	defer tx.Rollback()
+	for range n {
+		var title, body string
+		var k int
+		id := ids[rng.IntN(len(ids))]
+		if err := tx.QueryRowContext(b.ctx, selectOne, id[:]).Scan(&title, &body, &k); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// point: rows by key, each in a transaction of its own, and a hundred in one.
+func (b *bench) point() {
+	o, w, r := b.pair("point")
+	defer o.Close()
+	defer w.Close()
+	defer r.Close()
+	ids := b.fill(o, w, 50_000)
+	rng := rand.New(rand.NewPCG(1, 2))
+	for _, c := range []struct {
+		name string
+		n    int
+	}{{"point_reads", 1}, {"point_reads_100_a_transaction", 100}} {
+		ours, theirs := versus(7, func() float64 {
+			return float64(c.n) * rate(500*time.Millisecond, func(int) { check(b.readOurs(o, ids, rng, c.n)) })
+		}, func() float64 {
+			return float64(c.n) * rate(500*time.Millisecond, func(int) { check(b.readTheirs(r, ids, rng, c.n)) })
+		})
+		report(c.name, ours, "1/s", ours/theirs, "mattn")
+	}
+}
+
+// mixed: four readers and one writer at once.
+func (b *bench) mixed() {
+	o, w, r := b.pair("mixed")
+	defer o.Close()
+	defer w.Close()
+	defer r.Close()
+	ids := b.fill(o, w, 50_000)
+	var busy atomic.Int64
+	run := func(read func(rng *rand.Rand) error, write func(i int) error) float64 {
+		stop := make(chan struct{})
+		var reads atomic.Int64
+		var wg sync.WaitGroup
+		for k := range 4 {
+			wg.Go(func() {
+				rng := rand.New(rand.NewPCG(uint64(k), 9))
+				for {
+					select {
+					case <-stop:
+						return
+					default:
+					}
+					if err := read(rng); err != nil {
+						busy.Add(1)
+					}
+					reads.Add(1)
+				}
+			})
+		}
+		wg.Go(func() {
+			for i := 0; ; i++ {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				if err := write(i); err != nil {
+					busy.Add(1)
+				}
+			}
+		})
+		begin := time.Now()
+		time.Sleep(1500 * time.Millisecond)
+		n := reads.Load()
+		t := time.Since(begin).Seconds()
+		close(stop)
+		wg.Wait()
+		return float64(n) / t
+	}
+	ours, theirs := versus(5, func() float64 {
+		return run(func(rng *rand.Rand) error { return b.readOurs(o, ids, rng, 1) }, func(i int) error {
+			return o.Write(b.ctx, func(tx *storage.Tx) error { _, err := tx.Exec(insertOne, row(storage.NewID(), i)...); return err })
+		})
+	}, func() float64 {
+		mine := busy.Load()
+		defer busy.Store(mine) // only ours count
+		return run(func(rng *rand.Rand) error { return b.readTheirs(r, ids, rng, 1) }, func(i int) error {
+			tx, err := w.BeginTx(b.ctx, nil)
+			if err != nil {
+				return err
+			}
+			if _, err := tx.ExecContext(b.ctx, insertOne, row(storage.NewID(), i)...); err != nil {
+				_ = tx.Rollback()
+				return err
+			}
+			return tx.Commit()
+		})
+	})
+	report("reads_4_readers_1_writer", ours, "1/s", ours/theirs, "mattn")
+	report("busy_errors", float64(busy.Load()), "errors", 0, "-")
+}
+
+// fts: the best 20 of 50,000 documents for two words.
+func (b *bench) fts() {
+	o, w, r := b.pair("fts")
+	defer o.Close()
+	defer w.Close()
+	defer r.Close()
+	rng := rand.New(rand.NewPCG(4, 4))
+	zipf := rand.NewZipf(rng, 1.1, 5, 20_000)
+	docs := make([]string, 50_000)
+	for i := range docs {
+		words := make([]string, 20+rng.IntN(40))
+		for k := range words {
+			words[k] = fmt.Sprintf("w%d", zipf.Uint64())
+		}
+		docs[i] = strings.Join(words, " ")
+	}
+	const doc, index = `INSERT INTO bench_docs (rowid, text) VALUES (?, ?)`, `INSERT INTO bench_fts (rowid, text) VALUES (?, ?)`
+	check(o.Write(b.ctx, func(tx *storage.Tx) error {
+		for i, d := range docs {
+			for _, q := range []string{doc, index} {
+				if _, err := tx.Exec(q, i+1, d); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	}))
+	b.oneTx(w, func(tx *sql.Tx) error {
+		for i, d := range docs {
+			for _, q := range []string{doc, index} {
+				if _, err := tx.ExecContext(b.ctx, q, i+1, d); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	})
+	const find = `SELECT rowid, bm25(bench_fts) FROM bench_fts WHERE bench_fts MATCH ? ORDER BY rank LIMIT 20`
+	words := func() string { return fmt.Sprintf("w%d OR w%d", 5+rng.IntN(200), 5+rng.IntN(200)) }
+	ours, theirs := versus(7, func() float64 {
+		return rate(700*time.Millisecond, func(int) {
+			check(o.Read(b.ctx, func(tx *storage.Tx) error {
+				rows, err := tx.Query(find, words())
+				if err != nil {
+					return err
+				}
+				return drain(rows)
+			}))
+		})
+	}, func() float64 {
+		return rate(700*time.Millisecond, func(int) {
+			tx, err := r.BeginTx(b.ctx, &sql.TxOptions{ReadOnly: true})
+			check(err)
+			rows, err := tx.QueryContext(b.ctx, find, words())
+			check(err)
+			check(drain(rows))
+			check(tx.Rollback())
+		})
+	})
+	report("fts_two_words_top_20", ours, "1/s", ours/theirs, "mattn")
+}
+
+func drain(rows *sql.Rows) error {
+	defer rows.Close()
+	for rows.Next() {
+		var id int64
+		var score float64
+		if err := rows.Scan(&id, &score); err != nil {
+			return err
+		}
+	}
+	return rows.Err()
+}
+
+// capture: updates of a synced table against the same table without triggers.
+func (b *bench) capture() {
+	o := b.ours("capture")
+	defer o.Close()
+	const n = 2000
+	ids := make([]uuid.UUID, n)
+	check(o.Write(b.ctx, func(tx *storage.Tx) error {
+		var ddl string
+		if err := tx.QueryRow(`SELECT sql FROM sqlite_master WHERE name = 'custom_tools'`).Scan(&ddl); err != nil {
+			return err
+		}
+		ddl = strings.ReplaceAll(strings.Replace(ddl, "custom_tools", "plain_tools", 1), "REFERENCES custom_tools (id) ON DELETE SET NULL", "")
+		if _, err := tx.Exec(ddl); err != nil {
+			return err
+		}
+		rows, err := tx.Query(`SELECT sql FROM sqlite_master WHERE type = 'index' AND tbl_name = 'custom_tools' AND sql IS NOT NULL`)
+		if err != nil {
+			return err
+		}
+		var indexes []string
+		for rows.Next() {
+			var s string
+			if err := rows.Scan(&s); err != nil {
+				return err
+			}
+			indexes = append(indexes, strings.ReplaceAll(s, "custom_tools", "plain_tools"))
+		}
+		if err := rows.Close(); err != nil {
+			return err
+		}
+		for _, s := range indexes {
+			if _, err := tx.Exec(s); err != nil {
+				return err
+			}
+		}
+		for i := range ids {
+			ids[i] = storage.NewID()
+			for _, t := range []string{"custom_tools", "plain_tools"} {
+				if _, err := tx.Exec(`INSERT INTO `+t+` (id, user_id, name, code, definition_hash, created_at, updated_at) VALUES (?, ?, ?, ?, zeroblob(32), ?, ?)`,
+					ids[i], o.LocalUser().ID, fmt.Sprint("tool ", i), body, tx.Now, tx.Now); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	}))
+	k := 0
+	update := func(table string) float64 {
+		k++
+		return took(func() {
+			check(o.Write(b.ctx, func(tx *storage.Tx) error {
+				for _, id := range ids {
+					if _, err := tx.Exec(`UPDATE `+table+` SET description = ?, updated_at = ? WHERE id = ?`, fmt.Sprint("text ", k), tx.Now, id); err != nil {
+						return err
+					}
+				}
+				return nil
+			}))
+		})
+	}
+	single := func(table string) float64 {
+		k++
+		return took(func() {
+			for _, id := range ids[:200] {
+				check(o.Write(b.ctx, func(tx *storage.Tx) error {
+					_, err := tx.Exec(`UPDATE `+table+` SET description = ?, updated_at = ? WHERE id = ?`, fmt.Sprint("text ", k), tx.Now, id)
+					return err
+				}))
+			}
+		})
+	}
+	with, without := versus(9, func() float64 { return update("custom_tools") }, func() float64 { return update("plain_tools") })
+	report("captured_update_in_one_transaction", with/n*1e6, "µs", with/without, "same table without triggers")
+	with, without = versus(5, func() float64 { return single("custom_tools") }, func() float64 { return single("plain_tools") })
+	report("captured_update_durable", with/200*1e6, "µs", with/without, "same table without triggers")
+}
+
+// seal: encrypt and decrypt one value.
+func (b *bench) seal() {
+	o := b.ours("seal")
+	defer o.Close()
+	id := uuid.New()
+	for _, n := range []int{300, 6 << 10} {
+		plain := make([]byte, n)
+		var xs []float64
+		for range 9 {
+			xs = append(xs, 1e6/rate(200*time.Millisecond, func(int) {
+				for range 100 {
+					s, err := o.Keys().Seal("secrets", "value", id, plain)
+					check(err)
+					_, err = o.Keys().Unseal("secrets", "value", id, s)
+					check(err)
+				}
+			})/100)
+		}
+		report(fmt.Sprintf("seal_unseal_%dB", n), median(xs), "µs", 0, "-")
+	}
+}
