@@ -183,7 +183,9 @@ func TestLogCap(t *testing.T) {
 
 func TestHostCallCap(t *testing.T) {
 	t.Parallel()
-	h := HostFunc(func(context.Context, string, json.RawMessage) (json.RawMessage, error) { return json.RawMessage(`{"keys":[]}`), nil })
+	h := HostFunc(func(context.Context, string, json.RawMessage) (json.RawMessage, error) {
+		return json.RawMessage(`{"keys":[]}`), nil
+	})
 	res, err := try(t, "for (let i = 0; i < 1001; i++) await helix.state.keys()", Call{Host: h})
 	if err == nil || err.Class != ClassHostDenied || err.Details.(Refusal).Reason != ReasonLimit || res.Usage.HostCalls != 1000 {
 		t.Fatalf("call 1001: %v, usage %+v", err, res.Usage)

@@ -79,6 +79,7 @@ const showAll = (args) => {
 const isLevel = (s) => s === "debug" || s === "info" || s === "warn" || s === "error";
 
 const helixLog = (level, message, fields) => {
+  if (!logOpen) return;
   if (!(isLevel(level) && message !== undefined)) {
     fields = message;
     message = level;
@@ -93,14 +94,11 @@ const helixLog = (level, message, fields) => {
   writeLog(level, show(message), f);
 };
 
-define("log", (...args) => writeLog("info", showAll(args)));
-define("console", {
-  log: (...args) => writeLog("info", showAll(args)),
-  info: (...args) => writeLog("info", showAll(args)),
-  debug: (...args) => writeLog("debug", showAll(args)),
-  warn: (...args) => writeLog("warn", showAll(args)),
-  error: (...args) => writeLog("error", showAll(args)),
-});
+const logger = (level) => (...args) => {
+  if (logOpen) writeLog(level, showAll(args));
+};
+define("log", logger("info"));
+define("console", { log: logger("info"), info: logger("info"), debug: logger("debug"), warn: logger("warn"), error: logger("error") });
 
 // ---- host operations ----
 
