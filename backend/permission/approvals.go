@@ -23,6 +23,7 @@ type answer struct {
 	items  []ItemAnswer // nil: everything
 }
 
+// allows reports whether an approval gave what a call wanted.
 func (a answer) allows(c Capability, resource string) bool {
 	if a.status != "approved" {
 		return false

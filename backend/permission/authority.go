@@ -57,13 +57,25 @@ func (a *Authority) Allows(c Capability, resource string) bool {
 
 func (a *Authority) allows(c Capability, res concrete) bool {
 	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.err != nil {
+	ended, held := a.err != nil, a.held // held is never changed in place
+	a.mu.Unlock()
+	if ended {
 		return false
 	}
-	now := a.svc.nowMicro()
-	for _, h := range a.held {
-		if (h.until == 0 || now < h.until) && implies(h.cap, c) && res.in(h.cap, h.pattern, a.svc.space(), a.sub) {
+	// What was revoked, suspended or refused since the run began is gone.
+	sh, _, err := a.svc.shelf(context.Background(), a.user, a.sub, false)
+	if err != nil {
+		a.svc.log.Error("read the grants of a run", "error", err)
+		return false
+	}
+	for i := range sh.denials {
+		if sh.denials[i].has(&res) {
+			return false
+		}
+	}
+	now, sp := a.svc.nowMicro(), a.svc.space()
+	for _, h := range held {
+		if (h.until == 0 || now < h.until) && implies(h.cap, c) && res.in(h.cap, h.pattern, sp, a.sub) && sh.holds(h, now, a.sub.DefinitionHash) {
 			return true
 		}
 	}

@@ -59,8 +59,8 @@ func (s *Service) concrete(c Capability, resource string, sub Subject) (concrete
 
 func (s *Service) concretePath(c Capability, resource string, sub Subject) (concrete, error) {
 	r := concrete{cap: c}
-	if resource == "" || len(resource) > maxResource || strings.ContainsFunc(resource, unprintable) {
-		return r, broken(string(c), resource, "path", "This is not a path.")
+	if resource == "" || len(resource) > maxResource || strings.ContainsFunc(resource, unprintable) || strings.HasSuffix(resource, "/**") {
+		return r, broken(string(c), resource, "path", "A call needs one path.")
 	}
 	for _, part := range strings.Split(filepath.ToSlash(resource), "/") {
 		if part == ".." {

@@ -97,16 +97,16 @@ func parseHost(s string, pattern bool) (host, error) {
 	if _, err := netip.ParseAddr(name); err == nil || numeric(last) {
 		return bad("ip", "Give the name of a host, not an IP address.")
 	}
+	suffix, icann := publicsuffix.PublicSuffix(name)
+	if suffix == name && (h.wild || icann && len(labels) > 1) {
+		return bad("public_suffix", "%q is shared by unrelated owners: name a host below it.", name)
+	}
 	switch {
 	case last == "localhost":
 		return bad("localhost", "For this computer use network:localhost(port).")
 	case len(labels) == 1, last == "local", last == "internal", last == "lan", last == "intranet", last == "home", last == "corp",
 		strings.HasSuffix(name, ".home.arpa"), last == "onion":
 		return bad("private", "%q is a name inside a private network, which cannot be granted.", clip(name, 80))
-	}
-	suffix, icann := publicsuffix.PublicSuffix(name)
-	if suffix == name && (h.wild || icann) {
-		return bad("public_suffix", "%q is shared by unrelated owners: name a host below it.", name)
 	}
 	h.name = name
 	return h, nil

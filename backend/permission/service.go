@@ -247,8 +247,10 @@ func (s *Service) Decide(ctx context.Context, r Request) (Decision, error) {
 		}
 		select {
 		case a := <-ch:
-			if !a.allows(r.Cap, in.res.text) {
-				d.Reason = ReasonDeniedByUser
+			switch {
+			case a.status == "denied", a.status == "approved" && d.Reason != ReasonDefinitionChanged && !a.allows(r.Cap, in.res.text):
+				return Decision{Effect: Deny, Reason: ReasonDeniedByUser}, nil
+			case a.status != "approved": // expired or overtaken
 				return d, nil
 			}
 		case <-wait.C:

@@ -34,6 +34,16 @@ func (sh *shelf) firstIsApproved(hash [32]byte, info *SubjectInfo) bool {
 	return info.Approved && hash == info.DefinitionHash && !sh.bound
 }
 
+// holds reports whether the grant behind a right of a run is still there.
+func (sh *shelf) holds(h holding, now int64, hash [32]byte) bool {
+	for i := range sh.grants[h.cap] {
+		if g := &sh.grants[h.cap][i]; g.id == h.grant {
+			return g.live(now, hash)
+		}
+	}
+	return false
+}
+
 func shelfKey(kind, id string) string { return kind + "\x00" + id }
 
 // shelf loads what is known about a subject, from the cache unless fresh is asked for. gen
