@@ -100,6 +100,8 @@ func (l *lockedBuffer) Write(b []byte) (int, error) {
 	return l.b.Write(b)
 }
 
+func testLogger(f *fixture) *slog.Logger { return slog.New(slog.NewTextHandler(f.log, nil)) }
+
 // logText is what was logged so far.
 func (f *fixture) logText() string {
 	f.log.mu.Lock()
@@ -133,6 +135,12 @@ func registerGateway(a *API, s func() *Server) {
 // setup starts a server on a free port and ends it with the test.
 func setup(t *testing.T, change ...func(*Options)) *fixture {
 	t.Helper()
+	return setupWith(t, func(*Server) {}, change...)
+}
+
+// setupWith is setup with routes that exist before the ports open.
+func setupWith(t *testing.T, routes func(*Server), change ...func(*Options)) *fixture {
+	t.Helper()
 	f := &fixture{bus: bus.New(), log: &lockedBuffer{}, block: make(chan struct{}), began: make(chan struct{}, 1000)}
 	o := Options{Bus: f.bus, Logger: slog.New(slog.NewTextHandler(f.log, nil)), Addr: "127.0.0.1:0", RootToken: rootToken,
 		User: User{ID: uuid.MustParse("0190a000-0000-7000-8000-000000000001"), DisplayName: "Ada"}, Version: "1.2.3"}
@@ -141,6 +149,7 @@ func setup(t *testing.T, change ...func(*Options)) *fixture {
 	}
 	f.api = table(f)
 	f.Server = New(f.api, o)
+	routes(f.Server)
 	if err := f.Listen(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,350 @@
+package gateway
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/coder/websocket"
+
+	"helix/backend/fault"
+)
+
+// closeCode reads until the connection ends and returns the WebSocket close code.
+func (w *wire) closeCode() int {
+	w.t.Helper()
+	ctx, cancel := context.WithTimeout(w.t.Context(), 20*time.Second)
+	defer cancel()
+	for {
+		if _, _, err := w.p.(*wsPipe).c.Read(ctx); err != nil {
+			return int(websocket.CloseStatus(err))
+		}
+	}
+}
+
+func TestFrameOverTheCap(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	big := func(n int) string {
+		return `{"jsonrpc":"2.0","id":1,"method":"note.add","params":{"n":1,"x":"` + strings.Repeat("y", n) + `"}}`
+	}
+	w := f.dial(t, nil)
+	if got := shapeOf(t, w.ask(big(60_000))); got != "1:-32001" {
+		t.Fatalf("below 64 KiB: %s", got)
+	}
+	w.send(big(66_000))
+	if code := w.closeCode(); code != 1009 {
+		t.Errorf("before authentication: %d", code)
+	}
+	w = f.connected(t)
+	if got := shapeOf(t, w.ask(big(15<<20))); got != "1:-32602" {
+		t.Fatalf("15 MiB: %s", got)
+	}
+	w.p.Write(t.Context(), []byte(big(17<<20))) //nolint:errcheck // the server may close first
+	if code := w.closeCode(); code != 1009 {
+		t.Errorf("after authentication: %d", code)
+	}
+}
+
+func TestBinaryFrames(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	w := f.connected(t)
+	for range 3 {
+		if err := w.p.(*wsPipe).c.Write(t.Context(), websocket.MessageBinary, []byte(`{}`)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range 3 {
+		if got := shapeOf(t, w.recv()); got != "null:-32700" {
+			t.Fatal(got)
+		}
+	}
+	if code := w.closeCode(); code != 1007 {
+		t.Fatalf("third in a row: %d", code)
+	}
+}
+
+func TestSilentSocketIsClosed(t *testing.T) {
+	t.Parallel()
+	f := setup(t, func(o *Options) { o.Limits.AuthTime = 50 * time.Millisecond })
+	if code := f.dial(t, nil).closeCode(); code != 1008 {
+		t.Fatalf("close code %d", code)
+	}
+}
+
+func TestUnauthenticatedSocketsAreFew(t *testing.T) {
+	t.Parallel()
+	f := setup(t, func(o *Options) { o.Limits.AuthTime = time.Minute })
+	var waiting []*wire
+	for range 32 {
+		waiting = append(waiting, f.dial(t, nil))
+	}
+	dial := func(head http.Header) error {
+		c, _, err := websocket.Dial(t.Context(), f.URL()+"/ws", &websocket.DialOptions{Subprotocols: []string{Subprotocol}, HTTPHeader: head})
+		if err == nil {
+			c.CloseNow() //nolint:errcheck // only its opening counts
+		}
+		return err
+	}
+	if err := dial(nil); err == nil || !strings.Contains(err.Error(), "429") {
+		t.Errorf("33rd: %v", err)
+	}
+	if err := dial(bearer(rootToken)); err != nil {
+		t.Errorf("with a token: %v", err)
+	}
+	waiting[0].ask(helloAll) // has authenticated: its place is free
+	f.dial(t, nil)
+}
+
+func TestWrongSubprotocol(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	_, resp, err := websocket.Dial(t.Context(), f.URL()+"/ws", &websocket.DialOptions{Subprotocols: []string{"other.v1"}})
+	if err == nil || resp == nil || resp.StatusCode != 400 {
+		t.Fatalf("%v %v", resp, err)
+	}
+}
+
+func TestSessionsPerUser(t *testing.T) {
+	t.Parallel()
+	f := setup(t, func(o *Options) { o.Limits.SessionsPerUser = 3 })
+	for range 3 {
+		f.connected(t)
+	}
+	if got := shapeOf(t, f.dial(t, nil).ask(helloAll)); got != `"c":-32007` {
+		t.Fatalf("4th: %s", got)
+	}
+	server, _ := MemoryPipe()
+	if err := f.Serve(t.Context(), server, f.owner()); !fault.Is(err, fault.Limit) {
+		t.Fatalf("4th in memory: %v", err)
+	}
+}
+
+func TestRates(t *testing.T) {
+	t.Parallel()
+	f := setup(t, func(o *Options) { o.Limits.WriteRate = 5 })
+	w := f.memory(t, f.owner())
+	limited := 0
+	for i := range 30 {
+		got := w.ask(fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"note.add","params":{"n":1}}`, i))
+		if strings.Contains(got, "-32007") {
+			limited++
+			if !strings.Contains(got, `"retryable":true`) || !strings.Contains(got, "retryAfterMs") {
+				t.Fatal(got)
+			}
+		}
+	}
+	if limited < 15 || limited > 20 {
+		t.Errorf("%d of 30 were limited, want about 20", limited)
+	}
+	for i := range 100 { // reads have no rate
+		if got := w.ask(fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"session.get"}`, i)); strings.Contains(got, "error") {
+			t.Fatal(got)
+		}
+	}
+	if got := f.memory(t, f.owner()).ask(`{"jsonrpc":"2.0","id":1,"method":"note.add","params":{"n":1}}`); strings.Contains(got, "error") {
+		t.Errorf("another session shares the rate: %s", got)
+	}
+}
+
+func TestBuckets(t *testing.T) {
+	t.Parallel()
+	b := newBucket(10, 20)
+	now := time.Now()
+	for range 20 {
+		if _, ok := b.take(now); !ok {
+			t.Fatal("burst refused")
+		}
+	}
+	wait, ok := b.take(now)
+	if ok || wait < 99*time.Millisecond || wait > 101*time.Millisecond {
+		t.Fatalf("%v %v", wait, ok)
+	}
+	if _, ok := b.take(now.Add(wait)); !ok {
+		t.Fatal("refused after the wait")
+	}
+	if _, ok := b.take(now.Add(-time.Hour)); ok {
+		t.Fatal("a clock that goes back gives tokens")
+	}
+	k := keyed[int]{rate: 1, burst: 1}
+	for i := range 5000 { // keys that are full again are forgotten
+		k.take(i, now.Add(time.Duration(i)*time.Second))
+	}
+	if len(k.m) > 1100 {
+		t.Fatalf("%d keys kept", len(k.m))
+	}
+}
+
+func TestDeadlines(t *testing.T) {
+	t.Parallel()
+	f := setup(t, func(o *Options) { o.Limits.CallDeadline = 80 * time.Millisecond })
+	Handle(f.api, "wait.own", Read, func(ctx context.Context, _ struct{}) (struct{}, error) {
+		d, _ := ctx.Deadline()
+		if time.Until(d) < time.Minute {
+			return struct{}{}, fault.Internalf(nil, "deadline in %s", time.Until(d))
+		}
+		return struct{}{}, nil
+	}, Deadline(time.Hour))
+	w := f.memory(t, f.owner())
+	if got := shapeOf(t, w.ask(`{"jsonrpc":"2.0","id":1,"method":"wait.block"}`)); got != "1:-32005" {
+		t.Errorf("default deadline: %s", got)
+	}
+	if got := shapeOf(t, w.ask(`{"jsonrpc":"2.0","id":2,"method":"wait.own"}`)); got != "2:ok" {
+		t.Errorf("own deadline: %s", got)
+	}
+	if got := shapeOf(t, w.ask(`{"jsonrpc":"2.0","id":3,"method":"wait.own","params":{"_meta":{"deadlineMs":5}}}`)); got == "3:ok" {
+		t.Error("_meta did not shorten the deadline")
+	}
+	if got := shapeOf(t, w.ask(`{"jsonrpc":"2.0","id":4,"method":"wait.own","params":{"_meta":{"deadlineMs":0}}}`)); got != "4:-32602" {
+		t.Errorf("deadline of 0: %s", got)
+	}
+	began := time.Now()
+	w.ask(`{"jsonrpc":"2.0","id":5,"method":"wait.block","params":{"_meta":{"deadlineMs":3600000}}}`)
+	if d := time.Since(began); d > 30*time.Second {
+		t.Errorf("_meta lengthened the deadline to %s", d)
+	}
+}
+
+func TestResultTooLarge(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	w := f.memory(t, f.owner())
+	got := w.ask(fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"echo","params":{"text":%q,"count":17}}`, strings.Repeat("x", 1<<20)))
+	if shapeOf(t, got) != "1:-32007" || !strings.Contains(got, "limit and offset") {
+		t.Fatalf("%.300s", got)
+	}
+}
+
+// TestBlockedCallsDoNotDelayHealth fills every slot of a session and asks for /healthz.
+func TestBlockedCallsDoNotDelayHealth(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	w := f.connected(t)
+	for i := range 64 {
+		w.send(fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"wait.block"}`, i))
+	}
+	for range 64 {
+		<-f.began
+	}
+	best := time.Hour
+	for range 20 { // the best of several: the machine may be busy with other things
+		began := time.Now()
+		if status, _, _ := f.get(t, "GET", f.URL()+"/healthz", nil, nil); status != 200 {
+			t.Fatal(status)
+		}
+		best = min(best, time.Since(began))
+	}
+	if best > 100*time.Millisecond {
+		t.Errorf("/healthz took %s", best)
+	}
+	close(f.block)
+}
+
+// stalledPipe never finishes a write.
+type stalledPipe struct {
+	Pipe
+	closed chan int
+}
+
+func (p stalledPipe) Write(ctx context.Context, _ []byte) error {
+	<-p.closed
+	return io.ErrClosedPipe
+}
+
+func (p stalledPipe) Close(code int, _ string) {
+	p.closed <- code
+	close(p.closed)
+	p.Pipe.(closer).Close(code, "")
+}
+
+func TestBlockedWriteEndsTheSession(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		a := NewAPI()
+		Handle(a, "session.get", Read, func(context.Context, struct{}) (struct{}, error) { return struct{}{}, nil })
+		s := New(a, Options{NoHTTP: true})
+		server, client := MemoryPipe()
+		p := stalledPipe{server, make(chan int, 1)}
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			_ = s.Serve(context.Background(), p, identityOf(s)) // its end is awaited
+		}()
+		began := time.Now()
+		if err := client.Write(t.Context(), []byte(`{"jsonrpc":"2.0","id":1,"method":"session.get"}`)); err != nil {
+			t.Fatal(err)
+		}
+		code := <-p.closed
+		<-done
+		if d := time.Since(began); code != 1013 || d != 30*time.Second {
+			t.Fatalf("code %d after %s", code, d)
+		}
+	})
+}
+
+func TestPings(t *testing.T) {
+	t.Parallel()
+	f := setup(t, func(o *Options) { o.Limits.Tick = 20 * time.Millisecond; o.Limits.PongWithin = 100 * time.Millisecond })
+	w := f.connected(t)
+	// A client that reads answers pings; one that does not is closed. The close is seen
+	// once it reads again.
+	for {
+		f.mu.Lock()
+		n := len(f.sessions)
+		f.mu.Unlock()
+		if n == 0 {
+			break
+		}
+		runtime.Gosched()
+		time.Sleep(5 * time.Millisecond) // polls for what has no event
+	}
+	_ = w
+	w = f.connected(t)
+	reads := make(chan error, 1)
+	go func() { _, err := w.p.Read(t.Context()); reads <- err }()
+	select {
+	case err := <-reads:
+		t.Fatalf("a client that reads was closed: %v", err)
+	case <-time.After(500 * time.Millisecond):
+	}
+}
+
+// TestThousandConnections leaves no goroutine (goleak looks at the end) and little memory.
+func TestThousandConnections(t *testing.T) {
+	t.Parallel()
+	f := setup(t, func(o *Options) { o.Limits.SessionsPerUser = 2000 })
+	n := 1000
+	if testing.Short() {
+		n = 100
+	}
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			for range n / 8 {
+				w := f.connected(t)
+				w.ask(`{"jsonrpc":"2.0","id":1,"method":"fail.panic"}`)
+				w.p.(*wsPipe).Close(1000, "")
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// decodeResult is for tests that look into one result.
+func decodeResult[T any](t *testing.T, frame string) (v T) {
+	t.Helper()
+	var m struct{ Result *T }
+	if err := json.Unmarshal([]byte(frame), &m); err != nil || m.Result == nil {
+		t.Fatalf("no result: %.300s", frame)
+	}
+	return *m.Result
+}
