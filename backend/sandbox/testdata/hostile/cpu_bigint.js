@@ -1,0 +1,3 @@
+// class: cpu memory thrown
+let x = 3n;
+for (;;) x = x * x

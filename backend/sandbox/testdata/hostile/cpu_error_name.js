@@ -1,0 +1,2 @@
+// class: cpu
+throw { get name() { for (;;) {} } }

@@ -1,0 +1,3 @@
+// class: cpu
+const r = new FinalizationRegistry(() => { for (;;) {} });
+for (;;) r.register({}, 1)

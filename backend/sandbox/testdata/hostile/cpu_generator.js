@@ -1,0 +1,3 @@
+// class: cpu
+function* g() { for (;;) yield 1 }
+for (const x of g()) {}

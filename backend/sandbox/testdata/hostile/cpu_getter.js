@@ -1,0 +1,3 @@
+// class: cpu
+const o = { get x() { for (;;) {} } };
+return o

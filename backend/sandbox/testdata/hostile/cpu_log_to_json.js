@@ -1,0 +1,2 @@
+// class: cpu
+console.log({ toJSON() { for (;;) {} } })

@@ -1,0 +1,4 @@
+// class: cpu
+function again() { queueMicrotask(again) }
+again();
+await new Promise(() => {})

@@ -1,0 +1,2 @@
+// class: cpu
+/^(a+)+$/.test('a'.repeat(40) + '!')

@@ -1,0 +1,2 @@
+// class: cpu
+/(x+x+)+y/.exec('x'.repeat(60))

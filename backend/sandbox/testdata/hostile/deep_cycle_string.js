@@ -1,0 +1,4 @@
+// class: thrown ok
+const a = [];
+a[0] = a;
+return String(a)

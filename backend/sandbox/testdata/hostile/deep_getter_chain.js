@@ -1,0 +1,3 @@
+// class: thrown
+const o = { get a() { return this.a } };
+return o.a

@@ -1,0 +1,4 @@
+// class: output thrown
+let o = {};
+for (let i = 0; i < 1e5; i++) o = { o };
+return o

@@ -1,0 +1,3 @@
+// class: thrown output
+const o = { toJSON() { return { o } } };
+return o

@@ -1,0 +1,2 @@
+// class: thrown
+return new RegExp('('.repeat(1e5) + ')'.repeat(1e5))

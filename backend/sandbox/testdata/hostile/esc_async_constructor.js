@@ -1,0 +1,2 @@
+// class: thrown
+return (async () => {}).constructor('return 1')()

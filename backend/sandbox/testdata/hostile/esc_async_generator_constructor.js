@@ -1,0 +1,2 @@
+// class: thrown
+return (async function* () {}).constructor('yield 1')

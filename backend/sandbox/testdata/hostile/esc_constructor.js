@@ -1,0 +1,2 @@
+// class: thrown
+return (() => {}).constructor('return 1')()

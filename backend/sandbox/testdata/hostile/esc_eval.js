@@ -1,0 +1,2 @@
+// class: thrown
+return eval('1+1')

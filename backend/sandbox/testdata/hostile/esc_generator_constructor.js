@@ -1,0 +1,2 @@
+// class: thrown
+return (function* () {}).constructor('yield 1')().next()

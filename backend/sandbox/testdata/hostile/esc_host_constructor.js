@@ -1,0 +1,2 @@
+// class: thrown
+return helix.fetch.constructor('return 1')()

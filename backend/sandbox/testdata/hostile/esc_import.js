@@ -1,0 +1,2 @@
+// class: thrown
+return await import('node:fs')

@@ -1,0 +1,2 @@
+// class: thrown
+return (0, globalThis.eval)('1+1')

@@ -1,0 +1,2 @@
+// class: thrown
+return console.log.constructor('return 1')()

@@ -1,0 +1,4 @@
+// class: ok
+JSON.stringify = () => 'broken';
+JSON.parse = null;
+return [1]

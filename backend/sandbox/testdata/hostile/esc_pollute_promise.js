@@ -1,0 +1,3 @@
+// class: ok thrown output
+Promise.prototype.then = function () { return 7 };
+return 1

@@ -1,0 +1,3 @@
+// class: thrown
+Error.prepareStackTrace = (e, s) => s;
+throw new Error('x')

@@ -1,0 +1,2 @@
+// class: ok
+return typeof globalThis['proc' + 'ess']

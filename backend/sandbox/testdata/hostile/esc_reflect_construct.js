@@ -1,0 +1,2 @@
+// class: thrown
+return Reflect.construct(Function, ['return 1'])()

@@ -1,0 +1,2 @@
+// class: thrown
+return require('fs')

@@ -1,0 +1,3 @@
+// class: ok thrown
+Promise[Symbol.species] = class { constructor(f) { f(() => {}, () => {}) } };
+return 1

@@ -1,0 +1,2 @@
+// class: ok
+return { get then() { return undefined }, a: 1 }

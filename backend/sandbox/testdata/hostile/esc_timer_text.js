@@ -1,0 +1,2 @@
+// class: thrown
+setTimeout('globalThis.x = 1', 0)

@@ -1,0 +1,2 @@
+// class: ok
+return typeof WebAssembly

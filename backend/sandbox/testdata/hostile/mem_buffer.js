@@ -1,0 +1,2 @@
+// class: memory
+return new ArrayBuffer(1 << 30).byteLength

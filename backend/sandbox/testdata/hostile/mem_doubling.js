@@ -1,0 +1,3 @@
+// class: memory thrown
+let s = 'x';
+for (;;) s = (s + s).slice(0)

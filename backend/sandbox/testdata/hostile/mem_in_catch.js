@@ -1,0 +1,3 @@
+// class: memory cpu
+const a = [];
+for (;;) try { for (;;) a.push(new Array(1e4).fill(7)) } catch { a.push(1) }

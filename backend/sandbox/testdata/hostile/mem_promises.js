@@ -1,0 +1,3 @@
+// class: memory cpu
+const l = [];
+for (;;) l.push(new Promise(() => {}))

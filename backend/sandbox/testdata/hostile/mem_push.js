@@ -1,0 +1,3 @@
+// class: memory cpu
+const a = [];
+for (;;) a.push({ x: 1, y: [1, 2, 3] })

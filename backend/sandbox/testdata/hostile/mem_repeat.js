@@ -1,0 +1,2 @@
+// class: memory thrown
+return 'ab'.repeat(2 ** 29)[5]

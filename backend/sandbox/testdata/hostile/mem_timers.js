@@ -1,0 +1,2 @@
+// class: host_denied thrown
+for (;;) setTimeout(() => {}, 1e6)

@@ -1,0 +1,2 @@
+// class: output
+return { n: 1n }

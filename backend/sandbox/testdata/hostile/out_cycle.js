@@ -1,0 +1,4 @@
+// class: output
+const o = {};
+o.self = o;
+return o

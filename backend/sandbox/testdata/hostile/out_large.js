@@ -1,0 +1,2 @@
+// class: output memory
+return 'x'.repeat(100e6)

@@ -1,0 +1,3 @@
+// class: ok cpu
+for (let i = 0; i < 1e6; i++) console.log(i);
+return 1

@@ -1,0 +1,2 @@
+// class: output
+return new Proxy(() => 1, {})

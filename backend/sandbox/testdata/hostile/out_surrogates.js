@@ -1,0 +1,2 @@
+// class: ok
+return '\ud800 \udfff \u0000'
