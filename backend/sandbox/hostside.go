@@ -71,7 +71,11 @@ func (r *run) host(in *qjs.Instance, code int, args []qjs.Value) qjs.Value {
 	case hostNow:
 		return in.Number(float64(time.Since(r.start).Microseconds()) / 1000)
 	case hostRandom:
-		b := make([]byte, int(min(max(num(0), 0), 65536)))
+		n := num(0)
+		if !(n >= 0 && n <= 65536) { // also when it is no number
+			n = 0
+		}
+		b := make([]byte, int(n))
 		if _, err := io.ReadFull(r.e.o.Rand, b); err != nil {
 			panic(err)
 		}

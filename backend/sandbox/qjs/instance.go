@@ -423,3 +423,9 @@ func (in *Instance) Bytes(v Value) ([]byte, error) {
 	_, err = in.call("wasm_free", size)
 	return out, err
 }
+
+// Snapshot is a copy of the whole linear memory, for tests.
+func (in *Instance) Snapshot() []byte {
+	b, _ := in.mem.Read(0, in.mem.Size())
+	return append([]byte(nil), b...)
+}

@@ -1,0 +1,418 @@
+package sandbox
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"testing/fstest"
+	"time"
+
+	"helix/backend/fault"
+)
+
+func artefactFiles(t *testing.T) fstest.MapFS {
+	t.Helper()
+	m := fstest.MapFS{}
+	for _, n := range []string{"manifest.json", "engine.wasm.gz", "prelude.bin.gz"} {
+		b, err := fs.ReadFile(embedded, "artefacts/"+n)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m[n] = &fstest.MapFile{Data: b}
+	}
+	return m
+}
+
+func TestArtefactsMissing(t *testing.T) {
+	t.Parallel()
+	e, err := open(context.Background(), Options{}, fstest.MapFS{"README.txt": {Data: []byte("x")}})
+	if !fault.Is(err, fault.Unavailable) || !strings.Contains(err.Error(), "engine artefacts missing, run make engines") {
+		t.Fatalf("Open = %v", err)
+	}
+	if _, err := e.CompileJS(context.Background(), Source{Text: "return 1"}); !fault.Is(err, fault.Unavailable) {
+		t.Errorf("CompileJS = %v", err)
+	}
+	if _, err := e.Execute(context.Background(), &Program{}, Call{}); !fault.Is(err, fault.Unavailable) {
+		t.Errorf("Execute = %v", err)
+	}
+	if s := e.Status(); s.Ready || s.Reason != "engine artefacts missing, run make engines" || s.Tiers[0].Available {
+		t.Errorf("Status = %+v", s)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	if err := errors.Join(e.Run(ctx), e.Close(), e.Close()); err != nil {
+		t.Errorf("Run and Close: %v", err)
+	}
+}
+
+func TestArtefactsDamaged(t *testing.T) {
+	t.Parallel()
+	for name, damage := range map[string]func(fstest.MapFS){
+		"manifest": func(m fstest.MapFS) { m["manifest.json"] = &fstest.MapFile{Data: []byte("{")} },
+		"format":   func(m fstest.MapFS) { m["manifest.json"] = &fstest.MapFile{Data: []byte(`{"format":9}`)} },
+		"engine":   func(m fstest.MapFS) { m["engine.wasm.gz"] = m["prelude.bin.gz"] },
+		"truncated": func(m fstest.MapFS) {
+			d := m["engine.wasm.gz"].Data
+			m["engine.wasm.gz"] = &fstest.MapFile{Data: d[:len(d)/2]}
+		},
+		"gone":     func(m fstest.MapFS) { delete(m, "engine.wasm.gz") },
+		"bytecode": func(m fstest.MapFS) { m["prelude.bin.gz"] = m["engine.wasm.gz"] },
+	} {
+		m := artefactFiles(t)
+		damage(m)
+		e, err := open(context.Background(), Options{}, m)
+		if !fault.Is(err, fault.Unavailable) || !strings.Contains(err.Error(), "make engines") || e.Close() != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestStalePreludeIsCompiledAnew(t *testing.T) {
+	t.Parallel()
+	m := artefactFiles(t)
+	m["manifest.json"] = &fstest.MapFile{Data: []byte(strings.Replace(string(m["manifest.json"].Data), `"prelude": "`, `"prelude": "0`, 1))}
+	e, err := open(context.Background(), Options{}, m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close()
+	mustRun(t, e, "return new URL('https://x').host", `"x"`)
+}
+
+func mustRun(t *testing.T, e *Engine, text, want string) {
+	t.Helper()
+	p, err := e.CompileJS(context.Background(), Source{Text: text})
+	if err != nil {
+		t.Fatal(err)
+	}
+	res, err := e.Execute(context.Background(), p, Call{})
+	if err != nil || string(res.Output) != want {
+		t.Fatalf("%q gives %s, %v; want %s", text, res.Output, err, want)
+	}
+}
+
+func openWithCache(t *testing.T, dir string) *Engine {
+	t.Helper()
+	e, err := Open(context.Background(), Options{CacheDir: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { e.Close() })
+	return e
+}
+
+func TestCache(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "cache")
+	mustRun(t, openWithCache(t, dir), "return 1", "1")
+	e := openWithCache(t, dir)
+	s := e.Status().Cache
+	if s.Modules != 1 || s.Bytes < 100_000 || s.Reason != "" {
+		t.Errorf("cache = %+v", s)
+	}
+	files, _ := e.cache.list()
+	for damage, change := range map[string]func(string) error{
+		"truncated": func(p string) error { return os.Truncate(p, 1000) },
+		"empty":     func(p string) error { return os.Truncate(p, 0) },
+		"flipped": func(p string) error {
+			b, err := os.ReadFile(p)
+			if err != nil {
+				return err
+			}
+			b[len(b)/2] ^= 0xff
+			return os.WriteFile(p, b, 0o600)
+		},
+	} {
+		for _, f := range files {
+			if err := change(f.path); err != nil {
+				t.Fatalf("%s: %v", damage, err)
+			}
+		}
+		e := openWithCache(t, dir)
+		mustRun(t, e, "return 2", "2")
+		if s := e.Status().Cache; s.Bytes < 100_000 {
+			t.Errorf("%s: cache = %+v, want it rebuilt", damage, s)
+		}
+	}
+}
+
+func TestCacheNotUsed(t *testing.T) {
+	t.Parallel()
+	if runtime.GOOS == "windows" {
+		t.Skip("modes are not kept here")
+	}
+	open := filepath.Join(t.TempDir(), "open")
+	if err := os.Mkdir(open, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	target := t.TempDir()
+	if err := os.Chmod(target, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	link := filepath.Join(t.TempDir(), "link")
+	if err := os.Symlink(target, link); err != nil {
+		t.Fatal(err)
+	}
+	foreign := filepath.Join(t.TempDir(), "foreign")
+	if err := os.Mkdir(foreign, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	cases := map[string]string{open: "0700", file: "", link: "not a folder"}
+	if os.Chown(foreign, 12345, 12345) == nil {
+		cases[foreign] = "another user"
+	}
+	for dir, why := range cases {
+		e := openWithCache(t, dir)
+		mustRun(t, e, "return 1", "1")
+		if s := e.Status().Cache; s.Reason == "" || !strings.Contains(s.Reason, why) || s.Bytes != 0 {
+			t.Errorf("%s: cache = %+v, want a reason with %q", dir, s, why)
+		}
+	}
+	if names, err := os.ReadDir(open); err != nil || len(names) != 0 {
+		t.Errorf("something was written: %v, %v", names, err)
+	}
+	// A folder inside that others may write to is not used either.
+	dir := t.TempDir()
+	if err := os.Chmod(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.MkdirAll(filepath.Join(dir, "native"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(filepath.Join(dir, "native"), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	if s := openWithCache(t, dir).Status().Cache; s.Reason == "" {
+		t.Errorf("cache with an open subfolder = %+v", s)
+	}
+}
+
+func TestCacheSweep(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	d := &diskCache{root: dir}
+	for i, n := range []string{"old", "new"} {
+		p := filepath.Join(dir, "native", n)
+		if err := os.MkdirAll(filepath.Dir(p), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(p, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Truncate(p, maxCache/2+1); err != nil { // a hole, which takes no room
+			t.Fatal(err)
+		}
+		when := time.Now().Add(time.Duration(i-2) * time.Hour)
+		if err := os.Chtimes(p, when, when); err != nil {
+			t.Fatal(err)
+		}
+	}
+	d.sweep()
+	if files, total := d.list(); len(files) != 1 || filepath.Base(files[0].path) != "new" || total > maxCache {
+		t.Errorf("left: %v", files)
+	}
+}
+
+func TestThousandRunsLeaveNothing(t *testing.T) {
+	n := 1000
+	if testing.Short() || raceEnabled {
+		n = 100
+	}
+	e, err := Open(context.Background(), Options{Idle: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close()
+	ctx, cancel := context.WithCancel(context.Background())
+	stopped := make(chan error, 1)
+	go func() { stopped <- e.Run(ctx) }()
+	p, err := e.CompileJS(ctx, Source{Text: "setTimeout(() => 1, 1e6); helix.state.keys().catch(() => 1); if (params % 3 === 0) throw 1; return params"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := HostFunc(func(ctx context.Context, _ string, _ json.RawMessage) (json.RawMessage, error) {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	})
+	before := runtime.NumGoroutine()
+	for i := range n {
+		_, _ = e.Execute(ctx, p, Call{Input: input(i), Host: h})
+	}
+	// Goroutines of wazero that watched a call end on their own, a moment later.
+	deadline := time.Now().Add(10 * time.Second)
+	for runtime.NumGoroutine() > before+2 && time.Now().Before(deadline) {
+		runtime.Gosched()
+	}
+	if after := runtime.NumGoroutine(); after > before+2 {
+		t.Errorf("%d goroutines before, %d after", before, after)
+	}
+	if s := e.Status(); s.Pool.Busy != 0 || s.Pool.Queued != 0 || s.Pool.Discarded != int64(n) || s.Pool.Idle > 2 {
+		t.Errorf("pool = %+v", s.Pool)
+	}
+	cancel()
+	if err := <-stopped; err != nil {
+		t.Error(err)
+	}
+}
+
+func TestCloseWaitsForRuns(t *testing.T) {
+	t.Parallel()
+	e, err := Open(context.Background(), Options{Idle: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := e.CompileJS(context.Background(), Source{Text: "await helix.state.keys(); return 7"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	started, release := make(chan struct{}), make(chan struct{})
+	h := HostFunc(func(context.Context, string, json.RawMessage) (json.RawMessage, error) {
+		close(started)
+		<-release
+		return json.RawMessage(`{"keys":[]}`), nil
+	})
+	out := make(chan string, 1)
+	go func() {
+		res, err := e.Execute(context.Background(), p, Call{Host: h})
+		if err != nil {
+			out <- err.Error()
+			return
+		}
+		out <- string(res.Output)
+	}()
+	<-started
+	closed := make(chan error, 2)
+	go func() { closed <- e.Close() }()
+	for { // until Close has begun
+		if _, err := e.CompileJS(context.Background(), Source{Text: "return 1"}); err != nil {
+			if !fault.Is(err, fault.Unavailable) {
+				t.Errorf("CompileJS while closing: %v", err)
+			}
+			break
+		}
+	}
+	close(release)
+	if got := <-out; got != "7" {
+		t.Errorf("the run in progress gave %s", got)
+	}
+	if err := errors.Join(<-closed, e.Close()); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestQueue(t *testing.T) {
+	t.Parallel()
+	q := newQueue(1, 4)
+	ctx := context.Background()
+	if err := q.acquire(ctx, "a"); err != nil {
+		t.Fatal(err)
+	}
+	var mu sync.Mutex
+	var order []string
+	var wg sync.WaitGroup
+	wait := func(ctx context.Context, user, name string, place int) {
+		wg.Add(1)
+		go func() {
+			defer wg.Done()
+			if err := q.acquire(ctx, user); err != nil {
+				return
+			}
+			mu.Lock()
+			order = append(order, name)
+			mu.Unlock()
+			q.release()
+		}()
+		for { // until it stands in line
+			if _, n := q.counts(); n == place {
+				return
+			}
+			runtime.Gosched()
+		}
+	}
+	wait(ctx, "a", "a1", 1)
+	wait(ctx, "a", "a2", 2)
+	wait(ctx, "b", "b1", 3)
+	gone, cancel := context.WithCancel(ctx)
+	wait(gone, "c", "c1", 4)
+	if err := q.acquire(ctx, "d"); err == nil || err.Class != ClassUnavailable {
+		t.Errorf("a full queue gives %v", err)
+	}
+	cancel()
+	for {
+		if _, n := q.counts(); n == 3 {
+			break
+		}
+		runtime.Gosched()
+	}
+	q.release()
+	wg.Wait()
+	if got := strings.Join(order, " "); got != "a1 b1 a2" {
+		t.Errorf("order = %s, want users in turn", got)
+	}
+	if busy, n := q.counts(); busy != 0 || n != 0 || len(q.lines) != 0 || len(q.users) != 0 {
+		t.Errorf("left: %d busy, %d waiting", busy, n)
+	}
+}
+
+func TestStatus(t *testing.T) {
+	t.Parallel()
+	s := shared.Status()
+	if !s.Ready || s.Engine.Name != "quickjs-ng" || len(s.Engine.SHA256) != 64 || s.CPUMeter == "" || len(s.Tiers) != 2 || !s.Tiers[0].Available || s.Tiers[1].Available {
+		t.Errorf("status = %+v", s)
+	}
+	b, err := json.Marshal(s)
+	if err != nil || strings.Contains(string(b), "null") {
+		t.Errorf("%s, %v", b, err)
+	}
+}
+
+func TestProgramsAreKept(t *testing.T) {
+	t.Parallel()
+	a, b := compile(t, "return 'kept'"), compile(t, "return 'kept'")
+	if a != b {
+		t.Error("the same text was compiled twice")
+	}
+	l := newLRU(2)
+	for i := range 3 {
+		l.add([32]byte{byte(i)}, &Program{})
+		l.get([32]byte{0})
+	}
+	if l.get([32]byte{0}) == nil || l.get([32]byte{1}) != nil || l.get([32]byte{2}) == nil || l.order.Len() != 2 {
+		t.Error("the one used longest ago should be gone")
+	}
+}
+
+func TestModulesWait(t *testing.T) {
+	t.Parallel()
+	if _, err := shared.CompileWASM(context.Background(), []byte("\x00asm")); !fault.Is(err, fault.Unavailable) {
+		t.Errorf("CompileWASM = %v", err)
+	}
+	if _, err := shared.Execute(context.Background(), &Module{}, Call{}); !fault.Is(err, fault.Unavailable) {
+		t.Errorf("Execute of a module = %v", err)
+	}
+}
+
+func TestErrorKinds(t *testing.T) {
+	t.Parallel()
+	for c, k := range map[Class]fault.Kind{
+		ClassCompile: fault.Invalid, ClassMissingExport: fault.Invalid, ClassInput: fault.Invalid, ClassTimeout: fault.Timeout, ClassCPU: fault.Timeout,
+		ClassMemory: fault.Limit, ClassOutput: fault.Limit, ClassHostDenied: fault.Denied, ClassCanceled: fault.Canceled, ClassUnavailable: fault.Unavailable,
+		ClassThrown: fault.Internal, ClassTrap: fault.Internal,
+	} {
+		e := &Error{Class: c, Message: "m", Details: 1, Err: fs.ErrExist}
+		if f := fault.As(e); f.Kind != k || f.Message != "m" || f.Details != 1 || !errors.Is(e, fs.ErrExist) || !strings.Contains(e.Error(), string(c)) {
+			t.Errorf("%s is %+v", c, f)
+		}
+	}
+}
