@@ -263,6 +263,10 @@ func applyMigrations(ctx context.Context, path string, known, pending []migratio
 		crashPoint("migrate.step" + strconv.Itoa(i))
 		step(i + 1)
 	}
+	// Turned into a WAL file here, where a crash costs nothing, and not at its first opening.
+	if _, err := db.ExecContext(ctx, "PRAGMA journal_mode = WAL"); err != nil {
+		return err
+	}
 	return os.Chmod(path, 0o600)
 }
 

@@ -401,3 +401,31 @@ func TestMigrateFromEveryStep(t *testing.T) {
 		shut(t, db)
 	}
 }
+
+// A crash while SQLite used a rollback journal leaves a file that cannot be read without
+// writing to it.
+func TestHotJournalIsPlayedBack(t *testing.T) {
+	t.Parallel()
+	dir, root := t.TempDir(), &memRoot{}
+	path := filepath.Join(dir, "helix.db")
+	shut(t, openWith(t, path, root))
+	raw, err := sql.Open("sqlite", path)
+	must(t, err)
+	raw.SetMaxOpenConns(1)
+	for _, q := range []string{`PRAGMA journal_mode = DELETE`, `PRAGMA cache_size = 1`, `PRAGMA cache_spill = 1`, `BEGIN`, `UPDATE users SET display_name = 'half'`, `CREATE TABLE filler (b BLOB)`, `INSERT INTO filler SELECT zeroblob(400000)`} {
+		if _, err := raw.Exec(q); err != nil {
+			t.Fatal(q, err)
+		}
+	}
+	hot := filepath.Join(t.TempDir(), "helix.db")
+	for _, ext := range []string{"", "-journal"} {
+		_, err := copyFile(hot+ext, path+ext)
+		must(t, err)
+	}
+	must(t, raw.Close())
+	db := openWith(t, hot, root)
+	if db.Recovery() != nil || db.LocalUser().DisplayName == "half" {
+		t.Fatalf("%+v, %+v", db.Recovery(), db.LocalUser())
+	}
+	shut(t, db)
+}

@@ -194,8 +194,26 @@ func roDSN(path string) string {
 		RawQuery: "mode=ro&_pragma=busy_timeout(5000)&_pragma=query_only(ON)&_pragma=trusted_schema(OFF)&_pragma=cell_size_check(ON)"}).String()
 }
 
-// readFileState looks without writing.
-func readFileState(ctx context.Context, path string) (st fileState, err error) {
+// readFileState looks without writing. Only a rollback journal that a crash left, which
+// makes the file unreadable as it is, is played back first.
+func readFileState(ctx context.Context, path string) (fileState, error) {
+	st, err := lookAtFile(ctx, path)
+	if sqliteCode(err)&0xff != sqlite3.SQLITE_READONLY {
+		return st, err
+	}
+	db, err := sql.Open("sqlite", dsn(path, []string{"busy_timeout(5000)"}, false))
+	if err != nil {
+		return st, err
+	}
+	var n int
+	err = db.QueryRowContext(ctx, `SELECT count(*) FROM sqlite_master`).Scan(&n)
+	if err = errors.Join(err, db.Close()); err != nil {
+		return st, err
+	}
+	return lookAtFile(ctx, path)
+}
+
+func lookAtFile(ctx context.Context, path string) (st fileState, err error) {
 	st.applied, st.logged = map[int64]bool{}, map[int64][]byte{}
 	if fileSize(path) == 0 {
 		return st, nil

@@ -16,14 +16,19 @@ import (
 // outlive a swap of the file: their connections are closed, and new ones open the new file.
 type gated struct {
 	driver.Connector
-	db *DB
+	db    *DB
+	write bool
 }
 
 func (c gated) Connect(ctx context.Context) (driver.Conn, error) {
 	if err := c.db.gate.check(ctx); err != nil {
 		return nil, err
 	}
-	return c.Connector.Connect(ctx)
+	conn, err := c.Connector.Connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return newCachedConn(conn, c.write), nil
 }
 
 // readerCount is how many reads run at once.
@@ -39,9 +44,9 @@ func (db *DB) openPools() error {
 	if err != nil {
 		return err
 	}
-	db.writer = sql.OpenDB(gated{w, db})
+	db.writer = sql.OpenDB(gated{w, db, true})
 	db.writer.SetMaxOpenConns(1)
-	db.readers = sql.OpenDB(gated{r, db})
+	db.readers = sql.OpenDB(gated{r, db, false})
 	db.readers.SetMaxOpenConns(readerCount())
 	db.readers.SetMaxIdleConns(readerCount())
 	return nil
