@@ -140,7 +140,7 @@ func checkWhole(t *testing.T, what, task, dir string) (*DB, *Service) {
 	if rec := db.Recovery(); rec != nil && rec.Reason == "corrupt" {
 		t.Fatalf("%s: %+v", what, rec)
 	}
-	if problems, err := pragmaProblems(t.Context(), db.path, "PRAGMA integrity_check"); err != nil || len(problems) != 0 {
+	if problems, err := pragmaProblems(t.Context(), roDSN(db.path), "PRAGMA integrity_check"); err != nil || len(problems) != 0 {
 		t.Fatalf("%s: %v, %v", what, problems, err)
 	}
 	for _, pattern := range []string{"helix.db.migrating*", "staging-*", "swap.journal", "backups/*.partial"} {
@@ -369,7 +369,7 @@ func TestKilledDuringSalvage(t *testing.T) {
 		if n := differingPages(read(t, kept[0]), before); n > 2 {
 			t.Fatalf("%d pages of the kept file differ", n)
 		}
-		if problems, err := pragmaProblems(t.Context(), path, "PRAGMA integrity_check"); err != nil || len(problems) != 0 {
+		if problems, err := pragmaProblems(t.Context(), roDSN(path), "PRAGMA integrity_check"); err != nil || len(problems) != 0 {
 			t.Fatalf("%v, %v", problems, err)
 		}
 	})

@@ -193,7 +193,7 @@ func checkAfterCrash(t *testing.T, dir, what, user string, promised map[string]s
 			t.Fatalf("%s: blob %s: %v", what, hash, err)
 		}
 	}
-	if problems, err := pragmaProblems(t.Context(), db.path, "PRAGMA integrity_check"); err != nil || len(problems) != 0 {
+	if problems, err := pragmaProblems(t.Context(), roDSN(db.path), "PRAGMA integrity_check"); err != nil || len(problems) != 0 {
 		t.Fatalf("%s: %v, %v", what, problems, err)
 	}
 	if left, _ := filepath.Glob(filepath.Join(db.Blobs().dir, tempPrefix+"*")); len(left) != 0 {

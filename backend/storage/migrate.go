@@ -301,7 +301,7 @@ func dropCapture(ctx context.Context, db *sql.DB) error {
 // were broken in the file at before (a salvage keeps rows whose parent was lost) are not the
 // migration's doing.
 func verifyMigrated(ctx context.Context, path, before string, full bool) error {
-	db, err := sql.Open("sqlite", roDSN(path)+"&_pragma=cache_size(-65536)")
+	db, err := sql.Open("sqlite", standaloneDSN(path)+"&_pragma=cache_size(-65536)")
 	if err != nil {
 		return err
 	}

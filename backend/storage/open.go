@@ -194,10 +194,14 @@ func roDSN(path string) string {
 		RawQuery: "mode=ro&_pragma=busy_timeout(5000)&_pragma=query_only(ON)&_pragma=trusted_schema(OFF)&_pragma=cell_size_check(ON)"}).String()
 }
 
+// standaloneDSN is for a file that nobody has open and that has no WAL: SQLite then leaves
+// no side files behind.
+func standaloneDSN(path string) string { return roDSN(path) + "&immutable=1" }
+
 // readFileState looks without writing. Only a rollback journal that a crash left, which
 // makes the file unreadable as it is, is played back first.
 func readFileState(ctx context.Context, path string) (fileState, error) {
-	st, err := lookAtFile(ctx, path)
+	st, err := lookAtFile(ctx, path, roDSN(path))
 	if sqliteCode(err)&0xff != sqlite3.SQLITE_READONLY {
 		return st, err
 	}
@@ -210,15 +214,20 @@ func readFileState(ctx context.Context, path string) (fileState, error) {
 	if err = errors.Join(err, db.Close()); err != nil {
 		return st, err
 	}
-	return lookAtFile(ctx, path)
+	return lookAtFile(ctx, path, roDSN(path))
 }
 
-func lookAtFile(ctx context.Context, path string) (st fileState, err error) {
+// standaloneState is readFileState for a file that nobody has open.
+func standaloneState(ctx context.Context, path string) (fileState, error) {
+	return lookAtFile(ctx, path, standaloneDSN(path))
+}
+
+func lookAtFile(ctx context.Context, path, dsn string) (st fileState, err error) {
 	st.applied, st.logged = map[int64]bool{}, map[int64][]byte{}
 	if fileSize(path) == 0 {
 		return st, nil
 	}
-	db, err := sql.Open("sqlite", roDSN(path))
+	db, err := sql.Open("sqlite", dsn)
 	if err != nil {
 		return st, err
 	}
@@ -297,12 +306,12 @@ type querier interface {
 
 // quickCheck returns what PRAGMA quick_check finds in the file at path.
 func quickCheck(ctx context.Context, path string) ([]string, error) {
-	return pragmaProblems(ctx, path, "PRAGMA quick_check(100)")
+	return pragmaProblems(ctx, roDSN(path), "PRAGMA quick_check(100)")
 }
 
 // pragmaProblems runs a check on a read-only connection of its own.
-func pragmaProblems(ctx context.Context, path, pragma string) (out []string, err error) {
-	db, err := sql.Open("sqlite", roDSN(path)+"&_pragma=cache_size(-65536)")
+func pragmaProblems(ctx context.Context, dsn, pragma string) (out []string, err error) {
+	db, err := sql.Open("sqlite", dsn+"&_pragma=cache_size(-65536)")
 	if err != nil {
 		return nil, err
 	}

@@ -108,14 +108,14 @@ func (s *Service) checkStaged(ctx context.Context, path string) (schema int64, e
 	if problem, err := headerProblem(path); err != nil || problem != "" {
 		return 0, badBackup(nameDB, "The database in the backup is damaged.").WithCause(errors.Join(err, errors.New(problem)))
 	}
-	problems, err := pragmaProblems(ctx, path, "PRAGMA integrity_check(10)")
+	problems, err := pragmaProblems(ctx, standaloneDSN(path), "PRAGMA integrity_check(10)")
 	if ctx.Err() != nil {
 		return 0, ctx.Err()
 	}
 	if err != nil || len(problems) > 0 {
 		return 0, badBackup(nameDB, "The database in the backup is damaged.").WithCause(errors.Join(err, errors.New(strings.Join(problems, "; "))))
 	}
-	st, err := readFileState(ctx, path)
+	st, err := standaloneState(ctx, path)
 	if err != nil {
 		return 0, err
 	}
@@ -300,7 +300,7 @@ func (s *Service) modernize(ctx context.Context, path string) error {
 	if err != nil {
 		return err
 	}
-	st, err := readFileState(ctx, path)
+	st, err := standaloneState(ctx, path)
 	if err != nil {
 		return err
 	}
@@ -341,7 +341,7 @@ func detach(ctx context.Context, path string) (err error) {
 // present rows that it lacks or has in an older version.
 func (s *Service) compareRows(ctx context.Context, staged string) (rows, newer map[string]int64, err error) {
 	rows, newer = map[string]int64{}, map[string]int64{}
-	db, err := sql.Open("sqlite", roDSN(staged))
+	db, err := sql.Open("sqlite", standaloneDSN(staged))
 	if err != nil {
 		return nil, nil, err
 	}

@@ -104,7 +104,7 @@ func (s *Service) check(ctx context.Context, full bool) (CheckResult, error) {
 		pragma = "PRAGMA integrity_check(100)"
 	}
 	rep.step("pages", 0, fileSize(db.path))
-	problems, err := pragmaProblems(ctx, db.path, pragma)
+	problems, err := pragmaProblems(ctx, roDSN(db.path), pragma)
 	if corrupt(err) {
 		problems, err = append(problems, err.Error()), nil
 	}
@@ -331,7 +331,7 @@ func nameTime(name string, fallback time.Time) time.Time {
 func (s *Service) describeBackup(b *BackupInfo) {
 	if strings.HasSuffix(b.Name, ".db") {
 		if _, err := fmt.Sscanf(b.Name, "pre-%d-", &b.SchemaVersion); err != nil {
-			if st, err := readFileState(context.Background(), b.Path); err == nil {
+			if st, err := standaloneState(context.Background(), b.Path); err == nil {
 				b.SchemaVersion = st.version
 			}
 		}
