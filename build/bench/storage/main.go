@@ -7,14 +7,15 @@ package main
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
-	"log"
 	"log/slog"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"time"
@@ -30,7 +31,6 @@ type bench struct {
 }
 
 func main() {
-	log.SetFlags(0)
 	full := flag.Bool("full", os.Getenv("HELIX_BENCH_FULL") == "1", "files of 1 GiB")
 	only := flag.String("only", "", "run the measures whose name contains this")
 	dir := flag.String("dir", "", "folder for the files; default: a temporary one")
@@ -79,7 +79,7 @@ func hasFTS5() bool {
 // rerun starts this program again with the tag that the peer needs.
 func rerun() {
 	if os.Getenv("HELIX_BENCH_RERUN") != "" {
-		log.Fatal("the peer has no FTS5, even with its build tag")
+		check(errors.New("the peer has no FTS5, even with its build tag"))
 	}
 	cmd := exec.Command("go", append([]string{"run", "-tags", "sqlite_fts5", "./storage"}, os.Args[1:]...)...)
 	cmd.Env = append(os.Environ(), "HELIX_BENCH_RERUN=1", "CGO_ENABLED=1")
@@ -89,7 +89,8 @@ func rerun() {
 
 func check(err error) {
 	if err != nil {
-		log.Output(2, err.Error())
+		_, file, line, _ := runtime.Caller(1)
+		fmt.Fprintf(os.Stderr, "%s:%d: %v\n", filepath.Base(file), line, err)
 		os.Exit(1)
 	}
 }
