@@ -62,11 +62,12 @@ type Client struct {
 }
 
 type pending struct {
-	id     string
-	method string
-	frame  []byte
-	keyed  bool // carries an idempotency key
-	done   chan answer
+	id       string
+	method   string
+	frame    []byte
+	keyed    bool // carries an idempotency key
+	repeated bool // sent on more than one connection; the reader alone uses it
+	done     chan answer
 }
 
 type answer struct {

@@ -79,11 +79,34 @@ func (c *Client) readAll(p Pipe) {
 			continue // it was canceled meanwhile
 		}
 		if m.Error != nil {
+			if c.again(p, call, m.Error) {
+				continue
+			}
 			call.done <- answer{err: m.Error.fault()}
 		} else {
 			call.done <- answer{result: m.Result}
 		}
 	}
+}
+
+// again sends a repeated call once more when its first form is still running: its answer
+// can be had when that has ended.
+func (c *Client) again(p Pipe, call *pending, e *inboundError) bool {
+	if !call.repeated || !call.keyed || e.Data.Kind != fault.Conflict || e.Data.RetryAfterMs <= 0 {
+		return false
+	}
+	c.mu.Lock()
+	c.calls[call.id] = call
+	c.mu.Unlock()
+	time.AfterFunc(time.Duration(e.Data.RetryAfterMs)*time.Millisecond, func() {
+		c.mu.Lock()
+		waiting := c.calls[call.id] == call && c.pipe == p
+		c.mu.Unlock()
+		if waiting {
+			c.write(p, call.frame)
+		}
+	})
+	return true
 }
 
 func (c *Client) up(p Pipe, h Hello) {
@@ -188,6 +211,7 @@ func (c *Client) repeat(p Pipe) {
 	c.mu.Lock()
 	var frames [][]byte
 	for _, call := range c.calls {
+		call.repeated = true
 		frames = append(frames, call.frame)
 	}
 	c.mu.Unlock()
