@@ -48,8 +48,8 @@ type Keys struct {
 	sealed atomic.Bool // sealed values exist, whether they can be opened or not
 	audit  AuditFunc
 
-	mu sync.Mutex // guards db and what changes the ring
-	db *DB
+	at atomic.Pointer[DB] // nil until attached
+	mu sync.Mutex         // held by whatever changes the ring
 }
 
 // keyring is an immutable set of opened data keys.
@@ -192,7 +192,7 @@ func wrapID(no uint64) (id uuid.UUID) {
 func (k *Keys) attach(ctx context.Context, db *DB) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.db = db
+	k.at.Store(db)
 	for _, root := range k.root.Candidates() {
 		r, err := db.openRing(ctx, root)
 		if err != nil {
@@ -217,7 +217,7 @@ func (k *Keys) attach(ctx context.Context, db *DB) error {
 	if len(root) == 0 {
 		return nil // no place for a root key: nothing can be sealed, all else works
 	}
-	return k.addDataKey(ctx, root, nil)
+	return k.addDataKey(ctx, root, nil, nil)
 }
 
 // openRing unwraps all data keys with root. It is nil when there is none or root is not
@@ -274,19 +274,20 @@ func openWrapped(root cipher.AEAD, no uint64, wrapped []byte) ([]byte, bool) {
 // use makes r the ring in force, with a first block of uses counted in advance.
 func (k *Keys) use(ctx context.Context, r *keyring) error {
 	if r.current == 0 {
-		return k.addDataKey(ctx, r.root, r) // a crash came between retiring and adding
+		return k.addDataKey(ctx, r.root, r, nil) // a crash came between retiring and adding
 	}
 	k.left.Store(0)
 	if err := k.reserve(ctx, r.current); err != nil {
 		return err
 	}
 	k.ring.Store(r)
+	k.nudge() // values may still name older keys
 	return nil
 }
 
 // reserve counts one more block of uses of data key no in its row.
 func (k *Keys) reserve(ctx context.Context, no uint64) error {
-	err := k.db.Write(ctx, func(tx *Tx) error {
+	err := k.write(ctx, func(tx *Tx) error {
 		_, err := tx.Exec(`UPDATE data_keys SET uses = uses + ? WHERE no = ?`, useBlock, int64(no))
 		return err
 	})
@@ -296,8 +297,9 @@ func (k *Keys) reserve(ctx context.Context, no uint64) error {
 	return err
 }
 
-// addDataKey retires the current data key, if any, and puts a new one in force.
-func (k *Keys) addDataKey(ctx context.Context, root []byte, old *keyring) error {
+// addDataKey retires the current data key, if any, and puts a new one in force; with, when
+// not nil, joins the transaction.
+func (k *Keys) addDataKey(ctx context.Context, root []byte, old *keyring, with func(tx *Tx, no uint64) error) error {
 	aead, err := newAEAD(root)
 	if err != nil {
 		return fmt.Errorf("root key: %w", err)
@@ -308,7 +310,7 @@ func (k *Keys) addDataKey(ctx context.Context, root []byte, old *keyring) error 
 	}
 	defer clear(key)
 	var no uint64
-	err = k.db.Write(ctx, func(tx *Tx) error {
+	err = k.write(ctx, func(tx *Tx) error {
 		if err := tx.QueryRow(`SELECT coalesce(max(no), 0) + 1 FROM data_keys`).Scan(&no); err != nil {
 			return err
 		}
@@ -319,8 +321,10 @@ func (k *Keys) addDataKey(ctx context.Context, root []byte, old *keyring) error 
 		if _, err := tx.Exec(`UPDATE data_keys SET retired_at = ? WHERE retired_at IS NULL`, tx.Now); err != nil {
 			return err
 		}
-		_, err = tx.Exec(`INSERT INTO data_keys (no, wrapped, uses, created_at) VALUES (?, ?, ?, ?)`, int64(no), wrapped, useBlock, tx.Now)
-		return err
+		if _, err = tx.Exec(`INSERT INTO data_keys (no, wrapped, uses, created_at) VALUES (?, ?, ?, ?)`, int64(no), wrapped, useBlock, tx.Now); err != nil || with == nil {
+			return err
+		}
+		return with(tx, no)
 	})
 	if err != nil {
 		return err
@@ -338,6 +342,28 @@ func (k *Keys) addDataKey(ctx context.Context, root []byte, old *keyring) error 
 	k.left.Store(useBlock)
 	k.ring.Store(r)
 	return nil
+}
+
+// write and read run fn in the attached database; without one, as in recovery mode, they
+// are Unavailable.
+func (k *Keys) write(ctx context.Context, fn func(*Tx) error) error {
+	db := k.at.Load()
+	if db == nil {
+		return errNoDatabase()
+	}
+	return db.Write(ctx, fn)
+}
+
+func (k *Keys) read(ctx context.Context, fn func(*Tx) error) error {
+	db := k.at.Load()
+	if db == nil {
+		return errNoDatabase()
+	}
+	return db.Read(ctx, fn)
+}
+
+func errNoDatabase() error {
+	return fault.Unavailablef("The keys cannot be used while the database is damaged.")
 }
 
 // nothingSealed reports whether no data key and no sealed value exist, which alone allows a

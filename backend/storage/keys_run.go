@@ -3,7 +3,6 @@ package storage
 import (
 	"context"
 	"database/sql"
-	"errors"
 	"fmt"
 	"strconv"
 
@@ -22,7 +21,7 @@ const resealedTo = "keys.resealed_to"
 func (k *Keys) Run(ctx context.Context) error {
 	for {
 		if err := k.work(ctx); err != nil && ctx.Err() == nil {
-			k.db.log.Error("background work on the keys", "err", err)
+			k.at.Load().log.Error("background work on the keys", "err", err)
 		}
 		select {
 		case <-ctx.Done():
@@ -54,7 +53,7 @@ func (k *Keys) countUses(ctx context.Context) error {
 		return err
 	}
 	var uses int64
-	if err := k.db.Read(ctx, func(tx *Tx) error {
+	if err := k.read(ctx, func(tx *Tx) error {
 		return tx.QueryRow(`SELECT uses FROM data_keys WHERE no = ?`, int64(r.current)).Scan(&uses)
 	}); err != nil {
 		return err
@@ -62,7 +61,7 @@ func (k *Keys) countUses(ctx context.Context) error {
 	if uses < maxUses {
 		return nil
 	}
-	return k.addDataKey(ctx, r.root, r)
+	return k.addDataKey(ctx, r.root, r, nil)
 }
 
 // rotate retires the data key now and wakes Run, which moves the rows.
@@ -73,7 +72,9 @@ func (k *Keys) rotate(ctx context.Context) (uint64, error) {
 	if r == nil {
 		return 0, errLocked()
 	}
-	if err := k.addDataKey(ctx, r.root, r); err != nil {
+	if err := k.addDataKey(ctx, r.root, r, func(tx *Tx, no uint64) error {
+		return k.audit.write(tx, "auth.keys_rotated", map[string]any{"no": no})
+	}); err != nil {
 		return 0, err
 	}
 	k.nudge()
@@ -95,14 +96,14 @@ func (k *Keys) reseal(ctx context.Context) error {
 			}
 		}
 	}
-	return k.db.Write(ctx, func(tx *Tx) error {
+	return k.write(ctx, func(tx *Tx) error {
 		_, err := tx.Exec(`INSERT INTO meta (key, value) VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value`, resealedTo, strconv.FormatUint(r.current, 10))
 		return err
 	})
 }
 
 func (k *Keys) doneTo(ctx context.Context) (no uint64, err error) {
-	err = k.db.Read(ctx, func(tx *Tx) error {
+	err = k.read(ctx, func(tx *Tx) error {
 		var text string
 		err := tx.QueryRow(`SELECT value FROM meta WHERE key = ?`, resealedTo).Scan(&text)
 		if err != nil {
@@ -123,7 +124,7 @@ func (k *Keys) resealColumn(ctx context.Context, c SealedColumn) error {
 	var last uuid.UUID
 	for first := true; ; first = false {
 		var batch []sealedValue
-		err := k.db.Read(ctx, func(tx *Tx) error {
+		err := k.read(ctx, func(tx *Tx) error {
 			rows, err := tx.Query(`SELECT `+c.id()+`, `+c.Column+` FROM `+c.Table+`
 				WHERE `+c.Column+` IS NOT NULL AND (? OR `+c.id()+` > ?) ORDER BY `+c.id()+` LIMIT ?`, first, last[:], resealBatch)
 			if err != nil {
@@ -154,7 +155,7 @@ func (k *Keys) resealColumn(ctx context.Context, c SealedColumn) error {
 // meanwhile is left: it has the current key already. One that does not open is logged and
 // left as it is.
 func (k *Keys) resealBatch(ctx context.Context, c SealedColumn, batch []sealedValue) error {
-	return k.db.Write(ctx, func(tx *Tx) error {
+	return k.write(ctx, func(tx *Tx) error {
 		return tx.WithoutCapture(func() error {
 			current := k.ring.Load().current
 			for _, v := range batch {
@@ -163,7 +164,7 @@ func (k *Keys) resealBatch(ctx context.Context, c SealedColumn, batch []sealedVa
 				}
 				plain, err := k.Unseal(c.Table, c.Column, v.id, v.old)
 				if err != nil {
-					k.db.log.Error("reseal", "table", c.Table, "column", c.Column, "id", v.id, "err", err)
+					k.at.Load().log.Error("reseal", "table", c.Table, "column", c.Column, "id", v.id, "err", err)
 					continue
 				}
 				fresh, err := k.Seal(c.Table, c.Column, v.id, plain)
@@ -196,7 +197,7 @@ func (k *Keys) giveBack(w *sql.DB) {
 		return
 	}
 	if _, err := w.Exec(`UPDATE data_keys SET uses = max(0, uses - ?) WHERE no = ?`, left, int64(r.current)); err != nil {
-		k.db.log.Warn("give back counted uses", "err", err)
+		k.at.Load().log.Warn("give back counted uses", "err", err)
 	}
 }
 
@@ -210,7 +211,7 @@ func (k *Keys) rewrap(ctx context.Context, from, to []byte) error {
 	if err != nil {
 		return err
 	}
-	return k.db.Write(ctx, func(tx *Tx) error {
+	return k.write(ctx, func(tx *Tx) error {
 		next := map[uint64][]byte{}
 		rows, err := tx.Query(`SELECT no, wrapped FROM data_keys`)
 		if err != nil {
@@ -247,11 +248,12 @@ func (k *Keys) rewrap(ctx context.Context, from, to []byte) error {
 func (k *Keys) unlock(ctx context.Context, roots [][]byte) (bool, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.db == nil {
-		return false, errors.New("storage: keys are not attached")
+	db := k.at.Load()
+	if db == nil {
+		return false, errNoDatabase()
 	}
 	for _, root := range roots {
-		r, err := k.db.openRing(ctx, root)
+		r, err := db.openRing(ctx, root)
 		if err != nil {
 			return false, err
 		}
@@ -262,7 +264,7 @@ func (k *Keys) unlock(ctx context.Context, roots [][]byte) (bool, error) {
 			return false, err
 		}
 		k.nudge()
-		return true, k.db.afterUnlock(ctx)
+		return true, db.afterUnlock(ctx)
 	}
 	return false, nil
 }

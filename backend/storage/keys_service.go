@@ -70,7 +70,10 @@ func (k *Keys) Status(ctx context.Context, _ struct{}) (KeysStatus, error) {
 	}
 	_, canMove := k.root.(mover)
 	s.CanMove = canMove && (s.State == "file" || s.State == "file, unprotected")
-	err := k.db.Read(ctx, func(tx *Tx) error {
+	if db := k.at.Load(); db == nil || db.Recovery() != nil {
+		return s, nil // what can be said without the database
+	}
+	err := k.read(ctx, func(tx *Tx) error {
 		rows, err := tx.Query(`SELECT no, uses, created_at, retired_at FROM data_keys ORDER BY no`)
 		if err != nil {
 			return err
@@ -127,12 +130,7 @@ type RotateResult struct {
 // Rotate retires the data key and makes a new one. Rows move to it in the background.
 func (k *Keys) Rotate(ctx context.Context, _ struct{}) (RotateResult, error) {
 	no, err := k.rotate(ctx)
-	if err != nil {
-		return RotateResult{}, err
-	}
-	return RotateResult{No: no}, k.db.Write(ctx, func(tx *Tx) error {
-		return k.audit.write(tx, "auth.keys_rotated", map[string]any{"no": no})
-	})
+	return RotateResult{No: no}, err
 }
 
 // RecoveryResult holds the recovery code. Show it once, and never store it.
@@ -149,7 +147,7 @@ func (k *Keys) ExportRecovery(ctx context.Context, _ struct{}) (RecoveryResult, 
 	if r == nil {
 		return RecoveryResult{}, errLocked()
 	}
-	err := k.db.Write(ctx, func(tx *Tx) error {
+	err := k.write(ctx, func(tx *Tx) error {
 		if _, err := tx.Exec(`INSERT INTO meta (key, value) VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value`,
 			recoveryExported, tx.Now.Format(time.RFC3339Nano)); err != nil {
 			return err
@@ -177,7 +175,11 @@ func (k *Keys) ImportRecovery(ctx context.Context, p ImportRecoveryParams) (Keys
 	if err != nil {
 		return KeysStatus{}, err
 	}
-	r, err := k.db.openRing(ctx, root)
+	db := k.at.Load()
+	if db == nil {
+		return KeysStatus{}, errNoDatabase()
+	}
+	r, err := db.openRing(ctx, root)
 	if err != nil {
 		return KeysStatus{}, err
 	}
@@ -197,7 +199,7 @@ func (k *Keys) ImportRecovery(ctx context.Context, p ImportRecoveryParams) (Keys
 	if _, err := k.unlock(ctx, [][]byte{use}); err != nil {
 		return KeysStatus{}, err
 	}
-	if err := k.db.Write(ctx, func(tx *Tx) error { return k.audit.write(tx, "auth.recovery_imported", nil) }); err != nil {
+	if err := k.write(ctx, func(tx *Tx) error { return k.audit.write(tx, "auth.recovery_imported", nil) }); err != nil {
 		return KeysStatus{}, err
 	}
 	return k.Status(ctx, struct{}{})
@@ -236,7 +238,7 @@ func (k *Keys) MoveToKeyring(ctx context.Context, _ struct{}) (KeysStatus, error
 	if err := m.MoveToKeyring(ctx); err != nil {
 		return KeysStatus{}, err
 	}
-	if err := k.db.Write(ctx, func(tx *Tx) error { return k.audit.write(tx, "auth.key_moved", nil) }); err != nil {
+	if err := k.write(ctx, func(tx *Tx) error { return k.audit.write(tx, "auth.key_moved", nil) }); err != nil {
 		return KeysStatus{}, err
 	}
 	return k.Status(ctx, struct{}{})

@@ -241,6 +241,41 @@ func TestLockedStateMakesNoKey(t *testing.T) {
 	}
 }
 
+// In recovery mode the keys tell what they can and change nothing.
+func TestKeysWithoutADatabase(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "helix.db")
+	if err := os.WriteFile(path, bytes.Repeat([]byte("not a database "), 100), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	root := &memRoot{}
+	db := openWith(t, path, root)
+	if db.Recovery() == nil {
+		t.Fatal("not in recovery mode")
+	}
+	k := db.Keys()
+	if st, err := k.Status(t.Context(), struct{}{}); err != nil || st.State != "none" || st.Keys == nil || root.made != 0 {
+		t.Errorf("status %+v, %v, %d root keys made", st, err, root.made)
+	}
+	for what, err := range map[string]error{
+		"rotate": func() error { _, err := k.Rotate(t.Context(), struct{}{}); return err }(),
+		"export": func() error { _, err := k.ExportRecovery(t.Context(), struct{}{}); return err }(),
+		"import": func() error {
+			_, err := k.ImportRecovery(t.Context(), ImportRecoveryParams{Code: RecoveryCode(make([]byte, 32))})
+			return err
+		}(),
+		"unlock": func() error { _, err := k.Unlock(t.Context(), struct{}{}); return err }(),
+		"sign":   func() error { _, err := db.Sign(nil); return err }(),
+	} {
+		if !fault.Is(err, fault.Unavailable) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	if err := k.work(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestSealIsBoundToItsPlace(t *testing.T) {
 	t.Parallel()
 	db := openWith(t, filepath.Join(t.TempDir(), "helix.db"), &memRoot{})

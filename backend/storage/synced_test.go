@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -258,6 +259,34 @@ func TestChangeLogClockAndTransactions(t *testing.T) {
 	exec(t, db, `UPDATE notes SET title = 't'`)
 	if got = changes(t, db); got[3].Txn != first+1 {
 		t.Errorf("next transaction has number %d after %d", got[3].Txn, first)
+	}
+}
+
+func TestConcurrentIncrementsAreAllCounted(t *testing.T) {
+	t.Parallel()
+	db := openNotes(t)
+	id := addNote(t, db, "a")
+	var wg sync.WaitGroup
+	for range 50 {
+		wg.Go(func() {
+			if err := db.Write(t.Context(), func(tx *Tx) error {
+				_, err := tx.Exec(`UPDATE notes SET hits = hits + 1 WHERE id = ?`, id)
+				return err
+			}); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	if hits := noteRows(t, db)[id]["hits"]; hits != 50.0 {
+		t.Errorf("hits = %v", hits)
+	}
+	txns := map[int64]bool{}
+	for _, c := range changes(t, db) {
+		txns[c.Txn] = true
+	}
+	if len(txns) != 51 {
+		t.Errorf("%d transactions in the log", len(txns))
 	}
 }
 
