@@ -275,13 +275,20 @@ func (v *visitor) Enter(n js.INode) js.IVisitor {
 		v.loop(n.Cond, n.Body, nil)
 	case *js.ForStmt:
 		var place []byte
-		if n.Cond == nil && n.Init == nil && n.Post == nil && len(v.fors) > 0 {
+		if n.Cond == nil && noInit(n.Init) && n.Post == nil && len(v.fors) > 0 {
 			place = v.src.text[v.fors[0]:][:3]
 			v.fors = v.fors[1:]
 		}
 		v.loop(n.Cond, n.Body, place)
 	}
 	return v
+}
+
+// noInit reports whether the first part of a for is empty; the parser may put an empty
+// declaration there.
+func noInit(e js.IExpr) bool {
+	d, ok := e.(*js.VarDecl)
+	return e == nil || ok && len(d.List) == 0
 }
 
 // Exit does nothing.

@@ -249,6 +249,15 @@ func checkCapabilities(d definition, v *Validation) ([]string, []want) {
 			v.Errors = append(v.Errors, p)
 			continue
 		}
+		if w.cap == permission.State && parseSize(w.resource) > maxQuota {
+			p := problemf("quota", "capabilities", "A tool keeps at most 16 MiB of state.")
+			p.Path = "/" + itoa(i)
+			v.Errors = append(v.Errors, p)
+			continue
+		}
+		if slices.Contains(texts, w.text) {
+			continue
+		}
 		texts, list = append(texts, w.text), append(list, w)
 		if !profileAllows(profile, w.cap) {
 			p := problemf("profile_forbids", "capabilities", "The profile %s never allows %s; a run would be refused.", profile, w.cap)

@@ -40,7 +40,13 @@ var moduleSyntax = regexp.MustCompile(`(?m)^\s*(export|import)\b|^\s*(async\s+)?
 // not gives a nil tree and no problems: it is valid, only without advice.
 func parseSource(code string, lang Language) (*source, []Problem) {
 	plain, problems := transform(code, lang, false)
-	if problems == nil {
+	if problems == nil && plain.ast != nil {
+		return plain, nil
+	}
+	if problems == nil { // the tree parser knows no return outside of a function
+		if wrapped, p := transform(code, lang, true); p == nil && wrapped.ast != nil {
+			return wrapped, nil
+		}
 		return plain, nil
 	}
 	wrapped, wrappedProblems := transform(code, lang, true)
@@ -121,7 +127,7 @@ func syntaxProblems(list []api.Message, wrap bool) []Problem {
 func lineStarts(text []byte) []int {
 	out := []int{0}
 	for i, c := range text {
-		if c == '\n' {
+		if c == '\n' || c == '\r' && (i+1 == len(text) || text[i+1] != '\n') {
 			out = append(out, i+1)
 		}
 	}

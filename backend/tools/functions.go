@@ -1,0 +1,92 @@
+package tools
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+	"unicode"
+
+	"github.com/google/uuid"
+
+	"helix/backend/identity"
+	"helix/backend/storage"
+)
+
+// Function is a tool as a model sees it.
+type Function struct {
+	ToolID      uuid.UUID       `json:"toolId"`
+	Name        string          `json:"name"` // tool_ and a slug, unique among the user's tools
+	Description string          `json:"description"`
+	Parameters  json.RawMessage `json:"parameters"`
+	Tokens      int             `json:"tokens"` // about what describing it to a model costs
+}
+
+// Functions lists the tools that an agent or an MCP client may call: enabled and with no
+// suspended rights, in the order of their making, which does not change from call to call.
+func (s *Service) Functions(ctx context.Context) ([]Function, error) {
+	out := []Function{}
+	err := s.db.Read(ctx, func(tx *storage.Tx) error {
+		rows, err := tx.Query(`SELECT id, name, description, parameters FROM custom_tools
+			WHERE user_id = ? AND is_enabled = 1 AND deleted_at IS NULL ORDER BY created_at, id`, identity.UserID(ctx))
+		if err != nil {
+			return err
+		}
+		defer rows.Close()
+		var list []Summary
+		used := map[string]int{}
+		for rows.Next() {
+			var f Function
+			var parameters string
+			if err := rows.Scan(&f.ToolID, &f.Name, &f.Description, &parameters); err != nil {
+				return err
+			}
+			f.Parameters = json.RawMessage(parameters)
+			f.Name = "tool_" + slug(f.Name)
+			if used[f.Name]++; used[f.Name] > 1 {
+				f.Name += "_" + itoa(used[f.Name])
+			}
+			f.Tokens = (len(f.Name) + len(f.Description) + len(f.Parameters) + 3) / 4
+			out, list = append(out, f), append(list, Summary{ID: f.ToolID})
+		}
+		if err := rows.Err(); err != nil {
+			return err
+		}
+		if err := s.markSuspended(tx, list); err != nil {
+			return err
+		}
+		kept := out[:0]
+		for i, f := range out {
+			if !list[i].Suspended {
+				kept = append(kept, f)
+			}
+		}
+		out = kept
+		return nil
+	})
+	return out, err
+}
+
+// slug is a name in lower-case ASCII letters, digits and underscores, at most 48 of them.
+func slug(name string) string {
+	var b strings.Builder
+	gap := false
+	for _, r := range strings.ToLower(name) {
+		switch {
+		case r < unicode.MaxASCII && (unicode.IsLetter(r) || unicode.IsDigit(r)):
+			if gap && b.Len() > 0 {
+				b.WriteByte('_')
+			}
+			b.WriteRune(r)
+			gap = false
+		default:
+			gap = true
+		}
+		if b.Len() >= 48 {
+			break
+		}
+	}
+	if b.Len() == 0 {
+		return "unnamed"
+	}
+	return b.String()
+}
