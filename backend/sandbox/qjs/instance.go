@@ -57,45 +57,53 @@ func (e *Exception) Error() string {
 const intrinsicsWithoutEval = uint64(^uint32(2))
 
 // Instantiate makes an instance whose memory may grow to MaxMemory. It must be closed.
-func (v *VM) Instantiate(ctx context.Context, o Options) (_ *Instance, err error) {
-	in := &Instance{o: o, fns: map[string]api.Function{}}
-	alloc := experimental.MemoryAllocatorFunc(func(_, max uint64) experimental.LinearMemory {
-		in.linear = newLinear(max)
-		return in.linear
-	})
-	defer func() {
-		if err != nil {
-			in.Close()
-		}
-	}()
+func (v *VM) Instantiate(ctx context.Context, o Options) (*Instance, error) {
+	in, err := v.instance(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	if err := in.start(); err != nil {
+		in.Close()
+		return nil, fmt.Errorf("initialise engine: %w", err)
+	}
+	return in, nil
+}
+
+// instance makes the WASM instance; the engine in it has not started.
+func (v *VM) instance(ctx context.Context, o Options) (*Instance, error) {
+	in := &Instance{o: o, fns: map[string]api.Function{}, init: true}
+	in.linear = newLinear(MaxMemory)
+	alloc := experimental.MemoryAllocatorFunc(func(_, _ uint64) experimental.LinearMemory { return in.linear })
 	in.With(ctx)
-	in.init = true
 	cfg := wazero.NewModuleConfig().WithName("").WithStartFunctions()
+	var err error
 	in.mod, err = v.rt.InstantiateModule(experimental.WithMemoryAllocator(in.ctx, alloc), v.mod, cfg)
 	if err != nil {
+		in.Close()
 		return nil, fmt.Errorf("instantiate engine: %w", err)
 	}
 	in.mem = in.mod.Memory()
-	if _, err = in.call("_initialize"); err != nil {
-		return nil, fmt.Errorf("initialise engine: %w", err)
+	return in, nil
+}
+
+func (in *Instance) start() error {
+	if _, err := in.call("_initialize"); err != nil {
+		return err
 	}
-	var r uint64
-	if o.Eval {
-		r, err = in.call("qjs_init")
-	} else {
-		r, err = in.call("qjs_init2", intrinsicsWithoutEval)
+	name, args := "qjs_init2", []uint64{intrinsicsWithoutEval}
+	if in.o.Eval {
+		name, args = "qjs_init", nil
 	}
-	if err == nil && r != 0 {
+	r, err := in.call(name, args...)
+	if err == nil && uint32(r) != 0 {
 		err = fmt.Errorf("code %d", r)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("initialise engine: %w", err)
+		return err
 	}
 	in.init = false
-	if _, err = in.call("qjs_set_interrupt_handler", 1); err != nil {
-		return nil, err
-	}
-	return in, nil
+	_, err = in.call("qjs_set_interrupt_handler", 1)
+	return err
 }
 
 // With makes ctx the context of the following calls: when it ends, the guest is stopped
@@ -141,8 +149,8 @@ func (in *Instance) Close() {
 
 func (in *Instance) clock() int64 {
 	if in.init {
-		// The engine seeds Math.random with the microseconds of its first look at the clock.
-		return int64(binary.LittleEndian.Uint64(in.o.Seed[:])>>1) / 1000 * 1000
+		// The engine seeds Math.random from the first time that it is shown.
+		return int64(binary.LittleEndian.Uint64(in.o.Seed[:]) >> 1)
 	}
 	return in.o.Clock()
 }
@@ -428,4 +436,10 @@ func (in *Instance) Bytes(v Value) ([]byte, error) {
 func (in *Instance) Snapshot() []byte {
 	b, _ := in.mem.Read(0, in.mem.Size())
 	return append([]byte(nil), b...)
+}
+
+// Settle collects garbage, so that copies of this instance start clean.
+func (in *Instance) Settle() error {
+	_, err := in.call("qjs_run_gc")
+	return err
 }
