@@ -103,48 +103,41 @@ func appendEntry(tx *storage.Tx, e Entry) (int64, error) {
 		SubjectKind: e.SubjectKind, SubjectID: e.SubjectID, Outcome: e.Outcome, Run: e.RunID, DetailsHash: hashDetails(details),
 	}
 	h, cached := s.cachedHead(tx)
-	for {
-		if !cached {
-			if h, err = loadHead(tx, dev); err != nil {
-				return 0, err
-			}
-		}
-		r.Seq, r.Prev, r.At = h.seq+1, h.hash, max(tx.Now.UnixMicro(), h.at)
-		r.Hash = r.sum()
-		n, err := insert(tx, &r, h)
-		if err != nil {
+	if !cached {
+		if h, err = loadHead(tx, dev); err != nil {
 			return 0, err
 		}
-		if n == 1 {
-			break
+	}
+	if err := r.insert(tx, h); err != nil {
+		// A savepoint that was rolled back leaves the cached head ahead of the table, which
+		// then refuses the gap.
+		now, err2 := loadHead(tx, dev)
+		if err2 != nil || !cached || now.hash == h.hash {
+			return 0, err
 		}
-		if !cached {
-			return 0, fault.Internalf(errors.New("audit: the head of the chain moved inside a transaction"), "The audit log cannot be written.")
+		if err := r.insert(tx, now); err != nil {
+			return 0, err
 		}
-		cached = false // a savepoint was rolled back, or another file took this one's place
 	}
 	if details != nil {
 		if _, err := tx.Exec(`INSERT INTO audit_details (seq, details) VALUES (?, ?)`, r.Seq, string(details)); err != nil {
 			return 0, err
 		}
 	}
-	s.advance(tx, head{seq: r.Seq, top: r.Hash[:], at: r.At, hash: r.Hash})
+	s.advance(tx, head{seq: r.Seq, at: r.At, hash: r.Hash})
 	ev := Appended{Seq: r.Seq, Action: r.Action, Subject: WireSubject{Kind: r.SubjectKind, ID: r.SubjectID}, Outcome: r.Outcome}
 	b, user := tx.Bus(), e.User
 	tx.AfterCommit(func() { bus.Publish(b, user, ev) })
 	return r.Seq, nil
 }
 
-// insert writes r if h still is the end of the chain, and says how many rows it wrote. The
-// check rides in the same statement because a second one would double the cost.
-func insert(tx *storage.Tx, r *row, h head) (int64, error) {
-	res, err := tx.Exec(`INSERT INTO audit_log (seq, id, user_id, device_id, at, actor_kind, actor_id, action, subject_kind, subject_id, outcome, run_id, details_hash, prev_hash, hash)
-		SELECT ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ? WHERE (SELECT hash FROM audit_log ORDER BY seq DESC LIMIT 1) IS ?`,
-		r.Seq, r.ID, r.User, r.Device, r.At, r.ActorKind, r.ActorID, r.Action, r.SubjectKind, r.SubjectID, r.Outcome, r.Run, r.DetailsHash, r.Prev, r.Hash, h.top)
-	if err != nil {
-		return 0, err
-	}
-	return res.RowsAffected()
+// insert writes r behind h.
+func (r *row) insert(tx *storage.Tx, h head) error {
+	r.Seq, r.Prev, r.At = h.seq+1, h.hash, max(tx.Now.UnixMicro(), h.at)
+	r.Hash = r.sum()
+	_, err := tx.Exec(`INSERT INTO audit_log (seq, id, user_id, device_id, at, actor_kind, actor_id, action, subject_kind, subject_id, outcome, run_id, details_hash, prev_hash, hash) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+		r.Seq, r.ID, r.User, r.Device, r.At, r.ActorKind, r.ActorID, r.Action, r.SubjectKind, r.SubjectID, r.Outcome, r.Run, r.DetailsHash, r.Prev, r.Hash)
+	return err
 }
 
 func (e *Entry) fill(tx *storage.Tx) error {
@@ -185,7 +178,6 @@ func (e *Entry) fill(tx *storage.Tx) error {
 // head is where the next entry goes.
 type head struct {
 	seq  int64    // of the newest entry, 0 when there is none
-	top  []byte   // its hash, nil when there is none
 	at   int64    // its time in microseconds
 	hash [32]byte // what the next entry of this device chains to
 }
@@ -193,11 +185,11 @@ type head struct {
 func loadHead(tx *storage.Tx, dev uuid.UUID) (head, error) {
 	h := head{hash: genesis(dev)}
 	var newest uuid.UUID
-	err := tx.QueryRow(`SELECT seq, device_id, at, hash FROM audit_log ORDER BY seq DESC LIMIT 1`).Scan(&h.seq, &newest, &h.at, &h.top)
+	var own []byte
+	err := tx.QueryRow(`SELECT seq, device_id, at, hash FROM audit_log ORDER BY seq DESC LIMIT 1`).Scan(&h.seq, &newest, &h.at, &own)
 	if errors.Is(err, sql.ErrNoRows) {
 		return h, nil
 	}
-	own := h.top
 	if err == nil && newest != dev {
 		// The newest entry is another device's: this file came back from there. Our chain goes
 		// on where it ended, or starts.

@@ -178,42 +178,51 @@ var reAfter = []*regexp.Regexp{
 	regexp.MustCompile(`([a-z][a-z0-9+.-]*://[^/\s:@]*:)[^/\s@]+(?:@)`),
 }
 
-// suspicious says cheaply whether any pattern could match. Every pattern needs one of these.
-func suspicious(s string) bool {
+// hints are the words, in lower case, of which every pattern and every telling member name
+// needs one. They are grouped by their first letter.
+var hints = [256][]string{
+	'a': {"akia", "asia", "aiza", "apikey", "api_key", "api-key", "accesskey", "access_key", "access-key", "authorization"},
+	'b': {"bearer", "basic"},
+	'c': {"cookie", "credential"},
+	'e': {"eyj"},
+	'g': {"ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_"},
+	'p': {"passw", "passphrase", "private", "pk-", "pk_"},
+	'r': {"rk-", "rk_"},
+	's': {"secret", "sk-", "sk_"},
+	't': {"token"},
+	'x': {"xox", "xapp-"},
+	':': {"://"},
+}
+
+// suspicious says cheaply whether any pattern could match.
+func suspicious[T string | []byte](s T) bool {
 	for i := 0; i < len(s); i++ {
-		switch s[i] {
-		case ' ', '=', ':', '_', '-':
+		c := s[i]
+		if c >= 'A' && c <= 'Z' {
+			c += 'a' - 'A'
+		}
+	next:
+		for _, h := range hints[c] {
+			if len(s)-i < len(h) {
+				continue
+			}
+			for k := 1; k < len(h); k++ {
+				d := s[i+k]
+				if d >= 'A' && d <= 'Z' {
+					d += 'a' - 'A'
+				}
+				if d != h[k] {
+					continue next
+				}
+			}
 			return true
-		case 'A': // AKIA, ASIA, AIza
-			if i+1 < len(s) && (s[i+1] == 'K' || s[i+1] == 'S' || s[i+1] == 'I') {
-				return true
-			}
-		case 'e':
-			if strings.HasPrefix(s[i:], "eyJ") {
-				return true
-			}
 		}
 	}
 	return false
 }
 
-// hints are the letters that a pattern needs, in lower case.
-var hints = []string{"private key", "sk-", "sk_", "pk-", "pk_", "rk-", "rk_", "ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_", "xox", "xapp-", "akia", "asia", "aiza", "eyj",
-	"bearer", "basic", "token", "passw", "passphrase", "secret", "api", "access", "private", "auth", "client", "://"}
-
 func redactPatterns(s string) string {
 	if len(s) < 8 || !suspicious(s) {
-		return s
-	}
-	low := strings.ToLower(s)
-	hit := false
-	for _, h := range hints {
-		if strings.Contains(low, h) {
-			hit = true
-			break
-		}
-	}
-	if !hit {
 		return s
 	}
 	for _, re := range reSecret {
@@ -234,8 +243,18 @@ func secretField(name string) bool {
 	if len(name) < 4 || len(name) > 40 {
 		return false
 	}
-	n := strings.ToLower(strings.NewReplacer("_", "", "-", "").Replace(name))
-	switch n {
+	var buf [40]byte
+	n := buf[:0]
+	for i := 0; i < len(name); i++ {
+		switch c := name[i]; {
+		case c == '_' || c == '-':
+		case c >= 'A' && c <= 'Z':
+			n = append(n, c+'a'-'A')
+		default:
+			n = append(n, c)
+		}
+	}
+	switch string(n) {
 	case "password", "passwd", "passphrase", "secret", "secretvalue", "token", "accesstoken", "refreshtoken", "authtoken", "idtoken", "apikey", "xapikey", "secretkey", "accesskey", "privatekey",
 		"clientsecret", "authorization", "proxyauthorization", "cookie", "setcookie", "credential", "credentials":
 		return true
@@ -311,6 +330,9 @@ type leaf struct {
 
 // scrub redacts the strings of one compact JSON text.
 func scrub(b []byte, r *Redactor) []byte {
+	if r.empty() && !suspicious(b) {
+		return b
+	}
 	leaves, changed := make([]leaf, 0, 16), false
 	var pendingSecret bool
 	for i := 0; i < len(b); i++ {

@@ -83,6 +83,7 @@ func New(db *storage.DB, o Options) *Service {
 	}
 	s := &Service{db: db, o: o, log: o.Logger, wake: make(chan struct{}, 1)}
 	bus.Subscribe(db.Bus(), func(_ uuid.UUID, l located) { *l.s = s })
+	bus.Subscribe(db.Bus(), func(uuid.UUID, storage.Replaced) { s.forgetHead() }) // another file took its place
 	_ = db.Read(context.Background(), func(tx *storage.Tx) error {
 		return tx.QueryRow(`SELECT coalesce(max(seq), 0) FROM audit_log`).Scan(&s.opened)
 	})
@@ -123,6 +124,12 @@ func (s *Service) cachedHead(tx *storage.Tx) (head, bool) {
 	}
 	s.pending = nil // the transaction before this one was rolled back
 	return s.cur, s.have
+}
+
+func (s *Service) forgetHead() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.have, s.pending = false, nil
 }
 
 // advance moves the head: for tx at once, for everybody when it commits.
