@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/pressly/goose/v3"
+	"golang.org/x/sync/errgroup"
 	"modernc.org/sqlite"
 
 	"helix/backend/fault"
@@ -121,19 +122,14 @@ func (db *DB) migrateFile(ctx context.Context, st fileState, known, pending []mi
 				WithDetails(map[string]int64{"neededBytes": need, "freeBytes": room.Free})
 		}
 		p("check", 0, size)
-		if problems, err := quickCheck(ctx, db.path); err != nil {
-			return err
-		} else if len(problems) > 0 {
-			return db.enterRecovery(&RecoveryState{Reason: "corrupt", Problems: problems})
-		}
-		crashPoint("migrate.checked")
-		name := fmt.Sprintf("pre-%d-%d-", st.version, known[len(known)-1].version)
 		if err := os.MkdirAll(filepath.Join(dir, "backups"), 0o700); err != nil {
 			return err
 		}
-		snapshot = freshName(filepath.Join(dir, "backups"), name, time.Now(), ".db")
-		if err := takeSnapshot(ctx, db.path, snapshot, work, func(done, total int64) { p("copy", done, total) }); err != nil {
-			return fmt.Errorf("copy before the migration: %w", err)
+		snapshot = freshName(filepath.Join(dir, "backups"), fmt.Sprintf("pre-%d-%d-", st.version, known[len(known)-1].version), time.Now(), ".db")
+		if problems, err := checkAndCopy(ctx, db.path, snapshot, work, func(done, total int64) { p("copy", done, total) }); err != nil {
+			return errors.Join(err, removeDB(work))
+		} else if len(problems) > 0 {
+			return errors.Join(db.enterRecovery(&RecoveryState{Reason: "corrupt", Problems: problems}), removeDB(work))
 		}
 		crashPoint("migrate.snapshot")
 	}
@@ -143,13 +139,13 @@ func (db *DB) migrateFile(ctx context.Context, st fileState, known, pending []mi
 	}
 	crashPoint("migrate.applied")
 	p("verify", 0, 1)
-	if err := verifyMigrated(ctx, work, db.path, st.present); err != nil {
+	var g errgroup.Group // written to the disk while it is read back
+	g.Go(func() error { return syncFile(work) })
+	g.Go(func() error { return verifyMigrated(ctx, work, db.path, st.present) })
+	if err := g.Wait(); err != nil {
 		return errors.Join(err, removeDB(work))
 	}
 	crashPoint("migrate.verified")
-	if err := syncFile(work); err != nil {
-		return err
-	}
 	// The old WAL belongs to the old file: with the snapshot taken, its content is in the
 	// copy. It must be empty before the rename, or SQLite would replay it into the new file.
 	if err := emptyWAL(ctx, db.path); err != nil {
@@ -163,30 +159,48 @@ func (db *DB) migrateFile(ctx context.Context, st fileState, known, pending []mi
 	return syncDir(dir)
 }
 
-// takeSnapshot copies the database at path page by page with SQLite's backup interface into
-// snapshot, writes its sha256 beside it, and makes the second copy work in the same pass.
-func takeSnapshot(ctx context.Context, path, snapshot, work string, progress func(done, total int64)) error {
+// checkAndCopy looks for damage in the database at path, and meanwhile copies it page by page
+// with SQLite's backup interface: into work, and into snapshot with its sha256 beside it. The
+// snapshot gets its name only when the check has found nothing.
+func checkAndCopy(ctx context.Context, path, snapshot, work string, progress func(done, total int64)) (problems []string, err error) {
 	partial := snapshot + ".partial"
 	defer os.Remove(partial) //nolint:errcheck // gone after the rename
-	if err := backupFile(ctx, path, partial, progress); err != nil {
-		return err
-	}
 	h := sha256.New()
-	if _, err := copyFile(work, partial, h); err != nil {
+	g, gctx := errgroup.WithContext(ctx)
+	g.Go(func() error {
+		var err error
+		if problems, err = quickCheck(gctx, path); err == nil && len(problems) > 0 {
+			err = errDamaged
+		}
 		return err
+	})
+	g.Go(func() error {
+		if err := backupFile(gctx, path, partial, progress); err != nil {
+			return err
+		}
+		_, err := copyFile(work, partial, h)
+		return err
+	})
+	if err := g.Wait(); len(problems) > 0 {
+		return problems, nil
+	} else if err != nil {
+		return nil, fmt.Errorf("copy before the migration: %w", err)
 	}
+	crashPoint("migrate.checked")
 	if err := syncFile(partial); err != nil {
-		return err
+		return nil, err
 	}
 	line := hex.EncodeToString(h.Sum(nil)) + "  " + filepath.Base(snapshot) + "\n"
 	if err := writeFileSafe(snapshot+".sha256", []byte(line)); err != nil {
-		return err
+		return nil, err
 	}
 	if err := os.Rename(partial, snapshot); err != nil {
-		return err
+		return nil, err
 	}
-	return syncDir(filepath.Dir(snapshot))
+	return nil, syncDir(filepath.Dir(snapshot))
 }
+
+var errDamaged = errors.New("the check found damage")
 
 // backupFile copies a database with SQLite's backup interface into the new file dst. The
 // copy is not yet durable.
