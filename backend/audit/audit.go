@@ -156,6 +156,9 @@ func (e *Entry) fill(tx *storage.Tx) error {
 			e.ActorKind, e.ActorID = "user", id.User.String()
 		}
 	}
+	if e.ActorKind == "user" && e.ActorID == e.User.String() {
+		e.ActorID = "" // the row says whose it is
+	}
 	if e.Outcome == "" {
 		e.Outcome = OK
 	}

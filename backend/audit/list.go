@@ -88,12 +88,13 @@ func (s *Service) list(tx *storage.Tx, p *ListParams, q *listQuery, res *ListRes
 
 // listQuery is a filter as SQL, with the index that narrows most.
 type listQuery struct {
+	user uuid.UUID
 	sql  string
 	args []any
 }
 
 func newListQuery(user uuid.UUID, p *ListParams) *listQuery {
-	q := &listQuery{}
+	q := &listQuery{user: user}
 	index := "NOT INDEXED"
 	where := []string{"l.user_id = ?"}
 	q.args = append(q.args, user)
@@ -136,7 +137,7 @@ func (q *listQuery) run(tx *storage.Tx, from, to int64, limit int, signed int64,
 	}
 	defer rows.Close()
 	for rows.Next() {
-		e, err := scanEntry(rows, signed)
+		e, err := scanEntry(rows, q.user, signed)
 		if err != nil {
 			return err
 		}
@@ -145,7 +146,7 @@ func (q *listQuery) run(tx *storage.Tx, from, to int64, limit int, signed int64,
 	return rows.Err()
 }
 
-func scanEntry(rows interface{ Scan(...any) error }, signed int64, more ...any) (LogEntry, error) {
+func scanEntry(rows interface{ Scan(...any) error }, user uuid.UUID, signed int64, more ...any) (LogEntry, error) {
 	var e LogEntry
 	var at int64
 	var run, hash []byte
@@ -155,6 +156,9 @@ func scanEntry(rows interface{ Scan(...any) error }, signed int64, more ...any) 
 		return e, err
 	}
 	e.Timestamp, e.TS = timeOf(at), at/1000
+	if e.Actor.Kind == "user" && e.Actor.ID == "" {
+		e.Actor.ID = user.String()
+	}
 	if len(run) == 16 {
 		id := uuid.UUID(run)
 		e.RunID = &id
@@ -242,7 +246,7 @@ func (s *Service) Get(ctx context.Context, p GetParams) (GetResult, error) {
 		var prev, dh []byte
 		var dev uuid.UUID
 		row := tx.QueryRow(`SELECT `+logColumns+`, d.details, l.prev_hash, l.details_hash, l.device_id FROM audit_log l LEFT JOIN audit_details d ON d.seq = l.seq WHERE l.seq = ? AND l.user_id = ?`, p.Seq, user)
-		if res.LogEntry, err = scanEntry(row, signed, &prev, &dh, &dev); err != nil {
+		if res.LogEntry, err = scanEntry(row, user, signed, &prev, &dh, &dev); err != nil {
 			if errors.Is(err, sql.ErrNoRows) {
 				return fault.NotFoundf("There is no such entry.")
 			}

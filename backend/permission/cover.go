@@ -12,9 +12,7 @@ func Covers(c Capability, p, o string) bool {
 	case FilesystemRead, FilesystemWrite:
 		return coversPath(p, o)
 	case NetworkHTTPS:
-		a, err := parseHost(p, true)
-		b, err2 := parseHost(o, true)
-		return err == nil && err2 == nil && a.covers(b)
+		return splitHost(p).covers(splitHost(o))
 	case NetworkLocalhost:
 		a, err := parsePorts(p)
 		b, err2 := parsePorts(o)

@@ -131,7 +131,7 @@ func compile(c Capability, raw string, sp *space, sub Subject) rule {
 		r.path, r.tree, ok = sp.pattern(raw, sub)
 		r.none = !ok
 	case NetworkHTTPS:
-		r.host, err = parseHost(raw, true)
+		r.host = splitHost(raw)
 	case NetworkLocalhost:
 		r.ports, err = parsePorts(raw)
 	case State:
@@ -166,6 +166,36 @@ func (r *rule) has(c *concrete) bool {
 		return c.bytes <= r.bytes
 	}
 	return Covers(c.cap, r.raw, c.text)
+}
+
+// covers reports whether every resource that o names is also named by r.
+func (r *rule) covers(o *rule) bool {
+	if r.none || o.none || !implies(r.cap, o.cap) {
+		return false
+	}
+	if r.any || r.cap == State && o.cap == FilesystemWrite {
+		return true
+	}
+	switch o.cap {
+	case FilesystemRead, FilesystemWrite:
+		if r.state != o.state {
+			return false
+		}
+		if !r.tree {
+			return !o.tree && r.path == o.path
+		}
+		if r.state {
+			return r.path == "" || r.path == o.path || strings.HasPrefix(o.path, r.path+"/")
+		}
+		return within(r.path, o.path)
+	case NetworkHTTPS:
+		return r.host.covers(o.host)
+	case NetworkLocalhost:
+		return r.ports.from <= o.ports.from && o.ports.to <= r.ports.to
+	case State:
+		return o.bytes <= r.bytes
+	}
+	return Covers(o.cap, r.raw, o.raw)
 }
 
 // in is has for a pattern that is not compiled yet.

@@ -45,6 +45,18 @@ func (h host) covers(o host) bool {
 	return len(o.name) > len(h.name) && strings.HasSuffix(o.name, h.name) && o.name[len(o.name)-len(h.name)-1] == '.'
 }
 
+// splitHost reads a pattern that is in normal form already, without the cost of checking it
+// again. Anything else gives a host that covers nothing sensible.
+func splitHost(s string) host {
+	h := host{port: 443}
+	if i := strings.LastIndexByte(s, ':'); i >= 0 {
+		h.port, _ = parsePort(s[i+1:])
+		s = s[:i]
+	}
+	h.name, h.wild = strings.CutPrefix(s, "*.")
+	return h
+}
+
 // toASCII maps a name the way browsers do before they look it up (UTS 46, not transitional).
 var toASCII = idna.New(idna.MapForLookup(), idna.Transitional(false), idna.StrictDomainName(true), idna.BidiRule(), idna.CheckJoiners(true), idna.ValidateLabels(true))
 

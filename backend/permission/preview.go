@@ -8,6 +8,7 @@ import (
 
 	"helix/backend/fault"
 	"helix/backend/identity"
+	"helix/backend/storage"
 )
 
 const maxSteps = 1000
@@ -36,21 +37,27 @@ func (s *Service) Preview(ctx context.Context, p PreviewParams) (PreviewResult, 
 	if len(steps) > maxSteps {
 		return res, fault.Limitf("A preview shows at most %d steps.", maxSteps)
 	}
-	pv := previewer{s: s, user: user, res: &res, infos: map[SubjectRef]SubjectInfo{{Kind: root.Kind, ID: root.ID}: info}}
+	pv := previewer{s: s, user: user, res: &res, union: map[PreviewCapability]bool{}, infos: map[SubjectRef]SubjectInfo{{Kind: root.Kind, ID: root.ID}: info}}
 	if stepped {
-		pv.outer = info.Declared
 		pv.limit = true
+		for _, w := range info.Declared {
+			pv.outer = append(pv.outer, compile(w.Capability, w.Resource, s.space(), root))
+		}
 	}
 	var top Tier
-	if err := pv.check(ctx, root); err != nil {
-		return res, err
-	}
-	for i := range steps {
-		st := &steps[i]
-		top = max(top, st.Tier)
-		if err := pv.step(ctx, st); err != nil {
-			return res, err
+	if err := s.db.Read(ctx, func(tx *storage.Tx) error { // one snapshot for all steps
+		if err := pv.check(tx.Context(), root); err != nil {
+			return err
 		}
+		for i := range steps {
+			top = max(top, steps[i].Tier)
+			if err := pv.step(tx.Context(), &steps[i]); err != nil {
+				return err
+			}
+		}
+		return nil
+	}); err != nil {
+		return res, err
 	}
 	res.Tier = top.String()
 	if len(res.WillAsk) > 0 || pv.stops {
@@ -78,9 +85,10 @@ type previewer struct {
 	s     *Service
 	user  uuid.UUID
 	res   *PreviewResult
-	outer []Want // what the subject that runs the steps declares
+	outer []rule // what the subject that runs the steps declares
 	limit bool
 	stops bool
+	union map[PreviewCapability]bool
 	infos map[SubjectRef]SubjectInfo
 }
 
@@ -165,32 +173,16 @@ func (p *previewer) step(ctx context.Context, st *Step) error {
 // makes it narrowed.
 func (p *previewer) capability(sh *shelf, st *Step, info *SubjectInfo, w Want) PreviewCapability {
 	c := PreviewCapability{Capability: w.Capability, Resource: w.Resource, State: "missing"}
-	now := p.s.nowMicro()
-	wanted := p.s.anchor(w.Capability, w.Resource)
-	for _, d := range sh.denials {
-		if !implies(d.cap, w.Capability) {
-			continue
-		}
-		if _, ok := Narrow(w.Capability, p.s.anchor(d.cap, d.raw), wanted); d.any || ok {
-			if d.any || Covers(w.Capability, p.s.anchor(d.cap, d.raw), wanted) {
-				c.State, c.By = "denied", ReasonDeniedByUser
-				return c
-			}
+	now, sp := p.s.nowMicro(), p.s.space()
+	want := compile(w.Capability, w.Resource, sp, st.Subject)
+	for i := range sh.denials {
+		if sh.denials[i].covers(&want) {
+			c.State, c.By = "denied", ReasonDeniedByUser
+			return c
 		}
 	}
 	if p.limit {
-		fits, part := false, ""
-		for _, o := range p.outer {
-			if !implies(o.Capability, w.Capability) {
-				continue
-			}
-			if Covers(w.Capability, p.s.anchor(o.Capability, o.Resource), wanted) {
-				fits = true
-			} else if n, ok := Narrow(w.Capability, p.s.anchor(o.Capability, o.Resource), wanted); ok {
-				part = n
-			}
-		}
-		if !fits {
+		if fits, part := p.within(p.outer, &want); !fits {
 			if c.State, c.By = "denied", ReasonCallerLacks; part != "" {
 				c.State, c.By = "narrowed", part
 			}
@@ -203,26 +195,43 @@ func (p *previewer) capability(sh *shelf, st *Step, info *SubjectInfo, w Want) P
 		}
 		for i := range gs {
 			g := &gs[i]
-			if !g.live(now, st.Subject.DefinitionHash) || g.scope == "run" && g.run != uuid.Nil || g.scope == "session" {
+			if !g.live(now, st.Subject.DefinitionHash) || g.scope == "run" && g.run != uuid.Nil || g.scope == "session" || g.scope == "once" && g.uses == 0 {
 				continue
 			}
-			if g.cap != w.Capability || Covers(w.Capability, p.s.anchor(g.cap, g.raw), wanted) {
+			if g.covers(&want) {
 				c.State, c.By = "granted", g.id.String()
 				return c
 			}
-			if n, ok := Narrow(w.Capability, p.s.anchor(g.cap, g.raw), wanted); ok {
-				c.State, c.By = "narrowed", n
+			if want.covers(&g.rule) {
+				c.State, c.By = "narrowed", g.raw
 			}
 		}
 	}
 	return c
 }
 
-func (p *previewer) join(c PreviewCapability) {
-	for _, u := range p.res.Union {
-		if u.Capability == c.Capability && u.Resource == c.Resource && u.State == c.State {
-			return
+// within reports whether one of the rules covers want, and what is left of want when none
+// does.
+func (p *previewer) within(rules []rule, want *rule) (fits bool, part string) {
+	for i := range rules {
+		if rules[i].covers(want) {
+			return true, ""
 		}
 	}
-	p.res.Union = append(p.res.Union, c)
+	for i := range rules {
+		if rules[i].cap == want.cap {
+			if n, ok := Narrow(want.cap, rules[i].raw, want.raw); ok {
+				part = n
+			}
+		}
+	}
+	return false, part
+}
+
+func (p *previewer) join(c PreviewCapability) {
+	k := PreviewCapability{Capability: c.Capability, Resource: c.Resource, State: c.State}
+	if !p.union[k] {
+		p.union[k] = true
+		p.res.Union = append(p.res.Union, c)
+	}
 }

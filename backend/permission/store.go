@@ -124,9 +124,10 @@ func (sh *shelf) loadDenials(tx *storage.Tx, user uuid.UUID, sub Subject, sp *sp
 		}
 		r := rule{cap: c, raw: pattern, any: true}
 		if pattern != "*" && c != State {
-			// A pattern that cannot be read any more refuses everything of its capability: a
-			// denial must never stop working.
-			if r = compile(c, pattern, sp, sub); r.none {
+			// A pattern that cannot be read, as another device may send one, refuses everything
+			// of its capability: a denial must never stop working.
+			normal, err := Normalize(c, pattern)
+			if r = compile(c, normal, sp, sub); err != nil || r.none {
 				r = rule{cap: c, raw: pattern, any: true}
 			}
 		}
