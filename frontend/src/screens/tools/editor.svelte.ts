@@ -110,7 +110,7 @@ export function draftFrom(t: Template): Draft {
     parameters: JSON.stringify(t.parameters ?? { type: "object" }, null, 2),
     capabilities: [...t.capabilities],
     sandboxProfile: t.sandboxProfile,
-    samples: t.sampleParams === undefined ? [] : [{ name: "Example", params: t.sampleParams }],
+    samples: t.sampleParams === undefined ? [] : [{ name: "Example", params: t.sampleParams, ...(t.expectedOutput === null || t.expectedOutput === undefined ? {} : { expected: t.expectedOutput }) }],
   };
 }
 

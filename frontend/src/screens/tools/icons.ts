@@ -1,4 +1,5 @@
 /** The icons a tool can have, by the name that is stored. */
+import Banknote from "@lucide/svelte/icons/banknote";
 import Bell from "@lucide/svelte/icons/bell";
 import Binary from "@lucide/svelte/icons/binary";
 import Braces from "@lucide/svelte/icons/braces";
@@ -6,7 +7,6 @@ import Calculator from "@lucide/svelte/icons/calculator";
 import CalendarDays from "@lucide/svelte/icons/calendar-days";
 import Clock from "@lucide/svelte/icons/clock";
 import Code from "@lucide/svelte/icons/code";
-import Coins from "@lucide/svelte/icons/coins";
 import Database from "@lucide/svelte/icons/database";
 import FileText from "@lucide/svelte/icons/file-text";
 import Filter from "@lucide/svelte/icons/filter";
@@ -51,12 +51,12 @@ export const ICONS: Readonly<Record<string, Icon>> = {
   image: Image,
   clock: Clock,
   calendar: CalendarDays,
-  coins: Coins,
+  banknote: Banknote,
   key: Key,
 };
 
 /** Other names under which an icon may be stored. */
-const ALSO: Readonly<Record<string, string>> = { "file-text": "text", "calendar-days": "calendar", currency: "coins", json: "braces", csv: "table" };
+const ALSO: Readonly<Record<string, string>> = { "file-text": "text", "calendar-days": "calendar", coins: "banknote", currency: "banknote", json: "braces", csv: "table" };
 
 /** The icon of a stored name, or null when the name is something else, such as an emoji. */
 export function iconOf(name: string): Icon | null {

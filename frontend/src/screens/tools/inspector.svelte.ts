@@ -1,6 +1,7 @@
 import { asError, type RpcError } from "../../lib/rpc/errors";
 import { Load } from "../../lib/ui/load.svelte";
 import type { Rpc } from "../../lib/rpc";
+import { goesOn } from "./run.svelte";
 import { ToolSharing } from "./sharing.svelte";
 import type { Approval, AuditEntry, Diff, HeldDenial, HeldGrant, Preview, Rights, StateEntry, Tool, UsageEntry, UsageSummary, VersionInfo } from "./types";
 
@@ -91,7 +92,7 @@ export class ToolInspector {
         if (e.toolId === this.id) this.#soon("tool", ...changedTabs(e.kind));
       }),
       this.#rpc.on("tools.execution", (e) => {
-        if (e.toolId === this.id && e.state !== "running") this.#soon("tool", "usage", "audit", "state");
+        if (e.toolId === this.id && !goesOn(e.state)) this.#soon("tool", "usage", "audit", "state");
       }),
       this.#rpc.on("tools.suspended", (e) => {
         if (e.toolId === this.id) this.#soon("tool", "rights", "history");

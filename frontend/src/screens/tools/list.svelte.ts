@@ -1,5 +1,6 @@
 import { asError, type RpcError } from "../../lib/rpc/errors";
 import type { EventData, Rpc } from "../../lib/rpc";
+import { goesOn } from "./run.svelte";
 import type { Row, Template } from "./types";
 
 /** The three lists of the screen. */
@@ -235,7 +236,7 @@ export class ToolList {
 
   #ran(e: EventData<"tools.execution">): void {
     if (!e.toolId) return;
-    const on = e.state === "running";
+    const on = goesOn(e.state);
     const known = this.running.get(e.toolId);
     if (on ? known === e.executionId : known === undefined) return;
     const map = new Map(this.running);

@@ -29,6 +29,9 @@ const TICK_MS = 100;
 /** The tool id in reports about a draft. */
 export const NO_TOOL = "00000000-0000-0000-0000-000000000000";
 
+/** Whether a run in this state has not ended. */
+export const goesOn = (state: string): boolean => state === "running" || state === "waiting" || state === "queued";
+
 /**
  * One run, from its start to its result: live logs, elapsed time against the limits, waiting
  * for an answer to a permission prompt, cancelling, and the failure in words.
@@ -106,12 +109,14 @@ export class ToolRun {
   #event(e: EventData<"tools.execution">): void {
     if (this.executionId === "") {
       // A draft has no id of its own: its reports carry the zero id.
-      if (e.toolId !== (this.isDraft ? NO_TOOL : this.target?.toolId) || e.state !== "running") return;
+      if (e.toolId !== (this.isDraft ? NO_TOOL : this.target?.toolId) || !goesOn(e.state)) return;
       this.executionId = e.executionId;
     }
     if (e.executionId !== this.executionId || e.seq <= this.#seen) return;
     this.#seen = e.seq;
     if (e.log) this.#log(e.log);
+    if (e.state === "waiting") this.phase = "waiting";
+    else if (this.phase === "waiting" && goesOn(e.state)) this.phase = "running";
   }
 
   #log(line: LogLine): void {
@@ -218,7 +223,7 @@ export class ToolRun {
     };
     this.#off = this.#rpc.on("tools.execution", (e) => {
       this.#event(e);
-      if (e.executionId === executionId && e.state !== "running") void read().catch(() => {});
+      if (e.executionId === executionId && !goesOn(e.state)) void read().catch(() => {});
     });
     // It may have ended before this side began to listen.
     await read().catch(() => {});

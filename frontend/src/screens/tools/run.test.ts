@@ -5,7 +5,7 @@ import { fake, result, until } from "./fixtures";
 import type { RunResult } from "./types";
 
 const target = { toolId: "t1", name: "Text Counter", profile: "strict" };
-const draft = { name: "Draft", profile: "standard", draft: { code: "1", language: "typescript", parameters: {}, capabilities: [], sandboxProfile: "standard" } };
+const draft = { name: "Draft", profile: "standard", draft: { code: "1", language: "typescript" as const, parameters: {}, capabilities: [], sandboxProfile: "standard" as const } };
 const log = (message: string) => ({ at: "", level: "info", message });
 
 function setup() {
@@ -57,6 +57,18 @@ describe("a run", () => {
     finish({ logs: [log("one"), log("two")] });
     await p;
     expect(run.logs.map((l) => l.message)).toEqual(["one", "two"]);
+  });
+
+  it("says that it waits and that it goes on", async () => {
+    const { rpc, run, finish } = setup();
+    const p = run.start(target, {});
+    await until(() => rpc.calls.length === 1);
+    rpc.emit("tools.execution", { executionId: "x1", toolId: "t1", seq: 1, state: "waiting" });
+    expect(run.phase).toBe("waiting");
+    rpc.emit("tools.execution", { executionId: "x1", toolId: "t1", seq: 2, state: "running" });
+    expect(run.phase).toBe("running");
+    finish();
+    await p;
   });
 
   it("cancels by its id, and by the call before it has one", async () => {

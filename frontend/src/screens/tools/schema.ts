@@ -251,6 +251,11 @@ export function startValue(fields: readonly ParamField[]): Record<string, unknow
   return out;
 }
 
+/** Parameters that have no field, for example of a sample that is older than the schema. */
+export function strangers(fields: readonly ParamField[], value: Record<string, unknown>): string[] {
+  return Object.keys(value).filter((k) => !fields.some((f) => f.name === k));
+}
+
 /** Reads what was typed into a field. Undefined clears the parameter; an error is in words. */
 export function readParam(field: ParamField, text: string): { value: unknown; error: string } {
   if (text === "" && (field.control !== "text" && field.control !== "long" && field.control !== "password")) return { value: undefined, error: "" };

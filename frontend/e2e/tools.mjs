@@ -1,0 +1,368 @@
+// The Tools screen: from a template to a run with a granted right, its history and audit,
+// sharing, importing, deleting and Undo. Then the same walk by keyboard only.
+import http from "node:http";
+import { readFile, writeFile } from "node:fs/promises";
+import path from "node:path";
+
+const CODE = (port) => `export default async function (params: { name: string; times?: number }, helix: Helix) {
+  helix.log("asking", params.name);
+  const answer = await helix.fetch("http://localhost:${port}/hello");
+  const body = await answer.json();
+  return { said: body.hello + " " + params.name, times: params.times ?? 1 };
+}
+`;
+
+export default async function (t) {
+  const server = http.createServer((_, res) => {
+    res.setHeader("content-type", "application/json");
+    res.end('{"hello":"Good morning,"}');
+  });
+  await new Promise((resolve) => server.listen(0, "127.0.0.1", resolve));
+  const { port } = server.address();
+  try {
+    await walk({ ...t, port });
+    await share(t);
+    await importing(t);
+    await undo(t);
+    await failures(t);
+    await keyboard(t);
+    await reload(t);
+  } finally {
+    server.close();
+  }
+}
+
+const inspector = (page) => page.getByRole("complementary", { name: "Tool" });
+const toast = (page, text) => page.getByText(text, { exact: false }).first();
+
+/** Replaces the text of the code editor as a person would. */
+async function type(page, label, text) {
+  const box = page.getByRole("textbox", { name: label, exact: true });
+  await box.click();
+  await page.keyboard.press("Control+a");
+  await page.keyboard.insertText(text);
+}
+
+async function walk({ page, go, rpc, check, looks, port }) {
+  // Nothing yet: one sentence and the way on.
+  await go("tools");
+  await page.getByRole("heading", { name: "Tools", level: 1 }).waitFor();
+  await page.getByText("Tools are small programs Helix can run for you. Start from a template.").waitFor();
+  await looks("empty");
+  await page.getByRole("button", { name: "Show templates" }).click();
+  const templates = page.getByRole("listbox", { name: "Templates" });
+  await templates.getByRole("option", { name: /Text Counter/ }).click();
+  await page.getByRole("heading", { name: "Text Counter", level: 2 }).waitFor();
+  await looks("templates");
+  check((await templates.getByRole("option").count()) === 6, "six templates are offered");
+  await page.getByRole("button", { name: "Use template" }).click();
+
+  // The editor: saved as it is, then changed.
+  await page.getByRole("heading", { name: "New tool", level: 1 }).waitFor();
+  await page.getByText("No problems").waitFor();
+  await page.getByRole("textbox", { name: "Code", exact: true }).waitFor();
+  await looks("editor");
+  await page.getByRole("textbox", { name: "Name of the tool" }).fill("Greeter");
+  await page.getByRole("button", { name: "Save", exact: true }).click();
+  await toast(page, "Saved Greeter 1.0.0").waitFor();
+  await page.getByRole("heading", { name: "Edit Greeter", level: 1 }).waitFor();
+
+  // A field of the schema by the form; the JSON view says the same.
+  await page.getByRole("tab", { name: /Parameters/ }).click();
+  const removes = page.getByRole("button", { name: /^Remove / });
+  while ((await removes.count()) > 0) await removes.first().click();
+  await page.getByRole("button", { name: "Add field" }).click();
+  await page.getByRole("textbox", { name: "Name of the field" }).fill("name");
+  await page.getByRole("checkbox", { name: "required" }).check();
+  await page.getByRole("textbox", { name: "Description of name" }).fill("Who to greet");
+  await page.getByRole("button", { name: "Add field" }).click();
+  await page.getByRole("textbox", { name: "Name of the field" }).nth(1).fill("times");
+  await page.getByLabel("Type of times: string").click();
+  await page.getByRole("option", { name: "integer" }).click();
+  await page.getByRole("textbox", { name: "Default of times" }).fill("2");
+  await looks("schema");
+  await page.getByRole("button", { name: "JSON", exact: true }).click();
+  await page.getByRole("textbox", { name: "Schema as JSON" }).getByText('"integer"').waitFor();
+  await page.getByRole("button", { name: "Form", exact: true }).click();
+
+  // Code with an error, in place, then code that talks to a server of this test.
+  await type(page, "Code", "export default function ( {");
+  await page.getByText(/\d+ errors?/).first().waitFor();
+  check(await page.getByRole("button", { name: "Save", exact: true }).getAttribute("aria-disabled"), "a tool with errors cannot be saved");
+  await looks("problems");
+  await type(page, "Code", CODE(port));
+  await page.getByRole("tab", { name: /Setup/ }).click();
+  await page.getByLabel("Language").click();
+  await page.getByRole("option", { name: "TypeScript" }).click();
+  // The strict profile forbids the network; the picker says so and offers the next one.
+  await page.getByRole("tab", { name: /Capabilities/ }).click();
+  await page.getByRole("button", { name: "Use Standard" }).click();
+  await page.getByLabel("Ask for").click();
+  await page.getByRole("option", { name: /Talk to a program on this computer/ }).click();
+  await page.getByRole("textbox", { name: "Port" }).fill(String(port));
+  await page.getByRole("button", { name: "Add", exact: true }).click();
+  await page.getByText(`Talk to a program on this computer, port ${port}`).first().waitFor();
+  await looks("capabilities");
+  await page.getByText("No problems").waitFor();
+  await page.keyboard.press("Control+s");
+  await toast(page, "Saved Greeter 1.0.1").waitFor();
+
+  // A draft run asks, and is denied.
+  await page.getByRole("tab", { name: /Test run/ }).click();
+  await page.getByText("This runs the text as it stands").waitFor();
+  await page.getByLabel(/^name/).fill("Ada");
+  await page.getByRole("button", { name: "Test run" }).last().click();
+  const prompt = page.getByRole("dialog", { name: /Allow this/ });
+  await prompt.waitFor();
+  check(await prompt.getByRole("button", { name: "Deny" }).evaluate((b) => b === document.activeElement), "the focus is on Deny");
+  check((await prompt.getByRole("radio").count()) === 2, "a draft can be allowed something once or for the run only");
+  await prompt.getByRole("button", { name: "Allow", exact: true }).click();
+  check(await prompt.isVisible(), "a click in the first half second answers nothing");
+  await page.waitForFunction(() => document.querySelector("[data-armed=true]") !== null);
+  await looks("prompt");
+  await prompt.getByRole("button", { name: "Deny" }).click();
+  await page.getByText("The tool was refused something").waitFor();
+  await looks("refused");
+
+  // The stored tool asks, gets the right for this session, and runs.
+  await page.getByRole("button", { name: "Back to tools" }).click();
+  await inspector(page).getByRole("heading", { name: "Greeter", level: 2 }).waitFor();
+  await looks("details");
+  await page.keyboard.press("r");
+  await inspector(page).getByRole("heading", { name: "Run Greeter", level: 2 }).waitFor();
+  await page.getByLabel(/^name/).fill("Ada");
+  await page.keyboard.press("Control+Enter");
+  await prompt.waitFor();
+  await page.getByText("Waiting for your answer").waitFor();
+  await prompt.getByRole("radio", { name: /This session/ }).check();
+  await page.waitForFunction(() => document.querySelector("[data-armed=true]") !== null);
+  await prompt.getByRole("button", { name: "Allow", exact: true }).click();
+  const output = page.getByRole("tree", { name: "Output" });
+  await output.getByText('"Good morning, Ada"').waitFor();
+  await output.getByText("2", { exact: true }).waitFor();
+  await page.getByRole("log").getByText("asking").waitFor();
+  await looks("run");
+  await page.getByRole("button", { name: "Run again" }).click();
+  await page.getByText(/Succeeded/).first().waitFor();
+  check(!(await prompt.isVisible()), "the session's right is used without asking again");
+
+  // What is left of it: two runs, two versions, an audit that holds.
+  await inspector(page).getByRole("button", { name: "Close inspector" }).click();
+  await page.getByRole("tab", { name: "Usage" }).click();
+  await page.getByRole("listbox", { name: "Runs" }).getByRole("option").nth(1).waitFor();
+  await looks("usage");
+  await page.getByRole("listbox", { name: "Runs" }).getByRole("option").first().click();
+  await page.getByRole("tree", { name: "Parameters" }).getByText('"Ada"').waitFor();
+  await looks("usage-run");
+  await page.keyboard.press("h");
+  await page.getByText("2 versions").waitFor();
+  await page.getByRole("region", { name: "Change of the code" }).waitFor();
+  await looks("history");
+  await page.getByRole("tab", { name: "Audit" }).click();
+  await page.getByText(/Verified to entry/).waitFor();
+  await page.getByText("Talked to a host").first().waitFor();
+  await looks("audit");
+  await page.getByRole("tab", { name: "Rights" }).click();
+  await page.getByText("This session").first().waitFor();
+  await looks("rights");
+  await page.getByRole("tab", { name: "State" }).click();
+  await page.getByText("It remembers nothing").waitFor();
+  await looks("state");
+
+  // Rolling back makes a version and suspends nothing that was never granted to it.
+  await page.getByRole("tab", { name: "History" }).click();
+  await page.getByRole("button", { name: "Roll back" }).click();
+  await toast(page, "Rolled back to 1.0.0").waitFor();
+  await page.getByText("3 versions").waitFor();
+  await page.keyboard.press("Control+z");
+  await page.getByText("4 versions").waitFor();
+
+  const { tools } = await rpc("tools.list", {});
+  check(tools.length === 1 && tools[0].usageCount === 2, "two runs of the stored tool were counted, the draft was not");
+}
+
+async function share({ page, check, looks }) {
+  await page.getByRole("tab", { name: "Sharing" }).click();
+  await page.getByText("It is not shared.").waitFor();
+  await page.getByRole("button", { name: "Share…" }).click();
+  const dialog = page.getByRole("dialog", { name: /^Share Greeter/ });
+  await dialog.getByText("No hub is connected.").waitFor();
+  await looks("share");
+  await dialog.getByRole("button", { name: "Make a link" }).click();
+  const link = dialog.getByRole("textbox", { name: /^Link to version/ });
+  await link.waitFor();
+  check(/^helix:\/\/tools\/shared\/[0-9a-f-]{36}$/.test(await link.inputValue()), "the link has the one form that is followed");
+  await dialog.getByRole("button", { name: "Done" }).click();
+  await page.getByRole("button", { name: "Withdraw" }).click();
+  await page.getByText("Withdrawn").waitFor();
+  await looks("sharing");
+}
+
+async function importing({ page, helix, check, looks, rpc }) {
+  // Save the file, change its name as an editor would, and read it back.
+  const [download] = await Promise.all([page.waitForEvent("download"), page.getByRole("button", { name: "Export file" }).click()]);
+  check(download.suggestedFilename() === "greeter.helix-tools.json", "the file is named after the tool");
+  const file = path.join(helix.dir, "greeter.json");
+  await download.saveAs(file);
+  const bundle = JSON.parse(await readFile(file, "utf8"));
+  check(bundle.format === "helix-tools" && bundle.tools.length === 1, "the file is a bundle with one tool");
+
+  await page.getByRole("button", { name: "Import", exact: true }).click();
+  const sheet = page.getByRole("dialog", { name: "Import tools" });
+  await sheet.locator("input[type=file]").setInputFiles(file);
+  await sheet.getByText(/Signed by/).waitFor();
+  await looks("import");
+  const add = sheet.getByRole("button", { name: "Add, disabled" });
+  const confirm = sheet.getByRole("checkbox", { name: "It is the same" });
+  if (await confirm.isVisible()) await confirm.check();
+  await add.click();
+  await toast(page, "Disabled until you enable it").waitFor();
+  const { tools } = await rpc("tools.list", {});
+  const copy = tools.find((x) => x.name !== "Greeter");
+  check(tools.length === 2 && copy && !copy.isEnabled, "the copy is there and disabled");
+
+  // A changed tool under an old signature is refused, with the one way on.
+  bundle.tools[0].definition.code += "\n// changed";
+  await writeFile(file, JSON.stringify(bundle));
+  await page.getByRole("button", { name: "Import", exact: true }).click();
+  await sheet.locator("input[type=file]").setInputFiles(file);
+  await sheet.getByText("The signature does not fit.").waitFor();
+  await looks("import-invalid");
+  await sheet.getByRole("button", { name: "Cancel" }).click();
+  await sheet.waitFor({ state: "hidden" });
+
+  await page.getByRole("button", { name: "Import", exact: true }).click();
+  await sheet.getByRole("textbox", { name: "Address or link" }).fill("helix://tools/shared/../../x");
+  await sheet.getByRole("button", { name: "Review" }).click();
+  await sheet.getByText("Paste an https address").waitFor();
+  await page.keyboard.press("Escape");
+  await sheet.waitFor({ state: "hidden" });
+}
+
+async function undo({ page, check, rpc, looks, axe }) {
+  const list = page.getByRole("listbox", { name: "My tools" });
+  await looks("list");
+  const copy = list.getByRole("option", { name: /disabled/ });
+  await copy.click({ button: "right" });
+  await page.getByRole("menu").waitFor();
+  await axe("row menu");
+  await page.getByRole("menuitem", { name: /Delete/ }).click();
+  await toast(page, "Deleted").waitFor();
+  await page.waitForFunction(() => document.querySelectorAll('[role=listbox][aria-label="My tools"] [role=option]').length === 1);
+  await page.getByRole("button", { name: "Undo" }).first().click();
+  await page.waitForFunction(() => document.querySelectorAll('[role=listbox][aria-label="My tools"] [role=option]').length === 2);
+  check((await rpc("tools.list", {})).total === 2, "Undo brought the tool back");
+  // This time for good.
+  await list.getByRole("option", { name: /disabled/ }).click();
+  await page.keyboard.press("Delete");
+  await page.waitForFunction(() => document.querySelectorAll('[role=listbox][aria-label="My tools"] [role=option]').length === 1);
+}
+
+async function failures({ page, go, rpc, check, looks }) {
+  const { tool } = await rpc("tools.create", { name: "Thrower", language: "typescript", code: 'export default function () {\n  console.warn("careful");\n  throw new Error("no luck");\n}\n' });
+  await go(`tools/${tool.id}/run`);
+  await page.getByRole("button", { name: "Run", exact: true }).click();
+  await page.getByText("The tool stopped with an error").waitFor();
+  await page.getByText("no luck").first().waitFor();
+  await page.getByRole("log").getByText("careful").waitFor();
+  await looks("failure");
+  await page.getByRole("button", { name: "Go to line 3" }).click();
+  await page.getByRole("heading", { name: "Edit Thrower", level: 1 }).waitFor();
+
+  // A save that comes too late shows both sides and keeps the draft.
+  await page.getByRole("textbox", { name: "Code", exact: true }).waitFor();
+  await type(page, "Code", "export default () => 'mine';\n");
+  await rpc("tools.update", { toolId: tool.id, baseVersion: "1.0.0", patch: { code: "export default () => 'theirs';\n" } });
+  await page.getByText("Version 1.0.1 was saved elsewhere.").waitFor();
+  await page.keyboard.press("Control+s");
+  const conflict = page.getByRole("dialog", { name: "This tool was changed elsewhere" });
+  await conflict.waitFor();
+  await looks("conflict");
+  await conflict.getByRole("button", { name: "Save mine on top" }).click();
+  await toast(page, "Saved Thrower 1.0.2").waitFor();
+  check((await rpc("tools.get", { toolId: tool.id })).tool.code.includes("mine"), "the draft won because the user said so");
+
+  // A run without an end is canceled by a key.
+  const { tool: loop } = await rpc("tools.create", { name: "Sleeper", code: "await new Promise((r) => setTimeout(r, 20000)); return 1;" });
+  await go(`tools/${loop.id}/run`);
+  await page.getByRole("button", { name: "Run", exact: true }).click();
+  await page.getByText(/^Running, /).waitFor();
+  await page.getByRole("button", { name: "Cancel" }).waitFor();
+  await page.keyboard.press("Escape");
+  await page.getByText("You stopped the run.").waitFor();
+  await rpc("tools.delete", { toolId: loop.id });
+
+  // A search finds what is meant, and says when it finds nothing.
+  await go("tools");
+  await page.keyboard.press("/");
+  await page.keyboard.type("thrower");
+  await page.waitForFunction(() => document.querySelectorAll('[role=listbox][aria-label="My tools"] [role=option]').length === 1);
+  await page.getByRole("searchbox").fill("%");
+  await page.getByText("No tool fits.").waitFor();
+  await looks("no-match");
+  await page.getByRole("button", { name: "Clear filters" }).click();
+  await rpc("tools.delete", { toolId: tool.id });
+
+  await page.getByRole("tab", { name: /Marketplace/ }).click();
+  await page.getByText("Connect a hub to browse shared tools").first().waitFor();
+  await looks("marketplace");
+  await page.getByRole("tab", { name: /My Tools/ }).click();
+
+  await page.getByRole("button", { name: "Secrets" }).click();
+  await page.getByRole("dialog", { name: "Secrets" }).waitFor();
+  await looks("secrets");
+  await page.keyboard.press("Escape");
+  await page.getByRole("dialog", { name: "Secrets" }).waitFor({ state: "hidden" });
+}
+
+/** The whole way without the pointer. */
+async function keyboard({ page, go, rpc, check }) {
+  await go("activity");
+  await page.getByRole("heading", { name: "Activity", level: 1 }).waitFor();
+  await page.keyboard.press("g");
+  await page.keyboard.press("t");
+  await page.getByRole("heading", { name: "Tools", level: 1 }).waitFor();
+  await page.keyboard.press("n");
+  await page.getByRole("heading", { name: "New tool", level: 1 }).waitFor();
+  await page.waitForFunction(() => document.activeElement?.getAttribute("aria-label") === "Name of the tool");
+  await page.keyboard.type("By keys");
+  await page.getByText("No problems").waitFor();
+  await page.keyboard.press("Control+s");
+  await toast(page, "Saved By keys 1.0.0").waitFor();
+  // The shortcut shows the test run, and pressed again starts it.
+  await page.keyboard.press("Control+Enter");
+  await page.waitForFunction(() => document.activeElement?.matches("[data-first], [data-run]"));
+  await page.keyboard.type("Grace");
+  await page.keyboard.press("Control+Enter");
+  await page.getByRole("tree", { name: "Output" }).getByText('"Hello, Grace"').waitFor();
+  await page.keyboard.press("Escape");
+  await page.evaluate(() => document.activeElement?.blur());
+  await page.keyboard.press("Escape");
+  await inspector(page).getByRole("heading", { name: "By keys", level: 2 }).waitFor();
+
+  await page.keyboard.press("Control+k");
+  await page.getByRole("combobox", { name: "Command" }).fill("run tool: by keys");
+  await page.getByText("Run tool: By keys").waitFor();
+  await page.keyboard.press("Enter");
+  await inspector(page).getByRole("heading", { name: "Run By keys", level: 2 }).waitFor();
+  await page.waitForFunction(() => document.activeElement?.matches("[data-first], [data-run]"));
+  await page.keyboard.press("Control+Enter");
+  await page.getByText(/Succeeded/).first().waitFor();
+  check((await rpc("tools.list", { query: "By keys" })).tools[0].usageCount === 1, "the run from the palette was counted");
+}
+
+/** Unsaved work is there again after the page was loaded anew. */
+async function reload({ page, go, check, rpc }) {
+  const { tools } = await rpc("tools.list", { query: "By keys" });
+  await go(`tools/${tools[0].id}/edit`);
+  await page.getByRole("textbox", { name: "Code", exact: true }).waitFor();
+  await type(page, "Code", "export default () => 'unsaved';\n");
+  await page.getByText("Unsaved changes").waitFor();
+  await page.waitForFunction((id) => localStorage.getItem(`helix.tools.draft.${id}`)?.includes("unsaved"), tools[0].id);
+  await page.reload();
+  await page.getByText("Your unsaved work is back.").waitFor();
+  await page.getByText("'unsaved'").waitFor();
+  check((await rpc("tools.get", { toolId: tools[0].id })).tool.code.includes("Hello"), "nothing was saved by itself");
+  await page.getByRole("button", { name: "Discard it" }).click();
+  await page.getByText("Saved as 1.0.0").waitFor();
+}
