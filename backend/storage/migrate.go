@@ -244,7 +244,7 @@ func backupFile(ctx context.Context, src, dst string, progress func(done, total 
 // The file is made durable as a whole before it takes its place.
 var workPragmas = []string{
 	"auto_vacuum(INCREMENTAL)", "journal_mode(MEMORY)", "synchronous(OFF)", "foreign_keys(ON)",
-	"cache_size(-65536)", "temp_store(MEMORY)", "trusted_schema(OFF)", "cell_size_check(ON)",
+	"cache_size(-65536)", "temp_store(MEMORY)", "trusted_schema(OFF)",
 }
 
 func workDSN(path string) string { return dsn(path, workPragmas, false) }
@@ -315,7 +315,7 @@ func dropCapture(ctx context.Context, db *sql.DB) error {
 // were broken in the file at before (a salvage keeps rows whose parent was lost) are not the
 // migration's doing.
 func verifyMigrated(ctx context.Context, path, before string, full bool) error {
-	db, err := sql.Open("sqlite", standaloneDSN(path)+"&_pragma=cache_size(-65536)")
+	db, err := sql.Open("sqlite", forCheck(standaloneDSN(path))+"&_pragma=cache_size(-65536)")
 	if err != nil {
 		return err
 	}

@@ -309,9 +309,13 @@ func quickCheck(ctx context.Context, path string) ([]string, error) {
 	return pragmaProblems(ctx, roDSN(path), "PRAGMA quick_check(100)")
 }
 
+// forCheck leaves cell_size_check out: the checks look at each cell themselves, and doing it
+// twice takes an eighth longer.
+func forCheck(dsn string) string { return strings.Replace(dsn, "&_pragma=cell_size_check(ON)", "", 1) }
+
 // pragmaProblems runs a check on a read-only connection of its own.
 func pragmaProblems(ctx context.Context, dsn, pragma string) (out []string, err error) {
-	db, err := sql.Open("sqlite", dsn+"&_pragma=cache_size(-65536)")
+	db, err := sql.Open("sqlite", forCheck(dsn)+"&_pragma=cache_size(-65536)")
 	if err != nil {
 		return nil, err
 	}

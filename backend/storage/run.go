@@ -172,7 +172,7 @@ func (db *DB) checkpoint(ctx context.Context) error {
 	if f := codeSQLite(err); f != nil && f.Kind == fault.Unavailable {
 		err = nil
 	}
-	return errors.Join(err, err2)
+	return dbError(ctx, errors.Join(err, err2))
 }
 
 // LowSpace reports that the disk is nearly full: embeddings and history should pause.

@@ -1,0 +1,280 @@
+package storage
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"os"
+	osexec "os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"unsafe"
+
+	"modernc.org/libc"
+	sqlite3 "modernc.org/sqlite/lib"
+
+	"helix/backend/fault"
+)
+
+// A disk that runs full: the write fails with the words of the manual, reads go on, nothing
+// that was acknowledged is lost, and with room again writes work.
+func TestFullDisk(t *testing.T) {
+	t.Parallel()
+	dir := smallDisk(t, 6<<20)
+	root := &memRoot{}
+	h := openHome(t, filepath.Join(dir, "d"), root)
+	setRoom := func(tx *Tx, n int) error {
+		_, err := tx.Exec(`INSERT INTO meta (key, value) VALUES (?, ?)`, NewID().String(), strings.Repeat("x", n))
+		return err
+	}
+	ballast := filepath.Join(dir, "ballast")
+	must(t, os.WriteFile(ballast, make([]byte, 1<<20), 0o600))
+	acked := 0
+	var err error
+	for err == nil {
+		if err = h.db.Write(h.ctx, func(tx *Tx) error { return setRoom(tx, 50_000) }); err == nil {
+			acked++
+		}
+		if acked > 1000 {
+			t.Fatal("the disk does not run full")
+		}
+	}
+	wantKind(t, err, fault.Limit, "The disk is full. Nothing was changed.")
+	n := 0
+	must(t, h.db.Read(h.ctx, func(tx *Tx) error {
+		return tx.QueryRow(`SELECT count(*) FROM meta WHERE length(value) = 50000`).Scan(&n)
+	}))
+	if n != acked {
+		t.Fatalf("%d rows, %d acknowledged", n, acked)
+	}
+	if _, err := h.db.Blobs().PutBytes(h.ctx, make([]byte, 2<<20)); fault.KindOf(err) != fault.Limit {
+		t.Errorf("blob: %v", err)
+	}
+	if _, err := h.s.Backup(h.ctx, BackupParams{}); fault.KindOf(err) != fault.Limit {
+		t.Errorf("backup: %v", err)
+	}
+	if _, err := h.s.Export(h.ctx, ExportParams{Dir: filepath.Join(dir, "out")}); err != nil && fault.KindOf(err) != fault.Limit {
+		t.Errorf("export: %v", err)
+	}
+	if left, _ := filepath.Glob(filepath.Join(h.s.o.BackupDir, "*")); len(left) > 0 {
+		t.Errorf("left %v", left)
+	}
+	// An explicit transaction that fills the disk half-way leaves no half.
+	before := n
+	err = h.db.Write(h.ctx, func(tx *Tx) error {
+		for range 200 {
+			if err := setRoom(tx, 50_001); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	wantKind(t, err, fault.Limit, "full")
+	must(t, h.db.Read(h.ctx, func(tx *Tx) error {
+		return tx.QueryRow(`SELECT count(*) FROM meta WHERE length(value) >= 50000`).Scan(&n)
+	}))
+	if n != before {
+		t.Fatalf("%d rows, want %d", n, before)
+	}
+	must(t, os.Remove(ballast)) // the user makes room
+	must(t, h.db.Write(h.ctx, func(tx *Tx) error { return setRoom(tx, 50_000) }))
+	shut(t, h.db)
+	db := openWith(t, filepath.Join(dir, "d", "helix.db"), root)
+	if db.Recovery() != nil {
+		t.Fatalf("%+v", db.Recovery())
+	}
+	if p, err := pragmaProblems(t.Context(), roDSN(db.path), "PRAGMA integrity_check"); err != nil || len(p) > 0 {
+		t.Fatalf("%v, %v", p, err)
+	}
+}
+
+// The file layer below SQLite fails at the n-th call. It runs in a process of its own, whose
+// default file system it patches.
+const (
+	faultEnv = "HELIX_TEST_FAULT" // kind:n:repeat
+	faultDir = "HELIX_TEST_FAULT_DIR"
+)
+
+// TestFaultProgram is not a test but the program whose disk fails.
+func TestFaultProgram(t *testing.T) {
+	spec, dir := os.Getenv(faultEnv), os.Getenv(faultDir)
+	if spec == "" {
+		t.Skip("only as a child of another test")
+	}
+	p := strings.Split(spec, ":")
+	n, err := strconv.ParseInt(p[1], 10, 64)
+	must(t, err)
+	var calls atomic.Int64
+	breakDisk(p[0], func() bool { c := calls.Add(1); return c == n || (p[2] == "forever" && c > n) })
+	defer func() { fmt.Println("calls", calls.Load()) }()
+	db, err := Open(t.Context(), Options{Path: filepath.Join(dir, "helix.db"), Keys: NewKeys(fileRoot{filepath.Join(dir, "root")})})
+	if err != nil {
+		fmt.Println("open", fault.KindOf(err))
+		return
+	}
+	for i := range 12 {
+		err := db.Write(t.Context(), func(tx *Tx) error {
+			for range 2 {
+				if err := addUser(tx, fmt.Sprint("row-", os.Getpid(), "-", i)); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if err == nil {
+			fmt.Printf("ack row-%d-%d\n", os.Getpid(), i)
+		} else {
+			fmt.Println("refused", fault.KindOf(err))
+		}
+		_ = db.Read(t.Context(), func(tx *Tx) error { var n int; return tx.QueryRow(`SELECT count(*) FROM users`).Scan(&n) })
+	}
+	fmt.Println("close", db.Close())
+}
+
+func TestDiskThatFailsAtEveryCall(t *testing.T) {
+	t.Parallel()
+	step := int64(9)
+	if long() {
+		step = 1
+	}
+	for _, kind := range []string{"full", "eio", "short", "sync"} {
+		for _, repeat := range []string{"once", "forever"} {
+			t.Run(kind+"-"+repeat, func(t *testing.T) {
+				t.Parallel()
+				dir := t.TempDir()
+				promised := map[string]bool{}
+				for n := int64(1); ; n += step {
+					cmd := osexec.Command(os.Args[0], "-test.run=^TestFaultProgram$", "-test.v")
+					cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%s:%d:%s", faultEnv, kind, n, repeat), faultDir+"="+dir)
+					out, err := cmd.CombinedOutput()
+					if err != nil {
+						t.Fatalf("call %d: %v\n%s", n, err, out)
+					}
+					var calls int64
+					for l := range strings.Lines(string(out)) {
+						w, rest, _ := strings.Cut(strings.TrimSpace(l), " ")
+						switch w {
+						case "ack":
+							promised[rest] = true
+						case "refused", "open":
+							if k := fault.Kind(rest); k != fault.Limit && k != fault.Unavailable && w == "refused" {
+								t.Errorf("call %d: refused as %s", n, k)
+							}
+						case "calls":
+							calls, _ = strconv.ParseInt(rest, 10, 64)
+						}
+					}
+					checkPromised(t, dir, fmt.Sprintf("%s at call %d", kind, n), promised)
+					if calls < n { // the failure was not reached any more
+						break
+					}
+				}
+				if len(promised) == 0 {
+					t.Fatal("nothing was ever acknowledged")
+				}
+			})
+		}
+	}
+}
+
+func checkPromised(t *testing.T, dir, what string, promised map[string]bool) {
+	t.Helper()
+	db, err := crashOpen(t.Context(), dir)
+	if err != nil {
+		t.Fatalf("%s: %v", what, err)
+	}
+	defer db.Close()
+	if db.Recovery() != nil {
+		t.Fatalf("%s: %+v", what, db.Recovery())
+	}
+	have := map[string]int{}
+	must(t, db.Read(t.Context(), func(tx *Tx) error {
+		return eachRow(context.Background(), tx, `SELECT display_name, count(*) FROM users WHERE display_name LIKE 'row-%' GROUP BY 1`, func(scan func(...any) error) error {
+			var n string
+			var c int
+			if err := scan(&n, &c); err != nil {
+				return err
+			}
+			if have[n] = c; c != 2 {
+				t.Errorf("%s: %d rows of a write of two", what, c)
+			}
+			return nil
+		})
+	}))
+	for p := range promised {
+		if have[p] != 2 {
+			t.Fatalf("%s: the acknowledged %s is gone", what, p)
+		}
+	}
+	if p, err := pragmaProblems(t.Context(), roDSN(db.path), "PRAGMA integrity_check"); err != nil || len(p) > 0 {
+		t.Fatalf("%s: %v, %v", what, p, err)
+	}
+}
+
+// breakDisk patches the default file system of this process: files that are opened from now
+// on ask fails before each write (or sync), and fail as kind says when it is true.
+func breakDisk(kind string, fails func() bool) {
+	tls := libc.NewTLS()
+	vfs := sqlite3.Xsqlite3_vfs_find(tls, 0)
+	const xOpenAt, methodsSize, xWriteAt, xSyncAt = 40, 152, 24, 40
+	origOpen := *(*func(*libc.TLS, uintptr, uintptr, uintptr, int32, uintptr) int32)(unsafe.Pointer(&struct{ p uintptr }{word(vfs, xOpenAt)}))
+	patched := map[uintptr]uintptr{}
+	open := func(tls *libc.TLS, v, name, file uintptr, flags int32, out uintptr) int32 {
+		rc := origOpen(tls, v, name, file, flags, out)
+		old := word(file, 0)
+		if rc != sqlite3.SQLITE_OK || old == 0 {
+			return rc
+		}
+		if patched[old] == 0 {
+			mine := libc.Xmalloc(tls, methodsSize)
+			libc.Xmemcpy(tls, mine, old, methodsSize)
+			write := *(*func(*libc.TLS, uintptr, uintptr, int32, int64) int32)(unsafe.Pointer(&struct{ p uintptr }{word(old, xWriteAt)}))
+			sync := *(*func(*libc.TLS, uintptr, int32) int32)(unsafe.Pointer(&struct{ p uintptr }{word(old, xSyncAt)}))
+			if kind == "sync" {
+				setFunc(mine, xSyncAt, func(tls *libc.TLS, f uintptr, flags int32) int32 {
+					if fails() {
+						return sqlite3.SQLITE_IOERR_FSYNC
+					}
+					return sync(tls, f, flags)
+				})
+			} else {
+				setFunc(mine, xWriteAt, func(tls *libc.TLS, f, buf uintptr, n int32, off int64) int32 {
+					if !fails() {
+						return write(tls, f, buf, n, off)
+					}
+					switch kind {
+					case "full":
+						return sqlite3.SQLITE_FULL
+					case "short":
+						write(tls, f, buf, n/2, off)
+					}
+					return sqlite3.SQLITE_IOERR_WRITE
+				})
+			}
+			patched[old] = mine
+		}
+		setWord(file, 0, patched[old])
+		return rc
+	}
+	setFunc(vfs, xOpenAt, open)
+}
+
+// word and setWord read and write a pointer of a C structure.
+func word(p uintptr, at int) uintptr {
+	return uintptr(binary.NativeEndian.Uint64(unsafe.Slice((*byte)(*(*unsafe.Pointer)(unsafe.Pointer(&p))), at+8)[at:]))
+}
+
+func setWord(p uintptr, at int, v uintptr) {
+	binary.NativeEndian.PutUint64(unsafe.Slice((*byte)(*(*unsafe.Pointer)(unsafe.Pointer(&p))), at+8)[at:], uint64(v))
+}
+
+var keepFuncs []any // what C structures point to must stay
+
+func setFunc[F any](p uintptr, at int, fn F) {
+	box := &struct{ f F }{fn}
+	keepFuncs = append(keepFuncs, box)
+	setWord(p, at, *(*uintptr)(unsafe.Pointer(box)))
+}
