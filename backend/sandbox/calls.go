@@ -170,7 +170,10 @@ func (r *run) deliver(a answer) error {
 	if err != nil {
 		return err
 	}
-	return r.g.call(enterDeliver, id, ok, body)
+	if err := r.g.call(enterDeliver, id, ok, body); err != nil {
+		return err
+	}
+	return in.Free(body)
 }
 
 func (r *run) reject(id int64, err error) rejection {

@@ -185,19 +185,18 @@ func (r *run) begin() error {
 	if err := in.SetLimits(r.limits.StackBytes, r.limits.MemoryBytes); err != nil {
 		return err
 	}
-	meta, err := json.Marshal(map[string]string{"name": r.c.Meta.Name, "version": r.c.Meta.Version, "author": r.c.Meta.Author})
+	m := r.c.Meta
+	text := make([]byte, 0, len(r.c.Input)+128)
+	text = append(append(append(text, '['), r.c.Input...), ',')
+	text = append(text, jsonObject([]string{m.Name, m.Version, m.Author})[1:]...)
+	setUp, err := in.NewString(text)
 	if err != nil {
 		return err
 	}
-	input, err := in.NewString(r.c.Input)
-	if err != nil {
+	if err := r.g.call(enterSetUp, setUp); err != nil {
 		return err
 	}
-	about, err := in.NewString(meta)
-	if err != nil {
-		return err
-	}
-	if err := r.g.call(enterSetUp, input, about); err != nil {
+	if err := in.Free(setUp); err != nil {
 		return err
 	}
 	tool, err := in.EvalBytecode(r.p.code)

@@ -33,20 +33,13 @@ func (g *guest) prepare(code []byte) error {
 	if g.enter, err = g.in.Call(f, h); err != nil {
 		return fmt.Errorf("run prelude: %w", err)
 	}
-	return g.in.Free(f)
+	return nil
 }
 
 // call enters the guest through the prelude.
 func (g *guest) call(what int, args ...qjs.Value) error {
-	n, err := g.in.NewNumber(float64(what))
-	if err != nil {
-		return err
-	}
-	v, err := g.in.Call(g.enter, append([]qjs.Value{n}, args...)...)
-	if err != nil {
-		return err
-	}
-	return g.in.Free(v)
+	_, err := g.in.Call(g.enter, append([]qjs.Value{g.in.Small(what)}, args...)...)
+	return err // the result is undefined, which needs no freeing
 }
 
 // host answers the prelude's host function.

@@ -295,6 +295,10 @@ func (e *Engine) makeTemplate() error {
 			return err
 		}
 		defer g[i].in.Close()
+		std := Limits{}.effective()
+		if err := g[i].in.SetLimits(std.StackBytes, std.MemoryBytes); err != nil {
+			return err
+		}
 		if err := g[i].in.Settle(); err != nil {
 			return err
 		}

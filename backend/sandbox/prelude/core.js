@@ -388,12 +388,12 @@ const begin = async (tool, params) => {
 
 const enter = (what, a, b, c) => {
   switch (what) {
-    case 0: { // set up: input, meta
-      const m = jsonParse(b);
-      define("params", jsonParse(a));
-      define("skillName", m.name);
-      define("skillVersion", m.version);
-      define("skillAuthor", m.author);
+    case 0: { // set up: [params, name, version, author]
+      const m = jsonParse(a);
+      define("params", m[0]);
+      define("skillName", m[1]);
+      define("skillVersion", m[2]);
+      define("skillAuthor", m[3]);
       return;
     }
     case 1: // start: tool

@@ -103,7 +103,9 @@ func (in *Instance) ArrayBuffer(b []byte) Value {
 		panic(err)
 	}
 	v := in.must("qjs_new_array_buffer", p, uint64(len(b)))
-	in.must("wasm_free", p)
+	if err := in.drop(p); err != nil {
+		panic(err)
+	}
 	return Value(v)
 }
 
@@ -119,7 +121,9 @@ func (in *Instance) BufferBytes(v Value, off, n float64) (b []byte, ok bool) {
 	}
 	p := uint32(in.must("qjs_get_array_buffer", uint64(v), size))
 	length, _ := in.mem.ReadUint32Le(uint32(size))
-	in.must("wasm_free", size)
+	if err := in.drop(size); err != nil {
+		panic(err)
+	}
 	if !(off >= 0 && n >= 0 && off+n <= float64(length)) {
 		return nil, false
 	}

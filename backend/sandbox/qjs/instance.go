@@ -39,7 +39,22 @@ type Instance struct {
 	stop   atomic.Bool
 	init   bool // while the engine starts: the clock gives the seed
 	broken error
+	fixed
+	top    uint32 // of the scratch memory in use
+	stack  int64  // limits set last
+	memory int64
 }
+
+// fixed are the places of an instance that its copies have in common.
+type fixed struct {
+	scratch   uint32 // scratchSize bytes for what the host hands over
+	undefined Value
+	small     [4]Value // the numbers 0 to 3
+}
+
+// scratchSize is enough for most inputs and programs. Calls into the guest cost more than
+// anything else of a short run, so it saves those for getting and freeing memory.
+const scratchSize = 64 << 10
 
 // Exception is a JavaScript exception that reached the host.
 type Exception struct {
@@ -75,7 +90,7 @@ func (v *VM) instance(ctx context.Context, o Options) (*Instance, error) {
 	in.linear = newLinear(MaxMemory)
 	alloc := experimental.MemoryAllocatorFunc(func(_, _ uint64) experimental.LinearMemory { return in.linear })
 	in.With(ctx)
-	cfg := wazero.NewModuleConfig().WithName("").WithStartFunctions()
+	cfg := wazero.NewModuleConfig().WithName("").WithStartFunctions().WithRandSource(in.o.Rand)
 	var err error
 	in.mod, err = v.rt.InstantiateModule(experimental.WithMemoryAllocator(in.ctx, alloc), v.mod, cfg)
 	if err != nil {
@@ -102,9 +117,26 @@ func (in *Instance) start() error {
 		return err
 	}
 	in.init = false
-	_, err = in.call("qjs_set_interrupt_handler", 1)
-	return err
+	if _, err = in.call("qjs_set_interrupt_handler", 1); err != nil {
+		return err
+	}
+	p, err := in.call("wasm_malloc", scratchSize)
+	if err != nil {
+		return err
+	}
+	in.scratch = uint32(p)
+	if in.undefined, err = in.value(in.call("qjs_get_undefined")); err != nil {
+		return err
+	}
+	for i := range in.small {
+		if in.small[i], err = in.value(in.call("qjs_new_number", math.Float64bits(float64(i)))); err != nil {
+			return err
+		}
+	}
+	return nil
 }
+
+func (in *Instance) value(r uint64, err error) (Value, error) { return Value(r), err }
 
 // With makes ctx the context of the following calls: when it ends, the guest is stopped
 // wherever it is and the instance can only be closed.
@@ -116,12 +148,19 @@ func (in *Instance) With(ctx context.Context) {
 // heap limit is 2 MiB below, so that code sees a catchable error first.
 func (in *Instance) SetLimits(stack, memory int64) error {
 	in.linear.limit = uint64(memory)
-	heap := max(memory-2<<20, 1<<20)
-	if _, err := in.call("qjs_set_memory_limit", uint64(heap)); err != nil {
-		return err
+	if memory != in.memory {
+		heap := max(memory-2<<20, 1<<20)
+		if _, err := in.call("qjs_set_memory_limit", uint64(heap)); err != nil {
+			return err
+		}
 	}
-	_, err := in.call("qjs_set_max_stack_size", uint64(stack))
-	return err
+	if stack != in.stack {
+		if _, err := in.call("qjs_set_max_stack_size", uint64(stack)); err != nil {
+			return err
+		}
+	}
+	in.memory, in.stack = memory, stack
+	return nil
 }
 
 // MemoryBytes is the size of linear memory, which never shrinks: the peak.
@@ -186,20 +225,37 @@ func (in *Instance) must(name string, args ...uint64) uint64 {
 	return r
 }
 
-// put copies b and a zero byte into the guest. Free with wasm_free.
+// put copies b and a zero byte into the guest, on the scratch memory when there is room.
+// Give it back with drop, the last one first.
 func (in *Instance) put(b []byte) (uint64, error) {
-	p, err := in.call("wasm_malloc", uint64(len(b)+1))
-	if err != nil {
-		return 0, err
+	n := (uint32(len(b)) + 1 + 7) &^ 7
+	var p uint32
+	if in.scratch != 0 && n <= scratchSize-in.top {
+		p = in.scratch + in.top
+		in.top += n
+	} else {
+		q, err := in.call("wasm_malloc", uint64(len(b)+1))
+		if err != nil {
+			return 0, err
+		}
+		if p = uint32(q); p == 0 {
+			return 0, ErrMemory
+		}
 	}
-	if uint32(p) == 0 {
-		return 0, ErrMemory
-	}
-	p = uint64(uint32(p))
-	if !in.mem.Write(uint32(p), b) || !in.mem.WriteByte(uint32(p)+uint32(len(b)), 0) {
+	if !in.mem.Write(p, b) || !in.mem.WriteByte(p+uint32(len(b)), 0) {
 		return 0, errors.New("engine gave memory out of bounds")
 	}
-	return p, nil
+	return uint64(p), nil
+}
+
+// drop gives back what put gave.
+func (in *Instance) drop(p uint64) error {
+	if q := uint32(p); in.scratch != 0 && q >= in.scratch && q < in.scratch+scratchSize {
+		in.top = q - in.scratch
+		return nil
+	}
+	_, err := in.call("wasm_free", p)
+	return err
 }
 
 // Compile turns source into bytecode for EvalBytecode, without the source text. A
@@ -235,8 +291,11 @@ func (in *Instance) Compile(source, file string, module bool) ([]byte, error) {
 		return nil, errors.New("engine gave bytecode out of bounds")
 	}
 	out := append([]byte(nil), b...)
-	for _, q := range []uint64{src, name, size, p} {
-		if _, err := in.call("wasm_free", q); err != nil {
+	if _, err := in.call("wasm_free", p); err != nil {
+		return nil, err
+	}
+	for _, q := range []uint64{size, name, src} {
+		if err := in.drop(q); err != nil {
 			return nil, err
 		}
 	}
@@ -254,13 +313,13 @@ func (in *Instance) EvalBytecode(code []byte) (Value, error) {
 	if err != nil {
 		return 0, err
 	}
-	if _, err := in.call("wasm_free", p); err != nil {
+	if err := in.drop(p); err != nil {
 		return 0, err
 	}
 	return in.result(r)
 }
 
-// Call calls fn with undefined as this. args are freed, whatever happens.
+// Call calls fn with undefined as this.
 func (in *Instance) Call(fn Value, args ...Value) (Value, error) {
 	argv := make([]byte, 4*len(args))
 	for i, a := range args {
@@ -270,21 +329,12 @@ func (in *Instance) Call(fn Value, args ...Value) (Value, error) {
 	if err != nil {
 		return 0, err
 	}
-	this, err := in.call("qjs_get_undefined")
+	r, err := in.call("qjs_call", uint64(fn), uint64(in.undefined), uint64(len(args)), p)
 	if err != nil {
 		return 0, err
 	}
-	r, err := in.call("qjs_call", uint64(fn), this, uint64(len(args)), p)
-	if err != nil {
+	if err := in.drop(p); err != nil {
 		return 0, err
-	}
-	if _, err := in.call("wasm_free", p); err != nil {
-		return 0, err
-	}
-	for _, a := range append(args, Value(this)) {
-		if err := in.Free(a); err != nil {
-			return 0, err
-		}
 	}
 	return in.result(r)
 }
@@ -354,7 +404,7 @@ func (in *Instance) exception() error {
 		if *f.dst, err = in.String(Value(s)); err != nil {
 			return err
 		}
-		if _, err := in.call("wasm_free", p); err != nil {
+		if err := in.drop(p); err != nil {
 			return err
 		}
 	}
@@ -371,11 +421,14 @@ func (in *Instance) NewString(s []byte) (Value, error) {
 	if err != nil {
 		return 0, err
 	}
-	if _, err := in.call("wasm_free", p); err != nil {
+	if err := in.drop(p); err != nil {
 		return 0, err
 	}
 	return in.result(v)
 }
+
+// Small is the number n, from 0 to 3. It is never freed.
+func (in *Instance) Small(n int) Value { return in.small[n] }
 
 // NewNumber makes a number.
 func (in *Instance) NewNumber(f float64) (Value, error) {
@@ -428,8 +481,7 @@ func (in *Instance) Bytes(v Value) ([]byte, error) {
 			return nil, err
 		}
 	}
-	_, err = in.call("wasm_free", size)
-	return out, err
+	return out, in.drop(size)
 }
 
 // Snapshot is a copy of the whole linear memory, for tests.

@@ -17,6 +17,8 @@ type Template struct {
 	sp     uint64
 	random uint32 // where Math.random keeps its state
 	roots  []Value
+	fixed
+	stack, memory int64
 }
 
 type chunk struct {
@@ -37,7 +39,7 @@ func NewTemplate(a, b *Instance, roots ...Value) (*Template, error) {
 	if len(ma) != len(mb) {
 		return nil, errTemplate
 	}
-	t := &Template{size: uint32(len(ma)), roots: roots}
+	t := &Template{size: uint32(len(ma)), roots: roots, fixed: a.fixed, stack: a.stack, memory: a.memory}
 	sp, err := a.stackPointer()
 	if err != nil {
 		return nil, err
@@ -148,6 +150,6 @@ func (v *VM) Copy(ctx context.Context, t *Template, o Options) (*Instance, error
 		return nil, err
 	}
 	sp.Set(t.sp)
-	in.init = false
+	in.fixed, in.stack, in.memory, in.init = t.fixed, t.stack, t.memory, false
 	return in, nil
 }
