@@ -98,7 +98,9 @@ func (db *DB) begin(ctx context.Context) error {
 	if err := os.Chmod(db.path, 0o600); err != nil {
 		return err
 	}
-	if _, err := db.writer.ExecContext(ctx, `INSERT INTO meta (key, value) VALUES ('clean', '0') ON CONFLICT (key) DO UPDATE SET value = '0'`); err != nil {
+	if _, err := db.writer.ExecContext(ctx, `INSERT INTO meta (key, value) VALUES ('clean', '0') ON CONFLICT (key) DO UPDATE SET value = '0'`); isFull(err) {
+		db.log.Warn("the disk is full: the data can be read", "err", err)
+	} else if err != nil {
 		return fmt.Errorf("open database: %w", err)
 	}
 	return db.prepare(ctx)
