@@ -116,7 +116,7 @@ func (c *call) run() []byte {
 
 // runStatus is run with the HTTP status that fits.
 func (c *call) runStatus() (frame []byte, status int) {
-	result, err := c.execute()
+	frame, err := c.execute()
 	c.cancel(nil)
 	if c.ss.pipe != nil {
 		c.ss.mu.Lock()
@@ -129,11 +129,11 @@ func (c *call) runStatus() (frame []byte, status int) {
 		w := c.ss.logged(c.m.name, err)
 		return errorFrame(c.r.id, w), w.status
 	}
-	return okFrame(c.r.id, result), 200
+	return frame, 200
 }
 
-// execute decodes, runs and encodes.
-func (c *call) execute() (result []byte, err error) {
+// execute decodes, runs and encodes; it returns the response frame.
+func (c *call) execute() (frame []byte, err error) {
 	meta, err := decodeMeta(c.r.params)
 	if err != nil {
 		return nil, err
@@ -158,33 +158,42 @@ func (c *call) execute() (result []byte, err error) {
 	ctx, cancel := context.WithTimeout(identity.With(c.ctx, id), deadline)
 	defer cancel()
 	if meta.IdempotencyKey != nil && c.m.name != "connect" {
-		return c.ss.srv.once(ctx, id.User, *meta.IdempotencyKey, c.m, p, func() ([]byte, error) { return c.invoke(ctx, p) })
+		result, err := c.ss.srv.once(ctx, id.User, *meta.IdempotencyKey, c.m, p, func() ([]byte, error) {
+			_, result, err := c.invoke(ctx, p)
+			return result, err
+		})
+		if err != nil {
+			return nil, err
+		}
+		frame, _, err = okFrame(c.r.id, json.RawMessage(result))
+		return frame, err
 	}
-	return c.invoke(ctx, p)
+	frame, _, err = c.invoke(ctx, p)
+	return frame, err
 }
 
 // invoke runs the handler and encodes what it returns.
-func (c *call) invoke(ctx context.Context, p any) (result []byte, err error) {
+func (c *call) invoke(ctx context.Context, p any) (frame, result []byte, err error) {
 	defer func() {
 		if v := recover(); v != nil {
-			result, err = nil, recovered(v)
+			frame, result, err = nil, nil, recovered(v)
 		}
 	}()
 	v, err := c.m.invoke(ctx, p)
 	if err != nil {
 		// A handler that gave up because the call ended reports why it ended.
 		if ctx.Err() != nil && (errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)) {
-			return nil, ctx.Err()
+			return nil, nil, ctx.Err()
 		}
-		return nil, err
+		return nil, nil, err
 	}
-	if result, err = marshal(v); err != nil {
-		return nil, fault.Internalf(err, "Something went wrong inside Helix. The log has the details.")
+	if frame, result, err = okFrame(c.r.id, v); err != nil {
+		return nil, nil, fault.Internalf(err, "Something went wrong inside Helix. The log has the details.")
 	}
-	if len(result)+len(c.r.id)+64 > c.ss.srv.o.Limits.MaxPayload {
-		return nil, fault.Limitf("The result is larger than %d MiB. Ask for less at once with limit and offset.", c.ss.srv.o.Limits.MaxPayload>>20)
+	if len(frame) > c.ss.srv.o.Limits.MaxPayload {
+		return nil, nil, fault.Limitf("The result is larger than %d MiB. Ask for less at once with limit and offset.", c.ss.srv.o.Limits.MaxPayload>>20)
 	}
-	return result, nil
+	return frame, result, nil
 }
 
 // scopeName is the one right that a method asks for.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"strconv"
 	"sync"
@@ -50,15 +51,13 @@ type Client struct {
 	ended  chan struct{}
 
 	mu      sync.Mutex
-	pipe    Pipe // nil while disconnected
+	out     *outbox // nil while disconnected
 	hello   Hello
 	next    uint64
 	calls   map[string]*pending
 	follows map[*follow]bool
 	scopes  map[string]string // method → scope, once it was needed
 	fatal   error
-
-	sending sync.Mutex // one writer at a time
 }
 
 type pending struct {
@@ -108,8 +107,18 @@ func DialPipe(ctx context.Context, o ClientOptions) (ClientPipe, error) {
 }
 
 func dialWS(ctx context.Context, url string, head http.Header) (*wsPipe, error) {
+	var out *gatherConn
+	transport := &http.Transport{DisableKeepAlives: true, // a failed upgrade leaves nothing behind
+		DialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
+			conn, err := (&net.Dialer{}).DialContext(ctx, network, addr)
+			if err != nil {
+				return nil, err
+			}
+			out = &gatherConn{Conn: conn}
+			return out, nil
+		}}
 	c, resp, err := websocket.Dial(ctx, url+"/ws", &websocket.DialOptions{Subprotocols: []string{Subprotocol}, HTTPHeader: head,
-		HTTPClient: &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}}) // a failed upgrade leaves nothing behind
+		HTTPClient: &http.Client{Transport: transport}})
 	if err != nil {
 		if resp != nil && resp.StatusCode == http.StatusUnauthorized {
 			return nil, &fault.Error{Kind: fault.Denied, Message: unauthenticated().Message, Err: err}
@@ -120,7 +129,7 @@ func dialWS(ctx context.Context, url string, head http.Header) (*wsPipe, error) 
 		return nil, fault.Unavailablef("Helix does not answer.").WithCause(err)
 	}
 	c.SetReadLimit(32 << 20)
-	return &wsPipe{c: c}, nil
+	return &wsPipe{c: c, out: out}, nil
 }
 
 func dial(ctx context.Context, o ClientOptions) (*Client, error) {
@@ -134,8 +143,9 @@ func dial(ctx context.Context, o ClientOptions) (*Client, error) {
 		c.cancel()
 		return nil, err
 	}
-	c.up(p, h)
-	go c.run(p)
+	out := c.outboxFor(p)
+	c.up(out, h)
+	go c.run(p, out)
 	return c, nil
 }
 
@@ -221,11 +231,9 @@ func requestFrame(id, method string, params []byte) []byte {
 
 // inbound is any frame that a server sends.
 type inbound struct {
-	ID     json.RawMessage `json:"id"`
-	Method string          `json:"method"`
-	Params json.RawMessage `json:"params"`
-	Result json.RawMessage `json:"result"`
-	Error  *inboundError   `json:"error"`
+	ID, Params, Result json.RawMessage
+	Method             string
+	Error              *inboundError
 }
 
 type inboundError struct {
@@ -240,8 +248,31 @@ type inboundError struct {
 	} `json:"data"`
 }
 
+// readFrame takes the members of a frame apart in one pass.
 func readFrame(f []byte) (m inbound, err error) {
-	if err := json.Unmarshal(f, &m); err != nil {
+	s := scanner{b: f}
+	s.space()
+	if s.peek() != '{' {
+		return m, fault.Internalf(errSyntax, "Helix sent a frame that is not an object.")
+	}
+	err = s.object(1, func(x member) error {
+		switch string(x.key) {
+		case "id":
+			m.ID = x.raw
+		case "method":
+			name, err := unquote(x.raw)
+			m.Method = string(name)
+			return err
+		case "params":
+			m.Params = x.raw
+		case "result":
+			m.Result = x.raw
+		case "error":
+			return json.Unmarshal(x.raw, &m.Error)
+		}
+		return nil
+	})
+	if err != nil {
 		return m, fault.Internalf(err, "Helix sent a frame that is not JSON.")
 	}
 	return m, nil
@@ -307,10 +338,10 @@ func (c *Client) Call(ctx context.Context, method string, params, result any) er
 	p.id = strconv.FormatUint(c.next, 10)
 	p.frame = requestFrame(p.id, method, raw)
 	c.calls[p.id] = p
-	pipe := c.pipe
+	out := c.out
 	c.mu.Unlock()
-	if pipe != nil { // else it is sent when the session is up again
-		c.write(pipe, p.frame)
+	if out != nil { // else it is sent when the session is up again
+		out.send(p.frame)
 	}
 	select {
 	case a := <-p.done:
@@ -325,10 +356,10 @@ func (c *Client) Call(ctx context.Context, method string, params, result any) er
 	case <-ctx.Done():
 		c.mu.Lock()
 		delete(c.calls, p.id)
-		pipe := c.pipe
+		out := c.out
 		c.mu.Unlock()
-		if pipe != nil {
-			c.write(pipe, []byte(`{"jsonrpc":"2.0","method":"rpc.cancel","params":{"ids":[`+p.id+`]}}`))
+		if out != nil {
+			out.send([]byte(`{"jsonrpc":"2.0","method":"rpc.cancel","params":{"ids":[` + p.id + `]}}`))
 		}
 		return ctx.Err()
 	}
@@ -353,23 +384,20 @@ func encodeParams(ctx context.Context, params any) (raw []byte, keyed bool, err 
 	return raw, keyed, err
 }
 
-// write sends one frame. An error needs no answer: the reader sees the pipe end.
-func (c *Client) write(p Pipe, frame []byte) {
-	c.sending.Lock()
-	defer c.sending.Unlock()
-	if err := p.Write(c.ctx, frame); err != nil {
-		closePipe(p)
-	}
+// outboxFor queues what goes out over p; calls made at once share their writes. A failed
+// write closes the pipe, and the reader sees that.
+func (c *Client) outboxFor(p Pipe) *outbox {
+	return &outbox{pipe: p, blocked: 30 * time.Second, room: make(chan struct{}, 1), fail: func(error, bool) { closePipe(p) }}
 }
 
 // Close ends the session and every call that is under way.
 func (c *Client) Close() error {
 	c.cancel()
 	c.mu.Lock()
-	p := c.pipe
+	out := c.out
 	c.mu.Unlock()
-	if p != nil {
-		closePipe(p)
+	if out != nil {
+		closePipe(out.pipe)
 	}
 	<-c.ended
 	return nil

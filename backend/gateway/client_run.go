@@ -39,25 +39,26 @@ func backoff(ctx context.Context, attempt int) error {
 }
 
 // run reads frames and reconnects until the client is closed.
-func (c *Client) run(p Pipe) {
+func (c *Client) run(p Pipe, out *outbox) {
 	defer close(c.ended)
 	for {
-		c.readAll(p)
+		c.readAll(p, out)
 		closePipe(p)
+		out.close()
 		c.down()
 		if c.ctx.Err() != nil || c.o.once {
 			c.fail(fault.Unavailablef("The connection to Helix is closed.").WithCause(errClientClosed))
 			return
 		}
 		var err error
-		if p, err = c.reconnect(); err != nil {
+		if p, out, err = c.reconnect(); err != nil {
 			c.fail(err)
 			return
 		}
 	}
 }
 
-func (c *Client) readAll(p Pipe) {
+func (c *Client) readAll(p Pipe, out *outbox) {
 	for {
 		f, err := p.Read(c.ctx)
 		if err != nil {
@@ -79,7 +80,7 @@ func (c *Client) readAll(p Pipe) {
 			continue // it was canceled meanwhile
 		}
 		if m.Error != nil {
-			if c.again(p, call, m.Error) {
+			if c.again(out, call, m.Error) {
 				continue
 			}
 			call.done <- answer{err: m.Error.fault()}
@@ -91,7 +92,7 @@ func (c *Client) readAll(p Pipe) {
 
 // again sends a repeated call once more when its first form is still running: its answer
 // can be had when that has ended.
-func (c *Client) again(p Pipe, call *pending, e *inboundError) bool {
+func (c *Client) again(out *outbox, call *pending, e *inboundError) bool {
 	if !call.repeated || !call.keyed || e.Data.Kind != fault.Conflict || e.Data.RetryAfterMs <= 0 {
 		return false
 	}
@@ -100,18 +101,18 @@ func (c *Client) again(p Pipe, call *pending, e *inboundError) bool {
 	c.mu.Unlock()
 	time.AfterFunc(time.Duration(e.Data.RetryAfterMs)*time.Millisecond, func() {
 		c.mu.Lock()
-		waiting := c.calls[call.id] == call && c.pipe == p
+		waiting := c.calls[call.id] == call && c.out == out
 		c.mu.Unlock()
 		if waiting {
-			c.write(p, call.frame)
+			out.send(call.frame)
 		}
 	})
 	return true
 }
 
-func (c *Client) up(p Pipe, h Hello) {
+func (c *Client) up(out *outbox, h Hello) {
 	c.mu.Lock()
-	c.pipe, c.hello = p, h
+	c.out, c.hello = out, h
 	c.mu.Unlock()
 	if c.o.OnState != nil {
 		c.o.OnState(true)
@@ -120,7 +121,7 @@ func (c *Client) up(p Pipe, h Hello) {
 
 func (c *Client) down() {
 	c.mu.Lock()
-	c.pipe = nil
+	c.out = nil
 	c.mu.Unlock()
 	if c.o.OnState != nil {
 		c.o.OnState(false)
@@ -143,16 +144,16 @@ func (c *Client) fail(err error) {
 
 // reconnect opens a new session, resumes the events and repeats what may be repeated. A
 // refused token ends the client.
-func (c *Client) reconnect() (Pipe, error) {
+func (c *Client) reconnect() (Pipe, *outbox, error) {
 	c.settle()
 	for attempt := 0; ; attempt++ {
 		if err := c.o.wait(c.ctx, attempt); err != nil {
-			return nil, fault.Unavailablef("The connection to Helix is closed.").WithCause(err)
+			return nil, nil, fault.Unavailablef("The connection to Helix is closed.").WithCause(err)
 		}
 		p, h, err := c.open(c.ctx)
 		if err != nil {
 			if fault.Is(err, fault.Denied) || fault.Is(err, fault.Invalid) {
-				return nil, err
+				return nil, nil, err
 			}
 			continue
 		}
@@ -160,9 +161,9 @@ func (c *Client) reconnect() (Pipe, error) {
 			closePipe(p)
 			continue
 		}
-		c.up(p, h)
-		c.repeat(p)
-		return p, nil
+		out := c.outboxFor(p)
+		c.repeat(p, out, h)
+		return p, out, nil
 	}
 }
 
@@ -180,8 +181,9 @@ func (c *Client) settle() {
 
 var errUnsure = fault.Unavailablef("The connection to Helix was lost during this call. Look whether it was done before you repeat it.")
 
-// repeat sends again what is left. Which methods only read is asked once.
-func (c *Client) repeat(p Pipe) {
+// repeat opens the way for new calls and sends again what is left. Which methods only read
+// is asked once, before anybody else uses the pipe.
+func (c *Client) repeat(p Pipe, out *outbox, h Hello) {
 	c.mu.Lock()
 	unknown := false
 	for _, call := range c.calls {
@@ -214,9 +216,13 @@ func (c *Client) repeat(p Pipe) {
 		call.repeated = true
 		frames = append(frames, call.frame)
 	}
+	c.out, c.hello = out, h // a call made from now on sends itself
 	c.mu.Unlock()
+	if c.o.OnState != nil {
+		c.o.OnState(true)
+	}
 	for _, f := range frames {
-		c.write(p, f)
+		out.send(f)
 	}
 }
 

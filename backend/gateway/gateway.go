@@ -153,6 +153,7 @@ type Server struct {
 	https    map[string]*session // the standing session of each credential on POST /rpc
 	hubs     map[uuid.UUID]*hub
 	running  inFlight
+	workers  workers
 
 	auth     *authority
 	costly   keyed[uuid.UUID]
@@ -186,6 +187,7 @@ func New(a *API, o Options) *Server {
 		costly:  keyed[uuid.UUID]{rate: o.Limits.CostlyRate, burst: 2 * o.Limits.CostlyRate},
 		tickets: keyed[uuid.UUID]{rate: o.Limits.TicketsPerMin / 60, burst: o.Limits.TicketsPerMin},
 		routes:  map[string]route{}}
+	s.workers.idle = make(chan func())
 	s.auth = newAuthority(s)
 	s.blobKey = randomKey()
 	s.repeats.running = map[repeatKey]bool{}

@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"bytes"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"unicode/utf8"
@@ -203,6 +204,12 @@ func (s *scanner) str() ([]byte, error) {
 	start := s.i
 	s.i++
 	for s.i < len(s.b) {
+		for s.i+8 <= len(s.b) && plainText(binary.LittleEndian.Uint64(s.b[s.i:])) {
+			s.i += 8
+		}
+		if s.i >= len(s.b) {
+			break
+		}
 		switch c := s.b[s.i]; {
 		case c == '"':
 			s.i++
@@ -232,6 +239,14 @@ func (s *scanner) str() ([]byte, error) {
 		}
 	}
 	return nil, errSyntax
+}
+
+// plainText reports whether none of the eight bytes of w is a quote, a backslash or a
+// control character, by the usual test for a zero byte in a word.
+func plainText(w uint64) bool {
+	const ones, highs = 0x0101010101010101, 0x8080808080808080
+	quote, slash := w^(ones*'"'), w^(ones*'\\')
+	return ((quote-ones)&^quote|(slash-ones)&^slash|(w-ones*0x20)&^w)&highs == 0
 }
 
 // unquote strips the quotes and, when there are any, the escapes.

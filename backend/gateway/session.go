@@ -309,10 +309,10 @@ func (ss *session) handle(r *request) {
 		return
 	}
 	ss.work.Add(1)
-	go func() {
+	ss.srv.workers.run(func() {
 		defer ss.work.Done()
 		ss.out.send(c.run())
-	}()
+	})
 }
 
 // handleBatch answers the entries together, in their order. They run concurrently.
@@ -361,7 +361,11 @@ func (ss *session) answerBatch(reqs []request) [][]byte {
 			answers[i] = c.run()
 			continue
 		}
-		wg.Go(func() { answers[i] = c.run() })
+		wg.Add(1)
+		ss.srv.workers.run(func() {
+			defer wg.Done()
+			answers[i] = c.run()
+		})
 	}
 	wg.Wait()
 	kept := answers[:0]

@@ -118,14 +118,29 @@ func marshal(v any) ([]byte, error) {
 	return bytes.TrimSuffix(buf.Bytes(), []byte("\n")), nil
 }
 
-// okFrame is the response to id with an encoded result.
-func okFrame(id json.RawMessage, result []byte) []byte {
-	out := make([]byte, 0, len(result)+len(id)+40)
-	out = append(out, `{"jsonrpc":"2.0","id":`...)
-	out = append(out, id...)
-	out = append(out, `,"result":`...)
-	out = append(out, result...)
-	return append(out, '}')
+// okFrame is the response to id with v as its result, built in place so that a large result
+// is copied once. result is the part of frame that holds it.
+func okFrame(id json.RawMessage, v any) (frame, result []byte, err error) {
+	var buf bytes.Buffer
+	raw, isRaw := v.(json.RawMessage)
+	buf.Grow(len(raw) + len(id) + 300)
+	buf.WriteString(`{"jsonrpc":"2.0","id":`)
+	buf.Write(id)
+	buf.WriteString(`,"result":`)
+	start := buf.Len()
+	if isRaw {
+		buf.Write(raw)
+	} else {
+		enc := json.NewEncoder(&buf)
+		enc.SetEscapeHTML(false)
+		if err := enc.Encode(v); err != nil {
+			return nil, nil, err
+		}
+		buf.Truncate(buf.Len() - 1) // the newline that Encoder adds
+	}
+	end := buf.Len()
+	buf.WriteByte('}')
+	return buf.Bytes(), buf.Bytes()[start:end], nil
 }
 
 // errorFrame is the response to id with an error.

@@ -22,7 +22,11 @@ type wsPipe struct {
 
 // Read returns the next text message. A binary message is a frame error and not the end.
 func (p *wsPipe) Read(context.Context) ([]byte, error) {
-	kind, b, err := p.c.Read(context.Background()) // ended by Close
+	kind, r, err := p.c.Reader(context.Background()) // ended by Close
+	var frame []byte
+	if err == nil {
+		frame, err = readMessage(r)
+	}
 	if err != nil {
 		if websocket.CloseStatus(err) != -1 || errors.Is(err, io.EOF) {
 			return nil, io.EOF
@@ -32,7 +36,37 @@ func (p *wsPipe) Read(context.Context) ([]byte, error) {
 	if kind != websocket.MessageText {
 		return nil, errBinary
 	}
-	return b, nil
+	return frame, nil
+}
+
+// scratch lends buffers to readMessage: a message's length is not known in advance, and
+// growing a slice for each would copy a large one several times.
+var scratch = sync.Pool{New: func() any { b := make([]byte, 4<<10); return &b }}
+
+const largestScratch = 2 << 20
+
+func readMessage(r io.Reader) ([]byte, error) {
+	buf := scratch.Get().(*[]byte)
+	b, n := *buf, 0
+	defer func() {
+		if len(b) <= largestScratch {
+			*buf = b
+			scratch.Put(buf)
+		}
+	}()
+	for {
+		if n == len(b) {
+			b = append(b, make([]byte, len(b))...)
+		}
+		m, err := r.Read(b[n:])
+		n += m
+		if errors.Is(err, io.EOF) {
+			return append(make([]byte, 0, n), b[:n]...), nil
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
 }
 
 func (p *wsPipe) Write(_ context.Context, frame []byte) error {

@@ -1,0 +1,249 @@
+// Command gateway measures backend/gateway against its peers in one run: npm
+// rpc-websockets on Node and net/rpc/jsonrpc of the standard library over TCP. Server and
+// client are processes of their own for each of the three. It prints one line a measure:
+// name, value, unit, ratio to the peer, peer, separated by tabs.
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+const rounds = 3 // medians of
+
+func main() {
+	role := flag.String("role", "", "internal: serve, client, rpc-serve, rpc-client")
+	seconds := flag.Float64("seconds", 3, "of each echo measurement")
+	only := flag.String("only", "", "run the measures whose name contains this")
+	profile := flag.String("profile", "", "write a CPU profile of our server to this file")
+	flag.Parse()
+	switch *role {
+	case "serve":
+		serve(*profile)
+	case "client":
+		client(flag.Args())
+	case "rpc-serve":
+		rpcServe()
+	case "rpc-client":
+		rpcClient(flag.Args())
+	default:
+		b := &bench{seconds: *seconds, profile: *profile}
+		for _, m := range []struct {
+			name string
+			fn   func()
+		}{
+			{"echo", b.echo}, {"events", b.events}, {"big", b.big}, {"layer", b.layer}, {"idle", b.idle}, {"discover", b.discover}, {"status", b.status},
+		} {
+			if strings.Contains(m.name, *only) {
+				m.fn()
+			}
+		}
+	}
+}
+
+type bench struct {
+	seconds float64
+	profile string
+}
+
+func check(err error) {
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "bench gateway:", err)
+		os.Exit(1)
+	}
+}
+
+// report prints one line; peer 0 has no ratio.
+func report(name string, value float64, unit string, peer float64, peerName string) {
+	ratio := "-"
+	if peer > 0 {
+		ratio = strconv.FormatFloat(value/peer, 'f', 2, 64)
+	}
+	fmt.Printf("%s\t%.5g\t%s\t%s\t%s\n", name, value, unit, ratio, peerName)
+}
+
+// start runs a server process and returns its first line and how to end it.
+func start(name string, args ...string) (line string, stop func()) {
+	cmd := exec.Command(name, args...)
+	cmd.Stderr = os.Stderr
+	in, err := cmd.StdinPipe()
+	check(err)
+	out, err := cmd.StdoutPipe()
+	check(err)
+	check(cmd.Start())
+	line, err = bufio.NewReader(out).ReadString('\n')
+	check(err)
+	return strings.TrimSpace(line), func() {
+		in.Close() //nolint:errcheck // our servers end with their input
+		if strings.HasSuffix(name, "node") {
+			cmd.Process.Kill() //nolint:errcheck // it is ours
+		}
+		cmd.Wait() //nolint:errcheck // as above
+	}
+}
+
+// ask runs a client process that prints one JSON object of numbers.
+func ask(name string, args ...string) map[string]float64 {
+	cmd := exec.Command(name, args...)
+	cmd.Stderr = os.Stderr
+	out, err := cmd.Output()
+	check(err)
+	m := map[string]float64{}
+	check(json.Unmarshal(out, &m))
+	return m
+}
+
+func self() string {
+	exe, err := os.Executable()
+	check(err)
+	return exe
+}
+
+// scripts is the folder of the .mjs files: the sources, wherever the binary is.
+func scripts(name string) string {
+	for _, dir := range []string{"gateway", ".", "build/bench/gateway"} {
+		if p := filepath.Join(dir, name); exists(p) {
+			return p
+		}
+	}
+	check(fmt.Errorf("%s not found: run in build/bench", name))
+	return ""
+}
+
+func exists(p string) bool { _, err := os.Stat(p); return err == nil }
+
+func median(v []float64) float64 {
+	v = slices.Sorted(slices.Values(v))
+	return v[len(v)/2]
+}
+
+// contenders runs one measurement on each of ours, node and, where it can, net/rpc, in
+// turn, rounds times, and returns the medians by contender and key.
+func (b *bench) contenders(withRPC bool, args ...string) map[string]map[string]float64 {
+	all := map[string]map[string][]float64{}
+	add := func(who string, m map[string]float64) {
+		if all[who] == nil {
+			all[who] = map[string][]float64{}
+		}
+		for k, v := range m {
+			all[who][k] = append(all[who][k], v)
+		}
+	}
+	for range rounds {
+		url, stop := start(self(), "-role", "serve", "-profile", b.profile)
+		add("helix", ask(self(), append([]string{"-role", "client", url}, args...)...))
+		stop()
+		port, stop := start("node", scripts("rpcws-server.mjs"))
+		add("node", ask("node", append([]string{scripts("rpcws-client.mjs"), port}, args...)...))
+		stop()
+		if withRPC {
+			addr, stop := start(self(), "-role", "rpc-serve")
+			add("rpc", ask(self(), append([]string{"-role", "rpc-client", addr}, args...)...))
+			stop()
+		}
+	}
+	out := map[string]map[string]float64{}
+	for who, keys := range all {
+		out[who] = map[string]float64{}
+		for k, v := range keys {
+			out[who][k] = median(v)
+		}
+	}
+	return out
+}
+
+func (b *bench) echo() {
+	m := b.contenders(true, "echo", fmt.Sprint(b.seconds))
+	report("echo 200 B, 64 in flight", m["helix"]["calls"], "calls/s", m["node"]["calls"], "rpc-websockets")
+	report("echo 200 B, 64 in flight", m["helix"]["calls"], "calls/s", m["rpc"]["calls"], "net/rpc/jsonrpc")
+	report("echo p99", m["helix"]["p99"]/1000, "ms", m["node"]["p99"]/1000, "rpc-websockets")
+	report("echo p99", m["helix"]["p99"]/1000, "ms", m["rpc"]["p99"]/1000, "net/rpc/jsonrpc")
+}
+
+func (b *bench) events() {
+	m := b.contenders(false, "events", "100", "500")
+	report("event to 100 subscribers", m["helix"]["delivered"], "events/s", m["node"]["delivered"], "rpc-websockets")
+}
+
+func (b *bench) big() {
+	m := b.contenders(false, "big", "60")
+	report("1 MiB result round trip", m["helix"]["median"]/1000, "ms", m["node"]["median"]/1000, "rpc-websockets")
+}
+
+// layer is what a call costs over the Go function alone: over a pipe in memory, where no
+// network is part of it, and over the loopback with one call at a time.
+func (b *bench) layer() {
+	direct, memory := layerCost()
+	report("layer: echo by RPC in memory minus the Go call", memory-direct, "us", 0, "none")
+	url, stop := start(self(), "-role", "serve")
+	defer stop()
+	m := ask(self(), "-role", "client", url, "one", "20000")
+	report("echo over loopback, one at a time, minus the Go call", m["median"]-direct, "us", 0, "none")
+}
+
+func (b *bench) idle() {
+	url, stop := start(self(), "-role", "serve")
+	defer stop()
+	m := ask(self(), "-role", "client", url, "idle", "1000")
+	report("1,000 idle sessions, resident", (m["during"]-m["before"])/(1<<20), "MiB", 0, "none")
+	report("idle session", (m["during"]-m["before"])/1000/1024, "KiB", 0, "none")
+	report("resident after they closed", (m["after"]-m["before"])/(1<<20), "MiB", 0, "none")
+	report("heap after they closed", (m["heapAfter"]-m["heapBefore"])/(1<<20), "MiB", 0, "none")
+}
+
+func (b *bench) discover() {
+	url, stop := start(self(), "-role", "serve")
+	defer stop()
+	m := ask(self(), "-role", "client", url, "discover", "100")
+	report("rpc.discover, "+fmt.Sprintf("%.0f KiB", m["bytes"]/1024), m["median"]/1000, "ms", 0, "none")
+}
+
+// status compares `helix status` against a running backend with starting Node.
+func (b *bench) status() {
+	helix := ""
+	for _, p := range []string{"../bin/helix", "build/bin/helix"} {
+		if exists(p) {
+			helix, _ = filepath.Abs(p)
+		}
+	}
+	if helix == "" {
+		fmt.Fprintln(os.Stderr, "bench gateway: build/bin/helix is missing; helix status is not measured")
+		return
+	}
+	dir, err := os.MkdirTemp("", "helix-bench-gateway-")
+	check(err)
+	defer os.RemoveAll(dir)
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	serve := exec.CommandContext(ctx, helix, "serve", "--data-dir", dir, "--addr", "127.0.0.1:0")
+	serve.Cancel = func() error { return serve.Process.Signal(os.Interrupt) }
+	serve.WaitDelay = 15 * time.Second
+	out, err := serve.StdoutPipe()
+	check(err)
+	check(serve.Start())
+	_, err = bufio.NewReader(out).ReadString('\n')
+	check(err)
+	run := func(name string, args ...string) float64 {
+		began := time.Now()
+		check(exec.Command(name, args...).Run())
+		return float64(time.Since(began).Microseconds()) / 1000
+	}
+	var ours, node []float64
+	for range 15 {
+		ours = append(ours, run(helix, "status", "--data-dir", dir))
+		node = append(node, run("node", "-e", "0"))
+	}
+	cancel()
+	serve.Wait() //nolint:errcheck // interrupted
+	report("helix status, wall", median(ours), "ms", median(node), "node -e 0")
+}

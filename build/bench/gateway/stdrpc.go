@@ -1,0 +1,46 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"net/rpc"
+	"net/rpc/jsonrpc"
+	"os"
+	"strings"
+)
+
+// Echo is the service of the standard library's peer.
+type Echo struct{}
+
+// Echo returns what it got.
+func (Echo) Echo(p *EchoParams, r *EchoParams) error { *r = *p; return nil }
+
+func rpcServe() {
+	s := rpc.NewServer()
+	check(s.Register(Echo{}))
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	check(err)
+	fmt.Println(l.Addr())
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go s.ServeCodec(jsonrpc.NewServerCodec(c))
+		}
+	}()
+	io.Copy(io.Discard, os.Stdin) //nolint:errcheck // its end is all that counts
+}
+
+func rpcClient(args []string) {
+	c, err := jsonrpc.Dial("tcp", args[0])
+	check(err)
+	defer c.Close()
+	p := EchoParams{strings.Repeat("y", 188)}
+	print(load(args[2], func() {
+		var r EchoParams
+		check(c.Call("Echo.Echo", &p, &r))
+	}))
+}
