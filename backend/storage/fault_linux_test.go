@@ -23,7 +23,7 @@ import (
 // that was acknowledged is lost, and with room again writes work.
 func TestFullDisk(t *testing.T) {
 	t.Parallel()
-	dir := smallDisk(t, 6<<20)
+	dir := smallDisk(t, 8<<20)
 	root := &memRoot{}
 	h := openHome(t, filepath.Join(dir, "d"), root)
 	setRoom := func(tx *Tx, n int) error {
@@ -31,7 +31,7 @@ func TestFullDisk(t *testing.T) {
 		return err
 	}
 	ballast := filepath.Join(dir, "ballast")
-	must(t, os.WriteFile(ballast, make([]byte, 1<<20), 0o600))
+	must(t, os.WriteFile(ballast, make([]byte, 3<<20), 0o600))
 	acked := 0
 	var err error
 	for err == nil {
