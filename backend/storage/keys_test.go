@@ -17,6 +17,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -383,10 +384,13 @@ func TestRotationUnderLoad(t *testing.T) {
 			}
 		})
 	}
-	for {
+	for begun := time.Now(); ; {
 		st, err := db.Keys().Status(ctx, struct{}{})
 		if err != nil {
 			t.Fatal(err)
+		}
+		if time.Since(begun) > 2*time.Minute {
+			t.Fatalf("the rows do not move: %+v", st)
 		}
 		if done, err := db.keys.doneTo(ctx); err != nil || done == 3 && st.Pending == 0 {
 			if err != nil {
