@@ -73,7 +73,7 @@ func report(name string, value float64, unit string, peer float64, peerName stri
 }
 
 // start runs a server process and returns its first line and how to end it.
-func start(name string, args ...string) (line string, stop func()) {
+func start(name string, args ...string) (line string, stop func() (cpu time.Duration)) {
 	cmd := exec.Command(name, args...)
 	cmd.Stderr = os.Stderr
 	in, err := cmd.StdinPipe()
@@ -83,12 +83,13 @@ func start(name string, args ...string) (line string, stop func()) {
 	check(cmd.Start())
 	line, err = bufio.NewReader(out).ReadString('\n')
 	check(err)
-	return strings.TrimSpace(line), func() {
+	return strings.TrimSpace(line), func() time.Duration {
 		in.Close() //nolint:errcheck // our servers end with their input
 		if strings.HasSuffix(name, "node") {
 			cmd.Process.Kill() //nolint:errcheck // it is ours
 		}
 		cmd.Wait() //nolint:errcheck // as above
+		return cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
 	}
 }
 
@@ -100,6 +101,7 @@ func ask(name string, args ...string) map[string]float64 {
 	check(err)
 	m := map[string]float64{}
 	check(json.Unmarshal(out, &m))
+	m["cpu"] = (cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()).Seconds()
 	return m
 }
 
@@ -131,7 +133,8 @@ func median(v []float64) float64 {
 // turn, rounds times, and returns the medians by contender and key.
 func (b *bench) contenders(withRPC bool, args ...string) map[string]map[string]float64 {
 	all := map[string]map[string][]float64{}
-	add := func(who string, m map[string]float64) {
+	add := func(who string, m map[string]float64, server time.Duration) {
+		m["cpu"] += server.Seconds() // of both processes: unlike the rest it hardly depends on what else runs
 		if all[who] == nil {
 			all[who] = map[string][]float64{}
 		}
@@ -141,15 +144,15 @@ func (b *bench) contenders(withRPC bool, args ...string) map[string]map[string]f
 	}
 	for range rounds {
 		url, stop := start(self(), "-role", "serve", "-profile", b.profile)
-		add("helix", ask(self(), append([]string{"-role", "client", url}, args...)...))
-		stop()
+		m := ask(self(), append([]string{"-role", "client", url}, args...)...)
+		add("helix", m, stop())
 		port, stop := start("node", scripts("rpcws-server.mjs"))
-		add("node", ask("node", append([]string{scripts("rpcws-client.mjs"), port}, args...)...))
-		stop()
+		m = ask("node", append([]string{scripts("rpcws-client.mjs"), port}, args...)...)
+		add("node", m, stop())
 		if withRPC {
 			addr, stop := start(self(), "-role", "rpc-serve")
-			add("rpc", ask(self(), append([]string{"-role", "rpc-client", addr}, args...)...))
-			stop()
+			m := ask(self(), append([]string{"-role", "rpc-client", addr}, args...)...)
+			add("rpc", m, stop())
 		}
 	}
 	out := map[string]map[string]float64{}
@@ -166,6 +169,9 @@ func (b *bench) echo() {
 	m := b.contenders(true, "echo", fmt.Sprint(b.seconds))
 	report("echo 200 B, 64 in flight", m["helix"]["calls"], "calls/s", m["node"]["calls"], "rpc-websockets")
 	report("echo 200 B, 64 in flight", m["helix"]["calls"], "calls/s", m["rpc"]["calls"], "net/rpc/jsonrpc")
+	cpu := func(who string) float64 { return m[who]["cpu"] / (m[who]["calls"] * b.seconds) * 1e6 }
+	report("echo, processor time of both ends a call", cpu("helix"), "us", cpu("node"), "rpc-websockets")
+	report("echo, processor time of both ends a call", cpu("helix"), "us", cpu("rpc"), "net/rpc/jsonrpc")
 	report("echo p99", m["helix"]["p99"]/1000, "ms", m["node"]["p99"]/1000, "rpc-websockets")
 	report("echo p99", m["helix"]["p99"]/1000, "ms", m["rpc"]["p99"]/1000, "net/rpc/jsonrpc")
 }
@@ -173,11 +179,13 @@ func (b *bench) echo() {
 func (b *bench) events() {
 	m := b.contenders(false, "events", "100", "500")
 	report("event to 100 subscribers", m["helix"]["delivered"], "events/s", m["node"]["delivered"], "rpc-websockets")
+	report("the same, processor time of both ends", m["helix"]["cpu"], "s", m["node"]["cpu"], "rpc-websockets")
 }
 
 func (b *bench) big() {
 	m := b.contenders(false, "big", "60")
 	report("1 MiB result round trip", m["helix"]["median"]/1000, "ms", m["node"]["median"]/1000, "rpc-websockets")
+	report("the same, processor time of both ends", m["helix"]["cpu"], "s", m["node"]["cpu"], "rpc-websockets")
 }
 
 // layer is what a call costs over the Go function alone: over a pipe in memory, where no
