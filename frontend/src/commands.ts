@@ -18,7 +18,19 @@ const available = (needs: readonly string[]): boolean => needs.every((m) => rpc.
  * desktop menu and, later, the tray.
  */
 export function globalCommands(shell: Shell, system: System): Command[] {
-  const list: Command[] = [
+  const list: Command[] = [];
+  for (const s of screens) {
+    list.push({
+      id: `go.${s.id}`,
+      title: `Go to ${s.title}`,
+      group: "Go to",
+      ...(s.keys ? { keys: s.keys } : {}),
+      when: () => available(s.needs),
+      run: () => nav.go(s.id),
+    });
+    for (const c of s.commands ?? []) list.push({ ...c, when: () => available(s.needs) && (c.when?.() ?? true) });
+  }
+  list.push(
     {
       id: "app.palette",
       title: "Open command palette",
@@ -76,18 +88,7 @@ export function globalCommands(shell: Shell, system: System): Command[] {
         run: () => theme.set(choice),
       }),
     ),
-  ];
-  for (const s of screens) {
-    list.push({
-      id: `go.${s.id}`,
-      title: `Go to ${s.title}`,
-      group: "Go to",
-      ...(s.keys ? { keys: s.keys } : {}),
-      when: () => available(s.needs),
-      run: () => nav.go(s.id),
-    });
-    for (const c of s.commands ?? []) list.push({ ...c, when: () => available(s.needs) && (c.when?.() ?? true) });
-  }
+  );
   return list;
 }
 

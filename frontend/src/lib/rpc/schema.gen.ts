@@ -1155,6 +1155,9 @@ export interface StorageVerifyBackupResult {
   hasKey: boolean;
 }
 
+/** Access says who can open a share. */
+export type ToolsAccess = "link" | "public";
+
 /** AuditEntry is one entry of the audit log, short form. */
 export interface ToolsAuditEntry {
   timestamp: string;
@@ -1163,6 +1166,79 @@ export interface ToolsAuditEntry {
   /** start, permission_check, resource_access, network_call, log, complete or error */
   action: string;
   details: unknown;
+}
+
+/** AuditParams choose entries of the audit log about tools. */
+export interface ToolsAuditParams {
+  toolId?: string;
+  executionId?: string;
+  /** 1..100, default 50 */
+  limit?: number;
+  /** seq of the last one seen */
+  beforeSeq?: number;
+}
+
+/** AuditResult is one page; Verified says whether the chain is intact from its oldest entry up to Head. */
+export interface ToolsAuditResult {
+  entries: ToolsToolAuditEntry[];
+  verified: boolean;
+  head: number;
+}
+
+/** Bundle is a file of tools. It never holds secrets, state, usage, grants or a user id. */
+export interface ToolsBundle {
+  /** helix-tools */
+  format: string;
+  formatVersion: number;
+  exportedAt: string;
+  tools: ToolsBundleTool[];
+}
+
+/** BundleDefinition is what a tool is: its name and the fields under the definition hash. */
+export interface ToolsBundleDefinition {
+  name: string;
+  description: string;
+  language: ToolsLanguage;
+  code: string;
+  parameters: unknown;
+  capabilities: string[];
+  sandboxProfile: ToolsProfile;
+  limits?: ToolsLimits;
+}
+
+/** BundleSignature is a signature as it travels: Ed25519 over the canonical JSON of {helix:"tool/1", definitionHash, name, version, author, signedAt}. */
+export interface ToolsBundleSignature {
+  name: string;
+  version: string;
+  author: string;
+  /** RFC 3339, exactly as it was signed */
+  signedAt: string;
+  /** base64 of 32 bytes, or PEM in the older form */
+  publicKey: string;
+  /** base64 */
+  signature: string;
+  legacy?: boolean;
+}
+
+/** BundleTool is one tool in a bundle. */
+export interface ToolsBundleTool {
+  definition: ToolsBundleDefinition;
+  version: string;
+  author: string;
+  tags: string[];
+  icon: string;
+  samples?: ToolsSample[];
+  signature?: ToolsBundleSignature;
+  history?: ToolsBundleVersion[];
+}
+
+/** BundleVersion is a former version of a tool in a bundle. */
+export interface ToolsBundleVersion {
+  version: string;
+  note: string;
+  author: string;
+  createdAt: string;
+  definition: ToolsBundleDefinition;
 }
 
 /** CancelParams name a run. */
@@ -1175,10 +1251,36 @@ export interface ToolsCancelResult {
   canceled: boolean;
 }
 
+/** CapabilitiesResult sets what a tool asks for beside what it has. */
+export interface ToolsCapabilitiesResult {
+  requested: string[];
+  grants: ToolsCapabilityGrant[];
+  denied: ToolsCapabilityDenial[];
+}
+
 /** CapabilityChange lists capabilities that came and went. */
 export interface ToolsCapabilityChange {
   added: string[];
   removed: string[];
+}
+
+/** CapabilityDenial is a right that the user refused for good. */
+export interface ToolsCapabilityDenial {
+  capability: string;
+  resource: string;
+  reason: string;
+}
+
+/** CapabilityGrant is a right that a tool holds. */
+export interface ToolsCapabilityGrant {
+  capability: string;
+  resource: string;
+  /** once, run, session or always */
+  scope: string;
+  expiresAt?: string;
+  origin: string;
+  lastUsed?: string;
+  suspended: boolean;
 }
 
 /** Changed is published when a tool of the user changes; Kind is created, updated, enabled, disabled, deleted, restored, signed, shared, unshared, state, secrets or signers. ToolID is the zero id when no single tool is meant. */
@@ -1311,6 +1413,20 @@ export interface ToolsExecution {
   log?: ToolsLogLine;
 }
 
+/** ExportParams name the tools of a bundle. */
+export interface ToolsExportParams {
+  /** 1..100 */
+  toolIds: string[];
+  includeHistory?: boolean;
+  /** default true: sign what carries no signature with this device's key */
+  sign?: boolean;
+}
+
+/** ExportResult holds the bundle; write it to a file as it is. */
+export interface ToolsExportResult {
+  bundle: ToolsBundle;
+}
+
 /** FieldChange is one definition field that differs. */
 export interface ToolsFieldChange {
   name: string;
@@ -1322,6 +1438,42 @@ export interface ToolsFieldChange {
 export interface ToolsGetParams {
   toolId: string;
   version?: string;
+}
+
+/** ImportItem is the review of one tool. */
+export interface ToolsImportItem {
+  name: string;
+  /** create, rename, replace, skip or blocked */
+  action: string;
+  newName?: string;
+  definitionHash: string;
+  signature: ToolsSignatureInfo;
+  requestedCapabilities: string[];
+  warnings: string[];
+  /** replace: what changes in the tool that is here */
+  diff?: ToolsDiffResult;
+  definition: ToolsBundleDefinition;
+  version: string;
+  author: string;
+}
+
+/** ImportParams give exactly one source. The first call (dry run, the default) returns the review; the second, with DryRun false, adds exactly what was reviewed and is a conflict when the source has changed since. */
+export interface ToolsImportParams {
+  /** a bundle, or one tool in the older form; ≤ 5 MiB */
+  bundle?: unknown;
+  /** https address of a bundle */
+  url?: string;
+  shareId?: string;
+  /** default true */
+  dryRun?: boolean;
+  /** default rename */
+  onConflict?: ToolsOnConflict;
+}
+
+/** ImportResult is the review and, after the second step, the tools that were added; they are disabled and private. */
+export interface ToolsImportResult {
+  items: ToolsImportItem[];
+  tools: ToolsTool[];
 }
 
 /** Language is what the code of a tool is written in. */
@@ -1387,6 +1539,9 @@ export interface ToolsMetadata {
   isEnabled: boolean;
 }
 
+/** OnConflict says what to do with a tool whose name is taken. */
+export type ToolsOnConflict = "rename" | "replace" | "skip";
+
 /** Origin says how a tool came here. */
 export type ToolsOrigin = "local" | "clone" | "import" | "share" | "hub";
 
@@ -1405,6 +1560,18 @@ export interface ToolsProblem {
 
 /** Profile names a set of sandbox limits and the capabilities that may be asked for at all. */
 export type ToolsProfile = "strict" | "standard" | "permissive";
+
+/** ResolveShareParams give a share by its id or its link. */
+export interface ToolsResolveShareParams {
+  shareId?: string;
+  url?: string;
+}
+
+/** ResolveShareResult is the review of the shared tool, as a dry run of an import gives it. */
+export interface ToolsResolveShareResult {
+  shareId: string;
+  preview: ToolsImportResult;
+}
 
 /** RollbackParams name the version whose definition becomes the newest one again. */
 export interface ToolsRollbackParams {
@@ -1488,6 +1655,52 @@ export interface ToolsSecretsResult {
 export interface ToolsSetEnabledParams {
   toolId: string;
   enabled: boolean;
+}
+
+/** Share is one share of a tool. */
+export interface ToolsShare {
+  shareId: string;
+  toolId: string;
+  url: string;
+  access: ToolsAccess;
+  version: string;
+  definitionHash: string;
+  opens: number;
+  createdAt: string;
+  expiresAt?: string;
+  revokedAt?: string;
+  /** active, expired or revoked */
+  state: string;
+}
+
+/** ShareParams share one version of a tool. */
+export interface ToolsShareParams {
+  toolId: string;
+  access: ToolsAccess;
+  /** default: the current one; later edits do not change the share */
+  version?: string;
+  expiresAt?: string;
+}
+
+/** ShareResult holds the link. Hub is false when no hub is connected: then the link opens on this device only, and an exported file is the way to other people. */
+export interface ToolsShareResult {
+  shareId: string;
+  /** helix://tools/shared/<id> */
+  url: string;
+  version: string;
+  hub: boolean;
+  note?: string;
+}
+
+/** SharesParams choose shares of one tool, or of all. */
+export interface ToolsSharesParams {
+  toolId?: string;
+}
+
+/** SharesResult lists shares, newest first. */
+export interface ToolsSharesResult {
+  shares: ToolsShare[];
+  hub: boolean;
 }
 
 /** SignResult holds the signature made by this device. */
@@ -1595,6 +1808,26 @@ export interface ToolsSuspended {
   newHash: string;
 }
 
+/** Template is a finished small tool to start from. */
+export interface ToolsTemplate {
+  id: string;
+  name: string;
+  description: string;
+  icon: string;
+  language: ToolsLanguage;
+  code: string;
+  parameters: unknown;
+  capabilities: string[];
+  sandboxProfile: ToolsProfile;
+  sampleParams: unknown;
+  expectedOutput: unknown;
+}
+
+/** TemplatesResult lists the templates that Helix ships. */
+export interface ToolsTemplatesResult {
+  templates: ToolsTemplate[];
+}
+
 /** Tool is a custom tool with all its fields. */
 export interface ToolsTool {
   id: string;
@@ -1635,6 +1868,20 @@ export interface ToolsTool {
   updatedAt: string;
 }
 
+/** ToolAuditEntry is an entry of the audit log with its place in the chain. */
+export interface ToolsToolAuditEntry {
+  seq: number;
+  timestamp: string;
+  ts: number;
+  action: string;
+  outcome: string;
+  toolId: string;
+  runId?: string;
+  details: unknown;
+  hash: string;
+  signed: boolean;
+}
+
 /** ToolID names one tool. */
 export interface ToolsToolID {
   toolId: string;
@@ -1651,6 +1898,11 @@ export interface ToolsTrustSignerParams {
   publicKey: string;
   name: string;
   trusted: boolean;
+}
+
+/** UnshareParams name a share. */
+export interface ToolsUnshareParams {
+  shareId: string;
 }
 
 /** UpdateParams change a tool. BaseVersion is the version that the caller edited; when the tool has moved on since, the answer is a conflict whose details hold the current tool. */
@@ -1902,8 +2154,12 @@ export interface Methods {
   "tokens.revoke": { params: GatewayTokenIDParams; result: Record<string, never> };
   /** Replaces the root token where it is kept and closes every session that the old one opened, also through a ticket. The new one is not returned: the command line reads it from where it is kept. */
   "tokens.rotate_root": { params: Record<string, never>; result: Record<string, never> };
+  /** Returns entries of the audit log about one tool, one run or all tools, newest first, and whether the chain is intact. */
+  "tools.audit": { params: ToolsAuditParams; result: ToolsAuditResult };
   /** Stops a run of the caller; it ends with class canceled. An unknown or finished run is no error. */
   "tools.cancel": { params: ToolsCancelParams; result: ToolsCancelResult };
+  /** Sets what a tool asks for beside what was granted and refused. */
+  "tools.capabilities": { params: ToolsToolID; result: ToolsCapabilitiesResult };
   /** Copies a tool of the caller or a public one: private, without grants, secrets and state. A signature comes along, since the definition is the same; it is dropped with the first edit. */
   "tools.clone": { params: ToolsCloneParams; result: ToolsToolResult };
   /** Stores a new tool of the caller, enabled. Errors of the static checks are Invalid with the Validation as details and nothing is kept; a taken name is a Conflict. */
@@ -1920,10 +2176,14 @@ export interface Methods {
   "tools.execute": { params: ToolsExecuteParams; result: ToolsExecuteResult };
   /** Runs a stored tool, or code as a draft, for the user. */
   "tools.execute_custom": { params: ToolsExecuteParams; result: ToolsExecuteResult };
+  /** Writes tools as a bundle. Each carries its own signature; one without gets this device's, unless sign is false or the key is locked. */
+  "tools.export": { params: ToolsExportParams; result: ToolsExportResult };
   /** Returns a tool with all its fields, the caller's own or a public one; with Version its definition as it was then. */
   "tools.get": { params: ToolsGetParams; result: ToolsToolResult };
   /** Returns what a caller needs to run a tool. */
   "tools.get_metadata": { params: ToolsToolID; result: ToolsMetadata };
+  /** Reviews or adds the tools of a bundle, an address or a share. It is all or nothing. */
+  "tools.import": { params: ToolsImportParams; result: ToolsImportResult };
   /** Returns a page of the caller's own tools. */
   "tools.list": { params: ToolsListParams; result: ToolsListResult };
   /** Another name of tools.list. Returns a page of the caller's own tools. */
@@ -1932,6 +2192,8 @@ export interface Methods {
   "tools.marketplace": { params: ToolsSearchParams; result: ToolsSearchResult };
   /** Another name of tools.get_metadata. Returns what a caller needs to run a tool. */
   "tools.metadata": { params: ToolsToolID; result: ToolsMetadata };
+  /** Opens the review of a shared tool; nothing is added or run. */
+  "tools.resolve_share": { params: ToolsResolveShareParams; result: ToolsResolveShareResult };
   /** Brings a deleted tool back within 30 days. When its name was taken meanwhile it gets a number. */
   "tools.restore": { params: ToolsToolID; result: ToolsToolResult };
   /** Makes a new version whose definition is that of a former one. Grants that were bound to that definition and were neither revoked nor have expired are in force again. */
@@ -1948,6 +2210,10 @@ export interface Methods {
   "tools.secrets": { params: Record<string, never>; result: ToolsSecretsResult };
   /** Switches a tool on or off. Runs in progress go on. */
   "tools.set_enabled": { params: ToolsSetEnabledParams; result: ToolsToolResult };
+  /** Makes a link to one version of a tool. Later edits do not change what it shows. */
+  "tools.share": { params: ToolsShareParams; result: ToolsShareResult };
+  /** Lists the caller's shares, of one tool or of all. */
+  "tools.shares": { params: ToolsSharesParams; result: ToolsSharesResult };
   /** Signs the current definition of a tool with this device's key and stores the signature with it. It is unavailable while the key is locked. */
   "tools.sign": { params: ToolsToolID; result: ToolsSignResult };
   /** Lists the keys that signed tools here, and this device's own. */
@@ -1958,8 +2224,12 @@ export interface Methods {
   "tools.state_clear": { params: ToolsStateClearParams; result: ToolsStateClearResult };
   /** Undoes a clearing. What the tool stored since under the same keys stays. */
   "tools.state_restore": { params: ToolsStateRestoreParams; result: ToolsStateClearResult };
+  /** Lists finished small tools to start from. */
+  "tools.templates": { params: Record<string, never>; result: ToolsTemplatesResult };
   /** Names a key and says whether what it signed may run as the user's own tools do. Taking trust away stops such tools at their next start. */
   "tools.trust_signer": { params: ToolsTrustSignerParams; result: ToolsSignerResult };
+  /** Ends a share; it stops resolving at once. */
+  "tools.unshare": { params: ToolsUnshareParams; result: Record<string, never> };
   /** Changes a tool. A change of its definition makes a version, drops a signature and puts the grants of the old definition out of force; other changes do none of these. */
   "tools.update": { params: ToolsUpdateParams; result: ToolsUpdateResult };
   /** Another name of tools.update. Changes a tool. A change of its definition makes a version, drops a signature and puts the grants of the old definition out of force; other changes do none of these. */
@@ -2078,7 +2348,9 @@ export const METHODS = [
   { name: "tokens.list", scope: "admin", costly: false },
   { name: "tokens.revoke", scope: "admin", costly: false },
   { name: "tokens.rotate_root", scope: "admin", costly: false },
+  { name: "tools.audit", scope: "read", costly: false },
   { name: "tools.cancel", scope: "write", costly: false },
+  { name: "tools.capabilities", scope: "read", costly: false },
   { name: "tools.clone", scope: "write", costly: false },
   { name: "tools.create", scope: "write", costly: false },
   { name: "tools.create_custom", scope: "write", costly: false, aliasOf: "tools.create" },
@@ -2087,12 +2359,15 @@ export const METHODS = [
   { name: "tools.diff", scope: "read", costly: false },
   { name: "tools.execute", scope: "write", costly: true, aliasOf: "tools.execute_custom", deadlineMs: 240000 },
   { name: "tools.execute_custom", scope: "write", costly: true, deadlineMs: 240000 },
+  { name: "tools.export", scope: "read", costly: false },
   { name: "tools.get", scope: "read", costly: false },
   { name: "tools.get_metadata", scope: "read", costly: false },
+  { name: "tools.import", scope: "write", costly: true },
   { name: "tools.list", scope: "read", costly: false },
   { name: "tools.list_custom", scope: "read", costly: false, aliasOf: "tools.list" },
   { name: "tools.marketplace", scope: "read", costly: false, aliasOf: "tools.search" },
   { name: "tools.metadata", scope: "read", costly: false, aliasOf: "tools.get_metadata" },
+  { name: "tools.resolve_share", scope: "read", costly: false },
   { name: "tools.restore", scope: "write", costly: false },
   { name: "tools.rollback", scope: "write", costly: false },
   { name: "tools.run", scope: "write", costly: true, aliasOf: "tools.execute_custom", deadlineMs: 240000 },
@@ -2101,12 +2376,16 @@ export const METHODS = [
   { name: "tools.secret_set", scope: "approve", costly: false },
   { name: "tools.secrets", scope: "read", costly: false },
   { name: "tools.set_enabled", scope: "write", costly: false },
+  { name: "tools.share", scope: "write", costly: false },
+  { name: "tools.shares", scope: "read", costly: false },
   { name: "tools.sign", scope: "write", costly: false },
   { name: "tools.signers", scope: "read", costly: false },
   { name: "tools.state", scope: "read", costly: false },
   { name: "tools.state_clear", scope: "write", costly: false },
   { name: "tools.state_restore", scope: "write", costly: false },
+  { name: "tools.templates", scope: "read", costly: false },
   { name: "tools.trust_signer", scope: "approve", costly: false },
+  { name: "tools.unshare", scope: "write", costly: false },
   { name: "tools.update", scope: "write", costly: false },
   { name: "tools.update_custom", scope: "write", costly: false, aliasOf: "tools.update" },
   { name: "tools.usage", scope: "read", costly: false },

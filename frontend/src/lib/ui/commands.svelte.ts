@@ -1,3 +1,5 @@
+import { untrack } from "svelte";
+
 /**
  * The command table. Palette, shortcuts and menus read it; nothing else defines
  * a shortcut. A command that lives as long as the program is in `src/commands.ts`
@@ -74,7 +76,19 @@ export class Commands {
   #prefix = "";
   #prefixTimer: ReturnType<typeof setTimeout> | undefined;
   /** While a dialog is open only combinations with `mod` react. */
-  modal = $state(0);
+  #modal = $state(0);
+
+  get modal(): boolean {
+    return this.#modal > 0;
+  }
+
+  /** A dialog opened; call what it returns when it closes. */
+  openModal(): () => void {
+    this.#modal = untrack(() => this.#modal) + 1;
+    return () => {
+      this.#modal = untrack(() => this.#modal) - 1;
+    };
+  }
 
   /** Everything that can be run now; later additions win over earlier ones with the same id. */
   get all(): Command[] {
@@ -85,9 +99,10 @@ export class Commands {
 
   /** Adds commands; returns how to remove them. */
   add(list: readonly Command[]): () => void {
-    this.#sets = [...this.#sets, list];
+    // Untracked: an effect that adds commands must not depend on the others.
+    this.#sets = [...untrack(() => this.#sets), list];
     return () => {
-      this.#sets = this.#sets.filter((s) => s !== list);
+      this.#sets = untrack(() => this.#sets).filter((s) => s !== list);
     };
   }
 
@@ -132,7 +147,7 @@ export class Commands {
       for (const c of this.all.reverse()) {
         const list = typeof c.keys === "string" ? [c.keys] : (c.keys ?? []);
         for (const keys of list.map(normal)) {
-          if (!withMod && !c.whileTyping && (inText || inMenu || onControl || this.modal > 0)) continue;
+          if (!withMod && !c.whileTyping && (inText || inMenu || onControl || this.modal)) continue;
           if (keys === want) {
             this.#clearPrefix();
             e.preventDefault();

@@ -1,0 +1,57 @@
+// What a suite gets: a page that is signed in, and the few things it does with it.
+import AxeBuilder from "@axe-core/playwright";
+import { mkdir } from "node:fs/promises";
+import path from "node:path";
+
+const shots = process.env.HELIX_SHOTS ?? "test-results/shots";
+const tags = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"];
+
+/** Opens a page with all rights and waits for the frame. */
+export async function openPage(browser, helix, suite) {
+  const context = await browser.newContext({ viewport: { width: 1200, height: 800 }, reducedMotion: "reduce", colorScheme: "light", permissions: ["clipboard-read", "clipboard-write"] });
+  const page = await context.newPage();
+  page.setDefaultTimeout(20_000);
+  const complaints = [];
+  page.on("pageerror", (e) => complaints.push(`page error: ${e.message}`));
+  page.on("console", (m) => {
+    // A refused connection while the backend is down is what some tests are about.
+    if (m.type() === "error" && !/ERR_CONNECTION_REFUSED|WebSocket connection|status of 401|Failed to load resource/.test(m.text())) complaints.push(`console: ${m.text()}`);
+  });
+  await page.goto(await helix.adminTicket());
+  await page.getByRole("navigation", { name: "Screens" }).waitFor();
+
+  const t = { page, context, browser, helix, rpc: helix.rpc, complaints };
+  t.check = (ok, what) => {
+    if (!ok) throw new Error(`expected: ${what}`);
+  };
+  /** Goes to a place by its address, as a link would. */
+  t.go = async (target) => {
+    await page.evaluate((h) => (location.hash = h), `#/${target}`);
+  };
+  t.shot = async (name) => {
+    await mkdir(shots, { recursive: true });
+    await page.screenshot({ path: path.join(shots, `${suite}-${name}.png`) });
+  };
+  /** What axe finds fails the suite at its end. */
+  t.axe = async (where) => {
+    const { violations } = await new AxeBuilder({ page }).withTags(tags).analyze();
+    if (violations.length === 0) return;
+    const text = violations.map((v) => `${v.id} (${v.impact}): ${v.help}\n    ${v.nodes.slice(0, 4).map((n) => `${n.target.join(" ")}\n      ${n.failureSummary?.split("\n").slice(1).join(" ")}`).join("\n    ")}`).join("\n  ");
+    complaints.push(`axe on ${where}:\n  ${text}`);
+  };
+  /** Looks at what is shown in light and dark, and small: a screenshot and axe for each. */
+  t.looks = async (name) => {
+    for (const colorScheme of ["light", "dark"]) {
+      await page.emulateMedia({ colorScheme, reducedMotion: "reduce" });
+      await t.shot(`${name}-${colorScheme}`);
+      await t.axe(`${suite} ${name}, ${colorScheme}`);
+    }
+    await page.emulateMedia({ colorScheme: "light", reducedMotion: "reduce" });
+    await page.setViewportSize({ width: 800, height: 600 });
+    await t.shot(`${name}-small`);
+    await t.axe(`${suite} ${name}, small`);
+    await page.setViewportSize({ width: 1200, height: 800 });
+  };
+  t.close = () => context.close();
+  return t;
+}

@@ -1,0 +1,55 @@
+// Runs every suite of this folder against one real backend in Debian's Chromium.
+//   npm run e2e [-- NAME…]
+// HELIX_BIN: the helix program, default build/bin/helix. HELIX_SHOTS: where
+// screenshots go. CHROMIUM: the browser, default /usr/bin/chromium.
+import { readdir } from "node:fs/promises";
+import path from "node:path";
+import { fileURLToPath, pathToFileURL } from "node:url";
+import { chromium } from "playwright-core";
+import { startHelix } from "./lib/helix.mjs";
+import { openPage } from "./lib/page.mjs";
+
+const here = path.dirname(fileURLToPath(import.meta.url));
+const wanted = process.argv.slice(2);
+const names = (await readdir(here)).filter((f) => f.endsWith(".mjs") && f !== "run.mjs").map((f) => f.slice(0, -4)).sort();
+const suites = names.filter((n) => wanted.length === 0 || wanted.includes(n));
+
+const browser = await chromium.launch({
+  executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium",
+  headless: true,
+  args: ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-dev-shm-usage"],
+});
+let failed = 0;
+try {
+  for (const name of suites) {
+    const start = Date.now();
+    const suite = await import(pathToFileURL(path.join(here, `${name}.mjs`)));
+    // Each suite has its own backend, so that they do not depend on each other's order.
+    const helix = await startHelix();
+    let t;
+    try {
+      t = await openPage(browser, helix, name);
+      await suite.default(t);
+      if (t.complaints.length > 0) throw new Error(t.complaints.join("\n"));
+      console.log(`ok    ${name} (${((Date.now() - start) / 1000).toFixed(1)} s)`);
+    } catch (e) {
+      failed++;
+      console.error(`FAIL  ${name}\n${e.stack ?? e}`);
+      if (t) {
+        await t.shot("failed").catch(() => {});
+        if (t.complaints.length > 0) console.error(t.complaints.join("\n"));
+      }
+      if (process.env.HELIX_E2E_LOG) console.error(helix.log.join(""));
+    } finally {
+      await t?.close().catch(() => {});
+      await helix.stop();
+    }
+  }
+} finally {
+  await browser.close();
+}
+if (suites.length === 0) {
+  console.error("no such suite");
+  failed++;
+}
+process.exit(failed > 0 ? 1 : 0);
