@@ -12,7 +12,6 @@ import (
 	"github.com/google/uuid"
 	"github.com/wailsapp/wails/v2/pkg/runtime"
 
-	"helix/backend"
 	"helix/backend/fault"
 )
 

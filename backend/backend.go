@@ -203,8 +203,17 @@ func (b *Backend) storagePolicy() storage.Policy {
 	return p
 }
 
+// nobody stands for the person while a damaged database cannot tell who that is: sessions
+// need a user, and no row belongs to this one.
+var nobody = uuid.MustParse("00000000-0000-8000-8000-000000000001")
+
 // LocalUser is the person whose data this is.
-func (b *Backend) LocalUser() uuid.UUID { return b.DB.LocalUser().ID }
+func (b *Backend) LocalUser() uuid.UUID {
+	if id := b.DB.LocalUser().ID; id != uuid.Nil {
+		return id
+	}
+	return nobody
+}
 
 // Run runs the background services until ctx ends or the backend is stopped. It returns nil
 // on a clean stop. A backend runs once.
@@ -223,10 +232,7 @@ func (b *Backend) Run(ctx context.Context) error {
 	b.mu.Unlock()
 	defer close(b.ended)
 	g, gctx := errgroup.WithContext(ctx)
-	for name, run := range map[string]func(context.Context) error{
-		"gateway": b.Gateway.Run, "services": b.Services.Run, "storage": b.Storage.Run, "keys": b.Keys.Run, "audit": b.Audit.Run,
-		"permission": b.Permission.Run, "sandbox": b.Sandbox.Run, "tools": b.Tools.Run,
-	} {
+	service := func(name string, run func(context.Context) error) {
 		g.Go(func() error {
 			if err := run(gctx); err != nil && gctx.Err() == nil {
 				return fmt.Errorf("%s: %w", name, err)
@@ -234,7 +240,38 @@ func (b *Backend) Run(ctx context.Context) error {
 			return nil
 		})
 	}
+	service("gateway", b.Gateway.Run)
+	service("services", b.Services.Run)
+	service("storage", b.Storage.Run)
+	service("sandbox", b.Sandbox.Run)
+	service("keys", b.whole(b.Keys.Run))
+	service("audit", b.whole(b.Audit.Run))
+	service("permission", b.whole(b.Permission.Run))
+	service("tools", b.whole(b.Tools.Run))
 	return g.Wait()
+}
+
+// whole delays run until there is a whole database: in recovery mode its work could only
+// fail, and it begins when a backup or a salvage has been put in place.
+func (b *Backend) whole(run func(context.Context) error) func(context.Context) error {
+	return func(ctx context.Context) error {
+		again := make(chan struct{}, 1)
+		cancel := bus.Subscribe(b.Bus, func(uuid.UUID, storage.Replaced) {
+			select {
+			case again <- struct{}{}:
+			default:
+			}
+		})
+		defer cancel()
+		for b.DB.Recovery() != nil {
+			select {
+			case <-again:
+			case <-ctx.Done():
+				return nil
+			}
+		}
+		return run(ctx)
+	}
 }
 
 // requestStop ends Run; whoever called Run then closes the backend. It reports whether

@@ -26,7 +26,7 @@ func (b *Backend) openGateway(ctx context.Context, paths config.Paths, conf conf
 	user := b.DB.LocalUser()
 	api := gateway.NewAPI()
 	b.Gateway = gateway.New(api, gateway.Options{
-		DB: b.DB, Bus: b.Bus, Logger: b.log, User: gateway.User{ID: user.ID, DisplayName: user.DisplayName},
+		DB: b.DB, Bus: b.Bus, Logger: b.log, User: gateway.User{ID: b.LocalUser(), DisplayName: user.DisplayName},
 		Web: b.o.Web, Addr: conf.GatewayAddr, NoHTTP: !b.o.Listen || !conf.GatewayEnabled, Extra: b.o.Extra, Origins: conf.GatewayOrigins,
 		RootToken: token, TokenSource: source, RotateRoot: b.Root.StoreToken, EndpointFile: endpointFile(paths),
 		Version: Version, Commit: Commit, OpenRPC: openRPC,

@@ -58,6 +58,11 @@ func (c *command) finishRun(p map[string]any) error {
 	var res toolRun
 	raw, err := c.call("tools.execute_custom", p, &res)
 	if err != nil {
+		var waiting struct{ PendingApprovalID string }
+		if b, jerr := json.Marshal(fault.As(err).Details); jerr == nil && json.Unmarshal(b, &waiting) == nil && waiting.PendingApprovalID != "" {
+			fmt.Fprintf(c.env.Stderr, "helix: %s\nAnswer it with: helix approvals decide %s --approve --rerun\n", fault.As(err).Message, waiting.PendingApprovalID)
+			return failed{ExitCode(fault.As(err).Kind)}
+		}
 		return err
 	}
 	for _, l := range res.Logs {

@@ -102,13 +102,10 @@ func (d *demo) rpc(out any, method string, params any) error {
 
 // runResult is the part of a run's result that the demo looks at.
 type runResult struct {
-	Success           bool            `json:"success"`
-	Output            json.RawMessage `json:"output"`
-	Error             string          `json:"error"`
-	ErrorClass        string          `json:"errorClass"`
-	ExecutionID       string          `json:"executionId"`
-	ExecutionTimeMs   float64         `json:"executionTimeMs"`
-	PendingApprovalID string          `json:"pendingApprovalId"`
+	Success         bool            `json:"success"`
+	Output          json.RawMessage `json:"output"`
+	Error           string          `json:"error"`
+	ExecutionTimeMs float64         `json:"executionTimeMs"`
 }
 
 func (d *demo) execute(tool string, params any) (r runResult, err error) {
@@ -124,25 +121,28 @@ func (d *demo) serve() (stop func() error, err error) {
 	if err := cmd.Start(); err != nil {
 		return nil, err
 	}
-	for {
-		var s struct{ Version string }
-		if err = d.rpc(&s, "system.status", struct{}{}); err == nil {
-			if _, err := os.Stat(filepath.Join(d.dir, "data", "run", "endpoint.json")); err == nil || d.ctx.Err() != nil {
-				d.detail("It answers; its version is %s.", s.Version)
-				break
-			}
-		}
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	endpoint := filepath.Join(d.dir, "data", "run", "endpoint.json")
+	for _, err = os.Stat(endpoint); err != nil; _, err = os.Stat(endpoint) {
 		select {
+		case err := <-ended:
+			return nil, fmt.Errorf("the backend ended at once: %w", err)
 		case <-d.ctx.Done():
-			return nil, fmt.Errorf("the backend did not start: %w", err)
-		case <-time.After(100 * time.Millisecond):
+			return nil, fmt.Errorf("the backend did not start: %w", d.ctx.Err())
+		case <-time.After(50 * time.Millisecond):
 		}
 	}
+	var status struct{ Version string }
+	if err := d.rpc(&status, "system.status", struct{}{}); err != nil {
+		return nil, err
+	}
+	d.detail("It answers; its version is %s.", status.Version)
 	return func() error {
 		if _, _, err := d.run("stop"); err != nil {
 			return err
 		}
-		return cmd.Wait()
+		return <-ended
 	}, nil
 }
 
@@ -256,28 +256,28 @@ func (d *demo) network() error {
 
 	d.say("Run it as a script would, with nobody there to ask.")
 	params := map[string]any{"url": "http://localhost:" + port + "/packages.json"}
-	r, err := d.execute(id, params)
+	why, question, err := d.refused(id, params)
 	if err != nil {
 		return err
 	}
-	if r.Success || r.PendingApprovalID == "" || asked.Load() != 0 {
-		return fmt.Errorf("the run should have been refused: success %v, approval %q, %d requests reached the server", r.Success, r.PendingApprovalID, asked.Load())
+	if asked.Load() != 0 {
+		return fmt.Errorf("%d requests reached the server before anybody allowed one", asked.Load())
 	}
-	d.detail("Refused (%s): %s", r.ErrorClass, r.Error)
-	d.detail("The server was asked %d times. A question waits: %s", asked.Load(), r.PendingApprovalID)
+	d.detail("%s", why)
+	d.detail("The server was not asked. The question waits as %s.", question)
 
 	d.say("Answer the question: yes, for this one run; and run it again with the same input.")
 	var pending struct {
 		DefinitionHash string `json:"definitionHash"`
 	}
-	if err := d.rpc(&pending, "approvals.get", map[string]any{"id": r.PendingApprovalID}); err != nil {
+	if err := d.rpc(&pending, "approvals.get", map[string]any{"id": question}); err != nil {
 		return err
 	}
 	var decided struct {
 		Status string `json:"status"`
 		RunID  string `json:"runId"`
 	}
-	if err := d.rpc(&decided, "approvals.decide", map[string]any{"id": r.PendingApprovalID, "decision": "approve", "scope": "run", "definitionHash": pending.DefinitionHash, "rerun": true}); err != nil {
+	if err := d.rpc(&decided, "approvals.decide", map[string]any{"id": question, "decision": "approve", "scope": "run", "definitionHash": pending.DefinitionHash, "rerun": true}); err != nil {
 		return err
 	}
 	if decided.Status != "approved" || decided.RunID == "" {
@@ -293,14 +293,40 @@ func (d *demo) network() error {
 	d.detail("The run %s went through: %s", decided.RunID, output)
 
 	d.say("Run it once more: the approval was for one run only.")
-	if r, err = d.execute(id, params); err != nil {
+	if _, _, err := d.refused(id, params); err != nil {
 		return err
 	}
-	if r.Success || asked.Load() != 1 {
-		return fmt.Errorf("the second run was not refused (success %v, %d requests)", r.Success, asked.Load())
+	if asked.Load() != 1 {
+		return fmt.Errorf("the server was asked %d times", asked.Load())
 	}
 	d.detail("Refused again; the server was asked once in all.")
 	return nil
+}
+
+// refused runs a tool and expects that it ends denied with an open question.
+func (d *demo) refused(tool string, params any) (why, question string, err error) {
+	p, err := json.Marshal(params)
+	if err != nil {
+		return "", "", err
+	}
+	_, code, err := d.run("tool", "run", tool, "--params", string(p))
+	if code != 4 {
+		return "", "", fmt.Errorf("the run should have been refused (exit 4), it ended with %d: %w", code, err)
+	}
+	_, why, _ = strings.Cut(err.Error(), "helix: ")
+	why, _, _ = strings.Cut(why, "\n")
+	var open struct {
+		Approvals []struct {
+			ID string `json:"id"`
+		} `json:"approvals"`
+	}
+	if err := d.rpc(&open, "approvals.list", map[string]any{}); err != nil {
+		return "", "", err
+	}
+	if len(open.Approvals) != 1 {
+		return "", "", fmt.Errorf("%d questions are open, not one", len(open.Approvals))
+	}
+	return why, open.Approvals[0].ID, nil
 }
 
 // usage waits until the run is over and returns its output.
