@@ -352,8 +352,17 @@ func TestRotationUnderLoad(t *testing.T) {
 		}
 		return nil
 	})
+	select { // what the start left there
+	case <-db.keys.wake:
+	default:
+	}
 	if _, err := db.Keys().Rotate(ctx, struct{}{}); err != nil {
 		t.Fatal(err)
+	}
+	select {
+	case <-db.keys.wake:
+	default:
+		t.Error("Rotate does not wake Run")
 	}
 	if st, err := db.Keys().Status(ctx, struct{}{}); err != nil || st.Pending != rows+1 || st.Current != 2 || len(st.Keys) != 2 || st.Keys[0].RetiredAt == nil {
 		t.Fatalf("status %+v, %v", st, err)
@@ -543,118 +552,6 @@ func contents(t *testing.T, path string) [][]byte {
 		out = append(out, in)
 	}
 	return out
-}
-
-func TestRecoveryCode(t *testing.T) {
-	t.Parallel()
-	root := bytes.Repeat([]byte{0x0a, 0xb1}, 16)
-	code := RecoveryCode(root)
-	if g := strings.Split(code, "-"); len(g) != 24 || slices.ContainsFunc(g, func(s string) bool { return len(s) != 4 }) {
-		t.Fatalf("code %s", code)
-	}
-	groups := strings.Split(code, "-")
-	for _, typed := range []string{
-		code, strings.ToLower(code), strings.ReplaceAll(code, "-", " "), strings.ReplaceAll(code, "-", ""), "  " + strings.Join(groups[:12], "-") + "\r\n" + strings.Join(groups[12:], "-") + "\n",
-		strings.ReplaceAll(strings.ReplaceAll(code, "0", "O"), "1", "l"),
-	} {
-		if got, err := ParseRecoveryCode(typed); err != nil || !bytes.Equal(got, root) {
-			t.Errorf("%q: %v", typed, err)
-		}
-	}
-	swapped := slices.Clone(groups)
-	swapped[2], swapped[5] = swapped[5], swapped[2]
-	slip := []byte(code)
-	slip[5*7] = 'F' ^ slip[5*7]&1
-	if slip[5*7] == code[5*7] {
-		slip[5*7] = '2'
-	}
-	for name, typed := range map[string]string{"swapped": strings.Join(swapped, "-"), "slip in group 8": string(slip), "short": code[:60], "long": code + "-0000", "letters": "hello world", "empty": ""} {
-		got, err := ParseRecoveryCode(typed)
-		if got != nil || !fault.Is(err, fault.Invalid) {
-			t.Errorf("%s: %x, %v", name, got, err)
-		}
-		if name == "slip in group 8" && !strings.Contains(err.Error(), "7 to 9") {
-			t.Errorf("the place is not named: %v", err)
-		}
-	}
-}
-
-func FuzzRecoveryCode(f *testing.F) {
-	f.Add("0A0B-1C1D", []byte("0123456789abcdef0123456789abcdef"))
-	f.Fuzz(func(t *testing.T, text string, root []byte) {
-		if got, err := ParseRecoveryCode(text); err == nil {
-			if again, err := ParseRecoveryCode(RecoveryCode(got)); err != nil || !bytes.Equal(again, got) {
-				t.Errorf("%q does not survive", text)
-			}
-		} else if got != nil {
-			t.Error("a wrong code gave bytes")
-		}
-		if len(root) == RootKeySize {
-			if got, err := ParseRecoveryCode(RecoveryCode(root)); err != nil || !bytes.Equal(got, root) {
-				t.Errorf("%x: %v", root, err)
-			}
-		}
-	})
-}
-
-func TestSecretsBelongToTheirUser(t *testing.T) {
-	t.Parallel()
-	db := openWith(t, filepath.Join(t.TempDir(), "helix.db"), &memRoot{})
-	b, err := db.AddUser(t.Context(), "B")
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := NewSecrets(db)
-	var audited []string
-	s.SetAudit(func(_ *Tx, action string, details any) error {
-		audited = append(audited, fmt.Sprint(action, details))
-		return nil
-	})
-	s.SetUsedBy(func(context.Context) (map[string][]string, error) { return map[string][]string{"key": {"Fetch"}}, nil })
-	ctxA, ctxB := asUser(t.Context(), db.LocalUser().ID), asUser(t.Context(), b.ID)
-	for ctx, v := range map[context.Context]string{ctxA: "of A", ctxB: "of B"} {
-		for range 2 { // the second time replaces
-			if _, err := s.Set(ctx, SecretsSetParams{Name: "key", Value: v}); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-	if _, err := s.Set(ctxA, SecretsSetParams{Name: "another", Value: "x"}); err != nil {
-		t.Fatal(err)
-	}
-	if l, err := s.List(ctxA, SecretsListParams{Limit: 1, Offset: 1}); err != nil || l.Total != 2 || len(l.Secrets) != 1 || l.Secrets[0].Name != "key" ||
-		l.Secrets[0].SetAt.IsZero() || !slices.Equal(l.Secrets[0].UsedBy, []string{"Fetch"}) {
-		t.Errorf("list %+v, %v", l, err)
-	}
-	if l, err := s.List(ctxB, SecretsListParams{}); err != nil || l.Total != 1 || len(l.Secrets) != 1 {
-		t.Errorf("B's list %+v, %v", l, err)
-	}
-	if _, err := s.Delete(ctxB, SecretsDeleteParams{Name: "another"}); !fault.Is(err, fault.NotFound) {
-		t.Errorf("B deletes A's: %v", err)
-	}
-	if _, err := s.Delete(ctxB, SecretsDeleteParams{Name: "key"}); err != nil {
-		t.Error(err)
-	}
-	if v, err := s.Value(ctxA, "key"); err != nil || string(v) != "of A" {
-		t.Errorf("A's value %q, %v", v, err)
-	}
-	if _, err := s.Value(ctxB, "key"); !fault.Is(err, fault.NotFound) {
-		t.Errorf("B's value: %v", err)
-	}
-	for _, p := range []SecretsSetParams{{Name: "", Value: "v"}, {Name: "a b", Value: "v"}, {Name: "a", Value: ""}, {Name: "a", Value: strings.Repeat("x", maxSecret+1)}, {Name: strings.Repeat("n", 101), Value: "v"}} {
-		if _, err := s.Set(ctxA, p); !fault.Is(err, fault.Invalid) {
-			t.Errorf("%.20q: %v", p.Name, err)
-		}
-	}
-	if _, err := s.Set(t.Context(), SecretsSetParams{Name: "a", Value: "v"}); !fault.Is(err, fault.Denied) {
-		t.Errorf("without a user: %v", err)
-	}
-	if _, err := s.List(ctxA, SecretsListParams{Limit: 101}); !fault.Is(err, fault.Invalid) {
-		t.Errorf("limit 101: %v", err)
-	}
-	if strings.Contains(fmt.Sprint(audited), "of A") || len(audited) != 6 {
-		t.Errorf("audit: %v", audited)
-	}
 }
 
 func BenchmarkSealUnseal(b *testing.B) {

@@ -1,0 +1,103 @@
+package storage
+
+import (
+	"maps"
+	"slices"
+	"testing"
+)
+
+// Every table with a user_id says whether it travels, and what the lists name is there.
+func TestListsCoverTheSchema(t *testing.T) {
+	t.Parallel()
+	db := open(t)
+	have := map[string]map[string]string{}
+	if err := db.Read(t.Context(), func(tx *Tx) error {
+		rows, err := tx.Query(`SELECT name FROM sqlite_schema WHERE type = 'table'`)
+		if err != nil {
+			return err
+		}
+		var tables []string
+		for rows.Next() {
+			var n string
+			if err := rows.Scan(&n); err != nil {
+				return err
+			}
+			tables = append(tables, n)
+		}
+		if err := rows.Close(); err != nil {
+			return err
+		}
+		for _, n := range tables {
+			if have[n], err = tx.columns(n); err != nil {
+				return err
+			}
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	synced := map[string]SyncedTable{}
+	for _, s := range Synced {
+		if synced[s.Table].Table != "" {
+			t.Errorf("%s is twice in Synced", s.Table)
+		}
+		synced[s.Table] = s
+		checkSynced(t, s, have[s.Table])
+	}
+	for name, columns := range have {
+		if columns["user_id"] != "" && synced[name].Table == "" && !slices.Contains(LocalOnly, name) {
+			t.Errorf("table %s has a user_id: add it to storage.Synced or storage.LocalOnly", name)
+		}
+	}
+	for _, name := range LocalOnly {
+		if have[name] == nil || synced[name].Table != "" {
+			t.Errorf("LocalOnly names %s, which is not there or also synced", name)
+		}
+	}
+	if !slices.IsSorted(LocalOnly) {
+		t.Error("LocalOnly is not sorted")
+	}
+	for _, s := range Sealed {
+		if have[s.Table][s.Column] == "" || have[s.Table][s.id()] != "BLOB" {
+			t.Errorf("Sealed names %s.%s, which is not there or has no BLOB id", s.Table, s.Column)
+		}
+	}
+}
+
+func checkSynced(t *testing.T, s SyncedTable, columns map[string]string) {
+	t.Helper()
+	if s.Policy != MergeRows && s.Policy != AppendRows || s.Final != "" && s.Policy != AppendRows {
+		t.Errorf("%s: policy %q with final %q", s.Table, s.Policy, s.Final)
+	}
+	must := []string{"id", "user_id", "created_at", "sync_meta"}
+	if s.Policy == MergeRows {
+		must = append(must, "updated_at", "deleted_at")
+	}
+	if s.Parent != "" {
+		must = []string{"id", s.ParentKey}
+	}
+	for _, c := range must {
+		if columns[c] == "" {
+			t.Errorf("%s has no column %s", s.Table, c)
+		}
+	}
+	merges := []Merge{LWW, Text3, ORSet, PNCounter, Max, Min, DenyWins, Derived, Immutable, ManualMerge}
+	numbers := map[int]bool{}
+	for _, f := range s.Fields {
+		if f.No < 1 || f.No > 62 || numbers[f.No] || columns[f.Name] == "" || !slices.Contains(merges, f.Merge) {
+			t.Errorf("%s field %d %s %s: number, column or merge word is wrong", s.Table, f.No, f.Name, f.Merge)
+		}
+		numbers[f.No] = true
+		if slices.Contains(must, f.Name) || f.Name == "deleted_at" {
+			t.Errorf("%s lists %s, which every synced table has", s.Table, f.Name)
+		}
+	}
+	for _, c := range slices.Sorted(maps.Keys(columns)) {
+		if slices.Contains(append(must, "updated_at", "deleted_at", "created_at"), c) {
+			continue
+		}
+		if !slices.ContainsFunc(s.Fields, func(f SyncedField) bool { return f.Name == c }) {
+			t.Errorf("%s.%s is in no field: list it, as derived if it does not travel", s.Table, c)
+		}
+	}
+}
