@@ -122,7 +122,7 @@ func constraintError(code int, err error) *fault.Error {
 var (
 	reColumns = regexp.MustCompile(`(?:UNIQUE|NOT NULL) constraint failed: ((?:\w+\.\w+(?:, )?)+)`)
 	reCheck   = regexp.MustCompile(`CHECK constraint failed: (.+?)(?: \(\d+\))?(?: \(in |$)`)
-	reType    = regexp.MustCompile(`in (?:column )?\w+\.(\w+)`)
+	reType    = regexp.MustCompile(`column \w+\.(\w+)`)
 	reIdent   = regexp.MustCompile(`[A-Za-z_]\w*`)
 )
 

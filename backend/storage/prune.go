@@ -133,28 +133,27 @@ func (p *pruner) count(table string, rows, bytes int64) {
 // history applies age and number to one table of one user.
 func (p *pruner) history(ctx context.Context, user uuid.UUID, h HistoryTable) error {
 	cols := p.columns[h.Table]
-	if !slices.Contains(cols, h.Time) || !slices.Contains(cols, "user_id") {
+	if !slices.Contains(cols, h.Time) || !slices.Contains(cols, "user_id") || !slices.Contains(cols, "id") {
 		return nil
 	}
 	rows, age := p.pol.HistoryRows, p.pol.HistoryAge
 	if h.Stats {
 		rows, age = p.pol.StatsRows, p.pol.StatsAge
 	}
-	cut := p.now.Add(-age).UnixMicro()
-	t := quote(h.Table)
-	if err := p.s.db.Read(ctx, func(tx *Tx) error {
-		var nth *int64
-		if err := tx.QueryRow(`SELECT (SELECT `+quote(h.Time)+` FROM `+t+` WHERE user_id = ? ORDER BY `+quote(h.Time)+` DESC LIMIT 1 OFFSET ?)`, user, rows).Scan(&nth); err != nil {
-			return err
+	at := quote(h.Time)
+	where, args := `user_id = ? AND `+at+` < ?`, []any{user, p.now.Add(-age).UnixMicro()}
+	if err := p.s.db.Read(ctx, func(tx *Tx) error { // the newest row that is one too many
+		var when int64
+		var id []byte
+		err := tx.QueryRow(`SELECT `+at+`, id FROM `+quote(h.Table)+` WHERE user_id = ? ORDER BY `+at+` DESC, id DESC LIMIT 1 OFFSET ?`, user, rows).Scan(&when, &id)
+		if err == nil {
+			where, args = `user_id = ? AND (`+at+` < ? OR (`+at+`, id) <= (?, ?))`, append(args, when, id)
 		}
-		if nth != nil {
-			cut = max(cut, *nth+1)
-		}
-		return nil
+		return ignoreNoRows(err)
 	}); err != nil {
 		return err
 	}
-	if err := p.delete(ctx, h.Table, `user_id = ? AND `+quote(h.Time)+` < ?`, user, cut); err != nil {
+	if err := p.delete(ctx, h.Table, where, args...); err != nil {
 		return err
 	}
 	old := p.now.Add(-p.pol.PayloadAge).UnixMicro()
@@ -171,7 +170,7 @@ func (p *pruner) history(ctx context.Context, user uuid.UUID, h HistoryTable) er
 func (p *pruner) delete(ctx context.Context, table, where string, args ...any) error {
 	size := []string{"40"} // what a row costs besides its values
 	for _, c := range p.columns[table] {
-		size = append(size, "coalesce(length("+quote(c)+"), 0)")
+		size = append(size, "coalesce(octet_length("+quote(c)+"), 0)")
 	}
 	sum := strings.Join(size, " + ")
 	t := quote(table)
@@ -260,11 +259,11 @@ func (p *pruner) cut(ctx context.Context, user uuid.UUID, h HistoryTable, column
 		return nil
 	}
 	t, c, name := quote(h.Table), quote(column), h.Table+"."+column
-	where := ` WHERE user_id = ? AND ` + quote(h.Time) + ` < ? AND length(` + c + `) > ?`
+	where := ` WHERE user_id = ? AND ` + quote(h.Time) + ` < ? AND octet_length(` + c + `) > ?`
 	if p.dry {
 		var rows, bytes int64
 		err := p.s.db.Read(ctx, func(tx *Tx) error {
-			return tx.QueryRow(`SELECT count(*), coalesce(sum(length(`+c+`) - ?), 0) FROM `+t+where, 2*payloadKeep, user, before, payloadMax).Scan(&rows, &bytes)
+			return tx.QueryRow(`SELECT count(*), coalesce(sum(octet_length(`+c+`) - ?), 0) FROM `+t+where, 2*payloadKeep, user, before, payloadMax).Scan(&rows, &bytes)
 		})
 		p.count(name, rows, bytes)
 		return err

@@ -461,6 +461,10 @@ CREATE TRIGGER audit_log_no_delete BEFORE DELETE ON audit_log
 WHEN NOT EXISTS (SELECT 1 FROM audit_pruning WHERE through >= OLD.seq)
 BEGIN SELECT RAISE(ABORT, 'audit_log is append only'); END;
 
+CREATE TRIGGER audit_log_no_gap BEFORE INSERT ON audit_log
+WHEN NOT EXISTS (SELECT 1 FROM audit_log WHERE seq = NEW.seq - 1) AND NEW.seq <> 1
+BEGIN SELECT RAISE(ABORT, 'audit_log has no gaps'); END;
+
 CREATE TRIGGER audit_log_no_update BEFORE UPDATE ON audit_log
 BEGIN SELECT RAISE(ABORT, 'audit_log is append only'); END;
 
