@@ -223,7 +223,7 @@ type Status struct {
 	Ready    bool         `json:"ready"`
 	Reason   string       `json:"reason,omitempty"` // why it is not ready
 	CPUMeter string       `json:"cpuMeter"`         // thread, or elapsed where threads have no clock
-	Snapshot string       `json:"snapshot"`         // none: each run has a fresh instance
+	Snapshot string       `json:"snapshot"`         // copy: each run gets a fresh copy of a prepared instance
 	Pool     PoolStatus   `json:"pool"`
 	Tiers    []TierStatus `json:"tiers"`
 	Cache    CacheStatus  `json:"cache"`
@@ -232,7 +232,7 @@ type Status struct {
 // Status says how the engine is. It never blocks for long.
 func (e *Engine) Status() Status {
 	s := Status{
-		Ready: e.broken == nil, CPUMeter: cpuMeter, Snapshot: "none",
+		Ready: e.broken == nil, CPUMeter: cpuMeter, Snapshot: "copy",
 		Tiers: []TierStatus{
 			{Tier: "t0", Available: e.broken == nil, Reasons: []string{}},
 			{Tier: "t1", Available: false, Reasons: []string{"not_built"}},

@@ -12,7 +12,7 @@ import (
 var files embed.FS
 
 // order in which the files are joined; later files use names of earlier ones.
-var order = [...]string{"core.js", "globals.js", "url.js", "intl.js"}
+var order = [...]string{"core.js", "globals.js", "url.js", "searchparams.js", "intl.js"}
 
 // Name is the file name that the prelude has in guest stack traces.
 const Name = "helix:prelude"
