@@ -99,17 +99,17 @@ func TestAnalysisErrors(t *testing.T) {
 func TestEntryForms(t *testing.T) {
 	t.Parallel()
 	for code, want := range map[string]Entry{
-		"export default function (p) { return 1 }":                    EntryDefault,
-		"export default async (p, h) => 1":                            EntryDefault,
-		"export default async function named() {}":                    EntryDefault,
-		"function f() {}\nexport { f as default }":                    EntryDefault,
-		"function execute(params) { return params }":                  EntryExecute,
-		"async function execute(params) { return params }":            EntryExecute,
-		"export function execute(params) { return params }":           EntryExecute,
-		"function main() { return 1 }":                                EntryMain,
-		"return params.a":                                             EntryBody,
-		"const a = await helix.state.get('x'); return a":              EntryBody,
-		"1 + 1":                                                       EntryBody,
+		"export default function (p) { return 1 }":          EntryDefault,
+		"export default async (p, h) => 1":                  EntryDefault,
+		"export default async function named() {}":          EntryDefault,
+		"function f() {}\nexport { f as default }":          EntryDefault,
+		"function execute(params) { return params }":        EntryExecute,
+		"async function execute(params) { return params }":  EntryExecute,
+		"export function execute(params) { return params }": EntryExecute,
+		"function main() { return 1 }":                      EntryMain,
+		"return params.a":                                   EntryBody,
+		"const a = await helix.state.get('x'); return a":    EntryBody,
+		"1 + 1": EntryBody,
 		"function main() {}\nexport default function () { return 1 }": EntryDefault,
 	} {
 		v := examine(definition{Code: code, Capabilities: []string{"state"}}).result

@@ -174,7 +174,7 @@ func refDepth(doc any) string {
 	refs = func(v any, path string) string {
 		switch v := v.(type) {
 		case map[string]any:
-			if s, ok := v["$ref"].(string); ok {
+			if _, ok := v["$ref"].(string); ok {
 				at := any(v)
 				for n := 0; ; n++ {
 					m, ok := at.(map[string]any)
@@ -186,11 +186,10 @@ func refDepth(doc any) string {
 						break
 					}
 					if n >= maxRefDepth {
-						return path
+						return path + "/$ref"
 					}
 					at = pointer(root, strings.TrimPrefix(next, "#"))
 				}
-				_ = s
 			}
 			for _, k := range sortedKeys(v) {
 				if bad := refs(v[k], path+"/"+escapePointer(k)); bad != "" {
@@ -258,8 +257,16 @@ func (s *schema) apply(params json.RawMessage) (json.RawMessage, error) {
 	if err != nil {
 		return nil, paramFault([]ParamError{{Keyword: "json", Message: "not valid JSON"}})
 	}
+	if err := s.bounded(v); err != nil { // also filling in defaults follows what branches
+		return nil, err
+	}
 	changed := fillDefaults(s.doc, s.doc, &v, 0)
-	if err := s.validate(v); err != nil {
+	if changed {
+		if err := s.bounded(v); err != nil {
+			return nil, err
+		}
+	}
+	if err := paramErrors(s.compiled.Validate(v)); err != nil {
 		return nil, err
 	}
 	if !changed {
@@ -268,11 +275,12 @@ func (s *schema) apply(params json.RawMessage) (json.RawMessage, error) {
 	return marshal(v)
 }
 
-func (s *schema) validate(v any) error {
+// bounded refuses a value whose check would take more than maxWork steps.
+func (s *schema) bounded(v any) error {
 	if !s.plain && validationWork(s.compiled, v) > maxWork {
 		return paramFault([]ParamError{{Keyword: "schema", Message: "the schema branches too often to check these parameters"}})
 	}
-	return paramErrors(s.compiled.Validate(v))
+	return nil
 }
 
 // plainSchema reports whether validation costs at most a small multiple of schema and
