@@ -30,7 +30,7 @@ export default async function ({ page, helix, rpc, go, looks, check }) {
   await page.keyboard.press("Escape");
 
   // Filters.
-  await page.getByRole("button", { name: /^Outcome:/ }).click();
+  await page.getByLabel(/^Outcome:/).click();
   await page.getByRole("option", { name: "denied" }).click();
   await list.getByRole("option").first().waitFor();
   const labels = await list.getByRole("option").evaluateAll((l) => l.map((o) => o.getAttribute("aria-label")));

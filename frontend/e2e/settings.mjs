@@ -10,8 +10,8 @@ export default async function ({ page, context, helix, rpc, go, looks, check }) 
   }
 
   // A value: written, kept, refused, reset.
-  await page.getByRole("searchbox", { name: "Search settings" }).fill("max_age_days");
-  const field = page.getByLabel("Max age").first();
+  await page.getByRole("searchbox", { name: "Search settings" }).fill("history.max_age_days");
+  const field = page.getByLabel("Runs stay for");
   await field.fill("0");
   await field.press("Enter");
   await page.getByText(/cannot be 0/).waitFor();

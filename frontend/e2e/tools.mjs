@@ -130,7 +130,7 @@ async function walk({ page, go, rpc, check, looks, port }) {
   check((await page.evaluate(() => window.clickedWhile)) === "false", "the early click fell into the guard");
   await looks("prompt");
   await prompt.getByRole("button", { name: "Deny" }).click();
-  await page.getByText("The tool was refused something").waitFor();
+  await page.getByText("The run was refused").waitFor();
   await looks("refused");
 
   // The stored tool asks, gets the right for this session, and runs.

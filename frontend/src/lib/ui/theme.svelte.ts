@@ -14,7 +14,7 @@ export class Theme {
     const query = matchMedia("(prefers-color-scheme: dark)");
     this.#systemDark = query.matches;
     const stored = localStorage.getItem("helix.theme");
-    if (stored === "light" || stored === "dark") this.choice = stored;
+    if (stored === "light" || stored === "dark" || stored === "system") this.choice = stored;
     this.#apply();
     const onChange = (): void => {
       this.#systemDark = query.matches;
@@ -24,10 +24,16 @@ export class Theme {
     return () => query.removeEventListener("change", onChange);
   }
 
+  /** The choice of the settings; one that was made on this device wins. */
+  suggest(choice: unknown): void {
+    if (localStorage.getItem("helix.theme") || (choice !== "light" && choice !== "dark")) return;
+    this.choice = choice;
+    this.#apply();
+  }
+
   set(choice: ThemeChoice): void {
     this.choice = choice;
-    if (choice === "system") localStorage.removeItem("helix.theme");
-    else localStorage.setItem("helix.theme", choice);
+    localStorage.setItem("helix.theme", choice);
     this.#apply();
   }
 

@@ -60,9 +60,17 @@ export function detailsOf(e: Pick<Entry, "details">): Record<string, unknown> {
 export function sentence(e: Pick<Entry, "action" | "details">): string {
   const known = sentences[e.action];
   const d = detailsOf(e);
-  const what = [d.capability, d.resource, d.host, d.key, d.keys, d.name, d.path].find((x) => typeof x === "string" || Array.isArray(x));
+  const right = typeof d.capability === "string" && typeof d.resource === "string" ? `${d.capability} ${d.resource}` : d.capability;
+  const what = [right, d.resource, d.host, d.key, d.keys, d.name, d.path].find((x) => typeof x === "string" || Array.isArray(x));
   const tail = what === undefined ? "" : `: ${Array.isArray(what) ? what.join(", ") : String(what)}`;
   return (known ?? e.action.replace(/[._]/g, " ")) + tail;
+}
+
+/** The subject as a sentence begins with it. */
+export function subjectOf(e: Pick<Entry, "subject">): string {
+  if (e.subject.name) return e.subject.name;
+  const kind = (e.subject.kind || "helix").replaceAll("_", " ");
+  return `${kind.charAt(0).toUpperCase()}${kind.slice(1)}${e.subject.id ? ` ${e.subject.id.slice(-6)}` : ""}`;
 }
 
 /** Whether the sentence needs the subject in front of it. */

@@ -46,6 +46,17 @@ const labels: Record<string, string> = {
   "sandbox.minIsolation": "Weakest isolation",
   "backup.auto": "Automatic backup",
   "log.level": "Log level",
+  "backup.keep_daily": "Daily backups",
+  "backup.keep_weekly": "Weekly backups",
+  "backup.max_age_days": "Backups stay for",
+  "backup.max_bytes": "Room for backups",
+  "history.max_age_days": "Runs stay for",
+  "history.max_rows": "Runs at most",
+  "history.payload_max_age_days": "Large inputs and outputs stay whole for",
+  "history.trash_max_age_days": "Deleted things stay for",
+  "history.log_max_age_days": "Log files stay for",
+  "audit.details_max_age_days": "Details of activity stay for",
+  "audit.entries_max_age_days": "Activity stays for",
 };
 
 /** "history.max_age_days" → "Max age". The unit is shown beside the value. */

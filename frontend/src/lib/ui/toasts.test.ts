@@ -1,0 +1,72 @@
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { RpcError } from "../rpc/errors";
+import { Toasts } from "./toasts.svelte";
+
+describe("Toasts", () => {
+  beforeEach(() => void vi.useFakeTimers());
+  afterEach(() => void vi.useRealTimers());
+
+  it("takes an act back within 10 s, not after", async () => {
+    const t = new Toasts();
+    const restore = vi.fn();
+    t.undo("Deleted", restore);
+    await vi.advanceTimersByTimeAsync(9_500);
+    expect(t.list[0]!.left).toBe(1);
+    expect(t.undoLast()).toBe(true);
+    expect(restore).toHaveBeenCalledTimes(1);
+    expect(t.list).toEqual([]);
+    t.undo("Deleted", restore);
+    await vi.advanceTimersByTimeAsync(10_500);
+    expect(t.undoLast()).toBe(false);
+    expect(restore).toHaveBeenCalledTimes(1);
+  });
+
+  it("does a deferred act after 10 s, at once when dismissed, never after Undo", async () => {
+    const t = new Toasts();
+    const commit = vi.fn();
+    const revert = vi.fn();
+    t.deferred({ title: "Revoked", commit, revert });
+    await vi.advanceTimersByTimeAsync(10_500);
+    expect(commit).toHaveBeenCalledTimes(1);
+    const id = t.deferred({ title: "Revoked", commit, revert });
+    t.dismiss(id);
+    expect(commit).toHaveBeenCalledTimes(2);
+    t.deferred({ title: "Revoked", commit, revert });
+    t.undoLast();
+    await vi.advanceTimersByTimeAsync(20_000);
+    expect(commit).toHaveBeenCalledTimes(2);
+    expect(revert).toHaveBeenCalledTimes(1);
+  });
+
+  it("puts the screen back and says so when a deferred act fails", async () => {
+    const t = new Toasts();
+    const revert = vi.fn();
+    t.deferred({ title: "Revoked", commit: () => Promise.reject(new RpcError({ message: "No." })), revert });
+    t.flush();
+    await vi.advanceTimersByTimeAsync(0);
+    expect(revert).toHaveBeenCalledTimes(1);
+    expect(t.list.map((x) => x.title)).toEqual(["No."]);
+  });
+
+  it("waits while it is held", async () => {
+    const t = new Toasts();
+    const commit = vi.fn();
+    const id = t.deferred({ title: "Revoked", commit, revert: () => {} });
+    t.hold(id, true);
+    await vi.advanceTimersByTimeAsync(60_000);
+    expect(commit).not.toHaveBeenCalled();
+    t.hold(id, false);
+    await vi.advanceTimersByTimeAsync(10_500);
+    expect(commit).toHaveBeenCalledTimes(1);
+  });
+
+  it("shows an error once, and a cancelled call not at all", () => {
+    const t = new Toasts();
+    const e = new RpcError({ message: "The disk is full. Nothing was changed.", kind: "limit" });
+    t.error(e, "Not saved");
+    t.error(e, "Not saved");
+    t.error(new RpcError({ message: "Canceled.", kind: "canceled" }));
+    t.error(new DOMException("aborted", "AbortError"));
+    expect(t.list.map((x) => [x.title, x.text])).toEqual([["Not saved", "The disk is full. Nothing was changed."]]);
+  });
+});
