@@ -72,6 +72,7 @@ type Backend struct {
 	Gateway    *gateway.Server
 	Services   *gateway.Services
 	Picks      *Picks
+	API        *gateway.API // the method table that Gateway serves
 
 	log     *slog.Logger
 	o       Options

@@ -24,8 +24,8 @@ func (b *Backend) openGateway(ctx context.Context, paths config.Paths, conf conf
 	}
 	b.Services = gateway.NewServices(b.Bus, b.log)
 	user := b.DB.LocalUser()
-	api := gateway.NewAPI()
-	b.Gateway = gateway.New(api, gateway.Options{
+	b.API = gateway.NewAPI()
+	b.Gateway = gateway.New(b.API, gateway.Options{
 		DB: b.DB, Bus: b.Bus, Logger: b.log, User: gateway.User{ID: b.LocalUser(), DisplayName: user.DisplayName},
 		Web: b.o.Web, Addr: conf.GatewayAddr, NoHTTP: !b.o.Listen || !conf.GatewayEnabled, Extra: b.o.Extra, Origins: conf.GatewayOrigins,
 		RootToken: token, TokenSource: source, RotateRoot: b.Root.StoreToken, EndpointFile: endpointFile(paths),
@@ -33,7 +33,7 @@ func (b *Backend) openGateway(ctx context.Context, paths config.Paths, conf conf
 		Gate: b.gate, Ready: b.ready, Status: b.status, Stop: func() { b.requestStop() }, Activate: b.o.Activate, Services: b.Services,
 		Audit: b.auditAccess, AuditTx: auditAccessTx, TempDir: paths.Cache, Limits: limits(conf),
 	})
-	Register(b, api)
+	Register(b, b.API)
 	return nil
 }
 

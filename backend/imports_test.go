@@ -35,10 +35,15 @@ var levels = map[string]int{
 	"backend/storage/storagetest": foundation,
 	"backend/gateway":             foundation,
 	"backend/gateway/gatewaytest": foundation,
+	"backend/gateway/apigen":      foundation,
 	"backend/audit":               foundation,
 	"backend/permission":          foundation,
 	"backend/safehttp":            foundation,
 	"backend/sandbox":             engine,
+	"backend/sandbox/qjs":         engine,
+	"backend/sandbox/prelude":     engine,
+	"backend/sandbox/rootfs":      engine,
+	"app/e2e":                     face,
 	"backend/tools":               domain,
 	"backend":                     composition,
 	"app":                         face,
@@ -96,6 +101,14 @@ var sideways = map[string]map[string]string{
 		"backend/identity": "sessions of several scopes",
 		"backend/storage":  "counts rows of two users",
 	},
+	"backend/gateway/apigen": {
+		"backend/gateway": "generates from its table",
+	},
+	"backend/sandbox": {
+		"backend/sandbox/qjs":     "the engine's calls",
+		"backend/sandbox/prelude": "the guest's globals",
+		"backend/sandbox/rootfs":  "files for untrusted code",
+	},
 	"backend/storage/storagetest": {
 		"backend/storage":  "opens one for a test",
 		"backend/identity": "contexts of two users",
@@ -109,7 +122,7 @@ var onlyIn = map[string][]string{
 	"helix/frontend":                {"", "app/cmd/helix"},
 	"github.com/zalando/go-keyring": {"backend/config"},
 	"modernc.org/sqlite":            {"backend/storage"},
-	"github.com/tetratelabs/wazero": {"backend/sandbox", "build/engines/gen"},
+	"github.com/tetratelabs/wazero": {"backend/sandbox", "backend/sandbox/qjs", "build/engines/gen"},
 }
 
 type listed struct {

@@ -1,0 +1,244 @@
+package backend
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"github.com/google/uuid"
+	"go.uber.org/goleak"
+
+	"helix/backend/config"
+	"helix/backend/fault"
+	"helix/backend/gateway"
+	"helix/backend/gateway/gatewaytest"
+	"helix/backend/identity"
+	"helix/backend/storage"
+	"helix/backend/tools"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// noKeyring is a computer without a keyring.
+type noKeyring struct{}
+
+func (noKeyring) Get(string, string) (string, error) { return "", errors.New("no keyring here") }
+func (noKeyring) Set(string, string, string) error   { return errors.New("no keyring here") }
+
+func testOptions(dir string) Options {
+	return Options{
+		DataDir: dir, Listen: true, Keyring: noKeyring{}, Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
+		Environ: func(name string) string {
+			if name == "HOME" {
+				return dir
+			}
+			return ""
+		},
+		Flags: map[string]string{"gateway.addr": "127.0.0.1:0", "gateway.costly_rate": "1000", "gateway.costly_burst": "1000", "backup.auto": "off"},
+		Web:   fstest.MapFS{"index.html": {Data: []byte("<!doctype html><title>Helix</title>")}},
+	}
+}
+
+// start runs a whole backend over a temporary folder.
+func start(t *testing.T) *Backend {
+	t.Helper()
+	b, err := Open(t.Context(), testOptions(t.TempDir()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- b.Run(context.WithoutCancel(t.Context())) }()
+	t.Cleanup(func() {
+		if err := b.Close(); err != nil {
+			t.Error(err)
+		}
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+	if err := b.Gateway.Listen(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+func (b *Backend) as(user uuid.UUID) context.Context {
+	return identity.With(context.Background(), identity.Identity{User: user, Scopes: identity.Admin.Closed(), Session: uuid.New(), Client: "test", Pipe: "memory"})
+}
+
+// target offers the whole method table to the contract suite.
+func target(t *testing.T) *gatewaytest.Target {
+	t.Helper()
+	b := start(t)
+	other, err := b.DB.AddUser(t.Context(), "Other")
+	if err != nil {
+		t.Fatal(err)
+	}
+	token, _, err := b.Root.Token(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	const word = "Zwiebelkuchen"
+	return &gatewaytest.Target{
+		API: b.API, Server: b.Gateway, RootToken: token,
+		Owner: identity.Identity{User: b.LocalUser(), Scopes: identity.Admin.Closed(), Client: "a", Pipe: "memory"},
+		Other: identity.Identity{User: other.ID, Scopes: identity.Admin.Closed(), Client: "b", Pipe: "memory"},
+		Skip: map[string]string{
+			"system.stop":        "ends the program under test",
+			"storage.restore":    "replaces the data under test; tested in package storage",
+			"storage.rollback":   "the same",
+			"storage.salvage":    "only in recovery mode",
+			"tokens.rotate_root": "ends the sessions of the suite",
+			"sessions.close":     "the same",
+			"services.restart":   "restarts the listener that the suite uses",
+			"services.stop":      "the same",
+			"stop_rust_exe":      "the same",
+			"stop_all_rust_exes": "the same",
+		},
+		Params: map[string]json.RawMessage{
+			"storage.backup": raw(t, map[string]any{"path": filepath.Join(dir, "a.zip")}),
+			"storage.export": raw(t, map[string]any{"dir": filepath.Join(dir, "export")}),
+			"audit.export":   raw(t, map[string]any{"path": filepath.Join(dir, "audit.jsonl")}),
+		},
+		Prepare: func(t *testing.T) ([]uuid.UUID, []string) {
+			ctx := b.as(b.LocalUser())
+			made, err := b.Tools.Create(ctx, tools.CreateParams{Name: word, Code: "export default (p, helix) => helix.fetch('https://api.example.com/')", Capabilities: []string{"network:https(api.example.com)"}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			id := made.Tool.ID
+			_, err = b.Tools.Execute(ctx, tools.ExecuteParams{ToolID: &id})
+			if !fault.Is(err, fault.Denied) {
+				t.Fatalf("the run was not refused: %v", err)
+			}
+			ids := []uuid.UUID{id}
+			if err := b.DB.Read(ctx, func(tx *storage.Tx) error {
+				for _, table := range []string{"pending_approvals", "custom_tool_usage", "custom_tool_versions", "audit_log"} {
+					var row uuid.UUID
+					if err := tx.QueryRow("SELECT id FROM "+table+" WHERE user_id = ? LIMIT 1", b.LocalUser()).Scan(&row); err != nil {
+						return err
+					}
+					ids = append(ids, row)
+				}
+				return nil
+			}); err != nil {
+				t.Fatal(err)
+			}
+			return ids, []string{word}
+		},
+		Count: func(t *testing.T, user uuid.UUID) map[string]int { return countRows(t, b, user) },
+	}
+}
+
+// countRows counts the rows of user in every table that has an owner.
+func countRows(t *testing.T, b *Backend, user uuid.UUID) map[string]int {
+	t.Helper()
+	out := map[string]int{}
+	err := b.DB.Read(t.Context(), func(tx *storage.Tx) error {
+		rows, err := tx.Query(`SELECT m.name FROM sqlite_schema m JOIN pragma_table_info(m.name) c ON c.name = 'user_id' WHERE m.type = 'table'`)
+		if err != nil {
+			return err
+		}
+		var tables []string
+		for rows.Next() {
+			var name string
+			if err := rows.Scan(&name); err != nil {
+				return err
+			}
+			tables = append(tables, name)
+		}
+		if err := errors.Join(rows.Err(), rows.Close()); err != nil {
+			return err
+		}
+		for _, name := range tables {
+			var n int
+			if err := tx.QueryRow("SELECT count(*) FROM "+name+" WHERE user_id = ?", user).Scan(&n); err != nil {
+				return err
+			}
+			out[name] = n
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The log grows by what the suite itself does.
+	delete(out, "audit_log")
+	return out
+}
+
+func raw(t *testing.T, v any) json.RawMessage {
+	t.Helper()
+	b, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+func TestContract(t *testing.T) {
+	t.Parallel()
+	gatewaytest.Run(t, target)
+}
+
+// TestFrontendCallsOnlyWhatExists looks for method and event names in the sources of the
+// interface and the command line.
+func TestFrontendCallsOnlyWhatExists(t *testing.T) {
+	t.Parallel()
+	a := gateway.NewAPI()
+	Register(&Backend{}, a)
+	known := map[string]bool{"rpc.cancel": true, "events.gap": true, "system.stopping": true, "app.command": true, "app.navigate": true}
+	for _, m := range a.Methods() {
+		known[m.Name] = true
+	}
+	for _, e := range a.Events() {
+		known[e.Name] = true
+	}
+	calls := regexp.MustCompile(`(?:\bcall|\bon|\bshow\(c|\bc\.call|\bc\.raw|\bwith\(c|\bc\.problems|\bd\.rpc)\w*(?:<[^(]*>)?\(?[^"'\n]{0,24}["']([a-z]+(?:\.[a-z_]+)+)["']`)
+	found := 0
+	for _, root := range []string{"../frontend/src", "../app/cli"} {
+		err := filepath.WalkDir(root, func(path string, d os.DirEntry, err error) error {
+			if err != nil || d.IsDir() || strings.Contains(path, ".test.") || strings.HasSuffix(path, "_test.go") || strings.HasSuffix(path, ".gen.ts") {
+				return err
+			}
+			switch filepath.Ext(path) {
+			case ".ts", ".svelte", ".go":
+			default:
+				return nil
+			}
+			src, err := os.ReadFile(path)
+			if err != nil {
+				return err
+			}
+			for _, m := range calls.FindAllSubmatch(src, -1) {
+				name := string(m[1])
+				if !strings.Contains("approvals audit blobs config events keys permissions rpc sandbox secrets services session sessions storage system tokens tools app", strings.SplitN(name, ".", 2)[0]) {
+					continue
+				}
+				if config.Nearest(name) == name {
+					continue // a setting
+				}
+				found++
+				if !known[name] {
+					t.Errorf("%s calls %q, which is not registered", path, name)
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if found < 50 {
+		t.Fatalf("only %d calls were found: the pattern no longer fits the sources", found)
+	}
+}
