@@ -31,7 +31,7 @@ export default async function ({ page, helix, rpc, go, looks, check }) {
 
   // Filters.
   await page.getByLabel(/^Outcome:/).click();
-  await page.getByRole("option", { name: "denied" }).click();
+  await page.getByRole("option", { name: "denied", exact: true }).click();
   await list.getByRole("option").first().waitFor();
   const labels = await list.getByRole("option").evaluateAll((l) => l.map((o) => o.getAttribute("aria-label")));
   check(labels.length > 0 && labels.every((l) => l.includes("Denied")), "only denied entries are listed");

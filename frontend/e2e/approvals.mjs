@@ -28,6 +28,7 @@ export default async function ({ page, helix, rpc, go, shot, looks, check }) {
 
   // The pointer answers after that.
   await page.waitForTimeout(600);
+  await page.getByRole("checkbox", { name: "and run again" }).uncheck();
   await page.getByRole("button", { name: "This session" }).click();
   await page.getByText(/Weather was allowed/).waitFor();
   check((await rpc("permissions.list")).grants[0]?.scope === "session", "the right is for the session");

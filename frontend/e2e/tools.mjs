@@ -225,7 +225,7 @@ async function importing({ page, helix, check, looks, rpc }) {
   const confirm = sheet.getByRole("checkbox", { name: "It is the same" });
   if (await confirm.isVisible()) await confirm.check();
   await add.click();
-  await toast(page, "Disabled until you enable it").waitFor();
+  await toast(page, "Added Greeter").waitFor();
   const { tools } = await rpc("tools.list", {});
   const copy = tools.find((x) => x.name !== "Greeter");
   check(tools.length === 2 && copy && !copy.isEnabled, "the copy is there and disabled");

@@ -10,7 +10,7 @@ const tags = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-prac
 export async function openPage(browser, helix, suite) {
   const context = await browser.newContext({ viewport: { width: 1200, height: 800 }, reducedMotion: "reduce", colorScheme: "light", permissions: ["clipboard-read", "clipboard-write"] });
   const page = await context.newPage();
-  page.setDefaultTimeout(20_000);
+  page.setDefaultTimeout(45_000);
   const complaints = [];
   page.on("pageerror", (e) => complaints.push(`page error: ${e.message}`));
   page.on("console", (m) => {

@@ -141,7 +141,16 @@ export class ApprovalsState {
       if (err.kind === "conflict") {
         this.notice = `${err.message} Look again before you answer.`;
         await this.#loadDetail();
-      } else toasts.error(err, "The answer was not kept");
+        return false;
+      }
+      // The answer can be kept although what came after it failed: ask what is true now.
+      await this.#loadDetail();
+      if (this.detail.data?.id === d.id && this.detail.data.status !== "pending") {
+        toasts.add({ title: "Your answer is kept, but the run did not start again", text: err.message, tone: "warn" });
+        this.#next(d.id);
+        return true;
+      }
+      toasts.error(err, "The answer was not kept");
       return false;
     } finally {
       this.answering = false;

@@ -131,6 +131,25 @@ describe("ApprovalsState", () => {
     expect(rpc.sent("approvals.decide").at(-1)!.definitionHash).toBe("b".repeat(64));
   });
 
+  it("keeps an answer whose rerun failed, and says so", async () => {
+    const { rpc, s } = await opened([approval("1")]);
+    now += guardMs;
+    rpc.failNext("approvals.decide", new RpcError({ message: "The tool is gone.", kind: "denied" }));
+    rpc.handle({ "approvals.get": () => detail(approval("1", { status: "approved" })) });
+    expect(await s.answer({ decision: "approve", scope: "once" })).toBe(true);
+    expect(toasts.list[0]).toMatchObject({ title: "Your answer is kept, but the run did not start again", text: "The tool is gone." });
+    expect(s.selected).toBeNull();
+  });
+
+  it("says when an answer was not kept", async () => {
+    const { rpc, s } = await opened([approval("1")]);
+    now += guardMs;
+    rpc.failNext("approvals.decide", new RpcError({ message: "The disk is full. Nothing was changed.", kind: "limit" }));
+    expect(await s.answer({ decision: "approve", scope: "once" })).toBe(false);
+    expect(toasts.list[0]?.title).toBe("The answer was not kept");
+    expect(s.selected).toBe("1");
+  });
+
   it("takes an approval back with Undo", async () => {
     const { rpc, s } = await opened([approval("1")]);
     now += guardMs;
