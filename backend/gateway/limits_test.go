@@ -54,6 +54,16 @@ func TestFrameOverTheCap(t *testing.T) {
 	}
 }
 
+func TestFrameOverTheCapInMemory(t *testing.T) {
+	t.Parallel()
+	f := setup(t, func(o *Options) { o.Limits.MaxPayload = 100_000 })
+	w := f.memory(t, f.owner())
+	w.send(`{"jsonrpc":"2.0","id":1,"method":"echo","params":{"text":"` + strings.Repeat("y", 100_000) + `"}}`)
+	if code, _ := w.p.(*MemoryEnd).CloseCode(t.Context()); code != 1009 {
+		t.Fatalf("close code %d", code)
+	}
+}
+
 func TestBinaryFrames(t *testing.T) {
 	t.Parallel()
 	f := setup(t)

@@ -270,6 +270,10 @@ func (ss *session) readLoop() error {
 		frame, err := ss.pipe.Read(ss.ctx)
 		var reqs []request
 		var batch bool
+		if err == nil && len(frame) > ss.frameLimit() { // for pipes that have no limit of their own
+			ss.close(1009, "the frame is too large")
+			return nil
+		}
 		if err == nil {
 			reqs, batch, err = parseFrame(frame)
 		}
@@ -291,6 +295,13 @@ func (ss *session) readLoop() error {
 		}
 		ss.handle(&reqs[0])
 	}
+}
+
+func (ss *session) frameLimit() int {
+	if ss.authenticated() {
+		return ss.srv.o.Limits.MaxPayload
+	}
+	return ss.srv.o.Limits.PreAuthFrame
 }
 
 // handle answers one request that is not part of a batch.
