@@ -297,7 +297,7 @@ func TestForgedChain(t *testing.T) {
 	var prev [32]byte
 	for i, l := range lines {
 		var r row
-		details, err := parseEntry([]byte(l), &r)
+		details, err := parseEntry([]byte(l), &r, new(names))
 		if err != nil {
 			continue
 		}

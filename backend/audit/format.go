@@ -125,8 +125,9 @@ var errFormat = errors.New("audit: not a line of an export")
 // reader takes a line apart in the order it was written; after the first mismatch it only
 // reports bad.
 type reader struct {
-	b   []byte
-	bad bool
+	b     []byte
+	bad   bool
+	names *names
 }
 
 func (p *reader) lit(s string) {
@@ -150,16 +151,16 @@ func (p *reader) int() (n int64) {
 	return n
 }
 
-// unhex maps a lower-case hexadecimal digit to its value, others to 0xff.
-func unhex(c byte) byte {
-	switch {
-	case c >= '0' && c <= '9':
-		return c - '0'
-	case c >= 'a' && c <= 'f':
-		return c - 'a' + 10
+// hexValue maps lower-case hexadecimal digits to their values and everything else to 0xff.
+var hexValue = func() (t [256]byte) {
+	for i := range t {
+		t[i] = 0xff
 	}
-	return 0xff
-}
+	for i := range len(hexDigits) {
+		t[hexDigits[i]] = byte(i)
+	}
+	return t
+}()
 
 func (p *reader) hex(dst []byte) {
 	if len(p.b) < 2*len(dst) {
@@ -167,24 +168,45 @@ func (p *reader) hex(dst []byte) {
 		return
 	}
 	var wrong byte
+	src := p.b[:2*len(dst)]
 	for i := range dst {
-		hi, lo := unhex(p.b[2*i]), unhex(p.b[2*i+1])
-		wrong |= (hi | lo) & 0xf0
+		hi, lo := hexValue[src[2*i]], hexValue[src[2*i+1]]
+		wrong |= hi | lo
 		dst[i] = hi<<4 | lo&15
 	}
-	p.bad = p.bad || wrong != 0
+	p.bad = p.bad || wrong > 15
 	p.b = p.b[2*len(dst):]
 }
 
 func (p *reader) uuid() (id uuid.UUID) {
-	for i, n := range [...]int{4, 2, 2, 2, 6} {
-		at := [...]int{0, 4, 6, 8, 10}[i]
-		if i > 0 {
-			p.lit("-")
-		}
-		p.hex(id[at : at+n])
+	b := p.b
+	if len(b) < 36 || b[8] != '-' || b[13] != '-' || b[18] != '-' || b[23] != '-' {
+		p.bad = true
+		return id
 	}
+	var wrong byte
+	for i, at := range [16]uint8{0, 2, 4, 6, 9, 11, 14, 16, 19, 21, 24, 26, 28, 30, 32, 34} {
+		hi, lo := hexValue[b[at]], hexValue[b[at+1]]
+		wrong |= hi | lo
+		id[i] = hi<<4 | lo&15
+	}
+	p.bad = p.bad || wrong > 15
+	p.b = b[36:]
 	return id
+}
+
+// names keeps the strings that were met last, because a log repeats few of them.
+type names [256]string
+
+func (n *names) of(b []byte) string {
+	if len(b) == 0 {
+		return ""
+	}
+	slot := &n[byte(len(b))^b[0]^b[len(b)-1]<<1^b[len(b)/2]<<3]
+	if *slot != string(b) {
+		*slot = string(b)
+	}
+	return *slot
 }
 
 // str reads a string that was written by appendJSONString; any other spelling is bad.
@@ -196,7 +218,7 @@ func (p *reader) str() string {
 	for i := 1; i < len(p.b); i++ {
 		switch c := p.b[i]; {
 		case c == '"':
-			s := string(p.b[1:i])
+			s := p.names.of(p.b[1:i])
 			p.b = p.b[i+1:]
 			return s
 		case c == '\\':
@@ -230,8 +252,8 @@ func (p *reader) escaped() string {
 }
 
 // parseEntry reads an entry line; details alias line and are nil for null.
-func parseEntry(line []byte, r *row) (details []byte, err error) {
-	p := reader{b: line}
+func parseEntry(line []byte, r *row, n *names) (details []byte, err error) {
+	p := reader{b: line, names: n}
 	p.lit(entryStart)
 	r.Seq = p.int()
 	p.lit(`,"id":"`)

@@ -77,6 +77,7 @@ type chunk struct {
 	done    chan struct{}
 	trailer []byte // the last line, when it is in this chunk
 	sum     [32]byte
+	names   names
 }
 
 type recordKind uint8
@@ -192,7 +193,7 @@ func (ch *chunk) parse() {
 		b = b[i+1:]
 		switch {
 		case bytes.HasPrefix(line, []byte(entryStart)):
-			details, err := parseEntry(line, &rec.row)
+			details, err := parseEntry(line, &rec.row, &ch.names)
 			if err != nil {
 				continue
 			}

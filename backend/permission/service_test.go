@@ -724,20 +724,30 @@ func TestLimitOfQuestions(t *testing.T) {
 	t.Parallel()
 	e := setup(t, Options{})
 	var first, low uuid.UUID
-	for i := range MaxPending + 1 {
-		sub := e.tool(fmt.Sprint("t", i), apiCap)
-		r := ask(sub)
-		if r.Tier = SideEffecting; i == 0 {
-			r.Tier = Privileged
+	user := identity.UserID(e.ctx)
+	if err := e.db.Write(e.ctx, func(tx *storage.Tx) error { // one transaction, for the time of it
+		for i := range MaxPending {
+			q := &question{kind: "capability", sub: Subject{Kind: "tool", ID: fmt.Sprint("t", i)}, tier: SideEffecting, items: []Item{{Capability: NetworkHTTPS, Resource: "api.example.com"}}}
+			if i == 0 {
+				q.tier = Privileged
+			}
+			id, err := e.s.store(tx, user, q)
+			if err != nil {
+				return err
+			}
+			switch i {
+			case 0:
+				first = id
+			case 1:
+				low = id
+			}
 		}
-		d := e.decide(r)
-		switch i {
-		case 0:
-			first = d.PendingID
-		case 1:
-			low = d.PendingID
-		}
+		_, err := tx.Exec(`UPDATE pending_approvals SET last_at = last_at - 1 WHERE id IN (?, ?)`, first, low)
+		return err
+	}); err != nil {
+		t.Fatal(err)
 	}
+	e.decide(ask(e.tool("one more", apiCap)))
 	l, err := e.s.ListApprovals(e.ctx, ListApprovalsParams{Limit: 100})
 	if err != nil || l.PendingCount != MaxPending {
 		t.Fatalf("%d %v", l.PendingCount, err)
