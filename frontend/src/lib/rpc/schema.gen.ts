@@ -835,7 +835,7 @@ export interface SandboxStatus {
   reason?: string;
   /** thread, or elapsed where threads have no clock */
   cpuMeter: string;
-  /** none: each run has a fresh instance */
+  /** copy: each run gets a fresh copy of a prepared instance */
   snapshot: string;
   pool: SandboxPoolStatus;
   tiers: SandboxTierStatus[];
