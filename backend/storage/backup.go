@@ -52,12 +52,8 @@ const (
 	dirUser      = "user/"
 )
 
-func (m *Manifest) file(name string) (ManifestFile, bool) {
-	i := slices.IndexFunc(m.Files, func(f ManifestFile) bool { return f.Path == name })
-	if i < 0 {
-		return ManifestFile{}, false
-	}
-	return m.Files[i], true
+func (m *Manifest) has(name string) bool {
+	return slices.ContainsFunc(m.Files, func(f ManifestFile) bool { return f.Path == name })
 }
 
 func (m *Manifest) hasBlobs() bool {

@@ -67,7 +67,7 @@ func (w *zipWriter) addFile(name, file string) error {
 	if err != nil {
 		return err
 	}
-	defer f.Close() //nolint:errcheck // only read
+	defer f.Close()
 	return w.add(name, f, !strings.HasPrefix(name, dirBlobs))
 }
 
@@ -240,7 +240,7 @@ func (b *backupReader) readManifest() error {
 	if err != nil {
 		return badBackup(nameManifest, "The manifest of the backup cannot be read.").WithCause(err)
 	}
-	defer r.Close() //nolint:errcheck // only read
+	defer r.Close()
 	raw, err := io.ReadAll(io.LimitReader(r, maxManifest+1))
 	if err != nil || len(raw) > maxManifest {
 		return badBackup(nameManifest, "The manifest of the backup cannot be read.").WithCause(err)
@@ -280,7 +280,7 @@ func parseManifest(raw []byte) (m Manifest, err error) {
 func (b *backupReader) checkSizes(fileSize int64) error {
 	if len(b.entries) != len(b.manifest.Files)+1 {
 		for n := range b.entries {
-			if _, ok := b.manifest.file(n); !ok && n != nameManifest && len(b.entries) < 1000 {
+			if !b.manifest.has(n) && n != nameManifest && len(b.entries) < 1000 {
 				return badBackup(n, "The backup has an entry %q that its manifest does not list.", n)
 			}
 		}
@@ -316,7 +316,7 @@ func (b *backupReader) copyTo(ctx context.Context, f ManifestFile, w io.Writer, 
 	if err != nil {
 		return badBackup(f.Path, "%q in the backup cannot be read.", f.Path).WithCause(err)
 	}
-	defer r.Close() //nolint:errcheck // only read
+	defer r.Close()
 	h := newHashing(w)
 	defer h.stop()
 	out := &writeFailure{w: h}

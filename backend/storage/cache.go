@@ -58,7 +58,7 @@ func (c *cachedConn) get(ctx context.Context, query string) (s *cachedStmt, once
 		if old := e.Value.(*cachedStmt); !old.busy {
 			c.order.Remove(e)
 			delete(c.stmts, old.query)
-			_ = old.Stmt.Close()
+			_ = old.Close()
 		}
 		e = prev
 	}
@@ -72,7 +72,7 @@ func (c *cachedConn) ExecContext(ctx context.Context, query string, args []drive
 		return nil, err
 	}
 	if once {
-		defer s.Stmt.Close() //nolint:errcheck // an error of the statement was told before
+		defer s.Close()
 	}
 	return s.Stmt.(driver.StmtExecContext).ExecContext(ctx, args)
 }
@@ -86,7 +86,7 @@ func (c *cachedConn) QueryContext(ctx context.Context, query string, args []driv
 	rows, err := s.Stmt.(driver.StmtQueryContext).QueryContext(ctx, args)
 	if err != nil {
 		if once {
-			_ = s.Stmt.Close()
+			_ = s.Close()
 		}
 		return nil, err
 	}

@@ -43,26 +43,26 @@ func syncFile(path string) error {
 
 // copyFile copies src to the new file dst with mode 0600 and makes it durable. Extra
 // writers see the same bytes.
-func copyFile(dst, src string, also ...io.Writer) (n int64, err error) {
+func copyFile(dst, src string, also ...io.Writer) (err error) {
 	in, err := os.Open(src)
 	if err != nil {
-		return 0, err
+		return err
 	}
-	defer in.Close() //nolint:errcheck // only read
+	defer in.Close()
 	out, err := os.OpenFile(dst, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
-		return 0, err
+		return err
 	}
 	defer func() { err = errors.Join(err, out.Close()) }()
 	if len(also) == 0 {
-		n, err = io.Copy(out, in) // the kernel copies, and shares blocks where it can
+		_, err = io.Copy(out, in) // the kernel copies, and shares blocks where it can
 	} else {
-		n, err = io.CopyBuffer(struct{ io.Writer }{io.MultiWriter(append([]io.Writer{out}, also...)...)}, in, make([]byte, 1<<20))
+		_, err = io.CopyBuffer(struct{ io.Writer }{io.MultiWriter(append([]io.Writer{out}, also...)...)}, in, make([]byte, 1<<20))
 	}
 	if err != nil {
-		return n, err
+		return err
 	}
-	return n, out.Sync()
+	return out.Sync()
 }
 
 // writeFileSafe replaces path by way of a temporary file, so that a crash leaves the old

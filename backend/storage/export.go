@@ -285,7 +285,7 @@ func (e *exporter) copyBlobs() error {
 		if err := os.MkdirAll(filepath.Dir(dst), 0o700); err != nil {
 			return err
 		}
-		if _, err := copyFile(dst, src); err != nil {
+		if err := copyFile(dst, src); err != nil {
 			return err
 		}
 		e.r.Files++
@@ -400,7 +400,7 @@ func (s *Service) importTable(tx *Tx, t exportTable, f io.Reader, r *ImportResul
 	if err != nil {
 		return err
 	}
-	defer stmt.Close() //nolint:errcheck // ends with the transaction
+	defer stmt.Close()
 	user := identity.UserID(tx.ctx)
 	rd := bufio.NewReaderSize(f, 1<<18)
 	for line := 1; ; line++ {

@@ -30,7 +30,7 @@ func Lock(path string) (release func(), err error) {
 		return nil, fmt.Errorf("open lock: %w", err)
 	}
 	if err := lockFile(f); err != nil {
-		defer f.Close() //nolint:errcheck // only read
+		defer f.Close()
 		if !errors.Is(err, errLockHeld) {
 			return nil, fmt.Errorf("lock data folder: %w", err)
 		}
@@ -58,7 +58,7 @@ func lockPID(path string) int {
 	if err != nil {
 		return 0
 	}
-	defer f.Close() //nolint:errcheck // only read
+	defer f.Close()
 	b, err := io.ReadAll(io.LimitReader(f, 32))
 	if err != nil {
 		return 0

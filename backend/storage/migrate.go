@@ -134,7 +134,7 @@ func (db *DB) migrateFile(ctx context.Context, st fileState, known, pending []mi
 		crashPoint("migrate.snapshot")
 	}
 	p("migrate", 0, int64(len(pending)))
-	if err := applyMigrations(ctx, work, known, pending, db.o.Version, filepath.Base(snapshot), func(n int) { p("migrate", int64(n), int64(len(pending))) }); err != nil {
+	if err := applyMigrations(ctx, work, pending, db.o.Version, filepath.Base(snapshot), func(n int) { p("migrate", int64(n), int64(len(pending))) }); err != nil {
 		return errors.Join(err, removeDB(work))
 	}
 	crashPoint("migrate.applied")
@@ -178,7 +178,7 @@ func checkAndCopy(ctx context.Context, path, snapshot, work string, progress fun
 		if err := backupFile(gctx, path, partial, progress); err != nil {
 			return err
 		}
-		_, err := copyFile(work, partial, h)
+		err := copyFile(work, partial, h)
 		return err
 	})
 	if err := g.Wait(); len(problems) > 0 {
@@ -217,7 +217,7 @@ func backupFile(ctx context.Context, src, dst string, progress func(done, total 
 	if err != nil {
 		return err
 	}
-	defer conn.Close() //nolint:errcheck // the pool closes it too
+	defer conn.Close()
 	return conn.Raw(func(c any) error {
 		b, err := c.(interface {
 			NewBackup(string) (*sqlite.Backup, error)
@@ -251,7 +251,7 @@ func workDSN(path string) string { return dsn(path, workPragmas, false) }
 
 // applyMigrations runs the pending files on the database at path, each in its transaction,
 // and logs them.
-func applyMigrations(ctx context.Context, path string, known, pending []migration, version, snapshot string, step func(n int)) (err error) {
+func applyMigrations(ctx context.Context, path string, pending []migration, version, snapshot string, step func(n int)) (err error) {
 	db, err := sql.Open("sqlite", workDSN(path))
 	if err != nil {
 		return err
@@ -319,7 +319,7 @@ func verifyMigrated(ctx context.Context, path, before string, full bool) error {
 	if err != nil {
 		return err
 	}
-	defer db.Close() //nolint:errcheck // only read
+	defer db.Close()
 	db.SetMaxOpenConns(1)
 	if full { // a file made a moment ago from nothing has no rows to check
 		broken, err := brokenReferences(ctx, db)

@@ -367,7 +367,7 @@ func TestReleasedDatabasesMigrate(t *testing.T) {
 	must(t, err)
 	for _, f := range list {
 		path := filepath.Join(t.TempDir(), "helix.db")
-		_, err := copyFile(path, f)
+		err := copyFile(path, f)
 		must(t, err)
 		db := openWith(t, path, &memRoot{})
 		if db.Recovery() != nil {
@@ -385,7 +385,7 @@ func TestMigrateFromEveryStep(t *testing.T) {
 	for i := 1; i < len(known); i++ {
 		path := filepath.Join(t.TempDir(), fmt.Sprint(i), "helix.db")
 		must(t, os.MkdirAll(filepath.Dir(path), 0o700))
-		must(t, applyMigrations(t.Context(), path, known, known[:i], "old", "", func(int) {}))
+		must(t, applyMigrations(t.Context(), path, known[:i], "old", "", func(int) {}))
 		raw, err := sql.Open("sqlite", path)
 		must(t, err)
 		_, err = raw.Exec(`INSERT INTO users (id, display_name, created_at) VALUES (x'00112233445566778899aabbccddeeff', 'kept', 1)`)
@@ -419,7 +419,7 @@ func TestHotJournalIsPlayedBack(t *testing.T) {
 	}
 	hot := filepath.Join(t.TempDir(), "helix.db")
 	for _, ext := range []string{"", "-journal"} {
-		_, err := copyFile(hot+ext, path+ext)
+		err := copyFile(hot+ext, path+ext)
 		must(t, err)
 	}
 	must(t, raw.Close())

@@ -131,7 +131,7 @@ func headerProblem(path string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	defer f.Close() //nolint:errcheck // only read
+	defer f.Close()
 	var head [100]byte
 	switch n, err := io.ReadFull(f, head[:]); {
 	case n == 0:
@@ -292,7 +292,7 @@ func eachRow(ctx context.Context, db querier, query string, fn func(scan func(..
 	if err != nil {
 		return wrapSQL(err, query)
 	}
-	defer rows.Close() //nolint:errcheck // Err tells
+	defer rows.Close()
 	for rows.Next() {
 		if err := fn(rows.Scan); err != nil {
 			return err

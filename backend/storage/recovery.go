@@ -72,7 +72,7 @@ func (db *DB) keepDamaged() (dir string, err error) {
 		if !exists(db.path + ext) {
 			continue
 		}
-		if _, err := copyFile(filepath.Join(tmp, filepath.Base(db.path)+ext), db.path+ext); err != nil {
+		if err := copyFile(filepath.Join(tmp, filepath.Base(db.path)+ext), db.path+ext); err != nil {
 			return "", errors.Join(fmt.Errorf("copy %s: %w", ext, err), os.RemoveAll(tmp))
 		}
 	}

@@ -213,7 +213,7 @@ func onlyOrphans(problems []string) bool {
 func plainScan(t *testing.T, path string, tables []string) map[string]int {
 	t.Helper()
 	work := filepath.Join(t.TempDir(), "scan.db")
-	_, err := copyFile(work, path)
+	err := copyFile(work, path)
 	must(t, err)
 	db, err := sql.Open("sqlite", dsn(work, damagedPragmas, false))
 	must(t, err)

@@ -32,7 +32,7 @@ func (s *Service) VerifyBackup(ctx context.Context, p VerifyBackupParams) (_ Ver
 	}
 	defer st.drop()
 	r.OK, r.SchemaVersion, r.CreatedAt = true, st.schema, st.manifest.CreatedAt
-	_, r.HasKey = st.manifest.file(nameKey)
+	r.HasKey = st.manifest.has(nameKey)
 	return r, nil
 }
 
@@ -220,7 +220,7 @@ func (s *Service) afterSwap(ctx context.Context) {
 // wrapped again by this installation's root key. Without the passphrase they stay as they
 // are, and open only if the backup was made on this machine.
 func (s *Service) rewrapKeys(ctx context.Context, st *staged, passphrase string) (err error) {
-	if _, ok := st.manifest.file(nameKey); !ok || passphrase == "" {
+	if !st.manifest.has(nameKey) || passphrase == "" {
 		return nil
 	}
 	var w wrappedKey
@@ -308,10 +308,10 @@ func (s *Service) modernize(ctx context.Context, path string) error {
 	}
 	s.progress(ctx, "restore").step("migrate", 0, int64(len(pending)))
 	before := path + ".before"
-	if _, err := copyFile(before, path); err != nil {
+	if err := copyFile(before, path); err != nil {
 		return fullDisk(err)
 	}
-	if err := applyMigrations(ctx, path, known, pending, s.version(), "", func(int) {}); err != nil {
+	if err := applyMigrations(ctx, path, pending, s.version(), "", func(int) {}); err != nil {
 		return err
 	}
 	return verifyMigrated(ctx, path, before, true)
@@ -404,7 +404,7 @@ func columnNames(ctx context.Context, q querier, schema, table string) (out []st
 // keepFiles copies settings and the user's own files, which a restore overwrites.
 func (s *Service) keepFiles(replaced string) error {
 	if s.o.ConfigFile != "" && exists(s.o.ConfigFile) {
-		if _, err := copyFile(filepath.Join(replaced, nameConfig), s.o.ConfigFile); err != nil {
+		if err := copyFile(filepath.Join(replaced, nameConfig), s.o.ConfigFile); err != nil {
 			return err
 		}
 	}

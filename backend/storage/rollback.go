@@ -42,7 +42,7 @@ func (s *Service) Rollback(ctx context.Context, p RollbackParams) (_ RestoreResu
 	}
 	h := sha256.New()
 	s.progress(ctx, "rollback").step("copy", 0, fileSize(snapshot))
-	if _, err := copyFile(st.db(), snapshot, h); err != nil {
+	if err := copyFile(st.db(), snapshot, h); err != nil {
 		return r, fullDisk(err)
 	}
 	if want, err := os.ReadFile(snapshot + ".sha256"); err == nil && !strings.HasPrefix(string(want), hex.EncodeToString(h.Sum(nil))) {

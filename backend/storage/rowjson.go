@@ -134,7 +134,7 @@ func encodeRow(keys *Keys, t exportTable, vals []any) ([]byte, error) {
 		v := vals[i]
 		if c.sealed {
 			if sealed, ok := v.([]byte); ok {
-				plain, err := keys.Unseal(t.name, c.name, rowID(t, vals), sealed)
+				plain, err := keys.Unseal(t.name, c.name, rowID(vals), sealed)
 				if err != nil {
 					return nil, err
 				}
@@ -156,7 +156,7 @@ func encodeRow(keys *Keys, t exportTable, vals []any) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-func rowID(t exportTable, vals []any) (id uuid.UUID) {
+func rowID(vals []any) (id uuid.UUID) {
 	switch v := vals[0].(type) {
 	case []byte:
 		copy(id[:], v)
@@ -196,7 +196,7 @@ func decodeRow(keys *Keys, t exportTable, line []byte) ([]any, error) {
 	}
 	for i, c := range t.cols {
 		if text, ok := vals[i].(string); ok && c.sealed {
-			sealed, err := keys.Seal(t.name, c.name, rowID(t, vals), []byte(text))
+			sealed, err := keys.Seal(t.name, c.name, rowID(vals), []byte(text))
 			if err != nil {
 				return nil, err
 			}

@@ -162,7 +162,7 @@ func (db *DB) checkpoint(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer conn.Close() //nolint:errcheck // goes back to the pool
+	defer conn.Close()
 	// A read must not make the next write wait for 5 s.
 	if _, err := conn.ExecContext(ctx, "PRAGMA busy_timeout(50)"); err != nil {
 		return err

@@ -66,7 +66,7 @@ func (s *Service) salvageInto(ctx context.Context, kept, stage, next string) (ou
 	base := filepath.Base(s.db.path)
 	for _, ext := range []string{"", "-wal"} {
 		if exists(filepath.Join(kept, base+ext)) {
-			if _, err := copyFile(source+ext, filepath.Join(kept, base+ext)); err != nil {
+			if err := copyFile(source+ext, filepath.Join(kept, base+ext)); err != nil {
 				return nil, err
 			}
 		}
@@ -75,7 +75,7 @@ func (s *Service) salvageInto(ctx context.Context, kept, stage, next string) (ou
 	if err != nil {
 		return nil, err
 	}
-	if err := applyMigrations(ctx, next, known, known, s.version(), "", func(int) {}); err != nil {
+	if err := applyMigrations(ctx, next, known, s.version(), "", func(int) {}); err != nil {
 		return nil, err
 	}
 	to, err := sql.Open("sqlite", dsn(next, []string{"journal_mode(MEMORY)", "synchronous(OFF)", "foreign_keys(OFF)", "cache_size(-65536)", "temp_store(MEMORY)"}, true))
@@ -88,7 +88,7 @@ func (s *Service) salvageInto(ctx context.Context, kept, stage, next string) (ou
 	if err != nil {
 		return nil, err
 	}
-	defer from.Close() //nolint:errcheck // a copy that is thrown away
+	defer from.Close()
 	from.SetMaxOpenConns(1)
 	loadSchema(ctx, from)
 	tables, err := plainTables(ctx, to)
@@ -199,7 +199,7 @@ func salvageTable(ctx context.Context, from, to *sql.DB, t string) (row SalvageR
 	if err != nil {
 		return row, err
 	}
-	defer conn.Close() //nolint:errcheck // goes back to the pool
+	defer conn.Close()
 	var withoutRowid bool
 	if err := conn.QueryRowContext(ctx, `SELECT wr FROM pragma_table_list(?) WHERE schema = 'main'`, t).Scan(&withoutRowid); err != nil {
 		return row, err
@@ -229,7 +229,7 @@ func salvageTable(ctx context.Context, from, to *sql.DB, t string) (row SalvageR
 	if s.insert, err = conn.PrepareContext(ctx, verb+` INTO `+quote(t)+` (`+strings.Join(names, ", ")+`) VALUES (?`+strings.Repeat(", ?", len(cols)-1)+`)`); err != nil {
 		return row, err
 	}
-	defer s.insert.Close() //nolint:errcheck // nothing is pending
+	defer s.insert.Close()
 	if err := s.run(); err != nil {
 		return row, err
 	}
@@ -328,7 +328,7 @@ func (s *salvager) copyRows(where string, args []any, last *bound) error {
 	if err != nil {
 		return err
 	}
-	defer rows.Close() //nolint:errcheck // Err tells
+	defer rows.Close()
 	vals := make([]any, len(s.key)+len(s.cols))
 	dst := make([]any, len(vals))
 	for i := range vals {

@@ -164,10 +164,10 @@ func (s *Service) checkFTS(ctx context.Context) (problems []string, err error) {
 	}
 	for _, n := range names {
 		err := s.db.Write(ctx, func(tx *Tx) error {
-			_, err := tx.Tx.ExecContext(ctx, `INSERT INTO `+quote(n)+`(`+quote(n)+`, rank) VALUES ('integrity-check', 1)`)
+			_, err := tx.ExecContext(ctx, `INSERT INTO `+quote(n)+`(`+quote(n)+`, rank) VALUES ('integrity-check', 1)`)
 			if corrupt(err) { // SQLITE_CORRUPT_VTAB: the index, not the file
 				problems = append(problems, "the full-text index "+n+" was out of step and was rebuilt")
-				_, err = tx.Tx.ExecContext(ctx, `INSERT INTO `+quote(n)+`(`+quote(n)+`) VALUES ('rebuild')`)
+				_, err = tx.ExecContext(ctx, `INSERT INTO `+quote(n)+`(`+quote(n)+`) VALUES ('rebuild')`)
 			}
 			return err
 		})
@@ -344,5 +344,5 @@ func (s *Service) describeBackup(b *BackupInfo) {
 	}
 	defer z.close()
 	b.SchemaVersion, b.AppVersion, b.CreatedAt, b.Blobs = z.manifest.SchemaVersion, z.manifest.AppVersion, z.manifest.CreatedAt, z.manifest.hasBlobs()
-	_, b.HasKey = z.manifest.file(nameKey)
+	b.HasKey = z.manifest.has(nameKey)
 }

@@ -49,7 +49,7 @@ func (db *DB) Read(ctx context.Context, fn func(*Tx) error) error {
 	if err != nil {
 		return db.codedError(ctx, err)
 	}
-	defer stx.Rollback() //nolint:errcheck // nothing to lose in a read
+	defer stx.Rollback()
 	tx := &Tx{Tx: stx, Now: db.now(false), db: db}
 	tx.ctx = context.WithValue(ctx, txKey{db}, tx)
 	return db.codedError(ctx, fn(tx))
@@ -93,7 +93,7 @@ func (db *DB) runWrite(ctx context.Context, fn func(*Tx) error) (*Tx, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer stx.Rollback() //nolint:errcheck // does nothing after Commit
+	defer stx.Rollback()
 	tx := &Tx{Tx: stx, Now: db.now(true), db: db, write: true, gid: goroutineID()}
 	tx.ctx = context.WithValue(ctx, txKey{db}, tx)
 	db.owner.Store(tx)
@@ -165,7 +165,7 @@ func (tx *Tx) Exec(query string, args ...any) (sql.Result, error) {
 
 // Query runs a query; close the rows.
 func (tx *Tx) Query(query string, args ...any) (*sql.Rows, error) {
-	r, err := tx.QueryContext(tx.ctx, query, bind(args)...) //nolint:rowserrcheck // the caller's
+	r, err := tx.QueryContext(tx.ctx, query, bind(args)...)
 	return r, wrapSQL(err, query)
 }
 
