@@ -5,80 +5,233 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
+	"unicode/utf8"
 )
 
-// checkJSON reads one JSON text token by token and refuses what encoding/json lets pass:
-// duplicate keys, nesting beyond depth, more than nodes values (0: no bound), text after
-// the value.
+// checkJSON reads one JSON text and refuses what encoding/json lets pass: duplicate keys,
+// nesting beyond depth, more than nodes values (0: no bound), text after the value.
 func checkJSON(raw []byte, depth, nodes int) error {
-	dec := json.NewDecoder(bytes.NewReader(raw))
-	dec.UseNumber()
-	c := jsonChecker{dec: dec, depth: depth, nodes: nodes}
-	if err := c.value(0); err != nil {
-		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-			return errors.New("the JSON ends too early")
-		}
-		var syn *json.SyntaxError
-		if errors.As(err, &syn) {
-			return fmt.Errorf("not valid JSON at byte %d", syn.Offset)
-		}
-		return err
-	}
-	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return errors.New("there is text after the JSON value")
-	}
-	return nil
+	_, err := readJSON(raw, depth, nodes)
+	return err
 }
 
-type jsonChecker struct {
-	dec   *json.Decoder
+// readJSON is checkJSON that returns the value: objects as map[string]any, numbers as
+// json.Number. encoding/json would need three passes for the same.
+func readJSON(raw []byte, depth, nodes int) (any, error) {
+	r := jsonReader{in: raw, depth: depth, nodes: nodes}
+	r.space()
+	v, err := r.value(0)
+	if err != nil {
+		return nil, err
+	}
+	if r.space(); r.pos < len(raw) {
+		return nil, errors.New("there is text after the JSON value")
+	}
+	return v, nil
+}
+
+type jsonReader struct {
+	in    []byte
+	pos   int
 	depth int
 	nodes int
 	seen  int
 }
 
-func (c *jsonChecker) value(level int) error {
-	t, err := c.dec.Token()
-	if err != nil {
-		return err
+func (r *jsonReader) bad() error {
+	if r.pos >= len(r.in) {
+		return errors.New("the JSON ends too early")
 	}
-	return c.after(t, level)
+	return fmt.Errorf("not valid JSON at byte %d", r.pos)
 }
 
-func (c *jsonChecker) after(t json.Token, level int) error {
-	if c.seen++; c.nodes > 0 && c.seen > c.nodes {
-		return fmt.Errorf("it has more than %d values", c.nodes)
-	}
-	d, ok := t.(json.Delim)
-	if !ok {
-		return nil
-	}
-	if level >= c.depth {
-		return fmt.Errorf("it is nested more than %d levels deep", c.depth)
-	}
-	var keys map[string]bool
-	for c.dec.More() {
-		if d == '{' {
-			k, err := c.dec.Token()
-			if err != nil {
-				return err
-			}
-			name, _ := k.(string)
-			if keys == nil {
-				keys = map[string]bool{}
-			}
-			if keys[name] {
-				return fmt.Errorf("the key %q is given twice", shorten(name, 60))
-			}
-			keys[name] = true
-		}
-		if err := c.value(level + 1); err != nil {
-			return err
+func (r *jsonReader) space() {
+	for r.pos < len(r.in) {
+		switch r.in[r.pos] {
+		case ' ', '\t', '\n', '\r':
+			r.pos++
+		default:
+			return
 		}
 	}
-	_, err := c.dec.Token()
-	return err
+}
+
+// next skips space and reports whether the next sign is c, which it then takes.
+func (r *jsonReader) next(c byte) bool {
+	r.space()
+	if r.pos < len(r.in) && r.in[r.pos] == c {
+		r.pos++
+		return true
+	}
+	return false
+}
+
+func (r *jsonReader) value(level int) (any, error) {
+	if r.seen++; r.nodes > 0 && r.seen > r.nodes {
+		return nil, fmt.Errorf("it has more than %d values", r.nodes)
+	}
+	if r.pos >= len(r.in) {
+		return nil, r.bad()
+	}
+	switch c := r.in[r.pos]; {
+	case c == '{':
+		return r.object(level)
+	case c == '[':
+		return r.array(level)
+	case c == '"':
+		return r.str()
+	case c == 't':
+		return true, r.word("true")
+	case c == 'f':
+		return false, r.word("false")
+	case c == 'n':
+		return nil, r.word("null")
+	case c == '-' || c >= '0' && c <= '9':
+		return r.number()
+	}
+	return nil, r.bad()
+}
+
+func (r *jsonReader) word(w string) error {
+	if !bytes.HasPrefix(r.in[r.pos:], []byte(w)) {
+		return r.bad()
+	}
+	r.pos += len(w)
+	return nil
+}
+
+func (r *jsonReader) enter(level int) error {
+	if level >= r.depth {
+		return fmt.Errorf("it is nested more than %d levels deep", r.depth)
+	}
+	r.pos++
+	return nil
+}
+
+func (r *jsonReader) object(level int) (any, error) {
+	if err := r.enter(level); err != nil {
+		return nil, err
+	}
+	m := map[string]any{}
+	if r.next('}') {
+		return m, nil
+	}
+	for {
+		r.space()
+		if r.pos >= len(r.in) || r.in[r.pos] != '"' {
+			return nil, r.bad()
+		}
+		key, err := r.str()
+		if err != nil {
+			return nil, err
+		}
+		if !r.next(':') {
+			return nil, r.bad()
+		}
+		r.space()
+		v, err := r.value(level + 1)
+		if err != nil {
+			return nil, err
+		}
+		n := len(m)
+		if m[key] = v; len(m) == n {
+			return nil, fmt.Errorf("the key %q is given twice", shorten(key, 60))
+		}
+		if r.next('}') {
+			return m, nil
+		}
+		if !r.next(',') {
+			return nil, r.bad()
+		}
+	}
+}
+
+func (r *jsonReader) array(level int) (any, error) {
+	if err := r.enter(level); err != nil {
+		return nil, err
+	}
+	list := []any{}
+	if r.next(']') {
+		return list, nil
+	}
+	for {
+		r.space()
+		v, err := r.value(level + 1)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, v)
+		if r.next(']') {
+			return list, nil
+		}
+		if !r.next(',') {
+			return nil, r.bad()
+		}
+	}
+}
+
+// str reads a string; r stands at its quote.
+func (r *jsonReader) str() (string, error) {
+	start := r.pos
+	plain := true
+	for i := r.pos + 1; i < len(r.in); i++ {
+		switch c := r.in[i]; {
+		case c == '"':
+			r.pos = i + 1
+			if text := r.in[start+1 : i]; plain && utf8.Valid(text) {
+				return string(text), nil
+			}
+			var s string
+			if err := json.Unmarshal(r.in[start:r.pos], &s); err != nil {
+				r.pos = start
+				return "", r.bad()
+			}
+			return s, nil
+		case c == '\\':
+			plain = false
+			i++
+		case c < 0x20:
+			r.pos = i
+			return "", r.bad()
+		}
+	}
+	r.pos = len(r.in)
+	return "", r.bad()
+}
+
+// number reads a number after the grammar of RFC 8259.
+func (r *jsonReader) number() (any, error) {
+	start := r.pos
+	if r.in[r.pos] == '-' {
+		r.pos++
+	}
+	if r.pos < len(r.in) && r.in[r.pos] == '0' {
+		r.pos++
+	} else if !r.digits() {
+		return nil, r.bad()
+	}
+	if r.pos < len(r.in) && r.in[r.pos] == '.' {
+		if r.pos++; !r.digits() {
+			return nil, r.bad()
+		}
+	}
+	if r.pos < len(r.in) && (r.in[r.pos] == 'e' || r.in[r.pos] == 'E') {
+		if r.pos++; r.pos < len(r.in) && (r.in[r.pos] == '+' || r.in[r.pos] == '-') {
+			r.pos++
+		}
+		if !r.digits() {
+			return nil, r.bad()
+		}
+	}
+	return json.Number(r.in[start:r.pos]), nil
+}
+
+func (r *jsonReader) digits() bool {
+	from := r.pos
+	for r.pos < len(r.in) && r.in[r.pos] >= '0' && r.in[r.pos] <= '9' {
+		r.pos++
+	}
+	return r.pos > from
 }
 
 // marshal is json.Marshal without HTML escapes.

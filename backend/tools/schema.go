@@ -69,12 +69,9 @@ func compileSchema(raw json.RawMessage) (*schema, error) {
 	if len(raw) > maxSchemaBytes {
 		return nil, &schemaProblem{"", fmt.Sprintf("The schema has %d bytes; at most %d are allowed.", len(raw), maxSchemaBytes)}
 	}
-	if err := checkJSON(raw, maxSchemaDepth, maxSchemaNodes); err != nil {
-		return nil, &schemaProblem{"", "The schema is not usable: " + err.Error() + "."}
-	}
-	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(raw))
+	doc, err := readJSON(raw, maxSchemaDepth, maxSchemaNodes)
 	if err != nil {
-		return nil, &schemaProblem{"", "The schema is not valid JSON."}
+		return nil, &schemaProblem{"", "The schema is not usable: " + err.Error() + "."}
 	}
 	switch doc.(type) {
 	case map[string]any, bool:
@@ -250,12 +247,9 @@ func (s *schema) apply(params json.RawMessage) (json.RawMessage, error) {
 	if len(bytes.TrimSpace(params)) == 0 || bytes.Equal(bytes.TrimSpace(params), []byte("null")) {
 		params = json.RawMessage("{}")
 	}
-	if err := checkJSON(params, 64, 0); err != nil {
-		return nil, paramFault([]ParamError{{Keyword: "json", Message: err.Error()}})
-	}
-	v, err := jsonschema.UnmarshalJSON(bytes.NewReader(params))
+	v, err := readJSON(params, 64, 0)
 	if err != nil {
-		return nil, paramFault([]ParamError{{Keyword: "json", Message: "not valid JSON"}})
+		return nil, paramFault([]ParamError{{Keyword: "json", Message: err.Error()}})
 	}
 	if err := s.bounded(v); err != nil { // also filling in defaults follows what branches
 		return nil, err
