@@ -6,8 +6,9 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-
-	"gopkg.in/natefinch/lumberjack.v2"
+	"slices"
+	"sync"
+	"time"
 
 	"helix/backend/config"
 )
@@ -16,10 +17,7 @@ import (
 // is at least o.LogTo on standard error. When the file cannot be written, logging goes on
 // without it.
 func (b *Backend) openLog(dir string, conf config.Config) *slog.Logger {
-	file := &lumberjack.Logger{
-		Filename: filepath.Join(dir, "helix.log"), MaxSize: max(1, int(conf.HistoryLogFileBytes>>20)),
-		MaxBackups: max(1, conf.HistoryLogMaxFiles-1), MaxAge: days(conf.HistoryLogMaxAge),
-	}
+	file := &logFile{path: filepath.Join(dir, "helix.log"), max: conf.HistoryLogFileBytes, keep: conf.HistoryLogMaxFiles, age: conf.HistoryLogMaxAge}
 	b.closing("log", file.Close)
 	level := slog.LevelInfo
 	if err := level.UnmarshalText([]byte(conf.LogLevel)); err != nil {
@@ -29,6 +27,84 @@ func (b *Backend) openLog(dir string, conf config.Config) *slog.Logger {
 		slog.NewJSONHandler(file, &slog.HandlerOptions{Level: level}),
 		slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: b.o.LogTo}),
 	})
+}
+
+// logFile is a log of bounded size: when the file would pass max bytes it is put aside
+// under its time, and of those put aside the newest keep-1 younger than age stay.
+type logFile struct {
+	path string
+	max  int64
+	keep int
+	age  time.Duration
+
+	mu     sync.Mutex
+	f      *os.File
+	size   int64
+	closed bool
+}
+
+// Write appends one record. It never fails: a log that cannot be written must not stop
+// what it was about to tell.
+func (l *logFile) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		return len(p), nil
+	}
+	if l.f != nil && l.size+int64(len(p)) > l.max {
+		l.rotate()
+	}
+	if l.f == nil && !l.open() {
+		return len(p), nil
+	}
+	n, _ := l.f.Write(p)
+	l.size += int64(n)
+	return len(p), nil
+}
+
+func (l *logFile) open() bool {
+	f, err := os.OpenFile(l.path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return false
+	}
+	if st, err := f.Stat(); err == nil {
+		l.size = st.Size()
+	}
+	l.f = f
+	return true
+}
+
+const logStamp = "20060102-150405.000000"
+
+func (l *logFile) rotate() {
+	_ = l.f.Close() // its content was written
+	l.f = nil
+	aside := func(stamp string) string { return l.path[:len(l.path)-len(".log")] + "-" + stamp + ".log" }
+	if os.Rename(l.path, aside(time.Now().UTC().Format(logStamp))) != nil {
+		return
+	}
+	old, err := filepath.Glob(aside("*"))
+	if err != nil {
+		return
+	}
+	slices.Sort(old) // the stamp sorts by time
+	for i, path := range old {
+		st, err := os.Stat(path)
+		if err == nil && (len(old)-i > l.keep-1 || time.Since(st.ModTime()) > l.age) {
+			_ = os.Remove(path) // tried again at the next rotation
+		}
+	}
+}
+
+// Close ends the log; later records go nowhere.
+func (l *logFile) Close() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.closed = true
+	if l.f == nil {
+		return nil
+	}
+	return l.f.Close()
 }
 
 // tee hands each record to both handlers.

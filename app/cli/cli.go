@@ -19,6 +19,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"helix/backend"
+	"helix/backend/config"
 	"helix/backend/fault"
 )
 
@@ -27,7 +28,8 @@ import (
 type Env struct {
 	Stdin          io.Reader
 	Stdout, Stderr io.Writer
-	Web            fs.FS // the web interface that `serve` offers; nil: none
+	Web            fs.FS          // the web interface that `serve` offers; nil: none
+	Keyring        config.Keyring // nil: the system's
 }
 
 // grammar is the whole command line; the commands are in cmd_*.go.

@@ -38,7 +38,7 @@ func AppendKeyChange(tx *storage.Tx, old, next ed25519.PublicKey, signOld, signN
 // Run signs segments, closes what a crash cut off and removes what is too old, until ctx
 // ends; then it signs what is left.
 func (s *Service) Run(ctx context.Context) error {
-	if n, err := s.CloseInterrupted(ctx); err != nil {
+	if n, err := s.CloseInterrupted(ctx); err != nil && ctx.Err() == nil {
 		s.log.Error("close interrupted runs", "error", err)
 	} else if n > 0 {
 		s.log.Info("closed runs that a stop interrupted", "count", n)

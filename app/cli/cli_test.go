@@ -1,0 +1,209 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"helix/backend/fault"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden files")
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// noKeyring is a computer without a keyring.
+type noKeyring struct{}
+
+func (noKeyring) Get(string, string) (string, error) { return "", errors.New("no keyring here") }
+func (noKeyring) Set(string, string, string) error   { return errors.New("no keyring here") }
+
+type result struct {
+	code           int
+	stdout, stderr string
+}
+
+// helix runs one command in this process over its own data folder.
+func helix(t *testing.T, dir, stdin string, args ...string) result {
+	t.Helper()
+	var out, errs bytes.Buffer
+	code := Main(t.Context(), append([]string{"--data-dir", dir}, args...), Env{Stdin: strings.NewReader(stdin), Stdout: &out, Stderr: &errs, Keyring: noKeyring{}})
+	return result{code, out.String(), errs.String()}
+}
+
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	path := filepath.Join("testdata", name)
+	if *update {
+		if err := os.MkdirAll("testdata", 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got != string(want) {
+		t.Errorf("%s differs (go test ./app/cli -update rewrites it):\n%s", name, got)
+	}
+}
+
+func TestHelp(t *testing.T) {
+	t.Parallel()
+	for _, args := range [][]string{{}, {"serve", "--help"}, {"tool", "--help"}, {"tool", "run", "--help"}, {"audit", "--help"}, {"approvals", "--help"}, {"backup", "--help"}, {"db", "--help"}, {"keys", "--help"}, {"config", "--help"}, {"token", "--help"}} {
+		var out, errs bytes.Buffer
+		if code := Main(t.Context(), args, Env{Stdin: strings.NewReader(""), Stdout: &out, Stderr: &errs}); code != 0 || errs.Len() > 0 {
+			t.Errorf("%v: exit %d, %s", args, code, errs.String())
+		}
+		name := "help"
+		for _, a := range args {
+			if a != "--help" {
+				name += "-" + a
+			}
+		}
+		golden(t, name+".txt", out.String())
+	}
+}
+
+const counter = "export default (p) => ({ words: p.text.split(/\\s+/).length })\n"
+
+func TestExitCodes(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	write := func(name, text string) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	file, thrower := write("counter.js", counter), write("thrower.js", "throw new Error('no milk')")
+	asker := write("asker.ts", "export default (p: any, helix: any) => helix.fetch('https://api.example.com/')")
+	data := filepath.Join(dir, "data")
+	made := helix(t, data, "", "tool", "create", file)
+	if made.code != 0 {
+		t.Fatalf("create: %+v", made)
+	}
+	if r := helix(t, data, "", "tool", "create", asker, "--name", "Asker", "--cap", "network:https(api.example.com)"); r.code != 0 {
+		t.Fatalf("create: %+v", r)
+	}
+	for _, c := range []struct {
+		name   string
+		args   []string
+		stdin  string
+		code   int
+		stdout string // exact, unless it ends in …
+		stderr string // contained
+	}{
+		{"run", []string{"tool", "run", "counter", "--params", `{"text":"a b c"}`}, "", 0, "{\"words\":3}\n", ""},
+		{"params from stdin", []string{"tool", "run", "counter", "--params", "-"}, `{"text":"a b"}`, 0, "{\"words\":2}\n", ""},
+		{"draft", []string{"tool", "run", file, "--params", `{"text":"x"}`}, "", 0, "{\"words\":1}\n", ""},
+		{"quiet", []string{"-q", "tool", "validate", file}, "", 0, "", ""},
+		{"the tool failed", []string{"tool", "run", thrower}, "", 1, "", "no milk"},
+		{"unknown command", []string{"dance"}, "", 2, "", "dance"},
+		{"unknown flag", []string{"status", "--loud"}, "", 2, "", "--loud"},
+		{"params are not JSON", []string{"tool", "run", "counter", "--params", "{"}, "", 2, "", "not valid JSON"},
+		{"unknown field", []string{"rpc", "tools.list", `{"limits":3}`}, "", 2, "", "did you mean"},
+		{"unknown method", []string{"rpc", "tools.fly"}, "", 2, "", "tools.fly"},
+		{"no such tool", []string{"tool", "show", "01999999-0000-7000-8000-000000000000"}, "", 3, "", ""},
+		{"no such name", []string{"tool", "run", "nobody"}, "", 3, "", "nobody"},
+		{"not allowed yet", []string{"tool", "run", "Asker"}, "", 4, "", "helix approvals decide"},
+		{"a script cannot approve", []string{"approvals", "decide", "x", "--approve"}, "", 4, "", "terminal"},
+		{"a script must say yes", []string{"restore", filepath.Join(dir, "none.zip")}, "", 4, "", "--yes"},
+		{"not running", []string{"status"}, "", 6, "Helix is not running.\n", ""},
+		{"no browser link", []string{"ui", "--print"}, "", 6, "", "helix serve"},
+		{"export file is missing", []string{"audit", "verify", "--file", filepath.Join(dir, "none.jsonl")}, "", 6, "", "none.jsonl"},
+		{"name taken", []string{"tool", "create", file}, "", 7, "", ""},
+		{"json", []string{"--json", "tool", "list", "--query", "counter"}, "", 0, `{"tools":[{…`, ""},
+		{"version", []string{"version"}, "", 0, "helix dev\n", ""},
+	} {
+		r := helix(t, data, c.stdin, c.args...)
+		if r.code != c.code {
+			t.Errorf("%s: exit %d, want %d\n%s%s", c.name, r.code, c.code, r.stdout, r.stderr)
+		}
+		if want, open := strings.CutSuffix(c.stdout, "…"); (open && !strings.HasPrefix(r.stdout, want)) || (!open && r.stdout != want) {
+			t.Errorf("%s: stdout %q, want %q", c.name, r.stdout, c.stdout)
+		}
+		if !strings.Contains(r.stderr, c.stderr) {
+			t.Errorf("%s: stderr %q lacks %q", c.name, r.stderr, c.stderr)
+		}
+	}
+}
+
+// TestServe runs a backend in the foreground and uses it as a client would.
+func TestServe(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	ctx, stop := context.WithCancel(t.Context())
+	var out lockedBuffer
+	ended := make(chan int, 1)
+	go func() {
+		ended <- Main(ctx, []string{"--data-dir", dir, "serve", "--addr", "127.0.0.1:0", "--link"}, Env{Stdin: strings.NewReader(""), Stdout: &out, Stderr: &bytes.Buffer{}, Keyring: noKeyring{}})
+	}()
+	defer func() {
+		stop()
+		<-ended
+	}()
+	link := out.wait(t, regexp.MustCompile(`http://127\.0\.0\.1:\d+/#ticket=[0-9a-f]{64}`))
+	if link == "" {
+		t.Fatalf("no link: %s", out.String())
+	}
+
+	alone, file := t.TempDir(), filepath.Join(t.TempDir(), "counter.js")
+	if err := os.WriteFile(file, []byte(counter), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range []string{dir, alone} {
+		if r := helix(t, d, "", "tool", "create", file); r.code != 0 {
+			t.Fatalf("create: %+v", r)
+		}
+	}
+	// The same command gives the same answer against the running backend and alone.
+	for _, args := range [][]string{{"tool", "run", "counter", "--params", `{"text":"x y"}`}, {"tool", "list", "--query", "zzz", "--json"}, {"tool", "run", "nobody"}, {"approvals", "list"}, {"config", "get", "app.theme"}} {
+		if a, b := helix(t, dir, "", args...), helix(t, alone, "", args...); a != b {
+			t.Errorf("%v: running %+v, alone %+v", args, a, b)
+		}
+	}
+	var st struct{ PID int }
+	r := helix(t, dir, "", "--json", "status")
+	if err := json.Unmarshal([]byte(r.stdout), &st); err != nil || st.PID != os.Getpid() {
+		t.Errorf("status: %+v, %v", r, err)
+	}
+	if r := helix(t, dir, "", "db", "migrate"); r.code != ExitCode(fault.Conflict) {
+		t.Errorf("migrate beside a running backend: %+v", r)
+	}
+	second := Main(t.Context(), []string{"--data-dir", dir, "serve", "--addr", "127.0.0.1:0"}, Env{Stdin: strings.NewReader(""), Stdout: &bytes.Buffer{}, Stderr: &bytes.Buffer{}, Keyring: noKeyring{}})
+	if second != ExitCode(fault.Conflict) {
+		t.Errorf("a second backend over the folder: exit %d", second)
+	}
+	// The secret of the backend is in none of the files that a program may read to find it.
+	b, err := os.ReadFile(filepath.Join(dir, "run", "endpoint.json"))
+	if err != nil || regexp.MustCompile(`[0-9a-f]{64}`).Match(b) {
+		t.Errorf("endpoint file: %s, %v", b, err)
+	}
+	if r := helix(t, dir, "", "stop"); r.code != 0 {
+		t.Errorf("stop: %+v", r)
+	}
+	select {
+	case code := <-ended:
+		ended <- code
+		if code != 0 {
+			t.Errorf("serve ended with %d", code)
+		}
+	case <-time.After(20 * time.Second):
+		t.Error("serve did not end")
+	}
+}
