@@ -14,7 +14,7 @@ func fuseKind(path string) string {
 	if err != nil {
 		return ""
 	}
-	defer f.Close() //nolint:errcheck // only read
+	defer f.Close()
 	if p, err := filepath.EvalSymlinks(path); err == nil {
 		path = p
 	}
