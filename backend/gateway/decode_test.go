@@ -253,3 +253,50 @@ func TestIdsAreUnpredictable(t *testing.T) {
 		t.Errorf("ids are version %d", v)
 	}
 }
+
+// TestClientFramesFitTheSchemas validates what the Go client sends, and the notifications
+// that it hears, against the published document.
+func TestClientFramesFitTheSchemas(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(f.api.Document(nil)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := jsonschema.NewCompiler()
+	c.DefaultDraft(jsonschema.Draft7)
+	c.UseLoader(noLoader{})
+	if err := c.AddResource("helix:openrpc", doc); err != nil {
+		t.Fatal(err)
+	}
+	for name, v := range map[string]any{
+		"GatewayConnectParams": ConnectParams{MinProtocol: 1, MaxProtocol: 1, Client: ClientInfo{ID: "x", DisplayName: "y"}, Scopes: []string{"read"}, Auth: &ConnectAuth{Token: "t"}},
+		"GatewayTopicsParams":  TopicsParams{[]string{"memory.*"}},
+		"GatewayResumeParams":  ResumeParams{Epoch: "e", AfterSeq: 4, Topics: []string{"a.b"}},
+		"GatewayEventsGap":     EventsGap{1, 2},
+		"GatewaySystemStopping": SystemStopping{
+			WithinMs: 5},
+		"GatewayNoted": noted{3},
+	} {
+		schema, err := c.Compile("helix:openrpc#/components/schemas/" + name)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		raw, err := json.Marshal(v)
+		if err != nil {
+			t.Fatal(err)
+		}
+		x, err := jsonschema.UnmarshalJSON(bytes.NewReader(raw))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := schema.Validate(x); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		x.(map[string]any)["noSuchField"] = true
+		if schema.Validate(x) == nil {
+			t.Errorf("%s takes an unknown field", name)
+		}
+	}
+}

@@ -270,6 +270,12 @@ func (s *Server) shutdown() {
 		ss.out.flush(time.Second)
 		ss.close(1001, "Helix is stopping")
 	}
+	s.mu.Lock()
+	for key, ss := range s.https {
+		ss.cancel(errSessionClosed)
+		delete(s.https, key)
+	}
+	s.mu.Unlock()
 	s.net.mu.Lock()
 	extra := s.net.extra
 	s.net.extra = nil

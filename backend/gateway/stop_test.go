@@ -81,6 +81,9 @@ func TestGracefulStop(t *testing.T) {
 	if err := f.Serve(t.Context(), server, f.owner()); !fault.Is(err, fault.Unavailable) {
 		t.Errorf("a new session: %v", err)
 	}
+	if status, _, _ := f.get(t, "GET", f.URL()+"/ws", http.Header{"Connection": {"Upgrade"}, "Upgrade": {"websocket"}}, nil); status != 503 {
+		t.Errorf("a new socket: %d", status)
+	}
 	if got := shapeOf(t, w.ask(`{"jsonrpc":"2.0","id":2,"method":"session.get"}`)); got != "2:-32000" {
 		t.Errorf("a new call: %s", got)
 	}

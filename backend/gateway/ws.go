@@ -11,6 +11,8 @@ import (
 	"sync"
 
 	"github.com/coder/websocket"
+
+	"helix/backend/fault"
 )
 
 // wsPipe carries frames over a WebSocket.
@@ -178,6 +180,9 @@ func (p *wsPipe) Close(code int, reason string) {
 func (s *Server) serveWS(w http.ResponseWriter, r *http.Request, cred *credential) error {
 	if offered := r.Header.Values("Sec-WebSocket-Protocol"); len(offered) > 0 && !strings.Contains(strings.Join(offered, ","), Subprotocol) {
 		return badRequest("the subprotocol is " + Subprotocol)
+	}
+	if s.stopping.Load() {
+		return fault.Unavailablef("Helix is stopping.")
 	}
 	if cred == nil {
 		if s.unauthed.Add(1) > int32(s.o.Limits.Unauthenticated) {
