@@ -1,0 +1,530 @@
+// Command tools measures backend/tools against its peers in one run: a node server that runs
+// the same code in a fresh vm context for each request, node -e, ajv, the esbuild command,
+// sqlite3, and jq with openssl. It prints one line a measure: name, value, unit, ratio to the
+// peer, peer, separated by tabs. -only runs the measures whose name contains a text, -rows
+// sets how many runs the big history has.
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+
+	"helix/backend/audit"
+	"helix/backend/gateway"
+	"helix/backend/identity"
+	"helix/backend/permission"
+	"helix/backend/sandbox"
+	"helix/backend/storage"
+	"helix/backend/storage/storagetest"
+	"helix/backend/tools"
+)
+
+const (
+	token = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+	// code is what tool and peer run: JSON in, JSON out.
+	code = `const items = params.items.map((x) => ({ ...x, total: x.price * x.count }));
+return { items, sum: items.reduce((a, x) => a + x.total, 0), count: items.length };`
+	// busy takes about a millisecond in the sandbox.
+	busy = `let a = 0; for (let i = 0; i < 12000; i++) a = (a * 31 + i) % 1000003; return a;`
+)
+
+func params() json.RawMessage {
+	var list []map[string]any
+	for i := range 20 {
+		list = append(list, map[string]any{"name": fmt.Sprintf("item %d", i), "price": float64(i) * 1.5, "count": i})
+	}
+	b, err := json.Marshal(map[string]any{"items": list})
+	check(err)
+	return b
+}
+
+type bench struct {
+	dir   string
+	rows  int
+	key   []byte
+	db    *storage.DB
+	audit *audit.Service
+	svc   *tools.Service
+	box   *sandbox.Engine
+	ctx   context.Context
+}
+
+func main() {
+	only := flag.String("only", "", "run the measures whose name contains this")
+	rows := flag.Int("rows", 1_000_000, "runs in the big history")
+	first := flag.String("first", "", "internal: run the tool of this folder once")
+	flag.Parse()
+	slog.SetDefault(slog.New(slog.NewTextHandler(io.Discard, nil)))
+	if *first != "" {
+		runFirst(*first)
+		return
+	}
+	dir, err := os.MkdirTemp("", "helix-bench-tools-")
+	check(err)
+	defer os.RemoveAll(dir)
+	b := &bench{dir: dir, rows: *rows}
+	b.open(dir)
+	for _, m := range []struct {
+		name string
+		fn   func(*bench)
+	}{
+		{"execute", (*bench).execute}, {"first", (*bench).first}, {"throughput", (*bench).throughput}, {"static", (*bench).static},
+		{"import", (*bench).imports}, {"list", (*bench).list}, {"usage", (*bench).usage},
+	} {
+		if strings.Contains(m.name, *only) {
+			m.fn(b)
+		}
+	}
+	check(b.svc.Close())
+	check(b.box.Close())
+	check(b.db.Close())
+}
+
+func check(err error) {
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "bench tools:", err)
+		os.Exit(1)
+	}
+}
+
+func line(name string, value float64, unit string, ratio float64, peer string) {
+	r := "-"
+	if ratio > 0 {
+		r = fmt.Sprintf("%.3f", ratio)
+	}
+	if peer == "" {
+		peer = "-"
+	}
+	fmt.Printf("%s\t%.4g\t%s\t%s\t%s\n", name, value, unit, r, peer)
+}
+
+func quantile(v []float64, q float64) float64 {
+	slices.Sort(v)
+	return v[min(len(v)-1, int(float64(len(v))*q))]
+}
+
+// open makes or opens everything a tool needs in dir.
+func (b *bench) open(dir string) {
+	keyFile := filepath.Join(dir, "key")
+	key, err := os.ReadFile(keyFile)
+	if err != nil {
+		key = storagetest.NewRoot().Key
+		check(os.WriteFile(keyFile, key, 0o600))
+	}
+	b.db, err = storage.Open(context.Background(), storage.Options{Path: filepath.Join(dir, "helix.db"), Keys: storage.NewKeys(&storagetest.Root{Key: key})})
+	check(err)
+	b.audit = audit.New(b.db, audit.Options{})
+	perm := permission.New(b.db, b.db.Bus(), permission.Options{Audit: b.audit})
+	cache := filepath.Join(dir, "cache")
+	check(os.MkdirAll(cache, 0o700))
+	b.box, err = sandbox.Open(context.Background(), sandbox.Options{CacheDir: cache})
+	check(err)
+	b.svc = tools.New(b.db, perm, b.audit, b.box, tools.Options{StateDir: filepath.Join(dir, "state"), Parallel: 16})
+	b.ctx = identity.With(context.Background(), identity.Identity{User: b.db.LocalUser().ID, Session: uuid.New(), Scopes: identity.Admin.Closed(), Pipe: "memory"})
+}
+
+func (b *bench) tool(name, text string) uuid.UUID {
+	r, err := b.svc.Create(b.ctx, tools.CreateParams{Name: name, Code: text})
+	check(err)
+	return r.Tool.ID
+}
+
+// serve opens a real WebSocket in front of the service.
+func (b *bench) serve() (url string, stop func()) {
+	a := gateway.NewAPI()
+	s := gateway.New(a, gateway.Options{
+		Addr: "127.0.0.1:0", Bus: b.db.Bus(), RootToken: token, User: gateway.User{ID: b.db.LocalUser().ID},
+		Logger: slog.New(slog.NewTextHandler(io.Discard, nil)), Limits: gateway.Limits{CostlyRate: 1e9, WriteRate: 1e9},
+	})
+	gateway.Handle(a, "connect", gateway.None, s.Connect)
+	gateway.Handle(a, "tools.execute_custom", gateway.Write, b.svc.Execute, gateway.Costly())
+	ctx, cancel := context.WithCancel(context.Background())
+	check(s.Listen(ctx))
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = s.Run(ctx)
+	}()
+	return s.URL(), func() { cancel(); <-done }
+}
+
+func dial(url string) *gateway.Client {
+	c, err := gateway.Dial(context.Background(), gateway.ClientOptions{URL: url, Token: token, Scopes: []string{"read", "write"}})
+	check(err)
+	return c
+}
+
+// node starts the peer server and returns its address.
+func node(processes int) (url string, stop func()) {
+	cmd := exec.Command("node", "tools/server.mjs", strconv.Itoa(processes))
+	in, err := cmd.StdinPipe()
+	check(err)
+	out, err := cmd.StdoutPipe()
+	check(err)
+	check(cmd.Start())
+	var port int
+	_, err = fmt.Fscan(out, &port)
+	check(err)
+	return fmt.Sprintf("http://127.0.0.1:%d/", port), func() { in.Close(); _ = cmd.Wait() }
+}
+
+func post(c *http.Client, url string, body []byte) {
+	r, err := c.Post(url, "application/json", bytes.NewReader(body))
+	check(err)
+	defer r.Body.Close()
+	raw, err := io.ReadAll(r.Body)
+	check(err)
+	if !bytes.Contains(raw, []byte(`"success":true`)) {
+		check(fmt.Errorf("peer: %s", raw))
+	}
+}
+
+const warm, runs = 60, 600
+
+// execute alternates between us and the peer, so that both see the same machine.
+func (b *bench) execute() {
+	id := b.tool("Execute", code)
+	url, stop := b.serve()
+	defer stop()
+	c := dial(url)
+	defer c.Close()
+	peer, end := node(1)
+	defer end()
+	web := &http.Client{}
+	p := tools.ExecuteParams{ToolID: &id, Params: params()}
+	body, err := json.Marshal(map[string]any{"code": code, "params": p.Params})
+	check(err)
+	var ours, theirs, over []float64
+	for i := range warm + runs {
+		var r tools.ExecuteResult
+		began := time.Now()
+		check(c.Call(context.Background(), "tools.execute_custom", p, &r))
+		took := time.Since(began)
+		if !r.Success {
+			check(fmt.Errorf("tool: %s", r.Error))
+		}
+		began = time.Now()
+		post(web, peer, body)
+		other := time.Since(began)
+		began = time.Now()
+		r, err := b.svc.Execute(b.ctx, p)
+		check(err)
+		inner := time.Since(began)
+		if i >= warm {
+			ours, theirs = append(ours, ms(took)), append(theirs, ms(other))
+			over = append(over, ms(inner)-r.ExecutionTimeMs)
+		}
+	}
+	line("execute.rpc.p50", quantile(ours, 0.5), "ms", quantile(ours, 0.5)/quantile(theirs, 0.5), "node vm server")
+	line("execute.rpc.p99", quantile(ours, 0.99), "ms", quantile(ours, 0.99)/quantile(theirs, 0.99), "node vm server")
+	line("execute.overhead.p50", quantile(over, 0.5), "ms", 0, "")
+	line("execute.overhead.p95", quantile(over, 0.95), "ms", 0, "")
+	var with, without []float64
+	for range 300 {
+		began := time.Now()
+		check(b.db.Write(b.ctx, func(*storage.Tx) error { return nil }))
+		without = append(without, ms(time.Since(began)))
+		began = time.Now()
+		check(b.db.Write(b.ctx, func(tx *storage.Tx) error {
+			for range 2 {
+				if err := audit.Append(tx, audit.Entry{Action: "start", SubjectKind: "tool", SubjectID: id.String(), Details: map[string]any{"version": "1.0.0", "bytes": 7}}); err != nil {
+					return err
+				}
+			}
+			return nil
+		}))
+		with = append(with, ms(time.Since(began)))
+	}
+	line("execute.audit", quantile(with, 0.5)-quantile(without, 0.5), "ms", 0, "")
+}
+
+func ms(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1e6 }
+
+// runFirst is the child of first: from nothing to the first result.
+func runFirst(dir string) {
+	b := &bench{dir: dir}
+	b.open(dir)
+	l, err := b.svc.List(b.ctx, tools.ListParams{Query: "Execute first"})
+	check(err)
+	r, err := b.svc.Execute(b.ctx, tools.ExecuteParams{ToolID: &l.Tools[0].ID, Params: params()})
+	check(err)
+	fmt.Println(string(r.Output))
+	os.Exit(0)
+}
+
+func (b *bench) first() {
+	dir, err := os.MkdirTemp("", "helix-bench-first-")
+	check(err)
+	defer os.RemoveAll(dir)
+	x := &bench{dir: dir}
+	x.open(dir)
+	x.tool("Execute first", code)
+	check(x.svc.Close())
+	check(x.box.Close())
+	check(x.db.Close())
+	self, err := os.Executable()
+	check(err)
+	script := fmt.Sprintf("const params = %s; console.log(JSON.stringify((function () {%s})()))", params(), code)
+	var ours, theirs []float64
+	for i := range 11 {
+		a, c := timed(self, "-first", dir), timed("node", "-e", script)
+		if i > 0 { // the first one fills the cache of the engine
+			ours, theirs = append(ours, a), append(theirs, c)
+		}
+	}
+	line("first", quantile(ours, 0.5), "ms", quantile(ours, 0.5)/quantile(theirs, 0.5), "node -e")
+}
+
+func timed(name string, args ...string) float64 {
+	cmd := exec.Command(name, args...)
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &out
+	began := time.Now()
+	if err := cmd.Run(); err != nil {
+		check(fmt.Errorf("%s: %w: %s", name, err, out.String()))
+	}
+	return ms(time.Since(began))
+}
+
+const clients = 16
+
+func (b *bench) throughput() {
+	id := b.tool("Busy", busy)
+	url, stop := b.serve()
+	defer stop()
+	peer, end := node(runtime.NumCPU())
+	defer end()
+	body, err := json.Marshal(map[string]any{"code": busy, "params": map[string]any{}})
+	check(err)
+	load := func(each func(i int) func()) float64 {
+		var wg sync.WaitGroup
+		const n = 60
+		began := time.Now()
+		for i := range clients {
+			call := each(i)
+			wg.Go(func() {
+				for range n {
+					call()
+				}
+			})
+		}
+		wg.Wait()
+		return clients * n / time.Since(began).Seconds()
+	}
+	var conns []*gateway.Client
+	for range clients {
+		conns = append(conns, dial(url))
+	}
+	web := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: clients}}
+	var ours, theirs []float64
+	for range 5 {
+		ours = append(ours, load(func(i int) func() {
+			return func() {
+				var r tools.ExecuteResult
+				check(conns[i].Call(context.Background(), "tools.execute_custom", tools.ExecuteParams{ToolID: &id}, &r))
+				if !r.Success {
+					check(fmt.Errorf("tool: %s", r.Error))
+				}
+			}
+		}))
+		theirs = append(theirs, load(func(int) func() { return func() { post(web, peer, body) } }))
+	}
+	for _, c := range conns {
+		c.Close()
+	}
+	line("throughput", quantile(ours, 0.5), "runs/s", quantile(ours, 0.5)/quantile(theirs, 0.5), "node vm server, one process a core")
+}
+
+// static runs the benchmarks of the package itself, for what it does not export.
+func (b *bench) static() {
+	cmd := exec.Command("go", "test", "./backend/tools", "-run", "^$", "-bench", "Params|Analyse", "-benchtime", "1s", "-count", "3")
+	cmd.Dir = filepath.Join("..", "..")
+	cmd.Env = append(os.Environ(), "HELIX_BENCH_OUT="+b.dir)
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		check(fmt.Errorf("go test: %w: %s", err, out))
+	}
+	took := map[string][]float64{}
+	for _, l := range strings.Split(string(out), "\n") {
+		f := strings.Fields(l)
+		if len(f) > 3 && f[3] == "ns/op" {
+			n, err := strconv.ParseFloat(f[2], 64)
+			check(err)
+			name, _, _ := strings.Cut(f[0], "-")
+			took[name] = append(took[name], n)
+		}
+	}
+	ajv, err := exec.Command("node", "tools/ajv.mjs", b.dir).Output()
+	check(err)
+	peer, err := strconv.ParseFloat(strings.TrimSpace(string(ajv)), 64)
+	check(err)
+	ours := quantile(took["BenchmarkParams"], 0.5)
+	line("params.validate", ours/1000, "us", ours/peer, "ajv")
+	esbuild := filepath.Join(b.dir, "esbuild")
+	if out, err := exec.Command("go", "build", "-o", esbuild, "github.com/evanw/esbuild/cmd/esbuild").CombinedOutput(); err != nil {
+		check(fmt.Errorf("build esbuild: %w: %s", err, out))
+	}
+	var theirs []float64
+	for range 11 {
+		theirs = append(theirs, timed(esbuild, filepath.Join(b.dir, "big.js"), "--outfile=/dev/null", "--allow-overwrite", "--log-level=error"))
+	}
+	a := quantile(took["BenchmarkAnalyse"], 0.5) / 1e6
+	line("analyse.116k", a, "ms", a/quantile(theirs, 0.5), "esbuild command")
+}
+
+func (b *bench) imports() {
+	x := &bench{dir: filepath.Join(b.dir, "from")}
+	check(os.MkdirAll(x.dir, 0o700))
+	x.open(x.dir)
+	var ids []uuid.UUID
+	for i := range 100 {
+		ids = append(ids, x.tool(fmt.Sprintf("Tool %03d", i), code))
+	}
+	ex, err := x.svc.Export(x.ctx, tools.ExportParams{ToolIDs: ids})
+	check(err)
+	check(x.svc.Close())
+	check(x.box.Close())
+	check(x.db.Close())
+	raw, err := json.Marshal(ex.Bundle)
+	check(err)
+	file := filepath.Join(b.dir, "bundle.json")
+	check(os.WriteFile(file, raw, 0o600))
+	began := time.Now()
+	_, err = b.svc.Import(b.ctx, tools.ImportParams{Bundle: raw})
+	check(err)
+	no := false
+	r, err := b.svc.Import(b.ctx, tools.ImportParams{Bundle: raw, DryRun: &no})
+	check(err)
+	ours := ms(time.Since(began))
+	if len(r.Tools) != 100 {
+		check(fmt.Errorf("%d tools", len(r.Tools)))
+	}
+	// The loop that does the same with what is on every machine: pick each tool, hash its
+	// definition, verify the signature. The text is verified as it would be signed; here only
+	// the work counts, so a verification that fails is as good.
+	script := `set -e
+cd "$1"
+for i in $(seq 0 99); do
+  jq -cS ".tools[$i].definition" bundle.json | openssl dgst -sha256 -binary > hash
+  jq -r ".tools[$i].signature.signature" bundle.json | base64 -d > sig
+  { printf '302a300506032b6570032100' | xxd -r -p; jq -r ".tools[$i].signature.publicKey" bundle.json | base64 -d; } > key.der
+  jq -cS "{author: .tools[$i].author, name: .tools[$i].definition.name, version: .tools[$i].version}" bundle.json > text
+  openssl pkeyutl -verify -rawin -pubin -inkey key.der -keyform DER -in text -sigfile sig > /dev/null || true
+done`
+	theirs := timed("bash", "-c", strings.ReplaceAll(script, "xxd -r -p", `perl -ne 'print pack("H*",$_)'`), "-", b.dir)
+	line("import.100", ours, "ms", ours/theirs, "jq and openssl")
+}
+
+// fill inserts n tools directly.
+func (b *bench) fill(n int) {
+	check(b.db.Write(b.ctx, func(tx *storage.Tx) error {
+		for i := range n {
+			if _, err := tx.Exec(`INSERT INTO custom_tools (id, user_id, name, description, code, definition_hash, tags, visibility, usage_count, created_at, updated_at)
+				VALUES (?, ?, ?, ?, 'return 1', ?, ?, 'public', ?, ?, ?)`, storage.NewID(), b.db.LocalUser().ID, fmt.Sprintf("Listed %05d", i),
+				fmt.Sprintf("does thing number %d with text and numbers", i), [32]byte{1}, `["a","b"]`, i%977, tx.Now, tx.Now.Add(time.Duration(i)*time.Microsecond)); err != nil {
+				return err
+			}
+		}
+		return nil
+	}))
+}
+
+func (b *bench) list() {
+	var before, after runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	b.fill(10_000)
+	var took, search []float64
+	for i := range 60 {
+		began := time.Now()
+		r, err := b.svc.List(b.ctx, tools.ListParams{})
+		check(err)
+		took = append(took, ms(time.Since(began)))
+		if r.Total < 10_000 {
+			check(fmt.Errorf("%d tools", r.Total))
+		}
+		began = time.Now()
+		_, err = b.svc.Search(b.ctx, tools.SearchParams{Query: fmt.Sprintf("number %d", i*37)})
+		check(err)
+		search = append(search, ms(time.Since(began)))
+	}
+	runtime.GC()
+	runtime.ReadMemStats(&after)
+	user := b.db.LocalUser().ID
+	query := fmt.Sprintf(`SELECT count(*) FROM custom_tools t WHERE t.user_id = x'%x' AND t.deleted_at IS NULL;
+SELECT t.id, t.name, t.description, t.version, t.usage_count, t.last_used, t.is_enabled, t.visibility, t.icon, t.tags, t.origin, t.signature IS NOT NULL,
+coalesce((SELECT u.status FROM custom_tool_usage u WHERE u.custom_tool_id = t.id ORDER BY u.timestamp DESC LIMIT 1), '')
+FROM custom_tools t WHERE t.user_id = x'%x' AND t.deleted_at IS NULL ORDER BY t.updated_at DESC, t.id DESC LIMIT 50 OFFSET 0;
+`, user[:], user[:])
+	sql := func(n int) float64 {
+		cmd := exec.Command("sqlite3", filepath.Join(b.dir, "helix.db"))
+		cmd.Stdin = strings.NewReader(strings.Repeat(query, n))
+		cmd.Stdout = io.Discard
+		began := time.Now()
+		check(cmd.Run())
+		return ms(time.Since(began))
+	}
+	var theirs []float64
+	for range 7 {
+		theirs = append(theirs, (sql(41)-sql(1))/40)
+	}
+	line("list.10k", quantile(took, 0.5), "ms", quantile(took, 0.5)/quantile(theirs, 0.5), "sqlite3")
+	line("search.10k.p95", quantile(search, 0.95), "ms", 0, "")
+	line("memory.10k", float64(int64(after.HeapAlloc)-int64(before.HeapAlloc))/(1<<20), "MiB", 0, "")
+}
+
+func (b *bench) usage() {
+	id := b.tool("Used", code)
+	user := b.db.LocalUser().ID
+	for done := 0; done < b.rows; {
+		check(b.db.Write(b.ctx, func(tx *storage.Tx) error {
+			return tx.WithoutCapture(func() error {
+				st, err := tx.PrepareContext(tx.Context(), `INSERT INTO custom_tool_usage (id, custom_tool_id, user_id, input_params, output_result, status,
+					execution_time_ms, timestamp, created_at, updated_at) VALUES (?, ?, ?, '{}', '1', 'success', ?, ?, ?, ?)`)
+				if err != nil {
+					return err
+				}
+				defer st.Close()
+				for range 20_000 {
+					done++
+					at := tx.Now.UnixMicro() + int64(done)
+					row := storage.NewID()
+					if _, err := st.Exec(row[:], id[:], user[:], float64(done%100), at, at, at); err != nil {
+						return err
+					}
+				}
+				return nil
+			})
+		}))
+	}
+	var one, all []float64
+	for range 30 {
+		began := time.Now()
+		_, err := b.svc.Usage(b.ctx, tools.UsageParams{ToolID: &id})
+		check(err)
+		one = append(one, ms(time.Since(began)))
+		began = time.Now()
+		_, err = b.svc.Usage(b.ctx, tools.UsageParams{})
+		check(err)
+		all = append(all, ms(time.Since(began)))
+	}
+	line(fmt.Sprintf("usage.page.%d", b.rows), quantile(one, 0.5), "ms", 0, "")
+	line(fmt.Sprintf("usage.page.all.%d", b.rows), quantile(all, 0.5), "ms", 0, "")
+}
