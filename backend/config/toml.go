@@ -67,9 +67,7 @@ func editTOML(text []byte, edits []edit) ([]byte, error) {
 		if e.value != nil {
 			want[key] = e.value
 		}
-		if text, err = editOne(text, e); err != nil {
-			return nil, err
-		}
+		text = editOne(text, e)
 	}
 	got, err := decodeTOML(text)
 	if err == nil && !sameValues(got, want) {
@@ -104,7 +102,7 @@ func sameValues(a, b map[string]any) bool {
 	return true
 }
 
-func editOne(text []byte, e edit) ([]byte, error) {
+func editOne(text []byte, e edit) []byte {
 	eol := "\n"
 	if bytes.Contains(text, []byte("\r\n")) {
 		eol = "\r\n"
@@ -139,7 +137,7 @@ func editOne(text []byte, e edit) ([]byte, error) {
 	}
 	out.Write(text[at:])
 	if e.value == nil || done {
-		return out.Bytes(), nil
+		return out.Bytes()
 	}
 	// A new key goes before the first table header: behind it, it would belong to the table.
 	body := out.Bytes()
@@ -155,7 +153,7 @@ func editOne(text []byte, e edit) ([]byte, error) {
 	if cut < len(body) {
 		line += eol
 	}
-	return append(append(head, line...), body[cut:]...), nil
+	return append(append(head, line...), body[cut:]...)
 }
 
 // entry is one key of the text with the positions that editing needs.
@@ -263,10 +261,10 @@ func lineEnd(text []byte, i int) int {
 func scanKey(text []byte, i int) (string, int) {
 	var b strings.Builder
 	for i < len(text) {
-		switch c := text[i]; {
-		case c == ' ' || c == '\t':
+		switch c := text[i]; c {
+		case ' ', '\t':
 			i++
-		case c == '"' || c == '\'':
+		case '"', '\'':
 			end := scanString(text, i)
 			raw := string(text[i:end])
 			if c == '"' {
@@ -278,7 +276,7 @@ func scanKey(text []byte, i int) (string, int) {
 			}
 			b.WriteString(raw)
 			i = end
-		case c == '=' || c == ']' || c == '#' || c == '\n' || c == '\r':
+		case '=', ']', '#', '\n', '\r':
 			return b.String(), i
 		default:
 			b.WriteByte(c)

@@ -66,8 +66,8 @@ func (b *Blobs) Put(ctx context.Context, r io.Reader) (_ Ref, err error) {
 	}
 	defer func() {
 		if err != nil {
-			f.Close()
-			os.Remove(tmp)
+			_ = f.Close()
+			_ = os.Remove(tmp)
 		}
 	}()
 	h := sha256.New()

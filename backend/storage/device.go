@@ -83,7 +83,7 @@ func (db *DB) ensureDevice(ctx context.Context, user uuid.UUID) (d Device, err e
 			return err
 		}
 		if _, err := tx.Exec(`INSERT INTO device_keys (id, user_id, public_key, private_key, created_at) VALUES (?, ?, ?, ?, ?)`,
-			d.ID, user, []byte(pub), sealed, tx.Now); err != nil {
+			d.ID, user, pub, sealed, tx.Now); err != nil {
 			return err
 		}
 		_, err = tx.Exec(`UPDATE sync_local SET device_id = ?`, d.ID)

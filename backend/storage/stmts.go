@@ -21,7 +21,7 @@ type statements struct {
 // tx.compile: while the transaction holds the one connection nothing else can be compiled.
 func (s *statements) exec(tx *Tx, query string, args []any) (sql.Result, error) {
 	if st := s.kept[query]; st != nil {
-		return tx.StmtContext(tx.ctx, st).ExecContext(tx.ctx, args...)
+		return tx.StmtContext(tx.ctx, st).ExecContext(tx.ctx, args...) //nolint:sqlclosecheck // ends with the transaction
 	}
 	if s.seen[query] {
 		tx.compile = append(tx.compile, query)
@@ -59,7 +59,7 @@ func (s *statements) compileNoted(ctx context.Context, w *sql.DB, queries []stri
 			}
 			clear(s.kept)
 		}
-		st, err := w.PrepareContext(ctx, q)
+		st, err := w.PrepareContext(ctx, q) //nolint:sqlclosecheck // kept; ends with the pool
 		if err != nil {
 			return
 		}
