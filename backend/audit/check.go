@@ -44,12 +44,11 @@ type heldEntry struct{ expected, found int64 }
 
 // verdict is what one entry looked like on its own.
 type verdict struct {
-	own      bool // its content could be checked
-	sum      [32]byte
-	erased   bool
-	details  bool // the details match their hash
-	text     []byte
-	readable bool
+	own     bool // its content could be checked
+	sum     [32]byte
+	erased  bool
+	details bool   // the details match their hash
+	text    []byte // of a key change
 }
 
 func newChecker(keys []ed25519.PublicKey, ranged bool) *checker {

@@ -369,7 +369,7 @@ func scrub(b []byte, r *Redactor) []byte {
 	for i := range leaves {
 		l := &leaves[i]
 		now := l.text
-		if !(l.secret && len(now) == 0) {
+		if !l.secret || now != "" {
 			if l.secret {
 				now = mask
 			} else {
@@ -426,7 +426,7 @@ func scrubSplit(leaves []leaf, r *Redactor) (changed bool) {
 	for _, s := range spans {
 		for k, i := range idx {
 			from, to := max(s.from, starts[k]), min(s.to, starts[k]+len(leaves[i].text))
-			if from < to && !(s.from >= starts[k] && s.to <= starts[k]+len(leaves[i].text)) {
+			if from < to && (s.from < starts[k] || s.to > starts[k]+len(leaves[i].text)) {
 				leaves[i].changed, changed = true, true
 			}
 		}

@@ -218,14 +218,13 @@ var noDetails = hashDetails(nil)
 // judge is what an entry looks like on its own.
 func judge(r *row, details []byte) verdict {
 	v := verdict{own: true, sum: r.sum(), details: true}
-	switch {
-	case details == nil:
+	if details == nil {
 		v.erased = r.DetailsHash != noDetails
-	default:
-		v.details = sha256.Sum256(details) == r.DetailsHash
-		if r.Action == KeyChanged {
-			v.text = bytes.Clone(details)
-		}
+		return v
+	}
+	v.details = sha256.Sum256(details) == r.DetailsHash
+	if r.Action == KeyChanged {
+		v.text = bytes.Clone(details)
 	}
 	return v
 }

@@ -290,7 +290,7 @@ func (s *Service) chosen(p *AnswerParams, ap *Approval, out *answerPlan) ([]Item
 		}
 		it.Resource = pattern
 		i := slices.IndexFunc(ap.Requested, func(r Item) bool { return r.Capability == it.Capability && Covers(it.Capability, r.Resource, pattern) })
-		if i < 0 && !(ap.Kind == "definition" && !it.Allow) {
+		if i < 0 && (ap.Kind != "definition" || it.Allow) {
 			return nil, fault.Invalidf("%s was not asked for, so it cannot be answered here.", FormatCapability(it.Capability, clip(it.Resource, 80)))
 		}
 		listed = append(listed, it)

@@ -151,7 +151,7 @@ func (p *previewer) step(ctx context.Context, st *Step) error {
 	}
 	out := PreviewStep{StepID: st.ID, Subject: SubjectRef{Kind: st.Subject.Kind, ID: st.Subject.ID, Name: Sanitize(info.Name)}, Tier: st.Tier.String(), Capabilities: []PreviewCapability{}}
 	for _, w := range st.Wants {
-		c := p.capability(sh, st, &info, w)
+		c := p.capability(sh, st, w)
 		out.Capabilities = append(out.Capabilities, c)
 		p.join(c)
 		switch w.Capability {
@@ -171,7 +171,7 @@ func (p *previewer) step(ctx context.Context, st *Step) error {
 
 // capability tells how one want of a step stands. A grant that covers only a part of it
 // makes it narrowed.
-func (p *previewer) capability(sh *shelf, st *Step, info *SubjectInfo, w Want) PreviewCapability {
+func (p *previewer) capability(sh *shelf, st *Step, w Want) PreviewCapability {
 	c := PreviewCapability{Capability: w.Capability, Resource: w.Resource, State: "missing"}
 	now, sp := p.s.nowMicro(), p.s.space()
 	want := compile(w.Capability, w.Resource, sp, st.Subject)

@@ -182,16 +182,15 @@ func (s *Service) adopt(ctx context.Context, user uuid.UUID, sub Subject, doc js
 
 // newGrant is a grant about to be stored.
 type newGrant struct {
-	sub      Subject
-	item     Item
-	scope    string
-	run      uuid.UUID
-	session  uuid.UUID
-	expires  time.Time
-	origin   string
-	pending  uuid.UUID
-	uses     any
-	capacity int
+	sub     Subject
+	item    Item
+	scope   string
+	run     uuid.UUID
+	session uuid.UUID
+	expires time.Time
+	origin  string
+	pending uuid.UUID
+	uses    any
 }
 
 func insertGrant(tx *storage.Tx, user uuid.UUID, g newGrant) (uuid.UUID, error) {
