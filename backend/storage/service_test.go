@@ -253,7 +253,14 @@ func read(t *testing.T, path string) []byte {
 func TestBackupRunsWhileTheAppWorks(t *testing.T) {
 	t.Parallel()
 	h := newHome(t)
-	seed(t, h.db, h.db.LocalUser().ID, 200)
+	write(t, h.db, func(tx *Tx) error { // some pages, so that copying takes a moment
+		for range 40 {
+			if _, err := tx.Exec(`INSERT INTO meta (key, value) VALUES (?, ?)`, NewID().String(), strings.Repeat("x", 200_000)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
 	stop, done := make(chan struct{}), make(chan error)
 	go func() {
 		for i := 0; ; i++ {
@@ -272,6 +279,10 @@ func TestBackupRunsWhileTheAppWorks(t *testing.T) {
 				}
 				return nil
 			}); err != nil {
+				done <- err
+				return
+			}
+			if err := h.db.checkpoint(h.ctx); err != nil { // what a backup must not notice
 				done <- err
 				return
 			}
