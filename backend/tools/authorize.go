@@ -50,7 +50,7 @@ func (e *execution) authorize(ctx context.Context) error {
 		return err
 	}
 	var err error
-	if e.auth, err = e.s.perm.Begin(ctx, e.caller.Authority, e.subject(), e.id); err != nil {
+	if e.auth, err = e.s.perm.Begin(e.withSubject(ctx), e.caller.Authority, e.subject(), e.id); err != nil {
 		return beginDenied(err)
 	}
 	var first error

@@ -70,3 +70,14 @@ func BenchmarkAnalyse(b *testing.B) {
 		}
 	}
 }
+
+func BenchmarkExecute(b *testing.B) {
+	s := setup(b)
+	tool := s.create(b, CreateParams{Code: "return {n: params.items.length, sum: params.items.reduce((a, x) => a + x, 0)}"})
+	s.run(b, tool, `{"items":[1,2,3]}`)
+	var inside float64
+	for b.Loop() {
+		inside += s.run(b, tool, `{"items":[1,2,3]}`).ExecutionTimeMs
+	}
+	b.ReportMetric(inside*1e6/float64(b.N), "sandbox-ns/op")
+}

@@ -145,6 +145,7 @@ type execution struct {
 	user    uuid.UUID
 	tool    *Tool // for a draft only the definition and the names are filled
 	version string
+	current string // the version that is not history
 	draft   bool
 	caller  Caller
 	kind    string // of the caller, as it is stored
@@ -257,6 +258,10 @@ func (e *execution) load(ctx context.Context, id uuid.UUID, version string) erro
 			return fault.Deniedf("%q belongs to somebody else. Clone it first, then run your copy.", t.Name).
 				WithDetails(Denial{Reason: "foreign", Action: "tools.clone"})
 		}
+		if t.Signature, err = e.s.trust(tx, t.owner, t.sig, t.sig.verify(t.hash, t.Code)); err != nil {
+			return err
+		}
+		e.current = t.Version
 		if version != "" && version != t.Version {
 			v, err := loadVersion(tx, t.ID, version)
 			if err != nil {
@@ -313,7 +318,7 @@ func (e *execution) admit(ctx context.Context) error {
 		return fault.Deniedf("The tool %q is disabled. Enable it to run it.", e.tool.Name).
 			WithDetails(Denial{Reason: "disabled", Action: "tools.set_enabled"})
 	}
-	d, err := e.s.perm.Decide(ctx, permission.Request{
+	d, err := e.s.perm.Decide(e.withSubject(ctx), permission.Request{
 		Subject: e.subject(), Tier: permission.ReadOnly, Caller: e.caller.Authority, RunID: e.id,
 		Interactive: e.ask, Why: e.caller.Why, RunKind: e.kind, Rerun: e.rerun, Waiting: e.waiting,
 	})

@@ -167,7 +167,7 @@ func (e *execution) trust() sandbox.Trust {
 	switch {
 	case e.tool.Origin == OriginLocal:
 		return sandbox.TrustOwn
-	case e.tool.sig.verify(e.tool.hash, e.tool.Code) == SignatureUnknown:
+	case e.tool.Signature.State == SignatureTrusted:
 		return sandbox.TrustSigned
 	}
 	return sandbox.TrustForeign

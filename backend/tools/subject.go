@@ -50,8 +50,28 @@ func (t *Tool) subjectInfo(approved bool) permission.SubjectInfo {
 	return info
 }
 
+// loadedKey carries what a run has just loaded of its tool, so that permission need not ask
+// the database for the same again. It is used only until the run has begun.
+type loadedKey struct{}
+
+type loaded struct {
+	id   string
+	info permission.SubjectInfo
+}
+
+// withSubject is ctx that knows the subject of the run.
+func (e *execution) withSubject(ctx context.Context) context.Context {
+	if e.draft || e.version != e.current {
+		return ctx
+	}
+	return context.WithValue(ctx, loadedKey{}, loaded{e.subject().ID, e.tool.subjectInfo(e.tool.approvedHere())})
+}
+
 // Subject implements permission.Source: the tools of the caller, and drafts that ran lately.
 func (s *Service) Subject(ctx context.Context, _, id string) (permission.SubjectInfo, error) {
+	if l, ok := ctx.Value(loadedKey{}).(loaded); ok && l.id == id {
+		return l.info, nil
+	}
 	if strings.HasPrefix(id, draftPrefix) {
 		if info, ok := s.drafts.get(identity.UserID(ctx).String() + id); ok {
 			return info, nil
