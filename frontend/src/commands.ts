@@ -1,5 +1,5 @@
 import { client, rpc } from "./lib/rpc";
-import { copy, nav, openInBrowser, theme, toasts, type Command } from "./lib/ui";
+import { commands, copy, nav, openInBrowser, theme, toasts, type Command } from "./lib/ui";
 import type { System } from "./frame/system.svelte";
 import { screens } from "./screens";
 
@@ -96,3 +96,9 @@ const canUndo = (): boolean => {
   const el = document.activeElement;
   return !el?.closest("input, textarea, [contenteditable=true]") && toasts.list.some((t) => t.left > 0);
 };
+
+/** What the window's menu asks for, by the names it uses. */
+const menu: Record<string, string> = { palette: "app.palette", settings: "go.settings" };
+
+/** Runs a command that the window's menu asked for. False when it does not exist here. */
+export const runById = (id: string): boolean => commands.run(menu[id] ?? id);

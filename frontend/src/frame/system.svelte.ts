@@ -48,6 +48,8 @@ export class System {
   restarting = $state("");
   /** The update of the data at start, while it runs. */
   migration = $state.raw<{ step: string; progress: number | undefined } | null>(null);
+  /** Why the backend behind this window could not start, or "". */
+  failure = $state("");
   readonly recovery = $derived(this.storage.data?.recovery ?? null);
   readonly locked = $derived(this.storage.data?.sealed === "locked");
   readonly degraded = $derived(this.status.data?.degraded ?? []);

@@ -2,24 +2,26 @@ import type { Transport, TransportHandlers } from "./transport";
 
 /** A file that the user picked in a native dialog. `token` is what methods take. */
 export interface PickedFile {
-  Path: string;
-  Name: string;
-  Size: number;
-  Token: string;
+  path: string;
+  name: string;
+  size: number;
+  token: string;
 }
 
-/** What a native dialog shows. All members are optional. */
+/** What a native dialog shows. */
 export interface FileDialog {
-  Title?: string;
-  DefaultName?: string;
-  Filters?: { Name: string; Pattern: string }[];
-  Multiple?: boolean;
+  title: string;
+  /** Proposed file name, when saving. */
+  name?: string;
+  /** Patterns are like `*.json;*.txt`. */
+  filters?: { name: string; pattern: string }[];
+  multiple?: boolean;
 }
 
 interface Notice {
-  Title: string;
-  Body: string;
-  Link?: string;
+  id: string;
+  title: string;
+  body: string;
 }
 
 /** The Go struct that the window binds; see desktop.md. */
@@ -39,6 +41,7 @@ interface WailsWindow {
   runtime?: {
     EventsOn(name: string, fn: (...args: unknown[]) => void): () => void;
     BrowserOpenURL?(url: string): void;
+    Quit?(): void;
   };
 }
 
@@ -46,6 +49,14 @@ const host = (): WailsWindow => globalThis as unknown as WailsWindow;
 
 /** The bound struct, or null outside the desktop window. */
 export const bridge = (): Bridge | null => host().go?.app?.Bridge ?? null;
+
+/** Listens to what the window itself says: `link`, `command`, `backend.failed`. Nothing outside the window. */
+export function onWindow(event: "link" | "command" | "backend.failed", fn: (text: string) => void): () => void {
+  return host().runtime?.EventsOn(event, (text) => void (typeof text === "string" && fn(text))) ?? (() => {});
+}
+
+/** Ends the program from its window. */
+export const quitWindow = (): void => host().runtime?.Quit?.();
 
 /** Frames over the window's own bridge: `Bridge.Send` in, runtime event `rpc` out. */
 export class BridgeTransport implements Transport {

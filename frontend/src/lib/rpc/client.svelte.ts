@@ -54,6 +54,8 @@ export interface ClientOptions {
 }
 
 const maxWaiting = 256;
+/** A silent pipe with calls in it is asked after this long, and given up after that much more. */
+const silence = { ask: 15_000, giveUp: 10_000, every: 5_000 };
 const noAnswer =
   "The connection was lost before the answer came. It is not known whether this was done: look before you try again.";
 
@@ -76,6 +78,8 @@ export class RpcClient implements Rpc {
   #seq = 0;
   #timer: ReturnType<typeof setTimeout> | undefined;
   #life = 0;
+  #heard = 0;
+  #watch: ReturnType<typeof setInterval> | undefined;
 
   constructor(transport: Transport, options: ClientOptions = {}) {
     this.#transport = transport;
@@ -93,6 +97,7 @@ export class RpcClient implements Rpc {
   stop(): void {
     this.#life++;
     clearTimeout(this.#timer);
+    clearInterval(this.#watch);
     this.#transport.close();
     this.connection.phase = "stopped";
     this.#failAll(new RpcError({ message: "Helix is closed.", kind: "unavailable", code: "UNAVAILABLE" }));
@@ -196,6 +201,7 @@ export class RpcClient implements Rpc {
       await this.#handshake();
       if (life !== this.#life) return;
       c.phase = "open";
+      this.#startWatch(life);
       c.lostAt = 0;
       c.attempt = 0;
       c.reason = "";
@@ -247,6 +253,24 @@ export class RpcClient implements Rpc {
     if (gap) queueMicrotask(() => this.#reload());
   }
 
+  /**
+   * Not every pipe says that its other end is gone. While calls wait and nothing
+   * comes, a small call is sent; without its answer the pipe counts as lost.
+   */
+  #startWatch(life: number): void {
+    clearInterval(this.#watch);
+    this.#heard = Date.now();
+    this.#watch = setInterval(() => {
+      const silent = Date.now() - this.#heard;
+      if (life !== this.#life || this.connection.phase !== "open") return clearInterval(this.#watch);
+      if (this.#pending.size === 0) this.#heard = Date.now();
+      else if (silent > silence.ask + silence.giveUp) {
+        this.#transport.close();
+        this.#lost(life);
+      } else if (silent > silence.ask) this.#direct("session.get", {}).catch(() => {});
+    }, silence.every);
+  }
+
   /** A call of the handshake itself: never queued, never repeated. */
   #direct(method: string, params: unknown): Promise<unknown> {
     return new Promise((resolve, reject) =>
@@ -272,6 +296,7 @@ export class RpcClient implements Rpc {
 
   #later(life: number, reason: string): void {
     const c = this.connection;
+    clearInterval(this.#watch);
     if (c.phase === "open" || c.lostAt === 0) c.lostAt = Date.now();
     c.phase = "reconnecting";
     c.reason = reason;
@@ -288,6 +313,7 @@ export class RpcClient implements Rpc {
   }
 
   #frame(text: string): void {
+    this.#heard = Date.now();
     let body: unknown;
     try {
       body = JSON.parse(text);

@@ -207,6 +207,23 @@ describe("RpcClient", () => {
     expect(client.log.entries.at(-1)!.text).toContain("300");
   });
 
+  it("notices a pipe that went silent, and no other", async () => {
+    const { pipe, client } = await connected();
+    const slow = client.call("a.read");
+    await vi.advanceTimersByTimeAsync(20_000);
+    const ask = pipe.last("session.get");
+    pipe.answer(ask.id!, {});
+    await vi.advanceTimersByTimeAsync(14_000);
+    expect(client.connection.phase).toBe("open");
+    await vi.advanceTimersByTimeAsync(20_000);
+    expect(pipe.opens).toBe(2);
+    pipe.answer(pipe.last("a.read").id!, "at last");
+    await expect(slow).resolves.toBe("at last");
+    const opens = pipe.opens;
+    await vi.advanceTimersByTimeAsync(120_000);
+    expect(pipe.opens).toBe(opens);
+  });
+
   it("ends waiting calls when it is stopped", async () => {
     const { client } = await connected();
     const call = client.call("a.read").catch((e: RpcError) => e.kind);

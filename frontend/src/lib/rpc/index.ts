@@ -16,7 +16,7 @@ import { sessionToken } from "./session";
 
 export { RpcError, asError } from "./errors";
 export type { ErrorKind } from "./errors";
-export { bridge } from "./bridge";
+export { bridge, onWindow, quitWindow } from "./bridge";
 export type { Bridge, FileDialog, PickedFile } from "./bridge";
 export type { LogEntry } from "./log";
 export type {
