@@ -227,7 +227,7 @@ func TestCacheSweep(t *testing.T) {
 func TestThousandRunsLeaveNothing(t *testing.T) {
 	n := 1000
 	if testing.Short() || raceEnabled {
-		n = 100
+		n = 30
 	}
 	e, err := Open(context.Background(), Options{Idle: 2})
 	if err != nil {

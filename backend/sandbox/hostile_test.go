@@ -22,7 +22,7 @@ func TestHostile(t *testing.T) {
 	}
 	limits := Limits{Wall: 20 * time.Second, CPU: 150 * time.Millisecond, MemoryBytes: 64 << 20}
 	if raceEnabled {
-		limits.CPU = time.Second
+		limits.CPU = 300 * time.Millisecond
 	}
 	for _, f := range files {
 		t.Run(strings.TrimSuffix(filepath.Base(f), ".js"), func(t *testing.T) {

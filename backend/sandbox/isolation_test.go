@@ -45,7 +45,7 @@ func TestRandomness(t *testing.T) {
 	t.Parallel()
 	n := 1000
 	if testing.Short() || raceEnabled {
-		n = 100
+		n = 30
 	}
 	p := compile(t, "return [Math.random(), crypto.randomUUID(), [...crypto.getRandomValues(new Uint32Array(2))].join()]")
 	seen := map[string]bool{}
