@@ -58,7 +58,6 @@ export class ToolRun {
   readonly #rpc: Rpc;
   readonly #now: () => number;
   #abort: AbortController | null = null;
-  #startedAt = 0;
   #tick: ReturnType<typeof setInterval> | undefined;
   #seen = -1;
   #turn = 0;
@@ -79,8 +78,7 @@ export class ToolRun {
     this.target = target;
     this.params = params;
     this.limits = limitsFor(target.profile, target.limits ?? null);
-    this.#startedAt = this.#now();
-    this.#tick = setInterval(() => (this.elapsedMs = this.#now() - this.#startedAt), TICK_MS);
+    this.#count();
     this.#off = this.#rpc.on("tools.execution", (e) => this.#event(e));
     const abort = new AbortController();
     this.#abort = abort;
@@ -96,6 +94,17 @@ export class ToolRun {
     } finally {
       if (turn === this.#turn) this.#end();
     }
+  }
+
+  /** Counts the time of the run; waiting for a person is not part of it. */
+  #count(): void {
+    let last = this.#now();
+    this.elapsedMs = 0;
+    this.#tick = setInterval(() => {
+      const now = this.#now();
+      if (this.phase === "running") this.elapsedMs += now - last;
+      last = now;
+    }, TICK_MS);
   }
 
   #request(target: RunTarget, params: unknown) {
@@ -201,8 +210,7 @@ export class ToolRun {
     this.params = params;
     this.phase = "running";
     this.executionId = executionId;
-    this.#startedAt = this.#now();
-    this.#tick = setInterval(() => (this.elapsedMs = this.#now() - this.#startedAt), TICK_MS);
+    this.#count();
     const read = async (): Promise<void> => {
       const { entries } = await this.#rpc.call("tools.usage", { toolId: target.toolId, limit: 20 });
       const e = (entries as UsageEntry[]).find((x) => x.id === executionId);
