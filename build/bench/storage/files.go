@@ -154,7 +154,7 @@ func (b *bench) migrate(path, label string) {
 		work := filepath.Join(dir, "helix.db")
 		run("cp", path, work)
 		ours = append(ours, took(func() {
-			o, err := storage.Open(b.ctx, storage.Options{Path: work, Migrations: oneMore(i)})
+			o, err := storage.Open(b.ctx, storage.Options{Path: work, Migrations: oneMore(i), Progress: trace()})
 			check(err)
 			if o.Recovery() != nil {
 				check(fmt.Errorf("recovery: %+v", o.Recovery()))
@@ -164,6 +164,20 @@ func (b *bench) migrate(path, label string) {
 		check(os.RemoveAll(dir))
 	}
 	report("migrate_one_column_"+label, median(ours), "s", median(ours)/median(theirs), "cp + integrity_check")
+}
+
+// trace prints the steps of a migration when HELIX_BENCH_TRACE is set.
+func trace() func(string, int64, int64) {
+	if os.Getenv("HELIX_BENCH_TRACE") == "" {
+		return nil
+	}
+	begin, last := time.Now(), ""
+	return func(step string, done, total int64) {
+		if step != last || done == total {
+			fmt.Fprintf(os.Stderr, "%8.3f s %s %d/%d\n", time.Since(begin).Seconds(), step, done, total)
+			last = step
+		}
+	}
 }
 
 // oneMore is the program's migrations and one that adds a column; the bench tables are made
