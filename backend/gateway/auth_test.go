@@ -408,3 +408,20 @@ func TestNoSecretLeaves(t *testing.T) {
 		t.Errorf("endpoint file: %v %v", info, err)
 	}
 }
+
+func TestForeignUserIDIsDenied(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	w := f.memory(t, f.owner())
+	for user, want := range map[string]string{f.o.User.ID.String(): "1:ok", strings.ToUpper(f.o.User.ID.String()): "1:ok", storage.NewID().String(): "1:-32002"} {
+		for _, field := range []string{"userId", `user\u0049d`} {
+			if got := shapeOf(t, w.ask(`{"jsonrpc":"2.0","id":1,"method":"echo","params":{"text":"x","`+field+`":"`+user+`"}}`)); got != want {
+				t.Errorf("%s %s: %s, want %s", field, user, got, want)
+			}
+		}
+	}
+	status, got := f.post(t, rootToken, `{"jsonrpc":"2.0","id":1,"method":"echo","params":{"text":"x","userId":"`+storage.NewID().String()+`"}}`)
+	if status != 403 || !strings.Contains(got, "DENIED") {
+		t.Errorf("over HTTP: %d %s", status, got)
+	}
+}

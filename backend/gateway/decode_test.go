@@ -300,3 +300,20 @@ func TestClientFramesFitTheSchemas(t *testing.T) {
 		}
 	}
 }
+
+// TestStringsByWord compares the scanner, which reads eight bytes at a time, with
+// encoding/json for every byte at every place of a word.
+func TestStringsByWord(t *testing.T) {
+	t.Parallel()
+	for at := range 24 {
+		for c := range 256 {
+			b := bytes.Repeat([]byte("a"), 24)
+			b[at] = byte(c)
+			text := append(append([]byte{'"'}, b...), '"')
+			want := json.Valid(text) && c < 0x80 // broken UTF-8 is replaced there and refused here
+			if got := validate(text) == nil; got != want {
+				t.Fatalf("byte %#x at %d: %v", c, at, got)
+			}
+		}
+	}
+}

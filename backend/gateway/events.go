@@ -368,7 +368,7 @@ func (h *hub) replay(ctx context.Context, ss *session, after uint64) (n int, err
 	for {
 		room, bytes := ss.out.roomFor()
 		if first := h.oldest(); first > after+1 { // overrun while waiting: say what is missing
-			ss.out.dropped(after+1, first-1)
+			ss.out.replay(h.srv.gapFrame(after+1, first-1)) // in its place between the events
 			after = first - 1
 		}
 		for i := h.indexAfter(after); i < h.n; i++ {

@@ -342,3 +342,53 @@ func TestTopicMatching(t *testing.T) {
 		t.Error("not removed")
 	}
 }
+
+// TestOverrunDuringReplay lets the replay buffer move on while a client is too slow to take
+// what it asked for: what it missed is told, nothing is skipped in silence.
+func TestOverrunDuringReplay(t *testing.T) {
+	t.Parallel()
+	f := setup(t, func(o *Options) { o.Limits.QueueEvents = 4; o.Limits.ReplayEvents = 60 })
+	for i := range 60 {
+		f.add(i)
+	}
+	w := f.memory(t, f.owner())
+	w.send(fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"events.resume","params":{"epoch":%q,"afterSeq":0,"topics":["note.added"]}}`, f.epoch))
+	first := w.recv() // the replay has begun
+	if !strings.Contains(first, `"seq":1,`) {
+		t.Fatal(first)
+	}
+	const total = 260
+	for i := 60; i < total; i++ {
+		f.add(i)
+	}
+	gaps := 0
+	for next := uint64(2); next <= total; {
+		frame := w.recv()
+		var m struct {
+			Method string
+			Params struct {
+				Seq  uint64
+				Data EventsGap
+			}
+		}
+		if err := json.Unmarshal([]byte(frame), &m); err != nil {
+			t.Fatal(err)
+		}
+		switch m.Method {
+		case "note.added":
+			if m.Params.Seq != next {
+				t.Fatalf("event %d where %d was due", m.Params.Seq, next)
+			}
+			next++
+		case "events.gap":
+			if m.Params.Data.FromSeq != next || m.Params.Data.ToSeq < next {
+				t.Fatalf("gap %+v where %d was due", m.Params.Data, next)
+			}
+			next = m.Params.Data.ToSeq + 1
+			gaps++
+		}
+	}
+	if gaps == 0 {
+		t.Fatal("the buffer was not overrun: the test shows nothing")
+	}
+}
