@@ -54,8 +54,6 @@ export class ToolInspector {
   readonly diff = new Load<Diff>();
   /** The code of both versions that are compared. */
   codes = $state.raw<readonly [string, string] | null>(null);
-  /** The lines that the shown run wrote, from the audit log. */
-  readonly runLogs = new Load<readonly string[]>();
   readonly usage = new Load<Usage>();
   readonly audit = new Load<Audit>();
   readonly stored = new Load<Stored>();
@@ -116,7 +114,7 @@ export class ToolInspector {
     this.id = id;
     this.#read.clear();
     this.#dirty.clear();
-    for (const load of [this.tool, this.rights, this.preview, this.held, this.versions, this.diff, this.usage, this.runLogs, this.audit, this.stored]) forget(load);
+    for (const load of [this.tool, this.rights, this.preview, this.held, this.versions, this.diff, this.usage, this.audit, this.stored]) forget(load);
     forget(this.sharing.shares);
     this.compare = null;
     this.codes = null;
@@ -266,19 +264,6 @@ export class ToolInspector {
     await this.usage.run((signal) => this.#rpc.call("tools.usage", { toolId: id, limit: 100, ...(status === "" ? {} : { status }) }, { signal }));
   }
 
-  /** Shows one run with its parameters, output and log. */
-  showRun(runId: string): void {
-    this.runId = runId;
-    forget(this.runLogs);
-    void this.runLogs.run(async (signal) => {
-      const { entries } = await this.#rpc.call("tools.audit", { executionId: runId, limit: 100 }, { signal });
-      return (entries as AuditEntry[])
-        .filter((e) => e.action === "log")
-        .reverse()
-        .map((e) => logText(e.details));
-    });
-  }
-
   setUsageStatus(status: "" | "success" | "failure" | "timeout"): void {
     this.usageStatus = status;
     this.runId = null;
@@ -426,11 +411,6 @@ function forget(load: { cancel(): void; data: unknown; error: unknown }): void {
   load.cancel();
   load.data = undefined;
   load.error = undefined;
-}
-
-function logText(details: unknown): string {
-  const message = (details as { message?: unknown } | null)?.message;
-  return typeof message === "string" ? message : JSON.stringify(details);
 }
 
 function changedTabs(kind: string): InspectorTab[] {

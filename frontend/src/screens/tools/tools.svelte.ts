@@ -7,7 +7,7 @@ import { ToolList } from "./list.svelte";
 import { PermissionPrompt } from "./prompt.svelte";
 import { ToolRun, type RunTarget } from "./run.svelte";
 import { ToolSecrets } from "./secrets.svelte";
-import type { Approval, Template, Tool } from "./types";
+import type { Approval, LogLine, Template, Tool } from "./types";
 
 /** How the screen tells the user about something that it did. */
 export interface Notify {
@@ -119,6 +119,11 @@ export class ToolsScreen {
     }
     this.#runs.set(toolId, run);
     return run;
+  }
+
+  /** The lines that a run wrote, when it was the last run of its tool here; else null. */
+  linesOf(executionId: string): readonly LogLine[] | null {
+    return [...this.#runs.values()].find((r) => r.executionId === executionId)?.logs ?? null;
   }
 
   /** Runs something and shows the prompt that it may leave behind. */

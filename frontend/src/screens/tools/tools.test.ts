@@ -105,9 +105,11 @@ describe("the screen", () => {
     await until(() => screen.prompt.armed);
     await screen.prompt.approve();
     expect(run.phase).toBe("running");
-    finish();
+    finish({ logs: [{ at: "", level: "info", message: "hello" }] });
     await p;
     expect(run.phase).toBe("done");
+    expect(screen.linesOf("x1")?.map((l) => l.message)).toEqual(["hello"]);
+    expect(screen.linesOf("x0")).toBeNull();
     screen.list.stop();
   });
 

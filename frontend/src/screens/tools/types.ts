@@ -1,22 +1,7 @@
 /** Names for the shapes that this screen works with, as the backend answers them. */
 import type { Item, Result } from "../../lib/rpc";
-
 export type Row = Item<"tools.list", "tools">;
-
-export interface Template {
-  id: string;
-  name: string;
-  description: string;
-  icon: string;
-  language: Tool["language"];
-  code: string;
-  parameters: unknown;
-  capabilities: string[];
-  sandboxProfile: Tool["sandboxProfile"];
-  sampleParams: unknown;
-  expectedOutput: unknown;
-}
-
+export type Template = Item<"tools.templates", "templates">;
 export type ToolLimits = NonNullable<Tool["limits"]>;
 export type Sample = Tool["samples"][number];
 export type SignatureInfo = Tool["signature"];
@@ -26,86 +11,20 @@ export type Validation = Result<"tools.validate">;
 export type LogLine = RunResult["logs"][number];
 export type RunResult = Result<"tools.execute_custom">;
 export type Diff = Result<"tools.diff">;
-
-export interface Definition {
-  name: string;
-  description: string;
-  language: string;
-  code: string;
-  parameters: unknown;
-  capabilities: string[];
-  sandboxProfile: string;
-  limits?: ToolLimits;
-}
-
-export interface ImportItem {
-  name: string;
-  action: string;
-  newName?: string;
-  definitionHash: string;
-  signature: SignatureInfo;
-  requestedCapabilities: string[];
-  warnings: string[];
-  diff?: Diff;
-  definition: Definition;
-  version: string;
-  author: string;
-}
-
-export interface Share {
-  shareId: string;
-  toolId: string;
-  url: string;
-  access: string;
-  version: string;
-  definitionHash: string;
-  opens: number;
-  createdAt: string;
-  expiresAt?: string;
-  revokedAt?: string;
-  state: string;
-}
-
+export type Definition = ImportItem["definition"];
+export type ImportItem = Item<"tools.import", "items">;
+export type Share = Item<"tools.shares", "shares">;
 export type SecretInfo = Item<"tools.secrets", "secrets">;
 export type VersionInfo = Item<"tools.versions", "versions">;
 export type UsageEntry = Item<"tools.usage", "entries">;
 export type UsageSummary = Result<"tools.usage">["summary"];
-
-export interface AuditEntry {
-  seq: number;
-  timestamp: string;
-  ts: number;
-  action: string;
-  outcome: string;
-  toolId: string;
-  runId?: string;
-  details: unknown;
-  hash: string;
-  signed: boolean;
-}
-
+export type AuditEntry = Item<"tools.audit", "entries">;
 export type StateEntry = Item<"tools.state", "entries">;
-
-export interface Grant {
-  capability: string;
-  resource: string;
-  scope: string;
-  expiresAt?: string;
-  origin: string;
-  lastUsed?: string;
-  suspended: boolean;
-}
-
+export type Grant = Rights["grants"][number];
 export type HeldGrant = Item<"permissions.list", "grants">;
 export type HeldDenial = Item<"permissions.list", "denials">;
 export type DefinitionDiff = NonNullable<Approval["diff"]>;
 export type Approval = Result<"approvals.get">;
-
-export interface Rights {
-  requested: string[];
-  grants: Grant[];
-  denied: { capability: string; resource: string; reason: string }[];
-}
-
+export type Rights = Result<"tools.capabilities">;
 export type PreviewStep = Preview["steps"][number];
 export type Preview = Result<"permissions.preview">;
