@@ -26,6 +26,7 @@ const operations: Record<string, string> = {
   import: "Importing",
   salvage: "Salvaging",
   check: "Checking",
+  prune: "Removing old history",
 };
 
 /** A condition that stays until someone acts; the status bar shows the one act that helps. */
@@ -143,8 +144,8 @@ export class System {
     const rest = this.jobs.filter((j) => j.id !== e.id);
     if (e.finished) {
       this.jobs = rest;
-      if (e.error) toasts.add({ title: `${operations[e.operation] ?? e.operation} did not finish`, text: e.error, tone: "danger" });
-      else if (e.operation === "backup") void this.storage.run((signal) => this.#rpc.call("storage.status", {}, { signal }));
+      // Whoever asked for it hears of an error from the call itself.
+      if (!e.error && e.operation === "backup") void this.storage.run((signal) => this.#rpc.call("storage.status", {}, { signal }));
       return;
     }
     const since = this.jobs.find((j) => j.id === e.id)?.since ?? Date.now();
