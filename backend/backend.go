@@ -163,6 +163,7 @@ func (b *Backend) openDomains(ctx context.Context, paths config.Paths, conf conf
 		SegmentEntries: conf.AuditSegmentEntries, SegmentAge: conf.AuditSegmentMaxAge,
 		DetailsDays: func() int { return days(b.Config.Current().AuditDetailsMaxAge) },
 		EntryDays:   func() int { return days(b.Config.Current().AuditEntriesMaxAge) },
+		Name:        b.subjectName,
 	})
 	b.Config.SetAudit(func(ctx context.Context, keys []string) error {
 		return b.Audit.Record(ctx, audit.Entry{Action: "config.changed", SubjectKind: "config", Details: map[string]any{"keys": keys}})
@@ -178,8 +179,10 @@ func (b *Backend) openDomains(ctx context.Context, paths config.Paths, conf conf
 		StateDir: func(s permission.Subject) string { return filepath.Join(toolFiles, s.ID) },
 	})
 	b.Sandbox, err = sandbox.Open(ctx, sandbox.Options{CacheDir: filepath.Join(paths.Cache, "engine")})
-	if err != nil {
+	if err != nil && b.Sandbox == nil {
 		return fmt.Errorf("open the sandbox: %w", err)
+	} else if err != nil {
+		b.log.Warn("tools cannot run", "err", err) // a state: system.status says so too
 	}
 	b.closing("sandbox", b.Sandbox.Close)
 	b.Tools = tools.New(b.DB, b.Permission, b.Audit, b.Sandbox, tools.Options{
@@ -188,6 +191,18 @@ func (b *Backend) openDomains(ctx context.Context, paths config.Paths, conf conf
 		UsageRows: func() int { return int(b.Config.Current().HistoryMaxRows) },
 	})
 	return nil
+}
+
+// subjectName is what a subject of the log is called; "" when it is gone or not the caller's.
+func (b *Backend) subjectName(ctx context.Context, kind, id string) string {
+	if kind != "tool" {
+		return ""
+	}
+	info, err := b.Tools.Subject(ctx, kind, id)
+	if err != nil {
+		return ""
+	}
+	return info.Name
 }
 
 func days(d time.Duration) int { return int(d / (24 * time.Hour)) }
@@ -244,7 +259,6 @@ func (b *Backend) Run(ctx context.Context) error {
 	service("gateway", b.Gateway.Run)
 	service("services", b.Services.Run)
 	service("storage", b.Storage.Run)
-	service("sandbox", b.Sandbox.Run)
 	service("keys", b.whole(b.Keys.Run))
 	service("audit", b.whole(b.Audit.Run))
 	service("permission", b.whole(b.Permission.Run))

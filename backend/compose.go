@@ -33,8 +33,19 @@ func (b *Backend) openGateway(ctx context.Context, paths config.Paths, conf conf
 		Gate: b.gate, Ready: b.ready, Status: b.status, Stop: func() { b.requestStop() }, Activate: b.o.Activate, Services: b.Services,
 		Audit: b.auditAccess, AuditTx: auditAccessTx, TempDir: paths.Cache, Limits: limits(conf),
 	})
+	b.Services.Add("skill-sandbox", b.Sandbox.Run, b.sandboxPort)
 	Register(b, b.API)
 	return nil
+}
+
+// sandboxPort is the extra port that serves POST /execute alone; 0: none.
+func (b *Backend) sandboxPort() int {
+	for _, e := range b.o.Extra {
+		if _, ok := e.Routes["/execute"]; ok {
+			return e.Port
+		}
+	}
+	return 0
 }
 
 func endpointFile(p config.Paths) string { return filepath.Join(p.Runtime, "endpoint.json") }

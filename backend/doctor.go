@@ -79,7 +79,7 @@ func Doctor(ctx context.Context, o Options) []Finding {
 		}
 	}
 	engine, err := sandbox.Open(ctx, sandbox.Options{CacheDir: filepath.Join(paths.Cache, "engine"), Idle: -1})
-	if err != nil {
+	if engine == nil {
 		add(false, "sandbox", "", "%v", err)
 		return out
 	}

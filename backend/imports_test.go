@@ -104,6 +104,9 @@ var sideways = map[string]map[string]string{
 	"backend/gateway/apigen": {
 		"backend/gateway": "generates from its table",
 	},
+	"backend/sandbox/prelude": {
+		"backend/sandbox/qjs": "compiles the prelude",
+	},
 	"backend/sandbox": {
 		"backend/sandbox/qjs":     "the engine's calls",
 		"backend/sandbox/prelude": "the guest's globals",

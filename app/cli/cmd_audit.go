@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"helix/backend"
 	"helix/backend/audit"
 	"helix/backend/fault"
 )
@@ -84,13 +85,9 @@ func (v *auditVerifyCmd) Run(c *command) error {
 
 // offline verifies an export file with nothing but the file and a key.
 func (v *auditVerifyCmd) offline(c *command) error {
-	var keys []ed25519.PublicKey
-	if v.PublicKey != "" {
-		k, err := readPublicKey(v.PublicKey)
-		if err != nil {
-			return err
-		}
-		keys = append(keys, k)
+	keys, err := v.keys(c)
+	if err != nil {
+		return err
 	}
 	f, err := os.Open(v.File)
 	if err != nil {
@@ -106,6 +103,21 @@ func (v *auditVerifyCmd) offline(c *command) error {
 		return err
 	}
 	return c.verdict(r, raw)
+}
+
+// keys are the public keys to trust: the given one, else this installation's own, which
+// the newest signed head beside the database names.
+func (v *auditVerifyCmd) keys(c *command) ([]ed25519.PublicKey, error) {
+	if v.PublicKey != "" {
+		k, err := readPublicKey(v.PublicKey)
+		return []ed25519.PublicKey{k}, err
+	}
+	head, err := audit.ReadHead(filepath.Join(backend.StateDir(c.DataDir), "audit-head"))
+	if err != nil {
+		c.say("This computer has signed nothing yet, so no key is known. Give the signer's key with --public-key.")
+		return nil, nil
+	}
+	return []ed25519.PublicKey{head.Key()}, nil
 }
 
 func (c *command) verdict(r audit.Report, raw json.RawMessage) error {

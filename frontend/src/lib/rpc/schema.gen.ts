@@ -990,6 +990,12 @@ export interface StorageLowSpace {
   low: boolean;
 }
 
+/** MigrateResult tells which schema the data has now. */
+export interface StorageMigrateResult {
+  from: number;
+  to: number;
+}
+
 /** PruneParams choose between acting and counting. */
 export interface StoragePruneParams {
   dryRun?: boolean;
@@ -2068,10 +2074,14 @@ export interface Methods {
   "keys.export_recovery": { params: Record<string, never>; result: StorageRecoveryResult };
   /** Unlocks with a recovery code. When the keyring and the key file are empty, the key of the code is put there; when they hold another root key, for example after a backup of another computer was restored, the data keys are wrapped by that one. A code with a slip is Invalid and says where; a code of other data is Denied. */
   "keys.import_recovery": { params: StorageImportRecoveryParams; result: StorageKeysStatus };
+  /** Puts a root key that lies in a file into the keyring and removes the file. It is Unavailable, and changes nothing, when the keyring does not take it. */
+  "keys.move_to_keyring": { params: Record<string, never>; result: StorageKeysStatus };
   /** Retires the data key and makes a new one. Rows move to it in the background. */
   "keys.rotate": { params: Record<string, never>; result: StorageRotateResult };
   /** Says where the root key lives and which data keys there are. */
   "keys.status": { params: Record<string, never>; result: StorageKeysStatus };
+  /** Reads the keyring again, for example after the person unlocked it. It is Unavailable when no key that is there now opens the data. */
+  "keys.unlock": { params: Record<string, never>; result: StorageKeysStatus };
   /** Compares two definitions of a subject, by default the one approved last with the present one. */
   "permissions.diff": { params: PermissionDiffParams; result: PermissionDiffResult };
   /** Lists grants, suspended ones first, and denials. */
@@ -2130,6 +2140,8 @@ export interface Methods {
   "storage.export": { params: StorageExportParams; result: StorageExportResult };
   /** Adds the rows of an export to the caller's data. Ids are kept; rows that exist are skipped and counted. It is one transaction: all of it, or nothing. */
   "storage.import": { params: StorageImportParams; result: StorageImportResult };
+  /** Ends the hold that Rollback left and brings the data to this version's schema. All sessions end when something changed. */
+  "storage.migrate": { params: Record<string, never>; result: StorageMigrateResult };
   /** Removes what is older or more than the retention settings allow. It never touches memories, tools, skills or memos. */
   "storage.prune": { params: StoragePruneParams; result: StoragePruneResult };
   /** Puts a backup in the place of the present data, which is kept in a folder replaced-<time>. All sessions end. */
@@ -2305,8 +2317,10 @@ export const METHODS = [
   { name: "get_rust_exe_status", scope: "read", costly: false, aliasOf: "services.list" },
   { name: "keys.export_recovery", scope: "admin", costly: false },
   { name: "keys.import_recovery", scope: "admin", costly: false },
+  { name: "keys.move_to_keyring", scope: "admin", costly: false },
   { name: "keys.rotate", scope: "admin", costly: false },
   { name: "keys.status", scope: "admin", costly: false },
+  { name: "keys.unlock", scope: "admin", costly: false },
   { name: "permissions.diff", scope: "read", costly: false },
   { name: "permissions.list", scope: "read", costly: false },
   { name: "permissions.preview", scope: "read", costly: false },
@@ -2336,6 +2350,7 @@ export const METHODS = [
   { name: "storage.check", scope: "admin", costly: false, deadlineMs: 3600000 },
   { name: "storage.export", scope: "admin", costly: false, deadlineMs: 3600000 },
   { name: "storage.import", scope: "admin", costly: false, deadlineMs: 3600000 },
+  { name: "storage.migrate", scope: "admin", costly: false, deadlineMs: 3600000 },
   { name: "storage.prune", scope: "write", costly: false, deadlineMs: 3600000 },
   { name: "storage.restore", scope: "admin", costly: false, deadlineMs: 3600000 },
   { name: "storage.rollback", scope: "admin", costly: false, deadlineMs: 3600000 },
