@@ -230,6 +230,7 @@ export class RpcClient implements Rpc {
         version: this.#options.version ?? "dev",
         platform: "web",
         mode: this.#transport.kind === "bridge" ? "window" : "browser",
+        displayName: this.#transport.kind === "bridge" ? "Helix window" : "Helix in a browser",
       },
       scopes: ["read", "write", "approve", "admin"],
       ...(token ? { auth: { token } } : {}),
