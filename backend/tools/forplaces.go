@@ -1,14 +1,22 @@
 package tools
 
 import (
+	"regexp"
+
 	"github.com/tdewolff/parse/v2"
 	"github.com/tdewolff/parse/v2/js"
 )
+
+// emptyFor finds texts that may hold such a loop.
+var emptyFor = regexp.MustCompile(`\bfor\s*\(\s*;\s*;`)
 
 // emptyForPlaces lists where "for (;;)" stands, in source order: such a loop has no part
 // in the tree that would tell its place. A slash is read as a regular expression where a
 // value may start; where that guess is wrong, places are missing, never findings.
 func emptyForPlaces(text []byte) []int {
+	if !emptyFor.Match(text) { // nearly always: the lexer need not run
+		return nil
+	}
 	buf := make([]byte, len(text), len(text)+1)
 	copy(buf, text)
 	in := parse.NewInputBytes(buf)

@@ -3,6 +3,7 @@ package tools
 import (
 	"context"
 	"encoding/json"
+	"slices"
 	"strings"
 
 	"github.com/google/uuid"
@@ -184,7 +185,7 @@ func (s *Service) Search(ctx context.Context, p SearchParams) (SearchResult, err
 	where := []string{"t.deleted_at IS NULL", "(t.visibility = 'public' OR EXISTS " + share + ")"}
 	args := []any{nil} // ?1: now
 	if p.Query != "" {
-		where = append(where, `(t.name LIKE ?2 ESCAPE '\' OR t.description LIKE ?2 ESCAPE '\' OR EXISTS (SELECT 1 FROM json_each(t.tags) j WHERE j.value LIKE ?2 ESCAPE '\'))`)
+		where = append(where, `(t.name LIKE ?2 ESCAPE '\' OR t.description LIKE ?2 ESCAPE '\' OR t.tags LIKE ?2 ESCAPE '\' AND EXISTS (SELECT 1 FROM json_each(t.tags) j WHERE j.value LIKE ?2 ESCAPE '\'))`)
 		args = append(args, like(p.Query))
 	}
 	for _, tag := range p.Tags {
@@ -194,12 +195,11 @@ func (s *Service) Search(ctx context.Context, p SearchParams) (SearchResult, err
 	cond := strings.Join(where, " AND ")
 	err := s.db.Read(ctx, func(tx *storage.Tx) error {
 		args[0] = tx.Now
-		if err := tx.QueryRow(`SELECT count(*) FROM custom_tools t WHERE `+cond, args...).Scan(&out.Total); err != nil {
-			return err
-		}
 		n := len(args)
-		rows, err := tx.Query(`SELECT `+summaryColumns+`, t.user_id, t.visibility = 'public', `+share+` FROM custom_tools t WHERE `+cond+
-			` ORDER BY t.usage_count DESC, t.id LIMIT ?`+itoa(n+1)+` OFFSET ?`+itoa(n+2), append(args, p.Limit, p.Offset)...)
+		rows, err := tx.Query(`WITH hits AS (SELECT t.id AS id, t.usage_count AS used, count(*) OVER () AS total FROM custom_tools t WHERE `+cond+`
+			ORDER BY used DESC, id LIMIT ?`+itoa(n+1)+` OFFSET ?`+itoa(n+2)+`)
+			SELECT `+summaryColumns+`, t.user_id, t.visibility = 'public', `+share+`, hits.total FROM hits JOIN custom_tools t ON t.id = hits.id
+			ORDER BY hits.used DESC, t.id`, append(slices.Clone(args), p.Limit, p.Offset)...)
 		if err != nil {
 			return err
 		}
@@ -208,7 +208,7 @@ func (s *Service) Search(ctx context.Context, p SearchParams) (SearchResult, err
 			var owner uuid.UUID
 			var public bool
 			var shareID uuid.NullUUID
-			t, err := scanSummary(rows, &owner, &public, &shareID)
+			t, err := scanSummary(rows, &owner, &public, &shareID, &out.Total)
 			if err != nil {
 				return err
 			}
@@ -221,7 +221,10 @@ func (s *Service) Search(ctx context.Context, p SearchParams) (SearchResult, err
 			}
 			out.Tools = append(out.Tools, t)
 		}
-		return rows.Err()
+		if err := rows.Err(); err != nil || len(out.Tools) > 0 || p.Offset == 0 {
+			return err
+		}
+		return tx.QueryRow(`SELECT count(*) FROM custom_tools t WHERE `+cond, args...).Scan(&out.Total) // a page past the end
 	})
 	return out, err
 }

@@ -73,22 +73,34 @@ func transform(code string, lang Language, wrap bool) (*source, []Problem) {
 		o.SourcesContent = api.SourcesContentExclude
 		o.TsconfigRaw = `{"compilerOptions":{"verbatimModuleSyntax":true}}`
 	}
+	s := &source{given: code, wrapped: wrap}
+	if lang == TypeScript { // the tree is that of the translation
+		r := api.Transform(text, o)
+		if len(r.Errors) > 0 {
+			return nil, syntaxProblems(r.Errors, wrap)
+		}
+		s.smap = readSourceMap(r.Map)
+		s.parse(r.Code)
+		return s, nil
+	}
+	parsed := make(chan struct{})
+	go func() {
+		defer close(parsed)
+		s.parse([]byte(text))
+	}()
 	r := api.Transform(text, o)
+	<-parsed
 	if len(r.Errors) > 0 {
 		return nil, syntaxProblems(r.Errors, wrap)
 	}
-	s := &source{given: code, wrapped: wrap}
-	out := []byte(text)
-	if lang == TypeScript {
-		out = r.Code
-		s.smap = readSourceMap(r.Map)
-	}
-	buf := make([]byte, len(out), len(out)+1) // room for the end mark, so that the tree points into buf
-	copy(buf, out)
-	s.text = buf
-	s.ast = parseTree(buf)
-	s.lines = lineStarts(buf)
 	return s, nil
+}
+
+func (s *source) parse(text []byte) {
+	s.text = make([]byte, len(text), len(text)+1) // room for the end mark, so that the tree points into it
+	copy(s.text, text)
+	s.ast = parseTree(s.text)
+	s.lines = lineStarts(s.text)
 }
 
 // parseTree returns nil when the parser does not know the syntax.
