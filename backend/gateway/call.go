@@ -247,7 +247,7 @@ func topField(obj []byte, name string) (raw []byte, ok bool) {
 		return nil, false
 	}
 	s := scanner{b: obj}
-	_ = s.object(1, func(m member) error { //nolint:errcheck // valid already
+	_ = s.object(1, func(m member) error { // valid already
 		if string(m.key) == name {
 			raw, ok = m.raw, true
 		}
@@ -263,7 +263,7 @@ func cancelIDs(params []byte) (ids []string) {
 		return nil
 	}
 	s := scanner{b: raw}
-	_ = s.array(1, func(id []byte) error { ids = append(ids, string(id)); return nil }) //nolint:errcheck // valid already
+	_ = s.array(1, func(id []byte) error { ids = append(ids, string(id)); return nil }) // valid already
 	return ids
 }
 

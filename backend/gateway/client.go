@@ -117,6 +117,7 @@ func dialWS(ctx context.Context, url string, head http.Header) (*wsPipe, error) 
 			out = &gatherConn{Conn: conn}
 			return out, nil
 		}}
+	//nolint:bodyclose // the library closes it
 	c, resp, err := websocket.Dial(ctx, url+"/ws", &websocket.DialOptions{Subprotocols: []string{Subprotocol}, HTTPHeader: head,
 		HTTPClient: &http.Client{Transport: transport}})
 	if err != nil {

@@ -27,7 +27,7 @@ func waitBefore(attempt int, dice float64) time.Duration {
 
 func backoff(ctx context.Context, attempt int) error {
 	var b [8]byte
-	rand.Read(b[:]) //nolint:errcheck // never fails
+	rand.Read(b[:]) // never fails
 	t := time.NewTimer(waitBefore(attempt, float64(binary.LittleEndian.Uint64(b[:])>>11)/(1<<53)))
 	defer t.Stop()
 	select {

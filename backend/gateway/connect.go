@@ -218,7 +218,7 @@ func (p PageParams) slice(n int) (from, to int, err error) {
 
 // SessionsList lists the user's open sessions.
 func (s *Server) SessionsList(ctx context.Context, p PageParams) (SessionList, error) {
-	own, _ := sessionOf(ctx) //nolint:errcheck // nil marks none as current
+	own, _ := sessionOf(ctx) // nil marks none as current
 	all := s.sessionsOf(identity.UserID(ctx))
 	from, to, err := p.slice(len(all))
 	if err != nil {

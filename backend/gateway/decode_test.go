@@ -46,7 +46,7 @@ type everything struct {
 	Any     any               `json:"any,omitempty"`
 	Tags    []string          `json:"tags,omitempty"`
 	Nested  map[string][]leaf `json:"nested,omitempty"`
-	ignored int
+	Ignored int               `json:"-"`
 }
 
 func TestStrictDecoding(t *testing.T) {

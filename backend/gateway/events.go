@@ -205,7 +205,7 @@ type SystemStopping struct {
 }
 
 func (s *Server) gapFrame(from, to uint64) []byte {
-	data, _ := json.Marshal(EventsGap{from, to}) //nolint:errcheck // numbers
+	data, _ := json.Marshal(EventsGap{from, to}) // numbers
 	return eventFrame("events.gap", to, time.Now(), data)
 }
 

@@ -3,6 +3,7 @@ package gateway
 import (
 	"bytes"
 	"encoding/json"
+	"net/http"
 	"net/http/httptest"
 	"os"
 	"reflect"
@@ -88,7 +89,7 @@ func FuzzUpload(f *testing.F) {
 	f.Add("x", "multipart/form-data; boundary=\"")
 	f.Fuzz(func(t *testing.T, body, kind string) {
 		dir := t.TempDir()
-		r := httptest.NewRequest("POST", "/transcribe", strings.NewReader(body))
+		r := httptest.NewRequest(http.MethodPost, "/transcribe", strings.NewReader(body))
 		r.Header.Set("Content-Type", kind)
 		u, err := receiveUpload(httptest.NewRecorder(), r, "audio", 64, dir)
 		if err == nil {

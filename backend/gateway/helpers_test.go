@@ -54,7 +54,7 @@ type fixture struct {
 
 func table(f *fixture) *API {
 	a := NewAPI()
-	Handle(a, "connect", None, func(ctx context.Context, p ConnectParams) (Hello, error) { return f.Server.Connect(ctx, p) })
+	Handle(a, "connect", None, func(ctx context.Context, p ConnectParams) (Hello, error) { return f.Connect(ctx, p) })
 	Handle(a, "echo", Read, func(ctx context.Context, p EchoParams) (EchoResult, error) {
 		return EchoResult{strings.Repeat(p.Text, max(1, p.Count)), identity.UserID(ctx)}, nil
 	})
@@ -226,7 +226,7 @@ func (w *wire) ask(frame string) string {
 // post sends a body to POST /rpc with the root token.
 func (f *fixture) post(t *testing.T, token, body string) (status int, answer string) {
 	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), "POST", f.URL()+"/rpc", strings.NewReader(body))
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, f.URL()+"/rpc", strings.NewReader(body))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -78,7 +78,7 @@ type handler struct {
 }
 
 func (s *Server) newHandler(addr net.Addr, extra *Extra) *handler {
-	_, port, _ := net.SplitHostPort(addr.String()) //nolint:errcheck // a TCP address
+	_, port, _ := net.SplitHostPort(addr.String()) // a TCP address
 	h := &handler{s: s, port: port, routes: s.builtinRoutes(), extra: extra != nil}
 	for _, name := range []string{"127.0.0.1", "localhost", "[::1]"} {
 		h.hosts = append(h.hosts, name+":"+port)
@@ -138,7 +138,11 @@ func (h *handler) allowed(r *http.Request) bool {
 		return false
 	}
 	if origin, ok := r.Header["Origin"]; ok {
-		if len(origin) != 1 || !(slices.Contains(h.ownOrigins(), origin[0]) || slices.Contains(windowOrigins, origin[0]) || slices.Contains(h.s.o.Origins, origin[0])) {
+		if len(origin) != 1 {
+			return false
+		}
+		known := slices.Contains(h.ownOrigins(), origin[0]) || slices.Contains(windowOrigins, origin[0]) || slices.Contains(h.s.o.Origins, origin[0])
+		if !known {
 			return false
 		}
 	}
@@ -162,7 +166,7 @@ func (h *handler) route(w http.ResponseWriter, r *http.Request) error {
 		}
 		return h.serveWeb(w, r)
 	}
-	if r.Method != rt.method && !(rt.method == "GET" && r.Method == http.MethodHead) {
+	if r.Method != rt.method && (rt.method != http.MethodGet || r.Method != http.MethodHead) {
 		w.Header().Set("Allow", rt.method)
 		e := badRequest("this address answers " + rt.method)
 		e.status = http.StatusMethodNotAllowed
@@ -230,7 +234,7 @@ func writeError(w http.ResponseWriter, we *wireError) {
 	body := append([]byte(`{"error":`), we.json()...)
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(we.status)
-	w.Write(append(body, "}\n"...)) //nolint:errcheck // the client has gone
+	w.Write(append(body, "}\n"...)) // the client has gone
 }
 
 // WriteError answers err in the common form, for routes that have to narrow the status: 0
@@ -250,7 +254,7 @@ func writeJSON(w http.ResponseWriter, status int, v any) error {
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	w.Write(append(b, '\n')) //nolint:errcheck // the client has gone
+	w.Write(append(b, '\n')) // the client has gone
 	return errAnswered
 }
 
@@ -351,7 +355,7 @@ func (s *Server) writeFrame(w http.ResponseWriter, status int, frame []byte) err
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	w.Write(frame) //nolint:errcheck // the client has gone
+	w.Write(frame) // the client has gone
 	return errAnswered
 }
 
@@ -367,7 +371,7 @@ func (s *Server) serveTicket(w http.ResponseWriter, r *http.Request, _ *credenti
 	if validate(body) != nil || json.Unmarshal(body, &p) != nil || p.Ticket == "" {
 		return badParams("expected {\"ticket\": \"…\"}")
 	}
-	token, expires, err := s.auth.redeem(r.Context(), p.Ticket, peerOf(r))
+	token, expires, err := s.auth.redeem(p.Ticket, peerOf(r))
 	if err != nil {
 		return err
 	}

@@ -266,7 +266,7 @@ func TestClientGoingAwayCancelsItsCall(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
 	ctx, cancel := context.WithCancel(t.Context())
-	req, err := http.NewRequestWithContext(ctx, "POST", f.URL()+"/rpc", strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"wait.block"}`))
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, f.URL()+"/rpc", strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"wait.block"}`))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -48,7 +48,7 @@ func TestFrameOverTheCap(t *testing.T) {
 	if got := shapeOf(t, w.ask(big(15<<20))); got != "1:-32602" {
 		t.Fatalf("15 MiB: %s", got)
 	}
-	w.p.Write(t.Context(), []byte(big(17<<20))) //nolint:errcheck // the server may close first
+	w.p.Write(t.Context(), []byte(big(17<<20))) // the server may close first
 	if code := w.closeCode(); code != 1009 {
 		t.Errorf("after authentication: %d", code)
 	}
@@ -101,7 +101,7 @@ func TestUnauthenticatedSocketsAreFew(t *testing.T) {
 	dial := func(head http.Header) error {
 		c, _, err := websocket.Dial(t.Context(), f.URL()+"/ws", &websocket.DialOptions{Subprotocols: []string{Subprotocol}, HTTPHeader: head})
 		if err == nil {
-			c.CloseNow() //nolint:errcheck // only its opening counts
+			c.CloseNow() // only its opening counts
 		}
 		return err
 	}
@@ -119,7 +119,7 @@ func TestWrongSubprotocol(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
 	_, resp, err := websocket.Dial(t.Context(), f.URL()+"/ws", &websocket.DialOptions{Subprotocols: []string{"other.v1"}})
-	if err == nil || resp == nil || resp.StatusCode != 400 {
+	if err == nil || resp == nil || resp.StatusCode != http.StatusBadRequest {
 		t.Fatalf("%v %v", resp, err)
 	}
 }

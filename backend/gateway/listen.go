@@ -119,7 +119,7 @@ func (s *Server) Listen(ctx context.Context) error {
 
 // bind opens the address asked for, or any free port of the same host.
 func (s *Server) bind(ctx context.Context) (net.Listener, error) {
-	host, port, _ := net.SplitHostPort(s.o.Addr) //nolint:errcheck // checkLoopback has parsed it
+	host, port, _ := net.SplitHostPort(s.o.Addr) // checkLoopback has parsed it
 	s.net.degraded = ""
 	ln, err := (&net.ListenConfig{}).Listen(ctx, "tcp", s.o.Addr)
 	if err == nil || port == "0" {
@@ -129,7 +129,7 @@ func (s *Server) bind(ctx context.Context) (net.Listener, error) {
 	if err2 != nil {
 		return nil, errors.Join(err, err2)
 	}
-	_, free, _ := net.SplitHostPort(ln.Addr().String()) //nolint:errcheck // a TCP address
+	_, free, _ := net.SplitHostPort(ln.Addr().String()) // a TCP address
 	s.net.degraded = fmt.Sprintf("Port %s is taken by another program; Helix answers on port %s.", port, free)
 	s.log.Warn("port taken", slog.String("asked", port), slog.String("used", free))
 	return ln, nil
@@ -241,7 +241,7 @@ func (s *Server) Run(ctx context.Context) error {
 
 func (s *Server) shutdown() {
 	s.stopping.Store(true)
-	data, _ := json.Marshal(SystemStopping{WithinMs: s.o.Limits.StopWait.Milliseconds()}) //nolint:errcheck // a number
+	data, _ := json.Marshal(SystemStopping{WithinMs: s.o.Limits.StopWait.Milliseconds()}) // a number
 	s.mu.Lock()
 	open := make([]*session, 0, len(s.sessions))
 	for _, ss := range s.sessions {

@@ -120,7 +120,8 @@ func (l *lockouts) wrong(peer string, now time.Time) (began time.Duration) {
 			keep = append(keep, t)
 		}
 	}
-	r.wrong = append(keep, now)
+	keep = append(keep, now)
+	r.wrong = keep
 	if len(r.wrong) < wrongPerMinute || now.Before(r.until) {
 		return 0
 	}

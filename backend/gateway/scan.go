@@ -72,19 +72,19 @@ func (s *scanner) peek() byte {
 
 // value reads one value; depth is the level that a container starting here would have.
 func (s *scanner) value(depth int) error {
-	switch c := s.peek(); {
-	case c == '{':
+	switch s.peek() {
+	case '{':
 		return s.object(depth, nil)
-	case c == '[':
+	case '[':
 		return s.array(depth, nil)
-	case c == '"':
+	case '"':
 		_, err := s.str()
 		return err
-	case c == 't':
+	case 't':
 		return s.literal("true")
-	case c == 'f':
+	case 'f':
 		return s.literal("false")
-	case c == 'n':
+	case 'n':
 		return s.literal("null")
 	default:
 		return s.number()

@@ -140,7 +140,7 @@ func (s *Server) serve(ss *session) error {
 	ss.close(1000, "")
 	s.forget(ss)
 	ss.work.Wait()
-	if err == io.EOF || errors.Is(err, io.ErrClosedPipe) || ss.ctx.Err() != nil {
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrClosedPipe) || ss.ctx.Err() != nil {
 		return nil
 	}
 	return err

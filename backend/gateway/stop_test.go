@@ -243,7 +243,7 @@ func TestServices(t *testing.T) {
 	t.Parallel()
 	b := bus.New()
 	changed := make(chan string, 100)
-	defer bus.Subscribe(b, func(_ uuid.UUID, e ServicesChanged) { changed <- e.Name })
+	defer bus.Subscribe(b, func(_ uuid.UUID, e ServicesChanged) { changed <- e.Name })()
 	r := NewServices(b, testLogger(&fixture{log: &lockedBuffer{}}))
 	var runs atomic.Int64
 	crash := make(chan error)
@@ -282,6 +282,9 @@ func TestServices(t *testing.T) {
 	}
 	if _, err := r.Start(ctx, ServiceParams{"scheduler"}); err != nil || runs.Load() != 1 {
 		t.Fatalf("starting twice: %v, %d runs", err, runs.Load())
+	}
+	if name := <-changed; name != "scheduler" {
+		t.Fatalf("changed: %s", name)
 	}
 	crash <- errors.New("secret detail")
 	if s := state("failed"); s.Running || s.Error == "" || strings.Contains(s.Error, "secret") {

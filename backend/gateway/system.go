@@ -93,7 +93,7 @@ func (c control) State() (running bool, since time.Time, restarts int, port int,
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.addr != nil {
-		_, p, _ := net.SplitHostPort(n.addr.String()) //nolint:errcheck // a TCP address
+		_, p, _ := net.SplitHostPort(n.addr.String()) // a TCP address
 		port, _ = strconv.Atoi(p)                     //nolint:errcheck // a TCP address
 	}
 	return n.addr != nil, n.since, n.restarts, port, nil

@@ -179,7 +179,7 @@ func (s *Server) TokensList(ctx context.Context, p TokenListParams) (TokenList, 
 		if err != nil {
 			return err
 		}
-		defer rows.Close() //nolint:errcheck // reported by Err
+		defer rows.Close() // reported by Err
 		for rows.Next() {
 			var t TokenInfo
 			var scopes string
@@ -272,7 +272,7 @@ func (a *authority) load(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		defer rows.Close() //nolint:errcheck // reported by Err
+		defer rows.Close() // reported by Err
 		for rows.Next() {
 			c := &credential{kind: "token"}
 			var scopes string

@@ -163,7 +163,7 @@ func (e *wireError) json() []byte {
 	b, err := marshal(obj)
 	if err != nil { // the details of a handler do not encode
 		obj.Data.Details = nil
-		b, _ = marshal(obj) //nolint:errcheck // plain fields only
+		b, _ = marshal(obj) // plain fields only
 	}
 	return b
 }

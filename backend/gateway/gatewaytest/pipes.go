@@ -179,6 +179,7 @@ func (s socket) Write(ctx context.Context, frame []byte) error {
 
 func rawSocket(t *testing.T, g *Target) *client {
 	t.Helper()
+	//nolint:bodyclose // the library closes it
 	c, _, err := websocket.Dial(t.Context(), g.Server.URL()+"/ws", &websocket.DialOptions{Subprotocols: []string{gateway.Subprotocol}})
 	if err != nil {
 		t.Fatal(err)

@@ -97,7 +97,8 @@ func (g *Target) wrong(f gateway.Field) []any {
 	}
 	var out []any
 	for _, k := range []string{"string", "number", "boolean", "list", "map"} {
-		if k != kind && !(f.Type.Kind() == reflect.Slice && kind == "string" && k == "list") {
+		bytes := f.Type.Kind() == reflect.Slice && kind == "string"
+		if k != kind && (!bytes || k != "list") {
 			out = append(out, all[k])
 		}
 	}
