@@ -296,7 +296,7 @@ async function failures({ page, go, rpc, check, looks }) {
   await go(`tools/${loop.id}/run`);
   await page.getByRole("button", { name: "Run", exact: true }).click();
   await page.getByText(/^Running, /).waitFor();
-  await page.getByRole("button", { name: "Cancel", exact: true }).waitFor();
+  await page.getByRole("button", { name: "Cancel Esc" }).waitFor();
   await page.keyboard.press("Escape");
   await page.getByText("You stopped the run.").waitFor();
   await rpc("tools.delete", { toolId: loop.id });

@@ -47,6 +47,7 @@ export class ToolsScreen {
   readonly #notify: Notify;
   readonly #save: SaveFile;
   #started = false;
+  #prepared = false;
 
   constructor(rpc: Rpc, store: DraftStore, notify: Notify, save: SaveFile) {
     this.#rpc = rpc;
@@ -159,8 +160,12 @@ export class ToolsScreen {
 
   /** Opens a stored tool in the editor. */
   async edit(toolId: string): Promise<boolean> {
-    if (this.editor.base?.id === toolId && this.editor.dirty) return true;
     this.openError = null;
+    if (this.editor.base?.id === toolId) {
+      // It is open already, for example because it was just saved for the first time.
+      void this.editor.changedElsewhere(toolId);
+      return true;
+    }
     this.opening = true;
     try {
       const { tool } = await this.#rpc.call("tools.get", { toolId });
@@ -178,7 +183,10 @@ export class ToolsScreen {
   /** Opens the editor on a new tool. */
   editNew(template?: Template): void {
     this.openError = null;
-    if (template === undefined && this.editor.base === null && this.editor.dirty) return;
+    // The address is followed after a template was taken, and must not take it away again.
+    const prepared = this.#prepared && this.editor.base === null;
+    this.#prepared = template !== undefined;
+    if (template === undefined && (prepared || (this.editor.base === null && this.editor.dirty))) return;
     this.draftRun.clear();
     this.editor.openNew(template === undefined ? undefined : draftFrom(template));
   }

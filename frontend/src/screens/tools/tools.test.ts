@@ -140,6 +140,17 @@ describe("the screen", () => {
     screen.list.stop();
   });
 
+  it("opens a template as it is, without speaking of unsaved work", () => {
+    const { screen } = setup();
+    const template = { id: "x", name: "From template", description: "", icon: "", language: "typescript" as const, code: "7", parameters: {}, capabilities: [], sandboxProfile: "strict" as const, sampleParams: {}, expectedOutput: null };
+    screen.editNew(template);
+    screen.editNew();
+    expect(screen.editor.draft.code).toBe("7");
+    expect(screen.editor.recovered).toBe(false);
+    screen.editor.close();
+    screen.list.stop();
+  });
+
   it("keeps the draft of the editor while another screen is shown", async () => {
     const { screen } = setup();
     await screen.edit("t1");

@@ -1,10 +1,10 @@
 /** Names for the shapes that this screen works with, as the backend answers them. */
 import type { Item, Result } from "../../lib/rpc";
+
 export type Row = Item<"tools.list", "tools">;
 export type Template = Item<"tools.templates", "templates">;
 export type ToolLimits = NonNullable<Tool["limits"]>;
 export type Sample = Tool["samples"][number];
-export type SignatureInfo = Tool["signature"];
 export type Tool = Result<"tools.get">["tool"];
 export type Problem = Validation["errors"][number];
 export type Validation = Result<"tools.validate">;
@@ -20,11 +20,8 @@ export type UsageEntry = Item<"tools.usage", "entries">;
 export type UsageSummary = Result<"tools.usage">["summary"];
 export type AuditEntry = Item<"tools.audit", "entries">;
 export type StateEntry = Item<"tools.state", "entries">;
-export type Grant = Rights["grants"][number];
 export type HeldGrant = Item<"permissions.list", "grants">;
 export type HeldDenial = Item<"permissions.list", "denials">;
-export type DefinitionDiff = NonNullable<Approval["diff"]>;
 export type Approval = Result<"approvals.get">;
 export type Rights = Result<"tools.capabilities">;
-export type PreviewStep = Preview["steps"][number];
 export type Preview = Result<"permissions.preview">;
