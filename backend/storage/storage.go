@@ -55,7 +55,6 @@ type DB struct {
 	who     atomic.Pointer[whoami] // the local user and this device; set by prepare
 	writer  *sql.DB
 	readers *sql.DB
-	stmts   statements // of the writer; used only with the turn
 	o       Options
 
 	gate     gate

@@ -28,8 +28,6 @@ type Tx struct {
 	gid   uint64
 	muted int // depth of WithoutCapture
 	after []func()
-
-	compile []string // see statements
 }
 
 type txKey struct{ db *DB }
@@ -106,7 +104,6 @@ func (db *DB) runWrite(ctx context.Context, fn func(*Tx) error) (*Tx, error) {
 	if err := stx.Commit(); err != nil {
 		return nil, err
 	}
-	db.stmts.compileNoted(ctx, db.writer, tx.compile)
 	return tx, nil
 }
 
@@ -155,10 +152,6 @@ func (tx *Tx) AfterCommit(fn func()) {
 
 // Exec runs a statement.
 func (tx *Tx) Exec(query string, args ...any) (sql.Result, error) {
-	if tx.write {
-		r, err := tx.db.stmts.exec(tx, query, bind(args))
-		return r, wrapSQL(err, query)
-	}
 	r, err := tx.ExecContext(tx.ctx, query, bind(args)...)
 	return r, wrapSQL(err, query)
 }

@@ -91,7 +91,7 @@ func (b *bench) bulk() {
 	mine := func(n int) func() float64 {
 		return func() float64 {
 			list := ids()
-			t := took(func() {
+			t := worked(func() {
 				for range 2 { // insert, then update
 					check(o.Write(b.ctx, func(tx *storage.Tx) error {
 						run(func(q string, a ...any) error { _, err := tx.Exec(q, a...); return err }, list, n)
@@ -104,7 +104,7 @@ func (b *bench) bulk() {
 	}
 	peer := func() float64 {
 		list := ids()
-		t := took(func() {
+		t := worked(func() {
 			for range 2 {
 				b.oneTx(w, func(tx *sql.Tx) error {
 					run(func(q string, a ...any) error { _, err := tx.ExecContext(b.ctx, q, a...); return err }, list, perStatement)
@@ -190,9 +190,9 @@ func (b *bench) point() {
 		n    int
 	}{{"point_reads", 1}, {"point_reads_100_a_transaction", 100}} {
 		ours, theirs := versus(7, func() float64 {
-			return float64(c.n) * rate(500*time.Millisecond, func(int) { check(b.readOurs(o, ids, rng, c.n)) })
+			return float64(c.n) * cpuRate(300*time.Millisecond, func(int) { check(b.readOurs(o, ids, rng, c.n)) })
 		}, func() float64 {
-			return float64(c.n) * rate(500*time.Millisecond, func(int) { check(b.readTheirs(r, ids, rng, c.n)) })
+			return float64(c.n) * cpuRate(300*time.Millisecond, func(int) { check(b.readTheirs(r, ids, rng, c.n)) })
 		})
 		report(c.name, ours, "1/s", ours/theirs, "mattn")
 	}
@@ -309,7 +309,7 @@ func (b *bench) fts() {
 	const find = `SELECT rowid, bm25(bench_fts) FROM bench_fts WHERE bench_fts MATCH ? ORDER BY rank LIMIT 20`
 	words := func() string { return fmt.Sprintf("w%d OR w%d", 5+rng.IntN(200), 5+rng.IntN(200)) }
 	ours, theirs := versus(7, func() float64 {
-		return rate(700*time.Millisecond, func(int) {
+		return cpuRate(400*time.Millisecond, func(int) {
 			check(o.Read(b.ctx, func(tx *storage.Tx) error {
 				rows, err := tx.Query(find, words())
 				if err != nil {
@@ -319,7 +319,7 @@ func (b *bench) fts() {
 			}))
 		})
 	}, func() float64 {
-		return rate(700*time.Millisecond, func(int) {
+		return cpuRate(400*time.Millisecond, func(int) {
 			tx, err := r.BeginTx(b.ctx, &sql.TxOptions{ReadOnly: true})
 			check(err)
 			rows, err := tx.QueryContext(b.ctx, find, words())
@@ -392,7 +392,7 @@ func (b *bench) capture() {
 	k := 0
 	update := func(table string) float64 {
 		k++
-		return took(func() {
+		return worked(func() {
 			check(o.Write(b.ctx, func(tx *storage.Tx) error {
 				for _, id := range ids {
 					if _, err := tx.Exec(`UPDATE `+table+` SET description = ?, updated_at = ? WHERE id = ?`, fmt.Sprint("text ", k), tx.Now, id); err != nil {
@@ -429,7 +429,7 @@ func (b *bench) seal() {
 		plain := make([]byte, n)
 		var xs []float64
 		for range 9 {
-			xs = append(xs, 1e6/rate(200*time.Millisecond, func(int) {
+			xs = append(xs, 1e6/cpuRate(100*time.Millisecond, func(int) {
 				for range 100 {
 					s, err := o.Keys().Seal("secrets", "value", id, plain)
 					check(err)
