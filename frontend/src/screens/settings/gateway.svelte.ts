@@ -90,12 +90,13 @@ export class GatewayState {
     }
   }
 
-  async rotateRoot(): Promise<void> {
-    try {
-      await this.#rpc.call("tokens.rotate_root", {});
-      toasts.ok("The root token was replaced", "Programs that used the old one have to connect again.");
-    } catch (e) {
-      toasts.error(e, "The root token was not replaced");
-    }
+  /** The old root token cannot come back, so the act itself waits for 10 s. */
+  rotateRoot(): void {
+    toasts.deferred({
+      title: "The root token is replaced",
+      text: "Every session that came from it closes when the time is over.",
+      commit: () => this.#rpc.call("tokens.rotate_root", {}),
+      revert: () => {},
+    });
   }
 }

@@ -134,6 +134,18 @@ describe("GatewayState", () => {
     expect(s.shown).toEqual([]);
   });
 
+  it("replaces the root token only after 10 s", async () => {
+    const { rpc, s } = setup();
+    rpc.handle({ "tokens.rotate_root": () => ({}) as never });
+    s.rotateRoot();
+    toasts.undoLast();
+    await vi.advanceTimersByTimeAsync(20_000);
+    expect(rpc.sent("tokens.rotate_root")).toEqual([]);
+    s.rotateRoot();
+    await vi.advanceTimersByTimeAsync(10_500);
+    expect(rpc.sent("tokens.rotate_root")).toHaveLength(1);
+  });
+
   it("closes a session", async () => {
     const { rpc, s } = setup();
     await s.load();
