@@ -72,7 +72,7 @@ CREATE UNIQUE INDEX custom_tool_versions_label ON custom_tool_versions (custom_t
 CREATE INDEX custom_tool_versions_order ON custom_tool_versions (custom_tool_id, created_at DESC);
 CREATE INDEX custom_tool_versions_user ON custom_tool_versions (user_id);
 
--- One row a finished run of a stored tool.
+-- One row a finished run of a stored tool. The indexes hold what a summary counts.
 CREATE TABLE custom_tool_usage (
     id                BLOB PRIMARY KEY CHECK (length(id) = 16),
     custom_tool_id    BLOB NOT NULL REFERENCES custom_tools (id) ON DELETE CASCADE,
@@ -96,8 +96,8 @@ CREATE TABLE custom_tool_usage (
     deleted_at        INTEGER,
     sync_meta         BLOB
 ) STRICT;
-CREATE INDEX custom_tool_usage_tool ON custom_tool_usage (custom_tool_id, timestamp DESC);
-CREATE INDEX custom_tool_usage_user ON custom_tool_usage (user_id, timestamp DESC);
+CREATE INDEX custom_tool_usage_tool ON custom_tool_usage (custom_tool_id, timestamp DESC, status, execution_time_ms);
+CREATE INDEX custom_tool_usage_user ON custom_tool_usage (user_id, timestamp DESC, status, execution_time_ms);
 
 -- Runs that have started and not ended. What is here when the app starts was interrupted.
 CREATE TABLE custom_tool_runs (
