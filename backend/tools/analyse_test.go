@@ -187,8 +187,10 @@ func TestBigAndDeepSources(t *testing.T) {
 	if v := examine(definition{Code: strings.Repeat("x", maxCode+1)}).result; v.Valid || v.Errors[0].Code != "size" {
 		t.Errorf("%+v", v.Errors)
 	}
-	for _, code := range []string{strings.Repeat("(", 20_000) + strings.Repeat(")", 20_000), strings.Repeat("[", 100_000), strings.Repeat("{", 50_000), strings.Repeat("a=>", 30_000)} {
-		examine(definition{Code: code}) // ends, whatever it says
+	for _, code := range []string{strings.Repeat("(", 20_000) + strings.Repeat(")", 20_000), strings.Repeat("[", 200_000), strings.Repeat("{", 200_000), strings.Repeat("a=>", 80_000), strings.Repeat("!", 250_000) + "1"} {
+		if v := examine(definition{Code: code}).result; v.Valid || v.Errors[0].Code != "nesting" {
+			t.Errorf("%.10s…: %+v", code, v.Errors)
+		}
 	}
 }
 

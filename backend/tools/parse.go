@@ -13,6 +13,9 @@ import (
 	"github.com/evanw/esbuild/pkg/api"
 	"github.com/tdewolff/parse/v2"
 	"github.com/tdewolff/parse/v2/js"
+
+	"helix/backend/fault"
+	"helix/backend/sandbox"
 )
 
 // wrapper turns a body with return and await into something that parses; it adds one line.
@@ -39,6 +42,13 @@ var moduleSyntax = regexp.MustCompile(`(?m)^\s*(export|import)\b|^\s*(async\s+)?
 // when there are any, the tree is nil. A text that esbuild takes and the tree parser does
 // not gives a nil tree and no problems: it is valid, only without advice.
 func parseSource(code string, lang Language) (*source, []Problem) {
+	if err := sandbox.CheckNesting(sandbox.Source{Text: code, Language: sandbox.Language(lang)}); err != nil {
+		p := problemf("nesting", "code", "The source is nested too deeply.")
+		if d, ok := fault.As(err).Details.(sandbox.CompileDetail); ok {
+			p.Line, p.Column = d.Line, d.Column
+		}
+		return nil, []Problem{p}
+	}
 	plain, problems := transform(code, lang, false)
 	if problems == nil && plain.ast != nil {
 		return plain, nil
