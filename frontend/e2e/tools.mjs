@@ -207,7 +207,7 @@ async function share({ page, check, looks }) {
   await looks("sharing");
 }
 
-async function importing({ page, helix, check, looks, rpc }) {
+async function importing({ page, helix, go, check, looks, rpc }) {
   // Save the file, change its name as an editor would, and read it back.
   const [download] = await Promise.all([page.waitForEvent("download"), page.getByRole("button", { name: "Export file" }).click()]);
   check(download.suggestedFilename() === "greeter.helix-tools.json", "the file is named after the tool");
@@ -237,8 +237,29 @@ async function importing({ page, helix, check, looks, rpc }) {
   await sheet.locator("input[type=file]").setInputFiles(file);
   await sheet.getByText("The signature does not fit.").waitFor();
   await looks("import-invalid");
-  await sheet.getByRole("button", { name: "Cancel" }).click();
-  await sheet.waitFor({ state: "hidden" });
+  await sheet.getByRole("button", { name: "Review as unsigned" }).click();
+  await sheet.getByText("Not signed", { exact: true }).waitFor();
+  await add.click();
+  await toast(page, "Added Greeter 3").waitFor();
+
+  // What nobody vouches for runs only after its code was shown and trusted.
+  await inspector(page).getByRole("heading", { name: "Greeter 3", level: 2 }).waitFor();
+  await inspector(page).getByRole("button", { name: "More actions" }).click();
+  await page.getByRole("menuitem", { name: "Enable" }).click();
+  await inspector(page).getByText("Disabled").waitFor({ state: "hidden" });
+  await inspector(page).getByRole("button", { name: "Run", exact: true }).click();
+  await page.getByLabel(/^name/).fill("Eve");
+  await page.keyboard.press("Control+Enter");
+  const trust = page.getByRole("dialog", { name: "Trust this version?" });
+  await trust.getByRole("region", { name: "Code of the tool" }).getByText("// changed").waitFor();
+  await looks("trust");
+  await page.waitForFunction(() => document.querySelector("[data-armed=true]") !== null);
+  await trust.getByRole("button", { name: "Deny" }).click();
+  await page.getByText("The run was refused").waitFor();
+  const third = (await rpc("tools.list", { query: "Greeter 3" })).tools[0];
+  check(third.usageCount === 0, "nothing of it ran");
+  await rpc("tools.delete", { toolId: third.id });
+  await go("tools");
 
   await page.getByRole("button", { name: "Import", exact: true }).click();
   await sheet.getByRole("textbox", { name: "Address or link" }).fill("helix://tools/shared/../../x");
@@ -320,7 +341,7 @@ async function failures({ page, go, rpc, check, looks }) {
   await page.getByRole("button", { name: "Secrets" }).click();
   await page.getByRole("dialog", { name: "Secrets" }).waitFor();
   await looks("secrets");
-  await page.keyboard.press("Escape");
+  await page.getByRole("dialog", { name: "Secrets" }).getByRole("button", { name: "Close" }).click();
   await page.getByRole("dialog", { name: "Secrets" }).waitFor({ state: "hidden" });
 }
 

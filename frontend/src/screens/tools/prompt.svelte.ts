@@ -54,7 +54,8 @@ export class PermissionPrompt {
   readonly scopes = $derived((this.asked?.scopes ?? []) as readonly Scope[]);
   /** The run is over, and can be started again with the answer. */
   readonly canRerun = $derived(this.asked !== null && this.asked.run.rerun && !this.asked.run.waiting);
-  readonly none = $derived(this.wanted.length > 0 && this.wanted.every((w) => !w.allow));
+  /** Nothing is ticked. A definition can be trusted without any of its rights. */
+  readonly none = $derived(this.asked?.kind !== "definition" && this.wanted.length > 0 && this.wanted.every((w) => !w.allow));
 
   readonly #rpc: Rpc;
   readonly #queue: { id: string; fit: Fit }[] = [];

@@ -125,6 +125,15 @@ describe("the permission prompt", () => {
     expect(prompt.open).toBe(false);
   });
 
+  it("can trust a version without giving it any right", async () => {
+    const { prompt, rpc } = setup({ kind: "definition" });
+    await prompt.show("p1");
+    await until(() => prompt.armed);
+    prompt.wanted[0]!.allow = false;
+    expect(await prompt.approve()).toBe(true);
+    expect(rpc.sent("approvals.decide")[0]).toMatchObject({ decision: "approve", items: [{ allow: false }] });
+  });
+
   it("cannot allow nothing at all", async () => {
     const { prompt, rpc } = setup();
     await prompt.show("p1");
