@@ -1,0 +1,40 @@
+// A privileged request: a short key answers nothing, a held one does, and so does the pointer.
+import { makeTool, runUnattended } from "./lib/seed.mjs";
+
+export default async function ({ page, helix, rpc, go, looks, check }) {
+  // Tools alone ask for nothing privileged, so the page is told that these are.
+  await page.routeWebSocket(/\/ws$/, (socket) => {
+    const server = socket.connectToServer();
+    socket.onMessage((m) => server.send(m));
+    server.onMessage((m) => socket.send(String(m).replaceAll('"tier":"side_effecting"', '"tier":"privileged"')));
+  });
+  await page.reload();
+  for (const [name, host] of [["One", "one.example.com"], ["Two", "two.example.com"]]) await runUnattended(helix, (await makeTool(helix, name, host)).id);
+  await go("approvals");
+  await page.getByRole("option", { name: /One/ }).click();
+  await page.getByText("This is privileged", { exact: false }).waitFor();
+  await page.getByRole("checkbox", { name: "and run again" }).uncheck();
+  await looks("request");
+  await page.waitForTimeout(600);
+
+  const waiting = async () => (await rpc("approvals.list")).total;
+  await page.getByRole("region", { name: "One" }).focus();
+  await page.keyboard.press("1");
+  await page.getByRole("button", { name: "Allow once" }).focus();
+  await page.keyboard.press("Enter");
+  await page.waitForTimeout(800);
+  check((await waiting()) === 2, "a short key answers nothing");
+
+  await page.getByRole("region", { name: "One" }).focus();
+  await page.keyboard.down("1");
+  await page.waitForTimeout(900);
+  await page.keyboard.up("1");
+  await page.getByText("One was allowed").waitFor();
+  check((await waiting()) === 1, "a held key answers");
+
+  await page.getByRole("checkbox", { name: "and run again" }).uncheck();
+  await page.waitForTimeout(600);
+  await page.getByRole("button", { name: "This run" }).click();
+  await page.getByText("Two was allowed").waitFor();
+  check((await waiting()) === 0, "the pointer answers");
+}
