@@ -73,7 +73,7 @@ func Main(args []string, dist fs.FS) int {
 		fmt.Fprintln(os.Stderr, "helix-desktop:", err)
 		return 1
 	}
-	s := &shell{flags: f, web: web, ready: make(chan struct{}), painted: make(chan struct{})}
+	s := &shell{flags: f, web: web, ready: make(chan struct{}), stopped: make(chan struct{}), painted: make(chan struct{})}
 	s.statePath = backend.StateDir(f.dataDir)
 	s.place = loadPlace(filepath.Join(s.statePath, "window.json"))
 	if f.single {
@@ -102,12 +102,14 @@ type shell struct {
 	bridge *Bridge
 	work   sync.WaitGroup
 
-	mu      sync.Mutex
-	be      *backend.Backend
-	remote  gatewayDialer // set instead of be when a headless backend already runs
-	failure *fault.Error
-	ready   chan struct{} // closed when be, remote or failure is set
-	place   place
+	mu       sync.Mutex
+	be       *backend.Backend
+	remote   gatewayDialer // set instead of be when a headless backend already runs
+	failure  *fault.Error
+	ready    chan struct{} // closed when be, remote or failure is set
+	stopped  chan struct{} // closed when the window goes
+	stopOnce sync.Once
+	place    place
 
 	painted     chan struct{}
 	paintedOnce sync.Once
@@ -118,7 +120,7 @@ type shell struct {
 type gatewayDialer func(ctx context.Context) (gateway.Pipe, error)
 
 func (s *shell) run() int {
-	s.bridge = &Bridge{shell: s}
+	s.bridge = &Bridge{shell: s, pages: gateway.NewBridge(s.servePage, s.emit)}
 	opts := &options.App{
 		Title: "Helix", Width: s.place.W, Height: s.place.H, MinWidth: minWidth, MinHeight: minHeight,
 		StartHidden:        s.flags.hidden,
@@ -182,30 +184,24 @@ func (s *shell) backend() *backend.Backend {
 	return s.be
 }
 
-// servePage runs the session of one loaded page.
-func (s *shell) servePage(p *pagePipe) {
-	ctx, cancel := context.WithCancel(context.WithoutCancel(s.ctx))
-	defer cancel()
-	s.work.Go(func() { <-p.done; cancel() })
+// servePage runs the session of one loaded page: it waits for the backend, or says why
+// there is none.
+func (s *shell) servePage(ctx context.Context, p gateway.Pipe) error {
 	select {
 	case <-s.ready:
-	case <-p.done:
-		return
+	case <-s.stopped:
+		return nil
 	}
 	switch be := s.backend(); {
 	case be != nil:
-		id := identity.Identity{User: be.LocalUser(), Scopes: identity.Admin.Closed(), Client: "window", Pipe: "bridge"}
-		if err := be.Gateway.Serve(ctx, p, id); err != nil && ctx.Err() == nil {
-			slog.Warn("page session ended", "err", err)
-		}
+		return be.Gateway.Serve(ctx, p, identity.Identity{User: be.LocalUser(), Scopes: identity.Admin.Closed(), Client: "window", Pipe: "bridge"})
 	case s.remote != nil:
-		if err := relay(ctx, p, s.remote); err != nil && ctx.Err() == nil {
-			p.refuse(ctx, fault.Unavailablef("The running Helix does not answer any more. Close this window and open Helix again."))
+		if err := relay(ctx, p, s.remote); err != nil {
+			return refuse(ctx, p, fault.Unavailablef("The running Helix does not answer any more. Close this window and open Helix again."))
 		}
-	default:
-		p.refuse(ctx, s.failure)
+		return nil
 	}
-	p.close()
+	return refuse(ctx, p, s.failure)
 }
 
 func (s *shell) emit(session, frame string) { runtime.EventsEmit(s.ctx, "rpc", session, frame) }
@@ -329,7 +325,8 @@ func (s *shell) beforeClose(context.Context) (prevent bool) {
 
 // shutdown stops the backend in good order and names what did not end in time.
 func (s *shell) shutdown(context.Context) {
-	s.bridge.end()
+	s.stopOnce.Do(func() { close(s.stopped) })
+	s.bridge.pages.Close()
 	if be := s.backend(); be != nil {
 		ctx, cancel := context.WithTimeout(context.Background(), stopLimit)
 		defer cancel()

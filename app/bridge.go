@@ -4,65 +4,27 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"io"
 	"os"
 	"path/filepath"
-	"sync"
 
-	"github.com/google/uuid"
 	"github.com/wailsapp/wails/v2/pkg/runtime"
 
 	"helix/backend/fault"
+	"helix/backend/gateway"
 )
 
 // Bridge is the one struct that the page can call. Each exported method is callable from
 // JavaScript, so it has exactly the ones of the desktop contract.
 type Bridge struct {
 	shell *shell
-
-	mu   sync.Mutex
-	page *pagePipe // the session of the page that is loaded now
+	pages *gateway.Bridge
 }
 
 // Open begins the session of a freshly loaded page and ends the former page's session.
-func (b *Bridge) Open() string {
-	id := uuid.NewString()
-	p := &pagePipe{id: id, in: make(chan []byte, 256), done: make(chan struct{}), emit: b.shell.emit}
-	b.mu.Lock()
-	old := b.page
-	b.page = p
-	b.mu.Unlock()
-	if old != nil {
-		old.close()
-	}
-	b.shell.work.Go(func() { b.shell.servePage(p) })
-	return id
-}
+func (b *Bridge) Open() string { return b.pages.Open() }
 
 // Send takes one JSON-RPC frame of the session. Frames of an ended session are dropped.
-func (b *Bridge) Send(session, frame string) error {
-	b.mu.Lock()
-	p := b.page
-	b.mu.Unlock()
-	if p == nil || p.id != session {
-		return nil
-	}
-	select {
-	case p.in <- []byte(frame):
-	case <-p.done:
-	}
-	return nil
-}
-
-func (b *Bridge) end() {
-	b.mu.Lock()
-	p := b.page
-	b.page = nil
-	b.mu.Unlock()
-	if p != nil {
-		p.close()
-	}
-}
+func (b *Bridge) Send(session, frame string) error { return b.pages.Send(session, frame) }
 
 // FileDialog describes a native file dialog.
 type FileDialog struct {
@@ -182,47 +144,13 @@ func (b *Bridge) Window(action string) error {
 // Ready tells that the page has painted.
 func (b *Bridge) Ready() { b.shell.pageReady() }
 
-// pagePipe carries frames between one loaded page and the gateway.
-type pagePipe struct {
-	id   string
-	in   chan []byte
-	done chan struct{}
-	once sync.Once
-	emit func(session, frame string)
-}
-
-func (p *pagePipe) close() { p.once.Do(func() { close(p.done) }) }
-
-// Read returns the next frame of the page, io.EOF when the page is gone.
-func (p *pagePipe) Read(ctx context.Context) ([]byte, error) {
-	select {
-	case f := <-p.in:
-		return f, nil
-	case <-p.done:
-		return nil, io.EOF
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
-}
-
-// Write sends a frame to the page.
-func (p *pagePipe) Write(ctx context.Context, frame []byte) error {
-	select {
-	case <-p.done:
-		return io.ErrClosedPipe
-	default:
-	}
-	p.emit(p.id, string(frame))
-	return ctx.Err()
-}
-
 // refuse answers every call of a page with the reason why the backend did not start, until
 // the page is gone.
-func (p *pagePipe) refuse(ctx context.Context, why *fault.Error) {
+func refuse(ctx context.Context, p gateway.Pipe, why *fault.Error) error {
 	for {
 		frame, err := p.Read(ctx)
 		if err != nil {
-			return
+			return nil // the page is gone
 		}
 		var call struct {
 			ID json.RawMessage `json:"id"`
@@ -237,13 +165,11 @@ func (p *pagePipe) refuse(ctx context.Context, why *fault.Error) {
 				"data": map[string]any{"kind": fault.Unavailable, "code": "UNAVAILABLE", "details": map[string]any{"startup": true, "kind": why.Kind}, "retryable": false},
 			},
 		})
-		if err != nil || p.Write(ctx, answer) != nil {
-			return
+		if err == nil {
+			err = p.Write(ctx, answer)
+		}
+		if err != nil {
+			return err
 		}
 	}
 }
-
-var _ interface {
-	Read(context.Context) ([]byte, error)
-	Write(context.Context, []byte) error
-} = (*pagePipe)(nil)

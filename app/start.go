@@ -56,7 +56,7 @@ func (s *shell) handOver() (done bool, code int) {
 }
 
 // relay copies frames between the page and a backend in another process until one ends.
-func relay(ctx context.Context, page *pagePipe, dial gatewayDialer) error {
+func relay(ctx context.Context, page gateway.Pipe, dial gatewayDialer) error {
 	far, err := dial(ctx)
 	if err != nil {
 		return err

@@ -23,10 +23,9 @@ func (b *Backend) openGateway(ctx context.Context, paths config.Paths, conf conf
 		return err
 	}
 	b.Services = gateway.NewServices(b.Bus, b.log)
-	user := b.DB.LocalUser()
 	b.API = gateway.NewAPI()
 	b.Gateway = gateway.New(b.API, gateway.Options{
-		DB: b.DB, Bus: b.Bus, Logger: b.log, User: gateway.User{ID: b.LocalUser(), DisplayName: user.DisplayName},
+		DB: b.DB, Bus: b.Bus, Logger: b.log, User: b.user,
 		Web: b.o.Web, Addr: conf.GatewayAddr, NoHTTP: !b.o.Listen || !conf.GatewayEnabled, Extra: b.o.Extra, Origins: conf.GatewayOrigins,
 		RootToken: token, TokenSource: source, RotateRoot: b.Root.StoreToken, EndpointFile: endpointFile(paths),
 		Version: Version, Commit: Commit, OpenRPC: openRPC,
@@ -48,6 +47,10 @@ func (b *Backend) sandboxPort() int {
 	return 0
 }
 
+func (b *Backend) user() gateway.User {
+	return gateway.User{ID: b.LocalUser(), DisplayName: b.DB.LocalUser().DisplayName}
+}
+
 func endpointFile(p config.Paths) string { return filepath.Join(p.Runtime, "endpoint.json") }
 
 func limits(c config.Config) gateway.Limits {
@@ -57,7 +60,9 @@ func limits(c config.Config) gateway.Limits {
 		QueueBytes: int(c.GatewayMaxBufferedBytes), QueueEvents: c.GatewayMaxBufferedEvents,
 		ReplayBytes: int(c.GatewayReplayBytes), ReplayEvents: c.GatewayReplayEvents,
 		Tick: c.GatewayTickInterval, PongWithin: c.GatewayTickTimeout, CallDeadline: c.GatewayCallTimeout,
-		WriteRate: float64(c.GatewayWriteRate), CostlyRate: float64(c.GatewayCostlyRate), TicketsPerMin: float64(c.GatewayTicketsPerMinute),
+		WriteRate: float64(c.GatewayWriteRate), WriteBurst: float64(c.GatewayWriteBurst),
+		CostlyRate: float64(c.GatewayCostlyRate), CostlyBurst: float64(c.GatewayCostlyBurst),
+		HeaderTime: c.GatewayHeaderTimeout, HeaderBytes: c.GatewayMaxHeaderBytes, Idle: c.GatewayIdleTimeout, TicketsPerMin: float64(c.GatewayTicketsPerMinute), WrongTokens: c.GatewayWrongTokensPerMinute,
 	}
 }
 

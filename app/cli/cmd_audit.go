@@ -23,7 +23,7 @@ type auditCmd struct {
 }
 
 type auditListCmd struct {
-	Run_    string   `name:"run" help:"Only entries of this run."`
+	OfRun   string   `name:"run" help:"Only entries of this run."`
 	Subject string   `help:"Only entries about this tool or other subject."`
 	Action  []string `help:"Only these actions."`
 	Limit   int      `default:"50" help:"1 to 100."`
@@ -43,7 +43,7 @@ type auditEntry struct {
 
 func (l *auditListCmd) Run(c *command) error {
 	p := map[string]any{"limit": l.Limit}
-	setIf(p, "runId", l.Run_)
+	setIf(p, "runId", l.OfRun)
 	setIf(p, "subjectId", l.Subject)
 	if len(l.Action) > 0 {
 		p["actions"] = l.Action

@@ -24,7 +24,7 @@ type serveCmd struct {
 	Link        bool   `help:"Also print a one-time link that opens the interface in a browser, with all rights."`
 }
 
-func (s *serveCmd) extra(c backend.Options) []gateway.Extra {
+func (s *serveCmd) extra() []gateway.Extra {
 	out := []gateway.Extra{}
 	for _, e := range []struct {
 		port   int
@@ -43,7 +43,7 @@ func (s *serveCmd) extra(c backend.Options) []gateway.Extra {
 
 func (s *serveCmd) Run(c *command) error {
 	o := c.options()
-	o.Web, o.Listen, o.Extra = c.env.Web, true, s.extra(o)
+	o.Web, o.Listen, o.Extra = c.env.Web, true, s.extra()
 	o.Flags = map[string]string{"gateway.enabled": "true"}
 	if s.Addr != "" {
 		o.Flags["gateway.addr"] = s.Addr

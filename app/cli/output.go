@@ -117,13 +117,6 @@ func span(d time.Duration) string {
 	return fmt.Sprintf("%d days", int(d.Hours()/24))
 }
 
-func yes(b bool) string {
-	if b {
-		return "yes"
-	}
-	return "no"
-}
-
 func isTerminal(v any) bool {
 	f, ok := v.(*os.File)
 	if !ok {

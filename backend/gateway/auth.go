@@ -61,7 +61,7 @@ func newAuthority(s *Server) *authority {
 func (a *authority) setRoot(token string) {
 	a.root = nil
 	if token != "" {
-		a.root = &credential{kind: "root", viaRoot: true, user: a.srv.o.User, scopes: Admin.Closed(), hash: sha256.Sum256([]byte(token))}
+		a.root = &credential{kind: "root", viaRoot: true, user: a.srv.o.User(), scopes: Admin.Closed(), hash: sha256.Sum256([]byte(token))}
 	}
 }
 
@@ -251,7 +251,7 @@ func (s *Server) audit(ctx context.Context, e AuditEvent) {
 		e.Actor = ss.conn.String()
 	}
 	if e.User == uuid.Nil {
-		e.User = s.o.User.ID
+		e.User = s.o.User().ID
 	}
 	s.o.Audit(ctx, e)
 }

@@ -3,6 +3,7 @@ package gateway
 import (
 	"context"
 	"io"
+	"log/slog"
 	"sync"
 
 	"helix/backend/fault"
@@ -12,9 +13,10 @@ import (
 // Bridge gives one window a session at a time, each bound to one page load. The window's
 // own glue has only to pass frames in and out, so that none of this depends on it.
 type Bridge struct {
-	srv  *Server
-	id   identity.Identity
-	emit func(session, frame string)
+	serve func(ctx context.Context, p Pipe) error
+	max   int // bytes of a frame
+	log   *slog.Logger
+	emit  func(session, frame string)
 
 	mu   sync.Mutex
 	page *bridgePipe
@@ -28,7 +30,15 @@ func (s *Server) NewBridge(id identity.Identity, emit func(session, frame string
 	if id.Pipe == "" {
 		id.Pipe = "bridge"
 	}
-	return &Bridge{srv: s, id: id, emit: emit}
+	b := NewBridge(func(ctx context.Context, p Pipe) error { return s.Serve(ctx, p, id) }, emit)
+	b.max, b.log = s.o.Limits.MaxPayload, s.log
+	return b
+}
+
+// NewBridge returns a bridge for a window that is there before its backend: serve is called
+// for each loaded page, may wait until there is something to talk to, and ends with p.
+func NewBridge(serve func(ctx context.Context, p Pipe) error, emit func(session, frame string)) *Bridge {
+	return &Bridge{serve: serve, max: 16 << 20, log: slog.Default(), emit: emit}
 }
 
 // Open starts the session of a freshly loaded page and ends the former one. It returns the
@@ -46,8 +56,8 @@ func (b *Bridge) Open() string {
 	}
 	b.page = p
 	b.work.Go(func() {
-		if err := b.srv.Serve(context.Background(), p, b.id); err != nil {
-			b.srv.log.Warn("bridge session ended", "error", err)
+		if err := b.serve(context.Background(), p); err != nil {
+			b.log.Warn("bridge session ended", "error", err)
 		}
 		p.end()
 	})
@@ -63,8 +73,8 @@ func (b *Bridge) Send(session, frame string) error {
 	if p == nil || p.id != session {
 		return nil
 	}
-	if len(frame) > b.srv.o.Limits.MaxPayload {
-		return fault.Limitf("A frame has at most %d MiB.", b.srv.o.Limits.MaxPayload>>20)
+	if len(frame) > b.max {
+		return fault.Limitf("A frame has at most %d MiB.", b.max>>20)
 	}
 	select {
 	case p.in <- []byte(frame):

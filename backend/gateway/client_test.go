@@ -57,7 +57,7 @@ func TestClientCalls(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	if h := c.Hello(); h.Type != "hello-ok" || h.User.ID != f.o.User.ID || h.Server.Version != "1.2.3" {
+	if h := c.Hello(); h.Type != "hello-ok" || h.User.ID != f.o.User().ID || h.Server.Version != "1.2.3" {
 		t.Fatalf("%+v", h)
 	}
 	var r EchoResult

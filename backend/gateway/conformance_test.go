@@ -35,7 +35,7 @@ func (c *bridgeClient) Write(_ context.Context, f []byte) error {
 }
 
 func (f *fixture) owner() identity.Identity {
-	return identity.Identity{User: f.o.User.ID, Scopes: Admin}
+	return identity.Identity{User: f.o.User().ID, Scopes: Admin}
 }
 
 func (f *fixture) bridge(t *testing.T) *wire {

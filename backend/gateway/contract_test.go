@@ -48,7 +48,7 @@ func openTarget(t *testing.T) *gatewaytest.Target {
 	a := gateway.NewAPI()
 	svc := gateway.NewServices(b, nil)
 	s := gateway.New(a, gateway.Options{DB: db, Bus: b, Addr: "127.0.0.1:0", RootToken: contractToken, Services: svc,
-		User: gateway.User{ID: user.ID, DisplayName: user.DisplayName}})
+		User: func() gateway.User { return gateway.User{ID: user.ID, DisplayName: user.DisplayName} }})
 	rows := &things{rows: map[uuid.UUID]map[uuid.UUID]thing{}}
 	gateway.Handle(a, "connect", gateway.None, s.Connect)
 	gateway.Handle(a, "rpc.discover", gateway.Read, s.Discover)

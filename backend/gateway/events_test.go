@@ -47,7 +47,7 @@ func (w *wire) event() heardEvent {
 	}
 }
 
-func (f *fixture) add(n int) { bus.Publish(f.bus, f.o.User.ID, noted{n}) }
+func (f *fixture) add(n int) { bus.Publish(f.bus, f.o.User().ID, noted{n}) }
 
 func state(t *testing.T, frame string) (s ResumeResult) {
 	t.Helper()
@@ -309,7 +309,7 @@ func TestSlowClientLosesOnlyItsOwn(t *testing.T) {
 func TestReplayBufferIsBounded(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
-	h := f.hubOf(f.o.User.ID)
+	h := f.hubOf(f.o.User().ID)
 	big := strings.Repeat("x", 100_000)
 	for range 200 {
 		h.publish("note.added", []byte(`"`+big+`"`))

@@ -36,7 +36,9 @@ type Options struct {
 	DB     *storage.DB  // tokens and repeated calls; nil: neither
 	Bus    *bus.Bus     // where events come from; nil: a new one
 	Logger *slog.Logger // nil: slog.Default()
-	User   User         // the local user; tokens without an owner of their own are this user's
+	// User is the local user; tokens without an owner of their own are this user's. It is
+	// asked each time, because restoring a backup can change it. nil: the nil user.
+	User func() User
 
 	Web     fs.FS    // the web UI; nil: none
 	Addr    string   // loopback host:port; "": 127.0.0.1:18789; port 0: any
@@ -96,11 +98,17 @@ type Limits struct {
 	Tick            time.Duration // between pings [15 s]
 	PongWithin      time.Duration // [10 s]
 	CallDeadline    time.Duration // [60 s]
-	WriteRate       float64       // writing calls a second a session [2000], burst is twice that
-	CostlyRate      float64       // costly calls a second a user [20], burst is twice that
+	WriteRate       float64       // writing calls a second a session [2000]
+	WriteBurst      float64       // [twice the rate]
+	CostlyRate      float64       // costly calls a second a user [20]
+	CostlyBurst     float64       // [twice the rate]
+	HeaderTime      time.Duration // for the head of an HTTP request [5 s]
+	HeaderBytes     int           // [16 KiB]
+	Idle            time.Duration // of a kept HTTP connection [120 s]
 	WriteBlocked    time.Duration // [30 s]
 	StopWait        time.Duration // for running calls when stopping [10 s]
 	TicketsPerMin   float64       // [10]
+	WrongTokens     int           // a peer may present in a minute before it has to wait [5]
 }
 
 func (l *Limits) defaults() {
@@ -118,10 +126,16 @@ func (l *Limits) defaults() {
 	def(&l.PongWithin, 10*time.Second)
 	def(&l.CallDeadline, time.Minute)
 	def(&l.WriteRate, 2000)
+	def(&l.WriteBurst, 2*l.WriteRate)
 	def(&l.CostlyRate, 20)
+	def(&l.CostlyBurst, 2*l.CostlyRate)
+	def(&l.HeaderTime, 5*time.Second)
+	def(&l.HeaderBytes, 16<<10)
+	def(&l.Idle, 2*time.Minute)
 	def(&l.WriteBlocked, 30*time.Second)
 	def(&l.StopWait, 10*time.Second)
 	def(&l.TicketsPerMin, 10)
+	def(&l.WrongTokens, 5)
 }
 
 func def[T comparable](p *T, v T) {
@@ -170,6 +184,9 @@ type Server struct {
 // New prepares a server for a. Lines may still be added to a until the first session.
 func New(a *API, o Options) *Server {
 	o.Limits.defaults()
+	if o.User == nil {
+		o.User = func() User { return User{} }
+	}
 	if o.Logger == nil {
 		o.Logger = slog.Default()
 	}
@@ -184,10 +201,11 @@ func New(a *API, o Options) *Server {
 	}
 	s := &Server{api: a, o: o, log: o.Logger, bus: o.Bus, inst: storage.NewID(), epoch: storage.NewID().String(), began: time.Now(),
 		sessions: map[uuid.UUID]*session{}, perUser: map[uuid.UUID]int{}, https: map[string]*session{}, hubs: map[uuid.UUID]*hub{},
-		costly:  keyed[uuid.UUID]{rate: o.Limits.CostlyRate, burst: 2 * o.Limits.CostlyRate},
+		costly:  keyed[uuid.UUID]{rate: o.Limits.CostlyRate, burst: o.Limits.CostlyBurst},
 		tickets: keyed[uuid.UUID]{rate: o.Limits.TicketsPerMin / 60, burst: o.Limits.TicketsPerMin},
 		routes:  map[string]route{}}
 	s.workers.idle = make(chan func())
+	s.lockouts.perMinute = o.Limits.WrongTokens
 	s.auth = newAuthority(s)
 	s.blobKey = randomKey()
 	s.repeats.running = map[repeatKey]bool{}

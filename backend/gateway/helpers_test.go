@@ -143,7 +143,9 @@ func setupWith(t *testing.T, routes func(*Server), change ...func(*Options)) *fi
 	t.Helper()
 	f := &fixture{bus: bus.New(), log: &lockedBuffer{}, block: make(chan struct{}), began: make(chan struct{}, 1000)}
 	o := Options{Bus: f.bus, Logger: slog.New(slog.NewTextHandler(f.log, nil)), Addr: "127.0.0.1:0", RootToken: rootToken,
-		User: User{ID: uuid.MustParse("0190a000-0000-7000-8000-000000000001"), DisplayName: "Ada"}, Version: "1.2.3"}
+		User: func() User {
+			return User{ID: uuid.MustParse("0190a000-0000-7000-8000-000000000001"), DisplayName: "Ada"}
+		}, Version: "1.2.3"}
 	for _, c := range change {
 		c(&o)
 	}

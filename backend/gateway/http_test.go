@@ -149,7 +149,7 @@ func TestGuardOnEveryRoute(t *testing.T) {
 			t.Errorf("%s: %d", u, status)
 		}
 	}
-	if _, _, body := f.get(t, "POST", urls[1]+"/execute", bearer(rootToken), nil); body != "user "+f.o.User.ID.String() {
+	if _, _, body := f.get(t, "POST", urls[1]+"/execute", bearer(rootToken), nil); body != "user "+f.o.User().ID.String() {
 		t.Errorf("/execute: %s", body)
 	}
 }
@@ -222,7 +222,7 @@ func TestHealth(t *testing.T) {
 		if s == "" {
 			want, code = "ok", 200
 		}
-		if status != code || !strings.Contains(body, `"status":"`+want+`"`) || !strings.Contains(body, f.inst.String()) || strings.Contains(body, f.o.User.ID.String()) {
+		if status != code || !strings.Contains(body, `"status":"`+want+`"`) || !strings.Contains(body, f.inst.String()) || strings.Contains(body, f.o.User().ID.String()) {
 			t.Errorf("%q: %d %s", s, status, body)
 		}
 	}
@@ -305,7 +305,7 @@ func (b fakeBlobs) Open(ctx context.Context, h [32]byte) (io.ReadSeekCloser, str
 func TestBlobURLs(t *testing.T) {
 	t.Parallel()
 	const data = "0123456789"
-	f := setup(t, func(o *Options) { o.Blobs = fakeBlobs{o.User.ID, data} })
+	f := setup(t, func(o *Options) { o.Blobs = fakeBlobs{o.User().ID, data} })
 	sum := sha256.Sum256([]byte(data))
 	ask := `{"jsonrpc":"2.0","id":1,"method":"blobs.url","params":{"sha256":"` + hex.EncodeToString(sum[:]) + `"}}`
 	var m struct{ Result BlobURL }
@@ -329,7 +329,7 @@ func TestBlobURLs(t *testing.T) {
 		"changed signature": m.Result.URL[:at] + "z" + m.Result.URL[at+1:],
 		"changed end":       strings.Replace(m.Result.URL, "exp=", "exp=9", 1),
 		"changed blob":      strings.Replace(m.Result.URL, "/blobs/", "/blobs/ff", 1),
-		"forged user":       m.Result.URL[:strings.Index(m.Result.URL, "exp=")] + fmt.Sprintf("exp=%d&sig=%s", time.Now().Add(-time.Second).Unix(), f.signBlob(sum, time.Now().Add(-time.Second).Unix(), f.o.User.ID)),
+		"forged user":       m.Result.URL[:strings.Index(m.Result.URL, "exp=")] + fmt.Sprintf("exp=%d&sig=%s", time.Now().Add(-time.Second).Unix(), f.signBlob(sum, time.Now().Add(-time.Second).Unix(), f.o.User().ID)),
 	} {
 		if status, _, _ := f.get(t, "GET", url, nil, nil); status != 401 {
 			t.Errorf("%s: %d", why, status)

@@ -136,8 +136,8 @@ func (s *Server) bind(ctx context.Context) (net.Listener, error) {
 }
 
 func (s *Server) serveOn(ln net.Listener, extra *Extra) *http.Server {
-	srv := &http.Server{Handler: s.newHandler(ln.Addr(), extra), ReadHeaderTimeout: 5 * time.Second, IdleTimeout: 120 * time.Second,
-		MaxHeaderBytes: 16 << 10, ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelDebug)}
+	srv := &http.Server{Handler: s.newHandler(ln.Addr(), extra), ReadHeaderTimeout: s.o.Limits.HeaderTime, IdleTimeout: s.o.Limits.Idle,
+		MaxHeaderBytes: s.o.Limits.HeaderBytes, ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelDebug)}
 	s.net.wg.Go(func() {
 		if err := srv.Serve(ln); err != nil && !errors.Is(err, http.ErrServerClosed) && !errors.Is(err, net.ErrClosed) {
 			s.log.Error("listener ended", slog.Any("error", err))

@@ -74,8 +74,9 @@ func (k *keyed[K]) take(key K, now time.Time) (time.Duration, bool) {
 // refused unseen for 30 s, then 60 s, up to 15 min. A right token does not clear the count,
 // and neither does a new connection.
 type lockouts struct {
-	mu    sync.Mutex
-	peers map[string]*peerRecord
+	perMinute int // wrong tokens that begin a lockout
+	mu        sync.Mutex
+	peers     map[string]*peerRecord
 }
 
 type peerRecord struct {
@@ -85,7 +86,6 @@ type peerRecord struct {
 }
 
 const (
-	wrongPerMinute = 5
 	firstLockout   = 30 * time.Second
 	longestLockout = 15 * time.Minute
 )
@@ -122,7 +122,7 @@ func (l *lockouts) wrong(peer string, now time.Time) (began time.Duration) {
 	}
 	keep = append(keep, now)
 	r.wrong = keep
-	if len(r.wrong) < wrongPerMinute || now.Before(r.until) {
+	if len(r.wrong) < l.perMinute || now.Before(r.until) {
 		return 0
 	}
 	if now.Sub(r.until) > time.Hour {

@@ -177,7 +177,7 @@ func TestKeptCallsAreBounded(t *testing.T) {
 			if i < 10 {
 				at = tx.Now.Add(-25 * time.Hour)
 			}
-			if _, err := tx.Exec(`INSERT INTO rpc_idempotency VALUES (?, ?, 'm', ?, x'', ?)`, f.o.User.ID, uuid.New(), [32]byte{}, at); err != nil {
+			if _, err := tx.Exec(`INSERT INTO rpc_idempotency VALUES (?, ?, 'm', ?, x'', ?)`, f.o.User().ID, uuid.New(), [32]byte{}, at); err != nil {
 				return err
 			}
 		}

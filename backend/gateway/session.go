@@ -69,7 +69,7 @@ func sessionOf(ctx context.Context) (*session, error) {
 func (s *Server) newSession(ctx context.Context, p Pipe, kind, peer string) *session {
 	ss := &session{srv: s, conn: storage.NewID(), pipe: p, kind: kind, peer: peer, since: time.Now(),
 		slots: make(chan struct{}, s.o.Limits.InFlight), batch: make(chan struct{}, 4),
-		writes: newBucket(s.o.Limits.WriteRate, 2*s.o.Limits.WriteRate), calls: map[string]context.CancelCauseFunc{}}
+		writes: newBucket(s.o.Limits.WriteRate, s.o.Limits.WriteBurst), calls: map[string]context.CancelCauseFunc{}}
 	ss.ctx, ss.cancel = context.WithCancelCause(context.WithValue(ctx, sessionKey{}, ss))
 	l := &s.o.Limits
 	ss.out = outbox{pipe: p, maxEvents: l.QueueEvents, maxBytes: l.QueueBytes, blocked: l.WriteBlocked, room: make(chan struct{}, 1),
@@ -109,8 +109,8 @@ func (s *Server) Serve(ctx context.Context, p Pipe, id identity.Identity) error 
 }
 
 func (s *Server) displayName(user uuid.UUID) string {
-	if user == s.o.User.ID {
-		return s.o.User.DisplayName
+	if u := s.o.User(); user == u.ID {
+		return u.DisplayName
 	}
 	return ""
 }

@@ -29,7 +29,8 @@ func identityOf(s *Server) identity.Identity {
 func runUntil(t *testing.T, change ...func(*Options)) (*fixture, func() error) {
 	t.Helper()
 	f := &fixture{bus: bus.New(), log: &lockedBuffer{}, block: make(chan struct{}), began: make(chan struct{}, 100)}
-	o := Options{Bus: f.bus, Logger: testLogger(f), Addr: "127.0.0.1:0", RootToken: rootToken, User: User{ID: newID()}}
+	id := newID()
+	o := Options{Bus: f.bus, Logger: testLogger(f), Addr: "127.0.0.1:0", RootToken: rootToken, User: func() User { return User{ID: id} }}
 	for _, c := range change {
 		c(&o)
 	}

@@ -233,7 +233,7 @@ func (s *Server) TokensRotateRoot(ctx context.Context, _ struct{}) (struct{}, er
 	if s.o.RotateRoot == nil {
 		return struct{}{}, fault.Unavailablef("This gateway cannot replace its root token.")
 	}
-	if identity.UserID(ctx) != s.o.User.ID {
+	if identity.UserID(ctx) != s.o.User().ID {
 		return struct{}{}, fault.Deniedf("Only the owner of this installation can replace its root token.")
 	}
 	text, _ := newSecret()
@@ -291,12 +291,19 @@ func (a *authority) load(ctx context.Context) error {
 }
 
 // EndSessions ends every session and reads the tokens anew before the next one: for when
-// the database was replaced.
+// the database was replaced. What came from the root token, also through a ticket, belongs
+// from now on to the user that the new database names.
 func (s *Server) EndSessions() {
+	user := s.o.User()
 	s.auth.mu.Lock()
 	s.auth.loaded = false
+	if s.auth.root != nil {
+		root := *s.auth.root
+		root.user = user
+		s.auth.root = &root
+	}
 	for h, c := range s.auth.byHash {
-		if c.kind == "token" {
+		if c.kind == "token" || (c.viaRoot && c.user.ID != user.ID) {
 			delete(s.auth.byHash, h)
 		}
 	}

@@ -25,10 +25,8 @@ import (
 func main() {
 	helix := flag.String("helix", "build/bin/helix", "the helix program")
 	flag.Parse()
-	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
-	defer cancel()
 	began := time.Now()
-	if err := walk(ctx, *helix); err != nil {
+	if err := walk(*helix); err != nil {
 		fmt.Fprintf(os.Stderr, "\nThe demo stopped: %v\n", err)
 		os.Exit(1)
 	}
@@ -43,7 +41,9 @@ type demo struct {
 	step  int
 }
 
-func walk(ctx context.Context, helix string) (err error) {
+func walk(helix string) (err error) {
+	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
+	defer cancel()
 	helix, err = filepath.Abs(helix)
 	if err != nil {
 		return err
@@ -68,9 +68,9 @@ func walk(ctx context.Context, helix string) (err error) {
 	return nil
 }
 
-func (d *demo) say(format string, args ...any) {
+func (d *demo) say(text string) {
 	d.step++
-	fmt.Printf("\n%d. %s\n", d.step, fmt.Sprintf(format, args...))
+	fmt.Printf("\n%d. %s\n", d.step, text)
 }
 
 func (d *demo) detail(format string, args ...any) { fmt.Printf("   "+format+"\n", args...) }
