@@ -103,6 +103,10 @@ type Decision struct {
 	Reason    string    `json:"reason"`
 	GrantID   uuid.UUID `json:"grantId"`   // the grant that allowed it, or zero
 	PendingID uuid.UUID `json:"pendingId"` // the question that is open, or zero
+	// Path is what the resource of a file capability led to, with every link followed, when
+	// Effect is Allow. Open exactly this and follow no link: the resource itself may lead
+	// somewhere else by then.
+	Path string `json:"-"`
 }
 
 // Want is one capability that a subject declares.

@@ -222,7 +222,9 @@ func (s *Service) Decide(ctx context.Context, r Request) (Decision, error) {
 			if g != nil {
 				s.markUsed(r.RunID, g.id)
 			}
-			if keyed && r.Tier != Privileged && (g == nil || g.scope != "once") {
+			d.Path = in.res.path
+			// A link that changed since the key was made leads to another decision.
+			if keyed && r.Tier != Privileged && (g == nil || g.scope != "once") && (d.Path == "" || in.res.text == key.resource) {
 				s.remember(id.User, &key, d, g, gen)
 			}
 			return d, nil
@@ -264,6 +266,14 @@ func (s *Service) Decide(ctx context.Context, r Request) (Decision, error) {
 			return Decision{}, fault.As(ctx.Err())
 		}
 	}
+}
+
+// Locate returns what the resource of a file capability leads to for sub, with every link
+// followed: what Decide would put in Decision.Path. It decides nothing. Invalid for a path
+// that is malformed or in Helix's own folders.
+func (s *Service) Locate(sub Subject, c Capability, resource string) (string, error) {
+	r, err := s.concretePath(c, resource, sub)
+	return r.path, err
 }
 
 // key is what a decision is cached under; a path is resolved first, because a link may have

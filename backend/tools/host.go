@@ -146,6 +146,7 @@ type call struct {
 	action   string // of the entry that is written when it is over; "" none
 	cap      permission.Capability
 	resource string
+	path     string // of an allowed file: what the resource led to when it was decided
 	more     map[string]any
 }
 
@@ -157,8 +158,14 @@ func (c *call) allow(ctx context.Context, capability permission.Capability, reso
 		return err
 	}
 	d := permission.Decision{Effect: permission.Allow, Reason: permission.ReasonGranted}
-	if !h.spend(capability, resource) {
-		var err error
+	var err error
+	if h.spend(capability, resource) {
+		if capability == permission.FilesystemRead || capability == permission.FilesystemWrite {
+			if d.Path, err = e.s.perm.Locate(e.subject(), capability, resource); err != nil {
+				d = permission.Decision{Effect: permission.Deny, Reason: permission.ReasonNever}
+			}
+		}
+	} else {
 		if d, err = e.s.perm.Decide(ctx, e.request(capability, resource, tier)); err != nil {
 			return err
 		}
@@ -181,6 +188,7 @@ func (c *call) allow(ctx context.Context, capability permission.Capability, reso
 		c.action = ""
 		return capabilityDenied(capability, resource, d)
 	}
+	c.path = d.Path
 	return nil
 }
 

@@ -3,11 +3,9 @@ package tools
 import (
 	"context"
 	"errors"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
@@ -15,6 +13,7 @@ import (
 	"helix/backend/fault"
 	"helix/backend/permission"
 	"helix/backend/sandbox"
+	"helix/backend/sandbox/rootfs"
 	"helix/backend/storage"
 )
 
@@ -41,58 +40,15 @@ func refusedPath(path, why string) error {
 	})
 }
 
-// kernelFolders hold files that are no files: what they tell is not the user's data.
-var kernelFolders = []string{"/proc", "/sys", "/dev"}
+// files opens what was allowed, and nothing that became something else meanwhile.
+func (h *host) files() *rootfs.FS { return rootfs.New(h.e.s.o.Own, h.e.folder()) }
 
-// openPath opens what a path that was just allowed leads to. It is opened through the
-// folder that holds it, so that nothing on the way can be exchanged for a link that leads
-// out, and must be a regular file or a folder.
-func (h *host) openPath(path string) (*os.File, os.FileInfo, error) {
-	path = h.expandHome(path)
-	full, err := filepath.EvalSymlinks(filepath.FromSlash(path))
-	if err != nil {
-		return nil, nil, fileError(err)
+// refusal gives a refusal of the rooted reader the path that the tool asked for.
+func refusal(path string, err error) error {
+	if f := fault.As(err); f.Kind == fault.Denied {
+		return refusedPath(path, f.Message)
 	}
-	for _, k := range kernelFolders {
-		if full == k || strings.HasPrefix(filepath.ToSlash(full), k+"/") {
-			return nil, nil, refusedPath(path, "Files of the system's own bookkeeping cannot be read.")
-		}
-	}
-	dir, name := filepath.Split(full)
-	if name == "" {
-		name = "."
-	}
-	root, err := os.OpenRoot(dir)
-	if err != nil {
-		return nil, nil, fileError(err)
-	}
-	defer root.Close()
-	info, err := root.Lstat(name)
-	if err != nil {
-		return nil, nil, fileError(err)
-	}
-	if !info.Mode().IsRegular() && !info.IsDir() {
-		return nil, nil, refusedPath(path, "Only regular files and folders can be read.")
-	}
-	f, err := root.Open(name)
-	if err != nil {
-		return nil, nil, fileError(err)
-	}
-	now, err := f.Stat()
-	if err != nil || !os.SameFile(info, now) {
-		f.Close()
-		return nil, nil, refusedPath(path, "The file was exchanged while it was opened.")
-	}
-	return f, now, nil
-}
-
-func (h *host) expandHome(path string) string {
-	for _, p := range []struct{ from, to string }{{"~", h.e.s.o.Home}, {"$HOME", h.e.s.o.Home}, {"$WORKSPACE", h.e.s.o.Workspace}, {"$STATE", h.e.folder()}} {
-		if rest, ok := strings.CutPrefix(path, p.from); ok && (rest == "" || rest[0] == '/') && p.to != "" {
-			return p.to + rest
-		}
-	}
-	return path
+	return err
 }
 
 func fileError(err error) error {
@@ -109,20 +65,9 @@ func (h *host) readText(ctx context.Context, c *call, p sandbox.PathRequest) (sa
 	if err := c.allow(ctx, permission.FilesystemRead, p.Path, permission.SideEffecting, audit.ResourceAccess); err != nil {
 		return sandbox.TextResponse{}, err
 	}
-	f, info, err := h.openPath(p.Path)
+	b, err := h.files().Read(c.path, maxReadFile)
 	if err != nil {
-		return sandbox.TextResponse{}, err
-	}
-	defer f.Close()
-	if info.IsDir() {
-		return sandbox.TextResponse{}, fault.Invalidf("This is a folder; helix.fs.list reads it.")
-	}
-	b, err := io.ReadAll(io.LimitReader(f, maxReadFile+1))
-	if err != nil {
-		return sandbox.TextResponse{}, fileError(err)
-	}
-	if len(b) > maxReadFile {
-		return sandbox.TextResponse{}, fault.Limitf("The file has more than 4 MiB.")
+		return sandbox.TextResponse{}, refusal(p.Path, err)
 	}
 	return sandbox.TextResponse{Text: h.scrub(strings.ToValidUTF8(string(b), "\uFFFD"))}, nil
 }
@@ -132,34 +77,13 @@ func (h *host) listFolder(ctx context.Context, c *call, p sandbox.PathRequest) (
 	if err := c.allow(ctx, permission.FilesystemRead, p.Path, permission.SideEffecting, audit.ResourceAccess); err != nil {
 		return out, err
 	}
-	f, info, err := h.openPath(p.Path)
+	list, err := h.files().List(c.path, maxEntries)
 	if err != nil {
-		return out, err
+		return out, refusal(p.Path, err)
 	}
-	defer f.Close()
-	if !info.IsDir() {
-		return out, fault.Invalidf("This is a file; helix.fs.readText reads it.")
+	for _, e := range list {
+		out.Entries = append(out.Entries, sandbox.DirEntry{Name: e.Name, Size: e.Size, IsDir: e.IsDir, Modified: e.Modified.Format(time.RFC3339)})
 	}
-	for {
-		list, err := f.ReadDir(1000)
-		for _, d := range list {
-			info, err := d.Info()
-			if err != nil {
-				continue // gone meanwhile
-			}
-			out.Entries = append(out.Entries, sandbox.DirEntry{Name: d.Name(), Size: info.Size(), IsDir: d.IsDir(), Modified: info.ModTime().UTC().Format(time.RFC3339)})
-		}
-		if len(out.Entries) > maxEntries {
-			return out, fault.Limitf("The folder has more than %d entries.", maxEntries)
-		}
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		if err != nil {
-			return out, fileError(err)
-		}
-	}
-	slices.SortFunc(out.Entries, func(a, b sandbox.DirEntry) int { return strings.Compare(a.Name, b.Name) })
 	return out, nil
 }
 

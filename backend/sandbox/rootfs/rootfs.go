@@ -1,7 +1,7 @@
-// Package rootfs opens files for code nobody trusts: only regular files below granted
-// folders, never through a symbolic link, never in folders that are forbidden to all. It
-// opens each folder of a path in turn with os.Root, so that what was checked is what is
-// read, even when somebody renames things meanwhile. backend/tools uses it for helix.fs.
+// Package rootfs opens files for code nobody trusts: exactly the file or folder that a
+// decision was about, never through a symbolic link, never in folders that are forbidden to
+// all. What was decided is what is read, even when somebody exchanges a folder for a link
+// meanwhile. backend/tools uses it for helix.fs.
 package rootfs
 
 import (
@@ -17,24 +17,17 @@ import (
 	"helix/backend/fault"
 )
 
-// FS reads below granted paths. It is safe for use by many goroutines.
+// FS reads files by their real paths. It is safe for use by many goroutines.
 type FS struct {
-	grants []string
 	denied []string
+	except string
 }
 
-// New makes an FS. grants are absolute paths of folders, which cover everything below
-// them, or of single files. denied are folders that are refused even below a grant:
-// Helix's own data, cache and runtime folders. The system's /proc, /sys and /dev are
-// always refused.
-func New(grants, denied []string) *FS {
-	f := &FS{denied: append(slices.Clone(denied), systemFolders...)}
-	for _, g := range grants {
-		if filepath.IsAbs(g) {
-			f.grants = append(f.grants, filepath.Clean(g))
-		}
-	}
-	return f
+// New makes an FS. denied are folders that are refused with everything below them: Helix's
+// own data, cache and runtime folders. The system's /proc, /sys and /dev always are. except
+// is a folder that may be read although it is below a denied one; "": none.
+func New(denied []string, except string) *FS {
+	return &FS{denied: append(slices.Clone(denied), systemFolders...), except: except}
 }
 
 // Entry is one name in a folder.
@@ -47,62 +40,93 @@ type Entry struct {
 
 // Errors of a path that may not be opened. They are the cause of a Denied error.
 var (
-	ErrNotGranted = errors.New("outside the granted paths")
+	ErrNotReal    = errors.New("not an absolute path without ..")
 	ErrLink       = errors.New("symbolic link")
-	ErrNotRegular = errors.New("not a regular file")
+	ErrNotRegular = errors.New("neither a regular file nor a folder")
 	ErrForbidden  = errors.New("forbidden folder")
 	ErrMoved      = errors.New("changed while it was opened")
 )
 
-// Read returns a file's content. Denied: outside the grants, through a link, no regular
-// file, or in a forbidden folder. NotFound: no such file. Limit: larger than max bytes.
+// Open opens the file or folder at path for reading. path is absolute and has every link
+// already followed, as the permission decision gave it: a link anywhere on the way is
+// refused. Denied: a link, neither a regular file nor a folder, or in a forbidden folder.
+// NotFound: nothing there. Messages do not hold the path.
+func (f *FS) Open(path string) (*os.File, fs.FileInfo, error) {
+	file, info, err := f.open(path)
+	if err != nil {
+		return nil, nil, pathError(err)
+	}
+	return file, info, nil
+}
+
+func (f *FS) open(path string) (*os.File, fs.FileInfo, error) {
+	if !filepath.IsAbs(path) || strings.ContainsRune(path, 0) || hasDots(path) {
+		return nil, nil, ErrNotReal
+	}
+	path = filepath.Clean(path)
+	// Opening a device may already do something, so look first; the checks that count are
+	// those of the open file.
+	if info, err := os.Lstat(path); err == nil && info.Mode()&fs.ModeSymlink == 0 && !readable(info) {
+		return nil, nil, ErrNotRegular
+	}
+	file, err := openExact(path, walk)
+	if err != nil {
+		return nil, nil, err
+	}
+	info, err := file.Stat()
+	switch {
+	case err != nil:
+	case !readable(info):
+		err = ErrNotRegular
+	default:
+		if err = checkFilesystem(file); err == nil {
+			err = f.checkAbove(path, info)
+		}
+	}
+	if err != nil {
+		file.Close()
+		return nil, nil, err
+	}
+	return file, info, nil
+}
+
+// Read returns a file's content; see Open. Invalid: a folder. Limit: more than max bytes.
 func (f *FS) Read(path string, max int64) ([]byte, error) {
-	parent, name, err := f.walk(path)
+	file, info, err := f.Open(path)
 	if err != nil {
 		return nil, err
 	}
-	defer parent.Close()
-	file, err := openRegular(parent, name)
-	if err != nil {
-		return nil, pathError(path, err)
-	}
 	defer file.Close()
+	if info.IsDir() {
+		return nil, fault.Invalidf("This is a folder, not a file.")
+	}
 	b, err := io.ReadAll(io.LimitReader(file, max+1))
 	if err != nil {
-		return nil, pathError(path, err)
+		return nil, pathError(err)
 	}
 	if int64(len(b)) > max {
-		return nil, fault.Limitf("The file %s is larger than %d bytes.", path, max)
+		return nil, fault.Limitf("The file has more than %d bytes.", max)
 	}
 	return b, nil
 }
 
-// List returns a folder's entries in name order. Links are listed with size 0 and cannot
-// be read. Limit: more than max entries.
+// List returns a folder's entries in name order; see Open. Links are listed with size 0 and
+// are not followed. Invalid: a file. Limit: more than max entries.
 func (f *FS) List(path string, max int) ([]Entry, error) {
-	parent, name, err := f.walk(path)
+	dir, info, err := f.Open(path)
 	if err != nil {
 		return nil, err
 	}
-	defer parent.Close()
-	dir := parent
-	if name != "." {
-		if dir, err = f.enter(parent, name); err != nil {
-			return nil, pathError(path, err)
-		}
-		defer dir.Close()
+	defer dir.Close()
+	if !info.IsDir() {
+		return nil, fault.Invalidf("This is a file, not a folder.")
 	}
-	h, err := dir.Open(".")
-	if err != nil {
-		return nil, pathError(path, err)
-	}
-	defer h.Close()
-	names, err := h.ReadDir(max + 1)
+	names, err := dir.ReadDir(max + 1)
 	if err != nil && !errors.Is(err, io.EOF) {
-		return nil, pathError(path, err)
+		return nil, pathError(err)
 	}
 	if len(names) > max {
-		return nil, fault.Limitf("The folder %s holds more than %d entries.", path, max)
+		return nil, fault.Limitf("The folder has more than %d entries.", max)
 	}
 	out := make([]Entry, 0, len(names))
 	for _, n := range names {
@@ -119,114 +143,44 @@ func (f *FS) List(path string, max int) ([]Entry, error) {
 	return out, nil
 }
 
-// Granted reports whether path is at or below a grant, by its words only.
-func (f *FS) Granted(path string) bool {
-	_, _, ok := f.split(path)
-	return ok
-}
-
-// split finds the grant that covers path and the rest of the path below it.
-func (f *FS) split(path string) (grant, rest string, ok bool) {
-	if !filepath.IsAbs(path) || strings.ContainsRune(path, 0) || path != filepath.Clean(path) && hasDots(path) {
-		return "", "", false
-	}
-	path = filepath.Clean(path)
-	for _, g := range f.grants {
-		rel, err := filepath.Rel(g, path)
-		if err == nil && filepath.IsLocal(rel) {
-			return g, rel, true
-		}
-	}
-	return "", "", false
-}
+func readable(i fs.FileInfo) bool { return i.Mode().IsRegular() || i.IsDir() }
 
 func hasDots(path string) bool {
 	return slices.Contains(strings.FieldsFunc(path, func(r rune) bool { return r == '/' || r == filepath.Separator }), "..")
 }
 
-// walk opens the folder that holds path. name is the last part, or "." for the grant.
-func (f *FS) walk(path string) (parent *os.Root, name string, err error) {
-	grant, rest, ok := f.split(path)
-	if !ok {
-		return nil, "", pathError(path, ErrNotGranted)
-	}
-	// A grant is the user's word: a link in it is followed once, here.
-	real, err := filepath.EvalSymlinks(grant)
+// walk opens path folder by folder from the top of its disk. It needs the right to read
+// each folder on the way.
+func walk(path string) (*os.File, error) {
+	top := filepath.VolumeName(path) + string(filepath.Separator)
+	root, err := os.OpenRoot(top)
 	if err != nil {
-		return nil, "", pathError(path, err)
+		return nil, err
 	}
-	base := real
-	if i, err := os.Lstat(real); err == nil && !i.IsDir() {
-		if rest != "." {
-			return nil, "", pathError(path, ErrNotGranted)
-		}
-		base, rest = filepath.Dir(real), filepath.Base(real)
+	defer func() { root.Close() }()
+	parts := strings.FieldsFunc(path[len(top):], func(r rune) bool { return r == filepath.Separator })
+	if len(parts) == 0 {
+		return root.Open(".")
 	}
-	if err := f.checkAbove(base); err != nil {
-		return nil, "", pathError(path, err)
-	}
-	root, err := os.OpenRoot(base)
-	if err != nil {
-		return nil, "", pathError(path, err)
-	}
-	parts := strings.Split(filepath.ToSlash(rest), "/")
 	for _, p := range parts[:len(parts)-1] {
-		next, err := f.enter(root, p)
-		root.Close()
+		next, err := enter(root, p)
 		if err != nil {
-			return nil, "", pathError(path, err)
+			return nil, err
 		}
+		root.Close()
 		root = next
 	}
-	return root, parts[len(parts)-1], nil
-}
-
-// checkAbove refuses a folder that is, or lies below, a forbidden one.
-func (f *FS) checkAbove(dir string) error {
-	for {
-		i, err := os.Stat(dir)
-		if err != nil {
-			return err
-		}
-		if f.isDenied(i) {
-			return ErrForbidden
-		}
-		up := filepath.Dir(dir)
-		if up == dir {
-			return nil
-		}
-		dir = up
-	}
-}
-
-// isDenied compares with the forbidden folders by what they are, not by name, so that
-// another spelling of a name does not help.
-func (f *FS) isDenied(i fs.FileInfo) bool {
-	for _, d := range f.denied {
-		if di, err := os.Stat(d); err == nil && os.SameFile(i, di) {
-			return true
-		}
-	}
-	return false
+	return openLast(root, parts[len(parts)-1])
 }
 
 // enter opens the folder name in parent, which must be a real folder.
-func (f *FS) enter(parent *os.Root, name string) (*os.Root, error) {
-	if err := checkName(name); err != nil {
-		return nil, err
-	}
-	want, err := parent.Lstat(name)
+func enter(parent *os.Root, name string) (*os.Root, error) {
+	want, err := look(parent, name)
 	if err != nil {
 		return nil, err
 	}
-	if want.Mode()&fs.ModeSymlink != 0 {
-		return nil, ErrLink
-	}
 	if !want.IsDir() {
 		return nil, fs.ErrNotExist
-	}
-	if f.isDenied(want) {
-		return nil, ErrForbidden
 	}
 	dir, err := parent.OpenRoot(name)
 	if err != nil {
@@ -239,18 +193,12 @@ func (f *FS) enter(parent *os.Root, name string) (*os.Root, error) {
 	return dir, nil
 }
 
-func openRegular(parent *os.Root, name string) (*os.File, error) {
-	if err := checkName(name); err != nil {
-		return nil, err
-	}
-	want, err := parent.Lstat(name)
+func openLast(parent *os.Root, name string) (*os.File, error) {
+	want, err := look(parent, name)
 	if err != nil {
 		return nil, err
 	}
-	if want.Mode()&fs.ModeSymlink != 0 {
-		return nil, ErrLink
-	}
-	if !want.Mode().IsRegular() {
+	if !readable(want) {
 		return nil, ErrNotRegular
 	}
 	// Without blocking, should it have become a FIFO in between.
@@ -258,38 +206,78 @@ func openRegular(parent *os.Root, name string) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	got, err := file.Stat()
-	if err == nil && (!os.SameFile(want, got) || !got.Mode().IsRegular()) {
-		err = ErrMoved
-	}
-	if err == nil {
-		err = checkFilesystem(file)
-	}
-	if err != nil {
+	if got, err := file.Stat(); err != nil || !os.SameFile(want, got) {
 		file.Close()
-		return nil, err
+		return nil, ErrMoved
 	}
 	return file, nil
 }
 
-// pathError gives an error the form that crosses interfaces. path is what the caller
-// asked for, so showing it tells nothing new.
-func pathError(path string, err error) error {
-	switch {
-	case errors.Is(err, ErrNotGranted):
-		return fault.Deniedf("Reading %s is not granted.", path).WithCause(err)
-	case errors.Is(err, ErrLink):
-		return fault.Deniedf("%s leads through a symbolic link, which is not followed.", path).WithCause(err)
-	case errors.Is(err, ErrNotRegular):
-		return fault.Deniedf("%s is not a regular file.", path).WithCause(err)
-	case errors.Is(err, ErrForbidden):
-		return fault.Deniedf("%s lies in a folder that no tool may read.", path).WithCause(err)
-	case errors.Is(err, ErrMoved):
-		return fault.Deniedf("%s changed while it was opened.", path).WithCause(err)
-	case errors.Is(err, fs.ErrNotExist):
-		return fault.NotFoundf("There is no %s.", path).WithCause(err)
-	case errors.Is(err, fs.ErrPermission):
-		return fault.Deniedf("The system does not allow reading %s.", path).WithCause(err)
+func look(parent *os.Root, name string) (fs.FileInfo, error) {
+	if err := checkName(name); err != nil {
+		return nil, err
 	}
-	return fault.Internalf(err, "%s could not be read.", path)
+	info, err := parent.Lstat(name)
+	if err == nil && info.Mode()&fs.ModeSymlink != 0 {
+		err = ErrLink
+	}
+	return info, err
+}
+
+// checkAbove refuses what is, or lies below, a forbidden folder. It compares what folders
+// are, not their names, so that another spelling or a second mount of one does not help.
+func (f *FS) checkAbove(path string, info fs.FileInfo) error {
+	denied := make([]fs.FileInfo, 0, len(f.denied))
+	for _, d := range f.denied {
+		if i, err := os.Stat(d); err == nil {
+			denied = append(denied, i)
+		}
+	}
+	var except fs.FileInfo
+	if f.except != "" {
+		if i, err := os.Lstat(f.except); err == nil && i.IsDir() {
+			except = i
+		}
+	}
+	for {
+		if except != nil && os.SameFile(except, info) {
+			return nil
+		}
+		if info.IsDir() && slices.ContainsFunc(denied, func(d fs.FileInfo) bool { return os.SameFile(d, info) }) {
+			return ErrForbidden
+		}
+		up := filepath.Dir(path)
+		if up == path {
+			return nil
+		}
+		path = up
+		var err error
+		if info, err = os.Lstat(path); err != nil {
+			return err
+		}
+		if info.Mode()&fs.ModeSymlink != 0 {
+			return ErrMoved
+		}
+	}
+}
+
+// pathError gives an error the form that crosses interfaces.
+func pathError(err error) error {
+	switch {
+	case errors.Is(err, ErrNotReal):
+		return fault.Deniedf("The path is not absolute.").WithCause(err)
+	case errors.Is(err, ErrLink):
+		return fault.Deniedf("The path leads through a symbolic link that appeared after it was allowed.").WithCause(err)
+	case errors.Is(err, ErrNotRegular):
+		return fault.Deniedf("Only regular files and folders can be read.").WithCause(err)
+	case errors.Is(err, ErrForbidden):
+		return fault.Deniedf("This lies in a folder that no tool may read.").WithCause(err)
+	case errors.Is(err, ErrMoved):
+		return fault.Deniedf("The file was exchanged while it was opened.").WithCause(err)
+	case errors.Is(err, fs.ErrNotExist):
+		return fault.NotFoundf("There is no such file.").WithCause(err)
+	case errors.Is(err, fs.ErrPermission):
+		return fault.Deniedf("The system does not let Helix read this file.").WithCause(err)
+	}
+	return fault.New(fault.Unavailable, "The file cannot be read.").WithCause(err)
 }

@@ -2,6 +2,8 @@ package rootfs
 
 import (
 	"errors"
+	"net"
+	"os"
 	"path/filepath"
 	"syscall"
 	"testing"
@@ -10,19 +12,38 @@ import (
 func TestRefusedKinds(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
-	fifo := filepath.Join(w.granted, "fifo")
+	fifo, sock := filepath.Join(w.docs, "fifo"), filepath.Join(w.docs, "s")
 	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	f := New([]string{w.granted, "/"}, nil)
-	for path, why := range map[string]error{
-		fifo: ErrNotRegular, "/proc/self/environ": ErrForbidden, "/dev/zero": ErrForbidden, "/sys/kernel/mm": ErrForbidden,
-	} {
-		if _, err := f.Read(path, 100); !errors.Is(err, why) {
-			t.Errorf("Read(%s) = %v, want %v", path, err, why)
+	cases := map[string]error{
+		fifo: ErrNotRegular, "/dev/zero": ErrNotRegular, "/dev/shm": ErrForbidden, "/sys/kernel": ErrForbidden, "/proc/1": ErrForbidden, "/proc/uptime": ErrForbidden,
+		"/proc/self/environ": ErrLink, "/proc/thread-self/environ": ErrLink, "/dev/stdin": ErrLink, "/dev/fd/0": ErrLink,
+	}
+	if l, err := (&net.ListenConfig{}).Listen(t.Context(), "unix", sock); err == nil { // the path may be too long for one
+		defer l.Close()
+		cases[sock] = ErrNotRegular
+	}
+	f := New(nil, "")
+	for path, why := range cases {
+		if _, err := os.Lstat(path); err != nil {
+			continue
+		}
+		if file, _, err := f.Open(path); !errors.Is(err, why) {
+			t.Errorf("Open(%s) = %v, %v, want %v", path, file, err, why)
 		}
 	}
-	if _, err := New([]string{"/proc/self"}, nil).Read("/proc/self/environ", 100); !errors.Is(err, ErrForbidden) {
-		t.Errorf("a grant below /proc: %v", err)
+}
+
+// TestFolderThatCannotBeListed reads below a folder of which only the way through is open.
+func TestFolderThatCannotBeListed(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	if err := os.Chmod(filepath.Join(w.docs, "sub"), 0o100); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.Chmod(filepath.Join(w.docs, "sub"), 0o700) })
+	if b, err := New(nil, "").Read(filepath.Join(w.docs, "sub", "a.txt"), 100); err != nil || string(b) != "text of sub" {
+		t.Errorf("read %q, %v", b, err)
 	}
 }

@@ -1,6 +1,7 @@
 package rootfs
 
 import (
+	"errors"
 	"os"
 
 	"golang.org/x/sys/unix"
@@ -11,6 +12,30 @@ var systemFolders = []string{"/proc", "/sys", "/dev"}
 const openFlags = unix.O_NONBLOCK | unix.O_NOFOLLOW
 
 func checkName(string) error { return nil }
+
+// openExact opens path in one step of the kernel that follows no link; walk does where the
+// kernel has no such step.
+func openExact(path string, walk func(string) (*os.File, error)) (*os.File, error) {
+	how := unix.OpenHow{Flags: unix.O_RDONLY | unix.O_NONBLOCK | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_SYMLINKS}
+	for {
+		fd, err := unix.Openat2(unix.AT_FDCWD, path, &how)
+		switch {
+		case err == nil:
+			return os.NewFile(uintptr(fd), path), nil
+		case errors.Is(err, unix.EINTR), errors.Is(err, unix.EAGAIN):
+			continue
+		case errors.Is(err, unix.ELOOP):
+			return nil, ErrLink
+		case errors.Is(err, unix.ENXIO): // a socket
+			return nil, ErrNotRegular
+		case errors.Is(err, unix.ENOTDIR):
+			return nil, os.ErrNotExist
+		case errors.Is(err, unix.ENOSYS), errors.Is(err, unix.EPERM): // before Linux 5.6, or filtered
+			return walk(path)
+		}
+		return nil, err
+	}
+}
 
 // checkFilesystem refuses kernel interfaces that look like files, wherever they are mounted.
 func checkFilesystem(f *os.File) error {
