@@ -6,6 +6,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"helix/backend/storage"
 )
 
 // TestFolderExchangedWhileReading swaps a granted folder for a link to another one as fast
@@ -40,8 +42,14 @@ func TestFolderExchangedWhileReading(t *testing.T) {
 		}
 		return seen;`})
 	params := string(jsonText(map[string]any{"p": filepath.Join(sub, "a.txt")}))
-	b.run(t, tool, params) // asks
+	b.run(t, tool, params) // asks for the one file
 	b.allow(t, tool, "always")
+	if err := b.db.Write(b.ctx, func(tx *storage.Tx) error { // as if the person had allowed the folder
+		_, err := tx.Exec(`UPDATE capability_grants SET resource = ?`, notes+"/**")
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
 	if r := b.run(t, tool, params); !strings.Contains(string(r.Output), "inside") {
 		t.Fatalf("%s %s", r.Output, r.Error)
 	}
