@@ -16,6 +16,7 @@ import (
 	"github.com/google/uuid"
 
 	"helix/backend/bus"
+	"helix/backend/identity"
 	"helix/backend/storage"
 )
 
@@ -64,7 +65,10 @@ type Options struct {
 	Activate func(ctx context.Context, args []string) error   // shows the window; nil: app.activate is unavailable
 	Services *Services                                        // nil: an empty registry
 	TempDir  string                                           // for uploads; "": os.TempDir()
-	Limits   Limits
+	// SessionEnded hears once of each session of a user that has ended, after its last call;
+	// nil: nobody does. The context carries the session's identity and is not canceled.
+	SessionEnded func(ctx context.Context, id identity.Identity)
+	Limits       Limits
 }
 
 // Extra is one more loopback port that serves some routes under names of its own.

@@ -294,6 +294,7 @@ func (s *Server) httpSession(cred *credential, r *http.Request) (*session, error
 		}
 		ss.hub = h
 		s.https[key] = ss
+		context.AfterFunc(ss.ctx, func() { s.sessionEnded(ss) })
 	}
 	ss.lastUse = now
 	return ss, nil

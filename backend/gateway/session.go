@@ -140,6 +140,7 @@ func (s *Server) serve(ss *session) error {
 	ss.close(1000, "")
 	s.forget(ss)
 	ss.work.Wait()
+	s.sessionEnded(ss)
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrClosedPipe) || ss.ctx.Err() != nil {
 		return nil
 	}
@@ -179,6 +180,13 @@ func (s *Server) keepAlive(ss *session, p pinger) (stop func()) {
 		done = true
 		t.Stop()
 		mu.Unlock()
+	}
+}
+
+// sessionEnded tells that ss is over and nothing of it runs any more.
+func (s *Server) sessionEnded(ss *session) {
+	if id := ss.identity(); s.o.SessionEnded != nil && id.User != uuid.Nil {
+		s.o.SessionEnded(identity.With(context.WithoutCancel(ss.ctx), id), id)
 	}
 }
 

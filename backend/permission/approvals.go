@@ -293,6 +293,9 @@ func (s *Service) isWaiting(id uuid.UUID) bool {
 
 // Run expires questions and writes back when grants were used, until ctx ends.
 func (s *Service) Run(ctx context.Context) error {
+	if err := s.endLeftOver(ctx); err != nil && ctx.Err() == nil {
+		s.log.Error("expire grants of former sessions", "error", err)
+	}
 	t := time.NewTicker(sweepEvery)
 	defer t.Stop()
 	for {

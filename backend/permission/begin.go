@@ -221,6 +221,25 @@ func (s *Service) EndSession(ctx context.Context, session uuid.UUID) error {
 	return s.endGrants(context.WithoutCancel(ctx), "session_id", session)
 }
 
+// endLeftOver ends the session grants of before this start: no session outlives the program,
+// and one that ended with it could not say so.
+func (s *Service) endLeftOver(ctx context.Context) error {
+	return s.db.Write(ctx, func(tx *storage.Tx) error {
+		const old = ` FROM capability_grants WHERE scope = 'session' AND created_at < ? AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > ?)`
+		users, err := usersOf(tx, `SELECT DISTINCT user_id`+old, s.began, tx.Now)
+		if err != nil || len(users) == 0 {
+			return err
+		}
+		if _, err := tx.Exec(`UPDATE capability_grants SET expires_at = ? WHERE id IN (SELECT id`+old+`)`, tx.Now, s.began, tx.Now); err != nil {
+			return err
+		}
+		for _, u := range users {
+			s.changed(tx, u, "*")
+		}
+		return nil
+	})
+}
+
 func (s *Service) endGrants(ctx context.Context, column string, id uuid.UUID) error {
 	if id == uuid.Nil {
 		return nil

@@ -65,6 +65,8 @@ type Service struct {
 	log *slog.Logger
 	own []string
 
+	began time.Time // of this service; sessions of before are gone
+
 	mu      sync.RWMutex
 	kinds   map[string]kind
 	books   map[uuid.UUID]*book
@@ -117,7 +119,7 @@ func New(db *storage.DB, b *bus.Bus, o Options) *Service {
 		o.Wait = WaitForAnswer
 	}
 	s := &Service{
-		db: db, bus: b, o: o, log: o.Logger, kinds: map[string]kind{}, books: map[uuid.UUID]*book{}, gens: map[uuid.UUID]uint64{}, runs: map[uuid.UUID][]*Authority{},
+		db: db, bus: b, o: o, log: o.Logger, began: time.Now(), kinds: map[string]kind{}, books: map[uuid.UUID]*book{}, gens: map[uuid.UUID]uint64{}, runs: map[uuid.UUID][]*Authority{},
 		waiting: map[uuid.UUID][]chan answer{}, reserve: map[uuid.UUID]bool{}, undo: map[string]undo{}, lastUse: map[uuid.UUID]time.Time{},
 	}
 	for _, p := range o.Own {
