@@ -12,6 +12,7 @@ import (
 	"helix/backend/config"
 	"helix/backend/fault"
 	"helix/backend/gateway"
+	"helix/backend/identity"
 	"helix/backend/sandbox"
 	"helix/backend/storage"
 )
@@ -30,7 +31,7 @@ func (b *Backend) openGateway(ctx context.Context, paths config.Paths, conf conf
 		RootToken: token, TokenSource: source, RotateRoot: b.Root.StoreToken, EndpointFile: endpointFile(paths),
 		Version: Version, Commit: Commit, OpenRPC: openRPC,
 		Gate: b.gate, Ready: b.ready, Status: b.status, Stop: func() { b.requestStop() }, Activate: b.o.Activate, Services: b.Services,
-		Audit: b.auditAccess, AuditTx: auditAccessTx, TempDir: paths.Cache, Limits: limits(conf),
+		Audit: b.auditAccess, AuditTx: auditAccessTx, SessionEnded: b.sessionEnded, TempDir: paths.Cache, Limits: limits(conf),
 	})
 	b.Services.Add("skill-sandbox", b.Sandbox.Run, b.sandboxPort)
 	Register(b, b.API)
@@ -136,6 +137,16 @@ func accessEntry(e gateway.AuditEvent) audit.Entry {
 func (b *Backend) auditAccess(ctx context.Context, e gateway.AuditEvent) {
 	if err := b.Audit.Record(context.WithoutCancel(ctx), accessEntry(e)); err != nil {
 		b.log.Warn("access was not written to the audit log", "action", e.Action, "err", err)
+	}
+}
+
+// sessionEnded ends the rights that were given for one session.
+func (b *Backend) sessionEnded(ctx context.Context, id identity.Identity) {
+	if b.DB.Recovery() != nil {
+		return
+	}
+	if err := b.Permission.EndSession(ctx, id.Session); err != nil { // while stopping, the database may be closed already
+		b.log.Debug("the rights of an ended session end at the next start", "err", err)
 	}
 }
 
