@@ -119,6 +119,8 @@ export function draftFrom(t: Template): Draft {
  * Unsaved work goes to the draft store as it is typed and is found again after a restart.
  */
 export class ToolEditor {
+  /** Counts what was opened, so that the screen can follow. */
+  opened = $state(0);
   /** The stored tool under the draft; null for a new one. */
   base = $state.raw<Tool | null>(null);
   draft = $state<Draft>(emptyDraft());
@@ -208,6 +210,7 @@ export class ToolEditor {
   #load(base: Tool | null, draft: Draft): void {
     clearTimeout(this.#keepTimer);
     this.#abort?.abort();
+    this.opened++;
     this.base = base;
     this.draft = draft;
     this.#original = JSON.stringify(draft);
