@@ -35,8 +35,8 @@ func (tx *Tx) WithoutCapture(fn func() error) (err error) {
 // endCaptureSQL closes the numbered transaction when triggers have written in it. Triggers
 // cannot know that a transaction is a new one; the number that they read is moved here.
 const endCaptureSQL = `UPDATE sync_local SET txn = txn + 1,
-	seen_seq = (SELECT max(seq) FROM change_log),
-	hlc_high = max(hlc_high, (SELECT hlc FROM change_log ORDER BY seq DESC LIMIT 1))
+	hlc_high = max(hlc_high, (SELECT max(hlc) FROM change_log WHERE seq > seen_seq)),
+	seen_seq = (SELECT max(seq) FROM change_log)
 	WHERE seen_seq < (SELECT max(seq) FROM change_log)`
 
 // endCapture runs before each commit.
@@ -134,14 +134,20 @@ func (tx *Tx) columns(table string) (map[string]string, error) {
 
 const awake = `(SELECT applying FROM sync_local) = 0`
 
-// logEntry appends to change_log. The clock is hybrid: milliseconds of the wall clock,
-// moved by the offset to the hub, in the upper 48 bits and a counter below; it never goes
-// back, not even when the wall clock does.
+// wallMS is the clock of the machine in milliseconds. julianday() without arguments is the
+// only spelling of "now" that SQLite need not parse for each row.
+const wallMS = `CAST((julianday() - 2440587.5) * 86400000 + 0.5 AS INTEGER)`
+
+// logEntry appends to change_log while the triggers are awake. The clock is hybrid:
+// milliseconds of the wall clock, moved by the offset to the hub, in the upper 48 bits and a
+// counter below. Each transaction begins above the last one, even when the wall clock was
+// set back; entries of one transaction and millisecond share a value. One row of sync_local
+// is all that is read: what this costs is paid by every write of a synced row.
 func logEntry(table, rowID, op, fields string) string {
 	return `INSERT INTO change_log (tbl, row_id, op, fields, hlc, txn, at)
     SELECT '` + table + `', ` + rowID + `, ` + op + `, ` + fields + `,
-      max(l.hlc_high, coalesce((SELECT hlc FROM change_log ORDER BY seq DESC LIMIT 1), 0), ((l.ms + l.offset_us / 1000) << 16) - 1) + 1, l.txn, l.ms * 1000
-    FROM (SELECT hlc_high, offset_us, txn, CAST(round(unixepoch('subsec') * 1000) AS INTEGER) AS ms FROM sync_local) l;`
+      CASE WHEN l.ms + l.offset_us / 1000 << 16 > l.hlc_high THEN l.ms + l.offset_us / 1000 << 16 ELSE l.hlc_high + 1 END, l.txn, l.ms * 1000
+    FROM (SELECT hlc_high, offset_us, txn, applying, ` + wallMS + ` AS ms FROM sync_local) l WHERE l.applying = 0;`
 }
 
 // captureTriggers writes the triggers of one table, by name.
@@ -160,22 +166,25 @@ func captureTriggers(t SyncedTable, columns map[string]string, parent *SyncedTab
 		all |= 1 << f.No
 	}
 	every := fmt.Sprint(all)
-	when := awake
+	when := ""
 	if t.Final != "" {
-		when += ` AND (` + t.Final + `)`
+		when = ` WHEN ` + t.Final
 	}
-	add("insert", "AFTER INSERT ON "+t.Table+" WHEN "+when, logEntry(t.Table, "NEW.id", "'I'", every))
+	add("insert", "AFTER INSERT ON "+t.Table+when, logEntry(t.Table, "NEW.id", "'I'", every))
 	switch {
 	case t.Policy == AppendRows && t.Final != "":
 		before := strings.ReplaceAll(t.Final, "NEW.", "OLD.")
-		add("update", "AFTER UPDATE ON "+t.Table+" WHEN "+when+` AND (`+before+`) IS NOT TRUE`, logEntry(t.Table, "NEW.id", "'I'", every))
+		add("update", "AFTER UPDATE ON "+t.Table+" WHEN ("+t.Final+`) AND (`+before+`) IS NOT TRUE`, logEntry(t.Table, "NEW.id", "'I'", every))
 	case t.Policy == MergeRows && len(fields) > 0:
 		op := `'U'`
 		if columns["deleted_at"] != "" {
 			op = `CASE WHEN NEW.deleted_at IS NOT NULL AND OLD.deleted_at IS NULL THEN 'D' ELSE 'U' END`
 		}
-		add("update", "AFTER UPDATE OF "+strings.Join(fieldNames(fields), ", ")+" ON "+t.Table+" WHEN "+awake+" AND ("+changed(fields)+")",
-			keepBase(t, columns, "OLD.", "OLD.id", "")+"\n    "+logEntry(t.Table, "NEW.id", op, bits(fields)))
+		head := "AFTER UPDATE OF " + strings.Join(fieldNames(fields), ", ") + " ON " + t.Table + " WHEN "
+		add("update", head+changed(fields), logEntry(t.Table, "NEW.id", op, bits(fields)))
+		if columns["sync_meta"] != "" { // a trigger of its own: while nothing is known to a hub it ends at its first test
+			add("base", head+"OLD.sync_meta IS NOT NULL AND ("+changed(fields)+") AND "+awake, keepBase(t, columns, "OLD.", "OLD.id", ""))
+		}
 	}
 	add("delete", "BEFORE DELETE ON "+t.Table+" WHEN "+awake, `SELECT RAISE(ABORT, 'hard delete of a synced row of `+t.Table+`');`)
 	return out
@@ -232,10 +241,16 @@ func changed(fields []SyncedField) string {
 	return strings.Join(out, " OR ")
 }
 
+// bits is the set of fields that changed, as an expression. Fields go in groups: most are
+// unchanged, and to see that of a whole group takes half the steps.
 func bits(fields []SyncedField) string {
-	out := make([]string, len(fields))
-	for i, f := range fields {
-		out[i] = fmt.Sprintf("(NEW.%s IS NOT OLD.%s) << %d", f.Name, f.Name, f.No)
+	var out []string
+	for group := range slices.Chunk(fields, 5) {
+		set := make([]string, len(group))
+		for i, f := range group {
+			set[i] = fmt.Sprintf("(NEW.%s IS NOT OLD.%s) << %d", f.Name, f.Name, f.No)
+		}
+		out = append(out, "CASE WHEN "+changed(group)+" THEN ("+strings.Join(set, ") | (")+") ELSE 0 END")
 	}
 	return "(" + strings.Join(out, ") | (") + ")"
 }

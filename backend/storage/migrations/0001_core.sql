@@ -52,18 +52,18 @@ CREATE TABLE secrets (
     UNIQUE (user_id, name)
 ) STRICT;
 
--- What changed in synced rows, in the order it happened; written by triggers only.
+-- What changed in synced rows, in the order it happened; written by triggers only, for each
+-- row, so it has no index of its own and its checks are the cheap spellings.
 CREATE TABLE change_log (
     seq    INTEGER PRIMARY KEY AUTOINCREMENT,
     tbl    TEXT NOT NULL,
     row_id BLOB NOT NULL CHECK (length(row_id) = 16),
-    op     TEXT NOT NULL CHECK (op IN ('I', 'U', 'D')),
+    op     TEXT NOT NULL CHECK (op = 'I' OR op = 'U' OR op = 'D'),
     fields INTEGER NOT NULL,
     hlc    INTEGER NOT NULL,
     txn    INTEGER NOT NULL,
     at     INTEGER NOT NULL
 ) STRICT;
-CREATE INDEX change_log_row ON change_log (tbl, row_id);
 
 -- Who this installation is. One row. applying silences the triggers; txn numbers local
 -- transactions; seen_seq is the last change_log entry of the transactions before this one.

@@ -82,7 +82,7 @@ CREATE TABLE change_log (
     seq    INTEGER PRIMARY KEY AUTOINCREMENT,
     tbl    TEXT NOT NULL,
     row_id BLOB NOT NULL CHECK (length(row_id) = 16),
-    op     TEXT NOT NULL CHECK (op IN ('I', 'U', 'D')),
+    op     TEXT NOT NULL CHECK (op = 'I' OR op = 'U' OR op = 'D'),
     fields INTEGER NOT NULL,
     hlc    INTEGER NOT NULL,
     txn    INTEGER NOT NULL,
@@ -392,8 +392,6 @@ CREATE INDEX capability_grants_run ON capability_grants (run_id) WHERE run_id IS
 CREATE INDEX capability_grants_session ON capability_grants (session_id) WHERE session_id IS NOT NULL;
 
 CREATE INDEX capability_grants_subject ON capability_grants (user_id, subject_kind, subject_id);
-
-CREATE INDEX change_log_row ON change_log (tbl, row_id);
 
 CREATE INDEX custom_tool_replies_age ON custom_tool_replies (user_id, created_at);
 
