@@ -372,8 +372,8 @@ async function keyboard({ page, go, rpc, check }) {
 
   await page.keyboard.press("Control+k");
   await page.getByRole("combobox", { name: "Command" }).fill("run tool: by keys");
-  await page.getByText("Run tool: By keys").waitFor();
-  await page.keyboard.press("Enter");
+  await page.getByRole("option", { name: /^Run tool: By keys/ }).waitFor();
+  await page.getByRole("combobox", { name: "Command" }).press("Enter");
   await inspector(page).getByRole("heading", { name: "Run By keys", level: 2 }).waitFor();
   await page.waitForFunction(() => document.activeElement?.matches("[data-first], [data-run]"));
   await page.keyboard.press("Control+Enter");
@@ -387,7 +387,7 @@ async function reload({ page, go, check, rpc }) {
   await go(`tools/${tools[0].id}/edit`);
   await page.getByRole("textbox", { name: "Code", exact: true }).waitFor();
   await type(page, "Code", "export default () => 'unsaved';\n");
-  await page.getByText("Unsaved changes").waitFor();
+  await page.getByText("Unsaved changes, kept on this device").waitFor();
   await page.waitForFunction((id) => localStorage.getItem(`helix.tools.draft.${id}`)?.includes("unsaved"), tools[0].id);
   await page.reload();
   await page.getByText("Your unsaved work is back.").waitFor();
