@@ -278,3 +278,98 @@ func setFunc[F any](p uintptr, at int, fn F) {
 	keepFuncs = append(keepFuncs, box)
 	setWord(p, at, *(*uintptr)(unsafe.Pointer(box)))
 }
+
+// TestFullDiskAtStart fills the disk before the start, after a clean and an unclean stop:
+// everything can be read, writes are refused with the words of the manual, and with room
+// again the background work opens the file for writing.
+func TestFullDiskAtStart(t *testing.T) {
+	t.Parallel()
+	for _, stop := range []string{"clean", "unclean", "unclean-grown"} {
+		t.Run(stop, func(t *testing.T) {
+			t.Parallel()
+			disk := smallDisk(t, 8<<20)
+			dir := filepath.Join(disk, "d")
+			root := &memRoot{}
+			h := openHome(t, dir, root)
+			_, err := NewSecrets(h.db).Set(h.ctx, SecretsSetParams{Name: "n", Value: "v"})
+			must(t, err)
+			seed(t, h.db, h.db.LocalUser().ID, 3)
+			want := rows(t, h.db, toolTables...)
+			user, device := h.db.LocalUser(), h.db.Device()
+			if stop == "unclean" { // the pages of the WAL are in the file, too
+				must(t, h.db.checkpoint(h.ctx))
+				must(t, h.db.setMeta(h.ctx, "clean", "0"))
+			}
+			if h.db.unclean = stop != "clean"; h.db.unclean {
+				leaveWAL(t, h.db)
+			}
+			shut(t, h.db)
+			ballast := fillDisk(t, disk)
+
+			h = openHome(t, dir, root)
+			if !h.db.ReadOnly() || h.db.Recovery() != nil || h.db.LocalUser() != user || h.db.Device().ID != device.ID {
+				t.Fatalf("read only %v, recovery %v, %v, %v", h.db.ReadOnly(), h.db.Recovery(), h.db.LocalUser(), h.db.Device())
+			}
+			sameRows(t, rows(t, h.db, toolTables...), want)
+			if v, err := NewSecrets(h.db).Value(h.ctx, "n"); err != nil || string(v) != "v" {
+				t.Errorf("secret: %q, %v", v, err)
+			}
+			if _, err := h.db.Sign([]byte("m")); err != nil {
+				t.Error(err)
+			}
+			wantKind(t, h.db.Write(h.ctx, func(tx *Tx) error { return addUser(tx, "x") }), fault.Limit, msgFull)
+			st, err := h.s.Status(h.ctx, struct{}{})
+			if err != nil || !st.LowSpace || st.Recovery != nil || len(st.Tables) == 0 {
+				t.Errorf("status: %+v, %v", st, err)
+			}
+			shut(t, h.db) // and once more: a start on a full disk changes nothing
+
+			h = openHome(t, dir, root)
+			sameRows(t, rows(t, h.db, toolTables...), want)
+			must(t, os.Remove(ballast))
+			h.s.o.Policy = func() Policy { return Policy{LowSpace: 1 << 50} } // keeps the reserve file away
+			roomAgain(t, h)
+			must(t, h.db.Write(h.ctx, func(tx *Tx) error { return addUser(tx, "x") }))
+			sameRows(t, rows(t, h.db, toolTables...), want)
+			shut(t, h.db)
+		})
+	}
+}
+
+// leaveWAL closes the readers and takes the side files out of the way of the clean stop.
+func leaveWAL(t *testing.T, db *DB) {
+	t.Helper()
+	kept := map[string][]byte{}
+	for _, ext := range []string{"", "-wal"} {
+		b, err := os.ReadFile(db.path + ext)
+		must(t, err)
+		kept[ext] = b
+	}
+	must(t, db.Close())
+	for ext, b := range kept {
+		must(t, os.WriteFile(db.path+ext, b, 0o600))
+	}
+}
+
+// fillDisk leaves not one page free.
+func fillDisk(t *testing.T, dir string) (ballast string) {
+	t.Helper()
+	ballast = filepath.Join(dir, "ballast")
+	f, err := os.Create(ballast)
+	must(t, err)
+	for size := 1 << 20; size > 0; {
+		if _, err := f.Write(make([]byte, size)); err != nil {
+			size /= 2
+		}
+	}
+	must(t, f.Close())
+	return ballast
+}
+
+func roomAgain(t *testing.T, h *home) {
+	t.Helper()
+	must(t, h.s.writeAgain(h.ctx, roomToWrite))
+	if h.db.ReadOnly() {
+		t.Fatal("still read only")
+	}
+}

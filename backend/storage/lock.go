@@ -42,7 +42,7 @@ func Lock(path string) (release func(), err error) {
 	}
 	if err := f.Truncate(0); err == nil {
 		_, err = f.WriteAt([]byte(strconv.Itoa(os.Getpid())+"\n"), 0)
-		if err != nil {
+		if err != nil && !isFull(err) { // a full disk keeps the lock without its name
 			return nil, errors.Join(fmt.Errorf("write pid: %w", err), f.Close())
 		}
 	}

@@ -110,6 +110,9 @@ func (st fileState) compare(known []migration, version string) (pending []migrat
 func (db *DB) migrateFile(ctx context.Context, st fileState, known, pending []migration) error {
 	dir, work := filepath.Dir(db.path), db.path+".migrating"
 	p := db.o.Progress
+	if !st.present {
+		p = func(string, int64, int64) {} // a first start updates nothing that anybody has
+	}
 	var snapshot string
 	if st.present {
 		size := fileSize(db.path) + fileSize(db.path+"-wal")

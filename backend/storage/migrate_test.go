@@ -429,3 +429,30 @@ func TestHotJournalIsPlayedBack(t *testing.T) {
 	}
 	shut(t, db)
 }
+
+// Only the update of data that is there is told: the first start makes an empty file.
+func TestProgressIsOfAnUpdate(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "helix.db")
+	var steps []string
+	start := func(ctx context.Context) {
+		steps = nil
+		db, err := Open(ctx, Options{Path: path, Progress: func(step string, _, _ int64) { steps = append(steps, step) }})
+		must(t, err)
+		shut(t, db)
+	}
+	start(t.Context())
+	if len(steps) > 0 {
+		t.Errorf("the first start reports %v", steps)
+	}
+	start(t.Context())
+	if len(steps) > 0 {
+		t.Errorf("the second start reports %v", steps)
+	}
+	start(crashContext(t.Context(), "migrate"))
+	for _, want := range []string{"check", "copy", "migrate", "verify"} {
+		if !slices.Contains(steps, want) {
+			t.Errorf("the update does not report %s: %v", want, steps)
+		}
+	}
+}

@@ -34,8 +34,17 @@ func refuseNetworkFS(dir string, allowed bool) error {
 		WithDetails(map[string]string{"fileSystem": kind})
 }
 
-// start brings the file at db.path into use: at Open, and again after a swap.
+// start brings the file at db.path into use: at Open, and again after a swap. On a full disk
+// that is for reads only.
 func (db *DB) start(ctx context.Context) error {
+	err := db.startWriting(ctx)
+	if noRoom(err) {
+		return db.startReading(ctx, err)
+	}
+	return err
+}
+
+func (db *DB) startWriting(ctx context.Context) error {
 	dir := filepath.Dir(db.path)
 	if err := finishJournal(dir); err != nil {
 		return fmt.Errorf("finish the interrupted restore: %w", err)
@@ -98,9 +107,7 @@ func (db *DB) begin(ctx context.Context) error {
 	if err := os.Chmod(db.path, 0o600); err != nil {
 		return err
 	}
-	if _, err := db.writer.ExecContext(ctx, `INSERT INTO meta (key, value) VALUES ('clean', '0') ON CONFLICT (key) DO UPDATE SET value = '0'`); isFull(err) {
-		db.log.Warn("the disk is full: the data can be read", "err", err)
-	} else if err != nil {
+	if _, err := db.writer.ExecContext(ctx, `INSERT INTO meta (key, value) VALUES ('clean', '0') ON CONFLICT (key) DO UPDATE SET value = '0'`); err != nil {
 		return fmt.Errorf("open database: %w", err)
 	}
 	return db.prepare(ctx)

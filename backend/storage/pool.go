@@ -24,7 +24,11 @@ func (c gated) Connect(ctx context.Context) (driver.Conn, error) {
 	if err := c.db.gate.check(ctx); err != nil {
 		return nil, err
 	}
-	conn, err := c.Connector.Connect(ctx)
+	how, err := c.connector()
+	if err != nil {
+		return nil, err
+	}
+	conn, err := how.Connect(ctx)
 	if err != nil {
 		return nil, err
 	}

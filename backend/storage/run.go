@@ -50,7 +50,7 @@ type schedule struct{ prune, backup, check time.Time }
 func (s *Service) watch(ctx context.Context, next *schedule) {
 	db := s.db
 	s.watchSpace(ctx, next)
-	if db.Recovery() != nil {
+	if db.Recovery() != nil || db.ReadOnly() {
 		return
 	}
 	now := time.Now()
@@ -176,7 +176,7 @@ func (db *DB) checkpoint(ctx context.Context) error {
 }
 
 // LowSpace reports that the disk is nearly full: embeddings and history should pause.
-func (s *Service) LowSpace() bool { return s.lowSpace.Load() }
+func (s *Service) LowSpace() bool { return s.lowSpace.Load() || s.db.ReadOnly() }
 
 // lowRoom applies the bounds: less than the setting, or less than 5 % of the disk.
 func lowRoom(r space, limit int64) bool { return r.Free < limit || r.Free*20 < r.Total }
@@ -199,6 +199,7 @@ func (s *Service) watchSpace(ctx context.Context, next *schedule) {
 			next.prune = time.Time{} // now
 		}
 	}
+	s.logged("open for writing", s.writeAgain(ctx, room.Free))
 	if !low && ctx.Err() == nil {
 		s.logged("reserve file", s.reserve.fill())
 	}

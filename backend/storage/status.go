@@ -18,7 +18,7 @@ func (s *Service) Status(ctx context.Context, _ struct{}) (StatusResult, error) 
 	db := s.db
 	r := StatusResult{
 		Path: db.path, SizeBytes: fileSize(db.path), WALBytes: fileSize(db.path + "-wal"), BlobBytes: dirSize(db.blobs.dir),
-		Keyring: db.keys.State(), Sealed: "open", Tables: []TableRows{}, Recovery: db.Recovery(), LowSpace: s.lowSpace.Load(),
+		Keyring: db.keys.State(), Sealed: "open", Tables: []TableRows{}, Recovery: db.Recovery(), LowSpace: s.LowSpace(),
 	}
 	if db.keys.Locked() {
 		r.Sealed = "locked"

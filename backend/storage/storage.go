@@ -59,6 +59,7 @@ type DB struct {
 
 	gate     gate
 	recovery atomic.Pointer[RecoveryState] // nil: all is well
+	reading  atomic.Pointer[reading]       // not nil: the disk is too full to write
 	checkDue atomic.Bool                   // the last stop was not clean and the file was too big to check at start
 	rescue   sync.WaitGroup                // copying of damaged files
 	unclean  bool                          // Close leaves the clean mark away
@@ -167,7 +168,7 @@ func (db *DB) Close() error {
 			db.closed = db.readers.Close()
 		}
 		if db.writer != nil {
-			if db.recovery.Load() == nil && !db.unclean {
+			if db.recovery.Load() == nil && !db.unclean && !db.ReadOnly() {
 				db.keys.giveBack(db.writer)
 				db.closed = errors.Join(db.closed, db.stopClean())
 			}

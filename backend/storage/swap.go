@@ -138,7 +138,7 @@ func (db *DB) swap(ctx context.Context, why string, fn func() error) error {
 	}
 	inside := db.gate.insider(db.withMigrations(context.WithoutCancel(ctx)))
 	var err error
-	if was == nil {
+	if was == nil && !db.ReadOnly() {
 		err = db.stopCleanIn(inside)
 	}
 	if err == nil {
@@ -150,6 +150,8 @@ func (db *DB) swap(ctx context.Context, why string, fn func() error) error {
 	// From here on ctx no longer counts: leaving half-way would leave no database at all.
 	db.turn <- struct{}{}
 	db.recovery.Store(nil)
+	db.reading.Store(nil)
+	db.readers.SetMaxOpenConns(readerCount())
 	db.blobs.forget()
 	db.keys.ring.Store(nil) // attach finds out which keys open the new file
 	serr := db.start(inside)
