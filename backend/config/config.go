@@ -15,9 +15,6 @@ type Config struct {
 	GatewayEnabled              bool          `key:"gateway.enabled" default:"true" restart:"true" help:"Serve programs and browsers on this computer; off leaves only the window."`
 	GatewayAddr                 string        `key:"gateway.addr" default:"127.0.0.1:18789" check:"loopback" restart:"true" help:"Address to listen on; it must be a loopback address. When the port is taken, a free one is used."`
 	GatewayOrigins              []string      `key:"gateway.origins" default:"" check:"origins" restart:"true" help:"Web origins besides our own that may connect, such as http://localhost:5173."`
-	GatewaySandboxPort          int           `key:"gateway.sandbox_port" default:"0" min:"0" max:"65535" restart:"true" help:"Extra loopback port that serves only POST /execute; 0 is off."`
-	GatewayVoicePort            int           `key:"gateway.voice_port" default:"0" min:"0" max:"65535" restart:"true" help:"Extra loopback port that serves only the voice routes; 0 is off."`
-	GatewaySyncPort             int           `key:"gateway.sync_port" default:"0" min:"0" max:"65535" restart:"true" help:"Extra loopback port that serves only the sync routes; 0 is off."`
 	GatewayMaxPayload           int64         `key:"gateway.max_payload" unit:"bytes" default:"16777216" min:"65536" max:"67108864" restart:"true" help:"Largest frame of a connected session, in either direction."`
 	GatewayMaxPayloadUnauth     int64         `key:"gateway.max_payload_unauthenticated" unit:"bytes" default:"65536" min:"4096" max:"1048576" restart:"true" help:"Largest frame before a session has proved who it is."`
 	GatewayAuthTimeout          time.Duration `key:"gateway.auth_timeout_s" unit:"s" default:"5" min:"1" max:"60" restart:"true" help:"How long a new socket may take to authenticate."`

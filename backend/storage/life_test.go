@@ -140,8 +140,10 @@ func TestWhichBackupsStay(t *testing.T) {
 		all = append(all, BackupInfo{Name: fmt.Sprint("pre-", d), Kind: "pre-migration", CreatedAt: now.AddDate(0, 0, -100-d), SizeBytes: 10})
 	}
 	all = append(all, BackupInfo{Name: "helix-old", Kind: "backup", CreatedAt: now.AddDate(-3, 0, 0), SizeBytes: 1 << 40})
-	kept := func(max int64) (out []string) {
-		drop := keepBackups(all, now, 90*24*time.Hour, max)
+	pol := DefaultPolicy()
+	kept := func(bytes int64) (out []string) {
+		pol.BackupMax = bytes
+		drop := keepBackups(all, now, pol)
 		for _, b := range all {
 			if !slices.ContainsFunc(drop, func(d BackupInfo) bool { return d.Name == b.Name }) {
 				out = append(out, b.Name)
@@ -155,6 +157,10 @@ func TestWhichBackupsStay(t *testing.T) {
 	}
 	if got := kept(35); !slices.Equal(got, []string{"auto-0", "auto-1", "auto-2", "pre-0", "helix-old"}) {
 		t.Errorf("within 35 bytes: %v", got)
+	}
+	pol.KeepDaily, pol.KeepWeekly, pol.KeepSnapshots = 2, 1, 2
+	if got := kept(1 << 40); !slices.Equal(got, []string{"auto-0", "auto-1", "pre-0", "helix-old"}) {
+		t.Errorf("with fewer of each: %v", got)
 	}
 }
 

@@ -10,9 +10,10 @@ import (
 )
 
 // keepBackups chooses which automatic backups and snapshots stay: the newest of each of the
-// last 7 days and 4 weeks that have one, 3 from before migrations, none older than age, and
-// in all no more than maxBytes; the newest always stays. all is newest first.
-func keepBackups(all []BackupInfo, now time.Time, age time.Duration, maxBytes int64) (drop []BackupInfo) {
+// last days and weeks that have one, some from before migrations, as many of each as pol
+// says, none older than its age, and in all no more than its bytes; the newest of a kind
+// always stays. all is newest first.
+func keepBackups(all []BackupInfo, now time.Time, pol Policy) (drop []BackupInfo) {
 	days, weeks := map[string]bool{}, map[string]bool{}
 	var snapshots int
 	var total int64
@@ -23,21 +24,21 @@ func keepBackups(all []BackupInfo, now time.Time, age time.Duration, maxBytes in
 		case "automatic":
 			y, w := b.CreatedAt.ISOWeek()
 			day, week := b.CreatedAt.Format(time.DateOnly), fmt.Sprint(y, "-", w)
-			if !days[day] && len(days) < 7 {
+			if !days[day] && len(days) < pol.KeepDaily {
 				days[day], keep = true, true
 			}
-			if !weeks[week] && len(weeks) < 4 {
+			if !weeks[week] && len(weeks) < pol.KeepWeekly {
 				weeks[week], keep = true, true
 			}
 		case "pre-migration", "rolled-back":
 			snapshots++
-			keep = snapshots <= 3
+			keep = snapshots <= pol.KeepSnapshots
 		default:
 			continue // made by hand: never ours to delete
 		}
 		first := !newest[b.Kind]
 		newest[b.Kind] = true
-		if !first && (now.Sub(b.CreatedAt) > age || total+b.SizeBytes > maxBytes) {
+		if !first && (now.Sub(b.CreatedAt) > pol.BackupAge || total+b.SizeBytes > pol.BackupMax) {
 			keep = false
 		}
 		if keep || first {
@@ -54,7 +55,7 @@ func (p *pruner) backups(context.Context) error {
 	if err != nil {
 		return err
 	}
-	for _, b := range keepBackups(all, p.now, p.pol.BackupAge, p.pol.BackupMax) {
+	for _, b := range keepBackups(all, p.now, p.pol) {
 		p.count("backups", 1, b.SizeBytes)
 		if p.dry {
 			continue

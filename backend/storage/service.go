@@ -31,26 +31,29 @@ type ServiceOptions struct {
 
 // Policy is the part of the configuration that storage obeys.
 type Policy struct {
-	AutoBackup   bool          // backup.auto=daily
-	BackupMax    int64         // backup.max_bytes; default 10 GiB
-	BackupAge    time.Duration // default 90 days
-	HistoryRows  int64         // rows a user and history table; default 10,000
-	HistoryAge   time.Duration // default 90 days
-	PayloadAge   time.Duration // payloads above 64 KiB are cut after this; default 7 days
-	StatsRows    int64         // default 50,000
-	StatsAge     time.Duration // default 180 days
-	ChangeLogAge time.Duration // default 7 days
-	ChangeLogMax int64         // bytes; default 64 MiB
-	TrashAge     time.Duration // default 30 days
-	BlobAge      time.Duration // default 24 hours after the last reference
-	LowSpace     int64         // default 500 MiB, or 5 % of the disk if that is less free
+	AutoBackup bool          // backup.auto=daily
+	BackupMax  int64         // backup.max_bytes; default 10 GiB
+	BackupAge  time.Duration // default 90 days
+	// KeepDaily and KeepWeekly count automatic backups, KeepSnapshots the copies from before
+	// migrations; defaults 7, 4 and 3.
+	KeepDaily, KeepWeekly, KeepSnapshots int
+	HistoryRows                          int64         // rows a user and history table; default 10,000
+	HistoryAge                           time.Duration // default 90 days
+	PayloadAge                           time.Duration // payloads above 64 KiB are cut after this; default 7 days
+	StatsRows                            int64         // default 50,000
+	StatsAge                             time.Duration // default 180 days
+	ChangeLogAge                         time.Duration // default 7 days
+	ChangeLogMax                         int64         // bytes; default 64 MiB
+	TrashAge                             time.Duration // default 30 days
+	BlobAge                              time.Duration // default 24 hours after the last reference
+	LowSpace                             int64         // default 500 MiB, or 5 % of the disk if that is less free
 }
 
 // DefaultPolicy is the retention table of the manual.
 func DefaultPolicy() Policy {
 	const day = 24 * time.Hour
 	return Policy{
-		AutoBackup: true, BackupMax: 10 << 30, BackupAge: 90 * day,
+		AutoBackup: true, BackupMax: 10 << 30, BackupAge: 90 * day, KeepDaily: 7, KeepWeekly: 4, KeepSnapshots: 3,
 		HistoryRows: 10_000, HistoryAge: 90 * day, PayloadAge: 7 * day,
 		StatsRows: 50_000, StatsAge: 180 * day,
 		ChangeLogAge: 7 * day, ChangeLogMax: 64 << 20,
