@@ -6,7 +6,29 @@ import (
 	"errors"
 	"os"
 	"syscall"
+
+	"helix/backend/fault"
 )
+
+// closeFolder takes from other users what they may do in dir. With mine, a folder that
+// belongs to another user is refused; else it is left as it is.
+func closeFolder(dir string, mine bool) error {
+	st, err := os.Stat(dir)
+	if err != nil {
+		return nil //nolint:nilerr // making it has failed, which is told
+	}
+	sys, ok := st.Sys().(*syscall.Stat_t)
+	if me := os.Geteuid(); ok && me != 0 && int(sys.Uid) != me {
+		if mine {
+			return fault.Deniedf("The folder %s belongs to another user, so Helix does not use it. Remove it, or set XDG_RUNTIME_DIR to a folder of your own.", dir)
+		}
+		return nil
+	}
+	if st.Mode().Perm()&0o077 == 0 {
+		return nil
+	}
+	return os.Chmod(dir, 0o700)
+}
 
 // syncDir makes a rename in dir survive power loss.
 func syncDir(dir string) error {

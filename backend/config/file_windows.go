@@ -7,6 +7,9 @@ import (
 	"golang.org/x/sys/windows"
 )
 
+// closeFolder does nothing: folders inherit the user's own access list.
+func closeFolder(string, bool) error { return nil }
+
 // syncDir does nothing: NTFS journals renames.
 func syncDir(string) error { return nil }
 

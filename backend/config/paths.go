@@ -136,12 +136,13 @@ func absFor(goos, p string) bool {
 	return len(p) > 0 && p[0] == '/'
 }
 
-// Make creates the folders with mode 0700. The user's own folder is made only by those who
-// put something there.
+// Make creates the folders with mode 0700 and closes those that other users could enter.
+// The user's own folder is made only by those who put something there. Denied when the
+// runtime folder belongs to another user: what is there tells where to send the token.
 func (p Paths) Make() error {
 	var errs []error
 	for _, d := range []string{p.Config, p.Data, p.State, p.Cache, p.Runtime} {
-		errs = append(errs, os.MkdirAll(d, 0o700))
+		errs = append(errs, os.MkdirAll(d, 0o700), closeFolder(d, d == p.Runtime))
 	}
 	return errors.Join(errs...)
 }

@@ -1,10 +1,13 @@
 package config
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"runtime"
 	"testing"
+
+	"helix/backend/fault"
 )
 
 func TestFoldersOfEachSystem(t *testing.T) {
@@ -103,3 +106,33 @@ func TestDataDirHoldsEverything(t *testing.T) {
 }
 
 func env(m map[string]string) func(string) string { return func(k string) string { return m[k] } }
+
+// TestFoldersAreClosed makes folders that other users could enter before private.
+func TestFoldersAreClosed(t *testing.T) {
+	t.Parallel()
+	if runtime.GOOS == "windows" {
+		t.Skip("folders inherit an access list here")
+	}
+	dir := t.TempDir()
+	p := Paths{Config: filepath.Join(dir, "c"), Data: filepath.Join(dir, "d"), State: filepath.Join(dir, "s"), Cache: filepath.Join(dir, "x"), Runtime: filepath.Join(dir, "r")}
+	for _, d := range []string{p.Data, p.Runtime} {
+		if err := errors.Join(os.Mkdir(d, 0o700), os.Chmod(d, 0o777)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := p.Make(); err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range []string{p.Config, p.Data, p.State, p.Cache, p.Runtime} {
+		if st, err := os.Stat(d); err != nil || st.Mode().Perm() != 0o700 {
+			t.Errorf("%s: %v %v", d, st.Mode(), err)
+		}
+	}
+	if os.Geteuid() == 0 {
+		t.Skip("the superuser may use any folder")
+	}
+	p.Runtime = "/usr" // the superuser's
+	if err := p.Make(); !fault.Is(err, fault.Denied) {
+		t.Errorf("a foreign runtime folder: %v", err)
+	}
+}
