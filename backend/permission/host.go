@@ -91,7 +91,7 @@ func parseHost(s string, pattern bool) (host, error) {
 		return bad("wildcard", "A wildcard stands only at the front and before a name: *.example.com.")
 	}
 	name, err := toASCII.ToASCII(s)
-	if err != nil {
+	if again, aerr := toASCII.ToASCII(name); err != nil || aerr != nil || again != name { // what is compared must be what is looked up
 		return bad("name", "%q is not a valid host name.", clip(s, 80))
 	}
 	name = strings.TrimSuffix(name, ".")
