@@ -46,7 +46,12 @@ func testOptions(dir string) Options {
 // start runs a whole backend over a temporary folder.
 func start(t *testing.T) *Backend {
 	t.Helper()
-	b, err := Open(t.Context(), testOptions(t.TempDir()))
+	return startWith(t, testOptions(t.TempDir()))
+}
+
+func startWith(t *testing.T, o Options) *Backend {
+	t.Helper()
+	b, err := Open(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)
 	}

