@@ -295,6 +295,7 @@ async function failures({ page, go, rpc, check, looks }) {
   await page.getByText("The tool stopped with an error").waitFor();
   await page.getByText("no luck").first().waitFor();
   await page.getByRole("log").getByText("careful").waitFor();
+  await page.mouse.move(0, 0);
   await looks("failure");
   await page.getByRole("button", { name: "Go to line 3" }).click();
   await page.getByRole("heading", { name: "Edit Thrower", level: 1 }).waitFor();
@@ -340,6 +341,7 @@ async function failures({ page, go, rpc, check, looks }) {
 
   await page.getByRole("button", { name: "Secrets" }).click();
   await page.getByRole("dialog", { name: "Secrets" }).waitFor();
+  await page.getByRole("textbox", { name: "Hosts that may receive it" }).click();
   await looks("secrets");
   await page.getByRole("dialog", { name: "Secrets" }).getByRole("button", { name: "Close" }).click();
   await page.getByRole("dialog", { name: "Secrets" }).waitFor({ state: "hidden" });
