@@ -159,7 +159,7 @@ func (s *shell) startBackend(ctx context.Context) {
 		close(s.ready)
 		return
 	}
-	be, err := backend.Open(ctx, backend.Options{DataDir: s.flags.dataDir, Web: s.web, Activate: s.activateCall})
+	be, err := backend.Open(ctx, backend.Options{DataDir: s.flags.dataDir, Web: s.web, Listen: true, Activate: s.activateCall})
 	s.mu.Lock()
 	if err != nil {
 		s.failure = fault.As(err)

@@ -94,7 +94,7 @@ type closer struct {
 // uses the folder. What may be missing, such as a keyring, engine artefacts or a readable
 // database, is a state that system.status reports.
 func Open(ctx context.Context, o Options) (_ *Backend, err error) {
-	b := &Backend{o: o, Bus: bus.New(), Picks: newPicks(), ended: make(chan struct{})}
+	b := &Backend{o: o, Bus: bus.New(), ended: make(chan struct{})}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, b.Close())
@@ -105,6 +105,7 @@ func Open(ctx context.Context, o Options) (_ *Backend, err error) {
 		return nil, err
 	}
 	paths, conf := b.Config.Paths(), b.Config.Current()
+	b.Picks = newPicks(filepath.Join(paths.Data, "backups"))
 	if b.log = o.Logger; b.log == nil {
 		b.log = b.openLog(paths.State, conf)
 	}
@@ -176,7 +177,7 @@ func (b *Backend) openDomains(ctx context.Context, paths config.Paths, conf conf
 	toolFiles := filepath.Join(paths.Data, "tool-files")
 	b.Permission = permission.New(b.DB, b.Bus, permission.Options{
 		Logger: b.log, Home: home, Own: own, OwnPort: b.ownPort, Audit: b.Audit,
-		StateDir: func(s permission.Subject) string { return filepath.Join(toolFiles, s.ID) },
+		StateDir: func(s permission.Subject) string { return tools.StateFolder(toolFiles, s) },
 	})
 	b.Sandbox, err = sandbox.Open(ctx, sandbox.Options{CacheDir: filepath.Join(paths.Cache, "engine")})
 	if err != nil && b.Sandbox == nil {
@@ -212,6 +213,7 @@ func (b *Backend) storagePolicy() storage.Policy {
 	p := storage.DefaultPolicy()
 	p.AutoBackup = c.BackupAuto == "daily"
 	p.BackupMax, p.BackupAge = c.BackupMaxBytes, c.BackupMaxAge
+	p.KeepDaily, p.KeepWeekly, p.KeepSnapshots = c.BackupKeepDaily, c.BackupKeepWeekly, c.BackupKeepPreMigration
 	p.HistoryRows, p.HistoryAge, p.PayloadAge = c.HistoryMaxRows, c.HistoryMaxAge, c.HistoryPayloadMaxAge
 	p.StatsRows, p.StatsAge = c.HistoryStatsMaxRows, c.HistoryStatsMaxAge
 	p.ChangeLogAge, p.ChangeLogMax = c.HistoryChangeLogMaxAge, c.HistoryChangeLogBytes

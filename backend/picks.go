@@ -24,7 +24,8 @@ const pickLife = 10 * time.Minute
 // Picks remembers what a person chose in a native file dialog. The page gets a token; only
 // that token, not a path of the page's making, reaches methods that touch files.
 type Picks struct {
-	now func() time.Time
+	now     func() time.Time
+	backups string // folder of our own backups, which the window may name to read them
 
 	mu  sync.Mutex
 	all map[string]pick
@@ -37,7 +38,9 @@ type pick struct {
 	until time.Time
 }
 
-func newPicks() *Picks { return &Picks{now: time.Now, all: map[string]pick{}} }
+func newPicks(backups string) *Picks {
+	return &Picks{now: time.Now, backups: backups, all: map[string]pick{}}
+}
 
 // Add returns a token for path that user may use for ten minutes: for writing, or only for
 // reading.
@@ -58,12 +61,13 @@ func (p *Picks) Add(user uuid.UUID, path string, write bool) string {
 }
 
 // Resolve turns a path parameter into a path. From the window only a token is accepted,
-// and below a picked folder a relative name after a slash; the command line and other
-// programs with the admin scope, which run as the person, may name paths themselves.
+// below a picked folder a relative name after a slash, and to read one of our own backups
+// its path; the command line and other programs with the admin scope, which run as the
+// person, may name paths themselves.
 func (p *Picks) Resolve(ctx context.Context, path string, write bool) (string, error) {
 	id, _ := identity.From(ctx)
 	if !strings.HasPrefix(path, pickPrefix) {
-		if id.Pipe == "bridge" && path != "" {
+		if id.Pipe == "bridge" && path != "" && (write || filepath.Dir(filepath.Clean(path)) != p.backups) {
 			return "", fault.Deniedf("Choose the file in the dialog; the window cannot name a path itself.")
 		}
 		if path != "" && !filepath.IsAbs(path) {

@@ -15,7 +15,7 @@ import (
 func TestPicks(t *testing.T) {
 	t.Parallel()
 	now := time.Now()
-	p := newPicks()
+	p := newPicks("/srv/helix/backups")
 	p.now = func() time.Time { return now }
 	me, other := uuid.New(), uuid.New()
 	dir := t.TempDir()
@@ -50,6 +50,10 @@ func TestPicks(t *testing.T) {
 		{"/etc/passwd", false, "", fault.Denied},
 		{"pick:0000", false, "", fault.Denied},
 		{"", true, "", ""},
+		{"/srv/helix/backups/a.zip", false, "/srv/helix/backups/a.zip", ""},
+		{"/srv/helix/backups/a.zip", true, "", fault.Denied},
+		{"/srv/helix/backups/../secret.zip", false, "", fault.Denied},
+		{"/srv/helix/backups/sub/a.zip", false, "", fault.Denied},
 	} {
 		if got, kind := get(c.path, c.write); got != c.want || kind != c.kind {
 			t.Errorf("%s (write %v) = %q, %q; want %q, %q", c.path, c.write, got, kind, c.want, c.kind)

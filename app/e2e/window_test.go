@@ -3,6 +3,7 @@
 package e2e
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -149,7 +150,9 @@ func TestWindow(t *testing.T) {
 	})
 
 	t.Run("a second start hands over", func(t *testing.T) {
-		second := exec.Command(program(t), "--data-dir", dir)
+		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+		defer cancel()
+		second := exec.CommandContext(ctx, program(t), "--data-dir", dir)
 		second.Env = w.env
 		out, err := second.CombinedOutput()
 		if err != nil {

@@ -25,7 +25,8 @@ type Bridge struct {
 }
 
 // NewBridge returns a bridge whose sessions are id's. emit gets every outgoing frame with
-// the id of its session; it must not block for long.
+// the id of its session, and an empty frame when that session has ended; it must not block
+// for long.
 func (s *Server) NewBridge(id identity.Identity, emit func(session, frame string)) *Bridge {
 	if id.Pipe == "" {
 		id.Pipe = "bridge"
@@ -60,6 +61,7 @@ func (b *Bridge) Open() string {
 			b.log.Warn("bridge session ended", "error", err)
 		}
 		p.end()
+		b.emit(p.id, "") // tells a page that is still there to open a new session
 	})
 	return p.id
 }

@@ -41,7 +41,11 @@ func (f *fixture) owner() identity.Identity {
 func (f *fixture) bridge(t *testing.T) *wire {
 	t.Helper()
 	out := make(chan string, 65536)
-	b := f.NewBridge(f.owner(), func(_, frame string) { out <- frame })
+	b := f.NewBridge(f.owner(), func(_, frame string) {
+		if frame != "" {
+			out <- frame
+		}
+	})
 	t.Cleanup(b.Close)
 	return &wire{t, &bridgeClient{b, b.Open(), out}}
 }

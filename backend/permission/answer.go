@@ -145,17 +145,29 @@ func (s *Service) AnswerApproval(ctx context.Context, p AnswerParams) (AnswerRes
 	}
 	res.Status = status
 	if p.Rerun && status == "approved" {
-		run, err := rerun(context.WithValue(ctx, rerunKey{}, p.ID), raw.rerun)
-		if err != nil {
-			return res, err
-		}
-		if err := s.bindTo(ctx, who.User, p.ID, run); err != nil {
-			return res, err
-		}
-		res.RunID = &run
+		res.RunID, res.RerunError = s.startAgain(ctx, who, p.ID, rerun, raw)
 	}
 	res.Grants, err = s.grantsByID(ctx, who.User, ids)
 	return res, err
+}
+
+// startAgain starts the run of an approved question, in the session that asked: a grant for
+// a session is that session's. That the run does not start undoes no approval, so it is
+// told beside it.
+func (s *Service) startAgain(ctx context.Context, who identity.Identity, id uuid.UUID, rerun Rerun, raw *rawApproval) (*uuid.UUID, string) {
+	if raw.session != uuid.Nil {
+		again := who
+		again.Session = raw.session
+		ctx = identity.With(ctx, again)
+	}
+	run, err := rerun(context.WithValue(ctx, rerunKey{}, id), raw.rerun)
+	if err == nil {
+		err = s.bindTo(ctx, who.User, id, run)
+	}
+	if err != nil {
+		return nil, fault.As(err).Message
+	}
+	return &run, ""
 }
 
 var errLate = errors.New("permission: the question is not open any more")

@@ -103,6 +103,8 @@ type AnswerResult struct {
 	Status string     `json:"status"`
 	Grants []Grant    `json:"grants"`
 	RunID  *uuid.UUID `json:"runId,omitempty"` // of the run that was started again
+	// RerunError says why the run was not started again; the answer itself stands.
+	RerunError string `json:"rerunError,omitempty"`
 }
 
 // Grant is a right as it is listed.

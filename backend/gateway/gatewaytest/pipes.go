@@ -144,7 +144,11 @@ func openBridge(t *testing.T, g *Target, scopes gateway.Scope) *client {
 	id := g.Owner
 	id.Scopes, id.Pipe = scopes, "bridge"
 	out := make(chan string, 4096)
-	b := g.Server.NewBridge(id, func(_, frame string) { out <- frame })
+	b := g.Server.NewBridge(id, func(_, frame string) {
+		if frame != "" {
+			out <- frame
+		}
+	})
 	t.Cleanup(b.Close)
 	session := b.Open()
 	return &client{

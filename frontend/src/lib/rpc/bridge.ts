@@ -72,14 +72,15 @@ export class BridgeTransport implements Transport {
     // Frames can arrive before Open's own answer, so they wait for the id.
     const early: [string, string][] = [];
     let session = "";
+    const take = (frame: string) => (frame === "" ? h.closed() : h.frame(frame)); // an empty frame ends the session
     this.#off = runtime.EventsOn("rpc", (id, frame) => {
       if (typeof id !== "string" || typeof frame !== "string") return;
       if (!session) early.push([id, frame]);
-      else if (id === session) h.frame(frame);
+      else if (id === session) take(frame);
     });
     session = await b.Open();
     this.#session = session;
-    for (const [id, frame] of early) if (id === session) h.frame(frame);
+    for (const [id, frame] of early) if (id === session) take(frame);
   }
 
   send(frame: string): Promise<void> {

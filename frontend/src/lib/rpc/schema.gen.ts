@@ -522,6 +522,8 @@ export interface PermissionAnswerResult {
   grants: PermissionGrant[];
   /** of the run that was started again */
   runId?: string;
+  /** RerunError says why the run was not started again; the answer itself stands. */
+  rerunError?: string;
 }
 
 /** Approval is a question to the user. */
