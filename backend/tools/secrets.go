@@ -5,9 +5,11 @@ import (
 	"context"
 	"crypto/rand"
 	"database/sql"
+	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"net/url"
 	"regexp"
 	"slices"
 	"strings"
@@ -307,10 +309,29 @@ func (h *host) scrubBytes(b []byte) []byte {
 	defer h.mu.Unlock()
 	for _, l := range h.secrets {
 		for _, v := range l.values {
-			b = bytes.ReplaceAll(b, []byte(v), []byte("[secret "+l.name+"]"))
+			for _, f := range forms(v) {
+				b = bytes.ReplaceAll(b, []byte(f), []byte("[secret "+l.name+"]"))
+			}
 		}
 	}
 	return b
+}
+
+// forms are the ways in which an answer repeats a value: as it is, as it stood in the
+// address, in JSON and in base64.
+func forms(value string) []string {
+	inside := func(quoted []byte) string { return string(quoted[min(1, len(quoted)):max(len(quoted)-1, 0)]) }
+	forHTML, err := json.Marshal(value)
+	if err != nil {
+		forHTML = nil // a text always has a JSON form
+	}
+	all := []string{value}
+	for _, f := range []string{url.QueryEscape(value), url.PathEscape(value), inside(jsonText(value)), inside(forHTML), base64.StdEncoding.EncodeToString([]byte(value))} {
+		if f != "" && !slices.Contains(all, f) {
+			all = append(all, f)
+		}
+	}
+	return all
 }
 
 func (h *host) scrubJSON(raw json.RawMessage) json.RawMessage {
