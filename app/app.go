@@ -10,7 +10,6 @@ import (
 	"io/fs"
 	"log/slog"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"sync"
 	"syscall"
@@ -113,7 +112,6 @@ type shell struct {
 
 	painted     chan struct{}
 	paintedOnce sync.Once
-	quitting    bool
 }
 
 // gatewayDialer opens a session on a backend that runs in another process.
@@ -133,7 +131,7 @@ func (s *shell) run() int {
 		OnBeforeClose:      s.beforeClose,
 		OnShutdown:         s.shutdown,
 		Bind:               []any{s.bridge},
-		Linux:              &linux.Options{ProgramName: "org.project-helix.desktop", WebviewGpuPolicy: linux.WebviewGpuPolicyNever},
+		Linux:              &linux.Options{ProgramName: "org.project-helix.desktop", WebviewGpuPolicy: s.gpu()},
 		Mac:                &mac.Options{OnUrlOpen: func(u string) { s.activate([]string{u}) }},
 		Windows:            &windows.Options{},
 	}
@@ -144,13 +142,21 @@ func (s *shell) run() int {
 	return 0
 }
 
+// gpu is the drawing policy of app.gpu. Auto is off: with software drawing the page always
+// appears, while WebKit's accelerated one stays blank on some drivers.
+func (s *shell) gpu() linux.WebviewGpuPolicy {
+	if backend.Setting(backend.Options{DataDir: s.flags.dataDir}, "app.gpu") == "on" {
+		return linux.WebviewGpuPolicyAlways
+	}
+	return linux.WebviewGpuPolicyNever
+}
+
 // startup begins the backend beside the window, so that the frame is there at once.
 func (s *shell) startup(ctx context.Context) {
 	s.ctx = ctx
 	run, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	s.cancel = cancel
 	s.work.Go(func() { s.startBackend(run) })
-	s.work.Go(func() { s.watchSignals(run) })
 	s.work.Go(func() { s.watchPaint(run) })
 }
 
@@ -263,24 +269,6 @@ func (s *shell) watchPaint(ctx context.Context) {
 	if err := syscall.Exec(exe, os.Args, append(os.Environ(), "WEBKIT_DISABLE_DMABUF_RENDERER=1")); err != nil {
 		slog.Error("start again", "err", err)
 	}
-}
-
-func (s *shell) watchSignals(ctx context.Context) {
-	ch := make(chan os.Signal, 1)
-	signal.Notify(ch, os.Interrupt, syscall.SIGTERM)
-	defer signal.Stop(ch)
-	select {
-	case <-ch:
-		s.quit()
-	case <-ctx.Done():
-	}
-}
-
-func (s *shell) quit() {
-	s.mu.Lock()
-	s.quitting = true
-	s.mu.Unlock()
-	runtime.Quit(s.ctx)
 }
 
 func (s *shell) restorePlace() {

@@ -69,6 +69,21 @@ func (o *Other) ClientOptions(client string) gateway.ClientOptions {
 	return gateway.ClientOptions{URL: o.URL, Token: o.token, Client: gateway.ClientInfo{ID: client, Version: Version}, Scopes: []string{"admin"}}
 }
 
+// Setting is the value of one text setting, without opening anything; "" when it cannot be
+// read. The window needs a few before the backend is there.
+func Setting(o Options, key string) string {
+	conf, err := config.Load(config.Options{DataDir: o.DataDir, Environ: o.Environ})
+	if err != nil {
+		return ""
+	}
+	got, err := conf.Get(context.Background(), config.GetParams{Keys: []string{key}})
+	if err != nil {
+		return ""
+	}
+	text, _ := got.Values[key].(string)
+	return text
+}
+
 // StateDir is the folder for logs and the window's place, without opening anything.
 func StateDir(dataDir string) string {
 	p, err := config.FindPaths(config.Machine{}, dataDir)
