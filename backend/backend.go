@@ -152,8 +152,11 @@ func (b *Backend) openStorage(ctx context.Context, paths config.Paths, conf conf
 	b.Storage = storage.NewService(b.DB, storage.ServiceOptions{
 		ConfigFile: paths.ConfigFile(), UserDir: paths.User,
 		Policy: b.storagePolicy, Audit: auditTx,
-		EndSessions: func() { b.Gateway.EndSessions() },
-		Busy:        func() bool { return b.Tools.Busy() },
+		EndSessions: func() {
+			b.Config.FileChanged(b.LocalUser())
+			b.Gateway.EndSessions()
+		},
+		Busy: func() bool { return b.Tools.Busy() },
 	})
 	return nil
 }
