@@ -171,11 +171,12 @@ func (h *host) stateSet(ctx context.Context, c *call, p sandbox.StateSetRequest)
 		h.memory[p.Key] = p.Value
 		return none, nil
 	}
-	files, err := folderSize(h.e.folder())
-	if err != nil {
-		return none, err
-	}
 	return none, h.e.s.db.Write(ctx, func(tx *storage.Tx) error {
+		// Inside, where files are written too: the quota is a sum, which two could pass together.
+		files, err := folderSize(h.e.folder())
+		if err != nil {
+			return err
+		}
 		used, err := stateBytes(tx, h.e.user, h.e.tool.ID)
 		if err != nil {
 			return err
