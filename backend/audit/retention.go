@@ -21,6 +21,7 @@ const closedKey = "audit.closed_through" // in meta: starts up to here have an e
 func (s *Service) CloseInterrupted(ctx context.Context) (n int, err error) {
 	err = s.db.Write(ctx, func(tx *storage.Tx) error {
 		n = 0
+		opened := s.opened.Load()
 		var from int64
 		var v string
 		switch err := tx.QueryRow(`SELECT value FROM meta WHERE key = ?`, closedKey).Scan(&v); {
@@ -29,10 +30,10 @@ func (s *Service) CloseInterrupted(ctx context.Context) (n int, err error) {
 		case !errors.Is(err, sql.ErrNoRows):
 			return err
 		}
-		if from >= s.opened {
+		if from >= opened {
 			return nil
 		}
-		open, err := openStarts(tx, from, s.opened, s.db.Device().ID)
+		open, err := openStarts(tx, from, opened, s.db.Device().ID)
 		if err != nil {
 			return err
 		}
@@ -43,7 +44,7 @@ func (s *Service) CloseInterrupted(ctx context.Context) (n int, err error) {
 			}
 		}
 		n = len(open)
-		_, err = tx.Exec(`INSERT INTO meta (key, value) VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value`, closedKey, strconv.FormatInt(s.opened, 10))
+		_, err = tx.Exec(`INSERT INTO meta (key, value) VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value`, closedKey, strconv.FormatInt(opened, 10))
 		return err
 	})
 	return n, err

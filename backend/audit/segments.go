@@ -38,11 +38,7 @@ func AppendKeyChange(tx *storage.Tx, old, next ed25519.PublicKey, signOld, signN
 // Run signs segments, closes what a crash cut off and removes what is too old, until ctx
 // ends; then it signs what is left.
 func (s *Service) Run(ctx context.Context) error {
-	if n, err := s.CloseInterrupted(ctx); err != nil && ctx.Err() == nil {
-		s.log.Error("close interrupted runs", "error", err)
-	} else if n > 0 {
-		s.log.Info("closed runs that a stop interrupted", "count", n)
-	}
+	s.closeInterrupted(ctx)
 	s.compareHead(ctx)
 	sweep := time.NewTicker(time.Hour)
 	defer sweep.Stop()
@@ -69,12 +65,23 @@ func (s *Service) Run(ctx context.Context) error {
 		case <-s.wake:
 		case <-timer.C:
 		}
+		if s.again.Swap(false) {
+			s.closeInterrupted(ctx)
+		}
 		wait, err := s.closeDue(ctx)
 		if err != nil && ctx.Err() == nil {
 			s.log.Warn("sign audit segment", "error", err)
 			wait = s.o.SegmentAge
 		}
 		timer.Reset(wait)
+	}
+}
+
+func (s *Service) closeInterrupted(ctx context.Context) {
+	if n, err := s.CloseInterrupted(ctx); err != nil && ctx.Err() == nil {
+		s.log.Error("close interrupted runs", "error", err)
+	} else if n > 0 {
+		s.log.Info("closed runs that a stop interrupted", "count", n)
 	}
 }
 

@@ -42,7 +42,7 @@ type Service struct {
 	log *slog.Logger
 
 	secrets Redactor
-	opened  int64 // the last entry when the service was made: runs open before it were cut off
+	opened  atomic.Int64 // the last entry when the file was opened: runs open before it were cut off
 
 	mu      sync.Mutex
 	cur     head // committed
@@ -53,6 +53,7 @@ type Service struct {
 	down     atomic.Pointer[fault.Error] // why the log cannot be written, nil when it can
 	probedAt atomic.Int64
 	wake     chan struct{}
+	again    atomic.Bool  // the file was replaced: look again for what was cut off
 	closing  sync.Mutex   // one segment is closed at a time
 	reading  sync.RWMutex // nothing is pruned while somebody walks the log
 }
@@ -83,10 +84,8 @@ func New(db *storage.DB, o Options) *Service {
 	}
 	s := &Service{db: db, o: o, log: o.Logger, wake: make(chan struct{}, 1)}
 	bus.Subscribe(db.Bus(), func(_ uuid.UUID, l located) { *l.s = s })
-	bus.Subscribe(db.Bus(), func(uuid.UUID, storage.Replaced) { s.forgetHead() }) // another file took its place
-	_ = db.Read(context.Background(), func(tx *storage.Tx) error {
-		return tx.QueryRow(`SELECT coalesce(max(seq), 0) FROM audit_log`).Scan(&s.opened)
-	})
+	bus.Subscribe(db.Bus(), func(uuid.UUID, storage.Replaced) { s.replaced() })
+	_ = s.noteOpened()
 	return s
 }
 

@@ -161,6 +161,25 @@ func (s *Service) write(ctx context.Context, edits []edit) error {
 	return replaceFile(path, text)
 }
 
+// FileChanged reads config.toml again after something other than Set has replaced it, such
+// as a restore, and publishes Changed, which user did, with the keys whose value is new.
+func (s *Service) FileChanged(user uuid.UUID) {
+	s.mu.Lock()
+	was := s.Current()
+	s.Reload()
+	now := s.Current()
+	s.mu.Unlock()
+	var keys []string
+	for _, set := range settings() {
+		if !equal(set.get(&was), set.get(&now)) {
+			keys = append(keys, set.Key)
+		}
+	}
+	if len(keys) > 0 {
+		bus.Publish(s.o.Bus, user, Changed{Keys: keys})
+	}
+}
+
 func equal(a, b any) bool {
 	if l, ok := a.([]string); ok {
 		return slices.Equal(l, b.([]string))

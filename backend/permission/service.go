@@ -128,6 +128,7 @@ func New(db *storage.DB, b *bus.Bus, o Options) *Service {
 		}
 		s.own = append(s.own, filepath.Clean(p))
 	}
+	bus.Subscribe(db.Bus(), func(uuid.UUID, storage.Replaced) { s.forgetAll() })
 	return s
 }
 

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"helix/backend/fault"
+	"helix/backend/identity"
 )
 
 // VerifyBackup reads a backup from end to end and checks everything a restore would.
@@ -182,8 +183,7 @@ func (s *Service) Restore(ctx context.Context, p RestoreParams) (_ RestoreResult
 		return r, err
 	}
 	r.ReplacedPath = replaced
-	s.afterSwap(ctx)
-	return r, errors.Join(ferr, s.note(ctx, "data.restore", map[string]any{"createdAt": st.manifest.CreatedAt, "replaced": filepath.Base(replaced)}))
+	return r, errors.Join(ferr, s.note(s.afterSwap(ctx), "data.restore", map[string]any{"createdAt": st.manifest.CreatedAt, "replaced": filepath.Base(replaced)}))
 }
 
 // movesFor lists the renames that put next in the place of the database at path and keep
@@ -202,10 +202,21 @@ func movesFor(dataDir, path, next, kept string) []move {
 	}
 }
 
-// afterSwap tells everybody that the data is another one now.
-func (s *Service) afterSwap(ctx context.Context) {
+// afterSwap tells everybody that the data is another one now. It returns the context for
+// what is still to be written: whoever asked may not be a user of the data that came, and
+// in recovery mode nobody was.
+func (s *Service) afterSwap(ctx context.Context) context.Context {
 	s.o.EndSessions()
 	if s.db.Recovery() == nil {
+		known := false
+		_ = s.db.Read(ctx, func(tx *Tx) error {
+			return tx.QueryRow(`SELECT EXISTS (SELECT 1 FROM users WHERE id = ?)`, identity.UserID(ctx)).Scan(&known)
+		})
+		if !known {
+			id, _ := identity.From(ctx)
+			id.User = s.db.LocalUser().ID
+			ctx = identity.With(ctx, id)
+		}
 		_ = s.db.Read(ctx, func(tx *Tx) error {
 			ts, err := ownedTables(ctx, tx)
 			for _, t := range ts {
@@ -214,6 +225,7 @@ func (s *Service) afterSwap(ctx context.Context) {
 			return err
 		})
 	}
+	return ctx
 }
 
 // rewrapKeys makes the sealed values of a staged database readable here: its data keys are

@@ -51,8 +51,7 @@ func (s *Service) Salvage(ctx context.Context, _ struct{}) (_ SalvageResult, err
 	if err := s.db.swap(ctx, "Helix is putting the salvaged data in place. Try again in a moment.", func() error { return commitJournal(dataDir, j) }); err != nil {
 		return r, err
 	}
-	s.afterSwap(ctx)
-	return r, s.note(ctx, "data.restore", map[string]any{"kind": "salvage", "tables": r.Tables})
+	return r, s.note(s.afterSwap(ctx), "data.restore", map[string]any{"kind": "salvage", "tables": r.Tables})
 }
 
 // salvageInto reads the damaged files of kept and fills the new database next.

@@ -92,6 +92,7 @@ type Service struct {
 	reviews map[reviewKey]review     // dry runs that may be committed
 	undo    map[string]*clearing
 	wg      sync.WaitGroup  // runs started by an answered approval
+	again   chan struct{}   // the database was replaced
 	life    context.Context // ends with Close
 	stop    context.CancelFunc
 }
@@ -106,11 +107,26 @@ func New(db *storage.DB, perm *permission.Service, aud *audit.Service, box *sand
 		schemas: newLRU[string, *schema](256), drafts: newLRU[string, permission.SubjectInfo](64),
 		running: map[uuid.UUID]*execution{}, slots: map[uuid.UUID]*slot{}, keys: map[string]bool{},
 		reviews: map[reviewKey]review{}, undo: map[string]*clearing{},
+		again: make(chan struct{}, 1),
 	}
 	s.life, s.stop = context.WithCancel(context.Background())
 	s.web, s.direct = s.clients()
 	perm.Register(subjectKind, s, s.rerun)
+	bus.Subscribe(db.Bus(), func(uuid.UUID, storage.Replaced) { s.replaced() })
 	return s
+}
+
+// replaced forgets what belongs to a database whose place another file has taken, and lets
+// Run close the runs that were going on when that file was saved.
+func (s *Service) replaced() {
+	s.mu.Lock()
+	clear(s.reviews)
+	clear(s.undo)
+	s.mu.Unlock()
+	select {
+	case s.again <- struct{}{}:
+	default:
+	}
 }
 
 // pruneEvery is how often Run prunes the history.
@@ -132,9 +148,12 @@ func (s *Service) Close() error {
 // and waits for runs that an answered approval started.
 func (s *Service) Run(ctx context.Context) error {
 	defer s.Close() //nolint:errcheck // always nil
-	if err := s.Recover(ctx); err != nil && ctx.Err() == nil {
-		s.log.Error("close interrupted tool runs", "error", err)
+	recovered := func() {
+		if err := s.Recover(ctx); err != nil && ctx.Err() == nil {
+			s.log.Error("close interrupted tool runs", "error", err)
+		}
 	}
+	recovered()
 	t := time.NewTicker(pruneEvery)
 	defer t.Stop()
 	for {
@@ -144,6 +163,8 @@ func (s *Service) Run(ctx context.Context) error {
 		s.sweep()
 		select {
 		case <-t.C:
+		case <-s.again:
+			recovered()
 		case <-ctx.Done():
 			return nil
 		}

@@ -1,0 +1,36 @@
+package permission
+
+import (
+	"testing"
+
+	"github.com/google/uuid"
+
+	"helix/backend/bus"
+	"helix/backend/fault"
+	"helix/backend/storage"
+)
+
+// What was decided over the data that a restore has replaced counts no more, and runs that
+// rest on it end.
+func TestNothingIsKeptOfReplacedData(t *testing.T) {
+	t.Parallel()
+	e := setup(t, Options{})
+	sub := e.tool("a", "network:https(api.example.com)")
+	e.grant(ask(sub))
+	e.want(ask(sub), Allow, "granted")
+	run := e.begin(nil, sub)
+	if err := e.db.Write(e.ctx, func(tx *storage.Tx) error { // as another file would look
+		_, err := tx.Exec(`DELETE FROM capability_grants`)
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	e.want(ask(sub), Allow, "granted") // the reason for this test: decisions are kept
+	bus.Publish(e.db.Bus(), uuid.Nil, storage.Replaced{})
+	if d := e.decide(ask(sub)); d.Effect == Allow {
+		t.Errorf("still allowed: %+v", d)
+	}
+	if err := run.Err(); !fault.Is(err, fault.Unavailable) {
+		t.Errorf("the run goes on: %v", err)
+	}
+}
