@@ -92,13 +92,14 @@ func (c *command) problems(method string, params any, good string) error {
 	if err != nil {
 		return err
 	}
-	if c.JSON {
+	switch {
+	case c.JSON:
 		if err := c.printJSON(raw); err != nil {
 			return err
 		}
-	} else if r.OK {
+	case r.OK:
 		fmt.Fprintln(c.env.Stdout, good)
-	} else {
+	default:
 		for _, p := range r.Problems {
 			fmt.Fprintln(c.env.Stdout, plain(fmt.Sprint(p)))
 		}

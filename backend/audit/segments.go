@@ -191,8 +191,8 @@ func (s *Service) closeOne(ctx context.Context) error {
 }
 
 // fill computes the root over the entries, which must follow one another.
-func (seg *segment) fill(tx *storage.Tx) error {
-	rows, err := tx.Query(`SELECT seq, hash FROM audit_log WHERE seq BETWEEN ? AND ? ORDER BY seq`, seg.First, seg.Last)
+func (s *segment) fill(tx *storage.Tx) error {
+	rows, err := tx.Query(`SELECT seq, hash FROM audit_log WHERE seq BETWEEN ? AND ? ORDER BY seq`, s.First, s.Last)
 	if err != nil {
 		return err
 	}
@@ -204,16 +204,16 @@ func (seg *segment) fill(tx *storage.Tx) error {
 		if err := rows.Scan(&seq, &h); err != nil {
 			return err
 		}
-		if seq != seg.First+int64(m.n) {
-			return fault.Internalf(fmt.Errorf("audit: entry %d is missing", seg.First+int64(m.n)), "The audit log is damaged, so its newest part was not signed.")
+		if seq != s.First+int64(m.n) {
+			return fault.Internalf(fmt.Errorf("audit: entry %d is missing", s.First+int64(m.n)), "The audit log is damaged, so its newest part was not signed.")
 		}
-		copy(seg.LastHash[:], h)
-		m.add(seg.LastHash)
+		copy(s.LastHash[:], h)
+		m.add(s.LastHash)
 	}
-	if int64(m.n) != seg.Count && rows.Err() == nil {
+	if int64(m.n) != s.Count && rows.Err() == nil {
 		return fault.Internalf(errors.New("audit: entries are missing"), "The audit log is damaged, so its newest part was not signed.")
 	}
-	seg.Root = m.root()
+	s.Root = m.root()
 	return rows.Err()
 }
 

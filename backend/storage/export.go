@@ -216,8 +216,9 @@ func (e *exporter) table(tx *Tx, t exportTable) (n int64, err error) {
 		if err != nil {
 			return err
 		}
-		w.Write(line)
-		w.WriteByte('\n')
+		if _, err := w.Write(append(line, '\n')); err != nil {
+			return err
+		}
 		n++
 		for i, c := range t.cols {
 			if b, ok := vals[i].([]byte); ok && len(b) == 32 && slices.Contains(blobCols, c.name) {

@@ -95,11 +95,11 @@ func editScript(a, b []string) []diffLine {
 	for len(a) > 0 && len(b) > 0 && a[len(a)-1] == b[len(b)-1] {
 		tail, a, b = append(tail, diffLine{' ', a[len(a)-1]}), a[:len(a)-1], b[:len(b)-1]
 	}
-	out := append(head, middle(a, b)...)
+	head = append(head, middle(a, b)...)
 	for i := len(tail) - 1; i >= 0; i-- {
-		out = append(out, tail[i])
+		head = append(head, tail[i])
 	}
-	return out
+	return head
 }
 
 func middle(a, b []string) []diffLine {

@@ -40,7 +40,7 @@ type Entry struct {
 
 // Errors of a path that may not be opened. They are the cause of a Denied error.
 var (
-	ErrNotReal    = errors.New("not an absolute path without ..")
+	ErrNotReal    = errors.New("not absolute, or with a dot-dot element")
 	ErrLink       = errors.New("symbolic link")
 	ErrNotRegular = errors.New("neither a regular file nor a folder")
 	ErrForbidden  = errors.New("forbidden folder")
