@@ -37,7 +37,8 @@ func (s *Service) Preview(ctx context.Context, p PreviewParams) (PreviewResult, 
 	if len(steps) > maxSteps {
 		return res, fault.Limitf("A preview shows at most %d steps.", maxSteps)
 	}
-	pv := previewer{s: s, user: user, res: &res, union: map[PreviewCapability]bool{}, infos: map[SubjectRef]SubjectInfo{{Kind: root.Kind, ID: root.ID}: info}}
+	caller, _ := identity.From(ctx)
+	pv := previewer{s: s, user: user, session: caller.Session, res: &res, union: map[PreviewCapability]bool{}, infos: map[SubjectRef]SubjectInfo{{Kind: root.Kind, ID: root.ID}: info}}
 	if stepped {
 		pv.limit = true
 		for _, w := range info.Declared {
@@ -82,14 +83,15 @@ func tierOf(wants []Want) Tier {
 }
 
 type previewer struct {
-	s     *Service
-	user  uuid.UUID
-	res   *PreviewResult
-	outer []rule // what the subject that runs the steps declares
-	limit bool
-	stops bool
-	union map[PreviewCapability]bool
-	infos map[SubjectRef]SubjectInfo
+	s       *Service
+	user    uuid.UUID
+	session uuid.UUID // of the caller; its grants hold for a run it starts
+	res     *PreviewResult
+	outer   []rule // what the subject that runs the steps declares
+	limit   bool
+	stops   bool
+	union   map[PreviewCapability]bool
+	infos   map[SubjectRef]SubjectInfo
 }
 
 func (p *previewer) info(ctx context.Context, sub Subject) (SubjectInfo, error) {
@@ -189,16 +191,21 @@ func (p *previewer) capability(sh *shelf, st *Step, w Want) PreviewCapability {
 			return c
 		}
 	}
+	inSession := ""
 	for have, gs := range sh.grants {
 		if !implies(have, w.Capability) {
 			continue
 		}
 		for i := range gs {
 			g := &gs[i]
-			if !g.live(now, st.Subject.DefinitionHash) || g.scope == "run" && g.run != uuid.Nil || g.scope == "session" || g.scope == "once" && g.uses == 0 {
+			if !g.live(now, st.Subject.DefinitionHash) || g.scope == "run" && g.run != uuid.Nil || g.scope == "session" && (p.session == uuid.Nil || g.session != p.session) || g.scope == "once" && g.uses == 0 {
 				continue
 			}
 			if g.covers(&want) {
+				if g.scope == "session" {
+					inSession = g.id.String()
+					continue
+				}
 				c.State, c.By = "granted", g.id.String()
 				return c
 			}
@@ -206,6 +213,9 @@ func (p *previewer) capability(sh *shelf, st *Step, w Want) PreviewCapability {
 				c.State, c.By = "narrowed", g.raw
 			}
 		}
+	}
+	if inSession != "" { // holds for the person who asks, not for a run when they are gone
+		c.State, c.By, p.stops = "granted", inSession, true
 	}
 	return c
 }
