@@ -128,7 +128,9 @@ func New(db *storage.DB, b *bus.Bus, o Options) *Service {
 		}
 		s.own = append(s.own, filepath.Clean(p))
 	}
-	bus.Subscribe(db.Bus(), func(uuid.UUID, storage.Replaced) { s.forgetAll() })
+	if b != nil {
+		bus.Subscribe(b, func(uuid.UUID, storage.Replaced) { s.forgetAll() })
+	}
 	return s
 }
 
