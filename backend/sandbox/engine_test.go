@@ -229,7 +229,7 @@ func TestThousandRunsLeaveNothing(t *testing.T) {
 	if testing.Short() || raceEnabled {
 		n = 30
 	}
-	e, err := Open(context.Background(), Options{Idle: 2})
+	e, err := Open(context.Background(), Options{Idle: 2, CacheDir: sharedCache})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -257,7 +257,7 @@ func TestThousandRunsLeaveNothing(t *testing.T) {
 	if after := runtime.NumGoroutine(); after > before+2 {
 		t.Errorf("%d goroutines before, %d after", before, after)
 	}
-	if s := e.Status(); s.Pool.Busy != 0 || s.Pool.Queued != 0 || s.Pool.Discarded != int64(n) || s.Pool.Idle > 2 {
+	if s := e.Status(); s.Pool.Busy != 0 || s.Pool.Queued != 0 || s.Pool.Discarded > int64(n)/10 || s.Pool.Idle > 2 {
 		t.Errorf("pool = %+v", s.Pool)
 	}
 	cancel()
@@ -268,7 +268,7 @@ func TestThousandRunsLeaveNothing(t *testing.T) {
 
 func TestCloseWaitsForRuns(t *testing.T) {
 	t.Parallel()
-	e, err := Open(context.Background(), Options{Idle: -1})
+	e, err := Open(context.Background(), Options{Idle: -1, CacheDir: sharedCache})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -41,13 +41,13 @@ func (e *Engine) Execute(ctx context.Context, r Runnable, c Call) (Result, error
 	if ctx.Err() != nil {
 		return res, contextError(ctx)
 	}
-	g, err := e.spares.take(c.Seed)
+	g, err := e.guest(c.Seed)
 	if err != nil {
 		return res, &Error{Class: ClassTrap, Message: "The sandbox could not make an instance.", Err: err}
 	}
-	defer e.spares.discard(g)
 	run := newRun(ctx, e, g, p, c, limits)
 	out := run.do()
+	e.spares.giveBack(g, run.inOrder)
 	res.Logs, res.Usage, res.Output = run.logs.lines, run.usage, out.output
 	if out.err != nil {
 		out.err.Stack = p.positions(out.err.Stack)
@@ -90,10 +90,17 @@ type run struct {
 	cpu    *cpuClock
 
 	caller context.Context
-	ctx    context.Context // of host calls and of the guest's machine code
+	ctx    context.Context // of host calls
 	cancel context.CancelFunc
+	code   context.Context // of the guest's machine code
+	kill   context.CancelFunc
 	ended  atomic.Pointer[outcome]
 	usage  Usage
+
+	own     bool        // the guest itself ended the run
+	grace   *time.Timer // then ends guest code that goes on all the same
+	crashed bool
+	inOrder bool // nothing was stopped in the middle: the guest can be used again
 
 	logs   logBook
 	calls  calls
@@ -106,23 +113,40 @@ type run struct {
 func newRun(ctx context.Context, e *Engine, g *guest, p *Program, c Call, l Limits) *run {
 	r := &run{e: e, g: g, p: p, c: c, limits: l, start: time.Now(), caller: ctx}
 	// The caller's cancellation goes through end, so that it is the outcome and not a trap.
-	inner, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	r.ctx, r.cancel = context.WithValue(inner, runKey{}, r), cancel
+	r.code, r.kill = context.WithCancel(context.WithoutCancel(ctx))
+	r.ctx, r.cancel = context.WithCancel(context.WithValue(r.code, runKey{}, r))
 	r.logs = newLogBook(l.LogBytes, e.o.Now, c.Log)
 	r.calls.init()
 	g.run = r
 	return r
 }
 
-// end decides the outcome if nothing has before, and stops the guest.
+// end decides the outcome if nothing has before, and stops the guest wherever it is.
 func (r *run) end(o outcome) {
 	if r.ended.CompareAndSwap(nil, &o) {
 		r.g.in.Stop()
-		r.cancel()
+		r.kill()
 	}
 }
 
 func (r *run) fail(err *Error) { r.end(outcome{err: err}) }
+
+// endGrace is how long a guest may go on that has reported its own end.
+const endGrace = 50 * time.Millisecond
+
+// settle is end for what the guest itself reports, on its goroutine: it is about to return,
+// so its code is stopped only when it does not, and the instance stays whole.
+func (r *run) settle(o outcome) {
+	if !r.ended.CompareAndSwap(nil, &o) {
+		return
+	}
+	r.own = true
+	r.grace = time.AfterFunc(endGrace, r.kill)
+	r.g.in.Stop()
+	r.cancel()
+}
+
+func (r *run) settleError(err *Error) { r.settle(outcome{err: err}) }
 
 func (r *run) do() (out outcome) {
 	runtime.LockOSThread()
@@ -134,15 +158,18 @@ func (r *run) do() (out outcome) {
 	func() {
 		defer func() {
 			if x := recover(); x != nil {
+				r.crashed = true
 				r.fail(&Error{Class: ClassTrap, Message: "The sandbox met an internal error. The run was ended.", Err: fmt.Errorf("%v\n%s", x, debug.Stack())})
 			}
 		}()
 		r.drive()
 	}()
 	stopWatch()
+	r.inOrder = r.own && !r.crashed && r.grace.Stop() && r.g.in.Intact(r.e.template)
 	r.cancel()
 	r.calls.wait()
 	stopCaller()
+	r.kill()
 	r.usage = Usage{
 		Wall:       time.Since(r.start),
 		CPU:        r.cpu.used() + time.Duration(r.extraCPU.Load()),
@@ -181,7 +208,7 @@ func (r *run) drive() {
 
 func (r *run) begin() error {
 	in := r.g.in
-	in.With(r.ctx)
+	in.With(r.code)
 	if err := in.SetLimits(r.limits.StackBytes, r.limits.MemoryBytes); err != nil {
 		return err
 	}

@@ -106,14 +106,14 @@ func (r *run) finish(in *qjs.Instance, v qjs.Value) {
 	b := in.TextBytes(v)
 	switch {
 	case int64(len(b)) > r.limits.OutputBytes:
-		r.fail(&Error{
+		r.settleError(&Error{
 			Class: ClassOutput, Message: fmt.Sprintf("The result is larger than %s.", size(r.limits.OutputBytes)),
 			Details: LimitDetail{"outputBytes", r.limits.OutputBytes, int64(len(b))},
 		})
 	case !json.Valid(b):
-		r.fail(failf(ClassOutput, "The result is not valid JSON: %q", head(b)))
+		r.settleError(failf(ClassOutput, "The result is not valid JSON: %q", head(b)))
 	default:
-		r.end(outcome{output: b})
+		r.settle(outcome{output: b})
 	}
 }
 
@@ -131,14 +131,14 @@ func (r *run) failed(report string) {
 	}
 	switch {
 	case f.What != "":
-		r.fail(&Error{
+		r.settleError(&Error{
 			Class: ClassOutput, Message: fmt.Sprintf("The result at %s is a %s, which JSON cannot hold.", f.Path, f.What),
 			Details: OutputDetail{f.Path, f.What},
 		})
 	case f.Refusal != nil:
-		r.fail(r.refused(*f.Refusal, f.Message, f.Stack))
+		r.settleError(r.refused(*f.Refusal, f.Message, f.Stack))
 	default:
-		r.fail(r.exception(f.Name, f.Message, f.Stack))
+		r.settleError(r.exception(f.Name, f.Message, f.Stack))
 	}
 }
 

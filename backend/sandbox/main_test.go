@@ -15,18 +15,28 @@ import (
 // shared is the engine that most tests use; building one takes a moment.
 var shared *Engine
 
+// sharedCache holds its compiled code, which takes a second to make and with -race many.
+var sharedCache string
+
 func TestMain(m *testing.M) {
 	flag.Parse()
-	e, err := Open(context.Background(), Options{Idle: -1, Workers: 4})
+	dir, err := os.MkdirTemp("", "helix-sandbox-")
+	if err == nil {
+		sharedCache = dir
+		shared, err = Open(context.Background(), Options{Idle: 4, Workers: 4, CacheDir: dir})
+	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
-	shared = e
+	e := shared
 	code := m.Run()
 	if err := e.Close(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		code = 1
+	}
+	if err := os.RemoveAll(dir); err != nil {
+		fmt.Fprintln(os.Stderr, err)
 	}
 	if code == 0 {
 		if err := goleak.Find(); err != nil {

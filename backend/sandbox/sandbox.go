@@ -73,7 +73,7 @@ func open(ctx context.Context, o Options, files fs.FS) (*Engine, error) {
 	e := &Engine{
 		o: o, queue: newQueue(o.Workers, o.Queue), programs: newLRU(256), done: make(chan struct{}),
 	}
-	e.spares = newSpares(max(o.Idle, 0), e.instance)
+	e.spares = newSpares(max(o.Idle, 0), func() (*guest, error) { return e.instance(nil) }, e.reset)
 	if err := e.load(ctx, files); err != nil {
 		e.broken = err
 		return e, err
@@ -123,6 +123,9 @@ func (e *Engine) Close() error {
 		return nil
 	}
 	e.spares.close()
+	if e.template != nil {
+		e.template.Close()
+	}
 	var err error
 	if e.vm != nil {
 		err = e.vm.Close()
@@ -171,18 +174,12 @@ func (e *Engine) Run(ctx context.Context) error {
 }
 
 func (e *Engine) fill(ctx context.Context) {
-	for ctx.Err() == nil && e.spares.need() {
+	for more := true; more && ctx.Err() == nil; {
 		if e.begin() != nil {
 			return
 		}
-		g, err := e.instance(nil)
-		if err == nil {
-			e.spares.put(g)
-		}
+		more, _ = e.spares.fill() // after an error the next run meets the same one and reports it
 		e.runs.Done()
-		if err != nil {
-			return // the next run meets the same error and reports it
-		}
 	}
 }
 
@@ -194,7 +191,7 @@ type EngineInfo struct {
 }
 
 // PoolStatus counts instances: Idle are ready, Busy run, Queued calls wait for a worker,
-// Discarded were used up since the start.
+// Discarded were thrown away after a run since the start.
 type PoolStatus struct {
 	Idle      int   `json:"idle"`
 	Busy      int   `json:"busy"`
@@ -223,7 +220,7 @@ type Status struct {
 	Ready    bool         `json:"ready"`
 	Reason   string       `json:"reason,omitempty"` // why it is not ready
 	CPUMeter string       `json:"cpuMeter"`         // thread, or elapsed where threads have no clock
-	Snapshot string       `json:"snapshot"`         // copy: each run gets a fresh copy of a prepared instance
+	Snapshot string       `json:"snapshot"`         // how each run gets a fresh world: cow shares a prepared one's pages until they are written, copy copies it
 	Pool     PoolStatus   `json:"pool"`
 	Tiers    []TierStatus `json:"tiers"`
 	Cache    CacheStatus  `json:"cache"`
@@ -237,6 +234,9 @@ func (e *Engine) Status() Status {
 			{Tier: "t0", Available: e.broken == nil, Reasons: []string{}},
 			{Tier: "t1", Available: false, Reasons: []string{"not_built"}},
 		},
+	}
+	if e.template != nil && e.template.Shared() {
+		s.Snapshot = "cow"
 	}
 	if e.broken != nil {
 		s.Reason = e.broken.Message
@@ -260,12 +260,10 @@ func (e *Engine) instance(seed *[8]byte) (*guest, error) {
 		Rand:  e.o.Rand,
 		Host:  g.host,
 	}
-	if seed != nil {
-		o.Seed = *seed
-	} else if _, err := io.ReadFull(e.o.Rand, o.Seed[:]); err != nil {
+	var err error
+	if o.Seed, err = e.seed(seed); err != nil {
 		return nil, err
 	}
-	var err error
 	if e.template == nil {
 		g.in, err = e.vm.Instantiate(context.Background(), o)
 	} else {
@@ -283,6 +281,15 @@ func (e *Engine) instance(seed *[8]byte) (*guest, error) {
 		return nil, err
 	}
 	return g, nil
+}
+
+// seed is the given one or a random one.
+func (e *Engine) seed(given *[8]byte) (s [8]byte, err error) {
+	if given != nil {
+		return *given, nil
+	}
+	_, err = io.ReadFull(e.o.Rand, s[:])
+	return s, err
 }
 
 // makeTemplate prepares the world that every guest starts as a copy of. Without one, each

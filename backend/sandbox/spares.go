@@ -5,62 +5,126 @@ import (
 	"time"
 )
 
-// spares are prepared guests. A guest serves one run and is then thrown away, so that
-// nothing of a run can reach the next.
+// spares are prepared guests. One that ended in order is put back to what it was before its
+// first run, memory, globals and stack, so that nothing of a run can reach the next, and
+// serves again; every other one is thrown away.
 type spares struct {
-	make   func(*[8]byte) (*guest, error)
+	make   func() (*guest, error)
+	reset  func(*guest) error
 	max    int
-	wanted chan struct{} // says that one was taken
+	wanted chan struct{} // says that one was taken or came back
 
 	mu     sync.Mutex
 	ready  []*guest
-	keep   int // how many to hold now: max, or 1 after a time without runs
+	used   []*guest // wait to be put back
+	out    int      // serve a run, and mostly come back
+	keep   int      // how many to hold now: max, or 1 after a time without runs
 	last   time.Time
-	used   int64
+	gone   int64
 	closed bool
 }
 
-func newSpares(n int, mk func(*[8]byte) (*guest, error)) *spares {
-	return &spares{make: mk, max: n, keep: n, wanted: make(chan struct{}, 1), last: time.Now()}
+func newSpares(n int, mk func() (*guest, error), reset func(*guest) error) *spares {
+	return &spares{make: mk, reset: reset, max: n, keep: n, wanted: make(chan struct{}, 1), last: time.Now()}
 }
 
-// take gives a prepared guest, or makes one. With a seed it always makes one.
-func (s *spares) take(seed *[8]byte) (*guest, error) {
-	if seed != nil {
-		return s.make(seed)
-	}
+// take gives a prepared guest, or prepares one.
+func (s *spares) take() (*guest, error) {
 	s.mu.Lock()
 	s.last = time.Now()
 	s.keep = s.max
-	var g *guest
-	if n := len(s.ready); n > 0 {
-		g = s.ready[n-1]
-		s.ready[n-1] = nil
-		s.ready = s.ready[:n-1]
-	}
+	s.out++
+	g := pop(&s.ready)
 	s.mu.Unlock()
+	if g == nil {
+		g = s.prepare()
+	}
+	s.signal()
+	if g != nil {
+		return g, nil
+	}
+	g, err := s.make()
+	if err != nil {
+		s.mu.Lock()
+		s.out--
+		s.mu.Unlock()
+	}
+	return g, err
+}
+
+func pop(list *[]*guest) *guest {
+	n := len(*list)
+	if n == 0 {
+		return nil
+	}
+	g := (*list)[n-1]
+	(*list)[n-1] = nil
+	*list = (*list)[:n-1]
+	return g
+}
+
+// prepare puts a used guest back, if there is one.
+func (s *spares) prepare() *guest {
+	for {
+		s.mu.Lock()
+		g := pop(&s.used)
+		s.mu.Unlock()
+		if g == nil {
+			return nil
+		}
+		if s.reset(g) == nil {
+			return g
+		}
+		s.throwAway(g)
+	}
+}
+
+func (s *spares) signal() {
 	select {
 	case s.wanted <- struct{}{}:
 	default:
 	}
-	if g != nil {
-		return g, nil
-	}
-	return s.make(nil)
 }
 
-// discard ends a used guest.
-func (s *spares) discard(g *guest) {
+// giveBack takes a guest after its run; again says that it may serve another.
+func (s *spares) giveBack(g *guest, again bool) {
+	s.mu.Lock()
+	s.out--
+	again = again && !s.closed && len(s.ready)+len(s.used) < s.max
+	if again {
+		s.used = append(s.used, g)
+	}
+	s.mu.Unlock()
+	if !again {
+		s.throwAway(g)
+		return
+	}
+	s.signal()
+}
+
+func (s *spares) throwAway(g *guest) {
 	g.in.Close()
 	s.mu.Lock()
-	s.used++
+	s.gone++
 	s.mu.Unlock()
 }
 
-func (s *spares) need() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return !s.closed && len(s.ready) < s.keep
+// fill prepares one guest if one more is wanted; more says that it should be called again.
+func (s *spares) fill() (more bool, err error) {
+	g := s.prepare()
+	if g == nil {
+		s.mu.Lock()
+		enough := s.closed || len(s.ready)+len(s.used)+s.out >= s.keep
+		s.mu.Unlock()
+		if enough {
+			return false, nil
+		}
+		if g, err = s.make(); err != nil {
+			return false, err
+		}
+	}
+	s.put(g)
+	return true, nil
 }
 
 func (s *spares) put(g *guest) {
@@ -83,9 +147,7 @@ func (s *spares) trim(idle time.Duration) {
 	}
 	s.keep = min(1, s.max)
 	for len(s.ready) > s.keep {
-		n := len(s.ready) - 1
-		s.ready[n].in.Close()
-		s.ready = s.ready[:n]
+		pop(&s.ready).in.Close()
 	}
 }
 
@@ -93,14 +155,39 @@ func (s *spares) close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.closed = true
-	for _, g := range s.ready {
-		g.in.Close()
+	for _, list := range []*[]*guest{&s.ready, &s.used} {
+		for g := pop(list); g != nil; g = pop(list) {
+			g.in.Close()
+		}
 	}
-	s.ready = nil
 }
 
+// counts gives the guests that are ready or will be in a moment, and those that were thrown
+// away after a run.
 func (s *spares) counts() (idle int, discarded int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return len(s.ready), s.used
+	return len(s.ready) + len(s.used), s.gone
+}
+
+// reset puts a used guest back and gives it a new random seed.
+func (e *Engine) reset(g *guest) error {
+	g.run = nil
+	if err := g.in.Reset(e.template); err != nil {
+		return err
+	}
+	seed, err := e.seed(nil)
+	if err == nil {
+		g.in.Reseed(e.template, seed)
+	}
+	return err
+}
+
+// guest gives a prepared guest; a nil seed is a random one.
+func (e *Engine) guest(seed *[8]byte) (*guest, error) {
+	g, err := e.spares.take()
+	if err == nil && seed != nil {
+		g.in.Reseed(e.template, *seed)
+	}
+	return g, err
 }

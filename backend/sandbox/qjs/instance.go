@@ -172,6 +172,9 @@ func (in *Instance) MemoryRefused() bool { return in.linear.refused.Load() }
 // Stop makes JavaScript end with an uncatchable exception at its next check.
 func (in *Instance) Stop() { in.stop.Store(true) }
 
+// errStopped is the error of a call that Stop has ended.
+var errStopped = errors.New("stopped")
+
 func (in *Instance) stopped() bool { return in.stop.Load() || in.ctx.Err() != nil }
 
 // Close frees the instance. It may be repeated.
@@ -372,7 +375,10 @@ func (in *Instance) RunJob() (more bool, err error) {
 // the same limits as everything.
 func (in *Instance) exception() error {
 	if in.stopped() {
-		return context.Cause(in.ctx)
+		if err := context.Cause(in.ctx); err != nil {
+			return err
+		}
+		return errStopped
 	}
 	v, err := in.call("qjs_get_exception")
 	if err != nil {
@@ -490,8 +496,20 @@ func (in *Instance) Snapshot() []byte {
 	return append([]byte(nil), b...)
 }
 
-// Settle collects garbage, so that copies of this instance start clean.
+// headroom is how much a settled instance has free, so that small runs never grow: an
+// instance that grew cannot be used again.
+const headroom = 2 << 20
+
+// Settle collects garbage and gets memory in advance, so that copies of this instance start
+// clean and with room.
 func (in *Instance) Settle() error {
-	_, err := in.call("qjs_run_gc")
+	if _, err := in.call("qjs_run_gc"); err != nil {
+		return err
+	}
+	p, err := in.call("wasm_malloc", headroom)
+	if err != nil {
+		return err
+	}
+	_, err = in.call("wasm_free", p)
 	return err
 }

@@ -1,4 +1,4 @@
-//go:build linux || darwin
+//go:build (linux || darwin) && !portable
 
 package qjs
 
@@ -46,6 +46,9 @@ func (l *linear) Reallocate(size uint64) []byte {
 // Free does nothing: wazero calls it while a stopped guest unwinds, when the host may
 // still look at the memory. release frees.
 func (l *linear) Free() {}
+
+// bytes is the memory as far as it has grown.
+func (l *linear) bytes() []byte { return l.buf[:l.size.Load()] }
 
 func (l *linear) release() {
 	if l.buf != nil {

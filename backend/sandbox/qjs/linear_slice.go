@@ -1,4 +1,4 @@
-//go:build !linux && !darwin
+//go:build (!linux && !darwin) || portable
 
 package qjs
 
@@ -33,5 +33,8 @@ func (l *linear) Reallocate(size uint64) []byte {
 
 // Free does nothing: wazero calls it while a stopped guest unwinds. release frees.
 func (l *linear) Free() {}
+
+// bytes is the memory as far as it has grown.
+func (l *linear) bytes() []byte { return l.buf }
 
 func (l *linear) release() { l.buf = nil }

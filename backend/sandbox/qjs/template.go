@@ -10,20 +10,15 @@ import (
 )
 
 // Template is the memory of a prepared instance. New instances start as copies of it, in
-// a fraction of the time that preparing takes. It is safe for use by many goroutines.
+// a fraction of the time that preparing takes, and used ones become copies of it again. It
+// is safe for use by many goroutines. Close it after its copies.
 type Template struct {
-	size   uint32
-	chunks []chunk // what is not zero
+	image  *image
 	sp     uint64
 	random uint32 // where Math.random keeps its state
 	roots  []Value
 	fixed
 	stack, memory int64
-}
-
-type chunk struct {
-	at   uint32
-	data []byte
 }
 
 // errTemplate says that an engine is not built the way templates need it.
@@ -39,13 +34,12 @@ func NewTemplate(a, b *Instance, roots ...Value) (*Template, error) {
 	if len(ma) != len(mb) {
 		return nil, errTemplate
 	}
-	t := &Template{size: uint32(len(ma)), roots: roots, fixed: a.fixed, stack: a.stack, memory: a.memory}
+	t := &Template{roots: roots, fixed: a.fixed, stack: a.stack, memory: a.memory}
 	sp, err := a.stackPointer()
 	if err != nil {
 		return nil, err
 	}
 	t.sp = sp.Get()
-	t.take(ma)
 	random, err := a.mathRandom()
 	if err != nil {
 		return nil, err
@@ -56,27 +50,11 @@ func NewTemplate(a, b *Instance, roots ...Value) (*Template, error) {
 		}
 		if ok, err := a.decidesRandom(random, uint32(i)); err != nil || ok {
 			t.random = uint32(i)
+			t.image = newImage(ma)
 			return t, err
 		}
 	}
 	return nil, errTemplate
-}
-
-// take keeps what is not zero of a memory.
-func (t *Template) take(mem []byte) {
-	const page = 4096
-	var zero [page]byte
-	for i := 0; i < len(mem); i += page {
-		p := mem[i : i+page]
-		if bytes.Equal(p, zero[:]) {
-			continue
-		}
-		if n := len(t.chunks); n > 0 && t.chunks[n-1].at+uint32(len(t.chunks[n-1].data)) == uint32(i) {
-			t.chunks[n-1].data = append(t.chunks[n-1].data, p...)
-			continue
-		}
-		t.chunks = append(t.chunks, chunk{uint32(i), append([]byte(nil), p...)})
-	}
 }
 
 func (in *Instance) stackPointer() (api.MutableGlobal, error) {
@@ -131,25 +109,73 @@ func (v *VM) Copy(ctx context.Context, t *Template, o Options) (*Instance, error
 	if err != nil {
 		return nil, err
 	}
-	if have := in.mem.Size(); have < t.size {
-		if _, ok := in.mem.Grow((t.size - have) >> 16); !ok {
-			in.Close()
-			return nil, ErrMemory
-		}
-	}
-	for _, c := range t.chunks {
-		if !in.mem.Write(c.at, c.data) {
-			in.Close()
-			return nil, ErrMemory
-		}
-	}
-	in.mem.WriteUint64Le(t.random, binary.LittleEndian.Uint64(o.Seed[:])|1) // zero would stay zero
-	sp, err := in.stackPointer()
-	if err != nil {
+	if err := in.become(t); err != nil {
 		in.Close()
 		return nil, err
 	}
-	sp.Set(t.sp)
-	in.fixed, in.stack, in.memory, in.init = t.fixed, t.stack, t.memory, false
+	in.Reseed(t, o.Seed)
 	return in, nil
 }
+
+// become gives an instance that has just been made the template's world.
+func (in *Instance) become(t *Template) error {
+	if have := in.mem.Size(); have < t.image.size {
+		if _, ok := in.mem.Grow((t.image.size - have) >> 16); !ok {
+			return ErrMemory
+		}
+	}
+	if err := t.image.place(in.linear); err != nil {
+		return err
+	}
+	return in.rewind(t)
+}
+
+// Reset makes a used copy of t a fresh one: its whole memory and its one global are those of
+// the template again, and nothing of what ran in it is left. The tables and segments of the
+// engine never change, since it has no instruction that could. Give it a seed with Reseed
+// before the next use. After an error, and when it grew or was stopped in the middle, an
+// instance can only be closed.
+func (in *Instance) Reset(t *Template) error {
+	if !in.Intact(t) {
+		return errNoCopy
+	}
+	if err := t.image.restore(in.linear); err != nil {
+		in.broken = err
+		return err
+	}
+	return in.rewind(t)
+}
+
+// Intact reports whether Reset can work: in is a copy of t that was not stopped in the
+// middle, did not grow and is not closed.
+func (in *Instance) Intact(t *Template) bool {
+	return in.broken == nil && in.mod != nil && t != nil && uint64(t.image.size) == in.linear.size.Load()
+}
+
+// rewind sets what is not in the memory.
+func (in *Instance) rewind(t *Template) error {
+	sp, err := in.stackPointer()
+	if err != nil {
+		return err
+	}
+	sp.Set(t.sp)
+	in.fixed, in.stack, in.memory, in.init, in.top = t.fixed, t.stack, t.memory, false, 0
+	in.stop.Store(false)
+	in.linear.refused.Store(false)
+	in.With(context.Background())
+	return nil
+}
+
+// Reseed sets what Math.random will give in a copy of t that has not run yet.
+func (in *Instance) Reseed(t *Template, seed [8]byte) {
+	in.mem.WriteUint64Le(t.random, binary.LittleEndian.Uint64(seed[:])|1) // zero would stay zero
+}
+
+// Shared reports whether copies share the template's pages until they write to them.
+func (t *Template) Shared() bool { return t.image.cow != nil }
+
+// Close frees the template. Close its copies first.
+func (t *Template) Close() { t.image.close() }
+
+// errNoCopy is the error of Reset for an instance that is not Intact.
+var errNoCopy = errors.New("the instance is no copy of its template any more")

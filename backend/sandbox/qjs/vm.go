@@ -7,6 +7,7 @@ package qjs
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -38,6 +39,9 @@ func New(ctx context.Context, wasm []byte, cache wazero.CompilationCache) (*VM, 
 	if cache != nil {
 		cfg = cfg.WithCompilationCache(cache)
 	}
+	if n := globals(wasm); n != 1 {
+		return nil, fmt.Errorf("the engine has %d globals, want its stack pointer only: Reset would not restore them", n)
+	}
 	v := &VM{rt: wazero.NewRuntimeWithConfig(ctx, cfg)}
 	if err := v.link(ctx); err != nil {
 		v.rt.Close(ctx)
@@ -50,6 +54,28 @@ func New(ctx context.Context, wasm []byte, cache wazero.CompilationCache) (*VM, 
 	}
 	v.mod = mod
 	return v, nil
+}
+
+// globals counts the globals that a module defines; -1 for what is no module.
+func globals(wasm []byte) int {
+	const header, globalSection = 8, 6
+	for at := header; at < len(wasm); {
+		id := wasm[at]
+		size, n := binary.Uvarint(wasm[at+1:]) // LEB128, as in WASM
+		at += 1 + n
+		if n <= 0 || size > uint64(len(wasm)-at) {
+			return -1
+		}
+		if id == globalSection {
+			count, n := binary.Uvarint(wasm[at:])
+			if n <= 0 {
+				return -1
+			}
+			return int(count)
+		}
+		at += int(size)
+	}
+	return 0
 }
 
 // Close frees the compiled code. Close every Instance first.

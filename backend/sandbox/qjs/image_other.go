@@ -1,0 +1,12 @@
+//go:build !linux || portable
+
+package qjs
+
+// cow is what systems without private mappings of memory files lack.
+type cow struct{}
+
+func newCow([]byte) *cow { return nil }
+
+func (*cow) place(*linear) error   { return nil }
+func (*cow) restore(*linear) error { return nil }
+func (*cow) close()                {}

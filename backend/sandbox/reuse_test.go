@@ -1,0 +1,138 @@
+package sandbox
+
+import (
+	"bytes"
+	"context"
+	"testing"
+	"time"
+
+	"helix/backend/sandbox/qjs"
+)
+
+// vandal changes everything that it can reach in its world.
+const vandal = `
+	Object.prototype.evil = 1; Array.prototype.map = null; JSON.parse = null; Math.random = () => 4; globalThis.secret = "s3cr3t-" + "7f1d90";
+	delete globalThis.Map; Promise.prototype.marked = true; console.log = null;
+	const keep = []; for (let i = 0; i < 2000; i++) keep.push({ i, text: "s3cr3t-" + "7f1d90" + i });
+	globalThis.keep = keep; setTimeout(() => { globalThis.late = 1 }, 1);
+	await new Promise((r) => setTimeout(r, 2));`
+
+// TestResetIsComplete compares the memory of a used and reset instance with one that was
+// never used, byte by byte.
+func TestResetIsComplete(t *testing.T) {
+	t.Parallel()
+	e := reusing(t)
+	seed := &[8]byte{7, 7, 7, 7, 7, 7, 7, 7}
+	fresh, err := e.instance(seed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer fresh.in.Close()
+	want := fresh.in.Snapshot()
+	for _, end := range []string{"return keep.length", "throw new Error('x')", "await helix.fetch('https://example.com')", "return 10n"} {
+		for range 10 { // also once the hot pages are known
+			g, err := e.guest(seed)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !bytes.Equal(g.in.Snapshot(), want) {
+				t.Fatalf("before the run that ends with %q the memory is not that of a new instance", end)
+			}
+			r := newRun(context.Background(), e, g, compile(t, vandal+end), Call{}, Limits{}.effective())
+			if r.c.Input = []byte("{}"); r.do().err == nil != (end == "return keep.length") {
+				t.Fatalf("%q ended otherwise", end)
+			}
+			if !r.inOrder {
+				t.Fatalf("the instance of a run that ends with %q is not used again", end)
+			}
+			if !bytes.Contains(g.in.Snapshot(), []byte("s3cr3t-7f1d90")) {
+				t.Fatal("the run left no trace, so this test shows nothing")
+			}
+			e.spares.giveBack(g, r.inOrder)
+		}
+	}
+}
+
+// TestStoppedInstancesAreThrownAway: what was stopped in the middle, crashed or grew does
+// not serve again.
+func TestStoppedInstancesAreThrownAway(t *testing.T) {
+	t.Parallel()
+	e := reusing(t)
+	for _, x := range []struct {
+		text string
+		c    Call
+		out  bool
+	}{
+		{"return 1", Call{}, false},
+		{"throw 1", Call{}, false},
+		{"for (;;) {}", Call{Limits: Limits{Wall: 50 * time.Millisecond}}, true},
+		{"for (;;) {}", Call{Limits: Limits{CPU: 50 * time.Millisecond}}, true},
+		{"const u = []; for (;;) u.push(new Uint8Array(1e6).fill(1))", Call{Limits: Limits{MemoryBytes: 16 << 20}}, true},
+		{"return new Uint8Array(9e6).fill(1).length", Call{}, true},
+		{"console.log(1); return 1", Call{Log: func(LogLine) { panic("a bug of ours") }}, true},
+	} {
+		before := e.Status().Pool
+		_, _ = e.Execute(context.Background(), compile(t, x.text), x.c)
+		after := e.Status().Pool
+		if thrown := after.Discarded - before.Discarded; thrown != map[bool]int64{true: 1}[x.out] {
+			t.Errorf("%s: %d instances thrown away, want %v", x.text, thrown, x.out)
+		}
+		wantOutput(t, "return [typeof keep, ({}).evil]", Call{}, `["undefined",null]`)
+	}
+}
+
+// TestReuseKeepsRandomness: a reset instance gets a seed of its own.
+func TestReuseKeepsRandomness(t *testing.T) {
+	t.Parallel()
+	e := reusing(t)
+	p := compile(t, "return Math.random()")
+	seen := map[string]bool{}
+	for range 50 {
+		res, err := e.Execute(context.Background(), p, Call{})
+		if err != nil || seen[string(res.Output)] {
+			t.Fatalf("%s came twice, or %v", res.Output, err)
+		}
+		seen[string(res.Output)] = true
+	}
+	if d := e.Status().Pool.Discarded; d != 0 {
+		t.Errorf("%d instances were thrown away", d)
+	}
+}
+
+// TestGuestThatGoesOn reports its end and then does not return, which only a guest that got
+// hold of the host function could do.
+func TestGuestThatGoesOn(t *testing.T) {
+	t.Parallel()
+	for _, on := range []string{"for (;;);", "const a = new Uint8Array(4e7); for (;;) a.sort();"} {
+		code, err := shared.bytecode(context.Background(), "(function (host) { host(5, '1'); "+on+" })", "forged.js", false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		g := &guest{}
+		g.in, err = shared.vm.Instantiate(context.Background(), qjs.Options{Clock: func() int64 { return 0 }, Rand: shared.o.Rand, Host: g.host})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer g.in.Close()
+		r := newRun(context.Background(), shared, g, compile(t, "return 1"), Call{}, Limits{}.effective())
+		defer r.kill()
+		g.in.With(r.code)
+		if err := g.prepare(code); err == nil {
+			t.Errorf("%s: the guest returned", on)
+		}
+		if o := r.ended.Load(); o == nil || string(o.output) != "1" {
+			t.Errorf("%s: the run ended with %+v", on, o)
+		}
+	}
+}
+
+// reusing is an engine with one instance, which every run uses.
+func reusing(t *testing.T) *Engine {
+	t.Helper()
+	e, err := Open(context.Background(), Options{Idle: 1, CacheDir: sharedCache})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = e.Close() })
+	return e
+}
