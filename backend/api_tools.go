@@ -56,7 +56,7 @@ func registerTools(b *Backend, a *gateway.API) {
 	gateway.Handle(a, "tools.state_restore", gateway.Write, t.StateRestore)
 	gateway.Handle(a, "tools.audit", gateway.Read, t.Audit)
 	gateway.Handle(a, "tools.templates", gateway.Read, t.Templates)
-	gateway.Handle(a, "tools.export", gateway.Read, t.Export)
+	gateway.Handle(a, "tools.export", gateway.Read, pathParam(b, true, func(p *tools.ExportParams) *string { return &p.Path }, t.Export), gateway.DocumentedBy(t.Export))
 	gateway.Handle(a, "tools.import", gateway.Write, t.Import, gateway.Costly())
 	gateway.Handle(a, "tools.share", gateway.Write, t.Share)
 	gateway.Handle(a, "tools.unshare", gateway.Write, t.Unshare)

@@ -401,6 +401,9 @@ func (v *visitor) text(s string, data []byte) {
 		return
 	}
 	h := hostUse{scheme: u.Scheme, host: strings.ToLower(u.Hostname()), port: u.Port()}
+	if h.port == "" && !strings.HasSuffix(u.Host, ":") { // "http://localhost:${port}" leaves the port open
+		h.port = map[string]string{"http": "80", "https": "443"}[u.Scheme]
+	}
 	h.line, h.column = v.src.place(v.src.offset(data))
 	v.a.hosts = append(v.a.hosts, h)
 }

@@ -58,11 +58,13 @@ type ExportParams struct {
 	ToolIDs        []uuid.UUID `json:"toolIds"` // 1..100
 	IncludeHistory bool        `json:"includeHistory,omitempty"`
 	Sign           *bool       `json:"sign,omitempty"` // default true: sign what carries no signature with this device's key
+	Path           string      `json:"path,omitempty"` // also write the bundle to this new file, mode 0600; needs the admin scope
 }
 
 // ExportResult holds the bundle; write it to a file as it is.
 type ExportResult struct {
 	Bundle Bundle `json:"bundle"`
+	Path   string `json:"path,omitempty"` // of the file that was written
 }
 
 // Bounds and names of bundles.
@@ -80,6 +82,11 @@ func (s *Service) Export(ctx context.Context, p ExportParams) (ExportResult, err
 	out := ExportResult{Bundle: Bundle{Format: bundleFormat, FormatVersion: bundleVersion, Tools: []BundleTool{}}}
 	if len(p.ToolIDs) == 0 || len(p.ToolIDs) > maxBundleTools {
 		return out, fault.Invalidf("Name 1 to %d tools to export.", maxBundleTools)
+	}
+	if p.Path != "" {
+		if err := mayWriteFile(ctx, p.Path); err != nil {
+			return out, err
+		}
 	}
 	sign := p.Sign == nil || *p.Sign
 	err := s.db.Write(ctx, func(tx *storage.Tx) error {
@@ -116,6 +123,12 @@ func (s *Service) Export(ctx context.Context, p ExportParams) (ExportResult, err
 	}
 	if n := len(jsonText(out.Bundle)); n > maxBundle {
 		return ExportResult{}, fault.Limitf("The bundle would have %d bytes; at most %d are allowed. Export fewer tools, or without their history.", n, maxBundle)
+	}
+	if p.Path != "" {
+		if err := writeBundle(p.Path, out.Bundle); err != nil {
+			return ExportResult{}, err
+		}
+		out.Path = p.Path
 	}
 	return out, nil
 }

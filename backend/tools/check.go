@@ -2,6 +2,7 @@ package tools
 
 import (
 	"fmt"
+	"net"
 	"regexp"
 	"slices"
 	"strconv"
@@ -305,7 +306,11 @@ func compareUse(a *analysis, list []want, v *Validation) {
 			continue
 		}
 		told[h.host+h.port] = true
-		add(h.line, h.column, "host_without_capability", "code", "The code names the host %s, but no capability covers it.", h.host)
+		name := h.host
+		if h.local() && h.port != "" { // there the port is what is asked for
+			name = net.JoinHostPort(name, h.port)
+		}
+		add(h.line, h.column, "host_without_capability", "code", "The code names the host %s, but no capability covers it.", name)
 	}
 	for _, w := range list {
 		switch w.cap {
@@ -342,11 +347,13 @@ func memberOf(c permission.Capability) (string, bool) {
 // hostDeclared is advice only: whether some declared pattern looks as if it covers the host.
 // What a run may reach is decided by permission alone.
 func hostDeclared(h hostUse, list []want) bool {
-	local := h.host == "localhost" || h.host == "127.0.0.1" || h.host == "::1"
+	local := h.local()
 	for _, w := range list {
 		switch {
 		case w.cap == permission.NetworkLocalhost && local:
-			return true
+			if portDeclared(h, w.resource) {
+				return true
+			}
 		case w.cap == permission.NetworkHTTPS && !local:
 			name, _, _ := strings.Cut(w.resource, ":")
 			if base, wild := strings.CutPrefix(name, "*."); wild && strings.HasSuffix(h.host, "."+base) || name == h.host {
@@ -355,6 +362,26 @@ func hostDeclared(h hostUse, list []want) bool {
 		}
 	}
 	return false
+}
+
+func (h hostUse) local() bool {
+	return h.host == "localhost" || h.host == "127.0.0.1" || h.host == "::1"
+}
+
+// portDeclared reports whether a port or range (3000, 8000-8100) holds the port of an address.
+// A port that only the run knows counts as held.
+func portDeclared(h hostUse, resource string) bool {
+	port, err := strconv.Atoi(h.port)
+	if err != nil {
+		return true
+	}
+	first, last, ranged := strings.Cut(resource, "-")
+	if !ranged {
+		last = first
+	}
+	low, lerr := strconv.Atoi(first)
+	high, herr := strconv.Atoi(last)
+	return lerr != nil || herr != nil || low <= port && port <= high
 }
 
 // saveError is the answer when errors of the checks stop a save.

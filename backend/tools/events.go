@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"helix/backend/bus"
+	"helix/backend/fault"
 	"helix/backend/sandbox"
 )
 
@@ -69,4 +70,20 @@ func (r *reporter) done(state string) {
 	if r.timer != nil {
 		r.timer.Stop()
 	}
+}
+
+// abandon publishes the last event of a run that ended with err before it began, when clients
+// have heard of the run.
+func (r *reporter) abandon(err error) {
+	r.mu.Lock()
+	heard := r.seq > 0 && !r.ended
+	r.mu.Unlock()
+	if err == nil || !heard {
+		return
+	}
+	state := string(StatusFailure)
+	if fault.Is(err, fault.Canceled) {
+		state = "canceled"
+	}
+	r.done(state)
 }

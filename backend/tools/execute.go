@@ -176,11 +176,12 @@ type Denial struct {
 	Action             string      `json:"action,omitempty"` // the method that lifts it
 }
 
-func (s *Service) run(ctx context.Context, c Caller, p ExecuteParams) (ExecuteResult, error) {
+func (s *Service) run(ctx context.Context, c Caller, p ExecuteParams) (_ ExecuteResult, err error) {
 	e, err := s.prepare(ctx, c, p)
 	if err != nil {
 		return ExecuteResult{}, err
 	}
+	defer func() { e.events.abandon(err) }()
 	if err := e.admit(ctx); err != nil { // enabled and approved
 		return ExecuteResult{}, err
 	}

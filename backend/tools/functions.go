@@ -18,7 +18,7 @@ type Function struct {
 	Name        string          `json:"name"` // tool_ and a slug, unique among the user's tools
 	Description string          `json:"description"`
 	Parameters  json.RawMessage `json:"parameters"`
-	Tokens      int             `json:"tokens"` // about what describing it to a model costs
+	Tokens      int             `json:"tokens"` // see Tool.ApproxTokens
 }
 
 // Functions lists the tools that an agent or an MCP client may call: enabled and with no
@@ -45,7 +45,7 @@ func (s *Service) Functions(ctx context.Context) ([]Function, error) {
 			if used[f.Name]++; used[f.Name] > 1 {
 				f.Name += "_" + itoa(used[f.Name])
 			}
-			f.Tokens = (len(f.Name) + len(f.Description) + len(f.Parameters) + 3) / 4
+			f.Tokens = approxTokens(f.Name, f.Description, f.Parameters)
 			out, list = append(out, f), append(list, Summary{ID: f.ToolID})
 		}
 		if err := rows.Err(); err != nil {
@@ -64,6 +64,12 @@ func (s *Service) Functions(ctx context.Context) ([]Function, error) {
 		return nil
 	})
 	return out, err
+}
+
+// approxTokens estimates what a function costs in a model's context: a token for each four
+// bytes of its name, description and schema, rounded up. Models count differently.
+func approxTokens(function, description string, parameters []byte) int {
+	return (len(function) + len(description) + len(parameters) + 3) / 4
 }
 
 // slug is a name in lower-case ASCII letters, digits and underscores, at most 48 of them.

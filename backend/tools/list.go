@@ -18,9 +18,10 @@ type ListParams struct {
 	Query      string     `json:"query,omitempty"` // part of name or description; every character is literal
 	Visibility Visibility `json:"visibility,omitempty"`
 	Enabled    *bool      `json:"enabled,omitempty"`
-	Tags       []string   `json:"tags,omitempty"`  // tools that carry all of these
-	Sort       ListSort   `json:"sort,omitempty"`  // default recent
-	Limit      int        `json:"limit,omitempty"` // 1..100, default 50
+	Suspended  *bool      `json:"suspended,omitempty"` // whether a change of definition put rights out of force
+	Tags       []string   `json:"tags,omitempty"`      // tools that carry all of these
+	Sort       ListSort   `json:"sort,omitempty"`      // default recent
+	Limit      int        `json:"limit,omitempty"`     // 1..100, default 50
 	Offset     int        `json:"offset,omitempty"`
 }
 
@@ -141,8 +142,23 @@ func (s *Service) List(ctx context.Context, p ListParams) (ListResult, error) {
 		"": "t.updated_at DESC, t.id DESC", SortRecent: "t.updated_at DESC, t.id DESC",
 		SortName: "t.name COLLATE NOCASE, t.id", SortUsage: "t.usage_count DESC, t.id",
 	}[p.Sort]
-	cond := strings.Join(where, " AND ")
 	err := s.db.Read(ctx, func(tx *storage.Tx) error {
+		if p.Suspended != nil {
+			ids, err := s.suspendedTools(tx)
+			if err != nil {
+				return err
+			}
+			marks := "(" + strings.TrimSuffix(strings.Repeat("?,", len(ids)), ",") + ")"
+			if *p.Suspended {
+				where = append(where, "t.id IN "+marks)
+			} else {
+				where = append(where, "t.id NOT IN "+marks)
+			}
+			for _, id := range ids {
+				args = append(args, id)
+			}
+		}
+		cond := strings.Join(where, " AND ")
 		if err := tx.QueryRow(`SELECT count(*) FROM custom_tools t WHERE `+cond, args...).Scan(&out.Total); err != nil {
 			return err
 		}

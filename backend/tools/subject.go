@@ -109,20 +109,44 @@ func (s *Service) markSuspended(tx *storage.Tx, list []Summary) error {
 	if len(list) == 0 {
 		return nil
 	}
-	p := permission.ListParams{State: "suspended", Limit: 100}
+	only := ""
 	if len(list) == 1 {
-		p.SubjectID = list[0].ID.String()
+		only = list[0].ID.String()
 	}
+	return s.eachSuspended(tx, only, func(id string) {
+		for i := range list {
+			if id == list[i].ID.String() {
+				list[i].Suspended = true
+			}
+		}
+	})
+}
+
+// suspendedTools names the tools whose grants a change of definition put out of force.
+func (s *Service) suspendedTools(tx *storage.Tx) ([]uuid.UUID, error) {
+	out := []uuid.UUID{}
+	seen := map[string]bool{}
+	err := s.eachSuspended(tx, "", func(id string) {
+		if u, err := uuid.Parse(id); err == nil && !seen[id] {
+			out = append(out, u)
+		}
+		seen[id] = true
+	})
+	return out, err
+}
+
+// eachSuspended calls fn for every suspended grant of a tool, of at most 1000; only names
+// one tool, or "" for all.
+func (s *Service) eachSuspended(tx *storage.Tx, only string, fn func(id string)) error {
+	p := permission.ListParams{State: "suspended", SubjectID: only, Limit: 100}
 	for {
 		r, err := s.perm.List(tx.Context(), p)
 		if err != nil {
 			return err
 		}
 		for _, g := range r.Grants {
-			for i := range list {
-				if g.Subject.Kind == subjectKind && g.Subject.ID == list[i].ID.String() {
-					list[i].Suspended = true
-				}
+			if g.Subject.Kind == subjectKind {
+				fn(g.Subject.ID)
 			}
 		}
 		p.Offset += len(r.Grants)

@@ -106,6 +106,7 @@ type Tool struct {
 	LastUsed       *time.Time      `json:"lastUsed,omitempty"`
 	CreatedAt      time.Time       `json:"createdAt"`
 	UpdatedAt      time.Time       `json:"updatedAt"`
+	ApproxTokens   int             `json:"approxTokens"` // about what describing it to a model costs: bytes of function name, description and schema / 4, rounded up
 
 	owner uuid.UUID
 	hash  [32]byte

@@ -181,6 +181,7 @@ func (s *Service) announce(tx *storage.Tx, id uuid.UUID, kind string) {
 // whether grants are suspended.
 func (s *Service) complete(tx *storage.Tx, t *Tool) error {
 	user := identity.UserID(tx.Context())
+	t.ApproxTokens = approxTokens("tool_"+slug(t.Name), t.Description, t.Parameters)
 	var err error
 	t.Signature, err = s.trust(tx, user, t.sig, t.sig.verify(t.hash, t.Code))
 	if err != nil || !t.Mine {

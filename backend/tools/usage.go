@@ -201,8 +201,14 @@ func summarize(tx *storage.Tx, sum *UsageSummary, cond string, args []any) error
 		ms = append(ms, v)
 	}
 	slices.Sort(ms)
-	if n := len(ms); n > 0 {
-		sum.P50Ms, sum.P95Ms = ms[(n-1)*50/100], ms[(n-1)*95/100]
+	if len(ms) > 0 {
+		sum.P50Ms, sum.P95Ms = percentile(ms, 50), percentile(ms, 95)
 	}
 	return times.Err()
+}
+
+// percentile is the smallest of the sorted values that at least p percent do not exceed
+// (nearest rank).
+func percentile(sorted []float64, p int) float64 {
+	return sorted[(len(sorted)*p+99)/100-1]
 }

@@ -821,7 +821,7 @@ export interface SandboxEngineInfo {
   sha256: string;
 }
 
-/** PoolStatus counts instances: Idle are ready, Busy run, Queued calls wait for a worker, Discarded were used up since the start. */
+/** PoolStatus counts instances: Idle are ready, Busy run, Queued calls wait for a worker, Discarded were thrown away after a run since the start. */
 export interface SandboxPoolStatus {
   idle: number;
   busy: number;
@@ -837,7 +837,7 @@ export interface SandboxStatus {
   reason?: string;
   /** thread, or elapsed where threads have no clock */
   cpuMeter: string;
-  /** copy: each run gets a fresh copy of a prepared instance */
+  /** how each run gets a fresh world: cow shares a prepared one's pages until they are written, copy copies it */
   snapshot: string;
   pool: SandboxPoolStatus;
   tiers: SandboxTierStatus[];
@@ -1428,11 +1428,15 @@ export interface ToolsExportParams {
   includeHistory?: boolean;
   /** default true: sign what carries no signature with this device's key */
   sign?: boolean;
+  /** also write the bundle to this new file, mode 0600; needs the admin scope */
+  path?: string;
 }
 
 /** ExportResult holds the bundle; write it to a file as it is. */
 export interface ToolsExportResult {
   bundle: ToolsBundle;
+  /** of the file that was written */
+  path?: string;
 }
 
 /** FieldChange is one definition field that differs. */
@@ -1507,6 +1511,8 @@ export interface ToolsListParams {
   query?: string;
   visibility?: ToolsVisibility;
   enabled?: boolean;
+  /** whether a change of definition put rights out of force */
+  suspended?: boolean;
   /** tools that carry all of these */
   tags?: string[];
   /** default recent */
@@ -1874,6 +1880,8 @@ export interface ToolsTool {
   lastUsed?: string;
   createdAt: string;
   updatedAt: string;
+  /** about what describing it to a model costs: bytes of function name, description and schema / 4, rounded up */
+  approxTokens: number;
 }
 
 /** ToolAuditEntry is an entry of the audit log with its place in the chain. */

@@ -1,0 +1,53 @@
+package tools
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+
+	"helix/backend/fault"
+	"helix/backend/identity"
+)
+
+// mayWriteFile refuses a file that cannot be written before anything is done for it.
+func mayWriteFile(ctx context.Context, path string) error {
+	if id, _ := identity.From(ctx); !id.Scopes.Has(identity.Admin) {
+		return fault.Deniedf("Writing a file needs the admin scope. Leave path out and keep the answer.")
+	}
+	if !filepath.IsAbs(path) {
+		return fault.Invalidf("Give the full path of the file to write.")
+	}
+	if _, err := os.Lstat(path); err == nil {
+		return fault.Conflictf("There already is a file of this name. Choose another.")
+	}
+	return nil
+}
+
+// writeBundle writes a bundle to a new file that only the user may read: whole or not at all.
+func writeBundle(path string, b Bundle) (err error) {
+	text, err := json.MarshalIndent(b, "", "  ")
+	if err != nil {
+		return fault.Internalf(err, "The bundle cannot be written.")
+	}
+	f, err := os.CreateTemp(filepath.Dir(path), ".tools-export-*") // mode 0600
+	if err != nil {
+		return fault.Invalidf("The file cannot be written there.").WithCause(err)
+	}
+	defer os.Remove(f.Name()) //nolint:errcheck // gone already when all went well
+	_, err = f.Write(append(text, '\n'))
+	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return fault.Unavailablef("The file could not be written. Nothing was kept of it.").WithCause(err)
+	}
+	// A link refuses to replace a file that appeared meanwhile; some file systems have none.
+	if err = os.Link(f.Name(), path); err == nil {
+		return nil
+	} else if errors.Is(err, os.ErrExist) {
+		return fault.Conflictf("There already is a file of this name. Choose another.")
+	}
+	if err = os.Rename(f.Name(), path); err != nil {
+		return fault.Invalidf("The file cannot be written there.").WithCause(err)
+	}
+	return nil
+}
