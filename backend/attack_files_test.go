@@ -79,7 +79,6 @@ type planted struct{ stored, secret, recovery, passphrase, token, ticket string 
 // data folder.
 func (a *attacked) leaveTraces(t *testing.T) planted {
 	t.Helper()
-	ctx := a.as(a.LocalUser())
 	p := planted{stored: "stored+value/7f3a91==", secret: "tool&secret=55d1c0ffee", passphrase: "correct-horse-battery-9"}
 	must := func(what string, err error) {
 		t.Helper()
@@ -95,7 +94,7 @@ func (a *attacked) leaveTraces(t *testing.T) planted {
 		must(method, a.call(method, params, &r))
 		return r
 	}
-	call("secrets.set", map[string]any{"name": "provider.key", "value": p.stored})
+	call("secrets.set", map[string]any{"name": "provider.key", "value": p.stored, "_meta": repeatable()})
 	tool := a.tool(t, tools.CreateParams{Name: "Leaky", SandboxProfile: "permissive", Capabilities: []string{"secret(KEY)", "state(64KiB)", "network:https(api.example.invalid)"},
 		Code: `const k = await helix.secret("KEY");
 			console.log("the key is " + k, btoa(k), [...k].join(" "));
@@ -109,13 +108,9 @@ func (a *attacked) leaveTraces(t *testing.T) planted {
 	if r := a.run(t, tool, nil); r.Success || strings.Contains(r.Error, p.secret) {
 		t.Fatalf("%+v", r)
 	}
-	p.token = field(t, call("tokens.create", map[string]any{"name": "other", "scopes": []string{"read"}}), "token")
-	_, p.ticket, _ = strings.Cut(field(t, call("sessions.ticket", map[string]any{}), "url"), "#ticket=")
-	if b, err := a.Keys.ExportRecovery(ctx, struct{}{}); err != nil {
-		t.Fatal(err)
-	} else {
-		p.recovery = field(t, raw(t, b), "code")
-	}
+	p.token = field(t, call("tokens.create", map[string]any{"name": "other", "scopes": []string{"read"}, "_meta": repeatable()}), "token")
+	_, p.ticket, _ = strings.Cut(field(t, call("sessions.ticket", map[string]any{"_meta": repeatable()}), "url"), "#ticket=")
+	p.recovery = field(t, call("keys.export_recovery", map[string]any{"_meta": repeatable()}), "code")
 	call("config.set", map[string]any{"values": map[string]any{"gateway.tickets_per_minute": 9}})
 	call("tools.share", map[string]any{"toolId": tool, "access": "link"})
 	must("bundle", os.WriteFile(filepath.Join(out, "bundle.json"), call("tools.export", map[string]any{"toolIds": []any{tool}, "includeHistory": true}), 0o600))
@@ -228,6 +223,9 @@ func TestSecretsStayWhereTheyAreKept(t *testing.T) {
 	}
 	walk()
 }
+
+// repeatable asks for the answer to be kept, so that the call can be repeated.
+func repeatable() map[string]any { return map[string]any{"idempotencyKey": uuid.NewString()} }
 
 // unhex are the bytes that a text of hex digits stands for; none for another text.
 func unhex(s string) []byte {
