@@ -47,3 +47,13 @@ func BenchmarkCompile(b *testing.B) {
 		}
 	}
 }
+
+// BenchmarkItems is the tool that build/bench/tools runs.
+func BenchmarkItems(b *testing.B) {
+	list := []map[string]any{}
+	for i := range 20 {
+		list = append(list, map[string]any{"name": "item " + string(rune('a'+i)), "price": float64(i) * 1.5, "count": i})
+	}
+	benchRun(b, `const items = params.items.map((x) => ({ ...x, total: x.price * x.count }));
+return { items, sum: items.reduce((a, x) => a + x.total, 0), count: items.length };`, Call{Input: input(map[string]any{"items": list})})
+}

@@ -15,6 +15,9 @@ import (
 // shared is the engine that most tests use; building one takes a moment.
 var shared *Engine
 
+// long asks for every variant of the slow tests.
+var long = os.Getenv("HELIX_LONG") != ""
+
 // sharedCache holds its compiled code, which takes a second to make and with -race many.
 var sharedCache string
 

@@ -13,7 +13,7 @@ import (
 const vandal = `
 	Object.prototype.evil = 1; Array.prototype.map = null; JSON.parse = null; Math.random = () => 4; globalThis.secret = "s3cr3t-" + "7f1d90";
 	delete globalThis.Map; Promise.prototype.marked = true; console.log = null;
-	const keep = []; for (let i = 0; i < 2000; i++) keep.push({ i, text: "s3cr3t-" + "7f1d90" + i });
+	const keep = []; for (let i = 0; i < 500; i++) keep.push({ i, text: "s3cr3t-" + "7f1d90" + i });
 	globalThis.keep = keep; setTimeout(() => { globalThis.late = 1 }, 1);
 	await new Promise((r) => setTimeout(r, 2));`
 
@@ -29,8 +29,12 @@ func TestResetIsComplete(t *testing.T) {
 	}
 	defer fresh.in.Close()
 	want := fresh.in.Snapshot()
-	for _, end := range []string{"return keep.length", "throw new Error('x')", "await helix.fetch('https://example.com')", "return 10n"} {
-		for range 10 { // also once the hot pages are known
+	for i, end := range []string{"return keep.length", "throw new Error('x')", "await helix.fetch('https://example.com')", "return 10n"} {
+		n := 2
+		if i == 0 {
+			n = 8 // until the hot pages are known
+		}
+		for range n {
 			g, err := e.guest(seed)
 			if err != nil {
 				t.Fatal(err)

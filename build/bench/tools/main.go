@@ -18,6 +18,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"runtime/pprof"
 	"slices"
 	"strconv"
 	"strings"
@@ -64,10 +65,12 @@ type bench struct {
 	svc   *tools.Service
 	box   *sandbox.Engine
 	ctx   context.Context
+	stop  func() // ends the background work of box
 }
 
 func main() {
 	only := flag.String("only", "", "run the measures whose name contains this")
+	profile := flag.String("cpuprofile", "", "write a CPU profile of the measures to this `file`")
 	rows := flag.Int("rows", 1_000_000, "runs in the big history")
 	first := flag.String("first", "", "internal: run the tool of this folder once")
 	flag.Parse()
@@ -81,6 +84,12 @@ func main() {
 	defer os.RemoveAll(dir)
 	b := &bench{dir: dir, rows: *rows}
 	b.open(dir)
+	if *profile != "" {
+		f, err := os.Create(*profile)
+		check(err)
+		check(pprof.StartCPUProfile(f))
+		defer func() { pprof.StopCPUProfile(); check(f.Close()) }()
+	}
 	for _, m := range []struct {
 		name string
 		fn   func(*bench)
@@ -92,9 +101,7 @@ func main() {
 			m.fn(b)
 		}
 	}
-	check(b.svc.Close())
-	check(b.box.Close())
-	check(b.db.Close())
+	b.close()
 }
 
 func check(err error) {
@@ -136,8 +143,19 @@ func (b *bench) open(dir string) {
 	check(os.MkdirAll(cache, 0o700))
 	b.box, err = sandbox.Open(context.Background(), sandbox.Options{CacheDir: cache})
 	check(err)
+	life, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- b.box.Run(life) }() // as the program does
+	b.stop = func() { cancel(); check(<-ended) }
 	b.svc = tools.New(b.db, perm, b.audit, b.box, tools.Options{StateDir: filepath.Join(dir, "state"), Parallel: 16})
 	b.ctx = identity.With(context.Background(), identity.Identity{User: b.db.LocalUser().ID, Session: uuid.New(), Scopes: identity.Admin.Closed(), Pipe: "memory"})
+}
+
+func (b *bench) close() {
+	check(b.svc.Close())
+	b.stop()
+	check(b.box.Close())
+	check(b.db.Close())
 }
 
 func (b *bench) tool(name, text string) uuid.UUID {
@@ -151,7 +169,7 @@ func (b *bench) serve() (url string, stop func()) {
 	a := gateway.NewAPI()
 	s := gateway.New(a, gateway.Options{
 		Addr: "127.0.0.1:0", Bus: b.db.Bus(), RootToken: token, User: func() gateway.User { return gateway.User{ID: b.db.LocalUser().ID} },
-		Logger: slog.New(slog.NewTextHandler(io.Discard, nil)), Limits: gateway.Limits{CostlyRate: 1e9, WriteRate: 1e9},
+		Logger: slog.New(slog.NewTextHandler(io.Discard, nil)), Limits: gateway.Limits{CostlyRate: 1e9, CostlyBurst: 1e9, WriteRate: 1e9, WriteBurst: 1e9},
 	})
 	gateway.Handle(a, "connect", gateway.None, s.Connect)
 	gateway.Handle(a, "tools.execute_custom", gateway.Write, b.svc.Execute, gateway.Costly())
@@ -276,9 +294,7 @@ func (b *bench) first() {
 	x := &bench{dir: dir}
 	x.open(dir)
 	x.tool("Execute first", code)
-	check(x.svc.Close())
-	check(x.box.Close())
-	check(x.db.Close())
+	x.close()
 	self, err := os.Executable()
 	check(err)
 	script := fmt.Sprintf("const params = %s; console.log(JSON.stringify((function () {%s})()))", params(), code)
@@ -399,9 +415,7 @@ func (b *bench) imports() {
 	}
 	ex, err := x.svc.Export(x.ctx, tools.ExportParams{ToolIDs: ids})
 	check(err)
-	check(x.svc.Close())
-	check(x.box.Close())
-	check(x.db.Close())
+	x.close()
 	raw, err := json.Marshal(ex.Bundle)
 	check(err)
 	file := filepath.Join(b.dir, "bundle.json")
