@@ -72,9 +72,12 @@ type wrappedKey struct {
 
 const wrapAAD = "helix backup root key"
 
-// wrapRoot encrypts root under passphrase with scrypt N 2^17, r 8, p 1.
-func wrapRoot(root []byte, passphrase string) (*wrappedKey, error) {
-	w := &wrappedKey{KDF: "scrypt", N: 1 << 17, R: 8, P: 1, Salt: make([]byte, 16)}
+// scryptN is the cost of a guess at a passphrase, as the manual has it.
+const scryptN = 1 << 17
+
+// wrapRoot encrypts root under passphrase with scrypt of cost n, r 8, p 1.
+func wrapRoot(root []byte, passphrase string, n int) (*wrappedKey, error) {
+	w := &wrappedKey{KDF: "scrypt", N: n, R: 8, P: 1, Salt: make([]byte, 16)}
 	if _, err := rand.Read(w.Salt); err != nil {
 		return nil, err
 	}
@@ -167,7 +170,7 @@ func (s *Service) backup(ctx context.Context, p BackupParams, prefix string) (re
 		if ring == nil {
 			return res, errLocked()
 		}
-		if key, err = wrapRoot(ring.root, p.Passphrase); err != nil {
+		if key, err = wrapRoot(ring.root, p.Passphrase, s.o.scryptN); err != nil {
 			return res, err
 		}
 	}

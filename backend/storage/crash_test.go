@@ -156,7 +156,7 @@ func TestKilledDuringWrites(t *testing.T) {
 	dir := t.TempDir()
 	rng := rand.New(rand.NewPCG(3, 1))
 	promised := map[string]bool{}
-	for i := range rounds(8) {
+	for i := range rounds(5) {
 		acks, _ := crash(t, "write", dir, "", time.Duration(30+rng.IntN(200))*time.Millisecond)
 		for _, a := range acks {
 			promised[a] = true
@@ -191,6 +191,14 @@ func TestKilledDuringWrites(t *testing.T) {
 	}
 }
 
+// cloned is a copy of a data folder that prepared made.
+func cloned(t *testing.T, dir string) string {
+	t.Helper()
+	to := filepath.Join(t.TempDir(), "data")
+	must(t, os.CopyFS(to, os.DirFS(dir)))
+	return to
+}
+
 // prepared makes a data folder with rows and returns them.
 func prepared(t *testing.T, task string) (dir string, want map[string][]string) {
 	t.Helper()
@@ -222,8 +230,9 @@ func TestKilledDuringMigration(t *testing.T) {
 	t.Parallel()
 	points := []string{"migrate.checked", "migrate.snapshot", "migrate.step0", "migrate.step1", "migrate.applied", "migrate.verified", "migrate.wal", "migrate.renamed"}
 	old := newest(t, t.Context())
+	base, want := prepared(t, "migrate")
 	each(t, points, func(t *testing.T, point string, after time.Duration) {
-		dir, want := prepared(t, "migrate")
+		dir := cloned(t, base)
 		if _, died := crash(t, "migrate", dir, point, after); !died && point != "" {
 			t.Fatal("the child passed the point alive")
 		}
@@ -288,8 +297,9 @@ func TestKilledDuringBackup(t *testing.T) {
 
 func TestKilledDuringRestore(t *testing.T) {
 	t.Parallel()
+	base, want := prepared(t, "restore")
 	each(t, []string{"restore.unpacked", "restore.staged", "swap.journal", "swap.move2", "swap.move3", "swap.move4", "swap.move5"}, func(t *testing.T, point string, after time.Duration) {
-		dir, want := prepared(t, "restore")
+		dir := cloned(t, base)
 		crash(t, "restore", dir, point, after)
 		db, _ := checkWhole(t, point, "restore", dir)
 		got := rows(t, db, toolTables...)
@@ -316,8 +326,9 @@ func TestKilledDuringRestore(t *testing.T) {
 
 func TestKilledDuringRollback(t *testing.T) {
 	t.Parallel()
+	base, want := prepared(t, "rollback")
 	each(t, []string{"rollback.staged", "swap.journal", "swap.move2", "swap.move3"}, func(t *testing.T, point string, after time.Duration) {
-		dir, want := prepared(t, "rollback")
+		dir := cloned(t, base)
 		crash(t, "rollback", dir, point, after)
 		st, err := readFileState(t.Context(), filepath.Join(dir, "helix.db"))
 		if err != nil && !os.IsNotExist(err) {
@@ -343,8 +354,9 @@ func TestKilledDuringRollback(t *testing.T) {
 
 func TestKilledDuringSalvage(t *testing.T) {
 	t.Parallel()
+	base, _ := prepared(t, "salvage")
 	each(t, []string{"salvage.staged", "swap.journal", "swap.move2", "swap.move3"}, func(t *testing.T, point string, after time.Duration) {
-		dir, _ := prepared(t, "salvage")
+		dir := cloned(t, base)
 		path := filepath.Join(dir, "helix.db")
 		st, err := os.Stat(path)
 		must(t, err)

@@ -27,6 +27,8 @@ type ServiceOptions struct {
 	Audit AuditFunc
 	// EndSessions is called after another database was put in place.
 	EndSessions func()
+
+	scryptN int // tests only; default 2^17
 }
 
 // Policy is the part of the configuration that storage obeys.
@@ -86,6 +88,9 @@ func NewService(db *DB, o ServiceOptions) *Service {
 	}
 	if o.EndSessions == nil {
 		o.EndSessions = func() {}
+	}
+	if o.scryptN == 0 {
+		o.scryptN = scryptN
 	}
 	if o.BackupDir == "" {
 		o.BackupDir = filepath.Join(filepath.Dir(db.path), "backups")

@@ -12,7 +12,9 @@ import (
 
 func open(t *testing.T) *DB {
 	t.Helper()
-	db, err := Open(t.Context(), Options{Path: filepath.Join(t.TempDir(), "a b é", "helix.db")})
+	path := filepath.Join(t.TempDir(), "a b é", "helix.db")
+	putBlank(t, path)
+	db, err := Open(t.Context(), Options{Path: path})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -60,7 +60,9 @@ func (r *Root) Place([]byte) string { return "keyring" }
 // Open returns a new database in a folder of the test, with keys, and closes it at the end.
 func Open(t testing.TB) *storage.DB {
 	t.Helper()
-	return OpenAt(t, filepath.Join(t.TempDir(), "helix.db"), NewRoot())
+	path := filepath.Join(t.TempDir(), "helix.db")
+	Blank(t, path)
+	return OpenAt(t, path, NewRoot())
 }
 
 // OpenAt is Open for a file and root key that a test wants to open again.
