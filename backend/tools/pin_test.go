@@ -261,6 +261,17 @@ func TestKilledDuringARun(t *testing.T) {
 	}
 	t.Parallel()
 	engine.open(t)
+	loops := 1
+	if os.Getenv("HELIX_LONG") != "" {
+		loops = 200
+	}
+	for range loops {
+		killedOnce(t)
+	}
+}
+
+func killedOnce(t *testing.T) {
+	t.Helper()
 	dir := t.TempDir()
 	cmd := exec.Command(os.Args[0], "-test.run=^TestKilledDuringARun$")
 	cmd.Env = append(os.Environ(), "HELIX_TEST_KILL="+dir)
@@ -288,7 +299,9 @@ func TestKilledDuringARun(t *testing.T) {
 		t.Fatal(err)
 	}
 	db := storagetest.OpenAt(t, filepath.Join(dir, "helix.db"), &storagetest.Root{Key: key})
+	defer db.Close()
 	b := setupOn(t, db)
+	defer b.Close()
 	if err := b.Recover(context.Background()); err != nil {
 		t.Fatal(err)
 	}
