@@ -185,6 +185,16 @@ func theirsAt(path string) (writer, readers *sql.DB) {
 	return writer, readers
 }
 
+// plain opens a fresh database with the driver that storage uses, and nothing of storage.
+func (b *bench) plain(name string) *sql.DB {
+	dir, err := os.MkdirTemp(b.dir, name)
+	check(err)
+	db, err := sql.Open("sqlite", "file:"+filepath.Join(dir, "plain.db")+"?_txlock=immediate&_pragma=auto_vacuum(INCREMENTAL)&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)&_pragma=foreign_keys(ON)&_pragma=cache_size(-65536)&_pragma=temp_store(MEMORY)&_pragma=cell_size_check(ON)")
+	check(err)
+	db.SetMaxOpenConns(1)
+	return db
+}
+
 const tables = `
 CREATE TABLE bench_rows (
     id         BLOB PRIMARY KEY CHECK (length(id) = 16),
