@@ -12,7 +12,7 @@ export async function openPage(browser, helix, suite) {
   const page = await context.newPage();
   page.setDefaultTimeout(45_000);
   const complaints = [];
-  page.on("pageerror", (e) => complaints.push(`page error: ${e.message}`));
+  page.on("pageerror", (e) => complaints.push(`page error: ${e.stack ?? e.message}`));
   page.on("console", (m) => {
     // A refused connection while the backend is down is what some tests are about.
     if (m.type() === "error" && !/ERR_CONNECTION_REFUSED|WebSocket connection|status of 401|Failed to load resource/.test(m.text())) complaints.push(`console: ${m.text()}`);
@@ -34,7 +34,7 @@ export async function openPage(browser, helix, suite) {
   };
   /** What axe finds fails the suite at its end. */
   t.axe = async (where, rules) => {
-    const axe = new AxeBuilder({ page });
+    const axe = new AxeBuilder({ page }).setLegacyMode(true); // there are no frames, and a page for each look takes long
     const { violations } = await (rules ? axe.withRules(rules) : axe.withTags(tags)).analyze();
     if (violations.length === 0) return;
     const text = violations.map((v) => `${v.id} (${v.impact}): ${v.help}\n    ${v.nodes.slice(0, 4).map((n) => `${n.target.join(" ")}\n      ${n.failureSummary?.split("\n").slice(1).join(" ")}`).join("\n    ")}`).join("\n  ");

@@ -35,7 +35,7 @@ describe("System", () => {
     await s.load();
     const step = { id: "b1", operation: "backup", step: "copy", done: 5, total: 10, unit: "bytes", finished: false };
     rpc.emit("storage.backup_progress", step);
-    expect(s.jobs.map((j) => [j.title, j.progress])).toEqual([["Backing up", 0.5]]);
+    expect(s.jobs.map((j) => [j.title, j.progress])).toEqual([["Backing up…", 0.5]]);
     rpc.emit("storage.backup_progress", { ...step, done: 10, finished: true });
     expect(s.jobs).toEqual([]);
     rpc.emit("tools.execution", { executionId: "e1", toolId: "t1", seq: 1, state: "running" });

@@ -18,15 +18,15 @@ export interface Job {
 }
 
 const operations: Record<string, string> = {
-  backup: "Backing up",
-  restore: "Restoring",
-  rollback: "Going back",
-  migrate: "Updating your data",
-  export: "Exporting",
-  import: "Importing",
-  salvage: "Salvaging",
-  check: "Checking",
-  prune: "Removing old history",
+  backup: "Backing up…",
+  restore: "Restoring…",
+  rollback: "Going back…",
+  migrate: "Updating your data…",
+  export: "Exporting…",
+  import: "Importing…",
+  salvage: "Salvaging…",
+  check: "Checking…",
+  prune: "Removing old history…",
 };
 
 /** A condition that stays until someone acts; the status bar shows the one act that helps. */
@@ -149,7 +149,7 @@ export class System {
       return;
     }
     const since = this.jobs.find((j) => j.id === e.id)?.since ?? Date.now();
-    this.jobs = [...rest, { id: e.id, title: operations[e.operation] ?? e.operation, step: e.step, progress, since, target: "settings/data" }];
+    this.jobs = [...rest, { id: e.id, title: operations[e.operation] ?? "Working…", step: "", progress, since, target: "settings/data" }];
   }
 
   #execution(e: { executionId: string; toolId: string; state: string }): void {
@@ -164,7 +164,7 @@ export class System {
       ...rest,
       {
         id: e.executionId,
-        title: "Running a tool",
+        title: "Running a tool…",
         step: e.state === "waiting" ? "waits for an approval" : "",
         progress: undefined,
         since,

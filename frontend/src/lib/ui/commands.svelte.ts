@@ -17,7 +17,8 @@ export interface Command {
   words?: string;
   /**
    * Shortcut: `mod+k`, `shift+d`, `j`, `Enter`, or a sequence `g a`. `mod` is Cmd
-   * on a Mac and Ctrl elsewhere. Single keys do nothing while the user types.
+   * on a Mac and Ctrl elsewhere. Single keys do nothing while the user types or a
+   * menu is open; in a list they work, as far as the list does not take them itself.
    */
   keys?: string | readonly string[];
   run(): unknown;
@@ -139,7 +140,8 @@ export class Commands {
     const pressed = chord(e);
     const withMod = pressed.startsWith("mod+");
     const inText = typing(e.target);
-    const inMenu = (e.target as HTMLElement | null)?.closest?.("[role=menu],[role=listbox]") != null;
+    // A list of a screen prevents the keys that it takes itself; an open menu takes letters too.
+    const inMenu = (e.target as HTMLElement | null)?.closest?.("[role=menu],[data-select-content]") != null;
     const onControl = (pressed === "enter" || pressed === "space") && (e.target as HTMLElement | null)?.closest?.("button,a,summary,[role=switch],[role=tab],[role=checkbox]") != null;
     const wanted = this.#prefix ? [`${this.#prefix} ${pressed}`, pressed] : [pressed];
     let starts = false;

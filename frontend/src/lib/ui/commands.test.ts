@@ -31,6 +31,7 @@ describe("Commands", () => {
     ]);
     c.key(press("d", { target: inside("input") }));
     c.key(press("d", { target: inside("[role=menu]") }));
+    c.key(press("d", { target: inside("[data-select-content]") }));
     c.key(press("Enter", { target: inside("button") }));
     const close = c.openModal();
     c.key(press("d"));
@@ -41,6 +42,23 @@ describe("Commands", () => {
     expect(mod).toHaveBeenCalledTimes(1);
     c.key(press("d"));
     expect(plain).toHaveBeenCalledTimes(1);
+  });
+
+  it("reacts in a list of a screen, except to what the list has taken", () => {
+    const c = new Commands();
+    const run = vi.fn();
+    c.add([
+      { id: "new", title: "", keys: "n", run },
+      { id: "go", title: "", keys: "g t", run },
+      { id: "open", title: "", keys: "Enter", run },
+    ]);
+    const list = inside("[role=listbox]");
+    c.key(press("n", { target: list }));
+    c.key(press("g", { target: list }));
+    c.key(press("t", { target: list }));
+    expect(run).toHaveBeenCalledTimes(2);
+    c.key(press("Enter", { target: list, defaultPrevented: true }));
+    expect(run).toHaveBeenCalledTimes(2);
   });
 
   it("knows sequences, and forgets a first key that leads nowhere", () => {

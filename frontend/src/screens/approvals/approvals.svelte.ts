@@ -249,7 +249,8 @@ export class ApprovalsState {
     }
     const ids = r.grants.map((g) => g.id);
     const title = r.runId ? `${name} was allowed and runs again` : `${name} was allowed`;
-    if (ids.length === 0) return void toasts.ok(title);
+    const text = r.rerunError ? `The run was not started again: ${r.rerunError}` : "";
+    if (ids.length === 0) return void (text ? toasts.add({ title, text, tone: "warn" }) : toasts.ok(title));
     toasts.undo(title, async () => {
       for (const grantId of ids) {
         await this.#rpc.call("permissions.revoke", { grantId }).catch((e: RpcError) => {
@@ -257,7 +258,7 @@ export class ApprovalsState {
         });
       }
       toasts.add({ title: "The right was taken back" });
-    });
+    }, text);
   }
 
   /** After an answer: the neighbour below, else above, with a fresh guard. */

@@ -141,6 +141,16 @@ describe("ApprovalsState", () => {
     expect(s.selected).toBeNull();
   });
 
+  it("says that the run was not started again, beside the answer that stands", async () => {
+    for (const grants of [[], [{ id: "g1" }]]) {
+      const { rpc, s } = await opened([approval("1")]);
+      now += guardMs;
+      rpc.handle({ "approvals.decide": () => ({ status: "approved", grants, rerunError: "The tool is disabled." }) as never });
+      await s.answer({ decision: "approve", scope: "once" });
+      expect(toasts.list.at(-1)).toMatchObject({ text: "The run was not started again: The tool is disabled." });
+    }
+  });
+
   it("says when an answer was not kept", async () => {
     const { rpc, s } = await opened([approval("1")]);
     now += guardMs;

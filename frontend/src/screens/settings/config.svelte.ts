@@ -1,5 +1,6 @@
 import { asError, type Rpc } from "../../lib/rpc";
 import { Load, format } from "../../lib/ui/state";
+import { hidden } from "./hidden";
 
 /** One setting with everything its line needs. */
 export interface Setting {
@@ -30,17 +31,10 @@ interface Property {
 
 const labels: Record<string, string> = {
   "app.gpu": "Graphics card",
-  "app.hotkey": "Hotkey",
-  "app.autostart": "Start with the computer",
-  "app.close_to_tray": "Close to the tray",
-  "app.start_hidden": "Start hidden",
   "app.theme": "Colours",
   "gateway.addr": "Address",
   "gateway.enabled": "Serve programs and browsers",
   "gateway.origins": "Origins",
-  "notifications.quiet": "Quiet hours",
-  "notifications.enabled": "Notifications",
-  "notifications.preview": "Contents in notifications",
   "storage.private": "Private mode",
   "storage.allow_network_fs": "Allow network file systems",
   "sandbox.minIsolation": "Weakest isolation",
@@ -149,7 +143,8 @@ export class ConfigState {
     const schema = this.schema.data;
     const values = this.values.data;
     if (!schema || !values) return [];
-    return Object.entries(schema).map(([key, p]) => ({
+    const offered = Object.entries(schema).filter(([key]) => hidden[key] === undefined);
+    return offered.map(([key, p]) => ({
       key,
       label: labelOf(key),
       help: p.description ?? "",

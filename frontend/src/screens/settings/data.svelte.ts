@@ -37,6 +37,8 @@ export class DataState {
     this.#off = [
       rpc.on("storage.backup_progress", (e) => {
         if (e.finished && e.operation === "backup") void this.load();
+        // The preview is refused while other work holds the data.
+        else if (e.finished && this.prune.error) void this.preview();
       }),
       rpc.on("config.changed", (e) => {
         if (e.keys.some((k) => /^(history|audit|backup)\./.test(k))) void this.preview();

@@ -11,7 +11,7 @@ export function placeWord(state: string): { title: string; text: string; tone: "
     case "file":
       return { title: "In a file, protected by your passphrase", text: "Helix asks for it through HELIX_KEY_PASSPHRASE at each start.", tone: "ok" };
     case "file, unprotected":
-      return { title: "In a file, unprotected", text: "Whoever can read your files can read your secrets. Move it to a keyring, or set HELIX_KEY_PASSPHRASE.", tone: "warn" };
+      return { title: "In a file, unprotected", text: "Whoever can read your files can read your secrets. Move it to the keyring, or set HELIX_KEY_PASSPHRASE.", tone: "warn" };
     case "locked":
       return { title: "Not there", text: "The key is not in the keyring, so sealed values cannot be read. Everything else works.", tone: "danger" };
     default:
@@ -89,6 +89,24 @@ export class KeysState {
     return this.#do("import", async () => {
       await this.#rpc.call("keys.import_recovery", { code });
       toasts.ok("Unlocked");
+      await this.load();
+    });
+  }
+
+  /** Reads the keyring again, after the person has unlocked it. */
+  async unlock(): Promise<void> {
+    await this.#do("unlock", async () => {
+      await this.#rpc.call("keys.unlock", {});
+      toasts.ok("Unlocked");
+      await this.load();
+    });
+  }
+
+  /** Puts a key that lies in a file into the keyring. */
+  async moveToKeyring(): Promise<void> {
+    await this.#do("move", async () => {
+      await this.#rpc.call("keys.move_to_keyring", {});
+      toasts.ok("The key is in the keyring now", "Its file is gone.");
       await this.load();
     });
   }

@@ -4,6 +4,7 @@ import { fakeRpc, type FakeRpc } from "../../lib/rpc/fake";
 import { toasts } from "../../lib/ui/state";
 import { ConfigState, fixedBy, labelOf, shown, written } from "./config.svelte";
 import { DataState } from "./data.svelte";
+import { hidden } from "./hidden";
 import { GatewayState } from "./gateway.svelte";
 import { KeysState, placeWord } from "./keys.svelte";
 
@@ -48,6 +49,18 @@ describe("ConfigState", () => {
     expect(c.groups("runs").flatMap((g) => g.settings.map((s) => s.key))).toEqual(["history.max_age_days"]);
     expect(fixedBy(c.pick(["gateway.addr"])[0]!)).toBe("Set by the variable HELIX_GATEWAY_ADDR");
     expect(fixedBy(c.pick(["log.level"])[0]!)).toBe("");
+  });
+
+  it("offers nothing that does not work yet", async () => {
+    const { rpc, c } = config();
+    rpc.handle({
+      "config.schema": () => ({ properties: { "app.gpu": { type: "string" }, ...Object.fromEntries(Object.keys(hidden).map((k) => [k, { type: "string" }])) } }) as never,
+    });
+    await c.load();
+    expect(c.all.map((s) => s.key)).toEqual(["app.gpu"]);
+    expect(c.pick(Object.keys(hidden))).toEqual([]);
+    expect(c.groups("")).toHaveLength(1);
+    expect(Object.values(hidden).every((reason) => reason.endsWith("."))).toBe(true);
   });
 
   it("saves, resets, and remembers what needs a restart", async () => {
@@ -247,6 +260,20 @@ describe("KeysState", () => {
     });
     return { rpc, s: new KeysState(rpc, () => random) };
   };
+
+  it("unlocks, and moves the key into the keyring", async () => {
+    const { rpc, s } = setup();
+    rpc.handle({ "keys.unlock": () => ({}) as never, "keys.move_to_keyring": () => ({}) as never });
+    await s.unlock();
+    await s.moveToKeyring();
+    expect(rpc.sent("keys.unlock")).toHaveLength(1);
+    expect(rpc.sent("keys.move_to_keyring")).toHaveLength(1);
+    expect(rpc.sent("keys.status")).toHaveLength(2);
+    rpc.failNext("keys.unlock", new RpcError({ kind: "unavailable", message: "The key is not in the keyring." } as never));
+    await s.unlock();
+    expect(s.problem).toContain("not in the keyring");
+    expect(s.busy).toBe("");
+  });
 
   it("asks for two different groups of the code and drops it when confirmed", async () => {
     for (const random of [0, 0.3, 0.5, 0.999]) {

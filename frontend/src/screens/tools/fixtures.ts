@@ -55,6 +55,7 @@ export const tool = (over: Partial<Tool> = {}): Tool => ({
   syncState: false,
   mine: true,
   usageCount: 0,
+  approxTokens: 12,
   createdAt: "2026-01-01T00:00:00Z",
   updatedAt: "2026-01-01T00:00:00Z",
   ...over,

@@ -232,15 +232,17 @@ export class ToolInspector {
     this.compare = [from, to];
     this.codes = null;
     await this.diff.run((signal) => this.#rpc.call("tools.diff", { toolId: id, from, to }, { signal }));
+    // Meanwhile another pair or another tool can have been chosen.
+    const current = (): boolean => this.id === id && this.compare?.[0] === from && this.compare[1] === to;
     const diff = this.diff.data;
-    if (diff === undefined || this.compare[0] !== from || this.compare[1] !== to) return;
+    if (diff === undefined || !current()) return;
     if (diff.code === "") {
       this.codes = ["", ""];
       return;
     }
     // The diff holds the changed lines only; both texts show them in their place.
     const r = await this.#act(() => Promise.all([from, to].map((version) => this.#rpc.call("tools.get", { toolId: id, version }))));
-    if (r !== null && this.id === id && this.compare[0] === from && this.compare[1] === to) this.codes = [r[0]!.tool.code, r[1]!.tool.code];
+    if (r !== null && current()) this.codes = [r[0]!.tool.code, r[1]!.tool.code];
   }
 
   /** Makes the definition of an old version the newest again. */

@@ -80,6 +80,20 @@ describe("the inspector", () => {
     inspector.stop();
   });
 
+  it("drops a comparison whose tool was left meanwhile", async () => {
+    const { rpc, inspector } = setup();
+    inspector.show("t1");
+    let answer = (): void => {};
+    rpc.handle({ "tools.diff": () => new Promise((r) => (answer = () => r({ fields: [], code: "@@", capabilities: { added: [], removed: [] } } as never))) });
+    const compared = inspector.setCompare("1.0.0", "1.0.1");
+    await until(() => rpc.sent("tools.diff").length === 1);
+    inspector.show(null);
+    answer();
+    await compared;
+    expect(inspector.codes).toBeNull();
+    inspector.stop();
+  });
+
   it("rolls back and says how many rights wait", async () => {
     const { inspector } = setup();
     inspector.show("t1");

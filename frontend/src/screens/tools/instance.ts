@@ -1,5 +1,5 @@
 /** The one Tools screen of the page. It lives as long as the page, so runs and drafts do too. */
-import { rpc } from "../../lib/rpc";
+import { bridge, rpc } from "../../lib/rpc";
 import { toasts } from "../../lib/ui";
 import { ToolsScreen } from "./tools.svelte";
 
@@ -7,8 +7,13 @@ let screen: ToolsScreen | null = null;
 
 /** The screen's state; made when it is first needed. */
 export function toolsScreen(): ToolsScreen {
-  screen ??= new ToolsScreen(rpc, localStorage, toasts, download);
+  screen ??= new ToolsScreen(rpc, localStorage, toasts, download, bridge() ? pick : null);
   return screen;
+}
+
+async function pick(title: string, name: string): Promise<string> {
+  // A cancelled dialog answers with nothing.
+  return (await bridge()?.SaveFile({ title, name }))?.token ?? "";
 }
 
 /** Gives a text to the user as a file. */

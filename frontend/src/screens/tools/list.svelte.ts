@@ -6,7 +6,7 @@ import type { Row, Template } from "./types";
 /** The three lists of the screen. */
 export type Tab = "mine" | "marketplace" | "templates";
 /** What the list is narrowed to. */
-export type StateFilter = "any" | "enabled" | "disabled" | "private" | "public";
+export type StateFilter = "any" | "enabled" | "disabled" | "suspended" | "private" | "public";
 export type Sort = "recent" | "name" | "usage";
 
 /** How the newest run of a tool ended, or that one is going on. */
@@ -146,6 +146,7 @@ export class ToolList {
       ...(q === "" ? {} : { query: q }),
       ...(this.tags.length === 0 ? {} : { tags: [...this.tags] }),
       ...(this.status === "enabled" ? { enabled: true } : this.status === "disabled" ? { enabled: false } : {}),
+      ...(this.status === "suspended" ? { suspended: true } : {}),
       ...(this.status === "private" || this.status === "public" ? { visibility: this.status } : {}),
     };
   }

@@ -16,8 +16,11 @@ export interface Notify {
   undo(title: string, restore: () => Promise<unknown> | void, text?: string): void;
 }
 
-/** Writes a file for the user; the browser downloads it. */
+/** Gives a text to the user as a file; the browser downloads it. */
 export type SaveFile = (name: string, text: string) => void;
+
+/** Asks where to save, in the window, whose web view downloads nothing. "" when the user cancels. */
+export type PickFile = (title: string, name: string) => Promise<string>;
 
 /** Finished runs that are remembered, one a tool. */
 const MAX_RUNS = 20;
@@ -46,13 +49,15 @@ export class ToolsScreen {
   readonly #rpc: Rpc;
   readonly #notify: Notify;
   readonly #save: SaveFile;
+  readonly #pick: PickFile | null;
   #started = false;
   #prepared = false;
 
-  constructor(rpc: Rpc, store: DraftStore, notify: Notify, save: SaveFile) {
+  constructor(rpc: Rpc, store: DraftStore, notify: Notify, save: SaveFile, pick: PickFile | null = null) {
     this.#rpc = rpc;
     this.#notify = notify;
     this.#save = save;
+    this.#pick = pick;
     this.list = new ToolList(rpc);
     this.inspector = new ToolInspector(rpc);
     this.editor = new ToolEditor(rpc, store);
@@ -238,10 +243,16 @@ export class ToolsScreen {
   /** Writes tools to a file that `Import` reads. */
   async export(toolIds: readonly string[], name: string): Promise<boolean> {
     try {
-      const { bundle } = await this.#rpc.call("tools.export", { toolIds: [...toolIds] });
       const file = `${slug(name)}.helix-tools.json`;
-      this.#save(file, JSON.stringify(bundle, null, 2) + "\n");
-      this.#notify.ok(`Saved ${file}`, "Without secrets, state and history of runs.");
+      if (this.#pick) {
+        const path = await this.#pick("Export tools", file);
+        if (path === "") return false;
+        await this.#rpc.call("tools.export", { toolIds: [...toolIds], path });
+      } else {
+        const { bundle } = await this.#rpc.call("tools.export", { toolIds: [...toolIds] });
+        this.#save(file, JSON.stringify(bundle, null, 2) + "\n");
+      }
+      this.#notify.ok(this.#pick ? "Saved the tool" : `Saved ${file}`, "Without secrets, state and history of runs.");
       return true;
     } catch (e) {
       this.#notify.error(e, "The tool was not exported");
@@ -249,9 +260,17 @@ export class ToolsScreen {
     }
   }
 
-  /** Writes the audit entries that are shown to a file. */
-  exportAudit(name: string): void {
-    this.#save(`${slug(name)}-audit.jsonl`, this.inspector.auditLines());
+  /** Writes the audit entries that are shown to a file; in the window, which cannot, the whole signed log. */
+  async exportAudit(name: string): Promise<void> {
+    if (!this.#pick) return this.#save(`${slug(name)}-audit.jsonl`, this.inspector.auditLines());
+    try {
+      const path = await this.#pick("Export the activity log", "helix-audit.jsonl");
+      if (path === "") return;
+      const r = await this.#rpc.call("audit.export", { path });
+      this.#notify.ok(`Exported ${r.entries === 1 ? "one entry" : `${r.entries} entries`}`, "The whole log, which can be checked without Helix.");
+    } catch (e) {
+      this.#notify.error(e, "The log was not exported");
+    }
   }
 
   /** The code of a tool, for the clipboard. */

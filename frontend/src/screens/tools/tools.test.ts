@@ -2,10 +2,10 @@ import { describe, expect, it } from "vitest";
 import { RpcError } from "../../lib/rpc/errors";
 import { paletteTools } from "./palette";
 import { approval, fake, result, row, tool, until, validation } from "./fixtures";
-import { ToolsScreen } from "./tools.svelte";
+import { ToolsScreen, type PickFile } from "./tools.svelte";
 import type { RunResult } from "./types";
 
-function setup() {
+function setup(pick: PickFile | null = null) {
   let rows = [row(), row({ id: "t2", name: "Second" })];
   let done: (r: RunResult) => void = () => {};
   const rpc = fake({
@@ -47,6 +47,7 @@ function setup() {
     })(),
     { ok: (t) => said.push(t), error: (e, t) => said.push(`error: ${t ?? ""} ${(e as Error).message}`), undo: (t, fn) => (said.push(t), undos.push(fn)) },
     (name, text) => files.push([name, text]),
+    pick,
   );
   screen.start();
   return { rpc, screen, said, undos, files, finish: (r: Partial<RunResult> = {}) => done(result(r)) };
@@ -90,6 +91,20 @@ describe("the screen", () => {
     await screen.export(["t1"], "Text / Counter");
     expect(files[0]![0]).toBe("text-counter.helix-tools.json");
     expect(JSON.parse(files[0]![1])).toEqual({ format: "helix-tools" });
+    screen.list.stop();
+  });
+
+  it("exports to a chosen path where nothing can be downloaded", async () => {
+    const { screen, rpc, files, said } = setup(async (_title, name) => (name.startsWith("none") ? "" : `pick:${name}`));
+    rpc.handle({ "audit.export": () => ({ path: "", entries: 3, segments: 1 }) });
+    expect(await screen.export(["t1"], "Text Counter")).toBe(true);
+    expect(rpc.sent("tools.export").at(-1)).toMatchObject({ toolIds: ["t1"], path: "pick:text-counter.helix-tools.json" });
+    await screen.exportAudit("Text Counter");
+    expect(rpc.sent("audit.export").at(-1)).toMatchObject({ path: "pick:helix-audit.jsonl" });
+    expect(said.at(-1)).toBe("Exported 3 entries");
+    expect(await screen.export(["t1"], "None")).toBe(false);
+    expect(rpc.sent("tools.export")).toHaveLength(1);
+    expect(files).toEqual([]);
     screen.list.stop();
   });
 
