@@ -6,7 +6,6 @@ import (
 	"database/sql/driver"
 	"errors"
 	"fmt"
-	"os"
 	"strings"
 
 	"github.com/google/uuid"
@@ -166,7 +165,7 @@ func (s *Service) writeAgain(ctx context.Context, free int64) error {
 	return err
 }
 
-var errReadOnly = fault.Limitf(msgFull)
+var errReadOnly = errors.New("the file is open for reading: the disk was full at start")
 
 // connector is the way to open a connection now.
 func (c gated) connector() (driver.Connector, error) {
@@ -175,8 +174,7 @@ func (c gated) connector() (driver.Connector, error) {
 	case r == nil:
 		return c.Connector, nil
 	case c.write:
-		e := *errReadOnly
-		return nil, e.WithCause(os.ErrPermission)
+		return nil, fault.Limitf(msgFull).WithCause(errReadOnly)
 	}
 	return r.conn, nil
 }
