@@ -176,7 +176,7 @@ func TestBadBackupsAreRefused(t *testing.T) {
 func TestBackupOfManyEntries(t *testing.T) {
 	t.Parallel()
 	h, good, m := goodBackup(t)
-	n := 5_000
+	n := 2_000
 	if long() {
 		n = 100_000
 	}

@@ -137,6 +137,9 @@ func TestFaultProgram(t *testing.T) {
 func TestDiskThatFailsAtEveryCall(t *testing.T) {
 	t.Parallel()
 	step := int64(9)
+	if raced {
+		step = 40
+	}
 	if long() {
 		step = 1
 	}

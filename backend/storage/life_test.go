@@ -369,11 +369,8 @@ func TestConstraintErrorsNameTheField(t *testing.T) {
 // Any sequence of writes survives a backup and a restore, and an export and an import.
 func TestAnyWritesSurviveBackupAndExport(t *testing.T) {
 	t.Parallel()
-	n := 3
-	if long() {
-		n = 50
-	}
-	for i := range n {
+	n := rounds(3)
+	for i := range min(n, 50) {
 		rng := rand.New(rand.NewPCG(uint64(i), 77))
 		h := newHome(t)
 		user := h.db.LocalUser().ID
