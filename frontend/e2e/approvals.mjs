@@ -1,4 +1,5 @@
 // Approvals: a request appears, is read, guarded, answered by keyboard and pointer, taken back.
+import { armed } from "./lib/page.mjs";
 import { makeTool, runUnattended } from "./lib/seed.mjs";
 
 export default async function ({ page, helix, rpc, go, shot, looks, check }) {
@@ -27,7 +28,7 @@ export default async function ({ page, helix, rpc, go, shot, looks, check }) {
   await looks("request");
 
   // The pointer answers after that.
-  await page.waitForTimeout(600);
+  await armed(page);
   await page.getByRole("checkbox", { name: "and run again" }).uncheck();
   await page.getByRole("button", { name: "This session" }).click();
   await page.getByText(/Weather was allowed/).waitFor();
@@ -35,12 +36,12 @@ export default async function ({ page, helix, rpc, go, shot, looks, check }) {
   await shot("allowed");
 
   // The next one is selected; deny it with a key, remembered.
-  await page.waitForTimeout(700);
+  await armed(page);
   const [first] = (await rpc("approvals.list")).approvals;
   check(first !== undefined, "two requests are left");
   await page.keyboard.press("Shift+D");
   await page.getByText(/is denied from now on/).waitFor();
-  await page.waitForTimeout(700);
+  await armed(page);
   await page.keyboard.press("d");
   await page.getByText("Nothing is waiting.").waitFor();
 

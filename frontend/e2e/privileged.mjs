@@ -1,4 +1,5 @@
 // A privileged request: a short key answers nothing, a held one does, and so does the pointer.
+import { armed } from "./lib/page.mjs";
 import { makeTool, runUnattended } from "./lib/seed.mjs";
 
 export default async function ({ page, helix, rpc, go, looks, check }) {
@@ -15,25 +16,23 @@ export default async function ({ page, helix, rpc, go, looks, check }) {
   await page.getByText("This is privileged", { exact: false }).waitFor();
   await page.getByRole("checkbox", { name: "and run again" }).uncheck();
   await looks("request");
-  await page.waitForTimeout(600);
+  await armed(page);
 
   const waiting = async () => (await rpc("approvals.list")).total;
   await page.getByRole("region", { name: "One" }).focus();
   await page.keyboard.press("1");
   await page.getByRole("button", { name: "Allow once" }).focus();
   await page.keyboard.press("Enter");
-  await page.waitForTimeout(800);
-  check((await waiting()) === 2, "a short key answers nothing");
 
   await page.getByRole("region", { name: "One" }).focus();
   await page.keyboard.down("1");
-  await page.waitForTimeout(900);
-  await page.keyboard.up("1");
   await page.getByText("One was allowed").waitFor();
-  check((await waiting()) === 1, "a held key answers");
+  await page.keyboard.up("1");
+  // Had a short key answered One, the held one would have answered Two.
+  check((await waiting()) === 1, "a held key answers, a short one does not");
 
   await page.getByRole("checkbox", { name: "and run again" }).uncheck();
-  await page.waitForTimeout(600);
+  await armed(page);
   await page.getByRole("button", { name: "This run" }).click();
   await page.getByText("Two was allowed").waitFor();
   check((await waiting()) === 0, "the pointer answers");

@@ -3,6 +3,7 @@
 import http from "node:http";
 import { readFile, writeFile } from "node:fs/promises";
 import path from "node:path";
+import { armed } from "./lib/page.mjs";
 
 const CODE = (port) => `export default async function (params: { name: string; times?: number }, helix: Helix) {
   helix.log("asking", params.name);
@@ -126,7 +127,7 @@ async function walk({ page, go, rpc, check, looks, port }) {
   await prompt.waitFor();
   check(await prompt.getByRole("button", { name: "Deny" }).evaluate((b) => b === document.activeElement), "the focus is on Deny");
   check((await prompt.getByRole("radio").count()) === 2, "a draft can be allowed something once or for the run only");
-  await page.waitForFunction(() => document.querySelector("[data-armed=true]") !== null);
+  await armed(page);
   check((await page.evaluate(() => window.clickedWhile)) === "false", "the early click fell into the guard");
   await looks("prompt");
   await prompt.getByRole("button", { name: "Deny" }).click();
@@ -144,7 +145,7 @@ async function walk({ page, go, rpc, check, looks, port }) {
   await prompt.waitFor();
   await page.getByText("Waiting for your answer").waitFor();
   await prompt.getByRole("radio", { name: /This session/ }).check();
-  await page.waitForFunction(() => document.querySelector("[data-armed=true]") !== null);
+  await armed(page);
   await prompt.getByRole("button", { name: "Allow", exact: true }).click();
   const output = page.getByRole("tree", { name: "Output" });
   await output.getByText('"Good morning, Ada"').waitFor();
@@ -253,7 +254,7 @@ async function importing({ page, helix, go, check, looks, rpc }) {
   const trust = page.getByRole("dialog", { name: "Trust this version?" });
   await trust.getByRole("region", { name: "Code of the tool" }).getByText("// changed").waitFor();
   await looks("trust");
-  await page.waitForFunction(() => document.querySelector("[data-armed=true]") !== null);
+  await armed(page);
   await trust.getByRole("button", { name: "Deny" }).click();
   await page.getByText("The run was refused").waitFor();
   const third = (await rpc("tools.list", { query: "Greeter 3" })).tools[0];

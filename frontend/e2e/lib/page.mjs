@@ -6,6 +6,9 @@ import path from "node:path";
 const shots = process.env.HELIX_SHOTS ?? "test-results/shots";
 const tags = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"];
 
+/** Waits until the answer buttons that are shown accept an answer. */
+export const armed = (page) => page.locator("[data-armed=true]").waitFor();
+
 /** Opens a page with all rights and waits for the frame. */
 export async function openPage(browser, helix, suite) {
   const context = await browser.newContext({ viewport: { width: 1200, height: 800 }, reducedMotion: "reduce", colorScheme: "light", permissions: ["clipboard-read", "clipboard-write"] });
@@ -34,7 +37,9 @@ export async function openPage(browser, helix, suite) {
   };
   /** What axe finds fails the suite at its end. */
   t.axe = async (where, rules) => {
-    const axe = new AxeBuilder({ page }).setLegacyMode(true); // there are no frames, and a page for each look takes long
+    const axe = new AxeBuilder({ page })
+      .setLegacyMode(true) // there are no frames, and a page for each look takes long
+      .options({ resultTypes: ["violations"] });
     const { violations } = await (rules ? axe.withRules(rules) : axe.withTags(tags)).analyze();
     if (violations.length === 0) return;
     const text = violations.map((v) => `${v.id} (${v.impact}): ${v.help}\n    ${v.nodes.slice(0, 4).map((n) => `${n.target.join(" ")}\n      ${n.failureSummary?.split("\n").slice(1).join(" ")}`).join("\n    ")}`).join("\n  ");

@@ -60,7 +60,7 @@ export function detailsOf(e: Pick<Entry, "details">): Record<string, unknown> {
 export function sentence(e: Pick<Entry, "action" | "details">): string {
   const known = sentences[e.action];
   const d = detailsOf(e);
-  const right = typeof d.capability === "string" && typeof d.resource === "string" ? `${d.capability} ${d.resource}` : d.capability;
+  const right = typeof d.capability === "string" && typeof d.resource === "string" ? `${d.capability}${d.resource ? `(${d.resource})` : ""}` : d.capability;
   const what = [right, d.resource, d.host, d.key, d.keys, d.name, d.path].find((x) => typeof x === "string" || Array.isArray(x));
   const tail = what === undefined ? "" : `: ${Array.isArray(what) ? what.join(", ") : String(what)}`;
   return (known ?? e.action.replace(/[._]/g, " ")) + tail;
