@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"net/http"
 	"net/url"
 	"os"
@@ -23,32 +22,12 @@ import (
 	"helix/backend/tools"
 )
 
-// TestFilesAreForTheUserAlone does everything that leaves files and looks at the mode of
-// each; a folder that others could enter before is closed.
-func TestFilesAreForTheUserAlone(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	for _, d := range []string{"data", "state", "run", "cache", "config"} {
-		if err := os.Mkdir(filepath.Join(dir, d), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Chmod(filepath.Join(dir, d), 0o755); err != nil {
-			t.Fatal(err)
-		}
-	}
-	a := &attacked{dir: dir}
-	o := testOptions(dir)
-	o.Flags["log.level"] = "debug"
-	o.Logger, o.LogTo = nil, slog.LevelError+100
-	a.Backend = startWith(t, o)
-	var err error
-	if a.root, _, err = a.Root.Token(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	a.leaveTraces(t)
-	a.log.Info("a line of the log")
+// checkModes looks at the mode of everything that Helix has written: only the user may
+// enter and read.
+func (a *attacked) checkModes(t *testing.T) {
+	t.Helper()
 	seen := map[string]bool{}
-	err = filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
+	err := filepath.WalkDir(a.dir, func(path string, d os.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
@@ -57,8 +36,8 @@ func TestFilesAreForTheUserAlone(t *testing.T) {
 			return err
 		}
 		seen[filepath.Base(path)] = true
-		if path != dir && info.Mode().Perm()&0o077 != 0 {
-			t.Errorf("%s has mode %o", strings.TrimPrefix(path, dir), info.Mode().Perm())
+		if path != a.dir && info.Mode().Perm()&0o077 != 0 {
+			t.Errorf("%s has mode %o", strings.TrimPrefix(path, a.dir), info.Mode().Perm())
 		}
 		return nil
 	})
@@ -136,11 +115,13 @@ func (a *attacked) leaveTraces(t *testing.T) planted {
 }
 
 // TestSecretsStayWhereTheyAreKept looks for planted secrets in everything that was written
-// and in everything that the methods tell.
+// and in everything that the methods tell, and at the mode of every file.
 func TestSecretsStayWhereTheyAreKept(t *testing.T) {
 	t.Parallel()
 	a := attack(t)
 	p := a.leaveTraces(t)
+	a.log.Info("a line of the log")
+	a.checkModes(t)
 	secrets := map[string]string{
 		"stored secret": p.stored, "tool secret": p.secret, "recovery code": p.recovery, "recovery code without dashes": strings.ReplaceAll(p.recovery, "-", ""),
 		"passphrase": p.passphrase, "token": p.token, "ticket": p.ticket, "root token": a.root,
