@@ -80,16 +80,20 @@ describe("the inspector", () => {
     inspector.stop();
   });
 
-  it("drops a comparison whose tool was left meanwhile", async () => {
+  it("drops a comparison that is answered after a rollback", async () => {
     const { rpc, inspector } = setup();
     inspector.show("t1");
+    await inspector.readVersions();
     let answer = (): void => {};
-    rpc.handle({ "tools.diff": () => new Promise((r) => (answer = () => r({ fields: [], code: "@@", capabilities: { added: [], removed: [] } } as never))) });
-    const compared = inspector.setCompare("1.0.0", "1.0.1");
-    await until(() => rpc.sent("tools.diff").length === 1);
-    inspector.show(null);
+    rpc.handle({
+      "tools.diff": () => new Promise((r) => (answer = () => r({ fields: [], code: "@@", capabilities: { added: [], removed: [] } } as never))),
+      "tools.versions": () => new Promise(() => {}),
+    });
+    const compared = inspector.setCompare("1.0.1", "1.0.0");
+    await until(() => rpc.sent("tools.diff").length === 2);
+    await inspector.rollback("1.0.0");
     answer();
-    await compared;
+    await expect(compared).resolves.toBeUndefined();
     expect(inspector.codes).toBeNull();
     inspector.stop();
   });
