@@ -223,18 +223,13 @@ func (c *call) finish(begun time.Time, bytesOut int, err error) {
 	}
 }
 
-// flush writes what the calls did.
-func (h *host) flush(tx *storage.Tx) error {
+// take gives what the calls did, for the run to write when it ends.
+func (h *host) take() []afterCall {
 	h.mu.Lock()
+	defer h.mu.Unlock()
 	list := h.after
 	h.after = nil
-	h.mu.Unlock()
-	for _, a := range list {
-		if err := h.e.append(tx, a.action, a.outcome, a.details); err != nil {
-			return err
-		}
-	}
-	return nil
+	return list
 }
 
 // depth is how many tools called one another to get here, this one included.

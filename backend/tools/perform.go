@@ -57,6 +57,21 @@ func (e *execution) append(tx *storage.Tx, action, result string, details map[st
 	return nil
 }
 
+// rewrite gives a function that a write calls first: when the write is done once more, the
+// entries of the time before are taken out of the trail again.
+func (e *execution) rewrite() func() {
+	from, tries := 0, 0
+	return func() {
+		e.host.mu.Lock()
+		defer e.host.mu.Unlock()
+		if tries++; tries == 1 {
+			from = len(e.trail.wire)
+			return
+		}
+		e.trail.wire = e.trail.wire[:from]
+	}
+}
+
 // record commits one entry on its own.
 func (e *execution) record(ctx context.Context, action, result string, details map[string]any) error {
 	a := e.entry(action, result, details)
@@ -115,7 +130,9 @@ func (e *execution) insertUsage(tx *storage.Tx, o *outcome) error {
 // mark from which a crash is told later. A tool without capabilities runs also when the log
 // cannot be written; the answer then says so.
 func (e *execution) begin(ctx context.Context) (warning string, err error) {
-	err = e.s.db.Write(ctx, func(tx *storage.Tx) error {
+	again := e.rewrite()
+	err = e.s.writes.write(ctx, func(tx *storage.Tx) error {
+		again()
 		if err := e.append(tx, audit.Start, audit.OK, map[string]any{
 			"version": e.version, "caller": e.kind, "params": digest(e.params), "bytes": len(e.params), "capabilities": e.tool.Capabilities,
 		}); err != nil {
@@ -208,9 +225,13 @@ func (e *execution) finish(ctx context.Context, res sandbox.Result, runErr error
 	if out.Success {
 		o.output = out.Output
 	}
-	err := e.s.db.Write(ctx, func(tx *storage.Tx) error {
-		if err := e.host.flush(tx); err != nil {
-			return err
+	done, again := e.host.take(), e.rewrite()
+	err := e.s.writes.write(ctx, func(tx *storage.Tx) error {
+		again()
+		for _, a := range done {
+			if err := e.append(tx, a.action, a.outcome, a.details); err != nil {
+				return err
+			}
 		}
 		details := map[string]any{
 			"microseconds": time.Since(e.started).Microseconds(), "cpuMicroseconds": res.Usage.CPU.Microseconds(), "hostCalls": res.Usage.HostCalls,

@@ -93,6 +93,7 @@ type Service struct {
 	undo    map[string]*clearing
 	wg      sync.WaitGroup  // runs started by an answered approval
 	again   chan struct{}   // the database was replaced
+	writes  together        // of runs that begin and end
 	life    context.Context // ends with Close
 	stop    context.CancelFunc
 }
@@ -107,7 +108,7 @@ func New(db *storage.DB, perm *permission.Service, aud *audit.Service, box *sand
 		schemas: newLRU[string, *schema](256), drafts: newLRU[string, permission.SubjectInfo](64),
 		running: map[uuid.UUID]*execution{}, slots: map[uuid.UUID]*slot{}, keys: map[string]bool{},
 		reviews: map[reviewKey]review{}, undo: map[string]*clearing{},
-		again: make(chan struct{}, 1),
+		again: make(chan struct{}, 1), writes: together{db: db},
 	}
 	s.life, s.stop = context.WithCancel(context.Background())
 	s.web, s.direct = s.clients()

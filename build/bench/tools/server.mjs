@@ -16,6 +16,11 @@ if (cluster.isPrimary && processes > 1) {
 } else {
   const scripts = new Map();
   const server = http.createServer((request, response) => {
+    if (request.method === 'GET') { // the processor time used so far, in microseconds
+      const { user, system } = process.cpuUsage();
+      response.end(String(user + system));
+      return;
+    }
     const chunks = [];
     request.on('data', (c) => chunks.push(c));
     request.on('end', async () => {

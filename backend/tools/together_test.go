@@ -1,0 +1,103 @@
+package tools
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+
+	"helix/backend/storage"
+	"helix/backend/storage/storagetest"
+)
+
+// TestTogether writes from many goroutines at once; some fail and some panic, and none of
+// those touches the others.
+func TestTogether(t *testing.T) {
+	t.Parallel()
+	db := storagetest.Open(t)
+	ctx := storagetest.Ctx(t, db)
+	if err := db.Write(ctx, func(tx *storage.Tx) error {
+		_, err := tx.Exec(`CREATE TABLE seen (n INTEGER NOT NULL UNIQUE) STRICT`)
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	g := &together{db: db}
+	mine := errors.New("mine")
+	const n = 200
+	var wg sync.WaitGroup
+	for i := range n {
+		wg.Go(func() {
+			err := g.write(ctx, func(tx *storage.Tx) error {
+				if _, err := tx.Exec(`INSERT INTO seen (n) VALUES (?)`, i); err != nil {
+					return err
+				}
+				switch i % 50 {
+				case 7:
+					return mine
+				case 8:
+					panic("a bug")
+				}
+				return nil
+			})
+			if i%50 == 7 && !errors.Is(err, mine) || i%50 == 8 && err == nil || i%50 != 7 && i%50 != 8 && err != nil {
+				t.Errorf("write %d: %v", i, err)
+			}
+		})
+	}
+	wg.Wait()
+	var rows int
+	if err := db.Read(ctx, func(tx *storage.Tx) error {
+		return tx.QueryRow(`SELECT count(*) FROM seen`).Scan(&rows)
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if want := n - 2*n/50; rows != want {
+		t.Errorf("%d rows, want %d", rows, want)
+	}
+	if g.busy || len(g.waiting) != 0 {
+		t.Error("somebody is still waiting")
+	}
+}
+
+// TestTogetherGroups holds the first write back until others wait: those then share one
+// transaction, and thus one time.
+func TestTogetherGroups(t *testing.T) {
+	t.Parallel()
+	db := storagetest.Open(t)
+	ctx := storagetest.Ctx(t, db)
+	g := &together{db: db}
+	begun, goOn := make(chan struct{}), make(chan struct{})
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		_ = g.write(ctx, func(*storage.Tx) error { close(begun); <-goOn; return nil })
+	})
+	<-begun
+	var mu sync.Mutex
+	times := map[string]int{}
+	canceled, cancel := context.WithCancel(ctx)
+	for i := range 10 {
+		wg.Go(func() {
+			if err := g.write(canceled, func(tx *storage.Tx) error {
+				mu.Lock()
+				times[fmt.Sprint(tx.Now.UnixMicro())]++
+				mu.Unlock()
+				return nil
+			}); err != nil {
+				t.Errorf("write %d: %v", i, err)
+			}
+		})
+	}
+	for waiting := 0; waiting < 10; {
+		g.mu.Lock()
+		waiting = len(g.waiting)
+		g.mu.Unlock()
+	}
+	cancel() // it is too late to take a write out of its group
+	close(goOn)
+	wg.Wait()
+	if len(times) != 1 {
+		t.Errorf("ten writes took %d transactions", len(times))
+	}
+}
