@@ -20,6 +20,7 @@ func registerRights(b *Backend, a *gateway.API) {
 	gateway.Handle(a, "audit.get", gateway.Read, l.Get)
 	gateway.Handle(a, "audit.verify", gateway.Read, l.Verify, gateway.Deadline(hour))
 	gateway.Handle(a, "audit.export", gateway.Admin, pathParam(b, true, func(p *audit.ExportParams) *string { return &p.Path }, l.Export), gateway.DocumentedBy(l.Export), gateway.Deadline(hour))
+	gateway.Handle(a, "audit.device_key", gateway.Read, l.DeviceKey)
 	gateway.Handle(a, "audit.erase_details", gateway.Admin, l.EraseDetails, gateway.Deadline(hour))
 
 	gateway.Forward[permission.ApprovalChanged](a, "approvals.changed")

@@ -17,6 +17,7 @@ import (
 )
 
 type auditCmd struct {
+	Key    auditKeyCmd    `cmd:"" help:"Print this device's public key, which verifies its exports anywhere."`
 	List   auditListCmd   `cmd:"" help:"Show the newest entries."`
 	Verify auditVerifyCmd `cmd:"" help:"Check the chain and its signatures: exit 0 intact, 1 broken, 6 cannot read."`
 	Export auditExportCmd `cmd:"" help:"Write the log as JSON lines that audit verify --file can check anywhere."`
@@ -160,6 +161,14 @@ func readPublicKey(path string) (ed25519.PublicKey, error) {
 		return nil, fault.Invalidf("The key file holds no Ed25519 public key in hex or PEM.")
 	}
 	return k, nil
+}
+
+type auditKeyCmd struct{}
+
+func (k *auditKeyCmd) Run(c *command) error {
+	return show(c, "audit.device_key", struct{}{}, func(r struct{ PublicKey string }) {
+		fmt.Fprintln(c.env.Stdout, r.PublicKey)
+	})
 }
 
 type auditExportCmd struct {

@@ -9,6 +9,13 @@ export interface AuditAppended {
   outcome: string;
 }
 
+/** DeviceKeyResult names the key that signs this device's part of the log. */
+export interface AuditDeviceKeyResult {
+  deviceId: string;
+  /** Ed25519, 64 hexadecimal characters */
+  publicKey: string;
+}
+
 /** EraseParams choose whose details go. Exactly one is given. */
 export interface AuditEraseParams {
   subjectId?: string;
@@ -2052,6 +2059,8 @@ export interface Methods {
   "approvals.get": { params: PermissionGetApprovalParams; result: PermissionGetApprovalResult };
   /** Lists questions, newest first. */
   "approvals.list": { params: PermissionListApprovalsParams; result: PermissionListApprovalsResult };
+  /** Tells this device's public key. Whoever has it, and got it another way than the exported log, can verify an export without Helix's data. */
+  "audit.device_key": { params: Record<string, never>; result: AuditDeviceKeyResult };
   /** Removes the text of entries, of one subject or up to a time; the entries stay and the chain stays provable. Erasing is itself an entry. */
   "audit.erase_details": { params: AuditEraseParams; result: AuditEraseResult };
   /** Writes the log to a new file of mode 0600 that Verify can check without Helix. What is not signed yet is signed first when the key is at hand. Only the caller's entries are in it; those of other users are links without content. */
@@ -2311,6 +2320,7 @@ export const METHODS = [
   { name: "approvals.decide", scope: "approve", costly: false },
   { name: "approvals.get", scope: "read", costly: false },
   { name: "approvals.list", scope: "read", costly: false },
+  { name: "audit.device_key", scope: "read", costly: false },
   { name: "audit.erase_details", scope: "admin", costly: false, deadlineMs: 3600000 },
   { name: "audit.export", scope: "admin", costly: false, deadlineMs: 3600000 },
   { name: "audit.get", scope: "read", costly: false },

@@ -45,6 +45,11 @@ export class ActivityState {
     ];
   }
 
+  /** The key that signs this device's part of the log, for people who verify an export elsewhere. */
+  async deviceKey(): Promise<string> {
+    return (await this.#rpc.call("audit.device_key", {})).publicKey;
+  }
+
   stop(): void {
     clearTimeout(this.#timer);
     for (const off of this.#off) off();

@@ -119,6 +119,12 @@ describe("ActivityState", () => {
     expect(t.s.filtered).toBe(false);
   });
 
+  it("tells the key that verifies an export elsewhere", async () => {
+    const t = setup(1);
+    t.rpc.handle({ "audit.device_key": () => ({ deviceId: "d", publicKey: "ab" }) });
+    expect(await t.s.deviceKey()).toBe("ab");
+  });
+
   it("reads again after a gap", async () => {
     const t = setup(3);
     await t.s.load();

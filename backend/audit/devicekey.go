@@ -1,0 +1,26 @@
+package audit
+
+import (
+	"context"
+	"encoding/hex"
+
+	"github.com/google/uuid"
+
+	"helix/backend/fault"
+)
+
+// DeviceKeyResult names the key that signs this device's part of the log.
+type DeviceKeyResult struct {
+	DeviceID  uuid.UUID `json:"deviceId"`
+	PublicKey string    `json:"publicKey"` // Ed25519, 64 hexadecimal characters
+}
+
+// DeviceKey tells this device's public key. Whoever has it, and got it another way than the
+// exported log, can verify an export without Helix's data.
+func (s *Service) DeviceKey(context.Context, struct{}) (DeviceKeyResult, error) {
+	d := s.db.Device()
+	if d.ID == uuid.Nil {
+		return DeviceKeyResult{}, fault.Unavailablef("This installation has no device key yet. It is made when the key for sealed values is available.")
+	}
+	return DeviceKeyResult{DeviceID: d.ID, PublicKey: hex.EncodeToString(d.PublicKey)}, nil
+}
