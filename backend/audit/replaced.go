@@ -21,14 +21,15 @@ func (s *Service) noteOpened() error {
 
 // replaced follows the database when a restore, rollback or salvage has put another file in
 // its place. The log of that file ends where it ends, so its newest signed head becomes the
-// known one; storage has put the exchange itself on record.
-func (s *Service) replaced() {
+// known one; storage has put the exchange itself on record. The same file opened again keeps
+// the head that is known, which it must still reach.
+func (s *Service) replaced(same bool) {
 	s.forgetHead()
 	if s.db.Recovery() != nil {
 		return
 	}
 	err := s.noteOpened()
-	if err == nil {
+	if err == nil && !same {
 		err = s.adoptHead()
 	}
 	if err != nil {

@@ -84,7 +84,7 @@ func New(db *storage.DB, o Options) *Service {
 	}
 	s := &Service{db: db, o: o, log: o.Logger, wake: make(chan struct{}, 1)}
 	bus.Subscribe(db.Bus(), func(_ uuid.UUID, l located) { *l.s = s })
-	bus.Subscribe(db.Bus(), func(uuid.UUID, storage.Replaced) { s.replaced() })
+	bus.Subscribe(db.Bus(), func(_ uuid.UUID, e storage.Replaced) { s.replaced(e.Same) })
 	_ = s.noteOpened()
 	return s
 }

@@ -13,9 +13,11 @@ import (
 	"testing"
 	"unsafe"
 
+	"github.com/google/uuid"
 	"modernc.org/libc"
 	sqlite3 "modernc.org/sqlite/lib"
 
+	"helix/backend/bus"
 	"helix/backend/fault"
 )
 
@@ -371,8 +373,10 @@ func fillDisk(t *testing.T, dir string) (ballast string) {
 
 func roomAgain(t *testing.T, h *home) {
 	t.Helper()
+	var told []Replaced
+	bus.Subscribe(h.db.Bus(), func(_ uuid.UUID, e Replaced) { told = append(told, e) })
 	must(t, h.s.writeAgain(h.ctx, roomToWrite))
-	if h.db.ReadOnly() {
-		t.Fatal("still read only")
+	if h.db.ReadOnly() || len(told) != 1 || !told[0].Same {
+		t.Fatalf("still read only: %v, told %v", h.db.ReadOnly(), told)
 	}
 }

@@ -160,7 +160,7 @@ func (s *Service) writeAgain(ctx context.Context, free int64) error {
 	if err != nil {
 		return nil //nolint:nilerr // the next round tries again
 	}
-	err = s.db.swap(ctx, "Helix is opening its data for writing again. Try again in a moment.", func() error { return nil })
+	err = s.db.swap(ctx, "Helix is opening its data for writing again. Try again in a moment.", nil)
 	done(err)
 	return err
 }

@@ -220,4 +220,6 @@ type BackupProgress struct {
 
 // Replaced is published on the bus after restore, rollback or salvage put another database
 // in place: drop what you cached, and end sessions. It is not forwarded to clients.
-type Replaced struct{}
+type Replaced struct {
+	Same bool // the same file was opened again, because there is room on its disk to write
+}

@@ -103,7 +103,8 @@ func readJSONFile(path string, dst any) error {
 
 // swap stops all transactions, closes every connection, lets fn put other files in place,
 // and opens what is there then. If fn fails, the former files are opened again. It also
-// ends recovery mode when the new file is good. Replaced is published at the end.
+// ends recovery mode when the new file is good. Replaced is published at the end. A nil fn
+// opens the same file again.
 func (db *DB) swap(ctx context.Context, why string, fn func() error) error {
 	if db.current(ctx) != nil {
 		return errNested
@@ -144,7 +145,7 @@ func (db *DB) swap(ctx context.Context, why string, fn func() error) error {
 	if err == nil {
 		err = db.closeConns(wait)
 	}
-	if err == nil {
+	if err == nil && fn != nil {
 		err = fn()
 	}
 	// From here on ctx no longer counts: leaving half-way would leave no database at all.
@@ -161,7 +162,7 @@ func (db *DB) swap(ctx context.Context, why string, fn func() error) error {
 		_ = db.enterRecovery(&RecoveryState{Reason: "corrupt", Message: "The data could not be opened.", Problems: []string{serr.Error()}})
 	}
 	if err == nil {
-		bus.Publish(db.bus, db.LocalUser().ID, Replaced{})
+		bus.Publish(db.bus, db.LocalUser().ID, Replaced{Same: fn == nil})
 	}
 	return errors.Join(err, serr)
 }
