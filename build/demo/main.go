@@ -16,7 +16,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -418,7 +417,7 @@ func (d *demo) audit() error {
 	if err != nil {
 		return err
 	}
-	key, err := publicKey(b)
+	key, _, err := d.run("audit", "key")
 	if err != nil {
 		return err
 	}
@@ -443,15 +442,4 @@ func (d *demo) audit() error {
 	d.detail("With this device's public key, the file verifies where Helix has no data.")
 	d.detail("With one word changed in it, it does not.")
 	return nil
-}
-
-// publicKey reads this device's key from the first line of an export: the person who made
-// the export hands it over on another way than the file.
-func publicKey(export []byte) (string, error) {
-	first, _, _ := bytes.Cut(export, []byte("\n"))
-	key := regexp.MustCompile(`"publicKeys?":\s*"?\[?"?([0-9a-f]{64})`).FindSubmatch(first)
-	if key == nil {
-		return "", fmt.Errorf("the export names no key: %.300s", first)
-	}
-	return string(key[1]), nil
 }
