@@ -122,7 +122,7 @@ vet: $(ENGINES)
 
 .PHONY: test-go
 test-go: $(ENGINES) ui
-	CGO_ENABLED=1 $(NICE) $(GO) test -race -timeout 20m $(PORTABLE)
+	CGO_ENABLED=1 $(NICE) $(GO) test -race -timeout 25m $(PORTABLE)
 
 .PHONY: test-frontend
 test-frontend: setup-npm
@@ -137,8 +137,8 @@ test-e2e: $(HELIX) setup-npm
 	cd frontend && HELIX_BIN=$(CURDIR)/$(HELIX) npm run e2e
 
 .PHONY: test-window
-test-window: $(WINDOW)
-	HELIX_WINDOW=$(CURDIR)/$(WINDOW) $(NICE) $(GO) test -tags window -count=1 -timeout 10m ./app/e2e
+test-window: $(WINDOW) $(HELIX)
+	HELIX_BIN=$(CURDIR)/$(HELIX) HELIX_WINDOW=$(CURDIR)/$(WINDOW) $(NICE) $(GO) test -tags window -count=1 -timeout 10m ./app/e2e
 	CGO_ENABLED=1 $(NICE) $(GO) test $(DESKTOP) ./app
 
 ## ---- the slow suites --------------------------------------------------------------------
