@@ -18,8 +18,10 @@ export default async function ({ page, context, helix, go, shot, axe, looks, che
   await page.getByRole("heading", { name: "Settings", level: 1 }).waitFor();
   await page.keyboard.press("Shift+?");
   await page.getByRole("dialog", { name: "Keyboard shortcuts" }).waitFor();
+  check((await page.evaluate(() => document.activeElement?.getAttribute("aria-label"))) !== "Close", "a dialog does not begin on Close");
   await looks("shortcuts");
   await page.keyboard.press("Escape");
+  await page.getByRole("dialog").waitFor({ state: "hidden" });
 
   await page.getByRole("button", { name: "Running" }).click();
   await page.getByRole("dialog", { name: "Services" }).waitFor();

@@ -17,17 +17,21 @@ const suites = names.filter((n) => wanted.length === 0 || wanted.includes(n));
 const browser = await chromium.launch({
   executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium",
   headless: true,
+  // Without an address Chromium starts a D-Bus daemon that outlives it; some dozens of them
+  // use up the inotify instances of the user, and then "Too many open files" is all it says.
+  env: { ...process.env, DBUS_SESSION_BUS_ADDRESS: "disabled:" },
   args: ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-dev-shm-usage"],
 });
+const begun = Date.now();
 let failed = 0;
 try {
   for (const name of suites) {
     const start = Date.now();
     const suite = await import(pathToFileURL(path.join(here, `${name}.mjs`)));
-    // Each suite has its own backend, so that they do not depend on each other's order.
-    const helix = await startHelix();
-    let t;
+    let helix, t;
     try {
+      // Each suite has its own backend, so that they do not depend on each other's order.
+      helix = await startHelix();
       t = await openPage(browser, helix, name);
       await suite.default(t);
       if (t.complaints.length > 0) throw new Error(t.complaints.join("\n"));
@@ -39,15 +43,16 @@ try {
         await t.shot("failed").catch(() => {});
         if (t.complaints.length > 0) console.error(t.complaints.join("\n"));
       }
-      if (process.env.HELIX_E2E_LOG) console.error(helix.log.join(""));
+      if (process.env.HELIX_E2E_LOG && helix) console.error(helix.log.join(""));
     } finally {
       await t?.close().catch(() => {});
-      await helix.stop();
+      await helix?.stop();
     }
   }
 } finally {
   await browser.close();
 }
+console.log(`${suites.length - failed} of ${suites.length} suites passed in ${((Date.now() - begun) / 1000).toFixed(0)} s`);
 if (suites.length === 0) {
   console.error("no such suite");
   failed++;

@@ -132,11 +132,13 @@ async function walk({ page, go, rpc, check, looks, port }) {
   await looks("prompt");
   await prompt.getByRole("button", { name: "Deny" }).click();
   await page.getByText("The run was refused").waitFor();
+  await page.getByText("waits for an approval").waitFor({ state: "hidden" });
   await looks("refused");
 
   // The stored tool asks, gets the right for this session, and runs.
   await page.getByRole("button", { name: "Back to tools" }).click();
   await inspector(page).getByRole("heading", { name: "Greeter", level: 2 }).waitFor();
+  await inspector(page).getByText(/about \d+ tokens/).waitFor();
   await looks("details");
   await page.keyboard.press("r");
   await inspector(page).getByRole("heading", { name: "Run Greeter", level: 2 }).waitFor();
@@ -257,6 +259,7 @@ async function importing({ page, helix, go, check, looks, rpc }) {
   await armed(page);
   await trust.getByRole("button", { name: "Deny" }).click();
   await page.getByText("The run was refused").waitFor();
+  await page.getByText("waits for an approval").waitFor({ state: "hidden" });
   const third = (await rpc("tools.list", { query: "Greeter 3" })).tools[0];
   check((await rpc("tools.usage", { toolId: third.id })).summary.success === 0, "nothing of it ran");
   await rpc("tools.delete", { toolId: third.id });

@@ -10,6 +10,15 @@ const root = path.resolve(path.dirname(fileURLToPath(import.meta.url)), "../../.
 const bin = path.resolve(root, process.env.HELIX_BIN ?? "build/bin/helix");
 const run = promisify(execFile);
 
+// A run that is stopped from outside leaves no backend behind.
+const running = new Set();
+for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"]) {
+  process.once(signal, () => {
+    for (const child of running) child.kill("SIGKILL");
+    process.exit(1);
+  });
+}
+
 /** Starts a backend; `stop` ends it and removes its folder. */
 export async function startHelix() {
   const dir = await mkdtemp(path.join(tmpdir(), "helix-e2e-"));
@@ -20,6 +29,8 @@ export async function startHelix() {
   helix.start = async () => {
     const child = spawn(bin, ["serve", "--data-dir", dir, "--addr", helix.url ? new URL(helix.url).host : "127.0.0.1:0"], { env, stdio: ["ignore", "pipe", "pipe"] });
     helix.process = child;
+    running.add(child);
+    child.once("exit", () => running.delete(child));
     await new Promise((resolve, reject) => {
       const seen = (chunk) => {
         log.push(String(chunk));
@@ -40,7 +51,6 @@ export async function startHelix() {
   helix.end = async () => {
     const child = helix.process;
     if (!child || child.exitCode !== null) return;
-    child.removeAllListeners("exit");
     const ended = new Promise((resolve) => child.once("exit", resolve));
     child.kill("SIGTERM");
     const late = setTimeout(() => {
@@ -80,6 +90,11 @@ export async function startHelix() {
     return body.result;
   };
   helix.forget = () => (token = "");
-  await helix.start();
+  try {
+    await helix.start();
+  } catch (e) {
+    await helix.stop();
+    throw e;
+  }
   return helix;
 }
