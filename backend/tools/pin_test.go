@@ -274,7 +274,7 @@ func killedOnce(t *testing.T) {
 	t.Helper()
 	dir := t.TempDir()
 	cmd := exec.Command(os.Args[0], "-test.run=^TestKilledDuringARun$")
-	cmd.Env = append(os.Environ(), "HELIX_TEST_KILL="+dir)
+	cmd.Env = append(os.Environ(), "HELIX_TEST_KILL="+dir, "TMPDIR="+t.TempDir()) // the killed cleans up nothing
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
