@@ -420,9 +420,21 @@ func readToken(path string) (string, error) {
 	return token, nil
 }
 
+// systemKeyring is the keyring of this computer.
 type systemKeyring struct{}
 
-func (systemKeyring) Get(service, user string) (string, error) { return keyring.Get(service, user) }
+var errNoBus = errors.New("no session bus")
+
+func (systemKeyring) Get(service, user string) (string, error) {
+	if !keyringReachable() {
+		return "", errNoBus
+	}
+	return keyring.Get(service, user)
+}
+
 func (systemKeyring) Set(service, user, secret string) error {
+	if !keyringReachable() {
+		return errNoBus
+	}
 	return keyring.Set(service, user, secret)
 }
