@@ -1,6 +1,7 @@
 package tools
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"regexp"
@@ -212,7 +213,8 @@ func examine(d definition) examined {
 	sch, err := compileSchema(d.Parameters)
 	if err != nil {
 		p := problemf("schema", "parameters", "%s", err)
-		if sp, ok := err.(*schemaProblem); ok {
+		var sp *schemaProblem
+		if errors.As(err, &sp) {
 			p.Path = sp.path
 		}
 		v.Errors = append(v.Errors, p)

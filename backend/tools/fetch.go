@@ -47,13 +47,13 @@ func checkAddress(ctx context.Context, u *url.URL) error {
 		return fault.Deniedf("This address was asked for by nobody.")
 	}
 	if local, port := loopback(u); local {
-		return c.allow(ctx, permission.NetworkLocalhost, port, permission.SideEffecting, audit.NetworkCall)
+		return c.allow(ctx, permission.NetworkLocalhost, port, audit.NetworkCall)
 	}
 	if u.Scheme != "https" {
 		return (&fault.Error{Kind: fault.Denied, Message: "Only https addresses can be fetched, and http on this computer."}).
 			WithDetails(sandbox.Refusal{Reason: sandbox.ReasonAddress, Resource: u.Host})
 	}
-	return c.allow(ctx, permission.NetworkHTTPS, hostPort(u), permission.SideEffecting, audit.NetworkCall)
+	return c.allow(ctx, permission.NetworkHTTPS, hostPort(u), audit.NetworkCall)
 }
 
 // loopback reports whether a URL names this computer, and its port.

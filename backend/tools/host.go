@@ -151,7 +151,7 @@ type call struct {
 }
 
 // allow asks permission for c and writes the answer down before anything else happens.
-func (c *call) allow(ctx context.Context, capability permission.Capability, resource string, tier permission.Tier, action string) error {
+func (c *call) allow(ctx context.Context, capability permission.Capability, resource, action string) error {
 	h, e := c.h, c.h.e
 	c.cap, c.resource, c.action = capability, resource, action
 	if err := e.auth.Err(); err != nil {
@@ -166,7 +166,7 @@ func (c *call) allow(ctx context.Context, capability permission.Capability, reso
 			}
 		}
 	} else {
-		if d, err = e.s.perm.Decide(ctx, e.request(capability, resource, tier)); err != nil {
+		if d, err = e.s.perm.Decide(ctx, e.request(capability, resource, permission.SideEffecting)); err != nil {
 			return err
 		}
 	}
@@ -249,7 +249,7 @@ const maxDepth = 4
 func (h *host) tool(ctx context.Context, c *call, p sandbox.ToolRequest) (sandbox.ToolResponse, error) {
 	e := h.e
 	name := strings.TrimSpace(p.Name)
-	if err := c.allow(ctx, permission.ToolCall, name, permission.SideEffecting, audit.ResourceAccess); err != nil {
+	if err := c.allow(ctx, permission.ToolCall, name, audit.ResourceAccess); err != nil {
 		return sandbox.ToolResponse{}, err
 	}
 	var inner *Tool

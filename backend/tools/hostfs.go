@@ -62,7 +62,7 @@ func fileError(err error) error {
 }
 
 func (h *host) readText(ctx context.Context, c *call, p sandbox.PathRequest) (sandbox.TextResponse, error) {
-	if err := c.allow(ctx, permission.FilesystemRead, p.Path, permission.SideEffecting, audit.ResourceAccess); err != nil {
+	if err := c.allow(ctx, permission.FilesystemRead, p.Path, audit.ResourceAccess); err != nil {
 		return sandbox.TextResponse{}, err
 	}
 	b, err := h.files().Read(c.path, maxReadFile)
@@ -74,7 +74,7 @@ func (h *host) readText(ctx context.Context, c *call, p sandbox.PathRequest) (sa
 
 func (h *host) listFolder(ctx context.Context, c *call, p sandbox.PathRequest) (sandbox.ListResponse, error) {
 	out := sandbox.ListResponse{Entries: []sandbox.DirEntry{}}
-	if err := c.allow(ctx, permission.FilesystemRead, p.Path, permission.SideEffecting, audit.ResourceAccess); err != nil {
+	if err := c.allow(ctx, permission.FilesystemRead, p.Path, audit.ResourceAccess); err != nil {
 		return out, err
 	}
 	list, err := h.files().List(c.path, maxEntries)
@@ -100,7 +100,7 @@ func (h *host) writeText(ctx context.Context, c *call, p sandbox.WriteRequest) (
 	if err := os.MkdirAll(e.folder(), 0o700); err != nil {
 		return struct{}{}, fault.Internalf(err, "The tool's folder cannot be made.")
 	}
-	if err := c.allow(ctx, permission.FilesystemWrite, "$STATE/"+rel, permission.SideEffecting, audit.ResourceAccess); err != nil {
+	if err := c.allow(ctx, permission.FilesystemWrite, "$STATE/"+rel, audit.ResourceAccess); err != nil {
 		return struct{}{}, err
 	}
 	root, err := os.OpenRoot(e.folder())

@@ -245,7 +245,7 @@ func (h *host) secret(ctx context.Context, c *call, p sandbox.NameRequest) (sand
 	if !secretName.MatchString(p.Name) {
 		return sandbox.SecretResponse{}, fault.Invalidf("This is not the name of a secret.")
 	}
-	if err := c.allow(ctx, permission.Secret, p.Name, permission.SideEffecting, audit.ResourceAccess); err != nil {
+	if err := c.allow(ctx, permission.Secret, p.Name, audit.ResourceAccess); err != nil {
 		return sandbox.SecretResponse{}, err
 	}
 	x, err := h.e.s.loadSecret(ctx, h.e.user, h.e.tool.ID, p.Name)

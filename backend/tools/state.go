@@ -109,7 +109,7 @@ func stateBytes(tx *storage.Tx, user, tool uuid.UUID) (n int64, err error) {
 
 func (h *host) allowState(ctx context.Context, c *call) error {
 	_, resource := quotaOf(h.e.tool.Capabilities)
-	return c.allow(ctx, permission.State, resource, permission.SideEffecting, audit.ResourceAccess)
+	return c.allow(ctx, permission.State, resource, audit.ResourceAccess)
 }
 
 func checkKey(key string) error {
