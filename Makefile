@@ -118,6 +118,7 @@ lint: $(GOLANGCI)
 .PHONY: vet
 vet: $(ENGINES)
 	$(NICE) $(GO) vet $(DESKTOP:-trimpath=) ./...
+	cd build/bench && $(NICE) $(GO) vet ./...
 	for os in linux windows darwin; do echo "vet $$os"; GOOS=$$os CGO_ENABLED=0 $(NICE) $(GO) vet $(PORTABLE) || exit 1; done
 
 .PHONY: test-go

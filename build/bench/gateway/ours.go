@@ -49,7 +49,8 @@ func newServer() *gateway.Server {
 	a := gateway.NewAPI()
 	b := bus.New()
 	doc, _ := os.ReadFile(filepath.Join("..", "..", "docs", "openrpc.json")) //nolint:errcheck // then the small table's own
-	s := gateway.New(a, gateway.Options{Addr: "127.0.0.1:0", Bus: b, RootToken: token, OpenRPC: doc, User: gateway.User{ID: storage.NewID()},
+	user := storage.NewID()
+	s := gateway.New(a, gateway.Options{Addr: "127.0.0.1:0", Bus: b, RootToken: token, OpenRPC: doc, User: func() gateway.User { return gateway.User{ID: user} },
 		Logger: slog.New(slog.NewTextHandler(io.Discard, nil)), Limits: gateway.Limits{SessionsPerUser: 2000}})
 	big := strings.Repeat("x", 1<<20)
 	gateway.Handle(a, "connect", gateway.None, s.Connect)
