@@ -77,7 +77,7 @@ func (db *DB) ensureDevice(ctx context.Context, user uuid.UUID) (d Device, err e
 		if err != nil {
 			return err
 		}
-		d = Device{ID: uuid.New(), PublicKey: pub}
+		d = Device{ID: NewID(), PublicKey: pub}
 		sealed, err := db.keys.Seal("device_keys", "private_key", d.ID, priv.Seed())
 		if err != nil {
 			return err

@@ -64,12 +64,12 @@ func (db *DB) ensureUser(ctx context.Context) (u User, err error) {
 		if !errors.Is(err, sql.ErrNoRows) {
 			return err
 		}
-		u = User{ID: uuid.New(), DisplayName: loginName()}
+		u = User{ID: NewID(), DisplayName: loginName()}
 		if _, err := tx.Exec(`INSERT INTO users (id, display_name, created_at) VALUES (?, ?, ?)`, u.ID, u.DisplayName, tx.Now); err != nil {
 			return err
 		}
 		_, err = tx.Exec(`INSERT INTO sync_local (one, user_id, epoch) VALUES (1, ?, ?)
-			ON CONFLICT (one) DO UPDATE SET user_id = excluded.user_id, epoch = coalesce(epoch, excluded.epoch)`, u.ID, uuid.New())
+			ON CONFLICT (one) DO UPDATE SET user_id = excluded.user_id, epoch = coalesce(epoch, excluded.epoch)`, u.ID, NewID())
 		return err
 	})
 	return u, err
@@ -92,7 +92,7 @@ func loginName() string {
 // AddUser makes one more user in this file, as a hub that serves several people needs, and
 // returns it.
 func (db *DB) AddUser(ctx context.Context, name string) (User, error) {
-	u := User{ID: uuid.New(), DisplayName: name}
+	u := User{ID: NewID(), DisplayName: name}
 	err := db.Write(ctx, func(tx *Tx) error {
 		_, err := tx.Exec(`INSERT INTO users (id, display_name, created_at) VALUES (?, ?, ?)`, u.ID, u.DisplayName, tx.Now)
 		return err
