@@ -218,7 +218,7 @@ func chromium(t *testing.T, done <-chan struct{}, address string, args ...string
 	var out, errs bytes.Buffer
 	c.Stdout, c.Stderr = &out, &errs
 	if err := c.Start(); err != nil {
-		t.Skipf("no chromium: %v", err)
+		t.Fatalf("no chromium: %v", err)
 	}
 	if done != nil {
 		go func() {
@@ -304,7 +304,7 @@ func (s *served) asset() string {
 	_, rest, ok := strings.Cut(b.String(), `src="`)
 	path, _, _ := strings.Cut(rest, `"`)
 	if !ok || !strings.HasPrefix(strings.TrimPrefix(path, "."), "/assets/") {
-		s.t.Skipf("the interface is not built: %.300s", b.String())
+		s.t.Fatalf("the interface is not built: %.300s", b.String())
 	}
 	return strings.TrimPrefix(path, ".")
 }
