@@ -15,8 +15,14 @@ type Options struct {
 	Queue    int // runs that may wait for a worker; 0: 256
 	Idle     int // prepared instances kept ready; 0: 4, negative: none
 	Tier1    Tier1Mode
-	Now      func() time.Time // nil: time.Now; the clock that guests see
-	Rand     io.Reader        // nil: crypto/rand
+	// WorkerCommand starts the child of tier t1; nil: this executable with the argument
+	// sandbox-worker.
+	WorkerCommand []string
+	// MinIsolation is the weakest isolation in which tier t1 may run, one of the Isolation
+	// constants; empty: process.
+	MinIsolation string
+	Now          func() time.Time // nil: time.Now; the clock that guests see
+	Rand         io.Reader        // nil: crypto/rand
 	// Crosscheck turns on the slower way of stopping runs beside the normal one, so that
 	// tests can compare results. In this version it is always on.
 	Crosscheck bool
@@ -72,10 +78,11 @@ type Meta struct {
 // Call is one run. Only Input is looked at by most guests; everything has a default.
 type Call struct {
 	Input  json.RawMessage // the guest's params; nil: {}
-	Limits Limits          // zero fields: the standard profile; above permissive: permissive
+	Limits Limits          // zero fields: the standard profile, of a module wasm; never above permissive
 	Host   Host            // nil: every operation is refused
 	Trust  Trust
 	Meta   Meta
+	Tier   string        // empty: by trust; t1 forces the separate process; t0 is for a person at the keyboard only
 	Seed   *[8]byte      // makes Math.random repeatable
 	Log    func(LogLine) // hears each log line as it is written; must not block
 }
@@ -94,7 +101,19 @@ type Result struct {
 	Logs   []LogLine
 	Usage  Usage
 	Tier   string // t0 or t1
+	// Isolation is what stood between the run and the system, one of the Isolation
+	// constants; Reasons name the layers that are missing here. Reasons is never nil.
+	Isolation string
+	Reasons   []string
 }
+
+// The kinds of isolation, weakest first.
+const (
+	IsolationInProcess = "inprocess"
+	IsolationProcess   = "process"
+	IsolationLandlock  = "process+landlock"
+	IsolationBwrap     = "process+landlock+bwrap"
+)
 
 // Usage is what a run took. Fuel is 0 until runs are metered.
 type Usage struct {
@@ -166,10 +185,17 @@ func lower[T time.Duration | uint64 | int64 | int](v *T, m T) {
 	}
 }
 
-// effective fills in defaults and caps a caller's limits.
-func (l Limits) effective() Limits {
+// effective fills in defaults and caps a caller's limits: JavaScript may have what the
+// profile permissive gives, a module what wasm gives but a minute and 256 MiB.
+func (l Limits) effective(module bool) Limits {
 	std, _ := Profile("standard")
 	top, _ := Profile("permissive")
+	if module {
+		std, _ = Profile("wasm")
+		wall, memory := top.Wall, top.MemoryBytes
+		top = std
+		top.Wall, top.MemoryBytes = wall, memory
+	}
 	fill(&l.Wall, std.Wall)
 	fill(&l.CPU, std.CPU)
 	fill(&l.Fuel, std.Fuel)

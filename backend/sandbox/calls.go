@@ -2,9 +2,7 @@ package sandbox
 
 import (
 	"encoding/json"
-	"fmt"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"helix/backend/fault"
@@ -28,11 +26,9 @@ type answer struct {
 	err  error
 }
 
-// calls are the host calls of one run. Only the run's goroutine uses it, but for started
-// and the channel.
+// calls are the host calls of one run. Only the run's goroutine uses it, but for the
+// channel.
 type calls struct {
-	started  atomic.Int64
-	fetches  int
 	fetch    lane
 	tool     lane
 	other    lane
@@ -85,16 +81,9 @@ func (c *calls) wait() {
 
 // startCall begins a host call, or says why the run may not make another.
 func (r *run) startCall(op, req string) (id int64, refused string) {
-	if r.hostCalls() >= r.limits.HostCalls {
-		return 0, fmt.Sprintf("this run has made its %d host calls", r.limits.HostCalls)
+	if id, refused = r.take(op); refused != "" {
+		return 0, refused
 	}
-	if op == OpFetch {
-		if r.calls.fetches >= maxFetches {
-			return 0, fmt.Sprintf("this run has made its %d fetches", maxFetches)
-		}
-		r.calls.fetches++
-	}
-	id = r.calls.started.Add(1)
 	r.calls.open++
 	l := &r.calls.other
 	switch op {
@@ -116,26 +105,10 @@ func (r *run) runLane(l *lane) {
 		r.calls.workers.Add(1)
 		go func() {
 			defer r.calls.workers.Done()
-			resp, err := r.callHost(p)
+			resp, err := r.ask(p.op, p.req)
 			r.calls.ended <- answer{p.id, l, resp, err} // has room for every lane
 		}()
 	}
-}
-
-// callHost runs on a goroutine of its own.
-func (r *run) callHost(p pendingCall) (resp json.RawMessage, err error) {
-	defer func() {
-		if x := recover(); x != nil {
-			err = fault.Internalf(fmt.Errorf("host operation %s: panic: %v", p.op, x), "Something went wrong inside Helix.")
-		}
-	}()
-	if r.c.Host == nil {
-		return nil, fault.Deniedf("This run may not use %s.", p.op).WithDetails(Refusal{Reason: ReasonCapability})
-	}
-	if err := r.ctx.Err(); err != nil {
-		return nil, err
-	}
-	return r.c.Host.Call(r.ctx, p.op, p.req)
 }
 
 // rejection is what the guest sees of a failed host call.

@@ -108,7 +108,7 @@ func TestForgedHostCalls(t *testing.T) {
 	defer g.in.Close()
 	p := compile(t, "return 1")
 	l, _ := Profile("standard")
-	r := newRun(context.Background(), shared, g, p, Call{Host: &recorder{}}, l)
+	r := newRun(newControl(context.Background(), shared, Call{Host: &recorder{}}, l), g, p)
 	r.cpu = newCPUClock()
 	defer r.cancel()
 	g.in.With(r.ctx)

@@ -32,10 +32,10 @@ func TestProfiles(t *testing.T) {
 	}
 	std, _ := Profile("standard")
 	top, _ := Profile("permissive")
-	if got := (Limits{}).effective(); got != std {
+	if got := (Limits{}).effective(false); got != std {
 		t.Errorf("defaults = %+v", got)
 	}
-	if got := (Limits{Wall: time.Hour, CPU: time.Hour, MemoryBytes: 1 << 40, HostCalls: 1 << 30, StackBytes: 1 << 30, InputBytes: 1 << 40, OutputBytes: 1 << 40, LogBytes: 1 << 40, Fuel: 1 << 60}).effective(); got != top {
+	if got := (Limits{Wall: time.Hour, CPU: time.Hour, MemoryBytes: 1 << 40, HostCalls: 1 << 30, StackBytes: 1 << 30, InputBytes: 1 << 40, OutputBytes: 1 << 40, LogBytes: 1 << 40, Fuel: 1 << 60}).effective(false); got != top {
 		t.Errorf("raised limits = %+v", got)
 	}
 }

@@ -27,3 +27,9 @@ func (m *Module) Info() ModuleInfo { return m.info }
 func (e *Engine) CompileWASM(ctx context.Context, wasm []byte) (*Module, error) {
 	return nil, failf(ClassUnavailable, "WASM modules cannot run in this version of Helix.")
 }
+
+// run executes the module under r.
+func (m *Module) run(r *control) outcome {
+	r.fail(failf(ClassUnavailable, "WASM modules cannot run in this version of Helix."))
+	return *r.ended.Load()
+}

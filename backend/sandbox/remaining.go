@@ -10,7 +10,7 @@ type runKey struct{}
 // given; ok is false outside a host call. A host that starts an inner run lowers the inner
 // limits with it.
 func Remaining(ctx context.Context) (l Limits, ok bool) {
-	r, ok := ctx.Value(runKey{}).(*run)
+	r, ok := ctx.Value(runKey{}).(*control)
 	if !ok {
 		return Limits{}, false
 	}
@@ -20,7 +20,7 @@ func Remaining(ctx context.Context) (l Limits, ok bool) {
 // Charge adds the usage of an inner run to the run in whose host call ctx was given: its
 // host calls and its CPU time count against the outer limits from now on.
 func Charge(ctx context.Context, u Usage) {
-	if r, ok := ctx.Value(runKey{}).(*run); ok {
+	if r, ok := ctx.Value(runKey{}).(*control); ok {
 		r.charge(u)
 	}
 }

@@ -42,17 +42,17 @@ func TestResetIsComplete(t *testing.T) {
 			if !bytes.Equal(g.in.Snapshot(), want) {
 				t.Fatalf("before the run that ends with %q the memory is not that of a new instance", end)
 			}
-			r := newRun(context.Background(), e, g, compile(t, vandal+end), Call{}, Limits{}.effective())
+			r := newRun(newControl(context.Background(), e, Call{}, Limits{}.effective(false)), g, compile(t, vandal+end))
 			if r.c.Input = []byte("{}"); r.do().err == nil != (end == "return keep.length") {
 				t.Fatalf("%q ended otherwise", end)
 			}
-			if !r.inOrder {
+			if !r.reusable() {
 				t.Fatalf("the instance of a run that ends with %q is not used again", end)
 			}
 			if !bytes.Contains(g.in.Snapshot(), []byte("s3cr3t-7f1d90")) {
 				t.Fatal("the run left no trace, so this test shows nothing")
 			}
-			e.spares.giveBack(g, r.inOrder)
+			e.spares.giveBack(g, r.reusable())
 		}
 	}
 }
@@ -118,7 +118,7 @@ func TestGuestThatGoesOn(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer g.in.Close()
-		r := newRun(context.Background(), shared, g, compile(t, "return 1"), Call{}, Limits{}.effective())
+		r := newRun(newControl(context.Background(), shared, Call{}, Limits{}.effective(false)), g, compile(t, "return 1"))
 		defer r.kill()
 		g.in.With(r.code)
 		if err := g.prepare(code); err == nil {

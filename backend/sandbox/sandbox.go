@@ -302,7 +302,7 @@ func (e *Engine) makeTemplate() error {
 			return err
 		}
 		defer g[i].in.Close()
-		std := Limits{}.effective()
+		std := Limits{}.effective(false)
 		if err := g[i].in.SetLimits(std.StackBytes, std.MemoryBytes); err != nil {
 			return err
 		}
