@@ -43,6 +43,7 @@ var levels = map[string]int{
 	"backend/sandbox/qjs":         engine,
 	"backend/sandbox/prelude":     engine,
 	"backend/sandbox/rootfs":      engine,
+	"backend/skills/expr":         engine,
 	"app/e2e":                     face,
 	"backend/tools":               domain,
 	"backend":                     composition,

@@ -1,0 +1,111 @@
+package expr
+
+import (
+	"github.com/theory/jsonpath"
+	"github.com/theory/jsonpath/spec"
+)
+
+// Condition is a parsed logical expression of RFC 9535, such as
+// $.fetch.count > 0 && $.input.mode == 'full'. It is safe for use by many goroutines.
+type Condition struct {
+	text   string
+	filter *spec.FilterSelector
+	cost   *filterCost
+}
+
+// ParseCondition reads a logical expression: what may stand between ?( and ) in a query.
+// Both $ and @ are the document.
+func ParseCondition(text string) (*Condition, error) {
+	if err := checkText(text); err != nil {
+		return nil, err
+	}
+	bad := func(why string) error {
+		if looksLikeCode(text) {
+			return invalidf("condition: %q is JavaScript; write an RFC 9535 condition such as $.step1.count > 0", text)
+		}
+		return invalidf("condition: %q cannot be read: %s", text, why)
+	}
+	if !closed(text) {
+		return nil, bad("its brackets do not match")
+	}
+	p, err := jsonpath.NewParser(jsonpath.WithRegistry(functions)).Parse("$[?(" + rewrite(text) + ")]")
+	if err != nil {
+		return nil, bad(parseReason(err))
+	}
+	segs := p.Query().Segments()
+	if len(segs) != 1 || segs[0].IsDescendant() || len(segs[0].Selectors()) != 1 {
+		return nil, bad("it is not one expression")
+	}
+	f, ok := segs[0].Selectors()[0].(*spec.FilterSelector)
+	if !ok {
+		return nil, bad("it is not a logical expression")
+	}
+	return &Condition{text: text, filter: f, cost: costOf(f)}, nil
+}
+
+// closed reports whether each bracket of text is closed inside it.
+func closed(text string) bool {
+	var open []string
+	for _, t := range tokens(text) {
+		switch t.text {
+		case "(", "[":
+			open = append(open, t.text)
+		case ")", "]":
+			if len(open) == 0 || (open[len(open)-1] == "(") != (t.text == ")") {
+				return false
+			}
+			open = open[:len(open)-1]
+		}
+	}
+	return len(open) == 0
+}
+
+// String is the text that was parsed.
+func (c *Condition) String() string { return c.text }
+
+// Holds evaluates the condition over doc. The error is of kind limit.
+func (c *Condition) Holds(doc any) (ok bool, err error) {
+	err = guard(func(b *budget) {
+		b.spend(c.cost.one(doc))
+		ok = c.filter.Eval(doc, doc)
+	})
+	return ok && err == nil, err
+}
+
+// OnlyExistence reports whether the condition is a bare path. Such a condition holds when
+// the path matches anything, also false and 0, which is seldom meant.
+func (c *Condition) OnlyExistence() bool {
+	or := c.filter.LogicalOr
+	for {
+		if len(or) != 1 || len(or[0]) != 1 {
+			return false
+		}
+		switch e := or[0][0].(type) {
+		case *spec.ParenExpr:
+			or = e.LogicalOr
+		case *spec.ExistExpr:
+			return true
+		default:
+			return false
+		}
+	}
+}
+
+// Heads gives the names at the start of each path of the condition, see Path.Head.
+func (c *Condition) Heads() [][]string { return heads(c.filter.String()) }
+
+// heads finds the queries of the root in a canonical text.
+func heads(canonical string) [][]string {
+	var out [][]string
+	filters := 0
+	ts := tokens(canonical)
+	for i, t := range ts {
+		switch {
+		case t.text == "?":
+			filters++
+		case t.text == "$", t.text == "@" && filters < 2: // inside an inner filter @ is something else
+			out = append(out, names(ts[i+1:]))
+		}
+	}
+	return out
+}

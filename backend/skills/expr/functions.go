@@ -1,0 +1,145 @@
+package expr
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"regexp"
+	"regexp/syntax"
+	"sync"
+
+	"github.com/theory/jsonpath/registry"
+	"github.com/theory/jsonpath/spec"
+
+	"helix/backend/fault"
+)
+
+// functions are those of RFC 9535. match and search are our own: the library's fail on an
+// argument that matches nothing, compile the pattern for each node, and anchor only the
+// ends of an alternation.
+var functions = func() *registry.Registry {
+	r := registry.New()
+	for name, whole := range map[string]bool{"match": true, "search": false} {
+		err := r.Register(ours+name, spec.FuncLogical, twoValues, func(args []spec.PathValue) spec.PathValue {
+			return spec.Logical(matches(args, whole))
+		})
+		if err != nil {
+			panic(err) // the names are ours
+		}
+	}
+	return r
+}()
+
+func twoValues(args []spec.FuncExprArg) error {
+	if len(args) != 2 {
+		return errors.New("two arguments are needed")
+	}
+	for _, a := range args {
+		if !a.ConvertsTo(spec.FuncValue) {
+			return errors.New("both arguments must be single values")
+		}
+	}
+	return nil
+}
+
+func matches(args []spec.PathValue, whole bool) bool {
+	var s [2]string
+	for i := range s {
+		v := spec.ValueFrom(args[i])
+		if v == nil {
+			return false
+		}
+		var ok bool
+		if s[i], ok = v.Value().(string); !ok {
+			return false
+		}
+	}
+	re := pattern(s[1], whole)
+	return re != nil && re.MatchString(s[0])
+}
+
+// maxPatterns is how many compiled patterns are kept.
+const maxPatterns = 256
+
+type patternKey struct {
+	text  string
+	whole bool
+}
+
+type patternCache struct {
+	mu  sync.Mutex
+	all map[patternKey]*regexp.Regexp // nil: not a pattern
+}
+
+func newPatternCache() *patternCache { return &patternCache{all: map[patternKey]*regexp.Regexp{}} }
+
+func (c *patternCache) get(text string, whole bool) *regexp.Regexp {
+	if len(text) > MaxText {
+		return nil
+	}
+	k := patternKey{text, whole}
+	c.mu.Lock()
+	re, ok := c.all[k]
+	c.mu.Unlock()
+	if ok {
+		return re
+	}
+	re = compilePattern(text, whole)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.all) >= maxPatterns {
+		clear(c.all)
+	}
+	c.all[k] = re
+	return re
+}
+
+func compilePattern(text string, whole bool) *regexp.Regexp {
+	tree, err := syntax.Parse(text, syntax.Perl|syntax.DotNL)
+	if err != nil {
+		return nil
+	}
+	dots(tree)
+	text = tree.String()
+	if whole {
+		text = `\A(?:` + text + `)\z`
+	}
+	re, err := regexp.Compile(text)
+	if err != nil {
+		return nil
+	}
+	return re
+}
+
+// notLineEnd is what a dot means in RFC 9485.
+var notLineEnd = func() *syntax.Regexp {
+	re, err := syntax.Parse(`[^\n\r]`, syntax.Perl)
+	if err != nil {
+		panic(err)
+	}
+	return re
+}()
+
+func dots(re *syntax.Regexp) {
+	if re.Op == syntax.OpAnyChar {
+		*re = *notLineEnd
+		return
+	}
+	for _, sub := range re.Sub {
+		dots(sub)
+	}
+}
+
+func decode(b []byte) (any, error) {
+	d := json.NewDecoder(bytes.NewReader(b))
+	d.UseNumber()
+	var v any
+	if err := d.Decode(&v); err != nil {
+		return nil, fault.Invalidf("not JSON: %v", err)
+	}
+	if _, err := d.Token(); err != io.EOF {
+		return nil, fault.Invalidf("not JSON: there is more after the value")
+	}
+	return v, nil
+}

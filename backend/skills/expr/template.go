@@ -1,0 +1,337 @@
+package expr
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"helix/backend/fault"
+)
+
+// Template makes a JSON value from a document. In its JSON form a string that starts with
+// $ is a path, $$ a literal $; objects and arrays are gone through; everything else is
+// itself. An object with one of the keys $path, $literal, $concat or $merge is an operator:
+//
+//	{"$path": P, "default": v, "optional": true, "mode": "one"|"first"|"all"}
+//	{"$literal": v}                 v as it is
+//	{"$concat": [template, …]}      texts joined, or arrays joined
+//	{"$merge": [template, …]}       objects merged, later members win
+//
+// A path that can match one node at most gives its value, and matching nothing is an error
+// unless there is a default or it is optional; an optional part that matches nothing is
+// left out of its object or array. Any other path gives the array of its matches.
+type Template struct {
+	eval  template
+	paths []*Path
+}
+
+// absent is what an optional part that matches nothing gives.
+type absent struct{}
+
+// template evaluates one part; where names it in errors, like .query[0].
+type template interface {
+	eval(doc any, where string) (any, error)
+}
+
+// ParseTemplate reads a template from its decoded JSON form.
+func ParseTemplate(v any) (*Template, error) {
+	p := &templateParser{}
+	t, err := p.parse(v, "", 0)
+	if err != nil {
+		return nil, err
+	}
+	return &Template{eval: t, paths: p.paths}, nil
+}
+
+// Paths are the paths of the template, in its order; object members by name.
+func (t *Template) Paths() []*Path { return t.paths }
+
+// Eval makes the value. An error says which part failed and why, and is of kind invalid or
+// limit.
+func (t *Template) Eval(doc any) (any, error) {
+	v, err := t.eval.eval(doc, "")
+	if _, ok := v.(absent); ok {
+		return nil, err
+	}
+	return v, err
+}
+
+type templateParser struct{ paths []*Path }
+
+// maxTemplateDepth bounds objects and arrays inside each other.
+const maxTemplateDepth = 64
+
+func (p *templateParser) parse(v any, where string, depth int) (template, error) {
+	if depth > maxTemplateDepth {
+		return nil, invalidf("%sthe template is nested more than %d deep", at(where), maxTemplateDepth)
+	}
+	switch v := v.(type) {
+	case string:
+		if rest, ok := strings.CutPrefix(v, "$$"); ok {
+			return literal{"$" + rest}, nil
+		}
+		if !strings.HasPrefix(v, "$") {
+			return literal{v}, nil
+		}
+		return p.path(v, where)
+	case []any:
+		out := make(list, len(v))
+		for i, e := range v {
+			t, err := p.parse(e, fmt.Sprintf("%s[%d]", where, i), depth+1)
+			if err != nil {
+				return nil, err
+			}
+			out[i] = t
+		}
+		return out, nil
+	case map[string]any:
+		for _, op := range [...]string{"$path", "$literal", "$concat", "$merge"} {
+			if _, ok := v[op]; ok {
+				return p.operator(op, v, where, depth)
+			}
+		}
+		out := object{}
+		for _, k := range slices.Sorted(maps.Keys(v)) {
+			t, err := p.parse(v[k], where+Member(k), depth+1)
+			if err != nil {
+				return nil, err
+			}
+			out = append(out, member{k, t})
+		}
+		return out, nil
+	}
+	return literal{v}, nil
+}
+
+func (p *templateParser) path(text, where string) (*pathPart, error) {
+	q, err := ParsePath(text)
+	if err != nil {
+		return nil, fault.Invalidf("%s%s", at(where), fault.As(err).Message)
+	}
+	p.paths = append(p.paths, q)
+	return &pathPart{path: q}, nil
+}
+
+func (p *templateParser) operator(op string, v map[string]any, where string, depth int) (template, error) {
+	for k := range v {
+		if k != op && (op != "$path" || k != "default" && k != "optional" && k != "mode") {
+			return nil, invalidf("%s%s does not go with %q", at(where), op, k)
+		}
+	}
+	switch op {
+	case "$literal":
+		return literal{v[op]}, nil
+	case "$path":
+		return p.pathOperator(v, where)
+	}
+	parts, ok := v[op].([]any)
+	if !ok {
+		return nil, invalidf("%s%s needs an array", at(where), op)
+	}
+	out := make([]template, len(parts))
+	for i, e := range parts {
+		var err error
+		if out[i], err = p.parse(e, fmt.Sprintf("%s[%d]", where, i), depth+1); err != nil {
+			return nil, err
+		}
+	}
+	if op == "$merge" {
+		return merge(out), nil
+	}
+	return concat(out), nil
+}
+
+func (p *templateParser) pathOperator(v map[string]any, where string) (template, error) {
+	text, ok := v["$path"].(string)
+	if !ok {
+		return nil, invalidf("%s$path needs a text", at(where))
+	}
+	q, err := p.path(text, where)
+	if err != nil {
+		return nil, err
+	}
+	if d, ok := v["default"]; ok {
+		q.def, q.hasDef = d, true
+	}
+	if o, ok := v["optional"]; ok {
+		if q.optional, ok = o.(bool); !ok {
+			return nil, invalidf("%soptional is true or false", at(where))
+		}
+	}
+	if m, ok := v["mode"]; ok {
+		q.mode, _ = m.(string)
+		if q.mode != "one" && q.mode != "first" && q.mode != "all" {
+			return nil, invalidf("%smode is one, first or all", at(where))
+		}
+	}
+	return q, nil
+}
+
+func at(where string) string {
+	if where == "" {
+		return ""
+	}
+	return strings.TrimPrefix(where, ".") + ": "
+}
+
+type literal struct{ v any }
+
+func (l literal) eval(any, string) (any, error) { return l.v, nil }
+
+type pathPart struct {
+	path     *Path
+	def      any
+	hasDef   bool
+	optional bool
+	mode     string // empty: one for a singular path, else all
+}
+
+func (p *pathPart) eval(doc any, where string) (any, error) {
+	found, err := p.path.Select(doc)
+	if err != nil {
+		return nil, fault.Limitf("%s%s: %s", at(where), p.path, fault.As(err).Message)
+	}
+	mode := p.mode
+	if mode == "" {
+		mode = "all"
+		if p.path.Singular() {
+			mode = "one"
+		}
+	}
+	switch {
+	case mode == "all":
+		return found, nil
+	case len(found) == 1, len(found) > 1 && mode == "first":
+		return found[0], nil
+	case len(found) > 1:
+		return nil, invalidf("%s%s matches %d values, one is wanted", at(where), p.path, len(found))
+	case p.hasDef:
+		return p.def, nil
+	case p.optional:
+		return absent{}, nil
+	}
+	return nil, invalidf("%s%s matches nothing", at(where), p.path)
+}
+
+type list []template
+
+func (l list) eval(doc any, where string) (any, error) {
+	out := make([]any, 0, len(l))
+	for i, t := range l {
+		v, err := t.eval(doc, fmt.Sprintf("%s[%d]", where, i))
+		if err != nil {
+			return nil, err
+		}
+		if _, ok := v.(absent); !ok {
+			out = append(out, v)
+		}
+	}
+	return out, nil
+}
+
+type member struct {
+	name string
+	t    template
+}
+
+type object []member
+
+func (o object) eval(doc any, where string) (any, error) {
+	out := make(map[string]any, len(o))
+	for _, m := range o {
+		v, err := m.t.eval(doc, where+Member(m.name))
+		if err != nil {
+			return nil, err
+		}
+		if _, ok := v.(absent); !ok {
+			out[m.name] = v
+		}
+	}
+	return out, nil
+}
+
+type merge []template
+
+func (m merge) eval(doc any, where string) (any, error) {
+	out := map[string]any{}
+	for i, t := range m {
+		v, err := t.eval(doc, fmt.Sprintf("%s[%d]", where, i))
+		if err != nil {
+			return nil, err
+		}
+		switch v := v.(type) {
+		case absent, nil:
+		case map[string]any:
+			maps.Copy(out, v)
+		default:
+			return nil, invalidf("%s$merge joins objects, and part %d is %s", at(where), i+1, kind(v))
+		}
+	}
+	return out, nil
+}
+
+type concat []template
+
+func (c concat) eval(doc any, where string) (any, error) {
+	var parts []any
+	arrays := 0
+	for i, t := range c {
+		v, err := t.eval(doc, fmt.Sprintf("%s[%d]", where, i))
+		if err != nil {
+			return nil, err
+		}
+		switch v.(type) {
+		case absent, nil:
+			continue
+		case []any:
+			arrays++
+		case map[string]any:
+			return nil, invalidf("%s$concat joins texts or arrays, and part %d is an object", at(where), i+1)
+		}
+		parts = append(parts, v)
+	}
+	if arrays == 0 {
+		return joinText(parts), nil
+	}
+	if arrays < len(parts) {
+		return nil, invalidf("%s$concat joins texts or arrays, not both", at(where))
+	}
+	out := []any{}
+	for _, p := range parts {
+		out = append(out, p.([]any)...)
+	}
+	return out, nil
+}
+
+func joinText(parts []any) string {
+	var b strings.Builder
+	for _, p := range parts {
+		switch p := p.(type) {
+		case string:
+			b.WriteString(p)
+		case json.Number:
+			b.WriteString(p.String())
+		default:
+			fmt.Fprint(&b, p) // true or false
+		}
+	}
+	return b.String()
+}
+
+func kind(v any) string {
+	switch v.(type) {
+	case nil:
+		return "null"
+	case bool:
+		return "a boolean"
+	case string:
+		return "a text"
+	case []any:
+		return "an array"
+	case map[string]any:
+		return "an object"
+	}
+	return "a number"
+}
