@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"sync"
 	"time"
+	"unicode/utf8"
 
 	"github.com/coder/websocket"
 	"github.com/google/uuid"
@@ -251,6 +252,9 @@ type inboundError struct {
 
 // readFrame takes the members of a frame apart in one pass.
 func readFrame(f []byte) (m inbound, err error) {
+	if !utf8.Valid(f) {
+		return m, fault.Internalf(errUTF8, "Helix sent a frame that is not text.")
+	}
 	s := scanner{b: f}
 	s.space()
 	if s.peek() != '{' {
@@ -353,7 +357,7 @@ func (c *Client) Call(ctx context.Context, method string, params, result any) er
 			*raw = a.result
 			return nil
 		}
-		return json.Unmarshal(a.result, result)
+		return readJSON(a.result, result)
 	case <-ctx.Done():
 		c.mu.Lock()
 		delete(c.calls, p.id)

@@ -27,7 +27,7 @@ func decodeParams(raw []byte, p *plan, lenient bool, dst any) error {
 	if err := s.check(p, place{}, lenient, true); err != nil {
 		return err
 	}
-	if err := json.Unmarshal(raw, dst); err != nil {
+	if err := readJSON(raw, dst); err != nil {
 		var te *json.UnmarshalTypeError
 		if errors.As(err, &te) {
 			return badParams("field %q: a %s is out of range or of the wrong type", te.Field, te.Value)

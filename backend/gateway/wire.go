@@ -1,7 +1,6 @@
 package gateway
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -104,43 +103,31 @@ func limited(after time.Duration, format string, args ...any) *fault.Error {
 	return e
 }
 
-// marshal encodes v without HTML escapes and without the newline that Encoder adds.
+// marshal encodes v without HTML escapes.
 func marshal(v any) ([]byte, error) {
 	if raw, ok := v.(json.RawMessage); ok {
 		return raw, nil
 	}
-	var buf bytes.Buffer
-	enc := json.NewEncoder(&buf)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(v); err != nil {
-		return nil, err
-	}
-	return bytes.TrimSuffix(buf.Bytes(), []byte("\n")), nil
+	return appendJSON(nil, v)
 }
 
 // okFrame is the response to id with v as its result, built in place so that a large result
 // is copied once. result is the part of frame that holds it.
 func okFrame(id json.RawMessage, v any) (frame, result []byte, err error) {
-	var buf bytes.Buffer
 	raw, isRaw := v.(json.RawMessage)
-	buf.Grow(len(raw) + len(id) + 300)
-	buf.WriteString(`{"jsonrpc":"2.0","id":`)
-	buf.Write(id)
-	buf.WriteString(`,"result":`)
-	start := buf.Len()
+	b := make([]byte, 0, len(raw)+len(id)+300)
+	b = append(b, `{"jsonrpc":"2.0","id":`...)
+	b = append(b, id...)
+	b = append(b, `,"result":`...)
+	start := len(b)
 	if isRaw {
-		buf.Write(raw)
-	} else {
-		enc := json.NewEncoder(&buf)
-		enc.SetEscapeHTML(false)
-		if err := enc.Encode(v); err != nil {
-			return nil, nil, err
-		}
-		buf.Truncate(buf.Len() - 1) // the newline that Encoder adds
+		b = append(b, raw...)
+	} else if b, err = appendJSON(b, v); err != nil {
+		return nil, nil, err
 	}
-	end := buf.Len()
-	buf.WriteByte('}')
-	return buf.Bytes(), buf.Bytes()[start:end], nil
+	end := len(b)
+	b = append(b, '}')
+	return b, b[start:end], nil
 }
 
 // errorFrame is the response to id with an error.
