@@ -108,14 +108,14 @@ func DialPipe(ctx context.Context, o ClientOptions) (ClientPipe, error) {
 }
 
 func dialWS(ctx context.Context, url string, head http.Header) (*wsPipe, error) {
-	var out *gatherConn
+	var out *frameConn
 	transport := &http.Transport{DisableKeepAlives: true, // a failed upgrade leaves nothing behind
 		DialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
 			conn, err := (&net.Dialer{}).DialContext(ctx, network, addr)
 			if err != nil {
 				return nil, err
 			}
-			out = &gatherConn{Conn: conn}
+			out = &frameConn{Conn: conn, client: true}
 			return out, nil
 		}}
 	//nolint:bodyclose // the library closes it

@@ -12,7 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/coder/websocket"
 	"github.com/google/uuid"
 	"go.uber.org/goleak"
 
@@ -177,13 +176,12 @@ type wire struct {
 // dial opens a WebSocket without connecting.
 func (f *fixture) dial(t *testing.T, head http.Header) *wire {
 	t.Helper()
-	c, resp, err := websocket.Dial(t.Context(), f.URL()+"/ws", &websocket.DialOptions{Subprotocols: []string{Subprotocol}, HTTPHeader: head})
+	p, err := dialWS(t.Context(), f.URL(), head)
 	if err != nil {
-		t.Fatalf("dial: %v (%v)", err, resp)
+		t.Fatalf("dial: %v", err)
 	}
-	c.SetReadLimit(32 << 20)
-	t.Cleanup(func() { c.CloseNow() })
-	return &wire{t, &wsPipe{c: c}}
+	t.Cleanup(func() { p.c.CloseNow() })
+	return &wire{t, p}
 }
 
 // bearer is the header that carries a token.

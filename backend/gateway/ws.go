@@ -1,7 +1,6 @@
 package gateway
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"io"
@@ -9,6 +8,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/coder/websocket"
 
@@ -17,9 +17,10 @@ import (
 
 // wsPipe carries frames over a WebSocket.
 type wsPipe struct {
-	c    *websocket.Conn
-	out  *gatherConn // nil on the client's side
-	once sync.Once
+	c      *websocket.Conn
+	out    *frameConn // what c reads and writes
+	once   sync.Once
+	closed atomic.Bool
 }
 
 // Read returns the next text message. A binary message is a frame error and not the end.
@@ -71,92 +72,17 @@ func readMessage(r io.Reader) ([]byte, error) {
 	}
 }
 
-func (p *wsPipe) Write(_ context.Context, frame []byte) error {
-	return p.c.Write(context.Background(), websocket.MessageText, frame) // ended by Close
+func (p *wsPipe) Write(ctx context.Context, frame []byte) error {
+	return p.WriteBatch(ctx, [][]byte{frame})
 }
 
-// WriteBatch writes several messages with few system calls.
-func (p *wsPipe) WriteBatch(ctx context.Context, frames [][]byte) error {
-	if p.out != nil {
-		p.out.hold()
-		defer p.out.release() //nolint:errcheck // a later write reports it
+// WriteBatch writes several messages with few system calls. It ends with an error when the
+// pipe is closed.
+func (p *wsPipe) WriteBatch(_ context.Context, frames [][]byte) error {
+	if p.closed.Load() {
+		return net.ErrClosed // nothing may follow a close frame
 	}
-	for _, f := range frames {
-		if err := p.Write(ctx, f); err != nil {
-			return err
-		}
-	}
-	if p.out != nil {
-		return p.out.release()
-	}
-	return nil
-}
-
-// gatherConn collects what is written between hold and release.
-type gatherConn struct {
-	net.Conn
-	mu   sync.Mutex
-	held bool
-	buf  []byte
-}
-
-const gatherMax = 64 << 10
-
-func (g *gatherConn) Write(b []byte) (int, error) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if !g.held || len(g.buf)+len(b) > gatherMax {
-		if err := g.flushLocked(); err != nil {
-			return 0, err
-		}
-		if !g.held || len(b) > gatherMax {
-			return g.Conn.Write(b)
-		}
-	}
-	g.buf = append(g.buf, b...)
-	return len(b), nil
-}
-
-func (g *gatherConn) hold() {
-	g.mu.Lock()
-	g.held = true
-	g.mu.Unlock()
-}
-
-func (g *gatherConn) release() error {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.held = false
-	err := g.flushLocked()
-	if cap(g.buf) > 16<<10 {
-		g.buf = nil // an idle session keeps little
-	}
-	return err
-}
-
-func (g *gatherConn) flushLocked() error {
-	if len(g.buf) == 0 {
-		return nil
-	}
-	_, err := g.Conn.Write(g.buf)
-	g.buf = g.buf[:0]
-	return err
-}
-
-// gatherWriter hands the WebSocket library a connection that can gather writes.
-type gatherWriter struct {
-	http.ResponseWriter
-	conn *gatherConn
-}
-
-// Hijack implements http.Hijacker.
-func (w *gatherWriter) Hijack() (net.Conn, *bufio.ReadWriter, error) {
-	c, rw, err := http.NewResponseController(w.ResponseWriter).Hijack()
-	if err != nil {
-		return nil, nil, err
-	}
-	w.conn = &gatherConn{Conn: c}
-	return w.conn, bufio.NewReadWriter(rw.Reader, bufio.NewWriterSize(w.conn, 4096)), nil
+	return p.out.writeTexts(frames)
 }
 
 // SetReadLimit makes a longer message close the connection with 1009.
@@ -168,6 +94,7 @@ func (p *wsPipe) Ping(ctx context.Context) error { return p.c.Ping(ctx) }
 // Close sends code and reason and gives the peer a moment to answer. It does not block.
 func (p *wsPipe) Close(code int, reason string) {
 	p.once.Do(func() {
+		p.closed.Store(true)
 		if code == 1006 { // the connection is broken: there is nobody to tell
 			p.c.CloseNow() //nolint:errcheck // broken already
 			return
@@ -190,15 +117,15 @@ func (s *Server) serveWS(w http.ResponseWriter, r *http.Request, cred *credentia
 			return limited(s.o.Limits.AuthTime, "Too many connections are waiting to authenticate.")
 		}
 	}
-	gw := &gatherWriter{ResponseWriter: w}
-	c, err := websocket.Accept(gw, r, &websocket.AcceptOptions{Subprotocols: []string{Subprotocol}, InsecureSkipVerify: true}) // the guard has checked the origin
+	fw := &frameWriter{ResponseWriter: w}
+	c, err := websocket.Accept(fw, r, &websocket.AcceptOptions{Subprotocols: []string{Subprotocol}, InsecureSkipVerify: true}) // the guard has checked the origin
 	if err != nil {
 		if cred == nil {
 			s.unauthed.Add(-1)
 		}
 		return errAnswered
 	}
-	ss := s.newSession(s.callCtx(), &wsPipe{c: c, out: gw.conn}, "websocket", peerOf(r))
+	ss := s.newSession(s.callCtx(), &wsPipe{c: c, out: fw.conn}, "websocket", peerOf(r))
 	if cred == nil {
 		ss.waiting.Store(true)
 		defer ss.leaveWaiting()
