@@ -1,0 +1,43 @@
+// Package meter makes WebAssembly countable and stoppable. It checks a module against hard
+// limits and rewrites it, so that the guest itself counts what it executes, gives up its
+// budget in small slices, and looks at a stop flag between them. Package sandbox is the only
+// caller.
+//
+// # Why the guest must count
+//
+// Machine code made by wazero has no point where Go could preempt it: a guest in one long
+// loop keeps the garbage collector from stopping the world, and with it freezes every
+// goroutine. So every module that runs in the app's process goes through Instrument first.
+//
+// # Technique
+//
+// Fuel metering by static instrumentation, as in Wasmtime's fuel and in the gas metering of
+// blockchain runtimes, with these choices:
+//
+//   - Three mutable globals are appended: fuel (what is left of the slice), budget (what is
+//     left of the run) and stop. They are exported under names that a guest may not use.
+//   - A check subtracts a constant from fuel and, below zero, calls a helper. Checks stand
+//     at function entries, at loop headers, and inside bodies wherever more than a bounded
+//     number of instructions could be executed since the last one.
+//   - The constant is the longest path from the check to the next one. It is found in one
+//     backward pass: each loop is a region of its own, its body is charged by its header, and
+//     for the code around it the loop is a step that costs nothing. Inside a region the
+//     control flow has no cycle, so the longest path is exact and the pass is linear.
+//   - Bulk operations charge their length in bytes / 64 before they begin.
+//   - The helper moves the next slice from budget to fuel, traps when the budget is gone,
+//     executes memory.grow(0), which leaves machine code and so reaches a Go safepoint, and
+//     traps when stop is set.
+//   - Everything is appended: no index of the original moves, so no index has to be rewritten.
+//
+// A unit is one instruction. Instructions that leave to Go (calls of imported functions,
+// memory.grow, table operations) count more, see the weights in plan.go; block, loop, else
+// and end count nothing, because they leave no machine code.
+//
+// The module that comes out cannot run before Gauge.Arm: fuel and budget begin at zero. A
+// start section is removed and the function exported as StartExport, so that the host calls
+// it after arming, under the same limits as the rest.
+//
+// Untrusted bytes are read with strict bounds: exact LEB128 forms, counts checked against the
+// bytes that are left, every index checked against the original module, memory linear in the
+// size. What is not known is refused, never skipped.
+package meter

@@ -1,0 +1,84 @@
+package meter
+
+import (
+	"errors"
+	"math"
+	"sync"
+
+	"github.com/tetratelabs/wazero/api"
+)
+
+// Gauge is the run-time side of the meter: the three globals of one instance. Stop, Stopped
+// and Used may be called from any goroutine while the guest runs; Arm only between runs.
+type Gauge struct {
+	fuel, budget, stop api.MutableGlobal
+
+	mu      sync.Mutex
+	armed   uint64
+	stopped bool
+}
+
+// NewGauge finds the globals of an instrumented module.
+func NewGauge(m api.Module) (*Gauge, error) {
+	g := &Gauge{}
+	for _, f := range []struct {
+		name string
+		to   *api.MutableGlobal
+	}{{FuelGlobal, &g.fuel}, {BudgetGlobal, &g.budget}, {StopGlobal, &g.stop}} {
+		v, ok := m.ExportedGlobal(f.name).(api.MutableGlobal)
+		if !ok {
+			return nil, errors.New("the module is not metered: no global " + f.name)
+		}
+		*f.to = v
+	}
+	return g, nil
+}
+
+// Arm gives the next run its budget in units and clears the stop flag. The first check of
+// the run visits Go, so a Stop that comes before it is seen at once.
+func (g *Gauge) Arm(budget uint64) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	budget = min(budget, math.MaxInt64)
+	g.armed, g.stopped = budget, false
+	g.fuel.Set(0)
+	g.budget.Set(budget)
+	g.stop.Set(0)
+}
+
+// Stop ends the run at the next look at the flag, at most one slice away. It may be called
+// from any goroutine and more than once.
+func (g *Gauge) Stop() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.stopped = true
+	g.stop.Set(1)
+}
+
+// Stopped says whether Stop was called since Arm.
+func (g *Gauge) Stopped() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.stopped
+}
+
+// Used is how many units were charged since Arm, at most the budget. While the guest runs
+// it may be off by one slice.
+func (g *Gauge) Used() uint64 {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	left := g.left()
+	if left < 0 {
+		return g.armed
+	}
+	return g.armed - min(uint64(left), g.armed)
+}
+
+// Exhausted says whether the budget is gone: the run ended because of it.
+func (g *Gauge) Exhausted() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.left() < 0
+}
+
+func (g *Gauge) left() int64 { return int64(g.budget.Get()) + int64(g.fuel.Get()) }

@@ -1,0 +1,307 @@
+package meter
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Version changes whenever Instrument's output does; it is part of every cache key.
+const Version = 1
+
+// Exported names that Instrument adds and that the original may not use.
+const (
+	FuelGlobal   = "helix:fuel"   // mutable i64: what is left of the slice
+	BudgetGlobal = "helix:budget" // mutable i64: what is left of the run behind the slice
+	StopGlobal   = "helix:stop"   // mutable i32: not zero ends the run
+	// StartExport is the function of the start section, which Instrument removes: call it
+	// after Gauge.Arm and before anything else. Only modules with a start section have it.
+	StartExport = "helix:start"
+)
+
+// reserved is the beginning of names that belong to the meter.
+const reserved = "helix:"
+
+// DefaultSlice is how many units a guest gets between two visits to Go.
+const DefaultSlice = 1_000_000
+
+// Options are the settings of Instrument.
+type Options struct {
+	// Slice is how many units are moved from the budget at a time; 0 means DefaultSlice.
+	// A smaller slice looks at the stop flag more often and costs more.
+	Slice int64
+	// TableEntries bounds what all tables may grow to together; 0 means 1,000,000.
+	TableEntries int
+}
+
+// Instrument returns wasm with the meter built in, and what the module is. The same input
+// and options give the same bytes. Imports are not judged here; call Validate first for
+// modules that others made. Errors are *Error.
+func Instrument(wasm []byte, o Options) ([]byte, Report, error) {
+	if o.Slice <= 0 {
+		o.Slice = DefaultSlice
+	}
+	m, err := parse(wasm, ModuleLimits{TableEntries: o.TableEntries, MemoryPages: 1 << 16}, false)
+	if err != nil {
+		return nil, Report{}, err
+	}
+	w := &rewriter{m: m, slice: o.Slice}
+	out, err := w.rewrite()
+	if err != nil {
+		return nil, Report{}, err
+	}
+	rep := m.report()
+	rep.SizeAfter, rep.Checks = len(out), w.checks
+	if m.start >= 0 {
+		rep.StartExport = StartExport
+	}
+	return out, rep, nil
+}
+
+// reserved refuses a module that exports one of our names.
+func (m *module) reserved() *Error {
+	for _, e := range m.exports {
+		if strings.HasPrefix(e.name, reserved) {
+			return &Error{Offset: e.at, Feature: featReserved, Message: fmt.Sprintf("the module exports %q; names that begin with %q belong to the meter", cut(e.name), reserved)}
+		}
+	}
+	return nil
+}
+
+type rewriter struct {
+	m      *module
+	slice  int64
+	out    []byte
+	checks int
+
+	fuel, budget, stop uint64 // global indices
+	helper             uint64 // function index
+	helperType         uint64
+}
+
+func (w *rewriter) rewrite() ([]byte, *Error) {
+	m := w.m
+	if err := m.reserved(); err != nil {
+		return nil, err
+	}
+	g := uint64(len(m.globals))
+	w.fuel, w.budget, w.stop = g, g+1, g+2
+	w.helper, w.helperType = uint64(len(m.funcs)), uint64(len(m.types))
+
+	bySec := map[byte]span{}
+	for _, s := range m.sections {
+		if s.id != secCustom {
+			bySec[s.id] = s.body
+		}
+	}
+	code, err := w.code()
+	if err != nil {
+		return nil, err
+	}
+	w.out = make([]byte, 0, len(m.wasm)+len(code)/2+256)
+	w.out = append(w.out, m.wasm[:8]...)
+	for _, id := range []byte{
+		secType, secImport, secFunction, secTable, secMemory, secGlobal, secExport, secElement, secDataCount, secCode, secData,
+	} {
+		body, have := bySec[id]
+		switch id {
+		case secType:
+			w.grown(id, body, have, len(m.types), 1, []byte{0x60, 0, 0})
+		case secFunction:
+			w.grown(id, body, have, len(m.funcs)-m.impFuncs, 1, appendU(nil, w.helperType))
+		case secTable:
+			if have {
+				w.section(id, w.tables())
+			}
+		case secMemory:
+			if m.hasMem {
+				if have {
+					w.section(id, m.wasm[body.start:body.end])
+				}
+			} else {
+				w.section(id, []byte{1, 1, 1, 1})
+			}
+		case secGlobal:
+			zero64, zero32 := []byte{typeI64, 1, 0x42, 0, opEnd}, []byte{typeI32, 1, 0x41, 0, opEnd}
+			w.grown(id, body, have, len(m.globals)-m.impGlobs, 3, zero64, zero64, zero32)
+		case secExport:
+			w.exports(body, have)
+		case secCode:
+			w.section(id, code)
+		default:
+			if have {
+				w.section(id, m.wasm[body.start:body.end])
+			}
+		}
+	}
+	if m.names != (span{}) {
+		w.section(secCustom, m.wasm[m.names.start:m.names.end])
+	}
+	return w.out, nil
+}
+
+func (w *rewriter) section(id byte, parts ...[]byte) {
+	n := 0
+	for _, p := range parts {
+		n += len(p)
+	}
+	w.out = append(w.out, id)
+	w.out = appendU(w.out, uint64(n))
+	for _, p := range parts {
+		w.out = append(w.out, p...)
+	}
+}
+
+// grown writes a section of n elements with more behind them.
+func (w *rewriter) grown(id byte, body span, have bool, n, added int, more ...[]byte) {
+	parts := [][]byte{appendU(nil, uint64(n+added))}
+	if have {
+		r := &reader{b: w.m.wasm, p: body.start, end: body.end}
+		r.u32()
+		parts = append(parts, w.m.wasm[r.p:body.end])
+	}
+	w.section(id, append(parts, more...)...)
+}
+
+func (w *rewriter) exports(body span, have bool) {
+	var more []byte
+	n := 0
+	add := func(name string, kind byte, index uint64) {
+		more = appendU(more, uint64(len(name)))
+		more = append(more, name...)
+		more = append(more, kind)
+		more = appendU(more, index)
+		n++
+	}
+	add(FuelGlobal, kindGlobal, w.fuel)
+	add(BudgetGlobal, kindGlobal, w.budget)
+	add(StopGlobal, kindGlobal, w.stop)
+	if w.m.start >= 0 {
+		add(StartExport, kindFunc, uint64(w.m.start))
+	}
+	w.grown(secExport, body, have, len(w.m.exports), n, more)
+}
+
+// tables writes the table section with maxima that keep all tables together within the
+// limit: what is left above the minima is shared by the tables that ask for more.
+func (w *rewriter) tables() []byte {
+	m := w.m
+	left, growing := m.lim.TableEntries, 0
+	for _, t := range m.tables {
+		left -= int(t.lim.min)
+		if !t.lim.hasMax || t.lim.max > t.lim.min {
+			growing++
+		}
+	}
+	share := uint32(0)
+	if growing > 0 {
+		share = uint32(left / growing)
+	}
+	own := m.tables[m.impTabs:]
+	b := appendU(nil, uint64(len(own)))
+	for _, t := range own {
+		most := t.lim.min + share
+		if t.lim.hasMax {
+			most = min(most, t.lim.max)
+		}
+		b = append(b, t.elem, 1)
+		b = appendU(b, uint64(t.lim.min))
+		b = appendU(b, uint64(most))
+	}
+	return b
+}
+
+// code writes all bodies and the helper's.
+func (w *rewriter) code() ([]byte, *Error) {
+	m := w.m
+	p := &planner{m: m}
+	total := 0
+	for _, b := range m.bodies {
+		total += b.end - b.start
+	}
+	out := appendU(make([]byte, 0, total+total/2), uint64(len(m.bodies)+1))
+	var body []byte
+	for f := range m.bodies {
+		begin, err := p.plan(f)
+		if err != nil {
+			return nil, err
+		}
+		body = w.body(body[:0], f, begin, p)
+		w.checks += len(p.checks)
+		out = appendU(out, uint64(len(body)))
+		out = append(out, body...)
+	}
+	help := w.helperBody()
+	out = appendU(out, uint64(len(help)))
+	return append(out, help...), nil
+}
+
+// body appends body f with its checks.
+func (w *rewriter) body(out []byte, f, begin int, p *planner) []byte {
+	m := w.m
+	at := m.bodies[f]
+	if len(p.checks) == 0 {
+		return append(out, m.wasm[at.start:at.end]...)
+	}
+	// Two locals behind the function's own: an i64 and, for bulk operations, an i32.
+	r := &reader{b: m.wasm, p: at.start, end: begin}
+	groups := uint64(r.u32())
+	added := []byte{1, typeI64}
+	if p.bulk {
+		added = append(added, 1, typeI32)
+	}
+	out = appendU(out, groups+uint64(len(added)/2))
+	out = append(out, m.wasm[r.p:begin]...)
+	out = append(out, added...)
+	from := begin
+	for i := len(p.checks) - 1; i >= 0; i-- {
+		c := p.checks[i]
+		out = append(out, m.wasm[from:c.pos]...)
+		out = w.check(out, c, uint64(p.s.locals))
+		from = c.pos
+	}
+	return append(out, m.wasm[from:at.end]...)
+}
+
+// check appends the instructions of one check. local is the first local that the meter added.
+func (w *rewriter) check(out []byte, c check, local uint64) []byte {
+	if c.shift != bulkNone {
+		out = appendU(append(out, 0x22), local+1) // keep the length that is on the stack
+	}
+	out = appendU(append(out, 0x23), w.fuel)
+	out = appendS(append(out, 0x42), int64(c.charge))
+	out = append(out, 0x7d) // i64.sub
+	if c.shift != bulkNone {
+		out = appendU(append(out, 0x20), local+1)
+		out = append(out, 0x41, c.shift, 0x76, 0xad, 0x7d) // i32.shr_u, i64.extend_i32_u, i64.sub
+	}
+	out = appendU(append(out, 0x22), local)
+	out = appendU(append(out, 0x24), w.fuel)
+	out = appendU(append(out, 0x20), local)
+	out = append(out, 0x42, 0, 0x53, opIf, 0x40, opCall) // i64.lt_s
+	out = appendU(out, w.helper)
+	return append(out, opEnd)
+}
+
+// helperBody is the function that a check calls below zero.
+func (w *rewriter) helperBody() []byte {
+	b := []byte{1, 1, typeI64}
+	get := func(g uint64) { b = appendU(append(b, 0x23), g) }
+	set := func(g uint64) { b = appendU(append(b, 0x24), g) }
+	slice := func() { b = appendS(append(b, 0x42), w.slice) }
+	get(w.budget) // left = budget + fuel
+	get(w.fuel)
+	b = append(b, 0x7c, 0x22, 0, 0x42, 0, 0x53, opIf, 0x40, opUnreachable, opEnd) // left < 0: trap
+	b = append(b, 0x20, 0)                                                        // budget = left - min(slice, left)
+	slice()
+	b = append(b, 0x7d, 0x42, 0, 0x20, 0) // left - slice, 0, left - slice > 0 …
+	slice()
+	b = append(b, 0x55, 0x1b) // … select
+	set(w.budget)
+	b = append(b, 0x20, 0) // fuel = left - budget
+	get(w.budget)
+	b = append(b, 0x7d)
+	set(w.fuel)
+	b = append(b, 0x41, 0, opMemoryGrow, 0, 0x1a) // visit Go
+	get(w.stop)
+	return append(b, opIf, 0x40, opUnreachable, opEnd, opEnd)
+}
