@@ -24,6 +24,7 @@ func Register(b *Backend, a *gateway.API) {
 	registerStorage(b, a)
 	registerRights(b, a)
 	registerTools(b, a)
+	registerSkills(b, a)
 }
 
 func registerGateway(b *Backend, a *gateway.API) {

@@ -76,9 +76,30 @@ func registerTools(b *Backend, a *gateway.API) {
 	gateway.Alias(a, "tools.usage_history", "tools.usage")
 	gateway.Alias(a, "tools.marketplace", "tools.search")
 
-	gateway.Handle(a, "sandbox.status", gateway.Read, b.SandboxStatus)
-
 	gateway.Forward[tools.Changed](a, "tools.changed")
 	gateway.Forward[tools.Execution](a, "tools.execution")
 	gateway.Forward[tools.Suspended](a, "tools.suspended")
+}
+
+func registerSkills(b *Backend, a *gateway.API) {
+	t := b.Tools
+	gateway.Handle(a, "sandbox.status", gateway.Read, b.SandboxStatus)
+	gateway.Handle(a, "sandbox.clear_cache", gateway.Write, b.SandboxClearCache)
+
+	gateway.Handle(a, "skills.execute", gateway.Write, t.ExecuteSkill, gateway.Costly(), gateway.Deadline(runLimit))
+	gateway.Handle(a, "skills.create_wasm", gateway.Write, t.CreateWasm, gateway.Costly(), gateway.Deadline(runLimit))
+	gateway.Handle(a, "skills.validate_wasm", gateway.Read, t.ValidateWasm, gateway.Costly(), gateway.Deadline(runLimit))
+	gateway.Handle(a, "skills.upload_wasm", gateway.Write, t.UploadWasm)
+	gateway.Handle(a, "skills.list_wasm", gateway.Read, t.ListWasm)
+	gateway.Handle(a, "skills.get_wasm", gateway.Read, t.GetWasm)
+	gateway.Handle(a, "skills.update_wasm", gateway.Write, t.UpdateWasm, gateway.Deadline(runLimit))
+	gateway.Handle(a, "skills.delete_wasm", gateway.Write, t.DeleteWasm)
+	gateway.Handle(a, "skills.restore_wasm", gateway.Write, t.RestoreWasm)
+	gateway.Handle(a, "skills.sign_wasm", gateway.Approve, t.SignWasm)
+	gateway.Handle(a, "skills.wasm_executions", gateway.Read, t.WasmExecutions)
+	gateway.Alias(a, "skills.cancel", "tools.cancel")
+
+	gateway.Forward[SandboxChanged](a, "sandbox.status_changed", gateway.Everyone())
+	gateway.Forward[tools.SkillExecutionChanged](a, "skills.execution_changed")
+	gateway.Forward[tools.WasmChanged](a, "skills.wasm_changed")
 }

@@ -182,7 +182,7 @@ func (b *Backend) openDomains(ctx context.Context, paths config.Paths, conf conf
 		Logger: b.log, Home: home, Own: own, OwnPort: b.ownPort, Audit: b.Audit,
 		StateDir: func(s permission.Subject) string { return tools.StateFolder(toolFiles, s) },
 	})
-	b.Sandbox, err = sandbox.Open(ctx, sandbox.Options{CacheDir: filepath.Join(paths.Cache, "engine")})
+	b.Sandbox, err = sandbox.Open(ctx, sandbox.Options{CacheDir: filepath.Join(paths.Cache, "engine"), MinIsolation: conf.SandboxMinIsolation})
 	if err != nil && b.Sandbox == nil {
 		return fmt.Errorf("open the sandbox: %w", err)
 	} else if err != nil {
@@ -190,7 +190,7 @@ func (b *Backend) openDomains(ctx context.Context, paths config.Paths, conf conf
 	}
 	b.closing("sandbox", b.Sandbox.Close)
 	b.Tools = tools.New(b.DB, b.Permission, b.Audit, b.Sandbox, tools.Options{
-		Logger: b.log, StateDir: toolFiles, Home: home, Own: own, OwnPort: b.ownPort,
+		Logger: b.log, MinIsolation: conf.SandboxMinIsolation, StateDir: toolFiles, Home: home, Own: own, OwnPort: b.ownPort,
 		UsageDays: func() int { return days(b.Config.Current().HistoryMaxAge) },
 		UsageRows: func() int { return int(b.Config.Current().HistoryMaxRows) },
 	})
@@ -199,7 +199,7 @@ func (b *Backend) openDomains(ctx context.Context, paths config.Paths, conf conf
 
 // subjectName is what a subject of the log is called; "" when it is gone or not the caller's.
 func (b *Backend) subjectName(ctx context.Context, kind, id string) string {
-	if kind != "tool" {
+	if kind != "tool" && kind != "wasm" {
 		return ""
 	}
 	info, err := b.Tools.Subject(ctx, kind, id)
@@ -268,6 +268,7 @@ func (b *Backend) Run(ctx context.Context) error {
 	service("audit", b.whole(b.Audit.Run))
 	service("permission", b.whole(b.Permission.Run))
 	service("tools", b.whole(b.Tools.Run))
+	service("sandbox", b.watchSandbox)
 	return g.Wait()
 }
 

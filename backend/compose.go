@@ -13,7 +13,6 @@ import (
 	"helix/backend/fault"
 	"helix/backend/gateway"
 	"helix/backend/identity"
-	"helix/backend/sandbox"
 	"helix/backend/storage"
 )
 
@@ -152,12 +151,6 @@ func (b *Backend) sessionEnded(ctx context.Context, id identity.Identity) {
 
 func auditAccessTx(tx *storage.Tx, e gateway.AuditEvent) error {
 	return audit.Append(tx, accessEntry(e))
-}
-
-// SandboxStatus says how the engine that runs untrusted code is: what it is, its tiers,
-// its pool and its cache.
-func (b *Backend) SandboxStatus(context.Context, struct{}) (sandbox.Status, error) {
-	return b.Sandbox.Status(), nil
 }
 
 // ownPort reports whether a port of this computer is one that Helix itself listens on: no

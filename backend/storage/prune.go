@@ -35,7 +35,7 @@ var History = []HistoryTable{
 	{Table: "custom_tool_usage", Time: "timestamp", Payloads: []string{"input_params", "output_result"}},
 	{Table: "memory_decay_history", Time: "created_at", Stats: true},
 	{Table: "schedule_runs", Time: "created_at"},
-	{Table: "skill_executions", Time: "created_at"},
+	{Table: "skill_executions", Time: "timestamp", Payloads: []string{"input_params", "output_result"}},
 }
 
 // BlobColumn names a column that holds the SHA-256 of a blob.

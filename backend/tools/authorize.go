@@ -75,7 +75,7 @@ func (e *execution) authorize(ctx context.Context) error {
 			open = append(open, d.PendingID)
 		}
 		if first == nil {
-			first = capabilityDenied(w.cap, w.resource, d)
+			first = e.capabilityDenied(w.cap, w.resource, d)
 		}
 	}
 	if first != nil {
@@ -104,7 +104,7 @@ func (e *execution) endRights(ctx context.Context) {
 }
 
 // capabilityDenied is the error for one right that a run does not have.
-func capabilityDenied(c permission.Capability, resource string, d permission.Decision) error {
+func (e *execution) capabilityDenied(c permission.Capability, resource string, d permission.Decision) error {
 	what := permission.FormatCapability(c, resource)
 	msg := "The tool may not use " + what + "."
 	switch d.Reason {
@@ -121,9 +121,17 @@ func capabilityDenied(c permission.Capability, resource string, d permission.Dec
 	case permission.ReasonRevoked:
 		msg = "A right that this run was using was taken back."
 	}
-	return &fault.Error{Kind: fault.Denied, Message: msg, Details: Denial{
+	return &fault.Error{Kind: fault.Denied, Message: e.speak(msg), Details: Denial{
 		Reason: d.Reason, Capability: string(c), Resource: resource, PendingApprovalID: idOrNil(d.PendingID),
 	}}
+}
+
+// speak makes a sentence about a tool one about what runs.
+func (e *execution) speak(msg string) string {
+	if e.skill == nil {
+		return msg
+	}
+	return strings.NewReplacer("The tool", "The skill", "the tool", "the skill", "this tool", "this skill").Replace(msg)
 }
 
 // beginDenied gives a refusal of permission.Begin the details of a run.
@@ -162,6 +170,9 @@ func (e *execution) refused(ctx context.Context, err error) error {
 			}
 			if err := e.append(tx, audit.Error, audit.Denied, map[string]any{"errorClass": "host_denied", "reason": den.Reason}); err != nil {
 				return err
+			}
+			if e.skill != nil {
+				return e.endSkill(tx, &ExecuteSkillResult{Status: SkillFailure, ErrorClass: "host_denied", Error: f.Message, Tier: e.skill.Tier, Isolation: e.skill.Isolation})
 			}
 			return e.insertUsage(tx, &outcome{status: StatusFailure, class: "host_denied", message: f.Message, started: tx.Now})
 		})

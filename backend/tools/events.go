@@ -1,6 +1,7 @@
 package tools
 
 import (
+	"slices"
 	"sync"
 	"time"
 
@@ -34,6 +35,16 @@ func (r *reporter) publish(state string, progress float64, line *LogLine) {
 		return
 	}
 	r.seq++
+	if w := r.e.skill; w != nil {
+		ev := SkillExecutionChanged{ExecutionID: r.e.id, SkillID: w.ID, Status: SkillRunning, Seq: r.seq, Progress: progress, Log: line}
+		if slices.Contains(ev.Status.Enum(), state) {
+			ev.Status = SkillStatus(state)
+		} else {
+			ev.Waiting = state
+		}
+		bus.Publish(r.e.s.db.Bus(), r.e.user, ev)
+		return
+	}
 	bus.Publish(r.e.s.db.Bus(), r.e.user, Execution{ExecutionID: r.e.id, ToolID: r.e.tool.ID, Seq: r.seq, State: state, Progress: progress, Log: line})
 }
 

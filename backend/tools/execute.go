@@ -143,7 +143,8 @@ type execution struct {
 	s       *Service
 	id      uuid.UUID
 	user    uuid.UUID
-	tool    *Tool // for a draft only the definition and the names are filled
+	tool    *Tool      // for a draft only the definition and the names are filled
+	skill   *WasmSkill // the run is of this skill; tool then holds what both share
 	version string
 	current string // the version that is not history
 	draft   bool
@@ -205,20 +206,7 @@ func (s *Service) prepare(ctx context.Context, c Caller, p ExecuteParams) (*exec
 	if s.box == nil {
 		return nil, fault.Unavailablef("The sandbox is not available, so no tool can run. Settings › Sandbox says why.")
 	}
-	e := &execution{s: s, id: storage.NewID(), user: identity.UserID(ctx), caller: c, kind: c.Kind, ask: p.Interactive}
-	e.events, e.host = &reporter{e: e}, newHost(e)
-	if e.kind == "" {
-		e.kind = "user"
-		if id, _ := identity.From(ctx); id.Pipe == "cli" || strings.HasPrefix(id.Client, "helix-cli") {
-			e.kind = "cli"
-		}
-	}
-	if c.Kind != "" { // only the user at the keyboard is asked while the run waits
-		e.ask = false
-	}
-	if id, _ := identity.From(ctx); !id.Scopes.Has(identity.Approve) {
-		e.ask = false
-	}
+	e := s.newExecution(ctx, c, p.Interactive)
 	if p.ToolID == nil {
 		e.draft = true
 		if err := e.makeDraft(p); err != nil {
@@ -236,6 +224,25 @@ func (s *Service) prepare(ctx context.Context, c Caller, p ExecuteParams) (*exec
 		e.rerun = jsonText(payload)
 	}
 	return e, nil
+}
+
+// newExecution makes a run of nothing yet.
+func (s *Service) newExecution(ctx context.Context, c Caller, ask bool) *execution {
+	e := &execution{s: s, id: storage.NewID(), user: identity.UserID(ctx), caller: c, kind: c.Kind, ask: ask}
+	e.events, e.host = &reporter{e: e}, newHost(e)
+	if e.kind == "" {
+		e.kind = "user"
+		if id, _ := identity.From(ctx); id.Pipe == "cli" || strings.HasPrefix(id.Client, "helix-cli") {
+			e.kind = "cli"
+		}
+	}
+	if c.Kind != "" { // only the user at the keyboard is asked while the run waits
+		e.ask = false
+	}
+	if id, _ := identity.From(ctx); !id.Scopes.Has(identity.Approve) {
+		e.ask = false
+	}
+	return e
 }
 
 func (l *Limits) sandbox() sandbox.Limits {

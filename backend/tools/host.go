@@ -186,7 +186,7 @@ func (c *call) allow(ctx context.Context, capability permission.Capability, reso
 	}
 	if d.Effect != permission.Allow {
 		c.action = ""
-		return capabilityDenied(capability, resource, d)
+		return e.capabilityDenied(capability, resource, d)
 	}
 	c.path = d.Path
 	return nil
@@ -241,6 +241,14 @@ func (e *execution) depth() int {
 	return n
 }
 
+// callerKind is what this run is to a tool that it calls.
+func (e *execution) callerKind() string {
+	if e.skill != nil {
+		return "skill"
+	}
+	return "tool"
+}
+
 // maxDepth is how deep tools may call one another.
 const maxDepth = 4
 
@@ -267,7 +275,7 @@ func (h *host) tool(ctx context.Context, c *call, p sandbox.ToolRequest) (sandbo
 	if e.depth() >= maxDepth {
 		return sandbox.ToolResponse{}, fault.Limitf("Tools can call one another at most %d deep.", maxDepth)
 	}
-	r, err := e.s.ExecuteFor(ctx, Caller{Kind: "tool", Authority: e.auth, RunID: e.id, outer: e}, ExecuteParams{ToolID: &inner.ID, Params: p.Params})
+	r, err := e.s.ExecuteFor(ctx, Caller{Kind: e.callerKind(), Authority: e.auth, RunID: e.id, outer: e}, ExecuteParams{ToolID: &inner.ID, Params: p.Params})
 	if err != nil {
 		return sandbox.ToolResponse{}, err
 	}

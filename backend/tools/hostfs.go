@@ -23,10 +23,10 @@ const (
 	maxEntries  = 10_000
 )
 
-// StateFolder is the folder for the files of a tool below root, "" for what is no stored
-// tool. Permission knows it as $STATE.
+// StateFolder is the folder for the files of a tool or a WASM skill below root, "" for what
+// is not stored. Permission knows it as $STATE.
 func StateFolder(root string, sub permission.Subject) string {
-	if root == "" || sub.Kind != subjectKind || strings.HasPrefix(sub.ID, draftPrefix) {
+	if root == "" || sub.Kind != subjectKind && sub.Kind != wasmKind || strings.HasPrefix(sub.ID, draftPrefix) {
 		return ""
 	}
 	return filepath.Join(root, sub.ID)
@@ -114,7 +114,7 @@ func (h *host) writeText(ctx context.Context, c *call, p sandbox.WriteRequest) (
 		if err != nil {
 			return err
 		}
-		rows, err := stateBytes(tx, e.user, e.tool.ID)
+		rows, err := e.stateBytes(tx)
 		if err != nil {
 			return err
 		}

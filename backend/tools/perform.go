@@ -36,7 +36,7 @@ func (e *execution) entry(action, result string, details map[string]any) audit.E
 		details["draft"] = true
 	}
 	a := audit.Entry{
-		User: e.user, Action: action, SubjectKind: subjectKind, SubjectID: e.subject().ID, Outcome: result, RunID: e.id, Details: details,
+		User: e.user, Action: action, SubjectKind: e.subject().Kind, SubjectID: e.subject().ID, Outcome: result, RunID: e.id, Details: details,
 		ActorKind: e.kind, ActorID: e.user.String(),
 	}
 	if e.caller.RunID != uuid.Nil {
@@ -140,6 +140,9 @@ func (e *execution) begin(ctx context.Context) (warning string, err error) {
 		}
 		if e.draft {
 			return nil
+		}
+		if e.skill != nil {
+			return e.beginSkill(tx)
 		}
 		_, err := tx.Exec(`INSERT INTO custom_tool_runs (id, custom_tool_id, user_id, input_params, version, definition_hash, caller, parent_id, started_at)
 			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`, e.id, e.tool.ID, e.user, payload(e.stored), e.version, e.tool.hash, e.kind, e.caller.RunID, tx.Now)

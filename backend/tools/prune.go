@@ -107,8 +107,7 @@ func (s *Service) pruneCounts(ctx context.Context, keep int) (int64, error) {
 	return total, nil
 }
 
-// Recover turns runs that were going on when the app stopped into failed ones, one usage
-// row each. Run calls it once; calling it while runs of this process go on leaves those
+// Recover turns runs that were going on when the app stopped into failed ones, one row each. Run calls it once; calling it while runs of this process go on leaves those
 // alone.
 func (s *Service) Recover(ctx context.Context) error {
 	return s.db.Write(ctx, func(tx *storage.Tx) error {
@@ -149,8 +148,37 @@ func (s *Service) Recover(ctx context.Context) error {
 				return err
 			}
 		}
-		return nil
+		return s.recoverSkills(tx)
 	})
+}
+
+// recoverSkills closes the rows of skills' runs that nobody will complete.
+func (s *Service) recoverSkills(tx *storage.Tx) error {
+	rows, err := tx.Query(`SELECT id FROM skill_executions WHERE status = 'running'`)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	var left []uuid.UUID
+	for rows.Next() {
+		var id uuid.UUID
+		if err := rows.Scan(&id); err != nil {
+			return err
+		}
+		if !s.isRunning(id) {
+			left = append(left, id)
+		}
+	}
+	if err := rows.Err(); err != nil {
+		return err
+	}
+	for _, id := range left {
+		if _, err := tx.Exec(`UPDATE skill_executions SET status = 'failure', error_class = 'interrupted', error_message = ?, updated_at = ? WHERE id = ?`,
+			stoppedText, tx.Now, id); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (s *Service) isRunning(id uuid.UUID) bool {

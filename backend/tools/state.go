@@ -101,9 +101,18 @@ func quotaError(need, quota int64) error {
 		WithDetails(map[string]int64{"need": need, "quota": quota})
 }
 
-// stateBytes is the size of a tool's stored values.
-func stateBytes(tx *storage.Tx, user, tool uuid.UUID) (n int64, err error) {
-	err = tx.QueryRow(`SELECT coalesce(sum(size_bytes), 0) FROM custom_tool_state WHERE custom_tool_id = ? AND user_id = ?`, tool, user).Scan(&n)
+// stateTable is where the values of what runs are kept, and the column that names it.
+func (e *execution) stateTable() (table, owner string) {
+	if e.skill != nil {
+		return "skill_state", "skill_id"
+	}
+	return "custom_tool_state", "custom_tool_id"
+}
+
+// stateBytes is the size of the stored values.
+func (e *execution) stateBytes(tx *storage.Tx) (n int64, err error) {
+	table, owner := e.stateTable()
+	err = tx.QueryRow(`SELECT coalesce(sum(size_bytes), 0) FROM `+table+` WHERE `+owner+` = ? AND user_id = ?`, e.tool.ID, e.user).Scan(&n)
 	return n, err
 }
 
@@ -133,9 +142,10 @@ func (h *host) stateGet(ctx context.Context, c *call, p sandbox.KeyRequest) (san
 		out.Value, out.Found = h.memory[p.Key]
 		return out, nil
 	}
+	table, owner := h.e.stateTable()
 	return out, h.e.s.db.Read(ctx, func(tx *storage.Tx) error {
 		var v string
-		err := tx.QueryRow(`SELECT state_value FROM custom_tool_state WHERE custom_tool_id = ? AND user_id = ? AND state_key = ?`, h.e.tool.ID, h.e.user, p.Key).Scan(&v)
+		err := tx.QueryRow(`SELECT state_value FROM `+table+` WHERE `+owner+` = ? AND user_id = ? AND state_key = ?`, h.e.tool.ID, h.e.user, p.Key).Scan(&v)
 		if errors.Is(err, sql.ErrNoRows) {
 			return nil
 		}
@@ -171,26 +181,27 @@ func (h *host) stateSet(ctx context.Context, c *call, p sandbox.StateSetRequest)
 		h.memory[p.Key] = p.Value
 		return none, nil
 	}
+	table, owner := h.e.stateTable()
 	return none, h.e.s.db.Write(ctx, func(tx *storage.Tx) error {
 		// Inside, where files are written too: the quota is a sum, which two could pass together.
 		files, err := folderSize(h.e.folder())
 		if err != nil {
 			return err
 		}
-		used, err := stateBytes(tx, h.e.user, h.e.tool.ID)
+		used, err := h.e.stateBytes(tx)
 		if err != nil {
 			return err
 		}
 		var old int64
-		err = tx.QueryRow(`SELECT size_bytes FROM custom_tool_state WHERE custom_tool_id = ? AND user_id = ? AND state_key = ?`, h.e.tool.ID, h.e.user, p.Key).Scan(&old)
+		err = tx.QueryRow(`SELECT size_bytes FROM `+table+` WHERE `+owner+` = ? AND user_id = ? AND state_key = ?`, h.e.tool.ID, h.e.user, p.Key).Scan(&old)
 		if err != nil && !errors.Is(err, sql.ErrNoRows) {
 			return err
 		}
 		if need := used + files - old + size; need > h.e.quota() {
 			return quotaError(need, h.e.quota())
 		}
-		_, err = tx.Exec(`INSERT INTO custom_tool_state (custom_tool_id, user_id, state_key, state_value, size_bytes, updated_at) VALUES (?, ?, ?, ?, ?, ?)
-			ON CONFLICT (custom_tool_id, user_id, state_key) DO UPDATE SET state_value = excluded.state_value, size_bytes = excluded.size_bytes, updated_at = excluded.updated_at`,
+		_, err = tx.Exec(`INSERT INTO `+table+` (`+owner+`, user_id, state_key, state_value, size_bytes, updated_at) VALUES (?, ?, ?, ?, ?, ?)
+			ON CONFLICT (`+owner+`, user_id, state_key) DO UPDATE SET state_value = excluded.state_value, size_bytes = excluded.size_bytes, updated_at = excluded.updated_at`,
 			h.e.tool.ID, h.e.user, p.Key, p.Value, size, tx.Now)
 		return err
 	})
@@ -211,8 +222,9 @@ func (h *host) stateDelete(ctx context.Context, c *call, p sandbox.KeyRequest) (
 		delete(h.memory, p.Key)
 		return out, nil
 	}
+	table, owner := h.e.stateTable()
 	return out, h.e.s.db.Write(ctx, func(tx *storage.Tx) error {
-		r, err := tx.Exec(`DELETE FROM custom_tool_state WHERE custom_tool_id = ? AND user_id = ? AND state_key = ?`, h.e.tool.ID, h.e.user, p.Key)
+		r, err := tx.Exec(`DELETE FROM `+table+` WHERE `+owner+` = ? AND user_id = ? AND state_key = ?`, h.e.tool.ID, h.e.user, p.Key)
 		if err != nil {
 			return err
 		}
@@ -236,8 +248,9 @@ func (h *host) stateKeys(ctx context.Context, c *call, _ struct{}) (sandbox.Keys
 		slices.Sort(out.Keys)
 		return out, nil
 	}
+	table, owner := h.e.stateTable()
 	return out, h.e.s.db.Read(ctx, func(tx *storage.Tx) error {
-		rows, err := tx.Query(`SELECT state_key FROM custom_tool_state WHERE custom_tool_id = ? AND user_id = ? ORDER BY state_key`, h.e.tool.ID, h.e.user)
+		rows, err := tx.Query(`SELECT state_key FROM `+table+` WHERE `+owner+` = ? AND user_id = ? ORDER BY state_key`, h.e.tool.ID, h.e.user)
 		if err != nil {
 			return err
 		}

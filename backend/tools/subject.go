@@ -23,6 +23,9 @@ func (t *Tool) subject() permission.Subject {
 }
 
 func (e *execution) subject() permission.Subject {
+	if e.skill != nil {
+		return e.skill.wasmSubject()
+	}
 	s := e.tool.subject()
 	if e.draft {
 		s.ID = draftPrefix + hex.EncodeToString(e.tool.hash[:])
@@ -61,16 +64,23 @@ type loaded struct {
 
 // withSubject is ctx that knows the subject of the run.
 func (e *execution) withSubject(ctx context.Context) context.Context {
+	if e.skill != nil {
+		return context.WithValue(ctx, loadedKey{}, loaded{e.subject().ID, e.skill.subjectInfo()})
+	}
 	if e.draft || e.version != e.current {
 		return ctx
 	}
 	return context.WithValue(ctx, loadedKey{}, loaded{e.subject().ID, e.tool.subjectInfo(e.tool.approvedHere())})
 }
 
-// Subject implements permission.Source: the tools of the caller, and drafts that ran lately.
-func (s *Service) Subject(ctx context.Context, _, id string) (permission.SubjectInfo, error) {
+// Subject implements permission.Source: the tools and WASM skills of the caller, and drafts
+// that ran lately.
+func (s *Service) Subject(ctx context.Context, kind, id string) (permission.SubjectInfo, error) {
 	if l, ok := ctx.Value(loadedKey{}).(loaded); ok && l.id == id {
 		return l.info, nil
+	}
+	if kind == wasmKind {
+		return s.skillSubject(ctx, id)
 	}
 	if strings.HasPrefix(id, draftPrefix) {
 		if info, ok := s.drafts.get(identity.UserID(ctx).String() + id); ok {
@@ -138,6 +148,10 @@ func (s *Service) suspendedTools(tx *storage.Tx) ([]uuid.UUID, error) {
 // eachSuspended calls fn for every suspended grant of a tool, of at most 1000; only names
 // one tool, or "" for all.
 func (s *Service) eachSuspended(tx *storage.Tx, only string, fn func(id string)) error {
+	return s.eachSuspendedOf(tx, subjectKind, only, fn)
+}
+
+func (s *Service) eachSuspendedOf(tx *storage.Tx, kind, only string, fn func(id string)) error {
 	p := permission.ListParams{State: "suspended", SubjectID: only, Limit: 100}
 	for {
 		r, err := s.perm.List(tx.Context(), p)
@@ -145,7 +159,7 @@ func (s *Service) eachSuspended(tx *storage.Tx, only string, fn func(id string))
 			return err
 		}
 		for _, g := range r.Grants {
-			if g.Subject.Kind == subjectKind {
+			if g.Subject.Kind == kind {
 				fn(g.Subject.ID)
 			}
 		}
@@ -156,13 +170,40 @@ func (s *Service) eachSuspended(tx *storage.Tx, only string, fn func(id string))
 	}
 }
 
-// rerun starts a run again whose question was answered, and returns as soon as it has begun.
-// The run goes on after the answer returned; Close waits for it.
+func (s *Service) skillSubject(ctx context.Context, text string) (info permission.SubjectInfo, err error) {
+	id, err := uuid.Parse(text)
+	if err != nil {
+		return info, errNoSkill()
+	}
+	err = s.db.Read(ctx, func(tx *storage.Tx) error {
+		w, err := ownSkill(tx, id)
+		if err != nil {
+			return err
+		}
+		if err := s.signatureOf(tx, w); err != nil {
+			return err
+		}
+		info = w.subjectInfo()
+		return nil
+	})
+	return info, err
+}
+
+// rerun starts a run again whose question was answered.
 func (s *Service) rerun(ctx context.Context, payload json.RawMessage) (uuid.UUID, error) {
 	var p ExecuteParams
 	if err := json.Unmarshal(payload, &p); err != nil {
 		return uuid.Nil, fault.Internalf(err, "The run cannot be started again.")
 	}
+	return s.startAgain(ctx, func(ctx context.Context, c Caller) error {
+		_, err := s.ExecuteFor(ctx, c, p)
+		return err
+	})
+}
+
+// startAgain starts a run and returns as soon as it has begun. The run goes on after that;
+// Close waits for it.
+func (s *Service) startAgain(ctx context.Context, run func(context.Context, Caller) error) (uuid.UUID, error) {
 	s.mu.Lock()
 	if s.life.Err() != nil {
 		s.mu.Unlock()
@@ -178,8 +219,7 @@ func (s *Service) rerun(ctx context.Context, payload json.RawMessage) (uuid.UUID
 		defer s.wg.Done()
 		defer cancel()
 		defer stop()
-		_, err := s.ExecuteFor(ctx, Caller{begun: func(id uuid.UUID) { begun <- id }}, p)
-		ended <- err
+		ended <- run(ctx, Caller{begun: func(id uuid.UUID) { begun <- id }})
 	}()
 	select {
 	case id := <-begun:

@@ -44,6 +44,8 @@ type Options struct {
 	// UsageDays and UsageRows bound the history of runs, read before each pruning; nil: 90
 	// days and 10,000 rows a tool. 0 or less means no bound.
 	UsageDays, UsageRows func() int
+	// MinIsolation is the weakest isolation under which modules of others may run; "": process.
+	MinIsolation string
 	// HTTP changes the client that fetches for tools and imports, for tests.
 	HTTP func(*safehttp.Options)
 }
@@ -91,6 +93,7 @@ type Service struct {
 	keys    map[string]bool          // idempotency keys of calls in progress
 	reviews map[reviewKey]review     // dry runs that may be committed
 	undo    map[string]*clearing
+	uploads uploads
 	wg      sync.WaitGroup  // runs started by an answered approval
 	again   chan struct{}   // the database was replaced
 	writes  together        // of runs that begin and end
@@ -113,6 +116,7 @@ func New(db *storage.DB, perm *permission.Service, aud *audit.Service, box *sand
 	s.life, s.stop = context.WithCancel(context.Background())
 	s.web, s.direct = s.clients()
 	perm.Register(subjectKind, s, s.rerun)
+	perm.Register(wasmKind, s, s.rerunSkill)
 	bus.Subscribe(db.Bus(), func(uuid.UUID, storage.Replaced) { s.replaced() })
 	return s
 }

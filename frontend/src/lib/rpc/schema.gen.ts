@@ -170,6 +170,56 @@ export interface AuditWireSubject {
   name?: string;
 }
 
+/** ClearedCache says what left with the cache. */
+export interface BackendClearedCache {
+  bytes: number;
+  modules: number;
+}
+
+/** SandboxChanged is published when the state of the sandbox changes in a way that a person may want to see. */
+export interface BackendSandboxChanged {
+  status: BackendSandboxStatus;
+}
+
+/** SandboxProfile is a named set of bounds for one run. */
+export interface BackendSandboxProfile {
+  /** strict, standard, permissive or wasm */
+  name: string;
+  /** units of work */
+  fuel: number;
+  stackBytes: number;
+  wallMs: number;
+  cpuMs: number;
+  memoryBytes: number;
+  inputBytes: number;
+  outputBytes: number;
+  logBytes: number;
+  hostCalls: number;
+}
+
+/** SandboxStatus is what the engine says about itself, with the bounds that runs have. */
+export interface BackendSandboxStatus {
+  /** the setting: weakest isolation under which modules of others may run */
+  minIsolation: string;
+  /** that modules of others have on this computer */
+  isolation: string;
+  /** why that is not more, such as bwrap_missing */
+  reasons: string[];
+  /** the bounds by profile, tightest first */
+  profiles: BackendSandboxProfile[];
+  engine: SandboxEngineInfo;
+  ready: boolean;
+  /** why it is not ready */
+  reason?: string;
+  /** thread, or elapsed where threads have no clock */
+  cpuMeter: string;
+  /** how each run gets a fresh world: cow shares a prepared one's pages until they are written, copy copies it */
+  snapshot: string;
+  pool: SandboxPoolStatus;
+  tiers: SandboxTierStatus[];
+  cache: SandboxCacheStatus;
+}
+
 /** Changed is published when settings have changed. */
 export interface ConfigChanged {
   keys: string[];
@@ -828,27 +878,25 @@ export interface SandboxEngineInfo {
   sha256: string;
 }
 
+/** ModuleInfo describes a module. */
+export interface SandboxModuleInfo {
+  /** execute, command */
+  abi: string;
+  exports: string[];
+  imports: string[];
+  /** initial pages of 64 KiB */
+  memory: number;
+  tables: number;
+  size: number;
+  sha256: string;
+}
+
 /** PoolStatus counts instances: Idle are ready, Busy run, Queued calls wait for a worker, Discarded were thrown away after a run since the start. */
 export interface SandboxPoolStatus {
   idle: number;
   busy: number;
   queued: number;
   discarded: number;
-}
-
-/** Status is what the engine says about itself. */
-export interface SandboxStatus {
-  engine: SandboxEngineInfo;
-  ready: boolean;
-  /** why it is not ready */
-  reason?: string;
-  /** thread, or elapsed where threads have no clock */
-  cpuMeter: string;
-  /** how each run gets a fresh world: cow shares a prepared one's pages until they are written, copy copies it */
-  snapshot: string;
-  pool: SandboxPoolStatus;
-  tiers: SandboxTierStatus[];
-  cache: SandboxCacheStatus;
 }
 
 /** TierStatus says whether a tier can be used, and why not, or what weakens it. */
@@ -1343,9 +1391,43 @@ export interface ToolsCreateResult {
   validation: ToolsValidation;
 }
 
+/** CreateWasmParams install a module. Give its bytes in Wasm, or upload them first with skills.upload_wasm and name them in BlobSHA256. */
+export interface ToolsCreateWasmParams {
+  /** 1..64 letters, digits, spaces, "_", "-" or "." */
+  name: string;
+  description?: string;
+  /** the module in base64, at most 32 MiB */
+  wasm?: string;
+  /** of an uploaded module or of one of the user's skills */
+  blobSha256?: string;
+  /** default 1.0.0 */
+  version?: string;
+  /** 100..60000, default 5000 */
+  timeoutMs?: number;
+  /** 64, 128 (default) or 256 */
+  memoryMb?: number;
+  capabilities?: string[];
+  inputSchema?: unknown;
+  /** of its author over the definition */
+  signature?: ToolsBundleSignature;
+  /** default import; local needs the right to approve */
+  origin?: ToolsWasmOrigin;
+}
+
+/** CreateWasmResult holds the new skill and what the installation found out. */
+export interface ToolsCreateWasmResult {
+  skill: ToolsWasmSkill;
+  report: ToolsWasmReport;
+}
+
 /** DeleteResult says until when the tool can be restored with everything it had. */
 export interface ToolsDeleteResult {
   /** RFC 3339 */
+  undoUntil: string;
+}
+
+/** DeleteWasmResult says until when skills.restore_wasm brings the skill back. */
+export interface ToolsDeleteWasmResult {
   undoUntil: string;
 }
 
@@ -1418,6 +1500,47 @@ export interface ToolsExecuteResult {
   draft?: boolean;
 }
 
+/** ExecuteSkillParams run a skill. */
+export interface ToolsExecuteSkillParams {
+  skillId: string;
+  /** any JSON, at most 4 MiB; default {} */
+  input?: unknown;
+  /** lowers the time limit of this run */
+  timeoutMs?: number;
+  /** wait up to 120 s for an approval instead of ending denied */
+  interactive?: boolean;
+}
+
+/** ExecuteSkillResult is how a run ended. A skill that failed is a result with Success false, not an error of the call; calls that never started the skill are errors. */
+export interface ToolsExecuteSkillResult {
+  success: boolean;
+  output?: unknown;
+  error?: string;
+  /** thrown, trap, timeout, cpu, memory, output, input, host_denied, canceled, … */
+  errorClass?: string;
+  errorDetails?: unknown;
+  executionId: string;
+  status: ToolsSkillStatus;
+  executionTimeMs: number;
+  cpuTimeMs: number;
+  peakMemoryBytes: number;
+  hostCalls: number;
+  /** units of work that were metered */
+  fuel: number;
+  outputBytes: number;
+  logs: ToolsLogLine[];
+  /** t0 or t1 */
+  tier: string;
+  /** inprocess, process, process+landlock or process+landlock+bwrap */
+  isolation: string;
+  /** why the isolation is weaker than it could be */
+  reasons: string[];
+  limits: ToolsSkillLimits;
+  auditLog: ToolsAuditEntry[];
+  pendingApprovalId?: string;
+  warnings?: string[];
+}
+
 /** Execution reports a run. Seq counts from 1 within a run, so a client can put the reports in order; State is running, success, failure, timeout or canceled. Progress is the part of the time limit that has passed, 0 to 1. Log is a line the tool wrote. */
 export interface ToolsExecution {
   executionId: string;
@@ -1457,6 +1580,18 @@ export interface ToolsFieldChange {
 export interface ToolsGetParams {
   toolId: string;
   version?: string;
+}
+
+/** GetWasmParams name a skill; with Report its module is looked at again. */
+export interface ToolsGetWasmParams {
+  skillId: string;
+  report?: boolean;
+}
+
+/** GetWasmResult holds a skill and, when it was asked for and the module is on this device, the report about it. */
+export interface ToolsGetWasmResult {
+  skill: ToolsWasmSkill;
+  report?: ToolsWasmReport;
 }
 
 /** ImportItem is the review of one tool. */
@@ -1539,6 +1674,24 @@ export interface ToolsListResult {
 
 /** ListSort is the order of a list. */
 export type ToolsListSort = "recent" | "name" | "usage";
+
+/** ListWasmParams choose from the user's WASM skills. */
+export interface ToolsListWasmParams {
+  /** part of name or description; every character is literal */
+  query?: string;
+  enabled?: boolean;
+  /** 1..100, default 50 */
+  limit?: number;
+  offset?: number;
+}
+
+/** ListWasmResult is one page, the last changed first; Total counts all matches. */
+export interface ToolsListWasmResult {
+  skills: ToolsWasmSkill[];
+  total: number;
+  limit: number;
+  offset: number;
+}
 
 /** LogLine is one line that a tool wrote with console.* or helix.log. */
 export interface ToolsLogLine {
@@ -1765,6 +1918,74 @@ export interface ToolsSignersResult {
   signers: ToolsSigner[];
 }
 
+/** SkillExecution is one run in the history. Input and output above 64 KiB are cut to {"truncated":true,"bytes":n,"head":…}; secrets in them are masked. */
+export interface ToolsSkillExecution {
+  id: string;
+  skillId: string;
+  input: unknown;
+  output: unknown;
+  status: ToolsSkillStatus;
+  errorClass?: string;
+  error?: string;
+  executionTimeMs: number;
+  cpuTimeMs: number;
+  memoryUsedMb: number;
+  hostCalls: number;
+  tier: string;
+  isolation: string;
+  version: string;
+  /** user, cli, http, agent, skill, schedule, voice or tool */
+  caller: string;
+  timestamp: string;
+}
+
+/** SkillExecutionChanged reports a run of a skill. Seq counts from 1 within a run; Status is running until the last report. Progress is the part of the time limit that has passed, 0 to 1. Waiting is queued or approval while the run has not begun. Log is a line that the skill wrote. */
+export interface ToolsSkillExecutionChanged {
+  executionId: string;
+  skillId: string;
+  status: ToolsSkillStatus;
+  seq: number;
+  progress?: number;
+  waiting?: string;
+  log?: ToolsLogLine;
+}
+
+/** SkillExecutionsParams choose from the runs of a skill, newest first. */
+export interface ToolsSkillExecutionsParams {
+  skillId: string;
+  status?: ToolsSkillStatus;
+  /** 1..100, default 50 */
+  limit?: number;
+  /** id of the last run seen */
+  before?: string;
+}
+
+/** SkillExecutionsResult is one page of runs. */
+export interface ToolsSkillExecutionsResult {
+  executions: ToolsSkillExecution[];
+  /** there are older ones */
+  more: boolean;
+}
+
+/** SkillID names one skill. */
+export interface ToolsSkillID {
+  skillId: string;
+}
+
+/** SkillLimits are the limits that a run had. */
+export interface ToolsSkillLimits {
+  wallMs: number;
+  cpuMs: number;
+  memoryBytes: number;
+  inputBytes: number;
+  outputBytes: number;
+  logBytes: number;
+  hostCalls: number;
+}
+
+/** SkillStatus is the state of one execution of a skill. */
+export type ToolsSkillStatus = "running" | "success" | "failure" | "timeout" | "canceled";
+
 /** StateClearParams name the tool and, when Key is set, the one entry to clear. */
 export interface ToolsStateClearParams {
   toolId: string;
@@ -1944,6 +2165,38 @@ export interface ToolsUpdateResult {
   suspendedGrants: string[];
 }
 
+/** UpdateWasmParams change a skill. BaseVersion, when given, is the version that the caller read; when the skill has moved on since, the answer is a conflict. */
+export interface ToolsUpdateWasmParams {
+  skillId: string;
+  patch: ToolsWasmPatch;
+  baseVersion?: string;
+}
+
+/** UpdateWasmResult holds the changed skill, the report when its definition changed, and the grants that the change put out of force until the new definition is approved. */
+export interface ToolsUpdateWasmResult {
+  skill: ToolsWasmSkill;
+  report?: ToolsWasmReport;
+  suspendedGrants: string[];
+}
+
+/** UploadWasmParams carry a part of a module that is too large for one call. The first part has no UploadID; Done marks the last. */
+export interface ToolsUploadWasmParams {
+  uploadId?: string;
+  /** where Data belongs: the size received so far */
+  offset?: number;
+  /** base64; up to 8 MiB a part */
+  data: string;
+  done?: boolean;
+}
+
+/** UploadWasmResult says how much has arrived; with the last part it names the blob. */
+export interface ToolsUploadWasmResult {
+  uploadId: string;
+  size: number;
+  /** for skills.validate_wasm and skills.create_wasm, within an hour */
+  blobSha256?: string;
+}
+
 /** UsageEntry is one finished run. Parameters and output above 64 KiB are cut to {"truncated":true,"bytes":n,"head":…}; secrets in them are masked. */
 export interface ToolsUsageEntry {
   /** the executionId of the run */
@@ -2007,6 +2260,15 @@ export interface ToolsValidateParams {
   limits?: ToolsLimits;
 }
 
+/** ValidateWasmParams name a module to look at, and what would be asked for with it. */
+export interface ToolsValidateWasmParams {
+  wasm?: string;
+  blobSha256?: string;
+  capabilities?: string[];
+  inputSchema?: unknown;
+  memoryMb?: number;
+}
+
 /** Validation is the advice of the static checks. Errors stop a save, warnings never do; the sandbox, not this, is what keeps a tool in bounds. */
 export interface ToolsValidation {
   /** no errors */
@@ -2048,6 +2310,116 @@ export interface ToolsVersionsResult {
 
 /** Visibility says who may read a tool. */
 export type ToolsVisibility = "private" | "public";
+
+/** WasmABI is how a module is called. */
+export type ToolsWasmABI = "execute" | "command";
+
+/** WasmChanged is published when a WASM skill of the user changes; Kind is created, updated, enabled, disabled, deleted, restored, signed or used. */
+export interface ToolsWasmChanged {
+  skillId: string;
+  kind: string;
+}
+
+/** WasmOrigin says how a WASM skill came here. */
+export type ToolsWasmOrigin = "local" | "import" | "hub";
+
+/** WasmPatch names the fields to change; an absent field is left as it is. New bytes raise the version unless the patch names one. New bytes, capabilities, input schema or description put the grants of the former definition out of force. */
+export interface ToolsWasmPatch {
+  name?: string;
+  description?: string;
+  wasm?: string;
+  blobSha256?: string;
+  version?: string;
+  timeoutMs?: number;
+  memoryMb?: number;
+  capabilities?: string[];
+  inputSchema?: unknown;
+  signature?: ToolsBundleSignature;
+  isEnabled?: boolean;
+}
+
+/** WasmProblem is one finding about a module or its description. Offset is the place in the module's bytes and Feature the part of WebAssembly that is refused, when there is one. */
+export interface ToolsWasmProblem {
+  /** stable name: compile, missing_export, capability, schema, signature, … */
+  code: string;
+  /** wasm, capabilities, inputSchema, … */
+  field: string;
+  message: string;
+  offset?: number;
+  feature?: string;
+}
+
+/** WasmReport is what an installation finds out about a module. Errors stop the installation, warnings never do. */
+export interface ToolsWasmReport {
+  /** no errors */
+  valid: boolean;
+  errors: ToolsWasmProblem[];
+  warnings: ToolsWasmProblem[];
+  /** absent when the bytes are no module */
+  info?: SandboxModuleInfo;
+  /** that are asked for, in normal form */
+  capabilities: string[];
+  /** where it will run: t0 or t1 */
+  tier: string;
+  /** that a run will have */
+  isolation: string;
+  /** why the isolation is weaker than it could be */
+  reasons: string[];
+  refused?: string;
+  signature: ToolsSignatureInfo;
+  /** who signed it, or "unsigned" */
+  signer: string;
+}
+
+/** WasmSkill is a WebAssembly module that was installed as a skill. Its bytes are kept once in the blob store under their content address. */
+export interface ToolsWasmSkill {
+  id: string;
+  /** unique among the user's WASM skills, ignoring case */
+  name: string;
+  description: string;
+  /** content address: sha256: and 64 hex digits */
+  wasmBytecode: string;
+  /** bytes */
+  wasmSize: number;
+  abi: ToolsWasmABI;
+  /** semantic version; rises with each new bytecode */
+  version: string;
+  /** time limit of a run on the clock, 100..60000 */
+  timeoutMs: number;
+  /** memory of a run: 64, 128 or 256 MiB */
+  memoryMb: number;
+  capabilities: string[];
+  /** JSON Schema of the input; {} accepts anything */
+  inputSchema: unknown;
+  /** 64 hex digits; grants are bound to it */
+  definitionHash: string;
+  signature: ToolsSignatureInfo;
+  /** who signed it, or "unsigned" */
+  signer: string;
+  origin: ToolsWasmOrigin;
+  isEnabled: boolean;
+  /** its definition changed and waits for approval */
+  suspended: boolean;
+  /** the module's bytes are on this device */
+  downloaded: boolean;
+  /** where it will run: t0 or t1 */
+  tier: string;
+  /** that a run will have: inprocess, process, process+landlock or process+landlock+bwrap */
+  isolation: string;
+  /** why the isolation is weaker than it could be, such as bwrap_missing */
+  reasons: string[];
+  runs: number;
+  /** of the last run */
+  lastStatus?: ToolsSkillStatus;
+  lastRun?: string;
+  createdAt: string;
+  updatedAt: string;
+}
+
+/** WasmSkillResult holds one skill. */
+export interface ToolsWasmSkillResult {
+  skill: ToolsWasmSkill;
+}
 
 /** Every method: what it takes and what it gives. */
 export interface Methods {
@@ -2111,8 +2483,10 @@ export interface Methods {
   "permissions.revoke": { params: PermissionRevokeParams; result: PermissionRevokeResult };
   /** Returns the OpenRPC 1.3.2 document of every method and event. */
   "rpc.discover": { params: Record<string, never>; result: unknown };
-  /** Says how the engine that runs untrusted code is: what it is, its tiers, its pool and its cache. */
-  "sandbox.status": { params: Record<string, never>; result: SandboxStatus };
+  /** Deletes compiled code that is kept between starts. What runs goes on; the next start of each module compiles it once more. */
+  "sandbox.clear_cache": { params: Record<string, never>; result: BackendClearedCache };
+  /** Says how the engine that runs untrusted code is: what it is, its tiers, its pool, its cache, and the bounds of each profile. */
+  "sandbox.status": { params: Record<string, never>; result: BackendSandboxStatus };
   /** Removes a secret; an unknown name is NotFound. */
   "secrets.delete": { params: StorageSecretsDeleteParams; result: Record<string, never> };
   /** Returns the names of the caller's secrets. A value is never returned. */
@@ -2135,6 +2509,30 @@ export interface Methods {
   "sessions.list": { params: GatewayPageParams; result: GatewaySessionList };
   /** Makes an address that lets one browser in, once, within a minute. */
   "sessions.ticket": { params: GatewayTicketParams; result: GatewayTicket };
+  /** Another name of tools.cancel. Stops a run of the caller; it ends with class canceled. An unknown or finished run is no error. */
+  "skills.cancel": { params: ToolsCancelParams; result: ToolsCancelResult };
+  /** Installs a module as a skill of the caller, enabled. What the report calls an error is Invalid with the report as details, and nothing is kept; a taken name is a Conflict. Capabilities that the module asks for are not granted by this. */
+  "skills.create_wasm": { params: ToolsCreateWasmParams; result: ToolsCreateWasmResult };
+  /** Puts a WASM skill into the trash: its grants are revoked and its runs end. skills.restore_wasm brings it back for 30 days, without the grants. */
+  "skills.delete_wasm": { params: ToolsSkillID; result: ToolsDeleteWasmResult };
+  /** Runs a WASM skill of the caller. What it asks for and was not granted ends the call before the module starts, with the open questions as details. */
+  "skills.execute": { params: ToolsExecuteSkillParams; result: ToolsExecuteSkillResult };
+  /** Returns a WASM skill of the caller, and on request the report about its module. */
+  "skills.get_wasm": { params: ToolsGetWasmParams; result: ToolsGetWasmResult };
+  /** Returns a page of the caller's WASM skills, the last changed first. */
+  "skills.list_wasm": { params: ToolsListWasmParams; result: ToolsListWasmResult };
+  /** Brings a deleted WASM skill back within 30 days. When its name was taken meanwhile it gets a number. */
+  "skills.restore_wasm": { params: ToolsSkillID; result: ToolsWasmSkillResult };
+  /** Signs the current definition of a WASM skill with this device's key, which says that the user vouches for the module: from then on it runs in process, until it changes. */
+  "skills.sign_wasm": { params: ToolsSkillID; result: ToolsSignResult };
+  /** Changes a WASM skill of the caller. When the definition changes, the grants of the former one go out of force, a signature that does not cover the new one is dropped, and new bytes raise the version. Runs in progress go on with what they began with. */
+  "skills.update_wasm": { params: ToolsUpdateWasmParams; result: ToolsUpdateWasmResult };
+  /** Takes a module in parts, for those that are too large for one call, and puts it into the blob store with the last part. A blob that no skill names is removed after a day. */
+  "skills.upload_wasm": { params: ToolsUploadWasmParams; result: ToolsUploadWasmResult };
+  /** Looks at a module as an installation would, without keeping anything. */
+  "skills.validate_wasm": { params: ToolsValidateWasmParams; result: ToolsWasmReport };
+  /** Returns a page of the runs of a skill, newest first. */
+  "skills.wasm_executions": { params: ToolsSkillExecutionsParams; result: ToolsSkillExecutionsResult };
   /** Another name of services.start. Starts a service; starting a running one changes nothing. */
   "start_memory_synthesis": { params: Omit<GatewayServiceParams, "name"> & { name?: "memory-synthesis" }; result: GatewayServiceList };
   /** Another name of services.start. Starts a service; starting a running one changes nothing. */
@@ -2287,10 +2685,16 @@ export interface Events {
   "events.gap": GatewayEventsGap;
   /** Changed is the event permissions.changed. */
   "permissions.changed": PermissionChanged;
+  /** SandboxChanged is published when the state of the sandbox changes in a way that a person may want to see. */
+  "sandbox.status_changed": BackendSandboxChanged;
   /** ServicesChanged says that a service started, stopped or failed. */
   "services.changed": GatewayServicesChanged;
   /** SessionsChanged says that a session of the user was opened or closed. */
   "sessions.changed": GatewaySessionsChanged;
+  /** SkillExecutionChanged reports a run of a skill. Seq counts from 1 within a run; Status is running until the last report. Progress is the part of the time limit that has passed, 0 to 1. Waiting is queued or approval while the run has not begun. Log is a line that the skill wrote. */
+  "skills.execution_changed": ToolsSkillExecutionChanged;
+  /** WasmChanged is published when a WASM skill of the user changes; Kind is created, updated, enabled, disabled, deleted, restored, signed or used. */
+  "skills.wasm_changed": ToolsWasmChanged;
   /** BackupProgress is the event storage.backup_progress for backup, restore, migration, export, import and salvage. Done and Total are bytes, or rows where Unit says so. */
   "storage.backup_progress": StorageBackupProgress;
   /** Changed is the event storage.changed: rows of Table were changed by storage itself (import, restore, prune). Many stands for more ids than are worth listing. */
@@ -2346,6 +2750,7 @@ export const METHODS = [
   { name: "permissions.preview", scope: "read", costly: false },
   { name: "permissions.revoke", scope: "write", costly: false },
   { name: "rpc.discover", scope: "read", costly: false },
+  { name: "sandbox.clear_cache", scope: "write", costly: false },
   { name: "sandbox.status", scope: "read", costly: false },
   { name: "secrets.delete", scope: "admin", costly: false },
   { name: "secrets.list", scope: "admin", costly: false },
@@ -2358,6 +2763,18 @@ export const METHODS = [
   { name: "sessions.close", scope: "admin", costly: false },
   { name: "sessions.list", scope: "admin", costly: false },
   { name: "sessions.ticket", scope: "admin", costly: false },
+  { name: "skills.cancel", scope: "write", costly: false, aliasOf: "tools.cancel" },
+  { name: "skills.create_wasm", scope: "write", costly: true, deadlineMs: 240000 },
+  { name: "skills.delete_wasm", scope: "write", costly: false },
+  { name: "skills.execute", scope: "write", costly: true, deadlineMs: 240000 },
+  { name: "skills.get_wasm", scope: "read", costly: false },
+  { name: "skills.list_wasm", scope: "read", costly: false },
+  { name: "skills.restore_wasm", scope: "write", costly: false },
+  { name: "skills.sign_wasm", scope: "approve", costly: false },
+  { name: "skills.update_wasm", scope: "write", costly: false, deadlineMs: 240000 },
+  { name: "skills.upload_wasm", scope: "write", costly: false },
+  { name: "skills.validate_wasm", scope: "read", costly: true, deadlineMs: 240000 },
+  { name: "skills.wasm_executions", scope: "read", costly: false },
   { name: "start_memory_synthesis", scope: "write", costly: false, aliasOf: "services.start" },
   { name: "start_psychology_decay", scope: "write", costly: false, aliasOf: "services.start" },
   { name: "start_skill_sandbox", scope: "write", costly: false, aliasOf: "services.start" },
@@ -2439,8 +2856,11 @@ export const EVENTS = [
   "config.changed",
   "events.gap",
   "permissions.changed",
+  "sandbox.status_changed",
   "services.changed",
   "sessions.changed",
+  "skills.execution_changed",
+  "skills.wasm_changed",
   "storage.backup_progress",
   "storage.changed",
   "storage.low_space",

@@ -1,0 +1,334 @@
+package tools
+
+import (
+	"bytes"
+	"context"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/google/uuid"
+
+	"helix/backend/audit"
+	"helix/backend/fault"
+	"helix/backend/identity"
+	"helix/backend/permission"
+	"helix/backend/sandbox"
+	"helix/backend/storage"
+)
+
+// Bounds of a WASM skill.
+const (
+	maxWasm          = 32 << 20
+	maxSkills        = 1000
+	defaultTimeoutMs = 5000
+	minTimeoutMs     = 100
+	maxTimeoutMs     = 60_000
+	defaultMemoryMb  = 128
+	unsigned         = "unsigned"
+)
+
+// anyInput is the schema of a skill that says nothing about its input.
+const anyInput = "{}"
+
+// CreateWasm installs a module as a skill of the caller, enabled. What the report calls an
+// error is Invalid with the report as details, and nothing is kept; a taken name is a
+// Conflict. Capabilities that the module asks for are not granted by this.
+func (s *Service) CreateWasm(ctx context.Context, p CreateWasmParams) (CreateWasmResult, error) {
+	w := &WasmSkill{
+		ID: storage.NewID(), owner: identity.UserID(ctx), Name: p.Name, Description: p.Description, Version: p.Version, TimeoutMs: p.TimeoutMs,
+		MemoryMb: p.MemoryMb, Capabilities: p.Capabilities, InputSchema: p.InputSchema, Origin: p.Origin, IsEnabled: true, sig: p.Signature,
+	}
+	w.fillDefaults()
+	if err := w.check(); err != nil {
+		return CreateWasmResult{}, err
+	}
+	if id, _ := identity.From(ctx); w.Origin == WasmLocal && !id.Scopes.Has(identity.Approve) {
+		return CreateWasmResult{}, fault.Deniedf("A module runs in process only when a person says that it is their own: that needs the right to approve.")
+	}
+	wasm, err := s.wasmBytes(ctx, p.Wasm, p.BlobSHA256)
+	if err != nil {
+		return CreateWasmResult{}, err
+	}
+	report, err := s.examineWasm(ctx, w, wasm)
+	if err != nil {
+		return CreateWasmResult{}, err
+	}
+	if err := installError(report); err != nil {
+		return CreateWasmResult{}, err
+	}
+	if err := s.keepWasm(ctx, wasm); err != nil {
+		return CreateWasmResult{}, err
+	}
+	err = s.db.Write(ctx, func(tx *storage.Tx) error {
+		if err := s.addSkill(tx, w); err != nil {
+			return err
+		}
+		return s.completeSkill(tx, w)
+	})
+	if err != nil {
+		return CreateWasmResult{}, err
+	}
+	report.Signature, report.Signer = w.Signature, w.Signer
+	return CreateWasmResult{Skill: *w, Report: report}, nil
+}
+
+// addSkill inserts a checked skill.
+func (s *Service) addSkill(tx *storage.Tx, w *WasmSkill) error {
+	var n int
+	if err := tx.QueryRow(`SELECT count(*) FROM skills WHERE user_id = ? AND deleted_at IS NULL`, w.owner).Scan(&n); err != nil {
+		return err
+	}
+	if n >= maxSkills {
+		return fault.Limitf("There are %d WASM skills already; no more than %d can be kept. Delete some first.", n, maxSkills)
+	}
+	if err := skillNameConflict(tx, w); err != nil {
+		return err
+	}
+	w.CreatedAt, w.UpdatedAt = tx.Now, tx.Now
+	if err := s.knowSigner(tx, w.owner, w.sig); err != nil {
+		return err
+	}
+	if err := insertSkill(tx, w); err != nil {
+		return err
+	}
+	s.announceSkill(tx, w.ID, "created")
+	return audit.Append(tx, audit.Entry{Action: "skill.created", SubjectKind: wasmKind, SubjectID: w.ID.String(), Details: map[string]any{
+		"name": w.Name, "version": w.Version, "definitionHash": w.DefinitionHash, "wasm": w.WasmBytecode, "origin": w.Origin, "capabilities": w.Capabilities,
+	}})
+}
+
+// knowSigner puts the key of a signature on the list of known signers, untrusted.
+func (s *Service) knowSigner(tx *storage.Tx, user uuid.UUID, sig *signature) error {
+	if sig == nil {
+		return nil
+	}
+	key, err := sig.key()
+	if err != nil || key.Equal(tx.Device().PublicKey) {
+		return nil // an unusable key is told by the report
+	}
+	return addSigner(tx, user, keyFingerprint(key), keyText(key), sig.Author)
+}
+
+func (w *WasmSkill) fillDefaults() {
+	if w.Version == "" {
+		w.Version = "1.0.0"
+	}
+	if w.TimeoutMs == 0 {
+		w.TimeoutMs = defaultTimeoutMs
+	}
+	if w.MemoryMb == 0 {
+		w.MemoryMb = defaultMemoryMb
+	}
+	if w.Origin == "" {
+		w.Origin = WasmImport
+	}
+	if t := strings.TrimSpace(string(w.InputSchema)); t == "" || t == "null" {
+		w.InputSchema = json.RawMessage(anyInput)
+	}
+}
+
+// check checks and cleans everything that is not the definition.
+func (w *WasmSkill) check() (err error) {
+	if w.Name, err = checkName(w.Name); err != nil {
+		return fault.Invalidf("A skill's name has 1 to 64 letters, digits, spaces or the signs _ - and a dot.")
+	}
+	if err := checkText("description", w.Description, maxDescription); err != nil {
+		return err
+	}
+	if err := checkVersion(w.Version); err != nil {
+		return err
+	}
+	if w.TimeoutMs < minTimeoutMs || w.TimeoutMs > maxTimeoutMs {
+		return fault.Invalidf("timeoutMs is %d; it must be %d to %d.", w.TimeoutMs, minTimeoutMs, maxTimeoutMs)
+	}
+	if w.MemoryMb != 64 && w.MemoryMb != 128 && w.MemoryMb != 256 {
+		return fault.Invalidf("memoryMb is %d; it must be 64, 128 or 256.", w.MemoryMb)
+	}
+	return checkEnum("origin", w.Origin)
+}
+
+// wasmBytes gives the module of a call: the bytes in it, or those of a blob that the caller
+// uploaded or has a skill of.
+func (s *Service) wasmBytes(ctx context.Context, wasm []byte, blob string) ([]byte, error) {
+	switch {
+	case len(wasm) > 0 && blob != "":
+		return nil, fault.Invalidf("Give wasm or blobSha256, not both.")
+	case len(wasm) > maxWasm:
+		return nil, fault.Limitf("The module has %d bytes; at most %d MiB are allowed.", len(wasm), maxWasm>>20)
+	case len(wasm) > 0:
+		return wasm, nil
+	case blob == "":
+		return nil, fault.Invalidf("Give the module in wasm, or blobSha256.")
+	}
+	text := strings.TrimPrefix(strings.ToLower(blob), addressPrefix)
+	raw, err := hex.DecodeString(text)
+	if err != nil || len(raw) != 32 {
+		return nil, fault.Invalidf("blobSha256 must be 64 hex characters.")
+	}
+	sum := [32]byte(raw)
+	mine := s.uploads.has(identity.UserID(ctx), sum)
+	if !mine {
+		if err := s.db.Read(ctx, func(tx *storage.Tx) error {
+			return tx.QueryRow(`SELECT EXISTS (SELECT 1 FROM skills WHERE user_id = ? AND wasm_bytecode = ?)`,
+				identity.UserID(ctx), addressPrefix+text).Scan(&mine)
+		}); err != nil {
+			return nil, err
+		}
+	}
+	if !mine { // also when the bytes are here: they may be somebody else's
+		return nil, fault.NotFoundf("There is no such file. Upload the module first.")
+	}
+	return s.readBlob(ctx, storage.Ref{SHA256: sum})
+}
+
+// errNotDownloaded is told when a skill's row is here and its module is not.
+func errNotDownloaded(err error) error {
+	return fault.Unavailablef("module not downloaded yet").WithCause(err)
+}
+
+func (s *Service) readBlob(ctx context.Context, ref storage.Ref) ([]byte, error) {
+	f, err := s.db.Blobs().Open(ref)
+	if fault.Is(err, fault.NotFound) {
+		return nil, errNotDownloaded(err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close() //nolint:errcheck // read only
+	b, err := io.ReadAll(io.LimitReader(f, maxWasm+1))
+	if err != nil {
+		return nil, fmt.Errorf("read module %s: %w", ref, err)
+	}
+	if len(b) > maxWasm {
+		return nil, fault.Limitf("The module has more than %d MiB.", maxWasm>>20)
+	}
+	return b, ctx.Err()
+}
+
+// keepWasm puts the module into the blob store, where it may be already.
+func (s *Service) keepWasm(ctx context.Context, wasm []byte) error {
+	_, err := s.db.Blobs().Put(ctx, bytes.NewReader(wasm))
+	return err
+}
+
+// ValidateWasm looks at a module as an installation would, without keeping anything.
+func (s *Service) ValidateWasm(ctx context.Context, p ValidateWasmParams) (WasmReport, error) {
+	wasm, err := s.wasmBytes(ctx, p.Wasm, p.BlobSHA256)
+	if err != nil {
+		return WasmReport{}, err
+	}
+	w := &WasmSkill{owner: identity.UserID(ctx), Name: "module", Capabilities: p.Capabilities, InputSchema: p.InputSchema, MemoryMb: p.MemoryMb}
+	w.fillDefaults()
+	if err := w.check(); err != nil {
+		return WasmReport{}, err
+	}
+	return s.examineWasm(ctx, w, wasm)
+}
+
+// examineWasm makes the report about a module and completes the definition of w: address,
+// size, ABI, normal capabilities and hash. The error is of the call, not of the module.
+func (s *Service) examineWasm(ctx context.Context, w *WasmSkill, wasm []byte) (WasmReport, error) {
+	r := WasmReport{Errors: []WasmProblem{}, Warnings: []WasmProblem{}, Capabilities: []string{}, Reasons: []string{}, Signer: unsigned, Signature: SignatureInfo{State: SignatureNone}}
+	sum := shaOf(wasm)
+	w.WasmBytecode, w.WasmSize = addressPrefix+hex.EncodeToString(sum[:]), int64(len(wasm))
+	if s.box == nil {
+		return r, fault.Unavailablef("The sandbox is not available, so no module can be checked. Settings › Sandbox says why.")
+	}
+	m, err := s.box.CompileWASM(ctx, wasm)
+	if err != nil {
+		p, err := moduleProblem(err)
+		if err != nil {
+			return r, err
+		}
+		r.Errors = append(r.Errors, p)
+	} else {
+		info := m.Info()
+		w.ABI, r.Info = WasmABI(info.ABI), &info
+		w.checkModule(&r)
+	}
+	w.checkCapabilities(&r)
+	w.checkInputSchema(&r)
+	if err := w.rehash(); err != nil {
+		return r, err
+	}
+	if err := s.db.Read(ctx, func(tx *storage.Tx) error { return s.signatureOf(tx, w) }); err != nil {
+		return r, err
+	}
+	r.Signature, r.Signer = w.Signature, w.Signer
+	if w.Signature.State == SignatureInvalid || w.Signature.State == SignatureLegacy {
+		r.Errors = append(r.Errors, WasmProblem{Code: "signature", Field: "signature", Message: "The signature does not belong to this module and what it asks for. It was changed after it was signed."})
+	}
+	s.isolate(w)
+	r.Tier, r.Isolation, r.Reasons = w.Tier, w.Isolation, w.Reasons
+	if weaker(r.Isolation, s.minIsolation()) && w.Tier == tierProcess {
+		r.Refused = fmt.Sprintf("It will not run here: the setting sandbox.minIsolation asks for %s, and this computer offers %s.", s.minIsolation(), r.Isolation)
+		r.Warnings = append(r.Warnings, WasmProblem{Code: "isolation", Field: "wasm", Message: r.Refused})
+	}
+	r.Valid = len(r.Errors) == 0
+	return r, nil
+}
+
+// moduleProblem turns a rejection of the engine into a finding; another error comes back.
+func moduleProblem(err error) (WasmProblem, error) {
+	var e *sandbox.Error
+	if !errors.As(err, &e) || e.Class != sandbox.ClassCompile && e.Class != sandbox.ClassMissingExport {
+		return WasmProblem{}, err
+	}
+	p := WasmProblem{Code: string(e.Class), Field: "wasm", Message: e.Message}
+	var at struct {
+		Offset  *int64 `json:"offset"`
+		Feature string `json:"feature"`
+	}
+	if e.Details != nil && json.Unmarshal(jsonText(e.Details), &at) == nil {
+		p.Offset, p.Feature = at.Offset, at.Feature
+	}
+	return p, nil
+}
+
+// checkModule sets what the module imports and needs beside what is asked for with it.
+func (w *WasmSkill) checkModule(r *WasmReport) {
+	if need := int64(r.Info.Memory) << 16; need > w.MemoryMb<<20 {
+		r.Errors = append(r.Errors, WasmProblem{Code: "memory", Field: "memoryMb", Message: fmt.Sprintf(
+			"The module starts with %d MiB of memory; this skill has %d MiB. Choose a larger tier.", (need+1<<20-1)>>20, w.MemoryMb)})
+	}
+}
+
+func (w *WasmSkill) checkCapabilities(r *WasmReport) {
+	v := Validation{}
+	texts, list := checkCapabilities(definition{Capabilities: w.Capabilities, SandboxProfile: Permissive}, &v)
+	for _, p := range v.Errors {
+		r.Errors = append(r.Errors, WasmProblem{Code: p.Code, Field: p.Field, Message: strings.ReplaceAll(p.Message, "A tool", "A skill")})
+	}
+	for _, c := range list {
+		if !profileAllows(Permissive, c.cap) {
+			r.Errors = append(r.Errors, WasmProblem{Code: "capability", Field: "capabilities", Message: fmt.Sprintf("A module can never use %s.", c.cap)})
+		}
+		if c.cap == permission.NetworkHTTPS && strings.HasPrefix(c.resource, "*.") {
+			r.Warnings = append(r.Warnings, WasmProblem{Code: "wildcard", Field: "capabilities", Message: fmt.Sprintf("%s covers every host below %s.", c.text, strings.TrimPrefix(c.resource, "*."))})
+		}
+	}
+	w.Capabilities = definition{Capabilities: texts}.normalize().Capabilities
+	r.Capabilities = w.Capabilities
+}
+
+func (w *WasmSkill) checkInputSchema(r *WasmReport) {
+	if _, err := compileSchema(w.InputSchema); err != nil {
+		r.Errors = append(r.Errors, WasmProblem{Code: "schema", Field: "inputSchema", Message: err.Error()})
+	}
+}
+
+// installError is the error for a report with errors.
+func installError(r WasmReport) error {
+	if r.Valid {
+		return nil
+	}
+	more := ""
+	if n := len(r.Errors) - 1; n > 0 {
+		more = fmt.Sprintf(" %d more problems were found.", n)
+	}
+	return fault.Invalidf("The module was not installed: %s%s", r.Errors[0].Message, more).WithDetails(r)
+}

@@ -1,0 +1,335 @@
+package tools
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"time"
+
+	"github.com/google/uuid"
+
+	"helix/backend/audit"
+	"helix/backend/bus"
+	"helix/backend/fault"
+	"helix/backend/permission"
+	"helix/backend/sandbox"
+	"helix/backend/storage"
+)
+
+// ExecuteSkill runs a WASM skill of the caller. What it asks for and was not granted ends the
+// call before the module starts, with the open questions as details.
+func (s *Service) ExecuteSkill(ctx context.Context, p ExecuteSkillParams) (ExecuteSkillResult, error) {
+	return s.ExecuteSkillFor(ctx, Caller{}, p)
+}
+
+// ExecuteSkillFor runs a WASM skill on behalf of a composite skill, a schedule, an agent or
+// another part of Helix, with no more rights than the caller holds.
+func (s *Service) ExecuteSkillFor(ctx context.Context, c Caller, p ExecuteSkillParams) (_ ExecuteSkillResult, err error) {
+	switch {
+	case p.TimeoutMs < 0:
+		return ExecuteSkillResult{}, fault.Invalidf("timeoutMs must not be negative.")
+	case len(p.Input) > maxInput:
+		return ExecuteSkillResult{}, fault.Invalidf("The input has more than 4 MiB.")
+	}
+	e, err := s.prepareSkill(ctx, c, p)
+	if err != nil {
+		return ExecuteSkillResult{}, err
+	}
+	defer func() { e.events.abandon(err) }()
+	if err := e.admitSkill(ctx); err != nil {
+		return ExecuteSkillResult{}, err
+	}
+	if err := e.checkInput(ctx, p.Input); err != nil {
+		return ExecuteSkillResult{}, err
+	}
+	release, err := s.enter(ctx, e)
+	if err != nil {
+		return ExecuteSkillResult{}, err
+	}
+	defer release()
+	if err := e.authorize(ctx); err != nil {
+		return ExecuteSkillResult{}, e.refused(ctx, err)
+	}
+	defer s.perm.EndRun(context.WithoutCancel(ctx), e.id) //nolint:errcheck // grants of the run also expire by themselves
+	return e.performSkill(ctx)
+}
+
+const maxInput = 4 << 20
+
+// prepareSkill finds the skill and makes the run, without any effect.
+func (s *Service) prepareSkill(ctx context.Context, c Caller, p ExecuteSkillParams) (*execution, error) {
+	if s.box == nil {
+		return nil, fault.Unavailablef("The sandbox is not available, so no skill can run. Settings › Sandbox says why.")
+	}
+	e := s.newExecution(ctx, c, p.Interactive)
+	if err := s.db.Read(ctx, func(tx *storage.Tx) error {
+		w, err := ownSkill(tx, p.SkillID)
+		if err != nil {
+			return err
+		}
+		e.skill = w
+		return s.signatureOf(tx, w)
+	}); err != nil {
+		if aerr := e.auditUnknown(ctx, p, err); aerr != nil {
+			return nil, errors.Join(err, aerr)
+		}
+		return nil, err
+	}
+	s.isolate(e.skill)
+	e.tool = e.skill.asTool()
+	e.version, e.current = e.skill.Version, e.skill.Version
+	e.wants = wants(e.skill.Capabilities)
+	e.limits = e.skill.limits().Lower(sandbox.Limits{Wall: time.Duration(p.TimeoutMs) * time.Millisecond})
+	if c.Kind == "" {
+		again := p
+		again.Interactive = false
+		e.rerun = jsonText(again)
+	}
+	return e, nil
+}
+
+// auditUnknown puts it on record that somebody asked for a skill that is not theirs or not
+// there; the answer is the same for both.
+func (e *execution) auditUnknown(ctx context.Context, p ExecuteSkillParams, err error) error {
+	if !fault.Is(err, fault.NotFound) {
+		return nil
+	}
+	return e.s.audit.Record(ctx, audit.Entry{User: e.user, ActorKind: e.kind, ActorID: e.user.String(), Action: audit.Error, SubjectKind: wasmKind,
+		SubjectID: p.SkillID.String(), Outcome: audit.Denied, Details: map[string]any{"reason": "not_found"}})
+}
+
+// asTool gives the parts of a run that tools and skills share what they look at.
+func (w *WasmSkill) asTool() *Tool {
+	return &Tool{
+		ID: w.ID, owner: w.owner, hash: w.hash, DefinitionHash: w.DefinitionHash, Name: w.Name, Version: w.Version, Parameters: w.InputSchema,
+		Capabilities: w.Capabilities, SandboxProfile: Permissive, IsEnabled: w.IsEnabled, Mine: true, Author: w.Signature.Signer,
+	}
+}
+
+// limits are those of the profile wasm with the skill's own time and memory.
+func (w *WasmSkill) limits() sandbox.Limits {
+	l, _ := sandbox.Profile("wasm")
+	l.Wall, l.MemoryBytes = time.Duration(w.TimeoutMs)*time.Millisecond, w.MemoryMb<<20
+	l.CPU = min(l.CPU, l.Wall)
+	return l
+}
+
+// WireLimits gives limits the form that clients read.
+func WireLimits(l sandbox.Limits) SkillLimits {
+	return SkillLimits{
+		WallMs: l.Wall.Milliseconds(), CPUMs: l.CPU.Milliseconds(), MemoryBytes: l.MemoryBytes, InputBytes: l.InputBytes,
+		OutputBytes: l.OutputBytes, LogBytes: l.LogBytes, HostCalls: l.HostCalls,
+	}
+}
+
+// admitSkill checks that the skill is enabled and its definition approved.
+func (e *execution) admitSkill(ctx context.Context) error {
+	if !e.skill.IsEnabled {
+		return fault.Deniedf("The skill %q is disabled. Enable it to run it.", e.skill.Name).
+			WithDetails(Denial{Reason: "disabled", Action: "skills.update_wasm"})
+	}
+	d, err := e.s.perm.Decide(e.withSubject(ctx), permission.Request{
+		Subject: e.subject(), Tier: permission.ReadOnly, Caller: e.caller.Authority, RunID: e.id,
+		Interactive: e.ask, Why: e.caller.Why, RunKind: e.kind, Rerun: e.rerun, Waiting: e.waiting,
+	})
+	if err != nil || d.Effect == permission.Allow {
+		return err
+	}
+	den := Denial{Reason: d.Reason, PendingApprovalID: idOrNil(d.PendingID)}
+	msg := "The skill %q may not run now."
+	switch d.Reason {
+	case permission.ReasonDefinitionChanged:
+		den.Action = "approvals.decide"
+		msg = "The skill %q has changed since it was approved. Look at the change in Approvals, then run it again."
+	case permission.ReasonCallerLacks:
+		msg = "The caller does not hold the rights to run %q."
+	}
+	return fault.Deniedf(msg, e.skill.Name).WithDetails(den)
+}
+
+// checkInput checks the input against the skill's schema, if it has one.
+func (e *execution) checkInput(ctx context.Context, input json.RawMessage) error {
+	if len(input) == 0 {
+		input = json.RawMessage("{}")
+	}
+	if string(e.skill.InputSchema) == anyInput {
+		e.params, e.stored = input, input
+		return nil
+	}
+	return e.checkParams(ctx, input)
+}
+
+// begin writes the start of a skill's run before its first instruction.
+func (e *execution) beginSkill(tx *storage.Tx) error {
+	_, err := tx.Exec(`INSERT INTO skill_executions (id, skill_id, user_id, input_params, status, tier, isolation, version, definition_hash, caller,
+		parent_id, timestamp, created_at, updated_at) VALUES (?, ?, ?, ?, 'running', ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+		e.id, e.skill.ID, e.user, payload(e.stored), e.skill.Tier, e.skill.Isolation, e.version, e.skill.hash, e.kind, e.caller.RunID, tx.Now, tx.Now, tx.Now)
+	return err
+}
+
+// performSkill runs the module and keeps how it ended.
+func (e *execution) performSkill(ctx context.Context) (ExecuteSkillResult, error) {
+	wasm, err := e.s.readBlob(ctx, e.skill.ref())
+	if err != nil {
+		return ExecuteSkillResult{}, err
+	}
+	warning, err := e.begin(ctx)
+	if err != nil {
+		return ExecuteSkillResult{}, err
+	}
+	if e.caller.begun != nil {
+		e.caller.begun(e.id)
+	}
+	e.started = time.Now()
+	runCtx, stop := e.auth.Context(e.runCtx)
+	defer stop()
+	e.events.start(e.limits.Wall)
+	var res sandbox.Result
+	m, err := e.s.box.CompileWASM(runCtx, wasm)
+	if err == nil {
+		e.started = time.Now() // what compiling took is not the run's
+		res, err = e.s.box.Execute(runCtx, m, sandbox.Call{
+			Input: e.params, Limits: e.limits, Host: e.host, Trust: e.skill.trust(),
+			Meta: sandbox.Meta{Name: e.skill.Name, Version: e.version, Author: e.skill.Signature.Signer, User: e.user.String()},
+			Log:  e.events.log,
+		})
+	}
+	return e.finishSkill(ctx, res, err, warning)
+}
+
+// finishSkill turns how the sandbox ended into the answer and writes it down.
+func (e *execution) finishSkill(ctx context.Context, res sandbox.Result, runErr error, warning string) (ExecuteSkillResult, error) {
+	ctx = context.WithoutCancel(ctx)
+	u := res.Usage
+	out := ExecuteSkillResult{
+		Success: runErr == nil, ExecutionID: e.id, Status: SkillSuccess, ExecutionTimeMs: ms(time.Since(e.started)), CPUTimeMs: ms(u.CPU),
+		PeakMemoryBytes: u.PeakMemory, HostCalls: u.HostCalls, Fuel: u.Fuel, OutputBytes: u.OutputBytes, Logs: []LogLine{},
+		Tier: res.Tier, Isolation: res.Isolation, Reasons: orEmpty(res.Reasons), Limits: WireLimits(e.limits),
+	}
+	if out.Tier == "" { // it did not come as far
+		out.Tier, out.Isolation, out.Reasons = e.skill.Tier, e.skill.Isolation, e.skill.Reasons
+	}
+	if warning != "" {
+		out.Warnings = append(out.Warnings, warning)
+	}
+	for _, l := range res.Logs {
+		out.Logs = append(out.Logs, e.logLine(l))
+	}
+	if runErr == nil {
+		if out.Output = res.Output; len(out.Output) == 0 {
+			out.Output = json.RawMessage("null")
+		}
+	} else {
+		var x ExecuteResult
+		e.explain(runErr, &x)
+		out.Error, out.ErrorClass, out.ErrorDetails, out.PendingApprovalID = x.Error, x.ErrorClass, x.ErrorDetails, x.PendingApprovalID
+		out.Status = skillStatus(sandbox.Class(out.ErrorClass))
+	}
+	done, again := e.host.take(), e.rewrite()
+	err := e.s.writes.write(ctx, func(tx *storage.Tx) error {
+		again()
+		for _, a := range done {
+			if err := e.append(tx, a.action, a.outcome, a.details); err != nil {
+				return err
+			}
+		}
+		details := map[string]any{
+			"microseconds": time.Since(e.started).Microseconds(), "cpuMicroseconds": u.CPU.Microseconds(), "hostCalls": u.HostCalls,
+			"tier": out.Tier, "isolation": out.Isolation,
+		}
+		action, result := audit.Complete, audit.OK
+		if out.Success {
+			details["output"], details["bytes"] = digest(out.Output), len(out.Output)
+		} else {
+			action, result = audit.Error, audit.Failed
+			details["errorClass"] = out.ErrorClass
+			if out.ErrorClass == string(sandbox.ClassHostDenied) {
+				result = audit.Denied
+			}
+		}
+		if err := e.append(tx, action, result, details); err != nil {
+			return err
+		}
+		return e.endSkill(tx, &out)
+	})
+	if err != nil {
+		e.s.log.Error("record the end of a skill's run", "run", e.id, "error", err)
+		out.Warnings = append(out.Warnings, "This run could not be recorded: "+fault.As(err).Message)
+	}
+	e.host.close()
+	e.events.done(string(out.Status))
+	sandbox.Charge(ctx, u)
+	bus.Publish(e.s.db.Bus(), e.user, WasmChanged{SkillID: e.skill.ID, Kind: "used"})
+	out.AuditLog = orEmpty(e.trail.wire)
+	if out.ErrorClass == string(sandbox.ClassUnavailable) {
+		return out, fault.Unavailablef("%s", out.Error).WithCause(runErr)
+	}
+	return out, nil
+}
+
+func skillStatus(c sandbox.Class) SkillStatus {
+	switch c {
+	case sandbox.ClassTimeout, sandbox.ClassCPU:
+		return SkillTimeout
+	case sandbox.ClassCanceled:
+		return SkillCanceled
+	}
+	return SkillFailure
+}
+
+// endSkill completes the row of a run. A row whose start could not be written is made now.
+func (e *execution) endSkill(tx *storage.Tx, r *ExecuteSkillResult) error {
+	hidden := append(append([]string{}, e.hidden...), e.host.secretValues()...)
+	var output, class, message any
+	if r.Success {
+		output = payload(maskText(r.Output, hidden))
+	}
+	if r.ErrorClass != "" {
+		class = r.ErrorClass
+	}
+	if r.Error != "" {
+		message = string(maskText([]byte(shorten(r.Error, 4000)), hidden))
+	}
+	_, err := tx.Exec(`INSERT INTO skill_executions (id, skill_id, user_id, input_params, output_result, status, error_class, error_message,
+		execution_time_ms, cpu_time_ms, memory_used_mb, host_calls, tier, isolation, version, definition_hash, caller, parent_id, timestamp, created_at, updated_at)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+		ON CONFLICT (id) DO UPDATE SET input_params = excluded.input_params, output_result = excluded.output_result, status = excluded.status,
+		error_class = excluded.error_class, error_message = excluded.error_message, execution_time_ms = excluded.execution_time_ms,
+		cpu_time_ms = excluded.cpu_time_ms, memory_used_mb = excluded.memory_used_mb, host_calls = excluded.host_calls, tier = excluded.tier,
+		isolation = excluded.isolation, updated_at = excluded.updated_at`,
+		e.id, e.skill.ID, e.user, payload(maskText(e.stored, hidden)), output, string(r.Status), class, message,
+		r.ExecutionTimeMs, r.CPUTimeMs, float64(r.PeakMemoryBytes)/(1<<20), r.HostCalls, r.Tier, r.Isolation, e.version, e.skill.hash, e.kind,
+		e.caller.RunID, tx.Now, tx.Now, tx.Now)
+	return err
+}
+
+// subjectInfo is what permission needs to know of a skill. Installing it was the user's
+// agreement to what it is then; a change needs a new one.
+func (w *WasmSkill) subjectInfo() permission.SubjectInfo {
+	info := permission.SubjectInfo{
+		Name: w.Name, State: permission.Active, DefinitionHash: w.hash, Definition: w.document(),
+		Approved: w.Origin != WasmHub || w.Signature.State == SignatureTrusted,
+	}
+	if !w.IsEnabled {
+		info.State = permission.Disabled
+	}
+	for _, c := range wants(w.Capabilities) {
+		info.Declared = append(info.Declared, permission.Want{Capability: c.cap, Resource: c.resource})
+	}
+	if w.sig != nil && (w.Signature.State == SignatureTrusted || w.Signature.State == SignatureUnknown) {
+		info.Signer = w.Signature.Signer
+	}
+	return info
+}
+
+// rerunSkill starts a run of a skill again whose question was answered.
+func (s *Service) rerunSkill(ctx context.Context, payload json.RawMessage) (uuid.UUID, error) {
+	var p ExecuteSkillParams
+	if err := json.Unmarshal(payload, &p); err != nil {
+		return uuid.Nil, fault.Internalf(err, "The run cannot be started again.")
+	}
+	return s.startAgain(ctx, func(ctx context.Context, c Caller) error {
+		_, err := s.ExecuteSkillFor(ctx, c, p)
+		return err
+	})
+}

@@ -1,0 +1,150 @@
+package tools
+
+import (
+	"database/sql"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"strings"
+
+	"github.com/google/uuid"
+
+	"helix/backend/fault"
+	"helix/backend/identity"
+	"helix/backend/jcs"
+	"helix/backend/storage"
+)
+
+// errNoSkill is the one answer for an unknown, a deleted and somebody else's skill.
+func errNoSkill() error { return fault.NotFoundf("There is no such skill.") }
+
+// addressPrefix starts the content address of a module.
+const addressPrefix = "sha256:"
+
+// wasmDefinition holds the fields that make up the definition hash, to which grants are
+// bound. Name, limits and origin are not among them.
+type wasmDefinition struct {
+	Kind         string          `json:"kind"` // keeps the hash apart from a tool's
+	Description  string          `json:"description"`
+	WasmBytecode string          `json:"wasmBytecode"`
+	ABI          WasmABI         `json:"abi"`
+	Capabilities []string        `json:"capabilities"`
+	InputSchema  json.RawMessage `json:"inputSchema"`
+}
+
+func (w *WasmSkill) definition() wasmDefinition {
+	return wasmDefinition{wasmKind, w.Description, w.WasmBytecode, w.ABI, orEmpty(w.Capabilities), w.InputSchema}
+}
+
+// document is the definition as the approval sheet and the diff show it.
+func (w *WasmSkill) document() json.RawMessage { return jsonText(w.definition()) }
+
+// rehash sets the definition hash.
+func (w *WasmSkill) rehash() error {
+	h, err := jcs.Hash(hashTag, w.definition())
+	if err != nil {
+		return fault.Invalidf("The definition cannot be hashed: %s", fault.As(err).Message).WithCause(err)
+	}
+	w.hash, w.DefinitionHash = h, hashText(h)
+	return nil
+}
+
+// ref is the skill's module in the blob store.
+func (w *WasmSkill) ref() storage.Ref {
+	r := storage.Ref{Size: w.WasmSize}
+	if b, err := hex.DecodeString(strings.TrimPrefix(w.WasmBytecode, addressPrefix)); err == nil && len(b) == len(r.SHA256) {
+		copy(r.SHA256[:], b)
+	}
+	return r
+}
+
+const skillColumns = `s.id, s.user_id, s.name, s.description, s.wasm_bytecode, s.wasm_size, s.abi, s.version, s.timeout_ms, s.memory_mb,
+	s.capabilities, s.input_schema, s.definition_hash, s.signature, s.origin, s.is_enabled, s.created_at, s.updated_at`
+
+func scanSkill(row scanner, more ...any) (*WasmSkill, error) {
+	w := &WasmSkill{Capabilities: []string{}, Reasons: []string{}}
+	var schema string
+	var sig sql.NullString
+	var hash []byte
+	dst := []any{&w.ID, &w.owner, &w.Name, &w.Description, &w.WasmBytecode, &w.WasmSize, &w.ABI, &w.Version, &w.TimeoutMs, &w.MemoryMb,
+		storage.JSON(&w.Capabilities), &schema, &hash, &sig, &w.Origin, &w.IsEnabled, storage.Time(&w.CreatedAt), storage.Time(&w.UpdatedAt)}
+	err := row.Scan(append(dst, more...)...)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil, errNoSkill()
+	}
+	if err != nil {
+		return nil, err
+	}
+	w.InputSchema = json.RawMessage(schema)
+	copy(w.hash[:], hash)
+	w.DefinitionHash = hashText(w.hash)
+	if sig.Valid {
+		w.sig = &signature{}
+		if err := json.Unmarshal([]byte(sig.String), w.sig); err != nil {
+			return nil, err
+		}
+	}
+	return w, nil
+}
+
+// ownSkill loads a WASM skill of the caller.
+func ownSkill(tx *storage.Tx, id uuid.UUID) (*WasmSkill, error) {
+	return scanSkill(tx.QueryRow(`SELECT `+skillColumns+` FROM skills s WHERE s.id = ? AND s.user_id = ? AND s.deleted_at IS NULL`,
+		id, identity.UserID(tx.Context())))
+}
+
+// skillNamed finds a living skill of the user by name, other than except.
+func skillNamed(tx *storage.Tx, user uuid.UUID, name string, except uuid.UUID) (id uuid.UUID, version string, found bool, err error) {
+	err = tx.QueryRow(`SELECT id, version FROM skills WHERE user_id = ? AND lower(name) = lower(?) AND deleted_at IS NULL AND id IS NOT ?`,
+		user, name, except).Scan(&id, &version)
+	if errors.Is(err, sql.ErrNoRows) {
+		return uuid.Nil, "", false, nil
+	}
+	return id, version, err == nil, err
+}
+
+// SkillNameTaken are the details of the conflict when another skill has the name.
+type SkillNameTaken struct {
+	SkillID uuid.UUID `json:"skillId"`
+	Name    string    `json:"name"`
+	Version string    `json:"version"`
+}
+
+func skillNameConflict(tx *storage.Tx, w *WasmSkill) error {
+	id, version, taken, err := skillNamed(tx, w.owner, w.Name, w.ID)
+	if err != nil || !taken {
+		return err
+	}
+	return fault.Conflictf("A WASM skill named %q exists already (version %s).", w.Name, version).WithDetails(SkillNameTaken{id, w.Name, version})
+}
+
+func (w *WasmSkill) signatureColumns() (sig, fingerprint any) {
+	if w.sig == nil {
+		return nil, nil
+	}
+	if key, err := w.sig.key(); err == nil {
+		fingerprint = keyFingerprint(key)
+	}
+	return jsonText(w.sig), fingerprint
+}
+
+func insertSkill(tx *storage.Tx, w *WasmSkill) error {
+	sig, fp := w.signatureColumns()
+	_, err := tx.Exec(`INSERT INTO skills (id, user_id, name, description, wasm_bytecode, wasm_size, abi, version, timeout_ms, memory_mb,
+		capabilities, input_schema, definition_hash, signature, signer_fingerprint, origin, is_enabled, created_at, updated_at)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+		w.ID, w.owner, w.Name, w.Description, w.WasmBytecode, w.WasmSize, string(w.ABI), w.Version, w.TimeoutMs, w.MemoryMb,
+		jsonText(w.Capabilities), w.InputSchema, w.hash, sig, fp, string(w.Origin), w.IsEnabled, w.CreatedAt, w.UpdatedAt)
+	return err
+}
+
+func saveSkill(tx *storage.Tx, w *WasmSkill) error {
+	sig, fp := w.signatureColumns()
+	w.UpdatedAt = tx.Now
+	_, err := tx.Exec(`UPDATE skills SET name = ?, description = ?, wasm_bytecode = ?, wasm_size = ?, abi = ?, version = ?, timeout_ms = ?,
+		memory_mb = ?, capabilities = ?, input_schema = ?, definition_hash = ?, signature = ?, signer_fingerprint = ?, is_enabled = ?, updated_at = ?
+		WHERE id = ? AND user_id = ?`,
+		w.Name, w.Description, w.WasmBytecode, w.WasmSize, string(w.ABI), w.Version, w.TimeoutMs, w.MemoryMb,
+		jsonText(w.Capabilities), w.InputSchema, w.hash, sig, fp, w.IsEnabled, w.UpdatedAt, w.ID, w.owner)
+	return err
+}
