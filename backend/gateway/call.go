@@ -17,11 +17,12 @@ import (
 
 // call is one request that has passed every check up to decoding and holds a slot.
 type call struct {
-	ss     *session
-	m      *method
-	r      *request
-	ctx    context.Context
-	cancel context.CancelCauseFunc
+	ss         *session
+	m          *method
+	r          *request
+	id         identity.Identity
+	ctx        callContext
+	prev, next *call // in inFlight
 }
 
 // meta is the reserved params._meta.
@@ -39,8 +40,13 @@ func (ss *session) admitCall(r *request, wait bool) (*call, error) {
 	s := ss.srv
 	m := s.api.methods[r.method]
 	ss.mu.Lock()
-	authed, scopes, user := ss.cred != nil, ss.id.Scopes, ss.id.User
+	authed, id := ss.cred != nil, ss.id
+	if ss.base == nil {
+		ss.base = identity.With(ss.ctx, id)
+	}
+	base := ss.base
 	ss.mu.Unlock()
+	scopes := id.Scopes
 	if !authed && r.method != "connect" {
 		return nil, unauthenticated()
 	}
@@ -59,14 +65,13 @@ func (ss *session) admitCall(r *request, wait bool) (*call, error) {
 			return nil, err
 		}
 	}
-	now := time.Now()
 	if m.scope&(Write|Approve|Admin) != 0 {
-		if after, ok := ss.writes.take(now); !ok {
+		if after, ok := ss.writes.take(time.Now()); !ok {
 			return nil, limited(after, "Too many changes at once. Try again in a moment.")
 		}
 	}
 	if m.costly {
-		if after, ok := s.costly.take(user, now); !ok {
+		if after, ok := s.costly.take(id.User, time.Now()); !ok {
 			return nil, limited(after, "Too many expensive calls at once. Try again in a moment.")
 		}
 	}
@@ -83,17 +88,16 @@ func (ss *session) admitCall(r *request, wait bool) (*call, error) {
 			return nil, limited(50*time.Millisecond, "This session already has %d calls running.", cap(ss.slots))
 		}
 	}
-	c := &call{ss: ss, m: m, r: r}
-	c.ctx, c.cancel = context.WithCancelCause(ss.ctx)
+	c := &call{ss: ss, m: m, r: r, id: id}
+	c.ctx.base = base
 	if ss.pipe != nil { // ids of POST /rpc are the request's own, not the session's
 		ss.mu.Lock()
 		if _, taken := ss.calls[string(r.id)]; taken {
 			ss.mu.Unlock()
 			<-ss.slots
-			c.cancel(nil)
 			return nil, badRequest("a call with this id is still running")
 		}
-		ss.calls[string(r.id)] = c.cancel
+		ss.calls[string(r.id)] = c
 		ss.mu.Unlock()
 	}
 	s.running.add(c)
@@ -117,7 +121,7 @@ func (c *call) run() []byte {
 // runStatus is run with the HTTP status that fits.
 func (c *call) runStatus() (frame []byte, status int) {
 	frame, err := c.execute()
-	c.cancel(nil)
+	c.ctx.cancel(nil)
 	if c.ss.pipe != nil {
 		c.ss.mu.Lock()
 		delete(c.ss.calls, string(c.r.id))
@@ -142,9 +146,8 @@ func (c *call) execute() (frame []byte, err error) {
 	if err != nil {
 		return nil, err
 	}
-	id := c.ss.identity()
 	if c.m.name != "connect" { // which takes the user from the token alone
-		if err := sameUser(c.r.params, id.User); err != nil {
+		if err := sameUser(c.r.params, c.id.User); err != nil {
 			return nil, err
 		}
 	}
@@ -155,10 +158,10 @@ func (c *call) execute() (frame []byte, err error) {
 	if meta.DeadlineMs != nil {
 		deadline = min(deadline, time.Duration(*meta.DeadlineMs)*time.Millisecond)
 	}
-	ctx, cancel := context.WithTimeout(identity.With(c.ctx, id), deadline)
-	defer cancel()
+	c.ctx.setDeadline(time.Now().Add(deadline))
+	ctx := context.Context(&c.ctx)
 	if meta.IdempotencyKey != nil && c.m.name != "connect" {
-		result, err := c.ss.srv.once(ctx, id.User, *meta.IdempotencyKey, c.m, p, func() ([]byte, error) {
+		result, err := c.ss.srv.once(ctx, c.id.User, *meta.IdempotencyKey, c.m, p, func() ([]byte, error) {
 			_, result, err := c.invoke(ctx, p)
 			return result, err
 		})
@@ -267,27 +270,36 @@ func cancelIDs(params []byte) (ids []string) {
 	return ids
 }
 
-// inFlight is the set of running calls, so that stopping can wait for them and name those
+// inFlight is the list of running calls, so that stopping can wait for them and name those
 // that did not end.
 type inFlight struct {
 	mu    sync.Mutex
-	calls map[*call]struct{}
-	empty chan struct{} // closed when the set becomes empty; nil when nobody waits
+	first *call
+	empty chan struct{} // closed when the list becomes empty; nil when nobody waits
 }
 
 func (f *inFlight) add(c *call) {
 	f.mu.Lock()
-	if f.calls == nil {
-		f.calls = map[*call]struct{}{}
+	c.next = f.first
+	if f.first != nil {
+		f.first.prev = c
 	}
-	f.calls[c] = struct{}{}
+	f.first = c
 	f.mu.Unlock()
 }
 
 func (f *inFlight) done(c *call) {
 	f.mu.Lock()
-	delete(f.calls, c)
-	if len(f.calls) == 0 && f.empty != nil {
+	if c.prev != nil {
+		c.prev.next = c.next
+	} else {
+		f.first = c.next
+	}
+	if c.next != nil {
+		c.next.prev = c.prev
+	}
+	c.prev, c.next = nil, nil
+	if f.first == nil && f.empty != nil {
 		close(f.empty)
 		f.empty = nil
 	}
@@ -297,7 +309,7 @@ func (f *inFlight) done(c *call) {
 // wait returns when nothing runs or after d, with the names of what still does.
 func (f *inFlight) wait(d time.Duration) (left []string) {
 	f.mu.Lock()
-	if len(f.calls) == 0 {
+	if f.first == nil {
 		f.mu.Unlock()
 		return nil
 	}
@@ -315,7 +327,7 @@ func (f *inFlight) wait(d time.Duration) (left []string) {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	for c := range f.calls {
+	for c := f.first; c != nil; c = c.next {
 		left = append(left, c.m.name)
 	}
 	slices.Sort(left)

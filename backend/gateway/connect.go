@@ -120,6 +120,7 @@ func (s *Server) Connect(ctx context.Context, p ConnectParams) (Hello, error) {
 		ss.greeted = true
 		ss.id.Scopes = scopes
 		ss.id.Client = clip(p.Client.ID)
+		ss.base = nil
 		ss.client = p.Client.clipped()
 		ss.mu.Unlock()
 	}

@@ -38,9 +38,10 @@ type session struct {
 	mu      sync.Mutex
 	cred    *credential // nil until authenticated
 	id      identity.Identity
+	base    context.Context // ctx with id; nil: made at the next call
 	client  ClientInfo
 	greeted bool // connect has succeeded
-	calls   map[string]context.CancelCauseFunc
+	calls   map[string]*call
 	closed  bool
 
 	hub *hub
@@ -69,7 +70,7 @@ func sessionOf(ctx context.Context) (*session, error) {
 func (s *Server) newSession(ctx context.Context, p Pipe, kind, peer string) *session {
 	ss := &session{srv: s, conn: storage.NewID(), pipe: p, kind: kind, peer: peer, since: time.Now(),
 		slots: make(chan struct{}, s.o.Limits.InFlight), batch: make(chan struct{}, 4),
-		writes: newBucket(s.o.Limits.WriteRate, s.o.Limits.WriteBurst), calls: map[string]context.CancelCauseFunc{}}
+		writes: newBucket(s.o.Limits.WriteRate, s.o.Limits.WriteBurst), calls: map[string]*call{}}
 	ss.ctx, ss.cancel = context.WithCancelCause(context.WithValue(ctx, sessionKey{}, ss))
 	l := &s.o.Limits
 	ss.out = outbox{pipe: p, maxEvents: l.QueueEvents, maxBytes: l.QueueBytes, blocked: l.WriteBlocked, room: make(chan struct{}, 1),
@@ -222,6 +223,7 @@ func (ss *session) admit(c *credential) error {
 	ss.mu.Lock()
 	ss.cred = c
 	ss.id = identity.Identity{User: c.user.ID, Session: ss.conn, Scopes: c.scopes.Closed(), Pipe: ss.kind}
+	ss.base = nil
 	ss.hub = s.hubOf(c.user.ID)
 	ss.mu.Unlock()
 	ss.leaveWaiting()
@@ -417,10 +419,10 @@ func (ss *session) notified(r *request) {
 	}
 	for _, id := range cancelIDs(r.params) {
 		ss.mu.Lock()
-		cancel := ss.calls[id]
+		c := ss.calls[id]
 		ss.mu.Unlock()
-		if cancel != nil {
-			cancel(errCanceled)
+		if c != nil {
+			c.ctx.cancel(errCanceled)
 		}
 	}
 }
