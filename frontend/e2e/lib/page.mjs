@@ -1,6 +1,6 @@
 // What a suite gets: a page that is signed in, and the few things it does with it.
 import AxeBuilder from "@axe-core/playwright";
-import { mkdir } from "node:fs/promises";
+import { mkdir, readFile } from "node:fs/promises";
 import path from "node:path";
 
 const shots = process.env.HELIX_SHOTS ?? "test-results/shots";
@@ -13,6 +13,17 @@ export const armed = (page) => page.locator("[data-armed=true]").waitFor();
 export async function openPage(browser, helix, suite) {
   const context = await browser.newContext({ viewport: { width: 1200, height: 800 }, reducedMotion: "reduce", colorScheme: "light", permissions: ["clipboard-read", "clipboard-write"] });
   const page = await context.newPage();
+  // HELIX_WEB: a built interface (frontend/dist) in place of the one inside the program.
+  if (process.env.HELIX_WEB) {
+    const types = { ".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml" };
+    await page.route(`${helix.url}/**`, async (route) => {
+      const name = new URL(route.request().url()).pathname;
+      const file = name === "/" ? "/index.html" : name;
+      const body = /^\/(index\.html|assets\/.*)$/.test(file) ? await readFile(path.join(process.env.HELIX_WEB, file)).catch(() => null) : null;
+      if (body === null) await route.continue();
+      else await route.fulfill({ body, contentType: types[path.extname(file)] ?? "application/octet-stream" });
+    });
+  }
   page.setDefaultTimeout(45_000);
   const complaints = [];
   page.on("pageerror", (e) => complaints.push(`page error: ${e.stack ?? e.message}`));

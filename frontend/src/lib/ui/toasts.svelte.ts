@@ -39,6 +39,8 @@ export const undoSeconds = 10;
  */
 export class Toasts {
   list = $state.raw<readonly Toast[]>([]);
+  /** Height of a bar at the foot of the screen that messages stand above; 0 when there is none. */
+  foot = $state(0);
   #next = 1;
   #timers = new Map<number, ReturnType<typeof setInterval>>();
   #undo: { id: number; run(): void }[] = [];

@@ -1,4 +1,4 @@
-import { type Item, type Params, type Result, type Rpc } from "../../lib/rpc";
+import { asError, type Item, type Params, type Result, type Rpc } from "../../lib/rpc";
 import { Load, format, toasts } from "../../lib/ui/state";
 import { actionGroups } from "./words";
 
@@ -160,8 +160,11 @@ export class ActivityState {
     if (this.report.data) this.verifiedAt = Date.now();
   }
 
-  /** Writes the log to a file that `audit verify --file` can check anywhere. */
-  async export(path: string): Promise<void> {
+  /**
+   * Writes the log to a file that `audit verify --file` can check anywhere. A name that is
+   * taken is answered with a text, so that another is asked for.
+   */
+  async export(path: string): Promise<string> {
     this.exporting = true;
     try {
       const params: Params<"audit.export"> = { path };
@@ -170,10 +173,12 @@ export class ActivityState {
       const r = await this.#rpc.call("audit.export", params);
       toasts.ok(`Exported ${format.plural(r.entries, "entry", "entries")}`, r.path);
     } catch (e) {
+      if (asError(e).kind === "conflict") return asError(e).message;
       toasts.error(e, "The log was not exported");
     } finally {
       this.exporting = false;
     }
+    return "";
   }
 
   /**

@@ -10,11 +10,11 @@ export const scopes: readonly { value: Scope; label: string; key: string; explai
 ];
 
 export const expiries: readonly { value: string; label: string; days: number }[] = [
-  { value: "never", label: "Without end", days: 0 },
-  { value: "1", label: "For 1 day", days: 1 },
-  { value: "7", label: "For 7 days", days: 7 },
-  { value: "30", label: "For 30 days", days: 30 },
-  { value: "90", label: "For 90 days", days: 90 },
+  { value: "never", label: "no end", days: 0 },
+  { value: "1", label: "1 day", days: 1 },
+  { value: "7", label: "7 days", days: 7 },
+  { value: "30", label: "30 days", days: 30 },
+  { value: "90", label: "90 days", days: 90 },
 ];
 
 /** How much an act can do, in a word and a tone. */

@@ -91,6 +91,22 @@ export function written(s: Pick<Setting, "type">, text: string): unknown {
   return t;
 }
 
+const words: Record<string, Record<string, string>> = {
+  "app.gpu": { auto: "Automatic", on: "On", off: "Off" },
+  "app.theme": { system: "Like the system", light: "Light", dark: "Dark" },
+  "backup.auto": { daily: "Daily", off: "Off" },
+  "log.level": { debug: "Everything", info: "Normal", warn: "Warnings", error: "Errors only" },
+  "sandbox.minIsolation": {
+    inprocess: "Inside Helix",
+    process: "Own process",
+    "process+landlock": "Process and Landlock",
+    "process+landlock+bwrap": "Process, Landlock and bubblewrap",
+  },
+};
+
+/** What a choice of a setting is called; a choice without a word is shown as it is written. */
+export const choiceWord = (key: string, value: string): string => words[key]?.[value] ?? value;
+
 /** Where a value that cannot be changed here comes from, or "". */
 export function fixedBy(s: Pick<Setting, "source" | "env">): string {
   if (s.source === "environment") return `Set by the variable ${s.env}`;

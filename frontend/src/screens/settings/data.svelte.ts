@@ -96,7 +96,8 @@ export class DataState {
       .join(", ")}.`;
   }
 
-  async backup(o: { path?: string; blobs: boolean; passphrase: string }): Promise<boolean> {
+  /** Makes a backup. A place that is taken is answered with a text, so that another is asked for. */
+  async backup(o: { path?: string; blobs: boolean; passphrase: string }): Promise<boolean | string> {
     return this.#do("backup", "The backup was not made", async () => {
       const r = await this.#rpc.call("storage.backup", {
         blobs: o.blobs,
@@ -105,7 +106,7 @@ export class DataState {
       });
       toasts.ok(`Backed up, ${format.bytes(r.sizeBytes)}`, r.path);
       await this.load();
-    });
+    }, o.path !== undefined);
   }
 
   async verify(b: Backup): Promise<void> {
@@ -146,11 +147,12 @@ export class DataState {
     });
   }
 
-  async export(dir: string): Promise<boolean> {
+  /** Writes everything into a folder; one that is not empty is answered with a text. */
+  async export(dir: string): Promise<boolean | string> {
     return this.#do("export", "Nothing was exported", async () => {
       const r = await this.#rpc.call("storage.export", { dir });
       toasts.ok(`Exported ${format.plural(sum(r.rows), "row")} into ${format.plural(r.files, "file")}`, r.dir);
-    });
+    }, true);
   }
 
   /** First looks, then `import(true)` takes it. */
@@ -184,13 +186,16 @@ export class DataState {
     return this.check.run((signal) => this.#rpc.call("storage.check", { full }, { signal }));
   }
 
-  async #do(what: typeof this.busy, failed: string, act: () => Promise<void>): Promise<boolean> {
+  #do(what: typeof this.busy, failed: string, act: () => Promise<void>): Promise<boolean>;
+  #do(what: typeof this.busy, failed: string, act: () => Promise<void>, place: boolean): Promise<boolean | string>;
+  async #do(what: typeof this.busy, failed: string, act: () => Promise<void>, place = false): Promise<boolean | string> {
     if (this.busy) return false;
     this.busy = what;
     try {
       await act();
       return true;
     } catch (e) {
+      if (place && asError(e).kind === "conflict") return asError(e).message;
       toasts.error(e, failed);
       return false;
     } finally {

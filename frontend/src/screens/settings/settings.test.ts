@@ -237,6 +237,20 @@ describe("DataState", () => {
     ]);
   });
 
+  it("answers a place that is taken with a text, and tells other failures at once", async () => {
+    const { rpc, s } = setup();
+    const taken = new RpcError({ kind: "conflict", message: "There is a file of that name already." });
+    rpc.failNext("storage.backup", taken);
+    expect(await s.backup({ path: "/b/1.zip", blobs: true, passphrase: "" })).toBe("There is a file of that name already.");
+    rpc.failNext("storage.export", taken);
+    expect(await s.export("/b")).toBe("There is a file of that name already.");
+    expect(toasts.list).toEqual([]);
+    rpc.failNext("storage.backup", taken);
+    expect(await s.backup({ blobs: true, passphrase: "" })).toBe(false);
+    expect(toasts.list[0]?.title).toBe("The backup was not made");
+    s.stop();
+  });
+
   it("marks a verified backup", async () => {
     const { s } = setup();
     await s.load();

@@ -1,7 +1,7 @@
 import { asError, RpcError } from "../../lib/rpc/errors";
 import type { Rpc } from "../../lib/rpc";
-import { capabilityProblem, type Profile } from "./capabilities";
-import { fromForm, parseSchema, toForm, type SchemaField } from "./schema";
+import { capabilityProblem, type Profile } from "../../lib/run/capabilities";
+import { fromForm, parseSchema, toForm, type SchemaField } from "../../lib/run/schema";
 import type { Problem, Sample, Template, Tool, ToolLimits, Validation } from "./types";
 
 /** Where unsaved work is kept. `localStorage` fits; tests give a map. */

@@ -1,5 +1,5 @@
 /** The sandbox profiles with their limits, as the backend enforces them. */
-import type { Profile } from "./capabilities";
+import type { Profile } from "../../lib/run/capabilities";
 
 /** Limits of a run that a person can see and lower. */
 export interface RunLimits {

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { RpcError } from "../../lib/rpc/errors";
-import { GUARD_MS, PermissionPrompt } from "./prompt.svelte";
+import { GUARD_MS, PermissionPrompt } from "../../lib/run/prompt.svelte";
 import { approval, fake, until } from "./fixtures";
 import type { Approval } from "./types";
 

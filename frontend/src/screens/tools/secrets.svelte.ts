@@ -1,7 +1,7 @@
 import { asError, type RpcError } from "../../lib/rpc/errors";
 import { Load } from "../../lib/ui/load.svelte";
 import type { Rpc } from "../../lib/rpc";
-import { resourceProblem } from "./capabilities";
+import { resourceProblem } from "../../lib/run/capabilities";
 import type { SecretInfo } from "./types";
 
 /** The secrets that tools may use by name. A value is only ever sent, never read back. */

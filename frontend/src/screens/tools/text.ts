@@ -1,24 +1,6 @@
 /** Small texts that only the Tools screen needs. */
-import { count } from "../../lib/ui/format";
 
-/** `once`, `12 times`. */
-export const times = (n: number): string => (n === 1 ? "once" : `${count(n)} times`);
+const fields: Record<string, string> = { code: "Code", language: "Language", parameters: "Parameters", description: "Description", sandboxProfile: "Profile", limits: "Limits", name: "Name", icon: "Icon", tags: "Tags" };
 
-/** The first characters of a hash, enough to compare by eye. */
-export const shortHash = (hash: string | undefined): string => (hash ?? "").replace(/^sha256:/, "").slice(0, 12);
-
-/** Name of a grant's scope. */
-export function scopeText(scope: string): string {
-  switch (scope) {
-    case "once":
-      return "Once";
-    case "run":
-      return "This run";
-    case "session":
-      return "This session";
-    case "always":
-      return "Always";
-    default:
-      return scope;
-  }
-}
+/** Name of a field of a tool's definition. */
+export const fieldWord = (name: string): string => fields[name] ?? name;

@@ -4,7 +4,7 @@ import { draftFrom, ToolEditor, type DraftStore } from "./editor.svelte";
 import { ToolImport } from "./importing.svelte";
 import { ToolInspector } from "./inspector.svelte";
 import { ToolList } from "./list.svelte";
-import { PermissionPrompt } from "./prompt.svelte";
+import { PermissionPrompt } from "../../lib/run/prompt.svelte";
 import { ToolRun, type RunTarget } from "./run.svelte";
 import { ToolSecrets } from "./secrets.svelte";
 import type { Approval, LogLine, Template, Tool } from "./types";
@@ -245,9 +245,8 @@ export class ToolsScreen {
     try {
       const file = `${slug(name)}.helix-tools.json`;
       if (this.#pick) {
-        const path = await this.#pick("Export tools", file);
-        if (path === "") return false;
-        await this.#rpc.call("tools.export", { toolIds: [...toolIds], path });
+        const pick = this.#pick;
+        if (!(await unlessTaken("Export tools", (title) => pick(title, file), (path) => this.#rpc.call("tools.export", { toolIds: [...toolIds], path })))) return false;
       } else {
         const { bundle } = await this.#rpc.call("tools.export", { toolIds: [...toolIds] });
         this.#save(file, JSON.stringify(bundle, null, 2) + "\n");
@@ -264,9 +263,9 @@ export class ToolsScreen {
   async exportAudit(name: string): Promise<void> {
     if (!this.#pick) return this.#save(`${slug(name)}-audit.jsonl`, this.inspector.auditLines());
     try {
-      const path = await this.#pick("Export the activity log", "helix-audit.jsonl");
-      if (path === "") return;
-      const r = await this.#rpc.call("audit.export", { path });
+      const pick = this.#pick;
+      const r = await unlessTaken("Export the activity log", (title) => pick(title, "helix-audit.jsonl"), (path) => this.#rpc.call("audit.export", { path }));
+      if (r === null) return;
       this.#notify.ok(`Exported ${r.entries === 1 ? "one entry" : `${r.entries} entries`}`, "The whole log, which can be checked without Helix.");
     } catch (e) {
       this.#notify.error(e, "The log was not exported");
@@ -320,6 +319,22 @@ export class ToolsScreen {
     }
     if (this.inspector.error !== null) this.#notify.error(this.inspector.error);
     else this.#notify.ok("Nothing waits for an answer yet", "Run the tool: it asks when it first needs this.");
+  }
+}
+
+/**
+ * Asks for a place and writes there. A file that is there already is never replaced: another
+ * name is asked for. Null when the user cancels.
+ */
+async function unlessTaken<T>(title: string, pick: (title: string) => Promise<string>, write: (path: string) => Promise<T>): Promise<T | null> {
+  for (let asked = title; ; asked = "There is a file of this name already. Choose another name.") {
+    const path = await pick(asked);
+    if (path === "") return null;
+    try {
+      return await write(path);
+    } catch (e) {
+      if (asError(e).kind !== "conflict") throw e;
+    }
   }
 }
 

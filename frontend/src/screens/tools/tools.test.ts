@@ -108,6 +108,21 @@ describe("the screen", () => {
     screen.list.stop();
   });
 
+  it("asks for another name when there is a file of this name", async () => {
+    const asked: string[] = [];
+    const { screen, rpc, said } = setup(async (title, name) => {
+      asked.push(title);
+      return `pick:${asked.length}:${name}`;
+    });
+    rpc.failNext("tools.export", new RpcError({ kind: "conflict", message: "There already is a file of this name." }));
+    expect(await screen.export(["t1"], "Text Counter")).toBe(true);
+    expect(asked).toHaveLength(2);
+    expect(asked[1]).toContain("already");
+    expect(rpc.sent("tools.export").map((p) => (p as { path?: string }).path)).toEqual(["pick:1:text-counter.helix-tools.json", "pick:2:text-counter.helix-tools.json"]);
+    expect(said.at(-1)).toBe("Saved the tool");
+    screen.list.stop();
+  });
+
   it("shows the prompt of its own run and lets the run go on after the answer", async () => {
     const { screen, rpc, finish } = setup();
     const run = screen.runOf("t1");

@@ -1,6 +1,8 @@
-import { asError, type RpcError } from "../../lib/rpc/errors";
-import type { EventData, Rpc } from "../../lib/rpc";
-import type { Approval } from "./types";
+import { asError, type RpcError } from "../rpc/errors";
+import type { EventData, Result, Rpc } from "../rpc";
+
+/** A request for a right, or for trust in a definition. */
+export type Approval = Result<"approvals.get">;
 
 /** How long a permission lasts. */
 export type Scope = "once" | "run" | "session" | "always";
