@@ -5,9 +5,11 @@ import (
 	"os"
 
 	"helix/app"
+	"helix/backend/sandbox"
 	"helix/frontend"
 )
 
 func main() {
+	sandbox.ServeWorker() // ends the program when it is the sandbox's child
 	os.Exit(app.Main(os.Args[1:], frontend.Dist))
 }

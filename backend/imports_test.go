@@ -43,6 +43,7 @@ var levels = map[string]int{
 	"backend/sandbox/qjs":         engine,
 	"backend/sandbox/prelude":     engine,
 	"backend/sandbox/rootfs":      engine,
+	"backend/sandbox/worker":      engine,
 	"backend/skills/expr":         engine,
 	"app/e2e":                     face,
 	"backend/tools":               domain,
@@ -112,6 +113,7 @@ var sideways = map[string]map[string]string{
 		"backend/sandbox/qjs":     "the engine's calls",
 		"backend/sandbox/prelude": "the guest's globals",
 		"backend/sandbox/rootfs":  "files for untrusted code",
+		"backend/sandbox/worker":  "the child process of tier t1",
 	},
 	"backend/storage/storagetest": {
 		"backend/storage":  "opens one for a test",
@@ -122,11 +124,12 @@ var sideways = map[string]map[string]string{
 
 // onlyIn names packages of others that a single place may import.
 var onlyIn = map[string][]string{
-	"github.com/wailsapp/wails/v2":  {"app"},
-	"helix/frontend":                {"", "app/cmd/helix"},
-	"github.com/zalando/go-keyring": {"backend/config"},
-	"modernc.org/sqlite":            {"backend/storage"},
-	"github.com/tetratelabs/wazero": {"backend/sandbox", "backend/sandbox/qjs", "build/engines/gen"},
+	"github.com/wailsapp/wails/v2":        {"app"},
+	"helix/frontend":                      {"", "app/cmd/helix"},
+	"github.com/zalando/go-keyring":       {"backend/config"},
+	"modernc.org/sqlite":                  {"backend/storage"},
+	"github.com/tetratelabs/wazero":       {"backend/sandbox", "backend/sandbox/qjs", "build/engines/gen"},
+	"github.com/landlock-lsm/go-landlock": {"backend/sandbox/worker"},
 }
 
 type listed struct {

@@ -22,6 +22,7 @@ var long = os.Getenv("HELIX_LONG") != ""
 var sharedCache string
 
 func TestMain(m *testing.M) {
+	ServeWorker() // the tests' children are this program too
 	flag.Parse()
 	dir, err := os.MkdirTemp("", "helix-sandbox-")
 	if err == nil {

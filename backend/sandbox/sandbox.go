@@ -32,6 +32,7 @@ type Engine struct {
 	queue    *queue
 	spares   *spares
 	programs *lru
+	children *children // of tier t1
 
 	mu     sync.Mutex
 	closed bool
@@ -73,6 +74,7 @@ func open(ctx context.Context, o Options, files fs.FS) (*Engine, error) {
 	e := &Engine{
 		o: o, queue: newQueue(o.Workers, o.Queue), programs: newLRU(256), done: make(chan struct{}),
 	}
+	e.children = newChildren(e)
 	e.spares = newSpares(max(o.Idle, 0), func() (*guest, error) { return e.instance(nil) }, e.reset)
 	if err := e.load(ctx, files); err != nil {
 		e.broken = err
@@ -122,6 +124,7 @@ func (e *Engine) Close() error {
 	if !first {
 		return nil
 	}
+	e.children.close()
 	e.spares.close()
 	if e.template != nil {
 		e.template.Close()
@@ -168,6 +171,7 @@ func (e *Engine) Run(ctx context.Context) error {
 		case <-e.spares.wanted:
 		case <-tick.C:
 			e.spares.trim(5 * time.Minute)
+			e.children.trim(5 * time.Minute)
 			e.cache.sweep()
 		}
 	}
@@ -232,7 +236,7 @@ func (e *Engine) Status() Status {
 		Ready: e.broken == nil, CPUMeter: cpuMeter, Snapshot: "copy",
 		Tiers: []TierStatus{
 			{Tier: "t0", Available: e.broken == nil, Reasons: []string{}},
-			{Tier: "t1", Available: false, Reasons: []string{"not_built"}},
+			e.children.status(),
 		},
 	}
 	if e.template != nil && e.template.Shared() {

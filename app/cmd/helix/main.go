@@ -8,10 +8,12 @@ import (
 	"os"
 
 	"helix/app/cli"
+	"helix/backend/sandbox"
 	"helix/frontend"
 )
 
 func main() {
+	sandbox.ServeWorker() // ends the program when it is the sandbox's child
 	web, err := fs.Sub(frontend.Dist, "dist")
 	if err != nil {
 		panic(err) // the folder is embedded: only a broken build lacks it

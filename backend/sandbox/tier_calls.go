@@ -1,0 +1,111 @@
+package sandbox
+
+import (
+	"encoding/json"
+	"sync"
+	"time"
+
+	"helix/backend/fault"
+	"helix/backend/sandbox/worker"
+)
+
+// remoteCalls are the host calls of a child in progress.
+type remoteCalls struct {
+	workers sync.WaitGroup
+	mu      sync.Mutex // of the lanes
+}
+
+// wait waits for the calls' goroutines, whose context has ended, for a while.
+func (c *remoteCalls) wait() {
+	done := make(chan struct{})
+	go func() {
+		c.workers.Wait()
+		close(done)
+	}()
+	t := time.NewTimer(hostGrace)
+	defer t.Stop()
+	select {
+	case <-done:
+	case <-t.C:
+	}
+}
+
+// overCap is how often a child may ask again after its last host call was refused. An
+// honest one never does: it counts too.
+const overCap = 64
+
+// call starts one host call of the child.
+func (t *tierRun) call(c *worker.Call, req []byte) error {
+	if c.ID != t.lastCall+1 || !json.Valid(req) {
+		return errProtocol
+	}
+	t.lastCall = c.ID
+	lane, room := "", otherLane
+	switch c.Op {
+	case OpFetch:
+		lane, room = OpFetch, fetchLane
+	case OpTool:
+		lane, room = OpTool, toolLane
+	}
+	t.calls.mu.Lock()
+	full := t.lanes[lane] >= room
+	if !full {
+		t.lanes[lane]++
+	}
+	t.calls.mu.Unlock()
+	if full || c.ID > int64(t.limits.HostCalls)+overCap {
+		return errProtocol
+	}
+	_, refused := t.take(c.Op)
+	t.calls.workers.Add(1)
+	go func() {
+		defer t.calls.workers.Done()
+		var resp json.RawMessage
+		var err error
+		if refused != "" {
+			err = fault.Deniedf("%s", refused).WithDetails(Refusal{Reason: ReasonLimit})
+		} else {
+			resp, err = t.ask(c.Op, req)
+		}
+		a := worker.Answer{ID: c.ID, Charge: t.inner()}
+		if err != nil {
+			resp, a.Error = nil, t.refuse(c.ID, err)
+		}
+		t.calls.mu.Lock()
+		t.lanes[lane]--
+		t.calls.mu.Unlock()
+		if t.over() {
+			return
+		}
+		if err := t.child.p.In.Write(worker.ToChild{Answer: &a}, resp); err != nil {
+			// Too large for a frame, or the child is gone, which its reader notices.
+			a.Error = &worker.HostError{Kind: string(fault.Limit), Message: "The answer is too large."}
+			_ = t.child.p.In.Write(worker.ToChild{Answer: &a})
+		}
+	}()
+	return nil
+}
+
+// inner is what inner runs took so far, for the child to count too; nil for nothing.
+func (t *tierRun) inner() *worker.Charge {
+	c := worker.Charge{CPU: time.Duration(t.extraCPU.Load()), Fuel: t.extraFuel.Load(), HostCalls: int(t.extraCalls.Load())}
+	if c == (worker.Charge{}) {
+		return nil
+	}
+	return &c
+}
+
+// refuse is an error of the host as the child may see it. A refusal is kept, so that it can
+// become the run's outcome with everything that the host said.
+func (t *tierRun) refuse(id int64, err error) *worker.HostError {
+	f := fault.As(err)
+	h := &worker.HostError{Kind: string(f.Kind), Message: clip(f.Message, maxMessage)}
+	if f.Kind == fault.Denied {
+		ref := refusalOf(f)
+		h.Reason, h.Capability, h.Resource = ref.Reason, clip(ref.Capability, maxMessage), clip(ref.Resource, maxMessage)
+		t.calls.mu.Lock()
+		t.refusals[id] = &Error{Class: ClassHostDenied, Message: f.Message, Details: ref, Err: f.Err}
+		t.calls.mu.Unlock()
+	}
+	return h
+}

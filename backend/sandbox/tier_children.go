@@ -1,0 +1,347 @@
+package sandbox
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"helix/backend/sandbox/worker"
+)
+
+// served is set by ServeWorker: this program can be its own child.
+var served atomic.Bool
+
+// children starts the child processes of one engine. Once one of a kind was used, a spare
+// is kept that has loaded everything and waits for its one run.
+type children struct {
+	e *Engine
+
+	once    sync.Once // of look
+	command []string
+	bwrap   *worker.Bwrap
+	reasons []string // of what is missing around every child
+	off     *Error   // why there are no children at all
+
+	wg      sync.WaitGroup
+	mu      sync.Mutex
+	starter *worker.Starter
+	spares  map[string]*spare
+	last    time.Time
+	closed  bool
+	ctx     context.Context // of starts; it ends with Close
+	cancel  context.CancelFunc
+}
+
+// spare is a child that is ready, or will be when done is closed.
+type spare struct {
+	done chan struct{}
+	c    *child
+	err  error
+}
+
+// child is a process before and during its run.
+type child struct {
+	p       *worker.Process
+	kind    string
+	bwrap   bool
+	reasons []string
+
+	stopping sync.Once
+	killer   atomic.Pointer[time.Timer]
+}
+
+func newChildren(e *Engine) *children {
+	c := &children{e: e, spares: map[string]*spare{}}
+	c.ctx, c.cancel = context.WithCancel(context.Background())
+	return c
+}
+
+// probeTime is how long a trial start may take.
+const probeTime = 5 * time.Second
+
+// look finds out once how children can be started here.
+func (c *children) look() {
+	c.once.Do(func() {
+		c.reasons = []string{}
+		if c.e.o.Tier1 == Tier1Off {
+			c.off = failf(ClassUnavailable, "Running code in a separate process is turned off.")
+			return
+		}
+		c.command = c.e.o.WorkerCommand
+		if c.command == nil {
+			program, err := os.Executable()
+			if err != nil || !served.Load() {
+				c.off = &Error{Class: ClassUnavailable, Message: "This program cannot start a separate process for a run.", Err: err}
+				return
+			}
+			c.command = []string{program, worker.Argument}
+		}
+		c.findBwrap()
+	})
+}
+
+func (c *children) findBwrap() {
+	if !bwrapUsual {
+		return
+	}
+	path := worker.FindBwrap()
+	if path == "" {
+		c.reasons = append(c.reasons, worker.ReasonBwrapMissing)
+		return
+	}
+	b := worker.NewBwrap(path, c.command[0], c.cacheDir())
+	ctx, cancel := context.WithTimeout(c.ctx, probeTime)
+	defer cancel()
+	probe := b.Wrap(append(slices.Clone(c.command), worker.ProbeArgument))
+	cmd := exec.CommandContext(ctx, probe[0], probe[1:]...)
+	cmd.Env, cmd.Dir = []string{}, "/"
+	if cmd.Run() != nil {
+		c.reasons = append(c.reasons, worker.ReasonBwrapBlocked)
+		return
+	}
+	c.bwrap = b
+}
+
+func (c *children) cacheDir() string {
+	if c.e.cache == nil {
+		return ""
+	}
+	return c.e.cache.root
+}
+
+// refusal says why a run cannot take place in a child at all, before one is started, and
+// fills in what the isolation would be.
+func (c *children) refusal(isolation *string, reasons *[]string) *Error {
+	c.look()
+	if c.off != nil {
+		return c.off
+	}
+	*isolation, *reasons = c.expected()
+	if want := c.e.o.MinIsolation; isolationRank(*isolation) < isolationRank(want) {
+		return tooWeak(*isolation, want, *reasons)
+	}
+	return nil
+}
+
+// expected is the isolation of the next child, as far as it can be known beforehand.
+func (c *children) expected() (isolation string, reasons []string) {
+	abi := worker.LandlockABI()
+	return isolationOf(abi > 0, c.bwrap != nil), reasonsOf(worker.LandlockReasons(abi), c.reasons)
+}
+
+// known are the reasons that a result may name.
+var known = []string{
+	worker.ReasonLandlock, worker.ReasonLandlockPartial, worker.ReasonBwrapMissing, worker.ReasonBwrapBlocked, worker.ReasonJob,
+}
+
+// reasonsOf joins lists of reasons in their usual order; what is not one is dropped.
+func reasonsOf(lists ...[]string) []string {
+	all := slices.Concat(lists...)
+	out := []string{}
+	for _, k := range known {
+		if slices.Contains(all, k) {
+			out = append(out, k)
+		}
+	}
+	return out
+}
+
+// status is the line of tier t1.
+func (c *children) status() TierStatus {
+	s := TierStatus{Tier: tier1, Reasons: []string{}}
+	c.look()
+	switch {
+	case c.e.broken != nil:
+		s.Reasons = append(s.Reasons, "engine_unavailable")
+	case c.e.o.Tier1 == Tier1Off:
+		s.Reasons = append(s.Reasons, "off")
+	case c.off != nil:
+		s.Reasons = append(s.Reasons, "worker_unavailable")
+	default:
+		var isolation string
+		isolation, s.Reasons = c.expected()
+		s.Available = isolationRank(isolation) >= isolationRank(c.e.o.MinIsolation)
+		if !s.Available {
+			s.Reasons = append(s.Reasons, "below_min_isolation")
+		}
+	}
+	return s
+}
+
+// take gives a child of a kind that is ready for its run.
+func (c *children) take(ctx context.Context, kind string) (*child, error) {
+	c.mu.Lock()
+	c.last = time.Now()
+	s := c.spares[kind]
+	delete(c.spares, kind)
+	c.mu.Unlock()
+	if s != nil {
+		select {
+		case <-s.done:
+		case <-ctx.Done():
+			c.forget(s)
+			return nil, ctx.Err()
+		}
+		if s.err == nil && s.c.alive() {
+			return s.c, nil
+		}
+		c.forget(s)
+	}
+	return c.make(ctx, kind)
+}
+
+func (c *child) alive() bool {
+	select {
+	case <-c.p.Ended():
+		return false
+	default:
+		return true
+	}
+}
+
+// forget ends a spare that nobody will use.
+func (c *children) forget(s *spare) {
+	c.wg.Add(1)
+	go func() {
+		defer c.wg.Done()
+		<-s.done
+		if s.c != nil {
+			s.c.p.Release(0)
+		}
+	}()
+}
+
+// refill starts a spare of a kind when there is none.
+func (c *children) refill(kind string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed || c.spares[kind] != nil {
+		return
+	}
+	s := &spare{done: make(chan struct{})}
+	c.spares[kind] = s
+	c.wg.Add(1)
+	go func() {
+		defer c.wg.Done()
+		defer close(s.done)
+		ctx, cancel := context.WithTimeout(c.ctx, startTime)
+		defer cancel()
+		s.c, s.err = c.make(ctx, kind)
+	}()
+}
+
+// make starts a child and waits until it is ready.
+func (c *children) make(ctx context.Context, kind string) (*child, error) {
+	c.mu.Lock()
+	if c.closed {
+		c.mu.Unlock()
+		return nil, failf(ClassUnavailable, "The sandbox is shutting down.")
+	}
+	if c.starter == nil {
+		c.starter = worker.NewStarter()
+	}
+	starter := c.starter
+	c.wg.Add(1)
+	c.mu.Unlock()
+	defer c.wg.Done()
+	p, err := starter.Start(ctx, worker.StartOptions{Command: c.command, Bwrap: c.bwrap, MemoryBytes: childMemory})
+	if err != nil {
+		return nil, err
+	}
+	ch := &child{p: p, kind: kind, bwrap: c.bwrap != nil, reasons: slices.Concat(c.reasons, p.Reasons)}
+	stop := context.AfterFunc(ctx, p.Kill)
+	err = p.In.Write(worker.ToChild{Hello: &worker.Hello{Kind: kind, CacheDir: c.cacheDir(), Crosscheck: c.e.o.Crosscheck}})
+	var f worker.FromChild
+	if err == nil {
+		f, _, err = p.Out.ReadFromChild()
+	}
+	if err == nil && f.Ready == nil {
+		err = errProtocol
+	}
+	if !stop() && err == nil {
+		err = ctx.Err()
+	}
+	if err != nil {
+		p.Release(0)
+		return nil, errors.Join(err, errors.New(p.Said()))
+	}
+	return ch, nil
+}
+
+// childMemory is what a child may have where the parent says so.
+const childMemory = 1 << 30
+
+// start gives the child its run and waits until it is locked down.
+func (c *child) start(ctx context.Context, j job) (*worker.Started, error) {
+	stop := context.AfterFunc(ctx, c.p.Kill)
+	defer stop()
+	if err := c.p.In.Write(worker.ToChild{Run: &j.frame}, j.code, j.input); err != nil {
+		return nil, err
+	}
+	f, _, err := c.p.Out.ReadFromChild()
+	switch {
+	case err != nil:
+		return nil, err
+	case f.Started != nil:
+		return f.Started, nil
+	case f.End != nil && f.End.Error != nil:
+		return nil, &Error{Class: ClassUnavailable, Message: clip(f.End.Error.Message, maxMessage), Err: errors.New(clip(f.End.Error.Cause, maxMessage))}
+	}
+	return nil, errProtocol
+}
+
+// cancel tells the child to end its run, and ends it when it does not. It never blocks.
+func (c *child) cancel() {
+	c.stopping.Do(func() {
+		c.killer.Store(time.AfterFunc(killGrace, c.p.Kill))
+		go func() { _ = c.p.In.Write(worker.ToChild{Cancel: &worker.Cancel{}}) }() // ends with the child at the latest
+	})
+}
+
+// release lets a child end by itself within grace, in the background.
+func (c *children) release(ch *child, grace time.Duration) {
+	c.wg.Add(1)
+	go func() {
+		defer c.wg.Done()
+		ch.p.Release(grace)
+		if t := ch.killer.Load(); t != nil {
+			t.Stop()
+		}
+	}()
+}
+
+// trim ends the spares when nothing ran in a child for a while.
+func (c *children) trim(idle time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if time.Since(c.last) >= idle {
+		c.drop()
+	}
+}
+
+// drop ends the spares; the caller holds mu.
+func (c *children) drop() {
+	for kind, s := range c.spares {
+		delete(c.spares, kind)
+		c.forget(s)
+	}
+}
+
+// close ends all children and waits for them. No run may be in progress.
+func (c *children) close() {
+	c.mu.Lock()
+	c.closed = true
+	c.cancel()
+	c.drop()
+	starter := c.starter
+	c.mu.Unlock()
+	c.wg.Wait()
+	if starter != nil {
+		starter.Close()
+	}
+}

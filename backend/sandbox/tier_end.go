@@ -1,0 +1,105 @@
+package sandbox
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"helix/backend/sandbox/worker"
+)
+
+// The most text that is taken from a child's report.
+const (
+	maxMessage = 64 << 10
+	maxStack   = 32 << 10
+)
+
+func clip(s string, n int) string {
+	if len(s) > n {
+		s = s[:n]
+	}
+	return strings.ToValidUTF8(s, "\uFFFD")
+}
+
+// finish takes the child's report. Limits and sizes are checked again, and what the
+// parent knows better it says itself.
+func (t *tierRun) finish(end *worker.End, output []byte) {
+	t.finished.Store(true)
+	t.childCPU = end.Usage.CPU
+	t.usedFuel.Store(min(end.Usage.Fuel, t.limits.Fuel))
+	t.usedBytes.Store(min(end.Usage.PeakMemory, t.limits.MemoryBytes))
+	switch {
+	case end.Error != nil:
+		t.fail(t.reported(end.Error))
+	case int64(len(output)) > t.limits.OutputBytes:
+		t.fail(&Error{
+			Class: ClassOutput, Message: fmt.Sprintf("The result is larger than %s.", size(t.limits.OutputBytes)),
+			Details: LimitDetail{"outputBytes", t.limits.OutputBytes, int64(len(output))},
+		})
+	case !json.Valid(output):
+		t.fail(failf(ClassOutput, "The result is not valid JSON: %q", head(output)))
+	default:
+		t.end(outcome{output: output})
+	}
+}
+
+// reported turns the child's error into the run's.
+func (t *tierRun) reported(e *worker.RunError) *Error {
+	out := &Error{Class: Class(e.Class), Message: clip(e.Message, maxMessage), Stack: clip(e.Stack, maxStack)}
+	if e.Cause != "" {
+		out.Err = errors.New(clip(e.Cause, maxMessage))
+	}
+	switch out.Class {
+	case ClassTimeout:
+		return t.overLimit(ClassTimeout, "wallMs", t.limits.Wall, t.limits.Wall)
+	case ClassCPU:
+		if d := detail[LimitDetail](e.Details); d.Limit == "fuel" {
+			out.Details = d
+			return out
+		}
+		return t.overLimit(ClassCPU, "cpuMs", t.limits.CPU, max(t.childCPU, t.limits.CPU))
+	case ClassMemory:
+		return t.outOfMemory(out.Stack)
+	case ClassHostDenied:
+		return t.denied(e, out)
+	case ClassThrown:
+		out.Details = ThrownDetail{clip(detail[ThrownDetail](e.Details).Name, 256)}
+	case ClassOutput:
+		if d := detail[OutputDetail](e.Details); d.Path != "" {
+			out.Details = OutputDetail{clip(d.Path, maxMessage), clip(d.What, 64)}
+		} else if d := detail[LimitDetail](e.Details); d.Limit != "" {
+			out.Details = LimitDetail{"outputBytes", t.limits.OutputBytes, d.Value}
+		}
+	case ClassTrap, ClassMissingExport, ClassUnavailable:
+	default: // it may not say so
+		out.Class = ClassTrap
+	}
+	return out
+}
+
+// denied is the outcome of a refusal left uncaught: what the host said, when the child
+// names a refusal that was given, and else the run's own cap.
+func (t *tierRun) denied(e *worker.RunError, out *Error) *Error {
+	t.calls.mu.Lock()
+	ref := t.refusals[e.Call]
+	t.calls.mu.Unlock()
+	if ref != nil {
+		c := *ref
+		c.Stack = out.Stack
+		return &c
+	}
+	r := detail[Refusal](e.Details)
+	if r.Reason != ReasonLimit {
+		r.Reason = ReasonCapability
+	}
+	out.Details = Refusal{Reason: r.Reason}
+	return out
+}
+
+func detail[T any](text json.RawMessage) (d T) {
+	if len(text) > 0 {
+		_ = json.Unmarshal(text, &d) // wrong details are no details
+	}
+	return d
+}

@@ -1,0 +1,4 @@
+package sandbox
+
+// bwrapUsual says that bubblewrap is to be expected on this system.
+const bwrapUsual = true

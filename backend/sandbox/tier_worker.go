@@ -1,0 +1,264 @@
+package sandbox
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"time"
+
+	"helix/backend/fault"
+	"helix/backend/sandbox/worker"
+)
+
+// ServeWorker makes this program the child of tier t1, which ends it, when it was started
+// as one, and else only notes that it can be. Call it first thing in main: before
+// arguments are read and anything is opened.
+func ServeWorker() {
+	served.Store(true)
+	if len(os.Args) < 2 || os.Args[1] != worker.Argument {
+		return
+	}
+	if len(os.Args) > 2 && os.Args[2] == worker.ProbeArgument {
+		os.Exit(0)
+	}
+	if err := serveWorker(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
+
+// serveWorker is the child: it loads, tells that it is ready, waits for its run, locks
+// itself down, runs, reports, and ends.
+func serveWorker() error {
+	if err := worker.Prepare(); err != nil {
+		return err
+	}
+	in := worker.NewReader(os.Stdin, worker.ToChildLimits)
+	out := worker.NewWriter(os.Stdout, worker.FromChildLimits)
+	f, _, err := in.ReadToChild()
+	if err != nil || f.Hello == nil {
+		return fmt.Errorf("no greeting: %w", err)
+	}
+	e, err := openWorker(f.Hello)
+	if err != nil {
+		return err
+	}
+	if err := out.Write(worker.FromChild{Ready: &worker.Ready{CPU: worker.SelfCPU()}}); err != nil {
+		return err
+	}
+	f, body, err := in.ReadToChild()
+	if err != nil || f.Run == nil {
+		return fmt.Errorf("no run: %w", err)
+	}
+	w := &workerRun{e: e, in: in, out: out, host: remoteHost{out: out, waiting: map[int64]chan reply{}}}
+	return w.run(f.Run, body)
+}
+
+// openWorker loads what a child of a kind needs and prepares its one instance.
+func openWorker(h *worker.Hello) (*Engine, error) {
+	e, err := Open(context.Background(), Options{
+		CacheDir: h.CacheDir, Workers: 1, Idle: 1, Tier1: Tier1Off, Crosscheck: h.Crosscheck,
+	})
+	if err != nil {
+		return nil, err
+	}
+	if h.Kind == worker.KindJS {
+		_, err = e.spares.fill()
+	}
+	return e, err
+}
+
+// workerRun is the child's one run.
+type workerRun struct {
+	e    *Engine
+	in   *worker.Reader
+	out  *worker.Writer
+	host remoteHost
+}
+
+// run carries out the run and reports its end.
+func (w *workerRun) run(r *worker.Run, body []byte) error {
+	code, input := body[:r.CodeSize:r.CodeSize], body[r.CodeSize:]
+	what, err := w.load(r, code)
+	if err != nil {
+		return w.end(&Error{Class: ClassUnavailable, Message: "The module could not be loaded in its separate process.", Err: err}, nil, Usage{})
+	}
+	lock, err := worker.LockDown(worker.LockOptions{
+		MemoryBytes: r.Limits.MemoryBytes,
+		CPUSeconds:  uint64((worker.SelfCPU()+r.Limits.CPU)/time.Second) + 3,
+	})
+	if err == nil && r.NeedLandlock && lock.Landlock == 0 {
+		err = errors.New("landlock is not in force")
+	}
+	if err != nil {
+		return w.end(&Error{Class: ClassUnavailable, Message: "The separate process could not be locked down.", Err: err}, nil, Usage{})
+	}
+	if err := w.out.Write(worker.FromChild{Started: &worker.Started{Lock: lock, CPU: worker.SelfCPU()}}); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	go w.listen(cancel)
+	c := Call{
+		Input: input, Host: &w.host, Trust: TrustOwn, Tier: tier0, Log: w.log,
+		Meta: Meta{Name: r.Name, Version: r.Ver, Author: r.Author},
+		Limits: Limits{
+			Wall: r.Limits.Wall, CPU: r.Limits.CPU, Fuel: r.Limits.Fuel, MemoryBytes: r.Limits.MemoryBytes,
+			StackBytes: r.Limits.StackBytes, InputBytes: r.Limits.InputBytes, OutputBytes: r.Limits.OutputBytes,
+			LogBytes: r.Limits.LogBytes, HostCalls: r.Limits.HostCalls,
+		},
+	}
+	if len(r.Seed) == 8 {
+		c.Seed = (*[8]byte)(r.Seed)
+	}
+	res, err := w.e.Execute(ctx, what, c)
+	return w.end(err, res.Output, res.Usage)
+}
+
+func (w *workerRun) load(r *worker.Run, code []byte) (Runnable, error) {
+	if r.ABI != "" {
+		return w.e.workerModule(r, code)
+	}
+	// Without a name and lines the parent does the mapping of positions.
+	return &Program{code: code, warnings: []Warning{}}, nil
+}
+
+// listen takes the parent's frames. When there is no parent any more, the child ends.
+func (w *workerRun) listen(cancel context.CancelFunc) {
+	for {
+		f, body, err := w.in.ReadToChild()
+		switch {
+		case err != nil:
+			os.Exit(1)
+		case f.Cancel != nil:
+			cancel()
+		case f.Answer != nil:
+			w.host.answer(f.Answer, body)
+		}
+	}
+}
+
+func (w *workerRun) log(l LogLine) {
+	text := clip(l.Message, 2*maxMessage)
+	// A parent that does not listen any more is noticed elsewhere.
+	_ = w.out.Write(worker.FromChild{Log: &worker.Log{Level: l.Level, TextSize: len(text)}}, []byte(text), l.Fields)
+}
+
+func (w *workerRun) end(err error, output json.RawMessage, u Usage) error {
+	f := worker.End{Usage: worker.Usage{
+		CPU: max(u.CPU-w.host.innerCPU(), 0), Fuel: u.Fuel, PeakMemory: max(u.PeakMemory, 0),
+	}}
+	if err != nil {
+		f.Error, output = reportOf(err), nil
+	}
+	return w.out.Write(worker.FromChild{End: &f}, output)
+}
+
+// reportOf is an error for the parent.
+func reportOf(err error) *worker.RunError {
+	var e *Error
+	if !errors.As(err, &e) {
+		return &worker.RunError{Class: string(ClassTrap), Message: "The sandbox met an internal error.", Cause: clip(err.Error(), 8<<10)}
+	}
+	out := &worker.RunError{Class: string(e.Class), Message: clip(e.Message, maxMessage), Stack: clip(e.Stack, maxStack)}
+	if e.Err != nil {
+		out.Cause = clip(e.Err.Error(), 8<<10)
+	}
+	if ref, ok := e.Details.(Refusal); ok {
+		out.Call, _ = ref.Extra.(int64)
+		ref.Extra = nil
+		e.Details = ref
+	}
+	if e.Details != nil {
+		if b, err := json.Marshal(e.Details); err == nil && len(b) <= 16<<10 {
+			out.Details = b
+		}
+	}
+	return out
+}
+
+// remoteHost asks the parent.
+type remoteHost struct {
+	out     *worker.Writer
+	mu      sync.Mutex
+	last    int64
+	waiting map[int64]chan reply
+	inner   worker.Charge // what inner runs took, as the parent last said
+}
+
+type reply struct {
+	body   []byte
+	err    *worker.HostError
+	charge worker.Charge // new since the last answer
+}
+
+// maxOp is the longest name of an operation.
+const maxOp = 64
+
+// Call asks the parent and waits for its answer.
+func (h *remoteHost) Call(ctx context.Context, op string, req json.RawMessage) (json.RawMessage, error) {
+	if len(op) > maxOp {
+		return nil, fault.Invalidf("There is no such operation.")
+	}
+	if len(req) > worker.FromChildLimits.Body {
+		return nil, fault.Limitf("The request is too large.")
+	}
+	if !json.Valid(req) {
+		return nil, fault.Invalidf("The request is not valid JSON.")
+	}
+	ch := make(chan reply, 1)
+	h.mu.Lock()
+	h.last++
+	id := h.last
+	h.waiting[id] = ch
+	err := h.out.Write(worker.FromChild{Call: &worker.Call{ID: id, Op: op}}, req)
+	h.mu.Unlock()
+	if err != nil {
+		return nil, fault.Unavailablef("The host does not answer.").WithCause(err)
+	}
+	select {
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	case r := <-ch:
+		Charge(ctx, Usage{CPU: r.charge.CPU, Fuel: r.charge.Fuel, HostCalls: r.charge.HostCalls})
+		if r.err == nil {
+			return r.body, nil
+		}
+		f := fault.New(fault.Kind(r.err.Kind), "%s", r.err.Message)
+		if f.Kind == fault.Denied {
+			f.Details = Refusal{Reason: r.err.Reason, Capability: r.err.Capability, Resource: r.err.Resource, Extra: id}
+		}
+		return nil, f
+	}
+}
+
+// answer hands the parent's answer to the call that waits for it.
+func (h *remoteHost) answer(a *worker.Answer, body []byte) {
+	h.mu.Lock()
+	ch := h.waiting[a.ID]
+	delete(h.waiting, a.ID)
+	r := reply{body: body, err: a.Error}
+	if a.Charge != nil {
+		r.charge = worker.Charge{
+			CPU: max(a.Charge.CPU-h.inner.CPU, 0), Fuel: max(a.Charge.Fuel, h.inner.Fuel) - h.inner.Fuel,
+			HostCalls: max(a.Charge.HostCalls-h.inner.HostCalls, 0),
+		}
+		h.inner.CPU += r.charge.CPU
+		h.inner.Fuel += r.charge.Fuel
+		h.inner.HostCalls += r.charge.HostCalls
+	}
+	h.mu.Unlock()
+	if ch != nil {
+		ch <- r
+	}
+}
+
+func (h *remoteHost) innerCPU() time.Duration {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.inner.CPU
+}

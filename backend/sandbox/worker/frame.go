@@ -1,0 +1,222 @@
+package worker
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+)
+
+// A frame is the length of its head and of its body, four bytes each with the highest
+// first, the head, which is JSON, and the body, which is bytes. Large values travel in
+// bodies, where nothing has to be escaped or copied.
+const prefix = 8
+
+// FrameLimits bound what a Reader takes and a Writer gives, in bytes. Total is for all
+// frames of a Reader together; 0 is no limit.
+type FrameLimits struct {
+	Head, Body int
+	Total      int64
+}
+
+// The limits of the two directions. A child's frame is a host request or an output; a
+// parent's is a module with its input, or what a host operation answered.
+var (
+	FromChildLimits = FrameLimits{Head: 1 << 20, Body: 16 << 20, Total: 256 << 20}
+	ToChildLimits   = FrameLimits{Head: 1 << 20, Body: 160 << 20}
+)
+
+// ErrFrame is what a Reader gives for anything that is not a frame within its limits. The
+// stream cannot be used any more.
+var ErrFrame = errors.New("bad frame")
+
+func badFrame(format string, args ...any) error {
+	return fmt.Errorf("%w: %s", ErrFrame, fmt.Sprintf(format, args...))
+}
+
+// Writer writes frames; any goroutine may use it.
+type Writer struct {
+	limits FrameLimits
+	mu     sync.Mutex
+	w      io.Writer
+	buf    []byte
+}
+
+// NewWriter returns a Writer on w.
+func NewWriter(w io.Writer, l FrameLimits) *Writer { return &Writer{w: w, limits: l} }
+
+// direct is from which size on a body is written by itself instead of being copied.
+const direct = 64 << 10
+
+// Write writes one frame. The body may come in pieces.
+func (w *Writer) Write(head any, body ...[]byte) error {
+	text, err := json.Marshal(head)
+	if err != nil {
+		return err
+	}
+	size := 0
+	for _, b := range body {
+		size += len(b)
+	}
+	if len(text) > w.limits.Head || size > w.limits.Body {
+		return badFrame("too large to send: %d and %d bytes", len(text), size)
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.buf = binary.BigEndian.AppendUint32(w.buf[:0], uint32(len(text)))
+	w.buf = binary.BigEndian.AppendUint32(w.buf, uint32(size))
+	w.buf = append(w.buf, text...)
+	for _, b := range body {
+		if len(b) < direct {
+			w.buf = append(w.buf, b...)
+			continue
+		}
+		if err := w.flush(); err != nil {
+			return err
+		}
+		if _, err := w.w.Write(b); err != nil {
+			return err
+		}
+	}
+	return w.flush()
+}
+
+func (w *Writer) flush() error {
+	if len(w.buf) == 0 {
+		return nil
+	}
+	_, err := w.w.Write(w.buf)
+	if w.buf = w.buf[:0]; cap(w.buf) > 4*direct {
+		w.buf = nil
+	}
+	return err
+}
+
+// Reader reads frames; one goroutine at a time.
+type Reader struct {
+	limits FrameLimits
+	r      *bufio.Reader
+	total  int64
+}
+
+// NewReader returns a Reader on r.
+func NewReader(r io.Reader, l FrameLimits) *Reader {
+	return &Reader{limits: l, r: bufio.NewReaderSize(r, 32<<10)}
+}
+
+// Read reads one frame into head, refusing fields that it does not have. The body is the
+// caller's to keep. The error is io.EOF at the end of the stream between two frames.
+func (r *Reader) Read(head any) (body []byte, err error) {
+	var lengths [prefix]byte
+	if _, err := io.ReadFull(r.r, lengths[:]); err != nil {
+		if err == io.ErrUnexpectedEOF {
+			err = badFrame("cut off in its lengths")
+		}
+		return nil, err
+	}
+	h, b := binary.BigEndian.Uint32(lengths[:4]), binary.BigEndian.Uint32(lengths[4:])
+	if int64(h) > int64(r.limits.Head) || int64(b) > int64(r.limits.Body) {
+		return nil, badFrame("too large: %d and %d bytes", h, b)
+	}
+	if r.total += prefix + int64(h) + int64(b); r.limits.Total > 0 && r.total > r.limits.Total {
+		return nil, badFrame("more than %d bytes in all", r.limits.Total)
+	}
+	text, err := r.bytes(int(h))
+	if err != nil {
+		return nil, err
+	}
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.DisallowUnknownFields()
+	if err := d.Decode(head); err != nil {
+		return nil, badFrame("%v", err)
+	}
+	if _, err := d.Token(); err != io.EOF {
+		return nil, badFrame("something after the head")
+	}
+	return r.bytes(int(b))
+}
+
+// trusted is how many announced bytes are made room for before they have come.
+const trusted = 1 << 20
+
+func (r *Reader) bytes(n int) ([]byte, error) {
+	if n == 0 {
+		return nil, nil
+	}
+	if n <= trusted {
+		b := make([]byte, n)
+		if _, err := io.ReadFull(r.r, b); err != nil {
+			return nil, cutOff(err)
+		}
+		return b, nil
+	}
+	var b bytes.Buffer
+	b.Grow(trusted)
+	if _, err := io.CopyN(&b, r.r, int64(n)); err != nil {
+		return nil, cutOff(err)
+	}
+	return b.Bytes(), nil
+}
+
+func cutOff(err error) error {
+	if err == io.EOF || err == io.ErrUnexpectedEOF {
+		return badFrame("cut off")
+	}
+	return err
+}
+
+// one reports whether exactly one of the given is set.
+func one(set ...bool) bool {
+	n := 0
+	for _, s := range set {
+		if s {
+			n++
+		}
+	}
+	return n == 1
+}
+
+// ReadFromChild reads and checks a frame of the child: exactly one kind, values in range.
+func (r *Reader) ReadFromChild() (f FromChild, body []byte, err error) {
+	if body, err = r.Read(&f); err != nil {
+		return FromChild{}, nil, err
+	}
+	if !one(f.Ready != nil, f.Started != nil, f.Log != nil, f.Call != nil, f.End != nil) {
+		return FromChild{}, nil, badFrame("not exactly one kind")
+	}
+	bad := ""
+	switch {
+	case f.Ready != nil && (len(body) > 0 || f.Ready.CPU < 0):
+		bad = "ready"
+	case f.Started != nil && (len(body) > 0 || f.Started.CPU < 0 || f.Started.Lock.Landlock < 0 || len(f.Started.Lock.Reasons) > 8):
+		bad = "started"
+	case f.Log != nil && (f.Log.TextSize < 0 || f.Log.TextSize > len(body) || len(f.Log.Level) > 16):
+		bad = "log"
+	case f.Call != nil && (f.Call.ID < 1 || len(f.Call.Op) > 64):
+		bad = "call"
+	case f.End != nil && (f.End.Usage.CPU < 0 || f.End.Usage.PeakMemory < 0 || f.End.Error != nil && len(body) > 0):
+		bad = "end"
+	}
+	if bad != "" {
+		return FromChild{}, nil, badFrame("%s has values that cannot be", bad)
+	}
+	return f, body, nil
+}
+
+// ReadToChild reads a frame of the parent.
+func (r *Reader) ReadToChild() (f ToChild, body []byte, err error) {
+	if body, err = r.Read(&f); err != nil {
+		return ToChild{}, nil, err
+	}
+	if !one(f.Hello != nil, f.Run != nil, f.Answer != nil, f.Cancel != nil) {
+		return ToChild{}, nil, badFrame("not exactly one kind")
+	}
+	if f.Run != nil && (f.Run.CodeSize < 0 || f.Run.CodeSize > len(body) || len(f.Run.Seed) != 0 && len(f.Run.Seed) != 8) {
+		return ToChild{}, nil, badFrame("run has values that cannot be")
+	}
+	return f, body, nil
+}

@@ -1,0 +1,123 @@
+package worker
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"syscall"
+	"time"
+
+	"github.com/landlock-lsm/go-landlock/landlock"
+	ll "github.com/landlock-lsm/go-landlock/landlock/syscall"
+	"golang.org/x/sys/unix"
+)
+
+// LandlockABI is the version of Landlock that the kernel offers, 0 for none.
+func LandlockABI() int {
+	v, err := ll.LandlockGetABIVersion()
+	if err != nil {
+		return 0
+	}
+	return v
+}
+
+// Prepare is the child's first act: it is to die with its parent, and holds no descriptors
+// but the standard ones. A parent may have left some open by mistake.
+func Prepare() error {
+	if err := unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0, 0, 0); err != nil {
+		return fmt.Errorf("tie to the parent: %w", err)
+	}
+	// What has no file type is the Go runtime's own: epoll and eventfd.
+	const named = 1024
+	for fd := 3; fd < named; fd++ {
+		var s unix.Stat_t
+		if unix.Fstat(fd, &s) == nil && s.Mode&unix.S_IFMT != 0 {
+			unix.Close(fd)
+		}
+	}
+	if err := unix.CloseRange(named, ^uint(0)>>1, 0); err != nil && !errors.Is(err, unix.ENOSYS) && !errors.Is(err, unix.EINVAL) {
+		return fmt.Errorf("close descriptors: %w", err)
+	}
+	return setLimit(unix.RLIMIT_CORE, 0)
+}
+
+// LockDown takes away for good what the child does not need any more: files, network,
+// signals to others, new programs, growing without end. It is done after the last file was
+// read and before guest code runs. What the kernel does not have is named in the report;
+// an error means that the child must not go on.
+func LockDown(o LockOptions) (r LockReport, err error) {
+	if err := limitResources(o); err != nil {
+		return r, err
+	}
+	r.Landlock = LandlockABI()
+	if r.Landlock > 0 {
+		if err := landlock.V10.BestEffort().Restrict(); err != nil {
+			return r, fmt.Errorf("landlock: %w", err)
+		}
+		// Believe it only when it can be seen.
+		if f, err := os.Open("/"); err == nil {
+			f.Close()
+			r.Landlock = 0
+		}
+	}
+	r.Reasons = LandlockReasons(r.Landlock)
+	r.Seccomp, err = filterCalls()
+	return r, err
+}
+
+// slack is what the child may have beside the guest's memory.
+const slack = 512 << 20
+
+func limitResources(o LockOptions) error {
+	limits := []struct {
+		what  int
+		value uint64
+	}{
+		{unix.RLIMIT_CORE, 0},
+		{unix.RLIMIT_FSIZE, 0}, // no file can be written even where Landlock is missing
+		{unix.RLIMIT_NOFILE, 64},
+		{unix.RLIMIT_MEMLOCK, 0},
+		{unix.RLIMIT_MSGQUEUE, 0},
+	}
+	if o.MemoryBytes > 0 && !raceEnabled { // the race detector maps more than any limit
+		limits = append(limits, struct {
+			what  int
+			value uint64
+		}{unix.RLIMIT_DATA, uint64(o.MemoryBytes) + slack})
+	}
+	if o.CPUSeconds > 0 {
+		limits = append(limits, struct {
+			what  int
+			value uint64
+		}{unix.RLIMIT_CPU, o.CPUSeconds})
+	}
+	for _, l := range limits {
+		if err := setLimit(l.what, l.value); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// setLimit lowers a limit of this process; one that is lower already stays.
+func setLimit(what int, value uint64) error {
+	var have unix.Rlimit
+	if err := unix.Prlimit(0, what, nil, &have); err != nil {
+		return fmt.Errorf("read limit %d: %w", what, err)
+	}
+	have.Max = min(have.Max, value)
+	have.Cur = min(have.Cur, have.Max)
+	if err := unix.Prlimit(0, what, &have, nil); err != nil {
+		return fmt.Errorf("set limit %d: %w", what, err)
+	}
+	return nil
+}
+
+// SelfCPU is the processor time that this process has used.
+func SelfCPU() time.Duration {
+	var u syscall.Rusage
+	if syscall.Getrusage(syscall.RUSAGE_SELF, &u) != nil {
+		return 0
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}

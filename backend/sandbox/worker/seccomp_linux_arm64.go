@@ -1,0 +1,3 @@
+package worker
+
+var allowedHere []uint32
