@@ -32,6 +32,7 @@ func (b *Backend) openGateway(ctx context.Context, paths config.Paths, conf conf
 		Gate: b.gate, Ready: b.ready, Status: b.status, Stop: func() { b.requestStop() }, Activate: b.o.Activate, Services: b.Services,
 		Audit: b.auditAccess, AuditTx: auditAccessTx, SessionEnded: b.sessionEnded, TempDir: paths.Cache, Limits: limits(conf),
 	})
+	b.Gateway.Route("POST", "/execute", gateway.Write, true, b.serveExecute)
 	b.Services.Add("skill-sandbox", b.Sandbox.Run, b.sandboxPort)
 	Register(b, b.API)
 	return nil

@@ -2,8 +2,12 @@ package sandbox
 
 import (
 	"context"
+	"fmt"
 	"sync"
 )
+
+// LimitQueue is what a LimitDetail names when too many runs wait for a worker.
+const LimitQueue = "queue"
 
 // queue admits a fixed number of runs at a time. Those that wait are taken in turn by
 // user, and first come first served within a user, so that one user cannot starve another.
@@ -31,7 +35,8 @@ func (q *queue) acquire(ctx context.Context, user string) *Error {
 	}
 	if q.waiting >= q.room {
 		q.mu.Unlock()
-		return failf(ClassUnavailable, "Too many runs are waiting (%d). Try again when some have ended.", q.room)
+		return &Error{Class: ClassUnavailable, Message: fmt.Sprintf("Too many runs are waiting (%d). Try again when some have ended.", q.room),
+			Details: LimitDetail{Limit: LimitQueue, Max: int64(q.room), Value: int64(q.room)}}
 	}
 	ch := make(chan struct{})
 	if len(q.lines[user]) == 0 {

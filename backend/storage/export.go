@@ -221,8 +221,15 @@ func (e *exporter) table(tx *Tx, t exportTable) (n int64, err error) {
 		}
 		n++
 		for i, c := range t.cols {
-			if b, ok := vals[i].([]byte); ok && len(b) == 32 && slices.Contains(blobCols, c.name) {
-				e.blobs[[32]byte(b)] = true
+			if !slices.Contains(blobCols, c.name) {
+				continue
+			}
+			b, ok := vals[i].([]byte)
+			if s, text := vals[i].(string); text {
+				b, ok = []byte(s), true
+			}
+			if sum, named := blobSum(b); ok && named {
+				e.blobs[sum] = true
 			}
 		}
 		if md >= 0 {

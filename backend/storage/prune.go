@@ -369,6 +369,18 @@ func (p *pruner) supersededChanges(ctx context.Context) (old []int64, err error)
 	return old, err
 }
 
+// blobSum reads what a column that names a blob holds: 32 bytes, or their hexadecimal text,
+// with or without sha256: in front.
+func blobSum(v []byte) (sum [32]byte, ok bool) {
+	if raw, err := hex.DecodeString(strings.TrimPrefix(string(v), "sha256:")); err == nil && len(raw) == 32 {
+		v = raw
+	}
+	if len(v) != 32 {
+		return sum, false
+	}
+	return [32]byte(v), true
+}
+
 const metaOrphans = "blob_orphans"
 
 // blobs removes files that no row has named for a day. Since when is remembered in meta.
@@ -398,11 +410,8 @@ func (p *pruner) blobs(ctx context.Context) error {
 				if err := scan(&sum); err != nil {
 					return err
 				}
-				if raw, err := hex.DecodeString(string(sum)); err == nil && len(raw) == 32 {
-					sum = raw
-				}
-				if len(sum) == 32 {
-					used[[32]byte(sum)] = true
+				if s, ok := blobSum(sum); ok {
+					used[s] = true
 				}
 				return nil
 			}); err != nil {
