@@ -400,16 +400,6 @@ func TestProgramsAreKept(t *testing.T) {
 	}
 }
 
-func TestModulesWait(t *testing.T) {
-	t.Parallel()
-	if _, err := shared.CompileWASM(context.Background(), []byte("\x00asm")); !fault.Is(err, fault.Unavailable) {
-		t.Errorf("CompileWASM = %v", err)
-	}
-	if _, err := shared.Execute(context.Background(), &Module{}, Call{}); !fault.Is(err, fault.Unavailable) {
-		t.Errorf("Execute of a module = %v", err)
-	}
-}
-
 func TestErrorKinds(t *testing.T) {
 	t.Parallel()
 	for c, k := range map[Class]fault.Kind{

@@ -1,10 +1,31 @@
 package sandbox
 
-import "context"
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"runtime"
+	"strings"
+	"time"
 
-// Module is a validated WASM module. This version has no engine for foreign modules:
-// CompileWASM answers unavailable, so no Module exists yet.
-type Module struct{ info ModuleInfo }
+	"helix/backend/sandbox/meter"
+)
+
+// The ways in which a module can be called.
+const (
+	ABIExecute = "execute" // exports execute() and memory; _initialize is called first
+	ABICommand = "command" // exports _start, like a C, Rust or Go program
+)
+
+// Module is a WASM module that was validated, metered and compiled. It is safe for use by
+// many goroutines; its code is freed when nobody holds it any more.
+type Module struct {
+	info ModuleInfo
+	code *moduleCode
+}
 
 func (*Module) runnable() {}
 
@@ -12,24 +33,240 @@ func (*Module) runnable() {}
 type ModuleInfo struct {
 	ABI     string   `json:"abi"` // execute, command
 	Exports []string `json:"exports"`
-	Imports []string `json:"imports"`
-	Memory  uint32   `json:"memory"` // initial pages of 64 KiB
+	Imports []string `json:"imports"` // as module.name
+	Memory  uint32   `json:"memory"`  // initial pages of 64 KiB
 	Tables  int      `json:"tables"`
-	Size    int64    `json:"size"`
+	Size    int64    `json:"size"` // bytes
 	SHA256  string   `json:"sha256"`
 }
 
 // Info describes the module.
 func (m *Module) Info() ModuleInfo { return m.info }
 
-// CompileWASM validates and compiles a module. Modules need metering, which this version
-// does not have, so it answers unavailable.
-func (e *Engine) CompileWASM(ctx context.Context, wasm []byte) (*Module, error) {
-	return nil, failf(ClassUnavailable, "WASM modules cannot run in this version of Helix.")
+// ModuleDetail is the Details of a compile Error about a module: where in the file, in
+// bytes, and what was refused, such as "threads", "import" or "malformed".
+type ModuleDetail struct {
+	Offset  int    `json:"offset"`
+	Feature string `json:"feature"`
 }
 
-// run executes the module under r.
-func (m *Module) run(r *control) outcome {
-	r.fail(failf(ClassUnavailable, "WASM modules cannot run in this version of Helix."))
-	return *r.ended.Load()
+// ExportsDetail is the Details of a missing_export Error.
+type ExportsDetail struct {
+	Exports []string `json:"exports"`
+}
+
+// compileDeadline is how long a module may take to compile.
+const compileDeadline = 60 * time.Second
+
+// CompileWASM validates, meters and compiles a module, or gives the one that was compiled
+// from the same bytes before. Errors are compile, with a ModuleDetail where a place is
+// known, missing_export, canceled, or unavailable.
+func (e *Engine) CompileWASM(ctx context.Context, wasm []byte) (*Module, error) {
+	if err := e.begin(); err != nil {
+		return nil, err
+	}
+	defer e.runs.Done()
+	if max := meter.DefaultLimits().Bytes; len(wasm) > max {
+		return nil, &Error{
+			Class: ClassCompile, Message: fmt.Sprintf("The module is larger than %s.", size(int64(max))),
+			Details: ModuleDetail{max, "module limits"},
+		}
+	}
+	m, err := e.modules.compile(ctx, e, wasm)
+	if err != nil {
+		return nil, err
+	}
+	return m, nil
+}
+
+func (s *modules) compile(ctx context.Context, e *Engine, wasm []byte) (*Module, *Error) {
+	key := sha256.Sum256(wasm)
+	if m := s.cached(key); m != nil {
+		return m, nil
+	}
+	select { // one at a time: compiling already uses two cores
+	case s.compiling <- struct{}{}:
+		defer func() { <-s.compiling }()
+	case <-ctx.Done():
+		return nil, contextError(ctx)
+	}
+	if m := s.cached(key); m != nil {
+		return m, nil
+	}
+	if err := s.open(e); err != nil {
+		return nil, &Error{Class: ClassUnavailable, Message: "The engine for WASM modules could not be started.", Err: err}
+	}
+	within, cancel := context.WithTimeout(ctx, compileDeadline)
+	defer cancel()
+	p := s.load(e, key)
+	if p == nil {
+		var err *Error
+		if p, err = prepareModule(within, wasm, key); err != nil {
+			return nil, err
+		}
+		s.store(e, key, p)
+	}
+	code, err := s.link(within, e, p)
+	if err != nil {
+		if ctx.Err() != nil {
+			return nil, contextError(ctx)
+		}
+		if within.Err() != nil {
+			return nil, failf(ClassCompile, "The module takes longer than %s to compile.", compileDeadline)
+		}
+		return nil, &Error{Class: ClassCompile, Message: "The module cannot be compiled: " + firstLine(err.Error()), Err: err}
+	}
+	m := &Module{info: p.Info, code: code}
+	runtime.AddCleanup(m, s.forget, code)
+	s.keep(key, m)
+	return m, nil
+}
+
+// preparedModule is what is known of a module before it becomes machine code. It is what
+// the disk cache holds.
+type preparedModule struct {
+	Info       ModuleInfo
+	Calls      []string // the exports to call, in order
+	Globals    []string
+	Restorable bool
+	MaxPages   uint32
+	Places     [][2]uint32     // offset and size of each piece of data
+	data       []meter.Content // what memory holds at first
+	wasm       []byte
+}
+
+func prepareModule(ctx context.Context, wasm []byte, key [32]byte) (*preparedModule, *Error) {
+	known := importable()
+	limits := meter.DefaultLimits()
+	limits.Imports = func(module, name string) bool {
+		_, ok := known[module][name]
+		return ok
+	}
+	if err := meter.Validate(wasm, limits); err != nil {
+		return nil, meterError(err)
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, contextError(ctx)
+	}
+	metered, report, err := meter.Instrument(wasm, meter.Options{})
+	if err != nil {
+		return nil, meterError(err)
+	}
+	ready, err := meter.Prepare(metered)
+	if err != nil {
+		return nil, meterError(err)
+	}
+	p := &preparedModule{Globals: ready.Globals, Restorable: ready.Restorable, data: ready.Data, wasm: ready.Wasm, MaxPages: 1}
+	for _, d := range p.data {
+		p.Places = append(p.Places, [2]uint32{d.Offset, uint32(len(d.Bytes))})
+	}
+	p.Info = ModuleInfo{
+		Exports: []string{}, Imports: []string{}, Tables: len(report.Tables),
+		Size: int64(len(wasm)), SHA256: hex.EncodeToString(key[:]),
+	}
+	if report.Memory != nil {
+		p.Info.Memory = report.Memory.Min
+		p.MaxPages = min(report.Memory.Max, limits.MemoryPages)
+	}
+	for _, i := range report.Imports {
+		p.Info.Imports = append(p.Info.Imports, i.Module+"."+i.Name)
+		if f := known[i.Module][i.Name]; !f.fits(i.Signature) {
+			return nil, &Error{
+				Class:   ClassCompile,
+				Message: fmt.Sprintf("The module imports %s.%s with another signature than it has.", i.Module, i.Name),
+				Details: ModuleDetail{Feature: "import"},
+			}
+		}
+	}
+	return p, p.findEntry(report)
+}
+
+// fits reports whether a module's import has the function's signature.
+func (f importedFunction) fits(s *meter.Signature) bool {
+	if s == nil || len(s.Params) != len(f.params) || (len(s.Results) == 1) != f.result || len(s.Results) > 1 {
+		return false
+	}
+	for i, c := range f.params {
+		if want := map[rune]string{'i': "i32", 'I': "i64"}[c]; s.Params[i] != want {
+			return false
+		}
+	}
+	return !f.result || s.Results[0] == "i32"
+}
+
+// findEntry finds out how the module is called.
+func (p *preparedModule) findEntry(r meter.Report) *Error {
+	plain := map[string]bool{} // functions without parameters and results
+	var listed []string
+	for _, x := range r.Exports {
+		p.Info.Exports = append(p.Info.Exports, x.Name)
+		listed = append(listed, describeExport(x))
+		if s := x.Signature; s != nil && len(s.Params)+len(s.Results) == 0 {
+			plain[x.Name] = true
+		}
+	}
+	if r.StartExport != "" {
+		p.Calls = append(p.Calls, r.StartExport)
+	}
+	memory := r.Memory != nil && r.Memory.Exported != ""
+	switch {
+	case plain["execute"] && memory:
+		p.Info.ABI = ABIExecute
+		if plain["_initialize"] {
+			p.Calls = append(p.Calls, "_initialize")
+		}
+		p.Calls = append(p.Calls, "execute")
+		return nil
+	case plain["_start"] && !plain["execute"]:
+		p.Info.ABI = ABICommand
+		p.Calls = append(p.Calls, "_start")
+		return nil
+	}
+	what := "neither execute() nor _start()"
+	if plain["execute"] {
+		what = "execute() but not its memory"
+	}
+	all := "nothing"
+	if len(listed) > 0 {
+		const most = 20
+		all = strings.Join(listed[:min(len(listed), most)], ", ")
+		if n := len(listed) - most; n > 0 {
+			all += fmt.Sprintf(" and %d more", n)
+		}
+	}
+	return &Error{
+		Class: ClassMissingExport, Message: fmt.Sprintf("The module exports %s. It exports %s.", what, all),
+		Details: ExportsDetail{p.Info.Exports},
+	}
+}
+
+func describeExport(x meter.Export) string {
+	name := []rune(x.Name)
+	if len(name) > 60 {
+		name = append(name[:60:60], '…')
+	}
+	if x.Signature == nil {
+		return string(name) + " (" + x.Kind + ")"
+	}
+	s := string(name) + "(" + strings.Join(x.Signature.Params, ", ") + ")"
+	if len(x.Signature.Results) > 0 {
+		s += " " + strings.Join(x.Signature.Results, ", ")
+	}
+	return s
+}
+
+func meterError(err error) *Error {
+	var m *meter.Error
+	if !errors.As(err, &m) {
+		return &Error{Class: ClassCompile, Message: "The module cannot be compiled: " + firstLine(err.Error()), Err: err}
+	}
+	return &Error{
+		Class: ClassCompile, Message: fmt.Sprintf("The module is refused (%s, at byte %d): %s.", m.Feature, m.Offset, strings.TrimSuffix(firstLine(m.Message), ".")),
+		Details: ModuleDetail{m.Offset, m.Feature}, Err: err,
+	}
+}
+
+func firstLine(s string) string {
+	line, _, _ := bytes.Cut([]byte(s), []byte("\n"))
+	return head(line)
 }

@@ -32,6 +32,7 @@ type Engine struct {
 	queue    *queue
 	spares   *spares
 	programs *lru
+	modules  *modules
 	children *children // of tier t1
 
 	mu     sync.Mutex
@@ -72,7 +73,7 @@ func open(ctx context.Context, o Options, files fs.FS) (*Engine, error) {
 		o.Idle = 4
 	}
 	e := &Engine{
-		o: o, queue: newQueue(o.Workers, o.Queue), programs: newLRU(256), done: make(chan struct{}),
+		o: o, modules: newModules(), queue: newQueue(o.Workers, o.Queue), programs: newLRU(256), done: make(chan struct{}),
 	}
 	e.children = newChildren(e)
 	e.spares = newSpares(max(o.Idle, 0), func() (*guest, error) { return e.instance(nil) }, e.reset)
@@ -126,6 +127,7 @@ func (e *Engine) Close() error {
 	}
 	e.children.close()
 	e.spares.close()
+	merr := e.modules.close()
 	if e.template != nil {
 		e.template.Close()
 	}
@@ -133,7 +135,7 @@ func (e *Engine) Close() error {
 	if e.vm != nil {
 		err = e.vm.Close()
 	}
-	return errors.Join(err, e.cache.close())
+	return errors.Join(err, merr, e.cache.close())
 }
 
 // begin registers a run or compilation; the caller calls e.runs.Done when it ends.
@@ -171,6 +173,7 @@ func (e *Engine) Run(ctx context.Context) error {
 		case <-e.spares.wanted:
 		case <-tick.C:
 			e.spares.trim(5 * time.Minute)
+			e.modules.trim(5 * time.Minute)
 			e.children.trim(5 * time.Minute)
 			e.cache.sweep()
 		}

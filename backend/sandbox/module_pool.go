@@ -1,0 +1,462 @@
+package sandbox
+
+import (
+	"container/list"
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/tetratelabs/wazero"
+	"github.com/tetratelabs/wazero/api"
+	"github.com/tetratelabs/wazero/experimental"
+
+	"helix/backend/sandbox/meter"
+)
+
+// How many modules are remembered: by number and by bytes of WASM together.
+const (
+	maxModules     = 32
+	maxModuleBytes = 128 << 20
+)
+
+// maxModulePages is the largest linear memory of a module: the profile permissive.
+const maxModulePages = 4096
+
+// modules is what an engine needs for modules. Nothing is made before the first one.
+type modules struct {
+	compiling chan struct{}
+
+	mu     sync.Mutex
+	rt     wazero.Runtime
+	broken error
+	order  *list.List // of *keptModule, the latest first
+	byKey  map[[32]byte]*list.Element
+	bytes  int64
+	codes  map[*moduleCode]struct{} // alive
+	closed bool
+}
+
+type keptModule struct {
+	key [32]byte
+	m   *Module
+}
+
+func newModules() *modules {
+	return &modules{
+		compiling: make(chan struct{}, 1), order: list.New(),
+		byKey: map[[32]byte]*list.Element{}, codes: map[*moduleCode]struct{}{},
+	}
+}
+
+func (s *modules) cached(key [32]byte) *Module {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	el, ok := s.byKey[key]
+	if !ok {
+		return nil
+	}
+	s.order.MoveToFront(el)
+	return el.Value.(*keptModule).m
+}
+
+func (s *modules) keep(key [32]byte, m *Module) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.byKey[key] = s.order.PushFront(&keptModule{key, m})
+	s.bytes += m.info.Size
+	for s.order.Len() > 1 && (s.order.Len() > maxModules || s.bytes > maxModuleBytes) {
+		k := s.order.Remove(s.order.Back()).(*keptModule)
+		delete(s.byKey, k.key)
+		s.bytes -= k.m.info.Size
+	}
+}
+
+// open makes the runtime of modules.
+func (s *modules) open(e *Engine) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.rt != nil || s.broken != nil {
+		return s.broken
+	}
+	ctx := context.Background()
+	cfg := wazero.NewRuntimeConfigCompiler().
+		WithCoreFeatures(meter.Features).
+		WithMemoryLimitPages(maxModulePages).
+		WithDebugInfoEnabled(false).
+		WithCloseOnContextDone(e.o.Crosscheck)
+	if e.cache != nil && e.cache.c != nil {
+		cfg = cfg.WithCompilationCache(e.cache.c)
+	}
+	rt := wazero.NewRuntimeWithConfig(ctx, cfg)
+	if err := linkImports(ctx, rt); err != nil {
+		s.broken = errors.Join(err, rt.Close(ctx))
+		return s.broken
+	}
+	s.rt = rt
+	return nil
+}
+
+// close frees everything; no run is in progress.
+func (s *modules) close() error {
+	s.mu.Lock()
+	codes := s.codes
+	s.codes, s.closed = nil, true
+	s.order.Init()
+	clear(s.byKey)
+	rt := s.rt
+	s.rt = nil
+	s.mu.Unlock()
+	for c := range codes {
+		c.close()
+	}
+	if rt == nil {
+		return nil
+	}
+	return rt.Close(context.Background())
+}
+
+// forget frees the code of a module that nobody holds any more.
+func (s *modules) forget(c *moduleCode) {
+	s.mu.Lock()
+	_, alive := s.codes[c]
+	delete(s.codes, c)
+	s.mu.Unlock()
+	if alive {
+		c.close()
+	}
+}
+
+// trim closes the instances that were not used for a while.
+func (s *modules) trim(age time.Duration) {
+	s.mu.Lock()
+	codes := make([]*moduleCode, 0, len(s.codes))
+	for c := range s.codes {
+		codes = append(codes, c)
+	}
+	s.mu.Unlock()
+	for _, c := range codes {
+		c.trim(time.Now().Add(-age))
+	}
+}
+
+// link makes machine code of a prepared module.
+func (s *modules) link(ctx context.Context, e *Engine, p *preparedModule) (c *moduleCode, err error) {
+	defer func() {
+		if x := recover(); x != nil {
+			err = fmt.Errorf("the compiler gave up: %v", x)
+		}
+	}()
+	compiled, err := s.native(ctx, e, p.wasm)
+	if err != nil {
+		return nil, err
+	}
+	pages := max(p.Info.Memory, 1) // the meter's own page when there is no memory
+	if p.Info.ABI == "" {
+		return nil, errors.New("no entry")
+	}
+	first := make([]byte, int(pages)<<16)
+	for _, d := range p.data {
+		copy(first[d.Offset:], d.Bytes)
+	}
+	c = &moduleCode{
+		rt: s.rt, compiled: compiled, calls: p.Calls, globals: p.Globals, restorable: p.Restorable,
+		image: newMemoryImage(first), max: uint64(max(p.MaxPages, pages)) << 16, keep: max(e.o.Idle, 0),
+		config: wazero.NewModuleConfig().WithName("").WithStartFunctions(),
+	}
+	s.mu.Lock()
+	s.codes[c] = struct{}{}
+	s.mu.Unlock()
+	return c, nil
+}
+
+// native compiles to machine code. wazero reports a damaged cache entry, and a full disk, as
+// an error: without the entries, or with the code that it has in memory by then, the second
+// try goes well.
+func (s *modules) native(ctx context.Context, e *Engine, wasm []byte) (wazero.CompiledModule, error) {
+	ctx = experimental.WithCompilationWorkers(ctx, 2)
+	compiled, err := s.rt.CompileModule(ctx, wasm)
+	if err == nil || ctx.Err() != nil || e.cache == nil || e.cache.c == nil {
+		return compiled, err
+	}
+	_ = filepath.WalkDir(e.cache.folder(), func(p string, d fs.DirEntry, err error) error {
+		if err == nil && d.Type().IsRegular() && len(d.Name()) == sha256.Size*2 {
+			_ = os.Remove(p) // what stays is reported again below
+		}
+		return nil
+	})
+	return s.rt.CompileModule(ctx, wasm)
+}
+
+// moduleCode is the machine code of a module with the instances that wait to be used.
+type moduleCode struct {
+	rt         wazero.Runtime
+	compiled   wazero.CompiledModule
+	config     wazero.ModuleConfig
+	calls      []string
+	globals    []string
+	restorable bool
+	image      *memoryImage
+	max        uint64 // bytes that the memory may grow to
+	keep       int    // instances and memories
+
+	mu       sync.Mutex
+	idle     []*moduleInstance // the latest last
+	memories []*wasmMemory     // of closed instances
+	closed   bool
+}
+
+// moduleInstance is an instance of a module, used by one run at a time.
+type moduleInstance struct {
+	mod     api.Module
+	mem     *wasmMemory
+	gauge   *meter.Gauge
+	globals []savedGlobal
+	used    time.Time
+}
+
+type savedGlobal struct {
+	g     api.MutableGlobal
+	value uint64
+}
+
+// take gives an instance in its first state.
+func (c *moduleCode) take() (*moduleInstance, error) {
+	c.mu.Lock()
+	if n := len(c.idle); n > 0 {
+		in := c.idle[n-1]
+		c.idle[n-1] = nil
+		c.idle = c.idle[:n-1]
+		c.mu.Unlock()
+		return in, nil
+	}
+	var mem *wasmMemory
+	if n := len(c.memories); n > 0 {
+		mem = c.memories[n-1]
+		c.memories = c.memories[:n-1]
+	}
+	c.mu.Unlock()
+	if mem == nil {
+		var err error
+		if mem, err = newWasmMemory(c.image, c.max); err != nil {
+			return nil, err
+		}
+	}
+	in, err := c.instantiate(mem)
+	if err != nil {
+		mem.release()
+		return nil, err
+	}
+	return in, nil
+}
+
+func (c *moduleCode) instantiate(mem *wasmMemory) (*moduleInstance, error) {
+	mem.limit = c.max
+	ctx := experimental.WithMemoryAllocator(context.Background(), experimental.MemoryAllocatorFunc(
+		func(_, _ uint64) experimental.LinearMemory { return mem }))
+	mod, err := c.rt.InstantiateModule(ctx, c.compiled, c.config)
+	if err != nil {
+		return nil, err
+	}
+	in := &moduleInstance{mod: mod, mem: mem}
+	if in.gauge, err = meter.NewGauge(mod); err != nil {
+		return nil, errors.Join(err, mod.Close(ctx))
+	}
+	for _, name := range c.globals {
+		g := mod.ExportedGlobal(name).(api.MutableGlobal) // Prepare made it one
+		in.globals = append(in.globals, savedGlobal{g, g.Get()})
+	}
+	return in, nil
+}
+
+// giveBack takes an instance whose run is over. One that ended in order and can be put back
+// into its first state waits for the next run; of others only the address range is kept.
+func (c *moduleCode) giveBack(in *moduleInstance, inOrder bool) {
+	if inOrder && c.restorable && in.restore(c.image.size) {
+		c.mu.Lock()
+		if !c.closed && len(c.idle) < c.keep {
+			in.used = time.Now()
+			c.idle = append(c.idle, in)
+			c.mu.Unlock()
+			return
+		}
+		c.mu.Unlock()
+	}
+	_ = in.mod.Close(context.Background()) // has nothing to close that could fail
+	if in.mem.restore() == nil {
+		c.mu.Lock()
+		if !c.closed && len(c.memories) < c.keep {
+			c.memories = append(c.memories, in.mem)
+			c.mu.Unlock()
+			return
+		}
+		c.mu.Unlock()
+	}
+	in.mem.release()
+}
+
+// restore puts the instance back into its first state and reports whether that worked.
+func (in *moduleInstance) restore(size int) bool {
+	if in.mod.IsClosed() {
+		return false
+	}
+	mem := in.mod.Memory()
+	if int(mem.Size()) != size {
+		// wazero asks for the memory of a new size and takes what it gets: the first one.
+		in.mem.shrink = true
+		mem.Grow(1)
+		in.mem.shrink = false
+		if int(mem.Size()) != size {
+			return false
+		}
+	}
+	for _, g := range in.globals {
+		g.g.Set(g.value)
+	}
+	return in.mem.restore() == nil
+}
+
+func (c *moduleCode) trim(before time.Time) {
+	c.mu.Lock()
+	var old []*moduleInstance
+	for len(c.idle) > 0 && c.idle[0].used.Before(before) {
+		old, c.idle = append(old, c.idle[0]), c.idle[1:]
+	}
+	mems := c.memories
+	if len(old) > 0 || len(c.idle) == 0 {
+		c.memories = nil
+	} else {
+		mems = nil
+	}
+	c.mu.Unlock()
+	for _, in := range old {
+		_ = in.mod.Close(context.Background())
+		in.mem.release()
+	}
+	for _, m := range mems {
+		m.release()
+	}
+}
+
+func (c *moduleCode) counts() (idle int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.idle)
+}
+
+func (c *moduleCode) close() {
+	c.mu.Lock()
+	idle, memories := c.idle, c.memories
+	c.idle, c.memories, c.closed = nil, nil, true
+	c.mu.Unlock()
+	ctx := context.Background()
+	for _, in := range idle {
+		_ = in.mod.Close(ctx)
+		in.mem.release()
+	}
+	for _, m := range memories {
+		m.release()
+	}
+	c.image.close()
+	_ = c.compiled.Close(ctx)
+}
+
+// The file of a prepared module: a checksum of all that follows, the length of the header,
+// the header as JSON, the data, the WASM.
+var checksums = crc32.MakeTable(crc32.Castagnoli)
+
+// preparedPath is where a prepared module is kept; "" without a disk cache.
+func (s *modules) preparedPath(e *Engine, key [32]byte) string {
+	if e.cache == nil || e.cache.c == nil || e.cache.root == "" {
+		return ""
+	}
+	return filepath.Join(e.cache.folder(), fmt.Sprintf("%x-m%d", key, meter.Version))
+}
+
+// load reads a prepared module; a damaged file is removed.
+func (s *modules) load(e *Engine, key [32]byte) *preparedModule {
+	path := s.preparedPath(e, key)
+	if path == "" {
+		return nil
+	}
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return nil
+	}
+	p, err := decodePrepared(b)
+	if err != nil {
+		_ = os.Remove(path) // the next store replaces it
+		return nil
+	}
+	now := time.Now()
+	_ = os.Chtimes(path, now, now) // for the sweep, which removes what was not used longest
+	return p
+}
+
+// store keeps a prepared module; without room on the disk it is only not kept.
+func (s *modules) store(e *Engine, key [32]byte, p *preparedModule) {
+	path := s.preparedPath(e, key)
+	if path == "" || p.Info.ABI == "" {
+		return
+	}
+	f, err := os.CreateTemp(filepath.Dir(path), "new-*")
+	if err != nil {
+		return
+	}
+	_, err = f.Write(encodePrepared(p))
+	if err = errors.Join(err, f.Close()); err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		_ = os.Remove(f.Name())
+	}
+}
+
+func encodePrepared(p *preparedModule) []byte {
+	header := jsonObject(p)
+	b := make([]byte, 8, 8+len(header)+len(p.wasm))
+	binary.LittleEndian.PutUint32(b[4:], uint32(len(header)))
+	b = append(b, header...)
+	for _, d := range p.data {
+		b = append(b, d.Bytes...)
+	}
+	b = append(b, p.wasm...)
+	binary.LittleEndian.PutUint32(b, crc32.Checksum(b[4:], checksums))
+	return b
+}
+
+var errDamaged = errors.New("damaged file of a prepared module")
+
+func decodePrepared(b []byte) (*preparedModule, error) {
+	if len(b) < 8 || crc32.Checksum(b[4:], checksums) != binary.LittleEndian.Uint32(b) {
+		return nil, errDamaged
+	}
+	n := uint64(binary.LittleEndian.Uint32(b[4:]))
+	b = b[8:]
+	if n > uint64(len(b)) {
+		return nil, errDamaged
+	}
+	p := &preparedModule{}
+	if err := json.Unmarshal(b[:n], p); err != nil {
+		return nil, err
+	}
+	b = b[n:]
+	for _, at := range p.Places {
+		end := uint64(at[0]) + uint64(at[1])
+		if uint64(at[1]) > uint64(len(b)) || end > uint64(p.Info.Memory)<<16 {
+			return nil, errDamaged
+		}
+		p.data = append(p.data, meter.Content{Offset: at[0], Bytes: b[:at[1]]})
+		b = b[at[1]:]
+	}
+	p.wasm = b
+	return p, nil
+}

@@ -1,0 +1,290 @@
+package sandbox
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"runtime"
+	"strings"
+	"sync"
+	"time"
+	"unicode/utf8"
+)
+
+// moduleRun is one execution of a module. Only the run's goroutine uses it, but for what
+// control says.
+type moduleRun struct {
+	*control
+	code *moduleCode
+	in   *moduleInstance
+	rand io.Reader
+
+	files        fileTable
+	foldersGiven bool
+	output       []byte
+	line         []byte // of standard error, not yet ended
+	tail         []byte // the end of standard error
+
+	exited   bool // the guest called proc_exit
+	exitCode uint32
+	finished bool // the guest ended by itself and in order
+
+	response []byte // what helix.read gives
+	refusal  *Error // the last operation of the guest was refused
+	hosts    sync.WaitGroup
+
+	mu   sync.Mutex
+	gone bool // the instance is given back: nothing may touch it any more
+}
+
+// moduleContext carries the run to the functions that the guest imports.
+type moduleContext struct {
+	context.Context
+	run *moduleRun
+}
+
+type moduleRunKey struct{}
+
+// Value implements context.Context.
+func (c *moduleContext) Value(key any) any {
+	if _, ok := key.(moduleRunKey); ok {
+		return c.run
+	}
+	return c.Context.Value(key)
+}
+
+func runOf(ctx context.Context) *moduleRun {
+	if c, ok := ctx.(*moduleContext); ok {
+		return c.run
+	}
+	return ctx.Value(moduleRunKey{}).(*moduleRun)
+}
+
+// run executes the module under r.
+func (m *Module) run(r *control) outcome {
+	defer runtime.KeepAlive(m) // its code is freed when nobody holds it
+	c := m.code
+	if c == nil {
+		r.fail(failf(ClassUnavailable, "There is nothing to run."))
+		return *r.ended.Load()
+	}
+	if int64(c.image.size) > r.limits.MemoryBytes {
+		r.fail(&Error{
+			Class:   ClassMemory,
+			Message: fmt.Sprintf("The module begins with %s of memory, its limit is %s.", size(int64(c.image.size)), size(r.limits.MemoryBytes)),
+			Details: LimitDetail{"memoryBytes", r.limits.MemoryBytes, int64(c.image.size)},
+		})
+		return *r.ended.Load()
+	}
+	in, err := c.take()
+	if err != nil {
+		r.fail(&Error{Class: ClassTrap, Message: "The sandbox could not make an instance.", Err: err})
+		return *r.ended.Load()
+	}
+	w := &moduleRun{control: r, code: c, in: in, rand: r.e.o.Rand}
+	if s := r.c.Seed; s != nil {
+		w.rand = rand.NewChaCha8(sha256.Sum256(s[:]))
+	}
+	in.mem.limit = min(uint64(r.limits.MemoryBytes), c.max)
+	in.gauge.Arm(r.limits.Fuel)
+	r.halt = w.stop
+	r.fuel, r.peak = in.gauge.Used, func() int64 { return int64(in.mem.peak.Load()) }
+	out := r.do(w.drive, w.waitHosts)
+	w.mu.Lock()
+	w.gone = true
+	w.mu.Unlock()
+	// Off the caller's path; Execute still counts as a run, so Close waits for both.
+	r.e.runs.Add(1)
+	go func() {
+		defer r.e.runs.Done()
+		c.giveBack(in, w.finished && !r.crashed)
+	}()
+	return out
+}
+
+// stop stops the guest wherever it is. What decides the outcome may come to this after the
+// instance has been given to another run.
+func (w *moduleRun) stop() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !w.gone {
+		w.in.gauge.Stop()
+	}
+}
+
+// waitHosts waits for host calls that the end of the run has left.
+func (w *moduleRun) waitHosts() {
+	done := make(chan struct{})
+	if w.started.Load() == 0 && !w.foldersGiven {
+		return
+	}
+	go func() {
+		w.hosts.Wait()
+		close(done)
+	}()
+	t := time.NewTimer(hostGrace)
+	defer t.Stop()
+	select {
+	case <-done:
+	case <-t.C:
+	}
+}
+
+// drive calls the module and decides the outcome.
+func (w *moduleRun) drive() {
+	w.openStandard()
+	ctx := &moduleContext{w.ctx, w}
+	var err error
+	for _, name := range w.code.calls {
+		f := w.in.mod.ExportedFunction(name) // with a stack of its own: nothing of an earlier run is on it
+		if err = f.CallWithStack(ctx, nil); err != nil || w.exited || w.over() {
+			break
+		}
+	}
+	w.flushErrors()
+	if w.over() {
+		return
+	}
+	switch {
+	case w.exited && w.exitCode == 0, err == nil:
+		w.finished = true
+		w.end(w.result())
+	case w.exited:
+		w.finished = true
+		w.fail(w.failure(w.exitError(), nil))
+	default:
+		w.fail(w.failure(nil, err))
+	}
+}
+
+// result is the outcome of a module that ended well.
+func (w *moduleRun) result() outcome {
+	text := strings.TrimSpace(string(w.output))
+	switch {
+	case text == "":
+		return outcome{err: failf(ClassOutput, "The module wrote nothing to its standard output. It must write its result there as JSON.")}
+	case !utf8.ValidString(text) || !json.Valid([]byte(text)):
+		return outcome{err: failf(ClassOutput, "The result is not valid JSON: %q", head(w.output))}
+	}
+	return outcome{output: json.RawMessage(text)}
+}
+
+// failure decides why a module failed: with exit when it said so itself, else with what
+// wazero says. A module that fails after it was refused something fails because of that.
+func (w *moduleRun) failure(exit *Error, err error) *Error {
+	switch {
+	case exit == nil && w.in.gauge.Exhausted():
+		return &Error{
+			Class: ClassCPU, Message: fmt.Sprintf("The module computed more than its limit of %d units.", w.limits.Fuel),
+			Details: LimitDetail{"fuel", int64(w.limits.Fuel), int64(w.in.gauge.Used())}, Err: err,
+		}
+	case w.in.mem.refused.Load():
+		e := w.outOfMemory(stackOf(err))
+		e.Err = err
+		return e
+	case w.refusal != nil:
+		e := *w.refusal
+		if e.Err == nil {
+			e.Err = err
+		}
+		return &e
+	case exit != nil:
+		return exit
+	}
+	return trapError(err)
+}
+
+func (w *moduleRun) exitError() *Error {
+	text := fmt.Sprintf("exit %d", w.exitCode)
+	if end := strings.TrimSpace(strings.ToValidUTF8(string(w.tail), "\uFFFD")); end != "" {
+		text += ": " + end
+	}
+	return failf(ClassTrap, "%s", text)
+}
+
+// trapError is the outcome of a guest that trapped, or of a bug on this side.
+func trapError(err error) *Error {
+	var bug runtime.Error
+	if errors.As(err, &bug) {
+		return &Error{Class: ClassTrap, Message: "The sandbox met an internal error. The run was ended.", Err: err}
+	}
+	return &Error{
+		Class: ClassTrap, Message: "The module trapped: " + strings.TrimPrefix(firstLine(err.Error()), "wasm error: ") + ".",
+		Stack: stackOf(err), Err: err,
+	}
+}
+
+// maxTrace is how much of a guest's stack trace is kept.
+const maxTrace = 8 << 10
+
+// stackOf is the guest's part of wazero's message.
+func stackOf(err error) string {
+	if err == nil {
+		return ""
+	}
+	_, trace, _ := strings.Cut(err.Error(), "wasm stack trace:")
+	trace = strings.ReplaceAll(strings.TrimSpace(trace), "\n\t", "\n")
+	return strings.ToValidUTF8(trace[:min(len(trace), maxTrace)], "\uFFFD")
+}
+
+// writeOutput takes what the guest writes to its standard output.
+func (w *moduleRun) writeOutput(b []byte) {
+	if have := int64(len(w.output)) + int64(len(b)); have > w.limits.OutputBytes {
+		begin := append(w.output[:min(len(w.output), 200):200], b[:min(len(b), 200)]...)
+		w.fail(&Error{
+			Class: ClassOutput, Message: fmt.Sprintf("The result is larger than %s. It begins with %q", size(w.limits.OutputBytes), head(begin)),
+			Details: LimitDetail{"outputBytes", w.limits.OutputBytes, have},
+		})
+		return
+	}
+	w.output = append(w.output, b...)
+}
+
+// Bounds of standard error.
+const (
+	maxLine = 8 << 10 // a longer line becomes several
+	maxTail = 1 << 10 // what is kept for the message of a failed run
+)
+
+// writeErrors takes what the guest writes to its standard error: lines of the run's log.
+func (w *moduleRun) writeErrors(b []byte) {
+	end := b[max(len(b)-maxTail, 0):]
+	if w.tail = append(w.tail, end...); len(w.tail) > 4*maxTail {
+		w.tail = append(w.tail[:0], w.tail[len(w.tail)-maxTail:]...)
+	}
+	b = b[:min(int64(len(b)), w.limits.LogBytes+maxLine)] // more does not fit into the log
+	for len(b) > 0 && !w.logs.full {
+		n := len(b)
+		for i, c := range b {
+			if c == '\n' {
+				n = i
+				break
+			}
+		}
+		part := b[:min(n, maxLine-len(w.line))]
+		w.line = append(w.line, part...)
+		b = b[len(part):]
+		switch {
+		case len(b) > 0 && b[0] == '\n':
+			b = b[1:]
+			w.flushErrors()
+		case len(w.line) == maxLine:
+			w.flushErrors()
+		}
+	}
+}
+
+// flushErrors logs the line that has begun.
+func (w *moduleRun) flushErrors() {
+	if text := strings.TrimRight(string(w.line), "\r"); text != "" {
+		w.logs.add("info", text, "")
+	}
+	w.line = w.line[:0]
+	if len(w.tail) > maxTail {
+		w.tail = append(w.tail[:0], w.tail[len(w.tail)-maxTail:]...)
+	}
+}

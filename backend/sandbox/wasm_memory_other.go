@@ -1,0 +1,77 @@
+//go:build !linux || portable
+
+package sandbox
+
+import (
+	"errors"
+	"sync/atomic"
+)
+
+var errLargeMemory = errors.New("not worth to clear")
+
+// wasmMemory is a linear memory on the Go heap; growing copies it.
+type wasmMemory struct {
+	buf     []byte
+	image   *memoryImage
+	max     uint64
+	shrink  bool
+	limit   uint64
+	size    atomic.Uint64
+	peak    atomic.Uint64
+	refused atomic.Bool
+}
+
+func newWasmMemory(image *memoryImage, max uint64) (*wasmMemory, error) {
+	m := &wasmMemory{image: image, max: max, limit: max, buf: make([]byte, image.size)}
+	image.lay(m.buf, 0)
+	return m, nil
+}
+
+// Reallocate grows the memory to size bytes, or gives nil above the limit. wazero calls it.
+func (m *wasmMemory) Reallocate(size uint64) []byte {
+	if m.shrink {
+		size = uint64(m.image.size)
+		m.size.Store(size)
+		m.buf = m.buf[:size]
+		return m.buf
+	}
+	if size > m.limit || size > m.max {
+		m.refused.Store(true)
+		return nil
+	}
+	if size > uint64(cap(m.buf)) {
+		b := make([]byte, size, min(max(size, 2*uint64(cap(m.buf))), m.max, m.limit))
+		copy(b, m.buf)
+		m.buf = b
+	}
+	m.buf = m.buf[:size]
+	m.size.Store(size)
+	m.peak.Store(size)
+	return m.buf
+}
+
+// Free does nothing: wazero calls it while a stopped guest unwinds. release frees.
+func (m *wasmMemory) Free() {}
+
+// keepBelow is how large a buffer may be to be used again.
+const keepBelow = 16 << 20
+
+// restore makes the memory the image again and all that was used behind it zero.
+func (m *wasmMemory) restore() error {
+	if cap(m.buf) > max(keepBelow, 2*m.image.size) {
+		return errLargeMemory
+	}
+	m.image.paint(m.buf[:max(int(m.peak.Load()), m.image.size)])
+	m.refused.Store(false)
+	m.peak.Store(m.size.Load())
+	return nil
+}
+
+func (m *wasmMemory) release() { m.buf = nil }
+
+// sharedImage is what systems without private mappings of memory files lack.
+type sharedImage struct{}
+
+func newSharedImage(*memoryImage) *sharedImage { return nil }
+
+func (*sharedImage) close() {}

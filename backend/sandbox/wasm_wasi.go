@@ -1,0 +1,309 @@
+package sandbox
+
+import (
+	"context"
+	"encoding/binary"
+	"io"
+	"runtime"
+	"time"
+
+	"github.com/tetratelabs/wazero"
+	"github.com/tetratelabs/wazero/api"
+	"github.com/tetratelabs/wazero/sys"
+)
+
+// The modules from which a guest may import.
+const (
+	importWASI  = "wasi_snapshot_preview1"
+	importHelix = "helix"
+)
+
+// errno is a WASI error number.
+type errno uint32
+
+const (
+	errnoOK         errno = 0
+	errnoAcces      errno = 2
+	errnoBadf       errno = 8
+	errnoFault      errno = 21
+	errnoFbig       errno = 22
+	errnoIlseq      errno = 25
+	errnoInval      errno = 28
+	errnoIO         errno = 29
+	errnoIsdir      errno = 31
+	errnoNametoo    errno = 37
+	errnoNfile      errno = 41
+	errnoNoent      errno = 44
+	errnoNosys      errno = 52
+	errnoNotdir     errno = 54
+	errnoNotsup     errno = 58
+	errnoOverflow   errno = 61
+	errnoRofs       errno = 69
+	errnoSpipe      errno = 70
+	errnoNotcapable errno = 76
+)
+
+// importedFunction is a function that guests may import. params has a letter for each
+// parameter: i is i32, I is i64; result says whether it returns an i32.
+type importedFunction struct {
+	params string
+	result bool
+	call   func(w *moduleRun, m guestMemory, p []uint64) errno
+}
+
+// importable lists all functions that guests may import, by module and name.
+func importable() map[string]map[string]importedFunction {
+	f := func(params string, call func(*moduleRun, guestMemory, []uint64) errno) importedFunction {
+		return importedFunction{params, true, call}
+	}
+	readOnly := func(w *moduleRun, _ guestMemory, p []uint64) errno { return w.readOnly(p[0]) }
+	none := func(*moduleRun, guestMemory, []uint64) errno { return errnoNosys }
+	noSocket := func(w *moduleRun, _ guestMemory, p []uint64) errno {
+		if w.file(p[0]) == nil {
+			return errnoBadf
+		}
+		return errnoNotsup
+	}
+	return map[string]map[string]importedFunction{
+		importWASI: {
+			"args_get":                f("ii", (*moduleRun).noStrings),
+			"args_sizes_get":          f("ii", (*moduleRun).noSizes),
+			"environ_get":             f("ii", (*moduleRun).noStrings),
+			"environ_sizes_get":       f("ii", (*moduleRun).noSizes),
+			"clock_res_get":           f("ii", (*moduleRun).clockResolution),
+			"clock_time_get":          f("iIi", (*moduleRun).clockTime),
+			"fd_advise":               f("iIIi", (*moduleRun).fdAdvise),
+			"fd_allocate":             f("iII", readOnly),
+			"fd_close":                f("i", (*moduleRun).fdClose),
+			"fd_datasync":             f("i", (*moduleRun).fdSync),
+			"fd_fdstat_get":           f("ii", (*moduleRun).fdStat),
+			"fd_fdstat_set_flags":     f("ii", (*moduleRun).fdSetFlags),
+			"fd_fdstat_set_rights":    f("iII", (*moduleRun).fdSync),
+			"fd_filestat_get":         f("ii", (*moduleRun).fdFileStat),
+			"fd_filestat_set_size":    f("iI", readOnly),
+			"fd_filestat_set_times":   f("iIIi", readOnly),
+			"fd_pread":                f("iiiIi", (*moduleRun).fdPread),
+			"fd_prestat_dir_name":     f("iii", (*moduleRun).prestatName),
+			"fd_prestat_get":          f("ii", (*moduleRun).prestat),
+			"fd_pwrite":               f("iiiIi", (*moduleRun).fdPwrite),
+			"fd_read":                 f("iiii", (*moduleRun).fdRead),
+			"fd_readdir":              f("iiiIi", (*moduleRun).fdReaddir),
+			"fd_renumber":             f("ii", (*moduleRun).fdRenumber),
+			"fd_seek":                 f("iIii", (*moduleRun).fdSeek),
+			"fd_sync":                 f("i", (*moduleRun).fdSync),
+			"fd_tell":                 f("ii", (*moduleRun).fdTell),
+			"fd_write":                f("iiii", (*moduleRun).fdWrite),
+			"path_create_directory":   f("iii", readOnly),
+			"path_filestat_get":       f("iiiii", (*moduleRun).pathFileStat),
+			"path_filestat_set_times": f("iiiiIIi", readOnly),
+			"path_link":               f("iiiiiii", readOnly),
+			"path_open":               f("iiiiiIIii", (*moduleRun).pathOpen),
+			"path_readlink":           f("iiiiii", (*moduleRun).pathReadlink),
+			"path_remove_directory":   f("iii", readOnly),
+			"path_rename":             f("iiiiii", readOnly),
+			"path_symlink":            f("iiiii", func(w *moduleRun, _ guestMemory, p []uint64) errno { return w.readOnly(p[2]) }),
+			"path_unlink_file":        f("iii", readOnly),
+			"poll_oneoff":             f("iiii", (*moduleRun).poll),
+			"proc_exit":               {"i", false, (*moduleRun).procExit},
+			"proc_raise":              f("i", none),
+			"random_get":              f("ii", (*moduleRun).random),
+			"sched_yield":             f("", (*moduleRun).yield),
+			"sock_accept":             f("iii", noSocket),
+			"sock_recv":               f("iiiiii", noSocket),
+			"sock_send":               f("iiiii", noSocket),
+			"sock_shutdown":           f("ii", noSocket),
+		},
+		importHelix: {
+			"call": f("ii", (*moduleRun).helixCall),
+			"read": f("ii", (*moduleRun).helixRead),
+		},
+	}
+}
+
+// types gives the function's signature as wazero wants it.
+func (f importedFunction) types() (params, results []api.ValueType) {
+	for _, c := range f.params {
+		t := api.ValueTypeI32
+		if c == 'I' {
+			t = api.ValueTypeI64
+		}
+		params = append(params, t)
+	}
+	if f.result {
+		results = []api.ValueType{api.ValueTypeI32}
+	}
+	return params, results
+}
+
+// linkImports gives a runtime the modules from which guests import.
+func linkImports(ctx context.Context, rt wazero.Runtime) error {
+	for module, functions := range importable() {
+		b := rt.NewHostModuleBuilder(module)
+		for name, f := range functions {
+			params, results := f.types()
+			b.NewFunctionBuilder().WithGoModuleFunction(hostFunction(f), params, results).Export(name)
+		}
+		if _, err := b.Instantiate(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func hostFunction(f importedFunction) api.GoModuleFunc {
+	return func(ctx context.Context, mod api.Module, stack []uint64) {
+		w := runOf(ctx)
+		if w.over() { // the guest goes on until its next check: not in here
+			panic(errEnded)
+		}
+		e := f.call(w, guestMemory{mod.Memory()}, stack)
+		if f.result {
+			stack[0] = uint64(e)
+		}
+		if w.over() {
+			panic(errEnded)
+		}
+	}
+}
+
+// errEnded unwinds a guest whose run is over.
+var errEnded = sys.NewExitError(255)
+
+// guestMemory is a guest's linear memory. Every address and length given to it comes from
+// untrusted code.
+type guestMemory struct{ api.Memory }
+
+func (m guestMemory) bytes(at, n uint64) ([]byte, bool) { return m.Read(uint32(at), uint32(n)) }
+
+func (m guestMemory) put32(at uint64, v uint32) errno {
+	if !m.WriteUint32Le(uint32(at), v) {
+		return errnoFault
+	}
+	return errnoOK
+}
+
+func (m guestMemory) put64(at, v uint64) errno {
+	if !m.WriteUint64Le(uint32(at), v) {
+		return errnoFault
+	}
+	return errnoOK
+}
+
+// maxVectors is how many buffers one reading or writing call may name.
+const maxVectors = 1024
+
+// vectors gives the buffers of a reading or writing call.
+func (m guestMemory) vectors(at, count uint64) (v [][]byte, e errno) {
+	n := uint32(count)
+	if n > maxVectors {
+		return nil, errnoInval
+	}
+	table, ok := m.Read(uint32(at), 8*n)
+	if !ok {
+		return nil, errnoFault
+	}
+	v = make([][]byte, 0, n)
+	for ; len(table) > 0; table = table[8:] {
+		b, ok := m.Read(binary.LittleEndian.Uint32(table), binary.LittleEndian.Uint32(table[4:]))
+		if !ok {
+			return nil, errnoFault
+		}
+		v = append(v, b)
+	}
+	return v, errnoOK
+}
+
+// noStrings answers for arguments and environment: there are none.
+func (w *moduleRun) noStrings(m guestMemory, p []uint64) errno { return errnoOK }
+
+func (w *moduleRun) noSizes(m guestMemory, p []uint64) errno {
+	if e := m.put32(p[0], 0); e != errnoOK {
+		return e
+	}
+	return m.put32(p[1], 0)
+}
+
+// The clocks of WASI.
+const (
+	clockRealtime = iota
+	clockMonotonic
+	clockProcessCPU
+	clockThreadCPU
+)
+
+// clockStep is how finely guests see time.
+const clockStep = time.Microsecond
+
+func (w *moduleRun) clockResolution(m guestMemory, p []uint64) errno {
+	if uint32(p[0]) > clockThreadCPU {
+		return errnoInval
+	}
+	return m.put64(p[1], uint64(clockStep))
+}
+
+func (w *moduleRun) clockTime(m guestMemory, p []uint64) errno {
+	t, ok := w.clock(uint32(p[0]))
+	if !ok {
+		return errnoInval
+	}
+	return m.put64(p[2], uint64(t))
+}
+
+func (w *moduleRun) clock(id uint32) (t time.Duration, ok bool) {
+	switch id {
+	case clockRealtime:
+		t = time.Duration(w.e.o.Now().UnixNano())
+	case clockMonotonic:
+		t = time.Since(w.start)
+	case clockProcessCPU, clockThreadCPU:
+		if w.cpu != nil {
+			t = w.cpu.used()
+		}
+	default:
+		return 0, false
+	}
+	return t.Truncate(clockStep), true
+}
+
+// randomStep is how much is filled between two looks at whether the run goes on.
+const randomStep = 64 << 10
+
+func (w *moduleRun) random(m guestMemory, p []uint64) errno {
+	b, ok := m.bytes(p[0], p[1])
+	if !ok {
+		return errnoFault
+	}
+	for len(b) > 0 && !w.over() {
+		n := min(len(b), randomStep)
+		if _, err := io.ReadFull(w.rand, b[:n]); err != nil {
+			return errnoIO
+		}
+		b = b[n:]
+	}
+	return errnoOK
+}
+
+func (w *moduleRun) yield(guestMemory, []uint64) errno {
+	runtime.Gosched()
+	return errnoOK
+}
+
+func (w *moduleRun) procExit(_ guestMemory, p []uint64) errno {
+	w.exited, w.exitCode = true, uint32(p[0])
+	panic(errEnded)
+}
+
+// sleep waits without using processor time, no longer than the run lasts.
+func (w *moduleRun) sleep(d time.Duration) {
+	if d <= 0 {
+		return
+	}
+	w.cpu.leave()
+	defer w.cpu.enter()
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-w.ctx.Done():
+	}
+}
