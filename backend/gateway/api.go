@@ -65,6 +65,7 @@ type method struct {
 	result   reflect.Type
 	fn       any // the function as given; its comment becomes the documentation
 	docFn    any // another function with the comment; nil: fn
+	pace     *pace
 
 	decode func(raw []byte) (any, error)
 	invoke func(ctx context.Context, params any) (any, error)
@@ -123,7 +124,7 @@ var (
 // It panics when the name is taken or a type has no place on the wire, so that a mistake
 // in the table shows at the first start.
 func Handle[P, R any](a *API, name string, scope Scope, fn func(context.Context, P) (R, error), opts ...Option) {
-	m := &method{name: name, scope: scope, params: reflect.TypeFor[P](), result: reflect.TypeFor[R](), fn: fn}
+	m := &method{name: name, scope: scope, params: reflect.TypeFor[P](), result: reflect.TypeFor[R](), fn: fn, pace: &pace{}}
 	for _, o := range opts {
 		o(m)
 	}

@@ -15,7 +15,8 @@ import (
 // share the connection.
 type frameConn struct {
 	net.Conn
-	client bool // clients mask what they send
+	client bool   // clients mask what they send
+	empty  func() // called before a read that may block; nil: nothing
 
 	mu   sync.Mutex // of writing
 	keys [256]byte  // random bytes for masks; the last left of them are unused
@@ -41,6 +42,9 @@ var (
 // An idle connection keeps no buffer.
 func (f *frameConn) Read(p []byte) (int, error) {
 	if len(f.rest) == 0 {
+		if f.empty != nil {
+			f.empty()
+		}
 		if !f.more || len(p) >= aheadSize {
 			n, err := f.Conn.Read(p)
 			f.more = n == len(p)

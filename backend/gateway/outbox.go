@@ -46,6 +46,40 @@ func (o *outbox) send(frame []byte) {
 	}
 }
 
+// Bounds of what later collects before it asks for a writer.
+const (
+	laterFrames = 16
+	laterBytes  = 16 << 10
+)
+
+// later queues a response without writing it and reports whether somebody should call drain
+// now; else flushLater does, soon.
+func (o *outbox) later(frame []byte) (writer bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.closed || frame == nil {
+		return false
+	}
+	o.appendLocked(outItem{frame: frame})
+	if o.writing || (len(o.q) < laterFrames && o.bytes < laterBytes) {
+		return false
+	}
+	o.writing = true
+	return true
+}
+
+// flushLater reports whether something waits that nobody writes; the caller has to call
+// drain then.
+func (o *outbox) flushLater() (writer bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.closed || o.writing || len(o.q) == 0 {
+		return false
+	}
+	o.writing = true
+	return true
+}
+
 // push appends and reports whether the caller has become the writer.
 func (o *outbox) push(it outItem) (writer bool) {
 	o.mu.Lock()

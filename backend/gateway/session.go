@@ -47,6 +47,9 @@ type session struct {
 	hub *hub
 	sub subscription // guarded by hub.mu
 
+	turn turn // whose turn it is to read
+	bad  int  // frames in a row that were not JSON; the reader's
+
 	waiting atomic.Bool // counted among the sockets that have not authenticated
 
 	lastUse time.Time // of an http session; guarded by Server.mu
@@ -137,7 +140,7 @@ func (s *Server) serve(ss *session) error {
 	if p, ok := ss.pipe.(pinger); ok {
 		defer s.keepAlive(ss, p)()
 	}
-	err := ss.readLoop()
+	err := ss.read()
 	ss.close(1000, "")
 	s.forget(ss)
 	ss.work.Wait()
@@ -274,36 +277,38 @@ func (ss *session) close(code int, reason string) {
 	}
 }
 
-func (ss *session) readLoop() error {
-	bad := 0
+// readFrames reads until the pipe ends. over is false when another goroutine reads on.
+func (ss *session) readFrames() (err error, over bool) { //nolint:revive // the error is the result
 	for {
 		frame, err := ss.pipe.Read(ss.ctx)
 		var reqs []request
 		var batch bool
 		if err == nil && len(frame) > ss.frameLimit() { // for pipes that have no limit of their own
 			ss.close(1009, "the frame is too large")
-			return nil
+			return nil, true
 		}
 		if err == nil {
 			reqs, batch, err = parseFrame(frame)
 		}
 		if err != nil {
 			if !isFrameError(err) {
-				return err
+				return err, true
 			}
-			ss.out.send(errorFrame(nullID, ss.logged("", parseError(err))))
-			if bad++; bad == 3 {
+			ss.out.send(errorFrame(nullID, ss.logged("", parseError(err)))) // at once: closing drops what waits
+			if ss.bad++; ss.bad == 3 {
 				ss.close(1007, "three frames in a row were not JSON")
-				return nil
+				return nil, true
 			}
 			continue
 		}
-		bad = 0
+		ss.bad = 0
 		if batch {
 			ss.handleBatch(reqs)
 			continue
 		}
-		ss.handle(&reqs[0])
+		if !ss.handle(&reqs[0]) {
+			return nil, false
+		}
 	}
 }
 
@@ -314,26 +319,43 @@ func (ss *session) frameLimit() int {
 	return ss.srv.o.Limits.PreAuthFrame
 }
 
-// handle answers one request that is not part of a batch.
-func (ss *session) handle(r *request) {
+// handle answers one request that is not part of a batch. It reports whether the caller
+// still is the one who reads.
+func (ss *session) handle(r *request) bool {
 	if r.bad == nil && r.id == nil {
 		ss.notified(r)
-		return
+		return true
 	}
 	c, err := ss.admitCall(r, false)
 	if err != nil {
-		ss.out.send(errorFrame(r.id, ss.logged(r.method, err)))
-		return
+		ss.reply(errorFrame(r.id, ss.logged(r.method, err)))
+		return true
 	}
 	if c.m.name == "connect" { // in order: what follows it relies on it
-		ss.out.send(c.run())
-		return
+		ss.reply(c.run())
+		return true
+	}
+	if ss.turn.inline && c.m.pace.quick() {
+		return ss.runInline(c)
 	}
 	ss.work.Add(1)
 	ss.srv.workers.run(func() {
 		defer ss.work.Done()
-		ss.out.send(c.run())
+		began := time.Now()
+		frame := c.run()
+		c.m.pace.took(time.Since(began))
+		ss.out.send(frame)
 	})
+	return true
+}
+
+// reply sends what the reader itself has to say.
+func (ss *session) reply(frame []byte) {
+	if !ss.turn.inline {
+		ss.out.send(frame)
+	} else if ss.out.later(frame) {
+		ss.srv.workers.run(ss.out.drain)
+	}
 }
 
 // handleBatch answers the entries together, in their order. They run concurrently.

@@ -133,6 +133,7 @@ func (s *Server) serveWS(w http.ResponseWriter, r *http.Request, cred *credentia
 		ss.close(1013, "too many sessions")
 		return errAnswered
 	}
+	ss.collect(fw.conn)
 	if err := s.serve(ss); err != nil {
 		s.log.Debug("websocket ended", "error", err)
 	}

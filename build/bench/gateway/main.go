@@ -25,13 +25,15 @@ func main() {
 	role := flag.String("role", "", "internal: serve, client, rpc-serve, rpc-client")
 	seconds := flag.Float64("seconds", 3, "of each echo measurement")
 	only := flag.String("only", "", "run the measures whose name contains this")
-	profile := flag.String("profile", "", "write a CPU profile of our server to this file")
+	profile := flag.String("profile", "", "write CPU profiles of our server and client to this file with .serve and .client")
 	flag.Parse()
 	switch *role {
 	case "serve":
 		serve(*profile)
 	case "client":
+		stop := profiled(*profile, ".client")
 		client(flag.Args())
+		stop()
 	case "rpc-serve":
 		rpcServe()
 	case "rpc-client":
@@ -144,7 +146,7 @@ func (b *bench) contenders(withRPC bool, args ...string) map[string]map[string]f
 	}
 	for range rounds {
 		url, stop := start(self(), "-role", "serve", "-profile", b.profile)
-		m := ask(self(), append([]string{"-role", "client", url}, args...)...)
+		m := ask(self(), append([]string{"-role", "client", "-profile", b.profile, url}, args...)...)
 		add("helix", m, stop())
 		port, stop := start("node", scripts("rpcws-server.mjs"))
 		m = ask("node", append([]string{scripts("rpcws-client.mjs"), port}, args...)...)

@@ -74,15 +74,23 @@ func newServer() *gateway.Server {
 	return s
 }
 
+// profiled writes a CPU profile to file until stop is called; no file, no profile.
+func profiled(file, end string) (stop func()) {
+	if file == "" {
+		return func() {}
+	}
+	f, err := os.Create(file + end)
+	check(err)
+	check(pprof.StartCPUProfile(f))
+	return func() {
+		pprof.StopCPUProfile()
+		check(f.Close())
+	}
+}
+
 // serve prints its address and runs until its input ends.
 func serve(profile string) {
-	if profile != "" {
-		f, err := os.Create(profile)
-		check(err)
-		check(pprof.StartCPUProfile(f))
-		defer f.Close()
-		defer pprof.StopCPUProfile()
-	}
+	defer profiled(profile, ".serve")()
 	s := newServer()
 	ctx, cancel := context.WithCancel(context.Background())
 	check(s.Listen(ctx))

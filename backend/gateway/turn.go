@@ -1,0 +1,135 @@
+package gateway
+
+import (
+	"sync/atomic"
+	"time"
+)
+
+// A call that ends at once costs less than the goroutine it would get, so the goroutine
+// that reads the frames of a WebSocket runs quick calls itself. Their responses are
+// collected and written together when no more frames wait. When a call takes longer than
+// takeOverAfter after all, another goroutine goes on reading, and the first one ends with
+// its call: one slow call delays what follows it by less than a millisecond.
+
+const (
+	quickCall     = 30 * time.Microsecond // what the calls of a quick method take on average
+	takeOverAfter = 200 * time.Microsecond
+	paceSamples   = 8
+)
+
+// pace is how long the calls of a method took of late.
+type pace struct {
+	mean    atomic.Int64 // nanoseconds; a moving average
+	samples atomic.Int32 // up to paceSamples
+	skip    atomic.Uint32
+}
+
+func (p *pace) quick() bool {
+	return p.samples.Load() >= paceSamples && p.mean.Load() <= int64(quickCall)
+}
+
+// took records one call. A single outlier says more about the machine than the method.
+func (p *pace) took(d time.Duration) {
+	d = min(d, 8*quickCall)
+	mean := p.mean.Load()
+	if p.samples.Load() < paceSamples && p.samples.Add(1) == 1 {
+		mean = int64(d)
+	}
+	p.mean.Store(mean + (int64(d)-mean)/8)
+}
+
+// stuck records a call that had to be taken over: the next ones get goroutines again.
+func (p *pace) stuck() { p.mean.Store(int64(4 * quickCall)) }
+
+// turn says which goroutine reads. n is odd while the reader runs a call; whoever moves it
+// on to even is the reader from then on.
+type turn struct {
+	inline bool // quick calls may run on the reader
+	n      atomic.Uint64
+	call   atomic.Pointer[call] // the one that runs
+	armed  atomic.Bool
+	guard  *time.Timer
+	seen   uint64 // what guard saw last; the guard's own
+	ended  chan error
+}
+
+// collect makes the reader of a WebSocket run quick calls itself.
+func (ss *session) collect(f *frameConn) {
+	t := &ss.turn
+	t.inline = true
+	t.ended = make(chan error, 1)
+	f.empty = func() {
+		if ss.out.flushLater() {
+			ss.srv.workers.run(ss.out.drain)
+		}
+	}
+	t.guard = time.AfterFunc(time.Hour, ss.watch)
+	t.guard.Stop()
+}
+
+// read reads frames until the pipe ends, whoever does it by then.
+func (ss *session) read() error {
+	err, over := ss.readFrames()
+	if !over {
+		err = <-ss.turn.ended
+	}
+	return err
+}
+
+// runInline runs c on the reader. It reports whether the caller still is the reader.
+func (ss *session) runInline(c *call) bool {
+	t := &ss.turn
+	t.call.Store(c)
+	n := t.n.Add(1)
+	if !t.armed.Load() {
+		t.armed.Store(true)
+		t.guard.Reset(takeOverAfter)
+	}
+	var began time.Time
+	measured := c.m.pace.skip.Add(1)%8 == 0
+	if measured {
+		began = time.Now()
+	}
+	frame := c.run()
+	if measured {
+		c.m.pace.took(time.Since(began))
+	}
+	if t.n.CompareAndSwap(n, n+1) {
+		ss.reply(frame)
+		return true
+	}
+	ss.out.send(frame)
+	return false
+}
+
+// watch runs on the guard's goroutine while calls run inline. When it meets the same call
+// twice it becomes the reader.
+func (ss *session) watch() {
+	t := &ss.turn
+	n := t.n.Load()
+	switch {
+	case n%2 == 0 && n == t.seen: // nothing happened since
+		t.armed.Store(false)
+		if t.n.Load() == n || !t.armed.CompareAndSwap(false, true) {
+			return
+		}
+	case n%2 == 1 && n == t.seen:
+		c := t.call.Load()
+		if !t.n.CompareAndSwap(n, n+1) {
+			break // it has ended just now
+		}
+		ss.work.Add(1) // the session waits for ended before it waits for its work
+		defer ss.work.Done()
+		c.m.pace.stuck()
+		t.armed.Store(false)
+		if ss.out.flushLater() {
+			ss.srv.workers.run(ss.out.drain)
+		}
+		if err, over := ss.readFrames(); over {
+			t.ended <- err
+		}
+		return
+	}
+	t.seen = n
+	t.guard.Reset(takeOverAfter)
+}
