@@ -85,6 +85,8 @@ func registerSkills(b *Backend, a *gateway.API) {
 	t := b.Tools
 	gateway.Handle(a, "sandbox.status", gateway.Read, b.SandboxStatus)
 	gateway.Handle(a, "sandbox.clear_cache", gateway.Write, b.SandboxClearCache)
+	gateway.Handle(a, "sandbox.run", gateway.Approve, t.RunCode, gateway.Costly(), gateway.Deadline(runLimit))
+	gateway.Handle(a, "sandbox.bench", gateway.Write, b.SandboxBench, gateway.Costly(), gateway.Deadline(runLimit))
 
 	gateway.Handle(a, "skills.execute", gateway.Write, t.ExecuteSkill, gateway.Costly(), gateway.Deadline(runLimit))
 	gateway.Handle(a, "skills.create_wasm", gateway.Write, t.CreateWasm, gateway.Costly(), gateway.Deadline(runLimit))

@@ -49,6 +49,7 @@ type grammar struct {
 	Config configCmd `cmd:"" help:"Read and change settings."`
 
 	Tool        toolCmd        `cmd:"" aliases:"tools" help:"Write, run and share tools."`
+	Sandbox     sandboxCmd     `cmd:"" help:"Run untrusted code with hard limits, and see how it is shut in."`
 	Audit       auditCmd       `cmd:"" help:"Look back at what was done, and prove that the log is intact."`
 	Approvals   approvalsCmd   `cmd:"" aliases:"approval" help:"Answer what tools ask for."`
 	Permissions permissionsCmd `cmd:"" aliases:"permission" help:"See and take back rights."`

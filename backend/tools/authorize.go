@@ -172,7 +172,7 @@ func (e *execution) refused(ctx context.Context, err error) error {
 				return err
 			}
 			if e.skill != nil {
-				return e.endSkill(tx, &ExecuteSkillResult{Status: SkillFailure, ErrorClass: "host_denied", Error: f.Message, Tier: e.skill.Tier, Isolation: e.skill.Isolation})
+				return e.endSkill(tx, &ExecuteSkillResult{Status: SkillFailure, ErrorClass: "host_denied", Error: f.Message, Tier: e.tier, Isolation: e.isolation})
 			}
 			return e.insertUsage(tx, &outcome{status: StatusFailure, class: "host_denied", message: f.Message, started: tx.Now})
 		})

@@ -140,30 +140,35 @@ func checkCall(p *ExecuteParams) error {
 
 // execution is one run.
 type execution struct {
-	s       *Service
-	id      uuid.UUID
-	user    uuid.UUID
-	tool    *Tool      // for a draft only the definition and the names are filled
-	skill   *WasmSkill // the run is of this skill; tool then holds what both share
-	version string
-	current string // the version that is not history
-	draft   bool
-	caller  Caller
-	kind    string // of the caller, as it is stored
-	params  json.RawMessage
-	stored  json.RawMessage // params as the usage row keeps them
-	hidden  []string        // values masked in the row
-	wants   []want
-	ask     bool            // wait for a person
-	rerun   json.RawMessage // starts the same run again
-	auth    *permission.Authority
-	cancel  context.CancelCauseFunc
-	runCtx  context.Context // ends with the run; kept for Cancel and the helpers of one run
-	started time.Time
-	limits  sandbox.Limits
-	host    *host
-	events  *reporter
-	trail   trail
+	s         *Service
+	id        uuid.UUID
+	user      uuid.UUID
+	tool      *Tool      // for a draft only the definition and the names are filled
+	skill     *WasmSkill // the run is of this skill; tool then holds what both share
+	version   string
+	current   string // the version that is not history
+	draft     bool
+	tier      string // where it runs, as far as is known before; of a skill or an unsaved file
+	isolation string
+	reasons   []string
+	force     string          // the tier that a person at the keyboard chose
+	answer    func(uuid.UUID) // answers the run's questions for the person who started it
+	caller    Caller
+	kind      string // of the caller, as it is stored
+	params    json.RawMessage
+	stored    json.RawMessage // params as the usage row keeps them
+	hidden    []string        // values masked in the row
+	wants     []want
+	ask       bool            // wait for a person
+	rerun     json.RawMessage // starts the same run again
+	auth      *permission.Authority
+	cancel    context.CancelCauseFunc
+	runCtx    context.Context // ends with the run; kept for Cancel and the helpers of one run
+	started   time.Time
+	limits    sandbox.Limits
+	host      *host
+	events    *reporter
+	trail     trail
 }
 
 // Denial are the details of the error when a run was refused before it began.

@@ -298,13 +298,19 @@ func (e *execution) explain(err error, out *ExecuteResult) {
 	if out.ErrorClass == string(sandbox.ClassHostDenied) {
 		out.PendingApprovalID = idOrNil(e.host.lastPending())
 		if se.Message == "" {
-			out.Error = "The tool was refused something it needs."
+			out.Error = e.speak("The tool was refused something it needs.")
 		}
 	}
 }
 
 // waiting tells the clients that the run waits for a person.
-func (e *execution) waiting(pending uuid.UUID) { e.events.report("waiting", 0, nil) }
+func (e *execution) waiting(pending uuid.UUID) {
+	if e.answer != nil {
+		e.answer(pending)
+		return
+	}
+	e.events.report("waiting", 0, nil)
+}
 
 // logLine gives a line of the engine the shape of the wire, with secrets replaced.
 func (e *execution) logLine(l sandbox.LogLine) LogLine {

@@ -64,7 +64,7 @@ type loaded struct {
 
 // withSubject is ctx that knows the subject of the run.
 func (e *execution) withSubject(ctx context.Context) context.Context {
-	if e.skill != nil {
+	if e.skill != nil && !e.draft {
 		return context.WithValue(ctx, loadedKey{}, loaded{e.subject().ID, e.skill.subjectInfo()})
 	}
 	if e.draft || e.version != e.current {
@@ -79,14 +79,14 @@ func (s *Service) Subject(ctx context.Context, kind, id string) (permission.Subj
 	if l, ok := ctx.Value(loadedKey{}).(loaded); ok && l.id == id {
 		return l.info, nil
 	}
-	if kind == wasmKind {
-		return s.skillSubject(ctx, id)
-	}
 	if strings.HasPrefix(id, draftPrefix) {
 		if info, ok := s.drafts.get(identity.UserID(ctx).String() + id); ok {
 			return info, nil
 		}
 		return permission.SubjectInfo{}, errNotFound()
+	}
+	if kind == wasmKind {
+		return s.skillSubject(ctx, id)
 	}
 	tool, err := uuid.Parse(id)
 	if err != nil {

@@ -45,6 +45,7 @@ type WasmSkill struct {
 	owner uuid.UUID
 	hash  [32]byte
 	sig   *signature
+	draft bool // not stored: it runs once
 }
 
 // WasmABI is how a module is called.
@@ -256,6 +257,7 @@ type ExecuteSkillResult struct {
 	Output            json.RawMessage `json:"output,omitempty"`
 	Error             string          `json:"error,omitempty"`
 	ErrorClass        string          `json:"errorClass,omitempty"` // thrown, trap, timeout, cpu, memory, output, input, host_denied, canceled, …
+	ErrorStack        string          `json:"errorStack,omitempty"` // of JavaScript: positions in its own text
 	ErrorDetails      json.RawMessage `json:"errorDetails,omitempty"`
 	ExecutionID       uuid.UUID       `json:"executionId"`
 	Status            SkillStatus     `json:"status"`

@@ -51,7 +51,7 @@ func (s *Service) ExecuteSkillFor(ctx context.Context, c Caller, p ExecuteSkillP
 		return ExecuteSkillResult{}, e.refused(ctx, err)
 	}
 	defer s.perm.EndRun(context.WithoutCancel(ctx), e.id) //nolint:errcheck // grants of the run also expire by themselves
-	return e.performSkill(ctx)
+	return e.performCode(ctx, func(ctx context.Context) (sandbox.Runnable, error) { return s.moduleOf(ctx, e.skill) })
 }
 
 const maxInput = 4 << 20
@@ -75,10 +75,7 @@ func (s *Service) prepareSkill(ctx context.Context, c Caller, p ExecuteSkillPara
 		}
 		return nil, err
 	}
-	s.isolate(e.skill)
-	e.tool = e.skill.asTool()
-	e.version, e.current = e.skill.Version, e.skill.Version
-	e.wants = wants(e.skill.Capabilities)
+	e.use(e.skill)
 	e.limits = e.skill.limits().Lower(sandbox.Limits{Wall: time.Duration(p.TimeoutMs) * time.Millisecond})
 	if c.Kind == "" {
 		again := p
@@ -159,19 +156,19 @@ func (e *execution) checkInput(ctx context.Context, input json.RawMessage) error
 	return e.checkParams(ctx, input)
 }
 
-// begin writes the start of a skill's run before its first instruction.
+// beginSkill writes the start of a skill's run before its first instruction.
 func (e *execution) beginSkill(tx *storage.Tx) error {
 	_, err := tx.Exec(`INSERT INTO skill_executions (id, skill_id, user_id, input_params, status, tier, isolation, version, definition_hash, caller,
 		parent_id, timestamp, created_at, updated_at) VALUES (?, ?, ?, ?, 'running', ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-		e.id, e.skill.ID, e.user, payload(e.stored), e.skill.Tier, e.skill.Isolation, e.version, e.skill.hash, e.kind, e.caller.RunID, tx.Now, tx.Now, tx.Now)
+		e.id, e.skill.ID, e.user, payload(e.stored), e.tier, e.isolation, e.version, e.skill.hash, e.kind, e.caller.RunID, tx.Now, tx.Now, tx.Now)
 	return err
 }
 
-// performSkill runs the module and keeps how it ended.
-func (e *execution) performSkill(ctx context.Context) (ExecuteSkillResult, error) {
-	wasm, err := e.s.readBlob(ctx, e.skill.ref())
-	if err != nil {
-		return ExecuteSkillResult{}, err
+// performCode runs what compile gives and keeps how it ended.
+func (e *execution) performCode(ctx context.Context, compile func(context.Context) (sandbox.Runnable, error)) (ExecuteSkillResult, error) {
+	prog, compileErr := compile(e.runCtx)
+	if fault.Is(compileErr, fault.Unavailable) || fault.Is(compileErr, fault.Canceled) {
+		return ExecuteSkillResult{}, compileErr // nothing has begun
 	}
 	warning, err := e.begin(ctx)
 	if err != nil {
@@ -184,16 +181,18 @@ func (e *execution) performSkill(ctx context.Context) (ExecuteSkillResult, error
 	runCtx, stop := e.auth.Context(e.runCtx)
 	defer stop()
 	e.events.start(e.limits.Wall)
-	var res sandbox.Result
-	m, err := e.s.box.CompileWASM(runCtx, wasm)
-	if err == nil {
-		e.started = time.Now() // what compiling took is not the run's
-		res, err = e.s.box.Execute(runCtx, m, sandbox.Call{
-			Input: e.params, Limits: e.limits, Host: e.host, Trust: e.skill.trust(),
-			Meta: sandbox.Meta{Name: e.skill.Name, Version: e.version, Author: e.skill.Signature.Signer, User: e.user.String()},
-			Log:  e.events.log,
-		})
+	if compileErr != nil {
+		return e.finishSkill(ctx, sandbox.Result{}, compileErr, warning)
 	}
+	trust, author := sandbox.TrustOwn, e.tool.Author
+	if e.skill != nil {
+		trust = e.skill.trust()
+	}
+	res, err := e.s.box.Execute(runCtx, prog, sandbox.Call{
+		Input: e.params, Limits: e.limits, Host: e.host, Trust: trust, Tier: e.force,
+		Meta: sandbox.Meta{Name: e.tool.Name, Version: e.version, Author: author, User: e.user.String()},
+		Log:  e.events.log,
+	})
 	return e.finishSkill(ctx, res, err, warning)
 }
 
@@ -207,7 +206,7 @@ func (e *execution) finishSkill(ctx context.Context, res sandbox.Result, runErr 
 		Tier: res.Tier, Isolation: res.Isolation, Reasons: orEmpty(res.Reasons), Limits: WireLimits(e.limits),
 	}
 	if out.Tier == "" { // it did not come as far
-		out.Tier, out.Isolation, out.Reasons = e.skill.Tier, e.skill.Isolation, e.skill.Reasons
+		out.Tier, out.Isolation, out.Reasons = e.tier, e.isolation, orEmpty(e.reasons)
 	}
 	if warning != "" {
 		out.Warnings = append(out.Warnings, warning)
@@ -222,7 +221,7 @@ func (e *execution) finishSkill(ctx context.Context, res sandbox.Result, runErr 
 	} else {
 		var x ExecuteResult
 		e.explain(runErr, &x)
-		out.Error, out.ErrorClass, out.ErrorDetails, out.PendingApprovalID = x.Error, x.ErrorClass, x.ErrorDetails, x.PendingApprovalID
+		out.Error, out.ErrorClass, out.ErrorStack, out.ErrorDetails, out.PendingApprovalID = x.Error, x.ErrorClass, x.ErrorStack, x.ErrorDetails, x.PendingApprovalID
 		out.Status = skillStatus(sandbox.Class(out.ErrorClass))
 	}
 	done, again := e.host.take(), e.rewrite()
@@ -250,6 +249,9 @@ func (e *execution) finishSkill(ctx context.Context, res sandbox.Result, runErr 
 		if err := e.append(tx, action, result, details); err != nil {
 			return err
 		}
+		if e.draft {
+			return nil
+		}
 		return e.endSkill(tx, &out)
 	})
 	if err != nil {
@@ -259,7 +261,9 @@ func (e *execution) finishSkill(ctx context.Context, res sandbox.Result, runErr 
 	e.host.close()
 	e.events.done(string(out.Status))
 	sandbox.Charge(ctx, u)
-	bus.Publish(e.s.db.Bus(), e.user, WasmChanged{SkillID: e.skill.ID, Kind: "used"})
+	if !e.draft {
+		bus.Publish(e.s.db.Bus(), e.user, WasmChanged{SkillID: e.skill.ID, Kind: "used"})
+	}
 	out.AuditLog = orEmpty(e.trail.wire)
 	if out.ErrorClass == string(sandbox.ClassUnavailable) {
 		return out, fault.Unavailablef("%s", out.Error).WithCause(runErr)

@@ -90,7 +90,11 @@ func Isolation(st sandbox.Status) (isolation string, reasons []string) {
 
 // wasmSubject is the skill as permission knows it.
 func (w *WasmSkill) wasmSubject() permission.Subject {
-	return permission.Subject{Kind: wasmKind, ID: w.ID.String(), DefinitionHash: w.hash}
+	id := w.ID.String()
+	if w.draft {
+		id = draftPrefix + w.DefinitionHash
+	}
+	return permission.Subject{Kind: wasmKind, ID: id, DefinitionHash: w.hash}
 }
 
 // completeSkill fills in what the row alone does not tell.

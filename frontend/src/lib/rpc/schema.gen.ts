@@ -170,6 +170,21 @@ export interface AuditWireSubject {
   name?: string;
 }
 
+/** BenchResult lists the figures, and what could not be measured here. */
+export interface BackendBenchResult {
+  rows: BackendBenchRow[];
+  skipped: string[];
+}
+
+/** BenchRow is one figure of a short benchmark. */
+export interface BackendBenchRow {
+  name: string;
+  value: number;
+  unit: string;
+  /** what it means, for a person */
+  note: string;
+}
+
 /** ClearedCache says what left with the cache. */
 export interface BackendClearedCache {
   bytes: number;
@@ -883,10 +898,12 @@ export interface SandboxModuleInfo {
   /** execute, command */
   abi: string;
   exports: string[];
+  /** as module.name */
   imports: string[];
   /** initial pages of 64 KiB */
   memory: number;
   tables: number;
+  /** bytes */
   size: number;
   sha256: string;
 }
@@ -1359,6 +1376,9 @@ export interface ToolsCloneParams {
   name?: string;
 }
 
+/** CodeKind is what a file that runs once holds. */
+export type ToolsCodeKind = "javascript" | "typescript" | "wasm";
+
 /** CreateParams describe a new tool. */
 export interface ToolsCreateParams {
   /** 1..64 letters, digits, spaces, "_", "-" or "." */
@@ -1518,6 +1538,8 @@ export interface ToolsExecuteSkillResult {
   error?: string;
   /** thrown, trap, timeout, cpu, memory, output, input, host_denied, canceled, … */
   errorClass?: string;
+  /** of JavaScript: positions in its own text */
+  errorStack?: string;
   errorDetails?: unknown;
   executionId: string;
   status: ToolsSkillStatus;
@@ -1757,6 +1779,24 @@ export interface ToolsRollbackParams {
 export interface ToolsRollbackResult {
   tool: ToolsTool;
   suspendedGrants: string[];
+}
+
+/** RunCodeParams run code that is not stored, for the person who asks. Grants are what it may use: naming them here is that person's answer to the questions that the run asks, and each is put on record as such. */
+export interface ToolsRunCodeParams {
+  kind: ToolsCodeKind;
+  /** shown in stack traces and in the log */
+  name?: string;
+  /** JavaScript or TypeScript */
+  code?: string;
+  wasm?: string;
+  blobSha256?: string;
+  input?: unknown;
+  /** strict, standard, permissive or wasm; default standard, of a module wasm */
+  profile?: string;
+  /** t0 or t1; default t0, of a module t1 */
+  tier?: string;
+  grants?: string[];
+  timeoutMs?: number;
 }
 
 /** RunMetadata names a draft to its own code (skillName, skillVersion, skillAuthor). */
@@ -2483,8 +2523,12 @@ export interface Methods {
   "permissions.revoke": { params: PermissionRevokeParams; result: PermissionRevokeResult };
   /** Returns the OpenRPC 1.3.2 document of every method and event. */
   "rpc.discover": { params: Record<string, never>; result: unknown };
+  /** Measures for a few seconds how fast code starts, computes and is stopped on this computer. The figures are for a person; they are compared with other engines by make bench-sandbox. */
+  "sandbox.bench": { params: Record<string, never>; result: BackendBenchResult };
   /** Deletes compiled code that is kept between starts. What runs goes on; the next start of each module compiles it once more. */
   "sandbox.clear_cache": { params: Record<string, never>; result: BackendClearedCache };
+  /** Runs a file once, without keeping it or a row of the run. The audit log has the run, and every right that it was given. Only a session that may approve can call it. */
+  "sandbox.run": { params: ToolsRunCodeParams; result: ToolsExecuteSkillResult };
   /** Says how the engine that runs untrusted code is: what it is, its tiers, its pool, its cache, and the bounds of each profile. */
   "sandbox.status": { params: Record<string, never>; result: BackendSandboxStatus };
   /** Removes a secret; an unknown name is NotFound. */
@@ -2750,7 +2794,9 @@ export const METHODS = [
   { name: "permissions.preview", scope: "read", costly: false },
   { name: "permissions.revoke", scope: "write", costly: false },
   { name: "rpc.discover", scope: "read", costly: false },
+  { name: "sandbox.bench", scope: "write", costly: true, deadlineMs: 240000 },
   { name: "sandbox.clear_cache", scope: "write", costly: false },
+  { name: "sandbox.run", scope: "approve", costly: true, deadlineMs: 240000 },
   { name: "sandbox.status", scope: "read", costly: false },
   { name: "secrets.delete", scope: "admin", costly: false },
   { name: "secrets.list", scope: "admin", costly: false },

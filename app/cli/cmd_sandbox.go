@@ -1,0 +1,357 @@
+package cli
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"helix/backend/fault"
+)
+
+type sandboxCmd struct {
+	Status sandboxStatusCmd `cmd:"" help:"Show how untrusted code is shut in on this computer."`
+	Run    sandboxRunCmd    `cmd:"" help:"Run a file once, or an installed WASM skill."`
+	Verify sandboxVerifyCmd `cmd:"" help:"Look at a WASM module as an installation would."`
+	Bench  sandboxBenchCmd  `cmd:"" help:"Measure for a few seconds how fast code starts and stops here."`
+}
+
+type sandboxStatusCmd struct{}
+
+type sandboxStatus struct {
+	Engine                  struct{ Name, Version, SHA256 string }
+	Ready                   bool
+	Reason                  string
+	CPUMeter, Snapshot      string
+	Pool                    struct{ Idle, Busy, Queued, Discarded int64 }
+	Cache                   cacheStatus
+	Tiers                   []tierStatus
+	MinIsolation, Isolation string
+	Profiles                []struct {
+		Name                       string
+		WallMs, CPUMs, MemoryBytes int64
+	}
+}
+
+type cacheStatus struct {
+	Bytes, Modules int64
+	Reason         string
+}
+
+type tierStatus struct {
+	Tier      string
+	Available bool
+	Reasons   []string
+}
+
+// tierWords say what a tier is and what weakens it, for a person.
+var tierWords = map[string]string{
+	"t0":                   "inside Helix: your own tools, and modules signed by a trusted key",
+	"t1":                   "in a separate, locked process: modules of others",
+	"not_built":            "this version does not have it",
+	"engine_unavailable":   "the engine is missing: run make engines",
+	"landlock_unavailable": "the kernel has no Landlock",
+	"bwrap_missing":        "bubblewrap is not installed",
+	"jobobject_failed":     "Windows refused a job object",
+}
+
+func (s *sandboxStatusCmd) Run(c *command) error {
+	ready := false
+	err := show(c, "sandbox.status", struct{}{}, func(r sandboxStatus) {
+		ready = r.Ready
+		state := "ready"
+		if !r.Ready {
+			state = "not ready: " + r.Reason
+		}
+		cache := fmt.Sprintf("%s in %d files", size(r.Cache.Bytes), r.Cache.Modules)
+		if r.Cache.Reason != "" {
+			cache = "off: " + r.Cache.Reason
+		}
+		c.fields(
+			"state", state, "engine", strings.TrimSpace(r.Engine.Name+" "+r.Engine.Version), "sha256", r.Engine.SHA256,
+			"cpu", map[string]string{"thread": "measured by the system, per run", "fuel": "estimated from the work done"}[r.CPUMeter],
+			"memory", map[string]string{"cow": "each run shares a prepared world until it writes", "copy": "each run gets a copy of a prepared world"}[r.Snapshot],
+			"pool", fmt.Sprintf("%d prepared, %d running, %d waiting, %d discarded", r.Pool.Idle, r.Pool.Busy, r.Pool.Queued, r.Pool.Discarded),
+			"cache", cache, "modules of others", r.Isolation+" (at least "+r.MinIsolation+")",
+		)
+		fmt.Fprintln(c.env.Stdout)
+		rows := [][]string{}
+		for _, t := range r.Tiers {
+			state := "available"
+			if !t.Available {
+				state = "not available"
+			}
+			notes := []string{}
+			for _, w := range t.Reasons {
+				notes = append(notes, first(tierWords[w], w))
+			}
+			rows = append(rows, []string{t.Tier, state, first(tierWords[t.Tier], ""), strings.Join(notes, "; ")})
+		}
+		c.table([]string{"TIER", "STATE", "WHAT RUNS THERE", "WHAT IS MISSING"}, rows)
+		fmt.Fprintln(c.env.Stdout)
+		rows = rows[:0]
+		for _, p := range r.Profiles {
+			rows = append(rows, []string{p.Name, (time.Duration(p.WallMs) * time.Millisecond).String(), (time.Duration(p.CPUMs) * time.Millisecond).String(), size(p.MemoryBytes)})
+		}
+		c.table([]string{"PROFILE", "TIME", "CPU", "MEMORY"}, rows)
+	})
+	if err == nil && !ready && !c.JSON {
+		return failed{ExitCode(fault.Unavailable)}
+	}
+	return err
+}
+
+type sandboxRunCmd struct {
+	File    string   `arg:"" help:"A .js, .ts or .wasm file, or the name or id of an installed WASM skill."`
+	Params  string   `help:"The input: JSON, @file or -."`
+	Profile string   `help:"strict, standard, permissive or wasm."`
+	Grant   []string `help:"A capability that it may use, such as network:https(api.example.com); may be repeated. Needs a terminal; it is put on record." placeholder:"CAP" sep:"none"`
+	Tier    string   `help:"t0 runs in this program, t1 in a separate process. t0 for a module needs a terminal."`
+}
+
+type sandboxRun struct {
+	Success           bool
+	Output            json.RawMessage
+	Error, ErrorClass string
+	ErrorStack        string
+	ExecutionTimeMs   float64
+	CPUTimeMs         float64
+	PeakMemoryBytes   int64
+	HostCalls         int
+	Tier, Isolation   string
+	PendingApprovalID string
+	Logs              []struct{ Level, Message string }
+	Limits            struct{ WallMs, CPUMs, MemoryBytes int64 }
+}
+
+func (r *sandboxRunCmd) Run(c *command) error {
+	input, err := c.input(r.Params)
+	if err != nil {
+		return err
+	}
+	code, err := os.ReadFile(r.File)
+	if errors.Is(err, fs.ErrNotExist) {
+		if filepath.Ext(r.File) != "" {
+			return fault.NotFoundf("There is no file %s.", r.File)
+		}
+		return r.installed(c, input)
+	}
+	if err != nil {
+		return fault.Invalidf("Could not read %s.", r.File).WithCause(err)
+	}
+	kind := map[string]string{".js": "javascript", ".mjs": "javascript", ".ts": "typescript", ".wasm": "wasm"}[strings.ToLower(filepath.Ext(r.File))]
+	if kind == "" {
+		return fault.Invalidf("%s is neither a .js, .ts nor .wasm file.", filepath.Base(r.File))
+	}
+	if (len(r.Grant) > 0 || r.Tier == "t0" && kind == "wasm") && !isTerminal(c.env.Stdin) {
+		return fault.Deniedf("Only a person at a terminal can allow this.")
+	}
+	p := map[string]any{"kind": kind, "name": filepath.Base(r.File)}
+	setIf(p, "profile", r.Profile)
+	setIf(p, "tier", r.Tier)
+	if input != nil {
+		p["input"] = input
+	}
+	if len(r.Grant) > 0 {
+		p["grants"] = r.Grant
+	}
+	if kind != "wasm" {
+		p["code"] = string(code)
+	} else if err := c.module(p, code); err != nil {
+		return err
+	}
+	return c.finishSandbox("sandbox.run", p)
+}
+
+// installed runs a WASM skill by name or id.
+func (r *sandboxRunCmd) installed(c *command, input json.RawMessage) error {
+	if r.Profile != "" || r.Tier != "" || len(r.Grant) > 0 {
+		return fault.Invalidf("An installed skill has its own limits, tier and grants: leave --profile, --tier and --grant out.")
+	}
+	id := r.File
+	if _, err := uuid.Parse(id); err != nil {
+		var list struct{ Skills []struct{ ID, Name string } }
+		if _, err := c.call("skills.list_wasm", map[string]any{"query": r.File, "limit": 100}, &list); err != nil {
+			return err
+		}
+		id = ""
+		for _, s := range list.Skills {
+			if strings.EqualFold(s.Name, r.File) {
+				id = s.ID
+			}
+		}
+		if id == "" {
+			return fault.NotFoundf("No file and no WASM skill is called %q.", r.File)
+		}
+	}
+	p := map[string]any{"skillId": id}
+	if input != nil {
+		p["input"] = input
+	}
+	return c.finishSandbox("skills.execute", p)
+}
+
+// uploadPart is how much of a module goes into one call.
+const uploadPart = 6 << 20
+
+// module puts a module into params: in the call itself, or uploaded in parts before it.
+func (c *command) module(p map[string]any, wasm []byte) error {
+	if len(wasm) <= uploadPart {
+		p["wasm"] = wasm
+		return nil
+	}
+	up := map[string]any{}
+	for from := 0; ; {
+		to := min(from+uploadPart, len(wasm))
+		up["offset"], up["data"], up["done"] = from, wasm[from:to], to == len(wasm)
+		var r struct{ UploadID, BlobSHA256 string }
+		if _, err := c.call("skills.upload_wasm", up, &r); err != nil {
+			return err
+		}
+		if r.BlobSHA256 != "" {
+			p["blobSha256"] = r.BlobSHA256
+			return nil
+		}
+		up["uploadId"], from = r.UploadID, to
+	}
+}
+
+// finishSandbox runs and exits by what the run came to: its output goes to standard output,
+// its log, its figures and errors to standard error.
+func (c *command) finishSandbox(method string, p map[string]any) error {
+	var res sandboxRun
+	raw, err := c.call(method, p, &res)
+	if err != nil {
+		return err
+	}
+	for _, l := range res.Logs {
+		c.say("[%s] %s", l.Level, plain(l.Message))
+	}
+	switch {
+	case c.JSON:
+		err = c.printJSON(raw)
+	case res.Success:
+		err = c.printJSON(res.Output)
+	}
+	if err != nil {
+		return err
+	}
+	if !c.JSON {
+		c.say("%s, %.1f ms, CPU %.1f of %d ms, memory %s of %s, %d host calls", res.Isolation, res.ExecutionTimeMs, res.CPUTimeMs, res.Limits.CPUMs,
+			size(res.PeakMemoryBytes), size(res.Limits.MemoryBytes), res.HostCalls)
+	}
+	if res.Success {
+		return nil
+	}
+	c.say("%s: %s", first(res.ErrorClass, "error"), plain(res.Error))
+	for _, line := range strings.Split(strings.TrimSpace(res.ErrorStack), "\n") {
+		if line != "" {
+			c.say("  %s", plain(line))
+		}
+	}
+	return failed{classExit(res.ErrorClass)}
+}
+
+type sandboxVerifyCmd struct {
+	File string `arg:"" help:"A .wasm file."`
+}
+
+type wasmReport struct {
+	Valid            bool
+	Errors, Warnings []struct {
+		Code, Message, Feature string
+		Offset                 *int64
+	}
+	Info *struct {
+		ABI              string
+		Exports, Imports []string
+		Memory, Tables   int64
+		Size             int64
+		SHA256           string
+	}
+	Tier, Isolation, Refused, Signer string
+	Reasons                          []string
+}
+
+func (v *sandboxVerifyCmd) Run(c *command) error {
+	wasm, err := os.ReadFile(v.File)
+	if errors.Is(err, fs.ErrNotExist) {
+		return fault.NotFoundf("There is no file %s.", v.File)
+	}
+	if err != nil {
+		return fault.Invalidf("Could not read %s.", v.File).WithCause(err)
+	}
+	if len(wasm) == 0 {
+		return fault.Invalidf("%s is empty.", filepath.Base(v.File))
+	}
+	p := map[string]any{}
+	if err := c.module(p, wasm); err != nil {
+		return err
+	}
+	valid := false
+	var out wasmReport
+	raw, err := c.call("skills.validate_wasm", p, &out)
+	if err != nil {
+		return err
+	}
+	if valid = out.Valid; c.JSON {
+		err = c.printJSON(raw)
+	} else {
+		out.print(c)
+	}
+	if err == nil && !valid {
+		return failed{ExitCode(fault.Invalid)}
+	}
+	return err
+}
+
+func (r *wasmReport) print(c *command) {
+	verdict := "can be installed"
+	if !r.Valid {
+		verdict = "is refused"
+	}
+	c.fields("module", verdict)
+	if i := r.Info; i != nil {
+		c.fields("abi", i.ABI, "size", size(i.Size), "sha256", i.SHA256, "memory", size(i.Memory<<16)+" at first", "tables", fmt.Sprint(i.Tables),
+			"imports", first(strings.Join(i.Imports, ", "), "none"), "exports", strings.Join(i.Exports, ", "), "signer", r.Signer,
+			"runs in", r.Tier+", "+r.Isolation)
+	}
+	for _, w := range r.Reasons {
+		c.fields("missing", first(tierWords[w], w))
+	}
+	c.fields("refused", r.Refused)
+	for _, e := range r.Errors {
+		c.fields("error", e.Code+": "+e.Message)
+	}
+	for _, w := range r.Warnings {
+		c.fields("warning", w.Code+": "+w.Message)
+	}
+}
+
+type sandboxBenchCmd struct{}
+
+func (b *sandboxBenchCmd) Run(c *command) error {
+	c.say("Measuring for a few seconds.")
+	return show(c, "sandbox.bench", struct{}{}, func(r struct {
+		Rows []struct {
+			Name, Unit, Note string
+			Value            float64
+		}
+		Skipped []string
+	}) {
+		rows := [][]string{}
+		for _, x := range r.Rows {
+			rows = append(rows, []string{x.Name, fmt.Sprintf("%.1f %s", x.Value, x.Unit), x.Note})
+		}
+		c.table([]string{"NAME", "VALUE", "WHAT IT IS"}, rows)
+		for _, s := range r.Skipped {
+			c.say("skipped %s", plain(s))
+		}
+	})
+}

@@ -1,0 +1,199 @@
+package tools
+
+import (
+	"context"
+	"encoding/json"
+	"path/filepath"
+	"time"
+
+	"github.com/google/uuid"
+
+	"helix/backend/fault"
+	"helix/backend/permission"
+	"helix/backend/sandbox"
+)
+
+// CodeKind is what a file that runs once holds.
+type CodeKind string
+
+// The kinds of code.
+const (
+	CodeJavaScript CodeKind = "javascript"
+	CodeTypeScript CodeKind = "typescript"
+	CodeWasm       CodeKind = "wasm"
+)
+
+// Enum lists the values for the generated client.
+func (CodeKind) Enum() []string { return []string{"javascript", "typescript", "wasm"} }
+
+// RunCodeParams run code that is not stored, for the person who asks. Grants are what it may
+// use: naming them here is that person's answer to the questions that the run asks, and each
+// is put on record as such.
+type RunCodeParams struct {
+	Kind       CodeKind        `json:"kind"`
+	Name       string          `json:"name,omitempty"` // shown in stack traces and in the log
+	Code       string          `json:"code,omitempty"` // JavaScript or TypeScript
+	Wasm       []byte          `json:"wasm,omitempty"`
+	BlobSHA256 string          `json:"blobSha256,omitempty"`
+	Input      json.RawMessage `json:"input,omitempty"`
+	Profile    string          `json:"profile,omitempty"` // strict, standard, permissive or wasm; default standard, of a module wasm
+	Tier       string          `json:"tier,omitempty"`    // t0 or t1; default t0, of a module t1
+	Grants     []string        `json:"grants,omitempty"`
+	TimeoutMs  int64           `json:"timeoutMs,omitempty"`
+}
+
+// RunCode runs a file once, without keeping it or a row of the run. The audit log has the
+// run, and every right that it was given. Only a session that may approve can call it.
+func (s *Service) RunCode(ctx context.Context, p RunCodeParams) (_ ExecuteSkillResult, err error) {
+	if len(p.Input) > maxInput {
+		return ExecuteSkillResult{}, fault.Invalidf("The input has more than 4 MiB.")
+	}
+	if err := checkText("name", p.Name, maxAuthor); err != nil {
+		return ExecuteSkillResult{}, err
+	}
+	if p.Name = filepath.Base(filepath.ToSlash(p.Name)); p.Name == "." || p.Name == "/" {
+		p.Name = "Unsaved code"
+	}
+	if s.box == nil {
+		return ExecuteSkillResult{}, fault.Unavailablef("The sandbox is not available, so nothing can run. Settings › Sandbox says why.")
+	}
+	e := s.newExecution(ctx, Caller{}, true)
+	e.draft = true
+	e.answer = func(pending uuid.UUID) { e.agree(ctx, pending) }
+	code, err := e.direct(ctx, &p)
+	if err != nil {
+		return ExecuteSkillResult{}, err
+	}
+	if err := e.directLimits(&p); err != nil {
+		return ExecuteSkillResult{}, err
+	}
+	release, err := s.enter(ctx, e)
+	if err != nil {
+		return ExecuteSkillResult{}, err
+	}
+	defer release()
+	if err := e.authorize(ctx); err != nil {
+		return ExecuteSkillResult{}, e.refused(ctx, err)
+	}
+	defer s.perm.EndRun(context.WithoutCancel(ctx), e.id) //nolint:errcheck // grants of the run also expire by themselves
+	return e.performCode(ctx, code)
+}
+
+// direct makes the run of a draft or of a module that is not stored.
+func (e *execution) direct(ctx context.Context, p *RunCodeParams) (func(context.Context) (sandbox.Runnable, error), error) {
+	e.params = p.Input
+	if len(e.params) == 0 {
+		e.params = json.RawMessage("{}")
+	}
+	e.stored = e.params
+	if p.Kind != CodeWasm {
+		if len(p.Wasm) > 0 || p.BlobSHA256 != "" {
+			return nil, fault.Invalidf("wasm and blobSha256 belong to kind wasm.")
+		}
+		err := e.makeDraft(ExecuteParams{
+			Code: p.Code, Language: Language(p.Kind), Metadata: &RunMetadata{Name: p.Name},
+			Draft: &Draft{Capabilities: p.Grants, SandboxProfile: Permissive},
+		})
+		if err != nil {
+			return nil, err
+		}
+		e.wants = wants(e.tool.Capabilities)
+		e.tier, e.isolation = tierInProcess, sandbox.IsolationInProcess
+		return func(ctx context.Context) (sandbox.Runnable, error) {
+			return e.s.box.CompileJS(ctx, e.tool.definition().source("tool"))
+		}, nil
+	}
+	if p.Code != "" {
+		return nil, fault.Invalidf("A module is given in wasm or blobSha256, not in code.")
+	}
+	wasm, err := e.s.wasmBytes(ctx, p.Wasm, p.BlobSHA256)
+	if err != nil {
+		return nil, err
+	}
+	w := &WasmSkill{owner: e.user, Name: p.Name, Version: "draft", Capabilities: p.Grants, MemoryMb: 256, IsEnabled: true, draft: true}
+	w.fillDefaults()
+	report, err := e.s.examineWasm(ctx, w, wasm)
+	if err != nil {
+		return nil, err
+	}
+	if !report.Valid {
+		f := fault.As(installError(report))
+		f.Message = "The module cannot run: " + report.Errors[0].Message
+		return nil, f
+	}
+	e.use(w)
+	info := w.subjectInfo()
+	info.Draft = true
+	e.s.drafts.put(e.user.String()+e.subject().ID, info)
+	return func(ctx context.Context) (sandbox.Runnable, error) { return e.s.box.CompileWASM(ctx, wasm) }, nil
+}
+
+// directLimits sets the limits by profile and the tier that was asked for.
+func (e *execution) directLimits(p *RunCodeParams) error {
+	profile := p.Profile
+	if profile == "" {
+		if profile = string(Standard); p.Kind == CodeWasm {
+			profile = "wasm"
+		}
+	}
+	l, ok := sandbox.Profile(profile)
+	if !ok {
+		return fault.Invalidf("There is no profile %q. Choose strict, standard, permissive or wasm.", shorten(profile, 40))
+	}
+	if p.TimeoutMs < 0 {
+		return fault.Invalidf("timeoutMs must not be negative.")
+	}
+	e.limits = l.Lower(sandbox.Limits{Wall: time.Duration(p.TimeoutMs) * time.Millisecond})
+	switch p.Tier {
+	case "":
+	case tierInProcess:
+		e.tier, e.isolation, e.reasons = tierInProcess, sandbox.IsolationInProcess, nil
+		e.force = tierInProcess
+	case tierProcess:
+		e.tier, e.force = tierProcess, tierProcess
+		e.isolation, e.reasons = Isolation(e.s.box.Status())
+	default:
+		return fault.Invalidf("There is no tier %q. Choose t0 or t1.", shorten(p.Tier, 40))
+	}
+	return nil
+}
+
+// agree answers a question of the run with yes, for the person who named the right when they
+// started it. What was not named is never asked: it is refused as undeclared.
+func (e *execution) agree(ctx context.Context, pending uuid.UUID) {
+	ctx = context.WithoutCancel(ctx)
+	q, err := e.s.perm.GetApproval(ctx, permission.GetApprovalParams{ID: pending})
+	if err == nil {
+		_, err = e.s.perm.AnswerApproval(ctx, permission.AnswerParams{
+			ID: pending, Decision: "approve", DefinitionHash: q.DefinitionHash, Scope: "run", Note: "named on the command line",
+		})
+	}
+	if err != nil { // the run then waits for the person like any other
+		e.s.log.Warn("answer a question of a run", "run", e.id, "error", err)
+	}
+}
+
+// use makes a skill what the run is of.
+func (e *execution) use(w *WasmSkill) {
+	e.s.isolate(w)
+	e.skill, e.tool = w, w.asTool()
+	e.version, e.current = w.Version, w.Version
+	e.wants = wants(w.Capabilities)
+	e.tier, e.isolation, e.reasons = w.Tier, w.Isolation, w.Reasons
+}
+
+// moduleOf compiles the module of a skill, or gives the compiled one of the last runs.
+func (s *Service) moduleOf(ctx context.Context, w *WasmSkill) (*sandbox.Module, error) {
+	if m, ok := s.modules.get(w.WasmBytecode); ok {
+		return m, nil
+	}
+	wasm, err := s.readBlob(ctx, w.ref())
+	if err != nil {
+		return nil, err
+	}
+	m, err := s.box.CompileWASM(ctx, wasm)
+	if err == nil {
+		s.modules.put(w.WasmBytecode, m)
+	}
+	return m, err
+}
