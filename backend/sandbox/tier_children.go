@@ -16,8 +16,8 @@ import (
 // served is set by ServeWorker: this program can be its own child.
 var served atomic.Bool
 
-// children starts the child processes of one engine. Once one of a kind was used, a spare
-// is kept that has loaded everything and waits for its one run.
+// children starts the child processes of one engine. Once one was used, a spare is kept
+// that has loaded the same, is locked down, and waits for its one run.
 type children struct {
 	e *Engine
 
@@ -30,15 +30,39 @@ type children struct {
 	wg      sync.WaitGroup
 	mu      sync.Mutex
 	starter *worker.Starter
-	spares  map[string]*spare
+	spares  []*spare // the latest last
 	last    time.Time
 	closed  bool
 	ctx     context.Context // of starts; it ends with Close
 	cancel  context.CancelFunc
 }
 
+// wanted says what a child is to be ready for.
+type wanted struct {
+	key   string // equal for what the same child can serve
+	hello worker.Hello
+	code  []byte // of a module
+}
+
+// wantedFor says what child can run what. Any child for JavaScript can run any program, one
+// for a module only that module.
+func wantedFor(what Runnable) (*wanted, *Error) {
+	if m, ok := what.(*Module); ok {
+		return m.wanted()
+	}
+	return &wanted{key: worker.KindJS, hello: worker.Hello{Kind: worker.KindJS}}, nil
+}
+
+// maxSpares is how many children wait at most, and startTime how long one may take to be
+// ready.
+const (
+	maxSpares = 3
+	startTime = 30 * time.Second
+)
+
 // spare is a child that is ready, or will be when done is closed.
 type spare struct {
+	want *wanted
 	done chan struct{}
 	c    *child
 	err  error
@@ -46,17 +70,18 @@ type spare struct {
 
 // child is a process before and during its run.
 type child struct {
-	p       *worker.Process
-	kind    string
-	bwrap   bool
-	reasons []string
+	p         *worker.Process
+	want      *wanted
+	isolation string
+	reasons   []string
+	readyCPU  time.Duration
 
 	stopping sync.Once
 	killer   atomic.Pointer[time.Timer]
 }
 
 func newChildren(e *Engine) *children {
-	c := &children{e: e, spares: map[string]*spare{}}
+	c := &children{e: e}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	return c
 }
@@ -134,23 +159,6 @@ func (c *children) expected() (isolation string, reasons []string) {
 	return isolationOf(abi > 0, c.bwrap != nil), reasonsOf(worker.LandlockReasons(abi), c.reasons)
 }
 
-// known are the reasons that a result may name.
-var known = []string{
-	worker.ReasonLandlock, worker.ReasonLandlockPartial, worker.ReasonBwrapMissing, worker.ReasonBwrapBlocked, worker.ReasonJob,
-}
-
-// reasonsOf joins lists of reasons in their usual order; what is not one is dropped.
-func reasonsOf(lists ...[]string) []string {
-	all := slices.Concat(lists...)
-	out := []string{}
-	for _, k := range known {
-		if slices.Contains(all, k) {
-			out = append(out, k)
-		}
-	}
-	return out
-}
-
 // status is the line of tier t1.
 func (c *children) status() TierStatus {
 	s := TierStatus{Tier: tier1, Reasons: []string{}}
@@ -173,14 +181,11 @@ func (c *children) status() TierStatus {
 	return s
 }
 
-// take gives a child of a kind that is ready for its run.
-func (c *children) take(ctx context.Context, kind string) (*child, error) {
-	c.mu.Lock()
-	c.last = time.Now()
-	s := c.spares[kind]
-	delete(c.spares, kind)
-	c.mu.Unlock()
-	if s != nil {
+// take gives a child that is ready for its run.
+func (c *children) take(ctx context.Context, w *wanted) (*child, error) {
+	ctx, cancel := context.WithTimeout(ctx, startTime)
+	defer cancel()
+	if s := c.pop(w.key); s != nil {
 		select {
 		case <-s.done:
 		case <-ctx.Done():
@@ -192,7 +197,21 @@ func (c *children) take(ctx context.Context, kind string) (*child, error) {
 		}
 		c.forget(s)
 	}
-	return c.make(ctx, kind)
+	return c.make(ctx, w)
+}
+
+// pop takes the spare with a key out of the list, nil when there is none.
+func (c *children) pop(key string) *spare {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.last = time.Now()
+	for i, s := range c.spares {
+		if s.want.key == key {
+			c.spares = slices.Delete(c.spares, i, i+1)
+			return s
+		}
+	}
+	return nil
 }
 
 func (c *child) alive() bool {
@@ -216,27 +235,32 @@ func (c *children) forget(s *spare) {
 	}()
 }
 
-// refill starts a spare of a kind when there is none.
-func (c *children) refill(kind string) {
+// refill starts a spare like the one that was used, when there is none. The one that was
+// not wanted for longest makes room.
+func (c *children) refill(w *wanted) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.closed || c.spares[kind] != nil {
+	if c.closed || slices.ContainsFunc(c.spares, func(s *spare) bool { return s.want.key == w.key }) {
 		return
 	}
-	s := &spare{done: make(chan struct{})}
-	c.spares[kind] = s
+	if len(c.spares) >= maxSpares {
+		c.forget(c.spares[0])
+		c.spares = slices.Delete(c.spares, 0, 1)
+	}
+	s := &spare{want: w, done: make(chan struct{})}
+	c.spares = append(c.spares, s)
 	c.wg.Add(1)
 	go func() {
 		defer c.wg.Done()
 		defer close(s.done)
 		ctx, cancel := context.WithTimeout(c.ctx, startTime)
 		defer cancel()
-		s.c, s.err = c.make(ctx, kind)
+		s.c, s.err = c.make(ctx, w)
 	}()
 }
 
 // make starts a child and waits until it is ready.
-func (c *children) make(ctx context.Context, kind string) (*child, error) {
+func (c *children) make(ctx context.Context, w *wanted) (*child, error) {
 	c.mu.Lock()
 	if c.closed {
 		c.mu.Unlock()
@@ -253,18 +277,19 @@ func (c *children) make(ctx context.Context, kind string) (*child, error) {
 	if err != nil {
 		return nil, err
 	}
-	ch := &child{p: p, kind: kind, bwrap: c.bwrap != nil, reasons: slices.Concat(c.reasons, p.Reasons)}
 	stop := context.AfterFunc(ctx, p.Kill)
-	err = p.In.Write(worker.ToChild{Hello: &worker.Hello{Kind: kind, CacheDir: c.cacheDir(), Crosscheck: c.e.o.Crosscheck}})
-	var f worker.FromChild
-	if err == nil {
-		f, _, err = p.Out.ReadFromChild()
-	}
-	if err == nil && f.Ready == nil {
-		err = errProtocol
-	}
+	ready, err := c.greet(p, w)
 	if !stop() && err == nil {
 		err = ctx.Err()
+	}
+	ch := &child{p: p, want: w}
+	if err == nil {
+		ch.readyCPU = ready.CPU
+		ch.isolation = isolationOf(ready.Lock.Landlock > 0, c.bwrap != nil)
+		ch.reasons = reasonsOf(ready.Lock.Reasons, c.reasons, p.Reasons)
+		if isolationRank(ch.isolation) < isolationRank(c.e.o.MinIsolation) {
+			err = tooWeak(ch.isolation, c.e.o.MinIsolation, ch.reasons)
+		}
 	}
 	if err != nil {
 		p.Release(0)
@@ -273,27 +298,23 @@ func (c *children) make(ctx context.Context, kind string) (*child, error) {
 	return ch, nil
 }
 
+// greet tells a child what to load and waits until it has, and is locked down. No guest
+// code has run in it by then, so its word counts.
+func (c *children) greet(p *worker.Process, w *wanted) (*worker.Ready, error) {
+	h := w.hello
+	h.CacheDir, h.Crosscheck = c.cacheDir(), c.e.o.Crosscheck
+	if err := p.In.Write(worker.ToChild{Hello: &h}, w.code); err != nil {
+		return nil, err
+	}
+	f, _, err := p.Out.ReadFromChild()
+	if err == nil && f.Ready == nil {
+		err = errProtocol
+	}
+	return f.Ready, err
+}
+
 // childMemory is what a child may have where the parent says so.
 const childMemory = 1 << 30
-
-// start gives the child its run and waits until it is locked down.
-func (c *child) start(ctx context.Context, j job) (*worker.Started, error) {
-	stop := context.AfterFunc(ctx, c.p.Kill)
-	defer stop()
-	if err := c.p.In.Write(worker.ToChild{Run: &j.frame}, j.code, j.input); err != nil {
-		return nil, err
-	}
-	f, _, err := c.p.Out.ReadFromChild()
-	switch {
-	case err != nil:
-		return nil, err
-	case f.Started != nil:
-		return f.Started, nil
-	case f.End != nil && f.End.Error != nil:
-		return nil, &Error{Class: ClassUnavailable, Message: clip(f.End.Error.Message, maxMessage), Err: errors.New(clip(f.End.Error.Cause, maxMessage))}
-	}
-	return nil, errProtocol
-}
 
 // cancel tells the child to end its run, and ends it when it does not. It never blocks.
 func (c *child) cancel() {
@@ -326,10 +347,10 @@ func (c *children) trim(idle time.Duration) {
 
 // drop ends the spares; the caller holds mu.
 func (c *children) drop() {
-	for kind, s := range c.spares {
-		delete(c.spares, kind)
+	for _, s := range c.spares {
 		c.forget(s)
 	}
+	c.spares = nil
 }
 
 // close ends all children and waits for them. No run may be in progress.

@@ -1,15 +1,13 @@
 package sandbox
 
-import (
-	"helix/backend/sandbox/worker"
-)
+import "encoding/json"
 
-// module fills in the job for a module.
-func (j *job) module(m *Module) *Error {
-	return failf(ClassUnavailable, "WASM modules cannot run in this version of Helix.")
+// wanted is a child that has loaded the module.
+func (m *Module) wanted() (*wanted, *Error) {
+	return nil, failf(ClassUnavailable, "WASM modules cannot run in this version of Helix.")
 }
 
 // workerModule makes the module that the parent has sent.
-func (e *Engine) workerModule(r *worker.Run, code []byte) (*Module, error) {
+func (e *Engine) workerModule(info json.RawMessage, code []byte) (*Module, error) {
 	return nil, failf(ClassUnavailable, "WASM modules cannot run in this version of Helix.")
 }

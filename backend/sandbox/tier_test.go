@@ -1,7 +1,6 @@
 package sandbox
 
 import (
-	"context"
 	"testing"
 )
 
@@ -20,13 +19,4 @@ func TestTier1Runs(t *testing.T) {
 		t.Errorf("isolation %q %v", res.Isolation, res.Reasons)
 	}
 	t.Log(res.Isolation, res.Reasons, res.Usage, shared.Status().Tiers)
-}
-
-func BenchmarkTier1(b *testing.B) {
-	p := compile(b, `return 42`)
-	for b.Loop() {
-		if _, err := shared.Execute(context.Background(), p, Call{Tier: tier1}); err != nil {
-			b.Fatal(err)
-		}
-	}
 }

@@ -39,37 +39,51 @@ func serveWorker() error {
 	}
 	in := worker.NewReader(os.Stdin, worker.ToChildLimits)
 	out := worker.NewWriter(os.Stdout, worker.FromChildLimits)
-	f, _, err := in.ReadToChild()
+	f, body, err := in.ReadToChild()
 	if err != nil || f.Hello == nil {
 		return fmt.Errorf("no greeting: %w", err)
 	}
-	e, err := openWorker(f.Hello)
+	e, m, err := openWorker(f.Hello, body)
 	if err != nil {
 		return err
 	}
-	if err := out.Write(worker.FromChild{Ready: &worker.Ready{CPU: worker.SelfCPU()}}); err != nil {
+	top, _ := Profile("permissive")
+	lock, err := worker.LockDown(worker.LockOptions{
+		MemoryBytes: top.MemoryBytes, CPUSeconds: uint64(top.CPU/time.Second) + 2,
+	})
+	if err != nil {
 		return err
 	}
-	f, body, err := in.ReadToChild()
+	if err := out.Write(worker.FromChild{Ready: &worker.Ready{Lock: lock, CPU: worker.SelfCPU()}}); err != nil {
+		return err
+	}
+	f, body, err = in.ReadToChild()
 	if err != nil || f.Run == nil {
 		return fmt.Errorf("no run: %w", err)
 	}
 	w := &workerRun{e: e, in: in, out: out, host: remoteHost{out: out, waiting: map[int64]chan reply{}}}
-	return w.run(f.Run, body)
+	code, input := body[:f.Run.CodeSize:f.Run.CodeSize], body[f.Run.CodeSize:]
+	if m != nil {
+		return w.run(f.Run, m, input)
+	}
+	// Without a name and lines the parent does the mapping of positions.
+	return w.run(f.Run, &Program{code: code, warnings: []Warning{}}, input)
 }
 
-// openWorker loads what a child of a kind needs and prepares its one instance.
-func openWorker(h *worker.Hello) (*Engine, error) {
+// openWorker loads what a child of a kind needs; the module is nil for JavaScript.
+func openWorker(h *worker.Hello, code []byte) (*Engine, *Module, error) {
 	e, err := Open(context.Background(), Options{
 		CacheDir: h.CacheDir, Workers: 1, Idle: 1, Tier1: Tier1Off, Crosscheck: h.Crosscheck,
 	})
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	if h.Kind == worker.KindJS {
-		_, err = e.spares.fill()
+	if h.Kind == worker.KindWASM {
+		m, err := e.workerModule(h.Module, code)
+		return e, m, err
 	}
-	return e, err
+	_, err = e.spares.fill()
+	return e, nil, err
 }
 
 // workerRun is the child's one run.
@@ -81,31 +95,13 @@ type workerRun struct {
 }
 
 // run carries out the run and reports its end.
-func (w *workerRun) run(r *worker.Run, body []byte) error {
-	code, input := body[:r.CodeSize:r.CodeSize], body[r.CodeSize:]
-	what, err := w.load(r, code)
-	if err != nil {
-		return w.end(&Error{Class: ClassUnavailable, Message: "The module could not be loaded in its separate process.", Err: err}, nil, Usage{})
-	}
-	lock, err := worker.LockDown(worker.LockOptions{
-		MemoryBytes: r.Limits.MemoryBytes,
-		CPUSeconds:  uint64((worker.SelfCPU()+r.Limits.CPU)/time.Second) + 3,
-	})
-	if err == nil && r.NeedLandlock && lock.Landlock == 0 {
-		err = errors.New("landlock is not in force")
-	}
-	if err != nil {
-		return w.end(&Error{Class: ClassUnavailable, Message: "The separate process could not be locked down.", Err: err}, nil, Usage{})
-	}
-	if err := w.out.Write(worker.FromChild{Started: &worker.Started{Lock: lock, CPU: worker.SelfCPU()}}); err != nil {
-		return err
-	}
+func (w *workerRun) run(r *worker.Run, what Runnable, input []byte) error {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	go w.listen(cancel)
 	c := Call{
 		Input: input, Host: &w.host, Trust: TrustOwn, Tier: tier0, Log: w.log,
-		Meta: Meta{Name: r.Name, Version: r.Ver, Author: r.Author},
+		Meta: Meta{Name: r.Name, Version: r.Version, Author: r.Author},
 		Limits: Limits{
 			Wall: r.Limits.Wall, CPU: r.Limits.CPU, Fuel: r.Limits.Fuel, MemoryBytes: r.Limits.MemoryBytes,
 			StackBytes: r.Limits.StackBytes, InputBytes: r.Limits.InputBytes, OutputBytes: r.Limits.OutputBytes,
@@ -117,14 +113,6 @@ func (w *workerRun) run(r *worker.Run, body []byte) error {
 	}
 	res, err := w.e.Execute(ctx, what, c)
 	return w.end(err, res.Output, res.Usage)
-}
-
-func (w *workerRun) load(r *worker.Run, code []byte) (Runnable, error) {
-	if r.ABI != "" {
-		return w.e.workerModule(r, code)
-	}
-	// Without a name and lines the parent does the mapping of positions.
-	return &Program{code: code, warnings: []Warning{}}, nil
 }
 
 // listen takes the parent's frames. When there is no parent any more, the child ends.

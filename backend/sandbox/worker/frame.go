@@ -185,15 +185,13 @@ func (r *Reader) ReadFromChild() (f FromChild, body []byte, err error) {
 	if body, err = r.Read(&f); err != nil {
 		return FromChild{}, nil, err
 	}
-	if !one(f.Ready != nil, f.Started != nil, f.Log != nil, f.Call != nil, f.End != nil) {
+	if !one(f.Ready != nil, f.Log != nil, f.Call != nil, f.End != nil) {
 		return FromChild{}, nil, badFrame("not exactly one kind")
 	}
 	bad := ""
 	switch {
-	case f.Ready != nil && (len(body) > 0 || f.Ready.CPU < 0):
+	case f.Ready != nil && (len(body) > 0 || f.Ready.CPU < 0 || f.Ready.Lock.Landlock < 0 || len(f.Ready.Lock.Reasons) > 8):
 		bad = "ready"
-	case f.Started != nil && (len(body) > 0 || f.Started.CPU < 0 || f.Started.Lock.Landlock < 0 || len(f.Started.Lock.Reasons) > 8):
-		bad = "started"
 	case f.Log != nil && (f.Log.TextSize < 0 || f.Log.TextSize > len(body) || len(f.Log.Level) > 16):
 		bad = "log"
 	case f.Call != nil && (f.Call.ID < 1 || len(f.Call.Op) > 64):

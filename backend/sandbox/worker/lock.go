@@ -2,9 +2,9 @@ package worker
 
 // LockOptions say what the child still needs after the lock.
 type LockOptions struct {
-	// MemoryBytes is what the guest may have; the child itself gets more on top.
+	// MemoryBytes is the most that a guest may have; the child itself gets more on top.
 	MemoryBytes int64
-	// CPUSeconds is after how many seconds of processor time, from the child's start, the
+	// CPUSeconds is after how many seconds of processor time, from now on, the
 	// system ends it; 0: never. It is a second line behind the run's own limits.
 	CPUSeconds uint64
 }

@@ -89,7 +89,7 @@ func limitResources(o LockOptions) error {
 		limits = append(limits, struct {
 			what  int
 			value uint64
-		}{unix.RLIMIT_CPU, o.CPUSeconds})
+		}{unix.RLIMIT_CPU, uint64(SelfCPU()/time.Second) + 1 + o.CPUSeconds})
 	}
 	for _, l := range limits {
 		if err := setLimit(l.what, l.value); err != nil {

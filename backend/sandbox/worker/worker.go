@@ -39,34 +39,31 @@ type ToChild struct {
 
 // FromChild is a frame of the child. Exactly one field is set.
 type FromChild struct {
-	Ready   *Ready   `json:"ready,omitempty"`
-	Started *Started `json:"started,omitempty"`
-	Log     *Log     `json:"log,omitempty"`
-	Call    *Call    `json:"call,omitempty"`
-	End     *End     `json:"end,omitempty"`
+	Ready *Ready `json:"ready,omitempty"`
+	Log   *Log   `json:"log,omitempty"`
+	Call  *Call  `json:"call,omitempty"`
+	End   *End   `json:"end,omitempty"`
 }
 
-// Hello is the first frame: what to get ready for.
+// Hello is the first frame: what to get ready for. Of KindWASM the body is the instrumented
+// module.
 type Hello struct {
 	Kind       string `json:"kind"`
 	CacheDir   string `json:"cacheDir,omitempty"` // of compiled code, read before the lock
 	Crosscheck bool   `json:"crosscheck,omitempty"`
+	// Module says about the module what its maker found out.
+	Module json.RawMessage `json:"module,omitempty"`
 }
 
-// Run is the one run. The body is the code (bytecode or instrumented module), CodeSize
-// bytes, and then the input.
+// Run is the one run. The body is the bytecode, CodeSize bytes and none for a module, and
+// then the input.
 type Run struct {
-	CodeSize int    `json:"codeSize"`
-	ABI      string `json:"abi,omitempty"` // of a module
-	// Info of a module, as the parent made it.
-	Info   json.RawMessage `json:"info,omitempty"`
-	Limits Limits          `json:"limits"`
-	Name   string          `json:"name,omitempty"`
-	Ver    string          `json:"version,omitempty"`
-	Author string          `json:"author,omitempty"`
-	Seed   []byte          `json:"seed,omitempty"` // eight bytes or none
-	// NeedLandlock makes the child refuse to run where Landlock is not in force.
-	NeedLandlock bool `json:"needLandlock,omitempty"`
+	CodeSize int    `json:"codeSize,omitempty"`
+	Limits   Limits `json:"limits"`
+	Name     string `json:"name,omitempty"`
+	Version  string `json:"version,omitempty"`
+	Author   string `json:"author,omitempty"`
+	Seed     []byte `json:"seed,omitempty"` // eight bytes or none
 }
 
 // Limits of the run, as in the sandbox package; durations in nanoseconds.
@@ -110,13 +107,9 @@ type Charge struct {
 // Cancel asks the child to end its run; it answers with End all the same.
 type Cancel struct{}
 
-// Ready says that the child has loaded what it needs for a run of its kind.
+// Ready says that the child has loaded what it needs, is locked down, and waits for its
+// run.
 type Ready struct {
-	CPU time.Duration `json:"cpu"` // used so far
-}
-
-// Started says that the child is locked down and the guest's code begins.
-type Started struct {
 	Lock LockReport    `json:"lock"`
 	CPU  time.Duration `json:"cpu"` // used so far
 }
