@@ -28,6 +28,7 @@ require (
 
 require (
 	git.sr.ht/~jackmordaunt/go-toast/v2 v2.0.3 // indirect
+	github.com/adhocore/gronx v1.20.4 // indirect
 	github.com/bep/debounce v1.2.1 // indirect
 	github.com/creachadair/mds v0.31.0 // indirect
 	github.com/danieljoos/wincred v1.2.3 // indirect

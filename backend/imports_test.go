@@ -45,6 +45,7 @@ var levels = map[string]int{
 	"backend/sandbox/rootfs":      engine,
 	"backend/sandbox/worker":      engine,
 	"backend/skills/expr":         engine,
+	"backend/scheduler/cadence":   engine,
 	"app/e2e":                     face,
 	"backend/tools":               domain,
 	"backend":                     composition,

@@ -1,0 +1,164 @@
+package cadence
+
+import (
+	"strings"
+	"time"
+	_ "time/tzdata" // zones where the system has none
+
+	"helix/backend/fault"
+)
+
+// Zone finds an IANA time zone by name. Local and abbreviations other than UTC are refused:
+// they name different times in different places.
+func Zone(name string) (*time.Location, error) {
+	if name == "UTC" {
+		return time.UTC, nil
+	}
+	if strings.Contains(name, "/") && !strings.HasPrefix(name, "/") && !strings.Contains(name, "..") {
+		if loc, err := time.LoadLocation(name); err == nil {
+			return loc, nil
+		}
+	}
+	if guess := abbreviations[strings.ToUpper(name)]; guess != "" {
+		return nil, fault.Invalidf("unknown time zone %s; did you mean %s?", name, guess)
+	}
+	return nil, fault.Invalidf("unknown time zone %q; write a name such as Europe/Berlin or UTC", name)
+}
+
+// abbreviations are common short names with the zone that is usually meant.
+var abbreviations = map[string]string{
+	"IST": "Asia/Kolkata", "CET": "Europe/Berlin", "CEST": "Europe/Berlin", "MEZ": "Europe/Berlin", "MET": "Europe/Berlin",
+	"EET": "Europe/Helsinki", "WET": "Europe/Lisbon", "GMT": "Europe/London", "BST": "Europe/London", "MSK": "Europe/Moscow",
+	"EST": "America/New_York", "EDT": "America/New_York", "EST5EDT": "America/New_York",
+	"CST": "America/Chicago", "CDT": "America/Chicago", "MST": "America/Denver", "MDT": "America/Denver",
+	"PST": "America/Los_Angeles", "PDT": "America/Los_Angeles", "BRT": "America/Sao_Paulo",
+	"JST": "Asia/Tokyo", "KST": "Asia/Seoul", "SGT": "Asia/Singapore", "HKT": "Asia/Hong_Kong",
+	"AEST": "Australia/Sydney", "AEDT": "Australia/Sydney", "NZST": "Pacific/Auckland", "NZDT": "Pacific/Auckland",
+	"HST": "Pacific/Honolulu", "Z": "UTC", "LOCAL": "UTC",
+}
+
+// regime is a stretch of time with one offset from UTC, in seconds of Unix time.
+type regime struct {
+	from, until int64 // until is the first second after it
+	offset      int64
+}
+
+const (
+	startOfTime = -1 << 60
+	endOfTime   = 1 << 60
+)
+
+func regimeAt(t int64, loc *time.Location) regime {
+	at := time.Unix(t, 0).In(loc)
+	_, off := at.Zone()
+	r := regime{startOfTime, endOfTime, int64(off)}
+	from, until := at.ZoneBounds()
+	if !from.IsZero() {
+		r.from = from.Unix()
+	}
+	if !until.IsZero() {
+		r.until = until.Unix()
+	}
+	// Far in the future the library ends a stretch also where nothing changes, at the end
+	// of some leap years, and says so again when asked about that very second.
+	for range 4 {
+		if r.until > t && (r.until == endOfTime || offsetAt(r.until, loc) != r.offset) {
+			break
+		}
+		beyond := time.Unix(max(r.until, t)+2*86400, 0).In(loc)
+		if _, until := beyond.ZoneBounds(); until.IsZero() {
+			r.until = endOfTime
+		} else {
+			r.until = until.Unix()
+		}
+	}
+	return r
+}
+
+func offsetAt(t int64, loc *time.Location) int64 {
+	_, off := time.Unix(t, 0).In(loc).Zone()
+	return int64(off)
+}
+
+// widest is more than any change of a clock with its offset: a civil time is within it of
+// its instant.
+const widest = 36 * 3600
+
+// instant says when the clocks of loc show the civil time w. A time that they show twice is
+// the first of both; one that they never show is the first instant after the gap.
+func instant(w int64, loc *time.Location) (at int64, note string) {
+	r := regimeAt(w-widest, loc)
+	if r.until-w > widest {
+		return w - r.offset, ""
+	}
+	for {
+		if t := w - r.offset; t < r.until {
+			if t < r.from {
+				return r.from, NoteGap
+			}
+			next := regimeAt(r.until, loc)
+			if r.until < endOfTime && w-next.offset >= r.until && next.offset < r.offset {
+				return t, NoteOverlapFirst
+			}
+			return t, ""
+		}
+		r = regimeAt(r.until, loc)
+	}
+}
+
+// civil is what the clocks of loc show at t.
+func civil(t int64, loc *time.Location) int64 { return t + regimeAt(t, loc).offset }
+
+// next gives the first instant after t at which the cron text is due in loc.
+func (c *cron) nextInstant(t int64, loc *time.Location) (int64, string, bool) {
+	if c.everyHour {
+		return c.nextRunning(t, loc)
+	}
+	w := civil(t, loc)
+	for {
+		var ok bool
+		if w, ok = c.next(w); !ok {
+			return 0, "", false
+		}
+		// In the second pass of an overlap the times of the first are over.
+		if at, note := instant(w, loc); at > t {
+			return at, note, true
+		}
+	}
+}
+
+// nextRunning follows the clock through both passes of an overlap and past a gap.
+func (c *cron) nextRunning(t int64, loc *time.Location) (int64, string, bool) {
+	for first := true; ; first = false {
+		r := regimeAt(t, loc)
+		from := t
+		if !first {
+			from-- // the first instant of a regime counts
+		}
+		w, ok := c.next(from + r.offset)
+		if !ok {
+			return 0, "", false
+		}
+		if at := w - r.offset; at < r.until {
+			return at, passNote(w, at, r, loc), true
+		}
+		t = r.until
+	}
+}
+
+// passNote tells when a time is shown twice.
+func passNote(w, at int64, r regime, loc *time.Location) string {
+	if r.from > startOfTime && at-r.from < widest {
+		before := regimeAt(r.from-1, loc)
+		if w-before.offset < r.from {
+			return NoteOverlapBoth
+		}
+	}
+	if r.until < endOfTime && r.until-at < widest {
+		after := regimeAt(r.until, loc)
+		if w-after.offset >= r.until {
+			return NoteOverlapBoth
+		}
+	}
+	return ""
+}
