@@ -1,18 +1,17 @@
 package sandbox
 
 import (
-	"bytes"
-	"compress/gzip"
 	"crypto/sha256"
 	"embed"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 
+	"helix/backend/sandbox/meter"
 	"helix/backend/sandbox/prelude"
+	"helix/backend/sandbox/qjs"
 )
 
 //go:embed all:artefacts
@@ -25,27 +24,36 @@ type manifest struct {
 		Name    string `json:"name"`
 		Version string `json:"version"`
 		Package string `json:"package"`
+		SHA256  string `json:"sha256"` // of the module as it came
 	} `json:"engine"`
-	Prelude string                  `json:"prelude"` // SHA-256 of the prelude's source
+	Meter   int                     `json:"meter"`   // version of the rewriting
+	Prelude string                  `json:"prelude"` // SHA-256 of its source
 	Files   map[string]manifestFile `json:"files"`
+	Run     qjs.Layout              `json:"run"`
+	Compile qjs.Layout              `json:"compile"`
 }
 
 type manifestFile struct {
 	Size   int64  `json:"size"`
-	SHA256 string `json:"sha256"` // of the content, not of its compressed form
+	SHA256 string `json:"sha256"`
+	Same   string `json:"same"` // the file that has the same content, or empty
 }
 
 type artefacts struct {
+	files    fs.FS
 	manifest manifest
-	engine   []byte
-	prelude  []byte // bytecode; nil when the prelude's source has changed since
 }
 
-var errMissing = errors.New("no manifest")
+const manifestFormat = 2
 
-func loadArtefacts(fsys fs.FS) (*artefacts, error) {
-	var a artefacts
-	text, err := fs.ReadFile(fsys, "manifest.json")
+var (
+	errMissing = errors.New("no manifest")
+	errStale   = errors.New("made by another version")
+)
+
+func loadArtefacts(files fs.FS) (*artefacts, error) {
+	a := artefacts{files: files}
+	text, err := fs.ReadFile(files, "manifest.json")
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, errMissing
 	}
@@ -55,39 +63,42 @@ func loadArtefacts(fsys fs.FS) (*artefacts, error) {
 	if err := json.Unmarshal(text, &a.manifest); err != nil {
 		return nil, fmt.Errorf("manifest: %w", err)
 	}
-	if a.manifest.Format != 1 {
-		return nil, fmt.Errorf("manifest has format %d, want 1", a.manifest.Format)
+	m := a.manifest
+	if m.Format != manifestFormat || m.Meter != meter.Version || m.Prelude != hashText([]byte(prelude.Source())) {
+		return nil, errStale
 	}
-	if a.engine, err = a.read(fsys, "engine.wasm"); err != nil {
-		return nil, err
-	}
-	sum := sha256.Sum256([]byte(prelude.Source()))
-	if hex.EncodeToString(sum[:]) == a.manifest.Prelude {
-		a.prelude, err = a.read(fsys, "prelude.bin")
-	}
-	return &a, err
+	return &a, nil
 }
 
-func (a *artefacts) read(fsys fs.FS, name string) ([]byte, error) {
+func hashText(b []byte) string {
+	sum := sha256.Sum256(b)
+	return hex.EncodeToString(sum[:])
+}
+
+// read gives a file's content after comparing it with the manifest.
+func (a *artefacts) read(name string) ([]byte, error) {
 	want, ok := a.manifest.Files[name]
 	if !ok {
 		return nil, fmt.Errorf("%s is not in the manifest", name)
 	}
-	packed, err := fs.ReadFile(fsys, name+".gz")
+	if want.Same != "" {
+		name = want.Same
+	}
+	b, err := fs.ReadFile(a.files, name)
 	if err != nil {
 		return nil, err
 	}
-	z, err := gzip.NewReader(bytes.NewReader(packed))
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
-	}
-	b := bytes.NewBuffer(make([]byte, 0, want.Size+bytes.MinRead))
-	if _, err := io.Copy(b, io.LimitReader(z, want.Size+1)); err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
-	}
-	sum := sha256.Sum256(b.Bytes())
-	if int64(b.Len()) != want.Size || hex.EncodeToString(sum[:]) != want.SHA256 {
+	if int64(len(b)) != want.Size || hashText(b) != want.SHA256 {
 		return nil, fmt.Errorf("%s does not match the manifest", name)
 	}
-	return b.Bytes(), nil
+	return b, nil
+}
+
+// template reads a prepared world.
+func (a *artefacts) template(l qjs.Layout, name string) (*qjs.Template, error) {
+	b, err := a.read(name)
+	if err != nil {
+		return nil, err
+	}
+	return qjs.NewTemplate(b, l)
 }

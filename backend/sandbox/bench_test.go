@@ -8,7 +8,7 @@ import (
 
 func BenchmarkInstance(b *testing.B) {
 	for b.Loop() {
-		g, err := shared.instance(nil)
+		g, err := shared.instance()
 		if err != nil {
 			b.Fatal(err)
 		}

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/tetratelabs/wazero"
 
+	"helix/backend/sandbox/meter"
 	"helix/backend/sandbox/qjs"
 )
 
@@ -44,32 +46,45 @@ func openCache(dir string) *diskCache {
 	return &diskCache{root: dir}
 }
 
-// folder is where this build's code lives: other versions never read each other's.
+// folder is where this build's code lives: what other versions of Helix, of wazero or of the
+// meter wrote is never read.
 func (d *diskCache) folder() string {
-	version := "devel"
-	if b, ok := debug.ReadBuildInfo(); ok && b.Main.Version != "" {
-		version = strings.Map(func(r rune) rune {
-			if strings.ContainsRune("0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-+", r) {
-				return r
-			}
-			return '_'
-		}, b.Main.Version)
-	}
-	return filepath.Join(d.root, "native", version)
+	return filepath.Join(d.root, "native", buildVersion("helix"), fmt.Sprintf("%s-m%d-%s", buildVersion("github.com/tetratelabs/wazero"), meter.Version, runtime.GOARCH))
 }
 
-// compile makes the engine with the cache, and without it when the cache is damaged.
-func (d *diskCache) compile(ctx context.Context, wasm []byte) (*qjs.VM, error) {
+// buildVersion is the version of a module of this program, as a file name.
+func buildVersion(module string) string {
+	version := "devel"
+	if b, ok := debug.ReadBuildInfo(); ok {
+		for _, m := range append(b.Deps, &b.Main) {
+			if m.Path == module && m.Version != "" {
+				version = m.Version
+			}
+		}
+	}
+	return strings.Map(func(r rune) rune {
+		if strings.ContainsRune("0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-+", r) {
+			return r
+		}
+		return '_'
+	}, version)
+}
+
+// engine makes the JavaScript engine with the cache, and without it when the cache is
+// damaged.
+func (d *diskCache) engine(ctx context.Context, wasm []byte, crosscheck bool) (*qjs.VM, error) {
+	c := qjs.Config{Crosscheck: crosscheck}
 	if d.root == "" {
-		return qjs.New(ctx, wasm, nil)
+		return qjs.New(ctx, wasm, c)
 	}
 	var last error
 	for range 2 {
 		if err := d.open(); err != nil {
-			d.root, d.reason = "", "The cache folder cannot be used."
-			return qjs.New(ctx, wasm, nil)
+			d.root, d.reason = "", "The cache folder cannot be used: "+err.Error()
+			return qjs.New(ctx, wasm, c)
 		}
-		vm, err := qjs.New(ctx, wasm, d.c)
+		c.Cache = d.c
+		vm, err := qjs.New(ctx, wasm, c)
 		if err == nil || ctx.Err() != nil {
 			return vm, err
 		}
@@ -79,7 +94,8 @@ func (d *diskCache) compile(ctx context.Context, wasm []byte) (*qjs.VM, error) {
 			break
 		}
 	}
-	vm, err := qjs.New(ctx, wasm, nil)
+	c.Cache = nil
+	vm, err := qjs.New(ctx, wasm, c)
 	if err != nil {
 		return nil, err
 	}

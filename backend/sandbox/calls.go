@@ -49,7 +49,11 @@ type pendingCall struct {
 	req json.RawMessage
 }
 
+// init makes what calls need, with the first one.
 func (c *calls) init() {
+	if c.ended != nil {
+		return
+	}
 	c.fetch.room, c.tool.room, c.other.room = fetchLane, toolLane, otherLane
 	c.ended = make(chan answer, fetchLane+toolLane+otherLane)
 	c.refusals = map[int64]*Error{}
@@ -84,6 +88,7 @@ func (r *run) startCall(op, req string) (id int64, refused string) {
 	if id, refused = r.take(op); refused != "" {
 		return 0, refused
 	}
+	r.calls.init()
 	r.calls.open++
 	l := &r.calls.other
 	switch op {
@@ -143,7 +148,7 @@ func (r *run) deliver(a answer) error {
 	if err != nil {
 		return err
 	}
-	if err := r.g.call(enterDeliver, id, ok, body); err != nil {
+	if err := in.Enter(enterDeliver, id, ok, body); err != nil {
 		return err
 	}
 	return in.Free(body)

@@ -92,21 +92,73 @@ func (e *Engine) CompileJS(ctx context.Context, s Source) (*Program, error) {
 	return p, nil
 }
 
-// bytecode compiles JavaScript in an instance of its own, which is thrown away.
+// bytecode compiles JavaScript in the world made for it, under the limits and the watch that
+// runs have.
 func (e *Engine) bytecode(ctx context.Context, text, name string, module bool) ([]byte, error) {
-	ctx, cancel := context.WithTimeout(ctx, compileTime)
-	defer cancel()
-	in, err := e.vm.Instantiate(ctx, qjs.Options{
-		Eval: true, Rand: e.o.Rand, Clock: func() int64 { return e.o.Now().UnixNano() },
-	})
+	if ctx.Err() != nil {
+		return nil, contextError(ctx)
+	}
+	in, err := e.compiler()
 	if err != nil {
 		return nil, err
 	}
-	defer in.Close()
-	if err := in.SetLimits(256*kibibyte, compileMemory); err != nil {
-		return nil, err
+	l := Limits{Wall: compileTime, CPU: compileTime}.effective(false)
+	l.MemoryBytes = compileMemory
+	c := newControl(ctx, e, Call{}, l)
+	c.halt, c.fuel, c.peak = in.Halt, in.Fuel, in.MemoryBytes
+	var code []byte
+	out := c.do(func() {
+		in.Arm(l.Fuel)
+		if e.o.Crosscheck {
+			in.With(c.ctx)
+		}
+		if err = in.SetLimits(l.StackBytes, l.MemoryBytes); err == nil {
+			code, err = in.Compile(text, name, module)
+		}
+		c.settle(outcome{})
+	}, nil)
+	e.compiled(in, !c.crashed)
+	if out.err != nil {
+		return nil, out.err
 	}
-	return in.Compile(text, name, module)
+	return code, err
+}
+
+// compiler gives an instance of the compiling world.
+func (e *Engine) compiler() (*qjs.Instance, error) {
+	e.mu.Lock()
+	t, err := e.compiling, error(nil)
+	if t == nil {
+		if t, err = e.art.template(e.art.manifest.Compile, "compile.snap"); err != nil {
+			err = damaged(err)
+		} else {
+			e.compiling = t
+		}
+	}
+	in := e.compilerSpare
+	e.compilerSpare = nil
+	e.mu.Unlock()
+	if in != nil || err != nil {
+		return in, err
+	}
+	if in, err = e.vm.Copy(e.background, t, qjs.Options{Clock: e.clock, Rand: e.o.Rand}); err == nil {
+		in.Seed([8]byte{})
+	}
+	return in, err
+}
+
+// compiled takes the instance back. One is kept.
+func (e *Engine) compiled(in *qjs.Instance, again bool) {
+	if again && in.Whole() && in.Reset() == nil {
+		e.mu.Lock()
+		if e.compilerSpare == nil && !e.closed {
+			e.compilerSpare, in = in, nil
+		}
+		e.mu.Unlock()
+	}
+	if in != nil {
+		in.Close()
+	}
 }
 
 func compileFailure(ctx context.Context, s Source, t *translated, err error) *Error {
@@ -121,11 +173,14 @@ func compileFailure(ctx context.Context, s Source, t *translated, err error) *Er
 		}
 		return &Error{Class: ClassCompile, Message: located(d, x.Error()), Details: d}
 	}
-	if ctx.Err() != nil {
-		return contextError(ctx)
-	}
-	if errors.Is(err, context.DeadlineExceeded) {
-		return &Error{Class: ClassCompile, Message: "The source takes too long to compile.", Err: err}
+	var own *Error
+	if errors.As(err, &own) {
+		if own.Class == ClassTimeout && ctx.Err() == nil || own.Class == ClassCPU {
+			return &Error{Class: ClassCompile, Message: "The source takes too long to compile.", Err: err}
+		}
+		if own.Class != ClassMemory && own.Class != ClassTrap {
+			return own
+		}
 	}
 	return &Error{Class: ClassCompile, Message: "The source cannot be compiled.", Err: err}
 }

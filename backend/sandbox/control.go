@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"math"
 	"runtime"
 	"runtime/debug"
 	"sync"
@@ -29,21 +30,27 @@ type control struct {
 	start  time.Time
 	caller context.Context
 	ctx    context.Context // of host calls; it ends with the run
-	cancel context.CancelFunc
 	logs   logBook
 	usage  Usage // filled when do returns
 
 	// Set by the kind of run before do; each may be nil.
 	halt func()        // stops guest code wherever it is; from any goroutine, repeatable
-	ease func()        // asks guest code that has reported its own end to return soon; on the run's goroutine
 	fuel func() uint64 // units used since the start; from any goroutine
 	peak func() int64  // bytes of linear memory
 
-	cpu     *cpuClock // of the run's thread while do runs; nil where the guest runs elsewhere
+	cpu     *cpuClock // of the run's thread while do runs
 	ended   atomic.Pointer[outcome]
-	own     bool        // the guest itself ended the run
-	grace   *time.Timer // then halts guest code that goes on all the same
-	crashed bool        // the host side of the run panicked
+	own     bool         // the guest itself ended the run
+	grace   atomic.Int64 // when, in Unix nanoseconds, guest code is halted that goes on all the same; 0: not
+	stopped atomic.Bool  // it was halted
+	crashed bool         // the host side of the run panicked
+	context runContext
+
+	// Of the watchdog.
+	watching  sync.Mutex // held while it looks at the run
+	unwatched bool
+	cpuNext   time.Time // when to look at the CPU clock again
+	place     int
 
 	started atomic.Int64 // host calls
 	fetches int          // of them; only the run's goroutine uses it
@@ -55,21 +62,26 @@ type control struct {
 func newControl(ctx context.Context, e *Engine, c Call, l Limits) *control {
 	r := &control{e: e, c: c, limits: l, start: time.Now(), caller: ctx}
 	// The caller's cancellation goes through end, so that it is the outcome.
-	r.ctx, r.cancel = context.WithCancel(context.WithValue(context.WithoutCancel(ctx), runKey{}, r))
+	r.context.run = r
+	r.ctx = &r.context
 	r.logs = newLogBook(l.LogBytes, e.o.Now, c.Log)
 	return r
 }
 
-// end decides the outcome if nothing has before, and stops the guest wherever it is. Safe
-// from any goroutine.
+// end decides the outcome if nothing has before, and stops the guest wherever it is. Only
+// the run's goroutine and the watchdog call it.
 func (r *control) end(o outcome) {
-	if !r.ended.CompareAndSwap(nil, &o) {
-		return
+	if r.ended.CompareAndSwap(nil, &o) {
+		r.stopGuest()
+		r.cancel()
 	}
+}
+
+func (r *control) stopGuest() {
+	r.stopped.Store(true)
 	if r.halt != nil {
 		r.halt()
 	}
-	r.cancel()
 }
 
 func (r *control) fail(err *Error) { r.end(outcome{err: err}) }
@@ -77,55 +89,75 @@ func (r *control) fail(err *Error) { r.end(outcome{err: err}) }
 // over reports whether the outcome is decided.
 func (r *control) over() bool { return r.ended.Load() != nil }
 
+// cancel ends the context of host calls.
+func (r *control) cancel() { r.context.cancel() }
+
 // endGrace is how long a guest may go on that has reported its own end.
 const endGrace = 50 * time.Millisecond
 
 // settle is end for what the guest itself reports, on its goroutine: it is about to return,
-// so its code is stopped only when it does not, and the instance stays whole.
+// so its code is stopped only when it does not.
 func (r *control) settle(o outcome) {
 	if !r.ended.CompareAndSwap(nil, &o) {
 		return
 	}
 	r.own = true
-	if r.halt != nil {
-		r.grace = time.AfterFunc(endGrace, r.halt)
-	}
-	if r.ease != nil {
-		r.ease()
-	}
+	r.grace.Store(time.Now().Add(endGrace).UnixNano())
 	r.cancel()
 }
 
 func (r *control) settleError(err *Error) { r.settle(outcome{err: err}) }
-
-// inOrder reports, after do, whether nothing was stopped in the middle.
-func (r *control) inOrder() bool { return r.own && !r.crashed && (r.grace == nil || r.grace.Stop()) }
 
 // do runs body on a locked OS thread under the limits and gives the outcome. body drives
 // the guest until the outcome is decided; one that returns without a decision ends the run
 // as a guest that never finished. wait, which may be nil, runs afterwards and waits for
 // what the run has started.
 func (r *control) do(body, wait func()) outcome {
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	r.cpu = newCPUClock()
-	defer r.cpu.close()
-	stopCaller := context.AfterFunc(r.caller, func() { r.fail(contextError(r.caller)) })
-	stopWatch := r.watch()
-	r.cpu.enter()
+	r.cpu = newCPUClock(r)
+	r.e.watchdog.add(r)
+	r.resume()
 	r.guarded(body)
-	r.cpu.leave()
 	if !r.over() {
 		r.fail(failf(ClassThrown, "the tool never finished: it waits for something that will not happen"))
 	}
-	stopWatch()
+	r.e.watchdog.remove(r)
+	r.pause()
 	r.cancel()
 	if wait != nil {
 		wait()
 	}
-	stopCaller()
 	r.account()
 	return *r.ended.Load()
+}
+
+// pause is for a body that waits for something outside the guest: the thread is free for
+// others meanwhile, and its time does not count. resume goes on, maybe on another thread.
+func (r *control) pause() {
+	r.cpu.leave()
+	runtime.UnlockOSThread()
+}
+
+func (r *control) resume() {
+	runtime.LockOSThread()
+	r.cpu.enter()
+}
+
+// cpuUsed is the run's processor time with that of inner runs. Any goroutine.
+func (r *control) cpuUsed() time.Duration {
+	used := time.Duration(r.extraCPU.Load())
+	if r.cpu != nil {
+		used += r.cpu.used()
+	}
+	return used
+}
+
+// fuelUsed is the run's fuel with that of inner runs. Any goroutine.
+func (r *control) fuelUsed() uint64 {
+	used := r.extraFuel.Load()
+	if r.fuel != nil {
+		used += r.fuel()
+	}
+	return used
 }
 
 // guarded runs f; a panic of the host side ends the run, and only it.
@@ -141,18 +173,13 @@ func (r *control) guarded(f func()) {
 
 // account fills usage.
 func (r *control) account() {
-	u := Usage{Wall: time.Since(r.start), CPU: time.Duration(r.extraCPU.Load()), Fuel: r.extraFuel.Load(), HostCalls: r.hostCalls()}
-	if r.cpu != nil {
-		u.CPU += r.cpu.used()
-	}
-	if r.fuel != nil {
-		u.Fuel += r.fuel()
+	r.usage = Usage{
+		Wall: time.Since(r.start), CPU: r.cpuUsed(), Fuel: r.fuelUsed(), HostCalls: r.hostCalls(),
+		OutputBytes: int64(len(r.ended.Load().output)),
 	}
 	if r.peak != nil {
-		u.PeakMemory = r.peak()
+		r.usage.PeakMemory = r.peak()
 	}
-	u.OutputBytes = int64(len(r.ended.Load().output))
-	r.usage = u
 }
 
 // take counts one host call, or says why the run may not make another. Only the run's
@@ -186,49 +213,19 @@ func (r *control) ask(op string, req json.RawMessage) (resp json.RawMessage, err
 	return r.c.Host.Call(r.ctx, op, req)
 }
 
-// watch ends the run at its limits. The returned function stops watching and waits for a
-// check in progress.
-func (r *control) watch() (stop func()) {
-	var mu sync.Mutex
-	over := false
-	wall := time.AfterFunc(r.limits.Wall, func() {
-		r.fail(r.overLimit(ClassTimeout, "wallMs", r.limits.Wall, r.limits.Wall))
-	})
-	if r.cpu == nil {
-		return func() { wall.Stop() }
-	}
-	var cpu *time.Timer
-	check := func() {
-		mu.Lock()
-		defer mu.Unlock()
-		if over {
-			return
-		}
-		used := r.cpu.used() + time.Duration(r.extraCPU.Load())
-		if used >= r.limits.CPU {
-			r.fail(r.overLimit(ClassCPU, "cpuMs", r.limits.CPU, used))
-			return
-		}
-		// One thread cannot use what is left sooner than that.
-		cpu.Reset(max(r.limits.CPU-used, time.Millisecond))
-	}
-	mu.Lock()
-	cpu = time.AfterFunc(r.limits.CPU, check)
-	mu.Unlock()
-	return func() {
-		wall.Stop()
-		mu.Lock()
-		over = true
-		cpu.Stop()
-		mu.Unlock()
-	}
-}
-
 func (r *control) overLimit(c Class, name string, limit, value time.Duration) *Error {
 	what := map[Class]string{ClassTimeout: "ran", ClassCPU: "computed"}[c]
 	return &Error{
 		Class: c, Message: fmt.Sprintf("The tool %s for longer than its limit of %s.", what, limit),
 		Details: LimitDetail{name, limit.Milliseconds(), value.Milliseconds()},
+	}
+}
+
+// outOfFuel is the outcome of a guest that has used its budget.
+func (r *control) outOfFuel(used uint64) *Error {
+	return &Error{
+		Class: ClassCPU, Message: fmt.Sprintf("The tool computed for longer than its limit of %d units.", r.limits.Fuel),
+		Details: LimitDetail{"fuel", int64(min(r.limits.Fuel, math.MaxInt64)), int64(min(used, math.MaxInt64))},
 	}
 }
 
@@ -249,15 +246,8 @@ func (r *control) outOfMemory(stack string) *Error {
 func (r *control) remaining() Limits {
 	l := r.limits
 	l.Wall = max(l.Wall-time.Since(r.start), time.Nanosecond)
-	l.CPU -= time.Duration(r.extraCPU.Load())
-	if r.cpu != nil {
-		l.CPU -= r.cpu.used()
-	}
-	l.CPU = max(l.CPU, time.Nanosecond)
-	used := r.extraFuel.Load()
-	if r.fuel != nil {
-		used += r.fuel()
-	}
+	l.CPU = max(l.CPU-r.cpuUsed(), time.Nanosecond)
+	used := r.fuelUsed()
 	l.Fuel = max(l.Fuel, used+1) - used
 	l.HostCalls = max(l.HostCalls-r.hostCalls(), 0)
 	return l
@@ -270,3 +260,58 @@ func (r *control) charge(u Usage) {
 }
 
 func (r *control) hostCalls() int { return int(r.started.Load() + r.extraCalls.Load()) }
+
+// runContext is the context of a run's host calls. It has the values of the caller's, knows
+// its run, and ends with it. What context needs for that is made when somebody asks.
+type runContext struct {
+	run   *control
+	mu    sync.Mutex
+	inner context.Context
+	stop  context.CancelFunc
+	over  bool
+}
+
+func (c *runContext) real() context.Context {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.inner == nil {
+		c.inner, c.stop = context.WithCancel(context.WithoutCancel(c.run.caller))
+		if c.over {
+			c.stop()
+		}
+	}
+	return c.inner
+}
+
+func (c *runContext) cancel() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.over = true
+	if c.stop != nil {
+		c.stop()
+	}
+}
+
+// Deadline, Done, Err and Value implement context.Context.
+func (c *runContext) Deadline() (time.Time, bool) { return time.Time{}, false }
+
+// Done is closed when the run has ended.
+func (c *runContext) Done() <-chan struct{} { return c.real().Done() }
+
+// Err is canceled when the run has ended.
+func (c *runContext) Err() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.over {
+		return context.Canceled
+	}
+	return nil
+}
+
+// Value gives the run, or what the caller's context has.
+func (c *runContext) Value(key any) any {
+	if _, ok := key.(runKey); ok {
+		return c.run
+	}
+	return c.real().Value(key)
+}

@@ -1,6 +1,9 @@
+//go:build linux && !portable
+
 package sandbox
 
 import (
+	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -8,31 +11,55 @@ import (
 
 const cpuMeter = "thread"
 
-// cpuClock reads the processor time of one OS thread, from any thread.
+// cpuClock reads the processor time that a run spends on the OS threads it is locked to,
+// from any thread.
 type cpuClock struct {
-	id    int32
-	start time.Duration
+	mu     sync.Mutex
+	total  time.Duration // of the threads that it has left
+	id     int32         // of the clock of the present one
+	since  time.Duration
+	inside bool
 }
 
-// newCPUClock measures the calling thread, to which the goroutine must be locked.
-func newCPUClock() *cpuClock {
+func newCPUClock(*control) *cpuClock { return &cpuClock{} }
+
+// enter begins to measure the calling thread, to which the goroutine must be locked.
+func (c *cpuClock) enter() {
 	// The kernel's name for the CPU clock of a thread: CPUCLOCK_PERTHREAD | CPUCLOCK_SCHED.
-	c := &cpuClock{id: int32(^unix.Gettid()<<3 | 6)}
-	c.start = c.now()
-	return c
+	id := int32(^unix.Gettid()<<3 | 6)
+	now := threadTime(unix.CLOCK_THREAD_CPUTIME_ID)
+	c.mu.Lock()
+	c.id, c.since, c.inside = id, now, true
+	c.mu.Unlock()
 }
 
-func (c *cpuClock) now() time.Duration {
+// leave stops measuring; the goroutine may be unlocked now.
+func (c *cpuClock) leave() {
+	now := threadTime(unix.CLOCK_THREAD_CPUTIME_ID)
+	c.mu.Lock()
+	if c.inside {
+		c.total += now - c.since
+		c.inside = false
+	}
+	c.mu.Unlock()
+}
+
+func (c *cpuClock) used() time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.inside {
+		return c.total
+	}
+	return c.total + max(threadTime(c.id)-c.since, 0)
+}
+
+func threadTime(clock int32) time.Duration {
 	var ts unix.Timespec
-	if err := unix.ClockGettime(c.id, &ts); err != nil {
-		return c.start
+	if err := unix.ClockGettime(clock, &ts); err != nil {
+		return 0
 	}
 	return time.Duration(ts.Nano())
 }
 
-// used is the thread's time since newCPUClock. Only valid until the goroutine is unlocked.
-func (c *cpuClock) used() time.Duration { return c.now() - c.start }
-
-func (c *cpuClock) enter() {}
-func (c *cpuClock) leave() {}
-func (c *cpuClock) close() {}
+// calibrate has nothing to do where threads have a clock.
+func (e *Engine) calibrate() error { return nil }

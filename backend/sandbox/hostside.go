@@ -7,7 +7,6 @@ import (
 	"io"
 	"math"
 	"strings"
-	"time"
 	"unicode/utf8"
 
 	"golang.org/x/net/idna"
@@ -23,7 +22,7 @@ const (
 	hostClear
 	hostDone
 	hostFail
-	hostNow
+	_ // was the time
 	hostRandom
 	hostEncode
 	hostDecode
@@ -68,8 +67,6 @@ func (r *run) host(in *qjs.Instance, code int, args []qjs.Value) qjs.Value {
 		r.finish(in, arg(0))
 	case hostFail:
 		r.failed(text(0))
-	case hostNow:
-		return in.Number(float64(time.Since(r.start).Microseconds()) / 1000)
 	case hostRandom:
 		n := num(0)
 		if !(n >= 0 && n <= 65536) { // also when it is no number

@@ -5,8 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"testing"
-
-	"helix/backend/sandbox/qjs"
 )
 
 func TestNothingSurvivesARun(t *testing.T) {
@@ -22,7 +20,7 @@ func TestNothingSurvivesARun(t *testing.T) {
 		Promise.resolve().marked, typeof console.log, crypto.x, typeof setTimeout, typeof URL, typeof structuredClone]`, Call{},
 		`[null,"function","x","function",false,"undefined",null,"function",null,"function",null,"function","function","function"]`)
 	// The bytes of a fresh world do not hold it either.
-	g, err := shared.instance(nil)
+	g, err := shared.instance()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -100,8 +98,7 @@ func TestForgedHostCalls(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g := &guest{}
-	g.in, err = shared.vm.Instantiate(context.Background(), qjs.Options{Clock: func() int64 { return 0 }, Rand: shared.o.Rand, Host: g.host})
+	g, err := shared.instance()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -109,10 +106,10 @@ func TestForgedHostCalls(t *testing.T) {
 	p := compile(t, "return 1")
 	l, _ := Profile("standard")
 	r := newRun(newControl(context.Background(), shared, Call{Host: &recorder{}}, l), g, p)
-	r.cpu = newCPUClock()
+	r.cpu = newCPUClock(r.control)
 	defer r.cancel()
-	g.in.With(r.ctx)
-	if err := g.prepare(code); err != nil {
+	g.in.Arm(1e12)
+	if err := g.in.CallWithHost(code); err != nil {
 		t.Fatal(err)
 	}
 	if o := r.ended.Load(); o != nil {

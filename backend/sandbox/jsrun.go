@@ -1,22 +1,18 @@
 package sandbox
 
 import (
-	"context"
 	"errors"
+	"strings"
 	"time"
 
 	"helix/backend/sandbox/qjs"
 )
 
-// run is one execution of JavaScript. Its goroutine, locked to an OS thread, is the only
-// one that touches the guest.
+// run is one execution of JavaScript. Its goroutine is the only one that touches the guest.
 type run struct {
 	*control
-	g    *guest
-	p    *Program
-	code context.Context // of the guest's machine code
-	kill context.CancelFunc
-
+	g      *guest
+	p      *Program
 	calls  calls
 	timers timers
 }
@@ -36,25 +32,16 @@ func (p *Program) run(c *control) outcome {
 
 func newRun(c *control, g *guest, p *Program) *run {
 	r := &run{control: c, g: g, p: p}
-	r.code, r.kill = context.WithCancel(context.WithoutCancel(c.caller))
-	c.halt = func() {
-		g.in.Stop()
-		r.kill()
-	}
-	c.ease = g.in.Stop
-	c.peak = g.in.MemoryBytes
-	r.calls.init()
+	c.halt, c.fuel, c.peak = g.in.Halt, g.in.Fuel, g.in.MemoryBytes
 	g.run = r
 	return r
 }
 
-func (r *run) do() outcome {
-	defer r.kill()
-	return r.control.do(r.drive, r.calls.wait)
-}
+func (r *run) do() outcome { return r.control.do(r.drive, r.calls.wait) }
 
-// reusable reports, after do, whether the instance may serve again.
-func (r *run) reusable() bool { return r.inOrder() && r.g.in.Intact(r.e.template) }
+// reusable reports, after do, whether the instance may serve again once it is put back. It
+// does not matter how the run ended, since that restores everything.
+func (r *run) reusable() bool { return !r.crashed && r.g.in.Whole() }
 
 // drive runs the program until something has decided the outcome.
 func (r *run) drive() {
@@ -63,9 +50,7 @@ func (r *run) drive() {
 		if err = r.jobs(); err != nil || r.over() {
 			break
 		}
-		r.cpu.leave()
 		ev, ok := r.wait()
-		r.cpu.enter()
 		if !ok {
 			break
 		}
@@ -76,31 +61,47 @@ func (r *run) drive() {
 	}
 }
 
+// begin starts the program. The instance's own start is not charged.
 func (r *run) begin() error {
 	in := r.g.in
-	in.With(r.code)
+	in.Arm(r.limits.Fuel)
+	if r.e.o.Crosscheck {
+		in.With(r.ctx)
+	}
 	if err := in.SetLimits(r.limits.StackBytes, r.limits.MemoryBytes); err != nil {
 		return err
 	}
 	m := r.c.Meta
-	text := make([]byte, 0, len(r.c.Input)+128)
-	text = append(append(append(text, '['), r.c.Input...), ',')
-	text = append(text, jsonObject([]string{m.Name, m.Version, m.Author})[1:]...)
-	setUp, err := in.NewString(text)
+	text := make([]byte, 0, len(r.c.Input)+len(m.Name)+len(m.Version)+len(m.Author)+32)
+	text = append(append(text, '['), r.c.Input...)
+	for _, s := range [...]string{m.Name, m.Version, m.Author} {
+		text = appendJSON(append(text, ','), s)
+	}
+	setUp, err := in.NewString(append(text, ']'))
 	if err != nil {
 		return err
 	}
-	if err := r.g.call(enterSetUp, setUp); err != nil {
+	if err := in.Enter(enterSetUp, setUp); err != nil {
 		return err
 	}
-	if err := in.Free(setUp); err != nil {
+	if err := in.Free(setUp); err != nil { // an input may be large
 		return err
 	}
 	tool, err := in.EvalBytecode(r.p.code)
 	if err != nil {
 		return err
 	}
-	return r.g.call(enterStart, tool)
+	return in.Enter(enterStart, tool)
+}
+
+// appendJSON writes a string as JSON.
+func appendJSON(b []byte, s string) []byte {
+	for i := range len(s) {
+		if c := s[i]; c < ' ' || c > '~' || c == '"' || c == '\\' {
+			return append(b, jsonObject(s)...)
+		}
+	}
+	return append(append(append(b, '"'), s...), '"')
 }
 
 // jobs runs promise jobs until none is left.
@@ -127,6 +128,8 @@ func (r *run) wait() (ev func(*run) error, ok bool) {
 		defer t.Stop()
 		due = t.C
 	}
+	r.pause()
+	defer r.resume()
 	select {
 	case <-r.ctx.Done():
 		return nil, false
@@ -138,7 +141,7 @@ func (r *run) wait() (ev func(*run) error, ok bool) {
 			if err != nil {
 				return err
 			}
-			return r.g.call(enterFire, id)
+			return r.g.in.Enter(enterFire, id)
 		}, true
 	}
 }
@@ -149,9 +152,14 @@ func (r *run) classify(err error) *Error {
 	if errors.As(err, &x) {
 		return r.exception(x.Name, x.Message, x.Stack)
 	}
+	if r.g.in.Exhausted() {
+		return r.outOfFuel(r.g.in.Fuel())
+	}
 	if errors.Is(err, qjs.ErrMemory) || r.g.in.MemoryRefused() {
 		return r.outOfMemory("")
 	}
+	// What wazero says of a panic on this side: the instance may be in any state.
+	r.crashed = r.crashed || !r.over() && strings.Contains(err.Error(), "recovered by wazero")
 	return &Error{Class: ClassTrap, Message: "The tool crashed its engine and was ended.", Err: err}
 }
 

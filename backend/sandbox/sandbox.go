@@ -10,13 +10,11 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
-	"io"
 	"io/fs"
 	"runtime"
 	"sync"
 	"time"
 
-	"helix/backend/sandbox/prelude"
 	"helix/backend/sandbox/qjs"
 )
 
@@ -26,19 +24,23 @@ type Engine struct {
 	art      *artefacts
 	vm       *qjs.VM
 	cache    *diskCache
-	prelude  []byte
-	template *qjs.Template
-	broken   *Error // why nothing can run; nil when ready
+	template *qjs.Template // of the world that runs tools
+	broken   *Error        // why nothing can run; nil when ready
+	watchdog watchdog
+	unitTime float64 // nanoseconds for a unit of fuel, where threads have no clock
 	queue    *queue
 	spares   *spares
 	programs *lru
 	modules  *modules
 	children *children // of tier t1
 
-	mu     sync.Mutex
-	closed bool
-	runs   sync.WaitGroup // runs and compilations in progress
-	done   chan struct{}  // closed by Close
+	background    context.Context // of what belongs to no run
+	mu            sync.Mutex
+	closed        bool
+	compiling     *qjs.Template // of the world that compiles, made when first needed
+	compilerSpare *qjs.Instance
+	runs          sync.WaitGroup // runs and compilations in progress
+	done          chan struct{}  // closed by Close
 }
 
 // Open loads the engine artefacts and compiles them, or reads the compiled code from the
@@ -73,10 +75,10 @@ func open(ctx context.Context, o Options, files fs.FS) (*Engine, error) {
 		o.Idle = 4
 	}
 	e := &Engine{
-		o: o, modules: newModules(), queue: newQueue(o.Workers, o.Queue), programs: newLRU(256), done: make(chan struct{}),
+		o: o, modules: newModules(), queue: newQueue(o.Workers, o.Queue), programs: newLRU(256), done: make(chan struct{}), background: context.Background(),
 	}
 	e.children = newChildren(e)
-	e.spares = newSpares(max(o.Idle, 0), func() (*guest, error) { return e.instance(nil) }, e.reset)
+	e.spares = newSpares(max(o.Idle, 0), e.instance, reset)
 	if err := e.load(ctx, files); err != nil {
 		e.broken = err
 		return e, err
@@ -89,26 +91,32 @@ func (e *Engine) load(ctx context.Context, files fs.FS) *Error {
 	if errors.Is(err, errMissing) {
 		return failf(ClassUnavailable, "engine artefacts missing, run make engines")
 	}
+	if errors.Is(err, errStale) {
+		return failf(ClassUnavailable, "The engine artefacts belong to another version, run make engines.")
+	}
 	if err != nil {
-		return &Error{Class: ClassUnavailable, Message: "The engine artefacts are damaged, run make engines.", Err: err}
+		return damaged(err)
 	}
 	e.art = art
 	e.cache = openCache(e.o.CacheDir)
-	if e.vm, err = e.cache.compile(ctx, art.engine); err != nil {
+	module, err := art.read("run.wasm")
+	if err != nil {
+		return damaged(err)
+	}
+	if e.template, err = art.template(art.manifest.Run, "run.snap"); err != nil {
+		return damaged(err)
+	}
+	if e.vm, err = e.cache.engine(ctx, module, e.o.Crosscheck); err != nil {
 		return &Error{Class: ClassUnavailable, Message: "The JavaScript engine could not be started.", Err: err}
 	}
-	art.engine = nil
-	e.prelude = art.prelude
-	if e.prelude == nil { // the prelude's source is newer than the artefacts
-		e.prelude, err = e.bytecode(ctx, prelude.Source(), prelude.Name, false)
-		if err != nil {
-			return &Error{Class: ClassUnavailable, Message: "The engine artefacts are stale, run make engines.", Err: err}
-		}
-	}
-	if err := e.makeTemplate(); err != nil {
+	if err := e.calibrate(); err != nil {
 		return &Error{Class: ClassUnavailable, Message: "The engine artefacts do not fit, run make engines.", Err: err}
 	}
 	return nil
+}
+
+func damaged(err error) *Error {
+	return &Error{Class: ClassUnavailable, Message: "The engine artefacts are damaged, run make engines.", Err: err}
 }
 
 // Close refuses new runs, waits for those in progress and frees everything. It may be
@@ -226,7 +234,7 @@ type Status struct {
 	Engine   EngineInfo   `json:"engine"`
 	Ready    bool         `json:"ready"`
 	Reason   string       `json:"reason,omitempty"` // why it is not ready
-	CPUMeter string       `json:"cpuMeter"`         // thread, or elapsed where threads have no clock
+	CPUMeter string       `json:"cpuMeter"`         // thread, or fuel where threads have no clock
 	Snapshot string       `json:"snapshot"`         // how each run gets a fresh world: cow shares a prepared one's pages until they are written, copy copies it
 	Pool     PoolStatus   `json:"pool"`
 	Tiers    []TierStatus `json:"tiers"`
@@ -251,7 +259,7 @@ func (e *Engine) Status() Status {
 	}
 	if e.art != nil {
 		m := e.art.manifest
-		s.Engine = EngineInfo{m.Engine.Name, m.Engine.Version, m.Files["engine.wasm"].SHA256}
+		s.Engine = EngineInfo{m.Engine.Name, m.Engine.Version, m.Engine.SHA256}
 	}
 	s.Pool.Busy, s.Pool.Queued = e.queue.counts()
 	s.Pool.Idle, s.Pool.Discarded = e.spares.counts()
@@ -259,65 +267,12 @@ func (e *Engine) Status() Status {
 	return s
 }
 
-// instance makes a guest that is ready for a program. A nil seed is a random one.
-func (e *Engine) instance(seed *[8]byte) (*guest, error) {
+func (e *Engine) clock() int64 { return e.o.Now().UnixNano() }
+
+// instance makes a guest.
+func (e *Engine) instance() (*guest, error) {
 	g := &guest{}
-	o := qjs.Options{
-		Clock: func() int64 { return e.o.Now().UnixNano() },
-		Rand:  e.o.Rand,
-		Host:  g.host,
-	}
 	var err error
-	if o.Seed, err = e.seed(seed); err != nil {
-		return nil, err
-	}
-	if e.template == nil {
-		g.in, err = e.vm.Instantiate(context.Background(), o)
-	} else {
-		g.in, err = e.vm.Copy(context.Background(), e.template, o)
-	}
-	if err != nil {
-		return nil, err
-	}
-	if e.template != nil {
-		g.enter = e.template.Roots()[0]
-		return g, nil
-	}
-	if err := g.prepare(e.prelude); err != nil {
-		g.in.Close()
-		return nil, err
-	}
-	return g, nil
-}
-
-// seed is the given one or a random one.
-func (e *Engine) seed(given *[8]byte) (s [8]byte, err error) {
-	if given != nil {
-		return *given, nil
-	}
-	_, err = io.ReadFull(e.o.Rand, s[:])
-	return s, err
-}
-
-// makeTemplate prepares the world that every guest starts as a copy of. Without one, each
-// guest is prepared by itself.
-func (e *Engine) makeTemplate() error {
-	var g [2]*guest
-	for i, seed := range [2][8]byte{{0x11, 0x22, 0x33, 0x44, 0x55, 0x66, 0x77, 0x12}, {0x99, 0x88, 0x77, 0x66, 0x55, 0x44, 0x33, 0x22}} {
-		var err error
-		if g[i], err = e.instance(&seed); err != nil {
-			return err
-		}
-		defer g[i].in.Close()
-		std := Limits{}.effective(false)
-		if err := g[i].in.SetLimits(std.StackBytes, std.MemoryBytes); err != nil {
-			return err
-		}
-		if err := g[i].in.Settle(); err != nil {
-			return err
-		}
-	}
-	t, err := qjs.NewTemplate(g[0].in, g[1].in, g[0].enter)
-	e.template = t
-	return err
+	g.in, err = e.vm.Copy(e.background, e.template, qjs.Options{Clock: e.clock, Rand: e.o.Rand, Host: g.host})
+	return g, err
 }

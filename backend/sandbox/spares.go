@@ -1,13 +1,14 @@
 package sandbox
 
 import (
+	"io"
 	"sync"
 	"time"
 )
 
-// spares are prepared guests. One that ended in order is put back to what it was before its
-// first run, memory, globals and stack, so that nothing of a run can reach the next, and
-// serves again; every other one is thrown away.
+// spares are prepared guests. A used one is put back to what it was before its first run,
+// memory, globals and stack, so that nothing of a run can reach the next, and serves again.
+// One that grew or failed is thrown away.
 type spares struct {
 	make   func() (*guest, error)
 	reset  func(*guest) error
@@ -170,24 +171,25 @@ func (s *spares) counts() (idle int, discarded int64) {
 	return len(s.ready) + len(s.used), s.gone
 }
 
-// reset puts a used guest back and gives it a new random seed.
-func (e *Engine) reset(g *guest) error {
+// reset puts a used guest back.
+func reset(g *guest) error {
 	g.run = nil
-	if err := g.in.Reset(e.template); err != nil {
-		return err
-	}
-	seed, err := e.seed(nil)
-	if err == nil {
-		g.in.Reseed(e.template, seed)
-	}
-	return err
+	return g.in.Reset()
 }
 
 // guest gives a prepared guest; a nil seed is a random one.
 func (e *Engine) guest(seed *[8]byte) (*guest, error) {
 	g, err := e.spares.take()
-	if err == nil && seed != nil {
-		g.in.Reseed(e.template, *seed)
+	if err != nil {
+		return nil, err
 	}
-	return g, err
+	var s [8]byte
+	if seed != nil {
+		s = *seed
+	} else if _, err := io.ReadFull(e.o.Rand, s[:]); err != nil {
+		e.spares.giveBack(g, true)
+		return nil, err
+	}
+	g.in.Seed(s)
+	return g, nil
 }

@@ -5,7 +5,7 @@
 // All files of this folder are joined, in the order that prelude.go lists, into the body of
 // one function (host) => enter. host(code, ...args) is the one way out.
 
-const LOG = 1, CALL = 2, TIMER = 3, CLEAR = 4, DONE = 5, FAIL = 6, NOW = 7, RANDOM = 8, ENCODE = 9, DECODE = 10, IDNA = 11;
+const LOG = 1, CALL = 2, TIMER = 3, CLEAR = 4, DONE = 5, FAIL = 6, RANDOM = 8, ENCODE = 9, DECODE = 10, IDNA = 11;
 
 const { parse: jsonParse, stringify: jsonStringify } = JSON;
 const { apply, ownKeys, getPrototypeOf } = Reflect;
@@ -13,6 +13,7 @@ const { defineProperty, freeze, create, keys: objectKeys, getOwnPropertyDescript
 const { isArray } = Array;
 const uncurry = (f) => (self, ...args) => apply(f, self, args);
 const then = uncurry(Promise.prototype.then);
+const promiseResolve = Promise.resolve.bind(Promise), promiseReject = Promise.reject.bind(Promise);
 const mapGet = uncurry(Map.prototype.get), mapSet = uncurry(Map.prototype.set), mapDelete = uncurry(Map.prototype.delete), mapHas = uncurry(Map.prototype.has);
 const weakGet = uncurry(WeakMap.prototype.get), weakSet = uncurry(WeakMap.prototype.set), weakHas = uncurry(WeakMap.prototype.has);
 const push = uncurry(Array.prototype.push), join = uncurry(Array.prototype.join);
@@ -377,27 +378,40 @@ const fail = (e) => {
   host(FAIL, jsonStringify(r));
 };
 
-const begin = async (tool, params) => {
-  let f = tool;
-  if (typeof tool !== "function") {
-    f = (await tool).default;
-    if (typeof f !== "function") throw new TypeErrorCtor("export default must be a function");
+// begin starts a tool and tells its end. A tool that is already a promise of its result is
+// waited for as it is: to wrap it once more would cost two more turns of the queue.
+const begin = (tool) => {
+  let r;
+  try {
+    r = typeof tool === "function" ? tool(globalThis.params, helix) : fromModule(tool);
+  } catch (e) {
+    r = promiseReject(e);
   }
-  return f(params, helix);
+  then(promiseResolve(r), done, fail);
 };
+
+const fromModule = async (tool) => {
+  const f = (await tool).default;
+  if (typeof f !== "function") throw new TypeErrorCtor("export default must be a function");
+  return f(globalThis.params, helix);
+};
+
+// What the host sets for each run. It is there from the start, so that to set it is quick.
+const given = ["params", "skillName", "skillVersion", "skillAuthor"];
+for (let i = 0; i < given.length; i++) define(given[i], undefined);
 
 const enter = (what, a, b, c) => {
   switch (what) {
     case 0: { // set up: [params, name, version, author]
       const m = jsonParse(a);
-      define("params", m[0]);
-      define("skillName", m[1]);
-      define("skillVersion", m[2]);
-      define("skillAuthor", m[3]);
+      globalThis.params = m[0];
+      globalThis.skillName = m[1];
+      globalThis.skillVersion = m[2];
+      globalThis.skillAuthor = m[3];
       return;
     }
     case 1: // start: tool
-      then(begin(a, globalThis.params), done, fail);
+      begin(a);
       return;
     case 2: // a host call ended: id, ok, answer
       deliver(a, b, c);

@@ -1,7 +1,6 @@
 package qjs
 
 import (
-	"math"
 	"strings"
 	"unicode/utf8"
 )
@@ -9,40 +8,31 @@ import (
 // The methods of this file are for use inside Options.Host, while the guest waits. They
 // panic when the guest is stopped meanwhile; the panic ends as the error of the outer call.
 
-// HostFunction makes the function value that reaches Options.Host.
-func (in *Instance) HostFunction() (Value, error) {
-	p, err := in.put([]byte("host"))
-	if err != nil {
-		return 0, err
-	}
-	v, err := in.call("qjs_new_host_function", p, 4, 0)
-	if err != nil {
-		return 0, err
-	}
-	return Value(v), nil
-}
+const maxArgs = 8
 
 func (in *Instance) hostCall(argc, argv uint32) Value {
-	const maxArgs = 8
 	if in.o.Host == nil || argc > maxArgs {
-		return Value(in.must("qjs_get_undefined"))
+		return Value(in.must(fnUndefined))
 	}
-	args := make([]Value, argc)
+	var list [maxArgs]Value
+	args := list[:argc]
 	for i := range args {
 		p, ok := in.mem.ReadUint32Le(argv + uint32(i)*4)
 		if !ok {
-			return Value(in.must("qjs_get_undefined"))
+			return Value(in.must(fnUndefined))
 		}
 		args[i] = Value(p)
 	}
 	if v := in.o.Host(in, args); v != 0 {
 		return v
 	}
-	return Value(in.must("qjs_get_undefined"))
+	return Value(in.must(fnUndefined))
 }
 
 // IsString reports whether v is a primitive string.
-func (in *Instance) IsString(v Value) bool { return uint32(in.must("qjs_is_string", uint64(v))) != 0 }
+func (in *Instance) IsString(v Value) bool {
+	return in.isFlatString(v) || uint32(in.must(fnIsString, uint64(v))) != 0
+}
 
 // Text is the text of a primitive string and "" of anything else, so that no guest code
 // runs.
@@ -60,17 +50,13 @@ func (in *Instance) TextBytes(v Value) []byte {
 	return b
 }
 
-// Float is the value of a number and NaN of anything else.
-func (in *Instance) Float(v Value) float64 {
-	if uint32(in.must("qjs_is_number", uint64(v))) == 0 {
-		return math.NaN()
-	}
-	return math.Float64frombits(in.must("qjs_get_float64", uint64(v)))
-}
-
 // Number makes a number.
 func (in *Instance) Number(f float64) Value {
-	return Value(in.must("qjs_new_number", math.Float64bits(f)))
+	v, err := in.NewNumber(f)
+	if err != nil {
+		panic(err)
+	}
+	return v
 }
 
 // Bool makes a boolean.
@@ -80,11 +66,6 @@ func (in *Instance) Bool(b bool) Value {
 		panic(err)
 	}
 	return v
-}
-
-// IsTrue reports whether v is the primitive true.
-func (in *Instance) IsTrue(v Value) bool {
-	return uint32(in.must("qjs_is_bool", uint64(v))) != 0 && uint32(in.must("qjs_get_bool", uint64(v))) != 0
 }
 
 // Str makes a string.
@@ -102,7 +83,7 @@ func (in *Instance) ArrayBuffer(b []byte) Value {
 	if err != nil {
 		panic(err)
 	}
-	v := in.must("qjs_new_array_buffer", p, uint64(len(b)))
+	v := in.must(fnNewBuffer, p, uint64(len(b)))
 	if err := in.drop(p); err != nil {
 		panic(err)
 	}
@@ -112,14 +93,14 @@ func (in *Instance) ArrayBuffer(b []byte) Value {
 // BufferBytes copies n bytes at off out of an ArrayBuffer; ok is false when v is none or
 // the range is outside.
 func (in *Instance) BufferBytes(v Value, off, n float64) (b []byte, ok bool) {
-	if uint32(in.must("qjs_is_array_buffer", uint64(v))) == 0 {
+	if uint32(in.must(fnIsBuffer, uint64(v))) == 0 {
 		return nil, false
 	}
-	size, err := in.put(make([]byte, 4))
+	size, err := in.put(zeros[:])
 	if err != nil {
 		panic(err)
 	}
-	p := uint32(in.must("qjs_get_array_buffer", uint64(v), size))
+	p := uint32(in.must(fnBuffer, uint64(v), size))
 	length, _ := in.mem.ReadUint32Le(uint32(size))
 	if err := in.drop(size); err != nil {
 		panic(err)
@@ -137,7 +118,11 @@ func (in *Instance) BufferBytes(v Value, off, n float64) (b []byte, ok bool) {
 	return append([]byte{}, view...), true
 }
 
-func toValid(b []byte) string {
+// text is b as a string, with each lone surrogate and each other wrong byte as U+FFFD.
+func text(b []byte) string {
+	if utf8.Valid(b) {
+		return string(b)
+	}
 	var s strings.Builder
 	s.Grow(len(b))
 	for len(b) > 0 {
@@ -152,4 +137,45 @@ func toValid(b []byte) string {
 		b = b[n:]
 	}
 	return s.String()
+}
+
+// hostFunction makes the function value that reaches Options.Host.
+func (in *Instance) hostFunction() (Value, error) {
+	p, err := in.put([]byte("host"))
+	if err != nil {
+		return 0, err
+	}
+	v, err := in.call(fnNewHost, p, 4, 0)
+	if err != nil {
+		return 0, err
+	}
+	return Value(v), in.drop(p)
+}
+
+// CallWithHost runs bytecode that gives a function and calls it with the host function. It
+// is how the prelude gets into a world, and for tests of what a guest could do with it.
+func (in *Instance) CallWithHost(code []byte) error {
+	_, err := in.callWithHost(code)
+	return err
+}
+
+func (in *Instance) callWithHost(code []byte) (Value, error) {
+	f, err := in.EvalBytecode(code)
+	if err != nil {
+		return 0, err
+	}
+	h, err := in.hostFunction()
+	if err != nil {
+		return 0, err
+	}
+	v, err := in.Call(f, h)
+	if err != nil {
+		return 0, err
+	}
+	for _, x := range []Value{f, h} {
+		if err := in.Free(x); err != nil {
+			return 0, err
+		}
+	}
+	return v, nil
 }

@@ -1,6 +1,10 @@
 package qjs
 
-import "bytes"
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+)
 
 // page is the size in which memories are compared and put back.
 const page = 4096
@@ -10,8 +14,8 @@ const page = 4096
 // them; elsewhere each gets a copy.
 type image struct {
 	size   uint32
+	chunks []chunk // what is not zero, in order
 	cow    *cow    // nil: by copying
-	chunks []chunk // what is not zero, when copying
 }
 
 type chunk struct {
@@ -19,24 +23,65 @@ type chunk struct {
 	data []byte
 }
 
-func newImage(mem []byte) *image {
-	im := &image{size: uint32(len(mem)), cow: newCow(mem)}
-	if im.cow != nil {
-		return im
-	}
+// A snapshot is the magic, the size of the memory, the number of chunks, then offset and
+// length of each, then their bytes one after another; numbers are 32 bits, little-endian.
+const snapshotMagic = "HXSNAP1\n"
+
+// writeImage is a memory as a snapshot, without its zero pages.
+func writeImage(mem []byte) []byte {
 	var zero [page]byte
+	var chunks []chunk
 	for i := 0; i < len(mem); i += page {
-		p := mem[i : i+page]
-		if bytes.Equal(p, zero[:]) {
+		if bytes.Equal(mem[i:i+page], zero[:]) {
 			continue
 		}
-		if n := len(im.chunks); n > 0 && im.chunks[n-1].at+uint32(len(im.chunks[n-1].data)) == uint32(i) {
-			im.chunks[n-1].data = append(im.chunks[n-1].data, p...)
+		if n := len(chunks); n > 0 && int(chunks[n-1].at)+len(chunks[n-1].data) == i {
+			chunks[n-1].data = mem[chunks[n-1].at : i+page]
 			continue
 		}
-		im.chunks = append(im.chunks, chunk{uint32(i), append([]byte(nil), p...)})
+		chunks = append(chunks, chunk{uint32(i), mem[i : i+page]})
 	}
-	return im
+	out := append([]byte{}, snapshotMagic...)
+	out = binary.LittleEndian.AppendUint32(out, uint32(len(mem)))
+	out = binary.LittleEndian.AppendUint32(out, uint32(len(chunks)))
+	for _, c := range chunks {
+		out = binary.LittleEndian.AppendUint32(out, c.at)
+		out = binary.LittleEndian.AppendUint32(out, uint32(len(c.data)))
+	}
+	for _, c := range chunks {
+		out = append(out, c.data...)
+	}
+	return out
+}
+
+var errSnapshot = errors.New("not a snapshot")
+
+// readImage reads a snapshot, whose bytes it keeps.
+func readImage(b []byte) (*image, error) {
+	const head = len(snapshotMagic) + 8
+	if len(b) < head || string(b[:len(snapshotMagic)]) != snapshotMagic {
+		return nil, errSnapshot
+	}
+	im := &image{size: binary.LittleEndian.Uint32(b[head-8:])}
+	n := int(binary.LittleEndian.Uint32(b[head-4:]))
+	if im.size%65536 != 0 || im.size > MaxMemory || n > (len(b)-head)/8 {
+		return nil, errSnapshot
+	}
+	data := b[head+8*n:]
+	end := uint32(0)
+	for i := range n {
+		at, size := binary.LittleEndian.Uint32(b[head+8*i:]), binary.LittleEndian.Uint32(b[head+8*i+4:])
+		if at < end || at > im.size || size > im.size-at || int(size) > len(data) || (at|size)%page != 0 {
+			return nil, errSnapshot
+		}
+		im.chunks = append(im.chunks, chunk{at, data[:size:size]})
+		data, end = data[size:], at+size
+	}
+	if len(data) != 0 {
+		return nil, errSnapshot
+	}
+	im.cow = newCow(im)
+	return im, nil
 }
 
 // place puts the image under a memory of its size that has no content yet.
@@ -44,7 +89,7 @@ func (im *image) place(l *linear) error {
 	if im.cow != nil {
 		return im.cow.place(l)
 	}
-	im.copyTo(l)
+	im.copyTo(l.bytes())
 	return nil
 }
 
@@ -53,12 +98,12 @@ func (im *image) restore(l *linear) error {
 	if im.cow != nil {
 		return im.cow.restore(l)
 	}
-	im.copyTo(l)
+	im.copyTo(l.bytes())
 	return nil
 }
 
-func (im *image) copyTo(l *linear) {
-	mem := l.bytes()[:im.size]
+func (im *image) copyTo(mem []byte) {
+	mem = mem[:im.size]
 	at := uint32(0)
 	for _, c := range im.chunks {
 		clear(mem[at:c.at])

@@ -3,7 +3,7 @@
 package qjs
 
 import (
-	"bytes"
+	"runtime"
 	"sync"
 	"unsafe"
 
@@ -11,65 +11,77 @@ import (
 )
 
 // cow is an image in a sealed memory file. Instances map it privately, so that the system
-// copies a page when a guest first writes to it. Putting a used memory back drops those
-// copies, but for the pages that nearly every run writes: to overwrite them costs less than
-// to drop them and to copy them again.
+// copies a page when a guest first writes to it. To put a used memory back, the pages that
+// have become private are overwritten with what the file holds; they stay private, so that
+// the next run, which mostly writes the same ones, finds them ready. Above a limit they are
+// given back to the system instead.
 type cow struct {
-	fd   int
-	view []byte // the file, for reading
+	fd      int
+	view    []byte // the file, for reading
+	pagemap int    // tells which pages are private; -1 where the system cannot
 
-	mu     sync.Mutex
-	looked int    // how many runs were looked at for hot pages
-	hot    []bool // by page
-	spans  []span // of hot pages
+	mu    sync.Mutex
+	looks int    // how many used memories were looked at for hot pages
+	hot   []bool // by page: nearly every run writes it
+	spans []span // of hot pages
 }
 
 // span is a range of bytes; whole pages.
 type span struct{ from, to int }
 
 const (
-	looks   = 6        // used memories that are looked at for hot pages
-	maxHot  = 1 << 20  // bytes
-	joinGap = 4 * page // hot spans that are closer become one
+	maxLooks   = 6         // used memories that are looked at for hot pages
+	maxPrivate = 384 << 10 // bytes of a memory at rest
 )
 
 // newCow gives nil where memory files cannot be had.
-func newCow(mem []byte) *cow {
-	fd, err := unix.MemfdCreate("helix-template", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
+func newCow(im *image) *cow {
+	fd, err := unix.MemfdCreate("helix-world", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
 	if err != nil {
 		return nil
 	}
-	c := &cow{fd: fd, hot: make([]bool, len(mem)/page)}
-	if err := c.fill(mem); err != nil {
+	c := &cow{fd: fd, pagemap: -1, hot: make([]bool, im.size/page)}
+	if err := c.fill(im); err != nil {
 		c.close()
 		return nil
+	}
+	if fd, err := unix.Open("/proc/self/pagemap", unix.O_RDONLY|unix.O_CLOEXEC, 0); err == nil {
+		c.pagemap = fd
+		if _, ok := c.private(c.view); !ok {
+			_ = unix.Close(fd)
+			c.pagemap = -1
+		}
 	}
 	return c
 }
 
-func (c *cow) fill(mem []byte) error {
-	if err := unix.Ftruncate(c.fd, int64(len(mem))); err != nil {
+func (c *cow) fill(im *image) error {
+	if err := unix.Ftruncate(c.fd, int64(im.size)); err != nil {
 		return err
 	}
-	var zero [page]byte
-	for i := 0; i < len(mem); i += page {
-		if p := mem[i : i+page]; !bytes.Equal(p, zero[:]) {
-			if _, err := unix.Pwrite(c.fd, p, int64(i)); err != nil {
+	for _, k := range im.chunks {
+		for b, at := k.data, int64(k.at); len(b) > 0; {
+			n, err := unix.Pwrite(c.fd, b, at)
+			if err != nil {
 				return err
 			}
+			b, at = b[n:], at+int64(n)
 		}
 	}
 	if _, err := unix.FcntlInt(uintptr(c.fd), unix.F_ADD_SEALS, unix.F_SEAL_WRITE|unix.F_SEAL_SHRINK|unix.F_SEAL_GROW|unix.F_SEAL_SEAL); err != nil {
 		return err
 	}
 	var err error
-	c.view, err = unix.Mmap(c.fd, 0, len(mem), unix.PROT_READ, unix.MAP_PRIVATE)
+	c.view, err = unix.Mmap(c.fd, 0, int(im.size), unix.PROT_READ, unix.MAP_PRIVATE)
 	return err
 }
 
 func (c *cow) close() {
 	if c.view != nil {
 		_ = unix.Munmap(c.view) // only fails for a range that is not ours
+	}
+	if c.pagemap >= 0 {
+		_ = unix.Close(c.pagemap)
 	}
 	_ = unix.Close(c.fd) // a memory file has nothing to lose
 }
@@ -79,7 +91,7 @@ func (c *cow) place(l *linear) error {
 	if _, err := unix.MmapPtr(c.fd, 0, unsafe.Pointer(&l.buf[0]), uintptr(len(c.view)), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_FIXED); err != nil {
 		return err
 	}
-	for _, s := range c.hotSpans() { // copied now, off the path of the run
+	for _, s := range c.hotSpans() { // made private now, off the path of the run
 		copy(l.buf[s.from:s.to], c.view[s.from:s.to])
 	}
 	return nil
@@ -87,8 +99,28 @@ func (c *cow) place(l *linear) error {
 
 func (c *cow) restore(l *linear) error {
 	mem := l.buf[:len(c.view)]
+	private, ok := c.private(mem)
+	if !ok {
+		return c.restoreHot(mem, c.look(mem))
+	}
+	total := 0
+	for _, s := range private {
+		total += s.to - s.from
+	}
+	if total > maxPrivate {
+		return c.restoreHot(mem, c.hotSpans())
+	}
+	c.learn(private)
+	for _, s := range private {
+		copy(mem[s.from:s.to], c.view[s.from:s.to])
+	}
+	return nil
+}
+
+// restoreHot overwrites the hot pages and gives all others back.
+func (c *cow) restoreHot(mem []byte, hot []span) error {
 	at := 0
-	for _, s := range c.look(mem) {
+	for _, s := range hot {
 		if err := drop(mem[at:s.from]); err != nil {
 			return err
 		}
@@ -112,36 +144,96 @@ func (c *cow) hotSpans() []span {
 	return c.spans
 }
 
-// look gives the hot pages, which it first learns from a few used memories: those that
-// differ from the image.
+// look learns the hot pages from a used memory: those that differ from the image. It is for
+// systems that do not say which pages are private.
 func (c *cow) look(mem []byte) []span {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.looked == looks {
+	if c.looks == maxLooks {
 		return c.spans
 	}
-	c.looked++
-	bytesHot := 0
 	for i := range c.hot {
 		at := i * page
-		if !c.hot[i] && bytesHot < maxHot {
-			c.hot[i] = !bytes.Equal(mem[at:at+page], c.view[at:at+page])
-		}
-		if c.hot[i] {
-			bytesHot += page
+		c.hot[i] = c.hot[i] || string(mem[at:at+page]) != string(c.view[at:at+page])
+	}
+	c.looked()
+	return c.spans
+}
+
+// learn takes the private pages of a used memory as hot.
+func (c *cow) learn(private []span) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.looks == maxLooks {
+		return
+	}
+	for _, s := range private {
+		for i := s.from / page; i < s.to/page; i++ {
+			c.hot[i] = true
 		}
 	}
+	c.looked()
+}
+
+// looked makes spans of the hot pages, as many as a memory at rest may keep.
+func (c *cow) looked() {
+	c.looks++
 	c.spans = nil
+	total := 0
 	for i, hot := range c.hot {
-		if !hot {
+		if !hot || total == maxPrivate {
 			continue
 		}
 		at := i * page
-		if n := len(c.spans); n > 0 && at-c.spans[n-1].to <= joinGap {
+		total += page
+		if n := len(c.spans); n > 0 && c.spans[n-1].to == at {
 			c.spans[n-1].to = at + page
 			continue
 		}
 		c.spans = append(c.spans, span{at, at + page})
 	}
-	return c.spans
+}
+
+// scanArg is the argument of the PAGEMAP_SCAN request.
+type scanArg struct {
+	size, flags, start, end, walkEnd, vec, vecLen, maxPages, inverted, mask, anyOf, result uint64
+}
+
+type pageRegion struct{ start, end, categories uint64 }
+
+const (
+	pagemapScan   = 0xC0606610 // _IOWR('f', 16, struct pm_scan_arg)
+	pageIsFile    = 1 << 2
+	pageIsPresent = 1 << 3
+	pageIsSwapped = 1 << 4
+	maxRegions    = 128
+)
+
+// private asks the system for the pages of a mapping that are private copies; ok is false
+// when it cannot say. When there are more ranges than room the rest counts as one.
+func (c *cow) private(mem []byte) (list []span, ok bool) {
+	if c.pagemap < 0 {
+		return nil, false
+	}
+	var regions [maxRegions]pageRegion
+	base := uint64(uintptr(unsafe.Pointer(&mem[0])))
+	arg := scanArg{
+		size: uint64(unsafe.Sizeof(scanArg{})), start: base, end: base + uint64(len(mem)), vec: uint64(uintptr(unsafe.Pointer(&regions[0]))), vecLen: maxRegions,
+		inverted: pageIsFile, mask: pageIsFile, anyOf: pageIsPresent | pageIsSwapped, result: pageIsPresent,
+	}
+	var pin runtime.Pinner
+	pin.Pin(&regions)
+	defer pin.Unpin()
+	n, _, e := unix.Syscall(unix.SYS_IOCTL, uintptr(c.pagemap), pagemapScan, uintptr(unsafe.Pointer(&arg)))
+	if e != 0 || n > maxRegions {
+		return nil, false
+	}
+	list = make([]span, 0, n+1)
+	for _, r := range regions[:n] {
+		list = append(list, span{int(r.start - base), int(r.end - base)})
+	}
+	if arg.walkEnd < arg.end {
+		list = append(list, span{int(arg.walkEnd - base), len(mem)})
+	}
+	return list, true
 }

@@ -5,7 +5,7 @@ package qjs
 // cow is what systems without private mappings of memory files lack.
 type cow struct{}
 
-func newCow([]byte) *cow { return nil }
+func newCow(*image) *cow { return nil }
 
 func (*cow) place(*linear) error   { return nil }
 func (*cow) restore(*linear) error { return nil }

@@ -8,49 +8,102 @@ import (
 	"io"
 	"math"
 	"sync/atomic"
-	"unicode/utf8"
+	"time"
 
 	"github.com/tetratelabs/wazero"
 	"github.com/tetratelabs/wazero/api"
 	"github.com/tetratelabs/wazero/experimental"
+
+	"helix/backend/sandbox/meter"
 )
 
 // Options of one instance. Rand and Clock are required.
 type Options struct {
-	Eval  bool         // keep eval, Function and import(), for compiling
 	Clock func() int64 // nanoseconds since 1970
 	Rand  io.Reader
-	Seed  [8]byte // of Math.random
 	Host  func(in *Instance, args []Value) Value
 }
 
-// Value is a handle to a JavaScript value inside one instance. 0 is none.
-type Value uint32
-
 // Instance is one JavaScript world with its own memory. One goroutine uses it at a time;
-// only Stop may be called from others.
+// only Stop, Halt, Fuel and MemoryBytes may be called from others.
 type Instance struct {
 	o      Options
+	t      *Template
 	mod    api.Module
 	mem    api.Memory
 	linear *linear
-	fns    map[string]api.Function
-	ctx    context.Context
+	gauge  *meter.Gauge
+	sp     api.MutableGlobal
+	fns    [fnCount]entry
+	frames [maxDepth][8]uint64 // of the calls in progress
+	depth  int
+	ctx    *door
 	stop   atomic.Bool
-	init   bool // while the engine starts: the clock gives the seed
 	broken error
-	fixed
+	lost   bool // the memory could not be put back
+	resets int
 	top    uint32 // of the scratch memory in use
 	stack  int64  // limits set last
 	memory int64
+	base   int64 // the clock when Seed was called, and when that was
+	since  time.Time
 }
 
-// fixed are the places of an instance that its copies have in common.
-type fixed struct {
-	scratch   uint32 // scratchSize bytes for what the host hands over
-	undefined Value
-	small     [4]Value // the numbers 0 to 3
+// fn is an export of the engine that the host calls.
+type fn uint8
+
+const (
+	fnInitialize fn = iota
+	fnInit
+	fnInit2
+	fnInterrupt
+	fnMemoryLimit
+	fnStackLimit
+	fnCollect
+	fnMalloc
+	fnFree
+	fnEval
+	fnCompile
+	fnBytecode
+	fnCall
+	fnJob
+	fnFreeValue
+	fnUndefined
+	fnTrue
+	fnFalse
+	fnNewNumber
+	fnNewString
+	fnNewBuffer
+	fnNewHost
+	fnString
+	fnFreeString
+	fnIsString
+	fnIsError
+	fnIsBuffer
+	fnBuffer
+	fnException
+	fnGlobal
+	fnProperty
+	fnCount
+)
+
+var fnNames = [fnCount]string{
+	"_initialize", "qjs_init", "qjs_init2", "qjs_set_interrupt_handler", "qjs_set_memory_limit", "qjs_set_max_stack_size", "qjs_run_gc", "wasm_malloc", "wasm_free",
+	"qjs_eval", "qjs_compile", "qjs_eval_bytecode", "qjs_call", "qjs_execute_pending_job", "qjs_free_value", "qjs_get_undefined", "qjs_get_true", "qjs_get_false",
+	"qjs_new_number", "qjs_new_string", "qjs_new_array_buffer", "qjs_new_host_function", "qjs_get_string_len", "qjs_free_cstring", "qjs_is_string", "qjs_is_error",
+	"qjs_is_array_buffer", "qjs_get_array_buffer", "qjs_get_exception", "qjs_get_global", "qjs_get_prop_string",
 }
+
+// entry is an export with the machine stack that its calls use. While one is in progress,
+// a call from inside it needs another.
+type entry struct {
+	f     api.Function
+	busy  bool
+	inner []api.Function // for calls inside calls, kept for the next time
+}
+
+// maxDepth is how deep calls of the host and of the guest may be nested.
+const maxDepth = 32
 
 // scratchSize is enough for most inputs and programs. Calls into the guest cost more than
 // anything else of a short run, so it saves those for getting and freeing memory.
@@ -68,94 +121,70 @@ func (e *Exception) Error() string {
 	return e.Name + ": " + e.Message
 }
 
-// intrinsicsWithoutEval is every built-in but the ones that make code from text.
-const intrinsicsWithoutEval = uint64(^uint32(2))
-
-// Instantiate makes an instance whose memory may grow to MaxMemory. It must be closed.
-func (v *VM) Instantiate(ctx context.Context, o Options) (*Instance, error) {
-	in, err := v.instance(ctx, o)
-	if err != nil {
-		return nil, err
-	}
-	if err := in.start(); err != nil {
-		in.Close()
-		return nil, fmt.Errorf("initialise engine: %w", err)
-	}
-	return in, nil
-}
-
-// instance makes the WASM instance; the engine in it has not started.
-func (v *VM) instance(ctx context.Context, o Options) (*Instance, error) {
-	in := &Instance{o: o, fns: map[string]api.Function{}, init: true}
+// instance makes the WASM instance with empty memory of the module's minimum.
+func (v *VM) instance(ctx context.Context, t *Template, o Options) (*Instance, error) {
+	in := &Instance{o: o, t: t, base: o.Clock(), since: time.Now()}
 	in.linear = newLinear(MaxMemory)
 	alloc := experimental.MemoryAllocatorFunc(func(_, _ uint64) experimental.LinearMemory { return in.linear })
 	in.With(ctx)
 	cfg := wazero.NewModuleConfig().WithName("").WithStartFunctions().WithRandSource(in.o.Rand)
 	var err error
-	in.mod, err = v.rt.InstantiateModule(experimental.WithMemoryAllocator(in.ctx, alloc), v.mod, cfg)
-	if err != nil {
+	if in.mod, err = v.rt.InstantiateModule(experimental.WithMemoryAllocator(ctx, alloc), v.mod, cfg); err != nil {
 		in.Close()
 		return nil, fmt.Errorf("instantiate engine: %w", err)
 	}
 	in.mem = in.mod.Memory()
+	var ok bool
+	if in.sp, ok = in.mod.ExportedGlobal("__stack_pointer").(api.MutableGlobal); !ok {
+		err = errors.New("the engine does not export its stack pointer")
+	} else {
+		in.gauge, err = meter.NewGauge(in.mod)
+	}
+	if err != nil {
+		in.Close()
+		return nil, err
+	}
 	return in, nil
 }
 
-func (in *Instance) start() error {
-	if _, err := in.call("_initialize"); err != nil {
-		return err
-	}
-	name, args := "qjs_init2", []uint64{intrinsicsWithoutEval}
-	if in.o.Eval {
-		name, args = "qjs_init", nil
-	}
-	r, err := in.call(name, args...)
-	if err == nil && uint32(r) != 0 {
-		err = fmt.Errorf("code %d", r)
-	}
-	if err != nil {
-		return err
-	}
-	in.init = false
-	if _, err = in.call("qjs_set_interrupt_handler", 1); err != nil {
-		return err
-	}
-	p, err := in.call("wasm_malloc", scratchSize)
-	if err != nil {
-		return err
-	}
-	in.scratch = uint32(p)
-	if in.undefined, err = in.value(in.call("qjs_get_undefined")); err != nil {
-		return err
-	}
-	for i := range in.small {
-		if in.small[i], err = in.value(in.call("qjs_new_number", math.Float64bits(float64(i)))); err != nil {
-			return err
-		}
-	}
-	return nil
+// With makes ctx the context of the following calls. Only a VM made with Crosscheck looks
+// at it: when it ends, the guest is stopped and the instance can only be closed.
+func (in *Instance) With(ctx context.Context) { in.ctx = &door{ctx, in} }
+
+// Arm gives the next run its budget of fuel. Without it the instance has none.
+func (in *Instance) Arm(fuel uint64) { in.gauge.Arm(fuel) }
+
+// Fuel is what was used since Arm. Any goroutine.
+func (in *Instance) Fuel() uint64 { return in.gauge.Used() }
+
+// Exhausted reports whether the budget of fuel is gone.
+func (in *Instance) Exhausted() bool { return in.gauge.Exhausted() }
+
+// Stop makes JavaScript end with an uncatchable exception at its next check. Any goroutine.
+func (in *Instance) Stop() { in.stop.Store(true) }
+
+// Halt is Stop, and ends the guest's code wherever it is. Any goroutine.
+func (in *Instance) Halt() {
+	in.stop.Store(true)
+	in.gauge.Stop()
 }
 
-func (in *Instance) value(r uint64, err error) (Value, error) { return Value(r), err }
+// errStopped is the error of a call that Stop has ended.
+var errStopped = errors.New("stopped")
 
-// With makes ctx the context of the following calls: when it ends, the guest is stopped
-// wherever it is and the instance can only be closed.
-func (in *Instance) With(ctx context.Context) {
-	in.ctx = context.WithValue(ctx, instanceKey{}, in)
-}
+func (in *Instance) stopped() bool { return in.stop.Load() }
 
 // SetLimits sets the JavaScript stack and the linear memory in bytes. The engine's own
 // heap limit is 2 MiB below, so that code sees a catchable error first.
 func (in *Instance) SetLimits(stack, memory int64) error {
 	in.linear.limit = uint64(memory)
 	if memory != in.memory {
-		heap := max(memory-2<<20, 1<<20)
-		if _, err := in.call("qjs_set_memory_limit", uint64(heap)); err != nil {
+		if _, err := in.call(fnMemoryLimit, uint64(max(memory-2<<20, 1<<20))); err != nil {
 			return err
 		}
 	}
 	if stack != in.stack {
-		if _, err := in.call("qjs_set_max_stack_size", uint64(stack)); err != nil {
+		if _, err := in.call(fnStackLimit, uint64(stack)); err != nil {
 			return err
 		}
 	}
@@ -163,25 +192,20 @@ func (in *Instance) SetLimits(stack, memory int64) error {
 	return nil
 }
 
-// MemoryBytes is the size of linear memory, which never shrinks: the peak.
+// MemoryBytes is the size of linear memory, which never shrinks: the peak. Any goroutine.
 func (in *Instance) MemoryBytes() int64 { return int64(in.linear.size.Load()) }
 
 // MemoryRefused reports whether growth was refused because of the limit.
 func (in *Instance) MemoryRefused() bool { return in.linear.refused.Load() }
 
-// Stop makes JavaScript end with an uncatchable exception at its next check.
-func (in *Instance) Stop() { in.stop.Store(true) }
-
-// errStopped is the error of a call that Stop has ended.
-var errStopped = errors.New("stopped")
-
-func (in *Instance) stopped() bool { return in.stop.Load() || in.ctx.Err() != nil }
-
 // Close frees the instance. It may be repeated.
 func (in *Instance) Close() {
 	if in.mod != nil {
-		in.mod.Close(context.Background())
+		_ = in.mod.Close(context.Background()) // only fails for a start function's exit code
 		in.mod = nil
+	}
+	if in.broken == nil {
+		in.broken = errors.New("instance is closed")
 	}
 	if in.linear != nil {
 		in.linear.release()
@@ -189,39 +213,66 @@ func (in *Instance) Close() {
 	}
 }
 
-func (in *Instance) clock() int64 {
-	if in.init {
-		// The engine seeds Math.random from the first time that it is shown.
-		return int64(binary.LittleEndian.Uint64(in.o.Seed[:]) >> 1)
+// clock answers the guest: the second clock never goes back and begins with Seed.
+func (in *Instance) clock(id uint32) int64 {
+	const realtime = 0
+	if id == realtime {
+		return in.o.Clock()
 	}
-	return in.o.Clock()
+	if in.since.IsZero() {
+		return in.base
+	}
+	return in.base + int64(time.Since(in.since))
 }
 
 // call calls an export. After the first failure every call gives that failure: memory may
-// be half written, and after a stop it must not be touched again.
-func (in *Instance) call(name string, args ...uint64) (uint64, error) {
+// be half written.
+func (in *Instance) call(f fn, args ...uint64) (uint64, error) {
 	if in.broken != nil {
 		return 0, in.broken
 	}
-	f := in.fns[name]
-	if f == nil {
-		if f = in.mod.ExportedFunction(name); f == nil {
-			return 0, fmt.Errorf("engine has no export %s", name)
-		}
-		in.fns[name] = f
+	if in.depth == maxDepth {
+		in.broken = errors.New("too many calls inside calls")
+		return 0, in.broken
 	}
-	var stack [8]uint64
-	copy(stack[:], args)
-	if err := f.CallWithStack(in.ctx, stack[:]); err != nil {
+	e := &in.fns[f]
+	target, outer := e.f, !e.busy
+	if !outer {
+		if n := len(e.inner); n > 0 {
+			target, e.inner = e.inner[n-1], e.inner[:n-1]
+		} else {
+			target = nil
+		}
+	}
+	if target == nil {
+		if target = in.mod.ExportedFunction(fnNames[f]); target == nil {
+			return 0, fmt.Errorf("engine has no export %s", fnNames[f])
+		}
+		if outer {
+			e.f = target
+		}
+	}
+	frame := &in.frames[in.depth]
+	copy(frame[:], args)
+	in.depth++
+	e.busy = true
+	err := target.CallWithStack(in.ctx, frame[:])
+	in.depth--
+	if outer {
+		e.busy = false
+	} else {
+		e.inner = append(e.inner, target)
+	}
+	if err != nil {
 		in.broken = err
 		return 0, err
 	}
-	return stack[0], nil
+	return frame[0], nil
 }
 
 // must is call inside a host function, where a failure can only unwind.
-func (in *Instance) must(name string, args ...uint64) uint64 {
-	r, err := in.call(name, args...)
+func (in *Instance) must(f fn, args ...uint64) uint64 {
+	r, err := in.call(f, args...)
 	if err != nil {
 		panic(err)
 	}
@@ -233,11 +284,11 @@ func (in *Instance) must(name string, args ...uint64) uint64 {
 func (in *Instance) put(b []byte) (uint64, error) {
 	n := (uint32(len(b)) + 1 + 7) &^ 7
 	var p uint32
-	if in.scratch != 0 && n <= scratchSize-in.top {
-		p = in.scratch + in.top
+	if in.hasScratch() && n <= scratchSize-in.top {
+		p = in.t.Scratch + in.top
 		in.top += n
 	} else {
-		q, err := in.call("wasm_malloc", uint64(len(b)+1))
+		q, err := in.call(fnMalloc, uint64(len(b)+1))
 		if err != nil {
 			return 0, err
 		}
@@ -246,18 +297,20 @@ func (in *Instance) put(b []byte) (uint64, error) {
 		}
 	}
 	if !in.mem.Write(p, b) || !in.mem.WriteByte(p+uint32(len(b)), 0) {
-		return 0, errors.New("engine gave memory out of bounds")
+		return 0, errBounds
 	}
 	return uint64(p), nil
 }
 
+func (in *Instance) hasScratch() bool { return in.t != nil && in.t.Scratch != 0 }
+
 // drop gives back what put gave.
 func (in *Instance) drop(p uint64) error {
-	if q := uint32(p); in.scratch != 0 && q >= in.scratch && q < in.scratch+scratchSize {
-		in.top = q - in.scratch
+	if q := uint32(p); in.hasScratch() && q >= in.t.Scratch && q-in.t.Scratch < scratchSize {
+		in.top = q - in.t.Scratch
 		return nil
 	}
-	_, err := in.call("wasm_free", p)
+	_, err := in.call(fnFree, p)
 	return err
 }
 
@@ -281,7 +334,7 @@ func (in *Instance) Compile(source, file string, module bool) ([]byte, error) {
 		flags = 1
 	}
 	const stripSource = 1 << 4
-	p, err := in.call("qjs_compile", src, uint64(len(source)), name, flags, stripSource, size)
+	p, err := in.call(fnCompile, src, uint64(len(source)), name, flags, stripSource, size)
 	if err != nil {
 		return nil, err
 	}
@@ -291,10 +344,10 @@ func (in *Instance) Compile(source, file string, module bool) ([]byte, error) {
 	n, _ := in.mem.ReadUint32Le(uint32(size))
 	b, ok := in.mem.Read(uint32(p), n)
 	if !ok {
-		return nil, errors.New("engine gave bytecode out of bounds")
+		return nil, errBounds
 	}
 	out := append([]byte(nil), b...)
-	if _, err := in.call("wasm_free", p); err != nil {
+	if _, err := in.call(fnFree, p); err != nil {
 		return nil, err
 	}
 	for _, q := range []uint64{size, name, src} {
@@ -312,7 +365,7 @@ func (in *Instance) EvalBytecode(code []byte) (Value, error) {
 	if err != nil {
 		return 0, err
 	}
-	r, err := in.call("qjs_eval_bytecode", p, uint64(len(code)))
+	r, err := in.call(fnBytecode, p, uint64(len(code)))
 	if err != nil {
 		return 0, err
 	}
@@ -323,16 +376,16 @@ func (in *Instance) EvalBytecode(code []byte) (Value, error) {
 }
 
 // Call calls fn with undefined as this.
-func (in *Instance) Call(fn Value, args ...Value) (Value, error) {
-	argv := make([]byte, 4*len(args))
+func (in *Instance) Call(f Value, args ...Value) (Value, error) {
+	var argv [4 * 8]byte
 	for i, a := range args {
 		binary.LittleEndian.PutUint32(argv[4*i:], uint32(a))
 	}
-	p, err := in.put(argv)
+	p, err := in.put(argv[:4*len(args)])
 	if err != nil {
 		return 0, err
 	}
-	r, err := in.call("qjs_call", uint64(fn), uint64(in.undefined), uint64(len(args)), p)
+	r, err := in.call(fnCall, uint64(f), uint64(in.t.Handles.Undefined), uint64(len(args)), p)
 	if err != nil {
 		return 0, err
 	}
@@ -342,26 +395,30 @@ func (in *Instance) Call(fn Value, args ...Value) (Value, error) {
 	return in.result(r)
 }
 
+// Enter calls what the prelude gave. The result, undefined, needs no freeing.
+func (in *Instance) Enter(what int, args ...Value) error {
+	var all [5]Value
+	all[0] = in.t.Handles.Small[what]
+	_, err := in.Call(in.t.Handles.Enter, all[:1+copy(all[1:], args)]...)
+	return err
+}
+
 // Free gives a handle back.
 func (in *Instance) Free(v Value) error {
-	_, err := in.call("qjs_free_value", uint64(v))
+	_, err := in.call(fnFreeValue, uint64(v))
 	return err
 }
 
 func (in *Instance) result(r uint64) (Value, error) {
-	bad, err := in.call("qjs_is_exception", r)
-	if err != nil {
-		return 0, err
+	if v := Value(r); !in.isException(v) {
+		return v, nil
 	}
-	if uint32(bad) != 0 {
-		return 0, in.exception()
-	}
-	return Value(r), nil
+	return 0, in.exception()
 }
 
 // RunJob runs one pending promise job; more is false when there was none.
 func (in *Instance) RunJob() (more bool, err error) {
-	r, err := in.call("qjs_execute_pending_job")
+	r, err := in.call(fnJob)
 	if err != nil {
 		return false, err
 	}
@@ -375,17 +432,14 @@ func (in *Instance) RunJob() (more bool, err error) {
 // the same limits as everything.
 func (in *Instance) exception() error {
 	if in.stopped() {
-		if err := context.Cause(in.ctx); err != nil {
-			return err
-		}
 		return errStopped
 	}
-	v, err := in.call("qjs_get_exception")
+	v, err := in.call(fnException)
 	if err != nil {
 		return err
 	}
 	e := &Exception{}
-	isErr, err := in.call("qjs_is_error", v)
+	isErr, err := in.call(fnIsError, v)
 	if err != nil {
 		return err
 	}
@@ -403,7 +457,7 @@ func (in *Instance) exception() error {
 		if err != nil {
 			return err
 		}
-		s, err := in.call("qjs_get_prop_string", v, p)
+		s, err := in.call(fnProperty, v, p)
 		if err != nil {
 			return err
 		}
@@ -423,7 +477,7 @@ func (in *Instance) NewString(s []byte) (Value, error) {
 	if err != nil {
 		return 0, err
 	}
-	v, err := in.call("qjs_new_string", p, uint64(len(s)))
+	v, err := in.call(fnNewString, p, uint64(len(s)))
 	if err != nil {
 		return 0, err
 	}
@@ -433,22 +487,19 @@ func (in *Instance) NewString(s []byte) (Value, error) {
 	return in.result(v)
 }
 
-// Small is the number n, from 0 to 3. It is never freed.
-func (in *Instance) Small(n int) Value { return in.small[n] }
-
 // NewNumber makes a number.
 func (in *Instance) NewNumber(f float64) (Value, error) {
-	v, err := in.call("qjs_new_number", math.Float64bits(f))
+	v, err := in.call(fnNewNumber, math.Float64bits(f))
 	return Value(v), err
 }
 
 // NewBool makes a boolean.
 func (in *Instance) NewBool(b bool) (Value, error) {
-	name := "qjs_get_false"
+	f := fnFalse
 	if b {
-		name = "qjs_get_true"
+		f = fnTrue
 	}
-	v, err := in.call(name)
+	v, err := in.call(f)
 	return Value(v), err
 }
 
@@ -459,19 +510,16 @@ func (in *Instance) String(v Value) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if !utf8.Valid(b) {
-		return toValid(b), nil
-	}
-	return string(b), nil
+	return text(b), nil
 }
 
 // Bytes is String without a check of the encoding: lone surrogates are three bytes each.
 func (in *Instance) Bytes(v Value) ([]byte, error) {
-	size, err := in.put(make([]byte, 4))
+	size, err := in.put(zeros[:])
 	if err != nil {
 		return nil, err
 	}
-	p, err := in.call("qjs_get_string_len", uint64(v), size)
+	p, err := in.call(fnString, uint64(v), size)
 	if err != nil {
 		return nil, err
 	}
@@ -480,36 +528,20 @@ func (in *Instance) Bytes(v Value) ([]byte, error) {
 		n, _ := in.mem.ReadUint32Le(uint32(size))
 		b, ok := in.mem.Read(uint32(p), n)
 		if !ok {
-			return nil, errors.New("engine gave a string out of bounds")
+			return nil, errBounds
 		}
-		out = append([]byte{}, b...)
-		if _, err := in.call("qjs_free_cstring", p); err != nil {
+		out = append(make([]byte, 0, len(b)), b...)
+		if _, err := in.call(fnFreeString, p); err != nil {
 			return nil, err
 		}
 	}
 	return out, in.drop(size)
 }
 
-// Snapshot is a copy of the whole linear memory, for tests.
+var zeros [4]byte
+
+// Snapshot is a copy of the whole linear memory, for tests and for Build.
 func (in *Instance) Snapshot() []byte {
 	b, _ := in.mem.Read(0, in.mem.Size())
 	return append([]byte(nil), b...)
-}
-
-// headroom is how much a settled instance has free, so that small runs never grow: an
-// instance that grew cannot be used again.
-const headroom = 2 << 20
-
-// Settle collects garbage and gets memory in advance, so that copies of this instance start
-// clean and with room.
-func (in *Instance) Settle() error {
-	if _, err := in.call("qjs_run_gc"); err != nil {
-		return err
-	}
-	p, err := in.call("wasm_malloc", headroom)
-	if err != nil {
-		return err
-	}
-	_, err = in.call("wasm_free", p)
-	return err
 }

@@ -1,13 +1,12 @@
-// Package qjs drives the quickjs-ng engine, built as a WASM module, under wazero: it
-// compiles the module once and makes instances of it, each with its own memory. It knows
-// nothing of tools and gives the guest nothing but a clock, random bytes and one host
-// function; backend/sandbox builds everything else. Only backend/sandbox and the program
-// that builds the engine artefacts may import it.
+// Package qjs drives the quickjs-ng engine, built as a metered WASM module, under wazero:
+// it loads prepared worlds and makes instances of them, each with its own memory, and puts
+// used instances back in place. It knows nothing of tools and gives the guest nothing but a
+// clock, random bytes and one host function; backend/sandbox builds everything else. Only
+// backend/sandbox and the program that builds the engine artefacts may import it.
 package qjs
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -20,29 +19,33 @@ import (
 // MaxMemory is the largest linear memory, in bytes, that an instance may be given.
 const MaxMemory = 256 << 20
 
+// Config of a VM. The zero value works.
+type Config struct {
+	Cache      wazero.CompilationCache // of machine code; nil: none
+	Crosscheck bool                    // also stop guests through their context; slower
+}
+
 // VM is the compiled engine. It is safe for use by many goroutines.
 type VM struct {
-	rt  wazero.Runtime
-	mod wazero.CompiledModule
+	rt         wazero.Runtime
+	mod        wazero.CompiledModule
+	crosscheck bool
 }
 
 // errno of WASI that every file operation answers: the guest has no files.
 const badFile = 8
 
-// New compiles wasm, or loads it from cache, which may be nil. Compilation of the engine
+// New compiles a metered engine, or loads its machine code from the cache. Compilation
 // takes about a second; ctx ends it early.
-func New(ctx context.Context, wasm []byte, cache wazero.CompilationCache) (*VM, error) {
+func New(ctx context.Context, wasm []byte, c Config) (*VM, error) {
 	cfg := wazero.NewRuntimeConfigCompiler().
-		WithCloseOnContextDone(true).
+		WithCloseOnContextDone(c.Crosscheck).
 		WithMemoryLimitPages(MaxMemory >> 16).
 		WithCoreFeatures(api.CoreFeaturesV2)
-	if cache != nil {
-		cfg = cfg.WithCompilationCache(cache)
+	if c.Cache != nil {
+		cfg = cfg.WithCompilationCache(c.Cache)
 	}
-	if n := globals(wasm); n != 1 {
-		return nil, fmt.Errorf("the engine has %d globals, want its stack pointer only: Reset would not restore them", n)
-	}
-	v := &VM{rt: wazero.NewRuntimeWithConfig(ctx, cfg)}
+	v := &VM{rt: wazero.NewRuntimeWithConfig(ctx, cfg), crosscheck: c.Crosscheck}
 	if err := v.link(ctx); err != nil {
 		v.rt.Close(ctx)
 		return nil, fmt.Errorf("link engine: %w", err)
@@ -54,28 +57,6 @@ func New(ctx context.Context, wasm []byte, cache wazero.CompilationCache) (*VM, 
 	}
 	v.mod = mod
 	return v, nil
-}
-
-// globals counts the globals that a module defines; -1 for what is no module.
-func globals(wasm []byte) int {
-	const header, globalSection = 8, 6
-	for at := header; at < len(wasm); {
-		id := wasm[at]
-		size, n := binary.Uvarint(wasm[at+1:]) // LEB128, as in WASM
-		at += 1 + n
-		if n <= 0 || size > uint64(len(wasm)-at) {
-			return -1
-		}
-		if id == globalSection {
-			count, n := binary.Uvarint(wasm[at:])
-			if n <= 0 {
-				return -1
-			}
-			return int(count)
-		}
-		at += int(size)
-	}
-	return 0
 }
 
 // Close frees the compiled code. Close every Instance first.
@@ -117,8 +98,11 @@ func (v *VM) link(ctx context.Context) error {
 
 	wasi := v.rt.NewHostModuleBuilder("wasi_snapshot_preview1")
 	def(wasi, "clock_time_get", func(ctx context.Context, m api.Module, s []uint64) {
-		m.Memory().WriteUint64Le(uint32(s[2]), uint64(from(ctx).clock()))
+		ok := m.Memory().WriteUint64Le(uint32(s[2]), uint64(from(ctx).clock(uint32(s[0]))))
 		s[0] = 0
+		if !ok {
+			s[0] = 21 // fault
+		}
 	}, []api.ValueType{i32, i64, i32}, is(1))
 	def(wasi, "random_get", func(ctx context.Context, m api.Module, s []uint64) {
 		b, ok := m.Memory().Read(uint32(s[0]), uint32(s[1]))
@@ -137,9 +121,17 @@ func (v *VM) link(ctx context.Context) error {
 	return err
 }
 
-type instanceKey struct{}
+// door is the context of every call into a guest. It carries the instance to the imports
+// without the chain of values that wazero would have to search at each call.
+type door struct {
+	context.Context // of the run with Crosscheck, else the background
+	in              *Instance
+}
 
-func from(ctx context.Context) *Instance { return ctx.Value(instanceKey{}).(*Instance) }
+// Value has nothing for anyone: wazero asks at every call.
+func (*door) Value(any) any { return nil }
+
+func from(ctx context.Context) *Instance { return ctx.(*door).in }
 
 // ErrMemory is the error of an instance whose memory is used up outside JavaScript's
 // reach, where no exception could be thrown.

@@ -1,21 +1,25 @@
 // Command gen builds the engine artefacts that backend/sandbox embeds: it checks the npm
-// package's engine against the size and hash fixed here, compiles the prelude to bytecode
-// with it, and writes everything compressed beside a manifest. Two runs write the same
-// bytes. `make engines` runs it after `npm ci --prefix build/engines`.
+// package's engine against the size and hash fixed here, meters it, prepares the worlds that
+// compile and run tools, and writes the module, their memories and a manifest. Two runs
+// write the same bytes. `make engines` runs it after `npm ci --prefix build/engines`.
+//
+// The files are not compressed: to unpack them would take longer at each start than
+// everything else that the sandbox does there.
 package main
 
 import (
-	"bytes"
-	"compress/gzip"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 
+	"helix/backend/sandbox/meter"
 	"helix/backend/sandbox/prelude"
 	"helix/backend/sandbox/qjs"
 )
@@ -41,6 +45,7 @@ func main() {
 type file struct {
 	Size   int    `json:"size"`
 	SHA256 string `json:"sha256"`
+	Same   string `json:"same,omitempty"` // the file that has the same content
 }
 
 func run(engine, out string) error {
@@ -52,69 +57,45 @@ func run(engine, out string) error {
 		return fmt.Errorf("%s is not the expected engine: %d bytes, sha256 %s; want %d bytes, %s",
 			engine, len(wasm), hash(wasm), engineSize, engineSHA256)
 	}
-	code, err := compile(wasm, prelude.Source())
+	source := prelude.Source()
+	built, err := qjs.Build(context.Background(), wasm, source, prelude.Name)
 	if err != nil {
-		return fmt.Errorf("compile the prelude: %w", err)
+		return err
 	}
 	files := map[string]file{}
-	for name, b := range map[string][]byte{"engine.wasm": wasm, "prelude.bin": code} {
-		files[name] = file{len(b), hash(b)}
-		packed, err := pack(b)
-		if err != nil {
-			return err
-		}
-		if err := write(filepath.Join(out, name+".gz"), packed); err != nil {
+	var total int
+	for name, b := range map[string][]byte{"run.wasm": built.Module, "run.snap": built.Run.Snapshot, "compile.snap": built.Compile.Snapshot} {
+		files[name] = file{Size: len(b), SHA256: hash(b)}
+		total += len(b)
+		if err := write(filepath.Join(out, name), b); err != nil {
 			return err
 		}
 	}
+	// Both worlds use the same module, so it is kept, compiled and cached once.
+	files["compile.wasm"] = file{Size: len(built.Module), SHA256: hash(built.Module), Same: "run.wasm"}
 	m, err := json.MarshalIndent(map[string]any{
-		"format":  1,
-		"engine":  map[string]string{"name": engineName, "version": engineVersion, "package": enginePackage},
-		"prelude": hash([]byte(prelude.Source())),
+		"format":  2,
+		"engine":  map[string]string{"name": engineName, "version": engineVersion, "package": enginePackage, "sha256": engineSHA256},
+		"meter":   meter.Version,
+		"prelude": hash([]byte(source)),
 		"files":   files,
+		"run":     built.Run.Layout,
+		"compile": built.Compile.Layout,
 	}, "", "  ")
 	if err != nil {
 		return err
+	}
+	for _, old := range []string{"engine.wasm.gz", "prelude.bin.gz"} { // of earlier versions
+		if err := os.Remove(filepath.Join(out, old)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
 	}
 	// The manifest comes last: without it the sandbox takes the folder as empty.
 	if err := write(filepath.Join(out, "manifest.json"), append(m, '\n')); err != nil {
 		return err
 	}
-	fmt.Printf("engines: %s %s, prelude %d bytes of bytecode\n", engineName, engineVersion, len(code))
+	fmt.Printf("engines: %s %s, %d checks, %d bytes\n", engineName, engineVersion, built.Checks, total)
 	return nil
-}
-
-func compile(wasm []byte, source string) ([]byte, error) {
-	ctx := context.Background()
-	vm, err := qjs.New(ctx, wasm, nil)
-	if err != nil {
-		return nil, err
-	}
-	defer vm.Close()
-	in, err := vm.Instantiate(ctx, qjs.Options{Eval: true, Clock: func() int64 { return 0 }, Rand: zeros{}})
-	if err != nil {
-		return nil, err
-	}
-	defer in.Close()
-	return in.Compile(source, prelude.Name, false)
-}
-
-// zeros is the fixed randomness of a build.
-type zeros struct{}
-
-func (zeros) Read(b []byte) (int, error) { clear(b); return len(b), nil }
-
-func pack(b []byte) ([]byte, error) {
-	var out bytes.Buffer
-	z, err := gzip.NewWriterLevel(&out, gzip.BestCompression)
-	if err != nil {
-		return nil, err
-	}
-	if _, err := z.Write(b); err != nil {
-		return nil, err
-	}
-	err = z.Close()
-	return out.Bytes(), err
 }
 
 // write replaces a file in one step, so that a broken build leaves no half file.
