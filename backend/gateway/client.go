@@ -71,7 +71,8 @@ type pending struct {
 }
 
 type answer struct {
-	result json.RawMessage
+	result json.RawMessage // part of frame
+	frame  []byte
 	err    error
 }
 
@@ -357,7 +358,9 @@ func (c *Client) Call(ctx context.Context, method string, params, result any) er
 			*raw = a.result
 			return nil
 		}
-		return readJSON(a.result, result)
+		err := readJSON(a.result, result)
+		recycle(a.frame)
+		return err
 	case <-ctx.Done():
 		c.mu.Lock()
 		delete(c.calls, p.id)
@@ -392,7 +395,7 @@ func encodeParams(ctx context.Context, params any) (raw []byte, keyed bool, err 
 // outboxFor queues what goes out over p; calls made at once share their writes. A failed
 // write closes the pipe, and the reader sees that.
 func (c *Client) outboxFor(p Pipe) *outbox {
-	return &outbox{pipe: p, blocked: 30 * time.Second, room: make(chan struct{}, 1), fail: func(error, bool) { closePipe(p) }}
+	return &outbox{pipe: p, share: true, blocked: 30 * time.Second, room: make(chan struct{}, 1), fail: func(error, bool) { closePipe(p) }}
 }
 
 // Close ends the session and every call that is under way.

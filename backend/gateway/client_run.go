@@ -85,7 +85,7 @@ func (c *Client) readAll(p Pipe, out *outbox) {
 			}
 			call.done <- answer{err: m.Error.fault()}
 		} else {
-			call.done <- answer{result: m.Result}
+			call.done <- answer{result: m.Result, frame: f}
 		}
 	}
 }

@@ -58,9 +58,10 @@ func readJSON(raw []byte, dst any) error {
 	if v.Kind() != reflect.Pointer || v.IsNil() {
 		return json.Unmarshal(raw, dst) // for its error
 	}
-	s := scanner{b: raw}
+	s := scan(raw)
+	defer s.done()
 	s.space()
-	return codecOf(v.Type().Elem()).read(&s, v.Elem())
+	return codecOf(v.Type().Elem()).read(s, v.Elem())
 }
 
 // codecBuilder makes the codecs of types that may contain themselves.
@@ -320,8 +321,19 @@ func readSlice(s *scanner, v reflect.Value, elem *codec) error {
 		return readSlow(s, v)
 	}
 	v.Set(reflect.MakeSlice(v.Type(), 0, 0))
+	return s.elements(func(i int) error {
+		if i == v.Cap() {
+			v.Grow(1)
+		}
+		v.SetLen(i + 1)
+		return elem.read(s, v.Index(i))
+	})
+}
+
+// elements calls fn for each element of the array at the cursor; fn takes the value.
+func (s *scanner) elements(fn func(i int) error) error {
 	s.i++
-	for n := 0; ; n++ {
+	for i := 0; ; i++ {
 		s.space()
 		switch s.peek() {
 		case ']':
@@ -333,11 +345,7 @@ func readSlice(s *scanner, v reflect.Value, elem *codec) error {
 		case 0:
 			return errSyntax
 		}
-		if n == v.Cap() {
-			v.Grow(1)
-		}
-		v.SetLen(n + 1)
-		if err := elem.read(s, v.Index(n)); err != nil {
+		if err := fn(i); err != nil {
 			return err
 		}
 	}

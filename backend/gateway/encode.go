@@ -8,6 +8,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 	"unicode/utf8"
 
@@ -20,6 +21,8 @@ type encoder struct {
 	depth int // of pointers, to end in cycles
 }
 
+var encoders = sync.Pool{New: func() any { return new(encoder) }}
+
 var errCycle = errors.New("the value contains itself")
 
 // appendJSON appends the JSON of v to b.
@@ -27,10 +30,14 @@ func appendJSON(b []byte, v any) ([]byte, error) {
 	if v == nil {
 		return append(b, "null"...), nil
 	}
-	e := encoder{b: b}
+	e := encoders.Get().(*encoder)
+	e.b = b
 	rv := reflect.ValueOf(v)
-	err := codecOf(rv.Type()).write(&e, rv)
-	return e.b, err
+	err := codecOf(rv.Type()).write(e, rv)
+	b = e.b
+	*e = encoder{}
+	encoders.Put(e)
+	return b, err
 }
 
 // Write makes the encoder the target of encoding/json.

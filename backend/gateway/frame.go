@@ -24,15 +24,15 @@ func parseFrame(b []byte) (reqs []request, batch bool, err error) {
 	if !utf8.Valid(b) {
 		return nil, false, errUTF8
 	}
-	s := scanner{b: b}
+	s := scan(b)
+	defer s.done()
 	s.space()
 	switch s.peek() {
 	case '{':
-		r := request{}
-		if err := r.read(&s, 1); err != nil {
+		reqs = make([]request, 1)
+		if err := reqs[0].read(s, 1); err != nil {
 			return nil, false, err
 		}
-		reqs = []request{r}
 	case '[':
 		batch = true
 		n := 0

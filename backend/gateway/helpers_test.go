@@ -73,6 +73,20 @@ func table(f *fixture) *API {
 			return struct{}{}, ctx.Err()
 		}
 	})
+	Handle(a, "wait.maybe", Read, func(ctx context.Context, p struct {
+		Wait bool `json:"wait,omitempty"`
+	}) (struct{}, error) {
+		if !p.Wait {
+			return struct{}{}, nil
+		}
+		f.began <- struct{}{}
+		select {
+		case <-f.block:
+			return struct{}{}, nil
+		case <-ctx.Done():
+			return struct{}{}, ctx.Err()
+		}
+	})
 	Handle(a, "fail.panic", Read, func(context.Context, struct{}) (struct{}, error) { panic("kaboom secret") })
 	Handle(a, "fail.kind", Read, func(_ context.Context, p struct {
 		Kind string `json:"kind"`

@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"runtime"
 	"sync"
 	"time"
 )
@@ -17,6 +18,8 @@ type outbox struct {
 	blocked   time.Duration // a single write that takes longer ends the session
 	fail      func(err error, stalled bool)
 	makeGap   func(from, to uint64) []byte
+	share     bool          // wait a moment for others before writing
+	recycle   bool          // responses are nobody else's: their memory is used again
 	room      chan struct{} // gets a token when something was written
 	mu        sync.Mutex
 	q         []outItem
@@ -26,6 +29,8 @@ type outbox struct {
 	gapTo     uint64
 	writing   bool
 	closed    bool
+	stall     *time.Timer // the writer's
+	frames    [][]byte    // the writer's
 }
 
 type outItem struct {
@@ -34,7 +39,7 @@ type outItem struct {
 }
 
 // maxWrite bounds what one turn of the writer takes from the queue.
-const maxWrite = 64
+const maxWrite = 64 // one bit each in drain
 
 // send queues a response and writes it unless somebody else is writing.
 func (o *outbox) send(frame []byte) {
@@ -159,8 +164,9 @@ func (o *outbox) idle() bool {
 }
 
 func (o *outbox) drain() {
-	var stall *time.Timer
-	var frames [][]byte
+	if o.share {
+		runtime.Gosched() // others that are about to send share the write
+	}
 	for {
 		o.mu.Lock()
 		if o.gapFrom != 0 && o.events <= o.maxEvents/2 && o.bytes <= o.maxBytes/2 {
@@ -170,20 +176,22 @@ func (o *outbox) drain() {
 		}
 		n := min(len(o.q), maxWrite)
 		if n == 0 || o.closed {
+			if o.stall != nil {
+				o.stall.Stop()
+			}
 			o.writing = false
 			o.mu.Unlock()
-			if stall != nil {
-				stall.Stop()
-			}
 			return
 		}
-		frames = frames[:0]
+		frames := o.frames[:0]
 		bytes, events := 0, 0
-		for _, it := range o.q[:n] {
+		var shared uint64 // which of the frames are events
+		for i, it := range o.q[:n] {
 			frames = append(frames, it.frame)
 			bytes += len(it.frame)
 			if it.event {
 				events++
+				shared |= 1 << i
 			}
 		}
 		rest := copy(o.q, o.q[n:])
@@ -191,13 +199,21 @@ func (o *outbox) drain() {
 		o.q = o.q[:rest]
 		o.mu.Unlock()
 
-		if stall == nil {
-			stall = time.AfterFunc(o.blocked, func() { o.fail(context.DeadlineExceeded, true) })
+		if o.stall == nil {
+			o.stall = time.AfterFunc(o.blocked, func() { o.fail(context.DeadlineExceeded, true) })
 		} else {
-			stall.Reset(o.blocked)
+			o.stall.Reset(o.blocked)
 		}
-		if err := o.write(frames); err != nil {
-			stall.Stop()
+		err := o.write(frames)
+		for i, f := range frames {
+			if o.recycle && shared&(1<<i) == 0 {
+				recycle(f)
+			}
+			frames[i] = nil
+		}
+		o.frames = frames[:0]
+		if err != nil {
+			o.stall.Stop()
 			o.close()
 			o.fail(err, false)
 			return

@@ -23,7 +23,8 @@ func decodeParams(raw []byte, p *plan, lenient bool, dst any) error {
 	if raw[0] != '{' {
 		return badParams("params must be an object with named fields")
 	}
-	s := scanner{b: raw}
+	s := scan(raw)
+	defer s.done()
 	if err := s.check(p, place{}, lenient, true); err != nil {
 		return err
 	}
@@ -84,12 +85,13 @@ func (s *scanner) check(p *plan, at place, lenient, top bool) error {
 		if !p.nullable {
 			return wrongType(at, p.want(), c)
 		}
-		return s.literal("null")
+		s.null()
+		return nil
 	}
-	start := s.i
 	switch p.shape {
 	case anyShape:
-		return s.value(1)
+		s.take()
+		return nil
 	case structShape:
 		if c != '{' {
 			return wrongType(at, "an object", c)
@@ -99,25 +101,18 @@ func (s *scanner) check(p *plan, at place, lenient, top bool) error {
 		if c != '{' {
 			return wrongType(at, "an object", c)
 		}
-		return s.object(1, func(m member) error {
-			inner := scanner{b: m.raw}
-			return inner.check(p.elem, place{up: &at, name: string(m.key)}, lenient, false)
+		return s.members(func(key []byte) error {
+			return s.check(p.elem, place{up: &at, name: string(key)}, lenient, false)
 		})
 	case listShape:
 		if c != '[' {
 			return wrongType(at, "an array", c)
 		}
-		i := -1
-		return s.array(1, func(raw []byte) error {
-			i++
-			inner := scanner{b: raw}
-			return inner.check(p.elem, place{up: &at, idx: i}, lenient, false)
+		return s.elements(func(i int) error {
+			return s.check(p.elem, place{up: &at, idx: i}, lenient, false)
 		})
 	}
-	if err := s.value(1); err != nil {
-		return err
-	}
-	raw := s.b[start:s.i]
+	raw := s.take()
 	switch p.shape {
 	case boolShape:
 		if c != 't' && c != 'f' {
@@ -143,22 +138,22 @@ func (s *scanner) check(p *plan, at place, lenient, top bool) error {
 
 func (s *scanner) checkStruct(p *plan, at place, lenient, top bool) error {
 	var seen uint64
-	err := s.object(1, func(m member) error {
-		f := p.byName[string(m.key)]
+	err := s.members(func(key []byte) error {
+		f := p.byName[string(key)]
 		if f == nil {
-			if lenient || (top && string(m.key) == "_meta") {
+			if lenient || (top && string(key) == "_meta") {
+				s.take()
 				return nil
 			}
-			return unknownField(p, string(m.key), at)
+			return unknownField(p, string(key), at)
 		}
 		if f.index >= 0 {
 			seen |= 1 << f.index
 		}
-		if f.optional && m.raw[0] == 'n' {
+		if f.optional && s.null() {
 			return nil
 		}
-		inner := scanner{b: m.raw}
-		return inner.check(f.plan, place{up: &at, name: f.name}, lenient, false)
+		return s.check(f.plan, place{up: &at, name: f.name}, lenient, false)
 	})
 	if err != nil {
 		return err

@@ -306,7 +306,7 @@ func (ss *session) readFrames() (err error, over bool) { //nolint:revive // the 
 			ss.handleBatch(reqs)
 			continue
 		}
-		if !ss.handle(&reqs[0]) {
+		if !ss.handle(&reqs[0], frame) {
 			return nil, false
 		}
 	}
@@ -319,9 +319,9 @@ func (ss *session) frameLimit() int {
 	return ss.srv.o.Limits.PreAuthFrame
 }
 
-// handle answers one request that is not part of a batch. It reports whether the caller
-// still is the one who reads.
-func (ss *session) handle(r *request) bool {
+// handle answers one request that is not part of a batch and came in frame. It reports
+// whether the caller still is the one who reads.
+func (ss *session) handle(r *request, frame []byte) bool {
 	if r.bad == nil && r.id == nil {
 		ss.notified(r)
 		return true
@@ -336,15 +336,18 @@ func (ss *session) handle(r *request) bool {
 		return true
 	}
 	if ss.turn.inline && c.m.pace.quick() {
-		return ss.runInline(c)
+		return ss.runInline(c, frame)
 	}
 	ss.work.Add(1)
 	ss.srv.workers.run(func() {
 		defer ss.work.Done()
 		began := time.Now()
-		frame := c.run()
+		answer := c.run()
 		c.m.pace.took(time.Since(began))
-		ss.out.send(frame)
+		if ss.turn.inline { // the frame is ours
+			recycle(frame)
+		}
+		ss.out.send(answer)
 	})
 	return true
 }

@@ -58,6 +58,7 @@ func (ss *session) collect(f *frameConn) {
 	t := &ss.turn
 	t.inline = true
 	t.ended = make(chan error, 1)
+	ss.out.recycle = true
 	f.empty = func() {
 		if ss.out.flushLater() {
 			ss.srv.workers.run(ss.out.drain)
@@ -76,8 +77,8 @@ func (ss *session) read() error {
 	return err
 }
 
-// runInline runs c on the reader. It reports whether the caller still is the reader.
-func (ss *session) runInline(c *call) bool {
+// runInline runs c, which came in the frame req, on the reader. It reports whether the caller still is the reader.
+func (ss *session) runInline(c *call, req []byte) bool {
 	t := &ss.turn
 	t.call.Store(c)
 	n := t.n.Add(1)
@@ -91,6 +92,7 @@ func (ss *session) runInline(c *call) bool {
 		began = time.Now()
 	}
 	frame := c.run()
+	recycle(req)
 	if measured {
 		c.m.pace.took(time.Since(began))
 	}
@@ -126,6 +128,7 @@ func (ss *session) watch() {
 			ss.srv.workers.run(ss.out.drain)
 		}
 		if err, over := ss.readFrames(); over {
+			ss.close(1000, "") // this cancels the call that the first reader may still be in
 			t.ended <- err
 		}
 		return

@@ -115,7 +115,7 @@ func marshal(v any) ([]byte, error) {
 // is copied once. result is the part of frame that holds it.
 func okFrame(id json.RawMessage, v any) (frame, result []byte, err error) {
 	raw, isRaw := v.(json.RawMessage)
-	b := make([]byte, 0, len(raw)+len(id)+300)
+	b := newFrame(len(raw) + len(id) + 300)
 	b = append(b, `{"jsonrpc":"2.0","id":`...)
 	b = append(b, id...)
 	b = append(b, `,"result":`...)

@@ -64,7 +64,7 @@ func readMessage(r io.Reader) ([]byte, error) {
 		m, err := r.Read(b[n:])
 		n += m
 		if errors.Is(err, io.EOF) {
-			return append(make([]byte, 0, n), b[:n]...), nil
+			return append(newFrame(n), b[:n]...), nil
 		}
 		if err != nil {
 			return nil, err
