@@ -28,9 +28,6 @@ const (
 	maxModuleBytes = 128 << 20
 )
 
-// maxModulePages is the largest linear memory of a module: the profile permissive.
-const maxModulePages = 4096
-
 // modules is what an engine needs for modules. Nothing is made before the first one.
 type modules struct {
 	compiling chan struct{}
@@ -88,9 +85,9 @@ func (s *modules) open(e *Engine) error {
 		return s.broken
 	}
 	ctx := context.Background()
+	// No limit of memory here: the allocator refuses, and so knows that something was refused.
 	cfg := wazero.NewRuntimeConfigCompiler().
 		WithCoreFeatures(meter.Features).
-		WithMemoryLimitPages(maxModulePages).
 		WithDebugInfoEnabled(false).
 		WithCloseOnContextDone(e.o.Crosscheck)
 	if e.cache != nil && e.cache.c != nil {
@@ -170,7 +167,8 @@ func (s *modules) link(ctx context.Context, e *Engine, p *preparedModule) (c *mo
 	c = &moduleCode{
 		rt: s.rt, compiled: compiled, calls: p.Calls, globals: p.Globals, restorable: p.Restorable,
 		image: newMemoryImage(first), max: uint64(max(p.MaxPages, pages)) << 16, keep: max(e.o.Idle, 0),
-		config: wazero.NewModuleConfig().WithName("").WithStartFunctions(),
+		// wazero's own random source is never read and takes longer to make than the rest.
+		config: wazero.NewModuleConfig().WithName("").WithStartFunctions().WithRandSource(e.o.Rand),
 	}
 	s.mu.Lock()
 	s.codes[c] = struct{}{}
@@ -220,6 +218,7 @@ type moduleInstance struct {
 	mem     *wasmMemory
 	gauge   *meter.Gauge
 	globals []savedGlobal
+	calls   []api.Function // nil: to be made
 	used    time.Time
 }
 
@@ -277,6 +276,20 @@ func (c *moduleCode) instantiate(mem *wasmMemory) (*moduleInstance, error) {
 	return in, nil
 }
 
+// shortRun is up to how many units a run counts as short: each word that a guest puts on its
+// machine stack takes an instruction, so that the stack has stayed small.
+const shortRun = 50_000
+
+// functions gives what is to be called, in order.
+func (in *moduleInstance) functions(names []string) []api.Function {
+	if in.calls == nil {
+		for _, name := range names {
+			in.calls = append(in.calls, in.mod.ExportedFunction(name))
+		}
+	}
+	return in.calls
+}
+
 // giveBack takes an instance whose run is over. One that ended in order and can be put back
 // into its first state waits for the next run; of others only the address range is kept.
 func (c *moduleCode) giveBack(in *moduleInstance, inOrder bool) {
@@ -320,6 +333,9 @@ func (in *moduleInstance) restore(size int) bool {
 	}
 	for _, g := range in.globals {
 		g.g.Set(g.value)
+	}
+	if in.gauge.Used() > shortRun {
+		in.calls = nil // each has a machine stack, which may have grown large
 	}
 	return in.mem.restore() == nil
 }

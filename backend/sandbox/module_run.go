@@ -28,6 +28,7 @@ type moduleRun struct {
 	output       []byte
 	line         []byte // of standard error, not yet ended
 	tail         []byte // the end of standard error
+	tailCut      bool   // there was more before it
 
 	exited   bool // the guest called proc_exit
 	exitCode uint32
@@ -97,11 +98,15 @@ func (m *Module) run(r *control) outcome {
 	w.mu.Lock()
 	w.gone = true
 	w.mu.Unlock()
-	// Off the caller's path; Execute still counts as a run, so Close waits for both.
-	r.e.runs.Add(1)
+	inOrder := w.finished && !r.crashed
+	if inOrder && in.gauge.Used() <= shortRun { // little to put back: sooner done than handed over
+		c.giveBack(in, true)
+		return out
+	}
+	r.e.runs.Add(1) // Execute still counts as a run, so Close waits for both
 	go func() {
 		defer r.e.runs.Done()
-		c.giveBack(in, w.finished && !r.crashed)
+		c.giveBack(in, inOrder)
 	}()
 	return out
 }
@@ -139,8 +144,7 @@ func (w *moduleRun) drive() {
 	w.openStandard()
 	ctx := &moduleContext{w.ctx, w}
 	var err error
-	for _, name := range w.code.calls {
-		f := w.in.mod.ExportedFunction(name) // with a stack of its own: nothing of an earlier run is on it
+	for _, f := range w.in.functions(w.code.calls) {
 		if err = f.CallWithStack(ctx, nil); err != nil || w.exited || w.over() {
 			break
 		}
@@ -200,7 +204,13 @@ func (w *moduleRun) failure(exit *Error, err error) *Error {
 
 func (w *moduleRun) exitError() *Error {
 	text := fmt.Sprintf("exit %d", w.exitCode)
-	if end := strings.TrimSpace(strings.ToValidUTF8(string(w.tail), "\uFFFD")); end != "" {
+	end := string(w.tail)
+	if w.tailCut { // the line that it begins in the middle of says little
+		if _, rest, more := strings.Cut(end, "\n"); more {
+			end = rest
+		}
+	}
+	if end = strings.TrimSpace(strings.ToValidUTF8(end, "\uFFFD")); end != "" {
 		text += ": " + end
 	}
 	return failf(ClassTrap, "%s", text)
@@ -252,10 +262,7 @@ const (
 
 // writeErrors takes what the guest writes to its standard error: lines of the run's log.
 func (w *moduleRun) writeErrors(b []byte) {
-	end := b[max(len(b)-maxTail, 0):]
-	if w.tail = append(w.tail, end...); len(w.tail) > 4*maxTail {
-		w.tail = append(w.tail[:0], w.tail[len(w.tail)-maxTail:]...)
-	}
+	w.keepTail(b)
 	b = b[:min(int64(len(b)), w.limits.LogBytes+maxLine)] // more does not fit into the log
 	for len(b) > 0 && !w.logs.full {
 		n := len(b)
@@ -284,7 +291,16 @@ func (w *moduleRun) flushErrors() {
 		w.logs.add("info", text, "")
 	}
 	w.line = w.line[:0]
-	if len(w.tail) > maxTail {
-		w.tail = append(w.tail[:0], w.tail[len(w.tail)-maxTail:]...)
+}
+
+// keepTail keeps the end of what is written.
+func (w *moduleRun) keepTail(b []byte) {
+	if over := len(w.tail) + len(b) - maxTail; over > 0 {
+		w.tailCut = true
+		if drop := min(over, len(w.tail)); drop > 0 {
+			w.tail = append(w.tail[:0], w.tail[drop:]...)
+		}
+		b = b[max(len(b)-maxTail, 0):]
 	}
+	w.tail = append(w.tail, b...)
 }

@@ -16,6 +16,7 @@ type memoryImage struct {
 	size   int
 	chunks []memoryChunk
 	shared *sharedImage // nil where a system cannot share pages, or when copying is cheaper
+	hot    hotPages
 }
 
 // shareAbove is from how many bytes of content an image is shared instead of copied.
@@ -46,25 +47,47 @@ func newMemoryImage(mem []byte) *memoryImage {
 	return im
 }
 
-// paint makes mem, of the image's size or longer, the image, and what lies behind it zero.
-func (im *memoryImage) paint(mem []byte) {
-	at := 0
+// paint makes mem[from:to] what the image holds there; behind the image that is zero.
+func (im *memoryImage) paint(mem []byte, from, to int) {
+	at := from
 	for _, c := range im.chunks {
-		clear(mem[at:c.at])
-		copy(mem[c.at:], c.data)
-		at = c.at + len(c.data)
+		end := c.at + len(c.data)
+		if end <= at {
+			continue
+		}
+		if c.at >= to {
+			break
+		}
+		if c.at > at {
+			clear(mem[at:c.at])
+			at = c.at
+		}
+		at += copy(mem[at:to], c.data[at-c.at:])
 	}
-	clear(mem[at:])
+	if at < to {
+		clear(mem[at:to])
+	}
 }
 
-// lay copies the image onto memory that is zero.
-func (im *memoryImage) lay(mem []byte, from int) {
+// lay copies what the image holds from..to onto memory that is zero there.
+func (im *memoryImage) lay(mem []byte, from, to int) {
 	for _, c := range im.chunks {
-		if end := c.at + len(c.data); end > from {
-			skip := max(from-c.at, 0)
-			copy(mem[c.at+skip:end], c.data[skip:])
+		first, last := max(c.at, from), min(c.at+len(c.data), to)
+		if first < last {
+			copy(mem[first:last], c.data[first-c.at:])
 		}
 	}
+}
+
+// same reports whether mem[at:at+wasmPage] is what the image holds there.
+func (im *memoryImage) same(mem []byte, at int) bool {
+	var zero [wasmPage]byte
+	for _, c := range im.chunks {
+		if at >= c.at && at < c.at+len(c.data) {
+			return bytes.Equal(mem[at:at+wasmPage], c.data[at-c.at:at-c.at+wasmPage])
+		}
+	}
+	return bytes.Equal(mem[at:at+wasmPage], zero[:])
 }
 
 func (im *memoryImage) close() {

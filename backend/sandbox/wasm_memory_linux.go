@@ -3,15 +3,12 @@
 package sandbox
 
 import (
+	"sync"
 	"sync/atomic"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
-
-// copyBelow is how much of a used memory is put back by copying; what lies above is given
-// back to the system, which costs a call and then a fault for each page that is touched.
-const copyBelow = 256 << 10
 
 // wasmMemory is a linear memory in a reserved range of addresses: growing never moves or
 // copies, and only touched pages take real memory.
@@ -48,7 +45,7 @@ func newWasmMemory(image *memoryImage, max uint64) (*wasmMemory, error) {
 			return nil, err
 		}
 		m.open = image.size
-		image.lay(m.buf, 0)
+		image.lay(m.buf, 0, image.size)
 	}
 	return m, nil
 }
@@ -80,33 +77,40 @@ func (m *wasmMemory) Reallocate(size uint64) []byte {
 // still look at the memory. release frees.
 func (m *wasmMemory) Free() {}
 
-// restore makes the memory the image again and all that was used behind it zero.
+// restore makes the memory the image again and all that was used behind it zero. Pages that
+// nearly every run writes are put back by copying; the others are given back to the system,
+// which costs a call and then a fault for each that is touched again.
 func (m *wasmMemory) restore() error {
 	used := max(int(m.peak.Load()), m.image.size)
-	at := min(used, copyBelow)
-	if m.image.shared != nil {
-		at = 0 // its pages come back by themselves
-	}
-	if used > at {
-		if err := unix.Madvise(m.buf[at:used], unix.MADV_DONTNEED); err != nil {
-			return err
-		}
-	}
+	at := 0
 	if m.image.shared == nil {
-		first := m.buf[:at]
-		done := 0
-		for _, c := range m.image.chunks {
-			if c.at >= at {
-				break
+		for _, s := range m.image.hot.look(m.image, m.buf[:used]) {
+			if err := m.drop(at, s.from); err != nil {
+				return err
 			}
-			clear(first[done:c.at])
-			done = c.at + copy(first[c.at:], c.data)
+			m.image.paint(m.buf, s.from, min(s.to, used))
+			at = min(s.to, used)
 		}
-		clear(first[done:])
-		m.image.lay(m.buf, at)
+	}
+	if err := m.drop(at, used); err != nil {
+		return err
 	}
 	m.refused.Store(false)
 	m.peak.Store(m.size.Load())
+	return nil
+}
+
+// drop makes a range the image again by giving its pages back.
+func (m *wasmMemory) drop(from, to int) error {
+	if from >= to {
+		return nil
+	}
+	if err := unix.Madvise(m.buf[from:to], unix.MADV_DONTNEED); err != nil {
+		return err
+	}
+	if m.image.shared == nil && from < m.image.size { // else it comes back by itself
+		m.image.lay(m.buf, from, to)
+	}
 	return nil
 }
 
@@ -115,6 +119,53 @@ func (m *wasmMemory) release() {
 		_ = unix.Munmap(m.buf) // only fails for a range that is not ours
 		m.buf = nil
 	}
+}
+
+// hotPages are the pages that runs of a module write, learned from its first runs.
+type hotPages struct {
+	mu     sync.Mutex
+	looked int
+	pages  []bool
+	spans  []memorySpan
+}
+
+// memorySpan is a range of bytes, whole pages.
+type memorySpan struct{ from, to int }
+
+const (
+	hotLooks = 8            // used memories that are looked at
+	hotMost  = 256          // pages; what lies behind is always given back
+	hotGap   = 3 * wasmPage // spans that are closer become one
+)
+
+// look gives the hot spans of a used memory.
+func (h *hotPages) look(im *memoryImage, mem []byte) []memorySpan {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	n := min(len(mem)/wasmPage, hotMost)
+	if h.looked < hotLooks {
+		h.looked++
+		for len(h.pages) < n {
+			h.pages = append(h.pages, false)
+		}
+		for i := range n {
+			h.pages[i] = h.pages[i] || !im.same(mem, i*wasmPage)
+		}
+		h.spans = nil
+		for i, hot := range h.pages {
+			at := i * wasmPage
+			if last := len(h.spans) - 1; hot && last >= 0 && at-h.spans[last].to <= hotGap {
+				h.spans[last].to = at + wasmPage
+			} else if hot {
+				h.spans = append(h.spans, memorySpan{at, at + wasmPage})
+			}
+		}
+	}
+	spans := h.spans
+	for len(spans) > 0 && spans[len(spans)-1].from >= len(mem) {
+		spans = spans[:len(spans)-1]
+	}
+	return spans
 }
 
 // sharedImage is an image in a sealed memory file. Memories map it privately, so that the

@@ -23,7 +23,7 @@ type wasmMemory struct {
 
 func newWasmMemory(image *memoryImage, max uint64) (*wasmMemory, error) {
 	m := &wasmMemory{image: image, max: max, limit: max, buf: make([]byte, image.size)}
-	image.lay(m.buf, 0)
+	image.lay(m.buf, 0, image.size)
 	return m, nil
 }
 
@@ -61,7 +61,8 @@ func (m *wasmMemory) restore() error {
 	if cap(m.buf) > max(keepBelow, 2*m.image.size) {
 		return errLargeMemory
 	}
-	m.image.paint(m.buf[:max(int(m.peak.Load()), m.image.size)])
+	used := max(int(m.peak.Load()), m.image.size)
+	m.image.paint(m.buf[:used], 0, used)
 	m.refused.Store(false)
 	m.peak.Store(m.size.Load())
 	return nil
@@ -75,3 +76,6 @@ type sharedImage struct{}
 func newSharedImage(*memoryImage) *sharedImage { return nil }
 
 func (*sharedImage) close() {}
+
+// hotPages are learned only where pages can be given back.
+type hotPages struct{}
