@@ -23,6 +23,7 @@ export { default as Menu } from "./Menu.svelte";
 export type { MenuItem } from "./Menu.svelte";
 export { default as PathPick } from "./PathPick.svelte";
 export { default as Props } from "./Props.svelte";
+export { default as RowMenu } from "./RowMenu.svelte";
 export { default as Screen } from "./Screen.svelte";
 export { default as SearchBox } from "./SearchBox.svelte";
 export { default as Section } from "./Section.svelte";

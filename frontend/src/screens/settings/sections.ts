@@ -5,7 +5,7 @@ export const sections = [
   { id: "gateway", title: "Gateway", words: "address port tokens sessions origins browser" },
   { id: "data", title: "Data", words: "backup restore export import retention prune check size disk" },
   { id: "keys", title: "Keys", words: "keyring recovery code secrets private mode encryption" },
-  { id: "sandbox", title: "Sandbox", words: "engine isolation tiers cache" },
+  { id: "sandbox", title: "Sandbox", words: "engine isolation tiers cache pool landlock bubblewrap limits profiles" },
   { id: "all", title: "All settings", words: "advanced config key" },
 ] as const;
 

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { complete } from "./complete";
 import { limitsFor } from "./profiles";
-import { bars } from "./timeline";
+import { bars } from "../../lib/run/timeline";
 import { sidesOf } from "./unified";
 import { iconOf } from "./icons";
 import { slug } from "./tools.svelte";

@@ -1,0 +1,59 @@
+import type { Result, Rpc } from "../../lib/rpc";
+import { Load, format, toasts } from "../../lib/ui/state";
+
+export type SandboxStatus = Result<"sandbox.status">;
+
+/** From the weakest to the strongest. */
+const isolations = ["inprocess", "process", "process+landlock", "process+landlock+bwrap"];
+
+/** What the engine says about itself, live, and clearing its cache. */
+export class SandboxState {
+  readonly status = new Load<SandboxStatus>();
+  clearing = $state(false);
+  readonly #rpc: Rpc;
+  readonly #off: (() => void)[];
+
+  constructor(rpc: Rpc) {
+    this.#rpc = rpc;
+    this.#off = [
+      rpc.on("sandbox.status_changed", (e) => {
+        this.status.cancel();
+        this.status.data = e.status;
+      }),
+      rpc.onReload(() => void this.load()),
+    ];
+  }
+
+  stop(): void {
+    for (const off of this.#off) off();
+  }
+
+  load(): Promise<void> {
+    return this.status.run((signal) => this.#rpc.call("sandbox.status", {}, { signal }));
+  }
+
+  /** Why modules of others do not run here now, or "". */
+  get refused(): string {
+    const st = this.status.data;
+    if (!st) return "";
+    const t1 = st.tiers.find((t) => t.tier === "t1");
+    if (isolations.indexOf(st.isolation) < isolations.indexOf(st.minIsolation)) return "Modules of others do not run now: this computer isolates less than the setting below asks for.";
+    if (t1 && !t1.available) return "Modules of others do not run now: they are never run inside Helix instead.";
+    return "";
+  }
+
+  /** Deletes compiled code. Nothing that a person made is in it. */
+  async clear(): Promise<void> {
+    if (this.clearing) return;
+    this.clearing = true;
+    try {
+      const r = await this.#rpc.call("sandbox.clear_cache", {});
+      toasts.ok(r.modules === 0 ? "There was nothing to clear" : `Cleared ${format.bytes(r.bytes)}`, r.modules === 0 ? "" : "Each module is compiled once more at its next start.");
+      await this.load();
+    } catch (e) {
+      toasts.error(e, "The cache was not cleared");
+    } finally {
+      this.clearing = false;
+    }
+  }
+}

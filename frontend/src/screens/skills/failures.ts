@@ -1,0 +1,113 @@
+/** Failure texts of module runs: what ended the run, at which limit, and the control that changes it. */
+import { bytes, duration } from "../../lib/ui/format";
+import type { RunLimits } from "./types";
+
+/** Where the control that changes the outcome lives. */
+export type FailureAction = "input" | "timeout" | "memory" | "capabilities" | "module" | "enable" | "approvals" | "settings" | "retry";
+
+/** A failure as the interface shows it. */
+export interface Failure {
+  /** What happened, a few words. */
+  title: string;
+  /** The limit and the value reached, or the module's own words. */
+  text: string;
+  /** What to change. */
+  hint: string;
+  action: FailureAction;
+}
+
+/** What a run used, as far as it is known. */
+export interface Used {
+  executionTimeMs?: number;
+  cpuTimeMs?: number;
+  peakMemoryBytes?: number;
+  outputBytes?: number;
+}
+
+const sentence = (text: string): string => (text === "" ? "." : `: ${text}.`);
+const of = (used: number | undefined, limit: number | undefined, show: (n: number) => string): string => {
+  if (limit === undefined) return used === undefined ? "" : show(used);
+  return used === undefined ? show(limit) : `${show(used)} of ${show(limit)}`;
+};
+
+/**
+ * Says in words why a run failed. `errorClass` is the sandbox's class or the kind of the
+ * refusal; `error` is the text that came with it.
+ */
+export function describeFailure(errorClass: string | undefined, error: string | undefined, limits?: Partial<RunLimits>, used: Used = {}, details?: unknown): Failure {
+  const text = (error ?? "").trim();
+  switch (errorClass) {
+    case "timeout": {
+      const most = (limits?.wallMs ?? 0) >= 60_000;
+      return {
+        title: "The run took too long",
+        text: `Time limit reached${sentence(of(used.executionTimeMs, limits?.wallMs, duration))}`,
+        hint: most ? "It already has the longest time limit, 60 s. Give it less to do in one run." : "Raise the time limit of the skill, up to 60 s, or give it less to do in one run.",
+        action: "timeout",
+      };
+    }
+    case "cpu":
+      return {
+        title: "The run used too much processor time",
+        text: `CPU limit reached${sentence(of(used.cpuTimeMs, limits?.cpuMs, duration))}`,
+        hint: "A module gets 5 s of processor time in a run, whatever its time limit is; waiting does not count. Give it less to do in one run.",
+        action: "timeout",
+      };
+    case "memory": {
+      const most = (limits?.memoryBytes ?? 0) >= 256 * 1024 * 1024;
+      return {
+        title: "The run needed too much memory",
+        text: `Memory limit reached${sentence(of(used.peakMemoryBytes, limits?.memoryBytes, bytes))}`,
+        hint: most ? "It already has the largest memory, 256 MB. Give it smaller pieces." : "Choose more memory for the skill: 64, 128 or 256 MB.",
+        action: "memory",
+      };
+    }
+    case "trap":
+      return { title: "The module crashed", text: text || "The engine stopped the module.", hint: "What it logged was kept. Try another input, or replace the module with a corrected one.", action: "module" };
+    case "thrown":
+      return { title: "The module stopped with an error", text, hint: "What it logged was kept. Try another input, or replace the module with a corrected one.", action: "input" };
+    case "output":
+      return {
+        title: "The output cannot be used",
+        text,
+        hint: `A module writes one JSON value${limits?.outputBytes ? ` of at most ${bytes(limits.outputBytes)}` : ""} to standard output and everything else to standard error.`,
+        action: "module",
+      };
+    case "input":
+    case "invalid":
+      return { title: "The input was not accepted", text, hint: "Nothing ran. Correct the input.", action: "input" };
+    case "compile":
+      return { title: "The module cannot be used", text, hint: "Nothing ran. Replace the module with one that passes the check.", action: "module" };
+    case "missing_export":
+      return { title: "There is nothing to run", text, hint: "A module exports execute() and memory, or _start. Replace it with one that does.", action: "module" };
+    case "host_denied":
+      return refused(text, details);
+    case "denied":
+      return denied(text, details);
+    case "canceled":
+      return { title: "Canceled", text: "You stopped the run. What it logged was kept.", hint: "Run it again when you like.", action: "retry" };
+    case "unavailable":
+      return { title: "The run could not start", text, hint: "Nothing ran. Settings › Sandbox shows what is missing and what to do.", action: "settings" };
+    case "limit":
+      return { title: "Too many runs at once", text, hint: "Wait for other runs to end, then run again.", action: "retry" };
+    case "not_found":
+      return { title: "The skill is not there any more", text, hint: "It was deleted, here or on another device.", action: "retry" };
+    default:
+      return { title: "The run failed", text: text || "No reason was given.", hint: "What it logged was kept. Run it again, or try another input.", action: "retry" };
+  }
+}
+
+function denied(text: string, details: unknown): Failure {
+  const d = details as { reason?: string; pendingApprovalId?: string } | null | undefined;
+  if (d?.reason === "disabled") return { title: "The skill is disabled", text: "", hint: "Nothing ran. Enable it, then run it again.", action: "enable" };
+  if (d?.pendingApprovalId) return { title: "It waits for your answer", text, hint: "Nothing ran. Answer the request, then run it again.", action: "approvals" };
+  return { title: "The run was refused", text, hint: "Nothing ran. Rights shows what is allowed and what still needs an answer.", action: "capabilities" };
+}
+
+function refused(text: string, details: unknown): Failure {
+  const reason = (details as { reason?: string } | null | undefined)?.reason;
+  if (reason === "limit") return { title: "Too many requests", text, hint: "A run may call the host 1,000 times and make 100 requests. Ask for less in one run.", action: "input" };
+  if (reason === "address") return { title: "The address was refused", text, hint: "Private and local addresses are never reached, whatever was allowed.", action: "input" };
+  if (reason === "path") return { title: "The path was refused", text, hint: "Only files below an allowed folder can be read; links out of it are not followed.", action: "capabilities" };
+  return { title: "The module was refused something", text, hint: "Let the skill ask for it, then allow it when it runs.", action: "capabilities" };
+}
