@@ -23,8 +23,9 @@ const (
 // Module is a WASM module that was validated, metered and compiled. It is safe for use by
 // many goroutines; its code is freed when nobody holds it any more.
 type Module struct {
-	info ModuleInfo
-	code *moduleCode
+	info     ModuleInfo
+	code     *moduleCode
+	prepared *preparedModule // for a child process
 }
 
 func (*Module) runnable() {}
@@ -106,19 +107,27 @@ func (s *modules) compile(ctx context.Context, e *Engine, wasm []byte) (*Module,
 		}
 		s.store(e, key, p)
 	}
-	code, err := s.link(within, e, p)
-	if err != nil {
-		if ctx.Err() != nil {
-			return nil, contextError(ctx)
-		}
-		if within.Err() != nil {
-			return nil, failf(ClassCompile, "The module takes longer than %s to compile.", compileDeadline)
-		}
-		return nil, &Error{Class: ClassCompile, Message: "The module cannot be compiled: " + firstLine(err.Error()), Err: err}
+	m, err := s.module(within, e, p)
+	switch {
+	case err == nil:
+		s.keep(key, m)
+		return m, nil
+	case ctx.Err() != nil:
+		return nil, contextError(ctx)
+	case within.Err() != nil:
+		return nil, failf(ClassCompile, "The module takes longer than %s to compile.", compileDeadline)
 	}
-	m := &Module{info: p.Info, code: code}
+	return nil, &Error{Class: ClassCompile, Message: "The module cannot be compiled: " + firstLine(err.Error()), Err: err}
+}
+
+// module makes a Module of a prepared one.
+func (s *modules) module(ctx context.Context, e *Engine, p *preparedModule) (*Module, error) {
+	code, err := s.link(ctx, e, p)
+	if err != nil {
+		return nil, err
+	}
+	m := &Module{info: p.Info, code: code, prepared: p}
 	runtime.AddCleanup(m, s.forget, code)
-	s.keep(key, m)
 	return m, nil
 }
 
@@ -133,6 +142,7 @@ type preparedModule struct {
 	Places     [][2]uint32     // offset and size of each piece of data
 	data       []meter.Content // what memory holds at first
 	wasm       []byte
+	encoded    []byte // all of it; data and wasm lie in it
 }
 
 func prepareModule(ctx context.Context, wasm []byte, key [32]byte) (*preparedModule, *Error) {
@@ -178,7 +188,14 @@ func prepareModule(ctx context.Context, wasm []byte, key [32]byte) (*preparedMod
 			}
 		}
 	}
-	return p, p.findEntry(report)
+	if err := p.findEntry(report); err != nil {
+		return nil, err
+	}
+	p, err = decodePrepared(encodePrepared(p)) // lets go of all but one copy
+	if err != nil {
+		return nil, &Error{Class: ClassTrap, Message: "The module could not be prepared.", Err: err}
+	}
+	return p, nil
 }
 
 // fits reports whether a module's import has the function's signature.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -157,9 +158,6 @@ func (s *modules) link(ctx context.Context, e *Engine, p *preparedModule) (c *mo
 		return nil, err
 	}
 	pages := max(p.Info.Memory, 1) // the meter's own page when there is no memory
-	if p.Info.ABI == "" {
-		return nil, errors.New("no entry")
-	}
 	first := make([]byte, int(pages)<<16)
 	for _, d := range p.data {
 		copy(first[d.Offset:], d.Bytes)
@@ -408,7 +406,7 @@ func (s *modules) load(e *Engine, key [32]byte) *preparedModule {
 		return nil
 	}
 	p, err := decodePrepared(b)
-	if err != nil {
+	if err != nil || p.Info.SHA256 != hex.EncodeToString(key[:]) {
 		_ = os.Remove(path) // the next store replaces it
 		return nil
 	}
@@ -420,7 +418,7 @@ func (s *modules) load(e *Engine, key [32]byte) *preparedModule {
 // store keeps a prepared module; without room on the disk it is only not kept.
 func (s *modules) store(e *Engine, key [32]byte, p *preparedModule) {
 	path := s.preparedPath(e, key)
-	if path == "" || p.Info.ABI == "" {
+	if path == "" {
 		return
 	}
 	f, err := os.CreateTemp(filepath.Dir(path), "new-*")
@@ -436,7 +434,11 @@ func (s *modules) store(e *Engine, key [32]byte, p *preparedModule) {
 	}
 }
 
+// encodePrepared is a prepared module as bytes, which the caller must not change.
 func encodePrepared(p *preparedModule) []byte {
+	if p.encoded != nil {
+		return p.encoded
+	}
 	header := jsonObject(p)
 	b := make([]byte, 8, 8+len(header)+len(p.wasm))
 	binary.LittleEndian.PutUint32(b[4:], uint32(len(header)))
@@ -455,12 +457,12 @@ func decodePrepared(b []byte) (*preparedModule, error) {
 	if len(b) < 8 || crc32.Checksum(b[4:], checksums) != binary.LittleEndian.Uint32(b) {
 		return nil, errDamaged
 	}
+	p := &preparedModule{encoded: b}
 	n := uint64(binary.LittleEndian.Uint32(b[4:]))
 	b = b[8:]
 	if n > uint64(len(b)) {
 		return nil, errDamaged
 	}
-	p := &preparedModule{}
 	if err := json.Unmarshal(b[:n], p); err != nil {
 		return nil, err
 	}

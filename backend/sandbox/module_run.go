@@ -36,10 +36,8 @@ type moduleRun struct {
 
 	response []byte // what helix.read gives
 	refusal  *Error // the last operation of the guest was refused
+	asked    bool   // the host was, at least once
 	hosts    sync.WaitGroup
-
-	mu   sync.Mutex
-	gone bool // the instance is given back: nothing may touch it any more
 }
 
 // moduleContext carries the run to the functions that the guest imports.
@@ -92,12 +90,8 @@ func (m *Module) run(r *control) outcome {
 	}
 	in.mem.limit = min(uint64(r.limits.MemoryBytes), c.max)
 	in.gauge.Arm(r.limits.Fuel)
-	r.halt = w.stop
-	r.fuel, r.peak = in.gauge.Used, func() int64 { return int64(in.mem.peak.Load()) }
+	r.halt, r.fuel, r.peak = in.gauge.Stop, in.gauge.Used, func() int64 { return int64(in.mem.peak.Load()) }
 	out := r.do(w.drive, w.waitHosts)
-	w.mu.Lock()
-	w.gone = true
-	w.mu.Unlock()
 	inOrder := w.finished && !r.crashed
 	if inOrder && in.gauge.Used() <= shortRun { // little to put back: sooner done than handed over
 		c.giveBack(in, true)
@@ -111,22 +105,12 @@ func (m *Module) run(r *control) outcome {
 	return out
 }
 
-// stop stops the guest wherever it is. What decides the outcome may come to this after the
-// instance has been given to another run.
-func (w *moduleRun) stop() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if !w.gone {
-		w.in.gauge.Stop()
-	}
-}
-
 // waitHosts waits for host calls that the end of the run has left.
 func (w *moduleRun) waitHosts() {
-	done := make(chan struct{})
-	if w.started.Load() == 0 && !w.foldersGiven {
+	if !w.asked {
 		return
 	}
+	done := make(chan struct{})
 	go func() {
 		w.hosts.Wait()
 		close(done)
@@ -182,10 +166,9 @@ func (w *moduleRun) result() outcome {
 func (w *moduleRun) failure(exit *Error, err error) *Error {
 	switch {
 	case exit == nil && w.in.gauge.Exhausted():
-		return &Error{
-			Class: ClassCPU, Message: fmt.Sprintf("The module computed more than its limit of %d units.", w.limits.Fuel),
-			Details: LimitDetail{"fuel", int64(w.limits.Fuel), int64(w.in.gauge.Used())}, Err: err,
-		}
+		e := w.outOfFuel(w.in.gauge.Used())
+		e.Err = err
+		return e
 	case w.in.mem.refused.Load():
 		e := w.outOfMemory(stackOf(err))
 		e.Err = err

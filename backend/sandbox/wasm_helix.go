@@ -136,14 +136,15 @@ func (w *moduleRun) await(op string, req json.RawMessage) (json.RawMessage, erro
 		err  error
 	}
 	done := make(chan result, 1)
+	w.asked = true
 	w.hosts.Add(1)
 	go func() {
 		defer w.hosts.Done()
 		resp, err := w.ask(op, req)
 		done <- result{resp, err}
 	}()
-	w.cpu.leave()
-	defer w.cpu.enter()
+	w.pause()
+	defer w.resume()
 	select {
 	case r := <-done:
 		if r.err == nil && len(r.resp) > 1<<30 {

@@ -298,8 +298,8 @@ func (w *moduleRun) sleep(d time.Duration) {
 	if d <= 0 {
 		return
 	}
-	w.cpu.leave()
-	defer w.cpu.enter()
+	w.pause()
+	defer w.resume()
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {
