@@ -45,6 +45,7 @@ var levels = map[string]int{
 	"backend/sandbox/rootfs":      engine,
 	"backend/sandbox/worker":      engine,
 	"backend/skills/expr":         engine,
+	"backend/skills/definition":   engine,
 	"backend/scheduler/cadence":   engine,
 	"app/e2e":                     face,
 	"backend/tools":               domain,
@@ -88,6 +89,9 @@ var sideways = map[string]map[string]string{
 		"backend/storage":  "grants are rows",
 		"backend/jcs":      "definitions are pinned by canonical hash",
 		"backend/audit":    "a decision and its entry are one transaction",
+	},
+	"backend/skills/definition": {
+		"backend/skills/expr": "conditions and templates are checked by what evaluates them",
 	},
 	"backend/safehttp": {
 		"backend/fault": "coded errors",

@@ -23,8 +23,16 @@ import (
 // unless there is a default or it is optional; an optional part that matches nothing is
 // left out of its object or array. Any other path gives the array of its matches.
 type Template struct {
-	eval  template
-	paths []*Path
+	eval template
+	uses []Use
+}
+
+// Use is one path of a template. Covered says that the template has something to say when
+// the path matches nothing: a default, or that the part is optional.
+type Use struct {
+	Where   string // the place in the template, such as query[0]
+	Path    *Path
+	Covered bool
 }
 
 // absent is what an optional part that matches nothing gives.
@@ -42,11 +50,11 @@ func ParseTemplate(v any) (*Template, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Template{eval: t, paths: p.paths}, nil
+	return &Template{eval: t, uses: p.uses}, nil
 }
 
-// Paths are the paths of the template, in its order; object members by name.
-func (t *Template) Paths() []*Path { return t.paths }
+// Uses are the paths of the template, in its order; object members by name.
+func (t *Template) Uses() []Use { return t.uses }
 
 // Eval makes the value. An error says which part failed and why, and is of kind invalid or
 // limit.
@@ -58,7 +66,7 @@ func (t *Template) Eval(doc any) (any, error) {
 	return v, err
 }
 
-type templateParser struct{ paths []*Path }
+type templateParser struct{ uses []Use }
 
 // maxTemplateDepth bounds objects and arrays inside each other.
 const maxTemplateDepth = 64
@@ -110,7 +118,7 @@ func (p *templateParser) path(text, where string) (*pathPart, error) {
 	if err != nil {
 		return nil, fault.Invalidf("%s%s", at(where), fault.As(err).Message)
 	}
-	p.paths = append(p.paths, q)
+	p.uses = append(p.uses, Use{Where: strings.TrimPrefix(where, "."), Path: q})
 	return &pathPart{path: q}, nil
 }
 
@@ -166,6 +174,7 @@ func (p *templateParser) pathOperator(v map[string]any, where string) (template,
 			return nil, invalidf("%smode is one, first or all", at(where))
 		}
 	}
+	p.uses[len(p.uses)-1].Covered = q.hasDef || q.optional || q.mode == "all"
 	return q, nil
 }
 

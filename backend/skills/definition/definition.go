@@ -1,0 +1,262 @@
+// Package definition holds what a composite skill is: a list of typed steps. It reads the
+// forms in which people write skills, brings them into one, checks them, compares them and
+// hashes them. It is pure: no database, no clock; what a step can call is told by a Catalog.
+package definition
+
+import (
+	"encoding/hex"
+	"encoding/json"
+	"time"
+
+	"helix/backend/jcs"
+)
+
+// Bounds of a definition.
+const (
+	MaxSteps       = 500 // with those of nested bodies
+	MaxBodies      = 8   // bodies inside each other
+	MaxCalls       = 4   // skills that call skills
+	MaxBytes       = 1 << 20
+	MaxName        = 100
+	MaxDescription = 2000
+	MaxTags        = 16
+	MaxTag         = 64
+	MaxItems       = 1000 // of a map
+)
+
+// Kind is what a step does.
+type Kind string
+
+// The kinds. The first five call something, the others shape the run.
+const (
+	Custom    Kind = "custom"
+	Builtin   Kind = "builtin"
+	MCP       Kind = "mcp"
+	SkillCall Kind = "skill"
+	WASM      Kind = "wasm"
+	Branch    Kind = "branch"
+	Map       Kind = "map"
+	Approval  Kind = "approval"
+	Transform Kind = "transform"
+)
+
+// Calls reports whether steps of the kind call something by id or name.
+func (k Kind) Calls() bool {
+	switch k {
+	case Custom, Builtin, MCP, SkillCall, WASM:
+		return true
+	}
+	return false
+}
+
+// Value is a JSON value that may be absent; null is a value.
+type Value struct {
+	Set bool
+	V   any
+}
+
+// IsZero reports that the value is absent.
+func (v Value) IsZero() bool { return !v.Set }
+
+// MarshalJSON writes the value.
+func (v Value) MarshalJSON() ([]byte, error) { return json.Marshal(v.V) }
+
+// Body is the part of a skill that says what it does. Each change of it makes a version.
+type Body struct {
+	InputSchema      json.RawMessage `json:"inputSchema,omitempty"`  // JSON Schema 2020-12
+	OutputMapping    Value           `json:"outputMapping,omitzero"` // template; absent: the last output
+	Notification     *Notification   `json:"notification,omitempty"`
+	OverallTimeoutMs int64           `json:"overallTimeoutMs,omitempty"` // 0: 10 min
+	Steps            []Step          `json:"steps"`
+}
+
+// Skill is a definition in its canonical form: defaults are left out.
+type Skill struct {
+	SkillID     string   `json:"skillId,omitempty"`
+	Name        string   `json:"name"`
+	Description string   `json:"description,omitempty"`
+	Version     string   `json:"version,omitempty"`
+	Tags        []string `json:"tags,omitempty"`
+	Icon        string   `json:"icon,omitempty"`
+	IsEnabled   *bool    `json:"isEnabled,omitempty"` // nil: true
+	Visibility  string   `json:"visibility,omitempty"`
+	Body
+}
+
+// Notification is shown at the end of a scheduled run when When holds.
+type Notification struct {
+	When  string `json:"when,omitempty"`
+	Title any    `json:"title,omitempty"`
+	Body  any    `json:"body,omitempty"`
+	Level string `json:"level,omitempty"`
+}
+
+// Step is one step. Which fields count depends on ToolType.
+type Step struct {
+	StepID        string         `json:"stepId"`
+	ToolType      Kind           `json:"toolType"`
+	ToolID        string         `json:"toolId,omitempty"`
+	ToolName      string         `json:"toolName,omitempty"`
+	SkillVersion  string         `json:"skillVersion,omitempty"`
+	Description   string         `json:"description,omitempty"`
+	Condition     string         `json:"condition,omitempty"`
+	Parameters    map[string]any `json:"parameters,omitempty"`
+	InputMapping  map[string]any `json:"inputMapping,omitempty"`
+	OutputMapping Value          `json:"outputMapping,omitzero"`
+
+	ErrorHandling string   `json:"errorHandling,omitempty"`
+	MaxRetries    *int     `json:"maxRetries,omitempty"`
+	OnExhausted   string   `json:"onExhausted,omitempty"`
+	RetryOn       []string `json:"retryOn,omitempty"`
+	RetryUnsafe   bool     `json:"retryUnsafe,omitempty"`
+	OnUnknown     string   `json:"onUnknown,omitempty"`
+	TimeoutMs     int64    `json:"timeoutMs,omitempty"`
+
+	Cases []Case `json:"cases,omitempty"` // branch
+	Else  []Step `json:"else,omitempty"`
+
+	Items       string `json:"items,omitempty"` // map
+	Steps       []Step `json:"steps,omitempty"`
+	Concurrency int    `json:"concurrency,omitempty"`
+	OnItemError string `json:"onItemError,omitempty"`
+
+	Title     any             `json:"title,omitempty"` // approval
+	Message   any             `json:"message,omitempty"`
+	Show      []string        `json:"show,omitempty"`
+	Form      json.RawMessage `json:"form,omitempty"`
+	WaitMs    int64           `json:"waitMs,omitempty"`
+	OnTimeout string          `json:"onTimeout,omitempty"`
+
+	Value Value `json:"value,omitzero"` // transform
+
+	UI any `json:"ui,omitempty"` // where the step is drawn; means nothing
+}
+
+// Case is one arm of a branch.
+type Case struct {
+	When  string `json:"when"`
+	Steps []Step `json:"steps"`
+}
+
+// The policies of a step whose attempt failed.
+const (
+	Stop     = "stop"
+	Retry    = "retry"
+	Skip     = "skip"
+	Continue = "continue"
+	Ask      = "ask"
+	Fail     = "fail"
+)
+
+// OnError is what happens when the step fails; Stop by default.
+func (s *Step) OnError() string { return or(s.ErrorHandling, Stop) }
+
+// Attempts is how often the step is tried in all.
+func (s *Step) Attempts() int {
+	switch {
+	case s.OnError() != Retry:
+		return 1
+	case s.MaxRetries != nil:
+		return *s.MaxRetries + 1
+	}
+	return 2
+}
+
+// Exhausted is what happens when all attempts failed; Stop by default.
+func (s *Step) Exhausted() string { return or(s.OnExhausted, Stop) }
+
+// Unknown is what happens after a crash to a call that may have had its effect.
+func (s *Step) Unknown() string { return or(s.OnUnknown, Ask) }
+
+// RetryKinds are the error kinds that may be retried.
+func (s *Step) RetryKinds() []string {
+	if s.RetryOn != nil {
+		return s.RetryOn
+	}
+	return []string{"timeout", "unavailable", "conflict", "limit", "internal"}
+}
+
+// Timeout bounds one attempt; 30 s by default.
+func (s *Step) Timeout() time.Duration { return millis(s.TimeoutMs, 30_000) }
+
+// Parallel is how many items of a map run at a time; 4 by default.
+func (s *Step) Parallel() int {
+	if s.Concurrency > 0 {
+		return s.Concurrency
+	}
+	return 4
+}
+
+// ItemError is what happens when an item of a map fails; Stop by default.
+func (s *Step) ItemError() string { return or(s.OnItemError, Stop) }
+
+// Wait bounds the wait for an approval; 24 h by default.
+func (s *Step) Wait() time.Duration { return millis(s.WaitMs, 24*3600*1000) }
+
+// WaitOver is what happens when nobody answered in time; Fail by default.
+func (s *Step) WaitOver() string { return or(s.OnTimeout, Fail) }
+
+// OverallTimeout bounds the run without its waiting; 10 min by default.
+func (b *Body) OverallTimeout() time.Duration { return millis(b.OverallTimeoutMs, 600_000) }
+
+func millis(ms, otherwise int64) time.Duration {
+	if ms <= 0 {
+		ms = otherwise
+	}
+	return time.Duration(ms) * time.Millisecond
+}
+
+func or(s, otherwise string) string {
+	if s == "" {
+		return otherwise
+	}
+	return s
+}
+
+// Hash identifies a body: SHA-256 over its canonical JSON (RFC 8785) without the places
+// where steps are drawn.
+func (b *Body) Hash() (string, error) {
+	plain := *b
+	plain.Steps = withoutUI(b.Steps)
+	sum, err := jcs.Hash("helix.skill.body.v1", plain)
+	if err != nil {
+		return "", err
+	}
+	return hex.EncodeToString(sum[:]), nil
+}
+
+func withoutUI(steps []Step) []Step {
+	if steps == nil {
+		return nil
+	}
+	out := make([]Step, len(steps))
+	for i, s := range steps {
+		s.UI = nil
+		s.Steps, s.Else = withoutUI(s.Steps), withoutUI(s.Else)
+		if s.Cases != nil {
+			cases := make([]Case, len(s.Cases))
+			for j, c := range s.Cases {
+				cases[j] = Case{c.When, withoutUI(c.Steps)}
+			}
+			s.Cases = cases
+		}
+		out[i] = s
+	}
+	return out
+}
+
+// Walk visits each step with the path of its place in the definition, such as
+// steps[2].cases[0].steps[1], outer steps before inner ones.
+func (b *Body) Walk(visit func(path string, s *Step)) { walk("steps", b.Steps, visit) }
+
+func walk(path string, steps []Step, visit func(string, *Step)) {
+	for i := range steps {
+		s, at := &steps[i], index(path, i)
+		visit(at, s)
+		walk(at+".steps", s.Steps, visit)
+		for j := range s.Cases {
+			walk(index(at+".cases", j)+".steps", s.Cases[j].Steps, visit)
+		}
+		walk(at+".else", s.Else, visit)
+	}
+}

@@ -1,0 +1,29 @@
+package expr
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestParsingIsQuick: no text that is accepted for reading takes long to read.
+func TestParsingIsQuick(t *testing.T) {
+	t.Parallel()
+	for _, text := range []string{
+		"$" + strings.Repeat("[?@", 31) + strings.Repeat("]", 31),
+		"$[?" + strings.Repeat("(", 30) + "@.a" + strings.Repeat(")", 30) + "]",
+		"$[?" + strings.Repeat("!(", 30) + "@.a" + strings.Repeat(")", 30) + "]",
+		"$[?" + strings.Repeat("length(", 30) + "@.a" + strings.Repeat(")", 30) + " > 1]",
+		"$[?" + strings.Repeat("count(@[?", 15) + "@.a" + strings.Repeat("])>1", 15) + "]",
+		"$" + strings.Repeat("..a", 600), "$" + strings.Repeat("[0,", 31),
+		"$[?" + strings.Repeat("@.a||", 380) + "@.a]", "$[?" + strings.Repeat("@.a &&  ", 240) + "@.a]",
+	} {
+		begin := time.Now()
+		_, _ = ParsePath(text)
+		_, _ = ParseCondition(strings.TrimSuffix(strings.TrimPrefix(text, "$[?"), "]"))
+		_, _ = ImportCondition(text)
+		if took := time.Since(begin); took > time.Second {
+			t.Errorf("%.60s… took %v", text, took)
+		}
+	}
+}
