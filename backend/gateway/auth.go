@@ -194,7 +194,7 @@ func (a *authority) redeem(text, peer string) (token string, expires time.Time, 
 }
 
 // revoke forgets the credentials that match and closes their sessions.
-func (a *authority) revoke(match func(*credential) bool) {
+func (a *authority) revoke(ctx context.Context, match func(*credential) bool) {
 	a.mu.Lock()
 	for h, c := range a.byHash {
 		if match(c) {
@@ -207,15 +207,33 @@ func (a *authority) revoke(match func(*credential) bool) {
 		}
 	}
 	a.mu.Unlock()
-	a.srv.closeWhere(func(ss *session) bool {
+	a.srv.closeWhere(ctx, func(ss *session) bool {
 		c := ss.credential()
 		return c != nil && match(c)
 	}, 1008, "the token was revoked")
 }
 
-// closeWhere closes matching sessions shortly after, so that the response to the call that
-// caused it still leaves.
-func (s *Server) closeWhere(match func(*session) bool, code int, reason string) {
+// How long a session that is being closed may still answer: the call that asked for it is
+// answered first.
+const (
+	answerOwn  = 900 * time.Millisecond // the caller's own session
+	answerAll  = 10 * time.Second       // when any of them may be the caller's
+	answerNone = 200 * time.Millisecond // what is queued already
+)
+
+// closeWhere closes matching sessions. From now on they accept no calls. The call that ctx
+// belongs to is answered before its session ends; other calls are canceled.
+func (s *Server) closeWhere(ctx context.Context, match func(*session) bool, code int, reason string) {
+	own, _ := sessionOf(ctx) // nil: nobody's
+	s.closeSessions(match, code, reason, func(ss *session) time.Duration {
+		if own != nil && own.conn == ss.conn {
+			return answerOwn
+		}
+		return answerNone
+	})
+}
+
+func (s *Server) closeSessions(match func(*session) bool, code int, reason string, within func(*session) time.Duration) {
 	s.mu.Lock()
 	var found []*session
 	for _, ss := range s.sessions {
@@ -230,14 +248,28 @@ func (s *Server) closeWhere(match func(*session) bool, code int, reason string) 
 		}
 	}
 	s.mu.Unlock()
-	if len(found) == 0 {
-		return
+	for _, ss := range found {
+		ss.mu.Lock()
+		ss.ending = true
+		ss.mu.Unlock()
+		ss.closeQuiet(time.Now().Add(within(ss)), code, reason)
 	}
-	time.AfterFunc(200*time.Millisecond, func() {
-		for _, ss := range found {
+}
+
+// closeQuiet closes the session when nothing of it is unanswered, at the latest at.
+func (ss *session) closeQuiet(at time.Time, code int, reason string) {
+	time.AfterFunc(10*time.Millisecond, func() {
+		if ss.quiet() || !time.Now().Before(at) {
 			ss.close(code, reason)
+			return
 		}
+		ss.closeQuiet(at, code, reason)
 	})
+}
+
+// quiet reports whether no call runs and every answer has been written.
+func (ss *session) quiet() bool {
+	return len(ss.slots) == 0 && ss.answering.Load() == 0 && (ss.pipe == nil || ss.out.idle())
 }
 
 func (s *Server) audit(ctx context.Context, e AuditEvent) {

@@ -40,7 +40,7 @@ func (ss *session) admitCall(r *request, wait bool) (*call, error) {
 	s := ss.srv
 	m := s.api.methods[r.method]
 	ss.mu.Lock()
-	authed, id := ss.cred != nil, ss.id
+	authed, id, ending := ss.cred != nil, ss.id, ss.ending
 	if ss.base == nil {
 		ss.base = identity.With(ss.ctx, id)
 	}
@@ -49,6 +49,9 @@ func (ss *session) admitCall(r *request, wait bool) (*call, error) {
 	scopes := id.Scopes
 	if !authed && r.method != "connect" {
 		return nil, unauthenticated()
+	}
+	if ending {
+		return nil, fault.Unavailablef("This session is being closed. Connect again.")
 	}
 	if m == nil {
 		return nil, noMethod(r.method)

@@ -261,7 +261,7 @@ type SessionParams struct {
 func (s *Server) SessionsClose(ctx context.Context, p SessionParams) (struct{}, error) {
 	for _, ss := range s.sessionsOf(identity.UserID(ctx)) {
 		if ss.conn == p.SessionID {
-			s.closeWhere(func(x *session) bool { return x == ss }, 1000, "closed by another session")
+			s.closeWhere(ctx, func(x *session) bool { return x == ss }, 1000, "closed by another session")
 			return struct{}{}, nil
 		}
 	}

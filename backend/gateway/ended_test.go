@@ -48,7 +48,7 @@ func TestSessionEndedIsToldOnce(t *testing.T) {
 			n, _ := resp.Body.Read(b)
 			resp.Body.Close()
 			id = sessionIn(t, string(b[:n]))
-			f.closeWhere(func(ss *session) bool { return ss.conn == id }, 1000, "test")
+			f.closeWhere(t.Context(), func(ss *session) bool { return ss.conn == id }, 1000, "test")
 		}
 		select {
 		case got := <-ended:

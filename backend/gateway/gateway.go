@@ -92,7 +92,7 @@ type Limits struct {
 	PreAuthFrame    int           // bytes of a frame before authentication [64 KiB]
 	MaxPayload      int           // bytes of a frame after it, in and out [16 MiB]
 	AuthTime        time.Duration // [5 s]
-	Unauthenticated int           // sockets that have not authenticated [32]
+	Unauthenticated int           // sockets that have not authenticated; one more ends the oldest [32]
 	SessionsPerUser int           // [64]
 	InFlight        int           // calls a session [64]
 	QueueBytes      int           // outgoing queue a session [4 MiB]
@@ -112,6 +112,7 @@ type Limits struct {
 	WriteBlocked    time.Duration // [30 s]
 	StopWait        time.Duration // for running calls when stopping [10 s]
 	TicketsPerMin   float64       // [10]
+	EndpointRetry   time.Duration // before an endpoint file that could not be written is tried again [5 s]
 	WrongTokens     int           // a peer may present in a minute before it has to wait [5]
 }
 
@@ -139,6 +140,7 @@ func (l *Limits) defaults() {
 	def(&l.WriteBlocked, 30*time.Second)
 	def(&l.StopWait, 10*time.Second)
 	def(&l.TicketsPerMin, 10)
+	def(&l.EndpointRetry, 5*time.Second)
 	def(&l.WrongTokens, 5)
 }
 
@@ -163,10 +165,10 @@ type Server struct {
 	attachOnce sync.Once
 	detach     []func()
 	stopping   atomic.Bool
-	unauthed   atomic.Int32
 
 	mu       sync.Mutex
 	sessions map[uuid.UUID]*session
+	waiting  []*session // sockets that have not authenticated, the oldest first
 	perUser  map[uuid.UUID]int
 	https    map[string]*session // the standing session of each credential on POST /rpc
 	hubs     map[uuid.UUID]*hub
@@ -208,6 +210,7 @@ func New(a *API, o Options) *Server {
 		costly:  keyed[uuid.UUID]{rate: o.Limits.CostlyRate, burst: o.Limits.CostlyBurst},
 		tickets: keyed[uuid.UUID]{rate: o.Limits.TicketsPerMin / 60, burst: o.Limits.TicketsPerMin},
 		routes:  map[string]route{}}
+	s.net.again = make(chan struct{}, 1)
 	s.workers.idle = make(chan func())
 	s.lockouts.perMinute = o.Limits.WrongTokens
 	s.auth = newAuthority(s)

@@ -146,7 +146,17 @@ func (h *handler) allowed(r *http.Request) bool {
 			return false
 		}
 	}
-	return r.Header.Get("Sec-Fetch-Site") != "cross-site"
+	return r.Header.Get("Sec-Fetch-Site") != "cross-site" || h.visit(r)
+}
+
+// visit reports whether a browser tab goes to the front page, which a page elsewhere may
+// send it to: `helix ui` opens the browser with a private file that does. The page holds
+// nothing; its ticket is in the fragment, which only the tab sees. Frames, scripts, images
+// and requests of other pages stay refused, and so does every other address.
+func (h *handler) visit(r *http.Request) bool {
+	_, origin := r.Header["Origin"]
+	return !h.extra && r.URL.Path == "/" && r.URL.RawQuery == "" && (r.Method == http.MethodGet || r.Method == http.MethodHead) && !origin &&
+		r.Header.Get("Sec-Fetch-Mode") == "navigate" && r.Header.Get("Sec-Fetch-Dest") == "document"
 }
 
 var windowOrigins = []string{"wails://wails", "wails://wails.localhost", "http://wails.localhost"}

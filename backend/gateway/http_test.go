@@ -466,3 +466,50 @@ func TestRoutePanicsAndErrors(t *testing.T) {
 		t.Error("62 expensive calls at once were all taken")
 	}
 }
+
+// TestOnlyATabMayComeFromElsewhere sends what a browser sends when another page, or the
+// file of `helix ui`, leads here. A tab gets the front page; everything else is refused.
+func TestOnlyATabMayComeFromElsewhere(t *testing.T) {
+	t.Parallel()
+	f := setup(t, func(o *Options) {
+		o.Web = fstest.MapFS{"index.html": {Data: []byte("<title>Helix</title>")}, "assets/a.js": {Data: []byte("1")}}
+	})
+	head := func(mode, dest string, more ...string) http.Header {
+		h := http.Header{"Sec-Fetch-Site": {"cross-site"}, "Sec-Fetch-Mode": {mode}, "Sec-Fetch-Dest": {dest}}
+		for i := 0; i < len(more); i += 2 {
+			h.Set(more[i], more[i+1])
+		}
+		return h
+	}
+	status, h, body := f.get(t, "GET", f.URL()+"/", head("navigate", "document"), nil)
+	if status != 200 || !strings.Contains(body, "Helix") || h.Get("Cross-Origin-Opener-Policy") != "same-origin" ||
+		!strings.Contains(h.Get("Content-Security-Policy"), "frame-ancestors 'none'") || h.Get("Access-Control-Allow-Origin") != "" {
+		t.Errorf("a tab: %d %v %s", status, h, body)
+	}
+	for _, c := range []struct {
+		why, method, path string
+		head              http.Header
+	}{
+		{"a frame", "GET", "/", head("navigate", "iframe")},
+		{"an embedded object", "GET", "/", head("navigate", "embed")},
+		{"a fetch", "GET", "/", head("no-cors", "empty")},
+		{"an image", "GET", "/", head("no-cors", "image")},
+		{"a script", "GET", "/assets/a.js", head("no-cors", "script")},
+		{"a tab that posts", "POST", "/", head("navigate", "document", "Origin", "null")},
+		{"a tab with an origin", "GET", "/", head("navigate", "document", "Origin", "null")},
+		{"a tab with a query", "GET", "/?x=1", head("navigate", "document")},
+		{"a tab on another screen", "GET", "/settings", head("navigate", "document")},
+		{"a tab on an asset", "GET", "/assets/a.js", head("navigate", "document")},
+		{"a tab on health", "GET", "/healthz", head("navigate", "document")},
+		{"a tab on the document", "GET", "/openrpc.json", head("navigate", "document", "Authorization", "Bearer "+rootToken)},
+		{"a tab on a blob", "GET", "/blobs/" + strings.Repeat("0", 64), head("navigate", "document")},
+		{"a tab that calls", "POST", "/rpc", head("navigate", "document", "Authorization", "Bearer "+rootToken)},
+		{"a tab with a ticket", "POST", "/session", head("navigate", "document")},
+		{"a socket", "GET", "/ws", head("websocket", "empty", "Origin", "https://evil.example")},
+		{"a foreign name", "GET", "/", head("navigate", "document", "Host", "evil.example")},
+	} {
+		if status, _, body := f.get(t, c.method, f.URL()+c.path, c.head, nil); status != 403 {
+			t.Errorf("%s: %d %s", c.why, status, body)
+		}
+	}
+}

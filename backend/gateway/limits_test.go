@@ -91,28 +91,39 @@ func TestSilentSocketIsClosed(t *testing.T) {
 	}
 }
 
+// TestUnauthenticatedSocketsAreFew lets a program without a token open socket after socket:
+// the oldest of them end, and everybody else gets in.
 func TestUnauthenticatedSocketsAreFew(t *testing.T) {
 	t.Parallel()
 	f := setup(t, func(o *Options) { o.Limits.AuthTime = time.Minute })
-	var waiting []*wire
-	for range 32 {
-		waiting = append(waiting, f.dial(t, nil))
+	honest := f.dial(t, nil)
+	honest.ask(helloAll)
+	var silent []*wire
+	for range 100 {
+		silent = append(silent, f.dial(t, nil))
 	}
-	dial := func(head http.Header) error {
-		c, _, err := websocket.Dial(t.Context(), f.URL()+"/ws", &websocket.DialOptions{Subprotocols: []string{Subprotocol}, HTTPHeader: head})
-		if err == nil {
-			c.CloseNow() // only its opening counts
+	for i, w := range silent[:68] {
+		if _, err := w.p.Read(t.Context()); err == nil {
+			t.Fatalf("socket %d got a frame", i)
 		}
-		return err
 	}
-	if err := dial(nil); err == nil || !strings.Contains(err.Error(), "429") {
-		t.Errorf("33rd: %v", err)
+	f.mu.Lock()
+	waiting := len(f.waiting)
+	f.mu.Unlock()
+	if waiting != 32 {
+		t.Errorf("%d sockets wait", waiting)
 	}
-	if err := dial(bearer(rootToken)); err != nil {
-		t.Errorf("with a token: %v", err)
+	for _, head := range []http.Header{nil, bearer(rootToken)} { // others still get in, with and without a header
+		if got := shapeOf(t, f.dial(t, head).ask(helloAll)); got != `"c":ok` {
+			t.Errorf("%v: %s", head, got)
+		}
 	}
-	waiting[0].ask(helloAll) // has authenticated: its place is free
-	f.dial(t, nil)
+	if got := shapeOf(t, silent[99].ask(helloAll)); got != `"c":ok` { // one that waits may still greet
+		t.Error(got)
+	}
+	if got := shapeOf(t, honest.ask(`{"jsonrpc":"2.0","id":2,"method":"session.get"}`)); got != "2:ok" {
+		t.Error(got)
+	}
 }
 
 func TestWrongSubprotocol(t *testing.T) {

@@ -22,7 +22,9 @@ type listeners struct {
 	addr     net.Addr // of the main listener; nil when closed
 	ln       net.Listener
 	extra    []*http.Server
-	degraded string // why the main port is not the one that was asked for
+	hidden   error         // why there is no endpoint file; nil when there is
+	again    chan struct{} // has a token when Run should write it again
+	degraded string        // why the main port is not the one that was asked for
 	since    time.Time
 	restarts int
 	wg       sync.WaitGroup
@@ -68,7 +70,8 @@ func (s *Server) urlLocked() string {
 	return "http://" + s.net.addr.String()
 }
 
-// Listen opens the ports and writes the endpoint file. Run does it when nobody has; calling
+// Listen opens the ports and writes the endpoint file. A file that cannot be written is noted
+// in system.status and does not stop it. Run does it when nobody has; calling
 // it first tells the address before Run blocks. A taken port is replaced by a free one and
 // noted in system.status.
 func (s *Server) Listen(ctx context.Context) error {
@@ -106,10 +109,7 @@ func (s *Server) Listen(ctx context.Context) error {
 		}
 	}
 	s.net.addr, s.net.since = ln.Addr(), time.Now()
-	if err := s.writeEndpoint(); err != nil {
-		s.net.addr = nil
-		return fail(err)
-	}
+	s.announceLocked()
 	s.net.main, s.net.ln = s.serveOn(ln, nil), ln
 	for i, l := range extras {
 		s.net.extra = append(s.net.extra, s.serveOn(l, &s.o.Extra[i]))
@@ -144,6 +144,34 @@ func (s *Server) serveOn(ln net.Listener, extra *Extra) *http.Server {
 		}
 	})
 	return srv
+}
+
+// announceLocked writes the endpoint file. Without it other programs do not find this one,
+// but it serves all the same: a full disk ends nothing. Run tries again.
+func (s *Server) announceLocked() {
+	err := s.writeEndpoint()
+	switch {
+	case err != nil && s.net.hidden == nil:
+		s.log.Warn("endpoint file not written", slog.Any("error", err))
+	case err == nil && s.net.hidden != nil:
+		s.log.Info("endpoint file written")
+	}
+	s.net.hidden = err
+	if err != nil {
+		select {
+		case s.net.again <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// announceAgain writes the endpoint file when that failed before.
+func (s *Server) announceAgain() {
+	s.net.mu.Lock()
+	defer s.net.mu.Unlock()
+	if s.net.hidden != nil && s.net.addr != nil {
+		s.announceLocked()
+	}
 }
 
 // writeEndpoint replaces the endpoint file in one step.
@@ -208,14 +236,14 @@ func (s *Server) detachMain() *http.Server {
 	if s.net.ln != nil {
 		s.net.ln.Close() //nolint:errcheck // Serve returns
 	}
-	s.net.main, s.net.addr, s.net.ln, s.net.degraded = nil, nil, nil, ""
+	s.net.main, s.net.addr, s.net.ln, s.net.degraded, s.net.hidden = nil, nil, nil, "", nil
 	return old
 }
 
 // closeNetSessions ends what came in over old, after the call that asked for it has been
 // answered: it may have come in over old itself.
 func (s *Server) closeNetSessions(old *http.Server) {
-	s.closeWhere(func(ss *session) bool { return ss.kind == "websocket" }, 1012, "the gateway restarts")
+	s.closeSessions(func(ss *session) bool { return ss.kind == "websocket" }, 1012, "the gateway restarts", func(*session) time.Duration { return answerOwn })
 	if old == nil {
 		return
 	}
@@ -234,7 +262,17 @@ func (s *Server) Run(ctx context.Context) error {
 	if err := s.Listen(ctx); err != nil {
 		return err
 	}
-	<-ctx.Done()
+	for ctx.Err() == nil {
+		select {
+		case <-ctx.Done():
+		case <-s.net.again:
+			select {
+			case <-ctx.Done():
+			case <-time.After(s.o.Limits.EndpointRetry):
+				s.announceAgain()
+			}
+		}
+	}
 	s.shutdown()
 	return nil
 }

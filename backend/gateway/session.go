@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"runtime/debug"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -43,6 +44,7 @@ type session struct {
 	greeted bool // connect has succeeded
 	calls   map[string]*call
 	closed  bool
+	ending  bool // accepts no calls any more
 
 	hub *hub
 	sub subscription // guarded by hub.mu
@@ -50,7 +52,7 @@ type session struct {
 	turn turn // whose turn it is to read
 	bad  int  // frames in a row that were not JSON; the reader's
 
-	waiting atomic.Bool // counted among the sockets that have not authenticated
+	answering atomic.Int32 // calls whose answer is not queued yet
 
 	lastUse time.Time // of an http session; guarded by Server.mu
 }
@@ -238,11 +240,32 @@ func (ss *session) admit(c *credential) error {
 	return nil
 }
 
-// leaveWaiting takes the session out of the count of those that have not authenticated.
-func (ss *session) leaveWaiting() {
-	if ss.waiting.CompareAndSwap(true, false) {
-		ss.srv.unauthed.Add(-1)
+// wait counts the session among those that have not authenticated. When there are too many
+// the oldest ends: an honest client greets at once, so whoever waited longest is the one to
+// go, and nobody who fills the places keeps others out.
+func (ss *session) wait() {
+	s := ss.srv
+	s.mu.Lock()
+	s.waiting = append(s.waiting, ss)
+	var oldest *session
+	if len(s.waiting) > s.o.Limits.Unauthenticated {
+		oldest = s.waiting[0]
+		s.waiting = slices.Delete(s.waiting, 0, 1)
 	}
+	s.mu.Unlock()
+	if oldest != nil {
+		oldest.close(1006, "") // at once: a farewell would hold the connection for seconds
+	}
+}
+
+// leaveWaiting takes the session out of those that have not authenticated.
+func (ss *session) leaveWaiting() {
+	s := ss.srv
+	s.mu.Lock()
+	if i := slices.Index(s.waiting, ss); i >= 0 {
+		s.waiting = slices.Delete(s.waiting, i, i+1)
+	}
+	s.mu.Unlock()
 }
 
 func (s *Server) sessionsChanged(user uuid.UUID) { bus.Publish(s.bus, user, SessionsChanged{}) }
@@ -339,8 +362,10 @@ func (ss *session) handle(r *request, frame []byte) bool {
 		return ss.runInline(c, frame)
 	}
 	ss.work.Add(1)
+	ss.answering.Add(1)
 	ss.srv.workers.run(func() {
 		defer ss.work.Done()
+		defer ss.answering.Add(-1)
 		began := time.Now()
 		answer := c.run()
 		c.m.pace.took(time.Since(began))
@@ -380,8 +405,10 @@ func (ss *session) handleBatch(reqs []request) {
 		return
 	}
 	ss.work.Add(1)
+	ss.answering.Add(1)
 	go func() {
 		defer ss.work.Done()
+		defer ss.answering.Add(-1)
 		out := joinBatch(ss.answerBatch(reqs))
 		<-ss.batch
 		ss.out.send(out)

@@ -392,4 +392,78 @@ func TestSessionsCloseAndList(t *testing.T) {
 	}
 }
 
+// TestTheCallThatEndsAllSessionsIsAnswered replaces the data in a call that goes on for a
+// while: its own answer arrives, on a socket and over HTTP, and nothing new is accepted.
+func TestTheCallThatEndsAllSessionsIsAnswered(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	for _, over := range []string{"websocket", "http"} {
+		w := f.connected(t)
+		answer := make(chan string, 1)
+		go func() {
+			if over == "http" {
+				_, got := f.post(t, rootToken, `{"jsonrpc":"2.0","id":1,"method":"wait.maybe","params":{"wait":true}}`)
+				answer <- got
+				return
+			}
+			answer <- w.ask(`{"jsonrpc":"2.0","id":1,"method":"wait.maybe","params":{"wait":true}}`)
+		}()
+		<-f.began
+		f.EndSessions()
+		if over == "websocket" {
+			w.send(`{"jsonrpc":"2.0","id":2,"method":"session.get"}`)
+			if got := <-answer; shapeOf(t, got) != "2:-32000" {
+				t.Errorf("a new call: %s", got)
+			}
+			go func() { answer <- w.recv() }()
+		}
+		select {
+		case got := <-answer:
+			t.Fatalf("%s: answered while it runs: %s", over, got)
+		case <-time.After(2 * answerNone): // when the others would have ended
+		}
+		f.block <- struct{}{}
+		if got := <-answer; shapeOf(t, got) != "1:ok" {
+			t.Errorf("%s: %s", over, got)
+		}
+		if code := w.closeCode(); code != 1012 {
+			t.Errorf("%s: close code %d", over, code)
+		}
+	}
+}
+
+// TestEndpointFileThatCannotBeWritten takes the folder away: the gateway serves, says what
+// is wrong, and writes the file when it can.
+func TestEndpointFileThatCannotBeWritten(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "run")
+	if err := os.WriteFile(dir, nil, 0o600); err != nil { // where the folder should be
+		t.Fatal(err)
+	}
+	f := setup(t, func(o *Options) {
+		o.EndpointFile = filepath.Join(dir, "endpoint.json")
+		o.Limits.EndpointRetry = 10 * time.Millisecond
+	})
+	w := f.connected(t)
+	status := func() SystemStatus {
+		return decodeResult[SystemStatus](t, w.ask(`{"jsonrpc":"2.0","id":1,"method":"system.status"}`))
+	}
+	if st := status(); len(st.Degraded) != 1 || st.Degraded[0].Area != "gateway" || st.Degraded[0].Hint == "" {
+		t.Fatalf("%+v", st.Degraded)
+	}
+	time.Sleep(100 * time.Millisecond) // several tries
+	if n := strings.Count(f.logText(), "endpoint file not written"); n != 1 {
+		t.Errorf("warned %d times", n)
+	}
+	if err := os.Remove(dir); err != nil {
+		t.Fatal(err)
+	}
+	for len(status().Degraded) > 0 {
+		time.Sleep(10 * time.Millisecond)
+	}
+	if e, err := ReadEndpoint(filepath.Join(dir, "endpoint.json")); err != nil || e.URL != f.URL() {
+		t.Errorf("%+v, %v", e, err)
+	}
+}
+
 var _ http.Handler = (*handler)(nil)

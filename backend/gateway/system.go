@@ -51,6 +51,10 @@ func (s *Server) SystemStatus(ctx context.Context, _ struct{}) (SystemStatus, er
 	if s.net.degraded != "" {
 		st.Degraded = append(st.Degraded, Degraded{Area: "gateway", Reason: s.net.degraded, Hint: "End the other program and restart the gateway, or set gateway.addr."})
 	}
+	if s.net.hidden != nil {
+		st.Degraded = append(st.Degraded, Degraded{Area: "gateway", Reason: "The file by which other programs find Helix could not be written. The command line and a second start do not see that it runs.",
+			Hint: "Make room on the disk, or make the folder writable. Helix tries again by itself."})
+	}
 	s.net.mu.Unlock()
 	if s.o.Status != nil {
 		if err := s.o.Status(ctx, &st); err != nil {

@@ -221,7 +221,7 @@ func (s *Server) TokensRevoke(ctx context.Context, p TokenIDParams) (struct{}, e
 	if err != nil {
 		return struct{}{}, err
 	}
-	s.auth.revoke(func(c *credential) bool { return c.id == p.ID || c.parent == p.ID })
+	s.auth.revoke(ctx, func(c *credential) bool { return c.id == p.ID || c.parent == p.ID })
 	bus.Publish(s.bus, user, TokensChanged{})
 	return struct{}{}, nil
 }
@@ -244,7 +244,7 @@ func (s *Server) TokensRotateRoot(ctx context.Context, _ struct{}) (struct{}, er
 	s.auth.setRoot(text)
 	s.auth.mu.Unlock()
 	s.audit(ctx, AuditEvent{Action: "gateway.root_rotated", User: identity.UserID(ctx)})
-	s.auth.revoke(func(c *credential) bool { return c.viaRoot })
+	s.auth.revoke(ctx, func(c *credential) bool { return c.viaRoot })
 	return struct{}{}, nil
 }
 
@@ -292,7 +292,8 @@ func (a *authority) load(ctx context.Context) error {
 
 // EndSessions ends every session and reads the tokens anew before the next one: for when
 // the database was replaced. What came from the root token, also through a ticket, belongs
-// from now on to the user that the new database names.
+// from now on to the user that the new database names. The sessions accept no calls any
+// more; the one that replaced the data is still answered.
 func (s *Server) EndSessions() {
 	user := s.o.User()
 	s.auth.mu.Lock()
@@ -308,7 +309,7 @@ func (s *Server) EndSessions() {
 		}
 	}
 	s.auth.mu.Unlock()
-	s.closeWhere(func(*session) bool { return true }, 1012, "the data was replaced")
+	s.closeSessions(func(*session) bool { return true }, 1012, "the data was replaced", func(*session) time.Duration { return answerAll })
 }
 
 // storeUse writes last_used_at; losing it costs nothing.

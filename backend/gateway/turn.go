@@ -80,6 +80,8 @@ func (ss *session) read() error {
 // runInline runs c, which came in the frame req, on the reader. It reports whether the caller still is the reader.
 func (ss *session) runInline(c *call, req []byte) bool {
 	t := &ss.turn
+	ss.answering.Add(1)
+	defer ss.answering.Add(-1)
 	t.call.Store(c)
 	n := t.n.Add(1)
 	if !t.armed.Load() {

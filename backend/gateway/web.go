@@ -16,6 +16,7 @@ func (h *handler) serveWeb(w http.ResponseWriter, r *http.Request) error {
 	head.Set("Content-Security-Policy", "default-src 'none'; script-src 'self' 'wasm-unsafe-eval'; style-src 'self' 'unsafe-inline'; "+
 		"img-src 'self' data: blob:; media-src 'self' blob:; font-src 'self'; connect-src 'self' ws://127.0.0.1:"+h.port+" ws://localhost:"+h.port+
 		"; base-uri 'none'; frame-ancestors 'none'")
+	head.Set("Cross-Origin-Opener-Policy", "same-origin") // a page that opened this one loses sight of it
 	if h.s.o.Web == nil {
 		return fault.NotFoundf("This build has no web interface.")
 	}

@@ -111,23 +111,14 @@ func (s *Server) serveWS(w http.ResponseWriter, r *http.Request, cred *credentia
 	if s.stopping.Load() {
 		return fault.Unavailablef("Helix is stopping.")
 	}
-	if cred == nil {
-		if s.unauthed.Add(1) > int32(s.o.Limits.Unauthenticated) {
-			s.unauthed.Add(-1)
-			return limited(s.o.Limits.AuthTime, "Too many connections are waiting to authenticate.")
-		}
-	}
 	fw := &frameWriter{ResponseWriter: w}
 	c, err := websocket.Accept(fw, r, &websocket.AcceptOptions{Subprotocols: []string{Subprotocol}, InsecureSkipVerify: true}) // the guard has checked the origin
 	if err != nil {
-		if cred == nil {
-			s.unauthed.Add(-1)
-		}
 		return errAnswered
 	}
 	ss := s.newSession(s.callCtx(), &wsPipe{c: c, out: fw.conn}, "websocket", peerOf(r))
 	if cred == nil {
-		ss.waiting.Store(true)
+		ss.wait()
 		defer ss.leaveWaiting()
 	} else if err := ss.admit(cred); err != nil {
 		ss.close(1013, "too many sessions")
