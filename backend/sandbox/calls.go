@@ -148,7 +148,7 @@ func (r *run) deliver(a answer) error {
 	if err != nil {
 		return err
 	}
-	if err := in.Enter(enterDeliver, id, ok, body); err != nil {
+	if _, err := in.Enter(enterDeliver, id, ok, body); err != nil {
 		return err
 	}
 	return in.Free(body)

@@ -14,6 +14,8 @@ const (
 	enterStart
 	enterDeliver
 	enterFire
+	enterDone
+	enterFail
 )
 
 // host answers the prelude's host function.

@@ -13,6 +13,7 @@ type run struct {
 	*control
 	g      *guest
 	p      *Program
+	result qjs.Value // the promise of the tool's result
 	calls  calls
 	timers timers
 }
@@ -71,27 +72,38 @@ func (r *run) begin() error {
 	if err := in.SetLimits(r.limits.StackBytes, r.limits.MemoryBytes); err != nil {
 		return err
 	}
-	m := r.c.Meta
+	if err := r.setUp(); err != nil {
+		return err
+	}
+	tool, err := in.EvalBytecode(r.p.code)
+	if err == nil {
+		r.result, err = in.Enter(enterStart, tool)
+	}
+	return err
+}
+
+// nothingGiven is what the world starts with.
+const nothingGiven = `[{},"","",""]`
+
+// setUp gives the guest its params and who it is.
+func (r *run) setUp() error {
+	in, m := r.g.in, r.c.Meta
 	text := make([]byte, 0, len(r.c.Input)+len(m.Name)+len(m.Version)+len(m.Author)+32)
 	text = append(append(text, '['), r.c.Input...)
 	for _, s := range [...]string{m.Name, m.Version, m.Author} {
 		text = appendJSON(append(text, ','), s)
 	}
-	setUp, err := in.NewString(append(text, ']'))
+	if text = append(text, ']'); string(text) == nothingGiven {
+		return nil
+	}
+	v, err := in.NewString(text)
 	if err != nil {
 		return err
 	}
-	if err := in.Enter(enterSetUp, setUp); err != nil {
+	if _, err := in.Enter(enterSetUp, v); err != nil {
 		return err
 	}
-	if err := in.Free(setUp); err != nil { // an input may be large
-		return err
-	}
-	tool, err := in.EvalBytecode(r.p.code)
-	if err != nil {
-		return err
-	}
-	return in.Enter(enterStart, tool)
+	return in.Free(v) // an input may be large
 }
 
 // appendJSON writes a string as JSON.
@@ -104,15 +116,46 @@ func appendJSON(b []byte, s string) []byte {
 	return append(append(append(b, '"'), s...), '"')
 }
 
-// jobs runs promise jobs until none is left.
+// lookEvery is after how many jobs the tool's promise is looked at.
+const lookEvery = 8
+
+// jobs runs promise jobs until the tool's promise is settled or no job is left.
 func (r *run) jobs() error {
-	for r.ended.Load() == nil {
+	for n := 0; !r.over(); n++ {
+		if n%lookEvery == 0 {
+			if settled, err := r.settled(); settled || err != nil {
+				return err
+			}
+		}
 		more, err := r.g.in.RunJob()
-		if err != nil || !more {
+		if err != nil {
+			return err
+		}
+		if !more {
+			_, err := r.settled()
 			return err
 		}
 	}
 	return nil
+}
+
+// settled has the result told when there is one.
+func (r *run) settled() (bool, error) {
+	in := r.g.in
+	state, err := in.PromiseState(r.result)
+	if err != nil || state == qjs.Pending {
+		return false, err
+	}
+	v, err := in.PromiseResult(r.result)
+	if err != nil {
+		return false, err
+	}
+	what := enterDone
+	if state == qjs.Rejected {
+		what = enterFail
+	}
+	_, err = in.Enter(what, v)
+	return true, err
 }
 
 // wait blocks until a host call has ended or a timer is due. ok is false when the run has
@@ -141,7 +184,8 @@ func (r *run) wait() (ev func(*run) error, ok bool) {
 			if err != nil {
 				return err
 			}
-			return r.g.in.Enter(enterFire, id)
+			_, err = r.g.in.Enter(enterFire, id)
+			return err
 		}, true
 	}
 }

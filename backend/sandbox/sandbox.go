@@ -79,6 +79,7 @@ func open(ctx context.Context, o Options, files fs.FS) (*Engine, error) {
 	}
 	e.children = newChildren(e)
 	e.spares = newSpares(max(o.Idle, 0), e.instance, reset)
+	e.watchdog.after = e.spares.signal
 	if err := e.load(ctx, files); err != nil {
 		e.broken = err
 		return e, err

@@ -13,7 +13,7 @@ type spares struct {
 	make   func() (*guest, error)
 	reset  func(*guest) error
 	max    int
-	wanted chan struct{} // says that one was taken or came back
+	wanted chan struct{} // says that there is something to prepare
 
 	mu     sync.Mutex
 	ready  []*guest
@@ -40,7 +40,6 @@ func (s *spares) take() (*guest, error) {
 	if g == nil {
 		g = s.prepare()
 	}
-	s.signal()
 	if g != nil {
 		return g, nil
 	}
@@ -80,7 +79,15 @@ func (s *spares) prepare() *guest {
 	}
 }
 
+// signal wakes who prepares spares, when there is something to do. The watchdog calls it:
+// for a run to do so would cost more than to put an instance back.
 func (s *spares) signal() {
+	s.mu.Lock()
+	work := len(s.used) > 0 || len(s.ready)+s.out < s.keep
+	s.mu.Unlock()
+	if !work {
+		return
+	}
 	select {
 	case s.wanted <- struct{}{}:
 	default:
@@ -98,9 +105,7 @@ func (s *spares) giveBack(g *guest, again bool) {
 	s.mu.Unlock()
 	if !again {
 		s.throwAway(g)
-		return
 	}
-	s.signal()
 }
 
 func (s *spares) throwAway(g *guest) {

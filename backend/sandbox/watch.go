@@ -16,7 +16,8 @@ type watchdog struct {
 	list  []*control // of the tick in progress
 	timer *time.Timer
 	armed bool
-	idle  int // ticks without a run
+	idle  int    // ticks without a run
+	after func() // called with each tick
 }
 
 // lingering is how many ticks without a run it takes for the timer to rest, so that runs
@@ -75,6 +76,7 @@ func (w *watchdog) tick() {
 		r.watching.Unlock()
 		list[i] = nil
 	}
+	w.after()
 	w.mu.Lock()
 	w.timer.Reset(watchTick)
 	w.mu.Unlock()

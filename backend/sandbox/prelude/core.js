@@ -296,6 +296,8 @@ const fire = (id) => {
 // convert gives {json} or {path, what} for the first value that JSON cannot hold.
 const convert = (v) => {
   if (v === undefined) return { json: "null" };
+  const kind = typeof v;
+  if (v === null || kind === "number" || kind === "string" || kind === "boolean") return { json: jsonStringify(v) };
   let bad = false;
   try {
     const json = jsonStringify(v, (_, x) => {
@@ -378,18 +380,6 @@ const fail = (e) => {
   host(FAIL, jsonStringify(r));
 };
 
-// begin starts a tool and tells its end. A tool that is already a promise of its result is
-// waited for as it is: to wrap it once more would cost two more turns of the queue.
-const begin = (tool) => {
-  let r;
-  try {
-    r = typeof tool === "function" ? tool(globalThis.params, helix) : fromModule(tool);
-  } catch (e) {
-    r = promiseReject(e);
-  }
-  then(promiseResolve(r), done, fail);
-};
-
 const fromModule = async (tool) => {
   const f = (await tool).default;
   if (typeof f !== "function") throw new TypeErrorCtor("export default must be a function");
@@ -398,7 +388,7 @@ const fromModule = async (tool) => {
 
 // What the host sets for each run. It is there from the start, so that to set it is quick.
 const given = ["params", "skillName", "skillVersion", "skillAuthor"];
-for (let i = 0; i < given.length; i++) define(given[i], undefined);
+for (let i = 0; i < given.length; i++) define(given[i], i === 0 ? {} : "");
 
 const enter = (what, a, b, c) => {
   switch (what) {
@@ -410,13 +400,23 @@ const enter = (what, a, b, c) => {
       globalThis.skillAuthor = m[3];
       return;
     }
-    case 1: // start: tool
-      begin(a);
-      return;
+    case 1: { // start: tool; gives the promise of its result
+      try {
+        return promiseResolve(typeof a === "function" ? a(globalThis.params, helix) : fromModule(a));
+      } catch (e) {
+        return promiseReject(e);
+      }
+    }
     case 2: // a host call ended: id, ok, answer
       deliver(a, b, c);
       return;
     case 3: // a timer is due: id
       fire(a);
+      return;
+    case 4: // the tool's promise is fulfilled: result
+      done(a);
+      return;
+    case 5: // rejected: reason
+      fail(a);
   }
 };

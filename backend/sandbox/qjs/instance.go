@@ -84,6 +84,8 @@ const (
 	fnException
 	fnGlobal
 	fnProperty
+	fnPromiseState
+	fnPromiseResult
 	fnCount
 )
 
@@ -92,6 +94,7 @@ var fnNames = [fnCount]string{
 	"qjs_eval", "qjs_compile", "qjs_eval_bytecode", "qjs_call", "qjs_execute_pending_job", "qjs_free_value", "qjs_get_undefined", "qjs_get_true", "qjs_get_false",
 	"qjs_new_number", "qjs_new_string", "qjs_new_array_buffer", "qjs_new_host_function", "qjs_get_string_len", "qjs_free_cstring", "qjs_is_string", "qjs_is_error",
 	"qjs_is_array_buffer", "qjs_get_array_buffer", "qjs_get_exception", "qjs_get_global", "qjs_get_prop_string",
+	"qjs_promise_state", "qjs_promise_result",
 }
 
 // entry is an export with the machine stack that its calls use. While one is in progress,
@@ -395,13 +398,32 @@ func (in *Instance) Call(f Value, args ...Value) (Value, error) {
 	return in.result(r)
 }
 
-// Enter calls what the prelude gave. The result, undefined, needs no freeing.
-func (in *Instance) Enter(what int, args ...Value) error {
+// Enter calls what the prelude gave. A result that is undefined needs no freeing.
+func (in *Instance) Enter(what int, args ...Value) (Value, error) {
 	var all [5]Value
 	all[0] = in.t.Handles.Small[what]
-	_, err := in.Call(in.t.Handles.Enter, all[:1+copy(all[1:], args)]...)
-	return err
+	return in.Call(in.t.Handles.Enter, all[:1+copy(all[1:], args)]...)
 }
+
+// The states of a promise.
+const (
+	Pending = iota
+	Fulfilled
+	Rejected
+)
+
+// PromiseState is the state of a promise, and Pending of anything else.
+func (in *Instance) PromiseState(v Value) (int, error) {
+	r, err := in.call(fnPromiseState, uint64(v))
+	return int(int32(r)), err
+}
+
+// PromiseResult is the result or the reason of a promise that is not pending.
+func (in *Instance) PromiseResult(v Value) (Value, error) {
+	return in.value(in.call(fnPromiseResult, uint64(v)))
+}
+
+func (in *Instance) value(r uint64, err error) (Value, error) { return Value(r), err }
 
 // Free gives a handle back.
 func (in *Instance) Free(v Value) error {
