@@ -44,6 +44,7 @@ var levels = map[string]int{
 	"backend/sandbox/prelude":     engine,
 	"backend/sandbox/rootfs":      engine,
 	"backend/sandbox/worker":      engine,
+	"backend/sandbox/meter":       engine,
 	"backend/skills/expr":         engine,
 	"backend/skills/definition":   engine,
 	"backend/scheduler/cadence":   engine,
@@ -119,6 +120,10 @@ var sideways = map[string]map[string]string{
 		"backend/sandbox/prelude": "the guest's globals",
 		"backend/sandbox/rootfs":  "files for untrusted code",
 		"backend/sandbox/worker":  "the child process of tier t1",
+		"backend/sandbox/meter":   "nothing runs unmetered",
+	},
+	"backend/sandbox/qjs": {
+		"backend/sandbox/meter": "its instances are stopped through the gauge",
 	},
 	"backend/storage/storagetest": {
 		"backend/storage":  "opens one for a test",
@@ -133,7 +138,7 @@ var onlyIn = map[string][]string{
 	"helix/frontend":                      {"", "app/cmd/helix"},
 	"github.com/zalando/go-keyring":       {"backend/config"},
 	"modernc.org/sqlite":                  {"backend/storage"},
-	"github.com/tetratelabs/wazero":       {"backend/sandbox", "backend/sandbox/qjs", "build/engines/gen"},
+	"github.com/tetratelabs/wazero":       {"backend/sandbox", "backend/sandbox/qjs", "backend/sandbox/meter", "build/engines/gen"},
 	"github.com/landlock-lsm/go-landlock": {"backend/sandbox/worker"},
 }
 
