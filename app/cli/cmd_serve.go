@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os/exec"
 	"runtime"
 	"slices"
 	"time"
@@ -170,45 +169,6 @@ func (v *versionCmd) Run(c *command) error {
 	}
 	fmt.Fprintln(c.env.Stdout, "helix", backend.Version)
 	return nil
-}
-
-type uiCmd struct {
-	Print  bool     `help:"Print the link instead of opening the browser."`
-	Scopes []string `default:"read,write,approve" help:"Rights of the browser session: read, write, approve, admin."`
-	Path   string   `help:"Where the interface opens, such as /settings."`
-}
-
-func (u *uiCmd) Run(c *command) error {
-	running, err := c.remote(c.ctx)
-	if err != nil {
-		return err
-	}
-	if running == nil {
-		return fault.Unavailablef("Helix is not running. Start it with `helix serve`.")
-	}
-	p := map[string]any{"scopes": u.Scopes}
-	setIf(p, "path", u.Path)
-	return show(c, "sessions.ticket", p, func(r struct{ URL string }) {
-		if u.Print {
-			fmt.Fprintln(c.env.Stdout, r.URL)
-			return
-		}
-		if err := openBrowser(r.URL); err != nil {
-			fmt.Fprintln(c.env.Stdout, r.URL)
-			c.say("No browser could be started. Open the link within a minute; it works once.")
-		}
-	})
-}
-
-func openBrowser(url string) error {
-	name, args := "xdg-open", []string{url}
-	switch runtime.GOOS {
-	case "darwin":
-		name = "open"
-	case "windows":
-		name, args = "rundll32", []string{"url.dll,FileProtocolHandler", url}
-	}
-	return exec.Command(name, args...).Start()
 }
 
 type configPathCmd struct{}
