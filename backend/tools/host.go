@@ -100,6 +100,10 @@ func (h *host) dispatch(ctx context.Context, c *call, req json.RawMessage) (json
 		return decodeCall(ctx, c, req, h.secret)
 	case sandbox.OpTool:
 		return decodeCall(ctx, c, req, h.tool)
+	case sandbox.OpFolders:
+		return decodeCall(ctx, c, req, h.folders)
+	case sandbox.OpReadBytes:
+		return decodeCall(ctx, c, req, h.readBytes)
 	}
 	return nil, fault.Invalidf("There is no operation %q.", shorten(c.op, 40))
 }

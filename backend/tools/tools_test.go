@@ -21,6 +21,7 @@ import (
 var update = flag.Bool("update", false, "write golden files")
 
 func TestMain(m *testing.M) {
+	sandbox.ServeWorker() // the children of tier t1 are this program too
 	code := m.Run()
 	engine.close()
 	if code == 0 {

@@ -221,7 +221,7 @@ func (e *execution) finishSkill(ctx context.Context, res sandbox.Result, runErr 
 	} else {
 		var x ExecuteResult
 		e.explain(runErr, &x)
-		out.Error, out.ErrorClass, out.ErrorStack, out.ErrorDetails, out.PendingApprovalID = x.Error, x.ErrorClass, x.ErrorStack, x.ErrorDetails, x.PendingApprovalID
+		out.Error, out.ErrorClass, out.ErrorStack, out.ErrorDetails, out.PendingApprovalID = e.speak(x.Error), x.ErrorClass, x.ErrorStack, x.ErrorDetails, x.PendingApprovalID
 		out.Status = skillStatus(sandbox.Class(out.ErrorClass))
 	}
 	done, again := e.host.take(), e.rewrite()

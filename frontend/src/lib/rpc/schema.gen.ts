@@ -226,7 +226,7 @@ export interface BackendSandboxStatus {
   ready: boolean;
   /** why it is not ready */
   reason?: string;
-  /** thread, or elapsed where threads have no clock */
+  /** thread, or fuel where threads have no clock */
   cpuMeter: string;
   /** how each run gets a fresh world: cow shares a prepared one's pages until they are written, copy copies it */
   snapshot: string;

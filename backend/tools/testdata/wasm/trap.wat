@@ -1,0 +1,4 @@
+;; Fails at once.
+(module
+  (memory (export "memory") 1)
+  (func (export "execute") unreachable))
