@@ -86,7 +86,7 @@ func (m *Module) run(r *control) outcome {
 	}
 	w := &moduleRun{control: r, code: c, in: in, rand: r.e.o.Rand}
 	if s := r.c.Seed; s != nil {
-		w.rand = rand.NewChaCha8(sha256.Sum256(s[:]))
+		w.rand = w.seeded(*s)
 	}
 	in.mem.limit = min(uint64(r.limits.MemoryBytes), c.max)
 	in.gauge.Arm(r.limits.Fuel)
@@ -104,6 +104,9 @@ func (m *Module) run(r *control) outcome {
 	}()
 	return out
 }
+
+// seeded gives the same random bytes for the same seed.
+func (w *moduleRun) seeded(seed [8]byte) io.Reader { return rand.NewChaCha8(sha256.Sum256(seed[:])) }
 
 // waitHosts waits for host calls that the end of the run has left.
 func (w *moduleRun) waitHosts() {

@@ -156,6 +156,11 @@ func hostFunction(f importedFunction) api.GoModuleFunc {
 		if w.over() { // the guest goes on until its next check: not in here
 			panic(errEnded)
 		}
+		for i, c := range f.params {
+			if c == 'i' { // of an i32 only the lower half is said to mean something
+				stack[i] = uint64(uint32(stack[i]))
+			}
+		}
 		e := f.call(w, guestMemory{mod.Memory()}, stack)
 		if f.result {
 			stack[0] = uint64(e)
