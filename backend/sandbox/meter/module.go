@@ -531,7 +531,6 @@ func (m *module) exportSection(r *reader) {
 		switch e.kind {
 		case kindFunc:
 			e.index = m.funcIndex(r)
-			m.take(e.index)
 		case kindTable:
 			e.index = m.index(r, len(m.tables), "table")
 		case kindMemory:

@@ -75,9 +75,7 @@ func Inspect(wasm []byte) (Report, error) {
 func (m *module) scanAll() *Error {
 	p := &planner{m: m}
 	for f := range m.bodies {
-		p.s.m = m
-		p.s.open(f)
-		if p.scan(); p.s.err != nil {
+		if p.scan(f); p.s.err != nil {
 			return p.s.err
 		}
 	}

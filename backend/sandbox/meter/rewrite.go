@@ -214,6 +214,9 @@ func (w *rewriter) tables() []byte {
 func (w *rewriter) code() ([]byte, *Error) {
 	m := w.m
 	p := &planner{m: m}
+	if err := p.graph(); err != nil {
+		return nil, err
+	}
 	total := 0
 	for _, b := range m.bodies {
 		total += b.end - b.start
@@ -264,21 +267,35 @@ func (w *rewriter) body(out []byte, f, begin int, p *planner) []byte {
 
 // check appends the instructions of one check. local is the first local that the meter added.
 func (w *rewriter) check(out []byte, c check, local uint64) []byte {
-	if c.shift != bulkNone {
+	shift := byte(0)
+	switch c.kind {
+	case checkMemory:
+		shift = 6
+	case checkTable:
+		shift = 3
+	}
+	if shift > 0 {
 		out = appendU(append(out, 0x22), local+1) // keep the length that is on the stack
 	}
 	out = appendU(append(out, 0x23), w.fuel)
 	out = appendS(append(out, 0x42), int64(c.charge))
 	out = append(out, 0x7d) // i64.sub
-	if c.shift != bulkNone {
+	if shift > 0 {
 		out = appendU(append(out, 0x20), local+1)
-		out = append(out, 0x41, c.shift, 0x76, 0xad, 0x7d) // i32.shr_u, i64.extend_i32_u, i64.sub
+		out = append(out, 0x41, shift, 0x76, 0xad, 0x7d) // i32.shr_u, i64.extend_i32_u, i64.sub
 	}
 	out = appendU(append(out, 0x22), local)
 	out = appendU(append(out, 0x24), w.fuel)
 	out = appendU(append(out, 0x20), local)
-	out = append(out, 0x42, 0, 0x53, opIf, 0x40, opCall) // i64.lt_s
-	out = appendU(out, w.helper)
+	out = append(out, 0x42, 0)
+	if c.kind == checkLoop {
+		// The compiler then moves the call out of the loop's straight line, which tight
+		// loops feel.
+		out = append(out, 0x59, opIf, 0x40, opElse) // i64.ge_s
+	} else {
+		out = append(out, 0x53, opIf, 0x40) // i64.lt_s
+	}
+	out = appendU(append(out, opCall), w.helper)
 	return append(out, opEnd)
 }
 

@@ -125,6 +125,13 @@ func (s *scanner) next() {
 	}
 }
 
+// labels skips the labels of a br_table.
+func (s *scanner) labels() {
+	for i := s.count(-1, "labels"); i >= 0 && s.err == nil; i-- {
+		s.u32()
+	}
+}
+
 func (s *scanner) refuse() {
 	feature := featUnknown
 	switch op := s.op; {

@@ -76,9 +76,7 @@ func (m *module) usesData() (bool, *Error) {
 			s.next()
 			switch {
 			case s.op == opBrTable:
-				for i := s.count(-1, "labels"); i >= 0 && s.err == nil; i-- {
-					s.u32()
-				}
+				s.labels()
 			case s.op == opPrefixMisc && (s.sub == miscMemoryInit || s.sub == miscDataDrop):
 				return true, nil
 			}

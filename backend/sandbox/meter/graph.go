@@ -1,0 +1,94 @@
+package meter
+
+// graph decides which functions may begin without a check and what their callers pay for
+// that. Most calls go to functions that return after a few instructions; a check at their
+// entry would cost more than they do. Such a function is cut: paths that leave it early have
+// no check, and the longest of them is added to every call of the function.
+//
+// Two rules keep the bound. A function that can be called by other ways than a direct call
+// (from a table, through a reference, only by the host) pays for itself. And every cycle of
+// calls passes a check: functions are ordered callees first, and where a function calls one
+// that does not come before it, its paths are cut before the call. The host may call an
+// exported function that was cut; what it then does not pay is at most maxPrefix units.
+func (p *planner) graph() *Error {
+	m := p.m
+	n := len(m.funcs)
+	cheap := make([]bool, n)
+	for f := m.impFuncs; f < n; f++ {
+		cheap[f] = (m.taken == nil || !m.taken[f]) && f != m.start
+	}
+	// Direct calls, all in one slice: those of f are calls[from[f]:from[f+1]].
+	var calls []uint32
+	from := make([]int, n+1)
+	s := scanner{m: m}
+	for f := range m.bodies {
+		from[m.impFuncs+f] = len(calls)
+		s.open(f)
+		for s.err == nil && s.p < s.end {
+			s.next()
+			switch {
+			case s.op == opBrTable:
+				s.labels()
+			case s.op == opCall && int(s.arg) >= m.impFuncs:
+				if k := len(calls); k == from[m.impFuncs+f] || calls[k-1] != s.arg {
+					calls = append(calls, s.arg)
+				}
+			case s.op == 0xd2:
+				cheap[s.arg] = false
+			}
+		}
+		if s.err != nil {
+			return s.err
+		}
+	}
+	from[n] = len(calls)
+	called := make([]bool, n)
+	for _, f := range calls {
+		called[f] = true
+	}
+	for f := range cheap {
+		cheap[f] = cheap[f] && called[f]
+	}
+
+	// Depth first, without recursion, so callees come before their callers. A call that does
+	// not go down in this order may close a cycle.
+	seen := make([]bool, n)
+	at := make([]int, n) // the next call of each open function
+	var stack, order []uint32
+	for root := m.impFuncs; root < n; root++ {
+		if seen[root] || !cheap[root] {
+			continue
+		}
+		stack = append(stack[:0], uint32(root))
+		seen[root], at[root] = true, from[root]
+		for len(stack) > 0 {
+			f := stack[len(stack)-1]
+			if at[f] == from[f+1] {
+				order = append(order, f)
+				stack = stack[:len(stack)-1]
+				continue
+			}
+			g := calls[at[f]]
+			at[f]++
+			if cheap[g] && !seen[g] {
+				seen[g], at[g] = true, from[g]
+				stack = append(stack, g)
+			}
+		}
+	}
+
+	p.cheap, p.rank, p.prefix = cheap, make([]uint32, n), make([]uint16, n)
+	for i, f := range order {
+		p.rank[f] = uint32(i)
+	}
+	for _, f := range order {
+		begin := p.scan(int(f) - m.impFuncs)
+		if p.s.err != nil {
+			return p.s.err
+		}
+		if p.early {
+			p.prefix[f] = uint16(p.measure(begin, true))
+		}
+	}
+	return nil
+}

@@ -1,0 +1,283 @@
+package meter
+
+// Weights of instructions in units. A plain instruction is one unit; what leaves machine
+// code for Go takes as long as a hundred others, so it counts like them, else a guest that
+// does nothing but call the host would run long between two looks at the stop flag.
+const (
+	weightPlain    = 1
+	weightHostCall = 128  // calls of imported functions
+	weightTable    = 128  // table.grow, fill, copy and init, besides their length
+	weightGrow     = 1024 // memory.grow
+	weightDrop     = 16   // data.drop, elem.drop
+)
+
+// Where checks may stand. The numbers were tried on the engine's module: smaller gaps cost
+// time, larger ones charge short paths for long ones that were not taken.
+const (
+	maxGap    = 256 // units from one check to the next of the same region
+	maxPrefix = 64  // units that a function may leave to its callers
+	maxWay    = 32  // units from a loop's header to the switch it begins with
+	maxRun    = 32  // units of one plain event, which a check cannot stand inside of
+)
+
+type eventKind byte
+
+const (
+	evPlain    eventKind = iota // arg: units of instructions that follow one another
+	evMemory                    // bulk operation of memory, its length in bytes on the stack
+	evTable                     // bulk operation of a table, its length in entries on the stack
+	evBlock                     //
+	evLoop                      // arg: position behind the instruction, where its check stands
+	evDispatch                  // a loop whose arms check in place of its header
+	evIf                        //
+	evElse                      //
+	evEnd                       // arg: what ends, and for an arm of a dispatch the units to it
+	evBr                        // arg: depth of the label
+	evBrIf                      // arg: depth of the label
+	evBrTable                   // arg: position of the labels
+	evExit                      // return or unreachable
+	evCut                       // the first check of a function that begins without one
+)
+
+// event is a step of a body that matters for the length of paths.
+type event struct {
+	kind eventKind
+	pos  uint32
+	arg  uint32
+}
+
+// What an evEnd closes; its argument is this and, from wayShift on, the units of the way
+// from a loop's header to this arm of its switch.
+const (
+	endFunc = iota
+	endBlock
+	endLoop
+	endIf
+	endElse
+	wayShift = 8
+	endKind  = 1<<wayShift - 1
+)
+
+// opened is a block of a body while it is scanned.
+type opened struct {
+	kind  byte
+	head  int // longest path without a check that branches to the label
+	arm   int // if: head at its start
+	event int // loop: its event
+	way   int // units of the dispatch that branches here; 0: none does
+}
+
+// checked is the head of a place that every path reaches with a check behind it.
+const checked = -1
+
+// scan reads the body of function f once, records its events, and follows the paths from
+// the entry to where the first check would have to stand.
+func (p *planner) scan(f int) (begin int) {
+	s := &p.s
+	s.m = p.m
+	s.open(f)
+	begin = s.p
+	self := p.m.impFuncs + f
+	p.events, p.open, p.bulk = p.events[:0], append(p.open[:0], opened{kind: endFunc, head: checked}), false
+	p.head, p.depth, p.way, p.early = 0, 0, -1, false
+	for s.err == nil {
+		if len(p.open) == 0 {
+			if s.p != s.end {
+				s.fail(s.p, featMalformed, "code behind the end of the function")
+			}
+			break
+		}
+		s.next()
+		if s.err != nil {
+			break
+		}
+		way := p.way
+		p.way = -1 // unless the instruction keeps the line straight
+		top := &p.open[len(p.open)-1]
+		switch s.op {
+		case opBlock:
+			p.open = append(p.open, opened{kind: endBlock, head: checked})
+			p.add(evBlock, 0)
+			p.way = way
+		case opLoop:
+			p.depth++
+			p.open = append(p.open, opened{kind: endLoop, head: checked, event: len(p.events)})
+			p.add(evLoop, s.p)
+			p.way = 0
+		case opIf:
+			p.advance(weightPlain)
+			p.open = append(p.open, opened{kind: endIf, head: checked, arm: p.head})
+			p.add(evIf, 0)
+		case opElse:
+			if top.kind != endIf {
+				s.fail(s.pos, featInvalid, "else without if")
+				break
+			}
+			top.kind = endElse
+			top.head = max(top.head, p.head)
+			p.head = top.arm
+			p.add(evElse, 0)
+		case opEnd:
+			p.end(top)
+		case opBr, opBrIf:
+			p.advance(weightPlain)
+			p.label(s.arg)
+			if s.op == opBrIf {
+				p.add(evBrIf, int(s.arg))
+				break
+			}
+			p.add(evBr, int(s.arg))
+			p.head = checked
+		case opBrTable:
+			p.brTable(way)
+		case opReturn, opUnreachable:
+			p.advance(weightPlain)
+			p.early = p.early || s.op == opReturn && p.head != checked
+			p.head = checked
+			p.add(evExit, 0)
+		case opCall:
+			p.call(self, int(s.arg))
+		case opMemoryGrow:
+			p.plain(weightGrow)
+		case opPrefixMisc:
+			p.misc()
+		default:
+			p.plain(weightPlain)
+			if way >= 0 && way < maxWay {
+				p.way = way + weightPlain
+			}
+		}
+	}
+	return begin
+}
+
+func (p *planner) add(k eventKind, arg int) {
+	p.events = append(p.events, event{k, uint32(p.s.pos), uint32(arg)})
+}
+
+func (p *planner) plain(units int) {
+	p.advance(units)
+	if n := len(p.events); n > 0 {
+		if e := &p.events[n-1]; e.kind == evPlain && int(e.arg)+units <= maxRun {
+			e.arg += uint32(units)
+			return
+		}
+	}
+	p.add(evPlain, units)
+}
+
+// advance makes the path from the entry longer by units, or cuts it before them. Loops
+// charge what is inside of them, so there it stays as it is.
+func (p *planner) advance(units int) {
+	if p.head == checked || p.depth > 0 {
+		return
+	}
+	if p.head += units; p.head > maxPrefix {
+		p.cut()
+	}
+}
+
+// cut notes that the paths from the entry need their first check before this instruction.
+func (p *planner) cut() {
+	if p.head != checked && p.depth == 0 {
+		p.head = checked
+		p.add(evCut, 0)
+	}
+}
+
+func (p *planner) end(top *opened) {
+	p.add(evEnd, int(top.kind)|top.way<<wayShift)
+	p.head = max(p.head, top.head)
+	switch top.kind {
+	case endIf:
+		p.head = max(p.head, top.arm)
+	case endLoop:
+		p.depth--
+	case endFunc:
+		p.early = p.early || p.head != checked
+	}
+	p.open = p.open[:len(p.open)-1]
+}
+
+func (p *planner) label(depth uint32) {
+	if int64(depth) >= int64(len(p.open)) {
+		p.s.fail(p.s.pos, featInvalid, "label %d does not exist", depth)
+		return
+	}
+	o := &p.open[len(p.open)-1-int(depth)]
+	o.head = max(o.head, p.head)
+}
+
+func (p *planner) brTable(way int) {
+	s := &p.s
+	p.advance(weightPlain)
+	at := s.p
+	p.add(evBrTable, at)
+	n := s.count(-1, "labels")
+	for i := 0; i <= n && s.err == nil; i++ {
+		p.label(s.u32())
+	}
+	p.head = checked
+	if s.err == nil && way >= 0 {
+		p.dispatch(at, way+weightPlain)
+	}
+}
+
+// dispatch moves the check of a loop that begins with a switch, as the loop of every
+// interpreter does, from its header into the arms: there is still one a round, but each
+// arm charges its own length in place of the longest one's. The way from the header to the
+// switch is a straight line, so no path comes round without an arm, unless the switch has
+// the loop itself among its labels.
+func (p *planner) dispatch(at, way int) {
+	loop := len(p.open) - 1
+	for p.open[loop].kind != endLoop {
+		loop--
+	}
+	for _, mark := range []bool{false, true} {
+		r := reader{b: p.s.b, p: at, end: p.s.end}
+		for n := int(r.u32()); n >= 0; n-- {
+			target := len(p.open) - 1 - int(r.u32())
+			if target == loop {
+				return
+			}
+			if mark && target > loop {
+				p.open[target].way = way
+			}
+		}
+	}
+	p.events[p.open[loop].event].kind = evDispatch
+}
+
+func (p *planner) call(self, callee int) {
+	switch {
+	case callee < p.m.impFuncs:
+		p.plain(weightHostCall)
+	case p.prefix == nil:
+		p.plain(weightPlain)
+	default:
+		if p.cheap[callee] && p.rank[callee] >= p.rank[self] {
+			p.cut() // the call may close a cycle
+		}
+		p.plain(weightPlain + int(p.prefix[callee]))
+	}
+}
+
+func (p *planner) misc() {
+	kind := evMemory
+	switch p.s.sub {
+	case miscMemoryInit, miscMemoryCopy, miscMemoryFill:
+	case miscTableInit, miscTableCopy, miscTableFill, miscTableGrow:
+		kind = evTable
+	case miscDataDrop, miscElemDrop:
+		p.plain(weightDrop)
+		return
+	default:
+		p.plain(weightPlain)
+		return
+	}
+	p.bulk = true
+	if p.depth == 0 {
+		p.head = checked // it is a check itself
+	}
+	p.add(kind, 0)
+}
