@@ -97,10 +97,7 @@ func (e *Engine) tryTier1(r *control, what Runnable, res *Result) (outcome, *Err
 	if err := e.children.refusal(&res.Isolation, &res.Reasons); err != nil {
 		return outcome{}, err
 	}
-	w, err := wantedFor(what)
-	if err != nil {
-		return outcome{}, err
-	}
+	w := wantedFor(what)
 	t := &tierRun{control: r, what: what, lanes: map[string]int{}, refusals: map[int64]*Error{}}
 	// A child may have died while it waited. It has run nothing, so another is tried.
 	for attempt := 0; ; attempt++ {

@@ -41,16 +41,16 @@ type children struct {
 type wanted struct {
 	key   string // equal for what the same child can serve
 	hello worker.Hello
-	code  []byte // of a module
+	code  func() []byte // of a module
 }
 
 // wantedFor says what child can run what. Any child for JavaScript can run any program, one
 // for a module only that module.
-func wantedFor(what Runnable) (*wanted, *Error) {
+func wantedFor(what Runnable) *wanted {
 	if m, ok := what.(*Module); ok {
 		return m.wanted()
 	}
-	return &wanted{key: worker.KindJS, hello: worker.Hello{Kind: worker.KindJS}}, nil
+	return &wanted{key: worker.KindJS, hello: worker.Hello{Kind: worker.KindJS}}
 }
 
 // maxSpares is how many children wait at most, and startTime how long one may take to be
@@ -303,7 +303,11 @@ func (c *children) make(ctx context.Context, w *wanted) (*child, error) {
 func (c *children) greet(p *worker.Process, w *wanted) (*worker.Ready, error) {
 	h := w.hello
 	h.CacheDir, h.Crosscheck = c.cacheDir(), c.e.o.Crosscheck
-	if err := p.In.Write(worker.ToChild{Hello: &h}, w.code); err != nil {
+	var code []byte
+	if w.code != nil {
+		code = w.code()
+	}
+	if err := p.In.Write(worker.ToChild{Hello: &h}, code); err != nil {
 		return nil, err
 	}
 	f, _, err := p.Out.ReadFromChild()

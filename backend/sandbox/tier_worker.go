@@ -79,7 +79,7 @@ func openWorker(h *worker.Hello, code []byte) (*Engine, *Module, error) {
 		return nil, nil, err
 	}
 	if h.Kind == worker.KindWASM {
-		m, err := e.workerModule(h.Module, code)
+		m, err := e.workerModule(code)
 		return e, m, err
 	}
 	_, err = e.spares.fill()

@@ -45,14 +45,11 @@ type FromChild struct {
 	End   *End   `json:"end,omitempty"`
 }
 
-// Hello is the first frame: what to get ready for. Of KindWASM the body is the instrumented
-// module.
+// Hello is the first frame: what to get ready for. Of KindWASM the body is the prepared module.
 type Hello struct {
 	Kind       string `json:"kind"`
 	CacheDir   string `json:"cacheDir,omitempty"` // of compiled code, read before the lock
 	Crosscheck bool   `json:"crosscheck,omitempty"`
-	// Module says about the module what its maker found out.
-	Module json.RawMessage `json:"module,omitempty"`
 }
 
 // Run is the one run. The body is the bytecode, CodeSize bytes and none for a module, and
