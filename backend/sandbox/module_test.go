@@ -93,7 +93,7 @@ func fromText(t testing.TB, text string) []byte {
 	t.Helper()
 	need(t, "wat2wasm")
 	return buildOnce(t, text, func(out string) *exec.Cmd {
-		cmd := exec.Command("wat2wasm", "--enable-all", "-", "-o", out)
+		cmd := exec.Command("wat2wasm", "--enable-threads", "--enable-exceptions", "--enable-tail-call", "--enable-memory64", "--enable-multi-memory", "-", "-o", out)
 		cmd.Stdin = strings.NewReader(text)
 		return cmd
 	})
