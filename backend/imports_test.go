@@ -47,6 +47,7 @@ var levels = map[string]int{
 	"backend/sandbox/meter":       engine,
 	"backend/skills/expr":         engine,
 	"backend/skills/definition":   engine,
+	"backend/skills/machine":      engine,
 	"backend/scheduler/cadence":   engine,
 	"app/e2e":                     face,
 	"backend/tools":               domain,
@@ -90,6 +91,10 @@ var sideways = map[string]map[string]string{
 		"backend/storage":  "grants are rows",
 		"backend/jcs":      "definitions are pinned by canonical hash",
 		"backend/audit":    "a decision and its entry are one transaction",
+	},
+	"backend/skills/machine": {
+		"backend/skills/definition": "what a run carries out",
+		"backend/skills/expr":       "conditions and templates",
 	},
 	"backend/skills/definition": {
 		"backend/skills/expr": "conditions and templates are checked by what evaluates them",

@@ -1,0 +1,310 @@
+package machine
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	"helix/backend/skills/definition"
+	"helix/backend/skills/expr"
+)
+
+// The delays between attempts: 1 s, 2 s, 4 s and so on up to 30 s, each times its jitter,
+// and together no more than two minutes.
+const (
+	firstDelay = time.Second
+	mostDelay  = 30 * time.Second
+	allDelays  = 120 * time.Second
+)
+
+func (s *State) applyIntent(f *frame, e Event) error {
+	w := f.cur
+	if w.phase != phaseNew && w.phase != phaseBackoff {
+		return errEvent(e, "the step has begun already")
+	}
+	var d IntentData
+	if err := read(e, &d); err != nil {
+		return err
+	}
+	s.show(w.res)
+	w.res.Attempts = max(e.Attempt, 1)
+	switch w.res.Step.ToolType {
+	case definition.Branch:
+		return s.openArm(f, e, d)
+	case definition.Map:
+		return s.openItems(f, e, d)
+	}
+	if d.Input != nil {
+		w.input = d.Input
+	}
+	w.key, w.phase, w.due = d.Key, phaseCalling, e.At
+	return nil
+}
+
+func (s *State) openArm(f *frame, e Event, d IntentData) error {
+	w := f.cur
+	def := w.res.Step
+	if d.Case == nil || *d.Case >= len(def.Cases) {
+		return errEvent(e, "names no arm")
+	}
+	arm := func(steps []definition.Step) *frame {
+		return &frame{steps: steps, prefix: w.res.Path + "/", iteration: f.iteration, doc: f.doc}
+	}
+	w.phase = phaseArm
+	w.arm = arm(def.Else)
+	for i, c := range def.Cases {
+		if i == *d.Case {
+			w.arm = arm(c.Steps)
+		} else {
+			w.skips = append(w.skips, arm(c.Steps))
+		}
+	}
+	if *d.Case >= 0 {
+		w.skips = append(w.skips, arm(def.Else))
+	}
+	s.enter(w.arm)
+	return nil
+}
+
+func (s *State) openItems(f *frame, e Event, d IntentData) error {
+	w := f.cur
+	items, err := s.items(f)
+	if err != nil || d.Count == nil || *d.Count != len(items) {
+		return errEvent(e, "the items are others")
+	}
+	w.phase = phaseItems
+	w.each = &mapping{items: items, out: make([]json.RawMessage, len(items)), errs: make([]*Failure, len(items))}
+	s.fill(f)
+	return nil
+}
+
+// fill begins items while there is room.
+func (s *State) fill(f *frame) {
+	w := f.cur
+	m := w.each
+	for m.stop == nil && m.next < len(m.items) && len(m.active) < w.res.Step.Parallel() {
+		i := m.next
+		m.next++
+		it := &item{index: i, frame: &frame{
+			steps: w.res.Step.Steps, prefix: w.res.Path + "/", iteration: join(f.iteration, i), doc: inner(f.doc, m.items[i], i),
+		}}
+		s.enter(it.frame)
+		m.active = append(m.active, it)
+	}
+}
+
+// applyItem ends one item of a map.
+func (s *State) applyItem(e Event) error {
+	var d ItemData
+	if err := read(e, &d); err != nil {
+		return err
+	}
+	f := s.frameOf(e.StepPath, e.Iteration)
+	if f == nil || f.cur.each == nil {
+		return errEvent(e, "no such map is on its way")
+	}
+	m := f.cur.each
+	at := slices.IndexFunc(m.active, func(it *item) bool { return it.index == d.Index })
+	if at < 0 {
+		return errEvent(e, "no such item is on its way")
+	}
+	m.active = slices.Delete(m.active, at, at+1)
+	m.done++
+	m.out[d.Index], m.errs[d.Index] = d.Output, d.Error
+	if d.Error != nil && f.cur.res.Step.ItemError() == definition.Stop && m.stop == nil {
+		m.stop = &Failure{Kind: d.Error.Kind, Message: fmt.Sprintf("item %d: %s", d.Index, d.Error.Message)}
+	}
+	s.fill(f)
+	return nil
+}
+
+// applyBranchSkip takes the skipping of a step in an arm that was not taken.
+func (s *State) applyBranchSkip(e Event) (done bool, err error) {
+	var d SkippedData
+	if err := read(e, &d); err != nil {
+		return false, err
+	}
+	if d.Reason != ReasonBranch {
+		return false, nil
+	}
+	s.eachFrame(s.root, func(f *frame) {
+		if done || f.cur == nil || f.cur.phase != phaseArm {
+			return
+		}
+		if def, skipped := f.cur.nextSkip(); def != nil && skipped.prefix+def.StepID == e.StepPath && f.iteration == e.Iteration {
+			done = true
+			f.cur.told++
+			res := &StepResult{Step: def, Path: e.StepPath, Iteration: e.Iteration, Status: Skipped, Reason: ReasonBranch, StartedAt: e.At, EndedAt: e.At}
+			s.show(res)
+			s.note(f, res, nil, false)
+		}
+	})
+	if !done {
+		return false, errEvent(e, "no such arm was left out")
+	}
+	return true, nil
+}
+
+// nextSkip is the next step of an arm not taken that is still to be told.
+func (w *work) nextSkip() (*definition.Step, *frame) {
+	n := w.told
+	for _, arm := range w.skips {
+		if n < len(arm.steps) {
+			return &arm.steps[n], arm
+		}
+		n -= len(arm.steps)
+	}
+	return nil, nil
+}
+
+func (s *State) applyOutcome(f *frame, e Event) error {
+	var d OutcomeData
+	if err := read(e, &d); err != nil {
+		return err
+	}
+	w := f.cur
+	called := w.phase == phaseCalling
+	if called && e.Attempt != w.res.Attempts {
+		return errEvent(e, "is of another attempt")
+	}
+	if w.phase == phaseEnded || w.phase == phaseRetry || w.phase == phaseBackoff {
+		return errEvent(e, "nothing was begun")
+	}
+	if w.res.Attempts == 0 {
+		w.res.Attempts = 1
+	}
+	w.res.TookMs, w.res.Source, w.res.Unknown = w.res.TookMs+d.TookMs, d.Source, d.Unknown
+	switch {
+	case d.Unmocked:
+		w.res.Status, w.res.EndedAt = Unmocked, e.At
+		s.show(w.res)
+		f.unmocked = true
+		s.failure = &Failure{Kind: "unmocked", Message: fmt.Sprintf("step %q: nothing answers for it in this rehearsal", w.res.Step.StepID)}
+		f.cur = nil
+		return nil
+	case d.Error != nil:
+		w.res.Error = d.Error
+		if called && s.mayRetry(w, d) {
+			w.phase, w.delay = phaseRetry, retryDelay(e.Attempt, d)
+			return nil
+		}
+		s.settle(f, e.At, d.Error)
+		return nil
+	}
+	output, failure := mapped(w.res.Step, d.Output)
+	if failure != nil {
+		w.res.Output = d.Output // the effect happened: keep what came
+		s.settle(f, e.At, failure)
+		return nil
+	}
+	return s.complete(f, e.At, output)
+}
+
+// mapped applies a step's outputMapping, in which $ is the result.
+func mapped(def *definition.Step, raw json.RawMessage) (json.RawMessage, *Failure) {
+	if !def.OutputMapping.Set {
+		if len(raw) == 0 {
+			return json.RawMessage("null"), nil
+		}
+		return raw, nil
+	}
+	v, err := evaluate(def.OutputMapping.V, raw)
+	if err != nil {
+		return nil, &Failure{Kind: "invalid", Message: "outputMapping: " + failureOf(err).Message}
+	}
+	return v, nil
+}
+
+func evaluate(template any, raw json.RawMessage) (json.RawMessage, error) {
+	doc, err := expr.Decode(raw)
+	if err != nil {
+		return nil, err
+	}
+	t, err := expr.ParseTemplate(template)
+	if err != nil {
+		return nil, err
+	}
+	v, err := t.Eval(doc)
+	if err != nil {
+		return nil, err
+	}
+	return encode(v)
+}
+
+func (s *State) mayRetry(w *work, d OutcomeData) bool {
+	def := w.res.Step
+	if def.OnError() != definition.Retry || w.res.Attempts >= def.Attempts() || !slices.Contains(def.RetryKinds(), d.Error.Kind) {
+		return false
+	}
+	if d.Unknown && !s.start.Tools[def.StepID].Repeatable() && !def.RetryUnsafe {
+		return false
+	}
+	return w.backoff+retryDelay(w.res.Attempts, d) <= allDelays
+}
+
+// retryDelay is the time between a failed attempt and the next one.
+func retryDelay(attempt int, d OutcomeData) time.Duration {
+	delay := mostDelay
+	if n := attempt - 1; n < 5 {
+		delay = min(firstDelay<<n, mostDelay)
+	}
+	if d.Jitter > 0 {
+		delay = time.Duration(float64(delay) * min(max(d.Jitter, 0.5), 1))
+	}
+	return max(delay, time.Duration(d.RetryAfter)*time.Millisecond)
+}
+
+func (s *State) applyAnswer(f *frame, e Event) error {
+	var d AnswerData
+	if err := read(e, &d); err != nil {
+		return err
+	}
+	w := f.cur
+	if w.phase != phaseAsking {
+		return errEvent(e, "nothing was asked")
+	}
+	reason := w.request.Reason
+	w.request = nil
+	switch {
+	case reason == WaitApproval && d.Decision == Approve:
+		out, err := encode(map[string]any{"decision": d.Decision, "data": orNull(d.Data)})
+		if err != nil {
+			return err
+		}
+		return s.complete(f, e.At, out)
+	case reason == WaitApproval && d.Decision == Decline:
+		s.settle(f, e.At, &Failure{Kind: "denied", Message: "it was declined"})
+	case reason == WaitApproval && d.Decision == TimeOver:
+		why := &Failure{Kind: "timeout", Message: "nobody answered in time"}
+		if w.res.Step.WaitOver() == definition.Skip {
+			s.skip(f, e.At, SkippedData{Reason: ReasonError, Error: why})
+		} else {
+			s.settle(f, e.At, why)
+		}
+	case reason == WaitUnknown && d.Decision == Done:
+		out, failure := mapped(w.res.Step, orNull(d.Output))
+		if failure != nil {
+			s.settle(f, e.At, failure)
+			return nil
+		}
+		return s.complete(f, e.At, out)
+	case reason != WaitApproval && d.Decision == TryAgain:
+		w.phase, w.due = phaseBackoff, e.At
+	case reason == WaitUnknown && d.Decision == GiveUp:
+		w.res.Unknown = true
+		s.settle(f, e.At, &Failure{Kind: "internal", Message: "Helix stopped during this step, and nobody knows whether it happened"})
+	case reason == WaitPermission && (d.Decision == GiveUp || d.Decision == Decline || d.Decision == TimeOver):
+		s.settle(f, e.At, &Failure{Kind: "denied", Message: "it was not allowed"})
+	default:
+		return errEvent(e, fmt.Sprintf("%q does not answer %q", d.Decision, reason))
+	}
+	return nil
+}
+
+func orNull(b json.RawMessage) json.RawMessage {
+	if len(b) == 0 {
+		return json.RawMessage("null")
+	}
+	return b
+}

@@ -1,0 +1,481 @@
+package machine
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"helix/backend/fault"
+	"helix/backend/skills/definition"
+	"helix/backend/skills/expr"
+)
+
+// MaxOutput is the most bytes of JSON that a step may give.
+const MaxOutput = 1 << 20
+
+// Todo is what a run needs now. Records come first: apply and keep the first one, then ask
+// again. Calls and Waits stay in the list until the events that answer them.
+type Todo struct {
+	Records []Event // without Seq and At
+	Later   []Later
+	Calls   []*Call
+	Waits   []Wait
+}
+
+// Later is an event that must not come before its time.
+type Later struct {
+	Event     Event
+	NotBefore time.Time
+}
+
+// Call is a call whose intent is in the journal and that has no outcome yet.
+type Call struct {
+	Step      *definition.Step
+	Path      string
+	Iteration string
+	Attempt   int
+	Input     json.RawMessage
+	Key       string // idempotency key
+	Tool      Tool
+	At        time.Time // of the intent
+}
+
+// Wait is a request that somebody must answer. Until is zero when it waits for ever.
+type Wait struct {
+	Path      string
+	Iteration string
+	Request   RequestData
+	Until     time.Time
+}
+
+// Next says what is to be done. The same state gives the same answer.
+func (s *State) Next() Todo {
+	var t Todo
+	switch {
+	case s.finished != nil:
+		return t
+	case !s.started:
+		t.record(RunStarted, "", "", 0, nil)
+		return t
+	}
+	s.next(s.root, &t)
+	if s.root.ended() && len(t.Records) == 0 {
+		t.record(RunFinished, "", "", 0, s.finish())
+	}
+	switch busy := len(t.Records)+len(t.Calls)+len(t.Later) > 0; {
+	case busy && s.asked:
+		t.Records = append([]Event{{Type: RunResumed, Data: json.RawMessage("{}")}}, t.Records...)
+	case !busy && !s.asked && len(t.Waits) > 0:
+		t.record(RunWaiting, "", "", 0, WaitingData{t.Waits[0].Request.Reason})
+	}
+	return t
+}
+
+func (t *Todo) record(typ Type, path, iteration string, attempt int, data any) {
+	t.Records = append(t.Records, event(typ, path, iteration, attempt, data))
+}
+
+func event(typ Type, path, iteration string, attempt int, data any) Event {
+	e := Event{Type: typ, StepPath: path, Iteration: iteration, Attempt: attempt, Data: json.RawMessage("{}")}
+	if data != nil {
+		b, err := encode(data)
+		if err != nil {
+			panic(err) // our own types, and JSON that was decoded before
+		}
+		e.Data = b
+	}
+	return e
+}
+
+// encode writes JSON that is the same for the same value.
+func encode(v any) (json.RawMessage, error) {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		return nil, err
+	}
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
+}
+
+// next adds what a frame needs.
+func (s *State) next(f *frame, t *Todo) {
+	w := f.cur
+	if w == nil {
+		return
+	}
+	res := w.res
+	switch w.phase {
+	case phaseNew:
+		s.begin(f, t)
+	case phaseCalling:
+		t.Calls = append(t.Calls, &Call{
+			Step: res.Step, Path: res.Path, Iteration: res.Iteration, Attempt: res.Attempts,
+			Input: w.input, Key: w.key, Tool: s.start.Tools[res.Step.StepID], At: w.due,
+		})
+	case phaseRetry:
+		t.record(StepRetry, res.Path, res.Iteration, res.Attempts, RetryData{w.delay.Milliseconds(), res.Error})
+	case phaseBackoff:
+		t.Later = append(t.Later, Later{s.intent(res, w.input, res.Attempts+1), w.due})
+	case phaseAsking:
+		wait := Wait{Path: res.Path, Iteration: res.Iteration, Request: *w.request}
+		if ms := w.request.WaitMs; ms > 0 {
+			wait.Until = w.due.Add(time.Duration(ms) * time.Millisecond)
+		}
+		t.Waits = append(t.Waits, wait)
+	case phaseArm:
+		s.nextArm(f, t)
+	case phaseItems:
+		s.nextItems(f, t)
+	}
+}
+
+func (s *State) nextArm(f *frame, t *Todo) {
+	w := f.cur
+	if def, arm := w.nextSkip(); def != nil {
+		t.record(StepSkipped, arm.prefix+def.StepID, f.iteration, 0, SkippedData{Reason: ReasonBranch})
+		return
+	}
+	if !w.arm.ended() {
+		s.next(w.arm, t)
+		return
+	}
+	s.outcome(w, t, w.arm.last, w.arm.failed, w.arm.unmocked, nil)
+}
+
+func (s *State) nextItems(f *frame, t *Todo) {
+	w := f.cur
+	m := w.each
+	for _, it := range m.active {
+		if !it.frame.ended() {
+			s.next(it.frame, t)
+			continue
+		}
+		if it.frame.unmocked {
+			s.outcome(w, t, nil, nil, true, nil)
+			return
+		}
+		d := ItemData{Index: it.index, Output: it.frame.last, Error: it.frame.failed}
+		if d.Error == nil {
+			d.Output = orNull(d.Output)
+		} else {
+			d.Output = nil
+		}
+		t.record(MapItem, w.res.Path, w.res.Iteration, 0, d)
+		return // its event makes room for the next item
+	}
+	if len(m.active) > 0 {
+		return
+	}
+	if m.stop != nil {
+		s.outcome(w, t, nil, m.stop, false, nil)
+		return
+	}
+	var failed []int
+	out := make([]json.RawMessage, 0, len(m.out))
+	for i, o := range m.out {
+		switch {
+		case m.errs[i] == nil:
+			out = append(out, o)
+			continue
+		case w.res.Step.ItemError() == definition.Continue:
+			out = append(out, json.RawMessage("null"))
+		}
+		failed = append(failed, i)
+	}
+	b, err := encode(out)
+	if err != nil {
+		s.outcome(w, t, nil, failureOf(err), false, nil)
+		return
+	}
+	s.outcome(w, t, b, nil, false, failed)
+}
+
+// outcome records the end of a step that the machine itself carries out.
+func (s *State) outcome(w *work, t *Todo, output json.RawMessage, failure *Failure, unmocked bool, failedItems []int) {
+	d := OutcomeData{Error: failure, Unmocked: unmocked, FailedItems: failedItems}
+	if failure == nil && !unmocked {
+		d.Output = orNull(output)
+		if len(d.Output) > MaxOutput {
+			d.Output, d.Error = nil, tooLarge(len(d.Output))
+		}
+	}
+	t.record(StepOutcome, w.res.Path, w.res.Iteration, max(w.res.Attempts, 1), d)
+}
+
+func tooLarge(n int) *Failure {
+	return &Failure{Kind: "limit", Message: fmt.Sprintf("the output is %.1f MiB, limit 1 MiB", float64(n)/(1<<20))}
+}
+
+// begin decides what a step that has just become current needs.
+func (s *State) begin(f *frame, t *Todo) {
+	w := f.cur
+	def, res := w.res.Step, w.res
+	if r, ok := s.start.Reused[res.Path]; ok && f.iteration == "" {
+		t.record(StepReused, res.Path, "", 0, r)
+		return
+	}
+	if def.Condition != "" {
+		ok, err := holds(def.Condition, f.doc)
+		if err != nil {
+			s.outcome(w, t, nil, prefixed("condition", err), false, nil)
+			return
+		}
+		if !ok {
+			t.record(StepSkipped, res.Path, res.Iteration, 0, SkippedData{Reason: ReasonCondition})
+			return
+		}
+	}
+	switch def.ToolType {
+	case definition.Transform:
+		v, err := eval(def.Value.V, f.doc)
+		if err != nil {
+			s.outcome(w, t, nil, prefixed("value", err), false, nil)
+			return
+		}
+		s.outcome(w, t, v, nil, false, nil)
+	case definition.Approval:
+		s.ask(f, t)
+	case definition.Branch:
+		s.choose(f, t)
+	case definition.Map:
+		items, err := s.items(f)
+		if err != nil {
+			s.outcome(w, t, nil, prefixed("items", err), false, nil)
+			return
+		}
+		n := len(items)
+		t.record(StepIntent, res.Path, res.Iteration, 1, IntentData{Count: &n})
+	default:
+		input, err := s.input(f)
+		if err != nil {
+			s.outcome(w, t, nil, failureOf(err), false, nil)
+			return
+		}
+		t.Records = append(t.Records, s.intent(res, input, 1))
+	}
+}
+
+func prefixed(what string, err error) *Failure {
+	f := failureOf(err)
+	f.Message = what + ": " + f.Message
+	return f
+}
+
+func (s *State) choose(f *frame, t *Todo) {
+	w := f.cur
+	chosen := -1
+	for i, c := range w.res.Step.Cases {
+		ok, err := holds(c.When, f.doc)
+		if err != nil {
+			s.outcome(w, t, nil, prefixed(fmt.Sprintf("cases[%d].when", i), err), false, nil)
+			return
+		}
+		if ok {
+			chosen = i
+			break
+		}
+	}
+	t.record(StepIntent, w.res.Path, w.res.Iteration, 1, IntentData{Case: &chosen})
+}
+
+func (s *State) ask(f *frame, t *Todo) {
+	def, w := f.cur.res.Step, f.cur
+	d := RequestData{Reason: WaitApproval, Form: def.Form, WaitMs: def.Wait().Milliseconds()}
+	for _, part := range []struct {
+		name     string
+		template any
+		to       *string
+	}{{"title", def.Title, &d.Title}, {"message", def.Message, &d.Message}} {
+		if part.template == nil {
+			continue
+		}
+		v, err := eval(part.template, f.doc)
+		if err != nil {
+			s.outcome(w, t, nil, prefixed(part.name, err), false, nil)
+			return
+		}
+		*part.to = plain(v)
+	}
+	if len(def.Show) > 0 {
+		show := map[string]any{}
+		for _, p := range def.Show {
+			if v, err := eval(map[string]any{"$path": p, "optional": true}, f.doc); err == nil {
+				show[p] = v
+			}
+		}
+		d.Show, _ = encode(show) // JSON that was made a moment ago
+	}
+	t.record(ApprovalRequested, w.res.Path, w.res.Iteration, 0, d)
+}
+
+// plain is a text, or the JSON of anything else.
+func plain(v json.RawMessage) string {
+	var s string
+	if json.Unmarshal(v, &s) == nil {
+		return s
+	}
+	return string(v)
+}
+
+// intent is the event before an attempt. The input is part of the first one only.
+func (s *State) intent(res *StepResult, input json.RawMessage, attempt int) Event {
+	tool := s.start.Tools[res.Step.StepID]
+	d := IntentData{ToolHash: tool.Hash, Key: s.key(res), Tier: tool.Tier, Hash: digest(input)}
+	if attempt == 1 {
+		d.Input = input
+	}
+	return event(StepIntent, res.Path, res.Iteration, attempt, d)
+}
+
+// key is the idempotency key of a step: the same in all attempts and after each restart.
+func (s *State) key(res *StepResult) string {
+	return digest([]byte(s.start.ID + "\x00" + res.Path + "\x00" + res.Iteration))
+}
+
+func digest(b []byte) string {
+	sum := sha256.Sum256(b)
+	return hex.EncodeToString(sum[:16])
+}
+
+// input builds what a call gets: parameters, over them inputMapping, then the check against
+// the tool's schema.
+func (s *State) input(f *frame) (json.RawMessage, error) {
+	def := f.cur.res.Step
+	in := make(map[string]any, len(def.Parameters)+len(def.InputMapping))
+	maps.Copy(in, def.Parameters)
+	for _, k := range slices.Sorted(maps.Keys(def.InputMapping)) {
+		t, err := expr.ParseTemplate(map[string]any{k: def.InputMapping[k]})
+		if err != nil {
+			return nil, err
+		}
+		v, err := t.Eval(f.doc)
+		if err != nil {
+			return nil, named(k, err)
+		}
+		maps.Copy(in, v.(map[string]any)) // nothing when the part is optional and absent
+	}
+	if s.start.Check != nil {
+		if err := s.start.Check(def.StepID, in); err != nil {
+			return nil, err
+		}
+	}
+	b, err := encode(in)
+	if err == nil && len(b) > MaxOutput {
+		return nil, fault.Limitf("the input is %.1f MiB, limit 1 MiB", float64(len(b))/(1<<20))
+	}
+	return b, err
+}
+
+// named says which parameter is meant.
+func named(param string, err error) error {
+	f := *fault.As(err)
+	rest := f.Message
+	for _, lead := range []string{param, "[" + expr.Quote(param) + "]"} {
+		if after, ok := strings.CutPrefix(rest, lead); ok {
+			rest = after
+			break
+		}
+	}
+	rest = strings.TrimPrefix(strings.TrimPrefix(rest, ": "), ".")
+	f.Message = fmt.Sprintf("parameter %q: %s", param, rest)
+	return &f
+}
+
+func (s *State) items(f *frame) ([]any, error) {
+	p, err := expr.ParsePath(f.cur.res.Step.Items)
+	if err != nil {
+		return nil, err
+	}
+	found, err := p.Select(f.doc)
+	if err != nil {
+		return nil, err
+	}
+	if p.Singular() {
+		if len(found) == 0 {
+			return nil, fault.Invalidf("%s matches nothing", p)
+		}
+		list, ok := found[0].([]any)
+		if !ok {
+			return nil, fault.Invalidf("%s is not an array", p)
+		}
+		found = list
+	}
+	if len(found) > definition.MaxItems {
+		return nil, fault.Limitf("%d items, limit %d", len(found), definition.MaxItems)
+	}
+	return found, nil
+}
+
+func holds(text string, doc map[string]any) (bool, error) {
+	c, err := expr.ParseCondition(text)
+	if err != nil {
+		return false, err
+	}
+	return c.Holds(doc)
+}
+
+func eval(template any, doc map[string]any) (json.RawMessage, error) {
+	t, err := expr.ParseTemplate(template)
+	if err != nil {
+		return nil, err
+	}
+	v, err := t.Eval(doc)
+	if err != nil {
+		return nil, err
+	}
+	return encode(v)
+}
+
+// finish is how the run ends now that its steps have.
+func (s *State) finish() FinishedData {
+	if s.failure != nil {
+		return FinishedData{Status: Failed, Error: s.failure}
+	}
+	if s.root.failed != nil {
+		step := s.root.steps[s.root.at-1].StepID
+		return FinishedData{Status: Failed, Error: &Failure{s.root.failed.Kind, fmt.Sprintf("step %q: %s", step, s.root.failed.Message)}}
+	}
+	if m := s.start.Body.OutputMapping; m.Set {
+		v, err := eval(m.V, s.root.doc)
+		switch {
+		case err != nil:
+			return FinishedData{Status: Failed, Error: prefixed("outputMapping", err)}
+		case len(v) > MaxOutput:
+			return FinishedData{Status: Failed, Error: tooLarge(len(v))}
+		}
+		return FinishedData{Status: Completed, Output: v}
+	}
+	return FinishedData{Status: Completed, Output: orNull(s.root.last)}
+}
+
+// End is the event that ends a run from outside: canceled, or out of time.
+func End(status Status, why *Failure) Event {
+	return event(RunFinished, "", "", 0, FinishedData{Status: status, Error: why})
+}
+
+// Unknown is the event for a call that a crash interrupted and that must not be made again:
+// it asks a person, or fails when the step says so.
+func Unknown(c *Call) Event {
+	const message = "Helix stopped during this step, and nobody knows whether it happened"
+	if c.Step.Unknown() == definition.Fail {
+		return event(StepOutcome, c.Path, c.Iteration, c.Attempt, OutcomeData{Error: &Failure{"internal", message}, Unknown: true})
+	}
+	return event(ApprovalRequested, c.Path, c.Iteration, c.Attempt, RequestData{Reason: WaitUnknown, Title: c.Step.StepID, Message: message})
+}
+
+// Outcome is the event for what came of a call.
+func Outcome(c *Call, d OutcomeData) Event {
+	return event(StepOutcome, c.Path, c.Iteration, c.Attempt, d)
+}
+
+// Answer is the event for the answer to a wait.
+func Answer(w Wait, d AnswerData) Event {
+	return event(ApprovalAnswered, w.Path, w.Iteration, 0, d)
+}

@@ -1,0 +1,115 @@
+package machine
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"helix/backend/skills/definition"
+)
+
+// Difference is where a replay and a journal part.
+type Difference struct {
+	Seq      int64           `json:"seq"`
+	Expected json.RawMessage `json:"expected"` // what the machine would have written
+	Actual   json.RawMessage `json:"actual"`   // what the journal has
+}
+
+// Replay feeds the recorded answers of a journal through a new run and compares each event
+// that the machine decides byte by byte. nil: identical. An error says that the journal is
+// no journal.
+func Replay(start Start, events []Event) (*State, *Difference, error) {
+	s, err := New(start)
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, e := range events {
+		if want, decided := s.decides(e); decided && !same(want, e) {
+			return s, &Difference{e.Seq, line(want), line(&e)}, nil
+		}
+		if err := s.Apply(e); err != nil {
+			return s, nil, err
+		}
+	}
+	return s, nil, nil
+}
+
+// decides gives the event that the machine wants in the place of e; decided is false when
+// e comes from outside.
+func (s *State) decides(e Event) (want *Event, decided bool) {
+	todo := s.Next()
+	switch e.Type {
+	case RunCreated, StepProgress, ApprovalAnswered:
+		return nil, false
+	case RunFinished:
+		if fromOutside(e) {
+			return nil, false
+		}
+	case StepOutcome, ApprovalRequested: // of a call, or in the place of its outcome
+		for _, c := range todo.Calls {
+			if c.Path == e.StepPath && c.Iteration == e.Iteration && (e.Type == ApprovalRequested || c.Attempt == e.Attempt) {
+				return nil, false
+			}
+		}
+	}
+	if len(todo.Records) > 0 {
+		return &todo.Records[0], true
+	}
+	for _, l := range todo.Later {
+		if e.Type == StepIntent && l.Event.StepPath == e.StepPath && l.Event.Iteration == e.Iteration && !e.At.Before(l.NotBefore.Truncate(time.Microsecond)) {
+			return &l.Event, true
+		}
+	}
+	return nil, true
+}
+
+// fromOutside reports whether a run was ended by its deadline or by a person.
+func fromOutside(e Event) bool {
+	var d FinishedData
+	return json.Unmarshal(e.Data, &d) == nil && (d.Status == Cancelled || d.Error != nil && d.Error.Kind == "timeout")
+}
+
+func same(want *Event, e Event) bool {
+	return want != nil && want.Type == e.Type && want.StepPath == e.StepPath && want.Iteration == e.Iteration &&
+		want.Attempt == e.Attempt && bytes.Equal(want.Data, e.Data)
+}
+
+func line(e *Event) json.RawMessage {
+	if e == nil {
+		return json.RawMessage("null")
+	}
+	b, err := encode(map[string]any{"type": e.Type, "stepPath": e.StepPath, "iteration": e.Iteration, "attempt": e.Attempt, "data": e.Data})
+	if err != nil {
+		return json.RawMessage(fmt.Sprintf("%q", err.Error()))
+	}
+	return b
+}
+
+// Summary counts the steps of the top level.
+type Summary struct {
+	Completed, Failed, Skipped, Total int
+}
+
+// Summary counts the steps of the top level.
+func (s *State) Summary() Summary {
+	n := Summary{Total: len(s.start.Body.Steps)}
+	top := map[*definition.Step]bool{}
+	for i := range s.start.Body.Steps {
+		top[&s.start.Body.Steps[i]] = true
+	}
+	for _, r := range s.results {
+		if !top[r.Step] {
+			continue
+		}
+		switch r.Status {
+		case Completed:
+			n.Completed++
+		case Failed:
+			n.Failed++
+		case Skipped:
+			n.Skipped++
+		}
+	}
+	return n
+}
