@@ -17,11 +17,15 @@ import (
 	"helix/backend/gateway"
 	"helix/backend/gateway/gatewaytest"
 	"helix/backend/identity"
+	"helix/backend/sandbox"
 	"helix/backend/storage"
 	"helix/backend/tools"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	sandbox.ServeWorker() // the children of tier t1 are this program too
+	goleak.VerifyTestMain(m)
+}
 
 // noKeyring is a computer without a keyring.
 type noKeyring struct{}
@@ -121,9 +125,16 @@ func target(t *testing.T) *gatewaytest.Target {
 			if !fault.Is(err, fault.Denied) {
 				t.Fatalf("the run was not refused: %v", err)
 			}
-			ids := []uuid.UUID{id}
+			skill, err := b.Tools.CreateWasm(ctx, tools.CreateWasmParams{Name: word, Description: word, Wasm: wasmFile(t, "echo"), Origin: tools.WasmLocal})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := b.Tools.ExecuteSkill(ctx, tools.ExecuteSkillParams{SkillID: skill.Skill.ID, Input: raw(t, word)}); err != nil {
+				t.Fatal(err)
+			}
+			ids := []uuid.UUID{id, skill.Skill.ID}
 			if err := b.DB.Read(ctx, func(tx *storage.Tx) error {
-				for _, table := range []string{"pending_approvals", "custom_tool_usage", "custom_tool_versions", "audit_log"} {
+				for _, table := range []string{"pending_approvals", "custom_tool_usage", "custom_tool_versions", "skill_executions", "audit_log"} {
 					var row uuid.UUID
 					if err := tx.QueryRow("SELECT id FROM "+table+" WHERE user_id = ? LIMIT 1", b.LocalUser()).Scan(&row); err != nil {
 						return err
