@@ -7,6 +7,7 @@ import { DataState } from "./data.svelte";
 import { hidden } from "./hidden";
 import { GatewayState } from "./gateway.svelte";
 import { KeysState, placeWord } from "./keys.svelte";
+import { SandboxState, type SandboxStatus } from "./sandbox.svelte";
 
 beforeEach(() => void vi.useFakeTimers());
 afterEach(() => {
@@ -317,5 +318,56 @@ describe("KeysState", () => {
     expect(placeWord("file, unprotected").tone).toBe("warn");
     expect(placeWord("locked").tone).toBe("danger");
     expect(placeWord("keyring").tone).toBe("ok");
+  });
+});
+
+describe("SandboxState", () => {
+  const status = (over: Partial<SandboxStatus> = {}): SandboxStatus => ({
+    minIsolation: "process",
+    isolation: "process+landlock",
+    reasons: ["bwrap_missing"],
+    profiles: [],
+    engine: { name: "quickjs-ng", version: "0.17", sha256: "ab" },
+    ready: true,
+    cpuMeter: "thread",
+    snapshot: "cow",
+    pool: { idle: 4, busy: 0, queued: 0, discarded: 0 },
+    tiers: [
+      { tier: "t0", available: true, reasons: [] },
+      { tier: "t1", available: true, reasons: ["bwrap_missing"] },
+    ],
+    cache: { bytes: 1024, modules: 1 },
+    ...over,
+  });
+
+  it("follows the engine, and says when modules of others do not run", async () => {
+    const rpc = fakeRpc({ "sandbox.status": () => status() });
+    const s = new SandboxState(rpc);
+    expect(s.refused).toBe("");
+    await s.load();
+    expect(s.status.data?.pool.idle).toBe(4);
+    expect(s.refused).toBe("");
+    rpc.emit("sandbox.status_changed", { status: status({ minIsolation: "process+landlock+bwrap" }) });
+    expect(s.refused).toContain("isolates less");
+    rpc.emit("sandbox.status_changed", { status: status({ tiers: [{ tier: "t1", available: false, reasons: ["worker_unavailable"] }] }) });
+    expect(s.refused).toContain("never run inside Helix");
+    s.stop();
+  });
+
+  it("clears the cache, and tells what that was worth", async () => {
+    let cleared = { bytes: 2_621_440, modules: 1 };
+    const rpc = fakeRpc({ "sandbox.status": () => status({ cache: { bytes: 0, modules: 0 } }), "sandbox.clear_cache": () => cleared });
+    const s = new SandboxState(rpc);
+    await s.clear();
+    expect(toasts.list.at(-1)?.title).toBe("Cleared 2.5 MiB");
+    expect(s.status.data?.cache.modules).toBe(0);
+    cleared = { bytes: 0, modules: 0 };
+    await s.clear();
+    expect(toasts.list.at(-1)?.title).toBe("There was nothing to clear");
+    rpc.failNext("sandbox.clear_cache", new RpcError({ kind: "unavailable", message: "The folder cannot be written." }));
+    await s.clear();
+    expect(toasts.list.at(-1)?.title).toBe("The cache was not cleared");
+    expect(s.clearing).toBe(false);
+    s.stop();
   });
 });

@@ -14,6 +14,8 @@ export interface Failure {
   /** What to change. */
   hint: string;
   action: FailureAction;
+  /** It ended as the person wanted. */
+  calm?: boolean;
 }
 
 /** What a run used, as far as it is known. */
@@ -46,13 +48,17 @@ export function describeFailure(errorClass: string | undefined, error: string | 
         action: "timeout",
       };
     }
-    case "cpu":
+    case "cpu": {
+      const most = (limits?.cpuMs ?? 0) >= 5000;
       return {
         title: "The run used too much processor time",
         text: `CPU limit reached${sentence(of(used.cpuTimeMs, limits?.cpuMs, duration))}`,
-        hint: "A module gets 5 s of processor time in a run, whatever its time limit is; waiting does not count. Give it less to do in one run.",
-        action: "timeout",
+        hint: most
+          ? "A module gets at most 5 s of processor time in a run; waiting does not count. Give it less to do in one run."
+          : "Its processor time ends with its time limit. Raise that, or give it less to do in one run.",
+        action: most ? "input" : "timeout",
       };
+    }
     case "memory": {
       const most = (limits?.memoryBytes ?? 0) >= 256 * 1024 * 1024;
       return {
@@ -62,8 +68,11 @@ export function describeFailure(errorClass: string | undefined, error: string | 
         action: "memory",
       };
     }
-    case "trap":
+    case "trap": {
+      const exit = /^exit (\d+)/.exec(text);
+      if (exit) return { title: `It ended with exit code ${exit[1]}`, text: text.replace(/^exit \d+:?\s*/, ""), hint: "Exit code 0 is success. What it logged says more; try another input.", action: "input" };
       return { title: "The module crashed", text: text || "The engine stopped the module.", hint: "What it logged was kept. Try another input, or replace the module with a corrected one.", action: "module" };
+    }
     case "thrown":
       return { title: "The module stopped with an error", text, hint: "What it logged was kept. Try another input, or replace the module with a corrected one.", action: "input" };
     case "output":
@@ -85,7 +94,7 @@ export function describeFailure(errorClass: string | undefined, error: string | 
     case "denied":
       return denied(text, details);
     case "canceled":
-      return { title: "Canceled", text: "You stopped the run. What it logged was kept.", hint: "Run it again when you like.", action: "retry" };
+      return { title: "Canceled", text: "You stopped the run. What it logged was kept.", hint: "Run it again when you like.", action: "retry", calm: true };
     case "unavailable":
       return { title: "The run could not start", text, hint: "Nothing ran. Settings › Sandbox shows what is missing and what to do.", action: "settings" };
     case "limit":

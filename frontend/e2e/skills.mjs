@@ -1,0 +1,272 @@
+// The Skills screen: a module from C and one from Go, installed, run with input, stopped at
+// each limit, canceled, looked at in the history, changed, disabled, deleted and brought back.
+import { readFile, writeFile } from "node:fs/promises";
+import path from "node:path";
+import { buildModules } from "./lib/wasm.mjs";
+
+const SCHEMA = JSON.stringify({ type: "object", properties: { text: { type: "string", description: "What to count" }, spin: { type: "boolean" }, eat: { type: "boolean" }, exit: { type: "integer" } } });
+
+export default async function (t) {
+  const modules = await buildModules(t.helix.dir);
+  await empty(t, modules);
+  await refused(t);
+  await install(t, modules);
+  await runs(t);
+  await limits(t);
+  await cancel(t);
+  await history(t);
+  await about(t);
+  await second(t, modules);
+  await change(t);
+  await remove(t);
+  await sandbox(t);
+}
+
+const inspector = (page) => page.getByRole("complementary", { name: "Skill" });
+const sheet = (page) => page.getByRole("dialog");
+const toast = (page, text) => page.getByRole("region", { name: "Messages" }).getByText(text, { exact: false }).first();
+const list = (page) => page.getByRole("listbox", { name: "WASM skills" });
+const result = (page) => inspector(page).getByRole("region", { name: "Result" });
+
+async function empty({ page, go, looks, check }) {
+  await go("skills");
+  await page.getByRole("heading", { name: "Skills", level: 1 }).waitFor();
+  await page.getByText("No WASM skills. Install a .wasm file.").waitFor();
+  check((await page.getByRole("searchbox").count()) === 0, "nothing to search in an empty list");
+  await looks("empty");
+}
+
+async function refused({ page, helix, check, looks }) {
+  await page.keyboard.press("n");
+  await sheet(page).getByText("Drop a .wasm file here").waitFor();
+  await looks("install-empty");
+  // Not a module at all: known before anything is sent.
+  const text = path.join(helix.dir, "text.wasm");
+  await writeFile(text, "(module)");
+  await sheet(page).getByLabel("Module").first().setInputFiles(text);
+  await sheet(page).getByText("is WebAssembly text").waitFor();
+  // A module that ends in the middle: the place is told.
+  const broken = path.join(helix.dir, "broken.wasm");
+  await writeFile(broken, Buffer.from([0, 0x61, 0x73, 0x6d, 1, 0, 0, 0, 1, 0x7f, 1]));
+  await sheet(page).getByLabel("Module").first().setInputFiles(broken);
+  await sheet(page).getByRole("alert").first().waitFor();
+  await sheet(page).getByText("Where it will run").waitFor({ state: "hidden" });
+  check(await sheet(page).getByRole("button", { name: "Install" }).getAttribute("aria-disabled"), "what is no module cannot be installed");
+  // A module without anything to call.
+  const silent = path.join(helix.dir, "silent.wasm");
+  await writeFile(silent, Buffer.from([0, 0x61, 0x73, 0x6d, 1, 0, 0, 0]));
+  await sheet(page).getByLabel("Module").first().setInputFiles(silent);
+  await sheet(page).getByRole("alert").getByText(/execute/).waitFor();
+  await looks("install-refused");
+  await sheet(page).getByRole("button", { name: "Cancel" }).click();
+  await sheet(page).waitFor({ state: "hidden" });
+}
+
+async function install({ page, rpc, check, looks }, { count }) {
+  await page.getByRole("button", { name: "Install a file…" }).click();
+  await sheet(page).getByLabel("Module").first().setInputFiles(count);
+  await sheet(page).getByText("Where it will run").waitFor();
+  await sheet(page).getByText("command: A program").waitFor();
+  await sheet(page).getByText("Unsigned", { exact: true }).waitFor();
+  check((await sheet(page).getByLabel("Name", { exact: true }).inputValue()) === "count words", "the name comes from the file");
+  await sheet(page).getByText("Imports").click();
+  await sheet(page).getByText(/WASI/).first().waitFor();
+  await looks("install");
+  await sheet(page).getByLabel("Name", { exact: true }).fill("Word count");
+  await sheet(page).getByLabel("Description").fill("Counts the words of a text");
+  await sheet(page).getByLabel("Time limit, milliseconds").fill("20");
+  await sheet(page).getByText("A whole number from 100 to 60000.").waitFor();
+  check(await sheet(page).getByRole("button", { name: "Install" }).getAttribute("aria-disabled"), "a time limit of 20 ms is refused");
+  await sheet(page).getByLabel("Time limit, milliseconds").fill("1000");
+  await sheet(page).getByLabel("Input, as JSON Schema").fill(SCHEMA);
+  await sheet(page).getByText("Only computes", { exact: false }).waitFor({ state: "hidden" });
+  await sheet(page).getByRole("heading", { name: "What it asks for" }).scrollIntoViewIfNeeded();
+  await looks("install-decide");
+  await sheet(page).getByRole("button", { name: "Install" }).click();
+  await toast(page, "Installed Word count").waitFor();
+  await inspector(page).getByRole("heading", { name: "Word count", level: 2 }).waitFor();
+  const { skills } = await rpc("skills.list_wasm", {});
+  check(skills.length === 1 && skills[0].timeoutMs === 1000 && skills[0].origin === "import", "it is stored as it was decided");
+}
+
+async function runs({ page, check, looks }) {
+  await inspector(page).getByLabel("text", { exact: true }).fill("run what nobody trusts");
+  await page.keyboard.press("Control+Enter");
+  await result(page).getByText("Succeeded").waitFor();
+  await result(page).getByText("words:").waitFor();
+  check(/words\s*:\s*4\b/.test(await result(page).innerText()), "the output is what the module counted");
+  await result(page).getByText(/read \d+ bytes/).waitFor();
+  await result(page).getByText(/^Tier t1$/).waitFor();
+  await result(page).getByText(/process/i).first().waitFor();
+  check((await result(page).getByRole("meter").count()) === 3, "time, processor and memory against their limits");
+  await looks("run");
+}
+
+/** Runs with one field of the form and waits for the end. */
+async function runWith(page, json) {
+  const as = inspector(page).getByRole("button", { name: "As JSON" });
+  if (await as.count()) await as.click();
+  await inspector(page).getByLabel("Parameters as JSON").fill(json);
+  await page.keyboard.press("Control+Enter");
+}
+
+async function limits({ page, looks }) {
+  // Ends by itself with an error.
+  await runWith(page, '{"exit": 3}');
+  await result(page).getByText("It ended with exit code 3").waitFor();
+  await result(page).getByText("it was told to fail").first().waitFor();
+  await looks("failed");
+  // Stopped at the time limit; the button leads to the control.
+  await runWith(page, '{"spin": true}');
+  await result(page).getByText(/limit reached/).waitFor();
+  await looks("timeout");
+  await result(page).getByRole("button", { name: "Change time limit…" }).click();
+  await sheet(page).getByRole("heading", { name: "Edit Word count" }).waitFor();
+  await looks("edit");
+  await sheet(page).getByLabel("Time limit, milliseconds").fill("60000");
+  await sheet(page).getByLabel(/^Memory/).click();
+  await page.getByRole("option", { name: "64 MB" }).click();
+  await sheet(page).getByRole("button", { name: "Save" }).click();
+  await toast(page, "Saved Word count").waitFor();
+  await runWith(page, '{"eat": true}');
+  await result(page).getByText(/no memory is left|memory/i).first().waitFor();
+  await result(page).getByText("Failed").waitFor();
+}
+
+async function cancel({ page, check, looks }) {
+  await runWith(page, '{"spin": true}');
+  await inspector(page).getByRole("button", { name: /^Cancel/ }).waitFor();
+  await inspector(page).getByText(/Running, \d/).waitFor();
+  await looks("running");
+  await page.keyboard.press("Escape");
+  await result(page).getByText("Canceled").first().waitFor();
+  check((await inspector(page).getByRole("button", { name: /^Run again/ }).count()) > 0, "it can run again");
+  await looks("canceled");
+}
+
+async function history({ page, rpc, check, looks }) {
+  await page.getByRole("heading", { name: "Skills", level: 1 }).click();
+  await page.keyboard.press("h");
+  const runs = inspector(page).getByRole("listbox", { name: "Runs" });
+  await runs.getByRole("option").nth(4).waitFor();
+  check((await runs.getByRole("option").count()) === 5, "five runs are kept");
+  await looks("history");
+  await inspector(page).getByLabel("Result").click();
+  await page.getByRole("option", { name: "succeeded" }).click();
+  await runs.getByRole("option").nth(1).waitFor({ state: "detached" });
+  await runs.getByRole("option").first().click();
+  await inspector(page).getByText("Isolation", { exact: true }).waitFor();
+  await inspector(page).getByText(/tier t1/).waitFor();
+  await looks("history-run");
+  await inspector(page).getByRole("button", { name: "Use again" }).click();
+  await page.keyboard.press("Control+Enter");
+  await result(page).getByText("Succeeded").waitFor();
+  const [{ id }] = (await rpc("skills.list_wasm", {})).skills;
+  const { executions } = await rpc("skills.wasm_executions", { skillId: id });
+  check(executions.map((e) => e.status).join() === "success,canceled,failure,timeout,failure,success", `the history holds each end, and not ${executions.map((e) => e.status)}`);
+  check(executions.every((e) => e.tier === "t1" && e.isolation.startsWith("process")), "a module of others ran in a process of its own");
+}
+
+async function about({ page, looks }) {
+  await inspector(page).getByRole("tab", { name: "Details" }).click();
+  await inspector(page).getByText("Where it runs").waitFor();
+  await inspector(page).getByText("Hash").waitFor();
+  await looks("details");
+  await inspector(page).getByRole("tab", { name: "Rights" }).click();
+  await inspector(page).getByText("It asks for nothing and can only compute.").waitFor();
+  await looks("rights");
+}
+
+/** A Go program of some megabytes, dropped on the list; its input has no schema. */
+async function second({ page, check, looks }, { greet }) {
+  const data = (await readFile(greet)).toString("base64");
+  const files = await page.evaluateHandle((text) => {
+    const bytes = Uint8Array.from(atob(text), (c) => c.charCodeAt(0));
+    const d = new DataTransfer();
+    d.items.add(new File([bytes], "greet.wasm", { type: "application/wasm" }));
+    return d;
+  }, data);
+  await list(page).dispatchEvent("dragover", { dataTransfer: files });
+  await page.getByText("Drop the .wasm file to install it").waitFor();
+  await list(page).dispatchEvent("drop", { dataTransfer: files });
+  await sheet(page).getByText("Where it will run").waitFor();
+  await sheet(page).getByText("I built this module myself").click();
+  await sheet(page).getByText("It runs inside Helix").waitFor();
+  await sheet(page).getByRole("button", { name: "Install" }).click();
+  await toast(page, "Installed greet").waitFor();
+  await inspector(page).getByRole("tab", { name: "Run" }).click();
+  const input = inspector(page).getByLabel("Input, any JSON");
+  await input.fill("{ no");
+  await inspector(page).getByText(/Not valid JSON/).first().waitFor();
+  await input.fill('{"name": "Ada"}');
+  await page.keyboard.press("Control+Enter");
+  await result(page).getByText("Hello, Ada").waitFor();
+  await result(page).getByText(/^Tier t0$/).waitFor();
+  check((await list(page).getByRole("option").count()) === 2, "both skills are listed");
+  await looks("two");
+  // Without a name it ends with an error of its own.
+  await input.fill("17");
+  await page.keyboard.press("Control+Enter");
+  await result(page).getByText("It ended with exit code 2").waitFor();
+}
+
+async function change({ page, rpc, check, looks }) {
+  // Disabled: it does not run, and says how it would.
+  await inspector(page).getByRole("button", { name: "More actions" }).click();
+  await page.getByRole("menuitem", { name: "Disable" }).click();
+  await toast(page, "Disabled greet").waitFor();
+  await inspector(page).getByText("The skill is disabled. Enable it first.").waitFor();
+  await looks("disabled");
+  await page.getByRole("region", { name: "Messages" }).getByRole("button", { name: /Undo/ }).last().click();
+  await inspector(page).getByText("The skill is disabled.").waitFor({ state: "hidden" });
+  // A change elsewhere meanwhile is told, and nothing typed is lost.
+  await page.getByRole("heading", { name: "Skills", level: 1 }).click();
+  await page.keyboard.press("e");
+  await sheet(page).getByLabel("Description").fill("Greets somebody");
+  const greet = (await rpc("skills.list_wasm", { query: "greet" })).skills[0];
+  await rpc("skills.update_wasm", { skillId: greet.id, patch: { version: "1.1.0" } });
+  await sheet(page).getByRole("button", { name: "Save" }).click();
+  await sheet(page).getByText("It was changed elsewhere meanwhile.").waitFor();
+  await looks("changed-elsewhere");
+  await sheet(page).getByRole("button", { name: "Save" }).click();
+  await toast(page, "Saved greet").waitFor();
+  const after = (await rpc("skills.get_wasm", { skillId: greet.id })).skill;
+  check(after.description === "Greets somebody" && after.version === "1.1.0", "both changes are there");
+  // The palette runs it by name.
+  await page.keyboard.press("Control+k");
+  await page.keyboard.insertText("run skill greet");
+  await page.getByRole("option", { name: /Run skill: greet/ }).waitFor();
+  await looks("palette");
+  await page.keyboard.press("Escape");
+}
+
+async function remove({ page, rpc, check }) {
+  await list(page).getByRole("option", { name: /greet/ }).click();
+  await page.getByRole("heading", { name: "Skills", level: 1 }).click();
+  await page.keyboard.press("Delete");
+  await toast(page, "Deleted greet").waitFor();
+  await list(page).getByRole("option", { name: /greet/ }).waitFor({ state: "hidden" });
+  check((await rpc("skills.list_wasm", {})).total === 1, "it is gone in the backend");
+  await page.keyboard.press("Control+z");
+  await list(page).getByRole("option", { name: /greet/ }).waitFor();
+  check((await rpc("skills.list_wasm", {})).total === 2, "Undo brought it back");
+  // By search and filter.
+  await page.getByRole("textbox", { name: "Search skills" }).or(page.getByRole("searchbox", { name: "Search skills" })).fill("nothing like it");
+  await page.getByText("No skill fits.").waitFor();
+  await page.getByRole("button", { name: "Clear filters" }).click();
+  await list(page).getByRole("option").nth(1).waitFor();
+}
+
+async function sandbox({ page, go, looks, check, rpc }) {
+  await go("settings/sandbox");
+  await page.getByRole("heading", { name: "Where code runs" }).waitFor();
+  await page.getByText("Modules from others", { exact: true }).waitFor();
+  await page.getByRole("cell", { name: /WASM/ }).waitFor();
+  await looks("sandbox");
+  const { cache } = await rpc("sandbox.status");
+  if (cache.modules > 0) {
+    await page.getByRole("button", { name: "Clear cache" }).click();
+    await toast(page, "Cleared").waitFor();
+    check((await rpc("sandbox.status")).cache.bytes < cache.bytes, "the cache is smaller");
+  }
+}

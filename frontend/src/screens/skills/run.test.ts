@@ -1,0 +1,157 @@
+import { describe, expect, it } from "vitest";
+import { RpcError } from "../../lib/rpc/errors";
+import { describeFailure } from "./failures";
+import { fake, result, skill, until } from "./fixtures";
+import { limitsOf, SkillRun } from "./run.svelte";
+import type { RunResult } from "./types";
+
+function setup() {
+  let done: ((r: RunResult) => void) | null = null;
+  const rpc = fake({
+    "skills.execute": () => new Promise<RunResult>((r) => (done = r)),
+    "skills.cancel": () => ({ canceled: true }),
+  });
+  // The call reaches the backend a moment after it was made.
+  const end = async (r: RunResult): Promise<void> => {
+    await until(() => done !== null);
+    done?.(r);
+    done = null;
+  };
+  return { rpc, run: new SkillRun(rpc as never), end };
+}
+const changed = (over: object = {}) => ({ executionId: "e1", skillId: "s1", status: "running", seq: 1, ...over });
+
+describe("a run of a skill", () => {
+  it("shows lines while it runs, and ends with what the answer holds", async () => {
+    const { rpc, run, end } = setup();
+    const going = run.start(skill(), { text: "a b" });
+    expect(run.active).toBe(true);
+    expect(rpc.sent("skills.execute")[0]).toEqual({ skillId: "s1", input: { text: "a b" }, interactive: true });
+    rpc.emit("skills.execution_changed", changed({ log: { level: "info", message: "one", at: "" } }));
+    rpc.emit("skills.execution_changed", changed({ log: { level: "info", message: "again", at: "" } }));
+    rpc.emit("skills.execution_changed", changed({ executionId: "other", seq: 9, log: { level: "info", message: "not mine", at: "" } }));
+    rpc.emit("skills.execution_changed", changed({ skillId: "s2", seq: 9, log: { level: "info", message: "not mine", at: "" } }));
+    expect(run.logs.map((l) => l.message)).toEqual(["one"]);
+    await end(result({ logs: [{ level: "info", message: "one", at: "" }, { level: "warn", message: "two", at: "" }] as never }));
+    await going;
+    expect(run.phase).toBe("done");
+    expect(run.logs).toHaveLength(2);
+    expect(run.result?.output).toEqual({ words: 4 });
+    expect(run.failure).toBeNull();
+    expect(run.limits.memoryBytes).toBe(134_217_728);
+  });
+
+  it("sends any JSON, also what is false", async () => {
+    const { rpc, run, end } = setup();
+    for (const input of [0, false, null, "", []]) {
+      const going = run.start(skill(), input);
+      await end(result());
+      await going;
+      expect(rpc.sent("skills.execute").at(-1)).toMatchObject({ input });
+    }
+  });
+
+  it("waits for a person and for a place", async () => {
+    const { rpc, run, end } = setup();
+    const going = run.start(skill(), {});
+    rpc.emit("skills.execution_changed", changed({ waiting: "queued" }));
+    expect(run.phase).toBe("queued");
+    rpc.emit("skills.execution_changed", changed({ seq: 2, waiting: "approval" }));
+    expect(run.phase).toBe("waiting");
+    run.waitFor("a1");
+    rpc.emit("skills.execution_changed", changed({ seq: 3 }));
+    expect(run.phase).toBe("running");
+    await end(result());
+    await going;
+  });
+
+  it("is canceled by its id, and by giving up where it has none", async () => {
+    const { rpc, run, end } = setup();
+    let going = run.start(skill(), {});
+    rpc.emit("skills.execution_changed", changed());
+    await run.cancel();
+    expect(rpc.sent("skills.cancel")).toEqual([{ executionId: "e1" }]);
+    await end(result({ success: false, status: "canceled", errorClass: "canceled" }));
+    await going;
+    expect(run.failure?.title).toBe("Canceled");
+    expect(run.failure?.calm).toBe(true);
+    rpc.handle({ "skills.cancel": () => ({ canceled: false }) });
+    going = run.start(skill(), {});
+    await run.cancel();
+    await going;
+    expect(run.active).toBe(false);
+  });
+
+  it("does not start twice", async () => {
+    const { rpc, run, end } = setup();
+    const going = run.start(skill(), {});
+    expect(await run.start(skill(), {})).toBeNull();
+    await end(result());
+    await going;
+    expect(rpc.sent("skills.execute")).toHaveLength(1);
+  });
+
+  it("says why nothing ran", async () => {
+    const { rpc, run } = setup();
+    rpc.failNext("skills.execute", new RpcError({ kind: "denied", message: "It is disabled.", details: { reason: "disabled" } }));
+    await run.start(skill(), {});
+    expect(run.failure?.action).toBe("enable");
+    rpc.failNext("skills.execute", new RpcError({ kind: "denied", message: "Not yet.", details: { pendingApprovalId: "a1" } }));
+    await run.start(skill(), {});
+    expect(run.pendingApprovalId).toBe("a1");
+    expect(run.failure?.action).toBe("approvals");
+    expect(run.result).toBeNull();
+  });
+
+  it("counts its time, but not while a person is asked", async () => {
+    let now = 0;
+    const rpc = fake({ "skills.execute": () => new Promise(() => {}) });
+    const run = new SkillRun(rpc as never, () => now);
+    void run.start(skill(), {});
+    now = 500;
+    await until(() => run.elapsedMs === 500);
+    rpc.emit("skills.execution_changed", changed({ waiting: "approval" }));
+    now = 9000;
+    await new Promise((r) => setTimeout(r, 150));
+    rpc.emit("skills.execution_changed", changed({ seq: 2 }));
+    now = 9100;
+    await until(() => run.elapsedMs === 600);
+  });
+});
+
+describe("the limits before the first run", () => {
+  it("are those of the skill, and never more processor time than 5 s", () => {
+    expect(limitsOf(skill({ timeoutMs: 60_000, memoryMb: 64 }))).toMatchObject({ wallMs: 60_000, cpuMs: 5000, memoryBytes: 67_108_864 });
+    expect(limitsOf(skill({ timeoutMs: 300 })).cpuMs).toBe(300);
+  });
+});
+
+describe("failure texts", () => {
+  const limits = result().limits;
+  it("name the limit, what was reached and the control", () => {
+    const t = describeFailure("timeout", "", limits, { executionTimeMs: 5003 });
+    expect(t.text).toBe("Time limit reached: 5.0 s of 5.0 s.");
+    expect(t.action).toBe("timeout");
+    expect(t.hint).toContain("Raise the time limit");
+    expect(describeFailure("timeout", "", { ...limits, wallMs: 60_000 }).hint).toContain("longest");
+    const m = describeFailure("memory", "", limits, { peakMemoryBytes: limits.memoryBytes });
+    expect(m.text).toBe("Memory limit reached: 128 MiB of 128 MiB.");
+    expect(m.action).toBe("memory");
+    expect(describeFailure("memory", "", { ...limits, memoryBytes: 268_435_456 }).hint).toContain("largest");
+    expect(describeFailure("cpu", "", limits).action).toBe("input");
+    expect(describeFailure("cpu", "", { ...limits, cpuMs: 300 }).action).toBe("timeout");
+  });
+  it("take an exit code out of the text", () => {
+    expect(describeFailure("trap", "exit 3: no such file", limits)).toMatchObject({ title: "It ended with exit code 3", text: "no such file" });
+    expect(describeFailure("trap", "unreachable", limits)).toMatchObject({ title: "The module crashed", text: "unreachable" });
+  });
+  it("know every class, and what they do not know is still told", () => {
+    for (const c of ["compile", "missing_export", "thrown", "trap", "timeout", "cpu", "memory", "output", "input", "host_denied", "canceled", "unavailable", "denied", "limit", "not_found", "invalid"]) {
+      const f = describeFailure(c, "x", limits);
+      expect(f.title, c).not.toBe("The run failed");
+      expect(f.hint, c).not.toBe("");
+    }
+    expect(describeFailure("else", "strange", limits)).toMatchObject({ title: "The run failed", text: "strange" });
+    for (const reason of ["limit", "address", "path", "capability"]) expect(describeFailure("host_denied", "x", limits, {}, { reason }).title).not.toBe("");
+  });
+});
