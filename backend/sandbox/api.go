@@ -26,6 +26,8 @@ type Options struct {
 	// Crosscheck turns on the slower way of stopping runs beside the normal one, so that
 	// tests can compare results. In this version it is always on.
 	Crosscheck bool
+
+	modulesOnly bool // in the child process of a module: nothing of JavaScript is loaded
 }
 
 // Tier1Mode says how the child process tier is used.

@@ -88,6 +88,10 @@ func open(ctx context.Context, o Options, files fs.FS) (*Engine, error) {
 }
 
 func (e *Engine) load(ctx context.Context, files fs.FS) *Error {
+	if e.o.modulesOnly {
+		e.loadModules()
+		return nil
+	}
 	art, err := loadArtefacts(files)
 	if errors.Is(err, errMissing) {
 		return failf(ClassUnavailable, "engine artefacts missing, run make engines")

@@ -56,7 +56,11 @@ func (t *tierRun) call(c *worker.Call, req []byte) error {
 	if full || c.ID > int64(t.limits.HostCalls)+overCap {
 		return errProtocol
 	}
-	_, refused := t.take(c.Op)
+	refused := ""
+	if c.Op != OpFolders || t.folders { // once is the engine's own question
+		_, refused = t.take(c.Op)
+	}
+	t.folders = t.folders || c.Op == OpFolders
 	t.calls.workers.Add(1)
 	go func() {
 		defer t.calls.workers.Done()

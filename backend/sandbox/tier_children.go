@@ -302,7 +302,7 @@ func (c *children) make(ctx context.Context, w *wanted) (*child, error) {
 // code has run in it by then, so its word counts.
 func (c *children) greet(p *worker.Process, w *wanted) (*worker.Ready, error) {
 	h := w.hello
-	h.CacheDir, h.Crosscheck = c.cacheDir(), c.e.o.Crosscheck
+	h.CacheDir, h.Crosscheck, h.UnitTime = c.cacheDir(), c.e.o.Crosscheck, c.e.unitTime
 	var code []byte
 	if w.code != nil {
 		code = w.code()

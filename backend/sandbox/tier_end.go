@@ -55,8 +55,7 @@ func (t *tierRun) reported(e *worker.RunError) *Error {
 		return t.overLimit(ClassTimeout, "wallMs", t.limits.Wall, t.limits.Wall)
 	case ClassCPU:
 		if d := detail[LimitDetail](e.Details); d.Limit == "fuel" {
-			out.Details = d
-			return out
+			return t.outOfFuel(uint64(max(d.Value, 0)))
 		}
 		return t.overLimit(ClassCPU, "cpuMs", t.limits.CPU, max(t.childCPU, t.limits.CPU))
 	case ClassMemory:
@@ -64,6 +63,9 @@ func (t *tierRun) reported(e *worker.RunError) *Error {
 	case ClassHostDenied:
 		return t.denied(e, out)
 	case ClassThrown:
+		if len(e.Details) == 0 {
+			break
+		}
 		out.Details = ThrownDetail{clip(detail[ThrownDetail](e.Details).Name, 256)}
 	case ClassOutput:
 		if d := detail[OutputDetail](e.Details); d.Path != "" {

@@ -26,6 +26,7 @@ type tierRun struct {
 	lanes    map[string]int // operations in progress, by lane
 	refusals map[int64]*Error
 	lastCall int64
+	folders  bool // it has asked for them
 	logLines int64
 
 	finished  atomic.Bool // the child has reported its end: nothing to stop
@@ -98,8 +99,8 @@ func (t *tierRun) wait() {
 
 // drive reads the child's frames until it has ended.
 func (t *tierRun) drive() {
-	t.cpu.leave()
-	defer t.cpu.enter()
+	t.pause()
+	defer t.resume()
 	for {
 		f, body, err := t.child.p.Out.ReadFromChild()
 		if err == nil {

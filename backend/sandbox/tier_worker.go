@@ -74,16 +74,29 @@ func serveWorker() error {
 func openWorker(h *worker.Hello, code []byte) (*Engine, *Module, error) {
 	e, err := Open(context.Background(), Options{
 		CacheDir: h.CacheDir, Workers: 1, Idle: 1, Tier1: Tier1Off, Crosscheck: h.Crosscheck,
+		modulesOnly: h.Kind == worker.KindWASM,
 	})
 	if err != nil {
 		return nil, nil, err
 	}
 	if h.Kind == worker.KindWASM {
+		e.unitTime = h.UnitTime
 		m, err := e.workerModule(code)
 		return e, m, err
 	}
 	_, err = e.spares.fill()
 	return e, nil, err
+}
+
+// loadModules is what Open does where only modules run.
+func (e *Engine) loadModules() {
+	e.cache = openCache(e.o.CacheDir)
+	if e.cache.root == "" {
+		return
+	}
+	if err := e.cache.open(); err != nil { // then the module is compiled again
+		e.cache.root, e.cache.reason = "", err.Error()
+	}
 }
 
 // workerRun is the child's one run.

@@ -50,6 +50,8 @@ type Hello struct {
 	Kind       string `json:"kind"`
 	CacheDir   string `json:"cacheDir,omitempty"` // of compiled code, read before the lock
 	Crosscheck bool   `json:"crosscheck,omitempty"`
+	// UnitTime is how many nanoseconds a unit of fuel takes, where threads have no clock.
+	UnitTime float64 `json:"unitTime,omitempty"`
 }
 
 // Run is the one run. The body is the bytecode, CodeSize bytes and none for a module, and
