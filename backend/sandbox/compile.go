@@ -106,12 +106,10 @@ func (e *Engine) bytecode(ctx context.Context, text, name string, module bool) (
 	l.MemoryBytes = compileMemory
 	c := newControl(ctx, e, Call{}, l)
 	c.halt, c.fuel, c.peak = in.Halt, in.Fuel, in.MemoryBytes
+	defer c.crosscheck(in)()
 	var code []byte
 	out := c.do(func() {
 		in.Arm(l.Fuel)
-		if e.o.Crosscheck {
-			in.With(c.ctx)
-		}
 		if err = in.SetLimits(l.StackBytes, l.MemoryBytes); err == nil {
 			code, err = in.Compile(text, name, module)
 		}

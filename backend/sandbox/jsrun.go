@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"time"
@@ -26,9 +27,26 @@ func (p *Program) run(c *control) outcome {
 		return *c.ended.Load()
 	}
 	r := newRun(c, g, p)
+	defer c.crosscheck(g.in)()
 	out := r.do()
 	c.e.spares.giveBack(g, r.reusable())
 	return out
+}
+
+// crosscheck gives the instance, when the option is set, a context that ends with its code,
+// so that wazero stops it too. The returned function frees it.
+func (r *control) crosscheck(in *qjs.Instance) (free func()) {
+	if !r.e.o.Crosscheck {
+		return func() {}
+	}
+	ctx, kill := context.WithCancel(r.e.background)
+	in.With(ctx)
+	halt := r.halt
+	r.halt = func() {
+		halt()
+		kill()
+	}
+	return kill
 }
 
 func newRun(c *control, g *guest, p *Program) *run {
@@ -66,9 +84,6 @@ func (r *run) drive() {
 func (r *run) begin() error {
 	in := r.g.in
 	in.Arm(r.limits.Fuel)
-	if r.e.o.Crosscheck {
-		in.With(r.ctx)
-	}
 	if err := in.SetLimits(r.limits.StackBytes, r.limits.MemoryBytes); err != nil {
 		return err
 	}

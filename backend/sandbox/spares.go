@@ -147,13 +147,18 @@ func (s *spares) put(g *guest) {
 // trim keeps one spare only when nothing ran for a while.
 func (s *spares) trim(idle time.Duration) {
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	if time.Since(s.last) < idle {
+		s.mu.Unlock()
 		return
 	}
 	s.keep = min(1, s.max)
+	var gone []*guest
 	for len(s.ready) > s.keep {
-		pop(&s.ready).in.Close()
+		gone = append(gone, pop(&s.ready))
+	}
+	s.mu.Unlock()
+	for _, g := range gone {
+		g.in.Close()
 	}
 }
 

@@ -237,3 +237,12 @@ func (c *cow) private(mem []byte) (list []span, ok bool) {
 	}
 	return list, true
 }
+
+// privateBytes is how much of a memory is not shared with the file.
+func (c *cow) privateBytes(l *linear) (n int, ok bool) {
+	list, ok := c.private(l.buf[:len(c.view)])
+	for _, s := range list {
+		n += s.to - s.from
+	}
+	return n, ok
+}

@@ -153,3 +153,13 @@ func (in *Instance) Seed(seed [8]byte) {
 
 // errNoCopy is the error of Reset for an instance that is not Whole.
 var errNoCopy = errors.New("the instance is no copy of its template any more")
+
+// PrivateBytes is how much memory the instance has for itself, where it shares the rest.
+func (in *Instance) PrivateBytes() (int, error) {
+	if in.t.image.cow != nil {
+		if n, ok := in.t.image.cow.privateBytes(in.linear); ok {
+			return n, nil
+		}
+	}
+	return 0, errors.ErrUnsupported
+}

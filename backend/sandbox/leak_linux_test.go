@@ -1,0 +1,177 @@
+package sandbox
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"os"
+	"runtime"
+	"runtime/debug"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+// footprint is what a process holds.
+type footprint struct{ rss, goroutines, maps, files int }
+
+func measure(t *testing.T) (f footprint) {
+	t.Helper()
+	// Goroutines of timers that are just ending, and pages the collector has not given back.
+	for range 3 {
+		debug.FreeOSMemory()
+		time.Sleep(5 * time.Millisecond)
+	}
+	// What is the process its own: pages of the program come and go as the system likes.
+	// The quick counters of the kernel are off by some pages for each processor.
+	exact, err := os.ReadFile("/proc/self/smaps_rollup")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(exact), "Anonymous:")
+	rss, err := strconv.Atoi(strings.Fields(rest)[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	maps, err := os.ReadFile("/proc/self/maps")
+	if err != nil {
+		t.Fatal(err)
+	}
+	files, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return footprint{rss << 10, runtime.NumGoroutine(), bytes.Count(maps, []byte("\n")), len(files)}
+}
+
+// mixedFates are runs that end in every way there is.
+var mixedFates = []struct {
+	text string
+	l    Limits
+	want Class // empty: well
+}{
+	{"return params.i", Limits{}, ""},
+	{"throw new Error('x')", Limits{}, ClassThrown},
+	{"for (;;) {}", Limits{CPU: 3 * time.Millisecond}, ClassCPU},
+	{"const a = new Uint8Array(1e5); for (;;) a.sort()", Limits{Fuel: 3e6}, ClassCPU},
+	{"await new Promise(() => {})", Limits{}, ClassThrown},
+	{"await new Promise((r) => setTimeout(r, 60000))", Limits{Wall: 2 * time.Millisecond}, ClassTimeout},
+	{"const a = []; for (;;) a.push(new Uint8Array(1e5).fill(1))", Limits{MemoryBytes: 12 << 20}, ClassMemory},
+	{"return new Uint8Array(6e6).fill(1).length", Limits{}, ""},
+	{"return (await helix.state.get('k')).key", Limits{}, ""},
+	{"await helix.fetch('https://x')", Limits{}, ClassHostDenied},
+	{"for (let i = 0; i < 5000; i++) console.log(i); return 10n", Limits{}, ClassOutput},
+	{"const f = (n) => f(n + 1) + 1; try { f(0) } catch (e) { return e.name }", Limits{}, ""},
+	{"helix.state.keys().catch(() => 1); setTimeout(() => 1, 1e6); return 1", Limits{}, ""},
+}
+
+// TestMixedRunsLeaveNothing runs programs of mixed fate: what the process holds afterwards
+// is what it held when it had run each of them a few times.
+func TestMixedRunsLeaveNothing(t *testing.T) {
+	n := 10_000
+	if !long || raceEnabled {
+		n = 300
+	}
+	e, err := Open(context.Background(), Options{CacheDir: sharedCache})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close()
+	ctx, cancel := context.WithCancel(context.Background())
+	stopped := make(chan error, 1)
+	go func() { stopped <- e.Run(ctx) }()
+	h := HostFunc(func(ctx context.Context, op string, req json.RawMessage) (json.RawMessage, error) {
+		switch op {
+		case OpStateGet:
+			return json.RawMessage(`{"found":true,"value":` + string(req) + `}`), nil
+		case OpStateKeys:
+			<-ctx.Done()
+			return nil, ctx.Err()
+		}
+		var none Host
+		return (&control{c: Call{Host: none}}).ask(op, req)
+	})
+	programs := make([]*Program, len(mixedFates))
+	for i, f := range mixedFates {
+		if programs[i], err = e.CompileJS(ctx, Source{Text: f.text}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	run := func(i int) {
+		f := mixedFates[i%len(mixedFates)]
+		_, err := e.Execute(ctx, programs[i%len(mixedFates)], Call{Input: input(map[string]int{"i": i}), Limits: f.l, Host: h})
+		var class Class
+		if err != nil {
+			class = err.(*Error).Class
+		}
+		// A busy machine may use up the small budgets first.
+		if class != f.want && class != ClassCPU && class != ClassTimeout {
+			t.Fatalf("run %d, %q: %v", i, f.text, err)
+		}
+	}
+	warm := max(n/10, 100)
+	for i := range warm {
+		run(i)
+	}
+	// What is resident varies with when the collector and the system last gave something
+	// back: the least of some looks counts.
+	look := func() footprint {
+		var all [5]footprint
+		for i := range all {
+			for j := range len(mixedFates) {
+				run(j)
+			}
+			e.spares.trim(-1) // what instances at rest hold depends on what ran last
+			all[i] = measure(t)
+		}
+		slices.SortFunc(all[:], func(a, b footprint) int { return a.rss - b.rss })
+		return all[0]
+	}
+	before := look()
+	for i := range n - warm {
+		run(i)
+	}
+	after := look()
+	t.Logf("%d runs: before %+v, after %+v", n, before, after)
+	slack := before.rss / 50
+	if n < 10_000 {
+		slack += 4 << 20
+	}
+	if after.rss > before.rss+slack {
+		t.Errorf("resident memory grew from %d to %d", before.rss, after.rss)
+	}
+	if after.goroutines > before.goroutines+1 || after.maps > before.maps+max(before.maps/50, 8) /* a thread of the Go runtime takes some */ || after.files > before.files {
+		t.Errorf("before %+v, after %+v", before, after)
+	}
+	cancel()
+	if err := <-stopped; err != nil {
+		t.Error(err)
+	}
+}
+
+// TestIdleInstanceIsSmall: an instance at rest has few pages of its own.
+func TestIdleInstanceIsSmall(t *testing.T) {
+	if shared.Status().Snapshot != "cow" {
+		t.Skip("memory is copied here")
+	}
+	e := reusing(t)
+	p, err := e.CompileJS(context.Background(), Source{Text: "const a = []; for (let i = 0; i < 1e4; i++) a.push({ i }); return params"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 10 {
+		if _, err := e.Execute(context.Background(), p, Call{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	g, err := e.guest(nil) // put back
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.spares.giveBack(g, true)
+	if own, err := g.in.PrivateBytes(); err != nil || own == 0 || own > 512<<10 {
+		t.Errorf("an instance at rest has %d bytes of its own (%v)", own, err)
+	}
+}
