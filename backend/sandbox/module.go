@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"runtime"
 	"strings"
+	"sync"
 	"time"
 
 	"helix/backend/sandbox/meter"
@@ -24,8 +25,10 @@ const (
 // many goroutines; its code is freed when nobody holds it any more.
 type Module struct {
 	info     ModuleInfo
-	code     *moduleCode
 	prepared *preparedModule // for a child process
+
+	linking sync.Mutex
+	code    *moduleCode // nil: machine code is loaded when it first runs in this process
 }
 
 func (*Module) runnable() {}
@@ -58,6 +61,8 @@ type ExportsDetail struct {
 
 // compileDeadline is how long a module may take to compile.
 const compileDeadline = 60 * time.Second
+
+var errCompileDeadline = errors.New("compiling took too long")
 
 // CompileWASM validates, meters and compiles a module, or gives the one that was compiled
 // from the same bytes before. Errors are compile, with a ModuleDetail where a place is
@@ -97,38 +102,57 @@ func (s *modules) compile(ctx context.Context, e *Engine, wasm []byte) (*Module,
 	if err := s.open(e); err != nil {
 		return nil, &Error{Class: ClassUnavailable, Message: "The engine for WASM modules could not be started.", Err: err}
 	}
-	within, cancel := context.WithTimeout(ctx, compileDeadline)
+	within, cancel := context.WithTimeoutCause(ctx, compileDeadline, errCompileDeadline)
 	defer cancel()
 	p := s.load(e, key)
-	if p == nil {
+	cached := p != nil
+	if !cached {
 		var err *Error
 		if p, err = prepareModule(within, wasm, key); err != nil {
 			return nil, err
 		}
+	}
+	m := &Module{info: p.Info, prepared: p}
+	if !cached {
+		if err := m.load(within, e); err != nil {
+			return nil, err
+		}
 		s.store(e, key, p)
 	}
-	m, err := s.module(within, e, p)
-	switch {
-	case err == nil:
-		s.keep(key, m)
-		return m, nil
-	case ctx.Err() != nil:
-		return nil, contextError(ctx)
-	case within.Err() != nil:
-		return nil, failf(ClassCompile, "The module takes longer than %s to compile.", compileDeadline)
-	}
-	return nil, &Error{Class: ClassCompile, Message: "The module cannot be compiled: " + firstLine(err.Error()), Err: err}
+	s.keep(key, m)
+	return m, nil
 }
 
-// module makes a Module of a prepared one.
-func (s *modules) module(ctx context.Context, e *Engine, p *preparedModule) (*Module, error) {
-	code, err := s.link(ctx, e, p)
-	if err != nil {
-		return nil, err
+// load loads the module's machine code, or makes it when the cache has lost it.
+func (m *Module) load(ctx context.Context, e *Engine) *Error {
+	m.linking.Lock()
+	defer m.linking.Unlock()
+	if m.code != nil {
+		return nil
 	}
-	m := &Module{info: p.Info, code: code, prepared: p}
-	runtime.AddCleanup(m, s.forget, code)
-	return m, nil
+	if m.prepared == nil {
+		return failf(ClassUnavailable, "There is nothing to run.")
+	}
+	within, cancel := context.WithTimeoutCause(ctx, compileDeadline, errCompileDeadline)
+	defer cancel()
+	code, err := e.modules.link(within, e, m.prepared)
+	switch {
+	case err == nil:
+		m.code = code
+		runtime.AddCleanup(m, e.modules.forget, code)
+		return nil
+	case within.Err() != nil:
+		return compileEnded(within)
+	}
+	return &Error{Class: ClassCompile, Message: "The module cannot be compiled: " + firstLine(err.Error()), Err: err}
+}
+
+// compileEnded is why a compilation stopped whose context has ended.
+func compileEnded(ctx context.Context) *Error {
+	if errors.Is(context.Cause(ctx), errCompileDeadline) {
+		return failf(ClassCompile, "The module takes longer than %s to compile.", compileDeadline)
+	}
+	return contextError(ctx)
 }
 
 // preparedModule is what is known of a module before it becomes machine code. It is what
@@ -139,8 +163,8 @@ type preparedModule struct {
 	Globals    []string
 	Restorable bool
 	MaxPages   uint32
-	Places     [][2]uint32     // offset and size of each piece of data
-	data       []meter.Content // what memory holds at first
+	Pages      [][2]int      // offset and size of each piece of data
+	data       []memoryChunk // what memory holds at first; they lie in encoded
 	wasm       []byte
 	encoded    []byte // all of it; data and wasm lie in it
 }
@@ -155,8 +179,8 @@ func prepareModule(ctx context.Context, wasm []byte, key [32]byte) (*preparedMod
 	if err := meter.Validate(wasm, limits); err != nil {
 		return nil, meterError(err)
 	}
-	if err := ctx.Err(); err != nil {
-		return nil, contextError(ctx)
+	if ctx.Err() != nil {
+		return nil, compileEnded(ctx)
 	}
 	metered, report, err := meter.Instrument(wasm, meter.Options{})
 	if err != nil {
@@ -166,10 +190,7 @@ func prepareModule(ctx context.Context, wasm []byte, key [32]byte) (*preparedMod
 	if err != nil {
 		return nil, meterError(err)
 	}
-	p := &preparedModule{Globals: ready.Globals, Restorable: ready.Restorable, data: ready.Data, wasm: ready.Wasm, MaxPages: 1}
-	for _, d := range p.data {
-		p.Places = append(p.Places, [2]uint32{d.Offset, uint32(len(d.Bytes))})
-	}
+	p := &preparedModule{Globals: ready.Globals, Restorable: ready.Restorable, wasm: ready.Wasm, MaxPages: 1}
 	p.Info = ModuleInfo{
 		Exports: []string{}, Imports: []string{}, Tables: len(report.Tables),
 		Size: int64(len(wasm)), SHA256: hex.EncodeToString(key[:]),
@@ -177,6 +198,14 @@ func prepareModule(ctx context.Context, wasm []byte, key [32]byte) (*preparedMod
 	if report.Memory != nil {
 		p.Info.Memory = report.Memory.Min
 		p.MaxPages = min(report.Memory.Max, limits.MemoryPages)
+	}
+	first := make([]byte, int(p.Info.Memory)<<16)
+	for _, d := range ready.Data {
+		copy(first[d.Offset:], d.Bytes)
+	}
+	p.data = memoryChunks(first)
+	for _, d := range p.data {
+		p.Pages = append(p.Pages, [2]int{d.at, len(d.data)})
 	}
 	for _, i := range report.Imports {
 		p.Info.Imports = append(p.Info.Imports, i.Module+"."+i.Name)

@@ -187,7 +187,7 @@ func TestNothingLeft(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			wasm := textModule(t, state+c.parts, body+c.body)
-			m := compileWASM(t, wasm)
+			m := loaded(t, wasm)
 			for i := range 30 {
 				if got := string(runModule(t, wasm, Call{}).Output); got != want {
 					t.Fatalf("run %d sees %s\nwant %s", i, got, want)
@@ -216,8 +216,7 @@ func TestNothingLeft(t *testing.T) {
 
 // TestMixedFates runs modules that end in every way beside each other: no result is
 // another's, and nothing is left.
-func TestMixedFates(t *testing.T) {
-	t.Parallel()
+func TestMixedFates(t *testing.T) { // alone, since it counts what the process holds
 	e, err := Open(context.Background(), Options{Workers: 4, CacheDir: sharedCache})
 	if err != nil {
 		t.Fatal(err)
@@ -361,7 +360,7 @@ func TestProcessOutput(t *testing.T) {
 func TestWazeroPanics(t *testing.T) {
 	t.Parallel()
 	wasm := textModule(t, ``, `(call $number (i32.const 1))`)
-	m := compileWASM(t, wasm)
+	m := loaded(t, wasm)
 	in, err := m.code.take()
 	if err != nil {
 		t.Fatal(err)

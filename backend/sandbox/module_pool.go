@@ -153,18 +153,17 @@ func (s *modules) link(ctx context.Context, e *Engine, p *preparedModule) (c *mo
 			err = fmt.Errorf("the compiler gave up: %v", x)
 		}
 	}()
+	if err := s.open(e); err != nil {
+		return nil, err
+	}
 	compiled, err := s.native(ctx, e, p.wasm)
 	if err != nil {
 		return nil, err
 	}
 	pages := max(p.Info.Memory, 1) // the meter's own page when there is no memory
-	first := make([]byte, int(pages)<<16)
-	for _, d := range p.data {
-		copy(first[d.Offset:], d.Bytes)
-	}
 	c = &moduleCode{
 		rt: s.rt, compiled: compiled, calls: p.Calls, globals: p.Globals, restorable: p.Restorable,
-		image: newMemoryImage(first), max: uint64(max(p.MaxPages, pages)) << 16, keep: max(e.o.Idle, 0),
+		image: newMemoryImage(int(pages)<<16, p.data), max: uint64(max(p.MaxPages, pages)) << 16, keep: max(e.o.Idle, 0),
 		// wazero's own random source is never read and takes longer to make than the rest.
 		config: wazero.NewModuleConfig().WithName("").WithStartFunctions().WithRandSource(e.o.Rand),
 	}
@@ -276,7 +275,7 @@ func (c *moduleCode) instantiate(mem *wasmMemory) (*moduleInstance, error) {
 
 // shortRun is up to how many units a run counts as short: each word that a guest puts on its
 // machine stack takes an instruction, so that the stack has stayed small.
-const shortRun = 50_000
+const shortRun = 200_000
 
 // functions gives what is to be called, in order.
 func (in *moduleInstance) functions(names []string) []api.Function {
@@ -444,7 +443,7 @@ func encodePrepared(p *preparedModule) []byte {
 	binary.LittleEndian.PutUint32(b[4:], uint32(len(header)))
 	b = append(b, header...)
 	for _, d := range p.data {
-		b = append(b, d.Bytes...)
+		b = append(b, d.data...)
 	}
 	b = append(b, p.wasm...)
 	binary.LittleEndian.PutUint32(b, crc32.Checksum(b[4:], checksums))
@@ -467,13 +466,13 @@ func decodePrepared(b []byte) (*preparedModule, error) {
 		return nil, err
 	}
 	b = b[n:]
-	for _, at := range p.Places {
-		end := uint64(at[0]) + uint64(at[1])
-		if uint64(at[1]) > uint64(len(b)) || end > uint64(p.Info.Memory)<<16 {
+	end := 0
+	for _, at := range p.Pages {
+		if at[0] < end || at[1] <= 0 || at[1] > len(b) || (at[0]|at[1])%wasmPage != 0 || at[0] > int(p.Info.Memory)<<16-at[1] {
 			return nil, errDamaged
 		}
-		p.data = append(p.data, meter.Content{Offset: at[0], Bytes: b[:at[1]]})
-		b = b[at[1]:]
+		p.data = append(p.data, memoryChunk{at[0], b[:at[1]:at[1]]})
+		b, end = b[at[1]:], at[0]+at[1]
 	}
 	p.wasm = b
 	return p, nil

@@ -65,12 +65,17 @@ func runOf(ctx context.Context) *moduleRun {
 
 // run executes the module under r.
 func (m *Module) run(r *control) outcome {
-	defer runtime.KeepAlive(m) // its code is freed when nobody holds it
-	c := m.code
-	if c == nil {
+	if m == nil {
 		r.fail(failf(ClassUnavailable, "There is nothing to run."))
 		return *r.ended.Load()
 	}
+	defer runtime.KeepAlive(m) // its code is freed when nobody holds it
+	if err := m.load(r.caller, r.e); err != nil {
+		r.fail(err)
+		return *r.ended.Load()
+	}
+	r.start = time.Now() // loading was not the run's doing
+	c := m.code
 	if int64(c.image.size) > r.limits.MemoryBytes {
 		r.fail(&Error{
 			Class:   ClassMemory,
@@ -129,7 +134,10 @@ func (w *moduleRun) waitHosts() {
 // drive calls the module and decides the outcome.
 func (w *moduleRun) drive() {
 	w.openStandard()
-	ctx := &moduleContext{w.ctx, w}
+	ctx := &moduleContext{context.Background(), w}
+	if w.e.o.Crosscheck { // then wazero watches it
+		ctx.Context = w.ctx
+	}
 	var err error
 	for _, f := range w.in.functions(w.code.calls) {
 		if err = f.CallWithStack(ctx, nil); err != nil || w.exited || w.over() {

@@ -108,6 +108,16 @@ func compileWASM(t testing.TB, wasm []byte) *Module {
 	return m
 }
 
+// loaded is a module with its machine code.
+func loaded(t testing.TB, wasm []byte) *Module {
+	t.Helper()
+	m := compileWASM(t, wasm)
+	if err := m.load(context.Background(), shared); err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
 // tryModule runs a module in this process.
 func tryModule(t testing.TB, wasm []byte, c Call) (Result, *Error) {
 	t.Helper()
@@ -132,8 +142,9 @@ func runModule(t testing.TB, wasm []byte, c Call) Result {
 func TestModuleFromC(t *testing.T) {
 	t.Parallel()
 	wasm := fromC(t, "json")
+	var res Result
 	for range 5 {
-		res := runModule(t, wasm, Call{Input: []byte(`{"a":[1,2.5,{"b":null}],"c":"x\"y"}`)})
+		res = runModule(t, wasm, Call{Input: []byte(`{"a":[1,2.5,{"b":null}],"c":"x\"y"}`)})
 		if got, want := string(res.Output), `{"objects":2,"arrays":1,"strings":4,"numbers":2,"words":1,"sum":3.5}`; got != want {
 			t.Fatalf("output %s, want %s", got, want)
 		}
@@ -141,8 +152,8 @@ func TestModuleFromC(t *testing.T) {
 			t.Errorf("usage %+v", res.Usage)
 		}
 	}
-	if n := compileWASM(t, wasm).code.counts(); n == 0 {
-		t.Error("no instance was kept")
+	if n := loaded(t, wasm).code.counts(); n == 0 {
+		t.Errorf("no instance was kept after %d units", res.Usage.Fuel)
 	}
 }
 

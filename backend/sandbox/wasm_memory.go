@@ -22,29 +22,34 @@ type memoryImage struct {
 // shareAbove is from how many bytes of content an image is shared instead of copied.
 const shareAbove = 128 << 10
 
-// newMemoryImage keeps what mem holds.
-func newMemoryImage(mem []byte) *memoryImage {
-	im := &memoryImage{size: len(mem)}
-	var zero [wasmPage]byte
+// newMemoryImage makes an image of a memory of size bytes.
+func newMemoryImage(size int, chunks []memoryChunk) *memoryImage {
+	im := &memoryImage{size: size, chunks: chunks}
 	content := 0
-	for i := 0; i < len(mem); i += wasmPage {
-		p := mem[i : i+wasmPage]
-		if bytes.Equal(p, zero[:]) {
-			continue
-		}
-		content += wasmPage
-		if n := len(im.chunks); n > 0 && im.chunks[n-1].at+len(im.chunks[n-1].data) == i {
-			im.chunks[n-1].data = append(im.chunks[n-1].data, p...)
-			continue
-		}
-		im.chunks = append(im.chunks, memoryChunk{i, append([]byte(nil), p...)})
+	for _, c := range chunks {
+		content += len(c.data)
 	}
 	if content > shareAbove {
-		if im.shared = newSharedImage(im); im.shared != nil {
-			im.chunks = nil
-		}
+		im.shared = newSharedImage(im)
 	}
 	return im
+}
+
+// memoryChunks are the pages of mem that are not zero.
+func memoryChunks(mem []byte) []memoryChunk {
+	var zero [wasmPage]byte
+	var chunks []memoryChunk
+	for i := 0; i < len(mem); i += wasmPage {
+		if bytes.Equal(mem[i:i+wasmPage], zero[:]) {
+			continue
+		}
+		if n := len(chunks); n > 0 && chunks[n-1].at+len(chunks[n-1].data) == i {
+			chunks[n-1].data = mem[chunks[n-1].at : i+wasmPage]
+			continue
+		}
+		chunks = append(chunks, memoryChunk{i, mem[i : i+wasmPage]})
+	}
+	return chunks
 }
 
 // paint makes mem[from:to] what the image holds there; behind the image that is zero.

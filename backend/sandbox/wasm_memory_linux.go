@@ -45,7 +45,9 @@ func newWasmMemory(image *memoryImage, max uint64) (*wasmMemory, error) {
 			return nil, err
 		}
 		m.open = image.size
-		image.lay(m.buf, 0, image.size)
+		if image.shared == nil {
+			image.lay(m.buf, 0, image.size)
+		}
 	}
 	return m, nil
 }

@@ -18,7 +18,7 @@ import (
 // inRun gives fn a run of a module with two pages of memory, as if the guest had called.
 func inRun(t testing.TB, c Call, fn func(w *moduleRun, m guestMemory)) (*moduleRun, outcome) {
 	t.Helper()
-	m := compileWASM(t, fromText(t, `(module (memory (export "memory") 2) (func (export "execute")))`))
+	m := loaded(t, fromText(t, `(module (memory (export "memory") 2) (func (export "execute")))`))
 	in, err := m.code.take()
 	if err != nil {
 		t.Fatal(err)
