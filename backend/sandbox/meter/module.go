@@ -118,7 +118,6 @@ type module struct {
 	count    uint32
 	bodies   []span
 	segments []dataSegment
-	names    span // the "name" section, empty without
 }
 
 var magic = []byte{0, 'a', 's', 'm'}
@@ -214,9 +213,7 @@ func (m *module) finish(r *reader) {
 func (m *module) section(s section, r *reader, strict bool) {
 	switch s.id {
 	case secCustom:
-		if r.name() == "name" && r.err == nil && m.names == (span{}) {
-			m.names = s.body
-		}
+		r.name()
 		r.p = r.end
 	case secType:
 		m.typeSection(r)

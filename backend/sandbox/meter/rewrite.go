@@ -133,9 +133,6 @@ func (w *rewriter) rewrite() ([]byte, *Error) {
 			}
 		}
 	}
-	if m.names != (span{}) {
-		w.section(secCustom, m.wasm[m.names.start:m.names.end])
-	}
 	return w.out, nil
 }
 

@@ -27,10 +27,13 @@ func Validate(wasm []byte, l ModuleLimits) error {
 		err = m.scanAll()
 	}
 	if err == nil {
+		err = m.complexity()
+	}
+	if err == nil {
 		err = m.reserved()
 	}
 	if err == nil {
-		err = typeCheck(wasm)
+		err = typeCheck(m.bare())
 	}
 	if err != nil {
 		return err
