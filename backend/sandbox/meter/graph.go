@@ -13,7 +13,11 @@ package meter
 func (p *planner) graph() *Error {
 	m := p.m
 	n := len(m.funcs)
-	cheap := make([]bool, n)
+	cheap, deep := make([]bool, n), make([]bool, n)
+	hostTaken := false // an imported function can be called through a table
+	for f := range m.impFuncs {
+		hostTaken = hostTaken || m.taken != nil && m.taken[f]
+	}
 	for f := m.impFuncs; f < n; f++ {
 		cheap[f] = (m.taken == nil || !m.taken[f]) && f != m.start
 	}
@@ -33,8 +37,11 @@ func (p *planner) graph() *Error {
 				if k := len(calls); k == from[m.impFuncs+f] || calls[k-1] != s.arg {
 					calls = append(calls, s.arg)
 				}
-			case s.op == 0xd2:
+			case s.op == opCallIndirect:
+				deep[m.impFuncs+f] = true
+			case s.op == opRefFunc:
 				cheap[s.arg] = false
+				hostTaken = hostTaken || int(s.arg) < m.impFuncs
 			}
 		}
 		if s.err != nil {
@@ -56,7 +63,7 @@ func (p *planner) graph() *Error {
 	at := make([]int, n) // the next call of each open function
 	var stack, order []uint32
 	for root := m.impFuncs; root < n; root++ {
-		if seen[root] || !cheap[root] {
+		if seen[root] {
 			continue
 		}
 		stack = append(stack[:0], uint32(root))
@@ -70,18 +77,28 @@ func (p *planner) graph() *Error {
 			}
 			g := calls[at[f]]
 			at[f]++
-			if cheap[g] && !seen[g] {
+			if !seen[g] {
 				seen[g], at[g] = true, from[g]
 				stack = append(stack, g)
 			}
 		}
 	}
 
-	p.cheap, p.rank, p.prefix = cheap, make([]uint32, n), make([]uint16, n)
+	p.cheap, p.deep, p.rank, p.prefix = cheap, deep, make([]uint32, n), make([]uint16, n)
+	p.indirect = weightPlain
+	if hostTaken {
+		p.indirect = weightHostCall
+	}
 	for i, f := range order {
 		p.rank[f] = uint32(i)
 	}
 	for _, f := range order {
+		for _, g := range calls[from[f]:from[f+1]] {
+			deep[f] = deep[f] || deep[g] || p.rank[g] >= p.rank[f]
+		}
+		if !cheap[f] {
+			continue
+		}
 		begin := p.scan(int(f) - m.impFuncs)
 		if p.s.err != nil {
 			return p.s.err

@@ -31,8 +31,11 @@ type planner struct {
 
 	// From graph, by function index. Without them every function checks at its entry.
 	cheap  []bool   // may begin without a check
+	deep   []bool   // may call itself again, in the end
 	rank   []uint32 // callees first; cycles of calls have a call that does not go down
 	prefix []uint16 // units that callers pay
+
+	indirect int // units of a call through a table
 
 	// Of the body that was scanned last.
 	s      scanner
@@ -85,6 +88,10 @@ func (p *planner) measure(begin int, cut bool) int {
 			place(pos, cur+weightPlain, checkMemory)
 		case evTable:
 			place(pos, cur+weightTable, checkTable)
+		case evReturn:
+			if cur > maxTail {
+				place(pos, cur, checkPlain)
+			}
 		case evCut:
 			if cut {
 				place(pos, cur, checkPlain)

@@ -15,6 +15,7 @@ const (
 	opCall         = 0x10
 	opCallIndirect = 0x11
 	opMemoryGrow   = 0x40
+	opRefFunc      = 0xd2
 	opPrefixMisc   = 0xfc
 	opPrefixSIMD   = 0xfd
 )
@@ -114,7 +115,7 @@ func (s *scanner) next() {
 		s.zero()
 	case op == 0xd0:
 		refType(&s.reader)
-	case op == 0xd2:
+	case op == opRefFunc:
 		s.arg = s.index(uint32(len(s.m.funcs)), "function")
 	case op == opPrefixMisc:
 		s.misc()

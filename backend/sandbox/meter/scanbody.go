@@ -16,6 +16,7 @@ const (
 const (
 	maxGap    = 256 // units from one check to the next of the same region
 	maxPrefix = 64  // units that a function may leave to its callers
+	maxTail   = 32  // units behind a call that may have gone deep: many calls may come back in a row
 	maxWay    = 32  // units from a loop's header to the switch it begins with
 	maxRun    = 32  // units of one plain event, which a check cannot stand inside of
 )
@@ -36,6 +37,7 @@ const (
 	evBrIf                      // arg: depth of the label
 	evBrTable                   // arg: position of the labels
 	evExit                      // return or unreachable
+	evReturn                    // where a call that may have gone deep comes back
 	evCut                       // the first check of a function that begins without one
 )
 
@@ -137,6 +139,9 @@ func (p *planner) scan(f int) (begin int) {
 			p.add(evExit, 0)
 		case opCall:
 			p.call(self, int(s.arg))
+		case opCallIndirect:
+			p.plain(p.indirect)
+			p.back()
 		case opMemoryGrow:
 			p.plain(weightGrow)
 		case opPrefixMisc:
@@ -259,7 +264,15 @@ func (p *planner) call(self, callee int) {
 			p.cut() // the call may close a cycle
 		}
 		p.plain(weightPlain + int(p.prefix[callee]))
+		if p.deep[callee] || p.rank[callee] >= p.rank[self] {
+			p.back()
+		}
 	}
+}
+
+// back notes that a call that may have gone deep comes back here.
+func (p *planner) back() {
+	p.events = append(p.events, event{kind: evReturn, pos: uint32(p.s.p)})
 }
 
 func (p *planner) misc() {
