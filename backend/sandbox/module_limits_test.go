@@ -383,3 +383,37 @@ func TestWazeroPanics(t *testing.T) {
 		t.Errorf("the next run gives %s", got)
 	}
 }
+
+// TestModuleCrosscheck runs modules with wazero's own way of stopping beside the meter's.
+func TestModuleCrosscheck(t *testing.T) {
+	t.Parallel()
+	e, err := Open(context.Background(), Options{Workers: 2, Crosscheck: true, Tier1: Tier1Off, CacheDir: sharedCache})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close()
+	for _, c := range []struct {
+		body   string
+		class  Class
+		limits Limits
+	}{
+		{`(call $number (i32.const 1))`, "", Limits{}},
+		{`(call $number (i32.const 1)) (call $proc_exit (i32.const 0))`, "", Limits{}},
+		{`(unreachable)`, ClassTrap, Limits{}},
+		{spin, ClassTimeout, Limits{Wall: 30 * time.Millisecond}},
+		{spin, ClassCPU, Limits{Fuel: 1_000_000}},
+		{`(loop $l (call $out (i32.const 0) (i32.const 65536)) (br $l))`, ClassOutput, Limits{}},
+	} {
+		m, err := e.CompileWASM(context.Background(), textModule(t, ``, c.body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 5 {
+			_, err := e.Execute(context.Background(), m, Call{Limits: c.limits, Tier: tier0})
+			var got *Error
+			if c.class == "" && err != nil || c.class != "" && (!errors.As(err, &got) || got.Class != c.class) {
+				t.Errorf("%s: %v, want %s", c.body, err, c.class)
+			}
+		}
+	}
+}

@@ -11,6 +11,7 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 	"unicode/utf8"
 )
@@ -29,6 +30,8 @@ type moduleRun struct {
 	line         []byte // of standard error, not yet ended
 	tail         []byte // the end of standard error
 	tailCut      bool   // there was more before it
+
+	hostFuel atomic.Uint64 // see work
 
 	exited   bool // the guest called proc_exit
 	exitCode uint32
@@ -95,7 +98,7 @@ func (m *Module) run(r *control) outcome {
 	}
 	in.mem.limit = min(uint64(r.limits.MemoryBytes), c.max)
 	in.gauge.Arm(r.limits.Fuel)
-	r.halt, r.fuel, r.peak = in.gauge.Stop, in.gauge.Used, func() int64 { return int64(in.mem.peak.Load()) }
+	r.halt, r.fuel, r.peak = in.gauge.Stop, func() uint64 { return in.gauge.Used() + w.hostFuel.Load() }, func() int64 { return int64(in.mem.peak.Load()) }
 	out := r.do(w.drive, w.waitHosts)
 	inOrder := w.finished && !r.crashed
 	if inOrder && in.gauge.Used() <= shortRun { // little to put back: sooner done than handed over
@@ -245,6 +248,7 @@ func (w *moduleRun) writeOutput(b []byte) {
 		})
 		return
 	}
+	w.work(len(b) / 16)
 	w.output = append(w.output, b...)
 }
 
@@ -258,6 +262,9 @@ const (
 func (w *moduleRun) writeErrors(b []byte) {
 	w.keepTail(b)
 	b = b[:min(int64(len(b)), w.limits.LogBytes+maxLine)] // more does not fit into the log
+	if !w.logs.full {
+		w.work(len(b))
+	}
 	for len(b) > 0 && !w.logs.full {
 		n := len(b)
 		for i, c := range b {

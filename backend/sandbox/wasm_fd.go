@@ -242,6 +242,7 @@ func (w *moduleRun) readFrom(m guestMemory, f *openFile, vectors, count uint64, 
 		c := copy(b, src)
 		n, src = n+uint32(c), src[c:]
 	}
+	w.work(8*len(bufs) + int(n)/16)
 	return n, errnoOK
 }
 
@@ -264,6 +265,7 @@ func (w *moduleRun) fdWrite(m guestMemory, p []uint64) errno {
 	if _, ok := m.Read(uint32(p[3]), 4); !ok {
 		return errnoFault
 	}
+	w.work(8 * len(bufs))
 	for _, b := range bufs {
 		if f.std == 1 {
 			w.writeOutput(b)

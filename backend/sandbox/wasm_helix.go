@@ -25,6 +25,7 @@ func (w *moduleRun) helixCall(m guestMemory, p []uint64) errno {
 	if len(b) > maxRequest {
 		return w.answered(nil, fault.Limitf("The request is larger than %s.", size(maxRequest)))
 	}
+	w.work(4 * len(b))
 	op, req, err := splitRequest(b)
 	if err != nil {
 		return w.answered(nil, err)
@@ -115,6 +116,7 @@ func (w *moduleRun) helixRead(m guestMemory, p []uint64) errno {
 	if !ok {
 		return errno(0xFFFFFFFF)
 	}
+	w.work(len(b) / 16)
 	return errno(copy(b, w.response))
 }
 

@@ -171,6 +171,15 @@ func hostFunction(f importedFunction) api.GoModuleFunc {
 	}
 }
 
+// work counts what the host does for the guest as fuel, in units of about a nanosecond, so
+// that a guest cannot let the host compute in its place.
+func (w *moduleRun) work(units int) {
+	total := w.hostFuel.Add(uint64(units))
+	if used := w.in.gauge.Used() + total; used > w.limits.Fuel {
+		w.fail(w.outOfFuel(used))
+	}
+}
+
 // errEnded unwinds a guest whose run is over.
 var errEnded = sys.NewExitError(255)
 
@@ -280,6 +289,7 @@ func (w *moduleRun) random(m guestMemory, p []uint64) errno {
 	}
 	for len(b) > 0 && !w.over() {
 		n := min(len(b), randomStep)
+		w.work(n)
 		if _, err := io.ReadFull(w.rand, b[:n]); err != nil {
 			return errnoIO
 		}
