@@ -152,6 +152,10 @@ soak: $(ENGINES) ## The long form of the crash, race and growth tests (about hal
 fuzz: $(ENGINES) ## Each fuzz target for FUZZTIME (default 30s)
 	@build/fuzz.sh $${FUZZTIME:-30s}
 
+.PHONY: hostile
+hostile: $(ENGINES) ## Run hostile programs on all cores, in both tiers and on both memory paths, and print what became of each (ONLY=regexp, TIERS, MODES, PATHS choose)
+	@build/hostile.sh
+
 build/bench/node_modules/.package-lock.json: build/bench/package-lock.json
 	cd build/bench && npm ci --no-audit --no-fund --ignore-scripts
 	@touch $@

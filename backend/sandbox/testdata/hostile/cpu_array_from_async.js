@@ -1,0 +1,2 @@
+// class: cpu memory
+await Array.fromAsync({ async *[Symbol.asyncIterator]() { for (;;) yield 1 } })

@@ -1,0 +1,2 @@
+// class: cpu memory thrown
+Array.from({ length: 2 ** 53 - 1 })

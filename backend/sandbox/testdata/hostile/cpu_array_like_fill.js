@@ -1,0 +1,2 @@
+// class: cpu memory
+Array.prototype.fill.call({ length: 2 ** 53 - 1 }, 7)

@@ -1,0 +1,2 @@
+// class: cpu
+return Array.prototype.lastIndexOf.call({ length: 2 ** 53 - 1 }, 7)

@@ -1,0 +1,2 @@
+// class: cpu
+Array.prototype.reverse.call(new Proxy({ length: 2 ** 53 - 1 }, { has: () => false }))

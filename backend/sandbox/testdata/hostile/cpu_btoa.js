@@ -1,0 +1,2 @@
+// class: cpu memory
+const s = 'x'.repeat(5e6); for (;;) atob(btoa(s))

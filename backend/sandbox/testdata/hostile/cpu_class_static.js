@@ -1,0 +1,2 @@
+// class: cpu
+class A { static { for (;;) {} } }

@@ -1,0 +1,2 @@
+// class: cpu
+for (;;) performance.now(), Date.now()

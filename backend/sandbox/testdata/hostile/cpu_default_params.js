@@ -1,0 +1,2 @@
+// class: cpu
+const f = (a = (() => { for (;;) {} })()) => a; f()

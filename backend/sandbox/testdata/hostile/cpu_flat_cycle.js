@@ -1,0 +1,2 @@
+// class: thrown memory cpu
+const a = []; a.push(a, a); return a.flat(Infinity)

@@ -1,0 +1,2 @@
+// class: cpu
+Object.defineProperty(globalThis, 'zz', { get() { for (;;) {} } }); return zz

@@ -1,0 +1,2 @@
+// class: cpu
+new Intl.NumberFormat('en-US', { get style() { for (;;) {} } }).format(1)

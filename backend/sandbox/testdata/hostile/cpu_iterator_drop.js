@@ -1,0 +1,2 @@
+// class: cpu
+return Iterator.from({ next() { return { done: false, value: 1 } } }).drop(Infinity).next()

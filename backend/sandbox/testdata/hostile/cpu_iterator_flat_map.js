@@ -1,0 +1,2 @@
+// class: cpu
+return Iterator.from([1]).flatMap(function* () { for (;;) yield* [] }).next()

@@ -1,0 +1,2 @@
+// class: cpu memory thrown
+for (;;) new Array(2 ** 25).join('ab')

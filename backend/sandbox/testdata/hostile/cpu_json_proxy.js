@@ -1,0 +1,2 @@
+// class: cpu memory
+JSON.stringify(new Proxy([], { get(t, k) { return k === 'length' ? 2 ** 32 : 1 } }))

@@ -1,0 +1,2 @@
+// class: cpu
+JSON.parse('[1,2,3]', function () { for (;;) {} })

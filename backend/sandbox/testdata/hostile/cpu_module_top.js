@@ -1,0 +1,3 @@
+// class: cpu
+for (;;) {}
+export default function () { return 1 }

@@ -1,0 +1,2 @@
+// class: cpu memory
+const s = '\ufdfa'.repeat(2e5); for (;;) s.normalize('NFKD')

@@ -1,0 +1,2 @@
+// class: cpu memory
+await Promise.all((function* () { for (;;) yield 1 })())

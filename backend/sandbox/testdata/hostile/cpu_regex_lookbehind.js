@@ -1,0 +1,2 @@
+// class: cpu
+return /(?<=b(a+)+)c/.test('a'.repeat(45) + 'c')

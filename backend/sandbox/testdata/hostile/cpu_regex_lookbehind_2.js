@@ -1,0 +1,2 @@
+// class: cpu
+return /(?<=x(?:a|aa)+)$/.test('a'.repeat(80))

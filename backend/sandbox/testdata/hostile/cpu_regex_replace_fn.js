@@ -1,0 +1,2 @@
+// class: cpu
+'a'.replace(/a/, () => { for (;;) {} })

@@ -1,0 +1,2 @@
+// class: cpu
+return /^[\p{L}--[a-z]]+([\p{L}]+)+$/v.test('Ä'.repeat(60) + '1')

@@ -1,0 +1,2 @@
+// class: cpu memory
+for (;;) Promise.reject(new Error('x'))

@@ -1,0 +1,2 @@
+// class: cpu memory thrown
+let s = 'a'; for (;;) s = s.replaceAll('a', 'aa')

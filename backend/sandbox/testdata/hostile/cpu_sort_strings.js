@@ -1,0 +1,2 @@
+// class: cpu
+const a = Array.from({ length: 2e5 }, (_, i) => 'x'.repeat(100) + i); for (;;) a.sort().reverse()

@@ -1,0 +1,2 @@
+// class: cpu
+[{ toString() { for (;;) {} } }, 1].sort()

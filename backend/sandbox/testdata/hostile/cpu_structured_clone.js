@@ -1,0 +1,2 @@
+// class: cpu
+structuredClone({ get x() { for (;;) {} } })

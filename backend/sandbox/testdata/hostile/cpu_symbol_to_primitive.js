@@ -1,0 +1,2 @@
+// class: cpu
+return `${{ [Symbol.toPrimitive]() { for (;;) {} } }}`

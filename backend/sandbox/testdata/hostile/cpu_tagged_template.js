@@ -1,0 +1,2 @@
+// class: cpu
+const t = () => { for (;;) {} }; t`x`

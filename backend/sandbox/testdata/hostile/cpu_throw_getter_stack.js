@@ -1,0 +1,2 @@
+// class: cpu
+const e = new Error('x'); Object.defineProperty(e, 'stack', { get() { for (;;) {} } }); throw e

@@ -1,0 +1,2 @@
+// class: cpu
+await new Promise(() => setTimeout(() => { for (;;) {} }, 0))

@@ -1,0 +1,2 @@
+// class: thrown cpu ok compile
+return new Function('o', 'with (o) { for (;;) x }')({})

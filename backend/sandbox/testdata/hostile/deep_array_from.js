@@ -1,0 +1,2 @@
+// class: thrown memory cpu
+const f = () => Array.from([1], f); f()

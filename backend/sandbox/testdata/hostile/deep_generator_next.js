@@ -1,0 +1,2 @@
+// class: thrown
+function* g() { it.next() } const it = g(); it.next()

@@ -1,0 +1,2 @@
+// class: thrown ok memory cpu trap
+let it = [1].values(); for (let i = 0; i < 1e5; i++) it = it.map((x) => x); return [...it].length

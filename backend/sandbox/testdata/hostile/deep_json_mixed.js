@@ -1,0 +1,2 @@
+// class: thrown memory
+JSON.parse('{"a":['.repeat(5e5))

@@ -1,0 +1,2 @@
+// class: thrown
+Error.prepareStackTrace = () => { throw new Error('again') }; throw new Error('x')

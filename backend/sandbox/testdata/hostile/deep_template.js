@@ -1,0 +1,2 @@
+// class: thrown memory cpu
+const f = (s) => f`${s}`; f`x`

@@ -1,0 +1,2 @@
+// class: thrown cpu memory
+const t = { then(r) { r(t) } }; await t

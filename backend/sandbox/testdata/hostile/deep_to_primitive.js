@@ -1,0 +1,2 @@
+// class: thrown
+const o = { toString() { return '' + o } }; return '' + o

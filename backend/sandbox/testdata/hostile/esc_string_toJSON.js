@@ -1,0 +1,2 @@
+// class: thrown ok
+String.prototype.toJSON = () => '\u0000'; Number.prototype.toJSON = () => ({}); throw new Error('x')

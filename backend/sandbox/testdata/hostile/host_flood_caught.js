@@ -1,0 +1,3 @@
+// class: cpu
+// host: echo
+for (;;) try { await helix.state.keys() } catch {}

@@ -1,0 +1,2 @@
+// class: cpu host_denied
+for (;;) try { await helix.secret('x') } catch {}

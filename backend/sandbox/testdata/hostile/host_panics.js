@@ -1,0 +1,3 @@
+// class: thrown ok trap
+// host: panic
+try { await helix.state.keys() } catch (e) { return e.name }

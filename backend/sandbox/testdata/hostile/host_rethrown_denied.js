@@ -1,0 +1,2 @@
+// class: host_denied
+try { await helix.secret('x') } catch (x) { throw x }

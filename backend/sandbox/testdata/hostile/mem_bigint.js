@@ -1,0 +1,2 @@
+// class: memory thrown cpu
+let x = 2n; for (;;) x *= x

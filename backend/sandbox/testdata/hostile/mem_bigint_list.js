@@ -1,0 +1,2 @@
+// class: memory thrown cpu
+const l = []; for (;;) l.push(1n << 1000000n)

@@ -1,0 +1,2 @@
+// class: memory cpu thrown output
+let o = { a: [1] }; for (let i = 0; i < 40; i++) o = { a: o, b: o }; return o

@@ -1,0 +1,2 @@
+// class: memory cpu
+const l = []; for (;;) l.push(new Error('x'.repeat(1000), { cause: l }))

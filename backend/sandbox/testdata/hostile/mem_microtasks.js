@@ -1,0 +1,2 @@
+// class: memory cpu
+for (;;) Promise.resolve().then(() => 1)

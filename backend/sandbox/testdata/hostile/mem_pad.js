@@ -1,0 +1,2 @@
+// class: memory thrown
+return 'x'.padEnd(2 ** 30 - 25)[9]

@@ -1,0 +1,2 @@
+// class: memory cpu
+const o = {}; for (let i = 0; ; i++) o['k' + i] = i

@@ -1,0 +1,2 @@
+// class: memory cpu
+const l = []; for (;;) l.push(Proxy.revocable({}, {}))

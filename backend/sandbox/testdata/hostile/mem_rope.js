@@ -1,0 +1,2 @@
+// class: memory thrown cpu
+let s = 'x'; const l = []; for (;;) l.push(s += 'yyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyy')

@@ -1,0 +1,2 @@
+// class: thrown memory
+throw new AggregateError(new Array(1e5).fill(new Error('x')), 'many')

@@ -1,0 +1,2 @@
+// class: ok output thrown
+BigInt.prototype.toJSON = () => ']'; return [1n]

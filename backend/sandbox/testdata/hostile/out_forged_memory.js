@@ -1,0 +1,2 @@
+// class: thrown memory
+throw Object.assign(new Error('out of memory'), { name: 'InternalError' })

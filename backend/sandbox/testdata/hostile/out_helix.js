@@ -1,0 +1,2 @@
+// class: ok output
+return helix

@@ -1,0 +1,2 @@
+// class: thrown
+throw Object.assign(new Error('interrupted'), { name: 'InternalError' })

@@ -1,0 +1,3 @@
+// class: ok thrown
+// output: {"rawJSON":"],["}
+const o = Object.create(null); o.rawJSON = '],['; Object.freeze(o); return o

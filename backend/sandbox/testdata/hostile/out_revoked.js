@@ -1,0 +1,2 @@
+// class: output thrown
+const r = Proxy.revocable({}, {}); r.revoke(); return r.proxy

@@ -1,0 +1,2 @@
+// class: ok output
+return { ['\ud800']: '\udc00', ['\0']: 1 }

@@ -1,0 +1,2 @@
+// class: thrown
+throw Object.assign(new Error('out of memory'), { name: 'InternalErrorX' })

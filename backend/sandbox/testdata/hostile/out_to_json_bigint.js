@@ -1,0 +1,2 @@
+// class: output
+return { toJSON() { return 1n } }

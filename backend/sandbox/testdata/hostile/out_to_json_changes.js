@@ -1,0 +1,2 @@
+// class: ok output thrown
+let n = 0; return { toJSON() { return n++ ? () => 1 : { a: { toJSON: () => Symbol('x') } } } }

@@ -1,0 +1,2 @@
+// class: ok output
+return new Uint8Array([1, 2])

@@ -1,0 +1,3 @@
+// class: compile ok
+// expand: Z %ff%c0%80 3
+return '@Z@'

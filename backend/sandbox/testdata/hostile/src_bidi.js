@@ -1,0 +1,2 @@
+// class: ok compile
+const a = '‮'; /* ⁦ */ return 1

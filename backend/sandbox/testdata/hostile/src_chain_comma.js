@@ -1,0 +1,3 @@
+// class: compile thrown ok memory cpu
+// expand: X 1, 150000
+return @X@1

@@ -1,0 +1,3 @@
+// class: compile thrown ok memory cpu
+// expand: X for(;;) 150000
+@X@break

@@ -1,0 +1,2 @@
+// class: compile ok
+return 1 /*

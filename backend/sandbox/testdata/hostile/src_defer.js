@@ -1,0 +1,3 @@
+// class: compile thrown
+import defer * as x from 'y'
+export default () => 1

@@ -1,0 +1,2 @@
+// class: thrown compile
+return await import('x', { with: { get type() { for (;;) {} } } })

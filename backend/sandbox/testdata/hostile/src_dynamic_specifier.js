@@ -1,0 +1,2 @@
+// class: thrown cpu compile
+return await import({ toString() { return '../../../../etc/passwd' } })

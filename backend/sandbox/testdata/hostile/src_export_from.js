@@ -1,0 +1,3 @@
+// class: compile
+export * from 'fs'
+export default () => 1

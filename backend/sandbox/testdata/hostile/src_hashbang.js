@@ -1,0 +1,3 @@
+// class: ok compile
+#!/bin/sh
+return 1

@@ -1,0 +1,4 @@
+// class: ok compile thrown
+<!-- x
+return 1
+--> y

@@ -1,0 +1,3 @@
+// class: compile
+import x from 'fs'
+return x

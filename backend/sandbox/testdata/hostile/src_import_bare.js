@@ -1,0 +1,3 @@
+// class: compile
+import 'data:text/javascript,1'
+export default () => 1

@@ -1,0 +1,3 @@
+// class: compile thrown
+import fs = require('fs')
+export default () => fs

@@ -1,0 +1,3 @@
+// class: ok compile
+import type { X } from 'fs'
+export default (p: X) => 1

@@ -1,0 +1,2 @@
+// class: ok compile thrown
+export default () => typeof import.meta + Object.keys(import.meta)

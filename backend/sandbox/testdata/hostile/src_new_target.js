@@ -1,0 +1,2 @@
+// class: ok compile thrown
+return typeof new.target

@@ -1,0 +1,3 @@
+// class: compile
+// waits: H2
+return 1 })(); (async () => {

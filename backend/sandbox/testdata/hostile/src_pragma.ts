@@ -1,0 +1,4 @@
+// class: ok compile thrown
+/** @jsxImportSource /etc */
+/* @jsx require('fs') */
+return 1

@@ -1,0 +1,3 @@
+// class: compile ok
+// expand: Z %00 3
+return 1@Z@

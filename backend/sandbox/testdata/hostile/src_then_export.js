@@ -1,0 +1,3 @@
+// class: ok thrown cpu compile
+export function then(r) { for (;;) {} }
+export default () => 1

@@ -1,0 +1,4 @@
+// class: compile
+// expand: X a 1100000
+const s = '@X@';
+return s.length

@@ -1,0 +1,2 @@
+// class: compile thrown ok
+}); globalThis.escaped = 1; (function () { return 1

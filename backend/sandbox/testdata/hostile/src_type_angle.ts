@@ -1,0 +1,3 @@
+// class: compile ok thrown memory
+// expand: X <any> 150000
+return @X@1

@@ -1,0 +1,3 @@
+// class: compile ok thrown memory
+// expand: X  as any 150000
+return 1@X@

@@ -1,0 +1,4 @@
+// class: compile ok thrown memory
+// expand: X keyof  150000
+type A = @X@1;
+return 1

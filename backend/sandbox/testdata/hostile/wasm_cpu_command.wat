@@ -1,0 +1,4 @@
+;; class: cpu
+(module
+  (memory (export "memory") 1)
+  (func (export "_start") (loop $l (br $l))))

@@ -1,0 +1,3 @@
+;; class: missing_export cpu
+(module
+  (func (export "execute") (loop $l (br $l))))

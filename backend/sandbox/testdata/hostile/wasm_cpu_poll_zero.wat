@@ -1,0 +1,5 @@
+;; class: cpu
+(module
+  (import "wasi_snapshot_preview1" "poll_oneoff" (func $p (param i32 i32 i32 i32) (result i32)))
+  (memory (export "memory") 1)
+  (func (export "execute") (loop $l (drop (call $p (i32.const 0) (i32.const 4096) (i32.const 1) (i32.const 16))) (br $l))))

@@ -1,0 +1,10 @@
+;; class: ok trap host_denied
+(module
+  (import "wasi_snapshot_preview1" "fd_write" (func $fd_write (param i32 i32 i32 i32) (result i32)))
+  (import "helix" "call" (func $call (param i32 i32) (result i32)))
+  (import "helix" "read" (func $read (param i32 i32) (result i32)))
+  (memory (export "memory") 1)
+  (func $done
+    (i32.store (i32.const 0) (i32.const 8)) (i32.store (i32.const 4) (i32.const 1)) (i32.store8 (i32.const 8) (i32.const 49))
+    (drop (call $fd_write (i32.const 1) (i32.const 0) (i32.const 1) (i32.const 16))))
+  (func (export "execute") (drop (call $call (i32.const 0) (i32.const -1))) (drop (call $call (i32.const -1) (i32.const 1))) (drop (call $call (i32.const 65536) (i32.const 0))) (drop (call $call (i32.const 65535) (i32.const 2))) (drop (call $call (i32.const 0) (i32.const 0))) (drop (call $call (i32.const -1) (i32.const -1))) (drop (call $read (i32.const -1) (i32.const -1))) (drop (call $read (i32.const 0) (i32.const -1))) (drop (call $read (i32.const 65536) (i32.const 0))) (drop (call $read (i32.const 65535) (i32.const 2))) (call $done)))

@@ -1,0 +1,4 @@
+;; class: compile missing_export
+(module
+  (memory 1) (func (export "memory"))
+  (func (export "execute") ))

@@ -1,0 +1,10 @@
+;; class: ok compile trap
+(module
+  (import "wasi_snapshot_preview1" "sock_shutdown" (func $x (param i32 i32) (result i32)))
+  (import "wasi_snapshot_preview1" "sock_accept" (func $y (param i32 i32 i32) (result i32)))
+  (import "wasi_snapshot_preview1" "fd_write" (func $fd_write (param i32 i32 i32 i32) (result i32)))
+  (memory (export "memory") 1)
+  (func $done
+    (i32.store (i32.const 0) (i32.const 8)) (i32.store (i32.const 4) (i32.const 1)) (i32.store8 (i32.const 8) (i32.const 49))
+    (drop (call $fd_write (i32.const 1) (i32.const 0) (i32.const 1) (i32.const 16))))
+  (func (export "execute") (drop (call $x (i32.const 0) (i32.const 1))) (drop (call $y (i32.const 0) (i32.const 0) (i32.const 100))) (call $done)))

@@ -1,0 +1,4 @@
+;; class: compile memory
+(module
+  (memory (export "memory") 16384)
+  (func (export "execute") ))

@@ -1,0 +1,9 @@
+;; class: ok compile
+(module
+  (import "wasi_snapshot_preview1" "fd_write" (func $fd_write (param i32 i32 i32 i32) (result i32)))
+  (memory (export "memory") 1)
+  (func $done
+    (i32.store (i32.const 0) (i32.const 8)) (i32.store (i32.const 4) (i32.const 1)) (i32.store8 (i32.const 8) (i32.const 49))
+    (drop (call $fd_write (i32.const 1) (i32.const 0) (i32.const 1) (i32.const 16))))
+  (table $t 1 funcref) (table $u 1 externref) (table $v 1 funcref)
+  (func (export "execute") (loop $l (br_if $l (i32.ne (table.grow $t (ref.null func) (i32.const 50000)) (i32.const -1)))) (loop $l (br_if $l (i32.ne (table.grow $u (ref.null extern) (i32.const 50000)) (i32.const -1)))) (loop $l (br_if $l (i32.ne (table.grow $v (ref.null func) (i32.const 50000)) (i32.const -1)))) (if (i32.gt_u (i32.add (i32.add (table.size $t) (table.size $u)) (table.size $v)) (i32.const 1000000)) (then unreachable)) (call $done)))

@@ -1,0 +1,4 @@
+;; class: output
+(module
+  (memory (export "memory") 1)
+  (func (export "execute") ))
