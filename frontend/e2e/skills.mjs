@@ -2,6 +2,7 @@
 // each limit, canceled, looked at in the history, changed, disabled, deleted and brought back.
 import { readFile, writeFile } from "node:fs/promises";
 import path from "node:path";
+import { armed } from "./lib/page.mjs";
 import { buildModules } from "./lib/wasm.mjs";
 
 const SCHEMA = JSON.stringify({ type: "object", properties: { text: { type: "string", description: "What to count" }, spin: { type: "boolean" }, eat: { type: "boolean" }, exit: { type: "integer" } } });
@@ -17,6 +18,7 @@ export default async function (t) {
   await history(t);
   await about(t);
   await second(t, modules);
+  await rights(t);
   await change(t);
   await remove(t);
   await sandbox(t);
@@ -210,6 +212,33 @@ async function second({ page, check, looks }, { greet }) {
   await result(page).getByText("It ended with exit code 2").waitFor();
 }
 
+/** What a skill asks for is asked when it first runs, and is seen under its rights. */
+async function rights({ page, check, looks }) {
+  await page.getByRole("heading", { name: "Skills", level: 1 }).click();
+  await page.keyboard.press("e");
+  await sheet(page).getByLabel("Ask for").click();
+  await page.getByRole("option", { name: /Remember things between runs/ }).click();
+  await sheet(page).getByRole("button", { name: "Add", exact: true }).click();
+  await sheet(page).getByText("Remember things between runs").first().waitFor();
+  await sheet(page).getByRole("button", { name: "Save" }).click();
+  await toast(page, "Saved greet").waitFor();
+  await inspector(page).getByLabel("Input, any JSON").fill('{"name": "Grace"}');
+  await page.keyboard.press("Control+Enter");
+  const prompt = page.getByRole("dialog", { name: /Allow this|Trust this/ });
+  await prompt.waitFor();
+  await inspector(page).getByText("Waiting for your answer…").waitFor();
+  await looks("prompt");
+  await armed(page);
+  await prompt.getByRole("radio", { name: /This session/ }).check();
+  await prompt.getByRole("button", { name: /^(Allow|Trust this version)$/ }).click();
+  await result(page).getByText("Hello, Grace").waitFor();
+  await inspector(page).getByRole("tab", { name: "Rights" }).click();
+  await inspector(page).getByText("This session").first().waitFor();
+  check((await inspector(page).getByRole("button", { name: "Revoke" }).count()) > 0, "the right can be revoked");
+  await looks("rights-granted");
+  await inspector(page).getByRole("tab", { name: "Run" }).click();
+}
+
 async function change({ page, rpc, check, looks }) {
   // Disabled: it does not run, and says how it would.
   await inspector(page).getByRole("button", { name: "More actions" }).click();
@@ -226,7 +255,9 @@ async function change({ page, rpc, check, looks }) {
   const greet = (await rpc("skills.list_wasm", { query: "greet" })).skills[0];
   await rpc("skills.update_wasm", { skillId: greet.id, patch: { version: "1.1.0" } });
   await sheet(page).getByRole("button", { name: "Save" }).click();
-  await sheet(page).getByText("It was changed elsewhere meanwhile.").waitFor();
+  const told = sheet(page).getByText("It was changed elsewhere meanwhile.");
+  await told.waitFor();
+  check((await told.boundingBox()).height > 10, "the message is seen");
   await looks("changed-elsewhere");
   await sheet(page).getByRole("button", { name: "Save" }).click();
   await toast(page, "Saved greet").waitFor();
@@ -234,8 +265,8 @@ async function change({ page, rpc, check, looks }) {
   check(after.description === "Greets somebody" && after.version === "1.1.0", "both changes are there");
   // The palette runs it by name.
   await page.keyboard.press("Control+k");
-  await page.keyboard.insertText("run skill greet");
-  await page.getByRole("option", { name: /Run skill: greet/ }).waitFor();
+  await page.keyboard.insertText("run skill word");
+  await page.getByRole("option", { name: /Run skill: Word count/ }).waitFor();
   await looks("palette");
   await page.keyboard.press("Escape");
 }
@@ -263,6 +294,8 @@ async function sandbox({ page, go, looks, check, rpc }) {
   await page.getByText("Modules from others", { exact: true }).waitFor();
   await page.getByRole("cell", { name: /WASM/ }).waitFor();
   await looks("sandbox");
+  await page.getByText("For all: input").scrollIntoViewIfNeeded();
+  await looks("sandbox-bounds");
   const { cache } = await rpc("sandbox.status");
   if (cache.modules > 0) {
     await page.getByRole("button", { name: "Clear cache" }).click();

@@ -11,6 +11,8 @@ function setup(): { rpc: FakeRpc; s: System } {
     "storage.status": () => ({ sealed: "open", lowSpace: false, recovery: undefined }) as never,
     "approvals.list": () => ({ approvals: [], total: 0, pendingCount: 3 }) as never,
     "services.restart": () => ({}) as never,
+    "sandbox.status": () => ({ reasons: ["bwrap_missing"] }) as never,
+    "skills.cancel": () => ({ canceled: true }) as never,
   });
   const s = new System(rpc);
   s.listen();
@@ -42,6 +44,25 @@ describe("System", () => {
     expect(s.jobs[0]?.target).toBe("tools/t1");
     rpc.emit("tools.execution", { executionId: "e1", toolId: "t1", seq: 2, state: "success" });
     expect(s.jobs).toEqual([]);
+    rpc.emit("skills.execution_changed", { executionId: "e2", skillId: "s1", seq: 1, status: "running", waiting: "queued" } as never);
+    expect(s.jobs[0]).toMatchObject({ target: "skills/wasm/s1/run", step: "waits for its turn" });
+    s.jobs[0]?.cancel?.();
+    expect(rpc.sent("skills.cancel")).toEqual([{ executionId: "e2" }]);
+    rpc.emit("skills.execution_changed", { executionId: "e2", skillId: "s1", seq: 2, status: "canceled" } as never);
+    expect(s.jobs).toEqual([]);
+  });
+
+  it("says what is missing around modules", async () => {
+    const { rpc, s } = setup();
+    expect(s.weaker).toBe("");
+    await s.load();
+    expect(s.weaker).toBe("Modules run without bubblewrap");
+    rpc.emit("sandbox.status_changed", { status: { reasons: ["landlock_unavailable", "bwrap_blocked"] } as never });
+    expect(s.weaker).toBe("Modules run without Landlock and bubblewrap");
+    rpc.emit("sandbox.status_changed", { status: { reasons: ["worker_unavailable"] } as never });
+    expect(s.weaker).toBe("Modules of others do not run");
+    rpc.emit("sandbox.status_changed", { status: { reasons: [] } as never });
+    expect(s.weaker).toBe("");
   });
 
   it("shows an update of the data only before the connection is open", () => {

@@ -1,4 +1,5 @@
 import { RpcError, type Item, type Result, type Rpc } from "../lib/rpc";
+import { missingWords } from "../lib/run/isolation";
 import { Load, toasts } from "../lib/ui/state";
 
 export type ServiceInfo = Item<"services.list", "services">;
@@ -42,6 +43,7 @@ export class System {
   readonly status = new Load<Result<"system.status">>();
   readonly services = new Load<ServiceInfo[]>();
   readonly storage = new Load<StorageStatus>();
+  readonly sandbox = new Load<Result<"sandbox.status">>();
   jobs = $state.raw<readonly Job[]>([]);
   waiting = $state(0);
   lowSpace = $state(false);
@@ -56,6 +58,8 @@ export class System {
   readonly degraded = $derived(this.status.data?.degraded ?? []);
   readonly failed = $derived((this.services.data ?? []).filter((s) => s.error));
   readonly warnings = $derived.by(() => this.#warnings());
+  /** What is missing around modules of others, in a few words, or "". */
+  readonly weaker = $derived.by(() => missingWords(this.sandbox.data?.reasons ?? []));
   #rpc: Rpc;
   #off: (() => void)[] = [];
 
@@ -71,6 +75,8 @@ export class System {
       rpc.on("storage.recovery", () => void this.load()),
       rpc.on("storage.backup_progress", (e) => this.#progress(e)),
       rpc.on("tools.execution", (e) => this.#execution(e)),
+      rpc.on("skills.execution_changed", (e) => this.#skill(e)),
+      rpc.on("sandbox.status_changed", (e) => (this.sandbox.data = e.status)),
       rpc.on("system.stopping", () => (this.stopping = true)),
       rpc.on("services.changed", () => void this.loadServices()),
       rpc.on("approvals.changed", (e) => (this.waiting = e.pendingCount)),
@@ -91,6 +97,7 @@ export class System {
       this.status.run((signal) => rpc.call("system.status", {}, { signal })),
       this.loadServices(),
       this.storage.run((signal) => rpc.call("storage.status", {}, { signal })),
+      this.sandbox.run((signal) => rpc.call("sandbox.status", {}, { signal })),
       this.#count(),
     ]);
     this.lowSpace = this.storage.data?.lowSpace === true;
@@ -152,25 +159,25 @@ export class System {
     this.jobs = [...rest, { id: e.id, title: operations[e.operation] ?? "Working…", step: "", progress, since, target: "settings/data" }];
   }
 
-  #execution(e: { executionId: string; toolId: string; state: string }): void {
-    const rest = this.jobs.filter((j) => j.id !== e.executionId);
-    if (["success", "failure", "timeout", "canceled"].includes(e.state)) {
+  /** A run of a tool or a skill, while it goes on. */
+  #run(id: string, ended: boolean, job: Pick<Job, "title" | "step" | "target">, cancel: () => Promise<unknown>): void {
+    const rest = this.jobs.filter((j) => j.id !== id);
+    if (ended) {
       this.jobs = rest;
       return;
     }
-    const since = this.jobs.find((j) => j.id === e.executionId)?.since ?? Date.now();
-    const cancel = (): void => void this.#rpc.call("tools.cancel", { executionId: e.executionId }).catch((err) => toasts.error(err));
-    this.jobs = [
-      ...rest,
-      {
-        id: e.executionId,
-        title: "Running a tool…",
-        step: e.state === "waiting" ? "waits for an approval" : "",
-        progress: undefined,
-        since,
-        target: `tools/${e.toolId}`,
-        cancel,
-      },
-    ];
+    const since = this.jobs.find((j) => j.id === id)?.since ?? Date.now();
+    this.jobs = [...rest, { id, ...job, progress: undefined, since, cancel: () => void cancel().catch((err) => toasts.error(err)) }];
+  }
+
+  #execution(e: { executionId: string; toolId: string; state: string }): void {
+    const ended = ["success", "failure", "timeout", "canceled"].includes(e.state);
+    const step = e.state === "waiting" ? "waits for an approval" : "";
+    this.#run(e.executionId, ended, { title: "Running a tool…", step, target: `tools/${e.toolId}` }, () => this.#rpc.call("tools.cancel", { executionId: e.executionId }));
+  }
+
+  #skill(e: { executionId: string; skillId: string; status: string; waiting?: string }): void {
+    const step = e.waiting === "approval" ? "waits for an approval" : e.waiting === "queued" ? "waits for its turn" : "";
+    this.#run(e.executionId, e.status !== "running", { title: "Running a skill…", step, target: `skills/wasm/${e.skillId}/run` }, () => this.#rpc.call("skills.cancel", { executionId: e.executionId }));
   }
 }

@@ -9,7 +9,7 @@ export interface IsolationWords {
 }
 
 const isolations: Record<string, IsolationWords> = {
-  inprocess: { short: "Inside Helix", text: "It runs inside Helix on a metered engine: no files, no network and no memory of its own outside of what it was given." },
+  inprocess: { short: "Inside Helix", text: "It runs inside Helix on a metered engine: without files, without network, and with only the memory that it was given." },
   process: { short: "Own process", text: "It runs in a separate process that is given nothing and ends with the run." },
   "process+landlock": { short: "Process, Landlock", text: "It runs in a separate process, locked with Landlock: the system itself refuses it every file and every connection." },
   "process+landlock+bwrap": { short: "Process, Landlock, bubblewrap", text: "It runs in a separate process, locked with Landlock, inside an empty bubblewrap container." },
@@ -40,3 +40,23 @@ const reasons: Record<string, ReasonWords> = {
 
 /** What a reason of weaker isolation means. A reason nobody knows is shown as it is. */
 export const reasonWords = (reason: string): ReasonWords => reasons[reason] ?? { text: reason.replaceAll("_", " "), help: "" };
+
+const missing: Record<string, string> = {
+  landlock_unavailable: "without Landlock",
+  landlock_partial: "with Landlock for files only",
+  bwrap_missing: "without bubblewrap",
+  bwrap_blocked: "without bubblewrap",
+  jobobject_failed: "without a job object",
+  worker_unavailable: "not at all",
+  below_min_isolation: "not at all",
+};
+
+/** What modules of others run without, for a line: "Modules run without bubblewrap". "" when nothing is missing. */
+export function missingWords(reasons: readonly string[]): string {
+  const known = [...new Set(reasons.map((r) => missing[r]).filter((w) => w !== undefined))];
+  if (known.length === 0) return "";
+  if (known.includes("not at all")) return "Modules of others do not run";
+  const without = known.filter((w) => w.startsWith("without ")).map((w) => w.slice(8));
+  const rest = known.filter((w) => !w.startsWith("without "));
+  return `Modules run ${[...(without.length > 0 ? [`without ${without.join(" and ")}`] : []), ...rest].join(", ")}`;
+}
