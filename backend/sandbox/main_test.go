@@ -23,6 +23,7 @@ var sharedCache string
 
 func TestMain(m *testing.M) {
 	ServeWorker() // the tests' children are this program too
+	actAsChild()
 	flag.Parse()
 	dir, err := os.MkdirTemp("", "helix-sandbox-")
 	if err == nil {

@@ -21,7 +21,7 @@ func ServeWorker() {
 	if len(os.Args) < 2 || os.Args[1] != worker.Argument {
 		return
 	}
-	if len(os.Args) > 2 && os.Args[2] == worker.ProbeArgument {
+	if os.Args[len(os.Args)-1] == worker.ProbeArgument {
 		os.Exit(0)
 	}
 	if err := serveWorker(); err != nil {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 )
@@ -28,7 +29,7 @@ func TestMain(m *testing.M) {
 // acts are what this program does as a child, by its argument.
 var acts = map[string]func() int{
 	"act-echo":   actEcho,
-	"act-silent": func() int { select {} },
+	"act-silent": func() int { time.Sleep(time.Hour); return 0 },
 }
 
 // actEcho answers each greeting with a log line that repeats its kind, until its input ends.

@@ -18,7 +18,7 @@ import (
 // Argument makes a program the child: it is the only argument.
 const Argument = "sandbox-worker"
 
-// ProbeArgument, after Argument, makes the child end at once with code 0, to find out
+// ProbeArgument, after Argument and as the last, makes the child end at once with code 0, to find out
 // whether it can be started in a certain way.
 const ProbeArgument = "probe"
 
