@@ -2,7 +2,7 @@
 // each limit, canceled, looked at in the history, changed, disabled, deleted and brought back.
 import { readFile, writeFile } from "node:fs/promises";
 import path from "node:path";
-import { armed } from "./lib/page.mjs";
+import { armed, openPage } from "./lib/page.mjs";
 import { buildModules } from "./lib/wasm.mjs";
 
 const SCHEMA = JSON.stringify({ type: "object", properties: { text: { type: "string", description: "What to count" }, spin: { type: "boolean" }, eat: { type: "boolean" }, exit: { type: "integer" } } });
@@ -22,6 +22,7 @@ export default async function (t) {
   await change(t);
   await remove(t);
   await sandbox(t);
+  await degraded(t);
 }
 
 const inspector = (page) => page.getByRole("complementary", { name: "Skill" });
@@ -301,5 +302,34 @@ async function sandbox({ page, go, looks, check, rpc }) {
     await page.getByRole("button", { name: "Clear cache" }).click();
     await toast(page, "Cleared").waitFor();
     check((await rpc("sandbox.status")).cache.bytes < cache.bytes, "the cache is smaller");
+  }
+}
+
+/** A computer that lacks layers: what the backend says about isolation is made weaker on its way. */
+async function degraded({ browser, helix, complaints }) {
+  const t = await openPage(browser, helix, "skills-degraded", (page) =>
+    page.routeWebSocket(/\/ws/, (ws) => {
+      const server = ws.connectToServer();
+      server.onMessage((m) => ws.send(typeof m === "string" ? m.replace(/"isolation":"process[^"]*","reasons":\[[^\]]*\]/g, '"isolation":"process","reasons":["landlock_unavailable","bwrap_missing"]') : m));
+    }),
+  );
+  const { page, go, looks } = t;
+  try {
+    await page.getByRole("contentinfo", { name: "Status" }).getByText("Modules run without Landlock and bubblewrap").waitFor();
+    await go("settings/sandbox");
+    await page.getByText("Install the package bubblewrap, then restart Helix.").waitFor();
+    await looks("settings");
+    await go("skills");
+    await list(page).getByRole("option", { name: /Word count/ }).click();
+    await inspector(page).getByRole("tab", { name: "Details" }).click();
+    await inspector(page).getByText("Landlock is missing", { exact: false }).waitFor();
+    await looks("details");
+    await page.getByRole("heading", { name: "Skills", level: 1 }).click();
+    await page.keyboard.press("e");
+    await sheet(page).getByText("bubblewrap is not installed", { exact: false }).waitFor();
+    await looks("sheet");
+    complaints.push(...t.complaints);
+  } finally {
+    await t.close();
   }
 }

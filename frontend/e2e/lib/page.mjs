@@ -9,8 +9,8 @@ const tags = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-prac
 /** Waits until the answer buttons that are shown accept an answer. */
 export const armed = (page) => page.locator("[data-armed=true]").waitFor();
 
-/** Opens a page with all rights and waits for the frame. */
-export async function openPage(browser, helix, suite) {
+/** Opens a page with all rights and waits for the frame. `prepare` sees it before it goes anywhere. */
+export async function openPage(browser, helix, suite, prepare = async () => {}) {
   const context = await browser.newContext({ viewport: { width: 1200, height: 800 }, reducedMotion: "reduce", colorScheme: "light", permissions: ["clipboard-read", "clipboard-write"] });
   const page = await context.newPage();
   // HELIX_WEB: a built interface (frontend/dist) in place of the one inside the program.
@@ -25,6 +25,7 @@ export async function openPage(browser, helix, suite) {
     });
   }
   page.setDefaultTimeout(45_000);
+  await prepare(page);
   const complaints = [];
   page.on("pageerror", (e) => complaints.push(`page error: ${e.stack ?? e.message}`));
   page.on("console", (m) => {
