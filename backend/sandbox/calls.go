@@ -2,6 +2,7 @@ package sandbox
 
 import (
 	"encoding/json"
+	"strings"
 	"sync"
 	"time"
 
@@ -35,6 +36,7 @@ type calls struct {
 	ended    chan answer
 	open     int // started and not yet delivered, or waiting for their lane
 	workers  sync.WaitGroup
+	held     bool             // quick calls wait to be started
 	refusals map[int64]*Error // of denied calls, by id, until the run ends
 }
 
@@ -98,8 +100,38 @@ func (r *run) startCall(op, req string) (id int64, refused string) {
 		l = &r.calls.tool
 	}
 	l.waiting = append(l.waiting, pendingCall{id, op, json.RawMessage(req)})
-	r.runLane(l)
+	if quick(op) {
+		r.calls.held = true
+	} else {
+		r.runLane(l)
+	}
 	return id, ""
+}
+
+// quick says which operations end soon: they read or write a little of the host's own. One
+// that the guest waits for alone is called on the run's goroutine, since to pass it to
+// another takes longer than the operation. So it starts when the guest has nothing else to
+// do, or a few jobs later.
+func quick(op string) bool { return op == OpSecret || strings.HasPrefix(op, "state.") }
+
+// release starts what startCall has held back.
+func (r *run) release() {
+	if r.calls.held {
+		r.calls.held = false
+		r.runLane(&r.calls.other)
+	}
+}
+
+// alone gives the only thing that the guest waits for, if it is quick and not started.
+func (r *run) alone() (p pendingCall, ok bool) {
+	l := &r.calls.other
+	if !r.calls.held || r.calls.open != 1 || len(l.waiting) != 1 || len(r.timers.heap) > 0 {
+		return p, false
+	}
+	p, l.waiting = l.waiting[0], l.waiting[:0]
+	l.room--
+	r.calls.held = false
+	return p, true
 }
 
 func (r *run) runLane(l *lane) {

@@ -22,7 +22,9 @@ import (
 //	helix.tool(name, params)            "tool"          ToolRequest       ToolResponse
 //
 // Every operation is asynchronous for the guest: it returns a promise, and Host.Call runs
-// on a goroutine of its own with a context that ends with the run. At a time a run has at
+// on a goroutine of its own with a context that ends with the run; only a state.* or secret
+// operation that is all the guest waits for is called on the run's goroutine, so it must
+// return soon after its context has ended. At a time a run has at
 // most 6 fetches, 4 tools and 8 other operations in progress; the rest wait their turn. A
 // run may start Limits.HostCalls operations and 100 fetches; one more rejects with a
 // LimitError (code "limit"), which left uncaught ends the run as host_denied with reason

@@ -2,6 +2,7 @@ package sandbox
 
 import (
 	"bytes"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -22,7 +23,7 @@ const (
 	hostClear
 	hostDone
 	hostFail
-	_ // was the time
+	hostUUID
 	hostRandom
 	hostEncode
 	hostDecode
@@ -67,6 +68,8 @@ func (r *run) host(in *qjs.Instance, code int, args []qjs.Value) qjs.Value {
 		r.finish(in, arg(0))
 	case hostFail:
 		r.failed(text(0))
+	case hostUUID:
+		return in.Str(randomUUID(r.e.o.Rand))
 	case hostRandom:
 		n := num(0)
 		if !(n >= 0 && n <= 65536) { // also when it is no number
@@ -93,6 +96,23 @@ func (r *run) host(in *qjs.Instance, code int, args []qjs.Value) qjs.Value {
 		}
 	}
 	return 0
+}
+
+// randomUUID is a UUID of version 4.
+func randomUUID(random io.Reader) string {
+	var b [16]byte
+	if _, err := io.ReadFull(random, b[:]); err != nil {
+		panic(err)
+	}
+	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
+	s := make([]byte, 0, 36)
+	for i, part := range [...][]byte{b[:4], b[4:6], b[6:8], b[8:10], b[10:]} {
+		if i > 0 {
+			s = append(s, '-')
+		}
+		s = hex.AppendEncode(s, part)
+	}
+	return string(s)
 }
 
 // finish takes the result.

@@ -138,6 +138,9 @@ const lookEvery = 8
 func (r *run) jobs() error {
 	for n := 0; !r.over(); n++ {
 		if n%lookEvery == 0 {
+			if n > 0 {
+				r.release()
+			}
 			if settled, err := r.settled(); settled || err != nil {
 				return err
 			}
@@ -176,6 +179,13 @@ func (r *run) settled() (bool, error) {
 // wait blocks until a host call has ended or a timer is due. ok is false when the run has
 // ended or nothing is outstanding.
 func (r *run) wait() (ev func(*run) error, ok bool) {
+	if p, ok := r.alone(); ok {
+		return func(r *run) error {
+			resp, err := r.ask(p.op, p.req)
+			return r.deliver(answer{p.id, &r.calls.other, resp, err})
+		}, true
+	}
+	r.release()
 	next, timer := r.timers.next()
 	if r.calls.outstanding() == 0 && !timer {
 		return nil, false

@@ -5,7 +5,7 @@
 // All files of this folder are joined, in the order that prelude.go lists, into the body of
 // one function (host) => enter. host(code, ...args) is the one way out.
 
-const LOG = 1, CALL = 2, TIMER = 3, CLEAR = 4, DONE = 5, FAIL = 6, RANDOM = 8, ENCODE = 9, DECODE = 10, IDNA = 11;
+const LOG = 1, CALL = 2, TIMER = 3, CLEAR = 4, DONE = 5, FAIL = 6, UUID = 7, RANDOM = 8, ENCODE = 9, DECODE = 10, IDNA = 11;
 
 const { parse: jsonParse, stringify: jsonStringify } = JSON;
 const { apply, ownKeys, getPrototypeOf } = Reflect;

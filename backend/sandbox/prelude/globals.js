@@ -19,12 +19,7 @@ define("crypto", freeze({
     return view;
   },
   randomUUID() {
-    const b = randomBytes(16);
-    b[6] = (b[6] & 0x0f) | 0x40;
-    b[8] = (b[8] & 0x3f) | 0x80;
-    let s = "";
-    for (let i = 0; i < 16; i++) s += (i === 4 || i === 6 || i === 8 || i === 10 ? "-" : "") + hex[b[i]];
-    return s;
+    return host(UUID);
   },
 }));
 

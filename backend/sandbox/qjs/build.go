@@ -34,6 +34,9 @@ const (
 	// headroom is what a prepared world has free, so that small runs never grow: an
 	// instance that grew cannot be used again.
 	headroom = 4 << 20
+	// collectAt is how full the heap is when the engine first looks for cycles. Its own
+	// value is less than the prelude and a small input take together.
+	collectAt = 1 << 20
 )
 
 // Build meters the engine and prepares two worlds with it: one that compiles, and one that
@@ -183,6 +186,9 @@ func (b *builder) prepare(in *Instance, eval bool) error {
 // settle collects garbage, gets memory in advance, and clears what no live value is in.
 func (in *Instance) settle() error {
 	if _, err := in.call(fnCollect); err != nil {
+		return err
+	}
+	if _, err := in.call(fnCollectAt, collectAt); err != nil {
 		return err
 	}
 	p, err := in.call(fnMalloc, headroom)

@@ -60,6 +60,7 @@ const (
 	fnMemoryLimit
 	fnStackLimit
 	fnCollect
+	fnCollectAt
 	fnMalloc
 	fnFree
 	fnEval
@@ -90,7 +91,7 @@ const (
 )
 
 var fnNames = [fnCount]string{
-	"_initialize", "qjs_init", "qjs_init2", "qjs_set_interrupt_handler", "qjs_set_memory_limit", "qjs_set_max_stack_size", "qjs_run_gc", "wasm_malloc", "wasm_free",
+	"_initialize", "qjs_init", "qjs_init2", "qjs_set_interrupt_handler", "qjs_set_memory_limit", "qjs_set_max_stack_size", "qjs_run_gc", "qjs_set_gc_threshold", "wasm_malloc", "wasm_free",
 	"qjs_eval", "qjs_compile", "qjs_eval_bytecode", "qjs_call", "qjs_execute_pending_job", "qjs_free_value", "qjs_get_undefined", "qjs_get_true", "qjs_get_false",
 	"qjs_new_number", "qjs_new_string", "qjs_new_array_buffer", "qjs_new_host_function", "qjs_get_string_len", "qjs_free_cstring", "qjs_is_string", "qjs_is_error",
 	"qjs_is_array_buffer", "qjs_get_array_buffer", "qjs_get_exception", "qjs_get_global", "qjs_get_prop_string",
