@@ -144,8 +144,16 @@ func start(o StartOptions) (*Process, error) {
 // Pid is the number of the started process: the child, or what is wrapped around it.
 func (p *Process) Pid() int { return p.cmd.Process.Pid }
 
-// Kill ends the child at once. It may be repeated.
-func (p *Process) Kill() { p.killOnce.Do(func() { _ = p.cmd.Process.Kill() }) }
+// Kill ends the child at once, with what is wrapped around it. It may be repeated.
+func (p *Process) Kill() {
+	p.killOnce.Do(func() {
+		select {
+		case <-p.ended: // its number may be another's by now
+		default:
+			killGroup(p.cmd.Process)
+		}
+	})
+}
 
 // Ended is closed when the child is gone.
 func (p *Process) Ended() <-chan struct{} { return p.ended }

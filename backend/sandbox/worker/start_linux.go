@@ -13,6 +13,13 @@ func attributes() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}
 }
 
+// killGroup ends a process and those it started in its group: bubblewrap, while it sets its
+// child up, would leave one behind that waits for it for ever and keeps our pipes open.
+func killGroup(p *os.Process) {
+	_ = syscall.Kill(-p.Pid, syscall.SIGKILL)
+	_ = p.Kill()
+}
+
 // job is Windows' affair.
 type job struct{}
 

@@ -13,6 +13,13 @@ const startDir = "/"
 // its input when its parent is gone.
 func attributes() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setsid: true} }
 
+// killGroup ends a process and those it started in its group: bubblewrap, while it sets its
+// child up, would leave one behind that waits for it for ever and keeps our pipes open.
+func killGroup(p *os.Process) {
+	_ = syscall.Kill(-p.Pid, syscall.SIGKILL)
+	_ = p.Kill()
+}
+
 // job is Windows' affair.
 type job struct{}
 

@@ -18,6 +18,9 @@ func attributes() *syscall.SysProcAttr {
 	}
 }
 
+// killGroup ends a process; its job takes the rest.
+func killGroup(p *os.Process) { _ = p.Kill() }
+
 // job holds the child: when the handle closes, with this process at the latest, the system
 // ends it. The child waits for its first frame before it does anything, so it is in the job
 // in time.
