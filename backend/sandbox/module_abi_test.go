@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"helix/backend/fault"
 )
@@ -115,11 +114,10 @@ func TestCommandABI(t *testing.T) {
 func TestModuleFromGo(t *testing.T) {
 	t.Parallel()
 	wasm := fromGo(t, "program")
-	long := Limits{Wall: 30 * time.Second}
 	run := func(in string) map[string]any {
 		t.Helper()
 		var v map[string]any
-		if err := json.Unmarshal(runModule(t, wasm, Call{Input: []byte(in), Limits: long}).Output, &v); err != nil {
+		if err := json.Unmarshal(runModule(t, wasm, Call{Input: []byte(in)}).Output, &v); err != nil {
 			t.Fatal(err)
 		}
 		return v
@@ -138,14 +136,14 @@ func TestModuleFromGo(t *testing.T) {
 		`{"do":"panic"}`:                     "panic: the program is wrong",
 		`{"do":"read","path":"/etc/passwd"}`: "exit 3: open /etc/passwd",
 	} {
-		if err := wantModuleClass(t, wasm, Call{Input: []byte(in), Limits: long}, ClassTrap); !strings.Contains(err.Message, want) {
+		if err := wantModuleClass(t, wasm, Call{Input: []byte(in)}, ClassTrap); !strings.Contains(err.Message, want) {
 			t.Errorf("%s: %q", in, err.Message)
 		}
 	}
-	if _, err := tryModule(t, wasm, Call{Input: []byte(`{"do":"exit","code":0}`), Limits: long}); err == nil || err.Class != ClassOutput {
+	if _, err := tryModule(t, wasm, Call{Input: []byte(`{"do":"exit","code":0}`)}); err == nil || err.Class != ClassOutput {
 		t.Errorf("exit 0 without output = %v", err)
 	}
-	e := wantModuleClass(t, wasm, Call{Input: []byte(`{"do":"allocate","size":300000000}`), Limits: long}, ClassMemory)
+	e := wantModuleClass(t, wasm, Call{Input: []byte(`{"do":"allocate","size":300000000}`)}, ClassMemory)
 	if d, ok := e.Details.(LimitDetail); !ok || d.Max != 128<<20 || d.Value > d.Max {
 		t.Errorf("details %+v", e.Details)
 	}

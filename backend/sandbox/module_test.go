@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 )
 
 // need fails a test without one of the programs that make modules. HELIX_WASM_TOOLS=none
@@ -81,6 +82,9 @@ func fromC(t testing.TB, name string) []byte {
 func fromGo(t testing.TB, name string) []byte {
 	t.Helper()
 	need(t, "go")
+	if raceEnabled {
+		t.Skip("compiling a Go program takes minutes under the race detector")
+	}
 	return buildOnce(t, "go "+name, func(out string) *exec.Cmd {
 		cmd := exec.Command("go", "build", "-o", out, "./"+filepath.ToSlash(filepath.Join("testdata", "wasm", name)))
 		cmd.Env = append(os.Environ(), "GOOS=wasip1", "GOARCH=wasm", "GOFLAGS=")
@@ -118,10 +122,19 @@ func loaded(t testing.TB, wasm []byte) *Module {
 	return m
 }
 
+// unhurried gives a run all the wall time there is, where the test names none: this machine
+// may be busy.
+func unhurried(c *Call) {
+	if c.Limits.Wall == 0 {
+		c.Limits.Wall = time.Minute
+	}
+}
+
 // tryModule runs a module in this process.
 func tryModule(t testing.TB, wasm []byte, c Call) (Result, *Error) {
 	t.Helper()
 	c.Tier = tier0
+	unhurried(&c)
 	res, err := shared.Execute(context.Background(), compileWASM(t, wasm), c)
 	var e *Error
 	if err != nil && !errors.As(err, &e) {

@@ -13,7 +13,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"helix/backend/fault"
 	"helix/backend/sandbox/rootfs"
@@ -77,9 +76,8 @@ func TestFilesFromGo(t *testing.T) {
 	t.Parallel()
 	wasm := fromGo(t, "program")
 	host := folderHost(docs(t))
-	limits := Limits{Wall: 30 * time.Second}
 	ask := func(in string) (string, *Error) {
-		res, err := tryModule(t, wasm, Call{Input: json.RawMessage(in), Host: host, Limits: limits})
+		res, err := tryModule(t, wasm, Call{Input: json.RawMessage(in), Host: host})
 		return string(res.Output), err
 	}
 	for in, want := range map[string]string{

@@ -27,6 +27,7 @@ func inRun(t testing.TB, c Call, fn func(w *moduleRun, m guestMemory)) (*moduleR
 	if c.Input == nil {
 		c.Input = json.RawMessage("{}")
 	}
+	unhurried(&c)
 	r := newControl(context.Background(), shared, c, c.Limits.effective(true))
 	w := &moduleRun{control: r, code: m.code, in: in, rand: shared.o.Rand}
 	in.gauge.Arm(r.limits.Fuel)
