@@ -100,16 +100,14 @@ func hostileGiants() []hostileCase {
 		h.defaults()
 		cases = append(cases, h)
 	}
-	slow := func(h *hostileCase) { h.within = 70 * time.Second } // the compiler's own deadline
-	waits := func(what string) func(*hostileCase) { return func(h *hostileCase) { h.waits = what } }
-	onlyLong := func(h *hostileCase) { h.long = true; h.within = 70 * time.Second }
+	slow := func(h *hostileCase) { h.within = 10 * time.Second } // for the compiler
 
 	// Processor time.
 	add("cpu_straight_line", "cpu", func() []byte { return oneFunction(noLocals, forever(times(mebi/3-20, 0x41, 1, 0x1a))) }, slow)
 	add("cpu_straight_arithmetic", "cpu", func() []byte {
 		return oneFunction([]byte{1, 1, 0x7e}, forever(times(mebi/7-20, 0x20, 0, 0x42, 3, 0x7e, 0x21, 0)))
 	}, slow)
-	add("cpu_straight_loads", "cpu compile", func() []byte { return oneFunction(noLocals, forever(times(mebi/6-20, 0x41, 0, 0x28, 2, 0, 0x1a))) }, slow, waits("H6"))
+	add("cpu_straight_loads", "cpu compile", func() []byte { return oneFunction(noLocals, forever(times(mebi/6-20, 0x41, 0, 0x28, 2, 0, 0x1a))) }, slow)
 	add("cpu_straight_calls", "cpu compile", func() []byte {
 		return wasmModule(typeVoid, section(secFunction, 2, []byte{0, 0}), onePage, entryOnly,
 			section(secCode, 2, body(noLocals, forever(times(100_000, 0x10, 1))), body(noLocals)))
@@ -117,10 +115,10 @@ func hostileGiants() []hostileCase {
 	add("cpu_straight_fills", "cpu compile", func() []byte {
 		return wasmModule(typeVoid, section(secFunction, 1, 0), section(secMemory, 1, []byte{0}, 800), entryOnly,
 			section(secCode, 1, body(noLocals, forever(bytes.Repeat(cat([]byte{0x41, 0, 0x41, 1, 0x41}, []byte{0x80, 0x80, 0x80, 0x18}, []byte{0xfc, 0x0b, 0}), 20_000)))))
-	}, slow, waits("H6"))
+	}, slow)
 	add("cpu_branch_table_million", "cpu compile", func() []byte {
 		return oneFunction(noLocals, forever([]byte{0x02, 0x40, 0x41, 7, 0x0e}, 1_000_000, times(1_000_001, 0), []byte{0x0b}))
-	}, slow, waits("H6"))
+	}, slow)
 	add("cpu_branch_table_storm", "cpu compile", func() []byte {
 		return oneFunction([]byte{1, 1, 0x7f}, forever(times(2000, 0x02, 0x40), []byte{0x20, 0, 0x41, 1, 0x6a, 0x22, 0, 0x0e}, 1999,
 			func() []byte {
@@ -134,7 +132,7 @@ func hostileGiants() []hostileCase {
 	add("cpu_many_loops", "cpu compile", func() []byte {
 		return oneFunction(noLocals, times(20_000, 0x03, 0x40), []byte{0x0c}, 19_999, times(20_000, 0x0b))
 	}, slow)
-	add("cpu_many_ifs", "cpu compile", func() []byte { return oneFunction(noLocals, forever(times(150_000, 0x41, 1, 0x04, 0x40, 0x0b))) }, slow, waits("H6"))
+	add("cpu_many_ifs", "cpu compile", func() []byte { return oneFunction(noLocals, forever(times(150_000, 0x41, 1, 0x04, 0x40, 0x0b))) }, slow)
 	add("cpu_block_parameters", "cpu compile", func() []byte {
 		n := 200 // blocks that take and give 200 values
 		t := cat(2, []byte{0x60, 0, 0, 0x60}, n, times(n, 0x7e), n, times(n, 0x7e))
@@ -143,14 +141,14 @@ func hostileGiants() []hostileCase {
 	}, slow)
 
 	// Bombs for the compiler: each must be refused or end within its deadline.
-	add("bomb_locals", "compile cpu output", func() []byte { return manyFunctions(20_000, body(cat(1, 50_000, byte(0x7e)))) }, onlyLong, waits("H6"))
+	add("bomb_locals", "compile cpu output", func() []byte { return manyFunctions(20_000, body(cat(1, 50_000, byte(0x7e)))) }, slow)
 	add("bomb_locals_blocks", "compile cpu output", func() []byte {
 		return oneFunction(cat(1, 50_000, byte(0x7e)), times(50_000, 0x41, 1, 0x04, 0x40, 0x0b))
-	}, onlyLong, waits("H6"))
+	}, slow)
 	add("bomb_locals_loops", "compile cpu output", func() []byte {
 		return oneFunction(cat(1, 20_000, byte(0x7e)), times(20_000, 0x03, 0x40, 0x42, 1, 0x21, 0), times(20_000, 0x0b))
-	}, onlyLong, waits("H6"))
-	add("bomb_live_values", "compile cpu output", func() []byte { return oneFunction(noLocals, times(200_000, 0x42, 1), times(200_000, 0x1a)) }, onlyLong)
+	}, slow)
+	add("bomb_live_values", "compile cpu output", func() []byte { return oneFunction(noLocals, times(200_000, 0x42, 1), times(200_000, 0x1a)) }, slow)
 	add("bomb_live_locals", "compile cpu output", func() []byte {
 		n := 20_000
 		code := cat()
@@ -158,22 +156,22 @@ func hostileGiants() []hostileCase {
 			code = cat(code, byte(0x20), i, []byte{0x42, 3, 0x7e, 0x21}, (i+1)%n)
 		}
 		return oneFunction(cat(1, n, byte(0x7e)), forever(code))
-	}, onlyLong)
+	}, slow)
 	add("bomb_select", "compile cpu output", func() []byte {
 		return oneFunction(cat(1, 1, byte(0x7e)), forever([]byte{0x20, 0}, times(90_000, 0x20, 0, 0x41, 1, 0x1b), []byte{0x21, 0}))
-	}, onlyLong)
-	add("bomb_nested_blocks", "compile cpu output trap", func() []byte { return oneFunction(noLocals, times(300_000, 0x02, 0x40), times(300_000, 0x0b)) }, onlyLong, waits("H6"))
+	}, slow)
+	add("bomb_nested_blocks", "compile cpu output trap", func() []byte { return oneFunction(noLocals, times(300_000, 0x02, 0x40), times(300_000, 0x0b)) }, slow)
 	add("bomb_dead_code", "compile cpu output trap", func() []byte {
 		return oneFunction(noLocals, []byte{0x00}, times(200_000, 0x03, 0x40), times(200_000, 0x0b))
-	}, onlyLong)
+	}, slow)
 	add("bomb_br_if_values", "compile cpu output", func() []byte {
 		n := 500
 		t := cat(2, []byte{0x60, 0, 0, 0x60, 0}, n, times(n, 0x7e))
 		return wasmModule(section(secType, t), section(secFunction, 1, 0), onePage, entryOnly,
 			section(secCode, 1, body(noLocals, byte(0x02), 1, times(n, 0x42, 1), times(100_000, 0x41, 0, 0x0d, 0), byte(0x0b), times(n, 0x1a))))
-	}, onlyLong)
-	add("bomb_many_functions", "output compile", func() []byte { return manyFunctions(100_000, body(noLocals)) }, onlyLong)
-	add("bomb_many_big_functions", "output compile cpu", func() []byte { return manyFunctions(200, body(noLocals, times(50_000, 0x41, 1, 0x1a))) }, onlyLong)
+	}, slow)
+	add("bomb_many_functions", "output compile", func() []byte { return manyFunctions(100_000, body(noLocals)) }, slow)
+	add("bomb_many_big_functions", "output compile cpu", func() []byte { return manyFunctions(200, body(noLocals, times(50_000, 0x41, 1, 0x1a))) }, slow)
 
 	// One more than each limit of the spec.
 	add("limit_functions", "compile", func() []byte { return manyFunctions(100_001, body(noLocals)) })
@@ -279,7 +277,7 @@ func hostileGiants() []hostileCase {
 	for name, sub := range map[string][]byte{
 		"far": cat(byte(1), 7, 1, 1000, "x", byte(0)), "text": cat(byte(1), 4, 1, 0, "\xff"), "count": cat(byte(1), 5, huge), "size": cat(byte(1), huge), "module": cat(byte(0), huge),
 	} {
-		add("names_"+name, "output compile", func() []byte { return append(bytes.Clone(plain), section(secCustom, "name", sub)...) }, waits("H5"))
+		add("names_"+name, "output compile", func() []byte { return append(bytes.Clone(plain), section(secCustom, "name", sub)...) })
 	}
 	return cases
 }
