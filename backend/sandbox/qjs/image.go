@@ -9,6 +9,9 @@ import (
 // page is the size in which memories are compared and put back.
 const page = 4096
 
+// maxPrivate is how many bytes a memory at rest keeps for itself where it shares the rest.
+const maxPrivate = 384 << 10
+
 // image is the memory of a template, put under new instances and back under used ones.
 // Where the system can map a file privately, instances share its pages until they write to
 // them; elsewhere each gets a copy.

@@ -29,10 +29,8 @@ type cow struct {
 // span is a range of bytes; whole pages.
 type span struct{ from, to int }
 
-const (
-	maxLooks   = 6         // used memories that are looked at for hot pages
-	maxPrivate = 384 << 10 // bytes of a memory at rest
-)
+// maxLooks is how many used memories are looked at for hot pages.
+const maxLooks = 6
 
 // newCow gives nil where memory files cannot be had.
 func newCow(im *image) *cow {
