@@ -16,11 +16,28 @@ import (
 	"go.uber.org/goleak"
 
 	"helix/backend/fault"
+	"helix/backend/sandbox"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files")
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	sandbox.ServeWorker() // the children of tier t1 are this program too
+	goleak.VerifyTestMain(m)
+}
+
+// Only a terminal is one: /dev/null is a character device too, and nobody sits there.
+func TestTerminal(t *testing.T) {
+	t.Parallel()
+	f, err := os.Open(os.DevNull)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if isTerminal(f) || isTerminal(strings.NewReader("y")) {
+		t.Error("nobody is at the keyboard")
+	}
+}
 
 // noKeyring is a computer without a keyring.
 type noKeyring struct{}
@@ -78,6 +95,11 @@ func TestHelp(t *testing.T) {
 	}
 }
 
+// fixture is a WASM module of package tools.
+func fixture(name string) string {
+	return filepath.Join("..", "..", "backend", "tools", "testdata", "wasm", name+".wasm")
+}
+
 const counter = "export default (p) => ({ words: p.text.split(/\\s+/).length })\n"
 
 func TestExitCodes(t *testing.T) {
@@ -92,6 +114,8 @@ func TestExitCodes(t *testing.T) {
 	}
 	file, thrower := write("counter.js", counter), write("thrower.js", "throw new Error('no milk')")
 	asker := write("asker.ts", "export default (p: any, helix: any) => helix.fetch('https://api.example.com/')")
+	spinner := write("spinner.js", "export default () => { for (;;); }")
+	echo, trap, foreign := fixture("echo"), fixture("trap"), fixture("foreign")
 	data := filepath.Join(dir, "data")
 	made := helix(t, data, "", "tool", "create", file)
 	if made.code != 0 {
@@ -122,6 +146,24 @@ func TestExitCodes(t *testing.T) {
 		{"no such name", []string{"tool", "run", "nobody"}, "", 3, "", "nobody"},
 		{"not allowed yet", []string{"tool", "run", "Asker"}, "", 4, "", "helix approvals decide"},
 		{"a script cannot approve", []string{"approvals", "decide", "x", "--approve"}, "", 4, "", "terminal"},
+		{"a script cannot grant", []string{"sandbox", "run", file, "--grant", "state"}, "", 4, "", "terminal"},
+		{"a file once", []string{"sandbox", "run", file, "--params", `{"text":"a b c d"}`}, "", 0, "{\"words\":4}\n", "inprocess"},
+		{"a file in its own process", []string{"-q", "sandbox", "run", file, "--tier", "t1", "--params", `{"text":"a b"}`}, "", 0, "{\"words\":2}\n", ""},
+		{"a file fails", []string{"sandbox", "run", thrower}, "", 1, "", "no milk"},
+		{"a file takes too long", []string{"--timeout", "2s", "sandbox", "run", spinner}, "", 5, "", "2s"},
+		{"a module", []string{"-q", "sandbox", "run", echo, "--params", "[1]"}, "", 0, "[1]\n", ""},
+		{"a module as JSON", []string{"-q", "--json", "sandbox", "run", echo, "--params", "[1]"}, "", 0, `{"success":true,"output":[1],…`, ""},
+		{"a module fails", []string{"sandbox", "run", trap}, "", 1, "", "trap"},
+		{"a module in this program", []string{"sandbox", "run", echo, "--tier", "t0"}, "", 4, "", "terminal"},
+		{"nothing of the kind", []string{"sandbox", "run", "nobody"}, "", 3, "", "nobody"},
+		{"no such file", []string{"sandbox", "run", "nobody.wasm"}, "", 3, "", "nobody.wasm"},
+		{"another kind of file", []string{"sandbox", "run", write("notes.txt", "x")}, "", 2, "", "notes.txt"},
+		{"no such profile", []string{"sandbox", "run", file, "--profile", "loose"}, "", 2, "", "loose"},
+		{"a syntax error", []string{"sandbox", "run", write("broken.js", "return (")}, "", 2, "", ""},
+		{"verify", []string{"sandbox", "verify", echo}, "", 0, "module:   can be installed\n…", ""},
+		{"verify refuses", []string{"sandbox", "verify", foreign}, "", 2, "module:  is refused\n…", ""},
+		{"verify nothing", []string{"sandbox", "verify", "nobody.wasm"}, "", 3, "", "nobody.wasm"},
+		{"sandbox status", []string{"sandbox", "status"}, "", 0, "state:              ready\n…", ""},
 		{"a script must say yes", []string{"restore", filepath.Join(dir, "none.zip")}, "", 4, "", "--yes"},
 		{"not running", []string{"status"}, "", 6, "Helix is not running.\n", ""},
 		{"no browser link", []string{"ui", "--print"}, "", 6, "", "helix serve"},

@@ -316,22 +316,23 @@ func (r *wasmReport) print(c *command) {
 	if !r.Valid {
 		verdict = "is refused"
 	}
-	c.fields("module", verdict)
+	lines := []string{"module", verdict}
 	if i := r.Info; i != nil {
-		c.fields("abi", i.ABI, "size", size(i.Size), "sha256", i.SHA256, "memory", size(i.Memory<<16)+" at first", "tables", fmt.Sprint(i.Tables),
+		lines = append(lines, "abi", i.ABI, "size", size(i.Size), "sha256", i.SHA256, "memory", size(i.Memory<<16)+" at first", "tables", fmt.Sprint(i.Tables),
 			"imports", first(strings.Join(i.Imports, ", "), "none"), "exports", strings.Join(i.Exports, ", "), "signer", r.Signer,
 			"runs in", r.Tier+", "+r.Isolation)
+		for _, w := range r.Reasons {
+			lines = append(lines, "missing", first(tierWords[w], w))
+		}
+		lines = append(lines, "refused", r.Refused)
 	}
-	for _, w := range r.Reasons {
-		c.fields("missing", first(tierWords[w], w))
-	}
-	c.fields("refused", r.Refused)
 	for _, e := range r.Errors {
-		c.fields("error", e.Code+": "+e.Message)
+		lines = append(lines, "error", e.Code+": "+e.Message)
 	}
 	for _, w := range r.Warnings {
-		c.fields("warning", w.Code+": "+w.Message)
+		lines = append(lines, "warning", w.Code+": "+w.Message)
 	}
+	c.fields(lines...)
 }
 
 type sandboxBenchCmd struct{}

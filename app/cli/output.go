@@ -11,6 +11,8 @@ import (
 	"time"
 	"unicode"
 
+	"github.com/mattn/go-isatty"
+
 	"helix/backend/fault"
 )
 
@@ -119,11 +121,7 @@ func span(d time.Duration) string {
 
 func isTerminal(v any) bool {
 	f, ok := v.(*os.File)
-	if !ok {
-		return false
-	}
-	st, err := f.Stat()
-	return err == nil && st.Mode()&os.ModeCharDevice != 0
+	return ok && (isatty.IsTerminal(f.Fd()) || isatty.IsCygwinTerminal(f.Fd())) // not any character device: /dev/null is one
 }
 
 const maxInput = 16 << 20
