@@ -161,7 +161,7 @@ build/bench/node_modules/.package-lock.json: build/bench/package-lock.json
 	@touch $@
 
 .PHONY: bench-%
-bench-%: $(HELIX) build/bench/node_modules/.package-lock.json ## Measure one area against its peers: gateway, storage, audit, tools
+bench-%: $(HELIX) build/bench/node_modules/.package-lock.json ## Measure one area against its peers: gateway, storage, audit, tools, sandbox
 	@cd build/bench && $(NICE) $(GO) run ./$*
 
 .PHONY: clean

@@ -1,0 +1,104 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"sync"
+	"time"
+
+	"helix/backend/sandbox"
+)
+
+// endless are guests that never end by themselves.
+var endless = map[string]string{
+	"loop": "for (;;) {}",
+	"sort": "const u = new Uint8Array(30e6); for (let i = 0; i < u.length; i++) u[i] = i * 7; for (;;) u.sort();",
+	"json": `const s = JSON.stringify(Array.from({length: 20000}, (_, i) => ({i, t: "x" + i}))); for (;;) JSON.parse(s);`,
+}
+
+func ended(err error, want sandbox.Class) {
+	var e *sandbox.Error
+	if !errors.As(err, &e) || e.Class != want {
+		check(fmt.Errorf("ended with %v, want %s", err, want))
+	}
+}
+
+// kill measures from the end of the caller's context to the return of Execute.
+func (b *bench) kill() {
+	for name, text := range endless {
+		p := compileJS(b.engine(), text)
+		var took []time.Duration
+		n := 100
+		if name == "sort" {
+			n = 40
+		}
+		for i := range n {
+			ctx, cancel := context.WithCancel(context.Background())
+			done := make(chan time.Time, 1)
+			began := make(chan struct{})
+			go func() {
+				close(began)
+				_, err := b.engine().Execute(ctx, p, sandbox.Call{})
+				done <- time.Now()
+				ended(err, sandbox.ClassCanceled)
+			}()
+			<-began
+			time.Sleep(time.Duration(10+i%10) * time.Millisecond)
+			t := time.Now()
+			cancel()
+			took = append(took, (<-done).Sub(t))
+		}
+		b.report("kill.latency."+name+" p50", ms(median(took)), "ms", 0, none, 1)
+		b.report("kill.latency."+name+" p99", ms(quantile(took, 0.99)), "ms", 0, none, 60)
+	}
+}
+
+// overshoot measures how much processor time a run used beyond its budget.
+func (b *bench) overshoot() {
+	const budget = 100 * time.Millisecond
+	for name, text := range endless {
+		p := compileJS(b.engine(), text)
+		var most time.Duration
+		for range 10 {
+			r, err := b.engine().Execute(context.Background(), p, sandbox.Call{Limits: sandbox.Limits{CPU: budget}})
+			ended(err, sandbox.ClassCPU)
+			most = max(most, r.Usage.CPU-budget)
+		}
+		b.report("cpu.overshoot."+name+", most of 10", ms(most), "ms", 0, none, 10)
+	}
+}
+
+// gcPause measures the garbage collector's cycle while hostile guests fill every core.
+func (b *bench) gcPause() {
+	collect := func(n int) (took []time.Duration) {
+		for range n {
+			t := time.Now()
+			runtime.GC()
+			took = append(took, time.Since(t))
+			time.Sleep(2 * time.Millisecond)
+		}
+		return took
+	}
+	b.engine()
+	idle := collect(100)
+	ctx, cancel := context.WithCancel(context.Background())
+	var wg sync.WaitGroup
+	for _, text := range endless {
+		p := compileJS(b.engine(), text)
+		for range max(runtime.NumCPU()/len(endless), 1) {
+			wg.Go(func() {
+				for ctx.Err() == nil { // again when its budget is gone
+					b.engine().Execute(ctx, p, sandbox.Call{}) //nolint:errcheck // it never ends well
+				}
+			})
+		}
+	}
+	time.Sleep(300 * time.Millisecond)
+	busy := collect(100)
+	cancel()
+	wg.Wait()
+	b.report("gc.pause p99, hostile guests on all cores", ms(quantile(busy, 0.99)), "ms", 0, none, 50)
+	b.report("gc.pause p99, idle", ms(quantile(idle, 0.99)), "ms", 0, none, 0)
+}
