@@ -264,6 +264,16 @@ async function change({ page, rpc, check, looks }) {
   await toast(page, "Saved greet").waitFor();
   const after = (await rpc("skills.get_wasm", { skillId: greet.id })).skill;
   check(after.description === "Greets somebody" && after.version === "1.1.0", "both changes are there");
+  // What was changed has to be trusted again before it runs with its right.
+  await inspector(page).getByText("Its definition changed, so its rights wait for your approval.").waitFor();
+  await inspector(page).getByLabel("Input, any JSON").fill('{"name": "Ada"}');
+  await page.keyboard.press("Control+Enter");
+  const prompt = page.getByRole("dialog", { name: /Allow this|Trust this/ });
+  await prompt.waitFor();
+  await armed(page);
+  await looks("trust");
+  await prompt.getByRole("button", { name: /^(Allow|Trust this version)$/ }).click();
+  await result(page).getByText("Hello, Ada").waitFor();
   // The palette runs it by name.
   await page.keyboard.press("Control+k");
   await page.keyboard.insertText("run skill word");

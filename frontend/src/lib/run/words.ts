@@ -27,3 +27,28 @@ const callers: Record<string, string> = { user: "you", cli: "the terminal", http
 
 /** Who started a run. */
 export const callerWord = (caller: string): string => callers[caller] ?? caller;
+
+const fields: Record<string, string> = {
+  code: "Code",
+  language: "Language",
+  parameters: "Parameters",
+  description: "Description",
+  capabilities: "Capabilities",
+  sandboxProfile: "Profile",
+  limits: "Limits",
+  name: "Name",
+  icon: "Icon",
+  tags: "Tags",
+  wasmBytecode: "Module",
+  abi: "ABI",
+  inputSchema: "Input",
+};
+
+/** Name of a field of a definition. */
+export const fieldWord = (name: string): string => fields[name] ?? name;
+
+/** A place in a definition, such as `/parameters/required/0`. */
+export function pathWords(path: string): string {
+  const [field = "", ...rest] = path.split("/").filter(Boolean);
+  return [field === "" ? "Definition" : fieldWord(field), ...rest].join(" › ");
+}
