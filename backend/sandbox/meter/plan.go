@@ -71,7 +71,7 @@ func (p *planner) plan(f int) (begin int, err *Error) {
 // at the cuts; measure returns what is left for its callers to pay.
 func (p *planner) measure(begin int, cut bool) int {
 	p.frames, p.loops, p.checks = p.frames[:0], p.loops[:0], p.checks[:0]
-	cur := 0
+	cur, way := 0, 0
 	place := func(pos, charge int, kind checkKind) {
 		if charge > 0 {
 			p.checks = append(p.checks, check{pos, charge, kind})
@@ -97,8 +97,8 @@ func (p *planner) measure(begin int, cut bool) int {
 				place(pos, cur, checkPlain)
 			}
 		case evEnd:
-			if way := int(e.arg >> wayShift); way > 0 {
-				place(pos+1, cur+way, checkPlain)
+			if w := int(e.arg >> wayShift); w > 0 {
+				place(pos+1, cur+w, checkPlain)
 			}
 			f := frame{label: cur, region: len(p.loops)}
 			if e.arg&endKind == endLoop {
@@ -126,11 +126,14 @@ func (p *planner) measure(begin int, cut bool) int {
 			p.loops = p.loops[:len(p.loops)-1]
 			cur = p.pop().exit
 		case evBr:
-			cur = p.branch(e.arg) + weightPlain
+			cur = p.branch(e.arg, 0) + weightPlain
 		case evBrIf:
-			cur = max(cur, p.branch(e.arg)) + weightPlain
+			cur = max(cur, p.branch(e.arg, 0)) + weightPlain
 		case evBrTable:
-			cur = p.branches(int(e.arg)) + weightPlain
+			cur = p.branches(int(e.arg), way) + weightPlain
+			way = 0
+		case evWay:
+			way = int(e.arg)
 		case evExit:
 			cur = weightPlain
 		}
@@ -153,21 +156,22 @@ func (p *planner) pop() frame {
 
 // branch gives the path behind a branch in the current region: nothing when it leaves the
 // region, because then what follows is charged by the region it goes to.
-func (p *planner) branch(depth uint32) int {
+// A region that is left before its first check has the units of way to pay there too.
+func (p *planner) branch(depth uint32, way int) int {
 	f := &p.frames[len(p.frames)-1-int(depth)]
 	if f.region == len(p.loops) {
 		return f.label
 	}
 	out := &p.frames[p.loops[f.region]] // the outermost loop that is left
-	out.exit = max(out.exit, f.label)
+	out.exit = max(out.exit, f.label+way)
 	return 0
 }
 
-func (p *planner) branches(pos int) int {
+func (p *planner) branches(pos, way int) int {
 	r := reader{b: p.m.wasm, p: pos, end: p.s.end}
 	longest := 0
 	for i := int(r.u32()); i >= 0; i-- {
-		longest = max(longest, p.branch(r.u32()))
+		longest = max(longest, p.branch(r.u32(), way))
 	}
 	return longest
 }

@@ -36,6 +36,7 @@ const (
 	evBr                        // arg: depth of the label
 	evBrIf                      // arg: depth of the label
 	evBrTable                   // arg: position of the labels
+	evWay                       // behind the evBrTable of a dispatch; arg: units to it
 	evExit                      // return or unreachable
 	evReturn                    // where a call that may have gone deep comes back
 	evCut                       // the first check of a function that begins without one
@@ -251,6 +252,7 @@ func (p *planner) dispatch(at, way int) {
 		}
 	}
 	p.events[p.open[loop].event].kind = evDispatch
+	p.add(evWay, way)
 }
 
 func (p *planner) call(self, callee int) {
