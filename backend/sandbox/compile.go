@@ -242,8 +242,23 @@ func translate(s Source) (*translated, error) {
 		}
 		return nil, failure
 	}
+	if err := checkBody(s); err != nil {
+		return nil, err
+	}
 	body.entry = EntryBody
 	return body, nil
+}
+
+// checkBody refuses a text that is no function's body, but closes the function around it
+// and opens another, like "return 1 })(); (() => {". Behind a method's end only "," and "}"
+// can follow, behind a declaration's neither, so no such text is right inside both.
+func checkBody(s Source) *Error {
+	for _, around := range [...][2]string{{"({ async body(params, helix) {\n", "\n} })"}, {"async function body(params, helix) {\n", "\n}"}} {
+		if _, err := transform(s, around[0]+s.Text+around[1], 1); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // importStatement finds an import in a text that is not valid as a module.

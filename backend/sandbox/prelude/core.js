@@ -8,7 +8,7 @@
 const LOG = 1, CALL = 2, TIMER = 3, CLEAR = 4, DONE = 5, FAIL = 6, UUID = 7, RANDOM = 8, ENCODE = 9, DECODE = 10, IDNA = 11;
 
 const { parse: jsonParse, stringify: jsonStringify } = JSON;
-const { apply, ownKeys, getPrototypeOf } = Reflect;
+const { apply, ownKeys, getPrototypeOf, setPrototypeOf } = Reflect;
 const { defineProperty, freeze, create, keys: objectKeys, getOwnPropertyDescriptor } = Object;
 const { isArray } = Array;
 const uncurry = (f) => (self, ...args) => apply(f, self, args);
@@ -28,6 +28,15 @@ const typedBuffer = getter(typedProto, "buffer"), typedOffset = getter(typedProt
 const bufferLength = getter(Buffer.prototype, "byteLength");
 const bytesSet = uncurry(typedProto.set), bytesSubarray = uncurry(typedProto.subarray);
 const viewBuffer = getter(DataView.prototype, "buffer"), viewOffset = getter(DataView.prototype, "byteOffset"), viewLength = getter(DataView.prototype, "byteLength");
+
+// A stack frame must not give away this file's functions.
+{
+  Error.prepareStackTrace = (_, frames) => frames;
+  const frame = getPrototypeOf(new Error().stack[0]);
+  Error.prepareStackTrace = undefined;
+  delete frame.getFunction;
+  delete frame.getThis;
+}
 
 const define = (name, value) => defineProperty(globalThis, name, { value, writable: true, enumerable: false, configurable: true });
 
@@ -138,6 +147,7 @@ const deliver = (id, ok, json) => {
     return;
   }
   const r = jsonParse(json);
+  setPrototypeOf(r, null); // what is missing is missing, whatever a tool did to Object.prototype
   const e = new ErrorCtor(r.message);
   setName(e, r.name);
   e.code = r.code;
@@ -320,14 +330,14 @@ const convert = (v) => {
 const plainKey = /^[A-Za-z_$][A-Za-z0-9_$]*$/;
 const locate = (v, path, above) => {
   const t = typeof v;
-  if (t === "function" || t === "symbol" || t === "bigint") return { path, what: t };
+  if (t === "function" || t === "symbol" || t === "bigint") return { __proto__: null, path, what: t };
   if (t !== "object" || v === null) return undefined;
   if (typeof v.toJSON === "function") {
     v = v.toJSON("");
     if (typeof v !== "object" || v === null) return locate(v, path, above);
   }
-  for (let i = 0; i < above.length; i++) if (above[i] === v) return { path, what: "cycle" };
-  if (above.length > 2000) return { path: "$", what: "value nested too deeply" };
+  for (let i = 0; i < above.length; i++) if (above[i] === v) return { __proto__: null, path, what: "cycle" };
+  if (above.length > 2000) return { __proto__: null, path: "$", what: "value nested too deeply" };
   push(above, v);
   if (isArray(v)) {
     for (let i = 0; i < v.length; i++) {
@@ -368,7 +378,7 @@ const text = (v, max) => {
 };
 
 const fail = (e) => {
-  const r = { name: "", message: "", stack: "" };
+  const r = { __proto__: null, name: "", message: "", stack: "" };
   try {
     if (typeof e === "object" && e !== null) {
       if (weakHas(refusals, e)) r.refusal = weakGet(refusals, e);

@@ -1,6 +1,5 @@
 // class: ok thrown
 // output: []
-// waits: H3
 const seen = new Set();
 Error.prepareStackTrace = (e, frames) => {
   for (const f of frames) for (const m of ['getFunction', 'getThis', 'getEvalOrigin', 'getPromiseIndex', 'getFileName', 'getFunctionName']) try { const v = f[m](); if (typeof v === 'function' || typeof v === 'object' && v) seen.add(m + ':' + typeof v + ':' + (v.name ?? '')) } catch {}

@@ -1,3 +1,2 @@
 // class: compile
-// waits: H2
 return 1 })(); (async () => {

@@ -1,0 +1,2 @@
+// class: compile
+return 1 } + {
