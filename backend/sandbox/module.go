@@ -15,10 +15,13 @@ import (
 	"helix/backend/sandbox/meter"
 )
 
-// The ways in which a module can be called.
+// The ways in which a module can be called. Either reads its input, one JSON document, from
+// WASI's standard input and writes its output, another one, to standard output. Lines on
+// standard error go to the run's log with level info. There are no arguments, no environment
+// and no folders but those that the Host gives (see OpFolders), and those read-only.
 const (
 	ABIExecute = "execute" // exports execute() and memory; _initialize is called first
-	ABICommand = "command" // exports _start, like a C, Rust or Go program
+	ABICommand = "command" // exports _start, like a C, Rust or Go program; must exit with 0
 )
 
 // Module is a WASM module that was validated, metered and compiled. It is safe for use by

@@ -152,6 +152,27 @@ func TestModuleFromGo(t *testing.T) {
 	}
 }
 
+// TestExecuteFromGo runs a Go program that offers execute, with the host's answers.
+func TestExecuteFromGo(t *testing.T) {
+	t.Parallel()
+	wasm := fromGo(t, "reactor")
+	if abi := compileWASM(t, wasm).Info().ABI; abi != ABIExecute {
+		t.Errorf("abi %q", abi)
+	}
+	host := HostFunc(func(context.Context, string, json.RawMessage) (json.RawMessage, error) {
+		return json.RawMessage(`{"found":true,"value":"hello"}`), nil
+	})
+	for range 3 {
+		res := runModule(t, wasm, Call{Host: host, Input: []byte(`[5]`)})
+		if got := string(res.Output); got != `{"answer":{"found":true,"value":"hello"},"calls":1,"failed":false,"in":[5]}` {
+			t.Errorf("output %s", got)
+		}
+	}
+	if got := string(runModule(t, wasm, Call{Input: []byte(`[5]`)}).Output); !strings.Contains(got, `"failed":true`) || !strings.Contains(got, `"name":"PermissionError"`) {
+		t.Errorf("without a host: %s", got)
+	}
+}
+
 func TestExitInsideExecute(t *testing.T) {
 	t.Parallel()
 	well := textModule(t, ``, `(call $number (i32.const 7)) (call $proc_exit (i32.const 0)) (call $number (i32.const 8))`)

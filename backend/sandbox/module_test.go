@@ -78,7 +78,8 @@ func fromC(t testing.TB, name string) []byte {
 	})
 }
 
-// fromGo builds the program in testdata/wasm/NAME.
+// fromGo builds the program in testdata/wasm/NAME; one without a main of its own offers
+// execute.
 func fromGo(t testing.TB, name string) []byte {
 	t.Helper()
 	need(t, "go")
@@ -86,7 +87,11 @@ func fromGo(t testing.TB, name string) []byte {
 		t.Skip("compiling a Go program takes minutes under the race detector")
 	}
 	return buildOnce(t, "go "+name, func(out string) *exec.Cmd {
-		cmd := exec.Command("go", "build", "-o", out, "./"+filepath.ToSlash(filepath.Join("testdata", "wasm", name)))
+		args := []string{"build", "-o", out}
+		if text, err := os.ReadFile(filepath.Join("testdata", "wasm", name, "main.go")); err == nil && bytes.Contains(text, []byte("//go:wasmexport execute")) {
+			args = append(args, "-buildmode=c-shared")
+		}
+		cmd := exec.Command("go", append(args, "./"+filepath.ToSlash(filepath.Join("testdata", "wasm", name)))...)
 		cmd.Env = append(os.Environ(), "GOOS=wasip1", "GOARCH=wasm", "GOFLAGS=")
 		return cmd
 	})

@@ -30,8 +30,11 @@ func (w *moduleRun) helixCall(m guestMemory, p []uint64) errno {
 	if err != nil {
 		return w.answered(nil, err)
 	}
-	if op == "log" {
-		return w.answered(w.helixLog(req))
+	if op == "log" { // says nothing about whether the module got over a refusal
+		before := w.refusal
+		n := w.answered(w.helixLog(req))
+		w.refusal = before
+		return n
 	}
 	if op == OpFolders { // answers the host's own question only
 		return w.answered(nil, fault.Invalidf("There is no operation %q.", op))

@@ -37,6 +37,7 @@ func (w *moduleRun) poll(m guestMemory, p []uint64) errno {
 	if _, ok := m.Read(uint32(p[3]), 4); !ok {
 		return errnoFault
 	}
+	w.work(32 * int(n))
 	subs := append([]byte(nil), in...) // the events may be written over them
 	ready := make([]byte, 0, n*eventSize)
 	first := time.Duration(math.MaxInt64)

@@ -1,0 +1,40 @@
+// Reactor offers execute instead of main: it counts its calls, which a fresh instance shows
+// as one, and asks the host for a value.
+package main
+
+import (
+	"encoding/json"
+	"io"
+	"os"
+	"unsafe"
+)
+
+//go:wasmimport helix call
+func call(req unsafe.Pointer, n uint32) int32
+
+//go:wasmimport helix read
+func read(to unsafe.Pointer, n uint32) int32
+
+var calls int
+
+//go:wasmexport execute
+func execute() {
+	calls++
+	in, err := io.ReadAll(os.Stdin)
+	if err != nil {
+		panic(err)
+	}
+	req := []byte(`{"op":"state.get","key":"greeting"}`)
+	n := call(unsafe.Pointer(&req[0]), uint32(len(req)))
+	failed := n < 0
+	if failed {
+		n = -n
+	}
+	answer := make([]byte, n+1)
+	read(unsafe.Pointer(&answer[0]), uint32(n))
+	json.NewEncoder(os.Stdout).Encode(map[string]any{
+		"calls": calls, "in": json.RawMessage(in), "failed": failed, "answer": json.RawMessage(answer[:n]),
+	})
+}
+
+func main() {}
