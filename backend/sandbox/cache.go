@@ -162,7 +162,7 @@ func (d *diskCache) list() (files []cached, total int64) {
 			return nil // gone meanwhile, or not ours
 		}
 		if i, err := e.Info(); err == nil {
-			files = append(files, cached{p, i.Size(), i.ModTime()})
+			files = append(files, cached{p, i.Size(), lastUse(p, i)})
 			total += i.Size()
 		}
 		return nil

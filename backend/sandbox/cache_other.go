@@ -2,7 +2,10 @@
 
 package sandbox
 
-import "os"
+import (
+	"os"
+	"time"
+)
 
 // unsafeFolder says why a folder must not hold code, or "". The user's profile folder is
 // private by its access control list, which is not looked at here.
@@ -18,3 +21,5 @@ func unsafeFolder(dir string) string {
 }
 
 func foreignOwner(string) string { return "" }
+
+func lastUse(_ string, i os.FileInfo) time.Time { return i.ModTime() }

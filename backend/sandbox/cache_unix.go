@@ -5,6 +5,9 @@ package sandbox
 import (
 	"os"
 	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // unsafeFolder says why a folder must not hold code, or "".
@@ -31,4 +34,17 @@ func foreignOwner(path string) string {
 		return "The cache folder belongs to another user."
 	}
 	return ""
+}
+
+// lastUse is when a file was last written or read. Systems note a read at least once a day,
+// or never; a folder that is emptied from the oldest needs no more.
+func lastUse(path string, i os.FileInfo) time.Time {
+	used := i.ModTime()
+	var s unix.Stat_t
+	if unix.Lstat(path, &s) == nil {
+		if read := time.Unix(s.Atim.Unix()); read.After(used) {
+			used = read
+		}
+	}
+	return used
 }
