@@ -58,7 +58,12 @@ var tierWords = map[string]string{
 	"engine_unavailable":   "the engine is missing: run make engines",
 	"landlock_unavailable": "the kernel has no Landlock",
 	"bwrap_missing":        "bubblewrap is not installed",
+	"bwrap_blocked":        "the system does not let bubblewrap work",
+	"landlock_partial":     "the kernel's Landlock does not cover the network",
 	"jobobject_failed":     "Windows refused a job object",
+	"worker_unavailable":   "this program cannot start a separate process",
+	"off":                  "turned off",
+	"below_min_isolation":  "weaker than the setting sandbox.minIsolation asks for",
 }
 
 func (s *sandboxStatusCmd) Run(c *command) error {

@@ -223,6 +223,7 @@ type PoolStatus struct {
 type TierStatus struct {
 	Tier      string   `json:"tier"`
 	Available bool     `json:"available"`
+	Isolation string   `json:"isolation,omitempty"` // what a run there has around it: one of the Isolation constants
 	Reasons   []string `json:"reasons"`
 }
 

@@ -171,9 +171,8 @@ func (c *children) status() TierStatus {
 	case c.off != nil:
 		s.Reasons = append(s.Reasons, "worker_unavailable")
 	default:
-		var isolation string
-		isolation, s.Reasons = c.expected()
-		s.Available = isolationRank(isolation) >= isolationRank(c.e.o.MinIsolation)
+		s.Isolation, s.Reasons = c.expected()
+		s.Available = isolationRank(s.Isolation) >= isolationRank(c.e.o.MinIsolation)
 		if !s.Available {
 			s.Reasons = append(s.Reasons, "below_min_isolation")
 		}

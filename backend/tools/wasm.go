@@ -98,12 +98,12 @@ type WasmReport struct {
 	Valid        bool                `json:"valid"` // no errors
 	Errors       []WasmProblem       `json:"errors"`
 	Warnings     []WasmProblem       `json:"warnings"`
-	Info         *sandbox.ModuleInfo `json:"info,omitempty"` // absent when the bytes are no module
-	Capabilities []string            `json:"capabilities"`   // that are asked for, in normal form
-	Tier         string              `json:"tier"`           // where it will run: t0 or t1
-	Isolation    string              `json:"isolation"`      // that a run will have
-	Reasons      []string            `json:"reasons"`        // why the isolation is weaker than it could be
-	Refused      string              `json:"refused,omitempty"`
+	Info         *sandbox.ModuleInfo `json:"info,omitempty"`    // absent when the bytes are no module
+	Capabilities []string            `json:"capabilities"`      // that are asked for, in normal form
+	Tier         string              `json:"tier"`              // where it will run: t0 or t1
+	Isolation    string              `json:"isolation"`         // that a run will have
+	Reasons      []string            `json:"reasons"`           // why the isolation is weaker than it could be
+	Refused      string              `json:"refused,omitempty"` // why it would not run on this computer
 	Signature    SignatureInfo       `json:"signature"`
 	Signer       string              `json:"signer"` // who signed it, or "unsigned"
 }

@@ -264,8 +264,7 @@ func (s *Service) examineWasm(ctx context.Context, w *WasmSkill, wasm []byte) (W
 	}
 	s.isolate(w)
 	r.Tier, r.Isolation, r.Reasons = w.Tier, w.Isolation, w.Reasons
-	if weaker(r.Isolation, s.minIsolation()) && w.Tier == tierProcess {
-		r.Refused = fmt.Sprintf("It will not run here: the setting sandbox.minIsolation asks for %s, and this computer offers %s.", s.minIsolation(), r.Isolation)
+	if r.Refused = s.refusedHere(w); r.Refused != "" {
 		r.Warnings = append(r.Warnings, WasmProblem{Code: "isolation", Field: "wasm", Message: r.Refused})
 	}
 	r.Valid = len(r.Errors) == 0

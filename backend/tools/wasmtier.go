@@ -2,7 +2,7 @@ package tools
 
 import (
 	"crypto/sha256"
-	"runtime"
+	"fmt"
 	"slices"
 
 	"github.com/google/uuid"
@@ -47,7 +47,7 @@ func (w *WasmSkill) trust() sandbox.Trust {
 }
 
 // isolations from the weakest to the strongest.
-var isolations = []string{"inprocess", "process", "process+landlock", "process+landlock+bwrap"}
+var isolations = []string{sandbox.IsolationInProcess, sandbox.IsolationProcess, sandbox.IsolationLandlock, sandbox.IsolationBwrap}
 
 // weaker reports whether a isolates less than b.
 func weaker(a, b string) bool { return slices.Index(isolations, a) < slices.Index(isolations, b) }
@@ -61,7 +61,7 @@ func (s *Service) minIsolation() string {
 
 // isolate fills in where a skill will run and how well it will be shut in there.
 func (s *Service) isolate(w *WasmSkill) {
-	w.Tier, w.Isolation, w.Reasons = tierInProcess, isolations[0], []string{}
+	w.Tier, w.Isolation, w.Reasons = tierInProcess, sandbox.IsolationInProcess, []string{}
 	if w.trust() != sandbox.TrustForeign {
 		return
 	}
@@ -69,20 +69,34 @@ func (s *Service) isolate(w *WasmSkill) {
 	w.Isolation, w.Reasons = Isolation(s.box.Status())
 }
 
-// Isolation is what the child process tier offers on this computer, and why it is not more.
-func Isolation(st sandbox.Status) (isolation string, reasons []string) {
-	reasons = []string{}
-	for _, t := range st.Tiers {
-		if t.Tier == tierProcess {
-			reasons = append(reasons, t.Reasons...)
+// refusedHere says why a skill could be installed and yet not run on this computer; "" when
+// it can run.
+func (s *Service) refusedHere(w *WasmSkill) string {
+	if w.Tier != tierProcess {
+		return ""
+	}
+	if weaker(w.Isolation, s.minIsolation()) {
+		return fmt.Sprintf("It will not run here: the setting sandbox.minIsolation asks for %s, and this computer offers %s.", s.minIsolation(), w.Isolation)
+	}
+	for _, t := range s.box.Status().Tiers {
+		if t.Tier == tierProcess && !t.Available {
+			return "It will not run here: modules of others need a separate process, and none can be started."
 		}
 	}
-	isolation = isolations[1]
-	has := func(missing string) bool { return !slices.Contains(reasons, missing) }
-	if landlocked && has("landlock_unavailable") {
-		isolation = isolations[2]
-		if has("bwrap_missing") {
-			isolation = isolations[3]
+	return ""
+}
+
+// Isolation is what the child process tier offers on this computer, and why it is not more.
+// Where there is no such tier at all, it is the least that a run there would have.
+func Isolation(st sandbox.Status) (isolation string, reasons []string) {
+	isolation, reasons = sandbox.IsolationProcess, []string{}
+	for _, t := range st.Tiers {
+		if t.Tier != tierProcess {
+			continue
+		}
+		reasons = append(reasons, t.Reasons...)
+		if t.Isolation != "" {
+			isolation = t.Isolation
 		}
 	}
 	return isolation, reasons
@@ -131,6 +145,3 @@ func (s *Service) announceSkill(tx *storage.Tx, id uuid.UUID, kind string) {
 	user := identity.UserID(tx.Context())
 	tx.AfterCommit(func() { bus.Publish(tx.Bus(), user, WasmChanged{SkillID: id, Kind: kind}) })
 }
-
-// landlocked: only this system has Landlock and bubblewrap at all.
-const landlocked = runtime.GOOS == "linux"

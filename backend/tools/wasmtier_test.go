@@ -4,6 +4,9 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+
+	"helix/backend/fault"
+	"helix/backend/sandbox"
 )
 
 // A module of others runs in a separate process; what the user signed runs here.
@@ -43,5 +46,58 @@ func TestRunModuleInItsOwnProcess(t *testing.T) {
 	r, err := b.RunCode(b.ctx, RunCodeParams{Kind: CodeWasm, Name: "call.wasm", Wasm: module(t, "call"), Input: json.RawMessage(`{"op":"state.keys"}`), Grants: []string{"state"}})
 	if err != nil || !r.Success || string(r.Output) != `{"keys":[]}` || r.Tier != "t1" {
 		t.Errorf("%s %s %v", r.Output, r.Error, err)
+	}
+}
+
+// Nothing falls back from the separate process to this one: where there is none, a module of
+// others does not run, and the report says so before it is installed.
+func TestForeignModulesNeedTheirProcess(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	box, err := sandbox.Open(t.Context(), sandbox.Options{Idle: -1, Tier1: sandbox.Tier1Off})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer box.Close() //nolint:errcheck // only this test's
+	b.box = box
+	r, err := b.CreateWasm(b.ctx, CreateWasmParams{Name: "Foreign", Wasm: module(t, "echo")})
+	if err != nil || r.Report.Refused == "" || r.Skill.Tier != "t1" || len(r.Report.Warnings) != 1 || r.Report.Warnings[0].Code != "isolation" {
+		t.Fatalf("%+v %v", r.Report, err)
+	}
+	_, err = b.ExecuteSkill(b.ctx, ExecuteSkillParams{SkillID: r.Skill.ID})
+	wantKind(t, err, fault.Unavailable)
+	if x := b.executions(t, r.Skill.ID); len(x) != 1 || x[0].Tier != "t1" || x[0].Status != SkillFailure || x[0].ErrorClass != "unavailable" {
+		t.Errorf("%+v", x)
+	}
+	own := b.install(t, "echo")
+	if r := b.execute(t, own, "1"); !r.Success || r.Tier != "t0" {
+		t.Errorf("own: %s", r.Error)
+	}
+}
+
+func TestIsolationIsTold(t *testing.T) {
+	t.Parallel()
+	tiers := func(isolation string, reasons ...string) sandbox.Status {
+		return sandbox.Status{Tiers: []sandbox.TierStatus{{Tier: "t0", Available: true, Isolation: "inprocess", Reasons: []string{"x"}}, {Tier: "t1", Available: true, Isolation: isolation, Reasons: reasons}}}
+	}
+	for _, c := range []struct {
+		st      sandbox.Status
+		want    string
+		reasons int
+		min     string
+		refused bool
+	}{
+		{tiers("process+landlock+bwrap"), "process+landlock+bwrap", 0, "process+landlock+bwrap", false},
+		{tiers("process+landlock", "bwrap_missing"), "process+landlock", 1, "process+landlock+bwrap", true},
+		{tiers("process+landlock", "bwrap_missing"), "process+landlock", 1, "process+landlock", false},
+		{tiers("process", "landlock_unavailable", "bwrap_missing"), "process", 2, "", false},
+		{tiers("process", "landlock_unavailable", "bwrap_missing"), "process", 2, "process+landlock", true},
+		{sandbox.Status{}, "process", 0, "inprocess", false},
+	} {
+		got, reasons := Isolation(c.st)
+		s := &Service{o: Options{MinIsolation: c.min}}
+		if got != c.want || len(reasons) != c.reasons || reasons == nil || weaker(got, s.minIsolation()) != c.refused {
+			t.Errorf("%+v: %s %v", c, got, reasons)
+		}
 	}
 }
