@@ -920,6 +920,8 @@ export interface SandboxPoolStatus {
 export interface SandboxTierStatus {
   tier: string;
   available: boolean;
+  /** what a run there has around it: one of the Isolation constants */
+  isolation?: string;
   reasons: string[];
 }
 
@@ -2405,6 +2407,7 @@ export interface ToolsWasmReport {
   isolation: string;
   /** why the isolation is weaker than it could be */
   reasons: string[];
+  /** why it would not run on this computer */
   refused?: string;
   signature: ToolsSignatureInfo;
   /** who signed it, or "unsigned" */
