@@ -137,9 +137,16 @@ func start(o StartOptions) (*Process, error) {
 		p.state = p.cmd.ProcessState
 		p.job.close()
 		p.in.Close()
+		// Should something of it have survived with our pipes, it does not hold us.
+		end := time.Now().Add(afterEnd)
+		_ = outR.SetReadDeadline(end) // not every system has deadlines for pipes
+		_ = errR.SetReadDeadline(end)
 	}()
 	return p, nil
 }
+
+// afterEnd is how long what an ended child has said may still be read.
+const afterEnd = 10 * time.Second
 
 // Pid is the number of the started process: the child, or what is wrapped around it.
 func (p *Process) Pid() int { return p.cmd.Process.Pid }
