@@ -24,7 +24,7 @@ type Options struct {
 	Now          func() time.Time // nil: time.Now; the clock that guests see
 	Rand         io.Reader        // nil: crypto/rand
 	// Crosscheck turns on the slower way of stopping runs beside the normal one, so that
-	// tests can compare results. In this version it is always on.
+	// tests can compare results.
 	Crosscheck bool
 
 	modulesOnly bool // in the child process of a module: nothing of JavaScript is loaded
@@ -117,7 +117,8 @@ const (
 	IsolationBwrap     = "process+landlock+bwrap"
 )
 
-// Usage is what a run took. Fuel is 0 until runs are metered.
+// Usage is what a run took. A unit of Fuel is one instruction of the machine that runs
+// guests, or the part of a longer operation that takes as long.
 type Usage struct {
 	Wall, CPU   time.Duration
 	Fuel        uint64

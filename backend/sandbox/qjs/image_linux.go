@@ -18,7 +18,8 @@ import (
 type cow struct {
 	fd      int
 	view    []byte // the file, for reading
-	pagemap int    // tells which pages are private; -1 where the system cannot
+	opened  sync.Once
+	pagemap int // tells which pages are private; -1 where the system cannot
 
 	mu    sync.Mutex
 	looks int    // how many used memories were looked at for hot pages
@@ -43,14 +44,21 @@ func newCow(im *image) *cow {
 		c.close()
 		return nil
 	}
-	if fd, err := unix.Open("/proc/self/pagemap", unix.O_RDONLY|unix.O_CLOEXEC, 0); err == nil {
-		c.pagemap = fd
-		if _, ok := c.private(c.view); !ok {
-			_ = unix.Close(fd)
-			c.pagemap = -1
-		}
-	}
 	return c
+}
+
+// openPagemap opens the list of pages when a memory is first put back: a process that serves
+// one run only holds no file for it.
+func (c *cow) openPagemap() {
+	fd, err := unix.Open("/proc/self/pagemap", unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return
+	}
+	c.pagemap = fd
+	if _, ok := c.private(c.view, new(pageScan)); !ok {
+		_ = unix.Close(fd)
+		c.pagemap = -1
+	}
 }
 
 func (c *cow) fill(im *image) error {
@@ -97,7 +105,8 @@ func (c *cow) place(l *linear) error {
 
 func (c *cow) restore(l *linear) error {
 	mem := l.buf[:len(c.view)]
-	private, ok := c.private(mem)
+	c.opened.Do(c.openPagemap)
+	private, ok := c.private(mem, &l.scan)
 	if !ok {
 		return c.restoreHot(mem, c.look(mem))
 	}
@@ -207,38 +216,44 @@ const (
 	maxRegions    = 128
 )
 
+// pageScan is room for what the system says of a memory's pages.
+type pageScan struct {
+	arg     scanArg
+	regions [maxRegions]pageRegion
+	list    []span
+}
+
 // private asks the system for the pages of a mapping that are private copies; ok is false
-// when it cannot say. When there are more ranges than room the rest counts as one.
-func (c *cow) private(mem []byte) (list []span, ok bool) {
+// when it cannot say. When there are more ranges than room the rest counts as one. The list
+// is valid until the next call with the same room.
+func (c *cow) private(mem []byte, s *pageScan) (list []span, ok bool) {
 	if c.pagemap < 0 {
 		return nil, false
 	}
-	var regions [maxRegions]pageRegion
 	base := uint64(uintptr(unsafe.Pointer(&mem[0])))
-	arg := scanArg{
-		size: uint64(unsafe.Sizeof(scanArg{})), start: base, end: base + uint64(len(mem)), vec: uint64(uintptr(unsafe.Pointer(&regions[0]))), vecLen: maxRegions,
+	s.arg = scanArg{
+		size: uint64(unsafe.Sizeof(scanArg{})), start: base, end: base + uint64(len(mem)), vec: uint64(uintptr(unsafe.Pointer(&s.regions[0]))), vecLen: maxRegions,
 		inverted: pageIsFile, mask: pageIsFile, anyOf: pageIsPresent | pageIsSwapped, result: pageIsPresent,
 	}
-	var pin runtime.Pinner
-	pin.Pin(&regions)
-	defer pin.Unpin()
-	n, _, e := unix.Syscall(unix.SYS_IOCTL, uintptr(c.pagemap), pagemapScan, uintptr(unsafe.Pointer(&arg)))
+	n, _, e := unix.Syscall(unix.SYS_IOCTL, uintptr(c.pagemap), pagemapScan, uintptr(unsafe.Pointer(&s.arg)))
+	runtime.KeepAlive(s) // the regions are on the heap, which does not move
 	if e != 0 || n > maxRegions {
 		return nil, false
 	}
-	list = make([]span, 0, n+1)
-	for _, r := range regions[:n] {
+	list = s.list[:0]
+	for _, r := range s.regions[:n] {
 		list = append(list, span{int(r.start - base), int(r.end - base)})
 	}
-	if arg.walkEnd < arg.end {
-		list = append(list, span{int(arg.walkEnd - base), len(mem)})
+	if s.arg.walkEnd < s.arg.end {
+		list = append(list, span{int(s.arg.walkEnd - base), len(mem)})
 	}
+	s.list = list
 	return list, true
 }
 
 // privateBytes is how much of a memory is not shared with the file.
 func (c *cow) privateBytes(l *linear) (n int, ok bool) {
-	list, ok := c.private(l.buf[:len(c.view)])
+	list, ok := c.private(l.buf[:len(c.view)], new(pageScan))
 	for _, s := range list {
 		n += s.to - s.from
 	}

@@ -44,10 +44,7 @@ func TestImageWithoutPagemap(t *testing.T) {
 	if im.cow == nil {
 		t.Skip("no memory files here")
 	}
-	if im.cow.pagemap >= 0 {
-		_ = unix.Close(im.cow.pagemap)
-		im.cow.pagemap = -1
-	}
+	im.cow.opened.Do(func() {}) // it stays closed
 	l := newLinear(16 << 20)
 	defer l.release()
 	if l.Reallocate(uint64(len(want))) == nil || im.place(l) != nil {

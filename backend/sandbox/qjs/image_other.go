@@ -5,6 +5,8 @@ package qjs
 // cow is what systems without private mappings of memory files lack.
 type cow struct{}
 
+type pageScan struct{}
+
 func newCow(*image) *cow { return nil }
 
 func (*cow) place(*linear) error   { return nil }

@@ -16,6 +16,7 @@ type linear struct {
 	limit   uint64
 	size    atomic.Uint64
 	refused atomic.Bool
+	scan    pageScan
 }
 
 func newLinear(max uint64) *linear {
