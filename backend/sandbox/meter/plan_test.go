@@ -44,6 +44,8 @@ func TestChargesAreExactOnOnePath(t *testing.T) {
 		"return":            {cat(plain(5), []byte{opReturn}, plain(50)), 6},
 		"leaves two loops": {cat([]byte{opBlock, 0x40, opLoop, 0x40, opLoop, 0x40}, plain(2), []byte{opBr, 2, opEnd, opEnd, opEnd},
 			plain(200)), 203},
+		"leaves a loop into a longer path": {cat([]byte{opBlock, 0x40, opLoop, 0x40, opLoop, 0x40}, plain(2), []byte{opBr, 2, opEnd, opEnd, opReturn, opEnd},
+			plain(200)), 203},
 		"leaves a loop by its end": {cat([]byte{opLoop, 0x40}, plain(4), []byte{opEnd}, plain(200)), 204},
 		"host call":                {[]byte{opCall, 0}, weightHostCall},
 		"memory.grow":              {[]byte{0x41, 0, opMemoryGrow, 0, 0x1a}, weightGrow + 2},
@@ -104,6 +106,9 @@ func TestEveryCycleEnds(t *testing.T) {
 		"mutual recursion": {globals: [][]byte{{typeI32, 1, 0x41, 0, opEnd}}, funcs: []fn{
 			// Depth ten, then back; for ever, in a tree.
 			{name: "f", code: tree(1)}, {code: tree(2)}, {code: tree(0)},
+		}},
+		"a tree of its own calls": {globals: [][]byte{{typeI32, 1, 0x41, 0, opEnd}}, funcs: []fn{
+			{name: "f", code: []byte{opCall, 1}}, {code: tree(1)},
 		}},
 		"table": {
 			table: []byte{0, 1}, elems: [][]byte{{0, 0x41, 0, opEnd, 1, 0}},
