@@ -2,6 +2,7 @@ package backend
 
 import (
 	"encoding/json"
+	"errors"
 	"io"
 	"net"
 	"net/http"
@@ -15,7 +16,9 @@ import (
 	"github.com/google/uuid"
 
 	"helix/backend/bus"
+	"helix/backend/fault"
 	"helix/backend/gateway"
+	"helix/backend/sandbox"
 	"helix/backend/storage"
 	"helix/backend/tools"
 )
@@ -289,5 +292,67 @@ func TestExecuteEndsWithItsClient(t *testing.T) {
 		}
 	case <-time.After(30 * time.Second):
 		t.Error("it goes on without its client")
+	}
+}
+
+// The status of a call that never became a result.
+func TestExecuteStatus(t *testing.T) {
+	t.Parallel()
+	queue := &sandbox.Error{Class: sandbox.ClassUnavailable, Message: "full", Details: sandbox.LimitDetail{Limit: sandbox.LimitQueue, Max: 256, Value: 256}}
+	for _, c := range []struct {
+		err    error
+		status int
+		class  string
+	}{
+		{fault.Invalidf("x"), 400, "input"},
+		{fault.Deniedf("x"), 403, "host_denied"},
+		{fault.NotFoundf("x"), 404, "not_found"},
+		{fault.Limitf("x"), 429, "limit"},
+		{queue, 429, "unavailable"},
+		{fault.Unavailablef("%s", queue.Message).WithCause(queue), 429, "unavailable"},
+		{fault.Unavailablef("x"), 503, "unavailable"},
+		{fault.New(fault.Canceled, "x"), 500, "canceled"},
+		{errors.New("x"), 500, "internal"},
+	} {
+		if got, class := executeStatus(c.err), executeClass(c.err); got != c.status || class != c.class {
+			t.Errorf("%v: %d %s, want %d %s", c.err, got, class, c.status, c.class)
+		}
+	}
+}
+
+func FuzzReadExecute(f *testing.F) {
+	for _, s := range []string{`{"skill_id":"0190a5c4-0000-7000-8000-000000000001","input":{"a":1}}`, `{"skill_id":null}`, `{"skill_id":"urn:uuid:0190a5c4-0000-7000-8000-000000000001"}`, `[]`, `{"input":`, "null", `{"skill_id":"x","skill_id":"y"}`} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, body []byte) {
+		p, err := readExecute(body)
+		if err != nil {
+			return
+		}
+		if p.SkillID == uuid.Nil || !json.Valid(body) || len(p.Input) > 0 && !json.Valid(p.Input) {
+			t.Errorf("%q gives %+v", body, p)
+		}
+	})
+}
+
+// What a module writes to its standard output is its result and never reaches the program's
+// own; it runs alone, since it exchanges that.
+func TestGuestOutputStaysInside(t *testing.T) { //nolint:paralleltest // as said
+	e := newExecutor(t)
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, errs := os.Stdout, os.Stderr
+	os.Stdout, os.Stderr = w, w
+	status, text := e.post(t, e.urls[0], e.body("echo", `"Zwiebelkuchen"`), e.bearer())
+	os.Stdout, os.Stderr = out, errs
+	w.Close() //nolint:errcheck // nothing is written to it any more
+	leaked, err := io.ReadAll(r)
+	if err != nil || status != 200 || !strings.Contains(text, "Zwiebelkuchen") {
+		t.Fatalf("%d %s %v", status, text, err)
+	}
+	if strings.Contains(string(leaked), "Zwiebelkuchen") || strings.Contains(string(leaked), "echoing") {
+		t.Errorf("leaked: %s", leaked)
 	}
 }

@@ -325,7 +325,7 @@ type toolSecretCmd struct {
 type toolSecretSetCmd struct {
 	Name string   `arg:""`
 	Host []string `required:"" help:"A host that may receive it; may be repeated."`
-	Tool []string `help:"A tool that may use it; default: none yet."`
+	Tool []string `help:"Only this tool or skill may use it; may be repeated. Default: each that you allow to."`
 }
 
 func (s *toolSecretSetCmd) Run(c *command) error {

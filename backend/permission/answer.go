@@ -236,7 +236,7 @@ func (s *Service) plan(p *AnswerParams, ap *Approval, raw *rawApproval, info *Su
 	if p.Decision == "deny" {
 		out.record["remember"] = p.Remember
 		if p.Remember && len(ap.Requested) == 0 {
-			return nil, fault.Invalidf("There is no capability here to remember a refusal of. Deny it once, or disable the %s.", ap.Subject.Kind)
+			return nil, fault.Invalidf("There is no capability here to remember a refusal of. Deny it once, or disable the %s.", kindWord(ap.Subject.Kind))
 		}
 		return out, nil
 	}

@@ -89,8 +89,16 @@ func friendly(p string) string {
 	return p
 }
 
+// kindWord is what a person calls a kind of subject.
+func kindWord(kind string) string {
+	if kind == "wasm" {
+		return "skill"
+	}
+	return strings.ReplaceAll(kind, "_", " ")
+}
+
 func subjectWords(kind, name string) string {
-	kind = strings.ReplaceAll(kind, "_", " ")
+	kind = kindWord(kind)
 	if name == "" {
 		return "This " + kind
 	}

@@ -30,7 +30,7 @@ type SecretSetParams struct {
 	Name    string      `json:"name"`    // 1..64 letters, digits, "_", "-" or "."
 	Value   string      `json:"value"`   // 4 bytes to 8 KiB
 	Hosts   []string    `json:"hosts"`   // exact hosts or *.example.com
-	ToolIDs []uuid.UUID `json:"toolIds"` // tools that may name it
+	ToolIDs []uuid.UUID `json:"toolIds"` // tools and WASM skills that may name it; empty: all
 }
 
 // SecretName names a secret.
@@ -79,7 +79,7 @@ func (s *Service) SecretSet(ctx context.Context, p SecretSetParams) (struct{}, e
 	user := identity.UserID(ctx)
 	err = s.db.Write(ctx, func(tx *storage.Tx) error {
 		for _, id := range p.ToolIDs {
-			if _, err := ownTool(tx, id); err != nil {
+			if err := ownRunnable(tx, id); err != nil {
 				return err
 			}
 		}
@@ -103,6 +103,17 @@ func (s *Service) SecretSet(ctx context.Context, p SecretSetParams) (struct{}, e
 		return audit.Append(tx, audit.Entry{Action: "secret.set", SubjectKind: "secret", SubjectID: p.Name, Details: map[string]any{"hosts": hosts, "tools": len(p.ToolIDs)}})
 	})
 	return none, err
+}
+
+// ownRunnable is nil for a tool or a WASM skill of the caller.
+func ownRunnable(tx *storage.Tx, id uuid.UUID) error {
+	_, err := ownTool(tx, id)
+	if fault.Is(err, fault.NotFound) {
+		if _, serr := ownSkill(tx, id); !fault.Is(serr, fault.NotFound) {
+			return serr
+		}
+	}
+	return err
 }
 
 func secretID(tx *storage.Tx, user uuid.UUID, name string) (id uuid.UUID, err error) {

@@ -499,3 +499,79 @@ func TestTooManySkillRuns(t *testing.T) {
 		t.Error("the engine was asked")
 	}
 }
+
+// An answered question can start the run again, which then has its row.
+func TestSkillRunsAgainAfterTheAnswer(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	w := b.install(t, "call", func(p *CreateWasmParams) { p.Capabilities = []string{"state"} })
+	_, err := b.ExecuteSkill(b.ctx, ExecuteSkillParams{SkillID: w.ID, Input: json.RawMessage(`{"op":"state.keys"}`)})
+	den, _ := wantKind(t, err, fault.Denied).Details.(Denial)
+	q, err := b.perm.GetApproval(b.ctx, permission.GetApprovalParams{ID: *den.PendingApprovalID})
+	if err != nil || q.Subject.Kind != "wasm" || q.Subject.Name != w.Name || strings.Contains(q.Sentence, "wasm") || !q.Run.Rerun {
+		t.Fatalf("%+v %v", q, err)
+	}
+	ended := make(chan SkillExecutionChanged, 1)
+	defer bus.Subscribe(b.db.Bus(), func(_ uuid.UUID, e SkillExecutionChanged) {
+		if e.Status == SkillSuccess {
+			ended <- e
+		}
+	})()
+	a, err := b.perm.AnswerApproval(b.ctx, permission.AnswerParams{ID: q.ID, Decision: "approve", DefinitionHash: q.DefinitionHash, Scope: "run", Rerun: true})
+	if err != nil || a.RunID == nil || a.RerunError != "" {
+		t.Fatalf("%+v %v", a, err)
+	}
+	if e := <-ended; e.ExecutionID != *a.RunID || e.SkillID != w.ID {
+		t.Errorf("%+v", e)
+	}
+	if x := b.executions(t, w.ID); len(x) != 2 || x[0].ID != *a.RunID || x[0].Status != SkillSuccess || string(x[0].Output) != `{"keys":[]}` {
+		t.Errorf("%+v", x)
+	}
+}
+
+// A secret can be kept for one skill.
+func TestSecretOfOneSkill(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	one := b.install(t, "call", func(p *CreateWasmParams) { p.Capabilities = []string{"secret(KEY)"} })
+	two := b.install(t, "call", func(p *CreateWasmParams) { p.Capabilities = []string{"secret(KEY)"} })
+	set := SecretSetParams{Name: "KEY", Value: "0123456789", Hosts: []string{"api.example.com"}, ToolIDs: []uuid.UUID{one.ID}}
+	if _, err := b.SecretSet(b.ctx, set); err != nil {
+		t.Fatal(err)
+	}
+	set.ToolIDs = []uuid.UUID{uuid.New()}
+	_, err := b.SecretSet(b.ctx, set)
+	wantKind(t, err, fault.NotFound)
+	for w, want := range map[*WasmSkill]string{&one: "placeholder", &two: "not_found"} {
+		if _, err := b.ExecuteSkill(b.ctx, ExecuteSkillParams{SkillID: w.ID}); fault.KindOf(err) != fault.Denied {
+			t.Fatal(err)
+		}
+		b.agree(t, w.ID.String(), "always")
+		if r := b.execute(t, *w, `{"op":"secret","name":"KEY"}`); !strings.Contains(string(r.Output), want) {
+			t.Errorf("%s: %s", want, r.Output)
+		}
+	}
+}
+
+// A revoked right ends the run that uses it; a disabled skill lets its runs go on.
+func TestRevokedRightEndsTheSkill(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	w := b.install(t, "spin", func(p *CreateWasmParams) { p.TimeoutMs, p.Capabilities = 60_000, []string{"state"} })
+	if _, err := b.ExecuteSkill(b.ctx, ExecuteSkillParams{SkillID: w.ID}); fault.KindOf(err) != fault.Denied {
+		t.Fatal(err)
+	}
+	b.agree(t, w.ID.String(), "always")
+	running := make(chan struct{}, 100)
+	defer bus.Subscribe(b.db.Bus(), func(_ uuid.UUID, e SkillExecutionChanged) { running <- struct{}{} })()
+	go func() {
+		<-running
+		if _, err := b.DeleteWasm(b.ctx, SkillID{w.ID}); err != nil {
+			t.Error(err)
+		}
+	}()
+	begun := time.Now()
+	if r := b.execute(t, w, ""); r.Success || time.Since(begun) > 30*time.Second {
+		t.Errorf("%s %s", r.ErrorClass, r.Error)
+	}
+}

@@ -62,9 +62,12 @@ CREATE INDEX skill_executions_running ON skill_executions (status) WHERE status 
 
 -- A finished run is final: only what it was given and gave may be cut later.
 -- +goose StatementBegin
-CREATE TRIGGER skill_executions_final BEFORE UPDATE OF skill_id, user_id, status, error_class, error_message, execution_time_ms,
-    cpu_time_ms, memory_used_mb, host_calls, tier, isolation, version, definition_hash, caller, parent_id, timestamp ON skill_executions
-WHEN OLD.status <> 'running'
+CREATE TRIGGER skill_executions_final BEFORE UPDATE ON skill_executions
+WHEN OLD.status <> 'running' AND
+    (OLD.skill_id, OLD.user_id, OLD.status, OLD.error_class, OLD.error_message, OLD.execution_time_ms, OLD.cpu_time_ms, OLD.memory_used_mb,
+     OLD.host_calls, OLD.tier, OLD.isolation, OLD.version, OLD.definition_hash, OLD.caller, OLD.parent_id, OLD.timestamp) IS NOT
+    (NEW.skill_id, NEW.user_id, NEW.status, NEW.error_class, NEW.error_message, NEW.execution_time_ms, NEW.cpu_time_ms, NEW.memory_used_mb,
+     NEW.host_calls, NEW.tier, NEW.isolation, NEW.version, NEW.definition_hash, NEW.caller, NEW.parent_id, NEW.timestamp)
 BEGIN
     SELECT RAISE(ABORT, 'a finished execution cannot change');
 END;
