@@ -151,10 +151,17 @@ func (t *tierRun) lost(err error) {
 	}
 }
 
+// maxNotice is the most that the line is long that says that a log is full.
+const maxNotice = 256
+
 // log takes a line. The log has its own cap; here only the number of frames counts.
 func (t *tierRun) log(l *worker.Log, body []byte) error {
-	if t.logLines++; t.logLines > t.limits.LogBytes/lineCost+2 {
+	t.logLines++
+	if t.logLines > t.limits.LogBytes/lineCost+2 || int64(len(body)) > t.limits.LogBytes+maxNotice {
 		return errProtocol
+	}
+	if t.logs.full {
+		return nil
 	}
 	text := string(body[:l.TextSize])
 	if p, ok := t.what.(*Program); ok {

@@ -142,7 +142,9 @@ func checkLocked(t *testing.T, out tried) {
 		t.Errorf("lock = %+v with Landlock version %d", out.Lock, LandlockABI())
 	}
 	for what, how := range out.Allowed {
-		if out.Lock.Landlock == 0 && !out.Lock.Seccomp || raceEnabled && (strings.Contains(what, "UDP") || strings.Contains(what, "program") || strings.Contains(what, "limit") || strings.Contains(what, "trace")) {
+		// Landlock knows neither UDP nor Multipath TCP, with which Go listens; the filter of
+		// system calls does, but the race detector needs more calls than it lets through.
+		if out.Lock.Landlock == 0 && !out.Lock.Seccomp || raceEnabled && (strings.Contains(what, "UDP") || strings.Contains(what, "listen") || strings.Contains(what, "program") || strings.Contains(what, "limit") || strings.Contains(what, "trace")) {
 			t.Logf("not locked here: %s %s", what, how)
 			continue
 		}
