@@ -1858,7 +1858,7 @@ export interface ToolsSecretSetParams {
   value: string;
   /** exact hosts or *.example.com */
   hosts: string[];
-  /** tools that may name it */
+  /** tools and WASM skills that may name it; empty: all */
   toolIds: string[];
 }
 
