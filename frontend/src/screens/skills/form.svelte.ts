@@ -68,11 +68,14 @@ export class SkillForm {
   });
   readonly versionError = $derived(/^\d+\.\d+\.\d+([-+][\w.+-]+)?$/.test(this.version.trim()) ? "" : "Like 1.0.0.");
   readonly schemaError = $derived.by(() => (this.schema.trim() === "" ? "" : parseSchema(this.schema).error));
-  readonly ready = $derived(this.hasModule && this.busy === "" && this.nameError === "" && this.timeoutError === "" && this.versionError === "" && this.schemaError === "" && this.report?.valid !== false);
+  /** A module is there that the backend could not look at. */
+  readonly unchecked = $derived(this.#blob !== "" && this.report === null);
+  readonly ready = $derived(this.hasModule && !this.unchecked && this.busy === "" && this.nameError === "" && this.timeoutError === "" && this.versionError === "" && this.schemaError === "" && this.report?.valid !== false);
   /** Why it cannot be saved, for the button; "" when it can. */
   readonly blocked = $derived.by(() => {
     if (!this.hasModule) return "Choose a module first";
     if (this.busy !== "" && this.busy !== "saving") return "The module is being looked at";
+    if (this.unchecked) return "The module could not be checked";
     if (this.report?.valid === false) return "The module cannot be used";
     const wrong = this.nameError || this.timeoutError || this.versionError || this.schemaError;
     return wrong === "" ? "" : "Correct the marked fields first";

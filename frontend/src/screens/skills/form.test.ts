@@ -116,6 +116,18 @@ describe("installing a module", () => {
     expect(form.name).toBe("word count");
   });
 
+  it("installs nothing that could not be checked, and checks again on demand", async () => {
+    const { rpc, form } = setup();
+    rpc.failNext("skills.validate_wasm", new RpcError({ kind: "unavailable", message: "The engine is not ready." }));
+    await form.choose([moduleFile()]);
+    expect(form.error?.message).toBe("The engine is not ready.");
+    expect(form.blocked).toBe("The module could not be checked");
+    expect(await form.save()).toBeNull();
+    await form.recheck();
+    expect(form.error).toBeNull();
+    expect(form.ready).toBe(true);
+  });
+
   it("forgets an upload that another file overtook", async () => {
     const { form, rpc } = setup();
     let let1: (v: unknown) => void = () => {};

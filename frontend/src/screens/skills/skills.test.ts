@@ -93,6 +93,7 @@ describe("what can be done with a skill", () => {
     await screen.remove(skill());
     expect(said).toEqual(["Deleted Word count"]);
     expect(screen.list.rows.map((r) => r.id)).toEqual(["s2"]);
+    expect(screen.list.selectedId).toBe("s2");
     await undo();
     expect(rows()).toHaveLength(2);
     await until(() => screen.list.rows.length === 2);
