@@ -146,6 +146,7 @@ func main() { os.Stdout.WriteString("1") }
 const largeProgram = `package main
 
 import (
+	"encoding/gob"
 	"encoding/json"
 	"fmt"
 	"math/big"
@@ -158,6 +159,7 @@ func main() {
 	var v any
 	_ = json.NewDecoder(os.Stdin).Decode(&v)
 	w := tabwriter.NewWriter(os.Stderr, 1, 1, 1, ' ', 0)
+	_ = gob.NewEncoder(os.Stderr).Encode(v)
 	n, _ := new(big.Float).SetString("1e9")
 	fmt.Fprintln(w, n, regexp.MustCompile("a+").FindString(fmt.Sprint(v)))
 	fmt.Println(1)
