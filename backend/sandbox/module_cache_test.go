@@ -79,7 +79,7 @@ func TestModuleCache(t *testing.T) {
 		t.Fatalf("files %v, %v", prepared, native)
 	}
 	// The same bytes are the same module; another engine reads the files.
-	if mustCompile(t, first, wasm) != mustCompile(t, first, wasm) {
+	if one, two := mustCompile(t, first, wasm), mustCompile(t, first, wasm); one != two {
 		t.Error("compiled twice")
 	}
 	before := time.Now().Add(-time.Hour)
@@ -132,7 +132,7 @@ func TestModuleCache(t *testing.T) {
 			if n < 0 {
 				n += i.Size()
 			}
-			if i.Size() < 100_000 { // the JavaScript engine's is ENGINE's to test, and slow to make
+			if i.Size() < 100_000 { // the JavaScript engine's, which is slow to make, has tests of its own
 				if err := os.Truncate(f, min(n, i.Size())); err != nil {
 					t.Fatal(err)
 				}

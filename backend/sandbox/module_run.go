@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/json"
@@ -241,7 +242,7 @@ func stackOf(err error) string {
 // writeOutput takes what the guest writes to its standard output.
 func (w *moduleRun) writeOutput(b []byte) {
 	if have := int64(len(w.output)) + int64(len(b)); have > w.limits.OutputBytes {
-		begin := append(w.output[:min(len(w.output), 200):200], b[:min(len(b), 200)]...)
+		begin := bytes.Join([][]byte{w.output[:min(len(w.output), 200)], b[:min(len(b), 200)]}, nil)
 		w.fail(&Error{
 			Class: ClassOutput, Message: fmt.Sprintf("The result is larger than %s. It begins with %q", size(w.limits.OutputBytes), head(begin)),
 			Details: LimitDetail{"outputBytes", w.limits.OutputBytes, have},

@@ -1,6 +1,7 @@
 package meter
 
 import (
+	"slices"
 	"strconv"
 )
 
@@ -35,6 +36,9 @@ func Prepare(instrumented []byte) (Prepared, error) {
 	}, false)
 	if err != nil {
 		return Prepared{}, err
+	}
+	if !slices.ContainsFunc(m.exports, func(e exportEntry) bool { return e.name == FuelGlobal }) {
+		return Prepared{}, &Error{Feature: featReserved, Message: "the module is not instrumented"}
 	}
 	p := Prepared{Restorable: true}
 	var data []byte
