@@ -206,6 +206,16 @@ func TestModuleLimits(t *testing.T) {
 			t.Errorf("%s: beyond the limit: %v", name, err)
 		}
 	}
+	// Imported functions and values of a type count too.
+	many := mod{imports: make([]string, 11)}
+	if err := Validate(many.build(), anyImport(ModuleLimits{Functions: 10})); err == nil {
+		t.Error("11 imported functions were accepted")
+	}
+	for n, ok := range map[int]bool{maxArity: true, maxArity + 1: false} {
+		if err := Validate(mod{funcs: []fn{{params: bytes.Repeat([]byte{typeI32}, n)}}}.build(), ModuleLimits{}); (err == nil) != ok {
+			t.Errorf("%d parameters: %v", n, err)
+		}
+	}
 	small := funcs(1).build()
 	if err := Validate(small, ModuleLimits{Bytes: len(small)}); err != nil {
 		t.Error(err)

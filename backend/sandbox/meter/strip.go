@@ -9,7 +9,7 @@ import "fmt"
 // A module with passive data segments is refused: what a snapshot of the memory holds
 // would not be all of its state. Errors are *Error.
 func StripData(wasm []byte, pages uint32) ([]byte, error) {
-	m, err := parse(wasm, ModuleLimits{MemoryPages: 1 << 16}, false)
+	m, err := parse(wasm, unlimited(), false)
 	if err != nil {
 		return nil, err
 	}
