@@ -140,6 +140,55 @@ func hostileGiants() []hostileCase {
 			section(secCode, 1, body(noLocals, times(n, 0x42, 1), bytes.Repeat(cat(byte(0x03), 1, byte(0x0b)), 500), cat(byte(0x03), 1, []byte{0x0c, 0, 0x0b}), times(n, 0x1a))))
 	}, slow)
 
+	// No loop and no recursion, and yet more steps than anybody has time for: each function
+	// calls the next one several times.
+	tower := func(depth, calls int, last []byte, indirect bool) []byte {
+		bodies := cat()
+		for i := range depth {
+			b := cat()
+			for range calls {
+				if indirect {
+					b = cat(b, byte(0x41), i+1, []byte{0x11, 0, 0})
+				} else {
+					b = cat(b, byte(0x10), i+1)
+				}
+			}
+			bodies = cat(bodies, body(noLocals, b))
+		}
+		bodies = cat(bodies, body(noLocals, last))
+		elements := cat()
+		for i := range depth + 1 {
+			elements = cat(elements, i)
+		}
+		return wasmModule(typeVoid, section(secFunction, depth+1, times(depth+1, 0)), section(secTable, 1, []byte{0x70, 0}, depth+1), onePage, entryOnly,
+			section(secElement, 1, []byte{0, 0x41, 0, 0x0b}, depth+1, elements), section(secCode, depth+1, bodies))
+	}
+	add("cpu_tower", "cpu compile", func() []byte { return tower(64, 2, nil, false) })
+	add("cpu_tower_wide", "cpu compile", func() []byte { return tower(12, 100, nil, false) })
+	add("cpu_tower_overflow", "cpu compile", func() []byte { return tower(200, 30, times(20, 0x41, 1, 0x1a), false) })
+	add("cpu_tower_indirect", "cpu compile", func() []byte { return tower(64, 2, nil, true) })
+	add("cpu_tower_fills", "cpu compile", func() []byte {
+		return tower(40, 2, []byte{0x41, 0, 0x41, 1, 0x41, 0xff, 0xff, 3, 0xfc, 0x0b, 0}, false)
+	})
+	add("cpu_leaves", "cpu compile", func() []byte {
+		leaf := body(noLocals, times(10, 0x41, 1, 0x1a))
+		return wasmModule(typeVoid, section(secFunction, 2, []byte{0, 0}), onePage, entryOnly, section(secCode, 2, body(noLocals, forever(times(30_000, 0x10, 1))), leaf))
+	}, slow)
+	add("cpu_leaves_dividing", "cpu compile", func() []byte {
+		leaf := body(cat(1, 1, byte(0x7e)), bytes.Repeat([]byte{0x20, 0, 0x42, 7, 0x84, 0x42, 3, 0x7f, 0x21, 0}, 6))
+		return wasmModule(typeVoid, section(secFunction, 2, []byte{0, 0}), onePage, entryOnly, section(secCode, 2, body(noLocals, forever(times(30_000, 0x10, 1))), leaf))
+	}, slow)
+	add("cpu_straight_divisions", "cpu compile", func() []byte {
+		return oneFunction([]byte{1, 1, 0x7e}, forever(bytes.Repeat([]byte{0x20, 0, 0x42, 7, 0x84, 0x42, 3, 0x7f, 0x21, 0}, 60_000)))
+	}, slow)
+	add("cpu_skipped_charge", "cpu compile", func() []byte { // branches always over what was paid for
+		return oneFunction(noLocals, forever(bytes.Repeat(cat([]byte{0x02, 0x40, 0x0c, 0}, times(20, 0x41, 1, 0x1a), byte(0x0b)), 3000)))
+	}, slow)
+	add("cpu_early_return", "cpu compile", func() []byte {
+		leaf := body(noLocals, cat([]byte{0x41, 0, 0x04, 0x40, 0x0f, 0x0b}, times(100, 0x41, 1, 0x1a)))
+		return wasmModule(typeVoid, section(secFunction, 2, []byte{0, 0}), onePage, entryOnly, section(secCode, 2, body(noLocals, forever(times(5_000, 0x10, 1))), leaf))
+	}, slow)
+
 	// Bombs for the compiler: each must be refused or end within its deadline.
 	add("bomb_locals", "compile cpu output", func() []byte { return manyFunctions(20_000, body(cat(1, 50_000, byte(0x7e)))) }, slow)
 	add("bomb_locals_blocks", "compile cpu output", func() []byte {

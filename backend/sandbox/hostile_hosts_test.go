@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"strings"
+	"sync"
 	"time"
 
 	"helix/backend/fault"
@@ -18,8 +19,8 @@ var hostileHosts = map[string]func() Host{
 			return nil, &fault.Error{Kind: fault.Denied, Message: "not allowed", Details: Refusal{Reason: ReasonCapability, Capability: op}}
 		})
 	},
-	"echo":    answering(func(string) string { return "x" }),
-	"big":     answering(func(string) string { return strings.Repeat("y", 5<<20) }),
+	"echo":    answering("x"),
+	"big":     answering(strings.Repeat("y", 5<<20)),
 	"null":    raw("null"),
 	"garbage": raw("{\"keys\":[,]}\x00\xff"),
 	"proto":   raw(`{"output":{"__proto__":{"polluted":1},"constructor":{"prototype":{"polluted":1}}}}`),
@@ -60,25 +61,25 @@ func raw(answer string) func() Host {
 	}
 }
 
-func answering(body func(op string) string) func() Host {
+// answering gives the right form for each operation, made once: what the process uses is
+// the engine's.
+func answering(text string) func() Host {
+	must := func(v any) func() json.RawMessage {
+		return sync.OnceValue(func() json.RawMessage { return input(v) })
+	}
+	answers := map[string]func() json.RawMessage{
+		OpFetch:     must(FetchResponse{Status: 200, URL: "https://x/", Headers: map[string]string{}, Body: text}),
+		OpReadText:  must(TextResponse{Text: text}),
+		OpList:      must(ListResponse{Entries: []DirEntry{{Name: text}}}),
+		OpStateGet:  must(map[string]any{"found": true, "value": text}),
+		OpStateKeys: must(KeysResponse{Keys: []string{text}}),
+		OpSecret:    must(SecretResponse{Placeholder: text}),
+		OpTool:      must(map[string]any{"output": text}),
+	}
 	return func() Host {
 		return HostFunc(func(_ context.Context, op string, _ json.RawMessage) (json.RawMessage, error) {
-			b := body(op)
-			switch op {
-			case OpFetch:
-				return json.Marshal(FetchResponse{Status: 200, URL: "https://x/", Headers: map[string]string{}, Body: b})
-			case OpReadText:
-				return json.Marshal(TextResponse{Text: b})
-			case OpList:
-				return json.Marshal(ListResponse{Entries: []DirEntry{{Name: b}}})
-			case OpStateGet:
-				return json.Marshal(StateResponse{Found: true, Value: input(b)})
-			case OpStateKeys:
-				return json.Marshal(KeysResponse{Keys: []string{b}})
-			case OpSecret:
-				return json.Marshal(SecretResponse{Placeholder: b})
-			case OpTool:
-				return json.Marshal(ToolResponse{Output: input(b)})
+			if a := answers[op]; a != nil {
+				return a(), nil
 			}
 			return json.RawMessage("{}"), nil
 		})
