@@ -39,6 +39,7 @@ type control struct {
 	peak func() int64  // bytes of linear memory
 
 	cpu     *cpuClock // of the run's thread while do runs
+	inside  atomic.Bool
 	ended   atomic.Pointer[outcome]
 	own     bool         // the guest itself ended the run
 	grace   atomic.Int64 // when, in Unix nanoseconds, guest code is halted that goes on all the same; 0: not
@@ -133,6 +134,7 @@ func (r *control) do(body, wait func()) outcome {
 // pause is for a body that waits for something outside the guest: the thread is free for
 // others meanwhile, and its time does not count. resume goes on, maybe on another thread.
 func (r *control) pause() {
+	r.inside.Store(false)
 	r.cpu.leave()
 	runtime.UnlockOSThread()
 }
@@ -140,6 +142,7 @@ func (r *control) pause() {
 func (r *control) resume() {
 	runtime.LockOSThread()
 	r.cpu.enter()
+	r.inside.Store(true)
 }
 
 // cpuUsed is the run's processor time with that of inner runs. Any goroutine.

@@ -11,13 +11,16 @@ const watchTick = time.Millisecond
 // watchdog ends runs at their limits and when their caller goes away. It costs nothing
 // while nothing runs, and a run as good as nothing: one timer serves all of them.
 type watchdog struct {
-	mu    sync.Mutex
-	runs  []*control
-	list  []*control // of the tick in progress
-	timer *time.Timer
-	armed bool
-	idle  int    // ticks without a run
-	after func() // called with each tick
+	mu      sync.Mutex
+	runs    []*control
+	list    []*control // of the tick in progress
+	timer   *time.Timer
+	armed   bool
+	idle    int  // ticks without a run
+	calm    bool // nothing is left to do when nothing runs
+	closed  bool
+	ticking sync.Mutex // held during a tick
+	after   func()     // called with each tick
 }
 
 // lingering is how many ticks without a run it takes for the timer to rest, so that runs
@@ -56,10 +59,12 @@ func (w *watchdog) remove(r *control) {
 }
 
 func (w *watchdog) tick() {
+	w.ticking.Lock()
+	defer w.ticking.Unlock()
 	w.mu.Lock()
 	if len(w.runs) > 0 {
 		w.idle = 0
-	} else if w.idle++; w.idle > lingering {
+	} else if w.idle++; w.idle > lingering && w.calm || w.closed {
 		w.armed = false
 		w.mu.Unlock()
 		return
@@ -68,27 +73,37 @@ func (w *watchdog) tick() {
 	w.list = list
 	w.mu.Unlock()
 	now := time.Now()
+	holding := 0
 	for i, r := range list {
 		r.watching.Lock()
 		if !r.unwatched {
 			r.look(now)
+			if r.inside.Load() && now.Sub(r.start) > computing {
+				holding++
+			}
 		}
 		r.watching.Unlock()
 		list[i] = nil
 	}
+	w.calm = process.hold(w, holding, now)
 	w.after()
 	w.mu.Lock()
 	w.timer.Reset(watchTick)
 	w.mu.Unlock()
 }
 
-// close waits until the timer rests. No run is left.
+// close ends the ticks. No run is left.
 func (w *watchdog) close() {
 	w.mu.Lock()
-	defer w.mu.Unlock()
+	w.closed = true
 	if w.timer != nil {
 		w.timer.Stop()
 	}
+	w.mu.Unlock()
+	w.ticking.Lock() // the last one has ended, and another will do nothing
+	w.armed = false
+	w.ticking.Unlock()
+	process.leave(w)
 }
 
 // look compares a run with its limits.
