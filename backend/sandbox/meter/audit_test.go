@@ -128,6 +128,12 @@ func auditWeight(m *module, p *planner, s *scanner) int {
 		return p.indirect
 	case opMemoryGrow:
 		return weightGrow
+	case 0x6d, 0x6e, 0x6f, 0x70, 0x7f, 0x80, 0x81, 0x82, 0x91, 0x95, 0x9f, 0xa3:
+		return weightDivide
+	case opPrefixSIMD:
+		if s.sub == 0xe3 || s.sub == 0xe7 || s.sub == 0xef || s.sub == 0xf3 {
+			return weightDivide
+		}
 	case opPrefixMisc:
 		switch s.sub {
 		case miscTableInit, miscTableCopy, miscTableFill, miscTableGrow:

@@ -1,10 +1,13 @@
 package meter
 
 import (
+	"bytes"
+	"context"
 	"fmt"
 	"math"
 	"os"
 	"runtime"
+	"slices"
 	"testing"
 	"time"
 
@@ -64,4 +67,59 @@ func threadCPU() time.Duration {
 		return 0
 	}
 	return time.Duration(t.Nano())
+}
+
+// BenchmarkStop measures the time from Stop to the end of the call, for guests that do
+// nothing but go round, in the ways that are the worst for the meter.
+func BenchmarkStop(b *testing.B) {
+	wasm := quickjs(b)
+	metered, _, err := Instrument(wasm, Options{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	js := newGuest(b, metered, wazero.NewRuntimeConfigCompiler())
+	ends := []struct {
+		name  string
+		gauge *Gauge
+		run   func() error
+	}{{"script", js.gauge, func() error { _, err := js.eval(b, "while(1){}"); return err }}}
+	for name, m := range map[string]mod{
+		"loop":        {funcs: []fn{{name: "f", code: []byte{opLoop, 0x40, opBr, 0, opEnd}}}},
+		"hostcalls":   {imports: []string{"nothing"}, funcs: []fn{{name: "f", code: []byte{opLoop, 0x40, opCall, 0, opBr, 0, opEnd}}}},
+		"division":    {funcs: []fn{{name: "f", code: append(append([]byte{opLoop, 0x40}, bytes.Repeat([]byte{0x42, 0x7f, 0x42, 3, 0x80, 0x1a}, 100_000)...), opBr, 0, opEnd)}}},
+		"memory.fill": {memory: appendU([]byte{0}, 1600), funcs: []fn{{name: "f", code: []byte{opLoop, 0x40, 0x41, 0, 0x41, 1, 0x41, 0x80, 0x80, 0x80, 0x32, opPrefixMisc, miscMemoryFill, 0, opBr, 0, opEnd}}}},
+	} {
+		out, _, err := Instrument(m.build(), Options{})
+		if err != nil {
+			b.Fatal(err)
+		}
+		inst, g := start(b, out)
+		ends = append(ends, struct {
+			name  string
+			gauge *Gauge
+			run   func() error
+		}{name, g, func() error { _, err := inst.ExportedFunction("f").Call(context.Background()); return err }})
+	}
+	for _, e := range ends {
+		var took []time.Duration
+		for range 60 {
+			e.gauge.Arm(1 << 62)
+			done := make(chan time.Time, 1)
+			go func() {
+				if e.run() == nil {
+					b.Error("ended by itself")
+				}
+				done <- time.Now()
+			}()
+			for e.gauge.Used() == 0 {
+				time.Sleep(time.Millisecond)
+			}
+			begin := time.Now()
+			e.gauge.Stop()
+			took = append(took, (<-done).Sub(begin))
+		}
+		slices.Sort(took)
+		b.ReportMetric(float64(took[30])/1e6, e.name+"-p50-ms")
+		b.ReportMetric(float64(took[59])/1e6, e.name+"-max-ms")
+	}
 }

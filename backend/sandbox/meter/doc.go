@@ -29,13 +29,33 @@
 //     traps when stop is set.
 //   - Everything is appended: no index of the original moves, so no index has to be rewritten.
 //
+// Three things keep it cheap without giving up the bound. A function that may return after a
+// few instructions has no check on that way; its callers pay for it, and every cycle of calls
+// still passes a check (graph.go). A loop that begins with a switch, as that of an
+// interpreter does, has its check in the arms, so a short arm does not pay for the longest
+// one (planner.dispatch). And the check of a loop header is written so that the compiler puts
+// the call out of the straight line.
+//
+// One thing costs a little more: behind a call that may have gone deep there is a check when
+// more than a few instructions follow, because a deep recursion comes back through all of its
+// frames in a row.
+//
+// # Units
+//
 // A unit is one instruction. Instructions that leave to Go (calls of imported functions,
-// memory.grow, table operations) count more, see the weights in plan.go; block, loop, else
-// and end count nothing, because they leave no machine code.
+// memory.grow, table operations) and divisions count more, see the weights in scanbody.go;
+// block, loop, else and end count nothing, because they leave no machine code. What is
+// charged is never less than what was executed, but for at most 64 units at the beginning of
+// a call by the host, and on the JavaScript engine it is about 1.7 times as much, because a
+// check pays for the longest of the paths behind it.
+//
+// # Running a metered module
 //
 // The module that comes out cannot run before Gauge.Arm: fuel and budget begin at zero. A
-// start section is removed and the function exported as StartExport, so that the host calls
+// start section is removed and its function exported as StartExport, so that the host calls
 // it after arming, under the same limits as the rest.
+//
+// # Untrusted input
 //
 // Untrusted bytes are read with strict bounds: exact LEB128 forms, counts checked against the
 // bytes that are left, every index checked against the original module, memory linear in the

@@ -49,6 +49,8 @@ func TestChargesAreExactOnOnePath(t *testing.T) {
 		"leaves a loop by its end": {cat([]byte{opLoop, 0x40}, plain(4), []byte{opEnd}, plain(200)), 204},
 		"host call":                {[]byte{opCall, 0}, weightHostCall},
 		"memory.grow":              {[]byte{0x41, 0, opMemoryGrow, 0, 0x1a}, weightGrow + 2},
+		"division":                 {[]byte{0x41, 9, 0x41, 2, 0x6d, 0x1a}, weightDivide + 3},
+		"square root":              {[]byte{0x44, 0, 0, 0, 0, 0, 0, 0, 0, 0x9f, 0x1a}, weightDivide + 2},
 		"table.size":               {[]byte{opPrefixMisc, miscTableSize, 0, 0x1a}, 2},
 		"data.drop":                {[]byte{opPrefixMisc, miscDataDrop, 0}, weightDrop},
 	} {

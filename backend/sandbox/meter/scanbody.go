@@ -3,8 +3,10 @@ package meter
 // Weights of instructions in units. A plain instruction is one unit; what leaves machine
 // code for Go takes as long as a hundred others, so it counts like them, else a guest that
 // does nothing but call the host would run long between two looks at the stop flag.
+// Division is an order of magnitude slower than other arithmetic.
 const (
 	weightPlain    = 1
+	weightDivide   = 8    // division, remainder and square root
 	weightHostCall = 128  // calls of imported functions
 	weightTable    = 128  // table.grow, fill, copy and init, besides their length
 	weightGrow     = 1024 // memory.grow
@@ -148,13 +150,30 @@ func (p *planner) scan(f int) (begin int) {
 		case opPrefixMisc:
 			p.misc()
 		default:
-			p.plain(weightPlain)
+			units := weightPlain
+			if divides(s.op, s.sub) {
+				units = weightDivide
+			}
+			p.plain(units)
 			if way >= 0 && way < maxWay {
-				p.way = way + weightPlain
+				p.way = way + units
 			}
 		}
 	}
 	return begin
+}
+
+// divides says whether an instruction is a division, a remainder or a square root.
+func divides(op byte, sub uint32) bool {
+	switch op {
+	case 0x6d, 0x6e, 0x6f, 0x70, 0x7f, 0x80, 0x81, 0x82: // integers
+		return true
+	case 0x91, 0x95, 0x9f, 0xa3: // f32, f64
+		return true
+	case opPrefixSIMD:
+		return sub == 0xe3 || sub == 0xe7 || sub == 0xef || sub == 0xf3
+	}
+	return false
 }
 
 func (p *planner) add(k eventKind, arg int) {
