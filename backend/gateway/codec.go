@@ -190,12 +190,12 @@ func (s *scanner) take() []byte {
 	start := s.i
 	switch s.peek() {
 	case '"':
-		s.str() //nolint:errcheck // checked before
+		s.text() //nolint:errcheck // checked before
 	case '{', '[':
 		for depth := 0; s.i < len(s.b); {
 			switch s.b[s.i] {
 			case '"':
-				s.str() //nolint:errcheck // checked before
+				s.text() //nolint:errcheck // checked before
 				continue
 			case '{', '[':
 				depth++
@@ -224,9 +224,15 @@ func readRaw(s *scanner, v reflect.Value) error {
 	return nil
 }
 
-// text returns the content of the string at the cursor. It is part of the frame unless it
-// had escapes.
+// text returns the content of the string at the cursor, which was checked before. It is
+// part of the frame unless it had escapes.
 func (s *scanner) text() ([]byte, error) {
+	if n := bytes.IndexByte(s.b[s.i+1:], '"'); n >= 0 {
+		if t := s.b[s.i+1 : s.i+1+n]; bytes.IndexByte(t, '\\') < 0 {
+			s.i += n + 2
+			return t, nil
+		}
+	}
 	q, err := s.str()
 	if err != nil {
 		return nil, err

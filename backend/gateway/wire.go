@@ -108,7 +108,7 @@ func marshal(v any) ([]byte, error) {
 	if raw, ok := v.(json.RawMessage); ok {
 		return raw, nil
 	}
-	return appendJSON(nil, v)
+	return appendJSON(make([]byte, 0, 256), v)
 }
 
 // okFrame is the response to id with v as its result, built in place so that a large result
