@@ -50,7 +50,8 @@ type control struct {
 	// Of the watchdog.
 	watching  sync.Mutex // held while it looks at the run
 	unwatched bool
-	cpuNext   time.Time // when to look at the CPU clock again
+	forget    func() bool // undoes that the caller's end is heard at once; nil: it is not
+	cpuNext   time.Time   // when to look at the CPU clock again
 	place     int
 
 	started atomic.Int64 // host calls

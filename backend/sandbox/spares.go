@@ -23,6 +23,8 @@ type spares struct {
 	last   time.Time
 	gone   int64
 	closed bool
+
+	closing sync.WaitGroup // guests that were thrown away
 }
 
 func newSpares(n int, mk func() (*guest, error), reset func(*guest) error) *spares {
@@ -108,11 +110,12 @@ func (s *spares) giveBack(g *guest, again bool) {
 	}
 }
 
+// throwAway closes a guest beside the caller: to give much memory back takes milliseconds.
 func (s *spares) throwAway(g *guest) {
-	g.in.Close()
 	s.mu.Lock()
 	s.gone++
 	s.mu.Unlock()
+	s.closing.Go(g.in.Close)
 }
 
 // fill prepares one guest if one more is wanted; more says that it should be called again.
@@ -163,6 +166,7 @@ func (s *spares) trim(idle time.Duration) {
 }
 
 func (s *spares) close() {
+	s.closing.Wait() // no run is left that could throw another away
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.closed = true

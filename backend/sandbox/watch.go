@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"context"
 	"sync"
 	"time"
 )
@@ -55,6 +56,9 @@ func (w *watchdog) remove(r *control) {
 	w.mu.Unlock()
 	r.watching.Lock()
 	r.unwatched = true
+	if r.forget != nil {
+		r.forget()
+	}
 	r.watching.Unlock()
 }
 
@@ -118,6 +122,16 @@ func (r *control) look(now time.Time) {
 	if r.caller.Err() != nil {
 		r.fail(contextError(r.caller))
 		return
+	}
+	if r.forget == nil && r.caller.Done() != nil {
+		// It goes on for longer than a tick: from now on the caller need not wait for one.
+		r.forget = context.AfterFunc(r.caller, func() {
+			r.watching.Lock()
+			defer r.watching.Unlock()
+			if !r.unwatched {
+				r.fail(contextError(r.caller))
+			}
+		})
 	}
 	if ran := now.Sub(r.start); ran >= r.limits.Wall {
 		r.fail(r.overLimit(ClassTimeout, "wallMs", r.limits.Wall, ran))
