@@ -185,3 +185,14 @@ func BenchmarkModuleJSON(b *testing.B) {
 		}
 	}
 }
+
+// BenchmarkModuleGo runs a Go program, whose runtime starts anew each time.
+func BenchmarkModuleGo(b *testing.B) {
+	m := compileWASM(b, fromGo(b, "program"))
+	c := Call{Input: []byte(`{"do":"echo"}`), Tier: tier0}
+	for b.Loop() {
+		if _, err := shared.Execute(context.Background(), m, c); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
