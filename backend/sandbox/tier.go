@@ -16,8 +16,12 @@ const (
 // tierOf is where a run takes place: the module's trust decides, unless the call names a
 // tier.
 func tierOf(r Runnable, c Call) string {
-	if c.Tier != "" {
-		return c.Tier
+	switch c.Tier {
+	case "":
+	case tier0:
+		return tier0
+	default: // one that does not exist is refused there
+		return tier1
 	}
 	if _, module := r.(*Module); module && c.Trust != TrustOwn && c.Trust != TrustSigned {
 		return tier1
@@ -94,6 +98,9 @@ func (e *Engine) tier1(r *control, what Runnable, res *Result) outcome {
 }
 
 func (e *Engine) tryTier1(r *control, what Runnable, res *Result) (outcome, *Error) {
+	if t := r.c.Tier; t != "" && t != tier1 {
+		return outcome{}, failf(ClassUnavailable, "There is no tier %q, only t0 and t1.", t)
+	}
 	if err := e.children.refusal(&res.Isolation, &res.Reasons); err != nil {
 		return outcome{}, err
 	}

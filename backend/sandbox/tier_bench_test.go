@@ -21,22 +21,27 @@ func (c *children) settled() {
 // BenchmarkTier1 measures a run in a child against one in process and against starting
 // /bin/true, with a spare child and without.
 func BenchmarkTier1(b *testing.B) {
-	p := compile(b, `return 42`)
-	run := func(b *testing.B, tier string) {
-		if _, err := shared.Execute(context.Background(), p, Call{Tier: tier}); err != nil {
+	p, m := compile(b, `return 42`), compileWASM(b, fromC(b, "json"))
+	run := func(b *testing.B, what Runnable, tier string) {
+		if _, err := shared.Execute(context.Background(), what, Call{Tier: tier}); err != nil {
 			b.Fatal(err)
 		}
 	}
+	ready := func() { shared.children.settled() }
+	none := func() { shared.children.settled(); shared.children.trim(0) }
 	modes := []struct {
 		name    string
 		prepare func()
 		do      func(b *testing.B)
 	}{
 		{"true", func() {}, func(b *testing.B) { _ = exec.Command("/bin/true").Run() }},
-		{"t0", func() {}, func(b *testing.B) { run(b, "t0") }},
-		{"spare", func() { shared.children.settled() }, func(b *testing.B) { run(b, "t1") }},
-		{"cold", func() { shared.children.settled(); shared.children.trim(0) }, func(b *testing.B) { run(b, "t1") }},
-		{"burst", func() {}, func(b *testing.B) { run(b, "t1") }},
+		{"t0", func() {}, func(b *testing.B) { run(b, p, tier0) }},
+		{"spare", ready, func(b *testing.B) { run(b, p, tier1) }},
+		{"cold", none, func(b *testing.B) { run(b, p, tier1) }},
+		{"burst", func() {}, func(b *testing.B) { run(b, p, tier1) }},
+		{"module/t0", func() {}, func(b *testing.B) { run(b, m, tier0) }},
+		{"module/spare", ready, func(b *testing.B) { run(b, m, tier1) }},
+		{"module/cold", none, func(b *testing.B) { run(b, m, tier1) }},
 	}
 	for _, m := range modes {
 		b.Run(m.name, func(b *testing.B) {

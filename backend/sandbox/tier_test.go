@@ -246,6 +246,25 @@ func TestTier1NeverFallsBack(t *testing.T) {
 	}
 }
 
+func TestUnknownTierIsRefused(t *testing.T) {
+	t.Parallel()
+	for _, tier := range []string{"t2", "T0", "t0 ", "inprocess"} {
+		res, err := try(t, "return 1", Call{Tier: tier})
+		if err == nil || err.Class != ClassUnavailable || res.Output != nil {
+			t.Errorf("tier %q: %+v %v", tier, res, err)
+		}
+	}
+}
+
+func TestTier1HasTheMemoryItMayUse(t *testing.T) {
+	t.Parallel()
+	top, _ := Profile("permissive")
+	res := run1(t, "const a = new Uint8Array(200e6).fill(1); return a.length", Call{Tier: tier1, Limits: top})
+	if string(res.Output) != "200000000" || res.Usage.PeakMemory < 200e6 {
+		t.Errorf("%s %+v", res.Output, res.Usage)
+	}
+}
+
 func TestMinIsolation(t *testing.T) {
 	t.Parallel()
 	p := compile(t, "return 1")

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"runtime/debug"
 	"sync"
 	"time"
 
@@ -37,6 +38,7 @@ func serveWorker() error {
 	if err := worker.Prepare(); err != nil {
 		return err
 	}
+	collect := debug.SetGCPercent(-1) // loading leaves little to collect
 	in := worker.NewReader(os.Stdin, worker.ToChildLimits)
 	out := worker.NewWriter(os.Stdout, worker.FromChildLimits)
 	f, body, err := in.ReadToChild()
@@ -47,6 +49,7 @@ func serveWorker() error {
 	if err != nil {
 		return err
 	}
+	debug.SetGCPercent(collect)
 	top, _ := Profile("permissive")
 	lock, err := worker.LockDown(worker.LockOptions{
 		MemoryBytes: top.MemoryBytes, CPUSeconds: uint64(top.CPU/time.Second) + 2,
