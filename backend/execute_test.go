@@ -356,3 +356,43 @@ func TestGuestOutputStaysInside(t *testing.T) { //nolint:paralleltest // as said
 		t.Errorf("leaked: %s", leaked)
 	}
 }
+
+// The state of the sandbox is told with the bounds of each profile, and whoever clears the
+// cache is not the only one to hear of it.
+func TestSandboxStatus(t *testing.T) {
+	t.Parallel()
+	o := testOptions(t.TempDir())
+	o.Flags["sandbox.minIsolation"] = "process+landlock"
+	b := startWith(t, o)
+	ctx := b.as(b.LocalUser())
+	heard := make(chan SandboxChanged, 10)
+	defer bus.Subscribe(b.Bus, func(user uuid.UUID, e SandboxChanged) {
+		if user == uuid.Nil {
+			heard <- e
+		}
+	})()
+	s, err := b.SandboxStatus(ctx, struct{}{})
+	if err != nil || !s.Ready || s.MinIsolation != "process+landlock" || len(s.Profiles) != 4 || s.Profiles[3].Name != "wasm" || s.Profiles[3].WallMs != 5000 ||
+		s.Profiles[0].MemoryBytes != 64<<20 || s.Profiles[1].HostCalls != 1000 || len(s.Tiers) != 2 || !strings.HasPrefix(s.Isolation, "process") || s.Reasons == nil {
+		t.Errorf("%+v %v", s, err)
+	}
+	if s.Cache.Modules == 0 {
+		t.Errorf("nothing is in the cache: %+v", s.Cache)
+	}
+	r, err := b.SandboxClearCache(ctx, struct{}{})
+	if err != nil || r.Modules != s.Cache.Modules || r.Bytes == 0 {
+		t.Errorf("%+v %v", r, err)
+	}
+	for e := range heard { // an earlier state may be told first
+		if e.Status.Cache.Modules == 0 {
+			break
+		}
+	}
+	if s, err = b.SandboxStatus(ctx, struct{}{}); err != nil || s.Cache.Modules != 0 {
+		t.Errorf("%+v %v", s.Cache, err)
+	}
+	// What was cleared is made again when it is needed.
+	if x, err := b.Tools.RunCode(ctx, tools.RunCodeParams{Kind: tools.CodeJavaScript, Code: "return 1"}); err != nil || string(x.Output) != "1" {
+		t.Errorf("%+v %v", x, err)
+	}
+}

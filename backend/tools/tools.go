@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"sync"
 	"time"
+	"weak"
 
 	"github.com/google/uuid"
 
@@ -86,7 +87,7 @@ type Service struct {
 
 	schemas *lru[string, *schema]
 	drafts  *lru[string, permission.SubjectInfo]
-	modules *lru[string, *sandbox.Module] // compiled, by content address
+	modules *lru[string, weak.Pointer[sandbox.Module]] // by content address; the engine decides which stay compiled
 
 	mu      sync.Mutex
 	running map[uuid.UUID]*execution // by execution id
@@ -109,7 +110,7 @@ func New(db *storage.DB, perm *permission.Service, aud *audit.Service, box *sand
 	}
 	s := &Service{
 		db: db, perm: perm, audit: aud, box: box, o: o, log: o.Logger,
-		schemas: newLRU[string, *schema](256), drafts: newLRU[string, permission.SubjectInfo](64), modules: newLRU[string, *sandbox.Module](16),
+		schemas: newLRU[string, *schema](256), drafts: newLRU[string, permission.SubjectInfo](64), modules: newLRU[string, weak.Pointer[sandbox.Module]](256),
 		running: map[uuid.UUID]*execution{}, slots: map[uuid.UUID]*slot{}, keys: map[string]bool{},
 		reviews: map[reviewKey]review{}, undo: map[string]*clearing{},
 		again: make(chan struct{}, 1), writes: together{db: db},

@@ -277,6 +277,11 @@ func TestUpdateDeleteRestoreWasm(t *testing.T) {
 	if l, err := b.ListWasm(b.ctx, ListWasmParams{Enabled: &off}); err != nil || l.Total != 1 {
 		t.Errorf("disabled ones: %+v %v", l, err)
 	}
+	for _, action := range []string{"skill.created", "skill.updated", "definition.changed", "skill.deleted", "skill.restored", "skill.disabled"} {
+		if n := b.count(t, `SELECT count(*) FROM audit_log WHERE subject_kind = 'wasm' AND subject_id = ? AND action = ?`, w.ID.String(), action); n == 0 {
+			t.Errorf("%s is not on record", action)
+		}
+	}
 }
 
 func TestSkillsBelongToTheirOwner(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"path/filepath"
 	"time"
+	"weak"
 
 	"github.com/google/uuid"
 
@@ -182,10 +183,13 @@ func (e *execution) use(w *WasmSkill) {
 	e.tier, e.isolation, e.reasons = w.Tier, w.Isolation, w.Reasons
 }
 
-// moduleOf compiles the module of a skill, or gives the compiled one of the last runs.
+// moduleOf compiles the module of a skill. One that the engine still has is found without
+// reading the blob, whose name is the hash of what it holds.
 func (s *Service) moduleOf(ctx context.Context, w *WasmSkill) (*sandbox.Module, error) {
-	if m, ok := s.modules.get(w.WasmBytecode); ok {
-		return m, nil
+	if p, ok := s.modules.get(w.WasmBytecode); ok {
+		if m := p.Value(); m != nil {
+			return m, nil
+		}
 	}
 	wasm, err := s.readBlob(ctx, w.ref())
 	if err != nil {
@@ -193,7 +197,7 @@ func (s *Service) moduleOf(ctx context.Context, w *WasmSkill) (*sandbox.Module, 
 	}
 	m, err := s.box.CompileWASM(ctx, wasm)
 	if err == nil {
-		s.modules.put(w.WasmBytecode, m)
+		s.modules.put(w.WasmBytecode, weak.Make(m))
 	}
 	return m, err
 }
