@@ -106,15 +106,15 @@ func (c *children) look() {
 			}
 			c.command = []string{program, worker.Argument}
 		}
-		c.findBwrap()
+		if bwrapUsual {
+			c.useBwrap(worker.FindBwrap())
+		}
 	})
 }
 
-func (c *children) findBwrap() {
-	if !bwrapUsual {
-		return
-	}
-	path := worker.FindBwrap()
+// useBwrap starts children in the bubblewrap at path, "" for none, when it works here: a
+// system may forbid what it needs.
+func (c *children) useBwrap(path string) {
 	if path == "" {
 		c.reasons = append(c.reasons, worker.ReasonBwrapMissing)
 		return

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -38,7 +39,11 @@ func actAsChild() {
 	if _, _, err := c.ReadToChild(); err != nil {
 		os.Exit(1)
 	}
-	c.send(worker.FromChild{Ready: &worker.Ready{Lock: worker.LockReport{Landlock: 99, Reasons: []string{"<script>"}}}})
+	lock := worker.LockReport{Landlock: 99, Reasons: []string{"<script>"}}
+	if act.bare {
+		lock = worker.LockReport{Reasons: worker.LandlockReasons(0)}
+	}
+	c.send(worker.FromChild{Ready: &worker.Ready{Lock: lock}})
 	if _, _, err := c.ReadToChild(); err != nil {
 		os.Exit(1)
 	}
@@ -77,6 +82,7 @@ func call(id int64, op string) worker.FromChild {
 var evil = map[string]struct {
 	do    func(c *evilChild)
 	early bool // before it was greeted
+	bare  bool // where Landlock is missing
 	class Class
 	check func(t *testing.T, res Result, e *Error)
 }{
@@ -167,6 +173,16 @@ var evil = map[string]struct {
 			t.Errorf("message of %d bytes, usage %+v", len(e.Message), res.Usage)
 		}
 	}},
+	"without Landlock": {bare: true, do: func(c *evilChild) { c.send(worker.FromChild{End: &worker.End{}}, "1") }, check: func(t *testing.T, res Result, _ *Error) {
+		if res.Isolation != IsolationProcess || !slices.Contains(res.Reasons, worker.ReasonLandlock) {
+			t.Errorf("isolation %s %v", res.Isolation, res.Reasons)
+		}
+	}},
+	"odd reasons": {do: func(c *evilChild) { c.send(worker.FromChild{End: &worker.End{}}, "1") }, check: func(t *testing.T, res Result, _ *Error) {
+		if slices.Contains(res.Reasons, "<script>") {
+			t.Errorf("reasons %v", res.Reasons)
+		}
+	}},
 	"speaks first":    {early: true, do: func(c *evilChild) { c.send(worker.FromChild{End: &worker.End{}}, "1") }, class: ClassUnavailable},
 	"garbage at once": {early: true, do: func(*evilChild) { os.Stdout.Write([]byte("<html><body>hello")) }, class: ClassUnavailable},
 	"dies at once":    {early: true, do: func(*evilChild) { os.Exit(1) }, class: ClassUnavailable},
@@ -247,6 +263,32 @@ func TestEvilChildren(t *testing.T) {
 				t.Error(err)
 			}
 		})
+	}
+}
+
+// A child in which Landlock turns out to be missing gets no run where it is demanded.
+func TestChildWithoutLandlockIsRefused(t *testing.T) {
+	t.Parallel()
+	program, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := Open(context.Background(), Options{
+		Idle: -1, CacheDir: sharedCache, MinIsolation: IsolationLandlock, WorkerCommand: []string{program, evilArgument, "without Landlock"},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	res, err := e.Execute(context.Background(), compile(t, "return 1"), Call{Tier: tier1})
+	var x *Error
+	if !errors.As(err, &x) || x.Class != ClassUnavailable || res.Output != nil {
+		t.Fatalf("%+v %v", res, err)
+	}
+	if d, ok := x.Details.(IsolationDetail); !ok || d.Required != IsolationLandlock {
+		t.Errorf("details %+v", x.Details)
+	}
+	if err := e.Close(); err != nil {
+		t.Error(err)
 	}
 }
 

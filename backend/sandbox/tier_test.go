@@ -5,13 +5,16 @@ import (
 	"encoding/json"
 	"errors"
 	"os"
+	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"helix/backend/fault"
+	"helix/backend/sandbox/worker"
 )
 
 // both runs text in both tiers and gives the results with their errors.
@@ -281,6 +284,42 @@ func TestMinIsolation(t *testing.T) {
 		}
 		if err == nil && isolationRank(res.Isolation) < isolationRank(want) {
 			t.Errorf("ran in %s, %s wanted", res.Isolation, want)
+		}
+		if err := e.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// A bubblewrap that is missing, or that the system does not let work, is named, and the run
+// takes place with what is left.
+func TestWithoutBwrap(t *testing.T) {
+	t.Parallel()
+	if !bwrapUsual {
+		t.Skip("bubblewrap is Linux's")
+	}
+	broken := filepath.Join(t.TempDir(), "bwrap")
+	if err := os.WriteFile(broken, []byte("#!/bin/sh\nexit 1\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	p := compile(t, "return 1")
+	for path, want := range map[string]string{"": worker.ReasonBwrapMissing, broken: worker.ReasonBwrapBlocked} {
+		e, err := Open(context.Background(), Options{Idle: -1, CacheDir: sharedCache})
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := e.children
+		c.once.Do(func() {
+			program, err := os.Executable()
+			if err != nil {
+				t.Error(err)
+			}
+			c.command = []string{program, worker.Argument}
+			c.useBwrap(path)
+		})
+		res, err := e.Execute(context.Background(), p, Call{Tier: tier1})
+		if err != nil || res.Isolation == IsolationBwrap || !slices.Contains(res.Reasons, want) || !slices.Contains(e.Status().Tiers[1].Reasons, want) {
+			t.Errorf("%q: %+v %v, want reason %s", path, res, err, want)
 		}
 		if err := e.Close(); err != nil {
 			t.Error(err)
