@@ -241,13 +241,22 @@ async function rights({ page, check, looks }) {
 }
 
 async function change({ page, rpc, check, looks }) {
-  // Disabled: it does not run, and says how it would.
-  await inspector(page).getByRole("button", { name: "More actions" }).click();
-  await page.getByRole("menuitem", { name: "Disable" }).click();
-  await toast(page, "Disabled greet").waitFor();
-  await inspector(page).getByText("The skill is disabled. Enable it first.").waitFor();
+  // Disabled: it does not run, and says how it would. Undo is there for ten seconds only,
+  // so it is used before anything is looked at.
+  const disable = async () => {
+    await inspector(page).getByRole("button", { name: "More actions" }).click();
+    await page.getByRole("menuitem", { name: "Disable" }).click();
+    await toast(page, "Disabled greet").waitFor();
+    await inspector(page).getByText("The skill is disabled. Enable it first.").waitFor();
+  };
+  await disable();
+  await page.keyboard.press("Control+z");
+  await inspector(page).getByText("The skill is disabled.").waitFor({ state: "hidden" });
+  check((await rpc("skills.list_wasm", { query: "greet" })).skills[0].isEnabled, "Undo enabled it again");
+  await disable();
   await looks("disabled");
-  await page.getByRole("region", { name: "Messages" }).getByRole("button", { name: /Undo/ }).last().click();
+  await inspector(page).getByRole("button", { name: "More actions" }).click();
+  await page.getByRole("menuitem", { name: "Enable" }).click();
   await inspector(page).getByText("The skill is disabled.").waitFor({ state: "hidden" });
   // A change elsewhere meanwhile is told, and nothing typed is lost.
   await page.getByRole("heading", { name: "Skills", level: 1 }).click();
