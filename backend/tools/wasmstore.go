@@ -142,9 +142,9 @@ func saveSkill(tx *storage.Tx, w *WasmSkill) error {
 	sig, fp := w.signatureColumns()
 	w.UpdatedAt = tx.Now
 	_, err := tx.Exec(`UPDATE skills SET name = ?, description = ?, wasm_bytecode = ?, wasm_size = ?, abi = ?, version = ?, timeout_ms = ?,
-		memory_mb = ?, capabilities = ?, input_schema = ?, definition_hash = ?, signature = ?, signer_fingerprint = ?, is_enabled = ?, updated_at = ?
+		memory_mb = ?, capabilities = ?, input_schema = ?, definition_hash = ?, signature = ?, signer_fingerprint = ?, origin = ?, is_enabled = ?, updated_at = ?
 		WHERE id = ? AND user_id = ?`,
 		w.Name, w.Description, w.WasmBytecode, w.WasmSize, string(w.ABI), w.Version, w.TimeoutMs, w.MemoryMb,
-		jsonText(w.Capabilities), w.InputSchema, w.hash, sig, fp, w.IsEnabled, w.UpdatedAt, w.ID, w.owner)
+		jsonText(w.Capabilities), w.InputSchema, w.hash, sig, fp, string(w.Origin), w.IsEnabled, w.UpdatedAt, w.ID, w.owner)
 	return err
 }

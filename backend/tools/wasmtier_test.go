@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"helix/backend/fault"
+	"helix/backend/identity"
 	"helix/backend/sandbox"
 )
 
@@ -46,6 +47,31 @@ func TestRunModuleInItsOwnProcess(t *testing.T) {
 	r, err := b.RunCode(b.ctx, RunCodeParams{Kind: CodeWasm, Name: "call.wasm", Wasm: module(t, "call"), Input: json.RawMessage(`{"op":"state.keys"}`), Grants: []string{"state"}})
 	if err != nil || !r.Success || string(r.Output) != `{"keys":[]}` || r.Tier != "t1" {
 		t.Errorf("%s %s %v", r.Output, r.Error, err)
+	}
+}
+
+// Who may not approve cannot put other bytes in the place of a module that runs in process.
+func TestOwnModuleStaysOwn(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	w := b.install(t, "echo")
+	low, _ := identity.From(b.ctx)
+	low.Scopes = identity.Write.Closed()
+	name := "other name"
+	u, err := b.UpdateWasm(identity.With(b.ctx, low), UpdateWasmParams{SkillID: w.ID, Patch: WasmPatch{Name: &name, Capabilities: &[]string{"state"}}})
+	if err != nil || u.Skill.Origin != WasmLocal || u.Skill.Tier != "t0" {
+		t.Fatalf("the same bytes: %+v %v", u.Skill, err)
+	}
+	u, err = b.UpdateWasm(b.ctx, UpdateWasmParams{SkillID: w.ID, Patch: WasmPatch{Wasm: module(t, "trap")}})
+	if err != nil || u.Skill.Origin != WasmLocal || u.Report.Tier != "t0" {
+		t.Fatalf("a person's other bytes: %+v %v", u.Skill, err)
+	}
+	u, err = b.UpdateWasm(identity.With(b.ctx, low), UpdateWasmParams{SkillID: w.ID, Patch: WasmPatch{Wasm: module(t, "spin")}})
+	if err != nil || u.Skill.Origin != WasmImport || u.Skill.Tier != "t1" || u.Report.Tier != "t1" {
+		t.Fatalf("other bytes: %+v %v", u.Skill, err)
+	}
+	if g, err := b.GetWasm(b.ctx, GetWasmParams{SkillID: w.ID}); err != nil || g.Skill.Origin != WasmImport || g.Skill.Tier != "t1" {
+		t.Errorf("%+v %v", g.Skill, err)
 	}
 }
 
