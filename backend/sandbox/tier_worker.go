@@ -32,13 +32,18 @@ func ServeWorker() {
 	os.Exit(0)
 }
 
+// workerHeap is from how many bytes on a child collects garbage after all.
+const workerHeap = 384 << 20
+
 // serveWorker is the child: it loads, tells that it is ready, waits for its run, locks
 // itself down, runs, reports, and ends.
 func serveWorker() error {
 	if err := worker.Prepare(); err != nil {
 		return err
 	}
-	collect := debug.SetGCPercent(-1) // loading leaves little to collect
+	// One run leaves little to collect, and a collection would be in its way.
+	debug.SetGCPercent(-1)
+	debug.SetMemoryLimit(workerHeap)
 	in := worker.NewReader(os.Stdin, worker.ToChildLimits)
 	out := worker.NewWriter(os.Stdout, worker.FromChildLimits)
 	f, body, err := in.ReadToChild()
@@ -49,7 +54,6 @@ func serveWorker() error {
 	if err != nil {
 		return err
 	}
-	debug.SetGCPercent(collect)
 	top, _ := Profile("permissive")
 	lock, err := worker.LockDown(worker.LockOptions{
 		MemoryBytes: top.MemoryBytes, CPUSeconds: uint64(top.CPU/time.Second) + 2,
