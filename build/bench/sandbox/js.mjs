@@ -1,8 +1,9 @@
-// The peers that run on Node. Usage: node js.mjs quickjs|vm KERNEL… | hello | async
-// Prints one JSON object: the least CPU milliseconds of seven runs by kernel, or the median
-// microseconds of a fresh world and a run in it.
+// The peers that run on Node. Usage: node js.mjs serve | hello | async
+// serve runs kernels on request; the others print the median microseconds of a fresh world
+// and a run in it.
 import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
+import { createInterface } from "node:readline";
 import vm from "node:vm";
 import { QuickJS } from "quickjs-wasi";
 
@@ -11,34 +12,20 @@ const cpu = () => { const u = process.cpuUsage(); return (u.user + u.system) / 1
 const median = (v) => v.sort((a, b) => a - b)[v.length >> 1];
 const out = {};
 
-function least(run) {
-  let best = Infinity, result;
-  for (let i = 0; i < 10; i++) { // the first three warm up
-    const t = cpu();
-    result = run();
-    const took = cpu() - t;
-    if (i >= 3) best = Math.min(best, took);
-  }
-  return [best, result];
-}
-
-if (what === "quickjs" || what === "vm") {
+if (what === "serve") {
+  // Each line is "quickjs FILE" or "vm FILE": one run, answered by its CPU milliseconds and
+  // its result.
   const wasm = await WebAssembly.compile(readFileSync(createRequire(import.meta.url).resolve("quickjs-wasi/quickjs.wasm")));
-  for (const file of args) {
+  const world = await QuickJS.create({ wasm });
+  const context = vm.createContext({});
+  for await (const line of createInterface({ input: process.stdin })) {
+    const [kind, file] = line.split(" ");
     const text = `(function(){${readFileSync(file, "utf8")}})()`;
-    const name = file.replace(/.*\/|\.js$/g, "");
-    let run;
-    if (what === "quickjs") {
-      const world = await QuickJS.create({ wasm });
-      run = () => world.evalCode(text).consume((h) => h.toNumber());
-    } else {
-      const context = vm.createContext({});
-      run = () => vm.runInContext(text, context);
-    }
-    const [ms, result] = least(run);
-    out[name] = ms;
-    out[name + ".result"] = result;
+    const t = cpu();
+    const result = kind === "vm" ? vm.runInContext(text, context) : world.evalCode(text).consume((h) => h.toNumber());
+    console.log(JSON.stringify({ ms: cpu() - t, result }));
   }
+  process.exit(0);
 } else if (what === "hello") {
   const took = [];
   for (let i = 0; i < 1500; i++) {

@@ -82,7 +82,7 @@ func (b *bench) gcPause() {
 		return took
 	}
 	b.engine()
-	idle := collect(100)
+	idle := collect(300)
 	ctx, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
 	for _, text := range endless {
@@ -96,7 +96,7 @@ func (b *bench) gcPause() {
 		}
 	}
 	time.Sleep(300 * time.Millisecond)
-	busy := collect(100)
+	busy := collect(300)
 	cancel()
 	wg.Wait()
 	b.report("gc.pause p99, hostile guests on all cores", ms(quantile(busy, 0.99)), "ms", 0, none, 50)
