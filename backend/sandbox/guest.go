@@ -16,6 +16,7 @@ const (
 	enterFire
 	enterDone
 	enterFail
+	enterModule
 )
 
 // host answers the prelude's host function.

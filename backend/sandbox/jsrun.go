@@ -91,9 +91,22 @@ func (r *run) begin() error {
 		return err
 	}
 	tool, err := in.EvalBytecode(r.p.code)
-	if err == nil {
-		r.result, err = in.Enter(enterStart, tool)
+	if err != nil {
+		return err
 	}
+	// A module gives a promise, mostly a fulfilled one, of what it exports.
+	state, err := in.PromiseState(tool)
+	if err != nil {
+		return err
+	}
+	start := enterStart
+	if state == qjs.Fulfilled {
+		start = enterModule
+		if tool, err = in.PromiseResult(tool); err != nil {
+			return err
+		}
+	}
+	r.result, err = in.Enter(start, tool)
 	return err
 }
 

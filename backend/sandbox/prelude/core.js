@@ -390,11 +390,12 @@ const fail = (e) => {
   host(FAIL, jsonStringify(r));
 };
 
-const fromModule = async (tool) => {
-  const f = (await tool).default;
+const fromModule = (exports) => {
+  const f = exports.default;
   if (typeof f !== "function") throw new TypeErrorCtor("export default must be a function");
   return f(globalThis.params, helix);
 };
+const fromPromise = async (exports) => fromModule(await exports);
 
 // What the host sets for each run. It is there from the start, so that to set it is quick.
 const given = ["params", "skillName", "skillVersion", "skillAuthor"];
@@ -412,7 +413,7 @@ const enter = (what, a, b, c) => {
     }
     case 1: { // start: tool; gives the promise of its result
       try {
-        return promiseResolve(typeof a === "function" ? a(globalThis.params, helix) : fromModule(a));
+        return promiseResolve(typeof a === "function" ? a(globalThis.params, helix) : fromPromise(a));
       } catch (e) {
         return promiseReject(e);
       }
@@ -428,5 +429,12 @@ const enter = (what, a, b, c) => {
       return;
     case 5: // rejected: reason
       fail(a);
+      return;
+    case 6: // start: what a module exports
+      try {
+        return promiseResolve(fromModule(a));
+      } catch (e) {
+        return promiseReject(e);
+      }
   }
 };

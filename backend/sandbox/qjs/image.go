@@ -83,7 +83,9 @@ func readImage(b []byte) (*image, error) {
 	if len(data) != 0 {
 		return nil, errSnapshot
 	}
-	im.cow = newCow(im)
+	if im.cow = newCow(im); im.cow != nil {
+		im.chunks = nil // the file has them
+	}
 	return im, nil
 }
 

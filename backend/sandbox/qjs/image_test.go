@@ -81,7 +81,7 @@ func TestSnapshotRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	im.close()
-	l := Layout{Pages: 2, StackPointer: 4096, Scratch: 8192, Random: []uint32{16}, Handles: Handles{Undefined: 8, Small: [6]Value{8, 8, 8, 8, 8, 8}}}
+	l := Layout{Pages: 2, StackPointer: 4096, Scratch: 8192, Random: []uint32{16}, Handles: Handles{Undefined: 8, Small: [7]Value{8, 8, 8, 8, 8, 8, 8}}}
 	if tpl, err := NewTemplate(good, l); err != nil {
 		t.Errorf("a layout that fits: %v", err)
 	} else {

@@ -416,7 +416,7 @@ const (
 // PromiseState is the state of a promise, and Pending of anything else.
 func (in *Instance) PromiseState(v Value) (int, error) {
 	r, err := in.call(fnPromiseState, uint64(v))
-	return int(int32(r)), err
+	return max(int(int32(r)), Pending), err
 }
 
 // PromiseResult is the result or the reason of a promise that is not pending.

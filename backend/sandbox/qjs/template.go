@@ -25,7 +25,7 @@ type Layout struct {
 // Handles are values that a prepared world keeps for the host.
 type Handles struct {
 	Undefined Value    `json:"undefined"`
-	Small     [6]Value `json:"small"` // the numbers 0 to 5
+	Small     [7]Value `json:"small"` // the numbers 0 to 6
 	Enter     Value    `json:"enter"` // what the prelude gave; 0 without one
 }
 
