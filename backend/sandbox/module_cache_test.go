@@ -2,7 +2,9 @@ package sandbox
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
+	"hash/crc32"
 	"os"
 	"path/filepath"
 	"strings"
@@ -261,6 +263,34 @@ func BenchmarkCompileGo(b *testing.B) {
 			mustCompile(b, e, wasm)
 			b.ReportMetric(float64(time.Since(begun).Microseconds())/1000, "ms")
 			e.Close()
+		}
+	})
+}
+
+// FuzzDecodePrepared reads files that somebody changed and gave a right checksum.
+func FuzzDecodePrepared(f *testing.F) {
+	good := encodePrepared(&preparedModule{
+		Info: ModuleInfo{ABI: ABIExecute, Memory: 2}, Calls: []string{"execute"}, Pages: [][2]int{{0, wasmPage}, {wasmPage * 3, wasmPage}},
+		data: []memoryChunk{{0, make([]byte, wasmPage)}, {wasmPage * 3, make([]byte, wasmPage)}}, wasm: []byte("\x00asm"),
+	})
+	f.Add(good)
+	f.Add(good[:20])
+	f.Add([]byte{})
+	f.Fuzz(func(t *testing.T, b []byte) {
+		b = append([]byte(nil), b...)
+		if len(b) >= 8 {
+			binary.LittleEndian.PutUint32(b, crc32.Checksum(b[4:], checksums))
+		}
+		p, err := decodePrepared(b)
+		if err != nil {
+			return
+		}
+		end := 0
+		for _, c := range p.data {
+			if c.at < end || len(c.data) == 0 || len(c.data)%wasmPage != 0 || c.at+len(c.data) > int(p.Info.Memory)<<16 {
+				t.Errorf("piece of %d bytes at %d", len(c.data), c.at)
+			}
+			end = c.at + len(c.data)
 		}
 	})
 }
