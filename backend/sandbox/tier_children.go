@@ -87,7 +87,7 @@ func newChildren(e *Engine) *children {
 }
 
 // probeTime is how long a trial start may take.
-const probeTime = 5 * time.Second
+const probeTime = 15 * time.Second
 
 // look finds out once how children can be started here.
 func (c *children) look() {
@@ -319,11 +319,15 @@ func (c *children) greet(p *worker.Process, w *wanted) (*worker.Ready, error) {
 // childMemory is what a child may have where the parent says so.
 const childMemory = 1 << 30
 
-// cancel tells the child to end its run, and ends it when it does not. It never blocks.
-func (c *child) cancel() {
-	c.stopping.Do(func() {
-		c.killer.Store(time.AfterFunc(killGrace, c.p.Kill))
-		go func() { _ = c.p.In.Write(worker.ToChild{Cancel: &worker.Cancel{}}) }() // ends with the child at the latest
+// cancelRun tells a child to end its run, and ends it when it does not. It never blocks.
+func (c *children) cancelRun(ch *child) {
+	ch.stopping.Do(func() {
+		ch.killer.Store(time.AfterFunc(killGrace, ch.p.Kill))
+		c.wg.Add(1)
+		go func() {
+			defer c.wg.Done()
+			_ = ch.p.In.Write(worker.ToChild{Cancel: &worker.Cancel{}}) // fails with the child's end at the latest
+		}()
 	})
 }
 

@@ -85,7 +85,7 @@ func (t *tierRun) run() outcome {
 // stop asks the child to end and kills it when it does not.
 func (t *tierRun) stop() {
 	if !t.finished.Load() {
-		t.child.cancel()
+		t.e.children.cancelRun(t.child)
 	}
 }
 
@@ -135,8 +135,7 @@ func (t *tierRun) handle(f worker.FromChild, body []byte) error {
 
 // lost ends the run of a child that is gone, or has to be, without a report.
 func (t *tierRun) lost(err error) {
-	t.child.p.Kill()
-	<-t.child.p.Ended()
+	t.child.p.Release(0)
 	t.childCPU = max(t.child.p.CPU()-t.child.readyCPU, 0)
 	if t.over() {
 		return
