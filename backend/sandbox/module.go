@@ -185,7 +185,7 @@ func prepareModule(ctx context.Context, wasm []byte, key [32]byte) (*preparedMod
 	if ctx.Err() != nil {
 		return nil, compileEnded(ctx)
 	}
-	metered, report, err := meter.Instrument(wasm, meter.Options{})
+	metered, report, err := meter.Instrument(wasm, meter.Options{CountStack: true})
 	if err != nil {
 		return nil, meterError(err)
 	}

@@ -184,6 +184,8 @@ func (w *moduleRun) failure(exit *Error, err error) *Error {
 		e := w.outOfFuel(w.in.gauge.Used())
 		e.Err = err
 		return e
+	case exit == nil && w.in.gauge.TooDeep():
+		return &Error{Class: ClassTrap, Message: "The module trapped: stack overflow.", Stack: stackOf(err), Err: err}
 	case w.in.mem.refused.Load():
 		e := w.outOfMemory(stackOf(err))
 		e.Err = err

@@ -11,7 +11,7 @@ import (
 // Gauge is the run-time side of the meter: the three globals of one instance. Stop, Stopped
 // and Used may be called from any goroutine while the guest runs; Arm only between runs.
 type Gauge struct {
-	fuel, budget, stop api.MutableGlobal
+	fuel, budget, stop, depth api.MutableGlobal
 
 	mu      sync.Mutex
 	armed   uint64
@@ -24,7 +24,7 @@ func NewGauge(m api.Module) (*Gauge, error) {
 	for _, f := range []struct {
 		name string
 		to   *api.MutableGlobal
-	}{{FuelGlobal, &g.fuel}, {BudgetGlobal, &g.budget}, {StopGlobal, &g.stop}} {
+	}{{FuelGlobal, &g.fuel}, {BudgetGlobal, &g.budget}, {StopGlobal, &g.stop}, {DepthGlobal, &g.depth}} {
 		v, ok := m.ExportedGlobal(f.name).(api.MutableGlobal)
 		if !ok {
 			return nil, errors.New("the module is not metered: no global " + f.name)
@@ -44,6 +44,7 @@ func (g *Gauge) Arm(budget uint64) {
 	g.fuel.Set(0)
 	g.budget.Set(budget)
 	g.stop.Set(0)
+	g.depth.Set(DefaultStack)
 }
 
 // Stop ends the run at the next look at the flag, at most one slice away. It may be called
@@ -80,5 +81,8 @@ func (g *Gauge) Exhausted() bool {
 	defer g.mu.Unlock()
 	return g.left() < 0
 }
+
+// TooDeep says whether the guest's calls went deeper than its machine stack.
+func (g *Gauge) TooDeep() bool { return int32(uint32(g.depth.Get())) < 0 }
 
 func (g *Gauge) left() int64 { return int64(g.budget.Get()) + int64(g.fuel.Get()) }

@@ -25,11 +25,18 @@ func (p *planner) graph() *Error {
 	var calls []uint32
 	from := make([]int, n+1)
 	s := scanner{m: m}
+	var h heights
+	frames := make([]int, n)
 	for f := range m.bodies {
 		from[m.impFuncs+f] = len(calls)
 		s.open(f)
+		h.begin()
 		for s.err == nil && s.p < s.end {
 			s.next()
+			if s.err != nil {
+				break
+			}
+			h.step(&s)
 			switch {
 			case s.op == opBrTable:
 				s.labels()
@@ -47,6 +54,7 @@ func (p *planner) graph() *Error {
 		if s.err != nil {
 			return s.err
 		}
+		frames[m.impFuncs+f] = h.frame(&s, m.impFuncs+f)
 	}
 	from[n] = len(calls)
 	called := make([]bool, n)
@@ -107,5 +115,6 @@ func (p *planner) graph() *Error {
 			p.prefix[f] = uint16(p.measure(begin, true))
 		}
 	}
+	p.depths(frames, order, func(f uint32) []uint32 { return calls[from[f]:from[f+1]] })
 	return nil
 }

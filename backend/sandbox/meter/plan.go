@@ -37,10 +37,13 @@ type planner struct {
 
 	indirect int // units of a call through a table
 
+	cost []int // bytes of machine stack that a call counts, by function index; 0: it does not
+
 	// Of the body that was scanned last.
 	s      scanner
 	events []event
 	bulk   bool     // it has a bulk operation
+	exits  []int    // where it returns
 	open   []opened // what is open
 	depth  int      // loops among it
 	head   int      // longest path from the entry to here without a check, or checked

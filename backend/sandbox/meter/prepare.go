@@ -125,7 +125,7 @@ func (m *module) takeData(body span, p *Prepared) ([]byte, *Error) {
 // changeable names the mutable globals of the original in p and gives their indices.
 func (m *module) changeable(p *Prepared) []int {
 	var numbers []int
-	for i, g := range m.globals[:len(m.globals)-3] { // without the meter's
+	for i, g := range m.globals[:len(m.globals)-4] { // without the meter's
 		switch {
 		case !g.mut:
 		case i < m.impGlobs:

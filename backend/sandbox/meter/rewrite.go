@@ -6,13 +6,14 @@ import (
 )
 
 // Version changes whenever Instrument's output does; it is part of every cache key.
-const Version = 1
+const Version = 2
 
 // Exported names that Instrument adds and that the original may not use.
 const (
 	FuelGlobal   = "helix:fuel"   // mutable i64: what is left of the slice
 	BudgetGlobal = "helix:budget" // mutable i64: what is left of the run behind the slice
 	StopGlobal   = "helix:stop"   // mutable i32: not zero ends the run
+	DepthGlobal  = "helix:depth"  // mutable i32: bytes of machine stack that are left
 	// StartExport is the function of the start section, which Instrument removes: call it
 	// after Gauge.Arm and before anything else. Only modules with a start section have it.
 	StartExport = "helix:start"
@@ -29,6 +30,9 @@ type Options struct {
 	// Slice is how many units are moved from the budget at a time; 0 means DefaultSlice.
 	// A smaller slice looks at the stop flag more often and costs more.
 	Slice int64
+	// CountStack makes functions that can lie on the machine stack many times count what
+	// they take of it. The JavaScript engine has a limit of its own.
+	CountStack bool
 	// TableEntries bounds what all tables may grow to together; 0 means 1,000,000.
 	TableEntries int
 }
@@ -44,7 +48,7 @@ func Instrument(wasm []byte, o Options) ([]byte, Report, error) {
 	if err != nil {
 		return nil, Report{}, err
 	}
-	w := &rewriter{m: m, slice: o.Slice}
+	w := &rewriter{m: m, slice: o.Slice, countStack: o.CountStack}
 	out, err := w.rewrite()
 	if err != nil {
 		return nil, Report{}, err
@@ -73,9 +77,12 @@ type rewriter struct {
 	out    []byte
 	checks int
 
-	fuel, budget, stop uint64 // global indices
-	helper             uint64 // function index
-	helperType         uint64
+	fuel, budget, stop, depth uint64 // global indices
+	helper                    uint64 // function index
+	helperType                uint64
+	countStack                bool
+	types                     [][]byte // added for blocks
+	blocks                    map[string]int64
 }
 
 func (w *rewriter) rewrite() ([]byte, *Error) {
@@ -84,7 +91,7 @@ func (w *rewriter) rewrite() ([]byte, *Error) {
 		return nil, err
 	}
 	g := uint64(len(m.globals))
-	w.fuel, w.budget, w.stop = g, g+1, g+2
+	w.fuel, w.budget, w.stop, w.depth = g, g+1, g+2, g+3
 	w.helper, w.helperType = uint64(len(m.funcs)), uint64(len(m.types))
 
 	bySec := map[byte]span{}
@@ -105,7 +112,7 @@ func (w *rewriter) rewrite() ([]byte, *Error) {
 		body, have := bySec[id]
 		switch id {
 		case secType:
-			w.grown(id, body, have, len(m.types), 1, []byte{0x60, 0, 0})
+			w.grown(id, body, have, len(m.types), 1+len(w.types), append([][]byte{{0x60, 0, 0}}, w.types...)...)
 		case secFunction:
 			w.grown(id, body, have, len(m.funcs)-m.impFuncs, 1, appendU(nil, w.helperType))
 		case secTable:
@@ -122,7 +129,7 @@ func (w *rewriter) rewrite() ([]byte, *Error) {
 			}
 		case secGlobal:
 			zero64, zero32 := []byte{typeI64, 1, 0x42, 0, opEnd}, []byte{typeI32, 1, 0x41, 0, opEnd}
-			w.grown(id, body, have, len(m.globals)-m.impGlobs, 3, zero64, zero64, zero32)
+			w.grown(id, body, have, len(m.globals)-m.impGlobs, 4, zero64, zero64, zero32, zero32)
 		case secExport:
 			w.exports(body, have)
 		case secCode:
@@ -172,6 +179,7 @@ func (w *rewriter) exports(body span, have bool) {
 	add(FuelGlobal, kindGlobal, w.fuel)
 	add(BudgetGlobal, kindGlobal, w.budget)
 	add(StopGlobal, kindGlobal, w.stop)
+	add(DepthGlobal, kindGlobal, w.depth)
 	if w.m.start >= 0 {
 		add(StartExport, kindFunc, uint64(w.m.start))
 	}
@@ -239,27 +247,54 @@ func (w *rewriter) code() ([]byte, *Error) {
 func (w *rewriter) body(out []byte, f, begin int, p *planner) []byte {
 	m := w.m
 	at := m.bodies[f]
-	if len(p.checks) == 0 {
+	cost := 0
+	if w.countStack {
+		cost = p.cost[m.impFuncs+f]
+	}
+	if len(p.checks) == 0 && cost == 0 {
 		return append(out, m.wasm[at.start:at.end]...)
 	}
-	// Two locals behind the function's own: an i64 and, for bulk operations, an i32.
+	// Up to three locals behind the function's own: an i64 and, for bulk operations, an i32,
+	// and one for the depth.
 	r := &reader{b: m.wasm, p: at.start, end: begin}
 	groups := uint64(r.u32())
 	added := []byte{1, typeI64}
 	if p.bulk {
 		added = append(added, 1, typeI32)
 	}
+	kept := uint64(p.s.locals) + uint64(len(added)/2)
+	if cost > 0 {
+		added = append(added, 1, typeI32)
+	}
 	out = appendU(out, groups+uint64(len(added)/2))
 	out = append(out, m.wasm[r.p:begin]...)
 	out = append(out, added...)
-	from := begin
+	from, exits := begin, p.exits
+	if cost == 0 {
+		exits = nil
+	} else {
+		out = w.enter(out, m.impFuncs+f, cost, kept)
+	}
+	leaves := func(upTo int) {
+		for ; len(exits) > 0 && exits[0] <= upTo; exits = exits[1:] {
+			out = append(out, m.wasm[from:exits[0]]...)
+			from = exits[0]
+			out = w.leave(out, cost, kept)
+		}
+	}
 	for i := len(p.checks) - 1; i >= 0; i-- {
 		c := p.checks[i]
+		leaves(c.pos)
 		out = append(out, m.wasm[from:c.pos]...)
 		out = w.check(out, c, uint64(p.s.locals))
 		from = c.pos
 	}
-	return append(out, m.wasm[from:at.end]...)
+	leaves(at.end)
+	if cost == 0 {
+		return append(out, m.wasm[from:at.end]...)
+	}
+	out = append(out, m.wasm[from:at.end]...) // its last end closes the block
+	return append(w.leave(out, cost, kept), opEnd)
 }
 
 // check appends the instructions of one check. local is the first local that the meter added.

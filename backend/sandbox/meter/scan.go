@@ -40,11 +40,14 @@ type scanner struct {
 	reader
 	m      *module
 	locals uint32 // parameters and locals
+	wide   bool   // a local is a vector
 	// The instruction that was read last.
 	pos int
 	op  byte
 	sub uint32
 	arg uint32 // label, function or other index
+	in  int    // parameters and results of a block
+	out int
 }
 
 // open begins a body: it reads the local declarations of function f (an index among the
@@ -53,6 +56,7 @@ func (s *scanner) open(f int) {
 	b := s.m.bodies[f]
 	s.reader = reader{b: s.m.wasm, p: b.start, end: b.end}
 	s.locals = uint32(len(s.m.types[s.m.funcs[s.m.impFuncs+f]].params))
+	s.wide = false
 	n := s.count(-1, "local declarations")
 	total := uint64(0)
 	for i := 0; i < n && s.err == nil; i++ {
@@ -62,7 +66,7 @@ func (s *scanner) open(f int) {
 			s.fail(at, featLimits, "%d locals, at most %d are allowed", total, s.m.lim.Locals)
 			return
 		}
-		valType(&s.reader)
+		s.wide = valType(&s.reader) == typeV128 || s.wide
 	}
 	s.locals += uint32(total)
 }
@@ -99,7 +103,7 @@ func (s *scanner) next() {
 	case op == opCall:
 		s.arg = s.index(uint32(len(s.m.funcs)), "function")
 	case op == opCallIndirect:
-		s.index(uint32(len(s.m.types)), "type")
+		s.sub = s.index(uint32(len(s.m.types)), "type")
 		s.arg = s.index(uint32(len(s.m.tables)), "table")
 	case op == 0x1c:
 		n := s.count(maxArity, "types of select")
@@ -185,6 +189,7 @@ func (s *scanner) memarg() {
 }
 
 func (s *scanner) blockType() {
+	s.in, s.out = 0, 0
 	if s.p < s.end {
 		switch c := s.b[s.p]; {
 		case c == 0x40:
@@ -192,12 +197,15 @@ func (s *scanner) blockType() {
 			return
 		case c >= 0x41 && c < 0x80: // a value type, a one byte negative number
 			valType(&s.reader)
+			s.out = 1
 			return
 		}
 	}
 	at := s.p
 	if i := s.signed(33); s.err == nil && (i < 0 || i >= int64(len(s.m.types))) {
 		s.fail(at, featInvalid, "type %d does not exist", i)
+	} else if s.err == nil {
+		s.in, s.out = len(s.m.types[i].params), len(s.m.types[i].results)
 	}
 }
 

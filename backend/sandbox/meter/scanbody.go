@@ -84,6 +84,7 @@ func (p *planner) scan(f int) (begin int) {
 	begin = s.p
 	self := p.m.impFuncs + f
 	p.events, p.open, p.bulk = p.events[:0], append(p.open[:0], opened{kind: endFunc, head: checked}), false
+	p.exits = p.exits[:0]
 	p.head, p.depth, p.way, p.early = 0, 0, -1, false
 	for s.err == nil {
 		if len(p.open) == 0 {
@@ -136,6 +137,9 @@ func (p *planner) scan(f int) (begin int) {
 		case opBrTable:
 			p.brTable(way)
 		case opReturn, opUnreachable:
+			if s.op == opReturn {
+				p.exits = append(p.exits, s.pos)
+			}
 			p.advance(weightPlain)
 			p.early = p.early || s.op == opReturn && p.head != checked
 			p.head = checked

@@ -111,6 +111,7 @@ type specSide struct {
 	metered bool
 	named   map[string]api.Module
 	last    api.Module
+	gauges  []*Gauge
 }
 
 func runSpec(t *testing.T, file string, base []byte) (compared int) {
@@ -203,7 +204,7 @@ func runSpec(t *testing.T, file string, base []byte) (compared int) {
 func (s *specSide) load(wasm []byte, name string) (api.Module, error) {
 	ctx := context.Background()
 	if s.metered {
-		out, _, err := Instrument(wasm, Options{})
+		out, _, err := Instrument(wasm, Options{CountStack: true})
 		if err != nil {
 			return nil, err
 		}
@@ -218,6 +219,7 @@ func (s *specSide) load(wasm []byte, name string) (api.Module, error) {
 		return nil, err
 	}
 	g.Arm(math.MaxInt64)
+	s.gauges = append(s.gauges, g)
 	if f := m.ExportedFunction(StartExport); f != nil {
 		_, err = f.Call(ctx)
 	}
@@ -247,7 +249,16 @@ func (s *specSide) do(a specAction) ([]uint64, error) {
 	for _, v := range a.Args {
 		args = append(args, v.words()...)
 	}
-	return f.Call(context.Background(), args...)
+	for _, g := range s.gauges {
+		g.Arm(math.MaxInt64)
+	}
+	res, err := f.Call(context.Background(), args...)
+	for _, g := range s.gauges {
+		if err != nil && g.TooDeep() {
+			return res, errors.New("stack overflow")
+		}
+	}
+	return res, err
 }
 
 // words is the value as wazero's API takes it.
