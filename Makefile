@@ -155,7 +155,7 @@ fuzz: $(ENGINES) ## Each fuzz target for FUZZTIME (default 30s)
 .PHONY: fuzz-sandbox
 fuzz-sandbox: ## The fuzz targets of the meter, each for FUZZTIME (default 20s; 10m by hand)
 	@set -e; for target in FuzzInstrument FuzzValidate; do \
-		$(NICE) $(GO) test ./backend/sandbox/meter -run '^$$' -fuzz "^$$target\$$" -fuzztime $${FUZZTIME:-20s}; done
+		$(NICE) $(GO) test ./backend/sandbox/meter -run '^$$' -fuzz "^$$target\$$" -fuzzminimizetime 1s -fuzztime $${FUZZTIME:-20s}; done
 
 .PHONY: hostile
 hostile: $(ENGINES) ## Run hostile programs on all cores, in both tiers and on both memory paths, and print what became of each (ONLY=regexp, TIERS, MODES, PATHS choose)

@@ -14,7 +14,7 @@ const (
 	genSteps   = 0 // global: steps that are left
 	genSum     = 1 // global: what statements computed
 	genLocals  = 3 // one parameter, two locals
-	genMost    = 400
+	genMost    = 200
 	genFuncMax = 6
 )
 

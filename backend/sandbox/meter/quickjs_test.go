@@ -136,3 +136,25 @@ func (g *guest) text(t testing.TB, v uint64) string {
 		p++
 	}
 }
+
+// TestQuickjsBehavesTheSame runs programs on the engine as it is and metered: results and the
+// whole memory must be equal.
+func TestQuickjsBehavesTheSame(t *testing.T) {
+	t.Parallel()
+	wasm := quickjs(t)
+	out, _ := instrument(t, wasm, Options{Slice: 10_000})
+	a, b := newGuest(t, wasm, wazero.NewRuntimeConfigCompiler()), newGuest(t, out, wazero.NewRuntimeConfigCompiler())
+	for _, source := range auditSources {
+		x, err1 := a.eval(t, source)
+		y, err2 := b.eval(t, source)
+		if x != y || trapText(err1) != trapText(err2) {
+			t.Errorf("%.40s: original %.100q %v, metered %.100q %v", source, x, err1, y, err2)
+		}
+		if state(a.mod) != state(b.mod) {
+			t.Fatalf("%.40s: the memories differ", source)
+		}
+	}
+	if b.gauge.Used() == 0 {
+		t.Error("nothing was charged")
+	}
+}

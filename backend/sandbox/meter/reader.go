@@ -147,11 +147,3 @@ func appendS(b []byte, v int64) []byte {
 		b = append(b, c|0x80)
 	}
 }
-
-func sizeU(v uint64) int {
-	n := 1
-	for ; v >= 0x80; v >>= 7 {
-		n++
-	}
-	return n
-}
