@@ -113,7 +113,7 @@ func NewReader(r io.Reader, l FrameLimits) *Reader {
 func (r *Reader) Read(head any) (body []byte, err error) {
 	var lengths [prefix]byte
 	if _, err := io.ReadFull(r.r, lengths[:]); err != nil {
-		if err == io.ErrUnexpectedEOF {
+		if errors.Is(err, io.ErrUnexpectedEOF) {
 			err = badFrame("cut off in its lengths")
 		}
 		return nil, err
@@ -163,7 +163,7 @@ func (r *Reader) bytes(n int) ([]byte, error) {
 }
 
 func cutOff(err error) error {
-	if err == io.EOF || err == io.ErrUnexpectedEOF {
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		return badFrame("cut off")
 	}
 	return err

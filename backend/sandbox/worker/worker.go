@@ -18,8 +18,8 @@ import (
 // Argument makes a program the child: it is the only argument.
 const Argument = "sandbox-worker"
 
-// ProbeArgument, after Argument and as the last, makes the child end at once with code 0, to find out
-// whether it can be started in a certain way.
+// ProbeArgument makes the child end at once with code 0, to find out whether it can be
+// started in a certain way. It comes after Argument, as the last.
 const ProbeArgument = "probe"
 
 // Kinds of child: what it loads before its run arrives.
