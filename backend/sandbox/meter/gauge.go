@@ -15,8 +15,12 @@ type Gauge struct {
 
 	mu      sync.Mutex
 	armed   uint64
+	used    uint64 // the most that was seen
 	stopped bool
 }
+
+// mostBudget keeps sums of the globals far from overflow.
+const mostBudget = math.MaxInt64 / 2
 
 // NewGauge finds the globals of an instrumented module.
 func NewGauge(m api.Module) (*Gauge, error) {
@@ -39,8 +43,8 @@ func NewGauge(m api.Module) (*Gauge, error) {
 func (g *Gauge) Arm(budget uint64) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	budget = min(budget, math.MaxInt64)
-	g.armed, g.stopped = budget, false
+	budget = min(budget, mostBudget)
+	g.armed, g.used, g.stopped = budget, 0, false
 	g.fuel.Set(0)
 	g.budget.Set(budget)
 	g.stop.Set(0)
@@ -63,16 +67,14 @@ func (g *Gauge) Stopped() bool {
 	return g.stopped
 }
 
-// Used is how many units were charged since Arm, at most the budget. While the guest runs
-// it may be off by one slice.
+// Used is how many units were charged since Arm, at most the budget. It never falls; while
+// the guest runs it may be behind by one slice.
 func (g *Gauge) Used() uint64 {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	left := g.left()
-	if left < 0 {
-		return g.armed
-	}
-	return g.armed - min(uint64(left), g.armed)
+	left := max(g.left(), 0)
+	g.used = max(g.used, g.armed-min(uint64(left), g.armed))
+	return g.used
 }
 
 // Exhausted says whether the budget is gone: the run ended because of it.

@@ -340,16 +340,18 @@ func (w *rewriter) helperBody() []byte {
 	get(w.budget) // left = budget + fuel
 	get(w.fuel)
 	b = append(b, 0x7c, 0x22, 0, 0x42, 0, 0x53, opIf, 0x40, opUnreachable, opEnd) // left < 0: trap
-	b = append(b, 0x20, 0)                                                        // budget = left - min(slice, left)
+	// fuel = min(left, slice), then budget = left - fuel. Who reads both meanwhile sees too
+	// much left rather than too little, so no run looks exhausted that is not.
+	b = append(b, 0x20, 0)
 	slice()
-	b = append(b, 0x7d, 0x42, 0, 0x20, 0) // left - slice, 0, left - slice > 0 …
+	b = append(b, 0x20, 0)
 	slice()
-	b = append(b, 0x55, 0x1b) // … select
-	set(w.budget)
-	b = append(b, 0x20, 0) // fuel = left - budget
-	get(w.budget)
-	b = append(b, 0x7d)
+	b = append(b, 0x53, 0x1b) // i64.lt_s, select
 	set(w.fuel)
+	b = append(b, 0x20, 0)
+	get(w.fuel)
+	b = append(b, 0x7d)
+	set(w.budget)
 	b = append(b, 0x41, 0, opMemoryGrow, 0, 0x1a) // visit Go
 	get(w.stop)
 	return append(b, opIf, 0x40, opUnreachable, opEnd, opEnd)
