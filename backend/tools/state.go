@@ -492,6 +492,9 @@ func putBack(folder string, files []stateFile) error {
 // sweep forgets what can no longer be undone or committed.
 func (s *Service) sweep() {
 	now := time.Now()
+	s.uploads.mu.Lock()
+	s.uploads.sweep(now)
+	s.uploads.mu.Unlock()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for k, c := range s.undo {
