@@ -241,3 +241,35 @@ func BenchmarkKill(b *testing.B) {
 	b.ReportMetric(float64(took[len(took)/2].Microseconds()), "p50-us")
 	b.ReportMetric(float64(took[len(took)*99/100].Microseconds()), "p99-us")
 }
+
+// TestWholeBudgets uses up what the profiles give: ten seconds of processor time end a run,
+// 25 seconds of waiting do not, and a gigabyte is refused.
+func TestWholeBudgets(t *testing.T) {
+	t.Parallel()
+	wantClass(t, "return new ArrayBuffer(1 << 30).byteLength", Call{}, ClassMemory)
+	if !long {
+		t.Skip("takes half a minute; set HELIX_LONG=1")
+	}
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		res, err := try(t, "for (;;) {}", Call{Limits: Limits{Wall: time.Minute}})
+		if err == nil || err.Class != ClassCPU || cpuMeter == "thread" && (res.Usage.CPU < 10*time.Second || res.Usage.CPU > 10500*time.Millisecond) {
+			t.Errorf("a loop ends with %v after %v", err, res.Usage.CPU)
+		}
+	})
+	wg.Go(func() {
+		h := HostFunc(func(ctx context.Context, _ string, _ json.RawMessage) (json.RawMessage, error) {
+			select {
+			case <-ctx.Done():
+				return nil, ctx.Err()
+			case <-time.After(25 * time.Second):
+				return json.RawMessage(`{"keys":[]}`), nil
+			}
+		})
+		res, err := try(t, "return await helix.state.keys()", Call{Host: h, Limits: Limits{Wall: time.Minute}})
+		if err != nil || res.Usage.CPU > time.Second || res.Usage.Wall < 25*time.Second {
+			t.Errorf("a wait ends with %v, usage %+v", err, res.Usage)
+		}
+	})
+	wg.Wait()
+}
