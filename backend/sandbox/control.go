@@ -71,7 +71,8 @@ func newControl(ctx context.Context, e *Engine, c Call, l Limits) *control {
 }
 
 // end decides the outcome if nothing has before, and stops the guest wherever it is. Only
-// the run's goroutine and the watchdog call it.
+// the run's goroutine calls it, and the watchdog, which holds watching: an end that comes
+// too late must not stop the next run on the same instance.
 func (r *control) end(o outcome) {
 	if r.ended.CompareAndSwap(nil, &o) {
 		r.stopGuest()
