@@ -27,6 +27,9 @@
 //   - The helper moves the next slice from budget to fuel, traps when the budget is gone,
 //     executes memory.grow(0), which leaves machine code and so reaches a Go safepoint, and
 //     traps when stop is set.
+//   - With Options.CountStack, functions that can lie on the machine stack many times also take
+//     the size of their frame from a fourth global and give it back when they return, because
+//     that stack is memory of the host (depth.go).
 //   - Everything is appended: no index of the original moves, so no index has to be rewritten.
 //
 // Three things keep it cheap without giving up the bound. A function that may return after a
