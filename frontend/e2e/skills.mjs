@@ -192,7 +192,8 @@ async function second({ page, check, looks }, { greet }) {
   await list(page).dispatchEvent("dragover", { dataTransfer: files });
   await page.getByText("Drop the .wasm file to install it").waitFor();
   await list(page).dispatchEvent("drop", { dataTransfer: files });
-  await sheet(page).getByText("Where it will run").waitFor();
+  // Some megabytes are compiled before anything is shown.
+  await sheet(page).getByText("Where it will run").waitFor({ timeout: 180_000 });
   await sheet(page).getByText("I built this module myself").click();
   await sheet(page).getByText("It runs inside Helix").waitFor();
   await sheet(page).getByRole("button", { name: "Install" }).click();

@@ -34,6 +34,8 @@ export class SkillForm {
   own = $state(false);
   report = $state.raw<Report | null>(null);
   busy = $state<Busy>("");
+  /** When the check began, epoch ms. A large module takes some seconds. */
+  since = $state(0);
   /** Of the upload, 0..1. */
   progress = $state(0);
   /** The file cannot be used. */
@@ -183,6 +185,7 @@ export class SkillForm {
     const abort = new AbortController();
     this.#abort = abort;
     this.busy = "checking";
+    this.since = Date.now();
     const schema = this.#schema();
     const report = await this.#rpc.call(
       "skills.validate_wasm",

@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { RpcError } from "../../lib/rpc/errors";
 import { fake, moduleFile, report, skill, until } from "./fixtures";
 import { SkillForm } from "./form.svelte";
-import { base64, MAX_MODULE, PART } from "./upload";
+import { base64, MAX_MODULE, uploadModule } from "./upload";
 
 function setup(found = report()) {
   const received: { offset: number; size: number; done: boolean }[] = [];
@@ -38,14 +38,17 @@ describe("installing a module", () => {
   });
 
   it("sends a large module in parts, in order, and tells how far it is", async () => {
-    const { form, received } = setup();
-    await form.choose([moduleFile("big.wasm", PART * 2 + 10)]);
+    const { rpc, received } = setup();
+    const heard: number[] = [];
+    const hash = await uploadModule(rpc as never, new Uint8Array(40), new AbortController().signal, (p) => heard.push(p), 16);
+    expect(hash).toBe("ab".repeat(32));
     expect(received).toEqual([
-      { offset: 0, size: PART, done: false },
-      { offset: PART, size: PART, done: false },
-      { offset: PART * 2, size: 10, done: true },
+      { offset: 0, size: 16, done: false },
+      { offset: 16, size: 16, done: false },
+      { offset: 32, size: 8, done: true },
     ]);
-    expect(form.progress).toBe(1);
+    expect(rpc.sent("skills.upload_wasm").map((p) => p.uploadId)).toEqual([undefined, "u1", "u1"]);
+    expect(heard).toEqual([0.4, 0.8, 1]);
   });
 
   it("refuses what is no module before anything is sent", async () => {

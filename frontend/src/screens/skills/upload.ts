@@ -37,12 +37,12 @@ export function base64(bytes: Uint8Array): string {
   return btoa(text);
 }
 
-/** Sends a module in parts; answers its hash. `progress` hears 0..1. */
-export async function uploadModule(rpc: Rpc, bytes: Uint8Array, signal: AbortSignal, progress: (part: number) => void): Promise<string> {
+/** Sends a module in parts of `size` bytes; answers its hash. `progress` hears 0..1. */
+export async function uploadModule(rpc: Rpc, bytes: Uint8Array, signal: AbortSignal, progress: (done: number) => void, size = PART): Promise<string> {
   let uploadId = "";
   let at = 0;
   for (;;) {
-    const part = bytes.subarray(at, at + PART);
+    const part = bytes.subarray(at, at + size);
     const done = at + part.length >= bytes.length;
     const r = await rpc.call("skills.upload_wasm", { ...(uploadId === "" ? {} : { uploadId }), offset: at, data: base64(part), ...(done ? { done } : {}) }, { signal });
     uploadId = r.uploadId;
