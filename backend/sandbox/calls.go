@@ -2,6 +2,7 @@ package sandbox
 
 import (
 	"encoding/json"
+	"fmt"
 	"strings"
 	"sync"
 	"time"
@@ -19,10 +20,15 @@ const (
 	otherLane = 8
 )
 
+// maxRequests is how many bytes the requests of a run may have that are in progress or wait
+// for their turn: they are copies outside the guest's memory.
+const maxRequests = 16 * mebibyte
+
 // answer is the end of one host call.
 type answer struct {
 	id   int64
 	lane *lane
+	size int // of the request
 	resp json.RawMessage
 	err  error
 }
@@ -35,6 +41,7 @@ type calls struct {
 	other    lane
 	ended    chan answer
 	open     int // started and not yet delivered, or waiting for their lane
+	bytes    int // of their requests
 	workers  sync.WaitGroup
 	held     bool             // quick calls wait to be started
 	refusals map[int64]*Error // of denied calls, by id, until the run ends
@@ -87,11 +94,15 @@ func (c *calls) wait() {
 
 // startCall begins a host call, or says why the run may not make another.
 func (r *run) startCall(op, req string) (id int64, refused string) {
+	if int64(r.calls.bytes)+int64(len(req)) > maxRequests {
+		return 0, fmt.Sprintf("the operations in progress would have more than %s to send", size(maxRequests))
+	}
 	if id, refused = r.take(op); refused != "" {
 		return 0, refused
 	}
 	r.calls.init()
 	r.calls.open++
+	r.calls.bytes += len(req)
 	l := &r.calls.other
 	switch op {
 	case OpFetch:
@@ -137,13 +148,14 @@ func (r *run) alone() (p pendingCall, ok bool) {
 func (r *run) runLane(l *lane) {
 	for l.room > 0 && len(l.waiting) > 0 {
 		p := l.waiting[0]
+		l.waiting[0] = pendingCall{} // or its request stays
 		l.waiting = l.waiting[1:]
 		l.room--
 		r.calls.workers.Add(1)
 		go func() {
 			defer r.calls.workers.Done()
 			resp, err := r.ask(p.op, p.req)
-			r.calls.ended <- answer{p.id, l, resp, err} // has room for every lane
+			r.calls.ended <- answer{p.id, l, len(p.req), resp, err} // has room for every lane
 		}()
 	}
 }
@@ -161,6 +173,7 @@ type rejection struct {
 // deliver settles the guest's promise.
 func (r *run) deliver(a answer) error {
 	r.calls.open--
+	r.calls.bytes -= a.size
 	a.lane.room++
 	r.runLane(a.lane)
 	payload := []byte(a.resp)

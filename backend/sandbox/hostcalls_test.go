@@ -279,3 +279,18 @@ func TestFiftyRunsDoNotMix(t *testing.T) {
 	}
 	wg.Wait()
 }
+
+// TestManyBytesToSend: what a run asks for at one time is kept outside its memory, so it has
+// a limit, and the room is given back when a call has ended.
+func TestManyBytesToSend(t *testing.T) {
+	t.Parallel()
+	h := HostFunc(func(context.Context, string, json.RawMessage) (json.RawMessage, error) { return json.RawMessage(`{}`), nil })
+	wantOutput(t, `
+		const s = "x".repeat(5 << 20), out = [];
+		for (let k = 0; k < 2; k++) {
+			const all = [];
+			for (let i = 0; i < 5; i++) all.push(helix.fs.writeText("a", s).then(() => "ok", (e) => e.code));
+			out.push(await Promise.all(all));
+		}
+		return out`, Call{Host: h, Limits: Limits{MemoryBytes: 128 << 20}}, `[["ok","ok","ok","limit","limit"],["ok","ok","ok","limit","limit"]]`)
+}

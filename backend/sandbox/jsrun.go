@@ -195,7 +195,7 @@ func (r *run) wait() (ev func(*run) error, ok bool) {
 	if p, ok := r.alone(); ok {
 		return func(r *run) error {
 			resp, err := r.ask(p.op, p.req)
-			return r.deliver(answer{p.id, &r.calls.other, resp, err})
+			return r.deliver(answer{p.id, &r.calls.other, len(p.req), resp, err})
 		}, true
 	}
 	r.release()
