@@ -166,7 +166,7 @@ func hostileGiants() []hostileCase {
 	add("cpu_tower", "cpu compile", func() []byte { return tower(64, 2, nil, false) })
 	add("cpu_tower_wide", "cpu compile", func() []byte { return tower(12, 100, nil, false) })
 	add("cpu_tower_overflow", "cpu compile", func() []byte { return tower(200, 30, times(20, 0x41, 1, 0x1a), false) })
-	add("cpu_tower_indirect", "cpu compile", func() []byte { return tower(64, 2, nil, true) })
+	add("cpu_tower_indirect", "cpu compile", func() []byte { return tower(60, 2, nil, true) })
 	add("cpu_tower_fills", "cpu compile", func() []byte {
 		return tower(40, 2, []byte{0x41, 0, 0x41, 1, 0x41, 0xff, 0xff, 3, 0xfc, 0x0b, 0}, false)
 	})
