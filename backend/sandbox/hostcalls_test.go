@@ -284,7 +284,9 @@ func TestFiftyRunsDoNotMix(t *testing.T) {
 // a limit, and the room is given back when a call has ended.
 func TestManyBytesToSend(t *testing.T) {
 	t.Parallel()
-	h := HostFunc(func(context.Context, string, json.RawMessage) (json.RawMessage, error) { return json.RawMessage(`{}`), nil })
+	h := HostFunc(func(context.Context, string, json.RawMessage) (json.RawMessage, error) {
+		return json.RawMessage(`{}`), nil
+	})
 	wantOutput(t, `
 		const s = "x".repeat(5 << 20), out = [];
 		for (let k = 0; k < 2; k++) {
