@@ -116,7 +116,7 @@ func start(o StartOptions) (*Process, error) {
 	}
 	p.cmd = &exec.Cmd{
 		Path: args[0], Args: args, Env: []string{}, Dir: startDir,
-		Stdin: inR, Stdout: outW, Stderr: errW, SysProcAttr: attributes(),
+		Stdin: inR, Stdout: outW, Stderr: errW, SysProcAttr: attributes(o.Bwrap != nil),
 	}
 	if err := p.cmd.Start(); err != nil {
 		closeAll()

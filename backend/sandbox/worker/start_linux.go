@@ -8,9 +8,15 @@ import (
 const startDir = "/"
 
 // attributes makes the child die with this process and keeps the terminal's signals away
-// from it.
-func attributes() *syscall.SysProcAttr {
-	return &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}
+// from it. Bubblewrap ties itself to its parent, and its child to itself, once both are set
+// up. Killed before, it would leave a child that waits for it for ever; so it is let come
+// that far, and what it starts finds its input at its end.
+func attributes(bwrap bool) *syscall.SysProcAttr {
+	a := &syscall.SysProcAttr{Setsid: true}
+	if !bwrap {
+		a.Pdeathsig = syscall.SIGKILL
+	}
+	return a
 }
 
 // killGroup ends a process and those it started in its group: bubblewrap, while it sets its

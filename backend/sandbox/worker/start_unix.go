@@ -11,7 +11,7 @@ const startDir = "/"
 
 // attributes keeps the terminal's signals away from the child, which notices the end of
 // its input when its parent is gone.
-func attributes() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setsid: true} }
+func attributes(bool) *syscall.SysProcAttr { return &syscall.SysProcAttr{Setsid: true} }
 
 // killGroup ends a process and those it started in its group: bubblewrap, while it sets its
 // child up, would leave one behind that waits for it for ever and keeps our pipes open.

@@ -11,7 +11,7 @@ import (
 const startDir = ""
 
 // attributes keeps the child without a window and out of the console's Ctrl+C.
-func attributes() *syscall.SysProcAttr {
+func attributes(bool) *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{
 		HideWindow:    true,
 		CreationFlags: windows.CREATE_NO_WINDOW | windows.CREATE_NEW_PROCESS_GROUP,
