@@ -120,7 +120,7 @@ func sameEncoding(t *testing.T, v any) {
 func TestEncodeOddValues(t *testing.T) {
 	t.Parallel()
 	for _, v := range []any{
-		nil, "", "\xff\xfe broken \xe2\x82", strings.Repeat("é", 9), "seven77\u2028", "\x7f", 1.0, -0.0, 1e21, 1e-7, 123456789.125, float32(0.1), math.NaN(), math.Inf(1),
+		nil, "", "\xff\xfe broken \xe2\x82", strings.Repeat("é", 9), "seven77\u2028", "\x7f", 1.0, math.Copysign(0, -1), 1e21, 1e-7, 123456789.125, float32(0.1), math.NaN(), math.Inf(1),
 		json.RawMessage(nil), json.RawMessage(`{ "a" : [ 1 ] , "b":"<é>" }`), json.RawMessage(`{`), []byte("x"), []byte(nil), map[string]int{"b": 1, "a": 2}, map[string]int(nil),
 		map[int]string{2: "b", 10: "a"}, struct{}{}, []any{1, "a", nil, []string{"x"}}, time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC), [3]bool{true}, BigInt(1 << 60),
 		struct {

@@ -89,7 +89,8 @@ func writeTime(e *encoder, v reflect.Value) error {
 		e.b = e.b[:at]
 		return writeSlow(e, v) // for its error
 	}
-	e.b = append(b, '"')
+	b = append(b, '"')
+	e.b = b
 	return nil
 }
 

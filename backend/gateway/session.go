@@ -317,8 +317,9 @@ func (ss *session) readFrames() (err error, over bool) { //nolint:revive // the 
 			if !isFrameError(err) {
 				return err, true
 			}
-			ss.out.send(errorFrame(nullID, ss.logged("", parseError(err)))) // at once: closing drops what waits
+			ss.out.send(errorFrame(nullID, ss.logged("", parseError(err))))
 			if ss.bad++; ss.bad == 3 {
+				ss.out.flush(time.Second) // closing drops what waits
 				ss.close(1007, "three frames in a row were not JSON")
 				return nil, true
 			}
