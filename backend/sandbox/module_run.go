@@ -3,12 +3,10 @@ package sandbox
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"runtime"
 	"strings"
 	"sync"
@@ -115,7 +113,7 @@ func (m *Module) run(r *control) outcome {
 }
 
 // seeded gives the same random bytes for the same seed.
-func (w *moduleRun) seeded(seed [8]byte) io.Reader { return rand.NewChaCha8(sha256.Sum256(seed[:])) }
+func (w *moduleRun) seeded(seed [8]byte) io.Reader { return repeatable(seed) }
 
 // waitHosts waits for host calls that the end of the run has left.
 func (w *moduleRun) waitHosts() {
