@@ -415,6 +415,13 @@ func TestProgramsAreKept(t *testing.T) {
 	if l.get([32]byte{0}) == nil || l.get([32]byte{1}) != nil || l.get([32]byte{2}) == nil || l.order.Len() != 2 {
 		t.Error("the one used longest ago should be gone")
 	}
+	large := newLRU(256)
+	for i := range 10 {
+		large.add([32]byte{byte(i)}, &Program{code: make([]byte, maxPrograms/4)})
+	}
+	if large.order.Len() != 4 || large.bytes != maxPrograms || large.get([32]byte{9}) == nil || large.get([32]byte{5}) != nil {
+		t.Errorf("%d programs of %d bytes are kept", large.order.Len(), large.bytes)
+	}
 }
 
 func TestErrorKinds(t *testing.T) {

@@ -5,10 +5,14 @@ import (
 	"sync"
 )
 
+// maxPrograms is how many bytes of bytecode are kept: a source of 1 MiB can become many.
+const maxPrograms = 64 << 20
+
 // lru holds the programs compiled last, by the hash of their source.
 type lru struct {
 	mu    sync.Mutex
 	max   int
+	bytes int // of bytecode
 	order *list.List // of *lruEntry, the latest first
 	byKey map[[32]byte]*list.Element
 }
@@ -41,9 +45,12 @@ func (l *lru) add(key [32]byte, p *Program) {
 		return
 	}
 	l.byKey[key] = l.order.PushFront(&lruEntry{key, p})
-	if l.order.Len() > l.max {
+	l.bytes += len(p.code)
+	for l.order.Len() > l.max || l.bytes > maxPrograms && l.order.Len() > 1 {
 		el := l.order.Back()
-		delete(l.byKey, el.Value.(*lruEntry).key)
+		old := el.Value.(*lruEntry)
+		delete(l.byKey, old.key)
 		l.order.Remove(el)
+		l.bytes -= len(old.p.code)
 	}
 }
