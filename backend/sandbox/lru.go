@@ -12,7 +12,7 @@ const maxPrograms = 64 << 20
 type lru struct {
 	mu    sync.Mutex
 	max   int
-	bytes int // of bytecode
+	bytes int        // of bytecode
 	order *list.List // of *lruEntry, the latest first
 	byKey map[[32]byte]*list.Element
 }
