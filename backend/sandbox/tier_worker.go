@@ -33,7 +33,7 @@ func ServeWorker() {
 }
 
 // workerHeap is from how many bytes on a child collects garbage after all.
-const workerHeap = 384 << 20
+const workerHeap = 48 << 20
 
 // serveWorker is the child: it loads, tells that it is ready, waits for its run, locks
 // itself down, runs, reports, and ends.
