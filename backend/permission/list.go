@@ -42,11 +42,19 @@ func (s *Service) scanApproval(rows *sql.Rows) (*Approval, *rawApproval, error) 
 	return a, raw, nil
 }
 
+// noun is how a person calls a kind of subject.
+func noun(kind string) string {
+	if kind == "wasm" {
+		return "module"
+	}
+	return strings.ReplaceAll(kind, "_", " ")
+}
+
 // question0 is our own sentence over a question.
 func question0(a *Approval) string {
 	switch {
 	case a.Kind == "definition":
-		return "Use this " + strings.ReplaceAll(a.Subject.Kind, "_", " ") + " as it is defined now"
+		return "Use this " + noun(a.Subject.Kind) + " as it is defined now"
 	case len(a.Requested) > 0:
 		first := sentence(a.Requested[0].Capability, a.Requested[0].Resource)
 		if n := len(a.Requested) - 1; n == 1 {

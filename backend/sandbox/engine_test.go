@@ -86,10 +86,10 @@ func TestArtefactsDamaged(t *testing.T) {
 	m := artefactFiles(t)
 	m["compile.snap"] = m["run.snap"]
 	e, err := open(context.Background(), Options{CacheDir: sharedCache}, m)
-	defer e.Close()
 	if err != nil && cpuMeter == "thread" { // elsewhere it is needed at once, to calibrate
 		t.Fatal(err)
 	}
+	defer e.Close()
 	if _, err := e.CompileJS(context.Background(), Source{Text: "return 1"}); !fault.Is(err, fault.Unavailable) || !strings.Contains(err.Error(), "make engines") {
 		t.Errorf("a damaged compiling world gives %v", err)
 	}

@@ -138,6 +138,7 @@ func (e *Engine) Close() error {
 	if !first {
 		return nil
 	}
+	e.watchdog.close()
 	e.children.close()
 	e.spares.close()
 	merr := e.modules.close()

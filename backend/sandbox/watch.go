@@ -73,8 +73,8 @@ func (w *watchdog) tick() {
 		w.mu.Unlock()
 		return
 	}
-	list := append(w.list[:0], w.runs...)
-	w.list = list
+	w.list = append(w.list[:0], w.runs...)
+	list := w.list
 	w.mu.Unlock()
 	now := time.Now()
 	holding := 0
