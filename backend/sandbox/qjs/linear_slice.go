@@ -22,8 +22,9 @@ func (l *linear) Reallocate(size uint64) []byte {
 		return nil
 	}
 	if size > uint64(cap(l.buf)) {
-		b := make([]byte, size, min(max(size, 2*uint64(cap(l.buf))), l.max))
+		b := make([]byte, size, min(max(size, 2*uint64(cap(l.buf))), l.max, l.limit))
 		copy(b, l.buf)
+		clear(l.buf) // the collector gives it to others only when it comes to it
 		l.buf = b
 	}
 	l.buf = l.buf[:size]
@@ -37,4 +38,8 @@ func (l *linear) Free() {}
 // bytes is the memory as far as it has grown.
 func (l *linear) bytes() []byte { return l.buf }
 
-func (l *linear) release() { l.buf = nil }
+// release gives the memory to the collector, with nothing of a run in it.
+func (l *linear) release() {
+	clear(l.buf)
+	l.buf = nil
+}
