@@ -20,7 +20,7 @@ import (
 )
 
 // patience bounds every wait of the suite; it is only reached when something is broken.
-const patience = 60 * time.Second
+const patience = 4 * time.Minute
 
 // pipes are the ways to a server.
 var pipes = []struct {
