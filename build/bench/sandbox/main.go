@@ -26,13 +26,16 @@ import (
 
 func main() {
 	sandbox.ServeWorker() // the child of tier t1 is this program
-	role := flag.String("role", "", "internal: cold, modules")
+	role := flag.String("role", "", "internal: cold, pause, modules")
 	cache := flag.String("cache", "", "internal: cache folder of a role")
 	only := flag.String("only", "", "run the measures whose name contains this")
 	flag.Parse()
 	switch *role {
 	case "cold":
 		cold(*cache)
+		return
+	case "pause":
+		pause(*cache)
 		return
 	case "modules":
 		timeModule(*cache, flag.Arg(0))
