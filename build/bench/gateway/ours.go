@@ -188,13 +188,15 @@ func load(seconds string, call func()) map[string]float64 {
 	return map[string]float64{"calls": float64(len(all)) / spent, "p99": all[len(all)*99/100], "median": all[len(all)/2]}
 }
 
+const bursts = 5
+
 func events(url, subscribers, count string) {
 	n, err := strconv.Atoi(subscribers)
 	check(err)
 	k, err := strconv.Atoi(count)
 	check(err)
 	var got atomic.Int64
-	all := make(chan struct{})
+	all := make(chan struct{}, 1)
 	ctx, cancel := context.WithCancel(context.Background())
 	var clients []*gateway.Client
 	for range n {
@@ -202,8 +204,8 @@ func events(url, subscribers, count string) {
 		clients = append(clients, c)
 		before := c.Hello().Seq
 		go c.Follow(ctx, []string{"tick.tock"}, int64(before), func(gateway.Event) { //nolint:errcheck // ends with ctx
-			if got.Add(1) == int64(n*k) {
-				close(all)
+			if got.Add(1)%int64(n*k) == 0 {
+				all <- struct{}{}
 			}
 		}, func() { check(fmt.Errorf("gap")) })
 	}
@@ -211,9 +213,11 @@ func events(url, subscribers, count string) {
 		check(c.Call(ctx, "echo", EchoParams{"x"}, nil))
 	}
 	began := time.Now()
-	check(clients[0].Call(ctx, "burst", BurstParams{k, strings.Repeat("y", 188)}, nil))
-	<-all
-	print(map[string]float64{"delivered": float64(n*k) / time.Since(began).Seconds()})
+	for range bursts { // several: one is over so soon that anything else that runs decides
+		check(clients[0].Call(ctx, "burst", BurstParams{k, strings.Repeat("y", 188)}, nil))
+		<-all
+	}
+	print(map[string]float64{"delivered": float64(bursts*n*k) / time.Since(began).Seconds()})
 	cancel()
 	for _, c := range clients {
 		c.Close()
