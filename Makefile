@@ -124,6 +124,7 @@ vet: $(ENGINES)
 .PHONY: test-go
 test-go: $(ENGINES) ui
 	CGO_ENABLED=1 $(NICE) $(GO) test -race -timeout 25m $(PORTABLE)
+	$(NICE) $(GO) test -timeout 10m -run '^(TestHostile|TestNothingIsLeftInMemory|TestMixedRunsLeaveNothing)$$' ./backend/sandbox
 
 .PHONY: test-frontend
 test-frontend: setup-npm

@@ -120,6 +120,9 @@ func (h *hostileCase) check(a *attempt) {
 // TestHostile runs each program once in this process. make hostile does the rest: both
 // tiers, all cores, and what the process itself feels meanwhile.
 func TestHostile(t *testing.T) {
+	if raceEnabled {
+		t.Skip("measures processor time and memory, which the race detector multiplies; make test runs it without")
+	}
 	t.Parallel()
 	for _, h := range hostileFiles(t) {
 		if h.long && !long {

@@ -43,6 +43,9 @@ func markOf(n uint32) []byte {
 // TestNothingIsLeftInMemory looks for what a run has known in all the memory of this
 // process, by way of the system and not of the engine.
 func TestNothingIsLeftInMemory(t *testing.T) { // alone: others would make the memory large
+	if raceEnabled {
+		t.Skip("measures processor time and memory, which the race detector multiplies; make test runs it without")
+	}
 	e, err := Open(context.Background(), Options{Idle: 2, Workers: 2, CacheDir: sharedCache})
 	if err != nil {
 		t.Fatal(err)

@@ -70,6 +70,9 @@ var mixedFates = []struct {
 // TestMixedRunsLeaveNothing runs programs of mixed fate: what the process holds afterwards
 // is what it held when it had run each of them a few times.
 func TestMixedRunsLeaveNothing(t *testing.T) {
+	if raceEnabled {
+		t.Skip("measures processor time and memory, which the race detector multiplies; make test runs it without")
+	}
 	n := 10_000
 	if !long || raceEnabled {
 		n = 300

@@ -181,7 +181,7 @@ func TestNothingLeft(t *testing.T) {
 		"ref global":    {`(global $r (mut externref) (ref.null extern)) (global $f (mut funcref) (ref.null func)) (elem declare func $out)`, `(if (i32.eqz (ref.is_null (global.get $f))) (then (unreachable))) (global.set $f (ref.func $out))`, false},
 		"segment":       {`(data $p "zz")`, `(memory.init $p (i32.const 20000) (i32.const 0) (i32.const 2)) (data.drop $p)`, false},
 		"exit":          {``, `(call $proc_exit (i32.const 0))`, true},
-		"deep":          {`(func $deep (param i32) (result i32) (if (result i32) (local.get 0) (then (i32.add (i32.const 1) (call $deep (i32.sub (local.get 0) (i32.const 1))))) (else (i32.const 0))))`, `(drop (call $deep (i32.const 200000)))`, true},
+		"deep":          {`(func $deep (param i32) (result i32) (if (result i32) (local.get 0) (then (i32.add (i32.const 1) (call $deep (i32.sub (local.get 0) (i32.const 1))))) (else (i32.const 0))))`, `(drop (call $deep (i32.const 40000)))`, true},
 	}
 	for name, c := range more {
 		t.Run(name, func(t *testing.T) {
