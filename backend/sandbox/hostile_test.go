@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -120,12 +121,35 @@ func (h *hostileCase) check(a *attempt) {
 // TestHostile runs each program once in this process. make hostile does the rest: both
 // tiers, all cores, and what the process itself feels meanwhile.
 func TestHostile(t *testing.T) {
-	if raceEnabled {
-		t.Skip("measures processor time and memory, which the race detector multiplies; make test runs it without")
-	}
 	t.Parallel()
+	hostileClasses(t, shared, "", func(string) bool { return true })
+}
+
+// TestHostileEverywhere looks at how each program ends in both tiers, with and without
+// Crosscheck. Programs that the compiler refuses reach neither.
+func TestHostileEverywhere(t *testing.T) {
+	t.Parallel()
+	if !long {
+		t.Skip("takes minutes: HELIX_LONG=1, or make hostile")
+	}
+	runs := regexp.MustCompile("^(cpu|mem|deep|esc|host|out|wasm_(cpu|mem|deep|esc|trap|out))_")
+	for _, crosscheck := range []bool{false, true} {
+		e, err := Open(context.Background(), Options{CacheDir: sharedCache, Crosscheck: crosscheck})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = e.Close() })
+		for _, tier := range []string{tier0, tier1} {
+			t.Run(fmt.Sprintf("%s crosscheck %v", tier, crosscheck), func(t *testing.T) {
+				hostileClasses(t, e, tier, runs.MatchString)
+			})
+		}
+	}
+}
+
+func hostileClasses(t *testing.T, e *Engine, tier string, pick func(name string) bool) {
 	for _, h := range hostileFiles(t) {
-		if h.long && !long {
+		if h.long && !long || !pick(h.name) {
 			continue
 		}
 		t.Run(h.name, func(t *testing.T) {
@@ -138,7 +162,7 @@ func TestHostile(t *testing.T) {
 			if h.limits.Wall >= 5*time.Second {
 				h.limits.Wall *= 4
 			}
-			a := h.run(context.Background(), shared, "")
+			a := h.run(context.Background(), e, tier)
 			for _, p := range a.problems {
 				t.Error(p)
 			}
