@@ -82,7 +82,12 @@ func (r *run) host(in *qjs.Instance, code int, args []qjs.Value) qjs.Value {
 		return in.ArrayBuffer(b)
 	case hostEncode:
 		if v := arg(0); v != 0 {
-			return in.ArrayBuffer(wellFormed(in.TextBytes(v)))
+			b := in.TextBytes(v)
+			out := wellFormed(b)
+			buffer := in.ArrayBuffer(out)
+			clear(b) // a copy of the guest's outside its memory
+			clear(out)
+			return buffer
 		}
 	case hostDecode:
 		if v := arg(0); v != 0 {
