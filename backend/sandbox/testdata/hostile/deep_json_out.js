@@ -1,6 +1,6 @@
 // class: output thrown
-// cpu: 2s
-// within: 6s
+// cpu: 6s
+// within: 15s
 let o = {};
 for (let i = 0; i < 1e5; i++) o = { o };
 return o

@@ -1,5 +1,5 @@
 // class: thrown output
-// cpu: 2s
-// within: 6s
+// cpu: 6s
+// within: 15s
 const o = { toJSON() { return { o } } };
 return o
