@@ -79,9 +79,14 @@ func (c *calls) wait() {
 		c.workers.Wait()
 		return
 	}
+	waitAWhile(&c.workers)
+}
+
+// waitAWhile waits for the goroutines of host calls whose context has ended.
+func waitAWhile(workers *sync.WaitGroup) {
 	done := make(chan struct{})
 	go func() {
-		c.workers.Wait()
+		workers.Wait()
 		close(done)
 	}()
 	t := time.NewTimer(hostGrace)

@@ -15,6 +15,13 @@ import (
 	"helix/backend/sandbox/qjs"
 )
 
+// How many programs are remembered: by number and by bytes of bytecode together, since a
+// source of 1 MiB can become many.
+const (
+	maxPrograms     = 256
+	maxProgramBytes = 64 << 20
+)
+
 // MaxSource is the largest source that CompileJS takes, in bytes.
 const MaxSource = 1 << 20
 
@@ -76,7 +83,7 @@ func (e *Engine) CompileJS(ctx context.Context, s Source) (*Program, error) {
 		}
 	}
 	key := sha256.Sum256(fmt.Appendf(nil, "%d:%s%s\x00%s", len(s.Name), s.Name, s.Language, s.Text))
-	if p := e.programs.get(key); p != nil {
+	if p, ok := e.programs.get(key); ok {
 		return p, nil
 	}
 	t, err := translate(s)

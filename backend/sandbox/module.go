@@ -90,7 +90,7 @@ func (e *Engine) CompileWASM(ctx context.Context, wasm []byte) (*Module, error) 
 
 func (s *modules) compile(ctx context.Context, e *Engine, wasm []byte) (*Module, *Error) {
 	key := sha256.Sum256(wasm)
-	if m := s.cached(key); m != nil {
+	if m, ok := s.kept.get(key); ok {
 		return m, nil
 	}
 	select { // one at a time: compiling already uses two cores
@@ -99,7 +99,7 @@ func (s *modules) compile(ctx context.Context, e *Engine, wasm []byte) (*Module,
 	case <-ctx.Done():
 		return nil, contextError(ctx)
 	}
-	if m := s.cached(key); m != nil {
+	if m, ok := s.kept.get(key); ok {
 		return m, nil
 	}
 	if err := s.open(e); err != nil {
@@ -122,7 +122,7 @@ func (s *modules) compile(ctx context.Context, e *Engine, wasm []byte) (*Module,
 		}
 		s.store(e, key, p)
 	}
-	s.keep(key, m)
+	s.kept.add(key, m)
 	return m, nil
 }
 

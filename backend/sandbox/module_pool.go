@@ -1,7 +1,6 @@
 package sandbox
 
 import (
-	"container/list"
 	"context"
 	"errors"
 	"fmt"
@@ -24,49 +23,19 @@ const (
 // modules is what an engine needs for modules. Nothing is made before the first one.
 type modules struct {
 	compiling chan struct{}
+	kept      *lru[*Module]
 
 	mu     sync.Mutex
 	rt     wazero.Runtime
 	broken error
-	order  *list.List // of *keptModule, the latest first
-	byKey  map[[32]byte]*list.Element
-	bytes  int64
 	codes  map[*moduleCode]struct{} // alive
 	closed bool
 }
 
-type keptModule struct {
-	key [32]byte
-	m   *Module
-}
-
 func newModules() *modules {
 	return &modules{
-		compiling: make(chan struct{}, 1), order: list.New(),
-		byKey: map[[32]byte]*list.Element{}, codes: map[*moduleCode]struct{}{},
-	}
-}
-
-func (s *modules) cached(key [32]byte) *Module {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	el, ok := s.byKey[key]
-	if !ok {
-		return nil
-	}
-	s.order.MoveToFront(el)
-	return el.Value.(*keptModule).m
-}
-
-func (s *modules) keep(key [32]byte, m *Module) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.byKey[key] = s.order.PushFront(&keptModule{key, m})
-	s.bytes += m.info.Size
-	for s.order.Len() > 1 && (s.order.Len() > maxModules || s.bytes > maxModuleBytes) {
-		k := s.order.Remove(s.order.Back()).(*keptModule)
-		delete(s.byKey, k.key)
-		s.bytes -= k.m.info.Size
+		compiling: make(chan struct{}, 1), codes: map[*moduleCode]struct{}{},
+		kept: newLRU(maxModules, maxModuleBytes, func(m *Module) int64 { return m.info.Size }),
 	}
 }
 
@@ -100,11 +69,10 @@ func (s *modules) close() error {
 	s.mu.Lock()
 	codes := s.codes
 	s.codes, s.closed = nil, true
-	s.order.Init()
-	clear(s.byKey)
 	rt := s.rt
 	s.rt = nil
 	s.mu.Unlock()
+	s.kept.clear()
 	for c := range codes {
 		c.close()
 	}

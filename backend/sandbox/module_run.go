@@ -120,17 +120,7 @@ func (w *moduleRun) waitHosts() {
 	if !w.asked {
 		return
 	}
-	done := make(chan struct{})
-	go func() {
-		w.hosts.Wait()
-		close(done)
-	}()
-	t := time.NewTimer(hostGrace)
-	defer t.Stop()
-	select {
-	case <-done:
-	case <-t.C:
-	}
+	waitAWhile(&w.hosts)
 }
 
 // drive calls the module and decides the outcome.

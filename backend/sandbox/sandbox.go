@@ -30,7 +30,7 @@ type Engine struct {
 	unitTime float64 // nanoseconds for a unit of fuel, where threads have no clock
 	queue    *queue
 	spares   *spares
-	programs *lru
+	programs *lru[*Program]
 	modules  *modules
 	children *children // of tier t1
 
@@ -75,7 +75,7 @@ func open(ctx context.Context, o Options, files fs.FS) (*Engine, error) {
 		o.Idle = 4
 	}
 	e := &Engine{
-		o: o, modules: newModules(), queue: newQueue(o.Workers, o.Queue), programs: newLRU(256), done: make(chan struct{}), background: context.Background(),
+		o: o, modules: newModules(), queue: newQueue(o.Workers, o.Queue), programs: newLRU(maxPrograms, maxProgramBytes, func(p *Program) int64 { return int64(len(p.code)) }), done: make(chan struct{}), background: context.Background(),
 	}
 	e.children = newChildren(e)
 	e.spares = newSpares(max(o.Idle, 0), e.instance, reset)

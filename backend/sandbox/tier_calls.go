@@ -15,20 +15,7 @@ type remoteCalls struct {
 	mu      sync.Mutex // of the lanes
 }
 
-// wait waits for the calls' goroutines, whose context has ended, for a while.
-func (c *remoteCalls) wait() {
-	done := make(chan struct{})
-	go func() {
-		c.workers.Wait()
-		close(done)
-	}()
-	t := time.NewTimer(hostGrace)
-	defer t.Stop()
-	select {
-	case <-done:
-	case <-t.C:
-	}
-}
+func (c *remoteCalls) wait() { waitAWhile(&c.workers) }
 
 // overCap is how often a child may ask again after its last host call was refused. An
 // honest one never does: it counts too.
