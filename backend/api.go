@@ -25,6 +25,8 @@ func Register(b *Backend, a *gateway.API) {
 	registerRights(b, a)
 	registerTools(b, a)
 	registerSkills(b, a)
+	registerComposite(b, a)
+	registerSchedules(b, a)
 }
 
 func registerGateway(b *Backend, a *gateway.API) {

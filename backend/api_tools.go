@@ -99,7 +99,6 @@ func registerSkills(b *Backend, a *gateway.API) {
 	gateway.Handle(a, "skills.restore_wasm", gateway.Write, t.RestoreWasm)
 	gateway.Handle(a, "skills.sign_wasm", gateway.Approve, t.SignWasm)
 	gateway.Handle(a, "skills.wasm_executions", gateway.Read, t.WasmExecutions)
-	gateway.Alias(a, "skills.cancel", "tools.cancel")
 
 	gateway.Forward[SandboxChanged](a, "sandbox.status_changed", gateway.Everyone())
 	gateway.Forward[tools.SkillExecutionChanged](a, "skills.execution_changed")

@@ -25,6 +25,8 @@ import (
 	"helix/backend/gateway"
 	"helix/backend/permission"
 	"helix/backend/sandbox"
+	"helix/backend/scheduler"
+	"helix/backend/skills"
 	"helix/backend/storage"
 	"helix/backend/tools"
 )
@@ -69,6 +71,8 @@ type Backend struct {
 	Permission *permission.Service
 	Sandbox    *sandbox.Engine
 	Tools      *tools.Service
+	Skills     *skills.Service
+	Scheduler  *scheduler.Service
 	Gateway    *gateway.Server
 	Services   *gateway.Services
 	Picks      *Picks

@@ -51,6 +51,8 @@ var levels = map[string]int{
 	"backend/scheduler/cadence":   engine,
 	"app/e2e":                     face,
 	"backend/tools":               domain,
+	"backend/skills":              domain,
+	"backend/scheduler":           domain,
 	"backend":                     composition,
 	"app":                         face,
 	"app/cli":                     face,

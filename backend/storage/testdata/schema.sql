@@ -89,6 +89,126 @@ CREATE TABLE change_log (
     at     INTEGER NOT NULL
 ) STRICT;
 
+CREATE TABLE composite_skill_events (
+    execution_id BLOB NOT NULL REFERENCES composite_skill_executions (id) ON DELETE CASCADE,
+    seq          INTEGER NOT NULL,
+    type         TEXT NOT NULL,
+    step_path    TEXT NOT NULL DEFAULT '',
+    iteration    TEXT NOT NULL DEFAULT '',
+    attempt      INTEGER NOT NULL DEFAULT 0,
+    payload      TEXT NOT NULL DEFAULT '{}' CHECK (json_valid(payload)),
+    at           INTEGER NOT NULL,
+    PRIMARY KEY (execution_id, seq)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE composite_skill_executions (
+    id                  BLOB PRIMARY KEY CHECK (length(id) = 16),
+    composite_skill_id  BLOB REFERENCES composite_skills (id) ON DELETE CASCADE,
+    user_id             BLOB NOT NULL CHECK (length(user_id) = 16),
+    version_id          BLOB CHECK (version_id IS NULL OR length(version_id) = 16),
+    definition_hash     BLOB NOT NULL CHECK (length(definition_hash) = 32),
+    body                TEXT CHECK (body IS NULL OR json_valid(body)),
+    mode                TEXT NOT NULL DEFAULT 'live' CHECK (mode IN ('live', 'dry', 'replay')),
+    trigger             TEXT NOT NULL DEFAULT 'user' CHECK (trigger IN ('user', 'rpc', 'cli', 'voice', 'schedule', 'agent', 'skill')),
+    input_params        TEXT NOT NULL CHECK (json_valid(input_params)),
+    steps_executed      TEXT CHECK (steps_executed IS NULL OR json_valid(steps_executed)),
+    final_output        TEXT CHECK (final_output IS NULL OR json_valid(final_output)),
+    status              TEXT NOT NULL DEFAULT 'completed' CHECK (status IN ('queued', 'running', 'waiting', 'completed', 'failed', 'cancelled')),
+    wait_reason         TEXT CHECK (wait_reason IS NULL OR wait_reason IN ('approval', 'unknown_outcome', 'permission', 'timer')),
+    error_kind          TEXT,
+    error_message       TEXT,
+    execution_time_ms   REAL NOT NULL DEFAULT 0,
+    steps_completed     INTEGER NOT NULL DEFAULT 0,
+    steps_failed        INTEGER NOT NULL DEFAULT 0,
+    steps_skipped       INTEGER NOT NULL DEFAULT 0,
+    total_steps         INTEGER NOT NULL DEFAULT 0,
+    parent_execution_id BLOB CHECK (parent_execution_id IS NULL OR length(parent_execution_id) = 16),
+    parent_step_path    TEXT,
+    depth               INTEGER NOT NULL DEFAULT 0 CHECK (depth BETWEEN 0 AND 4),
+    restarted_from      BLOB CHECK (restarted_from IS NULL OR length(restarted_from) = 16),
+    request_id          TEXT,
+    device_id           BLOB NOT NULL CHECK (length(device_id) = 16),
+    pinned              INTEGER NOT NULL DEFAULT 0 CHECK (pinned IN (0, 1)),
+    bytes               INTEGER NOT NULL DEFAULT 0,
+    started_at          INTEGER,
+    finished_at         INTEGER,
+    deadline_at         INTEGER,
+    wake_at             INTEGER,
+    cancel_requested_at INTEGER,
+    created_at          INTEGER NOT NULL,
+    updated_at          INTEGER NOT NULL,
+    deleted_at          INTEGER,
+    sync_meta           BLOB
+) STRICT;
+
+CREATE TABLE composite_skill_steps (
+    id            BLOB PRIMARY KEY CHECK (length(id) = 16),
+    execution_id  BLOB NOT NULL REFERENCES composite_skill_executions (id) ON DELETE CASCADE,
+    user_id       BLOB NOT NULL CHECK (length(user_id) = 16),
+    ordinal       INTEGER NOT NULL,
+    step_path     TEXT NOT NULL,
+    iteration     TEXT NOT NULL DEFAULT '',
+    tool_type     TEXT NOT NULL,
+    tool_name     TEXT NOT NULL DEFAULT '',
+    status        TEXT NOT NULL CHECK (status IN ('running', 'waiting', 'completed', 'failed', 'skipped', 'cancelled', 'unmocked')),
+    reason        TEXT,
+    attempts      INTEGER NOT NULL DEFAULT 0,
+    input_hash    TEXT,
+    output        TEXT CHECK (output IS NULL OR json_valid(output)),
+    output_blob   TEXT,
+    error_kind    TEXT,
+    error_message TEXT,
+    outcome       TEXT NOT NULL DEFAULT 'known' CHECK (outcome IN ('known', 'unknown')),
+    took_ms       REAL NOT NULL DEFAULT 0,
+    started_at    INTEGER,
+    finished_at   INTEGER,
+    created_at    INTEGER NOT NULL,
+    updated_at    INTEGER NOT NULL,
+    deleted_at    INTEGER,
+    sync_meta     BLOB
+) STRICT;
+
+CREATE TABLE composite_skill_versions (
+    id                 BLOB PRIMARY KEY CHECK (length(id) = 16),
+    composite_skill_id BLOB NOT NULL REFERENCES composite_skills (id) ON DELETE CASCADE,
+    user_id            BLOB NOT NULL CHECK (length(user_id) = 16),
+    version            TEXT NOT NULL,
+    body               TEXT NOT NULL CHECK (json_valid(body)),
+    definition_hash    BLOB NOT NULL CHECK (length(definition_hash) = 32),
+    note               TEXT NOT NULL DEFAULT '',
+    origin             TEXT NOT NULL DEFAULT 'edit' CHECK (origin IN ('edit', 'import', 'rollback', 'sync', 'agent')),
+    created_at         INTEGER NOT NULL,
+    updated_at         INTEGER NOT NULL,
+    deleted_at         INTEGER,
+    sync_meta          BLOB
+) STRICT;
+
+CREATE TABLE composite_skills (
+    id                 BLOB PRIMARY KEY CHECK (length(id) = 16),
+    user_id            BLOB NOT NULL CHECK (length(user_id) = 16),
+    name               TEXT NOT NULL CHECK (length(name) BETWEEN 1 AND 100),
+    description        TEXT NOT NULL DEFAULT '' CHECK (length(description) <= 2000),
+    steps              TEXT NOT NULL CHECK (json_valid(steps)),
+    version            TEXT NOT NULL DEFAULT '1.0.0',
+    tags               TEXT NOT NULL DEFAULT '[]' CHECK (json_valid(tags)),
+    icon               TEXT NOT NULL DEFAULT '',
+    execution_count    INTEGER NOT NULL DEFAULT 0,
+    last_executed      INTEGER,
+    is_enabled         INTEGER NOT NULL DEFAULT 1 CHECK (is_enabled IN (0, 1)),
+    visibility         TEXT NOT NULL DEFAULT 'private' CHECK (visibility IN ('private', 'public')),
+    input_schema       TEXT CHECK (input_schema IS NULL OR json_valid(input_schema)),
+    output_mapping     TEXT CHECK (output_mapping IS NULL OR json_valid(output_mapping)),
+    notification       TEXT CHECK (notification IS NULL OR json_valid(notification)),
+    overall_timeout_ms INTEGER CHECK (overall_timeout_ms IS NULL OR overall_timeout_ms BETWEEN 1 AND 86400000),
+    definition_hash    BLOB NOT NULL CHECK (length(definition_hash) = 32),
+    head_version_id    BLOB CHECK (head_version_id IS NULL OR length(head_version_id) = 16),
+    clone_source_id    BLOB REFERENCES composite_skills (id) ON DELETE SET NULL,
+    created_at         INTEGER NOT NULL,
+    updated_at         INTEGER NOT NULL,
+    deleted_at         INTEGER,
+    sync_meta          BLOB
+) STRICT;
+
 CREATE TABLE custom_tool_replies (
     user_id      BLOB NOT NULL CHECK (length(user_id) = 16),
     key          TEXT NOT NULL CHECK (length(key) BETWEEN 1 AND 128),
@@ -303,6 +423,110 @@ CREATE TABLE rpc_idempotency (
     PRIMARY KEY (user_id, key)
 ) STRICT, WITHOUT ROWID;
 
+CREATE TABLE schedule_notices (
+    id          BLOB PRIMARY KEY CHECK (length(id) = 16),
+    user_id     BLOB NOT NULL CHECK (length(user_id) = 16),
+    schedule_id BLOB NOT NULL REFERENCES schedules (id) ON DELETE CASCADE,
+    run_id      BLOB CHECK (run_id IS NULL OR length(run_id) = 16),
+    title       TEXT NOT NULL,
+    body        TEXT NOT NULL DEFAULT '',
+    level       TEXT NOT NULL DEFAULT 'info' CHECK (level IN ('info', 'success', 'warning', 'error')),
+    created_at  INTEGER NOT NULL
+) STRICT;
+
+CREATE TABLE schedule_pause (
+    user_id   BLOB PRIMARY KEY CHECK (length(user_id) = 16),
+    paused_at INTEGER NOT NULL,
+    until     INTEGER
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE schedule_runs (
+    id             BLOB PRIMARY KEY CHECK (length(id) = 16),
+    schedule_id    BLOB NOT NULL REFERENCES schedules (id) ON DELETE CASCADE,
+    user_id        BLOB NOT NULL CHECK (length(user_id) = 16),
+    due_at         INTEGER NOT NULL,
+    revision       INTEGER NOT NULL DEFAULT 1,
+    attempt        INTEGER NOT NULL DEFAULT 0,
+    trigger        TEXT NOT NULL CHECK (trigger IN ('due', 'catchup', 'retry', 'manual')),
+    status         TEXT NOT NULL CHECK (status IN ('queued', 'running', 'waiting', 'success', 'failed', 'cancelled', 'interrupted', 'missed', 'skipped')),
+    reason         TEXT,
+    target_kind    TEXT NOT NULL,
+    target_run_id  BLOB CHECK (target_run_id IS NULL OR length(target_run_id) = 16),
+    device_id      BLOB NOT NULL CHECK (length(device_id) = 16),
+    lease_term     INTEGER,
+    claimed_at     INTEGER,
+    started_at     INTEGER,
+    finished_at    INTEGER,
+    retry_at       INTEGER,
+    late_ms        INTEGER NOT NULL DEFAULT 0,
+    output_summary TEXT,
+    output         TEXT,
+    error_kind     TEXT,
+    error_message  TEXT,
+    notified       INTEGER NOT NULL DEFAULT 0 CHECK (notified IN (0, 1)),
+    turn_count     INTEGER NOT NULL DEFAULT 0,
+    cost_micros    INTEGER NOT NULL DEFAULT 0,
+    missed_count   INTEGER,
+    missed_more    INTEGER,
+    last_missed_at INTEGER,
+    created_at     INTEGER NOT NULL,
+    updated_at     INTEGER NOT NULL,
+    deleted_at     INTEGER,
+    sync_meta      BLOB
+) STRICT;
+
+CREATE TABLE schedule_state (
+    schedule_id          BLOB PRIMARY KEY REFERENCES schedules (id) ON DELETE CASCADE,
+    user_id              BLOB NOT NULL CHECK (length(user_id) = 16),
+    next_run_at          INTEGER,
+    last_due_at          INTEGER,
+    consecutive_failures INTEGER NOT NULL DEFAULT 0,
+    run_count            INTEGER NOT NULL DEFAULT 0,
+    tz_version           TEXT NOT NULL DEFAULT '',
+    revision_seen        INTEGER NOT NULL DEFAULT 0
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE schedules (
+    id                 BLOB PRIMARY KEY CHECK (length(id) = 16),
+    user_id            BLOB NOT NULL CHECK (length(user_id) = 16),
+    name               TEXT NOT NULL CHECK (length(name) BETWEEN 1 AND 100),
+    description        TEXT NOT NULL DEFAULT '' CHECK (length(description) <= 1000),
+    status             TEXT NOT NULL DEFAULT 'active' CHECK (status IN ('active', 'paused', 'completed', 'disabled')),
+    disabled_reason    TEXT CHECK (disabled_reason IS NULL OR disabled_reason IN ('failures', 'missed', 'target_gone', 'invalid')),
+    system_key         TEXT,
+    target_kind        TEXT NOT NULL,
+    target_id          BLOB CHECK (target_id IS NULL OR length(target_id) = 16),
+    target_name        TEXT NOT NULL DEFAULT '',
+    target_version     TEXT NOT NULL DEFAULT '',
+    target_input       TEXT NOT NULL DEFAULT '{}' CHECK (json_valid(target_input)),
+    is_enabled         INTEGER NOT NULL DEFAULT 1 CHECK (is_enabled IN (0, 1)),
+    cadence            TEXT NOT NULL CHECK (json_valid(cadence)),
+    timezone           TEXT NOT NULL DEFAULT 'UTC',
+    os_zone            INTEGER NOT NULL DEFAULT 0 CHECK (os_zone IN (0, 1)),
+    starts_at          INTEGER,
+    ends_at            INTEGER,
+    max_runs           INTEGER CHECK (max_runs IS NULL OR max_runs >= 1),
+    missed_policy      TEXT NOT NULL DEFAULT 'once' CHECK (missed_policy IN ('skip', 'once', 'all')),
+    grace_secs         INTEGER NOT NULL DEFAULT 86400 CHECK (grace_secs >= 0),
+    overlap            TEXT NOT NULL DEFAULT 'skip' CHECK (overlap IN ('skip', 'queue', 'cancelPrevious')),
+    jitter_secs        INTEGER NOT NULL DEFAULT 0 CHECK (jitter_secs >= 0),
+    retry              TEXT NOT NULL DEFAULT '{"max":2,"baseSecs":60,"capSecs":3600}' CHECK (json_valid(retry)),
+    auto_disable_after INTEGER NOT NULL DEFAULT 5 CHECK (auto_disable_after >= 0),
+    notify_after       INTEGER NOT NULL DEFAULT 3 CHECK (notify_after >= 0),
+    notification       TEXT NOT NULL DEFAULT 'conditional' CHECK (notification IN ('always', 'conditional', 'never')),
+    notify_when        TEXT,
+    max_run_ms         INTEGER NOT NULL DEFAULT 1800000 CHECK (max_run_ms >= 1),
+    home_device_id     BLOB CHECK (home_device_id IS NULL OR length(home_device_id) = 16),
+    takeover           INTEGER NOT NULL DEFAULT 0 CHECK (takeover IN (0, 1)),
+    max_turns          INTEGER NOT NULL DEFAULT 10,
+    max_cost_micros    INTEGER NOT NULL DEFAULT 500000,
+    revision           INTEGER NOT NULL DEFAULT 1,
+    created_at         INTEGER NOT NULL,
+    updated_at         INTEGER NOT NULL,
+    deleted_at         INTEGER,
+    sync_meta          BLOB
+) STRICT;
+
 CREATE TABLE secrets (
     id         BLOB PRIMARY KEY CHECK (length(id) = 16),
     user_id    BLOB NOT NULL REFERENCES users (id),
@@ -453,6 +677,36 @@ CREATE INDEX capability_grants_session ON capability_grants (session_id) WHERE s
 
 CREATE INDEX capability_grants_subject ON capability_grants (user_id, subject_kind, subject_id);
 
+CREATE INDEX composite_skill_executions_open ON composite_skill_executions (status, wake_at) WHERE status IN ('queued', 'running', 'waiting');
+
+CREATE INDEX composite_skill_executions_parent ON composite_skill_executions (parent_execution_id) WHERE parent_execution_id IS NOT NULL;
+
+CREATE UNIQUE INDEX composite_skill_executions_request ON composite_skill_executions (user_id, request_id) WHERE request_id IS NOT NULL;
+
+CREATE INDEX composite_skill_executions_skill ON composite_skill_executions (composite_skill_id, created_at DESC, id DESC);
+
+CREATE INDEX composite_skill_executions_user ON composite_skill_executions (user_id, created_at DESC, id DESC);
+
+CREATE UNIQUE INDEX composite_skill_steps_place ON composite_skill_steps (execution_id, step_path, iteration);
+
+CREATE INDEX composite_skill_steps_user ON composite_skill_steps (user_id);
+
+CREATE UNIQUE INDEX composite_skill_versions_label ON composite_skill_versions (composite_skill_id, version);
+
+CREATE INDEX composite_skill_versions_order ON composite_skill_versions (composite_skill_id, created_at DESC);
+
+CREATE INDEX composite_skill_versions_user ON composite_skill_versions (user_id);
+
+CREATE INDEX composite_skills_enabled ON composite_skills (user_id, is_enabled) WHERE deleted_at IS NULL;
+
+CREATE UNIQUE INDEX composite_skills_name ON composite_skills (user_id, lower(name)) WHERE deleted_at IS NULL;
+
+CREATE INDEX composite_skills_public ON composite_skills (execution_count DESC, id) WHERE visibility = 'public' AND deleted_at IS NULL;
+
+CREATE INDEX composite_skills_source ON composite_skills (clone_source_id) WHERE clone_source_id IS NOT NULL;
+
+CREATE INDEX composite_skills_user ON composite_skills (user_id, created_at DESC) WHERE deleted_at IS NULL;
+
 CREATE INDEX custom_tool_replies_age ON custom_tool_replies (user_id, created_at);
 
 CREATE INDEX custom_tool_runs_tool ON custom_tool_runs (custom_tool_id);
@@ -501,6 +755,30 @@ CREATE INDEX pending_approvals_user ON pending_approvals (user_id, status, last_
 
 CREATE INDEX rpc_idempotency_created ON rpc_idempotency (created_at);
 
+CREATE INDEX schedule_notices_user ON schedule_notices (user_id, created_at);
+
+CREATE UNIQUE INDEX schedule_runs_due ON schedule_runs (schedule_id, due_at, attempt) WHERE trigger <> 'manual';
+
+CREATE INDEX schedule_runs_open ON schedule_runs (status) WHERE status IN ('queued', 'running', 'waiting', 'interrupted');
+
+CREATE INDEX schedule_runs_schedule ON schedule_runs (schedule_id, due_at DESC);
+
+CREATE INDEX schedule_runs_user ON schedule_runs (user_id, created_at DESC, id DESC);
+
+CREATE INDEX schedule_state_next ON schedule_state (next_run_at) WHERE next_run_at IS NOT NULL;
+
+CREATE INDEX schedule_state_user ON schedule_state (user_id);
+
+CREATE INDEX schedules_deleted ON schedules (deleted_at) WHERE deleted_at IS NOT NULL;
+
+CREATE INDEX schedules_status ON schedules (status) WHERE deleted_at IS NULL;
+
+CREATE UNIQUE INDEX schedules_system ON schedules (user_id, system_key) WHERE system_key IS NOT NULL;
+
+CREATE INDEX schedules_target ON schedules (target_kind, target_id);
+
+CREATE INDEX schedules_user ON schedules (user_id, created_at DESC) WHERE deleted_at IS NULL;
+
 CREATE INDEX skill_executions_running ON skill_executions (status) WHERE status = 'running';
 
 CREATE INDEX skill_executions_skill ON skill_executions (skill_id, timestamp DESC);
@@ -518,6 +796,11 @@ CREATE INDEX sync_local_user ON sync_local (user_id);
 CREATE UNIQUE INDEX tool_secrets_name ON tool_secrets (user_id, name);
 
 CREATE UNIQUE INDEX tool_signers_key ON tool_signers (user_id, fingerprint) WHERE deleted_at IS NULL;
+
+CREATE VIEW public_skills AS
+SELECT id, name, description, steps, version, tags, icon, execution_count, input_schema, output_mapping, notification, overall_timeout_ms,
+       definition_hash, created_at, updated_at
+FROM composite_skills WHERE visibility = 'public' AND is_enabled = 1 AND deleted_at IS NULL;
 
 CREATE VIEW public_tools AS
 SELECT id, name, description, language, code, parameters, capabilities, sandbox_profile, limits, definition_hash,
@@ -550,6 +833,21 @@ BEGIN SELECT RAISE(ABORT, 'audit_segments is append only'); END;
 
 CREATE TRIGGER audit_segments_no_update BEFORE UPDATE ON audit_segments
 BEGIN SELECT RAISE(ABORT, 'audit_segments is append only'); END;
+
+CREATE TRIGGER composite_skill_events_final BEFORE UPDATE ON composite_skill_events
+BEGIN
+    SELECT RAISE(ABORT, 'the journal of a run cannot change');
+END;
+
+CREATE TRIGGER composite_skill_executions_final BEFORE UPDATE ON composite_skill_executions
+WHEN OLD.status IN ('completed', 'failed', 'cancelled') AND
+    (OLD.user_id, OLD.version_id, OLD.definition_hash, OLD.mode, OLD.trigger, OLD.status, OLD.error_kind, OLD.error_message, OLD.steps_completed,
+     OLD.total_steps, OLD.parent_execution_id, OLD.restarted_from, OLD.device_id, OLD.started_at, OLD.finished_at) IS NOT
+    (NEW.user_id, NEW.version_id, NEW.definition_hash, NEW.mode, NEW.trigger, NEW.status, NEW.error_kind, NEW.error_message, NEW.steps_completed,
+     NEW.total_steps, NEW.parent_execution_id, NEW.restarted_from, NEW.device_id, NEW.started_at, NEW.finished_at)
+BEGIN
+    SELECT RAISE(ABORT, 'a finished execution cannot change');
+END;
 
 CREATE TRIGGER skill_executions_final BEFORE UPDATE ON skill_executions
 WHEN OLD.status <> 'running' AND

@@ -267,6 +267,81 @@ export interface ConfigSetResult {
   restart: string[];
 }
 
+/** Body is the part of a skill that says what it does. Each change of it makes a version. */
+export interface DefinitionBody {
+  /** JSON Schema 2020-12 */
+  inputSchema?: unknown;
+  /** template; absent: the last output */
+  outputMapping?: unknown;
+  notification?: DefinitionNotification;
+  /** 0: 10 min */
+  overallTimeoutMs?: number;
+  steps: DefinitionStep[];
+}
+
+/** Case is one arm of a branch. */
+export interface DefinitionCase {
+  when: string;
+  steps: DefinitionStep[];
+}
+
+/** Notification is shown at the end of a scheduled run when When holds. */
+export interface DefinitionNotification {
+  when?: string;
+  title?: unknown;
+  body?: unknown;
+  level?: string;
+}
+
+/** Problem is one thing that is wrong with a definition, or odd. */
+export interface DefinitionProblem {
+  /** like steps[2].condition; empty: the whole */
+  path: string;
+  code: string;
+  message: string;
+  stepId?: string;
+}
+
+/** Step is one step. Which fields count depends on ToolType. */
+export interface DefinitionStep {
+  stepId: string;
+  toolType: string;
+  toolId?: string;
+  toolName?: string;
+  skillVersion?: string;
+  description?: string;
+  condition?: string;
+  parameters?: Record<string, unknown>;
+  inputMapping?: Record<string, unknown>;
+  outputMapping?: unknown;
+  errorHandling?: string;
+  maxRetries?: number;
+  onExhausted?: string;
+  retryOn?: string[];
+  retryUnsafe?: boolean;
+  onUnknown?: string;
+  timeoutMs?: number;
+  /** branch */
+  cases?: DefinitionCase[];
+  else?: DefinitionStep[];
+  /** map */
+  items?: string;
+  steps?: DefinitionStep[];
+  concurrency?: number;
+  onItemError?: string;
+  /** approval */
+  title?: unknown;
+  message?: unknown;
+  show?: string[];
+  form?: unknown;
+  waitMs?: number;
+  onTimeout?: string;
+  /** transform */
+  value?: unknown;
+  /** where the step is drawn; means nothing */
+  ui?: unknown;
+}
+
 /** ActivateParams are the arguments of a second start. */
 export interface GatewayActivateParams {
   /** may hold a helix:// link */
@@ -565,6 +640,35 @@ export interface GatewayTopicsParams {
 export interface GatewayUser {
   id: string;
   displayName: string;
+}
+
+/** Difference is where a replay and a journal part. */
+export interface MachineDifference {
+  seq: number;
+  /** what the machine would have written */
+  expected: unknown;
+  /** what the journal has */
+  actual: unknown;
+}
+
+/** Failure says why something failed. Kind is one of fault's. */
+export interface MachineFailure {
+  kind: string;
+  message: string;
+}
+
+/** RequestData asks a person. */
+export interface MachineRequestData {
+  /** one of the Wait constants */
+  reason: string;
+  title?: string;
+  message?: string;
+  show?: unknown;
+  form?: unknown;
+  /** 0: as long as it takes */
+  waitMs?: number;
+  /** of a pending permission */
+  approvalId?: string;
 }
 
 /** AnswerParams answer a question. */
@@ -923,6 +1027,1045 @@ export interface SandboxTierStatus {
   /** what a run there has around it: one of the Isolation constants */
   isolation?: string;
   reasons: string[];
+}
+
+/** Budget bounds an agent's turns and cost. */
+export interface SchedulerBudget {
+  maxTurns: number;
+  maxCostMicros: number;
+}
+
+/** CalendarItem is one due time, or with Count several of one day. */
+export interface SchedulerCalendarItem {
+  scheduleId: string;
+  at: string;
+  /** planned, ran, failed, missed or skipped */
+  kind: string;
+  runId?: string;
+  count?: number;
+}
+
+/** CalendarParams ask for a stretch of at most 62 days. */
+export interface SchedulerCalendarParams {
+  from: string;
+  to: string;
+}
+
+/** CalendarResult holds what was and will be due. */
+export interface SchedulerCalendarResult {
+  items: SchedulerCalendarItem[];
+  truncated: boolean;
+}
+
+/** Changed is the event schedules.changed. */
+export interface SchedulerChanged {
+  /** absent: all, such as a pause of everything */
+  scheduleId?: string | null;
+  /** created, updated, deleted, restored, paused, resumed, fired, disabled, completed */
+  change: string;
+}
+
+/** ClockStatus compares this device's clock with the hub's. */
+export interface SchedulerClockStatus {
+  skewMs: number;
+}
+
+/** CreateParams hold the fields of a schedule; what is left out has its default. */
+export interface SchedulerCreateParams {
+  /** 1..100 */
+  name: string;
+  description?: string;
+  target: SchedulerTarget;
+  cadence: unknown;
+  startsAt?: string;
+  endsAt?: string;
+  maxRuns?: number;
+  /** default once */
+  missedPolicy?: string;
+  /** default 86400 */
+  graceSecs?: number;
+  /** default skip */
+  overlap?: string;
+  jitterSecs?: number;
+  retry?: SchedulerRetry;
+  /** default 5; 0: never */
+  autoDisableAfter?: number;
+  /** default 3; 0: never */
+  notifyAfterFailures?: number;
+  /** default conditional */
+  notification?: string;
+  /** RFC 9535 condition over {status, output, error, previous} */
+  notifyWhen?: string;
+  /** default 1800000 */
+  maxRunMs?: number;
+  placement?: SchedulerPlacement;
+  budget?: SchedulerBudget;
+  /** made without being started */
+  paused?: boolean;
+}
+
+/** DeleteResult says when it was deleted; it can be restored for 30 days. */
+export interface SchedulerDeleteResult {
+  deletedAt: string;
+}
+
+/** LaneStatus counts what goes on in a lane. */
+export interface SchedulerLaneStatus {
+  lane: string;
+  running: number;
+  capacity: number;
+  waiting: number;
+}
+
+/** Lease is the right to fire a schedule with takeover. */
+export interface SchedulerLease {
+  scheduleId: string;
+  deviceId: string;
+  term: number;
+  expiresAt: string;
+}
+
+/** ListParams filter the user's schedules. */
+export interface SchedulerListParams {
+  status?: string;
+  /** of the target */
+  kind?: string;
+  query?: string;
+  /** 1..100, default 50 */
+  limit?: number;
+  offset?: number;
+}
+
+/** ListResult is one page: the system's own schedules last, else the newest first. */
+export interface SchedulerListResult {
+  schedules: SchedulerSchedule[];
+  total: number;
+  limit: number;
+  offset: number;
+}
+
+/** NextDue is the earliest due time. */
+export interface SchedulerNextDue {
+  scheduleId: string;
+  name: string;
+  at: string;
+}
+
+/** NoticesResult holds the notices that no client has taken yet. */
+export interface SchedulerNoticesResult {
+  notices: SchedulerNotification[];
+}
+
+/** Notification is the event schedules.notification. */
+export interface SchedulerNotification {
+  noticeId: string;
+  scheduleId: string;
+  runId?: string | null;
+  title: string;
+  body: string;
+  level: string;
+  at: string;
+}
+
+/** PauseAllParams stop all schedules from firing. */
+export interface SchedulerPauseAllParams {
+  /** default: until they are resumed */
+  until?: string;
+  allDevices?: boolean;
+}
+
+/** PauseAllResult says how it stands. */
+export interface SchedulerPauseAllResult {
+  paused: boolean;
+  until?: string | null;
+}
+
+/** Placement says which device fires. */
+export interface SchedulerPlacement {
+  homeDeviceId?: string | null;
+  /** another device may take over when the home is away */
+  takeover: boolean;
+  /** this device is the home */
+  here: boolean;
+}
+
+/** PreviewParams ask when a cadence is due. */
+export interface SchedulerPreviewParams {
+  cadence: unknown;
+  /** 1..100, default 10 */
+  count?: number;
+  /** default now */
+  from?: string;
+}
+
+/** PreviewResult holds due times and what they mean in words. */
+export interface SchedulerPreviewResult {
+  times: SchedulerPreviewTime[];
+  description: string;
+  warnings: string[];
+  /** with the time zone filled in */
+  cadence: unknown;
+}
+
+/** PreviewTime is one due time. */
+export interface SchedulerPreviewTime {
+  at: string;
+  /** wall clock in the zone of the cadence: 2006-01-02 15:04:05 */
+  local: string;
+  /** from UTC, like +02:00 */
+  offset: string;
+  /** gap_shifted, overlap_first or overlap_both */
+  note?: string;
+}
+
+/** Retry says how failed runs are tried again: after min(base·2ⁿ, cap) seconds times a random factor from 0.5 to 1. */
+export interface SchedulerRetry {
+  max: number;
+  baseSecs: number;
+  capSecs: number;
+}
+
+/** Run is one due time's course. */
+export interface SchedulerRun {
+  runId: string;
+  scheduleId: string;
+  scheduleName: string;
+  dueAt: string;
+  /** due, catchup, retry or manual */
+  trigger: string;
+  attempt: number;
+  /** queued, running, waiting, success, failed, cancelled, interrupted, missed or skipped */
+  status: string;
+  /** overlap, asleep, not_running, needs_approval, no_lease, … */
+  reason?: string;
+  targetKind: string;
+  targetRunId?: string | null;
+  deviceId: string;
+  claimedAt?: string | null;
+  startedAt?: string | null;
+  finishedAt?: string | null;
+  /** when the next attempt is due */
+  retryAt?: string;
+  lateMs: number;
+  outputSummary: string;
+  error?: SchedulerRunError;
+  notified: boolean;
+  turnCount: number;
+  costMicros: number;
+  /** of a row that stands for several */
+  missedCount?: number;
+  missedMore?: boolean;
+  lastMissedAt?: string;
+}
+
+/** RunError says why a run failed. */
+export interface SchedulerRunError {
+  kind: string;
+  message: string;
+}
+
+/** RunEvent is the event schedules.run_event. */
+export interface SchedulerRunEvent {
+  runId: string;
+  scheduleId: string;
+  status: string;
+  at: string;
+  /** of this process */
+  seq: number;
+}
+
+/** RunMark is one run in few words. */
+export interface SchedulerRunMark {
+  runId: string;
+  at: string;
+  status: string;
+}
+
+/** RunNowParams start a schedule's target now; its next time stays. */
+export interface SchedulerRunNowParams {
+  scheduleId: string;
+  /** default: the schedule's */
+  input?: unknown;
+}
+
+/** RunNowResult names the run and what it started. */
+export interface SchedulerRunNowResult {
+  runId: string;
+  targetRunId?: string | null;
+}
+
+/** RunOutputParams ask for what a run gave. */
+export interface SchedulerRunOutputParams {
+  runId: string;
+  /** 200..8000, default 4000 */
+  maxChars?: number;
+}
+
+/** RunOutputResult is the output as text. */
+export interface SchedulerRunOutputResult {
+  text: string;
+  truncated: boolean;
+  totalChars: number;
+}
+
+/** RunParams name a run. */
+export interface SchedulerRunParams {
+  runId: string;
+}
+
+/** RunsParams filter runs. */
+export interface SchedulerRunsParams {
+  scheduleId?: string;
+  status?: string;
+  from?: string;
+  to?: string;
+  cursor?: string;
+  /** 1..100, default 20 */
+  limit?: number;
+}
+
+/** RunsResult is one page, newest first. */
+export interface SchedulerRunsResult {
+  runs: SchedulerRun[];
+  nextCursor?: string;
+}
+
+/** Schedule is work with times at which it is due. */
+export interface SchedulerSchedule {
+  scheduleId: string;
+  name: string;
+  description: string;
+  /** active, paused, completed or disabled */
+  status: string;
+  /** failures, missed, target_gone or invalid */
+  disabledReason?: string;
+  /** comes with Helix and cannot be deleted */
+  system: boolean;
+  /** made by a newer Helix: shown, never fired, never changed */
+  needsNewer?: boolean;
+  target: SchedulerTarget;
+  cadence: unknown;
+  /** the cadence in plain English */
+  words: string;
+  startsAt?: string | null;
+  endsAt?: string | null;
+  maxRuns?: number | null;
+  /** skip, once or all */
+  missedPolicy: string;
+  graceSecs: number;
+  /** skip, queue or cancelPrevious */
+  overlap: string;
+  jitterSecs: number;
+  retry: SchedulerRetry;
+  autoDisableAfter: number;
+  notifyAfterFailures: number;
+  /** always, conditional or never */
+  notification: string;
+  notifyWhen?: string;
+  maxRunMs: number;
+  placement: SchedulerPlacement;
+  budget: SchedulerBudget;
+  /** rises with each edit */
+  revision: number;
+  nextRunAt?: string | null;
+  lastRun?: SchedulerRun | null;
+  /** the last 20, oldest first */
+  recentRuns: SchedulerRunMark[];
+  runCount: number;
+  consecutiveFailures: number;
+  /** of a schedule that needs a newer Helix */
+  raw?: unknown;
+  createdAt: string;
+  updatedAt: string;
+}
+
+/** ScheduleParams name a schedule. */
+export interface SchedulerScheduleParams {
+  scheduleId: string;
+}
+
+/** StatusResult is the scheduler's state. */
+export interface SchedulerStatusResult {
+  enabled: boolean;
+  pausedAll: boolean;
+  pausedUntil?: string | null;
+  lanes: SchedulerLaneStatus[];
+  nextDue?: SchedulerNextDue | null;
+  clock: SchedulerClockStatus;
+  leases: SchedulerLease[];
+  /** what schedules can start in this build */
+  targets: SchedulerTargetKind[];
+  /** of the operating system */
+  timezone: string;
+}
+
+/** TakeNoticesParams say which notices were shown. */
+export interface SchedulerTakeNoticesParams {
+  noticeIds: string[];
+}
+
+/** Target is what a schedule starts. */
+export interface SchedulerTarget {
+  /** skill, tool, synthesis, decay, agent or cleanup */
+  kind: string;
+  id?: string;
+  name?: string;
+  version?: string;
+  /** default {} */
+  input?: unknown;
+}
+
+/** TargetKind is one kind of target. Unavailable ones say why. */
+export interface SchedulerTargetKind {
+  kind: string;
+  title: string;
+  /** why it cannot be used; empty: it can */
+  reason?: string;
+}
+
+/** Template is a schedule that Helix offers and does not start by itself. */
+export interface SchedulerTemplate {
+  key: string;
+  name: string;
+  description: string;
+  target: SchedulerTarget;
+  cadence: unknown;
+  words: string;
+  /** why it cannot be used in this build */
+  unavailable?: string;
+}
+
+/** TemplatesResult lists the templates. */
+export interface SchedulerTemplatesResult {
+  templates: SchedulerTemplate[];
+}
+
+/** UpdateParams change fields of a schedule. Patch holds those fields of create that change. */
+export interface SchedulerUpdateParams {
+  scheduleId: string;
+  patch: unknown;
+  /** another current revision is a conflict; 0: no check */
+  expectedRevision?: number;
+}
+
+/** AnswerParams answer a question of a run. Decision: approve or decline for an approval; done, retry or fail for an unknown outcome; retry or fail for a missing right. */
+export interface SkillsAnswerParams {
+  executionId: string;
+  stepPath: string;
+  iteration?: string;
+  decision: string;
+  /** of an approval with a form */
+  data?: unknown;
+  /** with done: what the step gave */
+  output?: unknown;
+}
+
+/** CancelParams stop a run. */
+export interface SkillsCancelParams {
+  executionId: string;
+  reason?: string;
+}
+
+/** CancelResult is how the run stands after it. */
+export interface SkillsCancelResult {
+  status: string;
+}
+
+/** CatalogEntry is one thing a step can call. */
+export interface SkillsCatalogEntry {
+  toolType: string;
+  toolId?: string;
+  name: string;
+  description: string;
+  inputSchema?: unknown;
+  outputSchema?: unknown;
+  tier: string;
+  idempotent: boolean;
+  capabilities: string[];
+}
+
+/** CatalogParams ask for what steps can call. */
+export interface SkillsCatalogParams {
+  /** part of the name or description */
+  query?: string;
+}
+
+/** CatalogResult lists what steps can call on this installation. */
+export interface SkillsCatalogResult {
+  entries: SkillsCatalogEntry[];
+}
+
+/** Changed is the event skills.changed. */
+export interface SkillsChanged {
+  skillId: string;
+  version: string;
+  /** created, updated, deleted, restored, enabled, disabled, used */
+  change: string;
+}
+
+/** DeleteResult says when the skill was deleted; it can be restored for 30 days. */
+export interface SkillsDeleteResult {
+  deletedAt: string;
+}
+
+/** Dependency is something that a skill calls. */
+export interface SkillsDependency {
+  toolType: string;
+  name: string;
+  definitionHash?: string;
+}
+
+/** DiffParams name two versions. */
+export interface SkillsDiffParams {
+  from: string;
+  to: string;
+}
+
+/** DiffResult is what turns one definition into another. */
+export interface SkillsDiffResult {
+  steps: SkillsStepsDiff;
+  /** of the skill itself */
+  fields: SkillsFieldChange[];
+  rights: SkillsRightsDiff;
+}
+
+/** DocumentResult is the run document of a run, for mapping. */
+export interface SkillsDocumentResult {
+  document: unknown;
+}
+
+/** DryRunParams rehearse a skill: the same engine, and no effect at all. */
+export interface SkillsDryRunParams {
+  skillId?: string;
+  skill?: unknown;
+  versionId?: string;
+  input?: unknown;
+  /** whose recorded outcomes answer */
+  executionId?: string;
+  /** by step path */
+  mocks?: Record<string, SkillsMock>;
+  allowReadOnly?: boolean;
+  fillFromSchema?: boolean;
+}
+
+/** EvaluateParams try an expression on a document. */
+export interface SkillsEvaluateParams {
+  document?: unknown;
+  /** the run document of that run */
+  executionId?: string;
+  /** a text, or a template */
+  expression: unknown;
+  /** path, template or condition */
+  as: string;
+}
+
+/** EvaluateResult is what the expression gives. */
+export interface SkillsEvaluateResult {
+  /** null when nothing matches */
+  value: unknown;
+  matches: SkillsMatch[];
+  error?: MachineFailure;
+}
+
+/** EventsParams continue a run's events after a number. */
+export interface SkillsEventsParams {
+  executionId: string;
+  afterSeq?: number;
+  /** 1..1000, default 500 */
+  limit?: number;
+}
+
+/** EventsResult holds events in order. */
+export interface SkillsEventsResult {
+  events: SkillsRunEvent[];
+  /** of the run, not of the page */
+  lastSeq: number;
+}
+
+/** ExecuteParams run a saved skill by its id, or a definition that is not saved. */
+export interface SkillsExecuteParams {
+  skillId?: string;
+  skill?: unknown;
+  /** default {} */
+  input?: unknown;
+  /** of a saved skill; default: the current one */
+  version?: string;
+  /** answer at once; the run goes on */
+  async?: boolean;
+  /** how long to wait for the end, default 120000; the run goes on after it */
+  waitMs?: number;
+  requestId?: string;
+}
+
+/** ExecuteResult is how a run ended, or how it stands. A failed run is a result with Success false, not an error of the call. */
+export interface SkillsExecuteResult {
+  success: boolean;
+  skillId?: string | null;
+  userId: string;
+  executionId: string;
+  status: string;
+  /** approval, unknown_outcome, permission or timer */
+  waitReason?: string;
+  stepResults: SkillsStepResult[];
+  finalOutput: unknown;
+  /** input, and the output of each completed top-level step */
+  executionContext: Record<string, unknown>;
+  executionTimeMs: number;
+  stepsCompleted: number;
+  totalSteps: number;
+  stepsFailed: number;
+  stepsSkipped: number;
+  input: unknown;
+  error?: MachineFailure;
+  /** that the skill asked to show at its end */
+  notification?: SkillsNotice;
+  warnings?: string[];
+}
+
+/** Execution is a run as history and its timeline show it. */
+export interface SkillsExecution {
+  skillName: string;
+  version: string;
+  versionId?: string;
+  definitionHash: string;
+  /** live, dry or replay */
+  mode: string;
+  /** user, rpc, cli, voice, schedule, agent or skill */
+  trigger: string;
+  /** what ran; not in lists */
+  skill?: DefinitionBody;
+  waits: SkillsWait[];
+  parentExecutionId?: string;
+  parentStepPath?: string;
+  restartedFrom?: string;
+  pinned: boolean;
+  lastSeq: number;
+  createdAt: string;
+  startedAt?: string | null;
+  finishedAt?: string | null;
+  deadlineAt?: string | null;
+  success: boolean;
+  skillId?: string | null;
+  userId: string;
+  executionId: string;
+  status: string;
+  /** approval, unknown_outcome, permission or timer */
+  waitReason?: string;
+  stepResults: SkillsStepResult[];
+  finalOutput: unknown;
+  /** input, and the output of each completed top-level step */
+  executionContext: Record<string, unknown>;
+  executionTimeMs: number;
+  stepsCompleted: number;
+  totalSteps: number;
+  stepsFailed: number;
+  stepsSkipped: number;
+  input: unknown;
+  error?: MachineFailure;
+  /** that the skill asked to show at its end */
+  notification?: SkillsNotice;
+  warnings?: string[];
+}
+
+/** ExportParams name a skill to share as a file. */
+export interface SkillsExportParams {
+  skillId: string;
+  /** with the custom tools that it calls */
+  includeTools?: boolean;
+}
+
+/** ExportResult holds the share file. */
+export interface SkillsExportResult {
+  /** canonical JSON */
+  file: unknown;
+  filename: string;
+}
+
+/** FieldChange is one field that differs; an absent value is omitted. */
+export interface SkillsFieldChange {
+  stepId?: string;
+  path: string;
+  before?: unknown;
+  after?: unknown;
+}
+
+/** HistoryParams filter runs. */
+export interface SkillsHistoryParams {
+  skillId?: string;
+  status?: string;
+  trigger?: string;
+  /** begun at or after */
+  from?: string;
+  /** begun before */
+  to?: string;
+  cursor?: string;
+  /** 1..100, default 50 */
+  limit?: number;
+}
+
+/** HistoryResult is one page of runs, newest first. Lists leave steps, outputs and definitions out. */
+export interface SkillsHistoryResult {
+  executions: SkillsExecution[];
+  nextCursor?: string;
+  /** that the whole history takes */
+  bytes: number;
+}
+
+/** ImportParams bring a share file in. */
+export interface SkillsImportParams {
+  file: unknown;
+  /** a skill has that name: rename (default), newVersion or skip */
+  onConflict?: string;
+  /** only say what would happen */
+  dryRun?: boolean;
+}
+
+/** ImportResult says what came of an import. The skill is disabled until its rights are accepted by enabling it. */
+export interface SkillsImportResult {
+  /** absent for a dry run and when it was left out */
+  skillId?: string;
+  name: string;
+  /** created, version or skipped */
+  action: string;
+  errors: DefinitionProblem[];
+  warnings: string[];
+  /** what it calls and this installation has not */
+  missing: SkillsDependency[];
+  /** "unsigned", or the fingerprint of the key */
+  signer: string;
+  trusted: boolean;
+  rights: SkillsRightsPreview;
+}
+
+/** ListParams filter the user's composite skills. */
+export interface SkillsListParams {
+  enabled?: boolean;
+  /** part of the name, the description or a tag */
+  query?: string;
+  tag?: string;
+  /** those that can be restored instead */
+  deleted?: boolean;
+  /** 1..100, default 50 */
+  limit?: number;
+  offset?: number;
+}
+
+/** ListResult is one page, newest first. */
+export interface SkillsListResult {
+  skills: SkillsMeta[];
+  total: number;
+  limit: number;
+  offset: number;
+}
+
+/** Match is one value that a path found. */
+export interface SkillsMatch {
+  /** normalized */
+  path: string;
+  value: unknown;
+}
+
+/** Meta is what lists and pickers show of a composite skill. */
+export interface SkillsMeta {
+  skillId: string;
+  /** unique among the user's skills, ignoring case */
+  name: string;
+  description: string;
+  version: string;
+  /** of the current definition */
+  versionId: string;
+  definitionHash: string;
+  tags: string[];
+  icon: string;
+  isEnabled: boolean;
+  /** the definition can run; drafts may not */
+  valid: boolean;
+  visibility: string;
+  mine: boolean;
+  steps: DefinitionStep[];
+  inputSchema?: unknown;
+  outputMapping?: unknown;
+  notification?: unknown;
+  /** OverallTimeoutMs bounds a run without its waiting. */
+  overallTimeoutMs: number;
+  /** with those of nested bodies */
+  stepCount: number;
+  executionCount: number;
+  lastExecuted?: string | null;
+  /** of the last run */
+  lastStatus?: string;
+  lastExecutionId?: string;
+  cloneSourceId?: string;
+  createdAt: string;
+  updatedAt: string;
+  deletedAt?: string;
+}
+
+/** Mock answers for a step of a dry run: one of the fields. Sequence answers one call after the other; the last one repeats. */
+export interface SkillsMock {
+  output?: unknown;
+  error?: MachineFailure;
+  sequence?: SkillsMock[];
+}
+
+/** Notice is what a skill asks to show. */
+export interface SkillsNotice {
+  title: string;
+  body: string;
+  /** info, success, warning or error */
+  level: string;
+}
+
+/** PinParams keep a run from being pruned. */
+export interface SkillsPinParams {
+  executionId: string;
+  pinned: boolean;
+}
+
+/** PreviewRightsParams name a skill or hold one. */
+export interface SkillsPreviewRightsParams {
+  skillId?: string;
+  skill?: unknown;
+  /** nobody is there to answer */
+  unattended?: boolean;
+}
+
+/** PurgeParams remove runs that have ended. */
+export interface SkillsPurgeParams {
+  /** default: of all skills */
+  skillId?: string;
+  before?: string;
+}
+
+/** PurgeResult counts them. */
+export interface SkillsPurgeResult {
+  removed: number;
+}
+
+/** ReplayResult says whether feeding the recorded outcomes through the engine gives the same events, byte by byte. */
+export interface SkillsReplayResult {
+  identical: boolean;
+  events: number;
+  firstDifference?: MachineDifference;
+}
+
+/** RestartParams run a skill again from a step, with the results of the steps before it. */
+export interface SkillsRestartParams {
+  executionId: string;
+  /** of the top level */
+  fromStepId: string;
+  /** default: the version that ran */
+  versionId?: string;
+  /** default: the same input */
+  input?: unknown;
+}
+
+/** RestartResult names the new run. */
+export interface SkillsRestartResult {
+  executionId: string;
+  warnings: string[];
+}
+
+/** RightsDiff compares the capabilities that the two definitions need. */
+export interface SkillsRightsDiff {
+  added: string[];
+  removed: string[];
+}
+
+/** RightsPreview says what a run would need, before it runs. */
+export interface SkillsRightsPreview {
+  steps: SkillsStepRights[];
+  /** everything needed, sorted */
+  union: string[];
+  /** ready, asks or denied */
+  verdict: string;
+  reason?: string;
+}
+
+/** RollbackParams make an old definition the current one, as a new version. */
+export interface SkillsRollbackParams {
+  skillId: string;
+  versionId: string;
+}
+
+/** RunEvent is one event of a run; it is also what skills.run_event carries. Seq has no gaps. */
+export interface SkillsRunEvent {
+  executionId: string;
+  seq: number;
+  type: string;
+  stepPath?: string;
+  iteration?: string;
+  attempt?: number;
+  at: string;
+  data: unknown;
+}
+
+/** RunParams name a run. */
+export interface SkillsRunParams {
+  executionId: string;
+}
+
+/** SaveParams create or change a skill. A definition with errors is kept as a draft that cannot be enabled. */
+export interface SkillsSaveParams {
+  /** any of the accepted forms; with skillId to change one */
+  skill: unknown;
+  /** ExpectedVersion is the version that the edit began from; another current version is a conflict. Empty: no check. */
+  expectedVersion?: string;
+  /** of the new version */
+  note?: string;
+}
+
+/** SearchPublicParams look among skills that their owners made public. */
+export interface SkillsSearchPublicParams {
+  query?: string;
+  tags?: string[];
+  /** 1..100, default 20 */
+  limit?: number;
+}
+
+/** SearchPublicResult holds what was found, most used first. */
+export interface SkillsSearchPublicResult {
+  skills: SkillsMeta[];
+  total: number;
+}
+
+/** SkillParams name a skill. */
+export interface SkillsSkillParams {
+  skillId: string;
+}
+
+/** StatusParams name a run, or nothing to list the installed skills. */
+export interface SkillsStatusParams {
+  executionId?: string;
+}
+
+/** StatusResult is a run, or the installed skills. */
+export interface SkillsStatusResult {
+  execution?: SkillsExecution;
+  skills?: SkillsMeta[];
+}
+
+/** StepMove is a step that stands elsewhere. */
+export interface SkillsStepMove {
+  stepId: string;
+  from: string;
+  to: string;
+}
+
+/** StepPlace is a step and where it stands. */
+export interface SkillsStepPlace {
+  stepId: string;
+  /** such as steps[2].cases[0].steps[1] */
+  path: string;
+  step: unknown;
+}
+
+/** StepResult is how one step ended, or stands. */
+export interface SkillsStepResult {
+  stepId: string;
+  stepPath: string;
+  /** indices of the maps around it, joined by dots */
+  iteration?: string;
+  toolName: string;
+  toolType: string;
+  status: string;
+  success: boolean;
+  skipped?: boolean;
+  /** condition, branch, error or reused */
+  reason?: string;
+  output?: unknown;
+  error?: MachineFailure;
+  /** nobody knows whether it happened */
+  unknown?: boolean;
+  executionTimeMs: number;
+  retriesUsed: number;
+  attempts: number;
+  /** of a dry run: mock, recorded, real or schema */
+  source?: string;
+  /** of a dry run */
+  wouldDo?: SkillsWouldDo;
+  startedAt?: string;
+  finishedAt?: string;
+}
+
+/** StepRights is what one step needs. */
+export interface SkillsStepRights {
+  stepPath: string;
+  toolName: string;
+  toolHash: string;
+  needs: string[];
+  granted: string[];
+  missing: string[];
+  tier: string;
+  /** why it is refused outright */
+  denied?: string;
+}
+
+/** StepsDiff lists what happened to steps, by id. */
+export interface SkillsStepsDiff {
+  added: SkillsStepPlace[];
+  removed: SkillsStepPlace[];
+  moved: SkillsStepMove[];
+  changed: SkillsFieldChange[];
+}
+
+/** ValidateParams hold a definition in any of the accepted forms. */
+export interface SkillsValidateParams {
+  skill: unknown;
+}
+
+/** ValidateResult is everything that was found in one pass. */
+export interface SkillsValidateResult {
+  valid: boolean;
+  errors: DefinitionProblem[];
+  warnings: DefinitionProblem[];
+  /** the canonical form */
+  normalized?: unknown;
+}
+
+/** Version is one saved definition. */
+export interface SkillsVersion {
+  versionId: string;
+  skillId: string;
+  version: string;
+  definitionHash: string;
+  note: string;
+  /** edit, import, rollback, sync or agent */
+  origin: string;
+  current: boolean;
+  /** the definition; not in lists */
+  body?: unknown;
+  createdAt: string;
+}
+
+/** VersionParams name a version. */
+export interface SkillsVersionParams {
+  versionId: string;
+}
+
+/** VersionsResult lists versions, newest first. */
+export interface SkillsVersionsResult {
+  versions: SkillsVersion[];
+}
+
+/** Wait is a question that a run has for a person. */
+export interface SkillsWait {
+  stepPath: string;
+  iteration?: string;
+  request: MachineRequestData;
+  /** when it stops waiting */
+  until?: string;
+  askedAt: string;
+  /** what was sent, of an unknown outcome */
+  input?: unknown;
+  approvalId?: string;
+}
+
+/** WouldDo is what a step of a dry run would have called. */
+export interface SkillsWouldDo {
+  tier: string;
+  rights: string[];
+  input: unknown;
 }
 
 /** BackupInfo describes one file of the backups folder. */
@@ -2496,6 +3639,22 @@ export interface Methods {
   "config.set": { params: ConfigSetParams; result: ConfigSetResult };
   /** Opens the session: it is the first call on a WebSocket, and optional where the pipe is authenticated already. The rights granted are those asked for that the token has. */
   "connect": { params: GatewayConnectParams; result: GatewayHello };
+  /** Another name of schedules.create. Makes a schedule. */
+  "cron.add": { params: SchedulerCreateParams; result: SchedulerSchedule };
+  /** Another name of schedules.create. Makes a schedule. */
+  "cron.create": { params: SchedulerCreateParams; result: SchedulerSchedule };
+  /** Another name of schedules.list. Lists the user's schedules. */
+  "cron.list": { params: SchedulerListParams; result: SchedulerListResult };
+  /** Another name of schedules.delete. Deletes a schedule; it can be restored for 30 days. */
+  "cron.remove": { params: SchedulerScheduleParams; result: SchedulerDeleteResult };
+  /** Another name of schedules.run_now. Starts a schedule's target now. */
+  "cron.run": { params: SchedulerRunNowParams; result: SchedulerRunNowResult };
+  /** Another name of schedules.runs. Lists runs, newest first. */
+  "cron.runs": { params: SchedulerRunsParams; result: SchedulerRunsResult };
+  /** Another name of schedules.status. Tells how the scheduler stands. */
+  "cron.status": { params: Record<string, never>; result: SchedulerStatusResult };
+  /** Another name of schedules.update. Changes a schedule; it never fires a time before the edit. */
+  "cron.update": { params: SchedulerUpdateParams; result: SchedulerSchedule };
   /** Subscribes to topics, sends every event after afterSeq that is still kept, in order, and then goes on live. The replayed events come before the response. When events are no longer kept, or the epoch is another one, nothing is replayed and gap is true; the session is live all the same. */
   "events.resume": { params: GatewayResumeParams; result: GatewayResumeResult };
   /** Adds topics to what this session hears. Events arrive as notifications in the order of their seq. A session starts with no topics. */
@@ -2534,6 +3693,48 @@ export interface Methods {
   "sandbox.run": { params: ToolsRunCodeParams; result: ToolsExecuteSkillResult };
   /** Says how the engine that runs untrusted code is: what it is, its tiers, its pool, its cache, and the bounds of each profile. */
   "sandbox.status": { params: Record<string, never>; result: BackendSandboxStatus };
+  /** Tells what was and will be due in a stretch of days. */
+  "schedules.calendar": { params: SchedulerCalendarParams; result: SchedulerCalendarResult };
+  /** Stops a run. */
+  "schedules.cancel_run": { params: SchedulerRunParams; result: SchedulerRun };
+  /** Makes a schedule. */
+  "schedules.create": { params: SchedulerCreateParams; result: SchedulerSchedule };
+  /** Deletes a schedule; it can be restored for 30 days. */
+  "schedules.delete": { params: SchedulerScheduleParams; result: SchedulerDeleteResult };
+  /** Gives one schedule. */
+  "schedules.get": { params: SchedulerScheduleParams; result: SchedulerSchedule };
+  /** Lists the user's schedules. */
+  "schedules.list": { params: SchedulerListParams; result: SchedulerListResult };
+  /** Gives the notices that no client has shown yet. */
+  "schedules.notices": { params: Record<string, never>; result: SchedulerNoticesResult };
+  /** Stops a schedule from firing. */
+  "schedules.pause": { params: SchedulerScheduleParams; result: SchedulerSchedule };
+  /** Stops all schedules from firing. */
+  "schedules.pause_all": { params: SchedulerPauseAllParams; result: SchedulerPauseAllResult };
+  /** Tells when a cadence is due. */
+  "schedules.preview": { params: SchedulerPreviewParams; result: SchedulerPreviewResult };
+  /** Takes a deletion back. */
+  "schedules.restore": { params: SchedulerScheduleParams; result: SchedulerSchedule };
+  /** Lets a schedule fire again, from its next time on. */
+  "schedules.resume": { params: SchedulerScheduleParams; result: SchedulerSchedule };
+  /** Lets them fire again. */
+  "schedules.resume_all": { params: Record<string, never>; result: SchedulerPauseAllResult };
+  /** Starts a schedule's target now. */
+  "schedules.run_now": { params: SchedulerRunNowParams; result: SchedulerRunNowResult };
+  /** Gives the output of a run as text. */
+  "schedules.run_output": { params: SchedulerRunOutputParams; result: SchedulerRunOutputResult };
+  /** Lists runs, newest first. */
+  "schedules.runs": { params: SchedulerRunsParams; result: SchedulerRunsResult };
+  /** Tells how the scheduler stands. */
+  "schedules.status": { params: Record<string, never>; result: SchedulerStatusResult };
+  /** Marks notices as shown and gives the rest. */
+  "schedules.take_notices": { params: SchedulerTakeNoticesParams; result: SchedulerNoticesResult };
+  /** Makes this device the home of a schedule. */
+  "schedules.take_over": { params: SchedulerScheduleParams; result: SchedulerSchedule };
+  /** Lists schedules that Helix offers. */
+  "schedules.templates": { params: Record<string, never>; result: SchedulerTemplatesResult };
+  /** Changes a schedule; it never fires a time before the edit. */
+  "schedules.update": { params: SchedulerUpdateParams; result: SchedulerSchedule };
   /** Removes a secret; an unknown name is NotFound. */
   "secrets.delete": { params: StorageSecretsDeleteParams; result: Record<string, never> };
   /** Returns the names of the caller's secrets. A value is never returned. */
@@ -2556,26 +3757,90 @@ export interface Methods {
   "sessions.list": { params: GatewayPageParams; result: GatewaySessionList };
   /** Makes an address that lets one browser in, once, within a minute. */
   "sessions.ticket": { params: GatewayTicketParams; result: GatewayTicket };
-  /** Another name of tools.cancel. Stops a run of the caller; it ends with class canceled. An unknown or finished run is no error. */
-  "skills.cancel": { params: ToolsCancelParams; result: ToolsCancelResult };
+  /** Answers a question of a run. */
+  "skills.answer": { params: SkillsAnswerParams; result: SkillsExecution };
+  /** Stops a run. A run that has ended answers its status. */
+  "skills.cancel": { params: SkillsCancelParams; result: SkillsCancelResult };
+  /** Lists what steps can call here. */
+  "skills.catalog": { params: SkillsCatalogParams; result: SkillsCatalogResult };
+  /** Copies an own or public skill: private and disabled. */
+  "skills.clone_composite": { params: SkillsSkillParams; result: SkillsMeta };
+  /** Saves a new skill. A definition with errors is kept as a disabled draft. */
+  "skills.create_composite": { params: SkillsSaveParams; result: SkillsMeta };
   /** Installs a module as a skill of the caller, enabled. What the report calls an error is Invalid with the report as details, and nothing is kept; a taken name is a Conflict. Capabilities that the module asks for are not granted by this. */
   "skills.create_wasm": { params: ToolsCreateWasmParams; result: ToolsCreateWasmResult };
+  /** Deletes a skill; it can be restored for 30 days. */
+  "skills.delete_composite": { params: SkillsSkillParams; result: SkillsDeleteResult };
   /** Puts a WASM skill into the trash: its grants are revoked and its runs end. skills.restore_wasm brings it back for 30 days, without the grants. */
   "skills.delete_wasm": { params: ToolsSkillID; result: ToolsDeleteWasmResult };
+  /** Compares two definitions step by step. */
+  "skills.diff_versions": { params: SkillsDiffParams; result: SkillsDiffResult };
+  /** Gives the run document of a run, for mapping. */
+  "skills.document": { params: SkillsRunParams; result: SkillsDocumentResult };
+  /** Rehearses a skill without any effect. */
+  "skills.dry_run": { params: SkillsDryRunParams; result: SkillsExecuteResult };
+  /** Tries a path, a template or a condition on a document. */
+  "skills.evaluate": { params: SkillsEvaluateParams; result: SkillsEvaluateResult };
+  /** Gives the events of a run. */
+  "skills.events": { params: SkillsEventsParams; result: SkillsEventsResult };
   /** Runs a WASM skill of the caller. What it asks for and was not granted ends the call before the module starts, with the open questions as details. */
   "skills.execute": { params: ToolsExecuteSkillParams; result: ToolsExecuteSkillResult };
+  /** Runs a skill and waits for its end. */
+  "skills.execute_composite": { params: SkillsExecuteParams; result: SkillsExecuteResult };
+  /** Makes the share file of a skill. */
+  "skills.export": { params: SkillsExportParams; result: SkillsExportResult };
+  /** Gives one run with its steps. */
+  "skills.get_execution": { params: SkillsRunParams; result: SkillsExecution };
+  /** Gives one skill with its definition. */
+  "skills.get_metadata": { params: SkillsSkillParams; result: SkillsMeta };
+  /** Another name of skills.get_metadata. Gives one skill with its definition. */
+  "skills.get_skill_metadata": { params: SkillsSkillParams; result: SkillsMeta };
+  /** Gives one with its body. */
+  "skills.get_version": { params: SkillsVersionParams; result: SkillsVersion };
   /** Returns a WASM skill of the caller, and on request the report about its module. */
   "skills.get_wasm": { params: ToolsGetWasmParams; result: ToolsGetWasmResult };
+  /** Lists runs, newest first. */
+  "skills.history": { params: SkillsHistoryParams; result: SkillsHistoryResult };
+  /** Brings a share file in, disabled. */
+  "skills.import": { params: SkillsImportParams; result: SkillsImportResult };
+  /** Lists the user's skills, newest first. */
+  "skills.list_composite": { params: SkillsListParams; result: SkillsListResult };
+  /** Another name of skills.list_composite. Lists the user's skills, newest first. */
+  "skills.list_user_skills": { params: SkillsListParams; result: SkillsListResult };
+  /** Lists the definitions that a skill had. */
+  "skills.list_versions": { params: SkillsSkillParams; result: SkillsVersionsResult };
   /** Returns a page of the caller's WASM skills, the last changed first. */
   "skills.list_wasm": { params: ToolsListWasmParams; result: ToolsListWasmResult };
+  /** Keeps a run from being pruned. */
+  "skills.pin": { params: SkillsPinParams; result: SkillsExecution };
+  /** Says what a run would need, without asking anybody. */
+  "skills.preview_rights": { params: SkillsPreviewRightsParams; result: SkillsRightsPreview };
+  /** Removes runs that have ended. */
+  "skills.purge_history": { params: SkillsPurgeParams; result: SkillsPurgeResult };
+  /** Feeds a run's recorded outcomes through the engine again. */
+  "skills.replay": { params: SkillsRunParams; result: SkillsReplayResult };
+  /** Runs a skill again from a step. */
+  "skills.restart": { params: SkillsRestartParams; result: SkillsRestartResult };
+  /** Takes a deletion back. */
+  "skills.restore_composite": { params: SkillsSkillParams; result: SkillsMeta };
   /** Brings a deleted WASM skill back within 30 days. When its name was taken meanwhile it gets a number. */
   "skills.restore_wasm": { params: ToolsSkillID; result: ToolsWasmSkillResult };
+  /** Makes an old definition the current one, as a new version. */
+  "skills.rollback": { params: SkillsRollbackParams; result: SkillsMeta };
+  /** Looks among public skills. */
+  "skills.search_public": { params: SkillsSearchPublicParams; result: SkillsSearchPublicResult };
   /** Signs the current definition of a WASM skill with this device's key, which says that the user vouches for the module: from then on it runs in process, until it changes. */
   "skills.sign_wasm": { params: ToolsSkillID; result: ToolsSignResult };
+  /** Tells how a run stands, or lists the installed skills. */
+  "skills.status": { params: SkillsStatusParams; result: SkillsStatusResult };
+  /** Changes a skill; a changed definition makes a version. */
+  "skills.update_composite": { params: SkillsSaveParams; result: SkillsMeta };
   /** Changes a WASM skill of the caller. When the definition changes, the grants of the former one go out of force, a signature that does not cover the new one is dropped, and new bytes raise the version. Runs in progress go on with what they began with. */
   "skills.update_wasm": { params: ToolsUpdateWasmParams; result: ToolsUpdateWasmResult };
   /** Takes a module in parts, for those that are too large for one call, and puts it into the blob store with the last part. A blob that no skill names is removed after a day. */
   "skills.upload_wasm": { params: ToolsUploadWasmParams; result: ToolsUploadWasmResult };
+  /** Checks a definition and finds everything at once. */
+  "skills.validate_composite": { params: SkillsValidateParams; result: SkillsValidateResult };
   /** Looks at a module as an installation would, without keeping anything. */
   "skills.validate_wasm": { params: ToolsValidateWasmParams; result: ToolsWasmReport };
   /** Returns a page of the runs of a skill, newest first. */
@@ -2734,12 +3999,22 @@ export interface Events {
   "permissions.changed": PermissionChanged;
   /** SandboxChanged is published when the state of the sandbox changes in a way that a person may want to see. */
   "sandbox.status_changed": BackendSandboxChanged;
+  /** Changed is the event schedules.changed. */
+  "schedules.changed": SchedulerChanged;
+  /** Notification is the event schedules.notification. */
+  "schedules.notification": SchedulerNotification;
+  /** RunEvent is the event schedules.run_event. */
+  "schedules.run_event": SchedulerRunEvent;
   /** ServicesChanged says that a service started, stopped or failed. */
   "services.changed": GatewayServicesChanged;
   /** SessionsChanged says that a session of the user was opened or closed. */
   "sessions.changed": GatewaySessionsChanged;
+  /** Changed is the event skills.changed. */
+  "skills.changed": SkillsChanged;
   /** SkillExecutionChanged reports a run of a skill. Seq counts from 1 within a run; Status is running until the last report. Progress is the part of the time limit that has passed, 0 to 1. Waiting is queued or approval while the run has not begun. Log is a line that the skill wrote. */
   "skills.execution_changed": ToolsSkillExecutionChanged;
+  /** RunEvent is one event of a run; it is also what skills.run_event carries. Seq has no gaps. */
+  "skills.run_event": SkillsRunEvent;
   /** WasmChanged is published when a WASM skill of the user changes; Kind is created, updated, enabled, disabled, deleted, restored, signed or used. */
   "skills.wasm_changed": ToolsWasmChanged;
   /** BackupProgress is the event storage.backup_progress for backup, restore, migration, export, import and salvage. Done and Total are bytes, or rows where Unit says so. */
@@ -2782,6 +4057,14 @@ export const METHODS = [
   { name: "config.schema", scope: "read", costly: false },
   { name: "config.set", scope: "admin", costly: false },
   { name: "connect", scope: "none", costly: false },
+  { name: "cron.add", scope: "write", costly: false, aliasOf: "schedules.create" },
+  { name: "cron.create", scope: "write", costly: false, aliasOf: "schedules.create" },
+  { name: "cron.list", scope: "read", costly: false, aliasOf: "schedules.list" },
+  { name: "cron.remove", scope: "write", costly: false, aliasOf: "schedules.delete" },
+  { name: "cron.run", scope: "write", costly: false, aliasOf: "schedules.run_now" },
+  { name: "cron.runs", scope: "read", costly: false, aliasOf: "schedules.runs" },
+  { name: "cron.status", scope: "read", costly: false, aliasOf: "schedules.status" },
+  { name: "cron.update", scope: "write", costly: false, aliasOf: "schedules.update" },
   { name: "events.resume", scope: "read", costly: false },
   { name: "events.subscribe", scope: "read", costly: false },
   { name: "events.unsubscribe", scope: "read", costly: false },
@@ -2801,6 +4084,27 @@ export const METHODS = [
   { name: "sandbox.clear_cache", scope: "write", costly: false },
   { name: "sandbox.run", scope: "approve", costly: true, deadlineMs: 240000 },
   { name: "sandbox.status", scope: "read", costly: false },
+  { name: "schedules.calendar", scope: "read", costly: false },
+  { name: "schedules.cancel_run", scope: "write", costly: false },
+  { name: "schedules.create", scope: "write", costly: false },
+  { name: "schedules.delete", scope: "write", costly: false },
+  { name: "schedules.get", scope: "read", costly: false },
+  { name: "schedules.list", scope: "read", costly: false },
+  { name: "schedules.notices", scope: "read", costly: false },
+  { name: "schedules.pause", scope: "write", costly: false },
+  { name: "schedules.pause_all", scope: "write", costly: false },
+  { name: "schedules.preview", scope: "read", costly: false },
+  { name: "schedules.restore", scope: "write", costly: false },
+  { name: "schedules.resume", scope: "write", costly: false },
+  { name: "schedules.resume_all", scope: "write", costly: false },
+  { name: "schedules.run_now", scope: "write", costly: false },
+  { name: "schedules.run_output", scope: "read", costly: false },
+  { name: "schedules.runs", scope: "read", costly: false },
+  { name: "schedules.status", scope: "read", costly: false },
+  { name: "schedules.take_notices", scope: "write", costly: false },
+  { name: "schedules.take_over", scope: "write", costly: false },
+  { name: "schedules.templates", scope: "read", costly: false },
+  { name: "schedules.update", scope: "write", costly: false },
   { name: "secrets.delete", scope: "admin", costly: false },
   { name: "secrets.list", scope: "admin", costly: false },
   { name: "secrets.set", scope: "admin", costly: false },
@@ -2812,16 +4116,48 @@ export const METHODS = [
   { name: "sessions.close", scope: "admin", costly: false },
   { name: "sessions.list", scope: "admin", costly: false },
   { name: "sessions.ticket", scope: "admin", costly: false },
-  { name: "skills.cancel", scope: "write", costly: false, aliasOf: "tools.cancel" },
+  { name: "skills.answer", scope: "approve", costly: false },
+  { name: "skills.cancel", scope: "write", costly: false },
+  { name: "skills.catalog", scope: "read", costly: false },
+  { name: "skills.clone_composite", scope: "write", costly: false },
+  { name: "skills.create_composite", scope: "write", costly: false },
   { name: "skills.create_wasm", scope: "write", costly: true, deadlineMs: 240000 },
+  { name: "skills.delete_composite", scope: "write", costly: false },
   { name: "skills.delete_wasm", scope: "write", costly: false },
+  { name: "skills.diff_versions", scope: "read", costly: false },
+  { name: "skills.document", scope: "read", costly: false },
+  { name: "skills.dry_run", scope: "write", costly: true, deadlineMs: 240000 },
+  { name: "skills.evaluate", scope: "read", costly: false },
+  { name: "skills.events", scope: "read", costly: false },
   { name: "skills.execute", scope: "write", costly: true, deadlineMs: 240000 },
+  { name: "skills.execute_composite", scope: "write", costly: true, deadlineMs: 240000 },
+  { name: "skills.export", scope: "read", costly: false },
+  { name: "skills.get_execution", scope: "read", costly: false },
+  { name: "skills.get_metadata", scope: "read", costly: false },
+  { name: "skills.get_skill_metadata", scope: "read", costly: false, aliasOf: "skills.get_metadata" },
+  { name: "skills.get_version", scope: "read", costly: false },
   { name: "skills.get_wasm", scope: "read", costly: false },
+  { name: "skills.history", scope: "read", costly: false },
+  { name: "skills.import", scope: "write", costly: false },
+  { name: "skills.list_composite", scope: "read", costly: false },
+  { name: "skills.list_user_skills", scope: "read", costly: false, aliasOf: "skills.list_composite" },
+  { name: "skills.list_versions", scope: "read", costly: false },
   { name: "skills.list_wasm", scope: "read", costly: false },
+  { name: "skills.pin", scope: "write", costly: false },
+  { name: "skills.preview_rights", scope: "read", costly: false },
+  { name: "skills.purge_history", scope: "admin", costly: false },
+  { name: "skills.replay", scope: "read", costly: false },
+  { name: "skills.restart", scope: "write", costly: false },
+  { name: "skills.restore_composite", scope: "write", costly: false },
   { name: "skills.restore_wasm", scope: "write", costly: false },
+  { name: "skills.rollback", scope: "write", costly: false },
+  { name: "skills.search_public", scope: "read", costly: false },
   { name: "skills.sign_wasm", scope: "approve", costly: false },
+  { name: "skills.status", scope: "read", costly: false },
+  { name: "skills.update_composite", scope: "write", costly: false },
   { name: "skills.update_wasm", scope: "write", costly: false, deadlineMs: 240000 },
   { name: "skills.upload_wasm", scope: "write", costly: false },
+  { name: "skills.validate_composite", scope: "read", costly: false },
   { name: "skills.validate_wasm", scope: "read", costly: true, deadlineMs: 240000 },
   { name: "skills.wasm_executions", scope: "read", costly: false },
   { name: "start_memory_synthesis", scope: "write", costly: false, aliasOf: "services.start" },
@@ -2906,9 +4242,14 @@ export const EVENTS = [
   "events.gap",
   "permissions.changed",
   "sandbox.status_changed",
+  "schedules.changed",
+  "schedules.notification",
+  "schedules.run_event",
   "services.changed",
   "sessions.changed",
+  "skills.changed",
   "skills.execution_changed",
+  "skills.run_event",
   "skills.wasm_changed",
   "storage.backup_progress",
   "storage.changed",
