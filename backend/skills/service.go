@@ -1,5 +1,151 @@
 package skills
 
+import (
+	"context"
+	"log/slog"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+
+	"helix/backend/bus"
+	"helix/backend/skills/definition"
+	"helix/backend/storage"
+)
+
+// Limits bound skills and their runs. A zero field has its default.
+type Limits struct {
+	Live           int           // runs of a user that go on at a time; 8
+	Queued         int           // runs of a user that wait for their turn; 1,000
+	Input          int           // bytes of a run's input; 1 MiB
+	Document       int           // bytes of all outputs that a run holds; 16 MiB
+	Inline         int           // bytes of an output that are kept in its row, more become a blob; 64 KiB
+	HistoryRuns    int           // runs kept of a skill; 1,000
+	HistoryBytes   int64         // that all runs of a user take; 512 MiB
+	WaitInMemory   time.Duration // how long a waiting run stays in memory; 1 min
+	CancelPatience time.Duration // how long a canceled call may take to return before the run ends without it; 200 ms
+}
+
+func (l Limits) filled() Limits {
+	or := func(v *int, otherwise int) {
+		if *v <= 0 {
+			*v = otherwise
+		}
+	}
+	or(&l.Live, 8)
+	or(&l.Queued, 1000)
+	or(&l.Input, 1<<20)
+	or(&l.Document, 16<<20)
+	or(&l.Inline, 64<<10)
+	or(&l.HistoryRuns, 1000)
+	if l.HistoryBytes <= 0 {
+		l.HistoryBytes = 512 << 20
+	}
+	if l.WaitInMemory <= 0 {
+		l.WaitInMemory = time.Minute
+	}
+	if l.CancelPatience <= 0 {
+		l.CancelPatience = 200 * time.Millisecond
+	}
+	return l
+}
+
+// Options configure New. The zero value works; a runner that is nil answers that its kind
+// of thing is not available.
+type Options struct {
+	Logger *slog.Logger
+	Tools  ToolRunner
+	Wasm   WasmRunner
+	MCP    MCPRunner
+	Gate   Gate    // nil: a missing right is final
+	Audit  Auditor // nil: nothing is audited
+	Limits Limits
+	Now    func() time.Time // nil: time.Now
+	Rand   func() float64   // from 0 to 1, for the jitter of back-offs; nil: math/rand
+}
+
 // Service serves composite skills. There is one a database; its methods are safe for
-// concurrent use.
-type Service struct{}
+// concurrent use. Run does the background work.
+type Service struct {
+	db       *storage.DB
+	o        Options
+	log      *slog.Logger
+	limits   Limits
+	builtins map[string]Builtin // by name; complete before the first call
+
+	writes  journal
+	schemas schemaCache
+
+	mu     sync.Mutex
+	live   map[uuid.UUID]*live // runs in memory
+	lines  map[uuid.UUID]*line // of each user with live or queued runs
+	closed bool
+	wg     sync.WaitGroup
+	life   context.Context // ends with Close
+	stop   context.CancelFunc
+	again  chan struct{} // there is something to look for in the database
+}
+
+// New returns the service. Register the built-ins before the first call.
+func New(db *storage.DB, o Options) *Service {
+	if o.Logger == nil {
+		o.Logger = slog.Default()
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Rand == nil {
+		o.Rand = rand.Float64
+	}
+	s := &Service{
+		db: db, o: o, log: o.Logger, limits: o.Limits.filled(), builtins: map[string]Builtin{},
+		live: map[uuid.UUID]*live{}, lines: map[uuid.UUID]*line{}, again: make(chan struct{}, 1),
+	}
+	s.writes.db = db
+	s.life, s.stop = context.WithCancel(context.Background())
+	bus.Subscribe(db.Bus(), func(uuid.UUID, storage.Replaced) { s.wake() })
+	return s
+}
+
+// Register adds a built-in. It must not be called once runs may begin.
+func (s *Service) Register(b Builtin) { s.builtins[b.Name] = b }
+
+// runner gives what finds and calls things of a kind; nil when this installation has none.
+// Built-ins and skills are found by the service itself.
+func (s *Service) runner(kind definition.Kind) Runner {
+	switch kind {
+	case definition.Custom:
+		return s.o.Tools
+	case definition.WASM:
+		return s.o.Wasm
+	case definition.MCP:
+		return s.o.MCP
+	}
+	return nil
+}
+
+// wake lets Run look for runs to continue.
+func (s *Service) wake() {
+	select {
+	case s.again <- struct{}{}:
+	default:
+	}
+}
+
+// Run continues the runs that a stop interrupted, wakes those whose time has come, and
+// prunes history. It returns nil when ctx ends.
+func (s *Service) Run(ctx context.Context) error {
+	<-ctx.Done()
+	return nil
+}
+
+// Close ends all runs in memory without ending them on record: the next start continues
+// them. It waits for them and may be called twice.
+func (s *Service) Close() {
+	s.mu.Lock()
+	s.closed = true
+	s.mu.Unlock()
+	s.stop()
+	s.wg.Wait()
+}

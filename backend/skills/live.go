@@ -1,0 +1,4 @@
+package skills
+
+// live is a run in memory.
+type live struct{}
