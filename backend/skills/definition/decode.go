@@ -18,6 +18,9 @@ type Report struct {
 	Skill    *Skill
 	Errors   []Problem
 	Warnings []Problem
+	// Whole says that the canonical form holds all that was given. Otherwise something could
+	// not be read, and keeping the form would lose it.
+	Whole bool
 }
 
 // Valid reports whether the skill can run.
@@ -33,6 +36,8 @@ type Callable struct {
 	ReadOnly     bool // changes nothing outside itself
 	Idempotent   bool // doing it twice is doing it once
 	Capabilities []string
+	Tier         string // readOnly, sideEffecting or privileged; empty: what ReadOnly says
+	Description  string
 	Body         *Body // of a skill
 }
 
@@ -59,6 +64,7 @@ func Read(raw json.RawMessage, catalog Catalog) (*Report, error) {
 	} else {
 		d.collect(m["steps"])
 		out.Skill = d.skill(m)
+		out.Whole = out.Skill.Name != "" && !slices.ContainsFunc(n.errors, unread)
 	}
 	if d.err == nil && out.Skill != nil {
 		d.err = check(n, out.Skill, catalog)
@@ -71,6 +77,11 @@ func Read(raw json.RawMessage, catalog Catalog) (*Report, error) {
 		out.Warnings = []Problem{}
 	}
 	return out, d.err
+}
+
+// unread finds the problems of the decoder that leave something out of the canonical form.
+func unread(p Problem) bool {
+	return p.Code == CodeType || p.Code == CodeRange || p.Code == CodeLimit
 }
 
 type decoder struct {
@@ -130,11 +141,17 @@ func (d *decoder) skill(m map[string]any) *Skill {
 	if d.count > MaxSteps {
 		r.bad("steps", CodeLimit, "The skill has %d steps; %d are allowed.", d.count, MaxSteps)
 	}
-	for _, k := range []string{"userId", "createdAt", "updatedAt", "executionCount", "lastExecuted", "definitionHash", "headVersionId"} {
-		r.seen[k] = true // of a skill as it is told
+	for _, k := range told {
+		r.seen[k] = true
 	}
 	r.rest("A skill")
 	return s
+}
+
+// told are the fields of a skill as skills.get_metadata gives it that are no part of it.
+var told = []string{
+	"userId", "createdAt", "updatedAt", "deletedAt", "executionCount", "lastExecuted", "lastStatus", "lastExecutionId", "definitionHash",
+	"headVersionId", "versionId", "valid", "mine", "stepCount", "cloneSourceId",
 }
 
 func (d *decoder) notification(r *reader) *Notification {
@@ -385,7 +402,7 @@ func (d *decoder) condition(r *reader, key string) string {
 	case map[string]any:
 		text, err := fromFields(v)
 		if err != nil {
-			r.bad(key, CodeCondition, "%s", message(err))
+			r.bad(key, CodeType, "%s", message(err))
 		}
 		return text
 	}

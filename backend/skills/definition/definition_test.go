@@ -39,7 +39,7 @@ func read(t testing.TB, text string, catalog Catalog) *Report {
 	return r
 }
 
-func told(problems []Problem) []string {
+func codes(problems []Problem) []string {
 	out := []string{}
 	for _, p := range problems {
 		out = append(out, p.Code+" "+p.Path)
@@ -120,10 +120,10 @@ func TestAllProblems(t *testing.T) {
 		CodeMissing + " name", CodeRange + " version", CodeType + " tags[0]", CodeRange + " visibility", CodeRange + " overallTimeoutMs", CodeReference + " outputMapping",
 	}
 	slices.Sort(want)
-	if got := told(r.Errors); !reflect.DeepEqual(got, want) {
+	if got := codes(r.Errors); !reflect.DeepEqual(got, want) {
 		t.Errorf("told\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
-	if !slices.Contains(told(r.Warnings), CodeMaybeAbsent+" steps[7].value") {
+	if !slices.Contains(codes(r.Warnings), CodeMaybeAbsent+" steps[7].value") {
 		t.Errorf("an arm that may not be taken is not told: %v", r.Warnings)
 	}
 	if r.Valid() {
@@ -219,7 +219,7 @@ func TestWarnings(t *testing.T) {
 		CodeMaybeAbsent + " steps[2].value", CodeMaybeAbsent + " steps[2].value",
 	}
 	slices.Sort(want)
-	if got := told(r.Warnings); !r.Valid() || !reflect.DeepEqual(got, want) {
+	if got := codes(r.Warnings); !r.Valid() || !reflect.DeepEqual(got, want) {
 		t.Errorf("told %v, want %v; %v", got, want, r.Errors)
 	}
 }

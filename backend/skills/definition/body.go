@@ -1,0 +1,61 @@
+package definition
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+
+	"helix/backend/skills/expr"
+)
+
+// UnmarshalJSON reads a value with its numbers as they are written; null is a value.
+func (v *Value) UnmarshalJSON(b []byte) error {
+	x, err := expr.Decode(b)
+	if err != nil {
+		return err
+	}
+	*v = Value{Set: true, V: x}
+	return nil
+}
+
+// Parse reads a body that was written in canonical form, such as a stored version. It checks
+// nothing but the types; Read is for what people write.
+func Parse(raw json.RawMessage) (*Body, error) {
+	b := &Body{}
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.UseNumber()
+	if err := d.Decode(b); err != nil {
+		return nil, fmt.Errorf("read a definition: %w", err)
+	}
+	if b.Steps == nil {
+		b.Steps = []Step{}
+	}
+	return b, nil
+}
+
+// Text writes the body in canonical form, without what the skill around it holds.
+func (b *Body) Text() (json.RawMessage, error) {
+	if b.Steps == nil {
+		c := *b
+		c.Steps = []Step{}
+		b = &c
+	}
+	return marshal(b)
+}
+
+// marshal is json.Marshal that leaves <, > and & readable.
+func marshal(v any) (json.RawMessage, error) {
+	var buf bytes.Buffer
+	e := json.NewEncoder(&buf)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(v); err != nil {
+		return nil, err
+	}
+	return bytes.TrimSuffix(buf.Bytes(), []byte("\n")), nil
+}
+
+// Count is how many steps the body has, with those of nested bodies.
+func (b *Body) Count() (n int) {
+	b.Walk(func(string, *Step) { n++ })
+	return n
+}
