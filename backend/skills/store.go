@@ -2,56 +2,313 @@ package skills
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
 
+	"github.com/google/uuid"
+
+	"helix/backend/bus"
 	"helix/backend/fault"
+	"helix/backend/identity"
+	"helix/backend/skills/definition"
+	"helix/backend/storage"
 )
 
-// CreateComposite saves a new skill. A definition with errors is kept as a disabled draft.
-func (s *Service) CreateComposite(_ context.Context, _ SaveParams) (Meta, error) {
-	return Meta{}, fault.Unavailablef("Not in this build yet.")
+// Problems are the details of an error about a definition.
+type Problems struct {
+	Errors   []definition.Problem `json:"errors"`
+	Warnings []definition.Problem `json:"warnings"`
 }
 
-// UpdateComposite changes a skill; a changed definition makes a version.
-func (s *Service) UpdateComposite(_ context.Context, _ SaveParams) (Meta, error) {
-	return Meta{}, fault.Unavailablef("Not in this build yet.")
+// problemsError tells everything that is wrong with a definition; lead says what that means.
+func problemsError(r *definition.Report, lead string) error {
+	n := len(r.Errors)
+	first := ""
+	if n > 0 {
+		first = " The first: " + r.Errors[0].Message
+	}
+	return fault.Invalidf("%s: %s.%s", lead, problems(n), first).WithDetails(Problems{r.Errors, r.Warnings})
 }
 
-// DeleteComposite deletes a skill; it can be restored for 30 days.
-func (s *Service) DeleteComposite(_ context.Context, _ SkillParams) (DeleteResult, error) {
-	return DeleteResult{}, fault.Unavailablef("Not in this build yet.")
-}
-
-// RestoreComposite takes a deletion back.
-func (s *Service) RestoreComposite(_ context.Context, _ SkillParams) (Meta, error) {
-	return Meta{}, fault.Unavailablef("Not in this build yet.")
-}
-
-// CloneComposite copies an own or public skill: private and disabled.
-func (s *Service) CloneComposite(_ context.Context, _ SkillParams) (Meta, error) {
-	return Meta{}, fault.Unavailablef("Not in this build yet.")
-}
-
-// GetMetadata gives one skill with its definition.
-func (s *Service) GetMetadata(_ context.Context, _ SkillParams) (Meta, error) {
-	return Meta{}, fault.Unavailablef("Not in this build yet.")
-}
-
-// ListComposite lists the user's skills, newest first.
-func (s *Service) ListComposite(_ context.Context, _ ListParams) (ListResult, error) {
-	return ListResult{}, fault.Unavailablef("Not in this build yet.")
-}
-
-// SearchPublic looks among public skills.
-func (s *Service) SearchPublic(_ context.Context, _ SearchPublicParams) (SearchPublicResult, error) {
-	return SearchPublicResult{}, fault.Unavailablef("Not in this build yet.")
+func problems(n int) string {
+	if n == 1 {
+		return "1 problem"
+	}
+	return fmt.Sprintf("%d problems", n)
 }
 
 // ValidateComposite checks a definition and finds everything at once.
-func (s *Service) ValidateComposite(_ context.Context, _ ValidateParams) (ValidateResult, error) {
-	return ValidateResult{}, fault.Unavailablef("Not in this build yet.")
+func (s *Service) ValidateComposite(ctx context.Context, p ValidateParams) (ValidateResult, error) {
+	r, err := definition.Read(p.Skill, s.catalog(ctx))
+	if err != nil {
+		return ValidateResult{}, err
+	}
+	out := ValidateResult{Valid: r.Valid(), Errors: r.Errors, Warnings: r.Warnings}
+	if r.Skill != nil {
+		out.Normalized, err = r.Skill.Text()
+	}
+	return out, err
 }
 
-// Catalog lists what steps can call here.
-func (s *Service) Catalog(_ context.Context, _ CatalogParams) (CatalogResult, error) {
-	return CatalogResult{}, fault.Unavailablef("Not in this build yet.")
+// CreateComposite saves a new skill. A definition with errors is kept as a disabled draft;
+// one of which something could not be read is Invalid with all problems as details.
+func (s *Service) CreateComposite(ctx context.Context, p SaveParams) (Meta, error) {
+	r, err := s.read(ctx, p.Skill)
+	if err != nil {
+		return Meta{}, err
+	}
+	if err := checkNote(p.Note); err != nil {
+		return Meta{}, err
+	}
+	sk := r.Skill
+	n := &row{
+		id: storage.NewID(), user: identity.UserID(ctx), name: sk.Name, description: sk.Description, version: sk.Version, tags: sk.Tags, icon: sk.Icon,
+		enabled: r.Valid() && (sk.IsEnabled == nil || *sk.IsEnabled), visibility: sk.Visibility, body: &sk.Body,
+	}
+	return s.add(ctx, n, r.Valid(), p.Note, "edit")
+}
+
+// add inserts a checked skill.
+func (s *Service) add(ctx context.Context, n *row, valid bool, note, origin string) (Meta, error) {
+	err := s.db.Write(ctx, func(tx *storage.Tx) error { return s.addTx(tx, n, note, origin) })
+	if err != nil {
+		return Meta{}, err
+	}
+	return n.meta(valid), nil
+}
+
+func (s *Service) addTx(tx *storage.Tx, n *row, note, origin string) error {
+	if n.version == "" {
+		n.version = "1.0.0"
+	}
+	if n.visibility == "" {
+		n.visibility = "private"
+	}
+	if err := conflictOnName(tx, n); err != nil {
+		return err
+	}
+	if err := n.insert(tx, note, origin); err != nil {
+		return err
+	}
+	s.announce(tx, n, "created")
+	return s.record(tx, "skill.created", n, map[string]any{"name": n.name, "version": n.version, "definitionHash": n.hash, "origin": origin})
+}
+
+// UpdateComposite changes a skill; a changed definition makes a version. Fields around the
+// definition (name, description, tags, icon, isEnabled, visibility) that are left out stay as
+// they are. With steps the definition is replaced as a whole, without them it stays.
+func (s *Service) UpdateComposite(ctx context.Context, p SaveParams) (Meta, error) {
+	if err := checkNote(p.Note); err != nil {
+		return Meta{}, err
+	}
+	fields, id, err := named(p.Skill)
+	if err != nil {
+		return Meta{}, err
+	}
+	var old *row
+	if err := s.db.Read(ctx, func(tx *storage.Tx) (err error) { old, err = ownSkill(tx, id); return err }); err != nil {
+		return Meta{}, err
+	}
+	whole, err := complete(fields, old)
+	if err != nil {
+		return Meta{}, err
+	}
+	r, err := s.read(ctx, whole)
+	if err != nil {
+		return Meta{}, err
+	}
+	var now *row
+	err = s.db.Write(ctx, func(tx *storage.Tx) error {
+		if now, err = ownSkill(tx, id); err != nil {
+			return err
+		}
+		if err := stale(now, p.ExpectedVersion); err != nil {
+			return err
+		}
+		if p.ExpectedVersion == "" && now.head != old.head {
+			return staleError(now) // what was left out was taken from another version
+		}
+		return s.save(tx, now, r, p.Note)
+	})
+	if err != nil {
+		return Meta{}, err
+	}
+	if err := s.db.Read(ctx, func(tx *storage.Tx) error { return withLastRun(tx, now) }); err != nil {
+		return Meta{}, err
+	}
+	return now.meta(r.Valid()), nil
+}
+
+// save puts what was read into a stored skill.
+func (s *Service) save(tx *storage.Tx, now *row, r *definition.Report, note string) error {
+	sk, was := r.Skill, now.enabled
+	want := was
+	if sk.IsEnabled != nil {
+		want = *sk.IsEnabled
+	}
+	if want && !was && !r.Valid() {
+		return problemsError(r, "The skill cannot be enabled")
+	}
+	now.name, now.description, now.tags, now.icon, now.body = sk.Name, sk.Description, sk.Tags, sk.Icon, &sk.Body
+	now.enabled = want && r.Valid()
+	if sk.Visibility != "" {
+		now.visibility = sk.Visibility
+	}
+	if err := conflictOnName(tx, now); err != nil {
+		return err
+	}
+	hash, err := sk.Hash()
+	if err != nil {
+		return err
+	}
+	fresh := hash != now.hash
+	if fresh {
+		if now.version, err = nextVersion(tx, now, sk.Version); err != nil {
+			return err
+		}
+	}
+	if err := now.update(tx, fresh, note, "edit"); err != nil {
+		return err
+	}
+	change, action := "updated", "skill.updated"
+	if !fresh && now.enabled != was {
+		change = map[bool]string{true: "enabled", false: "disabled"}[now.enabled]
+		action = "skill." + change
+	}
+	s.announce(tx, now, change)
+	return s.record(tx, action, now, map[string]any{"name": now.name, "version": now.version, "definitionHash": now.hash, "enabled": now.enabled})
+}
+
+// named takes the fields of a skill and the id that it must have.
+func named(raw json.RawMessage) (map[string]json.RawMessage, uuid.UUID, error) {
+	var fields map[string]json.RawMessage
+	if len(raw) > definition.MaxBytes || json.Unmarshal(raw, &fields) != nil || fields == nil {
+		return nil, uuid.Nil, fault.Invalidf("skill must be an object of at most %d bytes.", definition.MaxBytes)
+	}
+	var text string
+	if json.Unmarshal(fields["skillId"], &text) != nil {
+		return nil, uuid.Nil, fault.Invalidf("Give skill.skillId: which skill to change.")
+	}
+	id, err := uuid.Parse(text)
+	if err != nil {
+		return nil, uuid.Nil, fault.Invalidf("skill.skillId is not an id.")
+	}
+	return fields, id, nil
+}
+
+// around are the fields that are no part of the definition.
+var around = []string{"name", "description", "version", "tags", "icon", "isEnabled", "visibility"}
+
+// complete fills what was left out from the stored skill.
+func complete(fields map[string]json.RawMessage, old *row) (json.RawMessage, error) {
+	text, err := json.Marshal(old.skill())
+	if err != nil {
+		return nil, err
+	}
+	var stored map[string]json.RawMessage
+	if err := json.Unmarshal(text, &stored); err != nil {
+		return nil, err
+	}
+	take := around
+	if _, ok := fields["enabled"]; ok { // what an older form calls isEnabled
+		stored["isEnabled"] = nil
+	}
+	if _, ok := fields["steps"]; !ok {
+		take = append([]string{"inputSchema", "outputMapping", "notification", "overallTimeoutMs", "steps"}, around...)
+		for _, k := range take[:4] {
+			delete(fields, k)
+		}
+	}
+	for _, k := range take {
+		if _, ok := fields[k]; !ok && stored[k] != nil {
+			fields[k] = stored[k]
+		}
+	}
+	return json.Marshal(fields)
+}
+
+// read reads what a person wrote and refuses what could not be kept as a draft.
+func (s *Service) read(ctx context.Context, raw json.RawMessage) (*definition.Report, error) {
+	r, err := definition.Read(raw, s.catalog(ctx))
+	if err != nil {
+		return nil, err
+	}
+	if !r.Whole {
+		return nil, problemsError(r, "The skill cannot be saved")
+	}
+	return r, nil
+}
+
+func checkNote(note string) error {
+	if n := len([]rune(note)); n > 500 {
+		return fault.Invalidf("note has %d characters; 500 are allowed.", n)
+	}
+	return nil
+}
+
+// stale refuses an edit that began from another version than the current one.
+func stale(r *row, expected string) error {
+	if expected == "" || expected == r.version {
+		return nil
+	}
+	return staleError(r)
+}
+
+// Current are the details of the conflict when a skill has changed meanwhile.
+type Current struct {
+	SkillID   uuid.UUID `json:"skillId"`
+	Version   string    `json:"version"`
+	VersionID uuid.UUID `json:"versionId"`
+}
+
+func staleError(r *row) error {
+	return fault.Conflictf("The skill has changed meanwhile: it is at version %s now. Reload it and decide again.", r.version).
+		WithDetails(Current{r.id, r.version, r.head})
+}
+
+// NameTaken are the details of the conflict when another skill has the name.
+type NameTaken struct {
+	SkillID uuid.UUID `json:"skillId"`
+	Name    string    `json:"name"`
+}
+
+func conflictOnName(tx *storage.Tx, r *row) error {
+	id, taken, err := nameTaken(tx, r.user, r.name, r.id)
+	if err != nil || !taken {
+		return err
+	}
+	return fault.Conflictf("There is a skill named %q already.", r.name).WithDetails(NameTaken{id, r.name})
+}
+
+// announce publishes skills.changed once the transaction has committed.
+func (s *Service) announce(tx *storage.Tx, r *row, change string) {
+	ev, user := Changed{SkillID: r.id, Version: r.version, Change: change}, r.user
+	tx.AfterCommit(func() { bus.Publish(s.db.Bus(), user, ev) })
+}
+
+// record writes to the audit log when there is one.
+func (s *Service) record(tx *storage.Tx, action string, r *row, details any) error {
+	if s.o.Audit == nil {
+		return nil
+	}
+	return s.o.Audit.Append(tx, action, "ok", r.id, uuid.Nil, details)
+}
+
+// numbered appends " n" to a name, or raises the number in " (Clone)" and " (Clone n)", and
+// keeps it within the limit.
+func numbered(name string, n int) string {
+	suffix := fmt.Sprintf(" %d", n)
+	if base, ok := strings.CutSuffix(name, ")"); ok {
+		name, suffix = base, suffix+")"
+	}
+	return cut(name, definition.MaxName-len(suffix)) + suffix
+}
+
+// cut shortens a text to n characters.
+func cut(s string, n int) string {
+	if r := []rune(s); len(r) > n {
+		return strings.TrimRight(string(r[:n]), " ")
+	}
+	return s
 }

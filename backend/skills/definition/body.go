@@ -59,3 +59,19 @@ func (b *Body) Count() (n int) {
 	b.Walk(func(string, *Step) { n++ })
 	return n
 }
+
+// Text writes the skill in canonical form.
+func (s *Skill) Text() (json.RawMessage, error) {
+	if s.Steps == nil {
+		c := *s
+		c.Steps = []Step{}
+		s = &c
+	}
+	return marshal(s)
+}
+
+// Versions is what a Catalog may also offer: skills as they were at a version.
+type Versions interface {
+	// FindVersion gives the skill of an id as it was at a version; nothing when it had none.
+	FindVersion(id, version string) ([]Callable, error)
+}

@@ -107,7 +107,7 @@ type Step struct {
 	ErrorHandling string   `json:"errorHandling,omitempty"`
 	MaxRetries    *int     `json:"maxRetries,omitempty"`
 	OnExhausted   string   `json:"onExhausted,omitempty"`
-	RetryOn       []string `json:"retryOn,omitempty"`
+	RetryOn       []string `json:"retryOn,omitzero"` // nil: the default; empty: none
 	RetryUnsafe   bool     `json:"retryUnsafe,omitempty"`
 	OnUnknown     string   `json:"onUnknown,omitempty"`
 	TimeoutMs     int64    `json:"timeoutMs,omitempty"`

@@ -1,0 +1,228 @@
+package skills
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"slices"
+	"strings"
+
+	"github.com/google/uuid"
+
+	"helix/backend/fault"
+	"helix/backend/identity"
+	"helix/backend/skills/definition"
+	"helix/backend/storage"
+)
+
+// shelf is what the caller of one request can call. It remembers what it found; it is for
+// one goroutine.
+type shelf struct {
+	s     *Service
+	ctx   context.Context
+	known map[shelfKey][]definition.Callable
+}
+
+type shelfKey struct {
+	kind             definition.Kind
+	id, name, pinned string
+}
+
+// catalog gives what the caller can call.
+func (s *Service) catalog(ctx context.Context) definition.Catalog {
+	return &shelf{s: s, ctx: ctx, known: map[shelfKey][]definition.Callable{}}
+}
+
+// Find implements definition.Catalog: own things first, then public ones; nothing of a kind
+// that this installation has not.
+func (c *shelf) Find(kind definition.Kind, id, name string) ([]definition.Callable, error) {
+	if id != "" {
+		name = ""
+	}
+	return c.once(shelfKey{kind, id, name, ""}, func() ([]definition.Callable, error) {
+		switch kind {
+		case definition.Builtin:
+			return c.builtin(id + name), nil
+		case definition.SkillCall:
+			return c.skills(id, name)
+		}
+		r := c.s.runner(kind)
+		if r == nil {
+			return nil, nil
+		}
+		return r.Find(c.ctx, id, name)
+	})
+}
+
+// FindVersion implements definition.Versions.
+func (c *shelf) FindVersion(id, version string) ([]definition.Callable, error) {
+	return c.once(shelfKey{definition.SkillCall, id, "", version}, func() (out []definition.Callable, _ error) {
+		key, err := uuid.Parse(id)
+		if err != nil {
+			return nil, nil
+		}
+		err = c.s.db.Read(c.ctx, func(tx *storage.Tx) error {
+			r, err := visibleSkill(tx, key)
+			if err != nil {
+				return err
+			}
+			if r.version != version {
+				if err := r.at(tx, version); err != nil {
+					return err
+				}
+			}
+			out = []definition.Callable{r.callable()}
+			return nil
+		})
+		if fault.Is(err, fault.NotFound) {
+			return nil, nil
+		}
+		return out, err
+	})
+}
+
+func (c *shelf) once(key shelfKey, find func() ([]definition.Callable, error)) ([]definition.Callable, error) {
+	if found, ok := c.known[key]; ok {
+		return found, nil
+	}
+	found, err := find()
+	if err == nil {
+		c.known[key] = found
+	}
+	return found, err
+}
+
+func (c *shelf) builtin(name string) []definition.Callable {
+	b, ok := c.s.builtins[name]
+	if !ok {
+		return nil
+	}
+	return []definition.Callable{b.callable()}
+}
+
+func (b *Builtin) callable() definition.Callable {
+	text, _ := json.Marshal([]any{b.Name, b.InputSchema, b.OutputSchema, b.Tier, b.Idempotent, b.Capabilities}) // made by this program
+	sum := sha256.Sum256(text)
+	return definition.Callable{
+		Kind: definition.Builtin, ID: b.Name, Name: b.Name, Description: b.Title, Hash: hex.EncodeToString(sum[:]), InputSchema: b.InputSchema,
+		OutputSchema: b.OutputSchema, ReadOnly: b.Tier == "readOnly", Idempotent: b.Idempotent, Tier: b.Tier, Capabilities: b.Capabilities,
+	}
+}
+
+func (c *shelf) skills(id, name string) (out []definition.Callable, _ error) {
+	err := c.s.db.Read(c.ctx, func(tx *storage.Tx) error {
+		user := identity.UserID(c.ctx)
+		var found []*row
+		var err error
+		if id != "" {
+			key, perr := uuid.Parse(id)
+			if perr != nil {
+				return nil
+			}
+			r, err := visibleSkill(tx, key)
+			if err == nil {
+				out = append(out, r.callable())
+			} else if !fault.Is(err, fault.NotFound) {
+				return err
+			}
+			return nil
+		}
+		found, err = scanRows(tx, `SELECT `+rowColumns+` FROM composite_skills WHERE user_id = ? AND lower(name) = lower(?2) AND name = ?2 AND deleted_at IS NULL`, user, name)
+		if err == nil && len(found) == 0 {
+			found, err = scanRows(tx, `SELECT `+publicColumns+` FROM public_skills WHERE name = ? LIMIT 10`, name)
+		}
+		for _, r := range found {
+			out = append(out, r.callable())
+		}
+		return err
+	})
+	return out, err
+}
+
+// callable is a skill as another one calls it. To repeat the call is safe: the run that it
+// makes is found again by the key of the call.
+func (r *row) callable() definition.Callable {
+	return definition.Callable{
+		Kind: definition.SkillCall, ID: r.id.String(), Name: r.name, Description: r.description, Hash: r.hash, InputSchema: r.body.InputSchema,
+		Idempotent: true, Tier: "sideEffecting", Body: r.body,
+	}
+}
+
+// Catalog lists what steps can call here. A kind of thing that is not available is left out.
+func (s *Service) Catalog(ctx context.Context, p CatalogParams) (CatalogResult, error) {
+	out := CatalogResult{Entries: []CatalogEntry{}}
+	add := func(list []definition.Callable) {
+		for _, c := range list {
+			if matches(p.Query, c.Name, c.Description) {
+				out.Entries = append(out.Entries, entry(c))
+			}
+		}
+	}
+	for _, b := range s.builtins {
+		add([]definition.Callable{b.callable()})
+	}
+	for _, kind := range []definition.Kind{definition.Custom, definition.WASM, definition.MCP} {
+		r := s.runner(kind)
+		if r == nil {
+			continue
+		}
+		list, err := r.List(ctx)
+		if fault.Is(err, fault.Unavailable) {
+			continue
+		}
+		if err != nil {
+			return out, err
+		}
+		add(list)
+	}
+	err := s.db.Read(ctx, func(tx *storage.Tx) error {
+		own, err := scanRows(tx, `SELECT `+rowColumns+` FROM composite_skills WHERE user_id = ? AND deleted_at IS NULL ORDER BY created_at DESC LIMIT 1000`, identity.UserID(ctx))
+		if err != nil {
+			return err
+		}
+		names := map[string]bool{}
+		for _, r := range own {
+			names[r.name] = true
+			add([]definition.Callable{r.callable()})
+		}
+		public, err := scanRows(tx, `SELECT `+publicColumns+` FROM public_skills p WHERE NOT EXISTS (SELECT 1 FROM composite_skills c WHERE c.id = p.id AND c.user_id = ?)
+			ORDER BY execution_count DESC, id LIMIT 100`, identity.UserID(ctx))
+		for _, r := range public {
+			add([]definition.Callable{r.callable()})
+		}
+		return err
+	})
+	slices.SortStableFunc(out.Entries, func(a, b CatalogEntry) int {
+		return cmp.Or(cmp.Compare(a.ToolType, b.ToolType), cmp.Compare(strings.ToLower(a.Name), strings.ToLower(b.Name)), cmp.Compare(a.ToolID, b.ToolID))
+	})
+	return out, err
+}
+
+func matches(query string, texts ...string) bool {
+	query = strings.ToLower(strings.TrimSpace(query))
+	return slices.ContainsFunc(texts, func(t string) bool { return strings.Contains(strings.ToLower(t), query) })
+}
+
+func entry(c definition.Callable) CatalogEntry {
+	e := CatalogEntry{
+		ToolType: c.Kind, ToolID: c.ID, Name: c.Name, Description: c.Description, InputSchema: c.InputSchema, OutputSchema: c.OutputSchema,
+		Tier: tier(c), Idempotent: c.Idempotent, Capabilities: c.Capabilities,
+	}
+	if e.Capabilities == nil {
+		e.Capabilities = []string{}
+	}
+	return e
+}
+
+// tier is how much harm a call can do.
+func tier(c definition.Callable) string {
+	switch {
+	case c.Tier != "":
+		return c.Tier
+	case c.ReadOnly:
+		return "readOnly"
+	}
+	return "sideEffecting"
+}

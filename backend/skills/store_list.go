@@ -1,0 +1,187 @@
+package skills
+
+import (
+	"context"
+	"strings"
+
+	"helix/backend/fault"
+	"helix/backend/identity"
+	"helix/backend/skills/definition"
+	"helix/backend/storage"
+)
+
+// GetMetadata gives one skill with its definition, the caller's own or a public one.
+func (s *Service) GetMetadata(ctx context.Context, p SkillParams) (Meta, error) {
+	var r *row
+	err := s.db.Read(ctx, func(tx *storage.Tx) (err error) {
+		if r, err = visibleSkill(tx, p.SkillID); err != nil {
+			return err
+		}
+		return withLastRun(tx, r)
+	})
+	if err != nil {
+		return Meta{}, err
+	}
+	valid, err := s.valid(r, s.catalog(ctx))
+	if err != nil {
+		return Meta{}, err
+	}
+	return r.meta(valid), nil
+}
+
+// valid reports whether a stored skill can run here and now.
+func (s *Service) valid(r *row, c definition.Catalog) (bool, error) {
+	report, err := check(r, c)
+	return err == nil && report.Valid(), err
+}
+
+// check checks a stored skill.
+func check(r *row, c definition.Catalog) (*definition.Report, error) {
+	text, err := r.skill().Text()
+	if err != nil {
+		return nil, err
+	}
+	return definition.Read(text, c)
+}
+
+// ListComposite lists the user's skills, newest first. Definitions are left out: steps is
+// empty, see stepCount.
+func (s *Service) ListComposite(ctx context.Context, p ListParams) (ListResult, error) {
+	if err := page(&p.Limit, &p.Offset, 50); err != nil {
+		return ListResult{}, err
+	}
+	out := ListResult{Skills: []Meta{}, Limit: p.Limit, Offset: p.Offset}
+	where, args := []string{"user_id = ?"}, []any{identity.UserID(ctx)}
+	add := func(cond string, v ...any) { where, args = append(where, cond), append(args, v...) }
+	if p.Deleted {
+		add("deleted_at IS NOT NULL AND deleted_at > ?", s.o.Now().Add(-restorable))
+	} else {
+		add("deleted_at IS NULL")
+	}
+	if p.Enabled != nil {
+		add("is_enabled = ?", *p.Enabled)
+	}
+	if p.Query != "" {
+		add(`(name LIKE ? ESCAPE '\' OR description LIKE ? ESCAPE '\' OR EXISTS (SELECT 1 FROM json_each(tags) j WHERE j.value LIKE ? ESCAPE '\'))`,
+			like(p.Query), like(p.Query), like(p.Query))
+	}
+	if p.Tag != "" {
+		add("EXISTS (SELECT 1 FROM json_each(tags) j WHERE lower(j.value) = lower(?))", p.Tag)
+	}
+	var rows []*row
+	err := s.db.Read(ctx, func(tx *storage.Tx) (err error) {
+		cond := strings.Join(where, " AND ")
+		if err := tx.QueryRow(`SELECT count(*) FROM composite_skills WHERE `+cond, args...).Scan(&out.Total); err != nil {
+			return err
+		}
+		rows, err = scanRows(tx, `SELECT `+rowColumns+` FROM composite_skills WHERE `+cond+` ORDER BY created_at DESC, id DESC LIMIT ? OFFSET ?`,
+			append(args, p.Limit, p.Offset)...)
+		if err != nil {
+			return err
+		}
+		for _, r := range rows {
+			if err := withLastRun(tx, r); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return out, err
+	}
+	out.Skills, err = s.summaries(ctx, rows)
+	return out, err
+}
+
+func scanRows(tx *storage.Tx, query string, args ...any) ([]*row, error) {
+	rows, err := tx.Query(query, args...)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var out []*row
+	for rows.Next() {
+		r, err := scanRow(rows)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, r)
+	}
+	return out, rows.Err()
+}
+
+func (s *Service) summaries(ctx context.Context, rows []*row) ([]Meta, error) {
+	out := make([]Meta, 0, len(rows))
+	c := s.catalog(ctx)
+	for _, r := range rows {
+		valid, err := s.valid(r, c)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, r.summary(valid))
+	}
+	return out, nil
+}
+
+// SearchPublic looks among public skills, the most used first. Each character of the query
+// stands for itself.
+func (s *Service) SearchPublic(ctx context.Context, p SearchPublicParams) (SearchPublicResult, error) {
+	out := SearchPublicResult{Skills: []Meta{}}
+	if err := page(&p.Limit, nil, 20); err != nil {
+		return out, err
+	}
+	if len(p.Tags) > definition.MaxTags {
+		return out, fault.Invalidf("tags has %d entries; %d are allowed.", len(p.Tags), definition.MaxTags)
+	}
+	where, args := []string{"1"}, []any{}
+	if p.Query != "" {
+		where = append(where, `(name LIKE ? ESCAPE '\' OR description LIKE ? ESCAPE '\' OR EXISTS (SELECT 1 FROM json_each(tags) j WHERE j.value LIKE ? ESCAPE '\'))`)
+		args = append(args, like(p.Query), like(p.Query), like(p.Query))
+	}
+	for _, tag := range p.Tags {
+		where = append(where, "EXISTS (SELECT 1 FROM json_each(tags) j WHERE lower(j.value) = lower(?))")
+		args = append(args, strings.TrimSpace(tag))
+	}
+	var rows []*row
+	err := s.db.Read(ctx, func(tx *storage.Tx) (err error) {
+		cond := strings.Join(where, " AND ")
+		if err := tx.QueryRow(`SELECT count(*) FROM public_skills WHERE `+cond, args...).Scan(&out.Total); err != nil {
+			return err
+		}
+		if rows, err = scanRows(tx, `SELECT `+publicColumns+` FROM public_skills WHERE `+cond+` ORDER BY execution_count DESC, id LIMIT ?`,
+			append(args, p.Limit)...); err != nil {
+			return err
+		}
+		for i, r := range rows {
+			if own, err := ownSkill(tx, r.id); err == nil {
+				rows[i] = own
+			} else if !fault.Is(err, fault.NotFound) {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return out, err
+	}
+	out.Skills, err = s.summaries(ctx, rows)
+	return out, err
+}
+
+func page(limit, offset *int, def int) error {
+	if *limit == 0 {
+		*limit = def
+	}
+	if *limit < 1 || *limit > 100 {
+		return fault.Invalidf("limit is %d; it must be 1 to 100.", *limit)
+	}
+	if offset != nil && *offset < 0 {
+		return fault.Invalidf("offset is %d; it must not be negative.", *offset)
+	}
+	return nil
+}
+
+// like makes a LIKE pattern that finds s anywhere, each character literal.
+func like(s string) string {
+	return "%" + strings.NewReplacer(`\`, `\\`, "%", `\%`, "_", `\_`).Replace(s) + "%"
+}
