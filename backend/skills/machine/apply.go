@@ -38,7 +38,7 @@ func (s *State) applyIntent(f *frame, e Event) error {
 	if d.Input != nil {
 		w.input = d.Input
 	}
-	w.key, w.phase, w.due = d.Key, phaseCalling, e.At
+	w.key, w.phase, w.due, w.paused, w.plan = d.Key, phaseCalling, e.At, "", nil
 	return nil
 }
 
@@ -51,7 +51,7 @@ func (s *State) openArm(f *frame, e Event, d IntentData) error {
 	arm := func(steps []definition.Step) *frame {
 		return &frame{steps: steps, prefix: w.res.Path + "/", iteration: f.iteration, doc: f.doc}
 	}
-	w.phase = phaseArm
+	w.phase, w.plan = phaseArm, nil
 	w.arm = arm(def.Else)
 	for i, c := range def.Cases {
 		if i == *d.Case {
@@ -73,14 +73,14 @@ func (s *State) openItems(f *frame, e Event, d IntentData) error {
 	if err != nil || d.Count == nil || *d.Count != len(items) {
 		return errEvent(e, "the items are others")
 	}
-	w.phase = phaseItems
+	w.phase, w.plan = phaseItems, nil
 	w.each = &mapping{items: items, out: make([]json.RawMessage, len(items)), errs: make([]*Failure, len(items))}
-	s.fill(f)
+	s.beginItems(f)
 	return nil
 }
 
-// fill begins items while there is room.
-func (s *State) fill(f *frame) {
+// beginItems begins items while there is room.
+func (s *State) beginItems(f *frame) {
 	w := f.cur
 	m := w.each
 	for m.stop == nil && m.next < len(m.items) && len(m.active) < w.res.Step.Parallel() {
@@ -115,7 +115,7 @@ func (s *State) applyItem(e Event) error {
 	if d.Error != nil && f.cur.res.Step.ItemError() == definition.Stop && m.stop == nil {
 		m.stop = &Failure{Kind: d.Error.Kind, Message: fmt.Sprintf("item %d: %s", d.Index, d.Error.Message)}
 	}
-	s.fill(f)
+	s.beginItems(f)
 	return nil
 }
 
@@ -185,14 +185,23 @@ func (s *State) applyOutcome(f *frame, e Event) error {
 		return nil
 	case d.Error != nil:
 		w.res.Error = d.Error
+		if d.Preview != "" {
+			if b, err := encode(map[string]string{"preview": d.Preview}); err == nil {
+				w.res.Output = b
+			}
+		}
 		if called && s.mayRetry(w, d) {
-			w.phase, w.delay = phaseRetry, retryDelay(e.Attempt, d)
+			w.phase, w.delay = phaseRetry, retryDelay(e.Attempt-w.again, d)
 			return nil
 		}
 		s.settle(f, e.At, d.Error)
 		return nil
 	}
-	output, failure := mapped(w.res.Step, d.Output)
+	output, failure := s.mapped(w.res.Step, d.Output)
+	if failure == nil && s.start.MaxDocument > 0 && s.size+len(output) > s.start.MaxDocument {
+		s.settle(f, e.At, &Failure{Kind: "limit", Message: fmt.Sprintf("the outputs of the run are more than %d MiB", s.start.MaxDocument>>20)})
+		return nil
+	}
 	if failure != nil {
 		w.res.Output = d.Output // the effect happened: keep what came
 		s.settle(f, e.At, failure)
@@ -202,45 +211,33 @@ func (s *State) applyOutcome(f *frame, e Event) error {
 }
 
 // mapped applies a step's outputMapping, in which $ is the result.
-func mapped(def *definition.Step, raw json.RawMessage) (json.RawMessage, *Failure) {
+func (s *State) mapped(def *definition.Step, raw json.RawMessage) (json.RawMessage, *Failure) {
 	if !def.OutputMapping.Set {
-		if len(raw) == 0 {
-			return json.RawMessage("null"), nil
-		}
-		return raw, nil
+		return orNull(raw), nil
 	}
-	v, err := evaluate(def.OutputMapping.V, raw)
-	if err != nil {
+	v, err := expr.Decode(orNull(raw))
+	var out json.RawMessage
+	if err == nil {
+		out, err = fill(s.start.Program.of(def).output, v)
+	}
+	switch {
+	case err != nil:
 		return nil, &Failure{Kind: "invalid", Message: "outputMapping: " + failureOf(err).Message}
+	case len(out) > MaxOutput:
+		return nil, tooLarge(len(out))
 	}
-	return v, nil
-}
-
-func evaluate(template any, raw json.RawMessage) (json.RawMessage, error) {
-	doc, err := expr.Decode(raw)
-	if err != nil {
-		return nil, err
-	}
-	t, err := expr.ParseTemplate(template)
-	if err != nil {
-		return nil, err
-	}
-	v, err := t.Eval(doc)
-	if err != nil {
-		return nil, err
-	}
-	return encode(v)
+	return out, nil
 }
 
 func (s *State) mayRetry(w *work, d OutcomeData) bool {
 	def := w.res.Step
-	if def.OnError() != definition.Retry || w.res.Attempts >= def.Attempts() || !slices.Contains(def.RetryKinds(), d.Error.Kind) {
+	if def.OnError() != definition.Retry || w.res.Attempts-w.again >= def.Attempts() || !slices.Contains(def.RetryKinds(), d.Error.Kind) {
 		return false
 	}
 	if d.Unknown && !s.start.Tools[def.StepID].Repeatable() && !def.RetryUnsafe {
 		return false
 	}
-	return w.backoff+retryDelay(w.res.Attempts, d) <= allDelays
+	return w.backoff+retryDelay(w.res.Attempts-w.again, d) <= allDelays
 }
 
 // retryDelay is the time between a failed attempt and the next one.
@@ -283,14 +280,12 @@ func (s *State) applyAnswer(f *frame, e Event) error {
 			s.settle(f, e.At, why)
 		}
 	case reason == WaitUnknown && d.Decision == Done:
-		out, failure := mapped(w.res.Step, orNull(d.Output))
-		if failure != nil {
-			s.settle(f, e.At, failure)
-			return nil
-		}
-		return s.complete(f, e.At, out)
-	case reason != WaitApproval && d.Decision == TryAgain:
+		return s.completeAs(f, e.At, orNull(d.Output))
+	case reason == WaitTimer && d.Decision == TimeOver:
+		return s.completeAs(f, e.At, json.RawMessage(fmt.Sprintf(`{"waitedMs":%d}`, e.At.Sub(w.due).Milliseconds())))
+	case (reason == WaitUnknown || reason == WaitPermission) && d.Decision == TryAgain:
 		w.phase, w.due = phaseBackoff, e.At
+		w.again++
 	case reason == WaitUnknown && d.Decision == GiveUp:
 		w.res.Unknown = true
 		s.settle(f, e.At, &Failure{Kind: "internal", Message: "Helix stopped during this step, and nobody knows whether it happened"})
@@ -300,6 +295,17 @@ func (s *State) applyAnswer(f *frame, e Event) error {
 		return errEvent(e, fmt.Sprintf("%q does not answer %q", d.Decision, reason))
 	}
 	return nil
+}
+
+// completeAs completes a step that is no longer called with a result.
+func (s *State) completeAs(f *frame, at time.Time, raw json.RawMessage) error {
+	out, failure := s.mapped(f.cur.res.Step, raw)
+	if failure != nil {
+		f.cur.res.Output = raw
+		s.settle(f, at, failure)
+		return nil
+	}
+	return s.complete(f, at, out)
 }
 
 func orNull(b json.RawMessage) json.RawMessage {

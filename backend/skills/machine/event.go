@@ -88,6 +88,13 @@ type OutcomeData struct {
 	RetryAfter  int64           `json:"retryAfter,omitempty"`  // ms that the callee asks for
 	Source      string          `json:"source,omitempty"`      // of a dry run: mock, recorded, real, schema
 	FailedItems []int           `json:"failedItems,omitempty"` // of a map that went on
+	Preview     string          `json:"preview,omitempty"`     // the start of an output that could not be taken
+}
+
+// ProgressData tells about a call on its way.
+type ProgressData struct {
+	Child   string `json:"child,omitempty"`   // the run that carries the step out
+	Waiting string `json:"waiting,omitempty"` // why that run waits; empty: it goes on
 }
 
 // RetryData announces another attempt.
@@ -169,4 +176,12 @@ type FinishedData struct {
 	Status Status          `json:"status"`
 	Output json.RawMessage `json:"output,omitempty"`
 	Error  *Failure        `json:"error,omitempty"`
+	Notice *Notice         `json:"notice,omitempty"`
+}
+
+// Notice is what a skill asks to show at its end.
+type Notice struct {
+	Title string `json:"title"`
+	Body  string `json:"body"`
+	Level string `json:"level"` // info, success, warning or error
 }

@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"slices"
 	"strings"
 	"time"
 
@@ -20,12 +19,13 @@ import (
 const MaxOutput = 1 << 20
 
 // Todo is what a run needs now. Records come first: apply and keep the first one, then ask
-// again. Calls and Waits stay in the list until the events that answer them.
+// again. Calls, Paused and Waits stay in the list until the events that answer them.
 type Todo struct {
 	Records []Event // without Seq and At
 	Later   []Later
 	Calls   []*Call
 	Waits   []Wait
+	Paused  []*Call // calls that another run carries out, which waits
 }
 
 // Later is an event that must not come before its time.
@@ -73,6 +73,8 @@ func (s *State) Next() Todo {
 		t.Records = append([]Event{{Type: RunResumed, Data: json.RawMessage("{}")}}, t.Records...)
 	case !busy && !s.asked && len(t.Waits) > 0:
 		t.record(RunWaiting, "", "", 0, WaitingData{t.Waits[0].Request.Reason})
+	case !busy && !s.asked && len(t.Paused) > 0:
+		t.record(RunWaiting, "", "", 0, WaitingData{s.frameOf(t.Paused[0].Path, t.Paused[0].Iteration).cur.paused})
 	}
 	return t
 }
@@ -113,9 +115,17 @@ func (s *State) next(f *frame, t *Todo) {
 	res := w.res
 	switch w.phase {
 	case phaseNew:
-		s.begin(f, t)
+		if w.plan == nil {
+			w.plan = &Todo{}
+			s.begin(f, w.plan)
+		}
+		t.Records = append(t.Records, w.plan.Records...)
 	case phaseCalling:
-		t.Calls = append(t.Calls, &Call{
+		to := &t.Calls
+		if w.paused != "" {
+			to = &t.Paused
+		}
+		*to = append(*to, &Call{
 			Step: res.Step, Path: res.Path, Iteration: res.Iteration, Attempt: res.Attempts,
 			Input: w.input, Key: w.key, Tool: s.start.Tools[res.Step.StepID], At: w.due,
 		})
@@ -222,7 +232,7 @@ func (s *State) begin(f *frame, t *Todo) {
 		return
 	}
 	if def.Condition != "" {
-		ok, err := holds(def.Condition, f.doc)
+		ok, err := holds(s.start.Program.of(def).condition, f.doc)
 		if err != nil {
 			s.outcome(w, t, nil, prefixed("condition", err), false, nil)
 			return
@@ -234,7 +244,7 @@ func (s *State) begin(f *frame, t *Todo) {
 	}
 	switch def.ToolType {
 	case definition.Transform:
-		v, err := eval(def.Value.V, f.doc)
+		v, err := fill(s.start.Program.of(def).value, f.doc)
 		if err != nil {
 			s.outcome(w, t, nil, prefixed("value", err), false, nil)
 			return
@@ -271,8 +281,8 @@ func prefixed(what string, err error) *Failure {
 func (s *State) choose(f *frame, t *Todo) {
 	w := f.cur
 	chosen := -1
-	for i, c := range w.res.Step.Cases {
-		ok, err := holds(c.When, f.doc)
+	for i, when := range s.start.Program.of(w.res.Step).cases {
+		ok, err := holds(when, f.doc)
 		if err != nil {
 			s.outcome(w, t, nil, prefixed(fmt.Sprintf("cases[%d].when", i), err), false, nil)
 			return
@@ -288,15 +298,17 @@ func (s *State) choose(f *frame, t *Todo) {
 func (s *State) ask(f *frame, t *Todo) {
 	def, w := f.cur.res.Step, f.cur
 	d := RequestData{Reason: WaitApproval, Form: def.Form, WaitMs: def.Wait().Milliseconds()}
+	parts := s.start.Program.of(def)
 	for _, part := range []struct {
 		name     string
 		template any
+		t        parsed[*expr.Template]
 		to       *string
-	}{{"title", def.Title, &d.Title}, {"message", def.Message, &d.Message}} {
+	}{{"title", def.Title, parts.title, &d.Title}, {"message", def.Message, parts.message, &d.Message}} {
 		if part.template == nil {
 			continue
 		}
-		v, err := eval(part.template, f.doc)
+		v, err := fill(part.t, f.doc)
 		if err != nil {
 			s.outcome(w, t, nil, prefixed(part.name, err), false, nil)
 			return
@@ -350,14 +362,13 @@ func (s *State) input(f *frame) (json.RawMessage, error) {
 	def := f.cur.res.Step
 	in := make(map[string]any, len(def.Parameters)+len(def.InputMapping))
 	maps.Copy(in, def.Parameters)
-	for _, k := range slices.Sorted(maps.Keys(def.InputMapping)) {
-		t, err := expr.ParseTemplate(map[string]any{k: def.InputMapping[k]})
-		if err != nil {
-			return nil, err
+	for _, p := range s.start.Program.of(def).params {
+		if p.t.err != nil {
+			return nil, p.t.err
 		}
-		v, err := t.Eval(f.doc)
+		v, err := p.t.v.Eval(f.doc)
 		if err != nil {
-			return nil, named(k, err)
+			return nil, named(p.name, err)
 		}
 		maps.Copy(in, v.(map[string]any)) // nothing when the part is optional and absent
 	}
@@ -389,10 +400,11 @@ func named(param string, err error) error {
 }
 
 func (s *State) items(f *frame) ([]any, error) {
-	p, err := expr.ParsePath(f.cur.res.Step.Items)
-	if err != nil {
-		return nil, err
+	parsed := s.start.Program.of(f.cur.res.Step).items
+	if parsed.err != nil {
+		return nil, parsed.err
 	}
+	p := parsed.v
 	found, err := p.Select(f.doc)
 	if err != nil {
 		return nil, err
@@ -411,71 +423,4 @@ func (s *State) items(f *frame) ([]any, error) {
 		return nil, fault.Limitf("%d items, limit %d", len(found), definition.MaxItems)
 	}
 	return found, nil
-}
-
-func holds(text string, doc map[string]any) (bool, error) {
-	c, err := expr.ParseCondition(text)
-	if err != nil {
-		return false, err
-	}
-	return c.Holds(doc)
-}
-
-func eval(template any, doc map[string]any) (json.RawMessage, error) {
-	t, err := expr.ParseTemplate(template)
-	if err != nil {
-		return nil, err
-	}
-	v, err := t.Eval(doc)
-	if err != nil {
-		return nil, err
-	}
-	return encode(v)
-}
-
-// finish is how the run ends now that its steps have.
-func (s *State) finish() FinishedData {
-	if s.failure != nil {
-		return FinishedData{Status: Failed, Error: s.failure}
-	}
-	if s.root.failed != nil {
-		step := s.root.steps[s.root.at-1].StepID
-		return FinishedData{Status: Failed, Error: &Failure{s.root.failed.Kind, fmt.Sprintf("step %q: %s", step, s.root.failed.Message)}}
-	}
-	if m := s.start.Body.OutputMapping; m.Set {
-		v, err := eval(m.V, s.root.doc)
-		switch {
-		case err != nil:
-			return FinishedData{Status: Failed, Error: prefixed("outputMapping", err)}
-		case len(v) > MaxOutput:
-			return FinishedData{Status: Failed, Error: tooLarge(len(v))}
-		}
-		return FinishedData{Status: Completed, Output: v}
-	}
-	return FinishedData{Status: Completed, Output: orNull(s.root.last)}
-}
-
-// End is the event that ends a run from outside: canceled, or out of time.
-func End(status Status, why *Failure) Event {
-	return event(RunFinished, "", "", 0, FinishedData{Status: status, Error: why})
-}
-
-// Unknown is the event for a call that a crash interrupted and that must not be made again:
-// it asks a person, or fails when the step says so.
-func Unknown(c *Call) Event {
-	const message = "Helix stopped during this step, and nobody knows whether it happened"
-	if c.Step.Unknown() == definition.Fail {
-		return event(StepOutcome, c.Path, c.Iteration, c.Attempt, OutcomeData{Error: &Failure{"internal", message}, Unknown: true})
-	}
-	return event(ApprovalRequested, c.Path, c.Iteration, c.Attempt, RequestData{Reason: WaitUnknown, Title: c.Step.StepID, Message: message})
-}
-
-// Outcome is the event for what came of a call.
-func Outcome(c *Call, d OutcomeData) Event {
-	return event(StepOutcome, c.Path, c.Iteration, c.Attempt, d)
-}
-
-// Answer is the event for the answer to a wait.
-func Answer(w Wait, d AnswerData) Event {
-	return event(ApprovalAnswered, w.Path, w.Iteration, 0, d)
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
 	"helix/backend/skills/definition"
@@ -47,7 +48,7 @@ func (s *State) decides(e Event) (want *Event, decided bool) {
 			return nil, false
 		}
 	case StepOutcome, ApprovalRequested: // of a call, or in the place of its outcome
-		for _, c := range todo.Calls {
+		for _, c := range slices.Concat(todo.Calls, todo.Paused) {
 			if c.Path == e.StepPath && c.Iteration == e.Iteration && (e.Type == ApprovalRequested || c.Attempt == e.Attempt) {
 				return nil, false
 			}

@@ -17,10 +17,12 @@ type Tool struct {
 	Hash       string `json:"hash"`
 	Tier       string `json:"tier"` // readOnly, sideEffecting, privileged
 	Idempotent bool   `json:"idempotent,omitempty"`
+	// Resumes says that a call is found again after a crash and goes on, as another run is.
+	Resumes bool `json:"resumes,omitempty"`
 }
 
-// Repeatable reports whether the call can be made again when nobody knows whether it
-// happened.
+// Repeatable reports whether the call can be made a second time when nobody knows whether
+// it happened.
 func (t Tool) Repeatable() bool { return t.Tier == "readOnly" || t.Idempotent }
 
 // Start is what a run begins with.
@@ -34,6 +36,9 @@ type Start struct {
 	Reused  map[string]ReusedData // by id of a top-level step
 	// Check validates the input of a step's call; nil: everything is right. It is pure.
 	Check func(stepID string, input any) error
+	// MaxDocument bounds the bytes of all outputs together; 0: no bound.
+	MaxDocument int
+	Program     *Program // of Body, shared with other runs of it; nil: one of its own
 }
 
 // State is a run as its events make it. One goroutine uses it at a time.
@@ -49,6 +54,7 @@ type State struct {
 	failure  *Failure // that ends the run
 	started  bool
 	asked    bool // run.waiting was the last word about waiting
+	size     int  // bytes of all outputs
 }
 
 // StepResult is the state of one step in one iteration.
@@ -78,7 +84,6 @@ type frame struct {
 	iteration string
 	doc       map[string]any
 	last      json.RawMessage // output of the last completed step
-	hasLast   bool
 	cur       *work
 	failed    *Failure // that ends the frame
 	unmocked  bool
@@ -94,6 +99,9 @@ type work struct {
 	delay   time.Duration // before the next attempt
 	due     time.Time     // of the next attempt
 	request *RequestData
+	again   int      // attempts that a person asked for
+	paused  string   // the run that carries the step out waits for this
+	plan    *Todo    // what the step needs first; its document does not change until then
 	told    int      // branch: how many steps of arms not taken were told
 	skips   []*frame // branch: arms not taken
 	arm     *frame
@@ -132,6 +140,9 @@ type item struct {
 
 // New begins a run. The input must be JSON; nil is {}.
 func New(s Start) (*State, error) {
+	if s.Program == nil {
+		s.Program = &Program{}
+	}
 	if s.Input == nil {
 		s.Input = json.RawMessage("{}")
 	}
@@ -210,8 +221,10 @@ func (s *State) Apply(e Event) error {
 	}
 	s.seq = e.Seq
 	switch e.Type {
-	case RunCreated, StepProgress:
+	case RunCreated:
 		return nil
+	case StepProgress:
+		return s.applyProgress(e)
 	case RunStarted:
 		s.status, s.started = Running, true
 		s.enter(s.root)
@@ -240,6 +253,17 @@ func (s *State) Apply(e Event) error {
 func read(e Event, v any) error {
 	if err := json.Unmarshal(e.Data, v); err != nil {
 		return errEvent(e, err.Error())
+	}
+	return nil
+}
+
+func (s *State) applyProgress(e Event) error {
+	var d ProgressData
+	if err := read(e, &d); err != nil {
+		return err
+	}
+	if f := s.frameOf(e.StepPath, e.Iteration); f != nil && f.cur.phase == phaseCalling {
+		f.cur.paused = d.Waiting
 	}
 	return nil
 }
@@ -340,7 +364,8 @@ func (s *State) complete(f *frame, at time.Time, output json.RawMessage) error {
 	w := f.cur
 	w.res.Status, w.res.Output, w.res.EndedAt, w.res.Error = Completed, output, at, nil
 	s.show(w.res)
-	f.last, f.hasLast = output, true
+	f.last = output
+	s.size += len(output)
 	s.note(f, w.res, v, true)
 	f.at++
 	s.enter(f)
