@@ -90,14 +90,3 @@ func (s *Service) CloneComposite(ctx context.Context, p SkillParams) (Meta, erro
 	valid, err := s.valid(n, s.catalog(ctx))
 	return n.meta(valid), err
 }
-
-// dropDeleted removes the skills that can no longer be restored, with their versions. It
-// returns how many.
-func dropDeleted(tx *storage.Tx) (int, error) {
-	res, err := tx.Exec(`DELETE FROM composite_skills WHERE deleted_at < ?`, tx.Now.Add(-restorable))
-	if err != nil {
-		return 0, err
-	}
-	n, err := res.RowsAffected()
-	return int(n), err
-}
