@@ -1,0 +1,256 @@
+package skills
+
+import (
+	"context"
+	"encoding/json"
+	"net/url"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/google/uuid"
+
+	"helix/backend/fault"
+	"helix/backend/safehttp"
+)
+
+// The tiers of a call.
+const (
+	tierReadOnly      = "readOnly"
+	tierSideEffecting = "sideEffecting"
+)
+
+// BuiltinOptions are what the built-in steps reach the rest of Helix through.
+type BuiltinOptions struct {
+	Now func() time.Time // nil: time.Now
+	// HTTP makes the client of http.request from these options, for tests; nil: safehttp.New.
+	HTTP func(safehttp.Options) *safehttp.Client
+	// DenyPort names ports of this computer that belong to Helix; nil: none.
+	DenyPort func(port int) bool
+	// Allow decides whether a call may send its request to u, and puts it on record. It is
+	// asked for the first address, before anything is sent, and for each redirect; more is
+	// then true. revoked ends the request when the right is taken back meanwhile; end is
+	// called once it is over. nil: nothing may be sent.
+	Allow func(ctx context.Context, c *Call, u *url.URL, more bool, revoked context.CancelCauseFunc) (end func(), err error)
+	// Notify shows a notice to the user; nil: notices are refused.
+	Notify func(ctx context.Context, n Notification) error
+	// Check validates a value against a JSON Schema. An error says what is wrong with the
+	// schema; findings are what is wrong with the value. nil: json.validate is refused.
+	Check func(schema, value json.RawMessage) ([]Finding, error)
+}
+
+// Notification is the event skills.notification: a skill asks to show something.
+type Notification struct {
+	NoticeID    uuid.UUID `json:"noticeId"` // the same when the step is made again: shown once
+	ExecutionID uuid.UUID `json:"executionId"`
+	Skill       string    `json:"skill"`
+	Title       string    `json:"title"`
+	Body        string    `json:"body"`
+	Level       string    `json:"level"` // info, success, warning or error
+	At          time.Time `json:"at"`
+}
+
+// Finding is one place where a value breaks a schema.
+type Finding struct {
+	Path    string `json:"path"` // JSON Pointer
+	Keyword string `json:"keyword"`
+	Message string `json:"message"`
+}
+
+// Builtins are the steps that Helix itself brings, by name. close releases what they hold.
+func Builtins(o BuiltinOptions) (list []Builtin, closing func()) {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.HTTP == nil {
+		o.HTTP = safehttp.New
+	}
+	w := newWeb(&o)
+	return []Builtin{w.builtin(), jsonValidate(&o), notify(&o), timeNow(&o), waitStep()}, w.client.Close
+}
+
+func rawJSON(text string) json.RawMessage { return json.RawMessage(text) }
+
+// decodeInput reads a built-in's input, which was checked against its schema.
+func decodeInput(input json.RawMessage, into any) error {
+	if err := json.Unmarshal(input, into); err != nil {
+		return fault.Invalidf("The input is not what this step takes.").WithCause(err)
+	}
+	return nil
+}
+
+func encodeOutput(v any) (json.RawMessage, error) {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return nil, fault.Internalf(err, "The output of the step cannot be written as JSON.")
+	}
+	return b, nil
+}
+
+func timeNow(o *BuiltinOptions) Builtin {
+	return Builtin{
+		Name: "time.now", Title: "Tells the date and the time.", Tier: tierReadOnly, Idempotent: true,
+		InputSchema: rawJSON(`{"type":"object","additionalProperties":false,"properties":{
+			"timezone":{"type":"string","maxLength":64,"description":"Time zone such as Europe/Berlin. Default: UTC."}}}`),
+		OutputSchema: rawJSON(`{"type":"object","required":["iso","unixMs","date","time","weekday","timezone"],"properties":{
+			"iso":{"type":"string","format":"date-time"},"unixMs":{"type":"integer"},"date":{"type":"string","format":"date"},"time":{"type":"string"},
+			"weekday":{"type":"integer","minimum":1,"maximum":7,"description":"1 is Monday."},"timezone":{"type":"string"}}}`),
+		Run: func(_ context.Context, c Call) (json.RawMessage, error) {
+			var in struct{ Timezone string }
+			if err := decodeInput(c.Input, &in); err != nil {
+				return nil, err
+			}
+			if in.Timezone == "" {
+				in.Timezone = "UTC"
+			}
+			zone, err := time.LoadLocation(in.Timezone)
+			if err != nil || strings.EqualFold(in.Timezone, "local") {
+				return nil, fault.Invalidf("%.64q is not a time zone; write one such as Europe/Berlin.", in.Timezone)
+			}
+			t := o.Now().In(zone)
+			return encodeOutput(map[string]any{
+				"iso": t.Format(time.RFC3339Nano), "unixMs": t.UnixMilli(), "date": t.Format(time.DateOnly), "time": t.Format(time.TimeOnly),
+				"weekday": (int(t.Weekday())+6)%7 + 1, "timezone": in.Timezone,
+			})
+		},
+	}
+}
+
+const (
+	waitName = "wait"
+	maxWait  = 24 * time.Hour
+)
+
+// waitStep is the durable timer. Runs carry it out themselves, so that waiting holds no slot
+// and outlives a restart; waitTime tells them how long.
+func waitStep() Builtin {
+	return Builtin{
+		Name: waitName, Title: "Waits, also over a restart, for at most a day.", Tier: tierReadOnly, Idempotent: true,
+		InputSchema: rawJSON(`{"type":"object","additionalProperties":false,"minProperties":1,"maxProperties":1,"properties":{
+			"ms":{"type":"integer","minimum":0,"maximum":86400000,"description":"Milliseconds to wait."},
+			"seconds":{"type":"number","minimum":0,"maximum":86400,"description":"Seconds to wait."},
+			"until":{"type":"string","format":"date-time","description":"When to go on, at most a day from now; at once when it is past."}}}`),
+		OutputSchema: rawJSON(`{"type":"object","required":["waitedMs"],"properties":{"waitedMs":{"type":"integer"}}}`),
+		Run: func(context.Context, Call) (json.RawMessage, error) {
+			return nil, fault.Unavailablef("Only a run can wait.")
+		},
+	}
+}
+
+// waitTime reads how long a call of the step wait takes from at on.
+func waitTime(input json.RawMessage, at time.Time) (time.Duration, error) {
+	var in struct {
+		Ms      *int64
+		Seconds *float64
+		Until   *time.Time
+	}
+	if err := decodeInput(input, &in); err != nil {
+		return 0, err
+	}
+	var d time.Duration
+	switch {
+	case in.Ms != nil:
+		if *in.Ms > maxWait.Milliseconds() {
+			return 0, errLongWait()
+		}
+		d = time.Duration(*in.Ms) * time.Millisecond
+	case in.Seconds != nil:
+		if *in.Seconds > maxWait.Seconds() {
+			return 0, errLongWait()
+		}
+		d = time.Duration(*in.Seconds * float64(time.Second))
+	case in.Until != nil:
+		d = in.Until.Sub(at)
+	default:
+		return 0, fault.Invalidf("Say how long to wait: ms, seconds or until.")
+	}
+	if d > maxWait {
+		return 0, errLongWait()
+	}
+	return max(0, d), nil
+}
+
+func errLongWait() error { return fault.Invalidf("A step waits for at most 24 hours.") }
+
+// Bounds of a notice; longer texts are cut.
+const (
+	maxNoticeTitle = 200
+	maxNoticeBody  = 2000
+)
+
+func notify(o *BuiltinOptions) Builtin {
+	return Builtin{
+		Name: "notify", Title: "Shows a notice.", Tier: tierSideEffecting, Idempotent: true,
+		InputSchema: rawJSON(`{"type":"object","additionalProperties":false,"required":["title"],"properties":{
+			"title":{"type":"string","minLength":1,"description":"What happened, in one line."},
+			"body":{"type":"string","description":"More about it."},
+			"level":{"enum":["info","success","warning","error"],"description":"Default: info."}}}`),
+		OutputSchema: rawJSON(`{"type":"object","required":["noticeId"],"properties":{"noticeId":{"type":"string","format":"uuid"}}}`),
+		Run: func(ctx context.Context, c Call) (json.RawMessage, error) {
+			var in struct{ Title, Body, Level string }
+			if err := decodeInput(c.Input, &in); err != nil {
+				return nil, err
+			}
+			if o.Notify == nil {
+				return nil, fault.Unavailablef("Notices cannot be shown here.")
+			}
+			if in.Level == "" {
+				in.Level = "info"
+			}
+			n := Notification{
+				NoticeID: uuid.NewSHA1(c.Run, []byte(c.Key)), ExecutionID: c.Run, Skill: c.Skill,
+				Title: cutText(in.Title, maxNoticeTitle), Body: cutText(in.Body, maxNoticeBody), Level: in.Level, At: o.Now().UTC().Truncate(time.Microsecond),
+			}
+			if err := o.Notify(ctx, n); err != nil {
+				return nil, err
+			}
+			return encodeOutput(map[string]any{"noticeId": n.NoticeID})
+		},
+	}
+}
+
+// cutText shortens a text to n characters.
+func cutText(text string, n int) string {
+	if utf8.RuneCountInString(text) <= n {
+		return text
+	}
+	return string([]rune(text)[:n-1]) + "…"
+}
+
+func jsonValidate(o *BuiltinOptions) Builtin {
+	return Builtin{
+		Name: "json.validate", Title: "Checks a value against a JSON Schema.", Tier: tierReadOnly, Idempotent: true,
+		InputSchema: rawJSON(`{"type":"object","additionalProperties":false,"required":["value","schema"],"properties":{
+			"value":{"description":"Any JSON."},
+			"schema":{"type":["object","boolean"],"description":"JSON Schema 2020-12."},
+			"strict":{"type":"boolean","description":"Fail the step when the value does not match. Default: false."}}}`),
+		OutputSchema: rawJSON(`{"type":"object","required":["valid","errors"],"properties":{"valid":{"type":"boolean"},
+			"errors":{"type":"array","items":{"type":"object","properties":{"path":{"type":"string"},"keyword":{"type":"string"},"message":{"type":"string"}}}}}}`),
+		Run: func(_ context.Context, c Call) (json.RawMessage, error) {
+			var in struct {
+				Value, Schema json.RawMessage
+				Strict        bool
+			}
+			if err := decodeInput(c.Input, &in); err != nil {
+				return nil, err
+			}
+			if in.Value == nil {
+				in.Value = rawJSON("null")
+			}
+			if o.Check == nil {
+				return nil, fault.Unavailablef("Values cannot be checked here.")
+			}
+			found, err := o.Check(in.Schema, in.Value)
+			if err != nil {
+				return nil, err
+			}
+			if in.Strict && len(found) > 0 {
+				return nil, fault.Invalidf("The value does not match the schema: %s %s.", found[0].Path, found[0].Message)
+			}
+			if found == nil {
+				found = []Finding{}
+			}
+			return encodeOutput(map[string]any{"valid": len(found) == 0, "errors": found})
+		},
+	}
+}

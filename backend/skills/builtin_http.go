@@ -1,0 +1,229 @@
+package skills
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"mime"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"helix/backend/fault"
+	"helix/backend/safehttp"
+)
+
+// web is the built-in step http.request.
+type web struct {
+	client *safehttp.Client
+	o      *BuiltinOptions
+}
+
+func newWeb(o *BuiltinOptions) *web {
+	w := &web{o: o}
+	w.client = o.HTTP(safehttp.Options{
+		Check: w.check, AllowLoopback: func(int) bool { return true }, // Allow has decided
+		DenyPorts: o.DenyPort, MaxRequest: maxHTTP, MaxBody: maxHTTP, Timeout: maxHTTPTime,
+	})
+	return w
+}
+
+const (
+	maxHTTP     = 1 << 20 // bytes of a body, as of any output
+	maxHTTPTime = 5 * time.Minute
+)
+
+// sending is one call of the step while it goes on.
+type sending struct {
+	call    *Call
+	sent    bool
+	revoked context.CancelCauseFunc
+	ends    []func()
+}
+
+type sendingKey struct{}
+
+// check asks for the first address and for every one that a redirect leads to.
+func (w *web) check(ctx context.Context, u *url.URL) error {
+	s, ok := ctx.Value(sendingKey{}).(*sending)
+	if !ok || w.o.Allow == nil {
+		return fault.Deniedf("This address was asked for by nobody.")
+	}
+	end, err := w.o.Allow(ctx, s.call, u, s.sent, s.revoked)
+	if err != nil {
+		if s.sent { // something was sent already, so this is no refusal before it began
+			f := *fault.As(err)
+			f.Details = nil
+			return &f
+		}
+		return err
+	}
+	s.sent, s.ends = true, append(s.ends, end)
+	return nil
+}
+
+func (w *web) builtin() Builtin {
+	return Builtin{
+		Name: "http.request", Title: "Sends an HTTP request.", Tier: tierSideEffecting, Capabilities: []string{"network:https(host of the url)"},
+		InputSchema: rawJSON(`{"type":"object","additionalProperties":false,"required":["url"],"properties":{
+			"url":{"type":"string","minLength":1,"maxLength":8192,"description":"An https address, or http of a port of this computer."},
+			"method":{"enum":["GET","HEAD","POST","PUT","PATCH","DELETE","OPTIONS"],"description":"Default: GET."},
+			"headers":{"type":"object","additionalProperties":{"type":"string"}},
+			"query":{"type":"object","additionalProperties":{"type":["string","number","boolean"]},"description":"Added to the address."},
+			"body":{"type":"string","description":"Sent as it is."},
+			"json":{"description":"Sent as JSON instead of body."},
+			"idempotencyKey":{"type":"boolean","description":"Send the header Idempotency-Key, the same in every attempt. Default: false."},
+			"anyStatus":{"type":"boolean","description":"A status of 400 and more is a result, not an error. Default: false."}}}`),
+		OutputSchema: rawJSON(`{"type":"object","required":["status","ok","url","headers","body"],"properties":{
+			"status":{"type":"integer"},"ok":{"type":"boolean"},"url":{"type":"string"},
+			"headers":{"type":"object","additionalProperties":{"type":"string"}},
+			"body":{"type":["string","null"],"description":"null when it is not text."},
+			"json":{"description":"The body, when it is JSON."}}}`),
+		Run: w.run,
+	}
+}
+
+// httpInput is what the step takes.
+type httpInput struct {
+	URL            string
+	Method         string
+	Headers        map[string]string
+	Query          map[string]any
+	Body           *string
+	JSON           json.RawMessage
+	IdempotencyKey bool
+	AnyStatus      bool
+}
+
+func (w *web) run(ctx context.Context, c Call) (json.RawMessage, error) {
+	var in httpInput
+	if err := decodeInput(c.Input, &in); err != nil {
+		return nil, err
+	}
+	r, err := in.request(&c)
+	if err != nil {
+		return nil, err
+	}
+	ctx, revoked := context.WithCancelCause(ctx)
+	defer revoked(nil)
+	s := &sending{call: &c, revoked: revoked}
+	defer func() {
+		for _, end := range s.ends {
+			end()
+		}
+	}()
+	resp, err := w.client.Do(context.WithValue(ctx, sendingKey{}, s), *r)
+	if cause := context.Cause(ctx); err != nil && fault.Is(cause, fault.Denied) {
+		return nil, fault.Deniedf("The right to use this address was taken back.").WithCause(err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if resp.Status >= 400 && !in.AnyStatus {
+		return nil, statusFault(resp, w.o.Now())
+	}
+	return httpOutput(resp)
+}
+
+func (in *httpInput) request(c *Call) (*safehttp.Request, error) {
+	u, err := url.Parse(in.URL)
+	if err != nil || u.Host == "" {
+		return nil, fault.Invalidf("%.100q is not an address.", in.URL)
+	}
+	if len(in.Query) > 0 {
+		q := u.Query()
+		for k, v := range in.Query {
+			text, ok := v.(string)
+			if !ok {
+				b, err := json.Marshal(v)
+				if err != nil {
+					return nil, fault.Invalidf("The query value %.64q cannot be sent.", k)
+				}
+				text = string(b)
+			}
+			q.Set(k, text)
+		}
+		u.RawQuery = q.Encode()
+	}
+	r := &safehttp.Request{Method: in.Method, URL: u.String(), Header: http.Header{}, Timeout: c.Timeout}
+	for k, v := range in.Headers {
+		r.Header.Set(k, v)
+	}
+	switch {
+	case in.Body != nil && in.JSON != nil:
+		return nil, fault.Invalidf("Give body or json, not both.")
+	case in.JSON != nil:
+		r.Body = in.JSON
+		if r.Header.Get("Content-Type") == "" {
+			r.Header.Set("Content-Type", "application/json")
+		}
+	case in.Body != nil:
+		r.Body = []byte(*in.Body)
+	}
+	if in.IdempotencyKey {
+		r.Header.Set("Idempotency-Key", c.Key)
+		r.Sensitive = append(r.Sensitive, "Idempotency-Key")
+	}
+	return r, nil
+}
+
+func httpOutput(resp *safehttp.Response) (json.RawMessage, error) {
+	headers := map[string]string{}
+	for k, v := range resp.Header {
+		headers[strings.ToLower(k)] = strings.Join(v, ", ")
+	}
+	out := map[string]any{"status": resp.Status, "ok": resp.Status < 400, "url": resp.URL, "headers": headers, "body": nil}
+	if utf8.Valid(resp.Body) {
+		out["body"] = string(resp.Body)
+	}
+	kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
+	if (kind == "application/json" || strings.HasSuffix(kind, "+json")) && json.Valid(resp.Body) {
+		out["json"] = json.RawMessage(resp.Body)
+		out["body"] = nil // once is enough: it counts against the size of outputs
+	}
+	return encodeOutput(out)
+}
+
+// statusFault turns a refusing status into an error whose kind says whether trying again can
+// help.
+func statusFault(resp *safehttp.Response, now time.Time) error {
+	kind := fault.Invalid
+	switch s := resp.Status; {
+	case s == http.StatusTooManyRequests:
+		kind = fault.Limit
+	case s == http.StatusRequestTimeout || s == http.StatusGatewayTimeout:
+		kind = fault.Timeout
+	case s == http.StatusUnauthorized || s == http.StatusForbidden:
+		kind = fault.Denied
+	case s == http.StatusNotFound || s == http.StatusGone:
+		kind = fault.NotFound
+	case s == http.StatusConflict || s == http.StatusPreconditionFailed:
+		kind = fault.Conflict
+	case s >= 500:
+		kind = fault.Unavailable
+	}
+	host := resp.URL
+	if u, err := url.Parse(resp.URL); err == nil {
+		host = u.Host
+	}
+	f := fault.New(kind, "%s", strings.TrimSpace(fmt.Sprintf("%s answered %d %s", host, resp.Status, http.StatusText(resp.Status))))
+	if slices.Contains([]fault.Kind{fault.Limit, fault.Timeout, fault.Unavailable}, kind) {
+		f.RetryAfter = retryAfter(resp.Header.Get("Retry-After"), now)
+	}
+	return f
+}
+
+// retryAfter reads a Retry-After header: seconds or a date.
+func retryAfter(text string, now time.Time) time.Duration {
+	if n, err := strconv.ParseInt(text, 10, 32); err == nil {
+		return max(0, time.Duration(n)*time.Second)
+	}
+	if at, err := http.ParseTime(text); err == nil {
+		return max(0, at.Sub(now))
+	}
+	return 0
+}
