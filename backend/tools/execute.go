@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"strings"
 	"time"
 
@@ -92,8 +93,11 @@ type Caller struct {
 	Authority *permission.Authority // what the caller holds; the tool gets no more. nil: the user
 	RunID     uuid.UUID             // the caller's run, kept as the parent
 	Why       string                // shown in a permission prompt, as the caller's own words
-	outer     *execution            // the run whose helix.tool this is
-	begun     func(uuid.UUID)       // called once the start is on record
+	// Definition is the hash of the definition that the caller counts on, in 64 hex digits;
+	// another one is refused before the run begins. "": whatever it is now.
+	Definition string
+	outer      *execution      // the run whose helix.tool this is
+	begun      func(uuid.UUID) // called once the start is on record
 }
 
 // Execute runs a stored tool, or code as a draft, for the user.
@@ -327,6 +331,9 @@ func (e *execution) makeDraft(p ExecuteParams) error {
 
 // admit checks that the tool is enabled and its definition approved.
 func (e *execution) admit(ctx context.Context) error {
+	if err := e.checkDefinition(); err != nil {
+		return err
+	}
 	if !e.tool.IsEnabled {
 		return fault.Deniedf("The tool %q is disabled. Enable it to run it.", e.tool.Name).
 			WithDetails(Denial{Reason: "disabled", Action: "tools.set_enabled"})
@@ -356,6 +363,15 @@ func (e *execution) admit(ctx context.Context) error {
 		msg = "The caller does not hold the rights to run %q."
 	}
 	return fault.Deniedf(msg, e.tool.Name).WithDetails(den)
+}
+
+// checkDefinition refuses a run whose caller counts on another definition.
+func (e *execution) checkDefinition() error {
+	if e.caller.Definition == "" || e.caller.Definition == e.tool.DefinitionHash {
+		return nil
+	}
+	return fault.Deniedf("%s", e.speak(fmt.Sprintf("The tool %q has changed since its caller began.", e.tool.Name))).
+		WithDetails(Denial{Reason: permission.ReasonDefinitionChanged, Action: "permissions.diff"})
 }
 
 func idOrNil(id uuid.UUID) *uuid.UUID {

@@ -426,3 +426,28 @@ func collect(e *jsonschema.ValidationError, out *[]ParamError) {
 	}
 	*out = append(*out, ParamError{path, keyword, shorten(e.ErrorKind.LocalizedString(english), 300)})
 }
+
+// CheckJSON validates a value against a JSON Schema, within the bounds that parameters of
+// tools have. An error is Invalid and says what is wrong with the schema, or that the value
+// is no JSON; the list holds what is wrong with the value, at most 20 places.
+func CheckJSON(raw, value json.RawMessage) ([]ParamError, error) {
+	s, err := compileSchema(raw)
+	if err != nil {
+		return nil, fault.Invalidf("%s", err)
+	}
+	v, err := readJSON(value, 64, 0)
+	if err != nil {
+		return nil, fault.Invalidf("The value is not usable: %s.", err)
+	}
+	err = s.bounded(v)
+	if err == nil {
+		err = paramErrors(s.compiled.Validate(v))
+	}
+	if err == nil {
+		return nil, nil
+	}
+	if p, ok := fault.As(err).Details.(ParamErrors); ok {
+		return p.Errors, nil
+	}
+	return nil, err
+}

@@ -121,6 +121,9 @@ func WireLimits(l sandbox.Limits) SkillLimits {
 
 // admitSkill checks that the skill is enabled and its definition approved.
 func (e *execution) admitSkill(ctx context.Context) error {
+	if err := e.checkDefinition(); err != nil {
+		return err
+	}
 	if !e.skill.IsEnabled {
 		return fault.Deniedf("The skill %q is disabled. Enable it to run it.", e.skill.Name).
 			WithDetails(Denial{Reason: "disabled", Action: "skills.update_wasm"})
