@@ -68,6 +68,19 @@ type Config struct {
 
 	SandboxMinIsolation string `key:"sandbox.minIsolation" default:"process" enum:"inprocess,process,process+landlock,process+landlock+bwrap" restart:"true" help:"Weakest isolation under which modules of other people may run."`
 
+	SkillsMaxLive      int   `key:"skills.max_live" default:"8" min:"1" max:"256" restart:"true" help:"Runs of skills a user may have going on at once; more wait their turn."`
+	SkillsMaxQueued    int   `key:"skills.max_queued" default:"1000" min:"1" max:"100000" restart:"true" help:"Runs of skills a user may have waiting for their turn."`
+	SkillsMaxInput     int   `key:"skills.max_input_bytes" unit:"bytes" default:"1048576" min:"1024" max:"16777216" restart:"true" help:"Largest input of a skill's run."`
+	SkillsMaxDocument  int   `key:"skills.max_document_bytes" unit:"bytes" default:"16777216" min:"65536" max:"268435456" restart:"true" help:"Bytes of input and outputs that one run of a skill may hold."`
+	SkillsInlineOutput int   `key:"skills.inline_output_bytes" unit:"bytes" default:"65536" min:"1024" max:"1048576" restart:"true" help:"Outputs of steps above this size are kept as files."`
+	SkillsHistoryRuns  int   `key:"skills.history_runs" unit:"rows" default:"1000" min:"1" max:"1000000" restart:"true" help:"Runs kept of each skill."`
+	SkillsHistoryBytes int64 `key:"skills.history_max_bytes" unit:"bytes" default:"536870912" min:"1048576" max:"1099511627776" restart:"true" help:"Room that the runs of a user's skills may take."`
+
+	SchedulerEnabled      bool          `key:"scheduler.enabled" default:"true" restart:"true" help:"Start scheduled work when it is due."`
+	SchedulerPoll         time.Duration `key:"scheduler.poll_secs" unit:"s" default:"15" min:"1" max:"300" restart:"true" help:"How often the clock is looked at besides the timers, which stand still while the computer sleeps."`
+	SchedulerMinInterval  time.Duration `key:"scheduler.min_interval_secs" unit:"s" default:"60" min:"1" max:"86400" restart:"true" help:"Shortest time between two due times of a schedule."`
+	SchedulerMaxSchedules int           `key:"scheduler.max_schedules" default:"50" min:"1" max:"10000" restart:"true" help:"Schedules a user may have."`
+
 	AppCloseToTray bool   `key:"app.close_to_tray" default:"true" help:"Closing the window hides it in the tray, where there is one."`
 	AppStartHidden bool   `key:"app.start_hidden" default:"false" restart:"true" help:"Start without a window, where there is a tray to open it from."`
 	AppAutostart   bool   `key:"app.autostart" default:"false" help:"Start Helix when you log in."`
