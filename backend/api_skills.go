@@ -44,6 +44,7 @@ func registerComposite(b *Backend, a *gateway.API) {
 
 	gateway.Forward[skills.Changed](a, "skills.changed")
 	gateway.Forward[skills.RunEvent](a, "skills.run_event")
+	gateway.Forward[skills.Notification](a, "skills.notification")
 }
 
 func registerSchedules(b *Backend, a *gateway.API) {

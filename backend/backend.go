@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"sync"
 	"time"
 
@@ -49,7 +50,10 @@ type Options struct {
 	Web     fs.FS               // the built interface; nil: none
 
 	Listen bool // serve HTTP and WebSocket on loopback
-	Extra  []gateway.Extra
+	// Once is for a single command in a process of its own: what was interrupted is not
+	// continued and schedules do not fire, because the process ends in a moment.
+	Once  bool
+	Extra []gateway.Extra
 	// Activate shows the window and follows links; nil in a program without a window.
 	Activate func(ctx context.Context, args []string) error
 	// ReleaseHold lets this version migrate again after a rollback.
@@ -198,12 +202,20 @@ func (b *Backend) openDomains(ctx context.Context, paths config.Paths, conf conf
 		UsageDays: func() int { return days(b.Config.Current().HistoryMaxAge) },
 		UsageRows: func() int { return int(b.Config.Current().HistoryMaxRows) },
 	})
+	b.openSkills(conf)
 	return nil
 }
 
 // subjectName is what a subject of the log is called; "" when it is gone or not the caller's.
 func (b *Backend) subjectName(ctx context.Context, kind, id string) string {
-	if kind != "tool" && kind != "wasm" {
+	switch kind {
+	case "tool", "wasm":
+	case "skill":
+		return b.skillName(ctx, id)
+	case builtinKind:
+		name, _, _ := strings.Cut(id, " ")
+		return name
+	default:
 		return ""
 	}
 	info, err := b.Tools.Subject(ctx, kind, id)

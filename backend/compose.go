@@ -34,6 +34,9 @@ func (b *Backend) openGateway(ctx context.Context, paths config.Paths, conf conf
 	})
 	b.Gateway.Route("POST", "/execute", gateway.Write, true, b.serveExecute)
 	b.Services.Add("skill-sandbox", b.Sandbox.Run, b.sandboxPort)
+	if !b.o.Once {
+		b.Services.Add("skills", b.whole(b.Skills.Run), nil)
+	}
 	Register(b, b.API)
 	return nil
 }

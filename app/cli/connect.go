@@ -118,7 +118,9 @@ type own struct {
 }
 
 func (c *command) open(ctx context.Context) (_ *own, err error) {
-	be, err := backend.Open(ctx, c.options())
+	opts := c.options()
+	opts.Once = true
+	be, err := backend.Open(ctx, opts)
 	if err != nil {
 		return nil, err
 	}
