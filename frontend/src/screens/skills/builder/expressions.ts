@@ -1,0 +1,136 @@
+/** Paths inside expressions: which steps they use, and renaming them. Texts are never evaluated here. */
+import type { Step } from "./types";
+
+/** One use of a name at the start of a path. */
+export interface Use {
+  /** The member after `$`, or after `$.steps`. */
+  name: string;
+  /** Where the name stands in the text, with its quotes. */
+  start: number;
+  end: number;
+  quoted: boolean;
+}
+
+const MEMBER = /\s*(?:\.([A-Za-z_\u0080-\uffff][\w\u0080-\uffff]*)|\[\s*(?:'((?:[^'\\]|\\.)*)'|"((?:[^"\\]|\\.)*)")\s*\])/y;
+
+function member(text: string, at: number): Use | null {
+  MEMBER.lastIndex = at;
+  const m = MEMBER.exec(text);
+  if (!m) return null;
+  const end = MEMBER.lastIndex;
+  if (m[1] !== undefined) return { name: m[1], start: end - m[1].length, end, quoted: false };
+  const name = (m[2] ?? m[3] ?? "").replace(/\\(.)/g, "$1");
+  const open = text.indexOf(m[2] !== undefined ? "'" : '"', at);
+  return { name, start: open, end: text.lastIndexOf(m[2] !== undefined ? "'" : '"', end) + 1, quoted: true };
+}
+
+/** The names that the paths of a text start with. Text in quotes is no path. */
+export function usesIn(text: string): Use[] {
+  const out: Use[] = [];
+  let quote = "";
+  for (let i = 0; i < text.length; i++) {
+    const c = text[i]!;
+    if (quote !== "") {
+      if (c === "\\") i++;
+      else if (c === quote) quote = "";
+      continue;
+    }
+    if (c === "'" || c === '"') quote = c;
+    if (c !== "$") continue;
+    let m = member(text, i + 1);
+    if (m?.name === "steps") m = member(text, m.end + (m.quoted ? text.slice(m.end).indexOf("]") + 1 : 0)) ?? m;
+    if (m) {
+      out.push(m);
+      i = m.end - 1;
+    }
+  }
+  return out;
+}
+
+/** Goes through the paths of a template: strings that start with one `$`, and `$path` operators. */
+function templateTexts(v: unknown, visit: (text: string) => string): unknown {
+  if (typeof v === "string") return v.startsWith("$") && !v.startsWith("$$") ? visit(v) : v;
+  if (Array.isArray(v)) return v.map((x) => templateTexts(x, visit));
+  if (v === null || typeof v !== "object") return v;
+  const o = v as Record<string, unknown>;
+  if ("$literal" in o) return v;
+  const out: Record<string, unknown> = {};
+  for (const [k, x] of Object.entries(o)) out[k] = k === "default" && "$path" in o ? x : templateTexts(x, visit);
+  return out;
+}
+
+/** A step with each of its own expressions gone through `visit`. Steps inside it are done too. */
+export function mapExpressions(step: Step, visit: (text: string) => string): Step {
+  const out: Step = { ...step };
+  const text = (v: string | undefined): string | undefined => (typeof v === "string" ? visit(v) : v);
+  const tmpl = (v: unknown): unknown => templateTexts(v, visit);
+  if (out.condition !== undefined) out.condition = text(out.condition)!;
+  if (out.items !== undefined) out.items = text(out.items)!;
+  if (out.inputMapping) out.inputMapping = tmpl(out.inputMapping) as Record<string, unknown>;
+  if (out.value !== undefined) out.value = tmpl(out.value);
+  if (out.title !== undefined) out.title = tmpl(out.title);
+  if (out.message !== undefined) out.message = tmpl(out.message);
+  if (Array.isArray(out.show)) out.show = out.show.map((s) => text(s)!);
+  if (Array.isArray(out.cases)) out.cases = out.cases.map((c) => ({ ...c, when: text(c.when) ?? "", steps: c.steps.map((s) => mapExpressions(s, visit)) }));
+  if (Array.isArray(out.steps)) out.steps = out.steps.map((s) => mapExpressions(s, visit));
+  if (Array.isArray(out.else)) out.else = out.else.map((s) => mapExpressions(s, visit));
+  return out;
+}
+
+function renameIn(text: string, was: string, now: string): string {
+  let out = "";
+  let at = 0;
+  for (const u of usesIn(text)) {
+    if (u.name !== was) continue;
+    const plain = /^[A-Za-z_][A-Za-z0-9_]*$/.test(now);
+    // A name with a dash needs brackets; one that already has them keeps them.
+    if (u.quoted) out += text.slice(at, u.start) + `'${now}'`;
+    else if (plain) out += text.slice(at, u.start) + now;
+    else out += text.slice(at, u.start).replace(/\.\s*$/, "") + `['${now}']`;
+    at = u.end;
+  }
+  return out + text.slice(at);
+}
+
+/** What a step and those inside it say about one id, said about another. The id itself stays. */
+export function renameStep(step: Step, was: string, now: string): Step {
+  return mapExpressions(step, (t) => renameIn(t, was, now));
+}
+
+/** A template with one id renamed. */
+export function renameInTemplate(v: unknown, was: string, now: string): unknown {
+  return templateTexts(v, (t) => renameIn(t, was, now));
+}
+
+/** The names that the own expressions of a step start with, without those of steps inside it. */
+export function namesUsed(step: Step): Set<string> {
+  const names = new Set<string>();
+  mapExpressions({ ...step, steps: undefined, else: undefined, cases: step.cases?.map((c) => ({ ...c, steps: [] })) } as Step, (t) => {
+    for (const u of usesIn(t)) names.add(u.name);
+    return t;
+  });
+  return names;
+}
+
+/** `.name`, or `['na-me']` where the name needs quotes. */
+export function memberPath(name: string): string {
+  return /^[A-Za-z_][A-Za-z0-9_]*$/.test(name) ? `.${name}` : `['${name.replace(/\\/g, "\\\\").replace(/'/g, "\\'")}']`;
+}
+
+/** How a mapping stands in a text field: a path as it is, anything else as JSON. */
+export function showTemplate(v: unknown): string {
+  if (v === undefined) return "";
+  return typeof v === "string" && v.startsWith("$") ? v : (JSON.stringify(v) ?? "");
+}
+
+/** Reads what was typed as a mapping. Undefined clears it; an error is in words. */
+export function readTemplate(text: string): { value: unknown; error: string } {
+  const t = text.trim();
+  if (t === "") return { value: undefined, error: "" };
+  if (t.startsWith("$")) return { value: t, error: "" };
+  try {
+    return { value: JSON.parse(t) as unknown, error: "" };
+  } catch {
+    return { value: undefined, error: "Write a path such as $.input.name, or JSON with paths in it." };
+  }
+}
