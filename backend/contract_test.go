@@ -109,6 +109,7 @@ func target(t *testing.T) *gatewaytest.Target {
 			"stop_rust_exe":      "the same",
 			"stop_all_rust_exes": "the same",
 		},
+		Once: map[string]string{"sandbox.bench": "computes for seconds"},
 		Params: map[string]json.RawMessage{
 			"storage.backup": raw(t, map[string]any{"path": filepath.Join(dir, "a.zip")}),
 			"storage.export": raw(t, map[string]any{"dir": filepath.Join(dir, "export")}),

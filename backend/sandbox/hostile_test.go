@@ -125,8 +125,9 @@ func (h *hostileCase) checkTimes(a *attempt) {
 	}
 }
 
-// TestHostile runs each program once in this process. make hostile does the rest: both
-// tiers, all cores, and what the process itself feels meanwhile.
+// TestHostile runs each program once in this process, and with the race detector each
+// eighth. make hostile does the rest: both tiers, all cores, and what the process itself
+// feels meanwhile.
 func TestHostile(t *testing.T) {
 	t.Parallel()
 	hostileClasses(t, shared, "", func(string) bool { return true })
@@ -155,8 +156,11 @@ func TestHostileEverywhere(t *testing.T) {
 }
 
 func hostileClasses(t *testing.T, e *Engine, tier string, pick func(name string) bool) {
-	for _, h := range hostileFiles(t) {
+	for i, h := range hostileFiles(t) {
 		if h.long && !long || !pick(h.name) {
+			continue
+		}
+		if raceEnabled && i%8 != 0 { // all of them run without it
 			continue
 		}
 		t.Run(h.name, func(t *testing.T) {
