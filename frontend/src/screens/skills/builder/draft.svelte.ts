@@ -84,6 +84,12 @@ export class SkillDraft {
     this.#redo = [];
   }
 
+  /** Takes the stored form of what is shown: no change that could be undone. */
+  settle(skill: Skill): void {
+    this.skill = skill;
+    this.selected = this.#valid(this.selected);
+  }
+
   /** Makes a change that can be undone. Changes with the same merge key close to each other are one. */
   change(label: string, skill: Skill, selected: string | null = this.selected, merge = ""): void {
     if (skill === this.skill) return;

@@ -1,0 +1,147 @@
+import type { Rpc } from "../../../lib/rpc";
+import { asError } from "../../../lib/rpc/errors";
+import { Load } from "../../../lib/ui/state";
+import type { SkillDraft } from "./draft.svelte";
+import { memberPath } from "./expressions";
+import { outputKnown, sampleDocument, type Find } from "./samples";
+import { scopeAt, stepAt, valueAt, type Scope } from "./steps";
+import type { Evaluation, Run } from "./types";
+
+/** What takes a path that is chosen in the tree. */
+export interface Target {
+  /** The field, in words. */
+  label: string;
+  /** Path of the value in the skill. */
+  path: string;
+  insert(path: string): void;
+  focus(): void;
+}
+
+/** A line of the tree that a path begins with. */
+export interface Root {
+  name: string;
+  path: string;
+  value: unknown;
+  /** The value is from a run; otherwise from a schema, or not known at all. */
+  from: "run" | "schema" | "unknown";
+  /** The step may be skipped, and is not there then. */
+  maybe: boolean;
+}
+
+export type As = "path" | "template" | "condition";
+
+/** The source that is made from schemas. */
+export const SAMPLES = "samples";
+
+/** The run document that expressions are tried on, and the field that takes a path from it. */
+export class Mapping {
+  /** `samples`, or the id of a run. */
+  source = $state<string>(SAMPLES);
+  runs = $state.raw<readonly Run[]>([]);
+  readonly document = new Load<Record<string, unknown>>();
+  /** The field that was in use last. */
+  target = $state.raw<Target | null>(null);
+  readonly #rpc: Rpc;
+  readonly #draft: SkillDraft;
+  readonly #find: Find;
+  #cache = new Map<string, Promise<Evaluation>>();
+  #cached: readonly unknown[] = [];
+  #chosen = false;
+
+  constructor(rpc: Rpc, draft: SkillDraft, find: Find) {
+    this.#rpc = rpc;
+    this.#draft = draft;
+    this.#find = find;
+  }
+
+  /** Reads the runs of a skill; the last one is mapped from, until another source is chosen. */
+  async readRuns(skillId: string): Promise<void> {
+    try {
+      const { executions } = await this.#rpc.call("skills.history", { skillId, limit: 25 });
+      this.runs = executions.filter((r) => r.mode === "live" || r.mode === "dry");
+    } catch {
+      this.runs = [];
+    }
+    const last = this.runs[0];
+    if (!this.#chosen && last && last.executionId !== this.source) await this.choose(last.executionId, false);
+  }
+
+  /** Takes the document of a run, or samples. */
+  async choose(source: string, byHand = true): Promise<void> {
+    if (byHand) this.#chosen = true;
+    this.source = source;
+    if (source === SAMPLES) {
+      this.document.cancel();
+      this.document.data = undefined;
+      return;
+    }
+    await this.document.run(async (signal) => {
+      const { document } = await this.#rpc.call("skills.document", { executionId: source }, { signal });
+      return document !== null && typeof document === "object" && !Array.isArray(document) ? (document as Record<string, unknown>) : {};
+    });
+  }
+
+  readonly #samples = $derived.by(() => sampleDocument(this.#draft.skill, this.#find));
+  readonly #real = $derived(this.source === SAMPLES ? undefined : this.document.data);
+
+  /** The document as a place of the skill sees it; what a run does not have is made from schemas. */
+  documentAt(path: string): Record<string, unknown> {
+    const doc = { ...this.#samples, ...(this.#real ?? {}) };
+    doc["steps"] = { ...(this.#samples["steps"] as object), ...((this.#real?.["steps"] as object | undefined) ?? {}) };
+    const { map } = scopeAt(this.#draft.skill, path);
+    if (map !== null) {
+      const items = valueAt(doc, (stepAt(this.#draft.skill, map)?.items ?? "").replace(/^\$\.?/, ""));
+      doc["item"] = Array.isArray(items) ? (items[0] ?? null) : null;
+      doc["index"] = 0;
+    }
+    return doc;
+  }
+
+  /** What a place of the skill can be mapped from. */
+  rootsAt(path: string): Root[] {
+    const scope: Scope = scopeAt(this.#draft.skill, path);
+    const doc = this.documentAt(path);
+    const real = this.#real;
+    const out: Root[] = [];
+    const root = (name: string, from: Root["from"], maybe = false): void => {
+      out.push({ name, path: `$${memberPath(name)}`, value: doc[name], from, maybe });
+    };
+    root("input", real && "input" in real ? "run" : "schema");
+    if (scope.map !== null) {
+      root("item", real ? "run" : "schema");
+      root("index", real ? "run" : "schema");
+    }
+    for (const [id, s] of [...scope.steps].reverse()) {
+      if (id === "") continue;
+      const there = real !== undefined && id in real;
+      root(id, there ? "run" : outputKnown(s.step, this.#find) ? "schema" : "unknown", s.maybe);
+    }
+    const steps = doc["steps"] as Record<string, unknown>;
+    out.push({ name: "steps", path: "$.steps", value: Object.fromEntries([...scope.steps.keys()].filter((id) => id in steps).map((id) => [id, steps[id]])), from: real ? "run" : "schema", maybe: false });
+    root("run", real ? "run" : "schema");
+    return out;
+  }
+
+  /** What an expression gives at a place. Never rejects: a failed call is an error of the answer. */
+  evaluate(expression: unknown, as: As, path: string): Promise<Evaluation> {
+    const document = this.documentAt(path);
+    const real = this.#real;
+    // A new document or another skill makes all former answers old.
+    const stamp = [real, this.#draft.skill];
+    if (stamp.some((v, i) => v !== this.#cached[i])) {
+      this.#cached = stamp;
+      this.#cache.clear();
+    }
+    const inMap = "item" in document;
+    const key = `${as} ${inMap ? path : ""} ${JSON.stringify(expression)}`;
+    const before = this.#cache.get(key);
+    if (before) return before;
+    // A run that has it all is named rather than sent.
+    const named = real !== undefined && !inMap && Object.keys(document).every((k) => k in real);
+    const answer = this.#rpc
+      .call("skills.evaluate", { ...(named ? { executionId: this.source } : { document }), expression, as })
+      .catch((e: unknown): Evaluation => ({ value: null, matches: [], error: { kind: "internal", message: asError(e).message } }));
+    this.#cache.set(key, answer);
+    return answer;
+  }
+}
