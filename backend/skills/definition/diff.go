@@ -1,0 +1,422 @@
+package definition
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"helix/backend/fault"
+	"helix/backend/jcs"
+)
+
+// Diff is what turns one body into another, but for where steps are drawn. Steps are known by
+// their ids; in a draft where several have one id, the second is written as id#2.
+type Diff struct {
+	Fields  []Change // of the body itself
+	Added   []Place  // by place, outer steps before inner ones
+	Removed []Place
+	Moved   []Move
+	Changed []Change
+}
+
+// Place is a step and where it stands: in the new body when it was added, in the old one when
+// it was removed. Steps inside it have places of their own.
+type Place struct {
+	Step string          // its id
+	Path string          // such as steps[2].cases[0].steps[1]
+	Body json.RawMessage // the step without the steps inside it
+}
+
+// Move is a step that stands in another list than before, or in another order.
+type Move struct {
+	Step     string
+	From, To string // paths
+}
+
+// Change is one field that differs; nil is absent.
+type Change struct {
+	Step          string // empty: the body
+	Path          string // in the step, such as condition or parameters.query
+	Before, After json.RawMessage
+}
+
+// Empty reports whether nothing differs.
+func (d *Diff) Empty() bool {
+	return len(d.Fields)+len(d.Added)+len(d.Removed)+len(d.Moved)+len(d.Changed) == 0
+}
+
+// Compare finds what turns one body into another.
+func Compare(from, to *Body) (*Diff, error) {
+	a, err := flatten(from)
+	if err != nil {
+		return nil, err
+	}
+	b, err := flatten(to)
+	if err != nil {
+		return nil, err
+	}
+	d := &Diff{Fields: changes("", a.fields, b.fields)}
+	for _, n := range a.order {
+		if b.byKey[n.key] == nil {
+			d.Removed = append(d.Removed, Place{n.key, n.path, n.text})
+		}
+	}
+	stay := map[string]bool{} // steps that keep their list and their order in it
+	for list, keys := range b.lists {
+		for _, k := range kept(a.lists[list], keys) {
+			stay[k] = true
+		}
+	}
+	for _, n := range b.order {
+		old := a.byKey[n.key]
+		if old == nil {
+			d.Added = append(d.Added, Place{n.key, n.path, n.text})
+			continue
+		}
+		if !stay[n.key] {
+			d.Moved = append(d.Moved, Move{n.key, old.path, n.path})
+		}
+		d.Changed = append(d.Changed, changes(n.key, old.fields, n.fields)...)
+	}
+	return d, nil
+}
+
+// node is one step without those inside it.
+type node struct {
+	key    string
+	path   string
+	text   json.RawMessage
+	fields map[string]json.RawMessage
+}
+
+// flat is a body as a table of steps. A list is named by the key of the step that it is in
+// and its place there, such as /pick/cases[0].steps.
+type flat struct {
+	fields map[string]json.RawMessage
+	byKey  map[string]*node
+	order  []*node // as Walk goes
+	lists  map[string][]string
+}
+
+func flatten(b *Body) (*flat, error) {
+	f := &flat{byKey: map[string]*node{}, lists: map[string][]string{}}
+	plain := *b
+	plain.Steps = []Step{}
+	var err error
+	if f.fields, err = fieldsOf(plain); err != nil {
+		return nil, err
+	}
+	delete(f.fields, "steps")
+	return f, f.add("", "steps", "steps", b.Steps)
+}
+
+func (f *flat) add(owner, slot, path string, steps []Step) error {
+	list := owner + "/" + slot
+	for i := range steps {
+		s := &steps[i]
+		n := &node{key: s.StepID, path: index(path, i)}
+		for j := 2; f.byKey[n.key] != nil; j++ {
+			n.key = s.StepID + "#" + strconv.Itoa(j)
+		}
+		plain := *s
+		plain.UI, plain.Steps, plain.Else, plain.Cases = nil, nil, nil, nil
+		for _, c := range s.Cases {
+			plain.Cases = append(plain.Cases, Case{When: c.When, Steps: []Step{}})
+		}
+		var err error
+		if n.fields, err = fieldsOf(plain); err != nil {
+			return err
+		}
+		if n.text, err = marshal(n.fields); err != nil {
+			return err
+		}
+		f.byKey[n.key] = n
+		f.order = append(f.order, n)
+		f.lists[list] = append(f.lists[list], n.key)
+		if err := f.add("/"+n.key, "steps", n.path+".steps", s.Steps); err != nil {
+			return err
+		}
+		for j, c := range s.Cases {
+			slot := index("cases", j) + ".steps"
+			if err := f.add("/"+n.key, slot, n.path+"."+slot, c.Steps); err != nil {
+				return err
+			}
+		}
+		if err := f.add("/"+n.key, "else", n.path+".else", s.Else); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func fieldsOf(v any) (map[string]json.RawMessage, error) {
+	text, err := marshal(v)
+	if err != nil {
+		return nil, err
+	}
+	var m map[string]json.RawMessage
+	return m, json.Unmarshal(text, &m)
+}
+
+// changes compares fields by name; parameters and inputMapping key by key.
+func changes(step string, a, b map[string]json.RawMessage) (out []Change) {
+	a, b = opened(a), opened(b)
+	names := maps.Clone(a)
+	maps.Copy(names, b)
+	for _, k := range slices.Sorted(maps.Keys(names)) {
+		if !same(a[k], b[k]) {
+			out = append(out, Change{step, k, a[k], b[k]})
+		}
+	}
+	return out
+}
+
+// open are the fields of a step whose members are compared one by one.
+var open = []string{"parameters", "inputMapping"}
+
+func opened(m map[string]json.RawMessage) map[string]json.RawMessage {
+	out := maps.Clone(m)
+	for _, k := range open {
+		var inner map[string]json.RawMessage
+		if m[k] == nil || json.Unmarshal(m[k], &inner) != nil {
+			continue
+		}
+		delete(out, k)
+		for name, v := range inner {
+			out[k+"."+name] = v
+		}
+	}
+	return out
+}
+
+func closed(m map[string]json.RawMessage) (map[string]json.RawMessage, error) {
+	out := map[string]json.RawMessage{}
+	inner := map[string]map[string]json.RawMessage{}
+	for name, v := range m {
+		k, member, found := strings.Cut(name, ".")
+		if !found || !slices.Contains(open, k) {
+			out[name] = v
+			continue
+		}
+		if inner[k] == nil {
+			inner[k] = map[string]json.RawMessage{}
+		}
+		inner[k][member] = v
+	}
+	for k, v := range inner {
+		text, err := marshal(v)
+		if err != nil {
+			return nil, err
+		}
+		out[k] = text
+	}
+	return out, nil
+}
+
+func same(a, b json.RawMessage) bool {
+	if a == nil || b == nil {
+		return a == nil && b == nil
+	}
+	if bytes.Equal(a, b) {
+		return true
+	}
+	x, err := jcs.Canonicalize(a)
+	if err != nil {
+		return false
+	}
+	y, err := jcs.Canonicalize(b)
+	return err == nil && bytes.Equal(x, y)
+}
+
+// kept are the keys of both lists that stand in the same order: the longest such sequence.
+func kept(a, b []string) []string {
+	at := make(map[string]int, len(a))
+	for i, k := range a {
+		at[k] = i
+	}
+	var ends []int // index into b of the last key of the best sequence of each length
+	before := make([]int, len(b))
+	for i, k := range b {
+		x, ok := at[k]
+		if !ok {
+			continue
+		}
+		n, _ := slices.BinarySearchFunc(ends, x, func(j, x int) int { return at[b[j]] - x })
+		before[i] = -1
+		if n > 0 {
+			before[i] = ends[n-1]
+		}
+		if n == len(ends) {
+			ends = append(ends, i)
+		} else {
+			ends[n] = i
+		}
+	}
+	if len(ends) == 0 {
+		return nil
+	}
+	var out []string
+	for i := ends[len(ends)-1]; i >= 0; i = before[i] {
+		out = append(out, b[i])
+	}
+	slices.Reverse(out)
+	return out
+}
+
+// Apply makes of a body what the difference says. The error is Invalid when the difference
+// was made from another body.
+func (d *Diff) Apply(from *Body) (*Body, error) {
+	f, err := flatten(from)
+	if err != nil {
+		return nil, err
+	}
+	b := &builder{f: f, at: map[string]string{}, gone: map[string]bool{}}
+	if f.fields, err = edit(f.fields, d.Fields); err != nil {
+		return nil, err
+	}
+	for _, p := range d.Removed {
+		if f.byKey[p.Step] == nil {
+			return nil, unfit("step %q is not there", p.Step)
+		}
+		b.gone[p.Step] = true
+	}
+	for _, p := range d.Added {
+		if f.byKey[p.Step] != nil {
+			return nil, unfit("step %q is there already", p.Step)
+		}
+		n := &node{key: p.Step}
+		if err := json.Unmarshal(p.Body, &n.fields); err != nil {
+			return nil, unfit("step %q cannot be read", p.Step)
+		}
+		f.byKey[p.Step], b.at[p.Path] = n, p.Step
+	}
+	for _, m := range d.Moved {
+		if f.byKey[m.Step] == nil {
+			return nil, unfit("step %q is not there", m.Step)
+		}
+		b.gone[m.Step], b.at[m.To] = true, m.Step
+	}
+	byStep := map[string][]Change{}
+	for _, c := range d.Changed {
+		byStep[c.Step] = append(byStep[c.Step], c)
+	}
+	for key, list := range byStep {
+		n := f.byKey[key]
+		if n == nil {
+			return nil, unfit("step %q is not there", key)
+		}
+		if n.fields, err = edit(n.fields, list); err != nil {
+			return nil, err
+		}
+	}
+	steps, err := b.list("", "steps", "steps", 0)
+	if err != nil {
+		return nil, err
+	}
+	if b.used != len(f.byKey)-len(d.Removed) {
+		return nil, unfit("%d steps have no place", len(f.byKey)-len(d.Removed)-b.used)
+	}
+	f.fields["steps"] = steps
+	text, err := marshal(f.fields)
+	if err != nil {
+		return nil, err
+	}
+	return Parse(text)
+}
+
+func unfit(format string, args ...any) error {
+	return fault.Invalidf("The difference does not fit this definition: %s.", fmt.Sprintf(format, args...))
+}
+
+func edit(fields map[string]json.RawMessage, list []Change) (map[string]json.RawMessage, error) {
+	out := opened(fields)
+	for _, c := range list {
+		if !same(out[c.Path], c.Before) {
+			return nil, unfit("%s of step %q is another", c.Path, c.Step)
+		}
+		if c.After == nil {
+			delete(out, c.Path)
+		} else {
+			out[c.Path] = c.After
+		}
+	}
+	return closed(out)
+}
+
+// builder puts a body together again.
+type builder struct {
+	f    *flat
+	at   map[string]string // the key of the step that was added or moved to a path
+	gone map[string]bool   // steps that no longer stand where they were
+	used int
+}
+
+// list writes the steps of one list: those that came to a place, and between them those that
+// stayed, in their order.
+func (b *builder) list(owner, slot, path string, depth int) (json.RawMessage, error) {
+	if depth > MaxSteps {
+		return nil, unfit("steps are inside themselves")
+	}
+	var stay []string
+	for _, k := range b.f.lists[owner+"/"+slot] {
+		if !b.gone[k] {
+			stay = append(stay, k)
+		}
+	}
+	out := []json.RawMessage{}
+	for i := 0; ; i++ {
+		key, came := b.at[index(path, i)]
+		if !came {
+			if len(stay) == 0 {
+				break
+			}
+			key, stay = stay[0], stay[1:]
+		}
+		text, err := b.step(b.f.byKey[key], index(path, i), depth)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, text)
+	}
+	return marshal(out)
+}
+
+func (b *builder) step(n *node, path string, depth int) (json.RawMessage, error) {
+	b.used++
+	fields := maps.Clone(n.fields)
+	put := func(slot string) (json.RawMessage, error) {
+		return b.list("/"+n.key, slot, path+"."+slot, depth+1)
+	}
+	for _, slot := range []string{"steps", "else"} {
+		text, err := put(slot)
+		if err != nil {
+			return nil, err
+		}
+		if string(text) != "[]" {
+			fields[slot] = text
+		}
+	}
+	if fields["cases"] != nil {
+		var cases []map[string]json.RawMessage
+		if err := json.Unmarshal(fields["cases"], &cases); err != nil {
+			return nil, unfit("the cases of step %q cannot be read", n.key)
+		}
+		for i := range cases {
+			text, err := put(index("cases", i) + ".steps")
+			if err != nil {
+				return nil, err
+			}
+			cases[i]["steps"] = text
+		}
+		text, err := marshal(cases)
+		if err != nil {
+			return nil, err
+		}
+		fields["cases"] = text
+	}
+	return marshal(fields)
+}
