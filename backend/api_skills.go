@@ -32,7 +32,7 @@ func registerComposite(b *Backend, a *gateway.API) {
 	gateway.Handle(a, "skills.dry_run", gateway.Write, s.DryRun, gateway.Costly(), gateway.Deadline(runLimit))
 	gateway.Handle(a, "skills.replay", gateway.Read, s.Replay)
 	gateway.Handle(a, "skills.restart", gateway.Write, s.Restart)
-	gateway.Handle(a, "skills.cancel", gateway.Write, s.Cancel)
+	gateway.Handle(a, "skills.cancel", gateway.Write, b.CancelSkill)
 	gateway.Handle(a, "skills.answer", gateway.Approve, s.Answer)
 	gateway.Handle(a, "skills.history", gateway.Read, s.History)
 	gateway.Handle(a, "skills.get_execution", gateway.Read, s.GetExecution)

@@ -88,7 +88,7 @@ func registerSkills(b *Backend, a *gateway.API) {
 	gateway.Handle(a, "sandbox.run", gateway.Approve, t.RunCode, gateway.Costly(), gateway.Deadline(runLimit))
 	gateway.Handle(a, "sandbox.bench", gateway.Write, b.SandboxBench, gateway.Costly(), gateway.Deadline(runLimit))
 
-	gateway.Handle(a, "skills.execute", gateway.Write, t.ExecuteSkill, gateway.Costly(), gateway.Deadline(runLimit))
+	gateway.Handle(a, "skills.execute", gateway.Write, b.ExecuteSkill, gateway.Costly(), gateway.Deadline(runLimit))
 	gateway.Handle(a, "skills.create_wasm", gateway.Write, t.CreateWasm, gateway.Costly(), gateway.Deadline(runLimit))
 	gateway.Handle(a, "skills.validate_wasm", gateway.Read, t.ValidateWasm, gateway.Costly(), gateway.Deadline(runLimit))
 	gateway.Handle(a, "skills.upload_wasm", gateway.Write, t.UploadWasm)

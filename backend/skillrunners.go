@@ -252,6 +252,9 @@ func runFailed(ctx context.Context, class, message string) error {
 	return fault.New(kind, "%s", first(message, class))
 }
 
+// changedDefinition stands among the rights of what changed since it was approved.
+const changedDefinition = "approval of its changed definition"
+
 // rightsOf asks permission what a subject needs and has, without a question to anybody.
 func rightsOf(ctx context.Context, perm *permission.Service, kind string, c definition.Callable) (skills.Rights, error) {
 	out := skills.Rights{Needs: []string{}, Granted: []string{}, Missing: []string{}, Tier: first(c.Tier, sideEffecting)}
@@ -279,7 +282,11 @@ func rightsOf(ctx context.Context, perm *permission.Service, kind string, c defi
 			}
 		}
 	}
-	if why := strings.Join(p.Unresolved, "; "); why != "" {
+	for _, why := range p.Unresolved {
+		if strings.HasSuffix(why, "has changed since it was approved") { // a question, not a refusal
+			out.Needs, out.Missing = append(out.Needs, changedDefinition), append(out.Missing, changedDefinition)
+			continue
+		}
 		out.Denied = first(out.Denied, why+".")
 	}
 	return out, nil

@@ -2,10 +2,13 @@ package tools
 
 import (
 	"context"
+	"database/sql"
 	"encoding/json"
+	"errors"
 
 	"github.com/google/uuid"
 
+	"helix/backend/fault"
 	"helix/backend/identity"
 	"helix/backend/permission"
 	"helix/backend/storage"
@@ -109,4 +112,15 @@ func callables(tx *storage.Tx, query string, args ...any) ([]Callable, error) {
 		out = append(out, c)
 	}
 	return out, rows.Err()
+}
+
+// SkillRun tells how a run of one of the user's WASM skills ended or stands.
+func (s *Service) SkillRun(ctx context.Context, run uuid.UUID) (status SkillStatus, err error) {
+	err = s.db.Read(ctx, func(tx *storage.Tx) error {
+		return tx.QueryRow(`SELECT status FROM skill_executions WHERE id = ? AND user_id = ?`, run, identity.UserID(ctx)).Scan(&status)
+	})
+	if errors.Is(err, sql.ErrNoRows) {
+		return "", fault.NotFoundf("There is no such run.")
+	}
+	return status, err
 }

@@ -185,10 +185,37 @@ export interface BackendBenchRow {
   note: string;
 }
 
+/** CancelSkillResult is how the run stands after it. */
+export interface BackendCancelSkillResult {
+  status: string;
+  /** it was going on and has been told to end, or had been canceled before */
+  canceled: boolean;
+}
+
 /** ClearedCache says what left with the cache. */
 export interface BackendClearedCache {
   bytes: number;
   modules: number;
+}
+
+/** ExecuteSkillParams run a skill of either kind by its id, or a composite skill that is not saved. */
+export interface BackendExecuteSkillParams {
+  skillId?: string;
+  skill?: unknown;
+  /** default {} */
+  input?: unknown;
+  /** of a composite skill */
+  version?: string;
+  /** of a composite skill: answer at once */
+  async?: boolean;
+  /** of a composite skill: how long to wait for the end, default 120000 */
+  waitMs?: number;
+  /** of a composite skill: the same id gives the same run */
+  requestId?: string;
+  /** of a WASM skill: lowers its time limit */
+  timeoutMs?: number;
+  /** of a WASM skill: wait up to 120 s for an approval */
+  interactive?: boolean;
 }
 
 /** SandboxChanged is published when the state of the sandbox changes in a way that a person may want to see. */
@@ -317,6 +344,7 @@ export interface DefinitionStep {
   errorHandling?: string;
   maxRetries?: number;
   onExhausted?: string;
+  /** nil: the default; empty: none */
   retryOn?: string[];
   retryUnsafe?: boolean;
   onUnknown?: string;
@@ -1466,11 +1494,6 @@ export interface SkillsCancelParams {
   reason?: string;
 }
 
-/** CancelResult is how the run stands after it. */
-export interface SkillsCancelResult {
-  status: string;
-}
-
 /** CatalogEntry is one thing a step can call. */
 export interface SkillsCatalogEntry {
   toolType: string;
@@ -1814,6 +1837,19 @@ export interface SkillsNotice {
   body: string;
   /** info, success, warning or error */
   level: string;
+}
+
+/** Notification is the event skills.notification: a skill asks to show something. */
+export interface SkillsNotification {
+  /** the same when the step is made again: shown once */
+  noticeId: string;
+  executionId: string;
+  skill: string;
+  title: string;
+  body: string;
+  /** info, success, warning or error */
+  level: string;
+  at: string;
 }
 
 /** PinParams keep a run from being pruned. */
@@ -2663,17 +2699,6 @@ export interface ToolsExecuteResult {
   warnings?: string[];
   /** unsaved code: nothing was recorded in usage */
   draft?: boolean;
-}
-
-/** ExecuteSkillParams run a skill. */
-export interface ToolsExecuteSkillParams {
-  skillId: string;
-  /** any JSON, at most 4 MiB; default {} */
-  input?: unknown;
-  /** lowers the time limit of this run */
-  timeoutMs?: number;
-  /** wait up to 120 s for an approval instead of ending denied */
-  interactive?: boolean;
 }
 
 /** ExecuteSkillResult is how a run ended. A skill that failed is a result with Success false, not an error of the call; calls that never started the skill are errors. */
@@ -3759,17 +3784,17 @@ export interface Methods {
   "sessions.ticket": { params: GatewayTicketParams; result: GatewayTicket };
   /** Answers a question of a run. */
   "skills.answer": { params: SkillsAnswerParams; result: SkillsExecution };
-  /** Stops a run. A run that has ended answers its status. */
-  "skills.cancel": { params: SkillsCancelParams; result: SkillsCancelResult };
-  /** Lists what steps can call here. */
+  /** Stops a run of a skill of either kind. A run that has ended answers its status. */
+  "skills.cancel": { params: SkillsCancelParams; result: BackendCancelSkillResult };
+  /** Lists what steps can call here. A kind of thing that is not available is left out. */
   "skills.catalog": { params: SkillsCatalogParams; result: SkillsCatalogResult };
   /** Copies an own or public skill: private and disabled. */
   "skills.clone_composite": { params: SkillsSkillParams; result: SkillsMeta };
-  /** Saves a new skill. A definition with errors is kept as a disabled draft. */
+  /** Saves a new skill. A definition with errors is kept as a disabled draft; one of which something could not be read is Invalid with all problems as details. */
   "skills.create_composite": { params: SkillsSaveParams; result: SkillsMeta };
   /** Installs a module as a skill of the caller, enabled. What the report calls an error is Invalid with the report as details, and nothing is kept; a taken name is a Conflict. Capabilities that the module asks for are not granted by this. */
   "skills.create_wasm": { params: ToolsCreateWasmParams; result: ToolsCreateWasmResult };
-  /** Deletes a skill; it can be restored for 30 days. */
+  /** Deletes a skill; it can be restored for 30 days. Runs that go on go on. */
   "skills.delete_composite": { params: SkillsSkillParams; result: SkillsDeleteResult };
   /** Puts a WASM skill into the trash: its grants are revoked and its runs end. skills.restore_wasm brings it back for 30 days, without the grants. */
   "skills.delete_wasm": { params: ToolsSkillID; result: ToolsDeleteWasmResult };
@@ -3783,17 +3808,17 @@ export interface Methods {
   "skills.evaluate": { params: SkillsEvaluateParams; result: SkillsEvaluateResult };
   /** Gives the events of a run. */
   "skills.events": { params: SkillsEventsParams; result: SkillsEventsResult };
-  /** Runs a WASM skill of the caller. What it asks for and was not granted ends the call before the module starts, with the open questions as details. */
-  "skills.execute": { params: ToolsExecuteSkillParams; result: ToolsExecuteSkillResult };
+  /** Runs a WASM skill or a composite skill, whichever has the id. */
+  "skills.execute": { params: BackendExecuteSkillParams; result: unknown };
   /** Runs a skill and waits for its end. */
   "skills.execute_composite": { params: SkillsExecuteParams; result: SkillsExecuteResult };
   /** Makes the share file of a skill. */
   "skills.export": { params: SkillsExportParams; result: SkillsExportResult };
   /** Gives one run with its steps. */
   "skills.get_execution": { params: SkillsRunParams; result: SkillsExecution };
-  /** Gives one skill with its definition. */
+  /** Gives one skill with its definition, the caller's own or a public one. */
   "skills.get_metadata": { params: SkillsSkillParams; result: SkillsMeta };
-  /** Another name of skills.get_metadata. Gives one skill with its definition. */
+  /** Another name of skills.get_metadata. Gives one skill with its definition, the caller's own or a public one. */
   "skills.get_skill_metadata": { params: SkillsSkillParams; result: SkillsMeta };
   /** Gives one with its body. */
   "skills.get_version": { params: SkillsVersionParams; result: SkillsVersion };
@@ -3803,9 +3828,9 @@ export interface Methods {
   "skills.history": { params: SkillsHistoryParams; result: SkillsHistoryResult };
   /** Brings a share file in, disabled. */
   "skills.import": { params: SkillsImportParams; result: SkillsImportResult };
-  /** Lists the user's skills, newest first. */
+  /** Lists the user's skills, newest first. Definitions are left out: steps is empty, see stepCount. */
   "skills.list_composite": { params: SkillsListParams; result: SkillsListResult };
-  /** Another name of skills.list_composite. Lists the user's skills, newest first. */
+  /** Another name of skills.list_composite. Lists the user's skills, newest first. Definitions are left out: steps is empty, see stepCount. */
   "skills.list_user_skills": { params: SkillsListParams; result: SkillsListResult };
   /** Lists the definitions that a skill had. */
   "skills.list_versions": { params: SkillsSkillParams; result: SkillsVersionsResult };
@@ -3821,19 +3846,19 @@ export interface Methods {
   "skills.replay": { params: SkillsRunParams; result: SkillsReplayResult };
   /** Runs a skill again from a step. */
   "skills.restart": { params: SkillsRestartParams; result: SkillsRestartResult };
-  /** Takes a deletion back. */
+  /** Takes a deletion back. When the name was taken meanwhile it gets a number; a skill that is not deleted stays as it is. */
   "skills.restore_composite": { params: SkillsSkillParams; result: SkillsMeta };
   /** Brings a deleted WASM skill back within 30 days. When its name was taken meanwhile it gets a number. */
   "skills.restore_wasm": { params: ToolsSkillID; result: ToolsWasmSkillResult };
   /** Makes an old definition the current one, as a new version. */
   "skills.rollback": { params: SkillsRollbackParams; result: SkillsMeta };
-  /** Looks among public skills. */
+  /** Looks among public skills, the most used first. Each character of the query stands for itself. */
   "skills.search_public": { params: SkillsSearchPublicParams; result: SkillsSearchPublicResult };
   /** Signs the current definition of a WASM skill with this device's key, which says that the user vouches for the module: from then on it runs in process, until it changes. */
   "skills.sign_wasm": { params: ToolsSkillID; result: ToolsSignResult };
   /** Tells how a run stands, or lists the installed skills. */
   "skills.status": { params: SkillsStatusParams; result: SkillsStatusResult };
-  /** Changes a skill; a changed definition makes a version. */
+  /** Changes a skill; a changed definition makes a version. Fields around the definition (name, description, tags, icon, isEnabled, visibility) that are left out stay as they are. With steps the definition is replaced as a whole, without them it stays. */
   "skills.update_composite": { params: SkillsSaveParams; result: SkillsMeta };
   /** Changes a WASM skill of the caller. When the definition changes, the grants of the former one go out of force, a signature that does not cover the new one is dropped, and new bytes raise the version. Runs in progress go on with what they began with. */
   "skills.update_wasm": { params: ToolsUpdateWasmParams; result: ToolsUpdateWasmResult };
@@ -4013,6 +4038,8 @@ export interface Events {
   "skills.changed": SkillsChanged;
   /** SkillExecutionChanged reports a run of a skill. Seq counts from 1 within a run; Status is running until the last report. Progress is the part of the time limit that has passed, 0 to 1. Waiting is queued or approval while the run has not begun. Log is a line that the skill wrote. */
   "skills.execution_changed": ToolsSkillExecutionChanged;
+  /** Notification is the event skills.notification: a skill asks to show something. */
+  "skills.notification": SkillsNotification;
   /** RunEvent is one event of a run; it is also what skills.run_event carries. Seq has no gaps. */
   "skills.run_event": SkillsRunEvent;
   /** WasmChanged is published when a WASM skill of the user changes; Kind is created, updated, enabled, disabled, deleted, restored, signed or used. */
@@ -4249,6 +4276,7 @@ export const EVENTS = [
   "sessions.changed",
   "skills.changed",
   "skills.execution_changed",
+  "skills.notification",
   "skills.run_event",
   "skills.wasm_changed",
   "storage.backup_progress",

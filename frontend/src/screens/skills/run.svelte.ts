@@ -72,7 +72,7 @@ export class SkillRun {
     const abort = new AbortController();
     this.#abort = abort;
     try {
-      const result = await this.#rpc.call("skills.execute", { skillId: skill.id, ...(input === undefined ? {} : { input }), interactive: true }, { signal: abort.signal });
+      const result = (await this.#rpc.call("skills.execute", { skillId: skill.id, ...(input === undefined ? {} : { input }), interactive: true }, { signal: abort.signal })) as RunResult;
       if (turn !== this.#turn) return null;
       this.#finish(result);
       return result;
@@ -143,7 +143,7 @@ export class SkillRun {
       return;
     }
     try {
-      const { canceled } = await this.#rpc.call("skills.cancel", { executionId: this.executionId });
+      const { canceled } = (await this.#rpc.call("skills.cancel", { executionId: this.executionId })) as { canceled?: boolean };
       if (!canceled) this.#abort?.abort();
     } catch {
       this.#abort?.abort();

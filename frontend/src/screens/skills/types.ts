@@ -4,7 +4,7 @@ import type { Item, Result } from "../../lib/rpc";
 export type Skill = Item<"skills.list_wasm", "skills">;
 export type Report = Result<"skills.validate_wasm">;
 export type Problem = Report["errors"][number];
-export type RunResult = Result<"skills.execute">;
+export type RunResult = Result<"sandbox.run">; // also what skills.execute answers for a WASM skill
 export type RunLimits = RunResult["limits"];
 export type LogLine = RunResult["logs"][number];
 export type Execution = Item<"skills.wasm_executions", "executions">;
