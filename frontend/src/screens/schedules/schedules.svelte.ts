@@ -1,0 +1,264 @@
+import { asError, type Rpc } from "../../lib/rpc";
+import { PermissionPrompt } from "../../lib/run/prompt.svelte";
+import { Load } from "../../lib/ui/state";
+import type { ToastInit } from "../../lib/ui/toasts.svelte";
+import { CalendarState } from "./calendar.svelte";
+import { ScheduleForm } from "./form.svelte";
+import { RunHistory } from "./history.svelte";
+import { RunDetail, ScheduleInspector } from "./inspector.svelte";
+import { ScheduleList } from "./list.svelte";
+import type { Run, Schedule, Status, Template } from "./types";
+import { open } from "./words";
+
+/** How the screen tells the user about something that it did. */
+export interface Notify {
+  ok(title: string, text?: string): void;
+  add(t: ToastInit): void;
+  error(e: unknown, title?: string): void;
+  undo(title: string, restore: () => Promise<unknown> | void, text?: string): void;
+}
+
+/** How long "Pause all" lasts. */
+export type PauseFor = "hour" | "tomorrow" | "resume";
+
+/** When a pause ends; undefined: when somebody ends it. */
+export function pauseEnd(length: PauseFor, now = Date.now()): string | undefined {
+  if (length === "resume") return undefined;
+  if (length === "hour") return new Date(now + 3_600_000).toISOString();
+  const d = new Date(now);
+  return new Date(d.getFullYear(), d.getMonth(), d.getDate() + 1).toISOString();
+}
+
+/** The Schedules screen as a whole. It outlives the component, so that a sheet keeps what is typed when another screen is shown. */
+export class SchedulesScreen {
+  readonly list: ScheduleList;
+  readonly inspector: ScheduleInspector;
+  readonly history: RunHistory;
+  readonly detail: RunDetail;
+  readonly calendar: CalendarState;
+  readonly form: ScheduleForm;
+  readonly prompt: PermissionPrompt;
+  readonly status = new Load<Status>();
+  readonly templates = new Load<readonly Template[]>();
+  /** Schedules that are being started by hand. */
+  starting = $state.raw<ReadonlySet<string>>(new Set());
+  pausing = $state(false);
+  /** Which part of the screen is shown, so that only that is read again. */
+  view = $state<"list" | "calendar" | "history">("list");
+  readonly running = $derived.by(() => (this.status.data?.lanes ?? []).reduce((n, l) => n + l.running, 0));
+  readonly waiting = $derived.by(() => (this.status.data?.lanes ?? []).reduce((n, l) => n + l.waiting, 0));
+  readonly #rpc: Rpc;
+  readonly #notify: Notify;
+  #offs: (() => void)[] = [];
+  #soon: ReturnType<typeof setTimeout> | undefined;
+  /** Leads to all open questions; the page sets it. */
+  toApprovals: () => void = () => {};
+  /** The schedule whose missing right is being answered. */
+  #asked: Schedule | null = null;
+
+  constructor(rpc: Rpc, notify: Notify) {
+    this.#rpc = rpc;
+    this.#notify = notify;
+    this.list = new ScheduleList(rpc);
+    this.inspector = new ScheduleInspector(rpc);
+    this.history = new RunHistory(rpc);
+    this.detail = new RunDetail(rpc);
+    this.calendar = new CalendarState(rpc);
+    this.form = new ScheduleForm(rpc);
+    this.prompt = new PermissionPrompt(rpc);
+    this.prompt.onAnswer((a) => {
+      const s = this.#asked;
+      this.#asked = null;
+      if (this.form.open) void this.form.readRights();
+      if (s && a.approved) this.#notify.add({ title: `${s.name} may do this now`, tone: "ok", ms: 10_000, action: { label: "Run now", run: () => void this.runNow(s) } });
+    });
+  }
+
+  /** Starts listening; once for the life of the screen's component. */
+  start(): void {
+    if (this.#offs.length > 0) return;
+    this.#offs = [
+      this.#rpc.on("schedules.changed", (e) => this.#touched(e.scheduleId ?? null)),
+      this.#rpc.on("schedules.run_event", (e) => {
+        this.#touched(e.scheduleId);
+        if (e.runId === this.detail.runId) void this.detail.read();
+      }),
+      this.#rpc.on("approvals.changed", (e) => this.prompt.follow(e)),
+      this.#rpc.onReload(() => this.reload()),
+    ];
+    this.reload();
+    void this.templates.run(async (signal) => (await this.#rpc.call("schedules.templates", {}, { signal })).templates);
+  }
+
+  stop(): void {
+    for (const off of this.#offs.splice(0)) off();
+    clearTimeout(this.#soon);
+    this.list.stop();
+    this.inspector.stop();
+    this.history.stop();
+    this.calendar.stop();
+  }
+
+  reload(): void {
+    void this.readStatus();
+    void this.list.page.reload();
+    this.inspector.touched(null);
+    this.#readView();
+  }
+
+  readStatus(): Promise<void> {
+    return this.status.run((signal) => this.#rpc.call("schedules.status", {}, { signal }));
+  }
+
+  /** Shows another part of the screen. */
+  show(view: "list" | "calendar" | "history"): void {
+    if (this.view === view) return;
+    this.view = view;
+    this.#readView();
+  }
+
+  #readView(): void {
+    if (this.view === "calendar") void this.calendar.read();
+    else if (this.view === "history") void this.history.reload();
+  }
+
+  #touched(id: string | null): void {
+    this.list.soon();
+    this.inspector.touched(id);
+    if (this.view === "history") this.history.soon();
+    if (this.view === "calendar") this.calendar.soon();
+    clearTimeout(this.#soon);
+    this.#soon = setTimeout(() => void this.readStatus(), 60);
+  }
+
+  // — What can be done —
+
+  /** Opens the sheet for a new schedule; what was typed before it was put away is kept until then. */
+  create(template?: Template): void {
+    if (this.status.data) return this.form.begin(this.status.data, template);
+    void this.readStatus().then(() => this.form.begin(this.status.data, template));
+  }
+
+  /** Makes or saves what the sheet holds. Answers the schedule, or null when it was refused. */
+  async save(): Promise<Schedule | null> {
+    const before = this.form.base;
+    const s = await this.form.save();
+    if (!s) return null;
+    this.#touched(s.scheduleId);
+    this.#notify.ok(before ? `Saved ${s.name}` : `Made ${s.name}`, s.status === "active" ? s.words : "It is paused.");
+    return s;
+  }
+
+  /** Pauses a schedule, or lets it run again. A schedule that Helix turned off starts anew. */
+  async toggle(s: Schedule): Promise<void> {
+    const on = s.status !== "active";
+    try {
+      const now = await this.#rpc.call(on ? "schedules.resume" : "schedules.pause", { scheduleId: s.scheduleId });
+      this.list.put(now);
+      if (this.inspector.id === s.scheduleId) this.inspector.schedule.data = now;
+      this.#touched(s.scheduleId);
+    } catch (e) {
+      this.#notify.error(e, on ? `${s.name} was not turned on` : `${s.name} was not paused`);
+      this.list.soon();
+    }
+  }
+
+  /** Starts its target now; its next time stays. Answers the run, or "" when it was refused. */
+  async runNow(s: Schedule): Promise<string> {
+    if (this.starting.has(s.scheduleId)) return "";
+    this.starting = new Set(this.starting).add(s.scheduleId);
+    try {
+      const r = await this.#rpc.call("schedules.run_now", { scheduleId: s.scheduleId });
+      this.#touched(s.scheduleId);
+      return r.runId;
+    } catch (e) {
+      this.#notify.error(e, `${s.name} was not started`);
+      return "";
+    } finally {
+      const rest = new Set(this.starting);
+      rest.delete(s.scheduleId);
+      this.starting = rest;
+    }
+  }
+
+  async cancel(run: Run): Promise<void> {
+    try {
+      const now = await this.#rpc.call("schedules.cancel_run", { runId: run.runId });
+      if (this.detail.runId === run.runId) this.detail.run.data = now;
+      this.#touched(run.scheduleId);
+    } catch (e) {
+      this.#notify.error(e, "The run was not canceled");
+    }
+  }
+
+  /** Deletes a schedule; Undo brings it back. */
+  async remove(s: Schedule): Promise<void> {
+    if (s.system) return void this.#notify.add({ title: `${s.name} comes with Helix and cannot be deleted`, text: "You can pause it.", tone: "warn" });
+    this.list.hide(s.scheduleId);
+    try {
+      await this.#rpc.call("schedules.delete", { scheduleId: s.scheduleId });
+    } catch (e) {
+      await this.list.unhide(s.scheduleId);
+      this.#notify.error(e, `${s.name} was not deleted`);
+      return;
+    }
+    if (this.inspector.id === s.scheduleId) this.inspector.show(null);
+    void this.list.unhide(s.scheduleId);
+    this.#touched(null);
+    this.#notify.undo(`Deleted ${s.name}`, async () => {
+      await this.#rpc.call("schedules.restore", { scheduleId: s.scheduleId });
+      await this.list.page.reload();
+      this.list.selectedId = s.scheduleId;
+      this.#touched(null);
+    });
+  }
+
+  async pauseAll(length: PauseFor): Promise<void> {
+    await this.#pause(async () => {
+      const until = pauseEnd(length);
+      await this.#rpc.call("schedules.pause_all", until === undefined ? {} : { until });
+    }, "The schedules were not paused");
+  }
+
+  async resumeAll(): Promise<void> {
+    await this.#pause(() => this.#rpc.call("schedules.resume_all", {}), "The schedules were not resumed");
+  }
+
+  async #pause(act: () => Promise<unknown>, failed: string): Promise<void> {
+    this.pausing = true;
+    try {
+      await act();
+      await this.readStatus();
+      this.list.soon();
+    } catch (e) {
+      this.#notify.error(e, failed);
+    } finally {
+      this.pausing = false;
+    }
+  }
+
+  /** Makes this device the one that runs it. */
+  async takeOver(s: Schedule): Promise<void> {
+    try {
+      this.list.put(await this.#rpc.call("schedules.take_over", { scheduleId: s.scheduleId }));
+      this.#touched(s.scheduleId);
+      this.#notify.ok(`${s.name} runs on this device now`);
+    } catch (e) {
+      this.#notify.error(e, `${s.name} was not taken over`);
+    }
+  }
+
+  /** Shows the question that a run could not answer for itself. */
+  async answer(run: Run): Promise<void> {
+    try {
+      const { approvals } = await this.#rpc.call("approvals.list", { limit: 100 });
+      const mine = approvals.find((a) => a.run.id !== undefined && (a.run.id === run.targetRunId || a.run.id === run.runId));
+      if (!mine) return void this.#notify.add({ title: "No open question belongs to this run", text: "It was answered or it expired, or it stands under Approvals for another run that asked first.", ms: 10_000, action: { label: "Approvals", run: this.toApprovals } });
+      const s = this.list.rows.find((x) => x.scheduleId === run.scheduleId) ?? this.inspector.schedule.data ?? null;
+      this.#asked = s && !open(run.status) ? s : null;
+      await this.prompt.show(mine.id);
+    } catch (e) {
+      this.#notify.error(asError(e), "The question could not be read");
+    }
+  }
+}

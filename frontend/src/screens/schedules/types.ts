@@ -1,0 +1,19 @@
+/** Names for the shapes that this screen works with, as the backend answers them. */
+import type { Item, Params, Result } from "../../lib/rpc";
+
+export type Schedule = Item<"schedules.list", "schedules">;
+export type Run = Item<"schedules.runs", "runs">;
+export type RunMark = Schedule["recentRuns"][number];
+export type Status = Result<"schedules.status">;
+export type TargetKind = Status["targets"][number];
+export type Target = Schedule["target"];
+export type Template = Item<"schedules.templates", "templates">;
+export type Preview = Result<"schedules.preview">;
+export type PreviewTime = Preview["times"][number];
+export type CalendarItem = Item<"schedules.calendar", "items">;
+export type Notice = Item<"schedules.notices", "notices">;
+export type CreateParams = Params<"schedules.create">;
+export type Skill = Item<"skills.list_composite", "skills">;
+export type Tool = Item<"tools.list", "tools">;
+export type SkillRights = Result<"skills.preview_rights">;
+export type ToolRights = Result<"permissions.preview">;
