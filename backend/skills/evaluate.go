@@ -2,16 +2,134 @@ package skills
 
 import (
 	"context"
+	"encoding/json"
 
 	"helix/backend/fault"
+	"helix/backend/skills/expr"
+	"helix/backend/skills/machine"
 )
 
-// Evaluate tries a path, a template or a condition on a document.
-func (s *Service) Evaluate(_ context.Context, _ EvaluateParams) (EvaluateResult, error) {
-	return EvaluateResult{}, fault.Unavailablef("Not in this build yet.")
+// Bounds of what Evaluate gives back; the value itself may have maxValue bytes.
+const (
+	maxMatches = 200
+	maxValue   = 1 << 20
+)
+
+// Evaluate tries a path, a template or a condition on a document. What is wrong with the
+// expression is in the result, so that it can be shown while somebody types; of a path the
+// first 200 matches are told with their places.
+func (s *Service) Evaluate(ctx context.Context, p EvaluateParams) (EvaluateResult, error) {
+	out := EvaluateResult{Value: json.RawMessage("null"), Matches: []Match{}}
+	if (p.ExecutionID == nil) == (len(p.Document) == 0) {
+		return out, fault.Invalidf("Give document or executionId.")
+	}
+	text := p.Document
+	if p.ExecutionID != nil {
+		var err error
+		if text, err = s.documentOf(ctx, *p.ExecutionID); err != nil {
+			return out, err
+		}
+	}
+	if len(text) > s.limits.Document {
+		return out, fault.Limitf("The document has %d bytes; %d are allowed.", len(text), s.limits.Document)
+	}
+	doc, err := expr.Decode(text)
+	if err != nil {
+		return out, fault.Invalidf("The document is not JSON.")
+	}
+	given, err := expr.Decode(p.Expression)
+	if err != nil {
+		return out, fault.Invalidf("The expression is not JSON; a path is written as a text.")
+	}
+	var v any
+	switch p.As {
+	case "path":
+		v, out.Matches, err = locate(given, doc)
+	case "condition":
+		v, err = holds(given, doc)
+	case "template":
+		v, err = fill(given, doc)
+	default:
+		return out, fault.Invalidf("as is %q; it must be path, template or condition.", p.As)
+	}
+	if err == nil {
+		out.Value, err = json.Marshal(v)
+	}
+	if err == nil && len(out.Value) > maxValue {
+		err = fault.Limitf("The value has %d bytes; %d can be shown.", len(out.Value), maxValue)
+	}
+	if err != nil {
+		f := fault.As(err)
+		out.Value, out.Matches, out.Error = json.RawMessage("null"), []Match{}, &machine.Failure{Kind: string(f.Kind), Message: f.Message}
+	}
+	return out, nil
+}
+
+func asText(v any, what string) (string, error) {
+	s, ok := v.(string)
+	if !ok {
+		return "", fault.Invalidf("A %s is a text.", what)
+	}
+	return s, nil
+}
+
+func locate(given, doc any) (any, []Match, error) {
+	text, err := asText(given, "path")
+	if err != nil {
+		return nil, nil, err
+	}
+	p, err := expr.ParsePath(text)
+	if err != nil {
+		return nil, nil, err
+	}
+	nodes, err := p.Locate(doc)
+	if err != nil {
+		return nil, nil, err
+	}
+	all, matches, size := []any{}, []Match{}, 0
+	for _, n := range nodes {
+		all = append(all, n.Value)
+		if len(matches) < maxMatches && size <= maxValue {
+			b, err := json.Marshal(n.Value)
+			if err != nil {
+				return nil, nil, err
+			}
+			if size += len(b); size <= maxValue {
+				matches = append(matches, Match{Path: n.Path, Value: b})
+			}
+		}
+	}
+	switch {
+	case !p.Singular():
+		return all, matches, nil
+	case len(all) == 0:
+		return nil, matches, nil
+	}
+	return all[0], matches, nil
+}
+
+func holds(given, doc any) (any, error) {
+	text, err := asText(given, "condition")
+	if err != nil {
+		return nil, err
+	}
+	c, err := expr.ParseCondition(text)
+	if err != nil {
+		return nil, err
+	}
+	return c.Holds(doc)
+}
+
+func fill(given, doc any) (any, error) {
+	t, err := expr.ParseTemplate(given)
+	if err != nil {
+		return nil, err
+	}
+	return t.Eval(doc)
 }
 
 // Document gives the run document of a run, for mapping.
-func (s *Service) Document(_ context.Context, _ RunParams) (DocumentResult, error) {
-	return DocumentResult{}, fault.Unavailablef("Not in this build yet.")
+func (s *Service) Document(ctx context.Context, p RunParams) (DocumentResult, error) {
+	doc, err := s.documentOf(ctx, p.ExecutionID)
+	return DocumentResult{Document: doc}, err
 }

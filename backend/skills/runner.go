@@ -95,6 +95,9 @@ type Builtin struct {
 	Tier         string // readOnly, sideEffecting, privileged
 	Idempotent   bool
 	Capabilities []string // that a call needs, shown in rights
+	// Rights says what a step needs and what of it is granted now, without asking anybody;
+	// nil: it needs Capabilities, and whether they are granted shows at the call.
+	Rights func(ctx context.Context, step *definition.Step) (Rights, error)
 	// Run carries it out. ctx holds the user.
 	Run func(ctx context.Context, c Call) (json.RawMessage, error)
 }

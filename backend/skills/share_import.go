@@ -1,0 +1,260 @@
+package skills
+
+import (
+	"context"
+	"fmt"
+	"maps"
+
+	"helix/backend/fault"
+	"helix/backend/identity"
+	"helix/backend/skills/definition"
+	"helix/backend/storage"
+)
+
+// Import brings a share file in. The skill is disabled: enabling it accepts what its rights
+// preview says. A definition that cannot run here, because a tool is missing, comes in as a
+// draft; a file whose sum or signature does not fit is refused.
+func (s *Service) Import(ctx context.Context, p ImportParams) (ImportResult, error) {
+	out := ImportResult{Errors: []definition.Problem{}, Warnings: []string{}, Missing: []Dependency{}}
+	switch p.OnConflict {
+	case "":
+		p.OnConflict = conflictRename
+	case conflictRename, conflictVersion, conflictSkip:
+	default:
+		return out, fault.Invalidf("onConflict is %q; it must be rename, newVersion or skip.", p.OnConflict)
+	}
+	f, err := readShare(p.File)
+	if err != nil {
+		return out, err
+	}
+	if out.Signer, out.Trusted, err = s.signer(ctx, f); err != nil {
+		return out, err
+	}
+	switch {
+	case f.Signature == nil:
+		out.Warnings = append(out.Warnings, "The file is not signed: nobody says who made it.")
+	case !out.Trusted:
+		out.Warnings = append(out.Warnings, "The file was signed with a key that you have not said you trust.")
+	}
+	sk, err := s.readShared(ctx, f, &out)
+	if err != nil {
+		return out, err
+	}
+	plan := &importPlan{name: sk.Name}
+	err = s.db.Read(ctx, func(tx *storage.Tx) error { return plan.make(tx, sk.Name, p.OnConflict) })
+	if err != nil {
+		return out, err
+	}
+	if plan.action == "skipped" {
+		out.Name, out.Action = plan.name, plan.action
+		out.Warnings = append(out.Warnings, fmt.Sprintf("There is a skill named %q already; the file was left out.", plan.name))
+		out.Rights = RightsPreview{Steps: []StepRights{}, Union: []string{}, Verdict: verdictReady}
+		return out, nil
+	}
+	expected, err := s.bringTools(ctx, f, sk, !p.DryRun, &out)
+	if err != nil {
+		return out, err
+	}
+	c := &withExpected{Catalog: s.catalog(ctx), expected: expected}
+	sk.SkillID = ""
+	if plan.old != nil {
+		sk.SkillID = plan.old.id.String() // so that a skill which calls itself is found
+	}
+	text, err := sk.Text()
+	if err != nil {
+		return out, err
+	}
+	r, err := definition.Read(text, c)
+	if err != nil {
+		return out, err
+	}
+	if !r.Whole {
+		return out, problemsError(r, "The skill in the file cannot be saved")
+	}
+	out.Errors = r.Errors
+	for _, w := range r.Warnings {
+		out.Warnings = append(out.Warnings, w.Path+": "+w.Message)
+	}
+	if err := missing(c, &r.Skill.Body, f.Dependencies, &out); err != nil {
+		return out, err
+	}
+	if out.Rights, err = s.rights(ctx, c, &r.Skill.Body, false); err != nil {
+		return out, err
+	}
+	if p.DryRun {
+		out.Name, out.Action = plan.name, plan.action
+		return out, nil
+	}
+	err = s.db.Write(ctx, func(tx *storage.Tx) error { return s.bring(tx, r.Skill, p.OnConflict, &out) })
+	return out, err
+}
+
+// readShared reads the skill of a file. What ids it has mean nothing here.
+func (s *Service) readShared(ctx context.Context, f *shareFile, out *ImportResult) (*definition.Skill, error) {
+	r, err := definition.Read(f.Skill, s.catalog(ctx))
+	if err != nil {
+		return nil, err
+	}
+	if !r.Whole {
+		return nil, problemsError(r, "The skill in the file cannot be saved")
+	}
+	sk := r.Skill
+	for _, w := range r.Warnings {
+		if w.Code == definition.CodeUnknown {
+			out.Warnings = append(out.Warnings, w.Path+": "+w.Message)
+		}
+	}
+	off := false
+	sk.SkillID, sk.IsEnabled, sk.Visibility = "", &off, ""
+	sk.Walk(func(_ string, st *definition.Step) {
+		if st.ToolName != "" {
+			st.ToolID = ""
+		}
+	})
+	return sk, nil
+}
+
+// importPlan is what an import does with a name.
+type importPlan struct {
+	name   string
+	action string // created, version or skipped
+	old    *row   // version: the skill that gets it
+}
+
+func (p *importPlan) make(tx *storage.Tx, name, onConflict string) error {
+	user := identity.UserID(tx.Context())
+	old, err := sameName(tx, user, name)
+	if err != nil {
+		return err
+	}
+	p.name, p.action, p.old = name, "created", nil
+	switch {
+	case old == nil:
+	case onConflict == conflictVersion:
+		p.action, p.old = "version", old
+		p.name = old.name
+	case onConflict == conflictSkip:
+		p.action, p.name = "skipped", old.name
+	default:
+		p.name, err = freeName(tx, user, name)
+	}
+	return err
+}
+
+// bring writes what was read.
+func (s *Service) bring(tx *storage.Tx, sk *definition.Skill, onConflict string, out *ImportResult) error {
+	plan := &importPlan{}
+	if err := plan.make(tx, sk.Name, onConflict); err != nil {
+		return err
+	}
+	out.Name, out.Action = plan.name, plan.action
+	switch plan.action {
+	case "skipped":
+		return nil
+	case "created":
+		n := &row{
+			id: storage.NewID(), user: identity.UserID(tx.Context()), name: plan.name, description: sk.Description, version: sk.Version, tags: sk.Tags,
+			icon: sk.Icon, body: &sk.Body,
+		}
+		out.SkillID = &n.id
+		return s.addTx(tx, n, "", "import")
+	}
+	old := plan.old
+	out.SkillID = &old.id
+	hash, err := sk.Hash()
+	if err != nil {
+		return err
+	}
+	if hash == old.hash {
+		out.Warnings = append(out.Warnings, "The skill that is here has that definition already; nothing was changed.")
+		return nil
+	}
+	if old.version, err = nextVersion(tx, old, sk.Version); err != nil {
+		return err
+	}
+	old.body, old.description, old.tags, old.icon, old.enabled = &sk.Body, sk.Description, sk.Tags, sk.Icon, false
+	if err := old.update(tx, true, "", "import"); err != nil {
+		return err
+	}
+	s.announce(tx, old, "updated")
+	return s.record(tx, "skill.imported", old, map[string]any{"name": old.name, "version": old.version, "definitionHash": old.hash, "signer": out.Signer})
+}
+
+// bringTools adds the tools of a file, or only says what would become of them, and makes the
+// steps call them by the names that they have here. It returns the names that are not here
+// yet because nothing was added.
+func (s *Service) bringTools(ctx context.Context, f *shareFile, sk *definition.Skill, commit bool, out *ImportResult) (map[string]bool, error) {
+	if len(f.Tools) == 0 {
+		return nil, nil
+	}
+	sharer, ok := s.o.Tools.(ToolSharer)
+	if !ok {
+		out.Warnings = append(out.Warnings, fmt.Sprintf("The file also holds %d tools; tools cannot be imported here.", len(f.Tools)))
+		return nil, nil
+	}
+	list, err := sharer.ImportTools(ctx, f.Tools, commit)
+	if err != nil {
+		return nil, err
+	}
+	names, expected := map[string]string{}, map[string]bool{}
+	for _, t := range list {
+		names[t.Name] = t.As
+		for _, w := range t.Warnings {
+			out.Warnings = append(out.Warnings, fmt.Sprintf("Tool %q: %s", t.Name, w))
+		}
+		if t.New {
+			expected[t.As] = !commit
+			out.Warnings = append(out.Warnings, fmt.Sprintf("The tool %q comes with the skill, disabled: look at it and enable it.", t.As))
+		}
+		if t.As != t.Name {
+			out.Warnings = append(out.Warnings, fmt.Sprintf("Another tool is called %q; the one of the file is called %q here.", t.Name, t.As))
+		}
+	}
+	sk.Walk(func(_ string, st *definition.Step) {
+		if as, ok := names[st.ToolName]; ok && st.ToolType == definition.Custom {
+			st.ToolName = as
+		}
+	})
+	maps.DeleteFunc(expected, func(_ string, later bool) bool { return !later })
+	return expected, nil
+}
+
+// withExpected is a catalog with the tools that an import would add.
+type withExpected struct {
+	definition.Catalog
+	expected map[string]bool
+}
+
+func (c *withExpected) Find(kind definition.Kind, id, name string) ([]definition.Callable, error) {
+	found, err := c.Catalog.Find(kind, id, name)
+	if err == nil && len(found) == 0 && kind == definition.Custom && id == "" && c.expected[name] {
+		return []definition.Callable{{Kind: kind, Name: name}}, nil
+	}
+	return found, err
+}
+
+// missing lists what the skill calls and this installation has not, with the hash that the
+// file gives for it, and warns about things that are not what they were there.
+func missing(c definition.Catalog, b *definition.Body, told []Dependency, out *ImportResult) error {
+	deps, err := dependencies(b, c)
+	if err != nil {
+		return err
+	}
+	hashes := map[Dependency]string{}
+	for _, d := range told {
+		hashes[Dependency{ToolType: d.ToolType, Name: d.Name}] = d.DefinitionHash
+	}
+	for _, d := range deps {
+		there := hashes[Dependency{ToolType: d.ToolType, Name: d.Name}]
+		found, err := c.Find(d.ToolType, "", d.Name)
+		switch {
+		case err != nil:
+			return err
+		case len(found) == 0:
+			out.Missing = append(out.Missing, Dependency{d.ToolType, d.Name, there})
+		case there != "" && d.DefinitionHash != "" && there != d.DefinitionHash:
+			out.Warnings = append(out.Warnings, fmt.Sprintf("%q is another here than where the skill comes from.", d.Name))
+		}
+	}
+	return nil
+}
