@@ -51,6 +51,7 @@ type grammar struct {
 	Config configCmd `cmd:"" help:"Read and change settings."`
 
 	Tool        toolCmd        `cmd:"" aliases:"tools" help:"Write, run and share tools."`
+	Skill       skillCmd       `cmd:"" aliases:"skills" help:"Run, check and share skills, which are chains of steps."`
 	Sandbox     sandboxCmd     `cmd:"" help:"Run untrusted code with hard limits, and see how it is shut in."`
 	Audit       auditCmd       `cmd:"" help:"Look back at what was done, and prove that the log is intact."`
 	Approvals   approvalsCmd   `cmd:"" aliases:"approval" help:"Answer what tools ask for."`

@@ -1,0 +1,353 @@
+package cli
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"helix/backend/fault"
+)
+
+type skillCmd struct {
+	Run      skillRunCmd      `cmd:"" help:"Run a skill, or a file that holds one; progress goes to standard error."`
+	Validate skillValidateCmd `cmd:"" help:"Check a file and tell everything that is wrong with it."`
+	List     skillListCmd     `cmd:"" help:"List skills."`
+	Export   skillExportCmd   `cmd:"" help:"Write a skill as a file to share."`
+	Import   skillImportCmd   `cmd:"" help:"Look at a shared file, then add its skill, disabled."`
+	History  skillHistoryCmd  `cmd:"" help:"Runs, newest first."`
+	Cancel   skillCancelCmd   `cmd:"" help:"Stop a run."`
+}
+
+type skillRow struct {
+	SkillID, Name, Description, Version string
+	IsEnabled, Valid                    bool
+	ExecutionCount                      int64
+	LastStatus                          string
+	LastExecuted                        *time.Time
+}
+
+// skillID accepts an id, or the name of a skill.
+func (c *command) skillID(ref string) (string, error) {
+	if _, err := uuid.Parse(ref); err == nil {
+		return ref, nil
+	}
+	for offset := 0; ; {
+		var r struct {
+			Skills []skillRow
+			Total  int
+		}
+		if _, err := c.call("skills.list_composite", map[string]any{"query": ref, "limit": 100, "offset": offset}, &r); err != nil {
+			return "", err
+		}
+		for _, s := range r.Skills {
+			if strings.EqualFold(s.Name, ref) {
+				return s.SkillID, nil
+			}
+		}
+		if offset += len(r.Skills); len(r.Skills) == 0 || offset >= r.Total {
+			return "", fault.NotFoundf("No skill is called %q.", ref)
+		}
+	}
+}
+
+// maxSkillFile is more than a definition may have: the backend says the bound.
+const maxSkillFile = 8 << 20
+
+// skillFile reads a definition from a file or from standard input. A share file counts as the
+// skill in it.
+func (c *command) skillFile(name string) (json.RawMessage, error) {
+	var b []byte
+	var err error
+	if name == "-" {
+		b, err = io.ReadAll(io.LimitReader(c.env.Stdin, maxSkillFile))
+	} else {
+		b, err = os.ReadFile(name)
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fault.NotFoundf("There is no file %s.", name)
+	}
+	if err != nil {
+		return nil, fault.Invalidf("Could not read %s.", name).WithCause(err)
+	}
+	if !json.Valid(b) {
+		return nil, fault.Invalidf("%s is not JSON.", map[bool]string{true: "Standard input", false: filepath.Base(name)}[name == "-"])
+	}
+	var shared struct {
+		Format string          `json:"format"`
+		Skill  json.RawMessage `json:"skill"`
+	}
+	if json.Unmarshal(b, &shared) == nil && shared.Format == "helix-skill" && len(shared.Skill) > 0 {
+		return shared.Skill, nil
+	}
+	return b, nil
+}
+
+type problem struct{ Path, Code, Message, StepID string }
+
+// skillProblems prints what is wrong, one line each, to standard error.
+func (c *command) skillProblems(kind string, list []problem) {
+	for _, p := range list {
+		where := first(p.Path, "skill")
+		if p.StepID != "" {
+			where += " (" + p.StepID + ")"
+		}
+		fmt.Fprintf(c.env.Stderr, "%s: %s: %s\n", kind, plain(where), plain(p.Message))
+	}
+}
+
+type skillValidateCmd struct {
+	File string `arg:"" help:"A file, or - for standard input."`
+}
+
+func (v *skillValidateCmd) Run(c *command) error {
+	skill, err := c.skillFile(v.File)
+	if err != nil {
+		return err
+	}
+	var r struct {
+		Valid            bool
+		Errors, Warnings []problem
+	}
+	raw, err := c.call("skills.validate_composite", map[string]any{"skill": skill}, &r)
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		if err := c.printJSON(raw); err != nil {
+			return err
+		}
+	} else {
+		c.skillProblems("error", r.Errors)
+		if !c.Quiet {
+			c.skillProblems("warning", r.Warnings)
+		}
+	}
+	if !r.Valid {
+		return failed{ExitCode(fault.Invalid)}
+	}
+	c.say("The skill is valid.")
+	return nil
+}
+
+type skillListCmd struct {
+	Enabled bool   `help:"Only skills that are enabled."`
+	Query   string `help:"Part of the name, the description or a tag."`
+	Limit   int    `default:"50"`
+	Offset  int    `default:"0"`
+}
+
+func (l *skillListCmd) Run(c *command) error {
+	p := map[string]any{"limit": l.Limit, "offset": l.Offset}
+	setIf(p, "query", l.Query)
+	if l.Enabled {
+		p["enabled"] = true
+	}
+	return show(c, "skills.list_composite", p, func(r struct {
+		Skills []skillRow
+		Total  int
+	}) {
+		if r.Total == 0 {
+			c.say("No skills. Chain your tools into one action: open Skills in Helix, or `helix skill import FILE`.")
+			return
+		}
+		rows := [][]string{}
+		for _, s := range r.Skills {
+			state := "enabled"
+			switch {
+			case !s.Valid:
+				state = "draft"
+			case !s.IsEnabled:
+				state = "disabled"
+			}
+			last := "never"
+			if s.LastExecuted != nil {
+				last = strings.TrimSpace(s.LastStatus + " " + ago(*s.LastExecuted))
+			}
+			rows = append(rows, []string{s.SkillID, s.Name, s.Version, state, fmt.Sprint(s.ExecutionCount), last, cut(s.Description, 50)})
+		}
+		c.table([]string{"ID", "NAME", "VERSION", "STATE", "RUNS", "LAST RUN", "DESCRIPTION"}, rows)
+	})
+}
+
+type skillExportCmd struct {
+	Skill     string `arg:"" help:"Id or name."`
+	Output    string `short:"o" type:"path" help:"Default: standard output." placeholder:"FILE"`
+	WithTools bool   `help:"With the custom tools that it calls."`
+}
+
+func (e *skillExportCmd) Run(c *command) error {
+	id, err := c.skillID(e.Skill)
+	if err != nil {
+		return err
+	}
+	var r struct{ File json.RawMessage }
+	if _, err := c.call("skills.export", map[string]any{"skillId": id, "includeTools": e.WithTools}, &r); err != nil {
+		return err
+	}
+	if e.Output == "" { // exactly as it is: its checksum is over these bytes
+		_, err := fmt.Fprintln(c.env.Stdout, string(r.File))
+		return err
+	}
+	if err := os.WriteFile(e.Output, append(r.File, '\n'), 0o600); err != nil {
+		return fault.Invalidf("Could not write %s.", e.Output).WithCause(err)
+	}
+	c.say("Written to %s.", e.Output)
+	return nil
+}
+
+type skillImportCmd struct {
+	File       string `arg:"" help:"A share file, or - for standard input." `
+	OnConflict string `default:"rename" enum:"rename,newVersion,skip" help:"When a skill has that name (${enum})."`
+	Yes        bool   `help:"Add the skill after the review without asking."`
+}
+
+type skillImport struct {
+	SkillID, Name, Action, Signer string
+	Trusted                       bool
+	Errors                        []problem
+	Warnings                      []string
+	Missing                       []struct{ ToolType, Name string }
+	Rights                        struct {
+		Union           []string
+		Verdict, Reason string
+	}
+}
+
+func (i *skillImportCmd) Run(c *command) error {
+	file, err := c.shareFile(i.File)
+	if err != nil {
+		return err
+	}
+	p := map[string]any{"file": file, "onConflict": i.OnConflict, "dryRun": true}
+	var r skillImport
+	raw, err := c.call("skills.import", p, &r)
+	if err != nil {
+		return err
+	}
+	c.reviewed(&r)
+	if r.Action == "skipped" {
+		c.say("A skill has that name, so nothing is added.")
+		return c.ifJSON(raw)
+	}
+	if err := c.confirm(i.Yes, "Add this skill, disabled?"); err != nil {
+		return err
+	}
+	p["dryRun"] = false
+	if raw, err = c.call("skills.import", p, &r); err != nil {
+		return err
+	}
+	if c.JSON {
+		return c.printJSON(raw)
+	}
+	fmt.Fprintln(c.env.Stdout, r.SkillID)
+	c.say("Added as %s. It is disabled until you enable it.", plain(r.Name))
+	return nil
+}
+
+func (c *command) ifJSON(raw json.RawMessage) error {
+	if !c.JSON {
+		return nil
+	}
+	return c.printJSON(raw)
+}
+
+// shareFile reads a share file as it is.
+func (c *command) shareFile(name string) (json.RawMessage, error) {
+	if name == "-" {
+		return c.input("-")
+	}
+	b, err := os.ReadFile(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fault.NotFoundf("There is no file %s.", name)
+	}
+	if err != nil {
+		return nil, fault.Invalidf("Could not read %s.", name).WithCause(err)
+	}
+	if !json.Valid(b) {
+		return nil, fault.Invalidf("%s is not JSON.", filepath.Base(name))
+	}
+	return b, nil
+}
+
+// reviewed prints what an import would bring.
+func (c *command) reviewed(r *skillImport) {
+	signer := r.Signer
+	if r.Signer != "unsigned" && !r.Trusted {
+		signer += " (not known here)"
+	}
+	c.say("%s: %s, signed by %s", plain(r.Name), r.Action, plain(signer))
+	for _, right := range r.Rights.Union {
+		c.say("  asks for %s", plain(right))
+	}
+	for _, m := range r.Missing {
+		c.say("  missing here: %s %s", m.ToolType, plain(m.Name))
+	}
+	for _, w := range r.Warnings {
+		c.say("  warning: %s", plain(w))
+	}
+	if !c.Quiet {
+		c.skillProblems("  problem", r.Errors)
+	}
+}
+
+type skillHistoryCmd struct {
+	Skill  string `arg:"" optional:"" help:"Id or name; default: all skills."`
+	Status string `help:"queued, running, waiting, completed, failed or cancelled."`
+	Limit  int    `default:"50"`
+}
+
+func (h *skillHistoryCmd) Run(c *command) error {
+	p := map[string]any{"limit": h.Limit}
+	setIf(p, "status", h.Status)
+	if h.Skill != "" {
+		id, err := c.skillID(h.Skill)
+		if err != nil {
+			return err
+		}
+		p["skillId"] = id
+	}
+	return show(c, "skills.history", p, func(r struct {
+		Executions []skillExecution
+		NextCursor string
+	}) {
+		if len(r.Executions) == 0 {
+			c.say("No runs.")
+			return
+		}
+		rows := [][]string{}
+		for _, e := range r.Executions {
+			status := e.Status
+			if e.WaitReason != "" {
+				status += " (" + e.WaitReason + ")"
+			}
+			why := ""
+			if e.Error != nil {
+				why = e.Error.Message
+			}
+			rows = append(rows, []string{e.ExecutionID, e.SkillName, status, e.Trigger, fmt.Sprintf("%d/%d", e.StepsCompleted, e.TotalSteps),
+				fmt.Sprintf("%.0f ms", e.ExecutionTimeMs), ago(e.CreatedAt), cut(why, 60)})
+		}
+		c.table([]string{"EXECUTION", "SKILL", "STATUS", "TRIGGER", "STEPS", "TIME", "BEGAN", "ERROR"}, rows)
+		if r.NextCursor != "" {
+			c.say("There are more; raise --limit.")
+		}
+	})
+}
+
+type skillCancelCmd struct {
+	Execution string `arg:"" help:"Id of the run."`
+}
+
+func (k *skillCancelCmd) Run(c *command) error {
+	return show(c, "skills.cancel", map[string]any{"executionId": k.Execution}, func(r struct{ Status string }) {
+		fmt.Fprintln(c.env.Stdout, r.Status)
+	})
+}
