@@ -131,7 +131,7 @@ func (e *execution) insertUsage(tx *storage.Tx, o *outcome) error {
 // cannot be written; the answer then says so.
 func (e *execution) begin(ctx context.Context) (warning string, err error) {
 	again := e.rewrite()
-	err = e.s.writes.write(ctx, func(tx *storage.Tx) error {
+	err = e.s.writes.Write(ctx, 1, func(tx *storage.Tx) error {
 		again()
 		if err := e.append(tx, audit.Start, audit.OK, map[string]any{
 			"version": e.version, "caller": e.kind, "params": digest(e.params), "bytes": len(e.params), "capabilities": e.tool.Capabilities,
@@ -229,7 +229,7 @@ func (e *execution) finish(ctx context.Context, res sandbox.Result, runErr error
 		o.output = out.Output
 	}
 	done, again := e.host.take(), e.rewrite()
-	err := e.s.writes.write(ctx, func(tx *storage.Tx) error {
+	err := e.s.writes.Write(ctx, 1, func(tx *storage.Tx) error {
 		again()
 		for _, a := range done {
 			if err := e.append(tx, a.action, a.outcome, a.details); err != nil {

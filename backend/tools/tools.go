@@ -98,7 +98,7 @@ type Service struct {
 	uploads uploads
 	wg      sync.WaitGroup  // runs started by an answered approval
 	again   chan struct{}   // the database was replaced
-	writes  together        // of runs that begin and end
+	writes  *storage.Group  // of runs that begin and end
 	life    context.Context // ends with Close
 	stop    context.CancelFunc
 }
@@ -113,7 +113,7 @@ func New(db *storage.DB, perm *permission.Service, aud *audit.Service, box *sand
 		schemas: newLRU[string, *schema](256), drafts: newLRU[string, permission.SubjectInfo](64), modules: newLRU[string, weak.Pointer[sandbox.Module]](256),
 		running: map[uuid.UUID]*execution{}, slots: map[uuid.UUID]*slot{}, keys: map[string]bool{},
 		reviews: map[reviewKey]review{}, undo: map[string]*clearing{},
-		again: make(chan struct{}, 1), writes: together{db: db},
+		again: make(chan struct{}, 1), writes: storage.NewGroup(db, 0),
 	}
 	s.life, s.stop = context.WithCancel(context.Background())
 	s.web, s.direct = s.clients()

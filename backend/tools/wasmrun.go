@@ -228,7 +228,7 @@ func (e *execution) finishSkill(ctx context.Context, res sandbox.Result, runErr 
 		out.Status = skillStatus(sandbox.Class(out.ErrorClass))
 	}
 	done, again := e.host.take(), e.rewrite()
-	err := e.s.writes.write(ctx, func(tx *storage.Tx) error {
+	err := e.s.writes.Write(ctx, 1, func(tx *storage.Tx) error {
 		again()
 		for _, a := range done {
 			if err := e.append(tx, a.action, a.outcome, a.details); err != nil {

@@ -1,4 +1,4 @@
-package tools
+package storage
 
 import (
 	"context"
@@ -6,30 +6,27 @@ import (
 	"fmt"
 	"sync"
 	"testing"
-
-	"helix/backend/storage"
-	"helix/backend/storage/storagetest"
 )
 
-// TestTogether writes from many goroutines at once; some fail and some panic, and none of
+// TestGroup writes from many goroutines at once; some fail and some panic, and none of
 // those touches the others.
-func TestTogether(t *testing.T) {
+func TestGroup(t *testing.T) {
 	t.Parallel()
-	db := storagetest.Open(t)
-	ctx := storagetest.Ctx(t, db)
-	if err := db.Write(ctx, func(tx *storage.Tx) error {
+	db := open(t)
+	ctx := t.Context()
+	if err := db.Write(ctx, func(tx *Tx) error {
 		_, err := tx.Exec(`CREATE TABLE seen (n INTEGER NOT NULL UNIQUE) STRICT`)
 		return err
 	}); err != nil {
 		t.Fatal(err)
 	}
-	g := &together{db: db}
+	g := NewGroup(db, 0)
 	mine := errors.New("mine")
 	const n = 200
 	var wg sync.WaitGroup
 	for i := range n {
 		wg.Go(func() {
-			err := g.write(ctx, func(tx *storage.Tx) error {
+			err := g.Write(ctx, 1, func(tx *Tx) error {
 				if _, err := tx.Exec(`INSERT INTO seen (n) VALUES (?)`, i); err != nil {
 					return err
 				}
@@ -48,7 +45,7 @@ func TestTogether(t *testing.T) {
 	}
 	wg.Wait()
 	var rows int
-	if err := db.Read(ctx, func(tx *storage.Tx) error {
+	if err := db.Read(ctx, func(tx *Tx) error {
 		return tx.QueryRow(`SELECT count(*) FROM seen`).Scan(&rows)
 	}); err != nil {
 		t.Fatal(err)
@@ -61,17 +58,17 @@ func TestTogether(t *testing.T) {
 	}
 }
 
-// TestTogetherGroups holds the first write back until others wait: those then share one
+// TestGroupSharesTransactions holds the first write back until others wait: those then share one
 // transaction, and thus one time.
-func TestTogetherGroups(t *testing.T) {
+func TestGroupSharesTransactions(t *testing.T) {
 	t.Parallel()
-	db := storagetest.Open(t)
-	ctx := storagetest.Ctx(t, db)
-	g := &together{db: db}
+	db := open(t)
+	ctx := t.Context()
+	g := NewGroup(db, 0)
 	begun, goOn := make(chan struct{}), make(chan struct{})
 	var wg sync.WaitGroup
 	wg.Go(func() {
-		_ = g.write(ctx, func(*storage.Tx) error { close(begun); <-goOn; return nil })
+		_ = g.Write(ctx, 1, func(*Tx) error { close(begun); <-goOn; return nil })
 	})
 	<-begun
 	var mu sync.Mutex
@@ -79,7 +76,7 @@ func TestTogetherGroups(t *testing.T) {
 	canceled, cancel := context.WithCancel(ctx)
 	for i := range 10 {
 		wg.Go(func() {
-			if err := g.write(canceled, func(tx *storage.Tx) error {
+			if err := g.Write(canceled, 1, func(tx *Tx) error {
 				mu.Lock()
 				times[fmt.Sprint(tx.Now.UnixMicro())]++
 				mu.Unlock()
@@ -97,7 +94,7 @@ func TestTogetherGroups(t *testing.T) {
 	cancel() // it is too late to take a write out of its group
 	close(goOn)
 	wg.Wait()
-	if len(times) != 1 {
-		t.Errorf("ten writes took %d transactions", len(times))
+	if n := g.Commits(); len(times) != 1 || n != 2 {
+		t.Errorf("ten writes took %d transactions of %d", len(times), n)
 	}
 }

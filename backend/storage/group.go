@@ -1,0 +1,128 @@
+package storage
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+
+	"helix/backend/fault"
+)
+
+// Group commits what several callers write at the same moment in one transaction: each commit
+// waits for the disk, and the disk takes many as fast as one. A write that finds nobody
+// before it goes at once and alone; those that come meanwhile go together. It is safe for
+// concurrent use.
+type Group struct {
+	db      *DB
+	most    int
+	commits atomic.Int64
+	mu      sync.Mutex
+	busy    bool
+	waiting []*joined
+}
+
+// joined is one write of a group.
+type joined struct {
+	ctx    context.Context
+	weight int
+	fn     func(*Tx) error
+	err    error
+	turn   chan []*joined // the next group, which the receiver leads; closed: done
+}
+
+// NewGroup returns a group whose transactions hold writes of at most that weight together, so
+// that the first of them does not wait for long; 0 is 64.
+func NewGroup(db *DB, most int) *Group {
+	if most <= 0 {
+		most = 64
+	}
+	return &Group{db: db, most: most}
+}
+
+// Commits is how many transactions were committed so far.
+func (g *Group) Commits() int64 { return g.commits.Load() }
+
+// Write runs fn in a transaction and returns once it is committed. Weight says how much it
+// writes, in units of the caller's choice. When one write of a transaction fails, each of the
+// others gets one of its own: fn may be called twice, the first time in vain. It must not
+// depend on whose context the transaction has, and must write the same both times. A panic in
+// fn is an error of its own write alone.
+func (g *Group) Write(ctx context.Context, weight int, fn func(*Tx) error) error {
+	e := &joined{ctx: ctx, weight: weight, fn: fn, turn: make(chan []*joined, 1)}
+	g.mu.Lock()
+	group := []*joined{e}
+	if g.busy {
+		g.waiting = append(g.waiting, e)
+		group = nil
+	}
+	g.busy = true
+	g.mu.Unlock()
+	if group == nil {
+		var lead bool
+		if group, lead = <-e.turn; !lead {
+			return e.err
+		}
+	}
+	defer func() {
+		for _, x := range group {
+			if x != e {
+				close(x.turn)
+			}
+		}
+		g.pass()
+	}()
+	g.commit(group)
+	return e.err
+}
+
+// pass lets the first of those that wait lead the next transaction.
+func (g *Group) pass() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	n, weight := 0, 0
+	for n < len(g.waiting) && (n == 0 || weight+g.waiting[n].weight <= g.most) {
+		weight += g.waiting[n].weight
+		n++
+	}
+	if n == 0 {
+		g.busy = false
+		return
+	}
+	group := g.waiting[:n:n]
+	g.waiting = g.waiting[n:]
+	group[0].turn <- group
+}
+
+// commit writes a group in one transaction, or when that fails each write in its own.
+func (g *Group) commit(group []*joined) {
+	if len(group) > 1 {
+		err := g.db.Write(context.WithoutCancel(group[0].ctx), func(tx *Tx) error {
+			for _, e := range group {
+				if err := guarded(e.fn, tx); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if err == nil {
+			g.commits.Add(1)
+			return
+		}
+	}
+	for _, e := range group {
+		if e.err = g.db.Write(e.ctx, func(tx *Tx) error { return guarded(e.fn, tx) }); e.err == nil {
+			g.commits.Add(1)
+		}
+	}
+}
+
+// guarded turns a panic into an error: it must not end the writes of others.
+func guarded(fn func(*Tx) error, tx *Tx) (err error) {
+	defer func() {
+		if x := recover(); x != nil {
+			err = fault.Internalf(fmt.Errorf("panic: %v", x), "Something went wrong inside Helix.")
+		}
+	}()
+	return fn(tx)
+}
