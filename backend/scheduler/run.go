@@ -2,26 +2,257 @@ package scheduler
 
 import (
 	"context"
+	"encoding/json"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/google/uuid"
 
 	"helix/backend/fault"
+	"helix/backend/identity"
+	"helix/backend/storage"
 )
 
-// RunNow starts a schedule's target now.
-func (s *Service) RunNow(_ context.Context, _ RunNowParams) (RunNowResult, error) {
-	return RunNowResult{}, fault.Unavailablef("Not in this build yet.")
+// RunNow starts a schedule's target now, also when the schedule is paused. Its next time
+// stays.
+func (s *Service) RunNow(ctx context.Context, p RunNowParams) (RunNowResult, error) {
+	c, err := s.find(ctx, p.ScheduleID)
+	if err != nil {
+		return RunNowResult{}, err
+	}
+	if c.NeedsNewer {
+		return RunNowResult{}, fault.Unavailablef("This schedule needs a newer Helix. It was left as it is.")
+	}
+	input := c.Target.Input
+	if len(p.Input) > 0 && string(p.Input) != "null" {
+		input = p.Input
+	}
+	checked := *c
+	target := c.Target
+	target.Input = input
+	if err := s.fillTarget(ctx, &checked, target); err != nil {
+		return RunNowResult{}, err
+	}
+	now := s.now()
+	row := runRow{user: c.user, revision: c.Revision, system: c.System}
+	row.RunID, row.ScheduleID, row.TargetKind, row.DueAt, row.Trigger, row.Status = storage.NewID(), c.ScheduleID, c.Target.Kind, now, "manual", "queued"
+	row.ClaimedAt = &now
+	var made runRow
+	err = s.again(ctx, c.user, func(tx *storage.Tx, fail *targetError, b *batch) error {
+		c, err := s.ownUsable(tx, c.user, p.ScheduleID)
+		if err != nil {
+			return err
+		}
+		made = row
+		return s.make(tx, c, &made, checked.Target.Input, now, fail, b)
+	})
+	return RunNowResult{RunID: made.RunID, TargetRunID: made.TargetRunID}, err
 }
 
 // Runs lists runs, newest first.
-func (s *Service) Runs(_ context.Context, _ RunsParams) (RunsResult, error) {
-	return RunsResult{}, fault.Unavailablef("Not in this build yet.")
+func (s *Service) Runs(ctx context.Context, p RunsParams) (RunsResult, error) {
+	out := RunsResult{Runs: []Run{}}
+	if p.Limit == 0 {
+		p.Limit = 20
+	}
+	if p.Limit < 1 || p.Limit > 100 {
+		return out, fault.Invalidf("limit is %d; it must be 1 to 100.", p.Limit)
+	}
+	where, args := []string{"r.user_id = ?"}, []any{identity.UserID(ctx)}
+	add := func(cond string, v ...any) { where, args = append(where, cond), append(args, v...) }
+	if p.ScheduleID != nil {
+		add("r.schedule_id = ?", *p.ScheduleID)
+	}
+	if p.Status != "" {
+		add("r.status = ?", p.Status)
+	}
+	if p.From != nil {
+		add("r.due_at >= ?", *p.From)
+	}
+	if p.To != nil {
+		add("r.due_at < ?", *p.To)
+	}
+	if p.Cursor != "" {
+		at, id, err := readCursor(p.Cursor)
+		if err != nil {
+			return out, err
+		}
+		add("(r.created_at < ? OR r.created_at = ? AND r.id < ?)", at, at, id)
+	}
+	err := s.db.Read(ctx, func(tx *storage.Tx) error {
+		rows, err := queryRuns(tx, `WHERE `+strings.Join(where, " AND ")+` ORDER BY r.created_at DESC, r.id DESC LIMIT ?`, append(args, p.Limit+1)...)
+		if err != nil {
+			return err
+		}
+		more := len(rows) > p.Limit
+		if more {
+			rows = rows[:p.Limit]
+		}
+		for _, r := range rows {
+			out.Runs = append(out.Runs, r.Run)
+		}
+		if more {
+			last := rows[len(rows)-1]
+			var at int64
+			if err := tx.QueryRow(`SELECT created_at FROM schedule_runs WHERE id = ?`, last.RunID).Scan(&at); err != nil {
+				return err
+			}
+			out.NextCursor = strconv.FormatInt(at, 36) + "." + last.RunID.String()
+		}
+		return nil
+	})
+	return out, err
+}
+
+func readCursor(text string) (at int64, id uuid.UUID, err error) {
+	left, right, ok := strings.Cut(text, ".")
+	if ok {
+		if at, err = strconv.ParseInt(left, 36, 64); err == nil {
+			id, err = uuid.Parse(right)
+		}
+	}
+	if !ok || err != nil {
+		return 0, id, fault.Invalidf("cursor: it is not one of ours")
+	}
+	return at, id, nil
 }
 
 // RunOutput gives the output of a run as text.
-func (s *Service) RunOutput(_ context.Context, _ RunOutputParams) (RunOutputResult, error) {
-	return RunOutputResult{}, fault.Unavailablef("Not in this build yet.")
+func (s *Service) RunOutput(ctx context.Context, p RunOutputParams) (RunOutputResult, error) {
+	if p.MaxChars == 0 {
+		p.MaxChars = 4000
+	}
+	if p.MaxChars < 200 || p.MaxChars > 8000 {
+		return RunOutputResult{}, fault.Invalidf("maxChars is %d; it must be 200 to 8000.", p.MaxChars)
+	}
+	var r runRow
+	var kept *string
+	err := s.db.Read(ctx, func(tx *storage.Tx) (err error) {
+		if r, err = ownRun(tx, identity.UserID(ctx), p.RunID); err != nil {
+			return err
+		}
+		return tx.QueryRow(`SELECT output FROM schedule_runs WHERE id = ?`, p.RunID).Scan(&kept)
+	})
+	if err != nil {
+		return RunOutputResult{}, err
+	}
+	text := r.OutputSummary
+	if kept != nil {
+		text = outputText(json.RawMessage(*kept))
+	}
+	if k := s.kind(r.TargetKind); r.TargetRunID != nil && k != nil && (kept == nil || len(*kept) >= maxOutput-16) {
+		var st TargetState
+		if guarded(func() (err error) { st, err = k.State(ctx, *r.TargetRunID); return err }) == nil && len(st.Output) > 0 {
+			text = outputText(st.Output)
+		}
+	}
+	if text == "" && r.Error != nil {
+		text = r.Error.Message
+	}
+	out := RunOutputResult{TotalChars: utf8.RuneCountInString(text)}
+	out.Text = clip(text, p.MaxChars)
+	out.Truncated = len(out.Text) < len(text)
+	return out, nil
 }
 
-// CancelRun stops a run.
-func (s *Service) CancelRun(_ context.Context, _ RunParams) (Run, error) {
-	return Run{}, fault.Unavailablef("Not in this build yet.")
+// CancelRun stops a run. One that its target does not end within 10 seconds is closed all the
+// same; the result says how it stands now.
+func (s *Service) CancelRun(ctx context.Context, p RunParams) (Run, error) {
+	user, now := identity.UserID(ctx), s.now()
+	err := s.db.Write(ctx, func(tx *storage.Tx) error {
+		r, err := ownRun(tx, user, p.RunID)
+		if err != nil {
+			return err
+		}
+		switch {
+		case r.RetryAt != nil: // between two attempts
+			_, err := tx.Exec(`UPDATE schedule_runs SET retry_at = NULL, updated_at = ? WHERE id = ?`, now, r.RunID)
+			if err != nil {
+				return err
+			}
+			c, err := s.loadSched(tx, r.ScheduleID)
+			if err != nil {
+				return err
+			}
+			return s.complete(tx, c, now)
+		case !isOpen(r.Status):
+			return fault.Conflictf("The run is over.")
+		case r.TargetRunID == nil:
+			if err := s.closeRun(tx, r, "cancelled", "person", now); err != nil {
+				return err
+			}
+			c, err := s.loadSched(tx, r.ScheduleID)
+			if err != nil {
+				return err
+			}
+			return s.complete(tx, c, now)
+		}
+		return s.askEnd(tx, r, "person", now)
+	})
+	if err != nil {
+		return Run{}, err
+	}
+	var out Run
+	err = s.db.Read(ctx, func(tx *storage.Tx) error {
+		r, err := ownRun(tx, user, p.RunID)
+		out = r.Run
+		return err
+	})
+	return out, err
+}
+
+// history keeps so much of each schedule's runs.
+const (
+	keepFull = 20
+	keepAge  = 90 * 24 * time.Hour
+)
+
+// Prune thins the history: the last 20 runs of a schedule stay as they are. Of older ones,
+// successes lose their output and one a day stays; everything goes after 90 days. It gives
+// how many rows left. Each device keeps its own bound: this is not a delete for others.
+func (s *Service) Prune(ctx context.Context) (int64, error) {
+	var ids []uuid.UUID
+	err := s.db.Read(ctx, func(tx *storage.Tx) error {
+		rows, err := tx.Query(`SELECT schedule_id FROM schedule_runs GROUP BY schedule_id HAVING count(*) > ?`, keepFull)
+		if err != nil {
+			return err
+		}
+		defer rows.Close()
+		for rows.Next() {
+			var id uuid.UUID
+			if err := rows.Scan(&id); err != nil {
+				return err
+			}
+			ids = append(ids, id)
+		}
+		return rows.Err()
+	})
+	var total int64
+	old := s.now().Add(-keepAge)
+	for _, id := range ids {
+		if err != nil {
+			break
+		}
+		err = s.db.Write(ctx, func(tx *storage.Tx) error {
+			return tx.WithoutCapture(func() error {
+				const older = `schedule_id = ?1 AND NOT (` + open + `) AND retry_at IS NULL
+					AND id NOT IN (SELECT id FROM schedule_runs WHERE schedule_id = ?1 ORDER BY due_at DESC, id DESC LIMIT ?2)`
+				res, err := tx.Exec(`DELETE FROM schedule_runs WHERE `+older+` AND (due_at < ?3 OR status = 'success' AND id NOT IN
+					(SELECT min(id) FROM schedule_runs WHERE schedule_id = ?1 AND status = 'success' GROUP BY due_at / 86400000000))`, id, keepFull, old)
+				if err != nil {
+					return err
+				}
+				n, err := res.RowsAffected()
+				total += n
+				if err != nil {
+					return err
+				}
+				_, err = tx.Exec(`UPDATE schedule_runs SET output = NULL WHERE `+older+` AND status = 'success' AND output IS NOT NULL`, id, keepFull)
+				return err
+			})
+		})
+	}
+	return total, err
 }

@@ -2,56 +2,374 @@ package scheduler
 
 import (
 	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
 
 	"helix/backend/fault"
+	"helix/backend/identity"
+	"helix/backend/storage"
 )
 
-// Create makes a schedule.
-func (s *Service) Create(_ context.Context, _ CreateParams) (Schedule, error) {
-	return Schedule{}, fault.Unavailablef("Not in this build yet.")
+func ignoreNoRows(err error) error {
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil
+	}
+	return err
 }
 
-// Update changes a schedule; it never fires a time before the edit.
-func (s *Service) Update(_ context.Context, _ UpdateParams) (Schedule, error) {
-	return Schedule{}, fault.Unavailablef("Not in this build yet.")
+// find reads a schedule of the caller.
+func (s *Service) find(ctx context.Context, id uuid.UUID) (c *sched, err error) {
+	err = s.db.Read(ctx, func(tx *storage.Tx) error {
+		c, err = s.own(tx, identity.UserID(ctx), id)
+		return err
+	})
+	return c, err
 }
 
-// Delete deletes a schedule; it can be restored for 30 days.
-func (s *Service) Delete(_ context.Context, _ ScheduleParams) (DeleteResult, error) {
-	return DeleteResult{}, fault.Unavailablef("Not in this build yet.")
+// get is the result for one schedule, with its runs.
+func (s *Service) get(ctx context.Context, id uuid.UUID) (out Schedule, err error) {
+	err = s.db.Read(ctx, func(tx *storage.Tx) error {
+		c, err := s.own(tx, identity.UserID(ctx), id)
+		if err != nil {
+			return err
+		}
+		if err := fillRuns(tx, []*sched{c}); err != nil {
+			return err
+		}
+		out = c.Schedule
+		return nil
+	})
+	return out, err
 }
 
-// Restore takes a deletion back.
-func (s *Service) Restore(_ context.Context, _ ScheduleParams) (Schedule, error) {
-	return Schedule{}, fault.Unavailablef("Not in this build yet.")
+const recentRuns = 20
+
+// fillRuns adds the last runs to schedules.
+func fillRuns(tx *storage.Tx, list []*sched) error {
+	for _, c := range list {
+		rows, err := queryRuns(tx, `WHERE r.schedule_id = ? ORDER BY r.due_at DESC, r.created_at DESC, r.id DESC LIMIT ?`, c.ScheduleID, recentRuns)
+		if err != nil {
+			return err
+		}
+		if len(rows) > 0 {
+			c.LastRun = &rows[0].Run
+		}
+		slices.Reverse(rows)
+		for _, r := range rows {
+			c.RecentRuns = append(c.RecentRuns, RunMark{RunID: r.RunID, At: r.DueAt, Status: r.Status})
+		}
+	}
+	return nil
 }
 
-// List lists the user's schedules.
-func (s *Service) List(_ context.Context, _ ListParams) (ListResult, error) {
-	return ListResult{}, fault.Unavailablef("Not in this build yet.")
+// change changes a schedule of the caller and gives how it is then.
+func (s *Service) change(ctx context.Context, id uuid.UUID, what string, fn func(tx *storage.Tx, c *sched, now time.Time) error) (Schedule, error) {
+	err := s.db.Write(ctx, func(tx *storage.Tx) error {
+		c, err := s.ownUsable(tx, identity.UserID(ctx), id)
+		if err != nil {
+			return err
+		}
+		s.changed(tx, c.user, id, what)
+		return fn(tx, c, s.now())
+	})
+	if err != nil {
+		return Schedule{}, err
+	}
+	return s.get(ctx, id)
 }
 
 // Get gives one schedule.
-func (s *Service) Get(_ context.Context, _ ScheduleParams) (Schedule, error) {
-	return Schedule{}, fault.Unavailablef("Not in this build yet.")
+func (s *Service) Get(ctx context.Context, p ScheduleParams) (Schedule, error) {
+	return s.get(ctx, p.ScheduleID)
 }
 
-// Pause stops a schedule from firing.
-func (s *Service) Pause(_ context.Context, _ ScheduleParams) (Schedule, error) {
-	return Schedule{}, fault.Unavailablef("Not in this build yet.")
+// List lists the user's schedules.
+func (s *Service) List(ctx context.Context, p ListParams) (ListResult, error) {
+	out := ListResult{Schedules: []Schedule{}}
+	if err := page(&p.Limit, p.Offset, 50); err != nil {
+		return out, err
+	}
+	out.Limit, out.Offset = p.Limit, p.Offset
+	where, args := []string{"s.user_id = ?", "s.deleted_at IS NULL"}, []any{identity.UserID(ctx)}
+	switch p.Status {
+	case "":
+	case "paused":
+		where = append(where, "(s.status = 'paused' OR s.status = 'active' AND s.is_enabled = 0)")
+	case "active":
+		where = append(where, "s.status = 'active' AND s.is_enabled = 1")
+	case "completed", "disabled":
+		where, args = append(where, "s.status = ?"), append(args, p.Status)
+	default:
+		return out, fault.Invalidf("status: %q is not one of active, paused, completed, disabled", p.Status)
+	}
+	if p.Kind != "" {
+		where, args = append(where, "s.target_kind = ?"), append(args, p.Kind)
+	}
+	if p.Query != "" {
+		like := "%" + strings.NewReplacer(`\`, `\\`, "%", `\%`, "_", `\_`).Replace(p.Query) + "%"
+		where = append(where, `(s.name LIKE ? ESCAPE '\' OR s.description LIKE ? ESCAPE '\' OR s.target_name LIKE ? ESCAPE '\')`)
+		args = append(args, like, like, like)
+	}
+	cond := strings.Join(where, " AND ")
+	err := s.db.Read(ctx, func(tx *storage.Tx) error {
+		if err := tx.QueryRow(`SELECT count(*) FROM schedules s WHERE `+cond, args...).Scan(&out.Total); err != nil {
+			return err
+		}
+		list, err := s.query(tx, `WHERE `+cond+` ORDER BY s.system_key IS NOT NULL, s.created_at DESC, s.id DESC LIMIT ? OFFSET ?`, append(args, p.Limit, p.Offset)...)
+		if err != nil {
+			return err
+		}
+		if err := fillRuns(tx, list); err != nil {
+			return err
+		}
+		for _, c := range list {
+			out.Schedules = append(out.Schedules, c.Schedule)
+		}
+		return nil
+	})
+	return out, err
 }
 
-// Resume lets a schedule fire again, from its next time on.
-func (s *Service) Resume(_ context.Context, _ ScheduleParams) (Schedule, error) {
-	return Schedule{}, fault.Unavailablef("Not in this build yet.")
+// page checks limit and offset.
+func page(limit *int, offset, def int) error {
+	if *limit == 0 {
+		*limit = def
+	}
+	if *limit < 1 || *limit > 100 {
+		return fault.Invalidf("limit is %d; it must be 1 to 100.", *limit)
+	}
+	if offset < 0 {
+		return fault.Invalidf("offset is %d; it must not be negative.", offset)
+	}
+	return nil
 }
 
-// TakeOver makes this device the home of a schedule.
-func (s *Service) TakeOver(_ context.Context, _ ScheduleParams) (Schedule, error) {
-	return Schedule{}, fault.Unavailablef("Not in this build yet.")
+// params are the fields of c as create takes them.
+func (c *sched) params() CreateParams {
+	spec := c.Cadence
+	if c.OsZone {
+		spec.Timezone = ""
+	}
+	placement, retry, budget := c.Placement, c.Retry, c.Budget
+	return CreateParams{
+		Name: c.Name, Description: c.Description, Target: c.Target, Cadence: mustJSON(spec), StartsAt: c.StartsAt, EndsAt: c.EndsAt, MaxRuns: c.MaxRuns,
+		MissedPolicy: c.MissedPolicy, GraceSecs: &c.GraceSecs, Overlap: c.Overlap, JitterSecs: c.JitterSecs, Retry: &retry,
+		AutoDisableAfter: &c.AutoDisableAfter, NotifyAfterFailures: &c.NotifyAfterFailures, Notification: c.Notification, NotifyWhen: c.NotifyWhen,
+		MaxRunMs: c.MaxRunMs, Placement: &placement, Budget: &budget,
+	}
 }
 
-// Templates lists schedules that Helix offers.
-func (s *Service) Templates(_ context.Context, _ struct{}) (TemplatesResult, error) {
-	return TemplatesResult{}, fault.Unavailablef("Not in this build yet.")
+// Update changes a schedule; it never fires a time before the edit. Times that were due and
+// not claimed yet are recorded as missed when the edit changes the times.
+func (s *Service) Update(ctx context.Context, p UpdateParams) (Schedule, error) {
+	var fields map[string]json.RawMessage
+	if err := json.Unmarshal(p.Patch, &fields); err != nil || fields == nil {
+		return Schedule{}, fault.Invalidf("patch: one JSON object is expected")
+	}
+	if _, ok := fields["paused"]; ok {
+		return Schedule{}, fault.Invalidf("patch: pause and resume with schedules.pause and schedules.resume")
+	}
+	has := func(names ...string) bool {
+		return slices.ContainsFunc(names, func(n string) bool { _, ok := fields[n]; return ok })
+	}
+	was, err := s.find(ctx, p.ScheduleID)
+	if err != nil {
+		return Schedule{}, err
+	}
+	if was.NeedsNewer {
+		return Schedule{}, fault.Unavailablef("This schedule needs a newer Helix. It was left as it is.")
+	}
+	in, now := was.params(), s.now()
+	if in.Target, err = patchTarget(was.Target, fields["target"]); err != nil {
+		return Schedule{}, err
+	}
+	delete(fields, "target")
+	rest := mustJSON(fields)
+	for _, zero := range []string{"retry", "budget", "placement", "graceSecs", "autoDisableAfter", "notifyAfterFailures"} {
+		if string(fields[zero]) == "null" {
+			return Schedule{}, fault.Invalidf("%s: cannot be null", zero)
+		}
+	}
+	if err := strict(rest, &in, "patch"); err != nil {
+		return Schedule{}, err
+	}
+	timing := has("cadence", "startsAt", "endsAt", "maxRuns")
+	checked := *was
+	if err := s.fill(ctx, &checked, in, timing, string(mustJSON(in.Target)) != string(mustJSON(was.Target)), now); err != nil {
+		return Schedule{}, err
+	}
+	if was.System && checked.Target.Kind != was.Target.Kind {
+		return Schedule{}, fault.Deniedf("The target of a schedule that comes with Helix cannot be changed.")
+	}
+	return s.change(ctx, p.ScheduleID, "updated", func(tx *storage.Tx, c *sched, now time.Time) error {
+		if p.ExpectedRevision != 0 && c.Revision != p.ExpectedRevision || c.Revision != was.Revision {
+			return fault.Conflictf("The schedule was changed meanwhile. Nothing was saved; look at it again.").WithDetails(map[string]any{"revision": c.Revision})
+		}
+		return s.edit(tx, c, &checked, timing, now)
+	})
+}
+
+// patchTarget changes only the input when nothing else of a target is named.
+func patchTarget(was Target, raw json.RawMessage) (Target, error) {
+	if raw == nil {
+		return was, nil
+	}
+	var in Target
+	if err := strict(raw, &in, "target"); err != nil {
+		return was, err
+	}
+	if in.Kind != "" && in.Kind != was.Kind || in.ID != nil || in.Name != "" || in.Version != "" {
+		if in.Kind == "" {
+			in.Kind = was.Kind
+		}
+		return in, nil
+	}
+	if in.Input != nil {
+		was.Input = in.Input
+	}
+	return was, nil
+}
+
+// edit writes what was checked over the current row.
+func (s *Service) edit(tx *storage.Tx, c, to *sched, timing bool, now time.Time) error {
+	if timing && c.fires() && c.hasState {
+		if err := s.record(tx, c, "edited", now); err != nil {
+			return err
+		}
+	}
+	state := *c
+	*c = *to
+	c.last, c.NextRunAt, c.ConsecutiveFailures, c.RunCount, c.tz = state.last, state.NextRunAt, state.ConsecutiveFailures, state.RunCount, to.tz
+	c.Status, c.DisabledReason, c.enabled, c.Revision, c.UpdatedAt = state.Status, state.DisabledReason, state.enabled, state.Revision+1, now
+	again := timing && (c.Status == "completed" || c.Status == "disabled" && c.DisabledReason == "missed")
+	if again {
+		c.Status, c.DisabledReason, c.enabled = "active", "", true
+	}
+	if timing && c.last.Before(now) {
+		c.last = now
+	}
+	if _, err := tx.Exec(`UPDATE schedules SET name = ?, description = ?, status = ?, disabled_reason = ?, target_kind = ?, target_id = ?, target_name = ?, target_version = ?,
+		target_input = ?, is_enabled = ?, cadence = ?, timezone = ?, os_zone = ?, starts_at = ?, ends_at = ?, max_runs = ?, missed_policy = ?, grace_secs = ?, overlap = ?,
+		jitter_secs = ?, retry = ?, auto_disable_after = ?, notify_after = ?, notification = ?, notify_when = ?, max_run_ms = ?, home_device_id = ?, takeover = ?,
+		max_turns = ?, max_cost_micros = ?, revision = ?, updated_at = ? WHERE id = ?`,
+		append([]any{c.Name, c.Description, c.Status, orNull(c.DisabledReason)}, append(c.fields(), c.Revision, now, c.ScheduleID)...)...); err != nil {
+		return err
+	}
+	if c.fires() && timing {
+		return s.advance(tx, c)
+	}
+	return s.saveState(tx, c)
+}
+
+// Pause stops a schedule from firing. What was due and not claimed yet is recorded as missed.
+func (s *Service) Pause(ctx context.Context, p ScheduleParams) (Schedule, error) {
+	return s.change(ctx, p.ScheduleID, "paused", func(tx *storage.Tx, c *sched, now time.Time) error {
+		if c.Status != "active" {
+			if c.Status == "paused" {
+				return nil
+			}
+			return fault.Conflictf("The schedule is %s and does not fire.", c.Status)
+		}
+		if paused, err := pausedAll(tx, c.user); err != nil {
+			return err
+		} else if !paused && c.hasState {
+			if err := s.record(tx, c, "paused", now); err != nil {
+				return err
+			}
+		}
+		return s.setStatus(tx, c, "paused", "", now)
+	})
+}
+
+// Resume lets a schedule fire again, from its next time on; its failures are forgotten.
+func (s *Service) Resume(ctx context.Context, p ScheduleParams) (Schedule, error) {
+	return s.change(ctx, p.ScheduleID, "resumed", func(tx *storage.Tx, c *sched, now time.Time) error {
+		if c.fires() {
+			return nil
+		}
+		if err := c.checkNext(now); err != nil {
+			return err
+		}
+		return s.wakeUp(tx, c, now)
+	})
+}
+
+// wakeUp makes a schedule active from now on.
+func (s *Service) wakeUp(tx *storage.Tx, c *sched, now time.Time) error {
+	c.enabled, c.ConsecutiveFailures = true, 0
+	if c.last.Before(now) {
+		c.last = now
+	}
+	if err := s.setStatus(tx, c, "active", "", now); err != nil {
+		return err
+	}
+	return s.advance(tx, c)
+}
+
+// Delete deletes a schedule; it can be restored for 30 days. What runs goes on.
+func (s *Service) Delete(ctx context.Context, p ScheduleParams) (DeleteResult, error) {
+	now := s.now()
+	err := s.db.Write(ctx, func(tx *storage.Tx) error {
+		c, err := s.own(tx, identity.UserID(ctx), p.ScheduleID)
+		if err != nil {
+			return err
+		}
+		if c.System {
+			return fault.Deniedf("This schedule comes with Helix. It can be paused, not deleted.")
+		}
+		if err := s.dropWaiting(tx, c, "deleted", now); err != nil {
+			return err
+		}
+		c.NextRunAt = nil
+		if _, err := tx.Exec(`UPDATE schedules SET deleted_at = ?, updated_at = ? WHERE id = ?`, now, now, p.ScheduleID); err != nil {
+			return err
+		}
+		s.changed(tx, c.user, c.ScheduleID, "deleted")
+		return s.saveState(tx, c)
+	})
+	return DeleteResult{DeletedAt: now}, err
+}
+
+// Restore takes a deletion back. A schedule whose times have all passed comes back as it was,
+// without a next one.
+func (s *Service) Restore(ctx context.Context, p ScheduleParams) (Schedule, error) {
+	user, now := identity.UserID(ctx), s.now()
+	err := s.db.Write(ctx, func(tx *storage.Tx) error {
+		c, err := s.loadSched(tx, p.ScheduleID)
+		if err != nil {
+			return err
+		}
+		if c.user != user || c.deletedAt == nil {
+			return fault.NotFoundf("There is no deleted schedule like that.")
+		}
+		var n int
+		if err := tx.QueryRow(`SELECT count(*) FROM schedules WHERE user_id = ? AND deleted_at IS NULL AND system_key IS NULL`, user).Scan(&n); err != nil {
+			return err
+		}
+		if n >= s.o.MaxPerUser {
+			return fault.Limitf("%d schedules at most", s.o.MaxPerUser)
+		}
+		if _, err := tx.Exec(`UPDATE schedules SET deleted_at = NULL, updated_at = ? WHERE id = ?`, now, p.ScheduleID); err != nil {
+			return err
+		}
+		c.deletedAt = nil
+		s.changed(tx, user, c.ScheduleID, "restored")
+		if !c.fires() {
+			return nil
+		}
+		if c.last.Before(now) {
+			c.last = now
+		}
+		return s.advance(tx, c)
+	})
+	if err != nil {
+		return Schedule{}, err
+	}
+	return s.get(ctx, p.ScheduleID)
 }

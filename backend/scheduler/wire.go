@@ -20,7 +20,8 @@ type Schedule struct {
 	NeedsNewer          bool            `json:"needsNewer,omitempty"`     // made by a newer Helix: shown, never fired, never changed
 	Target              Target          `json:"target"`
 	Cadence             cadence.Spec    `json:"cadence"`
-	Words               string          `json:"words"` // the cadence in plain English
+	Words               string          `json:"words"`  // the cadence in plain English
+	OsZone              bool            `json:"osZone"` // the cadence named no time zone: it follows the operating system's
 	StartsAt            *time.Time      `json:"startsAt"`
 	EndsAt              *time.Time      `json:"endsAt"`
 	MaxRuns             *int64          `json:"maxRuns"`
@@ -224,7 +225,7 @@ type Run struct {
 	TargetRunID   *uuid.UUID `json:"targetRunId"`
 	DeviceID      uuid.UUID  `json:"deviceId"`
 	ClaimedAt     *time.Time `json:"claimedAt"`
-	StartedAt     *time.Time `json:"startedAt"`
+	StartedAt     *time.Time `json:"startedAt"` // of a missed run: since when the computer slept
 	FinishedAt    *time.Time `json:"finishedAt"`
 	RetryAt       *time.Time `json:"retryAt,omitempty"` // when the next attempt is due
 	LateMs        int64      `json:"lateMs"`

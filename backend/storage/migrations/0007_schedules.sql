@@ -104,6 +104,7 @@ CREATE TABLE schedule_runs (
     deleted_at     INTEGER,
     sync_meta      BLOB
 ) STRICT;
+CREATE INDEX schedule_runs_retry ON schedule_runs (retry_at) WHERE retry_at IS NOT NULL;
 CREATE UNIQUE INDEX schedule_runs_due ON schedule_runs (schedule_id, due_at, attempt) WHERE trigger <> 'manual';
 CREATE INDEX schedule_runs_schedule ON schedule_runs (schedule_id, due_at DESC);
 CREATE INDEX schedule_runs_user ON schedule_runs (user_id, created_at DESC, id DESC);

@@ -761,6 +761,8 @@ CREATE UNIQUE INDEX schedule_runs_due ON schedule_runs (schedule_id, due_at, att
 
 CREATE INDEX schedule_runs_open ON schedule_runs (status) WHERE status IN ('queued', 'running', 'waiting', 'interrupted');
 
+CREATE INDEX schedule_runs_retry ON schedule_runs (retry_at) WHERE retry_at IS NOT NULL;
+
 CREATE INDEX schedule_runs_schedule ON schedule_runs (schedule_id, due_at DESC);
 
 CREATE INDEX schedule_runs_user ON schedule_runs (user_id, created_at DESC, id DESC);

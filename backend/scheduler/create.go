@@ -1,0 +1,346 @@
+package scheduler
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/google/uuid"
+
+	"helix/backend/fault"
+	"helix/backend/identity"
+	"helix/backend/scheduler/cadence"
+	"helix/backend/storage"
+)
+
+// Bounds of a schedule's fields.
+const (
+	maxName        = 100
+	maxDescription = 1000
+	maxInput       = 256 << 10
+	maxCondition   = 2048
+	maxGrace       = 366 * 86400
+	maxJitter      = 86400
+	maxRunLimit    = 7 * 24 * time.Hour
+	maxAttempts    = 10
+)
+
+// blank is a schedule with the default of each field.
+func (s *Service) blank(user uuid.UUID, now time.Time) *sched {
+	home := s.device()
+	c := &sched{user: user, enabled: true, last: now}
+	c.Schedule = Schedule{
+		ScheduleID: storage.NewID(), Status: "active", MissedPolicy: "once", GraceSecs: 86400, Overlap: "skip",
+		Retry: Retry{Max: 2, BaseSecs: 60, CapSecs: 3600}, AutoDisableAfter: 5, NotifyAfterFailures: 3, Notification: "conditional", MaxRunMs: 1_800_000,
+		Placement: Placement{HomeDeviceID: &home, Here: true}, Budget: Budget{MaxTurns: 10, MaxCostMicros: 500_000}, Revision: 1,
+		RecentRuns: []RunMark{}, CreatedAt: now, UpdatedAt: now,
+	}
+	return c
+}
+
+// decodeCadence reads a cadence as people write it; unknown fields are refused. osZone says
+// that a cron text names no time zone: the operating system's is filled in.
+func (s *Service) decodeCadence(raw json.RawMessage, created time.Time) (spec cadence.Spec, c *cadence.Cadence, osZone bool, err error) {
+	if len(bytes.TrimSpace(raw)) == 0 || string(bytes.TrimSpace(raw)) == "null" {
+		return spec, nil, false, fault.Invalidf("cadence: required")
+	}
+	var in struct {
+		Type       cadence.Type `json:"type"`
+		Expression string       `json:"expression"`
+		Timezone   string       `json:"timezone"`
+		EverySecs  int64        `json:"everySecs"`
+		Old        int64        `json:"every_secs"`
+		Anchor     *time.Time   `json:"anchor"`
+		At         *time.Time   `json:"at"`
+	}
+	if err := strict(raw, &in, "cadence"); err != nil {
+		return spec, nil, false, err
+	}
+	spec = cadence.Spec{Type: in.Type, Expression: strings.TrimSpace(in.Expression), Timezone: strings.TrimSpace(in.Timezone), EverySecs: in.EverySecs, Anchor: in.Anchor, At: in.At}
+	if spec.EverySecs == 0 {
+		spec.EverySecs = in.Old
+	}
+	for _, at := range []*time.Time{spec.Anchor, spec.At} {
+		if at != nil && (at.Year() < 1971 || at.Year() > 9998) {
+			return spec, nil, false, fault.Invalidf("cadence: the year %d is out of range", at.Year())
+		}
+	}
+	if spec.Type == cadence.Cron {
+		if osZone = spec.Timezone == ""; osZone {
+			spec.Timezone = s.o.Zone()
+		}
+	} else {
+		spec.Expression, spec.Timezone = "", ""
+	}
+	c, err = cadence.New(spec, created, max(s.o.MinInterval, 0))
+	return spec, c, osZone, err
+}
+
+// strict decodes JSON without fields that it does not know.
+func strict(raw json.RawMessage, v any, where string) error {
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.DisallowUnknownFields()
+	err := d.Decode(v)
+	if err == nil {
+		if _, err = d.Token(); errors.Is(err, io.EOF) {
+			return nil
+		}
+		return fault.Invalidf("%s: one JSON object is expected", where)
+	}
+	var typ *json.UnmarshalTypeError
+	switch text := err.Error(); {
+	case errors.As(err, &typ):
+		return fault.Invalidf("%s: %s cannot be a %s", where, typ.Field, typ.Value)
+	case strings.HasPrefix(text, "json: unknown field "):
+		return fault.Invalidf("%s: there is no field %s", where, strings.TrimPrefix(text, "json: unknown field "))
+	case strings.Contains(text, "parsing time"):
+		return fault.Invalidf("%s: a time looks like 2026-03-01T09:00:00Z", where)
+	}
+	return fault.Invalidf("%s is not valid JSON", where).WithCause(err)
+}
+
+// fill checks p and puts it into c. timing says whether what decides about due times may have
+// changed, so that a single time in the past is refused.
+func (s *Service) fill(ctx context.Context, c *sched, p CreateParams, timing, target bool, now time.Time) error {
+	name := strings.TrimSpace(p.Name)
+	switch n := utf8.RuneCountInString(name); {
+	case n == 0:
+		return fault.Invalidf("name: required")
+	case n > maxName:
+		return fault.Invalidf("name: at most %d characters", maxName)
+	case utf8.RuneCountInString(p.Description) > maxDescription:
+		return fault.Invalidf("description: at most %d characters", maxDescription)
+	}
+	c.Name, c.Description = name, p.Description
+	for _, e := range []struct {
+		field string
+		value string
+		dst   *string
+		all   []string
+	}{
+		{"missedPolicy", p.MissedPolicy, &c.MissedPolicy, []string{"skip", "once", "all"}},
+		{"overlap", p.Overlap, &c.Overlap, []string{"skip", "queue", "cancelPrevious"}},
+		{"notification", p.Notification, &c.Notification, []string{"always", "conditional", "never"}},
+	} {
+		if e.value == "" {
+			continue
+		}
+		if !slices.Contains(e.all, e.value) {
+			return fault.Invalidf("%s: %q is not one of %s", e.field, e.value, strings.Join(e.all, ", "))
+		}
+		*e.dst = e.value
+	}
+	if err := fillNumbers(c, p); err != nil {
+		return err
+	}
+	if err := s.fillCondition(c, p.NotifyWhen); err != nil {
+		return err
+	}
+	if timing {
+		if err := s.fillTimes(c, p, now); err != nil {
+			return err
+		}
+	}
+	if p.Placement != nil {
+		c.Placement.Takeover = p.Placement.Takeover
+		if p.Placement.HomeDeviceID != nil && s.o.Leases != nil {
+			c.Placement.HomeDeviceID, c.Placement.Here = p.Placement.HomeDeviceID, *p.Placement.HomeDeviceID == s.device()
+		}
+	}
+	if !target {
+		return nil
+	}
+	return s.fillTarget(ctx, c, p.Target)
+}
+
+func fillNumbers(c *sched, p CreateParams) error {
+	within := func(field string, v, lo, hi int64) error {
+		if v < lo || v > hi {
+			return fault.Invalidf("%s: %d is outside %d–%d", field, v, lo, hi)
+		}
+		return nil
+	}
+	set := func(dst *int64, v *int64) {
+		if v != nil {
+			*dst = *v
+		}
+	}
+	set(&c.GraceSecs, p.GraceSecs)
+	if p.AutoDisableAfter != nil {
+		c.AutoDisableAfter = *p.AutoDisableAfter
+	}
+	if p.NotifyAfterFailures != nil {
+		c.NotifyAfterFailures = *p.NotifyAfterFailures
+	}
+	if p.MaxRunMs != 0 {
+		c.MaxRunMs = p.MaxRunMs
+	}
+	if p.Retry != nil {
+		c.Retry = *p.Retry
+	}
+	if p.Budget != nil {
+		c.Budget = *p.Budget
+	}
+	c.JitterSecs = p.JitterSecs
+	err := errors.Join(
+		within("graceSecs", c.GraceSecs, 0, maxGrace), within("jitterSecs", c.JitterSecs, 0, maxJitter),
+		within("autoDisableAfter", int64(c.AutoDisableAfter), 0, 1000), within("notifyAfterFailures", int64(c.NotifyAfterFailures), 0, 1000),
+		within("maxRunMs", c.MaxRunMs, 1000, maxRunLimit.Milliseconds()), within("retry/max", int64(c.Retry.Max), 0, maxAttempts),
+		within("retry/baseSecs", c.Retry.BaseSecs, 1, 86400), within("retry/capSecs", c.Retry.CapSecs, 1, 7*86400),
+		within("budget/maxTurns", int64(c.Budget.MaxTurns), 0, 10_000), within("budget/maxCostMicros", c.Budget.MaxCostMicros, 0, 1e12),
+	)
+	if err != nil {
+		return fault.Invalidf("%s", err.Error())
+	}
+	return nil
+}
+
+func (s *Service) fillCondition(c *sched, text string) error {
+	c.NotifyWhen = strings.TrimSpace(text)
+	if c.NotifyWhen == "" {
+		return nil
+	}
+	if len(c.NotifyWhen) > maxCondition {
+		return fault.Invalidf("notifyWhen: at most %d bytes", maxCondition)
+	}
+	if s.o.Condition == nil {
+		return fault.Unavailablef("Conditions of notifications are not available in this build.")
+	}
+	if _, err := s.o.Condition(c.NotifyWhen); err != nil {
+		return fault.Invalidf("notifyWhen: %s", fault.As(err).Message)
+	}
+	return nil
+}
+
+func (s *Service) fillTimes(c *sched, p CreateParams, now time.Time) error {
+	spec, cad, osZone, err := s.decodeCadence(p.Cadence, c.CreatedAt)
+	if err != nil {
+		return err
+	}
+	c.Cadence, c.cad, c.OsZone, c.tz = spec, cad, osZone, ""
+	c.StartsAt, c.EndsAt, c.MaxRuns = micros(p.StartsAt), micros(p.EndsAt), p.MaxRuns
+	if c.MaxRuns != nil && *c.MaxRuns < 1 {
+		return fault.Invalidf("maxRuns: at least 1")
+	}
+	if c.StartsAt != nil && c.EndsAt != nil && !c.StartsAt.Before(*c.EndsAt) {
+		return fault.Invalidf("endsAt: must be after startsAt")
+	}
+	if c.EndsAt != nil && !c.EndsAt.After(now) {
+		return fault.Invalidf("endsAt: that time has passed")
+	}
+	return c.checkNext(now)
+}
+
+// checkNext refuses a schedule that is never due from now on.
+func (c *sched) checkNext(now time.Time) error {
+	if c.nextAfter(now) != nil {
+		return nil
+	}
+	switch {
+	case c.MaxRuns != nil && c.RunCount >= *c.MaxRuns:
+		return fault.Invalidf("maxRuns: it has run %d times already", c.RunCount)
+	case c.Cadence.Type == cadence.Once && !c.Cadence.At.After(now):
+		return fault.Invalidf("time has passed")
+	case c.EndsAt != nil || c.StartsAt != nil:
+		return fault.Invalidf("it is never due between startsAt and endsAt")
+	}
+	return fault.Invalidf("this date never occurs")
+}
+
+func micros(t *time.Time) *time.Time {
+	if t == nil {
+		return nil
+	}
+	at := t.UTC().Truncate(time.Microsecond)
+	return &at
+}
+
+func (s *Service) fillTarget(ctx context.Context, c *sched, t Target) error {
+	if len(t.Input) == 0 || string(t.Input) == "null" {
+		t.Input = json.RawMessage("{}")
+	}
+	switch {
+	case t.Kind == "":
+		return fault.Invalidf("target: its kind is required")
+	case len(t.Input) > maxInput:
+		return fault.Limitf("The input of a schedule has at most %d kB.", maxInput>>10)
+	case !json.Valid(t.Input) || t.Input[0] != '{':
+		return fault.Invalidf("target: input must be a JSON object")
+	}
+	k := s.kind(t.Kind)
+	if k == nil {
+		return unavailableKind(t.Kind)
+	}
+	var out Target
+	err := guarded(func() (err error) { out, err = k.Check(ctx, t); return err })
+	if err != nil {
+		return err
+	}
+	out.Kind = t.Kind
+	if len(out.Input) == 0 {
+		out.Input = t.Input
+	}
+	c.Target = out
+	return nil
+}
+
+// Create makes a schedule.
+func (s *Service) Create(ctx context.Context, p CreateParams) (Schedule, error) {
+	user, now := identity.UserID(ctx), s.now()
+	c := s.blank(user, now)
+	if err := s.fill(ctx, c, p, true, true, now); err != nil {
+		return Schedule{}, err
+	}
+	if p.Paused {
+		c.Status = "paused"
+	}
+	err := s.db.Write(ctx, func(tx *storage.Tx) error {
+		var n int
+		if err := tx.QueryRow(`SELECT count(*) FROM schedules WHERE user_id = ? AND deleted_at IS NULL AND system_key IS NULL`, user).Scan(&n); err != nil {
+			return err
+		}
+		if n >= s.o.MaxPerUser {
+			return fault.Limitf("%d schedules at most", s.o.MaxPerUser)
+		}
+		return s.insertSched(tx, c)
+	})
+	if err != nil {
+		return Schedule{}, err
+	}
+	return s.get(ctx, c.ScheduleID)
+}
+
+// insertSched writes a new schedule with its first time.
+func (s *Service) insertSched(tx *storage.Tx, c *sched) error {
+	if _, err := tx.Exec(`INSERT INTO schedules (id, user_id, name, description, status, system_key, target_kind, target_id, target_name, target_version, target_input, is_enabled,
+		cadence, timezone, os_zone, starts_at, ends_at, max_runs, missed_policy, grace_secs, overlap, jitter_secs, retry, auto_disable_after, notify_after,
+		notification, notify_when, max_run_ms, home_device_id, takeover, max_turns, max_cost_micros, revision, created_at, updated_at)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+		append([]any{c.ScheduleID, c.user, c.Name, c.Description, c.Status, orNull(c.systemKey)}, append(c.fields(), c.Revision, c.CreatedAt, c.UpdatedAt)...)...); err != nil {
+		return err
+	}
+	s.changed(tx, c.user, c.ScheduleID, "created")
+	c.last = c.CreatedAt
+	if c.Status == "active" {
+		c.NextRunAt = c.nextAfter(c.last)
+	}
+	c.tz = zonePrint(c.Cadence.Timezone)
+	return s.saveState(tx, c)
+}
+
+// fields are the columns from target_kind to max_cost_micros, in their order.
+func (c *sched) fields() []any {
+	zone := c.Cadence.Timezone
+	if zone == "" {
+		zone = "UTC"
+	}
+	return []any{c.Target.Kind, c.Target.ID, c.Target.Name, c.Target.Version, c.Target.Input, c.Status == "active",
+		mustJSON(c.Cadence), zone, c.OsZone, c.StartsAt, c.EndsAt, c.MaxRuns, c.MissedPolicy, c.GraceSecs, c.Overlap, c.JitterSecs, mustJSON(c.Retry), c.AutoDisableAfter, c.NotifyAfterFailures,
+		c.Notification, orNull(c.NotifyWhen), c.MaxRunMs, c.Placement.HomeDeviceID, c.Placement.Takeover, c.Budget.MaxTurns, c.Budget.MaxCostMicros}
+}

@@ -1,0 +1,354 @@
+package scheduler
+
+import (
+	"context"
+	"time"
+
+	"github.com/google/uuid"
+
+	"helix/backend/fault"
+	"helix/backend/storage"
+)
+
+// pump does all there is to do now and tells how long nothing will be.
+func (s *Service) pump(ctx context.Context) time.Duration {
+	now, mono := s.now(), s.clock.Mono()
+	s.notice(now, mono)
+	poll := mono-s.polled >= s.o.Poll
+	if !s.restore(ctx) {
+		return s.o.Poll
+	}
+	if poll {
+		s.polled = mono
+		s.lookAtAll()
+	}
+	refused := s.endPauses(ctx, now)
+	s.renewLeases(ctx, mono)
+	s.expire(ctx, mono)
+	s.ask(ctx)
+	refused = s.settleOutcomes(ctx, now) || refused
+	next, bad := s.settleAll(ctx, now)
+	again, worse := s.retries(ctx, now)
+	refused = s.promote(ctx, now) || refused || bad || worse
+	if poll || s.seenWall.IsZero() {
+		s.followZones(ctx, now)
+	}
+	s.follow(ctx)
+	s.admitAll(ctx, now)
+	s.startRuns(ctx, now, mono)
+	s.seenWall, s.seenMono, s.awayWhy = now, mono, ""
+	s.mu.Lock()
+	s.nextDue = next
+	s.mu.Unlock()
+	wait := s.o.Poll
+	if !refused {
+		for _, at := range []time.Time{next, again} {
+			if !at.IsZero() {
+				wait = min(wait, at.Sub(s.now()))
+			}
+		}
+	}
+	return max(min(wait, s.nextTimer(mono)), 0)
+}
+
+// notice compares both clocks with those of the last look: when the wall clock went ahead, the
+// computer slept or its clock was set.
+func (s *Service) notice(now time.Time, mono time.Duration) {
+	if s.seenWall.IsZero() {
+		return
+	}
+	if ahead := now.Sub(s.seenWall) - (mono - s.seenMono); ahead > 30*time.Second {
+		s.awayFrom, s.awayWhy = s.seenWall, "asleep"
+		s.log.Info("the clock went ahead, as after sleep", "by", ahead.Round(time.Second))
+	} else if ahead < -30*time.Second {
+		s.log.Info("the clock was set back", "by", -ahead.Round(time.Second))
+	}
+}
+
+// restore reads the runs that are not over after a start, or when another database has been
+// put in place.
+func (s *Service) restore(ctx context.Context) bool {
+	s.mu.Lock()
+	need := s.reload
+	s.mu.Unlock()
+	if !need {
+		return true
+	}
+	var list []runRow
+	err := s.db.Write(ctx, func(tx *storage.Tx) (err error) {
+		if _, err = tx.Exec(`UPDATE schedule_runs SET status = 'interrupted', updated_at = ? WHERE status = 'running' AND device_id = ?`, s.now(), s.device()); err != nil {
+			return err
+		}
+		list, err = queryRuns(tx, `WHERE r.target_run_id IS NOT NULL AND r.`+open+` AND r.device_id = ? ORDER BY r.due_at`, s.device())
+		return err
+	})
+	if err == nil {
+		err = s.ensureSystem(ctx)
+	}
+	if err != nil {
+		s.log.Warn("the runs of schedules cannot be read; it is tried again", "err", err)
+		return false
+	}
+	s.mu.Lock()
+	clear(s.live)
+	clear(s.targets)
+	for _, l := range s.lanes {
+		l.running, l.users = 0, nil
+		clear(l.queues)
+	}
+	s.reload, s.outcomes = false, nil
+	s.mu.Unlock()
+	s.adopt(list)
+	s.lookAtAll() // one may have ended meanwhile
+	return true
+}
+
+// adopt takes runs whose target was made into the lanes.
+func (s *Service) adopt(list []runRow) {
+	if len(list) == 0 {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, r := range list {
+		if s.live[r.RunID] != nil {
+			continue
+		}
+		l := &live{runRow: r, kind: s.kinds[r.TargetKind]}
+		if l.kind == nil {
+			l.kind = &kind{gone{r.TargetKind}, longLane, ""}
+		}
+		l.home = s.lane(l.kind.lane)
+		s.live[r.RunID], s.targets[*r.TargetRunID] = l, l
+		switch {
+		case r.Status == "waiting":
+			l.phase, l.admitted = parked, true
+		case r.term > 0 && r.StartedAt == nil && s.o.Leases != nil:
+		default:
+			l.admitted = true
+			l.home.push(l)
+		}
+		if r.Reason == "timeout" || r.Reason == "person" || r.Reason == "overlap" {
+			l.end(r.Reason, s.clock.Mono())
+		}
+	}
+	s.kick()
+}
+
+// gone stands for a kind of target that is not in this build any more.
+type gone struct{ kind string }
+
+func (g gone) Check(context.Context, Target) (Target, error) {
+	return Target{}, unavailableKind(g.kind)
+}
+func (g gone) Enqueue(*storage.Tx, Occurrence) (uuid.UUID, error) {
+	return uuid.Nil, unavailableKind(g.kind)
+}
+func (g gone) Start(uuid.UUID) {}
+func (g gone) State(context.Context, uuid.UUID) (TargetState, error) {
+	return TargetState{}, fault.NotFoundf("%s", fault.As(unavailableKind(g.kind)).Message)
+}
+func (g gone) Cancel(context.Context, uuid.UUID, string) error { return nil }
+
+// end asks for the end of a run; mu is held.
+func (l *live) end(why string, now time.Duration) {
+	if l.ending == "" {
+		l.ending, l.endBy = why, now+cancelWithin
+	}
+}
+
+// askEnd notes in a transaction that a run is to end, and cancels its target afterwards.
+func (s *Service) askEnd(tx *storage.Tx, r runRow, why string, now time.Time) error {
+	if _, err := tx.Exec(`UPDATE schedule_runs SET reason = ?, updated_at = ? WHERE id = ? AND `+open, why, now, r.RunID); err != nil {
+		return err
+	}
+	tx.AfterCommit(func() { s.cancel(detached(tx.Context()), r.RunID, why) })
+	return nil
+}
+
+// cancel has a target end its run.
+func (s *Service) cancel(ctx context.Context, id uuid.UUID, why string) {
+	s.mu.Lock()
+	l := s.live[id]
+	if l == nil || l.ending != "" {
+		s.mu.Unlock()
+		return
+	}
+	l.end(why, s.clock.Mono())
+	s.mu.Unlock()
+	s.cancelTarget(ctx, l)
+}
+
+// The reasons that a target hears.
+var cancelReasons = map[string]string{"timeout": "its schedule gives it no more time", "person": "canceled by you", "overlap": "its schedule's next time has come"}
+
+func (s *Service) cancelTarget(ctx context.Context, l *live) {
+	s.task(func() error {
+		ctx, cancel := context.WithTimeout(s.as(context.WithoutCancel(ctx), l.user), cancelWithin)
+		defer cancel()
+		err := l.kind.Cancel(ctx, *l.TargetRunID, cancelReasons[l.ending])
+		s.Ended(*l.TargetRunID)
+		return ignoreNotFound(err)
+	}, func(err error) { s.log.Warn("a target does not take cancel", "run", l.RunID, "err", err) })
+	s.kick()
+}
+
+// expire cancels runs that use more than their time, and closes those whose target ignores
+// that.
+func (s *Service) expire(ctx context.Context, mono time.Duration) {
+	var late []*live
+	s.mu.Lock()
+	for id, l := range s.live {
+		switch {
+		case l.ending != "" && mono >= l.endBy:
+			s.outcomes = append(s.outcomes, outcome{id, TargetState{Status: "cancelled"}})
+		case l.ending == "" && l.phase == started && l.used+mono-l.since >= l.maxRun:
+			late = append(late, l)
+		}
+	}
+	s.mu.Unlock()
+	for _, l := range late {
+		err := s.db.Write(s.as(ctx, l.user), func(tx *storage.Tx) error { return s.askEnd(tx, l.runRow, "timeout", s.now()) })
+		if err != nil {
+			s.log.Warn("a run that takes too long is not canceled yet", "run", l.RunID, "err", err)
+		}
+	}
+}
+
+// lookAtAll asks every run for its state, in case that its end went by unheard.
+func (s *Service) lookAtAll() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, l := range s.live {
+		l.look = true
+	}
+}
+
+// ask asks targets for the states that are wanted.
+func (s *Service) ask(ctx context.Context) {
+	var list []*live
+	s.mu.Lock()
+	for _, l := range s.live {
+		if l.look && !l.looking {
+			l.look, l.looking = false, true
+			list = append(list, l)
+		}
+	}
+	s.mu.Unlock()
+	for _, l := range list {
+		done := func(st TargetState, err error) {
+			switch {
+			case fault.Is(err, fault.NotFound):
+				st = failedState(fault.Internalf(err, "The run of the target is gone."))
+			case err != nil:
+				s.log.Warn("a target does not tell how its run stands", "run", l.RunID, "err", err)
+				st = TargetState{}
+			}
+			s.mu.Lock()
+			l.looking = false
+			if st.Status != "" && s.live[l.RunID] == l {
+				s.outcomes = append(s.outcomes, outcome{l.RunID, st})
+			}
+			s.mu.Unlock()
+			s.kick()
+		}
+		s.task(func() error {
+			ctx, cancel := context.WithTimeout(s.as(context.WithoutCancel(ctx), l.user), stateWithin)
+			defer cancel()
+			st, err := l.kind.State(ctx, *l.TargetRunID)
+			done(st, err)
+			return nil
+		}, func(err error) { done(failedState(err), nil) })
+	}
+}
+
+// startRuns gives slots to waiting runs and starts them.
+func (s *Service) startRuns(ctx context.Context, now time.Time, mono time.Duration) {
+	var list []*live
+	s.mu.Lock()
+	long := s.lanes[longLane]
+	for _, l := range s.live {
+		if l.slot != nil && l.slot != long && mono-l.since >= longAfter && long.running < long.capacity {
+			l.slot.running--
+			l.slot = long
+			long.running++
+		}
+	}
+	for _, ln := range s.lanes {
+		for l := ln.pop(); l != nil; l = ln.pop() {
+			l.hold(ln, mono)
+			list = append(list, l)
+		}
+	}
+	s.mu.Unlock()
+	if len(list) == 0 {
+		return
+	}
+	err := s.db.Write(ctx, func(tx *storage.Tx) error {
+		for _, l := range list {
+			if err := s.begun(tx, l.runRow, now); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		s.log.Warn("runs cannot begin; it is tried again", "err", err)
+		s.mu.Lock()
+		for _, l := range list {
+			l.free(mono)
+			l.used, l.phase = 0, pending
+			l.home.push(l)
+		}
+		s.mu.Unlock()
+		return
+	}
+	for _, l := range list {
+		s.task(func() error {
+			l.kind.Start(*l.TargetRunID)
+			return nil
+		}, func(err error) {
+			s.mu.Lock()
+			s.outcomes = append(s.outcomes, outcome{l.RunID, failedState(err)})
+			s.mu.Unlock()
+			s.kick()
+		})
+	}
+}
+
+// begun marks a run as running.
+func (s *Service) begun(tx *storage.Tx, r runRow, now time.Time) error {
+	late := max(now.Sub(r.DueAt).Milliseconds(), 0)
+	res, err := tx.Exec(`UPDATE schedule_runs SET status = 'running', started_at = coalesce(started_at, ?), late_ms = CASE WHEN started_at IS NULL THEN ? ELSE late_ms END,
+		updated_at = ? WHERE id = ? AND `+open, now, late, now, r.RunID)
+	if err != nil {
+		return err
+	}
+	if n, err := res.RowsAffected(); err != nil || n == 0 {
+		return err
+	}
+	s.runEvent(tx, r.user, r.RunID, r.ScheduleID, "running", now)
+	return nil
+}
+
+// nextTimer is when a run is to be moved, canceled or closed.
+func (s *Service) nextTimer(mono time.Duration) time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	wait := s.o.Poll - (mono - s.polled)
+	for _, l := range s.live {
+		switch {
+		case l.ending != "":
+			wait = min(wait, l.endBy-mono)
+		case l.phase == started:
+			wait = min(wait, l.maxRun-l.used-(mono-l.since))
+			if d := longAfter - (mono - l.since); l.slot != s.lanes[longLane] && d > 0 {
+				wait = min(wait, d)
+			}
+		}
+	}
+	if len(s.outcomes) > 0 {
+		wait = 0
+	}
+	return wait
+}

@@ -1,0 +1,242 @@
+package scheduler
+
+import (
+	"context"
+	"crypto/sha256"
+	"database/sql"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+
+	"helix/backend/fault"
+	"helix/backend/scheduler/cadence"
+	"helix/backend/storage"
+)
+
+// sched is a schedule's row with what this device knows of its course.
+type sched struct {
+	Schedule
+	user      uuid.UUID
+	systemKey string
+	enabled   bool
+	deletedAt *time.Time
+	hasState  bool
+	last      time.Time // all due times up to here are accounted for
+	tz        string
+	seen      int64 // revision that the state was computed for
+	cad       *cadence.Cadence
+}
+
+const schedColumns = `s.id, s.user_id, s.name, s.description, s.status, coalesce(s.disabled_reason, ''), coalesce(s.system_key, ''), s.target_kind, s.target_id,
+	s.target_name, s.target_version, s.target_input, s.is_enabled, s.cadence, s.timezone, s.os_zone, s.starts_at, s.ends_at, s.max_runs, s.missed_policy, s.grace_secs,
+	s.overlap, s.jitter_secs, s.retry, s.auto_disable_after, s.notify_after, s.notification, coalesce(s.notify_when, ''), s.max_run_ms, s.home_device_id,
+	s.takeover, s.max_turns, s.max_cost_micros, s.revision, s.created_at, s.updated_at, s.deleted_at,
+	t.schedule_id IS NOT NULL, t.next_run_at, t.last_due_at, coalesce(t.consecutive_failures, 0), coalesce(t.run_count, 0), coalesce(t.tz_version, ''), coalesce(t.revision_seen, 0)`
+
+const schedTables = ` FROM schedules s LEFT JOIN schedule_state t ON t.schedule_id = s.id `
+
+type scanner interface{ Scan(...any) error }
+
+func (s *Service) scanSched(row scanner) (*sched, error) {
+	var c sched
+	var input, spec, zone, retry string
+	err := row.Scan(&c.ScheduleID, &c.user, &c.Name, &c.Description, &c.Status, &c.DisabledReason, &c.systemKey, &c.Target.Kind, &c.Target.ID,
+		&c.Target.Name, &c.Target.Version, &input, &c.enabled, &spec, &zone, &c.OsZone, storage.TimePtr(&c.StartsAt), storage.TimePtr(&c.EndsAt), &c.MaxRuns, &c.MissedPolicy, &c.GraceSecs,
+		&c.Overlap, &c.JitterSecs, &retry, &c.AutoDisableAfter, &c.NotifyAfterFailures, &c.Notification, &c.NotifyWhen, &c.MaxRunMs, &c.Placement.HomeDeviceID,
+		&c.Placement.Takeover, &c.Budget.MaxTurns, &c.Budget.MaxCostMicros, &c.Revision, storage.Time(&c.CreatedAt), storage.Time(&c.UpdatedAt), storage.TimePtr(&c.deletedAt),
+		&c.hasState, storage.TimePtr(&c.NextRunAt), storage.Time(&c.last), &c.ConsecutiveFailures, &c.RunCount, &c.tz, &c.seen)
+	if err != nil {
+		return nil, err
+	}
+	c.RecentRuns = []RunMark{}
+	c.System = c.systemKey != ""
+	c.Placement.Here = s.o.Leases == nil || c.Placement.HomeDeviceID == nil || *c.Placement.HomeDeviceID == s.device()
+	c.Target.Input = json.RawMessage(input)
+	if !c.enabled && c.Status == "active" {
+		c.Status = "paused" // turned off on another device
+	}
+	err = errors.Join(json.Unmarshal([]byte(spec), &c.Cadence), json.Unmarshal([]byte(retry), &c.Retry))
+	if err == nil {
+		c.cad, err = s.cadence(c.Cadence, spec, c.CreatedAt)
+	}
+	if err != nil || !s.knows(c.Target.Kind) {
+		c.cad, c.NeedsNewer, c.NextRunAt = nil, true, nil
+		c.Raw = mustJSON(map[string]any{"target": map[string]any{"kind": c.Target.Kind, "name": c.Target.Name, "input": json.RawMessage(input)},
+			"cadence": json.RawMessage(spec), "retry": json.RawMessage(retry), "timezone": zone})
+		c.Words = "needs a newer Helix"
+		return &c, nil
+	}
+	c.Words = c.cad.Words()
+	return &c, nil
+}
+
+// known kinds of targets, with the reason why one cannot be used when nobody registered it.
+var knownKinds = []TargetKind{
+	{"skill", "Skill", "Skills are not available in this build."},
+	{"tool", "Tool", "Tools are not available in this build."},
+	{"synthesis", "Memory synthesis", "Memory synthesis is not available in this build."},
+	{"decay", "Memory decay", "Memory decay is not available in this build."},
+	{"agent", "Agent turn", "agent turns are not available in this build"},
+	{"cleanup", "History clean-up", "History clean-up is not available in this build."},
+}
+
+func (s *Service) knows(name string) bool {
+	return s.kind(name) != nil || slices.ContainsFunc(knownKinds, func(k TargetKind) bool { return k.Kind == name })
+}
+
+// cadKey finds a cadence that was read before: reading one loads its time zone.
+type cadKey struct {
+	spec    string
+	created int64
+}
+
+const maxCads = 1024
+
+func (s *Service) cadence(spec cadence.Spec, text string, created time.Time) (*cadence.Cadence, error) {
+	key := cadKey{text, 0}
+	if spec.Type == cadence.Interval && spec.Anchor == nil {
+		key.created = created.Unix()
+	}
+	s.mu.Lock()
+	c := s.cads[key]
+	s.mu.Unlock()
+	if c != nil {
+		return c, nil
+	}
+	c, err := cadence.New(spec, created, 0)
+	if err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.cads) >= maxCads {
+		clear(s.cads)
+	}
+	s.cads[key] = c
+	return c, nil
+}
+
+func mustJSON(v any) json.RawMessage {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return json.RawMessage("null")
+	}
+	return b
+}
+
+// loadSched reads a schedule of any user; deleted ones too.
+func (s *Service) loadSched(tx *storage.Tx, id uuid.UUID) (*sched, error) {
+	c, err := s.scanSched(tx.QueryRow(`SELECT `+schedColumns+schedTables+`WHERE s.id = ?`, id))
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil, fault.NotFoundf("There is no such schedule.")
+	}
+	return c, err
+}
+
+// own reads a schedule of the caller that is not deleted.
+func (s *Service) own(tx *storage.Tx, user, id uuid.UUID) (*sched, error) {
+	c, err := s.loadSched(tx, id)
+	if err == nil && (c.user != user || c.deletedAt != nil) {
+		return nil, fault.NotFoundf("There is no such schedule.")
+	}
+	return c, err
+}
+
+// ownUsable is own for a change: what a newer Helix made stays as it is.
+func (s *Service) ownUsable(tx *storage.Tx, user, id uuid.UUID) (*sched, error) {
+	c, err := s.own(tx, user, id)
+	if err == nil && c.NeedsNewer {
+		return nil, fault.Unavailablef("This schedule needs a newer Helix. It was left as it is.")
+	}
+	return c, err
+}
+
+// query reads schedules.
+func (s *Service) query(tx *storage.Tx, where string, args ...any) ([]*sched, error) {
+	rows, err := tx.Query(`SELECT `+schedColumns+schedTables+where, args...)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var out []*sched
+	for rows.Next() {
+		c, err := s.scanSched(rows)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, c)
+	}
+	return out, rows.Err()
+}
+
+// saveState writes what this device knows; next and last are those of c.
+func (s *Service) saveState(tx *storage.Tx, c *sched) error {
+	c.seen, c.hasState = c.Revision, true
+	_, err := tx.Exec(`INSERT INTO schedule_state (schedule_id, user_id, next_run_at, last_due_at, consecutive_failures, run_count, tz_version, revision_seen)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (schedule_id) DO UPDATE SET next_run_at = excluded.next_run_at, last_due_at = excluded.last_due_at,
+		consecutive_failures = excluded.consecutive_failures, run_count = excluded.run_count, tz_version = excluded.tz_version, revision_seen = excluded.revision_seen`,
+		c.ScheduleID, c.user, c.NextRunAt, c.last, c.ConsecutiveFailures, c.RunCount, c.tz, c.seen)
+	return err
+}
+
+// setStatus changes the status of a schedule; one that is not active has no next time.
+func (s *Service) setStatus(tx *storage.Tx, c *sched, status, reason string, now time.Time) error {
+	c.Status, c.DisabledReason, c.UpdatedAt = status, reason, now
+	if status != "active" {
+		c.NextRunAt = nil
+	}
+	_, err := tx.Exec(`UPDATE schedules SET status = ?, disabled_reason = ?, is_enabled = ?, updated_at = ? WHERE id = ?`,
+		status, orNull(reason), status == "active", now, c.ScheduleID)
+	return errors.Join(err, s.saveState(tx, c))
+}
+
+func orNull(s string) any {
+	if s == "" {
+		return nil
+	}
+	return s
+}
+
+// nextAfter is the first due time after t within the schedule's bounds.
+func (c *sched) nextAfter(t time.Time) *time.Time {
+	if c.cad == nil || c.MaxRuns != nil && c.RunCount >= *c.MaxRuns {
+		return nil
+	}
+	if c.StartsAt != nil && t.Before(*c.StartsAt) {
+		t = c.StartsAt.Add(-time.Microsecond)
+	}
+	d, ok := c.cad.Next(t)
+	if !ok || c.EndsAt != nil && d.At.After(*c.EndsAt) {
+		return nil
+	}
+	return &d.At
+}
+
+// fireAt is when a due time is to be claimed: later by a share of the jitter that a hash of
+// schedule and due time gives, and never past half of the way to the next due time.
+func (c *sched) fireAt(due time.Time) time.Time {
+	most := time.Duration(c.JitterSecs) * time.Second
+	if most <= 0 {
+		return due
+	}
+	if next, ok := c.cad.Next(due); ok {
+		most = min(most, next.At.Sub(due)/2)
+	}
+	h := sha256.New()
+	h.Write(c.ScheduleID[:])
+	h.Write(binary.BigEndian.AppendUint64(nil, uint64(due.Unix())))
+	n := binary.BigEndian.Uint64(h.Sum(nil))
+	return due.Add(time.Duration(n % uint64(most/time.Millisecond+1) * uint64(time.Millisecond)))
+}
+
+// fires reports whether the schedule may fire by itself.
+func (c *sched) fires() bool {
+	return c.deletedAt == nil && c.Status == "active" && c.enabled && c.cad != nil
+}
+
+// detached is a context that outlives the call that asked for something.
+func detached(ctx context.Context) context.Context { return context.WithoutCancel(ctx) }

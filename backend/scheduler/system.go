@@ -1,0 +1,273 @@
+package scheduler
+
+import (
+	"context"
+	"time"
+
+	"github.com/google/uuid"
+
+	"helix/backend/fault"
+	"helix/backend/identity"
+	"helix/backend/scheduler/cadence"
+	"helix/backend/storage"
+)
+
+// systemSchedule comes with Helix, never costs money and cannot be deleted.
+type systemSchedule struct {
+	key, name, description, expression string
+}
+
+var systemSchedules = []systemSchedule{
+	{"decay", "Memory decay", "Lets memories fade that are not used.", "0 0 * * * *"},
+	{"cleanup", "History clean-up", "Deletes runs that are older than the settings keep.", "30 3 * * *"},
+}
+
+// ensureSystem makes the system schedules whose targets are registered. Their runs stay on
+// this device.
+func (s *Service) ensureSystem(ctx context.Context) error {
+	user := s.db.LocalUser().ID
+	if user == uuid.Nil {
+		return nil
+	}
+	return s.db.Write(s.as(ctx, user), func(tx *storage.Tx) error {
+		for _, sys := range systemSchedules {
+			if s.kind(sys.key) == nil {
+				continue
+			}
+			var there bool
+			if err := tx.QueryRow(`SELECT EXISTS (SELECT 1 FROM schedules WHERE user_id = ? AND system_key = ?)`, user, sys.key).Scan(&there); err != nil {
+				return err
+			}
+			if there {
+				continue
+			}
+			c := s.blank(user, s.now())
+			c.ScheduleID = uuid.NewSHA1(user, []byte("schedule "+sys.key))
+			c.systemKey, c.System, c.Name, c.Description = sys.key, true, sys.name, sys.description
+			c.Target = Target{Kind: sys.key, Input: []byte("{}")}
+			c.Cadence = cadence.Spec{Type: cadence.Cron, Expression: sys.expression, Timezone: s.o.Zone()}
+			c.OsZone, c.Placement.HomeDeviceID = true, nil
+			var err error
+			if c.cad, err = cadence.New(c.Cadence, c.CreatedAt, 0); err != nil {
+				return err
+			}
+			if err := s.insertSched(tx, c); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// templates are offered and off.
+var templates = []struct{ key, name, description, kind, expression string }{
+	{"consolidation", "Memory consolidation", "Joins what belongs together, each morning.", "synthesis", "0 6 * * *"},
+	{"synthesis", "Daily synthesis", "Sums up the day, each evening.", "synthesis", "0 20 * * *"},
+	{"weekly", "Weekly review", "Looks back at the week, in the night to Sunday.", "synthesis", "0 3 * * 0"},
+	{"monthly", "Monthly review", "Looks back at the month, on its first day.", "synthesis", "0 3 1 * *"},
+}
+
+// Templates lists schedules that Helix offers. Those whose target is not in this build say so.
+func (s *Service) Templates(context.Context, struct{}) (TemplatesResult, error) {
+	out := TemplatesResult{Templates: []Template{}}
+	for _, t := range templates {
+		spec := cadence.Spec{Type: cadence.Cron, Expression: t.expression, Timezone: s.o.Zone()}
+		c, err := cadence.New(spec, s.now(), 0)
+		if err != nil {
+			return out, err
+		}
+		one := Template{Key: t.key, Name: t.name, Description: t.description, Target: Target{Kind: t.kind, Name: t.key}, Cadence: spec, Words: c.Words()}
+		if s.kind(t.kind) == nil {
+			one.Unavailable = fault.As(unavailableKind(t.kind)).Message
+		}
+		out.Templates = append(out.Templates, one)
+	}
+	return out, nil
+}
+
+// endPauses ends the pauses of everything that are over.
+func (s *Service) endPauses(ctx context.Context, now time.Time) (refused bool) {
+	var over []uuid.UUID
+	err := s.db.Read(ctx, func(tx *storage.Tx) error {
+		rows, err := tx.Query(`SELECT user_id FROM schedule_pause WHERE until <= ?`, now)
+		if err != nil {
+			return err
+		}
+		defer rows.Close()
+		for rows.Next() {
+			var u uuid.UUID
+			if err := rows.Scan(&u); err != nil {
+				return err
+			}
+			over = append(over, u)
+		}
+		return rows.Err()
+	})
+	for _, user := range over {
+		if err == nil {
+			err = s.db.Write(s.as(ctx, user), func(tx *storage.Tx) error { return s.resumeAll(tx, user, now) })
+		}
+	}
+	if err != nil {
+		s.log.Warn("a pause cannot be ended", "err", err)
+	}
+	return err != nil
+}
+
+// followZones computes times again where the time zone of the operating system is meant and
+// is another one now, and at the first look where a zone's description has changed.
+func (s *Service) followZones(ctx context.Context, now time.Time) {
+	zone, first := s.o.Zone(), s.seenWall.IsZero()
+	var moved []*sched
+	err := s.db.Read(ctx, func(tx *storage.Tx) (err error) {
+		moved, err = s.query(tx, `WHERE s.deleted_at IS NULL AND t.schedule_id IS NOT NULL AND (s.os_zone = 1 AND s.timezone <> ? OR ?)`, zone, first)
+		return err
+	})
+	if err != nil {
+		s.log.Warn("time zones cannot be looked at", "err", err)
+		return
+	}
+	for _, c := range moved {
+		if c.cad == nil || c.Cadence.Type != cadence.Cron || !(c.OsZone && c.Cadence.Timezone != zone) && c.tz == zonePrint(c.Cadence.Timezone) {
+			continue
+		}
+		err := s.db.Write(s.as(ctx, c.user), func(tx *storage.Tx) error { return s.rezone(tx, c.ScheduleID, zone, now) })
+		if err != nil {
+			s.log.Warn("a schedule cannot follow its time zone", "schedule", c.ScheduleID, "err", err)
+		}
+	}
+}
+
+// rezone computes the next time of a schedule again because its zone is another one, or is
+// described in another way. What is still due is settled first, by the old rules.
+func (s *Service) rezone(tx *storage.Tx, id uuid.UUID, zone string, now time.Time) error {
+	c, err := s.loadSched(tx, id)
+	if err != nil || c.cad == nil {
+		return ignoreNotFound(err)
+	}
+	if c.fires() && c.NextRunAt != nil && !c.NextRunAt.After(now) {
+		return nil
+	}
+	if c.OsZone && c.Cadence.Timezone != zone {
+		c.Cadence.Timezone, c.UpdatedAt = zone, now
+		c.Revision++
+		text := string(mustJSON(c.Cadence))
+		if c.cad, err = s.cadence(c.Cadence, text, c.CreatedAt); err != nil {
+			return err
+		}
+		if _, err := tx.Exec(`UPDATE schedules SET cadence = ?, timezone = ?, revision = ?, updated_at = ? WHERE id = ?`, text, zone, c.Revision, now, id); err != nil {
+			return err
+		}
+		s.changed(tx, c.user, id, "updated")
+	}
+	c.tz = zonePrint(c.Cadence.Timezone)
+	if !c.fires() {
+		return s.saveState(tx, c)
+	}
+	if c.last.Before(now) { // by the new rules nothing may be due in the past
+		c.last = now
+	}
+	return s.advance(tx, c)
+}
+
+// record notes what is due and will not run as missed, for a reason.
+func (s *Service) record(tx *storage.Tx, c *sched, reason string, now time.Time) error {
+	if !s.responsible(c) {
+		return nil
+	}
+	if p, ok := c.due(now, false); ok {
+		if err := s.recordMissed(tx, c, p, reason, now, &batch{}); err != nil {
+			return err
+		}
+		c.last = p.through
+	}
+	if c.last.Before(now) {
+		c.last = now
+	}
+	return nil
+}
+
+// pausedAll reports whether all schedules of a user are paused.
+func pausedAll(tx *storage.Tx, user uuid.UUID) (paused bool, err error) {
+	err = tx.QueryRow(`SELECT EXISTS (SELECT 1 FROM schedule_pause WHERE user_id = ?)`, user).Scan(&paused)
+	return paused, err
+}
+
+// resumeAll ends a pause of everything: times that passed during it are not missed.
+func (s *Service) resumeAll(tx *storage.Tx, user uuid.UUID, now time.Time) error {
+	from := now
+	var until *time.Time
+	err := tx.QueryRow(`SELECT until FROM schedule_pause WHERE user_id = ?`, user).Scan(storage.TimePtr(&until))
+	if err != nil {
+		return ignoreNoRows(err)
+	}
+	if until != nil && until.Before(now) {
+		from = *until
+	}
+	if _, err := tx.Exec(`DELETE FROM schedule_pause WHERE user_id = ?`, user); err != nil {
+		return err
+	}
+	list, err := s.query(tx, `WHERE s.user_id = ? AND s.deleted_at IS NULL AND s.status = 'active'`, user)
+	if err != nil {
+		return err
+	}
+	for _, c := range list {
+		if !c.fires() || !c.hasState {
+			continue
+		}
+		if c.last.Before(from) {
+			c.last = from
+		}
+		if err := s.advance(tx, c); err != nil {
+			return err
+		}
+	}
+	s.changed(tx, user, uuid.Nil, "resumed")
+	return nil
+}
+
+// PauseAll stops all of the caller's schedules from firing; what runs goes on. A pause that
+// ends by itself says until when.
+func (s *Service) PauseAll(ctx context.Context, p PauseAllParams) (PauseAllResult, error) {
+	user, now := identity.UserID(ctx), s.now()
+	if p.Until != nil && !p.Until.After(now) {
+		return PauseAllResult{}, fault.Invalidf("until: that time has passed.")
+	}
+	if p.AllDevices && s.o.Leases != nil {
+		return PauseAllResult{}, fault.Unavailablef("Other devices cannot be paused from here yet. Pause this one, and each of the others there.")
+	}
+	err := s.db.Write(ctx, func(tx *storage.Tx) error {
+		already, err := pausedAll(tx, user)
+		if err != nil {
+			return err
+		}
+		if !already { // what is due and not claimed yet is accounted for now
+			list, err := s.query(tx, `WHERE s.user_id = ? AND s.deleted_at IS NULL AND s.status = 'active' AND t.next_run_at <= ?`, user, now)
+			if err != nil {
+				return err
+			}
+			for _, c := range list {
+				if !c.fires() {
+					continue
+				}
+				if err := s.record(tx, c, "paused", now); err != nil {
+					return err
+				}
+				if err := s.advance(tx, c); err != nil {
+					return err
+				}
+			}
+		}
+		_, err = tx.Exec(`INSERT INTO schedule_pause (user_id, paused_at, until) VALUES (?, ?, ?) ON CONFLICT (user_id) DO UPDATE SET until = excluded.until`, user, now, p.Until)
+		s.changed(tx, user, uuid.Nil, "paused")
+		return err
+	})
+	return PauseAllResult{Paused: err == nil, Until: p.Until}, err
+}
+
+// ResumeAll lets them fire again, from their next times on.
+func (s *Service) ResumeAll(ctx context.Context, _ struct{}) (PauseAllResult, error) {
+	user := identity.UserID(ctx)
+	err := s.db.Write(ctx, func(tx *storage.Tx) error { return s.resumeAll(tx, user, s.now()) })
+	return PauseAllResult{Paused: err != nil}, err
+}
