@@ -1,37 +1,384 @@
 package skills
 
 import (
+	"bytes"
 	"context"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"time"
+
+	"database/sql"
+
+	"github.com/google/uuid"
 
 	"helix/backend/fault"
+	"helix/backend/identity"
+	"helix/backend/skills/machine"
+	"helix/backend/storage"
 )
 
-// Status tells how a run stands, or lists the installed skills.
-func (s *Service) Status(_ context.Context, _ StatusParams) (StatusResult, error) {
-	return StatusResult{}, fault.Unavailablef("Not in this build yet.")
+// maxEventData is the most that skills.run_event carries of an event; skills.events gives
+// the rest.
+const maxEventData = 64 << 10
+
+func wireEvent(run uuid.UUID, e machine.Event) RunEvent {
+	out := RunEvent{
+		ExecutionID: run, Seq: e.Seq, Type: string(e.Type), StepPath: e.StepPath, Iteration: e.Iteration, Attempt: e.Attempt, At: e.At, Data: e.Data,
+	}
+	if len(out.Data) > maxEventData {
+		out.Data = json.RawMessage(`{"truncated":true}`)
+	}
+	return out
 }
 
-// History lists runs, newest first.
-func (s *Service) History(_ context.Context, _ HistoryParams) (HistoryResult, error) {
-	return HistoryResult{}, fault.Unavailablef("Not in this build yet.")
+// tell is a run as its row has it.
+func (r *runRow) tell() Execution {
+	x := Execution{
+		SkillName: r.name, Version: r.label, VersionID: r.version, DefinitionHash: r.hash, Mode: r.mode, Trigger: r.trigger, Waits: []Wait{},
+		ParentExecutionID: r.parent, ParentStepPath: r.parentPath, RestartedFrom: r.restarted, Pinned: r.pinned, CreatedAt: r.created,
+		StartedAt: r.started, FinishedAt: r.finished, DeadlineAt: r.deadline,
+	}
+	x.ExecuteResult = ExecuteResult{
+		SkillID: r.skill, UserID: r.user, ExecutionID: r.id, Status: r.status, WaitReason: r.reason, StepResults: []StepResult{}, FinalOutput: r.output,
+		ExecutionTimeMs: r.tookMs, StepsCompleted: r.sum.Completed, StepsFailed: r.sum.Failed, StepsSkipped: r.sum.Skipped, TotalSteps: r.sum.Total,
+		Input: r.input, Error: r.err,
+	}
+	x.contextOf()
+	return x
+}
+
+// execution tells a run of the caller with its steps; skill also with its definition.
+func (s *Service) execution(ctx context.Context, id uuid.UUID, skill bool) (Execution, error) {
+	s.mu.Lock()
+	r := s.live[id]
+	s.mu.Unlock()
+	if r != nil && r.row.user == identity.UserID(ctx) {
+		return r.tell(skill), nil
+	}
+	var x Execution
+	err := s.db.Read(ctx, func(tx *storage.Tx) error {
+		row, err := ownRun(tx, id)
+		if err != nil {
+			return err
+		}
+		x = row.tell()
+		if skill {
+			if prog, err := s.program(tx, row); err == nil {
+				x.Skill = prog.body
+			} else if !fault.Is(err, fault.NotFound) {
+				return err
+			}
+		}
+		if row.final() && row.mode == modeLive {
+			return s.fromRows(tx, row, &x)
+		}
+		made, st, asked, err := s.rebuild(tx, row)
+		if err != nil || st == nil {
+			return err
+		}
+		made.fill(&x, st, asked)
+		return nil
+	})
+	return x, err
+}
+
+// tell is a run in memory.
+func (r *live) tell(skill bool) Execution {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	x := r.row.tell()
+	if skill {
+		x.Skill = r.prog.body
+	}
+	if !r.startAt.IsZero() && r.row.finished == nil {
+		waited, now := r.waited, r.s.now()
+		if !r.waitAt.IsZero() {
+			waited += now.Sub(r.waitAt)
+		}
+		x.ExecutionTimeMs = float64((now.Sub(r.startAt) - waited).Microseconds()) / 1000
+	}
+	r.made.fill(&x, r.st, r.asked)
+	return x
+}
+
+// rebuild makes the state of a run of its events; nil for one that has none.
+func (s *Service) rebuild(tx *storage.Tx, row *runRow) (*created, *machine.State, map[string]time.Time, error) {
+	prog, err := s.program(tx, row)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	events, err := loadEvents(tx, row.id, 0, 0)
+	if err != nil || len(events) == 0 {
+		return nil, nil, nil, err
+	}
+	made := &created{}
+	if err := json.Unmarshal(events[0].Data, made); err != nil {
+		return nil, nil, nil, err
+	}
+	st, err := machine.New(made.start(s, row.id, events[0].At, row.input, prog))
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	asked := map[string]time.Time{}
+	for _, e := range events {
+		if err := st.Apply(e); err != nil {
+			return nil, nil, nil, err
+		}
+		if e.Type == machine.ApprovalRequested {
+			asked[place(e.StepPath, e.Iteration)] = e.At
+		}
+	}
+	return made, st, asked, nil
+}
+
+// fromRows adds the stored steps of a run that has ended.
+func (s *Service) fromRows(tx *storage.Tx, row *runRow, x *Execution) error {
+	rows, err := tx.Query(`SELECT step_path, iteration, tool_type, tool_name, status, reason, attempts, output, output_blob, error_kind, error_message,
+		outcome = 'unknown', took_ms, started_at, finished_at FROM composite_skill_steps WHERE execution_id = ? ORDER BY ordinal`, row.id)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var r StepResult
+		var reason, output, blob, kind, message sql.NullString
+		if err := rows.Scan(&r.StepPath, &r.Iteration, &r.ToolType, &r.ToolName, &r.Status, &reason, &r.Attempts, &output, &blob, &kind, &message,
+			&r.Unknown, &r.ExecutionTimeMs, storage.TimePtr(&r.StartedAt), storage.TimePtr(&r.FinishedAt)); err != nil {
+			return err
+		}
+		r.StepID = r.StepPath[strings.LastIndex(r.StepPath, "/")+1:]
+		r.Success, r.Skipped, r.Reason = r.Status == machine.Completed, r.Status == machine.Skipped, reason.String
+		r.RetriesUsed = max(r.Attempts-1, 0)
+		if output.Valid {
+			r.Output = json.RawMessage(output.String)
+		}
+		if blob.Valid {
+			if r.Output, err = s.blob(blob.String); err != nil {
+				return err
+			}
+		}
+		if kind.Valid {
+			r.Error = &machine.Failure{Kind: kind.String, Message: message.String}
+		}
+		x.StepResults = append(x.StepResults, r)
+	}
+	if err := rows.Err(); err != nil {
+		return err
+	}
+	x.contextOf()
+	if err := tx.QueryRow(`SELECT coalesce(max(seq), 0) FROM composite_skill_events WHERE execution_id = ?`, row.id).Scan(&x.LastSeq); err != nil {
+		return err
+	}
+	var notice sql.NullString
+	err = tx.QueryRow(`SELECT (SELECT json_extract(payload, '$.notice') FROM composite_skill_events WHERE execution_id = ?1 AND seq = ?2)`,
+		row.id, x.LastSeq).Scan(&notice)
+	if err == nil && notice.Valid {
+		x.Notification = &Notice{}
+		err = json.Unmarshal([]byte(notice.String), x.Notification)
+	}
+	return err
+}
+
+// blob reads an output that is kept beside the database.
+func (s *Service) blob(name string) (json.RawMessage, error) {
+	var ref storage.Ref
+	sum, err := hex.DecodeString(name)
+	if err != nil || len(sum) != len(ref.SHA256) {
+		return nil, fmt.Errorf("blob name %q", name)
+	}
+	copy(ref.SHA256[:], sum)
+	f, err := s.db.Blobs().Open(ref)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(io.LimitReader(f, machine.MaxOutput+1))
+}
+
+// Status tells how a run stands, or lists the installed skills.
+func (s *Service) Status(ctx context.Context, p StatusParams) (StatusResult, error) {
+	if p.ExecutionID != nil {
+		x, err := s.execution(ctx, *p.ExecutionID, false)
+		return StatusResult{Execution: &x}, err
+	}
+	enabled := true
+	list, err := s.ListComposite(ctx, ListParams{Enabled: &enabled, Limit: 100})
+	return StatusResult{Skills: list.Skills}, err
 }
 
 // GetExecution gives one run with its steps.
-func (s *Service) GetExecution(_ context.Context, _ RunParams) (Execution, error) {
-	return Execution{}, fault.Unavailablef("Not in this build yet.")
+func (s *Service) GetExecution(ctx context.Context, p RunParams) (Execution, error) {
+	return s.execution(ctx, p.ExecutionID, true)
+}
+
+// documentOf gives the run document of a run of the caller, as its last step left it.
+func (s *Service) documentOf(ctx context.Context, id uuid.UUID) (json.RawMessage, error) {
+	s.mu.Lock()
+	r := s.live[id]
+	s.mu.Unlock()
+	if r != nil && r.row.user == identity.UserID(ctx) {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		return marshal(r.st.Document())
+	}
+	var out json.RawMessage
+	err := s.db.Read(ctx, func(tx *storage.Tx) error {
+		row, err := ownRun(tx, id)
+		if err != nil {
+			return err
+		}
+		_, st, _, err := s.rebuild(tx, row)
+		if err != nil {
+			return err
+		}
+		if st == nil {
+			return fault.NotFoundf("The run has not begun, or its journal is on another device.")
+		}
+		out, err = marshal(st.Document())
+		return err
+	})
+	return out, err
+}
+
+// marshal writes JSON that leaves <, > and & readable.
+func marshal(v any) (json.RawMessage, error) {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(v); err != nil {
+		return nil, err
+	}
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
+}
+
+// History lists runs, newest first. Rehearsals are not among them.
+func (s *Service) History(ctx context.Context, p HistoryParams) (HistoryResult, error) {
+	out := HistoryResult{Executions: []Execution{}}
+	if p.Limit == 0 {
+		p.Limit = 50
+	}
+	if p.Limit < 1 || p.Limit > 100 {
+		return out, fault.Invalidf("limit is %d; it must be 1 to 100.", p.Limit)
+	}
+	user := identity.UserID(ctx)
+	where, args := `x.user_id = ? AND x.mode = 'live' AND x.deleted_at IS NULL`, []any{user}
+	add := func(sql string, more ...any) { where, args = where+" AND "+sql, append(args, more...) }
+	if p.SkillID != nil {
+		add("x.composite_skill_id = ?", p.SkillID)
+	}
+	if p.Status != "" {
+		add("x.status = ?", string(p.Status))
+	}
+	if p.Trigger != "" {
+		add("x.trigger = ?", p.Trigger)
+	}
+	if p.From != nil {
+		add("x.created_at >= ?", p.From)
+	}
+	if p.To != nil {
+		add("x.created_at < ?", p.To)
+	}
+	if p.Cursor != "" {
+		at, id, err := readCursor(p.Cursor)
+		if err != nil {
+			return out, err
+		}
+		add("(x.created_at, x.id) < (?, ?)", at, id)
+	}
+	err := s.db.Read(ctx, func(tx *storage.Tx) error {
+		rows, err := tx.Query(`SELECT `+runColumns+runTables+`WHERE `+where+` ORDER BY x.created_at DESC, x.id DESC LIMIT ?`, append(args, p.Limit+1)...)
+		if err != nil {
+			return err
+		}
+		defer rows.Close()
+		for rows.Next() {
+			r, err := scanRun(rows)
+			if err != nil {
+				return err
+			}
+			if len(out.Executions) == p.Limit {
+				last := out.Executions[p.Limit-1]
+				out.NextCursor = writeCursor(last.CreatedAt, last.ExecutionID)
+				break
+			}
+			x := r.tell()
+			x.FinalOutput, x.Input, x.ExecutionContext = json.RawMessage("null"), json.RawMessage("{}"), map[string]json.RawMessage{}
+			out.Executions = append(out.Executions, x)
+		}
+		if err := rows.Err(); err != nil {
+			return err
+		}
+		return tx.QueryRow(`SELECT coalesce(sum(bytes), 0) FROM composite_skill_executions WHERE user_id = ?`, user).Scan(&out.Bytes)
+	})
+	return out, err
+}
+
+func writeCursor(at time.Time, id uuid.UUID) string {
+	return base64.RawURLEncoding.EncodeToString([]byte(strconv.FormatInt(at.UnixMicro(), 10) + " " + id.String()))
+}
+
+func readCursor(text string) (time.Time, uuid.UUID, error) {
+	raw, err := base64.RawURLEncoding.DecodeString(text)
+	at, rest, _ := strings.Cut(string(raw), " ")
+	micros, nerr := strconv.ParseInt(at, 10, 64)
+	id, ierr := uuid.Parse(rest)
+	if err != nil || nerr != nil || ierr != nil {
+		return time.Time{}, uuid.Nil, fault.Invalidf("cursor is not one of this list.")
+	}
+	return time.UnixMicro(micros).UTC(), id, nil
 }
 
 // Events gives the events of a run.
-func (s *Service) Events(_ context.Context, _ EventsParams) (EventsResult, error) {
-	return EventsResult{}, fault.Unavailablef("Not in this build yet.")
+func (s *Service) Events(ctx context.Context, p EventsParams) (EventsResult, error) {
+	out := EventsResult{Events: []RunEvent{}}
+	if p.Limit == 0 {
+		p.Limit = 500
+	}
+	if p.Limit < 1 || p.Limit > 1000 {
+		return out, fault.Invalidf("limit is %d; it must be 1 to 1000.", p.Limit)
+	}
+	err := s.db.Read(ctx, func(tx *storage.Tx) error {
+		if _, err := ownRun(tx, p.ExecutionID); err != nil {
+			return err
+		}
+		events, err := loadEvents(tx, p.ExecutionID, p.AfterSeq, p.Limit)
+		if err != nil {
+			return err
+		}
+		for _, e := range events {
+			w := wireEvent(p.ExecutionID, e)
+			w.Data = e.Data
+			out.Events = append(out.Events, w)
+		}
+		return tx.QueryRow(`SELECT coalesce(max(seq), 0) FROM composite_skill_events WHERE execution_id = ?`, p.ExecutionID).Scan(&out.LastSeq)
+	})
+	return out, err
 }
 
 // Pin keeps a run from being pruned.
-func (s *Service) Pin(_ context.Context, _ PinParams) (Execution, error) {
-	return Execution{}, fault.Unavailablef("Not in this build yet.")
-}
-
-// PurgeHistory removes runs that have ended.
-func (s *Service) PurgeHistory(_ context.Context, _ PurgeParams) (PurgeResult, error) {
-	return PurgeResult{}, fault.Unavailablef("Not in this build yet.")
+func (s *Service) Pin(ctx context.Context, p PinParams) (Execution, error) {
+	err := s.db.Write(ctx, func(tx *storage.Tx) error {
+		if _, err := ownRun(tx, p.ExecutionID); err != nil {
+			return err
+		}
+		_, err := tx.Exec(`UPDATE composite_skill_executions SET pinned = ?, updated_at = ? WHERE id = ?`, p.Pinned, tx.Now, p.ExecutionID)
+		return err
+	})
+	if err != nil {
+		return Execution{}, err
+	}
+	s.mu.Lock()
+	r := s.live[p.ExecutionID]
+	s.mu.Unlock()
+	if r != nil {
+		r.mu.Lock()
+		r.row.pinned = p.Pinned
+		r.mu.Unlock()
+	}
+	return s.execution(ctx, p.ExecutionID, false)
 }

@@ -1,4 +1,307 @@
 package skills
 
-// live is a run in memory.
-type live struct{}
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/google/uuid"
+
+	"helix/backend/bus"
+	"helix/backend/fault"
+	"helix/backend/identity"
+	"helix/backend/skills/machine"
+	"helix/backend/storage"
+)
+
+// live is a run in memory. Its loop owns it; mu guards what others read.
+type live struct {
+	s       *Service
+	prog    *program
+	made    created
+	ctx     context.Context // of its calls
+	cancel  context.CancelCauseFunc
+	inbox   chan message
+	gone    chan struct{}          // closed when it has left memory
+	granted chan struct{}          // it has a slot again
+	first   chan error             // of a new run: whether its beginning is on record
+	stop    atomic.Pointer[string] // the reason of a person who canceled it
+
+	mu      sync.Mutex
+	row     runRow
+	st      *machine.State
+	news    chan struct{}        // closed and made anew when the status changes
+	told    Status               // the status on record
+	bytes   int64                // of the events
+	asked   map[string]time.Time // when the open requests were made, by place
+	startAt time.Time            // of run.started
+	waited  time.Duration        // time spent waiting, up to now or to waitAt
+	waitAt  time.Time            // when it began to wait; zero: it does not
+	lastAt  time.Time            // of the last event
+
+	// Only the loop uses these.
+	fresh   bool            // the row is not in the database yet
+	slot    bool            // holds one of the user's slots
+	queued  bool            // waits for one
+	batch   []machine.Event // applied, not on record yet
+	stored  rowState        // what the row says
+	calls   map[string]*attempt
+	crashed map[string]bool // calls that were on their way when the process ended
+	parkAt  time.Time       // when a waiting run leaves memory
+}
+
+// rowState is the part of the row that changes while a run goes on.
+type rowState struct {
+	status         Status
+	reason         string
+	deadline, wake time.Time
+}
+
+// attempt is a call on its way.
+type attempt struct {
+	call   *machine.Call
+	cancel context.CancelCauseFunc
+}
+
+// message reaches the loop of a run.
+type message struct {
+	key      string         // of a call
+	outcome  *machine.Event // of it, or a question in its place
+	known    bool           // the outcome is one, and not just that the call was stopped
+	progress *machine.Event
+	answer   *answer
+}
+
+var (
+	errShutdown = errors.New("helix stops")
+	errParked   = errors.New("the run left memory")
+	errCanceled = errors.New("the run was canceled")
+	errOver     = errors.New("the run is out of time")
+)
+
+func place(path, iteration string) string { return path + "\x00" + iteration }
+
+// newLive makes a run of a row, without beginning it. events are what its journal has; none
+// for a new run.
+func (s *Service) newLive(row runRow, prog *program, made created, events []machine.Event) (*live, error) {
+	r := &live{
+		s: s, prog: prog, made: made, row: row, inbox: make(chan message, 64), gone: make(chan struct{}), granted: make(chan struct{}, 1),
+		first: make(chan error, 1), news: make(chan struct{}), asked: map[string]time.Time{}, calls: map[string]*attempt{}, crashed: map[string]bool{},
+	}
+	at := s.now()
+	if len(events) > 0 {
+		at = events[0].At
+	}
+	var err error
+	if r.st, err = machine.New(made.start(s, row.id, at, row.input, prog)); err != nil {
+		return nil, err
+	}
+	for _, e := range events {
+		if err := r.st.Apply(e); err != nil {
+			return nil, err
+		}
+		r.note(e)
+	}
+	r.told = row.status
+	r.stored = rowState{status: row.status, reason: row.reason}
+	if row.deadline != nil {
+		r.stored.deadline = *row.deadline
+	}
+	if row.wake != nil {
+		r.stored.wake = *row.wake
+	}
+	r.ctx, r.cancel = context.WithCancelCause(identity.With(s.life, identity.Identity{User: row.user, Scopes: identity.Read | identity.Write, Pipe: "skills"}))
+	if len(events) == 0 {
+		e := machine.Created(made)
+		r.apply(e, at)
+	} else {
+		for _, c := range r.st.Next().Calls {
+			r.crashed[callKey(c)] = true
+		}
+	}
+	return r, nil
+}
+
+func callKey(c *machine.Call) string { return place(c.Path, c.Iteration) }
+
+// eventBytes is about what an event takes beside its data.
+const eventBytes = 64
+
+// now is the time as events have it.
+func (s *Service) now() time.Time { return s.o.Now().UTC().Truncate(time.Microsecond) }
+
+// note keeps what the machine does not: times of waiting.
+func (r *live) note(e machine.Event) {
+	r.lastAt = e.At
+	r.bytes += int64(len(e.Data) + len(e.StepPath) + eventBytes)
+	switch e.Type {
+	case machine.RunStarted:
+		r.startAt = e.At
+	case machine.RunWaiting:
+		r.waitAt = e.At
+	case machine.RunResumed:
+		r.waited += e.At.Sub(r.waitAt)
+		r.waitAt = time.Time{}
+	case machine.ApprovalRequested:
+		r.asked[place(e.StepPath, e.Iteration)] = e.At
+	case machine.ApprovalAnswered:
+		delete(r.asked, place(e.StepPath, e.Iteration))
+	}
+}
+
+// apply adds an event to the state and to what the next commit writes.
+func (r *live) apply(e machine.Event, at time.Time) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if at.Before(r.lastAt) {
+		at = r.lastAt // the clock was set back
+	}
+	e.Seq, e.At = r.st.Seq()+1, at
+	if err := r.st.Apply(e); err != nil {
+		r.s.log.Error("a run cannot go on", "run", r.row.id, "error", err)
+		return false
+	}
+	r.note(e)
+	r.batch = append(r.batch, e)
+	return true
+}
+
+// deadline is when the run is out of time; zero while it waits or has not begun.
+func (r *live) deadline() time.Time {
+	if r.startAt.IsZero() || !r.waitAt.IsZero() {
+		return time.Time{}
+	}
+	return r.startAt.Add(time.Duration(r.made.TimeoutMs)*time.Millisecond + r.waited)
+}
+
+// watch gives the status of a run and a channel that is closed when it changes.
+func (r *live) watch() (Status, string, <-chan struct{}) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	_, reason := r.st.Status()
+	return r.told, reason, r.news
+}
+
+// send hands a message to the loop; false: the run has left memory.
+func (r *live) send(m message) bool {
+	select {
+	case r.inbox <- m:
+		return true
+	case <-r.gone:
+		return false
+	}
+}
+
+// commit writes what was applied and publishes it. false: the run cannot go on in memory.
+func (r *live) commit() bool {
+	events := r.batch
+	want := r.rowState()
+	if len(events) == 0 && want == r.stored && !r.fresh {
+		return true
+	}
+	fin := r.st.Finished()
+	var steps []stepRow
+	if fin != nil {
+		steps = r.project(fin)
+	}
+	changed := want != r.stored
+	r.mu.Lock()
+	row := r.row
+	r.mu.Unlock()
+	write := func(tx *storage.Tx) error {
+		if r.fresh {
+			begun := row
+			if fin != nil {
+				begun.status = machine.Running
+			}
+			if err := begun.insert(tx); err != nil {
+				return err
+			}
+		}
+		if err := insertEvents(tx, row.id, events); err != nil {
+			return err
+		}
+		switch {
+		case fin != nil:
+			return r.s.finish(tx, &row, steps)
+		case changed && !r.fresh:
+			return row.update(tx)
+		}
+		return nil
+	}
+	for delay := 100 * time.Millisecond; ; delay = min(2*delay, 5*time.Second) {
+		err := r.s.writes.write(context.WithoutCancel(r.ctx), len(events), write)
+		if err == nil {
+			break
+		}
+		if r.fresh {
+			r.first <- err
+			return false
+		}
+		if errors.Is(err, errGone) || r.s.missing(row.id) {
+			return false
+		}
+		r.s.log.Error("a run waits because its journal cannot be written", "run", row.id, "error", err)
+		select {
+		case <-time.After(delay):
+		case <-r.s.life.Done():
+			return false
+		}
+	}
+	if r.fresh {
+		r.fresh = false
+		r.first <- nil
+	}
+	r.batch, r.stored = nil, want
+	r.mu.Lock()
+	changed = r.told != want.status
+	if r.told = want.status; changed {
+		close(r.news)
+		r.news = make(chan struct{})
+	}
+	r.mu.Unlock()
+	if changed {
+		r.s.tell(row.id)
+		if row.parent != nil && want.status != machine.Running {
+			r.s.wakeParent(*row.parent)
+		}
+	}
+	for _, e := range events {
+		bus.Publish(r.s.db.Bus(), row.user, wireEvent(row.id, e))
+	}
+	return true
+}
+
+// missing reports that a run is not in the database any more.
+func (s *Service) missing(id uuid.UUID) bool {
+	err := s.db.Read(context.Background(), func(tx *storage.Tx) error {
+		_, err := anyRun(tx, id)
+		return err
+	})
+	return fault.Is(err, fault.NotFound)
+}
+
+// rowState brings the row up to the state.
+func (r *live) rowState() rowState {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	status, reason := r.st.Status()
+	out := rowState{status: status, reason: reason, deadline: r.deadline()}
+	if status == machine.Waiting {
+		for _, w := range r.st.Next().Waits {
+			if !w.Until.IsZero() && (out.wake.IsZero() || w.Until.Before(out.wake)) {
+				out.wake = w.Until
+			}
+		}
+	}
+	ptr := func(t time.Time) *time.Time {
+		if t.IsZero() {
+			return nil
+		}
+		return &t
+	}
+	r.row.status, r.row.reason, r.row.deadline, r.row.wake, r.row.started = status, reason, ptr(out.deadline), ptr(out.wake), ptr(r.startAt)
+	return out
+}

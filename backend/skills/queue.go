@@ -1,4 +1,108 @@
 package skills
 
-// line is what runs and waits for its turn of one user.
-type line struct{}
+import (
+	"slices"
+
+	"github.com/google/uuid"
+
+	"helix/backend/fault"
+)
+
+// line is what runs of one user and what waits for its turn.
+type line struct {
+	busy  int // slots that are taken
+	queue []turn
+}
+
+// turn is a run that waits for a slot. begin is called once, on a goroutine of its own, when
+// it has one.
+type turn struct {
+	run   uuid.UUID
+	begin func()
+}
+
+func (s *Service) lineOf(user uuid.UUID) *line {
+	l := s.lines[user]
+	if l == nil {
+		l = &line{}
+		s.lines[user] = l
+	}
+	return l
+}
+
+// takeSlot takes a slot when one is free and nobody waits for it.
+func (s *Service) takeSlot(user uuid.UUID) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	l := s.lineOf(user)
+	if l.busy >= s.limits.Live || len(l.queue) > 0 {
+		return false
+	}
+	l.busy++
+	return true
+}
+
+// mayQueue refuses when too many runs wait.
+func (s *Service) mayQueue(user uuid.UUID) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if n := len(s.lineOf(user).queue); n >= s.limits.Queued {
+		return fault.Limitf("%d runs wait for their turn already. Nothing was started.", n)
+	}
+	return nil
+}
+
+// queueUp lets a run wait for a slot; those that have begun before come first. A run that
+// waits already keeps its place.
+func (s *Service) queueUp(user uuid.UUID, t turn, first bool) {
+	s.mu.Lock()
+	l := s.lineOf(user)
+	switch {
+	case s.closed || slices.ContainsFunc(l.queue, func(x turn) bool { return x.run == t.run }):
+	case first:
+		l.queue = slices.Insert(l.queue, 0, t)
+	default:
+		l.queue = append(l.queue, t)
+	}
+	s.mu.Unlock()
+	s.serve(user)
+}
+
+// leaveQueue takes a run out of the queue; false: it was not in it.
+func (s *Service) leaveQueue(user, run uuid.UUID) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	l := s.lineOf(user)
+	at := slices.IndexFunc(l.queue, func(x turn) bool { return x.run == run })
+	if at < 0 {
+		return false
+	}
+	l.queue = slices.Delete(l.queue, at, at+1)
+	return true
+}
+
+// freeSlot gives a slot back.
+func (s *Service) freeSlot(user uuid.UUID) {
+	s.mu.Lock()
+	if l := s.lineOf(user); l.busy > 0 {
+		l.busy--
+	}
+	s.mu.Unlock()
+	s.serve(user)
+}
+
+// serve begins what waits while there are slots.
+func (s *Service) serve(user uuid.UUID) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	l := s.lineOf(user)
+	for !s.closed && len(l.queue) > 0 && l.busy < s.limits.Live {
+		t := l.queue[0]
+		l.queue = slices.Delete(l.queue, 0, 1)
+		l.busy++
+		s.wg.Go(t.begin)
+	}
+	if l.busy == 0 && len(l.queue) == 0 {
+		delete(s.lines, user)
+	}
+}

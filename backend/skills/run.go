@@ -2,26 +2,507 @@ package skills
 
 import (
 	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
 
 	"helix/backend/fault"
+	"helix/backend/identity"
+	"helix/backend/skills/definition"
+	"helix/backend/skills/expr"
+	"helix/backend/skills/machine"
+	"helix/backend/storage"
 )
 
-// ExecuteComposite runs a skill and waits for its end.
-func (s *Service) ExecuteComposite(_ context.Context, _ ExecuteParams) (ExecuteResult, error) {
-	return ExecuteResult{}, fault.Unavailablef("Not in this build yet.")
+const (
+	defaultWait = 2 * time.Minute
+	requestAge  = 24 * time.Hour // how long a request id names the same run
+)
+
+func errUnwritten() *fault.Error {
+	return fault.Unavailablef("The run cannot be recorded now. Nothing was started.")
 }
 
-// Cancel stops a run. A run that has ended answers its status.
-func (s *Service) Cancel(_ context.Context, _ CancelParams) (CancelResult, error) {
-	return CancelResult{}, fault.Unavailablef("Not in this build yet.")
+// beginning is how a run comes into being.
+type beginning struct {
+	id, user  uuid.UUID
+	input     json.RawMessage
+	trigger   string
+	attended  bool
+	above     []string
+	limit     time.Duration // 0: what the skill says
+	parent    *uuid.UUID
+	path      string
+	depth     int
+	request   string
+	restarted *uuid.UUID
+	reused    map[string]machine.ReusedData
 }
 
-// Answer answers a question of a run.
-func (s *Service) Answer(_ context.Context, _ AnswerParams) (Execution, error) {
-	return Execution{}, fault.Unavailablef("Not in this build yet.")
+// ExecuteComposite runs a skill and waits for its end, or until it waits for a person. The
+// run goes on when nobody waits for it any more.
+func (s *Service) ExecuteComposite(ctx context.Context, p ExecuteParams) (ExecuteResult, error) {
+	if len(p.RequestID) > 200 {
+		return ExecuteResult{}, fault.Invalidf("requestId has more than 200 characters.")
+	}
+	wait := defaultWait
+	if p.WaitMs > 0 {
+		wait = time.Duration(p.WaitMs) * time.Millisecond
+	}
+	if p.Async {
+		wait = 0
+	}
+	if id, err := s.requested(ctx, p.RequestID); err != nil || id != uuid.Nil {
+		if err != nil {
+			return ExecuteResult{}, err
+		}
+		return s.result(ctx, id, wait)
+	}
+	skill, warnings, err := s.chosen(ctx, p.SkillID, p.Skill, p.Version)
+	if err != nil {
+		return ExecuteResult{}, err
+	}
+	input, err := s.checkInput(skill.body, p.Input)
+	if err != nil {
+		return ExecuteResult{}, err
+	}
+	trigger := triggerOf(ctx)
+	id, err := s.begin(ctx, skill, beginning{
+		id: storage.NewID(), user: identity.UserID(ctx), input: input, trigger: trigger, attended: true, request: p.RequestID,
+	})
+	if err != nil {
+		if other, ferr := s.requested(ctx, p.RequestID); ferr == nil && other != uuid.Nil { // of the same moment
+			return s.result(ctx, other, wait)
+		}
+		return ExecuteResult{}, err
+	}
+	out, err := s.result(ctx, id, wait)
+	out.Warnings = append(out.Warnings, warnings...)
+	return out, err
 }
 
-// Restart runs a skill again from a step.
-func (s *Service) Restart(_ context.Context, _ RestartParams) (RestartResult, error) {
-	return RestartResult{}, fault.Unavailablef("Not in this build yet.")
+// triggerOf says who starts a run by a call.
+func triggerOf(ctx context.Context) string {
+	id, _ := identity.From(ctx)
+	switch {
+	case id.Pipe == "cli" || strings.HasPrefix(id.Client, "helix-cli"):
+		return "cli"
+	case id.Pipe == "bridge" || id.Scopes.Has(identity.Approve):
+		return "user"
+	}
+	return "rpc"
+}
+
+// requested finds the run that a request id began.
+func (s *Service) requested(ctx context.Context, request string) (id uuid.UUID, err error) {
+	if request == "" {
+		return uuid.Nil, nil
+	}
+	err = s.db.Read(ctx, func(tx *storage.Tx) error {
+		return tx.QueryRow(`SELECT id FROM composite_skill_executions WHERE user_id = ? AND request_id = ? AND created_at >= ?`,
+			identity.UserID(ctx), request, s.now().Add(-requestAge)).Scan(&id)
+	})
+	if errors.Is(err, sql.ErrNoRows) {
+		err = nil
+	}
+	return id, err
+}
+
+// chosen gives the skill that a call names or holds.
+func (s *Service) chosen(ctx context.Context, id *uuid.UUID, raw json.RawMessage, version string) (skill *row, warnings []string, err error) {
+	if (id == nil) == (len(raw) == 0) {
+		return nil, nil, fault.Invalidf("Give skillId or skill: one of them.")
+	}
+	if id != nil {
+		err = s.db.Read(ctx, func(tx *storage.Tx) error {
+			skill, err = saved(tx, *id, version)
+			return err
+		})
+		return skill, nil, err
+	}
+	return s.given(ctx, raw)
+}
+
+// saved loads a skill that may run.
+func saved(tx *storage.Tx, id uuid.UUID, version string) (*row, error) {
+	skill, err := visibleSkill(tx, id)
+	switch {
+	case err != nil:
+		return nil, err
+	case !skill.enabled:
+		return nil, fault.Conflictf("The skill is disabled.")
+	case version != "" && version != skill.version:
+		err = skill.at(tx, version)
+	}
+	return skill, err
+}
+
+// given reads a definition that is not saved.
+func (s *Service) given(ctx context.Context, raw json.RawMessage) (*row, []string, error) {
+	report, err := definition.Read(raw, s.catalog(ctx))
+	if err != nil {
+		return nil, nil, err
+	}
+	if !report.Valid() {
+		return nil, nil, problemsError(report, "The skill cannot run")
+	}
+	hash, err := report.Skill.Hash()
+	if err != nil {
+		return nil, nil, err
+	}
+	var warnings []string
+	for _, w := range report.Warnings {
+		warnings = append(warnings, w.Message)
+	}
+	k := report.Skill
+	return &row{user: identity.UserID(ctx), name: k.Name, version: k.Version, body: &k.Body, hash: hash, enabled: true}, warnings, nil
+}
+
+// checkInput checks the input of a run against its skill.
+func (s *Service) checkInput(body *definition.Body, input json.RawMessage) (json.RawMessage, error) {
+	if len(input) == 0 {
+		input = json.RawMessage("{}")
+	}
+	if len(input) > s.limits.Input {
+		return nil, fault.Limitf("The input has %d bytes; %d are allowed.", len(input), s.limits.Input)
+	}
+	v, err := expr.Decode(input)
+	if err != nil {
+		return nil, fault.Invalidf("The input is not JSON.")
+	}
+	if len(body.InputSchema) > 0 && string(body.InputSchema) != "null" {
+		if err := s.schemas.check(body.InputSchema, v, "input"); err != nil {
+			return nil, err
+		}
+	}
+	return input, nil
+}
+
+// newRun makes a run that is not on record yet.
+func (s *Service) newRun(ctx context.Context, skill *row, b beginning) (*live, error) {
+	made := created{
+		Name: skill.name, Trigger: b.trigger, Attended: b.attended, Above: b.above, Reused: b.reused,
+		TimeoutMs: skill.body.OverallTimeout().Milliseconds(), MaxDocument: s.limits.Document,
+	}
+	if b.limit > 0 {
+		made.TimeoutMs = max(min(made.TimeoutMs, b.limit.Milliseconds()), 1)
+	}
+	if skill.id != uuid.Nil {
+		made.Above = append(append([]string{}, b.above...), skill.id.String())
+	}
+	if err := s.resolve(ctx, skill.body, &made); err != nil {
+		return nil, err
+	}
+	r, err := s.runRow(skill, b)
+	if err != nil {
+		return nil, err
+	}
+	prog, err := s.programs.get(skill.hash, func() (*definition.Body, error) { return skill.body, nil })
+	if err != nil {
+		return nil, err
+	}
+	l, err := s.newLive(*r, prog, made, nil)
+	if err == nil {
+		l.fresh = true
+	}
+	return l, err
+}
+
+// runRow is the row of a run that begins.
+func (s *Service) runRow(skill *row, b beginning) (*runRow, error) {
+	r := &runRow{
+		id: b.id, user: b.user, hash: skill.hash, mode: modeLive, trigger: b.trigger, input: b.input, status: machine.Queued, parent: b.parent,
+		parentPath: b.path, depth: b.depth, restarted: b.restarted, request: b.request, device: s.db.Device().ID, created: s.now(),
+		name: skill.name, label: skill.version, sum: machine.Summary{Total: len(skill.body.Steps)},
+	}
+	if skill.id != uuid.Nil {
+		r.skill = &skill.id
+	}
+	if skill.head != uuid.Nil {
+		r.version = &skill.head
+		return r, nil
+	}
+	k := &definition.Skill{Name: skill.name, Version: skill.version, Body: *skill.body}
+	var err error
+	r.body, err = k.Text()
+	return r, err
+}
+
+// begin starts a run, or lets it wait for its turn.
+func (s *Service) begin(ctx context.Context, skill *row, b beginning) (uuid.UUID, error) {
+	slot := s.takeSlot(b.user)
+	if !slot {
+		if err := s.mayQueue(b.user); err != nil {
+			return uuid.Nil, err
+		}
+	}
+	r, err := s.newRun(ctx, skill, b)
+	if err != nil {
+		if slot {
+			s.freeSlot(b.user)
+		}
+		return uuid.Nil, err
+	}
+	if slot {
+		r.slot = true
+		_, _, err := s.launch(r)
+		return b.id, unwritten(err)
+	}
+	defer r.cancel(errParked)
+	row, events := r.row, r.batch
+	err = s.writes.write(context.WithoutCancel(ctx), len(events), func(tx *storage.Tx) error {
+		if err := row.insert(tx); err != nil {
+			return err
+		}
+		return insertEvents(tx, row.id, events)
+	})
+	if err != nil {
+		return uuid.Nil, unwritten(err)
+	}
+	s.queueUp(b.user, s.turn(b.user, b.id), false)
+	return b.id, nil
+}
+
+// unwritten makes of what the database says an answer to who wanted to run something.
+func unwritten(err error) error {
+	if err == nil {
+		return nil
+	}
+	if f := fault.As(err); f.Kind != fault.Internal {
+		return f
+	}
+	return errUnwritten().WithCause(err)
+}
+
+// turn is what a queued run does when a slot is free.
+func (s *Service) turn(user, id uuid.UUID) turn {
+	return turn{id, func() {
+		used := false
+		_, _, err := s.open(s.life, id, func(r *live) { r.slot, used = true, true })
+		if !used {
+			s.freeSlot(user)
+		}
+		if err != nil && !fault.Is(err, fault.NotFound) && s.life.Err() == nil {
+			s.log.Error("begin a queued run", "run", id, "error", err)
+		}
+	}}
+}
+
+// launch begins the loop of a run and waits until its beginning is on record. When another
+// goroutine was first, its run is given.
+func (s *Service) launch(r *live) (*live, *runRow, error) {
+	s.mu.Lock()
+	other := s.live[r.row.id]
+	if s.closed || other != nil {
+		closed := s.closed
+		s.mu.Unlock()
+		r.cancel(errParked)
+		if r.slot {
+			s.freeSlot(r.row.user)
+		}
+		if closed {
+			return nil, nil, errStopping()
+		}
+		return other, nil, nil
+	}
+	s.live[r.row.id] = r
+	fresh := r.fresh
+	s.wg.Go(r.loop)
+	s.mu.Unlock()
+	if fresh {
+		if err := <-r.first; err != nil {
+			return nil, nil, err
+		}
+	}
+	return r, nil, nil
+}
+
+func errStopping() *fault.Error { return fault.Unavailablef("Helix is stopping.") }
+
+// open brings a run to memory, or gives the row of one that has ended. prepare is called
+// before its loop begins, and not when it is in memory already.
+func (s *Service) open(ctx context.Context, id uuid.UUID, prepare func(*live)) (*live, *runRow, error) {
+	s.mu.Lock()
+	found, closed := s.live[id], s.closed
+	s.mu.Unlock()
+	if found != nil {
+		return found, nil, nil
+	}
+	var row *runRow
+	var prog *program
+	var events []machine.Event
+	err := s.db.Read(context.WithoutCancel(ctx), func(tx *storage.Tx) (err error) {
+		if row, err = anyRun(tx, id); err != nil || row.final() {
+			return err
+		}
+		if prog, err = s.program(tx, row); err == nil {
+			events, err = loadEvents(tx, id, 0, 0)
+		}
+		return err
+	})
+	switch {
+	case row != nil && row.final():
+		return nil, row, nil
+	case err != nil:
+		return nil, nil, err
+	case closed:
+		return nil, nil, errStopping()
+	}
+	var made created
+	if len(events) > 0 {
+		err = json.Unmarshal(events[0].Data, &made)
+	} else {
+		made, err = s.makeCreated(row, prog)
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	r, err := s.newLive(*row, prog, made, events)
+	if err != nil {
+		return nil, nil, err
+	}
+	if row.cancelAt != nil {
+		r.stop.Store(new(string))
+	}
+	if prepare != nil {
+		prepare(r)
+	}
+	return s.launch(r)
+}
+
+// makeCreated finds now what a run needs that was only enqueued.
+func (s *Service) makeCreated(row *runRow, prog *program) (created, error) {
+	made := created{
+		Name: row.name, Trigger: row.trigger, Attended: row.trigger != "schedule" && row.trigger != "agent",
+		TimeoutMs: prog.body.OverallTimeout().Milliseconds(), MaxDocument: s.limits.Document,
+	}
+	if row.skill != nil {
+		made.Above = []string{row.skill.String()}
+	}
+	ctx := identity.With(s.life, identity.Identity{User: row.user, Scopes: identity.Read | identity.Write, Pipe: "skills"})
+	return made, s.resolve(ctx, prog.body, &made)
+}
+
+func (r *runRow) final() bool { return final(r.status) }
+
+func final(s Status) bool {
+	return s == machine.Completed || s == machine.Failed || s == machine.Cancelled
+}
+
+// Enqueue is a run that something else than a call starts, such as a schedule.
+type Enqueue struct {
+	SkillID   *uuid.UUID
+	Skill     json.RawMessage // or a definition that is not saved
+	Version   string
+	Input     json.RawMessage
+	Trigger   string // schedule, agent or voice
+	RequestID string
+}
+
+// EnqueueTx makes a run inside of a transaction, so that it comes into being together with
+// what wants it. It does not begin before Begin. The transaction's context holds the user.
+func (s *Service) EnqueueTx(tx *storage.Tx, o Enqueue) (uuid.UUID, error) {
+	ctx := tx.Context()
+	var skill *row
+	var err error
+	if o.SkillID != nil {
+		skill, err = saved(tx, *o.SkillID, o.Version)
+	} else {
+		skill, _, err = s.given(ctx, o.Skill)
+	}
+	if err != nil {
+		return uuid.Nil, err
+	}
+	input, err := s.checkInput(skill.body, o.Input)
+	if err != nil {
+		return uuid.Nil, err
+	}
+	r, err := s.runRow(skill, beginning{id: storage.NewID(), user: identity.UserID(ctx), input: input, trigger: o.Trigger, request: o.RequestID})
+	if err != nil {
+		return uuid.Nil, err
+	}
+	return r.id, r.insert(tx)
+}
+
+// Begin starts a run that EnqueueTx made, as soon as the user has a slot for it. It returns
+// at once; for a run that has begun or ended it does nothing.
+func (s *Service) Begin(run uuid.UUID) {
+	s.mu.Lock()
+	there := s.live[run] != nil || s.closed
+	s.mu.Unlock()
+	if there {
+		return
+	}
+	s.wg.Go(func() {
+		var r *runRow
+		err := s.db.Read(s.life, func(tx *storage.Tx) (err error) {
+			r, err = anyRun(tx, run)
+			return err
+		})
+		switch {
+		case err == nil && r.status == machine.Queued:
+			s.queueUp(r.user, s.turn(r.user, run), false)
+		case err != nil && s.life.Err() == nil:
+			s.log.Error("begin a run", "run", run, "error", err)
+		}
+	})
+}
+
+// result waits for the end of a run and tells how it stands.
+func (s *Service) result(ctx context.Context, id uuid.UUID, wait time.Duration) (ExecuteResult, error) {
+	if err := s.await(ctx, id, wait); err != nil {
+		return ExecuteResult{}, err
+	}
+	x, err := s.execution(context.WithoutCancel(ctx), id, true)
+	return x.ExecuteResult, err
+}
+
+// await returns when a run has ended or waits for a person, when the time is over, or when
+// nobody waits for the answer any more.
+func (s *Service) await(ctx context.Context, id uuid.UUID, wait time.Duration) error {
+	if wait <= 0 {
+		return nil
+	}
+	news, cancel := s.watch(id)
+	defer cancel()
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	for {
+		status, reason, err := s.standing(ctx, id)
+		if err != nil || final(status) || status == machine.Waiting && reason != machine.WaitTimer {
+			return err
+		}
+		select {
+		case <-news:
+		case <-timer.C:
+			return nil
+		case <-ctx.Done():
+			return nil
+		case <-s.life.Done():
+			return nil
+		}
+	}
+}
+
+// standing is the status of a run and why it waits.
+func (s *Service) standing(ctx context.Context, id uuid.UUID) (status Status, reason string, err error) {
+	s.mu.Lock()
+	r := s.live[id]
+	s.mu.Unlock()
+	if r != nil {
+		status, reason, _ = r.watch()
+		return status, reason, nil
+	}
+	err = s.db.Read(ctx, func(tx *storage.Tx) error {
+		row, err := anyRun(tx, id)
+		if err == nil {
+			status, reason = row.status, row.reason
+		}
+		return err
+	})
+	return status, reason, err
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"time"
 
@@ -63,6 +64,8 @@ type Options struct {
 	Limits Limits
 	Now    func() time.Time // nil: time.Now
 	Rand   func() float64   // from 0 to 1, for the jitter of back-offs; nil: math/rand
+	// Keep gives runs that history must keep besides the pinned ones; nil: none.
+	Keep func(tx *storage.Tx) ([]uuid.UUID, error)
 }
 
 // Service serves composite skills. There is one a database; its methods are safe for
@@ -74,17 +77,21 @@ type Service struct {
 	limits   Limits
 	builtins map[string]Builtin // by name; complete before the first call
 
-	writes  journal
-	schemas schemaCache
+	writes   journal
+	schemas  schemaCache
+	programs programs
 
-	mu     sync.Mutex
-	live   map[uuid.UUID]*live // runs in memory
-	lines  map[uuid.UUID]*line // of each user with live or queued runs
-	closed bool
-	wg     sync.WaitGroup
-	life   context.Context // ends with Close
-	stop   context.CancelFunc
-	again  chan struct{} // there is something to look for in the database
+	mu       sync.Mutex
+	live     map[uuid.UUID]*live           // runs in memory
+	lines    map[uuid.UUID]*line           // of each user with live or queued runs
+	watchers map[uuid.UUID][]chan struct{} // told when the status of a run changes
+	closed   bool
+	wg       sync.WaitGroup
+	life     context.Context // ends with Close
+	stop     context.CancelCauseFunc
+	quiet    chan struct{} // closed when nothing may begin any more
+	again    chan struct{} // there is something to look for in the database
+	silence  []func()      // ends what New subscribed to
 }
 
 // New returns the service. Register the built-ins before the first call.
@@ -100,11 +107,15 @@ func New(db *storage.DB, o Options) *Service {
 	}
 	s := &Service{
 		db: db, o: o, log: o.Logger, limits: o.Limits.filled(), builtins: map[string]Builtin{},
-		live: map[uuid.UUID]*live{}, lines: map[uuid.UUID]*line{}, again: make(chan struct{}, 1),
+		live: map[uuid.UUID]*live{}, lines: map[uuid.UUID]*line{}, watchers: map[uuid.UUID][]chan struct{}{},
+		quiet: make(chan struct{}), again: make(chan struct{}, 1),
 	}
 	s.writes.db = db
-	s.life, s.stop = context.WithCancel(context.Background())
-	bus.Subscribe(db.Bus(), func(uuid.UUID, storage.Replaced) { s.wake() })
+	s.life, s.stop = context.WithCancelCause(context.Background())
+	s.silence = []func(){
+		bus.Subscribe(db.Bus(), func(uuid.UUID, storage.Replaced) { s.wake() }),
+		bus.Subscribe(db.Bus(), s.approvalChanged),
+	}
 	return s
 }
 
@@ -133,19 +144,60 @@ func (s *Service) wake() {
 	}
 }
 
-// Run continues the runs that a stop interrupted, wakes those whose time has come, and
-// prunes history. It returns nil when ctx ends.
-func (s *Service) Run(ctx context.Context) error {
-	<-ctx.Done()
-	return nil
-}
+// stopTime is how long calls on their way may go on when Helix stops.
+const stopTime = time.Second
 
 // Close ends all runs in memory without ending them on record: the next start continues
-// them. It waits for them and may be called twice.
+// them. It gives calls on their way a second, waits for all and may be called twice.
 func (s *Service) Close() {
 	s.mu.Lock()
+	first := !s.closed
 	s.closed = true
 	s.mu.Unlock()
-	s.stop()
-	s.wg.Wait()
+	if first {
+		close(s.quiet)
+		for _, end := range s.silence {
+			end()
+		}
+	}
+	done := make(chan struct{})
+	go func() {
+		s.wg.Wait()
+		close(done)
+	}()
+	timer := time.NewTimer(stopTime)
+	defer timer.Stop()
+	select {
+	case <-done:
+	case <-timer.C:
+	}
+	s.stop(errShutdown)
+	<-done
+}
+
+// watch gives a channel that gets a value when the status of a run changes.
+func (s *Service) watch(run uuid.UUID) (news <-chan struct{}, cancel func()) {
+	ch := make(chan struct{}, 1)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.watchers[run] = append(s.watchers[run], ch)
+	return ch, func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		left := slices.DeleteFunc(s.watchers[run], func(x chan struct{}) bool { return x == ch })
+		if s.watchers[run] = left; len(left) == 0 {
+			delete(s.watchers, run)
+		}
+	}
+}
+
+func (s *Service) tell(run uuid.UUID) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, ch := range s.watchers[run] {
+		select {
+		case ch <- struct{}{}:
+		default:
+		}
+	}
 }

@@ -38,6 +38,7 @@ func (s *State) applyIntent(f *frame, e Event) error {
 	if d.Input != nil {
 		w.input = d.Input
 	}
+	w.res.InputHash = d.Hash
 	w.key, w.phase, w.due, w.paused, w.plan = d.Key, phaseCalling, e.At, "", nil
 	return nil
 }
@@ -224,7 +225,7 @@ func (s *State) mapped(def *definition.Step, raw json.RawMessage) (json.RawMessa
 	case err != nil:
 		return nil, &Failure{Kind: "invalid", Message: "outputMapping: " + failureOf(err).Message}
 	case len(out) > MaxOutput:
-		return nil, tooLarge(len(out))
+		return nil, TooLarge(len(out))
 	}
 	return out, nil
 }

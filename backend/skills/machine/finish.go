@@ -24,7 +24,7 @@ func (s *State) finish() FinishedData {
 		case err != nil:
 			d = FinishedData{Status: Failed, Error: prefixed("outputMapping", err)}
 		case len(v) > MaxOutput:
-			d = FinishedData{Status: Failed, Error: tooLarge(len(v))}
+			d = FinishedData{Status: Failed, Error: TooLarge(len(v))}
 		default:
 			d.Output = v
 		}

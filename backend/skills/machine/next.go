@@ -52,6 +52,7 @@ type Wait struct {
 	Iteration string
 	Request   RequestData
 	Until     time.Time
+	Input     json.RawMessage // of the call that the question is about
 }
 
 // Next says what is to be done. The same state gives the same answer.
@@ -134,7 +135,7 @@ func (s *State) next(f *frame, t *Todo) {
 	case phaseBackoff:
 		t.Later = append(t.Later, Later{s.intent(res, w.input, res.Attempts+1), w.due})
 	case phaseAsking:
-		wait := Wait{Path: res.Path, Iteration: res.Iteration, Request: *w.request}
+		wait := Wait{Path: res.Path, Iteration: res.Iteration, Request: *w.request, Input: w.input}
 		if ms := w.request.WaitMs; ms > 0 {
 			wait.Until = w.due.Add(time.Duration(ms) * time.Millisecond)
 		}
@@ -213,14 +214,16 @@ func (s *State) outcome(w *work, t *Todo, output json.RawMessage, failure *Failu
 	if failure == nil && !unmocked {
 		d.Output = orNull(output)
 		if len(d.Output) > MaxOutput {
-			d.Output, d.Error = nil, tooLarge(len(d.Output))
+			d.Output, d.Error = nil, TooLarge(len(d.Output))
 		}
 	}
 	t.record(StepOutcome, w.res.Path, w.res.Iteration, max(w.res.Attempts, 1), d)
 }
 
-func tooLarge(n int) *Failure {
-	return &Failure{Kind: "limit", Message: fmt.Sprintf("the output is %.1f MiB, limit 1 MiB", float64(n)/(1<<20))}
+// TooLarge is the failure of a step that gave n bytes.
+func TooLarge(n int) *Failure {
+	mib := strings.TrimSuffix(fmt.Sprintf("%.1f", float64(n)/(1<<20)), ".0")
+	return &Failure{Kind: "limit", Message: fmt.Sprintf("output is %s MiB, limit 1 MiB", mib)}
 }
 
 // begin decides what a step that has just become current needs.

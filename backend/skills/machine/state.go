@@ -71,6 +71,7 @@ type StepResult struct {
 	Retries   int
 	TookMs    int64
 	Source    string
+	InputHash string
 	StartedAt time.Time
 	EndedAt   time.Time
 }
@@ -210,8 +211,8 @@ func errEvent(e Event, why string) error {
 	return fault.Internalf(fmt.Errorf("event %d %s %s[%s]: %s", e.Seq, e.Type, e.StepPath, e.Iteration, why), "The journal of the run cannot be read.")
 }
 
-// Apply adds one event. An event that cannot come now is an error, and the state must not
-// be used afterwards.
+// Apply adds one event. An event that cannot come now is an error; then only the end of the
+// run may still be added.
 func (s *State) Apply(e Event) error {
 	if e.Seq != s.seq+1 {
 		return errEvent(e, fmt.Sprintf("follows event %d", s.seq))
@@ -219,7 +220,14 @@ func (s *State) Apply(e Event) error {
 	if s.finished != nil {
 		return errEvent(e, "the run has ended")
 	}
+	if err := s.apply(e); err != nil {
+		return err
+	}
 	s.seq = e.Seq
+	return nil
+}
+
+func (s *State) apply(e Event) error {
 	switch e.Type {
 	case RunCreated:
 		return nil

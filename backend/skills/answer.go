@@ -1,0 +1,259 @@
+package skills
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+
+	"github.com/google/uuid"
+
+	"helix/backend/fault"
+	"helix/backend/identity"
+	"helix/backend/permission"
+	"helix/backend/skills/expr"
+	"helix/backend/skills/machine"
+	"helix/backend/storage"
+)
+
+// answer is what a person, or the permission centre, says to a question.
+type answer struct {
+	path, iteration string
+	approval        string // of a permission; then path and iteration are empty
+	data            machine.AnswerData
+	reply           chan error
+}
+
+func errNotAsked() error {
+	return fault.Conflictf("The run does not ask this any more.")
+}
+
+// Cancel stops a run, on record first. A run that has ended answers its status.
+func (s *Service) Cancel(ctx context.Context, p CancelParams) (CancelResult, error) {
+	var row *runRow
+	err := s.db.Read(ctx, func(tx *storage.Tx) (err error) {
+		row, err = ownRun(tx, p.ExecutionID)
+		return err
+	})
+	if err != nil || row.final() {
+		if row != nil {
+			return CancelResult{Status: row.status}, nil
+		}
+		return CancelResult{}, err
+	}
+	reason := cut(p.Reason, 500)
+	err = s.writes.write(context.WithoutCancel(ctx), 1, func(tx *storage.Tx) error {
+		_, err := tx.Exec(`UPDATE composite_skill_executions SET cancel_requested_at = coalesce(cancel_requested_at, ?), updated_at = ?
+			WHERE id = ? AND status IN ('queued', 'running', 'waiting')`, s.now(), tx.Now, row.id)
+		return err
+	})
+	if err != nil {
+		return CancelResult{}, err
+	}
+	if s.leaveQueue(row.user, row.id) {
+		s.serve(row.user)
+	}
+	r, ended, err := s.open(ctx, row.id, func(r *live) { r.stop.Store(&reason) })
+	if err != nil {
+		return CancelResult{}, err
+	}
+	if ended != nil {
+		return CancelResult{Status: ended.status}, nil
+	}
+	r.abort(reason)
+	select {
+	case <-r.gone:
+	case <-ctx.Done():
+	}
+	status, _, err := s.standing(context.WithoutCancel(ctx), row.id)
+	return CancelResult{Status: status}, err
+}
+
+// abort lets a run end as canceled.
+func (r *live) abort(reason string) {
+	r.stop.CompareAndSwap(nil, &reason)
+	r.send(message{})
+}
+
+// Answer answers a question of a run.
+func (s *Service) Answer(ctx context.Context, p AnswerParams) (Execution, error) {
+	var row *runRow
+	err := s.db.Read(ctx, func(tx *storage.Tx) (err error) {
+		row, err = ownRun(tx, p.ExecutionID)
+		return err
+	})
+	switch {
+	case err != nil:
+		return Execution{}, err
+	case row.final() || row.status == machine.Queued:
+		return Execution{}, errNotAsked()
+	}
+	if len(p.Data) > machine.MaxOutput || len(p.Output) > machine.MaxOutput {
+		return Execution{}, fault.Limitf("An answer has at most 1 MiB.")
+	}
+	for _, raw := range []json.RawMessage{p.Data, p.Output} {
+		if len(raw) > 0 && !json.Valid(raw) {
+			return Execution{}, fault.Invalidf("data and output must be JSON.")
+		}
+	}
+	a := &answer{
+		path: p.StepPath, iteration: p.Iteration, reply: make(chan error, 1),
+		data: machine.AnswerData{Decision: p.Decision, Data: p.Data, Output: p.Output},
+	}
+	if err := s.deliver(ctx, row.id, a); err != nil {
+		return Execution{}, err
+	}
+	return s.execution(ctx, row.id, true)
+}
+
+// deliver hands an answer to a run, which comes back to memory for it, and waits until it is
+// on record.
+func (s *Service) deliver(ctx context.Context, run uuid.UUID, a *answer) error {
+	for {
+		r, ended, err := s.open(ctx, run, nil)
+		if err != nil {
+			return err
+		}
+		if ended != nil {
+			return errNotAsked()
+		}
+		if !r.send(message{answer: a}) {
+			continue // it left in this moment
+		}
+		select {
+		case err := <-a.reply:
+			return err
+		case <-r.gone:
+			select {
+			case err := <-a.reply:
+				return err
+			default:
+			}
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// answer applies an answer to the question that it is for.
+func (r *live) answer(a *answer) error {
+	for _, w := range r.st.Next().Waits {
+		if a.approval != "" {
+			if w.Request.ID != a.approval {
+				continue
+			}
+		} else if w.Path != a.path || w.Iteration != a.iteration {
+			continue
+		}
+		if err := r.s.fits(w.Request, a.data); err != nil {
+			return err
+		}
+		if !r.apply(machine.Answer(w, a.data), r.s.now()) {
+			return errNotAsked()
+		}
+		return nil
+	}
+	return errNotAsked()
+}
+
+// fits checks that an answer answers the question.
+func (s *Service) fits(q machine.RequestData, a machine.AnswerData) error {
+	allowed := map[string][]string{
+		machine.WaitApproval:   {machine.Approve, machine.Decline},
+		machine.WaitUnknown:    {machine.Done, machine.TryAgain, machine.GiveUp},
+		machine.WaitPermission: {machine.TryAgain, machine.GiveUp},
+	}[q.Reason]
+	found := false
+	for _, d := range allowed {
+		found = found || d == a.Decision
+	}
+	switch {
+	case len(allowed) == 0:
+		return fault.Conflictf("The run waits for a time, not for an answer.")
+	case !found:
+		return fault.Invalidf("decision is %q; it must be one of %v.", a.Decision, allowed)
+	}
+	if a.Decision != machine.Approve || len(q.Form) == 0 || string(q.Form) == "null" {
+		return nil
+	}
+	data := a.Data
+	if len(data) == 0 {
+		data = json.RawMessage("null")
+	}
+	v, err := expr.Decode(data)
+	if err != nil {
+		return fault.Invalidf("data must be JSON.")
+	}
+	return s.schemas.check(q.Form, v, "data")
+}
+
+// approvalChanged hears that a pending permission was answered. It must not block.
+func (s *Service) approvalChanged(user uuid.UUID, e permission.ApprovalChanged) {
+	if s.o.Gate == nil || e.Status == "pending" {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return
+	}
+	s.wg.Go(func() {
+		if err := s.permitted(s.life, user, e.ID); err != nil && s.life.Err() == nil {
+			s.log.Error("continue the runs that waited for a right", "approval", e.ID, "error", err)
+		}
+	})
+}
+
+// permitted tells the runs that wait for a right how it was decided. approval Nil: all that
+// wait for any.
+func (s *Service) permitted(ctx context.Context, user, approval uuid.UUID) error {
+	type asking struct {
+		run uuid.UUID
+		id  string
+	}
+	var list []asking
+	err := s.db.Read(ctx, func(tx *storage.Tx) error {
+		rows, err := tx.Query(`SELECT DISTINCT e.execution_id, json_extract(e.payload, '$.approvalId') FROM composite_skill_executions x
+			JOIN composite_skill_events e ON e.execution_id = x.id AND e.type = 'approval.requested'
+			WHERE x.status IN ('running', 'waiting') AND x.user_id = ? AND x.device_id = ? AND json_extract(e.payload, '$.approvalId') IS NOT NULL
+			AND (? OR json_extract(e.payload, '$.approvalId') = ?)`, user, s.db.Device().ID, approval == uuid.Nil, approval.String())
+		if err != nil {
+			return err
+		}
+		defer rows.Close()
+		for rows.Next() {
+			var a asking
+			if err := rows.Scan(&a.run, &a.id); err != nil {
+				return err
+			}
+			list = append(list, a)
+		}
+		return rows.Err()
+	})
+	if err != nil {
+		return err
+	}
+	ctx = identity.With(ctx, identity.Identity{User: user, Scopes: identity.Read | identity.Write, Pipe: "skills"})
+	for _, a := range list {
+		id, perr := uuid.Parse(a.id)
+		if perr != nil {
+			continue
+		}
+		said, gerr := s.o.Gate.Answered(ctx, id)
+		if gerr != nil {
+			err = errors.Join(err, gerr)
+			continue
+		}
+		decision := machine.GiveUp
+		switch said {
+		case "open":
+			continue
+		case "approved":
+			decision = machine.TryAgain
+		}
+		derr := s.deliver(ctx, a.run, &answer{approval: a.id, data: machine.AnswerData{Decision: decision}, reply: make(chan error, 1)})
+		if derr != nil && !fault.Is(derr, fault.Conflict) {
+			err = errors.Join(err, derr)
+		}
+	}
+	return err
+}

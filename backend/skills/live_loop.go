@@ -1,0 +1,325 @@
+package skills
+
+import (
+	"time"
+
+	"helix/backend/skills/machine"
+)
+
+// loop carries the run on until it ends, leaves memory, or Helix stops.
+func (r *live) loop() {
+	defer r.leave()
+	for {
+		todo, ok := r.advance()
+		if !ok || r.st.Finished() != nil {
+			return
+		}
+		r.start(todo)
+		if !r.wait(todo) {
+			return
+		}
+	}
+}
+
+// leave takes the run out of memory.
+func (r *live) leave() {
+	r.cancel(errParked)
+	r.s.mu.Lock()
+	if r.s.live[r.row.id] == r {
+		delete(r.s.live, r.row.id)
+	}
+	r.s.mu.Unlock()
+	close(r.gone)
+	if r.queued {
+		if !r.s.leaveQueue(r.row.user, r.row.id) {
+			r.slot = true // it was granted in the meantime
+		}
+	}
+	if r.slot {
+		r.s.freeSlot(r.row.user)
+	}
+	select {
+	case r.first <- errGone:
+	default:
+	}
+	r.s.tell(r.row.id)
+}
+
+// advance applies everything that needs no waiting and commits it. false: the run must leave
+// memory.
+func (r *live) advance() (machine.Todo, bool) {
+	for {
+		if r.st.Finished() != nil {
+			return machine.Todo{}, r.commit()
+		}
+		todo := r.st.Next()
+		if done, ok := r.ends(); done {
+			return machine.Todo{}, ok
+		}
+		if r.quiet() {
+			return todo, r.commit()
+		}
+		now := r.s.now()
+		if w := overdue(todo, now); w != nil {
+			if !r.apply(machine.Answer(*w, machine.AnswerData{Decision: machine.TimeOver}), now) {
+				return r.broken()
+			}
+			continue
+		}
+		work := len(todo.Records)+len(todo.Calls)+len(todo.Later) > 0
+		if work && !r.slot && r.row.parent == nil {
+			r.queue()
+			return machine.Todo{Waits: todo.Waits}, r.commit()
+		}
+		e, more := r.decide(todo, now)
+		if !more {
+			if !r.commit() {
+				return todo, false
+			}
+			if status, _ := r.st.Status(); status == machine.Waiting && r.slot {
+				r.slot = false
+				r.s.freeSlot(r.row.user)
+			}
+			return todo, true
+		}
+		if !r.apply(e, now) {
+			return r.broken()
+		}
+		if (len(r.batch) >= maxGroup || r.st.Finished() != nil) && !r.commit() {
+			return todo, false
+		}
+		if r.st.Finished() != nil {
+			return machine.Todo{}, true
+		}
+	}
+}
+
+// decide gives the next event that the state or the clock calls for.
+func (r *live) decide(todo machine.Todo, now time.Time) (machine.Event, bool) {
+	if len(todo.Records) > 0 {
+		return todo.Records[0], true
+	}
+	for _, l := range todo.Later {
+		if !now.Before(l.NotBefore) {
+			return l.Event, true
+		}
+	}
+	for _, c := range todo.Calls {
+		if r.calls[callKey(c)] != nil {
+			continue
+		}
+		if e, ok := r.without(c); ok {
+			return e, true
+		}
+	}
+	return machine.Event{}, false
+}
+
+func overdue(todo machine.Todo, now time.Time) *machine.Wait {
+	for i, w := range todo.Waits {
+		if !w.Until.IsZero() && !now.Before(w.Until) {
+			return &todo.Waits[i]
+		}
+	}
+	return nil
+}
+
+// queue asks for a slot.
+func (r *live) queue() {
+	if r.queued {
+		return
+	}
+	r.queued = true
+	r.s.queueUp(r.row.user, turn{r.row.id, func() { r.granted <- struct{}{} }}, true)
+}
+
+// quiet reports that Helix stops: nothing more begins.
+func (r *live) quiet() bool {
+	select {
+	case <-r.s.quiet:
+		return true
+	default:
+		return false
+	}
+}
+
+// ends ends a run that was canceled or is out of time, on record. done is false when it goes
+// on.
+func (r *live) ends() (done, ok bool) {
+	why, status := (*machine.Failure)(nil), machine.Cancelled
+	if reason := r.stop.Load(); reason != nil {
+		why = &machine.Failure{Kind: "canceled", Message: "the run was canceled"}
+		if *reason != "" {
+			why.Message += ": " + *reason
+		}
+		r.cancel(errCanceled)
+	} else if d := r.deadline(); !d.IsZero() && !r.s.now().Before(d) {
+		limit := time.Duration(r.made.TimeoutMs) * time.Millisecond
+		why, status = &machine.Failure{Kind: "timeout", Message: "the run took longer than " + limit.String()}, machine.Failed
+		r.cancel(errOver)
+	} else {
+		return false, true
+	}
+	r.drain(r.s.limits.CancelPatience)
+	if !r.apply(machine.End(status, why), r.s.now()) {
+		return true, false
+	}
+	return true, r.commit()
+}
+
+// drain takes the outcomes of the calls on their way for a moment, so that what did happen is
+// on record.
+func (r *live) drain(patience time.Duration) {
+	timer := time.NewTimer(patience)
+	defer timer.Stop()
+	for len(r.calls) > 0 {
+		select {
+		case m := <-r.inbox:
+			if m.answer != nil {
+				m.answer.reply <- errNotAsked()
+			}
+			if m.outcome != nil {
+				delete(r.calls, m.key)
+				if m.known {
+					r.apply(*m.outcome, r.s.now())
+				}
+			}
+		case <-timer.C:
+			return
+		}
+	}
+}
+
+// wait takes what comes next. false: the run leaves memory.
+func (r *live) wait(todo machine.Todo) bool {
+	now := r.s.now()
+	var next time.Time
+	sooner := func(t time.Time) {
+		if !t.IsZero() && (next.IsZero() || t.Before(next)) {
+			next = t
+		}
+	}
+	for _, l := range todo.Later {
+		sooner(l.NotBefore)
+	}
+	for _, w := range todo.Waits {
+		sooner(w.Until)
+	}
+	sooner(r.deadline())
+	if status, _ := r.st.Status(); status == machine.Waiting && !r.queued {
+		if r.parkAt.IsZero() {
+			r.parkAt = now.Add(r.s.limits.WaitInMemory)
+		}
+		if !now.Before(r.parkAt) && !r.held() {
+			return false
+		}
+		sooner(r.parkAt)
+	} else {
+		r.parkAt = time.Time{}
+	}
+	var alarm <-chan time.Time
+	if !next.IsZero() && !r.quiet() {
+		timer := time.NewTimer(max(next.Sub(now), time.Millisecond))
+		defer timer.Stop()
+		alarm = timer.C
+	}
+	quiet := r.s.quiet
+	if r.quiet() {
+		if len(r.calls) == 0 {
+			return false
+		}
+		quiet = nil
+	}
+	select {
+	case m := <-r.inbox:
+		return r.take(m)
+	case <-r.granted:
+		r.slot, r.queued = true, false
+	case <-alarm:
+	case <-quiet:
+	case <-r.s.life.Done():
+		r.drain(r.s.limits.CancelPatience)
+		r.commit()
+		return false
+	}
+	return true
+}
+
+// held reports that a run which waits stays in memory because its parent there waits for it.
+func (r *live) held() bool {
+	if r.row.parent == nil {
+		return false
+	}
+	r.s.mu.Lock()
+	defer r.s.mu.Unlock()
+	if r.s.live[*r.row.parent] == nil {
+		return false
+	}
+	r.parkAt = r.s.now().Add(r.s.limits.WaitInMemory)
+	return true
+}
+
+// take applies a message and those that wait behind it.
+func (r *live) take(m message) bool {
+	for {
+		switch {
+		case m.outcome != nil:
+			delete(r.calls, m.key)
+			if !r.apply(*m.outcome, r.s.now()) {
+				_, ok := r.broken()
+				return ok
+			}
+		case m.progress != nil:
+			if a := r.calls[m.key]; a != nil && !r.apply(*m.progress, r.s.now()) {
+				_, ok := r.broken()
+				return ok
+			}
+		case m.answer != nil:
+			err := r.answer(m.answer)
+			ok := err != nil || r.commit()
+			if !ok {
+				err = errUnwritten()
+			}
+			m.answer.reply <- err
+			if !ok {
+				return false
+			}
+		}
+		if len(r.batch) > 0 && !r.settle() {
+			return false
+		}
+		select {
+		case m = <-r.inbox:
+		default:
+			return true
+		}
+	}
+}
+
+// settle applies what follows from an event at once, so that it shares its commit.
+func (r *live) settle() bool {
+	if r.quiet() || !r.slot && r.row.parent == nil {
+		return true
+	}
+	for {
+		todo := r.st.Next()
+		if len(todo.Records) == 0 || len(r.batch) >= maxGroup {
+			return true
+		}
+		if !r.apply(todo.Records[0], r.s.now()) {
+			_, ok := r.broken()
+			return ok
+		}
+		if r.st.Finished() != nil {
+			return r.commit()
+		}
+	}
+}
+
+// broken ends a run whose journal makes no sense, which is a fault of this program, on
+// record.
+func (r *live) broken() (machine.Todo, bool) {
+	r.cancel(errCanceled)
+	why := &machine.Failure{Kind: "internal", Message: "Helix cannot carry on this run; the log has the details"}
+	return machine.Todo{}, r.apply(machine.End(machine.Failed, why), r.s.now()) && r.commit()
+}

@@ -1,0 +1,154 @@
+package skills
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/google/uuid"
+
+	"helix/backend/fault"
+	"helix/backend/skills/definition"
+	"helix/backend/skills/machine"
+	"helix/backend/storage"
+)
+
+// childID is the run that carries out an attempt of a nested skill: the same after each
+// restart, so that it is found again.
+func childID(parent uuid.UUID, c *machine.Call) uuid.UUID {
+	return uuid.NewSHA1(parent, []byte(c.Key+"#"+strconv.Itoa(c.Attempt)))
+}
+
+// nested carries a skill step out as a run of its own and follows it. While that run waits,
+// the step says so, and no time counts. A nil event says that the run leaves memory.
+func (r *live) nested(ctx context.Context, c *machine.Call) (out *machine.Event, known bool) {
+	id := childID(r.row.id, c)
+	begun := time.Now()
+	child, ended, err := r.child(ctx, c, id)
+	told, first := "", true
+	for {
+		switch {
+		case err != nil && ctx.Err() == nil:
+			return end(machine.Outcome(c, r.s.failed(err))), true
+		case err == nil && child == nil:
+			d := r.s.childOutcome(ended)
+			d.TookMs = time.Since(begun).Milliseconds()
+			return end(machine.Outcome(c, d)), ended.status != machine.Cancelled
+		}
+		var news, gone <-chan struct{}
+		if child != nil {
+			status, reason, changed := child.watch()
+			news, gone = changed, child.gone
+			waits := ""
+			if status == machine.Waiting {
+				waits = reason
+			}
+			if first || waits != told {
+				e := machine.Progress(c, machine.ProgressData{Child: id.String(), Waiting: waits})
+				r.send(message{key: callKey(c), progress: &e})
+				told, first = waits, false
+			}
+		}
+		select {
+		case <-news:
+			continue
+		case <-gone:
+		case <-ctx.Done():
+			if cause := context.Cause(ctx); errors.Is(cause, errShutdown) || errors.Is(cause, errParked) || cause == nil {
+				return nil, false
+			}
+			if child != nil {
+				child.abort("the run that it belongs to ended")
+				<-child.gone
+			}
+			return end(machine.Outcome(c, machine.OutcomeData{Error: &machine.Failure{Kind: string(fault.Canceled), Message: "it was canceled"}})), false
+		}
+		child, ended, err = r.s.open(ctx, id, nil)
+	}
+}
+
+// childOutcome is what a nested run that ended gives its step.
+func (s *Service) childOutcome(row *runRow) machine.OutcomeData {
+	switch row.status {
+	case machine.Completed:
+		return s.output(row.output)
+	case machine.Cancelled:
+		return s.failed(fault.New(fault.Canceled, "skill %q: the run was canceled", row.name))
+	}
+	why := row.err
+	if why == nil {
+		why = &machine.Failure{Kind: string(fault.Internal), Message: "the run failed"}
+	}
+	d := machine.OutcomeData{Error: &machine.Failure{Kind: why.Kind, Message: "skill " + strconv.Quote(row.name) + ": " + why.Message}, Jitter: s.jitter()}
+	err := s.db.Read(context.Background(), func(tx *storage.Tx) error {
+		return tx.QueryRow(`SELECT EXISTS (SELECT 1 FROM composite_skill_steps WHERE execution_id = ? AND outcome = 'unknown')`, row.id).Scan(&d.Unknown)
+	})
+	if err != nil {
+		s.log.Error("read the steps of a nested run", "run", row.id, "error", err)
+	}
+	return d
+}
+
+// child finds the run of a nested step, or makes it. A run that has ended is given as its
+// row.
+func (r *live) child(ctx context.Context, c *machine.Call, id uuid.UUID) (*live, *runRow, error) {
+	found, ended, err := r.s.open(ctx, id, nil)
+	if !fault.Is(err, fault.NotFound) {
+		return found, ended, err
+	}
+	t := r.made.Tools[c.Step.StepID]
+	switch {
+	case r.row.depth+2 > definition.MaxCalls:
+		return nil, nil, fault.Limitf("skills call skills more than %d deep", definition.MaxCalls)
+	case slices.Contains(r.made.Above, t.ID):
+		return nil, nil, fault.Invalidf("the skill %q calls itself", t.Name)
+	}
+	key, err := uuid.Parse(t.ID)
+	if err != nil {
+		return nil, nil, fault.NotFoundf("tool %q no longer exists", t.Name)
+	}
+	var skill *row
+	err = r.s.db.Read(ctx, func(tx *storage.Tx) error {
+		skill, err = visibleSkill(tx, key)
+		if err != nil || skill.hash == t.Hash {
+			return err
+		}
+		return skill.atHash(tx, t.Hash)
+	})
+	switch {
+	case fault.Is(err, fault.NotFound):
+		return nil, nil, fault.NotFoundf("tool %q no longer exists, or not as it was when the run began", t.Name)
+	case err != nil:
+		return nil, nil, err
+	case !skill.enabled:
+		return nil, nil, fault.Conflictf("the skill %q is disabled", t.Name)
+	}
+	r.mu.Lock()
+	left := r.deadline().Sub(r.s.now())
+	r.mu.Unlock()
+	n, err := r.s.newRun(ctx, skill, beginning{
+		id: id, user: r.row.user, input: c.Input, trigger: "skill", attended: r.made.Attended, above: r.made.Above,
+		limit: min(left, c.Step.Timeout()), parent: &r.row.id, path: c.Path, depth: r.row.depth + 1,
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	return r.s.launch(n)
+}
+
+// wakeParent brings a run back to memory because a run that it waits for has changed.
+func (s *Service) wakeParent(id uuid.UUID) {
+	s.mu.Lock()
+	there := s.live[id] != nil || s.closed
+	s.mu.Unlock()
+	if there {
+		return
+	}
+	s.wg.Go(func() {
+		if _, _, err := s.open(s.life, id, nil); err != nil && !fault.Is(err, fault.NotFound) && s.life.Err() == nil {
+			s.log.Error("wake a run whose nested run has changed", "run", id, "error", err)
+		}
+	})
+}

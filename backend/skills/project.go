@@ -1,0 +1,266 @@
+package skills
+
+import (
+	"context"
+	"encoding/hex"
+	"encoding/json"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"helix/backend/bus"
+	"helix/backend/fault"
+	"helix/backend/skills/definition"
+	"helix/backend/skills/machine"
+	"helix/backend/storage"
+)
+
+// stepRow is the stored end of one step.
+type stepRow struct {
+	id     uuid.UUID
+	result StepResult
+	hash   string // of the input
+	blob   string // SHA-256 of an output that is too large for its row
+}
+
+// result tells a step of a run as people and callers see it.
+func (c *created) result(res *machine.StepResult) StepResult {
+	name := res.Step.ToolName
+	if t, ok := c.Tools[res.Step.StepID]; ok {
+		name = t.Name
+	}
+	out := StepResult{
+		StepID: res.Step.StepID, StepPath: res.Path, Iteration: res.Iteration, ToolName: name, ToolType: res.Step.ToolType, Status: res.Status,
+		Success: res.Status == machine.Completed, Skipped: res.Status == machine.Skipped, Reason: res.Reason, Output: res.Output, Error: res.Error,
+		Unknown: res.Unknown, ExecutionTimeMs: float64(res.TookMs), RetriesUsed: res.Retries, Attempts: res.Attempts, Source: res.Source,
+	}
+	if !res.StartedAt.IsZero() {
+		out.StartedAt = &res.StartedAt
+	}
+	if !res.EndedAt.IsZero() {
+		out.FinishedAt = &res.EndedAt
+		if took := res.EndedAt.Sub(res.StartedAt); out.ExecutionTimeMs == 0 && took > 0 {
+			out.ExecutionTimeMs = float64(took.Microseconds()) / 1000
+		}
+	}
+	return out
+}
+
+// ended is a step's result in a run that has ended: what was on its way was stopped.
+func ended(r StepResult, at time.Time) StepResult {
+	if r.Status == machine.Running || r.Status == machine.Waiting {
+		r.Status, r.FinishedAt = machine.Cancelled, &at
+	}
+	return r
+}
+
+// project brings the row of a run that has ended up to its state and gives its steps.
+func (r *live) project(fin *machine.FinishedData) []stepRow {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	at := r.lastAt
+	r.row.status, r.row.reason, r.row.err, r.row.output, r.row.finished = fin.Status, "", fin.Error, fin.Output, &at
+	r.row.deadline, r.row.wake = nil, nil
+	r.row.sum = r.st.Summary()
+	if !r.startAt.IsZero() {
+		waited := r.waited
+		if !r.waitAt.IsZero() {
+			waited += at.Sub(r.waitAt)
+		}
+		r.row.tookMs = float64((at.Sub(r.startAt) - waited).Microseconds()) / 1000
+	}
+	r.row.bytes = r.bytes + int64(len(r.row.input)+len(r.row.body)+len(r.row.output))
+	var out []stepRow
+	for _, res := range r.st.Results() {
+		step := stepRow{id: storage.NewID(), result: ended(r.made.result(res), at), hash: res.InputHash}
+		if a := r.calls[place(res.Path, res.Iteration)]; a != nil && res.Status == machine.Running && !again(a.call.Tool) {
+			step.result.Unknown = true
+		}
+		if len(step.result.Output) > r.s.limits.Inline {
+			ref, err := r.s.db.Blobs().PutBytes(context.WithoutCancel(r.ctx), step.result.Output)
+			if err == nil {
+				step.blob, step.result.Output = hex.EncodeToString(ref.SHA256[:]), nil
+			} else {
+				r.s.log.Error("keep a large output beside the database", "run", r.row.id, "error", err)
+			}
+		}
+		r.row.bytes += int64(len(step.result.Output) + len(step.result.StepPath) + stepBytes)
+		out = append(out, step)
+	}
+	return out
+}
+
+// stepBytes is about what the row of a step takes beside its output.
+const stepBytes = 256
+
+// brief is what the row of a run says about its top-level steps.
+type brief struct {
+	StepID   string  `json:"stepId"`
+	Status   Status  `json:"status"`
+	Attempts int     `json:"attempts"`
+	TookMs   float64 `json:"tookMs"`
+}
+
+// finish writes the end of a run: its row, its steps, and what its skill counts.
+func (s *Service) finish(tx *storage.Tx, r *runRow, steps []stepRow) error {
+	briefs := []brief{}
+	for _, x := range steps {
+		if x.result.Iteration == "" && !strings.Contains(x.result.StepPath, "/") {
+			briefs = append(briefs, brief{x.result.StepID, x.result.Status, x.result.Attempts, x.result.ExecutionTimeMs})
+		}
+	}
+	text, err := json.Marshal(briefs)
+	if err != nil {
+		return err
+	}
+	if err := insertSteps(tx, r, steps); err != nil {
+		return err
+	}
+	var kind, message any
+	if r.err != nil {
+		kind, message = r.err.Kind, r.err.Message
+	}
+	res, err := tx.Exec(`UPDATE composite_skill_executions SET status = ?, wait_reason = NULL, wake_at = NULL, deadline_at = NULL, steps_executed = ?,
+		final_output = ?, error_kind = ?, error_message = ?, execution_time_ms = ?, steps_completed = ?, steps_failed = ?, steps_skipped = ?,
+		total_steps = ?, bytes = ?, started_at = ?, finished_at = ?, updated_at = ?
+		WHERE id = ? AND status IN ('queued', 'running', 'waiting')`,
+		string(r.status), string(text), r.output, kind, message, r.tookMs, r.sum.Completed, r.sum.Failed, r.sum.Skipped, r.sum.Total, r.bytes, r.started,
+		r.finished, tx.Now, r.id)
+	if err := oneRow(res, err); err != nil {
+		return err
+	}
+	if s.o.Audit != nil && r.parent == nil {
+		skill := uuid.Nil
+		if r.skill != nil {
+			skill = *r.skill
+		}
+		if err := s.o.Audit.Append(tx, "skill.run", auditOutcome(r), skill, r.id, map[string]any{"trigger": r.trigger, "status": r.status}); err != nil {
+			return err
+		}
+	}
+	if r.skill == nil || r.mode != modeLive {
+		return nil
+	}
+	res, err = tx.Exec(`UPDATE composite_skills SET execution_count = execution_count + 1, last_executed = ? WHERE id = ? AND user_id = ?`,
+		r.finished, r.skill, r.user)
+	if err != nil {
+		return err
+	}
+	if n, err := res.RowsAffected(); err != nil || n == 0 {
+		return err
+	}
+	e, user := Changed{SkillID: *r.skill, Version: r.label, Change: "used"}, r.user
+	tx.AfterCommit(func() { bus.Publish(s.db.Bus(), user, e) })
+	return nil
+}
+
+func auditOutcome(r *runRow) string {
+	switch {
+	case r.status == machine.Completed:
+		return "ok"
+	case r.err != nil && r.err.Kind == string(fault.Denied):
+		return "denied"
+	}
+	return "error"
+}
+
+func insertSteps(tx *storage.Tx, r *runRow, steps []stepRow) error {
+	const most = 40
+	for at := 0; at < len(steps); at += most {
+		part := steps[at:min(at+most, len(steps))]
+		var args []any
+		for i, x := range part {
+			s := x.result
+			outcome := "known"
+			if s.Unknown {
+				outcome = "unknown"
+			}
+			var kind, message any
+			if s.Error != nil {
+				kind, message = s.Error.Kind, s.Error.Message
+			}
+			args = append(args, x.id, r.id, r.user, at+i, s.StepPath, s.Iteration, string(s.ToolType), s.ToolName, string(s.Status), nullText(s.Reason),
+				s.Attempts, nullText(x.hash), s.Output, nullText(x.blob), kind, message, outcome, s.ExecutionTimeMs, s.StartedAt, s.FinishedAt, r.created, tx.Now)
+		}
+		row := "(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"
+		_, err := tx.Exec(`INSERT INTO composite_skill_steps (id, execution_id, user_id, ordinal, step_path, iteration, tool_type, tool_name, status, reason,
+			attempts, input_hash, output, output_blob, error_kind, error_message, outcome, took_ms, started_at, finished_at, created_at, updated_at) VALUES `+
+			strings.Repeat(row+",", len(part)-1)+row, args...)
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// fill puts what the state of a run says into how it is told.
+func (c *created) fill(x *Execution, st *machine.State, asked map[string]time.Time) {
+	status, reason := st.Status()
+	x.Status, x.WaitReason, x.LastSeq = status, reason, st.Seq()
+	x.StepResults, x.Waits = []StepResult{}, []Wait{}
+	sum := st.Summary()
+	x.StepsCompleted, x.StepsFailed, x.StepsSkipped, x.TotalSteps = sum.Completed, sum.Failed, sum.Skipped, sum.Total
+	todo := st.Next()
+	waits := map[string]bool{}
+	for _, w := range todo.Waits {
+		waits[place(w.Path, w.Iteration)] = true
+		wait := Wait{StepPath: w.Path, Iteration: w.Iteration, Request: w.Request, AskedAt: asked[place(w.Path, w.Iteration)]}
+		if !w.Until.IsZero() {
+			wait.Until = &w.Until
+		}
+		if id, err := uuid.Parse(w.Request.ID); err == nil {
+			wait.ApprovalID = &id
+		}
+		if w.Request.Reason == machine.WaitUnknown {
+			wait.Input = w.Input
+		}
+		x.Waits = append(x.Waits, wait)
+	}
+	for _, p := range todo.Paused {
+		waits[place(p.Path, p.Iteration)] = true
+	}
+	fin := st.Finished()
+	for _, res := range st.Results() {
+		s := c.result(res)
+		if waits[place(res.Path, res.Iteration)] {
+			s.Status = machine.Waiting
+		}
+		if fin != nil && x.FinishedAt != nil {
+			s = ended(s, *x.FinishedAt)
+		}
+		x.StepResults = append(x.StepResults, s)
+	}
+	for _, w := range x.Waits { // approvals begin without a call
+		if !slices.ContainsFunc(x.StepResults, func(s StepResult) bool { return s.StepPath == w.StepPath && s.Iteration == w.Iteration }) {
+			at := w.AskedAt
+			id := w.StepPath[strings.LastIndex(w.StepPath, "/")+1:]
+			x.StepResults = append(x.StepResults, StepResult{
+				StepID: id, StepPath: w.StepPath, Iteration: w.Iteration, ToolType: definition.Approval, Status: machine.Waiting, StartedAt: &at,
+			})
+		}
+	}
+	if fin != nil {
+		x.FinalOutput, x.Error = fin.Output, fin.Error
+		if fin.Notice != nil {
+			n := Notice(*fin.Notice)
+			x.Notification = &n
+		}
+	}
+	x.contextOf()
+}
+
+// contextOf derives what follows from the steps and the status.
+func (x *Execution) contextOf() {
+	x.Success = x.Status == machine.Completed
+	if len(x.FinalOutput) == 0 {
+		x.FinalOutput = json.RawMessage("null")
+	}
+	x.ExecutionContext = map[string]json.RawMessage{"input": x.Input}
+	for _, s := range x.StepResults {
+		if s.Iteration == "" && s.StepID == s.StepPath && s.Status == machine.Completed {
+			x.ExecutionContext[s.StepID] = s.Output
+		}
+	}
+}

@@ -1,0 +1,160 @@
+package skills
+
+import (
+	"database/sql"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"time"
+
+	"github.com/google/uuid"
+
+	"helix/backend/fault"
+	"helix/backend/identity"
+	"helix/backend/skills/machine"
+	"helix/backend/storage"
+)
+
+// The modes of a run.
+const (
+	modeLive = "live"
+	modeDry  = "dry"
+)
+
+// runRow is the stored part of a run beside its events.
+type runRow struct {
+	id, user      uuid.UUID
+	skill         *uuid.UUID // nil: the definition was given with the call
+	version       *uuid.UUID // nil: body holds the definition
+	hash          string
+	body          json.RawMessage // a skill in canonical form
+	mode, trigger string
+	input         json.RawMessage
+	status        Status
+	reason        string // of waiting
+	err           *machine.Failure
+	output        json.RawMessage
+	tookMs        float64
+	sum           machine.Summary
+	parent        *uuid.UUID
+	parentPath    string
+	depth         int
+	restarted     *uuid.UUID
+	request       string
+	device        uuid.UUID
+	pinned        bool
+	bytes         int64
+	started       *time.Time
+	finished      *time.Time
+	deadline      *time.Time
+	wake          *time.Time
+	cancelAt      *time.Time
+	created       time.Time
+
+	name, label string // of the skill and of its version, where they are known
+}
+
+// errNoRun is the one answer for an unknown run and for somebody else's.
+func errNoRun() error { return fault.NotFoundf("There is no such run.") }
+
+const runColumns = `x.id, x.user_id, x.composite_skill_id, x.version_id, x.definition_hash, x.body, x.mode, x.trigger, x.input_params, x.status,
+	x.wait_reason, x.error_kind, x.error_message, x.final_output, x.execution_time_ms, x.steps_completed, x.steps_failed, x.steps_skipped,
+	x.total_steps, x.parent_execution_id, x.parent_step_path, x.depth, x.restarted_from, x.request_id, x.device_id, x.pinned, x.bytes, x.started_at,
+	x.finished_at, x.deadline_at, x.wake_at, x.cancel_requested_at, x.created_at, coalesce(c.name, json_extract(x.body, '$.name'), ''),
+	coalesce(v.version, json_extract(x.body, '$.version'), '')`
+
+const runTables = ` FROM composite_skill_executions x
+	LEFT JOIN composite_skills c ON c.id = x.composite_skill_id AND c.user_id = x.user_id LEFT JOIN composite_skill_versions v ON v.id = x.version_id `
+
+func scanRun(from scanner) (*runRow, error) {
+	r := &runRow{}
+	var skill, version, parent, restarted uuid.NullUUID
+	var body, reason, kind, message, output, path, request sql.NullString
+	var hash []byte
+	var input string
+	err := from.Scan(&r.id, &r.user, &skill, &version, &hash, &body, &r.mode, &r.trigger, &input, &r.status, &reason, &kind, &message, &output,
+		&r.tookMs, &r.sum.Completed, &r.sum.Failed, &r.sum.Skipped, &r.sum.Total, &parent, &path, &r.depth, &restarted, &request, &r.device,
+		&r.pinned, &r.bytes, storage.TimePtr(&r.started), storage.TimePtr(&r.finished), storage.TimePtr(&r.deadline), storage.TimePtr(&r.wake),
+		storage.TimePtr(&r.cancelAt), storage.Time(&r.created), &r.name, &r.label)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil, errNoRun()
+	}
+	if err != nil {
+		return nil, err
+	}
+	for from, to := range map[*uuid.NullUUID]**uuid.UUID{&skill: &r.skill, &version: &r.version, &parent: &r.parent, &restarted: &r.restarted} {
+		if from.Valid {
+			*to = &from.UUID
+		}
+	}
+	r.hash, r.input, r.reason, r.parentPath, r.request = hex.EncodeToString(hash), json.RawMessage(input), reason.String, path.String, request.String
+	if body.Valid {
+		r.body = json.RawMessage(body.String)
+	}
+	if output.Valid {
+		r.output = json.RawMessage(output.String)
+	}
+	if kind.Valid {
+		r.err = &machine.Failure{Kind: kind.String, Message: message.String}
+	}
+	return r, nil
+}
+
+// ownRun loads a run of the caller.
+func ownRun(tx *storage.Tx, id uuid.UUID) (*runRow, error) {
+	return scanRun(tx.QueryRow(`SELECT `+runColumns+runTables+`WHERE x.id = ? AND x.user_id = ? AND x.deleted_at IS NULL`, id, identity.UserID(tx.Context())))
+}
+
+// anyRun loads a run, whoever's it is.
+func anyRun(tx *storage.Tx, id uuid.UUID) (*runRow, error) {
+	return scanRun(tx.QueryRow(`SELECT `+runColumns+runTables+`WHERE x.id = ?`, id))
+}
+
+func nullText(s string) any {
+	if s == "" {
+		return nil
+	}
+	return s
+}
+
+// insert writes the row of a new run.
+func (r *runRow) insert(tx *storage.Tx) error {
+	hash, err := hex.DecodeString(r.hash)
+	if err != nil {
+		return err
+	}
+	if r.request != "" { // of a call that is too old to be the same one
+		if _, err := tx.Exec(`UPDATE composite_skill_executions SET request_id = NULL WHERE user_id = ? AND request_id = ? AND created_at < ?`,
+			r.user, r.request, r.created.Add(-requestAge)); err != nil {
+			return err
+		}
+	}
+	_, err = tx.Exec(`INSERT INTO composite_skill_executions (id, composite_skill_id, user_id, version_id, definition_hash, body, mode, trigger,
+		input_params, status, total_steps, parent_execution_id, parent_step_path, depth, restarted_from, request_id, device_id, started_at, deadline_at,
+		wake_at, wait_reason, bytes, created_at, updated_at) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)`,
+		r.id, r.skill, r.user, r.version, hash, r.body, r.mode, r.trigger, r.input, string(r.status), r.sum.Total, r.parent, nullText(r.parentPath),
+		r.depth, r.restarted, nullText(r.request), r.device, r.started, r.deadline, r.wake, nullText(r.reason), r.bytes, r.created, tx.Now)
+	return err
+}
+
+// update writes how a run stands that goes on.
+func (r *runRow) update(tx *storage.Tx) error {
+	res, err := tx.Exec(`UPDATE composite_skill_executions SET status = ?, wait_reason = ?, started_at = ?, deadline_at = ?, wake_at = ?, updated_at = ?
+		WHERE id = ? AND status IN ('queued', 'running', 'waiting')`,
+		string(r.status), nullText(r.reason), r.started, r.deadline, r.wake, tx.Now, r.id)
+	return oneRow(res, err)
+}
+
+// errGone says that a run has left the database while it went on.
+var errGone = errors.New("the run is not there any more")
+
+func oneRow(res sql.Result, err error) error {
+	if err != nil {
+		return err
+	}
+	n, err := res.RowsAffected()
+	if err == nil && n == 0 {
+		err = errGone
+	}
+	return err
+}
