@@ -143,7 +143,7 @@ export class SkillRun {
       return;
     }
     try {
-      const { canceled } = (await this.#rpc.call("skills.cancel", { executionId: this.executionId })) as { canceled?: boolean };
+      const { canceled } = await this.#rpc.call("skills.cancel", { executionId: this.executionId });
       if (!canceled) this.#abort?.abort();
     } catch {
       this.#abort?.abort();

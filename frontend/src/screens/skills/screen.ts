@@ -2,6 +2,9 @@ import Blocks from "@lucide/svelte/icons/blocks";
 import { rpc } from "../../lib/rpc";
 import { commands, nav } from "../../lib/ui";
 import type { ScreenDef } from "../../lib/ui/screen";
+import { canBuild } from "./composite/builder";
+import { compositeScreen } from "./composite/instance";
+import { paletteComposite } from "./composite/palette";
 import { wasmScreen } from "./instance";
 import { paletteSkills } from "./palette";
 
@@ -14,9 +17,15 @@ export const screen: ScreenDef = {
   needs: ["skills.list_wasm"],
   load: () => import("./Skills.svelte"),
   keys: "g k",
-  commands: [{ id: "skills.install", title: "Install WASM skill…", group: "Skills", words: "module file add", run: () => (nav.go("skills/wasm"), wasmScreen().form.begin()) }],
+  commands: [
+    ...(canBuild ? [{ id: "skills.new", title: "New skill", group: "Skills", words: "build chain create", run: () => nav.go("skills/new"), when: () => rpc.can("skills.create_composite") }] : []),
+    { id: "skills.import", title: "Import skill…", group: "Skills", words: "file", run: () => (nav.go("skills"), compositeScreen().importing.begin()), when: () => rpc.can("skills.import") },
+    { id: "skills.install", title: "Install WASM skill…", group: "Skills", words: "module file add", run: () => (nav.go("skills/wasm"), wasmScreen().form.begin()) },
+  ],
   start: () => {
+    compositeScreen().start();
     wasmScreen().start();
+    commands.addSource((query) => paletteComposite(rpc, query, (to) => nav.go(to)));
     commands.addSource((query) => paletteSkills(rpc, query, (to) => nav.go(to)));
   },
 };

@@ -1,0 +1,237 @@
+import type { Rpc } from "../../../lib/rpc";
+import { PermissionPrompt } from "../../../lib/run/prompt.svelte";
+import type { Notify } from "../skills.svelte";
+import { RunFeed } from "./feed.svelte";
+import { CompositeInspector } from "./inspector.svelte";
+import { CompositeList } from "./list.svelte";
+import { SkillExport, SkillImport } from "./sharing.svelte";
+import { RunStart } from "./start.svelte";
+import type { Execution, Meta, Version } from "./types";
+
+/** Acts that wait for ten seconds, because they cannot be taken back. */
+export interface Defer {
+  deferred(act: { title: string; text?: string; commit(): Promise<unknown> | void; revert(): void }): void;
+}
+
+/** Runs that are kept while others are looked at, and skills whose form is kept. */
+const MAX_FEEDS = 8;
+const MAX_STARTS = 20;
+
+/**
+ * The Skills tab as a whole: its parts, and what one part does for another. It outlives the
+ * component, so that a run is followed and a form keeps what is typed when another screen is
+ * shown.
+ */
+export class CompositeScreen {
+  readonly list: CompositeList;
+  readonly inspector: CompositeInspector;
+  readonly importing: SkillImport;
+  readonly exporting: SkillExport;
+  readonly prompt: PermissionPrompt;
+  readonly #feeds = new Map<string, RunFeed>();
+  readonly #starts = new Map<string, RunStart>();
+  readonly #rpc: Rpc;
+  readonly #notify: Notify & Defer;
+  #started = false;
+
+  constructor(rpc: Rpc, notify: Notify & Defer) {
+    this.#rpc = rpc;
+    this.#notify = notify;
+    this.list = new CompositeList(rpc);
+    this.inspector = new CompositeInspector(rpc);
+    this.importing = new SkillImport(rpc);
+    this.exporting = new SkillExport(rpc);
+    this.prompt = new PermissionPrompt(rpc);
+    this.prompt.onAnswer(() => {
+      void this.inspector.readRights();
+      for (const feed of this.#feeds.values()) if (!feed.over) void feed.refresh();
+    });
+  }
+
+  /** Starts listening; once for the life of the program. */
+  start(): void {
+    if (this.#started) return;
+    this.#started = true;
+    this.list.start();
+    this.inspector.start();
+    this.#rpc.on("approvals.changed", (e) => this.prompt.follow(e));
+  }
+
+  stop(): void {
+    this.list.stop();
+    this.inspector.stop();
+    for (const feed of this.#feeds.values()) feed.close();
+  }
+
+  // — Runs —
+
+  /** What is filled in for a skill; made when it is first asked for. */
+  startOf(skillId: string): RunStart {
+    const known = this.#starts.get(skillId);
+    if (known) return known;
+    const made = new RunStart(this.#rpc);
+    for (const old of this.#starts.keys()) {
+      if (this.#starts.size < MAX_STARTS) break;
+      this.#starts.delete(old);
+    }
+    this.#starts.set(skillId, made);
+    return made;
+  }
+
+  /** The run as it is watched; it is read and followed from when it is first asked for. */
+  feed(executionId: string): RunFeed {
+    const known = this.#feeds.get(executionId);
+    if (known) return known;
+    const feed = new RunFeed(this.#rpc, executionId);
+    this.#keep(feed);
+    void feed.open();
+    return feed;
+  }
+
+  #keep(feed: RunFeed): void {
+    for (const [id, old] of this.#feeds) {
+      if (this.#feeds.size < MAX_FEEDS) break;
+      old.close();
+      this.#feeds.delete(id);
+    }
+    this.#feeds.set(feed.id, feed);
+  }
+
+  /** Runs or rehearses a skill; answers the run to watch, or null when it was refused. */
+  async launch(skill: Meta, input: unknown): Promise<string | null> {
+    const start = this.startOf(skill.skillId);
+    if (!start.dry) return start.run(skill, input);
+    const recorded = start.fromLast && skill.lastExecutionId ? skill.lastExecutionId : null;
+    const result = await start.rehearse(skill, input, recorded);
+    if (result === null) return null;
+    this.#keep(RunFeed.ofResult(result, { skillName: skill.name, version: skill.version, versionId: skill.versionId, skill: { steps: skill.steps }, createdAt: new Date().toISOString() }));
+    return result.executionId;
+  }
+
+  /** Rehearses with what a run gave. */
+  async rehearse(skill: Meta, run: Execution): Promise<string | null> {
+    const start = this.startOf(skill.skillId);
+    const result = await start.rehearse(skill, run.input, run.executionId);
+    if (result === null) {
+      if (start.error) this.#notify.error(start.error, "The dry run did not begin");
+      return null;
+    }
+    this.#keep(RunFeed.ofResult(result, { skillName: skill.name, version: skill.version, versionId: skill.versionId, skill: { steps: skill.steps }, createdAt: new Date().toISOString() }));
+    return result.executionId;
+  }
+
+  /** Runs again from a step, with the results of the steps before it. */
+  async restart(run: Execution, fromStepId: string, more: { versionId?: string; input?: unknown } = {}): Promise<string | null> {
+    try {
+      const { executionId, warnings } = await this.#rpc.call("skills.restart", { executionId: run.executionId, fromStepId, ...more });
+      this.#notify.ok(`Restarted from ${fromStepId}`, warnings.join(" "));
+      return executionId;
+    } catch (e) {
+      this.#notify.error(e, "The run was not restarted");
+      return null;
+    }
+  }
+
+  /** The skill and the run of an execution, for links that only know the run. */
+  async locate(executionId: string): Promise<string | null> {
+    try {
+      return (await this.#rpc.call("skills.get_execution", { executionId })).skillId ?? null;
+    } catch (e) {
+      this.#notify.error(e, "The run could not be opened");
+      return null;
+    }
+  }
+
+  // — What can be done with a skill —
+
+  /** Enables or disables a skill, with Undo. */
+  async setEnabled(skill: Meta, enabled: boolean): Promise<void> {
+    const set = async (isEnabled: boolean): Promise<void> => {
+      await this.#rpc.call("skills.update_composite", { skill: { skillId: skill.skillId, isEnabled } });
+      await this.#after(skill.skillId);
+    };
+    try {
+      await set(enabled);
+      this.#notify.undo(`${enabled ? "Enabled" : "Disabled"} ${skill.name}`, () => set(!enabled));
+    } catch (e) {
+      await this.#after(skill.skillId);
+      this.#notify.error(e, `${skill.name} was not ${enabled ? "enabled" : "disabled"}`);
+    }
+  }
+
+  /** Deletes a skill; Undo brings it back. */
+  async remove(skill: Meta): Promise<void> {
+    this.list.hide(skill.skillId);
+    try {
+      await this.#rpc.call("skills.delete_composite", { skillId: skill.skillId });
+    } catch (e) {
+      await this.list.unhide(skill.skillId);
+      this.#notify.error(e, `${skill.name} was not deleted`);
+      return;
+    }
+    if (this.inspector.id === skill.skillId) this.inspector.show(null);
+    void this.list.unhide(skill.skillId);
+    const schedules = this.list.schedulesOf(skill).length;
+    this.#notify.undo(
+      `Deleted ${skill.name}`,
+      async () => {
+        await this.#rpc.call("skills.restore_composite", { skillId: skill.skillId });
+        await this.list.page.reload();
+        this.list.selectedId = skill.skillId;
+      },
+      schedules === 0 ? "" : `${schedules === 1 ? "Its schedule has" : `Its ${schedules} schedules have`} nothing to start now.`,
+    );
+  }
+
+  /** Makes a private copy; answers it, or null when it was refused. */
+  async clone(skill: Meta): Promise<Meta | null> {
+    try {
+      const copy = await this.#rpc.call("skills.clone_composite", { skillId: skill.skillId });
+      await this.list.page.reload();
+      this.#notify.ok(`Made ${copy.name}`, "Disabled until you enable it.");
+      return copy;
+    } catch (e) {
+      this.#notify.error(e, `${skill.name} was not copied`);
+      return null;
+    }
+  }
+
+  /** Makes an old definition the current one, as a new version. Undo makes the present one current again. */
+  async rollback(skill: Meta, version: Version): Promise<void> {
+    const now = skill.versionId;
+    const to = async (versionId: string): Promise<Meta> => {
+      const made = await this.#rpc.call("skills.rollback", { skillId: skill.skillId, versionId });
+      await this.#after(skill.skillId);
+      await this.inspector.readVersions();
+      return made;
+    };
+    try {
+      const made = await to(version.versionId);
+      const newest = this.inspector.versions.data?.[0];
+      if (newest) this.inspector.look(newest.versionId);
+      this.#notify.undo(`${skill.name} is as in ${version.version} again`, () => to(now), `Saved as version ${made.version}.`);
+    } catch (e) {
+      this.#notify.error(e, `${skill.name} was not rolled back`);
+    }
+  }
+
+  /** Keeps a run from being removed, or lets it be. */
+  async pin(run: Execution, pinned: boolean): Promise<void> {
+    try {
+      await this.inspector.history.pin(run, pinned);
+    } catch (e) {
+      this.#notify.error(e, pinned ? "The run is not kept" : "The run is still kept");
+    }
+  }
+
+  /** Removes runs that have ended after ten seconds in which it can be taken back. */
+  purge(before: string | null, words: string): void {
+    const { history } = this.inspector;
+    const revert = history.drop(before);
+    this.#notify.deferred({ title: `Removing ${words}`, text: "Pinned runs stay.", commit: () => history.purge(before), revert });
+  }
+
+  async #after(id: string): Promise<void> {
+    await Promise.all([this.list.page.reload(), this.inspector.id === id ? this.inspector.readSkill() : undefined]);
+  }
+}

@@ -1,0 +1,149 @@
+import { asError, type RpcError } from "../../../lib/rpc/errors";
+import type { Rpc } from "../../../lib/rpc";
+import type { ImportResult, Meta } from "./types";
+
+export type OnConflict = "rename" | "newVersion" | "skip";
+
+/** Files above this are refused before they are sent. */
+export const MAX_FILE = 4 * 1024 * 1024;
+
+/** Importing a skill in two steps: what would happen, then exactly that. */
+export class SkillImport {
+  open = $state(false);
+  name = $state("");
+  onConflict = $state<OnConflict>("rename");
+  busy = $state(false);
+  error = $state.raw<RpcError | null>(null);
+  review = $state.raw<ImportResult | null>(null);
+  #file: unknown = undefined;
+  #turn = 0;
+  readonly #rpc: Rpc;
+
+  constructor(rpc: Rpc) {
+    this.#rpc = rpc;
+  }
+
+  /** Why it cannot be added, or "". */
+  readonly blocked = $derived.by(() => {
+    const r = this.review;
+    if (r === null) return "Choose a file first";
+    if (r.errors.length > 0) return "The file has problems";
+    if (r.action === "skipped") return "A skill of that name exists, and it is to be left out";
+    return "";
+  });
+  /** What the button says: it names what happens. */
+  readonly verb = $derived(this.review?.action === "version" ? "Add as a new version" : "Add, disabled");
+
+  begin(): void {
+    this.reset();
+    this.open = true;
+  }
+
+  async choose(files: readonly { name: string; size: number; text(): Promise<string> }[]): Promise<void> {
+    const file = files[0];
+    if (!file) return;
+    this.open = true;
+    this.review = null;
+    this.error = null;
+    this.name = file.name;
+    if (file.size > MAX_FILE) {
+      this.error = asError(new Error(`${file.name} is larger than 4 MiB. Nothing was read.`));
+      return;
+    }
+    try {
+      this.#file = JSON.parse(await file.text());
+    } catch {
+      this.#file = undefined;
+      this.error = asError(new Error(`${file.name} is not JSON. Choose a file that Helix exported.`));
+      return;
+    }
+    await this.look();
+  }
+
+  /** Asks what would happen. */
+  async look(): Promise<void> {
+    if (this.#file === undefined) return;
+    const turn = ++this.#turn;
+    this.busy = true;
+    this.error = null;
+    try {
+      const r = await this.#rpc.call("skills.import", { file: this.#file, onConflict: this.onConflict, dryRun: true });
+      if (turn === this.#turn) this.review = r;
+    } catch (e) {
+      if (turn !== this.#turn) return;
+      this.review = null;
+      this.error = asError(e);
+    } finally {
+      if (turn === this.#turn) this.busy = false;
+    }
+  }
+
+  setOnConflict(c: OnConflict): void {
+    this.onConflict = c;
+    void this.look();
+  }
+
+  /** Does what was shown; answers what came of it. */
+  async add(): Promise<ImportResult | null> {
+    if (this.blocked !== "" || this.busy) return null;
+    this.busy = true;
+    this.error = null;
+    try {
+      const r = await this.#rpc.call("skills.import", { file: this.#file, onConflict: this.onConflict });
+      this.reset();
+      return r;
+    } catch (e) {
+      this.error = asError(e);
+      return null;
+    } finally {
+      this.busy = false;
+    }
+  }
+
+  reset(): void {
+    this.#turn++;
+    this.open = this.busy = false;
+    this.name = "";
+    this.review = null;
+    this.error = null;
+    this.onConflict = "rename";
+    this.#file = undefined;
+  }
+}
+
+/** Giving a skill to somebody as a file. */
+export class SkillExport {
+  skill = $state.raw<Meta | null>(null);
+  includeTools = $state(true);
+  busy = $state(false);
+  error = $state.raw<RpcError | null>(null);
+  readonly #rpc: Rpc;
+
+  constructor(rpc: Rpc) {
+    this.#rpc = rpc;
+  }
+
+  begin(skill: Meta): void {
+    this.skill = skill;
+    this.error = null;
+    this.includeTools = true;
+  }
+
+  /** Makes the file; answers its name and text, or null when it was refused. */
+  async make(): Promise<{ name: string; text: string } | null> {
+    const skill = this.skill;
+    if (skill === null || this.busy) return null;
+    this.busy = true;
+    this.error = null;
+    try {
+      const { file, filename } = await this.#rpc.call("skills.export", { skillId: skill.skillId, includeTools: this.includeTools });
+      this.skill = null;
+      return { name: filename, text: typeof file === "string" ? file : JSON.stringify(file) };
+    } catch (e) {
+      this.error = asError(e);
+      return null;
+    } finally {
+      this.busy = false;
+    }
+  }
+}

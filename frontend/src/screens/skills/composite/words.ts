@@ -1,0 +1,89 @@
+/** Words about composite skills, their steps and their runs. */
+
+const statuses: Record<string, string> = {
+  pending: "Not begun",
+  queued: "Queued",
+  running: "Running",
+  retrying: "Trying again",
+  waiting: "Waiting",
+  completed: "Completed",
+  failed: "Failed",
+  cancelled: "Canceled",
+  skipped: "Skipped",
+  unmocked: "No result to use",
+};
+
+/** How a run or a step stands. */
+export const statusWord = (status: string): string => statuses[status] ?? status;
+
+/** It will not change any more. */
+export const isOver = (status: string): boolean => status === "completed" || status === "failed" || status === "cancelled" || status === "unmocked";
+
+const kinds: Record<string, string> = {
+  custom: "Tool",
+  builtin: "Built in",
+  mcp: "MCP tool",
+  skill: "Skill",
+  wasm: "WASM skill",
+  branch: "Branch",
+  map: "For each",
+  approval: "Approval",
+  transform: "Transform",
+  item: "Item",
+};
+
+/** What kind of step it is. */
+export const kindWord = (kind: string): string => kinds[kind] ?? kind;
+
+const triggers: Record<string, string> = { user: "you", rpc: "a program", cli: "the terminal", voice: "your voice", schedule: "a schedule", agent: "the agent", skill: "a skill" };
+
+/** Who started a run. */
+export const triggerWord = (trigger: string): string => triggers[trigger] ?? trigger;
+
+const tiers: Record<string, string> = { readOnly: "only reads", sideEffecting: "changes something", privileged: "privileged" };
+
+/** How much a call may do. */
+export const tierWord = (tier: string): string => tiers[tier] ?? tier;
+
+const reasons: Record<string, string> = {
+  condition: "Its condition was false.",
+  branch: "Another arm was taken.",
+  error: "It failed, and the skill goes on without it.",
+  reused: "Taken over from an earlier run.",
+};
+
+/** Why a step was skipped. */
+export const reasonText = (reason: string): string => reasons[reason] ?? reason;
+
+const waits: Record<string, string> = { approval: "waits for your approval", unknown_outcome: "waits for your answer", permission: "waits for a right", timer: "waits for its time" };
+
+/** What a run waits for. */
+export const waitWord = (reason: string | undefined): string => (reason === undefined ? "" : (waits[reason] ?? "waits"));
+
+const origins: Record<string, string> = { edit: "Edited", import: "Imported", rollback: "Rolled back", sync: "From another device", agent: "By an agent", template: "From a template" };
+
+/** How a version came to be. */
+export const versionOrigin = (origin: string): string => origins[origin] ?? origin;
+
+const sources: Record<string, string> = { mock: "an answer given for it", recorded: "what an earlier run gave", real: "a real call that only reads", schema: "made up from its schema" };
+
+/** Where a dry run took a step's result from. */
+export const sourceWord = (source: string): string => sources[source] ?? source;
+
+const errorKinds: Record<string, string> = {
+  invalid: "Wrong input",
+  denied: "Not allowed",
+  not_found: "Not found",
+  conflict: "Conflict",
+  timeout: "Took too long",
+  limit: "Limit reached",
+  unavailable: "Not available",
+  canceled: "Canceled",
+  internal: "Failed",
+};
+
+/** What kind of failure it was. */
+export const errorTitle = (kind: string): string => errorKinds[kind] ?? "Failed";
+
+/** A value as JSON text with lines. Undefined is nothing. */
+export const pretty = (v: unknown): string => (v === undefined ? "" : (JSON.stringify(v, null, 2) ?? ""));
