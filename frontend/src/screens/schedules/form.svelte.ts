@@ -317,6 +317,7 @@ export class ScheduleForm {
       this.rights.data = undefined;
       return;
     }
+    if (!this.#named && this.name === "") this.name = this.choices.find((c) => c.id === id)?.name.slice(0, 100) ?? "";
     await Promise.all([
       this.schema.run(async (signal) => ({ schema: await this.targets.schema(kind, id, signal) })),
       this.rights.run((signal) => readRights(this.#rpc, kind, id, signal)),
