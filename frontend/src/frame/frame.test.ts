@@ -52,6 +52,27 @@ describe("System", () => {
     expect(s.jobs).toEqual([]);
   });
 
+  it("follows runs of composite skills, also those that began before", async () => {
+    const { rpc, s } = setup();
+    const run = { executionId: "r1", skillName: "Digest", mode: "live", status: "waiting", waitReason: "approval", createdAt: "2026-01-01T00:00:00Z" };
+    rpc.handle({ "skills.history": ((p: { status: string }) => ({ executions: p.status === "waiting" ? [run, { ...run, executionId: "r0", parentExecutionId: "r1" }] : [], bytes: 0 })) as never });
+    await s.load();
+    expect(s.jobs).toMatchObject([{ id: "r1", title: "Running Digest…", step: "waits for your approval", target: "skills/run/r1" }]);
+    const event = (type: string, executionId: string, data: object = {}): void => rpc.emit("skills.run_event", { executionId, seq: 1, type, at: "2026-01-01T00:00:01Z", data });
+    event("run.resumed", "r1");
+    expect(s.jobs[0]).toMatchObject({ step: "", title: "Running Digest…" });
+    event("run.created", "r2", { skill: "Inner", trigger: "skill" });
+    event("run.waiting", "r2", { reason: "timer" });
+    expect(s.jobs).toHaveLength(1);
+    event("run.created", "r3", { skill: "Other", trigger: "schedule" });
+    expect(s.jobs).toHaveLength(2);
+    s.jobs[1]?.cancel?.();
+    expect(rpc.sent("skills.cancel")).toEqual([{ executionId: "r3" }]);
+    event("run.finished", "r1");
+    event("run.finished", "r3");
+    expect(s.jobs).toEqual([]);
+  });
+
   it("says what is missing around modules", async () => {
     const { rpc, s } = setup();
     expect(s.weaker).toBe("");

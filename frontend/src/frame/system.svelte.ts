@@ -1,6 +1,6 @@
-import { RpcError, type Item, type Result, type Rpc } from "../lib/rpc";
+import { RpcError, type EventData, type Item, type Result, type Rpc } from "../lib/rpc";
 import { missingWords } from "../lib/run/isolation";
-import { Load, toasts } from "../lib/ui/state";
+import { format, Load, toasts } from "../lib/ui/state";
 
 export type ServiceInfo = Item<"services.list", "services">;
 export type StorageStatus = Result<"storage.status">;
@@ -16,7 +16,21 @@ export interface Job {
   /** Where it is shown in full: a target for `nav.go`. */
   target: string;
   cancel?: () => void;
+  /** A run of a composite skill. */
+  composite?: boolean;
 }
+
+/** Runs of composite skills that are looked for at the start, of each state. */
+const MAX_RUNS = 20;
+
+/** Why a run of a composite skill does not go on just now. */
+const steps: Record<string, string> = {
+  queued: "waits for its turn",
+  approval: "waits for your approval",
+  unknown_outcome: "waits for your answer",
+  permission: "waits for a right",
+  timer: "waits for its time",
+};
 
 const operations: Record<string, string> = {
   backup: "Backing up…",
@@ -76,6 +90,7 @@ export class System {
       rpc.on("storage.backup_progress", (e) => this.#progress(e)),
       rpc.on("tools.execution", (e) => this.#execution(e)),
       rpc.on("skills.execution_changed", (e) => this.#skill(e)),
+      rpc.on("skills.run_event", (e) => this.#composite(e)),
       rpc.on("sandbox.status_changed", (e) => (this.sandbox.data = e.status)),
       rpc.on("system.stopping", () => (this.stopping = true)),
       rpc.on("services.changed", () => void this.loadServices()),
@@ -99,6 +114,7 @@ export class System {
       this.storage.run((signal) => rpc.call("storage.status", {}, { signal })),
       this.sandbox.run((signal) => rpc.call("sandbox.status", {}, { signal })),
       this.#count(),
+      this.#runs(),
     ]);
     this.lowSpace = this.storage.data?.lowSpace === true;
   }
@@ -133,6 +149,20 @@ export class System {
       this.waiting = (await this.#rpc.call("approvals.list", { limit: 1 })).pendingCount;
     } catch {
       // The Approvals screen shows why; the frame only lacks its number.
+    }
+  }
+
+  /** The composite skills that run already: they go on whether or not somebody looks. */
+  async #runs(): Promise<void> {
+    if (!this.#rpc.can("skills.history")) return;
+    try {
+      const pages = await Promise.all(["queued", "running", "waiting"].map((status) => this.#rpc.call("skills.history", { status, limit: MAX_RUNS })));
+      const going = pages.flatMap((p) => p.executions).filter((e) => !e.parentExecutionId && e.mode === "live");
+      const ids = new Set(going.map((e) => e.executionId));
+      this.jobs = this.jobs.filter((j) => !j.composite || ids.has(j.id));
+      for (const e of going) this.#compositeJob(e.executionId, e.skillName, steps[e.status === "waiting" ? (e.waitReason ?? "") : e.status] ?? "", Date.parse(e.startedAt ?? e.createdAt));
+    } catch {
+      // The Skills screen shows why; the frame only lacks its jobs.
     }
   }
 
@@ -174,6 +204,24 @@ export class System {
     const ended = ["success", "failure", "timeout", "canceled"].includes(e.state);
     const step = e.state === "waiting" ? "waits for an approval" : "";
     this.#run(e.executionId, ended, { title: "Running a tool…", step, target: `tools/${e.toolId}` }, () => this.#rpc.call("tools.cancel", { executionId: e.executionId }));
+  }
+
+  /** A run of a composite skill. What runs inside another skill is part of that one. */
+  #composite(e: EventData<"skills.run_event">): void {
+    const data = (e.data ?? {}) as { skill?: string; trigger?: string; reason?: string };
+    const known = this.jobs.some((j) => j.id === e.executionId);
+    if (e.type === "run.finished") this.jobs = this.jobs.filter((j) => j.id !== e.executionId);
+    else if (e.type === "run.created" && data.trigger !== "skill") this.#compositeJob(e.executionId, data.skill ?? "", "", Date.parse(e.at));
+    else if (known && e.type === "run.waiting") this.#compositeJob(e.executionId, "", steps[data.reason ?? ""] ?? "waits");
+    else if (known && (e.type === "run.resumed" || e.type === "run.started")) this.#compositeJob(e.executionId, "", "");
+  }
+
+  #compositeJob(id: string, name: string, step: string, since = Date.now()): void {
+    const known = this.jobs.find((j) => j.id === id);
+    const title = name === "" ? (known?.title ?? "Running a skill…") : `Running ${format.visible(name, 40)}…`;
+    const cancel = (): void => void this.#rpc.call("skills.cancel", { executionId: id }).catch((err) => toasts.error(err));
+    const job: Job = { id, title, step, progress: undefined, since: known?.since ?? since, target: `skills/run/${id}`, cancel, composite: true };
+    this.jobs = [...this.jobs.filter((j) => j.id !== id), job];
   }
 
   #skill(e: { executionId: string; skillId: string; status: string; waiting?: string }): void {

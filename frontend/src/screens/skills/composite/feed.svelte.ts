@@ -140,9 +140,10 @@ export class RunFeed {
   #take(e: RunEvent): void {
     this.#heard = Math.max(this.#heard, e.seq);
     if (e.seq <= this.#lastSeq || this.coarse) return;
-    this.#ahead.set(e.seq, e);
+    // What is too large to be told is read, as what was lost is.
+    if ((e.data as { truncated?: unknown } | null)?.truncated !== true) this.#ahead.set(e.seq, e);
     this.#applyAhead();
-    if (this.#ahead.size > 0) void this.#catchUp();
+    if (this.#lastSeq < this.#heard) void this.#catchUp();
   }
 
   #applyAhead(): void {
