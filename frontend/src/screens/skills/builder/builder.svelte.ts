@@ -198,6 +198,11 @@ export class SkillBuilder {
     this.#validateTimer = setTimeout(() => void this.validate(), ms);
   }
 
+  /** Writes unsaved work to the store at once, for when the page goes away. */
+  flush(): void {
+    this.#keepNow();
+  }
+
   #keepNow(): void {
     clearTimeout(this.#keepTimer);
     const id = this.base?.skillId ?? null;

@@ -134,3 +134,24 @@ export function readTemplate(text: string): { value: unknown; error: string } {
     return { value: undefined, error: "Write a path such as $.input.name, or JSON with paths in it." };
   }
 }
+
+/** How a text of a template stands in a field for plain text. */
+export function showText(v: unknown): string {
+  return v === undefined ? "" : typeof v === "string" ? v : (JSON.stringify(v) ?? "");
+}
+
+/** Reads a field for plain text: a path when it starts with `$`, an operator when it is one, else the text itself. */
+export function readText(text: string): { value: unknown; error: string } {
+  if (text === "") return { value: undefined, error: "" };
+  if (!/^\s*\{/.test(text)) return { value: text, error: "" };
+  try {
+    return { value: JSON.parse(text) as unknown, error: "" };
+  } catch {
+    return { value: text, error: "" };
+  }
+}
+
+/** The paths of a template that fail when they match nothing: its plain paths. */
+export function withDefault(v: unknown, fallback: unknown): unknown {
+  return typeof v === "string" && v.startsWith("$") && !v.startsWith("$$") ? { $path: v, default: fallback } : v;
+}

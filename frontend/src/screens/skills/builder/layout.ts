@@ -10,9 +10,10 @@ export const SIZE = {
   height: 52,
   /** Between two steps. */
   gap: 36,
-  /** Of a group around its steps. */
+  /** Of a group around its steps: at the sides, and above and below. */
   pad: 16,
-  head: 30,
+  inset: 26,
+  head: 28,
   /** Between two arms. */
   arms: 20,
   /** Of an arm without a step. */
@@ -40,15 +41,22 @@ export interface Line {
   y1: number;
   x2: number;
   y2: number;
-  /** Where a step is added when the line is used: a list and an index. */
-  add?: { list: string; index: number };
   /** The bend: lines that part bend after their start, lines that meet before their end. */
   bend: "early" | "late";
+}
+
+/** A point of the flow where a step can be put in. */
+export interface Gap {
+  list: string;
+  index: number;
+  x: number;
+  y: number;
 }
 
 export interface Layout {
   boxes: Box[];
   lines: Line[];
+  gaps: Gap[];
   width: number;
   height: number;
   byId: ReadonlyMap<string, Box>;
@@ -68,7 +76,7 @@ function measure(steps: readonly Step[], list: string): Measured {
     const path = `${list}[${i}]`;
     const arms = armsOf(step, path).map((arm) => {
       const inner = measure(arm.steps, arm.path);
-      return { arm, inner, width: inner.width + 2 * SIZE.pad, height: SIZE.head + SIZE.pad * 2 + (arm.steps.length === 0 ? SIZE.empty : inner.height) };
+      return { arm, inner, width: inner.width + 2 * SIZE.pad, height: SIZE.head + (arm.steps.length === 0 ? SIZE.empty + SIZE.pad : inner.height + SIZE.inset * 2) };
     });
     let w: number = SIZE.width;
     let h: number = SIZE.height;
@@ -87,13 +95,15 @@ function measure(steps: readonly Step[], list: string): Measured {
 export function layout(skill: Skill): Layout {
   const boxes: Box[] = [];
   const lines: Line[] = [];
+  const gaps: Gap[] = [];
   const all = measure(skill.steps, "steps");
 
   /** Draws a list from `y`; `from` are the points that lead into it. Answers the points that lead out. */
   const draw = (m: Measured, list: string, cx: number, y: number, depth: number, from: Point[]): Point[] => {
     let open = from;
     m.steps.forEach((s, i) => {
-      open.forEach((p, k) => lines.push(line(`${list}[${i}]<${k}`, p, cx, y, { list, index: i }, open.length > 1)));
+      open.forEach((p, k) => lines.push(line(`${list}[${i}]<${k}`, p, cx, y, open.length > 1)));
+      if (i > 0) gaps.push({ list, index: i, x: cx, y: y - SIZE.gap / 2 });
       boxes.push({ id: s.path, kind: "step", x: cx - SIZE.width / 2, y, width: SIZE.width, height: SIZE.height, depth, step: s.step });
       const foot = { x: cx, y: y + SIZE.height };
       open = [foot];
@@ -104,12 +114,19 @@ export function layout(skill: Skill): Layout {
         open = [];
         for (const a of s.arms) {
           const mid = x + a.width / 2;
-          boxes.push({ id: `group:${a.arm.path}`, kind: "group", x, y: top, width: a.width, height: a.height, depth, arm: a.arm });
-          lines.push({ id: `${a.arm.path}<`, x1: foot.x, y1: foot.y, x2: mid, y2: top, bend: "early" });
-          const inside = top + SIZE.head + SIZE.pad;
+          const { path } = a.arm;
+          boxes.push({ id: `group:${path}`, kind: "group", x, y: top, width: a.width, height: a.height, depth, arm: a.arm });
+          lines.push({ id: `${path}<`, x1: foot.x, y1: foot.y, x2: mid, y2: top, bend: "early" });
+          const head = top + SIZE.head;
           if (a.arm.steps.length === 0) {
-            boxes.push({ id: a.arm.path, kind: "empty", x: mid - SIZE.width / 2, y: inside, width: SIZE.width, height: SIZE.empty, depth: depth + 1, arm: a.arm });
-          } else draw(a.inner, a.arm.path, mid, inside, depth + 1, []);
+            boxes.push({ id: path, kind: "empty", x: mid - SIZE.width / 2, y: head, width: SIZE.width, height: SIZE.empty, depth: depth + 1, arm: a.arm });
+          } else {
+            gaps.push({ list: path, index: 0, x: mid, y: head + SIZE.inset / 2 });
+            const ends = draw(a.inner, path, mid, head + SIZE.inset, depth + 1, [{ x: mid, y: head }]);
+            const floor = top + a.height;
+            ends.forEach((p, k) => lines.push(line(`${path}>${k}`, p, mid, floor, ends.length > 1)));
+            gaps.push({ list: path, index: a.arm.steps.length, x: mid, y: floor - SIZE.inset / 2 });
+          }
           open.push({ x: mid, y: top + a.height });
           x += a.width + SIZE.arms;
         }
@@ -120,12 +137,13 @@ export function layout(skill: Skill): Layout {
   };
 
   boxes.push({ id: "start", kind: "start", x: -SIZE.width / 2, y: 0, width: SIZE.width, height: SIZE.end, depth: 0 });
-  const start = { x: 0, y: SIZE.end };
-  const ends = draw(all, "steps", 0, SIZE.end + SIZE.gap, 0, [start]);
+  const ends = draw(all, "steps", 0, SIZE.end + SIZE.gap, 0, [{ x: 0, y: SIZE.end }]);
+  if (skill.steps.length > 0) gaps.push({ list: "steps", index: 0, x: 0, y: SIZE.end + SIZE.gap / 2 });
   const foot = SIZE.end + SIZE.gap + (skill.steps.length > 0 ? all.height + SIZE.gap : 0);
-  ends.forEach((p, k) => lines.push(line(`end<${k}`, p, 0, foot, { list: "steps", index: skill.steps.length }, ends.length > 1)));
+  ends.forEach((p, k) => lines.push(line(`end<${k}`, p, 0, foot, ends.length > 1)));
+  gaps.push({ list: "steps", index: skill.steps.length, x: 0, y: foot - SIZE.gap / 2 });
   boxes.push({ id: "end", kind: "end", x: -SIZE.width / 2, y: foot, width: SIZE.width, height: SIZE.end, depth: 0 });
-  return { boxes, lines, width: all.width, height: foot + SIZE.end, byId: new Map(boxes.map((b) => [b.id, b])) };
+  return { boxes, lines, gaps, width: all.width, height: foot + SIZE.end, byId: new Map(boxes.map((b) => [b.id, b])) };
 }
 
 interface Point {
@@ -133,15 +151,16 @@ interface Point {
   y: number;
 }
 
-function line(id: string, from: Point, x: number, y: number, add: { list: string; index: number }, meets: boolean): Line {
-  return { id, x1: from.x, y1: from.y, x2: x, y2: y, add, bend: meets ? "late" : "early" };
+function line(id: string, from: Point, x: number, y: number, meets: boolean): Line {
+  return { id, x1: from.x, y1: from.y, x2: x, y2: y, bend: meets ? "late" : "early" };
 }
 
 /** A line as the `d` of an SVG path: straight down, or with two rounded bends. */
 export function pathOf(l: Line): string {
   if (Math.abs(l.x1 - l.x2) < 1) return `M${l.x1} ${l.y1}V${l.y2}`;
-  const mid = l.bend === "late" ? l.y2 - SIZE.gap / 2 : l.y1 + SIZE.gap / 2;
-  const r = Math.min(8, Math.abs(l.x2 - l.x1) / 2);
+  const half = Math.min(SIZE.gap, l.y2 - l.y1) / 2;
+  const mid = l.bend === "late" ? l.y2 - half : l.y1 + half;
+  const r = Math.min(8, half, Math.abs(l.x2 - l.x1) / 2);
   const dir = Math.sign(l.x2 - l.x1);
   return `M${l.x1} ${l.y1}V${mid - r}Q${l.x1} ${mid} ${l.x1 + dir * r} ${mid}H${l.x2 - dir * r}Q${l.x2} ${mid} ${l.x2} ${mid + r}V${l.y2}`;
 }

@@ -1,4 +1,4 @@
-import type { Rpc } from "../../../lib/rpc";
+import type { Params, Rpc } from "../../../lib/rpc";
 import { asError } from "../../../lib/rpc/errors";
 import { Load } from "../../../lib/ui/state";
 import type { SkillDraft } from "./draft.svelte";
@@ -122,8 +122,12 @@ export class Mapping {
     return out;
   }
 
-  /** What an expression gives at a place. Never rejects: a failed call is an error of the answer. */
-  evaluate(expression: unknown, as: As, path: string): Promise<Evaluation> {
+  /**
+   * What an expression gives at a place, or on the document given. Never rejects: a failed
+   * call is an error of the answer.
+   */
+  evaluate(expression: unknown, as: As, path: string, on?: unknown): Promise<Evaluation> {
+    if (on !== undefined) return this.#ask({ document: on, expression, as });
     const document = this.documentAt(path);
     const real = this.#real;
     // A new document or another skill makes all former answers old.
@@ -138,10 +142,12 @@ export class Mapping {
     if (before) return before;
     // A run that has it all is named rather than sent.
     const named = real !== undefined && !inMap && Object.keys(document).every((k) => k in real);
-    const answer = this.#rpc
-      .call("skills.evaluate", { ...(named ? { executionId: this.source } : { document }), expression, as })
-      .catch((e: unknown): Evaluation => ({ value: null, matches: [], error: { kind: "internal", message: asError(e).message } }));
+    const answer = this.#ask({ ...(named ? { executionId: this.source } : { document }), expression, as });
     this.#cache.set(key, answer);
     return answer;
+  }
+
+  #ask(params: Params<"skills.evaluate">): Promise<Evaluation> {
+    return this.#rpc.call("skills.evaluate", params).catch((e: unknown): Evaluation => ({ value: null, matches: [], error: { kind: "internal", message: asError(e).message } }));
   }
 }
