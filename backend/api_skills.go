@@ -22,6 +22,8 @@ func registerComposite(b *Backend, a *gateway.API) {
 	gateway.Handle(a, "skills.clone_composite", gateway.Write, s.CloneComposite)
 	gateway.Handle(a, "skills.search_public", gateway.Read, s.SearchPublic)
 	gateway.Handle(a, "skills.catalog", gateway.Read, s.Catalog)
+	gateway.Handle(a, "skills.templates", gateway.Read, s.Templates)
+	gateway.Handle(a, "skills.create_from_template", gateway.Write, s.CreateFromTemplate)
 	gateway.Handle(a, "skills.list_versions", gateway.Read, s.ListVersions)
 	gateway.Handle(a, "skills.get_version", gateway.Read, s.GetVersion)
 	gateway.Handle(a, "skills.diff_versions", gateway.Read, s.DiffVersions)

@@ -276,6 +276,30 @@ type CatalogEntry struct {
 	Capabilities []string        `json:"capabilities"`
 }
 
+// Template is a finished skill to start from.
+type Template struct {
+	Key         string          `json:"key"`
+	Name        string          `json:"name"`
+	Description string          `json:"description"`
+	Icon        string          `json:"icon"`
+	Shows       []string        `json:"shows"`  // what it is an example of: chain, condition, map, branch, approval, nested, wait, builtin
+	Tools       []string        `json:"tools"`  // small tools that are made with it
+	Skills      []string        `json:"skills"` // other templates' skills that it calls, made with it
+	StepCount   int             `json:"stepCount"`
+	SampleInput json.RawMessage `json:"sampleInput"`
+}
+
+// TemplatesResult lists the templates that Helix ships.
+type TemplatesResult struct {
+	Templates []Template `json:"templates"`
+}
+
+// FromTemplateParams name a template.
+type FromTemplateParams struct {
+	Key  string `json:"key"`
+	Name string `json:"name,omitempty"` // of the new skill; default: that of the template
+}
+
 // ExecuteParams run a saved skill by its id, or a definition that is not saved.
 type ExecuteParams struct {
 	SkillID   *uuid.UUID      `json:"skillId,omitempty"`

@@ -12,7 +12,7 @@ import (
 // check looks at what needs the whole skill: ids, references, what steps call, and whether
 // skills call each other in a circle.
 func check(n *notes, s *Skill, catalog Catalog) error {
-	c := &checker{n: n, catalog: catalog, where: map[string]string{}, self: s}
+	c := &checker{n: n, catalog: catalog, where: map[string]string{}, fine: map[string]int{}, self: s}
 	s.Walk(func(path string, st *Step) {
 		if first, ok := c.where[st.StepID]; ok && st.StepID != "" {
 			n.bad(path+".stepId", st.StepID, CodeDuplicate, "stepId %q is also that of %s.", st.StepID, first)
@@ -25,9 +25,9 @@ func check(n *notes, s *Skill, catalog Catalog) error {
 		c.template("outputMapping", "", s.OutputMapping.V, end, false)
 	}
 	if s.Notification != nil {
-		for key, v := range map[string]any{"title": s.Notification.Title, "body": s.Notification.Body} {
-			c.template("notification."+key, "", v, end, true)
-		}
+		c.condition("notification.when", "", s.Notification.When, end)
+		c.template("notification.title", "", s.Notification.Title, end, true)
+		c.template("notification.body", "", s.Notification.Body, end, true)
 	}
 	return c.err
 }
@@ -36,6 +36,7 @@ type checker struct {
 	n       *notes
 	catalog Catalog
 	where   map[string]string // path of each step id
+	fine    map[string]int    // skills whose calls were followed, and how deep they were
 	self    *Skill
 	err     error
 }
@@ -208,6 +209,9 @@ func (c *checker) call(path string, s *Step) {
 		return
 	}
 	f := found[0]
+	if s.SkillVersion != "" && !c.pin(path, s, &f) {
+		return
+	}
 	c.parameters(path, s, f.InputSchema)
 	if s.OnError() == Retry && s.Attempts() > 1 && !f.ReadOnly && !f.Idempotent && !s.RetryUnsafe {
 		c.n.odd(path+".errorHandling", s.StepID, CodeUnsafeRetry, "%s may change something each time it is tried; a retry after an unknown outcome needs retryUnsafe.", f.Name)
@@ -215,6 +219,25 @@ func (c *checker) call(path string, s *Step) {
 	if s.ToolType == SkillCall {
 		c.circle(path, s, f, []string{})
 	}
+}
+
+// pin takes a skill as it was at the version that a step asks for.
+func (c *checker) pin(path string, s *Step, f *Callable) bool {
+	v, ok := c.catalog.(Versions)
+	if !ok {
+		return true
+	}
+	found, err := v.FindVersion(f.ID, s.SkillVersion)
+	if err != nil {
+		c.err = err
+		return false
+	}
+	if len(found) == 0 {
+		c.n.bad(path+".skillVersion", s.StepID, CodeTool, "The skill %q has no version %s.", f.Name, s.SkillVersion)
+		return false
+	}
+	*f = found[0]
+	return true
 }
 
 func noun(k Kind) string {
@@ -234,16 +257,18 @@ func noun(k Kind) string {
 // parameters compares the given parameters with the schema's names.
 func (c *checker) parameters(path string, s *Step, schema json.RawMessage) {
 	var names struct {
-		Properties           map[string]json.RawMessage `json:"properties"`
-		Pattern              map[string]json.RawMessage `json:"patternProperties"`
-		Required             []string                   `json:"required"`
-		AdditionalProperties json.RawMessage            `json:"additionalProperties"`
+		Properties map[string]json.RawMessage `json:"properties"`
+		Required   []string                   `json:"required"`
 	}
-	if len(schema) == 0 || json.Unmarshal(schema, &names) != nil {
+	var all map[string]json.RawMessage
+	if len(schema) == 0 || json.Unmarshal(schema, &names) != nil || json.Unmarshal(schema, &all) != nil {
 		return
 	}
-	open := len(names.Pattern) > 0 || len(names.Properties) == 0 ||
-		len(names.AdditionalProperties) > 0 && string(names.AdditionalProperties) != "false"
+	more := all["additionalProperties"]
+	open := len(names.Properties) == 0 && string(more) != "false" || len(more) > 0 && string(more) != "false"
+	for _, k := range []string{"patternProperties", "$ref", "$dynamicRef", "allOf", "anyOf", "oneOf", "if", "dependentSchemas"} {
+		open = open || len(all[k]) > 0 // names may come from there too
+	}
 	given := map[string]string{}
 	for k := range s.Parameters {
 		given[k] = path + ".parameters" + expr.Member(k)
@@ -276,7 +301,7 @@ func (c *checker) circle(path string, s *Step, f Callable, above []string) {
 		c.n.bad(path+".toolName", s.StepID, CodeLimit, "Skills call skills more than %d deep.", MaxCalls)
 		return
 	}
-	if f.Body == nil {
+	if depth, ok := c.fine[f.ID]; f.Body == nil || ok && depth >= len(above) {
 		return
 	}
 	above = append(slices.Clone(above), f.ID)
@@ -286,10 +311,16 @@ func (c *checker) circle(path string, s *Step, f Callable, above []string) {
 			return
 		}
 		found, err := c.catalog.Find(SkillCall, inner.ToolID, inner.ToolName)
+		if v, ok := c.catalog.(Versions); ok && err == nil && len(found) == 1 && inner.SkillVersion != "" {
+			found, err = v.FindVersion(found[0].ID, inner.SkillVersion)
+		}
 		if err != nil {
 			c.err = err
 		} else if len(found) == 1 {
 			c.circle(path, s, found[0], above)
 		}
 	})
+	if len(c.n.errors) == bad {
+		c.fine[f.ID] = len(above) - 1
+	}
 }

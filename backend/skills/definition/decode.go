@@ -62,6 +62,7 @@ func Read(raw json.RawMessage, catalog Catalog) (*Report, error) {
 	} else if m, ok := v.(map[string]any); !ok {
 		n.bad("", "", CodeType, "The definition is %s; it must be an object.", describe(v))
 	} else {
+		keepable(n, "", m, 0)
 		d.collect(m["steps"])
 		out.Skill = d.skill(m)
 		out.Whole = out.Skill.Name != "" && !slices.ContainsFunc(n.errors, unread)
@@ -127,11 +128,11 @@ func (d *decoder) skill(m map[string]any) *Skill {
 	if s.Version != "" && !versionText.MatchString(s.Version) {
 		r.bad("version", CodeRange, "version is %q; it must be like 1.2.3.", s.Version)
 	}
-	s.InputSchema = r.raw("inputSchema")
+	s.InputSchema = r.schema("inputSchema")
 	s.OutputMapping = r.template("outputMapping")
 	s.Notification = d.notification(r)
 	if v, ok := r.integer("overallTimeoutMs", 1, 24*3600*1000); ok {
-		s.OverallTimeoutMs = v
+		s.OverallTimeoutMs = unless(v, defaultOverall)
 	}
 	steps, ok := r.array("steps", true)
 	if ok && len(steps) == 0 {
@@ -221,6 +222,7 @@ func (d *decoder) step(path string, m map[string]any, depth int) Step {
 	s.OutputMapping = r.template("outputMapping")
 	d.policies(r, &s)
 	d.special(r, &s, path, depth)
+	s.leaveOut()
 	r.rest("A step of kind " + string(s.ToolType))
 	return s
 }
@@ -309,7 +311,7 @@ func (d *decoder) special(r *reader, s *Step, path string, depth int) {
 		if s.Title == nil {
 			r.bad("title", CodeMissing, "An approval needs a title.")
 		}
-		s.Show, s.Form = r.texts("show", 32, expr.MaxText), r.raw("form")
+		s.Show, s.Form = r.texts("show", 32, expr.MaxText), r.schema("form")
 		if v, ok := r.integer("waitMs", 1000, 30*24*3600*1000); ok {
 			s.WaitMs = v
 		}

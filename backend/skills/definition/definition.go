@@ -6,6 +6,7 @@ package definition
 import (
 	"encoding/hex"
 	"encoding/json"
+	"slices"
 	"time"
 
 	"helix/backend/jcs"
@@ -148,6 +149,36 @@ const (
 	Fail     = "fail"
 )
 
+// What a definition that says nothing means.
+const (
+	defaultTimeout  = 30_000 // ms
+	defaultOverall  = 600_000
+	defaultWait     = 24 * 3600 * 1000
+	defaultParallel = 4
+)
+
+// unless gives v, or nothing when it is what absence means.
+func unless[T comparable](v, otherwise T) T {
+	if v == otherwise {
+		var none T
+		return none
+	}
+	return v
+}
+
+// leaveOut drops what only says the default, so that equal steps have one form.
+func (s *Step) leaveOut() {
+	if s.MaxRetries != nil && *s.MaxRetries == (&Step{ErrorHandling: s.ErrorHandling}).Attempts()-1 {
+		s.MaxRetries = nil
+	}
+	s.ErrorHandling, s.OnExhausted, s.OnItemError = unless(s.ErrorHandling, Stop), unless(s.OnExhausted, Stop), unless(s.OnItemError, Stop)
+	s.OnUnknown, s.OnTimeout = unless(s.OnUnknown, Ask), unless(s.OnTimeout, Fail)
+	s.TimeoutMs, s.WaitMs, s.Concurrency = unless(s.TimeoutMs, defaultTimeout), unless(s.WaitMs, defaultWait), unless(s.Concurrency, defaultParallel)
+	if slices.Equal(s.RetryOn, retryable) {
+		s.RetryOn = nil
+	}
+}
+
 // OnError is what happens when the step fails; Stop by default.
 func (s *Step) OnError() string { return or(s.ErrorHandling, Stop) }
 
@@ -173,31 +204,34 @@ func (s *Step) RetryKinds() []string {
 	if s.RetryOn != nil {
 		return s.RetryOn
 	}
-	return []string{"timeout", "unavailable", "conflict", "limit", "internal"}
+	return retryable
 }
 
+// retryable are the error kinds that may be retried, and are by default.
+var retryable = []string{"timeout", "unavailable", "conflict", "limit", "internal"}
+
 // Timeout bounds one attempt; 30 s by default.
-func (s *Step) Timeout() time.Duration { return millis(s.TimeoutMs, 30_000) }
+func (s *Step) Timeout() time.Duration { return millis(s.TimeoutMs, defaultTimeout) }
 
 // Parallel is how many items of a map run at a time; 4 by default.
 func (s *Step) Parallel() int {
 	if s.Concurrency > 0 {
 		return s.Concurrency
 	}
-	return 4
+	return defaultParallel
 }
 
 // ItemError is what happens when an item of a map fails; Stop by default.
 func (s *Step) ItemError() string { return or(s.OnItemError, Stop) }
 
 // Wait bounds the wait for an approval; 24 h by default.
-func (s *Step) Wait() time.Duration { return millis(s.WaitMs, 24*3600*1000) }
+func (s *Step) Wait() time.Duration { return millis(s.WaitMs, defaultWait) }
 
 // WaitOver is what happens when nobody answered in time; Fail by default.
 func (s *Step) WaitOver() string { return or(s.OnTimeout, Fail) }
 
 // OverallTimeout bounds the run without its waiting; 10 min by default.
-func (b *Body) OverallTimeout() time.Duration { return millis(b.OverallTimeoutMs, 600_000) }
+func (b *Body) OverallTimeout() time.Duration { return millis(b.OverallTimeoutMs, defaultOverall) }
 
 func millis(ms, otherwise int64) time.Duration {
 	if ms <= 0 {

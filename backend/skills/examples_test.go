@@ -1,0 +1,108 @@
+package skills
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"slices"
+	"testing"
+
+	"helix/backend/fault"
+	"helix/backend/skills/definition"
+	"helix/backend/skills/expr"
+)
+
+// workshop is a cupboard that makes tools.
+type workshop struct {
+	cupboard
+	drafts []ToolDraft
+}
+
+func (w *workshop) EnsureTool(_ context.Context, d ToolDraft) (definition.Callable, error) {
+	sum := sha256.Sum256([]byte(d.Code))
+	for _, t := range w.things {
+		if t.Name == d.Name {
+			return t, nil
+		}
+	}
+	c := definition.Callable{Kind: definition.Custom, ID: "id of " + d.Name, Name: d.Name, Hash: hex.EncodeToString(sum[:]), InputSchema: d.Parameters, ReadOnly: true}
+	w.things, w.drafts = append(w.things, c), append(w.drafts, d)
+	return c, nil
+}
+
+func withBuiltins(d *desk) {
+	list, closing := Builtins(BuiltinOptions{})
+	closing()
+	for _, b := range list {
+		d.Register(b)
+	}
+}
+
+// TestExamples: each template gives a skill without an error or a warning, whatever was made
+// before, and twice.
+func TestExamples(t *testing.T) {
+	t.Parallel()
+	w := &workshop{}
+	d := newDesk(t, func(o *Options) { o.Tools = w })
+	withBuiltins(d)
+	list, err := d.Templates(d.ctx, struct{}{})
+	if err != nil || len(list.Templates) != 6 {
+		t.Fatalf("%v, %d templates", err, len(list.Templates))
+	}
+	var shows []string
+	for _, tpl := range slices.Backward(list.Templates) {
+		shows = append(shows, tpl.Shows...)
+		if tpl.Name == "" || tpl.Description == "" || tpl.StepCount == 0 || len(tpl.Shows) == 0 || !json.Valid(tpl.SampleInput) {
+			t.Errorf("%+v", tpl)
+		}
+		m, err := d.CreateFromTemplate(d.ctx, FromTemplateParams{Key: tpl.Key})
+		if err != nil {
+			t.Errorf("%s: %v", tpl.Key, err)
+			continue
+		}
+		if !m.Valid || !m.IsEnabled || m.StepCount != tpl.StepCount {
+			t.Errorf("%s: %+v", tpl.Key, m)
+		}
+		r, err := d.visible(d.ctx, m.SkillID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		report, err := check(r, d.catalog(d.ctx))
+		if err != nil || len(report.Errors)+len(report.Warnings) > 0 {
+			t.Errorf("%s: %v %+v %+v", tpl.Key, err, report.Errors, report.Warnings)
+		}
+		if v, err := d.ValidateComposite(d.ctx, ValidateParams{Skill: must(r.skill().Text())}); err != nil || !v.Valid {
+			t.Errorf("%s: %v %+v", tpl.Key, err, v.Errors)
+		}
+		if err := must(definition.CompileSchema(m.InputSchema)).Validate(must(expr.Decode(tpl.SampleInput))); err != nil {
+			t.Errorf("%s: its sample does not fit: %v", tpl.Key, err)
+		}
+	}
+	for _, want := range []string{"nested", "map", "approval", "branch", "wait"} {
+		if !slices.Contains(shows, want) {
+			t.Errorf("no template shows %s", want)
+		}
+	}
+	if len(w.drafts) != 4 {
+		t.Errorf("%d tools were made", len(w.drafts))
+	}
+	// the nested one made what it calls; the next ones find it or take a number
+	names := []string{}
+	for _, m := range must(d.ListComposite(d.ctx, ListParams{Limit: 100})).Skills {
+		names = append(names, m.Name)
+	}
+	slices.Sort(names)
+	if want := []string{"Ask first", "Check a table", "Compare texts", "Daily brief", "Remind me", "Text report", "Text report 2"}; !slices.Equal(names, want) {
+		t.Errorf("made %q", names)
+	}
+	again, err := d.CreateFromTemplate(d.ctx, FromTemplateParams{Key: "daily-brief", Name: "Mine"})
+	if err != nil || again.Name != "Mine" || again.Steps[2].ToolName != "Text report" || again.Steps[2].ToolID == "" {
+		t.Errorf("%v %+v", err, again)
+	}
+	_, err = d.CreateFromTemplate(d.ctx, FromTemplateParams{Key: "none"})
+	wantKind(t, err, fault.NotFound)
+	plain := newDesk(t)
+	_, err = plain.CreateFromTemplate(plain.ctx, FromTemplateParams{Key: "text-report"})
+	wantKind(t, err, fault.Unavailable)
+}
