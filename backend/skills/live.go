@@ -28,6 +28,7 @@ type live struct {
 	granted chan struct{}          // it has a slot again
 	first   chan error             // of a new run: whether its beginning is on record
 	stop    atomic.Pointer[string] // the reason of a person who canceled it
+	lost    atomic.Bool            // its database is gone
 
 	mu      sync.Mutex
 	row     runRow

@@ -43,12 +43,18 @@ func (r *live) leave() {
 	default:
 	}
 	r.s.tell(r.row.id)
+	if status, _ := r.st.Status(); status == machine.Waiting {
+		r.s.wake() // its timer is Run's now
+	}
 }
 
 // advance applies everything that needs no waiting and commits it. false: the run must leave
 // memory.
 func (r *live) advance() (machine.Todo, bool) {
 	for {
+		if r.lost.Load() {
+			return machine.Todo{}, false
+		}
 		if r.st.Finished() != nil {
 			return machine.Todo{}, r.commit()
 		}

@@ -131,7 +131,7 @@ func (s *Service) finish(tx *storage.Tx, r *runRow, steps []stepRow) error {
 	if err := oneRow(res, err); err != nil {
 		return err
 	}
-	if s.o.Audit != nil && r.parent == nil {
+	if s.o.Audit != nil && r.parent == nil && r.mode == modeLive {
 		skill := uuid.Nil
 		if r.skill != nil {
 			skill = *r.skill

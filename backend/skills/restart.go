@@ -1,12 +1,143 @@
 package skills
 
 import (
+	"bytes"
 	"context"
+	"fmt"
+
+	"github.com/google/uuid"
 
 	"helix/backend/fault"
+	"helix/backend/identity"
+	"helix/backend/skills/definition"
+	"helix/backend/skills/machine"
+	"helix/backend/storage"
 )
 
-// Restart runs a skill again from a step.
-func (s *Service) Restart(_ context.Context, _ RestartParams) (RestartResult, error) {
-	return RestartResult{}, fault.Unavailablef("Not in this build yet.")
+// Restart runs a skill again from a step, with the results that the steps before it had. The
+// run that they come from stays as it is.
+func (s *Service) Restart(ctx context.Context, p RestartParams) (RestartResult, error) {
+	out := RestartResult{Warnings: []string{}}
+	source, err := s.execution(ctx, p.ExecutionID, true)
+	if err != nil {
+		return out, err
+	}
+	var target *row
+	var before *definition.Body
+	err = s.db.Read(ctx, func(tx *storage.Tx) error {
+		old, err := ownRun(tx, p.ExecutionID)
+		if err != nil {
+			return err
+		}
+		prog, err := s.program(tx, old)
+		if err != nil {
+			return err
+		}
+		before = prog.body
+		target, err = s.target(tx, old, prog, p.VersionID)
+		return err
+	})
+	if err != nil {
+		return out, err
+	}
+	if p.VersionID != nil {
+		report, err := check(target, s.catalog(ctx))
+		if err != nil {
+			return out, err
+		}
+		if !report.Valid() {
+			return out, problemsError(report, "That version cannot run")
+		}
+	}
+	input := source.Input
+	if len(p.Input) > 0 {
+		input = p.Input
+	}
+	if input, err = s.checkInput(target.body, input); err != nil {
+		return out, err
+	}
+	reused, warnings, err := reuse(target.body, before, source, p.FromStepID)
+	if err != nil {
+		return out, err
+	}
+	out.ExecutionID = storage.NewID()
+	out.Warnings = append(out.Warnings, warnings...)
+	_, err = s.begin(ctx, target, beginning{
+		id: out.ExecutionID, user: identity.UserID(ctx), input: input, trigger: triggerOf(ctx), attended: true, restarted: &p.ExecutionID, reused: reused,
+	})
+	return out, err
+}
+
+// target is the skill that a run is restarted with: as it was, or at another version.
+func (s *Service) target(tx *storage.Tx, old *runRow, prog *program, version *uuid.UUID) (*row, error) {
+	k := &row{user: old.user, name: old.name, version: old.label, body: prog.body, hash: old.hash, enabled: true}
+	if old.skill != nil {
+		k.id = *old.skill
+	}
+	if old.version != nil {
+		k.head = *old.version
+	}
+	if version == nil {
+		return k, nil
+	}
+	v, err := scanVersion(tx.QueryRow(`SELECT `+versionColumns+` FROM composite_skill_versions WHERE id = ? AND user_id = ?`, version, old.user), true)
+	if err != nil {
+		return nil, err
+	}
+	if v.SkillID != k.id {
+		return nil, fault.Invalidf("That version is of another skill.")
+	}
+	k.version, k.hash, k.head = v.Version, v.DefinitionHash, v.VersionID
+	k.body, err = definition.Parse(v.Body)
+	return k, err
+}
+
+// reuse collects what the steps before a step gave in a run.
+func reuse(to, was *definition.Body, source Execution, from string) (map[string]machine.ReusedData, []string, error) {
+	results := map[string]StepResult{}
+	for _, r := range source.StepResults {
+		if r.Iteration == "" && r.StepID == r.StepPath {
+			results[r.StepID] = r
+		}
+	}
+	old := map[string]*definition.Step{}
+	for i := range was.Steps {
+		old[was.Steps[i].StepID] = &was.Steps[i]
+	}
+	out := map[string]machine.ReusedData{}
+	var warnings []string
+	for i := range to.Steps {
+		def := &to.Steps[i]
+		if def.StepID == from {
+			return out, warnings, nil
+		}
+		r, ok := results[def.StepID]
+		switch {
+		case !ok:
+			return nil, nil, fault.Invalidf("The step %q did not run, so that nothing of it can be used again. Restart from it or from an earlier step.", def.StepID)
+		case r.Status != machine.Completed && r.Status != machine.Skipped:
+			return nil, nil, fault.Invalidf("The step %q did not complete, so that nothing of it can be used again. Restart from it or from an earlier step.", def.StepID)
+		}
+		if !alike(old[def.StepID], def) {
+			warnings = append(warnings, fmt.Sprintf("The step %q is another one now; its result of that run is used all the same.", def.StepID))
+		}
+		d := machine.ReusedData{Status: r.Status, From: source.ExecutionID.String()}
+		if r.Status == machine.Completed {
+			d.Output = r.Output
+		}
+		out[def.StepID] = d
+	}
+	return nil, nil, fault.Invalidf("The skill has no step %q at its top level.", from)
+}
+
+// alike compares two steps without the places where they are drawn.
+func alike(a, b *definition.Step) bool {
+	if a == nil {
+		return false
+	}
+	x, y := *a, *b
+	x.UI, y.UI = nil, nil
+	left, lerr := marshal(x)
+	right, rerr := marshal(y)
+	return lerr == nil && rerr == nil && bytes.Equal(left, right)
 }

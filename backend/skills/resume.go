@@ -2,17 +2,221 @@ package skills
 
 import (
 	"context"
+	"time"
 
+	"github.com/google/uuid"
+
+	"helix/backend/fault"
 	"helix/backend/skills/machine"
 	"helix/backend/storage"
 )
 
-var _ = machine.Running
-var _ *storage.Tx
+// pruneEvery is how often Run prunes the history; the first time is a minute after the start.
+const pruneEvery = time.Hour
 
 // Run continues the runs that a stop interrupted, wakes those whose time has come, and
 // prunes history. It returns nil when ctx ends.
 func (s *Service) Run(ctx context.Context) error {
-	<-ctx.Done()
-	return nil
+	s.resume(ctx)
+	prune := time.NewTimer(time.Minute)
+	defer prune.Stop()
+	for {
+		next := time.Hour
+		if at, err := s.nextWake(ctx); err != nil {
+			s.log.Error("look for waiting runs", "error", err)
+			next = time.Minute
+		} else if !at.IsZero() {
+			next = min(next, max(at.Sub(s.now()), 10*time.Millisecond))
+		}
+		timer := time.NewTimer(next)
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return nil
+		case <-s.again:
+			if s.lost.Swap(false) {
+				s.forget()
+				s.resume(ctx)
+			}
+		case <-timer.C:
+			s.wakeDue(ctx)
+		case <-prune.C:
+			if _, err := s.Prune(ctx); err != nil && ctx.Err() == nil {
+				s.log.Error("prune the history of skills", "error", err)
+			}
+			prune.Reset(pruneEvery)
+		}
+		timer.Stop()
+	}
+}
+
+// unfinished is a run that has not ended.
+type unfinished struct {
+	id, user    uuid.UUID
+	status      Status
+	reason      string
+	stopped     bool // canceled, or the run that it belongs to has ended
+	child, load bool
+}
+
+// resume continues what a stop interrupted.
+func (s *Service) resume(ctx context.Context) {
+	var list []unfinished
+	err := s.db.Read(ctx, func(tx *storage.Tx) error {
+		rows, err := tx.Query(`SELECT x.id, x.user_id, x.status, coalesce(x.wait_reason, ''),
+			x.cancel_requested_at IS NOT NULL OR coalesce(p.status IN ('completed', 'failed', 'cancelled'), 0), x.parent_execution_id IS NOT NULL,
+			EXISTS (SELECT 1 FROM composite_skill_executions c WHERE c.parent_execution_id = x.id)
+			FROM composite_skill_executions x LEFT JOIN composite_skill_executions p ON p.id = x.parent_execution_id
+			WHERE x.status IN ('queued', 'running', 'waiting') AND x.mode = 'live' AND x.device_id = ? ORDER BY x.created_at, x.id`, s.db.Device().ID)
+		if err != nil {
+			return err
+		}
+		defer rows.Close()
+		for rows.Next() {
+			var u unfinished
+			if err := rows.Scan(&u.id, &u.user, &u.status, &u.reason, &u.stopped, &u.child, &u.load); err != nil {
+				return err
+			}
+			list = append(list, u)
+		}
+		return rows.Err()
+	})
+	if err != nil {
+		if ctx.Err() == nil {
+			s.log.Error("look for runs to continue", "error", err)
+		}
+		return
+	}
+	asks := map[uuid.UUID]bool{}
+	for _, u := range list {
+		switch {
+		case u.status == machine.Queued && !u.stopped && !u.child:
+			s.queueUp(u.user, s.turn(u.user, u.id), false)
+			continue
+		case u.status == machine.Waiting && u.reason == machine.WaitPermission:
+			asks[u.user] = true
+		}
+		if u.status == machine.Waiting && !u.stopped && !u.load {
+			continue // its time, or an answer, brings it back
+		}
+		_, _, err := s.open(ctx, u.id, func(r *live) {
+			if u.stopped {
+				r.stop.Store(new(string))
+			}
+		})
+		if err != nil && ctx.Err() == nil {
+			s.broken(ctx, u.id, err)
+		}
+	}
+	for user := range asks {
+		if s.o.Gate == nil {
+			break
+		}
+		if err := s.permitted(ctx, user, uuid.Nil); err != nil && ctx.Err() == nil {
+			s.log.Error("continue the runs that waited for a right", "error", err)
+		}
+	}
+}
+
+// broken ends a run that cannot be continued because its journal or definition cannot be
+// read.
+func (s *Service) broken(ctx context.Context, id uuid.UUID, why error) {
+	s.log.Error("a run cannot be continued", "run", id, "error", why)
+	if k := fault.KindOf(why); k != fault.Internal && k != fault.NotFound && k != fault.Invalid {
+		return
+	}
+	err := s.writes.write(context.WithoutCancel(ctx), 1, func(tx *storage.Tx) error {
+		_, err := tx.Exec(`UPDATE composite_skill_executions SET status = 'failed', wait_reason = NULL, wake_at = NULL, deadline_at = NULL, error_kind = 'internal',
+			error_message = 'Helix cannot carry on this run; the log has the details', finished_at = ?, updated_at = ?
+			WHERE id = ? AND status IN ('queued', 'running', 'waiting')`, s.now(), tx.Now, id)
+		return err
+	})
+	if err != nil {
+		s.log.Error("end a run that cannot be continued", "run", id, "error", err)
+	}
+}
+
+// nextWake is when the first waiting run outside of memory is to come back.
+func (s *Service) nextWake(ctx context.Context) (at time.Time, err error) {
+	list, err := s.sleeping(ctx, time.Time{})
+	for _, u := range list {
+		if at.IsZero() || u.at.Before(at) {
+			at = u.at
+		}
+	}
+	return at, err
+}
+
+type sleeper struct {
+	id uuid.UUID
+	at time.Time
+}
+
+// sleeping lists waiting runs outside of memory that have a time, those until then; zero:
+// the first of them.
+func (s *Service) sleeping(ctx context.Context, until time.Time) (list []sleeper, err error) {
+	err = s.db.Read(ctx, func(tx *storage.Tx) error {
+		bound := int64(1 << 62)
+		if !until.IsZero() {
+			bound = until.UnixMicro()
+		}
+		rows, err := tx.Query(`SELECT id, wake_at FROM composite_skill_executions WHERE status = 'waiting' AND wake_at <= ? AND device_id = ?
+			ORDER BY wake_at LIMIT 1000`, bound, s.db.Device().ID)
+		if err != nil {
+			return err
+		}
+		defer rows.Close()
+		for rows.Next() {
+			var x sleeper
+			if err := rows.Scan(&x.id, storage.Time(&x.at)); err != nil {
+				return err
+			}
+			s.mu.Lock()
+			there := s.live[x.id] != nil
+			s.mu.Unlock()
+			if there {
+				continue
+			}
+			if list = append(list, x); until.IsZero() {
+				return nil
+			}
+		}
+		return rows.Err()
+	})
+	return list, err
+}
+
+// wakeDue brings back the waiting runs whose time has come.
+func (s *Service) wakeDue(ctx context.Context) {
+	list, err := s.sleeping(ctx, s.now())
+	if err != nil {
+		s.log.Error("look for waiting runs", "error", err)
+		return
+	}
+	for _, x := range list {
+		if _, _, err := s.open(ctx, x.id, nil); err != nil && ctx.Err() == nil {
+			s.broken(ctx, x.id, err)
+		}
+	}
+}
+
+// forget lets all runs leave memory: another database has taken the place of theirs.
+func (s *Service) forget() {
+	s.mu.Lock()
+	list := make([]*live, 0, len(s.live))
+	for _, r := range s.live {
+		list = append(list, r)
+	}
+	for _, l := range s.lines {
+		l.queue = nil
+	}
+	s.mu.Unlock()
+	for _, r := range list {
+		r.lost.Store(true)
+		r.cancel(errParked)
+		r.send(message{})
+	}
+	for _, r := range list {
+		<-r.gone
+	}
 }

@@ -74,6 +74,11 @@ func (c *created) callable(step string) definition.Callable {
 // resolve finds what the steps call. What is not there any more is no error: the run says so
 // when it gets there.
 func (s *Service) resolve(ctx context.Context, body *definition.Body, c *created) error {
+	return s.resolveAll(ctx, body, c, func(string, definition.Callable) {})
+}
+
+// resolveAll is resolve that tells what it finds.
+func (s *Service) resolveAll(ctx context.Context, body *definition.Body, c *created, found func(step string, f definition.Callable)) error {
 	catalog := s.catalog(ctx)
 	c.Tools, c.Schemas = map[string]target{}, map[string]json.RawMessage{}
 	var failed error
@@ -81,11 +86,13 @@ func (s *Service) resolve(ctx context.Context, body *definition.Body, c *created
 		if !def.ToolType.Calls() || failed != nil {
 			return
 		}
-		t, schema, err := find(catalog, def)
+		t, f, err := find(catalog, def)
 		if err != nil {
 			failed = err
 			return
 		}
+		found(def.StepID, f)
+		schema := f.InputSchema
 		if len(schema) > 0 && string(schema) != "null" {
 			sum := sha256.Sum256(schema)
 			t.Schema = hex.EncodeToString(sum[:8])
@@ -96,9 +103,8 @@ func (s *Service) resolve(ctx context.Context, body *definition.Body, c *created
 	return failed
 }
 
-func find(catalog definition.Catalog, def *definition.Step) (target, json.RawMessage, error) {
+func find(catalog definition.Catalog, def *definition.Step) (t target, f definition.Callable, err error) {
 	var found []definition.Callable
-	var err error
 	if versions, ok := catalog.(definition.Versions); ok && def.ToolType == definition.SkillCall && def.SkillVersion != "" && def.ToolID != "" {
 		found, err = versions.FindVersion(def.ToolID, def.SkillVersion)
 	} else {
@@ -108,27 +114,27 @@ func find(catalog definition.Catalog, def *definition.Step) (target, json.RawMes
 	if name == "" {
 		name = def.ToolID
 	}
-	t := target{Kind: def.ToolType, ID: def.ToolID, Name: name}
+	t = target{Kind: def.ToolType, ID: def.ToolID, Name: name}
 	switch {
 	case fault.Is(err, fault.Unavailable):
 		t.Missing = &machine.Failure{Kind: string(fault.Unavailable), Message: fault.As(err).Message}
-		return t, nil, nil
+		return t, f, nil
 	case err != nil:
-		return t, nil, err
+		return t, f, err
 	case len(found) == 0:
 		t.Missing = &machine.Failure{Kind: string(fault.NotFound), Message: fmt.Sprintf("tool %q no longer exists", name)}
-		return t, nil, nil
+		return t, f, nil
 	case len(found) > 1:
 		t.Missing = &machine.Failure{Kind: string(fault.Invalid), Message: fmt.Sprintf("%d tools are called %q; choose one by its id", len(found), name)}
-		return t, nil, nil
+		return t, f, nil
 	}
-	f := found[0]
+	f = found[0]
 	t.ID, t.Name, t.Capabilities = f.ID, f.Name, slices.Clone(f.Capabilities)
 	t.Tool = machine.Tool{Hash: f.Hash, Tier: tier(f), Idempotent: f.Idempotent}
 	if f.Kind == definition.SkillCall {
 		t.Idempotent, t.Resumes = false, true
 	}
-	return t, f.InputSchema, nil
+	return t, f, nil
 }
 
 // program is a definition that runs of it share.

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
@@ -91,6 +92,7 @@ type Service struct {
 	stop     context.CancelCauseFunc
 	quiet    chan struct{} // closed when nothing may begin any more
 	again    chan struct{} // there is something to look for in the database
+	lost     atomic.Bool   // another database has taken the place of the one before
 	silence  []func()      // ends what New subscribed to
 }
 
@@ -113,7 +115,10 @@ func New(db *storage.DB, o Options) *Service {
 	s.writes.db = db
 	s.life, s.stop = context.WithCancelCause(context.Background())
 	s.silence = []func(){
-		bus.Subscribe(db.Bus(), func(uuid.UUID, storage.Replaced) { s.wake() }),
+		bus.Subscribe(db.Bus(), func(uuid.UUID, storage.Replaced) {
+			s.lost.Store(true)
+			s.wake()
+		}),
 		bus.Subscribe(db.Bus(), s.approvalChanged),
 	}
 	return s
