@@ -202,7 +202,7 @@ func (s *Service) resumeAll(tx *storage.Tx, user uuid.UUID, now time.Time) error
 		return ignoreNoRows(err)
 	}
 	if until != nil && until.Before(now) {
-		from = *until
+		from = until.Add(-time.Microsecond) // a time that is due as the pause ends is not missed
 	}
 	if _, err := tx.Exec(`DELETE FROM schedule_pause WHERE user_id = ?`, user); err != nil {
 		return err
