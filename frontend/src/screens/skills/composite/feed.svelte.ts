@@ -129,7 +129,14 @@ export class RunFeed {
     if (!run) return;
     if (this.#lastSeq === 0 && this.#journal.size === 0) this.#journal = new Journal(run.skill);
     if (this.coarse) this.#fromResults(run);
+    this.#settle();
     this.#show();
+  }
+
+  /** The run's own words about its steps, where they are as new as the events. */
+  #settle(): void {
+    const run = this.run.data;
+    if (run && !this.coarse && this.#lastSeq > 0 && run.lastSeq === this.#lastSeq) this.#journal.settle(run.stepResults);
   }
 
   #fromResults(run: Execution): void {
@@ -189,6 +196,7 @@ export class RunFeed {
       this.run.error = asError(e);
     } finally {
       this.#reading = false;
+      this.#settle();
       this.#show();
     }
   }

@@ -92,12 +92,31 @@ describe("the journal of a run", () => {
     expect(j.status).toBe("waiting");
     expect(j.get("ask")!.bars.at(-1)).toMatchObject({ kind: "wait", to: null });
     j.apply(e("approval.answered", { stepPath: "ask", data: { decision: "approve" } }));
-    j.apply(e("step.outcome", { stepPath: "ask", attempt: 1, data: { output: {} } }));
+    expect(j.get("ask")).toMatchObject({ status: "completed", output: { decision: "approve", data: null } });
     j.apply(e("run.resumed"));
     j.apply(e("step.intent", { stepPath: "go", attempt: 1 }));
     j.apply(e("run.finished", { data: { status: "cancelled" } }));
     expect(j.status).toBe("cancelled");
     expect(j.get("go")).toMatchObject({ status: "cancelled", bars: [{ state: "stopped", to: j.finishedAt }] });
+  });
+
+  it("ends a step by the answer to its question, as its policy says", () => {
+    const ends = (reason: string, decision: string, more: object = {}, data: object = {}): string[] => {
+      const e = writer();
+      const j = new Journal({ steps: [step("s", more)] });
+      j.apply(e("approval.requested", { stepPath: "s", data: { reason } }));
+      j.apply(e("approval.answered", { stepPath: "s", data: { decision, ...data } }));
+      const row = j.get("s")!;
+      return [row.status, row.error?.kind ?? "", row.bars.at(-1)!.state];
+    };
+    expect(ends("approval", "decline")).toEqual(["failed", "denied", "failed"]);
+    expect(ends("approval", "decline", { errorHandling: "skip" })).toEqual(["skipped", "denied", "failed"]);
+    expect(ends("approval", "timeout")).toEqual(["failed", "timeout", "failed"]);
+    expect(ends("timer", "timeout")).toEqual(["completed", "", "ok"]);
+    expect(ends("unknown_outcome", "done", {}, { output: 1 })).toEqual(["completed", "", "ok"]);
+    expect(ends("unknown_outcome", "fail")).toEqual(["failed", "internal", "failed"]);
+    expect(ends("permission", "retry")).toEqual(["running", "", "ok"]);
+    expect(ends("permission", "fail")).toEqual(["failed", "denied", "failed"]);
   });
 
   it("is quick with a thousand items", () => {

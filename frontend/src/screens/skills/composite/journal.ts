@@ -1,5 +1,5 @@
 /** The course of a run as rows of a timeline, made from its events one by one. Pure. */
-import type { Body, ExecuteResult, Failure, RunEvent, Step } from "./types";
+import type { Body, ExecuteResult, Failure, RunEvent, Step, StepResult } from "./types";
 import { isOver } from "./words";
 
 /** A stretch of time in a row. */
@@ -41,6 +41,8 @@ export interface Row {
   output: unknown;
   error: Failure | undefined;
   unknown: boolean;
+  /** What it asked for last: approval, unknown_outcome, permission or timer. */
+  asked: string;
   tier: string;
   toolHash: string;
   /** Of a map: how many items, how many ended, how many failed. */
@@ -124,6 +126,7 @@ export class Journal {
       output: undefined,
       error: undefined,
       unknown: false,
+      asked: "",
       tier: "",
       toolHash: "",
       count: 0,
@@ -227,11 +230,11 @@ export class Journal {
       case "approval.requested":
         this.#shut(row, at, d["reason"] === "unknown_outcome" ? "unknown" : "stopped");
         row.status = "waiting";
+        row.asked = String(d["reason"] ?? "");
         this.#push(row, { kind: "wait", from: at, to: null, attempt: 0, state: "running" });
         break;
       case "approval.answered":
-        this.#shut(row, at, d["decision"] === "decline" || d["decision"] === "fail" ? "failed" : "ok");
-        row.status = "running";
+        this.#answered(row, at, d);
         break;
     }
   }
@@ -256,11 +259,59 @@ export class Journal {
       row.bars.push({ kind: "attempt", from: at - took, to: at, attempt: e.attempt ?? 1, state, error });
     }
     row.attempts = Math.max(row.attempts, e.attempt ?? 1);
-    row.status = error ? "failed" : d["unmocked"] === true ? "unmocked" : "completed";
-    row.error = error;
+    if (error) this.#failed(row, error);
+    else {
+      row.status = d["unmocked"] === true ? "unmocked" : "completed";
+      row.error = undefined;
+      row.output = d["output"];
+    }
     row.unknown = d["unknown"] === true;
-    row.output = error ? undefined : d["output"];
     if (typeof d["source"] === "string") row.source = d["source"];
+  }
+
+  /** An answer ends the step, unless it is to be tried again. */
+  #answered(row: Row, at: number, d: Data): void {
+    const decision = String(d["decision"] ?? "");
+    const fail = (kind: string, message: string): void => {
+      this.#shut(row, at, "failed");
+      this.#failed(row, { kind, message });
+    };
+    if (decision === "retry") {
+      this.#shut(row, at, "ok");
+      row.status = "running";
+    } else if (decision === "decline") fail("denied", "it was declined");
+    else if (decision === "fail") row.asked === "unknown_outcome" ? fail("internal", "nobody knows whether it happened") : fail("denied", "it was not allowed");
+    else if (decision === "timeout" && row.asked !== "timer") fail("timeout", "nobody answered in time");
+    else {
+      this.#shut(row, at, "ok");
+      row.status = "completed";
+      row.output = decision === "approve" ? { decision, data: d["data"] ?? null } : d["output"];
+    }
+    if (row.asked === "unknown_outcome" && decision === "fail") row.unknown = true;
+  }
+
+  #failed(row: Row, error: Failure): void {
+    row.error = error;
+    row.output = undefined;
+    const skip = this.#places.get(row.path)?.step.errorHandling === "skip" && row.kind !== "item";
+    row.status = skip ? "skipped" : "failed";
+    row.reason = skip ? "error" : "";
+  }
+
+  /** Takes over what the run itself says about its steps, once it can say no more than the events. */
+  settle(results: readonly StepResult[]): void {
+    for (const r of results) {
+      const row = this.get(r.stepPath, r.iteration ?? "");
+      if (!row) continue;
+      if (r.toolName) row.tool = r.toolName;
+      if (!row.reused) row.status = r.status;
+      row.reason = r.reason ?? row.reason;
+      row.error = r.error ?? row.error;
+      if (r.output !== undefined) row.output = r.output;
+      row.unknown = r.unknown === true;
+      row.attempts = Math.max(row.attempts, r.attempts);
+    }
+    this.version++;
   }
 
   #begin(item: Row, at: number): void {
