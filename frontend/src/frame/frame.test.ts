@@ -73,6 +73,21 @@ describe("System", () => {
     expect(s.jobs).toEqual([]);
   });
 
+  it("says while all schedules are paused", async () => {
+    const { rpc, s } = setup();
+    await s.load();
+    expect(s.paused).toBeNull();
+    rpc.handle({ "schedules.status": (() => ({ pausedAll: true, pausedUntil: "2100-01-01T00:00:00Z" })) as never });
+    rpc.emit("schedules.changed", { scheduleId: "s1", change: "fired" });
+    rpc.emit("schedules.changed", { change: "paused" });
+    await vi.waitFor(() => expect(s.paused).toEqual({ until: "2100-01-01T00:00:00Z" }));
+    expect(rpc.sent("schedules.status")).toHaveLength(1);
+    rpc.handle({ "schedules.status": (() => ({ pausedAll: false })) as never });
+    rpc.reload();
+    await vi.waitFor(() => expect(s.paused).toBeNull());
+    s.stop();
+  });
+
   it("says what is missing around modules", async () => {
     const { rpc, s } = setup();
     expect(s.weaker).toBe("");

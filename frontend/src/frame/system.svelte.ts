@@ -60,6 +60,8 @@ export class System {
   readonly sandbox = new Load<Result<"sandbox.status">>();
   jobs = $state.raw<readonly Job[]>([]);
   waiting = $state(0);
+  /** All schedules are paused: until then, or with null until somebody resumes them. */
+  paused = $state.raw<{ until: string | null } | null>(null);
   lowSpace = $state(false);
   stopping = $state(false);
   restarting = $state("");
@@ -76,6 +78,7 @@ export class System {
   readonly weaker = $derived.by(() => missingWords(this.sandbox.data?.reasons ?? []));
   #rpc: Rpc;
   #off: (() => void)[] = [];
+  #ends: ReturnType<typeof setTimeout> | undefined;
 
   constructor(rpc: Rpc) {
     this.#rpc = rpc;
@@ -92,6 +95,7 @@ export class System {
       rpc.on("skills.execution_changed", (e) => this.#skill(e)),
       rpc.on("skills.run_event", (e) => this.#composite(e)),
       rpc.on("sandbox.status_changed", (e) => (this.sandbox.data = e.status)),
+      rpc.on("schedules.changed", (e) => !e.scheduleId && void this.#pause()),
       rpc.on("system.stopping", () => (this.stopping = true)),
       rpc.on("services.changed", () => void this.loadServices()),
       rpc.on("approvals.changed", (e) => (this.waiting = e.pendingCount)),
@@ -100,6 +104,7 @@ export class System {
   }
 
   stop(): void {
+    clearTimeout(this.#ends);
     for (const off of this.#off.splice(0)) off();
   }
 
@@ -115,6 +120,7 @@ export class System {
       this.sandbox.run((signal) => rpc.call("sandbox.status", {}, { signal })),
       this.#count(),
       this.#runs(),
+      this.#pause(),
     ]);
     this.lowSpace = this.storage.data?.lowSpace === true;
   }
@@ -149,6 +155,20 @@ export class System {
       this.waiting = (await this.#rpc.call("approvals.list", { limit: 1 })).pendingCount;
     } catch {
       // The Approvals screen shows why; the frame only lacks its number.
+    }
+  }
+
+  /** Whether all schedules are paused. A pause that ends by itself is looked at again then. */
+  async #pause(): Promise<void> {
+    clearTimeout(this.#ends);
+    if (!this.#rpc.can("schedules.status")) return;
+    try {
+      const { pausedAll, pausedUntil } = await this.#rpc.call("schedules.status", {});
+      this.paused = pausedAll ? { until: pausedUntil ?? null } : null;
+      const left = pausedAll && pausedUntil ? Date.parse(pausedUntil) - Date.now() : -1;
+      if (left >= 0) this.#ends = setTimeout(() => void this.#pause(), Math.min(left + 1000, 3_600_000));
+    } catch {
+      // The Schedules screen shows why.
     }
   }
 

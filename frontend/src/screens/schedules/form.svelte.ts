@@ -19,7 +19,7 @@ const places: readonly [Place, RegExp][] = [
   ["zone", /time zone/i],
   ["when", /^field \d|cron|cadence|interval|never occurs|time has passed|single time/i],
   ["condition", /notifyWhen|condition/i],
-  ["input", /^input\b/i],
+  ["input", /^(the )?input\b/i],
   ["target", /target|skill not found|tool not found/i],
   ["name", /^(the )?name\b/i],
 ];
