@@ -203,6 +203,7 @@ func (b *Backend) openDomains(ctx context.Context, paths config.Paths, conf conf
 		UsageRows: func() int { return int(b.Config.Current().HistoryMaxRows) },
 	})
 	b.openSkills(conf)
+	b.openScheduler(conf)
 	return nil
 }
 

@@ -36,6 +36,9 @@ func (b *Backend) openGateway(ctx context.Context, paths config.Paths, conf conf
 	b.Services.Add("skill-sandbox", b.Sandbox.Run, b.sandboxPort)
 	if !b.o.Once {
 		b.Services.Add("skills", b.whole(b.Skills.Run), nil)
+		if conf.SchedulerEnabled {
+			b.Services.Add("scheduler", b.whole(b.Scheduler.Run), nil)
+		}
 	}
 	Register(b, b.API)
 	return nil

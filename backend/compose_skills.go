@@ -26,6 +26,7 @@ func (b *Backend) openSkills(conf config.Config) {
 		Logger: b.log,
 		Tools:  &toolRunner{tools: b.Tools, perm: b.Permission}, Wasm: &wasmRunner{tools: b.Tools, perm: b.Permission}, MCP: mcpRunner{},
 		Gate: approvalGate{b.Permission}, Audit: skillAuditor{},
+		Keep: func(tx *storage.Tx) ([]uuid.UUID, error) { return b.Scheduler.LastFailures(tx) },
 		Limits: skills.Limits{
 			Live: conf.SkillsMaxLive, Queued: conf.SkillsMaxQueued, Input: conf.SkillsMaxInput, Document: conf.SkillsMaxDocument,
 			Inline: conf.SkillsInlineOutput, HistoryRuns: conf.SkillsHistoryRuns, HistoryBytes: conf.SkillsHistoryBytes,

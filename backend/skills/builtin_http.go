@@ -197,8 +197,6 @@ func statusFault(resp *safehttp.Response, now time.Time) error {
 		kind = fault.Limit
 	case s == http.StatusRequestTimeout || s == http.StatusGatewayTimeout:
 		kind = fault.Timeout
-	case s == http.StatusUnauthorized || s == http.StatusForbidden:
-		kind = fault.Denied
 	case s == http.StatusNotFound || s == http.StatusGone:
 		kind = fault.NotFound
 	case s == http.StatusConflict || s == http.StatusPreconditionFailed:

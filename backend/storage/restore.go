@@ -341,10 +341,27 @@ func detach(ctx context.Context, path string) (err error) {
 	if err == nil {
 		_, err = db.ExecContext(ctx, `UPDATE meta SET value = '1' WHERE key = 'clean'`)
 	}
+	if err == nil {
+		err = endRuns(ctx, db)
+	}
 	if err = errors.Join(err, db.Close()); err != nil {
 		return err
 	}
 	return errors.Join(syncFile(path), syncDir(filepath.Dir(path)))
+}
+
+// endRuns ends the runs of skills that were going on when the restored data was saved: they
+// went on after that, so continuing them from there would do their effects a second time.
+func endRuns(ctx context.Context, db *sql.DB) error {
+	var n int
+	if err := db.QueryRowContext(ctx, `SELECT count(*) FROM sqlite_schema WHERE name = 'composite_skill_executions'`).Scan(&n); err != nil || n == 0 {
+		return err // of an older version
+	}
+	now := time.Now().UnixMicro()
+	_, err := db.ExecContext(ctx, `UPDATE composite_skill_executions SET status = 'failed', wait_reason = NULL, wake_at = NULL, deadline_at = NULL,
+		error_kind = 'canceled', error_message = 'earlier data was restored while this run was going on in it', finished_at = ?, updated_at = ?
+		WHERE status IN ('queued', 'running', 'waiting')`, now, now)
+	return err
 }
 
 // compareRows counts the rows of the caller-visible tables in the staged file, and the
