@@ -1270,6 +1270,7 @@ export interface SchedulerRun {
   targetRunId?: string | null;
   deviceId: string;
   claimedAt?: string | null;
+  /** of a missed run: since when the computer slept */
   startedAt?: string | null;
   finishedAt?: string | null;
   /** when the next attempt is due */
@@ -1375,6 +1376,8 @@ export interface SchedulerSchedule {
   cadence: unknown;
   /** the cadence in plain English */
   words: string;
+  /** the cadence named no time zone: it follows the operating system's */
+  osZone: boolean;
   startsAt?: string | null;
   endsAt?: string | null;
   maxRuns?: number | null;
@@ -1712,6 +1715,13 @@ export interface SkillsFieldChange {
   after?: unknown;
 }
 
+/** FromTemplateParams name a template. */
+export interface SkillsFromTemplateParams {
+  key: string;
+  /** of the new skill; default: that of the template */
+  name?: string;
+}
+
 /** HistoryParams filter runs. */
 export interface SkillsHistoryParams {
   skillId?: string;
@@ -2043,6 +2053,27 @@ export interface SkillsStepsDiff {
   removed: SkillsStepPlace[];
   moved: SkillsStepMove[];
   changed: SkillsFieldChange[];
+}
+
+/** Template is a finished skill to start from. */
+export interface SkillsTemplate {
+  key: string;
+  name: string;
+  description: string;
+  icon: string;
+  /** what it is an example of: chain, condition, map, branch, approval, nested, wait, builtin */
+  shows: string[];
+  /** small tools that are made with it */
+  tools: string[];
+  /** other templates' skills that it calls, made with it */
+  skills: string[];
+  stepCount: number;
+  sampleInput: unknown;
+}
+
+/** TemplatesResult lists the templates that Helix ships. */
+export interface SkillsTemplatesResult {
+  templates: SkillsTemplate[];
 }
 
 /** ValidateParams hold a definition in any of the accepted forms. */
@@ -3670,15 +3701,15 @@ export interface Methods {
   "cron.create": { params: SchedulerCreateParams; result: SchedulerSchedule };
   /** Another name of schedules.list. Lists the user's schedules. */
   "cron.list": { params: SchedulerListParams; result: SchedulerListResult };
-  /** Another name of schedules.delete. Deletes a schedule; it can be restored for 30 days. */
+  /** Another name of schedules.delete. Deletes a schedule; it can be restored for 30 days. What runs goes on. */
   "cron.remove": { params: SchedulerScheduleParams; result: SchedulerDeleteResult };
-  /** Another name of schedules.run_now. Starts a schedule's target now. */
+  /** Another name of schedules.run_now. Starts a schedule's target now, also when the schedule is paused. Its next time stays. */
   "cron.run": { params: SchedulerRunNowParams; result: SchedulerRunNowResult };
   /** Another name of schedules.runs. Lists runs, newest first. */
   "cron.runs": { params: SchedulerRunsParams; result: SchedulerRunsResult };
   /** Another name of schedules.status. Tells how the scheduler stands. */
   "cron.status": { params: Record<string, never>; result: SchedulerStatusResult };
-  /** Another name of schedules.update. Changes a schedule; it never fires a time before the edit. */
+  /** Another name of schedules.update. Changes a schedule; it never fires a time before the edit. Times that were due and not claimed yet are recorded as missed when the edit changes the times. */
   "cron.update": { params: SchedulerUpdateParams; result: SchedulerSchedule };
   /** Subscribes to topics, sends every event after afterSeq that is still kept, in order, and then goes on live. The replayed events come before the response. When events are no longer kept, or the epoch is another one, nothing is replayed and gap is true; the session is live all the same. */
   "events.resume": { params: GatewayResumeParams; result: GatewayResumeResult };
@@ -3718,33 +3749,33 @@ export interface Methods {
   "sandbox.run": { params: ToolsRunCodeParams; result: ToolsExecuteSkillResult };
   /** Says how the engine that runs untrusted code is: what it is, its tiers, its pool, its cache, and the bounds of each profile. */
   "sandbox.status": { params: Record<string, never>; result: BackendSandboxStatus };
-  /** Tells what was and will be due in a stretch of days. */
+  /** Tells what was and will be due in a stretch of days. A day is 24 hours from the time of day of From; on one with more than 200 marks each schedule has counts instead. */
   "schedules.calendar": { params: SchedulerCalendarParams; result: SchedulerCalendarResult };
-  /** Stops a run. */
+  /** Stops a run. One that its target does not end within 10 seconds is closed all the same; the result says how it stands now. */
   "schedules.cancel_run": { params: SchedulerRunParams; result: SchedulerRun };
   /** Makes a schedule. */
   "schedules.create": { params: SchedulerCreateParams; result: SchedulerSchedule };
-  /** Deletes a schedule; it can be restored for 30 days. */
+  /** Deletes a schedule; it can be restored for 30 days. What runs goes on. */
   "schedules.delete": { params: SchedulerScheduleParams; result: SchedulerDeleteResult };
   /** Gives one schedule. */
   "schedules.get": { params: SchedulerScheduleParams; result: SchedulerSchedule };
   /** Lists the user's schedules. */
   "schedules.list": { params: SchedulerListParams; result: SchedulerListResult };
-  /** Gives the notices that no client has shown yet. */
+  /** Gives the notices that no client has shown yet, oldest first. */
   "schedules.notices": { params: Record<string, never>; result: SchedulerNoticesResult };
-  /** Stops a schedule from firing. */
+  /** Stops a schedule from firing. What was due and not claimed yet is recorded as missed. */
   "schedules.pause": { params: SchedulerScheduleParams; result: SchedulerSchedule };
-  /** Stops all schedules from firing. */
+  /** Stops all of the caller's schedules from firing; what runs goes on. A pause that ends by itself says until when. */
   "schedules.pause_all": { params: SchedulerPauseAllParams; result: SchedulerPauseAllResult };
-  /** Tells when a cadence is due. */
+  /** Tells when a cadence is due, and what clock changes do to it. */
   "schedules.preview": { params: SchedulerPreviewParams; result: SchedulerPreviewResult };
-  /** Takes a deletion back. */
+  /** Takes a deletion back. A schedule whose times have all passed comes back as it was, without a next one. */
   "schedules.restore": { params: SchedulerScheduleParams; result: SchedulerSchedule };
-  /** Lets a schedule fire again, from its next time on. */
+  /** Lets a schedule fire again, from its next time on; its failures are forgotten. */
   "schedules.resume": { params: SchedulerScheduleParams; result: SchedulerSchedule };
-  /** Lets them fire again. */
+  /** Lets them fire again, from their next times on. */
   "schedules.resume_all": { params: Record<string, never>; result: SchedulerPauseAllResult };
-  /** Starts a schedule's target now. */
+  /** Starts a schedule's target now, also when the schedule is paused. Its next time stays. */
   "schedules.run_now": { params: SchedulerRunNowParams; result: SchedulerRunNowResult };
   /** Gives the output of a run as text. */
   "schedules.run_output": { params: SchedulerRunOutputParams; result: SchedulerRunOutputResult };
@@ -3752,13 +3783,13 @@ export interface Methods {
   "schedules.runs": { params: SchedulerRunsParams; result: SchedulerRunsResult };
   /** Tells how the scheduler stands. */
   "schedules.status": { params: Record<string, never>; result: SchedulerStatusResult };
-  /** Marks notices as shown and gives the rest. */
+  /** Marks notices as shown and gives the rest. Of two clients that take the same notice, the second one finds it gone already. */
   "schedules.take_notices": { params: SchedulerTakeNoticesParams; result: SchedulerNoticesResult };
-  /** Makes this device the home of a schedule. */
+  /** Makes this device the home of a schedule. With takeover it gets the lease from the hub at once, whoever held it; without an answer nothing changes. */
   "schedules.take_over": { params: SchedulerScheduleParams; result: SchedulerSchedule };
-  /** Lists schedules that Helix offers. */
+  /** Lists schedules that Helix offers. Those whose target is not in this build say so. */
   "schedules.templates": { params: Record<string, never>; result: SchedulerTemplatesResult };
-  /** Changes a schedule; it never fires a time before the edit. */
+  /** Changes a schedule; it never fires a time before the edit. Times that were due and not claimed yet are recorded as missed when the edit changes the times. */
   "schedules.update": { params: SchedulerUpdateParams; result: SchedulerSchedule };
   /** Removes a secret; an unknown name is NotFound. */
   "secrets.delete": { params: StorageSecretsDeleteParams; result: Record<string, never> };
@@ -3792,27 +3823,29 @@ export interface Methods {
   "skills.clone_composite": { params: SkillsSkillParams; result: SkillsMeta };
   /** Saves a new skill. A definition with errors is kept as a disabled draft; one of which something could not be read is Invalid with all problems as details. */
   "skills.create_composite": { params: SkillsSaveParams; result: SkillsMeta };
+  /** Makes a skill of the caller from a template, with the small tools and the other skills that it calls, unless the caller has those already. When the name is taken it gets a number. */
+  "skills.create_from_template": { params: SkillsFromTemplateParams; result: SkillsMeta };
   /** Installs a module as a skill of the caller, enabled. What the report calls an error is Invalid with the report as details, and nothing is kept; a taken name is a Conflict. Capabilities that the module asks for are not granted by this. */
   "skills.create_wasm": { params: ToolsCreateWasmParams; result: ToolsCreateWasmResult };
   /** Deletes a skill; it can be restored for 30 days. Runs that go on go on. */
   "skills.delete_composite": { params: SkillsSkillParams; result: SkillsDeleteResult };
   /** Puts a WASM skill into the trash: its grants are revoked and its runs end. skills.restore_wasm brings it back for 30 days, without the grants. */
   "skills.delete_wasm": { params: ToolsSkillID; result: ToolsDeleteWasmResult };
-  /** Compares two definitions step by step. */
+  /** Compares two definitions step by step, of one skill or of two, and the rights that they need. */
   "skills.diff_versions": { params: SkillsDiffParams; result: SkillsDiffResult };
   /** Gives the run document of a run, for mapping. */
   "skills.document": { params: SkillsRunParams; result: SkillsDocumentResult };
-  /** Rehearses a skill without any effect. */
+  /** Rehearses a skill with the same engine and without any effect: what steps would call is answered by the mocks, by what an earlier run recorded, by calls that only read, or by the shape that they promise; a step that nothing answers for ends it. */
   "skills.dry_run": { params: SkillsDryRunParams; result: SkillsExecuteResult };
-  /** Tries a path, a template or a condition on a document. */
+  /** Tries a path, a template or a condition on a document. What is wrong with the expression is in the result, so that it can be shown while somebody types; of a path the first 200 matches are told with their places. */
   "skills.evaluate": { params: SkillsEvaluateParams; result: SkillsEvaluateResult };
   /** Gives the events of a run. */
   "skills.events": { params: SkillsEventsParams; result: SkillsEventsResult };
   /** Runs a WASM skill or a composite skill, whichever has the id. */
   "skills.execute": { params: BackendExecuteSkillParams; result: unknown };
-  /** Runs a skill and waits for its end. */
+  /** Runs a skill and waits for its end, or until it waits for a person. The run goes on when nobody waits for it any more. */
   "skills.execute_composite": { params: SkillsExecuteParams; result: SkillsExecuteResult };
-  /** Makes the share file of a skill. */
+  /** Makes the share file of a skill of the caller, signed with this device's key unless that is locked. Tools are named, not identified: an id means nothing elsewhere. */
   "skills.export": { params: SkillsExportParams; result: SkillsExportResult };
   /** Gives one run with its steps. */
   "skills.get_execution": { params: SkillsRunParams; result: SkillsExecution };
@@ -3824,33 +3857,33 @@ export interface Methods {
   "skills.get_version": { params: SkillsVersionParams; result: SkillsVersion };
   /** Returns a WASM skill of the caller, and on request the report about its module. */
   "skills.get_wasm": { params: ToolsGetWasmParams; result: ToolsGetWasmResult };
-  /** Lists runs, newest first. */
+  /** Lists runs, newest first. Rehearsals are not among them. */
   "skills.history": { params: SkillsHistoryParams; result: SkillsHistoryResult };
-  /** Brings a share file in, disabled. */
+  /** Brings a share file in. The skill is disabled: enabling it accepts what its rights preview says. A definition that cannot run here, because a tool is missing, comes in as a draft; a file whose sum or signature does not fit is refused. */
   "skills.import": { params: SkillsImportParams; result: SkillsImportResult };
   /** Lists the user's skills, newest first. Definitions are left out: steps is empty, see stepCount. */
   "skills.list_composite": { params: SkillsListParams; result: SkillsListResult };
   /** Another name of skills.list_composite. Lists the user's skills, newest first. Definitions are left out: steps is empty, see stepCount. */
   "skills.list_user_skills": { params: SkillsListParams; result: SkillsListResult };
-  /** Lists the definitions that a skill had. */
+  /** Lists the definitions that a skill had, newest first and without their bodies. */
   "skills.list_versions": { params: SkillsSkillParams; result: SkillsVersionsResult };
   /** Returns a page of the caller's WASM skills, the last changed first. */
   "skills.list_wasm": { params: ToolsListWasmParams; result: ToolsListWasmResult };
   /** Keeps a run from being pruned. */
   "skills.pin": { params: SkillsPinParams; result: SkillsExecution };
-  /** Says what a run would need, without asking anybody. */
+  /** Says what a run would need, without asking anybody. The steps of skills that it calls are listed where they are called first. */
   "skills.preview_rights": { params: SkillsPreviewRightsParams; result: SkillsRightsPreview };
-  /** Removes runs that have ended. */
+  /** Removes the caller's runs that have ended, but not the pinned ones. */
   "skills.purge_history": { params: SkillsPurgeParams; result: SkillsPurgeResult };
-  /** Feeds a run's recorded outcomes through the engine again. */
+  /** Feeds a run's recorded outcomes through the engine again and compares what it decides with what it decided then, byte by byte. */
   "skills.replay": { params: SkillsRunParams; result: SkillsReplayResult };
-  /** Runs a skill again from a step. */
+  /** Runs a skill again from a step, with the results that the steps before it had. The run that they come from stays as it is. */
   "skills.restart": { params: SkillsRestartParams; result: SkillsRestartResult };
   /** Takes a deletion back. When the name was taken meanwhile it gets a number; a skill that is not deleted stays as it is. */
   "skills.restore_composite": { params: SkillsSkillParams; result: SkillsMeta };
   /** Brings a deleted WASM skill back within 30 days. When its name was taken meanwhile it gets a number. */
   "skills.restore_wasm": { params: ToolsSkillID; result: ToolsWasmSkillResult };
-  /** Makes an old definition the current one, as a new version. */
+  /** Makes an old definition the current one, as a new version. Rolling back to the current definition changes nothing. When the definition cannot run any more, because something that it calls is gone, the skill is disabled. */
   "skills.rollback": { params: SkillsRollbackParams; result: SkillsMeta };
   /** Looks among public skills, the most used first. Each character of the query stands for itself. */
   "skills.search_public": { params: SkillsSearchPublicParams; result: SkillsSearchPublicResult };
@@ -3858,6 +3891,8 @@ export interface Methods {
   "skills.sign_wasm": { params: ToolsSkillID; result: ToolsSignResult };
   /** Tells how a run stands, or lists the installed skills. */
   "skills.status": { params: SkillsStatusParams; result: SkillsStatusResult };
+  /** Lists finished skills to start from. They need nothing but this installation. */
+  "skills.templates": { params: Record<string, never>; result: SkillsTemplatesResult };
   /** Changes a skill; a changed definition makes a version. Fields around the definition (name, description, tags, icon, isEnabled, visibility) that are left out stay as they are. With steps the definition is replaced as a whole, without them it stays. */
   "skills.update_composite": { params: SkillsSaveParams; result: SkillsMeta };
   /** Changes a WASM skill of the caller. When the definition changes, the grants of the former one go out of force, a signature that does not cover the new one is dropped, and new bytes raise the version. Runs in progress go on with what they began with. */
@@ -4148,6 +4183,7 @@ export const METHODS = [
   { name: "skills.catalog", scope: "read", costly: false },
   { name: "skills.clone_composite", scope: "write", costly: false },
   { name: "skills.create_composite", scope: "write", costly: false },
+  { name: "skills.create_from_template", scope: "write", costly: false },
   { name: "skills.create_wasm", scope: "write", costly: true, deadlineMs: 240000 },
   { name: "skills.delete_composite", scope: "write", costly: false },
   { name: "skills.delete_wasm", scope: "write", costly: false },
@@ -4181,6 +4217,7 @@ export const METHODS = [
   { name: "skills.search_public", scope: "read", costly: false },
   { name: "skills.sign_wasm", scope: "approve", costly: false },
   { name: "skills.status", scope: "read", costly: false },
+  { name: "skills.templates", scope: "read", costly: false },
   { name: "skills.update_composite", scope: "write", costly: false },
   { name: "skills.update_wasm", scope: "write", costly: false, deadlineMs: 240000 },
   { name: "skills.upload_wasm", scope: "write", costly: false },
