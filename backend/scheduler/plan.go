@@ -29,8 +29,17 @@ type plan struct {
 	through time.Time   // all due times up to here are in the plan
 }
 
-// due makes the plan for now; ok is false when nothing is due. With fire false nothing runs.
-func (c *sched) due(now time.Time, fire bool) (p plan, ok bool) {
+// How a plan is made.
+type planMode int
+
+const (
+	fire   planMode = iota // what can run runs
+	miss                   // nothing runs
+	settle                 // nothing runs, nor do times that jitter still holds back
+)
+
+// due makes the plan for now; ok is false when nothing is due.
+func (c *sched) due(now time.Time, mode planMode) (p plan, ok bool) {
 	from, until := c.last, now
 	if c.StartsAt != nil && from.Before(*c.StartsAt) {
 		from = c.StartsAt.Add(-time.Microsecond)
@@ -39,14 +48,14 @@ func (c *sched) due(now time.Time, fire bool) (p plan, ok bool) {
 		until = *c.EndsAt
 	}
 	last, ok := c.cad.Last(from, until)
-	if ok && c.JitterSecs > 0 && c.fireAt(last.At).After(now) {
+	if ok && mode != settle && c.JitterSecs > 0 && c.fireAt(last.At).After(now) {
 		last, ok = c.cad.Last(from, last.At.Add(-time.Second))
 	}
 	if !ok {
 		return p, false
 	}
 	p.through = last.At
-	if fire {
+	if mode == fire {
 		c.choose(&p, from, last.At, now)
 	}
 	end := last.At

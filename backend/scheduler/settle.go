@@ -173,13 +173,16 @@ func (s *Service) settle(tx *storage.Tx, id uuid.UUID, now time.Time, fail *targ
 	if lease.through.After(c.last) {
 		c.last = lease.through
 	}
-	p, ok := c.due(now, !lease.lost)
+	mode, reason := fire, ""
+	if lease.lost {
+		mode, reason = miss, "no_lease"
+	}
+	p, ok := c.due(now, mode)
 	if !ok {
 		return s.advance(tx, c)
 	}
-	reason := s.absence(p.first)
-	if lease.lost {
-		reason = "no_lease"
+	if reason == "" {
+		reason = s.absence(p.first)
 	}
 	if err := s.recordMissed(tx, c, p, reason, now, b); err != nil {
 		return err

@@ -175,7 +175,7 @@ func (s *Service) record(tx *storage.Tx, c *sched, reason string, now time.Time)
 	if !s.responsible(c) {
 		return nil
 	}
-	if p, ok := c.due(now, false); ok {
+	if p, ok := c.due(now, settle); ok {
 		if err := s.recordMissed(tx, c, p, reason, now, &batch{}); err != nil {
 			return err
 		}
