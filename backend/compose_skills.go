@@ -152,20 +152,18 @@ func (b *Backend) allowHTTP(ctx context.Context, c *skills.Call, u *url.URL, _ b
 			ActorKind: "skill", ActorID: c.Run.String(), Action: audit.NetworkCall, SubjectKind: builtinKind, SubjectID: sub.ID, Outcome: outcome, RunID: c.Run, Details: details,
 		})
 	}
-	if !auth.Allows(capability, resource) {
-		d, err := b.Permission.Decide(ctx, permission.Request{
-			Subject: sub, Cap: capability, Resource: resource, Tier: permission.SideEffecting, Caller: c.Authority, RunID: run, RunKind: "skill", Why: stepWords(c),
-		})
-		if err == nil && d.Effect != permission.Allow {
-			err = httpRefused(capability, resource, d)
-			if aerr := entry(audit.Denied, map[string]any{"verdict": d.Reason}); aerr != nil {
-				b.log.Warn("record a refused request", "err", aerr)
-			}
+	d, err := b.Permission.Decide(ctx, permission.Request{
+		Subject: sub, Cap: capability, Resource: resource, Tier: permission.SideEffecting, Caller: c.Authority, RunID: run, RunKind: "skill", Why: stepWords(c),
+	})
+	if err == nil && d.Effect != permission.Allow {
+		err = httpRefused(capability, resource, d)
+		if aerr := entry(audit.Denied, map[string]any{"verdict": d.Reason}); aerr != nil {
+			b.log.Warn("record a refused request", "err", aerr)
 		}
-		if err != nil {
-			end()
-			return nil, err
-		}
+	}
+	if err != nil {
+		end()
+		return nil, err
 	}
 	if err := entry(audit.OK, map[string]any{"host": u.Host}); err != nil {
 		end()

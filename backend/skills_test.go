@@ -1,0 +1,596 @@
+package backend
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"helix/backend/bus"
+	"helix/backend/fault"
+	"helix/backend/identity"
+	"helix/backend/permission"
+	"helix/backend/scheduler"
+	"helix/backend/skills"
+	"helix/backend/skills/definition"
+	"helix/backend/skills/machine"
+	"helix/backend/storage"
+	"helix/backend/tools"
+)
+
+// chain is a running backend with a counting server that tools can ask.
+type chain struct {
+	*Backend
+	ctx    context.Context
+	t      *testing.T
+	port   string
+	asked  atomic.Int64
+	served func(w http.ResponseWriter, r *http.Request)
+}
+
+func newChain(t *testing.T) *chain {
+	t.Helper()
+	c := &chain{Backend: start(t), t: t}
+	c.ctx = c.as(c.LocalUser())
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		c.asked.Add(1)
+		if c.served != nil {
+			c.served(w, r)
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		w.Write([]byte(`{"n":7}`)) //nolint:errcheck // the caller reads it
+	}))
+	t.Cleanup(srv.Close)
+	c.port = srv.URL[strings.LastIndexByte(srv.URL, ':')+1:]
+	return c
+}
+
+// tool makes a tool; caps may be left out.
+func (c *chain) tool(name, code string, caps ...string) tools.Tool {
+	c.t.Helper()
+	made, err := c.Tools.Create(c.ctx, tools.CreateParams{Name: name, Code: code, Capabilities: caps})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return made.Tool
+}
+
+// asker makes a tool that asks the server, which it has to be allowed.
+func (c *chain) asker(name string) tools.Tool {
+	c.t.Helper()
+	return c.tool(name, `export default async (p, helix) => (await helix.fetch("http://localhost:`+c.port+`/`+name+`")).json()`, "network:localhost("+c.port+")")
+}
+
+// save keeps a skill with these steps, given as JSON.
+func (c *chain) save(name, steps string) skills.Meta {
+	c.t.Helper()
+	m, err := c.Skills.CreateComposite(c.ctx, skills.SaveParams{Skill: json.RawMessage(`{"name":"` + name + `","steps":` + steps + `}`)})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	if !m.Valid {
+		v, err := c.Skills.ValidateComposite(c.ctx, skills.ValidateParams{Skill: json.RawMessage(`{"name":"` + name + `","steps":` + steps + `}`)})
+		c.t.Fatalf("%s is a draft: %+v, %v", name, v.Errors, err)
+	}
+	return m
+}
+
+func (c *chain) run(m skills.Meta) skills.ExecuteResult {
+	c.t.Helper()
+	r, err := c.Skills.ExecuteComposite(c.ctx, skills.ExecuteParams{SkillID: &m.SkillID})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return r
+}
+
+// grant answers the one open question.
+func (c *chain) answer(decision, scope string) permission.Approval {
+	c.t.Helper()
+	list, err := c.Permission.ListApprovals(c.ctx, permission.ListApprovalsParams{})
+	if err != nil || len(list.Approvals) != 1 {
+		c.t.Fatalf("open questions: %+v, %v", list.Approvals, err)
+	}
+	a := list.Approvals[0]
+	if _, err := c.Permission.AnswerApproval(c.ctx, permission.AnswerParams{ID: a.ID, Decision: decision, DefinitionHash: a.DefinitionHash, Scope: scope}); err != nil {
+		c.t.Fatal(err)
+	}
+	return a
+}
+
+// patience bounds each wait of these tests; it is only reached when something is broken.
+const patience = time.Minute
+
+// ended waits until a run has ended and gives it.
+func (c *chain) ended(id uuid.UUID) skills.Execution {
+	c.t.Helper()
+	return c.until(id, func(x *skills.Execution) bool {
+		return x.Status != machine.Running && x.Status != machine.Waiting && x.Status != machine.Queued
+	})
+}
+
+func (c *chain) until(id uuid.UUID, done func(*skills.Execution) bool) skills.Execution {
+	c.t.Helper()
+	news := make(chan struct{}, 1)
+	defer bus.Subscribe(c.Bus, func(_ uuid.UUID, e skills.RunEvent) {
+		select {
+		case news <- struct{}{}:
+		default:
+		}
+	})()
+	timer := time.NewTimer(patience)
+	defer timer.Stop()
+	for {
+		x, err := c.Skills.GetExecution(c.ctx, skills.RunParams{ExecutionID: id})
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		if done(&x) {
+			return x
+		}
+		select {
+		case <-news:
+		case <-timer.C:
+			c.t.Fatalf("the run is %s (%s)", x.Status, x.WaitReason)
+		}
+	}
+}
+
+func failure(x *machine.Failure) machine.Failure {
+	if x == nil {
+		return machine.Failure{}
+	}
+	return *x
+}
+
+// A tool is found by its name and by its id, a step's output reaches the next one, and a
+// replay gives the same events.
+func TestSkillByNameAndID(t *testing.T) {
+	t.Parallel()
+	c := newChain(t)
+	double := c.tool("Double", "export default (p) => ({ n: p.n * 2 })")
+	m := c.save("Both", `[
+		{"stepId":"a","toolName":"Double","parameters":{"n":4}},
+		{"stepId":"b","toolType":"custom","toolId":"`+double.ID.String()+`","inputMapping":{"n":"$.a.n"}},
+		{"stepId":"each","toolType":"map","items":"$.input.list","steps":[{"stepId":"c","toolName":"Double","toolType":"custom","inputMapping":{"n":"$.item"}}]}]`)
+	r, err := c.Skills.ExecuteComposite(c.ctx, skills.ExecuteParams{SkillID: &m.SkillID, Input: json.RawMessage(`{"list":[1,2,3]}`)})
+	if err != nil || !r.Success || string(r.ExecutionContext["b"]) != `{"n":16}` {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	if string(r.FinalOutput) != `[{"n":2},{"n":4},{"n":6}]` {
+		t.Errorf("the map gave %s", r.FinalOutput)
+	}
+	rep, err := c.Skills.Replay(c.ctx, skills.RunParams{ExecutionID: r.ExecutionID})
+	if err != nil || !rep.Identical || rep.Events == 0 {
+		t.Errorf("replay: %+v, %v", rep, err)
+	}
+	u, err := c.Tools.Usage(c.ctx, tools.UsageParams{ToolID: &double.ID})
+	if err != nil || len(u.Entries) != 5 {
+		t.Errorf("the tool ran %d times, %v", len(u.Entries), err)
+	}
+	for _, e := range u.Entries {
+		if e.Caller != "skill" {
+			t.Errorf("the caller is %q", e.Caller)
+		}
+	}
+}
+
+// Errors of tools arrive in the kinds that retries know.
+func TestSkillToolErrors(t *testing.T) {
+	t.Parallel()
+	c := newChain(t)
+	c.tool("Thrower", "throw new Error('no milk')")
+	c.tool("Spinner", "export default () => { for (;;); }")
+	c.tool("Talker", "export default () => 'x'.repeat(2 << 20)")
+	picky, err := c.Tools.Create(c.ctx, tools.CreateParams{Name: "Picky", Code: "export default (p) => p.n", Parameters: json.RawMessage(`{"type":"object","required":["n"],"properties":{"n":{"type":"integer"}}}`)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, x := range []struct{ name, step, kind, word string }{
+		{"thrower", `{"stepId":"s","toolName":"Thrower"}`, "internal", "no milk"},
+		{"spinner", `{"stepId":"s","toolName":"Spinner","timeoutMs":300}`, "timeout", ""},
+		{"talker", `{"stepId":"s","toolName":"Talker"}`, "limit", ""},
+		{"picky", `{"stepId":"s","toolName":"` + picky.Tool.Name + `","inputMapping":{"n":"$.input.n"}}`, "invalid", "n"},
+	} {
+		m := c.save(x.name, "["+x.step+"]")
+		r, err := c.Skills.ExecuteComposite(c.ctx, skills.ExecuteParams{SkillID: &m.SkillID, Input: json.RawMessage(`{"n":"text"}`)})
+		if f := failure(r.Error); err != nil || r.Success || f.Kind != x.kind || !strings.Contains(f.Message, x.word) {
+			t.Errorf("%s: %+v, %v", x.name, f, err)
+		}
+	}
+}
+
+// A deleted tool, a changed one and one that was changed while the run was going on.
+func TestSkillToolGoneOrChanged(t *testing.T) {
+	t.Parallel()
+	c := newChain(t)
+	one := c.tool("One", "export default () => 1")
+	m := c.save("Uses one", `[{"stepId":"hold","toolType":"approval","title":"Go on?"},{"stepId":"s","toolName":"One","toolType":"custom"}]`)
+	begin := func() skills.ExecuteResult {
+		r := c.run(m)
+		if r.Status != machine.Waiting || r.WaitReason != machine.WaitApproval {
+			t.Fatalf("%s %s", r.Status, r.WaitReason)
+		}
+		return r
+	}
+	approve := func(r skills.ExecuteResult) skills.Execution {
+		if _, err := c.Skills.Answer(c.ctx, skills.AnswerParams{ExecutionID: r.ExecutionID, StepPath: "hold", Decision: machine.Approve}); err != nil {
+			t.Fatal(err)
+		}
+		return c.ended(r.ExecutionID)
+	}
+	if x := approve(begin()); !x.Success || string(x.FinalOutput) != "1" {
+		t.Fatalf("%+v", x)
+	}
+	waits := begin()
+	code := "export default () => 2"
+	if _, err := c.Tools.Update(c.ctx, tools.UpdateParams{ToolID: one.ID, BaseVersion: one.Version, Patch: tools.Patch{Code: &code}}); err != nil {
+		t.Fatal(err)
+	}
+	if x := approve(waits); failure(x.Error).Kind != "denied" || !strings.Contains(failure(x.Error).Message, "has changed") {
+		t.Errorf("changed meanwhile: %+v", x.Error)
+	}
+	if x := approve(begin()); !x.Success || string(x.FinalOutput) != "2" {
+		t.Errorf("changed before: %+v", x.ExecuteResult)
+	}
+	waits = begin()
+	if _, err := c.Tools.Delete(c.ctx, tools.ToolID{ToolID: one.ID}); err != nil {
+		t.Fatal(err)
+	}
+	if x := approve(waits); failure(x.Error).Kind != "not_found" || !strings.Contains(failure(x.Error).Message, "no longer exists") {
+		t.Errorf("deleted meanwhile: %+v", x.Error)
+	}
+	if x := approve(begin()); failure(x.Error).Kind != "not_found" || len(x.StepResults) == 0 {
+		t.Errorf("deleted before: %+v", x.Error)
+	}
+}
+
+// A step has what its own tool was granted and nothing of another one's; a skill inside a
+// skill has no more.
+func TestSkillRightsAreTheTools(t *testing.T) {
+	t.Parallel()
+	c := newChain(t)
+	c.asker("alpha")
+	c.asker("beta")
+	both := c.save("Both ask", `[{"stepId":"b","toolName":"beta","toolType":"custom"},{"stepId":"a","toolName":"alpha","toolType":"custom"}]`)
+	r := c.run(both)
+	if r.Status != machine.Waiting || r.WaitReason != machine.WaitPermission || c.asked.Load() != 0 {
+		t.Fatalf("%s %s, asked %d times", r.Status, r.WaitReason, c.asked.Load())
+	}
+	if a := c.answer("approve", "always"); a.Subject.Name != "beta" || !strings.Contains(a.Requested[0].Why, "Both ask") {
+		t.Errorf("the question is about %+v: %+v", a.Subject, a.Requested)
+	}
+	x := c.until(r.ExecutionID, func(x *skills.Execution) bool {
+		return x.Status == machine.Waiting && len(x.Waits) == 1 && x.Waits[0].StepPath == "a" || x.Success
+	})
+	if x.Success || c.asked.Load() != 1 {
+		t.Fatalf("alpha used beta's grant: %+v, asked %d times", x.ExecuteResult, c.asked.Load())
+	}
+	p, err := c.Skills.PreviewRights(c.ctx, skills.PreviewRightsParams{SkillID: &both.SkillID})
+	if err != nil || p.Verdict != "asks" || len(p.Steps) != 2 || len(p.Steps[0].Granted) != 1 || len(p.Steps[1].Missing) != 1 {
+		t.Errorf("preview: %+v, %v", p, err)
+	}
+	c.answer("deny", "")
+	if x = c.ended(r.ExecutionID); failure(x.Error).Kind != "denied" || c.asked.Load() != 1 {
+		t.Errorf("refused: %+v, asked %d times", x.Error, c.asked.Load())
+	}
+
+	inner := c.save("Inner", `[{"stepId":"a","toolName":"alpha","toolType":"custom"}]`)
+	outer := c.save("Outer", `[{"stepId":"b","toolName":"beta","toolType":"custom"},{"stepId":"in","toolType":"skill","toolId":"`+inner.SkillID.String()+`"}]`)
+	r = c.run(outer)
+	if r.Status != machine.Waiting || r.WaitReason != machine.WaitPermission || c.asked.Load() != 2 {
+		t.Fatalf("the nested skill: %s %s, asked %d times", r.Status, r.WaitReason, c.asked.Load())
+	}
+	c.answer("approve", "run")
+	if x = c.ended(r.ExecutionID); !x.Success || c.asked.Load() != 3 {
+		t.Errorf("the nested skill: %+v, asked %d times", x.ExecuteResult, c.asked.Load())
+	}
+}
+
+// What a caller lends bounds a call, whatever the tool itself was granted.
+func TestSkillCallerLendsNoMore(t *testing.T) {
+	t.Parallel()
+	c := newChain(t)
+	alpha := c.asker("alpha")
+	if _, err := c.Tools.Execute(c.ctx, tools.ExecuteParams{ToolID: &alpha.ID}); !fault.Is(err, fault.Denied) {
+		t.Fatal(err)
+	}
+	c.answer("approve", "always")
+	poor := c.tool("poor", "export default () => 1")
+	info, err := c.Tools.Subject(c.ctx, "tool", poor.ID.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	run := storage.NewID()
+	auth, err := c.Permission.Begin(c.ctx, nil, permission.Subject{Kind: "tool", ID: poor.ID.String(), DefinitionHash: info.DefinitionHash}, run)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Permission.EndRun(c.ctx, run) //nolint:errcheck // the test is over
+	r := &toolRunner{tools: c.Tools, perm: c.Permission}
+	found, err := r.Find(c.ctx, alpha.ID.String(), "")
+	if err != nil || len(found) != 1 {
+		t.Fatal(found, err)
+	}
+	call := skills.Call{Target: found[0], Run: storage.NewID(), Skill: "S", StepPath: "s", Attended: true, Timeout: patience}
+	if _, err := r.Call(c.ctx, call); err != nil || c.asked.Load() != 1 {
+		t.Fatalf("with its own grant: %v", err)
+	}
+	call.Authority = auth
+	_, err = r.Call(c.ctx, call)
+	d, ok := fault.As(err).Details.(skills.Refused)
+	if !fault.Is(err, fault.Denied) || !ok || d.Reason != permission.ReasonCallerLacks || d.PendingApprovalID != uuid.Nil || c.asked.Load() != 1 {
+		t.Errorf("through a caller without it: %v, %+v", err, d)
+	}
+	b := &web{c}
+	call.Target, call.Input = definition.Callable{Kind: definition.Builtin, Name: "http.request"}, json.RawMessage(`{"url":"http://localhost:`+c.port+`/"}`)
+	if err := b.call(call); !fault.Is(err, fault.Denied) || c.asked.Load() != 1 {
+		t.Errorf("http.request through a caller without it: %v", err)
+	}
+}
+
+// web calls the built-in http.request of a backend.
+type web struct{ *chain }
+
+func (w *web) call(c skills.Call) error {
+	list, closing := skills.Builtins(skills.BuiltinOptions{Allow: w.allowHTTP, DenyPort: w.ownPort})
+	defer closing()
+	for _, b := range list {
+		if b.Name == "http.request" {
+			_, err := b.Run(w.ctx, c)
+			return err
+		}
+	}
+	return fault.NotFoundf("no http.request")
+}
+
+// Nobody waits for a person who is not there: a scheduled run ends denied at once, leaves the
+// question, and runs once it is answered.
+func TestSkillUnattended(t *testing.T) {
+	t.Parallel()
+	c := newChain(t)
+	c.asker("alpha")
+	m := c.save("Nightly", `[{"stepId":"a","toolName":"alpha","toolType":"custom"}]`)
+	notices := make(chan scheduler.Notification, 8)
+	defer bus.Subscribe(c.Bus, func(_ uuid.UUID, n scheduler.Notification) { notices <- n })()
+	s, err := c.Scheduler.Create(c.ctx, scheduler.CreateParams{Name: "Nightly", Target: scheduler.Target{Kind: "skill", Name: "nightly"}, Cadence: json.RawMessage(`{"type":"interval","everySecs":86400}`)})
+	if err != nil || s.Target.ID == nil || *s.Target.ID != m.SkillID {
+		t.Fatal(s.Target, err)
+	}
+	runNow := func() scheduler.Run {
+		t.Helper()
+		news := make(chan scheduler.RunEvent, 64)
+		defer bus.Subscribe(c.Bus, func(_ uuid.UUID, e scheduler.RunEvent) { news <- e })()
+		r, err := c.Scheduler.RunNow(c.ctx, scheduler.RunNowParams{ScheduleID: s.ScheduleID})
+		if err != nil {
+			t.Fatal(err)
+		}
+		timer := time.NewTimer(patience)
+		defer timer.Stop()
+		for {
+			select {
+			case e := <-news:
+				if e.RunID != r.RunID || e.Status != "success" && e.Status != "failed" {
+					continue
+				}
+			case <-timer.C:
+				t.Fatal("the scheduled run does not end")
+			}
+			list, err := c.Scheduler.Runs(c.ctx, scheduler.RunsParams{ScheduleID: &s.ScheduleID})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return list.Runs[0]
+		}
+	}
+	r := runNow()
+	if r.Status != "failed" || r.Reason != "needs_approval" || r.Error == nil || r.Error.Kind != "denied" || c.asked.Load() != 0 {
+		t.Fatalf("unattended: %+v %+v, asked %d times", r, r.Error, c.asked.Load())
+	}
+	select {
+	case n := <-notices:
+		if n.ScheduleID != s.ScheduleID {
+			t.Errorf("notice: %+v", n)
+		}
+	case <-time.After(patience):
+		t.Error("no notice that a right is missing")
+	}
+	c.answer("approve", "always")
+	if r = runNow(); r.Status != "success" || c.asked.Load() != 1 {
+		t.Errorf("after the answer: %+v %+v", r, r.Error)
+	}
+	x, err := c.Skills.GetExecution(c.ctx, skills.RunParams{ExecutionID: *r.TargetRunID})
+	if err != nil || x.Trigger != "schedule" {
+		t.Errorf("trigger %q, %v", x.Trigger, err)
+	}
+}
+
+// A tool as a target is a run of one step.
+func TestScheduledToolAndCleanup(t *testing.T) {
+	t.Parallel()
+	c := newChain(t)
+	c.tool("Double", "export default (p) => ({ n: p.n * 2 })")
+	finish := func(p scheduler.CreateParams) scheduler.Run {
+		t.Helper()
+		news := make(chan scheduler.RunEvent, 64)
+		defer bus.Subscribe(c.Bus, func(_ uuid.UUID, e scheduler.RunEvent) { news <- e })()
+		p.Cadence = json.RawMessage(`{"type":"interval","everySecs":86400}`)
+		s, err := c.Scheduler.Create(c.ctx, p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := c.Scheduler.RunNow(c.ctx, scheduler.RunNowParams{ScheduleID: s.ScheduleID})
+		if err != nil {
+			t.Fatal(err)
+		}
+		timer := time.NewTimer(patience)
+		defer timer.Stop()
+		for {
+			select {
+			case e := <-news:
+				if e.RunID == r.RunID && (e.Status == "success" || e.Status == "failed") {
+					list, err := c.Scheduler.Runs(c.ctx, scheduler.RunsParams{ScheduleID: &s.ScheduleID})
+					if err != nil {
+						t.Fatal(err)
+					}
+					return list.Runs[0]
+				}
+			case <-timer.C:
+				t.Fatal("the run does not end")
+			}
+		}
+	}
+	r := finish(scheduler.CreateParams{Name: "Double it", Target: scheduler.Target{Kind: "tool", Name: "Double", Input: json.RawMessage(`{"n":21}`)}})
+	if r.Status != "success" || r.OutputSummary != `{"n":42}` {
+		t.Errorf("tool: %+v %+v", r, r.Error)
+	}
+	if r = finish(scheduler.CreateParams{Name: "Tidy", Target: scheduler.Target{Kind: "cleanup"}}); r.Status != "success" {
+		t.Errorf("clean-up: %+v %+v", r, r.Error)
+	}
+	for what, target := range map[string]scheduler.Target{
+		"no tool": {Kind: "tool", Name: "Nobody"}, "no skill": {Kind: "skill", Name: "Nobody"},
+	} {
+		_, err := c.Scheduler.Create(c.ctx, scheduler.CreateParams{Name: what, Target: target, Cadence: json.RawMessage(`{"type":"interval","everySecs":86400}`)})
+		if !fault.Is(err, fault.NotFound) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	for _, kind := range []string{"decay", "synthesis", "agent"} {
+		_, err := c.Scheduler.Create(c.ctx, scheduler.CreateParams{Name: kind, Target: scheduler.Target{Kind: kind, Name: "x"}, Cadence: json.RawMessage(`{"type":"interval","everySecs":86400}`)})
+		if !fault.Is(err, fault.Unavailable) {
+			t.Errorf("%s: %v", kind, err)
+		}
+	}
+}
+
+// http.request asks for the host that it is about to reach, sends its key and is on record.
+func TestSkillHTTPRequest(t *testing.T) {
+	t.Parallel()
+	c := newChain(t)
+	var key atomic.Value
+	c.served = func(w http.ResponseWriter, r *http.Request) {
+		key.Store(r.Header.Get("Idempotency-Key"))
+		w.Header().Set("Content-Type", "application/json")
+		w.Write([]byte(`{"n":1}`)) //nolint:errcheck // the caller reads it
+	}
+	m := c.save("Web", `[{"stepId":"get","toolType":"builtin","toolName":"http.request","parameters":{"url":"http://localhost:`+c.port+`/x","idempotencyKey":true},"outputMapping":"$.json.n"}]`)
+	r := c.run(m)
+	if r.WaitReason != machine.WaitPermission || c.asked.Load() != 0 {
+		t.Fatalf("%s %s", r.Status, r.WaitReason)
+	}
+	if a := c.answer("approve", "once"); a.Subject.Name != "http.request" || a.Requested[0].Resource != c.port {
+		t.Errorf("the question: %+v %+v", a.Subject, a.Requested)
+	}
+	x := c.ended(r.ExecutionID)
+	if !x.Success || string(x.FinalOutput) != "1" || c.asked.Load() != 1 || len(key.Load().(string)) < 16 {
+		t.Fatalf("%+v, key %v", x.ExecuteResult, key.Load())
+	}
+	if r = c.run(m); r.WaitReason != machine.WaitPermission || c.asked.Load() != 1 {
+		t.Errorf("once was more than once: %s %s", r.Status, r.WaitReason)
+	}
+	if _, err := c.Skills.Cancel(c.ctx, skills.CancelParams{ExecutionID: r.ExecutionID}); err != nil {
+		t.Error(err)
+	}
+	own := c.save("Own port", `[{"stepId":"get","toolType":"builtin","toolName":"http.request","parameters":{"url":"`+c.Gateway.URL()+`/healthz"}}]`)
+	if r = c.run(own); r.Success || failure(r.Error).Kind != "denied" {
+		t.Errorf("Helix's own port: %+v", r)
+	}
+	private := c.save("Private", `[{"stepId":"get","toolType":"builtin","toolName":"http.request","parameters":{"url":"https://10.0.0.1/"}}]`)
+	if r = c.run(private); r.Success || failure(r.Error).Kind != "denied" {
+		t.Errorf("a private address: %+v", r)
+	}
+}
+
+// One method runs and cancels both kinds of skill.
+func TestSkillExecuteServesBothKinds(t *testing.T) {
+	t.Parallel()
+	c := newChain(t)
+	wasm, err := c.Tools.CreateWasm(c.ctx, tools.CreateWasmParams{Name: "echo", Wasm: wasmFile(t, "echo"), Origin: tools.WasmLocal})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := c.save("Calls it", `[{"stepId":"e","toolType":"wasm","toolName":"echo","parameters":{"a":[1]}}]`)
+	var w struct {
+		Success bool
+		Output  json.RawMessage
+	}
+	answer := func(p ExecuteSkillParams, out any) {
+		t.Helper()
+		r, err := c.ExecuteSkill(c.ctx, p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, err := json.Marshal(r)
+		if err != nil || json.Unmarshal(b, out) != nil {
+			t.Fatal(string(b), err)
+		}
+	}
+	if answer(ExecuteSkillParams{SkillID: &wasm.Skill.ID, Input: json.RawMessage(`{"x":1}`)}, &w); !w.Success || string(w.Output) != `{"x":1}` {
+		t.Errorf("WASM: %+v", w)
+	}
+	var x skills.ExecuteResult
+	if answer(ExecuteSkillParams{SkillID: &m.SkillID}, &x); !x.Success || string(x.FinalOutput) != `{"a":[1]}` {
+		t.Errorf("composite: %+v", x)
+	}
+	nobody := storage.NewID()
+	if _, err := c.ExecuteSkill(c.ctx, ExecuteSkillParams{SkillID: &nobody}); !fault.Is(err, fault.NotFound) {
+		t.Errorf("nobody's: %v", err)
+	}
+	for _, p := range []ExecuteSkillParams{{SkillID: &wasm.Skill.ID, Async: true}, {SkillID: &m.SkillID, TimeoutMs: 5}, {}} {
+		if _, err := c.ExecuteSkill(c.ctx, p); !fault.Is(err, fault.Invalid) {
+			t.Errorf("%+v: %v", p, err)
+		}
+	}
+	for id, want := range map[uuid.UUID]skills.Status{x.ExecutionID: machine.Completed} {
+		if r, err := c.CancelSkill(c.ctx, skills.CancelParams{ExecutionID: id}); err != nil || r.Status != want || r.Canceled {
+			t.Errorf("cancel: %+v, %v", r, err)
+		}
+	}
+	if _, err := c.CancelSkill(c.ctx, skills.CancelParams{ExecutionID: nobody}); !fault.Is(err, fault.NotFound) {
+		t.Errorf("cancel nobody's: %v", err)
+	}
+}
+
+// An MCP step says that there is no MCP here, and is no other error.
+func TestSkillMCP(t *testing.T) {
+	t.Parallel()
+	c := newChain(t)
+	r, err := c.Skills.ValidateComposite(c.ctx, skills.ValidateParams{Skill: json.RawMessage(`{"name":"M","steps":[{"stepId":"m","toolType":"mcp","toolName":"files.read"}]}`)})
+	if err != nil || r.Valid {
+		t.Errorf("%+v, %v", r, err)
+	}
+	if _, err := (mcpRunner{}).Call(c.ctx, skills.Call{}); !fault.Is(err, fault.Unavailable) {
+		t.Error(err)
+	}
+}
+
+// A notice of a step reaches the user's clients and nobody else's.
+func TestSkillNotify(t *testing.T) {
+	t.Parallel()
+	c := newChain(t)
+	got := make(chan uuid.UUID, 4)
+	defer bus.Subscribe(c.Bus, func(user uuid.UUID, n skills.Notification) {
+		if n.Title == "Zwölf" && n.Level == "warning" && n.Skill == "Tell" {
+			got <- user
+		}
+	})()
+	m := c.save("Tell", `[{"stepId":"n","toolType":"builtin","toolName":"notify","parameters":{"level":"warning"},"inputMapping":{"title":"$.input.title"}}]`)
+	if _, err := c.Skills.ExecuteComposite(c.ctx, skills.ExecuteParams{SkillID: &m.SkillID, Input: json.RawMessage(`{"title":"Zwölf"}`)}); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case user := <-got:
+		if user != c.LocalUser() || user != identity.UserID(c.ctx) {
+			t.Errorf("the notice went to %s", user)
+		}
+	case <-time.After(patience):
+		t.Error("no notice")
+	}
+}
