@@ -13,11 +13,14 @@ import (
 	"github.com/google/uuid"
 	"go.uber.org/goleak"
 
+	"helix/backend/bus"
 	"helix/backend/fault"
 	"helix/backend/gateway"
 	"helix/backend/gateway/gatewaytest"
 	"helix/backend/identity"
 	"helix/backend/sandbox"
+	"helix/backend/scheduler"
+	"helix/backend/skills"
 	"helix/backend/storage"
 	"helix/backend/tools"
 )
@@ -133,9 +136,10 @@ func target(t *testing.T) *gatewaytest.Target {
 			if _, err := b.Tools.ExecuteSkill(ctx, tools.ExecuteSkillParams{SkillID: skill.Skill.ID, Input: raw(t, word)}); err != nil {
 				t.Fatal(err)
 			}
-			ids := []uuid.UUID{id, skill.Skill.ID}
+			ids := append([]uuid.UUID{id, skill.Skill.ID}, compositeRows(t, b, word, id)...)
 			if err := b.DB.Read(ctx, func(tx *storage.Tx) error {
-				for _, table := range []string{"pending_approvals", "custom_tool_usage", "custom_tool_versions", "skill_executions", "audit_log"} {
+				for _, table := range []string{"pending_approvals", "custom_tool_usage", "custom_tool_versions", "skill_executions", "audit_log",
+					"composite_skill_versions", "composite_skill_steps", "schedules", "schedule_runs"} {
 					var row uuid.UUID
 					if err := tx.QueryRow("SELECT id FROM "+table+" WHERE user_id = ? LIMIT 1", b.LocalUser()).Scan(&row); err != nil {
 						return err
@@ -149,8 +153,49 @@ func target(t *testing.T) *gatewaytest.Target {
 			return ids, []string{word}
 		},
 		Count:   func(t *testing.T, user uuid.UUID) map[string]int { return gatewaytest.CountRows(t, b.DB, user) },
-		MayGrow: []string{"audit_log", "audit_segments"}, // by what the suite itself does
+		MayGrow: []string{"audit_log", "audit_segments", "schedule_runs"}, // by what the suite itself does, and by the clean-up of the night
 	}
+}
+
+// compositeRows makes a composite skill with a run that has ended and one that waits for a
+// person, and a schedule that has run.
+func compositeRows(t *testing.T, b *Backend, word string, tool uuid.UUID) (ids []uuid.UUID) {
+	t.Helper()
+	ctx := b.as(b.LocalUser())
+	m, err := b.Skills.CreateComposite(ctx, skills.SaveParams{Note: word, Skill: raw(t, map[string]any{
+		"name": word, "description": word, "tags": []string{word}, "steps": []any{
+			map[string]any{"stepId": "made", "toolType": "transform", "value": map[string]any{"$literal": word}},
+			map[string]any{"stepId": "off", "toolType": "custom", "toolId": tool, "condition": "$.input.call == true"},
+			map[string]any{"stepId": "ask", "toolType": "approval", "title": word, "condition": "$.input.wait == true"},
+		},
+	})})
+	if err != nil || !m.Valid {
+		t.Fatal(m, err)
+	}
+	ids = append(ids, m.SkillID, m.VersionID)
+	for _, wait := range []bool{false, true} {
+		r, err := b.Skills.ExecuteComposite(ctx, skills.ExecuteParams{SkillID: &m.SkillID, Input: raw(t, map[string]any{"wait": wait, "word": word})})
+		if err != nil || r.Success == wait {
+			t.Fatal(r, err)
+		}
+		ids = append(ids, r.ExecutionID)
+	}
+	s, err := b.Scheduler.Create(ctx, scheduler.CreateParams{Name: word, Description: word, Target: scheduler.Target{Kind: "skill", ID: &m.SkillID}, Cadence: raw(t, map[string]any{"type": "interval", "everySecs": 86400})})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan scheduler.RunEvent, 64)
+	defer bus.Subscribe(b.Bus, func(_ uuid.UUID, e scheduler.RunEvent) { ended <- e })()
+	r, err := b.Scheduler.RunNow(ctx, scheduler.RunNowParams{ScheduleID: s.ScheduleID})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for e := range ended { // what runs must not change the counts later
+		if e.RunID == r.RunID && e.Status == "success" {
+			break
+		}
+	}
+	return append(ids, s.ScheduleID, r.RunID)
 }
 
 func raw(t *testing.T, v any) json.RawMessage {
