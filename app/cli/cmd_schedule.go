@@ -1,0 +1,211 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"helix/backend/fault"
+	"helix/backend/scheduler"
+)
+
+type scheduleCmd struct {
+	List      scheduleListCmd      `cmd:"" help:"List schedules with their next times."`
+	Show      scheduleShowCmd      `cmd:"" help:"Show one schedule in full."`
+	Create    scheduleCreateCmd    `cmd:"" help:"Have something started at times."`
+	Edit      scheduleEditCmd      `cmd:"" help:"Change a schedule; nothing that was due before fires."`
+	Delete    scheduleDeleteCmd    `cmd:"" help:"Delete a schedule; it can be restored for 30 days."`
+	Pause     schedulePauseCmd     `cmd:"" help:"Stop a schedule from firing."`
+	Resume    scheduleResumeCmd    `cmd:"" help:"Let a schedule fire again."`
+	PauseAll  schedulePauseAllCmd  `cmd:"" help:"Stop all schedules from firing; what runs goes on."`
+	ResumeAll scheduleResumeAllCmd `cmd:"" help:"Let all schedules fire again."`
+	Run       scheduleRunCmd       `cmd:"" help:"Start it now and wait for its end; the next time stays."`
+	History   scheduleHistoryCmd   `cmd:"" help:"What ran, what failed, and what was missed and why."`
+	Next      scheduleNextCmd      `cmd:"" help:"Tell when something would be due; needs no running Helix."`
+	Cancel    scheduleCancelCmd    `cmd:"" help:"Stop a run."`
+}
+
+type scheduleListCmd struct {
+	Query  string `help:"Words in name, description or target."`
+	Status string `help:"active, paused, completed or disabled."`
+	Kind   string `help:"Kind of the target, such as skill."`
+	Limit  int    `default:"50"`
+	Offset int    `default:"0"`
+}
+
+func (l *scheduleListCmd) Run(c *command) error {
+	p := map[string]any{"limit": l.Limit, "offset": l.Offset}
+	setIf(p, "query", l.Query)
+	setIf(p, "status", l.Status)
+	setIf(p, "kind", l.Kind)
+	return show(c, "schedules.list", p, func(r scheduler.ListResult) {
+		if r.Total == 0 {
+			c.say("No schedules. Make one: `helix schedule create --name Report --skill \"My skill\" --cron \"0 9 * * 1-5\"`.")
+			return
+		}
+		rows := [][]string{}
+		for _, s := range r.Schedules {
+			rows = append(rows, []string{s.ScheduleID.String(), s.Name, scheduleState(s), s.Words, nextTime(s.NextRunAt), lastRun(s.LastRun), s.Target.Kind + " " + s.Target.Name})
+		}
+		c.table([]string{"ID", "NAME", "STATE", "WHEN", "NEXT", "LAST", "TARGET"}, rows)
+	})
+}
+
+func scheduleState(s scheduler.Schedule) string {
+	switch {
+	case s.NeedsNewer:
+		return "needs a newer Helix"
+	case s.DisabledReason != "":
+		return s.Status + ": " + s.DisabledReason
+	}
+	return s.Status
+}
+
+func nextTime(at *time.Time) string {
+	if at == nil {
+		return ""
+	}
+	return at.Local().Format("2006-01-02 15:04:05")
+}
+
+func lastRun(r *scheduler.Run) string {
+	if r == nil {
+		return ""
+	}
+	return r.Status + " " + ago(r.DueAt)
+}
+
+// scheduleRef names a schedule.
+type scheduleRef struct {
+	Schedule string `arg:"" help:"Id or name."`
+}
+
+// find resolves an id, or a name that only one schedule has.
+func (r scheduleRef) find(c *command) (scheduler.Schedule, error) {
+	var s scheduler.Schedule
+	if _, err := uuid.Parse(r.Schedule); err == nil {
+		_, err := c.call("schedules.get", map[string]any{"scheduleId": r.Schedule}, &s)
+		return s, err
+	}
+	var list scheduler.ListResult
+	if _, err := c.call("schedules.list", map[string]any{"query": r.Schedule, "limit": 100}, &list); err != nil {
+		return s, err
+	}
+	n := 0
+	for _, one := range list.Schedules {
+		if strings.EqualFold(one.Name, r.Schedule) {
+			s, n = one, n+1
+		}
+	}
+	switch n {
+	case 0:
+		return s, fault.NotFoundf("No schedule is called %q.", r.Schedule)
+	case 1:
+		return s, nil
+	}
+	return s, fault.Conflictf("%d schedules are called %q; name one by its id.", n, r.Schedule)
+}
+
+// with calls a method on the schedule and prints what it came to.
+func (r scheduleRef) with(c *command, method string, say func(scheduler.Schedule)) error {
+	s, err := r.find(c)
+	if err != nil {
+		return err
+	}
+	return show(c, method, map[string]any{"scheduleId": s.ScheduleID}, say)
+}
+
+type scheduleShowCmd struct{ scheduleRef }
+
+func (s *scheduleShowCmd) Run(c *command) error {
+	return s.with(c, "schedules.get", func(s scheduler.Schedule) {
+		c.fields("id", s.ScheduleID.String(), "name", s.Name, "description", s.Description, "state", scheduleState(s), "when", s.Words, "next", nextTime(s.NextRunAt),
+			"target", s.Target.Kind+" "+s.Target.Name, "input", string(s.Target.Input), "missed times", s.MissedPolicy, "grace", (time.Duration(s.GraceSecs) * time.Second).String(),
+			"overlap", s.Overlap, "notification", s.Notification, "notify when", s.NotifyWhen, "longest run", (time.Duration(s.MaxRunMs) * time.Millisecond).String(),
+			"last", lastRun(s.LastRun), "failures in a row", fmt.Sprint(s.ConsecutiveFailures), "revision", fmt.Sprint(s.Revision))
+	})
+}
+
+// cadenceFlags say when something is due.
+type cadenceFlags struct {
+	Cron  string        `xor:"cadence" help:"Five cron fields, or six with seconds first." placeholder:"\"0 9 * * 1-5\""`
+	Every time.Duration `xor:"cadence" help:"An interval, such as 1h."`
+	At    string        `xor:"cadence" help:"One time: 2026-03-01T09:00:00Z, or '2026-03-01 09:00' by this computer's clock."`
+	TZ    string        `name:"tz" help:"Time zone of --cron, such as Europe/Berlin; default the system's."`
+}
+
+// cadence is the flags as JSON; nil: none was given.
+func (f cadenceFlags) cadence() (map[string]any, error) {
+	switch {
+	case f.Cron != "":
+		p := map[string]any{"type": "cron", "expression": f.Cron}
+		setIf(p, "timezone", f.TZ)
+		return p, nil
+	case f.TZ != "":
+		return nil, fault.Invalidf("--tz goes with --cron.")
+	case f.Every != 0:
+		if f.Every < 0 || f.Every%time.Second != 0 {
+			return nil, fault.Invalidf("--every is a number of whole seconds.")
+		}
+		return map[string]any{"type": "interval", "everySecs": int64(f.Every / time.Second)}, nil
+	case f.At != "":
+		at, err := moment(f.At)
+		return map[string]any{"type": "once", "at": at}, err
+	}
+	return nil, nil
+}
+
+// moment reads a time with or without a zone.
+func moment(text string) (time.Time, error) {
+	if t, err := time.Parse(time.RFC3339, text); err == nil {
+		return t, nil
+	}
+	for _, layout := range []string{"2006-01-02 15:04:05", "2006-01-02 15:04", "2006-01-02T15:04"} {
+		if t, err := time.ParseInLocation(layout, text, time.Local); err == nil {
+			return t, nil
+		}
+	}
+	return time.Time{}, fault.Invalidf("%q is not a time such as 2026-03-01T09:00:00Z or '2026-03-01 09:00'.", text)
+}
+
+type scheduleNextCmd struct {
+	cadenceFlags
+	Count int `short:"n" default:"10" help:"How many times, up to 100."`
+}
+
+func (n *scheduleNextCmd) Run(c *command) error {
+	spec, err := n.cadence()
+	if err != nil {
+		return err
+	}
+	if spec == nil {
+		return fault.Invalidf("Say when with --cron, --every or --at.")
+	}
+	raw, err := json.Marshal(spec)
+	if err != nil {
+		return err
+	}
+	r, err := scheduler.New(nil, scheduler.Options{}).Preview(c.ctx, scheduler.PreviewParams{Cadence: raw, Count: n.Count})
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		return c.printJSON(r)
+	}
+	c.say("%s", r.Description)
+	notes := map[string]string{"gap_shifted": "the clocks skip this time: it runs at the first moment after", "overlap_first": "the clocks show this time twice: it runs the first time", "overlap_both": "the clocks show this time twice: it runs both times"}
+	for _, t := range r.Times {
+		line := t.Local + " " + t.Offset
+		if t.Note != "" {
+			line += "  " + notes[t.Note]
+		}
+		fmt.Fprintln(c.env.Stdout, line)
+	}
+	for _, w := range r.Warnings {
+		c.say("%s", w)
+	}
+	return nil
+}

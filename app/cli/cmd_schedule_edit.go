@@ -1,0 +1,202 @@
+package cli
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/google/uuid"
+
+	"helix/backend/fault"
+	"helix/backend/scheduler"
+)
+
+// scheduleFields are what create and edit can set.
+type scheduleFields struct {
+	cadenceFlags
+	Description string        `help:"What it is for."`
+	Skill       string        `xor:"target" help:"Id or name of a skill to run."`
+	Tool        string        `xor:"target" help:"Id or name of a tool to run."`
+	Synthesis   string        `xor:"target" help:"Kind of memory synthesis." placeholder:"KIND"`
+	Decay       bool          `xor:"target" help:"Let memories fade."`
+	Input       string        `help:"Input as a JSON object, @file or -."`
+	Missed      string        `help:"What becomes of missed times: skip, once or all."`
+	Grace       time.Duration `default:"-1s" help:"Missed times older than this do not run any more." placeholder:"24h"`
+	Overlap     string        `help:"When it is still at work: skip, queue or cancelPrevious."`
+	Notify      string        `help:"always, conditional or never."`
+	NotifyWhen  string        `help:"Condition over the run, such as '$.output.count > 5'."`
+	MaxRun      time.Duration `help:"Cancel a run after this long." placeholder:"30m"`
+	Starts      string        `help:"Not due before this time."`
+	Ends        string        `help:"Not due after this time."`
+	MaxRuns     int64         `help:"Done after so many runs."`
+}
+
+// put adds the given ones to p.
+func (f *scheduleFields) put(c *command, p map[string]any) error {
+	spec, err := f.cadence()
+	if err != nil {
+		return err
+	}
+	if spec != nil {
+		p["cadence"] = spec
+	}
+	target := map[string]any{}
+	for kind, ref := range map[string]string{"skill": f.Skill, "tool": f.Tool, "synthesis": f.Synthesis} {
+		if ref == "" {
+			continue
+		}
+		target["kind"] = kind
+		if _, err := uuid.Parse(ref); err == nil {
+			target["id"] = ref
+		} else {
+			target["name"] = ref
+		}
+	}
+	if f.Decay {
+		target["kind"] = "decay"
+	}
+	input, err := c.input(f.Input)
+	if err != nil {
+		return err
+	}
+	if input != nil {
+		target["input"] = input
+	}
+	if len(target) > 0 {
+		p["target"] = target
+	}
+	for field, v := range map[string]string{"description": f.Description, "missedPolicy": f.Missed, "overlap": f.Overlap, "notification": f.Notify, "notifyWhen": f.NotifyWhen} {
+		setIf(p, field, v)
+	}
+	if f.Grace >= 0 {
+		p["graceSecs"] = int64(f.Grace / time.Second)
+	}
+	if f.MaxRun > 0 {
+		p["maxRunMs"] = f.MaxRun.Milliseconds()
+	}
+	if f.MaxRuns > 0 {
+		p["maxRuns"] = f.MaxRuns
+	}
+	for field, text := range map[string]string{"startsAt": f.Starts, "endsAt": f.Ends} {
+		if text == "" {
+			continue
+		}
+		at, err := moment(text)
+		if err != nil {
+			return err
+		}
+		p[field] = at
+	}
+	return nil
+}
+
+type scheduleCreateCmd struct {
+	Name string `required:"" help:"What it is called."`
+	scheduleFields
+	Paused bool `help:"Make it without starting it."`
+}
+
+func (s *scheduleCreateCmd) Run(c *command) error {
+	p := map[string]any{"name": s.Name}
+	if err := s.put(c, p); err != nil {
+		return err
+	}
+	switch {
+	case p["cadence"] == nil:
+		return fault.Invalidf("Say when with --cron, --every or --at.")
+	case s.Skill == "" && s.Tool == "" && s.Synthesis == "" && !s.Decay:
+		return fault.Invalidf("Say what to start with --skill, --tool, --synthesis or --decay.")
+	}
+	if s.Paused {
+		p["paused"] = true
+	}
+	return show(c, "schedules.create", p, func(r scheduler.Schedule) {
+		c.say("%s: %s, next %s.", r.Name, r.Words, first(nextTime(r.NextRunAt), "never while it is paused"))
+		c.table([]string{"ID"}, [][]string{{r.ScheduleID.String()}})
+	})
+}
+
+type scheduleEditCmd struct {
+	scheduleRef
+	Name string `help:"A new name."`
+	scheduleFields
+}
+
+func (s *scheduleEditCmd) Run(c *command) error {
+	patch := map[string]any{}
+	setIf(patch, "name", s.Name)
+	if err := s.put(c, patch); err != nil {
+		return err
+	}
+	if len(patch) == 0 {
+		return fault.Invalidf("Say what to change, such as --cron.")
+	}
+	was, err := s.find(c)
+	if err != nil {
+		return err
+	}
+	raw, err := json.Marshal(patch)
+	if err != nil {
+		return err
+	}
+	p := map[string]any{"scheduleId": was.ScheduleID, "patch": json.RawMessage(raw), "expectedRevision": was.Revision}
+	return show(c, "schedules.update", p, func(r scheduler.Schedule) {
+		c.say("%s: %s, next %s.", r.Name, r.Words, first(nextTime(r.NextRunAt), "never"))
+	})
+}
+
+type scheduleDeleteCmd struct {
+	scheduleRef
+	Yes bool `short:"y" help:"Do not ask."`
+}
+
+func (d *scheduleDeleteCmd) Run(c *command) error {
+	s, err := d.find(c)
+	if err != nil {
+		return err
+	}
+	if err := c.confirm(d.Yes, "Delete the schedule "+plain(s.Name)+"?"); err != nil {
+		return err
+	}
+	return show(c, "schedules.delete", map[string]any{"scheduleId": s.ScheduleID}, func(scheduler.DeleteResult) {
+		c.say("Deleted. `helix rpc schedules.restore '{\"scheduleId\":\"%s\"}'` brings it back for 30 days.", s.ScheduleID)
+	})
+}
+
+type schedulePauseCmd struct{ scheduleRef }
+
+func (p *schedulePauseCmd) Run(c *command) error {
+	return p.with(c, "schedules.pause", func(s scheduler.Schedule) { c.say("%s is paused.", plain(s.Name)) })
+}
+
+type scheduleResumeCmd struct{ scheduleRef }
+
+func (r *scheduleResumeCmd) Run(c *command) error {
+	return r.with(c, "schedules.resume", func(s scheduler.Schedule) { c.say("%s: next %s.", plain(s.Name), nextTime(s.NextRunAt)) })
+}
+
+type schedulePauseAllCmd struct {
+	Until string        `xor:"until" help:"Until this time."`
+	For   time.Duration `xor:"until" help:"For so long, such as 1h."`
+}
+
+func (p *schedulePauseAllCmd) Run(c *command) error {
+	in := map[string]any{}
+	if p.Until != "" {
+		at, err := moment(p.Until)
+		if err != nil {
+			return err
+		}
+		in["until"] = at
+	} else if p.For > 0 {
+		in["until"] = time.Now().Add(p.For).UTC()
+	}
+	return show(c, "schedules.pause_all", in, func(r scheduler.PauseAllResult) {
+		c.say("Nothing fires until %s.", first(nextTime(r.Until), "you resume"))
+	})
+}
+
+type scheduleResumeAllCmd struct{}
+
+func (scheduleResumeAllCmd) Run(c *command) error {
+	return show(c, "schedules.resume_all", map[string]any{}, func(scheduler.PauseAllResult) { c.say("Schedules fire again.") })
+}
