@@ -177,7 +177,7 @@ func (s *Service) fits(q machine.RequestData, a machine.AnswerData) error {
 	}
 	data := a.Data
 	if len(data) == 0 {
-		data = json.RawMessage("null")
+		data = json.RawMessage("{}") // a form that was left empty
 	}
 	v, err := expr.Decode(data)
 	if err != nil {

@@ -49,8 +49,9 @@ type live struct {
 	batch   []machine.Event // applied, not on record yet
 	stored  rowState        // what the row says
 	calls   map[string]*attempt
-	crashed map[string]bool // calls that were on their way when the process ended
-	parkAt  time.Time       // when a waiting run leaves memory
+	halted  map[string]*attempt // calls that were stopped with the run and said nothing else
+	crashed map[string]bool     // calls that were on their way when the process ended
+	parkAt  time.Time           // when a waiting run leaves memory
 }
 
 // rowState is the part of the row that changes while a run goes on.
@@ -89,7 +90,7 @@ func place(path, iteration string) string { return path + "\x00" + iteration }
 func (s *Service) newLive(row runRow, prog *program, made created, events []machine.Event) (*live, error) {
 	r := &live{
 		s: s, prog: prog, made: made, row: row, inbox: make(chan message, 64), gone: make(chan struct{}), granted: make(chan struct{}, 1),
-		first: make(chan error, 1), news: make(chan struct{}), asked: map[string]time.Time{}, calls: map[string]*attempt{}, crashed: map[string]bool{},
+		first: make(chan error, 1), news: make(chan struct{}), asked: map[string]time.Time{}, calls: map[string]*attempt{}, halted: map[string]*attempt{}, crashed: map[string]bool{},
 	}
 	at := s.now()
 	if len(events) > 0 {

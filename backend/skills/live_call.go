@@ -31,7 +31,11 @@ func (r *live) start(todo machine.Todo) {
 			continue
 		}
 		if r.crashed[key] && !again(c.Tool) {
-			continue // nobody knows whether it happened; see without
+			continue // nobody knows whether it happened; see unknown
+		}
+		nested := r.made.Tools[c.Step.StepID].Kind == definition.SkillCall
+		if nested && r.quiet() {
+			continue
 		}
 		delete(r.crashed, key)
 		ctx, cancel := context.WithCancelCause(r.ctx)
@@ -39,14 +43,12 @@ func (r *live) start(todo machine.Todo) {
 		r.s.wg.Go(func() {
 			defer cancel(nil)
 			m := message{key: key}
-			if r.made.Tools[c.Step.StepID].Kind == definition.SkillCall {
+			if nested {
 				m.outcome, m.known = r.nested(ctx, c)
 			} else {
 				m.outcome, m.known = r.perform(ctx, c)
 			}
-			if m.outcome != nil {
-				r.send(m)
-			}
+			r.send(m)
 		})
 	}
 }
@@ -54,8 +56,8 @@ func (r *live) start(todo machine.Todo) {
 // again reports whether a call that a crash interrupted can be made again.
 func again(t machine.Tool) bool { return t.Repeatable() || t.Resumes }
 
-// without gives the event for a call that needs none: the durable timer, what is not there,
-// and what a crash interrupted.
+// without gives the event for a call that needs none: the durable timer, and what is not
+// there.
 func (r *live) without(c *machine.Call) (machine.Event, bool) {
 	t := r.made.Tools[c.Step.StepID]
 	switch {
@@ -70,9 +72,6 @@ func (r *live) without(c *machine.Call) (machine.Event, bool) {
 			return machine.Outcome(c, machine.OutcomeData{Output: json.RawMessage(`{"waitedMs":0}`)}), true
 		}
 		return machine.Ask(c, machine.RequestData{Reason: machine.WaitTimer, Title: c.Step.StepID, WaitMs: (d + time.Millisecond - 1).Milliseconds()}), true
-	case r.crashed[callKey(c)] && !again(c.Tool):
-		delete(r.crashed, callKey(c))
-		return machine.Unknown(c), true
 	}
 	return machine.Event{}, false
 }

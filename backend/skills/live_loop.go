@@ -1,8 +1,11 @@
 package skills
 
 import (
+	"context"
+	"slices"
 	"time"
 
+	"helix/backend/skills/definition"
 	"helix/backend/skills/machine"
 )
 
@@ -45,7 +48,21 @@ func (r *live) leave() {
 	r.s.tell(r.row.id)
 	if status, _ := r.st.Status(); status == machine.Waiting {
 		r.s.wake() // its timer is Run's now
+		if !r.childrenWait(r.st.Next()) {
+			r.s.wakeParent(r.row.id) // one changed in this moment
+		}
 	}
+}
+
+// childrenWait reports that the runs which carry out steps of this one all wait.
+func (r *live) childrenWait(todo machine.Todo) bool {
+	for _, c := range todo.Paused {
+		status, _, err := r.s.standing(context.WithoutCancel(r.ctx), childID(r.row.id, c))
+		if err != nil || status != machine.Waiting {
+			return false
+		}
+	}
+	return true
 }
 
 // advance applies everything that needs no waiting and commits it. false: the run must leave
@@ -59,7 +76,7 @@ func (r *live) advance() (machine.Todo, bool) {
 			return machine.Todo{}, r.commit()
 		}
 		todo := r.st.Next()
-		if done, ok := r.ends(); done {
+		if done, ok := r.ends(todo); done {
 			return machine.Todo{}, ok
 		}
 		if r.quiet() {
@@ -72,8 +89,14 @@ func (r *live) advance() (machine.Todo, bool) {
 			}
 			continue
 		}
-		work := len(todo.Records)+len(todo.Calls)+len(todo.Later) > 0
-		if work && !r.slot && r.row.parent == nil {
+		if c := r.unknown(todo); c != nil {
+			delete(r.crashed, callKey(c))
+			if !r.apply(machine.Unknown(c), now) {
+				return r.broken()
+			}
+			continue
+		}
+		if !r.slot && r.row.parent == nil && works(todo) {
 			r.queue()
 			return machine.Todo{Waits: todo.Waits}, r.commit()
 		}
@@ -121,6 +144,24 @@ func (r *live) decide(todo machine.Todo, now time.Time) (machine.Event, bool) {
 	return machine.Event{}, false
 }
 
+// works reports that a run has something to do for which it needs a slot.
+func works(todo machine.Todo) bool {
+	waits := len(todo.Records) == 1 && todo.Records[0].Type == machine.RunWaiting
+	return len(todo.Records) > 0 && !waits || len(todo.Calls)+len(todo.Later) > 0
+}
+
+// unknown gives a call that a crash interrupted and that must not be made again.
+func (r *live) unknown(todo machine.Todo) *machine.Call {
+	for _, c := range todo.Calls {
+		t := r.made.Tools[c.Step.StepID]
+		timer := t.Kind == definition.Builtin && t.Name == waitName
+		if r.crashed[callKey(c)] && !again(c.Tool) && t.Missing == nil && !timer {
+			return c
+		}
+	}
+	return nil
+}
+
 func overdue(todo machine.Todo, now time.Time) *machine.Wait {
 	for i, w := range todo.Waits {
 		if !w.Until.IsZero() && !now.Before(w.Until) {
@@ -151,7 +192,7 @@ func (r *live) quiet() bool {
 
 // ends ends a run that was canceled or is out of time, on record. done is false when it goes
 // on.
-func (r *live) ends() (done, ok bool) {
+func (r *live) ends(todo machine.Todo) (done, ok bool) {
 	why, status := (*machine.Failure)(nil), machine.Cancelled
 	if reason := r.stop.Load(); reason != nil {
 		why = &machine.Failure{Kind: "canceled", Message: "the run was canceled"}
@@ -170,7 +211,13 @@ func (r *live) ends() (done, ok bool) {
 	if !r.apply(machine.End(status, why), r.s.now()) {
 		return true, false
 	}
-	return true, r.commit()
+	ok = r.commit()
+	for _, c := range slices.Concat(todo.Calls, todo.Paused) {
+		if r.made.Tools[c.Step.StepID].Kind == definition.SkillCall {
+			r.s.abortRun(childID(r.row.id, c), "the run that it belongs to ended")
+		}
+	}
+	return true, ok
 }
 
 // drain takes the outcomes of the calls on their way for a moment, so that what did happen is
@@ -184,11 +231,18 @@ func (r *live) drain(patience time.Duration) {
 			if m.answer != nil {
 				m.answer.reply <- errNotAsked()
 			}
-			if m.outcome != nil {
+			if m.outcome == nil && m.progress == nil {
 				delete(r.calls, m.key)
-				if m.known {
-					r.apply(*m.outcome, r.s.now())
-				}
+			}
+			if m.outcome == nil {
+				continue
+			}
+			if !m.known {
+				r.halted[m.key] = r.calls[m.key]
+			}
+			delete(r.calls, m.key)
+			if m.known {
+				r.apply(*m.outcome, r.s.now())
 			}
 		case <-timer.C:
 			return
@@ -216,8 +270,11 @@ func (r *live) wait(todo machine.Todo) bool {
 		if r.parkAt.IsZero() {
 			r.parkAt = now.Add(r.s.limits.WaitInMemory)
 		}
-		if !now.Before(r.parkAt) && !r.held() {
-			return false
+		if !now.Before(r.parkAt) {
+			if !r.held() && r.childrenWait(todo) {
+				return false
+			}
+			r.parkAt = now.Add(max(r.s.limits.WaitInMemory, 10*time.Millisecond))
 		}
 		sooner(r.parkAt)
 	} else {
@@ -258,11 +315,7 @@ func (r *live) held() bool {
 	}
 	r.s.mu.Lock()
 	defer r.s.mu.Unlock()
-	if r.s.live[*r.row.parent] == nil {
-		return false
-	}
-	r.parkAt = r.s.now().Add(r.s.limits.WaitInMemory)
-	return true
+	return r.s.live[*r.row.parent] != nil
 }
 
 // take applies a message and those that wait behind it.
@@ -280,6 +333,8 @@ func (r *live) take(m message) bool {
 				_, ok := r.broken()
 				return ok
 			}
+		case m.key != "":
+			delete(r.calls, m.key) // nobody follows it any more
 		case m.answer != nil:
 			err := r.answer(m.answer)
 			ok := err != nil || r.commit()

@@ -29,6 +29,9 @@ func (r *live) nested(ctx context.Context, c *machine.Call) (out *machine.Event,
 	child, ended, err := r.child(ctx, c, id)
 	told, first := "", true
 	for {
+		if err != nil && r.quiet() {
+			return nil, false
+		}
 		switch {
 		case err != nil && ctx.Err() == nil:
 			return end(machine.Outcome(c, r.s.failed(err))), true
@@ -55,6 +58,8 @@ func (r *live) nested(ctx context.Context, c *machine.Call) (out *machine.Event,
 		case <-news:
 			continue
 		case <-gone:
+		case <-r.s.quiet:
+			return nil, false // the next start follows it again
 		case <-ctx.Done():
 			if cause := context.Cause(ctx); errors.Is(cause, errShutdown) || errors.Is(cause, errParked) || cause == nil {
 				return nil, false
@@ -138,7 +143,23 @@ func (r *live) child(ctx context.Context, c *machine.Call, id uuid.UUID) (*live,
 	return r.s.launch(n)
 }
 
-// wakeParent brings a run back to memory because a run that it waits for has changed.
+// abortRun cancels a run, if it is there, without waiting for it.
+func (s *Service) abortRun(id uuid.UUID, reason string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return
+	}
+	s.wg.Go(func() {
+		r, _, err := s.open(s.life, id, func(r *live) { r.stop.Store(&reason) })
+		if err == nil && r != nil {
+			r.abort(reason)
+		}
+	})
+}
+
+// wakeParent brings a run back to memory because a run that carries out one of its steps has
+// changed.
 func (s *Service) wakeParent(id uuid.UUID) {
 	s.mu.Lock()
 	there := s.live[id] != nil || s.closed

@@ -75,7 +75,7 @@ func (r *live) project(fin *machine.FinishedData) []stepRow {
 	var out []stepRow
 	for _, res := range r.st.Results() {
 		step := stepRow{id: storage.NewID(), result: ended(r.made.result(res), at), hash: res.InputHash}
-		if a := r.calls[place(res.Path, res.Iteration)]; a != nil && res.Status == machine.Running && !again(a.call.Tool) {
+		if res.Status == machine.Running && r.underWay(place(res.Path, res.Iteration)) {
 			step.result.Unknown = true
 		}
 		if len(step.result.Output) > r.s.limits.Inline {
@@ -90,6 +90,15 @@ func (r *live) project(fin *machine.FinishedData) []stepRow {
 		out = append(out, step)
 	}
 	return out
+}
+
+// underWay reports that a call which may not be made twice was on its way when the run ended.
+func (r *live) underWay(key string) bool {
+	a := r.calls[key]
+	if a == nil {
+		a = r.halted[key]
+	}
+	return a != nil && !again(a.call.Tool)
 }
 
 // stepBytes is about what the row of a step takes beside its output.

@@ -22,7 +22,7 @@ func (s *Service) Run(ctx context.Context) error {
 	defer prune.Stop()
 	for {
 		next := time.Hour
-		if at, err := s.nextWake(ctx); err != nil {
+		if at, err := s.nextWake(ctx); err != nil && ctx.Err() == nil {
 			s.log.Error("look for waiting runs", "error", err)
 			next = time.Minute
 		} else if !at.IsZero() {
@@ -91,8 +91,7 @@ func (s *Service) resume(ctx context.Context) {
 	for _, u := range list {
 		switch {
 		case u.status == machine.Queued && !u.stopped && !u.child:
-			s.queueUp(u.user, s.turn(u.user, u.id), false)
-			continue
+			continue // after those that have begun
 		case u.status == machine.Waiting && u.reason == machine.WaitPermission:
 			asks[u.user] = true
 		}
@@ -108,6 +107,11 @@ func (s *Service) resume(ctx context.Context) {
 			s.broken(ctx, u.id, err)
 		}
 	}
+	for _, u := range list {
+		if u.status == machine.Queued && !u.stopped && !u.child {
+			s.queueUp(u.user, s.turn(u.user, u.id), false)
+		}
+	}
 	for user := range asks {
 		if s.o.Gate == nil {
 			break
@@ -121,6 +125,9 @@ func (s *Service) resume(ctx context.Context) {
 // broken ends a run that cannot be continued because its journal or definition cannot be
 // read.
 func (s *Service) broken(ctx context.Context, id uuid.UUID, why error) {
+	if s.isClosed() {
+		return
+	}
 	s.log.Error("a run cannot be continued", "run", id, "error", why)
 	if k := fault.KindOf(why); k != fault.Internal && k != fault.NotFound && k != fault.Invalid {
 		return

@@ -167,7 +167,9 @@ func (b *bench) until(id uuid.UUID, ok func(x Execution) bool) Execution {
 		case <-news:
 		case <-time.After(50 * time.Millisecond):
 		case <-limit:
-			b.t.Fatalf("the run stands otherwise: %s %s %+v", x.Status, x.WaitReason, x.StepResults)
+			b.s.mu.Lock()
+			defer b.s.mu.Unlock()
+			b.t.Fatalf("the run stands otherwise: %s %s, %d events, %d runs in memory, %+v", x.Status, x.WaitReason, x.LastSeq, len(b.s.live), x.StepResults)
 		}
 	}
 }

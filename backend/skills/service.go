@@ -180,6 +180,12 @@ func (s *Service) Close() {
 	<-done
 }
 
+func (s *Service) isClosed() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.closed
+}
+
 // watch gives a channel that gets a value when the status of a run changes.
 func (s *Service) watch(run uuid.UUID) (news <-chan struct{}, cancel func()) {
 	ch := make(chan struct{}, 1)

@@ -1,0 +1,73 @@
+package skills
+
+import (
+	"context"
+	"encoding/json"
+	"sync/atomic"
+	"testing"
+
+	"github.com/google/uuid"
+
+	"helix/backend/fault"
+	"helix/backend/skills/machine"
+)
+
+func TestRunQueue(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, func(o *Options) { o.Limits.Live, o.Limits.Queued = 3, 5 })
+	free := make(chan struct{})
+	var now, most atomic.Int64
+	b.h.on("hold", func(ctx context.Context, _ Call) (json.RawMessage, error) {
+		most.Store(max(most.Load(), now.Add(1)))
+		defer now.Add(-1)
+		select {
+		case <-free:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+		return nil, nil
+	})
+	skill := skillText(step("a", "hold", ""))
+	var ids []uuid.UUID
+	for range 8 {
+		ids = append(ids, b.async(skill, `{}`))
+	}
+	if _, err := b.s.ExecuteComposite(b.ctx, ExecuteParams{Skill: skill, Async: true}); !fault.Is(err, fault.Limit) {
+		t.Fatal(err)
+	}
+	for i, id := range ids {
+		want := machine.Running
+		if i >= 3 {
+			want = machine.Queued
+		}
+		b.until(id, is(want))
+	}
+	if c, err := b.s.Cancel(b.ctx, CancelParams{ExecutionID: ids[7]}); err != nil || c.Status != machine.Cancelled {
+		t.Fatal(c, err)
+	}
+	b.replay(ids[7])
+	// Restarting Helix keeps the queue.
+	b.until(ids[2], func(Execution) bool { return b.h.made("hold") == 3 })
+	b.s.Close()
+	b.s = b.service(func(o *Options) { o.Limits.Live, o.Limits.Queued = 3, 5 })
+	b.start(b.s)
+	for _, id := range ids[:3] {
+		b.until(id, is(machine.Waiting))
+		if _, err := b.answer(id, "a", machine.TryAgain); err != nil {
+			t.Fatal(err)
+		}
+	}
+	close(free)
+	for _, id := range ids[:7] {
+		b.until(id, is(machine.Completed))
+		b.replay(id)
+	}
+	if most.Load() > 3 {
+		t.Fatalf("%d at once", most.Load())
+	}
+	b.s.mu.Lock()
+	defer b.s.mu.Unlock()
+	if len(b.s.live) != 0 {
+		t.Fatalf("%d runs are still in memory", len(b.s.live))
+	}
+}

@@ -1,0 +1,270 @@
+package skills
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"helix/backend/bus"
+	"helix/backend/fault"
+	"helix/backend/permission"
+	"helix/backend/skills/machine"
+	"helix/backend/storage"
+	"helix/backend/storage/storagetest"
+)
+
+func (b *bench) answer(id uuid.UUID, path, decision string, more ...func(*AnswerParams)) (Execution, error) {
+	p := AnswerParams{ExecutionID: id, StepPath: path, Decision: decision}
+	for _, f := range more {
+		f(&p)
+	}
+	return b.s.Answer(b.ctx, p)
+}
+
+const approval = `{"stepId":"ask","toolType":"approval","title":"Send it?","message":{"$concat":["to ","$.input.to"]},"show":["$.input.to"],"waitMs":60000,"form":{"type":"object","properties":{"n":{"type":"integer"}}}}`
+
+func TestRunApproval(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	skill := skillText(approval, step("send", "ok", `"inputMapping":{"n":"$.ask.data.n"}`))
+	out := b.run(skill, `{"to":"you"}`)
+	if out.Status != machine.Waiting || out.WaitReason != machine.WaitApproval {
+		t.Fatalf("%+v", out)
+	}
+	x := b.until(out.ExecutionID, is(machine.Waiting))
+	if len(x.Waits) != 1 || x.Waits[0].Request.Title != "Send it?" || x.Waits[0].Request.Message != "to you" || x.Waits[0].Until == nil || x.DeadlineAt != nil {
+		t.Fatalf("%+v", x)
+	}
+	if _, err := b.answer(out.ExecutionID, "ask", "retry"); !fault.Is(err, fault.Invalid) {
+		t.Fatal(err)
+	}
+	if _, err := b.answer(out.ExecutionID, "other", "approve"); !fault.Is(err, fault.Conflict) {
+		t.Fatal(err)
+	}
+	if _, err := b.answer(out.ExecutionID, "ask", "approve", func(p *AnswerParams) { p.Data = json.RawMessage(`{"n":"x"}`) }); !fault.Is(err, fault.Invalid) {
+		t.Fatal(err)
+	}
+	other := *b
+	other.ctx = storagetest.OtherUser(t, b.db)
+	if _, err := other.answer(out.ExecutionID, "ask", "approve"); !fault.Is(err, fault.NotFound) {
+		t.Fatal(err)
+	}
+	if _, err := b.answer(out.ExecutionID, "ask", "approve", func(p *AnswerParams) { p.Data = json.RawMessage(`{"n":7}`) }); err != nil {
+		t.Fatal(err)
+	}
+	if x = b.until(out.ExecutionID, is(machine.Completed)); string(x.FinalOutput) != `{"n":7}` {
+		t.Fatalf("%+v", x)
+	}
+	if _, err := b.answer(out.ExecutionID, "ask", "approve"); !fault.Is(err, fault.Conflict) {
+		t.Fatal(err)
+	}
+	b.replay(out.ExecutionID)
+	out = b.run(skill, `{"to":"you"}`)
+	if _, err := b.answer(out.ExecutionID, "ask", "decline"); err != nil {
+		t.Fatal(err)
+	}
+	if x = b.until(out.ExecutionID, is(machine.Failed)); x.Error.Kind != "denied" {
+		t.Fatalf("%+v", x.Error)
+	}
+}
+
+// start runs the background work of a service until the test ends.
+func (b *bench) start(s *Service) {
+	ctx, stop := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- s.Run(ctx) }()
+	b.t.Cleanup(func() {
+		stop()
+		if err := <-done; err != nil {
+			b.t.Error(err)
+		}
+	})
+}
+
+// TestRunWaitsOutOfMemory: a waiting run leaves memory and comes back by an answer, by its
+// time, and after a restart.
+func TestRunWaitsOutOfMemory(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, func(o *Options) { o.Limits.WaitInMemory = time.Millisecond })
+	b.start(b.s)
+	parked := func(id uuid.UUID) {
+		t.Helper()
+		b.until(id, func(x Execution) bool {
+			b.s.mu.Lock()
+			defer b.s.mu.Unlock()
+			return x.Status == machine.Waiting && b.s.live[id] == nil
+		})
+	}
+	out := b.run(skillText(approval, step("send", "ok", "")), `{"to":"you"}`)
+	parked(out.ExecutionID)
+	if _, err := b.answer(out.ExecutionID, "ask", "approve"); err != nil {
+		t.Fatal(err)
+	}
+	b.until(out.ExecutionID, is(machine.Completed))
+
+	timed := b.async(skillText(`{"stepId":"w","toolType":"builtin","toolName":"wait","parameters":{"ms":400}}`, step("send", "ok", "")), `{}`)
+	parked(timed)
+	x := b.until(timed, is(machine.Completed))
+	var waited struct{ WaitedMs int64 }
+	if err := json.Unmarshal(x.ExecutionContext["w"], &waited); err != nil || waited.WaitedMs < 400 {
+		t.Fatalf("%s %v", x.ExecutionContext["w"], err)
+	}
+	if x.ExecutionTimeMs >= 400 {
+		t.Fatalf("the wait counts as running: %v", x.ExecutionTimeMs)
+	}
+	b.replay(timed)
+
+	again := b.async(skillText(`{"stepId":"w","toolType":"builtin","toolName":"wait","parameters":{"ms":700}}`), `{}`)
+	parked(again)
+	b.s.Close()
+	b.s = b.service()
+	b.start(b.s)
+	b.until(again, is(machine.Completed))
+	late := b.run(skillText(strings.Replace(approval, "60000", "1000", 1)), `{"to":"you"}`)
+	if x = b.until(late.ExecutionID, is(machine.Failed)); x.Error.Kind != "timeout" {
+		t.Fatalf("%+v", x.Error)
+	}
+}
+
+// gate is a permission centre in which the test answers.
+type gate struct {
+	mu   sync.Mutex
+	said map[uuid.UUID]string
+}
+
+func (g *gate) Answered(_ context.Context, id uuid.UUID) (string, error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if s := g.said[id]; s != "" {
+		return s, nil
+	}
+	return "open", nil
+}
+
+func (g *gate) say(b *bench, id uuid.UUID, what string) {
+	g.mu.Lock()
+	g.said[id] = what
+	g.mu.Unlock()
+	bus.Publish(b.db.Bus(), b.db.LocalUser().ID, permission.ApprovalChanged{ID: id, Status: what})
+}
+
+func TestRunPermission(t *testing.T) {
+	t.Parallel()
+	g := &gate{said: map[uuid.UUID]string{}}
+	b := newBench(t, func(o *Options) { o.Gate = g })
+	ask := uuid.New()
+	b.h.on("guarded", func(ctx context.Context, c Call) (json.RawMessage, error) {
+		if said, _ := g.Answered(ctx, ask); said == "approved" {
+			return json.RawMessage(`"in"`), nil
+		}
+		return nil, fault.Deniedf("network is not allowed").WithDetails(Refused{PendingApprovalID: ask, Reason: "network:x"})
+	})
+	skill := skillText(step("a", "guarded", ""))
+	out := b.run(skill, `{}`)
+	if out.Status != machine.Waiting || out.WaitReason != machine.WaitPermission {
+		t.Fatalf("%+v", out)
+	}
+	x := b.until(out.ExecutionID, is(machine.Waiting))
+	if x.Waits[0].ApprovalID == nil || *x.Waits[0].ApprovalID != ask {
+		t.Fatalf("%+v", x.Waits)
+	}
+	g.say(b, ask, "approved")
+	if x = b.until(out.ExecutionID, is(machine.Completed)); string(x.FinalOutput) != `"in"` {
+		t.Fatalf("%+v", x)
+	}
+	b.replay(out.ExecutionID)
+
+	g.mu.Lock()
+	delete(g.said, ask)
+	g.mu.Unlock()
+	out = b.run(skill, `{}`)
+	g.say(b, ask, "denied")
+	if x = b.until(out.ExecutionID, is(machine.Failed)); x.Error.Kind != "denied" {
+		t.Fatalf("%+v", x.Error)
+	}
+	g.mu.Lock()
+	delete(g.said, ask)
+	g.mu.Unlock()
+
+	// Nobody is there: it fails at once.
+	var id uuid.UUID
+	err := b.db.Write(b.ctx, func(tx *storage.Tx) (err error) {
+		id, err = b.s.EnqueueTx(tx, Enqueue{Skill: skill, Trigger: "schedule"})
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.s.Begin(id)
+	b.s.Begin(id)
+	x = b.until(id, is(machine.Failed))
+	if state, err := b.s.StateOf(b.ctx, id); err != nil || !state.NeedsApproval || x.Error.Kind != "denied" || x.Trigger != "schedule" {
+		t.Fatalf("%+v %v", state, err)
+	}
+}
+
+// TestRunUnknown: a process that ends during an effect leaves a question behind.
+func TestRunUnknown(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		tool, more, decision string
+		status               Status
+		calls                int
+	}{
+		{"send", "", machine.Done, machine.Completed, 1},
+		{"send", "", machine.TryAgain, machine.Completed, 2},
+		{"send", "", machine.GiveUp, machine.Failed, 1},
+		{"send", `"onUnknown":"fail"`, "", machine.Failed, 1},
+		{"idem-send", "", "", machine.Completed, 2},
+		{"read-it", "", "", machine.Completed, 2},
+	} {
+		t.Run(c.tool+c.more+c.decision, func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t)
+			hang := true
+			b.h.on(c.tool, func(ctx context.Context, _ Call) (json.RawMessage, error) {
+				if hang {
+					<-ctx.Done()
+					return nil, ctx.Err()
+				}
+				return json.RawMessage(`1`), nil
+			})
+			id := b.async(skillText(step("a", c.tool, c.more)), `{}`)
+			b.until(id, func(Execution) bool { return b.h.made(c.tool) == 1 })
+			b.s.stop(errShutdown) // as sudden as a process can be here
+			b.s.Close()
+			hang = false
+			b.s = b.service()
+			b.start(b.s)
+			if c.decision != "" {
+				x := b.until(id, is(machine.Waiting))
+				if x.WaitReason != machine.WaitUnknown || string(x.Waits[0].Input) != `{}` {
+					t.Fatalf("%+v", x)
+				}
+				if _, err := b.answer(id, "a", c.decision, func(p *AnswerParams) {
+					if c.decision == machine.Done {
+						p.Output = json.RawMessage(`"it did"`)
+					}
+				}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			x := b.until(id, is(c.status))
+			if b.h.made(c.tool) != c.calls {
+				t.Fatalf("%d calls", b.h.made(c.tool))
+			}
+			if c.decision == machine.Done && string(x.FinalOutput) != `"it did"` {
+				t.Fatalf("%s", x.FinalOutput)
+			}
+			if unknown := x.StepResults[0].Unknown; unknown != (c.status == machine.Failed) {
+				t.Fatalf("unknown: %v", unknown)
+			}
+			b.replay(id)
+		})
+	}
+}
