@@ -20,6 +20,7 @@ export const SIZE = {
   empty: 34,
   /** The first and the last node. */
   end: 30,
+  endWidth: 80,
 } as const;
 
 export interface Box {
@@ -136,13 +137,13 @@ export function layout(skill: Skill): Layout {
     return open;
   };
 
-  boxes.push({ id: "start", kind: "start", x: -SIZE.width / 2, y: 0, width: SIZE.width, height: SIZE.end, depth: 0 });
+  boxes.push({ id: "start", kind: "start", x: -SIZE.endWidth / 2, y: 0, width: SIZE.endWidth, height: SIZE.end, depth: 0 });
   const ends = draw(all, "steps", 0, SIZE.end + SIZE.gap, 0, [{ x: 0, y: SIZE.end }]);
   if (skill.steps.length > 0) gaps.push({ list: "steps", index: 0, x: 0, y: SIZE.end + SIZE.gap / 2 });
   const foot = SIZE.end + SIZE.gap + (skill.steps.length > 0 ? all.height + SIZE.gap : 0);
   ends.forEach((p, k) => lines.push(line(`end<${k}`, p, 0, foot, ends.length > 1)));
   gaps.push({ list: "steps", index: skill.steps.length, x: 0, y: foot - SIZE.gap / 2 });
-  boxes.push({ id: "end", kind: "end", x: -SIZE.width / 2, y: foot, width: SIZE.width, height: SIZE.end, depth: 0 });
+  boxes.push({ id: "end", kind: "end", x: -SIZE.endWidth / 2, y: foot, width: SIZE.endWidth, height: SIZE.end, depth: 0 });
   return { boxes, lines, gaps, width: all.width, height: foot + SIZE.end, byId: new Map(boxes.map((b) => [b.id, b])) };
 }
 

@@ -117,7 +117,7 @@ export class Mapping {
       root(id, there ? "run" : outputKnown(s.step, this.#find) ? "schema" : "unknown", s.maybe);
     }
     const steps = doc["steps"] as Record<string, unknown>;
-    out.push({ name: "steps", path: "$.steps", value: Object.fromEntries([...scope.steps.keys()].filter((id) => id in steps).map((id) => [id, steps[id]])), from: real ? "run" : "schema", maybe: false });
+    if (scope.steps.size > 0) out.push({ name: "steps", path: "$.steps", value: Object.fromEntries([...scope.steps.keys()].filter((id) => id in steps).map((id) => [id, steps[id]])), from: real ? "run" : "schema", maybe: false });
     root("run", real ? "run" : "schema");
     return out;
   }
