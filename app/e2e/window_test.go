@@ -104,7 +104,7 @@ func (w *window) reload() {
 }
 
 var screens = []struct{ hash, text string }{
-	{"#/tools", "Tools"}, {"#/approvals", "Waiting"}, {"#/activity", "Activity"}, {"#/settings", "Settings"},
+	{"#/tools", "Tools"}, {"#/skills", "Build a skill"}, {"#/schedules", "New schedule"}, {"#/approvals", "Waiting"}, {"#/activity", "Activity"}, {"#/settings", "Settings"},
 }
 
 // TestWindow walks through the real window in one process: starting it anew for each part
@@ -148,6 +148,8 @@ func TestWindow(t *testing.T) {
 		}
 		w.waitText("From the window")
 	})
+
+	t.Run("the builder stays usable", w.builder)
 
 	t.Run("a second start hands over", func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
