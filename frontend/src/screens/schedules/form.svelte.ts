@@ -54,6 +54,7 @@ export class ScheduleForm {
   /** The preset that was chosen, or custom, which shows the cron field. */
   preset = $state("daily");
   expression = $state("0 9 * * *");
+  /** An IANA name; empty: that of this device, also when it changes. */
   zone = $state("UTC");
   every = $state("1");
   everyUnit = $state("3600");
@@ -143,8 +144,8 @@ export class ScheduleForm {
     const wrong = this.nameError || this.everyError || this.onceError || this.graceError || Object.values(this.limits).find((e) => e !== "");
     return wrong ? "Correct the marked fields first" : "";
   });
-  /** Whether closing would lose something. */
-  readonly dirty = $derived.by(() => this.open && JSON.stringify(this.params()) !== this.#start);
+  /** Whether closing would lose something; also asked just after the sheet has closed. */
+  readonly dirty = $derived.by(() => this.kind !== "" && JSON.stringify(this.params()) !== this.#start);
 
   /** Opens the sheet for a new schedule, or goes on with one that was put away. */
   begin(status: Status | undefined, template?: Template): void {
@@ -188,6 +189,7 @@ export class ScheduleForm {
     this.description = s.description;
     this.#readTarget(s.target);
     this.#readCadence(asCadence(s.cadence));
+    if (s.osZone) this.zone = "";
     this.missed = s.missedPolicy as MissedPolicy;
     const grace = inUnits(s.graceSecs);
     this.grace = String(grace.count);
@@ -332,7 +334,7 @@ export class ScheduleForm {
   cadence(): CadenceSpec {
     if (this.when === "interval") return { type: "interval", everySecs: Number(this.every) * Number(this.everyUnit), ...(this.#anchor === "" ? {} : { anchor: this.#anchor }) };
     if (this.when === "once") return { type: "once", at: instant(`${this.onceDay}T${this.onceTime}`) ?? "" };
-    return { type: "cron", expression: this.expression.trim(), timezone: this.zone };
+    return { type: "cron", expression: this.expression.trim(), ...(this.zone === "" ? {} : { timezone: this.zone }) };
   }
 
   /** Everything as the backend takes it. */

@@ -177,6 +177,17 @@ describe("editing", () => {
     expect(rpc.sent("schedules.update")[1].expectedRevision).toBe(4);
   });
 
+  it("keeps following the zone of the device where it did", () => {
+    const { form } = setup();
+    form.edit(schedule({ osZone: true }));
+    expect(form.zone).toBe("");
+    expect(form.cadence()).toEqual({ type: "cron", expression: "0 9 * * 1-5" });
+    form.setZone("Asia/Tokyo");
+    expect(form.patch()).toEqual({ cadence: { type: "cron", expression: "0 9 * * 1-5", timezone: "Asia/Tokyo" } });
+    form.setZone("");
+    expect(form.dirty).toBe(false);
+  });
+
   it("copies everything into a new one", () => {
     const { form } = setup();
     form.copy(schedule({ missedPolicy: "all" }));

@@ -252,11 +252,18 @@ export class SchedulesScreen {
   async answer(run: Run): Promise<void> {
     try {
       const { approvals } = await this.#rpc.call("approvals.list", { limit: 100 });
-      const mine = approvals.find((a) => a.run.id !== undefined && (a.run.id === run.targetRunId || a.run.id === run.runId));
+      // A step asks in a run of its own, so what is left is that it asked while this run went on.
+      const from = Date.parse(run.startedAt ?? run.claimedAt ?? run.dueAt);
+      const to = (run.finishedAt ? Date.parse(run.finishedAt) : Date.now()) + 2000;
+      const during = (when: string): boolean => Date.parse(when) >= from && Date.parse(when) <= to;
+      const mine =
+        approvals.find((a) => a.run.id !== undefined && (a.run.id === run.targetRunId || a.run.id === run.runId)) ?? approvals.find((a) => during(a.lastAt) || during(a.createdAt));
       if (!mine) return void this.#notify.add({ title: "No open question belongs to this run", text: "It was answered or it expired, or it stands under Approvals for another run that asked first.", ms: 10_000, action: { label: "Approvals", run: this.toApprovals } });
       const s = this.list.rows.find((x) => x.scheduleId === run.scheduleId) ?? this.inspector.schedule.data ?? null;
       this.#asked = s && !open(run.status) ? s : null;
       await this.prompt.show(mine.id);
+      // What is given for less than always does not help a run without anybody there.
+      if (this.prompt.asked?.id === mine.id && this.prompt.scopes.includes("always")) this.prompt.scope = "always";
     } catch (e) {
       this.#notify.error(asError(e), "The question could not be read");
     }

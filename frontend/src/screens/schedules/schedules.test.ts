@@ -146,19 +146,19 @@ describe("what can be done", () => {
   it("answers the question of its own run only, and offers to run again", async () => {
     const t = await ready(setup());
     const { rpc, screen, said } = t;
-    const failed = run({ status: "failed", reason: "needs_approval" });
-    rpc.handle({ "approvals.list": () => ({ approvals: [{ id: "a1", run: { kind: "skill", id: "other" } }], total: 1, pendingCount: 1 }) });
+    const failed = run({ status: "failed", reason: "needs_approval", startedAt: "2026-03-02T08:00:00Z", finishedAt: "2026-03-02T08:00:03Z" });
+    rpc.handle({ "approvals.list": () => ({ approvals: [{ id: "a1", run: { kind: "skill", id: "other" }, createdAt: "2026-03-01T08:00:00Z", lastAt: "2026-03-01T08:00:00Z" }], total: 1, pendingCount: 1 }) });
     await screen.answer(failed);
     expect(said).toContain("No open question belongs to this run");
     expect(rpc.sent("approvals.get")).toHaveLength(0);
-    const asked = { id: "a2", status: "pending", requested: [], scopes: ["always"], definitionHash: "h", run: { kind: "skill", id: "e1", rerun: false, waiting: false }, subject: { kind: "tool", id: "t" } };
+    const asked = { id: "a2", status: "pending", createdAt: "2026-03-01T08:00:00Z", lastAt: "2026-03-02T08:00:01Z", requested: [], scopes: ["always"], definitionHash: "h", run: { kind: "skill", id: "inner", rerun: false, waiting: false }, subject: { kind: "tool", id: "t" } };
     rpc.handle({
-      "approvals.list": () => ({ approvals: [{ id: "a1", run: { id: "other" } }, asked], total: 2, pendingCount: 2 }),
+      "approvals.list": () => ({ approvals: [{ id: "a1", run: { id: "other" }, createdAt: "2026-03-01T08:00:00Z", lastAt: "2026-03-01T08:00:00Z" }, asked], total: 2, pendingCount: 2 }),
       "approvals.get": () => asked,
       "approvals.decide": () => ({}),
     });
     await screen.answer(failed);
-    expect(screen.prompt.asked?.id).toBe("a2");
+    expect([screen.prompt.asked?.id, screen.prompt.scope]).toEqual(["a2", "always"]);
     screen.prompt.armed = true;
     await screen.prompt.approve();
     expect(said).toContain("Morning report may do this now");

@@ -82,6 +82,7 @@ describe("words about runs", () => {
     expect(reasonWord({ status: "missed", reason: "asleep", dueAt: from, lastMissedAt: to, missedCount: 12, missedMore: false }, now)).toBe("12 times, asleep 2 Mar 02:10–07:45");
     expect(reasonWord({ status: "missed", reason: "not_running", dueAt: from, lastMissedAt: to, missedCount: 1000, missedMore: true }, now)).toContain("more than 1,000 times");
     expect(reasonWord({ status: "missed", reason: "asleep", dueAt: from }, now)).toBe("asleep");
+    expect(reasonWord({ status: "missed", reason: "asleep", dueAt: new Date(2026, 2, 2, 3).toISOString(), startedAt: from, finishedAt: to }, now)).toBe("asleep 2 Mar 02:10–07:45");
     expect(reasonWord({ status: "skipped", reason: "overlap", dueAt: from })).toBe("the run before was still going on");
     expect(reasonWord({ status: "success", dueAt: from })).toBe("");
     expect(stretch(from, new Date(2026, 2, 3, 1).toISOString(), now)).toBe("2 Mar 02:10 to 3 Mar 01:00");

@@ -113,13 +113,16 @@ export function stretch(from: string, to: string, now = Date.now()): string {
 }
 
 /** Why a run is what it is, in a sentence's part; empty when the status says it all. */
-export function reasonWord(run: Pick<Run, "status" | "reason" | "dueAt" | "lastMissedAt" | "missedCount" | "missedMore">, now = Date.now()): string {
+export function reasonWord(run: Pick<Run, "status" | "reason" | "dueAt" | "lastMissedAt" | "missedCount" | "missedMore" | "startedAt" | "finishedAt">, now = Date.now()): string {
   const many = run.missedCount !== undefined && run.missedCount > 1;
   const times = many ? `${run.missedMore ? "more than " : ""}${count(run.missedCount ?? 0)} times, ` : "";
   const when = many && run.lastMissedAt ? ` ${stretch(run.dueAt, run.lastMissedAt, now)}` : "";
   switch (run.reason ?? "") {
     case "asleep":
-      return `${times}asleep${when}`;
+      // A missed time says since when nobody looked at the clock, and when somebody did again.
+      return `${times}asleep${run.startedAt && run.finishedAt ? ` ${stretch(run.startedAt, run.finishedAt, now)}` : when}`;
+    case "busy":
+      return `${times}Helix was too busy${when}`;
     case "not_running":
       return `${times}Helix was not running${when}`;
     case "clock":
@@ -127,7 +130,13 @@ export function reasonWord(run: Pick<Run, "status" | "reason" | "dueAt" | "lastM
     case "clock_jump":
       return `${times}the clock was set forward${when}`;
     case "overlap":
-      return "the run before was still going on";
+      return run.status === "cancelled" ? "to make room for the next one" : "the run before was still going on";
+    case "person":
+      return "by hand";
+    case "other_device":
+      return "another device ran it";
+    case "target_gone":
+      return "what it starts was deleted";
     case "needs_approval":
       return "a right is missing";
     case "approval":

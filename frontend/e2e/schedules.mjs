@@ -1,0 +1,338 @@
+// The Schedules screen: an empty installation, a schedule from a preset, its preview in another
+// zone, bad cron texts, runs by hand, what a missing right does, the calendar, pausing all,
+// changes, deletion with Undo, and notices.
+import { armed } from "./lib/page.mjs";
+import { makeTool } from "./lib/seed.mjs";
+
+export default async function (t) {
+  await empty(t);
+  await create(t);
+  await runNow(t);
+  await denied(t);
+  await list(t);
+  await history(t);
+  await calendar(t);
+  await pauseAll(t);
+  await edit(t);
+  await remove(t);
+  await off(t);
+}
+
+const sheet = (page) => page.getByRole("dialog");
+const inspector = (page) => page.getByRole("complementary", { name: "Schedule" });
+const rows = (page) => page.getByRole("listbox", { name: "Schedules" });
+const toast = (page, text) => page.getByRole("region", { name: "Messages" }).getByText(text, { exact: false }).first();
+const state = (page) => page.getByRole("status", { name: "Schedules now" });
+const hello = `export default async function (p) { await new Promise((r) => setTimeout(r, p.wait ?? 0)); return { hello: p.name }; }`;
+const parameters = { type: "object", properties: { name: { type: "string", maxLength: 50, description: "Whom to greet" }, wait: { type: "integer", minimum: 0, maximum: 5000 } }, required: ["name"] };
+
+/** Nothing but what comes with Helix: it is shown, and not as the user's own. */
+async function empty({ page, rpc, go, looks, check }) {
+  const before = await rpc("schedules.list", {});
+  check(before.schedules.every((s) => s.system), "a fresh installation has only system schedules");
+  await go("schedules");
+  await page.getByText("Let Helix do something by itself.").waitFor();
+  const names = await rows(page).getByRole("option").allInnerTexts();
+  check(names.length === before.total, `only the ${before.total} system schedules are listed, and not ${names.length}`);
+  check((await page.getByRole("searchbox").count()) === 0, "nothing to search in an empty list");
+  await state(page).getByText("Nothing running").waitFor();
+  await looks("empty");
+  await go("schedules/history");
+  await page.getByText("Nothing has run yet.").waitFor();
+  await looks("history-empty");
+  await go("schedules");
+}
+
+async function create({ page, rpc, check, looks }) {
+  const { tool } = await rpc("tools.create", { name: "Say hello", code: hello, language: "typescript", description: "Greets somebody", parameters, capabilities: [] });
+  await page.keyboard.press("n");
+  await sheet(page).getByRole("heading", { name: "New schedule" }).waitFor();
+  // Kinds that are not there say why.
+  await sheet(page).getByLabel("Kind", { exact: true }).click();
+  await page.getByRole("option", { name: /Memory synthesis.*not available/ }).waitFor();
+  await page.getByRole("option", { name: "Tool", exact: true }).click();
+  await sheet(page).getByLabel("Tool", { exact: true }).fill("hel");
+  await page.getByRole("option", { name: /Say hello/ }).click();
+  check((await sheet(page).getByLabel("Name", { exact: true }).inputValue()) === "Say hello", "the name comes from the tool");
+  // Its input is asked for by its schema, and nothing is made before it fits.
+  const make = sheet(page).getByRole("button", { name: "Make schedule" });
+  check(await make.getAttribute("aria-disabled"), "a required input is missing");
+  await sheet(page).getByLabel("name *").fill("Ada");
+  await sheet(page).getByText("Can run unattended: yes").waitFor();
+  // A preset, and the same times of the clock elsewhere.
+  await sheet(page).getByLabel("Times", { exact: true }).click();
+  await page.getByRole("option", { name: "Weekdays at 09:00" }).click();
+  await sheet(page).getByText(/^weekdays at 09:00/i).waitFor();
+  const times = sheet(page).getByRole("region", { name: "Next times" }).getByRole("listitem");
+  check((await times.count()) === 10, "ten times are shown");
+  await zone(page, "tokyo", /Asia\/Tokyo/);
+  await times.first().getByText("+09:00").waitFor();
+  await zone(page, "new york", /America\/New York/);
+  await times.first().getByText(/-0[45]:00/).waitFor();
+  await looks("create");
+  // Clock changes are told: Berlin skips 02:30 once a year, and shows it twice once a year.
+  await zone(page, "berlin", /Europe\/Berlin/);
+  await sheet(page).getByLabel("Times", { exact: true }).click();
+  await page.getByRole("option", { name: "Custom…" }).click();
+  const cron = sheet(page).getByLabel("Cron text", { exact: true });
+  await cron.fill("30 2 25-31 3 0");
+  await sheet(page).getByText("clock change: runs at 03:00").first().waitFor();
+  await looks("clock-change");
+  // Bad texts say what is wrong with which part, and everything that was typed stays.
+  for (const [text, said] of [
+    ["60 * * * *", /field 1 \(minute\): 60 is outside/],
+    ["0 9 * *", /5 fields, or 6 with seconds first; this one has 4/],
+    ["0 9 * * 8", /field 5 .*8 is outside/],
+    ["0 0 30 2 *", /this date never occurs/],
+  ]) {
+    await cron.fill(text);
+    await sheet(page).getByText(said).first().waitFor();
+    check(await make.getAttribute("aria-disabled"), `${text} is not made`);
+    if (text.startsWith("60")) await looks("bad-cron");
+  }
+  check((await cron.inputValue()) === "0 0 30 2 *", "the text stays");
+  check((await sheet(page).getByLabel("name *").inputValue()) === "Ada", "the input stays");
+  await cron.fill("0 9 * * 1-5");
+  await sheet(page).getByText(/^weekdays at 09:00/i).waitFor();
+  // The rule for missed times is told by its own times.
+  await sheet(page).getByText(/Only the latest, .*09:00, runs at once/).waitFor();
+  await sheet(page).getByLabel("After sleep, or Helix was closed").click();
+  await page.getByRole("option", { name: /Make up for none/ }).click();
+  await sheet(page).getByText("Nothing is made up for").waitFor();
+  await sheet(page).getByRole("button", { name: "Limits, overlap and retries" }).click();
+  await sheet(page).getByLabel("Longest run, minutes").fill("x");
+  await sheet(page).getByText("A number.").waitFor();
+  await sheet(page).getByLabel("Longest run, minutes").fill("2");
+  await sheet(page).getByLabel("Longest run, minutes").scrollIntoViewIfNeeded();
+  await looks("limits");
+  // Put away and taken up again: nothing is lost.
+  await page.keyboard.press("Escape");
+  await sheet(page).waitFor({ state: "hidden" });
+  await page.getByRole("region", { name: "Messages" }).getByRole("button", { name: "Go on" }).click();
+  check((await sheet(page).getByLabel("name *").inputValue()) === "Ada", "what was typed is still there");
+  await sheet(page).getByLabel("Name", { exact: true }).fill("Morning hello");
+  await make.click();
+  await toast(page, "Made Morning hello").waitFor();
+  await inspector(page).getByRole("heading", { name: "Morning hello", level: 2 }).waitFor();
+  const [made] = (await rpc("schedules.list", { query: "Morning" })).schedules;
+  check(made.cadence.expression === "0 9 * * 1-5" && made.cadence.timezone === "Europe/Berlin" && made.missedPolicy === "skip" && made.maxRunMs === 120_000, "it is stored as it was decided");
+  check(made.target.id === tool.id && made.target.input.name === "Ada", "with its target and input");
+  await inspector(page).getByText("as this device").waitFor({ state: "hidden" });
+  await looks("overview");
+}
+
+async function zone(page, typed, option) {
+  await sheet(page).getByLabel("Time zone", { exact: true }).click();
+  await sheet(page).getByLabel("Time zone", { exact: true }).fill(typed);
+  await page.getByRole("option", { name: option }).click();
+}
+
+async function runNow({ page, rpc, check, looks }) {
+  const [before] = (await rpc("schedules.list", { query: "Morning" })).schedules;
+  await page.getByRole("heading", { name: "Schedules", level: 1 }).click();
+  await page.keyboard.press("r");
+  await inspector(page).getByText("Succeeded").first().waitFor();
+  await inspector(page).getByText('{"hello":"Ada"}').waitFor();
+  await inspector(page).getByText("by hand").waitFor();
+  const [after] = (await rpc("schedules.list", { query: "Morning" })).schedules;
+  check(after.nextRunAt === before.nextRunAt, "a run by hand does not move the next time");
+  await looks("run");
+  await page.keyboard.press("Escape");
+  await inspector(page).getByRole("listbox", { name: "Runs" }).getByRole("option").first().waitFor();
+  // A longer one is seen while it goes on, and is stopped.
+  await rpc("schedules.update", { scheduleId: after.scheduleId, patch: { target: { ...after.target, input: { name: "Grace", wait: 5000 } } } });
+  await page.keyboard.press("r");
+  await inspector(page).getByRole("button", { name: "Cancel" }).waitFor();
+  await state(page).getByText("1 run going on").waitFor();
+  await inspector(page).getByRole("button", { name: "Cancel" }).click();
+  await inspector(page).getByText("Canceled").first().waitFor();
+  const { runs } = await rpc("schedules.runs", { scheduleId: after.scheduleId });
+  check(runs.map((r) => r.status).join() === "cancelled,success", `both runs are kept, and not ${runs.map((r) => r.status)}`);
+  await page.keyboard.press("Escape");
+  await page.keyboard.press("Escape");
+}
+
+/** Without anybody there a missing right is a failed run; answering it offers to run again. */
+async function denied({ page, helix, rpc, check, looks, go }) {
+  const tool = await makeTool(helix, "Weather", "api.example.com");
+  await go("schedules");
+  await page.keyboard.press("n");
+  await sheet(page).getByLabel("Kind", { exact: true }).click();
+  await page.getByRole("option", { name: "Tool", exact: true }).click();
+  await sheet(page).getByLabel("Tool", { exact: true }).fill("weath");
+  await page.getByRole("option", { name: /Weather/ }).click();
+  await sheet(page).getByText("Can run unattended: no").waitFor();
+  await sheet(page).getByText("network:https(api.example.com)").waitFor();
+  await sheet(page).getByLabel("Repeats").click();
+  await page.getByRole("option", { name: "At a steady interval" }).click();
+  await sheet(page).getByLabel("Every", { exact: true }).fill("90");
+  await sheet(page).getByLabel("Unit of the interval").click();
+  await page.getByRole("option", { name: "minutes", exact: true }).click();
+  await sheet(page).getByText(/^every 90 minutes/i).waitFor();
+  await looks("denied-preview");
+  await sheet(page).getByRole("button", { name: "Make schedule" }).click();
+  await toast(page, "Made Weather").waitFor();
+  await inspector(page).getByRole("button", { name: "Run now" }).first().click();
+  await inspector(page).getByText("a right is missing").first().waitFor();
+  // One notice, shown once.
+  await toast(page, "Weather needs your approval").waitFor();
+  await waitUntil(async () => (await rpc("schedules.notices", {})).notices.length === 0, "the notice is taken");
+  await looks("denied");
+  await inspector(page).getByRole("button", { name: "Answer…" }).click();
+  const prompt = page.getByRole("dialog", { name: /Allow this|Trust this/ });
+  await prompt.waitFor();
+  await armed(page);
+  check(await prompt.getByRole("radio", { name: /Always/ }).isChecked(), "what helps an unattended run is proposed");
+  await looks("answer");
+  await prompt.getByRole("button", { name: "Allow", exact: true }).click();
+  await toast(page, "Weather may do this now").waitFor();
+  await page.getByRole("region", { name: "Messages" }).getByRole("button", { name: "Run now" }).click();
+  await waitUntil(async () => {
+    const { runs } = await rpc("schedules.runs", { limit: 5 });
+    const ofWeather = runs.filter((r) => r.targetKind === "tool" && r.scheduleName === "Weather");
+    return ofWeather.length === 2 && ofWeather[0].reason !== "needs_approval" && ofWeather[0].finishedAt !== null;
+  }, "the second run is not denied");
+  check((await rpc("permissions.list", { subjectId: tool.id })).grants.length === 1, "the right is given");
+}
+
+async function list({ page, rpc, check, looks, go }) {
+  await go("schedules");
+  await rows(page).getByRole("option").nth(2).waitFor();
+  const labels = await rows(page).getByRole("option").evaluateAll((l) => l.map((o) => o.getAttribute("aria-label")));
+  check(labels.length === 3 && labels[2].includes("History clean-up"), `own ones first, then what comes with Helix: ${labels}`);
+  await looks("list");
+  // The switch of a row, and Space.
+  await rows(page).getByRole("option", { name: /^Weather/ }).locator("[data-switch]").click();
+  await rows(page).getByRole("option", { name: /^Weather.*Paused/ }).waitFor();
+  await page.keyboard.press("j");
+  await inspector(page).waitFor();
+  const name = await inspector(page).getByRole("heading", { level: 2 }).innerText();
+  check(name === "Weather", `the first row is chosen by j, not ${name}`);
+  await page.keyboard.press("Space");
+  await rows(page).getByRole("option", { name: /^Weather.*, on$/ }).waitFor();
+  check((await rpc("schedules.list", { query: "Weather" })).schedules[0].status === "active", "Space turned it on again");
+  // Search and filters.
+  await page.keyboard.press("Escape");
+  await page.keyboard.press("/");
+  await page.keyboard.type("nothing like it");
+  await page.getByText("No schedule fits.").waitFor();
+  await page.getByRole("button", { name: "Clear filters" }).click();
+  await rows(page).getByRole("option").nth(2).waitFor();
+}
+
+async function history({ page, looks, check, go }) {
+  await go("schedules/history");
+  const runs = page.getByRole("listbox", { name: "Runs" });
+  await runs.getByRole("option").nth(3).waitFor();
+  await looks("history");
+  await page.getByLabel(/^Result:/).click();
+  await page.getByRole("option", { name: "canceled" }).click();
+  await runs.getByRole("option").nth(1).waitFor({ state: "detached" });
+  await runs.getByRole("option").first().click();
+  const run = page.getByRole("complementary", { name: "Run" });
+  await run.getByText("Morning hello").first().waitFor();
+  await looks("history-run");
+  check((await run.getByRole("link", { name: "Open the runs of the tool" }).count()) === 1, "it leads to what it did");
+  await page.keyboard.press("Escape");
+  await run.waitFor({ state: "detached" });
+  await page.getByRole("button", { name: "Clear", exact: true }).click();
+}
+
+async function calendar({ page, go, looks, check }) {
+  await go("schedules/calendar");
+  const grid = page.getByRole("grid");
+  await grid.waitFor();
+  await grid.getByRole("gridcell").first().waitFor();
+  check((await grid.getByRole("row").count()) === 4, "a row for each schedule, below the days");
+  await grid.focus();
+  await page.keyboard.press("ArrowDown");
+  await page.keyboard.press("Home");
+  await looks("week");
+  // To the run of today that was canceled or succeeded: Enter opens it.
+  const done = grid.getByRole("gridcell", { name: /^Morning hello, .*(succeeded|canceled|\d+ succeeded)/ }).first();
+  await done.click();
+  await page.getByRole("complementary", { name: "Run" }).or(page.getByRole("listbox", { name: "Runs" })).first().waitFor();
+  await go("schedules/calendar");
+  await page.getByLabel(/^Length/).click();
+  await page.getByRole("option", { name: "Month" }).click();
+  await grid.getByRole("gridcell").first().waitFor();
+  await looks("month");
+  await page.getByRole("button", { name: "Month after" }).click();
+  await grid.getByRole("gridcell", { name: /planned/ }).first().waitFor();
+  await grid.focus();
+  await page.keyboard.press("Home");
+  await page.keyboard.press("Enter");
+  await inspector(page).getByRole("heading", { level: 2 }).waitFor();
+}
+
+async function pauseAll({ page, rpc, go, check, looks }) {
+  await go("schedules");
+  await page.getByRole("button", { name: "Pause all" }).click();
+  await page.getByRole("menuitem", { name: /Until tomorrow/ }).waitFor();
+  await page.getByRole("menuitem", { name: "For 1 hour" }).click();
+  await state(page).getByText("All schedules are paused").waitFor();
+  await state(page).getByText(/until \w{3} \d/).waitFor();
+  await page.getByRole("contentinfo", { name: "Status" }).getByText(/Schedules paused until/).waitFor();
+  const { pausedAll, pausedUntil } = await rpc("schedules.status", {});
+  check(pausedAll && Math.abs(Date.parse(pausedUntil) - Date.now() - 3_600_000) < 120_000, "for an hour");
+  await looks("paused");
+  await page.getByRole("button", { name: "Resume", exact: true }).click();
+  await state(page).getByText("Nothing running").waitFor();
+  await page.getByText(/Schedules paused until/).waitFor({ state: "detached" });
+  check(!(await rpc("schedules.status", {})).pausedAll, "resumed");
+}
+
+async function edit({ page, rpc, go, check, looks }) {
+  const [s] = (await rpc("schedules.list", { query: "Morning" })).schedules;
+  await go(`schedules/${s.scheduleId}`);
+  await inspector(page).getByRole("heading", { name: "Morning hello", level: 2 }).waitFor();
+  await page.keyboard.press("e");
+  await sheet(page).getByRole("heading", { name: "Edit Morning hello" }).waitFor();
+  await sheet(page).getByLabel("Name", { exact: true }).fill("Evening hello");
+  // Changed elsewhere meanwhile: it is told and nothing typed is lost.
+  await rpc("schedules.update", { scheduleId: s.scheduleId, patch: { description: "Greets each evening" } });
+  await sheet(page).getByRole("button", { name: "Save", exact: true }).click();
+  await sheet(page).getByText("It was changed elsewhere meanwhile.").waitFor();
+  await looks("changed-elsewhere");
+  await sheet(page).getByRole("button", { name: "Save", exact: true }).click();
+  await toast(page, "Saved Evening hello").waitFor();
+  const after = await rpc("schedules.get", { scheduleId: s.scheduleId });
+  check(after.name === "Evening hello" && after.description === "Greets each evening", "both changes are there");
+}
+
+async function remove({ page, rpc, check }) {
+  const list = rows(page);
+  await inspector(page).getByRole("heading", { name: "Evening hello", level: 2 }).waitFor();
+  await page.getByRole("heading", { name: "Schedules", level: 1 }).click();
+  await page.keyboard.press("Delete");
+  await toast(page, "Deleted Evening hello").waitFor();
+  await list.getByRole("option", { name: /^Evening hello/ }).waitFor({ state: "detached" });
+  check((await rpc("schedules.list", { query: "Evening" })).total === 0, "it is gone");
+  await page.keyboard.press("Control+z");
+  await list.getByRole("option", { name: /^Evening hello/ }).waitFor();
+  await inspector(page).getByRole("heading", { name: "Evening hello", level: 2 }).waitFor();
+  check((await rpc("schedules.list", { query: "Evening" })).schedules[0].runCount > 0, "Undo brought it back with its runs");
+  // What comes with Helix stays.
+  await list.getByRole("option", { name: /^History clean-up/ }).click();
+  await inspector(page).getByText("Comes with Helix").waitFor();
+  await page.keyboard.press("Delete");
+  await toast(page, "cannot be deleted").waitFor();
+}
+
+/** A schedule that Helix turned off says why and is turned on again. */
+async function off({ page, rpc, go, looks }) {
+  const { tool } = await rpc("tools.create", { name: "Broken", code: `export default async function () { throw new Error("it is broken"); }`, language: "typescript", description: "Fails", capabilities: [] });
+  const s = await rpc("schedules.create", { name: "Broken", target: { kind: "tool", id: tool.id }, cadence: { type: "cron", expression: "0 9 * * *", timezone: "UTC" }, autoDisableAfter: 1, retry: { max: 0, baseSecs: 1, capSecs: 1 } });
+  await go(`schedules/${s.scheduleId}`);
+  await inspector(page).getByRole("button", { name: "Run now" }).first().click();
+  await inspector(page).getByText("it is broken").first().waitFor();
+  await looks("failed");
+}
+
+async function waitUntil(ok, what) {
+  for (let i = 0; i < 150; i++) {
+    if (await ok()) return;
+    await new Promise((r) => setTimeout(r, 200));
+  }
+  throw new Error(`it never was so: ${what}`);
+}
