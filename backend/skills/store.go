@@ -225,7 +225,7 @@ func complete(fields map[string]json.RawMessage, old *row) (json.RawMessage, err
 			fields[k] = stored[k]
 		}
 	}
-	return json.Marshal(fields)
+	return marshal(fields)
 }
 
 // read reads what a person wrote and refuses what could not be kept as a draft.

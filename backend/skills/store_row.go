@@ -80,7 +80,7 @@ func scanRow(from scanner, more ...any) (*row, error) {
 			text[k] = json.RawMessage(v.String)
 		}
 	}
-	whole, err := json.Marshal(text)
+	whole, err := marshal(text)
 	if err != nil {
 		return nil, err
 	}
