@@ -33,17 +33,30 @@ type simClock struct {
 	mu   sync.Mutex
 	wall time.Time
 	mono time.Duration
+	fuse int    // so many looks later the process is killed; 0: it is not
+	kill func() // ends it
+}
+
+// burn counts a look at the clock; mu is held.
+func (c *simClock) burn() {
+	if c.fuse > 0 {
+		if c.fuse--; c.fuse == 0 {
+			c.kill()
+		}
+	}
 }
 
 func (c *simClock) Wall() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.burn()
 	return c.wall
 }
 
 func (c *simClock) Mono() time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.burn()
 	return c.mono
 }
 
@@ -80,6 +93,7 @@ type simTarget struct {
 	check     func(Target) error
 	onStart   func(Occurrence)
 	ignores   bool // cancel
+	dead      bool // its process was killed: nothing happens any more
 	cancelled []string
 }
 
@@ -96,6 +110,9 @@ func (t *simTarget) Check(_ context.Context, target Target) (Target, error) {
 }
 
 func (t *simTarget) Enqueue(tx *storage.Tx, occ Occurrence) (uuid.UUID, error) {
+	if t.dead {
+		return uuid.Nil, context.Canceled
+	}
 	if t.enqueue != nil {
 		if err := t.enqueue(occ); err != nil {
 			return uuid.Nil, err
@@ -113,6 +130,10 @@ func (t *simTarget) Enqueue(tx *storage.Tx, occ Occurrence) (uuid.UUID, error) {
 func (t *simTarget) Start(id uuid.UUID) {
 	t.mu.Lock()
 	r := t.runs[id]
+	if t.dead {
+		t.mu.Unlock()
+		return
+	}
 	r.starts++
 	first := r.starts == 1
 	if first {
@@ -183,6 +204,9 @@ func (t *simTarget) Cancel(_ context.Context, id uuid.UUID, reason string) error
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.cancelled = append(t.cancelled, reason)
+	if t.dead {
+		return nil
+	}
 	if r := t.runs[id]; r != nil && !t.ignores && isOpen(r.state.Status) {
 		r.state = TargetState{Status: "cancelled"}
 	}
@@ -194,6 +218,7 @@ type sim struct {
 	t      testing.TB
 	db     *storage.DB
 	ctx    context.Context
+	life   context.Context // of the process
 	clock  *simClock
 	target *simTarget
 	s      *Service
@@ -206,6 +231,7 @@ func newSim(t testing.TB, o Options) *sim {
 	db := storagetest.Open(t)
 	c := &simClock{wall: simStart}
 	m := &sim{t: t, db: db, ctx: storagetest.Ctx(t, db), clock: c, o: o}
+	m.life = m.ctx
 	m.target = &simTarget{clock: c, runs: map[uuid.UUID]*simRun{}}
 	m.o.Clock = c
 	if m.o.Poll == 0 {
@@ -240,7 +266,10 @@ func (m *sim) start() {
 func (m *sim) step() time.Duration {
 	m.t.Helper()
 	for range 500 {
-		wait := m.s.pump(m.ctx)
+		wait := m.s.pump(m.life)
+		if m.life.Err() != nil {
+			return time.Minute // it was killed
+		}
 		m.s.mu.Lock()
 		for id, l := range m.s.targets {
 			if st, _ := m.target.State(m.ctx, id); st.Status != "running" && st.Status != "queued" && !(st.Status == "waiting" && l.phase == parked) {
