@@ -300,7 +300,7 @@ func (c *command) reviewed(r *skillImport) {
 
 type skillHistoryCmd struct {
 	Skill  string `arg:"" optional:"" help:"Id or name; default: all skills."`
-	Status string `help:"queued, running, waiting, completed, failed or cancelled."`
+	Status string `default:"" enum:",queued,running,waiting,completed,failed,cancelled" placeholder:"STATUS" help:"queued, running, waiting, completed, failed or cancelled."`
 	Limit  int    `default:"50"`
 }
 
