@@ -292,7 +292,11 @@ func (r *live) rowState() rowState {
 	status, reason := r.st.Status()
 	out := rowState{status: status, reason: reason, deadline: r.deadline()}
 	if status == machine.Waiting {
-		for _, w := range r.st.Next().Waits {
+		todo := r.st.Next()
+		if works(todo) { // it was answered and needs a slot
+			out.wake = r.lastAt
+		}
+		for _, w := range todo.Waits {
 			if !w.Until.IsZero() && (out.wake.IsZero() || w.Until.Before(out.wake)) {
 				out.wake = w.Until
 			}

@@ -65,9 +65,9 @@ func TestRunQueue(t *testing.T) {
 	if most.Load() > 3 {
 		t.Fatalf("%d at once", most.Load())
 	}
-	b.s.mu.Lock()
-	defer b.s.mu.Unlock()
-	if len(b.s.live) != 0 {
-		t.Fatalf("%d runs are still in memory", len(b.s.live))
-	}
+	b.until(ids[0], func(Execution) bool {
+		b.s.mu.Lock()
+		defer b.s.mu.Unlock()
+		return len(b.s.live) == 0 && len(b.s.lines) == 0
+	})
 }
