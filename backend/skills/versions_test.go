@@ -136,6 +136,13 @@ func TestVersionsNeverChange(t *testing.T) {
 		}
 		before = after
 	}
+	err := d.db.Write(d.ctx, func(tx *storage.Tx) error {
+		_, err := tx.Exec(`UPDATE composite_skill_versions SET body = '{}' WHERE composite_skill_id = ?`, m.SkillID)
+		return err
+	})
+	if err == nil {
+		t.Error("the database lets a version change")
+	}
 	if len(before) != 7 { // 0, 1, back to 0, clone, 5, import of 0 and a new skill
 		t.Errorf("%d versions", len(before))
 	}

@@ -57,6 +57,14 @@ CREATE TABLE composite_skill_versions (
 CREATE UNIQUE INDEX composite_skill_versions_label ON composite_skill_versions (composite_skill_id, version);
 CREATE INDEX composite_skill_versions_order ON composite_skill_versions (composite_skill_id, created_at DESC);
 CREATE INDEX composite_skill_versions_user ON composite_skill_versions (user_id);
+-- +goose StatementBegin
+CREATE TRIGGER composite_skill_versions_final BEFORE UPDATE ON composite_skill_versions
+WHEN (OLD.composite_skill_id, OLD.user_id, OLD.version, OLD.body, OLD.definition_hash, OLD.note, OLD.origin, OLD.created_at) IS NOT
+    (NEW.composite_skill_id, NEW.user_id, NEW.version, NEW.body, NEW.definition_hash, NEW.note, NEW.origin, NEW.created_at)
+BEGIN
+    SELECT RAISE(ABORT, 'a version of a skill cannot change');
+END;
+-- +goose StatementEnd
 
 -- One row a run. It is written before the run's first effect. A skill may leave and its runs
 -- stay until they are pruned.

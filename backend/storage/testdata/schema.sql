@@ -851,6 +851,13 @@ BEGIN
     SELECT RAISE(ABORT, 'a finished execution cannot change');
 END;
 
+CREATE TRIGGER composite_skill_versions_final BEFORE UPDATE ON composite_skill_versions
+WHEN (OLD.composite_skill_id, OLD.user_id, OLD.version, OLD.body, OLD.definition_hash, OLD.note, OLD.origin, OLD.created_at) IS NOT
+    (NEW.composite_skill_id, NEW.user_id, NEW.version, NEW.body, NEW.definition_hash, NEW.note, NEW.origin, NEW.created_at)
+BEGIN
+    SELECT RAISE(ABORT, 'a version of a skill cannot change');
+END;
+
 CREATE TRIGGER skill_executions_final BEFORE UPDATE ON skill_executions
 WHEN OLD.status <> 'running' AND
     (OLD.skill_id, OLD.user_id, OLD.status, OLD.error_class, OLD.error_message, OLD.execution_time_ms, OLD.cpu_time_ms, OLD.memory_used_mb,
