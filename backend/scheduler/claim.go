@@ -115,6 +115,26 @@ func (s *Service) again(ctx context.Context, user uuid.UUID, fn func(tx *storage
 	return err
 }
 
+// further starts further attempts and runs that waited for their turn, and gives the time of
+// the next attempt.
+func (s *Service) further(ctx context.Context, now time.Time) (next time.Time, refused bool) {
+	var tries, waits bool
+	err := s.db.Read(ctx, func(tx *storage.Tx) error {
+		return tx.QueryRow(`SELECT EXISTS (SELECT 1 FROM schedule_runs WHERE retry_at IS NOT NULL), EXISTS (SELECT 1 FROM schedule_runs WHERE status = 'queued' AND target_run_id IS NULL)`).Scan(&tries, &waits)
+	})
+	if err != nil {
+		s.log.Warn("runs cannot be read", "err", err)
+		return next, true
+	}
+	if tries {
+		next, refused = s.retries(ctx, now)
+	}
+	if waits {
+		refused = s.promote(ctx, now) || refused
+	}
+	return next, refused
+}
+
 // retries starts the further attempts whose time has come, and gives the time of the next.
 func (s *Service) retries(ctx context.Context, now time.Time) (next time.Time, refused bool) {
 	var list []runRow

@@ -62,10 +62,12 @@ type holding struct {
 	wall    time.Time
 	expires time.Time
 	through time.Time
-	asking  bool
-	asked   time.Duration // when it was last asked for; 0: never
-	away    bool          // the hub was not reached then
-	lost    bool          // settled without it: due times are missed
+	// followed is up to where the schedule's state has moved on to through.
+	followed time.Time
+	asking   bool
+	asked    time.Duration // when it was last asked for; 0: never
+	away     bool          // the hub was not reached then
+	lost     bool          // settled without it: due times are missed
 }
 
 func (h holding) valid(mono time.Duration, wall time.Time) bool {
@@ -212,7 +214,7 @@ func (s *Service) follow(ctx context.Context) {
 	var list []one
 	s.mu.Lock()
 	for id, h := range s.held {
-		if h.term == 0 && !h.through.IsZero() {
+		if h.term == 0 && h.through.After(h.followed) {
 			list = append(list, one{id, h.user, h.through})
 		}
 	}
@@ -228,7 +230,13 @@ func (s *Service) follow(ctx context.Context) {
 		})
 		if err != nil {
 			s.log.Warn("a schedule cannot follow its holder", "schedule", l.id, "err", err)
+			continue
 		}
+		s.mu.Lock()
+		h := s.held[l.id]
+		h.followed = l.through
+		s.held[l.id] = h
+		s.mu.Unlock()
 	}
 }
 

@@ -28,8 +28,8 @@ func (s *Service) pump(ctx context.Context) time.Duration {
 	s.ask(ctx)
 	refused = s.settleOutcomes(ctx, now) || refused
 	next, bad := s.settleAll(ctx, now)
-	again, worse := s.retries(ctx, now)
-	refused = s.promote(ctx, now) || refused || bad || worse
+	again, worse := s.further(ctx, now)
+	refused = refused || bad || worse
 	if poll || s.seenWall.IsZero() {
 		s.followZones(ctx, now)
 	}
