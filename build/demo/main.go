@@ -1,6 +1,6 @@
 // Command demo walks through Helix without a window: it writes tools, runs them on this
-// repository, shows a network call that waits for approval, approves it for one run, and
-// verifies the audit log. It prints each step in words and exits 1 when a result is not
+// repository, chains them into a skill and replays its run, shows a network call that waits
+// for approval, approves it for one run, and verifies the audit log. It prints each step in words and exits 1 when a result is not
 // what it should be.
 package main
 
@@ -59,7 +59,7 @@ func walk(helix string) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, stop()) }()
-	for _, part := range []func() error{d.templates, d.network, d.audit} {
+	for _, part := range []func() error{d.templates, d.skill, d.network, d.audit} {
 		if err := part(); err != nil {
 			return err
 		}
