@@ -81,13 +81,19 @@ async function empty({ page, go, looks, check }) {
   check((await page.getByRole("searchbox").count()) === 0, "nothing to search in an empty list");
   check((await page.getByRole("tab").allTextContents()).map((s) => s.trim()).join() === "Skills,WASM", "skills come first, modules second");
   await looks("empty");
+  await page.getByRole("button", { name: "Templates" }).click();
+  await sheet(page).getByRole("button", { name: /^Use/ }).nth(5).waitFor();
+  await looks("templates");
+  await page.keyboard.press("Escape");
+  await sheet(page).waitFor({ state: "hidden" });
 }
 
 async function list({ page, rpc, looks, check }, ids) {
   const digest = await rpc("skills.create_composite", { skill: DIGEST(ids) });
   check(digest.valid && digest.isEnabled, "the skill is valid");
   await skills(page).getByRole("option", { name: /Word digest/ }).waitFor();
-  await rpc("schedules.create", { name: "Each morning", target: { kind: "skill", id: digest.skillId, input: { text: "good morning" } }, cadence: { daily: "07:00" } }).catch(() => rpc("schedules.create", { name: "Each morning", target: { kind: "skill", id: digest.skillId, input: { text: "good morning" } }, cadence: { kind: "cron", cron: "0 7 * * *" } }));
+  const cadence = { type: "cron", expression: "0 7 * * *", timezone: "UTC" };
+  await rpc("schedules.create", { name: "Each morning", target: { kind: "skill", id: digest.skillId, input: { text: "good morning" } }, cadence });
   await skills(page).getByText("07:00", { exact: false }).first().waitFor();
   await looks("list");
   // The switch of a row, with Undo.
@@ -157,12 +163,20 @@ async function steps({ page, check, looks }) {
 }
 
 async function restart({ page, check, looks, rpc }) {
+  // A step without a result before it is named.
   await row(page, /^tone/).click();
   await inspector(page).getByRole("button", { name: "Restart from here" }).click();
   await sheet(page).getByRole("heading", { name: "Restart from tone" }).waitFor();
+  await sheet(page).getByRole("button", { name: "Restart", exact: true }).click();
+  await sheet(page).getByRole("alert").getByText(/flaky/).waitFor();
+  await looks("restart-refused");
+  await page.keyboard.press("Escape");
+  await row(page, /^flaky/).click();
+  await inspector(page).getByRole("button", { name: "Restart from here" }).click();
+  await sheet(page).getByRole("heading", { name: "Restart from flaky" }).waitFor();
   await looks("restart");
-  await sheet(page).getByRole("button", { name: "Restart" }).click();
-  await toast(page, "Restarted from tone").waitFor();
+  await sheet(page).getByRole("button", { name: "Restart", exact: true }).click();
+  await toast(page, "Restarted from flaky").waitFor();
   const card = inspector(page).getByRole("region", { name: "Question of ask" });
   await card.getByLabel(/^Note/).fill("again");
   await card.getByRole("button", { name: "Approve" }).click();
@@ -202,7 +216,7 @@ async function canceled({ page, rpc, check, looks }) {
   await inspector(page).getByText(/Not valid JSON/).first().waitFor();
   await json.fill("");
   await inspector(page).getByRole("button", { name: /^Run/ }).click();
-  await inspector(page).getByText(/waits for its time/).first().waitFor();
+  await inspector(page).getByText("for its time").first().waitFor();
   await row(page, /^pause.*Waiting/).waitFor();
   await looks("waiting");
   await page.keyboard.press("Control+.");

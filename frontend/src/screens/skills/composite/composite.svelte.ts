@@ -1,12 +1,13 @@
+import { asError, type RpcError } from "../../../lib/rpc/errors";
 import type { Rpc } from "../../../lib/rpc";
 import { PermissionPrompt } from "../../../lib/run/prompt.svelte";
 import type { Notify } from "../skills.svelte";
 import { RunFeed } from "./feed.svelte";
 import { CompositeInspector } from "./inspector.svelte";
 import { CompositeList } from "./list.svelte";
-import { SkillExport, SkillImport } from "./sharing.svelte";
+import { SkillExport, SkillImport, SkillTemplates } from "./sharing.svelte";
 import { RunStart } from "./start.svelte";
-import type { Execution, Meta, Version } from "./types";
+import type { Execution, Meta, Template, Version } from "./types";
 
 /** Acts that wait for ten seconds, because they cannot be taken back. */
 export interface Defer {
@@ -27,6 +28,7 @@ export class CompositeScreen {
   readonly inspector: CompositeInspector;
   readonly importing: SkillImport;
   readonly exporting: SkillExport;
+  readonly templates: SkillTemplates;
   readonly prompt: PermissionPrompt;
   readonly #feeds = new Map<string, RunFeed>();
   readonly #starts = new Map<string, RunStart>();
@@ -41,6 +43,7 @@ export class CompositeScreen {
     this.inspector = new CompositeInspector(rpc);
     this.importing = new SkillImport(rpc);
     this.exporting = new SkillExport(rpc);
+    this.templates = new SkillTemplates(rpc);
     this.prompt = new PermissionPrompt(rpc);
     this.prompt.onAnswer(() => {
       void this.inspector.readRights();
@@ -120,15 +123,14 @@ export class CompositeScreen {
     return result.executionId;
   }
 
-  /** Runs again from a step, with the results of the steps before it. */
-  async restart(run: Execution, fromStepId: string, more: { versionId?: string; input?: unknown } = {}): Promise<string | null> {
+  /** Runs again from a step, with the results of the steps before it; answers the new run, or why it was refused. */
+  async restart(run: Execution, fromStepId: string, more: { versionId?: string; input?: unknown } = {}): Promise<string | RpcError> {
     try {
       const { executionId, warnings } = await this.#rpc.call("skills.restart", { executionId: run.executionId, fromStepId, ...more });
       this.#notify.ok(`Restarted from ${fromStepId}`, warnings.join(" "));
       return executionId;
     } catch (e) {
-      this.#notify.error(e, "The run was not restarted");
-      return null;
+      return asError(e);
     }
   }
 
@@ -194,6 +196,18 @@ export class CompositeScreen {
       this.#notify.error(e, `${skill.name} was not copied`);
       return null;
     }
+  }
+
+  /** Makes a skill of a template, its form filled in with the template's sample; null when it was refused. */
+  async use(t: Template): Promise<Meta | null> {
+    const skill = await this.templates.make(t);
+    if (skill === null) return null;
+    const start = this.startOf(skill.skillId);
+    start.text = JSON.stringify(t.sampleInput ?? {}, null, 2);
+    if (typeof t.sampleInput === "object" && t.sampleInput !== null && !Array.isArray(t.sampleInput)) start.params = { ...(t.sampleInput as Record<string, unknown>) };
+    await this.list.page.reload();
+    this.#notify.ok(`Made ${skill.name}`, t.tools.length === 0 ? "" : `With ${t.tools.length === 1 ? "the tool" : "the tools"} ${t.tools.join(", ")}.`);
+    return skill;
   }
 
   /** Makes an old definition the current one, as a new version. Undo makes the present one current again. */

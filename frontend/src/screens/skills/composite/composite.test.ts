@@ -182,7 +182,7 @@ describe("running", () => {
     expect(rpc.sent("skills.restart")[0]).toEqual({ executionId: "e1", fromStepId: "sum", input: { a: 1 } });
     expect(said.at(-1)).toBe("Restarted from sum");
     rpc.failNext("skills.restart", new RpcError({ kind: "invalid", message: "no" }));
-    expect(await screen.restart(execution(), "sum")).toBeNull();
+    expect(await screen.restart(execution(), "sum")).toMatchObject({ message: "no" });
     screen.stop();
   });
 
@@ -298,6 +298,22 @@ describe("sharing", () => {
     await until(() => importing.review?.action === "created");
     expect((await importing.add())?.skillId).toBe("s4");
     expect(importing.open).toBe(false);
+    screen.stop();
+  });
+
+  it("makes a skill of a template, with its sample filled in", async () => {
+    const { rpc, screen, said } = setup();
+    const template = { key: "chain", name: "Digest", description: "", icon: "", shows: ["chain"], tools: ["Words"], skills: [], stepCount: 2, sampleInput: { text: "a" } };
+    rpc.handle({ "skills.templates": () => ({ templates: [template] }), "skills.create_from_template": () => meta({ skillId: "s5" }) });
+    screen.templates.begin();
+    await until(() => screen.templates.list.data !== undefined);
+    rpc.failNext("skills.create_from_template", new RpcError({ kind: "conflict", message: "taken" }));
+    expect(await screen.use(template)).toBeNull();
+    expect(screen.templates).toMatchObject({ open: true, making: "", error: { message: "taken" } });
+    expect((await screen.use(template))?.skillId).toBe("s5");
+    expect(screen.templates.open).toBe(false);
+    expect(screen.startOf("s5").params).toEqual({ text: "a" });
+    expect(said.at(-1)).toBe("Made Digest");
     screen.stop();
   });
 

@@ -1,7 +1,7 @@
 import { asError, type RpcError } from "../../../lib/rpc/errors";
 import type { Rpc } from "../../../lib/rpc";
 import { Load } from "../../../lib/ui/state";
-import { Journal, type Row } from "./journal";
+import { Journal, view, type Row } from "./journal";
 import type { ExecuteResult, Execution, RunEvent, Wait } from "./types";
 import { isOver } from "./words";
 
@@ -60,30 +60,39 @@ export class RunFeed {
     return feed;
   }
 
-  readonly status = $derived.by(() => {
+  // Plain getters: what is derived belongs to whoever made it, and a run outlives the component
+  // that looked at it first.
+  get status(): string {
     void this.tick;
     const told = this.run.data?.status ?? "queued";
     // The journal is ahead of what was read, never behind its end.
     return isOver(told) || this.coarse || this.#lastSeq === 0 ? told : this.#journal.status;
-  });
-  readonly over = $derived(isOver(this.status));
-  readonly waits = $derived.by((): readonly Wait[] => (this.over ? [] : (this.run.data?.waits ?? [])));
-  readonly rows = $derived.by((): readonly Row[] => {
+  }
+  get over(): boolean {
+    return isOver(this.status);
+  }
+  get waits(): readonly Wait[] {
+    return this.over ? [] : (this.run.data?.waits ?? []);
+  }
+  /** The rows that are shown, as they are at this tick. */
+  get rows(): readonly Row[] {
     void this.tick;
-    return this.#journal.visible(this.toggled);
-  });
-  readonly detail = $derived.by((): Row | undefined => {
+    return this.#journal.visible(this.toggled).map(view);
+  }
+  /** The row whose details are shown. */
+  get detail(): Row | undefined {
     void this.tick;
-    return this.chosen === null ? undefined : this.#journal.byKey(this.chosen);
-  });
-  readonly startedAt = $derived.by(() => {
+    const row = this.chosen === null ? undefined : this.#journal.byKey(this.chosen);
+    return row && view(row);
+  }
+  get startedAt(): number {
     void this.tick;
     return this.#journal.startedAt;
-  });
-  readonly finishedAt = $derived.by(() => {
+  }
+  get finishedAt(): number {
     void this.tick;
     return this.#journal.finishedAt;
-  });
+  }
 
   get journal(): Journal {
     void this.tick;

@@ -76,6 +76,8 @@ export class Journal {
   readonly top: Row[] = [];
   readonly #rows = new Map<string, Row>();
   readonly #places = new Map<string, Place>();
+  /** Names of what is called, by the id of the step. */
+  readonly #tools = new Map<string, string>();
   /** Rows with a bar that goes on. */
   readonly #open = new Set<Row>();
 
@@ -158,7 +160,7 @@ export class Journal {
     }
     return this.#make(
       key,
-      { path, iteration, stepId: path.slice(cut + 1), kind: place?.step.toolType ?? "", tool: place?.step.toolName ?? "", order: place?.order ?? this.#rows.size + 10_000 },
+      { path, iteration, stepId: path.slice(cut + 1), kind: place?.step.toolType ?? "", tool: this.#tools.get(path.slice(cut + 1)) ?? place?.step.toolName ?? "", order: place?.order ?? this.#rows.size + 10_000 },
       parent,
     );
   }
@@ -182,7 +184,7 @@ export class Journal {
     if (this.startedAt === 0) this.startedAt = at;
     switch (e.type) {
       case "run.created":
-        this.created = d;
+        this.#begun(d);
         return;
       case "run.started":
         this.startedAt = at;
@@ -237,6 +239,14 @@ export class Journal {
         this.#answered(row, at, d);
         break;
     }
+  }
+
+  /** What the steps call, as it was found when the run began. */
+  #begun(d: Data): void {
+    this.created = d;
+    const tools = (d["tools"] ?? {}) as Record<string, { name?: string } | undefined>;
+    for (const [id, t] of Object.entries(tools)) if (t?.name) this.#tools.set(id, t.name);
+    for (const row of this.#rows.values()) row.tool = this.#tools.get(row.stepId) ?? row.tool;
   }
 
   #intent(row: Row, e: RunEvent, at: number, d: Data): void {
@@ -427,6 +437,9 @@ export class Journal {
     return out;
   }
 }
+
+/** A row as it is now; the journal goes on to change its own. */
+export const view = (row: Row): Row => ({ ...row, bars: row.bars.map((b) => ({ ...b })) });
 
 /** Whether the rows below a row are shown. */
 export const isOpen = (row: Row, toggled: ReadonlySet<string>): boolean => (row.kind === "branch") !== toggled.has(row.key);

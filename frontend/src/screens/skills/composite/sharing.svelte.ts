@@ -1,6 +1,7 @@
 import { asError, type RpcError } from "../../../lib/rpc/errors";
 import type { Rpc } from "../../../lib/rpc";
-import type { ImportResult, Meta } from "./types";
+import { Load } from "../../../lib/ui/state";
+import type { ImportResult, Meta, Template } from "./types";
 
 export type OnConflict = "rename" | "newVersion" | "skip";
 
@@ -144,6 +145,47 @@ export class SkillExport {
       return null;
     } finally {
       this.busy = false;
+    }
+  }
+}
+
+/** Finished skills to start from; what one needs is made with it. */
+export class SkillTemplates {
+  open = $state(false);
+  readonly list = new Load<readonly Template[]>();
+  /** The template that is being made. */
+  making = $state("");
+  error = $state.raw<RpcError | null>(null);
+  readonly #rpc: Rpc;
+
+  constructor(rpc: Rpc) {
+    this.#rpc = rpc;
+  }
+
+  begin(): void {
+    this.open = true;
+    this.error = null;
+    if (this.list.data === undefined) void this.read();
+  }
+
+  async read(): Promise<void> {
+    await this.list.run(async (signal) => (await this.#rpc.call("skills.templates", {}, { signal })).templates);
+  }
+
+  /** Makes a skill of a template; null when it was refused. */
+  async make(t: Template): Promise<Meta | null> {
+    if (this.making !== "") return null;
+    this.making = t.key;
+    this.error = null;
+    try {
+      const skill = await this.#rpc.call("skills.create_from_template", { key: t.key });
+      this.open = false;
+      return skill;
+    } catch (e) {
+      this.error = asError(e);
+      return null;
+    } finally {
+      this.making = "";
     }
   }
 }

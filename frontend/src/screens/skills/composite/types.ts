@@ -17,4 +17,5 @@ export type RightsPreview = Result<"skills.preview_rights">;
 export type ImportResult = Result<"skills.import">;
 export type Replay = Result<"skills.replay">;
 export type Answer = Params<"skills.answer">;
+export type Template = Item<"skills.templates", "templates">;
 export type Schedule = Item<"schedules.list", "schedules">;

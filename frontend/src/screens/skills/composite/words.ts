@@ -55,10 +55,10 @@ const reasons: Record<string, string> = {
 /** Why a step was skipped. */
 export const reasonText = (reason: string): string => reasons[reason] ?? reason;
 
-const waits: Record<string, string> = { approval: "waits for your approval", unknown_outcome: "waits for your answer", permission: "waits for a right", timer: "waits for its time" };
+const waits: Record<string, string> = { approval: "for your approval", unknown_outcome: "for your answer", permission: "for a right", timer: "for its time" };
 
 /** What a run waits for. */
-export const waitWord = (reason: string | undefined): string => (reason === undefined ? "" : (waits[reason] ?? "waits"));
+export const waitWord = (reason: string | undefined): string => (reason === undefined ? "" : (waits[reason] ?? ""));
 
 const origins: Record<string, string> = { edit: "Edited", import: "Imported", rollback: "Rolled back", sync: "From another device", agent: "By an agent", template: "From a template" };
 
