@@ -26,11 +26,11 @@ type Runner interface {
 	Rights(ctx context.Context, c definition.Callable) (Rights, error)
 }
 
-// ToolRunner, WasmRunner and MCPRunner reach the domains that own these things.
+// The runners of the domains that own these things.
 type (
-	ToolRunner = Runner
-	WasmRunner = Runner
-	MCPRunner  = Runner
+	ToolRunner = Runner // custom tools; it may also be a ToolSharer and a ToolMaker
+	WasmRunner = Runner // WASM skills
+	MCPRunner  = Runner // tools of MCP servers
 )
 
 // Call is one attempt of a step.

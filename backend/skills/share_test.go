@@ -23,9 +23,9 @@ type market struct {
 	trusted string
 }
 
-func (m *market) ExportTools(_ context.Context, ids []string) (out []json.RawMessage, _ error) {
+func (m *market) ExportTools(ctx context.Context, ids []string) (out []json.RawMessage, _ error) {
 	for _, id := range ids {
-		found, _ := m.Find(nil, id, "")
+		found, _ := m.Find(ctx, id, "")
 		if len(found) == 0 {
 			return nil, fault.NotFoundf("There is no such tool.")
 		}
@@ -34,14 +34,14 @@ func (m *market) ExportTools(_ context.Context, ids []string) (out []json.RawMes
 	return out, nil
 }
 
-func (m *market) ImportTools(_ context.Context, tools []json.RawMessage, commit bool) (out []ImportedTool, _ error) {
+func (m *market) ImportTools(ctx context.Context, tools []json.RawMessage, commit bool) (out []ImportedTool, _ error) {
 	for _, raw := range tools {
 		var t struct{ Name, Hash string }
 		if err := json.Unmarshal(raw, &t); err != nil {
 			return nil, fault.Invalidf("A tool in the file cannot be read.")
 		}
 		done := ImportedTool{Name: t.Name, As: t.Name}
-		if found, _ := m.Find(nil, "", t.Name); len(found) == 0 || found[0].Hash != t.Hash {
+		if found, _ := m.Find(ctx, "", t.Name); len(found) == 0 || found[0].Hash != t.Hash {
 			done.New = true
 			if len(found) > 0 {
 				done.As += " 2"
