@@ -97,7 +97,7 @@ func (s *Service) DryRun(ctx context.Context, p DryRunParams) (ExecuteResult, er
 		return s.finish(tx, &end, nil)
 	})
 	if err != nil {
-		return ExecuteResult{}, unwritten(err)
+		return ExecuteResult{}, s.unwritten(err)
 	}
 	x := end.tell()
 	d.made.fill(&x, d.st, nil)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/google/uuid"
 
@@ -104,12 +105,15 @@ func reuse(to, was *definition.Body, source Execution, from string) (map[string]
 	for i := range was.Steps {
 		old[was.Steps[i].StepID] = &was.Steps[i]
 	}
+	if !slices.ContainsFunc(to.Steps, func(d definition.Step) bool { return d.StepID == from }) {
+		return nil, nil, fault.Invalidf("The skill has no step %q at its top level.", from)
+	}
 	out := map[string]machine.ReusedData{}
 	var warnings []string
 	for i := range to.Steps {
 		def := &to.Steps[i]
 		if def.StepID == from {
-			return out, warnings, nil
+			break
 		}
 		r, ok := results[def.StepID]
 		switch {
@@ -127,7 +131,7 @@ func reuse(to, was *definition.Body, source Execution, from string) (map[string]
 		}
 		out[def.StepID] = d
 	}
-	return nil, nil, fault.Invalidf("The skill has no step %q at its top level.", from)
+	return out, warnings, nil
 }
 
 // alike compares two steps without the places where they are drawn.

@@ -250,7 +250,7 @@ func (s *Service) begin(ctx context.Context, skill *row, b beginning) (uuid.UUID
 	if slot {
 		r.slot = true
 		_, _, err := s.launch(r)
-		return b.id, unwritten(err)
+		return b.id, s.unwritten(err)
 	}
 	defer r.cancel(errParked)
 	row, events := r.row, r.batch
@@ -261,19 +261,19 @@ func (s *Service) begin(ctx context.Context, skill *row, b beginning) (uuid.UUID
 		return insertEvents(tx, row.id, events)
 	})
 	if err != nil {
-		return uuid.Nil, unwritten(err)
+		return uuid.Nil, s.unwritten(err)
 	}
 	s.queueUp(b.user, s.turn(b.user, b.id), false)
 	return b.id, nil
 }
 
-// unwritten makes of what the database says an answer to who wanted to run something.
-func unwritten(err error) error {
-	if err == nil {
+// unwritten is the answer when a run could not be recorded.
+func (s *Service) unwritten(err error) error {
+	switch {
+	case err == nil:
 		return nil
-	}
-	if f := fault.As(err); f.Kind != fault.Internal {
-		return f
+	case s.isClosed():
+		return errStopping()
 	}
 	return errUnwritten().WithCause(err)
 }

@@ -53,6 +53,11 @@ func (s *State) decides(e Event) (want *Event, decided bool) {
 				return nil, false
 			}
 		}
+		for _, w := range todo.Waits { // in a rehearsal, in the place of an answer
+			if e.Type == StepOutcome && w.Path == e.StepPath && w.Iteration == e.Iteration {
+				return nil, false
+			}
+		}
 	}
 	if len(todo.Records) > 0 {
 		return &todo.Records[0], true
