@@ -102,7 +102,7 @@ async function mouse({ page, go, rpc, check, looks }) {
   await page.getByLabel("Source of the data: Last run").waitFor();
   await data(page).getByRole("treeitem", { name: /^repeater/ }).locator("span").first().click();
   await data(page).getByText('"ho ho ho "').waitFor();
-  await inspector(page).locator(".live").getByText("{ out, n }").waitFor();
+  await inspector(page).locator(".live").getByText("{ n, out }").waitFor();
   await looks("data");
   await page.getByRole("button", { name: "Run", exact: true }).click();
   await page.waitForFunction((id) => location.hash === `#/skills/${id}/run`, made.skillId);
@@ -267,8 +267,8 @@ async function arms({ page, go, rpc, check, looks }) {
   await page.keyboard.press("Escape");
   await page.keyboard.press("a");
   await pick(/^Branch/);
-  await inspector(page).getByRole("textbox", { name: "When" }).fill("$.repeater.said == 'a b c'");
-  await inspector(page).locator(".live").getByText("true").waitFor();
+  await inspector(page).getByRole("textbox", { name: "When", exact: true }).fill("$.repeater.said == 'a b c'");
+  await inspector(page).getByText("The output of repeater is known after a run.").waitFor();
   await page.keyboard.press("Escape");
   await page.keyboard.press("ArrowDown");
   await page.keyboard.press("Enter");
@@ -308,6 +308,7 @@ async function arms({ page, go, rpc, check, looks }) {
   await inspector(page).getByRole("button", { name: "Give a default" }).click();
   await page.getByText("No problems").waitFor();
   // Renaming follows everywhere.
+  await page.getByRole("button", { name: "Show all" }).click();
   await node(page, "repeater").click();
   await inspector(page).getByRole("textbox", { name: "Id" }).fill("say-it");
   await page.keyboard.press("Enter");

@@ -96,7 +96,7 @@ export function createEditor(o: EditorOptions): EditorHandle {
         language.of(languageOf(o.language, o.completions)),
         editable.of(lock(o.readonly)),
         EditorView.lineWrapping,
-        EditorView.contentAttributes.of({ "aria-label": o.label }),
+        EditorView.contentAttributes.of({ "aria-label": o.label, tabindex: "0" }),
         o.placeholder ? placeholder(o.placeholder) : [],
         keymap.of([
           { key: "Mod-Enter", run: () => o.onsubmit() },

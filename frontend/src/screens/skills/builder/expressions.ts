@@ -112,6 +112,16 @@ export function namesUsed(step: Step): Set<string> {
   return names;
 }
 
+/** The names that the paths of a template start with. */
+export function namesInTemplate(v: unknown): Set<string> {
+  const names = new Set<string>();
+  templateTexts(v, (t) => {
+    for (const u of usesIn(t)) names.add(u.name);
+    return t;
+  });
+  return names;
+}
+
 /** `.name`, or `['na-me']` where the name needs quotes. */
 export function memberPath(name: string): string {
   return /^[A-Za-z_][A-Za-z0-9_]*$/.test(name) ? `.${name}` : `['${name.replace(/\\/g, "\\\\").replace(/'/g, "\\'")}']`;

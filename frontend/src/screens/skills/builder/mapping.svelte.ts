@@ -4,7 +4,7 @@ import { Load } from "../../../lib/ui/state";
 import type { SkillDraft } from "./draft.svelte";
 import { memberPath } from "./expressions";
 import { outputKnown, sampleDocument, type Find } from "./samples";
-import { scopeAt, stepAt, valueAt, type Scope } from "./steps";
+import { scopeAt, stepAt, valueAt, walk, type Scope } from "./steps";
 import type { Evaluation, Run } from "./types";
 
 /** What takes a path that is chosen in the tree. */
@@ -95,6 +95,16 @@ export class Mapping {
       doc["index"] = 0;
     }
     return doc;
+  }
+
+  /** Whether a step's output is known: from the run, or from a schema. */
+  known(id: string): boolean {
+    if (this.#real !== undefined && id in this.#real) return true;
+    let known = true;
+    walk(this.#draft.skill, (_, s) => {
+      if (s.stepId === id) known = outputKnown(s, this.#find);
+    });
+    return known;
   }
 
   /** What a place of the skill can be mapped from. */
