@@ -92,6 +92,7 @@ type simTarget struct {
 	enqueue   func(Occurrence) error
 	check     func(Target) error
 	onStart   func(Occurrence)
+	done      func(uuid.UUID)
 	ignores   bool // cancel
 	dead      bool // its process was killed: nothing happens any more
 	cancelled []string
@@ -150,6 +151,9 @@ func (t *simTarget) Start(id uuid.UUID) {
 	d, st := time.Duration(0), TargetState{Status: "success", Output: json.RawMessage(`"done"`)}
 	if t.lasts != nil {
 		d, st = t.lasts(r.occ)
+	}
+	if t.done != nil {
+		defer t.done(id)
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
