@@ -77,6 +77,7 @@ func (s *Service) excess(tx *storage.Tx, keep map[uuid.UUID]bool) ([]uuid.UUID, 
 
 // remove deletes runs with their steps and journals.
 func (s *Service) remove(ctx context.Context, ids []uuid.UUID) (n int, err error) {
+	defer s.sizes.forget()
 	for len(ids) > 0 {
 		part := ids[:min(len(ids), pruneBatch)]
 		ids = ids[len(part):]

@@ -81,6 +81,7 @@ type Service struct {
 	writes   journal
 	schemas  schemaCache
 	programs programs
+	sizes    sizes
 
 	mu       sync.Mutex
 	live     map[uuid.UUID]*live           // runs in memory

@@ -1,0 +1,70 @@
+package skills
+
+import (
+	"encoding/json"
+
+	"github.com/google/uuid"
+
+	"helix/backend/identity"
+	"helix/backend/skills/machine"
+	"helix/backend/storage"
+)
+
+// Enqueue is a run that something else than a call starts, such as a schedule.
+type Enqueue struct {
+	SkillID   *uuid.UUID
+	Skill     json.RawMessage // or a definition that is not saved
+	Version   string
+	Input     json.RawMessage
+	Trigger   string // schedule, agent or voice
+	RequestID string
+}
+
+// EnqueueTx makes a run inside of a transaction, so that it comes into being together with
+// what wants it. It does not begin before Begin. The transaction's context holds the user.
+func (s *Service) EnqueueTx(tx *storage.Tx, o Enqueue) (uuid.UUID, error) {
+	ctx := tx.Context()
+	var skill *row
+	var err error
+	if o.SkillID != nil {
+		skill, err = saved(tx, *o.SkillID, o.Version)
+	} else {
+		skill, _, err = s.given(ctx, o.Skill)
+	}
+	if err != nil {
+		return uuid.Nil, err
+	}
+	input, err := s.checkInput(skill.body, o.Input)
+	if err != nil {
+		return uuid.Nil, err
+	}
+	r, err := s.runRow(skill, beginning{id: storage.NewID(), user: identity.UserID(ctx), input: input, trigger: o.Trigger, request: o.RequestID})
+	if err != nil {
+		return uuid.Nil, err
+	}
+	return r.id, r.insert(tx)
+}
+
+// Begin starts a run that EnqueueTx made, as soon as the user has a slot for it. It returns
+// at once; for a run that has begun or ended it does nothing.
+func (s *Service) Begin(run uuid.UUID) {
+	s.mu.Lock()
+	there := s.live[run] != nil || s.closed
+	s.mu.Unlock()
+	if there {
+		return
+	}
+	s.wg.Go(func() {
+		var r *runRow
+		err := s.db.Read(s.life, func(tx *storage.Tx) (err error) {
+			r, err = anyRun(tx, run)
+			return err
+		})
+		switch {
+		case err == nil && r.status == machine.Queued:
+			s.queueUp(r.user, s.turn(r.user, run), false)
+		case err != nil && s.life.Err() == nil:
+			s.log.Error("begin a run", "run", run, "error", err)
+		}
+	})
+}
