@@ -36,6 +36,9 @@ func (b *Backend) openSkills(conf config.Config) {
 		DenyPort: b.ownPort, Allow: b.allowHTTP, Notify: b.notifyUser, Check: checkJSON,
 	})
 	for _, s := range list {
+		if s.Name == httpStep {
+			s.Rights = b.httpRights
+		}
 		b.Skills.Register(s)
 	}
 	b.Permission.Register(builtinKind, builtinSubjects{}, nil)
