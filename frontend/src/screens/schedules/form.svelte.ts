@@ -139,6 +139,7 @@ export class ScheduleForm {
   /** Why it cannot be saved, for the button; "" when it can. */
   readonly blocked = $derived.by(() => {
     if (this.kind === "" || (this.needsTarget && this.targetId === "")) return "Choose what it starts";
+    if (this.needsTarget && this.targetId !== this.#target?.id && this.schema.data === undefined && this.schema.error === undefined) return "What it takes is being read";
     if (this.inputProblem !== "") return "Fill in the input first";
     if (this.preview.error?.kind === "invalid") return "The times are not valid yet";
     const wrong = this.nameError || this.everyError || this.onceError || this.graceError || Object.values(this.limits).find((e) => e !== "");
@@ -266,6 +267,8 @@ export class ScheduleForm {
     this.targetId = id;
     this.input = {};
     this.inputProblem = "";
+    this.schema.data = undefined;
+    this.rights.data = undefined;
     this.error = null;
     if (!this.#named) this.name = this.choices.find((c) => c.id === id)?.name.slice(0, 100) ?? "";
     void this.#targetChanged();

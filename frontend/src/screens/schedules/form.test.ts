@@ -39,7 +39,8 @@ describe("a new schedule", () => {
     expect(form.choices[1]!.blocked).toContain("draft");
     form.setTarget("k1");
     expect(form.name).toBe("Report");
-    expect(form.blocked).toBe("");
+    expect(form.blocked).toBe("What it takes is being read");
+    await until(() => form.blocked === "");
     await until(() => form.rights.data !== undefined);
     expect(form.rights.data).toMatchObject({ ok: false, step: "Fetch page", needs: ["network:https(a.org)"] });
     expect(rpc.sent("skills.preview_rights")).toEqual([{ skillId: "k1", unattended: true }]);
@@ -84,6 +85,7 @@ describe("a new schedule", () => {
     expect(form.refused.when).toContain("field 1 (minute)");
     expect(form.blocked).toBe("The times are not valid yet");
     expect(await form.save()).toBeNull();
+    await until(() => form.schema.data !== undefined);
     form.setExpression("0 9 * * *");
     form.setZone("Mars/Base");
     await until(() => form.refused.zone !== undefined);

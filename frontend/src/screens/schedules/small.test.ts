@@ -3,7 +3,7 @@ import { addressOf, placeOf } from "./address";
 import { asCadence, explainCron, inUnits, nth, partOf, presetOf, presets, span } from "./cadence";
 import { times } from "./fixtures";
 import { missedExample } from "./missed";
-import { absolute, markOf, marksWords, noteWords, reasonWord, stretch, until, wallDay, wallTime } from "./words";
+import { absolute, errorWords, markOf, marksWords, noteWords, onThisClock, reasonWord, stretch, until, wallDay, wallTime } from "./words";
 import { city, offset, zones } from "./zones";
 
 describe("a cron text", () => {
@@ -86,6 +86,16 @@ describe("words about runs", () => {
     expect(reasonWord({ status: "skipped", reason: "overlap", dueAt: from })).toBe("the run before was still going on");
     expect(reasonWord({ status: "success", dueAt: from })).toBe("");
     expect(stretch(from, new Date(2026, 2, 3, 1).toISOString(), now)).toBe("2 Mar 02:10 to 3 Mar 01:00");
+  });
+
+  it("show times without a zone by the clock of this device", () => {
+    const at = new Date(2026, 2, 2, 9, 5, 7);
+    const [t] = onThisClock([{ at: at.toISOString(), local: "x", offset: "x" }], false);
+    expect(t!.local).toBe("2026-03-02 09:05:07");
+    expect(t!.offset).toMatch(/^[+-]\d\d:\d\d$/);
+    expect(onThisClock([{ at: "", local: "x", offset: "y" }], true)[0]!.local).toBe("x");
+    expect(errorWords({ targetKind: "tool", error: { kind: "denied", message: 'step "tool": no' } })).toBe("no");
+    expect(errorWords({ targetKind: "skill", error: { kind: "denied", message: 'step "tool": no' } })).toBe('step "tool": no');
   });
 
   it("tell wall times without any zone of their own", () => {

@@ -132,7 +132,7 @@ export function reasonWord(run: Pick<Run, "status" | "reason" | "dueAt" | "lastM
     case "overlap":
       return run.status === "cancelled" ? "to make room for the next one" : "the run before was still going on";
     case "person":
-      return "by hand";
+      return open(run.status) ? "is being canceled" : "by hand";
     case "other_device":
       return "another device ran it";
     case "target_gone":
@@ -150,7 +150,7 @@ export function reasonWord(run: Pick<Run, "status" | "reason" | "dueAt" | "lastM
     case "no_lease":
       return "another device may have run it";
     case "timeout":
-      return "it took too long";
+      return open(run.status) ? "took too long and is being canceled" : "it took too long";
     case "too_late":
     case "grace":
       return `${times}too late to make up for it${when}`;
@@ -184,6 +184,24 @@ export function marksWords(runs: readonly Pick<RunMark, "status">[]): string {
   const by = new Map<MarkKind, number>();
   for (const r of runs) by.set(markOf(r.status), (by.get(markOf(r.status)) ?? 0) + 1);
   return `last ${plural(runs.length, "run")}: ${[...by].map(([k, n]) => `${n} ${markWord[k]}`).join(", ")}`;
+}
+
+/** Why a run failed. A tool runs as the only step of a skill, which nobody needs to know. */
+export const errorWords = (run: Pick<Run, "error" | "targetKind">): string => (run.error?.message ?? "").replace(run.targetKind === "tool" ? /^step "tool": / : /^$/, "");
+
+/** Due times by the clock of this device, for those that come without a zone of their own. */
+export function onThisClock<T extends { at: string; local: string; offset: string }>(times: readonly T[], hasZone: boolean): readonly T[] {
+  if (hasZone) return times;
+  const two = (n: number): string => String(n).padStart(2, "0");
+  return times.map((t) => {
+    const d = new Date(t.at);
+    const away = -d.getTimezoneOffset();
+    return {
+      ...t,
+      local: `${d.getFullYear()}-${two(d.getMonth() + 1)}-${two(d.getDate())} ${two(d.getHours())}:${two(d.getMinutes())}:${two(d.getSeconds())}`,
+      offset: `${away < 0 ? "-" : "+"}${two(Math.floor(Math.abs(away) / 60))}:${two(Math.abs(away) % 60)}`,
+    };
+  });
 }
 
 /** How late a run began, or nothing when nobody would notice. */
