@@ -22,6 +22,23 @@ var errLockHeld = errors.New("lock is held")
 // called twice, and leaves the file, because removing it would let two processes lock two
 // different files of one name.
 func Lock(path string) (release func(), err error) {
+	f, err := openLock(path)
+	if err != nil {
+		return nil, err
+	}
+	return sync.OnceFunc(func() { unlock(f) }), nil
+}
+
+// unlock gives the lock back at once: a child that is just being started may still have the
+// file open, so closing it here is not enough.
+func unlock(f *os.File) {
+	_ = f.Truncate(0)
+	_ = unlockFile(f)
+	_ = f.Close()
+}
+
+// openLock opens the lock file, locks it and writes the pid into it.
+func openLock(path string) (*os.File, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return nil, fmt.Errorf("make folder of the lock: %w", err)
 	}
@@ -46,10 +63,7 @@ func Lock(path string) (release func(), err error) {
 			return nil, errors.Join(fmt.Errorf("write pid: %w", err), f.Close())
 		}
 	}
-	return sync.OnceFunc(func() {
-		_ = f.Truncate(0)
-		_ = f.Close()
-	}), nil
+	return f, nil
 }
 
 // lockPID reads the pid that the holder wrote; 0 when it is not there yet.

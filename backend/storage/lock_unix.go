@@ -20,3 +20,5 @@ func lockFile(f *os.File) error {
 		}
 	}
 }
+
+func unlockFile(f *os.File) error { return unix.Flock(int(f.Fd()), unix.LOCK_UN) }

@@ -17,3 +17,8 @@ func lockFile(f *os.File) error {
 	}
 	return err
 }
+
+func unlockFile(f *os.File) error {
+	ol := windows.Overlapped{Offset: 1 << 20}
+	return windows.UnlockFileEx(windows.Handle(f.Fd()), 0, 1, 0, &ol)
+}
