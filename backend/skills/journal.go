@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 
 	"helix/backend/fault"
+	"helix/backend/identity"
 	"helix/backend/skills/machine"
 	"helix/backend/storage"
 )
@@ -20,7 +21,8 @@ const maxGroup = 64
 
 // journal commits what several runs write at the same moment in one transaction: each
 // commit waits for the disk, and the disk takes many as fast as one. A write that finds
-// nobody before it goes at once and alone; those that come meanwhile go together.
+// nobody before it goes at once and alone; those that come meanwhile go together, the ones of
+// a user: the transaction says who it is.
 type journal struct {
 	db      *storage.DB
 	commits atomic.Int64 // transactions that reached the disk, for measurements
@@ -33,6 +35,7 @@ type journal struct {
 // on whose context the transaction has, and must not change what it writes.
 type entryOf struct {
 	ctx    context.Context
+	user   uuid.UUID
 	events int
 	fn     func(*storage.Tx) error
 	err    error
@@ -42,7 +45,7 @@ type entryOf struct {
 // write runs fn in a transaction and returns once it is committed. events is how many events
 // it writes.
 func (j *journal) write(ctx context.Context, events int, fn func(*storage.Tx) error) error {
-	e := &entryOf{ctx: ctx, events: events, fn: fn, turn: make(chan []*entryOf, 1)}
+	e := &entryOf{ctx: ctx, user: identity.UserID(ctx), events: events, fn: fn, turn: make(chan []*entryOf, 1)}
 	j.mu.Lock()
 	group := []*entryOf{e}
 	if j.busy {
@@ -74,7 +77,7 @@ func (j *journal) pass() {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	n, events := 0, 0
-	for n < len(j.waiting) && (n == 0 || events+j.waiting[n].events <= maxGroup) {
+	for n < len(j.waiting) && (n == 0 || events+j.waiting[n].events <= maxGroup && j.waiting[n].user == j.waiting[0].user) {
 		events += j.waiting[n].events
 		n++
 	}

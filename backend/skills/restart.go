@@ -42,12 +42,8 @@ func (s *Service) Restart(ctx context.Context, p RestartParams) (RestartResult, 
 		return out, err
 	}
 	if p.VersionID != nil {
-		report, err := check(target, s.catalog(ctx))
-		if err != nil {
+		if err := s.sound(ctx, target); err != nil {
 			return out, err
-		}
-		if !report.Valid() {
-			return out, problemsError(report, "That version cannot run")
 		}
 	}
 	input := source.Input

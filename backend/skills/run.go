@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"encoding/json"
 	"errors"
+	"slices"
 	"strings"
 	"time"
 
@@ -122,6 +123,9 @@ func (s *Service) chosen(ctx context.Context, id *uuid.UUID, raw json.RawMessage
 			skill, err = saved(tx, *id, version)
 			return err
 		})
+		if err == nil && version != "" {
+			err = s.sound(ctx, skill)
+		}
 		return skill, nil, err
 	}
 	return s.given(ctx, raw)
@@ -139,6 +143,22 @@ func saved(tx *storage.Tx, id uuid.UUID, version string) (*row, error) {
 		err = skill.at(tx, version)
 	}
 	return skill, err
+}
+
+// sound refuses a version that was only a draft. A tool that is gone is no reason: the run
+// says so when it gets there.
+func (s *Service) sound(ctx context.Context, skill *row) error {
+	report, err := check(skill, s.catalog(ctx))
+	if err != nil {
+		return err
+	}
+	report.Errors = slices.DeleteFunc(report.Errors, func(p definition.Problem) bool {
+		return p.Code == definition.CodeTool || p.Code == definition.CodeAmbiguous
+	})
+	if !report.Valid() {
+		return problemsError(report, "The skill cannot run")
+	}
+	return nil
 }
 
 // given reads a definition that is not saved.

@@ -27,7 +27,9 @@ func (s *Service) EnqueueTx(tx *storage.Tx, o Enqueue) (uuid.UUID, error) {
 	var skill *row
 	var err error
 	if o.SkillID != nil {
-		skill, err = saved(tx, *o.SkillID, o.Version)
+		if skill, err = saved(tx, *o.SkillID, o.Version); err == nil && o.Version != "" {
+			err = s.sound(ctx, skill)
+		}
 	} else {
 		skill, _, err = s.given(ctx, o.Skill)
 	}

@@ -268,3 +268,23 @@ func TestRunUnknown(t *testing.T) {
 		})
 	}
 }
+
+// TestRunReplaced: when another database takes the place of the one before, runs leave memory
+// and go on as the new one has them.
+func TestRunReplaced(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.start(b.s)
+	b.h.on("idem-slow", func(ctx context.Context, _ Call) (json.RawMessage, error) {
+		if b.h.made("idem-slow") == 1 {
+			<-ctx.Done()
+			return nil, ctx.Err()
+		}
+		return json.RawMessage(`1`), nil
+	})
+	id := b.async(skillText(step("a", "idem-slow", "")), `{}`)
+	b.until(id, func(Execution) bool { return b.h.made("idem-slow") == 1 })
+	bus.Publish(b.db.Bus(), b.db.LocalUser().ID, storage.Replaced{})
+	b.until(id, is(machine.Completed))
+	b.replay(id)
+}

@@ -24,13 +24,14 @@ type HistoryTable struct {
 	Time     string   // column of microseconds that orders the rows
 	Payloads []string // JSON or text columns that are cut to head and tail
 	Stats    bool     // bounded like statistics, not like runs
+	Only     string   // SQL condition of the rows that may go; "": all
 }
 
 // History lists the tables that Prune bounds, sorted. A table that does not exist yet is
 // skipped, so a domain may be listed before its migration is released.
 var History = []HistoryTable{
 	{Table: "agent_runs", Time: "created_at"},
-	{Table: "composite_skill_executions", Time: "created_at"},
+	{Table: "composite_skill_executions", Time: "created_at", Only: "pinned = 0 AND status IN ('completed', 'failed', 'cancelled')"},
 	{Table: "container_runs", Time: "created_at"},
 	{Table: "custom_tool_usage", Time: "timestamp", Payloads: []string{"input_params", "output_result"}},
 	{Table: "memory_decay_history", Time: "created_at", Stats: true},
@@ -151,6 +152,9 @@ func (p *pruner) history(ctx context.Context, user uuid.UUID, h HistoryTable) er
 		return ignoreNoRows(err)
 	}); err != nil {
 		return err
+	}
+	if h.Only != "" {
+		where = `(` + where + `) AND ` + h.Only
 	}
 	if err := p.delete(ctx, h.Table, where, args...); err != nil {
 		return err
