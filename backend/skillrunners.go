@@ -220,7 +220,7 @@ func notBegun(ctx context.Context, what string, c *skills.Call, err error) error
 		out.Details = r
 	case fault.Canceled:
 		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-			out.Kind, out.Message = fault.Timeout, "It did not get its turn in time."
+			out.Kind, out.Message = fault.Unavailable, "It did not get its turn in time."
 		}
 	case fault.Invalid:
 		out.Details = nil // the paths are in the message; parameters are not repeated

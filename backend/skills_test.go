@@ -207,6 +207,37 @@ func TestSkillToolErrors(t *testing.T) {
 	}
 }
 
+// A tool that ran into its own time limit may have done what it was called for: it is not
+// tried again. One that only computes is.
+func TestSkillTimeoutLeavesDoubt(t *testing.T) {
+	t.Parallel()
+	c := newChain(t)
+	const forever = "export default async (p, helix) => { for (;;); }"
+	for _, p := range []tools.CreateParams{
+		{Name: "Keeper", Code: "export default async (p, helix) => { await helix.state.set('done', 1); for (;;); }", Capabilities: []string{"state(1MiB)"}},
+		{Name: "Thinker", Code: forever},
+	} {
+		p.Limits = &tools.Limits{WallMs: 200}
+		if _, err := c.Tools.Create(c.ctx, p); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const retry = `"toolType":"custom","errorHandling":"retry","maxRetries":1`
+	r := c.run(c.save("Keeps", `[{"stepId":"s","toolName":"Keeper",`+retry+`}]`))
+	if r.WaitReason != machine.WaitPermission {
+		t.Fatalf("%s %s", r.Status, r.WaitReason)
+	}
+	c.answer("approve", "always")
+	x := c.ended(r.ExecutionID)
+	if s := x.StepResults[0]; failure(x.Error).Kind != "timeout" || !s.Unknown || s.RetriesUsed != 0 {
+		t.Errorf("with an effect: %+v %+v", s, x.Error)
+	}
+	r = c.run(c.save("Thinks", `[{"stepId":"s","toolName":"Thinker",`+retry+`}]`))
+	if s := r.StepResults[0]; failure(r.Error).Kind != "timeout" || s.Unknown || s.RetriesUsed != 1 {
+		t.Errorf("without one: %+v %+v", s, r.Error)
+	}
+}
+
 // A deleted tool, a changed one and one that was changed while the run was going on.
 func TestSkillToolGoneOrChanged(t *testing.T) {
 	t.Parallel()

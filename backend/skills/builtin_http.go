@@ -124,7 +124,7 @@ func (w *web) run(ctx context.Context, c Call) (json.RawMessage, error) {
 		return nil, err
 	}
 	if resp.Status >= 400 && !in.AnyStatus {
-		return nil, statusFault(resp, w.o.Now())
+		return nil, statusFault(resp, slices.Contains([]string{"", "GET", "HEAD", "OPTIONS"}, in.Method), w.o.Now())
 	}
 	return httpOutput(resp)
 }
@@ -189,14 +189,16 @@ func httpOutput(resp *safehttp.Response) (json.RawMessage, error) {
 }
 
 // statusFault turns a refusing status into an error whose kind says whether trying again can
-// help.
-func statusFault(resp *safehttp.Response, now time.Time) error {
+// help. safe says that the request changes nothing where it arrives.
+func statusFault(resp *safehttp.Response, safe bool, now time.Time) error {
 	kind := fault.Invalid
 	switch s := resp.Status; {
 	case s == http.StatusTooManyRequests:
 		kind = fault.Limit
-	case s == http.StatusRequestTimeout || s == http.StatusGatewayTimeout:
+	case s == http.StatusGatewayTimeout && !safe: // what stands behind the gateway may have done it
 		kind = fault.Timeout
+	case s == http.StatusRequestTimeout:
+		kind = fault.Unavailable
 	case s == http.StatusNotFound || s == http.StatusGone:
 		kind = fault.NotFound
 	case s == http.StatusConflict || s == http.StatusPreconditionFailed:

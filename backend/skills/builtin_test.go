@@ -196,6 +196,8 @@ func TestHTTPRequest(t *testing.T) {
 		case "/limit":
 			w.Header().Set("Retry-After", noon.Add(time.Minute).Format(http.TimeFormat))
 			w.WriteHeader(429)
+		case "/gate":
+			w.WriteHeader(504)
 		case "/no":
 			w.WriteHeader(404)
 		case "/away":
@@ -240,6 +242,10 @@ func TestHTTPRequest(t *testing.T) {
 	if expectKind(t, "429", err, fault.Limit); fault.As(err).RetryAfter != time.Minute {
 		t.Errorf("retry after %s", fault.As(err).RetryAfter)
 	}
+	_, err = s.call(t, "http.request", `{"url":"`+base+`/gate"}`)
+	expectKind(t, "504 of GET", err, fault.Unavailable)
+	_, err = s.call(t, "http.request", `{"url":"`+base+`/gate","method":"POST"}`)
+	expectKind(t, "504 of POST", err, fault.Timeout)
 	_, err = s.call(t, "http.request", `{"url":"`+base+`/large"}`)
 	expectKind(t, "2 MiB", err, fault.Limit)
 	for _, in := range []string{`{"url":"nowhere"}`, `{"url":"` + base + `","body":"a","json":1}`, `{"url":"` + base + `","method":"TRACE"}`, `{"url":"` + base + `","headers":{"a b":"c"}}`} {

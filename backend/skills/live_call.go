@@ -133,6 +133,7 @@ func (r *live) perform(ctx context.Context, c *machine.Call) (out *machine.Event
 		})), true
 	default:
 		d = r.s.failed(res.err)
+		d.Unknown = fault.Is(res.err, fault.Timeout) && !c.Tool.Repeatable() // the callee's own limit leaves the same doubt
 	}
 	d.TookMs = took
 	return end(machine.Outcome(c, d)), true
