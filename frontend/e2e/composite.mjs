@@ -263,8 +263,8 @@ async function permission({ page, rpc, looks, check }) {
 
 /** The program dies while a tool changes something: nothing is done twice unasked. */
 async function crash({ page, rpc, helix, looks, check, go }) {
-  const code = "export default async (p, helix: Helix) => { await helix.state.set('sent', true); await new Promise((r) => setTimeout(r, 20000)); return 'sent'; }";
-  const { tool } = await rpc("tools.create", { name: "Slow sender", language: "typescript", capabilities: ["state"], timeoutMs: 60000, code });
+  const code = "export default async (p, helix: Helix) => { await helix.state.set('sent', true); await new Promise((r) => setTimeout(r, 4000)); return 'sent'; }";
+  const { tool } = await rpc("tools.create", { name: "Slow sender", language: "typescript", capabilities: ["state"], code });
   await rpc("skills.create_composite", { skill: { name: "Sends", steps: [{ stepId: "send", toolType: "custom", toolId: tool.id, parameters: { to: "ada@example.org", text: "hello" }, timeoutMs: 60000 }, { stepId: "after", toolType: "transform", value: "$.send" }] } });
   await choose(page, /Sends/);
   await inspector(page).getByRole("heading", { name: "Sends", level: 2 }).waitFor();
@@ -283,9 +283,14 @@ async function crash({ page, rpc, helix, looks, check, go }) {
   await ended;
   helix.forget();
   await helix.start();
-  // The page finds back by itself, or with a new link where the session has ended.
-  const back = inspector(page).getByText("Did “send” happen?");
-  await back.waitFor({ timeout: 60_000 });
+  // The session ended with the program; a new link opens the page again.
+  await page.goto("about:blank");
+  await page.goto(await helix.adminTicket());
+  await page.getByRole("navigation", { name: "Screens" }).waitFor();
+  const { executions } = await rpc("skills.history", { status: "waiting" });
+  check(executions.length === 1 && executions[0].waitReason === "unknown_outcome", "the run waits for an answer");
+  await go(`skills/run/${executions[0].executionId}`);
+  await inspector(page).getByText("Did “send” happen?").waitFor();
   await card.getByText("ada@example.org").waitFor();
   await looks("unknown");
   await card.getByRole("button", { name: "It happened…" }).click();
@@ -293,7 +298,8 @@ async function crash({ page, rpc, helix, looks, check, go }) {
   await card.getByRole("button", { name: "It happened, go on" }).click();
   await state(page, "Completed").waitFor();
   await inspector(page).getByText("sent by hand").first().waitFor();
-  check((await rpc("skills.history", { status: "completed" })).executions[0].skillName === "Sends", "the run goes on after the answer");
+  const after = await rpc("skills.get_execution", { executionId: executions[0].executionId });
+  check(after.status === "completed" && after.finalOutput === "sent by hand", `the run goes on after the answer, and is not ${after.status} with ${JSON.stringify(after.finalOutput)}`);
   await go("skills");
 }
 

@@ -1,4 +1,4 @@
-// The Skills screen: a module from C and one from Go, installed, run with input, stopped at
+// WASM skills: a module from C and one from Go, installed, run with input, stopped at
 // each limit, canceled, looked at in the history, changed, disabled, deleted and brought back.
 import { readFile, writeFile } from "node:fs/promises";
 import path from "node:path";
@@ -32,7 +32,7 @@ const list = (page) => page.getByRole("listbox", { name: "WASM skills" });
 const result = (page) => inspector(page).getByRole("region", { name: "Result" });
 
 async function empty({ page, go, looks, check }) {
-  await go("skills");
+  await go("skills/wasm");
   await page.getByRole("heading", { name: "Skills", level: 1 }).waitFor();
   await page.getByText("No WASM skills. Install a .wasm file.").waitFor();
   check((await page.getByRole("searchbox").count()) === 0, "nothing to search in an empty list");
@@ -339,7 +339,7 @@ async function degraded({ browser, helix, complaints }) {
     await go("settings/sandbox");
     await page.getByText("Install the package bubblewrap, then restart Helix.").waitFor();
     await looks("settings");
-    await go("skills");
+    await go("skills/wasm");
     await list(page).getByRole("option", { name: /Word count/ }).click();
     await inspector(page).getByRole("tab", { name: "Details" }).click();
     await inspector(page).getByText("Landlock is missing", { exact: false }).waitFor();
