@@ -58,7 +58,8 @@ func fillRuns(tx *storage.Tx, list []*sched) error {
 			return err
 		}
 		if len(rows) > 0 {
-			c.LastRun = &rows[0].Run
+			last := rows[0].Run // rows are turned around below
+			c.LastRun = &last
 		}
 		slices.Reverse(rows)
 		for _, r := range rows {
