@@ -371,15 +371,18 @@ async function many({ page, go, rpc, check, shot }) {
     console.log(`      canvas with ${n} steps: a frame p50 ${frames.p50.toFixed(1)} ms, p95 ${frames.p95.toFixed(1)} ms, worst ${frames.worst.toFixed(0)} ms; ${drawn} nodes drawn`);
     const edit = await page.evaluate(async () => {
       const name = document.querySelector("[aria-label='Name of the skill']");
+      const view = document.querySelector(".svelte-flow__viewport").style.transform;
       const start = performance.now();
       for (let i = 0; i < 10; i++) {
         name.value += "x";
         name.dispatchEvent(new InputEvent("input", { bubbles: true }));
         await new Promise((r) => requestAnimationFrame(r));
       }
-      return (performance.now() - start) / 10;
+      const ms = (performance.now() - start) / 10;
+      return { ms, view, after: document.querySelector(".svelte-flow__viewport").style.transform };
     });
-    console.log(`      a key stroke with ${n} steps: ${edit.toFixed(1)} ms`);
+    check(/, -5\d\d\dpx\)/.test(edit.view) && edit.view === edit.after, `the view stays where it was moved to (${edit.view}, ${edit.after})`);
+    console.log(`      a key stroke with ${n} steps: ${edit.ms.toFixed(1)} ms`);
     check(frames.p50 < 120, `panning ${n} steps stays usable`);
     await shot(`many-${n}`);
     await page.getByRole("button", { name: "Show all" }).click();

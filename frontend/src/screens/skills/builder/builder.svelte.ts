@@ -3,7 +3,7 @@ import type { Rpc } from "../../../lib/rpc";
 import { Load } from "../../../lib/ui/state";
 import { emptySkill, SkillDraft, textOf } from "./draft.svelte";
 import { Mapping } from "./mapping.svelte";
-import { stepOfProblem } from "./steps";
+import { isShort, shapeProblem, stepOfProblem, walk } from "./steps";
 import { CALLS, type Entry, type Meta, type Problem, type Skill, type Step, type Validation } from "./types";
 
 /** Where unsaved work is kept. `localStorage` fits; tests give a map. */
@@ -18,6 +18,8 @@ interface Kept {
   skillId: string | null;
   baseVersion: string;
   skill: Skill;
+  /** What stood in the text tab and could not be read. */
+  text?: string;
   at: string;
 }
 
@@ -80,7 +82,7 @@ export class SkillBuilder {
   #validateTimer: ReturnType<typeof setTimeout> | undefined;
   #keepTimer: ReturnType<typeof setTimeout> | undefined;
   #abort: AbortController | null = null;
-  #validated: Skill | null = null;
+  #validated = $state.raw<Skill | null>(null);
 
   constructor(rpc: Rpc, store: DraftStore) {
     this.#rpc = rpc;
@@ -171,8 +173,9 @@ export class SkillBuilder {
 
   #recover(m: Meta | null): void {
     const kept = this.#kept(m?.skillId ?? null);
-    if (kept === null || textOf(kept.skill) === this.text) return;
+    if (kept === null || (textOf(kept.skill) === this.text && kept.text === undefined)) return;
     this.draft.open(kept.skill);
+    if (kept.text !== undefined) this.setText(kept.text);
     this.recovered = true;
     if (m && kept.baseVersion !== m.version) {
       this.base = { ...m, version: kept.baseVersion };
@@ -210,7 +213,7 @@ export class SkillBuilder {
       this.#store.removeItem(key(id));
       return;
     }
-    const kept: Kept = { v: 1, skillId: id, baseVersion: this.base?.version ?? "", skill: this.draft.skill, at: new Date().toISOString() };
+    const kept: Kept = { v: 1, skillId: id, baseVersion: this.base?.version ?? "", skill: this.draft.skill, ...(this.brokenText ? { text: this.brokenText.text } : {}), at: new Date().toISOString() };
     try {
       this.#store.setItem(key(id), JSON.stringify(kept));
       this.notKept = false;
@@ -252,6 +255,23 @@ export class SkillBuilder {
     const why = this.draft.setText(text);
     this.brokenText = why === "" ? null : { text, why };
     this.changed();
+  }
+
+  /** The checked form of steps that are written in a short form; null when there are none. */
+  readonly standard = $derived.by<Skill | null>(() => {
+    const normalized = this.validation?.normalized;
+    let short = false;
+    walk(this.draft.skill, (_, s) => (short ||= isShort(s)));
+    return short && this.#validated === this.draft.skill && shapeProblem(normalized) === "" ? (normalized as Skill) : null;
+  });
+
+  /** Writes short steps in the standard form. */
+  standardize(): void {
+    const to = this.standard;
+    if (to === null) return;
+    const { steps, inputSchema, outputMapping } = to;
+    this.draft.change("Write it in the standard form", { ...this.draft.skill, steps, ...(inputSchema === undefined ? {} : { inputSchema }), ...(outputMapping === undefined ? {} : { outputMapping }) });
+    this.changed(0);
   }
 
   // — Checking —

@@ -171,6 +171,32 @@ describe("the builder", () => {
     expect(b.dirty).toBe(false);
   });
 
+  it("keeps text that cannot be drawn, too", async () => {
+    const s = store();
+    const rpc = fakeRpc(handlers());
+    const b = new SkillBuilder(rpc, s);
+    await b.open(ID);
+    b.setText('{ "steps": [');
+    b.close();
+    const again = new SkillBuilder(rpc, s);
+    await again.open(ID);
+    expect([again.recovered, again.brokenText?.text]).toEqual([true, '{ "steps": [']);
+    again.close();
+  });
+
+  it("writes short steps out once they were read", async () => {
+    const long = { name: "N", steps: [{ stepId: "a", toolType: "custom", toolName: "Fetch" }] };
+    const b = new SkillBuilder(fakeRpc(handlers({ "skills.validate_composite": () => ({ valid: true, errors: [], warnings: [], normalized: long }) })), store());
+    await b.open(null);
+    b.setText('{"name":"N","steps":[{"stepId":"a","toolName":"Fetch"}]}');
+    await b.validate();
+    expect(b.standard).not.toBeNull();
+    b.standardize();
+    expect(b.draft.step ?? b.draft.skill.steps[0]).toMatchObject({ toolType: "custom" });
+    expect(b.standard).toBeNull();
+    b.close();
+  });
+
   it("leaves defaults out of what is stored", () => {
     expect(Object.keys(skillOf(meta()))).toEqual(["skillId", "name", "isEnabled", "steps"]);
     expect(skillOf(meta({ overallTimeoutMs: 5000 })).overallTimeoutMs).toBe(5000);
@@ -201,6 +227,7 @@ describe("mapping", () => {
     expect(names("steps[1].steps[0]")).toEqual(["input run", "item run", "index run", "get run?", "steps run", "run run"]);
     expect(b.mapping.documentAt("steps[1].steps[0]")["item"]).toBe(7);
     expect(names("steps[2]")).toContain("each schema");
+    expect([b.mapping.known("get"), b.mapping.known("one"), b.mapping.known("each")]).toEqual([true, false, true]);
   });
 
   it("names a run that has all, and sends a document else; answers are asked for once", async () => {

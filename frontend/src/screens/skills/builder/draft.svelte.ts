@@ -252,7 +252,7 @@ export class SkillDraft {
     }
     const problem = shapeProblem(v);
     if (problem !== "") return problem;
-    if (JSON.stringify(v) !== JSON.stringify(this.skill)) this.change("Edit the text", v as Skill, this.selected, "text");
+    if (JSON.stringify(v) !== JSON.stringify(this.skill)) this.change("Edit the text", { ...(v as Skill), name: (v as Skill).name ?? "" }, this.selected, "text");
     return "";
   }
 

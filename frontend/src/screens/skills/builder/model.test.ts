@@ -1,10 +1,10 @@
 import { describe, expect, it } from "vitest";
 import { SkillDraft, stepFor, stepOf, textOf } from "./draft.svelte";
-import { namesUsed, readTemplate, renameStep, showTemplate, usesIn } from "./expressions";
+import { namesInTemplate, namesUsed, readTemplate, renameStep, showTemplate, usesIn } from "./expressions";
 import { locate, spotOf } from "./jsonlines";
 import { layout, linesWithin, pathOf, SIZE } from "./layout";
 import { sample, sampleDocument } from "./samples";
-import { copyStep, moveStep, neighbour, newId, ownerOf, placeOf, rows, scopeAt, segments, shapeProblem, slots, stepAt, stepOfProblem, valueAt, withValue } from "./steps";
+import { copyStep, isShort, moveStep, neighbour, newId, ownerOf, placeOf, rows, scopeAt, segments, shapeProblem, slots, stepAt, stepOfProblem, valueAt, withValue } from "./steps";
 import type { Entry, Skill, Step } from "./types";
 
 const t = (id: string, more: Partial<Step> = {}): Step => ({ stepId: id, toolType: "transform", value: {}, ...more });
@@ -39,8 +39,12 @@ describe("paths", () => {
   it("says what cannot be drawn", () => {
     expect(shapeProblem({ steps: null })).toBe("steps must be a list of steps.");
     expect(shapeProblem({ steps: [null] })).toBe("steps[0] must be an object.");
-    expect(shapeProblem({ steps: [{ cases: [{ steps: {} }] }] })).toContain("cases[0].steps");
+    expect(shapeProblem({ steps: [{ cases: [{ when: "", steps: {} }] }] })).toContain("cases[0].steps");
     expect(shapeProblem([])).not.toBe("");
+    expect(shapeProblem({ steps: [{ show: "x" }] })).toBe("steps[0].show must be a list.");
+    expect(shapeProblem({ steps: [{ inputMapping: "x" }] })).toBe("steps[0].inputMapping must be an object.");
+    expect(shapeProblem({ steps: [{ cases: [{ steps: [] }] }] })).toContain("when must be a text");
+    expect([isShort({ stepId: "a", toolName: "x" } as Step), isShort(t("a"))]).toEqual([true, false]);
     expect(shapeProblem(forked())).toBe("");
   });
 });
@@ -129,6 +133,7 @@ describe("ids and expressions", () => {
     expect(out.cases![0]!.steps[0]!.value).toBe("$.new.z");
     expect(renameStep(t("q", { value: "$.old.z" }), "old", "a-b").value).toBe("$['a-b'].z");
     expect([...namesUsed(s)]).toEqual(["old", "older"]);
+    expect([...namesInTemplate({ a: ["$.x.y"], b: "$$.z", c: { $concat: ["t", "$['w-w']"] } })]).toEqual(["x", "w-w"]);
   });
   it("reads and shows mappings", () => {
     expect(readTemplate(" $.a ")).toEqual({ value: "$.a", error: "" });

@@ -331,6 +331,23 @@ export function scopeAt(skill: Skill, path: string): Scope {
   return { steps: seen, map };
 }
 
+const FIELDS: Record<string, "string" | "number" | "object" | "list"> = {
+  stepId: "string",
+  toolType: "string",
+  toolId: "string",
+  toolName: "string",
+  description: "string",
+  items: "string",
+  errorHandling: "string",
+  parameters: "object",
+  inputMapping: "object",
+  retryOn: "list",
+  show: "list",
+  timeoutMs: "number",
+  waitMs: "number",
+  maxRetries: "number",
+};
+
 /** Why the steps of a value cannot be drawn; empty when they can. */
 export function shapeProblem(v: unknown): string {
   if (v === null || typeof v !== "object" || Array.isArray(v)) return "A skill is a JSON object.";
@@ -341,6 +358,10 @@ export function shapeProblem(v: unknown): string {
       const here = `${at}[${i}]`;
       if (s === null || typeof s !== "object" || Array.isArray(s)) return `${here} must be an object.`;
       const step = s as Record<string, unknown>;
+      for (const [field, type] of Object.entries(FIELDS)) {
+        const v = step[field];
+        if (v !== undefined && (type === "list" ? !Array.isArray(v) : type === "object" ? v === null || typeof v !== "object" || Array.isArray(v) : typeof v !== type)) return `${here}.${field} must be ${{ string: "a text", number: "a number", object: "an object", list: "a list" }[type]}.`;
+      }
       if (step["steps"] !== undefined) {
         const p = list(step["steps"], `${here}.steps`);
         if (p) return p;
@@ -354,13 +375,20 @@ export function shapeProblem(v: unknown): string {
       for (let j = 0; j < step["cases"].length; j++) {
         const c: unknown = step["cases"][j];
         if (c === null || typeof c !== "object") return `${here}.cases[${j}] must be an object.`;
+        if (typeof (c as Case).when !== "string") return `${here}.cases[${j}].when must be a text.`;
         const p = list((c as Case).steps, `${here}.cases[${j}].steps`);
         if (p) return p;
       }
     }
     return "";
   };
+  if (typeof ((v as Skill).name ?? "") !== "string") return "name must be a text.";
   return list((v as Skill).steps, "steps");
+}
+
+/** Whether a step is written in one of the short forms, which the backend reads and the views do not. */
+export function isShort(s: Step): boolean {
+  return !s.toolType || (s.condition !== undefined && typeof s.condition !== "string");
 }
 
 /** The longest path of a step or list inside the path of a problem; empty when it is about the skill. */
