@@ -167,13 +167,13 @@ func (s *Service) retry(tx *storage.Tx, r runRow, now time.Time, fail *targetErr
 	if err != nil {
 		return ignoreNotFound(err)
 	}
-	if c.Status == "paused" || !s.holds(c) {
+	if c.Status == "paused" || !s.holds(c) && !s.lostTo(c) {
 		return nil
 	}
 	if _, err := tx.Exec(`UPDATE schedule_runs SET retry_at = NULL, updated_at = ? WHERE id = ?`, now, r.RunID); err != nil {
 		return err
 	}
-	if c.deletedAt != nil || c.cad == nil || c.Status == "disabled" {
+	if c.deletedAt != nil || c.cad == nil || c.Status == "disabled" || s.lostTo(c) {
 		return nil
 	}
 	if d, ok := c.cad.Next(*r.FinishedAt); ok && !d.At.After(now) && c.nextAfter(*r.FinishedAt) != nil || // the next regular time has come
@@ -232,6 +232,9 @@ func (s *Service) promoteOne(tx *storage.Tx, id uuid.UUID, now time.Time, fail *
 	c, err := s.loadSched(tx, r.ScheduleID)
 	if err != nil {
 		return err
+	}
+	if s.lostTo(c) {
+		return s.closeRun(tx, r, "skipped", "other_device", now)
 	}
 	if c.Status == "paused" || !s.holds(c) {
 		return nil

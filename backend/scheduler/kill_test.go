@@ -209,8 +209,11 @@ func long() bool { return os.Getenv("HELIX_LONG") != "" }
 func TestKill(t *testing.T) {
 	t.Parallel()
 	kills, speed := 50, time.Duration(240)
-	if long() {
+	switch {
+	case long():
 		kills, speed = 1000, 60 // a minute is a second
+	case raced:
+		kills, speed = 8, 60
 	}
 	seen := &effects{count: map[string]int{}}
 	web := httptest.NewServer(seen)
@@ -274,7 +277,7 @@ func makeKillSchedules(t *testing.T, ctx context.Context, s *Service) {
 	cadences := []json.RawMessage{
 		cronUTC("* * * * *"), cronUTC("*/2 * * * *"), every(time.Minute), every(90 * time.Second), every(5 * time.Minute),
 		mustJSON(map[string]string{"type": "cron", "expression": "*/3 * * * *", "timezone": "Europe/Berlin"}),
-		onceAt(s.now().Add(8 * time.Minute)), cronUTC("0,7,11,30 * * * *"),
+		onceAt(s.now().Add(30 * time.Minute)), cronUTC("0,7,11,30 * * * *"),
 	}
 	for i := range 40 {
 		p := CreateParams{
@@ -391,7 +394,7 @@ func checkKills(t *testing.T, ctx context.Context, s *Service, seen *effects, ki
 		}
 	}
 	t.Logf("%d kills: %v", kills, stats)
-	if stats["due times"] < 5*kills || stats["due success"] == 0 || stats["due missed"] == 0 {
+	if stats["due times"] < 5*kills || stats["due success"] == 0 || !raced && stats["due missed"] == 0 {
 		t.Errorf("too little happened: %v", stats)
 	}
 }

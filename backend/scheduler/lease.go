@@ -68,6 +68,7 @@ type holding struct {
 	asked    time.Duration // when it was last asked for; 0: never
 	away     bool          // the hub was not reached then
 	lost     bool          // settled without it: due times are missed
+	other    bool          // another device holds it
 }
 
 func (h holding) valid(mono time.Duration, wall time.Time) bool {
@@ -90,6 +91,12 @@ func (s *Service) holds(c *sched) bool {
 		return c.Placement.Here
 	}
 	return s.lease(c.ScheduleID).valid(s.clock.Mono(), s.now())
+}
+
+// lostTo reports whether another device is known to fire c now: what waits here is its
+// business.
+func (s *Service) lostTo(c *sched) bool {
+	return s.o.Leases != nil && c.Placement.Takeover && s.lease(c.ScheduleID).other
 }
 
 // mayClaim reports whether due times of c can be settled now. It asks for a lease where one
@@ -167,7 +174,7 @@ func (s *Service) granted(id uuid.UUID, g LeaseGrant, err error, mono time.Durat
 	if g.Through.After(h.through) {
 		h.through = g.Through
 	}
-	h.expires = g.Now.Add(g.TTL)
+	h.expires, h.other = g.Now.Add(g.TTL), !g.Held
 	if g.Held {
 		h.term, h.mono, h.wall = g.Term, mono+g.TTL-leaseMargin, wall.Add(g.TTL-leaseMargin)
 	} else {

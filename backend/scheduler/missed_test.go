@@ -240,7 +240,13 @@ func TestEditFiresNothingBeforeIt(t *testing.T) {
 // TestIntervalDoesNotDrift: each run takes another time, and one is due every 90 s.
 func TestIntervalDoesNotDrift(t *testing.T) {
 	t.Parallel()
-	n := 300
+	n := 250
+	switch {
+	case long():
+		n = 10_000
+	case raced:
+		n = 20
+	}
 	m := newSim(t, Options{})
 	i := 0
 	m.target.lasts = func(Occurrence) (time.Duration, TargetState) {

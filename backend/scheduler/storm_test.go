@@ -149,9 +149,12 @@ func (d *device) boot(hub *memLeases) {
 // twice, and what was missed is recorded under the schedule's rule.
 func TestStorm(t *testing.T) {
 	t.Parallel()
-	kills := 40
-	if long() {
+	kills := 30
+	switch {
+	case long():
 		kills = 1000
+	case raced:
+		kills = 4
 	}
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
