@@ -136,7 +136,7 @@ func (s *Service) deliver(ctx context.Context, run uuid.UUID, a *answer) error {
 
 // answer applies an answer to the question that it is for.
 func (r *live) answer(a *answer) error {
-	for _, w := range r.st.Next().Waits {
+	for _, w := range r.next().Waits {
 		if a.approval != "" {
 			if w.Request.ID != a.approval {
 				continue

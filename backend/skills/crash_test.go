@@ -380,7 +380,7 @@ func checkCrash(t *testing.T, path string, outside *counter) {
 	}
 	var ends []end
 	if err := db.Read(ctx, func(tx *storage.Tx) error {
-		rows, err := tx.Query(`SELECT id, status, coalesce(wait_reason, '') FROM composite_skill_executions`)
+		rows, err := tx.Query(`SELECT id, status, coalesce(wait_reason, error_message, '') FROM composite_skill_executions`)
 		if err != nil {
 			return err
 		}

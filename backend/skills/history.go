@@ -104,6 +104,11 @@ func (r *live) tell(skill bool) Execution {
 		x.ExecutionTimeMs = float64((now.Sub(r.startAt) - waited).Microseconds()) / 1000
 	}
 	r.made.fill(&x, r.st, r.asked)
+	for i := range x.StepResults {
+		if s := &x.StepResults[i]; r.unsure[place(s.StepPath, s.Iteration)] {
+			s.Unknown = true
+		}
+	}
 	return x
 }
 

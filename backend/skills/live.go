@@ -2,6 +2,7 @@ package skills
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"sync"
 	"sync/atomic"
@@ -36,6 +37,7 @@ type live struct {
 	news    chan struct{}        // closed and made anew when the status changes
 	told    Status               // the status on record
 	bytes   int64                // of the events
+	unsure  map[string]bool      // steps of which nobody knows whether they happened, at the end
 	asked   map[string]time.Time // when the open requests were made, by place
 	startAt time.Time            // of run.started
 	waited  time.Duration        // time spent waiting, up to now or to waitAt
@@ -122,6 +124,11 @@ func (s *Service) newLive(row runRow, prog *program, made created, events []mach
 		for _, c := range r.st.Next().Calls {
 			r.crashed[callKey(c)] = true
 		}
+		if status, _ := r.st.Status(); status == machine.Running {
+			if now := s.now(); now.Sub(r.lastAt) >= time.Millisecond {
+				r.apply(machine.Stopped(now.Sub(r.lastAt)), now)
+			}
+		}
 	}
 	return r, nil
 }
@@ -146,6 +153,11 @@ func (r *live) note(e machine.Event) {
 	case machine.RunResumed:
 		r.waited += e.At.Sub(r.waitAt)
 		r.waitAt = time.Time{}
+	case machine.StepProgress:
+		var d machine.ProgressData
+		if e.StepPath == "" && json.Unmarshal(e.Data, &d) == nil {
+			r.waited += time.Duration(d.StoppedMs) * time.Millisecond
+		}
 	case machine.ApprovalRequested:
 		r.asked[place(e.StepPath, e.Iteration)] = e.At
 	case machine.ApprovalAnswered:
@@ -168,6 +180,14 @@ func (r *live) apply(e machine.Event, at time.Time) bool {
 	r.note(e)
 	r.batch = append(r.batch, e)
 	return true
+}
+
+// next is what the state needs. It may parse and evaluate, so that others must not look at
+// the state meanwhile.
+func (r *live) next() machine.Todo {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.st.Next()
 }
 
 // deadline is when the run is out of time; zero while it waits or has not begun.

@@ -48,7 +48,7 @@ func (r *live) leave() {
 	r.s.tell(r.row.id)
 	if status, _ := r.st.Status(); status == machine.Waiting {
 		r.s.wake() // its timer is Run's now
-		if !r.childrenWait(r.st.Next()) {
+		if !r.childrenWait(r.next()) {
 			r.s.wakeParent(r.row.id) // one changed in this moment
 		}
 	}
@@ -75,7 +75,7 @@ func (r *live) advance() (machine.Todo, bool) {
 		if r.st.Finished() != nil {
 			return machine.Todo{}, r.commit()
 		}
-		todo := r.st.Next()
+		todo := r.next()
 		if done, ok := r.ends(todo); done {
 			return machine.Todo{}, ok
 		}
@@ -363,7 +363,7 @@ func (r *live) settle() bool {
 		return true
 	}
 	for {
-		todo := r.st.Next()
+		todo := r.next()
 		if len(todo.Records) == 0 || len(r.batch) >= maxGroup {
 			return true
 		}

@@ -75,8 +75,12 @@ func (r *live) project(fin *machine.FinishedData) []stepRow {
 	var out []stepRow
 	for _, res := range r.st.Results() {
 		step := stepRow{id: storage.NewID(), result: ended(r.made.result(res), at), hash: res.InputHash}
-		if res.Status == machine.Running && r.underWay(place(res.Path, res.Iteration)) {
+		if key := place(res.Path, res.Iteration); res.Status == machine.Running && r.underWay(key) {
 			step.result.Unknown = true
+			if r.unsure == nil {
+				r.unsure = map[string]bool{}
+			}
+			r.unsure[key] = true
 		}
 		if len(step.result.Output) > r.s.limits.Inline {
 			ref, err := r.s.db.Blobs().PutBytes(context.WithoutCancel(r.ctx), step.result.Output)

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -286,5 +287,32 @@ func TestRunReplaced(t *testing.T) {
 	b.until(id, func(Execution) bool { return b.h.made("idem-slow") == 1 })
 	bus.Publish(b.db.Bus(), b.db.LocalUser().ID, storage.Replaced{})
 	b.until(id, is(machine.Completed))
+	b.replay(id)
+}
+
+// TestRunStopped: the time in which Helix does not run does not count.
+func TestRunStopped(t *testing.T) {
+	t.Parallel()
+	var ahead atomic.Int64
+	now := func(o *Options) { o.Now = func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) } }
+	b := newBench(t, now)
+	b.h.on("idem-slow", func(ctx context.Context, _ Call) (json.RawMessage, error) {
+		if b.h.made("idem-slow") == 1 {
+			<-ctx.Done()
+			return nil, ctx.Err()
+		}
+		return json.RawMessage(`1`), nil
+	})
+	id := b.async(skillText(step("a", "idem-slow", "")), `{}`)
+	b.until(id, func(Execution) bool { return b.h.made("idem-slow") == 1 })
+	b.s.stop(errShutdown)
+	b.s.Close()
+	ahead.Store(int64(24 * time.Hour))
+	b.s = b.service(now)
+	b.start(b.s)
+	x := b.until(id, func(x Execution) bool { return final(x.Status) })
+	if x.Status != machine.Completed || x.ExecutionTimeMs > 60_000 {
+		t.Fatalf("%s %+v after %v ms", x.Status, x.Error, x.ExecutionTimeMs)
+	}
 	b.replay(id)
 }

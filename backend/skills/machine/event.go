@@ -91,10 +91,13 @@ type OutcomeData struct {
 	Preview     string          `json:"preview,omitempty"`     // the start of an output that could not be taken
 }
 
-// ProgressData tells about a call on its way.
+// ProgressData tells about a call on its way, or about the run itself.
 type ProgressData struct {
 	Child   string `json:"child,omitempty"`   // the run that carries the step out
 	Waiting string `json:"waiting,omitempty"` // why that run waits; empty: it goes on
+	// StoppedMs, of an event without a step: how long Helix did not run. It does not count as
+	// time of the run.
+	StoppedMs int64 `json:"stoppedMs,omitempty"`
 }
 
 // RetryData announces another attempt.

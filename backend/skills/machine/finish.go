@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+	"time"
 
 	"helix/backend/skills/definition"
 	"helix/backend/skills/expr"
@@ -112,6 +113,11 @@ func Ask(c *Call, d RequestData) Event {
 // Progress is the event for news of a call.
 func Progress(c *Call, d ProgressData) Event {
 	return event(StepProgress, c.Path, c.Iteration, c.Attempt, d)
+}
+
+// Stopped is the event for a time in which Helix did not run.
+func Stopped(d time.Duration) Event {
+	return event(StepProgress, "", "", 0, ProgressData{StoppedMs: d.Milliseconds()})
 }
 
 // Created is the event that begins a journal. Its data is the caller's.
