@@ -216,9 +216,9 @@ func (b *Backend) skillName(ctx context.Context, id string) string {
 	if err != nil {
 		return ""
 	}
-	m, err := b.Skills.GetMetadata(ctx, skills.SkillParams{SkillID: key})
+	name, err := b.Skills.NameOf(ctx, key)
 	if err != nil {
 		return ""
 	}
-	return m.Name
+	return name
 }

@@ -69,7 +69,7 @@ func (b *Backend) isWasm(ctx context.Context, id uuid.UUID) (bool, error) {
 	if err != nil || len(found) > 0 {
 		return true, err
 	}
-	_, err = b.Skills.GetMetadata(ctx, skills.SkillParams{SkillID: id})
+	_, err = b.Skills.NameOf(ctx, id)
 	if fault.Is(err, fault.NotFound) {
 		return true, nil
 	}

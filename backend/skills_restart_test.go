@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"helix/backend/fault"
+	"helix/backend/gateway"
 	"helix/backend/skills"
 	"helix/backend/skills/machine"
 	"helix/backend/storage"
@@ -44,6 +45,29 @@ func TestSkillSurvivesRestart(t *testing.T) {
 	rep, err := c.Skills.Replay(c.ctx, skills.RunParams{ExecutionID: run.ExecutionID})
 	if err != nil || !rep.Identical {
 		t.Errorf("replay: %+v, %v", rep, err)
+	}
+}
+
+// The services of skills and schedules are listed, and can be stopped and started.
+func TestSkillServices(t *testing.T) {
+	t.Parallel()
+	c := newChain(t)
+	s := c.session(t)
+	for _, name := range []string{"skills", "scheduler"} {
+		var l gateway.ServiceList
+		for _, step := range []struct {
+			method  string
+			running bool
+		}{{"services.stop", false}, {"services.stop", false}, {"services.start", true}, {"services.restart", true}} {
+			s.call(step.method, gateway.ServiceParams{Name: name}, &l)
+			if len(l.Services) != 1 || l.Services[0].Name != name || l.Services[0].Running != step.running {
+				t.Errorf("%s %s: %+v", step.method, name, l)
+			}
+		}
+	}
+	run, err := c.Skills.ExecuteComposite(c.ctx, skills.ExecuteParams{Skill: json.RawMessage(`{"name":"W","steps":[{"stepId":"w","toolType":"builtin","toolName":"wait","parameters":{"ms":1}}]}`)})
+	if err != nil || !run.Success {
+		t.Errorf("%+v, %v", run, err)
 	}
 }
 
