@@ -15,7 +15,8 @@ export default async function (t) {
   await pauseAll(t);
   await edit(t);
   await remove(t);
-  await off(t);
+  await failed(t);
+  await away(t);
 }
 
 const sheet = (page) => page.getByRole("dialog");
@@ -320,14 +321,41 @@ async function remove({ page, rpc, check }) {
   await toast(page, "cannot be deleted").waitFor();
 }
 
-/** A schedule that Helix turned off says why and is turned on again. */
-async function off({ page, rpc, go, looks }) {
+/** A run that fails says why, in the words of what failed. */
+async function failed({ page, rpc, go, looks }) {
   const { tool } = await rpc("tools.create", { name: "Broken", code: `export default async function () { throw new Error("it is broken"); }`, language: "typescript", description: "Fails", capabilities: [] });
-  const s = await rpc("schedules.create", { name: "Broken", target: { kind: "tool", id: tool.id }, cadence: { type: "cron", expression: "0 9 * * *", timezone: "UTC" }, autoDisableAfter: 1, retry: { max: 0, baseSecs: 1, capSecs: 1 } });
+  const s = await rpc("schedules.create", { name: "Broken", target: { kind: "tool", id: tool.id }, cadence: { type: "cron", expression: "0 9 * * *", timezone: "UTC" }, notifyWhen: "@.status == 'failed'", retry: { max: 0, baseSecs: 1, capSecs: 1 } });
   await go(`schedules/${s.scheduleId}`);
   await inspector(page).getByRole("button", { name: "Run now" }).first().click();
   await inspector(page).getByText("it is broken").first().waitFor();
+  // The condition held, so it is told too.
+  await toast(page, "Broken failed").waitFor();
   await looks("failed");
+}
+
+/** Times that pass while Helix is away are rows that say why. It takes more than a minute until a time counts as missed. */
+async function away({ page, helix, rpc, go, check, looks }) {
+  if (!process.env.HELIX_LONG) return;
+  const [hello] = (await rpc("tools.list", { query: "Say hello" })).tools;
+  const due = Date.now() + 15_000;
+  const s = await rpc("schedules.create", { name: "Each minute", target: { kind: "tool", id: hello.id, input: { name: "Ada" } }, cadence: { type: "interval", everySecs: 60, anchor: new Date(due).toISOString() }, missedPolicy: "skip" });
+  await helix.end();
+  await new Promise((r) => setTimeout(r, due + 63_000 - Date.now()));
+  await helix.start();
+  helix.forget();
+  // The session ended with the program; a new link opens the page again.
+  await page.goto("about:blank");
+  await page.goto(await helix.adminTicket());
+  await page.getByRole("navigation", { name: "Screens" }).waitFor();
+  await go(`schedules/${s.scheduleId}/runs`);
+  const missed = inspector(page).getByRole("option", { name: /Missed, Helix was not running/ });
+  await missed.waitFor();
+  await looks("missed");
+  await missed.click();
+  await inspector(page).getByText("Helix was not running").first().waitFor();
+  await looks("missed-run");
+  const { runs } = await rpc("schedules.runs", { scheduleId: s.scheduleId });
+  check(runs.filter((r) => r.status === "missed").length === 1 && runs.filter((r) => Math.abs(Date.parse(r.dueAt) - due) < 1000).length === 1, "the time that passed has one row");
 }
 
 async function waitUntil(ok, what) {
