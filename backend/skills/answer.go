@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"strings"
 
 	"github.com/google/uuid"
 
@@ -74,7 +75,7 @@ func (r *live) abort(reason string) {
 	r.send(message{})
 }
 
-// Answer answers a question of a run.
+// Answer answers a question of a run, or of a nested run that it waits for.
 func (s *Service) Answer(ctx context.Context, p AnswerParams) (Execution, error) {
 	var row *runRow
 	err := s.db.Read(ctx, func(tx *storage.Tx) (err error) {
@@ -93,6 +94,18 @@ func (s *Service) Answer(ctx context.Context, p AnswerParams) (Execution, error)
 	for _, raw := range []json.RawMessage{p.Data, p.Output} {
 		if len(raw) > 0 && !json.Valid(raw) {
 			return Execution{}, fault.Invalidf("data and output must be JSON.")
+		}
+	}
+	if strings.Contains(p.StepPath, "/") {
+		_, inner, err := s.look(ctx, row.id, false)
+		if err != nil {
+			return Execution{}, err
+		}
+		if to := answerInner(inner, p); to != nil {
+			if _, err := s.Answer(ctx, *to); err != nil {
+				return Execution{}, err
+			}
+			return s.execution(ctx, row.id, true)
 		}
 	}
 	a := &answer{

@@ -55,14 +55,23 @@ func (r *runRow) tell() Execution {
 
 // execution tells a run of the caller with its steps; skill also with its definition.
 func (s *Service) execution(ctx context.Context, id uuid.UUID, skill bool) (Execution, error) {
+	x, inner, err := s.look(ctx, id, skill)
+	if err == nil {
+		err = s.addInner(ctx, &x, inner)
+	}
+	return x, err
+}
+
+// look tells a run, and which nested runs it waits for.
+func (s *Service) look(ctx context.Context, id uuid.UUID, skill bool) (x Execution, inner []innerWait, err error) {
 	s.mu.Lock()
 	r := s.live[id]
 	s.mu.Unlock()
 	if r != nil && r.row.user == identity.UserID(ctx) {
-		return r.tell(skill), nil
+		x, inner = r.tell(skill)
+		return x, inner, nil
 	}
-	var x Execution
-	err := s.db.Read(ctx, func(tx *storage.Tx) error {
+	err = s.db.Read(ctx, func(tx *storage.Tx) error {
 		row, err := ownRun(tx, id)
 		if err != nil {
 			return err
@@ -82,14 +91,14 @@ func (s *Service) execution(ctx context.Context, id uuid.UUID, skill bool) (Exec
 		if err != nil || st == nil {
 			return err
 		}
-		made.fill(&x, st, asked)
+		inner = made.fill(&x, st, asked)
 		return nil
 	})
-	return x, err
+	return x, inner, err
 }
 
 // tell is a run in memory.
-func (r *live) tell(skill bool) Execution {
+func (r *live) tell(skill bool) (Execution, []innerWait) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	x := r.row.tell()
@@ -103,13 +112,13 @@ func (r *live) tell(skill bool) Execution {
 		}
 		x.ExecutionTimeMs = float64((now.Sub(r.startAt) - waited).Microseconds()) / 1000
 	}
-	r.made.fill(&x, r.st, r.asked)
+	inner := r.made.fill(&x, r.st, r.asked)
 	for i := range x.StepResults {
 		if s := &x.StepResults[i]; r.unsure[place(s.StepPath, s.Iteration)] {
 			s.Unknown = true
 		}
 	}
-	return x
+	return x, inner
 }
 
 // rebuild makes the state of a run of its events; nil for one that has none.

@@ -209,7 +209,8 @@ func insertSteps(tx *storage.Tx, r *runRow, steps []stepRow) error {
 }
 
 // fill puts what the state of a run says into how it is told.
-func (c *created) fill(x *Execution, st *machine.State, asked map[string]time.Time) {
+// It gives the nested runs that it waits for.
+func (c *created) fill(x *Execution, st *machine.State, asked map[string]time.Time) (inner []innerWait) {
 	status, reason := st.Status()
 	x.Status, x.WaitReason, x.LastSeq = status, reason, st.Seq()
 	x.StepResults, x.Waits = []StepResult{}, []Wait{}
@@ -233,6 +234,7 @@ func (c *created) fill(x *Execution, st *machine.State, asked map[string]time.Ti
 	}
 	for _, p := range todo.Paused {
 		waits[place(p.Path, p.Iteration)] = true
+		inner = append(inner, innerWait{childID(x.ExecutionID, p), p.Path, p.Iteration})
 	}
 	fin := st.Finished()
 	for _, res := range st.Results() {
@@ -262,6 +264,48 @@ func (c *created) fill(x *Execution, st *machine.State, asked map[string]time.Ti
 		}
 	}
 	x.contextOf()
+	return inner
+}
+
+// innerWait is a nested run that a step waits for.
+type innerWait struct {
+	run             uuid.UUID
+	path, iteration string
+}
+
+// addInner adds what nested runs ask, so that one look at a run shows all its questions. Their
+// step paths begin with that of the step; iterations of both are joined by a slash.
+func (s *Service) addInner(ctx context.Context, x *Execution, inner []innerWait) error {
+	for _, in := range inner {
+		child, err := s.execution(ctx, in.run, false)
+		if fault.Is(err, fault.NotFound) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		for _, w := range child.Waits {
+			w.StepPath = in.path + "/" + w.StepPath
+			if in.iteration != "" || w.Iteration != "" {
+				w.Iteration = in.iteration + "/" + w.Iteration
+			}
+			x.Waits = append(x.Waits, w)
+		}
+	}
+	return nil
+}
+
+// answerInner finds the nested run that an answer is for; nil when it is for none.
+func answerInner(inner []innerWait, p AnswerParams) *AnswerParams {
+	for _, in := range inner {
+		path, ok := strings.CutPrefix(p.StepPath, in.path+"/")
+		outer, iteration, _ := strings.Cut(p.Iteration, "/")
+		if ok && outer == in.iteration {
+			p.ExecutionID, p.StepPath, p.Iteration = in.run, path, iteration
+			return &p
+		}
+	}
+	return nil
 }
 
 // contextOf derives what follows from the steps and the status.

@@ -142,8 +142,10 @@ func TestRunNestedWaits(t *testing.T) {
 		return len(b.s.live) == 0
 	}
 	b.until(out.ExecutionID, gone)
-	kid := b.children(out.ExecutionID)[0]
-	if _, err := b.answer(kid, "ask", "approve"); err != nil {
+	if x := b.until(out.ExecutionID, is(machine.Waiting)); len(x.Waits) != 1 || x.Waits[0].StepPath != "n/ask" || x.Waits[0].Request.Title != "May I?" {
+		t.Fatalf("%+v", x.Waits)
+	}
+	if _, err := b.answer(out.ExecutionID, "n/ask", "approve"); err != nil {
 		t.Fatal(err)
 	}
 	if x := b.until(out.ExecutionID, is(machine.Completed)); string(x.FinalOutput) != `{"x":1}` {
@@ -163,7 +165,7 @@ func TestRunNestedWaits(t *testing.T) {
 	b.s.Close()
 	b.s = b.service()
 	b.start(b.s)
-	kid = b.children(out.ExecutionID)[0]
+	kid := b.children(out.ExecutionID)[0]
 	if _, err := b.answer(kid, "ask", "decline"); err != nil {
 		t.Fatal(err)
 	}
