@@ -304,7 +304,8 @@ async function crash({ page, rpc, helix, looks, check, go }) {
 }
 
 async function versions({ page, rpc, looks, check }) {
-  const digest = (await rpc("skills.list_composite", { query: "Word digest" })).skills[0];
+  const { skillId } = (await rpc("skills.list_composite", { query: "Word digest" })).skills[0];
+  const digest = await rpc("skills.get_metadata", { skillId });
   const { tools } = await rpc("tools.list", { query: "Counter" });
   const steps = digest.steps.map((s) => (s.stepId === "split" ? { ...s, timeoutMs: 5000, description: "Takes the text apart." } : s));
   steps.splice(2, 0, { stepId: "count", toolType: "custom", toolId: tools[0].id });
@@ -320,6 +321,11 @@ async function versions({ page, rpc, looks, check }) {
   check(heads[0] === "Rights", `rights come first, and not ${heads[0]}`);
   check(["count", "time", "split"].every((id) => heads.includes(id)), "each step that differs is shown");
   await looks("versions");
+  await inspector(page).getByRole("button", { name: "Side by side" }).click();
+  await sheet(page).getByRole("heading", { name: "1.0.0 and 1.0.1" }).waitFor();
+  await looks("side-by-side");
+  await page.keyboard.press("Escape");
+  await sheet(page).waitFor({ state: "hidden" });
   await versions.getByRole("option", { name: /Version 1\.0\.0/ }).click();
   await inspector(page).getByText("This is the first version.").waitFor();
   await inspector(page).getByRole("button", { name: "Roll back to 1.0.0" }).click();

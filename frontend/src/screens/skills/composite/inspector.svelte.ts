@@ -76,7 +76,7 @@ export class CompositeInspector {
   /** Reads what a tab shows, unless it is there. */
   async readTab(): Promise<void> {
     if (this.id === null) return;
-    if (this.tab === "run" && this.rights.data === undefined) await this.readRights();
+    if ((this.tab === "run" || this.tab === "details") && this.rights.data === undefined) await this.readRights();
     if (this.tab === "versions" && this.versions.data === undefined) await this.readVersions();
     if (this.tab === "history" && !this.history.loaded) await this.history.read();
   }
@@ -90,7 +90,7 @@ export class CompositeInspector {
       this.#stale = new Set();
       if (this.id === null) return;
       if (stale.has("skill")) void this.readSkill();
-      if (stale.has("rights")) this.tab === "run" ? void this.readRights() : (this.rights.data = undefined);
+      if (stale.has("rights")) this.tab === "run" || this.tab === "details" ? void this.readRights() : (this.rights.data = undefined);
       if (stale.has("versions")) this.tab === "versions" ? void this.readVersions() : (this.versions.data = undefined);
       if (stale.has("history")) this.tab === "history" ? void this.history.read() : (this.history.loaded = false);
     }, 80);
