@@ -75,7 +75,7 @@ func (r *live) project(fin *machine.FinishedData) []stepRow {
 	var out []stepRow
 	for _, res := range r.st.Results() {
 		step := stepRow{id: storage.NewID(), result: ended(r.made.result(res), at), hash: res.InputHash}
-		if key := place(res.Path, res.Iteration); res.Status == machine.Running && r.underWay(key) {
+		if key := place(res.Path, res.Iteration); res.Status == machine.Running && r.underWay(key, res.Step.StepID) {
 			step.result.Unknown = true
 			if r.unsure == nil {
 				r.unsure = map[string]bool{}
@@ -96,13 +96,10 @@ func (r *live) project(fin *machine.FinishedData) []stepRow {
 	return out
 }
 
-// underWay reports that a call which may not be made twice was on its way when the run ended.
-func (r *live) underWay(key string) bool {
-	a := r.calls[key]
-	if a == nil {
-		a = r.halted[key]
-	}
-	return a != nil && !again(a.call.Tool)
+// underWay reports that a call which may not be made twice was on its way when the run ended,
+// or when Helix did.
+func (r *live) underWay(key, step string) bool {
+	return (r.calls[key] != nil || r.halted[key] != nil || r.crashed[key]) && !again(r.made.Tools[step].Tool)
 }
 
 // stepBytes is about what the row of a step takes beside its output.

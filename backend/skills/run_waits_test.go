@@ -290,6 +290,28 @@ func TestRunReplaced(t *testing.T) {
 	b.replay(id)
 }
 
+// TestRunCancelUnknown: a run that is canceled before it says that an outcome is unknown still
+// says so.
+func TestRunCancelUnknown(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.h.on("send", func(ctx context.Context, _ Call) (json.RawMessage, error) {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	})
+	id := b.async(skillText(step("a", "send", "")), `{}`)
+	b.until(id, func(Execution) bool { return b.h.made("send") == 1 })
+	b.s.stop(errShutdown)
+	b.s.Close()
+	b.s = b.service()
+	if c, err := b.s.Cancel(b.ctx, CancelParams{ExecutionID: id}); err != nil || c.Status != machine.Cancelled {
+		t.Fatal(c, err)
+	}
+	if x := b.until(id, is(machine.Cancelled)); !x.StepResults[0].Unknown || b.h.made("send") != 1 {
+		t.Fatalf("%+v", x.StepResults)
+	}
+}
+
 // TestRunStopped: the time in which Helix does not run does not count.
 func TestRunStopped(t *testing.T) {
 	t.Parallel()
