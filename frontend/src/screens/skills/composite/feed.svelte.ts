@@ -109,6 +109,8 @@ export class RunFeed {
     this.#offs = [
       rpc.on("skills.run_event", (e) => {
         if (e.executionId === this.id) this.#take(e);
+        // A skill inside this one asks or is answered: its questions are told by this run.
+        else if (TELLING.has(e.type) && !this.over && this.run.data !== undefined) this.#readSoon();
       }),
       rpc.onReload(() => void this.refresh()),
     ];
@@ -175,10 +177,12 @@ export class RunFeed {
     this.#lastSeq = e.seq;
     this.#journal.apply(e);
     this.#show();
-    if (TELLING.has(e.type)) {
-      clearTimeout(this.#again);
-      this.#again = setTimeout(() => void this.#readRun(), 30);
-    }
+    if (TELLING.has(e.type)) this.#readSoon();
+  }
+
+  #readSoon(): void {
+    clearTimeout(this.#again);
+    this.#again = setTimeout(() => void this.#readRun(), 30);
   }
 
   /** Reads events until none is missing. */

@@ -116,6 +116,17 @@ describe("a run that is watched", () => {
     feed.close();
   });
 
+  it("shows what a skill inside it asks", async () => {
+    const b = backend();
+    b.write("run.started");
+    const feed = await open(b);
+    b.set({ waits: [{ stepPath: "sum/ask", request: { reason: "approval" }, askedAt: "2026-01-01T00:00:00Z" }] });
+    b.rpc.emit("skills.run_event", { ...writer("inner")("approval.requested", { stepPath: "ask" }) });
+    await until(() => feed.waits.length === 1);
+    expect(feed.waits[0]!.stepPath).toBe("sum/ask");
+    feed.close();
+  });
+
   it("says why a run cannot be read", async () => {
     const b = backend();
     b.rpc.failNext("skills.get_execution", new RpcError({ kind: "not_found", message: "No such run." }));
