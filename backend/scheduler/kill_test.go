@@ -300,16 +300,7 @@ func makeKillSchedules(t *testing.T, ctx context.Context, s *Service) {
 // rest lets everything that began come to its end, and nothing else begin.
 func rest(t *testing.T, ctx context.Context, s *Service, db *storage.DB) {
 	t.Helper()
-	run, stop := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() { done <- s.Run(run) }()
 	var left int
-	waitFor(t, func() bool {
-		err := db.Read(ctx, func(tx *storage.Tx) error { // it has looked once
-			return tx.QueryRow(`SELECT count(*) FROM schedule_state WHERE next_run_at < ?`, s.now().Add(-2*time.Minute)).Scan(&left)
-		})
-		return err == nil && left == 0
-	})
 	// Turn everything off, and let what began end. Waiting attempts are given up.
 	var list ListResult
 	for off := 0; off == 0 || off < list.Total; off += 100 {
@@ -323,6 +314,9 @@ func rest(t *testing.T, ctx context.Context, s *Service, db *storage.DB) {
 			}
 		}
 	}
+	run, stop := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- s.Run(run) }()
 	waitFor(t, func() bool {
 		err := db.Read(ctx, func(tx *storage.Tx) error {
 			return tx.QueryRow(`SELECT count(*) FROM schedule_runs WHERE target_run_id IS NOT NULL AND ` + open).Scan(&left)
