@@ -8,6 +8,7 @@ export default async function (t) {
   await empty(t);
   await create(t);
   await runNow(t);
+  await skill(t);
   await denied(t);
   await list(t);
   await history(t);
@@ -152,6 +153,29 @@ async function runNow({ page, rpc, check, looks }) {
   check(runs.map((r) => r.status).join() === "cancelled,success", `both runs are kept, and not ${runs.map((r) => r.status)}`);
   await page.keyboard.press("Escape");
   await page.keyboard.press("Escape");
+}
+
+/** A skill as the target: its rights are told, and its run leads to its own course. */
+async function skill({ page, rpc, go, check }) {
+  const { skillId } = await rpc("skills.create_composite", { skill: { name: "Tell the time", steps: [{ stepId: "now", toolType: "builtin", toolName: "time.now" }] } });
+  await go("schedules");
+  await page.keyboard.press("n");
+  await sheet(page).getByLabel("Skill", { exact: true }).fill("tell");
+  await page.getByRole("option", { name: /Tell the time/ }).click();
+  await sheet(page).getByText("Can run unattended: yes").waitFor();
+  await sheet(page).getByText("It takes no input.").waitFor();
+  await sheet(page).getByText("Make it paused, so that it does not start yet").click();
+  await sheet(page).getByRole("button", { name: "Make schedule" }).click();
+  await toast(page, "Made Tell the time").waitFor();
+  const [made] = (await rpc("schedules.list", { kind: "skill" })).schedules;
+  check(made.status === "paused" && made.nextRunAt === null, "it is made paused");
+  await inspector(page).getByRole("button", { name: "Run now" }).first().click();
+  await inspector(page).getByText("Succeeded").first().waitFor();
+  await inspector(page).getByRole("link", { name: "Open the run step by step" }).click();
+  await page.getByRole("complementary", { name: "Skill" }).getByRole("heading", { name: "Tell the time", level: 2 }).waitFor();
+  check(page.url().includes(`/skills/${skillId}/timeline/`), "the run of the skill is shown");
+  await rpc("schedules.delete", { scheduleId: made.scheduleId });
+  await go("schedules");
 }
 
 /** Without anybody there a missing right is a failed run; answering it offers to run again. */
