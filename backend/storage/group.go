@@ -6,13 +6,16 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/google/uuid"
+
 	"helix/backend/fault"
+	"helix/backend/identity"
 )
 
 // Group commits what several callers write at the same moment in one transaction: each commit
 // waits for the disk, and the disk takes many as fast as one. A write that finds nobody
-// before it goes at once and alone; those that come meanwhile go together. It is safe for
-// concurrent use.
+// before it goes at once and alone; those that come meanwhile go together, the ones of a user:
+// a transaction says whose it is. It is safe for concurrent use.
 type Group struct {
 	db      *DB
 	most    int
@@ -25,6 +28,7 @@ type Group struct {
 // joined is one write of a group.
 type joined struct {
 	ctx    context.Context
+	user   uuid.UUID
 	weight int
 	fn     func(*Tx) error
 	err    error
@@ -45,11 +49,10 @@ func (g *Group) Commits() int64 { return g.commits.Load() }
 
 // Write runs fn in a transaction and returns once it is committed. Weight says how much it
 // writes, in units of the caller's choice. When one write of a transaction fails, each of the
-// others gets one of its own: fn may be called twice, the first time in vain. It must not
-// depend on whose context the transaction has, and must write the same both times. A panic in
-// fn is an error of its own write alone.
+// others gets one of its own: fn may be called twice, the first time in vain, and must write the
+// same both times. A panic in fn is an error of its own write alone.
 func (g *Group) Write(ctx context.Context, weight int, fn func(*Tx) error) error {
-	e := &joined{ctx: ctx, weight: weight, fn: fn, turn: make(chan []*joined, 1)}
+	e := &joined{ctx: ctx, user: identity.UserID(ctx), weight: weight, fn: fn, turn: make(chan []*joined, 1)}
 	g.mu.Lock()
 	group := []*joined{e}
 	if g.busy {
@@ -81,7 +84,7 @@ func (g *Group) pass() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	n, weight := 0, 0
-	for n < len(g.waiting) && (n == 0 || weight+g.waiting[n].weight <= g.most) {
+	for n < len(g.waiting) && (n == 0 || weight+g.waiting[n].weight <= g.most && g.waiting[n].user == g.waiting[0].user) {
 		weight += g.waiting[n].weight
 		n++
 	}
