@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"helix/backend/storage"
 )
 
 func chain(n int, tool string) json.RawMessage {
@@ -69,5 +71,30 @@ func BenchmarkRunMap(b *testing.B) {
 				}
 			}
 		})
+	}
+}
+
+func BenchmarkHistory(b *testing.B) {
+	x := newBench(b)
+	id := x.run(skillText(step("a", "ok", "")), `{}`).ExecutionID
+	err := x.db.Write(x.ctx, func(tx *storage.Tx) error {
+		return tx.WithoutCapture(func() error {
+			_, err := tx.Exec(`WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 100000)
+				INSERT INTO composite_skill_executions (id, user_id, definition_hash, body, mode, trigger, input_params, final_output, status, device_id, bytes, created_at, updated_at)
+				SELECT randomblob(16), user_id, definition_hash, body, mode, trigger, input_params, final_output, status, device_id, bytes, created_at - i * 1000000, updated_at
+				FROM composite_skill_executions, n WHERE composite_skill_executions.id = ?`, id)
+			return err
+		})
+	})
+	if err != nil {
+		b.Fatal(err)
+	}
+	cursor := ""
+	for b.Loop() {
+		page, err := x.s.History(x.ctx, HistoryParams{Cursor: cursor})
+		if err != nil || len(page.Executions) == 0 {
+			b.Fatal(len(page.Executions), err)
+		}
+		cursor = page.NextCursor
 	}
 }
