@@ -176,6 +176,7 @@ async function skill({ page, rpc, go, check }) {
   check(page.url().includes(`/skills/${skillId}/timeline/`), "the run of the skill is shown");
   await rpc("schedules.delete", { scheduleId: made.scheduleId });
   await go("schedules");
+  await state(page).waitFor();
 }
 
 /** Without anybody there a missing right is a failed run; answering it offers to run again. */
