@@ -127,7 +127,7 @@ func TestIdle(t *testing.T) {
 		m.s.mu.Lock()
 		lanes := len(m.s.lanes)
 		m.s.mu.Unlock()
-		time.Sleep(6 * time.Hour)
+		time.Sleep(time.Hour)
 		synctest.Wait()
 		m.s.mu.Lock()
 		defer m.s.mu.Unlock()

@@ -241,12 +241,12 @@ func TestNewerRows(t *testing.T) {
 func TestOSZone(t *testing.T) {
 	t.Parallel()
 	zone := "Europe/Berlin"
-	m := newSim(t, Options{Zone: func() string { return zone }, Poll: time.Minute})
+	m := newSim(t, Options{Zone: func() string { return zone }, Poll: 15 * time.Minute})
 	free := m.create(CreateParams{Cadence: json.RawMessage(`{"type":"cron","expression":"0 12 * * *"}`)})
 	fixed := m.create(CreateParams{Cadence: json.RawMessage(`{"type":"cron","expression":"0 12 * * *","timezone":"Europe/Berlin"}`)})
 	m.run(5 * time.Hour)
 	zone = "America/New_York"
-	m.run(2 * time.Minute)
+	m.run(16 * time.Minute)
 	if c := m.get(free.ScheduleID); c.Cadence.Timezone != zone || !c.NextRunAt.Equal(time.Date(2026, 3, 2, 17, 0, 0, 0, time.UTC)) {
 		t.Errorf("%s, next %v", c.Cadence.Timezone, c.NextRunAt)
 	}
