@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-	"modernc.org/sqlite"
 
 	"helix/backend/fault"
 	"helix/backend/storage"
@@ -81,7 +80,10 @@ func unavailableKind(name string) error {
 // ofDatabase reports whether an error is the database's own, such as that the disk is full:
 // then the due time stays due.
 func ofDatabase(err error) bool {
-	var e *sqlite.Error
+	var e interface {
+		error
+		Code() int // as the engine's errors have
+	}
 	return errors.As(err, &e) || errors.Is(err, sql.ErrConnDone) || errors.Is(err, sql.ErrTxDone) ||
 		errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 }
