@@ -254,7 +254,7 @@ func (r *live) commit() bool {
 		return nil
 	}
 	for delay := 100 * time.Millisecond; ; delay = min(2*delay, 5*time.Second) {
-		err := r.s.writes.write(context.WithoutCancel(r.ctx), len(events), write)
+		err := r.s.writes.Write(context.WithoutCancel(r.ctx), len(events), write)
 		if err == nil {
 			break
 		}

@@ -87,7 +87,7 @@ func (s *Service) DryRun(ctx context.Context, p DryRunParams) (ExecuteResult, er
 	for _, e := range d.events {
 		end.bytes += int64(len(e.Data) + eventBytes)
 	}
-	err = s.writes.write(context.WithoutCancel(ctx), len(d.events), func(tx *storage.Tx) error {
+	err = s.writes.Write(context.WithoutCancel(ctx), len(d.events), func(tx *storage.Tx) error {
 		if err := row.insert(tx); err != nil {
 			return err
 		}

@@ -132,7 +132,7 @@ func (s *Service) broken(ctx context.Context, id uuid.UUID, why error) {
 	if k := fault.KindOf(why); k != fault.Internal && k != fault.NotFound && k != fault.Invalid {
 		return
 	}
-	err := s.writes.write(context.WithoutCancel(ctx), 1, func(tx *storage.Tx) error {
+	err := s.writes.Write(context.WithoutCancel(ctx), 1, func(tx *storage.Tx) error {
 		_, err := tx.Exec(`UPDATE composite_skill_executions SET status = 'failed', wait_reason = NULL, wake_at = NULL, deadline_at = NULL, error_kind = 'internal',
 			error_message = 'Helix cannot carry on this run; the log has the details', finished_at = ?, updated_at = ?
 			WHERE id = ? AND status IN ('queued', 'running', 'waiting')`, s.now(), tx.Now, id)

@@ -274,7 +274,7 @@ func (s *Service) begin(ctx context.Context, skill *row, b beginning) (uuid.UUID
 	}
 	defer r.cancel(errParked)
 	row, events := r.row, r.batch
-	err = s.writes.write(context.WithoutCancel(ctx), len(events), func(tx *storage.Tx) error {
+	err = s.writes.Write(context.WithoutCancel(ctx), len(events), func(tx *storage.Tx) error {
 		if err := row.insert(tx); err != nil {
 			return err
 		}

@@ -29,12 +29,12 @@ func BenchmarkRunChain(b *testing.B) {
 			x := newBench(b)
 			skill := chain(n, "ok")
 			x.run(skill, `{}`)
-			before := x.s.writes.commits.Load()
+			before := x.s.writes.Commits()
 			for b.Loop() {
 				x.run(skill, `{}`)
 			}
 			b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(b.N*n), "µs/step")
-			b.ReportMetric(float64(x.s.writes.commits.Load()-before)/float64(b.N*n), "commits/step")
+			b.ReportMetric(float64(x.s.writes.Commits()-before)/float64(b.N*n), "commits/step")
 		})
 	}
 }

@@ -332,14 +332,14 @@ func TestRunCommits(t *testing.T) {
 	for i := range 50 {
 		steps = append(steps, step(fmt.Sprintf("s%d", i), "ok", ""))
 	}
-	before := b.s.writes.commits.Load()
+	before := b.s.writes.Commits()
 	out := b.run(skillText(steps...), `{}`)
-	if n := b.s.writes.commits.Load() - before; !out.Success || float64(n)/50 > 1.1 || n < 50 {
+	if n := b.s.writes.Commits() - before; !out.Success || float64(n)/50 > 1.1 || n < 50 {
 		t.Fatalf("%d commits for 50 steps: %+v", n, out.Error)
 	}
-	before = b.s.writes.commits.Load()
+	before = b.s.writes.Commits()
 	b.run(skillText(`{"stepId":"a","toolType":"transform","value":1}`, `{"stepId":"b","toolType":"transform","value":"$.a"}`), `{}`)
-	if n := b.s.writes.commits.Load() - before; n != 1 {
+	if n := b.s.writes.Commits() - before; n != 1 {
 		t.Fatalf("%d commits for a run without effects", n)
 	}
 }

@@ -63,6 +63,7 @@ type Options struct {
 	Gate   Gate    // nil: a missing right is final
 	Audit  Auditor // nil: nothing is audited
 	Limits Limits
+	Writes *storage.Group   // commits the journal; nil: one of its own
 	Now    func() time.Time // nil: time.Now
 	Rand   func() float64   // from 0 to 1, for the jitter of back-offs; nil: math/rand
 	// Keep gives runs that history must keep besides the pinned ones; nil: none.
@@ -78,7 +79,7 @@ type Service struct {
 	limits   Limits
 	builtins map[string]Builtin // by name; complete before the first call
 
-	writes   journal
+	writes   *storage.Group
 	schemas  schemaCache
 	programs programs
 	sizes    sizes
@@ -113,7 +114,9 @@ func New(db *storage.DB, o Options) *Service {
 		live: map[uuid.UUID]*live{}, lines: map[uuid.UUID]*line{}, watchers: map[uuid.UUID][]chan struct{}{},
 		quiet: make(chan struct{}), again: make(chan struct{}, 1),
 	}
-	s.writes.db = db
+	if s.writes = o.Writes; s.writes == nil {
+		s.writes = storage.NewGroup(db, maxGroup)
+	}
 	s.life, s.stop = context.WithCancelCause(context.Background())
 	s.silence = []func(){
 		bus.Subscribe(db.Bus(), func(uuid.UUID, storage.Replaced) {
