@@ -4,8 +4,10 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
+	"os"
 	"path/filepath"
 	"testing"
 	"testing/fstest"
@@ -27,7 +29,13 @@ import (
 
 func TestMain(m *testing.M) {
 	sandbox.ServeWorker() // the children of tier t1 are this program too
-	goleak.VerifyTestMain(m)
+	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
+		if err := os.RemoveAll(warmed.dir); warmed.dir != "" && err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			code = max(code, 1)
+		}
+		os.Exit(code)
+	}))
 }
 
 // noKeyring is a computer without a keyring.

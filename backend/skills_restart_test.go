@@ -55,6 +55,7 @@ func TestSkillServices(t *testing.T) {
 	s := c.session(t)
 	for _, name := range []string{"skills", "scheduler"} {
 		var l gateway.ServiceList
+		s.whenFree("services.start", gateway.ServiceParams{Name: name})
 		for _, step := range []struct {
 			method  string
 			running bool
@@ -71,7 +72,7 @@ func TestSkillServices(t *testing.T) {
 	}
 }
 
-// whenFree calls a method of storage again while the housekeeping after the start goes on.
+// whenFree calls a method again while the backend starts and its first housekeeping goes on.
 func (r *remote) whenFree(method string, params any) {
 	r.t.Helper()
 	tick := time.NewTicker(20 * time.Millisecond)
@@ -81,7 +82,7 @@ func (r *remote) whenFree(method string, params any) {
 		if err == nil {
 			return
 		}
-		if !fault.Is(err, fault.Conflict) || time.Since(began) > patience {
+		if !fault.Is(err, fault.Conflict) && !fault.Is(err, fault.Unavailable) || time.Since(began) > patience {
 			r.t.Fatalf("%s: %v", method, err)
 		}
 	}

@@ -3,9 +3,13 @@ package backend
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -16,6 +20,7 @@ import (
 	"helix/backend/fault"
 	"helix/backend/identity"
 	"helix/backend/permission"
+	"helix/backend/sandbox"
 	"helix/backend/scheduler"
 	"helix/backend/skills"
 	"helix/backend/skills/definition"
@@ -36,7 +41,15 @@ type chain struct {
 
 func newChain(t *testing.T) *chain {
 	t.Helper()
-	c := &chain{Backend: start(t), t: t}
+	dir := t.TempDir()
+	cache := filepath.Join(dir, "cache", "engine")
+	if err := os.MkdirAll(cache, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(os.CopyFS(cache, os.DirFS(warm(t))), private(cache)); err != nil {
+		t.Fatal(err)
+	}
+	c := &chain{Backend: startWith(t, testOptions(dir)), t: t}
 	c.ctx = c.as(c.LocalUser())
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c.asked.Add(1)
@@ -50,6 +63,41 @@ func newChain(t *testing.T) *chain {
 	t.Cleanup(srv.Close)
 	c.port = srv.URL[strings.LastIndexByte(srv.URL, ':')+1:]
 	return c
+}
+
+// private makes the folders below dir the user's own: others are not trusted with machine code.
+func private(dir string) error {
+	return filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
+		if err == nil && d.IsDir() {
+			err = os.Chmod(path, 0o700)
+		}
+		return err
+	})
+}
+
+var warmed struct {
+	sync.Once
+	dir string
+	err error
+}
+
+// warm is a folder with the compiled engine, which takes seconds with the race detector and is
+// the same for every backend here. TestMain removes it.
+func warm(t *testing.T) string {
+	t.Helper()
+	warmed.Do(func() {
+		if warmed.dir, warmed.err = os.MkdirTemp("", "helix-engine-*"); warmed.err != nil {
+			return
+		}
+		var e *sandbox.Engine
+		if e, warmed.err = sandbox.Open(context.Background(), sandbox.Options{CacheDir: warmed.dir}); warmed.err == nil {
+			warmed.err = e.Close()
+		}
+	})
+	if warmed.err != nil {
+		t.Fatal(warmed.err)
+	}
+	return warmed.dir
 }
 
 // tool makes a tool; caps may be left out.
