@@ -103,21 +103,33 @@ export class ScheduleForm {
     this.targets = new Targets(rpc);
   }
 
-  readonly editing = $derived(this.base !== null);
-  readonly needsTarget = $derived(this.kind === "skill" || this.kind === "tool");
-  readonly choices = $derived.by(() => this.targets.of(this.kind)?.data ?? []);
-  readonly nameError = $derived.by(() => {
+  // Getters, because they are also read outside of components, where a derived value may be an old one.
+  get editing() {
+    return this.base !== null;
+  }
+  get needsTarget() {
+    return this.kind === "skill" || this.kind === "tool";
+  }
+  get choices() {
+    return this.targets.of(this.kind)?.data ?? [];
+  }
+  get nameError() {
     const n = this.name.trim();
     return n === "" ? "Give it a name." : [...n].length > 100 ? "At most 100 characters." : "";
-  });
-  readonly everyError = $derived.by(() => (this.when === "interval" ? numberError(this.every, 1, 10_000) : ""));
-  readonly onceError = $derived.by(() => {
+  }
+  get everyError() {
+    return this.when === "interval" ? numberError(this.every, 1, 10_000) : "";
+  }
+  get onceError() {
     if (this.when !== "once") return "";
     if (this.onceDay === "" || this.onceTime === "") return "Choose a day and a time.";
     return this.base === null && new Date(`${this.onceDay}T${this.onceTime}`).getTime() < Date.now() ? "This time has passed." : "";
-  });
-  readonly graceError = $derived.by(() => (this.missed === "skip" ? "" : numberError(this.grace, 0, 100_000, false)));
-  readonly limits = $derived.by(() => ({
+  }
+  get graceError() {
+    return this.missed === "skip" ? "" : numberError(this.grace, 0, 100_000, false);
+  }
+  get limits() {
+    return {
     maxRun: numberError(this.maxRun, 0.02, 525_600, false),
     maxRuns: this.maxRuns.trim() === "" ? "" : numberError(this.maxRuns, 1, 1_000_000),
     jitter: numberError(this.jitter, 0, 86_400),
@@ -127,26 +139,29 @@ export class ScheduleForm {
     disableAfter: numberError(this.disableAfter, 0, 1000),
     notifyAfter: numberError(this.notifyAfter, 0, 1000),
     endsAt: this.startsAt !== "" && this.endsAt !== "" && this.endsAt <= this.startsAt ? "It ends before it starts." : "",
-  }));
+    };
+  }
   /** What the backend said about a field, while it still holds what it said it about. */
-  readonly refused = $derived.by((): Partial<Record<Place, string>> => {
+  get refused(): Partial<Record<Place, string>> {
     const out: Partial<Record<Place, string>> = {};
     const seen = this.preview.error;
     if (seen && seen.kind === "invalid") out[placeOf(seen.message) === "zone" ? "zone" : "when"] = seen.message;
     if (this.error && this.error.kind !== "conflict") out[placeOf(this.error.message)] ??= this.error.message;
     return out;
-  });
+  }
   /** Why it cannot be saved, for the button; "" when it can. */
-  readonly blocked = $derived.by(() => {
+  get blocked() {
     if (this.kind === "" || (this.needsTarget && this.targetId === "")) return "Choose what it starts";
     if (this.needsTarget && this.targetId !== this.#target?.id && this.schema.data === undefined && this.schema.error === undefined) return "What it takes is being read";
     if (this.inputProblem !== "") return "Fill in the input first";
     if (this.preview.error?.kind === "invalid") return "The times are not valid yet";
     const wrong = this.nameError || this.everyError || this.onceError || this.graceError || Object.values(this.limits).find((e) => e !== "");
     return wrong ? "Correct the marked fields first" : "";
-  });
+  }
   /** Whether closing would lose something; also asked just after the sheet has closed. */
-  readonly dirty = $derived.by(() => this.kind !== "" && JSON.stringify(this.params()) !== this.#start);
+  get dirty() {
+    return this.kind !== "" && JSON.stringify(this.params()) !== this.#start;
+  }
 
   /** Opens the sheet for a new schedule, or goes on with one that was put away. */
   begin(status: Status | undefined, template?: Template): void {
