@@ -208,12 +208,12 @@ func long() bool { return os.Getenv("HELIX_LONG") != "" }
 // the run says so.
 func TestKill(t *testing.T) {
 	t.Parallel()
+	if raced {
+		t.Skip("the processes it kills would have no time for anything; make test runs it without")
+	}
 	kills, speed := 50, time.Duration(240)
-	switch {
-	case long():
+	if long() {
 		kills, speed = 1000, 60 // a minute is a second
-	case raced:
-		kills, speed = 8, 60
 	}
 	seen := &effects{count: map[string]int{}}
 	web := httptest.NewServer(seen)
@@ -388,7 +388,7 @@ func checkKills(t *testing.T, ctx context.Context, s *Service, seen *effects, ki
 		}
 	}
 	t.Logf("%d kills: %v", kills, stats)
-	if stats["due times"] < 5*kills || stats["due success"] == 0 || !raced && stats["due missed"] == 0 {
+	if stats["due times"] < 5*kills || stats["due success"] == 0 || stats["due missed"] == 0 {
 		t.Errorf("too little happened: %v", stats)
 	}
 }
