@@ -528,7 +528,7 @@ export interface GatewayServiceList {
 
 /** ServiceParams name a service. */
 export interface GatewayServiceParams {
-  /** One of memory-synthesis, psychology-decay, skill-sandbox, voice-pipeline, sync-coordinator, scheduler and gateway, or * for all but the gateway. */
+  /** One of memory-synthesis, psychology-decay, skill-sandbox, voice-pipeline, sync-coordinator, skills, scheduler and gateway, or * for all but the gateway. */
   name: string;
 }
 
@@ -3813,7 +3813,7 @@ export interface Methods {
   "sessions.list": { params: GatewayPageParams; result: GatewaySessionList };
   /** Makes an address that lets one browser in, once, within a minute. */
   "sessions.ticket": { params: GatewayTicketParams; result: GatewayTicket };
-  /** Answers a question of a run. */
+  /** Answers a question of a run, or of a nested run that it waits for. */
   "skills.answer": { params: SkillsAnswerParams; result: SkillsExecution };
   /** Stops a run of a skill of either kind. A run that has ended answers its status. */
   "skills.cancel": { params: SkillsCancelParams; result: BackendCancelSkillResult };
