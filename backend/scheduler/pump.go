@@ -151,9 +151,9 @@ func (g gone) State(context.Context, uuid.UUID) (TargetState, error) {
 func (g gone) Cancel(context.Context, uuid.UUID, string) error { return nil }
 
 // end asks for the end of a run; mu is held.
-func (l *live) end(why string, now time.Duration) {
-	if l.ending == "" {
-		l.ending, l.endBy = why, now+cancelWithin
+func (r *live) end(why string, now time.Duration) {
+	if r.ending == "" {
+		r.ending, r.endBy = why, now+cancelWithin
 	}
 }
 

@@ -26,12 +26,14 @@ type Runner interface {
 	Rights(ctx context.Context, c definition.Callable) (Rights, error)
 }
 
-// The runners of the domains that own these things.
-type (
-	ToolRunner = Runner // custom tools; it may also be a ToolSharer and a ToolMaker
-	WasmRunner = Runner // WASM skills
-	MCPRunner  = Runner // tools of MCP servers
-)
+// ToolRunner reaches custom tools; it may also be a ToolSharer and a ToolMaker.
+type ToolRunner = Runner
+
+// WasmRunner reaches WASM skills.
+type WasmRunner = Runner
+
+// MCPRunner reaches the tools of MCP servers.
+type MCPRunner = Runner
 
 // Call is one attempt of a step.
 type Call struct {
