@@ -171,34 +171,55 @@ func (m *Mock) check(path string) error {
 	return nil
 }
 
-// record reads what came of the calls of the run that answers.
+// record reads what came of the calls of the run that answers, and of the runs that it was
+// restarted from.
 func (d *rehearsal) record(ctx context.Context) error {
 	d.recorded, d.answers = map[string][]machine.OutcomeData{}, map[string]machine.AnswerData{}
 	if d.p.ExecutionID == nil {
 		return nil
 	}
 	return d.s.db.Read(ctx, func(tx *storage.Tx) error {
-		if _, err := ownRun(tx, *d.p.ExecutionID); err != nil {
+		row, err := ownRun(tx, *d.p.ExecutionID)
+		if err != nil {
 			return err
 		}
-		events, err := loadEvents(tx, *d.p.ExecutionID, 0, 0)
-		for _, e := range events {
-			key := place(e.StepPath, e.Iteration)
-			switch e.Type {
-			case machine.StepOutcome:
-				var o machine.OutcomeData
-				if json.Unmarshal(e.Data, &o) == nil && !o.Unmocked {
-					d.recorded[key] = append(d.recorded[key], o)
-				}
-			case machine.ApprovalAnswered:
-				var a machine.AnswerData
-				if json.Unmarshal(e.Data, &a) == nil {
-					d.answers[key] = a
-				}
+		return d.recordRun(tx, row)
+	})
+}
+
+// recordRun adds the answers of a run to those of the older one whose steps it reused.
+func (d *rehearsal) recordRun(tx *storage.Tx, row *runRow) error {
+	if row.restarted != nil {
+		older, err := ownRun(tx, *row.restarted)
+		if err == nil {
+			err = d.recordRun(tx, older)
+		}
+		if err != nil && !fault.Is(err, fault.NotFound) { // it may have been pruned
+			return err
+		}
+	}
+	events, err := loadEvents(tx, row.id, 0, 0)
+	own := map[string]bool{}
+	for _, e := range events {
+		key := place(e.StepPath, e.Iteration)
+		switch e.Type {
+		case machine.StepOutcome:
+			var o machine.OutcomeData
+			if json.Unmarshal(e.Data, &o) != nil || o.Unmocked {
+				continue
+			}
+			if !own[key] {
+				own[key], d.recorded[key] = true, nil
+			}
+			d.recorded[key] = append(d.recorded[key], o)
+		case machine.ApprovalAnswered:
+			var a machine.AnswerData
+			if json.Unmarshal(e.Data, &a) == nil {
+				d.answers[key] = a
 			}
 		}
-		return err
-	})
+	}
+	return err
 }
 
 func (d *rehearsal) apply(e machine.Event) error {

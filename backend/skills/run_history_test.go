@@ -46,6 +46,10 @@ func TestRunRestart(t *testing.T) {
 		t.Fatalf("%+v", x)
 	}
 	b.replay(r.ExecutionID)
+	dry, err := b.s.DryRun(b.ctx, DryRunParams{SkillID: &m.SkillID, Input: json.RawMessage(`{"x":3}`), ExecutionID: &r.ExecutionID})
+	if err != nil || string(dry.FinalOutput) != `{"y":3}` || dry.StepResults[0].Source != fromRecord || b.h.made("ok") != 1 {
+		t.Fatalf("the rehearsal of a run that reused steps: %+v %v", dry, err)
+	}
 	if before, err := b.s.GetExecution(b.ctx, RunParams{ExecutionID: first.ExecutionID}); err != nil || before.Status != machine.Failed {
 		t.Fatalf("the source run changed: %+v %v", before, err)
 	}
