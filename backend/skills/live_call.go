@@ -129,7 +129,7 @@ func (r *live) perform(ctx context.Context, c *machine.Call) (out *machine.Event
 		return end(machine.Outcome(c, machine.OutcomeData{Error: &machine.Failure{Kind: string(fault.Canceled), Message: "it was canceled"}})), false
 	case isRefused(res.err, &refused) && r.made.Attended && r.s.o.Gate != nil && refused.PendingApprovalID != uuid.Nil:
 		return end(machine.Ask(c, machine.RequestData{
-			Reason: machine.WaitPermission, Title: c.Step.StepID, Message: refused.Reason, ID: refused.PendingApprovalID.String(),
+			Reason: machine.WaitPermission, Title: c.Step.StepID, Message: fault.As(res.err).Message, ID: refused.PendingApprovalID.String(),
 		})), true
 	default:
 		d = r.s.failed(res.err)
