@@ -322,6 +322,8 @@ func (r *live) held() bool {
 func (r *live) take(m message) bool {
 	for {
 		switch {
+		case m.outcome != nil && !m.known && r.ctx.Err() != nil:
+			return r.halt(m)
 		case m.outcome != nil:
 			delete(r.calls, m.key)
 			if !r.apply(*m.outcome, r.s.now()) {
@@ -355,6 +357,23 @@ func (r *live) take(m message) bool {
 			return true
 		}
 	}
+}
+
+// halt takes the end of a call that was stopped together with the run. It says nothing about
+// the step and does not go on record: the next start makes the call again or asks. false: the
+// run leaves memory.
+func (r *live) halt(m message) bool {
+	r.halted[m.key] = r.calls[m.key]
+	delete(r.calls, m.key)
+	switch {
+	case r.lost.Load():
+		return false
+	case r.s.life.Err() != nil:
+		r.drain(r.s.limits.CancelPatience)
+		r.commit()
+		return false
+	}
+	return true
 }
 
 // settle applies what follows from an event at once, so that it shares its commit.
