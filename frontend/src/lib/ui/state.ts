@@ -7,6 +7,7 @@ export { commands, keycaps, isMac, score, Commands } from "./commands.svelte";
 export type { Command, CommandSource } from "./commands.svelte";
 export { diffLines, fold } from "./diff";
 export * as format from "./format";
+export { lasting } from "./lasting.svelte";
 export { Load } from "./load.svelte";
 export { minute, second } from "./now.svelte";
 export { nav, fromLink, Nav } from "./nav.svelte";

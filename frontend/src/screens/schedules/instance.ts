@@ -1,6 +1,6 @@
 /** The one Schedules screen of the page. It lives as long as the page, so what is typed does too. */
 import { bridge, rpc } from "../../lib/rpc";
-import { nav, toasts } from "../../lib/ui/state";
+import { lasting, nav, toasts } from "../../lib/ui/state";
 import { Notices } from "./notices.svelte";
 import { SchedulesScreen } from "./schedules.svelte";
 
@@ -10,7 +10,7 @@ let notices: Notices | null = null;
 /** The screen's state; made when it is first needed. */
 export function schedulesScreen(): SchedulesScreen {
   if (screen === null) {
-    screen = new SchedulesScreen(rpc, toasts);
+    screen = lasting(() => new SchedulesScreen(rpc, toasts));
     screen.toApprovals = () => nav.go("approvals");
   }
   return screen;

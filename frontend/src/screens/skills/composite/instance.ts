@@ -1,12 +1,12 @@
 /** The one Skills tab of the page. It lives as long as the page, so runs and forms do too. */
 import { rpc } from "../../../lib/rpc";
-import { toasts } from "../../../lib/ui";
+import { lasting, toasts } from "../../../lib/ui/state";
 import { CompositeScreen } from "./composite.svelte";
 
 let screen: CompositeScreen | null = null;
 
 /** The tab's state; made when it is first needed. */
 export function compositeScreen(): CompositeScreen {
-  screen ??= new CompositeScreen(rpc, toasts);
+  screen ??= lasting(() => new CompositeScreen(rpc, toasts));
   return screen;
 }
