@@ -124,13 +124,14 @@ vet: $(ENGINES)
 # Everything runs once without the race detector, and what can race once with it. The detector
 # makes the database, the engine and code built for both ten times slower, so what it leaves out
 # is what is long for their sake: whole suites in one process, killed processes, damaged files,
-# hostile programs. The meter and the command line have one goroutine.
+# hostile programs. The meter and the command line have one goroutine, and package backend puts
+# the others together; make race takes everything.
 UNRACED := ^(TestContract|TestSecretsStayWhereTheyAreKept|TestRestore.*|TestTemplates.*|TestShare.*|TestPostExecute|TestForeignRequests.*|TestHostile.*|TestKilled.*|TestDamaged.*|TestSalvage.*|TestBackup.*|TestADayOfUse|TestAnyWrites.*|TestEachByte|TestModuleFromGo|TestModuleCache|TestModuleCrosscheck|TestModulesInBothTiers|TestExecuteFromGo|TestDiskFull.*|TestEvilChildren|TestCache.*|TestWithoutCache|TestRunsInChildren.*|TestTier1IsLikeTier0|TestMinIsolation)$$
 
 .PHONY: test-go
 test-go: $(ENGINES) ui
 	$(NICE) $(GO) test -timeout 20m $(PORTABLE)
-	CGO_ENABLED=1 $(NICE) $(GO) test -race -skip '$(UNRACED)' -timeout 20m $$($(GO) list ./backend/... | grep -v /sandbox/meter$$)
+	CGO_ENABLED=1 $(NICE) $(GO) test -race -skip '$(UNRACED)' -timeout 20m $$($(GO) list ./backend/... | grep -vE '/sandbox/meter$$|^helix/backend$$')
 
 .PHONY: test-frontend
 test-frontend: setup-npm
@@ -150,6 +151,10 @@ test-window: $(WINDOW) $(HELIX)
 	CGO_ENABLED=1 $(NICE) $(GO) test $(DESKTOP) ./app
 
 ## ---- the slow suites --------------------------------------------------------------------
+
+.PHONY: race
+race: $(ENGINES) ui ## Everything under the race detector (about 15 minutes)
+	CGO_ENABLED=1 $(NICE) $(GO) test -race -timeout 40m $(PORTABLE)
 
 .PHONY: soak
 soak: $(ENGINES) ## The long form of the crash, race and growth tests (about half an hour)

@@ -15,7 +15,7 @@ const wanted = process.argv.slice(2);
 const names = (await readdir(here)).filter((f) => f.endsWith(".mjs") && f !== "run.mjs").map((f) => f.slice(0, -4)).sort();
 const suites = names.filter((n) => wanted.length === 0 || wanted.includes(n));
 
-const browser = await chromium.launch({
+const launch = () => chromium.launch({
   executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium",
   headless: true,
   // Without an address Chromium starts a D-Bus daemon that outlives it; some dozens of them
@@ -27,34 +27,43 @@ const browser = await chromium.launch({
 });
 const begun = Date.now();
 let failed = 0;
-try {
-  for (const name of suites) {
-    const start = Date.now();
-    const suite = await import(pathToFileURL(path.join(here, `${name}.mjs`)));
-    let helix, t;
-    try {
-      // Each suite has its own backend, so that they do not depend on each other's order.
-      helix = await startHelix();
-      t = await openPage(browser, helix, name);
-      await suite.default(t);
-      if (t.complaints.length > 0) throw new Error(t.complaints.join("\n"));
-      console.log(`ok    ${name} (${((Date.now() - start) / 1000).toFixed(1)} s)`);
-    } catch (e) {
-      failed++;
-      console.error(`FAIL  ${name}\n${e.stack ?? e}`);
-      if (t) {
-        await t.shot("failed").catch(() => {});
-        if (t.complaints.length > 0) console.error(t.complaints.join("\n"));
-      }
-      if (process.env.HELIX_E2E_LOG && helix) console.error(helix.log.join(""));
-    } finally {
-      await t?.close().catch(() => {});
-      await helix?.stop();
+
+async function run(browser, name) {
+  const start = Date.now();
+  const suite = await import(pathToFileURL(path.join(here, `${name}.mjs`)));
+  let helix, t;
+  try {
+    // Each suite has its own backend, so that they do not depend on each other's order.
+    helix = await startHelix();
+    t = await openPage(browser, helix, name);
+    await suite.default(t);
+    if (t.complaints.length > 0) throw new Error(t.complaints.join("\n"));
+    console.log(`ok    ${name} (${((Date.now() - start) / 1000).toFixed(1)} s)`);
+  } catch (e) {
+    failed++;
+    console.error(`FAIL  ${name}\n${e.stack ?? e}`);
+    if (t) {
+      await t.shot("failed").catch(() => {});
+      if (t.complaints.length > 0) console.error(t.complaints.join("\n"));
     }
+    if (process.env.HELIX_E2E_LOG && helix) console.error(helix.log.join(""));
+  } finally {
+    await t?.close().catch(() => {});
+    await helix?.stop();
   }
-} finally {
-  await browser.close();
 }
+
+// Suites wait more than they compute: two browsers take them in turn.
+const waiting = [...suites];
+async function lane() {
+  const browser = await launch();
+  try {
+    for (let name = waiting.shift(); name !== undefined; name = waiting.shift()) await run(browser, name);
+  } finally {
+    await browser.close();
+  }
+}
+await Promise.all(Array.from({ length: Math.min(2, suites.length) }, lane));
 console.log(`${suites.length - failed} of ${suites.length} suites passed in ${((Date.now() - begun) / 1000).toFixed(0)} s`);
 if (suites.length === 0) {
   console.error("no such suite");
