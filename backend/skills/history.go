@@ -118,6 +118,9 @@ func (r *live) tell(skill bool) (Execution, []innerWait) {
 			s.Unknown = true
 		}
 	}
+	if final(x.Status) && !final(r.told) { // its end is not on record yet
+		x.Status, x.Success = r.told, false
+	}
 	return x, inner
 }
 
