@@ -426,6 +426,46 @@ func TestRunNow(t *testing.T) {
 	}
 }
 
+// TestRunNowWhileItStarts: a run that is asked for while the scheduler reads its rows after a
+// start is neither lost nor started twice.
+func TestRunNowWhileItStarts(t *testing.T) {
+	t.Parallel()
+	m := newSim(t, Options{})
+	c := m.create(CreateParams{Cadence: cronUTC("0 9 * * *"), Paused: true})
+	const rounds, each = 20, 5
+	for range rounds {
+		first, made := make(chan bool), make(chan error, 1)
+		go func() {
+			for i := range each {
+				if _, err := m.s.RunNow(m.ctx, RunNowParams{ScheduleID: c.ScheduleID}); err != nil {
+					made <- err
+				}
+				if i == 0 {
+					close(first)
+				}
+			}
+			close(made)
+		}()
+		<-first
+		m.s.mu.Lock()
+		m.s.reload = true
+		m.s.mu.Unlock()
+		m.s.pump(m.ctx)
+		if err := <-made; err != nil {
+			t.Fatal(err)
+		}
+		m.step()
+	}
+	for _, r := range m.rows(c.ScheduleID) {
+		if r.Status != "success" {
+			t.Errorf("%s is %s", r.RunID, r.Status)
+		}
+	}
+	if n := len(m.rows(c.ScheduleID)); n != rounds*each {
+		t.Errorf("%d runs", n)
+	}
+}
+
 // TestDatabaseFull: a claim that the database refuses is tried again, and the time stays due.
 func TestDatabaseFull(t *testing.T) {
 	t.Parallel()

@@ -70,6 +70,15 @@ func (s *Service) notice(now time.Time, mono time.Duration) {
 func (s *Service) restore(ctx context.Context) bool {
 	s.mu.Lock()
 	need := s.reload
+	if need { // before the rows are read: what is adopted from here on is not among them
+		clear(s.live)
+		clear(s.targets)
+		for _, l := range s.lanes {
+			l.running, l.users = 0, nil
+			clear(l.queues)
+		}
+		s.reload, s.outcomes = false, nil
+	}
 	s.mu.Unlock()
 	if !need {
 		return true
@@ -87,17 +96,11 @@ func (s *Service) restore(ctx context.Context) bool {
 	}
 	if err != nil {
 		s.log.Warn("the runs of schedules cannot be read; it is tried again", "err", err)
+		s.mu.Lock()
+		s.reload = true
+		s.mu.Unlock()
 		return false
 	}
-	s.mu.Lock()
-	clear(s.live)
-	clear(s.targets)
-	for _, l := range s.lanes {
-		l.running, l.users = 0, nil
-		clear(l.queues)
-	}
-	s.reload, s.outcomes = false, nil
-	s.mu.Unlock()
 	s.adopt(list)
 	s.lookAtAll() // one may have ended meanwhile
 	return true
