@@ -148,7 +148,7 @@ async function runNow({ page, rpc, check, looks }) {
   await inspector(page).getByRole("button", { name: "Cancel" }).waitFor();
   await state(page).getByText("1 run going on").waitFor();
   await inspector(page).getByRole("button", { name: "Cancel" }).click();
-  await inspector(page).getByText("Canceled").first().waitFor();
+  await inspector(page).getByText("Canceled", { exact: true }).first().waitFor();
   const { runs } = await rpc("schedules.runs", { scheduleId: after.scheduleId });
   check(runs.map((r) => r.status).join() === "cancelled,success", `both runs are kept, and not ${runs.map((r) => r.status)}`);
   await page.keyboard.press("Escape");
