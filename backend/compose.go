@@ -36,6 +36,7 @@ func (b *Backend) openGateway(ctx context.Context, paths config.Paths, conf conf
 	b.Services.Add("skill-sandbox", b.Sandbox.Run, b.sandboxPort)
 	if !b.o.Once {
 		b.Services.Add("skills", b.whole(b.Skills.Run), nil)
+		b.Services.Add("memory", b.whole(b.Memory.Run), nil)
 		if conf.SchedulerEnabled {
 			b.Services.Add("scheduler", b.whole(b.Scheduler.Run), nil)
 		}
@@ -99,7 +100,7 @@ func (b *Backend) ready() string {
 // status fills what the gateway cannot know itself.
 func (b *Backend) status(ctx context.Context, s *gateway.SystemStatus) error {
 	s.DataDir = b.Config.Paths().Data
-	s.Memory.RSSBytes, s.Memory.HeapBytes = memory()
+	s.Memory.RSSBytes, s.Memory.HeapBytes = processMemory()
 	s.Recovery = b.DB.Recovery() != nil
 	add := func(area, reason, hint string) {
 		s.Degraded = append(s.Degraded, gateway.Degraded{Area: area, Reason: reason, Hint: hint})

@@ -49,6 +49,11 @@ var levels = map[string]int{
 	"backend/skills/definition":   engine,
 	"backend/skills/machine":      engine,
 	"backend/scheduler/cadence":   engine,
+	"backend/kernel":              engine,
+	"backend/vector":              engine,
+	"backend/embed":               engine,
+	"backend/memory":              domain,
+	"backend/memory/importer":     engine,
 	"app/e2e":                     face,
 	"backend/tools":               domain,
 	"backend/skills":              domain,
@@ -61,6 +66,7 @@ var levels = map[string]int{
 	"build/gen":                   entry,
 	"build/demo":                  entry,
 	"build/engines/gen":           entry,
+	"build/models/gen":            entry,
 	"":                            entry,
 }
 
@@ -97,6 +103,12 @@ var sideways = map[string]map[string]string{
 	"backend/skills/machine": {
 		"backend/skills/definition": "what a run carries out",
 		"backend/skills/expr":       "conditions and templates",
+	},
+	"backend/vector": {
+		"backend/kernel": "inner loops",
+	},
+	"backend/embed": {
+		"backend/kernel": "inner loops",
 	},
 	"backend/skills/definition": {
 		"backend/skills/expr": "conditions and templates are checked by what evaluates them",

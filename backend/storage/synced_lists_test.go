@@ -74,7 +74,7 @@ func checkSynced(t *testing.T, s SyncedTable, columns map[string]string) {
 		must = append(must, "updated_at", "deleted_at")
 	}
 	if s.Parent != "" {
-		must = []string{"id", s.ParentKey}
+		must = []string{s.ParentKey}
 	}
 	for _, c := range must {
 		if columns[c] == "" {
@@ -93,7 +93,7 @@ func checkSynced(t *testing.T, s SyncedTable, columns map[string]string) {
 		}
 	}
 	for _, c := range slices.Sorted(maps.Keys(columns)) {
-		if slices.Contains(append(must, "updated_at", "deleted_at", "created_at"), c) {
+		if slices.Contains(append(must, "id", "user_id", "updated_at", "deleted_at", "created_at"), c) {
 			continue
 		}
 		if !slices.ContainsFunc(s.Fields, func(f SyncedField) bool { return f.Name == c }) {

@@ -89,6 +89,23 @@ CREATE TABLE change_log (
     at     INTEGER NOT NULL
 ) STRICT;
 
+CREATE TABLE chunks (
+    id           BLOB PRIMARY KEY CHECK (length(id) = 16),
+    document_id  BLOB NOT NULL REFERENCES documents (id) ON DELETE CASCADE,
+    user_id      BLOB NOT NULL CHECK (length(user_id) = 16),
+    seq          INTEGER NOT NULL CHECK (seq >= 0),
+    heading      TEXT NOT NULL DEFAULT '',
+    content      ANY NOT NULL CHECK (typeof(content) IN ('text', 'blob')),
+    content_hash BLOB NOT NULL CHECK (length(content_hash) = 32),
+    start_offset INTEGER,
+    end_offset   INTEGER,
+    metadata     TEXT NOT NULL DEFAULT '{}' CHECK (json_valid(metadata)),
+    created_at   INTEGER NOT NULL,
+    updated_at   INTEGER NOT NULL,
+    deleted_at   INTEGER,
+    sync_meta    BLOB
+) STRICT;
+
 CREATE TABLE composite_skill_events (
     execution_id BLOB NOT NULL REFERENCES composite_skill_executions (id) ON DELETE CASCADE,
     seq          INTEGER NOT NULL,
@@ -207,6 +224,44 @@ CREATE TABLE composite_skills (
     updated_at         INTEGER NOT NULL,
     deleted_at         INTEGER,
     sync_meta          BLOB
+) STRICT;
+
+CREATE TABLE conversation_turns (
+    id              BLOB PRIMARY KEY CHECK (length(id) = 16),
+    conversation_id BLOB NOT NULL REFERENCES conversations (id) ON DELETE CASCADE,
+    user_id         BLOB NOT NULL CHECK (length(user_id) = 16),
+    seq             INTEGER NOT NULL CHECK (seq >= 0),
+    external_id     TEXT,
+    role            TEXT NOT NULL DEFAULT 'user' CHECK (role IN ('user', 'assistant')),
+    speaker         TEXT NOT NULL DEFAULT '',
+    content         ANY NOT NULL CHECK (typeof(content) IN ('text', 'blob')),
+    occurred_at     INTEGER,
+    content_hash    BLOB NOT NULL CHECK (length(content_hash) = 32),
+    metadata        TEXT NOT NULL DEFAULT '{}' CHECK (json_valid(metadata)),
+    created_at      INTEGER NOT NULL,
+    updated_at      INTEGER NOT NULL,
+    deleted_at      INTEGER,
+    sync_meta       BLOB
+) STRICT;
+
+CREATE TABLE conversations (
+    id           BLOB PRIMARY KEY CHECK (length(id) = 16),
+    user_id      BLOB NOT NULL CHECK (length(user_id) = 16),
+    source       TEXT NOT NULL,
+    external_id  TEXT NOT NULL,
+    title        TEXT NOT NULL DEFAULT '',
+    started_at   INTEGER,
+    ended_at     INTEGER,
+    participants TEXT NOT NULL DEFAULT '[]' CHECK (json_valid(participants)),
+    tags         TEXT NOT NULL DEFAULT '[]' CHECK (json_valid(tags)),
+    layer        INTEGER CHECK (layer IS NULL OR layer BETWEEN 1 AND 7),
+    type         TEXT NOT NULL DEFAULT 'episodic' CHECK (type IN ('episodic', 'semantic', 'procedural')),
+    untrusted    INTEGER NOT NULL DEFAULT 1 CHECK (untrusted IN (0, 1)),
+    metadata     TEXT NOT NULL DEFAULT '{}' CHECK (json_valid(metadata)),
+    created_at   INTEGER NOT NULL,
+    updated_at   INTEGER NOT NULL,
+    deleted_at   INTEGER,
+    sync_meta    BLOB
 ) STRICT;
 
 CREATE TABLE custom_tool_replies (
@@ -361,6 +416,36 @@ CREATE TABLE device_keys (
     retired_at  INTEGER
 ) STRICT;
 
+CREATE TABLE documents (
+    id           BLOB PRIMARY KEY CHECK (length(id) = 16),
+    user_id      BLOB NOT NULL CHECK (length(user_id) = 16),
+    source       TEXT NOT NULL DEFAULT 'document',
+    source_uri   TEXT NOT NULL,
+    title        TEXT NOT NULL DEFAULT '',
+    mime         TEXT NOT NULL DEFAULT 'text/plain',
+    content_hash BLOB NOT NULL CHECK (length(content_hash) = 32),
+    untrusted    INTEGER NOT NULL DEFAULT 1 CHECK (untrusted IN (0, 1)),
+    tags         TEXT NOT NULL DEFAULT '[]' CHECK (json_valid(tags)),
+    layer        INTEGER CHECK (layer IS NULL OR layer BETWEEN 1 AND 7),
+    type         TEXT NOT NULL DEFAULT 'semantic' CHECK (type IN ('episodic', 'semantic', 'procedural')),
+    occurred_at  INTEGER,
+    metadata     TEXT NOT NULL DEFAULT '{}' CHECK (json_valid(metadata)),
+    created_at   INTEGER NOT NULL,
+    updated_at   INTEGER NOT NULL,
+    deleted_at   INTEGER,
+    sync_meta    BLOB
+) STRICT;
+
+CREATE TABLE embedding_jobs (
+    item      INTEGER NOT NULL REFERENCES search_items (item) ON DELETE CASCADE,
+    model_id  TEXT NOT NULL,
+    user_id   BLOB NOT NULL CHECK (length(user_id) = 16),
+    attempts  INTEGER NOT NULL DEFAULT 0,
+    error     TEXT,
+    queued_at INTEGER NOT NULL,
+    PRIMARY KEY (item, model_id)
+) STRICT, WITHOUT ROWID;
+
 CREATE TABLE gateway_tokens (
     id           BLOB PRIMARY KEY CHECK (length(id) = 16),
     user_id      BLOB NOT NULL CHECK (length(user_id) = 16),
@@ -372,6 +457,92 @@ CREATE TABLE gateway_tokens (
     expires_at   INTEGER,
     revoked_at   INTEGER
 ) STRICT;
+
+CREATE TABLE item_vectors (
+    item_kind TEXT NOT NULL CHECK (item_kind IN ('memory', 'turn', 'chunk')),
+    item_id   BLOB NOT NULL CHECK (length(item_id) = 16),
+    model_id  TEXT NOT NULL,
+    user_id   BLOB NOT NULL CHECK (length(user_id) = 16),
+    dims      INTEGER NOT NULL CHECK (dims > 0),
+    text_hash BLOB NOT NULL CHECK (length(text_hash) = 32),
+    vector    BLOB NOT NULL CHECK (length(vector) = 4 * dims),
+    PRIMARY KEY (item_kind, item_id, model_id)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE memories (
+    id                 BLOB PRIMARY KEY CHECK (length(id) = 16),
+    user_id            BLOB NOT NULL CHECK (length(user_id) = 16),
+    type               TEXT NOT NULL DEFAULT 'episodic' CHECK (type IN ('episodic', 'semantic', 'procedural')),
+    content            ANY NOT NULL CHECK (typeof(content) IN ('text', 'blob')),
+    emotional_valence  REAL CHECK (emotional_valence IS NULL OR emotional_valence BETWEEN -1 AND 1),
+    last_accessed      INTEGER,
+    occurred_at        INTEGER,
+    layer              INTEGER CHECK (layer IS NULL OR layer BETWEEN 1 AND 7),
+    source             TEXT NOT NULL DEFAULT 'manual' CHECK (source IN ('manual', 'note', 'agent', 'chatgpt', 'claude', 'markdown', 'text', 'jsonl', 'locomo', 'voice', 'document', 'tool')),
+    source_ref         TEXT,
+    untrusted          INTEGER NOT NULL DEFAULT 0 CHECK (untrusted IN (0, 1)),
+    content_hash       BLOB NOT NULL CHECK (length(content_hash) = 32),
+    salience           REAL NOT NULL DEFAULT 50 CHECK (salience BETWEEN 0 AND 100),
+    salience_tier      TEXT NOT NULL DEFAULT 'medium' CHECK (salience_tier IN ('critical', 'high', 'medium', 'low')),
+    pinned             INTEGER NOT NULL DEFAULT 0 CHECK (pinned IN (0, 1)),
+    access_count       INTEGER NOT NULL DEFAULT 0,
+    initial_strength   REAL NOT NULL DEFAULT 1 CHECK (initial_strength BETWEEN 0 AND 1),
+    last_reinforced_at INTEGER,
+    retention          REAL CHECK (retention IS NULL OR retention BETWEEN 0 AND 1),
+    decayed_at         INTEGER,
+    metadata           TEXT NOT NULL DEFAULT '{}' CHECK (json_valid(metadata)),
+    version            INTEGER NOT NULL DEFAULT 1 CHECK (version >= 1),
+    created_at         INTEGER NOT NULL,
+    updated_at         INTEGER NOT NULL,
+    deleted_at         INTEGER,
+    sync_meta          BLOB
+) STRICT;
+
+CREATE TABLE memory_imports (
+    id          BLOB PRIMARY KEY CHECK (length(id) = 16),
+    user_id     BLOB NOT NULL CHECK (length(user_id) = 16),
+    format      TEXT NOT NULL,
+    path        TEXT NOT NULL,
+    options     TEXT NOT NULL DEFAULT '{}' CHECK (json_valid(options)),
+    status      TEXT NOT NULL CHECK (status IN ('pending', 'running', 'completed', 'failed', 'cancelled')),
+    progress    REAL NOT NULL DEFAULT 0 CHECK (progress BETWEEN 0 AND 1),
+    counters    TEXT NOT NULL DEFAULT '{}' CHECK (json_valid(counters)),
+    errors      TEXT NOT NULL DEFAULT '[]' CHECK (json_valid(errors)),
+    checkpoint  TEXT NOT NULL DEFAULT '{}' CHECK (json_valid(checkpoint)),
+    created_at  INTEGER NOT NULL,
+    started_at  INTEGER,
+    finished_at INTEGER
+) STRICT;
+
+CREATE TABLE memory_revisions (
+    id         BLOB PRIMARY KEY CHECK (length(id) = 16),
+    user_id    BLOB NOT NULL CHECK (length(user_id) = 16),
+    memory_id  BLOB NOT NULL REFERENCES memories (id) ON DELETE CASCADE,
+    version    INTEGER NOT NULL,
+    content    ANY NOT NULL CHECK (typeof(content) IN ('text', 'blob')),
+    tags       TEXT NOT NULL DEFAULT '[]' CHECK (json_valid(tags)),
+    edited_at  INTEGER NOT NULL,
+    origin     TEXT NOT NULL DEFAULT 'person' CHECK (origin IN ('person', 'agent', 'import', 'sync', 'undo')),
+    created_at INTEGER NOT NULL,
+    updated_at INTEGER NOT NULL,
+    deleted_at INTEGER,
+    sync_meta  BLOB
+) STRICT;
+
+CREATE TABLE memory_tags (
+    memory_id BLOB NOT NULL REFERENCES memories (id) ON DELETE CASCADE,
+    user_id   BLOB NOT NULL CHECK (length(user_id) = 16),
+    tag       TEXT NOT NULL CHECK (length(tag) BETWEEN 1 AND 64),
+    PRIMARY KEY (memory_id, tag)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE memory_undo (
+    token      TEXT PRIMARY KEY,
+    user_id    BLOB NOT NULL CHECK (length(user_id) = 16),
+    act        TEXT NOT NULL,
+    state      TEXT NOT NULL CHECK (json_valid(state)),
+    created_at INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
 
 CREATE TABLE meta (
     key   TEXT PRIMARY KEY,
@@ -411,6 +582,16 @@ CREATE TABLE pending_approvals (
     decided_at      INTEGER,
     decided_by      TEXT,
     decision        TEXT CHECK (json_valid(decision))
+) STRICT;
+
+CREATE TABLE recall_log (
+    id         INTEGER PRIMARY KEY,
+    user_id    BLOB NOT NULL CHECK (length(user_id) = 16),
+    session_id TEXT NOT NULL DEFAULT '',
+    kind       TEXT NOT NULL CHECK (kind IN ('memory', 'turn', 'chunk')),
+    item_id    BLOB NOT NULL CHECK (length(item_id) = 16),
+    shingles   BLOB NOT NULL,
+    at         INTEGER NOT NULL
 ) STRICT;
 
 CREATE TABLE rpc_idempotency (
@@ -525,6 +706,30 @@ CREATE TABLE schedules (
     updated_at         INTEGER NOT NULL,
     deleted_at         INTEGER,
     sync_meta          BLOB
+) STRICT;
+
+CREATE VIRTUAL TABLE search_fts USING fts5 (
+    title, tags, content,
+    content = '', contentless_delete = 1,
+    tokenize = "porter unicode61 remove_diacritics 2"
+);
+
+CREATE TABLE 'search_fts_config'(k PRIMARY KEY, v) WITHOUT ROWID;
+
+CREATE TABLE 'search_fts_data'(id INTEGER PRIMARY KEY, block BLOB);
+
+CREATE TABLE 'search_fts_docsize'(id INTEGER PRIMARY KEY, sz BLOB, origin INTEGER);
+
+CREATE TABLE 'search_fts_idx'(segid, term, pgno, PRIMARY KEY(segid, term)) WITHOUT ROWID;
+
+CREATE TABLE search_items (
+    item      INTEGER PRIMARY KEY,
+    user_id   BLOB NOT NULL CHECK (length(user_id) = 16),
+    kind      TEXT NOT NULL CHECK (kind IN ('memory', 'turn', 'chunk')),
+    item_id   BLOB NOT NULL CHECK (length(item_id) = 16),
+    parent_id BLOB CHECK (parent_id IS NULL OR length(parent_id) = 16),
+    seq       INTEGER,
+    text_hash BLOB NOT NULL CHECK (length(text_hash) = 32)
 ) STRICT;
 
 CREATE TABLE secrets (
@@ -653,6 +858,14 @@ CREATE TABLE users (
     created_at   INTEGER NOT NULL
 ) STRICT;
 
+CREATE TABLE vector_meta (
+    model_id   TEXT PRIMARY KEY,
+    dims       INTEGER NOT NULL CHECK (dims > 0),
+    state      TEXT NOT NULL CHECK (state IN ('active', 'building', 'old')),
+    generation INTEGER NOT NULL DEFAULT 1,
+    created_at INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
 CREATE INDEX audit_log_action ON audit_log (action);
 
 CREATE INDEX audit_log_outcome ON audit_log (outcome) WHERE outcome <> 'ok';
@@ -676,6 +889,10 @@ CREATE INDEX capability_grants_run ON capability_grants (run_id) WHERE run_id IS
 CREATE INDEX capability_grants_session ON capability_grants (session_id) WHERE session_id IS NOT NULL;
 
 CREATE INDEX capability_grants_subject ON capability_grants (user_id, subject_kind, subject_id);
+
+CREATE UNIQUE INDEX chunks_seq ON chunks (document_id, seq) WHERE deleted_at IS NULL;
+
+CREATE INDEX chunks_user ON chunks (user_id);
 
 CREATE INDEX composite_skill_executions_open ON composite_skill_executions (status, wake_at) WHERE status IN ('queued', 'running', 'waiting');
 
@@ -706,6 +923,14 @@ CREATE INDEX composite_skills_public ON composite_skills (execution_count DESC, 
 CREATE INDEX composite_skills_source ON composite_skills (clone_source_id) WHERE clone_source_id IS NOT NULL;
 
 CREATE INDEX composite_skills_user ON composite_skills (user_id, created_at DESC) WHERE deleted_at IS NULL;
+
+CREATE UNIQUE INDEX conversation_turns_seq ON conversation_turns (conversation_id, seq) WHERE deleted_at IS NULL;
+
+CREATE INDEX conversation_turns_user ON conversation_turns (user_id, occurred_at DESC);
+
+CREATE UNIQUE INDEX conversations_external ON conversations (user_id, source, external_id);
+
+CREATE INDEX conversations_started ON conversations (user_id, started_at DESC);
 
 CREATE INDEX custom_tool_replies_age ON custom_tool_replies (user_id, created_at);
 
@@ -743,7 +968,37 @@ CREATE INDEX custom_tools_user ON custom_tools (user_id, updated_at DESC) WHERE 
 
 CREATE INDEX device_keys_user ON device_keys (user_id);
 
+CREATE UNIQUE INDEX documents_uri ON documents (user_id, source_uri);
+
+CREATE INDEX embedding_jobs_next ON embedding_jobs (model_id, queued_at DESC) WHERE error IS NULL;
+
+CREATE INDEX embedding_jobs_user ON embedding_jobs (user_id);
+
 CREATE INDEX gateway_tokens_user ON gateway_tokens (user_id);
+
+CREATE INDEX item_vectors_user ON item_vectors (user_id);
+
+CREATE INDEX memories_created ON memories (user_id, created_at DESC);
+
+CREATE INDEX memories_deleted ON memories (user_id, deleted_at) WHERE deleted_at IS NOT NULL;
+
+CREATE INDEX memories_hash ON memories (user_id, content_hash);
+
+CREATE INDEX memories_layer ON memories (user_id, layer);
+
+CREATE INDEX memories_occurred ON memories (user_id, occurred_at DESC);
+
+CREATE INDEX memories_ref ON memories (user_id, source, source_ref) WHERE source_ref IS NOT NULL;
+
+CREATE INDEX memory_imports_user ON memory_imports (user_id, created_at DESC);
+
+CREATE INDEX memory_revisions_memory ON memory_revisions (memory_id, version DESC);
+
+CREATE INDEX memory_revisions_user ON memory_revisions (user_id);
+
+CREATE INDEX memory_tags_tag ON memory_tags (user_id, tag);
+
+CREATE INDEX memory_undo_user ON memory_undo (user_id, created_at DESC);
 
 CREATE UNIQUE INDEX pending_approvals_dedupe ON pending_approvals (user_id, dedupe_key) WHERE status = 'pending';
 
@@ -752,6 +1007,8 @@ CREATE INDEX pending_approvals_expiry ON pending_approvals (expires_at) WHERE st
 CREATE INDEX pending_approvals_subject ON pending_approvals (user_id, subject_kind, subject_id, created_at);
 
 CREATE INDEX pending_approvals_user ON pending_approvals (user_id, status, last_at);
+
+CREATE INDEX recall_log_user ON recall_log (user_id, at DESC);
 
 CREATE INDEX rpc_idempotency_created ON rpc_idempotency (created_at);
 
@@ -781,6 +1038,12 @@ CREATE INDEX schedules_target ON schedules (target_kind, target_id);
 
 CREATE INDEX schedules_user ON schedules (user_id, created_at DESC) WHERE deleted_at IS NULL;
 
+CREATE UNIQUE INDEX search_items_id ON search_items (kind, item_id);
+
+CREATE INDEX search_items_parent ON search_items (parent_id, seq) WHERE parent_id IS NOT NULL;
+
+CREATE INDEX search_items_user ON search_items (user_id, kind);
+
 CREATE INDEX skill_executions_running ON skill_executions (status) WHERE status = 'running';
 
 CREATE INDEX skill_executions_skill ON skill_executions (skill_id, timestamp DESC);
@@ -798,6 +1061,12 @@ CREATE INDEX sync_local_user ON sync_local (user_id);
 CREATE UNIQUE INDEX tool_secrets_name ON tool_secrets (user_id, name);
 
 CREATE UNIQUE INDEX tool_signers_key ON tool_signers (user_id, fingerprint) WHERE deleted_at IS NULL;
+
+CREATE VIEW memories_full AS
+SELECT m.*, v.vector AS embedding, v.model_id AS embedding_model, v.dims AS embedding_dims, v.text_hash AS embedding_hash
+FROM memories m
+LEFT JOIN vector_meta g ON g.state = 'active'
+LEFT JOIN item_vectors v ON v.item_kind = 'memory' AND v.item_id = m.id AND v.model_id = g.model_id AND v.text_hash = m.content_hash;
 
 CREATE VIEW public_skills AS
 SELECT id, name, description, steps, version, tags, icon, execution_count, input_schema, output_mapping, notification, overall_timeout_ms,

@@ -699,6 +699,778 @@ export interface MachineRequestData {
   approvalId?: string;
 }
 
+/** AddBatchItem is what became of one item. */
+export interface MemoryAddBatchItem {
+  error?: MemoryItemError;
+  /** absent when recalled text was not stored again */
+  item?: MemoryItem;
+  deduplicated: boolean;
+}
+
+/** AddBatchParams is the request of memory.add_batch: 1 to 1,000 items. */
+export interface MemoryAddBatchParams {
+  items: MemoryAddParams[];
+}
+
+/** AddBatchResult has one entry for each item, in order. */
+export interface MemoryAddBatchResult {
+  items: MemoryAddBatchItem[];
+}
+
+/** AddParams is the request of memory.add. */
+export interface MemoryAddParams {
+  /** 1 byte to 64 KiB */
+  content: string;
+  /** default episodic */
+  type?: string;
+  layer?: number;
+  tags?: string[];
+  occurredAt?: string;
+  salienceTier?: string;
+  pinned?: boolean;
+  /** default manual */
+  source?: string;
+  sourceRef?: string;
+  metadata?: unknown;
+  /** default true */
+  dedupe?: boolean;
+  untrusted?: boolean;
+  /** of the agent that stores */
+  session?: string;
+}
+
+/** AddResult is the answer of memory.add. */
+export interface MemoryAddResult {
+  /** absent when recalled text was not stored again */
+  item?: MemoryItem;
+  deduplicated: boolean;
+}
+
+/** Changed is the event memory.changed. Op is add, update, delete, restore, purge, import or documents; IDs has at most 100, and Many says that there are more. */
+export interface MemoryChanged {
+  ids: string[];
+  op: string;
+  many?: boolean;
+}
+
+/** Chunk is a part of a document. */
+export interface MemoryChunk {
+  id: string;
+  seq: number;
+  heading?: string;
+  text: string;
+  startOffset?: number;
+  endOffset?: number;
+}
+
+/** Conversation is the head of a conversation. */
+export interface MemoryConversation {
+  id: string;
+  source: string;
+  externalId: string;
+  title: string;
+  participants: string[];
+  tags: string[];
+  untrusted: boolean;
+  turns: number;
+  startedAt?: string;
+  endedAt?: string;
+  createdAt: string;
+  deletedAt?: string;
+}
+
+/** ConversationIDParams names a conversation. */
+export interface MemoryConversationIDParams {
+  id: string;
+}
+
+/** ConversationParams is the request of memory.conversation. */
+export interface MemoryConversationParams {
+  id: string;
+  /** the page that has this turn in its middle */
+  aroundSeq?: number;
+  /** 1 to 200; 0 is 50 */
+  limit?: number;
+  offset?: number;
+}
+
+/** ConversationResult is a conversation with some of its turns, in order. */
+export interface MemoryConversationResult {
+  conversation: MemoryConversation;
+  turns: MemoryTurn[];
+  total: number;
+  offset: number;
+}
+
+/** ConversationsResult is the answer of memory.conversations, latest first. */
+export interface MemoryConversationsResult {
+  conversations: MemoryConversation[];
+  total: number;
+}
+
+/** Count is a value and how many items have it. */
+export interface MemoryCount {
+  value: string;
+  count: number;
+}
+
+/** CountResult tells how many rows an act touched, and how to take it back. */
+export interface MemoryCountResult {
+  count: number;
+  undoToken?: string;
+}
+
+/** DateRange is a first and a last time. */
+export interface MemoryDateRange {
+  from: string;
+  to: string;
+}
+
+/** Document is one document without its text. */
+export interface MemoryDocument {
+  id: string;
+  source: string;
+  sourceUri: string;
+  title: string;
+  mime: string;
+  tags: string[];
+  untrusted: boolean;
+  chunks: number;
+  occurredAt?: string;
+  createdAt: string;
+  updatedAt: string;
+  deletedAt?: string;
+}
+
+/** DocumentParams names a document. */
+export interface MemoryDocumentParams {
+  documentId: string;
+}
+
+/** DocumentView is a document with some of its parts, in order. */
+export interface MemoryDocumentView {
+  document: MemoryDocument;
+  chunks: MemoryChunk[];
+  total: number;
+  offset: number;
+}
+
+/** DocumentViewParams is the request of memory.document. */
+export interface MemoryDocumentViewParams {
+  id: string;
+  aroundSeq?: number;
+  /** chunks, 1 to 200; 0 is 50 */
+  limit?: number;
+  offset?: number;
+}
+
+/** DocumentsResult is the answer of memory.list_documents, newest change first. */
+export interface MemoryDocumentsResult {
+  documents: MemoryDocument[];
+  total: number;
+}
+
+/** EmbeddingProgress is the event memory.embedding_progress, at most 4 a second. */
+export interface MemoryEmbeddingProgress {
+  ready: number;
+  queued: number;
+  ratePerSec: number;
+}
+
+/** EmbeddingStatus is how far meaning search is. */
+export interface MemoryEmbeddingStatus {
+  modelId: string;
+  dims: number;
+  ready: number;
+  queued: number;
+  stale: number;
+  failed: number;
+  ratePerSec: number;
+  etaSeconds: number;
+  paused: boolean;
+  available: boolean;
+  /** why it is not available */
+  reason?: string;
+  /** the model that is to take over */
+  buildingModel?: string;
+}
+
+/** EnhancedParams is the request of memory.search_enhanced. */
+export interface MemoryEnhancedParams {
+  /** default true */
+  explain?: boolean;
+  /** neighbours on each side, 0 to 3; default 1 */
+  expand?: number;
+  /** conversation, source, day */
+  groupBy?: string;
+  facets?: boolean;
+  /** at most 8 KiB */
+  query: string;
+  /** 1 to 100; 0 is 10 */
+  limit?: number;
+  /** hybrid (default), keyword, vector */
+  mode?: string;
+  filters?: MemoryFilters;
+  mmr?: MemoryMMR;
+  minScore?: number;
+  /** default true */
+  includeTurns?: boolean;
+  /** default true */
+  priors?: boolean;
+}
+
+/** EnhancedResult is the answer of memory.search_enhanced. */
+export interface MemoryEnhancedResult {
+  facets?: MemoryFacets;
+  groups?: MemoryGroup[];
+  results: MemoryHit[];
+  tookMs: number;
+  mode: string;
+  /** no_vectors, reindexing */
+  degraded?: string;
+  modelId: string;
+}
+
+/** Evidence names the exact thing found. */
+export interface MemoryEvidence {
+  kind: string;
+  id: string;
+  conversationId?: string;
+  /** the id in the original, such as D1:3 */
+  turnId?: string;
+  documentId?: string;
+  seq?: number;
+  startOffset?: number;
+  endOffset?: number;
+  quote: string;
+}
+
+/** ExportParams is the request of memory.export. */
+export interface MemoryExportParams {
+  /** jsonl (default), markdown */
+  format?: string;
+  filters?: MemoryFilters;
+}
+
+/** ExportResult names the blob that holds the export. */
+export interface MemoryExportResult {
+  blobId: string;
+  size: number;
+  items: number;
+  path?: string;
+}
+
+/** Facets count what matched the query and the filters. */
+export interface MemoryFacets {
+  type: MemoryCount[];
+  layer: MemoryCount[];
+  tag: MemoryCount[];
+  source: MemoryCount[];
+  /** 2023-05, or "" for none */
+  month: MemoryCount[];
+}
+
+/** Filters choose items before they are ranked. Absent fields choose everything. */
+export interface MemoryFilters {
+  /** of occurredAt, inclusive */
+  from?: string;
+  /** exclusive */
+  to?: string;
+  layers?: number[];
+  types?: string[];
+  sources?: string[];
+  tagsAll?: string[];
+  tagsAny?: string[];
+  tagsNone?: string[];
+  kinds?: string[];
+  pinned?: boolean;
+  untrusted?: boolean;
+  minSalience?: number;
+  minRetention?: number;
+  conversationId?: string;
+  documentId?: string;
+}
+
+/** GetParams is the request of memory.get. ID also takes the form note-<uuid>. */
+export interface MemoryGetParams {
+  id: string;
+  /** the person opened it: one reinforcement */
+  touch?: boolean;
+}
+
+/** Group is some of the hits, by their place in results. */
+export interface MemoryGroup {
+  key: string;
+  title: string;
+  hits: number[];
+}
+
+/** HistoryParams is the request of memory.history. */
+export interface MemoryHistoryParams {
+  id: string;
+}
+
+/** HistoryResult lists what a memory said before, newest first. */
+export interface MemoryHistoryResult {
+  revisions: MemoryRevision[];
+}
+
+/** Hit is one thing found. */
+export interface MemoryHit {
+  id: string;
+  /** memory, turn, chunk */
+  kind: string;
+  title?: string;
+  snippet: string;
+  highlights: MemorySpan[];
+  evidence: MemoryEvidence[];
+  /** of memory.search_enhanced */
+  context?: MemoryNeighbour[];
+  score: number;
+  parts?: MemoryParts;
+  type?: string;
+  layer?: number;
+  tags: string[];
+  source: string;
+  sourceRef?: string;
+  speaker?: string;
+  occurredAt?: string;
+  createdAt: string;
+  untrusted: boolean;
+  pinned: boolean;
+  retention?: number;
+}
+
+/** IDsParams names 1 to 1,000 memories. */
+export interface MemoryIDsParams {
+  ids: string[];
+}
+
+/** ImportDone is the event memory.import_done. */
+export interface MemoryImportDone {
+  jobId: string;
+  format: string;
+  path: string;
+  /** pending, running, completed, failed, cancelled */
+  status: string;
+  /** 0 to 1 */
+  progress: number;
+  read: number;
+  added: number;
+  updated: number;
+  skipped: number;
+  failed: number;
+  /** files of a former import of this folder that are gone */
+  vanished?: string[];
+  /** at most 100 */
+  errors: MemoryImportError[];
+  /** why it failed */
+  message?: string;
+  dryRun?: boolean;
+  startedAt?: string;
+  finishedAt?: string;
+}
+
+/** ImportError is one record that could not be taken. */
+export interface MemoryImportError {
+  line?: number;
+  file?: string;
+  message: string;
+}
+
+/** ImportParams is the request of memory.import_preview and memory.import. */
+export interface MemoryImportParams {
+  path?: string;
+  blobId?: string;
+  /** auto (default), chatgpt, claude, markdown, text, jsonl, locomo */
+  format?: string;
+  tags?: string[];
+  layer?: number;
+  type?: string;
+  /** default true */
+  untrusted?: boolean;
+  dryRun?: boolean;
+}
+
+/** ImportProgress is the event memory.import_progress, at most 4 a second. */
+export interface MemoryImportProgress {
+  jobId: string;
+  format: string;
+  path: string;
+  /** pending, running, completed, failed, cancelled */
+  status: string;
+  /** 0 to 1 */
+  progress: number;
+  read: number;
+  added: number;
+  updated: number;
+  skipped: number;
+  failed: number;
+  /** files of a former import of this folder that are gone */
+  vanished?: string[];
+  /** at most 100 */
+  errors: MemoryImportError[];
+  /** why it failed */
+  message?: string;
+  dryRun?: boolean;
+  startedAt?: string;
+  finishedAt?: string;
+}
+
+/** ImportSample is one thing that an import would bring. */
+export interface MemoryImportSample {
+  kind: string;
+  title?: string;
+  speaker?: string;
+  text: string;
+  occurredAt?: string;
+}
+
+/** ImportStatus is how an import stands. */
+export interface MemoryImportStatus {
+  jobId: string;
+  format: string;
+  path: string;
+  /** pending, running, completed, failed, cancelled */
+  status: string;
+  /** 0 to 1 */
+  progress: number;
+  read: number;
+  added: number;
+  updated: number;
+  skipped: number;
+  failed: number;
+  /** files of a former import of this folder that are gone */
+  vanished?: string[];
+  /** at most 100 */
+  errors: MemoryImportError[];
+  /** why it failed */
+  message?: string;
+  dryRun?: boolean;
+  startedAt?: string;
+  finishedAt?: string;
+}
+
+/** ImportsResult lists imports, newest first. */
+export interface MemoryImportsResult {
+  jobs: MemoryImportStatus[];
+  total: number;
+}
+
+/** Item is one memory. */
+export interface MemoryItem {
+  id: string;
+  /** episodic, semantic, procedural */
+  type: string;
+  title?: string;
+  content: string;
+  /** 1 to 7; absent: none */
+  layer?: number;
+  tags: string[];
+  source: string;
+  sourceRef?: string;
+  untrusted: boolean;
+  /** 0 to 100 */
+  salience: number;
+  /** critical, high, medium, low */
+  salienceTier: string;
+  pinned: boolean;
+  /** -1 to 1 */
+  emotionalValence?: number;
+  accessCount: number;
+  occurredAt?: string;
+  lastAccessed?: string;
+  lastReinforcedAt?: string;
+  initialStrength: number;
+  /** 0 to 1; absent until decay has looked at it */
+  retention?: number;
+  /** none, queued, ready, stale, failed */
+  embeddingState: string;
+  metadata?: unknown;
+  version: number;
+  createdAt: string;
+  updatedAt: string;
+  deletedAt?: string;
+}
+
+/** ItemError is why one of several was refused. */
+export interface MemoryItemError {
+  kind: string;
+  message: string;
+}
+
+/** ItemsResult lists changed memories. */
+export interface MemoryItemsResult {
+  items: MemoryItem[];
+  undoToken?: string;
+}
+
+/** JobParams names an import. */
+export interface MemoryJobParams {
+  jobId: string;
+}
+
+/** JobResult is the answer of memory.import. */
+export interface MemoryJobResult {
+  jobId: string;
+}
+
+/** ListParams is the request of memory.list. */
+export interface MemoryListParams {
+  filters?: MemoryFilters;
+  /** recent (default), occurred, salience, retention */
+  sort?: string;
+  /** 1 to 200; 0 is 50 */
+  limit?: number;
+  offset?: number;
+  cursor?: string;
+  /** what was deleted, newest first */
+  trash?: boolean;
+}
+
+/** ListResult is the answer of memory.list. */
+export interface MemoryListResult {
+  items: MemoryItem[];
+  total: number;
+  nextCursor?: string;
+}
+
+/** MMR asks for varied results (maximal marginal relevance, Carbonell and Goldstein 1998). */
+export interface MemoryMMR {
+  /** 0 is variety only, 1 relevance only; default 0.7 */
+  lambda?: number;
+}
+
+/** Neighbour is what stands before or after a hit in its conversation or document. */
+export interface MemoryNeighbour {
+  id: string;
+  seq: number;
+  speaker?: string;
+  text: string;
+}
+
+/** PageParams asks for a page of a list. */
+export interface MemoryPageParams {
+  /** of titles */
+  query?: string;
+  /** 1 to 200; 0 is 50 */
+  limit?: number;
+  offset?: number;
+  trash?: boolean;
+}
+
+/** Parts say what a score is made of. A rank is absent where the list did not have the item. */
+export interface MemoryParts {
+  bm25Rank?: number;
+  bm25?: number;
+  vectorRank?: number;
+  cosine?: number;
+  rrf: number;
+  recency: number;
+  salience: number;
+  retention: number;
+  pinned: number;
+  window: number;
+}
+
+/** PinParams is the request of memory.pin. */
+export interface MemoryPinParams {
+  id?: string;
+  ids?: string[];
+  /** default true */
+  on?: boolean;
+}
+
+/** PreviewResult is what an import would bring. */
+export interface MemoryPreviewResult {
+  format: string;
+  conversations: number;
+  items: number;
+  dateRange?: MemoryDateRange;
+  /** at most 5 */
+  samples: MemoryImportSample[];
+  warnings: string[];
+  duplicates: number;
+  /** the file is so large that only its beginning was read */
+  partial?: boolean;
+}
+
+/** ReembedParams is the request of memory.reembed. */
+export interface MemoryReembedParams {
+  /** "": the active model, everything anew */
+  modelId?: string;
+  /** only stops or starts the work */
+  pause?: boolean;
+  /** only what failed, again */
+  failed?: boolean;
+}
+
+/** RelatedParams is the request of memory.related. ID may be of any kind. */
+export interface MemoryRelatedParams {
+  id: string;
+  /** 1 to 100; 0 is 10 */
+  limit?: number;
+}
+
+/** Revision is one earlier form of a memory. */
+export interface MemoryRevision {
+  version: number;
+  content: string;
+  tags: string[];
+  editedAt: string;
+  /** person, agent, import, sync, undo */
+  origin: string;
+}
+
+/** SalienceParams is the request of memory.set_salience. */
+export interface MemorySalienceParams {
+  id?: string;
+  ids?: string[];
+  tier: string;
+}
+
+/** SearchParams is the request of memory.search. */
+export interface MemorySearchParams {
+  /** at most 8 KiB */
+  query: string;
+  /** 1 to 100; 0 is 10 */
+  limit?: number;
+  /** hybrid (default), keyword, vector */
+  mode?: string;
+  filters?: MemoryFilters;
+  mmr?: MemoryMMR;
+  minScore?: number;
+  /** default true */
+  includeTurns?: boolean;
+  /** default true */
+  priors?: boolean;
+}
+
+/** SearchResult is the answer of memory.search. */
+export interface MemorySearchResult {
+  results: MemoryHit[];
+  tookMs: number;
+  mode: string;
+  /** no_vectors, reindexing */
+  degraded?: string;
+  modelId: string;
+}
+
+/** Span is a part of a text, in UTF-16 code units as JavaScript counts them. */
+export interface MemorySpan {
+  start: number;
+  end: number;
+}
+
+/** Stats are counts of what there is. */
+export interface MemoryStats {
+  total: number;
+  memories: number;
+  turns: number;
+  chunks: number;
+  conversations: number;
+  documents: number;
+  trash: number;
+  byType: MemoryCount[];
+  byLayer: MemoryCount[];
+  bySource: MemoryCount[];
+  byMonth: MemoryCount[];
+  /** most used first, at most 100 */
+  tags: MemoryCount[];
+  indexBytes: number;
+  /** in memory */
+  vectorBytes: number;
+}
+
+/** TagParams is the request of memory.tag. */
+export interface MemoryTagParams {
+  id?: string;
+  ids?: string[];
+  add?: string[];
+  remove?: string[];
+}
+
+/** TrustParams is the request of memory.set_untrusted: it marks or clears what came from one source, such as a conversation, a document or everything of an importer. */
+export interface MemoryTrustParams {
+  conversationId?: string;
+  documentId?: string;
+  source?: string;
+  untrusted: boolean;
+}
+
+/** Turn is one message. */
+export interface MemoryTurn {
+  id: string;
+  seq: number;
+  /** its id in the original */
+  turnId?: string;
+  /** user, assistant */
+  role: string;
+  speaker?: string;
+  text: string;
+  occurredAt?: string;
+}
+
+/** UndoParams is the request of memory.undo; a token is good for ten minutes. */
+export interface MemoryUndoParams {
+  undoToken: string;
+}
+
+/** UpdateParams is the request of memory.update. Absent fields stay. */
+export interface MemoryUpdateParams {
+  id: string;
+  version: number;
+  content?: string;
+  type?: string;
+  /** 0: none */
+  layer?: number;
+  tags?: string[];
+  salienceTier?: string;
+  /** a time, or null */
+  occurredAt?: unknown;
+  metadata?: unknown;
+  untrusted?: boolean;
+}
+
+/** UpsertChunk is one part of a document. */
+export interface MemoryUpsertChunk {
+  seq: number;
+  text: string;
+  heading?: string;
+  startOffset?: number;
+  endOffset?: number;
+  metadata?: unknown;
+}
+
+/** UpsertParams is the request of memory.upsert_chunks: chunks or text. */
+export interface MemoryUpsertParams {
+  source: MemoryUpsertSource;
+  chunks?: MemoryUpsertChunk[];
+  /** is cut here */
+  text?: string;
+  tags?: string[];
+  /** default true */
+  untrusted?: boolean;
+}
+
+/** UpsertResult tells what changed. */
+export interface MemoryUpsertResult {
+  documentId: string;
+  added: number;
+  kept: number;
+  removed: number;
+  embedded: number;
+}
+
+/** UpsertSource names a document. */
+export interface MemoryUpsertSource {
+  uri: string;
+  title?: string;
+  mime?: string;
+  /** hex SHA-256 of the whole */
+  contentHash?: string;
+}
+
 /** AnswerParams answer a question. */
 export interface PermissionAnswerParams {
   id: string;
@@ -3731,6 +4503,80 @@ export interface Methods {
   "keys.status": { params: Record<string, never>; result: StorageKeysStatus };
   /** Reads the keyring again, for example after the person unlocked it. It is Unavailable when no key that is there now opens the data. */
   "keys.unlock": { params: Record<string, never>; result: StorageKeysStatus };
+  /** Stores one memory. */
+  "memory.add": { params: MemoryAddParams; result: MemoryAddResult };
+  /** Stores several; one that is refused does not stop the others. */
+  "memory.add_batch": { params: MemoryAddBatchParams; result: MemoryAddBatchResult };
+  /** Gives turns of one conversation. */
+  "memory.conversation": { params: MemoryConversationParams; result: MemoryConversationResult };
+  /** Lists conversations. */
+  "memory.conversations": { params: MemoryPageParams; result: MemoryConversationsResult };
+  /** Moves memories to the trash. */
+  "memory.delete": { params: MemoryIDsParams; result: MemoryCountResult };
+  /** Moves a conversation to the trash. */
+  "memory.delete_conversation": { params: MemoryConversationIDParams; result: MemoryCountResult };
+  /** Moves a document to the trash. */
+  "memory.delete_document": { params: MemoryDocumentParams; result: MemoryCountResult };
+  /** Gives parts of one document. */
+  "memory.document": { params: MemoryDocumentViewParams; result: MemoryDocumentView };
+  /** Tells how far search by meaning is. */
+  "memory.embedding_status": { params: Record<string, never>; result: MemoryEmbeddingStatus };
+  /** Writes what the filters choose into a blob. */
+  "memory.export": { params: MemoryExportParams; result: MemoryExportResult };
+  /** Gives one memory. */
+  "memory.get": { params: MemoryGetParams; result: MemoryItem };
+  /** Lists what a memory said before. */
+  "memory.history": { params: MemoryHistoryParams; result: MemoryHistoryResult };
+  /** Starts an import and gives its job at once. */
+  "memory.import": { params: MemoryImportParams; result: MemoryJobResult };
+  /** Stops an import; what it has stored stays. */
+  "memory.import_cancel": { params: MemoryJobParams; result: MemoryImportStatus };
+  /** Tells what an import would bring. */
+  "memory.import_preview": { params: MemoryImportParams; result: MemoryPreviewResult };
+  /** Tells how an import stands. */
+  "memory.import_status": { params: MemoryJobParams; result: MemoryImportStatus };
+  /** Lists imports, newest first. */
+  "memory.imports": { params: MemoryPageParams; result: MemoryImportsResult };
+  /** Gives memories by page. */
+  "memory.list": { params: MemoryListParams; result: MemoryListResult };
+  /** Lists documents, newest change first. */
+  "memory.list_documents": { params: MemoryPageParams; result: MemoryDocumentsResult };
+  /** Pins or unpins memories. */
+  "memory.pin": { params: MemoryPinParams; result: MemoryItemsResult };
+  /** Removes memories for good. */
+  "memory.purge": { params: MemoryIDsParams; result: MemoryCountResult };
+  /** Computes vectors anew. */
+  "memory.reembed": { params: MemoryReembedParams; result: MemoryEmbeddingStatus };
+  /** Finds what is like one item. */
+  "memory.related": { params: MemoryRelatedParams; result: MemorySearchResult };
+  /** Brings memories back from the trash. */
+  "memory.restore": { params: MemoryIDsParams; result: MemoryCountResult };
+  /** Finds what a query is about, best first. */
+  "memory.search": { params: MemorySearchParams; result: MemorySearchResult };
+  /** Is Search with reasons, neighbours, groups and facets. */
+  "memory.search_enhanced": { params: MemoryEnhancedParams; result: MemoryEnhancedResult };
+  /** Sets the tier of memories. */
+  "memory.set_salience": { params: MemorySalienceParams; result: MemoryItemsResult };
+  /** Says whether what came from a source is quoted as foreign text. */
+  "memory.set_untrusted": { params: MemoryTrustParams; result: MemoryCountResult };
+  /** Counts what there is. */
+  "memory.stats": { params: Record<string, never>; result: MemoryStats };
+  /** Adds and removes tags. */
+  "memory.tag": { params: MemoryTagParams; result: MemoryItemsResult };
+  /** Takes an act back. */
+  "memory.undo": { params: MemoryUndoParams; result: MemoryCountResult };
+  /** Changes a memory if it is still at the version named. */
+  "memory.update": { params: MemoryUpdateParams; result: MemoryItem };
+  /** Makes a document what the caller says it is now; parts that did not change keep their ids and vectors. */
+  "memory.upsert_chunks": { params: MemoryUpsertParams; result: MemoryUpsertResult };
+  /** Another name of memory.delete. Moves memories to the trash. */
+  "memory_delete": { params: MemoryIDsParams; result: MemoryCountResult };
+  /** Another name of memory.add. Stores one memory. */
+  "memory_save": { params: MemoryAddParams; result: MemoryAddResult };
+  /** Another name of memory.search. Finds what a query is about, best first. */
+  "memory_search": { params: MemorySearchParams; result: MemorySearchResult };
+  /** Another name of memory.update. Changes a memory if it is still at the version named. */
+  "memory_update": { params: MemoryUpdateParams; result: MemoryItem };
   /** Compares two definitions of a subject, by default the one approved last with the present one. */
   "permissions.diff": { params: PermissionDiffParams; result: PermissionDiffResult };
   /** Lists grants, suspended ones first, and denials. */
@@ -4055,6 +4901,14 @@ export interface Events {
   "config.changed": ConfigChanged;
   /** EventsGap tells a client that was too slow which of its events were dropped. It may ask for them with events.resume while they are still kept, or reload what it shows. */
   "events.gap": GatewayEventsGap;
+  /** Changed is the event memory.changed. Op is add, update, delete, restore, purge, import or documents; IDs has at most 100, and Many says that there are more. */
+  "memory.changed": MemoryChanged;
+  /** EmbeddingProgress is the event memory.embedding_progress, at most 4 a second. */
+  "memory.embedding_progress": MemoryEmbeddingProgress;
+  /** ImportDone is the event memory.import_done. */
+  "memory.import_done": MemoryImportDone;
+  /** ImportProgress is the event memory.import_progress, at most 4 a second. */
+  "memory.import_progress": MemoryImportProgress;
   /** Changed is the event permissions.changed. */
   "permissions.changed": PermissionChanged;
   /** SandboxChanged is published when the state of the sandbox changes in a way that a person may want to see. */
@@ -4137,6 +4991,43 @@ export const METHODS = [
   { name: "keys.rotate", scope: "admin", costly: false },
   { name: "keys.status", scope: "admin", costly: false },
   { name: "keys.unlock", scope: "admin", costly: false },
+  { name: "memory.add", scope: "write", costly: false },
+  { name: "memory.add_batch", scope: "write", costly: false },
+  { name: "memory.conversation", scope: "read", costly: false },
+  { name: "memory.conversations", scope: "read", costly: false },
+  { name: "memory.delete", scope: "write", costly: false },
+  { name: "memory.delete_conversation", scope: "write", costly: false },
+  { name: "memory.delete_document", scope: "write", costly: false },
+  { name: "memory.document", scope: "read", costly: false },
+  { name: "memory.embedding_status", scope: "read", costly: false },
+  { name: "memory.export", scope: "read", costly: true },
+  { name: "memory.get", scope: "read", costly: false },
+  { name: "memory.history", scope: "read", costly: false },
+  { name: "memory.import", scope: "write", costly: true },
+  { name: "memory.import_cancel", scope: "write", costly: false },
+  { name: "memory.import_preview", scope: "write", costly: true },
+  { name: "memory.import_status", scope: "read", costly: false },
+  { name: "memory.imports", scope: "read", costly: false },
+  { name: "memory.list", scope: "read", costly: false },
+  { name: "memory.list_documents", scope: "read", costly: false },
+  { name: "memory.pin", scope: "write", costly: false },
+  { name: "memory.purge", scope: "admin", costly: false },
+  { name: "memory.reembed", scope: "write", costly: false },
+  { name: "memory.related", scope: "read", costly: false },
+  { name: "memory.restore", scope: "write", costly: false },
+  { name: "memory.search", scope: "read", costly: false },
+  { name: "memory.search_enhanced", scope: "read", costly: false },
+  { name: "memory.set_salience", scope: "write", costly: false },
+  { name: "memory.set_untrusted", scope: "write", costly: false },
+  { name: "memory.stats", scope: "read", costly: false },
+  { name: "memory.tag", scope: "write", costly: false },
+  { name: "memory.undo", scope: "write", costly: false },
+  { name: "memory.update", scope: "write", costly: false },
+  { name: "memory.upsert_chunks", scope: "write", costly: true },
+  { name: "memory_delete", scope: "write", costly: false, aliasOf: "memory.delete" },
+  { name: "memory_save", scope: "write", costly: false, aliasOf: "memory.add" },
+  { name: "memory_search", scope: "read", costly: false, aliasOf: "memory.search" },
+  { name: "memory_update", scope: "write", costly: false, aliasOf: "memory.update" },
   { name: "permissions.diff", scope: "read", costly: false },
   { name: "permissions.list", scope: "read", costly: false },
   { name: "permissions.preview", scope: "read", costly: false },
@@ -4304,6 +5195,10 @@ export const EVENTS = [
   "audit.appended",
   "config.changed",
   "events.gap",
+  "memory.changed",
+  "memory.embedding_progress",
+  "memory.import_done",
+  "memory.import_progress",
   "permissions.changed",
   "sandbox.status_changed",
   "schedules.changed",

@@ -1,0 +1,52 @@
+package backend
+
+import (
+	"helix/backend/gateway"
+	"helix/backend/memory"
+)
+
+func registerMemory(b *Backend, a *gateway.API) {
+	s := b.Memory
+	gateway.Handle(a, "memory.search", gateway.Read, s.Search)
+	gateway.Alias(a, "memory_search", "memory.search")
+	gateway.Handle(a, "memory.search_enhanced", gateway.Read, s.SearchEnhanced)
+	gateway.Handle(a, "memory.related", gateway.Read, s.Related)
+	gateway.Handle(a, "memory.add", gateway.Write, s.Add)
+	gateway.Alias(a, "memory_save", "memory.add")
+	gateway.Handle(a, "memory.add_batch", gateway.Write, s.AddBatch)
+	gateway.Handle(a, "memory.get", gateway.Read, s.Get)
+	gateway.Handle(a, "memory.list", gateway.Read, s.List)
+	gateway.Handle(a, "memory.update", gateway.Write, s.Update)
+	gateway.Alias(a, "memory_update", "memory.update")
+	gateway.Handle(a, "memory.delete", gateway.Write, s.Delete)
+	gateway.Alias(a, "memory_delete", "memory.delete")
+	gateway.Handle(a, "memory.restore", gateway.Write, s.Restore)
+	gateway.Handle(a, "memory.purge", gateway.Admin, s.Purge)
+	gateway.Handle(a, "memory.undo", gateway.Write, s.Undo)
+	gateway.Handle(a, "memory.pin", gateway.Write, s.Pin)
+	gateway.Handle(a, "memory.set_salience", gateway.Write, s.SetSalience)
+	gateway.Handle(a, "memory.tag", gateway.Write, s.Tag)
+	gateway.Handle(a, "memory.history", gateway.Read, s.History)
+	gateway.Handle(a, "memory.import_preview", gateway.Write, s.ImportPreview, gateway.Costly())
+	gateway.Handle(a, "memory.import", gateway.Write, s.Import, gateway.Costly())
+	gateway.Handle(a, "memory.import_status", gateway.Read, s.ImportStatus)
+	gateway.Handle(a, "memory.import_cancel", gateway.Write, s.ImportCancel)
+	gateway.Handle(a, "memory.imports", gateway.Read, s.Imports)
+	gateway.Handle(a, "memory.upsert_chunks", gateway.Write, s.UpsertChunks, gateway.Costly())
+	gateway.Handle(a, "memory.list_documents", gateway.Read, s.ListDocuments)
+	gateway.Handle(a, "memory.document", gateway.Read, s.Document)
+	gateway.Handle(a, "memory.delete_document", gateway.Write, s.DeleteDocument)
+	gateway.Handle(a, "memory.conversations", gateway.Read, s.Conversations)
+	gateway.Handle(a, "memory.conversation", gateway.Read, s.Conversation)
+	gateway.Handle(a, "memory.delete_conversation", gateway.Write, s.DeleteConversation)
+	gateway.Handle(a, "memory.set_untrusted", gateway.Write, s.SetUntrusted)
+	gateway.Handle(a, "memory.embedding_status", gateway.Read, s.EmbeddingStatus)
+	gateway.Handle(a, "memory.reembed", gateway.Write, s.Reembed)
+	gateway.Handle(a, "memory.stats", gateway.Read, s.Stats)
+	gateway.Handle(a, "memory.export", gateway.Read, s.Export, gateway.Costly())
+
+	gateway.Forward[memory.Changed](a, "memory.changed")
+	gateway.Forward[memory.ImportProgress](a, "memory.import_progress")
+	gateway.Forward[memory.ImportDone](a, "memory.import_done")
+	gateway.Forward[memory.EmbeddingProgress](a, "memory.embedding_progress")
+}

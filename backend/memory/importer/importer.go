@@ -1,0 +1,3 @@
+// Package importer reads the exports of other programs as a stream of conversations, notes
+// and memories. It knows no database.
+package importer

@@ -1,0 +1,661 @@
+package memory
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/google/uuid"
+)
+
+// The kinds of things that search finds.
+const (
+	KindMemory = "memory" // a row of memories
+	KindTurn   = "turn"   // one message of a conversation
+	KindChunk  = "chunk"  // a part of a document
+)
+
+// Item is one memory.
+type Item struct {
+	ID               uuid.UUID       `json:"id"`
+	Type             string          `json:"type"` // episodic, semantic, procedural
+	Title            string          `json:"title,omitempty"`
+	Content          string          `json:"content"`
+	Layer            int             `json:"layer,omitempty"` // 1 to 7; absent: none
+	Tags             []string        `json:"tags"`
+	Source           string          `json:"source"`
+	SourceRef        string          `json:"sourceRef,omitempty"`
+	Untrusted        bool            `json:"untrusted"`
+	Salience         float64         `json:"salience"`     // 0 to 100
+	SalienceTier     string          `json:"salienceTier"` // critical, high, medium, low
+	Pinned           bool            `json:"pinned"`
+	EmotionalValence *float64        `json:"emotionalValence,omitempty"` // -1 to 1
+	AccessCount      int64           `json:"accessCount"`
+	OccurredAt       *time.Time      `json:"occurredAt,omitempty"`
+	LastAccessed     *time.Time      `json:"lastAccessed,omitempty"`
+	LastReinforcedAt *time.Time      `json:"lastReinforcedAt,omitempty"`
+	InitialStrength  float64         `json:"initialStrength"`
+	Retention        *float64        `json:"retention,omitempty"` // 0 to 1; absent until decay has looked at it
+	EmbeddingState   string          `json:"embeddingState"`      // none, queued, ready, stale, failed
+	Metadata         json.RawMessage `json:"metadata,omitempty"`
+	Version          int64           `json:"version"`
+	CreatedAt        time.Time       `json:"createdAt"`
+	UpdatedAt        time.Time       `json:"updatedAt"`
+	DeletedAt        *time.Time      `json:"deletedAt,omitempty"`
+}
+
+// Filters choose items before they are ranked. Absent fields choose everything.
+type Filters struct {
+	From           *time.Time `json:"from,omitempty"` // of occurredAt, inclusive
+	To             *time.Time `json:"to,omitempty"`   // exclusive
+	Layers         []int      `json:"layers,omitempty"`
+	Types          []string   `json:"types,omitempty"`
+	Sources        []string   `json:"sources,omitempty"`
+	TagsAll        []string   `json:"tagsAll,omitempty"`
+	TagsAny        []string   `json:"tagsAny,omitempty"`
+	TagsNone       []string   `json:"tagsNone,omitempty"`
+	Kinds          []string   `json:"kinds,omitempty"`
+	Pinned         *bool      `json:"pinned,omitempty"`
+	Untrusted      *bool      `json:"untrusted,omitempty"`
+	MinSalience    *float64   `json:"minSalience,omitempty"`
+	MinRetention   *float64   `json:"minRetention,omitempty"`
+	ConversationID *uuid.UUID `json:"conversationId,omitempty"`
+	DocumentID     *uuid.UUID `json:"documentId,omitempty"`
+}
+
+// SearchParams is the request of memory.search.
+type SearchParams struct {
+	Query        string   `json:"query"`           // at most 8 KiB
+	Limit        int      `json:"limit,omitempty"` // 1 to 100; 0 is 10
+	Mode         string   `json:"mode,omitempty"`  // hybrid (default), keyword, vector
+	Filters      *Filters `json:"filters,omitempty"`
+	MMR          *MMR     `json:"mmr,omitempty"`
+	MinScore     float64  `json:"minScore,omitempty"`
+	IncludeTurns *bool    `json:"includeTurns,omitempty"` // default true
+	Priors       *bool    `json:"priors,omitempty"`       // default true
+}
+
+// MMR asks for varied results (maximal marginal relevance, Carbonell and Goldstein 1998).
+type MMR struct {
+	Lambda *float64 `json:"lambda,omitempty"` // 0 is variety only, 1 relevance only; default 0.7
+}
+
+// SearchResult is the answer of memory.search.
+type SearchResult struct {
+	Results  []Hit   `json:"results"`
+	TookMs   float64 `json:"tookMs"`
+	Mode     string  `json:"mode"`
+	Degraded string  `json:"degraded,omitempty"` // no_vectors, reindexing
+	ModelID  string  `json:"modelId"`
+}
+
+// EnhancedParams is the request of memory.search_enhanced.
+type EnhancedParams struct {
+	SearchParams
+	Explain *bool  `json:"explain,omitempty"` // default true
+	Expand  *int   `json:"expand,omitempty"`  // neighbours on each side, 0 to 3; default 1
+	GroupBy string `json:"groupBy,omitempty"` // conversation, source, day
+	Facets  bool   `json:"facets,omitempty"`
+}
+
+// EnhancedResult is the answer of memory.search_enhanced.
+type EnhancedResult struct {
+	SearchResult
+	Facets *Facets `json:"facets,omitempty"`
+	Groups []Group `json:"groups,omitempty"`
+}
+
+// Facets count what matched the query and the filters.
+type Facets struct {
+	Type   []Count `json:"type"`
+	Layer  []Count `json:"layer"`
+	Tag    []Count `json:"tag"`
+	Source []Count `json:"source"`
+	Month  []Count `json:"month"` // 2023-05, or "" for none
+}
+
+// Count is a value and how many items have it.
+type Count struct {
+	Value string `json:"value"`
+	Count int    `json:"count"`
+}
+
+// Group is some of the hits, by their place in results.
+type Group struct {
+	Key   string `json:"key"`
+	Title string `json:"title"`
+	Hits  []int  `json:"hits"`
+}
+
+// Hit is one thing found.
+type Hit struct {
+	ID         uuid.UUID   `json:"id"`
+	Kind       string      `json:"kind"` // memory, turn, chunk
+	Title      string      `json:"title,omitempty"`
+	Snippet    string      `json:"snippet"`
+	Highlights []Span      `json:"highlights"`
+	Evidence   []Evidence  `json:"evidence"`
+	Context    []Neighbour `json:"context,omitempty"` // of memory.search_enhanced
+	Score      float64     `json:"score"`
+	Parts      *Parts      `json:"parts,omitempty"`
+	Type       string      `json:"type,omitempty"`
+	Layer      int         `json:"layer,omitempty"`
+	Tags       []string    `json:"tags"`
+	Source     string      `json:"source"`
+	SourceRef  string      `json:"sourceRef,omitempty"`
+	Speaker    string      `json:"speaker,omitempty"`
+	OccurredAt *time.Time  `json:"occurredAt,omitempty"`
+	CreatedAt  time.Time   `json:"createdAt"`
+	Untrusted  bool        `json:"untrusted"`
+	Pinned     bool        `json:"pinned"`
+	Retention  *float64    `json:"retention,omitempty"`
+}
+
+// Span is a part of a text, in UTF-16 code units as JavaScript counts them.
+type Span struct {
+	Start int `json:"start"`
+	End   int `json:"end"`
+}
+
+// Evidence names the exact thing found.
+type Evidence struct {
+	Kind           string     `json:"kind"`
+	ID             uuid.UUID  `json:"id"`
+	ConversationID *uuid.UUID `json:"conversationId,omitempty"`
+	TurnID         string     `json:"turnId,omitempty"` // the id in the original, such as D1:3
+	DocumentID     *uuid.UUID `json:"documentId,omitempty"`
+	Seq            *int64     `json:"seq,omitempty"`
+	StartOffset    *int64     `json:"startOffset,omitempty"`
+	EndOffset      *int64     `json:"endOffset,omitempty"`
+	Quote          string     `json:"quote"`
+}
+
+// Neighbour is what stands before or after a hit in its conversation or document.
+type Neighbour struct {
+	ID      uuid.UUID `json:"id"`
+	Seq     int64     `json:"seq"`
+	Speaker string    `json:"speaker,omitempty"`
+	Text    string    `json:"text"`
+}
+
+// Parts say what a score is made of. A rank is absent where the list did not have the item.
+type Parts struct {
+	BM25Rank   *int     `json:"bm25Rank,omitempty"`
+	BM25       *float64 `json:"bm25,omitempty"`
+	VectorRank *int     `json:"vectorRank,omitempty"`
+	Cosine     *float64 `json:"cosine,omitempty"`
+	RRF        float64  `json:"rrf"`
+	Recency    float64  `json:"recency"`
+	Salience   float64  `json:"salience"`
+	Retention  float64  `json:"retention"`
+	Pinned     float64  `json:"pinned"`
+	Window     float64  `json:"window"`
+}
+
+// AddParams is the request of memory.add.
+type AddParams struct {
+	Content      string          `json:"content"`        // 1 byte to 64 KiB
+	Type         string          `json:"type,omitempty"` // default episodic
+	Layer        int             `json:"layer,omitempty"`
+	Tags         []string        `json:"tags,omitempty"`
+	OccurredAt   *time.Time      `json:"occurredAt,omitempty"`
+	SalienceTier string          `json:"salienceTier,omitempty"`
+	Pinned       bool            `json:"pinned,omitempty"`
+	Source       string          `json:"source,omitempty"` // default manual
+	SourceRef    string          `json:"sourceRef,omitempty"`
+	Metadata     json.RawMessage `json:"metadata,omitempty"`
+	Dedupe       *bool           `json:"dedupe,omitempty"` // default true
+	Untrusted    *bool           `json:"untrusted,omitempty"`
+	Session      string          `json:"session,omitempty"` // of the agent that stores
+}
+
+// AddResult is the answer of memory.add.
+type AddResult struct {
+	Item         *Item `json:"item,omitempty"` // absent when recalled text was not stored again
+	Deduplicated bool  `json:"deduplicated"`
+}
+
+// AddBatchParams is the request of memory.add_batch: 1 to 1,000 items.
+type AddBatchParams struct {
+	Items []AddParams `json:"items"`
+}
+
+// AddBatchResult has one entry for each item, in order.
+type AddBatchResult struct {
+	Items []AddBatchItem `json:"items"`
+}
+
+// AddBatchItem is what became of one item.
+type AddBatchItem struct {
+	AddResult
+	Error *ItemError `json:"error,omitempty"`
+}
+
+// ItemError is why one of several was refused.
+type ItemError struct {
+	Kind    string `json:"kind"`
+	Message string `json:"message"`
+}
+
+// GetParams is the request of memory.get. ID also takes the form note-<uuid>.
+type GetParams struct {
+	ID    string `json:"id"`
+	Touch bool   `json:"touch,omitempty"` // the person opened it: one reinforcement
+}
+
+// ListParams is the request of memory.list.
+type ListParams struct {
+	Filters *Filters `json:"filters,omitempty"`
+	Sort    string   `json:"sort,omitempty"`  // recent (default), occurred, salience, retention
+	Limit   int      `json:"limit,omitempty"` // 1 to 200; 0 is 50
+	Offset  int      `json:"offset,omitempty"`
+	Cursor  string   `json:"cursor,omitempty"`
+	Trash   bool     `json:"trash,omitempty"` // what was deleted, newest first
+}
+
+// ListResult is the answer of memory.list.
+type ListResult struct {
+	Items      []Item `json:"items"`
+	Total      int64  `json:"total"`
+	NextCursor string `json:"nextCursor,omitempty"`
+}
+
+// UpdateParams is the request of memory.update. Absent fields stay.
+type UpdateParams struct {
+	ID           string           `json:"id"`
+	Version      int64            `json:"version"`
+	Content      *string          `json:"content,omitempty"`
+	Type         *string          `json:"type,omitempty"`
+	Layer        *int             `json:"layer,omitempty"` // 0: none
+	Tags         *[]string        `json:"tags,omitempty"`
+	SalienceTier *string          `json:"salienceTier,omitempty"`
+	OccurredAt   *json.RawMessage `json:"occurredAt,omitempty"` // a time, or null
+	Metadata     *json.RawMessage `json:"metadata,omitempty"`
+	Untrusted    *bool            `json:"untrusted,omitempty"`
+}
+
+// IDsParams names 1 to 1,000 memories.
+type IDsParams struct {
+	IDs []string `json:"ids"`
+}
+
+// CountResult tells how many rows an act touched, and how to take it back.
+type CountResult struct {
+	Count     int    `json:"count"`
+	UndoToken string `json:"undoToken,omitempty"`
+}
+
+// UndoParams is the request of memory.undo; a token is good for ten minutes.
+type UndoParams struct {
+	UndoToken string `json:"undoToken"`
+}
+
+// PinParams is the request of memory.pin.
+type PinParams struct {
+	ID  string   `json:"id,omitempty"`
+	IDs []string `json:"ids,omitempty"`
+	On  *bool    `json:"on,omitempty"` // default true
+}
+
+// SalienceParams is the request of memory.set_salience.
+type SalienceParams struct {
+	ID   string   `json:"id,omitempty"`
+	IDs  []string `json:"ids,omitempty"`
+	Tier string   `json:"tier"`
+}
+
+// TagParams is the request of memory.tag.
+type TagParams struct {
+	ID     string   `json:"id,omitempty"`
+	IDs    []string `json:"ids,omitempty"`
+	Add    []string `json:"add,omitempty"`
+	Remove []string `json:"remove,omitempty"`
+}
+
+// ItemsResult lists changed memories.
+type ItemsResult struct {
+	Items     []Item `json:"items"`
+	UndoToken string `json:"undoToken,omitempty"`
+}
+
+// HistoryParams is the request of memory.history.
+type HistoryParams struct {
+	ID string `json:"id"`
+}
+
+// HistoryResult lists what a memory said before, newest first.
+type HistoryResult struct {
+	Revisions []Revision `json:"revisions"`
+}
+
+// Revision is one earlier form of a memory.
+type Revision struct {
+	Version  int64     `json:"version"`
+	Content  string    `json:"content"`
+	Tags     []string  `json:"tags"`
+	EditedAt time.Time `json:"editedAt"`
+	Origin   string    `json:"origin"` // person, agent, import, sync, undo
+}
+
+// RelatedParams is the request of memory.related. ID may be of any kind.
+type RelatedParams struct {
+	ID    string `json:"id"`
+	Limit int    `json:"limit,omitempty"` // 1 to 100; 0 is 10
+}
+
+// ImportParams is the request of memory.import_preview and memory.import.
+type ImportParams struct {
+	Path      string   `json:"path,omitempty"`
+	BlobID    string   `json:"blobId,omitempty"`
+	Format    string   `json:"format,omitempty"` // auto (default), chatgpt, claude, markdown, text, jsonl, locomo
+	Tags      []string `json:"tags,omitempty"`
+	Layer     int      `json:"layer,omitempty"`
+	Type      string   `json:"type,omitempty"`
+	Untrusted *bool    `json:"untrusted,omitempty"` // default true
+	DryRun    bool     `json:"dryRun,omitempty"`
+}
+
+// PreviewResult is what an import would bring.
+type PreviewResult struct {
+	Format        string         `json:"format"`
+	Conversations int64          `json:"conversations"`
+	Items         int64          `json:"items"`
+	DateRange     *DateRange     `json:"dateRange,omitempty"`
+	Samples       []ImportSample `json:"samples"` // at most 5
+	Warnings      []string       `json:"warnings"`
+	Duplicates    int64          `json:"duplicates"`
+	Partial       bool           `json:"partial,omitempty"` // the file is so large that only its beginning was read
+}
+
+// DateRange is a first and a last time.
+type DateRange struct {
+	From time.Time `json:"from"`
+	To   time.Time `json:"to"`
+}
+
+// ImportSample is one thing that an import would bring.
+type ImportSample struct {
+	Kind       string     `json:"kind"`
+	Title      string     `json:"title,omitempty"`
+	Speaker    string     `json:"speaker,omitempty"`
+	Text       string     `json:"text"`
+	OccurredAt *time.Time `json:"occurredAt,omitempty"`
+}
+
+// JobParams names an import.
+type JobParams struct {
+	JobID uuid.UUID `json:"jobId"`
+}
+
+// JobResult is the answer of memory.import.
+type JobResult struct {
+	JobID uuid.UUID `json:"jobId"`
+}
+
+// ImportStatus is how an import stands.
+type ImportStatus struct {
+	JobID      uuid.UUID     `json:"jobId"`
+	Format     string        `json:"format"`
+	Path       string        `json:"path"`
+	Status     string        `json:"status"`   // pending, running, completed, failed, cancelled
+	Progress   float64       `json:"progress"` // 0 to 1
+	Read       int64         `json:"read"`
+	Added      int64         `json:"added"`
+	Updated    int64         `json:"updated"`
+	Skipped    int64         `json:"skipped"`
+	Failed     int64         `json:"failed"`
+	Vanished   []string      `json:"vanished,omitempty"` // files of a former import of this folder that are gone
+	Errors     []ImportError `json:"errors"`             // at most 100
+	Message    string        `json:"message,omitempty"`  // why it failed
+	DryRun     bool          `json:"dryRun,omitempty"`
+	StartedAt  *time.Time    `json:"startedAt,omitempty"`
+	FinishedAt *time.Time    `json:"finishedAt,omitempty"`
+}
+
+// ImportError is one record that could not be taken.
+type ImportError struct {
+	Line    int64  `json:"line,omitempty"`
+	File    string `json:"file,omitempty"`
+	Message string `json:"message"`
+}
+
+// ImportsResult lists imports, newest first.
+type ImportsResult struct {
+	Jobs  []ImportStatus `json:"jobs"`
+	Total int64          `json:"total"`
+}
+
+// UpsertParams is the request of memory.upsert_chunks: chunks or text.
+type UpsertParams struct {
+	Source    UpsertSource  `json:"source"`
+	Chunks    []UpsertChunk `json:"chunks,omitempty"`
+	Text      *string       `json:"text,omitempty"` // is cut here
+	Tags      []string      `json:"tags,omitempty"`
+	Untrusted *bool         `json:"untrusted,omitempty"` // default true
+}
+
+// UpsertSource names a document.
+type UpsertSource struct {
+	URI         string `json:"uri"`
+	Title       string `json:"title,omitempty"`
+	Mime        string `json:"mime,omitempty"`
+	ContentHash string `json:"contentHash,omitempty"` // hex SHA-256 of the whole
+}
+
+// UpsertChunk is one part of a document.
+type UpsertChunk struct {
+	Seq         int64           `json:"seq"`
+	Text        string          `json:"text"`
+	Heading     string          `json:"heading,omitempty"`
+	StartOffset *int64          `json:"startOffset,omitempty"`
+	EndOffset   *int64          `json:"endOffset,omitempty"`
+	Metadata    json.RawMessage `json:"metadata,omitempty"`
+}
+
+// UpsertResult tells what changed.
+type UpsertResult struct {
+	DocumentID uuid.UUID `json:"documentId"`
+	Added      int       `json:"added"`
+	Kept       int       `json:"kept"`
+	Removed    int       `json:"removed"`
+	Embedded   int       `json:"embedded"`
+}
+
+// PageParams asks for a page of a list.
+type PageParams struct {
+	Query  string `json:"query,omitempty"` // of titles
+	Limit  int    `json:"limit,omitempty"` // 1 to 200; 0 is 50
+	Offset int    `json:"offset,omitempty"`
+	Trash  bool   `json:"trash,omitempty"`
+}
+
+// Document is one document without its text.
+type Document struct {
+	ID         uuid.UUID  `json:"id"`
+	Source     string     `json:"source"`
+	SourceURI  string     `json:"sourceUri"`
+	Title      string     `json:"title"`
+	Mime       string     `json:"mime"`
+	Tags       []string   `json:"tags"`
+	Untrusted  bool       `json:"untrusted"`
+	Chunks     int64      `json:"chunks"`
+	OccurredAt *time.Time `json:"occurredAt,omitempty"`
+	CreatedAt  time.Time  `json:"createdAt"`
+	UpdatedAt  time.Time  `json:"updatedAt"`
+	DeletedAt  *time.Time `json:"deletedAt,omitempty"`
+}
+
+// DocumentsResult is the answer of memory.list_documents, newest change first.
+type DocumentsResult struct {
+	Documents []Document `json:"documents"`
+	Total     int64      `json:"total"`
+}
+
+// DocumentParams names a document.
+type DocumentParams struct {
+	DocumentID uuid.UUID `json:"documentId"`
+}
+
+// DocumentViewParams is the request of memory.document.
+type DocumentViewParams struct {
+	ID        uuid.UUID `json:"id"`
+	AroundSeq *int64    `json:"aroundSeq,omitempty"`
+	Limit     int       `json:"limit,omitempty"` // chunks, 1 to 200; 0 is 50
+	Offset    int       `json:"offset,omitempty"`
+}
+
+// DocumentView is a document with some of its parts, in order.
+type DocumentView struct {
+	Document Document `json:"document"`
+	Chunks   []Chunk  `json:"chunks"`
+	Total    int64    `json:"total"`
+	Offset   int      `json:"offset"`
+}
+
+// Chunk is a part of a document.
+type Chunk struct {
+	ID          uuid.UUID `json:"id"`
+	Seq         int64     `json:"seq"`
+	Heading     string    `json:"heading,omitempty"`
+	Text        string    `json:"text"`
+	StartOffset *int64    `json:"startOffset,omitempty"`
+	EndOffset   *int64    `json:"endOffset,omitempty"`
+}
+
+// Conversation is the head of a conversation.
+type Conversation struct {
+	ID           uuid.UUID  `json:"id"`
+	Source       string     `json:"source"`
+	ExternalID   string     `json:"externalId"`
+	Title        string     `json:"title"`
+	Participants []string   `json:"participants"`
+	Tags         []string   `json:"tags"`
+	Untrusted    bool       `json:"untrusted"`
+	Turns        int64      `json:"turns"`
+	StartedAt    *time.Time `json:"startedAt,omitempty"`
+	EndedAt      *time.Time `json:"endedAt,omitempty"`
+	CreatedAt    time.Time  `json:"createdAt"`
+	DeletedAt    *time.Time `json:"deletedAt,omitempty"`
+}
+
+// ConversationsResult is the answer of memory.conversations, latest first.
+type ConversationsResult struct {
+	Conversations []Conversation `json:"conversations"`
+	Total         int64          `json:"total"`
+}
+
+// ConversationParams is the request of memory.conversation.
+type ConversationParams struct {
+	ID        uuid.UUID `json:"id"`
+	AroundSeq *int64    `json:"aroundSeq,omitempty"` // the page that has this turn in its middle
+	Limit     int       `json:"limit,omitempty"`     // 1 to 200; 0 is 50
+	Offset    int       `json:"offset,omitempty"`
+}
+
+// ConversationResult is a conversation with some of its turns, in order.
+type ConversationResult struct {
+	Conversation Conversation `json:"conversation"`
+	Turns        []Turn       `json:"turns"`
+	Total        int64        `json:"total"`
+	Offset       int          `json:"offset"`
+}
+
+// Turn is one message.
+type Turn struct {
+	ID         uuid.UUID  `json:"id"`
+	Seq        int64      `json:"seq"`
+	TurnID     string     `json:"turnId,omitempty"` // its id in the original
+	Role       string     `json:"role"`             // user, assistant
+	Speaker    string     `json:"speaker,omitempty"`
+	Text       string     `json:"text"`
+	OccurredAt *time.Time `json:"occurredAt,omitempty"`
+}
+
+// ConversationIDParams names a conversation.
+type ConversationIDParams struct {
+	ID uuid.UUID `json:"id"`
+}
+
+// TrustParams is the request of memory.set_untrusted: it marks or clears what came from one
+// source, such as a conversation, a document or everything of an importer.
+type TrustParams struct {
+	ConversationID *uuid.UUID `json:"conversationId,omitempty"`
+	DocumentID     *uuid.UUID `json:"documentId,omitempty"`
+	Source         string     `json:"source,omitempty"`
+	Untrusted      bool       `json:"untrusted"`
+}
+
+// EmbeddingStatus is how far meaning search is.
+type EmbeddingStatus struct {
+	ModelID       string  `json:"modelId"`
+	Dims          int     `json:"dims"`
+	Ready         int64   `json:"ready"`
+	Queued        int64   `json:"queued"`
+	Stale         int64   `json:"stale"`
+	Failed        int64   `json:"failed"`
+	RatePerSec    float64 `json:"ratePerSec"`
+	ETASeconds    float64 `json:"etaSeconds"`
+	Paused        bool    `json:"paused"`
+	Available     bool    `json:"available"`
+	Reason        string  `json:"reason,omitempty"`        // why it is not available
+	BuildingModel string  `json:"buildingModel,omitempty"` // the model that is to take over
+}
+
+// ReembedParams is the request of memory.reembed.
+type ReembedParams struct {
+	ModelID string `json:"modelId,omitempty"` // "": the active model, everything anew
+	Pause   *bool  `json:"pause,omitempty"`   // only stops or starts the work
+	Failed  bool   `json:"failed,omitempty"`  // only what failed, again
+}
+
+// Stats are counts of what there is.
+type Stats struct {
+	Total         int64   `json:"total"`
+	Memories      int64   `json:"memories"`
+	Turns         int64   `json:"turns"`
+	Chunks        int64   `json:"chunks"`
+	Conversations int64   `json:"conversations"`
+	Documents     int64   `json:"documents"`
+	Trash         int64   `json:"trash"`
+	ByType        []Count `json:"byType"`
+	ByLayer       []Count `json:"byLayer"`
+	BySource      []Count `json:"bySource"`
+	ByMonth       []Count `json:"byMonth"`
+	Tags          []Count `json:"tags"` // most used first, at most 100
+	IndexBytes    int64   `json:"indexBytes"`
+	VectorBytes   int64   `json:"vectorBytes"` // in memory
+}
+
+// ExportParams is the request of memory.export.
+type ExportParams struct {
+	Format  string   `json:"format,omitempty"` // jsonl (default), markdown
+	Filters *Filters `json:"filters,omitempty"`
+}
+
+// ExportResult names the blob that holds the export.
+type ExportResult struct {
+	BlobID string `json:"blobId"`
+	Size   int64  `json:"size"`
+	Items  int64  `json:"items"`
+	Path   string `json:"path,omitempty"`
+}
+
+// Changed is the event memory.changed. Op is add, update, delete, restore, purge, import or
+// documents; IDs has at most 100, and Many says that there are more.
+type Changed struct {
+	IDs  []uuid.UUID `json:"ids"`
+	Op   string      `json:"op"`
+	Many bool        `json:"many,omitempty"`
+}
+
+// ImportProgress is the event memory.import_progress, at most 4 a second.
+type ImportProgress struct{ ImportStatus }
+
+// ImportDone is the event memory.import_done.
+type ImportDone struct{ ImportStatus }
+
+// EmbeddingProgress is the event memory.embedding_progress, at most 4 a second.
+type EmbeddingProgress struct {
+	Ready      int64   `json:"ready"`
+	Queued     int64   `json:"queued"`
+	RatePerSec float64 `json:"ratePerSec"`
+}
