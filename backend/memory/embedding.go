@@ -26,3 +26,8 @@ func (s *Service) EmbeddingStatus(context.Context, struct{}) (EmbeddingStatus, e
 func (s *Service) Reembed(context.Context, ReembedParams) (EmbeddingStatus, error) {
 	return EmbeddingStatus{}, unbuilt()
 }
+
+// embeddingState is what the embedding keeps in a Service.
+type embeddingState struct{}
+
+func (s *Service) initEmbedding() {}

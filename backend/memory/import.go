@@ -26,3 +26,8 @@ func (s *Service) ImportCancel(context.Context, JobParams) (ImportStatus, error)
 func (s *Service) Imports(context.Context, PageParams) (ImportsResult, error) {
 	return ImportsResult{}, unbuilt()
 }
+
+// importState is what imports keep in a Service.
+type importState struct{}
+
+func (s *Service) initImports() {}

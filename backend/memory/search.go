@@ -25,3 +25,8 @@ func (s *Service) SearchEnhanced(context.Context, EnhancedParams) (EnhancedResul
 func (s *Service) Related(context.Context, RelatedParams) (SearchResult, error) {
 	return SearchResult{}, fault.Unavailablef("Memory search is being built.")
 }
+
+// searchState is what search keeps in a Service.
+type searchState struct{}
+
+func (s *Service) initSearch() {}

@@ -2,7 +2,11 @@ package memory
 
 import (
 	"context"
+	"errors"
 	"log/slog"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
 
 	"helix/backend/storage"
 )
@@ -24,28 +28,73 @@ type Options struct {
 	TempDir   string
 	Zone      func() string // the zone of times that have none; nil is UTC
 	Weights   Weights
+	Private   bool // texts are sealed and the words of search are kept in memory only
 }
 
-// Service answers for the memory of all users of this device.
+// Service answers for the memory of all users of this device. Its methods are safe for
+// concurrent use.
 type Service struct {
 	db  *storage.DB
 	o   Options
 	log *slog.Logger
+
+	store     storeState
+	search    searchState
+	imports   importState
+	embedding embeddingState
+
+	background []func(context.Context) error // what Run does, until its context ends
+	closing    []func() error                // what Close ends, in reverse order
+
+	life context.Context // ends with Close; work that a call leaves behind runs under it
+	end  context.CancelFunc
+	work sync.WaitGroup
+	once sync.Once
+	err  error // of Close
 }
 
-// New makes the service; Run does its background work.
+// New makes the service; Run does its background work. Close it also when Run was never called.
 func New(db *storage.DB, o Options) *Service {
 	if o.Logger == nil {
 		o.Logger = slog.Default()
 	}
-	return &Service{db: db, o: o, log: o.Logger}
+	s := &Service{db: db, o: o, log: o.Logger}
+	s.life, s.end = context.WithCancel(context.Background())
+	s.initStore()
+	s.initEmbedding()
+	s.initSearch()
+	s.initImports()
+	return s
 }
 
 // Run imports, embeds and cleans up until ctx ends.
 func (s *Service) Run(ctx context.Context) error {
+	g, ctx := errgroup.WithContext(ctx)
+	for _, run := range s.background {
+		g.Go(func() error { return run(ctx) })
+	}
 	<-ctx.Done()
-	return nil
+	return g.Wait()
 }
 
-// Close ends what calls have started.
-func (s *Service) Close() error { return nil }
+// leave does work that outlives the call it came from. It ends with Close, which waits for it:
+// fn must return soon after its context has ended. It reports false after Close.
+func (s *Service) leave(fn func(context.Context)) bool {
+	if s.life.Err() != nil {
+		return false
+	}
+	s.work.Go(func() { fn(s.life) })
+	return true
+}
+
+// Close ends what calls have started. It may be called twice.
+func (s *Service) Close() error {
+	s.once.Do(func() {
+		s.end()
+		s.work.Wait()
+		for i := len(s.closing) - 1; i >= 0; i-- {
+			s.err = errors.Join(s.err, s.closing[i]())
+		}
+	})
+	return s.err
+}

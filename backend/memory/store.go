@@ -104,3 +104,8 @@ func (s *Service) Stats(context.Context, struct{}) (Stats, error) { return Stats
 func (s *Service) Export(context.Context, ExportParams) (ExportResult, error) {
 	return ExportResult{}, unbuilt()
 }
+
+// storeState is what the keeping of memories keeps in a Service.
+type storeState struct{}
+
+func (s *Service) initStore() {}
