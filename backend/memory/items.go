@@ -86,3 +86,13 @@ func (s *Service) drop(tx *storage.Tx, kind string, ids ...uuid.UUID) error {
 	}
 	return nil
 }
+
+// putMany is put for several entries of one transaction.
+func (s *Service) putMany(tx *storage.Tx, es []*entry) error {
+	for _, e := range es {
+		if err := s.put(tx, e); err != nil {
+			return err
+		}
+	}
+	return nil
+}
