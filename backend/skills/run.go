@@ -346,9 +346,18 @@ func errStopping() *fault.Error { return fault.Unavailablef("Helix is stopping."
 // open brings a run to memory, or gives the row of one that has ended. prepare is called
 // before its loop begins, and not when it is in memory already.
 func (s *Service) open(ctx context.Context, id uuid.UUID, prepare func(*live)) (*live, *runRow, error) {
-	s.mu.Lock()
-	found, closed := s.live[id], s.closed
-	s.mu.Unlock()
+	inMemory := func() (*live, bool) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return s.live[id], s.closed
+	}
+	if found, _ := inMemory(); found != nil {
+		return found, nil, nil
+	}
+	door := &s.doors[id[len(id)-1]%doors]
+	door.Lock()
+	defer door.Unlock()
+	found, closed := inMemory()
 	if found != nil {
 		return found, nil, nil
 	}

@@ -132,6 +132,54 @@ func TestRunWaitsOutOfMemory(t *testing.T) {
 	}
 }
 
+// TestRunOpenedTwice: while one goroutine brings a run back to memory, another one's answer
+// must not carry it on behind its back.
+func TestRunOpenedTwice(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, func(o *Options) { o.Limits.WaitInMemory = time.Millisecond })
+	out := b.run(skillText(approval, step("send", "ok", "")), `{"to":"you"}`)
+	b.until(out.ExecutionID, func(x Execution) bool {
+		b.s.mu.Lock()
+		defer b.s.mu.Unlock()
+		return x.Status == machine.Waiting && b.s.live[out.ExecutionID] == nil
+	})
+	b.s.limits.WaitInMemory = time.Hour // an old form of the run would stay
+	answered := make(chan error, 1)
+	_, _, err := b.s.open(b.ctx, out.ExecutionID, func(*live) {
+		go func() {
+			_, err := b.answer(out.ExecutionID, "ask", "approve")
+			if err == nil {
+				b.until(out.ExecutionID, func(x Execution) bool {
+					b.s.mu.Lock()
+					defer b.s.mu.Unlock()
+					return x.Status == machine.Completed && b.s.live[out.ExecutionID] == nil
+				})
+			}
+			answered <- err
+		}()
+		select {
+		case err := <-answered:
+			answered <- err
+		case <-time.After(300 * time.Millisecond):
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := <-answered; err != nil {
+		t.Fatal(err)
+	}
+	b.until(out.ExecutionID, func(x Execution) bool {
+		b.s.mu.Lock()
+		defer b.s.mu.Unlock()
+		return x.Status == machine.Completed && len(b.s.live) == 0
+	})
+	if n := b.h.made("ok"); n != 1 {
+		t.Errorf("the step was called %d times", n)
+	}
+	b.replay(out.ExecutionID)
+}
+
 // gate is a permission centre in which the test answers.
 type gate struct {
 	mu   sync.Mutex

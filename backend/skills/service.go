@@ -70,6 +70,8 @@ type Options struct {
 	Keep func(tx *storage.Tx) ([]uuid.UUID, error)
 }
 
+const doors = 32
+
 // Service serves composite skills. There is one a database; its methods are safe for
 // concurrent use. Run does the background work.
 type Service struct {
@@ -83,6 +85,10 @@ type Service struct {
 	schemas  schemaCache
 	programs programs
 	sizes    sizes
+
+	// From reading a run until it is in memory nobody else may do the same: what was read
+	// would be old when the other one has carried the run on and left. By the last byte of ids.
+	doors [doors]sync.Mutex
 
 	mu       sync.Mutex
 	live     map[uuid.UUID]*live           // runs in memory
