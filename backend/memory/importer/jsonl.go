@@ -1,0 +1,218 @@
+package importer
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"slices"
+	"strings"
+	"time"
+)
+
+// memoryTypes are the types that a memory may have.
+var memoryTypes = []string{"episodic", "semantic", "procedural"}
+
+// jsonlReader reads memories, one JSON object a line.
+type jsonlReader struct {
+	lines *lines
+	zone  *time.Location
+}
+
+func (r *jsonlReader) next() (Record, error) {
+	for {
+		raw, err := r.lines.next()
+		at := Position{Offset: r.lines.off, Line: r.lines.n}
+		problem := func(message string) (Record, error) {
+			return Record{Problem: &Problem{Line: r.lines.n, Message: message}, After: at}, nil
+		}
+		switch {
+		case errors.Is(err, errLong):
+			return problem(msgLong)
+		case err != nil:
+			return Record{}, err
+		}
+		if raw = bytes.TrimSpace(raw); len(raw) == 0 {
+			continue
+		}
+		m, message := parseMemory(raw, r.zone)
+		if message != "" {
+			return problem(message)
+		}
+		return Record{Memory: m, After: at}, nil
+	}
+}
+
+const msgLong = "This record is longer than 8 MiB and was left out."
+
+// parseMemory reads one line; message says why it is none, for a person.
+func parseMemory(raw []byte, zone *time.Location) (_ *Memory, message string) {
+	var in struct {
+		ID         json.RawMessage `json:"id"`
+		Content    *string         `json:"content"`
+		Text       *string         `json:"text"`
+		Type       string          `json:"type"`
+		Tags       json.RawMessage `json:"tags"`
+		Layer      *int            `json:"layer"`
+		OccurredAt flexTime        `json:"occurredAt"`
+		Timestamp  flexTime        `json:"timestamp"`
+		CreatedAt  flexTime        `json:"created_at"`
+	}
+	if raw[0] != '{' {
+		return nil, "This line is not a JSON object."
+	}
+	if err := json.Unmarshal(raw, &in); err != nil {
+		if wrong := (*json.UnmarshalTypeError)(nil); errors.As(err, &wrong) {
+			return nil, "The field " + wrong.Field + " has a value of the wrong kind."
+		}
+		return nil, "This line is not valid JSON."
+	}
+	m := &Memory{Type: in.Type, ExternalID: plainID(in.ID)}
+	switch {
+	case in.Content != nil:
+		m.Content = clean(*in.Content)
+	case in.Text != nil:
+		m.Content = clean(*in.Text)
+	}
+	if m.Content == "" {
+		return nil, "There is no content in this record."
+	}
+	if m.Type != "" && !slices.Contains(memoryTypes, m.Type) {
+		return nil, "The type must be episodic, semantic or procedural."
+	}
+	if in.Layer != nil {
+		if m.Layer = *in.Layer; m.Layer < 1 || m.Layer > 7 {
+			return nil, "The layer must be 1 to 7."
+		}
+	}
+	for _, f := range []*flexTime{&in.OccurredAt, &in.Timestamp, &in.CreatedAt} {
+		at, ok := f.time(zone)
+		if !ok {
+			return nil, "The time of this record cannot be read."
+		}
+		if at != nil {
+			m.At = at
+			break
+		}
+	}
+	var ok bool
+	if m.Tags, ok = looseTags(in.Tags); !ok {
+		return nil, "The tags must be a list of words."
+	}
+	return m, ""
+}
+
+// plainID is an id that is text or a number.
+func plainID(raw json.RawMessage) string {
+	var text string
+	if json.Unmarshal(raw, &text) == nil {
+		return cut(clean(text), maxTitle)
+	}
+	var n json.Number
+	if json.Unmarshal(raw, &n) == nil {
+		return cut(n.String(), maxTitle)
+	}
+	return ""
+}
+
+// looseTags takes a list of texts, or one text with commas.
+func looseTags(raw json.RawMessage) ([]string, bool) {
+	if len(raw) == 0 || string(raw) == "null" {
+		return []string{}, true
+	}
+	var list []string
+	if json.Unmarshal(raw, &list) == nil {
+		return tidyTags(list), true
+	}
+	var one string
+	if json.Unmarshal(raw, &one) == nil {
+		return tidyTags(strings.Split(one, ",")), true
+	}
+	return nil, false
+}
+
+// errLong is a record above MaxRecord; it has been passed over.
+var errLong = errors.New("importer: record above the limit")
+
+// lines cuts a stream at line ends. A line above MaxRecord is passed over with errLong.
+type lines struct {
+	r   io.Reader
+	buf []byte // not yet given out
+	off int64  // of buf[0] in the stream
+	n   int64  // lines before buf[0]
+	end error  // what the stream ended with
+}
+
+func newLines(r io.Reader, at Position) *lines {
+	return &lines{r: r, off: at.Offset, n: at.Line}
+}
+
+// next gives the next line without its end; the bytes are good until the next call.
+func (l *lines) next() ([]byte, error) {
+	seen, long := 0, false
+	for {
+		if i := bytes.IndexByte(l.buf[seen:], '\n'); i >= 0 {
+			text := l.buf[:seen+i]
+			l.take(seen + i + 1)
+			return l.line(text, long)
+		}
+		if seen = len(l.buf); seen > MaxRecord {
+			long = true
+			l.off += int64(seen)
+			l.buf, seen = l.buf[:0], 0
+		}
+		if l.end != nil {
+			text := l.buf
+			if errors.Is(l.end, io.EOF) && (len(text) > 0 || long) {
+				l.take(len(text))
+				return l.line(text, long)
+			}
+			return nil, l.end
+		}
+		l.fill()
+	}
+}
+
+func (l *lines) line(text []byte, long bool) ([]byte, error) {
+	l.n++
+	if long || len(text) > MaxRecord {
+		return nil, errLong
+	}
+	if l.n == 1 {
+		text = bytes.TrimPrefix(text, bom)
+	}
+	return text, nil
+}
+
+func (l *lines) take(n int) {
+	l.buf = l.buf[n:]
+	l.off += int64(n)
+}
+
+// fill reads more behind buf.
+func (l *lines) fill() {
+	l.buf, l.end = more(l.r, l.buf)
+}
+
+var bom = []byte("\uFEFF")
+
+// readSize is how much is asked of a file at once.
+const readSize = 256 << 10
+
+// more reads behind buf. What was given out before buf may be written over only when buf has
+// been moved, so a new array is taken when the old one has no room.
+func more(r io.Reader, buf []byte) ([]byte, error) {
+	if cap(buf)-len(buf) < readSize {
+		next := make([]byte, len(buf), 2*len(buf)+2*readSize)
+		copy(next, buf)
+		buf = next
+	}
+	for range 100 {
+		n, err := r.Read(buf[len(buf) : len(buf)+readSize])
+		buf = buf[:len(buf)+n]
+		if n > 0 || err != nil {
+			return buf, err
+		}
+	}
+	return buf, io.ErrNoProgress
+}
