@@ -57,6 +57,7 @@ type unfinished struct {
 	reason      string
 	stopped     bool // canceled, or the run that it belongs to has ended
 	child, load bool
+	began       bool // has a journal; else it waits for Begin by what enqueued it
 }
 
 // resume continues what a stop interrupted.
@@ -65,7 +66,8 @@ func (s *Service) resume(ctx context.Context) {
 	err := s.db.Read(ctx, func(tx *storage.Tx) error {
 		rows, err := tx.Query(`SELECT x.id, x.user_id, x.status, coalesce(x.wait_reason, ''),
 			x.cancel_requested_at IS NOT NULL OR coalesce(p.status IN ('completed', 'failed', 'cancelled'), 0), x.parent_execution_id IS NOT NULL,
-			EXISTS (SELECT 1 FROM composite_skill_executions c WHERE c.parent_execution_id = x.id)
+			EXISTS (SELECT 1 FROM composite_skill_executions c WHERE c.parent_execution_id = x.id),
+			EXISTS (SELECT 1 FROM composite_skill_events e WHERE e.execution_id = x.id)
 			FROM composite_skill_executions x LEFT JOIN composite_skill_executions p ON p.id = x.parent_execution_id
 			WHERE x.status IN ('queued', 'running', 'waiting') AND x.mode = 'live' AND x.device_id = ? ORDER BY x.created_at, x.id`, s.db.Device().ID)
 		if err != nil {
@@ -74,7 +76,7 @@ func (s *Service) resume(ctx context.Context) {
 		defer rows.Close()
 		for rows.Next() {
 			var u unfinished
-			if err := rows.Scan(&u.id, &u.user, &u.status, &u.reason, &u.stopped, &u.child, &u.load); err != nil {
+			if err := rows.Scan(&u.id, &u.user, &u.status, &u.reason, &u.stopped, &u.child, &u.load, &u.began); err != nil {
 				return err
 			}
 			list = append(list, u)
@@ -108,7 +110,7 @@ func (s *Service) resume(ctx context.Context) {
 		}
 	}
 	for _, u := range list {
-		if u.status == machine.Queued && !u.stopped && !u.child {
+		if u.status == machine.Queued && !u.stopped && !u.child && u.began {
 			s.queueUp(u.user, s.turn(u.user, u.id), false)
 		}
 	}

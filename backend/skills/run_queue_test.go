@@ -10,6 +10,7 @@ import (
 
 	"helix/backend/fault"
 	"helix/backend/skills/machine"
+	"helix/backend/storage"
 )
 
 func TestRunQueue(t *testing.T) {
@@ -70,4 +71,30 @@ func TestRunQueue(t *testing.T) {
 		defer b.s.mu.Unlock()
 		return len(b.s.live) == 0 && len(b.s.lines) == 0
 	})
+}
+
+// TestRunEnqueued: what only a schedule has enqueued begins when the schedule says so, also
+// after a restart, because the schedule's own turn may not have come.
+func TestRunEnqueued(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	var id uuid.UUID
+	err := b.db.Write(b.ctx, func(tx *storage.Tx) (err error) {
+		id, err = b.s.EnqueueTx(tx, Enqueue{Skill: skillText(step("a", "ok", "")), Trigger: "schedule"})
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.s.Close()
+	b.s = b.service()
+	b.s.resume(b.ctx)
+	b.s.mu.Lock()
+	waiting := len(b.s.lines) + len(b.s.live)
+	b.s.mu.Unlock()
+	if x := b.until(id, is(machine.Queued)); waiting > 0 || b.h.made("ok") > 0 {
+		t.Fatalf("it began by itself: %+v", x)
+	}
+	b.s.Begin(id)
+	b.until(id, is(machine.Completed))
 }
