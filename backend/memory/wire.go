@@ -462,10 +462,12 @@ type UpsertResult struct {
 
 // PageParams asks for a page of a list.
 type PageParams struct {
-	Query  string `json:"query,omitempty"` // of titles
-	Limit  int    `json:"limit,omitempty"` // 1 to 200; 0 is 50
-	Offset int    `json:"offset,omitempty"`
-	Trash  bool   `json:"trash,omitempty"`
+	Query  string     `json:"query,omitempty"` // of titles
+	Limit  int        `json:"limit,omitempty"` // 1 to 200; 0 is 50
+	Offset int        `json:"offset,omitempty"`
+	Trash  bool       `json:"trash,omitempty"`
+	From   *time.Time `json:"from,omitempty"` // of what a conversation or document is about, inclusive
+	To     *time.Time `json:"to,omitempty"`   // exclusive
 }
 
 // Document is one document without its text.

@@ -1257,6 +1257,10 @@ export interface MemoryPageParams {
   limit?: number;
   offset?: number;
   trash?: boolean;
+  /** of what a conversation or document is about, inclusive */
+  from?: string;
+  /** exclusive */
+  to?: string;
 }
 
 /** Parts say what a score is made of. A rank is absent where the list did not have the item. */
