@@ -2,35 +2,72 @@
 // products, Hamming distances and matrix products over float32 and bits. Each has a form in
 // pure Go and, where the processor has the instructions, one in assembly; the choice is made
 // once. The build tag purego leaves the assembly out.
+//
+// All functions are safe for concurrent use, allocate nothing and never look at bytes past
+// the slices that they are given.
 package kernel
 
-import "math/bits"
+// Lanes is how many binary codes lie side by side in one block: word w of code c is element
+// (c/Lanes*words+w)*Lanes + c%Lanes of the codes that Scan reads. So one vector register
+// holds the same word of several codes and their counts add up without crossing lanes.
+const Lanes = 8
+
+// Group is the number of codes whose verdicts fit one word of Scan's result.
+const Group = 64
 
 // Dot is the inner product of a and b, which have the same length.
-func Dot(a, b []float32) float32 { return dot(a, b) }
+func Dot(a, b []float32) float32 {
+	if len(a) == 0 {
+		return 0
+	}
+	return dot(a, b[:len(a)])
+}
+
+// DotRows sets out[i] to the inner product of q and the len(q) values of rows from i*stride
+// on. It gives the same bits as Dot does for each row.
+func DotRows(q, rows []float32, stride int, out []float32) {
+	if len(out) == 0 {
+		return
+	}
+	if len(q) == 0 {
+		clear(out)
+		return
+	}
+	if stride < len(q) || len(rows) < (len(out)-1)*stride+len(q) {
+		panic("kernel: DotRows: rows are too short")
+	}
+	dotRows(q, rows, stride, out)
+}
 
 // Hamming counts the bits in which a and b differ; they have the same length.
 func Hamming(a, b []uint64) int {
-	n := 0
-	b = b[:len(a)]
-	for i := range a {
-		n += bits.OnesCount64(a[i] ^ b[i])
+	if len(a) == 0 {
+		return 0
 	}
-	return n
+	return hamming(a, b[:len(a)])
 }
 
-func dot(a, b []float32) float32 {
-	var s0, s1, s2, s3 float32
-	b = b[:len(a)]
-	i := 0
-	for ; i+4 <= len(a); i += 4 {
-		s0 += a[i] * b[i]
-		s1 += a[i+1] * b[i+1]
-		s2 += a[i+2] * b[i+2]
-		s3 += a[i+3] * b[i+3]
+// Scan measures the Hamming distance of q to len(dist) codes that lie in blocks of Lanes. It
+// sets dist[i] for each, and bit i%Group of near[i/Group] where that is at most limit. The
+// number of codes is a multiple of Group; q has at most 1,000 words.
+func Scan(q, codes []uint64, limit int, dist []uint16, near []uint64) {
+	if len(dist)%Group != 0 || len(near) < len(dist)/Group || len(codes) < len(q)*len(dist) || len(q) == 0 || len(q) > 1000 {
+		panic("kernel: Scan: lengths do not fit")
 	}
-	for ; i < len(a); i++ {
-		s0 += a[i] * b[i]
+	if len(dist) == 0 {
+		return
 	}
-	return s0 + s1 + (s2 + s3)
+	scan(q, codes, limit, dist, near)
 }
+
+// Signs packs which values of v are greater than those of mean: bit i%64 of dst[i/64]. Bits
+// past the end of v are 0.
+func Signs(dst []uint64, v, mean []float32) {
+	if len(v) == 0 {
+		return
+	}
+	signs(dst[:(len(v)+63)/64], v, mean[:len(v)])
+}
+
+// Level names the instructions that this process uses: avx512, avx2, neon or go.
+func Level() string { return level() }

@@ -1,0 +1,77 @@
+package kernel
+
+import "math/bits"
+
+// These are the twins in pure Go: what runs without assembly and what assembly is tested
+// against. dotGo keeps four sums so that the additions do not wait for one another.
+
+func dotGo(a, b []float32) float32 {
+	var s0, s1, s2, s3 float32
+	b = b[:len(a)]
+	i := 0
+	for ; i+4 <= len(a); i += 4 {
+		x, y := a[i:i+4:i+4], b[i:i+4:i+4]
+		s0 += x[0] * y[0]
+		s1 += x[1] * y[1]
+		s2 += x[2] * y[2]
+		s3 += x[3] * y[3]
+	}
+	for ; i < len(a); i++ {
+		s0 += a[i] * b[i]
+	}
+	return (s0 + s1) + (s2 + s3)
+}
+
+func dotRowsGo(q, rows []float32, stride int, out []float32) {
+	for i := range out {
+		out[i] = dotGo(q, rows[i*stride:i*stride+len(q)])
+	}
+}
+
+func hammingGo(a, b []uint64) int {
+	n := 0
+	b = b[:len(a)]
+	for i := range a {
+		n += bits.OnesCount64(a[i] ^ b[i])
+	}
+	return n
+}
+
+func scanGo(q, codes []uint64, limit int, dist []uint16, near []uint64) {
+	words := len(q)
+	var m uint64
+	for base := 0; base < len(dist); base += Lanes {
+		block := codes[base*words : (base+Lanes)*words]
+		var d [Lanes]int
+		for w, x := range q {
+			row := block[w*Lanes : w*Lanes+Lanes : w*Lanes+Lanes]
+			for l := range d {
+				d[l] += bits.OnesCount64(x ^ row[l])
+			}
+		}
+		out := dist[base : base+Lanes : base+Lanes]
+		for l, n := range d {
+			out[l] = uint16(n)
+			if n <= limit {
+				m |= 1 << ((base + l) % Group)
+			}
+		}
+		if (base+Lanes)%Group == 0 {
+			near[base/Group], m = m, 0
+		}
+	}
+}
+
+func signsGo(dst []uint64, v, mean []float32) {
+	mean = mean[:len(v)]
+	for w := range dst {
+		var m uint64
+		end := min(len(v), w*64+64)
+		for i := w * 64; i < end; i++ {
+			if v[i] > mean[i] {
+				m |= 1 << (i % 64)
+			}
+		}
+		dst[w] = m
+	}
+}
