@@ -103,7 +103,16 @@ export function renameInTemplate(v: unknown, was: string, now: string): unknown 
 }
 
 /** The names that the own expressions of a step start with, without those of steps inside it. */
-export function namesUsed(step: Step): Set<string> {
+export function namesUsed(step: Step): ReadonlySet<string> {
+  let names = known.get(step);
+  if (!names) known.set(step, (names = readNames(step)));
+  return names;
+}
+
+/** Steps are never changed in place, so what one uses is read once. */
+const known = new WeakMap<Step, ReadonlySet<string>>();
+
+function readNames(step: Step): ReadonlySet<string> {
   const names = new Set<string>();
   mapExpressions({ ...step, steps: undefined, else: undefined, cases: step.cases?.map((c) => ({ ...c, steps: [] })) } as Step, (t) => {
     for (const u of usesIn(t)) names.add(u.name);
