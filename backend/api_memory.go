@@ -1,7 +1,12 @@
 package backend
 
 import (
+	"context"
+	"strings"
+
+	"helix/backend/fault"
 	"helix/backend/gateway"
+	"helix/backend/identity"
 	"helix/backend/memory"
 )
 
@@ -27,8 +32,8 @@ func registerMemory(b *Backend, a *gateway.API) {
 	gateway.Handle(a, "memory.set_salience", gateway.Write, s.SetSalience)
 	gateway.Handle(a, "memory.tag", gateway.Write, s.Tag)
 	gateway.Handle(a, "memory.history", gateway.Read, s.History)
-	gateway.Handle(a, "memory.import_preview", gateway.Write, s.ImportPreview, gateway.Costly())
-	gateway.Handle(a, "memory.import", gateway.Write, s.Import, gateway.Costly())
+	gateway.Handle(a, "memory.import_preview", gateway.Write, importPath(b, s.ImportPreview), gateway.DocumentedBy(s.ImportPreview), gateway.Costly(), gateway.Deadline(runLimit))
+	gateway.Handle(a, "memory.import", gateway.Write, importPath(b, s.Import), gateway.DocumentedBy(s.Import), gateway.Costly())
 	gateway.Handle(a, "memory.import_status", gateway.Read, s.ImportStatus)
 	gateway.Handle(a, "memory.import_cancel", gateway.Write, s.ImportCancel)
 	gateway.Handle(a, "memory.imports", gateway.Read, s.Imports)
@@ -49,4 +54,19 @@ func registerMemory(b *Backend, a *gateway.API) {
 	gateway.Forward[memory.ImportProgress](a, "memory.import_progress")
 	gateway.Forward[memory.ImportDone](a, "memory.import_done")
 	gateway.Forward[memory.EmbeddingProgress](a, "memory.embedding_progress")
+}
+
+// importPath resolves the path of an import. A file of the person's becomes readable for
+// everything that may search, so whoever has fewer rights than the person names none: the
+// window gives what was chosen in the dialog, other programs send texts.
+func importPath[R any](b *Backend, fn func(context.Context, memory.ImportParams) (R, error)) func(context.Context, memory.ImportParams) (R, error) {
+	resolved := pathParam(b, false, func(p *memory.ImportParams) *string { return &p.Path }, fn)
+	return func(ctx context.Context, p memory.ImportParams) (R, error) {
+		id, _ := identity.From(ctx)
+		if p.Path != "" && !strings.HasPrefix(p.Path, pickPrefix) && !id.Scopes.Has(identity.Admin) {
+			var zero R
+			return zero, fault.Deniedf("A file can be imported by the person only. Send the texts with memory.upsert_chunks or memory.add_batch instead.")
+		}
+		return resolved(ctx, p)
+	}
 }

@@ -53,8 +53,10 @@ type Options struct {
 	Listen bool // serve HTTP and WebSocket on loopback
 	// Once is for a single command in a process of its own: what was interrupted is not
 	// continued and schedules do not fire, because the process ends in a moment.
-	Once  bool
-	Extra []gateway.Extra
+	Once bool
+	// OnceMemory has such a process import and embed all the same, while the command waits.
+	OnceMemory bool
+	Extra      []gateway.Extra
 	// Activate shows the window and follows links; nil in a program without a window.
 	Activate func(ctx context.Context, args []string) error
 	// ReleaseHold lets this version migrate again after a rollback.

@@ -34,9 +34,11 @@ func (b *Backend) openGateway(ctx context.Context, paths config.Paths, conf conf
 	})
 	b.Gateway.Route("POST", "/execute", gateway.Write, true, b.serveExecute)
 	b.Services.Add("skill-sandbox", b.Sandbox.Run, b.sandboxPort)
+	if !b.o.Once || b.o.OnceMemory {
+		b.Services.Add("memory", b.whole(b.Memory.Run), nil)
+	}
 	if !b.o.Once {
 		b.Services.Add("skills", b.whole(b.Skills.Run), nil)
-		b.Services.Add("memory", b.whole(b.Memory.Run), nil)
 		if conf.SchedulerEnabled {
 			b.Services.Add("scheduler", b.whole(b.Scheduler.Run), nil)
 		}

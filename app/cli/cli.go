@@ -53,6 +53,7 @@ type grammar struct {
 	Tool        toolCmd        `cmd:"" aliases:"tools" help:"Write, run and share tools."`
 	Skill       skillCmd       `cmd:"" aliases:"skills" help:"Run, check and share skills, which are chains of steps."`
 	Schedule    scheduleCmd    `cmd:"" aliases:"schedules" help:"Have skills and tools started at times, and see what ran."`
+	Memory      memoryCmd      `cmd:"" aliases:"memories" help:"Import, search and keep what was said and written."`
 	Sandbox     sandboxCmd     `cmd:"" help:"Run untrusted code with hard limits, and see how it is shut in."`
 	Audit       auditCmd       `cmd:"" help:"Look back at what was done, and prove that the log is intact."`
 	Approvals   approvalsCmd   `cmd:"" aliases:"approval" help:"Answer what tools ask for."`
@@ -173,6 +174,8 @@ type command struct {
 	// background has a backend that is opened for this command do background work too, such
 	// as starting what schedules name.
 	background bool
+	// memoryWork has it import and embed besides.
+	memoryWork bool
 }
 
 // failed ends a command with an exit code after it has said everything itself.

@@ -119,7 +119,7 @@ type own struct {
 
 func (c *command) open(ctx context.Context) (_ *own, err error) {
 	opts := c.options()
-	opts.Once = !c.background
+	opts.Once, opts.OnceMemory = !c.background, c.memoryWork
 	be, err := backend.Open(ctx, opts)
 	if err != nil {
 		return nil, err

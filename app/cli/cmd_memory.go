@@ -1,0 +1,405 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"helix/backend/fault"
+	"helix/backend/memory"
+)
+
+type memoryCmd struct {
+	Import        memoryImportCmd        `cmd:"" help:"Read exports of chats, notes and other texts into memory."`
+	Search        memorySearchCmd        `cmd:"" help:"Find what was said or written, by words and by meaning."`
+	Add           memoryAddCmd           `cmd:"" help:"Store one memory."`
+	List          memoryListCmd          `cmd:"" help:"List memories."`
+	Show          memoryShowCmd          `cmd:"" help:"Show a memory, or a conversation or document around what was found."`
+	Edit          memoryEditCmd          `cmd:"" help:"Edit a memory in $EDITOR, or change it with flags."`
+	Rm            memoryRmCmd            `cmd:"" aliases:"delete" help:"Move memories to the trash; restore brings them back for 30 days."`
+	Restore       memoryRestoreCmd       `cmd:"" help:"Bring memories back from the trash."`
+	Undo          memoryUndoCmd          `cmd:"" help:"Take an act back, with the token that it printed."`
+	Pin           memoryPinCmd           `cmd:"" help:"Pin a memory, so that it comes before its likes."`
+	History       memoryHistoryCmd       `cmd:"" help:"What a memory said before."`
+	Conversations memoryConversationsCmd `cmd:"" aliases:"conversation" help:"List conversations, or read one."`
+	Documents     memoryDocumentsCmd     `cmd:"" aliases:"document" help:"List documents, or read one."`
+	Imports       memoryImportsCmd       `cmd:"" help:"List imports and how they ended."`
+	Export        memoryExportCmd        `cmd:"" help:"Write memories into a file."`
+	Stats         memoryStatsCmd         `cmd:"" help:"Count what there is, and how far search by meaning is."`
+	Reembed       memoryReembedCmd       `cmd:"" help:"Prepare search by meaning anew, or what is missing of it."`
+}
+
+// memoryFilterFlags choose what is searched, listed or exported.
+type memoryFilterFlags struct {
+	From   string   `help:"Not before this day or time, such as 2023-05-01 or 2023-05." placeholder:"WHEN"`
+	To     string   `help:"Not after this day or time." placeholder:"WHEN"`
+	Layer  []int    `help:"Layer 1 to 7; may be repeated."`
+	Tag    []string `help:"With this tag; may be repeated, then with all of them." sep:"none"`
+	NoTag  []string `help:"Without this tag." sep:"none"`
+	Type   []string `help:"episodic, semantic or procedural."`
+	Source []string `help:"Where it is from, such as manual, chatgpt or markdown."`
+	Pinned bool     `help:"Only what is pinned."`
+	Kind   []string `help:"memory, turn (of a conversation) or chunk (of a document)."`
+}
+
+func (f memoryFilterFlags) filters() (map[string]any, error) {
+	p := map[string]any{}
+	for field, text := range map[string]string{"from": f.From, "to": f.To} {
+		if text == "" {
+			continue
+		}
+		from, until, err := period(text)
+		if err != nil {
+			return nil, err
+		}
+		if p[field] = from; field == "to" {
+			p[field] = until
+		}
+	}
+	for field, list := range map[string][]string{"tagsAll": f.Tag, "tagsNone": f.NoTag, "types": f.Type, "sources": f.Source, "kinds": f.Kind} {
+		if len(list) > 0 {
+			p[field] = list
+		}
+	}
+	if len(f.Layer) > 0 {
+		p["layers"] = f.Layer
+	}
+	if f.Pinned {
+		p["pinned"] = true
+	}
+	return p, nil
+}
+
+// period reads a day, month, year or moment by this computer's clock, and the end of it.
+func period(text string) (from, until time.Time, err error) {
+	for _, l := range []struct {
+		layout              string
+		years, months, days int
+	}{{"2006", 1, 0, 0}, {"2006-01", 0, 1, 0}, {time.DateOnly, 0, 0, 1}} {
+		if t, err := time.ParseInLocation(l.layout, text, time.Local); err == nil {
+			return t, t.AddDate(l.years, l.months, l.days), nil
+		}
+	}
+	t, err := moment(text)
+	if err != nil {
+		return t, t, fault.Invalidf("%q is not a day or time such as 2023-05-01, 2023-05 or 2023-05-01T09:00:00Z.", text)
+	}
+	return t, t, nil
+}
+
+type memorySearchCmd struct {
+	Query []string `arg:"" help:"What it was about; words in double quotes are found as they stand."`
+	K     int      `short:"k" default:"10" help:"How many, 1 to 100."`
+	Mode  string   `default:"hybrid" enum:"hybrid,keyword,vector" help:"How to find (${enum})."`
+	memoryFilterFlags
+	Explain bool `help:"Say why each was found, with what stands around it."`
+	MMR     bool `name:"mmr" help:"Rather varied than near-equal results."`
+}
+
+func (s *memorySearchCmd) Run(c *command) error {
+	p := map[string]any{"query": strings.Join(s.Query, " "), "limit": s.K, "mode": s.Mode}
+	filters, err := s.filters()
+	if err != nil {
+		return err
+	}
+	if len(filters) > 0 {
+		p["filters"] = filters
+	}
+	if s.MMR {
+		p["mmr"] = map[string]any{}
+	}
+	method := "memory.search"
+	if s.Explain {
+		method = "memory.search_enhanced"
+	}
+	c.memoryWork = true // what was stored a moment ago becomes findable by meaning
+	return show(c, method, p, func(r memory.SearchResult) {
+		switch r.Degraded {
+		case "no_vectors":
+			c.say("Found by words only: the sentence encoder is not in this build.")
+		case "reindexing":
+			c.say("Search by meaning is not complete yet; `helix memory stats` tells how far it is.")
+		}
+		if len(r.Results) == 0 {
+			c.say("Nothing was found.")
+			return
+		}
+		for i, h := range r.Results {
+			c.printHit(i+1, h, s.Explain)
+		}
+	})
+}
+
+// printHit prints one result: where it is from, its words, and the reference for `show`.
+func (c *command) printHit(n int, h memory.Hit, explain bool) {
+	head := []string{h.Kind, memoryTime(h.OccurredAt, h.CreatedAt), h.Source}
+	for _, more := range []string{h.Speaker, cut(h.Title, 60)} {
+		if more != "" {
+			head = append(head, more)
+		}
+	}
+	if len(h.Tags) > 0 {
+		head = append(head, "#"+strings.Join(h.Tags, " #"))
+	}
+	if h.Pinned {
+		head = append(head, "pinned")
+	}
+	fmt.Fprintf(c.env.Stdout, "%d. %s\n", n, plain(strings.Join(head, " · ")))
+	if !explain || len(h.Context) == 0 {
+		fmt.Fprintf(c.env.Stdout, "   %s\n", plain(h.Snippet))
+	} else {
+		c.printContext(h)
+	}
+	fmt.Fprintf(c.env.Stdout, "   %s\n", plain(memoryReference(h)))
+	if explain && h.Parts != nil {
+		fmt.Fprintf(c.env.Stdout, "   %s\n", why(h))
+	}
+}
+
+// printContext prints what stands around a hit, in order, with the hit in its place.
+func (c *command) printContext(h memory.Hit) {
+	at := int64(-1)
+	if len(h.Evidence) > 0 && h.Evidence[0].Seq != nil {
+		at = *h.Evidence[0].Seq
+	}
+	line := func(mark, speaker, text string) {
+		if speaker != "" {
+			text = speaker + ": " + text
+		}
+		fmt.Fprintf(c.env.Stdout, "   %s %s\n", mark, plain(text))
+	}
+	done := false
+	for _, n := range h.Context {
+		if n.ID == h.ID {
+			continue
+		}
+		if n.Seq > at && !done {
+			line(">", h.Speaker, h.Snippet)
+			done = true
+		}
+		line("|", n.Speaker, cut(n.Text, 300))
+	}
+	if !done {
+		line(">", h.Speaker, h.Snippet)
+	}
+}
+
+// memoryReference is what `memory show` takes: a memory's id, or an id and the place in it.
+func memoryReference(h memory.Hit) string {
+	ref := h.ID.String()
+	for _, e := range h.Evidence {
+		switch {
+		case e.Seq == nil:
+			continue
+		case e.ConversationID != nil:
+			ref = fmt.Sprintf("%s#%d", e.ConversationID, *e.Seq)
+		case e.DocumentID != nil:
+			ref = fmt.Sprintf("%s#%d", e.DocumentID, *e.Seq)
+		default:
+			continue
+		}
+		if e.TurnID != "" {
+			ref += " (" + e.TurnID + ")"
+		}
+		break
+	}
+	return ref
+}
+
+func why(h memory.Hit) string {
+	p := h.Parts
+	out := []string{fmt.Sprintf("score %.4f", h.Score)}
+	if p.BM25Rank != nil {
+		out = append(out, fmt.Sprintf("words: place %d", *p.BM25Rank))
+	}
+	if p.VectorRank != nil {
+		out = append(out, fmt.Sprintf("meaning: place %d", *p.VectorRank))
+	}
+	if p.Cosine != nil {
+		out = append(out, fmt.Sprintf("cosine %.3f", *p.Cosine))
+	}
+	if p.Window > 0 {
+		out = append(out, fmt.Sprintf("neighbours %.4f", p.Window))
+	}
+	for _, f := range []struct {
+		name string
+		v    float64
+	}{{"recency", p.Recency}, {"salience", p.Salience}, {"retention", p.Retention}, {"pinned", p.Pinned}} {
+		if f.v != 0 && f.v != 1 {
+			out = append(out, fmt.Sprintf("%s ×%.3f", f.name, f.v))
+		}
+	}
+	return strings.Join(out, ", ")
+}
+
+// memoryTime is when something happened, else when it was stored.
+func memoryTime(at *time.Time, created time.Time) string {
+	if at == nil {
+		at = &created
+	}
+	return at.Local().Format("2006-01-02 15:04")
+}
+
+type memoryAddCmd struct {
+	Text     string   `arg:"" optional:"" help:"The text; - or nothing reads standard input."`
+	Type     string   `default:"episodic" enum:"episodic,semantic,procedural" help:"What kind of memory (${enum})."`
+	Layer    int      `help:"1 to 7."`
+	Tag      []string `help:"A tag; may be repeated." sep:"none"`
+	At       string   `help:"When it happened; default: nothing is said about it." placeholder:"WHEN"`
+	Salience string   `help:"critical, high, medium or low."`
+	Pin      bool     `help:"Pin it."`
+	Again    bool     `help:"Store it even when the same text is there already."`
+}
+
+func (a *memoryAddCmd) Run(c *command) error {
+	text, err := c.text(a.Text)
+	if err != nil {
+		return err
+	}
+	p := map[string]any{"content": text, "type": a.Type}
+	setIf(p, "salienceTier", a.Salience)
+	if a.Layer != 0 {
+		p["layer"] = a.Layer
+	}
+	if len(a.Tag) > 0 {
+		p["tags"] = a.Tag
+	}
+	if a.Pin {
+		p["pinned"] = true
+	}
+	if a.Again {
+		p["dedupe"] = false
+	}
+	if a.At != "" {
+		if p["occurredAt"], _, err = period(a.At); err != nil {
+			return err
+		}
+	}
+	c.memoryWork = true
+	if err := show(c, "memory.add", p, func(r memory.AddResult) {
+		switch {
+		case r.Item == nil:
+			c.say("This was recalled from memory: nothing was stored.")
+			return
+		case r.Deduplicated:
+			c.say("This text is there already.")
+		default:
+			c.say("Stored.")
+		}
+		fmt.Fprintln(c.env.Stdout, r.Item.ID)
+	}); err != nil {
+		return err
+	}
+	c.settle(3 * time.Second)
+	return nil
+}
+
+const maxMemoryInput = 1 << 20 // what is longer than a memory may be is refused by the backend, in words
+
+// text is an argument, or standard input for "-" and "".
+func (c *command) text(arg string) (string, error) {
+	if arg != "" && arg != "-" {
+		return arg, nil
+	}
+	if isTerminal(c.env.Stdin) {
+		c.say("(end with Enter, then Ctrl-D)")
+	}
+	b, err := io.ReadAll(io.LimitReader(c.env.Stdin, maxMemoryInput))
+	if err != nil {
+		return "", fault.Invalidf("Could not read standard input.").WithCause(err)
+	}
+	return strings.TrimRight(string(b), "\r\n"), nil
+}
+
+type memoryListCmd struct {
+	memoryFilterFlags
+	Sort   string `default:"recent" enum:"recent,occurred,salience,retention" help:"By what (${enum})."`
+	Trash  bool   `help:"What was deleted."`
+	Limit  int    `default:"50"`
+	Offset int    `default:"0"`
+	Cursor string `help:"Go on where the last page ended."`
+}
+
+func (l *memoryListCmd) Run(c *command) error {
+	p := map[string]any{"sort": l.Sort, "limit": l.Limit, "offset": l.Offset, "trash": l.Trash}
+	setIf(p, "cursor", l.Cursor)
+	filters, err := l.filters()
+	if err != nil {
+		return err
+	}
+	if len(filters) > 0 {
+		p["filters"] = filters
+	}
+	return show(c, "memory.list", p, func(r memory.ListResult) {
+		if len(r.Items) == 0 {
+			switch {
+			case l.Trash:
+				c.say("The trash is empty.")
+			case len(filters) > 0:
+				c.say("No memory is like that.")
+			default:
+				c.say("No memories. Import a history: `helix memory import PATH`, or add one: `helix memory add TEXT`.")
+			}
+			return
+		}
+		rows := [][]string{}
+		for _, m := range r.Items {
+			rows = append(rows, []string{m.ID.String(), memoryTime(m.OccurredAt, m.CreatedAt), m.Type, m.Source, strings.Join(m.Tags, " "), cut(plain(m.Content), 70)})
+		}
+		c.table([]string{"ID", "WHEN", "TYPE", "SOURCE", "TAGS", "TEXT"}, rows)
+		if r.NextCursor != "" {
+			c.say("More: --cursor %s", r.NextCursor)
+		}
+	})
+}
+
+type memoryShowCmd struct {
+	Ref    string `arg:"" help:"Id of a memory, a conversation or a document; ID#N is the place N in it."`
+	Around int    `default:"3" help:"With ID#N: how many of its neighbours on each side."`
+}
+
+func (s *memoryShowCmd) Run(c *command) error {
+	id, place, ok := strings.Cut(s.Ref, "#")
+	if ok {
+		seq, err := strconv.ParseInt(place, 10, 64)
+		if err != nil || seq < 0 {
+			return fault.Invalidf("%q is not a place such as ID#12.", s.Ref)
+		}
+		return c.showPlace(id, &seq, s.Around)
+	}
+	err := show(c, "memory.get", map[string]any{"id": id, "touch": true}, c.printMemory)
+	if _, perr := uuid.Parse(id); perr == nil && fault.Is(err, fault.NotFound) {
+		return c.showPlace(id, nil, 0)
+	}
+	return err
+}
+
+func (c *command) printMemory(m memory.Item) {
+	layer := ""
+	if m.Layer > 0 {
+		layer = strconv.Itoa(m.Layer)
+	}
+	c.fields("id", m.ID.String(), "when", memoryTime(m.OccurredAt, m.CreatedAt), "type", m.Type, "layer", layer, "tags", strings.Join(m.Tags, " "),
+		"source", strings.TrimSpace(m.Source+" "+m.SourceRef), "salience", m.SalienceTier, "pinned", yes(m.Pinned), "foreign text", yes(m.Untrusted),
+		"by meaning", m.EmbeddingState, "version", strconv.FormatInt(m.Version, 10), "deleted", nextTime(m.DeletedAt))
+	fmt.Fprintln(c.env.Stdout)
+	c.printText(m.Content)
+}
+
+func yes(b bool) string {
+	if b {
+		return "yes"
+	}
+	return ""
+}
+
+// printText prints a text of several lines, safe for a terminal.
+func (c *command) printText(text string) {
+	for line := range strings.SplitSeq(text, "\n") {
+		fmt.Fprintln(c.env.Stdout, plain(strings.TrimRight(line, "\r")))
+	}
+}

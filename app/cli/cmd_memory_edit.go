@@ -1,0 +1,208 @@
+package cli
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"helix/backend/fault"
+	"helix/backend/memory"
+)
+
+type memoryEditCmd struct {
+	ID       string   `arg:""`
+	Text     *string  `help:"The new text; - reads standard input."`
+	Type     string   `help:"episodic, semantic or procedural."`
+	Layer    *int     `help:"1 to 7; 0 takes it away."`
+	AddTag   []string `help:"Add a tag; may be repeated." sep:"none"`
+	DropTag  []string `help:"Take a tag away; may be repeated." sep:"none"`
+	At       *string  `help:"When it happened; empty takes it away." placeholder:"WHEN"`
+	Salience string   `help:"critical, high, medium or low."`
+	Trust    *bool    `help:"It is your own text; --trust=false: it is another's, and is quoted to the agent."`
+}
+
+func (e *memoryEditCmd) Run(c *command) error {
+	var was memory.Item
+	if _, err := c.call("memory.get", map[string]any{"id": e.ID}, &was); err != nil {
+		return err
+	}
+	p := map[string]any{"id": e.ID, "version": was.Version}
+	setIf(p, "type", e.Type)
+	setIf(p, "salienceTier", e.Salience)
+	if e.Layer != nil {
+		p["layer"] = *e.Layer
+	}
+	if e.Trust != nil {
+		p["untrusted"] = !*e.Trust
+	}
+	if e.At != nil {
+		p["occurredAt"] = nil
+		if *e.At != "" {
+			at, _, err := period(*e.At)
+			if err != nil {
+				return err
+			}
+			p["occurredAt"] = at
+		}
+	}
+	if len(e.AddTag)+len(e.DropTag) > 0 {
+		gone := func(tag string) bool {
+			return slices.ContainsFunc(e.DropTag, func(d string) bool { return strings.EqualFold(strings.TrimSpace(d), tag) })
+		}
+		p["tags"] = append(slices.DeleteFunc(slices.Clone(was.Tags), gone), e.AddTag...)
+	}
+	file := ""
+	switch {
+	case e.Text != nil:
+		text, err := c.text(*e.Text)
+		if err != nil {
+			return err
+		}
+		p["content"] = text
+	case len(p) == 2:
+		text, path, err := c.editText(was.Content)
+		if err != nil {
+			return err
+		}
+		if text == was.Content {
+			c.say("Nothing was changed.")
+			return os.Remove(path)
+		}
+		p["content"], file = text, path
+	}
+	c.memoryWork = true
+	err := show(c, "memory.update", p, func(m memory.Item) { c.say("Saved as version %d.", m.Version) })
+	if file == "" {
+		return err
+	}
+	if err != nil {
+		c.say("Not saved. Your text is in %s.", file)
+		return err
+	}
+	return os.Remove(file)
+}
+
+// editText lets the person change a text in their editor. The file stays until it is saved.
+func (c *command) editText(text string) (changed, file string, err error) {
+	f, err := os.CreateTemp("", "helix-memory-*.md")
+	if err != nil {
+		return "", "", err
+	}
+	if _, err := f.WriteString(text); err != nil {
+		return "", f.Name(), err
+	}
+	if err := f.Close(); err != nil {
+		return "", f.Name(), err
+	}
+	editor := first(os.Getenv("VISUAL"), os.Getenv("EDITOR"), "vi")
+	cmd := exec.CommandContext(c.ctx, "sh", "-c", editor+` "$1"`, "sh", f.Name())
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stderr, os.Stderr
+	if err := cmd.Run(); err != nil {
+		return "", f.Name(), fault.Invalidf("The editor ended with an error. Your text is in %s.", f.Name()).WithCause(err)
+	}
+	b, err := os.ReadFile(f.Name())
+	if err != nil {
+		return "", f.Name(), err
+	}
+	out := string(b)
+	if !strings.HasSuffix(text, "\n") {
+		out = strings.TrimRight(out, "\n") // editors end the last line
+	}
+	return out, f.Name(), nil
+}
+
+type memoryRmCmd struct {
+	IDs          []string `arg:"" name:"id" help:"Ids, up to 1,000."`
+	Conversation bool     `xor:"what" help:"The ids are of conversations."`
+	Document     bool     `xor:"what" help:"The ids are of documents."`
+	Purge        bool     `xor:"what" help:"Remove memories for good; this cannot be undone."`
+	Yes          bool     `short:"y" help:"Do not ask."`
+}
+
+func (r *memoryRmCmd) Run(c *command) error {
+	if r.Purge {
+		if err := c.confirm(r.Yes, fmt.Sprintf("Remove %d memories for good?", len(r.IDs))); err != nil {
+			return err
+		}
+		return show(c, "memory.purge", map[string]any{"ids": r.IDs}, func(n memory.CountResult) { c.say("%d removed for good.", n.Count) })
+	}
+	if !r.Conversation && !r.Document {
+		return show(c, "memory.delete", map[string]any{"ids": r.IDs}, c.printCount)
+	}
+	method, field := "memory.delete_document", "documentId"
+	if r.Conversation {
+		method, field = "memory.delete_conversation", "id"
+	}
+	for _, id := range r.IDs {
+		if _, err := uuid.Parse(id); err != nil {
+			return fault.Invalidf("%q is not an id.", id)
+		}
+		if err := show(c, method, map[string]any{field: id}, c.printCount); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *command) printCount(r memory.CountResult) {
+	c.say("%d in the trash.", r.Count)
+	if r.UndoToken != "" {
+		c.say("Within ten minutes: helix memory undo %s", r.UndoToken)
+	}
+}
+
+type memoryRestoreCmd struct {
+	IDs []string `arg:"" name:"id" help:"Ids; helix memory list --trash tells them."`
+}
+
+func (r *memoryRestoreCmd) Run(c *command) error {
+	return show(c, "memory.restore", map[string]any{"ids": r.IDs}, func(r memory.CountResult) { c.say("%d restored.", r.Count) })
+}
+
+type memoryUndoCmd struct {
+	Token string `arg:"" help:"What rm or another act printed."`
+}
+
+func (u *memoryUndoCmd) Run(c *command) error {
+	return show(c, "memory.undo", map[string]any{"undoToken": u.Token}, func(r memory.CountResult) { c.say("%d as before.", r.Count) })
+}
+
+type memoryPinCmd struct {
+	IDs []string `arg:"" name:"id"`
+	Off bool     `help:"Unpin."`
+}
+
+func (m *memoryPinCmd) Run(c *command) error {
+	return show(c, "memory.pin", map[string]any{"ids": m.IDs, "on": !m.Off}, func(r memory.ItemsResult) {
+		word := "pinned"
+		if m.Off {
+			word = "unpinned"
+		}
+		c.say("%d %s.", len(r.Items), word)
+	})
+}
+
+type memoryHistoryCmd struct {
+	ID string `arg:""`
+}
+
+func (h *memoryHistoryCmd) Run(c *command) error {
+	return show(c, "memory.history", map[string]any{"id": h.ID}, func(r memory.HistoryResult) {
+		if len(r.Revisions) == 0 {
+			c.say("It was never changed.")
+			return
+		}
+		for _, v := range r.Revisions {
+			fmt.Fprintf(c.env.Stdout, "version %s · %s · %s\n", strconv.FormatInt(v.Version, 10), v.EditedAt.Local().Format(time.DateTime), plain(first(v.Origin, "person")))
+			for line := range strings.SplitSeq(v.Content, "\n") {
+				fmt.Fprintln(c.env.Stdout, "  "+plain(line))
+			}
+		}
+	})
+}

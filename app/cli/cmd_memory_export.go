@@ -1,0 +1,109 @@
+package cli
+
+import (
+	"context"
+	"encoding/hex"
+	"io"
+	"net/http"
+	"os"
+
+	"helix/backend/fault"
+	"helix/backend/gateway"
+	"helix/backend/memory"
+	"helix/backend/storage"
+)
+
+type memoryExportCmd struct {
+	Format string `default:"jsonl" enum:"jsonl,markdown" help:"One JSON object a line, or Markdown to read (${enum})."`
+	Output string `short:"o" type:"path" help:"Default: standard output."`
+	memoryFilterFlags
+}
+
+func (e *memoryExportCmd) Run(c *command) (err error) {
+	p := map[string]any{"format": e.Format}
+	filters, err := e.filters()
+	if err != nil {
+		return err
+	}
+	if len(filters) > 0 {
+		p["filters"] = filters
+	}
+	var r memory.ExportResult
+	raw, err := c.call("memory.export", p, &r)
+	if err != nil {
+		return err
+	}
+	if c.JSON && e.Output == "" {
+		return c.printJSON(raw)
+	}
+	from, err := c.blob(r.BlobID)
+	if err != nil {
+		return err
+	}
+	defer from.Close() // read only
+	if e.Output == "" {
+		_, err := io.Copy(c.env.Stdout, from)
+		return err
+	}
+	to, err := os.OpenFile(e.Output, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return fault.Invalidf("Could not write %s.", e.Output).WithCause(err)
+	}
+	if _, err := io.Copy(to, from); err != nil {
+		to.Close()
+		return err
+	}
+	if err := to.Close(); err != nil {
+		return err
+	}
+	if c.JSON {
+		return c.printJSON(raw)
+	}
+	c.say("%d items, %s.", r.Items, size(r.Size))
+	return nil
+}
+
+// blob reads a stored file: from the folder of a backend of our own, else from the address
+// that the running one signs.
+func (c *command) blob(id string) (io.ReadCloser, error) {
+	if o, ok := c.conn.(*own); ok {
+		sum, err := hex.DecodeString(id)
+		if err != nil || len(sum) != 32 {
+			return nil, fault.Internalf(err, "The backend named no file.")
+		}
+		return o.be.DB.Blobs().Open(storage.Ref{SHA256: [32]byte(sum)})
+	}
+	var u gateway.BlobURL
+	if _, err := c.call("blobs.url", map[string]any{"sha256": id}, &u); err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithCancel(c.ctx)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.URL, nil)
+	if err != nil {
+		cancel()
+		return nil, err
+	}
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}} // no proxy: it is this computer
+	resp, err := client.Do(req)
+	if err != nil {
+		cancel()
+		return nil, fault.Unavailablef("Helix does not answer.").WithCause(err)
+	}
+	if resp.StatusCode != http.StatusOK {
+		resp.Body.Close()
+		cancel()
+		return nil, fault.NotFoundf("The export is no longer there.")
+	}
+	return download{resp.Body, cancel}, nil
+}
+
+// download ends its request when it is closed.
+type download struct {
+	io.ReadCloser
+	cancel context.CancelFunc
+}
+
+func (d download) Close() error {
+	defer d.cancel()
+	return d.ReadCloser.Close()
+}
