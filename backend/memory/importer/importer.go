@@ -75,6 +75,7 @@ type Turn struct {
 type Document struct {
 	Source   string // markdown, text
 	Path     string // in its folder, with slashes; its file name when there is no folder
+	Part     int    // of a long text that is divided, from 0
 	Title    string
 	Mime     string
 	Tags     []string

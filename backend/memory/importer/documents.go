@@ -1,0 +1,261 @@
+package importer
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"golang.org/x/text/encoding/unicode"
+	"golang.org/x/text/transform"
+	"gopkg.in/yaml.v3"
+)
+
+// maxPart is how long a document gets. A longer text is divided into several, at the end of
+// a paragraph where that is possible, so that each is stored in a moment.
+const maxPart = 256 << 10
+
+// maxFront is how long the front matter of a note may be.
+const maxFront = 64 << 10
+
+// documents reads one text or note, as one document or several parts.
+type documents struct {
+	r     io.Reader
+	name  string
+	doc   Document // what all parts have
+	zone  *time.Location
+	buf   []byte
+	end   error
+	part  int
+	skip  int // parts that an earlier reader gave
+	stack [6]string
+	fence string // that opened the code block in which a part ended
+}
+
+func newDocuments(r io.Reader, format, name string, skip int, zone *time.Location) *documents {
+	d := &documents{r: transform.NewReader(r, unicode.BOMOverride(transform.Nop)), name: name, zone: zone, skip: skip}
+	d.doc = Document{Source: format, Path: name, Mime: "text/plain", Tags: []string{}, Aliases: []string{}, Links: []string{}}
+	if format == Markdown {
+		d.doc.Mime = "text/markdown"
+	}
+	d.doc.Title = line(strings.TrimSuffix(path.Base(name), path.Ext(name)), maxTitle)
+	if at, err := time.ParseInLocation("2006-01-02", d.doc.Title, zone); err == nil { // a daily note
+		d.doc.Date, _ = sane(at)
+	}
+	return d
+}
+
+func (d *documents) next() (Record, error) {
+	for {
+		for d.end == nil && len(d.buf) <= maxPart {
+			d.buf, d.end = more(d.r, d.buf)
+		}
+		if d.end != nil && !errors.Is(d.end, io.EOF) {
+			return Record{}, d.end
+		}
+		if len(d.buf) == 0 {
+			return Record{}, io.EOF
+		}
+		raw := d.buf[:partEnd(d.buf)]
+		d.buf = d.buf[len(raw):]
+		doc := d.document(raw)
+		if d.part <= d.skip || strings.TrimSpace(doc.Text) == "" {
+			continue
+		}
+		return Record{Document: doc, After: Position{Part: d.part}}, nil
+	}
+}
+
+// partEnd is where the next part ends: behind the last blank line, line, word or character
+// that fits.
+func partEnd(buf []byte) int {
+	if len(buf) <= maxPart {
+		return len(buf)
+	}
+	head := buf[:maxPart]
+	for _, sep := range []string{"\n\n", "\n", " "} {
+		if i := bytes.LastIndex(head, []byte(sep)); i > maxPart/2 {
+			return i + len(sep)
+		}
+	}
+	end := maxPart
+	for end > maxPart-utf8.UTFMax && !utf8.RuneStart(buf[end]) {
+		end--
+	}
+	return end
+}
+
+// document makes a document of one part.
+func (d *documents) document(raw []byte) *Document {
+	text := plain(string(raw))
+	if d.part == 0 && d.doc.Source == Markdown {
+		text = d.front(text)
+	}
+	doc := d.doc
+	doc.Part = d.part
+	if d.part++; d.part > 1 {
+		doc.Title = fmt.Sprintf("%s (%d)", doc.Title, d.part)
+	}
+	doc.Text = text
+	if doc.Source != Markdown {
+		doc.Sections = []Section{{End: len(text)}}
+		return &doc
+	}
+	tags, links := slices.Clone(doc.Tags), []string{}
+	doc.Sections = d.sections(text, &tags, &links)
+	doc.Tags, doc.Links = tidyTags(tags), links
+	return &doc
+}
+
+// front takes the YAML at the beginning of a note. What is not YAML stays part of the text.
+func (d *documents) front(text string) string {
+	rest, ok := strings.CutPrefix(text, "---\n")
+	if !ok {
+		return text
+	}
+	end := strings.Index("\n"+rest, "\n---")
+	if end < 0 || end > maxFront {
+		return text
+	}
+	matter, body := rest[:max(end-1, 0)], rest[end+len("---"):]
+	if end == 0 {
+		matter = ""
+	}
+	if body != "" && body[0] != '\n' {
+		return text
+	}
+	var fields map[string]yaml.Node
+	if yaml.Unmarshal([]byte(matter), &fields) != nil {
+		return text
+	}
+	for key, node := range fields {
+		values := scalars(&node)
+		switch strings.ToLower(key) {
+		case "tags", "tag":
+			if node.Kind == yaml.ScalarNode && len(values) == 1 {
+				values = strings.FieldsFunc(values[0], func(r rune) bool { return r == ',' || r == ' ' })
+			}
+			d.doc.Tags = tidyTags(append(d.doc.Tags, values...))
+		case "aliases", "alias":
+			for _, v := range values {
+				if v = line(v, maxTitle); v != "" && len(d.doc.Aliases) < maxTags && !slices.Contains(d.doc.Aliases, v) {
+					d.doc.Aliases = append(d.doc.Aliases, v)
+				}
+			}
+		case "title":
+			if len(values) == 1 && line(values[0], maxTitle) != "" {
+				d.doc.Title = line(values[0], maxTitle)
+			}
+		}
+	}
+	for _, key := range []string{"date", "created", "created_at"} {
+		node := fields[key]
+		if v := scalars(&node); len(v) == 1 {
+			if at, ok := parseTime(v[0], d.zone); ok {
+				d.doc.Date = at
+				break
+			}
+		}
+	}
+	return strings.TrimPrefix(body, "\n")
+}
+
+// scalars are the values of a node that is one value or a list of values.
+func scalars(n *yaml.Node) []string {
+	switch n.Kind {
+	case yaml.ScalarNode:
+		if n.Tag == "!!null" {
+			return nil
+		}
+		return []string{n.Value}
+	case yaml.SequenceNode:
+		var out []string
+		for _, c := range n.Content {
+			if c.Kind == yaml.ScalarNode && c.Tag != "!!null" {
+				out = append(out, c.Value)
+			}
+		}
+		return out
+	}
+	return nil
+}
+
+var (
+	heading    = regexp.MustCompile(`^ {0,3}(#{1,6})[ \t]+(.*?)[ \t]*#*[ \t]*$`)
+	fenceLine  = regexp.MustCompile("^ {0,3}(```+|~~~+)")
+	inlineCode = regexp.MustCompile("`[^`]*`")
+	wikiLink   = regexp.MustCompile(`\[\[([^\]|#\n]+)[^\]\n]*\]\]`)
+	inlineTag  = regexp.MustCompile(`(?:^|[\s(,;])#([\p{L}\p{N}_/-]*[\p{L}_/-][\p{L}\p{N}_/-]*)`)
+)
+
+// maxLinks bounds how many links of a note are kept.
+const maxLinks = 200
+
+// sections divides a note at its headings and collects tags and links outside of code.
+func (d *documents) sections(text string, tags, links *[]string) []Section {
+	out := []Section{{Heading: d.trail()}}
+	for at := 0; at < len(text); {
+		end := len(text)
+		if i := strings.IndexByte(text[at:], '\n'); i >= 0 {
+			end = at + i + 1
+		}
+		row := strings.TrimSuffix(text[at:end], "\n")
+		if m := fenceLine.FindStringSubmatch(row); m != nil {
+			switch {
+			case d.fence == "":
+				d.fence = m[1]
+			case strings.HasPrefix(m[1], d.fence):
+				d.fence = ""
+			}
+		} else if d.fence == "" {
+			if m := heading.FindStringSubmatch(row); m != nil && line(m[2], maxTitle) != "" {
+				level := len(m[1]) - 1
+				d.stack[level] = line(m[2], maxTitle)
+				clear(d.stack[level+1:])
+				out[len(out)-1].End = at
+				out = append(out, Section{Heading: d.trail(), Start: at})
+			}
+			collect(row, tags, links)
+		}
+		at = end
+	}
+	out[len(out)-1].End = len(text)
+	if len(out) > 1 && out[0].End == 0 {
+		out = out[1:]
+	}
+	return out
+}
+
+func collect(row string, tags, links *[]string) {
+	if !strings.ContainsAny(row, "#[") {
+		return
+	}
+	row = inlineCode.ReplaceAllString(row, " ")
+	for _, m := range wikiLink.FindAllStringSubmatch(row, -1) {
+		if to := line(m[1], maxTitle); to != "" && len(*links) < maxLinks && !slices.Contains(*links, to) {
+			*links = append(*links, to)
+		}
+	}
+	for _, m := range inlineTag.FindAllStringSubmatch(wikiLink.ReplaceAllString(row, " "), -1) {
+		if len(*tags) < 4*maxTags {
+			*tags = append(*tags, m[1])
+		}
+	}
+}
+
+// trail is the heading in force with those above it.
+func (d *documents) trail() string {
+	var parts []string
+	for _, h := range d.stack {
+		if h != "" {
+			parts = append(parts, h)
+		}
+	}
+	return cut(strings.Join(parts, " › "), maxTitle)
+}

@@ -1,0 +1,259 @@
+package importer
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+)
+
+// elements cuts one huge JSON array into its elements, or takes one object as the only
+// element. Only brackets and strings are looked at: whoever reads an element finds out
+// whether it is valid.
+type elements struct {
+	r     io.Reader
+	name  string // for errors
+	buf   []byte // from the place off on
+	off   int64
+	end   error
+	state int
+}
+
+const (
+	atStart     = iota // before the array
+	beforeValue        // an element has to come, or the end when none came yet
+	afterValue         // a comma or the end
+	atEnd
+)
+
+// newElements goes on between two elements when at is not the beginning.
+func newElements(r io.Reader, name string, at Position) *elements {
+	e := &elements{r: r, name: name, off: at.Offset}
+	if at.Offset > 0 {
+		e.state = afterValue
+	}
+	return e
+}
+
+func (e *elements) broken(at int64) error { return &BrokenError{File: e.name, Offset: at} }
+
+// peek gives the next byte that is not white space, without taking it.
+func (e *elements) peek() (byte, error) {
+	for {
+		for i, c := range e.buf {
+			if c != ' ' && c != '\n' && c != '\r' && c != '\t' {
+				e.take(i)
+				return c, nil
+			}
+		}
+		e.take(len(e.buf))
+		if e.end != nil {
+			return 0, e.end
+		}
+		e.buf, e.end = more(e.r, e.buf)
+	}
+}
+
+func (e *elements) take(n int) {
+	e.buf = e.buf[n:]
+	e.off += int64(n)
+}
+
+// next gives one element and its place; the bytes are good until the next call. At the end
+// of the array it is io.EOF, in a file that stops before that a *BrokenError, for an element
+// above MaxRecord errLong, and the next call goes on behind it.
+func (e *elements) next() (raw []byte, at int64, err error) {
+	for {
+		c, err := e.peek()
+		switch {
+		case errors.Is(err, io.EOF) && (e.state == atEnd || e.state == atStart):
+			return nil, e.off, io.EOF
+		case errors.Is(err, io.EOF):
+			return nil, e.off, e.broken(e.off)
+		case err != nil:
+			return nil, e.off, err
+		}
+		switch e.state {
+		case atStart:
+			if c == 0xEF && e.off == 0 {
+				for len(e.buf) < len(bom) && e.end == nil {
+					e.buf, e.end = more(e.r, e.buf)
+				}
+				if bytes.HasPrefix(e.buf, bom) {
+					e.take(len(bom))
+					continue
+				}
+			}
+			switch c {
+			case '[':
+				e.take(1)
+				e.state = beforeValue
+			case '{':
+				e.state = atEnd
+				return e.value()
+			default:
+				return nil, e.off, e.broken(e.off)
+			}
+		case beforeValue:
+			if c == ']' {
+				e.take(1)
+				e.state = atEnd
+				continue
+			}
+			e.state = afterValue
+			return e.value()
+		case afterValue:
+			switch c {
+			case ',':
+				e.take(1)
+				if c, err := e.peek(); err == nil && c == ']' {
+					return nil, e.off, e.broken(e.off)
+				}
+				e.state = beforeValue
+			case ']':
+				e.take(1)
+				e.state = atEnd
+			default:
+				return nil, e.off, e.broken(e.off)
+			}
+		case atEnd:
+			return nil, e.off, e.broken(e.off)
+		}
+	}
+}
+
+// value takes the element that begins at the first byte of buf.
+func (e *elements) value() ([]byte, int64, error) {
+	start := e.off
+	var s scan
+	for i := 0; ; {
+		var done bool
+		i, done = s.over(e.buf, i)
+		if done {
+			raw := e.buf[:i]
+			e.take(i)
+			if len(raw) > MaxRecord {
+				return nil, start, errLong
+			}
+			return raw, start, nil
+		}
+		if len(e.buf) > MaxRecord {
+			if at, bad := damage(e.buf); bad {
+				return nil, start, e.broken(start + int64(at))
+			}
+			return nil, start, e.skip(s)
+		}
+		if e.end != nil {
+			return e.last(start)
+		}
+		e.buf, e.end = more(e.r, e.buf)
+	}
+}
+
+// last handles an element that the end of the file cuts off.
+func (e *elements) last(start int64) ([]byte, int64, error) {
+	if !errors.Is(e.end, io.EOF) {
+		return nil, start, e.end
+	}
+	if at, bad := damage(e.buf); bad {
+		return nil, start, e.broken(start + int64(at))
+	}
+	return nil, start, e.broken(start + int64(len(e.buf)))
+}
+
+// skip passes over the rest of an element that is too long, and keeps nothing of it.
+func (e *elements) skip(s scan) error {
+	for {
+		e.take(len(e.buf))
+		if e.end != nil {
+			if errors.Is(e.end, io.EOF) {
+				return e.broken(e.off)
+			}
+			return e.end
+		}
+		e.buf, e.end = more(e.r, e.buf)
+		if i, done := s.over(e.buf, 0); done {
+			e.take(i)
+			return errLong
+		}
+	}
+}
+
+// damage finds the first byte that JSON cannot have at its place. A text that is only cut
+// off has none.
+func damage(raw []byte) (at int, bad bool) {
+	var v json.RawMessage
+	var syntax *json.SyntaxError
+	if err := json.Unmarshal(raw, &v); errors.As(err, &syntax) && syntax.Offset < int64(len(raw)) {
+		return int(max(syntax.Offset-1, 0)), true
+	}
+	return 0, false
+}
+
+// scan follows the brackets and strings of one JSON value through its bytes.
+type scan struct {
+	depth   int
+	in      bool // a string
+	escaped bool // the next byte belongs to a backslash
+	scalar  bool // a bare word or number
+}
+
+// special are the bytes outside of strings that mean something.
+var special = [256]bool{'"': true, '{': true, '}': true, '[': true, ']': true, ',': true, ' ': true, '\n': true, '\r': true, '\t': true}
+
+// over goes on at i. done says that the value ends before the index that it returns.
+func (s *scan) over(b []byte, i int) (int, bool) {
+	for i < len(b) {
+		if s.in {
+			if s.escaped {
+				s.escaped = false
+				i++
+				continue
+			}
+			for i < len(b) && b[i] != '"' && b[i] != '\\' {
+				i++
+			}
+			if i == len(b) {
+				return i, false
+			}
+			if b[i] == '\\' {
+				s.escaped = true
+			} else if s.in = false; s.depth == 0 {
+				return i + 1, true
+			}
+			i++
+			continue
+		}
+		c := b[i]
+		if !special[c] {
+			s.scalar = s.scalar || s.depth == 0
+			i++
+			continue
+		}
+		switch c {
+		case '"':
+			if s.scalar {
+				return i, true
+			}
+			s.in = true
+		case '{', '[':
+			if s.scalar {
+				return i, true
+			}
+			s.depth++
+		case '}', ']':
+			if s.depth == 0 { // the end of the array behind a bare word
+				return i, true
+			}
+			if s.depth--; s.depth == 0 {
+				return i + 1, true
+			}
+		default:
+			if s.depth == 0 {
+				return i, true
+			}
+		}
+		i++
+	}
+	return i, false
+}

@@ -1,0 +1,292 @@
+package importer
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"helix/backend/fault"
+)
+
+// Options say how a source is read; the zero value finds out the format and reads all.
+type Options struct {
+	Format string         // "" is Auto
+	Zone   *time.Location // of times that have none; nil is UTC
+	From   Position       // where an earlier reader of the same source stopped
+}
+
+// Reader gives the records of a source one by one. It is for one goroutine.
+type Reader struct {
+	tree    *tree
+	format  string
+	zone    *time.Location
+	entries []entry
+	total   int64 // bytes of all entries
+	before  int64 // bytes of the entries that are done
+	from    Position
+
+	next_ int // of entries
+	file  io.ReadCloser
+	read  *counted
+	parse parser
+}
+
+// parser gives the records of one file.
+type parser interface {
+	next() (Record, error)
+}
+
+// counted counts the bytes that a parser has taken.
+type counted struct {
+	io.Reader
+	n int64
+}
+
+func (c *counted) Read(p []byte) (int, error) {
+	n, err := c.Reader.Read(p)
+	c.n += int64(n)
+	return n, err
+}
+
+// Open prepares to read src. What cannot be read at all is NotFound, Denied, Limit or, when
+// it has no known format, Invalid.
+func Open(src Source, o Options) (*Reader, error) {
+	if o.Format == "" {
+		o.Format = Auto
+	}
+	if o.Format != Auto && !slices.Contains(Formats, o.Format) {
+		return nil, fault.Invalidf("The format must be auto, %s.", strings.Join(Formats, ", "))
+	}
+	if o.Zone == nil {
+		o.Zone = time.UTC
+	}
+	t, err := openTree(src)
+	if err != nil {
+		return nil, err
+	}
+	r := &Reader{tree: t, zone: o.Zone, from: o.From}
+	if r.format, r.entries, err = choose(t, o.Format); err == nil && r.format == "" {
+		err = unknown(t, o.Format)
+	}
+	if err != nil {
+		_ = t.close()
+		if f := (*fault.Error)(nil); errors.As(err, &f) {
+			return nil, f
+		}
+		return nil, openError(err)
+	}
+	for _, e := range r.entries {
+		r.total += e.size
+	}
+	for r.next_ < len(r.entries) && !t.one && r.entries[r.next_].name < o.From.File {
+		r.before += r.entries[r.next_].size
+		r.next_++
+	}
+	return r, nil
+}
+
+func unknown(t *tree, format string) error {
+	switch {
+	case t.one:
+		return fault.Invalidf("Helix cannot tell what this file is. Choose its format.")
+	case format == Auto:
+		return fault.Invalidf("There is nothing in here that Helix can import.")
+	}
+	return fault.Invalidf("There is no file of the format %s in here.", format)
+}
+
+// Format is the format that is read, found out or as asked for.
+func (r *Reader) Format() string { return r.format }
+
+// Folder reports whether the source is a folder; Files lists what is read of it.
+func (r *Reader) Folder() bool { return !r.tree.one && !r.tree.archive }
+
+// Archive reports whether the source is a zip archive.
+func (r *Reader) Archive() bool { return r.tree.archive }
+
+// Files lists the files that are read, by their paths in the folder or archive.
+func (r *Reader) Files() []string {
+	names := make([]string, len(r.entries))
+	for i, e := range r.entries {
+		names[i] = e.name
+	}
+	return names
+}
+
+// Problems are files that were left out before anything was read.
+func (r *Reader) Problems() []Problem { return r.tree.problems }
+
+// Fingerprint is the same as long as the file is: a Position is good only with the
+// fingerprint that it was made with. It is empty for a folder and for data without a path.
+func (r *Reader) Fingerprint() string { return r.tree.fingerprint }
+
+// Progress is the part of the source that has been read, 0 to 1.
+func (r *Reader) Progress() float64 {
+	if r.total == 0 {
+		return 0
+	}
+	done := r.before
+	if r.read != nil {
+		done += r.read.n
+	}
+	return min(1, float64(done)/float64(r.total))
+}
+
+// Next gives the next record, and io.EOF behind the last. A *BrokenError says that nothing
+// behind it can be read.
+func (r *Reader) Next() (Record, error) {
+	for {
+		if r.parse == nil {
+			if r.next_ == len(r.entries) {
+				return Record{}, io.EOF
+			}
+			if err := r.begin(); err != nil {
+				return r.unreadable(err)
+			}
+		}
+		e := r.entries[r.next_]
+		rec, err := r.parse.next()
+		switch {
+		case errors.Is(err, io.EOF):
+			r.end()
+			continue
+		case err != nil:
+			return Record{}, r.failed(e, err)
+		}
+		if !r.tree.one {
+			rec.After.File = e.name
+			if rec.Problem != nil {
+				rec.Problem.File = e.name
+			}
+		}
+		return rec, nil
+	}
+}
+
+// unreadable reports a file of a folder that cannot be opened, and goes on behind it.
+func (r *Reader) unreadable(err error) (Record, error) {
+	e := r.entries[r.next_]
+	r.end()
+	if r.tree.one {
+		return Record{}, openError(err)
+	}
+	// Behind all records of this file, whose number no file has.
+	after := Position{File: e.name, Offset: max(e.size, 1<<62)}
+	return Record{Problem: &Problem{File: e.name, Message: "This file cannot be read."}, After: after}, nil
+}
+
+// failed says what stopped the parser: a limit, or a place behind which nothing is readable.
+func (r *Reader) failed(e entry, err error) error {
+	var broken *BrokenError
+	var coded *fault.Error
+	switch {
+	case errors.As(err, &broken), errors.As(err, &coded):
+		return err
+	}
+	if r.read != nil && (r.tree.archive || errors.Is(err, io.ErrUnexpectedEOF)) {
+		return errors.Join(&BrokenError{File: path.Base(e.name), Offset: r.read.n}, err)
+	}
+	return openError(err)
+}
+
+// begin opens the next entry, at the place where an earlier reader stopped.
+func (r *Reader) begin() error {
+	e := r.entries[r.next_]
+	at := Position{}
+	if r.tree.one || e.name == r.from.File {
+		at = r.from
+	}
+	r.from = Position{}
+	f, err := e.open()
+	if err != nil {
+		return err
+	}
+	r.file, r.read = f, &counted{Reader: f}
+	seekTo := at.Offset
+	if r.format == Markdown || r.format == Text { // read again: what is above a part belongs to it
+		seekTo = 0
+	}
+	if seekTo > 0 {
+		if err := r.skipTo(e, seekTo); err != nil {
+			return err
+		}
+	}
+	name := path.Base(e.name)
+	switch r.format {
+	case JSONL:
+		r.parse = &jsonlReader{lines: newLines(r.read, at), zone: r.zone}
+	case Markdown, Text:
+		r.parse = newDocuments(r.read, r.format, e.name, at.Part, r.zone)
+	default:
+		r.parse = &conversations{elements: newElements(r.read, name, at), format: r.format, name: e.name, zone: r.zone}
+	}
+	return nil
+}
+
+func (r *Reader) skipTo(e entry, offset int64) error {
+	offset = min(offset, e.size)
+	if s, ok := r.file.(io.Seeker); ok && e.seek {
+		_, err := s.Seek(offset, io.SeekStart)
+		r.read.n = offset
+		return err
+	}
+	_, err := io.CopyN(io.Discard, r.read, offset)
+	return err
+}
+
+func (r *Reader) end() {
+	if r.file != nil {
+		_ = r.file.Close()
+	}
+	r.before += r.entries[r.next_].size
+	r.file, r.read, r.parse = nil, nil, nil
+	r.next_++
+}
+
+// Close frees what Open took.
+func (r *Reader) Close() error {
+	if r.file != nil {
+		_ = r.file.Close()
+		r.file = nil
+	}
+	return r.tree.close()
+}
+
+// conversations reads the elements of an export.
+type conversations struct {
+	elements *elements
+	format   string
+	name     string // of the file
+	zone     *time.Location
+}
+
+func (c *conversations) next() (Record, error) {
+	raw, at, err := c.elements.next()
+	after := Position{Offset: c.elements.off}
+	problem := func(format string, args ...any) (Record, error) {
+		return Record{Problem: &Problem{Message: fmt.Sprintf(format, args...)}, After: after}, nil
+	}
+	switch {
+	case errors.Is(err, errLong):
+		return problem("The conversation at byte %d is longer than 8 MiB and was left out.", at)
+	case err != nil:
+		return Record{}, err
+	}
+	var conv *Conversation
+	switch c.format {
+	case ChatGPT:
+		conv, err = ParseChatGPT(raw, c.zone)
+	case Claude:
+		conv, err = ParseClaude(raw, c.zone)
+	default:
+		conv, err = ParseLoCoMo(raw, c.name, c.zone)
+	}
+	if err != nil {
+		return problem("The conversation at byte %d is malformed and was left out.", at)
+	}
+	return Record{Conversation: conv, After: after}, nil
+}

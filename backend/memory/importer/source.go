@@ -1,0 +1,271 @@
+package importer
+
+import (
+	"archive/zip"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"helix/backend/fault"
+)
+
+// Source is what is read: a file or folder by its path, or the bytes of a file.
+type Source struct {
+	Path string
+
+	Data io.ReaderAt // instead of Path; the caller closes it
+	Size int64
+	Name string // of Data, "" when unknown
+}
+
+// entry is one file of a source.
+type entry struct {
+	name string // in its folder or archive, with slashes
+	size int64
+	open func() (io.ReadCloser, error)
+	seek bool // what open gives can seek
+}
+
+// tree is a source that has been opened.
+type tree struct {
+	entries     []entry // sorted by name
+	problems    []Problem
+	one         bool   // a single file
+	archive     bool   // a zip
+	fingerprint string // changes when the file changes; "" for a folder
+	close       func() error
+}
+
+var zipMagic = []byte("PK\x03\x04")
+
+func openTree(src Source) (*tree, error) {
+	if src.Path == "" {
+		return dataTree(src.Data, src.Size, firstOf(path.Base(filepath.ToSlash(src.Name)), "file"), "", func() error { return nil })
+	}
+	st, err := os.Stat(src.Path)
+	if err != nil {
+		return nil, openError(err)
+	}
+	if st.IsDir() {
+		return folderTree(src.Path)
+	}
+	if !st.Mode().IsRegular() {
+		return nil, fault.Invalidf("This is neither a file nor a folder.")
+	}
+	f, err := os.Open(src.Path)
+	if err != nil {
+		return nil, openError(err)
+	}
+	print := strconv.FormatInt(st.Size(), 10) + ":" + strconv.FormatInt(st.ModTime().UnixNano(), 10)
+	t, err := dataTree(f, st.Size(), filepath.Base(src.Path), print, f.Close)
+	if err != nil {
+		_ = f.Close()
+	}
+	return t, err
+}
+
+func openError(err error) error {
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return fault.NotFoundf("There is no such file or folder.").WithCause(err)
+	case errors.Is(err, fs.ErrPermission):
+		return fault.Deniedf("Helix may not read this file or folder.").WithCause(err)
+	}
+	return fault.Unavailablef("The file cannot be read.").WithCause(err)
+}
+
+// dataTree is a single file, or the files of an archive.
+func dataTree(data io.ReaderAt, size int64, name, print string, done func() error) (*tree, error) {
+	if size > MaxFile {
+		return nil, fault.Limitf("The file is larger than 4 GiB.")
+	}
+	head := make([]byte, len(zipMagic))
+	n, err := data.ReadAt(head, 0)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return nil, openError(err)
+	}
+	if n == len(head) && string(head) == string(zipMagic) {
+		return zipTree(data, size, name, print, done)
+	}
+	open := func() (io.ReadCloser, error) {
+		return section{io.NewSectionReader(data, 0, size)}, nil
+	}
+	return &tree{entries: []entry{{name: name, size: size, open: open, seek: true}}, one: true, fingerprint: print, close: done}, nil
+}
+
+type section struct{ *io.SectionReader }
+
+func (section) Close() error { return nil }
+
+// maxDirectory bounds the table of contents of an archive: it is read into memory before its
+// entries can be counted.
+const maxDirectory = 24 << 20
+
+// budget refuses to read more than left bytes.
+type budget struct {
+	io.ReaderAt
+	left int64
+	off  bool
+}
+
+var errBudget = errors.New("importer: table of contents above the limit")
+
+func (b *budget) ReadAt(p []byte, at int64) (int, error) {
+	if !b.off {
+		if b.left -= int64(len(p)); b.left < 0 {
+			return 0, errBudget
+		}
+	}
+	return b.ReaderAt.ReadAt(p, at)
+}
+
+func zipTree(data io.ReaderAt, size int64, name, print string, done func() error) (*tree, error) {
+	data = &budget{ReaderAt: data, left: maxDirectory}
+	z, err := zip.NewReader(data, size)
+	if errors.Is(err, errBudget) || (err == nil && len(z.File) > MaxEntries) {
+		return nil, fault.Limitf("The archive has more than 100,000 entries.").WithCause(err)
+	}
+	data.(*budget).off = true
+	if err != nil && !errors.Is(err, zip.ErrInsecurePath) {
+		return salvageZip(data, size, name, print, done)
+	}
+	t := &tree{archive: true, fingerprint: print, close: done}
+	var total uint64
+	inflated := &counter{}
+	seen := map[string]bool{}
+	for _, f := range z.File {
+		if f.FileInfo().IsDir() {
+			continue
+		}
+		if total += f.UncompressedSize64; total > MaxInflated || f.UncompressedSize64 > MaxInflated {
+			return nil, fault.Limitf("The archive is larger than 8 GiB when it is unpacked.")
+		}
+		why := refuseName(f.Name)
+		if why == "" && f.Flags&1 != 0 {
+			why = "This file is encrypted and was left out."
+		}
+		if why == "" && seen[f.Name] {
+			why = "There is another file of this name; only the first was read."
+		}
+		if why != "" {
+			t.problems = append(t.problems, Problem{File: line(f.Name, maxTitle), Message: why})
+			continue
+		}
+		seen[f.Name] = true
+		if hidden(f.Name) {
+			continue
+		}
+		t.entries = append(t.entries, entry{name: f.Name, size: int64(f.UncompressedSize64), open: func() (io.ReadCloser, error) {
+			r, err := f.Open()
+			if err != nil {
+				return nil, err
+			}
+			return &inflater{ReadCloser: r, all: inflated}, nil
+		}})
+	}
+	t.sort()
+	return t, nil
+}
+
+// refuseName says why an entry of an archive is not read.
+func refuseName(name string) string {
+	switch {
+	case !fs.ValidPath(name) || strings.ContainsAny(name, "\\\x00") || (len(name) > 1 && name[1] == ':'):
+		return "The name of this file leads out of the archive."
+	case strings.EqualFold(path.Ext(name), ".zip"):
+		return "An archive inside an archive is not read."
+	}
+	return ""
+}
+
+// hidden reports whether a name, or a folder in it, is hidden or of a system's making.
+func hidden(name string) bool {
+	for _, part := range strings.Split(name, "/") {
+		if strings.HasPrefix(part, ".") || part == "__MACOSX" {
+			return true
+		}
+	}
+	return false
+}
+
+// counter is how much came out of an archive, whatever its table of contents says.
+type counter struct{ n int64 }
+
+type inflater struct {
+	io.ReadCloser
+	all *counter
+}
+
+func (r *inflater) Read(p []byte) (int, error) {
+	n, err := r.ReadCloser.Read(p)
+	if r.all.n += int64(n); r.all.n > MaxInflated {
+		return n, fault.Limitf("The archive is larger than 8 GiB when it is unpacked.")
+	}
+	return n, err
+}
+
+// folderTree lists the files below dir. Links are followed inside of dir only, and only to
+// files, so that no ring of links is walked.
+func folderTree(dir string) (*tree, error) {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, openError(err)
+	}
+	t := &tree{close: root.Close}
+	err = fs.WalkDir(root.FS(), ".", func(name string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil && name == ".":
+			return err
+		case err != nil:
+			t.problems = append(t.problems, Problem{File: name, Message: "This folder cannot be read."})
+			return fs.SkipDir
+		case name == ".":
+			return nil
+		case strings.HasPrefix(d.Name(), "."):
+			if d.IsDir() {
+				return fs.SkipDir
+			}
+			return nil
+		case d.IsDir():
+			return nil
+		}
+		st, err := root.Stat(filepath.FromSlash(name))
+		if err != nil {
+			why := "This file cannot be read."
+			if d.Type()&fs.ModeSymlink != 0 {
+				why = "This link leads out of the folder or to nothing."
+			}
+			t.problems = append(t.problems, Problem{File: name, Message: why})
+			return nil
+		}
+		if !st.Mode().IsRegular() {
+			return nil
+		}
+		if len(t.entries) == MaxEntries {
+			return fault.Limitf("The folder has more than 100,000 files.")
+		}
+		t.entries = append(t.entries, entry{name: name, size: st.Size(), seek: true, open: func() (io.ReadCloser, error) {
+			return root.Open(filepath.FromSlash(name))
+		}})
+		return nil
+	})
+	if err != nil {
+		_ = root.Close()
+		if f := (*fault.Error)(nil); errors.As(err, &f) {
+			return nil, f
+		}
+		return nil, openError(err)
+	}
+	t.sort()
+	return t, nil
+}
+
+func (t *tree) sort() {
+	slices.SortFunc(t.entries, func(a, b entry) int { return strings.Compare(a.name, b.name) })
+}
