@@ -1,3 +1,171 @@
 // Package embed turns sentences into vectors whose inner product says how near they are in
 // meaning. It runs the Universal Sentence Encoder Lite (Cer et al. 2018) on this machine.
+//
+// The weights are in the binary (make models puts them there) and are used where they lie:
+// what is on the heap is the tokenizer and some scratch memory, and it is given back after
+// ten minutes without work.
 package embed
+
+import (
+	"context"
+	"embed"
+	"math"
+	"sync"
+	"time"
+)
+
+//go:embed all:model
+var files embed.FS
+
+const (
+	modelID = "use-lite-512@0.2.0"
+	dims    = 512
+	window  = 128 // pieces that the encoder reads at once
+
+	// idle is how long a model keeps its memory without work.
+	idle = 10 * time.Minute
+	// batch is how many pieces go through the layers together: enough that the weights are
+	// read once for several sentences, few enough that a canceled call ends soon.
+	batch = 128
+)
+
+// Model is the sentence encoder. It is safe for concurrent use; each call works on one core.
+type Model struct {
+	weights *weights
+	scratch sync.Pool // *scratch
+
+	mu     sync.Mutex
+	words  *tokenizer // nil: released
+	active int        // calls that are running
+	timer  *time.Timer
+}
+
+// Open gives the model that is in the binary, checked against its hashes. Without one, or with
+// a damaged one, the error is fault.Unavailable.
+func Open() (*Model, error) { return open(files) }
+
+// ModelID names the model and its version; vectors of different models do not compare.
+func (m *Model) ModelID() string { return modelID }
+
+// Dims is the length of a vector: 512.
+func (m *Model) Dims() int { return dims }
+
+// Tokens gives the pieces of text as the encoder reads them, by number. Text that is not valid
+// UTF-8 counts as if each bad byte were U+FFFD.
+func (m *Model) Tokens(text string) []int {
+	t := m.acquire()
+	defer m.done()
+	pieces, _ := t.tokens(context.Background(), nil, text)
+	ids := make([]int, len(pieces))
+	for i, p := range pieces {
+		ids[i] = int(p)
+	}
+	return ids
+}
+
+// Embed gives a vector of length one for each text, in order. A text of more than 128 pieces
+// is the mean of its windows of 128, each weighing as much as it has pieces. The vector of a
+// text is the same, bit by bit, whatever else is in the call or runs beside it. The empty text
+// has a vector too: the one that the encoder gives to a sentence without pieces.
+//
+// It stops between windows when ctx ends and returns its error.
+func (m *Model) Embed(ctx context.Context, texts []string) ([][]float32, error) {
+	t := m.acquire()
+	defer m.done()
+	s, _ := m.scratch.Get().(*scratch)
+	if s == nil {
+		s = &scratch{}
+	}
+	defer m.scratch.Put(s)
+
+	out := make([][]float32, len(texts))
+	s.begin()
+	for i, text := range texts {
+		out[i] = make([]float32, dims)
+		var err error
+		if s.pieces, err = t.tokens(ctx, s.pieces[:0], text); err != nil {
+			return nil, err
+		}
+		pieces := s.pieces
+		for {
+			w := pieces[:min(window, len(pieces))]
+			if s.rows+len(w) > batch {
+				if err := ctx.Err(); err != nil {
+					return nil, err
+				}
+				m.weights.encode(s)
+			}
+			s.add(m.weights, w, out[i], len(s.pieces))
+			if pieces = pieces[len(w):]; len(pieces) == 0 {
+				break
+			}
+		}
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	m.weights.encode(s)
+	for _, v := range out {
+		normalize(v)
+	}
+	return out, nil
+}
+
+// Release gives the memory of the model back once no call runs; the next call takes what it
+// needs again, in some milliseconds. It happens by itself after ten minutes without a call.
+func (m *Model) Release() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.release()
+}
+
+func (m *Model) release() {
+	if m.active > 0 || m.words == nil {
+		return
+	}
+	m.words = nil
+	m.scratch = sync.Pool{}
+	if m.timer != nil {
+		m.timer.Stop()
+	}
+	m.weights.forget()
+}
+
+func (m *Model) acquire() *tokenizer {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.active++
+	if m.words == nil {
+		m.words = newTokenizer(m.weights.vocab)
+	}
+	return m.words
+}
+
+func (m *Model) done() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.active--; m.active > 0 {
+		return
+	}
+	if m.timer == nil {
+		m.timer = time.AfterFunc(idle, m.Release)
+	} else {
+		m.timer.Reset(idle)
+	}
+}
+
+// normalize gives v the length one. A window's vector never is zero, and only windows that
+// are each other's opposite could add up to it.
+func normalize(v []float32) {
+	var sum float64
+	for _, x := range v {
+		sum += float64(x) * float64(x)
+	}
+	if sum == 0 {
+		return
+	}
+	r := 1 / math.Sqrt(sum)
+	for i, x := range v {
+		v[i] = float32(float64(x) * r)
+	}
+}

@@ -1,0 +1,3 @@
+package embed
+
+func (w *weights) forget() {}

@@ -1,0 +1,167 @@
+package embed
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"math"
+	"unsafe"
+
+	"helix/backend/fault"
+	"helix/backend/kernel"
+)
+
+// weights are the parts of the encoder; the large ones are views of the file in the binary.
+type weights struct {
+	embeddings []float32 // twice the vector of each piece
+	timing     []float32 // what is added at each place of a window
+	layers     [2]layer
+	hidden     linear
+	empty      [dims]float32 // the vector of a text without pieces
+
+	raw   []byte // weights.bin
+	vocab []byte // vocab.bin
+}
+
+// linear is y = x·w + bias.
+type linear struct {
+	w, bias []float32 // w in the panels of package kernel
+	in, out int
+}
+
+// layerNorm gives each row the mean 0 and the variance 1, then scales and shifts it.
+type layerNorm struct{ scale, shift []float32 }
+
+type layer struct {
+	norm    layerNorm
+	qkv     linear
+	out     linear
+	widen   linear // of the first layer only: brings its input to the width of its output
+	ffnNorm layerNorm
+	up      linear
+	down    linear
+}
+
+type manifest struct {
+	Model      string `json:"model"`
+	Dims       int    `json:"dims"`
+	PanelWidth int    `json:"panelWidth"`
+	Files      map[string]struct {
+		Size   int    `json:"size"`
+		SHA256 string `json:"sha256"`
+	} `json:"files"`
+	Tensors []struct {
+		Name   string `json:"name"`
+		Shape  []int  `json:"shape"`
+		Offset int    `json:"offset"`
+		Len    int    `json:"len"`
+	} `json:"tensors"`
+}
+
+func open(dir fs.FS) (*Model, error) {
+	w, err := load(dir)
+	if err != nil {
+		return nil, fault.Unavailablef("The sentence encoder is not in this build. Run make models.").WithCause(err)
+	}
+	m := &Model{weights: w}
+	if _, err := parseVocab(w.vocab); err != nil {
+		return nil, fault.Unavailablef("The sentence encoder is not in this build. Run make models.").WithCause(err)
+	}
+	return m, nil
+}
+
+func load(dir fs.FS) (*weights, error) {
+	doc, err := fs.ReadFile(dir, "model/manifest.json")
+	if err != nil {
+		return nil, err
+	}
+	var man manifest
+	if err := json.Unmarshal(doc, &man); err != nil {
+		return nil, fmt.Errorf("read manifest.json: %w", err)
+	}
+	if man.Model != modelID || man.Dims != dims || man.PanelWidth != kernel.PanelWidth {
+		return nil, fmt.Errorf("manifest.json is of model %s with %d dimensions in panels of %d; want %s, %d, %d",
+			man.Model, man.Dims, man.PanelWidth, modelID, dims, kernel.PanelWidth)
+	}
+	w := &weights{}
+	for name, to := range map[string]*[]byte{"weights.bin": &w.raw, "vocab.bin": &w.vocab} {
+		if *to, err = bytesOf(dir, "model/"+name); err != nil {
+			return nil, err
+		}
+		if sum := sha256.Sum256(*to); hex.EncodeToString(sum[:]) != man.Files[name].SHA256 {
+			return nil, fmt.Errorf("%s has the hash %x, want %s", name, sum, man.Files[name].SHA256)
+		}
+	}
+	r := reader{tensors: map[string][]float32{}}
+	floats := view(w.raw)
+	for _, t := range man.Tensors {
+		if t.Offset%4 != 0 || t.Offset < 0 || t.Len < 0 || t.Offset/4+t.Len > len(floats) {
+			return nil, fmt.Errorf("manifest.json: tensor %q lies outside weights.bin", t.Name)
+		}
+		r.tensors[t.Name] = floats[t.Offset/4:][:t.Len:t.Len]
+	}
+	const inner, wide = 256, 1536
+	w.embeddings = r.take("embeddings", 8002*inner)
+	w.timing = r.take("timing", window*inner)
+	w.layers[0] = layer{
+		norm: r.norm("0/", inner), qkv: r.linear("0/qkv", inner, 3*inner), out: r.linear("0/out", inner, dims),
+		widen: r.linear("0/widen", inner, dims), ffnNorm: r.norm("0/ffn ", dims),
+		up: r.linear("0/up", dims, wide), down: r.linear("0/down", wide, dims),
+	}
+	w.layers[1] = layer{
+		norm: r.norm("1/", dims), qkv: r.linear("1/qkv", dims, 3*dims), out: r.linear("1/out", dims, dims),
+		ffnNorm: r.norm("1/ffn ", dims), up: r.linear("1/up", dims, wide), down: r.linear("1/down", wide, dims),
+	}
+	w.hidden = r.linear("hidden", dims, dims)
+	if r.err != nil {
+		return nil, r.err
+	}
+	// A sentence without pieces reaches the last layer as zero, so only the bias is left.
+	for i, b := range w.hidden.bias {
+		w.empty[i] = float32(math.Tanh(float64(b)))
+	}
+	normalize(w.empty[:])
+	return w, nil
+}
+
+// reader takes tensors by name and keeps the first thing that is wrong.
+type reader struct {
+	tensors map[string][]float32
+	err     error
+}
+
+func (r *reader) take(name string, n int) []float32 {
+	t := r.tensors[name]
+	if len(t) != n && r.err == nil {
+		r.err = fmt.Errorf("manifest.json: tensor %q has %d floats, want %d", name, len(t), n)
+	}
+	return t
+}
+
+func (r *reader) norm(prefix string, n int) layerNorm {
+	return layerNorm{r.take(prefix+"scale", n), r.take(prefix+"shift", n)}
+}
+
+func (r *reader) linear(name string, in, out int) linear {
+	return linear{w: r.take(name, kernel.PackedLen(in, out)), bias: r.take(name+" bias", out), in: in, out: out}
+}
+
+// view reads b as little-endian floats: where it lies when the machine is little-endian and b
+// is aligned, else as a copy.
+func view(b []byte) []float32 {
+	if len(b) < 4 {
+		return nil
+	}
+	little := binary.NativeEndian.Uint16([]byte{1, 0}) == 1
+	if p := unsafe.Pointer(unsafe.SliceData(b)); little && uintptr(p)%unsafe.Alignof(float32(0)) == 0 {
+		return unsafe.Slice((*float32)(p), len(b)/4)
+	}
+	out := make([]float32, len(b)/4)
+	for i := range out {
+		out[i] = math.Float32frombits(binary.LittleEndian.Uint32(b[4*i:]))
+	}
+	return out
+}
