@@ -48,7 +48,7 @@ func registerMemory(b *Backend, a *gateway.API) {
 	gateway.Handle(a, "memory.embedding_status", gateway.Read, s.EmbeddingStatus)
 	gateway.Handle(a, "memory.reembed", gateway.Write, s.Reembed)
 	gateway.Handle(a, "memory.stats", gateway.Read, s.Stats)
-	gateway.Handle(a, "memory.export", gateway.Read, s.Export, gateway.Costly())
+	gateway.Handle(a, "memory.export", gateway.Read, b.exportMemory, gateway.DocumentedBy(s.Export), gateway.Costly(), gateway.Deadline(runLimit))
 
 	gateway.Forward[memory.Changed](a, "memory.changed")
 	gateway.Forward[memory.ImportProgress](a, "memory.import_progress")

@@ -86,6 +86,9 @@ type Backend struct {
 	Picks      *Picks
 	API        *gateway.API // the method table that Gateway serves
 
+	encoder string // why there is no sentence encoder; "": there is one
+	exports *exported
+
 	log     *slog.Logger
 	o       Options
 	mu      sync.Mutex

@@ -23,12 +23,13 @@ func (b *Backend) openGateway(ctx context.Context, paths config.Paths, conf conf
 		return err
 	}
 	b.Services = gateway.NewServices(b.Bus, b.log)
+	b.exports = newExported(b.DB.Blobs())
 	b.API = gateway.NewAPI()
 	b.Gateway = gateway.New(b.API, gateway.Options{
 		DB: b.DB, Bus: b.Bus, Logger: b.log, User: b.user,
 		Web: b.o.Web, Addr: conf.GatewayAddr, NoHTTP: !b.o.Listen || !conf.GatewayEnabled, Extra: b.o.Extra, Origins: conf.GatewayOrigins,
 		RootToken: token, TokenSource: source, RotateRoot: b.Root.StoreToken, EndpointFile: endpointFile(paths),
-		Version: Version, Commit: Commit, OpenRPC: openRPC,
+		Version: Version, Commit: Commit, OpenRPC: openRPC, Blobs: b.exports,
 		Gate: b.gate, Ready: b.ready, Status: b.status, Stop: func() { b.requestStop() }, Activate: b.o.Activate, Services: b.Services,
 		Audit: b.auditAccess, AuditTx: auditAccessTx, SessionEnded: b.sessionEnded, TempDir: paths.Cache, Limits: limits(conf),
 	})
@@ -120,6 +121,9 @@ func (b *Backend) status(ctx context.Context, s *gateway.SystemStatus) error {
 	}
 	if st := b.Sandbox.Status(); !st.Ready {
 		add("sandbox", "Tools cannot run: "+st.Reason, "Run make engines and start Helix again.")
+	}
+	if b.encoder != "" {
+		add("memory", b.encoder, "Run make models, build again and start Helix again. Until then memory is searched by words only.")
 	}
 	if b.DB.Recovery() != nil {
 		return nil

@@ -8,6 +8,8 @@ import (
 	"runtime"
 
 	"helix/backend/config"
+	"helix/backend/embed"
+	"helix/backend/fault"
 	"helix/backend/identity"
 	"helix/backend/sandbox"
 )
@@ -77,6 +79,12 @@ func Doctor(ctx context.Context, o Options) []Finding {
 		if len(bad) == 0 {
 			add(true, "keys", "", "the key is in its place")
 		}
+	}
+	if model, err := embed.Open(); err != nil {
+		add(false, "memory", "make models", "%s", fault.As(err).Message)
+	} else {
+		model.Release()
+		add(true, "memory", "", "the sentence encoder %s is in this build", model.ModelID())
 	}
 	engine, err := sandbox.Open(ctx, sandbox.Options{CacheDir: filepath.Join(paths.Cache, "engine"), Idle: -1})
 	if engine == nil {

@@ -216,6 +216,7 @@ var checkHelp = map[string]string{
 	"origins":  "a list of origins, such as http://localhost:5173",
 	"hotkey":   "empty or keys such as Ctrl+Shift+H",
 	"quiet":    "empty or two times such as 22:00-07:00",
+	"zone":     "empty or a time zone such as Europe/Berlin",
 }
 
 // Range says in words what the setting accepts.
@@ -258,6 +259,10 @@ var checks = map[string]func(string) bool{
 	},
 	"hotkey": func(t string) bool {
 		return t == "" || regexp.MustCompile(`^((Ctrl|Cmd|CmdOrCtrl|Alt|Shift|Super)\+){1,4}([A-Z0-9]|F([1-9]|1[0-9]|2[0-4])|Space|Tab|Enter|Escape|Insert|Home|End|PageUp|PageDown|Left|Right|Up|Down)$`).MatchString(t)
+	},
+	"zone": func(t string) bool {
+		_, err := time.LoadLocation(t)
+		return err == nil && t != "Local"
 	},
 	"quiet": func(t string) bool {
 		return t == "" || regexp.MustCompile(`^([01][0-9]|2[0-3]):[0-5][0-9]-([01][0-9]|2[0-3]):[0-5][0-9]$`).MatchString(t)

@@ -4521,7 +4521,7 @@ export interface Methods {
   "memory.delete_conversation": { params: MemoryConversationIDParams; result: MemoryCountResult };
   /** Moves a document to the trash. */
   "memory.delete_document": { params: MemoryDocumentParams; result: MemoryCountResult };
-  /** Gives parts of one document. */
+  /** Gives parts of one document, in order: a page, or the page that has the part aroundSeq in its middle. */
   "memory.document": { params: MemoryDocumentViewParams; result: MemoryDocumentView };
   /** Tells how far search by meaning is. */
   "memory.embedding_status": { params: Record<string, never>; result: MemoryEmbeddingStatus };
@@ -4571,7 +4571,7 @@ export interface Methods {
   "memory.undo": { params: MemoryUndoParams; result: MemoryCountResult };
   /** Changes a memory if it is still at the version named. */
   "memory.update": { params: MemoryUpdateParams; result: MemoryItem };
-  /** Makes a document what the caller says it is now; parts that did not change keep their ids and vectors. */
+  /** Makes a document what the caller says it is now; parts that did not change keep their ids and vectors. The vectors of new parts are made first, for 15 seconds at most: those of the rest, and all when that fails, are made in the background. */
   "memory.upsert_chunks": { params: MemoryUpsertParams; result: MemoryUpsertResult };
   /** Another name of memory.delete. Moves memories to the trash. */
   "memory_delete": { params: MemoryIDsParams; result: MemoryCountResult };
@@ -5004,12 +5004,12 @@ export const METHODS = [
   { name: "memory.delete_document", scope: "write", costly: false },
   { name: "memory.document", scope: "read", costly: false },
   { name: "memory.embedding_status", scope: "read", costly: false },
-  { name: "memory.export", scope: "read", costly: true },
+  { name: "memory.export", scope: "read", costly: true, deadlineMs: 240000 },
   { name: "memory.get", scope: "read", costly: false },
   { name: "memory.history", scope: "read", costly: false },
   { name: "memory.import", scope: "write", costly: true },
   { name: "memory.import_cancel", scope: "write", costly: false },
-  { name: "memory.import_preview", scope: "write", costly: true },
+  { name: "memory.import_preview", scope: "write", costly: true, deadlineMs: 240000 },
   { name: "memory.import_status", scope: "read", costly: false },
   { name: "memory.imports", scope: "read", costly: false },
   { name: "memory.list", scope: "read", costly: false },
