@@ -1,0 +1,145 @@
+package vector
+
+import (
+	"math/bits"
+	"sync/atomic"
+	"unsafe"
+
+	"helix/backend/kernel"
+)
+
+const (
+	chunkRows = 8192
+	none      = ^uint32(0)
+	pageIDs   = 256
+
+	chunkBytes = int64(unsafe.Sizeof(chunk{}))
+	pageBytes  = int64(unsafe.Sizeof(page{})) + 24 // and its place in the map
+)
+
+type counter = atomic.Int64
+
+// centre is what vectors are compared with to make a code of them: the mean of a generation.
+type centre struct{ mean []float32 }
+
+// chunk holds the codes of chunkRows slots of the file. Codes, ids and tags of a slot that is
+// not live in the snapshot of a search may change under it; others do not.
+type chunk struct {
+	centre *centre
+	codes  []uint64 // in blocks of kernel.Lanes
+	live   [chunkRows / 64]uint64
+	ids    [chunkRows]uint32
+	tags   [chunkRows]uint64
+}
+
+// set writes the code of a row into codes.
+func setCode(codes []uint64, row int, code []uint64) {
+	at := row/kernel.Lanes*kernel.Lanes*len(code) + row%kernel.Lanes
+	for w, x := range code {
+		codes[at+w*kernel.Lanes] = x
+	}
+}
+
+// rowTable finds the slot of an id. Ids are numbers of rows, so they lie close together.
+type rowTable struct{ pages map[uint32]*page }
+
+// page holds the slots of pageIDs ids in a row.
+type page struct {
+	have  [pageIDs / 64]uint64
+	slots [pageIDs]uint32
+}
+
+func (t *rowTable) get(id uint32) (uint32, bool) {
+	p := t.pages[id/pageIDs]
+	if p == nil || p.have[id%pageIDs/64]>>(id%64)&1 == 0 {
+		return none, false
+	}
+	return p.slots[id%pageIDs], true
+}
+
+func (t *rowTable) set(id, slot uint32) {
+	p := t.pages[id/pageIDs]
+	if p == nil {
+		p = &page{}
+		t.pages[id/pageIDs] = p
+	}
+	p.have[id%pageIDs/64] |= 1 << (id % 64)
+	p.slots[id%pageIDs] = slot
+}
+
+func (t *rowTable) drop(id uint32) {
+	p := t.pages[id/pageIDs]
+	p.have[id%pageIDs/64] &^= 1 << (id % 64)
+	if p.have == [pageIDs / 64]uint64{} {
+		delete(t.pages, id/pageIDs)
+	}
+}
+
+// common counts the ids of b that have a slot; it stops at most or a little later.
+func (t *rowTable) common(b *Bitmap, most int) int {
+	n := 0
+	const per = pageIDs / 64
+	for at := 0; at < len(b.words) && n < most; at += per {
+		words := b.words[at:min(at+per, len(b.words))]
+		p := (*page)(nil)
+		for i, w := range words {
+			if w == 0 {
+				continue
+			}
+			if p == nil {
+				if p = t.pages[uint32(at/per)]; p == nil {
+					break
+				}
+			}
+			n += bits.OnesCount64(w & p.have[i])
+		}
+	}
+	return n
+}
+
+// slotsOf appends the slots of the ids of b.
+func (t *rowTable) slotsOf(dst []uint32, b *Bitmap) []uint32 {
+	const per = pageIDs / 64
+	for at := 0; at < len(b.words); at += per {
+		p := (*page)(nil)
+		for i, w := range b.words[at:min(at+per, len(b.words))] {
+			if w == 0 {
+				continue
+			}
+			if p == nil {
+				if p = t.pages[uint32(at/per)]; p == nil {
+					break
+				}
+			}
+			for w &= p.have[i]; w != 0; w &= w - 1 {
+				dst = append(dst, p.slots[i*64+bits.TrailingZeros64(w)])
+			}
+		}
+	}
+	return dst
+}
+
+// install makes the vector in slot findable in the place of an older one of the same id, whose
+// slot it returns. The caller holds mu and writing.
+func (ix *Index) install(slot, id uint32, tag uint64, code []uint64) (old uint32, had bool) {
+	for int(slot/chunkRows) >= len(ix.chunks) {
+		ix.chunks = append(ix.chunks, &chunk{centre: ix.centre, codes: make([]uint64, chunkRows*ix.words)})
+	}
+	c, row := ix.chunks[slot/chunkRows], int(slot%chunkRows)
+	setCode(c.codes, row, code)
+	c.ids[row], c.tags[row] = id, tag
+	c.live[row/64] |= 1 << (row % 64)
+	old, had = ix.rows.get(id)
+	if had {
+		ix.unset(old)
+	}
+	ix.rows.set(id, slot)
+	ix.count++
+	return old, had
+}
+
+// unset hides a slot from searches that begin later. The caller holds mu.
+func (ix *Index) unset(slot uint32) {
+	ix.chunks[slot/chunkRows].live[slot%chunkRows/64] &^= 1 << (slot % 64)
+	ix.count--
+}

@@ -1,0 +1,179 @@
+package vector
+
+import (
+	"cmp"
+	"math/bits"
+	"slices"
+
+	"helix/backend/kernel"
+)
+
+const (
+	scanRows = 1024 // codes between two looks at the limit
+	readGap  = 2    // slots that are read along rather than in a read of their own
+)
+
+// scratch is what one search needs; it is used again by later ones.
+type scratch struct {
+	query   []float32
+	records []float32
+	scores  []float32
+	chunks  []*chunk
+	live    [][chunkRows / 64]uint64
+	codes   []queryCode
+	dist    [scanRows]uint16
+	near    [scanRows / 64]uint64
+	slots   []uint32
+	pick    selection
+	hits    []Hit
+}
+
+// queryCode is the query compared with one generation's mean.
+type queryCode struct {
+	centre *centre
+	code   []uint64
+}
+
+// Search returns the k vectors with the greatest cosine to q, the best first, equal ones by
+// id. It finds what was added before the call and nothing that was removed before it. A query
+// that could not be added finds nothing.
+func (ix *Index) Search(q []float32, k int, o SearchOptions) []Hit {
+	if k <= 0 || Check(q, ix.dims) != nil {
+		return nil
+	}
+	ix.searching.RLock()
+	defer ix.searching.RUnlock()
+	s := ix.scratches.Get().(*scratch)
+	defer ix.release(s)
+	s.query = slices.Grow(s.query[:0], ix.dims)[:ix.dims]
+	unit(s.query, q)
+	if ix.snapshot(s, o) {
+		return ix.score(s, s.slots, k)
+	}
+	ix.scan(s, max(cmp.Or(o.Rescore, DefaultRescore), 10*k), o.Allow)
+	s.slots = s.pick.slots(s.slots[:0])
+	return ix.score(s, s.slots, k)
+}
+
+func (ix *Index) release(s *scratch) {
+	clear(s.chunks) // a pooled scratch keeps no codes alive
+	clear(s.codes[:cap(s.codes)])
+	ix.scratches.Put(s)
+}
+
+// snapshot notes which slots are live now. When few can be results, it lists them and tells
+// so.
+func (ix *Index) snapshot(s *scratch, o SearchOptions) (exact bool) {
+	ix.mu.RLock()
+	defer ix.mu.RUnlock()
+	s.slots = s.slots[:0]
+	if o.Allow != nil && (o.Exact || ix.rows.common(o.Allow, exactBelow) < exactBelow) {
+		s.slots = ix.rows.slotsOf(s.slots, o.Allow)
+		slices.Sort(s.slots)
+		return true
+	}
+	if o.Allow == nil && (o.Exact || ix.count < exactBelow) {
+		for c, ch := range ix.chunks {
+			for w, m := range ch.live {
+				for ; m != 0; m &= m - 1 {
+					s.slots = append(s.slots, uint32(c*chunkRows+w*64+bits.TrailingZeros64(m)))
+				}
+			}
+		}
+		return true
+	}
+	s.chunks = append(s.chunks[:0], ix.chunks...)
+	s.live = s.live[:0]
+	for _, ch := range ix.chunks {
+		s.live = append(s.live, ch.live)
+	}
+	return false
+}
+
+// scan picks the want allowed slots whose codes are nearest to that of the query.
+func (ix *Index) scan(s *scratch, want int, allow *Bitmap) {
+	s.pick.begin(want, ix.words*64)
+	s.codes = s.codes[:0]
+	for c, ch := range s.chunks {
+		ix.scanChunk(s, uint32(c*chunkRows), ch, &s.live[c], allow)
+	}
+	s.pick.shrink()
+}
+
+// scanChunk holds mu for as long as it looks at the codes of one chunk.
+func (ix *Index) scanChunk(s *scratch, first uint32, ch *chunk, live *[chunkRows / 64]uint64, allow *Bitmap) {
+	ix.mu.RLock()
+	defer ix.mu.RUnlock()
+	q := s.code(ch.centre, ix.words)
+	for at := 0; at < chunkRows; at += scanRows {
+		words := live[at/64 : (at+scanRows)/64]
+		if !slices.ContainsFunc(words, func(w uint64) bool { return w != 0 }) {
+			continue
+		}
+		kernel.Scan(q, ch.codes[at*ix.words:(at+scanRows)*ix.words], s.pick.limit, s.dist[:], s.near[:])
+		for w, m := range words {
+			for m &= s.near[w]; m != 0; m &= m - 1 {
+				i := w*64 + bits.TrailingZeros64(m)
+				if id := ch.ids[at+i]; allow == nil || allow.Has(id) {
+					s.pick.add(candidate{slot: first + uint32(at+i), id: id, dist: s.dist[i]})
+				}
+			}
+		}
+	}
+}
+
+// code is the code of the query under a mean; during a change of generation there are two.
+func (s *scratch) code(c *centre, words int) []uint64 {
+	for _, q := range s.codes {
+		if q.centre == c {
+			return q.code
+		}
+	}
+	code := make([]uint64, words)
+	kernel.Signs(code, s.query, c.mean)
+	s.codes = append(s.codes, queryCode{centre: c, code: code})
+	return code
+}
+
+// score reads the vectors of slots, which are in order, and returns the best k.
+func (ix *Index) score(s *scratch, slots []uint32, k int) []Hit {
+	s.hits = s.hits[:0]
+	keep := max(4*k, 1024)
+	stride := ix.file.size / 4
+	for len(slots) > 0 {
+		n := 1 // slots in this read
+		for n < len(slots) && slots[n]-slots[n-1] <= readGap && slots[n]-slots[0] < writeRecords {
+			n++
+		}
+		span := int(slots[n-1]-slots[0]) + 1
+		recs, err := ix.file.read(&s.records, slots[0], span)
+		if err != nil {
+			ix.readErrors.Add(int64(n))
+			slots = slots[n:]
+			continue
+		}
+		s.scores = slices.Grow(s.scores[:0], span)[:span]
+		kernel.DotRows(s.query, recs[recordFloats:], stride, s.scores)
+		for _, slot := range slots[:n] {
+			i := int(slot - slots[0])
+			id := order.Uint32(asBytes(recs[i*stride : i*stride+2])[4:])
+			s.hits = append(s.hits, Hit{ID: id, Score: s.scores[i]})
+		}
+		slots = slots[n:]
+		if len(s.hits) > 2*keep {
+			s.hits = best(s.hits, keep)
+		}
+	}
+	return slices.Clone(best(s.hits, k))
+}
+
+// best sorts hits and keeps the first k.
+func best(hits []Hit, k int) []Hit {
+	slices.SortFunc(hits, func(a, b Hit) int {
+		if a.Score != b.Score {
+			return cmp.Compare(b.Score, a.Score)
+		}
+		return cmp.Compare(a.ID, b.ID)
+	})
+	return hits[:min(k, len(hits))]
+}

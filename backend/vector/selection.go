@@ -1,0 +1,84 @@
+package vector
+
+import (
+	"cmp"
+	"slices"
+)
+
+// candidate is a slot whose code is near to that of the query.
+type candidate struct {
+	slot, id uint32
+	dist     uint16
+}
+
+// selection keeps the want nearest of many candidates; of equally near ones those with the
+// smaller ids. It counts candidates by distance, and when it holds several times as many as
+// it needs, the counts tell the greatest distance that is still of use.
+type selection struct {
+	want   int
+	limit  int    // a candidate that is farther away is of no use
+	lastID uint32 // one at the limit is of use up to this id
+	counts []uint32
+	found  []candidate
+	ties   []candidate
+}
+
+func (p *selection) begin(want, dims int) {
+	p.want, p.limit, p.lastID = want, dims, none
+	p.counts = slices.Grow(p.counts[:0], dims+1)[:dims+1]
+	clear(p.counts)
+	p.found = p.found[:0]
+}
+
+func (p *selection) add(c candidate) {
+	d := int(c.dist)
+	if d > p.limit || d == p.limit && c.id > p.lastID {
+		return
+	}
+	p.counts[d]++
+	p.found = append(p.found, c)
+	if len(p.found) >= 3*p.want {
+		p.shrink()
+	}
+}
+
+// shrink forgets all but the want nearest.
+func (p *selection) shrink() {
+	if len(p.found) <= p.want {
+		return
+	}
+	below, d := 0, 0
+	for below+int(p.counts[d]) < p.want {
+		below += int(p.counts[d])
+		d++
+	}
+	clear(p.counts[d+1:])
+	p.limit = d
+	kept := p.found[:0]
+	p.ties = p.ties[:0]
+	for _, c := range p.found {
+		switch {
+		case int(c.dist) < d:
+			kept = append(kept, c)
+		case int(c.dist) == d:
+			p.ties = append(p.ties, c)
+		}
+	}
+	p.lastID = none
+	if room := p.want - below; len(p.ties) >= room {
+		slices.SortFunc(p.ties, func(a, b candidate) int { return cmp.Compare(a.id, b.id) })
+		p.ties = p.ties[:room]
+		p.lastID = p.ties[room-1].id
+	}
+	p.counts[d] = uint32(len(p.ties))
+	p.found = append(kept, p.ties...)
+}
+
+// slots appends the slots of what is kept, in order.
+func (p *selection) slots(dst []uint32) []uint32 {
+	for _, c := range p.found {
+		dst = append(dst, c.slot)
+	}
+	slices.Sort(dst)
+	return dst
+}
