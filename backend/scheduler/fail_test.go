@@ -458,7 +458,7 @@ func TestRunNowWhileItStarts(t *testing.T) {
 	}
 	for _, r := range m.rows(c.ScheduleID) {
 		if r.Status != "success" {
-			t.Errorf("%s is %s", r.RunID, r.Status)
+			t.Errorf("%s is %s: %+v", r.RunID, r.Status, r.Error)
 		}
 	}
 	if n := len(m.rows(c.ScheduleID)); n != rounds*each {

@@ -75,7 +75,6 @@ func (c *simClock) pass(d time.Duration, asleep bool) {
 // simRun is how a run of the test's target goes.
 type simRun struct {
 	occ    Occurrence
-	made   bool // committed
 	starts int
 	state  TargetState
 	end    time.Time // when it ends by itself; zero: at once
@@ -86,7 +85,8 @@ type simTarget struct {
 	clock Clock
 	mu    sync.Mutex
 	runs  map[uuid.UUID]*simRun
-	order []uuid.UUID // of starts
+	made  map[uuid.UUID]*simRun // in transactions; somebody asks for one only when it is committed
+	order []uuid.UUID           // of starts
 	// lasts tells how long a run takes and what comes of it; nil: at once, success.
 	lasts     func(Occurrence) (time.Duration, TargetState)
 	enqueue   func(Occurrence) error
@@ -120,17 +120,32 @@ func (t *simTarget) Enqueue(tx *storage.Tx, occ Occurrence) (uuid.UUID, error) {
 		}
 	}
 	id := storage.NewID()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.made == nil {
+		t.made = map[uuid.UUID]*simRun{}
+	}
+	t.made[id] = &simRun{occ: occ, state: TargetState{Status: "queued"}}
 	tx.AfterCommit(func() {
 		t.mu.Lock()
 		defer t.mu.Unlock()
-		t.runs[id] = &simRun{occ: occ, made: true, state: TargetState{Status: "queued"}}
+		t.run(id)
 	})
 	return id, nil
 }
 
+// run finds a run; mu is held.
+func (t *simTarget) run(id uuid.UUID) *simRun {
+	if r := t.made[id]; r != nil {
+		delete(t.made, id)
+		t.runs[id] = r
+	}
+	return t.runs[id]
+}
+
 func (t *simTarget) Start(id uuid.UUID) {
 	t.mu.Lock()
-	r := t.runs[id]
+	r := t.run(id)
 	if t.dead {
 		t.mu.Unlock()
 		return
@@ -169,7 +184,7 @@ func (t *simTarget) Start(id uuid.UUID) {
 func (t *simTarget) State(_ context.Context, id uuid.UUID) (TargetState, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	r := t.runs[id]
+	r := t.run(id)
 	if r == nil {
 		return TargetState{}, fault.NotFoundf("no such run")
 	}

@@ -59,7 +59,7 @@ func (s *Service) Restart(ctx context.Context, p RestartParams) (RestartResult, 
 	}
 	out.ExecutionID = storage.NewID()
 	out.Warnings = append(out.Warnings, warnings...)
-	_, err = s.begin(ctx, target, beginning{
+	_, _, err = s.begin(ctx, target, beginning{
 		id: out.ExecutionID, user: identity.UserID(ctx), input: input, trigger: triggerOf(ctx), attended: true, restarted: &p.ExecutionID, reused: reused,
 	})
 	return out, err

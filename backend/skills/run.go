@@ -72,7 +72,7 @@ func (s *Service) ExecuteComposite(ctx context.Context, p ExecuteParams) (Execut
 		return ExecuteResult{}, err
 	}
 	trigger := triggerOf(ctx)
-	id, err := s.begin(ctx, skill, beginning{
+	id, r, err := s.begin(ctx, skill, beginning{
 		id: storage.NewID(), user: identity.UserID(ctx), input: input, trigger: trigger, attended: true, request: p.RequestID,
 	})
 	if err != nil {
@@ -81,7 +81,12 @@ func (s *Service) ExecuteComposite(ctx context.Context, p ExecuteParams) (Execut
 		}
 		return ExecuteResult{}, err
 	}
-	out, err := s.result(ctx, id, wait)
+	var out ExecuteResult
+	if r != nil && wait > 0 {
+		out, err = s.followed(ctx, r, wait)
+	} else {
+		out, err = s.result(ctx, id, wait)
+	}
 	out.Warnings = append(out.Warnings, warnings...)
 	return out, err
 }
@@ -252,12 +257,12 @@ func (s *Service) runRow(skill *row, b beginning) (*runRow, error) {
 	return r, err
 }
 
-// begin starts a run, or lets it wait for its turn.
-func (s *Service) begin(ctx context.Context, skill *row, b beginning) (uuid.UUID, error) {
+// begin starts a run and gives it, or lets it wait for its turn and gives its id alone.
+func (s *Service) begin(ctx context.Context, skill *row, b beginning) (uuid.UUID, *live, error) {
 	slot := s.takeSlot(b.user)
 	if !slot {
 		if err := s.mayQueue(b.user); err != nil {
-			return uuid.Nil, err
+			return uuid.Nil, nil, err
 		}
 	}
 	r, err := s.newRun(ctx, skill, b)
@@ -265,12 +270,12 @@ func (s *Service) begin(ctx context.Context, skill *row, b beginning) (uuid.UUID
 		if slot {
 			s.freeSlot(b.user)
 		}
-		return uuid.Nil, err
+		return uuid.Nil, nil, err
 	}
 	if slot {
 		r.slot = true
-		_, _, err := s.launch(r)
-		return b.id, s.unwritten(err)
+		r, _, err := s.launch(r)
+		return b.id, r, s.unwritten(err)
 	}
 	defer r.cancel(errParked)
 	row, events := r.row, r.batch
@@ -281,10 +286,10 @@ func (s *Service) begin(ctx context.Context, skill *row, b beginning) (uuid.UUID
 		return insertEvents(tx, row.id, events)
 	})
 	if err != nil {
-		return uuid.Nil, s.unwritten(err)
+		return uuid.Nil, nil, s.unwritten(err)
 	}
 	s.queueUp(b.user, s.turn(b.user, b.id), false)
-	return b.id, nil
+	return b.id, nil, nil
 }
 
 // unwritten is the answer when a run could not be recorded.
@@ -420,59 +425,4 @@ func (r *runRow) final() bool { return final(r.status) }
 
 func final(s Status) bool {
 	return s == machine.Completed || s == machine.Failed || s == machine.Cancelled
-}
-
-// result waits for the end of a run and tells how it stands.
-func (s *Service) result(ctx context.Context, id uuid.UUID, wait time.Duration) (ExecuteResult, error) {
-	if err := s.await(ctx, id, wait); err != nil {
-		return ExecuteResult{}, err
-	}
-	x, err := s.execution(context.WithoutCancel(ctx), id, true)
-	return x.ExecuteResult, err
-}
-
-// await returns when a run has ended or waits for a person, when the time is over, or when
-// nobody waits for the answer any more.
-func (s *Service) await(ctx context.Context, id uuid.UUID, wait time.Duration) error {
-	if wait <= 0 {
-		return nil
-	}
-	news, cancel := s.watch(id)
-	defer cancel()
-	timer := time.NewTimer(wait)
-	defer timer.Stop()
-	for {
-		status, reason, err := s.standing(ctx, id)
-		if err != nil || final(status) || status == machine.Waiting && reason != machine.WaitTimer {
-			return err
-		}
-		select {
-		case <-news:
-		case <-timer.C:
-			return nil
-		case <-ctx.Done():
-			return nil
-		case <-s.life.Done():
-			return nil
-		}
-	}
-}
-
-// standing is the status of a run and why it waits.
-func (s *Service) standing(ctx context.Context, id uuid.UUID) (status Status, reason string, err error) {
-	s.mu.Lock()
-	r := s.live[id]
-	s.mu.Unlock()
-	if r != nil {
-		status, reason, _ = r.watch()
-		return status, reason, nil
-	}
-	err = s.db.Read(ctx, func(tx *storage.Tx) error {
-		row, err := anyRun(tx, id)
-		if err == nil {
-			status, reason = row.status, row.reason
-		}
-		return err
-	})
-	return status, reason, err
 }
