@@ -165,15 +165,17 @@ CREATE TABLE memory_imports (
 CREATE INDEX memory_imports_user ON memory_imports (user_id, created_at DESC);
 
 -- One row for each thing that search can find; item is its number in search_fts and in the
--- vector index. Both can be built again from the other tables.
+-- vector index. Both can be built again from the other tables. A number is never given twice:
+-- a text that changed has a new one. tokens is how many words the text has.
 CREATE TABLE search_items (
-    item      INTEGER PRIMARY KEY,
+    item      INTEGER PRIMARY KEY AUTOINCREMENT,
     user_id   BLOB NOT NULL CHECK (length(user_id) = 16),
     kind      TEXT NOT NULL CHECK (kind IN ('memory', 'turn', 'chunk')),
     item_id   BLOB NOT NULL CHECK (length(item_id) = 16),
     parent_id BLOB CHECK (parent_id IS NULL OR length(parent_id) = 16),
     seq       INTEGER,
-    text_hash BLOB NOT NULL CHECK (length(text_hash) = 32)
+    text_hash BLOB NOT NULL CHECK (length(text_hash) = 32),
+    tokens    INTEGER NOT NULL DEFAULT 0
 ) STRICT;
 CREATE UNIQUE INDEX search_items_id ON search_items (kind, item_id);
 CREATE INDEX search_items_user ON search_items (user_id, kind);
@@ -184,6 +186,9 @@ CREATE VIRTUAL TABLE search_fts USING fts5 (
     content = '', contentless_delete = 1,
     tokenize = "porter unicode61 remove_diacritics 2"
 );
+
+-- Which items have a term, and in which column.
+CREATE VIRTUAL TABLE search_terms USING fts5vocab (search_fts, instance);
 
 CREATE TABLE item_vectors (
     item_kind TEXT NOT NULL CHECK (item_kind IN ('memory', 'turn', 'chunk')),

@@ -723,14 +723,17 @@ CREATE TABLE 'search_fts_docsize'(id INTEGER PRIMARY KEY, sz BLOB, origin INTEGE
 CREATE TABLE 'search_fts_idx'(segid, term, pgno, PRIMARY KEY(segid, term)) WITHOUT ROWID;
 
 CREATE TABLE search_items (
-    item      INTEGER PRIMARY KEY,
+    item      INTEGER PRIMARY KEY AUTOINCREMENT,
     user_id   BLOB NOT NULL CHECK (length(user_id) = 16),
     kind      TEXT NOT NULL CHECK (kind IN ('memory', 'turn', 'chunk')),
     item_id   BLOB NOT NULL CHECK (length(item_id) = 16),
     parent_id BLOB CHECK (parent_id IS NULL OR length(parent_id) = 16),
     seq       INTEGER,
-    text_hash BLOB NOT NULL CHECK (length(text_hash) = 32)
+    text_hash BLOB NOT NULL CHECK (length(text_hash) = 32),
+    tokens    INTEGER NOT NULL DEFAULT 0
 ) STRICT;
+
+CREATE VIRTUAL TABLE search_terms USING fts5vocab (search_fts, instance);
 
 CREATE TABLE secrets (
     id         BLOB PRIMARY KEY CHECK (length(id) = 16),
