@@ -2,14 +2,78 @@
 
 package kernel
 
-func dot(a, b []float32) float32 { return dotGo(a, b) }
+import "unsafe"
 
-func dotRows(q, rows []float32, stride int, out []float32) { dotRowsGo(q, rows, stride, out) }
+//go:noescape
+func dotAVX512(a, b *float32, n int) float32
 
-func hamming(a, b []uint64) int { return hammingGo(a, b) }
+//go:noescape
+func dotAVX2(a, b *float32, n int) float32
 
-func scan(q, codes []uint64, limit int, dist []uint16, near []uint64) {
-	scanGo(q, codes, limit, dist, near)
+//go:noescape
+func hammingAVX512(a, b *uint64, n int) int
+
+//go:noescape
+func scanAVX512(q *uint64, words int, codes *uint64, blocks int, limit int, dist *uint16, near *uint64)
+
+//go:noescape
+func scanAVX2(q *uint64, words int, codes *uint64, blocks int, limit int, dist *uint16, near *uint64)
+
+//go:noescape
+func signsAVX512(dst *uint64, v, mean *float32, n int)
+
+//go:noescape
+func signsAVX2(dst *uint64, v, mean *float32, n int)
+
+func dot(a, b []float32) float32 {
+	switch {
+	case hasAVX512:
+		return dotAVX512(&a[0], &b[0], len(a))
+	case hasAVX2:
+		whole := len(a) &^ 7
+		return dotAVX2(&a[0], &b[0], whole) + dotGo(a[whole:], b[whole:])
+	}
+	return dotGo(a, b)
 }
 
-func signs(dst []uint64, v, mean []float32) { signsGo(dst, v, mean) }
+func dotRows(q, rows []float32, stride int, out []float32) {
+	for i := range out {
+		out[i] = dot(q, rows[i*stride:i*stride+len(q)])
+	}
+}
+
+// hamming leaves short codes and older processors to the instruction that counts one word.
+func hamming(a, b []uint64) int {
+	if hasPopcnt512 {
+		return hammingAVX512(&a[0], &b[0], len(a))
+	}
+	return hammingGo(a, b)
+}
+
+func scan(q, codes []uint64, limit int, dist []uint16, near []uint64) {
+	switch {
+	case hasPopcnt512:
+		scanAVX512(&q[0], len(q), &codes[0], len(dist)/Lanes, limit, &dist[0], &near[0])
+	case hasAVX2:
+		scanAVX2(&q[0], len(q), &codes[0], len(dist)/Lanes, limit, &dist[0], &near[0])
+	default:
+		scanGo(q, codes, limit, dist, near)
+	}
+}
+
+// signs packs whole registers in assembly and the values after them in Go. The bytes of a
+// word of dst lie in the order of the values because amd64 is little-endian.
+func signs(dst []uint64, v, mean []float32) {
+	whole := 0
+	switch {
+	case hasAVX512 && len(v) >= 64:
+		whole = len(v) &^ 63
+		signsAVX512(&dst[0], unsafe.SliceData(v), unsafe.SliceData(mean), whole)
+	case hasAVX2 && len(v) >= 64:
+		whole = len(v) &^ 63
+		signsAVX2(&dst[0], unsafe.SliceData(v), unsafe.SliceData(mean), whole)
+	}
+	if whole < len(v) {
+		signsGo(dst[whole/64:], v[whole:], mean[whole:])
+	}
+}

@@ -1,0 +1,391 @@
+//go:build amd64 && !purego
+
+#include "textflag.h"
+
+// func dotAVX512(a, b *float32, n int) float32
+TEXT ·dotAVX512(SB), NOSPLIT, $0-28
+	MOVQ a+0(FP), SI
+	MOVQ b+8(FP), DI
+	MOVQ n+16(FP), CX
+	VPXORQ Z0, Z0, Z0
+	VPXORQ Z1, Z1, Z1
+	VPXORQ Z2, Z2, Z2
+	VPXORQ Z3, Z3, Z3
+	SUBQ $64, CX
+	JLT  rest
+
+four:
+	VMOVUPS (SI), Z4
+	VMOVUPS 64(SI), Z5
+	VMOVUPS 128(SI), Z6
+	VMOVUPS 192(SI), Z7
+	VFMADD231PS (DI), Z4, Z0
+	VFMADD231PS 64(DI), Z5, Z1
+	VFMADD231PS 128(DI), Z6, Z2
+	VFMADD231PS 192(DI), Z7, Z3
+	ADDQ $256, SI
+	ADDQ $256, DI
+	SUBQ $64, CX
+	JGE  four
+
+rest:
+	ADDQ $48, CX // n - 16
+	JLT  tail
+
+one:
+	VMOVUPS (SI), Z4
+	VFMADD231PS (DI), Z4, Z0
+	ADDQ $64, SI
+	ADDQ $64, DI
+	SUBQ $16, CX
+	JGE  one
+
+tail:
+	ADDQ $16, CX
+	JZ   sum
+	MOVL $1, AX
+	SHLL CX, AX
+	DECL AX
+	KMOVW AX, K1
+	VMOVUPS.Z (SI), K1, Z4
+	VMOVUPS.Z (DI), K1, Z5
+	VFMADD231PS Z5, Z4, Z1
+
+sum:
+	VADDPS Z1, Z0, Z0
+	VADDPS Z3, Z2, Z2
+	VADDPS Z2, Z0, Z0
+	VEXTRACTF64X4 $1, Z0, Y1
+	VADDPS Y1, Y0, Y0
+	VEXTRACTF128 $1, Y0, X1
+	VADDPS X1, X0, X0
+	VPSHUFD $0x4E, X0, X1
+	VADDPS X1, X0, X0
+	VPSHUFD $0xB1, X0, X1
+	VADDSS X1, X0, X0
+	MOVSS X0, ret+24(FP)
+	VZEROUPPER
+	RET
+
+// func dotAVX2(a, b *float32, n int) float32
+// n is a multiple of 8.
+TEXT ·dotAVX2(SB), NOSPLIT, $0-28
+	MOVQ a+0(FP), SI
+	MOVQ b+8(FP), DI
+	MOVQ n+16(FP), CX
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	SUBQ $32, CX
+	JLT  rest
+
+four:
+	VMOVUPS (SI), Y4
+	VMOVUPS 32(SI), Y5
+	VMOVUPS 64(SI), Y6
+	VMOVUPS 96(SI), Y7
+	VFMADD231PS (DI), Y4, Y0
+	VFMADD231PS 32(DI), Y5, Y1
+	VFMADD231PS 64(DI), Y6, Y2
+	VFMADD231PS 96(DI), Y7, Y3
+	ADDQ $128, SI
+	ADDQ $128, DI
+	SUBQ $32, CX
+	JGE  four
+
+rest:
+	ADDQ $24, CX // n - 8
+	JLT  sum
+
+one:
+	VMOVUPS (SI), Y4
+	VFMADD231PS (DI), Y4, Y0
+	ADDQ $32, SI
+	ADDQ $32, DI
+	SUBQ $8, CX
+	JGE  one
+
+sum:
+	VADDPS Y1, Y0, Y0
+	VADDPS Y3, Y2, Y2
+	VADDPS Y2, Y0, Y0
+	VEXTRACTF128 $1, Y0, X1
+	VADDPS X1, X0, X0
+	VPSHUFD $0x4E, X0, X1
+	VADDPS X1, X0, X0
+	VPSHUFD $0xB1, X0, X1
+	VADDSS X1, X0, X0
+	MOVSS X0, ret+24(FP)
+	VZEROUPPER
+	RET
+
+// func hammingAVX512(a, b *uint64, n int) int
+TEXT ·hammingAVX512(SB), NOSPLIT, $0-32
+	MOVQ a+0(FP), SI
+	MOVQ b+8(FP), DI
+	MOVQ n+16(FP), CX
+	VPXORQ Z0, Z0, Z0
+	SUBQ $8, CX
+	JLT  tail
+
+loop:
+	VMOVDQU64 (SI), Z1
+	VPXORQ (DI), Z1, Z1
+	VPOPCNTQ Z1, Z1
+	VPADDQ Z1, Z0, Z0
+	ADDQ $64, SI
+	ADDQ $64, DI
+	SUBQ $8, CX
+	JGE  loop
+
+tail:
+	ADDQ $8, CX
+	JZ   sum
+	MOVL $1, AX
+	SHLL CX, AX
+	DECL AX
+	KMOVB AX, K1
+	VMOVDQU64.Z (SI), K1, Z1
+	VMOVDQU64.Z (DI), K1, Z2
+	VPXORQ Z2, Z1, Z1
+	VPOPCNTQ Z1, Z1
+	VPADDQ Z1, Z0, Z0
+
+sum:
+	VEXTRACTI64X4 $1, Z0, Y1
+	VPADDQ Y1, Y0, Y0
+	VEXTRACTI128 $1, Y0, X1
+	VPADDQ X1, X0, X0
+	VPSHUFD $0x4E, X0, X1
+	VPADDQ X1, X0, X0
+	VMOVQ X0, AX
+	MOVQ AX, ret+24(FP)
+	VZEROUPPER
+	RET
+
+// func scanAVX512(q *uint64, words int, codes *uint64, blocks int, limit int, dist *uint16, near *uint64)
+//
+// One register holds a word of eight codes, so the counts of a code add up in one lane.
+TEXT ·scanAVX512(SB), NOSPLIT, $0-56
+	MOVQ q+0(FP), BX
+	MOVQ words+8(FP), CX
+	MOVQ codes+16(FP), SI
+	MOVQ blocks+24(FP), R10
+	VPBROADCASTQ limit+32(FP), Z31
+	MOVQ dist+40(FP), DI
+	MOVQ near+48(FP), DX
+	CMPQ CX, $8
+	JNE  any
+
+	// 512 dimensions: the query stays in registers.
+	VPBROADCASTQ (BX), Z16
+	VPBROADCASTQ 8(BX), Z17
+	VPBROADCASTQ 16(BX), Z18
+	VPBROADCASTQ 24(BX), Z19
+	VPBROADCASTQ 32(BX), Z20
+	VPBROADCASTQ 40(BX), Z21
+	VPBROADCASTQ 48(BX), Z22
+	VPBROADCASTQ 56(BX), Z23
+
+eight:
+	PREFETCHT0 4096(SI)
+	PREFETCHT0 4160(SI)
+	PREFETCHT0 4224(SI)
+	PREFETCHT0 4288(SI)
+	PREFETCHT0 4352(SI)
+	PREFETCHT0 4416(SI)
+	PREFETCHT0 4480(SI)
+	PREFETCHT0 4544(SI)
+	VPXORQ (SI), Z16, Z0
+	VPXORQ 64(SI), Z17, Z1
+	VPXORQ 128(SI), Z18, Z2
+	VPXORQ 192(SI), Z19, Z3
+	VPXORQ 256(SI), Z20, Z4
+	VPXORQ 320(SI), Z21, Z5
+	VPXORQ 384(SI), Z22, Z6
+	VPXORQ 448(SI), Z23, Z7
+	VPOPCNTQ Z0, Z0
+	VPOPCNTQ Z1, Z1
+	VPOPCNTQ Z2, Z2
+	VPOPCNTQ Z3, Z3
+	VPOPCNTQ Z4, Z4
+	VPOPCNTQ Z5, Z5
+	VPOPCNTQ Z6, Z6
+	VPOPCNTQ Z7, Z7
+	VPADDQ Z1, Z0, Z0
+	VPADDQ Z3, Z2, Z2
+	VPADDQ Z5, Z4, Z4
+	VPADDQ Z7, Z6, Z6
+	VPADDQ Z2, Z0, Z0
+	VPADDQ Z6, Z4, Z4
+	VPADDQ Z4, Z0, Z0
+	VPMOVQW Z0, (DI)
+	VPCMPQ $2, Z31, Z0, K1 // at most limit
+	KMOVB K1, AX
+	MOVB AX, (DX)
+	ADDQ $512, SI
+	ADDQ $16, DI
+	INCQ DX
+	DECQ R10
+	JNZ  eight
+	VZEROUPPER
+	RET
+
+any:
+	VPXORQ Z0, Z0, Z0
+	MOVQ BX, R9
+	MOVQ CX, R8
+
+word:
+	VMOVDQU64 (SI), Z1
+	VPXORQ.BCST (R9), Z1, Z1
+	VPOPCNTQ Z1, Z1
+	VPADDQ Z1, Z0, Z0
+	ADDQ $64, SI
+	ADDQ $8, R9
+	DECQ R8
+	JNZ  word
+	VPMOVQW Z0, (DI)
+	VPCMPQ $2, Z31, Z0, K1
+	KMOVB K1, AX
+	MOVB AX, (DX)
+	ADDQ $16, DI
+	INCQ DX
+	DECQ R10
+	JNZ  any
+	VZEROUPPER
+	RET
+
+DATA nibbles<>+0(SB)/8, $0x0302020102010100
+DATA nibbles<>+8(SB)/8, $0x0403030203020201
+GLOBL nibbles<>(SB), RODATA|NOPTR, $16
+
+DATA low4<>+0(SB)/8, $0x0f0f0f0f0f0f0f0f
+GLOBL low4<>(SB), RODATA|NOPTR, $8
+
+// func scanAVX2(q *uint64, words int, codes *uint64, blocks int, limit int, dist *uint16, near *uint64)
+//
+// Bits are counted by looking up each half byte. A byte holds the counts of 31 words.
+TEXT ·scanAVX2(SB), NOSPLIT, $0-56
+	MOVQ q+0(FP), BX
+	MOVQ words+8(FP), CX
+	MOVQ codes+16(FP), SI
+	MOVQ blocks+24(FP), R10
+	VPBROADCASTQ limit+32(FP), Y13
+	MOVQ dist+40(FP), DI
+	MOVQ near+48(FP), DX
+	VBROADCASTI128 nibbles<>(SB), Y14
+	VPBROADCASTQ low4<>(SB), Y15
+	VPXOR Y12, Y12, Y12
+
+block:
+	VPXOR Y0, Y0, Y0 // counts of codes 0 to 3
+	VPXOR Y1, Y1, Y1 // and of 4 to 7
+	MOVQ BX, R9
+	MOVQ CX, R8
+
+group:
+	VPXOR Y2, Y2, Y2
+	VPXOR Y3, Y3, Y3
+	MOVQ R8, R11
+	CMPQ R11, $31
+	JLE  fits
+	MOVQ $31, R11
+
+fits:
+	SUBQ R11, R8
+
+word:
+	VPBROADCASTQ (R9), Y4
+	VPXOR (SI), Y4, Y5
+	VPXOR 32(SI), Y4, Y6
+	VPAND Y15, Y5, Y7
+	VPAND Y15, Y6, Y8
+	VPSRLW $4, Y5, Y5
+	VPSRLW $4, Y6, Y6
+	VPAND Y15, Y5, Y5
+	VPAND Y15, Y6, Y6
+	VPSHUFB Y7, Y14, Y7
+	VPSHUFB Y8, Y14, Y8
+	VPSHUFB Y5, Y14, Y5
+	VPSHUFB Y6, Y14, Y6
+	VPADDB Y7, Y2, Y2
+	VPADDB Y8, Y3, Y3
+	VPADDB Y5, Y2, Y2
+	VPADDB Y6, Y3, Y3
+	ADDQ $64, SI
+	ADDQ $8, R9
+	DECQ R11
+	JNZ  word
+	VPSADBW Y12, Y2, Y2
+	VPSADBW Y12, Y3, Y3
+	VPADDQ Y2, Y0, Y0
+	VPADDQ Y3, Y1, Y1
+	TESTQ R8, R8
+	JNZ  group
+
+	PREFETCHT0 4096(SI)
+	VPCMPGTQ Y13, Y0, Y4 // farther than limit
+	VPCMPGTQ Y13, Y1, Y5
+	VMOVMSKPD Y4, AX
+	VMOVMSKPD Y5, R11
+	SHLL $4, R11
+	ORL  R11, AX
+	NOTL AX
+	MOVB AX, (DX)
+
+	// Eight counts of 64 bits become eight of 16.
+	VPACKUSDW Y1, Y0, Y0
+	VPACKUSDW Y0, Y0, Y0 // low half: 0 1 4 5, high half: 2 3 6 7
+	VEXTRACTI128 $1, Y0, X1
+	VPUNPCKLDQ X1, X0, X0
+	VMOVDQU X0, (DI)
+	ADDQ $16, DI
+	INCQ DX
+	DECQ R10
+	JNZ  block
+	VZEROUPPER
+	RET
+
+// func signsAVX512(dst *uint64, v, mean *float32, n int)
+// n is a multiple of 16 and not 0.
+TEXT ·signsAVX512(SB), NOSPLIT, $0-32
+	MOVQ dst+0(FP), DX
+	MOVQ v+8(FP), SI
+	MOVQ mean+16(FP), DI
+	MOVQ n+24(FP), CX
+
+loop:
+	VMOVUPS (SI), Z0
+	VCMPPS $30, (DI), Z0, K1 // greater, false for NaN
+	KMOVW K1, AX
+	MOVW AX, (DX)
+	ADDQ $64, SI
+	ADDQ $64, DI
+	ADDQ $2, DX
+	SUBQ $16, CX
+	JNZ  loop
+	VZEROUPPER
+	RET
+
+// func signsAVX2(dst *uint64, v, mean *float32, n int)
+// n is a multiple of 8 and not 0.
+TEXT ·signsAVX2(SB), NOSPLIT, $0-32
+	MOVQ dst+0(FP), DX
+	MOVQ v+8(FP), SI
+	MOVQ mean+16(FP), DI
+	MOVQ n+24(FP), CX
+
+loop:
+	VMOVUPS (SI), Y0
+	VCMPPS $30, (DI), Y0, Y0
+	VMOVMSKPS Y0, AX
+	MOVB AX, (DX)
+	ADDQ $32, SI
+	ADDQ $32, DI
+	INCQ DX
+	SUBQ $8, CX
+	JNZ  loop
+	VZEROUPPER
+	RET
