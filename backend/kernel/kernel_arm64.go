@@ -2,14 +2,39 @@
 
 package kernel
 
-func dot(a, b []float32) float32 { return dotGo(a, b) }
+//go:noescape
+func dotNEON(a, b *float32, n int) float32
 
-func dotRows(q, rows []float32, stride int, out []float32) { dotRowsGo(q, rows, stride, out) }
+//go:noescape
+func hammingNEON(a, b *uint64, n int) int
 
-func hamming(a, b []uint64) int { return hammingGo(a, b) }
+//go:noescape
+func scanNEON(q *uint64, words int, codes *uint64, blocks int, limit int, dist *uint16, near *uint64)
 
+func dot(a, b []float32) float32 {
+	whole := len(a) &^ 3
+	return dotNEON(&a[0], &b[0], whole) + dotGo(a[whole:], b[whole:])
+}
+
+func dotRows(q, rows []float32, stride int, out []float32) {
+	for i := range out {
+		out[i] = dot(q, rows[i*stride:i*stride+len(q)])
+	}
+}
+
+func hamming(a, b []uint64) int {
+	whole := len(a) &^ 1
+	return hammingNEON(&a[0], &b[0], whole) + hammingGo(a[whole:], b[whole:])
+}
+
+// scan writes the verdicts a byte at a time, which is in the order of the codes because Go's
+// arm64 is little-endian.
 func scan(q, codes []uint64, limit int, dist []uint16, near []uint64) {
-	scanGo(q, codes, limit, dist, near)
+	if limit < 0 {
+		scanGo(q, codes, limit, dist, near)
+		return
+	}
+	scanNEON(&q[0], len(q), &codes[0], len(dist)/Lanes, limit, &dist[0], &near[0])
 }
 
 func signs(dst []uint64, v, mean []float32) { signsGo(dst, v, mean) }
