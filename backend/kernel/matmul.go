@@ -1,5 +1,7 @@
 package kernel
 
+import "iter"
+
 // PanelWidth is the number of columns that lie together in a packed matrix.
 const PanelWidth = 32
 
@@ -55,12 +57,30 @@ func panelGo(c []float32, ldc int, a []float32, lda int, b []float32, m, k int, 
 		}
 	}
 	if relu {
-		for i := range m {
-			row := c[i*ldc : i*ldc+PanelWidth]
-			for j, v := range row {
-				if v < 0 {
-					row[j] = 0
-				}
+		reluGo(c, ldc, m)
+	}
+}
+
+// reluGo makes what is below zero in a panel of m rows zero.
+func reluGo(c []float32, ldc, m int) {
+	for i := range m {
+		row := c[i*ldc : i*ldc+PanelWidth]
+		for j, v := range row {
+			if v < 0 {
+				row[j] = 0
+			}
+		}
+	}
+}
+
+// tiles cuts m rows into as few tiles of at most limit rows as there can be, of nearly the
+// same size, and gives the first row and the number of rows of each.
+func tiles(m, limit int) iter.Seq2[int, int] {
+	return func(yield func(int, int) bool) {
+		n := (m + limit - 1) / limit
+		for t := range n {
+			if from, to := t*m/n, (t+1)*m/n; !yield(from, to-from) {
+				return
 			}
 		}
 	}
