@@ -22,9 +22,10 @@ type Embedder interface {
 // Options configure a Service; the zero value works, without search by meaning.
 type Options struct {
 	Logger    *slog.Logger
-	Embedder  Embedder // nil: search by words only
-	Why       string   // why there is no embedder, for a person
-	VectorDir string   // where the vector index keeps its files; "" leaves them in a temporary folder
+	Embedder  Embedder   // nil: search by words only
+	Models    []Embedder // others that memory.reembed may change to
+	Why       string     // why there is no embedder, for a person
+	VectorDir string     // where the vector index keeps its files; "" leaves them in a temporary folder
 	TempDir   string
 	Zone      func() string // the zone of times that have none; nil is UTC
 	Weights   Weights

@@ -2,110 +2,279 @@ package memory
 
 import (
 	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"slices"
+	"strings"
+	"time"
 
 	"github.com/google/uuid"
 
+	"helix/backend/bus"
 	"helix/backend/fault"
+	"helix/backend/identity"
+	"helix/backend/storage"
 )
 
 func unbuilt() error { return fault.Unavailablef("This is being built.") }
 
-// seal gives the form in which a text is stored.
-func (s *Service) seal(_, _ string, _ uuid.UUID, text string) (any, error) { return text, nil }
-
-// open reads what seal has made.
-func (s *Service) open(_, _ string, _ uuid.UUID, stored []byte) (string, error) {
-	return string(stored), nil
-}
-
-// Add stores one memory.
-func (s *Service) Add(context.Context, AddParams) (AddResult, error) { return AddResult{}, unbuilt() }
-
-// AddBatch stores several; one that is refused does not stop the others.
-func (s *Service) AddBatch(context.Context, AddBatchParams) (AddBatchResult, error) {
-	return AddBatchResult{}, unbuilt()
-}
-
-// Get gives one memory.
-func (s *Service) Get(context.Context, GetParams) (Item, error) { return Item{}, unbuilt() }
-
-// List gives memories by page.
-func (s *Service) List(context.Context, ListParams) (ListResult, error) {
-	return ListResult{}, unbuilt()
-}
-
-// Update changes a memory if it is still at the version named.
-func (s *Service) Update(context.Context, UpdateParams) (Item, error) { return Item{}, unbuilt() }
-
-// Delete moves memories to the trash.
-func (s *Service) Delete(context.Context, IDsParams) (CountResult, error) {
-	return CountResult{}, unbuilt()
-}
-
-// Restore brings memories back from the trash.
-func (s *Service) Restore(context.Context, IDsParams) (CountResult, error) {
-	return CountResult{}, unbuilt()
-}
-
-// Purge removes memories for good.
-func (s *Service) Purge(context.Context, IDsParams) (CountResult, error) {
-	return CountResult{}, unbuilt()
-}
-
-// Undo takes an act back.
-func (s *Service) Undo(context.Context, UndoParams) (CountResult, error) {
-	return CountResult{}, unbuilt()
-}
-
-// Pin pins or unpins memories.
-func (s *Service) Pin(context.Context, PinParams) (ItemsResult, error) {
-	return ItemsResult{}, unbuilt()
-}
-
-// SetSalience sets the tier of memories.
-func (s *Service) SetSalience(context.Context, SalienceParams) (ItemsResult, error) {
-	return ItemsResult{}, unbuilt()
-}
-
-// Tag adds and removes tags.
-func (s *Service) Tag(context.Context, TagParams) (ItemsResult, error) {
-	return ItemsResult{}, unbuilt()
-}
-
-// History lists what a memory said before.
-func (s *Service) History(context.Context, HistoryParams) (HistoryResult, error) {
-	return HistoryResult{}, unbuilt()
-}
-
-// Conversations lists conversations.
-func (s *Service) Conversations(context.Context, PageParams) (ConversationsResult, error) {
-	return ConversationsResult{}, unbuilt()
-}
-
-// Conversation gives turns of one conversation.
-func (s *Service) Conversation(context.Context, ConversationParams) (ConversationResult, error) {
-	return ConversationResult{}, unbuilt()
-}
-
-// DeleteConversation moves a conversation to the trash.
-func (s *Service) DeleteConversation(context.Context, ConversationIDParams) (CountResult, error) {
-	return CountResult{}, unbuilt()
-}
-
-// SetUntrusted says whether what came from a source is quoted as foreign text.
-func (s *Service) SetUntrusted(context.Context, TrustParams) (CountResult, error) {
-	return CountResult{}, unbuilt()
-}
-
-// Stats counts what there is.
-func (s *Service) Stats(context.Context, struct{}) (Stats, error) { return Stats{}, unbuilt() }
-
-// Export writes what the filters choose into a blob.
-func (s *Service) Export(context.Context, ExportParams) (ExportResult, error) {
-	return ExportResult{}, unbuilt()
-}
-
 // storeState is what the keeping of memories keeps in a Service.
 type storeState struct{}
 
-func (s *Service) initStore() {}
+func (s *Service) initStore() {
+	s.background = append(s.background, s.runCleanup)
+}
+
+// memoryRow is a row of memories with its tags.
+type memoryRow struct {
+	Item
+	user      uuid.UUID
+	hash      [32]byte
+	decayedAt *time.Time
+}
+
+// rowColumns are what scanMemory reads, of memories m. The state of the vector is that of the
+// model that serves.
+const rowColumns = `m.id, m.user_id, m.type, m.content, m.layer, m.source, m.source_ref, m.untrusted, m.content_hash, m.salience, m.salience_tier,
+	m.pinned, m.emotional_valence, m.access_count, m.occurred_at, m.last_accessed, m.last_reinforced_at, m.initial_strength, m.retention, m.decayed_at,
+	m.metadata, m.version, m.created_at, m.updated_at, m.deleted_at,
+	(SELECT json_group_array(t.tag ORDER BY t.tag) FROM memory_tags t WHERE t.memory_id = m.id),
+	CASE
+		WHEN EXISTS (SELECT 1 FROM item_vectors v JOIN vector_meta g ON g.model_id = v.model_id AND g.state = 'active'
+			WHERE v.item_kind = 'memory' AND v.item_id = m.id AND v.text_hash = m.content_hash) THEN 'ready'
+		WHEN EXISTS (SELECT 1 FROM search_items i JOIN embedding_jobs j ON j.item = i.item WHERE i.kind = 'memory' AND i.item_id = m.id AND j.error IS NULL) THEN 'queued'
+		WHEN EXISTS (SELECT 1 FROM search_items i JOIN embedding_jobs j ON j.item = i.item WHERE i.kind = 'memory' AND i.item_id = m.id) THEN 'failed'
+		WHEN EXISTS (SELECT 1 FROM item_vectors v WHERE v.item_kind = 'memory' AND v.item_id = m.id) THEN 'stale'
+		ELSE 'none' END`
+
+// scanner is a row of *sql.Rows or *sql.Row.
+type scanner interface{ Scan(...any) error }
+
+func (s *Service) scanMemory(r scanner) (*memoryRow, error) {
+	m := &memoryRow{}
+	var content, hash []byte
+	var layer sql.NullInt64
+	var ref sql.NullString
+	var valence, retention sql.NullFloat64
+	err := r.Scan(&m.ID, &m.user, &m.Type, &content, &layer, &m.Source, &ref, &m.Untrusted, &hash, &m.Salience, &m.SalienceTier,
+		&m.Pinned, &valence, &m.AccessCount, storage.TimePtr(&m.OccurredAt), storage.TimePtr(&m.LastAccessed), storage.TimePtr(&m.LastReinforcedAt),
+		&m.InitialStrength, &retention, storage.TimePtr(&m.decayedAt), storage.JSON(&m.Metadata), &m.Version,
+		storage.Time(&m.CreatedAt), storage.Time(&m.UpdatedAt), storage.TimePtr(&m.DeletedAt), storage.JSON(&m.Tags), &m.EmbeddingState)
+	if err != nil {
+		return nil, err
+	}
+	copy(m.hash[:], hash)
+	m.Layer, m.SourceRef = int(layer.Int64), ref.String
+	if valence.Valid {
+		m.EmotionalValence = &valence.Float64
+	}
+	if retention.Valid {
+		m.Retention = &retention.Float64
+	}
+	m.Title = titleOf(m.Metadata)
+	m.Content, err = s.open("memories", "content", m.ID, content)
+	return m, err
+}
+
+// titleOf is the title that metadata names, as that of a note.
+func titleOf(metadata json.RawMessage) string {
+	if len(metadata) <= len(`{"title":}`) {
+		return ""
+	}
+	var v struct {
+		Title any `json:"title"`
+	}
+	_ = json.Unmarshal(metadata, &v) // a title of another kind is none
+	title, _ := v.Title.(string)
+	return title
+}
+
+// memoriesWhere reads rows of memories m.
+func (s *Service) memoriesWhere(tx *storage.Tx, rest string, args ...any) ([]*memoryRow, error) {
+	rows, err := tx.Query(`SELECT `+rowColumns+` FROM memories m `+rest, args...)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var out []*memoryRow
+	for rows.Next() {
+		m, err := s.scanMemory(rows)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, m)
+	}
+	return out, rows.Err()
+}
+
+func errNoMemory() error { return fault.NotFoundf("There is no such memory.") }
+
+// memory reads one memory of user that is not in the trash.
+func (s *Service) memory(tx *storage.Tx, user, id uuid.UUID) (*memoryRow, error) {
+	m, err := s.scanMemory(tx.QueryRow(`SELECT `+rowColumns+` FROM memories m WHERE m.id = ? AND m.user_id = ? AND m.deleted_at IS NULL`, id, user))
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil, errNoMemory()
+	}
+	return m, err
+}
+
+// memoriesOf reads those of ids that user has and that are not in the trash, in the order of
+// ids. None at all is NotFound.
+func (s *Service) memoriesOf(tx *storage.Tx, user uuid.UUID, ids []uuid.UUID) ([]*memoryRow, error) {
+	out := make([]*memoryRow, 0, len(ids))
+	for _, id := range ids {
+		m, err := s.memory(tx, user, id)
+		if fault.Is(err, fault.NotFound) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, m)
+	}
+	if len(out) == 0 {
+		return nil, errNoMemory()
+	}
+	return out, nil
+}
+
+// entry is the memory as search sees it.
+func (m *memoryRow) entry() *entry {
+	return &entry{
+		kind: KindMemory, id: m.ID, user: m.user, title: m.Title, tags: m.Tags, text: m.Content, hash: m.hash, typ: m.Type, layer: m.Layer,
+		source: m.Source, untrusted: m.Untrusted, pinned: m.Pinned, salience: m.Salience, retention: m.Retention, occurredAt: m.OccurredAt, createdAt: m.CreatedAt,
+	}
+}
+
+// attributes is entry for a memory whose words did not change.
+func (m *memoryRow) attributes() *entry {
+	e := m.entry()
+	e.alreadyKnown = true
+	return e
+}
+
+// parseID reads the id of a memory: a UUID with or without hyphens, or note-<uuid>.
+func parseID(field, text string) (uuid.UUID, error) {
+	id, err := uuid.Parse(strings.TrimPrefix(strings.TrimSpace(text), "note-"))
+	if err != nil || id == uuid.Nil {
+		return uuid.Nil, invalid(field, "%q is not the id of a memory.", clip(text, 64))
+	}
+	return id, nil
+}
+
+// parseIDs reads 1 to 1,000 ids; what stands twice counts once.
+func parseIDs(one string, many []string) ([]uuid.UUID, error) {
+	if one != "" {
+		many = append([]string{one}, many...)
+	}
+	switch {
+	case len(many) == 0:
+		return nil, invalid("ids", "Name at least one memory.")
+	case len(many) > maxIDs:
+		return nil, invalid("ids", "%d ids are too many; %d are allowed at once.", len(many), maxIDs)
+	}
+	out := make([]uuid.UUID, 0, len(many))
+	seen := make(map[uuid.UUID]bool, len(many))
+	for _, text := range many {
+		id, err := parseID("ids", text)
+		if err != nil {
+			return nil, err
+		}
+		if !seen[id] {
+			seen[id] = true
+			out = append(out, id)
+		}
+	}
+	return out, nil
+}
+
+const (
+	maxIDs    = 1000
+	eventIDs  = 100
+	pageSize  = 50
+	maxPage   = 200
+)
+
+// FieldError is the detail of an invalid request: the path of the field that is wrong.
+type FieldError struct {
+	Field string `json:"field"`
+}
+
+func invalid(field, format string, args ...any) error {
+	return fault.Invalidf(format, args...).WithDetails(FieldError{field})
+}
+
+// clip shortens a text for a message.
+func clip(text string, n int) string {
+	r := []rune(text)
+	if len(r) <= n {
+		return text
+	}
+	return string(r[:n]) + "…"
+}
+
+// page checks the bounds of a page.
+func page(limit, offset *int) error {
+	if *limit == 0 {
+		*limit = pageSize
+	}
+	if *limit < 1 || *limit > maxPage {
+		return invalid("limit", "limit is %d; it must be 1 to %d.", *limit, maxPage)
+	}
+	if *offset < 0 {
+		return invalid("offset", "offset is %d; it must not be negative.", *offset)
+	}
+	return nil
+}
+
+// changed tells listeners what changed once tx has committed, by at most 100 ids.
+func changed(tx *storage.Tx, user uuid.UUID, op string, ids ...uuid.UUID) {
+	if len(ids) == 0 {
+		return
+	}
+	e := Changed{IDs: slices.Clone(ids), Op: op}
+	if len(ids) > eventIDs {
+		e.IDs, e.Many = e.IDs[:eventIDs], true
+	}
+	tx.AfterCommit(func() { bus.Publish(tx.Bus(), user, e) })
+}
+
+// machines are the pipes of callers that are not people.
+var machines = []string{"tool", "skill", "agent", "mcp", "channel", "schedule", "container", "wasm"}
+
+// byPerson reports whether a person makes this call.
+func byPerson(ctx context.Context) bool {
+	id, _ := identity.From(ctx)
+	return id.User != uuid.Nil && !slices.Contains(machines, id.Pipe)
+}
+
+// origin says who makes a change, for its revision.
+func origin(ctx context.Context) string {
+	if byPerson(ctx) {
+		return "person"
+	}
+	return "agent"
+}
+
+func idsOf(ms []*memoryRow) []uuid.UUID {
+	out := make([]uuid.UUID, len(ms))
+	for i, m := range ms {
+		out[i] = m.ID
+	}
+	return out
+}
+
+func nullInt(n int) any {
+	if n == 0 {
+		return nil
+	}
+	return n
+}
+
+func nullText(s string) any {
+	if s == "" {
+		return nil
+	}
+	return s
+}

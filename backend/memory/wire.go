@@ -193,9 +193,9 @@ type Parts struct {
 
 // AddParams is the request of memory.add.
 type AddParams struct {
-	Content      string          `json:"content"`        // 1 byte to 64 KiB
-	Type         string          `json:"type,omitempty"` // default episodic
-	Layer        int             `json:"layer,omitempty"`
+	Content      string          `json:"content"`         // 1 byte to 64 KiB
+	Type         string          `json:"type,omitempty"`  // default episodic
+	Layer        *int            `json:"layer,omitempty"` // 1 to 7; absent: none
 	Tags         []string        `json:"tags,omitempty"`
 	OccurredAt   *time.Time      `json:"occurredAt,omitempty"`
 	SalienceTier string          `json:"salienceTier,omitempty"`
@@ -273,6 +273,12 @@ type UpdateParams struct {
 	Untrusted    *bool            `json:"untrusted,omitempty"`
 }
 
+// UpdateResult is the memory as it is now; the token takes the edit back.
+type UpdateResult struct {
+	Item
+	UndoToken string `json:"undoToken,omitempty"` // absent when nothing was different
+}
+
 // IDsParams names 1 to 1,000 memories.
 type IDsParams struct {
 	IDs []string `json:"ids"`
@@ -346,6 +352,7 @@ type RelatedParams struct {
 type ImportParams struct {
 	Path      string   `json:"path,omitempty"`
 	BlobID    string   `json:"blobId,omitempty"`
+	Name      string   `json:"name,omitempty"`   // of the file behind blobId
 	Format    string   `json:"format,omitempty"` // auto (default), chatgpt, claude, markdown, text, jsonl, locomo
 	Tags      []string `json:"tags,omitempty"`
 	Layer     int      `json:"layer,omitempty"`
@@ -405,7 +412,7 @@ type ImportStatus struct {
 	Failed     int64         `json:"failed"`
 	Vanished   []string      `json:"vanished,omitempty"` // files of a former import of this folder that are gone
 	Errors     []ImportError `json:"errors"`             // at most 100
-	Message    string        `json:"message,omitempty"`  // why it failed
+	Message    string        `json:"message,omitempty"`  // why it failed or waits, or what else there is to know
 	DryRun     bool          `json:"dryRun,omitempty"`
 	StartedAt  *time.Time    `json:"startedAt,omitempty"`
 	FinishedAt *time.Time    `json:"finishedAt,omitempty"`
@@ -588,18 +595,19 @@ type TrustParams struct {
 
 // EmbeddingStatus is how far meaning search is.
 type EmbeddingStatus struct {
-	ModelID       string  `json:"modelId"`
-	Dims          int     `json:"dims"`
-	Ready         int64   `json:"ready"`
-	Queued        int64   `json:"queued"`
-	Stale         int64   `json:"stale"`
-	Failed        int64   `json:"failed"`
-	RatePerSec    float64 `json:"ratePerSec"`
-	ETASeconds    float64 `json:"etaSeconds"`
-	Paused        bool    `json:"paused"`
-	Available     bool    `json:"available"`
-	Reason        string  `json:"reason,omitempty"`        // why it is not available
-	BuildingModel string  `json:"buildingModel,omitempty"` // the model that is to take over
+	ModelID       string   `json:"modelId"`
+	Dims          int      `json:"dims"`
+	Ready         int64    `json:"ready"`
+	Queued        int64    `json:"queued"`
+	Stale         int64    `json:"stale"`
+	Failed        int64    `json:"failed"`
+	RatePerSec    float64  `json:"ratePerSec"`
+	ETASeconds    float64  `json:"etaSeconds"`
+	Paused        bool     `json:"paused"`
+	Available     bool     `json:"available"`
+	Reason        string   `json:"reason,omitempty"`        // why it is not available
+	BuildingModel string   `json:"buildingModel,omitempty"` // the model that is to take over; the counts are of it
+	Models        []string `json:"models"`                  // that memory.reembed may change to
 }
 
 // ReembedParams is the request of memory.reembed.

@@ -31,12 +31,14 @@ CREATE TABLE memories (
     deleted_at         INTEGER,
     sync_meta          BLOB
 ) STRICT;
-CREATE INDEX memories_occurred ON memories (user_id, occurred_at DESC);
-CREATE INDEX memories_created ON memories (user_id, created_at DESC);
+CREATE INDEX memories_occurred ON memories (user_id, occurred_at DESC, id DESC) WHERE deleted_at IS NULL;
+CREATE INDEX memories_created ON memories (user_id, created_at DESC, id DESC) WHERE deleted_at IS NULL;
+CREATE INDEX memories_salience ON memories (user_id, salience DESC, id DESC) WHERE deleted_at IS NULL;
+CREATE INDEX memories_retention ON memories (user_id, retention DESC, id DESC) WHERE deleted_at IS NULL;
 CREATE INDEX memories_layer ON memories (user_id, layer);
 CREATE INDEX memories_hash ON memories (user_id, content_hash);
 CREATE INDEX memories_ref ON memories (user_id, source, source_ref) WHERE source_ref IS NOT NULL;
-CREATE INDEX memories_deleted ON memories (user_id, deleted_at) WHERE deleted_at IS NOT NULL;
+CREATE INDEX memories_deleted ON memories (user_id, deleted_at DESC, id DESC) WHERE deleted_at IS NOT NULL;
 
 CREATE TABLE memory_tags (
     memory_id BLOB NOT NULL REFERENCES memories (id) ON DELETE CASCADE,
@@ -224,17 +226,19 @@ CREATE TABLE vector_meta (
     created_at INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 
--- What search handed to an agent in the last day, so that it is not stored again.
+-- What was handed to an agent in the last day, so that it is not stored again. For prompts and
+-- the output of tools item_id is the beginning of the hash of the text.
 CREATE TABLE recall_log (
     id         INTEGER PRIMARY KEY,
     user_id    BLOB NOT NULL CHECK (length(user_id) = 16),
     session_id TEXT NOT NULL DEFAULT '',
-    kind       TEXT NOT NULL CHECK (kind IN ('memory', 'turn', 'chunk')),
+    kind       TEXT NOT NULL CHECK (kind IN ('memory', 'turn', 'chunk', 'prompt', 'tool')),
     item_id    BLOB NOT NULL CHECK (length(item_id) = 16),
     shingles   BLOB NOT NULL,
     at         INTEGER NOT NULL
 ) STRICT;
 CREATE INDEX recall_log_user ON recall_log (user_id, at DESC);
+CREATE UNIQUE INDEX recall_log_item ON recall_log (user_id, kind, item_id, session_id);
 
 -- Acts that can be undone for ten minutes.
 CREATE TABLE memory_undo (

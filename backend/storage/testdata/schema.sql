@@ -588,7 +588,7 @@ CREATE TABLE recall_log (
     id         INTEGER PRIMARY KEY,
     user_id    BLOB NOT NULL CHECK (length(user_id) = 16),
     session_id TEXT NOT NULL DEFAULT '',
-    kind       TEXT NOT NULL CHECK (kind IN ('memory', 'turn', 'chunk')),
+    kind       TEXT NOT NULL CHECK (kind IN ('memory', 'turn', 'chunk', 'prompt', 'tool')),
     item_id    BLOB NOT NULL CHECK (length(item_id) = 16),
     shingles   BLOB NOT NULL,
     at         INTEGER NOT NULL
@@ -981,17 +981,21 @@ CREATE INDEX gateway_tokens_user ON gateway_tokens (user_id);
 
 CREATE INDEX item_vectors_user ON item_vectors (user_id);
 
-CREATE INDEX memories_created ON memories (user_id, created_at DESC);
+CREATE INDEX memories_created ON memories (user_id, created_at DESC, id DESC) WHERE deleted_at IS NULL;
 
-CREATE INDEX memories_deleted ON memories (user_id, deleted_at) WHERE deleted_at IS NOT NULL;
+CREATE INDEX memories_deleted ON memories (user_id, deleted_at DESC, id DESC) WHERE deleted_at IS NOT NULL;
 
 CREATE INDEX memories_hash ON memories (user_id, content_hash);
 
 CREATE INDEX memories_layer ON memories (user_id, layer);
 
-CREATE INDEX memories_occurred ON memories (user_id, occurred_at DESC);
+CREATE INDEX memories_occurred ON memories (user_id, occurred_at DESC, id DESC) WHERE deleted_at IS NULL;
 
 CREATE INDEX memories_ref ON memories (user_id, source, source_ref) WHERE source_ref IS NOT NULL;
+
+CREATE INDEX memories_retention ON memories (user_id, retention DESC, id DESC) WHERE deleted_at IS NULL;
+
+CREATE INDEX memories_salience ON memories (user_id, salience DESC, id DESC) WHERE deleted_at IS NULL;
 
 CREATE INDEX memory_imports_user ON memory_imports (user_id, created_at DESC);
 
@@ -1010,6 +1014,8 @@ CREATE INDEX pending_approvals_expiry ON pending_approvals (expires_at) WHERE st
 CREATE INDEX pending_approvals_subject ON pending_approvals (user_id, subject_kind, subject_id, created_at);
 
 CREATE INDEX pending_approvals_user ON pending_approvals (user_id, status, last_at);
+
+CREATE UNIQUE INDEX recall_log_item ON recall_log (user_id, kind, item_id, session_id);
 
 CREATE INDEX recall_log_user ON recall_log (user_id, at DESC);
 

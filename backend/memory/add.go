@@ -1,0 +1,297 @@
+package memory
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+
+	"helix/backend/fault"
+	"helix/backend/identity"
+	"helix/backend/storage"
+)
+
+// draft is a memory that is to be stored, checked and in normal form.
+type draft struct {
+	content    string
+	hash       [32]byte
+	typ        string
+	layer      int
+	tags       []string
+	occurredAt *time.Time
+	tier       string
+	salience   float64
+	pinned     bool
+	source     string
+	sourceRef  string
+	metadata   json.RawMessage
+	untrusted  bool
+	dedupe     bool
+	byAgent    bool // an agent wants to store it
+	session    string
+}
+
+// checkDraft checks what a caller wants to store. at is the path of the item in the request.
+func checkDraft(ctx context.Context, at string, p AddParams) (d *draft, err error) {
+	d = &draft{typ: p.Type, tier: p.SalienceTier, pinned: p.Pinned, source: p.Source, sourceRef: p.SourceRef, occurredAt: p.OccurredAt,
+		dedupe: p.Dedupe == nil || *p.Dedupe, session: p.Session}
+	if d.content, err = checkContent(at+"content", p.Content); err != nil {
+		return nil, err
+	}
+	d.hash = textHash(d.content)
+	if d.typ == "" {
+		d.typ = "episodic"
+	}
+	if err := checkType(at+"type", d.typ); err != nil {
+		return nil, err
+	}
+	if p.Layer != nil {
+		if err := checkLayer(at+"layer", *p.Layer); err != nil {
+			return nil, err
+		}
+		d.layer = *p.Layer
+	}
+	if d.tags, err = cleanTags(at+"tags", p.Tags); err != nil {
+		return nil, err
+	}
+	if err := checkTime(at+"occurredAt", d.occurredAt); err != nil {
+		return nil, err
+	}
+	if d.source == "" {
+		d.source = "manual"
+	}
+	if !slices.Contains(sources, d.source) {
+		return nil, invalid(at+"source", "%q is not a source of memories.", clip(d.source, 32))
+	}
+	if d.source == "manual" && !byPerson(ctx) {
+		d.source = "agent" // only a person writes by hand
+	}
+	caller, _ := identity.From(ctx)
+	d.byAgent = d.source == "agent" || caller.Pipe == "agent"
+	if len(d.sourceRef) > maxRef {
+		return nil, invalid(at+"sourceRef", "sourceRef is longer than 4 KiB.")
+	}
+	if d.tier == "" {
+		d.tier = "medium"
+	}
+	if d.salience, err = salienceOf(at+"salienceTier", d.tier); err != nil {
+		return nil, err
+	}
+	if d.tier == "critical" && (d.byAgent || d.source == "tool" || !byPerson(ctx)) {
+		return nil, errCritical()
+	}
+	d.untrusted = slices.Contains(foreign, d.source)
+	if p.Untrusted != nil {
+		d.untrusted = *p.Untrusted
+	}
+	d.metadata, err = checkMetadata(at+"metadata", p.Metadata)
+	return d, err
+}
+
+// Add stores one memory. With Dedupe, text that is there already is not stored twice: its
+// memory gets the missing tags. What search handed to an agent in the last day is not stored
+// again for one: the answer then has no item.
+func (s *Service) Add(ctx context.Context, p AddParams) (AddResult, error) {
+	d, err := checkDraft(ctx, "", p)
+	if err != nil {
+		return AddResult{}, err
+	}
+	var out AddResult
+	err = s.db.Write(ctx, func(tx *storage.Tx) error {
+		out, err = s.addTx(tx, identity.UserID(ctx), d)
+		return err
+	})
+	return out, err
+}
+
+// AddBatch stores several; one that is refused does not stop the others.
+func (s *Service) AddBatch(ctx context.Context, p AddBatchParams) (AddBatchResult, error) {
+	switch {
+	case len(p.Items) == 0:
+		return AddBatchResult{}, invalid("items", "There is nothing to store.")
+	case len(p.Items) > maxIDs:
+		return AddBatchResult{}, invalid("items", "%d items are too many; %d are allowed at once.", len(p.Items), maxIDs)
+	}
+	out := AddBatchResult{Items: make([]AddBatchItem, len(p.Items))}
+	drafts := make([]*draft, len(p.Items))
+	for i, item := range p.Items {
+		var err error
+		if drafts[i], err = checkDraft(ctx, "", item); err != nil {
+			f := fault.As(err)
+			out.Items[i].Error = &ItemError{Kind: string(f.Kind), Message: f.Message}
+		}
+	}
+	err := s.db.Write(ctx, func(tx *storage.Tx) (err error) {
+		for i, d := range drafts {
+			if d == nil {
+				continue
+			}
+			if out.Items[i].AddResult, err = s.addTx(tx, identity.UserID(ctx), d); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return AddBatchResult{}, err
+	}
+	return out, nil
+}
+
+// addTx stores a draft, unless its text is there already or comes from memory itself.
+func (s *Service) addTx(tx *storage.Tx, user uuid.UUID, d *draft) (AddResult, error) {
+	if d.byAgent { // before the look for the same text: repeating what it was given reinforces nothing
+		if known, err := s.recalled(tx, user, d.content); err != nil || known {
+			return AddResult{Deduplicated: known}, err
+		}
+	}
+	if d.dedupe {
+		m, err := s.sameText(tx, user, d)
+		if err != nil {
+			return AddResult{}, err
+		}
+		if m != nil {
+			return AddResult{Item: &m.Item, Deduplicated: true}, nil
+		}
+	}
+	m, err := s.insertTx(tx, user, d)
+	if err != nil {
+		return AddResult{}, err
+	}
+	return AddResult{Item: &m.Item}, nil
+}
+
+// sameText finds the memory that has the text of d, adds tags that it lacks, and counts one
+// reinforcement. nil: there is none.
+func (s *Service) sameText(tx *storage.Tx, user uuid.UUID, d *draft) (*memoryRow, error) {
+	var id uuid.UUID
+	err := tx.QueryRow(`SELECT id FROM memories WHERE user_id = ? AND content_hash = ? AND deleted_at IS NULL ORDER BY created_at, id LIMIT 1`, user, d.hash[:]).Scan(&id)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	m, err := s.memory(tx, user, id)
+	if err != nil {
+		return nil, err
+	}
+	var missing []string
+	for _, tag := range d.tags {
+		if !slices.Contains(m.Tags, tag) && len(m.Tags)+len(missing) < maxTags {
+			missing = append(missing, tag)
+		}
+	}
+	if len(missing) > 0 {
+		if err := s.retag(tx, m, missing, nil); err != nil {
+			return nil, err
+		}
+		if err := s.put(tx, m.entry()); err != nil {
+			return nil, err
+		}
+	}
+	if err := reinforce(tx, m); err != nil {
+		return nil, err
+	}
+	changed(tx, user, "update", m.ID)
+	return m, nil
+}
+
+// insertTx stores a draft as a new memory and makes it findable.
+func (s *Service) insertTx(tx *storage.Tx, user uuid.UUID, d *draft) (*memoryRow, error) {
+	id := storage.NewID()
+	content, err := s.seal("memories", "content", id, d.content)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := tx.Exec(`INSERT INTO memories (id, user_id, type, content, occurred_at, layer, source, source_ref, untrusted, content_hash,
+		salience, salience_tier, pinned, metadata, created_at, updated_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+		id, user, d.typ, content, d.occurredAt, nullInt(d.layer), d.source, nullText(d.sourceRef), d.untrusted, d.hash[:],
+		d.salience, d.tier, d.pinned, d.metadata, tx.Now, tx.Now); err != nil {
+		return nil, err
+	}
+	for _, tag := range d.tags {
+		if _, err := tx.Exec(`INSERT INTO memory_tags (memory_id, user_id, tag) VALUES (?, ?, ?)`, id, user, tag); err != nil {
+			return nil, err
+		}
+	}
+	m := &memoryRow{user: user, hash: d.hash, Item: Item{
+		ID: id, Type: d.typ, Title: titleOf(d.metadata), Content: d.content, Layer: d.layer, Tags: d.tags, Source: d.source, SourceRef: d.sourceRef,
+		Untrusted: d.untrusted, Salience: d.salience, SalienceTier: d.tier, Pinned: d.pinned, OccurredAt: micros(d.occurredAt), InitialStrength: 1,
+		EmbeddingState: "none", Metadata: d.metadata, Version: 1, CreatedAt: tx.Now, UpdatedAt: tx.Now,
+	}}
+	if s.o.Embedder != nil {
+		m.EmbeddingState = "queued"
+	}
+	if err := s.put(tx, m.entry()); err != nil {
+		return nil, err
+	}
+	changed(tx, user, "add", id)
+	return m, nil
+}
+
+// micros is a time as it is stored: in UTC, to the microsecond.
+func micros(t *time.Time) *time.Time {
+	if t == nil {
+		return nil
+	}
+	u := time.UnixMicro(t.UnixMicro()).UTC()
+	return &u
+}
+
+// reinforce counts that a memory was used: edited, pinned, confirmed, opened or cited.
+func reinforce(tx *storage.Tx, m *memoryRow) error {
+	if _, err := tx.Exec(`UPDATE memories SET access_count = access_count + 1, last_accessed = ?, last_reinforced_at = ? WHERE id = ?`, tx.Now, tx.Now, m.ID); err != nil {
+		return err
+	}
+	now := tx.Now
+	m.AccessCount, m.LastAccessed, m.LastReinforcedAt = m.AccessCount+1, &now, &now
+	return nil
+}
+
+// Get gives one memory. With Touch the person has opened it, which reinforces it.
+func (s *Service) Get(ctx context.Context, p GetParams) (Item, error) {
+	id, err := parseID("id", p.ID)
+	if err != nil {
+		return Item{}, err
+	}
+	var m *memoryRow
+	read := func(tx *storage.Tx) (err error) {
+		m, err = s.memory(tx, identity.UserID(ctx), id)
+		return err
+	}
+	caller, _ := identity.From(ctx)
+	if !p.Touch || !caller.Scopes.Has(identity.Write) {
+		err = s.db.Read(ctx, read)
+	} else {
+		err = s.db.Write(ctx, func(tx *storage.Tx) error {
+			if err := read(tx); err != nil {
+				return err
+			}
+			return reinforce(tx, m)
+		})
+	}
+	if err != nil {
+		return Item{}, err
+	}
+	return m.Item, nil
+}
+
+// Cite reinforces the memories that an answer of the agent cites; those that are not there any
+// more are passed over.
+func (s *Service) Cite(ctx context.Context, ids []uuid.UUID) error {
+	return s.db.Write(ctx, func(tx *storage.Tx) error {
+		ms, err := s.memoriesOf(tx, identity.UserID(ctx), ids)
+		if fault.Is(err, fault.NotFound) {
+			return nil
+		}
+		for i := 0; err == nil && i < len(ms); i++ {
+			err = reinforce(tx, ms[i])
+		}
+		return err
+	})
+}

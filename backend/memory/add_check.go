@@ -1,0 +1,129 @@
+package memory
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/json"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"golang.org/x/text/unicode/norm"
+)
+
+const (
+	maxContent  = 64 << 10
+	maxTags     = 16
+	maxTag      = 64 // characters
+	maxMetadata = 64 << 10
+	maxRef      = 4 << 10
+)
+
+var (
+	memoryTypes = []string{"episodic", "semantic", "procedural"}
+	sources     = []string{"manual", "note", "agent", "chatgpt", "claude", "markdown", "text", "jsonl", "locomo", "voice", "document", "tool"}
+	foreign     = []string{"chatgpt", "claude", "markdown", "text", "jsonl", "locomo", "document", "tool"} // untrusted unless the caller says otherwise
+)
+
+// normalText is the form in which a text is stored: Unicode NFC, without space at its ends and
+// without what no text holds.
+func normalText(text string) string {
+	text = strings.ToValidUTF8(text, "\uFFFD")
+	text = strings.ReplaceAll(text, "\x00", "")
+	return strings.TrimSpace(norm.NFC.String(text))
+}
+
+// textHash is the content_hash of a text in normal form.
+func textHash(text string) [32]byte { return sha256.Sum256([]byte(text)) }
+
+func checkContent(field, text string) (string, error) {
+	if len(text) > 2*maxContent { // NFC may shorten a text a little
+		return "", invalid(field, "Longer than 64 KiB: import it as a document")
+	}
+	text = normalText(text)
+	switch {
+	case text == "":
+		return "", invalid(field, "Write something first")
+	case len(text) > maxContent:
+		return "", invalid(field, "Longer than 64 KiB: import it as a document")
+	}
+	return text, nil
+}
+
+func checkType(field, typ string) error {
+	if !slices.Contains(memoryTypes, typ) {
+		return invalid(field, "%q is not a type of memory: use episodic, semantic or procedural.", clip(typ, 32))
+	}
+	return nil
+}
+
+func checkLayer(field string, layer int) error {
+	if layer < 1 || layer > 7 {
+		return invalid(field, "Layer %d does not exist: layers go from 1 to 7.", layer)
+	}
+	return nil
+}
+
+// tierSalience are the tiers of salience with their values, highest first.
+var tierSalience = []struct {
+	tier  string
+	value float64
+}{{"critical", 100}, {"high", 75}, {"medium", 50}, {"low", 25}}
+
+// salienceOf is the value of a tier.
+func salienceOf(field, tier string) (float64, error) {
+	for _, t := range tierSalience {
+		if t.tier == tier {
+			return t.value, nil
+		}
+	}
+	return 0, invalid(field, "%q is not a tier of salience: use critical, high, medium or low.", clip(tier, 32))
+}
+
+func checkTime(field string, t *time.Time) error {
+	if t != nil && (t.Year() < 1 || t.Year() > 9999) {
+		return invalid(field, "%s is not a date between the years 1 and 9999.", field)
+	}
+	return nil
+}
+
+// checkMetadata gives metadata as one JSON object without space; nothing is {}.
+func checkMetadata(field string, raw json.RawMessage) (json.RawMessage, error) {
+	if len(raw) == 0 || string(bytes.TrimSpace(raw)) == "null" {
+		return json.RawMessage("{}"), nil
+	}
+	if len(raw) > maxMetadata {
+		return nil, invalid(field, "metadata is longer than 64 KiB.")
+	}
+	var buf bytes.Buffer
+	if err := json.Compact(&buf, raw); err != nil || buf.Bytes()[0] != '{' {
+		return nil, invalid(field, "metadata must be a JSON object.")
+	}
+	return buf.Bytes(), nil
+}
+
+// normalTag trims a tag and makes it lower case; inner space is one space.
+func normalTag(tag string) string {
+	return strings.Join(strings.Fields(norm.NFC.String(strings.ToLower(normalText(tag)))), " ")
+}
+
+// cleanTags gives tags in normal form, each once, in order.
+func cleanTags(field string, tags []string) ([]string, error) {
+	out := make([]string, 0, len(tags))
+	for _, t := range tags {
+		t = normalTag(t)
+		if t == "" || slices.Contains(out, t) {
+			continue
+		}
+		if utf8.RuneCountInString(t) > maxTag {
+			return nil, invalid(field, "The tag %q is longer than %d characters.", clip(t, 32), maxTag)
+		}
+		if len(out) == maxTags {
+			return nil, invalid(field, "There are more than %d tags.", maxTags)
+		}
+		out = append(out, t)
+	}
+	slices.Sort(out)
+	return out, nil
+}

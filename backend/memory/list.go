@@ -1,0 +1,282 @@
+package memory
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"slices"
+	"strings"
+
+	"github.com/google/uuid"
+
+	"helix/backend/identity"
+	"helix/backend/storage"
+)
+
+// sorts are the orders of memory.list: the column that leads, largest first. What has no value
+// there comes last; ids decide between equals.
+var sorts = map[string]string{"": "created_at", "recent": "created_at", "occurred": "occurred_at", "salience": "salience", "retention": "retention"}
+
+// cursor is where a page ended.
+type cursor struct {
+	Sort string    `json:"s"`
+	Key  any       `json:"k"` // of the last item; null: it had none
+	ID   uuid.UUID `json:"i"`
+}
+
+func (c cursor) String() string {
+	b, _ := json.Marshal(c) // numbers and strings only
+	return base64.RawURLEncoding.EncodeToString(b)
+}
+
+func readCursor(text, column string) (*cursor, error) {
+	if text == "" {
+		return nil, nil
+	}
+	var c cursor
+	b, err := base64.RawURLEncoding.DecodeString(text)
+	if err == nil {
+		d := json.NewDecoder(strings.NewReader(string(b)))
+		d.UseNumber()
+		err = d.Decode(&c)
+	}
+	if err != nil || c.Sort != column || c.ID == uuid.Nil {
+		return nil, invalid("cursor", "This cursor is not one of this list.")
+	}
+	switch k := c.Key.(type) {
+	case nil:
+	case json.Number:
+		if n, err := k.Int64(); err == nil {
+			c.Key = n
+		} else if c.Key, err = k.Float64(); err != nil {
+			return nil, invalid("cursor", "This cursor is not one of this list.")
+		}
+	default:
+		return nil, invalid("cursor", "This cursor is not one of this list.")
+	}
+	return &c, nil
+}
+
+// List gives memories by page. A cursor goes on after the page that gave it, at the same cost
+// wherever that is; an offset counts from the start.
+func (s *Service) List(ctx context.Context, p ListParams) (ListResult, error) {
+	out := ListResult{Items: []Item{}}
+	if err := page(&p.Limit, &p.Offset); err != nil {
+		return out, err
+	}
+	column, ok := sorts[p.Sort]
+	if !ok {
+		return out, invalid("sort", "%q is not an order: use recent, occurred, salience or retention.", clip(p.Sort, 32))
+	}
+	live := "m.deleted_at IS NULL"
+	if p.Trash {
+		column, live = "deleted_at", "m.deleted_at IS NOT NULL AND m.content <> ''"
+	}
+	after, err := readCursor(p.Cursor, column)
+	if err != nil {
+		return out, err
+	}
+	w := where{}
+	w.add("m.user_id = ? AND "+live, identity.UserID(ctx))
+	if err := w.filter(p.Filters, memoryColumns); err != nil {
+		return out, err
+	}
+	var items []*memoryRow
+	err = s.db.Read(ctx, func(tx *storage.Tx) error {
+		if err := tx.QueryRow(`SELECT count(*) FROM memories m WHERE `+w.String(), w.args...).Scan(&out.Total); err != nil {
+			return err
+		}
+		items, err = s.listPage(tx, w, column, after, p.Limit, p.Offset)
+		return err
+	})
+	if err != nil {
+		return out, err
+	}
+	for _, m := range items {
+		out.Items = append(out.Items, m.Item)
+	}
+	if n := len(items); n == p.Limit && (after != nil || int64(p.Offset+n) < out.Total) {
+		out.NextCursor = cursor{Sort: column, Key: items[n-1].sortKey(column), ID: items[n-1].ID}.String()
+	}
+	return out, nil
+}
+
+// listPage reads a page. Behind a cursor the rows with a value and those without are two ranges
+// of the index.
+func (s *Service) listPage(tx *storage.Tx, w where, column string, after *cursor, limit, offset int) ([]*memoryRow, error) {
+	order := ` ORDER BY m.` + column + ` DESC, m.id DESC LIMIT ? OFFSET ?`
+	if after == nil {
+		return s.memoriesWhere(tx, `WHERE `+w.String()+order, append(slices.Clone(w.args), limit, offset)...)
+	}
+	var out []*memoryRow
+	if after.Key != nil {
+		v := w.clone()
+		v.add("(m."+column+", m.id) < (?, ?)", after.Key, after.ID)
+		var err error
+		if out, err = s.memoriesWhere(tx, `WHERE `+v.String()+order, append(v.args, limit, offset)...); err != nil || len(out) == limit {
+			return out, err
+		}
+	}
+	if column != "occurred_at" && column != "retention" {
+		return out, nil
+	}
+	v := w.clone()
+	v.add("m." + column + " IS NULL")
+	if after.Key == nil {
+		v.add("m.id < ?", after.ID)
+	}
+	more, err := s.memoriesWhere(tx, `WHERE `+v.String()+order, append(v.args, limit-len(out), 0)...)
+	return append(out, more...), err
+}
+
+// sortKey is the value of a column as it is stored.
+func (m *memoryRow) sortKey(column string) any {
+	switch column {
+	case "occurred_at":
+		if m.OccurredAt != nil {
+			return m.OccurredAt.UnixMicro()
+		}
+		return nil
+	case "salience":
+		return m.Salience
+	case "retention":
+		if m.Retention != nil {
+			return *m.Retention
+		}
+		return nil
+	case "deleted_at":
+		return m.DeletedAt.UnixMicro()
+	}
+	return m.CreatedAt.UnixMicro()
+}
+
+// where collects the conditions of a query.
+type where struct {
+	conds []string
+	args  []any
+}
+
+func (w *where) add(cond string, args ...any) {
+	w.conds, w.args = append(w.conds, cond), append(w.args, args...)
+}
+
+func (w *where) clone() where { return where{slices.Clone(w.conds), slices.Clone(w.args)} }
+
+func (w *where) String() string { return strings.Join(w.conds, " AND ") }
+
+// columns say where the things that filters ask for stand, for one kind of item. tagged gives
+// the condition that an item has one of n tags.
+type columns struct {
+	kind, occurred, layer, typ, source, pinned, untrusted, salience, retention, conversation, document string
+	tagged                                                                                             func(n int) string
+}
+
+var memoryColumns = columns{
+	kind: KindMemory, occurred: "m.occurred_at", layer: "m.layer", typ: "m.type", source: "m.source", pinned: "m.pinned", untrusted: "m.untrusted",
+	salience: "m.salience", retention: "coalesce(m.retention, 1)", conversation: "NULL", document: "NULL",
+	tagged: func(n int) string {
+		return "m.id IN (SELECT memory_id FROM memory_tags WHERE user_id = m.user_id AND tag IN (" + marks(n) + "))"
+	},
+}
+
+var turnColumns = columns{
+	kind: KindTurn, occurred: "t.occurred_at", layer: "c.layer", typ: "c.type", source: "c.source", pinned: "0", untrusted: "c.untrusted",
+	salience: "50", retention: "1", conversation: "c.id", document: "NULL",
+	tagged: func(n int) string {
+		return "EXISTS (SELECT 1 FROM json_each(c.tags) j WHERE j.value IN (" + marks(n) + "))"
+	},
+}
+
+var chunkColumns = columns{
+	kind: KindChunk, occurred: "d.occurred_at", layer: "d.layer", typ: "d.type", source: "d.source", pinned: "0", untrusted: "d.untrusted",
+	salience: "50", retention: "1", conversation: "NULL", document: "d.id",
+	tagged: func(n int) string {
+		return "EXISTS (SELECT 1 FROM json_each(d.tags) j WHERE j.value IN (" + marks(n) + "))"
+	},
+}
+
+func marks(n int) string { return strings.TrimSuffix(strings.Repeat("?, ", n), ", ") }
+
+func anys[T any](vs []T) []any {
+	out := make([]any, len(vs))
+	for i, v := range vs {
+		out[i] = v
+	}
+	return out
+}
+
+// filter adds the conditions of f.
+func (w *where) filter(f *Filters, c columns) error {
+	if f == nil {
+		return nil
+	}
+	for _, t := range f.Types {
+		if err := checkType("filters.types", t); err != nil {
+			return err
+		}
+	}
+	for _, l := range f.Layers {
+		if err := checkLayer("filters.layers", l); err != nil {
+			return err
+		}
+	}
+	for _, k := range f.Kinds {
+		if k != KindMemory && k != KindTurn && k != KindChunk {
+			return invalid("filters.kinds", "%q is not a kind: use memory, turn or chunk.", clip(k, 32))
+		}
+	}
+	if f.From != nil {
+		w.add(c.occurred+" >= ?", f.From)
+	}
+	if f.To != nil {
+		w.add(c.occurred+" < ?", f.To)
+	}
+	if len(f.Kinds) > 0 && !slices.Contains(f.Kinds, c.kind) {
+		w.add("0")
+	}
+	if n := len(f.Layers); n > 0 {
+		w.add(c.layer+" IN ("+marks(n)+")", anys(f.Layers)...)
+	}
+	if n := len(f.Types); n > 0 {
+		w.add(c.typ+" IN ("+marks(n)+")", anys(f.Types)...)
+	}
+	if n := len(f.Sources); n > 0 {
+		w.add(c.source+" IN ("+marks(n)+")", anys(f.Sources)...)
+	}
+	for _, t := range f.TagsAll {
+		w.add(c.tagged(1), normalTag(t))
+	}
+	if n := len(f.TagsAny); n > 0 {
+		w.add(c.tagged(n), normalTags(f.TagsAny)...)
+	}
+	if n := len(f.TagsNone); n > 0 {
+		w.add("NOT "+c.tagged(n), normalTags(f.TagsNone)...)
+	}
+	if f.Pinned != nil {
+		w.add(c.pinned+" = ?", *f.Pinned)
+	}
+	if f.Untrusted != nil {
+		w.add(c.untrusted+" = ?", *f.Untrusted)
+	}
+	if f.MinSalience != nil {
+		w.add(c.salience+" >= ?", *f.MinSalience)
+	}
+	if f.MinRetention != nil {
+		w.add(c.retention+" >= ?", *f.MinRetention)
+	}
+	if f.ConversationID != nil {
+		w.add(c.conversation+" = ?", *f.ConversationID)
+	}
+	if f.DocumentID != nil {
+		w.add(c.document+" = ?", *f.DocumentID)
+	}
+	return nil
+}
+
+func normalTags(tags []string) []any {
+	out := make([]any, len(tags))
+	for i, t := range tags {
+		out[i] = normalTag(t)
+	}
+	return out
+}

@@ -1,0 +1,198 @@
+package memory
+
+import (
+	"context"
+	"encoding/binary"
+	"hash/fnv"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/google/uuid"
+	"golang.org/x/text/unicode/norm"
+
+	"helix/backend/identity"
+	"helix/backend/storage"
+)
+
+const (
+	recallAge     = 24 * time.Hour
+	shingleWords  = 5
+	recallOverlap = 0.6 // of the shingles of a text: it is recalled text
+)
+
+// shingles are the hashes of all runs of five words of a text, each once, in order. Case,
+// punctuation and accents do not count. A text of fewer words is one run.
+func shingles(text string) []uint64 { return runs(words(text), shingleWords) }
+
+// words are the letters and digits of a text, lower case and without accents.
+func words(text string) []string {
+	text = norm.NFKD.String(text)
+	text = strings.Map(func(r rune) rune {
+		switch {
+		case unicode.Is(unicode.Mn, r), r == '\'', r == '’':
+			return -1
+		case unicode.IsLetter(r), unicode.IsNumber(r):
+			return unicode.ToLower(r)
+		}
+		return ' '
+	}, text)
+	return strings.Fields(text)
+}
+
+func runs(words []string, n int) []uint64 {
+	if len(words) == 0 {
+		return nil
+	}
+	n = min(n, len(words))
+	out := make([]uint64, 0, len(words)-n+1)
+	for i := 0; i+n <= len(words); i++ {
+		h := fnv.New64a()
+		for _, w := range words[i : i+n] {
+			_, _ = h.Write([]byte(w))
+			_, _ = h.Write([]byte{0})
+		}
+		out = append(out, h.Sum64())
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// logged are the hashes that recall_log keeps of a text: its shingles, and the shorter runs, so
+// that a text of fewer than five words is known too. All stand in order.
+func logged(text string) []byte {
+	w := words(text)
+	var all []uint64
+	for n := 1; n <= shingleWords; n++ {
+		if n <= len(w) {
+			all = append(all, runs(w, n)...)
+		}
+	}
+	slices.Sort(all)
+	all = slices.Compact(all)
+	out := make([]byte, 0, 8*len(all))
+	for _, h := range all {
+		out = binary.LittleEndian.AppendUint64(out, h)
+	}
+	return out
+}
+
+// containment is the part of the shingles of a text that a logged text has; both in order.
+func containment(want []uint64, logged []byte) float64 {
+	if len(want) == 0 {
+		return 0
+	}
+	found, i := 0, 0
+	for at := 0; at+8 <= len(logged) && i < len(want); at += 8 {
+		h := binary.LittleEndian.Uint64(logged[at:])
+		for i < len(want) && want[i] < h {
+			i++
+		}
+		if i < len(want) && want[i] == h {
+			found++
+			i++
+		}
+	}
+	return float64(found) / float64(len(want))
+}
+
+// recalled reports whether a text is what search handed to an agent of the user in the last
+// day, whole or nearly so.
+func (s *Service) recalled(tx *storage.Tx, user uuid.UUID, text string) (bool, error) {
+	want := shingles(text)
+	if len(want) == 0 {
+		return false, nil
+	}
+	rows, err := tx.Query(`SELECT shingles FROM recall_log WHERE user_id = ? AND at >= ? ORDER BY at DESC`, user, tx.Now.Add(-recallAge))
+	if err != nil {
+		return false, err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var log []byte
+		if err := rows.Scan(&log); err != nil {
+			return false, err
+		}
+		if containment(want, log) >= recallOverlap {
+			return true, nil
+		}
+	}
+	return false, rows.Err()
+}
+
+// LogRecall notes what a search handed to an agent, so that the agent does not store it again.
+// Whatever gives hits to an agent calls it first; session is that of the agent.
+func (s *Service) LogRecall(ctx context.Context, session string, hits []Hit) error {
+	if len(hits) == 0 {
+		return nil
+	}
+	return s.db.Write(ctx, func(tx *storage.Tx) error { return s.logRecall(tx, identity.UserID(ctx), session, hits) })
+}
+
+// LogShown notes text that an agent was given and did not write: instructions, prompts and the
+// output of tools. It is treated as recalled text. kind is prompt or tool.
+func (s *Service) LogShown(ctx context.Context, session, kind, text string) error {
+	if kind != "prompt" && kind != "tool" {
+		return invalid("kind", "%q is not a kind of shown text: use prompt or tool.", clip(kind, 32))
+	}
+	hash := textHash(normalText(text))
+	return s.db.Write(ctx, func(tx *storage.Tx) error {
+		return noteRecall(tx, identity.UserID(ctx), session, kind, uuid.UUID(hash[:16]), text)
+	})
+}
+
+func (s *Service) logRecall(tx *storage.Tx, user uuid.UUID, session string, hits []Hit) error {
+	for _, h := range hits {
+		text, err := s.textOf(tx, user, h.Kind, h.ID)
+		if err != nil {
+			return err
+		}
+		for _, n := range h.Context { // neighbours are handed out too
+			text += "\n" + n.Text
+		}
+		if text == "" {
+			continue
+		}
+		if err := noteRecall(tx, user, session, h.Kind, h.ID, text); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func noteRecall(tx *storage.Tx, user uuid.UUID, session, kind string, id uuid.UUID, text string) error {
+	_, err := tx.Exec(`INSERT INTO recall_log (user_id, session_id, kind, item_id, shingles, at) VALUES (?, ?, ?, ?, ?, ?)
+		ON CONFLICT (user_id, kind, item_id, session_id) DO UPDATE SET shingles = excluded.shingles, at = excluded.at`, user, session, kind, id, logged(text), tx.Now)
+	return err
+}
+
+// textOf is the whole text of a thing that the user has; "": it is not there.
+func (s *Service) textOf(tx *storage.Tx, user uuid.UUID, kind string, id uuid.UUID) (string, error) {
+	table, ok := map[string]string{KindMemory: "memories", KindTurn: "conversation_turns", KindChunk: "chunks"}[kind]
+	if !ok {
+		return "", nil
+	}
+	rows, err := tx.Query(`SELECT content FROM `+table+` WHERE id = ? AND user_id = ?`, id, user)
+	if err != nil {
+		return "", err
+	}
+	defer rows.Close()
+	var text string
+	for rows.Next() {
+		var content []byte
+		if err := rows.Scan(&content); err != nil {
+			return "", err
+		}
+		if text, err = s.open(table, "content", id, content); err != nil {
+			return "", err
+		}
+	}
+	return text, rows.Err()
+}
+
+// purgeRecall forgets that a thing was handed out: its hashes tell of its words.
+func purgeRecall(tx *storage.Tx, kind string, id uuid.UUID) error {
+	_, err := tx.Exec(`DELETE FROM recall_log WHERE kind = ? AND item_id = ?`, kind, id)
+	return err
+}

@@ -1,0 +1,209 @@
+package memory
+
+import (
+	"context"
+
+	"github.com/google/uuid"
+
+	"helix/backend/fault"
+	"helix/backend/identity"
+	"helix/backend/storage"
+)
+
+// Delete moves memories to the trash, where they stay for 30 days. Search forgets them at
+// once. Ids that are not there are passed over, unless none is.
+func (s *Service) Delete(ctx context.Context, p IDsParams) (CountResult, error) {
+	ids, err := parseIDs("", p.IDs)
+	if err != nil {
+		return CountResult{}, err
+	}
+	var out CountResult
+	err = s.db.Write(ctx, func(tx *storage.Tx) error {
+		user := identity.UserID(ctx)
+		gone, err := s.deleteTx(tx, user, ids)
+		if err != nil {
+			return err
+		}
+		if len(gone) == 0 {
+			return errNoMemory()
+		}
+		out.Count = len(gone)
+		out.UndoToken, err = s.undoable(tx, user, undoDelete, idsUndo{gone, tx.Now.UnixMicro()})
+		return err
+	})
+	return out, err
+}
+
+// deleteTx moves those of ids to the trash that are not there yet.
+func (s *Service) deleteTx(tx *storage.Tx, user uuid.UUID, ids []uuid.UUID) ([]uuid.UUID, error) {
+	var gone []uuid.UUID
+	for _, id := range ids {
+		res, err := tx.Exec(`UPDATE memories SET deleted_at = ?, updated_at = ? WHERE id = ? AND user_id = ? AND deleted_at IS NULL`, tx.Now, tx.Now, id, user)
+		if err != nil {
+			return nil, err
+		}
+		if n, err := res.RowsAffected(); err != nil || n == 0 {
+			if err != nil {
+				return nil, err
+			}
+			continue
+		}
+		gone = append(gone, id)
+	}
+	changed(tx, user, "delete", gone...)
+	return gone, s.drop(tx, KindMemory, gone...)
+}
+
+// Restore brings back from the trash: memories, and conversations and documents by their ids.
+// Tags, pin, salience and vector are as they were.
+func (s *Service) Restore(ctx context.Context, p IDsParams) (CountResult, error) {
+	ids, err := parseIDs("", p.IDs)
+	if err != nil {
+		return CountResult{}, err
+	}
+	var out CountResult
+	err = s.db.Write(ctx, func(tx *storage.Tx) error {
+		user := identity.UserID(ctx)
+		back, err := s.restoreTx(tx, user, ids, nil)
+		if err != nil {
+			return err
+		}
+		if len(back) > 0 {
+			if out.UndoToken, err = s.undoable(tx, user, undoRestore, idsUndo{IDs: back}); err != nil {
+				return err
+			}
+		}
+		out.Count = len(back)
+		for _, id := range ids {
+			if out.Count == len(ids) {
+				break
+			}
+			n, err := s.restoreWhole(tx, user, id)
+			if err != nil {
+				return err
+			}
+			out.Count += n
+		}
+		if out.Count == 0 {
+			return fault.NotFoundf("There is no such memory in the trash.")
+		}
+		return nil
+	})
+	if err != nil {
+		return CountResult{}, err
+	}
+	return out, nil
+}
+
+// restoreWhole brings back a conversation or document with all its parts.
+func (s *Service) restoreWhole(tx *storage.Tx, user, id uuid.UUID) (int, error) {
+	n, err := s.restoreConversation(tx, user, id)
+	if n == 0 && err == nil {
+		n, err = s.undeleteDocument(tx, user, id)
+	}
+	return n, err
+}
+
+// restoreTx brings back those of ids that are in the trash, or only those that went there at a
+// moment. What was purged has no text and does not come back.
+func (s *Service) restoreTx(tx *storage.Tx, user uuid.UUID, ids []uuid.UUID, at *int64) ([]uuid.UUID, error) {
+	var back []uuid.UUID
+	for _, id := range ids {
+		res, err := tx.Exec(`UPDATE memories SET deleted_at = NULL, updated_at = ? WHERE id = ? AND user_id = ? AND deleted_at IS NOT NULL
+			AND content <> '' AND (? IS NULL OR deleted_at = ?)`, tx.Now, id, user, at, at)
+		if err != nil {
+			return nil, err
+		}
+		n, err := res.RowsAffected()
+		if err != nil {
+			return nil, err
+		}
+		if n == 0 {
+			continue
+		}
+		m, err := s.memory(tx, user, id)
+		if err != nil {
+			return nil, err
+		}
+		if err := s.put(tx, m.entry()); err != nil {
+			return nil, err
+		}
+		back = append(back, id)
+	}
+	changed(tx, user, "restore", back...)
+	return back, nil
+}
+
+// Purge removes memories for good, whether they are in the trash or not; conversations and
+// documents go by their ids when they are in the trash. Only that there was something is kept.
+func (s *Service) Purge(ctx context.Context, p IDsParams) (CountResult, error) {
+	ids, err := parseIDs("", p.IDs)
+	if err != nil {
+		return CountResult{}, err
+	}
+	var out CountResult
+	err = s.db.Write(ctx, func(tx *storage.Tx) error {
+		user := identity.UserID(ctx)
+		gone, err := s.purgeTx(tx, user, ids)
+		if err != nil {
+			return err
+		}
+		out.Count = len(gone)
+		for _, id := range ids {
+			if out.Count == len(ids) {
+				break
+			}
+			n, err := s.purgeWhole(tx, user, id)
+			if err != nil {
+				return err
+			}
+			out.Count += n
+		}
+		if out.Count == 0 {
+			return errNoMemory()
+		}
+		return nil
+	})
+	if err != nil {
+		return CountResult{}, err
+	}
+	return out, nil
+}
+
+// purgeTx empties rows: text, tags, metadata, what they said before, and vectors. The row
+// stays as a tombstone until retention removes it.
+func (s *Service) purgeTx(tx *storage.Tx, user uuid.UUID, ids []uuid.UUID) ([]uuid.UUID, error) {
+	var gone []uuid.UUID
+	for _, id := range ids {
+		res, err := tx.Exec(`UPDATE memories SET deleted_at = coalesce(deleted_at, ?), updated_at = ?, content = '', content_hash = ?, metadata = '{}', source_ref = NULL,
+			emotional_valence = NULL, occurred_at = NULL, pinned = 0 WHERE id = ? AND user_id = ? AND content <> ''`, tx.Now, tx.Now, textHash(""), id, user)
+		if err != nil {
+			return nil, err
+		}
+		n, err := res.RowsAffected()
+		if err != nil {
+			return nil, err
+		}
+		if n == 0 {
+			continue
+		}
+		if _, err := tx.Exec(`DELETE FROM memory_tags WHERE memory_id = ?`, id); err != nil {
+			return nil, err
+		}
+		if err := tx.WithoutCapture(func() error {
+			_, err := tx.Exec(`DELETE FROM memory_revisions WHERE memory_id = ?`, id)
+			return err
+		}); err != nil {
+			return nil, err
+		}
+		if err := purgeRecall(tx, KindMemory, id); err != nil {
+			return nil, err
+		}
+		gone = append(gone, id)
+	}
+	if err := s.drop(tx, KindMemory, gone...); err != nil {
+		return nil, err
+	}
+	changed(tx, user, "purge", gone...)
+	return gone, purgeVectors(tx, KindMemory, gone...)
+}

@@ -1,0 +1,239 @@
+package memory
+
+import (
+	"context"
+	"crypto/rand"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+
+	"helix/backend/fault"
+	"helix/backend/identity"
+	"helix/backend/storage"
+)
+
+// The acts that can be undone.
+const (
+	undoDelete       = "delete"
+	undoRestore      = "restore"
+	undoUpdate       = "update"
+	undoPin          = "pin"
+	undoTag          = "tag"
+	undoSalience     = "salience"
+	undoConversation = "delete_conversation"
+	undoDocument     = "delete_document"
+	undoTrust        = "set_untrusted"
+)
+
+const undoAge = 10 * time.Minute
+
+// idsUndo names the rows of an act, and when it was.
+type idsUndo struct {
+	IDs []uuid.UUID `json:"ids"`
+	At  int64       `json:"at,omitempty"` // microseconds
+}
+
+// undoable keeps how to take an act back and gives the token for it. State holds no text: a
+// text is in its revision.
+func (s *Service) undoable(tx *storage.Tx, user uuid.UUID, act string, state any) (token string, err error) {
+	b, err := json.Marshal(state)
+	if err != nil {
+		return "", err
+	}
+	if _, err := tx.Exec(`DELETE FROM memory_undo WHERE user_id = ? AND created_at < ?`, user, tx.Now.Add(-undoAge)); err != nil {
+		return "", err
+	}
+	token = rand.Text()
+	_, err = tx.Exec(`INSERT INTO memory_undo (token, user_id, act, state, created_at) VALUES (?, ?, ?, ?, ?)`, token, user, act, string(b), tx.Now)
+	return token, err
+}
+
+// Undo takes an act back. A token is good once and for ten minutes. What was changed again
+// meanwhile stays as it is; when that is everything it is a Conflict.
+func (s *Service) Undo(ctx context.Context, p UndoParams) (CountResult, error) {
+	var out CountResult
+	err := s.db.Write(ctx, func(tx *storage.Tx) error {
+		user := identity.UserID(ctx)
+		var act, state string
+		err := tx.QueryRow(`SELECT act, state FROM memory_undo WHERE token = ? AND user_id = ? AND created_at >= ?`, p.UndoToken, user, tx.Now.Add(-undoAge)).Scan(&act, &state)
+		if errors.Is(err, sql.ErrNoRows) {
+			return fault.NotFoundf("This can no longer be undone.")
+		}
+		if err != nil {
+			return err
+		}
+		if _, err := tx.Exec(`DELETE FROM memory_undo WHERE token = ?`, p.UndoToken); err != nil {
+			return err
+		}
+		if out.Count, err = s.undo(tx, user, act, []byte(state)); err != nil {
+			return fmt.Errorf("undo %s: %w", act, err)
+		}
+		if out.Count == 0 {
+			return fault.Conflictf("This was changed again meanwhile, so there is nothing to undo.")
+		}
+		return nil
+	})
+	if err != nil {
+		return CountResult{}, err
+	}
+	return out, nil
+}
+
+// undo tells how many rows it took back.
+func (s *Service) undo(tx *storage.Tx, user uuid.UUID, act string, state []byte) (int, error) {
+	switch act {
+	case undoDelete, undoRestore, undoConversation, undoDocument:
+		var u idsUndo
+		if err := json.Unmarshal(state, &u); err != nil {
+			return 0, err
+		}
+		return s.undoIDs(tx, user, act, u)
+	case undoUpdate:
+		var u updateUndo
+		if err := json.Unmarshal(state, &u); err != nil {
+			return 0, err
+		}
+		return s.undoEdit(tx, user, u)
+	case undoPin:
+		return undoEach(s, tx, user, state, func(u pinUndo) uuid.UUID { return u.ID }, func(m *memoryRow, u pinUndo) (bool, error) {
+			if m.Pinned != u.Set {
+				return false, nil
+			}
+			return true, s.setPinned(tx, m, !u.Set)
+		})
+	case undoSalience:
+		return undoEach(s, tx, user, state, func(u tierUndo) uuid.UUID { return u.ID }, func(m *memoryRow, u tierUndo) (bool, error) {
+			if m.SalienceTier != u.Set {
+				return false, nil
+			}
+			return true, s.setTier(tx, m, u.Tier, u.Salience)
+		})
+	case undoTag:
+		return undoEach(s, tx, user, state, func(u tagDelta) uuid.UUID { return u.ID }, func(m *memoryRow, u tagDelta) (bool, error) {
+			add := difference(u.Removed, m.Tags)
+			remove := difference(u.Added, difference(u.Added, m.Tags))
+			if room := maxTags - len(m.Tags) + len(remove); len(add) > room {
+				add = add[:room]
+			}
+			if len(add)+len(remove) == 0 {
+				return false, nil
+			}
+			if err := s.retag(tx, m, add, remove); err != nil {
+				return false, err
+			}
+			return true, s.put(tx, m.entry())
+		})
+	case undoTrust:
+		var u trustUndo
+		if err := json.Unmarshal(state, &u); err != nil {
+			return 0, err
+		}
+		return s.undoTrusting(tx, user, u)
+	}
+	return 0, fmt.Errorf("unknown act")
+}
+
+func (s *Service) undoIDs(tx *storage.Tx, user uuid.UUID, act string, u idsUndo) (n int, err error) {
+	switch act {
+	case undoDelete:
+		back, err := s.restoreTx(tx, user, u.IDs, &u.At)
+		return len(back), err
+	case undoRestore:
+		gone, err := s.deleteTx(tx, user, u.IDs)
+		return len(gone), err
+	}
+	for _, id := range u.IDs {
+		k, err := s.restoreWhole(tx, user, id)
+		if err != nil {
+			return 0, err
+		}
+		n += k
+	}
+	return n, nil
+}
+
+// undoEach takes an act on several memories back, on those that are still there.
+func undoEach[U any](s *Service, tx *storage.Tx, user uuid.UUID, state []byte, id func(U) uuid.UUID, back func(*memoryRow, U) (bool, error)) (int, error) {
+	var us []U
+	if err := json.Unmarshal(state, &us); err != nil {
+		return 0, err
+	}
+	var touched []uuid.UUID
+	for _, u := range us {
+		m, err := s.memory(tx, user, id(u))
+		if fault.Is(err, fault.NotFound) {
+			continue
+		}
+		if err != nil {
+			return 0, err
+		}
+		done, err := back(m, u)
+		if err != nil {
+			return 0, err
+		}
+		if done {
+			touched = append(touched, m.ID)
+		}
+	}
+	changed(tx, user, "update", touched...)
+	return len(touched), nil
+}
+
+// undoEdit gives each field that an edit changed, and that nobody changed since, the value that
+// it had before. It is an edit of its own: what it replaces is kept.
+func (s *Service) undoEdit(tx *storage.Tx, user uuid.UUID, u updateUndo) (int, error) {
+	m, err := s.memory(tx, user, u.ID)
+	if fault.Is(err, fault.NotFound) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	now, was, set := m.state(), u.Before, u.After
+	var c change
+	if string(was.Hash) != string(set.Hash) {
+		if string(now.Hash) != string(set.Hash) {
+			return 0, errStale(m)
+		}
+		text, err := s.revisionText(tx, m.ID, was.Version)
+		if err != nil {
+			return 0, err
+		}
+		c.content = &text
+	}
+	if was.Type != set.Type && now.Type == set.Type {
+		c.typ = &was.Type
+	}
+	if was.Layer != set.Layer && now.Layer == set.Layer {
+		c.layer = &was.Layer
+	}
+	if (was.Tier != set.Tier || was.Salience != set.Salience) && now.Tier == set.Tier {
+		c.tier, c.salience = &was.Tier, &was.Salience
+	}
+	if !sameTime(was.OccurredAt, set.OccurredAt) && sameTime(now.OccurredAt, set.OccurredAt) {
+		c.occurredAt = &was.OccurredAt
+	}
+	if string(was.Metadata) != string(set.Metadata) && string(now.Metadata) == string(set.Metadata) {
+		c.metadata = was.Metadata
+	}
+	if was.Untrusted != set.Untrusted && now.Untrusted == set.Untrusted {
+		c.untrusted = &was.Untrusted
+	}
+	if !slices.Equal(was.Tags, set.Tags) {
+		tags := append(difference(now.Tags, difference(set.Tags, was.Tags)), difference(difference(was.Tags, set.Tags), now.Tags)...)
+		slices.Sort(tags)
+		tags = tags[:min(len(tags), maxTags)]
+		c.tags = &tags
+	}
+	before := m.Version
+	if err := s.changeTx(tx, m, c, "undo"); err != nil || m.Version == before {
+		return 0, err
+	}
+	changed(tx, user, "update", m.ID)
+	return 1, nil
+}

@@ -1,0 +1,270 @@
+package memory
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"helix/backend/fault"
+	"helix/backend/identity"
+	"helix/backend/storage"
+)
+
+// change is what an edit sets, checked and in normal form. Absent fields stay.
+type change struct {
+	content    *string
+	typ        *string
+	layer      *int
+	tags       *[]string
+	tier       *string
+	salience   *float64
+	occurredAt **time.Time
+	metadata   json.RawMessage
+	untrusted  *bool
+}
+
+func checkChange(ctx context.Context, p UpdateParams) (c change, err error) {
+	if p.Content != nil {
+		text, err := checkContent("content", *p.Content)
+		if err != nil {
+			return c, err
+		}
+		c.content = &text
+	}
+	if p.Type != nil {
+		if err := checkType("type", *p.Type); err != nil {
+			return c, err
+		}
+		c.typ = p.Type
+	}
+	if p.Layer != nil {
+		if *p.Layer != 0 {
+			if err := checkLayer("layer", *p.Layer); err != nil {
+				return c, err
+			}
+		}
+		c.layer = p.Layer
+	}
+	if p.Tags != nil {
+		tags, err := cleanTags("tags", *p.Tags)
+		if err != nil {
+			return c, err
+		}
+		c.tags = &tags
+	}
+	if p.SalienceTier != nil {
+		value, err := checkTier(ctx, "salienceTier", *p.SalienceTier)
+		if err != nil {
+			return c, err
+		}
+		c.tier, c.salience = p.SalienceTier, &value
+	}
+	if p.OccurredAt != nil {
+		var at *time.Time
+		if err := json.Unmarshal(*p.OccurredAt, &at); err != nil {
+			return c, invalid("occurredAt", "occurredAt is not a time as in RFC 3339, such as 2026-05-08T13:56:00Z.")
+		}
+		if err := checkTime("occurredAt", at); err != nil {
+			return c, err
+		}
+		at = micros(at)
+		c.occurredAt = &at
+	}
+	if p.Metadata != nil {
+		if c.metadata, err = checkMetadata("metadata", *p.Metadata); err != nil {
+			return c, err
+		}
+	}
+	c.untrusted = p.Untrusted
+	return c, nil
+}
+
+// Update changes a memory if it is still at the version named; else it is a Conflict with the
+// present memory as detail, and nothing changes. What it said before is kept, see History.
+func (s *Service) Update(ctx context.Context, p UpdateParams) (UpdateResult, error) {
+	id, err := parseID("id", p.ID)
+	if err != nil {
+		return UpdateResult{}, err
+	}
+	if p.Version < 1 {
+		return UpdateResult{}, invalid("version", "Say which version of the memory the change is for.")
+	}
+	c, err := checkChange(ctx, p)
+	if err != nil {
+		return UpdateResult{}, err
+	}
+	var out UpdateResult
+	err = s.db.Write(ctx, func(tx *storage.Tx) error {
+		m, err := s.memory(tx, identity.UserID(ctx), id)
+		if err != nil {
+			return err
+		}
+		if m.Version != p.Version {
+			return errStale(m)
+		}
+		before := m.state()
+		if err := s.changeTx(tx, m, c, origin(ctx)); err != nil {
+			return err
+		}
+		if after := m.state(); m.Version != before.Version {
+			if out.UndoToken, err = s.undoable(tx, m.user, undoUpdate, updateUndo{ID: m.ID, Before: before, After: after}); err != nil {
+				return err
+			}
+			changed(tx, m.user, "update", m.ID)
+		}
+		out.Item = m.Item
+		return nil
+	})
+	return out, err
+}
+
+func errStale(m *memoryRow) error {
+	return fault.Conflictf("This memory was changed meanwhile. Nothing was overwritten: compare your text with the present one.").WithDetails(m.Item)
+}
+
+// changeTx makes an edit: it keeps what the memory said, writes the row and its tags, and puts
+// it into search anew. m is then the memory as it is now. An edit that changes nothing writes
+// nothing and leaves the version as it is.
+func (s *Service) changeTx(tx *storage.Tx, m *memoryRow, c change, origin string) error {
+	next := *m
+	set, args := []string{}, []any{}
+	field := func(sql string, v any) { set, args = append(set, sql+" = ?"), append(args, v) }
+	words := false
+	if c.content != nil && *c.content != m.Content {
+		content, err := s.seal("memories", "content", m.ID, *c.content)
+		if err != nil {
+			return err
+		}
+		next.Content, next.hash, words = *c.content, textHash(*c.content), true
+		field("content", content)
+		field("content_hash", next.hash[:])
+	}
+	if c.typ != nil && *c.typ != m.Type {
+		next.Type = *c.typ
+		field("type", next.Type)
+	}
+	if c.layer != nil && *c.layer != m.Layer {
+		next.Layer = *c.layer
+		field("layer", nullInt(next.Layer))
+	}
+	if c.tier != nil && (*c.tier != m.SalienceTier || *c.salience != m.Salience) {
+		next.SalienceTier, next.Salience = *c.tier, *c.salience
+		field("salience_tier", next.SalienceTier)
+		field("salience", next.Salience)
+	}
+	if c.occurredAt != nil && !sameTime(*c.occurredAt, m.OccurredAt) {
+		next.OccurredAt = *c.occurredAt
+		field("occurred_at", next.OccurredAt)
+	}
+	if c.metadata != nil && string(c.metadata) != string(m.Metadata) {
+		next.Metadata, next.Title = c.metadata, titleOf(c.metadata)
+		words = words || next.Title != m.Title
+		field("metadata", c.metadata)
+	}
+	if c.untrusted != nil && *c.untrusted != m.Untrusted {
+		next.Untrusted = *c.untrusted
+		field("untrusted", next.Untrusted)
+	}
+	retag := c.tags != nil && !slices.Equal(*c.tags, m.Tags)
+	if len(set) == 0 && !retag {
+		return nil
+	}
+	if err := s.keepRevision(tx, m, origin); err != nil {
+		return err
+	}
+	field("version", m.Version+1)
+	field("updated_at", tx.Now)
+	if _, err := tx.Exec(`UPDATE memories SET `+strings.Join(set, ", ")+` WHERE id = ?`, append(args, m.ID)...); err != nil {
+		return err
+	}
+	next.Version, next.UpdatedAt = m.Version+1, tx.Now
+	if retag {
+		add, remove := difference(*c.tags, m.Tags), difference(m.Tags, *c.tags)
+		if err := writeTags(tx, &next, add, remove); err != nil {
+			return err
+		}
+		words = true
+	}
+	if origin == "person" || origin == "agent" {
+		if err := reinforce(tx, &next); err != nil {
+			return err
+		}
+	}
+	if next.hash != m.hash && s.o.Embedder != nil {
+		next.EmbeddingState = "queued"
+	}
+	*m = next
+	if words {
+		return s.put(tx, m.entry())
+	}
+	return s.put(tx, m.attributes())
+}
+
+// keepRevision keeps what a memory says, before an edit.
+func (s *Service) keepRevision(tx *storage.Tx, m *memoryRow, origin string) error {
+	id := storage.NewID()
+	content, err := s.seal("memory_revisions", "content", id, m.Content)
+	if err != nil {
+		return err
+	}
+	tags, err := json.Marshal(m.Tags)
+	if err != nil {
+		return err
+	}
+	if _, err := tx.Exec(`INSERT INTO memory_revisions (id, user_id, memory_id, version, content, tags, edited_at, origin, created_at, updated_at)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`, id, m.user, m.ID, m.Version, content, string(tags), tx.Now, origin, tx.Now, tx.Now); err != nil {
+		return err
+	}
+	return trimRevisions(tx, m.ID)
+}
+
+// rowState are the fields of a memory that an edit changes, without its text, which its
+// revision has.
+type rowState struct {
+	Version    int64           `json:"version"`
+	Hash       []byte          `json:"hash"`
+	Type       string          `json:"type"`
+	Layer      int             `json:"layer"`
+	Tags       []string        `json:"tags"`
+	Tier       string          `json:"tier"`
+	Salience   float64         `json:"salience"`
+	OccurredAt *time.Time      `json:"occurredAt"`
+	Metadata   json.RawMessage `json:"metadata"`
+	Untrusted  bool            `json:"untrusted"`
+}
+
+func (m *memoryRow) state() rowState {
+	return rowState{
+		Version: m.Version, Hash: slices.Clone(m.hash[:]), Type: m.Type, Layer: m.Layer, Tags: slices.Clone(m.Tags), Tier: m.SalienceTier, Salience: m.Salience,
+		OccurredAt: m.OccurredAt, Metadata: m.Metadata, Untrusted: m.Untrusted,
+	}
+}
+
+func sameTime(a, b *time.Time) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	return a.Equal(*b)
+}
+
+// difference are the values of a that b does not have.
+func difference(a, b []string) []string {
+	var out []string
+	for _, v := range a {
+		if !slices.Contains(b, v) {
+			out = append(out, v)
+		}
+	}
+	return out
+}
+
+// updateUndo takes an edit back.
+type updateUndo struct {
+	ID     uuid.UUID `json:"id"`
+	Before rowState  `json:"before"`
+	After  rowState  `json:"after"`
+}
