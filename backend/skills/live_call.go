@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/google/uuid"
@@ -42,13 +43,12 @@ func (r *live) start(todo machine.Todo) {
 		r.calls[key] = &attempt{call: c, cancel: cancel}
 		r.s.wg.Go(func() {
 			defer cancel(nil)
-			m := message{key: key}
-			if nested {
-				m.outcome, m.known = r.nested(ctx, c)
-			} else {
-				m.outcome, m.known = r.perform(ctx, c)
+			if !nested {
+				r.perform(ctx, c, func(e machine.Event, known bool) { r.send(message{key: key, outcome: &e, known: known}) })
+				return
 			}
-			r.send(m)
+			out, known := r.nested(ctx, c)
+			r.send(message{key: key, outcome: out, known: known})
 		})
 	}
 }
@@ -88,55 +88,64 @@ func (s *Service) failed(err error) machine.OutcomeData {
 	}
 }
 
-// perform makes one attempt and waits for it, no longer than the step allows and a moment
-// more for the callee to notice. known is false when it was stopped with the run.
-func (r *live) perform(ctx context.Context, c *machine.Call) (out *machine.Event, known bool) {
+// reply is what a callee said.
+type reply struct {
+	Reply
+	err error
+}
+
+// perform makes one attempt and tells its outcome, once: when the callee answers, or when the
+// step allows no more time and a moment more has passed for the callee to notice.
+func (r *live) perform(ctx context.Context, c *machine.Call, tell func(out machine.Event, known bool)) {
 	limit := c.Step.Timeout()
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, errAttempt)
 	defer cancel()
 	begun := time.Now()
-	type result struct {
-		reply Reply
-		err   error
+	var once sync.Once
+	settle := func(res reply) {
+		once.Do(func() { tell(r.outcome(ctx, c, res, limit, time.Since(begun))) })
 	}
-	done := make(chan result, 1)
-	r.s.wg.Go(func() {
-		reply, err := r.s.call(ctx, r.call(c, limit))
-		done <- result{reply, err}
-	})
-	var res result
-	select {
-	case res = <-done:
-	case <-ctx.Done():
+	answered, left := make(chan struct{}), make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		defer close(left)
 		timer := time.NewTimer(r.s.limits.CancelPatience)
+		defer timer.Stop()
 		select {
-		case res = <-done:
+		case <-answered:
 		case <-timer.C:
-			res.err = ctx.Err()
+			settle(reply{err: ctx.Err()})
 		}
-		timer.Stop()
+	})
+	out, err := r.s.call(ctx, r.call(c, limit))
+	close(answered)
+	if !stop() {
+		<-left
 	}
-	took := time.Since(begun).Milliseconds()
+	settle(reply{out, err})
+}
+
+// outcome is what an attempt came to. known is false when it was stopped with the run.
+func (r *live) outcome(ctx context.Context, c *machine.Call, res reply, limit, took time.Duration) (out machine.Event, known bool) {
 	var d machine.OutcomeData
 	var refused Refused
 	switch cause := context.Cause(ctx); {
 	case res.err == nil:
-		d = r.s.output(res.reply.Output)
+		d = r.s.output(res.Output)
 	case ctx.Err() != nil && errors.Is(cause, errAttempt):
 		d = r.s.failed(fault.New(fault.Timeout, "it took longer than %s", limit))
 		d.Unknown = !c.Tool.Repeatable()
 	case ctx.Err() != nil:
-		return end(machine.Outcome(c, machine.OutcomeData{Error: &machine.Failure{Kind: string(fault.Canceled), Message: "it was canceled"}})), false
+		return machine.Outcome(c, machine.OutcomeData{Error: &machine.Failure{Kind: string(fault.Canceled), Message: "it was canceled"}}), false
 	case isRefused(res.err, &refused) && r.made.Attended && r.s.o.Gate != nil && refused.PendingApprovalID != uuid.Nil:
-		return end(machine.Ask(c, machine.RequestData{
+		return machine.Ask(c, machine.RequestData{
 			Reason: machine.WaitPermission, Title: c.Step.StepID, Message: fault.As(res.err).Message, ID: refused.PendingApprovalID.String(),
-		})), true
+		}), true
 	default:
 		d = r.s.failed(res.err)
 		d.Unknown = fault.Is(res.err, fault.Timeout) && !c.Tool.Repeatable() // the callee's own limit leaves the same doubt
 	}
-	d.TookMs = took
-	return end(machine.Outcome(c, d)), true
+	d.TookMs = took.Milliseconds()
+	return machine.Outcome(c, d), true
 }
 
 func end(e machine.Event) *machine.Event { return &e }
