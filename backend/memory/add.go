@@ -55,7 +55,7 @@ func checkDraft(ctx context.Context, at string, p AddParams) (d *draft, err erro
 		}
 		d.layer = *p.Layer
 	}
-	if d.tags, err = cleanTags(at+"tags", p.Tags); err != nil {
+	if d.tags, err = checkTags(at+"tags", p.Tags); err != nil {
 		return nil, err
 	}
 	if err := checkTime(at+"occurredAt", d.occurredAt); err != nil {

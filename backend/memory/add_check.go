@@ -108,8 +108,8 @@ func normalTag(tag string) string {
 	return strings.Join(strings.Fields(norm.NFC.String(strings.ToLower(normalText(tag)))), " ")
 }
 
-// cleanTags gives tags in normal form, each once, in order.
-func cleanTags(field string, tags []string) ([]string, error) {
+// checkTags gives tags in normal form, each once, in order.
+func checkTags(field string, tags []string) ([]string, error) {
 	out := make([]string, 0, len(tags))
 	for _, t := range tags {
 		t = normalTag(t)

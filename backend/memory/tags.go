@@ -17,7 +17,7 @@ func (s *Service) Tag(ctx context.Context, p TagParams) (ItemsResult, error) {
 	if err != nil {
 		return ItemsResult{}, err
 	}
-	add, err := cleanTags("add", p.Add)
+	add, err := checkTags("add", p.Add)
 	if err != nil {
 		return ItemsResult{}, err
 	}

@@ -50,7 +50,7 @@ func checkChange(ctx context.Context, p UpdateParams) (c change, err error) {
 		c.layer = p.Layer
 	}
 	if p.Tags != nil {
-		tags, err := cleanTags("tags", *p.Tags)
+		tags, err := checkTags("tags", *p.Tags)
 		if err != nil {
 			return c, err
 		}
