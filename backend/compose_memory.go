@@ -25,8 +25,10 @@ func (b *Backend) openMemory(conf config.Config) {
 	paths := b.Config.Paths()
 	o := memory.Options{
 		Logger: b.log, VectorDir: filepath.Join(paths.Data, "vectors"), TempDir: paths.Cache, Private: conf.StoragePrivate,
-		Zone:    func() string { return first(b.Config.Current().MemoryZone, "Local") },
-		Weights: memory.Weights{Keyword: percent(conf.MemoryWeightKeyword), Vector: percent(conf.MemoryWeightVector), Window: percent(conf.MemoryWeightWindow)},
+		Zone: func() string { return first(b.Config.Current().MemoryZone, "Local") },
+	}
+	if w, ok := config.Numbers(conf.MemoryWeights, 3, 10); ok {
+		o.Weights = memory.Weights{Keyword: w[0], Vector: w[1], Window: w[2]}
 	}
 	if model, err := embed.Open(); err != nil {
 		o.Why = fault.As(err).Message
@@ -39,8 +41,6 @@ func (b *Backend) openMemory(conf config.Config) {
 	b.Memory = memory.New(b.DB, o)
 	b.closing("memory", b.Memory.Close)
 }
-
-func percent(n int) float64 { return float64(n) / 100 }
 
 // exportLife is how long an export of memory can be fetched; no row names it, so that storage
 // removes it a day later.

@@ -81,10 +81,8 @@ type Config struct {
 	SchedulerMinInterval  time.Duration `key:"scheduler.min_interval_secs" unit:"s" default:"60" min:"1" max:"86400" restart:"true" help:"Shortest time between two due times of a schedule."`
 	SchedulerMaxSchedules int           `key:"scheduler.max_schedules" default:"50" min:"1" max:"10000" restart:"true" help:"Schedules a user may have."`
 
-	MemoryWeightKeyword int    `key:"memory.weight_keyword" unit:"%" default:"100" min:"0" max:"1000" restart:"true" help:"How much the order by words counts in memory search."`
-	MemoryWeightVector  int    `key:"memory.weight_vector" unit:"%" default:"40" min:"0" max:"1000" restart:"true" help:"How much the order by meaning counts in memory search."`
-	MemoryWeightWindow  int    `key:"memory.weight_window" unit:"%" default:"50" min:"0" max:"1000" restart:"true" help:"How much what stands beside a text in its conversation or document counts in memory search."`
-	MemoryZone          string `key:"memory.zone" default:"" check:"zone" help:"Time zone of times in imported files that name none, such as Europe/Berlin; empty is the computer's."`
+	MemoryWeights string `key:"memory.weights" default:"" check:"weights" restart:"true" help:"How much words, meaning and what stands beside a text count in memory search, such as 1, 0.4, 0.5; empty is what measured best."`
+	MemoryZone    string `key:"memory.zone" default:"" check:"zone" help:"Time zone of times in imported files that name none, such as Europe/Berlin; empty is the computer's."`
 
 	AppCloseToTray bool   `key:"app.close_to_tray" default:"true" help:"Closing the window hides it in the tray, where there is one."`
 	AppStartHidden bool   `key:"app.start_hidden" default:"false" restart:"true" help:"Start without a window, where there is a tray to open it from."`

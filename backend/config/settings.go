@@ -217,6 +217,7 @@ var checkHelp = map[string]string{
 	"hotkey":   "empty or keys such as Ctrl+Shift+H",
 	"quiet":    "empty or two times such as 22:00-07:00",
 	"zone":     "empty or a time zone such as Europe/Berlin",
+	"weights":  "empty or three numbers from 0 to 10 that are not all 0, such as 1, 0.4, 0.5",
 }
 
 // Range says in words what the setting accepts.
@@ -260,6 +261,7 @@ var checks = map[string]func(string) bool{
 	"hotkey": func(t string) bool {
 		return t == "" || regexp.MustCompile(`^((Ctrl|Cmd|CmdOrCtrl|Alt|Shift|Super)\+){1,4}([A-Z0-9]|F([1-9]|1[0-9]|2[0-4])|Space|Tab|Enter|Escape|Insert|Home|End|PageUp|PageDown|Left|Right|Up|Down)$`).MatchString(t)
 	},
+	"weights": func(t string) bool { _, ok := Numbers(t, 3, 10); return ok },
 	"zone": func(t string) bool {
 		_, err := time.LoadLocation(t)
 		return err == nil && t != "Local"
@@ -267,6 +269,27 @@ var checks = map[string]func(string) bool{
 	"quiet": func(t string) bool {
 		return t == "" || regexp.MustCompile(`^([01][0-9]|2[0-3]):[0-5][0-9]-([01][0-9]|2[0-3]):[0-5][0-9]$`).MatchString(t)
 	},
+}
+
+// Numbers reads n numbers from 0 to most that are separated by commas, of which one at least is
+// more than 0; an empty text gives n zeros.
+func Numbers(text string, n int, most float64) ([]float64, bool) {
+	out, some := make([]float64, n), false
+	if strings.TrimSpace(text) == "" {
+		return out, true
+	}
+	list := strings.Split(text, ",")
+	if len(list) != n {
+		return out, false
+	}
+	for i, t := range list {
+		v, err := strconv.ParseFloat(strings.TrimSpace(t), 64)
+		if err != nil || !(v >= 0 && v <= most) {
+			return out, false
+		}
+		out[i], some = v, some || v > 0
+	}
+	return out, some
 }
 
 func integer(v any) (int64, bool) {
