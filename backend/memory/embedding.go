@@ -2,32 +2,319 @@ package memory
 
 import (
 	"context"
+	"errors"
+	"maps"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
 
 	"github.com/google/uuid"
 
+	"helix/backend/bus"
+	"helix/backend/fault"
 	"helix/backend/storage"
+	"helix/backend/vector"
 )
 
-// queueVector asks for the vector of an item whose text is new.
+const (
+	embedBatch      = 64 // jobs that are taken and stored together
+	embedPiece      = 4  // texts between two looks at whether a query or a stop is waiting
+	embedAttempts   = 3
+	vectorNewsEvery = 250 * time.Millisecond
+	flushEvery      = 30 * time.Second
+	releaseAfter    = 10 * time.Minute // without use, the model gives its memory back
+	yieldAtMost     = 100 * time.Millisecond
+)
+
+// embeddingState is what makes vectors and finds by them.
+type embeddingState struct {
+	models  map[string]Embedder // by id
+	workers int
+	retry   func(attempts int) time.Duration // how long a text that failed waits
+
+	plan    atomic.Pointer[plan]       // nil: read it from the database
+	serving atomic.Pointer[generation] // what answers queries; nil: none yet
+	epoch   atomic.Int64               // counts the databases that were put in place
+	running atomic.Bool                // Run opens indexes; without it, the first query does
+	paused  atomic.Bool
+	front   frontDoor
+	queries queryCache
+
+	wake chan struct{} // there may be jobs
+	keep chan struct{} // there is something for the keeper to do
+
+	opening  sync.Mutex // one at a time opens indexes
+	failedAt time.Time  // of the last opening that failed; under opening
+	dir      string     // of indexes; under opening
+
+	mu      sync.Mutex // held while rows are read and what they say is brought to the indexes
+	gens    map[string]*generation
+	retired []*generation
+	closed  bool
+
+	following following
+
+	claims   claims
+	progress progressState
+	used     atomic.Int64 // when a model was last used, in Unix nanoseconds
+	trouble  atomic.Pointer[string]
+}
+
+func (s *Service) initEmbedding() {
+	e := &s.embedding
+	e.models, e.gens = map[string]Embedder{}, map[string]*generation{}
+	for _, m := range append([]Embedder{s.o.Embedder}, s.o.Models...) {
+		if m != nil && e.models[m.ModelID()] == nil {
+			e.models[m.ModelID()] = m
+		}
+	}
+	e.workers = 1
+	if runtime.NumCPU() > 4 {
+		e.workers = 2
+	}
+	e.retry = func(attempts int) time.Duration { return time.Duration(attempts*attempts) * 15 * time.Second }
+	e.wake, e.keep = make(chan struct{}, e.workers), make(chan struct{}, 1)
+	e.claims.items = map[jobKey]bool{}
+	e.progress.users = map[uuid.UUID]*progress{}
+	if len(e.models) == 0 {
+		return
+	}
+	cancel := bus.Subscribe(s.db.Bus(), func(_ uuid.UUID, _ storage.Replaced) { s.databaseReplaced() })
+	s.background = append(s.background, s.runEmbedding)
+	s.closing = append(s.closing, func() error {
+		cancel()
+		return s.closeIndexes()
+	})
+}
+
+// kick lets the workers and the keeper look.
+func (e *embeddingState) kick() {
+	for range e.workers {
+		select {
+		case e.wake <- struct{}{}:
+		default:
+		}
+	}
+	select {
+	case e.keep <- struct{}{}:
+	default:
+	}
+}
+
+// queueVector asks for the vector of an item whose text is new, from each model in use. A
+// stored vector of the same text and model is used again. The index follows when the
+// transaction has committed, so a query never meets the vector of the text before.
 func (s *Service) queueVector(tx *storage.Tx, item int64, user uuid.UUID) error {
-	if s.o.Embedder == nil {
+	if len(s.embedding.models) == 0 {
 		return nil
 	}
-	_, err := tx.Exec(`INSERT OR REPLACE INTO embedding_jobs (item, model_id, user_id, queued_at) VALUES (?, ?, ?, ?)`, item, s.o.Embedder.ModelID(), user, tx.Now)
-	return err
+	p, err := s.currentPlan(tx)
+	if err != nil {
+		return err
+	}
+	reused := false
+	for _, model := range p.models() {
+		r, err := tx.Exec(`INSERT INTO embedding_jobs (item, model_id, user_id, queued_at)
+			SELECT ?1, ?2, ?3, ?4 WHERE NOT EXISTS (
+				SELECT 1 FROM search_items i JOIN item_vectors v ON v.item_kind = i.kind AND v.item_id = i.item_id AND v.model_id = ?2 AND v.text_hash = i.text_hash
+				WHERE i.item = ?1)
+			ON CONFLICT (item, model_id) DO UPDATE SET attempts = 0, error = NULL, queued_at = excluded.queued_at`, item, model, user, tx.Now)
+		if err != nil {
+			return err
+		}
+		if n, err := r.RowsAffected(); err != nil {
+			return err
+		} else if n > 0 {
+			continue
+		}
+		reused = true
+		if _, err := tx.Exec(`DELETE FROM embedding_jobs WHERE item = ? AND model_id = ?`, item, model); err != nil {
+			return err
+		}
+	}
+	s.follow(tx, reused, item)
+	return nil
 }
 
-// EmbeddingStatus tells how far search by meaning is.
-func (s *Service) EmbeddingStatus(context.Context, struct{}) (EmbeddingStatus, error) {
-	return EmbeddingStatus{}, unbuilt()
+// vectorsGone is to be called for items that drop takes out of search.
+func (s *Service) vectorsGone(tx *storage.Tx, items ...int64) {
+	if len(s.embedding.models) > 0 {
+		s.follow(tx, false, items...)
+	}
 }
 
-// Reembed computes vectors anew.
-func (s *Service) Reembed(context.Context, ReembedParams) (EmbeddingStatus, error) {
-	return EmbeddingStatus{}, unbuilt()
+// foreground makes background work wait, for a moment at most, until the function that it
+// gives is called. Queries hold it so that a batch of texts does not stand in their way.
+func (s *Service) foreground() (done func()) {
+	s.embedding.front.enter()
+	return s.embedding.front.leave
 }
 
-// embeddingState is what the embedding keeps in a Service.
-type embeddingState struct{}
+// meaning gives the generation that answers queries: a model and the index of its vectors,
+// which belong together. It is nil with no model, and until the index has been opened.
+// It must not be called within a transaction.
+func (s *Service) meaning() *generation {
+	e := &s.embedding
+	if g := e.serving.Load(); g != nil || len(e.models) == 0 || e.running.Load() {
+		return g
+	}
+	if err := s.openIndexes(s.life); err != nil && s.life.Err() == nil {
+		s.log.Warn("the vector index cannot be opened", "err", err)
+	}
+	return e.serving.Load()
+}
 
-func (s *Service) initEmbedding() {}
+// index gives the index that serves; nil is none.
+func (s *Service) index() *vector.Index {
+	if g := s.meaning(); g != nil {
+		return g.index
+	}
+	return nil
+}
+
+// embedQuery gives the vector of a query for the index that serves.
+func (s *Service) embedQuery(ctx context.Context, text string) ([]float32, error) {
+	g := s.meaning()
+	if g == nil {
+		return nil, s.noMeaning()
+	}
+	return s.embedFor(ctx, g, text)
+}
+
+// noMeaning says why nothing can be found by meaning.
+func (s *Service) noMeaning() error {
+	switch {
+	case len(s.embedding.models) > 0:
+		return fault.Unavailablef("Search by meaning is getting ready.")
+	case s.o.Why != "":
+		return fault.Unavailablef("%s", s.o.Why)
+	}
+	return fault.Unavailablef("Search by meaning is not available here.")
+}
+
+// embedFor gives the vector of a query for the index of g.
+func (s *Service) embedFor(ctx context.Context, g *generation, text string) ([]float32, error) {
+	e := &s.embedding
+	key := queryKey{g.id, text}
+	if vec := e.queries.get(key); vec != nil {
+		return vec, nil
+	}
+	defer s.foreground()()
+	e.used.Store(time.Now().UnixNano())
+	vecs, err := g.model.Embed(ctx, []string{text})
+	if err != nil {
+		return nil, err
+	}
+	if len(vecs) != 1 {
+		return nil, fault.Internalf(errors.New("no vector for a query"), "The sentence encoder gave no answer.")
+	}
+	if err := vector.Check(vecs[0], g.dims); err != nil {
+		return nil, fault.Unavailablef("The sentence encoder cannot read this query.").WithCause(err)
+	}
+	e.queries.put(key, vecs[0])
+	return vecs[0], nil
+}
+
+// degraded says what search by meaning lacks: "" is nothing, no_vectors that there is no
+// model, reindexing that more than 1 % of the items have no vector yet.
+func (s *Service) degraded() string {
+	e := &s.embedding
+	if len(e.models) == 0 {
+		return "no_vectors"
+	}
+	g := s.meaning()
+	if g == nil {
+		return "reindexing"
+	}
+	if g.behind(s) {
+		return "reindexing"
+	}
+	return ""
+}
+
+// modelIDs lists the models that can be used.
+func (s *Service) modelIDs() []string {
+	return slices.Sorted(maps.Keys(s.embedding.models))
+}
+
+// frontDoor counts what should not wait for background work.
+type frontDoor struct {
+	mu    sync.Mutex
+	count int
+	empty chan struct{} // closed when the last leaves
+}
+
+func (f *frontDoor) enter() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.count++; f.count == 1 {
+		f.empty = make(chan struct{})
+	}
+}
+
+func (f *frontDoor) leave() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.count--; f.count == 0 {
+		close(f.empty)
+	}
+}
+
+// yield waits until nobody is in front, at most yieldAtMost, so that background work goes on
+// under queries without end.
+func (f *frontDoor) yield(ctx context.Context) {
+	f.mu.Lock()
+	busy, empty := f.count > 0, f.empty
+	f.mu.Unlock()
+	if !busy {
+		return
+	}
+	timer := time.NewTimer(yieldAtMost)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-empty:
+	case <-timer.C:
+	}
+}
+
+// queryCache keeps the vectors of the latest queries: a query that is typed, filtered and
+// paged comes again and again.
+type queryCache struct {
+	mu   sync.Mutex
+	vecs map[queryKey][]float32
+	last []queryKey // oldest first
+}
+
+type queryKey struct{ model, text string }
+
+const queryCacheSize = 128
+
+func (c *queryCache) get(k queryKey) []float32 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	vec := c.vecs[k]
+	if vec != nil {
+		i := slices.Index(c.last, k)
+		c.last = append(slices.Delete(c.last, i, i+1), k)
+	}
+	return vec
+}
+
+func (c *queryCache) put(k queryKey, vec []float32) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.vecs == nil {
+		c.vecs = map[queryKey][]float32{}
+	}
+	if c.vecs[k] == nil {
+		c.last = append(c.last, k)
+	}
+	c.vecs[k] = vec
+	if len(c.last) > queryCacheSize {
+		delete(c.vecs, c.last[0])
+		c.last = slices.Delete(c.last, 0, 1)
+	}
+}

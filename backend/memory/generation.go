@@ -1,0 +1,252 @@
+package memory
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+
+	"helix/backend/fault"
+	"helix/backend/storage"
+	"helix/backend/vector"
+)
+
+// generation is a model and the index of its vectors.
+type generation struct {
+	id    string // of the model
+	model Embedder
+	dims  int
+	index *vector.Index
+	dir   string
+
+	ready   atomic.Bool // it was compared with the database that is in place
+	dirty   atomic.Bool // something is to be flushed
+	retired time.Time
+
+	lag lag
+}
+
+// plan says which model answers queries, and which is being prepared to take over.
+type plan struct {
+	active   string
+	building string // "": none
+}
+
+// models lists those that need the vectors of new texts; the one that serves comes first.
+func (p *plan) models() []string {
+	switch {
+	case p.active == "":
+		return nil
+	case p.building == "":
+		return []string{p.active}
+	}
+	return []string{p.active, p.building}
+}
+
+// currentPlan gives the plan, which it reads once a database.
+func (s *Service) currentPlan(tx *storage.Tx) (*plan, error) {
+	if p := s.embedding.plan.Load(); p != nil {
+		return p, nil
+	}
+	epoch := s.embedding.epoch.Load()
+	p, _, err := s.readPlan(tx)
+	if err == nil && s.embedding.epoch.Load() == epoch {
+		s.embedding.plan.Store(p)
+	}
+	return p, err
+}
+
+// readPlan decides from the rows which models are in use; same says that the rows say it too.
+//
+// The model that Options name is the default. It takes over when it has no row, which means
+// that this version of Helix brings it; a row that is old means that a person chose another
+// one. A model that is not there cannot serve: then the one that is being prepared does, or
+// the default.
+func (s *Service) readPlan(tx *storage.Tx) (_ *plan, same bool, err error) {
+	e := &s.embedding
+	rows, err := tx.Query(`SELECT model_id, dims, state FROM vector_meta`)
+	if err != nil {
+		return nil, false, err
+	}
+	defer rows.Close()
+	var p, was plan
+	known := map[string]bool{}
+	for rows.Next() {
+		var id, state string
+		var dims int
+		if err := rows.Scan(&id, &dims, &state); err != nil {
+			return nil, false, err
+		}
+		known[id] = true
+		there := e.models[id] != nil && e.models[id].Dims() == dims
+		switch state {
+		case "active":
+			if was.active = id; there {
+				p.active = id
+			}
+		case "building":
+			if was.building = id; there {
+				p.building = id
+			}
+		}
+	}
+	if err := rows.Err(); err != nil {
+		return nil, false, err
+	}
+	standard := s.defaultModel()
+	if !known[standard] && p.active != "" && p.active != standard {
+		p.building = standard
+	}
+	if p.active == "" {
+		p.active, p.building = p.building, ""
+	}
+	if p.active == "" {
+		p.active = standard
+	}
+	return &p, p == was, nil
+}
+
+func (s *Service) defaultModel() string {
+	if s.o.Embedder != nil {
+		return s.o.Embedder.ModelID()
+	}
+	return s.modelIDs()[0]
+}
+
+// setPlan writes a plan; the model that is no longer in it becomes old.
+func (s *Service) setPlan(tx *storage.Tx, p plan) error {
+	if _, err := tx.Exec(`UPDATE vector_meta SET state = 'old' WHERE model_id NOT IN (?, ?)`, p.active, p.building); err != nil {
+		return err
+	}
+	for _, id := range p.models() {
+		state := "active"
+		if id == p.building {
+			state = "building"
+		}
+		if _, err := tx.Exec(`INSERT INTO vector_meta (model_id, dims, state, generation, created_at)
+			VALUES (?, ?, ?, 1 + coalesce((SELECT max(generation) FROM vector_meta), 0), ?)
+			ON CONFLICT (model_id) DO UPDATE SET dims = excluded.dims, state = excluded.state`, id, s.embedding.models[id].Dims(), state, tx.Now); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// ensurePlan reads the plan and writes it when the rows say something else.
+func (s *Service) ensurePlan(ctx context.Context) (*plan, error) {
+	e := &s.embedding
+	epoch := e.epoch.Load()
+	var p *plan
+	var same bool
+	err := s.db.Read(ctx, func(tx *storage.Tx) (err error) {
+		p, same, err = s.readPlan(tx)
+		return err
+	})
+	if err == nil && !same {
+		err = s.db.Write(ctx, func(tx *storage.Tx) error {
+			if p, same, err = s.readPlan(tx); err != nil || same {
+				return err
+			}
+			return s.setPlan(tx, *p)
+		})
+	}
+	if err != nil {
+		return nil, err
+	}
+	if e.epoch.Load() == epoch {
+		e.plan.Store(p)
+	}
+	return p, nil
+}
+
+// prepare lets another model take over once it is ready. The one that serves ends what is
+// being prepared.
+func (s *Service) prepare(ctx context.Context, model string) error {
+	e := &s.embedding
+	if e.models[model] == nil {
+		return fault.Invalidf("There is no model %q here.", clipID(model))
+	}
+	err := s.db.Write(ctx, func(tx *storage.Tx) error {
+		p, _, err := s.readPlan(tx)
+		if err != nil {
+			return err
+		}
+		next := plan{active: p.active, building: model}
+		if model == p.active {
+			next.building = ""
+		}
+		if err := s.setPlan(tx, next); err != nil {
+			return err
+		}
+		tx.AfterCommit(func() { e.plan.Store(&next) })
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	e.kick()
+	return nil
+}
+
+func clipID(id string) string { return cutRunes(id, 64) }
+
+// switchWhenReady lets the model that is being prepared take over, in one step, when 99 % of
+// the items have its vectors, or all that it could make and not fewer than before.
+func (s *Service) switchWhenReady(ctx context.Context) error {
+	e := &s.embedding
+	p := e.plan.Load()
+	if p == nil || p.building == "" {
+		return nil
+	}
+	e.mu.Lock()
+	old, next := e.gens[p.active], e.gens[p.building]
+	e.mu.Unlock()
+	if next == nil || !next.ready.Load() {
+		return nil
+	}
+	switched := false
+	err := s.db.Write(ctx, func(tx *storage.Tx) error {
+		now, same, err := s.readPlan(tx)
+		if err != nil || !same || *now != *p {
+			return err
+		}
+		var items, queued int
+		if err := tx.QueryRow(`SELECT count(*) FROM search_items`).Scan(&items); err != nil {
+			return err
+		}
+		have := next.index.Len()
+		if have*100 < items*99 {
+			if err := tx.QueryRow(`SELECT EXISTS (SELECT 1 FROM embedding_jobs WHERE model_id = ? AND error IS NULL)`, p.building).Scan(&queued); err != nil {
+				return err
+			}
+			if queued > 0 || old == nil || have < old.index.Len() {
+				return nil
+			}
+		}
+		switched = true
+		return s.setPlan(tx, plan{active: p.building})
+	})
+	if err != nil || !switched {
+		return err
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if !next.ready.Load() || e.closed {
+		return nil // the database was replaced meanwhile
+	}
+	e.plan.Store(&plan{active: next.id})
+	e.serving.Store(next)
+	s.log.Info("search by meaning uses another model", "model", next.id, "before", p.active)
+	s.retireLocked(old)
+	return nil
+}
+
+// retireLocked takes a generation out of use. Queries that hold it end with it; it is closed
+// later.
+func (s *Service) retireLocked(g *generation) {
+	if g == nil {
+		return
+	}
+	delete(s.embedding.gens, g.id)
+	g.retired = time.Now()
+	s.embedding.retired = append(s.embedding.retired, g)
+}

@@ -1,0 +1,413 @@
+package memory
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"helix/backend/fault"
+	"helix/backend/storage"
+	"helix/backend/vector"
+)
+
+const (
+	compareRows  = 4096 // items whose tags are compared at a time
+	followRows   = 512  // items whose vectors are read at a time
+	reopenAfter  = 10 * time.Second
+	retiredClose = 30 * time.Second
+)
+
+// openIndexes opens the indexes of the plan, compares them with the database, repairs what
+// differs, and lets the active one serve.
+func (s *Service) openIndexes(ctx context.Context) (err error) {
+	e := &s.embedding
+	e.opening.Lock()
+	defer e.opening.Unlock()
+	if e.serving.Load() == nil && !e.failedAt.IsZero() && time.Since(e.failedAt) < reopenAfter {
+		return nil // told already
+	}
+	defer func() {
+		e.failedAt = time.Time{}
+		if err != nil {
+			e.failedAt = time.Now()
+		}
+	}()
+	p, err := s.ensurePlan(ctx)
+	if err != nil {
+		return err
+	}
+	for _, id := range p.models() {
+		g, err := s.openGeneration(id)
+		if err != nil {
+			return err
+		}
+		if !g.ready.Load() {
+			if err := s.compare(ctx, g); err != nil {
+				return err
+			}
+		}
+		if id == p.active {
+			e.mu.Lock()
+			if g.ready.Load() && !e.closed && e.plan.Load() == p {
+				e.serving.Store(g)
+			}
+			e.mu.Unlock()
+		}
+	}
+	return nil
+}
+
+// openGeneration opens the index of a model, empty if its file is of no use.
+func (s *Service) openGeneration(id string) (*generation, error) {
+	e := &s.embedding
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.closed {
+		return nil, fault.Unavailablef("Helix is stopping.")
+	}
+	if g := e.gens[id]; g != nil {
+		return g, nil
+	}
+	if e.dir == "" {
+		e.dir = s.o.VectorDir
+		if e.dir == "" {
+			dir, err := os.MkdirTemp(s.o.TempDir, "helix-vectors-")
+			if err != nil {
+				return nil, fault.Internalf(err, "There is no room for the vector index.")
+			}
+			e.dir = dir
+		}
+	}
+	e.retired = slices.DeleteFunc(e.retired, func(g *generation) bool {
+		if g.id == id { // chosen again at once
+			s.closeGeneration(g)
+		}
+		return g.id == id
+	})
+	model := e.models[id]
+	g := &generation{id: id, model: model, dims: model.Dims(), dir: filepath.Join(e.dir, modelDir(id))}
+	var err error
+	if g.index, err = vector.Open(g.dir, g.dims, id); err != nil {
+		return nil, err
+	}
+	if why := g.index.Stats().Rebuilt; why != "" {
+		s.log.Warn("the vector index is made again", "model", id, "reason", why)
+	}
+	e.gens[id] = g
+	return g, nil
+}
+
+// modelDir gives the name of a model's folder.
+func modelDir(id string) string {
+	clean := strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' || r == '-' || r == '_' || r == '.' {
+			return r
+		}
+		return '-'
+	}, strings.ToLower(id))
+	sum := sha256.Sum256([]byte(id))
+	return strings.Trim(clean[:min(len(clean), 48)], ".") + "-" + hex.EncodeToString(sum[:4])
+}
+
+// compare brings an index to what the database holds, by the tags of all items, and queues
+// those that have no vector. Commits meanwhile are followed as always.
+func (s *Service) compare(ctx context.Context, g *generation) error {
+	e := &s.embedding
+	epoch := e.epoch.Load()
+	seen := vector.NewBitmap(0)
+	for from, more := int64(0), true; more; {
+		var missing []int64
+		err := func() error {
+			e.mu.Lock()
+			defer e.mu.Unlock()
+			var differ []int64
+			rows := 0
+			err := s.db.Read(ctx, func(tx *storage.Tx) error {
+				list, err := tx.Query(`SELECT item, text_hash FROM search_items WHERE item > ? ORDER BY item LIMIT ?`, from, compareRows)
+				if err != nil {
+					return err
+				}
+				defer list.Close()
+				for list.Next() {
+					var hash []byte
+					if err := list.Scan(&from, &hash); err != nil {
+						return err
+					}
+					rows++
+					seen.Set(uint32(from))
+					if tag, ok := g.index.Tag(uint32(from)); !ok || tag != textTag(hash) {
+						differ = append(differ, from)
+					}
+				}
+				return list.Err()
+			})
+			if err != nil {
+				return err
+			}
+			more = rows == compareRows
+			missing, err = s.apply(ctx, g, differ)
+			return err
+		}()
+		if err != nil {
+			return err
+		}
+		if err := s.queueMissing(ctx, g.id, missing); err != nil {
+			return err
+		}
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	// What the index holds and no item has. An item that came meanwhile is looked at again.
+	held := g.index.IDs()
+	held.AndNot(seen)
+	var odd []int64
+	for id := range held.All() {
+		odd = append(odd, int64(id))
+	}
+	if _, err := s.apply(ctx, g, odd); err != nil {
+		return err
+	}
+	if e.epoch.Load() == epoch && e.gens[g.id] == g {
+		g.ready.Store(true)
+	}
+	return nil
+}
+
+// queueMissing queues items that have neither vector nor job.
+func (s *Service) queueMissing(ctx context.Context, model string, items []int64) error {
+	for part := range slices.Chunk(items, followRows) {
+		list, _ := json.Marshal(part) // numbers only
+		lacking := false
+		const jobless = `FROM json_each(?2) n JOIN search_items i ON i.item = n.value
+			WHERE NOT EXISTS (SELECT 1 FROM embedding_jobs j WHERE j.item = i.item AND j.model_id = ?1)`
+		err := s.db.Read(ctx, func(tx *storage.Tx) error {
+			return tx.QueryRow(`SELECT EXISTS (SELECT 1 `+jobless+`)`, model, string(list)).Scan(&lacking)
+		})
+		if err == nil && lacking {
+			err = s.db.Write(ctx, func(tx *storage.Tx) error {
+				// A vector may have come since; one job too many costs a few milliseconds. A newer
+				// item, which has a higher number, comes first.
+				_, err := tx.Exec(`INSERT OR IGNORE INTO embedding_jobs (item, model_id, user_id, queued_at)
+					SELECT i.item, ?1, i.user_id, ?3 + i.item - (SELECT max(item) FROM search_items) `+jobless, model, string(list), tx.Now)
+				return err
+			})
+			s.embedding.kick()
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// following are items whose place in the indexes is looked at when their transaction commits.
+type following struct {
+	mu    sync.Mutex
+	tx    *storage.Tx // there is one write transaction at a time
+	items map[int64]bool
+}
+
+// follow brings the indexes to what tx has made of items once it has committed. Added says
+// that there may be vectors which no index has yet.
+func (s *Service) follow(tx *storage.Tx, added bool, items ...int64) {
+	f := &s.embedding.following
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.tx != tx {
+		f.tx, f.items = tx, map[int64]bool{}
+		mine := f.items
+		tx.AfterCommit(func() { s.committed(mine) })
+	}
+	for _, item := range items {
+		f.items[item] = f.items[item] || added
+	}
+}
+
+// committed brings the indexes to what a transaction has left. An index that could not be
+// brought there does not serve until it has been compared again.
+func (s *Service) committed(items map[int64]bool) {
+	e := &s.embedding
+	defer e.kick()
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, g := range e.gens {
+		var look []int64
+		for item, added := range items {
+			if !added {
+				if _, ok := g.index.Tag(uint32(item)); !ok {
+					continue
+				}
+			}
+			look = append(look, item)
+		}
+		if len(look) == 0 {
+			continue
+		}
+		if _, err := s.apply(s.life, g, look); err != nil && s.life.Err() == nil {
+			s.log.Warn("the vector index is compared again", "model", g.id, "err", err)
+			g.ready.Store(false)
+			e.serving.CompareAndSwap(g, nil)
+		}
+	}
+}
+
+// apply reads items and brings the index to what they are now: with the vector of their
+// present text, or out. It returns those that have none. The caller holds mu, so that what is
+// read last is applied last.
+func (s *Service) apply(ctx context.Context, g *generation, items []int64) (missing []int64, err error) {
+	slices.Sort(items)
+	for part := range slices.Chunk(items, followRows) {
+		list, _ := json.Marshal(part) // numbers only
+		var add []vector.Vector
+		var out []uint32
+		err := s.db.Read(ctx, func(tx *storage.Tx) error {
+			rows, err := tx.Query(`SELECT n.value, i.text_hash, v.vector FROM json_each(?) n LEFT JOIN search_items i ON i.item = n.value
+				LEFT JOIN item_vectors v ON v.item_kind = i.kind AND v.item_id = i.item_id AND v.model_id = ? AND v.text_hash = i.text_hash`, string(list), g.id)
+			if err != nil {
+				return err
+			}
+			defer rows.Close()
+			for rows.Next() {
+				var item int64
+				var hash, stored []byte
+				if err := rows.Scan(&item, &hash, &stored); err != nil {
+					return err
+				}
+				if hash != nil && stored != nil {
+					vec, err := decodeVector(stored, g.dims)
+					if err == nil {
+						add = append(add, vector.Vector{ID: uint32(item), Tag: textTag(hash), Values: vec})
+						continue
+					}
+					s.log.Warn("a stored vector is left out", "model", g.id, "item", item, "err", err)
+				}
+				if hash != nil {
+					missing = append(missing, item)
+				}
+				out = append(out, uint32(item))
+			}
+			return rows.Err()
+		})
+		if err != nil {
+			return nil, err
+		}
+		for _, id := range out {
+			if err := g.index.Remove(id); err != nil {
+				return nil, err
+			}
+		}
+		if err := g.index.AddBatch(add); err != nil {
+			return nil, err
+		}
+		g.dirty.Store(true)
+	}
+	return missing, nil
+}
+
+// databaseReplaced lets go of everything that was read from the database before.
+func (s *Service) databaseReplaced() {
+	e := &s.embedding
+	e.mu.Lock()
+	e.epoch.Add(1)
+	e.plan.Store(nil)
+	e.serving.Store(nil)
+	for _, g := range e.gens {
+		g.ready.Store(false)
+	}
+	e.mu.Unlock()
+	e.progress.forget()
+	e.kick()
+}
+
+// flushIndexes makes what the indexes learned survive a loss of power, and closes those that
+// are out of use.
+func (s *Service) flushIndexes() {
+	e := &s.embedding
+	e.mu.Lock()
+	gens := make([]*generation, 0, len(e.gens))
+	for _, g := range e.gens {
+		gens = append(gens, g)
+	}
+	e.retired = slices.DeleteFunc(e.retired, func(g *generation) bool {
+		if time.Since(g.retired) < retiredClose {
+			return false
+		}
+		s.closeGeneration(g)
+		if err := os.RemoveAll(g.dir); err != nil {
+			s.log.Warn("the index of a former model stays", "model", g.id, "err", err)
+		}
+		return true
+	})
+	e.mu.Unlock()
+	for _, g := range gens {
+		if g.dirty.Swap(false) {
+			if err := g.index.Flush(); err != nil {
+				g.dirty.Store(true)
+				s.log.Warn("the vector index is not on disk yet", "model", g.id, "err", err)
+			}
+		}
+	}
+}
+
+func (s *Service) closeGeneration(g *generation) {
+	if err := g.index.Close(); err != nil {
+		s.log.Warn("close a vector index", "model", g.id, "err", err)
+	}
+}
+
+// closeIndexes flushes and closes all indexes; later commits do not touch them.
+func (s *Service) closeIndexes() error {
+	e := &s.embedding
+	e.opening.Lock()
+	defer e.opening.Unlock()
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.closed = true
+	e.serving.Store(nil)
+	var err error
+	for _, g := range e.gens {
+		err = errors.Join(err, g.index.Close())
+	}
+	for _, g := range e.retired {
+		err = errors.Join(err, g.index.Close(), os.RemoveAll(g.dir))
+	}
+	clear(e.gens)
+	e.retired = nil
+	if s.o.VectorDir == "" && e.dir != "" {
+		err = errors.Join(err, os.RemoveAll(e.dir))
+	}
+	return err
+}
+
+// lag remembers for a moment how far a generation is behind.
+type lag struct {
+	mu     sync.Mutex
+	at     time.Time
+	behind bool
+}
+
+// behind reports whether more than 1 % of the items wait for their vectors; the answer may
+// be half a second old.
+func (g *generation) behind(s *Service) bool {
+	g.lag.mu.Lock()
+	defer g.lag.mu.Unlock()
+	if time.Since(g.lag.at) < 500*time.Millisecond {
+		return g.lag.behind
+	}
+	err := s.db.Read(s.life, func(tx *storage.Tx) error {
+		return tx.QueryRow(`SELECT count(*) > (SELECT count(*) FROM search_items) / 100 FROM
+			(SELECT 1 FROM embedding_jobs WHERE model_id = ? AND error IS NULL LIMIT (SELECT 1 + count(*) / 100 FROM search_items))`, g.id).Scan(&g.lag.behind)
+	})
+	if err == nil {
+		g.lag.at = time.Now()
+	}
+	return g.lag.behind
+}
