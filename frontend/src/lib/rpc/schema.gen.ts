@@ -723,6 +723,7 @@ export interface MemoryAddParams {
   content: string;
   /** default episodic */
   type?: string;
+  /** 1 to 7; absent: none */
   layer?: number;
   tags?: string[];
   occurredAt?: string;
@@ -891,8 +892,10 @@ export interface MemoryEmbeddingStatus {
   available: boolean;
   /** why it is not available */
   reason?: string;
-  /** the model that is to take over */
+  /** the model that is to take over; the counts are of it */
   buildingModel?: string;
+  /** that memory.reembed may change to */
+  models: string[];
 }
 
 /** EnhancedParams is the request of memory.search_enhanced. */
@@ -1064,7 +1067,7 @@ export interface MemoryImportDone {
   vanished?: string[];
   /** at most 100 */
   errors: MemoryImportError[];
-  /** why it failed */
+  /** why it failed or waits, or what else there is to know */
   message?: string;
   dryRun?: boolean;
   startedAt?: string;
@@ -1082,6 +1085,8 @@ export interface MemoryImportError {
 export interface MemoryImportParams {
   path?: string;
   blobId?: string;
+  /** of the file behind blobId */
+  name?: string;
   /** auto (default), chatgpt, claude, markdown, text, jsonl, locomo */
   format?: string;
   tags?: string[];
@@ -1110,7 +1115,7 @@ export interface MemoryImportProgress {
   vanished?: string[];
   /** at most 100 */
   errors: MemoryImportError[];
-  /** why it failed */
+  /** why it failed or waits, or what else there is to know */
   message?: string;
   dryRun?: boolean;
   startedAt?: string;
@@ -1144,7 +1149,7 @@ export interface MemoryImportStatus {
   vanished?: string[];
   /** at most 100 */
   errors: MemoryImportError[];
-  /** why it failed */
+  /** why it failed or waits, or what else there is to know */
   message?: string;
   dryRun?: boolean;
   startedAt?: string;
@@ -1434,6 +1439,44 @@ export interface MemoryUpdateParams {
   occurredAt?: unknown;
   metadata?: unknown;
   untrusted?: boolean;
+}
+
+/** UpdateResult is the memory as it is now; the token takes the edit back. */
+export interface MemoryUpdateResult {
+  /** absent when nothing was different */
+  undoToken?: string;
+  id: string;
+  /** episodic, semantic, procedural */
+  type: string;
+  title?: string;
+  content: string;
+  /** 1 to 7; absent: none */
+  layer?: number;
+  tags: string[];
+  source: string;
+  sourceRef?: string;
+  untrusted: boolean;
+  /** 0 to 100 */
+  salience: number;
+  /** critical, high, medium, low */
+  salienceTier: string;
+  pinned: boolean;
+  /** -1 to 1 */
+  emotionalValence?: number;
+  accessCount: number;
+  occurredAt?: string;
+  lastAccessed?: string;
+  lastReinforcedAt?: string;
+  initialStrength: number;
+  /** 0 to 1; absent until decay has looked at it */
+  retention?: number;
+  /** none, queued, ready, stale, failed */
+  embeddingState: string;
+  metadata?: unknown;
+  version: number;
+  createdAt: string;
+  updatedAt: string;
+  deletedAt?: string;
 }
 
 /** UpsertChunk is one part of a document. */
@@ -4507,17 +4550,17 @@ export interface Methods {
   "keys.status": { params: Record<string, never>; result: StorageKeysStatus };
   /** Reads the keyring again, for example after the person unlocked it. It is Unavailable when no key that is there now opens the data. */
   "keys.unlock": { params: Record<string, never>; result: StorageKeysStatus };
-  /** Stores one memory. */
+  /** Stores one memory. With Dedupe, text that is there already is not stored twice: its memory gets the missing tags. What search handed to an agent in the last day is not stored again for one: the answer then has no item. */
   "memory.add": { params: MemoryAddParams; result: MemoryAddResult };
   /** Stores several; one that is refused does not stop the others. */
   "memory.add_batch": { params: MemoryAddBatchParams; result: MemoryAddBatchResult };
-  /** Gives turns of one conversation. */
+  /** Gives turns of one conversation, in order: a page, or the page that has the turn AroundSeq in its middle. */
   "memory.conversation": { params: MemoryConversationParams; result: MemoryConversationResult };
-  /** Lists conversations. */
+  /** Lists conversations, the latest first and those without a time last. */
   "memory.conversations": { params: MemoryPageParams; result: MemoryConversationsResult };
-  /** Moves memories to the trash. */
+  /** Moves memories to the trash, where they stay for 30 days. Search forgets them at once. Ids that are not there are passed over, unless none is. */
   "memory.delete": { params: MemoryIDsParams; result: MemoryCountResult };
-  /** Moves a conversation to the trash. */
+  /** Moves a conversation to the trash; search forgets its turns at once. */
   "memory.delete_conversation": { params: MemoryConversationIDParams; result: MemoryCountResult };
   /** Moves a document to the trash. */
   "memory.delete_document": { params: MemoryDocumentParams; result: MemoryCountResult };
@@ -4527,9 +4570,9 @@ export interface Methods {
   "memory.embedding_status": { params: Record<string, never>; result: MemoryEmbeddingStatus };
   /** Writes what the filters choose into a blob. */
   "memory.export": { params: MemoryExportParams; result: MemoryExportResult };
-  /** Gives one memory. */
+  /** Gives one memory. With Touch the person has opened it, which reinforces it. */
   "memory.get": { params: MemoryGetParams; result: MemoryItem };
-  /** Lists what a memory said before. */
+  /** Lists what a memory said before, newest first: at most 50 forms, of the last year. */
   "memory.history": { params: MemoryHistoryParams; result: MemoryHistoryResult };
   /** Starts an import and gives its job at once. */
   "memory.import": { params: MemoryImportParams; result: MemoryJobResult };
@@ -4541,46 +4584,46 @@ export interface Methods {
   "memory.import_status": { params: MemoryJobParams; result: MemoryImportStatus };
   /** Lists imports, newest first. */
   "memory.imports": { params: MemoryPageParams; result: MemoryImportsResult };
-  /** Gives memories by page. */
+  /** Gives memories by page. A cursor goes on after the page that gave it, at the same cost wherever that is; an offset counts from the start. */
   "memory.list": { params: MemoryListParams; result: MemoryListResult };
   /** Lists documents, newest change first. */
   "memory.list_documents": { params: MemoryPageParams; result: MemoryDocumentsResult };
-  /** Pins or unpins memories. */
+  /** Pins or unpins memories. Pinning reinforces them. */
   "memory.pin": { params: MemoryPinParams; result: MemoryItemsResult };
-  /** Removes memories for good. */
+  /** Removes memories for good, whether they are in the trash or not; conversations and documents go by their ids when they are in the trash. Only that there was something is kept. */
   "memory.purge": { params: MemoryIDsParams; result: MemoryCountResult };
   /** Computes vectors anew. */
   "memory.reembed": { params: MemoryReembedParams; result: MemoryEmbeddingStatus };
   /** Finds what is like one item. */
   "memory.related": { params: MemoryRelatedParams; result: MemorySearchResult };
-  /** Brings memories back from the trash. */
+  /** Brings back from the trash: memories, and conversations and documents by their ids. Tags, pin, salience and vector are as they were. */
   "memory.restore": { params: MemoryIDsParams; result: MemoryCountResult };
   /** Finds what a query is about, best first. */
   "memory.search": { params: MemorySearchParams; result: MemorySearchResult };
   /** Is Search with reasons, neighbours, groups and facets. */
   "memory.search_enhanced": { params: MemoryEnhancedParams; result: MemoryEnhancedResult };
-  /** Sets the tier of memories. */
+  /** Sets the tier of memories. Only a person can set critical. */
   "memory.set_salience": { params: MemorySalienceParams; result: MemoryItemsResult };
-  /** Says whether what came from a source is quoted as foreign text. */
+  /** Says whether what came from a source is quoted as foreign text: a conversation, a document, or everything of an importer. Only a person can call something trusted. */
   "memory.set_untrusted": { params: MemoryTrustParams; result: MemoryCountResult };
-  /** Counts what there is. */
+  /** Counts what there is, without the trash. */
   "memory.stats": { params: Record<string, never>; result: MemoryStats };
-  /** Adds and removes tags. */
+  /** Adds tags to memories and removes others. A tag that is in both lists is added. Adding one that is there, or removing one that is not, changes nothing. */
   "memory.tag": { params: MemoryTagParams; result: MemoryItemsResult };
-  /** Takes an act back. */
+  /** Takes an act back. A token is good once and for ten minutes. What was changed again meanwhile stays as it is; when that is everything it is a Conflict. */
   "memory.undo": { params: MemoryUndoParams; result: MemoryCountResult };
-  /** Changes a memory if it is still at the version named. */
-  "memory.update": { params: MemoryUpdateParams; result: MemoryItem };
+  /** Changes a memory if it is still at the version named; else it is a Conflict with the present memory as detail, and nothing changes. What it said before is kept, see History. */
+  "memory.update": { params: MemoryUpdateParams; result: MemoryUpdateResult };
   /** Makes a document what the caller says it is now; parts that did not change keep their ids and vectors. The vectors of new parts are made first, for 15 seconds at most: those of the rest, and all when that fails, are made in the background. */
   "memory.upsert_chunks": { params: MemoryUpsertParams; result: MemoryUpsertResult };
-  /** Another name of memory.delete. Moves memories to the trash. */
+  /** Another name of memory.delete. Moves memories to the trash, where they stay for 30 days. Search forgets them at once. Ids that are not there are passed over, unless none is. */
   "memory_delete": { params: MemoryIDsParams; result: MemoryCountResult };
-  /** Another name of memory.add. Stores one memory. */
+  /** Another name of memory.add. Stores one memory. With Dedupe, text that is there already is not stored twice: its memory gets the missing tags. What search handed to an agent in the last day is not stored again for one: the answer then has no item. */
   "memory_save": { params: MemoryAddParams; result: MemoryAddResult };
   /** Another name of memory.search. Finds what a query is about, best first. */
   "memory_search": { params: MemorySearchParams; result: MemorySearchResult };
-  /** Another name of memory.update. Changes a memory if it is still at the version named. */
-  "memory_update": { params: MemoryUpdateParams; result: MemoryItem };
+  /** Another name of memory.update. Changes a memory if it is still at the version named; else it is a Conflict with the present memory as detail, and nothing changes. What it said before is kept, see History. */
+  "memory_update": { params: MemoryUpdateParams; result: MemoryUpdateResult };
   /** Compares two definitions of a subject, by default the one approved last with the present one. */
   "permissions.diff": { params: PermissionDiffParams; result: PermissionDiffResult };
   /** Lists grants, suspended ones first, and denials. */
