@@ -13,42 +13,42 @@ const (
 	chunkLeast   = chunkSize / 2 // of a part that is not the last of its section
 )
 
-// passage is a part of a text: text[start:end], in bytes. It begins and ends with something
+// extent is a part of a text: text[start:end], in bytes. It begins and ends with something
 // that is not white space, at most chunkSize characters long.
-type passage struct {
+type extent struct {
 	heading    string // where it stands, from the outermost heading to its own
 	start, end int
 }
 
-// cutText cuts a text into passages. Each but the last of a section ends at the best place in
+// cutText cuts a text into extents. Each but the last of a section ends at the best place in
 // its second half: the end of a paragraph, else of a sentence, of a line, of a word, and in
 // text without any of these, wherever no character is torn from its marks. The next begins up
 // to chunkOverlap characters before that, at the beginning of a sentence or word. Between
-// passages that do not overlap there is nothing but white space. With markdown, headings
-// begin sections, and no passage reaches over one.
-func cutText(text string, markdown bool) []passage {
+// extents that do not overlap there is nothing but white space. With markdown, headings
+// begin sections, and no extent reaches over one.
+func cutText(text string, markdown bool) []extent {
 	sections := []section{{end: len(text)}}
 	if markdown {
 		sections = cutSections(text)
 	}
-	var out []passage
+	var out []extent
 	for _, s := range sections {
 		out = cutSection(out, text, s)
 	}
 	return out
 }
 
-// cutSection appends the passages of one section.
-func cutSection(out []passage, text string, s section) []passage {
+// cutSection appends the extents of one section.
+func cutSection(out []extent, text string, s section) []extent {
 	start, end := trim(text, s.start, s.end)
 	for start < end {
 		limit := forward(text, start, end, chunkSize)
 		if limit == end {
-			return append(out, passage{s.heading, start, end})
+			return append(out, extent{s.heading, start, end})
 		}
 		cut := bestCut(text, start, limit, end)
 		_, last := trim(text, start, cut)
-		out = append(out, passage{s.heading, start, last})
+		out = append(out, extent{s.heading, start, last})
 		next := overlapStart(text, start, cut, end)
 		start, _ = trim(text, next, end)
 	}
@@ -64,7 +64,7 @@ const (
 	cutKinds
 )
 
-// bestCut gives where the passage from start ends, at most at limit.
+// bestCut gives where the extent from start ends, at most at limit.
 func bestCut(text string, start, limit, end int) int {
 	least := forward(text, start, limit, chunkLeast)
 	var at [cutKinds]int
@@ -81,7 +81,7 @@ func bestCut(text string, start, limit, end int) int {
 	return whole(text, least, limit, end)
 }
 
-// overlapStart gives where the passage after the one that ends at cut begins.
+// overlapStart gives where the extent after the one that ends at cut begins.
 func overlapStart(text string, start, cut, end int) int {
 	back := backward(text, start, cut, chunkOverlap)
 	var at [cutKinds]int
@@ -227,26 +227,26 @@ func trim(text string, start, end int) (int, int) {
 	return start + left, max(start+left, start+right)
 }
 
-// utf16Offsets gives the places of passages in UTF-16 code units, as JavaScript counts them.
-func utf16Offsets(text string, passages []passage) (starts, ends []int64) {
-	starts, ends = make([]int64, len(passages)), make([]int64, len(passages))
+// utf16Offsets gives the places of extents in UTF-16 code units, as JavaScript counts them.
+func utf16Offsets(text string, extents []extent) (starts, ends []int64) {
+	starts, ends = make([]int64, len(extents)), make([]int64, len(extents))
 	pos, units := 0, int64(0)
 	to := func(at int) int64 {
 		if at < pos { // an overlap: count back
-			units -= utf16Len(text[at:pos])
+			units -= unitsOf(text[at:pos])
 		} else {
-			units += utf16Len(text[pos:at])
+			units += unitsOf(text[pos:at])
 		}
 		pos = at
 		return units
 	}
-	for i, p := range passages {
+	for i, p := range extents {
 		starts[i], ends[i] = to(p.start), to(p.end)
 	}
 	return starts, ends
 }
 
-func utf16Len(s string) (n int64) {
+func unitsOf(s string) (n int64) {
 	for _, r := range s {
 		n++
 		if r > 0xffff {

@@ -50,10 +50,10 @@ type part struct {
 
 // cutParts cuts the text of a document.
 func cutParts(text string, markdown bool) []part {
-	passages := cutText(text, markdown)
-	starts, ends := utf16Offsets(text, passages)
-	out := make([]part, len(passages))
-	for i, p := range passages {
+	extents := cutText(text, markdown)
+	starts, ends := utf16Offsets(text, extents)
+	out := make([]part, len(extents))
+	for i, p := range extents {
 		out[i] = part{seq: int64(i), heading: p.heading, text: text[p.start:p.end], start: &starts[i], end: &ends[i]}
 	}
 	return out
@@ -360,11 +360,13 @@ func (s *Service) documentByURI(tx *storage.Tx, user uuid.UUID, uri string) (*do
 func (d *documentIn) row(tx *storage.Tx, was *documentRow) *documentRow {
 	r := &documentRow{id: storage.NewID(), user: d.user, source: d.source, uri: d.uri, mime: "text/plain", untrusted: true, tags: []string{}, typ: "semantic",
 		metadata: json.RawMessage(`{}`), createdAt: tx.Now}
-	r.title = strings.TrimRight(d.uri, "/")
-	r.title = r.title[strings.LastIndexByte(r.title, '/')+1:]
 	if was != nil {
 		*r = *was
 		r.deletedAt = nil
+	}
+	if r.title == "" {
+		r.title = strings.TrimRight(d.uri, "/")
+		r.title = r.title[strings.LastIndexByte(r.title, '/')+1:]
 	}
 	r.hash, r.updatedAt = d.hash, tx.Now
 	if d.title != "" {

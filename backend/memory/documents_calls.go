@@ -2,6 +2,7 @@ package memory
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"strings"
@@ -10,7 +11,6 @@ import (
 
 	"github.com/google/uuid"
 
-	"helix/backend/bus"
 	"helix/backend/fault"
 	"helix/backend/identity"
 	"helix/backend/storage"
@@ -39,21 +39,15 @@ func (s *Service) UpsertChunks(ctx context.Context, p UpsertParams) (UpsertResul
 	}
 	var r upserted
 	err = s.db.Write(ctx, func(tx *storage.Tx) error {
-		if r, err = s.upsertDocument(tx, d); err != nil || !r.changed {
-			return err
+		if r, err = s.upsertDocument(tx, d); err == nil && r.changed {
+			changed(tx, d.user, "documents", r.id)
 		}
-		s.documentChanged(tx, r.id, d.user)
-		return nil
+		return err
 	})
 	if err != nil {
 		return UpsertResult{}, err
 	}
 	return UpsertResult{DocumentID: r.id, Added: r.added, Kept: r.kept, Removed: r.removed, Embedded: r.embedded}, nil
-}
-
-// documentChanged tells of a document when the transaction has committed.
-func (s *Service) documentChanged(tx *storage.Tx, id, user uuid.UUID) {
-	tx.AfterCommit(func() { bus.Publish(tx.Bus(), user, Changed{IDs: []uuid.UUID{id}, Op: "documents"}) })
 }
 
 // documentOf checks a request.
@@ -79,7 +73,11 @@ func documentOf(user uuid.UUID, p UpsertParams) (*documentIn, error) {
 		copy(d.hash[:], b)
 	}
 	if p.Tags != nil {
-		d.tags = p.Tags
+		tags, err := checkTags("tags", p.Tags)
+		if err != nil {
+			return nil, err
+		}
+		d.tags = tags
 	}
 	if p.Text != nil {
 		if len(*p.Text) > documentMax {
@@ -148,12 +146,50 @@ func isMarkdown(mime, uri string) bool {
 
 // embedParts makes the vectors of what is new in a document. Only the end of ctx is an error:
 // without vectors the parts are stored all the same, and their jobs wait.
-func (s *Service) embedParts(ctx context.Context, d *documentIn) error { return ctx.Err() }
+func (s *Service) embedParts(ctx context.Context, d *documentIn) error {
+	g := s.meaning()
+	if g == nil || s.embedding.paused.Load() {
+		return ctx.Err()
+	}
+	known := map[[32]byte]bool{}
+	err := s.db.Read(ctx, func(tx *storage.Tx) error {
+		was, err := s.documentByURI(tx, d.user, d.uri)
+		if err != nil || was == nil {
+			return err
+		}
+		stored, err := s.storedParts(tx, was.id)
+		for i := range stored {
+			known[stored[i].hash] = true
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	var todo []*job
+	for i := range d.parts {
+		if hash := sha256.Sum256([]byte(d.parts[i].text)); !known[hash] {
+			known[hash] = true
+			todo = append(todo, &job{hash: hash, text: d.parts[i].text})
+		}
+	}
+	within, cancel := context.WithTimeout(ctx, embedUpsertFor)
+	defer cancel()
+	if err := s.embedJobs(within, g.model, todo); err != nil && ctx.Err() == nil {
+		s.log.Info("vectors of a document are made later", "err", err)
+	}
+	d.model, d.vectors = g.id, map[[32]byte][]float32{}
+	for _, j := range todo {
+		if j.err == nil && j.vec != nil {
+			d.vectors[j.hash] = j.vec
+		}
+	}
+	return ctx.Err()
+}
 
 // ListDocuments lists documents, newest change first.
 func (s *Service) ListDocuments(ctx context.Context, p PageParams) (DocumentsResult, error) {
-	limit, err := documentsPage(p.Limit, p.Offset)
-	if err != nil {
+	if err := page(&p.Limit, &p.Offset); err != nil {
 		return DocumentsResult{}, err
 	}
 	where, args := `user_id = ?`, []any{identity.UserID(ctx)}
@@ -175,12 +211,12 @@ func (s *Service) ListDocuments(ctx context.Context, p PageParams) (DocumentsRes
 		args = append(args, p.To)
 	}
 	out := DocumentsResult{Documents: []Document{}}
-	err = s.db.Read(ctx, func(tx *storage.Tx) error {
+	err := s.db.Read(ctx, func(tx *storage.Tx) error {
 		if err := tx.QueryRow(`SELECT count(*) FROM documents WHERE `+where, args...).Scan(&out.Total); err != nil {
 			return err
 		}
 		rows, err := tx.Query(`SELECT `+documentColumns+`, (SELECT count(*) FROM chunks WHERE document_id = documents.id AND deleted_at IS NULL)
-			FROM documents WHERE `+where+` ORDER BY updated_at DESC, id DESC LIMIT ? OFFSET ?`, append(args, limit, p.Offset)...)
+			FROM documents WHERE `+where+` ORDER BY updated_at DESC, id DESC LIMIT ? OFFSET ?`, append(args, p.Limit, p.Offset)...)
 		if err != nil {
 			return err
 		}
@@ -214,12 +250,11 @@ func (s *Service) liveDocument(tx *storage.Tx, user, id uuid.UUID) (*documentRow
 // Document gives parts of one document, in order: a page, or the page that has the part
 // aroundSeq in its middle.
 func (s *Service) Document(ctx context.Context, p DocumentViewParams) (DocumentView, error) {
-	limit, err := documentsPage(p.Limit, p.Offset)
-	if err != nil {
+	if err := page(&p.Limit, &p.Offset); err != nil {
 		return DocumentView{}, err
 	}
 	out := DocumentView{Chunks: []Chunk{}, Offset: p.Offset}
-	err = s.db.Read(ctx, func(tx *storage.Tx) error {
+	err := s.db.Read(ctx, func(tx *storage.Tx) error {
 		d, err := s.liveDocument(tx, identity.UserID(ctx), p.ID)
 		if err != nil {
 			return err
@@ -233,10 +268,10 @@ func (s *Service) Document(ctx context.Context, p DocumentViewParams) (DocumentV
 			if err := tx.QueryRow(`SELECT count(*) FROM chunks WHERE document_id = ? AND deleted_at IS NULL AND seq < ?`, d.id, *p.AroundSeq).Scan(&before); err != nil {
 				return err
 			}
-			out.Offset = max(0, min(before-limit/2, int(out.Total)-limit))
+			out.Offset = max(0, min(before-p.Limit/2, int(out.Total)-p.Limit))
 		}
 		rows, err := tx.Query(`SELECT id, seq, heading, content, start_offset, end_offset FROM chunks WHERE document_id = ? AND deleted_at IS NULL
-			ORDER BY seq LIMIT ? OFFSET ?`, d.id, limit, out.Offset)
+			ORDER BY seq LIMIT ? OFFSET ?`, d.id, p.Limit, out.Offset)
 		if err != nil {
 			return err
 		}
@@ -257,20 +292,29 @@ func (s *Service) Document(ctx context.Context, p DocumentViewParams) (DocumentV
 	return out, err
 }
 
-// documentsPage checks a page and gives how many rows it has.
-func documentsPage(limit, offset int) (int, error) {
-	switch {
-	case limit < 0 || limit > 200:
-		return 0, fault.Invalidf("limit: give 1 to 200.")
-	case offset < 0:
-		return 0, fault.Invalidf("offset: must not be negative.")
-	case limit == 0:
-		return 50, nil
-	}
-	return limit, nil
-}
-
-// DeleteDocument moves a document to the trash.
-func (s *Service) DeleteDocument(context.Context, DocumentParams) (CountResult, error) {
-	return CountResult{}, unbuilt()
+// DeleteDocument moves a document to the trash; search forgets its parts at once. Their ids
+// and vectors stay for as long as it can come back.
+func (s *Service) DeleteDocument(ctx context.Context, p DocumentParams) (CountResult, error) {
+	var out CountResult
+	err := s.db.Write(ctx, func(tx *storage.Tx) error {
+		user := identity.UserID(ctx)
+		if _, err := s.liveDocument(tx, user, p.DocumentID); err != nil {
+			return err
+		}
+		if _, err := tx.Exec(`UPDATE documents SET deleted_at = ?, updated_at = ? WHERE id = ?`, tx.Now, tx.Now, p.DocumentID); err != nil {
+			return err
+		}
+		parts, err := partsOf(tx, "chunks", "document_id", p.DocumentID)
+		if err != nil {
+			return err
+		}
+		if err := s.drop(tx, KindChunk, parts...); err != nil {
+			return err
+		}
+		out.Count = 1
+		changed(tx, user, "delete", p.DocumentID)
+		out.UndoToken, err = s.undoable(tx, user, undoDocument, idsUndo{IDs: []uuid.UUID{p.DocumentID}})
+		return err
+	})
+	return out, err
 }

@@ -7,8 +7,8 @@ import (
 
 	"github.com/google/uuid"
 
-	"helix/backend/fault"
 	"helix/backend/storage"
+	"helix/backend/vector"
 )
 
 // storeVector keeps the vector of a text whose hash is given. The index learns of it when its
@@ -25,26 +25,6 @@ func purgeVectors(tx *storage.Tx, kind string, ids ...uuid.UUID) error {
 		if _, err := tx.Exec(`DELETE FROM item_vectors WHERE item_kind = ? AND item_id = ?`, kind, id); err != nil {
 			return err
 		}
-	}
-	return nil
-}
-
-// checkVector refuses what cannot be compared with vectors of that many dimensions: another
-// length, a component that is no number, or no direction.
-func checkVector(vec []float32, dims int) error {
-	if len(vec) != dims {
-		return fault.Invalidf("A vector has %d dimensions instead of %d.", len(vec), dims)
-	}
-	var sum float64
-	for i, x := range vec {
-		f := float64(x)
-		if math.IsNaN(f) || math.IsInf(f, 0) {
-			return fault.Invalidf("Component %d of a vector is not a number.", i)
-		}
-		sum += f * f
-	}
-	if sum < 1e-30 {
-		return fault.Invalidf("A vector is zero.")
 	}
 	return nil
 }
@@ -67,7 +47,7 @@ func decodeVector(b []byte, dims int) ([]float32, error) {
 	for i := range out {
 		out[i] = math.Float32frombits(binary.LittleEndian.Uint32(b[4*i:]))
 	}
-	return out, checkVector(out, dims)
+	return out, vector.Check(out, dims)
 }
 
 // textTag is the beginning of the hash of a text, by which the index knows of which text it
