@@ -33,8 +33,7 @@ type documents struct {
 	buf   []byte
 	end   error
 	part  int
-	skip  int // parts that an earlier reader gave
-	stack [6]string
+	skip  int    // parts that an earlier reader gave
 	fence string // that opened the code block in which a part ended
 }
 
@@ -103,13 +102,9 @@ func (d *documents) document(raw []byte) *Document {
 		doc.Title = fmt.Sprintf("%s (%d)", doc.Title, d.part)
 	}
 	doc.Text = text
-	if doc.Source != Markdown {
-		doc.Sections = []Section{{End: len(text)}}
-		return &doc
+	if doc.Source == Markdown {
+		doc.Tags, doc.Links = d.marks(text)
 	}
-	tags, links := slices.Clone(doc.Tags), []string{}
-	doc.Sections = d.sections(text, &tags, &links)
-	doc.Tags, doc.Links = tidyTags(tags), links
 	return &doc
 }
 
@@ -187,7 +182,6 @@ func scalars(n *yaml.Node) []string {
 }
 
 var (
-	heading    = regexp.MustCompile(`^ {0,3}(#{1,6})[ \t]+(.*?)[ \t]*#*[ \t]*$`)
 	fenceLine  = regexp.MustCompile("^ {0,3}(```+|~~~+)")
 	inlineCode = regexp.MustCompile("`[^`]*`")
 	wikiLink   = regexp.MustCompile(`\[\[([^\]|#\n]+)[^\]\n]*\]\]`)
@@ -197,15 +191,10 @@ var (
 // maxLinks bounds how many links of a note are kept.
 const maxLinks = 200
 
-// sections divides a note at its headings and collects tags and links outside of code.
-func (d *documents) sections(text string, tags, links *[]string) []Section {
-	out := []Section{{Heading: d.trail()}}
-	for at := 0; at < len(text); {
-		end := len(text)
-		if i := strings.IndexByte(text[at:], '\n'); i >= 0 {
-			end = at + i + 1
-		}
-		row := strings.TrimSuffix(text[at:end], "\n")
+// marks collects the tags and links of a note that stand outside of code.
+func (d *documents) marks(text string) (tags, links []string) {
+	tags, links = slices.Clone(d.doc.Tags), []string{}
+	for row := range strings.Lines(text) {
 		if m := fenceLine.FindStringSubmatch(row); m != nil {
 			switch {
 			case d.fence == "":
@@ -214,22 +203,10 @@ func (d *documents) sections(text string, tags, links *[]string) []Section {
 				d.fence = ""
 			}
 		} else if d.fence == "" {
-			if m := heading.FindStringSubmatch(row); m != nil && line(m[2], maxTitle) != "" {
-				level := len(m[1]) - 1
-				d.stack[level] = line(m[2], maxTitle)
-				clear(d.stack[level+1:])
-				out[len(out)-1].End = at
-				out = append(out, Section{Heading: d.trail(), Start: at})
-			}
-			collect(row, tags, links)
+			collect(row, &tags, &links)
 		}
-		at = end
 	}
-	out[len(out)-1].End = len(text)
-	if len(out) > 1 && out[0].End == 0 {
-		out = out[1:]
-	}
-	return out
+	return tidyTags(tags), links
 }
 
 func collect(row string, tags, links *[]string) {
@@ -247,15 +224,4 @@ func collect(row string, tags, links *[]string) {
 			*tags = append(*tags, m[1])
 		}
 	}
-}
-
-// trail is the heading in force with those above it.
-func (d *documents) trail() string {
-	var parts []string
-	for _, h := range d.stack {
-		if h != "" {
-			parts = append(parts, h)
-		}
-	}
-	return cut(strings.Join(parts, " › "), maxTitle)
 }

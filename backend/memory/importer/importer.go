@@ -71,25 +71,18 @@ type Turn struct {
 	Session    int    // of a dialogue in several sessions, from 1
 }
 
-// Document is a note or a text. Sections cover Text from its beginning to its end.
+// Document is a note or a text.
 type Document struct {
-	Source   string // markdown, text
-	Path     string // in its folder, with slashes; its file name when there is no folder
-	Part     int    // of a long text that is divided, from 0
-	Title    string
-	Mime     string
-	Tags     []string
-	Aliases  []string
-	Links    []string // the notes it names, without doubles
-	Date     *time.Time
-	Text     string
-	Sections []Section
-}
-
-// Section is the part of a document below one heading.
-type Section struct {
-	Heading    string // with those above it: "Trips › Lisbon"; "" before the first
-	Start, End int    // bytes in Text
+	Source  string // markdown, text
+	Path    string // in its folder, with slashes; its file name when there is no folder
+	Part    int    // of a long text that is divided, from 0
+	Title   string
+	Mime    string
+	Tags    []string
+	Aliases []string
+	Links   []string // the notes it names, without doubles
+	Date    *time.Time
+	Text    string
 }
 
 // Memory is one entry of a list of memories. Empty fields were not given.
