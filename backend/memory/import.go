@@ -1,33 +1,258 @@
 package memory
 
-import "context"
+import (
+	"context"
+	"database/sql"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"io"
+	"path/filepath"
+	"slices"
+	"time"
 
-// ImportPreview tells what an import would bring.
-func (s *Service) ImportPreview(context.Context, ImportParams) (PreviewResult, error) {
-	return PreviewResult{}, unbuilt()
+	"helix/backend/fault"
+	"helix/backend/identity"
+	"helix/backend/memory/importer"
+	"helix/backend/storage"
+)
+
+// importOptions are what an import was asked for, as its job keeps it.
+type importOptions struct {
+	Path      string   `json:"path,omitempty"`
+	Blob      string   `json:"blob,omitempty"`
+	Name      string   `json:"name,omitempty"` // of the blob
+	Format    string   `json:"format"`
+	Tags      []string `json:"tags"`
+	Layer     int      `json:"layer,omitempty"`
+	Type      string   `json:"type,omitempty"`
+	Untrusted *bool    `json:"untrusted,omitempty"`
+	DryRun    bool     `json:"dryRun,omitempty"`
+	Zone      string   `json:"zone,omitempty"`
 }
 
-// Import starts an import and gives its job at once.
-func (s *Service) Import(context.Context, ImportParams) (JobResult, error) {
-	return JobResult{}, unbuilt()
+// importOptions checks a request.
+func (s *Service) importOptions(p ImportParams) (importOptions, error) {
+	o := importOptions{Path: p.Path, Blob: p.BlobID, Name: p.Name, Format: p.Format, Layer: p.Layer, Type: p.Type, Untrusted: p.Untrusted, DryRun: p.DryRun}
+	var err error
+	switch {
+	case (o.Path == "") == (o.Blob == ""):
+		return o, invalid("path", "Name one file or folder to import.")
+	case o.Path != "" && !filepath.IsAbs(o.Path):
+		return o, invalid("path", "The path must be absolute.")
+	case len(o.Name) > maxRef:
+		return o, invalid("name", "The name is longer than 4 KiB.")
+	}
+	if o.Path != "" {
+		o.Path, o.Name = filepath.Clean(o.Path), ""
+	}
+	if o.Format == "" {
+		o.Format = importer.Auto
+	}
+	if o.Format != importer.Auto && !slices.Contains(importer.Formats, o.Format) {
+		return o, invalid("format", "%q is not a format: use auto, chatgpt, claude, markdown, text, jsonl or locomo.", clip(o.Format, 32))
+	}
+	if o.Layer != 0 {
+		if err := checkLayer("layer", o.Layer); err != nil {
+			return o, err
+		}
+	}
+	if o.Type != "" {
+		if err := checkType("type", o.Type); err != nil {
+			return o, err
+		}
+	}
+	if o.Tags, err = checkTags("tags", p.Tags); err != nil {
+		return o, err
+	}
+	if s.o.Zone != nil {
+		o.Zone = s.o.Zone()
+	}
+	return o, nil
+}
+
+func (o *importOptions) zone() *time.Location {
+	zone, err := time.LoadLocation(o.Zone)
+	if err != nil {
+		return time.UTC
+	}
+	return zone
+}
+
+// where is what a person sees as the place of the import.
+func (o *importOptions) where() string {
+	switch {
+	case o.Path != "":
+		return o.Path
+	case o.Name != "":
+		return o.Name
+	}
+	return "blob:" + o.Blob
+}
+
+// openImport opens what o names from a place on. Close the reader, then call done.
+func (s *Service) openImport(o *importOptions, from importer.Position) (r *importer.Reader, done func(), err error) {
+	src := importer.Source{Path: o.Path}
+	done = func() {}
+	if o.Blob != "" {
+		sha, err := hex.DecodeString(o.Blob)
+		if err != nil || len(sha) != 32 {
+			return nil, nil, invalid("blobId", "%q is not the id of a stored file.", clip(o.Blob, 80))
+		}
+		f, err := s.db.Blobs().Open(storage.Ref{SHA256: [32]byte(sha)})
+		if err != nil {
+			return nil, nil, err
+		}
+		size, err := f.Seek(0, io.SeekEnd)
+		data, ok := f.(io.ReaderAt)
+		if err != nil || !ok {
+			_ = f.Close()
+			return nil, nil, fault.Unavailablef("The stored file cannot be read.").WithCause(err)
+		}
+		src = importer.Source{Data: data, Size: size, Name: o.Name}
+		done = func() { _ = f.Close() }
+	}
+	r, err = importer.Open(src, importer.Options{Format: o.Format, Zone: o.zone(), From: from})
+	if err != nil {
+		done()
+		return nil, nil, err
+	}
+	return r, done, nil
+}
+
+// Import starts an import and gives its job at once. What cannot be opened or has no known
+// format is refused here. Jobs of one user run one after the other.
+func (s *Service) Import(ctx context.Context, p ImportParams) (JobResult, error) {
+	o, err := s.importOptions(p)
+	if err != nil {
+		return JobResult{}, err
+	}
+	r, done, err := s.openImport(&o, importer.Position{})
+	if err != nil {
+		return JobResult{}, err
+	}
+	o.Format = r.Format()
+	_ = r.Close()
+	done()
+	options, err := json.Marshal(&o)
+	if err != nil {
+		return JobResult{}, err
+	}
+	user, id := identity.UserID(ctx), storage.NewID()
+	err = s.db.Write(ctx, func(tx *storage.Tx) error {
+		_, err := tx.Exec(`INSERT INTO memory_imports (id, user_id, format, path, options, status, created_at) VALUES (?, ?, ?, ?, ?, 'pending', ?)`,
+			id, user, o.Format, o.where(), json.RawMessage(options), tx.Now)
+		return err
+	})
+	if err != nil {
+		return JobResult{}, err
+	}
+	s.startImports(user)
+	return JobResult{JobID: id}, nil
 }
 
 // ImportStatus tells how an import stands.
-func (s *Service) ImportStatus(context.Context, JobParams) (ImportStatus, error) {
-	return ImportStatus{}, unbuilt()
-}
-
-// ImportCancel stops an import; what it has stored stays.
-func (s *Service) ImportCancel(context.Context, JobParams) (ImportStatus, error) {
-	return ImportStatus{}, unbuilt()
+func (s *Service) ImportStatus(ctx context.Context, p JobParams) (ImportStatus, error) {
+	var st ImportStatus
+	err := s.db.Read(ctx, func(tx *storage.Tx) (err error) {
+		st, err = importStatus(tx.QueryRow(`SELECT `+importColumns+` FROM memory_imports WHERE id = ? AND user_id = ?`, p.JobID, identity.UserID(ctx)))
+		return err
+	})
+	if err != nil {
+		return ImportStatus{}, err
+	}
+	return s.imports.live(st), nil
 }
 
 // Imports lists imports, newest first.
-func (s *Service) Imports(context.Context, PageParams) (ImportsResult, error) {
-	return ImportsResult{}, unbuilt()
+func (s *Service) Imports(ctx context.Context, p PageParams) (ImportsResult, error) {
+	limit := p.Limit
+	if limit == 0 {
+		limit = 50
+	}
+	if limit < 1 || limit > 200 {
+		return ImportsResult{}, invalid("limit", "limit must be 1 to 200.")
+	}
+	if p.Offset < 0 {
+		return ImportsResult{}, invalid("offset", "offset must not be negative.")
+	}
+	out := ImportsResult{Jobs: []ImportStatus{}}
+	user := identity.UserID(ctx)
+	err := s.db.Read(ctx, func(tx *storage.Tx) error {
+		if err := tx.QueryRow(`SELECT count(*) FROM memory_imports WHERE user_id = ?`, user).Scan(&out.Total); err != nil {
+			return err
+		}
+		rows, err := tx.Query(`SELECT `+importColumns+` FROM memory_imports WHERE user_id = ? ORDER BY created_at DESC, id DESC LIMIT ? OFFSET ?`, user, limit, p.Offset)
+		if err != nil {
+			return err
+		}
+		defer rows.Close()
+		for rows.Next() {
+			st, err := importStatus(rows)
+			if err != nil {
+				return err
+			}
+			out.Jobs = append(out.Jobs, s.imports.live(st))
+		}
+		return rows.Err()
+	})
+	return out, err
 }
 
-// importState is what imports keep in a Service.
-type importState struct{}
+const importColumns = `id, format, path, options, status, progress, counters, errors, started_at, finished_at`
 
-func (s *Service) initImports() {}
+// importCounters are the counters of a job with what else is told about it.
+type importCounters struct {
+	Read     int64    `json:"read"`
+	Added    int64    `json:"added"`
+	Updated  int64    `json:"updated"`
+	Skipped  int64    `json:"skipped"`
+	Failed   int64    `json:"failed"`
+	Trashed  int64    `json:"trashed,omitempty"` // of the skipped ones: they are in the trash
+	Vanished []string `json:"vanished,omitempty"`
+	Message  string   `json:"message,omitempty"`
+}
+
+func importStatus(row interface{ Scan(...any) error }) (ImportStatus, error) {
+	st := ImportStatus{Errors: []ImportError{}}
+	var o importOptions
+	var c importCounters
+	err := row.Scan(&st.JobID, &st.Format, &st.Path, storage.JSON(&o), &st.Status, &st.Progress, storage.JSON(&c), storage.JSON(&st.Errors),
+		storage.TimePtr(&st.StartedAt), storage.TimePtr(&st.FinishedAt))
+	if errors.Is(err, sql.ErrNoRows) {
+		return st, fault.NotFoundf("There is no such import.")
+	}
+	st.DryRun = o.DryRun
+	c.fill(&st)
+	return st, err
+}
+
+func (c *importCounters) fill(st *ImportStatus) {
+	st.Read, st.Added, st.Updated, st.Skipped, st.Failed = c.Read, c.Added, c.Updated, c.Skipped, c.Failed
+	st.Vanished, st.Message = slices.Clone(c.Vanished), c.Message
+}
+
+// ImportCancel stops an import; what it has stored stays. One that has ended is left as it is.
+func (s *Service) ImportCancel(ctx context.Context, p JobParams) (ImportStatus, error) {
+	if _, err := s.ImportStatus(ctx, p); err != nil {
+		return ImportStatus{}, err
+	}
+	if err := s.imports.stop(ctx, p.JobID); err != nil {
+		return ImportStatus{}, err
+	}
+	user := identity.UserID(ctx)
+	err := s.db.Write(ctx, func(tx *storage.Tx) error { // one that was not running
+		res, err := tx.Exec(`UPDATE memory_imports SET status = 'cancelled', finished_at = ? WHERE id = ? AND user_id = ? AND status IN ('pending', 'running')`, tx.Now, p.JobID, user)
+		if err != nil {
+			return err
+		}
+		if n, err := res.RowsAffected(); err != nil || n == 0 {
+			return err
+		}
+		return s.importDone(tx, user, p.JobID)
+	})
+	if err != nil {
+		return ImportStatus{}, err
+	}
+	return s.ImportStatus(ctx, p)
+}

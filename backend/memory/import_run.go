@@ -1,0 +1,234 @@
+package memory
+
+import (
+	"context"
+	"errors"
+	"io"
+	"math/rand/v2"
+	"time"
+
+	"helix/backend/fault"
+	"helix/backend/memory/importer"
+	"helix/backend/storage"
+)
+
+const (
+	importBatch = 500                   // records of a transaction
+	importHold  = 60 * time.Millisecond // how long a transaction may take before it is closed
+	importAhead = 2                     // records that are read while others are being written
+)
+
+// runImport reads and stores until the end of the source. It returns nil at its end, and
+// else why it stopped; what was committed stays.
+func (s *Service) runImport(ctx context.Context, job *importJob) error {
+	r, done, err := s.openImport(&job.o, job.at.cp.At)
+	if err == nil && job.at.cp.Print != r.Fingerprint() && job.at.cp != (checkpoint{}) {
+		// Another file by now: from its beginning. What is stored already counts as skipped.
+		_ = r.Close()
+		done()
+		job.at = importPoint{}
+		r, done, err = s.openImport(&job.o, importer.Position{})
+	}
+	if err != nil {
+		return err
+	}
+	job.at.cp.Print = r.Fingerprint()
+	if !job.at.cp.Listed {
+		for _, p := range r.Problems() {
+			job.at.problem(ImportError{File: p.File, Message: p.Message})
+		}
+		job.at.cp.Listed = true
+	}
+	records := make(chan *prepared, importAhead)
+	read, stop := context.WithCancel(ctx)
+	var readErr error
+	go func() {
+		defer close(records)
+		readErr = s.readImport(read, r, job, records)
+	}()
+	err = s.storeImport(ctx, job, records)
+	stop()
+	for range records { // until the reader has stopped
+	}
+	if err == nil {
+		err = readErr
+	}
+	if err == nil && r.Folder() && !job.o.DryRun {
+		err = s.findVanished(ctx, job, r)
+	}
+	if e := r.Close(); err == nil && e != nil {
+		s.log.Debug("close import", "err", e)
+	}
+	done()
+	return err
+}
+
+// readImport gives the records of a source, with all work that needs no transaction done.
+func (s *Service) readImport(ctx context.Context, r *importer.Reader, job *importJob, out chan<- *prepared) error {
+	for {
+		rec, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		p := prepare(job, r, rec)
+		select {
+		case out <- p:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// storeImport writes records in transactions of at most 500 or 60 ms.
+func (s *Service) storeImport(ctx context.Context, job *importJob, records <-chan *prepared) error {
+	var queue []*prepared
+	for open := true; open || len(queue) > 0; {
+		for open && count(queue, job.at.cp.Turn) < importBatch {
+			select {
+			case p, ok := <-records:
+				if open = ok; ok {
+					queue = append(queue, p)
+				}
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		}
+		if len(queue) == 0 {
+			return nil
+		}
+		n := 0
+		write := func(tx *storage.Tx) (err error) {
+			next := job.at.clone()
+			if n, err = s.storeBatch(tx, job, queue, &next); err != nil {
+				return err
+			}
+			tx.AfterCommit(func() { job.at = next })
+			s.progressed(tx, job)
+			if job.o.DryRun {
+				return nil
+			}
+			return job.save(tx, &next, "running")
+		}
+		var err error
+		if job.o.DryRun {
+			if err = s.db.Read(ctx, write); err == nil {
+				err = s.untilWritten(ctx, job, func(tx *storage.Tx) error { return job.save(tx, &job.at, "running") })
+			}
+		} else {
+			err = s.untilWritten(ctx, job, write)
+		}
+		if err != nil {
+			return err
+		}
+		clear(queue[:n]) // let go of what is stored
+		queue = queue[n:]
+	}
+	return nil
+}
+
+func count(queue []*prepared, begun int) int {
+	n := -begun
+	for _, p := range queue {
+		n += p.items()
+	}
+	return n
+}
+
+// storeBatch stores from the queue until the transaction is long enough, and gives how many
+// records are through.
+func (s *Service) storeBatch(tx *storage.Tx, job *importJob, queue []*prepared, next *importPoint) (n int, err error) {
+	w := &importWriter{s: s, tx: tx, job: job, at: next, until: time.Now().Add(importHold), left: importBatch}
+	for _, p := range queue {
+		if n > 0 && w.full() {
+			break
+		}
+		finished, err := w.record(p)
+		if err != nil {
+			return 0, err
+		}
+		if !finished {
+			break
+		}
+		next.cp.At, next.cp.Turn, next.cp.Retitled = p.rec.After, 0, false
+		next.progress = p.progress
+		n++
+	}
+	return n, w.flush()
+}
+
+// untilWritten writes, and waits and tries again while the disk is full or the data are in
+// use: the job pauses at its last checkpoint until there is room.
+func (s *Service) untilWritten(ctx context.Context, job *importJob, fn func(*storage.Tx) error) error {
+	for try := 0; ; try++ {
+		err := s.db.Write(ctx, fn)
+		if err == nil {
+			job.show("running", "")
+			return nil
+		}
+		kind := fault.KindOf(err)
+		if ctx.Err() != nil || kind != fault.Limit && (kind != fault.Unavailable || try >= 20) {
+			return err
+		}
+		job.show("running", fault.As(err).Message)
+		wait := min(100*time.Millisecond<<min(try, 8), 15*time.Second)
+		select {
+		case <-time.After(wait/2 + rand.N(wait)):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// importMessage says why an import failed, for a person.
+func importMessage(err error) string {
+	if broken := (*importer.BrokenError)(nil); errors.As(err, &broken) {
+		return broken.Error()
+	}
+	return fault.As(err).Message
+}
+
+func isBroken(err error) bool {
+	broken := (*importer.BrokenError)(nil)
+	return errors.As(err, &broken)
+}
+
+func brokenFile(err error) string {
+	if broken := (*importer.BrokenError)(nil); errors.As(err, &broken) {
+		return broken.File
+	}
+	return ""
+}
+
+const maxVanished = 1000
+
+// findVanished lists the documents of former imports of a folder whose files are gone. They
+// are left alone.
+func (s *Service) findVanished(ctx context.Context, job *importJob, r *importer.Reader) error {
+	there := map[string]bool{}
+	for _, name := range r.Files() {
+		there[name] = true
+	}
+	base := fileURI(job.o.Path) + "/"
+	return s.db.Read(ctx, func(tx *storage.Tx) error {
+		rows, err := tx.Query(`SELECT source_uri FROM documents WHERE user_id = ? AND source_uri >= ? AND source_uri < ? AND source = ? AND deleted_at IS NULL ORDER BY source_uri`,
+			job.user, base, base[:len(base)-1]+"0", job.format)
+		if err != nil {
+			return err
+		}
+		defer rows.Close()
+		for rows.Next() {
+			var uri string
+			if err := rows.Scan(&uri); err != nil {
+				return err
+			}
+			name, part := nameOfURI(uri, base)
+			if part == 0 && !there[name] && len(job.at.Vanished) < maxVanished {
+				job.at.Vanished = append(job.at.Vanished, name)
+			}
+		}
+		return rows.Err()
+	})
+}

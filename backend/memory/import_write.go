@@ -1,0 +1,248 @@
+package memory
+
+import (
+	"database/sql"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/google/uuid"
+
+	"helix/backend/memory/importer"
+	"helix/backend/storage"
+)
+
+// prepared is a record with all work done that needs no transaction.
+type prepared struct {
+	rec      importer.Record
+	progress float64
+	hashes   [][32]byte      // of the turns
+	texts    []string        // of the turns, as they are stored
+	long     []*documentIn   // the whole text of turns that are too long for one
+	document *documentIn     // of a document, or of a memory that is too long for one
+	draft    *draft          // of a memory
+	turns    []importer.Turn // of the conversation
+	metadata json.RawMessage // of the conversation
+}
+
+func prepare(job *importJob, r *importer.Reader, rec importer.Record) *prepared {
+	p := &prepared{rec: rec, progress: r.Progress()}
+	switch {
+	case rec.Conversation != nil:
+		p.conversation(job, rec.Conversation)
+	case rec.Document != nil:
+		p.document = documentOfImport(job, importURI(&job.o, r, rec.Document), rec.Document)
+	case rec.Memory != nil:
+		p.memory(job, rec.Memory)
+	}
+	return p
+}
+
+func (p *prepared) conversation(job *importJob, c *importer.Conversation) {
+	p.turns = c.Turns
+	p.hashes, p.texts = make([][32]byte, len(c.Turns)), make([]string, len(c.Turns))
+	for i := range c.Turns {
+		t := &c.Turns[i]
+		p.texts[i] = t.Text
+		if len(t.Text) > maxContent {
+			p.texts[i] = headOf(t.Text, maxContent)
+			uri := "turn:" + c.Source + "/" + c.ExternalID + "/" + t.ExternalID
+			p.long = append(p.long, &documentIn{user: job.user, source: c.Source, uri: uri, title: c.Title, tags: job.o.Tags, untrusted: job.o.Untrusted,
+				layer: job.o.Layer, typ: job.o.Type, occurredAt: t.At, parts: cutParts(t.Text, false), metadata: compactJSON(map[string]string{"turn": t.ExternalID})})
+		}
+		p.hashes[i] = textHash(p.texts[i])
+	}
+}
+
+// headOf is the beginning of a text, of at most max bytes.
+func headOf(text string, max int) string {
+	for max > 0 && !utf8.RuneStart(text[max]) {
+		max--
+	}
+	return strings.TrimSpace(text[:max])
+}
+
+func documentOfImport(job *importJob, uri string, d *importer.Document) *documentIn {
+	meta := map[string]any{}
+	if len(d.Links) > 0 {
+		meta["links"] = d.Links
+	}
+	if len(d.Aliases) > 0 {
+		meta["aliases"] = d.Aliases
+	}
+	return &documentIn{user: job.user, source: d.Source, uri: uri, title: d.Title, mime: d.Mime, tags: mergeTags(d.Tags, job.o.Tags), untrusted: job.o.Untrusted,
+		layer: job.o.Layer, typ: job.o.Type, occurredAt: d.Date, metadata: compactJSON(meta), parts: cutParts(d.Text, d.Source == importer.Markdown)}
+}
+
+// memory makes the draft of a memory, or a document of one that is longer than a memory may
+// be.
+func (p *prepared) memory(job *importJob, m *importer.Memory) {
+	ref := m.ExternalID
+	if ref != "" && len(ref) < 8 { // a number in a list says nothing outside of its file
+		ref = nameOf(&job.o, p.rec.After.File) + "#" + ref
+	}
+	typ, layer := m.Type, m.Layer
+	if typ == "" {
+		typ = job.o.Type
+	}
+	if layer == 0 {
+		layer = job.o.Layer
+	}
+	tags, hash := mergeTags(m.Tags, job.o.Tags), textHash(m.Content)
+	if len(m.Content) > maxContent {
+		if ref == "" {
+			ref = hex.EncodeToString(hash[:])
+		}
+		p.document = &documentIn{user: job.user, source: importer.JSONL, uri: importer.JSONL + ":" + ref, title: clip(strings.Join(strings.Fields(headOf(m.Content, 400)), " "), 80), tags: tags,
+			untrusted: job.o.Untrusted, layer: layer, typ: typ, occurredAt: m.At, parts: cutParts(m.Content, false)}
+		return
+	}
+	if typ == "" {
+		typ = "episodic"
+	}
+	p.draft = &draft{content: m.Content, hash: hash, typ: typ, layer: layer, tags: tags, occurredAt: m.At, tier: "medium", salience: 50, source: importer.JSONL, sourceRef: ref,
+		untrusted: job.o.Untrusted == nil || *job.o.Untrusted}
+	// What the file said is kept, so that an edit of the person is not taken for one of the file.
+	said := textHash(string(compactJSON([]any{m.Content, typ, layer, tags, m.At})))
+	p.draft.metadata = compactJSON(map[string]string{"imported": hex.EncodeToString(said[:16])})
+}
+
+// items is how many things a record counts for.
+func (p *prepared) items() int {
+	if p.rec.Conversation != nil {
+		return len(p.turns)
+	}
+	return 1
+}
+
+// importWriter stores records in one transaction.
+type importWriter struct {
+	s       *Service
+	tx      *storage.Tx
+	job     *importJob
+	at      *importPoint
+	until   time.Time
+	left    int
+	entries []*entry
+}
+
+// full reports whether the transaction is long enough.
+func (w *importWriter) full() bool { return w.left <= 0 || time.Now().After(w.until) }
+
+// flush makes findable what was stored.
+func (w *importWriter) flush() error {
+	err := w.s.putMany(w.tx, w.entries)
+	w.entries = nil
+	return err
+}
+
+// record stores one record. It reports false when the transaction is full before the end of
+// a long conversation; w.at says where to go on.
+func (w *importWriter) record(p *prepared) (finished bool, err error) {
+	if p.rec.Conversation != nil {
+		return w.conversation(p)
+	}
+	w.left--
+	switch {
+	case p.rec.Problem != nil:
+		w.at.problem(ImportError{File: p.rec.Problem.File, Line: p.rec.Problem.Line, Message: p.rec.Problem.Message})
+		return true, nil
+	case p.document != nil:
+		w.at.Read++
+		return true, w.document(p.document)
+	}
+	w.at.Read++
+	return true, w.memory(p.draft)
+}
+
+// document stores a document. One in the trash stays there.
+func (w *importWriter) document(d *documentIn) error {
+	was, err := w.s.documentByURI(w.tx, d.user, d.uri)
+	if err != nil {
+		return err
+	}
+	if was != nil && was.deletedAt != nil {
+		w.at.Skipped++
+		w.at.Trashed++
+		return nil
+	}
+	if w.job.o.DryRun {
+		if d.hash == [32]byte{} {
+			for i := range d.parts {
+				d.parts[i].hash = textHash(d.parts[i].text)
+			}
+			d.hash = hashParts(d.parts)
+		}
+		switch {
+		case was == nil:
+			w.at.Added++
+		case d.row(w.tx, was).differs(was):
+			w.at.Updated++
+		default:
+			w.at.Skipped++
+		}
+		return nil
+	}
+	r, err := w.s.upsertDocument(w.tx, d)
+	switch {
+	case err != nil:
+		return err
+	case r.created:
+		w.at.Added++
+	case r.changed:
+		w.at.Updated++
+	default:
+		w.at.Skipped++
+	}
+	return nil
+}
+
+// memory stores a memory. Its key is the id that the file gives it; without one, its text.
+func (w *importWriter) memory(d *draft) error {
+	user := w.job.user
+	var id uuid.UUID
+	var gone *time.Time
+	var meta struct {
+		Imported string `json:"imported"`
+	}
+	err := sql.ErrNoRows
+	if d.sourceRef != "" {
+		err = w.tx.QueryRow(`SELECT id, deleted_at, metadata FROM memories WHERE user_id = ? AND source = ? AND source_ref = ? ORDER BY created_at, id LIMIT 1`, user, d.source, d.sourceRef).
+			Scan(&id, storage.TimePtr(&gone), storage.JSON(&meta))
+	}
+	known := err == nil
+	if errors.Is(err, sql.ErrNoRows) {
+		err = w.tx.QueryRow(`SELECT id, deleted_at FROM memories WHERE user_id = ? AND content_hash = ? ORDER BY deleted_at IS NOT NULL, created_at, id LIMIT 1`, user, d.hash[:]).
+			Scan(&id, storage.TimePtr(&gone))
+	}
+	switch {
+	case errors.Is(err, sql.ErrNoRows):
+		w.at.Added++
+		if w.job.o.DryRun {
+			return nil
+		}
+		_, err = w.s.insertTx(w.tx, user, d)
+		return err
+	case err != nil:
+		return err
+	case gone != nil:
+		w.at.Skipped++
+		w.at.Trashed++
+		return nil
+	case !known, string(compactJSON(meta)) == string(d.metadata):
+		w.at.Skipped++
+		return nil
+	}
+	w.at.Updated++
+	if w.job.o.DryRun {
+		return nil
+	}
+	m, err := w.s.memory(w.tx, user, id)
+	if err != nil {
+		return err
+	}
+	return w.s.changeTx(w.tx, m, change{content: &d.content, typ: &d.typ, layer: &d.layer, tags: &d.tags, occurredAt: &d.occurredAt, metadata: d.metadata}, "import")
+}
