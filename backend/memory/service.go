@@ -47,11 +47,12 @@ type Service struct {
 	background []func(context.Context) error // what Run does, until its context ends
 	closing    []func() error                // what Close ends, in reverse order
 
-	life context.Context // ends with Close; work that a call leaves behind runs under it
-	end  context.CancelFunc
-	work sync.WaitGroup
-	once sync.Once
-	err  error // of Close
+	life   context.Context // ends with Close; work that a call leaves behind runs under it
+	end    context.CancelFunc
+	ending sync.RWMutex
+	work   sync.WaitGroup
+	once   sync.Once
+	err    error // of Close
 }
 
 // New makes the service; Run does its background work. Close it also when Run was never called.
@@ -81,6 +82,8 @@ func (s *Service) Run(ctx context.Context) error {
 // leave does work that outlives the call it came from. It ends with Close, which waits for it:
 // fn must return soon after its context has ended. It reports false after Close.
 func (s *Service) leave(fn func(context.Context)) bool {
+	s.ending.RLock() // Close must not begin to wait between the look and the start
+	defer s.ending.RUnlock()
 	if s.life.Err() != nil {
 		return false
 	}
@@ -91,7 +94,9 @@ func (s *Service) leave(fn func(context.Context)) bool {
 // Close ends what calls have started. It may be called twice.
 func (s *Service) Close() error {
 	s.once.Do(func() {
+		s.ending.Lock()
 		s.end()
+		s.ending.Unlock()
 		s.work.Wait()
 		for i := len(s.closing) - 1; i >= 0; i-- {
 			s.err = errors.Join(s.err, s.closing[i]())

@@ -117,11 +117,11 @@ func (t *tally) fill(out *Stats) {
 	out.Total = out.Memories + out.Turns + out.Chunks
 	byCount := func(a, b Count) int { return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.Value, b.Value)) }
 	byValue := func(a, b Count) int { return cmp.Compare(a.Value, b.Value) }
-	out.ByType, out.BySource = counts(t.types, byCount), counts(t.sources, byCount)
-	out.ByLayer, out.ByMonth = counts(t.layers, byValue), counts(t.when, byValue)
+	out.ByType, out.BySource = sortedCounts(t.types, byCount), sortedCounts(t.sources, byCount)
+	out.ByLayer, out.ByMonth = sortedCounts(t.layers, byValue), sortedCounts(t.when, byValue)
 }
 
-func counts(m map[string]int, order func(a, b Count) int) []Count {
+func sortedCounts(m map[string]int, order func(a, b Count) int) []Count {
 	out := make([]Count, 0, len(m))
 	for v, n := range m {
 		out = append(out, Count{v, n})

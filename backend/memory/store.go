@@ -190,10 +190,10 @@ func parseIDs(one string, many []string) ([]uuid.UUID, error) {
 }
 
 const (
-	maxIDs    = 1000
-	eventIDs  = 100
-	pageSize  = 50
-	maxPage   = 200
+	maxIDs   = 1000
+	eventIDs = 100
+	pageSize = 50
+	maxPage  = 200
 )
 
 // FieldError is the detail of an invalid request: the path of the field that is wrong.
