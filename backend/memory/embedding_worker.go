@@ -285,7 +285,11 @@ var textOf = map[string]string{KindMemory: "memories", KindTurn: "conversation_t
 // knows, is not embedded.
 func (s *Service) readText(tx *storage.Tx, j *job) error {
 	table := textOf[j.kind]
-	rows, err := tx.Query(`SELECT content FROM `+table+` WHERE id = ? AND content_hash = ?`, j.id, j.hash)
+	who := "''"
+	if j.kind == KindTurn {
+		who = "speaker"
+	}
+	rows, err := tx.Query(`SELECT content, `+who+` FROM `+table+` WHERE id = ? AND content_hash = ?`, j.id, j.hash)
 	if err != nil {
 		return err
 	}
@@ -295,12 +299,15 @@ func (s *Service) readText(tx *storage.Tx, j *job) error {
 		return rows.Err()
 	}
 	var stored []byte
-	if err := rows.Scan(&stored); err != nil {
+	var speaker string
+	if err := rows.Scan(&stored, &speaker); err != nil {
 		return err
 	}
-	if j.text, err = s.open(table, "content", j.id, stored); err != nil {
+	text, err := s.open(table, "content", j.id, stored)
+	if err != nil {
 		j.err = err
 	}
+	j.text = spoken(speaker, text)
 	return nil
 }
 

@@ -120,4 +120,12 @@ func (s *Service) drop(tx *storage.Tx, kind string, ids ...uuid.UUID) error {
 	return nil
 }
 
+// spoken is the text of a turn as its vector is made: who says it belongs to what it means.
+func spoken(speaker, text string) string {
+	if speaker == "" {
+		return text
+	}
+	return speaker + ": " + text
+}
+
 func sortTags(tags []string) { slices.Sort(tags) }
