@@ -3,13 +3,13 @@
 package kernel
 
 // matmulForms are the forms in assembly that this processor has.
-func matmulForms() map[string]func(c []float32, ldc int, a []float32, lda int, b []float32, m, k int, relu bool) {
-	forms := map[string]func(c []float32, ldc int, a []float32, lda int, b []float32, m, k int, relu bool){}
+func matmulForms() map[string]matmul {
+	forms := map[string]matmul{}
 	if hasAVX2 {
-		forms["avx2"] = panel256
+		forms["avx2"] = product256
 	}
 	if hasAVX512 {
-		forms["avx512"] = panel512
+		forms["avx512"] = product512
 	}
 	return forms
 }

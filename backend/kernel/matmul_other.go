@@ -2,6 +2,6 @@
 
 package kernel
 
-func panel(c []float32, ldc int, a []float32, lda int, b []float32, m, k int, relu bool) {
-	panelGo(c, ldc, a, lda, b, m, k, relu)
+func product(c []float32, ldc int, a []float32, lda int, b []float32, m, k, n int, relu bool) {
+	productGo(c, ldc, a, lda, b, m, k, n, relu)
 }

@@ -10,14 +10,14 @@ import (
 	"testing"
 )
 
-type product struct {
+type operands struct {
 	m, k, n, lda, ldc int
 	a, b, c           []float32 // b is packed
 	relu              bool
 }
 
-func randomProduct(r *rand.Rand, scale float32) product {
-	p := product{m: 1 + r.IntN(40), k: 1 + r.IntN(300), n: 1 + r.IntN(100), relu: r.IntN(2) == 0}
+func randomOperands(r *rand.Rand, scale float32) operands {
+	p := operands{m: 1 + r.IntN(40), k: 1 + r.IntN(300), n: 1 + r.IntN(100), relu: r.IntN(2) == 0}
 	p.lda, p.ldc = p.k+r.IntN(5), roundUp(p.n)+r.IntN(5)
 	fill := func(n int) []float32 {
 		at := r.IntN(4) // not aligned
@@ -29,19 +29,27 @@ func randomProduct(r *rand.Rand, scale float32) product {
 	}
 	p.a, p.c = fill(p.m*p.lda), fill(p.m*p.ldc)
 	p.b = fill(PackedLen(p.k, p.n))
+	if r.IntN(3) == 0 { // what a rectifier leaves
+		for i := range p.a {
+			if r.IntN(10) > 0 {
+				p.a[i] = 0
+			}
+		}
+	}
 	return p
 }
 
-func (p product) run(panel func(c []float32, ldc int, a []float32, lda int, b []float32, m, k int, relu bool)) []float32 {
+// matmul is a form of the product; n is a multiple of PanelWidth.
+type matmul func(c []float32, ldc int, a []float32, lda int, b []float32, m, k, n int, relu bool)
+
+func (p operands) run(form matmul) []float32 {
 	c := slices.Clone(p.c)
-	for j := 0; j < p.n; j += PanelWidth {
-		panel(c[j:], p.ldc, p.a, p.lda, p.b[j*p.k:], p.m, p.k, p.relu)
-	}
+	form(c, p.ldc, p.a, p.lda, p.b, p.m, p.k, roundUp(p.n), p.relu)
 	return c
 }
 
 // exact is the product in float64, with how large the sum of what was added up is.
-func (p product) exact() (c, size []float64) {
+func (p operands) exact() (c, size []float64) {
 	c, size = make([]float64, len(p.c)), make([]float64, len(p.c))
 	for i, v := range p.c {
 		c[i], size[i] = float64(v), math.Abs(float64(v))
@@ -69,7 +77,7 @@ func TestMatMul(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for range 300 {
 		scale := float32(math.Pow(10, float64(r.IntN(31)-15)))
-		p := randomProduct(r, scale)
+		p := randomOperands(r, scale)
 		want, size := p.exact()
 		near := func(name string, got []float32) {
 			t.Helper()
@@ -83,9 +91,9 @@ func TestMatMul(t *testing.T) {
 		chosen := slices.Clone(p.c)
 		MatMul(chosen, p.ldc, p.a, p.lda, p.b, p.m, p.k, p.n, p.relu)
 		near("chosen", chosen)
-		near("go", p.run(panelGo))
-		for name, panel := range matmulForms() {
-			got := p.run(panel)
+		near("go", p.run(productGo))
+		for name, form := range matmulForms() {
+			got := p.run(form)
 			near(name, got)
 			if !slices.Equal(got, chosen) {
 				t.Fatalf("%s, %d×%d×%d: other bits than the form that is chosen", name, p.m, p.k, p.n)
@@ -99,7 +107,7 @@ func TestMatMulRows(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(3, 4))
 	for range 50 {
-		p := randomProduct(r, 1)
+		p := randomOperands(r, 1)
 		all := slices.Clone(p.c)
 		MatMul(all, p.ldc, p.a, p.lda, p.b, p.m, p.k, p.n, p.relu)
 		for i := range p.m {
