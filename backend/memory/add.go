@@ -162,6 +162,7 @@ func (s *Service) addTx(tx *storage.Tx, user uuid.UUID, d *draft) (AddResult, er
 	if err != nil {
 		return AddResult{}, err
 	}
+	changed(tx, user, "add", m.ID)
 	return AddResult{Item: &m.Item}, nil
 }
 
@@ -201,7 +202,7 @@ func (s *Service) sameText(tx *storage.Tx, user uuid.UUID, d *draft) (*memoryRow
 	return m, nil
 }
 
-// insertTx stores a draft as a new memory and makes it findable.
+// insertTx stores a draft as a new memory and makes it findable. It tells nobody.
 func (s *Service) insertTx(tx *storage.Tx, user uuid.UUID, d *draft) (*memoryRow, error) {
 	id := storage.NewID()
 	content, err := s.seal("memories", "content", id, d.content)
@@ -230,7 +231,6 @@ func (s *Service) insertTx(tx *storage.Tx, user uuid.UUID, d *draft) (*memoryRow
 	if err := s.put(tx, m.entry()); err != nil {
 		return nil, err
 	}
-	changed(tx, user, "add", id)
 	return m, nil
 }
 

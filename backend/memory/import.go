@@ -192,10 +192,13 @@ func (s *Service) Imports(ctx context.Context, p PageParams) (ImportsResult, err
 			if err != nil {
 				return err
 			}
-			out.Jobs = append(out.Jobs, s.imports.live(st))
+			out.Jobs = append(out.Jobs, st)
 		}
 		return rows.Err()
 	})
+	for i := range out.Jobs {
+		out.Jobs[i] = s.imports.live(out.Jobs[i])
+	}
 	return out, err
 }
 

@@ -45,6 +45,7 @@ type importJob struct {
 	format   string
 	at       importPoint // as committed; only the worker touches it
 
+	run    context.Context // ends with the service, or when the job is cancelled
 	cancel context.CancelCauseFunc
 	done   chan struct{} // closed when the worker has left it
 
@@ -157,6 +158,7 @@ func (s *Service) nextImport(ctx context.Context, user uuid.UUID) (*importJob, e
 	job.at.Message = ""
 	job.shown = ImportStatus{JobID: job.id, Format: job.format, Path: job.o.where(), DryRun: job.o.DryRun, StartedAt: started}
 	job.show("running", "")
+	job.run, job.cancel = context.WithCancelCause(ctx)
 	s.imports.jobs[job.id] = job
 	return job, nil
 }
@@ -164,24 +166,20 @@ func (s *Service) nextImport(ctx context.Context, user uuid.UUID) (*importJob, e
 // workImport does one job and writes down how it ended. When the program ends before it, the
 // job stays as it is and goes on at the next start.
 func (s *Service) workImport(ctx context.Context, job *importJob) {
-	run, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	job.mu.Lock()
-	job.cancel = cancel
-	job.mu.Unlock()
 	defer func() {
+		job.cancel(nil)
 		s.imports.mu.Lock()
 		delete(s.imports.jobs, job.id)
 		s.imports.mu.Unlock()
 		close(job.done)
 	}()
-	err := s.runImport(run, job)
+	err := s.runImport(job.run, job)
 	if ctx.Err() != nil {
 		return
 	}
 	status := "completed"
 	switch {
-	case errors.Is(context.Cause(run), errCancelled):
+	case errors.Is(context.Cause(job.run), errCancelled), errors.Is(err, errCancelled):
 		status = "cancelled"
 	case err != nil:
 		status = "failed"
@@ -196,7 +194,8 @@ func (s *Service) workImport(ctx context.Context, job *importJob) {
 			job.at.Message = "Some of it is in the trash, and stays there."
 		}
 	}
-	if err := s.endImport(ctx, job, status); err != nil && ctx.Err() == nil {
+	err = s.endImport(ctx, job, status)
+	if err != nil && ctx.Err() == nil && !errors.Is(err, errCancelled) {
 		s.log.Warn("end import", "job", job.id, "err", err)
 	}
 }
@@ -226,7 +225,7 @@ func (s *Service) importDone(tx *storage.Tx, user, id uuid.UUID) error {
 	return nil
 }
 
-// save writes how a job stands.
+// save writes how a job stands. It is errCancelled when the job has been ended from outside.
 func (j *importJob) save(tx *storage.Tx, p *importPoint, status string) error {
 	var finished any
 	if status != "running" {
@@ -235,9 +234,16 @@ func (j *importJob) save(tx *storage.Tx, p *importPoint, status string) error {
 	if p.errs == nil {
 		p.errs = []ImportError{}
 	}
-	_, err := tx.Exec(`UPDATE memory_imports SET status = ?, progress = ?, counters = ?, errors = ?, checkpoint = ?, started_at = coalesce(started_at, ?), finished_at = ? WHERE id = ?`,
+	res, err := tx.Exec(`UPDATE memory_imports SET status = ?, progress = ?, counters = ?, errors = ?, checkpoint = ?, started_at = coalesce(started_at, ?), finished_at = ?
+		WHERE id = ? AND status IN ('pending', 'running')`,
 		status, min(max(p.progress, 0), 1), compactJSON(p.importCounters), compactJSON(p.errs), compactJSON(p.cp), tx.Now, finished, j.id)
-	return err
+	if err != nil {
+		return err
+	}
+	if n, err := res.RowsAffected(); err != nil || n > 0 {
+		return err
+	}
+	return errCancelled
 }
 
 // show makes the present state what ImportStatus answers; message says why a job waits.
@@ -279,11 +285,7 @@ func (i *importState) stop(ctx context.Context, id uuid.UUID) error {
 	if job == nil {
 		return nil
 	}
-	job.mu.Lock()
-	if job.cancel != nil {
-		job.cancel(errCancelled)
-	}
-	job.mu.Unlock()
+	job.cancel(errCancelled)
 	select {
 	case <-job.done:
 		return nil

@@ -14,6 +14,7 @@ import (
 
 const (
 	importBatch = 500                   // records of a transaction
+	importBytes = 4 << 20               // of text that wait to be written
 	importHold  = 60 * time.Millisecond // how long a transaction may take before it is closed
 	importAhead = 2                     // records that are read while others are being written
 )
@@ -86,7 +87,7 @@ func (s *Service) readImport(ctx context.Context, r *importer.Reader, job *impor
 func (s *Service) storeImport(ctx context.Context, job *importJob, records <-chan *prepared) error {
 	var queue []*prepared
 	for open := true; open || len(queue) > 0; {
-		for open && count(queue, job.at.cp.Turn) < importBatch {
+		for open && !enough(queue, job.at.cp.Turn) {
 			select {
 			case p, ok := <-records:
 				if open = ok; ok {
@@ -129,12 +130,14 @@ func (s *Service) storeImport(ctx context.Context, job *importJob, records <-cha
 	return nil
 }
 
-func count(queue []*prepared, begun int) int {
-	n := -begun
+// enough reports whether the queue holds a transaction's worth. begun turns of its first
+// conversation are stored already.
+func enough(queue []*prepared, begun int) bool {
+	n, size := -begun, 0
 	for _, p := range queue {
-		n += p.items()
+		n, size = n+p.items(), size+p.size
 	}
-	return n
+	return n >= importBatch || size >= importBytes
 }
 
 // storeBatch stores from the queue until the transaction is long enough, and gives how many

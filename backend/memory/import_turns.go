@@ -81,7 +81,9 @@ func (w *importWriter) conversation(p *prepared) (finished bool, err error) {
 		case old.is(&p.turns[i], p.hashes[i]):
 			w.at.Skipped++
 			if w.at.cp.Retitled {
-				w.entries = append(w.entries, w.turnEntry(head, c, p, i, old.id, old.createdAt))
+				if err := w.found(w.turnEntry(head, p, i, old.id, old.createdAt)); err != nil {
+					return false, err
+				}
 			}
 			continue
 		case old != nil:
@@ -198,14 +200,13 @@ func (w *importWriter) turn(h *conversationHead, p *prepared, i int) error {
 		id, h.id, w.job.user, i, nullText(t.ExternalID), t.Role, t.Speaker, content, t.At, p.hashes[i], meta, w.tx.Now, w.tx.Now); err != nil {
 		return err
 	}
-	w.entries = append(w.entries, w.turnEntry(h, p.rec.Conversation, p, i, id, w.tx.Now))
-	return nil
+	return w.found(w.turnEntry(h, p, i, id, w.tx.Now))
 }
 
-func (w *importWriter) turnEntry(h *conversationHead, c *importer.Conversation, p *prepared, i int, id uuid.UUID, createdAt time.Time) *entry {
+func (w *importWriter) turnEntry(h *conversationHead, p *prepared, i int, id uuid.UUID, createdAt time.Time) *entry {
 	t := &p.turns[i]
 	return &entry{
 		kind: KindTurn, id: id, parent: h.id, seq: int64(i), user: w.job.user, title: h.title, tags: h.tags, text: p.texts[i], hash: p.hashes[i], typ: h.typ, layer: h.layer,
-		source: c.Source, speaker: t.Speaker, untrusted: h.untrusted, salience: 50, occurredAt: t.At, createdAt: createdAt,
+		source: p.rec.Conversation.Source, speaker: t.Speaker, untrusted: h.untrusted, salience: 50, occurredAt: t.At, createdAt: createdAt,
 	}
 }

@@ -19,6 +19,7 @@ import (
 type prepared struct {
 	rec      importer.Record
 	progress float64
+	size     int             // bytes of text
 	hashes   [][32]byte      // of the turns
 	texts    []string        // of the turns, as they are stored
 	long     []*documentIn   // the whole text of turns that are too long for one
@@ -34,8 +35,10 @@ func prepare(job *importJob, r *importer.Reader, rec importer.Record) *prepared 
 	case rec.Conversation != nil:
 		p.conversation(job, rec.Conversation)
 	case rec.Document != nil:
+		p.size = len(rec.Document.Text)
 		p.document = documentOfImport(job, importURI(&job.o, r, rec.Document), rec.Document)
 	case rec.Memory != nil:
+		p.size = len(rec.Memory.Content)
 		p.memory(job, rec.Memory)
 	}
 	return p
@@ -46,6 +49,7 @@ func (p *prepared) conversation(job *importJob, c *importer.Conversation) {
 	p.hashes, p.texts = make([][32]byte, len(c.Turns)), make([]string, len(c.Turns))
 	for i := range c.Turns {
 		t := &c.Turns[i]
+		p.size += len(t.Text)
 		p.texts[i] = t.Text
 		if len(t.Text) > maxContent {
 			p.texts[i] = headOf(t.Text, maxContent)
@@ -132,8 +136,22 @@ type importWriter struct {
 // full reports whether the transaction is long enough.
 func (w *importWriter) full() bool { return w.left <= 0 || time.Now().After(w.until) }
 
+// importFlush is how many entries are put at once: often enough that full sees their time.
+const importFlush = 32
+
+// found makes an entry findable, together with others.
+func (w *importWriter) found(e *entry) error {
+	if w.entries = append(w.entries, e); len(w.entries) < importFlush {
+		return nil
+	}
+	return w.flush()
+}
+
 // flush makes findable what was stored.
 func (w *importWriter) flush() error {
+	if len(w.entries) == 0 {
+		return nil
+	}
 	err := w.s.putMany(w.tx, w.entries)
 	w.entries = nil
 	return err
