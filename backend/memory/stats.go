@@ -3,9 +3,9 @@ package memory
 import (
 	"cmp"
 	"context"
-	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/google/uuid"
@@ -14,16 +14,19 @@ import (
 	"helix/backend/storage"
 )
 
-// Stats counts what there is, without the trash.
+// Stats counts what there is, without the trash. Items are counted from memory once search has
+// read what there is, and by the database before that.
 func (s *Service) Stats(ctx context.Context, _ struct{}) (Stats, error) {
 	var out Stats
-	err := s.db.Read(ctx, func(tx *storage.Tx) error {
-		user := identity.UserID(ctx)
-		t := newTally()
-		if err := t.read(tx, user); err != nil {
-			return err
+	user := identity.UserID(ctx)
+	t := newTally()
+	known := s.search.catalog.tally(user, t)
+	err := s.db.Read(ctx, func(tx *storage.Tx) (err error) {
+		if !known {
+			if err := t.read(tx, user); err != nil {
+				return err
+			}
 		}
-		t.fill(&out)
 		for _, c := range []struct {
 			dst   *int64
 			query string
@@ -36,24 +39,107 @@ func (s *Service) Stats(ctx context.Context, _ struct{}) (Stats, error) {
 				return err
 			}
 		}
-		var err error
-		if out.Tags, err = topTags(tx, user); err != nil {
-			return err
-		}
-		return tx.QueryRow(`SELECT coalesce(sum(length(block)), 0) FROM search_fts_data`).Scan(&out.IndexBytes)
+		out.IndexBytes, err = s.store.indexBytes(tx)
+		return err
 	})
+	t.fill(&out)
+	if x := s.index(); x != nil {
+		out.VectorBytes = x.Stats().MemoryBytes
+	}
 	return out, err
+}
+
+// wordsSize remembers the size of the index of words: to add it up takes longer than all the
+// rest, and it changes little.
+type wordsSize struct {
+	mu    sync.Mutex
+	at    time.Time
+	bytes int64
+}
+
+const (
+	wordsSizeAge = time.Minute
+	statsTags    = 100
+)
+
+// indexBytes is the size of the index of words, at most a minute old.
+func (s *storeState) indexBytes(tx *storage.Tx) (int64, error) {
+	w := &s.words
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if now := time.Now(); w.at.IsZero() || now.Sub(w.at) > wordsSizeAge {
+		if err := tx.QueryRow(`SELECT coalesce(sum(length(block)), 0) FROM search_fts_data`).Scan(&w.bytes); err != nil {
+			return 0, err
+		}
+		w.at = now
+	}
+	return w.bytes, nil
 }
 
 // tally adds up groups of items.
 type tally struct {
 	kinds                        map[string]int64
 	types, layers, sources, when map[string]int
+	tags                         map[string]int
 }
 
 func newTally() *tally {
-	return &tally{kinds: map[string]int64{}, types: map[string]int{}, layers: map[string]int{}, sources: map[string]int{}, when: map[string]int{}}
+	return &tally{kinds: map[string]int64{}, types: map[string]int{}, layers: map[string]int{}, sources: map[string]int{}, when: map[string]int{}, tags: map[string]int{}}
 }
+
+// tally counts the items of user; false: the catalog has not been read yet.
+func (c *catalog) tally(user uuid.UUID, t *tally) bool {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	if c.state != catalogReady {
+		return false
+	}
+	o := c.people[user]
+	if o == nil {
+		return true
+	}
+	type group struct {
+		kind, typ, source, layer uint8
+		day                      int64
+	}
+	groups, tags := map[group]int{}, map[uint32]int{}
+	for _, p := range c.pages {
+		if p == nil {
+			continue
+		}
+		for i := range p {
+			r := &p[i]
+			if !r.live || r.owner != o {
+				continue
+			}
+			g := group{r.kind, r.typ, r.source, r.layer, noTime}
+			if r.occurred != noTime {
+				if g.day = r.occurred / dayMicros; r.occurred%dayMicros < 0 {
+					g.day--
+				}
+			}
+			groups[g]++
+			tags[r.tags]++
+		}
+	}
+	for g, n := range groups {
+		day := &g.day
+		if g.day == noTime {
+			day = nil
+		}
+		t.add(nameAt(kindNames, g.kind), nameAt(typeNames, g.typ), int(g.layer), nameAt(sourceNames, g.source), day, n)
+	}
+	for id, n := range tags {
+		if set := c.tagSets.text[id]; set != "" {
+			for _, tag := range strings.Split(set, tagSeparator) {
+				t.tags[tag] += n
+			}
+		}
+	}
+	return true
+}
+
+const dayMicros = 86400 * 1_000_000
 
 // day is a group of items by the UTC day of occurred_at, from microseconds; NULL stays NULL.
 const day = `CAST(floor(%s / 86400000000.0) AS INTEGER)`
@@ -89,7 +175,7 @@ func (t *tally) read(tx *storage.Tx, user uuid.UUID) error {
 			return err
 		}
 	}
-	return nil
+	return t.readTags(tx, user)
 }
 
 // add counts n items of one group; day is nil for those without a time.
@@ -117,37 +203,32 @@ func (t *tally) fill(out *Stats) {
 	out.Total = out.Memories + out.Turns + out.Chunks
 	byCount := func(a, b Count) int { return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.Value, b.Value)) }
 	byValue := func(a, b Count) int { return cmp.Compare(a.Value, b.Value) }
-	out.ByType, out.BySource = sortedCounts(t.types, byCount), sortedCounts(t.sources, byCount)
-	out.ByLayer, out.ByMonth = sortedCounts(t.layers, byValue), sortedCounts(t.when, byValue)
+	out.ByType, out.BySource = facetCounts(t.types, byCount), facetCounts(t.sources, byCount)
+	out.ByLayer, out.ByMonth = facetCounts(t.layers, byValue), facetCounts(t.when, byValue)
+	out.Tags = facetCounts(t.tags, byCount)
+	out.Tags = out.Tags[:min(len(out.Tags), statsTags)]
 }
 
-func sortedCounts(m map[string]int, order func(a, b Count) int) []Count {
-	out := make([]Count, 0, len(m))
-	for v, n := range m {
-		out = append(out, Count{v, n})
-	}
-	slices.SortFunc(out, order)
-	return out
-}
-
-// topTags are the tags of memories, conversations and documents, the most used first.
-func topTags(tx *storage.Tx, user uuid.UUID) ([]Count, error) {
-	rows, err := tx.Query(`SELECT tag, count(*) FROM (
-			SELECT t.tag AS tag FROM memory_tags t JOIN memories m ON m.id = t.memory_id WHERE t.user_id = ?1 AND m.deleted_at IS NULL
-			UNION ALL SELECT j.value FROM conversations c, json_each(c.tags) j WHERE c.user_id = ?1 AND c.deleted_at IS NULL
-			UNION ALL SELECT j.value FROM documents d, json_each(d.tags) j WHERE d.user_id = ?1 AND d.deleted_at IS NULL)
-		GROUP BY tag ORDER BY count(*) DESC, tag LIMIT 100`, user)
+// readTags counts how many items have each tag.
+func (t *tally) readTags(tx *storage.Tx, user uuid.UUID) error {
+	rows, err := tx.Query(`SELECT tag, sum(n) FROM (
+			SELECT t.tag AS tag, count(*) AS n FROM memory_tags t JOIN memories m ON m.id = t.memory_id WHERE t.user_id = ?1 AND m.deleted_at IS NULL GROUP BY t.tag
+			UNION ALL SELECT j.value, (SELECT count(*) FROM conversation_turns t WHERE t.conversation_id = c.id AND t.deleted_at IS NULL)
+				FROM conversations c, json_each(c.tags) j WHERE c.user_id = ?1 AND c.deleted_at IS NULL
+			UNION ALL SELECT j.value, (SELECT count(*) FROM chunks k WHERE k.document_id = d.id AND k.deleted_at IS NULL)
+				FROM documents d, json_each(d.tags) j WHERE d.user_id = ?1 AND d.deleted_at IS NULL)
+		GROUP BY tag HAVING sum(n) > 0`, user)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer rows.Close()
-	out := []Count{}
 	for rows.Next() {
-		var c Count
-		if err := rows.Scan(&c.Value, &c.Count); err != nil {
-			return nil, err
+		var tag string
+		var n int
+		if err := rows.Scan(&tag, &n); err != nil {
+			return err
 		}
-		out = append(out, c)
+		t.tags[tag] += n
 	}
-	return out, rows.Err()
+	return rows.Err()
 }

@@ -20,7 +20,7 @@ import (
 func unbuilt() error { return fault.Unavailablef("This is being built.") }
 
 // storeState is what the keeping of memories keeps in a Service.
-type storeState struct{}
+type storeState struct{ words wordsSize }
 
 func (s *Service) initStore() {
 	s.background = append(s.background, s.runCleanup)
