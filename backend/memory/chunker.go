@@ -49,7 +49,13 @@ func cutSection(out []extent, text string, s section) []extent {
 		cut := bestCut(text, start, limit, end)
 		_, last := trim(text, start, cut)
 		out = append(out, extent{s.heading, start, last})
-		next := overlapStart(text, start, cut, end)
+		// Over a hole of white space nothing is carried: there may be no room for what follows it.
+		after, _ := trim(text, cut, end)
+		if after > forward(text, cut, end, chunkOverlap) {
+			start = after
+			continue
+		}
+		next := overlapStart(text, start, cut)
 		start, _ = trim(text, next, end)
 	}
 	return out
@@ -82,11 +88,11 @@ func bestCut(text string, start, limit, end int) int {
 }
 
 // overlapStart gives where the extent after the one that ends at cut begins.
-func overlapStart(text string, start, cut, end int) int {
+func overlapStart(text string, start, cut int) int {
 	back := backward(text, start, cut, chunkOverlap)
 	var at [cutKinds]int
 	// The rune before back says whether a word begins there.
-	breaks(text, backward(text, start, back, 1), cut, end, func(pos, kind int) {
+	breaks(text, backward(text, start, back, 1), cut, cut, func(pos, kind int) {
 		if pos, _ = trim(text, pos, cut); pos < back || pos >= cut {
 			return
 		}
