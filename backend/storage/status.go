@@ -184,7 +184,10 @@ func ftsTables(ctx context.Context, q querier) (names []string, err error) {
 		if err := scan(&n, &def); err != nil {
 			return err
 		}
-		if !strings.Contains(def, "content=''") { // contentless: nothing to compare with
+		def = strings.Join(strings.Fields(def), "")
+		vocabulary := strings.Contains(def, "usingfts5vocab(") // a view of another index
+		contentless := strings.Contains(def, "content=''")     // nothing to compare with
+		if !vocabulary && !contentless {
 			names = append(names, n)
 		}
 		return nil
