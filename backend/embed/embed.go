@@ -20,6 +20,7 @@ var files embed.FS
 const (
 	modelID = "use-lite-512@0.2.0"
 	dims    = 512
+	inner   = 256 // floats of a piece
 	window  = 128 // pieces that the encoder reads at once
 
 	// idle is how long a model keeps its memory without work.

@@ -7,18 +7,13 @@ import (
 	"helix/backend/kernel"
 )
 
-const (
-	heads   = 4
-	epsilon = 1e-6 // keeps a layer norm from dividing by zero
-)
-
 // scratch is the memory of one call, kept for the next.
 type scratch struct {
 	pieces  []int32 // of the text that is being read
 	rows    int     // pieces that wait for the encoder
 	windows []span
 
-	x, y, wide, scores, keys []float32
+	x, y, wide, widened, scores, packed []float32
 }
 
 // span is a window among the rows of a scratch.
@@ -30,11 +25,9 @@ type span struct {
 
 func (s *scratch) begin() { s.rows, s.windows = 0, s.windows[:0] }
 
+// sized gives the first n floats of b, which grows when it has to.
 func sized(b *[]float32, n int) []float32 {
-	if cap(*b) < n {
-		*b = make([]float32, n)
-	}
-	*b = (*b)[:n]
+	*b = slices.Grow((*b)[:0], n)[:n]
 	return *b
 }
 
@@ -45,7 +38,6 @@ func (s *scratch) add(w *weights, pieces []int32, out []float32, total int) {
 		copy(out, w.empty[:])
 		return
 	}
-	const inner = 256
 	s.x = slices.Grow(s.x[:s.rows*inner], len(pieces)*inner)[:(s.rows+len(pieces))*inner]
 	for i, p := range pieces {
 		row := s.x[(s.rows+i)*inner:][:inner]
@@ -63,37 +55,51 @@ func (w *weights) encode(s *scratch) {
 	if s.rows == 0 {
 		return
 	}
-	for i := range w.layers {
-		w.layers[i].run(s)
+	first, last := &w.layers[0], &w.layers[1]
+	first.down.add(s.x, first.half(s), s.rows)
+	wide := last.half(s)
+
+	// Only the mean over a window's pieces is wanted, and the mean of products with a matrix
+	// is the product of the mean: the last product runs once a window, not once a piece.
+	n := len(s.windows)
+	x, f := sized(&s.y, n*dims), sized(&s.packed, n*last.down.in)
+	for i, win := range s.windows {
+		mean(x[i*dims:][:dims], s.x, win)
+		mean(f[i*last.down.in:][:last.down.in], wide, win)
 	}
-	y, mean := sized(&s.y, dims), sized(&s.wide, dims)
-	for _, win := range s.windows {
-		clear(mean)
-		for r := win.from; r < win.to; r++ {
-			for j, v := range s.x[r*dims:][:dims] {
-				mean[j] += v
-			}
+	last.down.add(x, f, n)
+	out := sized(&s.x, n*dims)
+	w.hidden.apply(out, x, n, false)
+	for i, win := range s.windows {
+		row := out[i*dims:][:dims]
+		for j, v := range row {
+			row[j] = float32(math.Tanh(float64(v)))
 		}
-		for j := range mean {
-			mean[j] /= float32(win.to - win.from)
-		}
-		w.hidden.apply(y, mean, 1, false)
-		var sum float64
-		for j, v := range y {
-			t := float32(math.Tanh(float64(v)))
-			y[j] = t
-			sum += float64(t) * float64(t)
-		}
-		scale := float64(win.weight) / math.Sqrt(max(sum, 1e-12))
-		for j, v := range y {
-			win.out[j] += float32(float64(v) * scale)
+		normalize(row)
+		for j, v := range row {
+			win.out[j] += v * win.weight
 		}
 	}
 	s.begin()
 }
 
+// mean sets dst to the mean of the rows of x in win.
+func mean(dst, x []float32, win span) {
+	clear(dst)
+	n := len(dst)
+	for r := win.from; r < win.to; r++ {
+		for j, v := range x[r*n:][:n] {
+			dst[j] += v
+		}
+	}
+	count := float32(win.to - win.from)
+	for j := range dst {
+		dst[j] /= count
+	}
+}
+
 // apply sets y to x·w + bias for rows rows.
-func (l linear) apply(y, x []float32, rows int, relu bool) {
+func (l *linear) apply(y, x []float32, rows int, relu bool) {
 	for r := range rows {
 		copy(y[r*l.out:], l.bias)
 	}
@@ -101,67 +107,37 @@ func (l linear) apply(y, x []float32, rows int, relu bool) {
 }
 
 // add adds x·w + bias to y.
-func (l linear) add(y, x []float32, rows int) {
+func (l *linear) add(y, x []float32, rows int) {
 	for r := range rows {
+		row := y[r*l.out:][:len(l.bias)]
 		for j, b := range l.bias {
-			y[r*l.out+j] += b
+			row[j] += b
 		}
 	}
 	kernel.MatMul(y, l.out, x, l.in, l.w, rows, l.in, l.out, false)
 }
 
-// run is one layer of the transformer (Vaswani et al. 2017), with the norms before each part.
-func (l *layer) run(s *scratch) {
-	rows, in := s.rows, l.qkv.in
+// half is a layer of the transformer (Vaswani et al. 2017), with the norms before each part,
+// up to the last product: it leaves what that is added to in s.x and gives what it is of.
+func (l *layer) half(s *scratch) []float32 {
+	rows := s.rows
 	y := sized(&s.y, rows*dims)
 	l.norm.apply(y, s.x, rows)
 	qkv := sized(&s.wide, rows*l.qkv.out)
 	l.qkv.apply(qkv, y, rows, false)
+	width := l.out.in
 	for _, win := range s.windows {
-		attend(s, qkv[win.from*l.qkv.out:win.to*l.qkv.out], y[win.from*in:], win.to-win.from, in)
+		attend(s, qkv[win.from*l.qkv.out:win.to*l.qkv.out], y[win.from*width:win.to*width], win.to-win.from, width)
 	}
 	if l.widen.w != nil {
-		widened := sized(&s.keys, rows*dims)
-		l.widen.apply(widened, s.x, rows, false)
-		s.x, s.keys = widened, s.x
+		l.widen.apply(sized(&s.widened, rows*dims), s.x, rows, false)
+		s.x, s.widened = s.widened, s.x
 	}
 	l.out.add(s.x, y, rows)
-	y = sized(&s.y, rows*dims)
-	l.ffnNorm.apply(y, s.x, rows)
+	l.ffnNorm.apply(y[:rows*dims], s.x, rows)
 	wide := sized(&s.wide, rows*l.up.out)
 	l.up.apply(wide, y, rows, true)
-	l.down.add(s.x, wide, rows)
-}
-
-// attend is the attention of one window: qkv holds queries, keys and values of n pieces, each
-// width floats; y takes the result.
-func attend(s *scratch, qkv, y []float32, n, width int) {
-	size := width / heads
-	scale := float32(1 / math.Sqrt(float64(size)))
-	scores := sized(&s.scores, n)
-	for h := range heads {
-		for i := range n {
-			q := qkv[i*3*width+h*size:][:size]
-			top := float32(math.Inf(-1))
-			for j := range scores {
-				scores[j] = scale * kernel.Dot(q, qkv[j*3*width+width+h*size:][:size])
-				top = max(top, scores[j])
-			}
-			var sum float32
-			for j, v := range scores {
-				scores[j] = float32(math.Exp(float64(v - top)))
-				sum += scores[j]
-			}
-			out := y[i*width+h*size:][:size]
-			clear(out)
-			for j, p := range scores {
-				p /= sum
-				for k, v := range qkv[j*3*width+2*width+h*size:][:size] {
-					out[k] += p * v
-				}
-			}
-		}
-	}
+	return wide
 }
 
 // apply sets y to the rows of x with mean 0 and variance 1, scaled and shifted.
@@ -169,18 +145,35 @@ func (l layerNorm) apply(y, x []float32, rows int) {
 	n := len(l.scale)
 	for r := range rows {
 		in, out := x[r*n:][:n], y[r*n:][:n]
-		var sum, squares float64
-		for _, v := range in {
-			sum += float64(v)
-		}
-		mean := sum / float64(n)
-		for _, v := range in {
-			d := float64(v) - mean
-			squares += d * d
-		}
-		f := 1 / math.Sqrt(squares/float64(n)+epsilon)
+		mean := sum(in, 0, false) / float32(n)
+		variance := sum(in, mean, true) / float32(n)
+		f := float32(1 / math.Sqrt(float64(variance)+1e-6))
+		scale, shift := l.scale[:n], l.shift[:n]
 		for j, v := range in {
-			out[j] = float32((float64(v)-mean)*f)*l.scale[j] + l.shift[j]
+			out[j] = (v-mean)*f*scale[j] + shift[j]
 		}
 	}
+}
+
+// sum adds up the values of v, or with square the squares of their distances to mean, as
+// four sums that do not wait for each other. The length is a multiple of four.
+func sum(v []float32, mean float32, square bool) float32 {
+	var s0, s1, s2, s3 float32
+	if !square {
+		for ; len(v) >= 4; v = v[4:] {
+			s0 += v[0]
+			s1 += v[1]
+			s2 += v[2]
+			s3 += v[3]
+		}
+		return s0 + s1 + (s2 + s3)
+	}
+	for ; len(v) >= 4; v = v[4:] {
+		d0, d1, d2, d3 := v[0]-mean, v[1]-mean, v[2]-mean, v[3]-mean
+		s0 += d0 * d0
+		s1 += d1 * d1
+		s2 += d2 * d2
+		s3 += d3 * d3
+	}
+	return s0 + s1 + (s2 + s3)
 }

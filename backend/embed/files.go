@@ -6,18 +6,19 @@ import (
 	"unsafe"
 )
 
-// bytesOf gives the content of a file; that of an embedded one without a copy, so it must not
-// be written to.
-func bytesOf(dir fs.FS, name string) ([]byte, error) {
+// bytesOf gives the content of a file, and whether it lies in the binary: then it is no copy
+// and must not be written to.
+func bytesOf(dir fs.FS, name string) (b []byte, inBinary bool, err error) {
 	f, err := dir.Open(name)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	defer f.Close()
 	if s, ok := embedded(f); ok {
-		return unsafe.Slice(unsafe.StringData(s), len(s)), nil
+		return unsafe.Slice(unsafe.StringData(s), len(s)), true, nil
 	}
-	return fs.ReadFile(dir, name)
+	b, err = fs.ReadFile(dir, name)
+	return b, false, err
 }
 
 // embedded gives the string that an open file of embed.FS reads from. The package only hands

@@ -22,8 +22,9 @@ type weights struct {
 	hidden     linear
 	empty      [dims]float32 // the vector of a text without pieces
 
-	raw   []byte // weights.bin
-	vocab []byte // vocab.bin
+	raw      []byte // weights.bin
+	vocab    []byte // vocab.bin
+	inBinary bool   // raw is part of the program, not of the heap
 }
 
 // linear is y = x·w + bias.
@@ -87,13 +88,11 @@ func load(dir fs.FS) (*weights, error) {
 			man.Model, man.Dims, man.PanelWidth, modelID, dims, kernel.PanelWidth)
 	}
 	w := &weights{}
-	for name, to := range map[string]*[]byte{"weights.bin": &w.raw, "vocab.bin": &w.vocab} {
-		if *to, err = bytesOf(dir, "model/"+name); err != nil {
-			return nil, err
-		}
-		if sum := sha256.Sum256(*to); hex.EncodeToString(sum[:]) != man.Files[name].SHA256 {
-			return nil, fmt.Errorf("%s has the hash %x, want %s", name, sum, man.Files[name].SHA256)
-		}
+	if w.vocab, _, err = checked(dir, "vocab.bin", man); err != nil {
+		return nil, err
+	}
+	if w.raw, w.inBinary, err = checked(dir, "weights.bin", man); err != nil {
+		return nil, err
 	}
 	r := reader{tensors: map[string][]float32{}}
 	floats := view(w.raw)
@@ -103,7 +102,7 @@ func load(dir fs.FS) (*weights, error) {
 		}
 		r.tensors[t.Name] = floats[t.Offset/4:][:t.Len:t.Len]
 	}
-	const inner, wide = 256, 1536
+	const wide = 1536
 	w.embeddings = r.take("embeddings", 8002*inner)
 	w.timing = r.take("timing", window*inner)
 	w.layers[0] = layer{
@@ -125,6 +124,17 @@ func load(dir fs.FS) (*weights, error) {
 	}
 	normalize(w.empty[:])
 	return w, nil
+}
+
+// checked gives the content of a file when its hash is that of the manifest.
+func checked(dir fs.FS, name string, man manifest) (b []byte, inBinary bool, err error) {
+	if b, inBinary, err = bytesOf(dir, "model/"+name); err != nil {
+		return nil, false, err
+	}
+	if sum := sha256.Sum256(b); hex.EncodeToString(sum[:]) != man.Files[name].SHA256 {
+		return nil, false, fmt.Errorf("%s has the hash %x, want %s", name, sum, man.Files[name].SHA256)
+	}
+	return b, inBinary, nil
 }
 
 // reader takes tensors by name and keeps the first thing that is wrong.

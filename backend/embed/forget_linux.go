@@ -1,0 +1,25 @@
+package embed
+
+import (
+	"os"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// forget tells the system that the weights need not stay in memory. They are pages of the
+// binary's file that nobody writes to, so they are read again when they are next used.
+func (w *weights) forget() {
+	if !w.inBinary || len(w.raw) == 0 {
+		return
+	}
+	page := uintptr(os.Getpagesize())
+	start := uintptr(unsafe.Pointer(unsafe.SliceData(w.raw)))
+	skip := -start & (page - 1) // up to the first whole page
+	size := (uintptr(len(w.raw)) - skip) &^ (page - 1)
+	if uintptr(len(w.raw)) <= skip || size == 0 {
+		return
+	}
+	// Not being able to is no error: the memory then stays until the system wants it.
+	_ = unix.Madvise(w.raw[skip:skip+size], unix.MADV_DONTNEED)
+}
