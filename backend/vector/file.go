@@ -49,6 +49,7 @@ type sideFile struct {
 	f       *os.File
 	dims    int
 	size    int   // bytes of a record
+	stride  int   // values of a record
 	data    int64 // where records begin
 	slots   int   // records
 	turn    uint64
@@ -71,7 +72,7 @@ func layout(dims int) (stateBytes, data int64) {
 
 func newSideFile(f *os.File, dims int) *sideFile {
 	_, data := layout(dims)
-	return &sideFile{f: f, dims: dims, size: recordBytes + dims*4, data: data}
+	return &sideFile{f: f, dims: dims, size: recordBytes + dims*4, stride: recordFloats + dims, data: data}
 }
 
 // createFile makes an empty file at path, in the place of any that is there. A process that
@@ -191,9 +192,9 @@ func (s *sideFile) offset(slot int) int64 { return s.data + int64(slot)*int64(s.
 
 // read returns n records from slot on as floats, in *buf.
 func (s *sideFile) read(buf *[]float32, slot uint32, n int) ([]float32, error) {
-	want := n * s.size / 4
+	want := n * s.stride
 	if cap(*buf) < want {
-		*buf = make([]float32, max(want, writeRecords*s.size/4))
+		*buf = make([]float32, max(want, readRecords*s.stride))
 	}
 	recs := (*buf)[:want]
 	_, err := s.f.ReadAt(asBytes(recs), s.offset(int(slot)))
@@ -203,7 +204,7 @@ func (s *sideFile) read(buf *[]float32, slot uint32, n int) ([]float32, error) {
 // fill makes a record of a vector at the end of s.pending and returns where the vector goes.
 func (s *sideFile) fill(slot, id uint32, tag, seq uint64, flag byte, vec []float32) []float32 {
 	at := len(s.pending)
-	s.pending = slices.Grow(s.pending, s.size/4)[:at+s.size/4]
+	s.pending = slices.Grow(s.pending, s.stride)[:at+s.stride]
 	rec := s.pending[at:]
 	unit(rec[recordFloats:], vec)
 	b := asBytes(rec)

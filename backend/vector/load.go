@@ -61,7 +61,7 @@ func (ix *Index) loadRecords(file *sideFile, st state) error {
 			return err
 		}
 		for i := range n {
-			rec := recs[i*file.size/4 : (i+1)*file.size/4]
+			rec := recs[i*file.stride : (i+1)*file.stride]
 			b, slot := asBytes(rec), uint32(at+i)
 			id, seq := order.Uint32(b[4:]), order.Uint64(b[16:])
 			live := b[0] == flagLive

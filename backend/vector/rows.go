@@ -9,8 +9,8 @@ import (
 )
 
 const (
-	chunkRows = 8192
-	none      = ^uint32(0)
+	chunkRows = 2048
+	none      = ^uint32(0) // no slot
 	pageIDs   = 256
 
 	chunkBytes = int64(unsafe.Sizeof(chunk{}))

@@ -2,6 +2,7 @@ package vector
 
 import (
 	"cmp"
+	"math"
 	"math/bits"
 	"slices"
 
@@ -9,8 +10,9 @@ import (
 )
 
 const (
-	scanRows = 1024 // codes between two looks at the limit
-	readGap  = 2    // slots that are read along rather than in a read of their own
+	scanRows    = 1024 // codes between two looks at the limit
+	readGap     = 3    // a vector is read along when it lies between two that are this near
+	readRecords = 64   // in one read: they fit the processor's cache
 )
 
 // scratch is what one search needs; it is used again by later ones.
@@ -138,11 +140,12 @@ func (s *scratch) code(c *centre, words int) []uint64 {
 // score reads the vectors of slots, which are in order, and returns the best k.
 func (ix *Index) score(s *scratch, slots []uint32, k int) []Hit {
 	s.hits = s.hits[:0]
-	keep := max(4*k, 1024)
-	stride := ix.file.size / 4
+	most := max(4*k, 256) // hits at which all but k are forgotten
+	worst := Hit{ID: none, Score: float32(math.Inf(-1))}
+	stride := ix.file.stride
 	for len(slots) > 0 {
 		n := 1 // slots in this read
-		for n < len(slots) && slots[n]-slots[n-1] <= readGap && slots[n]-slots[0] < writeRecords {
+		for n < len(slots) && slots[n]-slots[n-1] <= readGap && slots[n]-slots[0] < readRecords {
 			n++
 		}
 		span := int(slots[n-1]-slots[0]) + 1
@@ -156,24 +159,30 @@ func (ix *Index) score(s *scratch, slots []uint32, k int) []Hit {
 		kernel.DotRows(s.query, recs[recordFloats:], stride, s.scores)
 		for _, slot := range slots[:n] {
 			i := int(slot - slots[0])
-			id := order.Uint32(asBytes(recs[i*stride : i*stride+2])[4:])
-			s.hits = append(s.hits, Hit{ID: id, Score: s.scores[i]})
+			h := Hit{ID: math.Float32bits(recs[i*stride+1]), Score: s.scores[i]}
+			if compare(h, worst) >= 0 {
+				continue
+			}
+			if s.hits = append(s.hits, h); len(s.hits) == most {
+				s.hits = best(s.hits, k)
+				worst = s.hits[k-1]
+			}
 		}
 		slots = slots[n:]
-		if len(s.hits) > 2*keep {
-			s.hits = best(s.hits, keep)
-		}
 	}
 	return slices.Clone(best(s.hits, k))
 }
 
+// compare orders hits: the best first, equal ones by id.
+func compare(a, b Hit) int {
+	if a.Score != b.Score {
+		return cmp.Compare(b.Score, a.Score)
+	}
+	return cmp.Compare(a.ID, b.ID)
+}
+
 // best sorts hits and keeps the first k.
 func best(hits []Hit, k int) []Hit {
-	slices.SortFunc(hits, func(a, b Hit) int {
-		if a.Score != b.Score {
-			return cmp.Compare(b.Score, a.Score)
-		}
-		return cmp.Compare(a.ID, b.ID)
-	})
+	slices.SortFunc(hits, compare)
 	return hits[:min(k, len(hits))]
 }

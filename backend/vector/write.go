@@ -191,7 +191,7 @@ func (ix *Index) encode(c int) error {
 			return err
 		}
 		for i := range n {
-			kernel.Signs(code, recs[i*ix.file.size/4+recordFloats:(i+1)*ix.file.size/4], ix.centre.mean)
+			kernel.Signs(code, recs[i*ix.file.stride+recordFloats:(i+1)*ix.file.stride], ix.centre.mean)
 			setCode(codes, at+i, code)
 		}
 	}
