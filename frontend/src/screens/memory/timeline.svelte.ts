@@ -1,0 +1,130 @@
+import { asError, type Rpc, type RpcError } from "../../lib/rpc";
+import { rowOfConversation, rowOfDocument, rowOfMemory, type Row } from "./rows";
+import type { Count, Filters } from "./types";
+import { monthSpan } from "./words";
+
+/** A line of the timeline: the heading of a month, a row in it, or what stands for rows that are not read. */
+export type Line =
+  | { key: string; month: string; count: number; kind: "month" }
+  | { key: string; month: string; row: Row; kind: "row" }
+  | { key: string; month: string; left: number; kind: "more" }
+  | { key: string; month: string; kind: "wait" };
+
+const SIZE = 100;
+
+interface Month {
+  rows: readonly Row[];
+  total: number;
+  loaded: boolean;
+  /** How many of each list were read. */
+  read: { memories: number; conversations: number; documents: number };
+  left: { memories: number; conversations: number; documents: number };
+}
+
+const none: Month = { rows: [], total: 0, loaded: false, read: { memories: 0, conversations: 0, documents: 0 }, left: { memories: 1, conversations: 1, documents: 1 } };
+
+/** What happened when, a month at a time. Months that are not looked at are not read. */
+export class Timeline {
+  /** Months that hold something, the latest first, as the backend counts them. */
+  months = $state.raw<readonly Count[]>([]);
+  selectedId = $state<string | null>(null);
+  error = $state.raw<RpcError | undefined>(undefined);
+  loaded = $state(false);
+  #data = $state.raw<ReadonlyMap<string, Month>>(new Map());
+  readonly #rpc: Rpc;
+  readonly #busy = new Set<string>();
+  #age = 0;
+  #soon: ReturnType<typeof setTimeout> | undefined;
+
+  constructor(rpc: Rpc) {
+    this.#rpc = rpc;
+  }
+
+  readonly lines = $derived.by((): Line[] => {
+    const out: Line[] = [];
+    for (const m of this.months) {
+      const data = this.#data.get(m.value);
+      out.push({ key: `m:${m.value}`, month: m.value, count: m.count, kind: "month" });
+      if (!data?.loaded) out.push({ key: `w:${m.value}`, month: m.value, kind: "wait" });
+      for (const row of data?.rows ?? []) out.push({ key: row.id, month: m.value, row, kind: "row" });
+      const left = data ? data.total - data.rows.length : 0;
+      if (data?.loaded && left > 0) out.push({ key: `+:${m.value}`, month: m.value, left, kind: "more" });
+    }
+    return out;
+  });
+  readonly empty = $derived(this.loaded && this.months.length === 0);
+  readonly years = $derived([...new Set(this.months.map((m) => m.value.slice(0, 4)).filter((y) => y !== ""))]);
+  readonly selected = $derived.by(() => {
+    for (const l of this.lines) if (l.kind === "row" && l.row.id === this.selectedId) return l.row;
+    return null;
+  });
+
+  stop(): void {
+    clearTimeout(this.#soon);
+    this.#soon = undefined;
+  }
+
+  /** Takes the months from the counts of all; what was read is read again when it is looked at. */
+  set(months: readonly Count[]): void {
+    const known = months.filter((m) => m.count > 0 && m.value !== "").sort((a, b) => (a.value < b.value ? 1 : -1));
+    this.months = known;
+    this.loaded = true;
+    this.#age++;
+    this.#busy.clear();
+    // The rows stay until the new ones are there, so that nothing jumps.
+    const there = new Set(known.map((m) => m.value));
+    const again = [...this.#data].filter(([m, d]) => there.has(m) && d.loaded).map(([m]) => m);
+    this.#data = new Map([...this.#data].filter(([m]) => there.has(m)));
+    for (const m of again) void this.#read(m, true);
+  }
+
+  /** Reads a month that comes into view. */
+  ensure(month: string): void {
+    if (month !== "" && !this.#data.get(month)?.loaded) void this.#read(month, true);
+  }
+
+  /** Reads further in a month. */
+  more(month: string): Promise<void> {
+    return this.#read(month, false);
+  }
+
+  async #read(month: string, anew: boolean): Promise<void> {
+    if (this.#busy.has(month)) return;
+    this.#busy.add(month);
+    const age = this.#age;
+    const had = anew ? none : (this.#data.get(month) ?? none);
+    const span = monthSpan(month);
+    const filters: Filters = { ...span };
+    try {
+      const [m, c, d] = await Promise.all([
+        had.left.memories > 0 ? this.#rpc.call("memory.list", { limit: SIZE, offset: had.read.memories, sort: "occurred", filters }) : null,
+        had.left.conversations > 0 ? this.#rpc.call("memory.conversations", { limit: SIZE, offset: had.read.conversations, ...span }) : null,
+        had.left.documents > 0 ? this.#rpc.call("memory.list_documents", { limit: SIZE, offset: had.read.documents, ...span }) : null,
+      ]);
+      if (age !== this.#age) return;
+      const rows = [...had.rows, ...(m?.items.map(rowOfMemory) ?? []), ...(c?.conversations.map(rowOfConversation) ?? []), ...(d?.documents.map(rowOfDocument) ?? [])];
+      rows.sort((a, b) => (a.at < b.at ? 1 : a.at > b.at ? -1 : 0));
+      const read = { memories: had.read.memories + (m?.items.length ?? 0), conversations: had.read.conversations + (c?.conversations.length ?? 0), documents: had.read.documents + (d?.documents.length ?? 0) };
+      const left = {
+        memories: m === null || m.items.length === 0 ? 0 : m.total - read.memories,
+        conversations: c === null || c.conversations.length === 0 ? 0 : c.total - read.conversations,
+        documents: d === null || d.documents.length === 0 ? 0 : d.total - read.documents,
+      };
+      const total = rows.length + left.memories + left.conversations + left.documents;
+      this.#data = new Map(this.#data).set(month, { rows, total, loaded: true, read, left });
+      this.error = undefined;
+    } catch (e) {
+      const err = asError(e);
+      if (age === this.#age && err.kind !== "canceled") this.error = err;
+    } finally {
+      if (age === this.#age) this.#busy.delete(month);
+    }
+  }
+
+  /** Takes rows out, before the backend has been asked again. */
+  drop(ids: readonly string[]): void {
+    const gone = new Set(ids);
+    this.#data = new Map([...this.#data].map(([m, d]) => [m, d.rows.some((r) => gone.has(r.id)) ? { ...d, rows: d.rows.filter((r) => !gone.has(r.id)), total: d.total - d.rows.filter((r) => gone.has(r.id)).length } : d]));
+    if (this.selectedId !== null && gone.has(this.selectedId)) this.selectedId = null;
+  }
+}

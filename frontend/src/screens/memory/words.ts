@@ -1,0 +1,194 @@
+/** What the screen says about memories, in words. */
+import { format } from "../../lib/ui/state";
+import type { Hit, ImportJob, Kind, Memory, MemoryType, Mode, Parts, Span, Tier } from "./types";
+
+export const tiers: readonly Tier[] = ["critical", "high", "medium", "low"];
+export const types: readonly MemoryType[] = ["episodic", "semantic", "procedural"];
+export const kinds: readonly Kind[] = ["memory", "turn", "chunk"];
+export const modes: readonly Mode[] = ["hybrid", "keyword", "vector"];
+
+const sources: Record<string, string> = {
+  manual: "Written here",
+  note: "Note",
+  agent: "Agent",
+  chatgpt: "ChatGPT",
+  claude: "Claude",
+  markdown: "Markdown",
+  text: "Text file",
+  jsonl: "JSON lines",
+  locomo: "LoCoMo",
+  voice: "Voice",
+  document: "Document",
+  tool: "Tool",
+};
+export const sourceWord = (s: string): string => sources[s] ?? format.visible(s, 40);
+
+const kindWords: Record<string, string> = { memory: "Memory", turn: "Message", chunk: "Part of a document" };
+export const kindWord = (k: string): string => kindWords[k] ?? k;
+const manyWords: Record<string, string> = { memory: "Memories", turn: "Messages", chunk: "Parts of documents" };
+export const kindsWord = (k: string): string => manyWords[k] ?? k;
+
+const typeWords: Record<string, [string, string]> = {
+  episodic: ["Event", "Something that happened"],
+  semantic: ["Fact", "Something that is so"],
+  procedural: ["Know-how", "How something is done"],
+};
+export const typeWord = (t: string): string => typeWords[t]?.[0] ?? t;
+export const typeHint = (t: string): string => typeWords[t]?.[1] ?? "";
+
+const tierWords: Record<string, string> = { critical: "Critical", high: "High", medium: "Medium", low: "Low" };
+export const tierWord = (t: string): string => tierWords[t] ?? t;
+
+const modeWords: Record<Mode, [string, string]> = {
+  hybrid: ["words and meaning", "Finds the words, and what means the same"],
+  keyword: ["words", "Only texts that hold one of the words"],
+  vector: ["meaning", "Only by meaning, whatever the words"],
+};
+export const modeWord = (m: Mode): string => modeWords[m][0];
+export const modeHint = (m: Mode): string => modeWords[m][1];
+
+const formats: Record<string, string> = {
+  chatgpt: "ChatGPT export",
+  claude: "Claude export",
+  markdown: "Markdown or Obsidian folder",
+  text: "Plain text",
+  jsonl: "JSON lines",
+  locomo: "LoCoMo conversation",
+};
+export const formatWord = (f: string): string => formats[f] ?? f;
+export const importFormats: readonly string[] = Object.keys(formats);
+
+/** The tier that a score of 0 to 100 belongs to. */
+export function tierOf(salience: number): Tier {
+  if (salience >= 88) return "critical";
+  if (salience >= 63) return "high";
+  return salience >= 38 ? "medium" : "low";
+}
+
+/** The tier of something found: told by the share that salience has in its score. */
+export function tierOfHit(h: Pick<Hit, "kind" | "parts">): Tier | null {
+  if (h.kind !== "memory" || !h.parts) return null;
+  return tierOf(50 + (h.parts.salience - 1) * 500);
+}
+
+/** "12 Mar 2024, 14:05"; nothing when the time is not known. */
+export const when = (at: string | undefined): string => (at ? format.moment(at) : "");
+
+/** The first line of a text that says something, without the signs of Markdown. */
+export function firstLine(text: string, max = 160): string {
+  const line = text.split("\n").find((l) => l.trim() !== "") ?? "";
+  return format.visible(line.replace(/^\s*(#{1,6}|[-*>]|\d+\.)\s+/, "").trim(), max);
+}
+
+/** A title for an item that has none of its own. */
+export const titleOf = (m: Pick<Memory, "title" | "content">): string => firstLine(m.title || m.content, 80) || "Empty";
+
+/** One part of a score as a bar. */
+export interface Bar {
+  name: string;
+  /** 0 to 1. */
+  width: number;
+  text: string;
+}
+
+const ranked = (rank: number): number => 61 / (60 + rank);
+const times = (v: number): string => `× ${v.toFixed(2)}`;
+
+/** Why something was found: one bar for each list that had it. */
+export function bars(p: Parts): Bar[] {
+  const out: Bar[] = [];
+  const { bm25Rank, vectorRank, cosine } = p;
+  out.push(bm25Rank === undefined ? { name: "Words", width: 0, text: "not among them" } : { name: "Words", width: ranked(bm25Rank), text: `place ${bm25Rank}` });
+  if (vectorRank !== undefined) out.push({ name: "Meaning", width: Math.max(0, Math.min(1, cosine ?? ranked(vectorRank))), text: `place ${vectorRank}${cosine === undefined ? "" : `, ${Math.round(cosine * 100)} % alike`}` });
+  else out.push({ name: "Meaning", width: 0, text: cosine === undefined ? "not compared" : `${Math.round(cosine * 100)} % alike, not among the nearest` });
+  out.push({ name: "What stands around it", width: p.rrf > 0 ? Math.max(0, Math.min(1, p.window / p.rrf)) : 0, text: p.window > 0 ? `${Math.round((100 * p.window) / Math.max(p.rrf, p.window))} % of the score` : "no share" });
+  return out;
+}
+
+/** What only shifts near ties: factors other than 1. */
+export function priors(p: Parts): { name: string; value: string }[] {
+  const all: [string, number][] = [
+    ["How recent", p.recency],
+    ["Salience", p.salience],
+    ["Retention", p.retention],
+    ["Pinned", p.pinned],
+  ];
+  return all.filter(([, v]) => v > 0 && Math.abs(v - 1) >= 0.005).map(([name, v]) => ({ name, value: times(v) }));
+}
+
+/** A piece of text, marked or not. */
+export interface Piece {
+  text: string;
+  mark: boolean;
+}
+
+/** Text cut at its spans. Spans that overlap or lie outside do no harm. */
+export function pieces(text: string, spans: readonly Span[]): Piece[] {
+  const out: Piece[] = [];
+  let at = 0;
+  for (const s of [...spans].sort((a, b) => a.start - b.start)) {
+    const start = Math.max(at, Math.min(s.start, text.length));
+    const end = Math.min(s.end, text.length);
+    if (end <= start) continue;
+    if (start > at) out.push({ text: text.slice(at, start), mark: false });
+    out.push({ text: text.slice(start, end), mark: true });
+    at = end;
+  }
+  if (at < text.length) out.push({ text: text.slice(at), mark: false });
+  return out;
+}
+
+const letter = /[\p{L}\p{N}]/u;
+
+/** Where whole words stand in a text, whatever their case. */
+export function spansOf(text: string, words: readonly string[]): Span[] {
+  const low = text.toLowerCase();
+  // Some letters have another length in lower case; then places would be wrong.
+  if (low.length !== text.length) return [];
+  const out: Span[] = [];
+  for (const w of new Set(words.map((x) => x.toLowerCase()).filter((x) => x.trim() !== ""))) {
+    for (let at = low.indexOf(w); at >= 0 && out.length < 500; at = low.indexOf(w, at + w.length)) {
+      if (letter.test(low[at - 1] ?? "") || letter.test(low[at + w.length] ?? "")) continue;
+      out.push({ start: at, end: at + w.length });
+    }
+  }
+  return out;
+}
+
+/** The words that a hit has marked. */
+export const markedWords = (h: Pick<Hit, "snippet" | "highlights">): string[] => h.highlights.map((s) => h.snippet.slice(s.start, s.end));
+
+/** "Jan 2024"; "No date" for what has none. */
+export function monthWord(month: string): string {
+  const m = /^(\d{4})-(\d{2})$/.exec(month);
+  if (!m) return "No date";
+  const names = ["January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November", "December"];
+  return `${names[Number(m[2]) - 1] ?? m[2]} ${m[1]}`;
+}
+
+/** First instant of a month and of the one after, as the backend counts months. */
+export function monthSpan(month: string): { from: string; to: string } {
+  const [y = 0, m = 1] = month.split("-").map(Number);
+  return { from: new Date(Date.UTC(y, m - 1, 1)).toISOString(), to: new Date(Date.UTC(y, m, 1)).toISOString() };
+}
+
+export const percent = (part: number): string => `${Math.floor(Math.max(0, Math.min(1, part)) * 100)} %`;
+
+export const ended = (j: Pick<ImportJob, "status">): boolean => ["completed", "failed", "cancelled"].includes(j.status);
+
+const states: Record<string, string> = { pending: "Waiting", running: "Importing", completed: "Done", failed: "Failed", cancelled: "Canceled" };
+export const jobWord = (s: string): string => states[s] ?? s;
+
+/** The last part of a path. */
+export const baseName = (path: string): string => format.visible(path.replace(/[\\/]+$/, "").split(/[\\/]/).pop() || path, 80);
+
+/** "120 added, 3 updated, 14 already known, 1 could not be read". */
+export function resultWords(j: Pick<ImportJob, "added" | "updated" | "skipped" | "failed">): string {
+  const n = format.count;
+  return [`${n(j.added)} added`, j.updated > 0 && `${n(j.updated)} updated`, j.skipped > 0 && `${n(j.skipped)} already known`, j.failed > 0 && `${n(j.failed)} could not be read`].filter(Boolean).join(", ");
+}
+
+/** Tags as the backend keeps them, from a line of text. */
+export function tagsOf(text: string): string[] {
+  return [...new Set(text.split(/[,\n]/).map((t) => t.trim().replace(/^#/, "").toLowerCase()).filter(Boolean))];
+}
