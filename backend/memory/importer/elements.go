@@ -17,6 +17,9 @@ type elements struct {
 	off   int64
 	end   error
 	state int
+
+	last   []byte // the element before, and its place
+	lastAt int64
 }
 
 const (
@@ -29,10 +32,22 @@ const (
 // newElements goes on between two elements when at is not the beginning.
 func newElements(r io.Reader, name string, at Position) *elements {
 	e := &elements{r: r, name: name, off: at.Offset}
-	if at.Offset > 0 {
+	switch {
+	case at.Part > 0:
+		e.state = atEnd
+	case at.Offset > 0:
 		e.state = afterValue
 	}
 	return e
+}
+
+// after is the place behind the element that next gave last.
+func (e *elements) after() Position {
+	at := Position{Offset: e.off}
+	if e.state == atEnd { // it was not in an array
+		at.Part = 1
+	}
+	return at
 }
 
 func (e *elements) broken(at int64) error { return &BrokenError{File: e.name, Offset: at} }
@@ -100,6 +115,9 @@ func (e *elements) next() (raw []byte, at int64, err error) {
 				e.state = atEnd
 				continue
 			}
+			if !begins[c] {
+				return nil, e.off, e.broken(e.off)
+			}
 			e.state = afterValue
 			return e.value()
 		case afterValue:
@@ -114,17 +132,31 @@ func (e *elements) next() (raw []byte, at int64, err error) {
 				e.take(1)
 				e.state = atEnd
 			default:
-				return nil, e.off, e.broken(e.off)
+				return nil, e.off, e.derailed()
 			}
 		case atEnd:
-			return nil, e.off, e.broken(e.off)
+			return nil, e.off, e.derailed()
 		}
 	}
+}
+
+// begins are the bytes that a value can begin with.
+var begins = [256]bool{'{': true, '[': true, '"': true, '-': true, 't': true, 'f': true, 'n': true,
+	'0': true, '1': true, '2': true, '3': true, '4': true, '5': true, '6': true, '7': true, '8': true, '9': true}
+
+// derailed is the error for what cannot stand behind an element: the damage may be inside of
+// the element, whose end was then guessed wrong.
+func (e *elements) derailed() error {
+	if at, bad := damage(e.last); bad {
+		return e.broken(e.lastAt + int64(at))
+	}
+	return e.broken(e.off)
 }
 
 // value takes the element that begins at the first byte of buf.
 func (e *elements) value() ([]byte, int64, error) {
 	start := e.off
+	e.last = nil
 	var s scan
 	for i := 0; ; {
 		var done bool
@@ -135,6 +167,7 @@ func (e *elements) value() ([]byte, int64, error) {
 			if len(raw) > MaxRecord {
 				return nil, start, errLong
 			}
+			e.last, e.lastAt = raw, start
 			return raw, start, nil
 		}
 		if len(e.buf) > MaxRecord {
@@ -144,14 +177,14 @@ func (e *elements) value() ([]byte, int64, error) {
 			return nil, start, e.skip(s)
 		}
 		if e.end != nil {
-			return e.last(start)
+			return e.cutOff(start)
 		}
 		e.buf, e.end = more(e.r, e.buf)
 	}
 }
 
-// last handles an element that the end of the file cuts off.
-func (e *elements) last(start int64) ([]byte, int64, error) {
+// cutOff handles an element that the end of the file cuts off.
+func (e *elements) cutOff(start int64) ([]byte, int64, error) {
 	if !errors.Is(e.end, io.EOF) {
 		return nil, start, e.end
 	}

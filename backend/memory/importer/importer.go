@@ -46,7 +46,7 @@ type Position struct {
 	File   string `json:"file,omitempty"`   // the entry of an archive or folder, "" in a single file
 	Offset int64  `json:"offset,omitempty"` // bytes from its beginning
 	Line   int64  `json:"line,omitempty"`   // lines before it
-	Part   int    `json:"part,omitempty"`   // parts of a divided text before it
+	Part   int    `json:"part,omitempty"`   // parts of a divided text before it; 1 behind the only record of a file
 }
 
 // Conversation is one dialogue. Its turns are in order.

@@ -266,7 +266,7 @@ type conversations struct {
 
 func (c *conversations) next() (Record, error) {
 	raw, at, err := c.elements.next()
-	after := Position{Offset: c.elements.off}
+	after := c.elements.after()
 	problem := func(format string, args ...any) (Record, error) {
 		return Record{Problem: &Problem{Message: fmt.Sprintf(format, args...)}, After: after}, nil
 	}
