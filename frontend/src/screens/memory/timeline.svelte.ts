@@ -102,7 +102,8 @@ export class Timeline {
         had.left.documents > 0 ? this.#rpc.call("memory.list_documents", { limit: SIZE, offset: had.read.documents, ...span }) : null,
       ]);
       if (age !== this.#age) return;
-      const rows = [...had.rows, ...(m?.items.map(rowOfMemory) ?? []), ...(c?.conversations.map(rowOfConversation) ?? []), ...(d?.documents.map(rowOfDocument) ?? [])];
+      // A conversation that went on over months stands in the last of them.
+      const rows = [...had.rows, ...(m?.items.map(rowOfMemory) ?? []), ...(c?.conversations.map(rowOfConversation).filter((r) => r.at < span.to) ?? []), ...(d?.documents.map(rowOfDocument) ?? [])];
       rows.sort((a, b) => (a.at < b.at ? 1 : a.at > b.at ? -1 : 0));
       const read = { memories: had.read.memories + (m?.items.length ?? 0), conversations: had.read.conversations + (c?.conversations.length ?? 0), documents: had.read.documents + (d?.documents.length ?? 0) };
       const left = {

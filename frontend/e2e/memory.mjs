@@ -1,0 +1,567 @@
+// The Memory screen: an empty one, importing a ChatGPT export and an Obsidian folder, searching,
+// opening what was found where it stands, editing with Undo and a conflict, history, tags, pins,
+// the trash, and the whole walk by keyboard only. A long list stays smooth.
+import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import path from "node:path";
+
+export default async function (t) {
+  const dir = await mkdtemp(path.join(tmpdir(), "helix-memory-"));
+  try {
+    const files = await sources(dir);
+    await empty(t);
+    await chatgpt({ ...t, files });
+    await obsidian({ ...t, files });
+    await broken({ ...t, files });
+    await search(t);
+    await evidence(t);
+    await add(t);
+    await edit(t);
+    await conflict(t);
+    await marks(t);
+    await trash(t);
+    await views(t);
+    await nothing(t);
+    await keyboard({ ...t, files });
+    await failures(t);
+    await many(t);
+  } finally {
+    await rm(dir, { recursive: true, force: true });
+  }
+}
+
+const sheet = (page) => page.getByRole("dialog");
+const inspector = (page) => page.getByRole("complementary", { name: "Memory" });
+const rows = (page, name = "Memories") => page.getByRole("listbox", { name });
+const box = (page) => page.getByRole("searchbox", { name: "Search memories" });
+const toast = (page, text) => page.getByRole("region", { name: "Messages" }).getByText(text, { exact: false }).first();
+const tab = (page, name) => page.getByRole("tablist", { name: "Views of the memory" }).getByRole("tab", { name });
+const part = (page, name) => page.getByRole("tablist", { name: "Parts of the memory" }).getByRole("tab", { name });
+const body = (page) => page.getByRole("heading", { name: "Memory", level: 1 }).click();
+
+const talks = [
+  ["Dinner before the move", "2024-03-02T18:00:00Z", [
+    ["user", "We need a place for dinner before we move to Bergen."],
+    ["assistant", "What kind of food do you like?"],
+    ["user", "Something small and quiet. Ada wants pasta."],
+    ["assistant", "Then try Trattoria Lucia in Market Street: seven tables, handmade tagliatelle, and quiet on Tuesdays."],
+    ["user", "Trattoria Lucia it is. Book it for four."],
+    ["assistant", "Tell them about the nut allergy when you book."],
+  ]],
+  ["Fixing the bicycle", "2024-05-11T09:30:00Z", [
+    ["user", "The chain of my bicycle slips under load."],
+    ["assistant", "A worn cassette or a stretched chain does that. Measure the chain first."],
+    ["user", "It is 0.9 percent longer than new."],
+    ["assistant", "Then replace both the chain and the cassette."],
+  ]],
+  ["Planning the garden", "2025-01-20T20:15:00Z", Array.from({ length: 90 }, (_, i) => [i % 2 ? "assistant" : "user", i === 44 ? "The quince tree needs a sheltered corner facing south." : `Thought ${i + 1} about beds, paths and where the water goes.`])],
+];
+
+/** An export as ChatGPT writes it, a folder as Obsidian keeps it, and a file with bad lines. */
+async function sources(dir) {
+  const list = talks.map(([title, at, turns], n) => {
+    const start = Date.parse(at) / 1000;
+    const mapping = { root: { id: "root", message: null, parent: null, children: ["t0"] } };
+    turns.forEach(([role, text], i) => {
+      mapping[`t${i}`] = { id: `t${i}`, parent: i ? `t${i - 1}` : "root", children: i + 1 < turns.length ? [`t${i + 1}`] : [], message: { id: `m${n}-${i}`, author: { role }, create_time: start + i * 60, content: { content_type: "text", parts: [text] }, metadata: {} } };
+    });
+    return { id: `c${n}`, conversation_id: `c${n}`, title, create_time: start, update_time: start + turns.length * 60, mapping, current_node: `t${turns.length - 1}` };
+  });
+  const chat = path.join(dir, "conversations.json");
+  await writeFile(chat, JSON.stringify(list));
+  const vault = path.join(dir, "vault");
+  await mkdir(path.join(vault, ".obsidian"), { recursive: true });
+  await mkdir(path.join(vault, "People"));
+  await writeFile(path.join(vault, ".obsidian", "app.json"), "{}");
+  await writeFile(path.join(vault, "People", "Ada.md"), "---\ntags: [people, friends]\ndate: 2024-02-01\n---\n# Ada\n\nMet at the choir. Allergic to nuts.\n\n## Gifts\n\nLikes botanical prints and old maps.\n");
+  await writeFile(path.join(vault, "Bread.md"), "---\ntags: [recipes]\ndate: 2023-11-05\n---\n# Bread\n\nFlour, water, salt, time. #baking\n\nSee [[Ada]].\n");
+  const lines = path.join(dir, "lines.jsonl");
+  await writeFile(lines, [`{"content":"The key of the shed hangs behind the clock","tags":["home"],"timestamp":"2024-07-01T10:00:00Z"}`, "{not json", `{"content":"Ring the chimney sweep in October","type":"procedural"}`, ""].join("\n"));
+  return { chat, vault, lines };
+}
+
+async function empty({ page, go, looks }) {
+  await go("memory");
+  await page.getByRole("heading", { name: "Memory", level: 1 }).waitFor();
+  await page.getByText("Nothing here yet. Import your ChatGPT, Claude or Obsidian history.").waitFor();
+  await looks("empty");
+  for (const [name, text] of [["Timeline", "Nothing has a date yet."], ["Conversations", "No conversations yet."], ["Documents", "No documents yet."], ["Trash", "The trash is empty."]]) {
+    await tab(page, name).click();
+    await page.getByText(text).waitFor();
+  }
+  await tab(page, "List").click();
+}
+
+/** Chooses a path and waits for what it would bring. */
+async function look(page, file) {
+  await page.keyboard.press("Control+i");
+  await sheet(page).getByLabel("File or folder on the computer that runs Helix").fill(file);
+  await page.keyboard.press("Enter");
+}
+
+async function chatgpt({ page, rpc, files, check, looks }) {
+  await page.keyboard.press("Control+i");
+  await sheet(page).getByRole("heading", { name: "Import", level: 2 }).waitFor();
+  await looks("import-choose");
+  const field = sheet(page).getByLabel("File or folder on the computer that runs Helix");
+  await field.fill("conversations.json");
+  await sheet(page).getByText("The path must be complete").waitFor();
+  await field.fill(files.chat + ".missing");
+  await page.keyboard.press("Enter");
+  await sheet(page).getByText("It could not be read.").waitFor();
+  await looks("import-missing");
+  await sheet(page).getByRole("button", { name: "Choose something else" }).click();
+  await field.fill(files.chat);
+  await page.keyboard.press("Enter");
+  await sheet(page).getByText("ChatGPT export").first().waitFor();
+  await sheet(page).getByText("pieces of it").waitFor();
+  await sheet(page).getByLabel("Tags for all of it").fill("old chats");
+  await looks("import-preview");
+  check((await rpc("memory.stats")).total === 0, "a preview stores nothing");
+  await sheet(page).getByRole("button", { name: /^Import \d+ items?$/ }).click();
+  await sheet(page).getByText("Imported conversations.json").waitFor();
+  await looks("import-done");
+  await sheet(page).getByRole("button", { name: "Done" }).click();
+  const stats = await rpc("memory.stats");
+  check(stats.conversations === 3 && stats.turns === 100, `three conversations with 100 messages, and not ${stats.conversations} with ${stats.turns}`);
+  // The same file again adds nothing.
+  await look(page, files.chat);
+  await sheet(page).getByText("nothing new in it").waitFor();
+  await sheet(page).getByRole("button", { name: /^Import \d+ items?$/ }).click();
+  await sheet(page).getByText("All of it was known already.").waitFor();
+  await sheet(page).getByRole("button", { name: "Done" }).click();
+  check((await rpc("memory.stats")).turns === 100, "importing twice adds nothing");
+}
+
+async function obsidian({ page, rpc, files, check, looks }) {
+  await look(page, files.vault);
+  await sheet(page).getByText("Markdown or Obsidian folder").first().waitFor();
+  await looks("import-folder");
+  await sheet(page).getByRole("button", { name: /^Import \d+ items?$/ }).click();
+  await sheet(page).getByText("Imported vault").waitFor();
+  await sheet(page).getByRole("button", { name: "Done" }).click();
+  check((await rpc("memory.stats")).documents === 2, "each note is a document");
+}
+
+/** A bad line is told with its number, and the others come in. */
+async function broken({ page, files, looks, check }) {
+  await look(page, files.lines);
+  await sheet(page).getByText("JSON lines").first().waitFor();
+  await sheet(page).getByRole("button", { name: /^Import \d+ items?/ }).click();
+  await sheet(page).getByText("Imported lines.jsonl").waitFor();
+  const errors = sheet(page).getByRole("list", { name: "Errors of the import" }).getByRole("listitem");
+  await errors.first().waitFor();
+  check((await errors.count()) === 1 && /line 2/.test(await errors.first().innerText()), "the bad line is named");
+  await looks("import-errors");
+  await sheet(page).getByRole("button", { name: "Import something else" }).click();
+  await sheet(page).getByText("Former imports").waitFor();
+  await sheet(page).getByRole("button", { name: /vault/ }).waitFor();
+  await looks("import-former");
+  await page.keyboard.press("Escape");
+  await sheet(page).waitFor({ state: "hidden" });
+}
+
+/** Found as it is typed, with facets to narrow it. */
+async function search({ page, rpc, check, looks }) {
+  await until(async () => (await rpc("memory.embedding_status")).queued === 0, "everything is ready for meaning search");
+  await body(page);
+  await page.keyboard.press("/");
+  await page.keyboard.type("trattoria lucia");
+  const first = rows(page).getByRole("option").first();
+  await first.getByText("Lucia").first().waitFor();
+  check((await first.locator("mark").count()) > 0, "the words are marked");
+  await page.getByText(/\d+ hits? in/).waitFor();
+  await looks("search");
+  // Older answers never overtake: only what was typed last is shown.
+  await box(page).fill("bicycle");
+  await box(page).fill("quince");
+  await first.getByText("quince").first().waitFor();
+  await box(page).fill("ada");
+  await first.waitFor();
+  await page.getByRole("button", { name: "Source: any" }).click();
+  await page.getByRole("menuitem", { name: /Markdown/ }).click();
+  await page.getByRole("button", { name: "Source: Markdown" }).waitFor();
+  await until(async () => (await rows(page).getByRole("option").allInnerTexts()).every((r) => !/Trattoria/.test(r)), "only notes are left");
+  await looks("filtered");
+  await page.getByRole("button", { name: "Clear filters" }).click();
+  // A question in other words than the text has.
+  await box(page).fill("that restaurant we talked about before the move");
+  await until(async () => /Lucia|dinner/i.test((await rows(page).getByRole("option").allInnerTexts()).slice(0, 3).join()), "the restaurant is among the first");
+}
+
+/** What was found stands in its conversation, with neighbours, and says why it was found. */
+async function evidence({ page, looks, check }) {
+  await box(page).fill("quince tree sheltered corner");
+  const first = rows(page).getByRole("option").first();
+  await first.getByText("quince").first().waitFor();
+  await first.click();
+  await inspector(page).getByRole("heading", { name: "Planning the garden", level: 2 }).waitFor();
+  const focus = inspector(page).locator("[aria-current=true]");
+  await focus.getByText("The quince tree").waitFor();
+  check((await focus.locator("mark").count()) > 0, "the words are marked in it");
+  await inspector(page).getByText("Thought 44 ").waitFor();
+  await inspector(page).getByText("Thought 46 ").waitFor();
+  await looks("evidence");
+  // Scrolling to an end reads further.
+  const region = inspector(page).getByRole("region", { name: "Planning the garden" });
+  for (let i = 0; i < 12 && !(await inspector(page).getByText("Thought 90 ").count()); i++) {
+    await region.evaluate((e) => e.scrollTo(0, e.scrollHeight));
+    await page.waitForTimeout(100);
+  }
+  await inspector(page).getByText("Thought 90 ").waitFor();
+  await part(page, "Why").click();
+  await inspector(page).getByText("Why it was found").waitFor();
+  await inspector(page).getByText("place 1").first().waitFor();
+  await looks("why");
+  await part(page, "Related").click();
+  await inspector(page).getByRole("heading", { name: "Related" }).waitFor();
+  await part(page, "Details").click();
+  await inspector(page).getByText("Participants").or(inspector(page).getByText("Who", { exact: true })).first().waitFor();
+  await looks("details");
+  await part(page, "Text").click();
+  // A part of a document opens among the others.
+  await box(page).fill("botanical prints");
+  await first.getByText("botanical").first().waitFor();
+  await first.click();
+  await inspector(page).getByText("old maps").first().waitFor();
+  await looks("document-hit");
+  await page.keyboard.press("Escape");
+  await box(page).fill("");
+}
+
+async function add({ page, rpc, check, looks }) {
+  await body(page);
+  await page.keyboard.press("n");
+  await sheet(page).getByRole("heading", { name: "New memory" }).waitFor();
+  await page.keyboard.press("Control+Enter");
+  await sheet(page).getByText("Write something first").waitFor();
+  await page.keyboard.type("Grace plays the cello in the Tuesday quartet.");
+  await sheet(page).getByLabel("Tags").fill("Music, People");
+  await sheet(page).getByLabel("When it happened").fill("2024-09-03T19:30");
+  await looks("add");
+  // Put away and taken up again: nothing is lost.
+  await page.keyboard.press("Escape");
+  await sheet(page).waitFor({ state: "hidden" });
+  await toast(page, "Your text is kept").waitFor();
+  await page.keyboard.press("n");
+  check((await sheet(page).getByLabel("Text", { exact: true }).inputValue()).startsWith("Grace plays"), "the draft is kept");
+  await sheet(page).getByRole("button", { name: "Remember" }).click();
+  await toast(page, "Remembered").waitFor();
+  await inspector(page).getByRole("heading", { name: /^Grace plays/, level: 2 }).waitFor();
+  await rows(page).getByRole("option", { name: /Grace plays/ }).waitFor();
+  const { items } = await rpc("memory.list", {});
+  const made = items.find((m) => m.content.startsWith("Grace"));
+  check(made && made.tags.sort().join() === "music,people" && made.source === "manual" && !made.untrusted, "it is stored as it was written");
+  await looks("memory");
+  // The same once more is the same memory.
+  await page.keyboard.press("n");
+  await sheet(page).getByLabel("Text", { exact: true }).fill("Grace plays the cello in the Tuesday quartet.");
+  await page.keyboard.press("Control+Enter");
+  await toast(page, "You have this already").waitFor();
+  await sheet(page).waitFor({ state: "hidden" });
+  for (const content of ["The spare key is with Mrs. Holm next door.", "Water the ficus on Fridays.", "The flat in Bergen has a view of the harbour."]) await rpc("memory.add", { content });
+}
+
+async function edit({ page, rpc, check, looks }) {
+  await rows(page).getByRole("option", { name: /Grace plays/ }).click();
+  await body(page);
+  await page.keyboard.press("e");
+  const area = inspector(page).getByLabel("Text", { exact: true });
+  await area.fill("Grace plays the viola in the Tuesday quartet.");
+  await looks("edit");
+  // Looking at something else keeps the draft.
+  await rows(page).getByRole("option", { name: /Water the ficus/ }).click();
+  await inspector(page).getByRole("heading", { name: /Water the ficus/, level: 2 }).waitFor();
+  await rows(page).getByRole("option", { name: /Grace plays/ }).click();
+  await inspector(page).getByText("You began to change this.").waitFor();
+  await inspector(page).getByRole("button", { name: "Go on" }).click();
+  check((await area.inputValue()).includes("viola"), "the draft is kept");
+  await page.keyboard.press("Control+Enter");
+  await toast(page, "Saved").waitFor();
+  await inspector(page).getByRole("heading", { name: /viola/, level: 2 }).waitFor();
+  await rows(page).getByRole("option", { name: /viola/ }).waitFor();
+  // Undo takes it back; the history has both.
+  await body(page);
+  await page.keyboard.press("Control+z");
+  await inspector(page).getByRole("heading", { name: /cello/, level: 2 }).waitFor();
+  await part(page, "History").click();
+  await inspector(page).getByRole("button", { name: /viola/ }).click();
+  await inspector(page).getByRole("region", { name: "Change of the text" }).waitFor();
+  await looks("history");
+  await inspector(page).getByRole("button", { name: "Bring back" }).click();
+  await inspector(page).getByRole("heading", { name: /viola/, level: 2 }).waitFor();
+  await page.keyboard.press("Control+z");
+  await inspector(page).getByRole("heading", { name: /cello/, level: 2 }).waitFor();
+  const { results } = await rpc("memory.search", { query: "cello quartet" });
+  check(results[0]?.snippet.includes("cello"), "the search follows the text");
+  await part(page, "Text").click();
+}
+
+/** Changed elsewhere meanwhile: both texts, and nothing is lost. */
+async function conflict({ page, rpc, check, looks }) {
+  await page.keyboard.press("e");
+  const area = inspector(page).getByLabel("Text", { exact: true });
+  await area.fill("Grace plays the double bass.");
+  const { items } = await rpc("memory.list", {});
+  const now = items.find((m) => m.content.startsWith("Grace"));
+  await rpc("memory.update", { id: now.id, version: now.version, content: "Grace plays the violin." });
+  await inspector(page).getByRole("button", { name: "Save", exact: true }).click();
+  await inspector(page).getByText("It was changed elsewhere meanwhile.").waitFor();
+  const both = inspector(page).getByRole("region", { name: "Both texts" });
+  check(/violin/.test(await both.innerText()) && /double bass/.test(await both.innerText()), "both texts are shown");
+  await looks("conflict");
+  await inspector(page).getByRole("button", { name: "Save mine on top" }).click();
+  await inspector(page).getByRole("heading", { name: /double bass/, level: 2 }).waitFor();
+  const { revisions } = await rpc("memory.history", { id: now.id });
+  check(revisions.some((r) => r.content.includes("violin")), "the other text is in the history");
+}
+
+/** Pin, salience and tags, of one and of several. */
+async function marks({ page, rpc, check, looks }) {
+  await body(page);
+  await page.keyboard.press("p");
+  await inspector(page).getByText("Pinned", { exact: true }).waitFor();
+  await page.keyboard.press("1");
+  await inspector(page).getByText("Critical salience").first().waitFor({ state: "attached" });
+  await page.keyboard.press("t");
+  await sheet(page).getByLabel("Add", { exact: true }).fill("quartet");
+  await looks("tags");
+  await page.keyboard.press("Enter");
+  await sheet(page).waitFor({ state: "hidden" });
+  await inspector(page).getByRole("group", { name: "Tags" }).getByText("#quartet").waitFor();
+  await inspector(page).getByRole("button", { name: "Remove tag music" }).click();
+  await inspector(page).getByText("#music").waitFor({ state: "detached" });
+  const made = (await rpc("memory.list", {})).items.find((m) => m.content.startsWith("Grace"));
+  check(made.pinned && made.salienceTier === "critical" && made.tags.includes("quartet") && !made.tags.includes("music"), "it is stored");
+  await page.getByRole("button", { name: "Pinned", exact: true }).click();
+  await until(async () => (await rows(page).getByRole("option").count()) === 1, "one is pinned");
+  await page.getByRole("button", { name: "Pinned", exact: true }).click();
+  await rows(page).getByRole("option", { name: /ficus/ }).waitFor();
+  // Several at once.
+  await rows(page).getByRole("option", { name: /ficus/ }).click();
+  await body(page);
+  await page.keyboard.press("x");
+  await page.keyboard.press("j");
+  await page.keyboard.press("x");
+  await page.getByText("2 marked").waitFor();
+  await looks("marked");
+  await page.keyboard.press("t");
+  await sheet(page).getByLabel("Add", { exact: true }).fill("chores");
+  await page.keyboard.press("Enter");
+  await toast(page, "Changed the tags of 2 memories").waitFor();
+  check((await rpc("memory.list", { filters: { tagsAll: ["chores"] } })).total === 2, "both have the tag");
+  await page.keyboard.press("Escape");
+  await page.keyboard.press("Escape");
+}
+
+async function trash({ page, rpc, check, looks }) {
+  await rows(page).getByRole("option", { name: /ficus/ }).click();
+  await body(page);
+  await page.keyboard.press("Delete");
+  await toast(page, "to the trash").waitFor();
+  await rows(page).getByRole("option", { name: /ficus/ }).waitFor({ state: "detached" });
+  check((await rpc("memory.search", { query: "ficus" })).results.length === 0, "the search forgets it at once");
+  await page.keyboard.press("Control+z");
+  await rows(page).getByRole("option", { name: /ficus/ }).waitFor();
+  check((await rpc("memory.list", { filters: { tagsAll: ["chores"] } })).total === 2, "Undo brings back its tags");
+  await rows(page).getByRole("option", { name: /ficus/ }).click();
+  await body(page);
+  await page.keyboard.press("Delete");
+  await rows(page).getByRole("option", { name: /ficus/ }).waitFor({ state: "detached" });
+  await tab(page, "Trash").click();
+  await rows(page, "Trash").getByRole("option", { name: /ficus/ }).click();
+  await looks("trash");
+  await inspector(page).getByRole("button", { name: "Bring back" }).click();
+  await toast(page, "Brought back").waitFor();
+  await page.getByText("The trash is empty.").waitFor();
+  const key = (await rpc("memory.list", {})).items.find((m) => m.content.includes("Mrs. Holm"));
+  await rpc("memory.delete", { ids: [key.id] });
+  await rows(page, "Trash").getByRole("option", { name: /Holm/ }).click();
+  await page.getByRole("button", { name: "Remove for good…" }).click();
+  await sheet(page).getByText("It cannot be undone.").waitFor();
+  await looks("purge");
+  await sheet(page).getByRole("button", { name: "Remove for good" }).click();
+  await toast(page, "for good").waitFor();
+  check((await rpc("memory.list", { trash: true })).total === 0, "it is gone");
+}
+
+async function views({ page, rpc, check, looks }) {
+  await tab(page, "Timeline").click();
+  await rows(page, "Timeline").getByRole("option", { name: /Planning the garden/ }).waitFor();
+  await rows(page, "Timeline").getByText("January 2025").waitFor();
+  await looks("timeline");
+  await page.getByRole("navigation", { name: "Years" }).getByRole("button", { name: "2024" }).click();
+  await rows(page, "Timeline").getByRole("option", { name: /Grace plays/ }).waitFor();
+  await tab(page, "Conversations").click();
+  const talks = rows(page, "Conversations");
+  await talks.getByRole("option", { name: /Dinner before the move/ }).click();
+  await inspector(page).getByText("Tell them about the nut allergy").waitFor();
+  await looks("conversation");
+  await part(page, "Details").click();
+  await inspector(page).getByRole("switch", { name: "Foreign text" }).click();
+  await until(async () => !(await rpc("memory.conversations", { query: "Dinner" })).conversations[0].untrusted, "the conversation is trusted");
+  await part(page, "Text").click();
+  await page.getByRole("searchbox", { name: "Filter conversations by title" }).fill("bicy");
+  await until(async () => (await talks.getByRole("option").count()) === 1, "one title fits");
+  await talks.getByRole("option").click();
+  await body(page);
+  await page.keyboard.press("Delete");
+  await toast(page, "to the trash").waitFor();
+  check((await rpc("memory.search", { query: "cassette" })).results.length === 0, "its messages are not found");
+  await page.keyboard.press("Control+z");
+  await talks.getByRole("option", { name: /bicycle/ }).waitFor();
+  await page.getByRole("searchbox", { name: "Filter conversations by title" }).fill("");
+  await tab(page, "Documents").click();
+  await rows(page, "Documents").getByRole("option", { name: /Ada/ }).click();
+  await inspector(page).getByText("Met at the choir").waitFor();
+  await looks("document");
+  await page.keyboard.press("Escape");
+}
+
+/** No hit offers to drop one filter at a time. */
+async function nothing({ page, looks }) {
+  await tab(page, "List").click();
+  await body(page);
+  await page.keyboard.press("/");
+  await page.keyboard.type("harbour");
+  await rows(page).getByRole("option", { name: /Bergen/ }).first().waitFor();
+  await page.getByRole("button", { name: "Tag: any" }).click();
+  await page.keyboard.press("Escape");
+  await page.getByRole("button", { name: "When: any" }).click();
+  await page.getByRole("menuitem", { name: "From … to …" }).click();
+  await page.getByLabel("to", { exact: true }).fill("2001-01-01");
+  await page.keyboard.press("Tab");
+  await page.getByText("Nothing found.").waitFor();
+  await looks("no-hit");
+  await page.getByRole("button", { name: /^Without “Until/ }).click();
+  await rows(page).getByRole("option", { name: /Bergen/ }).first().waitFor();
+  await box(page).fill("");
+}
+
+/** Import, search, open, edit, undo, trash and restore without a pointer. */
+async function keyboard({ page, rpc, go, files, check }) {
+  const key = (k, n = 1) => (async () => { for (let i = 0; i < n; i++) await page.keyboard.press(k); })();
+  await go("activity");
+  await key("g");
+  await key("m");
+  await page.getByRole("heading", { name: "Memory", level: 1 }).waitFor();
+  await writeFile(files.lines, `{"content":"The pump behind the barn sticks in frost"}\n{"content":"The ladder is lent to Olaf"}\n`);
+  await key("Control+i");
+  await sheet(page).getByLabel("File or folder on the computer that runs Helix").waitFor();
+  await page.keyboard.type(files.lines);
+  await key("Enter");
+  const start = sheet(page).getByRole("button", { name: /^Import \d+ items?/ });
+  await start.waitFor();
+  await tabTo(page, start);
+  await key("Enter");
+  const done = sheet(page).getByRole("button", { name: "Done" });
+  await done.waitFor();
+  await tabTo(page, done);
+  await key("Enter");
+  await sheet(page).waitFor({ state: "hidden" });
+  await key("/");
+  await page.keyboard.type("pump barn");
+  await rows(page).getByRole("option", { name: /pump behind the barn/ }).waitFor();
+  await key("Enter");
+  await until(async () => (await rows(page).getByRole("option", { selected: true }).count()) === 1, "the first is chosen");
+  await key("Enter");
+  await inspector(page).getByRole("heading", { name: /pump behind the barn/, level: 2 }).waitFor();
+  check((await page.evaluate(() => document.activeElement?.closest("aside") !== null)), "the focus is in what was opened");
+  await key("e");
+  await inspector(page).getByLabel("Text", { exact: true }).waitFor();
+  await key("Control+a");
+  await page.keyboard.type("The pump behind the barn is mended");
+  await key("Control+Enter");
+  await toast(page, "Saved").waitFor();
+  await key("Control+z");
+  await inspector(page).getByRole("heading", { name: /sticks in frost/, level: 2 }).waitFor();
+  await key("p");
+  await inspector(page).getByText("Pinned", { exact: true }).waitFor();
+  await key("Delete");
+  await toast(page, "to the trash").waitFor();
+  check((await rpc("memory.list", { trash: true })).total === 1, "it is in the trash");
+  await key("Control+k");
+  await page.keyboard.type("trash of mem");
+  await page.getByRole("option", { name: /Trash of memories/ }).first().waitFor();
+  await key("Enter");
+  await rows(page, "Trash").getByRole("option", { name: /pump/ }).waitFor();
+  await key("j");
+  await key("r");
+  await toast(page, "Brought back").waitFor();
+  const back = (await rpc("memory.list", {})).items.find((m) => m.content.includes("pump"));
+  check(back?.pinned, "it is back, with its pin");
+  // The palette finds memories too.
+  await key("Control+k");
+  await page.keyboard.type("ladder olaf");
+  await page.getByRole("option", { name: /Memory: The ladder is lent/ }).waitFor();
+  await key("Enter");
+  await inspector(page).getByRole("heading", { name: /ladder is lent/, level: 2 }).waitFor();
+  await go("memory");
+}
+
+/** What is shown when reading fails, and while it takes long. */
+async function failures({ page, go, looks }) {
+  await go("memory/list/memory/00000000-0000-7000-8000-000000000000");
+  await inspector(page).getByText("This memory could not be read.").waitFor();
+  await looks("gone");
+  await page.keyboard.press("Escape");
+}
+
+/** A long list stays smooth: frames while it scrolls from top to end. */
+async function many({ page, rpc, go, check, looks, shot }) {
+  const wanted = process.env.HELIX_LONG ? 100_000 : 6_000;
+  await go("memory");
+  const there = (await rpc("memory.list", {})).total;
+  for (let at = there; at < wanted; at += 1000) {
+    const items = Array.from({ length: Math.min(1000, wanted - at) }, (_, i) => ({ content: `Note ${at + i}: the ${["heron", "kettle", "lantern", "meadow", "quarry"][(at + i) % 5]} of day ${at + i} and what was said about it that evening by the water`, occurredAt: new Date(Date.UTC(2015, 0, 1) + (at + i) * 3_600_000).toISOString() }));
+    await rpc("memory.add_batch", { items });
+  }
+  await page.reload();
+  await rows(page).getByRole("option").first().waitFor();
+  await page.getByText(new RegExp(`^${wanted.toLocaleString("en")} memories`)).first().waitFor();
+  await page.getByRole("group", { name: "Meaning search" }).waitFor({ timeout: 5_000 }).then(() => looks("embedding"), () => {});
+  const frames = await rows(page).evaluate(async (list) => {
+    const times = [];
+    let last = performance.now();
+    const end = last + 4000;
+    const whole = list.scrollHeight - list.clientHeight;
+    while (last < end) {
+      const now = await new Promise(requestAnimationFrame);
+      times.push(now - last);
+      last = now;
+      list.scrollTop = Math.min(list.scrollTop + 220, whole);
+    }
+    return times.slice(1).sort((a, b) => a - b);
+  });
+  const p50 = frames[Math.floor(frames.length / 2)];
+  const p95 = frames[Math.floor(frames.length * 0.95)];
+  console.log(`memory: ${wanted} rows, frame p50 ${p50.toFixed(1)} ms, p95 ${p95.toFixed(1)} ms, ${frames.length} frames`);
+  check(p50 <= 32, `the list scrolls smoothly: a frame takes ${p50.toFixed(1)} ms`);
+  // The end of it is a key away.
+  await rows(page).focus();
+  await page.keyboard.press("End");
+  await until(async () => (await rows(page).getByRole("option", { selected: true }).count()) === 1 && (await rows(page).getByRole("option", { name: "Loading" }).count()) === 0, "the last one is read and chosen");
+  await shot("long");
+  const begun = Date.now();
+  await page.keyboard.press("/");
+  await page.keyboard.type("lantern day 4712");
+  await rows(page).getByRole("option", { name: /4712/ }).first().waitFor();
+  console.log(`memory: typed to shown in ${Date.now() - begun} ms among ${wanted}`);
+}
+
+/** Presses Tab until a control has the focus. */
+async function tabTo(page, control) {
+  for (let i = 0; i < 60; i++) {
+    if (await control.evaluate((e) => e === document.activeElement)) return;
+    await page.keyboard.press("Tab");
+  }
+  throw new Error("Tab does not reach it");
+}
+
+async function until(ok, what) {
+  for (let i = 0; i < 150; i++) {
+    if (await ok()) return;
+    await new Promise((r) => setTimeout(r, 200));
+  }
+  throw new Error(`it never was so: ${what}`);
+}
