@@ -31,11 +31,10 @@ func (s *Service) initImports() {
 
 // checkpoint is how far a job has come, in the same transaction as what it has stored.
 type checkpoint struct {
-	At       importer.Position `json:"at"`
-	Turn     int               `json:"turn,omitempty"`     // turns of the conversation at At that are stored
-	Retitled bool              `json:"retitled,omitempty"` // that conversation has a new title
-	Print    string            `json:"print,omitempty"`    // of the file
-	Listed   bool              `json:"listed,omitempty"`   // what was left out from the start is among the errors
+	At     importer.Position `json:"at"`
+	Turn   int               `json:"turn,omitempty"`   // turns of the conversation at At that are stored
+	Print  string            `json:"print,omitempty"`  // of the file
+	Listed bool              `json:"listed,omitempty"` // what was left out from the start is among the errors
 }
 
 // importJob is one import that runs.

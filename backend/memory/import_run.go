@@ -155,7 +155,7 @@ func (s *Service) storeBatch(tx *storage.Tx, job *importJob, queue []*prepared, 
 		if !finished {
 			break
 		}
-		next.cp.At, next.cp.Turn, next.cp.Retitled = p.rec.After, 0, false
+		next.cp.At, next.cp.Turn = p.rec.After, 0
 		next.progress = p.progress
 		n++
 	}

@@ -24,6 +24,7 @@ type conversationHead struct {
 	started      *time.Time
 	ended        *time.Time
 	deletedAt    *time.Time
+	retitled     bool // its title has just changed
 }
 
 // storedTurn is a turn that a former import has stored.
@@ -80,7 +81,7 @@ func (w *importWriter) conversation(p *prepared) (finished bool, err error) {
 		switch {
 		case old.is(&p.turns[i], p.hashes[i]):
 			w.at.Skipped++
-			if w.at.cp.Retitled {
+			if i == 0 && head.retitled { // the title is found with the first turn
 				if err := w.found(w.turnEntry(head, p, i, old.id, old.createdAt)); err != nil {
 					return false, err
 				}
@@ -134,7 +135,7 @@ func (w *importWriter) head(c *importer.Conversation) (*conversationHead, bool, 
 	if h.title == c.Title && sameTime(h.started, c.Started) && sameTime(h.ended, c.Ended) && slices.Equal(h.participants, c.Participants) {
 		return h, true, nil
 	}
-	w.at.cp.Retitled = w.at.cp.Retitled || h.title != c.Title
+	h.retitled = h.title != c.Title
 	h.title, h.started, h.ended, h.participants = c.Title, c.Started, c.Ended, c.Participants
 	_, err = w.tx.Exec(`UPDATE conversations SET title = ?, started_at = ?, ended_at = ?, participants = ?, updated_at = ? WHERE id = ?`,
 		h.title, h.started, h.ended, listJSON(h.participants), w.tx.Now, h.id)
