@@ -11,7 +11,7 @@ import (
 	"helix/backend/vector"
 )
 
-// catalogReadyNow loads the catalog when nobody has, and waits for the load that runs.
+// catalogLoaded loads the catalog when nobody has, and waits for the load that runs.
 func (s *Service) catalogLoaded(ctx context.Context) error {
 	c := &s.search.catalog
 	for {
@@ -55,7 +55,15 @@ func (s *Service) loadCatalog(ctx context.Context) error {
 	c.dead, c.names, c.tagSets = vector.Bitmap{}, interner{}, interner{}
 	c.tagSets.id("")
 	c.names.id("")
+	if err := s.checkWords(ctx); err != nil {
+		return err
+	}
 	return s.db.Read(ctx, func(tx *storage.Tx) error {
+		if s.o.Private {
+			if err := s.loadWords(tx); err != nil {
+				return err
+			}
+		}
 		for _, part := range catalogQueries {
 			if err := c.load(tx, part); err != nil {
 				return err

@@ -76,8 +76,10 @@ func (s *Service) put(tx *storage.Tx, e *entry) error {
 	if err != nil {
 		return err
 	}
-	if _, err := tx.Exec(`INSERT INTO search_fts (rowid, title, tags, content) VALUES (?, ?, ?, ?)`, item, title, tags, content); err != nil {
-		return err
+	if !s.o.Private {
+		if _, err := tx.Exec(`INSERT INTO search_fts (rowid, title, tags, content) VALUES (?, ?, ?, ?)`, item, title, tags, content); err != nil {
+			return err
+		}
 	}
 	weights := termWeights(title, tags, tokens)
 	known := *e
@@ -111,8 +113,10 @@ func (s *Service) drop(tx *storage.Tx, kind string, ids ...uuid.UUID) error {
 		if err != nil {
 			return err
 		}
-		if _, err := tx.Exec(`DELETE FROM search_fts WHERE rowid = ?`, item); err != nil {
-			return err
+		if !s.o.Private {
+			if _, err := tx.Exec(`DELETE FROM search_fts WHERE rowid = ?`, item); err != nil {
+				return err
+			}
 		}
 		s.vectorsGone(tx, item)
 		tx.AfterCommit(func() { s.search.catalog.apply(itemChange{item: uint32(item), drop: true}) })

@@ -2,6 +2,7 @@ package memory
 
 import (
 	"context"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -34,6 +35,7 @@ type postings struct {
 	lists map[string]*postingList
 	size  int // postings in lists
 	clock uint64
+	full  bool // lists has every term there is: search_fts has none
 }
 
 // postingList is only appended to; its items may be gone.
@@ -76,13 +78,17 @@ func saturate(n int) uint8 { return uint8(min(n, 255)) }
 func (c *postings) add(item uint32, terms map[string]posting) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if len(c.lists) == 0 {
+	if len(c.lists) == 0 && !c.full {
 		return
 	}
 	for st, p := range terms {
 		l := c.lists[st]
 		if l == nil {
-			continue
+			if !c.full {
+				continue
+			}
+			l = &postingList{ready: true}
+			c.lists[strings.Clone(st)] = l
 		}
 		p.item = item
 		if l.ready {
@@ -100,7 +106,7 @@ func (c *postings) get(st string) ([]posting, bool) {
 	defer c.mu.Unlock()
 	l := c.lists[st]
 	if l == nil || !l.ready {
-		return nil, false
+		return nil, c.full
 	}
 	c.clock++
 	l.used = c.clock
@@ -179,7 +185,56 @@ func (c *postings) clear() {
 			delete(c.lists, st)
 		}
 	}
-	c.size = 0
+	c.size, c.full = 0, false
+}
+
+// startFull begins to hold every list.
+func (c *postings) startFull() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.lists, c.size, c.full = map[string]*postingList{}, 0, true
+}
+
+// addLoaded adds an item that was read, if it was not told of since.
+func (c *postings) addLoaded(item uint32, terms map[string]posting) {
+	c.mu.Lock()
+	known := false
+	for st := range terms {
+		if l := c.lists[st]; l != nil {
+			for i := len(l.ps) - 1; i >= 0 && l.ps[i].item >= item && !known; i-- {
+				known = l.ps[i].item == item
+			}
+		}
+		break
+	}
+	c.mu.Unlock()
+	if !known {
+		c.add(item, terms)
+	}
+}
+
+// both gives the items that have all terms of a phrase.
+func (c *postings) both(phrase string) []posting {
+	var out []posting
+	for i, token := range strings.Fields(phrase) {
+		ps, _ := c.get(stem(token))
+		have := make(map[uint32]bool, len(ps))
+		for _, p := range ps {
+			if p.text > 0 {
+				have[p.item] = true
+			}
+		}
+		if i == 0 {
+			for _, p := range ps {
+				if p.text > 0 {
+					out = append(out, posting{item: p.item, text: 1})
+				}
+			}
+			continue
+		}
+		out = slices.DeleteFunc(out, func(p posting) bool { return !have[p.item] })
+	}
+	return out
 }
 
 // postingsOf gives the lists of the terms and phrases of a query.
@@ -192,6 +247,12 @@ func (s *Service) postingsOf(ctx context.Context, q query) ([]weighted, error) {
 		if !ok {
 			missing = append(missing, i)
 		}
+	}
+	if s.o.Private { // no order of words is kept: a phrase is all of its words
+		for _, p := range q.phrases {
+			out = append(out, weighted{ps: s.search.postings.both(p), count: float64(strings.Count(p, " ") + 1)})
+		}
+		return out, nil
 	}
 	if len(missing) == 0 && len(q.phrases) == 0 {
 		return out, nil

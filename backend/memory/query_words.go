@@ -70,13 +70,13 @@ func tokenize(text string) []word {
 	return out
 }
 
-// appendFolded appends r in lower case without its diacritics.
+// appendFolded appends r in lower case, a Latin letter without its diacritics.
 func appendFolded(b []byte, r rune) []byte {
 	r = unicode.ToLower(r)
 	var enc [utf8.UTFMax]byte
 	n := utf8.EncodeRune(enc[:], r)
 	if d := norm.NFD.Properties(enc[:n]).Decomposition(); d != nil {
-		if base, _ := utf8.DecodeRune(d); unicode.IsLetter(base) {
+		if base, _ := utf8.DecodeRune(d); unicode.Is(unicode.Latin, base) {
 			if rest := d[utf8.RuneLen(base):]; len(rest) > 0 && strings.IndexFunc(string(rest), notMark) < 0 {
 				r = base
 			}
