@@ -145,6 +145,7 @@ func target(t *testing.T) *gatewaytest.Target {
 				t.Fatal(err)
 			}
 			ids := append([]uuid.UUID{id, skill.Skill.ID}, compositeRows(t, b, word, id)...)
+			ids = append(ids, memoryRows(t, b, word)...)
 			if err := b.DB.Read(ctx, func(tx *storage.Tx) error {
 				for _, table := range []string{"pending_approvals", "custom_tool_usage", "custom_tool_versions", "skill_executions", "audit_log",
 					"composite_skill_versions", "composite_skill_steps", "schedules", "schedule_runs"} {

@@ -1,7 +1,8 @@
 // Command demo walks through Helix without a window: it writes tools, runs them on this
-// repository, chains them into a skill and replays its run, shows a network call that waits
-// for approval, approves it for one run, and verifies the audit log. It prints each step in words and exits 1 when a result is not
-// what it should be.
+// repository, chains them into a skill and replays its run, imports a conversation and finds a
+// line of it by its meaning, shows a network call that waits for approval, approves it for one
+// run, and verifies the audit log. It prints each step in words and exits 1 when a result is
+// not what it should be.
 package main
 
 import (
@@ -59,7 +60,7 @@ func walk(helix string) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, stop()) }()
-	for _, part := range []func() error{d.templates, d.skill, d.network, d.audit} {
+	for _, part := range []func() error{d.templates, d.skill, d.memory, d.network, d.audit} {
 		if err := part(); err != nil {
 			return err
 		}
