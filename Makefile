@@ -137,7 +137,7 @@ vet: $(ENGINES) $(MODEL)
 # is what is long for their sake: whole suites in one process, killed processes, damaged files,
 # hostile programs. The meter and the command line have one goroutine, and package backend puts
 # the others together; make race takes everything.
-UNRACED := ^(TestContract|TestSecretsStayWhereTheyAreKept|TestRestore.*|TestTemplates.*|TestShare.*|TestPostExecute|TestForeignRequests.*|TestHostile.*|TestKilled.*|TestDamaged.*|TestSalvage.*|TestBackup.*|TestADayOfUse|TestAnyWrites.*|TestEachByte|TestModuleFromGo|TestModuleCache|TestModuleCrosscheck|TestModulesInBothTiers|TestExecuteFromGo|TestDiskFull.*|TestEvilChildren|TestCache.*|TestWithoutCache|TestRunsInChildren.*|TestTier1IsLikeTier0|TestMinIsolation|TestMigrat.*|TestRollback.*|TestProgressIs.*|TestHotJournal.*|TestFirstStartAfter.*|TestForeignAndNewer.*|TestModulesOf.*|TestExportAnd.*|TestReplayGives.*)$$
+UNRACED := ^(TestContract|TestSecretsStayWhereTheyAreKept|TestRestore.*|TestTemplates.*|TestShare.*|TestPostExecute|TestForeignRequests.*|TestHostile.*|TestKilled.*|TestDamaged.*|TestSalvage.*|TestBackup.*|TestADayOfUse|TestAnyWrites.*|TestEachByte|TestModuleFromGo|TestModuleCache|TestModuleCrosscheck|TestModulesInBothTiers|TestExecuteFromGo|TestDiskFull.*|TestEvilChildren|TestCache.*|TestWithoutCache|TestRunsInChildren.*|TestTier1IsLikeTier0|TestMinIsolation|TestCrosscheck|TestMigrat.*|TestRollback.*|TestProgressIs.*|TestHotJournal.*|TestFirstStartAfter.*|TestForeignAndNewer.*|TestModulesOf.*|TestExportAnd.*|TestReplayGives.*)$$
 
 .PHONY: test-go
 test-go: $(ENGINES) $(MODEL) ui
