@@ -28,17 +28,20 @@ const (
 	// batch is how many pieces go through the layers together: enough that the weights are
 	// read once for several sentences, few enough that a canceled call ends soon.
 	batch = 128
+	// keptRunes is the longest text whose scratch memory is kept: what is beyond is rare.
+	keptRunes = 1 << 16
 )
 
 // Model is the sentence encoder. It is safe for concurrent use; each call works on one core.
 type Model struct {
 	weights *weights
-	scratch sync.Pool // *scratch
 
-	mu     sync.Mutex
-	words  *tokenizer // nil: released
-	active int        // calls that are running
-	timer  *time.Timer
+	mu      sync.Mutex
+	words   *tokenizer // nil: released
+	scratch []*scratch // that no call uses; the capacity is how many are kept
+	active  int        // calls that are running
+	leave   bool       // Release was asked for
+	timer   *time.Timer
 }
 
 // Open gives the model that is in the binary, checked against its hashes. Without one, or with
@@ -51,14 +54,14 @@ func (m *Model) ModelID() string { return modelID }
 // Dims is the length of a vector: 512.
 func (m *Model) Dims() int { return dims }
 
-// Tokens gives the pieces of text as the encoder reads them, by number. Text that is not valid
-// UTF-8 counts as if each bad byte were U+FFFD.
+// Tokens gives the pieces of text as the encoder reads them, by number. Bytes that are not
+// UTF-8 count as U+FFFD.
 func (m *Model) Tokens(text string) []int {
-	t := m.acquire()
-	defer m.done()
-	pieces, _ := t.tokens(context.Background(), nil, text)
-	ids := make([]int, len(pieces))
-	for i, p := range pieces {
+	t, s := m.acquire()
+	defer m.done(s)
+	s.pieces, _ = t.tokens(context.Background(), &s.lattice, s.pieces[:0], text)
+	ids := make([]int, len(s.pieces))
+	for i, p := range s.pieces {
 		ids[i] = int(p)
 	}
 	return ids
@@ -71,20 +74,14 @@ func (m *Model) Tokens(text string) []int {
 //
 // It stops between windows when ctx ends and returns its error.
 func (m *Model) Embed(ctx context.Context, texts []string) ([][]float32, error) {
-	t := m.acquire()
-	defer m.done()
-	s, _ := m.scratch.Get().(*scratch)
-	if s == nil {
-		s = &scratch{}
-	}
-	defer m.scratch.Put(s)
-
+	t, s := m.acquire()
+	defer m.done(s)
 	out := make([][]float32, len(texts))
 	s.begin()
 	for i, text := range texts {
 		out[i] = make([]float32, dims)
 		var err error
-		if s.pieces, err = t.tokens(ctx, s.pieces[:0], text); err != nil {
+		if s.pieces, err = t.tokens(ctx, &s.lattice, s.pieces[:0], text); err != nil {
 			return nil, err
 		}
 		pieces := s.pieces
@@ -112,39 +109,55 @@ func (m *Model) Embed(ctx context.Context, texts []string) ([][]float32, error) 
 	return out, nil
 }
 
-// Release gives the memory of the model back once no call runs; the next call takes what it
-// needs again, in some milliseconds. It happens by itself after ten minutes without a call.
+// Release gives the memory of the model back, as soon as no call runs; the next call takes
+// what it needs again, in some milliseconds. It happens by itself after ten minutes without a
+// call.
 func (m *Model) Release() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	m.leave = true
 	m.release()
 }
 
 func (m *Model) release() {
-	if m.active > 0 || m.words == nil {
+	if !m.leave || m.active > 0 {
 		return
 	}
+	m.leave = false
 	m.words = nil
-	m.scratch = sync.Pool{}
+	clear(m.scratch[:cap(m.scratch)])
+	m.scratch = m.scratch[:0]
 	if m.timer != nil {
 		m.timer.Stop()
 	}
 	m.weights.forget()
 }
 
-func (m *Model) acquire() *tokenizer {
+// acquire begins a call; done ends it.
+func (m *Model) acquire() (*tokenizer, *scratch) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.active++
+	if m.timer != nil {
+		m.timer.Stop()
+	}
 	if m.words == nil {
 		m.words = newTokenizer(m.weights.vocab)
 	}
-	return m.words
+	if n := len(m.scratch); n > 0 {
+		s := m.scratch[n-1]
+		m.scratch = m.scratch[:n-1]
+		return m.words, s
+	}
+	return m.words, &scratch{}
 }
 
-func (m *Model) done() {
+func (m *Model) done(s *scratch) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if cap(s.lattice.runes) <= keptRunes && len(m.scratch) < cap(m.scratch) {
+		m.scratch = append(m.scratch, s)
+	}
 	if m.active--; m.active > 0 {
 		return
 	}
@@ -153,6 +166,7 @@ func (m *Model) done() {
 	} else {
 		m.timer.Reset(idle)
 	}
+	m.release()
 }
 
 // normalize gives v the length one. A window's vector never is zero, and only windows that

@@ -9,6 +9,7 @@ import (
 
 // scratch is the memory of one call, kept for the next.
 type scratch struct {
+	lattice lattice
 	pieces  []int32 // of the text that is being read
 	rows    int     // pieces that wait for the encoder
 	windows []span

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io/fs"
 	"math"
+	"runtime"
 	"unsafe"
 
 	"helix/backend/fault"
@@ -67,7 +68,7 @@ func open(dir fs.FS) (*Model, error) {
 	if err != nil {
 		return nil, fault.Unavailablef("The sentence encoder is not in this build. Run make models.").WithCause(err)
 	}
-	m := &Model{weights: w}
+	m := &Model{weights: w, scratch: make([]*scratch, 0, runtime.GOMAXPROCS(0))}
 	if _, err := parseVocab(w.vocab); err != nil {
 		return nil, fault.Unavailablef("The sentence encoder is not in this build. Run make models.").WithCause(err)
 	}

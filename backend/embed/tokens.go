@@ -120,27 +120,43 @@ func (t *tokenizer) step(node int32, r rune) int32 {
 	return -1
 }
 
+// lattice is what tokens works on, kept for the next text.
+type lattice struct {
+	runes []rune
+	best  []float64 // of each place, the sum of scores of the best way there
+	last  []int32   // of each place, the piece that ends there on that way
+}
+
+// reset makes room for a text of n runes at most.
+func (l *lattice) reset(n int) {
+	l.runes = slices.Grow(l.runes[:0], n)
+	l.best = slices.Grow(l.best[:0], n+1)[:n+1]
+	l.last = slices.Grow(l.last[:0], n+1)[:n+1]
+	clear(l.best)
+	clear(l.last)
+}
+
 // tokens appends the pieces of text to dst. It stops when ctx ends.
 //
 // Three things are as in the implementation that the model is distributed with, because other
 // pieces would be another vector: a character that starts no piece counts as an unknown one of
 // score 0; a place that no piece reaches has the score 0, and is left by an unknown one; and a
 // place of score 0 takes whatever comes next, even if it is worse.
-func (t *tokenizer) tokens(ctx context.Context, dst []int32, text string) ([]int32, error) {
+func (t *tokenizer) tokens(ctx context.Context, l *lattice, dst []int32, text string) ([]int32, error) {
 	if text == "" {
 		return dst, nil
 	}
 	text = norm.NFKC.String(strings.ToValidUTF8(text, "\uFFFD"))
-	runes := make([]rune, 1, 1+utf8.RuneCountInString(text))
-	runes[0] = space
+	l.reset(1 + utf8.RuneCountInString(text))
+	runes := append(l.runes, space)
 	for _, r := range text {
 		if r == ' ' {
 			r = space
 		}
 		runes = append(runes, r)
 	}
-	best := make([]float64, len(runes)+1)
-	last := make([]int32, len(runes)+1) // the piece that ends at each place
+	l.runes = runes
+	best, last := l.best, l.last
 	for i := range runes {
 		if i&0xffff == 0xffff && ctx.Err() != nil {
 			return dst, ctx.Err()

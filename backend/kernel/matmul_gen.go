@@ -46,6 +46,10 @@ type x86 struct {
 	x     []int  // registers for elements of a
 }
 
+// ahead is how far before its use b is fetched, in bytes. One sentence uses each weight once
+// or twice, so most of them come from memory or the last cache.
+const ahead = 2048
+
 func amd64() string {
 	w := &writer{}
 	w.WriteString(head)
@@ -103,6 +107,10 @@ func (k x86) tile(w *writer, rows int) {
 	}
 	step := func(u int) {
 		b0, b1 := reg(k.b[u%2*2]), reg(k.b[u%2*2+1])
+		w.op("PREFETCHT0 %d(DX)", ahead+128*u)
+		if k.lanes == 16 {
+			w.op("PREFETCHT0 %d(DX)", ahead+128*u+64)
+		}
 		w.op("VMOVUPS %d(DX), %s", 128*u, b0)
 		w.op("VMOVUPS %d(DX), %s", 128*u+bytes, b1)
 		for r := range rows {
