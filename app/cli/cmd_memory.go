@@ -31,6 +31,7 @@ type memoryCmd struct {
 	Export        memoryExportCmd        `cmd:"" help:"Write memories into a file."`
 	Stats         memoryStatsCmd         `cmd:"" help:"Count what there is, and how far search by meaning is."`
 	Reembed       memoryReembedCmd       `cmd:"" help:"Prepare search by meaning anew, or what is missing of it."`
+	BenchLocomo   memoryLocomoCmd        `cmd:"" name:"bench-locomo" help:"Measure how well questions find their evidence in the LoCoMo conversations."`
 }
 
 // memoryFilterFlags choose what is searched, listed or exported.
