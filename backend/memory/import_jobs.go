@@ -43,6 +43,7 @@ type importJob struct {
 	o        importOptions
 	format   string
 	at       importPoint // as committed; only the worker touches it
+	bus      *bus.Bus
 
 	run    context.Context // ends with the service, or when the job is cancelled
 	cancel context.CancelCauseFunc
@@ -142,6 +143,7 @@ func (s *Service) nextImport(ctx context.Context, user uuid.UUID) (*importJob, e
 	var status string
 	var started *time.Time
 	err := s.db.Read(ctx, func(tx *storage.Tx) error {
+		job.bus = tx.Bus()
 		return tx.QueryRow(`SELECT id, format, options, counters, errors, checkpoint, progress, status, started_at FROM memory_imports
 			WHERE user_id = ? AND status IN ('pending', 'running') ORDER BY created_at, id LIMIT 1`, user).
 			Scan(&job.id, &job.format, storage.JSON(&job.o), storage.JSON(&job.at.importCounters), storage.JSON(&job.at.errs),
@@ -305,11 +307,11 @@ func (s *Service) progressed(tx *storage.Tx, job *importJob) {
 		now := time.Now()
 		if now.Sub(job.published) >= importProgressEvery {
 			job.published = now
-			bus.Publish(tx.Bus(), job.user, ImportProgress{st})
+			bus.Publish(job.bus, job.user, ImportProgress{st})
 		}
 		if now.Sub(job.told) >= importChangedEvery && st.Added+st.Updated > 0 && !st.DryRun {
 			job.told = now
-			bus.Publish(tx.Bus(), job.user, Changed{IDs: []uuid.UUID{}, Op: "import", Many: true})
+			bus.Publish(job.bus, job.user, Changed{IDs: []uuid.UUID{}, Op: "import", Many: true})
 		}
 	})
 }

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"helix/backend/bus"
 	"helix/backend/fault"
 	"helix/backend/memory/importer"
 	"helix/backend/storage"
@@ -175,7 +176,10 @@ func (s *Service) untilWritten(ctx context.Context, job *importJob, fn func(*sto
 		if ctx.Err() != nil || kind != fault.Limit && (kind != fault.Unavailable || try >= 20) {
 			return err
 		}
-		job.show("running", fault.As(err).Message)
+		if st := job.show("running", fault.As(err).Message); time.Since(job.published) >= importProgressEvery {
+			job.published = time.Now()
+			bus.Publish(job.bus, job.user, ImportProgress{st})
+		}
 		wait := min(100*time.Millisecond<<min(try, 8), 15*time.Second)
 		select {
 		case <-time.After(wait/2 + rand.N(wait)):

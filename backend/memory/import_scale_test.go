@@ -1,0 +1,80 @@
+package memory
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"helix/backend/memory/importer/importertest"
+	"helix/backend/storage"
+)
+
+// TestImportAtScale imports as many megabytes as HELIX_IMPORT_MB says (HELIX_LONG: 1,000) and
+// logs speed, memory and how long another write had to wait. Its bounds are those of the
+// specification, for an idle machine.
+func TestImportAtScale(t *testing.T) {
+	mb, _ := strconv.Atoi(os.Getenv("HELIX_IMPORT_MB"))
+	if mb == 0 && os.Getenv("HELIX_LONG") != "" {
+		mb = 1000
+	}
+	if mb == 0 {
+		t.Skip("long: set HELIX_LONG or HELIX_IMPORT_MB")
+	}
+	b := newBundle(t, Options{})
+	path, wrote := export(t, importertest.Options{Bytes: int64(mb) << 20})
+	runtime.GC()
+	stop := make(chan struct{})
+	var wg sync.WaitGroup
+	var longest time.Duration
+	var peak uint64
+	wg.Go(func() {
+		tick := time.NewTicker(20 * time.Millisecond)
+		defer tick.Stop()
+		for {
+			select {
+			case <-stop:
+				return
+			case <-tick.C:
+			}
+			start := time.Now()
+			_ = b.db.Write(b.ctx, func(*storage.Tx) error { return nil })
+			longest = max(longest, time.Since(start))
+			var m runtime.MemStats
+			runtime.ReadMemStats(&m)
+			peak = max(peak, m.HeapInuse)
+		}
+	})
+	start := time.Now()
+	st := b.imported(t, ImportParams{Path: path})
+	took := time.Since(start)
+	close(stop)
+	wg.Wait()
+	n := int64(wrote.Turns)
+	wantCounts(t, st, "completed", n, n, 0, 0, 0)
+	t.Logf("%d MB, %d turns: %.0f turns/s, heap %d MB, resident %s, longest wait of a write %v", wrote.Bytes>>20, n, float64(n)/took.Seconds(), peak>>20, residentPeak(), longest)
+	start = time.Now()
+	wantCounts(t, b.imported(t, ImportParams{Path: path}), "completed", n, 0, 0, n, 0)
+	t.Logf("again: %.0f turns/s", float64(n)/time.Since(start).Seconds())
+}
+
+// residentPeak is the most memory that this process has had, where the system tells.
+func residentPeak() string {
+	f, err := os.Open("/proc/self/status")
+	if err != nil {
+		return "unknown"
+	}
+	defer f.Close()
+	for s := bufio.NewScanner(f); s.Scan(); {
+		if rest, ok := strings.CutPrefix(s.Text(), "VmHWM:"); ok {
+			kb, _ := strconv.Atoi(strings.Fields(rest)[0])
+			return fmt.Sprintf("%d MB", kb>>10)
+		}
+	}
+	return "unknown"
+}
