@@ -16,17 +16,18 @@ import (
 // a query reads nothing from the database but the texts that it shows. Items are known by
 // their number in search_items, which is never given twice.
 type catalog struct {
-	mu       sync.RWMutex
-	state    catalogState
-	ready    chan struct{} // closed when the load that runs has ended
-	pending  []itemChange  // what was committed while it ran
-	pages    []*[rowsPerPage]row
-	people   map[uuid.UUID]*owner
-	families map[uuid.UUID]*family
-	numbers  map[itemKey]uint32
-	names    interner
-	tagSets  interner
-	dead     vector.Bitmap // numbers whose items are gone
+	mu            sync.RWMutex
+	state         catalogState
+	ready         chan struct{} // closed when the load that runs has ended
+	pending       []itemChange  // what was committed while it ran
+	pages         []*[rowsPerPage]row
+	people        map[uuid.UUID]*owner
+	families      map[uuid.UUID]*family
+	numbers       map[itemKey]uint32
+	names         interner
+	speakerTokens [][]string // of names, by number
+	tagSets       interner
+	dead          vector.Bitmap // numbers whose items are gone
 }
 
 type catalogState uint8
@@ -205,14 +206,14 @@ func (c *catalog) applyLocked(ch *itemChange) {
 	tags := slices.Clone(ch.tags)
 	slices.Sort(tags)
 	r := ch.row
-	r.version, r.tags, r.speaker = ch.version, c.tagSets.id(strings.Join(tags, tagSeparator)), c.names.id(ch.speaker)
+	r.version, r.tags, r.speaker = ch.version, c.tagSets.id(strings.Join(tags, tagSeparator)), c.speakerID(ch.speaker)
 	if old != nil && old.live && (ch.only || old.family == nil && ch.parent == uuid.Nil) {
 		r.owner, r.family, r.pos, r.live = old.owner, old.family, old.pos, true
 		r.owner.tokens += int64(r.tokens) - int64(old.tokens)
 		if ch.only {
 			r.speaker = old.speaker
 			if ch.speaker != "" {
-				r.speaker = c.names.id(ch.speaker)
+				r.speaker = c.speakerID(ch.speaker)
 			}
 		}
 		*old = r

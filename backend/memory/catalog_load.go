@@ -54,7 +54,8 @@ func (s *Service) loadCatalog(ctx context.Context) error {
 	c.pages, c.people, c.families, c.numbers = nil, map[uuid.UUID]*owner{}, map[uuid.UUID]*family{}, map[itemKey]uint32{}
 	c.dead, c.names, c.tagSets = vector.Bitmap{}, interner{}, interner{}
 	c.tagSets.id("")
-	c.names.id("")
+	c.speakerTokens = nil
+	c.speakerID("")
 	if err := s.checkWords(ctx); err != nil {
 		return err
 	}
@@ -106,7 +107,7 @@ func (c *catalog) load(tx *storage.Tx, part struct{ kind, query string }) error 
 			&retention, &occurred, &r.created, &tags); err != nil {
 			return err
 		}
-		r.typ, r.source, r.layer, r.speaker = nameIndex(typeNames, typ), nameIndex(sourceNames, source), uint8(layer.Int64), c.names.id(speaker)
+		r.typ, r.source, r.layer, r.speaker = nameIndex(typeNames, typ), nameIndex(sourceNames, source), uint8(layer.Int64), c.speakerID(speaker)
 		if r.occurred = noTime; occurred.Valid {
 			r.occurred = occurred.Int64
 		}

@@ -24,6 +24,7 @@ type tuning struct {
 	rrf      float64 // added to ranks: the higher, the less the first places count
 	depth    int     // of each list
 	keyword  bm25
+	cues     cueWeights
 	window   bm25
 	floor    float64 // cosine under which an item without a word of the query is noise
 	stopList map[string]bool
@@ -35,7 +36,7 @@ func defaultTuning(w Weights) tuning {
 		w = defaultWeights
 	}
 	return tuning{
-		weights: w, rrf: 60, depth: 200, floor: 0.35, stopList: stopWords,
+		weights: w, rrf: 60, depth: 200, floor: 0.35, stopList: stopWords, cues: cueWeights{speaker: 0.3, time: 0.6},
 		keyword: bm25{k1: 1.2, b: 0.75},
 		window:  bm25{k1: 0.6, b: 0.3, smooth: true, window: []float64{0.4, 0.2, 0.1}},
 	}
@@ -48,6 +49,7 @@ type candidate struct {
 	vector  place
 	window  place
 	fused   float64
+	cue     float64
 	prior   priors
 	score   float64
 }

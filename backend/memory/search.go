@@ -216,13 +216,18 @@ func (s *Service) pick(user uuid.UUID, r *request, lists []weighted, index *vect
 	}
 	cs := r.tuning.candidates(c, o, r.mode, lists, allow, index, vec)
 	cs = slices.DeleteFunc(cs, func(x candidate) bool { return r.tuning.noise(&x) })
+	var q cues
+	if r.mode == modeHybrid && r.except == uuid.Nil {
+		q = c.cuesOf(r.text, now)
+	}
 	for i := range cs {
 		x := &cs[i]
+		x.cue = q.factor(c.row(x.item), r.tuning.cues)
 		x.prior = priors{1, 1, 1, 1}
 		if r.priors {
 			x.prior = priorsOf(c.row(x.item), now)
 		}
-		x.score = x.fused * x.prior.product()
+		x.score = x.fused * x.cue * x.prior.product()
 	}
 	cs = slices.DeleteFunc(cs, func(x candidate) bool { return x.score < r.min })
 	slices.SortFunc(cs, func(a, b candidate) int {

@@ -150,7 +150,7 @@ func evidenceOf(p *picked, t *shown, at passage) Evidence {
 
 // explained says what a score is made of.
 func explained(c *candidate) *Parts {
-	p := &Parts{RRF: rounded(c.fused), Recency: rounded(c.prior.recency), Salience: rounded(c.prior.salience), Retention: rounded(c.prior.retention),
+	p := &Parts{RRF: rounded(c.fused), Cues: rounded(c.cue), Recency: rounded(c.prior.recency), Salience: rounded(c.prior.salience), Retention: rounded(c.prior.retention),
 		Pinned: rounded(c.prior.pinned), Window: rounded(c.window.score)}
 	if c.keyword.rank > 0 {
 		rank, score := c.keyword.rank, rounded(c.keyword.score)

@@ -184,6 +184,7 @@ type Parts struct {
 	VectorRank *int     `json:"vectorRank,omitempty"`
 	Cosine     *float64 `json:"cosine,omitempty"`
 	RRF        float64  `json:"rrf"`
+	Cues       float64  `json:"cues"` // above 1: who or when the query names fits
 	Recency    float64  `json:"recency"`
 	Salience   float64  `json:"salience"`
 	Retention  float64  `json:"retention"`

@@ -1275,6 +1275,8 @@ export interface MemoryParts {
   vectorRank?: number;
   cosine?: number;
   rrf: number;
+  /** above 1: who or when the query names fits */
+  cues: number;
   recency: number;
   salience: number;
   retention: number;
@@ -4562,23 +4564,23 @@ export interface Methods {
   "memory.delete": { params: MemoryIDsParams; result: MemoryCountResult };
   /** Moves a conversation to the trash; search forgets its turns at once. */
   "memory.delete_conversation": { params: MemoryConversationIDParams; result: MemoryCountResult };
-  /** Moves a document to the trash. */
+  /** Moves a document to the trash; search forgets its parts at once. Their ids and vectors stay for as long as it can come back. */
   "memory.delete_document": { params: MemoryDocumentParams; result: MemoryCountResult };
   /** Gives parts of one document, in order: a page, or the page that has the part aroundSeq in its middle. */
   "memory.document": { params: MemoryDocumentViewParams; result: MemoryDocumentView };
-  /** Tells how far search by meaning is. */
+  /** Tells how far search by meaning is. While another model is being prepared, the counts are those of that model. */
   "memory.embedding_status": { params: Record<string, never>; result: MemoryEmbeddingStatus };
-  /** Writes what the filters choose into a blob. */
+  /** Writes what the filters choose into a blob: memories, then the turns of conversations, then the parts of documents, each in order. jsonl has one object a line, which an import can read; markdown is for people. */
   "memory.export": { params: MemoryExportParams; result: MemoryExportResult };
   /** Gives one memory. With Touch the person has opened it, which reinforces it. */
   "memory.get": { params: MemoryGetParams; result: MemoryItem };
   /** Lists what a memory said before, newest first: at most 50 forms, of the last year. */
   "memory.history": { params: MemoryHistoryParams; result: MemoryHistoryResult };
-  /** Starts an import and gives its job at once. */
+  /** Starts an import and gives its job at once. What cannot be opened or has no known format is refused here. Jobs of one user run one after the other. */
   "memory.import": { params: MemoryImportParams; result: MemoryJobResult };
-  /** Stops an import; what it has stored stays. */
+  /** Stops an import; what it has stored stays. One that has ended is left as it is. */
   "memory.import_cancel": { params: MemoryJobParams; result: MemoryImportStatus };
-  /** Tells what an import would bring. */
+  /** Tells what an import would bring, and changes nothing. Of a very large source it reads for four seconds and says that it is partial. */
   "memory.import_preview": { params: MemoryImportParams; result: MemoryPreviewResult };
   /** Tells how an import stands. */
   "memory.import_status": { params: MemoryJobParams; result: MemoryImportStatus };
@@ -4592,13 +4594,13 @@ export interface Methods {
   "memory.pin": { params: MemoryPinParams; result: MemoryItemsResult };
   /** Removes memories for good, whether they are in the trash or not; conversations and documents go by their ids when they are in the trash. Only that there was something is kept. */
   "memory.purge": { params: MemoryIDsParams; result: MemoryCountResult };
-  /** Computes vectors anew. */
+  /** Computes the caller's vectors anew, tries again what failed, pauses the work or goes on with it, or prepares another model, which takes over by itself when it is ready. Naming the model that serves ends the preparation of another. */
   "memory.reembed": { params: MemoryReembedParams; result: MemoryEmbeddingStatus };
-  /** Finds what is like one item. */
+  /** Finds what is like one item of any kind, best first; the item is not among it. */
   "memory.related": { params: MemoryRelatedParams; result: MemorySearchResult };
   /** Brings back from the trash: memories, and conversations and documents by their ids. Tags, pin, salience and vector are as they were. */
   "memory.restore": { params: MemoryIDsParams; result: MemoryCountResult };
-  /** Finds what a query is about, best first. */
+  /** Finds what a query is about, best first. Without a model, or before its index is ready, hybrid answers by words and says so in degraded; vector is then unavailable. An empty query finds nothing. */
   "memory.search": { params: MemorySearchParams; result: MemorySearchResult };
   /** Is Search with reasons, neighbours, groups and facets. */
   "memory.search_enhanced": { params: MemoryEnhancedParams; result: MemoryEnhancedResult };
@@ -4606,7 +4608,7 @@ export interface Methods {
   "memory.set_salience": { params: MemorySalienceParams; result: MemoryItemsResult };
   /** Says whether what came from a source is quoted as foreign text: a conversation, a document, or everything of an importer. Only a person can call something trusted. */
   "memory.set_untrusted": { params: MemoryTrustParams; result: MemoryCountResult };
-  /** Counts what there is, without the trash. */
+  /** Counts what there is, without the trash. Items are counted in memory, where search keeps what it needs to know of each; the first call after the start may wait until that is read. */
   "memory.stats": { params: Record<string, never>; result: MemoryStats };
   /** Adds tags to memories and removes others. A tag that is in both lists is added. Adding one that is there, or removing one that is not, changes nothing. */
   "memory.tag": { params: MemoryTagParams; result: MemoryItemsResult };
@@ -4620,7 +4622,7 @@ export interface Methods {
   "memory_delete": { params: MemoryIDsParams; result: MemoryCountResult };
   /** Another name of memory.add. Stores one memory. With Dedupe, text that is there already is not stored twice: its memory gets the missing tags. What search handed to an agent in the last day is not stored again for one: the answer then has no item. */
   "memory_save": { params: MemoryAddParams; result: MemoryAddResult };
-  /** Another name of memory.search. Finds what a query is about, best first. */
+  /** Another name of memory.search. Finds what a query is about, best first. Without a model, or before its index is ready, hybrid answers by words and says so in degraded; vector is then unavailable. An empty query finds nothing. */
   "memory_search": { params: MemorySearchParams; result: MemorySearchResult };
   /** Another name of memory.update. Changes a memory if it is still at the version named; else it is a Conflict with the present memory as detail, and nothing changes. What it said before is kept, see History. */
   "memory_update": { params: MemoryUpdateParams; result: MemoryUpdateResult };
