@@ -3,6 +3,7 @@ package memory
 import (
 	"cmp"
 	"context"
+	"encoding/hex"
 	"strconv"
 	"strings"
 	"sync"
@@ -14,19 +15,16 @@ import (
 	"helix/backend/storage"
 )
 
-// Stats counts what there is, without the trash. Items are counted from memory once search has
-// read what there is, and by the database before that.
+// Stats counts what there is, without the trash. Items are counted in memory, where search keeps
+// what it needs to know of each; the first call after the start may wait until that is read.
 func (s *Service) Stats(ctx context.Context, _ struct{}) (Stats, error) {
 	var out Stats
 	user := identity.UserID(ctx)
-	t := newTally()
-	known := s.search.catalog.tally(user, t)
+	if err := s.catalogLoaded(ctx); err != nil {
+		return out, err
+	}
+	s.search.catalog.tally(user).fill(&out)
 	err := s.db.Read(ctx, func(tx *storage.Tx) (err error) {
-		if !known {
-			if err := t.read(tx, user); err != nil {
-				return err
-			}
-		}
 		for _, c := range []struct {
 			dst   *int64
 			query string
@@ -42,7 +40,6 @@ func (s *Service) Stats(ctx context.Context, _ struct{}) (Stats, error) {
 		out.IndexBytes, err = s.store.indexBytes(tx)
 		return err
 	})
-	t.fill(&out)
 	if x := s.index(); x != nil {
 		out.VectorBytes = x.Stats().MemoryBytes
 	}
@@ -78,31 +75,28 @@ func (s *storeState) indexBytes(tx *storage.Tx) (int64, error) {
 
 // tally adds up groups of items.
 type tally struct {
-	kinds                        map[string]int64
-	types, layers, sources, when map[string]int
-	tags                         map[string]int
+	kinds                              map[string]int64
+	types, layers, sources, when, tags map[string]int
 }
 
-func newTally() *tally {
-	return &tally{kinds: map[string]int64{}, types: map[string]int{}, layers: map[string]int{}, sources: map[string]int{}, when: map[string]int{}, tags: map[string]int{}}
-}
+const dayMicros = 86400 * 1_000_000
 
-// tally counts the items of user; false: the catalog has not been read yet.
-func (c *catalog) tally(user uuid.UUID, t *tally) bool {
+// tally counts the items of user.
+func (c *catalog) tally(user uuid.UUID) *tally {
+	t := &tally{kinds: map[string]int64{}, types: map[string]int{}, layers: map[string]int{}, sources: map[string]int{}, when: map[string]int{}, tags: map[string]int{}}
 	c.mu.RLock()
 	defer c.mu.RUnlock()
-	if c.state != catalogReady {
-		return false
-	}
 	o := c.people[user]
 	if o == nil {
-		return true
+		return t
 	}
 	type group struct {
 		kind, typ, source, layer uint8
 		day                      int64
 	}
-	groups, tags := map[group]int{}, map[uint32]int{}
+	groups, tags := map[group]int{}, make([]int, len(c.tagSets.text))
+	var last group
+	run := 0 // of items of the same group: neighbours are often of one day
 	for _, p := range c.pages {
 		if p == nil {
 			continue
@@ -118,10 +112,15 @@ func (c *catalog) tally(user uuid.UUID, t *tally) bool {
 					g.day--
 				}
 			}
-			groups[g]++
+			if g != last {
+				groups[last] += run
+				last, run = g, 0
+			}
+			run++
 			tags[r.tags]++
 		}
 	}
+	groups[last] += run
 	for g, n := range groups {
 		day := &g.day
 		if g.day == noTime {
@@ -130,52 +129,46 @@ func (c *catalog) tally(user uuid.UUID, t *tally) bool {
 		t.add(nameAt(kindNames, g.kind), nameAt(typeNames, g.typ), int(g.layer), nameAt(sourceNames, g.source), day, n)
 	}
 	for id, n := range tags {
-		if set := c.tagSets.text[id]; set != "" {
+		if set := c.tagSets.text[id]; set != "" && n > 0 {
 			for _, tag := range strings.Split(set, tagSeparator) {
 				t.tags[tag] += n
 			}
 		}
 	}
-	return true
+	return t
 }
 
-const dayMicros = 86400 * 1_000_000
+// fewMemories is how many memories are named rather than looked for.
+const fewMemories = 2000
 
-// day is a group of items by the UTC day of occurred_at, from microseconds; NULL stays NULL.
-const day = `CAST(floor(%s / 86400000000.0) AS INTEGER)`
-
-// read counts the items of user by groups: the database reads an index, and the rest is done
-// for groups.
-func (t *tally) read(tx *storage.Tx, user uuid.UUID) error {
-	for kind, from := range map[string]string{
-		KindMemory: `SELECT type, coalesce(layer, 0), source, ` + strings.Replace(day, "%s", "occurred_at", 1) + ` AS day, count(*)
-			FROM memories WHERE user_id = ? AND deleted_at IS NULL GROUP BY type, layer, source, day`,
-		KindTurn: `SELECT c.type, coalesce(c.layer, 0), c.source, ` + strings.Replace(day, "%s", "t.occurred_at", 1) + ` AS day, count(*)
-			FROM conversations c JOIN conversation_turns t ON t.conversation_id = c.id AND t.deleted_at IS NULL
-			WHERE c.user_id = ? AND c.deleted_at IS NULL GROUP BY c.id, day`,
-		KindChunk: `SELECT d.type, coalesce(d.layer, 0), d.source, ` + strings.Replace(day, "%s", "d.occurred_at", 1) + ` AS day,
-			(SELECT count(*) FROM chunks k WHERE k.document_id = d.id AND k.deleted_at IS NULL) FROM documents d WHERE d.user_id = ? AND d.deleted_at IS NULL`,
-	} {
-		rows, err := tx.Query(from, user)
-		if err != nil {
-			return err
+// memories counts the memories of user that pass f, and gives the first of their ids in
+// hexadecimal digits; false: the catalog was not read yet.
+func (c *catalog) memories(user uuid.UUID, f *Filters) (n int64, first []string, ok bool) {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	if c.state != catalogReady {
+		return 0, nil, false
+	}
+	o := c.people[user]
+	if o == nil || f != nil && (f.ConversationID != nil || f.DocumentID != nil) {
+		return 0, []string{}, true
+	}
+	t := c.test(f, true)
+	memory := nameIndex(kindNames, KindMemory)
+	first = []string{}
+	for _, p := range c.pages {
+		if p == nil {
+			continue
 		}
-		for rows.Next() {
-			var typ, source string
-			var layer, n int
-			var at *int64
-			if err := rows.Scan(&typ, &layer, &source, &at, &n); err != nil {
-				rows.Close()
-				return err
+		for i := range p {
+			if r := &p[i]; r.live && r.kind == memory && r.owner == o && t.fits(r) {
+				if n++; f != nil && n <= fewMemories {
+					first = append(first, hex.EncodeToString(r.id[:]))
+				}
 			}
-			t.add(kind, typ, layer, source, at, n)
-		}
-		rows.Close()
-		if err := rows.Err(); err != nil {
-			return err
 		}
 	}
-	return t.readTags(tx, user)
+	return n, first, true
 }
 
 // add counts n items of one group; day is nil for those without a time.
@@ -207,28 +200,4 @@ func (t *tally) fill(out *Stats) {
 	out.ByLayer, out.ByMonth = facetCounts(t.layers, byValue), facetCounts(t.when, byValue)
 	out.Tags = facetCounts(t.tags, byCount)
 	out.Tags = out.Tags[:min(len(out.Tags), statsTags)]
-}
-
-// readTags counts how many items have each tag.
-func (t *tally) readTags(tx *storage.Tx, user uuid.UUID) error {
-	rows, err := tx.Query(`SELECT tag, sum(n) FROM (
-			SELECT t.tag AS tag, count(*) AS n FROM memory_tags t JOIN memories m ON m.id = t.memory_id WHERE t.user_id = ?1 AND m.deleted_at IS NULL GROUP BY t.tag
-			UNION ALL SELECT j.value, (SELECT count(*) FROM conversation_turns t WHERE t.conversation_id = c.id AND t.deleted_at IS NULL)
-				FROM conversations c, json_each(c.tags) j WHERE c.user_id = ?1 AND c.deleted_at IS NULL
-			UNION ALL SELECT j.value, (SELECT count(*) FROM chunks k WHERE k.document_id = d.id AND k.deleted_at IS NULL)
-				FROM documents d, json_each(d.tags) j WHERE d.user_id = ?1 AND d.deleted_at IS NULL)
-		GROUP BY tag HAVING sum(n) > 0`, user)
-	if err != nil {
-		return err
-	}
-	defer rows.Close()
-	for rows.Next() {
-		var tag string
-		var n int
-		if err := rows.Scan(&tag, &n); err != nil {
-			return err
-		}
-		t.tags[tag] += n
-	}
-	return rows.Err()
 }
