@@ -78,7 +78,12 @@ func references(t testing.TB, texts []string) []reference {
 func TestFidelity(t *testing.T) {
 	t.Parallel()
 	m := model(t)
-	texts := append(difficult(), ordinary(t, 1000)...)
+	texts := difficult()
+	if testing.Short() || raced { // the reference takes most of the time
+		texts = append(slices.DeleteFunc(texts, func(s string) bool { return len(s) > 300 }), ordinary(t, 50)...)
+	} else {
+		texts = append(texts, ordinary(t, 800)...)
+	}
 	refs := references(t, texts)
 	vectors, err := m.Embed(t.Context(), texts)
 	if err != nil {
