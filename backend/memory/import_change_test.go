@@ -370,6 +370,29 @@ func TestTurnsThatAreVeryLong(t *testing.T) {
 	wantCounts(t, b.imported(t, p), "completed", 2, 0, 0, 2, 0)
 }
 
+// A text that is divided loses its last part when it gets shorter.
+func TestTextThatShrank(t *testing.T) {
+	t.Parallel()
+	b := newBundle(t, Options{})
+	dir := t.TempDir()
+	long := strings.Repeat("A sentence that fills the file. ", 9000) + "Zugzwang."
+	p := ImportParams{Path: writeFile(t, dir, "long.txt", long)}
+	wantCounts(t, b.imported(t, p), "completed", 2, 2, 0, 0, 0)
+	if b.finds(t, "zugzwang") != 1 {
+		t.Error("the end of the text is not found")
+	}
+	writeFile(t, dir, "long.txt", "A sentence. ")
+	b.imported(t, p)
+	if b.finds(t, "zugzwang") != 0 || b.finds(t, "sentence") != 1 {
+		t.Error("what is no longer in the file is found")
+	}
+	writeFile(t, dir, "long.txt", long)
+	b.imported(t, p)
+	if b.finds(t, "zugzwang") != 1 {
+		t.Error("the text that grew again is not found")
+	}
+}
+
 func TestImportIsPrivate(t *testing.T) {
 	t.Parallel()
 	b := newBundle(t, Options{Private: true})

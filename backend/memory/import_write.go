@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -23,6 +24,7 @@ type prepared struct {
 	hashes   [][32]byte      // of the turns
 	texts    []string        // of the turns, as they are stored
 	long     []*documentIn   // the whole text of turns that are too long for one
+	rest     string          // of a divided text, the uri of the part that no longer comes
 	document *documentIn     // of a document, or of a memory that is too long for one
 	draft    *draft          // of a memory
 	turns    []importer.Turn // of the conversation
@@ -37,6 +39,11 @@ func prepare(job *importJob, r *importer.Reader, rec importer.Record) *prepared 
 	case rec.Document != nil:
 		p.size = len(rec.Document.Text)
 		p.document = documentOfImport(job, importURI(&job.o, r, rec.Document), rec.Document)
+		if rec.Document.Last {
+			behind := *rec.Document
+			behind.Part++
+			p.rest = importURI(&job.o, r, &behind)
+		}
 	case rec.Memory != nil:
 		p.size = len(rec.Memory.Content)
 		p.memory(job, rec.Memory)
@@ -170,7 +177,10 @@ func (w *importWriter) record(p *prepared) (finished bool, err error) {
 		return true, nil
 	case p.document != nil:
 		w.at.Read++
-		return true, w.document(p.document)
+		if err := w.document(p.document); err != nil || p.rest == "" {
+			return true, err
+		}
+		return true, w.emptyRest(p.rest)
 	}
 	w.at.Read++
 	return true, w.memory(p.draft)
@@ -216,6 +226,21 @@ func (w *importWriter) document(d *documentIn) error {
 		w.at.Skipped++
 	}
 	return nil
+}
+
+// emptyRest takes the text out of parts of a file that was longer at a former import. The
+// documents stay: the file may grow again.
+func (w *importWriter) emptyRest(uri string) error {
+	base, number, _ := strings.Cut(uri, "#")
+	for n, _ := strconv.Atoi(number); ; n++ {
+		was, err := w.s.documentByURI(w.tx, w.job.user, base+"#"+strconv.Itoa(n))
+		if err != nil || was == nil || was.deletedAt != nil || w.job.o.DryRun {
+			return err
+		}
+		if _, err := w.s.upsertDocument(w.tx, &documentIn{user: was.user, source: was.source, uri: was.uri}); err != nil {
+			return err
+		}
+	}
 }
 
 // memory stores a memory. Its key is the id that the file gives it; without one, its text.

@@ -64,6 +64,7 @@ func (d *documents) next() (Record, error) {
 		raw := d.buf[:partEnd(d.buf)]
 		d.buf = d.buf[len(raw):]
 		doc := d.document(raw)
+		doc.Last = len(d.buf) == 0 && d.end != nil
 		if d.part <= d.skip || strings.TrimSpace(doc.Text) == "" {
 			continue
 		}

@@ -76,6 +76,7 @@ type Document struct {
 	Source  string // markdown, text
 	Path    string // in its folder, with slashes; its file name when there is no folder
 	Part    int    // of a long text that is divided, from 0
+	Last    bool   // no part comes behind it
 	Title   string
 	Mime    string
 	Tags    []string

@@ -82,11 +82,19 @@ func Open(src Source, o Options) (*Reader, error) {
 	for _, e := range r.entries {
 		r.total += e.size
 	}
-	for r.next_ < len(r.entries) && !t.one && r.entries[r.next_].name < o.From.File {
+	for r.next_ < len(r.entries) && !t.one && done(r.entries[r.next_], o.From) {
 		r.before += r.entries[r.next_].size
 		r.next_++
 	}
 	return r, nil
+}
+
+// behindAll is an offset behind all records of a file.
+const behindAll = 1 << 62
+
+// done reports whether an earlier reader that stopped at from was through with e.
+func done(e entry, from Position) bool {
+	return e.name < from.File || e.name == from.File && from.Offset == behindAll
 }
 
 func unknown(t *tree, format string) error {
@@ -174,8 +182,7 @@ func (r *Reader) unreadable(err error) (Record, error) {
 	if r.tree.one {
 		return Record{}, openError(err)
 	}
-	// Behind all records of this file, whose number no file has.
-	after := Position{File: e.name, Offset: max(e.size, 1<<62)}
+	after := Position{File: e.name, Offset: behindAll}
 	return Record{Problem: &Problem{File: e.name, Message: "This file cannot be read."}, After: after}, nil
 }
 
