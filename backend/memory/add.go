@@ -102,10 +102,29 @@ func (s *Service) Add(ctx context.Context, p AddParams) (AddResult, error) {
 	}
 	var out AddResult
 	err = s.db.Write(ctx, func(tx *storage.Tx) error {
-		out, err = s.addTx(tx, identity.UserID(ctx), d)
-		return err
+		if out, err = s.addTx(tx, identity.UserID(ctx), d); err != nil {
+			return err
+		}
+		told(tx, identity.UserID(ctx), out)
+		return nil
 	})
 	return out, err
+}
+
+// told tells of what was added, and of what was there already and is changed.
+func told(tx *storage.Tx, user uuid.UUID, results ...AddResult) {
+	var added, known []uuid.UUID
+	for _, r := range results {
+		switch {
+		case r.Item == nil:
+		case r.Deduplicated:
+			known = append(known, r.Item.ID)
+		default:
+			added = append(added, r.Item.ID)
+		}
+	}
+	changed(tx, user, "add", added...)
+	changed(tx, user, "update", known...)
 }
 
 // AddBatch stores several; one that is refused does not stop the others.
@@ -126,14 +145,17 @@ func (s *Service) AddBatch(ctx context.Context, p AddBatchParams) (AddBatchResul
 		}
 	}
 	err := s.db.Write(ctx, func(tx *storage.Tx) (err error) {
+		results := make([]AddResult, len(drafts))
 		for i, d := range drafts {
 			if d == nil {
 				continue
 			}
-			if out.Items[i].AddResult, err = s.addTx(tx, identity.UserID(ctx), d); err != nil {
+			if results[i], err = s.addTx(tx, identity.UserID(ctx), d); err != nil {
 				return err
 			}
+			out.Items[i].AddResult = results[i]
 		}
+		told(tx, identity.UserID(ctx), results...)
 		return nil
 	})
 	if err != nil {
@@ -162,7 +184,6 @@ func (s *Service) addTx(tx *storage.Tx, user uuid.UUID, d *draft) (AddResult, er
 	if err != nil {
 		return AddResult{}, err
 	}
-	changed(tx, user, "add", m.ID)
 	return AddResult{Item: &m.Item}, nil
 }
 
@@ -198,7 +219,6 @@ func (s *Service) sameText(tx *storage.Tx, user uuid.UUID, d *draft) (*memoryRow
 	if err := reinforce(tx, m); err != nil {
 		return nil, err
 	}
-	changed(tx, user, "update", m.ID)
 	return m, nil
 }
 

@@ -1,0 +1,308 @@
+package memory
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"helix/backend/bus"
+	"helix/backend/fault"
+	"helix/backend/identity"
+	"helix/backend/storage"
+)
+
+// TestUndoRoundTrip does random acts and undoes each of them: everything is then as before,
+// in the rows and in search.
+func TestUndoRoundTrip(t *testing.T) {
+	t.Parallel()
+	rounds := 60
+	for seed := range uint64(3) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			t.Parallel()
+			b := newBundle(t, Options{})
+			r := rand.New(rand.NewPCG(seed, 5))
+			var ids []string
+			for i := range 8 {
+				ids = append(ids, b.add(t, fmt.Sprintf("memory %d", i), fmt.Sprintf("t%d", i), "all").ID.String())
+			}
+			conv := b.conversation(t, "c", "D1:1", "hello there", "D1:2", "good day")
+			for round := range rounds {
+				some := slices.Clone(ids)
+				r.Shuffle(len(some), func(i, j int) { some[i], some[j] = some[j], some[i] })
+				some = some[:1+r.IntN(4)]
+				before, token := b.picture(t), ""
+				version := int64(0)
+				if m, err := b.Get(b.ctx, GetParams{ID: some[0]}); err == nil {
+					version = m.Version
+				}
+				act := r.IntN(7)
+				var err error
+				switch act {
+				case 0:
+					var x CountResult
+					x, err = b.Delete(b.ctx, IDsParams{IDs: some})
+					token = x.UndoToken
+				case 1:
+					var x UpdateResult
+					x, err = b.Update(b.ctx, UpdateParams{ID: some[0], Version: version, Content: ptr(fmt.Sprintf("edited %d", round)), Type: ptr(memoryTypes[r.IntN(3)]), Layer: ptr(r.IntN(8)),
+						Tags: ptr([]string{fmt.Sprint("n", r.IntN(3)), "all"}), SalienceTier: ptr(tierSalience[r.IntN(4)].tier),
+						OccurredAt: ptr(json.RawMessage([]string{"null", `"2024-02-29T10:00:00+02:00"`}[r.IntN(2)])), Metadata: ptr(json.RawMessage(fmt.Sprintf(`{"title":"T%d"}`, round)))})
+					token = x.UndoToken
+				case 2:
+					var x ItemsResult
+					x, err = b.Pin(b.ctx, PinParams{IDs: some, On: ptr(r.IntN(2) == 0)})
+					token = x.UndoToken
+				case 3:
+					var x ItemsResult
+					x, err = b.Tag(b.ctx, TagParams{IDs: some, Add: []string{fmt.Sprint("n", r.IntN(5))}, Remove: []string{"all", fmt.Sprint("t", r.IntN(8))}})
+					token = x.UndoToken
+				case 4:
+					var x ItemsResult
+					x, err = b.SetSalience(b.ctx, SalienceParams{IDs: some, Tier: tierSalience[r.IntN(4)].tier})
+					token = x.UndoToken
+				case 5:
+					var x CountResult
+					x, err = b.DeleteConversation(b.ctx, ConversationIDParams{ID: conv.ID})
+					token = x.UndoToken
+				case 6:
+					var x CountResult
+					x, err = b.SetUntrusted(b.ctx, TrustParams{Source: []string{"manual", "chatgpt"}[r.IntN(2)], Untrusted: r.IntN(2) == 0})
+					token = x.UndoToken
+				}
+				if err != nil {
+					t.Fatalf("act %d: %v", act, err)
+				}
+				if token == "" { // it was so already
+					continue
+				}
+				if after := b.picture(t); after == before {
+					t.Fatalf("act %d changed nothing", act)
+				}
+				if u := must(b.Undo(b.ctx, UndoParams{UndoToken: token}))(t); u.Count == 0 {
+					t.Fatalf("act %d: nothing undone", act)
+				}
+				if after := b.picture(t); after != before {
+					t.Fatalf("act %d is not undone:\n%s\nwas\n%s", act, after, before)
+				}
+				_, err = b.Undo(b.ctx, UndoParams{UndoToken: token})
+				wantKind(t, err, fault.NotFound, "can no longer be undone")
+			}
+		})
+	}
+}
+
+// picture is what a person sees of their memories and conversations, and what search has.
+// Versions and counts of use grow with each act and are left out.
+func (b *bundle) picture(t testing.TB) string {
+	t.Helper()
+	items := must(b.List(b.ctx, ListParams{Limit: 200}))(t).Items
+	for i := range items {
+		m := &items[i]
+		m.Version, m.UpdatedAt, m.AccessCount, m.LastAccessed, m.LastReinforcedAt = 0, time.Time{}, 0, nil, nil
+	}
+	out := struct {
+		Items         []Item
+		Conversations []Conversation
+		Found         []string
+		Trash         int64
+	}{Items: items, Conversations: must(b.Conversations(b.ctx, PageParams{}))(t).Conversations, Trash: must(b.List(b.ctx, ListParams{Trash: true}))(t).Total}
+	for k := range b.findable(t) {
+		out.Found = append(out.Found, k)
+	}
+	slices.Sort(out.Found)
+	text, err := json.MarshalIndent(out, "", " ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+func TestUndoAfterALaterChange(t *testing.T) {
+	t.Parallel()
+	b := newBundle(t, Options{})
+	m := b.add(t, "first", "a")
+	id := m.ID.String()
+	edit := must(b.Update(b.ctx, UpdateParams{ID: id, Version: 1, Content: ptr("second"), Type: ptr("semantic")}))(t)
+	must(b.Update(b.ctx, UpdateParams{ID: id, Version: 2, Content: ptr("third")}))(t)
+	_, err := b.Undo(b.ctx, UndoParams{UndoToken: edit.UndoToken})
+	wantKind(t, err, fault.Conflict, "")
+	if got := b.get(t, m.ID); got.Content != "third" {
+		t.Fatalf("the later edit was lost: %q", got.Content)
+	}
+	pin := must(b.Pin(b.ctx, PinParams{ID: id}))(t)
+	must(b.Pin(b.ctx, PinParams{ID: id, On: ptr(false)}))(t)
+	_, err = b.Undo(b.ctx, UndoParams{UndoToken: pin.UndoToken})
+	wantKind(t, err, fault.Conflict, "changed again")
+	// Of two acts on tags each takes back its own.
+	one := must(b.Tag(b.ctx, TagParams{ID: id, Add: []string{"b"}, Remove: []string{"a"}}))(t)
+	must(b.Tag(b.ctx, TagParams{ID: id, Add: []string{"c"}}))(t)
+	must(b.Undo(b.ctx, UndoParams{UndoToken: one.UndoToken}))(t)
+	if got := b.get(t, m.ID); !slices.Equal(got.Tags, []string{"a", "c"}) {
+		t.Fatalf("tags %v", got.Tags)
+	}
+}
+
+func TestUndoTokensEnd(t *testing.T) {
+	t.Parallel()
+	b := newBundle(t, Options{})
+	m := b.add(t, "first")
+	d := must(b.Delete(b.ctx, IDsParams{IDs: []string{m.ID.String()}}))(t)
+	_, err := b.Undo(b.them, UndoParams{UndoToken: d.UndoToken})
+	wantKind(t, err, fault.NotFound, "can no longer be undone")
+	b.exec(t, `UPDATE memory_undo SET created_at = created_at - ?`, undoAge.Microseconds()+1)
+	_, err = b.Undo(b.ctx, UndoParams{UndoToken: d.UndoToken})
+	wantKind(t, err, fault.NotFound, "can no longer be undone")
+	if got := must(b.Restore(b.ctx, IDsParams{IDs: []string{"note-" + m.ID.String()}}))(t); got.Count != 1 {
+		t.Fatalf("%+v", got)
+	}
+}
+
+func (b *bundle) exec(t testing.TB, query string, args ...any) {
+	t.Helper()
+	if err := b.db.Write(b.ctx, func(tx *storage.Tx) error {
+		_, err := tx.Exec(query, args...)
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestTrashIsEmptiedAfter30Days leaves tombstones without text of what is older, also of
+// another user, and nothing else changes.
+func TestTrashIsEmptiedAfter30Days(t *testing.T) {
+	t.Parallel()
+	b := newBundle(t, Options{})
+	const secret = "zebrafish"
+	old, fresh, kept := b.add(t, "old "+secret, "tag"), b.add(t, "fresh"), b.add(t, "kept")
+	must(b.Update(b.ctx, UpdateParams{ID: old.ID.String(), Version: 1, Content: ptr("older " + secret)}))(t)
+	theirs := *must(b.Add(b.them, AddParams{Content: "their " + secret}))(t).Item
+	conv := b.conversation(t, "c1", "D1:1", "talk of "+secret)
+	must(b.DeleteConversation(b.ctx, ConversationIDParams{ID: conv.ID}))(t)
+	must(b.Delete(b.ctx, IDsParams{IDs: []string{old.ID.String(), fresh.ID.String()}}))(t)
+	must(b.Delete(b.them, IDsParams{IDs: []string{theirs.ID.String()}}))(t)
+	month := trashAge.Microseconds() + 1
+	b.exec(t, `UPDATE memories SET deleted_at = deleted_at - ? WHERE id IN (?, ?)`, month, old.ID, theirs.ID)
+	b.exec(t, `UPDATE conversations SET deleted_at = deleted_at - ?`, month)
+	if err := b.cleanup(t.Context(), time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	for table, column := range map[string]string{"memories": "content", "memory_revisions": "content", "conversation_turns": "content"} {
+		if n := b.count(t, `SELECT count(*) FROM `+table+` WHERE `+column+` LIKE '%`+secret+`%'`); n != 0 {
+			t.Errorf("%d rows of %s still have the text", n, table)
+		}
+	}
+	if n := b.count(t, `SELECT count(*) FROM memories WHERE content = '' AND deleted_at IS NOT NULL`); n != 2 {
+		t.Errorf("%d tombstones, want 2", n)
+	}
+	if n := b.count(t, `SELECT count(*) FROM memory_tags`); n != 0 {
+		t.Errorf("%d tags", n)
+	}
+	trash := must(b.List(b.ctx, ListParams{Trash: true}))(t)
+	if trash.Total != 1 || trash.Items[0].ID != fresh.ID {
+		t.Errorf("trash %+v", trash)
+	}
+	if c := must(b.Conversations(b.ctx, PageParams{Trash: true}))(t); c.Total != 0 {
+		t.Errorf("conversations in the trash: %+v", c)
+	}
+	if got := b.get(t, kept.ID); got.Content != "kept" {
+		t.Errorf("%+v", got)
+	}
+	_, err := b.Restore(b.ctx, IDsParams{IDs: []string{old.ID.String(), conv.ID.String()}})
+	wantKind(t, err, fault.NotFound, "")
+}
+
+func TestRestoreOfConversations(t *testing.T) {
+	t.Parallel()
+	b := newBundle(t, Options{})
+	c := b.conversation(t, "c1", "D1:1", "hello", "D1:2", "there")
+	all := b.findable(t)
+	must(b.DeleteConversation(b.ctx, ConversationIDParams{ID: c.ID}))(t)
+	if n := len(b.findable(t)); n != 0 {
+		t.Fatalf("%d things are found", n)
+	}
+	_, err := b.Conversation(b.ctx, ConversationParams{ID: c.ID})
+	wantKind(t, err, fault.NotFound, "There is no such conversation.")
+	if l := must(b.Conversations(b.ctx, PageParams{Trash: true}))(t); l.Total != 1 || l.Conversations[0].Turns != 2 || l.Conversations[0].DeletedAt == nil {
+		t.Fatalf("trash %+v", l)
+	}
+	if r := must(b.Restore(b.ctx, IDsParams{IDs: []string{c.ID.String()}}))(t); r.Count != 1 || len(b.findable(t)) != len(all) {
+		t.Fatalf("%+v, found %v", r, b.findable(t))
+	}
+	must(b.DeleteConversation(b.ctx, ConversationIDParams{ID: c.ID}))(t)
+	if r := must(b.Purge(b.ctx, IDsParams{IDs: []string{c.ID.String()}}))(t); r.Count != 1 || b.count(t, `SELECT count(*) FROM conversation_turns`) != 0 {
+		t.Fatalf("%+v", r)
+	}
+}
+
+func TestConversationPages(t *testing.T) {
+	t.Parallel()
+	b := newBundle(t, Options{})
+	var turns []string
+	for i := range 120 {
+		turns = append(turns, fmt.Sprintf("D1:%d", i+1), fmt.Sprintf("turn %d", i))
+	}
+	c := b.conversation(t, "c1", turns...)
+	for _, x := range []struct {
+		p           ConversationParams
+		first, last int64
+	}{
+		{ConversationParams{}, 0, 49}, {ConversationParams{Offset: 100}, 100, 119}, {ConversationParams{AroundSeq: ptr(int64(60)), Limit: 11}, 55, 65},
+		{ConversationParams{AroundSeq: ptr(int64(1)), Limit: 10}, 0, 9}, {ConversationParams{AroundSeq: ptr(int64(119)), Limit: 10}, 110, 119},
+	} {
+		x.p.ID = c.ID
+		r := must(b.Conversation(b.ctx, x.p))(t)
+		if r.Total != 120 || r.Turns[0].Seq != x.first || r.Turns[len(r.Turns)-1].Seq != x.last || int64(r.Offset) != x.first || r.Turns[0].TurnID != fmt.Sprintf("D1:%d", x.first+1) {
+			t.Errorf("%+v: %d to %d of %d", x.p, r.Turns[0].Seq, r.Turns[len(r.Turns)-1].Seq, r.Total)
+		}
+	}
+	if l := must(b.Conversations(b.ctx, PageParams{Query: "TALK", From: ptr(c.StartedAt.Add(-time.Hour)), To: ptr(c.StartedAt.Add(time.Hour))}))(t); l.Total != 1 || l.Conversations[0].Turns != 120 {
+		t.Errorf("%+v", l)
+	}
+	if l := must(b.Conversations(b.ctx, PageParams{Query: "walk"}))(t); l.Total != 0 {
+		t.Errorf("%+v", l)
+	}
+}
+
+// TestChangedEvents has one event for each act, after its commit, with at most 100 ids.
+func TestChangedEvents(t *testing.T) {
+	t.Parallel()
+	b := newBundle(t, Options{})
+	var got []Changed
+	user := identity.UserID(b.ctx)
+	var bb *bus.Bus
+	if err := b.db.Read(b.ctx, func(tx *storage.Tx) error { bb = tx.Bus(); return nil }); err != nil {
+		t.Fatal(err)
+	}
+	defer bus.Subscribe(bb, func(u uuid.UUID, e Changed) {
+		if u == user {
+			got = append(got, e)
+		}
+	})()
+	var items []AddParams
+	for i := range 150 {
+		items = append(items, AddParams{Content: fmt.Sprint("memory ", i)})
+	}
+	r := must(b.AddBatch(b.ctx, AddBatchParams{Items: items}))(t)
+	var ids []string
+	for _, i := range r.Items {
+		ids = append(ids, i.Item.ID.String())
+	}
+	adds := len(got)
+	must(b.Delete(b.ctx, IDsParams{IDs: ids}))(t)
+	must(b.Restore(b.ctx, IDsParams{IDs: ids[:2]}))(t)
+	must(b.Purge(b.ctx, IDsParams{IDs: ids[:1]}))(t)
+	must(b.Add(b.them, AddParams{Content: "theirs"}))(t)
+	ops := []string{}
+	for _, e := range got[adds:] {
+		ops = append(ops, fmt.Sprintf("%s %d %v", e.Op, len(e.IDs), e.Many))
+	}
+	if want := "delete 100 true, restore 2 false, purge 1 false"; strings.Join(ops, ", ") != want || adds == 0 || adds > 2 {
+		t.Fatalf("%d events of adding, then %v, want %s", adds, ops, want)
+	}
+}
