@@ -123,8 +123,8 @@ func sentence(r *rand.Rand, i int) string {
 	return fmt.Sprintf("%s %s %s %s, as letter number %d from drawer %d says", who, does, where, why, i, r.IntN(1000))
 }
 
-// news makes a sentence in other words than sentence.
-func news(r *rand.Rand, i int) string {
+// freshFact makes a sentence in other words than sentence.
+func freshFact(r *rand.Rand, i int) string {
 	syllables := []string{"ka", "lo", "mi", "ren", "tu", "sa", "bel", "dor", "fi", "gan"}
 	word := func() string {
 		return syllables[r.IntN(10)] + syllables[r.IntN(10)] + syllables[r.IntN(10)]
@@ -178,7 +178,7 @@ func TestLabelledSaves(t *testing.T) {
 		set = append(set, attempt{text, true})
 	}
 	for i := range 150 {
-		text := news(r, i)
+		text := freshFact(r, i)
 		switch i % 3 {
 		case 1: // new, about something that it was given
 			first, _, _ := strings.Cut(given[r.IntN(len(given))].Content, ",")
