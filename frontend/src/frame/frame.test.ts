@@ -52,6 +52,29 @@ describe("System", () => {
     expect(s.jobs).toEqual([]);
   });
 
+  it("follows imports of memories and meaning search, also those that began before", async () => {
+    const { rpc, s } = setup();
+    const job = { jobId: "i1", path: "/home/me/chats.zip", format: "chatgpt", status: "running", progress: 0.25, read: 1, added: 1, updated: 0, skipped: 0, failed: 0, errors: [] };
+    rpc.handle({
+      "memory.imports": (() => ({ jobs: [job, { ...job, jobId: "i0", status: "completed" }], total: 2 })) as never,
+      "memory.embedding_status": (() => ({ ready: 62, queued: 38, stale: 0, paused: false, available: true })) as never,
+      "memory.import_cancel": (() => job) as never,
+    });
+    await s.load();
+    expect(s.jobs).toMatchObject([
+      { id: "i1", title: "Importing chats.zip…", progress: 0.25, target: "memory" },
+      { title: "Meaning search", step: "62 %" },
+    ]);
+    rpc.emit("memory.import_progress", { ...job, progress: 0.5 });
+    expect(s.jobs.find((j) => j.id === "i1")?.progress).toBe(0.5);
+    s.jobs.find((j) => j.id === "i1")?.cancel?.();
+    expect(rpc.sent("memory.import_cancel")).toEqual([{ jobId: "i1" }]);
+    rpc.emit("memory.import_done", { ...job, status: "cancelled" });
+    rpc.emit("memory.embedding_progress", { ready: 100, queued: 0, ratePerSec: 0 });
+    expect(s.jobs).toEqual([]);
+    s.stop();
+  });
+
   it("follows runs of composite skills, also those that began before", async () => {
     const { rpc, s } = setup();
     const run = { executionId: "r1", skillName: "Digest", mode: "live", status: "waiting", waitReason: "approval", createdAt: "2026-01-01T00:00:00Z" };

@@ -18,7 +18,13 @@ export interface Job {
   cancel?: () => void;
   /** A run of a composite skill. */
   composite?: boolean;
+  /** An import of memories. */
+  import?: boolean;
 }
+
+/** The one job of making texts ready for meaning search. */
+const EMBEDDING = "memory.embedding";
+const QUIET_MS = 5000;
 
 /** Runs of composite skills that are looked for at the start, of each state. */
 const MAX_RUNS = 20;
@@ -79,6 +85,7 @@ export class System {
   #rpc: Rpc;
   #off: (() => void)[] = [];
   #ends: ReturnType<typeof setTimeout> | undefined;
+  #quiet: ReturnType<typeof setTimeout> | undefined;
 
   constructor(rpc: Rpc) {
     this.#rpc = rpc;
@@ -94,6 +101,14 @@ export class System {
       rpc.on("tools.execution", (e) => this.#execution(e)),
       rpc.on("skills.execution_changed", (e) => this.#skill(e)),
       rpc.on("skills.run_event", (e) => this.#composite(e)),
+      rpc.on("memory.import_progress", (e) => this.#import(e)),
+      rpc.on("memory.import_done", (e) => this.#import(e)),
+      rpc.on("memory.embedding_progress", (e) => {
+        this.#embedding(e.ready, e.queued, false);
+        // Nothing tells of a pause, so silence is asked about.
+        clearTimeout(this.#quiet);
+        if (e.queued > 0) this.#quiet = setTimeout(() => void this.#memory(), QUIET_MS);
+      }),
       rpc.on("sandbox.status_changed", (e) => (this.sandbox.data = e.status)),
       rpc.on("schedules.changed", (e) => !e.scheduleId && void this.#pause()),
       rpc.on("system.stopping", () => (this.stopping = true)),
@@ -105,6 +120,7 @@ export class System {
 
   stop(): void {
     clearTimeout(this.#ends);
+    clearTimeout(this.#quiet);
     for (const off of this.#off.splice(0)) off();
   }
 
@@ -121,6 +137,7 @@ export class System {
       this.#count(),
       this.#runs(),
       this.#pause(),
+      this.#memory(),
     ]);
     this.lowSpace = this.storage.data?.lowSpace === true;
   }
@@ -242,6 +259,38 @@ export class System {
     const cancel = (): void => void this.#rpc.call("skills.cancel", { executionId: id }).catch((err) => toasts.error(err));
     const job: Job = { id, title, step, progress: undefined, since: known?.since ?? since, target: `skills/run/${id}`, cancel, composite: true };
     this.jobs = [...this.jobs.filter((j) => j.id !== id), job];
+  }
+
+  /** Imports that run already, and how far meaning search is. */
+  async #memory(): Promise<void> {
+    if (!this.#rpc.can("memory.imports")) return;
+    try {
+      const [{ jobs }, e] = await Promise.all([this.#rpc.call("memory.imports", { limit: MAX_RUNS }), this.#rpc.call("memory.embedding_status", {})]);
+      this.jobs = this.jobs.filter((j) => !j.import);
+      for (const j of jobs) this.#import(j);
+      this.#embedding(e.ready, e.queued + e.stale, e.paused || !e.available);
+    } catch {
+      // The Memory screen shows why; the frame only lacks its jobs.
+    }
+  }
+
+  #import(e: { jobId: string; path: string; status: string; progress: number; startedAt?: string }): void {
+    const rest = this.jobs.filter((j) => j.id !== e.jobId);
+    if (e.status !== "running" && e.status !== "pending") {
+      this.jobs = rest;
+      return;
+    }
+    const since = this.jobs.find((j) => j.id === e.jobId)?.since ?? (e.startedAt ? Date.parse(e.startedAt) : Date.now());
+    const name = format.visible(e.path.split(/[\\/]/).filter(Boolean).pop() ?? "", 40);
+    const cancel = (): void => void this.#rpc.call("memory.import_cancel", { jobId: e.jobId }).catch((err) => toasts.error(err));
+    this.jobs = [...rest, { id: e.jobId, title: `Importing ${name}…`, step: e.status === "pending" ? "waits for its turn" : "", progress: e.progress, since, target: "memory", cancel, import: true }];
+  }
+
+  #embedding(ready: number, waiting: number, still: boolean): void {
+    const had = this.jobs.find((j) => j.id === EMBEDDING);
+    const rest = this.jobs.filter((j) => j.id !== EMBEDDING);
+    const progress = ready / Math.max(1, ready + waiting);
+    this.jobs = waiting === 0 || still ? rest : [...rest, { id: EMBEDDING, title: "Meaning search", step: `${Math.floor(progress * 100)} %`, progress, since: had?.since ?? Date.now(), target: "memory" }];
   }
 
   #skill(e: { executionId: string; skillId: string; status: string; waiting?: string }): void {

@@ -115,7 +115,7 @@ export class Importing {
   begin(): void {
     this.open = true;
     void this.jobs.reload();
-    if (this.step === "job" && this.job !== null && ended(this.job)) this.again();
+    if (this.step === "job" && this.job !== null && ended(this.job)) this.reset();
     const going = this.running[0];
     if (this.step === "choose" && going) this.show(going.jobId);
   }

@@ -31,6 +31,16 @@ export interface Row {
   deletedAt: string;
 }
 
+/** A place as a person reads it. */
+export function readable(uri: string): string {
+  if (!uri.startsWith("file://")) return uri;
+  try {
+    return decodeURIComponent(new URL(uri).pathname);
+  } catch {
+    return uri;
+  }
+}
+
 const flat = (text: string, max: number): string => format.visible(text.slice(0, max * 2).replace(/\s+/g, " ").trim(), max);
 
 export function rowOfHit(h: Hit): Row {
@@ -111,8 +121,8 @@ export function rowOfDocument(d: Doc): Row {
     kind: "document",
     thing: { kind: "document", id: d.id, parentId: "", seq: -1 },
     name: firstLine(d.title || d.sourceUri, 80),
-    title: firstLine(d.title, 120) || format.visible(d.sourceUri, 120),
-    text: format.visible(d.sourceUri, 200),
+    title: firstLine(d.title, 120) || format.visible(readable(d.sourceUri), 120),
+    text: format.visible(readable(d.sourceUri), 200),
     highlights: [],
     source: d.source,
     speaker: "",

@@ -71,8 +71,12 @@ export function tierOfHit(h: Pick<Hit, "kind" | "parts">): Tier | null {
   return tierOf(50 + (h.parts.salience - 1) * 500);
 }
 
-/** "12 Mar 2024, 14:05"; nothing when the time is not known. */
-export const when = (at: string | undefined): string => (at ? format.moment(at) : "");
+/** "12 Mar 2024, 14:05", or only the day; nothing when the time is not known. */
+export function when(at: string | undefined): string {
+  if (!at) return "";
+  // A date without a time of day is kept as its first instant.
+  return /T00:00:00(\.0+)?Z$/.test(at) || format.clock(at) === "00:00:00" ? format.day(at) : format.moment(at);
+}
 
 /** The first line of a text that says something, without the signs of Markdown. */
 export function firstLine(text: string, max = 160): string {
@@ -94,15 +98,29 @@ export interface Bar {
 const ranked = (rank: number): number => 61 / (60 + rank);
 const times = (v: number): string => `× ${v.toFixed(2)}`;
 
+/** The highest of what was found, against which the bars are drawn. */
+export interface Best {
+  bm25: number;
+  window: number;
+}
+
+export function bestOf(all: readonly (Parts | undefined)[]): Best {
+  return { bm25: Math.max(0, ...all.map((p) => p?.bm25 ?? 0)), window: Math.max(0, ...all.map((p) => p?.window ?? 0)) };
+}
+
+const share = (v: number, best: number): number => (best > 0 ? Math.max(0, Math.min(1, v / best)) : 0);
+
 /** Why something was found: one bar for each list that had it. */
-export function bars(p: Parts): Bar[] {
-  const out: Bar[] = [];
-  const { bm25Rank, vectorRank, cosine } = p;
-  out.push(bm25Rank === undefined ? { name: "Words", width: 0, text: "not among them" } : { name: "Words", width: ranked(bm25Rank), text: `place ${bm25Rank}` });
-  if (vectorRank !== undefined) out.push({ name: "Meaning", width: Math.max(0, Math.min(1, cosine ?? ranked(vectorRank))), text: `place ${vectorRank}${cosine === undefined ? "" : `, ${Math.round(cosine * 100)} % alike`}` });
-  else out.push({ name: "Meaning", width: 0, text: cosine === undefined ? "not compared" : `${Math.round(cosine * 100)} % alike, not among the nearest` });
-  out.push({ name: "What stands around it", width: p.rrf > 0 ? Math.max(0, Math.min(1, p.window / p.rrf)) : 0, text: p.window > 0 ? `${Math.round((100 * p.window) / Math.max(p.rrf, p.window))} % of the score` : "no share" });
-  return out;
+export function bars(p: Parts, best: Best): Bar[] {
+  const { bm25Rank, bm25, vectorRank, cosine } = p;
+  const alike = cosine === undefined ? "" : `${Math.round(cosine * 100)} % alike`;
+  return [
+    bm25Rank === undefined ? { name: "Words", width: 0, text: "not among them" } : { name: "Words", width: bm25 === undefined ? ranked(bm25Rank) : share(bm25, best.bm25), text: `place ${bm25Rank}` },
+    vectorRank === undefined
+      ? { name: "Meaning", width: 0, text: alike === "" ? "not compared" : `${alike}, not among the nearest` }
+      : { name: "Meaning", width: Math.max(0, Math.min(1, cosine ?? ranked(vectorRank))), text: [`place ${vectorRank}`, alike].filter(Boolean).join(", ") },
+    { name: "With what is around it", width: share(p.window, best.window), text: p.window > 0 ? `${Math.round(share(p.window, best.window) * 100)} % of the best` : "no share" },
+  ];
 }
 
 /** What only shifts near ties: factors other than 1. */

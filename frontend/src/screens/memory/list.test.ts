@@ -1,0 +1,156 @@
+import { describe, expect, it } from "vitest";
+import { RpcError } from "../../lib/rpc/errors";
+import { fake, hit, memory, turnHit, until } from "./fixtures";
+import { MemoryList, PAGE } from "./list.svelte";
+import { Query } from "./query.svelte";
+
+const many = (n: number) => Array.from({ length: n }, (_, i) => memory(`m${i}`));
+
+function setup(n = 3) {
+  let all = many(n);
+  const rpc = fake({
+    "memory.list": (p: { limit: number; offset: number }) => ({ items: all.slice(p.offset, p.offset + p.limit), total: all.length }),
+    "memory.search_enhanced": (p: { query: string }) => ({ results: [hit(`h-${p.query}`), turnHit("t1", "c1", 7)], tookMs: 3, mode: "hybrid", modelId: "m", facets: { type: [], layer: [], tag: [], source: [], month: [] } }),
+  });
+  return { rpc, list: new MemoryList(rpc as never), set: (next: ReturnType<typeof many>) => (all = next) };
+}
+
+describe("searching", () => {
+  it("waits for the last key, and gives up what is older", async () => {
+    const { rpc, list } = setup();
+    await list.run();
+    list.type("a");
+    list.type("ab");
+    list.type("abc");
+    await until(() => list.shownFor === "abc");
+    expect(rpc.sent("memory.search_enhanced").map((p) => p.query)).toEqual(["abc"]);
+    expect(list.slots.map((s) => s.row?.kind)).toEqual(["memory", "turn"]);
+    expect(list.slots[1]?.row?.thing).toEqual({ kind: "turn", id: "t1", parentId: "c1", seq: 7 });
+  });
+
+  it("never shows an answer that was overtaken", async () => {
+    const { rpc, list } = setup();
+    const waiting: ((v: unknown) => void)[] = [];
+    rpc.handle({ "memory.search_enhanced": (p: { query: string }) => new Promise((done) => waiting.push(() => done({ results: [hit(p.query)], tookMs: 1, mode: "hybrid", modelId: "" }))) });
+    list.query.text = "slow";
+    const first = list.run();
+    await until(() => waiting.length === 1);
+    list.query.text = "fast";
+    const second = list.run();
+    await until(() => waiting.length === 2);
+    waiting[1]!(null);
+    await second;
+    waiting[0]!(null);
+    await first;
+    expect(list.slots.map((s) => s.row?.id)).toEqual(["fast"]);
+    expect(list.busy).toBe(false);
+  });
+
+  it("keeps what is shown when it fails, and goes back to the list without words", async () => {
+    const { rpc, list } = setup();
+    list.query.text = "one";
+    await list.run();
+    rpc.failNext("memory.search_enhanced", new RpcError({ kind: "unavailable", message: "No model." }));
+    list.setMode("vector");
+    await until(() => list.error !== undefined);
+    expect(list.slots).toHaveLength(2);
+    list.type("");
+    await until(() => list.shownFor === "");
+    expect(list.error).toBeUndefined();
+    expect(list.total).toBe(3);
+  });
+
+  it("sends filters, and a chip drops only its own", async () => {
+    const { rpc, list } = setup();
+    list.query.text = "x";
+    list.query.toggleTag("work");
+    list.query.toggleSource("chatgpt");
+    await until(() => rpc.sent("memory.search_enhanced").length >= 1 && !list.busy);
+    expect(rpc.sent("memory.search_enhanced").at(-1).filters).toEqual({ tagsAll: ["work"], sources: ["chatgpt"] });
+    list.query.chips.find((c) => c.id === "tag:work")!.drop();
+    await until(() => !list.busy);
+    expect(rpc.sent("memory.search_enhanced").at(-1).filters).toEqual({ sources: ["chatgpt"] });
+  });
+});
+
+describe("the list of all", () => {
+  it("gives every memory a place, and reads those in view", async () => {
+    const { rpc, list } = setup(1000);
+    await list.run();
+    expect(list.slots).toHaveLength(1000);
+    expect(list.slots[500]?.row).toBeNull();
+    list.ensure(495, 510);
+    await until(() => list.slots[500]?.row !== null);
+    expect(list.slots[500]?.row?.id).toBe("m500");
+    const calls = rpc.sent("memory.list").length;
+    list.ensure(495, 510);
+    expect(rpc.sent("memory.list")).toHaveLength(calls);
+    expect(rpc.sent("memory.list").every((p) => p.limit === PAGE)).toBe(true);
+  });
+
+  it("reads only what is in view when something changed", async () => {
+    const { rpc, list, set } = setup(1000);
+    await list.run();
+    list.ensure(300, 320);
+    await until(() => list.slots[310]?.row !== null);
+    const before = rpc.sent("memory.list").length;
+    set([memory("new"), ...many(1000)]);
+    list.soon();
+    list.soon();
+    await until(() => list.total === 1001);
+    expect(rpc.sent("memory.list").length - before).toBeLessThanOrEqual(2);
+    expect(list.slots[310]?.row?.id).toBe("m309");
+    const keys = list.slots.map((s) => s.key);
+    expect(new Set(keys).size).toBe(keys.length);
+  });
+
+  it("chooses the next when the chosen is taken out", async () => {
+    const { list } = setup(3);
+    await list.run();
+    list.selectedId = "m1";
+    list.mark("m1");
+    expect(list.drop(["m1"])?.id).toBe("m2");
+    expect(list.selectedId).toBe("m2");
+    expect(list.marked.size).toBe(0);
+    expect(list.drop(["m0"])).toBeNull();
+    expect(list.drop(["m2"])).toBeNull();
+    expect(list.selectedId).toBeNull();
+  });
+
+  it("changes rows at once, and keeps why they were found", async () => {
+    const { list } = setup();
+    list.query.text = "q";
+    await list.run();
+    list.put([memory("h-q", { pinned: true, tags: ["x"] })]);
+    expect(list.row("h-q")).toMatchObject({ pinned: true, tags: ["x"] });
+    expect(list.row("h-q")?.hit?.parts?.bm25Rank).toBe(1);
+    list.mark("t1");
+    expect(list.marked.size).toBe(0);
+  });
+});
+
+describe("filters", () => {
+  it("turns days into instants, the last one included", () => {
+    const q = new Query();
+    q.setRange("2024-02-01", "2024-02-29");
+    const f = q.wire()!;
+    expect(Date.parse(f.to!) - Date.parse(f.from!)).toBe(29 * 86_400_000);
+    expect(q.chips.map((c) => c.id)).toEqual(["time"]);
+    q.chips[0]!.drop();
+    expect(q.wire()).toBeUndefined();
+  });
+
+  it("knows all of its chips", () => {
+    const q = new Query();
+    q.setTime("week");
+    q.toggleKind("turn");
+    q.toggleType("semantic");
+    q.toggleLayer(3);
+    q.togglePinned();
+    q.setTrust("own");
+    expect(q.wire(Date.parse("2026-03-08T00:00:00Z"))).toEqual({ from: "2026-03-01T00:00:00.000Z", kinds: ["turn"], types: ["semantic"], layers: [3], pinned: true, untrusted: false });
+    expect(q.chips.map((c) => c.label)).toEqual(["Last 7 days", "Messages", "Fact", "Layer 3", "Pinned", "Trusted text"]);
+    q.clear();
+    expect(q.filtered).toBe(false);
+  });
+});

@@ -1,0 +1,367 @@
+import { describe, expect, it } from "vitest";
+import { RpcError } from "../../lib/rpc/errors";
+import { conversation, doc, embedding, fake, job, memory, preview, stats, until } from "./fixtures";
+import { rowOfConversation } from "./rows";
+import { MemoryScreen } from "./memory.svelte";
+
+function setup() {
+  let all = [memory("a", { content: "First", tags: ["x"] }), memory("b", { content: "Second" })];
+  let binned: typeof all = [];
+  const said: string[] = [];
+  let undo: (() => Promise<unknown> | void) | null = null;
+  const change = (id: string, over: object) => {
+    all = all.map((m) => (m.id === id ? { ...m, ...over, version: m.version + 1 } : m));
+    return all.find((m) => m.id === id)!;
+  };
+  const rpc = fake({
+    "memory.list": (p: { trash?: boolean }) => ({ items: p.trash ? binned : all, total: (p.trash ? binned : all).length }),
+    "memory.get": (p: { id: string }) => {
+      const m = all.find((x) => x.id === p.id);
+      if (!m) throw new RpcError({ kind: "not_found", message: "There is no such memory." });
+      return m;
+    },
+    "memory.update": (p: { id: string; version: number; content?: string }) => {
+      const m = all.find((x) => x.id === p.id)!;
+      if (m.version !== p.version) throw new RpcError({ kind: "conflict", message: "Changed meanwhile.", details: m });
+      const { id, version, ...over } = p;
+      void version;
+      return change(id, over);
+    },
+    "memory.delete": (p: { ids: string[] }) => {
+      binned = all.filter((m) => p.ids.includes(m.id)).map((m) => ({ ...m, deletedAt: "2026-05-01T00:00:00Z" }));
+      all = all.filter((m) => !p.ids.includes(m.id));
+      return { count: p.ids.length, undoToken: "token" };
+    },
+    "memory.undo": () => {
+      all = [...binned.map(({ deletedAt: _, ...m }) => m as (typeof all)[number]), ...all];
+      binned = [];
+      return { count: 1 };
+    },
+    "memory.restore": (p: { ids: string[] }) => ({ count: p.ids.length }),
+    "memory.purge": (p: { ids: string[] }) => ({ count: p.ids.length }),
+    "memory.pin": (p: { ids: string[]; on: boolean }) => ({ items: p.ids.map((id) => change(id, { pinned: p.on })) }),
+    "memory.set_salience": (p: { ids: string[]; tier: string }) => ({ items: p.ids.map((id) => change(id, { salienceTier: p.tier })) }),
+    "memory.tag": (p: { ids: string[]; add: string[]; remove: string[] }) => ({ items: p.ids.map((id) => change(id, { tags: p.add })) }),
+    "memory.history": () => ({ revisions: [{ version: 1, content: "Before", tags: [], editedAt: "2026-01-01T00:00:00Z", origin: "person" }] }),
+    "memory.related": () => ({ results: [] }),
+    "memory.stats": () => stats({ total: 2, memories: 2, byMonth: [{ value: "2026-03", count: 2 }, { value: "", count: 1 }], tags: [{ value: "x", count: 1 }] }),
+    "memory.embedding_status": () => embedding(),
+    "memory.reembed": (p: { pause?: boolean }) => embedding({ paused: p.pause === true }),
+    "memory.conversations": () => ({ conversations: [conversation("c1")], total: 1 }),
+    "memory.conversation": (p: { aroundSeq?: number; offset?: number; limit: number }) => {
+      const offset = p.offset ?? Math.max(0, (p.aroundSeq ?? 0) - 10);
+      const turns = Array.from({ length: 100 }, (_, i) => ({ id: `t${i}`, seq: i, role: "user", text: `turn ${i}` }));
+      return { conversation: conversation("c1"), turns: turns.slice(offset, offset + p.limit), total: 100, offset };
+    },
+    "memory.list_documents": () => ({ documents: [doc("d1", { occurredAt: "2026-03-10T00:00:00Z" })], total: 1 }),
+    "memory.delete_conversation": () => ({ count: 1, undoToken: "t" }),
+    "memory.set_untrusted": () => ({ count: 1 }),
+    "memory.add": (p: { content: string }) => ({ item: memory("n", { content: p.content }), deduplicated: p.content === "Known" }),
+    "memory.imports": () => ({ jobs: [job("i0", { status: "completed" })], total: 1 }),
+    "memory.import_preview": () => preview(),
+    "memory.import": () => ({ jobId: "i1" }),
+    "memory.import_status": (p: { jobId: string }) => job(p.jobId),
+    "memory.import_cancel": (p: { jobId: string }) => job(p.jobId, { status: "cancelled" }),
+  });
+  const screen = new MemoryScreen(rpc as never, {
+    ok: (title) => said.push(title),
+    add: (t) => said.push(t.title),
+    error: (e, title = "") => said.push(title || (e as Error).message),
+    undo: (title, restore) => {
+      said.push(title);
+      undo = restore;
+    },
+  });
+  return { rpc, screen, said, undo: async () => undo?.(), change, all: () => all };
+}
+
+async function opened() {
+  const s = setup();
+  s.screen.start();
+  await until(() => s.screen.list.loaded && s.screen.stats.data !== undefined);
+  s.screen.list.selectedId = "a";
+  s.screen.thing.show({ kind: "memory", id: "a", parentId: "", seq: -1 }, null);
+  await until(() => s.screen.thing.memory.data !== undefined);
+  return s;
+}
+
+describe("acts", () => {
+  it("moves to the trash, goes to the next, and Undo brings it back", async () => {
+    const { screen, said, undo, rpc } = await opened();
+    let went = "";
+    screen.go = (row) => (went = row?.id ?? "none");
+    await screen.remove(["a"]);
+    expect(went).toBe("b");
+    expect(said.at(-1)).toBe("Moved “First” to the trash");
+    await undo();
+    expect(rpc.sent("memory.undo")).toEqual([{ undoToken: "token" }]);
+    rpc.emit("memory.changed", { ids: ["a"], op: "restore" });
+    await until(() => screen.list.row("a") !== null);
+    screen.stop();
+  });
+
+  it("pins all one way, sets tiers and tags", async () => {
+    const { screen, rpc, said } = await opened();
+    await screen.togglePin(["a", "b"]);
+    await screen.togglePin(["a", "b"]);
+    expect(rpc.sent("memory.pin").map((p) => p.on)).toEqual([true, false]);
+    await screen.setTier(["a"], "critical");
+    expect(screen.list.row("a")?.tier).toBe("critical");
+    expect(screen.thing.memory.data?.salienceTier).toBe("critical");
+    await screen.tag(["a", "b"], ["y"], []);
+    expect(said.at(-1)).toBe("Changed the tags of 2 memories");
+    rpc.failNext("memory.tag", new RpcError({ message: "no" }));
+    expect(await screen.tag(["a"], ["z"], [])).toBe(false);
+    screen.stop();
+  });
+
+  it("removes for good only what was confirmed", async () => {
+    const { screen, rpc } = await opened();
+    await screen.purge();
+    expect(rpc.sent("memory.purge")).toEqual([]);
+    screen.purging = [rowOfConversation(conversation("c1"))];
+    await screen.purge();
+    expect(rpc.sent("memory.purge")).toEqual([{ ids: ["c1"] }]);
+    expect(screen.purging).toBeNull();
+    screen.stop();
+  });
+
+  it("reads the counts once for many changes", async () => {
+    const { screen, rpc } = await opened();
+    const before = rpc.sent("memory.stats").length;
+    for (let i = 0; i < 20; i++) rpc.emit("memory.changed", { ids: ["b"], op: "add" });
+    await until(() => rpc.sent("memory.stats").length > before);
+    expect(rpc.sent("memory.stats").length).toBe(before + 1);
+    screen.stop();
+  });
+});
+
+describe("changing in place", () => {
+  it("keeps a draft while something else is looked at", async () => {
+    const { screen } = await opened();
+    const m = screen.thing.memory.data!;
+    screen.edit.begin(m);
+    screen.edit.draft.content = "Half";
+    screen.edit.leave();
+    expect(screen.edit.open).toBe(false);
+    expect(screen.edit.has("a")).toBe(true);
+    screen.edit.begin(m);
+    expect(screen.edit.draft.content).toBe("Half");
+    const back = screen.edit.discard()!;
+    expect(screen.edit.has("a")).toBe(false);
+    back();
+    expect(screen.edit.draft.content).toBe("Half");
+    screen.stop();
+  });
+
+  it("saves only what changed, and Undo writes what was there", async () => {
+    const { screen, rpc, undo } = await opened();
+    screen.edit.begin(screen.thing.memory.data!);
+    screen.edit.draft.content = "Changed";
+    expect(await screen.save()).toBe(true);
+    expect(rpc.sent("memory.update")[0]).toEqual({ id: "a", version: 1, content: "Changed" });
+    await undo();
+    expect(rpc.sent("memory.update")[1]).toMatchObject({ version: 2, content: "First" });
+    expect(screen.thing.memory.data?.content).toBe("First");
+    screen.stop();
+  });
+
+  it("shows both texts of a conflict, and loses none", async () => {
+    const { screen, change, rpc } = await opened();
+    screen.edit.begin(screen.thing.memory.data!);
+    screen.edit.draft.content = "Mine";
+    change("a", { content: "Theirs" });
+    expect(await screen.save()).toBe(false);
+    expect(screen.edit.theirs?.content).toBe("Theirs");
+    expect(screen.edit.draft.content).toBe("Mine");
+    expect(await screen.save(true)).toBe(true);
+    expect(rpc.sent("memory.update").at(-1)).toMatchObject({ version: 2, content: "Mine" });
+    screen.edit.begin(screen.thing.memory.data!);
+    screen.edit.draft.content = "Again";
+    change("a", { content: "Other" });
+    await screen.save();
+    const back = screen.edit.takeTheirs()!;
+    expect(screen.edit.open).toBe(false);
+    back();
+    expect(screen.edit.draft.content).toBe("Again");
+    screen.stop();
+  });
+
+  it("refuses what cannot be stored before it is sent", async () => {
+    const { screen, rpc } = await opened();
+    screen.edit.begin(screen.thing.memory.data!);
+    screen.edit.draft.content = "  ";
+    expect(screen.edit.problem).toBe("Write something first");
+    await screen.save();
+    screen.edit.draft.content = "x".repeat(70_000);
+    expect(screen.edit.problem).toBe("Longer than 64 KiB: import it as a document");
+    await screen.save();
+    expect(rpc.sent("memory.update")).toEqual([]);
+    screen.stop();
+  });
+
+  it("brings back an earlier text, with Undo", async () => {
+    const { screen, undo } = await opened();
+    screen.thing.setTab("history");
+    await until(() => screen.thing.history.data !== undefined);
+    await screen.bringBack(screen.thing.history.data![0]!);
+    expect(screen.thing.memory.data?.content).toBe("Before");
+    await undo();
+    expect(screen.thing.memory.data?.content).toBe("First");
+    screen.stop();
+  });
+});
+
+describe("reading in place", () => {
+  it("opens around what was found and reads on both sides", async () => {
+    const { screen } = setup();
+    const { thing } = screen;
+    thing.show({ kind: "turn", id: "t50", parentId: "c1", seq: 50 }, null);
+    await until(() => thing.reader.pieces.length > 0);
+    const { reader } = thing;
+    expect(reader.pieces.some((p) => p.seq === 50)).toBe(true);
+    await reader.earlier();
+    expect(reader.before).toBe(0);
+    expect(reader.pieces[0]?.seq).toBe(0);
+    await reader.later();
+    await reader.later();
+    expect(reader.after).toBe(0);
+    expect(reader.pieces.map((p) => p.seq)).toEqual(Array.from({ length: 100 }, (_, i) => i));
+    // Another hit in the same conversation needs no reading.
+    thing.show({ kind: "turn", id: "t3", parentId: "c1", seq: 3 }, null);
+    expect(reader.busy).toBe("");
+    expect(reader.focus).toBe(3);
+  });
+
+  it("says that something is gone", async () => {
+    const { screen } = setup();
+    screen.thing.show({ kind: "memory", id: "gone", parentId: "", seq: -1 }, null);
+    await until(() => screen.thing.memory.error !== undefined);
+    expect(screen.thing.memory.error?.kind).toBe("not_found");
+  });
+});
+
+describe("importing", () => {
+  it("looks first, starts, follows and ends", async () => {
+    const { screen, rpc } = setup();
+    const { importing } = screen;
+    importing.start();
+    importing.begin();
+    await importing.choose("relative.zip");
+    expect(importing.step).toBe("choose");
+    expect(importing.pathProblem).not.toBe("");
+    await importing.choose("/home/me/chats.zip");
+    expect(importing.preview.data?.items).toBe(10);
+    expect(rpc.sent("memory.import")).toEqual([]);
+    importing.tags = "Old, #Chats";
+    expect(await importing.run()).toBe(true);
+    expect(rpc.sent("memory.import")).toEqual([{ path: "/home/me/chats.zip", format: "chatgpt", untrusted: true, tags: ["old", "chats"] }]);
+    await until(() => importing.job !== null);
+    rpc.emit("memory.import_progress", job("i1", { progress: 0.7 }));
+    expect(importing.job?.progress).toBe(0.7);
+    rpc.emit("memory.import_done", job("i1", { status: "completed", progress: 1 }));
+    rpc.emit("memory.import_progress", job("i1", { progress: 0.9 }));
+    expect(importing.job?.status).toBe("completed");
+    importing.stop();
+  });
+
+  it("tells the end once when nobody looks, and goes on with what runs", async () => {
+    const { screen, rpc, said } = setup();
+    const { importing } = screen;
+    importing.start();
+    rpc.emit("memory.import_progress", job("i7"));
+    importing.begin();
+    expect(importing.jobId).toBe("i7");
+    importing.open = false;
+    rpc.emit("memory.import_done", job("i7", { status: "completed" }));
+    rpc.emit("memory.import_done", job("i7", { status: "completed" }));
+    expect(said).toEqual(["Imported chats.zip"]);
+    await importing.cancel("i8");
+    expect(rpc.sent("memory.import_cancel")).toEqual([{ jobId: "i8" }]);
+    importing.stop();
+  });
+
+  it("keeps what was chosen when it cannot start", async () => {
+    const { screen, rpc } = setup();
+    const { importing } = screen;
+    await importing.choose("/home/me/chats.zip");
+    rpc.failNext("memory.import", new RpcError({ kind: "limit", message: "The disk is full. Nothing was changed." }));
+    expect(await importing.run()).toBe(false);
+    expect(importing.error?.message).toContain("disk is full");
+    expect(importing.step).toBe("preview");
+  });
+});
+
+describe("other views", () => {
+  it("reads a month of the timeline when it is looked at", async () => {
+    const { screen, rpc } = setup();
+    rpc.handle({ "memory.list": () => ({ items: [memory("a", { occurredAt: "2026-03-05T00:00:00Z" })], total: 1 }) });
+    screen.timeline.set([{ value: "2026-03", count: 3 }, { value: "2025-12", count: 1 }, { value: "", count: 4 }]);
+    expect(screen.timeline.lines.map((l) => l.kind)).toEqual(["month", "wait", "month", "wait"]);
+    screen.timeline.ensure("2026-03");
+    await until(() => screen.timeline.lines.length > 4);
+    expect(screen.timeline.lines.flatMap((l) => (l.kind === "row" ? [l.row.id] : []))).toEqual(["d1", "a", "c1"]);
+    expect(rpc.sent("memory.list")[0]).toMatchObject({ sort: "occurred", filters: { from: "2026-03-01T00:00:00.000Z", to: "2026-04-01T00:00:00.000Z" } });
+    expect(screen.timeline.years).toEqual(["2026", "2025"]);
+    screen.timeline.drop(["a"]);
+    expect(screen.timeline.lines.some((l) => l.key === "a")).toBe(false);
+  });
+
+  it("shows the trash of all kinds, the latest first", async () => {
+    const { screen, rpc } = setup();
+    rpc.handle({
+      "memory.list": () => ({ items: [memory("a", { deletedAt: "2026-05-01T00:00:00Z" })], total: 1 }),
+      "memory.conversations": () => ({ conversations: [conversation("c1", { deletedAt: "2026-05-03T00:00:00Z" })], total: 1 }),
+      "memory.list_documents": () => ({ documents: [doc("d1", { deletedAt: "2026-05-02T00:00:00Z" })], total: 1 }),
+    });
+    const { trash } = screen;
+    await trash.reload();
+    expect(trash.rows.map((r) => r.id)).toEqual(["c1", "d1", "a"]);
+    trash.selectedId = "d1";
+    trash.mark("a");
+    trash.mark("c1");
+    await screen.restore(trash.targets);
+    expect(rpc.sent("memory.restore")).toEqual([{ ids: ["c1", "a"] }]);
+    expect(trash.rows.map((r) => r.id)).toEqual(["d1"]);
+  });
+
+  it("knows how far meaning search is", async () => {
+    const { screen, rpc } = setup();
+    const { embedding: e } = screen;
+    await e.read();
+    expect(e.unfinished).toBe(true);
+    expect(Math.round(e.done * 100)).toBe(62);
+    e.progress({ ready: 80, queued: 20, ratePerSec: 10 });
+    expect(e.status.data?.etaSeconds).toBe(2);
+    await e.pause(true);
+    expect(e.status.data?.paused).toBe(true);
+    rpc.handle({ "memory.embedding_status": () => embedding({ available: false, reason: "The sentence encoder is not in this build.", queued: 0 }) });
+    await e.read();
+    expect(e.missing).toBe(true);
+  });
+});
+
+describe("writing", () => {
+  it("keeps the draft until it is stored, and knows what is there already", async () => {
+    const { screen, rpc, said } = setup();
+    const { form } = screen;
+    form.begin();
+    expect(await screen.add()).toBe("");
+    expect(form.tried).toBe(true);
+    form.content = "New";
+    form.tags = "A, b,a";
+    rpc.failNext("memory.add", new RpcError({ message: "no" }));
+    expect(await screen.add()).toBe("");
+    expect(form.content).toBe("New");
+    expect(await screen.add()).toBe("n");
+    expect(rpc.sent("memory.add").at(-1)).toEqual({ content: "New", type: "episodic", tags: ["a", "b"], source: "manual" });
+    expect(form.content).toBe("");
+    form.begin(true);
+    form.content = "Known";
+    await screen.add();
+    expect(rpc.sent("memory.add").at(-1).source).toBe("note");
+    expect(said).toEqual(["Remembered", "You have this already"]);
+    form.tags = Array.from({ length: 17 }, (_, i) => `t${i}`).join(",");
+    expect(form.tagProblem).toBe("At most 16 tags");
+  });
+});
