@@ -151,11 +151,7 @@ func (s *Service) find(ctx context.Context, r *request) (*found, error) {
 	if err != nil {
 		return nil, err
 	}
-	var now time.Time
-	if err := s.db.Read(ctx, func(tx *storage.Tx) error { now = tx.Now; return nil }); err != nil {
-		return nil, err
-	}
-	s.pick(identity.UserID(ctx), r, lists, index, vec, now, out)
+	s.pick(identity.UserID(ctx), r, lists, index, vec, start, out)
 	if err := s.show(ctx, r, out); err != nil {
 		return nil, err
 	}

@@ -53,13 +53,13 @@ func (s *Service) show(ctx context.Context, r *request, f *found) error {
 	return nil
 }
 
-// showQueries read texts by kind.
+// showQueries read texts by kind; the + keeps SQLite from walking through all of a user's rows.
 var showQueries = []struct{ table, query string }{
-	{"memories", `SELECT id, content, metadata, coalesce(source_ref, ''), '', NULL, NULL FROM memories WHERE deleted_at IS NULL AND user_id = ? AND id IN (`},
+	{"memories", `SELECT id, content, metadata, coalesce(source_ref, ''), '', NULL, NULL FROM memories WHERE deleted_at IS NULL AND +user_id = ? AND id IN (`},
 	{"conversation_turns", `SELECT t.id, t.content, c.title, c.external_id, coalesce(t.external_id, ''), NULL, NULL FROM conversation_turns t
-		JOIN conversations c ON c.id = t.conversation_id WHERE t.deleted_at IS NULL AND t.user_id = ? AND t.id IN (`},
+		JOIN conversations c ON c.id = t.conversation_id WHERE t.deleted_at IS NULL AND +t.user_id = ? AND t.id IN (`},
 	{"chunks", `SELECT k.id, k.content, CASE WHEN k.heading = '' THEN d.title ELSE d.title || ' › ' || k.heading END, d.source_uri, '', k.start_offset, k.end_offset FROM chunks k
-		JOIN documents d ON d.id = k.document_id WHERE k.deleted_at IS NULL AND k.user_id = ? AND k.id IN (`},
+		JOIN documents d ON d.id = k.document_id WHERE k.deleted_at IS NULL AND +k.user_id = ? AND k.id IN (`},
 }
 
 func (s *Service) showKind(tx *storage.Tx, kind uint8, of []picked, into map[uuid.UUID]*shown, user uuid.UUID) error {

@@ -1,0 +1,255 @@
+// Command memory measures memory.search end to end through RPC, with the embedding of the
+// query, in one run with its peer: FTS5 and sqlite-vec over the same texts and vectors, fused
+// the same way. Eight clients ask at once, half of them with filters, and once more while an
+// import runs. It prints one line a measure: name, value, unit, ratio to the peer, peer,
+// separated by tabs.
+//
+// The texts are turns of LoCoMo with some of their words exchanged, the vectors embeddings of
+// those turns mixed in pairs with seeded noise; both come from fixed seeds.
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"runtime/pprof"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+
+	"helix/backend/bus"
+	"helix/backend/embed"
+	"helix/backend/gateway"
+	"helix/backend/identity"
+	"helix/backend/memory"
+	"helix/backend/storage"
+)
+
+var (
+	dataDir = flag.String("data", "../../../shared/data", "`folder` with locomo")
+	sizes   = flag.String("n", "10000,100000", "numbers of items")
+	runs    = flag.Int("runs", 5, "runs of which the median is taken")
+	queries = flag.Int("queries", 160, "queries of one run")
+	clients = flag.Int("clients", 8, "clients that ask at once")
+	sigma   = flag.Float64("sigma", 0.3, "length of the noise relative to that of a vector")
+	peers   = flag.Bool("peers", true, "run the peer")
+	profile = flag.String("cpuprofile", "", "write a CPU profile of the queries to this `file`")
+)
+
+const token = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+
+func main() {
+	flag.Parse()
+	slog.SetDefault(slog.New(slog.NewTextHandler(io.Discard, nil)))
+	model, err := embed.Open()
+	check(err)
+	c := readCorpus(*dataDir, model, *sigma)
+	line("memory.sigma", *sigma, "of length", 0, "")
+	for _, s := range strings.Split(*sizes, ",") {
+		n, err := strconv.Atoi(s)
+		check(err)
+		measure(c, n)
+	}
+}
+
+func check(err error) {
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "bench memory:", err)
+		os.Exit(1)
+	}
+}
+
+func line(name string, value float64, unit string, ratio float64, peer string) {
+	r := "-"
+	if ratio > 0 {
+		r = fmt.Sprintf("%.3f", ratio)
+	}
+	if peer == "" {
+		peer = "-"
+	}
+	fmt.Printf("%s\t%.3f\t%s\t%s\t%s\n", name, value, unit, r, peer)
+}
+
+// measure runs everything at one size, in a folder of its own that it removes.
+func measure(c *corpus, n int) {
+	dir, err := os.MkdirTemp("", "helix-bench-memory-")
+	check(err)
+	defer os.RemoveAll(dir)
+	s := openService(c, dir)
+	defer s.close()
+	start := time.Now()
+	s.load(c, n, 1)
+	took := time.Since(start).Seconds()
+	start = time.Now()
+	check(s.mem.EmbedPending(s.ctx))
+	label := fmt.Sprintf("%dk", n/1000)
+	line("memory.import."+label, float64(n)/took, "turns/s", 0, "")
+	line("memory.vectors."+label, float64(n)/time.Since(start).Seconds(), "stored/s", 0, "")
+
+	var p *peer
+	if *peers {
+		p = openPeer(c, n, filepath.Join(dir, "peer.db"))
+		defer p.close()
+	}
+	var own, busy, theirs []float64
+	s.run(c, 0) // the lists of common words and the pages of the files are there from now on
+	if *profile != "" {
+		f, err := os.Create(*profile)
+		check(err)
+		check(pprof.StartCPUProfile(f))
+		defer func() { check(f.Close()) }()
+	}
+	for i := range *runs {
+		own = append(own, s.run(c, i)...)
+		if p != nil {
+			theirs = append(theirs, p.run(c, i)...)
+		}
+	}
+	pprof.StopCPUProfile()
+	stop := s.importing(c)
+	for i := range *runs {
+		busy = append(busy, s.run(c, i)...)
+	}
+	stop()
+	for _, q := range []struct {
+		name  string
+		share float64
+	}{{"p50", 0.5}, {"p95", 0.95}} {
+		ratio, who := 0.0, ""
+		if p != nil {
+			ratio, who = quantile(theirs, q.share)/quantile(own, q.share), "fts5+sqlite-vec"
+			line("memory.peer."+label+"."+q.name, quantile(theirs, q.share), "ms", 0, who)
+		}
+		line("memory.search."+label+"."+q.name, quantile(own, q.share), "ms", ratio, who)
+		line("memory.search.importing."+label+"."+q.name, quantile(busy, q.share), "ms", 0, "")
+	}
+}
+
+func quantile(xs []float64, share float64) float64 {
+	xs = slices.Clone(xs)
+	slices.Sort(xs)
+	return xs[min(int(share*float64(len(xs))), len(xs)-1)]
+}
+
+// service is the memory behind a gateway, and clients of that.
+type service struct {
+	dir  string
+	db   *storage.DB
+	mem  *memory.Service
+	ctx  context.Context
+	end  context.CancelFunc
+	done chan error
+	api  []*gateway.Client
+}
+
+func openService(c *corpus, dir string) *service {
+	db, err := storage.Open(context.Background(), storage.Options{Path: filepath.Join(dir, "helix.db")})
+	check(err)
+	s := &service{dir: dir, db: db, done: make(chan error, 1)}
+	s.mem = memory.New(db, memory.Options{Embedder: c, VectorDir: filepath.Join(dir, "vectors"), TempDir: dir})
+	ctx, cancel := context.WithCancel(context.Background())
+	s.end = cancel
+	s.ctx = identity.With(ctx, identity.Identity{User: db.LocalUser().ID, Session: uuid.New(), Scopes: identity.Admin.Closed(), Client: "bench", Pipe: "memory"})
+	a := gateway.NewAPI()
+	g := gateway.New(a, gateway.Options{Addr: "127.0.0.1:0", Bus: db.Bus(), RootToken: token, User: func() gateway.User { return gateway.User{ID: db.LocalUser().ID} }})
+	gateway.Handle(a, "connect", gateway.None, g.Connect)
+	gateway.Handle(a, "memory.search", gateway.Read, s.mem.Search)
+	check(g.Listen(ctx))
+	go func() { s.done <- g.Run(ctx) }()
+	for range *clients {
+		cl, err := gateway.Dial(ctx, gateway.ClientOptions{URL: g.URL(), Token: token, Scopes: []string{"read"}})
+		check(err)
+		s.api = append(s.api, cl)
+	}
+	return s
+}
+
+func (s *service) close() {
+	for _, c := range s.api {
+		_ = c.Close()
+	}
+	s.end()
+	<-s.done
+	check(errors.Join(s.mem.Close(), s.db.Close()))
+}
+
+// load imports n turns.
+func (s *service) load(c *corpus, n int, seed uint64) {
+	path := filepath.Join(s.dir, fmt.Sprintf("import-%d", seed))
+	check(os.MkdirAll(path, 0o700))
+	c.write(path, n, seed)
+	done := make(chan memory.ImportDone, 1)
+	cancel := bus.Subscribe(s.db.Bus(), func(_ uuid.UUID, e memory.ImportDone) { done <- e })
+	defer cancel()
+	files, err := filepath.Glob(filepath.Join(path, "*.json"))
+	check(err)
+	for _, f := range files {
+		_, err := s.mem.Import(s.ctx, memory.ImportParams{Path: f, Format: "locomo"})
+		check(err)
+		if e := <-done; e.Status != "completed" {
+			check(errors.New("the import has " + e.Status + ": " + e.Message))
+		}
+	}
+}
+
+// importing imports and embeds until the function that it gives is called.
+func (s *service) importing(c *corpus) (stop func()) {
+	var wg sync.WaitGroup
+	quit := make(chan struct{})
+	wg.Go(func() {
+		for seed := uint64(2); ; seed++ {
+			select {
+			case <-quit:
+				return
+			default:
+			}
+			s.load(c, 1000, seed)
+			check(s.mem.EmbedPending(s.ctx))
+		}
+	})
+	return func() { close(quit); wg.Wait() }
+}
+
+// run asks queries from all clients at once and gives how long each took, in milliseconds.
+func (s *service) run(c *corpus, round int) []float64 {
+	return concurrently(func(client, i int) {
+		p := map[string]any{"query": c.question(round*(*queries) + i)}
+		if i%2 == 1 {
+			p["filters"] = map[string]any{"from": "2021-01-01T00:00:00Z", "to": "2023-07-01T00:00:00Z", "kinds": []string{"turn"}}
+		}
+		var r struct {
+			Results  []json.RawMessage `json:"results"`
+			Degraded string            `json:"degraded"`
+		}
+		check(s.api[client].Call(s.ctx, "memory.search", p, &r))
+		if len(r.Results) == 0 {
+			check(errors.New("nothing was found"))
+		}
+	})
+}
+
+func concurrently(ask func(client, i int)) []float64 {
+	took := make([]float64, *queries)
+	var wg sync.WaitGroup
+	for client := range *clients {
+		wg.Go(func() {
+			for i := client; i < *queries; i += *clients {
+				start := time.Now()
+				ask(client, i)
+				took[i] = float64(time.Since(start).Microseconds()) / 1000
+			}
+		})
+	}
+	wg.Wait()
+	return took
+}
