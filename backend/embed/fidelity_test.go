@@ -6,10 +6,12 @@ import (
 	"errors"
 	"io"
 	"math"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"helix/backend/fault"
@@ -36,8 +38,8 @@ type reference struct {
 	Vector []float32
 }
 
-// references runs the encoder's own JavaScript on the texts.
-func references(t testing.TB, texts []string) []reference {
+// references runs the encoder's own JavaScript on the texts; with "tokens" it gives no vectors.
+func references(t testing.TB, texts []string, args ...string) []reference {
 	t.Helper()
 	const modules = "../../build/models"
 	if _, err := os.Stat(filepath.Join(modules, "node_modules", "@energetic-ai", "embeddings")); err != nil {
@@ -51,7 +53,7 @@ func references(t testing.TB, texts []string) []reference {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.CommandContext(t.Context(), node, filepath.Join("testdata", "reference.cjs"), modules)
+	cmd := exec.CommandContext(t.Context(), node, append([]string{filepath.Join("testdata", "reference.cjs"), modules}, args...)...)
 	cmd.Stdin, cmd.Stderr = bytes.NewReader(in), os.Stderr
 	out, err := cmd.Output()
 	if err != nil {
@@ -102,6 +104,37 @@ func TestFidelity(t *testing.T) {
 		}
 	}
 	t.Logf("%d texts: worst cosine %.9f, largest difference of a component %.2g", len(texts), worst, largest)
+}
+
+// TestFidelityOfTokens compares the pieces of texts put together from what is at the edge of
+// something: characters with and without a piece, marks, compatibility forms, spaces.
+func TestFidelityOfTokens(t *testing.T) {
+	t.Parallel()
+	m := model(t)
+	parts := []string{
+		" ", "  ", "\u00a0", "▁", "\t", "a", "e", "the", "ing", "s", ".", ",", ":", "://", ":)", ":-)", ":00", "\u0301", "\u0327", "\u0307\u0323", "é", "ﬁ", "½", "Ａ", "ﷺ", "ｶﾞ",
+		"日", "本", "한", "\u1112", "\u1161", "\u11ab", "я", "א", "م", "😀", "\u200d", "\ufe0f", "░", "\ufffd", "\x00", "<s>", "Ω", "Å", "\u2126", "…", "ǆ", "ſ", "ẛ\u0323", "0", "12", "－",
+		strings.Repeat("\u0301", 40), "\u034f", strings.Repeat("z", 20),
+	}
+	r := rand.New(rand.NewPCG(5, 3))
+	texts := make([]string, 3000)
+	for i := range texts {
+		for range 1 + r.IntN(24) {
+			texts[i] += parts[r.IntN(len(parts))]
+		}
+	}
+	refs := references(t, texts, "tokens")
+	wrong := 0
+	for i, text := range texts {
+		if got := m.Tokens(text); !slices.Equal(got, refs[i].Tokens) {
+			if wrong++; wrong <= 5 {
+				t.Errorf("pieces of %+q\ngot  %v\nwant %v", text, got, refs[i].Tokens)
+			}
+		}
+	}
+	if wrong > 0 {
+		t.Errorf("%d of %d differ", wrong, len(texts))
+	}
 }
 
 // compare gives the cosine of two vectors and the largest difference of a component.

@@ -10,8 +10,6 @@ import (
 	"sort"
 	"strings"
 	"unicode/utf8"
-
-	"golang.org/x/text/unicode/norm"
 )
 
 const (
@@ -146,17 +144,16 @@ func (t *tokenizer) tokens(ctx context.Context, l *lattice, dst []int32, text st
 	if text == "" {
 		return dst, nil
 	}
-	text = norm.NFKC.String(strings.ToValidUTF8(text, "\uFFFD"))
+	text = nfkc(strings.ToValidUTF8(text, "\uFFFD"))
 	l.reset(1 + utf8.RuneCountInString(text))
-	runes := append(l.runes, space)
+	l.runes = append(l.runes, space)
 	for _, r := range text {
 		if r == ' ' {
 			r = space
 		}
-		runes = append(runes, r)
+		l.runes = append(l.runes, r)
 	}
-	l.runes = runes
-	best, last := l.best, l.last
+	runes, best, last := l.runes, l.best, l.last
 	for i := range runes {
 		if i&0xffff == 0xffff && ctx.Err() != nil {
 			return dst, ctx.Err()

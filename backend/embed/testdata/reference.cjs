@@ -2,7 +2,8 @@
 // array of strings: for each a line {"tokens": [...], "vector": [...]}. A text longer than the
 // graph reads is the mean of its windows, each by its number of pieces, of length one.
 //
-// usage: node reference.cjs FOLDER, the folder that holds node_modules.
+// usage: node reference.cjs FOLDER [tokens], the folder that holds node_modules; with "tokens"
+// the vectors are left out.
 "use strict";
 const { createRequire } = require("node:module");
 const { readFileSync, writeSync } = require("node:fs");
@@ -34,6 +35,10 @@ async function main() {
   encoded.forEach((tokens, text) => {
     for (let i = 0; i === 0 || i < tokens.length; i += WINDOW) windows.push({ text, ids: tokens.slice(i, i + WINDOW) });
   });
+  if (process.argv[3] === "tokens") {
+    for (const tokens of encoded) print(JSON.stringify({ tokens }) + "\n");
+    return;
+  }
   const sums = texts.map(() => new Float64Array(512));
   // Windows of one length go together, so that little is padding.
   windows.sort((a, b) => a.ids.length - b.ids.length);
