@@ -44,13 +44,23 @@ type damage string
 
 func (d damage) Error() string { return string(d) }
 
+// disk is what an index asks of its file; tests put failing ones in its place.
+type disk interface {
+	ReadAt(b []byte, at int64) (int, error)
+	WriteAt(b []byte, at int64) (int, error)
+	Truncate(size int64) error
+	Sync() error
+	Close() error
+}
+
 // sideFile is the open file.
 type sideFile struct {
-	f       *os.File
+	f       disk
 	dims    int
 	size    int   // bytes of a record
 	stride  int   // values of a record
 	data    int64 // where records begin
+	bytes   int64 // of the file when it was opened
 	slots   int   // records
 	turn    uint64
 	pending []float32 // records to write
@@ -70,13 +80,14 @@ func layout(dims int) (stateBytes, data int64) {
 	return stateBytes, (headerBytes + 2*stateBytes + align - 1) / align * align
 }
 
-func newSideFile(f *os.File, dims int) *sideFile {
+func newSideFile(f disk, dims int) *sideFile {
 	_, data := layout(dims)
 	return &sideFile{f: f, dims: dims, size: recordBytes + dims*4, stride: recordFloats + dims, data: data}
 }
 
 // createFile makes an empty file at path, in the place of any that is there. A process that
-// is killed meanwhile leaves the older one.
+// is killed meanwhile leaves the older one. It is not synced: a loss of power leaves what the
+// next Open finds damaged, and nothing is lost with an empty file.
 func createFile(path string, dims int, modelID string, mean []float32) (*sideFile, error) {
 	tmp := path + ".new"
 	f, err := os.OpenFile(tmp, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600)
@@ -99,9 +110,6 @@ func createFile(path string, dims int, modelID string, mean []float32) (*sideFil
 	if err == nil {
 		err = s.writeState(0, 0, 0, mean)
 	}
-	if err == nil {
-		err = f.Sync()
-	}
 	if err = errors.Join(err, f.Close()); err != nil {
 		return nil, err
 	}
@@ -120,12 +128,16 @@ func openFile(path string, dims int, modelID string) (*sideFile, state, error) {
 		return nil, state{}, err
 	}
 	s := newSideFile(f, dims)
-	st, err := s.readHead(modelID)
-	if err != nil {
-		f.Close()
-		return nil, state{}, err
+	info, err := f.Stat()
+	if err == nil {
+		s.bytes = info.Size()
+		var st state
+		if st, err = s.readHead(modelID); err == nil {
+			return s, st, nil
+		}
 	}
-	return s, st, nil
+	f.Close()
+	return nil, state{}, err
 }
 
 func (s *sideFile) readHead(modelID string) (state, error) {
@@ -238,7 +250,7 @@ func (s *sideFile) mark(slot uint32, flag byte) error {
 }
 
 // readFull reads all of b; the end of the file is damage.
-func readFull(f *os.File, b []byte, at int64) error {
+func readFull(f disk, b []byte, at int64) error {
 	_, err := f.ReadAt(b, at)
 	if errors.Is(err, io.EOF) {
 		return damage("the file breaks off")

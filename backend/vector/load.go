@@ -1,8 +1,6 @@
 package vector
 
-import (
-	"helix/backend/kernel"
-)
+import "helix/backend/kernel"
 
 // load reads the whole file: it checks every record and makes its code. An error of type
 // damage says that the file cannot be used.
@@ -11,11 +9,19 @@ func (ix *Index) load(path string) error {
 	if err != nil {
 		return err
 	}
-	if err := ix.loadRecords(file, st); err != nil {
+	ix.file = file
+	if err := ix.loadAll(st); err != nil {
 		file.f.Close()
 		return err
 	}
-	ix.file = file
+	return nil
+}
+
+func (ix *Index) loadAll(st state) error {
+	file := ix.file
+	if err := ix.loadRecords(file, st); err != nil {
+		return err
+	}
 	ix.stats.Generation, ix.stats.Slots, ix.stats.FileBytes = st.generation, file.slots, file.offset(file.slots)
 	if ix.count < max(firstMean, 2*ix.trained) {
 		return nil
@@ -32,19 +38,15 @@ func (ix *Index) load(path string) error {
 }
 
 func (ix *Index) loadRecords(file *sideFile, st state) error {
-	info, err := file.f.Stat()
-	if err != nil {
-		return err
-	}
-	slots := (info.Size() - file.data) / int64(file.size)
-	if info.Size() < file.data || st.committed < 0 || slots < int64(st.committed) {
+	slots := (file.bytes - file.data) / int64(file.size)
+	if file.bytes < file.data || st.committed < 0 || slots < int64(st.committed) {
 		return damage("the file breaks off")
 	}
 	if slots >= int64(none) {
 		return damage("more records than there can be")
 	}
 	ix.centre, ix.trained = &centre{mean: st.mean}, st.trained
-	if rest := info.Size() - file.offset(int(slots)); rest > 0 { // the torn last record
+	if file.bytes > file.offset(int(slots)) { // the torn last record
 		ix.stats.Dropped++
 		if err := file.f.Truncate(file.offset(int(slots))); err != nil {
 			return err
@@ -66,7 +68,7 @@ func (ix *Index) loadRecords(file *sideFile, st state) error {
 			id, seq := order.Uint32(b[4:]), order.Uint64(b[16:])
 			live := b[0] == flagLive
 			switch {
-			case live && order.Uint32(b[24:]) == recordSum(b, slot) && Check(rec[recordFloats:], ix.dims) == nil:
+			case live && order.Uint32(b[24:]) == recordSum(b, slot) && isUnit(rec[recordFloats:]):
 			case b[0] == flagDead:
 				live = false
 			case int(slot) < st.committed:
@@ -104,4 +106,10 @@ func (ix *Index) loadRecords(file *sideFile, st state) error {
 		}
 	}
 	return nil
+}
+
+// isUnit tells whether v has length 1, as all stored vectors have; NaN has not.
+func isUnit(v []float32) bool {
+	n := kernel.Dot(v, v)
+	return n > 0.99 && n < 1.01
 }

@@ -69,12 +69,12 @@ func (ix *Index) snapshot(s *scratch, o SearchOptions) (exact bool) {
 	ix.mu.RLock()
 	defer ix.mu.RUnlock()
 	s.slots = s.slots[:0]
-	if o.Allow != nil && (o.Exact || ix.rows.common(o.Allow, exactBelow) < exactBelow) {
+	if o.Allow != nil && (o.Exact || ix.rows.common(o.Allow, ix.exactBelow) < ix.exactBelow) {
 		s.slots = ix.rows.slotsOf(s.slots, o.Allow)
 		slices.Sort(s.slots)
 		return true
 	}
-	if o.Allow == nil && (o.Exact || ix.count < exactBelow) {
+	if o.Allow == nil && (o.Exact || ix.count < ix.exactBelow) {
 		for c, ch := range ix.chunks {
 			for w, m := range ch.live {
 				for ; m != 0; m &= m - 1 {

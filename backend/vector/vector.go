@@ -76,7 +76,7 @@ type Stats struct {
 type Index struct {
 	dims, words int
 	modelID     string
-	dir         string
+	exactBelow  int
 
 	writing sync.Mutex
 	file    *sideFile
@@ -86,6 +86,7 @@ type Index struct {
 	left    []uint32 // slots given up; a search may still read them
 	free    []uint32 // slots that can be used again
 	seq     uint64
+	dirty   bool  // something was written since the last Flush
 	broken  error // a write failed half-way and could not be taken back
 
 	searching sync.RWMutex
@@ -110,16 +111,12 @@ func Open(dir string, dims int, modelID string) (*Index, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, ioFault(err)
 	}
-	ix := &Index{dims: dims, words: (dims + 63) / 64, modelID: modelID, dir: dir}
-	ix.rows.pages = map[uint32]*page{}
-	ix.scratches.New = func() any { return &scratch{} }
+	ix := newIndex(dims, modelID)
 	path := filepath.Join(dir, fileName)
 	err := ix.load(path)
 	var bad damage
 	if errors.As(err, &bad) {
-		*ix = Index{dims: dims, words: ix.words, modelID: modelID, dir: dir}
-		ix.rows.pages = map[uint32]*page{}
-		ix.scratches.New = func() any { return &scratch{} }
+		ix = newIndex(dims, modelID)
 		ix.stats.Rebuilt = string(bad)
 	}
 	if errors.As(err, &bad) || errors.Is(err, os.ErrNotExist) {
@@ -130,6 +127,13 @@ func Open(dir string, dims int, modelID string) (*Index, error) {
 		return nil, ioFault(err)
 	}
 	return ix, nil
+}
+
+func newIndex(dims int, modelID string) *Index {
+	ix := &Index{dims: dims, words: (dims + 63) / 64, modelID: modelID, exactBelow: exactBelow}
+	ix.rows.pages = map[uint32]*page{}
+	ix.scratches.New = func() any { return &scratch{} }
+	return ix
 }
 
 // Add puts a vector in, in the place of an older one with the same id. The next search finds
@@ -236,13 +240,20 @@ func (ix *Index) Flush() error {
 }
 
 func (ix *Index) flush() error {
+	if !ix.dirty {
+		return nil
+	}
 	if err := ix.file.f.Sync(); err != nil {
 		return ioFault(err)
 	}
 	if err := ix.file.writeState(ix.file.slots, ix.stats.Generation, ix.trained, ix.centre.mean); err != nil {
 		return ioFault(err)
 	}
-	return ioFault(ix.file.f.Sync())
+	if err := ix.file.f.Sync(); err != nil {
+		return ioFault(err)
+	}
+	ix.dirty = false
+	return nil
 }
 
 // Stats describes the index as it is now.

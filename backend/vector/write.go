@@ -15,6 +15,7 @@ const (
 // put writes at most writeRecords vectors and makes them findable. The caller holds writing.
 func (ix *Index) put(vs []Vector) error {
 	ix.settle()
+	ix.dirty = true
 	n := min(len(vs), len(ix.free))
 	slots := make([]uint32, 0, len(vs))
 	codes := make([]uint64, len(vs)*ix.words)
@@ -93,6 +94,7 @@ func (ix *Index) centreOf(slot uint32) *centre {
 // search that may read it is left.
 func (ix *Index) giveUp(slot uint32) error {
 	ix.left = append(ix.left, slot)
+	ix.dirty = true
 	if err := ix.file.mark(slot, flagDead); err != nil {
 		ix.broken = ioFault(err)
 		return ix.broken
@@ -167,7 +169,7 @@ func (ix *Index) newGeneration() error {
 	for i, s := range sums {
 		next.mean[i] = float32(s / float64(used))
 	}
-	ix.centre, ix.trained = next, ix.count
+	ix.centre, ix.trained, ix.dirty = next, ix.count, true
 	ix.mu.Lock()
 	ix.stats.Generation++
 	ix.mu.Unlock()

@@ -1,0 +1,326 @@
+// Command vector measures backend/vector in one run with its peers: faiss (FlatIP, and
+// BinaryFlat with exact scores of 400 candidates, one thread) and sqlite-vec. It prints one
+// line a measure: name, value, unit, ratio to the peer, peer, separated by tabs. Times are CPU
+// times of one query, medians of runs in turn.
+//
+// The vectors are embeddings of the shared texts, mixed in pairs with seeded noise. A million
+// of them take 6 GB in the temporary folder and 3 GB of memory in faiss; -n chooses the sizes.
+package main
+
+import (
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"helix/backend/vector"
+)
+
+const (
+	dims  = 512
+	model = "bench"
+)
+
+var (
+	dataDir = flag.String("data", "../../../shared/data", "`folder` with locomo and emobank")
+	cache   = flag.String("embeddings", "", "`file` that keeps the embeddings for the next run")
+	sizes   = flag.String("n", "10000,100000,1000000", "numbers of vectors")
+	sigma   = flag.Float64("sigma", 0.3, "length of the noise relative to that of a vector")
+	runs    = flag.Int("runs", 5, "runs of which the median is taken")
+	peers   = flag.Bool("peers", true, "run the peers")
+	rescore = flag.Int("rescore", 0, "candidates that are scored exactly")
+	child   = flag.String("child", "", "for internal use: measure the memory of the index in this folder")
+)
+
+func main() {
+	flag.Parse()
+	if *child != "" {
+		memoryChild(*child)
+		return
+	}
+	base := embeddings(*dataDir, *cache)
+	line("vector.base", float64(len(base)), "embeddings", 0, "")
+	line("vector.sigma", *sigma, "of length", 0, "")
+	for _, s := range strings.Split(*sizes, ",") {
+		n, err := strconv.Atoi(s)
+		check(err)
+		measure(n, mixer{base: base, sigma: *sigma, seed: 1}, mixer{base: base, sigma: *sigma, seed: 2})
+	}
+}
+
+// measure runs everything at one size, in a folder of its own that it removes.
+func measure(n int, corpus, asked mixer) {
+	dir, err := os.MkdirTemp("", "helix-bench-vector-")
+	check(err)
+	defer os.RemoveAll(dir)
+	name := func(what string) string { return fmt.Sprintf("vector.%s.%s", size(n), what) }
+	queries := 200
+	if n >= 1_000_000 {
+		queries = 60
+	}
+	qs := make([][]float32, queries)
+	for i := range qs {
+		qs[i] = make([]float32, dims)
+		asked.vector(i, qs[i])
+	}
+
+	ix, err := vector.Open(filepath.Join(dir, "index"), dims, model)
+	check(err)
+	defer func() { ix.Close() }()
+	line(name("add"), build(ix, n, corpus), "us CPU a vector", 0, "")
+	st := ix.Stats()
+	line(name("ram"), float64(st.MemoryBytes)/float64(n), "bytes a vector", 0, "")
+	opened := time.Now()
+	check(ix.Close())
+	ix, err = vector.Open(filepath.Join(dir, "index"), dims, model)
+	check(err)
+	line(name("reopen"), float64(time.Since(opened).Milliseconds()), "ms", 0, "")
+
+	var fs *faiss
+	var lite *liteVec
+	if *peers {
+		data, ask := filepath.Join(dir, "data.f32"), filepath.Join(dir, "queries.f32")
+		corpus.write(data, n, dims)
+		asked.write(ask, queries, dims)
+		if fs, err = startFaiss(data, ask, dims); err != nil {
+			fmt.Fprintln(os.Stderr, "bench vector:", err)
+		} else {
+			defer fs.close()
+		}
+		lite = openLiteVec(filepath.Join(dir, "lite.db"), n, dims, corpus.vector)
+		defer lite.close()
+	}
+
+	var own, exact, flatMS, binMS, liteMS []float64
+	var truth, found, foundBin [][]uint32
+	for range *runs {
+		cpu, ids := ownRun(ix, qs, vector.SearchOptions{Rescore: *rescore})
+		own, found = append(own, cpu), ids
+		few := qs[:max(5, min(len(qs), 2_000_000/n))]
+		cpu, _ = ownRun(ix, few, vector.SearchOptions{Exact: true})
+		exact = append(exact, cpu)
+		if fs != nil {
+			cpu, truth = fs.run("flat", queries)
+			flatMS = append(flatMS, cpu)
+			cpu, foundBin = fs.run("binary", queries)
+			binMS = append(binMS, cpu)
+		}
+		if lite != nil {
+			start := cpuTime()
+			for _, q := range few {
+				lite.search(q)
+			}
+			liteMS = append(liteMS, ms(cpuTime()-start)/float64(len(few)))
+		}
+	}
+	if truth == nil {
+		_, truth = ownRun(ix, qs, vector.SearchOptions{Exact: true})
+	}
+	line(name("search"), median(own), "ms CPU", 0, "")
+	line(name("search-exact"), median(exact), "ms CPU", 0, "")
+	line(name("recall@10"), recall(truth, found), "of exact", 0, "")
+	if fs != nil {
+		line(name("speed-of-flat"), median(flatMS), "ms CPU", median(flatMS)/median(own), "faiss FlatIP")
+		line(name("speed-of-binary"), median(binMS), "ms CPU", median(binMS)/median(own), "faiss BinaryFlat+rescore400")
+		line(name("recall-of-binary"), recall(truth, foundBin), "of exact", 0, "faiss BinaryFlat+rescore400")
+	}
+	if lite != nil {
+		line(name("speed-of-sqlite-vec"), median(liteMS), "ms CPU", median(liteMS)/median(own), "sqlite-vec")
+	}
+	line(name("allocs"), allocs(ix, qs), "bytes a query", 0, "")
+	filters(ix, n, qs, name)
+	rss(dir, ix, name)
+}
+
+// filters measures searches of a part of the index, and of what is left after deletes.
+func filters(ix *vector.Index, n int, qs [][]float32, name func(string) string) {
+	r := rand.New(rand.NewPCG(3, 3))
+	some := func(share float64) *vector.Bitmap {
+		b := vector.NewBitmap(n)
+		for i := range n {
+			if r.Float64() < share {
+				b.Set(uint32(i))
+			}
+		}
+		return b
+	}
+	span := vector.NewBitmap(n)
+	for i := n / 2; i < n*3/4; i++ {
+		span.Set(uint32(i))
+	}
+	few := qs[:max(10, min(len(qs), 5_000_000/n))]
+	for _, f := range []struct {
+		name  string
+		allow *vector.Bitmap
+	}{{"half", some(0.5)}, {"tenth", some(0.1)}, {"hundredth", some(0.01)}, {"a-quarter-in-a-row", span}} {
+		part(ix, few, name("filter-"+f.name), f.allow)
+	}
+	gone := some(0.3)
+	for id := range gone.All() {
+		check(ix.Remove(id))
+	}
+	part(ix, few, name("deleted-30%"), nil)
+}
+
+func part(ix *vector.Index, qs [][]float32, name string, allow *vector.Bitmap) {
+	var cpus []float64
+	var ids [][]uint32
+	for range *runs {
+		var cpu float64
+		cpu, ids = ownRun(ix, qs, vector.SearchOptions{Allow: allow, Rescore: *rescore})
+		cpus = append(cpus, cpu)
+	}
+	_, truth := ownRun(ix, qs, vector.SearchOptions{Allow: allow, Exact: true})
+	line(name, median(cpus), "ms CPU", 0, "")
+	line(name+".recall@10", recall(truth, ids), "of exact", 0, "")
+}
+
+// build adds n vectors and returns the CPU microseconds of one, without those of making it.
+func build(ix *vector.Index, n int, m mixer) float64 {
+	batch := make([]vector.Vector, 0, 512)
+	var spent time.Duration
+	flush := func() {
+		start := cpuTime()
+		check(ix.AddBatch(batch))
+		spent += cpuTime() - start
+		batch = batch[:0]
+	}
+	vs := make([]float32, cap(batch)*dims)
+	for i := range n {
+		v := vs[len(batch)*dims : (len(batch)+1)*dims]
+		m.vector(i, v)
+		if batch = append(batch, vector.Vector{ID: uint32(i), Tag: uint64(i), Values: v}); len(batch) == cap(batch) {
+			flush()
+		}
+	}
+	flush()
+	check(ix.Flush())
+	return float64(spent.Microseconds()) / float64(n)
+}
+
+func ownRun(ix *vector.Index, qs [][]float32, o vector.SearchOptions) (float64, [][]uint32) {
+	out := make([][]uint32, len(qs))
+	hits := make([][]vector.Hit, len(qs))
+	start := cpuTime()
+	for i, q := range qs {
+		hits[i] = ix.Search(q, 10, o)
+	}
+	cpu := ms(cpuTime()-start) / float64(len(qs))
+	for i, hs := range hits {
+		for _, h := range hs {
+			out[i] = append(out[i], h.ID)
+		}
+	}
+	return cpu, out
+}
+
+// allocs is the memory that a search takes from the heap.
+func allocs(ix *vector.Index, qs [][]float32) float64 {
+	var a, b runtime.MemStats
+	runtime.ReadMemStats(&a)
+	for _, q := range qs {
+		ix.Search(q, 10, vector.SearchOptions{})
+	}
+	runtime.ReadMemStats(&b)
+	return float64(b.TotalAlloc-a.TotalAlloc) / float64(len(qs))
+}
+
+func recall(truth, found [][]uint32) float64 {
+	good, all := 0, 0
+	for i, want := range truth[:min(len(truth), len(found))] {
+		all += len(want)
+		for _, id := range want {
+			if slices.Contains(found[i], id) {
+				good++
+			}
+		}
+	}
+	return float64(good) / float64(all)
+}
+
+// rss measures the memory of a process that does nothing but open the index and search.
+func rss(dir string, ix *vector.Index, name func(string) string) {
+	check(ix.Flush())
+	exe, err := os.Executable()
+	check(err)
+	cmd := exec.Command(exe, "-child", filepath.Join(dir, "index"))
+	cmd.Stderr = os.Stderr
+	out, err := cmd.Output()
+	check(err)
+	var after, peak float64
+	_, err = fmt.Sscan(string(out), &after, &peak)
+	check(err)
+	line(name("rss"), after, "MB after 200 searches", 0, "")
+	line(name("rss-peak"), peak, "MB", 0, "")
+}
+
+func memoryChild(dir string) {
+	ix, err := vector.Open(dir, dims, model)
+	check(err)
+	r := rand.New(rand.NewPCG(5, 5))
+	q := make([]float32, dims)
+	for range 200 {
+		for i := range q {
+			q[i] = float32(r.NormFloat64())
+		}
+		ix.Search(q, 10, vector.SearchOptions{})
+	}
+	fmt.Println(status("VmRSS"), status("VmHWM"))
+}
+
+// status reads a line in kB of the process status, in MB.
+func status(key string) float64 {
+	b, err := os.ReadFile("/proc/self/status")
+	check(err)
+	_, rest, _ := strings.Cut(string(b), key+":")
+	kb, err := strconv.ParseFloat(strings.Fields(rest)[0], 64)
+	check(err)
+	return kb / 1024
+}
+
+func cpuTime() time.Duration {
+	var r syscall.Rusage
+	check(syscall.Getrusage(syscall.RUSAGE_SELF, &r))
+	return time.Duration(r.Utime.Nano() + r.Stime.Nano())
+}
+
+func check(err error) {
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "bench vector:", err)
+		os.Exit(1)
+	}
+}
+
+func line(name string, value float64, unit string, ratio float64, peer string) {
+	r := "-"
+	if ratio > 0 {
+		r = fmt.Sprintf("%.3f", ratio)
+	}
+	if peer == "" {
+		peer = "-"
+	}
+	fmt.Printf("%s\t%.4g\t%s\t%s\t%s\n", name, value, unit, r, peer)
+}
+
+func median(v []float64) float64 {
+	v = slices.Clone(v)
+	slices.Sort(v)
+	return v[len(v)/2]
+}
+
+func ms(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1e6 }
+
+func size(n int) string {
+	if n >= 1_000_000 && n%1_000_000 == 0 {
+		return fmt.Sprintf("%dm", n/1_000_000)
+	}
+	return fmt.Sprintf("%dk", n/1000)
+}
