@@ -133,6 +133,31 @@ func TestMemoryDayOfUse(t *testing.T) {
 	})
 }
 
+// What came from an export of another installation is found there like anywhere else.
+func TestMemoryFromAnExport(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "export")
+	p := overSocket(t, start(t))
+	p.importFile(memory.ImportParams{Path: talk(t, "Before the move", dayTurns...)})
+	text := "# Bees\n\nThe hives stand behind the orchard.\n"
+	p.call("memory.upsert_chunks", memory.UpsertParams{Source: memory.UpsertSource{URI: "note:bees", Title: "Bees"}, Text: &text}, nil)
+	p.call("memory.add", memory.AddParams{Content: "The bee suit hangs in the cellar."}, nil)
+	(&remote{t, p.session(t).c}).whenFree("storage.export", storage.ExportParams{Dir: dir})
+	p = overSocket(t, start(t))
+	p.search("memory.search", "hives")
+	(&remote{t, p.session(t).c}).whenFree("storage.import", storage.ImportParams{Dir: dir})
+	for query, want := range map[string]string{"hives orchard": "The hives stand", "bee suit": "in the cellar", "fennel bass": "sea bass with fennel"} {
+		if hits := p.search("memory.search", query); !has(hits, want) {
+			t.Errorf("%s: %q", query, snippets(hits))
+		}
+	}
+	if p.embedded() {
+		if hits := p.meaning("which restaurant did we like"); !has(hits, "Blue Heron") {
+			t.Errorf("by meaning: %q", snippets(hits))
+		}
+	}
+}
+
 // Another program with fewer rights than the person cannot have files read into memory.
 func TestMemoryImportPaths(t *testing.T) {
 	t.Parallel()

@@ -56,6 +56,9 @@ func (s *Service) loadCatalog(ctx context.Context) error {
 	c.tagSets.id("")
 	c.speakerTokens = nil
 	c.speakerID("")
+	if err := s.checkItems(ctx); err != nil {
+		return err
+	}
 	if err := s.checkWords(ctx); err != nil {
 		return err
 	}

@@ -65,6 +65,7 @@ func New(db *storage.DB, o Options) *Service {
 	s.initStore()
 	s.initEmbedding()
 	s.initSearch()
+	s.initItems()
 	s.initImports()
 	return s
 }
