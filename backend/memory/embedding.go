@@ -20,12 +20,15 @@ import (
 
 const (
 	embedBatch      = 64 // jobs that are taken and stored together
-	embedPiece      = 4  // texts between two looks at whether a query or a stop is waiting
 	embedAttempts   = 3
 	vectorNewsEvery = 250 * time.Millisecond
 	flushEvery      = 30 * time.Second
-	releaseAfter    = 10 * time.Minute // without use, the model gives its memory back
 	yieldAtMost     = 100 * time.Millisecond
+
+	// So many texts, or bytes, are between two looks at whether a query or a stop is waiting:
+	// as much as the encoder takes through its layers at a time, some 30 ms.
+	embedPiece      = 8
+	embedPieceBytes = 700
 )
 
 // embeddingState is what makes vectors and finds by them.
@@ -58,7 +61,6 @@ type embeddingState struct {
 
 	claims   claims
 	progress progressState
-	used     atomic.Int64 // when a model was last used, in Unix nanoseconds
 	trouble  atomic.Pointer[string]
 }
 
@@ -202,7 +204,6 @@ func (s *Service) embedFor(ctx context.Context, g *generation, text string) ([]f
 		return vec, nil
 	}
 	defer s.foreground()()
-	e.used.Store(time.Now().UnixNano())
 	vecs, err := g.model.Embed(ctx, []string{text})
 	if err != nil {
 		return nil, err

@@ -127,7 +127,7 @@ func (s *Service) EmbedPending(ctx context.Context) error {
 }
 
 // keepIndexes opens the indexes, flushes them, tells how far the work is, switches to a model
-// that is ready and gives memory back that is not used.
+// that is ready and forgets the former one.
 func (s *Service) keepIndexes(ctx context.Context) {
 	e := &s.embedding
 	flushed := time.Now()
@@ -166,7 +166,6 @@ func (s *Service) keepIndexes(ctx context.Context) {
 			if tidy {
 				tidy = s.forgetFormer(ctx) != nil
 			}
-			s.releaseIdle()
 		}
 		timer := time.NewTimer(wait)
 		select {
@@ -177,20 +176,6 @@ func (s *Service) keepIndexes(ctx context.Context) {
 		timer.Stop()
 	}
 	s.flushIndexes()
-}
-
-// releaseIdle lets models give back memory after they were idle for long.
-func (s *Service) releaseIdle() {
-	e := &s.embedding
-	used := e.used.Load()
-	if used == 0 || time.Since(time.Unix(0, used)) < releaseAfter || !e.used.CompareAndSwap(used, 0) {
-		return
-	}
-	for _, m := range e.models {
-		if m, ok := m.(interface{ Release() }); ok {
-			m.Release()
-		}
-	}
 }
 
 // embedSome does a batch of jobs, newest first, and returns how many; 0 says that none is due.
@@ -321,12 +306,18 @@ func (s *Service) embedJobs(ctx context.Context, model Embedder, jobs []*job) er
 			todo = append(todo, j)
 		}
 	}
-	for part := range slices.Chunk(todo, embedPiece) {
+	for len(todo) > 0 {
+		n, size := 1, len(todo[0].text)
+		for n < min(embedPiece, len(todo)) && size+len(todo[n].text) <= embedPieceBytes {
+			size += len(todo[n].text)
+			n++
+		}
+		part := todo[:n]
+		todo = todo[n:]
 		s.embedding.front.yield(ctx)
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		s.embedding.used.Store(time.Now().UnixNano())
 		err := embedTexts(ctx, model, part)
 		for i := 0; err != nil && i < len(part); i++ {
 			if ctx.Err() != nil {
