@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"slices"
 )
 
 // TunedConfig is a setting of hybrid search and what it reached.
@@ -16,37 +17,65 @@ type TunedConfig struct {
 	Default float64 `json:"default"`
 }
 
-// tuningGrid are the settings among which tuneLocomo chooses. The first is the default.
-func tuningGrid(def tuning) []tuning {
-	grid := []tuning{def}
-	for _, k1 := range []float64{0.4, 0.6, 0.9} {
-		for _, window := range [][]float64{{0.5}, {0.3, 0.1}, {0.4, 0.2}, {0.4, 0.2, 0.1}, {0.5, 0.3, 0.1}} {
-			for _, vector := range []float64{0.2, 0.4, 0.6} {
-				for _, rrf := range []float64{20, 60} {
-					t := def
-					t.window.k1, t.window.window = k1, window
-					t.weights.Vector, t.rrf = vector, rrf
-					grid = append(grid, t)
-				}
-			}
-		}
-	}
-	return grid
+// variant is a setting of hybrid search under a name.
+type variant struct {
+	name string
+	tuning
 }
 
-func (t *tuning) String() string {
-	return fmt.Sprintf("k1=%g b=%g window=%v vector=%g k=%g", t.window.k1, t.window.b, t.window.window, t.weights.Vector, t.rrf)
+// variants are the default, each of its settings a step to either side, and each idea left
+// out, which tells what it is worth. The choice is among the first kinds only.
+func variants(def tuning) (choice, without []variant) {
+	with := func(name string, change func(*tuning)) variant {
+		v := variant{name, def}
+		change(&v.tuning)
+		return v
+	}
+	choice = []variant{{"default", def}}
+	for _, k1 := range []float64{0.4, 0.9} {
+		choice = append(choice, with(fmt.Sprintf("k1=%g", k1), func(t *tuning) { t.window.k1 = k1 }))
+	}
+	for _, b := range []float64{0.15, 0.5} {
+		choice = append(choice, with(fmt.Sprintf("b=%g", b), func(t *tuning) { t.window.b = b }))
+	}
+	for _, w := range [][]float64{{0.5}, {0.4, 0.2}, {0.3, 0.2, 0.1}, {0.5, 0.3, 0.2}} {
+		choice = append(choice, with(fmt.Sprintf("window=%g", w), func(t *tuning) { t.window.window = w }))
+	}
+	for _, w := range []float64{0.3, 0.5} {
+		choice = append(choice, with(fmt.Sprintf("vector=%g", w), func(t *tuning) { t.weights.Vector = w }))
+	}
+	for _, k := range []float64{30, 100} {
+		choice = append(choice, with(fmt.Sprintf("rrf=%g", k), func(t *tuning) { t.rrf = k }))
+	}
+	for _, w := range []float64{0.15, 0.45} {
+		choice = append(choice, with(fmt.Sprintf("speaker=%g", w), func(t *tuning) { t.cues.speaker = w }))
+	}
+	for _, w := range []float64{0.3, 1} {
+		choice = append(choice, with(fmt.Sprintf("time=%g", w), func(t *tuning) { t.cues.time = w }))
+	}
+	without = []variant{
+		with("no vectors", func(t *tuning) { t.weights.Vector = 0 }),
+		with("no neighbours", func(t *tuning) { t.window.window = nil }),
+		with("neighbours by ranks, no BM25F", func(t *tuning) { t.weights = Weights{Keyword: 1, Vector: 0.4, Window: 0.5} }),
+		with("no speaker", func(t *tuning) { t.cues.speaker = 0 }),
+		with("no time", func(t *tuning) { t.cues.time = 0 }),
+		with("no speaker, no time", func(t *tuning) { t.cues = cueWeights{} }),
+		with("no stop list", func(t *tuning) { t.stopList = nil }),
+		with("k1 and b of FTS5", func(t *tuning) { t.window.k1, t.window.b = 1.2, 0.75 }),
+	}
+	return choice, without
 }
 
 // tuneLocomo chooses the settings of hybrid search by leaving each conversation out in turn:
 // what it reports for one was chosen on the others only.
 func tuneLocomo(ctx context.Context, files []*locomoFile, stores []*locomoStore, w io.Writer) ([]TunedConfig, error) {
-	grid := tuningGrid(stores[0].search.tuning)
-	sums := make([][]float64, len(grid)) // by setting and file
-	for g, t := range grid {
+	grid, without := variants(stores[0].search.tuning)
+	all := append(slices.Clone(grid), without...)
+	sums := make([][]float64, len(all)) // by setting and file
+	for g, v := range all {
 		sums[g] = make([]float64, len(files))
 		for i, f := range files {
-			stores[i].search.tuning = t
+			stores[i].search.tuning = v.tuning
 			for _, q := range f.questions {
 				if err := ctx.Err(); err != nil {
 					return nil, err
@@ -57,7 +86,7 @@ func tuneLocomo(ctx context.Context, files []*locomoFile, stores []*locomoStore,
 				}
 				sums[g][i] += q.recall(0, hits)
 			}
-			stores[i].search.tuning = grid[0]
+			stores[i].search.tuning = all[0].tuning
 		}
 	}
 	recall := func(g int, in func(i int) bool) float64 {
@@ -86,15 +115,18 @@ func tuneLocomo(ctx context.Context, files []*locomoFile, stores []*locomoStore,
 		others := func(i int) bool { return i != held || len(files) == 1 }
 		only := func(i int) bool { return i == held }
 		g := choose(others)
-		c := TunedConfig{Held: filepath.Base(f.path), Config: grid[g].String(), Others: recall(g, others), Recall: recall(g, only), Default: recall(0, only)}
+		c := TunedConfig{Held: filepath.Base(f.path), Config: grid[g].name, Others: recall(g, others), Recall: recall(g, only), Default: recall(0, only)}
 		out = append(out, c)
 		fmt.Fprintf(w, "%s  %.1f (default %.1f) with %s, %.1f on the others\n", c.Held, c.Recall, c.Default, c.Config, c.Others)
 		q := float64(len(f.questions))
 		total, def, n = total+c.Recall*q, def+c.Default*q, n+q
 	}
-	all := func(int) bool { return true }
-	g := choose(all)
-	c := TunedConfig{Config: grid[g].String(), Others: recall(g, all), Recall: rounded(total / n), Default: rounded(def / n)}
+	any := func(int) bool { return true }
+	for v := range all {
+		fmt.Fprintf(w, "%+.1f  %s\n", recall(v, any)-recall(0, any), all[v].name)
+	}
+	g := choose(any)
+	c := TunedConfig{Config: grid[g].name, Others: recall(g, any), Recall: rounded(total / n), Default: rounded(def / n)}
 	fmt.Fprintf(w, "left out: %.1f, default %.1f; best of all %.1f with %s\n", c.Recall, c.Default, c.Others, c.Config)
 	return append(out, c), nil
 }

@@ -210,7 +210,7 @@ func (s *Service) pick(user uuid.UUID, r *request, lists []weighted, index *vect
 	if n, ok := c.numberOf(r.except); ok {
 		allow.Clear(n)
 	}
-	cs := r.tuning.candidates(c, o, r.mode, lists, allow, index, vec)
+	cs := r.tuning.candidates(c, o, r, lists, allow, index, vec)
 	cs = slices.DeleteFunc(cs, func(x candidate) bool { return r.tuning.noise(&x) })
 	var q cues
 	if r.mode == modeHybrid && r.except == uuid.Nil {
@@ -245,9 +245,10 @@ func (s *Service) pick(user uuid.UUID, r *request, lists []weighted, index *vect
 }
 
 // candidates makes the lists that a mode has and fuses them.
-func (t *tuning) candidates(c *catalog, o *owner, mode string, lists []weighted, allow *vector.Bitmap, index *vector.Index, vec []float32) []candidate {
+func (t *tuning) candidates(c *catalog, o *owner, r *request, lists []weighted, allow *vector.Bitmap, index *vector.Index, vec []float32) []candidate {
 	var keyword, window, meaning []scored
-	if mode != modeVector {
+	mode := r.mode
+	if mode == modeKeyword || mode == modeHybrid && (t.weights.Keyword != 0 || r.explain) { // the window list has what it has
 		keyword = c.rank(t.keyword, o, lists, allow, t.depth)
 	}
 	if mode == modeHybrid {
