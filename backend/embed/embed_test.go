@@ -17,6 +17,7 @@ import (
 	"testing/fstest"
 	"testing/synctest"
 	"time"
+	"unsafe"
 
 	"helix/backend/fault"
 )
@@ -255,6 +256,9 @@ func TestNotCopied(t *testing.T) {
 	m := model(t)
 	if !m.weights.inBinary {
 		t.Error("the weights are on the heap")
+	}
+	if unsafe.Pointer(&m.weights.embeddings[0]) != unsafe.Pointer(&m.weights.raw[0]) {
+		t.Error("the floats are a copy: the file is not aligned in the binary")
 	}
 	copied, err := fs.ReadFile(files, "model/weights.bin")
 	if err != nil || !bytes.Equal(copied, m.weights.raw) {
