@@ -2,6 +2,7 @@ package memory
 
 import (
 	"context"
+	"encoding/base64"
 	"encoding/binary"
 	"hash/fnv"
 	"slices"
@@ -104,14 +105,23 @@ func (s *Service) recalled(tx *storage.Tx, user uuid.UUID, text string) (bool, e
 	if len(want) == 0 {
 		return false, nil
 	}
-	rows, err := tx.Query(`SELECT shingles FROM recall_log WHERE user_id = ? AND at >= ? ORDER BY at DESC`, user, tx.Now.Add(-recallAge))
+	rows, err := tx.Query(`SELECT item_id, shingles FROM recall_log WHERE user_id = ? AND at >= ? ORDER BY at DESC`, user, tx.Now.Add(-recallAge))
 	if err != nil {
 		return false, err
 	}
 	defer rows.Close()
 	for rows.Next() {
-		var log []byte
-		if err := rows.Scan(&log); err != nil {
+		var item uuid.UUID
+		var stored []byte
+		if err := rows.Scan(&item, &stored); err != nil {
+			return false, err
+		}
+		text, err := s.open("recall_log", "shingles", item, stored)
+		if err != nil {
+			return false, err
+		}
+		log, err := base64.StdEncoding.DecodeString(text)
+		if err != nil {
 			return false, err
 		}
 		if containment(want, log) >= recallOverlap {
@@ -138,7 +148,7 @@ func (s *Service) LogShown(ctx context.Context, session, kind, text string) erro
 	}
 	hash := textHash(normalText(text))
 	return s.db.Write(ctx, func(tx *storage.Tx) error {
-		return noteRecall(tx, identity.UserID(ctx), session, kind, uuid.UUID(hash[:16]), text)
+		return s.noteRecall(tx, identity.UserID(ctx), session, kind, uuid.UUID(hash[:16]), text)
 	})
 }
 
@@ -154,16 +164,21 @@ func (s *Service) logRecall(tx *storage.Tx, user uuid.UUID, session string, hits
 		if text == "" {
 			continue
 		}
-		if err := noteRecall(tx, user, session, h.Kind, h.ID, text); err != nil {
+		if err := s.noteRecall(tx, user, session, h.Kind, h.ID, text); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func noteRecall(tx *storage.Tx, user uuid.UUID, session, kind string, id uuid.UUID, text string) error {
-	_, err := tx.Exec(`INSERT INTO recall_log (user_id, session_id, kind, item_id, shingles, at) VALUES (?, ?, ?, ?, ?, ?)
-		ON CONFLICT (user_id, kind, item_id, session_id) DO UPDATE SET shingles = excluded.shingles, at = excluded.at`, user, session, kind, id, logged(text), tx.Now)
+// noteRecall keeps the hashes of a text. They tell of its words, so private storage seals them.
+func (s *Service) noteRecall(tx *storage.Tx, user uuid.UUID, session, kind string, id uuid.UUID, text string) error {
+	hashes, err := s.seal("recall_log", "shingles", id, base64.StdEncoding.EncodeToString(logged(text)))
+	if err != nil {
+		return err
+	}
+	_, err = tx.Exec(`INSERT INTO recall_log (user_id, session_id, kind, item_id, shingles, at) VALUES (?, ?, ?, ?, ?, ?)
+		ON CONFLICT (user_id, kind, item_id, session_id) DO UPDATE SET shingles = excluded.shingles, at = excluded.at`, user, session, kind, id, hashes, tx.Now)
 	return err
 }
 

@@ -23,7 +23,7 @@ func unbuilt() error { return fault.Unavailablef("This is being built.") }
 type storeState struct{ words wordsSize }
 
 func (s *Service) initStore() {
-	s.background = append(s.background, s.runCleanup)
+	s.background = append(s.background, s.runSealing, s.runCleanup)
 }
 
 // memoryRow is a row of memories with its tags.

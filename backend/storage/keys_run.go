@@ -126,7 +126,7 @@ func (k *Keys) resealColumn(ctx context.Context, c SealedColumn) error {
 		var batch []sealedValue
 		err := k.read(ctx, func(tx *Tx) error {
 			rows, err := tx.Query(`SELECT `+c.id()+`, `+c.Column+` FROM `+c.Table+`
-				WHERE `+c.Column+` IS NOT NULL AND (? OR `+c.id()+` > ?) ORDER BY `+c.id()+` LIMIT ?`, first, last[:], resealBatch)
+				WHERE typeof(`+c.Column+`) = 'blob' AND (? OR `+c.id()+` > ?) ORDER BY `+c.id()+` LIMIT ?`, first, last[:], resealBatch)
 			if err != nil {
 				return err
 			}

@@ -61,6 +61,9 @@ func TestListsCoverTheSchema(t *testing.T) {
 		if have[s.Table][s.Column] == "" || have[s.Table][s.id()] != "BLOB" {
 			t.Errorf("Sealed names %s.%s, which is not there or has no BLOB id", s.Table, s.Column)
 		}
+		if want := map[bool]string{true: "ANY", false: "BLOB"}[s.Private]; have[s.Table][s.Column] != want {
+			t.Errorf("%s.%s is %s, want %s", s.Table, s.Column, have[s.Table][s.Column], want)
+		}
 	}
 }
 

@@ -234,7 +234,7 @@ CREATE TABLE recall_log (
     session_id TEXT NOT NULL DEFAULT '',
     kind       TEXT NOT NULL CHECK (kind IN ('memory', 'turn', 'chunk', 'prompt', 'tool')),
     item_id    BLOB NOT NULL CHECK (length(item_id) = 16),
-    shingles   BLOB NOT NULL,
+    shingles   ANY NOT NULL CHECK (typeof(shingles) IN ('text', 'blob')),
     at         INTEGER NOT NULL
 ) STRICT;
 CREATE INDEX recall_log_user ON recall_log (user_id, at DESC);

@@ -1,0 +1,120 @@
+package memory
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/google/uuid"
+
+	"helix/backend/storage"
+)
+
+const (
+	sealedMark  = "memory.private" // in meta: the setting that all stored texts are in keeping with
+	sealedBatch = 200              // texts a transaction
+)
+
+// runSealing brings texts that were stored under the other setting of private storage into the
+// form that the present one asks for. The service reads both forms meanwhile.
+func (s *Service) runSealing(ctx context.Context) error {
+	if err := s.sealAll(ctx); err != nil && ctx.Err() == nil {
+		s.log.Warn("change the form of stored texts", "private", s.o.Private, "err", err)
+	}
+	return nil
+}
+
+func (s *Service) sealAll(ctx context.Context) error {
+	want := fmt.Sprint(s.o.Private)
+	var have string
+	if err := s.db.Read(ctx, func(tx *storage.Tx) error {
+		return tx.QueryRow(`SELECT coalesce((SELECT value FROM meta WHERE key = ?), 'false')`, sealedMark).Scan(&have)
+	}); err != nil || have == want {
+		return err
+	}
+	if err := s.markSealed(ctx, "partly"); err != nil { // so that a change back half-way is seen
+		return err
+	}
+	for _, c := range storage.Sealed {
+		if !c.Private {
+			continue
+		}
+		id := c.ID
+		if id == "" {
+			id = "id"
+		}
+		for last, more := int64(0), true; more; {
+			var err error
+			if last, more, err = s.sealSome(ctx, c.Table, c.Column, id, last); err != nil {
+				return fmt.Errorf("%s.%s: %w", c.Table, c.Column, err)
+			}
+		}
+	}
+	return s.markSealed(ctx, want)
+}
+
+func (s *Service) markSealed(ctx context.Context, mark string) error {
+	return s.db.Write(ctx, func(tx *storage.Tx) error {
+		_, err := tx.Exec(`INSERT INTO meta (key, value) VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value`, sealedMark, mark)
+		return err
+	})
+}
+
+// sealSome changes a batch of texts that are in the other form, of the rows after last. What they say is the same, so
+// nothing is captured for other devices; what they leave in the file is overwritten.
+func (s *Service) sealSome(ctx context.Context, table, column, key string, last int64) (_ int64, more bool, err error) {
+	other := "text"
+	if !s.o.Private {
+		other = "blob"
+	}
+	err = s.db.Write(ctx, func(tx *storage.Tx) error {
+		rows, err := tx.Query(`SELECT rowid, `+key+`, `+column+` FROM `+table+`
+			WHERE rowid > ? AND typeof(`+column+`) = ? AND `+column+` <> '' ORDER BY rowid LIMIT ?`, last, other, sealedBatch)
+		if err != nil {
+			return err
+		}
+		defer rows.Close()
+		type text struct {
+			row    int64
+			id     uuid.UUID
+			stored []byte
+		}
+		var batch []text
+		for rows.Next() {
+			var t text
+			if err := rows.Scan(&t.row, &t.id, &t.stored); err != nil {
+				return err
+			}
+			batch = append(batch, t)
+		}
+		if err := rows.Err(); err != nil {
+			return err
+		}
+		if len(batch) == 0 {
+			return nil
+		}
+		last, more = batch[len(batch)-1].row, len(batch) == sealedBatch
+		if _, err := tx.Exec(`PRAGMA secure_delete = ON`); err != nil {
+			return err
+		}
+		defer tx.Exec(`PRAGMA secure_delete = OFF`) //nolint:errcheck // slower writes are all that would follow
+		return tx.WithoutCapture(func() error {
+			for _, t := range batch {
+				plain := string(t.stored)
+				if !s.o.Private {
+					if plain, err = s.open(table, column, t.id, t.stored); err != nil {
+						return err
+					}
+				}
+				form, err := s.seal(table, column, t.id, plain)
+				if err != nil {
+					return err
+				}
+				if _, err := tx.Exec(`UPDATE `+table+` SET `+column+` = ? WHERE rowid = ?`, form, t.row); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	})
+	return last, more, err
+}
