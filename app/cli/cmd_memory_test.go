@@ -1,0 +1,169 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"helix/backend/memory"
+)
+
+// TestMemoryCommands keeps, finds, changes and removes memories without a running Helix.
+func TestMemoryCommands(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	data := filepath.Join(dir, "data")
+	write := func(name, text string) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	with := func(stdin string, code int, args ...string) result {
+		t.Helper()
+		r := helix(t, data, stdin, append([]string{"memory"}, args...)...)
+		if r.code != code {
+			t.Errorf("%v: exit %d, want %d: %s%s", args, r.code, code, r.stdout, r.stderr)
+		}
+		return r
+	}
+	do := func(code int, args ...string) result { t.Helper(); return with("", code, args...) }
+	decode := func(r result, v any) {
+		t.Helper()
+		if err := json.Unmarshal([]byte(r.stdout), v); err != nil {
+			t.Fatalf("%v: %s", err, r.stdout)
+		}
+	}
+
+	id := strings.TrimSpace(do(0, "add", "The spare key is with Nora.", "--tag", "home", "--at", "2024-02").stdout)
+	if r := with("The spare key is with Nora.\n", 0, "add", "-"); strings.TrimSpace(r.stdout) != id || !strings.Contains(r.stderr, "there already") {
+		t.Errorf("the same from standard input: %+v", r)
+	}
+	with("", 2, "add", "-")
+	with(strings.Repeat("long ", 20000), 2, "add")
+	do(2, "add", "x", "--layer", "9")
+	do(2, "add", "x", "--type", "tragic")
+	do(2, "add", "x", "--at", "soon")
+	do(2, "list", "--from", "soon")
+	if r := do(0, "list", "--from", "2024-02-01", "--to", "2024-02"); !strings.Contains(r.stdout, id) {
+		t.Errorf("list of February: %s", r.stdout)
+	}
+	if r := do(0, "list", "--to", "2023"); r.stdout != "" {
+		t.Errorf("list until 2023: %s", r.stdout)
+	}
+	if r := do(0, "search", "spare", "key"); !strings.Contains(r.stdout, "Nora") || !strings.Contains(r.stdout, id) {
+		t.Errorf("search: %+v", r)
+	}
+	var found memory.SearchResult
+	if decode(do(0, "search", "spare key", "--mode", "keyword", "--json"), &found); len(found.Results) != 1 || found.Mode != "keyword" {
+		t.Errorf("search: %+v", found)
+	}
+	if r := do(0, "search", "spare key", "--explain"); !strings.Contains(r.stdout, "score ") {
+		t.Errorf("explained: %s", r.stdout)
+	}
+	do(0, "search", `AND OR NEAR( " * ^ : -`)
+	do(0, "edit", id, "--text", "The spare key is with Ilan.", "--add-tag", "keys", "--drop-tag", "home")
+	if r := do(0, "show", id); !strings.Contains(r.stdout, "Ilan") || !strings.Contains(r.stdout, "keys") || strings.Contains(r.stdout, "home") {
+		t.Errorf("show: %s", r.stdout)
+	}
+	if r := do(0, "history", id); !strings.Contains(r.stdout, "Nora") {
+		t.Errorf("history: %s", r.stdout)
+	}
+	do(0, "pin", id)
+	do(0, "pin", id, "--off")
+	token := regexp.MustCompile(`undo (\S+)`).FindStringSubmatch(do(0, "rm", id).stderr)
+	if token == nil {
+		t.Fatal("rm prints no token")
+	}
+	if r := do(0, "search", "spare key", "--mode", "keyword"); strings.Contains(r.stdout, id) {
+		t.Errorf("what was deleted is found: %s", r.stdout)
+	}
+	if r := do(0, "list", "--trash"); !strings.Contains(r.stdout, id) {
+		t.Errorf("trash: %s", r.stdout)
+	}
+	do(0, "undo", token[1])
+	do(0, "rm", id)
+	do(0, "restore", id)
+	out := filepath.Join(dir, "out.jsonl")
+	do(0, "export", "-o", out)
+	if b, err := os.ReadFile(out); err != nil || !bytes.Contains(b, []byte("Ilan")) {
+		t.Errorf("export: %s, %v", b, err)
+	}
+	do(0, "rm", id)
+	do(4, "rm", id, "--purge")
+	do(0, "rm", id, "--purge", "--yes")
+	do(3, "show", id)
+	do(3, "show", "01999999-0000-7000-8000-000000000000")
+	do(3, "conversations", "01999999-0000-7000-8000-000000000000")
+	do(2, "documents", "nobody")
+	do(2, "show", id+"#x")
+
+	good := write("good.jsonl", `{"content":"One."}`+"\n"+`{"content":7}`+"\n"+`{"content":"Two."}`+"\n")
+	if r := do(0, "import", good); !strings.Contains(r.stdout, "2 added") || !strings.Contains(r.stdout, "1 not understood") || !strings.Contains(r.stderr, "line 2") {
+		t.Errorf("import with a bad record: %+v", r)
+	}
+	var st memory.ImportStatus
+	if decode(do(0, "import", good, "--json", "--no-embed"), &st); st.Added != 0 || st.Status != "completed" {
+		t.Errorf("again: %+v", st)
+	}
+	do(1, "import", write("bad.jsonl", `{"content":7}`+"\n"), "--format", "jsonl")
+	if r := helix(t, data, "", "memory", "import", filepath.Join(dir, "none.json")); r.code != 3 && r.code != 2 {
+		t.Errorf("no such file: %+v", r)
+	}
+	if r := do(0, "imports"); strings.Count(r.stdout, "good.jsonl") != 2 {
+		t.Errorf("imports: %s", r.stdout)
+	}
+	if r := do(0, "stats"); !strings.Contains(r.stdout, "memories:") {
+		t.Errorf("stats: %s", r.stdout)
+	}
+	do(2, "bench-locomo", dir, "--weights", "1,2")
+}
+
+// Ctrl-C ends an import; what it has stored is kept, and the same command brings the rest.
+func TestMemoryImportCanceled(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	data, file := filepath.Join(dir, "data"), filepath.Join(dir, "many.jsonl")
+	const lines = 20_000
+	var b bytes.Buffer
+	for i := range lines {
+		fmt.Fprintf(&b, "{\"content\":\"Line %d of a long list.\"}\n", i)
+	}
+	if err := os.WriteFile(file, b.Bytes(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	var errs lockedBuffer
+	ended := make(chan int, 1)
+	go func() {
+		ended <- Main(ctx, []string{"--data-dir", data, "memory", "import", file, "--no-embed"}, Env{Stdin: strings.NewReader(""), Stdout: &bytes.Buffer{}, Stderr: &errs, Keyring: noKeyring{}})
+	}()
+	if errs.wait(t, regexp.MustCompile(`[1-9]\d %`)) == "" {
+		t.Fatalf("no progress: %s", errs.String())
+	}
+	stop()
+	select {
+	case code := <-ended:
+		if code == 0 {
+			t.Skip("the import was faster than Ctrl-C")
+		}
+		if code != 130 || !strings.Contains(errs.String(), "What was read is kept") {
+			t.Errorf("exit %d: %s", code, errs.String())
+		}
+	case <-time.After(2 * time.Minute):
+		t.Fatal("Ctrl-C did not end it")
+	}
+	var n memory.Stats
+	if r := helix(t, data, "", "--json", "memory", "stats"); json.Unmarshal([]byte(r.stdout), &n) != nil || n.Memories == 0 || n.Memories >= lines {
+		t.Errorf("kept %d of %d: %s", n.Memories, lines, r.stderr)
+	}
+}
