@@ -119,7 +119,7 @@ func TestUpsertChunksProperty(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 7))
 	var id uuid.UUID
 	known := map[string][]uuid.UUID{}
-	for round := range 60 {
+	for round := range fewer(64) {
 		var texts []string
 		p := UpsertParams{Source: UpsertSource{URI: "doc"}}
 		for _, seq := range r.Perm(20)[:1+r.IntN(14)] {

@@ -124,8 +124,8 @@ func (b *bundle) works(t testing.TB) (stop func()) {
 // until waits for a state that background work brings.
 func until(t testing.TB, what string, ok func() bool) {
 	t.Helper()
-	limit := time.Now().Add(time.Minute)
-	tick := time.NewTicker(2 * time.Millisecond)
+	limit := time.Now().Add(2 * time.Minute)
+	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
 	for !ok() {
 		if time.Now().After(limit) {
@@ -250,4 +250,12 @@ func numbered(n int) []string {
 		out[i] = fmt.Sprintf("text %d", i)
 	}
 	return out
+}
+
+// fewer is n, or an eighth of it with the race detector, under which SQLite is slow.
+func fewer(n int) int {
+	if raced {
+		return n / 8
+	}
+	return n
 }

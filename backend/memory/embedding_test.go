@@ -465,7 +465,7 @@ func TestQueriesGoFirst(t *testing.T) {
 	t.Parallel()
 	model := newWordsModel("words@1", 16)
 	b := newBundle(t, Options{Embedder: model})
-	b.addMany(t, numbered(200)...)
+	b.addMany(t, numbered(fewer(400))...)
 	gate := make(chan struct{})
 	model.gate = gate
 	b.works(t)
@@ -500,7 +500,7 @@ func TestProgressEventsAreFew(t *testing.T) {
 	b := newBundle(t, Options{Embedder: model})
 	var times []time.Time
 	cancel := bus.Subscribe(b.db.Bus(), func(uuid.UUID, EmbeddingProgress) { times = append(times, time.Now()) })
-	b.addMany(t, numbered(2000)...)
+	b.addMany(t, numbered(fewer(2000))...)
 	stop := b.works(t)
 	b.settled(t)
 	until(t, "the last event", func() bool { return !b.tellProgress() })

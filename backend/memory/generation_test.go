@@ -94,7 +94,7 @@ func TestModelSwitchUnderLoad(t *testing.T) {
 	t.Parallel()
 	old, next := newWordsModel("old@1", 48), newWordsModel("new@2", 48)
 	b := newBundle(t, Options{Embedder: old, Models: []Embedder{next}})
-	items := 400
+	items := fewer(800)
 	b.addMany(t, numbered(items)...)
 	b.works(t)
 	b.settled(t)
@@ -364,11 +364,7 @@ func TestReadersSeeOneVersion(t *testing.T) {
 			}
 		})
 	}
-	rounds := 25
-	if raced {
-		rounds = 8
-	}
-	for n := range rounds {
+	for n := range fewer(24) {
 		if r := b.upsert(t, version(n+1)); r.Kept != 12 || r.Added != 12 || r.Removed != 12 {
 			t.Errorf("%+v", r)
 		}
@@ -381,7 +377,7 @@ func TestReadersSeeOneVersion(t *testing.T) {
 // A large index is compared with the database in a moment, and serves at once after a restart.
 func TestManyVectorsOpenQuickly(t *testing.T) {
 	t.Parallel()
-	n, dims := 10_000, 16
+	n, dims := fewer(10_000), 16
 	if os.Getenv("HELIX_LONG") != "" {
 		n, dims = 100_000, 512
 	}
