@@ -25,7 +25,8 @@ func (b *Backend) openMemory(conf config.Config) {
 	paths := b.Config.Paths()
 	o := memory.Options{
 		Logger: b.log, VectorDir: filepath.Join(paths.Data, "vectors"), TempDir: paths.Cache, Private: conf.StoragePrivate,
-		Zone: func() string { return first(b.Config.Current().MemoryZone, "Local") },
+		Zone:     func() string { return first(b.Config.Current().MemoryZone, "Local") },
+		TrashAge: func() time.Duration { return b.Config.Current().HistoryTrashMaxAge },
 	}
 	if w, ok := config.Numbers(conf.MemoryWeights, 3, 10); ok {
 		o.Weights = memory.Weights{Keyword: w[0], Vector: w[1], Window: w[2]}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"sync"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -29,7 +30,8 @@ type Options struct {
 	TempDir   string
 	Zone      func() string // the zone of times that have none; nil is UTC
 	Weights   Weights
-	Private   bool // texts are sealed and the words of search are kept in memory only
+	TrashAge  func() time.Duration // how long what was deleted can be restored; nil is 30 days
+	Private   bool                 // texts are sealed and the words of search are kept in memory only
 }
 
 // Service answers for the memory of all users of this device. Its methods are safe for

@@ -3,6 +3,7 @@ package memory
 import (
 	"context"
 	"database/sql"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -11,7 +12,7 @@ import (
 )
 
 const (
-	trashAge     = 30 * 24 * time.Hour
+	trashAge     = 30 * 24 * time.Hour // unless Options say otherwise
 	cleanupEvery = time.Hour
 	cleanupBatch = 200 // rows a transaction, so that no write waits for long
 )
@@ -21,6 +22,9 @@ const (
 func (s *Service) runCleanup(ctx context.Context) error {
 	t := time.NewTicker(cleanupEvery)
 	defer t.Stop()
+	if err := s.dropLostVectors(ctx); err != nil && ctx.Err() == nil {
+		s.log.Warn("forget vectors", "err", err)
+	}
 	for {
 		if err := s.cleanup(ctx, time.Now()); err != nil && ctx.Err() == nil {
 			s.log.Warn("clean up memory", "err", err)
@@ -37,7 +41,11 @@ func (s *Service) runCleanup(ctx context.Context) error {
 type owned struct{ id, user uuid.UUID }
 
 func (s *Service) cleanup(ctx context.Context, now time.Time) error {
-	old := now.Add(-trashAge)
+	age := trashAge
+	if s.o.TrashAge != nil {
+		age = s.o.TrashAge()
+	}
+	old := now.Add(-age)
 	for _, part := range []struct {
 		query string
 		purge func(tx *storage.Tx, o owned) error
@@ -71,6 +79,31 @@ func (s *Service) cleanup(ctx context.Context, now time.Time) error {
 			return err
 		})
 	})
+}
+
+// dropLostVectors forgets the vectors of rows that retention has removed for good.
+func (s *Service) dropLostVectors(ctx context.Context) error {
+	for kind, table := range map[string]string{KindMemory: "memories", KindTurn: "conversation_turns", KindChunk: "chunks"} {
+		var lost []uuid.UUID
+		err := s.db.Read(ctx, func(tx *storage.Tx) error {
+			rows, err := tx.Query(`SELECT v.item_id FROM item_vectors v INDEXED BY item_vectors_user
+				WHERE v.item_kind = ? AND NOT EXISTS (SELECT 1 FROM `+table+` x WHERE x.id = v.item_id)`, kind)
+			if err != nil {
+				return err
+			}
+			lost, err = readIDs(rows)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		for batch := range slices.Chunk(lost, cleanupBatch) {
+			if err := s.db.Write(ctx, func(tx *storage.Tx) error { return purgeVectors(tx, kind, batch...) }); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // purgeSome purges a batch of what query finds, each for its own user.

@@ -32,6 +32,7 @@ func TestUndoRoundTrip(t *testing.T) {
 				ids = append(ids, b.add(t, fmt.Sprintf("memory %d", i), fmt.Sprintf("t%d", i), "all").ID.String())
 			}
 			conv := b.conversation(t, "c", "D1:1", "hello there", "D1:2", "good day")
+			doc := must(b.UpsertChunks(b.ctx, UpsertParams{Source: UpsertSource{URI: "file:x"}, Text: ptr("a text")}))(t).DocumentID
 			for round := range rounds {
 				some := slices.Clone(ids)
 				r.Shuffle(len(some), func(i, j int) { some[i], some[j] = some[j], some[i] })
@@ -41,7 +42,7 @@ func TestUndoRoundTrip(t *testing.T) {
 				if m, err := b.Get(b.ctx, GetParams{ID: some[0]}); err == nil {
 					version = m.Version
 				}
-				act := r.IntN(7)
+				act := r.IntN(8)
 				var err error
 				switch act {
 				case 0:
@@ -73,6 +74,10 @@ func TestUndoRoundTrip(t *testing.T) {
 				case 6:
 					var x CountResult
 					x, err = b.SetUntrusted(b.ctx, TrustParams{Source: []string{"manual", "chatgpt"}[r.IntN(2)], Untrusted: r.IntN(2) == 0})
+					token = x.UndoToken
+				case 7:
+					var x CountResult
+					x, err = b.DeleteDocument(b.ctx, DocumentParams{DocumentID: doc})
 					token = x.UndoToken
 				}
 				if err != nil {
@@ -215,6 +220,39 @@ func TestTrashIsEmptiedAfter30Days(t *testing.T) {
 	}
 	_, err := b.Restore(b.ctx, IDsParams{IDs: []string{old.ID.String(), conv.ID.String()}})
 	wantKind(t, err, fault.NotFound, "")
+
+	// The setting decides how long that is.
+	b.o.TrashAge = func() time.Duration { return time.Hour }
+	if err := b.cleanup(t.Context(), time.Now().Add(2*time.Hour)); err != nil {
+		t.Fatal(err)
+	}
+	if trash := must(b.List(b.ctx, ListParams{Trash: true}))(t); trash.Total != 0 {
+		t.Errorf("trash %+v", trash)
+	}
+}
+
+// TestVectorsOfRemovedRowsAreForgotten has a row removed behind the back of the service.
+func TestVectorsOfRemovedRowsAreForgotten(t *testing.T) {
+	t.Parallel()
+	b := newBundle(t, Options{})
+	gone, kept := b.add(t, "gone"), b.add(t, "kept")
+	for _, m := range []Item{gone, kept} {
+		b.exec(t, `INSERT INTO item_vectors (item_kind, item_id, model_id, user_id, dims, text_hash, vector) SELECT 'memory', id, 'x', user_id, 1, content_hash, x'00000000' FROM memories WHERE id = ?`, m.ID)
+	}
+	if err := b.db.Write(b.ctx, func(tx *storage.Tx) error {
+		return tx.WithoutCapture(func() error {
+			_, err := tx.Exec(`DELETE FROM memories WHERE id = ?`, gone.ID)
+			return err
+		})
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.dropLostVectors(b.ctx); err != nil {
+		t.Fatal(err)
+	}
+	if n, m := b.count(t, `SELECT count(*) FROM item_vectors`), b.count(t, `SELECT count(*) FROM item_vectors WHERE item_id = ?`, kept.ID); n != 1 || m != 1 {
+		t.Errorf("%d vectors, %d of what is kept", n, m)
+	}
 }
 
 func TestRestoreOfConversations(t *testing.T) {
