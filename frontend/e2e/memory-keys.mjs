@@ -1,0 +1,137 @@
+// The Memory screen by keyboard only, from an import to what the palette finds; what is shown when
+// something is gone; and a long list, which stays smooth.
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import { inspector, rows, sheet, toast, until } from "./memory.mjs";
+
+export default async function (t) {
+  const dir = await mkdtemp(path.join(tmpdir(), "helix-memory-"));
+  try {
+    await keyboard({ ...t, lines: path.join(dir, "lines.jsonl") });
+    await failures(t);
+    await many(t);
+  } finally {
+    await rm(dir, { recursive: true, force: true });
+  }
+}
+
+/** Import, search, open, edit, undo, trash and restore without a pointer. */
+async function keyboard({ page, rpc, go, lines, check }) {
+  const key = (k, n = 1) => (async () => { for (let i = 0; i < n; i++) await page.keyboard.press(k); })();
+  await go("activity");
+  await key("g");
+  await key("m");
+  await page.getByRole("heading", { name: "Memory", level: 1 }).waitFor();
+  await writeFile(lines, `{"content":"The pump behind the barn sticks in frost"}\n{"content":"The ladder is lent to Olaf"}\n`);
+  await key("Control+i");
+  await sheet(page).getByLabel("File or folder on the computer that runs Helix").waitFor();
+  await page.keyboard.type(lines);
+  await key("Enter");
+  const start = sheet(page).getByRole("button", { name: /^Import \d+ items?/ });
+  await start.waitFor();
+  await tabTo(page, start);
+  await key("Enter");
+  const done = sheet(page).getByRole("button", { name: "Done" });
+  await done.waitFor();
+  await tabTo(page, done);
+  await key("Enter");
+  await sheet(page).waitFor({ state: "hidden" });
+  await key("/");
+  await page.keyboard.type("pump barn");
+  await rows(page).getByRole("option", { name: /pump behind the barn/ }).waitFor();
+  await key("Enter");
+  await rows(page).getByRole("option", { selected: true, name: /pump behind the barn/ }).waitFor();
+  await key("Enter");
+  await inspector(page).getByRole("heading", { name: /pump behind the barn/, level: 2 }).waitFor();
+  check((await page.evaluate(() => document.activeElement?.closest("aside") !== null)), "the focus is in what was opened");
+  await key("e");
+  await inspector(page).getByRole("textbox", { name: "Text", exact: true }).waitFor();
+  await key("Control+a");
+  await page.keyboard.type("The pump behind the barn is mended");
+  await key("Control+Enter");
+  await toast(page, "Saved").waitFor();
+  await key("Control+z");
+  await inspector(page).getByRole("heading", { name: /sticks in frost/, level: 2 }).waitFor();
+  await key("p");
+  await inspector(page).getByText("Pinned", { exact: true }).waitFor();
+  await key("Delete");
+  await toast(page, "to the trash").waitFor();
+  check((await rpc("memory.list", { trash: true })).total === 1, "it is in the trash");
+  await key("Control+k");
+  await page.keyboard.type("trash of mem");
+  await page.getByRole("option", { name: /Trash of memories/ }).first().waitFor();
+  await key("Enter");
+  await rows(page, "Trash").getByRole("option", { name: /pump/ }).waitFor();
+  await key("j");
+  await key("r");
+  await toast(page, "Brought back").waitFor();
+  const back = (await rpc("memory.list", {})).items.find((m) => m.content.includes("pump"));
+  check(back?.pinned, "it is back, with its pin");
+  // The palette finds memories too.
+  await key("Control+k");
+  await page.keyboard.type("ladder olaf");
+  await page.getByRole("option", { name: /Memory: The ladder is lent/ }).waitFor();
+  await key("Enter");
+  await inspector(page).getByRole("heading", { name: /ladder is lent/, level: 2 }).waitFor();
+  await go("memory");
+}
+
+/** What is shown when reading fails, and while it takes long. */
+async function failures({ page, go, looks }) {
+  await go("memory/list/memory/00000000-0000-7000-8000-000000000000");
+  await inspector(page).getByText("This memory could not be read.").waitFor();
+  await looks("gone");
+  await page.keyboard.press("Escape");
+}
+
+/** A long list stays smooth: frames while it scrolls from top to end. */
+async function many({ page, rpc, go, check, looks, shot }) {
+  const wanted = process.env.HELIX_LONG ? 100_000 : 6_000;
+  await go("memory");
+  const there = (await rpc("memory.list", {})).total;
+  for (let at = there; at < wanted; at += 1000) {
+    const items = Array.from({ length: Math.min(1000, wanted - at) }, (_, i) => ({ content: `Note ${at + i}: the ${["heron", "kettle", "lantern", "meadow", "quarry"][(at + i) % 5]} of day ${at + i} and what was said about it that evening by the water`, occurredAt: new Date(Date.UTC(2015, 0, 1) + (at + i) * 3_600_000).toISOString() }));
+    await rpc("memory.add_batch", { items });
+  }
+  await page.reload();
+  await rows(page).getByRole("option").first().waitFor();
+  await page.getByText(new RegExp(`^${wanted.toLocaleString("en")} memories`)).first().waitFor();
+  await page.getByRole("group", { name: "Meaning search" }).waitFor({ timeout: 5_000 }).then(() => looks("embedding"), () => {});
+  const frames = await rows(page).evaluate(async (list) => {
+    const times = [];
+    let last = performance.now();
+    const end = last + 4000;
+    const whole = list.scrollHeight - list.clientHeight;
+    while (last < end) {
+      const now = await new Promise(requestAnimationFrame);
+      times.push(now - last);
+      last = now;
+      list.scrollTop = Math.min(list.scrollTop + 220, whole);
+    }
+    return times.slice(1).sort((a, b) => a - b);
+  });
+  const p50 = frames[Math.floor(frames.length / 2)];
+  const p95 = frames[Math.floor(frames.length * 0.95)];
+  console.log(`memory: ${wanted} rows, frame p50 ${p50.toFixed(1)} ms, p95 ${p95.toFixed(1)} ms, ${frames.length} frames`);
+  check(p50 <= 32, `the list scrolls smoothly: a frame takes ${p50.toFixed(1)} ms`);
+  // The end of it is a key away.
+  await rows(page).focus();
+  await page.keyboard.press("End");
+  await until(async () => (await rows(page).getByRole("option", { selected: true }).count()) === 1 && (await rows(page).getByRole("option", { name: "Loading" }).count()) === 0, "the last one is read and chosen");
+  await shot("long");
+  const begun = Date.now();
+  await page.keyboard.press("/");
+  await page.keyboard.type("lantern day 4712");
+  await rows(page).getByRole("option", { name: /4712/ }).first().waitFor();
+  console.log(`memory: typed to shown in ${Date.now() - begun} ms among ${wanted}`);
+}
+
+/** Presses Tab until a control has the focus. */
+async function tabTo(page, control) {
+  for (let i = 0; i < 60; i++) {
+    if (await control.evaluate((e) => e === document.activeElement)) return;
+    await page.keyboard.press("Tab");
+  }
+  throw new Error("Tab does not reach it");
+}
