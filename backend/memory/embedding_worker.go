@@ -146,7 +146,7 @@ func (s *Service) keepIndexes(ctx context.Context) {
 		e.mu.Unlock()
 		if !ready {
 			if err := s.openIndexes(ctx); err != nil && ctx.Err() == nil {
-				s.log.Warn("the vector index cannot be opened", "err", err)
+				s.embeddingTrouble(err)
 			}
 			if e.serving.Load() == nil {
 				wait = reopenAfter
@@ -289,10 +289,10 @@ func (s *Service) readText(tx *storage.Tx, j *job) error {
 		return err
 	}
 	text, err := s.open(table, "content", j.id, stored)
-	if err != nil {
-		j.err = err
+	if fault.Is(err, fault.Unavailable) {
+		return err // the keys are locked: the text is not to blame
 	}
-	j.text = spoken(speaker, text)
+	j.text, j.err = spoken(speaker, text), err
 	return nil
 }
 
