@@ -149,11 +149,13 @@ func (s *Service) storeBatch(tx *storage.Tx, job *importJob, queue []*prepared, 
 		if n > 0 && w.full() {
 			break
 		}
+		begun := next.cp.Turn
 		finished, err := w.record(p)
 		if err != nil {
 			return 0, err
 		}
-		if !finished {
+		if !finished { // so far into a long conversation
+			next.progress += (p.progress - next.progress) * float64(next.cp.Turn-begun) / float64(len(p.turns)-begun)
 			break
 		}
 		next.cp.At, next.cp.Turn = p.rec.After, 0

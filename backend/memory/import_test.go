@@ -47,7 +47,7 @@ func (b *bundle) bus(t testing.TB) (events *bus.Bus) {
 
 func (e *ends) await(t testing.TB, id uuid.UUID) ImportStatus {
 	t.Helper()
-	limit := time.After(2 * time.Minute)
+	limit := time.After(awaitLimit())
 	for {
 		e.mu.Lock()
 		st, ok := e.over[id]
@@ -61,6 +61,14 @@ func (e *ends) await(t testing.TB, id uuid.UUID) ImportStatus {
 			t.Fatal("the import does not end")
 		}
 	}
+}
+
+// awaitLimit is how long a test waits for an import: a long one may have a gigabyte to read.
+func awaitLimit() time.Duration {
+	if os.Getenv("HELIX_LONG") != "" || os.Getenv("HELIX_IMPORT_MB") != "" {
+		return time.Hour
+	}
+	return 2 * time.Minute
 }
 
 // imported imports and waits for the end.

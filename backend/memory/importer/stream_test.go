@@ -166,6 +166,9 @@ func (p pattern) ReadAt(b []byte, at int64) (int, error) {
 
 // A line or a record of a gigabyte is passed over, and takes no memory.
 func TestEndlessRecords(t *testing.T) {
+	if raced {
+		t.Skip("measures memory")
+	}
 	size := int64(96 << 20)
 	if os.Getenv("HELIX_LONG") != "" {
 		size = 1 << 30
