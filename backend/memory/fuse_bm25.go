@@ -44,8 +44,9 @@ type scored struct {
 type scratch struct {
 	freq    []int32 // in hundredths: sums do not depend on their order
 	score   []float32
-	touched []uint32 // freq is not 0
-	found   []uint32 // score is not 0
+	length  []float32 // of what is around, of those found
+	touched []uint32  // freq is not 0
+	found   []uint32  // score is not 0
 }
 
 var scratches = sync.Pool{New: func() any { return new(scratch) }}
@@ -53,7 +54,7 @@ var scratches = sync.Pool{New: func() any { return new(scratch) }}
 func takeScratch(n int) *scratch {
 	sc := scratches.Get().(*scratch)
 	if len(sc.freq) < n {
-		sc.freq, sc.score = make([]int32, n+n/4), make([]float32, n+n/4)
+		sc.freq, sc.score, sc.length = make([]int32, n+n/4), make([]float32, n+n/4), make([]float32, n+n/4)
 	}
 	return sc
 }
@@ -110,11 +111,11 @@ func (c *catalog) rank(p bm25, o *owner, lists []weighted, allow *vector.Bitmap,
 			if !allow.Has(item) {
 				continue
 			}
-			length := c.windowLength(item, p.window) / (reach * max(mean, 1))
 			if sc.score[item] == 0 {
 				sc.found = append(sc.found, item)
+				sc.length[item] = float32(c.windowLength(item, p.window) / (reach * max(mean, 1)))
 			}
-			sc.score[item] += float32(idf * f / (f + p.k1*(1-p.b+p.b*length)))
+			sc.score[item] += float32(idf * f / (f + p.k1*(1-p.b+p.b*float64(sc.length[item]))))
 		}
 		sc.touched = sc.touched[:0]
 	}

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -373,4 +374,43 @@ func TestPrivateStorageKeepsNoWords(t *testing.T) {
 	t.Cleanup(func() { _ = open.Close() })
 	check(open)
 	check(again)
+}
+
+// Searches go on while others write, and a text is found as soon as its call has returned.
+func TestSearchWhileOthersWrite(t *testing.T) {
+	t.Parallel()
+	b := newBundle(t, Options{})
+	var wg sync.WaitGroup
+	stop := make(chan struct{})
+	for range 3 {
+		wg.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				if _, err := b.SearchEnhanced(b.ctx, EnhancedParams{SearchParams: SearchParams{Query: "apple river"}, Facets: true}); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	for i := range 40 {
+		m := b.add(t, fmt.Sprintf("apple river number%d", i))
+		if ids := b.searchIDs(t, b.ctx, SearchParams{Query: fmt.Sprintf("number%d", i)}); len(ids) != 1 || ids[0] != m.ID {
+			t.Errorf("memory %d is not found at once: %v", i, ids)
+		}
+		if i%3 == 0 {
+			if _, err := b.Delete(b.ctx, IDsParams{IDs: []string{m.ID.String()}}); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	close(stop)
+	wg.Wait()
+	if ids := b.searchIDs(t, b.ctx, SearchParams{Query: "apple", Limit: 100}); len(ids) != 26 {
+		t.Errorf("%d are left", len(ids))
+	}
 }

@@ -23,6 +23,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/google/uuid"
@@ -109,8 +110,11 @@ func measure(c *corpus, n int) {
 		check(pprof.StartCPUProfile(f))
 		defer func() { check(f.Close()) }()
 	}
+	var cpu []float64
 	for i := range *runs {
+		before := cpuTime()
 		own = append(own, s.run(c, i)...)
+		cpu = append(cpu, (cpuTime()-before)/float64(*queries))
 		if p != nil {
 			theirs = append(theirs, p.run(c, i)...)
 		}
@@ -121,6 +125,7 @@ func measure(c *corpus, n int) {
 		busy = append(busy, s.run(c, i)...)
 	}
 	stop()
+	line("memory.search.cpu."+label, quantile(cpu, 0.5), "ms CPU", 0, "")
 	for _, q := range []struct {
 		name  string
 		share float64
@@ -133,6 +138,13 @@ func measure(c *corpus, n int) {
 		line("memory.search."+label+"."+q.name, quantile(own, q.share), "ms", ratio, who)
 		line("memory.search.importing."+label+"."+q.name, quantile(busy, q.share), "ms", 0, "")
 	}
+}
+
+// cpuTime is that of the process, clients and server together, in milliseconds.
+func cpuTime() float64 {
+	var r syscall.Rusage
+	check(syscall.Getrusage(syscall.RUSAGE_SELF, &r))
+	return float64(r.Utime.Nano()+r.Stime.Nano()) / 1e6
 }
 
 func quantile(xs []float64, share float64) float64 {
