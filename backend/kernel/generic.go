@@ -75,3 +75,19 @@ func signsGo(dst []uint64, v, mean []float32) {
 		dst[w] = m
 	}
 }
+
+// weighGo keeps two sums, one for each half of a word.
+func weighGo(q []float32, codes []uint64) float32 {
+	var lo, hi float32
+	for w := range len(q) / 64 {
+		part := q[w*64 : w*64+64 : w*64+64]
+		m := codes[w*Lanes]
+		for a := uint32(m); a != 0; a &= a - 1 {
+			lo += part[bits.TrailingZeros32(a)]
+		}
+		for b := uint32(m >> 32); b != 0; b &= b - 1 {
+			hi += part[32+bits.TrailingZeros32(b)]
+		}
+	}
+	return lo + hi
+}

@@ -60,6 +60,15 @@ func Scan(q, codes []uint64, limit int, dist []uint16, near []uint64) {
 	scan(q, codes, limit, dist, near)
 }
 
+// Weigh adds up the values of q at the bits that one code has; the words of the code lie Lanes
+// apart in codes. len(q) is a multiple of 64.
+func Weigh(q []float32, codes []uint64) float32 {
+	if len(q)%64 != 0 || len(q) == 0 || len(codes) < (len(q)/64-1)*Lanes+1 {
+		panic("kernel: Weigh: lengths do not fit")
+	}
+	return weigh(q, codes)
+}
+
 // Signs packs which values of v are greater than those of mean: bit i%64 of dst[i/64]. Bits
 // past the end of v are 0.
 func Signs(dst []uint64, v, mean []float32) {

@@ -25,6 +25,9 @@ func signsAVX512(dst *uint64, v, mean *float32, n int)
 //go:noescape
 func signsAVX2(dst *uint64, v, mean *float32, n int)
 
+//go:noescape
+func weighAVX512(q *float32, codes *uint64, words int) float32
+
 func dot(a, b []float32) float32 {
 	switch {
 	case hasAVX512:
@@ -76,4 +79,11 @@ func signs(dst []uint64, v, mean []float32) {
 	if whole < len(v) {
 		signsGo(dst[whole/64:], v[whole:], mean[whole:])
 	}
+}
+
+func weigh(q []float32, codes []uint64) float32 {
+	if hasAVX512 {
+		return weighAVX512(&q[0], &codes[0], len(q)/64)
+	}
+	return weighGo(q, codes)
 }

@@ -389,3 +389,43 @@ loop:
 	JNZ  loop
 	VZEROUPPER
 	RET
+
+// func weighAVX512(q *float32, codes *uint64, words int) float32
+//
+// The bits of a word are the masks under which four registers are added.
+TEXT ·weighAVX512(SB), NOSPLIT, $0-28
+	MOVQ q+0(FP), SI
+	MOVQ codes+8(FP), DI
+	MOVQ words+16(FP), CX
+	VPXORQ Z0, Z0, Z0
+	VPXORQ Z1, Z1, Z1
+	VPXORQ Z2, Z2, Z2
+	VPXORQ Z3, Z3, Z3
+
+word:
+	KMOVW (DI), K1
+	KMOVW 2(DI), K2
+	KMOVW 4(DI), K3
+	KMOVW 6(DI), K4
+	VADDPS (SI), Z0, K1, Z0
+	VADDPS 64(SI), Z1, K2, Z1
+	VADDPS 128(SI), Z2, K3, Z2
+	VADDPS 192(SI), Z3, K4, Z3
+	ADDQ $64, DI
+	ADDQ $256, SI
+	DECQ CX
+	JNZ  word
+	VADDPS Z1, Z0, Z0
+	VADDPS Z3, Z2, Z2
+	VADDPS Z2, Z0, Z0
+	VEXTRACTF64X4 $1, Z0, Y1
+	VADDPS Y1, Y0, Y0
+	VEXTRACTF128 $1, Y0, X1
+	VADDPS X1, X0, X0
+	VPSHUFD $0x4E, X0, X1
+	VADDPS X1, X0, X0
+	VPSHUFD $0xB1, X0, X1
+	VADDSS X1, X0, X0
+	MOVSS X0, ret+24(FP)
+	VZEROUPPER
+	RET

@@ -197,6 +197,29 @@ func TestSignsEqualsItsTwin(t *testing.T) {
 	}
 }
 
+func TestWeighEqualsItsTwin(t *testing.T) {
+	t.Parallel()
+	r := rand.New(rand.NewPCG(6, 1))
+	for n := 1; n <= 40; n++ {
+		for range 20 {
+			q := floats(r, n*64, func() float32 { return float32(r.NormFloat64()) })
+			codes := words(r, (n-1)*Lanes+1)
+			var want, size float64
+			for i, x := range q {
+				if codes[i/64*Lanes]>>(i%64)&1 == 1 {
+					want += float64(x)
+					size += math.Abs(float64(x))
+				}
+			}
+			for name, got := range map[string]float32{"chosen": Weigh(q, codes), "go": weighGo(q, codes)} {
+				if math.Abs(float64(got)-want) > 1e-5*size {
+					t.Fatalf("%s: %d words weigh %v, want %v", name, n, got, want)
+				}
+			}
+		}
+	}
+}
+
 func TestKernelsDoNotAllocate(t *testing.T) {
 	q, rows, out := make([]float32, 512), make([]float32, 5120), make([]float32, 10)
 	code, codes := make([]uint64, 8), make([]uint64, 8*64)

@@ -11,6 +11,7 @@ import (
 
 const (
 	scanRows    = 1024 // codes between two looks at the limit
+	widen       = 4    // times as many candidates are weighed as are scored exactly
 	readGap     = 3    // a vector is read along when it lies between two that are this near
 	readRecords = 64   // in one read: they fit the processor's cache
 )
@@ -20,6 +21,7 @@ type scratch struct {
 	query   []float32
 	records []float32
 	scores  []float32
+	weights []float32 // the query, as long as a code
 	chunks  []*chunk
 	live    [][chunkRows / 64]uint64
 	codes   []queryCode
@@ -52,7 +54,9 @@ func (ix *Index) Search(q []float32, k int, o SearchOptions) []Hit {
 	if ix.snapshot(s, o) {
 		return ix.score(s, s.slots, k)
 	}
-	ix.scan(s, max(cmp.Or(o.Rescore, DefaultRescore), 10*k), o.Allow)
+	want := max(cmp.Or(o.Rescore, DefaultRescore), 10*k)
+	ix.scan(s, widen*want, o.Allow)
+	ix.weigh(s, want)
 	s.slots = s.pick.slots(s.slots[:0])
 	return ix.score(s, s.slots, k)
 }
@@ -135,6 +139,26 @@ func (s *scratch) code(c *centre, words int) []uint64 {
 	kernel.Signs(code, s.query, c.mean)
 	s.codes = append(s.codes, queryCode{centre: c, code: code})
 	return code
+}
+
+// weigh keeps the want most promising candidates. Distances between codes forget how much of
+// the query lies in each dimension; weighing the bits of a code with the query does not, and
+// orders far better. It needs no vector of the file.
+func (ix *Index) weigh(s *scratch, want int) {
+	if len(s.pick.found) <= want {
+		return
+	}
+	weights := slices.Grow(s.weights[:0], ix.words*64)[:ix.words*64]
+	clear(weights[copy(weights, s.query):])
+	s.weights = weights
+	ix.mu.RLock()
+	for i := range s.pick.found {
+		c := &s.pick.found[i]
+		ch, row := s.chunks[c.slot/chunkRows], int(c.slot%chunkRows)
+		c.weight = kernel.Weigh(weights, ch.codes[row/kernel.Lanes*kernel.Lanes*ix.words+row%kernel.Lanes:])
+	}
+	ix.mu.RUnlock()
+	s.pick.heaviest(want)
 }
 
 // score reads the vectors of slots, which are in order, and returns the best k.

@@ -9,6 +9,7 @@ import (
 type candidate struct {
 	slot, id uint32
 	dist     uint16
+	weight   float32 // how much of the query lies in the bits of the code
 }
 
 // selection keeps the want nearest of many candidates; of equally near ones those with the
@@ -72,6 +73,40 @@ func (p *selection) shrink() {
 	}
 	p.counts[d] = uint32(len(p.ties))
 	p.found = append(kept, p.ties...)
+}
+
+// heaviest keeps the want candidates of the greatest weight; of equal ones those with the
+// smaller ids. It is a quickselect: what is kept is in no order.
+func (p *selection) heaviest(want int) {
+	before := func(a, b candidate) bool {
+		return a.weight > b.weight || a.weight == b.weight && a.id < b.id
+	}
+	all := p.found
+	for lo, hi := 0, len(all)-1; lo < hi; {
+		pivot := all[(lo+hi)/2]
+		i, j := lo, hi
+		for i <= j {
+			for before(all[i], pivot) {
+				i++
+			}
+			for before(pivot, all[j]) {
+				j--
+			}
+			if i <= j {
+				all[i], all[j] = all[j], all[i]
+				i, j = i+1, j-1
+			}
+		}
+		switch {
+		case want-1 <= j:
+			hi = j
+		case want-1 >= i:
+			lo = i
+		default:
+			lo = hi
+		}
+	}
+	p.found = all[:min(want, len(all))]
 }
 
 // slots appends the slots of what is kept, in order.
