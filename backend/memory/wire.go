@@ -164,7 +164,7 @@ type Evidence struct {
 	TurnID         string     `json:"turnId,omitempty"` // the id in the original, such as D1:3
 	DocumentID     *uuid.UUID `json:"documentId,omitempty"`
 	Seq            *int64     `json:"seq,omitempty"`
-	StartOffset    *int64     `json:"startOffset,omitempty"`
+	StartOffset    *int64     `json:"startOffset,omitempty"` // in the document, in UTF-16 code units where it was cut here
 	EndOffset      *int64     `json:"endOffset,omitempty"`
 	Quote          string     `json:"quote"`
 }
@@ -454,7 +454,7 @@ type UpsertChunk struct {
 	Seq         int64           `json:"seq"`
 	Text        string          `json:"text"`
 	Heading     string          `json:"heading,omitempty"`
-	StartOffset *int64          `json:"startOffset,omitempty"`
+	StartOffset *int64          `json:"startOffset,omitempty"` // in the document
 	EndOffset   *int64          `json:"endOffset,omitempty"`
 	Metadata    json.RawMessage `json:"metadata,omitempty"`
 }
@@ -527,7 +527,7 @@ type Chunk struct {
 	Seq         int64     `json:"seq"`
 	Heading     string    `json:"heading,omitempty"`
 	Text        string    `json:"text"`
-	StartOffset *int64    `json:"startOffset,omitempty"`
+	StartOffset *int64    `json:"startOffset,omitempty"` // in the document, in UTF-16 code units where it was cut here
 	EndOffset   *int64    `json:"endOffset,omitempty"`
 }
 

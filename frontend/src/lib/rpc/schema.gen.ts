@@ -760,6 +760,7 @@ export interface MemoryChunk {
   seq: number;
   heading?: string;
   text: string;
+  /** in the document, in UTF-16 code units where it was cut here */
   startOffset?: number;
   endOffset?: number;
 }
@@ -943,6 +944,7 @@ export interface MemoryEvidence {
   turnId?: string;
   documentId?: string;
   seq?: number;
+  /** in the document, in UTF-16 code units where it was cut here */
   startOffset?: number;
   endOffset?: number;
   quote: string;
@@ -1486,6 +1488,7 @@ export interface MemoryUpsertChunk {
   seq: number;
   text: string;
   heading?: string;
+  /** in the document */
   startOffset?: number;
   endOffset?: number;
   metadata?: unknown;
