@@ -130,7 +130,7 @@ func (p *memoryPipe) importFile(params memory.ImportParams) memory.ImportStatus 
 	defer tick.Stop()
 	for began := time.Now(); ; <-tick.C {
 		var st memory.ImportStatus
-		p.call("memory.import_status", memory.JobParams{JobID: job.JobID}, &st)
+		p.call("memory.import_status", memory.JobParams(job), &st)
 		if st.Status != "pending" && st.Status != "running" {
 			return st
 		}

@@ -176,15 +176,6 @@ func (s *Service) index() *vector.Index {
 	return nil
 }
 
-// embedQuery gives the vector of a query for the index that serves.
-func (s *Service) embedQuery(ctx context.Context, text string) ([]float32, error) {
-	g := s.meaning()
-	if g == nil {
-		return nil, s.noMeaning()
-	}
-	return s.embedFor(ctx, g, text)
-}
-
 // noMeaning says why nothing can be found by meaning.
 func (s *Service) noMeaning() error {
 	switch {

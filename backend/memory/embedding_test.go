@@ -524,3 +524,12 @@ func TestReembedRefuses(t *testing.T) {
 	_, err = b.Reembed(b.ctx, ReembedParams{ModelID: "words@1", Failed: true})
 	wantKind(t, err, fault.Invalid, "Give one of")
 }
+
+// embedQuery gives the vector of a query for the index that serves.
+func (s *Service) embedQuery(ctx context.Context, text string) ([]float32, error) {
+	g := s.meaning()
+	if g == nil {
+		return nil, s.noMeaning()
+	}
+	return s.embedFor(ctx, g, text)
+}

@@ -158,7 +158,7 @@ func (s *Service) nextImport(ctx context.Context, user uuid.UUID) (*importJob, e
 	}
 	job.at.Message = ""
 	job.shown = ImportStatus{JobID: job.id, Format: job.format, Path: job.o.where(), DryRun: job.o.DryRun, StartedAt: started}
-	job.show("running", "")
+	job.show("")
 	job.run, job.cancel = context.WithCancelCause(ctx)
 	s.imports.jobs[job.id] = job
 	return job, nil
@@ -247,11 +247,11 @@ func (j *importJob) save(tx *storage.Tx, p *importPoint, status string) error {
 	return errCancelled
 }
 
-// show makes the present state what ImportStatus answers; message says why a job waits.
-func (j *importJob) show(status, message string) ImportStatus {
+// show makes the present state of a job that runs what ImportStatus answers; message says why a job waits.
+func (j *importJob) show(message string) ImportStatus {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.shown.Status, j.shown.Progress = status, j.at.progress
+	j.shown.Status, j.shown.Progress = "running", j.at.progress
 	j.at.fill(&j.shown)
 	j.shown.Errors = append([]ImportError{}, j.at.errs...)
 	if message != "" {
@@ -303,7 +303,7 @@ const (
 // progressed tells listeners how far a job is, four times a second at most.
 func (s *Service) progressed(tx *storage.Tx, job *importJob) {
 	tx.AfterCommit(func() {
-		st := job.show("running", "")
+		st := job.show("")
 		now := time.Now()
 		if now.Sub(job.published) >= importProgressEvery {
 			job.published = now

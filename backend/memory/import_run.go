@@ -171,14 +171,14 @@ func (s *Service) untilWritten(ctx context.Context, job *importJob, fn func(*sto
 	for try := 0; ; try++ {
 		err := s.db.Write(ctx, fn)
 		if err == nil {
-			job.show("running", "")
+			job.show("")
 			return nil
 		}
 		kind := fault.KindOf(err)
 		if ctx.Err() != nil || kind != fault.Limit && (kind != fault.Unavailable || try >= 20) {
 			return err
 		}
-		if st := job.show("running", fault.As(err).Message); time.Since(job.published) >= importProgressEvery {
+		if st := job.show(fault.As(err).Message); time.Since(job.published) >= importProgressEvery {
 			job.published = time.Now()
 			bus.Publish(job.bus, job.user, ImportProgress{st})
 		}

@@ -3,7 +3,6 @@ package memory
 import (
 	"database/sql"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"strconv"
 	"strings"
@@ -28,7 +27,6 @@ type prepared struct {
 	document *documentIn     // of a document, or of a memory that is too long for one
 	draft    *draft          // of a memory
 	turns    []importer.Turn // of the conversation
-	metadata json.RawMessage // of the conversation
 }
 
 func prepare(job *importJob, r *importer.Reader, rec importer.Record) *prepared {

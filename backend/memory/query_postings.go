@@ -23,11 +23,6 @@ type posting struct {
 	head uint8 // in title and tags, weighted, in halves
 }
 
-// weight is the number of times that BM25 counts.
-func (p posting) weight() float64 { return float64(p.text) + p.headWeight() }
-
-func (p posting) headWeight() float64 { return float64(p.head) / 2 }
-
 // postings keeps the lists of the terms that were asked for last. search_fts has them all; to
 // rank with bm25() there costs a look-up a row, so ranking happens here.
 type postings struct {

@@ -86,13 +86,3 @@ func appendFolded(b []byte, r rune) []byte {
 }
 
 func notMark(r rune) bool { return !unicode.Is(unicode.Mn, r) }
-
-// stems gives the stemmed tokens of a text, in order.
-func stems(text string) []string {
-	ws := tokenize(text)
-	out := make([]string, len(ws))
-	for i, w := range ws {
-		out[i] = stem(w.token)
-	}
-	return out
-}

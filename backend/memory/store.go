@@ -17,8 +17,6 @@ import (
 	"helix/backend/storage"
 )
 
-func unbuilt() error { return fault.Unavailablef("This is being built.") }
-
 // storeState is what the keeping of memories keeps in a Service.
 type storeState struct{ words wordsSize }
 

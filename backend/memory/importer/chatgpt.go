@@ -54,7 +54,7 @@ func ParseChatGPT(raw []byte, zone *time.Location) (*Conversation, error) {
 	if in.Mapping == nil {
 		return nil, errShape
 	}
-	c := &Conversation{Source: ChatGPT, ExternalID: firstOf(in.ConversationID, in.ID), Title: line(in.Title, maxTitle), Participants: []string{"You", "ChatGPT"}}
+	c := &Conversation{Source: ChatGPT, ExternalID: firstOf(in.ConversationID, in.ID), Title: line(in.Title), Participants: []string{"You", "ChatGPT"}}
 	if c.ExternalID == "" {
 		return nil, errShape
 	}

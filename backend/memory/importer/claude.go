@@ -37,7 +37,7 @@ func ParseClaude(raw []byte, zone *time.Location) (*Conversation, error) {
 	if in.Messages == nil || firstOf(in.UUID) == "" {
 		return nil, errShape
 	}
-	c := &Conversation{Source: Claude, ExternalID: firstOf(in.UUID), Title: line(in.Name, maxTitle), Participants: []string{"You", "Claude"}}
+	c := &Conversation{Source: Claude, ExternalID: firstOf(in.UUID), Title: line(in.Name), Participants: []string{"You", "Claude"}}
 	for i := range in.Messages {
 		if t, ok := in.Messages[i].turn(zone); ok {
 			if t.Role == "assistant" {
@@ -72,7 +72,7 @@ func (m *claudeMessage) turn(zone *time.Location) (Turn, bool) {
 	}
 	for _, f := range m.Files {
 		if text := clean(f.Text); text != "" {
-			if name := line(f.Name, maxTitle); name != "" {
+			if name := line(f.Name); name != "" {
 				text = "[" + name + "]\n" + text
 			}
 			parts = append(parts, text)

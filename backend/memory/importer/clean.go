@@ -31,9 +31,9 @@ func plain(text string) string {
 	return norm.NFC.String(text)
 }
 
-// line is clean for a title or a name: one line of at most max bytes.
-func line(text string, max int) string {
-	return cut(strings.Join(strings.Fields(clean(text)), " "), max)
+// line is clean for a title or a name: one line of at most maxTitle bytes.
+func line(text string) string {
+	return cut(strings.Join(strings.Fields(clean(text)), " "), maxTitle)
 }
 
 // cut shortens text to at most max bytes without breaking a character.

@@ -43,7 +43,7 @@ func newDocuments(r io.Reader, format, name string, skip int, zone *time.Locatio
 	if format == Markdown {
 		d.doc.Mime = "text/markdown"
 	}
-	d.doc.Title = line(strings.TrimSuffix(path.Base(name), path.Ext(name)), maxTitle)
+	d.doc.Title = line(strings.TrimSuffix(path.Base(name), path.Ext(name)))
 	if at, err := time.ParseInLocation("2006-01-02", d.doc.Title, zone); err == nil { // a daily note
 		d.doc.Date, _ = sane(at)
 	}
@@ -140,13 +140,13 @@ func (d *documents) front(text string) string {
 			d.doc.Tags = tidyTags(append(d.doc.Tags, values...))
 		case "aliases", "alias":
 			for _, v := range values {
-				if v = line(v, maxTitle); v != "" && len(d.doc.Aliases) < maxTags && !slices.Contains(d.doc.Aliases, v) {
+				if v = line(v); v != "" && len(d.doc.Aliases) < maxTags && !slices.Contains(d.doc.Aliases, v) {
 					d.doc.Aliases = append(d.doc.Aliases, v)
 				}
 			}
 		case "title":
-			if len(values) == 1 && line(values[0], maxTitle) != "" {
-				d.doc.Title = line(values[0], maxTitle)
+			if len(values) == 1 && line(values[0]) != "" {
+				d.doc.Title = line(values[0])
 			}
 		}
 	}
@@ -216,7 +216,7 @@ func collect(row string, tags, links *[]string) {
 	}
 	row = inlineCode.ReplaceAllString(row, " ")
 	for _, m := range wikiLink.FindAllStringSubmatch(row, -1) {
-		if to := line(m[1], maxTitle); to != "" && len(*links) < maxLinks && !slices.Contains(*links, to) {
+		if to := line(m[1]); to != "" && len(*links) < maxLinks && !slices.Contains(*links, to) {
 			*links = append(*links, to)
 		}
 	}

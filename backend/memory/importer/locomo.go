@@ -39,7 +39,7 @@ func ParseLoCoMo(raw []byte, name string, zone *time.Location) (*Conversation, e
 	for _, key := range []string{"speaker_a", "speaker_b"} {
 		var who string
 		if json.Unmarshal(doc[key], &who) == nil && clean(who) != "" {
-			c.Participants = append(c.Participants, line(who, maxTitle))
+			c.Participants = append(c.Participants, line(who))
 		}
 	}
 	var sessions []int
@@ -88,7 +88,7 @@ func locomoSession(doc map[string]json.RawMessage, n int, who []string, zone *ti
 		if text == "" {
 			continue
 		}
-		t := Turn{ExternalID: cut(clean(e.DiaID), maxTitle), Role: "user", Speaker: line(e.Speaker, maxTitle), Text: text, At: at, Session: n}
+		t := Turn{ExternalID: cut(clean(e.DiaID), maxTitle), Role: "user", Speaker: line(e.Speaker), Text: text, At: at, Session: n}
 		if len(who) > 1 && t.Speaker == who[1] {
 			t.Role = "assistant"
 		}

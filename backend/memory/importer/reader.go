@@ -29,10 +29,10 @@ type Reader struct {
 	before  int64 // bytes of the entries that are done
 	from    Position
 
-	next_ int // of entries
-	file  io.ReadCloser
-	read  *counted
-	parse parser
+	nextEntry int // of entries
+	file      io.ReadCloser
+	read      *counted
+	parse     parser
 }
 
 // parser gives the records of one file.
@@ -82,9 +82,9 @@ func Open(src Source, o Options) (*Reader, error) {
 	for _, e := range r.entries {
 		r.total += e.size
 	}
-	for r.next_ < len(r.entries) && !t.one && done(r.entries[r.next_], o.From) {
-		r.before += r.entries[r.next_].size
-		r.next_++
+	for r.nextEntry < len(r.entries) && !t.one && done(r.entries[r.nextEntry], o.From) {
+		r.before += r.entries[r.nextEntry].size
+		r.nextEntry++
 	}
 	return r, nil
 }
@@ -149,14 +149,14 @@ func (r *Reader) Progress() float64 {
 func (r *Reader) Next() (Record, error) {
 	for {
 		if r.parse == nil {
-			if r.next_ == len(r.entries) {
+			if r.nextEntry == len(r.entries) {
 				return Record{}, io.EOF
 			}
 			if err := r.begin(); err != nil {
 				return r.unreadable(err)
 			}
 		}
-		e := r.entries[r.next_]
+		e := r.entries[r.nextEntry]
 		rec, err := r.parse.next()
 		switch {
 		case errors.Is(err, io.EOF):
@@ -177,7 +177,7 @@ func (r *Reader) Next() (Record, error) {
 
 // unreadable reports a file of a folder that cannot be opened, and goes on behind it.
 func (r *Reader) unreadable(err error) (Record, error) {
-	e := r.entries[r.next_]
+	e := r.entries[r.nextEntry]
 	r.end()
 	if r.tree.one {
 		return Record{}, openError(err)
@@ -202,7 +202,7 @@ func (r *Reader) failed(e entry, err error) error {
 
 // begin opens the next entry, at the place where an earlier reader stopped.
 func (r *Reader) begin() error {
-	e := r.entries[r.next_]
+	e := r.entries[r.nextEntry]
 	at := Position{}
 	if r.tree.one || e.name == r.from.File {
 		at = r.from
@@ -249,9 +249,9 @@ func (r *Reader) end() {
 	if r.file != nil {
 		_ = r.file.Close()
 	}
-	r.before += r.entries[r.next_].size
+	r.before += r.entries[r.nextEntry].size
 	r.file, r.read, r.parse = nil, nil, nil
-	r.next_++
+	r.nextEntry++
 }
 
 // Close frees what Open took.

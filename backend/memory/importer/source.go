@@ -154,7 +154,7 @@ func zipTree(data io.ReaderAt, size int64, name, print string, done func() error
 			why = "There is another file of this name; only the first was read."
 		}
 		if why != "" {
-			t.problems = append(t.problems, Problem{File: line(f.Name, maxTitle), Message: why})
+			t.problems = append(t.problems, Problem{File: line(f.Name), Message: why})
 			continue
 		}
 		seen[f.Name] = true
