@@ -124,40 +124,40 @@ func (s *Service) compare(ctx context.Context, g *generation) error {
 	epoch := e.epoch.Load()
 	seen := vector.NewBitmap(0)
 	for from, more := int64(0), true; more; {
-		var missing []int64
-		err := func() error {
-			e.mu.Lock()
-			defer e.mu.Unlock()
-			var differ []int64
-			rows := 0
-			err := s.db.Read(ctx, func(tx *storage.Tx) error {
-				list, err := tx.Query(`SELECT item, text_hash FROM search_items WHERE item > ? ORDER BY item LIMIT ?`, from, compareRows)
-				if err != nil {
-					return err
-				}
-				defer list.Close()
-				for list.Next() {
-					var hash []byte
-					if err := list.Scan(&from, &hash); err != nil {
-						return err
-					}
-					rows++
-					seen.Set(uint32(from))
-					if tag, ok := g.index.Tag(uint32(from)); !ok || tag != textTag(hash) {
-						differ = append(differ, from)
-					}
-				}
-				return list.Err()
-			})
+		var differ, missing []int64
+		rows := 0
+		err := s.db.Read(ctx, func(tx *storage.Tx) error {
+			list, err := tx.Query(`SELECT item, text_hash FROM search_items WHERE item > ? ORDER BY item LIMIT ?`, from, compareRows)
 			if err != nil {
 				return err
 			}
-			more = rows == compareRows
-			missing, err = s.apply(ctx, g, differ)
-			return err
-		}()
+			defer list.Close()
+			for list.Next() {
+				var hash []byte
+				if err := list.Scan(&from, &hash); err != nil {
+					return err
+				}
+				rows++
+				seen.Set(uint32(from))
+				if tag, ok := g.index.Tag(uint32(from)); !ok || tag != textTag(hash) {
+					differ = append(differ, from)
+				}
+			}
+			return list.Err()
+		})
 		if err != nil {
 			return err
+		}
+		more = rows == compareRows
+		// Only what differs is read again under the lock, a few at a time: commits wait for it.
+		for part := range slices.Chunk(differ, followRows) {
+			e.mu.Lock()
+			none, err := s.apply(ctx, g, part)
+			e.mu.Unlock()
+			if err != nil {
+				return err
+			}
+			missing = append(missing, none...)
 		}
 		if err := s.queueMissing(ctx, g.id, missing); err != nil {
 			return err
