@@ -22,12 +22,6 @@ func dotGo(a, b []float32) float32 {
 	return (s0 + s1) + (s2 + s3)
 }
 
-func dotRowsGo(q, rows []float32, stride int, out []float32) {
-	for i := range out {
-		out[i] = dotGo(q, rows[i*stride:i*stride+len(q)])
-	}
-}
-
 func hammingGo(a, b []uint64) int {
 	n := 0
 	b = b[:len(a)]

@@ -36,7 +36,9 @@ func DotRows(q, rows []float32, stride int, out []float32) {
 	if stride < len(q) || len(rows) < (len(out)-1)*stride+len(q) {
 		panic("kernel: DotRows: rows are too short")
 	}
-	dotRows(q, rows, stride, out)
+	for i := range out {
+		out[i] = dot(q, rows[i*stride:i*stride+len(q)])
+	}
 }
 
 // Hamming counts the bits in which a and b differ; they have the same length.

@@ -39,12 +39,6 @@ func dot(a, b []float32) float32 {
 	return dotGo(a, b)
 }
 
-func dotRows(q, rows []float32, stride int, out []float32) {
-	for i := range out {
-		out[i] = dot(q, rows[i*stride:i*stride+len(q)])
-	}
-}
-
 // hamming leaves short codes and older processors to the instruction that counts one word.
 func hamming(a, b []uint64) int {
 	if hasPopcnt512 {

@@ -16,12 +16,6 @@ func dot(a, b []float32) float32 {
 	return dotNEON(&a[0], &b[0], whole) + dotGo(a[whole:], b[whole:])
 }
 
-func dotRows(q, rows []float32, stride int, out []float32) {
-	for i := range out {
-		out[i] = dot(q, rows[i*stride:i*stride+len(q)])
-	}
-}
-
 func hamming(a, b []uint64) int {
 	whole := len(a) &^ 1
 	return hammingNEON(&a[0], &b[0], whole) + hammingGo(a[whole:], b[whole:])

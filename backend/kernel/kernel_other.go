@@ -4,8 +4,6 @@ package kernel
 
 func dot(a, b []float32) float32 { return dotGo(a, b) }
 
-func dotRows(q, rows []float32, stride int, out []float32) { dotRowsGo(q, rows, stride, out) }
-
 func hamming(a, b []uint64) int { return hammingGo(a, b) }
 
 func scan(q, codes []uint64, limit int, dist []uint16, near []uint64) {

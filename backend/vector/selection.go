@@ -72,7 +72,8 @@ func (p *selection) shrink() {
 		p.lastID = p.ties[room-1].id
 	}
 	p.counts[d] = uint32(len(p.ties))
-	p.found = append(kept, p.ties...)
+	kept = append(kept, p.ties...)
+	p.found = kept
 }
 
 // heaviest keeps the want candidates of the greatest weight; of equal ones those with the
