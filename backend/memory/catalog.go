@@ -16,10 +16,15 @@ import (
 // a query reads nothing from the database but the texts that it shows. Items are known by
 // their number in search_items, which is never given twice.
 type catalog struct {
-	mu            sync.RWMutex
-	state         catalogState
-	ready         chan struct{} // closed when the load that runs has ended
-	pending       []itemChange  // what was committed while it ran
+	mu      sync.RWMutex
+	state   catalogState
+	ready   chan struct{} // closed when the load that runs has ended
+	pending []itemChange  // what was committed while it ran
+	catalogRows
+}
+
+// catalogRows is what a catalog holds.
+type catalogRows struct {
 	pages         []*[rowsPerPage]row
 	people        map[uuid.UUID]*owner
 	families      map[uuid.UUID]*family

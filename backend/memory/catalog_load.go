@@ -8,7 +8,6 @@ import (
 	"github.com/google/uuid"
 
 	"helix/backend/storage"
-	"helix/backend/vector"
 )
 
 // catalogLoaded loads the catalog when nobody has, and waits for the load that runs.
@@ -32,11 +31,11 @@ func (s *Service) catalogLoaded(ctx context.Context) error {
 		}
 		c.state, c.ready, c.pending = catalogLoading, make(chan struct{}), nil
 		c.mu.Unlock()
-		err := s.loadCatalog(ctx)
+		fresh, err := s.loadCatalog(ctx)
 		c.mu.Lock()
 		c.state = catalogEmpty
 		if err == nil {
-			c.state = catalogReady
+			c.state, c.catalogRows = catalogReady, fresh.catalogRows
 			for i := range c.pending {
 				c.applyLocked(&c.pending[i])
 			}
@@ -48,21 +47,18 @@ func (s *Service) catalogLoaded(ctx context.Context) error {
 	}
 }
 
-// loadCatalog reads all items. Nothing else touches the rows while it does.
-func (s *Service) loadCatalog(ctx context.Context) error {
-	c := &s.search.catalog
-	c.pages, c.people, c.families, c.numbers = nil, map[uuid.UUID]*owner{}, map[uuid.UUID]*family{}, map[itemKey]uint32{}
-	c.dead, c.names, c.tagSets = vector.Bitmap{}, interner{}, interner{}
+// loadCatalog reads all items into another catalog: queries may still use the one there is.
+func (s *Service) loadCatalog(ctx context.Context) (*catalog, error) {
+	c := &catalog{catalogRows: catalogRows{people: map[uuid.UUID]*owner{}, families: map[uuid.UUID]*family{}, numbers: map[itemKey]uint32{}}}
 	c.tagSets.id("")
-	c.speakerTokens = nil
 	c.speakerID("")
 	if err := s.checkItems(ctx); err != nil {
-		return err
+		return nil, err
 	}
 	if err := s.checkWords(ctx); err != nil {
-		return err
+		return nil, err
 	}
-	return s.db.Read(ctx, func(tx *storage.Tx) error {
+	return c, s.db.Read(ctx, func(tx *storage.Tx) error {
 		if s.o.Private {
 			if err := s.loadWords(tx); err != nil {
 				return err

@@ -37,6 +37,7 @@ type postings struct {
 type postingList struct {
 	ps    []posting
 	ready bool
+	stale bool      // what is being read is of a database that another took the place of
 	late  []posting // added while it was being read
 	used  uint64
 }
@@ -129,7 +130,7 @@ func (c *postings) end(st string, ps []posting, keep bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	l := c.lists[st]
-	if !keep || len(ps) > maxPostings/2 {
+	if !keep || l.stale || len(ps) > maxPostings/2 {
 		delete(c.lists, st)
 		return
 	}
@@ -178,6 +179,8 @@ func (c *postings) clear() {
 	for st, l := range c.lists {
 		if l.ready {
 			delete(c.lists, st)
+		} else {
+			l.stale = true
 		}
 	}
 	c.size, c.full = 0, false
