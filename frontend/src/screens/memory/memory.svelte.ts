@@ -82,7 +82,10 @@ export class MemoryScreen {
     this.#offs = [
       this.#rpc.on("memory.changed", (e) => this.#changed(e.many ? null : e.ids, e.op)),
       this.#rpc.on("memory.embedding_progress", (e) => this.embedding.progress(e)),
-      this.#rpc.on("memory.import_done", () => this.#changed(null, "import")),
+      this.#rpc.on("memory.import_done", () => {
+        this.#changed(null, "import");
+        void this.readStats();
+      }),
       this.#rpc.onReload(() => this.reload()),
     ];
     this.reload();
