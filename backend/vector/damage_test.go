@@ -296,3 +296,38 @@ func FuzzOpen(f *testing.F) {
 		abandon(ix)
 	})
 }
+
+// A process that ends between writing a vector and giving up its older version leaves both;
+// the newer counts, also when it lies before the older one in the file.
+func TestNewerVersionCounts(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	ix := open(t, dir, tinyDims)
+	s := newSource(8, tinyDims)
+	m := model{}
+	add := func(id uint32) uint32 {
+		m[id] = Vector{ID: id, Tag: s.r.Uint64(), Values: s.vector()}
+		must(t, ix.Add(id, m[id].Tag, m[id].Values))
+		slot, _ := ix.rows.get(id)
+		return slot
+	}
+	for i := range uint32(8) {
+		add(i)
+	}
+	must(t, ix.Remove(0))
+	delete(m, 0)
+	if slot := add(5); slot != 0 {
+		t.Fatalf("slot %d, want the free one before the older version", slot)
+	}
+	add(6)
+	must(t, ix.file.mark(5, flagLive))
+	must(t, ix.file.mark(6, flagLive))
+	for range 2 {
+		abandon(ix)
+		ix = open(t, dir, tinyDims)
+		if st := ix.Stats(); st.Rebuilt != "" || st.Dropped != 0 {
+			t.Fatalf("%+v", st)
+		}
+		m.same(t, ix)
+	}
+}
