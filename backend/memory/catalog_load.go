@@ -3,6 +3,7 @@ package memory
 import (
 	"context"
 	"database/sql"
+	"slices"
 	"strings"
 
 	"github.com/google/uuid"
@@ -119,7 +120,7 @@ func (c *catalog) load(tx *storage.Tx, part struct{ kind, query string }) error 
 			if err := storage.JSON(&list).Scan(tags); err != nil {
 				return err
 			}
-			sortTags(list)
+			slices.Sort(list)
 			set = c.tagSets.id(strings.Join(list, tagSeparator))
 		}
 		if r.tags = set; tags == "[]" || tags == "" {

@@ -131,5 +131,3 @@ func spoken(speaker, text string) string {
 	}
 	return speaker + ": " + text
 }
-
-func sortTags(tags []string) { slices.Sort(tags) }
