@@ -32,13 +32,12 @@ type draft struct {
 	untrusted  bool
 	dedupe     bool
 	byAgent    bool // an agent wants to store it
-	session    string
 }
 
 // checkDraft checks what a caller wants to store. at is the path of the item in the request.
 func checkDraft(ctx context.Context, at string, p AddParams) (d *draft, err error) {
 	d = &draft{typ: p.Type, tier: p.SalienceTier, pinned: p.Pinned, source: p.Source, sourceRef: p.SourceRef, occurredAt: p.OccurredAt,
-		dedupe: p.Dedupe == nil || *p.Dedupe, session: p.Session}
+		dedupe: p.Dedupe == nil || *p.Dedupe}
 	if d.content, err = checkContent(at+"content", p.Content); err != nil {
 		return nil, err
 	}
@@ -72,6 +71,9 @@ func checkDraft(ctx context.Context, at string, p AddParams) (d *draft, err erro
 	}
 	caller, _ := identity.From(ctx)
 	d.byAgent = d.source == "agent" || caller.Pipe == "agent"
+	if d.byAgent && d.sourceRef == "" {
+		d.sourceRef = p.Session // where it comes from
+	}
 	if len(d.sourceRef) > maxRef {
 		return nil, invalid(at+"sourceRef", "sourceRef is longer than 4 KiB.")
 	}

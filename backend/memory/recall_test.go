@@ -41,7 +41,7 @@ func TestContainment(t *testing.T) {
 	}
 }
 
-// agent is a call of the agent for the local user.
+// agentAdd stores a text as the agent of the local user does.
 func (b *bundle) agentAdd(t testing.TB, text string) AddResult {
 	t.Helper()
 	return must(b.Add(b.ctx, AddParams{Content: text, Source: "agent", Session: "s1"}))(t)
@@ -103,8 +103,8 @@ func TestRecalledTextIsNotStoredAgain(t *testing.T) {
 	}
 	// After a day it is forgotten.
 	b.exec(t, `UPDATE recall_log SET at = at - ?`, recallAge.Microseconds()+1)
-	if got := b.agentAdd(t, "Remember: "+items[1].Content); got.Deduplicated {
-		t.Error("a recall counts for more than a day")
+	if got := b.agentAdd(t, "Remember: "+items[1].Content); got.Deduplicated || got.Item.SourceRef != "s1" {
+		t.Errorf("after a day: %+v", got)
 	}
 	if err := b.cleanup(b.ctx, time.Now()); err != nil {
 		t.Fatal(err)
