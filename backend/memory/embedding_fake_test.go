@@ -140,10 +140,13 @@ func (b *bundle) status(t testing.TB) EmbeddingStatus {
 	return must(b.EmbeddingStatus(b.ctx, struct{}{}))(t)
 }
 
-// settled waits until no vector is missing.
+// settled waits until no vector of the local user, who has all items, is missing.
 func (b *bundle) settled(t testing.TB) {
 	t.Helper()
-	until(t, "all vectors", func() bool { st := b.status(t); return st.Queued == 0 && b.embedding.serving.Load() != nil })
+	until(t, "all vectors", func() bool {
+		st, g := b.status(t), b.embedding.serving.Load()
+		return st.Queued == 0 && g != nil && g.index.Len() == int(st.Ready) // the index follows the commit
+	})
 }
 
 // nearest gives the item whose vector is nearest to a text, and the cosine.
