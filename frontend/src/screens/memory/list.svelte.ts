@@ -204,6 +204,14 @@ export class MemoryList {
     }
   }
 
+  /** Reads the place of an empty slot, for a key that leads there; answers what stands in it. */
+  async reach(slot: Slot): Promise<Row | null> {
+    const at = Number(slot.key.slice(1));
+    if (slot.row !== null || !Number.isInteger(at)) return slot.row;
+    await this.#fill(Math.floor(at / PAGE));
+    return this.slots[at]?.row ?? null;
+  }
+
   async #fill(n: number): Promise<void> {
     const age = this.#age;
     this.#pages.add(n);

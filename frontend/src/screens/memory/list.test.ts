@@ -82,6 +82,7 @@ describe("the list of all", () => {
     list.ensure(495, 510);
     await until(() => list.slots[500]?.row !== null);
     expect(list.slots[500]?.row?.id).toBe("m500");
+    expect((await list.reach(list.slots[999]!))?.id).toBe("m999");
     const calls = rpc.sent("memory.list").length;
     list.ensure(495, 510);
     expect(rpc.sent("memory.list")).toHaveLength(calls);
