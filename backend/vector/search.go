@@ -56,7 +56,7 @@ func (ix *Index) Search(q []float32, k int, o SearchOptions) []Hit {
 	}
 	want := max(cmp.Or(o.Rescore, DefaultRescore), 10*k)
 	ix.scan(s, widen*want, o.Allow)
-	ix.weigh(s, want)
+	s.pick.heaviest(want)
 	s.slots = s.pick.slots(s.slots[:0])
 	return ix.score(s, s.slots, k)
 }
@@ -100,13 +100,17 @@ func (ix *Index) snapshot(s *scratch, o SearchOptions) (exact bool) {
 func (ix *Index) scan(s *scratch, want int, allow *Bitmap) {
 	s.pick.begin(want, ix.words*64)
 	s.codes = s.codes[:0]
+	s.weights = slices.Grow(s.weights[:0], ix.words*64)[:ix.words*64]
+	clear(s.weights[copy(s.weights, s.query):])
 	for c, ch := range s.chunks {
 		ix.scanChunk(s, uint32(c*chunkRows), ch, &s.live[c], allow)
 	}
 	s.pick.shrink()
 }
 
-// scanChunk holds mu for as long as it looks at the codes of one chunk.
+// scanChunk holds mu for as long as it looks at the codes of one chunk. Distances between
+// codes forget how much of the query lies in each dimension; weighing the bits of a code with
+// the query does not, and orders far better. It is done here, where the code is at hand.
 func (ix *Index) scanChunk(s *scratch, first uint32, ch *chunk, live *[chunkRows / 64]uint64, allow *Bitmap) {
 	ix.mu.RLock()
 	defer ix.mu.RUnlock()
@@ -121,7 +125,9 @@ func (ix *Index) scanChunk(s *scratch, first uint32, ch *chunk, live *[chunkRows
 			for m &= s.near[w]; m != 0; m &= m - 1 {
 				i := w*64 + bits.TrailingZeros64(m)
 				if id := ch.ids[at+i]; allow == nil || allow.Has(id) {
-					s.pick.add(candidate{slot: first + uint32(at+i), id: id, dist: s.dist[i]})
+					row := at + i
+					weight := kernel.Weigh(s.weights, ch.codes[row/kernel.Lanes*kernel.Lanes*ix.words+row%kernel.Lanes:])
+					s.pick.add(candidate{slot: first + uint32(row), id: id, dist: s.dist[i], weight: weight})
 				}
 			}
 		}
@@ -139,26 +145,6 @@ func (s *scratch) code(c *centre, words int) []uint64 {
 	kernel.Signs(code, s.query, c.mean)
 	s.codes = append(s.codes, queryCode{centre: c, code: code})
 	return code
-}
-
-// weigh keeps the want most promising candidates. Distances between codes forget how much of
-// the query lies in each dimension; weighing the bits of a code with the query does not, and
-// orders far better. It needs no vector of the file.
-func (ix *Index) weigh(s *scratch, want int) {
-	if len(s.pick.found) <= want {
-		return
-	}
-	weights := slices.Grow(s.weights[:0], ix.words*64)[:ix.words*64]
-	clear(weights[copy(weights, s.query):])
-	s.weights = weights
-	ix.mu.RLock()
-	for i := range s.pick.found {
-		c := &s.pick.found[i]
-		ch, row := s.chunks[c.slot/chunkRows], int(c.slot%chunkRows)
-		c.weight = kernel.Weigh(weights, ch.codes[row/kernel.Lanes*kernel.Lanes*ix.words+row%kernel.Lanes:])
-	}
-	ix.mu.RUnlock()
-	s.pick.heaviest(want)
 }
 
 // score reads the vectors of slots, which are in order, and returns the best k.
