@@ -11,7 +11,7 @@ import (
 
 const (
 	scanRows    = 1024 // codes between two looks at the limit
-	widen       = 4    // times as many candidates are weighed as are scored exactly
+	widen       = 2    // times as many candidates are weighed as are scored exactly
 	readGap     = 3    // a vector is read along when it lies between two that are this near
 	readRecords = 64   // in one read: they fit the processor's cache
 )

@@ -38,7 +38,7 @@ func (p *selection) add(c candidate) {
 	}
 	p.counts[d]++
 	p.found = append(p.found, c)
-	if len(p.found) >= 3*p.want {
+	if len(p.found) >= 2*p.want {
 		p.shrink()
 	}
 }
