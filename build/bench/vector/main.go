@@ -64,7 +64,7 @@ func measure(n int, corpus, asked mixer) {
 	name := func(what string) string { return fmt.Sprintf("vector.%s.%s", size(n), what) }
 	queries := 200
 	if n >= 1_000_000 {
-		queries = 60
+		queries = 30
 	}
 	qs := make([][]float32, queries)
 	for i := range qs {
