@@ -41,7 +41,7 @@ export const hit = (id: string, over: Partial<Hit> = {}): Hit => ({
   highlights: [{ start: 0, end: 4 }],
   evidence: [{ kind: "memory", id, quote: `Text of ${id}` }],
   score: 1,
-  parts: { bm25Rank: 1, bm25: 4, vectorRank: 2, cosine: 0.5, rrf: 0.02, recency: 1, salience: 1, retention: 1, pinned: 1, window: 2 },
+  parts: { bm25Rank: 1, bm25: 4, vectorRank: 2, cosine: 0.5, rrf: 0.02, recency: 1, salience: 1, retention: 1, pinned: 1, cues: 1, window: 2 },
   tags: [],
   source: "manual",
   createdAt: "2026-03-02T08:00:00Z",
@@ -75,7 +75,7 @@ export const job = (id: string, over: Partial<ImportJob> = {}): ImportJob => ({ 
 
 export const preview = (over: Partial<Preview> = {}): Preview => ({ format: "chatgpt", conversations: 2, items: 10, samples: [], warnings: [], duplicates: 0, ...over });
 
-export const embedding = (over: Partial<EmbeddingStatus> = {}): EmbeddingStatus => ({ modelId: "m", dims: 512, ready: 62, queued: 38, stale: 0, failed: 0, ratePerSec: 2, etaSeconds: 19, paused: false, available: true, ...over });
+export const embedding = (over: Partial<EmbeddingStatus> = {}): EmbeddingStatus => ({ modelId: "m", dims: 512, ready: 62, queued: 38, stale: 0, failed: 0, ratePerSec: 2, etaSeconds: 19, paused: false, available: true, models: ["m"], ...over });
 
 /** Waits until something is so. */
 export async function until(ok: () => boolean): Promise<void> {

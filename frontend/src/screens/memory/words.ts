@@ -130,6 +130,7 @@ export function priors(p: Parts): { name: string; value: string }[] {
     ["Salience", p.salience],
     ["Retention", p.retention],
     ["Pinned", p.pinned],
+    ["Names and dates asked for", p.cues],
   ];
   return all.filter(([, v]) => v > 0 && Math.abs(v - 1) >= 0.005).map(([name, v]) => ({ name, value: times(v) }));
 }
