@@ -6,6 +6,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"helix/backend/vector"
 )
 
 func TestTimesNamedInAQuestion(t *testing.T) {
@@ -118,6 +120,37 @@ func TestTopIsASort(t *testing.T) {
 		n := 1 + r.IntN(40)
 		if got := top(list, n, func(a, b int) int { return a - b }); !slices.Equal(got, want[:min(n, len(want))]) {
 			t.Fatalf("top %d of %d", n, len(want))
+		}
+	}
+}
+
+// TestDiversify goes through one order by hand: relevance is halved, and so is the greatest
+// cosine with anything that stands before.
+func TestDiversify(t *testing.T) {
+	t.Parallel()
+	index, err := vector.Open(t.TempDir(), 64, "test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer index.Close()
+	for id, v := range [][2]float32{{1, 0}, {1, 0}, {0, 1}, {0.8, 0.6}} {
+		vec := make([]float32, 64)
+		vec[0], vec[1] = v[0], v[1]
+		if err := index.Add(uint32(id), 1, vec); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cs := []candidate{{item: 0, score: 1}, {item: 1, score: 0.7}, {item: 2, score: 0.5}, {item: 3, score: 0.6}}
+	for _, c := range []struct {
+		lambda float64
+		want   []uint32
+	}{{0.5, []uint32{0, 2, 3, 1}}, {1, []uint32{0, 1, 3, 2}}, {0, []uint32{0, 2, 3, 1}}} {
+		var got []uint32
+		for _, x := range diversify(slices.Clone(cs), c.lambda, index) {
+			got = append(got, x.item)
+		}
+		if !slices.Equal(got, c.want) {
+			t.Errorf("lambda %v: %v, want %v", c.lambda, got, c.want)
 		}
 	}
 }
