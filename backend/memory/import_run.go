@@ -184,7 +184,7 @@ func (s *Service) untilWritten(ctx context.Context, job *importJob, fn func(*sto
 		}
 		wait := min(100*time.Millisecond<<min(try, 8), 15*time.Second)
 		select {
-		case <-time.After(wait/2 + rand.N(wait)):
+		case <-time.After(time.Duration((0.5 + rand.Float64()) * float64(wait))):
 		case <-ctx.Done():
 			return ctx.Err()
 		}

@@ -123,7 +123,7 @@ func TestBadBackupsAreRefused(t *testing.T) {
 		return f, m
 	})
 	add("bomb", "user/zeros", func(f files, m Manifest) (files, any) {
-		f["user/zeros"] = make([]byte, 16<<20)
+		f["user/zeros"] = make([]byte, 64<<20)
 		return f, listed(m, "user/zeros", f["user/zeros"])
 	})
 	add("beyond the disk", "user/huge", func(f files, m Manifest) (files, any) {
