@@ -1,7 +1,7 @@
 // Runs every suite of this folder against one real backend in Debian's Chromium.
 //   npm run e2e [-- NAME…]
 // HELIX_BIN: the helix program, default build/bin/helix. HELIX_SHOTS: where
-// screenshots go. CHROMIUM: the browser, default /usr/bin/chromium. HELIX_WEB: a built
+// screenshots go; without it none are taken. CHROMIUM: the browser, default /usr/bin/chromium. HELIX_WEB: a built
 // interface to test in place of the one inside the program.
 import { readdir } from "node:fs/promises";
 import path from "node:path";
