@@ -271,7 +271,8 @@ async function change({ page, rpc, check, looks }) {
   check((await told.boundingBox()).height > 10, "the message is seen");
   await looks("changed-elsewhere");
   await sheet(page).getByRole("button", { name: "Save" }).click();
-  await toast(page, "Saved greet").waitFor();
+  await sheet(page).waitFor({ state: "hidden" });
+  await toast(page, "Saved greet").last().waitFor();
   const after = (await rpc("skills.get_wasm", { skillId: greet.id })).skill;
   check(after.description === "Greets somebody" && after.version === "1.1.0", "both changes are there");
   // What was changed has to be trusted again before it runs with its right.
