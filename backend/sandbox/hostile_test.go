@@ -130,7 +130,7 @@ func (h *hostileCase) checkTimes(a *attempt) {
 // feels meanwhile.
 func TestHostile(t *testing.T) {
 	t.Parallel()
-	hostileClasses(t, shared, "", func(string) bool { return true })
+	hostileClasses(t, shared, "", func(*hostileCase) bool { return true })
 }
 
 // TestHostileEverywhere looks at how each program ends in both tiers, with and without
@@ -149,15 +149,20 @@ func TestHostileEverywhere(t *testing.T) {
 		t.Cleanup(func() { _ = e.Close() })
 		for _, tier := range []string{tier0, tier1} {
 			t.Run(fmt.Sprintf("%s crosscheck %v", tier, crosscheck), func(t *testing.T) {
-				hostileClasses(t, e, tier, runs.MatchString)
+				hostileClasses(t, e, tier, func(h *hostileCase) bool {
+					if crosscheck {
+						h.crosschecked()
+					}
+					return runs.MatchString(h.name)
+				})
 			})
 		}
 	}
 }
 
-func hostileClasses(t *testing.T, e *Engine, tier string, pick func(name string) bool) {
+func hostileClasses(t *testing.T, e *Engine, tier string, pick func(h *hostileCase) bool) {
 	for i, h := range hostileFiles(t) {
-		if h.long && !long || !pick(h.name) {
+		if h.long && !long || !pick(&h) {
 			continue
 		}
 		if raceEnabled && i%8 != 0 { // all of them run without it

@@ -9,7 +9,8 @@ import (
 
 var errLargeMemory = errors.New("not worth to clear")
 
-// wasmMemory is a linear memory on the Go heap; growing copies it.
+// wasmMemory is a linear memory on the Go heap; growing copies it, but only while it is
+// small.
 type wasmMemory struct {
 	buf     []byte
 	image   *memoryImage
@@ -20,6 +21,10 @@ type wasmMemory struct {
 	peak    atomic.Uint64
 	refused atomic.Bool
 }
+
+// growsByCopying is up to which size a memory grows step by step. Then it gets all the room
+// it may have, so that never two large copies of it exist.
+const growsByCopying = 4 << 20
 
 func newWasmMemory(image *memoryImage, max uint64) (*wasmMemory, error) {
 	m := &wasmMemory{image: image, max: max, limit: max, buf: make([]byte, image.size)}
@@ -40,7 +45,11 @@ func (m *wasmMemory) Reallocate(size uint64) []byte {
 		return nil
 	}
 	if size > uint64(cap(m.buf)) {
-		b := make([]byte, size, min(max(size, 2*uint64(cap(m.buf))), m.max, m.limit))
+		room := min(m.max, m.limit) // what is not touched takes no real memory
+		if size <= growsByCopying {
+			room = min(room, max(size, 2*uint64(cap(m.buf))))
+		}
+		b := make([]byte, size, room)
 		copy(b, m.buf)
 		m.buf = b
 	}

@@ -4,7 +4,7 @@ package qjs
 
 import "sync/atomic"
 
-// linear is a linear memory on the Go heap; growing copies it.
+// linear is a linear memory on the Go heap; growing copies it, but only while it is small.
 type linear struct {
 	buf     []byte
 	max     uint64
@@ -12,6 +12,10 @@ type linear struct {
 	size    atomic.Uint64
 	refused atomic.Bool
 }
+
+// growsByCopying is up to which size a memory grows step by step. Then it gets all the room
+// it may have, so that never two large copies of it exist.
+const growsByCopying = 4 << 20
 
 func newLinear(max uint64) *linear { return &linear{max: max, limit: max} }
 
@@ -22,7 +26,11 @@ func (l *linear) Reallocate(size uint64) []byte {
 		return nil
 	}
 	if size > uint64(cap(l.buf)) {
-		b := make([]byte, size, min(max(size, 2*uint64(cap(l.buf))), l.max, l.limit))
+		room := min(l.max, l.limit) // what is not touched takes no real memory
+		if size <= growsByCopying {
+			room = min(room, max(size, 2*uint64(cap(l.buf))))
+		}
+		b := make([]byte, size, room)
 		copy(b, l.buf)
 		clear(l.buf) // the collector gives it to others only when it comes to it
 		l.buf = b
