@@ -166,15 +166,19 @@ func (w *rewriter) leave(out []byte, cost int, local uint64) []byte {
 
 // blockType is the index of a type without parameters and with the given results.
 func (w *rewriter) blockType(results []byte) int64 {
-	if i, ok := w.blocks[string(results)]; ok {
+	return w.typeIndex(append(appendU([]byte{0x60, 0}, uint64(len(results))), results...))
+}
+
+// typeIndex is the index of a type that the meter adds.
+func (w *rewriter) typeIndex(t []byte) int64 {
+	if i, ok := w.known[string(t)]; ok {
 		return i
 	}
-	i := int64(w.helperType) + 1 + int64(len(w.blocks))
-	if w.blocks == nil {
-		w.blocks = map[string]int64{}
+	i := int64(w.helperType) + 1 + int64(len(w.types))
+	if w.known == nil {
+		w.known = map[string]int64{}
 	}
-	w.blocks[string(results)] = i
-	t := appendU([]byte{0x60, 0}, uint64(len(results)))
-	w.types = append(w.types, append(t, results...))
+	w.known[string(t)] = i
+	w.types = append(w.types, t)
 	return i
 }

@@ -67,7 +67,7 @@ func sameGenerated(t *testing.T, r, r2 runner, wasm []byte) {
 	if err := Validate(wasm, anyImport(ModuleLimits{})); err != nil {
 		t.Fatalf("the generated module is not valid: %v\n%x", err, wasm)
 	}
-	o := Options{Slice: 1000, CountStack: len(wasm)%2 == 0}
+	o := Options{Slice: 1000, CountStack: len(wasm)%2 == 0, BulkSlice: uint32(len(wasm)%40 + 1)}
 	out, _, err := Instrument(wasm, o)
 	if err != nil {
 		t.Fatal(err)
@@ -133,7 +133,7 @@ func sameBytes(t *testing.T, r runner, wasm []byte) {
 	if len(wasm) > 1<<16 || Validate(wasm, anyImport(ModuleLimits{MemoryPages: 32, TableEntries: 10_000, Locals: 2000})) != nil {
 		return
 	}
-	out, rep, err := Instrument(wasm, Options{Slice: 1000, CountStack: true})
+	out, rep, err := Instrument(wasm, Options{Slice: 1000, CountStack: true, BulkSlice: 1000})
 	if err != nil {
 		if err.(*Error).Feature == featReserved {
 			return

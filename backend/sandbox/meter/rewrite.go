@@ -6,7 +6,7 @@ import (
 )
 
 // Version changes whenever Instrument's output does; it is part of every cache key.
-const Version = 2
+const Version = 3
 
 // Exported names that Instrument adds and that the original may not use.
 const (
@@ -30,6 +30,9 @@ type Options struct {
 	// Slice is how many units are moved from the budget at a time; 0 means DefaultSlice.
 	// A smaller slice looks at the stop flag more often and costs more.
 	Slice int64
+	// BulkSlice is how many bytes a memory.fill or memory.copy works on between two visits
+	// to Go; 0 means DefaultBulkSlice.
+	BulkSlice uint32
 	// CountStack makes functions that can lie on the machine stack many times count what
 	// they take of it. The JavaScript engine has a limit of its own.
 	CountStack bool
@@ -44,11 +47,14 @@ func Instrument(wasm []byte, o Options) ([]byte, Report, error) {
 	if o.Slice <= 0 {
 		o.Slice = DefaultSlice
 	}
+	if o.BulkSlice == 0 {
+		o.BulkSlice = DefaultBulkSlice
+	}
 	m, err := parse(wasm, ModuleLimits{TableEntries: o.TableEntries, MemoryPages: 1 << 16}, false)
 	if err != nil {
 		return nil, Report{}, err
 	}
-	w := &rewriter{m: m, slice: o.Slice, countStack: o.CountStack}
+	w := &rewriter{m: m, slice: o.Slice, bulkSlice: o.BulkSlice, countStack: o.CountStack}
 	out, err := w.rewrite()
 	if err != nil {
 		return nil, Report{}, err
@@ -81,8 +87,16 @@ type rewriter struct {
 	helper                    uint64 // function index
 	helperType                uint64
 	countStack                bool
-	types                     [][]byte // added for blocks
-	blocks                    map[string]int64
+	types                     [][]byte // added for blocks and functions
+	known                     map[string]int64
+
+	bulkSlice uint32
+	threeType int64 // of the functions in pieces
+	pieces    [bulkKinds]struct {
+		used  bool
+		index uint64
+	}
+	added int // of them
 }
 
 func (w *rewriter) rewrite() ([]byte, *Error) {
@@ -114,7 +128,11 @@ func (w *rewriter) rewrite() ([]byte, *Error) {
 		case secType:
 			w.grown(id, body, have, len(m.types), 1+len(w.types), append([][]byte{{0x60, 0, 0}}, w.types...)...)
 		case secFunction:
-			w.grown(id, body, have, len(m.funcs)-m.impFuncs, 1, appendU(nil, w.helperType))
+			added := appendU(nil, w.helperType)
+			for range w.added {
+				added = appendU(added, uint64(w.threeType))
+			}
+			w.grown(id, body, have, len(m.funcs)-m.impFuncs, 1+w.added, added)
 		case secTable:
 			if have {
 				w.section(id, w.tables())
@@ -215,7 +233,7 @@ func (w *rewriter) tables() []byte {
 	return b
 }
 
-// code writes all bodies and the helper's.
+// code writes all bodies and the meter's own.
 func (w *rewriter) code() ([]byte, *Error) {
 	m := w.m
 	p := &planner{m: m}
@@ -226,7 +244,7 @@ func (w *rewriter) code() ([]byte, *Error) {
 	for _, b := range m.bodies {
 		total += b.end - b.start
 	}
-	out := appendU(make([]byte, 0, total+total/2), uint64(len(m.bodies)+1))
+	out := make([]byte, 0, total+total/2)
 	var body []byte
 	for f := range m.bodies {
 		begin, err := p.plan(f)
@@ -238,9 +256,12 @@ func (w *rewriter) code() ([]byte, *Error) {
 		out = appendU(out, uint64(len(body)))
 		out = append(out, body...)
 	}
-	help := w.helperBody()
-	out = appendU(out, uint64(len(help)))
-	return append(out, help...), nil
+	own := append([][]byte{w.helperBody()}, w.piecesBodies()...)
+	for _, b := range own {
+		out = appendU(out, uint64(len(b)))
+		out = append(out, b...)
+	}
+	return append(appendU(nil, uint64(len(m.bodies)+len(own))), out...), nil
 }
 
 // body appends body f with its checks.
@@ -288,6 +309,9 @@ func (w *rewriter) body(out []byte, f, begin int, p *planner) []byte {
 		out = append(out, m.wasm[from:c.pos]...)
 		out = w.check(out, c, uint64(p.s.locals))
 		from = c.pos
+		if c.kind == checkMemory {
+			out, from = w.bulk(out, c.pos, uint64(p.s.locals)+1)
+		}
 	}
 	leaves(at.end)
 	if cost == 0 {

@@ -204,7 +204,7 @@ func runSpec(t *testing.T, file string, base []byte) (compared int) {
 func (s *specSide) load(wasm []byte, name string) (api.Module, error) {
 	ctx := context.Background()
 	if s.metered {
-		out, _, err := Instrument(wasm, Options{CountStack: true})
+		out, _, err := Instrument(wasm, Options{CountStack: true, BulkSlice: 64})
 		if err != nil {
 			return nil, err
 		}
