@@ -26,6 +26,9 @@ func forms() []twin {
 					signsGo(dst[n/64:], v[n:], mean[n:])
 				}
 			},
+			bytes: func(q []int16, rows []int8, out []int32) {
+				dotBytesAVX2(&q[0], &rows[0], len(q), &out[0], len(out))
+			},
 		})
 	}
 	return fs

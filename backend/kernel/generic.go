@@ -85,3 +85,18 @@ func weighGo(q []float32, codes []uint64) float32 {
 	}
 	return lo + hi
 }
+
+func dotBytesGo(q []int16, rows []int8, out []int32) {
+	for i := range out {
+		row := rows[i*len(q) : (i+1)*len(q)]
+		var s0, s1, s2, s3 int32
+		for j := 0; j+4 <= len(q) && j+4 <= len(row); j += 4 {
+			x, y := q[j:j+4:j+4], row[j:j+4:j+4]
+			s0 += int32(x[0]) * int32(y[0])
+			s1 += int32(x[1]) * int32(y[1])
+			s2 += int32(x[2]) * int32(y[2])
+			s3 += int32(x[3]) * int32(y[3])
+		}
+		out[i] = s0 + s1 + s2 + s3
+	}
+}

@@ -15,6 +15,9 @@ const Lanes = 8
 // Group is the number of codes whose verdicts fit one word of Scan's result.
 const Group = 64
 
+// ByteLanes is what the lengths that DotBytes takes are multiples of.
+const ByteLanes = 32
+
 // Dot is the inner product of a and b, which have the same length.
 func Dot(a, b []float32) float32 {
 	if len(a) == 0 {
@@ -69,6 +72,19 @@ func Weigh(q []float32, codes []uint64) float32 {
 		panic("kernel: Weigh: lengths do not fit")
 	}
 	return weigh(q, codes)
+}
+
+// DotBytes sets out[i] to the inner product of q and row i of rows, which lie one behind the
+// other and are as long as q: a multiple of ByteLanes. The sums are exact as long as the sizes
+// of q's values add up to less than 1<<24.
+func DotBytes(q []int16, rows []int8, out []int32) {
+	if len(q)%ByteLanes != 0 || len(q) == 0 || len(rows) < len(q)*len(out) {
+		panic("kernel: DotBytes: lengths do not fit")
+	}
+	if len(out) == 0 {
+		return
+	}
+	dotBytes(q, rows, out)
 }
 
 // Signs packs which values of v are greater than those of mean: bit i%64 of dst[i/64]. Bits

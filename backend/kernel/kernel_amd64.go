@@ -28,6 +28,12 @@ func signsAVX2(dst *uint64, v, mean *float32, n int)
 //go:noescape
 func weighAVX512(q *float32, codes *uint64, words int) float32
 
+//go:noescape
+func dotBytesAVX512(q *int16, rows *int8, n int, out *int32, count int)
+
+//go:noescape
+func dotBytesAVX2(q *int16, rows *int8, n int, out *int32, count int)
+
 func dot(a, b []float32) float32 {
 	switch {
 	case hasAVX512:
@@ -80,4 +86,15 @@ func weigh(q []float32, codes []uint64) float32 {
 		return weighAVX512(&q[0], &codes[0], len(q)/64)
 	}
 	return weighGo(q, codes)
+}
+
+func dotBytes(q []int16, rows []int8, out []int32) {
+	switch {
+	case hasAVX512:
+		dotBytesAVX512(&q[0], &rows[0], len(q), &out[0], len(out))
+	case hasAVX2:
+		dotBytesAVX2(&q[0], &rows[0], len(q), &out[0], len(out))
+	default:
+		dotBytesGo(q, rows, out)
+	}
 }

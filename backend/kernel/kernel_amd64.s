@@ -429,3 +429,101 @@ word:
 	MOVSS X0, ret+24(FP)
 	VZEROUPPER
 	RET
+
+// func dotBytesAVX512(q *int16, rows *int8, n int, out *int32, count int)
+//
+// Bytes become words, whose products add up in pairs; n is a multiple of 32.
+TEXT ·dotBytesAVX512(SB), NOSPLIT, $0-40
+	MOVQ q+0(FP), BX
+	MOVQ rows+8(FP), SI
+	MOVQ n+16(FP), R9
+	MOVQ out+24(FP), DX
+	MOVQ count+32(FP), R10
+
+row:
+	MOVQ BX, DI
+	MOVQ R9, CX
+	VPXORQ Z0, Z0, Z0
+	VPXORQ Z1, Z1, Z1
+	SUBQ $64, CX
+	JLT  rest
+
+two:
+	VPMOVSXBW (SI), Z2
+	VPMOVSXBW 32(SI), Z3
+	VPMADDWD (DI), Z2, Z2
+	VPMADDWD 64(DI), Z3, Z3
+	VPADDD Z2, Z0, Z0
+	VPADDD Z3, Z1, Z1
+	ADDQ $64, SI
+	ADDQ $128, DI
+	SUBQ $64, CX
+	JGE  two
+
+rest:
+	ADDQ $64, CX
+	JZ   sum
+	VPMOVSXBW (SI), Z2
+	VPMADDWD (DI), Z2, Z2
+	VPADDD Z2, Z0, Z0
+	ADDQ $32, SI
+
+sum:
+	VPADDD Z1, Z0, Z0
+	VEXTRACTI64X4 $1, Z0, Y1
+	VPADDD Y1, Y0, Y0
+	VEXTRACTI128 $1, Y0, X1
+	VPADDD X1, X0, X0
+	VPSHUFD $0x4E, X0, X1
+	VPADDD X1, X0, X0
+	VPSHUFD $0xB1, X0, X1
+	VPADDD X1, X0, X0
+	VMOVD X0, AX
+	MOVL AX, (DX)
+	ADDQ $4, DX
+	DECQ R10
+	JNZ  row
+	VZEROUPPER
+	RET
+
+// func dotBytesAVX2(q *int16, rows *int8, n int, out *int32, count int)
+//
+// Bytes become words, whose products add up in pairs; n is a multiple of 32.
+TEXT ·dotBytesAVX2(SB), NOSPLIT, $0-40
+	MOVQ q+0(FP), BX
+	MOVQ rows+8(FP), SI
+	MOVQ n+16(FP), R9
+	MOVQ out+24(FP), DX
+	MOVQ count+32(FP), R10
+
+row:
+	MOVQ BX, DI
+	MOVQ R9, CX
+	VPXOR Y0, Y0, Y0
+	VPXOR Y1, Y1, Y1
+
+two:
+	VPMOVSXBW (SI), Y2
+	VPMOVSXBW 16(SI), Y3
+	VPMADDWD (DI), Y2, Y2
+	VPMADDWD 32(DI), Y3, Y3
+	VPADDD Y2, Y0, Y0
+	VPADDD Y3, Y1, Y1
+	ADDQ $32, SI
+	ADDQ $64, DI
+	SUBQ $32, CX
+	JNZ  two
+	VPADDD Y1, Y0, Y0
+	VEXTRACTI128 $1, Y0, X1
+	VPADDD X1, X0, X0
+	VPSHUFD $0x4E, X0, X1
+	VPADDD X1, X0, X0
+	VPSHUFD $0xB1, X0, X1
+	VPADDD X1, X0, X0
+	VMOVD X0, AX
+	MOVL AX, (DX)
+	ADDQ $4, DX
+	DECQ R10
+	JNZ  row
+	VZEROUPPER
+	RET

@@ -19,6 +19,14 @@
 #define XTN_H4(src, dst) WORD $(0x0e612800 | (src)<<5 | (dst))
 #define XTN2_H8(src, dst) WORD $(0x4e612800 | (src)<<5 | (dst))
 
+// SSHLL and SSHLL2 by 0 widen eight bytes with their signs to words.
+#define SXTL_H8(src, dst) WORD $(0x0f08a400 | (src)<<5 | (dst))
+#define SXTL2_H8(src, dst) WORD $(0x4f08a400 | (src)<<5 | (dst))
+
+// SMLAL and SMLAL2 add products of four words, with their signs, to four lanes of 32 bits.
+#define SMLAL_S4(b, a, dst) WORD $(0x0e608000 | (b)<<16 | (a)<<5 | (dst))
+#define SMLAL2_S4(b, a, dst) WORD $(0x4e608000 | (b)<<16 | (a)<<5 | (dst))
+
 // func dotNEON(a, b *float32, n int) float32
 // n is a multiple of 4.
 TEXT ·dotNEON(SB), NOSPLIT, $0-28
@@ -196,4 +204,48 @@ word:
 	MOVB.P R13, 1(R6)
 	SUBS $1, R3
 	BNE  block
+	RET
+
+// func dotBytesNEON(q *int16, rows *int8, n int, out *int32, count int)
+// n is a multiple of 32.
+TEXT ·dotBytesNEON(SB), NOSPLIT, $0-40
+	MOVD q+0(FP), R4
+	MOVD rows+8(FP), R1
+	MOVD n+16(FP), R5
+	MOVD out+24(FP), R3
+	MOVD count+32(FP), R6
+
+row:
+	MOVD R4, R0
+	MOVD R5, R2
+	VEOR V0.B16, V0.B16, V0.B16
+	VEOR V1.B16, V1.B16, V1.B16
+	VEOR V2.B16, V2.B16, V2.B16
+	VEOR V3.B16, V3.B16, V3.B16
+
+two:
+	VLD1.P 32(R1), [V4.B16, V5.B16]
+	VLD1.P 64(R0), [V16.H8, V17.H8, V18.H8, V19.H8]
+	SXTL_H8(4, 6)
+	SXTL2_H8(4, 7)
+	SXTL_H8(5, 20)
+	SXTL2_H8(5, 21)
+	SMLAL_S4(16, 6, 0)
+	SMLAL2_S4(16, 6, 1)
+	SMLAL_S4(17, 7, 2)
+	SMLAL2_S4(17, 7, 3)
+	SMLAL_S4(18, 20, 0)
+	SMLAL2_S4(18, 20, 1)
+	SMLAL_S4(19, 21, 2)
+	SMLAL2_S4(19, 21, 3)
+	SUBS $32, R2
+	BNE  two
+	VADD V1.S4, V0.S4, V0.S4
+	VADD V3.S4, V2.S4, V2.S4
+	VADD V2.S4, V0.S4, V0.S4
+	VADDV V0.S4, V0
+	FMOVS F0, (R3)
+	ADD  $4, R3
+	SUBS $1, R6
+	BNE  row
 	RET

@@ -13,3 +13,5 @@ func scan(q, codes []uint64, limit int, dist []uint16, near []uint64) {
 func signs(dst []uint64, v, mean []float32) { signsGo(dst, v, mean) }
 
 func weigh(q []float32, codes []uint64) float32 { return weighGo(q, codes) }
+
+func dotBytes(q []int16, rows []int8, out []int32) { dotBytesGo(q, rows, out) }

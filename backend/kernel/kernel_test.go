@@ -14,11 +14,12 @@ type twin struct {
 	hamming func(a, b []uint64) int
 	scan    func(q, codes []uint64, limit int, dist []uint16, near []uint64)
 	signs   func(dst []uint64, v, mean []float32)
+	bytes   func(q []int16, rows []int8, out []int32)
 }
 
 func twins() []twin {
-	chosen := twin{"chosen", Dot, Hamming, Scan, Signs}
-	return append(forms(), twin{"go", dotGo, hammingGo, scanGo, signsGo}, chosen)
+	chosen := twin{"chosen", Dot, Hamming, Scan, Signs, DotBytes}
+	return append(forms(), twin{"go", dotGo, hammingGo, scanGo, signsGo, dotBytesGo}, chosen)
 }
 
 // floats gives n values at an address that is a multiple of 4 only, with a guard behind them
@@ -220,15 +221,62 @@ func TestWeighEqualsItsTwin(t *testing.T) {
 	}
 }
 
+func TestDotBytesEqualsItsTwin(t *testing.T) {
+	t.Parallel()
+	r := rand.New(rand.NewPCG(7, 1))
+	for i := range 300 {
+		n, count := ByteLanes*(1+i%40), 1+r.IntN(9)
+		most := (1<<24 - 1) / n // of one value: then no sum overflows
+		offQ, offR := r.IntN(16), r.IntN(40)
+		q, rows := make([]int16, offQ+n+32)[offQ:], make([]int8, offR+n*count+64)[offR:]
+		for j := range q {
+			q[j] = int16(min(most, math.MaxInt16) * (2*r.IntN(2) - 1))
+			if i%2 == 0 {
+				q[j] = int16(r.IntN(2*min(most, math.MaxInt16)) - min(most, math.MaxInt16))
+			}
+		}
+		for j := range rows {
+			rows[j] = int8(127 * (2*r.IntN(2) - 1))
+			switch {
+			case i%3 == 0:
+				rows[j] = int8(r.IntN(255) - 127)
+			case i%3 == 1 && q[j%n] < 0: // the greatest sum there is
+				rows[j] = -127
+			case i%3 == 1:
+				rows[j] = 127
+			}
+		}
+		for _, k := range twins() {
+			out := make([]int32, count+1)
+			out[count] = 7
+			k.bytes(q[:n:n], rows[:n*count:n*count], out[:count:count])
+			for c := range count {
+				want := int64(0)
+				for j := range n {
+					want += int64(q[j]) * int64(rows[c*n+j])
+				}
+				if int64(out[c]) != want {
+					t.Fatalf("%s: row %d of %d bytes is %d, want %d", k.name, c, n, out[c], want)
+				}
+			}
+			if out[count] != 7 {
+				t.Fatalf("%s wrote past the end", k.name)
+			}
+		}
+	}
+}
+
 func TestKernelsDoNotAllocate(t *testing.T) {
 	q, rows, out := make([]float32, 512), make([]float32, 5120), make([]float32, 10)
 	code, codes := make([]uint64, 8), make([]uint64, 8*64)
 	dist, near := make([]uint16, 64), make([]uint64, 1)
+	words, bytes, sums := make([]int16, 512), make([]int8, 1024), make([]int32, 2)
 	if n := testing.AllocsPerRun(20, func() {
 		DotRows(q, rows, 512, out)
 		Signs(code, q, rows)
 		Scan(code, codes, 200, dist, near)
 		Hamming(code, codes)
+		DotBytes(words, bytes, sums)
 	}); n != 0 {
 		t.Errorf("%v allocations", n)
 	}
@@ -265,6 +313,19 @@ func BenchmarkSigns512(b *testing.B) {
 		b.Run(k.name, func(b *testing.B) {
 			for b.Loop() {
 				k.signs(dst, v, mean)
+			}
+		})
+	}
+}
+
+func BenchmarkDotBytes512(b *testing.B) {
+	const n = 64
+	q, rows, out := make([]int16, 512), make([]int8, 512*n), make([]int32, n)
+	for _, k := range twins() {
+		b.Run(k.name, func(b *testing.B) {
+			b.SetBytes(512 * n)
+			for b.Loop() {
+				k.bytes(q, rows, out)
 			}
 		})
 	}
