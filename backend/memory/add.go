@@ -83,11 +83,14 @@ func checkDraft(ctx context.Context, at string, p AddParams) (d *draft, err erro
 	if d.salience, err = salienceOf(at+"salienceTier", d.tier); err != nil {
 		return nil, err
 	}
-	if d.tier == "critical" && (d.byAgent || d.source == "tool" || !byPerson(ctx)) {
+	if d.tier == "critical" && (d.byAgent || d.source == "tool" || !mayTrust(ctx)) {
 		return nil, errCritical()
 	}
 	d.untrusted = slices.Contains(foreign, d.source)
 	if p.Untrusted != nil {
+		if d.untrusted && !*p.Untrusted && !mayTrust(ctx) {
+			return nil, errTrust()
+		}
 		d.untrusted = *p.Untrusted
 	}
 	d.metadata, err = checkMetadata(at+"metadata", p.Metadata)

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
 	"unicode/utf8"
 
 	"golang.org/x/text/unicode/norm"
@@ -43,12 +44,18 @@ func checkContent(field, text string) (string, error) {
 	}
 	text = normalText(text)
 	switch {
-	case text == "":
+	case !strings.ContainsFunc(text, visible):
 		return "", invalid(field, "Write something first")
 	case len(text) > maxContent:
 		return "", invalid(field, "Longer than 64 KiB: import it as a document")
 	}
 	return text, nil
+}
+
+// visible reports whether a rune shows anything, alone: a byte order mark or a zero width space
+// does not.
+func visible(r rune) bool {
+	return !unicode.IsSpace(r) && !unicode.IsControl(r) && !unicode.Is(unicode.Cf, r)
 }
 
 func checkType(field, typ string) error {
@@ -82,7 +89,7 @@ func salienceOf(field, tier string) (float64, error) {
 }
 
 func checkTime(field string, t *time.Time) error {
-	if t != nil && (t.Year() < 1 || t.Year() > 9999) {
+	if t != nil && (t.UTC().Year() < 1 || t.UTC().Year() > 9999) { // as it is stored and told
 		return invalid(field, "%s is not a date between the years 1 and 9999.", field)
 	}
 	return nil

@@ -3,12 +3,14 @@ package memory
 import (
 	"context"
 	"database/sql"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"strings"
 	"time"
 
 	"github.com/google/uuid"
+	"golang.org/x/text/unicode/norm"
 
 	"helix/backend/fault"
 	"helix/backend/identity"
@@ -100,9 +102,6 @@ func (s *Service) Conversations(ctx context.Context, p PageParams) (Conversation
 	} else {
 		add("c.deleted_at IS NULL")
 	}
-	if q := strings.TrimSpace(p.Query); q != "" {
-		add("instr(lower(c.title), lower(?)) > 0", q)
-	}
 	if p.From != nil {
 		add("coalesce(c.ended_at, c.started_at) >= ?", p.From)
 	}
@@ -110,6 +109,13 @@ func (s *Service) Conversations(ctx context.Context, p PageParams) (Conversation
 		add("c.started_at < ?", p.To)
 	}
 	err := s.db.Read(ctx, func(tx *storage.Tx) error {
+		if p.Query != "" {
+			ids, err := titled(tx, `SELECT id, title FROM conversations WHERE user_id = ?`, p.Query, args[0])
+			if err != nil {
+				return err
+			}
+			add("c.id IN (SELECT unhex(value) FROM json_each(?))", ids)
+		}
 		cond := strings.Join(where, " AND ")
 		if err := tx.QueryRow(`SELECT count(*) FROM conversations c WHERE `+cond, args...).Scan(&out.Total); err != nil {
 			return err
@@ -132,6 +138,31 @@ func (s *Service) Conversations(ctx context.Context, p PageParams) (Conversation
 		return rows.Err()
 	})
 	return out, err
+}
+
+// titled gives the ids of those rows of query that have text in one of their names, whatever
+// the case, as a JSON list of hexadecimal numbers: SQLite knows the case of ASCII only.
+func titled(tx *storage.Tx, query, text string, user any) (string, error) {
+	fold := func(s string) string { return norm.NFC.String(strings.ToLower(s)) }
+	text = fold(strings.TrimSpace(text))
+	rows, err := tx.Query(query, user)
+	if err != nil {
+		return "", err
+	}
+	defer rows.Close()
+	ids := []string{}
+	for rows.Next() {
+		var id uuid.UUID
+		var name string
+		if err := rows.Scan(&id, &name); err != nil {
+			return "", err
+		}
+		if strings.Contains(fold(name), text) {
+			ids = append(ids, hex.EncodeToString(id[:]))
+		}
+	}
+	list, _ := json.Marshal(ids) // strings only
+	return string(list), rows.Err()
 }
 
 // Conversation gives turns of one conversation, in order: a page, or the page that has the turn
@@ -172,30 +203,38 @@ func (s *Service) DeleteConversation(ctx context.Context, p ConversationIDParams
 	var out CountResult
 	err := s.db.Write(ctx, func(tx *storage.Tx) error {
 		user := identity.UserID(ctx)
-		if _, err := conversation(tx, user, p.ID); err != nil {
-			return err
-		}
-		if _, err := tx.Exec(`UPDATE conversations SET deleted_at = ?, updated_at = ? WHERE id = ?`, tx.Now, tx.Now, p.ID); err != nil {
-			return err
-		}
-		turns, err := partsOf(tx, "conversation_turns", "conversation_id", p.ID)
+		n, err := s.deleteConversationTx(tx, user, p.ID)
 		if err != nil {
 			return err
 		}
-		if err := s.drop(tx, KindTurn, turns...); err != nil {
-			return err
+		if n == 0 {
+			return errNoConversation()
 		}
 		out.Count = 1
-		changed(tx, user, "delete", p.ID)
-		out.UndoToken, err = s.undoable(tx, user, undoConversation, idsUndo{IDs: []uuid.UUID{p.ID}})
+		out.UndoToken, err = s.undoable(tx, user, undoConversation, idsUndo{IDs: []uuid.UUID{p.ID}, At: tx.Now.UnixMicro()})
 		return err
 	})
 	return out, err
 }
 
-// restoreConversation brings a conversation back from the trash; 0: it is not there.
-func (s *Service) restoreConversation(tx *storage.Tx, user, id uuid.UUID) (int, error) {
-	res, err := tx.Exec(`UPDATE conversations SET deleted_at = NULL, updated_at = ? WHERE id = ? AND user_id = ? AND deleted_at IS NOT NULL AND `+notPurged[0], tx.Now, id, user)
+// deleteConversationTx moves a conversation to the trash; 0: it is not there.
+func (s *Service) deleteConversationTx(tx *storage.Tx, user, id uuid.UUID) (int, error) {
+	if n, err := trashWhole(tx, "conversations", user, id); n == 0 || err != nil {
+		return 0, err
+	}
+	turns, err := partsOf(tx, "conversation_turns", "conversation_id", id)
+	if err != nil {
+		return 0, err
+	}
+	changed(tx, user, "delete", id)
+	return 1, s.drop(tx, KindTurn, turns...)
+}
+
+// restoreConversation brings a conversation back from the trash, or only if it went there at a
+// moment; 0: it is not there.
+func (s *Service) restoreConversation(tx *storage.Tx, user, id uuid.UUID, at *int64) (int, error) {
+	res, err := tx.Exec(`UPDATE conversations SET deleted_at = NULL, updated_at = ? WHERE id = ? AND user_id = ? AND deleted_at IS NOT NULL
+		AND (? IS NULL OR deleted_at = ?) AND `+notPurged[0], tx.Now, id, user, at, at)
 	if err != nil {
 		return 0, err
 	}
@@ -225,9 +264,11 @@ func (s *Service) putConversation(tx *storage.Tx, user, id uuid.UUID, known bool
 	return s.putMany(tx, es)
 }
 
-// undeleteDocument brings a document back from the trash; 0: it is not there.
-func (s *Service) undeleteDocument(tx *storage.Tx, user, id uuid.UUID) (int, error) {
-	res, err := tx.Exec(`UPDATE documents SET deleted_at = NULL, updated_at = ? WHERE id = ? AND user_id = ? AND deleted_at IS NOT NULL AND `+notPurged[1], tx.Now, id, user)
+// undeleteDocument brings a document back from the trash, or only if it went there at a moment;
+// 0: it is not there.
+func (s *Service) undeleteDocument(tx *storage.Tx, user, id uuid.UUID, at *int64) (int, error) {
+	res, err := tx.Exec(`UPDATE documents SET deleted_at = NULL, updated_at = ? WHERE id = ? AND user_id = ? AND deleted_at IS NOT NULL
+		AND (? IS NULL OR deleted_at = ?) AND `+notPurged[1], tx.Now, id, user, at, at)
 	if err != nil {
 		return 0, err
 	}

@@ -5,7 +5,6 @@ import (
 
 	"github.com/google/uuid"
 
-	"helix/backend/fault"
 	"helix/backend/identity"
 	"helix/backend/storage"
 )
@@ -32,8 +31,8 @@ func (s *Service) SetUntrusted(ctx context.Context, p TrustParams) (CountResult,
 	if given != 1 {
 		return CountResult{}, invalid("source", "Name a conversation, a document or a source: one of them.")
 	}
-	if !p.Untrusted && !byPerson(ctx) {
-		return CountResult{}, fault.Deniedf("Only a person can call a source trusted. Nothing was changed.")
+	if !p.Untrusted && !mayTrust(ctx) {
+		return CountResult{}, errTrust()
 	}
 	var out CountResult
 	err := s.db.Write(ctx, func(tx *storage.Tx) error {

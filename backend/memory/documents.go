@@ -340,12 +340,14 @@ func scanDocument(row interface{ Scan(...any) error }, more ...any) (*documentRo
 	err := row.Scan(append([]any{&r.id, &r.user, &r.source, &r.uri, &r.title, &r.mime, &hash, &r.untrusted, storage.JSON(&r.tags), &r.layer, &r.typ,
 		storage.TimePtr(&r.occurredAt), &meta, storage.Time(&r.createdAt), storage.Time(&r.updatedAt), storage.TimePtr(&r.deletedAt)}, more...)...)
 	if errors.Is(err, sql.ErrNoRows) {
-		return nil, fault.NotFoundf("There is no such document.")
+		return nil, errNoDocument()
 	}
 	copy(r.hash[:], hash)
 	r.metadata = json.RawMessage(meta)
 	return &r, err
 }
+
+func errNoDocument() error { return fault.NotFoundf("There is no such document.") }
 
 // documentByURI gives the document of a source, also from the trash; nil is none.
 func (s *Service) documentByURI(tx *storage.Tx, user uuid.UUID, uri string) (*documentRow, error) {

@@ -34,6 +34,9 @@ func (s *Service) UpsertChunks(ctx context.Context, p UpsertParams) (UpsertResul
 	if err != nil {
 		return UpsertResult{}, err
 	}
+	if p.Untrusted != nil && !*p.Untrusted && !mayTrust(ctx) {
+		return UpsertResult{}, errTrust()
+	}
 	if err := s.embedParts(ctx, d); err != nil {
 		return UpsertResult{}, err
 	}
@@ -194,13 +197,9 @@ func (s *Service) ListDocuments(ctx context.Context, p PageParams) (DocumentsRes
 	}
 	where, args := `user_id = ?`, []any{identity.UserID(ctx)}
 	if p.Trash {
-		where += ` AND deleted_at IS NOT NULL`
+		where += ` AND deleted_at IS NOT NULL AND ` + notPurged[1]
 	} else {
 		where += ` AND deleted_at IS NULL`
-	}
-	if q := strings.TrimSpace(p.Query); q != "" {
-		where += ` AND (instr(lower(title), lower(?)) > 0 OR instr(lower(source_uri), lower(?)) > 0)`
-		args = append(args, q, q)
 	}
 	if p.From != nil {
 		where += ` AND coalesce(occurred_at, created_at) >= ?`
@@ -212,6 +211,14 @@ func (s *Service) ListDocuments(ctx context.Context, p PageParams) (DocumentsRes
 	}
 	out := DocumentsResult{Documents: []Document{}}
 	err := s.db.Read(ctx, func(tx *storage.Tx) error {
+		if p.Query != "" {
+			ids, err := titled(tx, `SELECT id, title || char(10) || source_uri FROM documents WHERE user_id = ?`, p.Query, args[0])
+			if err != nil {
+				return err
+			}
+			where += ` AND id IN (SELECT unhex(value) FROM json_each(?))`
+			args = append(args, ids)
+		}
 		if err := tx.QueryRow(`SELECT count(*) FROM documents WHERE `+where, args...).Scan(&out.Total); err != nil {
 			return err
 		}
@@ -298,23 +305,29 @@ func (s *Service) DeleteDocument(ctx context.Context, p DocumentParams) (CountRe
 	var out CountResult
 	err := s.db.Write(ctx, func(tx *storage.Tx) error {
 		user := identity.UserID(ctx)
-		if _, err := s.liveDocument(tx, user, p.DocumentID); err != nil {
-			return err
-		}
-		if _, err := tx.Exec(`UPDATE documents SET deleted_at = ?, updated_at = ? WHERE id = ?`, tx.Now, tx.Now, p.DocumentID); err != nil {
-			return err
-		}
-		parts, err := partsOf(tx, "chunks", "document_id", p.DocumentID)
+		n, err := s.deleteDocumentTx(tx, user, p.DocumentID)
 		if err != nil {
 			return err
 		}
-		if err := s.drop(tx, KindChunk, parts...); err != nil {
-			return err
+		if n == 0 {
+			return errNoDocument()
 		}
 		out.Count = 1
-		changed(tx, user, "delete", p.DocumentID)
-		out.UndoToken, err = s.undoable(tx, user, undoDocument, idsUndo{IDs: []uuid.UUID{p.DocumentID}})
+		out.UndoToken, err = s.undoable(tx, user, undoDocument, idsUndo{IDs: []uuid.UUID{p.DocumentID}, At: tx.Now.UnixMicro()})
 		return err
 	})
 	return out, err
+}
+
+// deleteDocumentTx moves a document to the trash; 0: it is not there.
+func (s *Service) deleteDocumentTx(tx *storage.Tx, user, id uuid.UUID) (int, error) {
+	if n, err := trashWhole(tx, "documents", user, id); n == 0 || err != nil {
+		return 0, err
+	}
+	parts, err := partsOf(tx, "chunks", "document_id", id)
+	if err != nil {
+		return 0, err
+	}
+	changed(tx, user, "delete", id)
+	return 1, s.drop(tx, KindChunk, parts...)
 }

@@ -105,7 +105,7 @@ func (e *embeddingState) kick() {
 	}
 }
 
-// queueVector asks for the vector of an item whose text is new, from each model in use. A
+// queueVector asks for the vector of an item that has just got its number, from each model in use. A
 // stored vector of the same text and model is used again. The index follows when the
 // transaction has committed, so a query never meets the vector of the text before.
 func (s *Service) queueVector(tx *storage.Tx, item int64, user uuid.UUID) error {
@@ -118,21 +118,18 @@ func (s *Service) queueVector(tx *storage.Tx, item int64, user uuid.UUID) error 
 	}
 	reused := false
 	for _, model := range p.models() {
-		r, err := tx.Exec(`INSERT INTO embedding_jobs (item, model_id, user_id, queued_at)
-			SELECT ?1, ?2, ?3, ?4 WHERE NOT EXISTS (
-				SELECT 1 FROM search_items i JOIN item_vectors v ON v.item_kind = i.kind AND v.item_id = i.item_id AND v.model_id = ?2 AND v.text_hash = i.text_hash
-				WHERE i.item = ?1)
-			ON CONFLICT (item, model_id) DO UPDATE SET attempts = 0, error = NULL, queued_at = excluded.queued_at`, item, model, user, tx.Now)
-		if err != nil {
+		var known bool
+		if err := tx.QueryRow(`SELECT EXISTS (SELECT 1 FROM search_items i
+			JOIN item_vectors v ON v.item_kind = i.kind AND v.item_id = i.item_id AND v.model_id = ?2 AND v.text_hash = i.text_hash WHERE i.item = ?1)`, item, model).Scan(&known); err != nil {
 			return err
 		}
-		if n, err := r.RowsAffected(); err != nil {
-			return err
-		} else if n > 0 {
+		if known {
+			reused = true
 			continue
 		}
-		reused = true
-		if _, err := tx.Exec(`DELETE FROM embedding_jobs WHERE item = ? AND model_id = ?`, item, model); err != nil {
+		// One row by its values: a statement that can write several makes search_fts write what it
+		// has gathered, and a transaction of many items would leave as many segments there.
+		if _, err := tx.Exec(`INSERT INTO embedding_jobs (item, model_id, user_id, queued_at) VALUES (?, ?, ?, ?)`, item, model, user, tx.Now); err != nil {
 			return err
 		}
 	}

@@ -221,14 +221,25 @@ func (m *markdownExport) line(l *exportLine) error {
 		m.say(": ")
 	case KindChunk: // chunks overlap
 		if l.start != nil && l.end != nil {
-			if over := m.end - *l.start; over > 0 && over < int64(len(text)) && *l.end-*l.start == int64(len(text)) {
-				text = strings.ToValidUTF8(text[over:], "")
+			if n := unitsOf(text); *l.end-*l.start == n && m.end > *l.start && m.end < *l.end {
+				text = afterUnits(text, m.end-*l.start)
 			}
 			m.end = *l.end
 		}
 	}
 	m.say(text, "\n\n")
 	return m.err
+}
+
+// afterUnits is a text without its first n UTF-16 code units.
+func afterUnits(text string, n int64) string {
+	for i, r := range text {
+		if n <= 0 {
+			return text[i:]
+		}
+		n -= unitsOf(string(r))
+	}
+	return ""
 }
 
 func (m *markdownExport) heading(l *exportLine) {

@@ -82,9 +82,7 @@ func (w *importWriter) conversation(p *prepared) (finished bool, err error) {
 		case old.is(&p.turns[i], p.hashes[i]):
 			w.at.Skipped++
 			if i == 0 && head.retitled { // the title is found with the first turn
-				if err := w.found(w.turnEntry(head, p, i, old.id, old.createdAt)); err != nil {
-					return false, err
-				}
+				w.found(w.turnEntry(head, p, i, old.id, old.createdAt))
 			}
 			continue
 		case old != nil:
@@ -201,7 +199,8 @@ func (w *importWriter) turn(h *conversationHead, p *prepared, i int) error {
 		id, h.id, w.job.user, i, nullText(t.ExternalID), t.Role, t.Speaker, content, t.At, p.hashes[i], meta, w.tx.Now, w.tx.Now); err != nil {
 		return err
 	}
-	return w.found(w.turnEntry(h, p, i, id, w.tx.Now))
+	w.found(w.turnEntry(h, p, i, id, w.tx.Now))
+	return nil
 }
 
 func (w *importWriter) turnEntry(h *conversationHead, p *prepared, i int, id uuid.UUID, createdAt time.Time) *entry {

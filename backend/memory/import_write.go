@@ -138,26 +138,25 @@ type importWriter struct {
 	entries []*entry
 }
 
-// full reports whether the transaction is long enough.
-func (w *importWriter) full() bool { return w.left <= 0 || time.Now().After(w.until) }
-
-// importFlush is how many entries are put at once: often enough that full sees their time.
-const importFlush = 32
-
-// found makes an entry findable, together with others.
-func (w *importWriter) found(e *entry) error {
-	if w.entries = append(w.entries, e); len(w.entries) < importFlush {
-		return nil
-	}
-	return w.flush()
+// full reports whether the transaction is long enough, with what flush will take.
+func (w *importWriter) full() bool {
+	return w.left <= 0 || time.Now().Add(time.Duration(len(w.entries))*w.job.putTakes).After(w.until)
 }
 
-// flush makes findable what was stored.
+// found makes an entry findable at the end of the transaction, with all others: search_fts
+// writes what it has gathered whenever a row of another table follows, each time a segment
+// that has to be merged later.
+func (w *importWriter) found(e *entry) { w.entries = append(w.entries, e) }
+
+// flush makes findable what was stored, and learns how long that takes.
 func (w *importWriter) flush() error {
 	if len(w.entries) == 0 {
 		return nil
 	}
+	began := time.Now()
 	err := w.s.putMany(w.tx, w.entries)
+	took := time.Since(began) / time.Duration(len(w.entries))
+	w.job.putTakes += (min(took, time.Millisecond) - w.job.putTakes) / 8
 	w.entries = nil
 	return err
 }

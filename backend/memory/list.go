@@ -64,6 +64,9 @@ func (s *Service) List(ctx context.Context, p ListParams) (ListResult, error) {
 	if err := page(&p.Limit, &p.Offset); err != nil {
 		return out, err
 	}
+	if p.Cursor != "" && p.Offset > 0 {
+		return out, invalid("offset", "A page goes on from a cursor or from an offset, not from both.")
+	}
 	column, ok := sorts[p.Sort]
 	if !ok {
 		return out, invalid("sort", "%q is not an order: use recent, occurred, salience or retention.", clip(p.Sort, 32))
@@ -130,7 +133,7 @@ func (s *Service) listPage(tx *storage.Tx, w where, column string, after *cursor
 		v := w.clone()
 		v.add("(m."+column+", m.id) < (?, ?)", after.Key, after.ID)
 		var err error
-		if out, err = s.memoriesWhere(tx, `WHERE `+v.String()+order, append(v.args, limit, offset)...); err != nil || len(out) == limit {
+		if out, err = s.memoriesWhere(tx, `WHERE `+v.String()+order, append(v.args, limit, 0)...); err != nil || len(out) == limit {
 			return out, err
 		}
 	}

@@ -23,23 +23,31 @@ const (
 	recallOverlap = 0.6 // of the shingles of a text: it is recalled text
 )
 
+// unspaced are the scripts that put no space between words.
+var unspaced = []*unicode.RangeTable{unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Thai, unicode.Lao, unicode.Khmer, unicode.Myanmar}
+
 // shingles are the hashes of all runs of five words of a text, each once, in order. Case,
 // punctuation and accents do not count. A text of fewer words is one run.
 func shingles(text string) []uint64 { return runs(words(text), shingleWords) }
 
-// words are the letters and digits of a text, lower case and without accents.
+// words are the letters and digits of a text, lower case and without accents. Scripts that put
+// no space between words have one word a character.
 func words(text string) []string {
-	text = norm.NFKD.String(text)
-	text = strings.Map(func(r rune) rune {
+	var b strings.Builder
+	for _, r := range norm.NFKD.String(text) {
 		switch {
 		case unicode.Is(unicode.Mn, r), r == '\'', r == '’':
-			return -1
+		case unicode.In(r, unspaced...):
+			b.WriteByte(' ')
+			b.WriteRune(r)
+			b.WriteByte(' ')
 		case unicode.IsLetter(r), unicode.IsNumber(r):
-			return unicode.ToLower(r)
+			b.WriteRune(unicode.ToLower(r))
+		default:
+			b.WriteByte(' ')
 		}
-		return ' '
-	}, text)
-	return strings.Fields(text)
+	}
+	return strings.Fields(b.String())
 }
 
 func runs(words []string, n int) []uint64 {

@@ -46,7 +46,7 @@ func errCritical() error {
 // checkTier gives the value of a tier that the caller may set.
 func checkTier(ctx context.Context, field, tier string) (float64, error) {
 	value, err := salienceOf(field, tier)
-	if err == nil && tier == "critical" && !byPerson(ctx) {
+	if err == nil && tier == "critical" && !mayTrust(ctx) {
 		err = errCritical()
 	}
 	return value, err

@@ -239,12 +239,24 @@ func changed(tx *storage.Tx, user uuid.UUID, op string, ids ...uuid.UUID) {
 }
 
 // machines are the pipes of callers that are not people.
-var machines = []string{"tool", "skill", "agent", "mcp", "channel", "schedule", "container", "wasm"}
+var machines = []string{"tool", "skill", "skills", "agent", "mcp", "channel", "schedule", "background", "container", "wasm"}
 
 // byPerson reports whether a person makes this call.
 func byPerson(ctx context.Context) bool {
 	id, _ := identity.From(ctx)
 	return id.User != uuid.Nil && !slices.Contains(machines, id.Pipe)
+}
+
+// mayTrust reports whether the caller can call a text trusted, or a memory critical: a person
+// with the right to approve, as the window, the browser and the command line have it. A program
+// that may only write cannot, whatever it says it is.
+func mayTrust(ctx context.Context) bool {
+	id, _ := identity.From(ctx)
+	return byPerson(ctx) && id.Scopes.Has(identity.Approve)
+}
+
+func errTrust() error {
+	return fault.Deniedf("Only a person can call a source trusted. Nothing was changed.")
 }
 
 // origin says who makes a change, for its revision.

@@ -68,26 +68,23 @@ func (s *Service) Restore(ctx context.Context, p IDsParams) (CountResult, error)
 		if err != nil {
 			return err
 		}
-		if len(back) > 0 {
-			if out.UndoToken, err = s.undoable(tx, user, undoRestore, idsUndo{IDs: back}); err != nil {
-				return err
-			}
-		}
-		out.Count = len(back)
 		for _, id := range ids {
-			if out.Count == len(ids) {
+			if len(back) == len(ids) {
 				break
 			}
-			n, err := s.restoreWhole(tx, user, id)
+			n, err := s.restoreWhole(tx, user, id, nil)
 			if err != nil {
 				return err
 			}
-			out.Count += n
+			if n > 0 {
+				back = append(back, id)
+			}
 		}
-		if out.Count == 0 {
+		if out.Count = len(back); out.Count == 0 {
 			return fault.NotFoundf("There is no such memory in the trash.")
 		}
-		return nil
+		out.UndoToken, err = s.undoable(tx, user, undoRestore, idsUndo{IDs: back})
+		return err
 	})
 	if err != nil {
 		return CountResult{}, err
@@ -95,13 +92,23 @@ func (s *Service) Restore(ctx context.Context, p IDsParams) (CountResult, error)
 	return out, nil
 }
 
-// restoreWhole brings back a conversation or document with all its parts.
-func (s *Service) restoreWhole(tx *storage.Tx, user, id uuid.UUID) (int, error) {
-	n, err := s.restoreConversation(tx, user, id)
+// restoreWhole brings back a conversation or document with all its parts, or only if it went to
+// the trash at a moment.
+func (s *Service) restoreWhole(tx *storage.Tx, user, id uuid.UUID, at *int64) (int, error) {
+	n, err := s.restoreConversation(tx, user, id, at)
 	if n == 0 && err == nil {
-		n, err = s.undeleteDocument(tx, user, id)
+		n, err = s.undeleteDocument(tx, user, id, at)
 	}
 	return n, err
+}
+
+// trashWhole marks a conversation or document as deleted; 0: it is not there.
+func trashWhole(tx *storage.Tx, table string, user, id uuid.UUID) (int64, error) {
+	res, err := tx.Exec(`UPDATE `+table+` SET deleted_at = ?, updated_at = ? WHERE id = ? AND user_id = ? AND deleted_at IS NULL`, tx.Now, tx.Now, id, user)
+	if err != nil {
+		return 0, err
+	}
+	return res.RowsAffected()
 }
 
 // restoreTx brings back those of ids that are in the trash, or only those that went there at a

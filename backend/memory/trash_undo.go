@@ -139,16 +139,26 @@ func (s *Service) undo(tx *storage.Tx, user uuid.UUID, act string, state []byte)
 }
 
 func (s *Service) undoIDs(tx *storage.Tx, user uuid.UUID, act string, u idsUndo) (n int, err error) {
+	each := func(id uuid.UUID) (int, error) { return s.restoreWhole(tx, user, id, &u.At) }
 	switch act {
 	case undoDelete:
 		back, err := s.restoreTx(tx, user, u.IDs, &u.At)
 		return len(back), err
 	case undoRestore:
 		gone, err := s.deleteTx(tx, user, u.IDs)
-		return len(gone), err
+		if n = len(gone); n == len(u.IDs) || err != nil {
+			return n, err
+		}
+		each = func(id uuid.UUID) (int, error) {
+			k, err := s.deleteConversationTx(tx, user, id)
+			if k == 0 && err == nil {
+				k, err = s.deleteDocumentTx(tx, user, id)
+			}
+			return k, err
+		}
 	}
 	for _, id := range u.IDs {
-		k, err := s.restoreWhole(tx, user, id)
+		k, err := each(id)
 		if err != nil {
 			return 0, err
 		}
@@ -201,6 +211,9 @@ func (s *Service) undoEdit(tx *storage.Tx, user uuid.UUID, u updateUndo) (int, e
 			return 0, errStale(m)
 		}
 		text, err := s.revisionText(tx, m.ID, was.Version)
+		if errors.Is(err, sql.ErrNoRows) { // so many edits since that it is not kept any more
+			return 0, errStale(m)
+		}
 		if err != nil {
 			return 0, err
 		}

@@ -106,6 +106,9 @@ func (s *Service) Update(ctx context.Context, p UpdateParams) (UpdateResult, err
 		if m.Version != p.Version {
 			return errStale(m)
 		}
+		if c.untrusted != nil && m.Untrusted && !*c.untrusted && !mayTrust(ctx) {
+			return errTrust()
+		}
 		before := m.state()
 		if err := s.changeTx(tx, m, c, origin(ctx)); err != nil {
 			return err

@@ -27,7 +27,8 @@ type Options struct {
 	// tests can compare results.
 	Crosscheck bool
 
-	modulesOnly bool // in the child process of a module: nothing of JavaScript is loaded
+	modulesOnly bool    // in the child process of a module: nothing of JavaScript is loaded
+	unitTime    float64 // in a child: what the parent has measured, see Engine.unitTime
 }
 
 // Tier1Mode says how the child process tier is used.

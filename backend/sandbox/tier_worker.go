@@ -81,7 +81,7 @@ func serveWorker() error {
 func openWorker(h *worker.Hello, code []byte) (*Engine, *Module, error) {
 	e, err := Open(context.Background(), Options{
 		CacheDir: h.CacheDir, Workers: 1, Idle: 1, Tier1: Tier1Off, Crosscheck: h.Crosscheck,
-		modulesOnly: h.Kind == worker.KindWASM,
+		modulesOnly: h.Kind == worker.KindWASM, unitTime: h.UnitTime,
 	})
 	if err != nil {
 		return nil, nil, err
@@ -130,6 +130,9 @@ func (w *workerRun) run(r *worker.Run, what Runnable, input []byte) error {
 	}
 	if len(r.Seed) == 8 {
 		c.Seed = (*[8]byte)(r.Seed)
+	}
+	if memoryOnHeap {
+		debug.SetMemoryLimit(workerHeap + c.Limits.MemoryBytes)
 	}
 	res, err := w.e.Execute(ctx, what, c)
 	return w.end(err, res.Output, res.Usage)

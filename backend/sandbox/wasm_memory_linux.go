@@ -10,6 +10,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// memoryOnHeap tells whether guests' memories count as memory of Go.
+const memoryOnHeap = false
+
 // wasmMemory is a linear memory in a reserved range of addresses: growing never moves or
 // copies, and only touched pages take real memory.
 type wasmMemory struct {

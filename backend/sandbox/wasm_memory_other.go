@@ -9,6 +9,9 @@ import (
 
 var errLargeMemory = errors.New("not worth to clear")
 
+// memoryOnHeap tells whether guests' memories count as memory of Go.
+const memoryOnHeap = true
+
 // wasmMemory is a linear memory on the Go heap; growing copies it, but only while it is
 // small.
 type wasmMemory struct {

@@ -30,6 +30,8 @@ type chunk struct {
 	live   [chunkRows / 64]uint64
 	ids    [chunkRows]uint32
 	tags   [chunkRows]uint64
+
+	compact *compact // under mu
 }
 
 // set writes the code of a row into codes.
@@ -128,6 +130,9 @@ func (ix *Index) install(slot, id uint32, tag uint64, code []uint64) (old uint32
 	c, row := ix.chunks[slot/chunkRows], int(slot%chunkRows)
 	setCode(c.codes, row, code)
 	c.ids[row], c.tags[row] = id, tag
+	if c.compact != nil {
+		c.compact.have[row/64] &^= 1 << (row % 64)
+	}
 	c.live[row/64] |= 1 << (row % 64)
 	old, had = ix.rows.get(id)
 	if had {

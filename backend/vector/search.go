@@ -30,6 +30,7 @@ type scratch struct {
 	slots   []uint32
 	pick    selection
 	hits    []Hit
+	narrow  narrowing
 }
 
 // queryCode is the query compared with one generation's mean.
@@ -52,6 +53,9 @@ func (ix *Index) Search(q []float32, k int, o SearchOptions) []Hit {
 	s.query = slices.Grow(s.query[:0], ix.dims)[:ix.dims]
 	unit(s.query, q)
 	if ix.snapshot(s, o) {
+		if !o.Exact {
+			s.slots = ix.narrow(s, s.slots, k)
+		}
 		return ix.score(s, s.slots, k)
 	}
 	want := max(cmp.Or(o.Rescore, DefaultRescore), 10*k)
@@ -73,6 +77,7 @@ func (ix *Index) snapshot(s *scratch, o SearchOptions) (exact bool) {
 	ix.mu.RLock()
 	defer ix.mu.RUnlock()
 	s.slots = s.slots[:0]
+	s.chunks = append(s.chunks[:0], ix.chunks...)
 	if o.Allow != nil && (o.Exact || ix.rows.common(o.Allow, ix.exactBelow) < ix.exactBelow) {
 		s.slots = ix.rows.slotsOf(s.slots, o.Allow)
 		slices.Sort(s.slots)
@@ -88,7 +93,6 @@ func (ix *Index) snapshot(s *scratch, o SearchOptions) (exact bool) {
 		}
 		return true
 	}
-	s.chunks = append(s.chunks[:0], ix.chunks...)
 	s.live = s.live[:0]
 	for _, ch := range ix.chunks {
 		s.live = append(s.live, ch.live)

@@ -60,7 +60,7 @@ type Stats struct {
 	Count       int    // vectors that can be found
 	Slots       int    // places in the file, also those that are free
 	Generation  int    // how often the mean was computed
-	MemoryBytes int64  // codes, ids, tags and tables
+	MemoryBytes int64  // codes, ids, tags, tables, and rows kept for the next search
 	FileBytes   int64  // size of the file
 	Rebuilt     string // why the file was not used by Open; "": it was
 	Dropped     int    // vectors that Open left out because their writing had not ended
@@ -77,6 +77,7 @@ type Index struct {
 	dims, words int
 	modelID     string
 	exactBelow  int
+	compacting  bool // compact rows are faster than reading whole ones
 
 	writing sync.Mutex
 	file    *sideFile
@@ -97,6 +98,7 @@ type Index struct {
 	closed    bool
 	stats     Stats // only Rebuilt, Dropped, Generation, FileBytes
 
+	compacts   compacts // its lock comes after searching and before mu
 	readErrors counter
 	scratches  sync.Pool
 }
@@ -130,7 +132,7 @@ func Open(dir string, dims int, modelID string) (*Index, error) {
 }
 
 func newIndex(dims int, modelID string) *Index {
-	ix := &Index{dims: dims, words: (dims + 63) / 64, modelID: modelID, exactBelow: exactBelow}
+	ix := &Index{dims: dims, words: (dims + 63) / 64, modelID: modelID, exactBelow: exactBelow, compacting: kernel.Level() != "go"}
 	ix.rows.pages = map[uint32]*page{}
 	ix.scratches.New = func() any { return &scratch{} }
 	return ix
@@ -265,7 +267,7 @@ func (ix *Index) Stats() Stats {
 	s.ReadErrors = ix.readErrors.Load()
 	s.MemoryBytes = int64(len(ix.rows.pages)) * pageBytes
 	for _, c := range ix.chunks {
-		s.MemoryBytes += int64(len(c.codes))*8 + chunkBytes
+		s.MemoryBytes += int64(len(c.codes))*8 + chunkBytes + c.compact.bytes()
 	}
 	return s
 }

@@ -2,6 +2,7 @@
 import type { Rpc } from "../../lib/rpc";
 import type { Command } from "../../lib/ui/commands.svelte";
 import { addressOf, thingOf } from "./address";
+import { placeWord } from "./rows";
 import { firstLine, sourceWord } from "./words";
 
 const SHORTEST = 3;
@@ -17,7 +18,7 @@ export async function paletteMemory(rpc: Rpc, query: string, go: (target: string
   const { results } = await rpc.call("memory.search", { query: q, limit: asked ? 8 : 4 });
   return results.map((h) => ({
     id: `memory.open.${h.id}`,
-    title: `Memory: ${firstLine(h.title ? `${h.title}: ${h.snippet}` : h.snippet, 90)}`,
+    title: `Memory: ${firstLine(h.title ? `${placeWord(h.title)}: ${firstLine(h.snippet)}` : h.snippet, 90)}`,
     group: "Memory",
     words: sourceWord(h.source),
     run: () => go(addressOf("list", thingOf(h))),

@@ -1,6 +1,7 @@
 /** Rows of the lists: what a hit, a memory, a conversation and a document have in common. */
 import { format } from "../../lib/ui/state";
 import { memoryThing, thingOf, type Thing } from "./address";
+import { plain } from "./plain";
 import type { Conversation, Doc, Hit, Kind, Memory, Span, Tier } from "./types";
 import { firstLine, tierOfHit } from "./words";
 
@@ -41,17 +42,26 @@ export function readable(uri: string): string {
   }
 }
 
-const flat = (text: string, max: number): string => format.visible(text.slice(0, max * 2).replace(/\s+/g, " ").trim(), max);
+/** The beginning of a text on one line. */
+function flat(text: string, max: number): string {
+  const begin = plain(text.slice(0, max * 3)).text.replace(/\s+/g, " ").trim();
+  return begin.length > max ? `${begin.slice(0, max)}…` : begin;
+}
+
+/** The place of a part among the headings of its document; a heading that says the title again says it once. */
+export const placeWord = (title: string): string => title.split(" › ").filter((p, i, all) => p !== all[i - 1]).join(" › ");
 
 export function rowOfHit(h: Hit): Row {
+  const title = h.title ? placeWord(h.title) : "";
+  const shown = plain(h.snippet, h.highlights, title.split(" › ").pop());
   return {
     id: h.id,
     kind: h.kind as Kind,
     thing: thingOf(h),
-    name: firstLine(h.title || h.snippet, 80),
-    title: h.title ? format.visible(h.title, 120) : "",
-    text: h.snippet,
-    highlights: h.highlights,
+    name: firstLine(title || h.snippet, 80),
+    title: format.visible(title, 120),
+    text: shown.text,
+    highlights: shown.spans,
     source: h.source,
     speaker: h.speaker ? format.visible(h.speaker, 40) : "",
     tags: h.tags,

@@ -1,5 +1,6 @@
 /** What the screen says about memories, in words. */
 import { format } from "../../lib/ui/state";
+import { plain } from "./plain";
 import type { Hit, ImportJob, Kind, Memory, MemoryType, Mode, Parts, Span, Tier } from "./types";
 
 export const tiers: readonly Tier[] = ["critical", "high", "medium", "low"];
@@ -80,8 +81,11 @@ export function when(at: string | undefined): string {
 
 /** The first line of a text that says something, without the signs of Markdown. */
 export function firstLine(text: string, max = 160): string {
-  const line = text.split("\n").find((l) => l.trim() !== "") ?? "";
-  return format.visible(line.replace(/^\s*(#{1,6}|[-*>]|\d+\.)\s+/, "").trim(), max);
+  for (const line of text.slice(0, 4000).split("\n", 20)) {
+    const said = plain(line).text.replace(/^(•|✓|\d+[.)])\s+/, "").trim();
+    if (said !== "") return said.length > max ? `${said.slice(0, max)}…` : said;
+  }
+  return "";
 }
 
 /** A title for an item that has none of its own. */
