@@ -13,9 +13,14 @@ import (
 // search sees an id twice or a score that no version of a vector has.
 func TestSearchesSeeWholeStates(t *testing.T) {
 	t.Parallel()
+	t.Run("by code", func(t *testing.T) { t.Parallel(); searchWhileWriting(t, 0) })
+	t.Run("by compact rows", func(t *testing.T) { t.Parallel(); searchWhileWriting(t, exactBelow) })
+}
+
+func searchWhileWriting(t *testing.T, below int) {
 	const dims, still = 64, 3000
 	ix := open(t, t.TempDir(), dims)
-	ix.exactBelow = 0
+	ix.exactBelow, ix.compacting = below, true
 	s := newSource(1, dims)
 	batch := make([]Vector, still)
 	for i := range batch {

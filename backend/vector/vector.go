@@ -134,6 +134,7 @@ func Open(dir string, dims int, modelID string) (*Index, error) {
 func newIndex(dims int, modelID string) *Index {
 	ix := &Index{dims: dims, words: (dims + 63) / 64, modelID: modelID, exactBelow: exactBelow, compacting: kernel.Level() != "go"}
 	ix.rows.pages = map[uint32]*page{}
+	ix.compacts.most = mostCompact
 	ix.scratches.New = func() any { return &scratch{} }
 	return ix
 }
