@@ -67,6 +67,10 @@ func importPath[R any](b *Backend, fn func(context.Context, memory.ImportParams)
 			var zero R
 			return zero, fault.Deniedf("A file can be imported by the person only. Send the texts with memory.upsert_chunks or memory.add_batch instead.")
 		}
+		if p.Untrusted != nil && !*p.Untrusted && !id.Scopes.Has(identity.Approve) {
+			var zero R
+			return zero, fault.Deniedf("Only a person can call a source trusted. Nothing was imported.")
+		}
 		return resolved(ctx, p)
 	}
 }

@@ -179,6 +179,16 @@ func TestMemoryImportPaths(t *testing.T) {
 		}
 	}
 	helper.call("memory.add", memory.AddParams{Content: "A text of its own."}, nil)
+	// Nor can it say that what it brings is the person's own.
+	own := false
+	for _, method := range []string{"memory.import", "memory.import_preview"} {
+		if err := helper.try(method, memory.ImportParams{BlobID: strings.Repeat("0", 64), Untrusted: &own}, nil); !fault.Is(err, fault.Denied) {
+			t.Errorf("%s of trusted text: %v", method, err)
+		}
+	}
+	if err := helper.try("memory.set_untrusted", memory.TrustParams{Source: "manual"}, nil); !fault.Is(err, fault.Denied) {
+		t.Errorf("memory.set_untrusted: %v", err)
+	}
 	if err := b.session(t).try("memory.import", memory.ImportParams{Path: "relative.json"}, nil); !fault.Is(err, fault.Invalid) {
 		t.Errorf("a relative path: %v", err)
 	}

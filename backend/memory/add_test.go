@@ -161,3 +161,38 @@ func TestTimesComeBack(t *testing.T) {
 		t.Errorf("last is %+v", last)
 	}
 }
+
+func TestTextsThatShowNothing(t *testing.T) {
+	t.Parallel()
+	b := newBundle(t, Options{})
+	for _, text := range []string{"\u200b", "\ufeff", "\u200e \u2060", "\x01\x02"} {
+		_, err := b.Add(b.ctx, AddParams{Content: text})
+		wantKind(t, err, fault.Invalid, "Write something first")
+	}
+	for _, text := range []string{"\U0001F346", "?", "\u0301a"} {
+		b.add(t, text)
+	}
+}
+
+// TestTimesAreInRangeInUTC has times whose year is in range in their zone only: as they are
+// told, in UTC, no JSON could name them.
+func TestTimesAreInRangeInUTC(t *testing.T) {
+	t.Parallel()
+	b := newBundle(t, Options{})
+	m := b.add(t, "a memory")
+	for _, text := range []string{"9999-12-31T23:59:59-11:00", "0001-01-01T00:00:00+11:00"} {
+		at := must(time.Parse(time.RFC3339, text))(t)
+		_, err := b.Add(b.ctx, AddParams{Content: "at " + text, OccurredAt: &at})
+		wantKind(t, err, fault.Invalid, "years 1 and 9999")
+		raw := json.RawMessage(`"` + text + `"`)
+		_, err = b.Update(b.ctx, UpdateParams{ID: m.ID.String(), Version: 1, OccurredAt: &raw})
+		wantKind(t, err, fault.Invalid, "years 1 and 9999")
+	}
+	for _, text := range []string{"9999-12-31T23:59:59+11:00", "0001-01-01T00:00:00-11:00"} {
+		at := must(time.Parse(time.RFC3339, text))(t)
+		r := must(b.Add(b.ctx, AddParams{Content: "at " + text, OccurredAt: &at}))(t)
+		if _, err := json.Marshal(r); err != nil || !b.get(t, r.Item.ID).OccurredAt.Equal(at) {
+			t.Errorf("%s: %v, %v", text, r.Item.OccurredAt, err)
+		}
+	}
+}

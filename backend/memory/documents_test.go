@@ -369,3 +369,23 @@ func TestUpsertIsOneTransaction(t *testing.T) {
 		}
 	}
 }
+
+func TestTitlesInAnyCase(t *testing.T) {
+	t.Parallel()
+	b := newBundle(t, Options{})
+	must(b.UpsertChunks(b.ctx, UpsertParams{Source: UpsertSource{URI: "file:///Übersicht.txt", Title: "Été à la mer"}, Text: ptr("some text")}))(t)
+	c := b.conversation(t, "c", "D1:1", "hello there")
+	b.exec(t, `UPDATE conversations SET title = 'ЛЕТО у моря' WHERE id = ?`, c.ID)
+	for query, want := range map[string][2]int64{
+		"été": {1, 0}, "ÉTÉ À": {1, 0}, "E\u0301te\u0301": {1, 0}, "übersicht": {1, 0}, "MER": {1, 0}, "%": {0, 0}, " лето ": {0, 1}, "МОРЯ": {0, 1}, "hiver": {0, 0}, " ": {1, 1},
+	} {
+		d := must(b.ListDocuments(b.ctx, PageParams{Query: query}))(t)
+		c := must(b.Conversations(b.ctx, PageParams{Query: query}))(t)
+		if got := [2]int64{d.Total, c.Total}; got != want || len(d.Documents) != int(d.Total) || len(c.Conversations) != int(c.Total) {
+			t.Errorf("%q: %v, want %v", query, got, want)
+		}
+		if r := must(b.ListDocuments(b.them, PageParams{Query: query}))(t); r.Total != 0 {
+			t.Errorf("%q: another user sees %d", query, r.Total)
+		}
+	}
+}

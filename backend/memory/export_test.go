@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"encoding/hex"
 	"encoding/json"
+	"fmt"
 	"io"
 	"strings"
 	"testing"
@@ -88,5 +89,23 @@ func TestExport(t *testing.T) {
 	ref := must(b.db.Blobs().PutBytes(b.ctx, []byte(text)))(t)
 	if p := must(b.ImportPreview(b.ctx, ImportParams{BlobID: ref.String()}))(t); p.Format != "jsonl" || p.Items != 1 || len(p.Warnings) != 0 {
 		t.Errorf("as an import it is %+v", p)
+	}
+}
+
+// TestMarkdownExportHasNothingTwice exports a document whose parts overlap, with characters of
+// every length.
+func TestMarkdownExportHasNothingTwice(t *testing.T) {
+	t.Parallel()
+	b := newBundle(t, Options{})
+	var text strings.Builder
+	for i := range 60 {
+		fmt.Fprintf(&text, "Satz %02d über größere Häuser 🏠 und 日本 steht hier. ", i)
+	}
+	must(b.UpsertChunks(b.ctx, UpsertParams{Source: UpsertSource{URI: "file:///doc.txt", Title: "Doc"}, Text: ptr(text.String())}))(t)
+	out, r := b.exported(t, ExportParams{Format: "markdown"})
+	for i := range 60 {
+		if n := strings.Count(out, fmt.Sprintf("Satz %02d ", i)); n != 1 {
+			t.Errorf("sentence %d is there %d times in %d parts", i, n, r.Items)
+		}
 	}
 }

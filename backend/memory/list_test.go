@@ -106,3 +106,14 @@ func TestFilters(t *testing.T) {
 		}
 	}
 }
+
+func TestACursorTakesNoOffset(t *testing.T) {
+	t.Parallel()
+	b := newBundle(t, Options{})
+	for i := range 4 {
+		b.add(t, fmt.Sprint("memory ", i))
+	}
+	r := must(b.List(b.ctx, ListParams{Limit: 2}))(t)
+	_, err := b.List(b.ctx, ListParams{Limit: 2, Cursor: r.NextCursor, Offset: 1})
+	wantKind(t, err, fault.Invalid, "not from both")
+}

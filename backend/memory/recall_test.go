@@ -268,3 +268,16 @@ func TestRecallByAnAgentPipe(t *testing.T) {
 		t.Errorf("%d recalls of a purged memory", n)
 	}
 }
+
+// TestRecallWithoutSpaces repeats text of a script that has none in other words' order.
+func TestRecallWithoutSpaces(t *testing.T) {
+	t.Parallel()
+	b := newBundle(t, Options{})
+	b.recall(t, b.add(t, "我们昨天晚上在港口旁边的蓝鹭餐厅吃饭那是我一生中吃过的最好的烤鱼"))
+	if r := b.agentAdd(t, "昨天晚上我们在港口旁边的蓝鹭餐厅吃饭，那是我一生中吃过的最好的烤鱼。"); !r.Deduplicated || r.Item != nil {
+		t.Errorf("recalled text was stored: %+v", r)
+	}
+	if r := b.agentAdd(t, "她喜欢喝咖啡，不喜欢喝茶，每天早上都要跑步五公里"); r.Item == nil {
+		t.Errorf("new text was not stored: %+v", r)
+	}
+}

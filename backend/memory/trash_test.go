@@ -344,3 +344,71 @@ func TestChangedEvents(t *testing.T) {
 		t.Fatalf("%d events of adding, then %v, want %s", adds, ops, want)
 	}
 }
+
+// TestRestoreOfAllKindsIsUndone restores a memory, a conversation and a document at once and
+// takes that back with one token.
+func TestRestoreOfAllKindsIsUndone(t *testing.T) {
+	t.Parallel()
+	b := newBundle(t, Options{})
+	m, c := b.add(t, "a memory"), b.conversation(t, "c", "D1:1", "hello there")
+	d := must(b.UpsertChunks(b.ctx, UpsertParams{Source: UpsertSource{URI: "file:///a.txt"}, Text: ptr("some text")}))(t).DocumentID
+	must(b.Delete(b.ctx, IDsParams{IDs: []string{m.ID.String()}}))(t)
+	must(b.DeleteConversation(b.ctx, ConversationIDParams{ID: c.ID}))(t)
+	old := must(b.DeleteDocument(b.ctx, DocumentParams{DocumentID: d}))(t)
+	trashed := b.picture(t)
+	all := IDsParams{IDs: []string{d.String(), c.ID.String(), m.ID.String()}}
+	r := must(b.Restore(b.ctx, all))(t)
+	if n := len(b.findable(t)); r.Count != 3 || n != 3 {
+		t.Fatalf("%+v, %d can be found", r, n)
+	}
+	if u := must(b.Undo(b.ctx, UndoParams{UndoToken: r.UndoToken}))(t); u.Count != 3 || b.picture(t) != trashed {
+		t.Errorf("%+v\n%s\nwant\n%s", u, b.picture(t), trashed)
+	}
+	// The document went to the trash again since: the token of the first time is not for that.
+	_, err := b.Undo(b.ctx, UndoParams{UndoToken: old.UndoToken})
+	wantKind(t, err, fault.Conflict, "changed again")
+	if r := must(b.Restore(b.ctx, IDsParams{IDs: []string{d.String()}}))(t); r.Count != 1 || r.UndoToken == "" {
+		t.Errorf("%+v", r)
+	}
+}
+
+// TestUndoWhenTheTextIsNotKept edits so often that the revision an undo needs is gone.
+func TestUndoWhenTheTextIsNotKept(t *testing.T) {
+	t.Parallel()
+	b := newBundle(t, Options{})
+	m := b.add(t, "the first text")
+	edit := must(b.Update(b.ctx, UpdateParams{ID: m.ID.String(), Version: 1, Content: ptr("the second text")}))(t)
+	for v := edit.Version; v < edit.Version+keptRevisions; v++ {
+		must(b.Update(b.ctx, UpdateParams{ID: m.ID.String(), Version: v, Layer: ptr(int(v % 7))}))(t)
+	}
+	_, err := b.Undo(b.ctx, UndoParams{UndoToken: edit.UndoToken})
+	wantKind(t, err, fault.Conflict, "")
+	if got := b.get(t, m.ID); got.Content != "the second text" {
+		t.Errorf("it says %q", got.Content)
+	}
+}
+
+func TestWhatIsPurgedIsNotInTheTrash(t *testing.T) {
+	t.Parallel()
+	b := newBundle(t, Options{})
+	source := UpsertParams{Source: UpsertSource{URI: "file:///a.txt"}, Text: ptr("some text")}
+	d := must(b.UpsertChunks(b.ctx, source))(t).DocumentID
+	must(b.DeleteDocument(b.ctx, DocumentParams{DocumentID: d}))(t)
+	trash := func() int64 {
+		r := must(b.ListDocuments(b.ctx, PageParams{Trash: true}))(t)
+		if int(r.Total) != len(r.Documents) {
+			t.Errorf("%+v", r)
+		}
+		return r.Total
+	}
+	if n := trash(); n != 1 {
+		t.Fatalf("%d documents in the trash, want 1", n)
+	}
+	must(b.Purge(b.ctx, IDsParams{IDs: []string{d.String()}}))(t)
+	if n := trash(); n != 0 {
+		t.Errorf("%d documents in the trash, want none", n)
+	}
+	if r := must(b.UpsertChunks(b.ctx, source))(t); r.Added != 1 || len(b.findable(t)) != 1 {
+		t.Errorf("stored again: %+v", r)
+	}
+}
