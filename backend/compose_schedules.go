@@ -359,7 +359,7 @@ func (c *cleanup) Cancel(_ context.Context, run uuid.UUID, _ string) error {
 // cleanUp prunes every history by its own rules and says how many rows left.
 func (b *Backend) cleanUp(ctx context.Context) (map[string]int64, error) {
 	done := map[string]int64{}
-	ctx = identity.With(ctx, identity.Identity{User: b.LocalUser(), Scopes: identity.Write.Closed(), Client: "scheduler", Pipe: "memory"})
+	ctx = identity.With(ctx, identity.Identity{User: b.LocalUser(), Scopes: identity.Write.Closed(), Client: "scheduler", Pipe: "schedule"})
 	for _, part := range []struct {
 		name  string
 		prune func(context.Context) (int64, error)

@@ -88,7 +88,7 @@ type Identity struct {
 	Session uuid.UUID
 	Scopes  Scope
 	Client  string // label the client gave itself; never checked
-	Pipe    string // bridge, websocket, http, memory, cli
+	Pipe    string // how the call came: bridge, websocket, http, memory, cli, or what made it: skills, schedule, agent, …
 }
 
 type key struct{}
@@ -111,3 +111,11 @@ func UserID(ctx context.Context) uuid.UUID {
 	id, _ := From(ctx)
 	return id.User
 }
+
+// machines are the pipes of callers that are not people.
+var machines = []string{"tool", "skill", "skills", "agent", "mcp", "channel", "schedule", "background", "container", "wasm"}
+
+// Person reports whether a person makes the call, in a window, a browser or a terminal. What
+// runs by itself (tools, skills, schedules, the agent, channels) is none, whatever scopes it
+// holds.
+func (i Identity) Person() bool { return i.User != uuid.Nil && !slices.Contains(machines, i.Pipe) }

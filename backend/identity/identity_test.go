@@ -48,3 +48,18 @@ func TestUserIDOutsideACall(t *testing.T) {
 		t.Fatal("identity lost")
 	}
 }
+
+func TestPerson(t *testing.T) {
+	t.Parallel()
+	for pipe, want := range map[string]bool{
+		"bridge": true, "websocket": true, "http": true, "memory": true, "cli": true,
+		"skills": false, "schedule": false, "agent": false, "background": false, "wasm": false,
+	} {
+		if got := (Identity{User: uuid.New(), Scopes: Admin, Pipe: pipe}).Person(); got != want {
+			t.Errorf("%s: %v", pipe, got)
+		}
+	}
+	if (Identity{Pipe: "bridge"}).Person() {
+		t.Error("nobody is a person")
+	}
+}

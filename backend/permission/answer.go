@@ -16,13 +16,10 @@ import (
 	"helix/backend/storage"
 )
 
-// machines are the pipes of callers that are not people: they neither see nor answer
-// questions, whatever scopes they hold.
-var machines = []string{"tool", "skill", "agent", "mcp", "channel", "schedule", "container", "wasm"}
-
+// person is the caller, who must be one: machines neither see nor answer questions.
 func person(ctx context.Context) (identity.Identity, error) {
 	id, _ := identity.From(ctx)
-	if id.User == uuid.Nil || slices.Contains(machines, id.Pipe) {
+	if !id.Person() {
 		return id, fault.Deniedf("Only a person can see and answer approvals.")
 	}
 	return id, nil

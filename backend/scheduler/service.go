@@ -280,7 +280,7 @@ func (s *Service) device() uuid.UUID { return s.db.Device().ID }
 
 // as is ctx as the user of a schedule, for targets.
 func (s *Service) as(ctx context.Context, user uuid.UUID) context.Context {
-	return identity.With(ctx, identity.Identity{User: user, Scopes: identity.Write.Closed(), Client: "scheduler", Pipe: "memory"})
+	return identity.With(ctx, identity.Identity{User: user, Scopes: identity.Write.Closed(), Client: "scheduler", Pipe: "schedule"})
 }
 
 func (s *Service) changed(tx *storage.Tx, user, id uuid.UUID, change string) {
