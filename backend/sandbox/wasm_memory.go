@@ -64,14 +64,23 @@ func (im *memoryImage) paint(mem []byte, from, to int) {
 			break
 		}
 		if c.at > at {
-			clear(mem[at:c.at])
+			wipe(mem[at:c.at])
 			at = c.at
 		}
 		at += copy(mem[at:to], c.data[at-c.at:])
 	}
 	if at < to {
-		clear(mem[at:to])
+		wipe(mem[at:to])
 	}
+}
+
+// wipe is clear, in pieces: one long clear would keep a collection waiting.
+func wipe(b []byte) {
+	const piece = 1 << 20
+	for ; len(b) > piece; b = b[piece:] {
+		clear(b[:piece])
+	}
+	clear(b)
 }
 
 // lay copies what the image holds from..to onto memory that is zero there.

@@ -48,6 +48,9 @@ func (l *linear) bytes() []byte { return l.buf }
 
 // release gives the memory to the collector, with nothing of a run in it.
 func (l *linear) release() {
-	clear(l.buf)
+	const piece = 1 << 20 // one long clear would keep a collection waiting
+	for b := l.buf; len(b) > 0; b = b[min(piece, len(b)):] {
+		clear(b[:min(piece, len(b))])
+	}
 	l.buf = nil
 }
