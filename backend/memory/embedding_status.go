@@ -21,7 +21,7 @@ const (
 	pausedKey    = "memory_embedding_paused" // in meta
 	recountEvery = 2 * time.Second
 	statusFor    = time.Second // an answer may be that old
-	requeueRows  = 5000
+	requeueRows  = 1000
 	forgetRows   = 500
 )
 

@@ -63,8 +63,17 @@ func (s *Service) runEmbedding(ctx context.Context) error {
 func (s *Service) embedAlways(ctx context.Context) {
 	e := &s.embedding
 	failures := 0
+	var end func(context.Context) // of work that is going on
+	defer func() {
+		if end != nil {
+			end(ctx)
+		}
+	}()
 	for ctx.Err() == nil {
 		n, err := 0, error(nil)
+		if end == nil {
+			end = s.beginLongWork()
+		}
 		if !e.paused.Load() {
 			n, err = s.embedSome(ctx)
 		}
@@ -81,6 +90,8 @@ func (s *Service) embedAlways(ctx context.Context) {
 			e.trouble.Store(nil)
 			continue
 		}
+		end(ctx)
+		end = nil
 		timer := time.NewTimer(wait)
 		select {
 		case <-ctx.Done():
@@ -110,6 +121,7 @@ func (s *Service) EmbedPending(ctx context.Context) error {
 	if err := s.openIndexes(ctx); err != nil {
 		return err
 	}
+	defer s.beginLongWork()(ctx)
 	for {
 		n, err := s.embedSome(ctx)
 		if err != nil {
@@ -363,7 +375,7 @@ func embedTexts(ctx context.Context, model Embedder, jobs []*job) error {
 // storeJobs keeps the vectors of texts that are still there, and why others have none.
 func (s *Service) storeJobs(ctx context.Context, jobs []*job) error {
 	failed := map[string]int{}
-	err := s.db.Write(ctx, func(tx *storage.Tx) error {
+	err := s.longWrite(ctx, func(tx *storage.Tx) error {
 		clear(failed)
 		for _, j := range jobs {
 			var same bool

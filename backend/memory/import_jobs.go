@@ -21,6 +21,7 @@ type importState struct {
 	mu      sync.Mutex
 	working map[uuid.UUID]bool       // users whose jobs are being done
 	jobs    map[uuid.UUID]*importJob // that run
+	long    longWork
 }
 
 func (s *Service) initImports() {
@@ -122,6 +123,7 @@ func (s *Service) startImports(user uuid.UUID) {
 		return
 	}
 	s.imports.working[user] = s.leave(func(ctx context.Context) {
+		defer s.beginLongWork()(ctx)
 		for {
 			job, err := s.nextImport(ctx, user)
 			if err != nil && ctx.Err() == nil {

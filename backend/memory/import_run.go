@@ -16,7 +16,7 @@ import (
 const (
 	importBatch = 500                   // records of a transaction
 	importBytes = 4 << 20               // of text that wait to be written
-	importHold  = 60 * time.Millisecond // how long a transaction may take before it is closed
+	importHold  = 25 * time.Millisecond // how long a transaction may take before it is closed: others wait for it
 	importAhead = 2                     // records that are read while others are being written
 )
 
@@ -84,7 +84,7 @@ func (s *Service) readImport(ctx context.Context, r *importer.Reader, job *impor
 	}
 }
 
-// storeImport writes records in transactions of at most 500 or 60 ms.
+// storeImport writes records in transactions of at most 500 or 25 ms.
 func (s *Service) storeImport(ctx context.Context, job *importJob, records <-chan *prepared) error {
 	var queue []*prepared
 	for open := true; open || len(queue) > 0; {
@@ -169,7 +169,7 @@ func (s *Service) storeBatch(tx *storage.Tx, job *importJob, queue []*prepared, 
 // use: the job pauses at its last checkpoint until there is room.
 func (s *Service) untilWritten(ctx context.Context, job *importJob, fn func(*storage.Tx) error) error {
 	for try := 0; ; try++ {
-		err := s.db.Write(ctx, fn)
+		err := s.longWrite(ctx, fn)
 		if err == nil {
 			job.show("")
 			return nil
