@@ -26,6 +26,7 @@ type catalog struct {
 // catalogRows is what a catalog holds.
 type catalogRows struct {
 	pages         []*[rowsPerPage]row
+	columns       []*columnPage // as many as pages
 	people        map[uuid.UUID]*owner
 	families      map[uuid.UUID]*family
 	numbers       map[itemKey]uint32
@@ -222,6 +223,7 @@ func (c *catalog) applyLocked(ch *itemChange) {
 			}
 		}
 		*old = r
+		c.note(ch.item)
 		return
 	}
 	if old != nil && old.live {
@@ -264,9 +266,10 @@ func (c *catalog) insert(item uint32, r row, user, parent uuid.UUID) {
 		c.pages[p][item%rowsPerPage] = r
 		f.members = slices.Insert(f.members, at, item)
 		c.renumber(f, at+1)
-		return
+	} else {
+		c.pages[p][item%rowsPerPage] = r
 	}
-	c.pages[p][item%rowsPerPage] = r
+	c.note(item)
 }
 
 func (c *catalog) remove(item uint32) {
@@ -283,6 +286,7 @@ func (c *catalog) remove(item uint32) {
 	if f := r.family; f != nil {
 		f.members = slices.Delete(f.members, int(r.pos), int(r.pos)+1)
 		c.renumber(f, int(r.pos))
+		c.noteAround(f, int(r.pos))
 		if len(f.members) == 0 {
 			delete(c.families, f.id)
 		}

@@ -123,17 +123,11 @@ func tagsFit(tags []string, f *Filters) bool {
 // looked at yet is retained.
 func (t *test) fits(r *row) bool {
 	switch {
-	case t.kinds>>r.kind&1 == 0, t.types>>r.typ&1 == 0, t.layers>>r.layer&1 == 0, t.sources>>r.source&1 == 0:
-		return false
-	case t.from != noTime && r.occurred < t.from:
-		return false
-	case t.to != noTime && (r.occurred >= t.to || r.occurred == noTime):
+	case !t.fitsTraits(traitsOf(r)), !t.fitsTime(r.occurred):
 		return false
 	case r.salience < t.minSalience:
 		return false
 	case t.minRetention >= 0 && r.retention >= 0 && r.retention < t.minRetention:
-		return false
-	case t.pinned != nil && r.pinned != *t.pinned, t.untrusted != nil && r.untrusted != *t.untrusted:
 		return false
 	case t.family != nil && (r.family == nil || r.family.id != *t.family):
 		return false
@@ -143,6 +137,17 @@ func (t *test) fits(r *row) bool {
 		return false
 	}
 	return true
+}
+
+func (t *test) fitsTraits(m traits) bool {
+	if (t.kinds>>m.kind())&(t.types>>m.typ())&(t.layers>>m.layer())&(t.sources>>m.source())&1 == 0 {
+		return false
+	}
+	return (t.pinned == nil || m.pinned() == *t.pinned) && (t.untrusted == nil || m.untrusted() == *t.untrusted)
+}
+
+func (t *test) fitsTime(occurred int64) bool {
+	return (t.from == noTime || occurred >= t.from) && (t.to == noTime || occurred < t.to && occurred != noTime)
 }
 
 // allowed is the set of the items of o that pass. The caller holds the catalog.
@@ -157,8 +162,8 @@ func (c *catalog) allowed(o *owner, f *Filters, turns bool) *vector.Bitmap {
 	if t.family == nil {
 		t.family = t.other
 	}
-	out := vector.NewBitmap(len(c.pages) * rowsPerPage)
 	if t.family != nil {
+		out := vector.NewBitmap(len(c.pages) * rowsPerPage)
 		if fam := c.families[*t.family]; fam != nil {
 			for _, item := range fam.members {
 				if r := c.row(item); r.owner == o && t.fits(r) {
@@ -168,10 +173,5 @@ func (c *catalog) allowed(o *owner, f *Filters, turns bool) *vector.Bitmap {
 		}
 		return out
 	}
-	for item := range o.live.All() {
-		if t.fits(c.row(item)) {
-			out.Set(item)
-		}
-	}
-	return out
+	return c.pass(o, &t)
 }

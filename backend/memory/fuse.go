@@ -38,7 +38,7 @@ func defaultTuning(w Weights) tuning {
 	return tuning{
 		weights: w, rrf: 60, depth: 200, floor: 0.35, stopList: stopWords, cues: cueWeights{speaker: 0.3, time: 0.6},
 		keyword: bm25{k1: 1.2, b: 0.75},
-		window:  bm25{k1: 0.6, b: 0.3, smooth: true, window: []float64{0.4, 0.2, 0.1}},
+		window:  bm25{k1: 0.6, b: 0.3, smooth: true, window: neighbourWeights},
 	}
 }
 
@@ -125,14 +125,12 @@ func floorDiv(a, b int64) int64 {
 
 func (p priors) product() float64 { return p.recency * p.salience * p.retention * p.pinned }
 
-// best gives the limit highest scores, in order; ties go by what happened later, then by id.
-func (c *catalog) best(list []scored, limit int) []scored {
-	return top(list, limit, func(a, b scored) int {
-		if a.score != b.score {
-			return cmp.Compare(b.score, a.score)
-		}
-		return c.tie(a.item, b.item)
-	})
+// before orders a list: the highest scores first; ties go by what happened later, then by id.
+func (c *catalog) before(a, b scored) int {
+	if a.score != b.score {
+		return cmp.Compare(b.score, a.score)
+	}
+	return c.tie(a.item, b.item)
 }
 
 // tie orders items of equal score.
@@ -147,23 +145,31 @@ func (c *catalog) tie(a, b uint32) int {
 	return slices.Compare(x.id[:], y.id[:])
 }
 
-// top sorts the least limit elements of list to its front and gives those.
-func top[T any](list []T, limit int, less func(a, b T) int) []T {
-	if len(list) > 4*limit { // throw away most before sorting: a heap of the worst that are kept
-		heap := list[:limit]
-		for i := limit/2 - 1; i >= 0; i-- {
-			sink(heap, i, less)
-		}
-		for _, x := range list[limit:] {
-			if less(x, heap[0]) < 0 {
-				heap[0] = x
-				sink(heap, 0, less)
+// leading keeps the least limit of the elements that it is given.
+type leading[T any] struct {
+	limit int
+	less  func(a, b T) int
+	heap  []T // the greatest of what is kept first, once it is full
+}
+
+func (l *leading[T]) add(x T) {
+	switch {
+	case len(l.heap) < l.limit:
+		if l.heap = append(l.heap, x); len(l.heap) == l.limit {
+			for i := l.limit/2 - 1; i >= 0; i-- {
+				sink(l.heap, i, l.less)
 			}
 		}
-		list = heap
+	case l.limit > 0 && l.less(x, l.heap[0]) < 0:
+		l.heap[0] = x
+		sink(l.heap, 0, l.less)
 	}
-	slices.SortFunc(list, less)
-	return list[:min(limit, len(list))]
+}
+
+// sorted gives what was kept, in order.
+func (l *leading[T]) sorted() []T {
+	slices.SortFunc(l.heap, l.less)
+	return l.heap
 }
 
 // sink restores a heap that has its greatest element first.

@@ -2,6 +2,7 @@ package memory
 
 import (
 	"math"
+	"slices"
 	"sync"
 
 	"helix/backend/vector"
@@ -40,30 +41,37 @@ type scored struct {
 	score float64
 }
 
-// scratch is working memory of one query, indexed by item.
+// scratch is working memory of one query.
 type scratch struct {
-	freq    []int32 // in hundredths: sums do not depend on their order
-	score   []float32
-	length  []float32 // of what is around, of those found
-	touched []uint32  // freq is not 0
-	found   []uint32  // score is not 0
+	items   []itemScore // by item
+	touched []uint32    // freq is not 0
+	found   []uint32    // score is not 0
+}
+
+// itemScore is what a query knows of one item; all of it lies in one place, because queries jump
+// about among items.
+type itemScore struct {
+	freq   int32 // in hundredths: sums do not depend on their order
+	score  float32
+	length float32 // of what is around, of those found
 }
 
 var scratches = sync.Pool{New: func() any { return new(scratch) }}
 
 func takeScratch(n int) *scratch {
 	sc := scratches.Get().(*scratch)
-	if len(sc.freq) < n {
-		sc.freq, sc.score, sc.length = make([]int32, n+n/4), make([]float32, n+n/4), make([]float32, n+n/4)
+	if len(sc.items) < n {
+		sc.items = make([]itemScore, n+n/4)
 	}
 	return sc
 }
 
 func (sc *scratch) add(item uint32, freq int32) {
-	if sc.freq[item] == 0 {
+	t := &sc.items[item]
+	if t.freq == 0 {
 		sc.touched = append(sc.touched, item)
 	}
-	sc.freq[item] += freq
+	t.freq += freq
 }
 
 // rank scores the items of o that have, or stand near, terms of the query, and gives the best
@@ -83,6 +91,7 @@ func (c *catalog) rank(p bm25, o *owner, lists []weighted, allow *vector.Bitmap,
 		reach += 2 * w
 		hundredths[d] = int32(math.Round(100 * w))
 	}
+	usual := slices.Equal(p.window, neighbourWeights)
 	for _, l := range lists {
 		df := 0.0
 		for _, ps := range l.ps {
@@ -91,41 +100,70 @@ func (c *catalog) rank(p bm25, o *owner, lists []weighted, allow *vector.Bitmap,
 			}
 			df++
 			sc.add(ps.item, int32(100*int(ps.text)+50*int(ps.head)))
-			if len(p.window) == 0 || ps.text == 0 {
-				continue
-			}
-			r := c.row(ps.item)
-			for d, w := range hundredths {
-				if near, ok := r.neighbour(d + 1); ok {
-					sc.add(near, w*int32(ps.text))
-				}
-				if near, ok := r.neighbour(-d - 1); ok {
-					sc.add(near, w*int32(ps.text))
-				}
+			if len(p.window) > 0 && ps.text > 0 {
+				c.spread(sc, ps, hundredths)
 			}
 		}
 		idf := l.count * p.idf(n, df) * (p.k1 + 1)
 		for _, item := range sc.touched {
-			f := float64(sc.freq[item]) / 100
-			sc.freq[item] = 0
+			t := &sc.items[item]
+			f := float64(t.freq) / 100
+			t.freq = 0
 			if !allow.Has(item) {
 				continue
 			}
-			if sc.score[item] == 0 {
+			if t.score == 0 {
 				sc.found = append(sc.found, item)
-				sc.length[item] = float32(c.windowLength(item, p.window) / (reach * max(mean, 1)))
+				length := 0.0
+				if usual {
+					length = c.columns[item/rowsPerPage].length[item%rowsPerPage]
+				} else {
+					length = c.windowLength(item, p.window)
+				}
+				t.length = float32(length / (reach * max(mean, 1)))
 			}
-			sc.score[item] += float32(idf * f / (f + p.k1*(1-p.b+p.b*float64(sc.length[item]))))
+			t.score += float32(idf * f / (f + p.k1*(1-p.b+p.b*float64(t.length))))
 		}
 		sc.touched = sc.touched[:0]
 	}
-	out := make([]scored, 0, len(sc.found))
+	return c.bestOf(sc, limit)
+}
+
+// spread adds a term to the neighbours of the item that has it.
+func (c *catalog) spread(sc *scratch, ps posting, hundredths []int32) {
+	b := c.columns[ps.item/rowsPerPage].beside[ps.item%rowsPerPage]
+	if b&besideOdd != 0 || len(hundredths) > len(neighbourWeights) {
+		r := c.row(ps.item)
+		for d, w := range hundredths {
+			if near, ok := r.neighbour(d + 1); ok {
+				sc.add(near, w*int32(ps.text))
+			}
+			if near, ok := r.neighbour(-d - 1); ok {
+				sc.add(near, w*int32(ps.text))
+			}
+		}
+		return
+	}
+	for d, w := range hundredths[:min(b.after(), len(hundredths))] {
+		sc.add(ps.item+uint32(d+1), w*int32(ps.text))
+	}
+	for d, w := range hundredths[:min(b.before(), len(hundredths))] {
+		sc.add(ps.item-uint32(d+1), w*int32(ps.text))
+	}
+}
+
+// bestOf gives the limit best of what was found, in order, and clears the scores.
+func (c *catalog) bestOf(sc *scratch, limit int) []scored {
+	best := leading[scored]{limit: limit, less: c.before, heap: make([]scored, 0, min(limit, len(sc.found)))}
 	for _, item := range sc.found {
-		out = append(out, scored{item, float64(sc.score[item])})
-		sc.score[item] = 0
+		x := scored{item, float64(sc.items[item].score)}
+		sc.items[item].score = 0
+		if len(best.heap) < limit || x.score >= best.heap[0].score {
+			best.add(x)
+		}
 	}
 	sc.found = sc.found[:0]
-	return c.best(out, limit)
+	return best.sorted()
 }
 
 // windowLength is the number of words of an item and, weighted, of its neighbours.

@@ -107,7 +107,7 @@ func TestPriorsStayNearOne(t *testing.T) {
 	}
 }
 
-func TestTopIsASort(t *testing.T) {
+func TestLeadingIsASort(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(7, 8))
 	for range 200 {
@@ -118,8 +118,12 @@ func TestTopIsASort(t *testing.T) {
 		want := slices.Clone(list)
 		slices.Sort(want)
 		n := 1 + r.IntN(40)
-		if got := top(list, n, func(a, b int) int { return a - b }); !slices.Equal(got, want[:min(n, len(want))]) {
-			t.Fatalf("top %d of %d", n, len(want))
+		l := leading[int]{limit: n, less: func(a, b int) int { return a - b }}
+		for _, x := range list {
+			l.add(x)
+		}
+		if got := l.sorted(); !slices.Equal(got, want[:min(n, len(want))]) {
+			t.Fatalf("the first %d of %d", n, len(want))
 		}
 	}
 }
