@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -89,7 +90,7 @@ func (e *Engine) CompileWASM(ctx context.Context, wasm []byte) (*Module, error) 
 }
 
 func (s *modules) compile(ctx context.Context, e *Engine, wasm []byte) (*Module, *Error) {
-	key := sha256.Sum256(wasm)
+	key := hashOf(wasm)
 	if m, ok := s.kept.get(key); ok {
 		return m, nil
 	}
@@ -124,6 +125,16 @@ func (s *modules) compile(ctx context.Context, e *Engine, wasm []byte) (*Module,
 	}
 	s.kept.add(key, m)
 	return m, nil
+}
+
+// hashOf is the SHA-256 of a module, in pieces: one long hash would keep a collection waiting.
+func hashOf(wasm []byte) (key [sha256.Size]byte) {
+	h := sha256.New()
+	for piece := range slices.Chunk(wasm, 1<<20) {
+		_, _ = h.Write(piece) // never fails
+	}
+	h.Sum(key[:0])
+	return key
 }
 
 // load loads the module's machine code, or makes it when the cache has lost it.
