@@ -89,7 +89,7 @@ func period(text string) (from, until time.Time, err error) {
 	if err != nil {
 		return t, t, fault.Invalidf("%q is not a day or time such as 2023-05-01, 2023-05 or 2023-05-01T09:00:00Z.", text)
 	}
-	return t, t, nil
+	return t, t.Add(time.Microsecond), nil // the finest time there is
 }
 
 type memorySearchCmd struct {
@@ -102,6 +102,9 @@ type memorySearchCmd struct {
 }
 
 func (s *memorySearchCmd) Run(c *command) error {
+	if s.K == 0 { // the backend has a default for it
+		return fault.Invalidf("-k is 1 to 100.")
+	}
 	p := map[string]any{"query": strings.Join(s.Query, " "), "limit": s.K, "mode": s.Mode}
 	filters, err := s.filters()
 	if err != nil {
@@ -248,7 +251,7 @@ func memoryTime(at *time.Time, created time.Time) string {
 type memoryAddCmd struct {
 	Text     string   `arg:"" optional:"" help:"The text; - or nothing reads standard input."`
 	Type     string   `default:"episodic" enum:"episodic,semantic,procedural" help:"What kind of memory (${enum})."`
-	Layer    int      `help:"1 to 7."`
+	Layer    *int     `help:"1 to 7."`
 	Tag      []string `help:"A tag; may be repeated." sep:"none"`
 	At       string   `help:"When it happened; default: nothing is said about it." placeholder:"WHEN"`
 	Salience string   `help:"critical, high, medium or low."`
@@ -263,8 +266,8 @@ func (a *memoryAddCmd) Run(c *command) error {
 	}
 	p := map[string]any{"content": text, "type": a.Type}
 	setIf(p, "salienceTier", a.Salience)
-	if a.Layer != 0 {
-		p["layer"] = a.Layer
+	if a.Layer != nil {
+		p["layer"] = *a.Layer
 	}
 	if len(a.Tag) > 0 {
 		p["tags"] = a.Tag
@@ -313,7 +316,7 @@ func (c *command) text(arg string) (string, error) {
 	if err != nil {
 		return "", fault.Invalidf("Could not read standard input.").WithCause(err)
 	}
-	return strings.TrimRight(string(b), "\r\n"), nil
+	return strings.TrimRight(strings.TrimPrefix(string(b), "\ufeff"), "\r\n"), nil // a byte order mark is not of the text
 }
 
 type memoryListCmd struct {

@@ -60,11 +60,14 @@ func (e *memoryEditCmd) Run(c *command) error {
 	file := ""
 	switch {
 	case e.Text != nil:
-		text, err := c.text(*e.Text)
-		if err != nil {
-			return err
+		p["content"] = *e.Text
+		if *e.Text == "-" {
+			text, err := c.text("-")
+			if err != nil {
+				return err
+			}
+			p["content"] = text
 		}
-		p["content"] = text
 	case len(p) == 2:
 		text, path, err := c.editText(was.Content)
 		if err != nil {

@@ -3,9 +3,11 @@ package cli
 import (
 	"context"
 	"encoding/hex"
+	"errors"
 	"io"
 	"net/http"
 	"os"
+	"path/filepath"
 
 	"helix/backend/fault"
 	"helix/backend/gateway"
@@ -45,21 +47,50 @@ func (e *memoryExportCmd) Run(c *command) (err error) {
 		_, err := io.Copy(c.env.Stdout, from)
 		return err
 	}
-	to, err := os.OpenFile(e.Output, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
-	if err != nil {
-		return fault.Invalidf("Could not write %s.", e.Output).WithCause(err)
-	}
-	if _, err := io.Copy(to, from); err != nil {
-		to.Close()
-		return err
-	}
-	if err := to.Close(); err != nil {
+	if err := saveFile(e.Output, from); err != nil {
 		return err
 	}
 	if c.JSON {
 		return c.printJSON(raw)
 	}
 	c.say("%d items, %s.", r.Items, size(r.Size))
+	return nil
+}
+
+// saveFile writes a file whole or not at all: what stood there before stays until the new one is
+// complete. What is no ordinary file, such as a pipe, is written as it comes.
+func saveFile(path string, from io.Reader) (err error) {
+	if real, err := filepath.EvalSymlinks(path); err == nil {
+		path = real
+	}
+	unwritable := func(err error) error { return fault.Invalidf("Could not write %s.", path).WithCause(err) }
+	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
+		to, err := os.OpenFile(path, os.O_WRONLY, 0)
+		if err != nil {
+			return unwritable(err)
+		}
+		_, err = io.Copy(to, from)
+		return errors.Join(err, to.Close())
+	}
+	to, err := os.CreateTemp(filepath.Dir(path), ".helix-export-*") // made with mode 0600
+	if err != nil {
+		return unwritable(err)
+	}
+	defer func() {
+		if err != nil {
+			to.Close()
+			os.Remove(to.Name())
+		}
+	}()
+	if _, err := io.Copy(to, from); err != nil {
+		return err
+	}
+	if err := to.Close(); err != nil {
+		return err
+	}
+	if err := os.Rename(to.Name(), path); err != nil {
+		return unwritable(err)
+	}
 	return nil
 }
 

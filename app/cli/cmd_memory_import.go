@@ -17,7 +17,7 @@ type memoryImportCmd struct {
 	Paths   []string `arg:"" name:"path" type:"path" help:"Files or folders: exports of ChatGPT or Claude (also the zip), Markdown, text, JSON lines, LoCoMo."`
 	Format  string   `default:"auto" enum:"auto,chatgpt,claude,markdown,text,jsonl,locomo" help:"What it is (${enum})."`
 	Tag     []string `help:"Tag everything; may be repeated." sep:"none"`
-	Layer   int      `help:"Put everything on this layer, 1 to 7."`
+	Layer   *int     `help:"Put everything on this layer, 1 to 7."`
 	Type    string   `help:"episodic, semantic or procedural."`
 	Trust   bool     `help:"It is all your own text; otherwise the agent quotes it as foreign."`
 	DryRun  bool     `help:"Say what would come, and change nothing."`
@@ -30,8 +30,11 @@ func (i *memoryImportCmd) Run(c *command) error {
 	for _, path := range i.Paths {
 		p := map[string]any{"path": path, "format": i.Format}
 		setIf(p, "type", i.Type)
-		if i.Layer != 0 {
-			p["layer"] = i.Layer
+		if i.Layer != nil {
+			if *i.Layer == 0 { // the backend takes it for none
+				return fault.Invalidf("Layer 0 does not exist: layers go from 1 to 7.")
+			}
+			p["layer"] = *i.Layer
 		}
 		if len(i.Tag) > 0 {
 			p["tags"] = i.Tag

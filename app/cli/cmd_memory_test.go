@@ -4,14 +4,19 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"strings"
 	"testing"
+	"testing/iotest"
 	"time"
 
+	"helix/backend/fault"
 	"helix/backend/memory"
 )
 
@@ -50,6 +55,19 @@ func TestMemoryCommands(t *testing.T) {
 	with("", 2, "add", "-")
 	with(strings.Repeat("long ", 20000), 2, "add")
 	do(2, "add", "x", "--layer", "9")
+	do(2, "add", "x", "--layer", "0")
+	do(2, "import", dir, "--layer", "0")
+	do(2, "search", "spare", "-k", "0")
+	if r := with("\ufeffThe spare key is with Nora.\r\n", 0, "add", "-"); strings.TrimSpace(r.stdout) != id {
+		t.Errorf("the same with a byte order mark: %+v", r)
+	}
+	moment := "2024-03-01T08:00:00.5Z"
+	at := strings.TrimSpace(do(0, "add", "A moment.", "--at", moment).stdout)
+	if r := do(0, "list", "--from", moment, "--to", moment); !strings.Contains(r.stdout, at) {
+		t.Errorf("list of a moment: %s", r.stdout)
+	}
+	with("not this\n", 2, "edit", at, "--text", "")
+	do(0, "rm", at)
 	do(2, "add", "x", "--type", "tragic")
 	do(2, "add", "x", "--at", "soon")
 	do(2, "list", "--from", "soon")
@@ -165,5 +183,48 @@ func TestMemoryImportCanceled(t *testing.T) {
 	var n memory.Stats
 	if r := helix(t, data, "", "--json", "memory", "stats"); json.Unmarshal([]byte(r.stdout), &n) != nil || n.Memories == 0 || n.Memories >= lines {
 		t.Errorf("kept %d of %d: %s", n.Memories, lines, r.stderr)
+	}
+}
+
+// A file that is there already stays as it is until the new one is complete.
+func TestSaveFile(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	path := filepath.Join(dir, "a file.jsonl")
+	broken := io.MultiReader(strings.NewReader("half"), iotest.ErrReader(io.ErrUnexpectedEOF))
+	for _, want := range []string{"first", "second"} {
+		if err := saveFile(path, strings.NewReader(want)); err != nil {
+			t.Fatal(err)
+		}
+		if err := saveFile(path, broken); !errors.Is(err, io.ErrUnexpectedEOF) {
+			t.Errorf("a broken source: %v", err)
+		}
+		if b, err := os.ReadFile(path); err != nil || string(b) != want {
+			t.Errorf("the file has %q, %v, want %q", b, err, want)
+		}
+	}
+	if runtime.GOOS != "windows" {
+		link := filepath.Join(dir, "link")
+		if err := os.Symlink(path, link); err != nil {
+			t.Fatal(err)
+		}
+		if err := saveFile(link, strings.NewReader("third")); err != nil {
+			t.Fatal(err)
+		}
+		if info, err := os.Lstat(link); err != nil || info.Mode()&os.ModeSymlink == 0 {
+			t.Errorf("the link is %v, %v", info, err)
+		}
+		if err := saveFile(os.DevNull, strings.NewReader("nothing")); err != nil {
+			t.Error(err)
+		}
+	}
+	if b, err := os.ReadFile(path); err != nil || runtime.GOOS != "windows" && string(b) != "third" {
+		t.Errorf("the file has %q, %v", b, err)
+	}
+	if left, err := filepath.Glob(filepath.Join(dir, ".helix-export-*")); err != nil || len(left) > 0 {
+		t.Errorf("left: %v, %v", left, err)
+	}
+	if err := saveFile(filepath.Join(dir, "none", "x"), strings.NewReader("x")); !fault.Is(err, fault.Invalid) {
+		t.Errorf("no such folder: %v", err)
 	}
 }
