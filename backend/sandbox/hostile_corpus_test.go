@@ -110,7 +110,7 @@ func readHostile(t testing.TB, file string) hostileCase {
 
 // text is the program.
 func (h *hostileCase) text() []byte {
-	if h.make != nil {
+	if h.code == nil {
 		return h.make()
 	}
 	return h.code

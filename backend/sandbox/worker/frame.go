@@ -140,26 +140,26 @@ func (r *Reader) Read(head any) (body []byte, err error) {
 	return r.bytes(int(b))
 }
 
-// trusted is how many announced bytes are made room for before they have come.
+// trusted is how many announced bytes are made room for before the first of them have come.
+// Behind them there is room for all at once: what does not come takes no real memory.
 const trusted = 1 << 20
 
 func (r *Reader) bytes(n int) ([]byte, error) {
 	if n == 0 {
 		return nil, nil
 	}
-	if n <= trusted {
-		b := make([]byte, n)
-		if _, err := io.ReadFull(r.r, b); err != nil {
-			return nil, cutOff(err)
-		}
-		return b, nil
-	}
-	var b bytes.Buffer
-	b.Grow(trusted)
-	if _, err := io.CopyN(&b, r.r, int64(n)); err != nil {
+	b := make([]byte, min(n, trusted))
+	if _, err := io.ReadFull(r.r, b); err != nil {
 		return nil, cutOff(err)
 	}
-	return b.Bytes(), nil
+	if n <= trusted {
+		return b, nil
+	}
+	all := make([]byte, n)
+	if _, err := io.ReadFull(r.r, all[copy(all, b):]); err != nil {
+		return nil, cutOff(err)
+	}
+	return all, nil
 }
 
 func cutOff(err error) error {
