@@ -11,6 +11,8 @@ const TYPING_MS = 80;
 const SOON_MS = 250;
 /** Memories that are read at once. */
 export const PAGE = 100;
+/** Rows that are read before they come into view. */
+const AHEAD = 30;
 const HITS = 50;
 const MOST_HITS = 100;
 
@@ -20,7 +22,13 @@ export interface Slot {
   row: Row | null;
 }
 
-const blank = (i: number): Slot => ({ key: `#${i}`, row: null });
+/** Slots that wait to be filled. A long list takes many, and each is the same for all of them. */
+const blanks: Slot[] = [];
+function blankRun(from: number, to: number): Slot[] {
+  for (let i = blanks.length; i < to; i++) blanks.push({ key: `#${i}`, row: null });
+  return blanks.slice(from, to);
+}
+const blank = (i: number): Slot => blankRun(i, i + 1)[0]!;
 
 /** What the last search said about itself. */
 export interface Answer {
@@ -56,7 +64,11 @@ export class MemoryList {
   /** Grows whenever what was read may be out of date. */
   #age = 0;
   #read = new Map<number, number>();
-  #pages = new Set<number>();
+  readonly #pages = new Map<number, AbortController>();
+  /** A page that is read because a key leads there, wherever the list is. */
+  #wanted = -1;
+  /** Where the rows stand that were read; what it says is checked against the slots. */
+  readonly #at = new Map<string, number>();
   #seen: [number, number] = [0, 1];
   #limit = HITS;
 
@@ -65,20 +77,23 @@ export class MemoryList {
     this.query.changed = () => void this.run();
   }
 
-  /** Where each row stands. */
-  readonly #places = $derived.by(() => {
-    const m = new Map<string, Row>();
-    for (const s of this.slots) if (s.row !== null) m.set(s.row.id, s.row);
-    return m;
-  });
-  readonly selected = $derived(this.selectedId === null ? null : (this.#places.get(this.selectedId) ?? null));
+  readonly selected = $derived(this.selectedId === null ? null : this.row(this.selectedId));
   readonly first = $derived(!this.loaded && !this.error);
   readonly empty = $derived(this.loaded && this.slots.length === 0);
   /** There may be more hits than are shown. */
   readonly mayBeMore = $derived(this.shownFor !== "" && this.slots.length >= HITS && this.slots.length < MOST_HITS);
 
   row(id: string): Row | null {
-    return this.#places.get(id) ?? null;
+    const { slots } = this;
+    const row = slots[this.#at.get(id) ?? -1]?.row;
+    return row?.id === id ? row : null;
+  }
+
+  /** Replaces all slots. */
+  #set(slots: readonly Slot[]): void {
+    this.#at.clear();
+    slots.forEach((s, i) => s.row !== null && this.#at.set(s.row.id, i));
+    this.slots = slots;
   }
 
   /** What the next act is about: what is marked, else what is chosen. Only memories can be changed. */
@@ -154,7 +169,7 @@ export class MemoryList {
     try {
       const r: Enhanced = await this.#rpc.call("memory.search_enhanced", params, { signal: abort.signal });
       if (this.#abort !== abort) return;
-      this.slots = r.results.map((h) => ({ key: h.id, row: rowOfHit(h) }));
+      this.#set(r.results.map((h) => ({ key: h.id, row: rowOfHit(h) })));
       this.total = r.results.length;
       this.facets = r.facets ?? null;
       this.answer = { tookMs: r.tookMs, mode: r.mode as Mode, degraded: r.degraded ?? "", modelId: r.modelId };
@@ -170,7 +185,7 @@ export class MemoryList {
 
   async #browse(): Promise<void> {
     const abort = this.#begin();
-    this.#pages.clear();
+    this.#forget(() => true);
     if (this.shownFor !== "" || this.answer !== null) this.#seen = [0, 1];
     const from = Math.floor(this.#seen[0] / PAGE);
     const to = Math.floor(Math.max(this.#seen[0], this.#seen[1] - 1) / PAGE);
@@ -193,14 +208,25 @@ export class MemoryList {
     }
   }
 
-  /** Reads what comes into view. */
+  /** Reads what comes into view; what went by before it was read is left. */
   ensure(from: number, to: number): void {
     if (this.shownFor !== "" || this.query.searching) return;
     this.#seen = [Math.max(0, from), Math.max(1, to)];
-    const last = Math.floor((Math.min(this.slots.length, to + 10) - 1) / PAGE);
-    for (let n = Math.floor(Math.max(0, from - 10) / PAGE); n <= last; n++) {
+    const first = Math.floor(Math.max(0, from - AHEAD) / PAGE);
+    const last = Math.floor((Math.min(this.slots.length, to + AHEAD) - 1) / PAGE);
+    this.#forget((n) => n !== this.#wanted && (n < first || n > last));
+    for (let n = first; n <= last; n++) {
       if (this.#pages.has(n) || this.#read.get(n) === this.#age) continue;
       void this.#fill(n);
+    }
+  }
+
+  /** Gives up pages that are being read. */
+  #forget(which: (n: number) => boolean): void {
+    for (const [n, abort] of this.#pages) {
+      if (!which(n)) continue;
+      this.#pages.delete(n);
+      abort.abort();
     }
   }
 
@@ -208,21 +234,25 @@ export class MemoryList {
   async reach(slot: Slot): Promise<Row | null> {
     const at = Number(slot.key.slice(1));
     if (slot.row !== null || !Number.isInteger(at)) return slot.row;
-    await this.#fill(Math.floor(at / PAGE));
+    this.#wanted = Math.floor(at / PAGE);
+    await this.#fill(this.#wanted);
+    this.#wanted = -1;
     return this.slots[at]?.row ?? null;
   }
 
   async #fill(n: number): Promise<void> {
     const age = this.#age;
-    this.#pages.add(n);
+    const abort = new AbortController();
+    this.#pages.get(n)?.abort();
+    this.#pages.set(n, abort);
     try {
-      const page = await this.#page(n);
+      const page = await this.#page(n, abort.signal);
       if (age === this.#age && !this.query.searching) this.#put(n, page.items, page.total, false);
     } catch (e) {
       const err = asError(e);
       if (age === this.#age && err.kind !== "canceled") this.error = err;
     } finally {
-      this.#pages.delete(n);
+      if (this.#pages.get(n) === abort) this.#pages.delete(n);
     }
   }
 
@@ -232,14 +262,19 @@ export class MemoryList {
   }
 
   #put(n: number, items: readonly Memory[], total: number, anew: boolean): void {
-    const next = anew ? [] : this.slots.slice(0, total);
-    for (let i = next.length; i < total; i++) next.push(blank(i));
-    const seen = new Set(items.map((m) => m.id));
+    const had = anew ? [] : this.slots.slice(0, total);
+    const next = had.length < total ? had.concat(blankRun(had.length, total)) : had;
+    if (anew) this.#at.clear();
     // A row that moved leaves its old place, which is read again when it is looked at.
-    for (let i = 0; i < next.length; i++) if (seen.has(next[i]!.key)) next[i] = blank(i);
+    for (const m of items) {
+      const at = this.#at.get(m.id);
+      if (at !== undefined && next[at]?.key === m.id) next[at] = blank(at);
+    }
     items.forEach((m, i) => {
       const at = n * PAGE + i;
-      if (at < next.length) next[at] = { key: m.id, row: rowOfMemory(m) };
+      if (at >= next.length) return;
+      next[at] = { key: m.id, row: rowOfMemory(m) };
+      this.#at.set(m.id, at);
     });
     this.slots = next;
     this.total = total;
@@ -272,7 +307,7 @@ export class MemoryList {
     const by = new Map(items.map((m) => [m.id, m]));
     if (by.size === 0) return;
     this.slots = this.slots.map((s) => {
-      const m = s.row === null ? undefined : by.get(s.row.id);
+      const m = s.row === null ? undefined : by.get(s.key);
       if (!m || s.row === null) return s;
       const fresh = rowOfMemory(m);
       // What was found keeps its words and why; only its marks change.
@@ -297,7 +332,7 @@ export class MemoryList {
       this.selectedId = next?.id ?? null;
     }
     this.total = Math.max(0, this.total - (this.slots.length - left.length));
-    this.slots = left.map((s, i) => (s.row === null ? blank(i) : s));
+    this.#set(left.map((s, i) => (s.row === null ? blank(i) : s)));
     this.marked = new Set([...this.marked].filter((id) => !gone.has(id)));
     return chosenGoes ? next : null;
   }

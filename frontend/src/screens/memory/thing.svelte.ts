@@ -35,15 +35,16 @@ export class ThingState {
     return out;
   });
 
-  /** Shows a thing. The tab stays where the new thing has it too. */
-  show(thing: Thing | null, hit: Hit | null): void {
+  /** Shows a thing, at once what is known of it. The tab stays where the new thing has it too. */
+  show(thing: Thing | null, hit: Hit | null, known?: Memory | null): void {
     this.hit = hit ?? (sameThing(thing, this.thing) ? this.hit : null);
     if (thing !== null && sameThing(thing, this.thing) && thing.seq === this.thing?.seq) return;
     this.thing = thing;
     this.memory.cancel();
     this.history.cancel();
     this.related.cancel();
-    this.memory.data = this.memory.error = undefined;
+    this.memory.data = known?.id === thing?.id ? (known ?? undefined) : undefined;
+    this.memory.error = undefined;
     this.history.data = this.history.error = undefined;
     this.related.data = this.related.error = undefined;
     this.revision = null;

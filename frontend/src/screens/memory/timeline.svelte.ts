@@ -16,12 +16,14 @@ interface Month {
   rows: readonly Row[];
   total: number;
   loaded: boolean;
+  /** Which counts it was read under. */
+  age: number;
   /** How many of each list were read. */
   read: { memories: number; conversations: number; documents: number };
   left: { memories: number; conversations: number; documents: number };
 }
 
-const none: Month = { rows: [], total: 0, loaded: false, read: { memories: 0, conversations: 0, documents: 0 }, left: { memories: 1, conversations: 1, documents: 1 } };
+const none: Month = { rows: [], total: 0, loaded: false, age: 0, read: { memories: 0, conversations: 0, documents: 0 }, left: { memories: 1, conversations: 1, documents: 1 } };
 
 /** What happened when, a month at a time. Months that are not looked at are not read. */
 export class Timeline {
@@ -71,16 +73,14 @@ export class Timeline {
     this.loaded = true;
     this.#age++;
     this.#busy.clear();
-    // The rows stay until the new ones are there, so that nothing jumps.
+    // The rows stay until they are looked at and the new ones are there, so that nothing jumps.
     const there = new Set(known.map((m) => m.value));
-    const again = [...this.#data].filter(([m, d]) => there.has(m) && d.loaded).map(([m]) => m);
     this.#data = new Map([...this.#data].filter(([m]) => there.has(m)));
-    for (const m of again) void this.#read(m, true);
   }
 
-  /** Reads a month that comes into view. */
+  /** Reads a month that comes into view, unless what is there is what the last counts were about. */
   ensure(month: string): void {
-    if (month !== "" && !this.#data.get(month)?.loaded) void this.#read(month, true);
+    if (month !== "" && this.#data.get(month)?.age !== this.#age) void this.#read(month, true);
   }
 
   /** Reads further in a month. */
@@ -112,7 +112,7 @@ export class Timeline {
         documents: d === null || d.documents.length === 0 ? 0 : d.total - read.documents,
       };
       const total = rows.length + left.memories + left.conversations + left.documents;
-      this.#data = new Map(this.#data).set(month, { rows, total, loaded: true, read, left });
+      this.#data = new Map(this.#data).set(month, { rows, total, loaded: true, age, read, left });
       this.error = undefined;
     } catch (e) {
       const err = asError(e);
