@@ -86,7 +86,7 @@ func (v *preview) read(ctx context.Context, r *importer.Reader, job *importJob, 
 			v.Partial = true
 			return batch, nil
 		}
-		rec, err := r.Next()
+		rec, err := r.Next(ctx)
 		if broken := (*importer.BrokenError)(nil); errors.As(err, &broken) {
 			v.warn(&importer.Problem{Message: broken.Error()})
 			return batch, io.EOF

@@ -68,7 +68,7 @@ func (s *Service) runImport(ctx context.Context, job *importJob) error {
 // readImport gives the records of a source, with all work that needs no transaction done.
 func (s *Service) readImport(ctx context.Context, r *importer.Reader, job *importJob, out chan<- *prepared) error {
 	for {
-		rec, err := r.Next()
+		rec, err := r.Next(ctx)
 		if errors.Is(err, io.EOF) {
 			return nil
 		}

@@ -90,7 +90,7 @@ func documentOfImport(job *importJob, uri string, d *importer.Document) *documen
 // be.
 func (p *prepared) memory(job *importJob, m *importer.Memory) {
 	ref := m.ExternalID
-	if ref != "" && len(ref) < 8 { // a number in a list says nothing outside of its file
+	if m.Local { // a number in a list says nothing outside of its file
 		ref = nameOf(&job.o, p.rec.After.File) + "#" + ref
 	}
 	typ, layer := m.Type, m.Layer

@@ -29,17 +29,7 @@ const (
 	atEnd
 )
 
-// newElements goes on between two elements when at is not the beginning.
-func newElements(r io.Reader, name string, at Position) *elements {
-	e := &elements{r: r, name: name, off: at.Offset}
-	switch {
-	case at.Part > 0:
-		e.state = atEnd
-	case at.Offset > 0:
-		e.state = afterValue
-	}
-	return e
-}
+func newElements(r io.Reader, name string) *elements { return &elements{r: r, name: name} }
 
 // after is the place behind the element that next gave last.
 func (e *elements) after() Position {

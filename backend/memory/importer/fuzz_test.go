@@ -45,7 +45,7 @@ func FuzzRead(f *testing.F) {
 			last := Position{}
 			n := 0
 			for {
-				rec, err := r.Next()
+				rec, err := r.Next(t.Context())
 				if err != nil {
 					var broken *BrokenError
 					if errors.As(err, &broken) && (broken.Offset < 0 || !r.Archive() && broken.Offset > int64(len(data))) {
@@ -67,7 +67,7 @@ func FuzzRead(f *testing.F) {
 			if err != nil {
 				t.Fatalf("%s: open again: %v", format, err)
 			}
-			if rec, err := again.Next(); n > 0 && err == nil {
+			if rec, err := again.Next(t.Context()); n > 0 && err == nil {
 				t.Fatalf("%s: behind the last record is %+v", format, rec)
 			}
 			_ = again.Close()
@@ -125,7 +125,7 @@ func FuzzElements(f *testing.F) {
 		}
 		var want []json.RawMessage
 		valid := json.Unmarshal(data, &want) == nil
-		e := newElements(&oneByte{data: data}, "x", Position{})
+		e := newElements(&oneByte{data: data}, "x")
 		var got []string
 		var err error
 		for {

@@ -86,9 +86,11 @@ type Document struct {
 	Text    string
 }
 
-// Memory is one entry of a list of memories. Empty fields were not given.
+// Memory is one entry of a list of memories. Empty fields were not given. Like that of a
+// conversation, an id that other records of the source have too has a number behind it.
 type Memory struct {
 	ExternalID string
+	Local      bool // the id is too short to say something outside of its file
 	Content    string
 	Type       string
 	Tags       []string

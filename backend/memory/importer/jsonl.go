@@ -143,8 +143,8 @@ type lines struct {
 	end error  // what the stream ended with
 }
 
-func newLines(r io.Reader, at Position) *lines {
-	return &lines{r: r, off: at.Offset, n: at.Line}
+func newLines(r io.Reader) *lines {
+	return &lines{r: r}
 }
 
 // next gives the next line without its end; the bytes are good until the next call.

@@ -41,7 +41,7 @@ func readAll(t testing.TB, src Source, o Options) ([]Record, error) {
 		out = append(out, Record{Problem: &p})
 	}
 	for last := -1.0; ; {
-		rec, err := r.Next()
+		rec, err := r.Next(t.Context())
 		if errors.Is(err, io.EOF) {
 			return out, nil
 		}

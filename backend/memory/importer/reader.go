@@ -1,6 +1,7 @@
 package importer
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -25,9 +26,10 @@ type Reader struct {
 	format  string
 	zone    *time.Location
 	entries []entry
-	total   int64 // bytes of all entries
-	before  int64 // bytes of the entries that are done
-	from    Position
+	total   int64    // bytes of all entries
+	before  int64    // bytes of the entries that are done
+	from    Position // where to go on; zero when it is passed
+	ids     ids
 
 	nextEntry int // of entries
 	file      io.ReadCloser
@@ -82,7 +84,7 @@ func Open(src Source, o Options) (*Reader, error) {
 	for _, e := range r.entries {
 		r.total += e.size
 	}
-	for r.nextEntry < len(r.entries) && !t.one && done(r.entries[r.nextEntry], o.From) {
+	for r.texts() && r.nextEntry < len(r.entries) && !t.one && done(r.entries[r.nextEntry], o.From) {
 		r.before += r.entries[r.nextEntry].size
 		r.nextEntry++
 	}
@@ -144,9 +146,32 @@ func (r *Reader) Progress() float64 {
 	return min(1, float64(done)/float64(r.total))
 }
 
+// texts reports whether what is read has its name from its file. Other records have ids, and
+// what stands before the place to go on is read again for them.
+func (r *Reader) texts() bool { return r.format == Markdown || r.format == Text }
+
 // Next gives the next record, and io.EOF behind the last. A *BrokenError says that nothing
 // behind it can be read.
-func (r *Reader) Next() (Record, error) {
+func (r *Reader) Next(ctx context.Context) (Record, error) {
+	for {
+		if err := ctx.Err(); err != nil {
+			return Record{}, err
+		}
+		rec, err := r.record()
+		if err != nil || r.texts() {
+			return rec, err
+		}
+		name := rec.After.File
+		r.ids.tell(&rec, name)
+		if from := r.from; from != (Position{}) && (name < from.File || name == from.File && rec.After.Offset <= from.Offset) {
+			continue
+		}
+		r.from = Position{}
+		return rec, nil
+	}
+}
+
+func (r *Reader) record() (Record, error) {
 	for {
 		if r.parse == nil {
 			if r.nextEntry == len(r.entries) {
@@ -200,49 +225,29 @@ func (r *Reader) failed(e entry, err error) error {
 	return openError(err)
 }
 
-// begin opens the next entry, at the place where an earlier reader stopped.
+// begin opens the next entry.
 func (r *Reader) begin() error {
 	e := r.entries[r.nextEntry]
-	at := Position{}
-	if r.tree.one || e.name == r.from.File {
-		at = r.from
-	}
-	r.from = Position{}
 	f, err := e.open()
 	if err != nil {
 		return err
 	}
 	r.file, r.read = f, &counted{Reader: f}
-	seekTo := at.Offset
-	if r.format == Markdown || r.format == Text { // read again: what is above a part belongs to it
-		seekTo = 0
-	}
-	if seekTo > 0 {
-		if err := r.skipTo(e, seekTo); err != nil {
-			return err
-		}
-	}
 	name := path.Base(e.name)
 	switch r.format {
 	case JSONL:
-		r.parse = &jsonlReader{lines: newLines(r.read, at), zone: r.zone}
+		r.parse = &jsonlReader{lines: newLines(r.read), zone: r.zone}
 	case Markdown, Text:
-		r.parse = newDocuments(r.read, r.format, e.name, at.Part, r.zone)
+		part := 0 // what is above it belongs to it and is read again
+		if r.tree.one || e.name == r.from.File {
+			part = r.from.Part
+		}
+		r.from = Position{}
+		r.parse = newDocuments(r.read, r.format, e.name, part, r.zone)
 	default:
-		r.parse = &conversations{elements: newElements(r.read, name, at), format: r.format, name: e.name, zone: r.zone}
+		r.parse = &conversations{elements: newElements(r.read, name), format: r.format, name: e.name, zone: r.zone}
 	}
 	return nil
-}
-
-func (r *Reader) skipTo(e entry, offset int64) error {
-	offset = min(offset, e.size)
-	if s, ok := r.file.(io.Seeker); ok && e.seek {
-		_, err := s.Seek(offset, io.SeekStart)
-		r.read.n = offset
-		return err
-	}
-	_, err := io.CopyN(io.Discard, r.read, offset)
-	return err
 }
 
 func (r *Reader) end() {

@@ -56,7 +56,7 @@ var keysOf = []struct {
 
 // sniffJSON looks at the keys of the first records.
 func sniffJSON(r io.Reader) string {
-	e := newElements(r, "", Position{})
+	e := newElements(r, "")
 	for range 20 {
 		raw, _, err := e.next()
 		if errors.Is(err, errLong) {

@@ -29,7 +29,6 @@ type entry struct {
 	name string // in its folder or archive, with slashes
 	size int64
 	open func() (io.ReadCloser, error)
-	seek bool // what open gives can seek
 }
 
 // tree is a source that has been opened.
@@ -96,7 +95,7 @@ func dataTree(data io.ReaderAt, size int64, name, print string, done func() erro
 	open := func() (io.ReadCloser, error) {
 		return section{io.NewSectionReader(data, 0, size)}, nil
 	}
-	return &tree{entries: []entry{{name: name, size: size, open: open, seek: true}}, one: true, fingerprint: print, close: done}, nil
+	return &tree{entries: []entry{{name: name, size: size, open: open}}, one: true, fingerprint: print, close: done}, nil
 }
 
 type section struct{ *io.SectionReader }
@@ -250,7 +249,7 @@ func folderTree(dir string) (*tree, error) {
 		if len(t.entries) == MaxEntries {
 			return fault.Limitf("The folder has more than 100,000 files.")
 		}
-		t.entries = append(t.entries, entry{name: name, size: st.Size(), seek: true, open: func() (io.ReadCloser, error) {
+		t.entries = append(t.entries, entry{name: name, size: st.Size(), open: func() (io.ReadCloser, error) {
 			return root.Open(filepath.FromSlash(name))
 		}})
 		return nil

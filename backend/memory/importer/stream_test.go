@@ -196,7 +196,7 @@ func TestEndlessRecords(t *testing.T) {
 		}
 		good, problem := 0, 0
 		for {
-			rec, err := r.Next()
+			rec, err := r.Next(t.Context())
 			if errors.Is(err, io.EOF) {
 				break
 			}

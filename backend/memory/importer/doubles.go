@@ -1,0 +1,139 @@
+package importer
+
+import (
+	"encoding/binary"
+	"hash/maphash"
+	"path"
+	"strconv"
+	"time"
+)
+
+// maxIDs is how many ids of a source are told apart, in some 40 MB at most. Records behind them
+// are taken to have ids of their own.
+const maxIDs = 1 << 20
+
+// ids tells records apart that say they have the same id: the second that says something else
+// is id#2 and so on, while a copy is the same record. It depends on the order in the source
+// alone, so that the same source gives the same ids each time.
+type ids struct {
+	seed    maphash.Seed
+	seen    map[uint64]uint64 // by the hash of an id, that of what the record says
+	doubles map[uint64]*double
+}
+
+// double is an id that several records have.
+type double struct {
+	last    int
+	numbers map[uint64]int // by the hash of what they say
+}
+
+// tell gives the id of a record its number. name is that of the file.
+func (s *ids) tell(rec *Record, name string) {
+	if s.seen == nil {
+		s.seed, s.seen, s.doubles = maphash.MakeSeed(), map[uint64]uint64{}, map[uint64]*double{}
+	}
+	d := s.digest()
+	switch {
+	case rec.Conversation != nil:
+		c := rec.Conversation
+		d.text(c.Title)
+		for i := range c.Turns {
+			t := &c.Turns[i]
+			d.text(t.ExternalID)
+			d.text(t.Role)
+			d.text(t.Speaker)
+			d.text(t.Text)
+			d.time(t.At)
+		}
+		c.ExternalID = s.number("", c.ExternalID, d.Sum64())
+	case rec.Memory != nil && rec.Memory.ExternalID != "":
+		m := rec.Memory
+		scope := ""
+		if m.Local = len(m.ExternalID) < 8; m.Local {
+			scope = path.Base(name)
+		}
+		d.text(m.Content)
+		d.text(m.Type)
+		d.int(int64(m.Layer))
+		for _, tag := range m.Tags {
+			d.text(tag)
+		}
+		d.time(m.At)
+		m.ExternalID = s.number(scope, m.ExternalID, d.Sum64())
+	}
+}
+
+func (s *ids) number(scope, id string, says uint64) string {
+	key := s.key(scope, id)
+	first, known := s.seen[key]
+	switch {
+	case !known:
+		if len(s.seen) < maxIDs {
+			s.seen[key] = says
+		}
+		return id
+	case first == says:
+		return id
+	}
+	d := s.doubles[key]
+	if d == nil {
+		d = &double{last: 1, numbers: map[uint64]int{}}
+		s.doubles[key] = d
+	}
+	if n := d.numbers[says]; n > 0 {
+		return numbered(id, n)
+	}
+	for {
+		d.last++
+		name := numbered(id, d.last)
+		key := s.key(scope, name)
+		if _, taken := s.seen[key]; taken { // by a record that calls itself so
+			continue
+		}
+		if len(s.seen) < maxIDs {
+			s.seen[key] = says
+			d.numbers[says] = d.last
+		}
+		return name
+	}
+}
+
+func (s *ids) key(scope, id string) uint64 {
+	d := s.digest()
+	d.text(scope)
+	d.text(id)
+	return d.Sum64()
+}
+
+func numbered(id string, n int) string {
+	suffix := "#" + strconv.Itoa(n)
+	return cut(id, maxTitle-len(suffix)) + suffix
+}
+
+// digest is a hash of several values.
+type digest struct{ maphash.Hash }
+
+func (s *ids) digest() *digest {
+	d := &digest{}
+	d.SetSeed(s.seed)
+	return d
+}
+
+func (d *digest) text(s string) {
+	d.int(int64(len(s)))
+	_, _ = d.WriteString(s)
+}
+
+func (d *digest) int(n int64) {
+	var b [8]byte
+	binary.LittleEndian.PutUint64(b[:], uint64(n))
+	_, _ = d.Write(b[:])
+}
+
+func (d *digest) time(t *time.Time) {
+	if t == nil {
+		d.int(-1 << 63)
+		return
+	}
+	d.int(t.UnixMicro())
+}
