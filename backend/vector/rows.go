@@ -99,8 +99,8 @@ func (t *rowTable) common(b *Bitmap, most int) int {
 	return n
 }
 
-// slotsOf appends the slots of the ids of b.
-func (t *rowTable) slotsOf(dst []uint32, b *Bitmap) []uint32 {
+// markSlots sets the bits of the slots of the ids of b.
+func (t *rowTable) markSlots(marks []uint64, b *Bitmap) {
 	const per = pageIDs / 64
 	for at := 0; at < len(b.words); at += per {
 		p := (*page)(nil)
@@ -114,11 +114,11 @@ func (t *rowTable) slotsOf(dst []uint32, b *Bitmap) []uint32 {
 				}
 			}
 			for w &= p.have[i]; w != 0; w &= w - 1 {
-				dst = append(dst, p.slots[i*64+bits.TrailingZeros64(w)])
+				slot := p.slots[i*64+bits.TrailingZeros64(w)]
+				marks[slot/64] |= 1 << (slot % 64)
 			}
 		}
 	}
-	return dst
 }
 
 // install makes the vector in slot findable in the place of an older one of the same id, whose

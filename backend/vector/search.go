@@ -27,6 +27,7 @@ type scratch struct {
 	codes   []queryCode
 	dist    [scanRows]uint16
 	near    [scanRows / 64]uint64
+	marks   []uint64 // slots as bits
 	slots   []uint32
 	pick    selection
 	hits    []Hit
@@ -79,17 +80,15 @@ func (ix *Index) snapshot(s *scratch, o SearchOptions) (exact bool) {
 	s.slots = s.slots[:0]
 	s.chunks = append(s.chunks[:0], ix.chunks...)
 	if o.Allow != nil && (o.Exact || ix.rows.common(o.Allow, ix.exactBelow) < ix.exactBelow) {
-		s.slots = ix.rows.slotsOf(s.slots, o.Allow)
-		slices.Sort(s.slots)
+		s.marks = slices.Grow(s.marks[:0], len(ix.chunks)*chunkRows/64)[:len(ix.chunks)*chunkRows/64]
+		clear(s.marks)
+		ix.rows.markSlots(s.marks, o.Allow)
+		s.slots = appendMarked(s.slots, s.marks, 0)
 		return true
 	}
 	if o.Allow == nil && (o.Exact || ix.count < ix.exactBelow) {
 		for c, ch := range ix.chunks {
-			for w, m := range ch.live {
-				for ; m != 0; m &= m - 1 {
-					s.slots = append(s.slots, uint32(c*chunkRows+w*64+bits.TrailingZeros64(m)))
-				}
-			}
+			s.slots = appendMarked(s.slots, ch.live[:], uint32(c*chunkRows))
 		}
 		return true
 	}
@@ -98,6 +97,16 @@ func (ix *Index) snapshot(s *scratch, o SearchOptions) (exact bool) {
 		s.live = append(s.live, ch.live)
 	}
 	return false
+}
+
+// appendMarked appends the numbers of the bits that are set, counted from first, to slots.
+func appendMarked(slots []uint32, marks []uint64, first uint32) []uint32 {
+	for w, m := range marks {
+		for ; m != 0; m &= m - 1 {
+			slots = append(slots, first+uint32(w*64+bits.TrailingZeros64(m)))
+		}
+	}
+	return slots
 }
 
 // scan picks the want allowed slots whose codes are nearest to that of the query.
