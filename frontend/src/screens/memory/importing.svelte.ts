@@ -109,6 +109,7 @@ export class Importing {
     const name = baseName(j.path);
     if (j.status === "completed") this.#tell.done(`Imported ${name}`, resultWords(j), j);
     else if (j.status === "failed") this.#tell.done(`The import of ${name} failed`, j.message ?? "", j);
+    else this.#tell.done(`Stopped the import of ${name}`, `${resultWords(j)}. What was added stays.`, j);
   }
 
   /** Opens the sheet where it was left: a running import is shown, else something can be chosen. */
@@ -118,6 +119,13 @@ export class Importing {
     if (this.step === "job" && this.job !== null && ended(this.job)) this.reset();
     const going = this.running[0];
     if (this.step === "choose" && going) this.show(going.jobId);
+  }
+
+  /** Opens the sheet where something else can be chosen; what runs goes on. */
+  beginAnew(): void {
+    this.open = true;
+    this.again();
+    void this.jobs.reload();
   }
 
   /** Back to choosing. What was chosen before is still there. */

@@ -89,6 +89,49 @@ describe("the list of all", () => {
     expect(rpc.sent("memory.list").every((p) => p.limit === PAGE)).toBe(true);
   });
 
+  it("gives up what went by, but not the place that a key leads to", async () => {
+    const { rpc, list } = setup(1000);
+    await list.run();
+    const answers: [number, AbortSignal | undefined][] = [];
+    const real = rpc.call.bind(rpc) as (m: string, p: object, o?: { signal?: AbortSignal }) => Promise<unknown>;
+    (rpc as { call: unknown }).call = (m: string, p: { offset: number }, o?: { signal?: AbortSignal }) => {
+      answers.push([p.offset, o?.signal]);
+      return real(m, p, o);
+    };
+    const last = list.slots[999]!;
+    const reached = list.reach(last);
+    list.ensure(350, 360);
+    list.ensure(550, 560);
+    expect(answers.map(([at, s]) => [at, s?.aborted])).toEqual([[900, false], [300, true], [500, false]]);
+    expect((await reached)?.id).toBe("m999");
+    await until(() => list.slots[550]?.row !== null);
+    expect(list.slots[350]?.row).toBeNull();
+    expect(list.error).toBeUndefined();
+    // What was given up is read when it is looked at again.
+    list.ensure(350, 360);
+    await until(() => list.slots[350]?.row !== null);
+  });
+
+  it("knows where a row stands after others moved", async () => {
+    const { list, set } = setup(250);
+    await list.run();
+    list.ensure(120, 140);
+    await until(() => list.slots[120]?.row !== null);
+    const next = many(250);
+    set([next[120]!, ...next.filter((m) => m.id !== "m120")]);
+    list.soon();
+    await until(() => list.slots[100]?.row?.id === "m99");
+    expect(list.row("m99")?.id).toBe("m99");
+    expect(list.row("m120")).toBeNull();
+    list.ensure(0, 20);
+    await until(() => list.slots[0]?.row?.id === "m120");
+    expect(list.row("m120")).toBe(list.slots[0]?.row);
+    expect(list.slots.filter((s) => s.row?.id === "m120")).toHaveLength(1);
+    list.drop(["m3"]);
+    expect(list.row("m3")).toBeNull();
+    expect(list.row("m99")).toBe(list.slots.find((s) => s.key === "m99")?.row);
+  });
+
   it("reads only what is in view when something changed", async () => {
     const { rpc, list, set } = setup(1000);
     await list.run();

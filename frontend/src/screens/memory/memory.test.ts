@@ -275,7 +275,8 @@ describe("importing", () => {
     importing.open = false;
     rpc.emit("memory.import_done", job("i7", { status: "completed" }));
     rpc.emit("memory.import_done", job("i7", { status: "completed" }));
-    expect(said).toEqual(["Imported chats.zip"]);
+    rpc.emit("memory.import_done", job("i9", { status: "cancelled" }));
+    expect(said).toEqual(["Imported chats.zip", "Stopped the import of chats.zip"]);
     await importing.cancel("i8");
     expect(rpc.sent("memory.import_cancel")).toEqual([{ jobId: "i8" }]);
     importing.stop();
@@ -305,6 +306,37 @@ describe("other views", () => {
     expect(screen.timeline.years).toEqual(["2026", "2025"]);
     screen.timeline.drop(["a"]);
     expect(screen.timeline.lines.some((l) => l.key === "a")).toBe(false);
+  });
+
+  it("reads a month again only when it is looked at again", async () => {
+    const { screen, rpc } = setup();
+    const { timeline } = screen;
+    const months = [{ value: "2026-03", count: 3 }, { value: "2025-12", count: 1 }];
+    timeline.set(months);
+    timeline.ensure("2026-03");
+    timeline.ensure("2025-12");
+    await until(() => timeline.lines.every((l) => l.kind !== "wait"));
+    const asked = rpc.sent("memory.list").length;
+    const shown = timeline.lines.length;
+    timeline.set([...months]);
+    timeline.set([...months]);
+    expect(timeline.lines).toHaveLength(shown);
+    timeline.ensure("2025-12");
+    timeline.ensure("2025-12");
+    await new Promise((r) => setTimeout(r, 20));
+    expect(rpc.sent("memory.list")).toHaveLength(asked + 1);
+    timeline.ensure("2025-12");
+    expect(rpc.sent("memory.list")).toHaveLength(asked + 1);
+  });
+
+  it("shows at once what the list knows of a memory", async () => {
+    const { screen } = setup();
+    const known = memory("a", { content: "First" });
+    screen.thing.show({ kind: "memory", id: "a", parentId: "", seq: -1 }, null, known);
+    expect(screen.thing.memory.data).toBe(known);
+    screen.thing.show({ kind: "memory", id: "b", parentId: "", seq: -1 }, null, known);
+    expect(screen.thing.memory.data).toBeUndefined();
+    await until(() => screen.thing.memory.data?.id === "b");
   });
 
   it("shows the trash of all kinds, the latest first", async () => {
