@@ -69,8 +69,7 @@ func checkDraft(ctx context.Context, at string, p AddParams) (d *draft, err erro
 	if d.source == "manual" && !byPerson(ctx) {
 		d.source = "agent" // only a person writes by hand
 	}
-	caller, _ := identity.From(ctx)
-	d.byAgent = d.source == "agent" || caller.Pipe == "agent"
+	d.byAgent = d.source == "agent" || !byPerson(ctx)
 	if d.byAgent && d.sourceRef == "" {
 		d.sourceRef = p.Session // where it comes from
 	}

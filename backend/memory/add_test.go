@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"helix/backend/fault"
+	"helix/backend/storage"
 )
 
 func TestAddRefuses(t *testing.T) {
@@ -194,5 +195,47 @@ func TestTimesAreInRangeInUTC(t *testing.T) {
 		if _, err := json.Marshal(r); err != nil || !b.get(t, r.Item.ID).OccurredAt.Equal(at) {
 			t.Errorf("%s: %v, %v", text, r.Item.OccurredAt, err)
 		}
+	}
+}
+
+// TestFullDiskChangesNothing writes more than there is room for, in each way.
+func TestFullDiskChangesNothing(t *testing.T) {
+	t.Parallel()
+	b := newBundle(t, Options{})
+	m := b.add(t, "a memory", "tag")
+	if err := b.db.Write(b.ctx, func(tx *storage.Tx) error {
+		var n int64
+		if err := tx.QueryRow(`PRAGMA page_count`).Scan(&n); err != nil {
+			return err
+		}
+		return tx.QueryRow(fmt.Sprintf(`PRAGMA max_page_count = %d`, n)).Scan(&n)
+	}); err != nil {
+		t.Fatal(err)
+	}
+	before, large := b.picture(t), strings.Repeat("word salad ", 5000)
+	for name, call := range map[string]func() error{
+		"add": func() error { _, err := b.Add(b.ctx, AddParams{Content: large}); return err },
+		"add batch": func() error {
+			_, err := b.AddBatch(b.ctx, AddBatchParams{Items: []AddParams{{Content: "small"}, {Content: large}}})
+			return err
+		},
+		"update": func() error {
+			_, err := b.Update(b.ctx, UpdateParams{ID: m.ID.String(), Version: 1, Content: &large})
+			return err
+		},
+		"upsert": func() error {
+			_, err := b.UpsertChunks(b.ctx, UpsertParams{Source: UpsertSource{URI: "file:x"}, Text: &large})
+			return err
+		},
+	} {
+		if err := call(); !fault.Is(err, fault.Limit) || !strings.Contains(err.Error(), "The disk is full. Nothing was changed.") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if after := b.picture(t); after != before {
+		t.Errorf("something changed:\n%s\nwas\n%s", after, before)
+	}
+	if r := must(b.Search(b.ctx, SearchParams{Query: "salad small"}))(t); len(r.Results) != 0 {
+		t.Errorf("%d hits of what was not stored", len(r.Results))
 	}
 }

@@ -53,9 +53,14 @@ func (s *Service) UpsertChunks(ctx context.Context, p UpsertParams) (UpsertResul
 	return UpsertResult{DocumentID: r.id, Added: r.added, Kept: r.kept, Removed: r.removed, Embedded: r.embedded}, nil
 }
 
+// storable puts a mark in the place of what no database stores, so that offsets stay true.
+func storable(text string) string {
+	return strings.ReplaceAll(strings.ToValidUTF8(text, "\ufffd"), "\x00", "\ufffd")
+}
+
 // documentOf checks a request.
 func documentOf(user uuid.UUID, p UpsertParams) (*documentIn, error) {
-	d := &documentIn{user: user, source: "document", uri: strings.TrimSpace(p.Source.URI), title: strings.TrimSpace(p.Source.Title), mime: p.Source.Mime, untrusted: p.Untrusted}
+	d := &documentIn{user: user, source: "document", uri: strings.TrimSpace(storable(p.Source.URI)), title: strings.TrimSpace(storable(p.Source.Title)), mime: storable(p.Source.Mime), untrusted: p.Untrusted}
 	switch {
 	case d.uri == "":
 		return nil, fault.Invalidf("source.uri: say where the document comes from.")
@@ -86,10 +91,10 @@ func documentOf(user uuid.UUID, p UpsertParams) (*documentIn, error) {
 		if len(*p.Text) > documentMax {
 			return nil, fault.Invalidf("text: longer than 8 MiB.")
 		}
-		d.parts = cutParts(strings.ToValidUTF8(*p.Text, "\ufffd"), isMarkdown(d.mime, d.uri))
-		if len(d.parts) == 0 {
+		if !strings.ContainsFunc(*p.Text, visible) {
 			return nil, fault.Invalidf("text: there is nothing but white space.")
 		}
+		d.parts = cutParts(storable(*p.Text), isMarkdown(d.mime, d.uri))
 		return d, nil
 	}
 	return d, d.takeChunks(p.Chunks)
@@ -108,7 +113,7 @@ func (d *documentIn) takeChunks(chunks []UpsertChunk) error {
 			return fault.Invalidf("chunks[%d].seq: must not be negative.", i)
 		case seen[c.Seq]:
 			return fault.Invalidf("chunks[%d].seq: %d is there twice.", i, c.Seq)
-		case strings.TrimSpace(c.Text) == "":
+		case !strings.ContainsFunc(c.Text, visible):
 			return fault.Invalidf("chunks[%d].text: there is nothing but white space.", i)
 		case len(c.Text) > chunkMax:
 			return fault.Invalidf("chunks[%d].text: longer than 64 KiB.", i)
@@ -123,7 +128,7 @@ func (d *documentIn) takeChunks(chunks []UpsertChunk) error {
 			return fault.Invalidf("chunks: longer than 8 MiB together.")
 		}
 		seen[c.Seq] = true
-		d.parts = append(d.parts, part{seq: c.Seq, heading: strings.TrimSpace(c.Heading), text: strings.ToValidUTF8(c.Text, "\ufffd"),
+		d.parts = append(d.parts, part{seq: c.Seq, heading: strings.TrimSpace(storable(c.Heading)), text: storable(c.Text),
 			start: c.StartOffset, end: c.EndOffset, metadata: c.Metadata})
 	}
 	return nil

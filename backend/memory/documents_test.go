@@ -389,3 +389,22 @@ func TestTitlesInAnyCase(t *testing.T) {
 		}
 	}
 }
+
+// TestDocumentsHoldNoNUL stores texts with what Postgres refuses; places in them stay true.
+func TestDocumentsHoldNoNUL(t *testing.T) {
+	t.Parallel()
+	b := newBundle(t, Options{})
+	d := must(b.UpsertChunks(b.ctx, UpsertParams{Source: UpsertSource{URI: "file:\x00a", Title: "a\x00b"}, Text: ptr("first\x00word and more")}))(t)
+	v := must(b.Document(b.ctx, DocumentViewParams{ID: d.DocumentID}))(t)
+	if c := v.Chunks[0]; c.Text != "first\ufffdword and more" || *c.EndOffset != 19 || v.Document.Title != "a\ufffdb" || v.Document.SourceURI != "file:\ufffda" {
+		t.Errorf("%s", marshal(t, v))
+	}
+	if r := must(b.Search(b.ctx, SearchParams{Query: "word"}))(t); len(r.Results) != 1 {
+		t.Errorf("%d hits", len(r.Results))
+	}
+	for _, p := range []UpsertParams{{Text: ptr("\u200b \x00")}, {Chunks: []UpsertChunk{{Text: "\ufeff"}}}} {
+		p.Source.URI = "file:b"
+		_, err := b.UpsertChunks(b.ctx, p)
+		wantKind(t, err, fault.Invalid, "nothing but white space")
+	}
+}

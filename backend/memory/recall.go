@@ -2,8 +2,10 @@ package memory
 
 import (
 	"context"
+	"database/sql"
 	"encoding/base64"
 	"encoding/binary"
+	"errors"
 	"hash/fnv"
 	"slices"
 	"strings"
@@ -20,7 +22,8 @@ import (
 const (
 	recallAge     = 24 * time.Hour
 	shingleWords  = 5
-	recallOverlap = 0.6 // of the shingles of a text: it is recalled text
+	recallOverlap = 0.6     // of the shingles of a text: it is recalled text
+	maxLogged     = 1 << 20 // bytes of hashes of one thing: beyond, the newest text counts alone
 )
 
 // unspaced are the scripts that put no space between words.
@@ -78,6 +81,22 @@ func logged(text string) []byte {
 			all = append(all, runs(w, n)...)
 		}
 	}
+	return packed(all)
+}
+
+// union are the hashes that one of two logs has, in order.
+func union(a, b []byte) []byte {
+	all := make([]uint64, 0, (len(a)+len(b))/8)
+	for _, log := range [][]byte{a, b} {
+		for ; len(log) >= 8; log = log[8:] {
+			all = append(all, binary.LittleEndian.Uint64(log))
+		}
+	}
+	return packed(all)
+}
+
+// packed are hashes in the form of the log: each once, in order.
+func packed(all []uint64) []byte {
 	slices.Sort(all)
 	all = slices.Compact(all)
 	out := make([]byte, 0, 8*len(all))
@@ -124,11 +143,7 @@ func (s *Service) recalled(tx *storage.Tx, user uuid.UUID, text string) (bool, e
 		if err := rows.Scan(&item, &stored); err != nil {
 			return false, err
 		}
-		text, err := s.open("recall_log", "shingles", item, stored)
-		if err != nil {
-			return false, err
-		}
-		log, err := base64.StdEncoding.DecodeString(text)
+		log, err := s.shinglesOf(item, stored)
 		if err != nil {
 			return false, err
 		}
@@ -137,6 +152,15 @@ func (s *Service) recalled(tx *storage.Tx, user uuid.UUID, text string) (bool, e
 		}
 	}
 	return false, rows.Err()
+}
+
+// shinglesOf reads what noteRecall wrote.
+func (s *Service) shinglesOf(item uuid.UUID, stored []byte) ([]byte, error) {
+	text, err := s.open("recall_log", "shingles", item, stored)
+	if err != nil {
+		return nil, err
+	}
+	return base64.StdEncoding.DecodeString(text)
 }
 
 // LogRecall notes what a search handed to an agent, so that the agent does not store it again.
@@ -179,9 +203,28 @@ func (s *Service) logRecall(tx *storage.Tx, user uuid.UUID, session string, hits
 	return nil
 }
 
-// noteRecall keeps the hashes of a text. They tell of its words, so private storage seals them.
+// noteRecall keeps the hashes of a text, beside those of what was handed out of the same thing
+// before: it may have been edited since, or had other neighbours. They tell of its words, so
+// private storage seals them.
 func (s *Service) noteRecall(tx *storage.Tx, user uuid.UUID, session, kind string, id uuid.UUID, text string) error {
-	hashes, err := s.seal("recall_log", "shingles", id, base64.StdEncoding.EncodeToString(logged(text)))
+	log := logged(text)
+	var stored []byte
+	err := tx.QueryRow(`SELECT shingles FROM recall_log WHERE user_id = ? AND kind = ? AND item_id = ? AND session_id = ? AND at >= ?`,
+		user, kind, id, session, tx.Now.Add(-recallAge)).Scan(&stored)
+	switch {
+	case errors.Is(err, sql.ErrNoRows):
+	case err != nil:
+		return err
+	default:
+		before, err := s.shinglesOf(id, stored)
+		if err != nil {
+			return err
+		}
+		if log = union(before, log); len(log) > maxLogged {
+			log = logged(text)
+		}
+	}
+	hashes, err := s.seal("recall_log", "shingles", id, base64.StdEncoding.EncodeToString(log))
 	if err != nil {
 		return err
 	}

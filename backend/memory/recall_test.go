@@ -281,3 +281,37 @@ func TestRecallWithoutSpaces(t *testing.T) {
 		t.Errorf("new text was not stored: %+v", r)
 	}
 }
+
+// TestRecallAddsUp hands the same things out twice, the second time in another form: what was
+// handed out first is known still.
+func TestRecallAddsUp(t *testing.T) {
+	t.Parallel()
+	b := newBundle(t, Options{})
+	b.dialogue(t, nil, "we talked about the old lighthouse near the northern harbour", "the keeper was called Anselm and he had seven cats")
+	p := SearchParams{Query: "lighthouse harbour", Limit: 1}
+	with := must(b.SearchEnhanced(b.ctx, EnhancedParams{SearchParams: p}))(t).Results
+	without := must(b.Search(b.ctx, p))(t).Results
+	if len(with) != 1 || len(with[0].Context) == 0 || len(without) != 1 {
+		t.Fatalf("%s\n%s", marshal(t, with), marshal(t, without))
+	}
+	for _, hits := range [][]Hit{with, without} {
+		if err := b.LogRecall(b.ctx, "s", hits); err != nil {
+			t.Fatal(err)
+		}
+		if r := b.agentAdd(t, "The keeper was called Anselm, and he had seven cats."); r.Item != nil {
+			t.Errorf("a neighbour was stored: %+v", r)
+		}
+	}
+	m := b.add(t, "the spare key hangs behind the blue door of the shed")
+	b.recall(t, m)
+	b.recall(t, must(b.Update(b.ctx, UpdateParams{ID: m.ID.String(), Version: 1, Content: ptr("nobody knows where that key is any more")}))(t).Item)
+	for _, text := range []string{m.Content, "nobody knows where that key is any more"} {
+		if r := b.agentAdd(t, text); r.Item != nil {
+			t.Errorf("%q was stored", text)
+		}
+		// A skill that says it is a note is no person either.
+		if r := must(b.Add(b.caller("skills", identity.Write), AddParams{Content: text, Source: "note", Dedupe: ptr(false)}))(t); r.Item != nil {
+			t.Errorf("%q was stored for a skill", text)
+		}
+	}
+}
