@@ -115,6 +115,7 @@ func TestSearchDoesNotDrift(t *testing.T) {
 		t.Run(fmt.Sprint("private ", private), func(t *testing.T) {
 			t.Parallel()
 			b := newBundle(t, Options{Private: private})
+			answers(t, b.Service, b.ctx) // so that there is something to keep up to date
 			var wg sync.WaitGroup
 			for caller := range 6 {
 				ctx := b.ctx
