@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"helix/backend/bus"
 	"helix/backend/storage"
 )
 
@@ -17,13 +18,29 @@ const (
 // runSealing brings texts that were stored under the other setting of private storage into the
 // form that the present one asks for. The service reads both forms meanwhile.
 func (s *Service) runSealing(ctx context.Context) error {
-	if err := s.sealAll(ctx); err != nil && ctx.Err() == nil {
-		s.log.Warn("change the form of stored texts", "private", s.o.Private, "err", err)
+	again := make(chan struct{}, 1)
+	defer bus.Subscribe(s.db.Bus(), func(_ uuid.UUID, _ storage.Replaced) {
+		select {
+		case again <- struct{}{}:
+		default:
+		}
+	})()
+	for {
+		if err := s.sealAll(ctx); err != nil && ctx.Err() == nil {
+			s.log.Warn("change the form of stored texts", "private", s.o.Private, "err", err)
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-again: // another database, with texts of its own
+		}
 	}
-	return nil
 }
 
 func (s *Service) sealAll(ctx context.Context) error {
+	if err := s.overwriteDeleted(ctx); err != nil {
+		return err
+	}
 	want := fmt.Sprint(s.o.Private)
 	var have string
 	if err := s.db.Read(ctx, func(tx *storage.Tx) error {
@@ -33,6 +50,11 @@ func (s *Service) sealAll(ctx context.Context) error {
 	}
 	if err := s.markSealed(ctx, "partly"); err != nil { // so that a change back half-way is seen
 		return err
+	}
+	if s.o.Private {
+		if err := s.checkWords(ctx); err != nil { // they go first
+			return err
+		}
 	}
 	for _, c := range storage.Sealed {
 		if !c.Private {
@@ -47,6 +69,11 @@ func (s *Service) sealAll(ctx context.Context) error {
 			if last, more, err = s.sealSome(ctx, c.Table, c.Column, id, last); err != nil {
 				return fmt.Errorf("%s.%s: %w", c.Table, c.Column, err)
 			}
+		}
+	}
+	if s.o.Private {
+		if err := s.wipeFreed(ctx); err != nil {
+			return err
 		}
 	}
 	return s.markSealed(ctx, want)
@@ -96,7 +123,7 @@ func (s *Service) sealSome(ctx context.Context, table, column, key string, last 
 		if _, err := tx.Exec(`PRAGMA secure_delete = ON`); err != nil {
 			return err
 		}
-		defer tx.Exec(`PRAGMA secure_delete = OFF`) //nolint:errcheck // slower writes are all that would follow
+		defer tx.Exec(`PRAGMA secure_delete = FAST`) //nolint:errcheck // slower writes are all that would follow
 		return tx.WithoutCapture(func() error {
 			for _, t := range batch {
 				plain := string(t.stored)

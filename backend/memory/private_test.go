@@ -2,13 +2,19 @@ package memory
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 
+	"github.com/google/uuid"
+
+	"helix/backend/bus"
 	"helix/backend/storage"
 	"helix/backend/storage/storagetest"
 )
@@ -65,6 +71,34 @@ func (b *bundle) lifeOf(t *testing.T, word string) Item {
 		t.Fatal(err)
 	}
 	return u.Item
+}
+
+// databaseWith are the files of the database that hold a word.
+func databaseWith(t *testing.T, dir, word string) []string {
+	t.Helper()
+	return slices.DeleteFunc(filesWith(t, dir, word), func(name string) bool { return !strings.HasPrefix(name, "helix.db") })
+}
+
+// former leaves a word in texts that are no longer there: purged, replaced by a shorter or a
+// longer one, and so long that they have pages of their own.
+func (b *bundle) former(t *testing.T, word string) {
+	t.Helper()
+	for i := range 12 {
+		text := strings.Repeat(fmt.Sprint("the ", word, " ", i, " "), 1+i%3*300)
+		gone := b.add(t, text)
+		must(b.Delete(b.ctx, IDsParams{IDs: []string{gone.ID.String()}}))(t)
+		must(b.Purge(b.ctx, IDsParams{IDs: []string{gone.ID.String()}}))(t)
+		for _, text := range []string{text + "again", "short"} {
+			must(b.UpsertChunks(b.ctx, UpsertParams{Source: UpsertSource{URI: fmt.Sprint("file:", i), Title: "x"}, Text: ptr(text)}))(t)
+		}
+		b.conversation(t, fmt.Sprint("of ", i), "D1:1", text)
+	}
+	if err := b.db.Write(b.ctx, func(tx *storage.Tx) error {
+		_, err := tx.Exec(`UPDATE conversation_turns SET content = 'short'`)
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // wholeOf checks that all that lifeOf did is there and readable.
@@ -129,6 +163,10 @@ func TestPrivateStorageIsSwitched(t *testing.T) {
 	dir, root := t.TempDir(), storagetest.NewRoot()
 	storagetest.Blank(t, filepath.Join(dir, "helix.db"))
 	b := privateBundle(t, dir, root, false)
+	if err := b.sealAll(b.ctx); err != nil { // nothing to do, as at each start
+		t.Fatal(err)
+	}
+	b.former(t, "pterodactyl")
 	m := b.lifeOf(t, word)
 	for i := range 2*sealedBatch + 7 {
 		b.add(t, fmt.Sprint("filler ", i))
@@ -149,6 +187,11 @@ func TestPrivateStorageIsSwitched(t *testing.T) {
 		if err := b.sealAll(b.ctx); err != nil {
 			t.Fatal(err)
 		}
+		for _, word := range []string{word, "pterodactyl"} {
+			if found := databaseWith(t, dir, word); private && len(found) > 0 {
+				t.Errorf("%s is in %v", word, found)
+			}
+		}
 		plain, sealed := forms("text"), forms("blob")
 		if private && plain != 0 || !private && sealed != 0 || plain+sealed < 2*sealedBatch {
 			t.Errorf("private %v: %d texts are plain and %d are sealed", private, plain, sealed)
@@ -158,5 +201,37 @@ func TestPrivateStorageIsSwitched(t *testing.T) {
 			t.Errorf("private %v: %d changes were captured", private, n-log)
 		}
 		b.shut(t)
+	}
+}
+
+// TestAnotherDatabaseIsSealed has a database with plain texts put in place while texts are sealed.
+func TestAnotherDatabaseIsSealed(t *testing.T) {
+	t.Parallel()
+	dir, root := t.TempDir(), storagetest.NewRoot()
+	storagetest.Blank(t, filepath.Join(dir, "helix.db"))
+	b := privateBundle(t, dir, root, true)
+	m := b.add(t, "a text of this database")
+	ctx, stop := context.WithCancel(b.ctx)
+	var wg sync.WaitGroup
+	wg.Go(func() { _ = b.runSealing(ctx) })
+	defer wg.Wait()
+	defer stop()
+	sealed := func() bool {
+		return b.count(t, `SELECT count(*) FROM meta WHERE key = ? AND value = 'true'`, sealedMark) == 1
+	}
+	until(t, "the first look", sealed)
+	if err := b.db.Write(b.ctx, func(tx *storage.Tx) error {
+		if _, err := tx.Exec(`DELETE FROM meta WHERE key = ?`, sealedMark); err != nil {
+			return err
+		}
+		_, err := tx.Exec(`UPDATE memories SET content = 'a text of another' WHERE id = ?`, m.ID)
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	bus.Publish(b.bus(t), uuid.Nil, storage.Replaced{})
+	until(t, "the texts of the other database", sealed)
+	if n := b.count(t, `SELECT count(*) FROM memories WHERE typeof(content) = 'text'`); n != 0 || b.get(t, m.ID).Content != "a text of another" {
+		t.Errorf("%d texts are plain; the memory says %q", n, b.get(t, m.ID).Content)
 	}
 }
