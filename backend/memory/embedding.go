@@ -223,6 +223,15 @@ func (s *Service) degraded() string {
 	return ""
 }
 
+// lagChanged has the next answer of degraded counted anew.
+func (s *Service) lagChanged() {
+	if g := s.embedding.serving.Load(); g != nil {
+		g.lag.mu.Lock()
+		g.lag.at = time.Time{}
+		g.lag.mu.Unlock()
+	}
+}
+
 // modelIDs lists the models that can be used.
 func (s *Service) modelIDs() []string {
 	return slices.Sorted(maps.Keys(s.embedding.models))

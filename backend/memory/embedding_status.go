@@ -278,6 +278,7 @@ func (s *Service) Reembed(ctx context.Context, p ReembedParams) (EmbeddingStatus
 	if err != nil {
 		return EmbeddingStatus{}, err
 	}
+	s.lagChanged()
 	e.kick()
 	return s.EmbeddingStatus(ctx, struct{}{})
 }

@@ -54,6 +54,26 @@ func TestVectorsAreMadeInTheBackground(t *testing.T) {
 	}
 }
 
+// What was counted while vectors were missing is not told when the last of them is there, nor
+// what was counted before when all are asked for anew.
+func TestReindexingIsOverWithTheLastVector(t *testing.T) {
+	t.Parallel()
+	b := newBundle(t, Options{Embedder: newWordsModel("words@1", 64)})
+	b.add(t, "a red kite over the dunes")
+	for range 3 {
+		if d := b.degraded(); d != "reindexing" {
+			t.Fatalf("degraded %q while a vector is missing", d)
+		}
+		if err := b.EmbedPending(b.ctx); err != nil {
+			t.Fatal(err)
+		}
+		if d := b.degraded(); d != "" {
+			t.Fatalf("degraded %q with all vectors", d)
+		}
+		must(b.Reembed(b.ctx, ReembedParams{}))(t)
+	}
+}
+
 func TestWithoutRunTheFirstQueryOpensTheIndex(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -217,9 +217,13 @@ func (s *Service) embedSome(ctx context.Context) (int, error) {
 		if err != nil {
 			return 0, err
 		}
+		if len(jobs) < embedBatch { // these were the last
+			s.lagChanged()
+		}
 		s.vectorsMade(jobs, time.Since(began))
 		return len(jobs), nil
 	}
+	s.lagChanged()
 	return 0, nil
 }
 
