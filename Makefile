@@ -143,6 +143,16 @@ UNRACED := ^(TestContract|TestSecretsStayWhereTheyAreKept|TestRestore.*|TestTemp
 test-go: $(ENGINES) $(MODEL) ui
 	$(NICE) $(GO) test -timeout 20m $(PORTABLE)
 	CGO_ENABLED=1 $(NICE) $(GO) test -race -skip '$(UNRACED)' -timeout 20m $$($(GO) list ./backend/... | grep -vE '/sandbox/meter$$|/kernel$$|/cadence$$|/importer$$|/importertest$$|/jcs$$|/expr$$|/definition$$|/machine$$|/apigen$$|/rootfs$$|^helix/backend$$')
+	$(NICE) $(GO) test -tags portable ./backend/sandbox/qjs
+	$(NICE) $(GO) test -tags portable -run '$(PORTABLE_MEMORY)' ./backend/sandbox
+
+
+# What depends on how memories are made, grown, measured and put back.
+PORTABLE_MEMORY := ^Test(Memory|Growth|Reset.*|Nothing.*|ModuleLimits|WallAndCPU|Timers|Stack|ModulesBeginClean|Random.*|Seed.*|Freed|Fuel.*|WhatServesAgain|TinyMemory|Traps|EndsSoon|Tier1HasTheMemoryItMayUse|TimeOriginIsTheRuns|MixedFates)$$
+
+.PHONY: test-portable
+test-portable: $(ENGINES) ## The whole suite of the sandbox on the memory of systems without copy on write
+	$(NICE) $(GO) test -tags portable ./backend/sandbox/...
 
 .PHONY: test-frontend
 test-frontend: setup-npm
