@@ -146,7 +146,6 @@ test-go: $(ENGINES) $(MODEL) ui
 	$(NICE) $(GO) test -tags portable ./backend/sandbox/qjs
 	$(NICE) $(GO) test -tags portable -run '$(PORTABLE_MEMORY)' ./backend/sandbox
 
-
 # What depends on how memories are made, grown, measured and put back.
 PORTABLE_MEMORY := ^Test(Memory|Growth|Reset.*|Nothing.*|ModuleLimits|WallAndCPU|Timers|Stack|ModulesBeginClean|Random.*|Seed.*|Freed|Fuel.*|WhatServesAgain|TinyMemory|Traps|EndsSoon|Tier1HasTheMemoryItMayUse|TimeOriginIsTheRuns|MixedFates)$$
 

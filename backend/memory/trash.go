@@ -178,11 +178,13 @@ func (s *Service) Purge(ctx context.Context, p IDsParams) (CountResult, error) {
 }
 
 // purgeTx empties rows: text, tags, metadata, what they said before, and vectors. The row
-// stays as a tombstone until retention removes it.
+// stays as a tombstone until retention removes it; one that was imported keeps the id that its
+// file gives it, so that the next import of the file does not bring it back.
 func (s *Service) purgeTx(tx *storage.Tx, user uuid.UUID, ids []uuid.UUID) ([]uuid.UUID, error) {
 	var gone []uuid.UUID
 	for _, id := range ids {
-		res, err := tx.Exec(`UPDATE memories SET deleted_at = coalesce(deleted_at, ?), updated_at = ?, content = '', content_hash = ?, metadata = '{}', source_ref = NULL,
+		res, err := tx.Exec(`UPDATE memories SET deleted_at = coalesce(deleted_at, ?), updated_at = ?, content = '', content_hash = ?, metadata = '{}',
+			source_ref = CASE source WHEN 'jsonl' THEN source_ref END,
 			emotional_valence = NULL, occurred_at = NULL, pinned = 0 WHERE id = ? AND user_id = ? AND content <> ''`, tx.Now, tx.Now, textHash(""), id, user)
 		if err != nil {
 			return nil, err
@@ -205,6 +207,9 @@ func (s *Service) purgeTx(tx *storage.Tx, user uuid.UUID, ids []uuid.UUID) ([]uu
 		}
 		if err := purgeRecall(tx, KindMemory, id); err != nil {
 			return nil, err
+		}
+		if _, err := tx.Exec(`DELETE FROM memory_undo WHERE user_id = ? AND act = ? AND json_extract(state, '$.id') = ?`, user, undoUpdate, id.String()); err != nil {
+			return nil, err // it holds what the edit replaced
 		}
 		gone = append(gone, id)
 	}

@@ -412,3 +412,36 @@ func TestWhatIsPurgedIsNotInTheTrash(t *testing.T) {
 		t.Errorf("stored again: %+v", r)
 	}
 }
+
+// TestPurgeLeavesNoWord edits and purges a memory: nothing that it ever said is in any table.
+func TestPurgeLeavesNoWord(t *testing.T) {
+	t.Parallel()
+	b := newBundle(t, Options{})
+	m := *must(b.Add(b.ctx, AddParams{Content: "quokka text", Tags: []string{"quokka tag"}, Metadata: json.RawMessage(`{"title":"quokka title"}`), SourceRef: "quokka ref"}))(t).Item
+	must(b.Update(b.ctx, UpdateParams{ID: m.ID.String(), Version: 1, Content: ptr("quokka second"), Tags: &[]string{"quokka other"}, Metadata: ptr(json.RawMessage(`{"title":"quokka new"}`))}))(t)
+	b.recall(t, b.get(t, m.ID))
+	must(b.Purge(b.ctx, IDsParams{IDs: []string{m.ID.String()}}))(t)
+	for _, c := range []string{"memories.content", "memories.metadata", "memories.source_ref", "memory_tags.tag", "memory_revisions.content", "memory_revisions.tags", "memory_undo.state"} {
+		table, column, _ := strings.Cut(c, ".")
+		if n := b.number(t, `SELECT count(*) FROM `+table+` WHERE `+column+` LIKE '%quokka%'`); n != 0 {
+			t.Errorf("%s still says it", c)
+		}
+	}
+	if n := b.number(t, `SELECT (SELECT count(*) FROM recall_log) + (SELECT count(*) FROM search_items) + (SELECT count(*) FROM search_fts('quokka'))`); n != 0 {
+		t.Errorf("%d traces", n)
+	}
+}
+
+// TestPurgedRecordsStayAway imports a file again after its memories were removed for good.
+func TestPurgedRecordsStayAway(t *testing.T) {
+	t.Parallel()
+	b := newBundle(t, Options{})
+	file := ImportParams{Path: writeFile(t, t.TempDir(), "x.jsonl", `{"id":"a1","content":"first of them"}`+"\n"+`{"id":"a2","content":"second of them"}`+"\n")}
+	b.imported(t, file)
+	items := must(b.List(b.ctx, ListParams{}))(t).Items
+	must(b.Purge(b.ctx, IDsParams{IDs: []string{items[0].ID.String()}}))(t)
+	wantCounts(t, b.imported(t, file), "completed", 2, 0, 0, 2, 0)
+	if got := must(b.List(b.ctx, ListParams{}))(t); got.Total != 1 || got.Items[0].ID != items[1].ID {
+		t.Errorf("%+v", got.Items)
+	}
+}

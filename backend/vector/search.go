@@ -31,6 +31,9 @@ type scratch struct {
 	slots   []uint32
 	pick    selection
 	hits    []Hit
+	worst   Hit       // the last of k hits
+	k       int       // hits that are wanted
+	exact   []float32 // scores of the slots that were read last
 	narrow  narrowing
 }
 
@@ -61,9 +64,7 @@ func (ix *Index) Search(q []float32, k int, o SearchOptions) []Hit {
 	}
 	want := max(cmp.Or(o.Rescore, DefaultRescore), 10*k)
 	ix.scan(s, widen*want, o.Allow)
-	s.pick.heaviest(want)
-	s.slots = s.pick.slots(s.slots[:0])
-	return ix.score(s, s.slots, k)
+	return ix.scoreHeaviest(s, want, k, o.Rescore == 0)
 }
 
 func (ix *Index) release(s *scratch) {
@@ -109,16 +110,59 @@ func appendMarked(slots []uint32, marks []uint64, first uint32) []uint32 {
 	return slots
 }
 
-// scan picks the want allowed slots whose codes are nearest to that of the query.
+// scan picks the want allowed slots whose codes are nearest to that of the query. It begins with
+// the limit that a sample tells; when that was too low, it has to begin anew.
 func (ix *Index) scan(s *scratch, want int, allow *Bitmap) {
-	s.pick.begin(want, ix.words*64)
 	s.codes = s.codes[:0]
 	s.weights = slices.Grow(s.weights[:0], ix.words*64)[:ix.words*64]
 	clear(s.weights[copy(s.weights, s.query):])
-	for c, ch := range s.chunks {
-		ix.scanChunk(s, uint32(c*chunkRows), ch, &s.live[c], allow)
+	for limit := ix.likelyLimit(s, want, allow); ; limit = ix.words * 64 {
+		s.pick.begin(want, ix.words*64)
+		s.pick.limit = limit
+		for c, ch := range s.chunks {
+			ix.scanChunk(s, uint32(c*chunkRows), ch, &s.live[c], allow)
+		}
+		if len(s.pick.found) >= want || limit == ix.words*64 {
+			break
+		}
 	}
 	s.pick.shrink()
+}
+
+// likelyLimit looks at one code of scanRows/kernel.Group and tells a distance within which there
+// are more than want in all likelihood, and not many more.
+func (ix *Index) likelyLimit(s *scratch, want int, allow *Bitmap) int {
+	const share = scanRows / kernel.Group
+	most := ix.words * 64
+	enough := float64(want) / share
+	enough = 1.2*enough + 3*math.Sqrt(enough)
+	if len(s.chunks)*chunkRows < 8*want {
+		return most
+	}
+	s.pick.begin(want, most)
+	counts := s.pick.counts
+	for c, ch := range s.chunks {
+		ix.mu.RLock()
+		q := s.code(ch.centre, ix.words)
+		for at := (c * kernel.Group) % scanRows; at < chunkRows; at += scanRows {
+			if m := s.live[c][at/64]; m != 0 {
+				kernel.Scan(q, ch.codes[at*ix.words:(at+kernel.Group)*ix.words], most, s.dist[:kernel.Group], s.near[:1])
+				for ; m != 0; m &= m - 1 {
+					if i := bits.TrailingZeros64(m); allow == nil || allow.Has(ch.ids[at+i]) {
+						counts[s.dist[i]]++
+					}
+				}
+			}
+		}
+		ix.mu.RUnlock()
+	}
+	seen := 0.0
+	for d, n := range counts {
+		if seen += float64(n); seen >= enough {
+			return d
+		}
+	}
+	return most
 }
 
 // scanChunk holds mu for as long as it looks at the codes of one chunk. Distances between
@@ -162,10 +206,21 @@ func (s *scratch) code(c *centre, words int) []uint64 {
 
 // score reads the vectors of slots, which are in order, and returns the best k.
 func (ix *Index) score(s *scratch, slots []uint32, k int) []Hit {
-	s.hits = s.hits[:0]
-	most := max(4*k, 256) // hits at which all but k are forgotten
-	worst := Hit{ID: none, Score: float32(math.Inf(-1))}
+	s.beginHits(k)
+	ix.read(s, slots)
+	return slices.Clone(best(s.hits, k))
+}
+
+func (s *scratch) beginHits(k int) {
+	s.hits, s.k = s.hits[:0], k
+	s.worst = Hit{ID: none, Score: float32(math.Inf(-1))}
+}
+
+// read scores slots, which are in order, into s.exact, and keeps the best as hits.
+func (ix *Index) read(s *scratch, slots []uint32) {
+	most := max(4*s.k, 256) // hits at which all but k are forgotten
 	stride := ix.file.stride
+	s.exact = slices.Grow(s.exact[:0], len(slots))
 	for len(slots) > 0 {
 		n := 1 // slots in this read
 		for n < len(slots) && slots[n]-slots[n-1] <= readGap && slots[n]-slots[0] < readRecords {
@@ -175,6 +230,9 @@ func (ix *Index) score(s *scratch, slots []uint32, k int) []Hit {
 		recs, err := ix.file.read(&s.records, slots[0], span)
 		if err != nil {
 			ix.readErrors.Add(int64(n))
+			for range n {
+				s.exact = append(s.exact, float32(math.NaN()))
+			}
 			slots = slots[n:]
 			continue
 		}
@@ -182,18 +240,24 @@ func (ix *Index) score(s *scratch, slots []uint32, k int) []Hit {
 		kernel.DotRows(s.query, recs[recordFloats:], stride, s.scores)
 		for _, slot := range slots[:n] {
 			i := int(slot - slots[0])
+			s.exact = append(s.exact, s.scores[i])
 			h := Hit{ID: math.Float32bits(recs[i*stride+1]), Score: s.scores[i]}
-			if compare(h, worst) >= 0 {
+			if compare(h, s.worst) >= 0 {
 				continue
 			}
 			if s.hits = append(s.hits, h); len(s.hits) == most {
-				s.hits = best(s.hits, k)
-				worst = s.hits[k-1]
+				s.keepBest()
 			}
 		}
 		slots = slots[n:]
 	}
-	return slices.Clone(best(s.hits, k))
+}
+
+// keepBest forgets all but the k best hits.
+func (s *scratch) keepBest() {
+	if s.hits = best(s.hits, s.k); len(s.hits) == s.k {
+		s.worst = s.hits[s.k-1]
+	}
 }
 
 // compare orders hits: the best first, equal ones by id.

@@ -76,13 +76,12 @@ func (p *selection) shrink() {
 	p.found = kept
 }
 
-// heaviest keeps the want candidates of the greatest weight; of equal ones those with the
-// smaller ids. It is a quickselect: what is kept is in no order.
-func (p *selection) heaviest(want int) {
+// heaviest puts the want candidates of the greatest weight to the front of all; of equal ones
+// those with the smaller ids. It is a quickselect: neither part is in order.
+func heaviest(all []candidate, want int) {
 	before := func(a, b candidate) bool {
 		return a.weight > b.weight || a.weight == b.weight && a.id < b.id
 	}
-	all := p.found
 	for lo, hi := 0, len(all)-1; lo < hi; {
 		pivot := all[(lo+hi)/2]
 		i, j := lo, hi
@@ -107,12 +106,11 @@ func (p *selection) heaviest(want int) {
 			lo = hi
 		}
 	}
-	p.found = all[:min(want, len(all))]
 }
 
-// slots appends the slots of what is kept, in order.
-func (p *selection) slots(dst []uint32) []uint32 {
-	for _, c := range p.found {
+// slots appends the slots of candidates, in order.
+func slotsOf(dst []uint32, all []candidate) []uint32 {
+	for _, c := range all {
 		dst = append(dst, c.slot)
 	}
 	slices.Sort(dst)

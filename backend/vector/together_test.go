@@ -132,7 +132,7 @@ func TestAReaderHoldsUpNoWriter(t *testing.T) {
 	scratch.query = slices.Clone(first)
 	unit(scratch.query, first)
 	ix.scan(scratch, 10, nil)
-	hits := ix.score(scratch, scratch.pick.slots(nil), 5)
+	hits := ix.score(scratch, slotsOf(nil, scratch.pick.found), 5)
 	if len(hits) != 1 || hits[0].ID != 1 || hits[0].Score < 0.9999 {
 		t.Errorf("the search sees %v, not the one vector of its snapshot", hits)
 	}

@@ -49,7 +49,7 @@ type Hit struct {
 // SearchOptions narrow or widen a search; the zero value searches everything.
 type SearchOptions struct {
 	Allow   *Bitmap // only these ids; nil: all
-	Rescore int     // candidates to score exactly; 0: DefaultRescore. Never less than 10 a result
+	Rescore int     // candidates to score exactly, never less than 10 a result; 0: as many as matter, at most DefaultRescore or 10 a result
 	Exact   bool    // score everything exactly
 }
 

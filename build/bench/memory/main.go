@@ -44,6 +44,7 @@ var (
 	clients = flag.Int("clients", 8, "clients that ask at once")
 	sigma   = flag.Float64("sigma", 0.3, "length of the noise relative to that of a vector")
 	peers   = flag.Bool("peers", true, "run the peer")
+	answers = flag.String("answers", "", "write what the first run finds to this `file`, to compare two builds")
 	profile = flag.String("cpuprofile", "", "write a CPU profile of the queries to this `file`")
 )
 
@@ -103,6 +104,9 @@ func measure(c *corpus, n int) {
 		defer p.close()
 	}
 	var own, busy, theirs []float64
+	if *answers != "" {
+		s.writeAnswers(c, *answers+"-"+label)
+	}
 	s.run(c, 0) // the lists of common words and the pages of the files are there from now on
 	if *profile != "" {
 		f, err := os.Create(*profile)
@@ -232,18 +236,43 @@ func (s *service) importing(c *corpus) (stop func()) {
 	return func() { close(quit); wg.Wait() }
 }
 
+// ask sends the i-th query; every second has filters.
+func (s *service) ask(c *corpus, client, i int, into any) {
+	p := map[string]any{"query": c.question(i)}
+	if i%2 == 1 {
+		p["filters"] = map[string]any{"from": "2021-01-01T00:00:00Z", "to": "2023-07-01T00:00:00Z", "kinds": []string{"turn"}}
+	}
+	check(s.api[client].Call(s.ctx, "memory.search", p, into))
+}
+
+// writeAnswers writes what is found, without what differs from store to store.
+func (s *service) writeAnswers(c *corpus, path string) {
+	var out strings.Builder
+	for i := range *queries {
+		var r struct {
+			Results []struct {
+				Snippet string          `json:"snippet"`
+				Score   json.RawMessage `json:"score"`
+				Title   string          `json:"sourceRef"`
+				Marks   json.RawMessage `json:"highlights"`
+			} `json:"results"`
+		}
+		s.ask(c, 0, i, &r)
+		for _, h := range r.Results {
+			fmt.Fprintf(&out, "%d\t%s\t%s\t%s\t%q\n", i, h.Score, h.Title, h.Marks, h.Snippet)
+		}
+	}
+	check(os.WriteFile(path, []byte(out.String()), 0o600))
+}
+
 // run asks queries from all clients at once and gives how long each took, in milliseconds.
 func (s *service) run(c *corpus, round int) []float64 {
 	return concurrently(func(client, i int) {
-		p := map[string]any{"query": c.question(round*(*queries) + i)}
-		if i%2 == 1 {
-			p["filters"] = map[string]any{"from": "2021-01-01T00:00:00Z", "to": "2023-07-01T00:00:00Z", "kinds": []string{"turn"}}
-		}
 		var r struct {
 			Results  []json.RawMessage `json:"results"`
 			Degraded string            `json:"degraded"`
 		}
-		check(s.api[client].Call(s.ctx, "memory.search", p, &r))
+		s.ask(c, client, round*(*queries)+i, &r)
 		if len(r.Results) == 0 {
 			check(errors.New("nothing was found"))
 		}

@@ -89,6 +89,11 @@ export class MemoryList {
     return row?.id === id ? row : null;
   }
 
+  /** Where a row stands; -1 when it is not known. */
+  placeOf(id: string | null): number {
+    return id !== null && this.row(id) !== null ? this.#at.get(id)! : -1;
+  }
+
   /** Replaces all slots. */
   #set(slots: readonly Slot[]): void {
     this.#at.clear();
