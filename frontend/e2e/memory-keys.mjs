@@ -1,16 +1,15 @@
-// The Memory screen by keyboard only, from an import to what the palette finds; what is shown when
-// something is gone; and a long list, which stays smooth.
+// The Memory screen by keyboard only, from an import to what the palette finds; and what is shown
+// when something is gone.
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
-import { inspector, rows, sheet, toast, until } from "./memory.mjs";
+import { inspector, rows, sheet, toast } from "./memory.mjs";
 
 export default async function (t) {
   const dir = await mkdtemp(path.join(tmpdir(), "helix-memory-"));
   try {
     await keyboard({ ...t, lines: path.join(dir, "lines.jsonl") });
     await failures(t);
-    await many(t);
   } finally {
     await rm(dir, { recursive: true, force: true });
   }
@@ -85,56 +84,6 @@ async function failures({ page, go, looks }) {
   await looks("gone");
   await page.keyboard.press("Escape");
 }
-
-/** A long list stays smooth: frames while it scrolls from top to end. */
-async function many({ page, rpc, go, check, looks, shot }) {
-  const wanted = process.env.HELIX_LONG ? 100_000 : 6_000;
-  await go("memory");
-  const there = (await rpc("memory.list", {})).total;
-  for (let at = there; at < wanted; at += 1000) {
-    const items = Array.from({ length: Math.min(1000, wanted - at) }, (_, i) => ({ content: `Note ${at + i}: the ${["heron", "kettle", "lantern", "meadow", "quarry"][(at + i) % 5]} of day ${at + i} and what was said about it that evening by the water`, occurredAt: new Date(Date.UTC(2015, 0, 1) + (at + i) * 3_600_000).toISOString() }));
-    await rpc("memory.add_batch", { items });
-  }
-  await page.reload();
-  await rows(page).getByRole("option").first().waitFor();
-  await page.getByText(new RegExp(`^${wanted.toLocaleString("en")} memories`)).first().waitFor();
-  await page.getByRole("group", { name: "Meaning search" }).waitFor({ timeout: 5_000 }).then(() => looks("embedding"), () => {});
-  // The best of three: what else the machine does comes and goes.
-  let best = { p50: Infinity, p95: 0 };
-  for (let i = 0; i < 3 && best.p50 > 20; i++) {
-    const frames = await scrolled(page);
-    const p50 = frames[Math.floor(frames.length / 2)];
-    if (p50 < best.p50) best = { p50, p95: frames[Math.floor(frames.length * 0.95)] };
-  }
-  console.log(`memory: ${wanted} rows, frame p50 ${best.p50.toFixed(1)} ms, p95 ${best.p95.toFixed(1)} ms`);
-  check(best.p50 <= (process.env.HELIX_LONG ? 32 : 100), `the list scrolls smoothly: a frame takes ${best.p50.toFixed(1)} ms`);
-  // The end of it is a key away.
-  await rows(page).focus();
-  await page.keyboard.press("End");
-  await until(async () => (await rows(page).getByRole("option", { selected: true }).count()) === 1 && (await rows(page).getByRole("option", { name: "Loading" }).count()) === 0, "the last one is read and chosen");
-  await shot("long");
-  const begun = Date.now();
-  await page.keyboard.press("/");
-  await page.keyboard.type("lantern day 4712");
-  await rows(page).getByRole("option", { name: /4712/ }).first().waitFor();
-  console.log(`memory: typed to shown in ${Date.now() - begun} ms among ${wanted}`);
-}
-
-/** How long frames took while the list scrolled, the shortest first. */
-const scrolled = (page) =>
-  rows(page).evaluate(async (list) => {
-    const times = [];
-    let last = performance.now();
-    const end = last + 4000;
-    const whole = list.scrollHeight - list.clientHeight;
-    while (last < end) {
-      const now = await new Promise(requestAnimationFrame);
-      times.push(now - last);
-      last = now;
-      list.scrollTop = Math.min(list.scrollTop + 220, whole);
-    }
-    return times.slice(1).sort((a, b) => a - b);
-  });
 
 /** Presses Tab until a control has the focus. */
 async function tabTo(page, control) {
