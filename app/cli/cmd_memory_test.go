@@ -92,6 +92,10 @@ func TestMemoryCommands(t *testing.T) {
 	if r := do(0, "show", id); !strings.Contains(r.stdout, "Ilan") || !strings.Contains(r.stdout, "keys") || strings.Contains(r.stdout, "home") {
 		t.Errorf("show: %s", r.stdout)
 	}
+	do(0, "edit", id, "--at", "")
+	if r := do(0, "list", "--to", "2030"); strings.Contains(r.stdout, id) {
+		t.Errorf("its time was not taken away: %s", r.stdout)
+	}
 	if r := do(0, "history", id); !strings.Contains(r.stdout, "Nora") {
 		t.Errorf("history: %s", r.stdout)
 	}

@@ -186,7 +186,7 @@ func TestTimesAreInRangeInUTC(t *testing.T) {
 		_, err := b.Add(b.ctx, AddParams{Content: "at " + text, OccurredAt: &at})
 		wantKind(t, err, fault.Invalid, "years 1 and 9999")
 		raw := json.RawMessage(`"` + text + `"`)
-		_, err = b.Update(b.ctx, UpdateParams{ID: m.ID.String(), Version: 1, OccurredAt: &raw})
+		_, err = b.Update(b.ctx, UpdateParams{ID: m.ID.String(), Version: 1, OccurredAt: raw})
 		wantKind(t, err, fault.Invalid, "years 1 and 9999")
 	}
 	for _, text := range []string{"9999-12-31T23:59:59+11:00", "0001-01-01T00:00:00-11:00"} {

@@ -122,10 +122,13 @@ func (d *documentIn) takeChunks(chunks []UpsertChunk) error {
 		case c.StartOffset != nil && *c.StartOffset < 0, c.EndOffset != nil && *c.EndOffset < 0,
 			c.StartOffset != nil && c.EndOffset != nil && *c.EndOffset < *c.StartOffset:
 			return fault.Invalidf("chunks[%d]: offsets run from startOffset to endOffset.", i)
-		case len(c.Metadata) > 0 && !isObject(c.Metadata):
+		case len(c.Metadata) > 0 && string(c.Metadata) != "null" && !isObject(c.Metadata):
 			return fault.Invalidf("chunks[%d].metadata: give an object.", i)
 		case sum > documentMax:
 			return fault.Invalidf("chunks: longer than 8 MiB together.")
+		}
+		if string(c.Metadata) == "null" {
+			c.Metadata = nil
 		}
 		seen[c.Seq] = true
 		d.parts = append(d.parts, part{seq: c.Seq, heading: strings.TrimSpace(storable(c.Heading)), text: storable(c.Text),

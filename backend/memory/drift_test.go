@@ -42,7 +42,7 @@ func (b *bundle) act(ctx context.Context, r *rand.Rand, ids []string, tokens *[]
 				return err
 			}
 			x, err := b.Update(ctx, UpdateParams{ID: id, Version: m.Version, Content: &text, Layer: ptr(r.IntN(8)), Tags: &[]string{fmt.Sprint("t", r.IntN(3))},
-				OccurredAt: ptr(json.RawMessage([]string{"null", `"2024-02-29T10:00:00.5+02:00"`}[r.IntN(2)])), Metadata: ptr(json.RawMessage(`{"title":"` + text + `"}`))})
+				OccurredAt: json.RawMessage([]string{"null", `"2024-02-29T10:00:00.5+02:00"`}[r.IntN(2)]), Metadata: json.RawMessage(`{"title":"` + text + `"}`)})
 			return keep(x.UndoToken, err)
 		case 4:
 			x, err := b.Tag(ctx, TagParams{IDs: some, Add: []string{fmt.Sprint("t", r.IntN(3))}, Remove: []string{fmt.Sprint("t", r.IntN(3))}})

@@ -53,7 +53,7 @@ func TestUndoRoundTrip(t *testing.T) {
 					var x UpdateResult
 					x, err = b.Update(b.ctx, UpdateParams{ID: some[0], Version: version, Content: ptr(fmt.Sprintf("edited %d", round)), Type: ptr(memoryTypes[r.IntN(3)]), Layer: ptr(r.IntN(8)),
 						Tags: ptr([]string{fmt.Sprint("n", r.IntN(3)), "all"}), SalienceTier: ptr(tierSalience[r.IntN(4)].tier),
-						OccurredAt: ptr(json.RawMessage([]string{"null", `"2024-02-29T10:00:00+02:00"`}[r.IntN(2)])), Metadata: ptr(json.RawMessage(fmt.Sprintf(`{"title":"T%d"}`, round)))})
+						OccurredAt: json.RawMessage([]string{"null", `"2024-02-29T10:00:00+02:00"`}[r.IntN(2)]), Metadata: json.RawMessage(fmt.Sprintf(`{"title":"T%d"}`, round))})
 					token = x.UndoToken
 				case 2:
 					var x ItemsResult
@@ -418,7 +418,7 @@ func TestPurgeLeavesNoWord(t *testing.T) {
 	t.Parallel()
 	b := newBundle(t, Options{})
 	m := *must(b.Add(b.ctx, AddParams{Content: "quokka text", Tags: []string{"quokka tag"}, Metadata: json.RawMessage(`{"title":"quokka title"}`), SourceRef: "quokka ref"}))(t).Item
-	must(b.Update(b.ctx, UpdateParams{ID: m.ID.String(), Version: 1, Content: ptr("quokka second"), Tags: &[]string{"quokka other"}, Metadata: ptr(json.RawMessage(`{"title":"quokka new"}`))}))(t)
+	must(b.Update(b.ctx, UpdateParams{ID: m.ID.String(), Version: 1, Content: ptr("quokka second"), Tags: &[]string{"quokka other"}, Metadata: json.RawMessage(`{"title":"quokka new"}`)}))(t)
 	b.recall(t, b.get(t, m.ID))
 	must(b.Purge(b.ctx, IDsParams{IDs: []string{m.ID.String()}}))(t)
 	for _, c := range []string{"memories.content", "memories.metadata", "memories.source_ref", "memory_tags.tag", "memory_revisions.content", "memory_revisions.tags", "memory_undo.state"} {

@@ -65,7 +65,7 @@ func checkChange(ctx context.Context, p UpdateParams) (c change, err error) {
 	}
 	if p.OccurredAt != nil {
 		var at *time.Time
-		if err := json.Unmarshal(*p.OccurredAt, &at); err != nil {
+		if err := json.Unmarshal(p.OccurredAt, &at); err != nil {
 			return c, invalid("occurredAt", "occurredAt is not a time as in RFC 3339, such as 2026-05-08T13:56:00Z.")
 		}
 		if err := checkTime("occurredAt", at); err != nil {
@@ -75,7 +75,7 @@ func checkChange(ctx context.Context, p UpdateParams) (c change, err error) {
 		c.occurredAt = &at
 	}
 	if p.Metadata != nil {
-		if c.metadata, err = checkMetadata("metadata", *p.Metadata); err != nil {
+		if c.metadata, err = checkMetadata("metadata", p.Metadata); err != nil {
 			return c, err
 		}
 	}

@@ -31,8 +31,8 @@ func TestUpdateRefuses(t *testing.T) {
 		"type":         {UpdateParams{ID: id, Version: 1, Type: ptr("dream")}, "type"},
 		"layer 8":      {UpdateParams{ID: id, Version: 1, Layer: ptr(8)}, "layer"},
 		"tier":         {UpdateParams{ID: id, Version: 1, SalienceTier: ptr("huge")}, "salienceTier"},
-		"date":         {UpdateParams{ID: id, Version: 1, OccurredAt: ptr(json.RawMessage(`"yesterday"`))}, "occurredAt"},
-		"metadata":     {UpdateParams{ID: id, Version: 1, Metadata: ptr(json.RawMessage(`[1]`))}, "metadata"},
+		"date":         {UpdateParams{ID: id, Version: 1, OccurredAt: json.RawMessage(`"yesterday"`)}, "occurredAt"},
+		"metadata":     {UpdateParams{ID: id, Version: 1, Metadata: json.RawMessage(`[1]`)}, "metadata"},
 		"long tag":     {UpdateParams{ID: id, Version: 1, Tags: ptr([]string{strings.Repeat("ä", 65)})}, "tags"},
 		"many tags":    {UpdateParams{ID: id, Version: 1, Tags: ptr(strings.Split("a b c d e f g h i j k l m n o p q", " "))}, "tags"},
 		"no id at all": {UpdateParams{ID: "note-7", Version: 1}, "id"},
@@ -278,4 +278,33 @@ func TestWhatReinforces(t *testing.T) {
 	_, err = b.Add(b.ctx, AddParams{Content: "another text"})
 	check("the same again", 1, err)
 	check("cite", 1, b.Cite(b.ctx, idsOf([]*memoryRow{{Item: m}})))
+}
+
+// TestNullClears reads requests as they come over the wire: null takes a value away, and an
+// absent field stays.
+func TestNullClears(t *testing.T) {
+	t.Parallel()
+	b := newBundle(t, Options{})
+	at := time.Date(2024, 2, 29, 10, 0, 0, 0, time.UTC)
+	m := must(b.Add(b.ctx, AddParams{Content: "a memory", OccurredAt: &at, Metadata: json.RawMessage(`{"title":"T"}`)}))(t).Item
+	send := func(fields string) UpdateResult {
+		t.Helper()
+		var p UpdateParams
+		if err := json.Unmarshal([]byte(fields), &p); err != nil {
+			t.Fatal(err)
+		}
+		p.ID, p.Version = m.ID.String(), b.get(t, m.ID).Version
+		return must(b.Update(b.ctx, p))(t)
+	}
+	if r := send(`{"layer":2}`); r.OccurredAt == nil || r.Title != "T" {
+		t.Errorf("absent fields: %+v", r.Item)
+	}
+	clear := send(`{"occurredAt":null,"metadata":null}`)
+	if clear.OccurredAt != nil || clear.Title != "" || string(clear.Metadata) != "{}" {
+		t.Errorf("null: %+v", clear.Item)
+	}
+	must(b.Undo(b.ctx, UndoParams{UndoToken: clear.UndoToken}))(t)
+	if got := b.get(t, m.ID); got.OccurredAt == nil || !got.OccurredAt.Equal(at) || got.Title != "T" {
+		t.Errorf("after undo: %+v", got)
+	}
 }

@@ -132,16 +132,16 @@ type ListResult struct {
 
 // UpdateParams is the request of memory.update. Absent fields stay.
 type UpdateParams struct {
-	ID           string           `json:"id"`
-	Version      int64            `json:"version"`
-	Content      *string          `json:"content,omitempty"`
-	Type         *string          `json:"type,omitempty"`
-	Layer        *int             `json:"layer,omitempty"` // 0: none
-	Tags         *[]string        `json:"tags,omitempty"`
-	SalienceTier *string          `json:"salienceTier,omitempty"`
-	OccurredAt   *json.RawMessage `json:"occurredAt,omitempty"` // a time, or null
-	Metadata     *json.RawMessage `json:"metadata,omitempty"`
-	Untrusted    *bool            `json:"untrusted,omitempty"`
+	ID           string          `json:"id"`
+	Version      int64           `json:"version"`
+	Content      *string         `json:"content,omitempty"`
+	Type         *string         `json:"type,omitempty"`
+	Layer        *int            `json:"layer,omitempty"` // 0: none
+	Tags         *[]string       `json:"tags,omitempty"`
+	SalienceTier *string         `json:"salienceTier,omitempty"`
+	OccurredAt   json.RawMessage `json:"occurredAt,omitempty"` // a time, or null: none
+	Metadata     json.RawMessage `json:"metadata,omitempty"`   // an object, or null: none
+	Untrusted    *bool           `json:"untrusted,omitempty"`
 }
 
 // UpdateResult is the memory as it is now; the token takes the edit back.

@@ -1439,8 +1439,9 @@ export interface MemoryUpdateParams {
   layer?: number;
   tags?: string[];
   salienceTier?: string;
-  /** a time, or null */
+  /** a time, or null: none */
   occurredAt?: unknown;
+  /** an object, or null: none */
   metadata?: unknown;
   untrusted?: boolean;
 }
