@@ -1,0 +1,69 @@
+package vector
+
+import (
+	"cmp"
+	"math"
+	"slices"
+)
+
+const (
+	firstRead = 96 // candidates that are read before it is asked whether the others matter
+	sureBy    = 4  // standard deviations by which a candidate has to fall short to be left out
+)
+
+// scoreHeaviest reads the candidates that the scan has found, at most want of them, the heaviest
+// first, and returns the best k. Weight tells a score but for an error that is the same for all,
+// nearly. So once some are read, a regression tells what the rest may score, and with stop reading
+// ends where that is too little.
+func (ix *Index) scoreHeaviest(s *scratch, want, k int, stop bool) []Hit {
+	s.beginHits(k)
+	heaviest(s.pick.found, want)
+	left := s.pick.found[:min(want, len(s.pick.found))]
+	var fit regression
+	for n := max(firstRead, k+k/2); len(left) > 0; n = max(firstRead/2, k/4) {
+		n = min(n, len(left))
+		heaviest(left, n)
+		part := left[:n]
+		left = left[n:]
+		slices.SortFunc(part, func(a, b candidate) int { return cmp.Compare(a.slot, b.slot) })
+		s.slots = s.slots[:0]
+		for _, c := range part {
+			s.slots = append(s.slots, c.slot)
+		}
+		ix.read(s, s.slots)
+		s.keepBest()
+		lightest := math.Inf(1)
+		for i, c := range part {
+			fit.add(float64(c.weight), float64(s.exact[i]))
+			lightest = min(lightest, float64(c.weight))
+		}
+		if stop && len(s.hits) == k && fit.most(lightest) < float64(s.worst.Score) {
+			break
+		}
+	}
+	return slices.Clone(best(s.hits, k))
+}
+
+// regression is a line through points by least squares.
+type regression struct{ n, x, y, xx, xy, yy float64 }
+
+// add adds a point, unless its y is not a number.
+func (r *regression) add(x, y float64) {
+	if y == y {
+		r.n, r.x, r.y, r.xx, r.xy, r.yy = r.n+1, r.x+x, r.y+y, r.xx+x*x, r.xy+x*y, r.yy+y*y
+	}
+}
+
+// most is what points of at most x have for y, but for few; without end when nothing can be told.
+func (r *regression) most(x float64) float64 {
+	if r.n < firstRead/2 {
+		return math.Inf(1)
+	}
+	xx, xy, yy := r.xx-r.x*r.x/r.n, r.xy-r.x*r.y/r.n, r.yy-r.y*r.y/r.n
+	slope := xy / xx
+	if !(slope > 0) {
+		return math.Inf(1)
+	}
+	spread := math.Sqrt(max(0, yy-slope*xy) / (r.n - 2))
+	return r.y/r.n + slope*(x-r.x/r.n) + sureBy*spread
+}
