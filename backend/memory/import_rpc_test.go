@@ -1,0 +1,177 @@
+package memory
+
+import (
+	"context"
+	"path/filepath"
+	"testing"
+
+	"helix/backend/fault"
+	"helix/backend/gateway"
+	"helix/backend/identity"
+	"helix/backend/memory/importer/importertest"
+	"helix/backend/storage"
+	"helix/backend/storage/storagetest"
+)
+
+// wired is a service that runs, and what a program sees that calls it.
+type wired struct {
+	*bundle
+	call func(method string, params, result any) error
+	stop func() // and the database with it
+}
+
+// wire starts a service over the database of dir and dials it.
+func wire(t *testing.T, dir string, root storage.Root, o Options) *wired {
+	t.Helper()
+	db := storagetest.OpenAt(t, filepath.Join(dir, "helix.db"), root)
+	o.VectorDir = filepath.Join(dir, "vectors")
+	s := New(db, o)
+	b := &bundle{Service: s, db: db, ctx: storagetest.Ctx(t, db)}
+	api := gateway.NewAPI()
+	gateway.Handle(api, "memory.search", gateway.Read, s.Search)
+	gateway.Handle(api, "memory.import", gateway.Write, s.Import)
+	gateway.Handle(api, "memory.import_status", gateway.Read, s.ImportStatus)
+	gateway.Handle(api, "memory.import_cancel", gateway.Write, s.ImportCancel)
+	gateway.Handle(api, "memory.embedding_status", gateway.Read, s.EmbeddingStatus)
+	gateway.Handle(api, "memory.reembed", gateway.Write, s.Reembed)
+	server := gateway.New(api, gateway.Options{DB: db, Bus: b.bus(t), NoHTTP: true})
+	gateway.Handle(api, "connect", gateway.None, server.Connect)
+	ctx, cancel := context.WithCancel(context.Background())
+	here, there := gateway.MemoryPipe()
+	served, ran := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(served)
+		_ = server.Serve(ctx, here, identity.Identity{User: identity.UserID(b.ctx), Scopes: identity.Admin.Closed(), Client: "test", Pipe: "bridge"}) // ends with the test
+	}()
+	go func() {
+		defer close(ran)
+		if err := s.Run(ctx); err != nil {
+			t.Error(err)
+		}
+	}()
+	client, err := gateway.DialOver(t.Context(), there, gateway.ClientOptions{Scopes: []string{"admin"}, Client: gateway.ClientInfo{ID: "test"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &wired{bundle: b, call: func(method string, params, result any) error { return client.Call(t.Context(), method, params, result) }}
+	stopped := false
+	w.stop = func() {
+		if stopped {
+			return
+		}
+		stopped = true
+		_ = client.Close()
+		cancel()
+		<-served
+		<-ran
+		b.shut(t)
+	}
+	t.Cleanup(w.stop)
+	return w
+}
+
+func ask[R any](t *testing.T, w *wired, method string, params any) (r R) {
+	t.Helper()
+	if err := w.call(method, params, &r); err != nil {
+		t.Fatalf("%s: %v", method, err)
+	}
+	return r
+}
+
+// imports imports a file until it has ended, or done says enough.
+func (w *wired) imports(t *testing.T, path string, done func(ImportStatus) bool) ImportStatus {
+	t.Helper()
+	job := JobParams(ask[JobResult](t, w, "memory.import", ImportParams{Path: path}))
+	var st ImportStatus
+	until(t, "the import", func() bool {
+		st = ask[ImportStatus](t, w, "memory.import_status", job)
+		return st.FinishedAt != nil || done != nil && done(st)
+	})
+	return st
+}
+
+// A person stops an import that runs and takes the same file later: what was stored stays,
+// and nothing is stored twice.
+func TestImportIsCancelledAndTakenAgain(t *testing.T) {
+	t.Parallel()
+	dir, root := t.TempDir(), storagetest.NewRoot()
+	storagetest.Blank(t, filepath.Join(dir, "helix.db"))
+	w := wire(t, dir, root, Options{})
+	turns := 4000
+	if raced {
+		turns = 700
+	}
+	path, wrote := export(t, importertest.Options{Conversations: 3, Turns: turns, Words: 6})
+	all := int64(wrote.Turns)
+	st := w.imports(t, path, func(st ImportStatus) bool { return st.Added > 0 })
+	st = ask[ImportStatus](t, w, "memory.import_cancel", JobParams{JobID: st.JobID})
+	if st.Status != "cancelled" || st.FinishedAt == nil || st.Added == 0 || st.Added >= all || st.Added != st.Read {
+		t.Fatalf("cancelled: %+v", st)
+	}
+	w.wantTurns(t, st.Added)
+	if again := ask[ImportStatus](t, w, "memory.import_cancel", JobParams{JobID: st.JobID}); again.Status != "cancelled" || again.Added != st.Added {
+		t.Errorf("cancelled again: %+v", again)
+	}
+	stored := st.Added
+	w.stop()
+	w = wire(t, dir, root, Options{})
+	if now := ask[ImportStatus](t, w, "memory.import_status", JobParams{JobID: st.JobID}); now.Status != "cancelled" || now.Added != stored {
+		t.Errorf("after a restart: %+v", now)
+	}
+	w.wantTurns(t, stored)
+	wantCounts(t, w.imports(t, path, nil), "completed", all, all-stored, 0, stored, 0)
+	w.wantTurns(t, all)
+}
+
+// The making of vectors is paused, stays so in another process, and goes on when it is told to.
+// Without the model everything is found by words, and says so.
+func TestPausedVectorsOutliveTheProcess(t *testing.T) {
+	t.Parallel()
+	dir, root := t.TempDir(), storagetest.NewRoot()
+	storagetest.Blank(t, filepath.Join(dir, "helix.db"))
+	model := newWordsModel("words@1", 64)
+	w := wire(t, dir, root, Options{Embedder: model})
+	if st := ask[EmbeddingStatus](t, w, "memory.reembed", ReembedParams{Pause: ptr(true)}); !st.Paused {
+		t.Fatalf("paused: %+v", st)
+	}
+	path, wrote := export(t, importertest.Options{Conversations: 4})
+	all := int64(wrote.Turns)
+	wantCounts(t, w.imports(t, path, nil), "completed", all, all, 0, 0, 0)
+	w.stop()
+	w = wire(t, dir, root, Options{Embedder: model})
+	if st := ask[EmbeddingStatus](t, w, "memory.embedding_status", nil); !st.Paused || st.Queued != all || st.Ready != 0 {
+		t.Errorf("after a restart: %+v", st)
+	}
+	if n := model.texts.Load(); n != 0 {
+		t.Errorf("%d vectors were made while paused", n)
+	}
+	hybrid := SearchParams{Query: "mountain library", Mode: "hybrid"}
+	if r := ask[SearchResult](t, w, "memory.search", hybrid); r.Degraded != "reindexing" || len(r.Results) == 0 {
+		t.Errorf("search while vectors are missing: %q, %d results", r.Degraded, len(r.Results))
+	}
+	ask[EmbeddingStatus](t, w, "memory.reembed", ReembedParams{Pause: ptr(false)})
+	until(t, "all vectors", func() bool {
+		st := ask[EmbeddingStatus](t, w, "memory.embedding_status", nil)
+		return st.Ready == all && st.Queued == 0 && !st.Paused
+	})
+	until(t, "search by meaning", func() bool { return ask[SearchResult](t, w, "memory.search", hybrid).Degraded == "" })
+	w.stop()
+
+	w = wire(t, dir, root, Options{Why: "The model file is missing."})
+	if r := ask[SearchResult](t, w, "memory.search", hybrid); r.Degraded != "no_vectors" || len(r.Results) == 0 {
+		t.Errorf("search without a model: %q, %d results", r.Degraded, len(r.Results))
+	}
+	var r SearchResult
+	if err := w.call("memory.search", SearchParams{Query: "mountain", Mode: "vector"}, &r); !fault.Is(err, fault.Unavailable) || fault.As(err).Message != "The model file is missing." {
+		t.Errorf("search by meaning without a model: %v", err)
+	}
+	if st := ask[EmbeddingStatus](t, w, "memory.embedding_status", nil); st.Available || st.Reason != "The model file is missing." {
+		t.Errorf("without a model: %+v", st)
+	}
+	w.stop()
+	w = wire(t, dir, root, Options{Embedder: model}) // it is back
+	until(t, "search by meaning", func() bool { return ask[SearchResult](t, w, "memory.search", hybrid).Degraded == "" })
+	if n := model.texts.Load(); n > all+10 { // and the queries
+		t.Errorf("%d texts were embedded for %d turns", n, all)
+	}
+}
