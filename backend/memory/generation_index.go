@@ -23,6 +23,7 @@ const (
 	followRows   = 512  // items whose vectors are read at a time
 	reopenAfter  = 10 * time.Second
 	retiredClose = 30 * time.Second
+	restAfter    = 10 * time.Minute // without a query, as the encoder's weights
 )
 
 // openIndexes opens the indexes of the plan, compares them with the database, repairs what
@@ -327,8 +328,8 @@ func (s *Service) databaseReplaced() {
 	e.kick()
 }
 
-// flushIndexes makes what the indexes learned survive a loss of power, and closes those that
-// are out of use.
+// flushIndexes makes what the indexes learned survive a loss of power, lets go of what they keep
+// for queries that do not come, and closes those that are out of use.
 func (s *Service) flushIndexes() {
 	e := &s.embedding
 	e.mu.Lock()
@@ -348,6 +349,7 @@ func (s *Service) flushIndexes() {
 	})
 	e.mu.Unlock()
 	for _, g := range gens {
+		g.index.Rest(restAfter)
 		if g.dirty.Swap(false) {
 			if err := g.index.Flush(); err != nil {
 				g.dirty.Store(true)
