@@ -159,3 +159,57 @@ func TestAllTablesAreOfUsers(t *testing.T) {
 		}
 	}
 }
+
+// TestTwoUsersWithTheSameTexts stores equal things for two users: each has their own, and what
+// one does with them does not touch the other's.
+func TestTwoUsersWithTheSameTexts(t *testing.T) {
+	t.Parallel()
+	b := newBundle(t, Options{})
+	file := ImportParams{Path: writeFile(t, t.TempDir(), "c.json", "["+chat("c", "Dinner", "a=Alpha", "b=Bravo")+"]")}
+	text := "the spare key hangs behind the blue door of the shed"
+	type own struct {
+		m   Item
+		doc uuid.UUID
+	}
+	both := map[context.Context]own{}
+	for _, ctx := range []context.Context{b.ctx, b.them} {
+		r := must(b.AddBatch(ctx, AddBatchParams{Items: []AddParams{{Content: text, Tags: []string{"key"}}}}))(t).Items[0]
+		d := must(b.UpsertChunks(ctx, UpsertParams{Source: UpsertSource{URI: "file:x"}, Text: ptr("a page")}))(t)
+		if r.Deduplicated || d.Added != 1 || d.Kept != 0 {
+			t.Errorf("%+v, %+v", r, d)
+		}
+		as := *b
+		as.ctx = ctx
+		if st := as.imported(t, file); st.Added != 2 || st.Skipped != 0 {
+			t.Errorf("import: %+v", st)
+		}
+		both[ctx] = own{*r.Item, d.DocumentID}
+	}
+	if both[b.ctx].m.ID == both[b.them].m.ID || both[b.ctx].doc == both[b.them].doc {
+		t.Fatal("they share rows")
+	}
+	// What was handed to the agent of one says nothing about the other.
+	if err := b.LogRecall(b.ctx, "s", must(b.Search(b.ctx, SearchParams{Query: text}))(t).Results); err != nil {
+		t.Fatal(err)
+	}
+	if r := must(b.Add(b.them, AddParams{Content: text, Source: "agent", Dedupe: ptr(false)}))(t); r.Item == nil {
+		t.Error("the other's recall stopped a text")
+	}
+	theirs := must(b.Stats(b.them, struct{}{}))(t)
+	must(b.Purge(b.ctx, IDsParams{IDs: []string{both[b.ctx].m.ID.String()}}))(t)
+	must(b.DeleteDocument(b.ctx, DocumentParams{DocumentID: both[b.ctx].doc}))(t)
+	for _, c := range must(b.Conversations(b.ctx, PageParams{}))(t).Conversations {
+		must(b.DeleteConversation(b.ctx, ConversationIDParams{ID: c.ID}))(t)
+	}
+	must(b.UpsertChunks(b.ctx, UpsertParams{Source: UpsertSource{URI: "file:x"}, Text: ptr("another page")}))(t)
+	now := must(b.Stats(b.them, struct{}{}))(t)
+	theirs.IndexBytes, now.IndexBytes = 0, 0
+	if x, y := marshal(t, theirs), marshal(t, now); x != y {
+		t.Errorf("the other has\n%s\nand had\n%s", y, x)
+	}
+	for query, want := range map[string]int{"spare key": 2, "alpha": 1, "page": 1, "another": 0} {
+		if n := len(must(b.Search(b.them, SearchParams{Query: query, Mode: modeKeyword}))(t).Results); n != want {
+			t.Errorf("%q finds %d, want %d", query, n, want)
+		}
+	}
+}
