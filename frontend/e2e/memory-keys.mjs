@@ -3,7 +3,7 @@
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
-import { inspector, rows, sheet, toast } from "./memory.mjs";
+import { inspector, rows, sheet, toast, until } from "./memory.mjs";
 
 export default async function (t) {
   const dir = await mkdtemp(path.join(tmpdir(), "helix-memory-"));
@@ -44,7 +44,7 @@ async function keyboard({ page, rpc, go, lines, check }) {
   await rows(page).getByRole("option", { selected: true, name: /pump behind the barn/ }).waitFor();
   await key("Enter");
   await inspector(page).getByRole("heading", { name: /pump behind the barn/, level: 2 }).waitFor();
-  check((await page.evaluate(() => document.activeElement?.closest("aside") !== null)), "the focus is in what was opened");
+  await until(() => page.evaluate(() => document.activeElement?.closest("aside") !== null), "the focus is in what was opened");
   await key("e");
   await inspector(page).getByRole("textbox", { name: "Text", exact: true }).waitFor();
   await key("Control+a");
