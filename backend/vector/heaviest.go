@@ -8,7 +8,11 @@ import (
 
 const (
 	firstRead = 96 // candidates that are read before it is asked whether the others matter
-	sureBy    = 4  // standard deviations by which a candidate has to fall short to be left out
+
+	// Standard deviations by which a candidate has to fall short to be left out: when a few
+	// results are wanted, and when so many that one more or less at the end is nothing.
+	sureOfFew, sureOfMany = 4, 3
+	few                   = 20
 )
 
 // scoreHeaviest reads the candidates that the scan has found, at most want of them, the heaviest
@@ -19,7 +23,10 @@ func (ix *Index) scoreHeaviest(s *scratch, want, k int, stop bool) []Hit {
 	s.beginHits(k)
 	heaviest(s.pick.found, want)
 	left := s.pick.found[:min(want, len(s.pick.found))]
-	var fit regression
+	fit := regression{sure: sureOfMany}
+	if k <= few {
+		fit.sure = sureOfFew
+	}
 	for n := max(firstRead, k+k/2); len(left) > 0; n = max(firstRead/2, k/4) {
 		n = min(n, len(left))
 		heaviest(left, n)
@@ -45,7 +52,10 @@ func (ix *Index) scoreHeaviest(s *scratch, want, k int, stop bool) []Hit {
 }
 
 // regression is a line through points by least squares.
-type regression struct{ n, x, y, xx, xy, yy float64 }
+type regression struct {
+	sure                float64 // standard deviations above the line that most allows for
+	n, x, y, xx, xy, yy float64
+}
 
 // add adds a point, unless its y is not a number.
 func (r *regression) add(x, y float64) {
@@ -65,5 +75,5 @@ func (r *regression) most(x float64) float64 {
 		return math.Inf(1)
 	}
 	spread := math.Sqrt(max(0, yy-slope*xy) / (r.n - 2))
-	return r.y/r.n + slope*(x-r.x/r.n) + sureBy*spread
+	return r.y/r.n + slope*(x-r.x/r.n) + r.sure*spread
 }
