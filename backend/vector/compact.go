@@ -245,7 +245,7 @@ func (ix *Index) remember(s *scratch, slots []uint32) {
 		return
 	}
 	missing := ix.lacking(s, slots)
-	if missing*16 < len(slots) {
+	if missing*64 < len(slots) {
 		return
 	}
 	if k.rows+missing > k.most {
