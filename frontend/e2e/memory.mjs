@@ -179,6 +179,9 @@ async function search({ page, rpc, check, looks }) {
   await page.getByRole("menuitem", { name: /Markdown/ }).click();
   await page.getByRole("button", { name: "Source: Markdown" }).waitFor();
   await until(async () => (await rows(page).getByRole("option").allInnerTexts()).every((r) => !/Trattoria/.test(r)), "only notes are left");
+  const shown = (await rows(page).getByRole("option").allInnerTexts()).join("\n");
+  check(!/^#|[#*\]] |\[\[/m.test(shown.replace(/^(#\w+\s*)+$/gm, "")) && /See Ada\./.test(shown), `texts are shown without the signs of Markdown, and not as ${shown}`);
+  check((await rows(page).locator("mark").allInnerTexts()).every((w) => /^ada$/i.test(w)), "the marks are on the words");
   await looks("filtered");
   await page.getByRole("button", { name: "Clear filters" }).click();
   // A question in other words than the text has.
@@ -199,6 +202,11 @@ async function evidence({ page, looks, check }) {
   await inspector(page).getByText("Thought 44 ").waitFor();
   await inspector(page).getByText("Thought 46 ").waitFor();
   await looks("evidence");
+  // In the smallest window too, search and views have room beside what is open.
+  await page.setViewportSize({ width: 800, height: 600 });
+  const [field, last, text] = [await box(page).boundingBox(), await tab(page, "Trash").boundingBox(), await focus.boundingBox()];
+  check(field.width > 300 && last.x + last.width < 800 && text.width > 300, `nothing is cut at 800 × 600: the search has ${field.width}`);
+  await page.setViewportSize({ width: 1200, height: 800 });
   // Scrolling to an end reads further.
   const region = inspector(page).getByRole("region", { name: "Planning the garden" });
   for (let i = 0; i < 12 && !(await inspector(page).getByText("Thought 90 ").count()); i++) {

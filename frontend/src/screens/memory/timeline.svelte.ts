@@ -46,14 +46,40 @@ export class Timeline {
     const out: Line[] = [];
     for (const m of this.months) {
       const data = this.#data.get(m.value);
-      out.push({ key: `m:${m.value}`, month: m.value, count: m.count, kind: "month" });
-      if (!data?.loaded) out.push({ key: `w:${m.value}`, month: m.value, kind: "wait" });
-      for (const row of data?.rows ?? []) out.push({ key: row.id, month: m.value, row, kind: "row" });
-      const left = data ? data.total - data.rows.length : 0;
-      if (data?.loaded && left > 0) out.push({ key: `+:${m.value}`, month: m.value, left, kind: "more" });
+      const [month, wait] = this.#headOf(m);
+      out.push(month);
+      if (!data?.loaded) out.push(wait);
+      else for (const l of this.#linesOf(m.value, data)) out.push(l);
     }
     return out;
   });
+  /** Lines are the same things while nothing about them changed, so that they are not drawn again. */
+  readonly #heads = new WeakMap<Count, [Line, Line]>();
+  readonly #made = new WeakMap<Month, Line[]>();
+
+  #headOf(m: Count): [Line, Line] {
+    let two = this.#heads.get(m);
+    if (!two) {
+      two = [
+        { key: `m:${m.value}`, month: m.value, count: m.count, kind: "month" },
+        { key: `w:${m.value}`, month: m.value, kind: "wait" },
+      ];
+      this.#heads.set(m, two);
+    }
+    return two;
+  }
+
+  #linesOf(month: string, data: Month): Line[] {
+    let lines = this.#made.get(data);
+    if (!lines) {
+      lines = data.rows.map((row): Line => ({ key: row.id, month, row, kind: "row" }));
+      const left = data.total - data.rows.length;
+      if (left > 0) lines.push({ key: `+:${month}`, month, left, kind: "more" });
+      this.#made.set(data, lines);
+    }
+    return lines;
+  }
+
   readonly empty = $derived(this.loaded && this.months.length === 0);
   readonly years = $derived([...new Set(this.months.map((m) => m.value.slice(0, 4)).filter((y) => y !== ""))]);
   readonly selected = $derived.by(() => {
