@@ -60,7 +60,7 @@ func (s *Service) ImportPreview(ctx context.Context, p ImportParams) (PreviewRes
 
 // dryStore counts what storing a batch would do.
 func (s *Service) dryStore(tx *storage.Tx, job *importJob, batch []*prepared) error {
-	w := &importWriter{s: s, tx: tx, job: job, at: &job.at, until: time.Now().Add(time.Hour), left: 1 << 62}
+	w := &importWriter{s: s, tx: tx, job: job, at: &job.at, began: time.Now().Add(time.Hour), left: 1 << 62} // never long enough
 	for _, p := range batch {
 		if _, err := w.record(p); err != nil {
 			return err

@@ -16,7 +16,8 @@ import (
 const (
 	importBatch = 500                   // records of a transaction
 	importBytes = 4 << 20               // of text that wait to be written
-	importHold  = 25 * time.Millisecond // how long a transaction may take before it is closed: others wait for it
+	importHold  = 60 * time.Millisecond // how long a transaction may take before it is closed
+	importYield = 10 * time.Millisecond // and when another write waits for it
 	importAhead = 2                     // records that are read while others are being written
 )
 
@@ -84,7 +85,7 @@ func (s *Service) readImport(ctx context.Context, r *importer.Reader, job *impor
 	}
 }
 
-// storeImport writes records in transactions of at most 500 or 25 ms.
+// storeImport writes records in transactions of at most 500 or 60 ms.
 func (s *Service) storeImport(ctx context.Context, job *importJob, records <-chan *prepared) error {
 	var queue []*prepared
 	for open := true; open || len(queue) > 0; {
@@ -144,7 +145,7 @@ func enough(queue []*prepared, begun int) bool {
 // storeBatch stores from the queue until the transaction is long enough, and gives how many
 // records are through.
 func (s *Service) storeBatch(tx *storage.Tx, job *importJob, queue []*prepared, next *importPoint) (n int, err error) {
-	w := &importWriter{s: s, tx: tx, job: job, at: next, until: time.Now().Add(importHold), left: importBatch}
+	w := &importWriter{s: s, tx: tx, job: job, at: next, began: time.Now(), left: importBatch}
 	for _, p := range queue {
 		if n > 0 && w.full() {
 			break

@@ -133,14 +133,18 @@ type importWriter struct {
 	tx      *storage.Tx
 	job     *importJob
 	at      *importPoint
-	until   time.Time
+	began   time.Time
 	left    int
 	entries []*entry
 }
 
 // full reports whether the transaction is long enough, with what flush will take.
 func (w *importWriter) full() bool {
-	return w.left <= 0 || time.Now().Add(time.Duration(len(w.entries))*w.job.putTakes).After(w.until)
+	if w.left <= 0 {
+		return true
+	}
+	takes := time.Since(w.began) + time.Duration(len(w.entries))*w.job.putTakes
+	return takes > importHold || takes > importYield && w.tx.Wanted()
 }
 
 // found makes an entry findable at the end of the transaction, with all others: search_fts

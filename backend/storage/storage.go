@@ -68,6 +68,7 @@ type DB struct {
 	raw   *os.File // see rawFile
 
 	turn   chan struct{}      // holds one token; whoever has it may write
+	queued atomic.Int32       // writes that wait for it
 	owner  atomic.Pointer[Tx] // the running write transaction
 	lastAt atomic.Int64       // last Tx.Now given out, in microseconds
 	once   sync.Once

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"path/filepath"
+	"runtime"
 	"testing"
 	"time"
 
@@ -136,5 +137,43 @@ func TestNowNeverRepeatsOrGoesBack(t *testing.T) {
 		}); err != nil {
 			t.Fatal(err)
 		}
+	}
+}
+
+func TestWanted(t *testing.T) {
+	t.Parallel()
+	db := open(t)
+	ctx := context.Background()
+	done := make(chan error, 1)
+	err := db.Write(ctx, func(tx *Tx) error {
+		if tx.Wanted() {
+			t.Error("wanted, and nobody waits")
+		}
+		go func() { done <- db.Write(ctx, func(*Tx) error { return nil }) }()
+		for !tx.Wanted() {
+			runtime.Gosched()
+		}
+		return nil
+	})
+	if err = errors.Join(err, <-done); err != nil {
+		t.Fatal(err)
+	}
+	short, cancel := context.WithCancel(ctx)
+	err = db.Write(ctx, func(tx *Tx) error {
+		go func() { done <- db.Write(short, func(*Tx) error { return nil }) }()
+		for !tx.Wanted() {
+			runtime.Gosched()
+		}
+		cancel()
+		if err := <-done; !errors.Is(err, context.Canceled) {
+			t.Errorf("a canceled wait gives %v", err)
+		}
+		if tx.Wanted() {
+			t.Error("who gave up still waits")
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
 }

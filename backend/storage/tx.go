@@ -60,12 +60,15 @@ func (db *DB) Write(ctx context.Context, fn func(*Tx) error) (err error) {
 	if db.current(ctx) != nil {
 		return errNested
 	}
+	db.queued.Add(1)
 	select {
 	case _, ok := <-db.turn:
+		db.queued.Add(-1)
 		if !ok {
 			return sql.ErrConnDone
 		}
 	case <-ctx.Done():
+		db.queued.Add(-1)
 		return ctx.Err()
 	}
 	tx, err := db.runWrite(ctx, fn)
@@ -77,6 +80,10 @@ func (db *DB) Write(ctx context.Context, fn func(*Tx) error) (err error) {
 	}
 	return nil
 }
+
+// Wanted reports whether another write waits for this transaction to end. Work that stores
+// much in a row ends its transaction then.
+func (tx *Tx) Wanted() bool { return tx.write && tx.db.queued.Load() > 0 }
 
 // runWrite holds the turn exactly as long as the transaction lives.
 func (db *DB) runWrite(ctx context.Context, fn func(*Tx) error) (*Tx, error) {
