@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"math"
+	"runtime"
 	"slices"
 	"time"
 
@@ -34,10 +35,12 @@ type searchState struct {
 	catalog  catalog
 	postings postings
 	tuning   tuning
+	turns    chan struct{} // see turn
 }
 
 func (s *Service) initSearch() {
 	s.search.tuning = defaultTuning(s.o.Weights)
+	s.search.turns = make(chan struct{}, runtime.NumCPU())
 	s.background = append(s.background, s.runSearch)
 	cancel := bus.Subscribe(s.db.Bus(), func(uuid.UUID, storage.Replaced) { s.search.reset() })
 	s.closing = append(s.closing, func() error { cancel(); return nil })
@@ -49,6 +52,18 @@ func (s *Service) runSearch(ctx context.Context) error {
 		s.log.Warn("search is not ready", "err", err)
 	}
 	return nil
+}
+
+// turn waits, first come first served, until the query may compute: as many do at a time as
+// there are processors. More would take turns on them all the same, and all of them would end
+// late.
+func (st *searchState) turn(ctx context.Context) (done func(), err error) {
+	select {
+	case st.turns <- struct{}{}:
+		return func() { <-st.turns }, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
 }
 
 // request is a checked search.
@@ -140,8 +155,12 @@ func (s *Service) find(ctx context.Context, r *request) (*found, error) {
 	if err := s.catalogLoaded(ctx); err != nil {
 		return nil, err
 	}
+	done, err := s.search.turn(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
 	var lists []weighted
-	var err error
 	if r.mode != modeVector {
 		if lists, err = s.postingsOf(ctx, r.query); err != nil {
 			return nil, err
