@@ -125,6 +125,7 @@ func start(o StartOptions) (*Process, error) {
 	for _, f := range []*os.File{inR, outW, errW} {
 		f.Close()
 	}
+	yieldTo(p.cmd.Process)
 	p.job, p.Reasons = newJob(p.cmd.Process, o.MemoryBytes)
 	go func() {
 		defer close(p.saying)

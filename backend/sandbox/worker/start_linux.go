@@ -19,6 +19,13 @@ func attributes(bwrap bool) *syscall.SysProcAttr {
 	return a
 }
 
+// yieldTo makes a child that has just begun, and what it starts, wait for processor time
+// behind Helix: guests on all processors then take it only where nobody else wants it.
+func yieldTo(p *os.Process) {
+	const nice = 10
+	_ = syscall.Setpriority(syscall.PRIO_PGRP, p.Pid, nice) // else it is only not as polite
+}
+
 // killGroup ends a process and those it started in its group: bubblewrap, while it sets its
 // child up, would leave one behind that waits for it for ever and keeps our pipes open.
 func killGroup(p *os.Process) {

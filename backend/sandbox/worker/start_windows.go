@@ -10,13 +10,16 @@ import (
 
 const startDir = ""
 
-// attributes keeps the child without a window and out of the console's Ctrl+C.
+// attributes keeps the child without a window and out of the console's Ctrl+C, and lets it
+// wait for processor time behind Helix.
 func attributes(bool) *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{
 		HideWindow:    true,
-		CreationFlags: windows.CREATE_NO_WINDOW | windows.CREATE_NEW_PROCESS_GROUP,
+		CreationFlags: windows.CREATE_NO_WINDOW | windows.CREATE_NEW_PROCESS_GROUP | windows.BELOW_NORMAL_PRIORITY_CLASS,
 	}
 }
+
+func yieldTo(*os.Process) {} // see attributes
 
 // killGroup ends a process; its job takes the rest.
 func killGroup(p *os.Process) { _ = p.Kill() }
