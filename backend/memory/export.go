@@ -77,8 +77,9 @@ type exportLine struct {
 	TurnID       string          `json:"turnId,omitempty"`
 	Role         string          `json:"role,omitempty"`
 	Speaker      string          `json:"speaker,omitempty"`
-
-	start, end *int64 // of a part, in its document
+	Heading      string          `json:"heading,omitempty"`
+	StartOffset  *int64          `json:"startOffset,omitempty"` // of a part, in its document
+	EndOffset    *int64          `json:"endOffset,omitempty"`
 }
 
 // exportWriter writes lines in one format.
@@ -119,12 +120,12 @@ func (x *exporter) write(tx *storage.Tx) error {
 		return err
 	}
 	if err := x.parts(tx, KindTurn, "conversation_turns", `SELECT t.id, c.id, t.seq, coalesce(t.external_id, ''), t.role, t.speaker, c.title, t.content, c.type, coalesce(c.layer, 0), c.tags, c.source, c.external_id,
-		c.untrusted, t.occurred_at, t.created_at, NULL, NULL FROM conversations c JOIN conversation_turns t ON t.conversation_id = c.id WHERE `+conds[1].String()+`
+		c.untrusted, t.occurred_at, t.created_at, '', NULL, NULL, t.metadata FROM conversations c JOIN conversation_turns t ON t.conversation_id = c.id WHERE `+conds[1].String()+`
 		ORDER BY c.started_at, c.id, t.seq`, conds[1].args); err != nil {
 		return err
 	}
 	return x.parts(tx, KindChunk, "chunks", `SELECT k.id, d.id, k.seq, '', '', '', d.title, k.content, d.type, coalesce(d.layer, 0), d.tags, d.source, d.source_uri,
-		d.untrusted, d.occurred_at, k.created_at, k.start_offset, k.end_offset FROM documents d JOIN chunks k ON k.document_id = d.id WHERE `+conds[2].String()+`
+		d.untrusted, d.occurred_at, k.created_at, coalesce(k.heading, ''), k.start_offset, k.end_offset, k.metadata FROM documents d JOIN chunks k ON k.document_id = d.id WHERE `+conds[2].String()+`
 		ORDER BY d.source_uri, d.id, k.seq`, conds[2].args)
 }
 
@@ -164,8 +165,11 @@ func (x *exporter) parts(tx *storage.Tx, kind, table, query string, args []any) 
 		l := &exportLine{Kind: kind, Tags: []string{}, ParentID: new(uuid.UUID), Seq: new(int64)}
 		var content []byte
 		if err := rows.Scan(&l.ID, l.ParentID, l.Seq, &l.TurnID, &l.Role, &l.Speaker, &l.Title, &content, &l.Type, &l.Layer, storage.JSON(&l.Tags), &l.Source, &l.SourceRef,
-			&l.Untrusted, storage.TimePtr(&l.OccurredAt), storage.Time(&l.CreatedAt), &l.start, &l.end); err != nil {
+			&l.Untrusted, storage.TimePtr(&l.OccurredAt), storage.Time(&l.CreatedAt), &l.Heading, &l.StartOffset, &l.EndOffset, storage.JSON(&l.Metadata)); err != nil {
 			return err
+		}
+		if string(l.Metadata) == "{}" {
+			l.Metadata = nil
 		}
 		if l.Content, err = x.s.open(table, "content", l.ID, content); err != nil {
 			return err
@@ -220,11 +224,11 @@ func (m *markdownExport) line(l *exportLine) error {
 		}
 		m.say(": ")
 	case KindChunk: // chunks overlap
-		if l.start != nil && l.end != nil {
-			if n := unitsOf(text); *l.end-*l.start == n && m.end > *l.start && m.end < *l.end {
-				text = afterUnits(text, m.end-*l.start)
+		if l.StartOffset != nil && l.EndOffset != nil {
+			if n := unitsOf(text); *l.EndOffset-*l.StartOffset == n && m.end > *l.StartOffset && m.end < *l.EndOffset {
+				text = afterUnits(text, m.end-*l.StartOffset)
 			}
-			m.end = *l.end
+			m.end = *l.EndOffset
 		}
 	}
 	m.say(text, "\n\n")

@@ -6,8 +6,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"helix/backend/fault"
 	"helix/backend/storage"
@@ -107,5 +110,100 @@ func TestMarkdownExportHasNothingTwice(t *testing.T) {
 		if n := strings.Count(out, fmt.Sprintf("Satz %02d ", i)); n != 1 {
 			t.Errorf("sentence %d is there %d times in %d parts", i, n, r.Items)
 		}
+	}
+}
+
+// TestExportComesBack imports an export where it was made, which changes nothing, and into
+// another store, which then exports the same.
+func TestExportComesBack(t *testing.T) {
+	t.Parallel()
+	b := newBundle(t, Options{})
+	when := time.Date(2024, 3, 9, 8, 7, 6, 0, time.UTC)
+	must(b.Add(b.ctx, AddParams{Content: "a memory\nof two lines 🍆", Tags: []string{"x y"}, Layer: ptr(3), Type: "semantic", Pinned: true, SalienceTier: "low",
+		OccurredAt: &when, Metadata: json.RawMessage(`{"title":"The title"}`)}))(t)
+	must(b.Add(b.ctx, AddParams{Content: "of the greatest weight", SalienceTier: "critical"}))(t)
+	b.imported(t, ImportParams{Path: must(filepath.Abs(filepath.Join("importer", "testdata", "chatgpt.json")))(t), Tags: []string{"old"}, Layer: 2})
+	b.conversation(t, "c", "D1:1", "hello there", "D1:2", "good day")
+	long := "# Häuser\n\n" + strings.Repeat("Ein Satz über Häuser 🏠 steht hier. ", 90) + "\n\n## Gärten\n\n" + strings.Repeat("Und einer über Gärten. ", 40)
+	must(b.UpsertChunks(b.ctx, UpsertParams{Source: UpsertSource{URI: "file:///doc.md", Title: "Doc", Mime: "text/markdown"}, Text: &long, Tags: []string{"green"}}))(t)
+	text, r := b.exported(t, ExportParams{})
+	path := writeFile(t, t.TempDir(), "export.jsonl", text)
+
+	before := must(b.Stats(b.ctx, struct{}{}))(t)
+	if st := b.imported(t, ImportParams{Path: path}); st.Added != 0 || st.Updated != 0 || st.Failed != 0 || st.Skipped == 0 {
+		t.Errorf("where it was made: %+v", st)
+	}
+	if again, _ := b.exported(t, ExportParams{}); again != text {
+		t.Error("the import changed the store that was exported")
+	}
+	if after := must(b.Stats(b.ctx, struct{}{}))(t); marshal(t, after.ByType) != marshal(t, before.ByType) {
+		t.Errorf("%v, before %v", after.ByType, before.ByType)
+	}
+
+	newer := "The house was sold."
+	must(b.UpsertChunks(b.ctx, UpsertParams{Source: UpsertSource{URI: "file:///doc.md"}, Text: &newer}))(t)
+	changed, _ := b.exported(t, ExportParams{})
+	b.imported(t, ImportParams{Path: path})
+	if still, _ := b.exported(t, ExportParams{}); still != changed || !strings.Contains(still, newer) {
+		t.Error("an older export replaced what is newer")
+	}
+
+	other := newBundle(t, Options{})
+	first := other.imported(t, ImportParams{Path: path})
+	if first.Status != "completed" || first.Failed != 0 || first.Updated != 0 || first.Skipped != 0 {
+		t.Fatalf("another store: %+v", first)
+	}
+	if st := other.imported(t, ImportParams{Path: path}); st.Added != 0 || st.Updated != 0 || st.Skipped != first.Added {
+		t.Errorf("a second time: %+v, first %+v", st, first)
+	}
+	back, r2 := other.exported(t, ExportParams{})
+	if r.Items != r2.Items {
+		t.Errorf("%d items came back of %d", r2.Items, r.Items)
+	}
+	if x, y := comparable(t, text), comparable(t, back); x != y {
+		t.Errorf("exported\n%s\nand came back\n%s", x, y)
+	}
+}
+
+// comparable is an export without what another store gives anew: ids, times of storing, trust,
+// where memories come from. Critical comes back as high.
+func comparable(t testing.TB, text string) string {
+	t.Helper()
+	var out []string
+	for line := range strings.Lines(text) {
+		var l map[string]any
+		if err := json.Unmarshal([]byte(line), &l); err != nil {
+			t.Fatal(err)
+		}
+		for _, key := range []string{"id", "createdAt", "parentId", "untrusted"} {
+			delete(l, key)
+		}
+		if l["kind"] == KindMemory {
+			delete(l, "source")
+			delete(l, "sourceRef")
+			if l["salienceTier"] == "critical" {
+				l["salienceTier"] = "high"
+			}
+			if m, ok := l["metadata"].(map[string]any); ok {
+				if delete(m, "imported"); len(m) == 0 {
+					delete(l, "metadata")
+				}
+			}
+		}
+		out = append(out, marshal(t, l))
+	}
+	slices.Sort(out)
+	return strings.Join(out, "\n")
+}
+
+// TestOffsetsOfEvidence: what clients cut out of the text is what is quoted.
+func TestOffsetsOfEvidence(t *testing.T) {
+	t.Parallel()
+	b := newBundle(t, Options{})
+	text := "🍆 été aubergine"
+	b.add(t, text)
+	r := must(b.Search(b.ctx, SearchParams{Query: "aubergine"}))(t)
+	if len(r.Results) != 1 || *r.Results[0].Evidence[0].StartOffset != 0 || *r.Results[0].Evidence[0].EndOffset != 16 {
+		t.Errorf("%s", marshal(t, r.Results))
 	}
 }

@@ -1,6 +1,7 @@
 package memory
 
 import (
+	"cmp"
 	"database/sql"
 	"errors"
 	"slices"
@@ -55,6 +56,11 @@ func (w *importWriter) conversation(p *prepared) (finished bool, err error) {
 	if head.deletedAt != nil {
 		n := int64(len(p.turns) - from)
 		w.at.Read, w.at.Skipped, w.at.Trashed = w.at.Read+n, w.at.Skipped+n, w.at.Trashed+n
+		return true, nil
+	}
+	if known && c.Exported && from == 0 {
+		n := int64(len(p.turns))
+		w.at.Read, w.at.Skipped = w.at.Read+n, w.at.Skipped+n
 		return true, nil
 	}
 	var stored map[int64]*storedTurn
@@ -127,7 +133,7 @@ func (w *importWriter) head(c *importer.Conversation) (*conversationHead, bool, 
 		return w.newHead(c)
 	case err != nil:
 		return nil, false, err
-	case h.deletedAt != nil || w.job.o.DryRun:
+	case h.deletedAt != nil || w.job.o.DryRun || c.Exported:
 		return h, true, nil
 	}
 	if h.title == c.Title && sameTime(h.started, c.Started) && sameTime(h.ended, c.Ended) && slices.Equal(h.participants, c.Participants) {
@@ -144,6 +150,9 @@ func (w *importWriter) newHead(c *importer.Conversation) (*conversationHead, boo
 	o := &w.job.o
 	h := &conversationHead{id: storage.NewID(), title: c.Title, tags: o.Tags, layer: o.Layer, typ: o.Type, untrusted: o.Untrusted == nil || *o.Untrusted,
 		participants: c.Participants, started: c.Started, ended: c.Ended}
+	if c.Exported {
+		h.tags, h.layer, h.typ = mergeTags(c.Tags, o.Tags), cmp.Or(c.Layer, o.Layer), cmp.Or(c.Type, o.Type)
+	}
 	if h.typ == "" {
 		h.typ = "episodic"
 	}

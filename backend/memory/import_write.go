@@ -1,8 +1,10 @@
 package memory
 
 import (
+	"cmp"
 	"database/sql"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"strconv"
 	"strings"
@@ -26,6 +28,7 @@ type prepared struct {
 	rest     string          // of a divided text, the uri of the part that no longer comes
 	document *documentIn     // of a document, or of a memory that is too long for one
 	draft    *draft          // of a memory
+	said     string          // of a memory, a digest of what the file says
 	turns    []importer.Turn // of the conversation
 }
 
@@ -35,6 +38,10 @@ func prepare(job *importJob, r *importer.Reader, rec importer.Record) *prepared 
 	case rec.Conversation != nil:
 		p.conversation(job, rec.Conversation)
 	case rec.Document != nil:
+		if rec.Document.Exported {
+			p.exported(job, rec.Document)
+			break
+		}
 		p.size = len(rec.Document.Text)
 		p.document = documentOfImport(job, importURI(&job.o, r, rec.Document), rec.Document)
 		if rec.Document.Last {
@@ -47,6 +54,16 @@ func prepare(job *importJob, r *importer.Reader, rec importer.Record) *prepared 
 		p.memory(job, rec.Memory)
 	}
 	return p
+}
+
+// exported makes the document that an export of Helix's own has the parts of.
+func (p *prepared) exported(job *importJob, d *importer.Document) {
+	p.document = &documentIn{user: job.user, source: d.Source, uri: d.URI, title: d.Title, tags: mergeTags(d.Tags, job.o.Tags), untrusted: job.o.Untrusted,
+		layer: cmp.Or(d.Layer, job.o.Layer), typ: cmp.Or(d.Type, job.o.Type), occurredAt: d.Date, parts: make([]part, len(d.Parts))}
+	for i, x := range d.Parts {
+		p.size += len(x.Text)
+		p.document.parts[i] = part{seq: int64(i), heading: x.Heading, text: x.Text, start: x.Start, end: x.End, metadata: x.Metadata}
+	}
 }
 
 func (p *prepared) conversation(job *importJob, c *importer.Conversation) {
@@ -112,11 +129,17 @@ func (p *prepared) memory(job *importJob, m *importer.Memory) {
 	if typ == "" {
 		typ = "episodic"
 	}
-	p.draft = &draft{content: m.Content, hash: hash, typ: typ, layer: layer, tags: tags, occurredAt: m.At, tier: "medium", salience: 50, source: importer.JSONL, sourceRef: ref,
+	tier := cmp.Or(m.Tier, "medium")
+	salience, _ := salienceOf("", tier) // there is one for each
+	p.draft = &draft{content: m.Content, hash: hash, typ: typ, layer: layer, tags: tags, occurredAt: m.At, tier: tier, salience: salience, pinned: m.Pinned, source: importer.JSONL, sourceRef: ref,
 		untrusted: job.o.Untrusted == nil || *job.o.Untrusted}
 	// What the file said is kept, so that an edit of the person is not taken for one of the file.
 	said := textHash(string(compactJSON([]any{m.Content, typ, layer, tags, m.At})))
-	p.draft.metadata = compactJSON(map[string]string{"imported": hex.EncodeToString(said[:16])})
+	meta := map[string]any{}
+	_ = json.Unmarshal(m.Metadata, &meta) // an object, or nothing
+	p.said = hex.EncodeToString(said[:16])
+	meta["imported"] = p.said
+	p.draft.metadata = compactJSON(meta)
 }
 
 // items is how many things a record counts for.
@@ -178,17 +201,18 @@ func (w *importWriter) record(p *prepared) (finished bool, err error) {
 		return true, nil
 	case p.document != nil:
 		w.at.Read++
-		if err := w.document(p.document); err != nil || p.rest == "" {
+		if err := w.document(p.document, p.rec.Document != nil && p.rec.Document.Exported); err != nil || p.rest == "" {
 			return true, err
 		}
 		return true, w.emptyRest(p.rest)
 	}
 	w.at.Read++
-	return true, w.memory(p.draft)
+	return true, w.memory(p.draft, p.said)
 }
 
-// document stores a document. One in the trash stays there.
-func (w *importWriter) document(d *documentIn) error {
+// document stores a document. One in the trash stays there, and one of an export does not
+// replace what is there.
+func (w *importWriter) document(d *documentIn, exported bool) error {
 	was, err := w.s.documentByURI(w.tx, d.user, d.uri)
 	if err != nil {
 		return err
@@ -196,6 +220,10 @@ func (w *importWriter) document(d *documentIn) error {
 	if was != nil && was.deletedAt != nil {
 		w.at.Skipped++
 		w.at.Trashed++
+		return nil
+	}
+	if was != nil && exported {
+		w.at.Skipped++
 		return nil
 	}
 	if w.job.o.DryRun {
@@ -245,7 +273,7 @@ func (w *importWriter) emptyRest(uri string) error {
 }
 
 // memory stores a memory. Its key is the id that the file gives it; without one, its text.
-func (w *importWriter) memory(d *draft) error {
+func (w *importWriter) memory(d *draft, said string) error {
 	user := w.job.user
 	var id uuid.UUID
 	var gone *time.Time
@@ -276,7 +304,7 @@ func (w *importWriter) memory(d *draft) error {
 		w.at.Skipped++
 		w.at.Trashed++
 		return nil
-	case !known, string(compactJSON(meta)) == string(d.metadata):
+	case !known, meta.Imported == said:
 		w.at.Skipped++
 		return nil
 	}

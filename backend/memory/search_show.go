@@ -134,7 +134,8 @@ func evidenceOf(p *picked, t *shown, at passage) Evidence {
 	quote := t.text[at.start:at.end]
 	e.Quote = strings.TrimSpace(quote)
 	if p.row.family == nil {
-		start, end := int64(at.start), int64(at.end)
+		start := unitsOf(t.text[:at.start])
+		end := start + unitsOf(quote)
 		e.StartOffset, e.EndOffset = &start, &end
 		return e
 	}

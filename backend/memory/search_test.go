@@ -160,6 +160,7 @@ func TestAnUpdateOrDeleteIsSeenAtOnce(t *testing.T) {
 func TestSearchAgainFromTheDatabase(t *testing.T) {
 	t.Parallel()
 	b := newBundle(t, Options{})
+	must(b.Search(b.ctx, SearchParams{Query: "apple"}))(t) // from here on it is kept up to date
 	r := rand.New(rand.NewPCG(1, 2))
 	b.fill(t, r, 60)
 	b.dialogue(t, nil, "apple pear", "plum", "apple", "fig")

@@ -35,6 +35,8 @@ func FuzzRead(f *testing.F) {
 	f.Add([]byte("---\na: &a [x,x,x,x,x,x,x,x]\nb: &b [*a,*a,*a,*a,*a,*a,*a,*a]\nc: &c [*b,*b,*b,*b,*b,*b,*b,*b]\ntags: *c\n---\n"))
 	f.Add([]byte("PK\x03\x04\x14\x00\x08\x00\x08\x00"))
 	f.Add([]byte(`{"session_1":[{"speaker":"A","text":"x"}],"session_01":[],"speaker_a":"A","speaker_b":"A"}`))
+	part := `{"kind":"turn","parentId":"p","source":"claude","sourceRef":"r","content":"x","seq":0,"tags":["a"],"metadata":{"model":"m"}}`
+	f.Add([]byte(part + "\n" + part + "\n" + `{"kind":"chunk","parentId":"p","content":" y","startOffset":0,"endOffset":2}` + "\n" + `{"content":"z"}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		for _, format := range append([]string{Auto}, Formats...) {
 			src := bytesOf("file", string(data))

@@ -134,3 +134,24 @@ func TestZipNamesThatLeadOut(t *testing.T) {
 	}
 	golden(t, "zip_names.golden", dump(got))
 }
+
+// TestLongFirstLine: a list of memories is known as one also when its first line is longer than
+// what may be read.
+func TestLongFirstLine(t *testing.T) {
+	t.Parallel()
+	long := `{"id":"x","content":"` + strings.Repeat("a ", MaxRecord) + "\"}\n"
+	path := filepath.Join(t.TempDir(), "x.jsonl")
+	if err := os.WriteFile(path, []byte(long+`{"content":"short"}`+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r, err := Open(Source{Path: path}, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	a, err1 := r.Next(t.Context())
+	b, err2 := r.Next(t.Context())
+	if r.Format() != JSONL || err1 != nil || err2 != nil || a.Problem == nil || b.Memory == nil || b.Memory.Content != "short" {
+		t.Errorf("%s: %+v (%v), %+v (%v)", r.Format(), a, err1, b, err2)
+	}
+}

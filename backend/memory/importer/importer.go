@@ -58,6 +58,12 @@ type Conversation struct {
 	Ended        *time.Time
 	Participants []string
 	Turns        []Turn
+
+	// Of an export of Helix's own. What is there already is newer and stays as it is.
+	Exported bool
+	Tags     []string
+	Layer    int
+	Type     string
 }
 
 // Turn is one message.
@@ -84,6 +90,22 @@ type Document struct {
 	Links   []string // the notes it names, without doubles
 	Date    *time.Time
 	Text    string
+
+	// Of an export of Helix's own, which has the parts in place of the text. What is there
+	// already is newer and stays as it is.
+	Exported bool
+	URI      string
+	Parts    []Part
+	Layer    int
+	Type     string
+}
+
+// Part is a part of a document as it was stored. Start and End are its place in the document.
+type Part struct {
+	Heading    string
+	Text       string
+	Start, End *int64
+	Metadata   json.RawMessage
 }
 
 // Memory is one entry of a list of memories. Empty fields were not given. Like that of a
@@ -96,6 +118,11 @@ type Memory struct {
 	Tags       []string
 	Layer      int
 	At         *time.Time
+
+	// Of an export of Helix's own.
+	Tier     string // high, medium, low
+	Pinned   bool
+	Metadata json.RawMessage // an object
 }
 
 // Problem is one record that could not be taken. The reader goes on behind it.

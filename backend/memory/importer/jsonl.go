@@ -13,34 +13,74 @@ import (
 // memoryTypes are the types that a memory may have.
 var memoryTypes = []string{"episodic", "semantic", "procedural"}
 
-// jsonlReader reads memories, one JSON object a line.
+// jsonlReader reads memories, one JSON object a line, and the conversations and documents of an
+// export of Helix's own.
 type jsonlReader struct {
 	lines *lines
 	zone  *time.Location
+	held  *heldLine // it ended a group and comes next
+}
+
+// heldLine is what was read of one line.
+type heldLine struct {
+	raw []byte
+	err error
+	at  Position // behind it
+}
+
+// line gives the next line that is not blank.
+func (r *jsonlReader) line() *heldLine {
+	if h := r.held; h != nil {
+		r.held = nil
+		return h
+	}
+	for {
+		raw, err := r.lines.next()
+		if raw = bytes.TrimSpace(raw); err == nil && len(raw) == 0 {
+			continue
+		}
+		return &heldLine{raw, err, Position{Offset: r.lines.off, Line: r.lines.n}}
+	}
 }
 
 func (r *jsonlReader) next() (Record, error) {
-	for {
-		raw, err := r.lines.next()
-		at := Position{Offset: r.lines.off, Line: r.lines.n}
-		problem := func(message string) (Record, error) {
-			return Record{Problem: &Problem{Line: r.lines.n, Message: message}, After: at}, nil
-		}
-		switch {
-		case errors.Is(err, errLong):
-			return problem(msgLong)
-		case err != nil:
-			return Record{}, err
-		}
-		if raw = bytes.TrimSpace(raw); len(raw) == 0 {
-			continue
-		}
-		m, message := parseMemory(raw, r.zone)
-		if message != "" {
-			return problem(message)
-		}
-		return Record{Memory: m, After: at}, nil
+	l := r.line()
+	problem := func(message string) (Record, error) {
+		return Record{Problem: &Problem{Line: l.at.Line, Message: message}, After: l.at}, nil
 	}
+	switch {
+	case errors.Is(l.err, errLong):
+		return problem(msgLong)
+	case l.err != nil:
+		return Record{}, l.err
+	}
+	if part := readPart(l.raw); part != nil {
+		return r.group(part, l.at).record(), nil
+	}
+	m, message := parseMemory(l.raw, r.zone)
+	if message != "" {
+		return problem(message)
+	}
+	return Record{Memory: m, After: l.at}, nil
+}
+
+// group reads on to the last part of what first is a part of.
+func (r *jsonlReader) group(first *exportedPart, at Position) *group {
+	g := newGroup(first, at.Line, r.zone)
+	for part := first; part != nil && part.Kind == g.kind && part.ParentID == g.parent; {
+		g.add(part, r.zone)
+		g.after = at
+		l := r.line()
+		l.raw = bytes.Clone(l.raw)
+		r.held, at = l, l.at
+		if part = nil; l.err == nil {
+			part = readPart(l.raw)
+		}
+		if part != nil && part.Kind == g.kind && part.ParentID == g.parent {
+			r.held = nil
+		}
+	}
+	return g
 }
 
 const msgLong = "This record is longer than 8 MiB and was left out."
@@ -99,6 +139,7 @@ func parseMemory(raw []byte, zone *time.Location) (_ *Memory, message string) {
 	if m.Tags, ok = looseTags(in.Tags); !ok {
 		return nil, "The tags must be a list of words."
 	}
+	m.restore(raw)
 	return m, ""
 }
 

@@ -99,6 +99,9 @@ func sniffCut(head []byte) string {
 			best, at = k.format, i
 		}
 	}
+	if best == "" && head[0] == '{' && beginsMemory(head) {
+		return JSONL
+	}
 	if best == "" && head[0] == '{' && bytes.IndexByte(head, '\n') >= 0 {
 		for _, l := range bytes.SplitN(head, []byte("\n"), 20) {
 			var keys map[string]json.RawMessage
@@ -108,6 +111,27 @@ func sniffCut(head []byte) string {
 		}
 	}
 	return best
+}
+
+// beginsMemory reports whether an object that is cut off has a text as far as it goes.
+func beginsMemory(head []byte) bool {
+	d := json.NewDecoder(bytes.NewReader(head))
+	if _, err := d.Token(); err != nil {
+		return false
+	}
+	for {
+		key, err := d.Token()
+		if err != nil {
+			return false
+		}
+		if key == "content" || key == "text" {
+			return true
+		}
+		var value json.RawMessage
+		if d.Decode(&value) != nil {
+			return false
+		}
+	}
 }
 
 var markdownSigns = regexp.MustCompile(`(?m)\A---\r?\n|^#{1,6} \S|\[\[[^\]\n]+\]\]|^\s*[-*] \[[ xX]\] |\]\((https?:|[^)\s]+\.md)|^\x60\x60\x60`)
