@@ -297,18 +297,18 @@ type approvalGate struct{ perm *permission.Service }
 
 // Answered implements skills.Gate.
 func (g approvalGate) Answered(ctx context.Context, id uuid.UUID) (string, error) {
-	a, err := g.perm.GetApproval(ctx, permission.GetApprovalParams{ID: id})
+	status, err := g.perm.ApprovalStatus(ctx, id)
 	switch {
 	case fault.Is(err, fault.NotFound):
 		return "expired", nil // it was removed: nobody will answer it any more
 	case err != nil:
 		return "", err
 	}
-	switch a.Status {
+	switch status {
 	case "pending":
 		return "open", nil
 	case "approved", "denied":
-		return a.Status, nil
+		return status, nil
 	}
 	return "expired", nil
 }

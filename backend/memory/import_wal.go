@@ -13,7 +13,7 @@ import (
 // that reads, which may move pages too.
 
 // moveEvery is after how many transactions the log is moved: a few megabytes.
-const moveEvery = 16
+const moveEvery = 6
 
 // longWork counts work in the background, and its transactions since the log was moved.
 type longWork struct {

@@ -144,6 +144,17 @@ func (s *Service) ListApprovals(ctx context.Context, p ListApprovalsParams) (Lis
 	return res, err
 }
 
+// ApprovalStatus tells what became of a question, for what waits for the answer: pending,
+// approved, denied, expired or superseded, and nothing else about it. NotFound when the user has
+// no such question.
+func (s *Service) ApprovalStatus(ctx context.Context, id uuid.UUID) (string, error) {
+	a, _, err := s.loadApproval(ctx, identity.UserID(ctx), id)
+	if err != nil {
+		return "", err
+	}
+	return a.Status, nil
+}
+
 // GetApproval is one question with the change of the definition, the former decisions about
 // the subject and what a run of it would need.
 func (s *Service) GetApproval(ctx context.Context, p GetApprovalParams) (GetApprovalResult, error) {
