@@ -10,7 +10,7 @@ COMMIT      ?= $(shell git rev-parse --short HEAD 2>/dev/null || echo unknown)
 LDFLAGS     := -s -w -X helix/backend.Version=$(VERSION) -X helix/backend.Commit=$(COMMIT)
 # One flag set for every build of the window: changing it compiles all C again.
 DESKTOP     := -tags desktop,production,webkit2_41 -trimpath
-PORTABLE    := ./backend/... ./app/cli/... ./app/cmd/... ./frontend ./build/gen
+PORTABLE    := ./backend/... ./app/cli/... ./app/cmd/... ./frontend ./build/gen ./build/testlog
 TOOLS       := $(CURDIR)/.tools
 GOLANGCI    := $(TOOLS)/golangci-lint-2.15.0
 HELIX       := build/bin/helix
@@ -18,6 +18,7 @@ WINDOW      := build/bin/helix-desktop
 
 APT_BUILD   := pkg-config gcc libc6-dev libgtk-3-dev libwebkit2gtk-4.1-dev
 APT_TEST    := chromium xvfb webkit2gtk-driver dbus-x11 openbox xdotool sqlite3 git wabt clang lld wasi-libc bubblewrap
+APT_BENCH   := python3-faiss python3-numpy jq openssl time
 APT         := $(APT_BUILD) $(APT_TEST)
 
 .PHONY: help
@@ -112,6 +113,7 @@ check: setup ui check-generated check-format lint vet ## The fast part of test: 
 
 .PHONY: test
 test: setup build check-generated check-format lint vet test-go test-frontend test-demo test-e2e test-window ## Everything that CI checks
+	@if [ -s $(SKIPPED) ]; then echo "skipped: $$(wc -l < $(SKIPPED)) tests did not run here"; sed 's/^/  /' $(SKIPPED); fi
 	@echo "all checks passed"
 
 .PHONY: check-generated
@@ -132,17 +134,17 @@ vet: $(ENGINES) $(MODEL)
 	cd build/bench && $(NICE) $(GO) vet ./...
 	for os in linux windows darwin; do echo "vet $$os"; GOOS=$$os CGO_ENABLED=0 $(NICE) $(GO) vet $(PORTABLE) || exit 1; done
 
-# Everything runs once without the race detector, and what can race once with it. The detector
-# makes the database, the engine and code built for both ten times slower, so what it leaves out
-# is what is long for their sake: whole suites in one process, killed processes, damaged files,
-# hostile programs. The meter and the command line have one goroutine, and package backend puts
-# the others together; make race takes everything.
-UNRACED := ^(TestContract|TestSecretsStayWhereTheyAreKept|TestRestore.*|TestTemplates.*|TestShare.*|TestPostExecute|TestForeignRequests.*|TestHostile.*|TestKilled.*|TestDamaged.*|TestSalvage.*|TestBackup.*|TestADayOfUse|TestAnyWrites.*|TestEachByte|TestModuleFromGo|TestModuleCache|TestModuleCrosscheck|TestModulesInBothTiers|TestExecuteFromGo|TestDiskFull.*|TestEvilChildren|TestCache.*|TestWithoutCache|TestRunsInChildren.*|TestTier1IsLikeTier0|TestMinIsolation|TestCrosscheck|TestMigrat.*|TestRollback.*|TestProgressIs.*|TestHotJournal.*|TestFirstStartAfter.*|TestForeignAndNewer.*|TestModulesOf.*|TestExportAnd.*|TestReplayGives.*|TestLongAgentConversation|TestFileThatChanged.*|TestPrivateStorage.*|TestPrivateTexts.*|TestPages|TestManyRuns.*|TestTextThatShrank|TestLabelledSaves|TestManyTools|TestRecalledText.*|TestFiltersEqual.*|TestImportTwice.*|TestManyVectors.*|TestWhatReinforces|TestVersionsAreBounded|TestChangedEvents|TestFullDiskPauses.*|TestTurnsThatAreVeryLong|TestAddRefuses|TestEachDefinitionField.*|TestAuditSurvives.*|TestMatrix|TestBadBackups.*|TestLockedState.*|TestSchemaRules)$$
+# Everything runs once without the race detector, and what can race once with it: tests that show
+# nothing there say so themselves (testkit.SkipRaced). Packages of one goroutine are left out, and
+# package backend, which puts the others together; make race takes everything.
+ONE_GOROUTINE := /sandbox/meter$$|/schema$$|/kernel$$|/cadence$$|/importer$$|/importertest$$|/jcs$$|/expr$$|/definition$$|/machine$$|/apigen$$|/rootfs$$|/testkit$$|^helix/backend$$
+SKIPPED       := build/bin/skipped
 
 .PHONY: test-go
 test-go: $(ENGINES) $(MODEL) ui
-	$(NICE) $(GO) test -timeout 20m $(PORTABLE)
-	CGO_ENABLED=1 $(NICE) $(GO) test -race -skip '$(UNRACED)' -timeout 20m $$($(GO) list ./backend/... | grep -vE '/sandbox/meter$$|/kernel$$|/cadence$$|/importer$$|/importertest$$|/jcs$$|/expr$$|/definition$$|/machine$$|/apigen$$|/rootfs$$|^helix/backend$$')
+	@mkdir -p build/bin && rm -f $(SKIPPED)
+	$(NICE) $(GO) test -json -timeout 30m $(PORTABLE) | $(GO) run ./build/testlog -skipped $(SKIPPED)
+	CGO_ENABLED=1 $(NICE) $(GO) test -race -timeout 30m $$($(GO) list ./backend/... | grep -vE '$(ONE_GOROUTINE)')
 	$(NICE) $(GO) test -tags portable ./backend/sandbox/qjs
 	$(NICE) $(GO) test -tags portable -run '$(PORTABLE_MEMORY)' ./backend/sandbox
 
@@ -167,14 +169,14 @@ test-e2e: $(HELIX) setup-npm
 
 .PHONY: test-window
 test-window: $(WINDOW) $(HELIX)
-	HELIX_BIN=$(CURDIR)/$(HELIX) HELIX_WINDOW=$(CURDIR)/$(WINDOW) $(NICE) $(GO) test -tags window -count=1 -timeout 10m ./app/e2e
+	HELIX_BIN=$(CURDIR)/$(HELIX) HELIX_WINDOW=$(CURDIR)/$(WINDOW) $(NICE) $(GO) test -tags window -count=1 -timeout 20m ./app/e2e
 	CGO_ENABLED=1 $(NICE) $(GO) test $(DESKTOP) ./app
 
 ## ---- the slow suites --------------------------------------------------------------------
 
 .PHONY: race
 race: $(ENGINES) $(MODEL) ui ## Everything under the race detector (about 15 minutes)
-	CGO_ENABLED=1 $(NICE) $(GO) test -race -timeout 40m $(PORTABLE)
+	HELIX_RACE=all CGO_ENABLED=1 $(NICE) $(GO) test -race -timeout 60m $(PORTABLE)
 
 .PHONY: soak
 soak: $(ENGINES) $(MODEL) ## The long form of the crash, race and growth tests (about half an hour)
@@ -190,16 +192,24 @@ fuzz-sandbox: ## The fuzz targets of the meter, each for FUZZTIME (default 20s; 
 		$(NICE) $(GO) test ./backend/sandbox/meter -run '^$$' -fuzz "^$$target\$$" -fuzzminimizetime 1s -fuzztime $${FUZZTIME:-20s}; done
 
 .PHONY: hostile
-hostile: $(ENGINES) ## Run hostile programs on all cores, in both tiers and on both memory paths, and print what became of each (ONLY=regexp, TIERS, MODES, PATHS choose)
+hostile: $(ENGINES) ## Run hostile programs on all cores, in both tiers and on both memory paths, and print what became of each (ONLY=regexp, TIERS, MODES, PATHS choose; HELIX_TIMED=1 checks times too)
 	@build/hostile.sh
 
 build/bench/node_modules/.package-lock.json: build/bench/package-lock.json
 	cd build/bench && npm ci --no-audit --no-fund --ignore-scripts
 	@touch $@
 
+.PHONY: setup-bench
+setup-bench: build/bench/node_modules/.package-lock.json
+	@build/setup-system.sh $(APT_BENCH)
+
+.PHONY: bench
+bench: $(HELIX) setup-bench ## Measure everything against its peers and write docs/benchmarks.md (about two hours)
+	@cd build/bench && $(NICE) $(GO) run ./all
+
 .PHONY: bench-%
-bench-%: $(HELIX) build/bench/node_modules/.package-lock.json ## Measure one area against its peers: gateway, storage, audit, tools, sandbox
-	@cd build/bench && $(NICE) $(GO) run ./$*
+bench-%: $(HELIX) setup-bench ## Measure one area and write its section of docs/benchmarks.md: gateway, storage, audit, tools, …
+	@cd build/bench && $(NICE) $(GO) run ./all $*
 
 .PHONY: clean
 clean: ## Remove what was built (never user data)

@@ -34,16 +34,16 @@ import (
 const stopLimit = 10 * time.Second
 
 type flags struct {
-	hidden, noTray, single, version bool
-	dataDir                         string
-	links                           []string
+	hidden, single, version bool
+	dataDir                 string
+	links                   []string
 }
 
 func parseFlags(args []string) (f flags, err error) {
 	fl := flag.NewFlagSet("helix-desktop", flag.ContinueOnError)
 	fl.BoolVar(&f.hidden, "hidden", false, "start without showing the window")
 	fl.BoolVar(&f.hidden, "start-hidden", false, "the same as --hidden")
-	fl.BoolVar(&f.noTray, "no-tray", false, "do not use the tray")
+	fl.Bool("no-tray", false, "no effect yet: this version has no tray icon")
 	fl.BoolVar(&f.single, "single", true, "hand over to a running Helix")
 	fl.BoolVar(&f.version, "version", false, "print the version and exit")
 	fl.StringVar(&f.dataDir, "data-dir", "", "keep everything under this folder")
@@ -200,7 +200,7 @@ func (s *shell) servePage(ctx context.Context, p gateway.Pipe) error {
 	}
 	switch be := s.backend(); {
 	case be != nil:
-		return be.Gateway.Serve(ctx, p, identity.Identity{User: be.LocalUser(), Scopes: identity.Admin.Closed(), Client: "window", Pipe: "bridge"})
+		return be.Gateway.Serve(ctx, p, identity.Identity{User: be.LocalUser(), Scopes: identity.Admin.Closed(), Client: identity.ClientWindow, Label: "window", Pipe: "bridge"})
 	case s.remote != nil:
 		if err := relay(ctx, p, s.remote); err != nil {
 			return refuse(ctx, p, fault.Unavailablef("The running Helix does not answer any more. Close this window and open Helix again."))

@@ -41,7 +41,9 @@ type FileFilter struct {
 }
 
 // PickedFile is what the person chose. The page hands Token to methods that take a path;
-// it is valid for ten minutes and only for reading or writing, as picked.
+// it is valid for ten minutes and only for reading or writing, as picked. In a window of a backend
+// in another process Token is the path: that backend runs on this computer as the same person,
+// and the window's session has all rights there.
 type PickedFile struct {
 	Path  string `json:"path"`
 	Name  string `json:"name"`
@@ -102,6 +104,8 @@ func (b *Bridge) picked(path string, write bool) PickedFile {
 	}
 	if be := b.shell.backend(); be != nil {
 		f.Token = be.Picks.Add(be.LocalUser(), path, write)
+	} else if b.shell.remote != nil {
+		f.Token = path
 	}
 	return f
 }

@@ -89,6 +89,7 @@ func registerStorage(b *Backend, a *gateway.API) {
 	gateway.Handle(a, "storage.import", gateway.Admin, pathParam(b, false, func(p *storage.ImportParams) *string { return &p.Dir }, s.Import), gateway.DocumentedBy(s.Import), gateway.Deadline(hour))
 	gateway.Handle(a, "storage.migrate", gateway.Admin, s.Migrate, gateway.Deadline(hour))
 	gateway.Handle(a, "storage.salvage", gateway.Admin, s.Salvage, gateway.Deadline(hour))
+	gateway.Handle(a, "storage.start_new", gateway.Admin, s.StartNew, gateway.Deadline(hour))
 	gateway.Handle(a, "storage.prune", gateway.Write, s.Prune, gateway.Deadline(hour))
 	gateway.Handle(a, "keys.status", gateway.Admin, k.Status)
 	gateway.Handle(a, "keys.rotate", gateway.Admin, k.Rotate)

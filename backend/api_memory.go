@@ -33,7 +33,7 @@ func registerMemory(b *Backend, a *gateway.API) {
 	gateway.Handle(a, "memory.tag", gateway.Write, s.Tag)
 	gateway.Handle(a, "memory.history", gateway.Read, s.History)
 	gateway.Handle(a, "memory.import_preview", gateway.Write, importPath(b, s.ImportPreview), gateway.DocumentedBy(s.ImportPreview), gateway.Costly(), gateway.Deadline(runLimit))
-	gateway.Handle(a, "memory.import", gateway.Write, importPath(b, s.Import), gateway.DocumentedBy(s.Import), gateway.Costly())
+	gateway.Handle(a, "memory.import", gateway.Write, b.importOnce(importPath(b, s.Import)), gateway.DocumentedBy(s.Import), gateway.Costly())
 	gateway.Handle(a, "memory.import_status", gateway.Read, s.ImportStatus)
 	gateway.Handle(a, "memory.import_cancel", gateway.Write, s.ImportCancel)
 	gateway.Handle(a, "memory.imports", gateway.Read, s.Imports)
@@ -58,7 +58,7 @@ func registerMemory(b *Backend, a *gateway.API) {
 
 // importPath resolves the path of an import. A file of the person's becomes readable for
 // everything that may search, so whoever has fewer rights than the person names none: the
-// window gives what was chosen in the dialog, other programs send texts.
+// window gives what was chosen in the dialog, the browser uploads it, other programs send texts.
 func importPath[R any](b *Backend, fn func(context.Context, memory.ImportParams) (R, error)) func(context.Context, memory.ImportParams) (R, error) {
 	resolved := pathParam(b, false, func(p *memory.ImportParams) *string { return &p.Path }, fn)
 	return func(ctx context.Context, p memory.ImportParams) (R, error) {
@@ -67,10 +67,25 @@ func importPath[R any](b *Backend, fn func(context.Context, memory.ImportParams)
 			var zero R
 			return zero, fault.Deniedf("A file can be imported by the person only. Send the texts with memory.upsert_chunks or memory.add_batch instead.")
 		}
-		if p.Untrusted != nil && !*p.Untrusted && !id.Scopes.Has(identity.Approve) {
+		if p.Path != "" {
+			p.Name = b.Picks.nameOf(p.Path)
+		}
+		if p.Untrusted != nil && !*p.Untrusted && !id.MayApprove() {
 			var zero R
 			return zero, fault.Deniedf("Only a person can call a source trusted. Nothing was imported.")
 		}
 		return resolved(ctx, p)
+	}
+}
+
+// importOnce ends the token of an upload when its import has begun: the file goes with the import.
+func (b *Backend) importOnce(fn func(context.Context, memory.ImportParams) (memory.JobResult, error)) func(context.Context, memory.ImportParams) (memory.JobResult, error) {
+	return func(ctx context.Context, p memory.ImportParams) (memory.JobResult, error) {
+		r, err := fn(ctx, p)
+		if err == nil && !p.DryRun && b.Picks.nameOf(p.Path) != "" {
+			b.Picks.forget(p.Path)
+			b.uploads.wake() // it may have ended already
+		}
+		return r, err
 	}
 }

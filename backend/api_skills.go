@@ -8,6 +8,8 @@ import (
 
 func registerComposite(b *Backend, a *gateway.API) {
 	s := b.Skills
+	gateway.Handle(a, "callables.list", gateway.Read, b.Callables.ListCallables)
+	gateway.Handle(a, "callables.call", gateway.Write, b.Callables.CallByName, gateway.Costly(), gateway.Deadline(runLimit))
 	gateway.Handle(a, "skills.execute_composite", gateway.Write, s.ExecuteComposite, gateway.Costly(), gateway.Deadline(runLimit))
 	gateway.Handle(a, "skills.validate_composite", gateway.Read, s.ValidateComposite)
 	gateway.Handle(a, "skills.get_metadata", gateway.Read, s.GetMetadata)

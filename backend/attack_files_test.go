@@ -90,7 +90,7 @@ func (a *attacked) leaveTraces(t *testing.T) planted {
 	p.token = field(t, call("tokens.create", map[string]any{"name": "other", "scopes": []string{"read"}, "_meta": repeatable()}), "token")
 	_, p.ticket, _ = strings.Cut(field(t, call("sessions.ticket", map[string]any{"_meta": repeatable()}), "url"), "#ticket=")
 	p.recovery = field(t, call("keys.export_recovery", map[string]any{"_meta": repeatable()}), "code")
-	call("config.set", map[string]any{"values": map[string]any{"gateway.tickets_per_minute": 9}})
+	call("config.set", map[string]any{"values": map[string]any{"history.max_rows": 9000}})
 	call("tools.share", map[string]any{"toolId": tool, "access": "link"})
 	must("bundle", os.WriteFile(filepath.Join(out, "bundle.json"), call("tools.export", map[string]any{"toolIds": []any{tool}, "includeHistory": true}), 0o600))
 	call("storage.backup", map[string]any{"path": filepath.Join(out, "plain.zip")})

@@ -48,7 +48,7 @@ func TestSessionRightsEndWithTheSession(t *testing.T) {
 		t.Error("another session has the right")
 	}
 	one.Close()
-	deadline := time.NewTimer(20 * time.Second)
+	deadline := time.NewTimer(patience)
 	defer deadline.Stop()
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()

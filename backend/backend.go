@@ -17,10 +17,10 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-	"golang.org/x/sync/errgroup"
 
 	"helix/backend/audit"
 	"helix/backend/bus"
+	"helix/backend/callable"
 	"helix/backend/config"
 	"helix/backend/fault"
 	"helix/backend/gateway"
@@ -78,16 +78,21 @@ type Backend struct {
 	Permission *permission.Service
 	Sandbox    *sandbox.Engine
 	Tools      *tools.Service
+	Callables  *callable.Registry
 	Skills     *skills.Service
 	Scheduler  *scheduler.Service
 	Memory     *memory.Service
 	Gateway    *gateway.Server
-	Services   *gateway.Services
+	Services   *gateway.Services // those that a person can stop and start
 	Picks      *Picks
 	API        *gateway.API // the method table that Gateway serves
 
 	encoder string // why there is no sentence encoder; "": there is one
 	exports *exported
+	uploads *uploads
+
+	core     *gateway.Services // what runs as long as the backend does, with Services among it
+	builtins *callable.Set
 
 	log     *slog.Logger
 	o       Options
@@ -120,7 +125,8 @@ func Open(ctx context.Context, o Options) (_ *Backend, err error) {
 		return nil, err
 	}
 	paths, conf := b.Config.Paths(), b.Config.Current()
-	b.Picks = newPicks(filepath.Join(paths.Data, "backups"))
+	home, _ := os.UserHomeDir() // without one, ~ stands for nothing
+	b.Picks = newPicks(filepath.Join(paths.Data, "backups"), home)
 	if b.log = o.Logger; b.log == nil {
 		b.log = b.openLog(paths.State, conf)
 	}
@@ -151,6 +157,7 @@ func (b *Backend) openStorage(ctx context.Context, paths config.Paths, conf conf
 	keys := storage.NewKeys(b.Root)
 	b.DB, err = storage.Open(ctx, storage.Options{
 		Path: paths.Database(), Keys: keys, Bus: b.Bus, Logger: b.log, Version: Version,
+		Traces:         []string{auditHead(paths)},
 		AllowNetworkFS: conf.StorageAllowNetworkFS, ReleaseHold: b.o.ReleaseHold, Progress: b.o.Progress,
 	})
 	if err != nil {
@@ -171,15 +178,14 @@ func (b *Backend) openStorage(ctx context.Context, paths config.Paths, conf conf
 			b.Config.FileChanged(b.LocalUser())
 			b.Gateway.EndSessions()
 		},
-		Busy: func() bool { return b.Tools.Busy() },
+		Busy: func() bool { return b.Tools.Busy() || b.Skills.Busy() || b.Memory.Busy() },
 	})
 	return nil
 }
 
 func (b *Backend) openDomains(ctx context.Context, paths config.Paths, conf config.Config) (err error) {
 	b.Audit = audit.New(b.DB, audit.Options{
-		Logger: b.log, HeadFile: filepath.Join(paths.State, "audit-head"),
-		SegmentEntries: conf.AuditSegmentEntries, SegmentAge: conf.AuditSegmentMaxAge,
+		Logger: b.log, HeadFile: auditHead(paths),
 		DetailsDays: func() int { return days(b.Config.Current().AuditDetailsMaxAge) },
 		EntryDays:   func() int { return days(b.Config.Current().AuditEntriesMaxAge) },
 		Name:        b.subjectName,
@@ -210,10 +216,12 @@ func (b *Backend) openDomains(ctx context.Context, paths config.Paths, conf conf
 		UsageRows: func() int { return int(b.Config.Current().HistoryMaxRows) },
 	})
 	b.openSkills(conf)
-	b.openScheduler(conf)
+	b.openScheduler()
 	b.openMemory(conf)
 	return nil
 }
+
+func auditHead(p config.Paths) string { return filepath.Join(p.State, "audit-head") }
 
 // subjectName is what a subject of the log is called; "" when it is gone or not the caller's.
 func (b *Backend) subjectName(ctx context.Context, kind, id string) string {
@@ -221,7 +229,9 @@ func (b *Backend) subjectName(ctx context.Context, kind, id string) string {
 	case "tool", "wasm":
 	case "skill":
 		return b.skillName(ctx, id)
-	case builtinKind:
+	case audit.TokenActor:
+		return b.Gateway.TokenName(ctx, id)
+	case string(callable.Builtin):
 		name, _, _ := strings.Cut(id, " ")
 		return name
 	default:
@@ -243,9 +253,7 @@ func (b *Backend) storagePolicy() storage.Policy {
 	p.BackupMax, p.BackupAge = c.BackupMaxBytes, c.BackupMaxAge
 	p.KeepDaily, p.KeepWeekly, p.KeepSnapshots = c.BackupKeepDaily, c.BackupKeepWeekly, c.BackupKeepPreMigration
 	p.HistoryRows, p.HistoryAge, p.PayloadAge = c.HistoryMaxRows, c.HistoryMaxAge, c.HistoryPayloadMaxAge
-	p.StatsRows, p.StatsAge = c.HistoryStatsMaxRows, c.HistoryStatsMaxAge
-	p.ChangeLogAge, p.ChangeLogMax = c.HistoryChangeLogMaxAge, c.HistoryChangeLogBytes
-	p.TrashAge, p.BlobAge = c.HistoryTrashMaxAge, c.HistoryBlobGrace
+	p.TrashAge = c.HistoryTrashMaxAge
 	return p
 }
 
@@ -277,24 +285,7 @@ func (b *Backend) Run(ctx context.Context) error {
 	}
 	b.mu.Unlock()
 	defer close(b.ended)
-	g, gctx := errgroup.WithContext(ctx)
-	service := func(name string, run func(context.Context) error) {
-		g.Go(func() error {
-			if err := run(gctx); err != nil && gctx.Err() == nil {
-				return fmt.Errorf("%s: %w", name, err)
-			}
-			return nil
-		})
-	}
-	service("gateway", b.Gateway.Run)
-	service("services", b.Services.Run)
-	service("storage", b.Storage.Run)
-	service("keys", b.whole(b.Keys.Run))
-	service("audit", b.whole(b.Audit.Run))
-	service("permission", b.whole(b.Permission.Run))
-	service("tools", b.whole(b.Tools.Run))
-	service("sandbox", b.watchSandbox)
-	return g.Wait()
+	return b.core.Run(ctx)
 }
 
 // whole delays run until there is a whole database: in recovery mode its work could only

@@ -23,7 +23,8 @@ func (b *Backend) openGateway(ctx context.Context, paths config.Paths, conf conf
 		return err
 	}
 	b.Services = gateway.NewServices(b.Bus, b.log)
-	b.exports = newExported(b.DB.Blobs())
+	b.exports = newExported(b.DB)
+	b.uploads = openUploads(filepath.Join(paths.Cache, "uploads"), b.Picks, b.log)
 	b.API = gateway.NewAPI()
 	b.Gateway = gateway.New(b.API, gateway.Options{
 		DB: b.DB, Bus: b.Bus, Logger: b.log, User: b.user,
@@ -31,9 +32,12 @@ func (b *Backend) openGateway(ctx context.Context, paths config.Paths, conf conf
 		RootToken: token, TokenSource: source, RotateRoot: b.Root.StoreToken, EndpointFile: endpointFile(paths),
 		Version: Version, Commit: Commit, OpenRPC: openRPC, Blobs: b.exports,
 		Gate: b.gate, Ready: b.ready, Status: b.status, Stop: func() { b.requestStop() }, Activate: b.o.Activate, Services: b.Services,
-		Audit: b.auditAccess, AuditTx: auditAccessTx, SessionEnded: b.sessionEnded, TempDir: paths.Cache, Limits: limits(conf),
+		Audit: b.auditAccess, AuditTx: auditAccessTx, SessionEnded: b.sessionEnded, TempDir: b.uploads.dir, Limits: gateway.Limits{MaxPayload: int(conf.GatewayMaxPayload), CallDeadline: conf.GatewayCallTimeout, CostlyRate: float64(conf.GatewayCostlyRate)},
 	})
 	b.Gateway.Route("POST", "/execute", gateway.Write, true, b.serveExecute)
+	b.uploads.receive, b.uploads.reading, b.uploads.bus = b.Gateway.ReceiveUpload, b.Memory.Importing, b.Bus
+	b.Gateway.Route("POST", "/upload", gateway.Write, false, b.uploads.post)
+	b.Gateway.Route("DELETE", "/upload", gateway.Write, false, b.uploads.delete)
 	b.Services.Add("skill-sandbox", b.Sandbox.Run, b.sandboxPort)
 	if !b.o.Once || b.o.OnceMemory {
 		b.Services.Add("memory", b.whole(b.Memory.Run), nil)
@@ -45,6 +49,13 @@ func (b *Backend) openGateway(ctx context.Context, paths config.Paths, conf conf
 		}
 	}
 	Register(b, b.API)
+	b.core = gateway.NewServices(nil, b.log)
+	for name, run := range map[string]func(context.Context) error{
+		"gateway": b.Gateway.Run, "services": b.Services.Run, "storage": b.Storage.Run, "keys": b.whole(b.Keys.Run), "audit": b.whole(b.Audit.Run),
+		"permission": b.whole(b.Permission.Run), "tools": b.whole(b.Tools.Run), "sandbox": b.watchSandbox, "uploads": b.whole(b.uploads.run),
+	} {
+		b.core.Add(name, run, nil)
+	}
 	return nil
 }
 
@@ -64,25 +75,13 @@ func (b *Backend) user() gateway.User {
 
 func endpointFile(p config.Paths) string { return filepath.Join(p.Runtime, "endpoint.json") }
 
-func limits(c config.Config) gateway.Limits {
-	return gateway.Limits{
-		PreAuthFrame: int(c.GatewayMaxPayloadUnauth), MaxPayload: int(c.GatewayMaxPayload), AuthTime: c.GatewayAuthTimeout,
-		Unauthenticated: c.GatewayMaxUnauthenticated, SessionsPerUser: c.GatewayMaxSessions, InFlight: c.GatewayMaxInFlight,
-		QueueBytes: int(c.GatewayMaxBufferedBytes), QueueEvents: c.GatewayMaxBufferedEvents,
-		ReplayBytes: int(c.GatewayReplayBytes), ReplayEvents: c.GatewayReplayEvents,
-		Tick: c.GatewayTickInterval, PongWithin: c.GatewayTickTimeout, CallDeadline: c.GatewayCallTimeout,
-		WriteRate: float64(c.GatewayWriteRate), WriteBurst: float64(c.GatewayWriteBurst),
-		CostlyRate: float64(c.GatewayCostlyRate), CostlyBurst: float64(c.GatewayCostlyBurst),
-		HeaderTime: c.GatewayHeaderTimeout, HeaderBytes: c.GatewayMaxHeaderBytes, Idle: c.GatewayIdleTimeout, TicketsPerMin: float64(c.GatewayTicketsPerMinute), WrongTokens: c.GatewayWrongTokensPerMinute,
-	}
-}
-
 // inRecovery are the prefixes and names that answer while the database is damaged.
 var inRecovery = []string{"storage.", "system.", "keys.", "rpc.", "session", "events.", "config.get", "config.schema", "connect", "app.activate", "services.list"}
 
 // gate refuses what needs a whole database while there is none.
 func (b *Backend) gate(method string) error {
-	if b.DB.Recovery() == nil {
+	st := b.DB.Recovery()
+	if st == nil {
 		return nil
 	}
 	for _, p := range inRecovery {
@@ -90,7 +89,7 @@ func (b *Backend) gate(method string) error {
 			return nil
 		}
 	}
-	return fault.Unavailablef("The database is damaged. Helix changed nothing; open Settings › Data to bring it back.")
+	return fault.Unavailablef("%s", st.Message).WithDetails(map[string]string{"state": "recovery", "reason": st.Reason})
 }
 
 func (b *Backend) ready() string {
@@ -108,6 +107,7 @@ func (b *Backend) status(ctx context.Context, s *gateway.SystemStatus) error {
 	add := func(area, reason, hint string) {
 		s.Degraded = append(s.Degraded, gateway.Degraded{Area: area, Reason: reason, Hint: hint})
 	}
+	s.Degraded = append(s.Degraded, b.core.Degraded()...)
 	for _, p := range append(b.Config.Problems(), b.Root.Problems()...) {
 		if p.Degraded {
 			add("config", p.Message, p.Hint)
@@ -125,8 +125,14 @@ func (b *Backend) status(ctx context.Context, s *gateway.SystemStatus) error {
 	if b.encoder != "" {
 		add("memory", b.encoder, "Run make models, build again and start Helix again. Until then memory is searched by words only.")
 	}
-	if b.DB.Recovery() != nil {
+	if r := b.DB.Recovery(); r != nil {
+		add("database", r.Message, recoveryHint(r.Reason))
 		return nil
+	}
+	if why := b.DB.ReadOnlyReason(); why != "" {
+		add("storage", why, "Data can be read and not changed until then. Helix tries again by itself.")
+	} else if b.Storage.LowSpace() {
+		add("storage", "The disk is nearly full. Imports, embeddings and backups are paused.", "Make room on the disk. Helix continues by itself.")
 	}
 	st, err := b.Storage.Status(ctx, struct{}{})
 	if err != nil {
@@ -134,6 +140,17 @@ func (b *Backend) status(ctx context.Context, s *gateway.SystemStatus) error {
 	}
 	s.SchemaVersion = st.SchemaVersion
 	return nil
+}
+
+// recoveryHint names the ways out of recovery mode.
+func recoveryHint(reason string) string {
+	switch reason {
+	case "held":
+		return "Start the older Helix, or run helix db migrate."
+	case "missing":
+		return "Run helix backup list, then helix restore PATH; or helix db start-new."
+	}
+	return "Run helix backup list, then helix restore PATH; or helix db salvage."
 }
 
 func accessEntry(e gateway.AuditEvent) audit.Entry {

@@ -1,6 +1,7 @@
 package backend
 
 import (
+	"cmp"
 	"context"
 	"encoding/hex"
 	"io"
@@ -25,7 +26,8 @@ func (b *Backend) openMemory(conf config.Config) {
 	paths := b.Config.Paths()
 	o := memory.Options{
 		Logger: b.log, VectorDir: filepath.Join(paths.Data, "vectors"), TempDir: paths.Cache, Private: conf.StoragePrivate,
-		Zone:     func() string { return first(b.Config.Current().MemoryZone, "Local") },
+		Zone:     func() string { return cmp.Or(b.Config.Current().MemoryZone, "Local") },
+		LowSpace: b.Storage.LowSpace,
 		TrashAge: func() time.Duration { return b.Config.Current().HistoryTrashMaxAge },
 	}
 	if w, ok := config.Numbers(conf.MemoryWeights, 3, 10); ok {
@@ -40,6 +42,7 @@ func (b *Backend) openMemory(conf config.Config) {
 		b.closing("sentence encoder", func() error { model.Release(); return nil })
 	}
 	b.Memory = memory.New(b.DB, o)
+	b.builtins.Add(b.Memory.Callables()...)
 	b.closing("memory", b.Memory.Close)
 }
 
@@ -47,11 +50,11 @@ func (b *Backend) openMemory(conf config.Config) {
 // removes it a day later.
 const exportLife = time.Hour
 
-// exported remembers which files were made for whom: memory.export names a blob, and blobs.url
-// gives its address to the one who asked for it and nobody else.
+// exported says whose files are whose: a file belongs to the users whose rows refer to it, and
+// an export of memory, to which no row refers, to the one who asked for it.
 type exported struct {
-	blobs *storage.Blobs
-	now   func() time.Time
+	db  *storage.DB
+	now func() time.Time
 
 	mu  sync.Mutex
 	all map[exportKey]export
@@ -67,8 +70,8 @@ type export struct {
 	until time.Time
 }
 
-func newExported(blobs *storage.Blobs) *exported {
-	return &exported{blobs: blobs, now: time.Now, all: map[exportKey]export{}}
+func newExported(db *storage.DB) *exported {
+	return &exported{db: db, now: time.Now, all: map[exportKey]export{}}
 }
 
 // add lets the caller fetch a blob for an hour.
@@ -94,9 +97,16 @@ func (e *exported) Open(ctx context.Context, sum [32]byte) (io.ReadSeekCloser, s
 	x, ok := e.all[exportKey{identity.UserID(ctx), sum}]
 	e.mu.Unlock()
 	if !ok || e.now().After(x.until) {
-		return nil, "", fault.NotFoundf("There is no such file.")
+		owns, err := e.db.OwnsBlob(ctx, identity.UserID(ctx), sum)
+		if err != nil {
+			return nil, "", err
+		}
+		if !owns {
+			return nil, "", fault.NotFoundf("There is no such file.")
+		}
+		x.kind = "application/octet-stream"
 	}
-	f, err := e.blobs.Open(storage.Ref{SHA256: sum})
+	f, err := e.db.Blobs().Open(storage.Ref{SHA256: sum})
 	return f, x.kind, err
 }
 

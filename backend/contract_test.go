@@ -53,7 +53,7 @@ func testOptions(dir string) Options {
 			}
 			return ""
 		},
-		Flags: map[string]string{"gateway.addr": "127.0.0.1:0", "gateway.costly_rate": "1000", "gateway.costly_burst": "1000", "backup.auto": "off"},
+		Flags: map[string]string{"gateway.addr": "127.0.0.1:0", "gateway.costly_rate": "1000", "backup.auto": "off"},
 		Web:   fstest.MapFS{"index.html": {Data: []byte("<!doctype html><title>Helix</title>")}},
 	}
 }
@@ -87,7 +87,7 @@ func startWith(t *testing.T, o Options) *Backend {
 }
 
 func (b *Backend) as(user uuid.UUID) context.Context {
-	return identity.With(context.Background(), identity.Identity{User: user, Scopes: identity.Admin.Closed(), Session: uuid.New(), Client: "test", Pipe: "memory"})
+	return identity.With(context.Background(), identity.Identity{User: user, Scopes: identity.Admin.Closed(), Session: uuid.New(), Client: identity.ClientWindow, Label: "test", Pipe: "memory"})
 }
 
 // target offers the whole method table to the contract suite.
@@ -106,8 +106,8 @@ func target(t *testing.T) *gatewaytest.Target {
 	const word = "Zwiebelkuchen"
 	return &gatewaytest.Target{
 		API: b.API, Server: b.Gateway, RootToken: token,
-		Owner: identity.Identity{User: b.LocalUser(), Scopes: identity.Admin.Closed(), Client: "a", Pipe: "memory"},
-		Other: identity.Identity{User: other.ID, Scopes: identity.Admin.Closed(), Client: "b", Pipe: "memory"},
+		Owner: identity.Identity{User: b.LocalUser(), Scopes: identity.Admin.Closed(), Client: identity.ClientWindow, Label: "a", Pipe: "memory"},
+		Other: identity.Identity{User: other.ID, Scopes: identity.Admin.Closed(), Client: identity.ClientWindow, Label: "b", Pipe: "memory"},
 		Skip: map[string]string{
 			"system.stop":        "ends the program under test",
 			"storage.restore":    "replaces the data under test; tested in package storage",

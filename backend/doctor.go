@@ -23,7 +23,7 @@ type Finding struct {
 // Local is ctx with the identity of the person whose data this is and all rights: for code
 // that runs in the same process as the backend.
 func (b *Backend) Local(ctx context.Context) context.Context {
-	return identity.With(ctx, identity.Identity{User: b.LocalUser(), Scopes: identity.Admin.Closed(), Client: "local", Pipe: "memory"})
+	return identity.With(ctx, identity.Identity{User: b.LocalUser(), Scopes: identity.Admin.Closed(), Client: identity.ClientTerminal, Label: "local", Pipe: "memory"})
 }
 
 // ConfigFile is the path of config.toml.

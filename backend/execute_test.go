@@ -3,6 +3,7 @@ package backend
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -20,6 +21,7 @@ import (
 	"helix/backend/gateway"
 	"helix/backend/sandbox"
 	"helix/backend/storage"
+	"helix/backend/testkit"
 	"helix/backend/tools"
 )
 
@@ -42,17 +44,13 @@ type executor struct {
 
 func newExecutor(t *testing.T) *executor {
 	t.Helper()
-	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	port := l.Addr().(*net.TCPAddr).Port
-	extra := "http://" + l.Addr().String()
-	l.Close() //nolint:errcheck // only its number was wanted
+	port := testkit.FreePort(t)
+	extra := fmt.Sprintf("http://127.0.0.1:%d", port)
 	o := testOptions(t.TempDir())
 	o.Extra = []gateway.Extra{{Port: port, Routes: map[string]string{"/execute": "/execute"}}}
 	e := &executor{Backend: startWith(t, o), ids: map[string]uuid.UUID{}}
 	e.urls = []string{e.Gateway.URL(), extra}
+	var err error
 	if e.token, _, err = e.Root.Token(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -290,7 +288,7 @@ func TestExecuteEndsWithItsClient(t *testing.T) {
 		if s != tools.SkillCanceled {
 			t.Errorf("it ended as %s", s)
 		}
-	case <-time.After(30 * time.Second):
+	case <-time.After(patience):
 		t.Error("it goes on without its client")
 	}
 }

@@ -26,10 +26,12 @@ const (
 
 // levels places each package. A new package needs a line here.
 var levels = map[string]int{
+	"backend/duration":                     foundation,
 	"backend/fault":                        foundation,
 	"backend/bus":                          foundation,
 	"backend/identity":                     foundation,
 	"backend/jcs":                          foundation,
+	"backend/schema":                       foundation,
 	"backend/config":                       foundation,
 	"backend/storage":                      foundation,
 	"backend/storage/storagetest":          foundation,
@@ -37,8 +39,11 @@ var levels = map[string]int{
 	"backend/gateway/gatewaytest":          foundation,
 	"backend/gateway/apigen":               foundation,
 	"backend/audit":                        foundation,
+	"backend/testkit":                      foundation,
 	"backend/permission":                   foundation,
 	"backend/safehttp":                     foundation,
+	"backend/callable":                     foundation,
+	"backend/callable/callabletest":        foundation,
 	"backend/sandbox":                      engine,
 	"backend/sandbox/qjs":                  engine,
 	"backend/sandbox/prelude":              engine,
@@ -66,6 +71,7 @@ var levels = map[string]int{
 	"frontend":                             foundation,
 	"build/gen":                            entry,
 	"build/demo":                           entry,
+	"build/testlog":                        entry,
 	"build/engines/gen":                    entry,
 	"build/models/gen":                     entry,
 	"":                                     entry,
@@ -86,6 +92,10 @@ var sideways = map[string]map[string]string{
 	"backend/jcs": {
 		"backend/fault": "refusals of bad JSON are coded",
 	},
+	"backend/schema": {
+		"backend/fault": "coded errors",
+		"backend/jcs":   "reads JSON strictly",
+	},
 	"backend/audit": {
 		"backend/fault":    "coded errors",
 		"backend/bus":      "audit.appended",
@@ -100,6 +110,19 @@ var sideways = map[string]map[string]string{
 		"backend/storage":  "grants are rows",
 		"backend/jcs":      "definitions are pinned by canonical hash",
 		"backend/audit":    "a decision and its entry are one transaction",
+	},
+	"backend/callable": {
+		"backend/fault":      "a refusal is a coded error",
+		"backend/audit":      "calls of this program's functions are put on record",
+		"backend/permission": "a caller's authority, and the rights that a call needs",
+		"backend/storage":    "a run is enqueued in the transaction of what wants it",
+		"backend/schema":     "inputs are checked before a call",
+		"backend/duration":   "time-outs come as milliseconds",
+	},
+	"backend/callable/callabletest": {
+		"backend/callable":   "the suite drives a registry",
+		"backend/fault":      "kinds of refusals",
+		"backend/permission": "a caller that holds nothing",
 	},
 	"backend/skills/machine": {
 		"backend/skills/definition": "what a run carries out",
@@ -118,10 +141,12 @@ var sideways = map[string]map[string]string{
 		"backend/fault": "coded errors",
 	},
 	"backend/gateway": {
+		"backend/duration": "deadlines are given in milliseconds",
 		"backend/fault":    "kinds become codes here",
 		"backend/bus":      "events become notifications here",
 		"backend/identity": "sessions are made here",
 		"backend/storage":  "tokens and idempotency keys are rows",
+		"backend/jcs":      "numbers of requests are bounded",
 	},
 	"backend/gateway/gatewaytest": {
 		"backend/gateway":  "the suite drives a gateway",
@@ -154,12 +179,13 @@ var sideways = map[string]map[string]string{
 
 // onlyIn names packages of others that a single place may import.
 var onlyIn = map[string][]string{
-	"github.com/wailsapp/wails/v2":        {"app"},
-	"helix/frontend":                      {"", "app/cmd/helix"},
-	"github.com/zalando/go-keyring":       {"backend/config"},
-	"modernc.org/sqlite":                  {"backend/storage"},
-	"github.com/tetratelabs/wazero":       {"backend/sandbox", "backend/sandbox/qjs", "backend/sandbox/meter", "build/engines/gen"},
-	"github.com/landlock-lsm/go-landlock": {"backend/sandbox/worker"},
+	"github.com/wailsapp/wails/v2":          {"app"},
+	"helix/frontend":                        {"", "app/cmd/helix"},
+	"github.com/zalando/go-keyring":         {"backend/config"},
+	"modernc.org/sqlite":                    {"backend/storage"},
+	"github.com/santhosh-tekuri/jsonschema": {"backend/schema", "backend/gateway/gatewaytest"},
+	"github.com/tetratelabs/wazero":         {"backend/sandbox", "backend/sandbox/qjs", "backend/sandbox/meter", "build/engines/gen"},
+	"github.com/landlock-lsm/go-landlock":   {"backend/sandbox/worker"},
 }
 
 type listed struct {

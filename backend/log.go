@@ -13,11 +13,16 @@ import (
 	"helix/backend/config"
 )
 
-// openLog writes to <state>/helix.log, within the bounds of history.log_*, and repeats what
-// is at least o.LogTo on standard error. When the file cannot be written, logging goes on
-// without it.
+// Log files kept, and the size at which a new one starts.
+const (
+	maxLogFiles = 10
+	maxLogBytes = 10 << 20
+)
+
+// openLog writes to <state>/helix.log and repeats records of level o.LogTo or higher on
+// standard error. When the file cannot be written, logging goes on without it.
 func (b *Backend) openLog(dir string, conf config.Config) *slog.Logger {
-	file := &logFile{path: filepath.Join(dir, "helix.log"), max: conf.HistoryLogFileBytes, keep: conf.HistoryLogMaxFiles, age: conf.HistoryLogMaxAge}
+	file := &logFile{path: filepath.Join(dir, "helix.log"), max: maxLogBytes, keep: maxLogFiles, age: conf.HistoryLogMaxAge}
 	b.closing("log", file.Close)
 	level := slog.LevelInfo
 	if err := level.UnmarshalText([]byte(conf.LogLevel)); err != nil {

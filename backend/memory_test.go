@@ -52,7 +52,7 @@ func memoryPipes(t *testing.T, b *Backend) []*memoryPipe {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		_ = b.Gateway.Serve(ctx, server, identity.Identity{User: b.LocalUser(), Scopes: identity.Admin.Closed(), Client: "window", Pipe: "bridge"}) // ends with the test
+		_ = b.Gateway.Serve(ctx, server, identity.Identity{User: b.LocalUser(), Scopes: identity.Admin.Closed(), Client: identity.ClientWindow, Label: "window", Pipe: "bridge"}) // ends with the test
 	}()
 	bridge, err := gateway.DialOver(t.Context(), client, gateway.ClientOptions{Scopes: []string{"admin"}, Client: gateway.ClientInfo{ID: "bridge-test"}})
 	if err != nil {
@@ -457,5 +457,44 @@ func (p *memoryPipe) export(word string) {
 	}
 	if _, err := p.Gateway.BlobsURL(p.as(other.ID), gateway.BlobParams{SHA256: x.BlobID}); !fault.Is(err, fault.NotFound) {
 		t.Errorf("another user's export: %v", err)
+	}
+}
+
+// TestProgramCannotStoreWhatItRecalled searches and writes back over the gateway as a program.
+func TestProgramCannotStoreWhatItRecalled(t *testing.T) {
+	t.Parallel()
+	b := start(t)
+	person := b.session(t)
+	server, client := gateway.MemoryPipe()
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = b.Gateway.Serve(ctx, server, identity.Identity{User: b.LocalUser(), Session: uuid.New(), Scopes: identity.Write.Closed(), Pipe: "agent"}) // ends with the test
+	}()
+	c, err := gateway.DialOver(t.Context(), client, gateway.ClientOptions{Scopes: []string{"read", "write"}, Client: gateway.ClientInfo{ID: "program"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close(); cancel(); <-ended })
+	program := &remote{t, c}
+	var kept memory.AddResult
+	person.call("memory.add", memory.AddParams{Content: "the spare key hangs behind the blue door of the shed"}, &kept)
+
+	add := func(text string) (r memory.AddResult) {
+		program.call("memory.add", memory.AddParams{Content: text}, &r)
+		return r
+	}
+	program.call("memory.search", memory.SearchParams{Query: "spare key", Mode: "keyword"}, nil)
+	if r := add("Noted: the spare key hangs behind the blue door of the shed!"); !r.Deduplicated || r.Item != nil {
+		t.Errorf("a near-copy was stored: %+v", r)
+	}
+	if r := add("the letter box needs a new lock before winter"); r.Deduplicated || r.Item == nil || r.Item.Source != "agent" {
+		t.Errorf("new text was not stored: %+v", r)
+	}
+	var after memory.Item
+	person.call("memory.get", memory.GetParams{ID: kept.Item.ID.String()}, &after)
+	if after.AccessCount != 1 || after.LastReinforcedAt == nil || after.Version != 2 {
+		t.Errorf("the memory that was repeated: %d uses, version %d", after.AccessCount, after.Version)
 	}
 }

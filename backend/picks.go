@@ -15,17 +15,21 @@ import (
 	"helix/backend/identity"
 )
 
-// pickPrefix marks a path parameter that is the token of a native file dialog.
+// pickPrefix marks a path parameter that is the token of a native file dialog or of an upload.
 const pickPrefix = "pick:"
 
-// pickLife is how long a token may be used.
-const pickLife = 10 * time.Minute
+const (
+	pickLife   = 10 * time.Minute // how long a token may be used
+	uploadLife = time.Hour        // the same of an upload, from its last use on
+)
 
-// Picks remembers what a person chose in a native file dialog. The page gets a token; only
-// that token, not a path of the page's making, reaches methods that touch files.
+// Picks remembers what a person chose in a native file dialog, or sent from a browser. The page
+// gets a token; only that token, not a path of the page's making, reaches methods that touch
+// files.
 type Picks struct {
 	now     func() time.Time
 	backups string // folder of our own backups, which the window may name to read them
+	home    string // what ~ stands for; "": nothing
 
 	mu  sync.Mutex
 	all map[string]pick
@@ -36,15 +40,25 @@ type pick struct {
 	path  string
 	write bool
 	until time.Time
+	name  string // of an upload, as the person knows it; "": path is the person's own file
 }
 
-func newPicks(backups string) *Picks {
-	return &Picks{now: time.Now, backups: backups, all: map[string]pick{}}
+func newPicks(backups, home string) *Picks {
+	return &Picks{now: time.Now, backups: backups, home: home, all: map[string]pick{}}
 }
 
 // Add returns a token for path that user may use for ten minutes: for writing, or only for
 // reading.
 func (p *Picks) Add(user uuid.UUID, path string, write bool) string {
+	return p.add(pick{user: user, path: path, write: write}, pickLife)
+}
+
+// addUpload is Add for a file that user has sent.
+func (p *Picks) addUpload(user uuid.UUID, path, name string) string {
+	return p.add(pick{user: user, path: path, name: name}, uploadLife)
+}
+
+func (p *Picks) add(k pick, life time.Duration) string {
 	var b [16]byte
 	_, _ = rand.Read(b[:]) // never fails
 	token := pickPrefix + hex.EncodeToString(b[:])
@@ -56,19 +70,57 @@ func (p *Picks) Add(user uuid.UUID, path string, write bool) string {
 			delete(p.all, t)
 		}
 	}
-	p.all[token] = pick{user: user, path: path, write: write, until: now.Add(pickLife)}
+	k.until = now.Add(life)
+	p.all[token] = k
 	return token
+}
+
+// uploaded finds an upload of user.
+func (p *Picks) uploaded(user uuid.UUID, token string) (path string, ok bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	k := p.all[token]
+	return k.path, k.name != "" && k.user == user
+}
+
+// nameOf is what the person calls the upload of token; "": it is no upload.
+func (p *Picks) nameOf(token string) string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.all[token].name
+}
+
+func (p *Picks) forget(token string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.all, token)
+}
+
+// keeps reports whether a token stands for path.
+func (p *Picks) keeps(path string) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	now := p.now()
+	for _, k := range p.all {
+		if k.path == path && !now.After(k.until) {
+			return true
+		}
+	}
+	return false
 }
 
 // Resolve turns a path parameter into a path. From the window only a token is accepted,
 // below a picked folder a relative name after a slash, and to read one of our own backups
 // its path; the command line and other programs with the admin scope, which run as the
-// person, may name paths themselves.
+// person, may name paths themselves; ~/ is the person's home folder.
 func (p *Picks) Resolve(ctx context.Context, path string, write bool) (string, error) {
 	id, _ := identity.From(ctx)
 	if !strings.HasPrefix(path, pickPrefix) {
 		if id.Pipe == "bridge" && path != "" && (write || filepath.Dir(filepath.Clean(path)) != p.backups) {
 			return "", fault.Deniedf("Choose the file in the dialog; the window cannot name a path itself.")
+		}
+		if rest, ok := strings.CutPrefix(path, "~/"); ok && p.home != "" {
+			path = filepath.Join(p.home, rest)
 		}
 		if path != "" && !filepath.IsAbs(path) {
 			return "", fault.Invalidf("The path must be absolute.")
@@ -78,8 +130,13 @@ func (p *Picks) Resolve(ctx context.Context, path string, write bool) (string, e
 	token, rest, _ := strings.Cut(path, "/")
 	p.mu.Lock()
 	k, ok := p.all[token]
+	ok = ok && k.user == id.User && !p.now().After(k.until)
+	if ok && k.name != "" {
+		k.until = p.now().Add(uploadLife)
+		p.all[token] = k
+	}
 	p.mu.Unlock()
-	if !ok || k.user != id.User || p.now().After(k.until) {
+	if !ok {
 		return "", fault.Deniedf("This choice is no longer valid. Choose the file again.")
 	}
 	if write && !k.write {

@@ -15,7 +15,7 @@ import (
 func TestPicks(t *testing.T) {
 	t.Parallel()
 	now := time.Now()
-	p := newPicks("/srv/helix/backups")
+	p := newPicks("/srv/helix/backups", "/home/ada")
 	p.now = func() time.Time { return now }
 	me, other := uuid.New(), uuid.New()
 	dir := t.TempDir()
@@ -28,9 +28,9 @@ func TestPicks(t *testing.T) {
 	}
 	file, folder := p.Add(me, "/tmp/x.json", false), p.Add(me, dir, true)
 
-	window := identity.With(t.Context(), identity.Identity{User: me, Pipe: "bridge"})
-	cli := identity.With(t.Context(), identity.Identity{User: me, Pipe: "websocket"})
-	foreign := identity.With(t.Context(), identity.Identity{User: other, Pipe: "bridge"})
+	window := identity.With(t.Context(), identity.Identity{User: me, Client: identity.ClientWindow, Pipe: "bridge"})
+	cli := identity.With(t.Context(), identity.Identity{User: me, Client: identity.ClientWindow, Pipe: "websocket"})
+	foreign := identity.With(t.Context(), identity.Identity{User: other, Client: identity.ClientWindow, Pipe: "bridge"})
 	get := func(path string, write bool) (string, fault.Kind) {
 		s, err := p.Resolve(window, path, write)
 		return s, fault.KindOf(err)
@@ -64,6 +64,12 @@ func TestPicks(t *testing.T) {
 	}
 	if s, err := p.Resolve(cli, "/srv/x", true); err != nil || s != "/srv/x" {
 		t.Errorf("command line path: %q, %v", s, err)
+	}
+	if s, err := p.Resolve(cli, "~/x/y.zip", false); err != nil || s != "/home/ada/x/y.zip" {
+		t.Errorf("path below the home folder: %q, %v", s, err)
+	}
+	if _, err := p.Resolve(window, "~/x", false); !fault.Is(err, fault.Denied) {
+		t.Errorf("the window named a path: %v", err)
 	}
 	if _, err := p.Resolve(cli, "x", true); !fault.Is(err, fault.Invalid) {
 		t.Errorf("relative path: %v", err)

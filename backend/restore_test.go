@@ -52,7 +52,7 @@ func (b *Backend) session(t *testing.T) *remote {
 
 func (r *remote) try(method string, params, result any) error {
 	r.t.Helper()
-	ctx, cancel := context.WithTimeout(r.t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(r.t.Context(), patience)
 	defer cancel()
 	return r.c.Call(ctx, method, params, result)
 }

@@ -65,8 +65,8 @@ func (b *Backend) ExecuteSkill(ctx context.Context, p ExecuteSkillParams) (Execu
 // isWasm says whose an id is. One that nobody has counts as a WASM skill's: that domain puts
 // on record who asked for it.
 func (b *Backend) isWasm(ctx context.Context, id uuid.UUID) (bool, error) {
-	found, err := b.Tools.FindCallableWasm(ctx, id, "")
-	if err != nil || len(found) > 0 {
+	wasm, err := b.Tools.IsWasm(ctx, id)
+	if err != nil || wasm {
 		return true, err
 	}
 	_, err = b.Skills.NameOf(ctx, id)

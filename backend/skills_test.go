@@ -17,13 +17,13 @@ import (
 	"github.com/google/uuid"
 
 	"helix/backend/bus"
+	"helix/backend/callable"
 	"helix/backend/fault"
 	"helix/backend/identity"
 	"helix/backend/permission"
 	"helix/backend/sandbox"
 	"helix/backend/scheduler"
 	"helix/backend/skills"
-	"helix/backend/skills/definition"
 	"helix/backend/skills/machine"
 	"helix/backend/storage"
 	"helix/backend/tools"
@@ -154,7 +154,7 @@ func (c *chain) answer(decision, scope string) permission.Approval {
 }
 
 // patience bounds each wait of these tests; it is only reached when something is broken.
-const patience = time.Minute
+const patience = 5 * time.Minute
 
 // ended waits until a run has ended and gives it.
 func (c *chain) ended(id uuid.UUID) skills.Execution {
@@ -393,41 +393,24 @@ func TestSkillCallerLendsNoMore(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Permission.EndRun(c.ctx, run) //nolint:errcheck // the test is over
-	r := &toolRunner{tools: c.Tools, perm: c.Permission}
-	found, err := r.Find(c.ctx, alpha.ID.String(), "")
-	if err != nil || len(found) != 1 {
+	found, err := c.Callables.One(c.ctx, callable.Tool, alpha.ID.String(), "")
+	if err != nil {
 		t.Fatal(found, err)
 	}
-	call := skills.Call{Target: found[0], Run: storage.NewID(), Skill: "S", StepPath: "s", Attended: true, Timeout: patience}
-	if _, err := r.Call(c.ctx, call); err != nil || c.asked.Load() != 1 {
+	call := callable.Request{Hash: found.Hash, Timeout: patience, Caller: callable.Caller{Kind: "skill", Run: storage.NewID(), Label: "S", Step: "s", Attended: true}}
+	if _, err := c.Callables.Call(c.ctx, found.Ref, call); err != nil || c.asked.Load() != 1 {
 		t.Fatalf("with its own grant: %v", err)
 	}
-	call.Authority = auth
-	_, err = r.Call(c.ctx, call)
-	d, ok := fault.As(err).Details.(skills.Refused)
+	call.Caller.Authority = auth
+	_, err = c.Callables.Call(c.ctx, found.Ref, call)
+	d, ok := callable.RefusalOf(err)
 	if !fault.Is(err, fault.Denied) || !ok || d.Reason != permission.ReasonCallerLacks || d.PendingApprovalID != uuid.Nil || c.asked.Load() != 1 {
 		t.Errorf("through a caller without it: %v, %+v", err, d)
 	}
-	b := &web{c}
-	call.Target, call.Input = definition.Callable{Kind: definition.Builtin, Name: "http.request"}, json.RawMessage(`{"url":"http://localhost:`+c.port+`/"}`)
-	if err := b.call(call); !fault.Is(err, fault.Denied) || c.asked.Load() != 1 {
+	call.Hash, call.Input = "", json.RawMessage(`{"url":"http://localhost:`+c.port+`/"}`)
+	if _, err := c.Callables.Call(c.ctx, callable.Ref{Kind: callable.Builtin, ID: "http.request"}, call); !fault.Is(err, fault.Denied) || c.asked.Load() != 1 {
 		t.Errorf("http.request through a caller without it: %v", err)
 	}
-}
-
-// web calls the built-in http.request of a backend.
-type web struct{ *chain }
-
-func (w *web) call(c skills.Call) error {
-	list, closing := skills.Builtins(skills.BuiltinOptions{Allow: w.allowHTTP, DenyPort: w.ownPort})
-	defer closing()
-	for _, b := range list {
-		if b.Name == "http.request" {
-			_, err := b.Run(w.ctx, c)
-			return err
-		}
-	}
-	return fault.NotFoundf("no http.request")
 }
 
 // Nobody waits for a person who is not there: a scheduled run ends denied at once, leaves the
@@ -481,7 +464,11 @@ func TestSkillUnattended(t *testing.T) {
 	case <-time.After(patience):
 		t.Error("no notice that a right is missing")
 	}
-	c.answer("approve", "always")
+	question := c.answer("approve", "always")
+	denied, err := c.Skills.GetExecution(c.ctx, skills.RunParams{ExecutionID: *r.TargetRunID})
+	if err != nil || denied.Error == nil || denied.Error.ApprovalID == nil || *denied.Error.ApprovalID != question.ID {
+		t.Errorf("the run does not name its question %s: %+v, %v", question.ID, denied.Error, err)
+	}
 	if r = runNow(); r.Status != "success" || c.asked.Load() != 1 {
 		t.Errorf("after the answer: %+v %+v", r, r.Error)
 	}
@@ -530,6 +517,14 @@ func TestScheduledToolAndCleanup(t *testing.T) {
 	if r.Status != "success" || r.OutputSummary != `{"n":42}` {
 		t.Errorf("tool: %+v %+v", r, r.Error)
 	}
+	c.tool("Breaks", "export default () => { throw new Error('no luck') }")
+	r = finish(scheduler.CreateParams{Name: "Break it", Target: scheduler.Target{Kind: "tool", Name: "Breaks"}})
+	if r.Status != "failed" || r.Error == nil || strings.HasPrefix(r.Error.Message, "step ") || !strings.Contains(r.Error.Message, "no luck") {
+		t.Errorf("a tool that throws: %+v %+v", r, r.Error)
+	}
+	if out, err := c.Scheduler.RunOutput(c.ctx, scheduler.RunOutputParams{RunID: r.RunID}); err != nil || !out.IsError || out.Text != r.Error.Message {
+		t.Errorf("the output of a run that failed: %+v, %v", out, err)
+	}
 	if r = finish(scheduler.CreateParams{Name: "Tidy", Target: scheduler.Target{Kind: "cleanup"}}); r.Status != "success" {
 		t.Errorf("clean-up: %+v %+v", r, r.Error)
 	}
@@ -540,6 +535,14 @@ func TestScheduledToolAndCleanup(t *testing.T) {
 		if !fault.Is(err, fault.NotFound) {
 			t.Errorf("%s: %v", what, err)
 		}
+	}
+	if _, err := c.Tools.Create(c.ctx, tools.CreateParams{Name: "Picky", Code: "export default (p) => p.n", Parameters: json.RawMessage(`{"type":"object","required":["n"],"properties":{"n":{"type":"integer"}}}`)}); err != nil {
+		t.Fatal(err)
+	}
+	_, err := c.Scheduler.Create(c.ctx, scheduler.CreateParams{Name: "Picky", Target: scheduler.Target{Kind: "tool", Name: "Picky"}, Cadence: json.RawMessage(`{"type":"interval","everySecs":86400}`)})
+	var where struct{ Field string }
+	if raw, jsonErr := json.Marshal(fault.As(err).Details); jsonErr != nil || json.Unmarshal(raw, &where) != nil || where.Field != "target.input" {
+		t.Errorf("an input that does not fit: %v, details %s", err, raw)
 	}
 	for _, kind := range []string{"decay", "synthesis", "agent"} {
 		_, err := c.Scheduler.Create(c.ctx, scheduler.CreateParams{Name: kind, Target: scheduler.Target{Kind: kind, Name: "x"}, Cadence: json.RawMessage(`{"type":"interval","everySecs":86400}`)})
@@ -645,7 +648,7 @@ func TestSkillMCP(t *testing.T) {
 	if err != nil || r.Valid {
 		t.Errorf("%+v, %v", r, err)
 	}
-	if _, err := (mcpRunner{}).Call(c.ctx, skills.Call{}); !fault.Is(err, fault.Unavailable) {
+	if _, err := c.Callables.Call(c.ctx, callable.Ref{Kind: "mcp", ID: "files.read"}, callable.Request{}); !fault.Is(err, fault.Unavailable) {
 		t.Error(err)
 	}
 }
@@ -671,5 +674,55 @@ func TestSkillNotify(t *testing.T) {
 		}
 	case <-time.After(patience):
 		t.Error("no notice")
+	}
+}
+
+// A number that takes a hundred million digits to write out is refused wherever it comes in,
+// and no run keeps it.
+func TestHugeNumbersAreRefusedEverywhere(t *testing.T) {
+	t.Parallel()
+	const huge = `{"n":1e100000000}`
+	c := newChain(t)
+	made, err := c.Tools.Create(c.ctx, tools.CreateParams{Name: "positive", Code: `export default async (p) => p`, Parameters: json.RawMessage(`{"properties":{"n":{"minimum":0}}}`)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	refused := func(what string, err error) {
+		t.Helper()
+		if !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), "1e100000000") {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	m := c.save("Waits", `[{"stepId":"w","toolType":"builtin","toolName":"wait","parameters":{"ms":0}},{"stepId":"p","toolType":"custom","toolName":"positive","inputMapping":{"n":"$.input.n"}}]`)
+	_, err = c.Skills.ExecuteComposite(c.ctx, skills.ExecuteParams{SkillID: &m.SkillID, Input: json.RawMessage(huge)})
+	refused("input", err)
+	_, err = c.Skills.CreateComposite(c.ctx, skills.SaveParams{Skill: json.RawMessage(`{"name":"x","inputSchema":{"properties":{"n":{"maximum":1e100000000}}},"steps":[]}`)})
+	refused("schema of a skill", err)
+	_, err = c.Tools.Execute(c.ctx, tools.ExecuteParams{ToolID: &made.Tool.ID, Params: json.RawMessage(huge)})
+	refused("parameters", err)
+
+	asks := c.save("Asks", `[{"stepId":"q","toolType":"approval","title":"How many?","form":{"properties":{"n":{"minimum":0}}}}]`)
+	run, err := c.Skills.ExecuteComposite(c.ctx, skills.ExecuteParams{SkillID: &asks.SkillID, Async: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.until(run.ExecutionID, func(x *skills.Execution) bool { return x.Status == machine.Waiting })
+	_, err = c.Skills.Answer(c.ctx, skills.AnswerParams{ExecutionID: run.ExecutionID, StepPath: "q", Decision: machine.Approve, Data: json.RawMessage(huge)})
+	refused("answer", err)
+	if _, err := c.Skills.Answer(c.ctx, skills.AnswerParams{ExecutionID: run.ExecutionID, StepPath: "q", Decision: machine.Approve, Data: json.RawMessage(`{"n":1}`)}); err != nil {
+		t.Errorf("the next answer: %v", err)
+	}
+
+	outer := c.save("Nests", `[{"stepId":"s","toolType":"skill","toolName":"Waits","inputMapping":{"n":"$.input.n"}}]`)
+	_, err = c.Skills.ExecuteComposite(c.ctx, skills.ExecuteParams{SkillID: &outer.SkillID, Input: json.RawMessage(huge)})
+	refused("input of a skill that calls a skill", err)
+
+	wasm, err := c.Tools.CreateWasm(c.ctx, tools.CreateWasmParams{Name: "echo", Wasm: wasmFile(t, "echo"), Origin: tools.WasmLocal})
+	if err != nil {
+		t.Fatal(err)
+	}
+	printed, err := c.Tools.ExecuteSkill(c.ctx, tools.ExecuteSkillParams{SkillID: wasm.Skill.ID, Input: json.RawMessage(huge)})
+	if err != nil || printed.Success || printed.ErrorClass != "output" || !strings.Contains(printed.Error, "/n: the number 1e100000000") {
+		t.Errorf("printed by a module: %+v, %v", printed, err)
 	}
 }

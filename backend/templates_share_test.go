@@ -22,7 +22,7 @@ func TestShareWithTools(t *testing.T) {
 	t.Parallel()
 	here, there := start(t), start(t)
 	ctxOf := func(b *Backend) context.Context {
-		return identity.With(t.Context(), identity.Identity{User: b.DB.LocalUser().ID, Scopes: identity.Admin})
+		return identity.With(t.Context(), identity.Identity{User: b.DB.LocalUser().ID, Scopes: identity.Admin, Client: identity.ClientWindow})
 	}
 	ctx := ctxOf(here)
 	m, err := here.Skills.CreateFromTemplate(ctx, skills.FromTemplateParams{Key: "compare-texts"})
@@ -87,7 +87,7 @@ func TestShareWithTools(t *testing.T) {
 	}
 	// somebody else's tools are asked about when they run first
 	asked := 0
-	for limit, ended := time.After(time.Minute), false; !ended; {
+	for limit, ended := time.After(patience), false; !ended; {
 		select {
 		case e := <-told:
 			if ended = e == "run.finished"; e != "run.waiting" {

@@ -17,7 +17,7 @@ import (
 func TestTemplatesRun(t *testing.T) {
 	t.Parallel()
 	b := start(t)
-	ctx := identity.With(t.Context(), identity.Identity{User: b.DB.LocalUser().ID, Scopes: identity.Admin})
+	ctx := identity.With(t.Context(), identity.Identity{User: b.DB.LocalUser().ID, Scopes: identity.Admin, Client: identity.ClientWindow})
 	list, err := b.Skills.Templates(ctx, struct{}{})
 	if err != nil {
 		t.Fatal(err)
@@ -31,7 +31,7 @@ func TestTemplatesRun(t *testing.T) {
 	}))
 	waitFor := func(run uuid.UUID, event string) {
 		t.Helper()
-		limit := time.After(time.Minute)
+		limit := time.After(patience)
 		for {
 			select {
 			case e := <-told:

@@ -4,6 +4,7 @@
 #   ONLY=regexp   only cases with such names
 #   TIERS="t0"    only some of t0 t1; MODES="plain" only some of plain crosscheck
 #   PATHS="cow"   only some of cow copy
+#   HELIX_TIMED=1 also fail when something takes too long: for a machine without other work
 #   HELIX_LONG=1  also the cases that take long
 set -u
 cd "$(dirname "$0")/.."

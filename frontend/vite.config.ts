@@ -19,5 +19,7 @@ export default defineConfig({
   test: {
     include: ["src/**/*.test.ts"],
     environment: "node",
+    setupFiles: ["src/test-setup.ts"],
+    testTimeout: 60_000, // for a busy machine: only what never ends reaches it
   },
 });

@@ -31,10 +31,10 @@ func (b *lockedBuffer) String() string {
 	return b.buf.String()
 }
 
-// wait returns the first match of re, or "" when none comes within half a minute.
+// wait returns the first match of re, or "" when none comes.
 func (b *lockedBuffer) wait(t *testing.T, re *regexp.Regexp) string {
 	t.Helper()
-	limit := time.After(30 * time.Second)
+	limit := time.After(5 * time.Minute)
 	for {
 		b.mu.Lock()
 		if b.changed == nil {

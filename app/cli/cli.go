@@ -50,6 +50,7 @@ type grammar struct {
 	Token  tokenCmd  `cmd:"" aliases:"tokens" help:"Make and revoke tokens for other programs."`
 	Config configCmd `cmd:"" help:"Read and change settings."`
 
+	Call        callCmd        `cmd:"" help:"Call a tool, a skill or a built-in by name; --list shows them all."`
 	Tool        toolCmd        `cmd:"" aliases:"tools" help:"Write, run and share tools."`
 	Skill       skillCmd       `cmd:"" aliases:"skills" help:"Run, check and share skills, which are chains of steps."`
 	Schedule    scheduleCmd    `cmd:"" aliases:"schedules" help:"Have skills and tools started at times, and see what ran."`

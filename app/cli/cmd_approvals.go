@@ -23,13 +23,23 @@ type approval struct {
 	Subject        struct{ Kind, ID, Name string }
 	DefinitionHash string
 	Requested      []struct{ Capability, Resource, Why string }
+	Sentence       string
+	Question       *struct{ Choices []struct{ ID, Label string } }
 	Count          int
 	CreatedAt      time.Time
 	LastAt         time.Time
 	ExpiresAt      time.Time
 }
 
+// wants says what is asked: the capabilities, or a question with its choices.
 func (a approval) wants() string {
+	if a.Question != nil {
+		ids := []string{}
+		for _, c := range a.Question.Choices {
+			ids = append(ids, c.ID)
+		}
+		return a.Sentence + " [" + strings.Join(ids, ", ") + "]"
+	}
 	parts := []string{}
 	for _, r := range a.Requested {
 		parts = append(parts, capability(r.Capability, r.Resource))
@@ -78,6 +88,8 @@ type approvalsDecideCmd struct {
 	ID       string        `arg:""`
 	Approve  bool          `xor:"answer" required:"" help:"Allow what was asked."`
 	Deny     bool          `xor:"answer" required:"" help:"Refuse it."`
+	Choice   string        `help:"One of a question's choices, such as retry."`
+	Data     string        `help:"JSON for a question's form."`
 	Scope    string        `default:"once" enum:"once,run,session,always" help:"How long the approval lasts (${enum})."`
 	Expires  time.Duration `help:"With --scope always: ends after this long."`
 	Rerun    bool          `help:"Run again with the same input."`
@@ -108,6 +120,10 @@ func (d *approvalsDecideCmd) Run(c *command) error {
 		if d.Expires > 0 {
 			p["expiresAt"] = time.Now().Add(d.Expires).UTC()
 		}
+	}
+	setIf(p, "choice", d.Choice)
+	if d.Data != "" {
+		p["data"] = json.RawMessage(d.Data)
 	}
 	if d.Rerun {
 		p["rerun"] = true

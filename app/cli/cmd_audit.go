@@ -20,6 +20,7 @@ type auditCmd struct {
 	Key    auditKeyCmd    `cmd:"" help:"Print this device's public key, which verifies its exports anywhere."`
 	List   auditListCmd   `cmd:"" help:"Show the newest entries."`
 	Verify auditVerifyCmd `cmd:"" help:"Check the chain and its signatures: exit 0 intact, 1 broken, 6 cannot read."`
+	Accept auditAcceptCmd `cmd:"" help:"Take notice of an alarm about the end of the log, so that verify no longer reports it. This is itself an entry."`
 	Export auditExportCmd `cmd:"" help:"Write the log as JSON lines that audit verify --file can check anywhere."`
 }
 
@@ -134,10 +135,13 @@ func (c *command) verdict(r audit.Report, raw json.RawMessage) error {
 		if r.OK {
 			fmt.Fprintln(c.env.Stdout, "The log is intact.")
 		} else {
-			fmt.Fprintln(c.env.Stdout, "The log is NOT intact.")
+			fmt.Fprintln(c.env.Stdout, "The log is NOT intact.", r.Message, "Nothing was repaired.")
+			if r.Alarm {
+				fmt.Fprintf(c.env.Stdout, "If you know why, take notice of it: helix audit accept %s\n", r.Problem)
+			}
 		}
 		for _, k := range sortedKeys(generic) {
-			if s := fmt.Sprint(generic[k]); s != "" && s != "<nil>" && k != "ok" {
+			if s := fmt.Sprint(generic[k]); s != "" && s != "<nil>" && k != "ok" && k != "message" && k != "alarm" {
 				fmt.Fprintf(c.env.Stdout, "  %s: %s\n", k, plain(s))
 			}
 		}
@@ -168,6 +172,16 @@ type auditKeyCmd struct{}
 func (k *auditKeyCmd) Run(c *command) error {
 	return show(c, "audit.device_key", struct{}{}, func(r struct{ PublicKey string }) {
 		fmt.Fprintln(c.env.Stdout, r.PublicKey)
+	})
+}
+
+type auditAcceptCmd struct {
+	Problem string `arg:"" help:"The problem that verify reports."`
+}
+
+func (a *auditAcceptCmd) Run(c *command) error {
+	return show(c, "audit.accept", map[string]any{"problem": a.Problem}, func(r struct{ Seq int64 }) {
+		c.say("Took notice of the alarm in entry %d.", r.Seq)
 	})
 }
 

@@ -190,6 +190,7 @@ type dbCmd struct {
 	Migrate  dbMigrateCmd  `cmd:"" help:"Allow this version to migrate again after a rollback."`
 	Rollback dbRollbackCmd `cmd:"" help:"Go back to the copy made before a migration."`
 	Salvage  dbSalvageCmd  `cmd:"" help:"Copy every readable row of a damaged database into a new file."`
+	StartNew dbStartNewCmd `cmd:"" help:"Begin with an empty database when the present one is missing or damaged."`
 	Prune    dbPruneCmd    `cmd:"" help:"Remove history that is past its limits."`
 }
 
@@ -215,14 +216,64 @@ func (d *dbRollbackCmd) Run(c *command) error {
 	return show(c, "storage.rollback", p, func(r restored) { c.rows(r.Rows); c.kept(r) })
 }
 
-type dbSalvageCmd struct{}
+type dbSalvageCmd struct {
+	AcceptLoss bool `help:"Use the salvaged data even if rows are missing, without asking."`
+}
+
+type salvaged struct {
+	KeptPath            string
+	Incomplete, Applied bool
+	LostPages           int64
+	Tables              []struct {
+		Table      string
+		Kept, Lost int64
+	}
+}
 
 func (d *dbSalvageCmd) Run(c *command) error {
-	raw, err := c.call("storage.salvage", struct{}{}, nil)
+	var r salvaged
+	raw, err := c.call("storage.salvage", map[string]any{"acceptLoss": d.AcceptLoss}, &r)
 	if err != nil {
 		return err
 	}
-	return c.printJSON(raw)
+	if c.JSON {
+		if err := c.printJSON(raw); err != nil {
+			return err
+		}
+	} else {
+		rows := [][]string{}
+		for _, t := range r.Tables {
+			rows = append(rows, []string{t.Table, fmt.Sprint(t.Kept), fmt.Sprint(t.Lost)})
+		}
+		c.table([]string{"TABLE", "KEPT", "LOST"}, rows)
+		if r.LostPages > 0 {
+			c.say("%d pages of the file could not be read. They may have held more rows.", r.LostPages)
+		}
+		c.say("The damaged files are kept in %s.", r.KeptPath)
+	}
+	if r.Applied {
+		return nil
+	}
+	if c.JSON || !isTerminal(c.env.Stdin) {
+		c.say("Data is missing, so the database was not replaced. Repeat with --accept-loss to use what was salvaged, or restore a backup.")
+		return failed{1}
+	}
+	if err := c.confirm(false, "Data is missing. Use what was salvaged? A backup may hold more."); err != nil {
+		return err
+	}
+	_, err = c.call("storage.salvage", map[string]any{"acceptLoss": true}, nil)
+	return err
+}
+
+type dbStartNewCmd struct {
+	Yes bool `help:"Do not ask."`
+}
+
+func (d *dbStartNewCmd) Run(c *command) error {
+	if err := c.confirm(d.Yes, "Helix begins with an empty database. What is there now is moved aside and kept for 30 days."); err != nil {
+		return err
+	}
+	return show(c, "storage.start_new", struct{}{}, func(r restored) { c.kept(r) })
 }
 
 type dbPruneCmd struct {

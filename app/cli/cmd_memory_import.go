@@ -11,6 +11,7 @@ import (
 
 	"helix/backend/fault"
 	"helix/backend/memory"
+	"helix/backend/memory/importer"
 )
 
 type memoryImportCmd struct {
@@ -21,6 +22,7 @@ type memoryImportCmd struct {
 	Type    string   `help:"episodic, semantic or procedural."`
 	Trust   bool     `help:"It is all your own text; otherwise the agent quotes it as foreign."`
 	DryRun  bool     `help:"Say what would come, and change nothing."`
+	Large   bool     `name:"allow-large" help:"Also read archives that unpack to far more than they are, without asking."`
 	NoEmbed bool     `help:"Without a running Helix: do not wait for search by meaning. It is prepared when Helix runs."`
 }
 
@@ -42,13 +44,20 @@ func (i *memoryImportCmd) Run(c *command) error {
 		if i.Trust {
 			p["untrusted"] = false
 		}
-		if i.DryRun {
-			if err := c.previewImport(path, p); err != nil {
+		if i.Large {
+			p["allowLarge"] = true
+		}
+		failed, err := c.importOne(path, p, i.DryRun)
+		if question, large := largeArchive(err); large {
+			if !isTerminal(c.env.Stdin) {
+				return fault.Limitf("%s Repeat with --allow-large to import it.", question).WithDetails(fault.As(err).Details)
+			}
+			if err := c.confirm(false, question+" Import it?"); err != nil {
 				return err
 			}
-			p["dryRun"] = true
+			p["allowLarge"] = true
+			failed, err = c.importOne(path, p, i.DryRun)
 		}
-		failed, err := c.runImport(path, p)
 		if err != nil {
 			return err
 		}
@@ -61,6 +70,31 @@ func (i *memoryImportCmd) Run(c *command) error {
 		return c.awaitEmbedding(true)
 	}
 	return nil
+}
+
+// importOne imports a file or a folder, or shows what is in it.
+func (c *command) importOne(path string, p map[string]any, dry bool) (exit int, err error) {
+	if dry {
+		if err := c.previewImport(path, p); err != nil {
+			return 0, err
+		}
+		p["dryRun"] = true
+	}
+	return c.runImport(path, p)
+}
+
+// largeArchive is the question of an import that stopped before it unpacked an archive.
+func largeArchive(err error) (question string, large bool) {
+	f := fault.As(err)
+	if f == nil || f.Kind != fault.Limit {
+		return "", false
+	}
+	text, _ := json.Marshal(f.Details)
+	var d importer.Large
+	if json.Unmarshal(text, &d) != nil || d.Code != importer.CodeLarge {
+		return "", false
+	}
+	return f.Message, true
 }
 
 // previewImport tells what a file holds.

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"archive/zip"
 	"bytes"
 	"context"
 	"encoding/json"
@@ -181,7 +182,7 @@ func TestMemoryImportCanceled(t *testing.T) {
 		if code != 130 || !strings.Contains(errs.String(), "What was read is kept") {
 			t.Errorf("exit %d: %s", code, errs.String())
 		}
-	case <-time.After(2 * time.Minute):
+	case <-time.After(5 * time.Minute):
 		t.Fatal("Ctrl-C did not end it")
 	}
 	var n memory.Stats
@@ -230,5 +231,32 @@ func TestSaveFile(t *testing.T) {
 	}
 	if err := saveFile(filepath.Join(dir, "none", "x"), strings.NewReader("x")); !fault.Is(err, fault.Invalid) {
 		t.Errorf("no such folder: %v", err)
+	}
+}
+
+func TestImportAsksAboutALargeArchive(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	data, path := filepath.Join(dir, "data"), filepath.Join(dir, "large.zip")
+	f, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	z := zip.NewWriter(f)
+	w, err := z.Create("note.txt")
+	if err == nil {
+		_, err = w.Write(append([]byte("a note"), bytes.Repeat([]byte(" "), 70<<20)...))
+	}
+	if err = errors.Join(err, z.Close(), f.Close()); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{{"import", path}, {"import", path, "--dry-run"}} {
+		r := helix(t, data, "", append([]string{"memory"}, args...)...)
+		if r.code != 5 || !strings.Contains(r.stderr, "would unpack to at least 70.0 MiB. Nothing was imported.") || !strings.Contains(r.stderr, "--allow-large") {
+			t.Errorf("%q: %+v", args, r)
+		}
+	}
+	if r := helix(t, data, "", "memory", "import", path, "--allow-large", "--no-embed"); r.code != 0 || !strings.Contains(r.stdout, "1 added") {
+		t.Errorf("allowed: %+v", r)
 	}
 }

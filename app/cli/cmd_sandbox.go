@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"helix/backend/duration"
 	"helix/backend/fault"
 )
 
@@ -102,7 +103,7 @@ func (s *sandboxStatusCmd) Run(c *command) error {
 		fmt.Fprintln(c.env.Stdout)
 		rows = rows[:0]
 		for _, p := range r.Profiles {
-			rows = append(rows, []string{p.Name, (time.Duration(p.WallMs) * time.Millisecond).String(), (time.Duration(p.CPUMs) * time.Millisecond).String(), size(p.MemoryBytes)})
+			rows = append(rows, []string{p.Name, (duration.Of(p.WallMs, time.Millisecond)).String(), (duration.Of(p.CPUMs, time.Millisecond)).String(), size(p.MemoryBytes)})
 		}
 		c.table([]string{"PROFILE", "TIME", "CPU", "MEMORY"}, rows)
 	})

@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"helix/backend/duration"
 	"helix/backend/fault"
 	"helix/backend/scheduler"
 )
@@ -123,8 +124,8 @@ type scheduleShowCmd struct{ scheduleRef }
 func (s *scheduleShowCmd) Run(c *command) error {
 	return s.with(c, "schedules.get", func(s scheduler.Schedule) {
 		c.fields("id", s.ScheduleID.String(), "name", s.Name, "description", s.Description, "state", scheduleState(s), "when", s.Words, "next", nextTime(s.NextRunAt),
-			"target", s.Target.Kind+" "+s.Target.Name, "input", string(s.Target.Input), "missed times", s.MissedPolicy, "grace", (time.Duration(s.GraceSecs) * time.Second).String(),
-			"overlap", s.Overlap, "notification", s.Notification, "notify when", s.NotifyWhen, "longest run", (time.Duration(s.MaxRunMs) * time.Millisecond).String(),
+			"target", s.Target.Kind+" "+s.Target.Name, "input", string(s.Target.Input), "missed times", s.MissedPolicy, "grace", (duration.Of(s.GraceSecs, time.Second)).String(),
+			"overlap", s.Overlap, "notification", s.Notification, "notify when", s.NotifyWhen, "longest run", (duration.Of(s.MaxRunMs, time.Millisecond)).String(),
 			"last", lastRun(s.LastRun), "failures in a row", fmt.Sprint(s.ConsecutiveFailures), "revision", fmt.Sprint(s.Revision))
 	})
 }

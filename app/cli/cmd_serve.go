@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"helix/backend"
+	"helix/backend/duration"
 	"helix/backend/fault"
 	"helix/backend/gateway"
 )
@@ -17,32 +18,29 @@ import (
 type serveCmd struct {
 	Addr        string `help:"Loopback address to listen on; port 0 takes any free one." placeholder:"HOST:PORT"`
 	SandboxPort int    `help:"Also open this loopback port for POST /execute alone."`
-	VoicePort   int    `help:"Also open this loopback port for POST /transcribe alone."`
-	SyncPort    int    `help:"Also open this loopback port for /ws, the sync relay, alone."`
+	VoicePort   int    `hidden:""` // no effect until there is a voice service
+	SyncPort    int    `hidden:""` // no effect until there is a sync relay
 	OnlyPorts   bool   `hidden:"" help:"Take any free port for the main routes."`
 	Link        bool   `help:"Also print a one-time link that opens the interface in a browser, with all rights."`
 }
 
-func (s *serveCmd) extra() []gateway.Extra {
-	out := []gateway.Extra{}
-	for _, e := range []struct {
-		port   int
-		routes map[string]string
-	}{
-		{s.SandboxPort, map[string]string{"/execute": "/execute"}},
-		{s.VoicePort, map[string]string{"/transcribe": "/transcribe"}},
-		{s.SyncPort, map[string]string{"/ws": "/sync"}},
-	} {
-		if e.port != 0 {
-			out = append(out, gateway.Extra{Port: e.port, Routes: e.routes})
-		}
+// extra lists the ports to open besides the gateway's, and says which flags have no effect.
+func (s *serveCmd) extra(c *command) []gateway.Extra {
+	if s.VoicePort != 0 {
+		c.say("--voice-port has no effect: this version of Helix has no voice service.")
 	}
-	return out
+	if s.SyncPort != 0 {
+		c.say("--sync-port has no effect: this version of Helix has no sync relay.")
+	}
+	if s.SandboxPort == 0 {
+		return nil
+	}
+	return []gateway.Extra{{Port: s.SandboxPort, Routes: map[string]string{"/execute": "/execute"}}}
 }
 
 func (s *serveCmd) Run(c *command) error {
 	o := c.options()
-	o.Web, o.Listen, o.Extra = c.env.Web, true, s.extra()
+	o.Web, o.Listen, o.Extra = c.env.Web, true, s.extra(c)
 	o.Flags = map[string]string{"gateway.enabled": "true"}
 	if s.Addr != "" {
 		o.Flags["gateway.addr"] = s.Addr
@@ -52,7 +50,7 @@ func (s *serveCmd) Run(c *command) error {
 	o.Progress = func(step string, done, total int64) {
 		c.say("Updating the database: %s (%d of %d). Your data was copied first.", step, done, total)
 	}
-	be, err := backend.Open(c.ctx, o)
+	be, err := c.openBackend(c.ctx, o)
 	if err != nil {
 		return err
 	}
@@ -71,7 +69,7 @@ func (s *serveCmd) Run(c *command) error {
 	select {
 	case err = <-ended:
 	case <-c.ctx.Done():
-		c.say("Stopping; running work has up to 10 seconds.")
+		c.say("Stopping; running work has up to 8 seconds.")
 		stop, done := context.WithTimeout(context.Background(), 12*time.Second)
 		defer done()
 		err = be.Stop(stop)
@@ -118,10 +116,10 @@ func (s *statusCmd) Run(c *command) error {
 	return show(c, "system.status", struct{}{}, func(r systemStatus) {
 		state := "running"
 		if r.Recovery {
-			state = "running in recovery mode: the database is damaged"
+			state = "running in recovery mode"
 		}
 		c.fields("state", state, "version", r.Version, "address", running.URL, "process", fmt.Sprint(r.PID),
-			"up", span(time.Duration(r.UptimeMs)*time.Millisecond), "memory", size(r.Memory.RSSBytes), "data", r.DataDir)
+			"up", span(duration.Of(r.UptimeMs, time.Millisecond)), "memory", size(r.Memory.RSSBytes), "data", r.DataDir)
 		for _, d := range r.Degraded {
 			fmt.Fprintf(c.env.Stdout, "  %s: %s %s\n", d.Area, plain(d.Reason), plain(d.Hint))
 		}
@@ -193,7 +191,7 @@ func (d *dbMigrateCmd) Run(c *command) error {
 	o := c.options()
 	o.ReleaseHold = true
 	o.Progress = func(step string, done, total int64) { c.say("%s: %d of %d", step, done, total) }
-	be, err := backend.Open(c.ctx, o)
+	be, err := c.openBackend(c.ctx, o)
 	if err != nil {
 		return err
 	}

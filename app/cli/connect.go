@@ -36,33 +36,34 @@ func (c *command) options() backend.Options {
 	return backend.Options{DataDir: c.DataDir, EnvFile: c.EnvFile, LogTo: level, Keyring: c.env.Keyring}
 }
 
-// connect reaches the running backend, else opens one in this process.
+// connect reaches the running backend, else opens one in this process when the data folder is
+// free. The backend that appears while it waits for that is reached too.
 func (c *command) connect() error {
 	if c.conn != nil {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(c.ctx, c.Timeout)
 	defer cancel()
-	opts, err := c.remote(ctx)
-	if err != nil {
-		return err
-	}
-	if opts != nil {
-		client, err := gateway.Dial(ctx, *opts)
+	return c.waitTurn(ctx, func() error {
+		opts, err := c.remote(ctx)
 		if err != nil {
 			return err
 		}
-		c.conn = &remote{client: client}
+		if opts != nil {
+			client, err := gateway.Dial(ctx, *opts)
+			if err != nil {
+				return err
+			}
+			c.conn = &remote{client: client}
+			return nil
+		}
+		own, err := c.open(ctx)
+		if err != nil {
+			return err
+		}
+		c.conn = own
 		return nil
-	}
-	own, err := c.open(ctx)
-	if fault.Is(err, fault.Conflict) {
-		return fault.Unavailablef("%s It does not answer yet; try again in a moment.", fault.As(err).Message)
-	} else if err != nil {
-		return err
-	}
-	c.conn = own
-	return nil
+	})
 }
 
 // remote says how to reach a backend that runs already; nil when none does.
@@ -129,7 +130,7 @@ func (c *command) open(ctx context.Context) (_ *own, err error) {
 	server, client := gateway.MemoryPipe()
 	o.done.Go(func() { _ = be.Run(run) }) // its end is this command's end
 	o.done.Go(func() {
-		id := identity.Identity{User: be.LocalUser(), Scopes: identity.Admin.Closed(), Client: "helix-cli", Pipe: "memory"}
+		id := identity.Identity{User: be.LocalUser(), Scopes: identity.Admin.Closed(), Client: identity.ClientTerminal, Label: "helix-cli", Pipe: "memory"}
 		_ = be.Gateway.Serve(run, server, id) // as above
 	})
 	o.client, err = gateway.DialOver(ctx, client, gateway.ClientOptions{Client: gateway.ClientInfo{ID: "helix-cli", Version: backend.Version, Mode: "cli"}, Scopes: []string{"admin", "write", "approve", "read"}})

@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -16,6 +15,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"helix/backend/testkit"
 )
 
 // program is the path of the built window program.
@@ -28,10 +29,14 @@ func program(t *testing.T) string {
 	return p
 }
 
+// patience bounds what has no event to wait for; it only has to pass before the test binary is
+// stopped, so that the failure says what was waited for.
+const patience = 2 * time.Minute
+
 // eventually polls until fn gives no error; it fails the test with the last one.
-func eventually(t *testing.T, limit time.Duration, what string, fn func() error) {
+func eventually(t *testing.T, what string, fn func() error) {
 	t.Helper()
-	deadline := time.Now().Add(limit)
+	deadline := time.Now().Add(patience)
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
 	for {
@@ -40,7 +45,7 @@ func eventually(t *testing.T, limit time.Duration, what string, fn func() error)
 			return
 		}
 		if time.Now().After(deadline) {
-			t.Fatalf("%s did not happen within %s: %v", what, limit, err)
+			t.Fatalf("%s did not happen: %v", what, err)
 		}
 		<-tick.C
 	}
@@ -149,12 +154,7 @@ func launch(t *testing.T, dataDir string, args ...string) *window {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	port := l.Addr().(*net.TCPAddr).Port
-	_ = l.Close()
+	port := testkit.FreePort(t)
 
 	w := &window{t: t, dataDir: dataDir, env: append(d.env, "HOME="+dataDir, "LD_PRELOAD="+lib)}
 	w.driver = exec.Command("WebKitWebDriver", fmt.Sprintf("--port=%d", port))
@@ -164,7 +164,7 @@ func launch(t *testing.T, dataDir string, args ...string) *window {
 		t.Fatal(err)
 	}
 	root := fmt.Sprintf("http://127.0.0.1:%d", port)
-	eventually(t, 20*time.Second, "the driver's answer", func() error {
+	eventually(t, "the driver's answer", func() error {
 		_, err := request("GET", root+"/status", nil)
 		return err
 	})
@@ -204,7 +204,7 @@ func request(method, url string, body any) (json.RawMessage, error) {
 		return nil, err
 	}
 	req.Header.Set("Content-Type", "application/json")
-	c := http.Client{Timeout: 60 * time.Second}
+	c := http.Client{Timeout: patience}
 	resp, err := c.Do(req)
 	if err != nil {
 		return nil, err
@@ -235,7 +235,7 @@ func (w *window) js(out any, script string, args ...any) error {
 // waitText waits until the page's text contains s.
 func (w *window) waitText(s string) {
 	w.t.Helper()
-	eventually(w.t, 30*time.Second, fmt.Sprintf("the text %q", s), func() error {
+	eventually(w.t, fmt.Sprintf("the text %q", s), func() error {
 		var text string
 		if err := w.js(&text, "return document.body ? document.body.innerText : ''"); err != nil {
 			return err
@@ -250,7 +250,7 @@ func (w *window) waitText(s string) {
 // click clicks the first element that matches the CSS selector.
 func (w *window) click(css string) {
 	w.t.Helper()
-	eventually(w.t, 15*time.Second, "a click on "+css, func() error {
+	eventually(w.t, "a click on "+css, func() error {
 		raw, err := request("POST", w.base+"/element", map[string]any{"using": "css selector", "value": css})
 		if err != nil {
 			return err

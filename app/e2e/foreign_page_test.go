@@ -7,7 +7,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -17,6 +16,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"helix/backend/testkit"
 )
 
 // headless is the backend without a window: the path in HELIX_BIN, or what make builds.
@@ -47,21 +48,15 @@ type served struct {
 	extra []string // addresses of the extra ports
 }
 
-// serve starts the backend over a temporary folder, without a keyring, with all its ports.
+// serve starts the backend over a temporary folder, without a keyring, with its extra port.
 func serve(t *testing.T) *served {
 	t.Helper()
 	s := &served{t: t, bin: headless(t), dir: t.TempDir()}
 	s.env = append(os.Environ(), "HOME="+s.dir, "DBUS_SESSION_BUS_ADDRESS=unix:path="+filepath.Join(s.dir, "none"))
 	args := []string{"--data-dir", s.dir, "serve", "--addr", "127.0.0.1:0"}
-	for _, flag := range []string{"--sandbox-port", "--voice-port", "--sync-port"} {
-		l, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // closed at once
-		if err != nil {
-			t.Fatal(err)
-		}
-		s.extra = append(s.extra, "http://"+l.Addr().String())
-		args = append(args, flag, fmt.Sprint(l.Addr().(*net.TCPAddr).Port))
-		_ = l.Close()
-	}
+	port := fmt.Sprint(testkit.FreePort(t))
+	s.extra = append(s.extra, "http://127.0.0.1:"+port)
+	args = append(args, "--sandbox-port", port)
 	c := exec.Command(s.bin, args...)
 	var out bytes.Buffer
 	c.Env, c.Stdout, c.Stderr = s.env, &out, &out
@@ -74,7 +69,7 @@ func serve(t *testing.T) *served {
 			t.Logf("helix serve: %v\n%s", err, out.String())
 		}
 	})
-	eventually(t, 60*time.Second, "the backend", func() (err error) {
+	eventually(t, "the backend", func() (err error) {
 		s.pid, s.url, err = endpoint(s.dir)
 		return err
 	})
@@ -207,7 +202,7 @@ func careless(t *testing.T) *httptest.Server {
 // and returns what it printed.
 func chromium(t *testing.T, done <-chan struct{}, address string, args ...string) string {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 120*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	c := exec.CommandContext(ctx, "/usr/bin/chromium", append([]string{"--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-dev-shm-usage", "--no-first-run",
 		"--disable-features=HttpsUpgrades,HttpsFirstBalancedModeAutoEnable,LocalNetworkAccessChecks", "--user-data-dir=" + t.TempDir(),
@@ -256,7 +251,7 @@ func TestForeignPageCanDoNothing(t *testing.T) {
 			select {
 			case r := <-page.report:
 				reports = append(reports, r)
-			case <-time.After(110 * time.Second):
+			case <-time.After(patience - 10*time.Second):
 				return
 			}
 		}

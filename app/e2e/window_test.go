@@ -12,7 +12,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 )
 
 // endpoint reads the endpoint file of a data folder.
@@ -77,7 +76,7 @@ func (w *window) call(out any, method string, params any) {
 		Result json.RawMessage
 		Error  *struct{ Message string }
 	}
-	eventually(w.t, 20*time.Second, "the answer to "+method, func() error {
+	eventually(w.t, "the answer to "+method, func() error {
 		var raw json.RawMessage
 		if err := w.js(&raw, "return window.__answer"); err != nil {
 			return err
@@ -152,7 +151,7 @@ func TestWindow(t *testing.T) {
 	t.Run("the builder stays usable", w.builder)
 
 	t.Run("a second start hands over", func(t *testing.T) {
-		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
 		defer cancel()
 		second := exec.CommandContext(ctx, program(t), "--data-dir", dir)
 		second.Env = w.env
@@ -170,7 +169,7 @@ func TestWindow(t *testing.T) {
 		if err := exec.Command("kill", "-TERM", fmt.Sprint(pid)).Run(); err != nil {
 			t.Fatal(err)
 		}
-		eventually(t, 20*time.Second, "the end of the program", func() error {
+		eventually(t, "the end of the program", func() error {
 			if alive(pid) {
 				return errors.New("still running")
 			}

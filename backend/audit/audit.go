@@ -39,6 +39,9 @@ const (
 	DataExport        = "data.export"
 	SegmentClosed     = "audit.segment"
 	Pruned            = "audit.pruned"
+	Alarm             = "audit.alarm"    // the head file did not fit the log
+	Accepted          = "audit.accepted" // somebody took notice of an alarm
+	LogReplaced       = "audit.replaced" // a restored database brought its own log
 	KeyChanged        = "auth.device_key"
 )
 
@@ -50,10 +53,13 @@ const (
 	Pending = "pending"
 )
 
+// TokenActor is the kind of an actor who came in with a created token; the id is the token's.
+const TokenActor = "token"
+
 // Entry is one thing that happened.
 type Entry struct {
 	User        uuid.UUID // whose log; zero: the caller of the transaction, else the local user
-	ActorKind   string    // user, tool, skill, agent, schedule, system …; "" with ActorID "": the caller
+	ActorKind   string    // user, token, tool, skill, agent, schedule, system …; "" with ActorID "": the caller
 	ActorID     string
 	Action      string // required
 	SubjectKind string // what it was done to or by
@@ -94,13 +100,26 @@ func appendEntry(tx *storage.Tx, e Entry) (int64, error) {
 		return 0, err
 	}
 	s := serviceOf(tx)
-	details, err := encodeDetails(e.Details, s.redactor())
-	if err != nil {
-		return 0, err
+	st, stated := e.Details.(*statement)
+	var details []byte
+	var err error
+	if !stated {
+		if details, err = encodeDetails(e.Details, s.redactor()); err != nil {
+			return 0, err
+		}
 	}
 	r := row{
 		ID: storage.NewID(), User: e.User, Device: dev, ActorKind: e.ActorKind, ActorID: e.ActorID, Action: e.Action,
-		SubjectKind: e.SubjectKind, SubjectID: e.SubjectID, Outcome: e.Outcome, Run: e.RunID, DetailsHash: hashDetails(details),
+		SubjectKind: e.SubjectKind, SubjectID: e.SubjectID, Outcome: e.Outcome, Run: e.RunID,
+	}
+	insert := func(h head) (err error) {
+		if stated {
+			if details, err = st.sign(tx, h); err != nil {
+				return err
+			}
+		}
+		r.DetailsHash = hashDetails(details)
+		return r.insert(tx, h)
 	}
 	h, cached := s.cachedHead(tx)
 	if !cached {
@@ -108,14 +127,14 @@ func appendEntry(tx *storage.Tx, e Entry) (int64, error) {
 			return 0, err
 		}
 	}
-	if err := r.insert(tx, h); err != nil {
+	if err := insert(h); err != nil {
 		// A savepoint that was rolled back leaves the cached head ahead of the table, which
 		// then refuses the gap.
 		now, err2 := loadHead(tx, dev)
 		if err2 != nil || !cached || now.hash == h.hash {
 			return 0, err
 		}
-		if err := r.insert(tx, now); err != nil {
+		if err := insert(now); err != nil {
 			return 0, err
 		}
 	}
@@ -154,6 +173,9 @@ func (e *Entry) fill(tx *storage.Tx) error {
 	if e.ActorKind == "" && e.ActorID == "" {
 		if e.ActorKind = "system"; ok {
 			e.ActorKind, e.ActorID = "user", id.User.String()
+			if id.Token != uuid.Nil { // several may hold tokens of one user
+				e.ActorKind, e.ActorID = TokenActor, id.Token.String()
+			}
 		}
 	}
 	if e.ActorKind == "user" && e.ActorID == e.User.String() {

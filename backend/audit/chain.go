@@ -148,7 +148,7 @@ func (s *segment) message() []byte {
 }
 
 func (s *segment) valid() bool {
-	return len(s.Key) == ed25519.PublicKeySize && ed25519.Verify(s.Key, s.message(), s.Signature)
+	return s.Count == s.Last-s.First+1 && len(s.Key) == ed25519.PublicKeySize && ed25519.Verify(s.Key, s.message(), s.Signature)
 }
 
 // plain makes a name fit for a log line: valid UTF-8 without control characters.

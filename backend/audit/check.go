@@ -5,6 +5,8 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"time"
 
@@ -14,30 +16,39 @@ import (
 // checker follows one log entry by entry, in memory that does not grow with it. It is fed
 // in order: the entries of a segment, then the segment.
 type checker struct {
-	keys   map[string]bool // trusted public keys
-	ranged bool            // the log begins and ends anywhere
-	rep    Report
-	bad    bool // a problem other than unknown_key was found
-	chains map[uuid.UUID]*chain
-	cur    *chain
+	keys    map[string]bool // trusted public keys
+	ranged  bool            // the log begins and ends anywhere
+	excuses *coverage
+	rep     Report
+	bad     bool // a problem other than unknown_key was found
+	chains  map[uuid.UUID]*chain
+	cur     *chain
+
+	started   bool
+	seq       int64
+	held      *heldEntry       // an entry after a gap: the next one tells a gap from a swap
+	prunedSeq int64            // the last entry of the segments whose entries were not there
+	lacking   int64            // details that were missing before statements were made
+	stated    bool             // a mark held a statement
+	alarms    map[string]int64 // the newest of each kind
 }
 
 // chain is the state of one device.
 type chain struct {
 	device    uuid.UUID
 	started   bool
-	seq       int64
 	hash      [32]byte
 	open      merkle
 	openFirst int64
 	openPrev  [32]byte
+	last      int64 // its last entry
 	segments  int64 // number of the last segment
 	lastHash  [32]byte
-	lastSeq   int64 // last entry of the last segment
 	pruned    int64 // last segment whose entries were not there
 	prunedSeq int64
-	mayPrune  int64      // what the log itself says was pruned
-	held      *heldEntry // an entry after a gap: the next one tells a gap from a swap
+	// What entries of an earlier version say was pruned. They count when they were signed
+	// before statements were made: later, anybody could have written them.
+	mayPrune, saidPruned int64
 }
 
 type heldEntry struct{ expected, found int64 }
@@ -45,14 +56,16 @@ type heldEntry struct{ expected, found int64 }
 // verdict is what one entry looked like on its own.
 type verdict struct {
 	own     bool // its content could be checked
+	mine    bool // it counts in the report
+	bad     bool // a field is not of the kind or size that it was written with
 	sum     [32]byte
 	erased  bool
 	details bool   // the details match their hash
 	text    []byte // of a key change
 }
 
-func newChecker(keys []ed25519.PublicKey, ranged bool) *checker {
-	c := &checker{keys: map[string]bool{}, ranged: ranged, chains: map[uuid.UUID]*chain{}}
+func newChecker(keys []ed25519.PublicKey, ranged bool, excuses *coverage) *checker {
+	c := &checker{keys: map[string]bool{}, ranged: ranged, excuses: excuses, chains: map[uuid.UUID]*chain{}, alarms: map[string]int64{}}
 	for _, k := range keys {
 		c.keys[string(k)] = true
 	}
@@ -80,12 +93,15 @@ func (c *checker) problem(kind string, seq int64, expected, found string) {
 		return
 	}
 	c.bad = kind != ProblemUnknownKey
-	c.rep.Problem, c.rep.FirstBadSeq, c.rep.Expected, c.rep.Found = kind, &seq, expected, found
+	c.rep.Problem, c.rep.Message, c.rep.Expected, c.rep.Found, c.rep.FirstBadSeq = kind, sentences[kind], expected, found, nil
+	if seq > 0 {
+		c.rep.FirstBadSeq = &seq
+	}
 }
 
-// entry checks the next entry of its device. After a problem it only counts.
+// entry checks the next entry. After a problem it only counts.
 func (c *checker) entry(r *row, v *verdict) {
-	if v.own {
+	if v.mine {
 		c.rep.Entries++
 		if c.rep.FirstSeq == 0 {
 			c.rep.FirstSeq = r.Seq
@@ -95,76 +111,111 @@ func (c *checker) entry(r *row, v *verdict) {
 			c.rep.Erased++
 		}
 	}
-	if c.bad {
+	if c.bad || !c.place(r) {
 		return
 	}
 	ch := c.chain(r.Device)
-	if ch.held != nil {
-		kind := ProblemGap
-		if r.Seq < ch.held.found && r.Seq >= ch.held.expected {
-			kind = ProblemOrder
-		}
-		c.problem(kind, ch.held.expected, strconv.FormatInt(ch.held.expected, 10), strconv.FormatInt(ch.held.found, 10))
-		return
-	}
 	if !ch.started {
-		c.first(ch, r)
-	} else if r.Seq != ch.seq+1 {
-		switch {
-		case r.Seq == ch.seq:
-			c.problem(ProblemDuplicate, r.Seq, strconv.FormatInt(ch.seq+1, 10), strconv.FormatInt(r.Seq, 10))
-		case r.Seq < ch.seq:
-			c.problem(ProblemOrder, r.Seq, strconv.FormatInt(ch.seq+1, 10), strconv.FormatInt(r.Seq, 10))
-		default:
-			ch.held = &heldEntry{expected: ch.seq + 1, found: r.Seq}
-		}
-		if c.bad || ch.held != nil {
-			return
+		ch.started = true
+		if ch.segments > 0 {
+			ch.hash = ch.lastHash
+		} else if c.ranged {
+			ch.hash = r.Prev
 		}
 	}
 	switch {
+	case v.bad:
+		c.problem(ProblemHash, r.Seq, "fields as they were written", "a field of another kind or size")
 	case r.Prev != ch.hash:
 		c.problem(ProblemHash, r.Seq, hexOf(ch.hash), hexOf(r.Prev))
 	case v.own && v.sum != r.Hash:
 		c.problem(ProblemHash, r.Seq, hexOf(v.sum), hexOf(r.Hash))
 	case v.own && !v.details:
 		c.problem(ProblemHash, r.Seq, hexOf(r.DetailsHash), "details that do not match")
+	case v.own && v.erased:
+		c.missing(r)
+	}
+	if prev, ok := c.excuses.at[r.Seq]; ok && prev != hexOf(r.Prev) {
+		c.problem(ProblemHash, r.Seq, prev, hexOf(r.Prev))
 	}
 	if ch.open.n == 0 {
 		ch.openFirst, ch.openPrev = r.Seq, r.Prev
 	}
-	ch.seq, ch.hash = r.Seq, r.Hash
+	ch.last, ch.hash = r.Seq, r.Hash
 	ch.open.add(r.Hash)
 	c.meaning(ch, r, v)
 }
 
-// first checks where a chain begins: at its genesis, behind segments whose entries left, or
-// anywhere in an export of a part.
-func (c *checker) first(ch *chain, r *row) {
-	ch.started = true
-	switch {
-	case ch.segments > 0:
-		if r.Seq != ch.lastSeq+1 {
-			c.problem(ProblemGap, ch.lastSeq+1, strconv.FormatInt(ch.lastSeq+1, 10), strconv.FormatInt(r.Seq, 10))
+// place checks that r follows the entry before, whatever device wrote it: the log begins with
+// entry 1 or behind segments whose entries left, or anywhere in a part.
+func (c *checker) place(r *row) bool {
+	if c.held != nil {
+		kind := ProblemGap
+		if r.Seq < c.held.found && r.Seq >= c.held.expected {
+			kind = ProblemOrder
 		}
-		ch.hash = ch.lastHash
-	case c.ranged:
-		ch.hash = r.Prev
-	case r.Prev != ch.hash:
-		c.problem(ProblemGap, 1, hexOf(ch.hash), hexOf(r.Prev))
+		c.gap(kind)
+		return false
 	}
+	if !c.started {
+		c.started = true
+		if c.seq = c.prunedSeq; c.ranged {
+			c.seq = r.Seq - 1
+		}
+	}
+	switch {
+	case r.Seq == c.seq+1:
+		c.seq = r.Seq
+		return true
+	case r.Seq == c.seq && c.seq > 0:
+		c.problem(ProblemDuplicate, r.Seq, strconv.FormatInt(c.seq+1, 10), strconv.FormatInt(r.Seq, 10))
+	case r.Seq <= c.seq:
+		c.problem(ProblemOrder, r.Seq, strconv.FormatInt(c.seq+1, 10), strconv.FormatInt(r.Seq, 10))
+	default:
+		c.held = &heldEntry{expected: c.seq + 1, found: r.Seq}
+	}
+	return false
+}
+
+func (c *checker) gap(kind string) {
+	c.problem(kind, c.held.expected, strconv.FormatInt(c.held.expected, 10), strconv.FormatInt(c.held.found, 10))
+}
+
+// missing checks that something says why the details of r are not there.
+func (c *checker) missing(r *row) {
+	e := c.excuses
+	switch {
+	case bearsStatement(r): // never erased, and without it nothing would be missing
+	case e.details(r), !e.complete:
+		return
+	case e.start != nil && r.Seq <= e.start.Through:
+		if c.lacking++; c.lacking <= e.start.Count {
+			return
+		}
+	}
+	c.problem(ProblemDetails, r.Seq, "details, or an entry that says that they were erased", "none")
 }
 
 // meaning acts on the entries that speak about the log itself.
 func (c *checker) meaning(ch *chain, r *row, v *verdict) {
-	switch {
-	case r.Action == Pruned && r.SubjectKind == "segment" && v.own:
-		if n, err := strconv.ParseInt(r.SubjectID, 10, 64); err == nil {
-			ch.mayPrune = max(ch.mayPrune, n)
+	if !v.own {
+		return
+	}
+	switch r.Action {
+	case Pruned: // of an earlier version; a statement says it now
+		if n, err := strconv.ParseInt(r.SubjectID, 10, 64); err == nil && r.SubjectKind == "segment" {
+			ch.saidPruned = max(ch.saidPruned, n)
 		}
-	case r.Action == KeyChanged && v.own && v.text != nil:
+	case Alarm:
+		c.alarms[r.SubjectID] = r.Seq
+	case SegmentClosed:
+		if r.Outcome == Failed { // the alarm of an earlier version
+			c.alarms[ProblemTruncated] = r.Seq
+		}
+		c.stated = c.stated || v.text != nil && parseStatement(v.text) != nil
+	case KeyChanged:
 		var k keyChange
-		if json.Unmarshal(v.text, &k) == nil && c.keys[string(k.Old)] && k.valid(r.Device) {
+		if v.text != nil && json.Unmarshal(v.text, &k) == nil && c.keys[string(k.Old)] && k.valid(r.Device) {
 			c.keys[string(k.New)] = true
 		}
 	}
@@ -176,11 +227,11 @@ func (c *checker) segment(s *segment) {
 	if c.bad {
 		return
 	}
-	ch := c.chain(s.Device)
-	if ch.held != nil {
-		c.problem(ProblemGap, ch.held.expected, strconv.FormatInt(ch.held.expected, 10), strconv.FormatInt(ch.held.found, 10))
+	if c.held != nil {
+		c.gap(ProblemGap)
 		return
 	}
+	ch := c.chain(s.Device)
 	if !s.valid() {
 		c.problem(ProblemSignature, s.First, "a valid signature over segment "+strconv.FormatInt(s.No, 10), hex.EncodeToString(s.Signature))
 		return
@@ -208,50 +259,81 @@ func (c *checker) segment(s *segment) {
 	switch {
 	case ch.open.n == 0 && !ch.started: // its entries left
 		ch.pruned, ch.prunedSeq = s.No, s.Last
+		if c.started { // entries of another device came before
+			c.problem(ProblemGap, s.First, "entries "+fmt.Sprint(s.First, " to ", s.Last), "none")
+			return
+		}
+		c.prunedSeq = max(c.prunedSeq, s.Last)
 	case ch.open.n == 0:
 		c.problem(ProblemGap, s.First, "entries "+fmt.Sprint(s.First, " to ", s.Last), "none")
 		return
-	case s.First != ch.openFirst || s.Last != ch.seq || s.Count != int64(ch.open.n):
+	case s.First != ch.openFirst || s.Last != ch.last || s.Count != int64(ch.open.n):
 		seq, kind := s.First, ProblemGap
 		if s.First == ch.openFirst {
-			if seq = ch.seq + 1; s.Last < ch.seq {
+			if seq = ch.last + 1; s.Last < ch.last {
 				seq, kind = s.Last+1, ProblemOrder
 			}
 		}
-		c.problem(kind, seq, fmt.Sprint(s.First, " to ", s.Last), fmt.Sprint(ch.openFirst, " to ", ch.seq))
+		c.problem(kind, seq, fmt.Sprint(s.First, " to ", s.Last), fmt.Sprint(ch.openFirst, " to ", ch.last))
 		return
 	case s.FirstPrev != ch.openPrev || s.LastHash != ch.hash || s.Root != ch.open.root():
 		c.problem(ProblemSignature, s.First, hexOf(s.Root), hexOf(ch.open.root()))
 		return
 	}
+	if c.excuses.first == 0 || s.Last < c.excuses.first {
+		ch.mayPrune = ch.saidPruned
+	}
 	ch.open.reset()
-	ch.segments, ch.lastHash, ch.lastSeq = s.No, s.LastHash, s.Last
+	ch.segments, ch.lastHash = s.No, s.LastHash
 	c.rep.SignedThrough = max(c.rep.SignedThrough, s.Last)
 }
 
 // finish closes the report; h is the newest signed head that is known from elsewhere, or nil.
 func (c *checker) finish(h *Head) Report {
+	if c.held != nil {
+		c.gap(ProblemGap)
+	}
+	excused := c.excuses.entries
 	for _, ch := range c.chains {
-		if ch.held != nil {
-			c.problem(ProblemGap, ch.held.expected, strconv.FormatInt(ch.held.expected, 10), strconv.FormatInt(ch.held.found, 10))
+		if ch.mayPrune >= ch.pruned {
+			excused = max(excused, ch.prunedSeq)
 		}
-		if ch.pruned > ch.mayPrune && !c.ranged {
-			c.problem(ProblemGap, 1, "an entry that says so", "entries up to "+strconv.FormatInt(ch.prunedSeq, 10)+" are missing")
-		}
-		c.rep.PrunedThrough = max(c.rep.PrunedThrough, ch.prunedSeq)
 		c.rep.Unsigned += int64(ch.open.n)
+	}
+	c.rep.PrunedThrough = c.prunedSeq
+	if c.prunedSeq > excused && !c.ranged {
+		c.problem(ProblemGap, 1, "an entry that says so", "entries up to "+strconv.FormatInt(c.prunedSeq, 10)+" are missing")
 	}
 	if h != nil && !c.ranged {
 		if ch := c.chains[h.Device]; ch == nil || ch.segments < h.No {
-			last := int64(0)
-			if ch != nil {
-				last = max(ch.seq, ch.lastSeq)
-			}
-			c.problem(ProblemTruncated, last+1, fmt.Sprint("segment ", h.No, " up to entry ", h.LastSeq), fmt.Sprint("entries up to ", last))
+			c.problem(ProblemTruncated, max(c.seq, c.prunedSeq)+1, fmt.Sprint("segment ", h.No, " up to entry ", h.LastSeq), fmt.Sprint("entries up to ", max(c.seq, c.prunedSeq)))
+		}
+	}
+	if c.excuses.newest > c.seq && !c.ranged {
+		c.problem(ProblemTruncated, c.seq+1, "entry "+strconv.FormatInt(c.excuses.newest, 10), fmt.Sprint("entries up to ", c.seq))
+	}
+	for _, k := range c.excuses.keys {
+		if !c.keys[string(k)] {
+			c.problem(ProblemUnknownKey, 0, "a trusted key", hex.EncodeToString(k))
+		}
+	}
+	for _, code := range slices.Sorted(maps.Keys(c.alarms)) {
+		if seq := c.alarms[code]; seq > c.excuses.alarms[code] {
+			c.alarm(code, seq)
 		}
 	}
 	c.rep.CheckedAt = time.Now().UTC()
 	return c.rep
+}
+
+// alarm reports what was found when somebody looked at the head file.
+func (c *checker) alarm(code string, seq int64) {
+	was := c.bad
+	if _, known := sentences[code]; !known {
+		code = ProblemTruncated
+	}
+	c.problem(code, seq, "a head file that fits the log", "an alarm")
+	c.rep.Alarm = c.rep.Alarm || !was
 }
 
 // keyChange is the details of a KeyChanged entry.

@@ -19,6 +19,7 @@ import (
 	"helix/backend/identity"
 	"helix/backend/storage"
 	"helix/backend/storage/storagetest"
+	"helix/backend/testkit"
 )
 
 // crashChild runs until it is killed: start, act outside the database, complete.
@@ -32,7 +33,7 @@ func crashChild(dir string) {
 		panic(err)
 	}
 	s := New(db, Options{SegmentEntries: 8, HeadFile: filepath.Join(dir, "audit-head")})
-	ctx := identity.With(context.Background(), identity.Identity{User: db.LocalUser().ID, Scopes: identity.Admin})
+	ctx := identity.With(context.Background(), identity.Identity{User: db.LocalUser().ID, Scopes: identity.Admin, Client: identity.ClientWindow})
 	go func() { _ = s.Run(ctx) }()
 	fmt.Println("ready")
 	for {
@@ -168,6 +169,7 @@ func TestInterrupted(t *testing.T) {
 // TestDiskFull: with no room the act is refused and reads go on; with room again the chain
 // is whole.
 func TestDiskFull(t *testing.T) {
+	testkit.SkipRaced(t, "much of the database and little at the same time")
 	t.Parallel()
 	e := setup(t, Options{})
 	e.many(3)
@@ -226,7 +228,7 @@ func TestRetention(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := e.verify()
-	if !r.OK || r.Erased != 53 || r.Entries != before.Entries {
+	if !r.OK || r.Erased != 53 || r.Entries != before.Entries+1 { // the entry that says so
 		t.Fatalf("%+v", r)
 	}
 	now = now.AddDate(0, 0, 400)
@@ -284,7 +286,7 @@ func TestErase(t *testing.T) {
 		t.Fatalf("%+v %v", g, err)
 	}
 	at := time.Now().Add(time.Hour)
-	if res, err = e.s.EraseDetails(e.ctx, EraseParams{Before: &at}); err != nil || res.Erased != 13 {
+	if res, err = e.s.EraseDetails(e.ctx, EraseParams{Before: &at}); err != nil || res.Erased != 12 {
 		t.Fatalf("%+v %v", res, err)
 	}
 	if r := e.verify(); !r.OK {

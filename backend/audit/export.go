@@ -6,13 +6,14 @@ import (
 	"crypto/ed25519"
 	"crypto/sha256"
 	"database/sql"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/google/uuid"
@@ -31,58 +32,148 @@ type part struct {
 }
 
 // partOf turns times into whole segments.
-func (s *Service) partOf(ctx context.Context, from, to *time.Time) (p part, err error) {
-	err = s.db.Read(ctx, func(tx *storage.Tx) error {
-		if p.lo, p.hi, err = seqRange(tx, from, to); err != nil || from == nil && to == nil {
-			return err
-		}
-		p.ranged = true
-		var lo, hi sql.NullInt64
-		if err := tx.QueryRow(`SELECT (SELECT first_seq FROM audit_segments WHERE first_seq <= ?1 AND last_seq >= ?1), (SELECT last_seq FROM audit_segments WHERE first_seq <= ?2 AND last_seq >= ?2)`, p.lo, p.hi).Scan(&lo, &hi); err != nil {
-			return err
-		}
-		if lo.Valid {
-			p.lo = lo.Int64
-		}
-		if hi.Valid {
-			p.hi = hi.Int64
-		}
-		return nil
-	})
-	return p, err
+func partOf(tx *storage.Tx, from, to *time.Time) (p part, err error) {
+	if p.lo, p.hi, err = seqRange(tx, from, to); err != nil || from == nil && to == nil {
+		return p, err
+	}
+	p.ranged = true
+	var lo, hi sql.NullInt64
+	if err := tx.QueryRow(`SELECT (SELECT first_seq FROM audit_segments WHERE first_seq <= ?1 AND last_seq >= ?1), (SELECT last_seq FROM audit_segments WHERE first_seq <= ?2 AND last_seq >= ?2)`, p.lo, p.hi).Scan(&lo, &hi); err != nil {
+		return p, err
+	}
+	if lo.Valid {
+		p.lo = lo.Int64
+	}
+	if hi.Valid {
+		p.hi = hi.Int64
+	}
+	return p, nil
+}
+
+const segmentColumns = `SELECT device_id, no, first_seq, last_seq, count, first_prev, last_hash, root, public_key, signature, signed_at FROM audit_segments`
+
+// scanSegment reads a segment; one whose fields are not of the kind and size that they were
+// written with has no signature.
+func scanSegment(rows *sql.Rows) (g segment, err error) {
+	var dev, fp, lh, root []byte
+	var key []byte
+	var n [5]sql.NullInt64
+	if err := rows.Scan(&dev, &n[0], &n[1], &n[2], &n[3], &fp, &lh, &root, &key, &g.Signature, &n[4]); err != nil {
+		return g, err
+	}
+	good := fill(g.Device[:], dev) && fill(g.FirstPrev[:], fp) && fill(g.LastHash[:], lh) && fill(g.Root[:], root)
+	for _, x := range n {
+		good = good && x.Valid
+	}
+	if g.No, g.First, g.Last, g.Count, g.SignedAt, g.Key = n[0].Int64, n[1].Int64, n[2].Int64, n[3].Int64, n[4].Int64, key; !good {
+		g.Signature = nil
+	}
+	return g, nil
+}
+
+// segmentNo is one segment, nil when there is none.
+func segmentNo(tx *storage.Tx, dev uuid.UUID, no int64) (*segment, error) {
+	rows, err := tx.Query(segmentColumns+` WHERE device_id = ? AND no = ?`, dev, no)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	if !rows.Next() {
+		return nil, rows.Err()
+	}
+	g, err := scanSegment(rows)
+	return &g, err
+}
+
+// fill copies a field and reports whether it had the size that it must have.
+func fill(dst, src []byte) bool {
+	clear(dst)
+	return copy(dst, src) == len(dst) && len(src) == len(dst)
 }
 
 // segments lists the signed segments of a part in order.
-func (s *Service) segments(ctx context.Context, p part) (out []segment, err error) {
-	err = s.db.Read(ctx, func(tx *storage.Tx) error {
-		rows, err := tx.Query(`SELECT device_id, no, first_seq, last_seq, count, first_prev, last_hash, root, public_key, signature, signed_at FROM audit_segments ORDER BY last_seq, device_id, no`)
+func segments(tx *storage.Tx, p part) (out []segment, err error) {
+	rows, err := tx.Query(segmentColumns + ` ORDER BY last_seq, device_id, no`)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		g, err := scanSegment(rows)
+		if err != nil {
+			return nil, err
+		}
+		if !p.ranged || g.Last >= p.lo && g.Last <= p.hi {
+			out = append(out, g)
+		}
+	}
+	return out, rows.Err()
+}
+
+// snapshot is what a verification or an export starts from, all of it from one moment.
+type snapshot struct {
+	part
+	segs    []segment
+	keys    []ed25519.PublicKey
+	said    []statement
+	isNew   bool
+	live    head // the end that this process wrote
+	extra   bool // there are rows beside the log
+	found   headState
+	adopted bool // the head file may belong to the log that was here before
+}
+
+// look takes a snapshot while no segment is closed.
+func (s *Service) look(ctx context.Context, from, to *time.Time) (p snapshot, err error) {
+	s.closing.Lock()
+	defer s.closing.Unlock()
+	if p.keys, err = s.trusted(ctx); err != nil {
+		return p, err
+	}
+	if err := s.learnModern(ctx, p.keys); err != nil {
+		return p, err
+	}
+	s.mu.Lock()
+	if s.have {
+		p.live = s.cur
+	}
+	s.mu.Unlock()
+	p.adopted = s.adopt.Load()
+	return p, s.db.Read(ctx, func(tx *storage.Tx) (err error) {
+		if p.part, err = partOf(tx, from, to); err != nil {
+			return err
+		}
+		if p.segs, err = segments(tx, p.part); err != nil {
+			return err
+		}
+		if p.said, err = statements(tx, p.keys); err != nil {
+			return err
+		}
+		if p.isNew, err = tx.LogIsNew(p.keys); err != nil {
+			return err
+		}
+		// Rows outside of the chain. Those without a number can only be in a table that was made
+		// again, and finding them reads it whole.
+		stray := `SELECT EXISTS (SELECT 1 FROM audit_pruning)
+			OR EXISTS (SELECT 1 FROM audit_details WHERE seq < (SELECT coalesce(min(seq), 1) FROM audit_log))
+			OR EXISTS (SELECT 1 FROM audit_details WHERE seq > (SELECT coalesce(max(seq), 0) FROM audit_log))`
+		if from == nil && to == nil {
+			stray += ` OR EXISTS (SELECT 1 FROM audit_details WHERE seq IS NULL) OR EXISTS (SELECT 1 FROM audit_log WHERE seq IS NULL)`
+		}
+		if err := tx.QueryRow(stray).Scan(&p.extra); err != nil {
+			return err
+		}
+		last, err := lastSegment(tx, tx.Device().ID)
 		if err != nil {
 			return err
 		}
-		defer rows.Close()
-		for rows.Next() {
-			var g segment
-			var fp, lh, root []byte
-			var key []byte
-			if err := rows.Scan(&g.Device, &g.No, &g.First, &g.Last, &g.Count, &fp, &lh, &root, &key, &g.Signature, &g.SignedAt); err != nil {
-				return err
-			}
-			if g.Last > p.hi || p.ranged && g.Last < p.lo { // signed since, or not asked for
-				continue
-			}
-			copy(g.FirstPrev[:], fp)
-			copy(g.LastHash[:], lh)
-			copy(g.Root[:], root)
-			g.Key = key
-			out = append(out, g)
-		}
-		return rows.Err()
+		p.found, err = s.checkHead(tx, p.keys, last)
+		return err
 	})
-	return out, err
 }
 
 // walk calls entry for each entry of a part, and segment behind its last entry.
-func (s *Service) walk(ctx context.Context, p part, segs []segment, entry func(*row, []byte) error, seg func(*segment) error) error {
+func (s *Service) walk(ctx context.Context, p part, segs []segment, entry func(*row, []byte, bool) error, seg func(*segment) error) error {
 	next := 0
 	flush := func(before int64) error { // segments whose entries ended before this one
 		for next < len(segs) && segs[next].Last < before {
@@ -93,34 +184,42 @@ func (s *Service) walk(ctx context.Context, p part, segs []segment, entry func(*
 		}
 		return nil
 	}
-	for lo := p.lo; lo <= p.hi; {
-		last := lo - 1
+	var seen names
+	last, more := p.lo, p.lo <= p.hi
+	for first := true; more; first = false {
+		n := 0
 		err := s.db.Read(ctx, func(tx *storage.Tx) error {
+			// The last entry of the batch before comes again, so that a second one of its number
+			// does not slip through between two batches.
 			rows, err := tx.Query(`SELECT l.seq, l.id, l.user_id, l.device_id, l.at, l.actor_kind, l.actor_id, l.action, l.subject_kind, l.subject_id, l.outcome, l.run_id, l.details_hash, l.prev_hash, l.hash, d.details
-				FROM audit_log l LEFT JOIN audit_details d ON d.seq = l.seq WHERE l.seq BETWEEN ? AND ? ORDER BY l.seq LIMIT ?`, lo, p.hi, readBatch)
+				FROM audit_log l LEFT JOIN audit_details d ON d.seq = l.seq WHERE l.seq BETWEEN ? AND ? ORDER BY l.seq LIMIT ?`, last, p.hi, readBatch)
 			if err != nil {
 				return err
 			}
 			defer rows.Close()
 			var r row
+			var at sql.NullInt64
 			var id, user, dev, run, dh, prev, hash, details sql.RawBytes
+			var text [6]sql.RawBytes
 			for rows.Next() {
-				if err := rows.Scan(&r.Seq, &id, &user, &dev, &r.At, &r.ActorKind, &r.ActorID, &r.Action, &r.SubjectKind, &r.SubjectID, &r.Outcome, &run, &dh, &prev, &hash, &details); err != nil {
-					return err
+				err := rows.Scan(&r.Seq, &id, &user, &dev, &at, &text[0], &text[1], &text[2], &text[3], &text[4], &text[5], &run, &dh, &prev, &hash, &details)
+				if n++; n == 1 && !first {
+					continue
 				}
-				copy(r.ID[:], id)
-				copy(r.User[:], user)
-				copy(r.Device[:], dev)
-				if r.Run = uuid.Nil; run != nil {
-					copy(r.Run[:], run)
+				good := err == nil && at.Valid && fill(r.ID[:], id) && fill(r.User[:], user) && fill(r.Device[:], dev) &&
+					fill(r.DetailsHash[:], dh) && fill(r.Prev[:], prev) && fill(r.Hash[:], hash)
+				r.At, r.Run = at.Int64, uuid.Nil
+				if run != nil {
+					good = fill(r.Run[:], run) && r.Run != uuid.Nil && good
 				}
-				copy(r.DetailsHash[:], dh)
-				copy(r.Prev[:], prev)
-				copy(r.Hash[:], hash)
+				for i, dst := range [...]*string{&r.ActorKind, &r.ActorID, &r.Action, &r.SubjectKind, &r.SubjectID, &r.Outcome} {
+					good = good && text[i] != nil
+					*dst = seen.of(text[i])
+				}
 				if err := flush(r.Seq); err != nil {
 					return err
 				}
-				if err := entry(&r, details); err != nil {
+				if err := entry(&r, details, good); err != nil {
 					return err
 				}
 				last = r.Seq
@@ -130,73 +229,81 @@ func (s *Service) walk(ctx context.Context, p part, segs []segment, entry func(*
 		if err != nil {
 			return err
 		}
-		if last < lo {
-			break
-		}
-		lo = last + 1
+		more = n == readBatch
 	}
 	return flush(1<<63 - 1)
 }
 
-// Verify checks the log of this device against its own key and its newest signed head.
-// Entries of other users count only as links of the chain.
+// Verify checks the log of this device against its keys and its newest signed head: every
+// entry of every user and device. The report counts the caller's own.
 func (s *Service) Verify(ctx context.Context, p VerifyParams) (Report, error) {
-	user := identity.UserID(ctx)
 	s.reading.RLock()
 	defer s.reading.RUnlock()
-	head := s.knownHead() // before the rest: a newer head would look like a missing end
-	pt, err := s.partOf(ctx, p.From, p.To)
+	snap, err := s.look(ctx, p.From, p.To)
 	if err != nil {
 		return Report{}, err
 	}
-	segs, err := s.segments(ctx, pt)
+	return s.verify(ctx, snap)
+}
+
+func (s *Service) verify(ctx context.Context, snap snapshot) (Report, error) {
+	user := identity.UserID(ctx)
+	excuses, err := newCoverage(snap.said)
 	if err != nil {
 		return Report{}, err
 	}
-	keys, err := s.trusted(ctx)
-	if err != nil {
-		return Report{}, err
-	}
-	c := newChecker(keys, pt.ranged)
-	err = s.walk(ctx, pt, segs, func(r *row, details []byte) error {
-		v := verdict{}
-		if r.User == user {
-			v = judge(r, details)
-		}
+	excuses.complete = excuses.complete || snap.isNew
+	c := newChecker(snap.keys, snap.ranged, excuses)
+	var cut bool
+	err = s.walk(ctx, snap.part, snap.segs, func(r *row, details []byte, good bool) error {
+		v := judge(r, details)
+		v.bad, v.mine = !good, r.User == user
 		c.entry(r, &v)
+		cut = cut || r.Seq == snap.live.seq && r.Hash != snap.live.hash
 		return nil
 	}, func(g *segment) error { c.segment(g); return nil })
 	if err != nil {
 		return Report{}, err
 	}
-	return c.finish(head), nil
+	if !snap.ranged {
+		s.ends(c, snap, cut)
+	}
+	c.finish(nil)
+	if snap.extra {
+		c.problem(ProblemExtra, 0, "rows that belong to the log", "others")
+	}
+	return c.rep, nil
+}
+
+// ends checks what is known about the end of the log from elsewhere.
+func (s *Service) ends(c *checker, snap snapshot, cut bool) {
+	last := max(c.seq, c.prunedSeq)
+	switch {
+	case c.held != nil: // finish says so
+	case cut, last < snap.live.seq:
+		c.problem(ProblemTruncated, last+1, "entries up to "+strconv.FormatInt(snap.live.seq, 10)+", as they were written", "entries up to "+strconv.FormatInt(last, 10))
+	case last == 0 && !snap.isNew && s.db.Device().ID != uuid.Nil && !snap.adopted:
+		c.problem(ProblemTruncated, 1, "the entries of a log that was begun", "none")
+	}
+	switch h := snap.found.head; {
+	case snap.found.problem == "" || snap.adopted || c.held != nil:
+	case snap.found.problem == ProblemTruncated:
+		c.problem(ProblemTruncated, last+1, fmt.Sprint("segment ", h.No, " up to entry ", h.LastSeq), fmt.Sprint("entries up to ", last))
+	default:
+		was := c.bad
+		c.problem(snap.found.problem, 0, "a head file that fits the log", "another")
+		c.rep.Alarm = !was
+	}
 }
 
 // trusted are the keys of this installation, present and retired.
-func (s *Service) trusted(ctx context.Context) (keys []ed25519.PublicKey, err error) {
-	if k := s.db.Device().PublicKey; k != nil {
-		keys = append(keys, k)
-	}
-	err = s.db.Read(ctx, func(tx *storage.Tx) error {
-		rows, err := tx.Query(`SELECT public_key FROM device_keys`)
-		if err != nil {
-			return err
-		}
-		defer rows.Close()
-		for rows.Next() {
-			var k []byte
-			if err := rows.Scan(&k); err != nil {
-				return err
-			}
-			keys = append(keys, k)
-		}
-		return rows.Err()
-	})
-	return keys, err
+func (s *Service) trusted(ctx context.Context) ([]ed25519.PublicKey, error) {
+	return s.db.DeviceKeys(ctx)
 }
 
 // Export writes the log to a new file of mode 0600 that Verify can check without Helix. What
-// is not signed yet is signed first when the key is at hand. Only the caller's entries are in
+// is not signed yet is signed first, and then the export as a whole, so that it needs the key
+// of the device. The log itself is verified, and what is wrong with it is in the export. Only the caller's entries are in
 // it; those of other users are links without content.
 func (s *Service) Export(ctx context.Context, p ExportParams) (ExportResult, error) {
 	var res ExportResult
@@ -209,14 +316,23 @@ func (s *Service) Export(ctx context.Context, p ExportParams) (ExportResult, err
 	if err := s.Record(ctx, Entry{Action: DataExport, SubjectKind: "audit", Details: map[string]any{"from": p.From, "to": p.To}}); err != nil {
 		return res, err
 	}
-	if err := s.Sign(ctx); err != nil && !fault.Is(err, fault.Unavailable) {
+	if err := s.Sign(ctx); err != nil {
 		return res, err
 	}
 	s.reading.RLock()
 	defer s.reading.RUnlock()
-	pt, err := s.partOf(ctx, p.From, p.To)
+	snap, err := s.look(ctx, nil, nil)
 	if err != nil {
 		return res, err
+	}
+	rep, err := s.verify(ctx, snap)
+	if err != nil {
+		return res, err
+	}
+	if p.From != nil || p.To != nil {
+		if snap, err = s.look(ctx, p.From, p.To); err != nil {
+			return res, err
+		}
 	}
 	f, err := os.CreateTemp(filepath.Dir(p.Path), ".audit-export-*") // mode 0600
 	if err != nil {
@@ -228,7 +344,7 @@ func (s *Service) Export(ctx context.Context, p ExportParams) (ExportResult, err
 			_ = os.Remove(f.Name())
 		}
 	}()
-	if res.Entries, res.Segments, err = s.export(ctx, f, pt); err != nil {
+	if res.Entries, res.Segments, err = s.export(ctx, f, snap, rep.Problem); err != nil {
 		return ExportResult{}, fault.Unavailablef("The export could not be written. Nothing was kept of it.").WithCause(err)
 	}
 	if err = errors.Join(f.Sync(), f.Close()); err != nil {
@@ -245,19 +361,16 @@ func (s *Service) Export(ctx context.Context, p ExportParams) (ExportResult, err
 	return res, nil
 }
 
-// export writes the lines of a part.
-func (s *Service) export(ctx context.Context, dst io.Writer, pt part) (entries, count int64, err error) {
+// export writes the lines of a snapshot.
+func (s *Service) export(ctx context.Context, dst io.Writer, snap snapshot, problem string) (entries, count int64, err error) {
 	user := identity.UserID(ctx)
-	segs, err := s.segments(ctx, pt)
-	if err != nil {
-		return 0, 0, err
-	}
 	sum := sha256.New()
 	w := bufio.NewWriterSize(io.MultiWriter(dst, sum), 256<<10)
-	head, err := s.header(ctx, pt, segs)
+	head, err := s.header(ctx, snap)
 	if err != nil {
 		return 0, 0, err
 	}
+	head.Problem = problem
 	line, err := json.Marshal(head)
 	if err != nil {
 		return 0, 0, err
@@ -270,7 +383,7 @@ func (s *Service) export(ctx context.Context, dst io.Writer, pt part) (entries, 
 		return 0, 0, err
 	}
 	buf := make([]byte, 0, 16<<10)
-	err = s.walk(ctx, pt, segs, func(r *row, details []byte) error {
+	err = s.walk(ctx, snap.part, snap.segs, func(r *row, details []byte, _ bool) error {
 		if r.User != user {
 			return write(appendOtherLine(buf[:0], r))
 		}
@@ -286,7 +399,13 @@ func (s *Service) export(ctx context.Context, dst io.Writer, pt part) (entries, 
 	if err := w.Flush(); err != nil {
 		return 0, 0, err
 	}
-	line, err = json.Marshal(trailer{T: "end", Entries: entries, Segments: count, SHA256: hex.EncodeToString(sum.Sum(nil))})
+	end := trailer{T: "end", Entries: entries, Segments: count, SHA256: hexBytes(sum.Sum(nil)), PublicKey: hexBytes(s.db.Device().PublicKey)}
+	sig, err := s.db.Sign(end.message())
+	if err != nil {
+		return 0, 0, err
+	}
+	end.Signature = hexBytes(sig)
+	line, err = json.Marshal(end)
 	if err != nil {
 		return 0, 0, err
 	}
@@ -294,9 +413,12 @@ func (s *Service) export(ctx context.Context, dst io.Writer, pt part) (entries, 
 	return entries, count, err
 }
 
-// header names the devices of a part and the keys that signed it.
-func (s *Service) header(ctx context.Context, pt part, segs []segment) (header, error) {
-	h := header{T: "header", Format: formatName, Version: 1, ExportedAt: time.Now().UTC().Format(time.RFC3339), Part: pt.ranged, Devices: []deviceKey{}}
+// header names the devices of a part and the keys that signed it, and has the statements that
+// matter to the caller's entries.
+func (s *Service) header(ctx context.Context, snap snapshot) (header, error) {
+	segs := snap.segs
+	h := header{T: "header", Format: formatName, Version: formatVersion, ExportedAt: time.Now().UTC().Format(time.RFC3339), Part: snap.ranged, Devices: []deviceKey{},
+		Statements: latest(snap.said, identity.UserID(ctx).String())}
 	index := map[uuid.UUID]int{}
 	add := func(dev uuid.UUID, key []byte) {
 		i, ok := index[dev]

@@ -17,10 +17,15 @@ import (
 	"helix/backend/fault"
 	"helix/backend/storage"
 	"helix/backend/storage/storagetest"
+	"helix/backend/testkit"
 )
 
-// reseal writes the lines again with a trailer that fits: what a forger can always do.
-func reseal(lines []string) string {
+// reseal writes the lines again with a trailer that fits, but without its signature: what a
+// forger can always do.
+func reseal(lines []string) string { return resealBy(lines, nil, nil) }
+
+// resealBy is reseal by whoever has the key.
+func resealBy(lines []string, key ed25519.PublicKey, sign func([]byte) ([]byte, error)) string {
 	body := strings.Join(lines[:len(lines)-1], "\n") + "\n"
 	var n, g int64
 	for _, l := range lines {
@@ -32,7 +37,15 @@ func reseal(lines []string) string {
 		}
 	}
 	sum := sha256.Sum256([]byte(body))
-	end, _ := json.Marshal(trailer{T: "end", Entries: n, Segments: g, SHA256: hex.EncodeToString(sum[:])})
+	t := trailer{T: "end", Entries: n, Segments: g, SHA256: hex.EncodeToString(sum[:]), PublicKey: hexBytes(key)}
+	if sign != nil {
+		sig, err := sign(t.message())
+		if err != nil {
+			panic(err)
+		}
+		t.Signature = hexBytes(sig)
+	}
+	end, _ := json.Marshal(t)
 	return body + string(end) + "\n"
 }
 
@@ -49,6 +62,7 @@ func sample(t *testing.T) (*env, []byte) {
 
 // TestEachByte flips one bit of each byte of an export: every one is detected.
 func TestEachByte(t *testing.T) {
+	testkit.SkipRaced(t, "much of the database and little at the same time")
 	t.Parallel()
 	e, b := sample(t)
 	if r, err := Verify(bytes.NewReader(b), e.keys()); err != nil || !r.OK || r.Entries != 10 || r.Segments != 2 || r.Unsigned != 0 {
@@ -105,7 +119,7 @@ func TestForgedLines(t *testing.T) {
 		}},
 		{"drop a segment", ProblemGap, func(l []string) []string { return append(l[:seg:seg], l[seg+1:]...) }},
 		{"drop the newest entries", ProblemTruncated, func(l []string) []string { return append(l[:seg+1:seg+1], l[len(l)-1]) }},
-		{"erase details", "erased", func(l []string) []string {
+		{"erase details", ProblemDetails, func(l []string) []string {
 			l[third] = strings.Replace(l[third], `"details":{"i":2}`, `"details":null`, 1)
 			return l
 		}},
@@ -123,13 +137,17 @@ func TestForgedLines(t *testing.T) {
 			t.Parallel()
 			lines := c.edit(append([]string(nil), orig...))
 			head := segmentHead(t, orig[len(orig)-2])
-			r, err := VerifyAgainst(strings.NewReader(reseal(lines)), e.keys(), head)
+			text := reseal(lines)
+			if c.name == "nothing" {
+				text = resealBy(lines, e.db.Device().PublicKey, e.db.Sign)
+			}
+			r, err := VerifyAgainst(strings.NewReader(text), e.keys(), head)
 			if err != nil {
 				t.Fatal(err)
 			}
 			switch {
-			case c.name == "nothing" || c.problem == "erased":
-				if !r.OK || c.problem == "erased" && r.Erased != 1 {
+			case c.name == "nothing":
+				if !r.OK {
 					t.Fatalf("%+v", r)
 				}
 			case r.OK || c.problem != "" && r.Problem != c.problem:
@@ -209,10 +227,11 @@ func TestKeyChange(t *testing.T) {
 	s.Key, s.Signature = pub, nil
 	s.Signature = ed25519.Sign(priv, s.message())
 	lines[i] = string(appendSegmentLine(nil, &s))
-	if r, err := Verify(strings.NewReader(reseal(lines)), e.keys()); err != nil || !r.OK {
+	sign := func(b []byte) ([]byte, error) { return ed25519.Sign(priv, b), nil }
+	if r, err := Verify(strings.NewReader(resealBy(lines, pub, sign)), e.keys()); err != nil || !r.OK {
 		t.Fatalf("%+v %v", r, err)
 	}
-	if r, err := Verify(strings.NewReader(reseal(append(lines[:2:2], lines[4:]...))), e.keys()); err != nil || r.OK {
+	if r, err := Verify(strings.NewReader(resealBy(append(lines[:2:2], lines[4:]...), pub, sign)), e.keys()); err != nil || r.OK {
 		t.Fatalf("without the entry: %+v %v", r, err)
 	}
 }

@@ -23,6 +23,8 @@ const (
 	segmentStart = `{"t":"segment","device":"`
 	trailerStart = `{"t":"end",`
 	formatName   = "helix-audit"
+
+	formatVersion = 2 // 1 had no statements and no signature over the whole
 )
 
 // header is the first line.
@@ -33,6 +35,8 @@ type header struct {
 	ExportedAt string      `json:"exportedAt"`
 	Part       bool        `json:"part"` // limited to a time
 	Devices    []deviceKey `json:"devices"`
+	Statements []statement `json:"statements,omitempty"` // what excuses what is missing
+	Problem    string      `json:"problem,omitempty"`    // of the log itself, when the export was made
 }
 
 type deviceKey struct {
@@ -46,6 +50,25 @@ type trailer struct {
 	Entries  int64  `json:"entries"`
 	Segments int64  `json:"segments"`
 	SHA256   string `json:"sha256"`
+	// The device signs the export as a whole; version 1 had no such signature.
+	PublicKey string `json:"publicKey,omitempty"`
+	Signature string `json:"signature,omitempty"`
+}
+
+// message is what the device key signs.
+func (t *trailer) message() []byte {
+	b := prefix(nil, []byte("helix-audit-export-v1"))
+	return prefix(prefixInt(prefixInt(b, t.Entries), t.Segments), []byte(t.SHA256))
+}
+
+func (t *trailer) key() ed25519.PublicKey {
+	b, _ := hex.DecodeString(t.PublicKey)
+	return b
+}
+
+func (t *trailer) valid() bool {
+	sig, err := hex.DecodeString(t.Signature)
+	return err == nil && hexBytes(sig) == t.Signature && hexBytes(t.key()) == t.PublicKey && len(t.key()) == ed25519.PublicKeySize && ed25519.Verify(t.key(), t.message(), sig)
 }
 
 const hexDigits = "0123456789abcdef"

@@ -220,17 +220,21 @@ func (s *Service) nameAll(ctx context.Context, es []LogEntry) {
 		return
 	}
 	seen := map[WireSubject]string{}
-	for i := range es {
-		k := es[i].Subject
-		if k.ID == "" {
-			continue
-		}
+	name := func(kind, id string) string {
+		k := WireSubject{Kind: kind, ID: id}
 		n, ok := seen[k]
-		if !ok {
-			n = s.o.Name(ctx, k.Kind, k.ID)
+		if !ok && id != "" {
+			n = s.o.Name(ctx, kind, id)
 			seen[k] = n
 		}
-		es[i].Subject.Name = n
+		return n
+	}
+	for i := range es {
+		e := &es[i]
+		e.Subject.Name = name(e.Subject.Kind, e.Subject.ID)
+		if e.Actor.Kind == TokenActor {
+			e.Actor.Name = name(e.Actor.Kind, e.Actor.ID)
+		}
 	}
 }
 
@@ -275,8 +279,10 @@ func (s *Service) Get(ctx context.Context, p GetParams) (GetResult, error) {
 		}
 		return nil
 	})
-	if err == nil && s.o.Name != nil && res.Subject.ID != "" {
-		res.Subject.Name = s.o.Name(ctx, res.Subject.Kind, res.Subject.ID)
+	if err == nil {
+		one := []LogEntry{res.LogEntry}
+		s.nameAll(ctx, one)
+		res.LogEntry = one[0]
 	}
 	return res, err
 }

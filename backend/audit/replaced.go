@@ -2,9 +2,6 @@ package audit
 
 import (
 	"context"
-	"database/sql"
-	"errors"
-	"os"
 
 	"helix/backend/storage"
 )
@@ -20,17 +17,21 @@ func (s *Service) noteOpened() error {
 }
 
 // replaced follows the database when a restore, rollback or salvage has put another file in
-// its place. The log of that file ends where it ends, so its newest signed head becomes the
-// known one; storage has put the exchange itself on record. The same file opened again keeps
-// the head that is known, which it must still reach.
+// its place. The log of that file ends where it ends: an entry says that it took the place of
+// another, and the head file follows it. The same file opened again keeps the head that is
+// known, which it must still reach.
 func (s *Service) replaced(same bool) {
 	s.forgetHead()
+	s.modern.Store(0)
+	if !same {
+		s.adopt.Store(true)
+	}
 	if s.db.Recovery() != nil {
 		return
 	}
 	err := s.noteOpened()
 	if err == nil && !same {
-		err = s.adoptHead()
+		err = s.closeOne(context.Background())
 	}
 	if err != nil {
 		s.log.Error("follow the replaced audit log", "error", err)
@@ -40,36 +41,4 @@ func (s *Service) replaced(same bool) {
 	case s.wake <- struct{}{}:
 	default:
 	}
-}
-
-// adoptHead writes the head file anew from the newest segment of this device.
-func (s *Service) adoptHead() error {
-	if s.o.HeadFile == "" {
-		return nil
-	}
-	s.closing.Lock()
-	defer s.closing.Unlock()
-	var seg segment
-	var public []byte
-	err := s.db.Read(context.Background(), func(tx *storage.Tx) error {
-		seg.Device = s.db.Device().ID
-		var prev, last, root []byte
-		err := tx.QueryRow(`SELECT no, first_seq, last_seq, count, first_prev, last_hash, root, public_key, signature, signed_at FROM audit_segments WHERE device_id = ? ORDER BY no DESC LIMIT 1`, seg.Device).
-			Scan(&seg.No, &seg.First, &seg.Last, &seg.Count, &prev, &last, &root, &public, &seg.Signature, &seg.SignedAt)
-		copy(seg.FirstPrev[:], prev)
-		copy(seg.LastHash[:], last)
-		copy(seg.Root[:], root)
-		return err
-	})
-	if errors.Is(err, sql.ErrNoRows) {
-		if err = os.Remove(s.o.HeadFile); errors.Is(err, os.ErrNotExist) {
-			err = nil
-		}
-		return err
-	}
-	if err != nil {
-		return err
-	}
-	seg.Key = public
-	return s.writeHead(seg.head())
 }

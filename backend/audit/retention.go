@@ -87,7 +87,8 @@ func openStarts(tx *storage.Tx, from, through int64, dev uuid.UUID) ([]openStart
 func (s *Service) Prune(ctx context.Context) error {
 	now := s.o.Now()
 	if d := s.o.DetailsDays(); d > 0 {
-		if _, err := s.eraseUntil(ctx, now.AddDate(0, 0, -d)); err != nil {
+		// Whole days, so that at most one entry a day says that details were erased.
+		if _, err := s.eraseUntil(ctx, now.AddDate(0, 0, -d).UTC().Truncate(24*time.Hour)); err != nil {
 			return err
 		}
 	}
@@ -140,8 +141,8 @@ func (s *Service) pruneSegments(ctx context.Context, cutoff int64) (more bool, e
 			return err
 		}
 		// The entry comes first: were it missing, what left would look like a theft.
-		if err := Append(tx, Entry{User: s.db.LocalUser().ID, ActorKind: "system", Action: Pruned, SubjectKind: "segment", SubjectID: strconv.FormatInt(no, 10),
-			Details: map[string]any{"throughSeq": through, "entries": through - first + 1}}); err != nil {
+		if err := Append(tx, Entry{User: s.db.LocalUser().ID, ActorKind: "system", Action: Pruned, SubjectKind: coversEntries, SubjectID: strconv.FormatInt(no, 10),
+			Details: &statement{Covers: coversEntries, Through: through, Count: through - first + 1}}); err != nil {
 			return err
 		}
 		for _, q := range []string{`INSERT INTO audit_pruning (one, through) VALUES (1, ?)`, `DELETE FROM audit_details WHERE seq <= ?`, `DELETE FROM audit_log WHERE seq <= ?`} {
@@ -161,49 +162,86 @@ func (s *Service) EraseDetails(ctx context.Context, p EraseParams) (EraseResult,
 	if (p.SubjectID == "") == (p.Before == nil) {
 		return EraseResult{}, fault.Invalidf("Give either subjectId or before.")
 	}
+	if len(p.SubjectID) > maxName {
+		return EraseResult{}, fault.Invalidf("subjectId is longer than %d bytes.", maxName)
+	}
+	if _, err := s.db.Sign(nil); err != nil {
+		return EraseResult{}, err // without the key nothing could say what was erased
+	}
 	user := identity.UserID(ctx)
+	s.reading.Lock()
+	defer s.reading.Unlock()
 	var res EraseResult
 	err := s.db.Write(ctx, func(tx *storage.Tx) error {
-		q := `DELETE FROM audit_details WHERE seq IN (SELECT seq FROM audit_log WHERE user_id = ? AND action <> ? AND `
-		args := []any{user, KeyChanged}
-		how := map[string]any{}
-		if p.SubjectID != "" {
-			q, args = q+`subject_id = ?)`, append(args, p.SubjectID)
-			how["subjectId"] = p.SubjectID
-		} else {
-			q, args = q+`at < ?)`, append(args, *p.Before)
-			how["before"] = p.Before.UTC().Format(time.RFC3339)
+		st := &statement{Covers: coversDetails, User: user.String(), SubjectID: p.SubjectID}
+		_, hi, err := seqRange(tx, nil, nil)
+		if err != nil {
+			return err
 		}
-		r, err := tx.Exec(q, args...)
+		st.Through = hi
+		q := `DELETE FROM audit_details WHERE seq IN (SELECT seq FROM audit_log WHERE user_id = ? AND action NOT IN (` + keepsDetails + `) AND seq <= ?`
+		args := []any{user}
+		if p.Before != nil {
+			st.Before = p.Before.UTC().Format(time.RFC3339Nano)
+			if st.Through, err = lastBefore(tx, *p.Before); err != nil {
+				return err
+			}
+		}
+		if args = append(args, st.Through); p.SubjectID != "" {
+			q, args = q+` AND subject_id = ?`, append(args, p.SubjectID)
+		}
+		r, err := tx.Exec(q+`)`, args...)
 		if err != nil {
 			return err
 		}
 		if res.Erased, err = r.RowsAffected(); err != nil {
 			return err
 		}
-		how["erased"] = res.Erased
-		return Append(tx, Entry{Action: DataErase, SubjectKind: "audit", Details: how})
+		st.Count = res.Erased
+		return Append(tx, Entry{Action: DataErase, SubjectKind: coversDetails, Details: st})
 	})
 	return res, s.note(ctx, err)
 }
 
-// eraseUntil is retention of details, in steps that keep write transactions short.
+// lastBefore is the last entry before a time, 0 when there is none.
+func lastBefore(tx *storage.Tx, t time.Time) (int64, error) {
+	lo, hi, err := seqRange(tx, nil, nil)
+	if err != nil {
+		return 0, err
+	}
+	seq, err := firstAt(tx, lo, hi, t.UnixMicro())
+	return seq - 1, err
+}
+
+// eraseUntil is retention of details, in steps that keep write transactions short. The entry
+// that says so comes first: were it missing, what left would look like a theft.
 func (s *Service) eraseUntil(ctx context.Context, before time.Time) (total int64, err error) {
+	if _, err := s.db.Sign(nil); err != nil {
+		return 0, nil //nolint:nilerr // locked: the next sweep erases
+	}
 	s.reading.Lock()
 	defer s.reading.Unlock()
-	for {
-		var n int64
-		err := s.db.Write(ctx, func(tx *storage.Tx) error {
-			r, err := tx.Exec(`DELETE FROM audit_details WHERE seq IN (SELECT d.seq FROM audit_details d CROSS JOIN audit_log l ON l.seq = d.seq WHERE l.at < ? AND l.action <> ? ORDER BY d.seq LIMIT 2000)`, before, KeyChanged)
+	const old = ` FROM audit_details d CROSS JOIN audit_log l ON l.seq = d.seq WHERE d.seq <= ? AND l.action NOT IN (` + keepsDetails + `)`
+	var through int64
+	err = s.db.Write(ctx, func(tx *storage.Tx) (err error) {
+		if through, err = lastBefore(tx, before); err != nil {
+			return err
+		}
+		st := &statement{Covers: coversDetails, Through: through, Before: before.UTC().Format(time.RFC3339Nano)}
+		if err := tx.QueryRow(`SELECT count(*)`+old, through).Scan(&st.Count); err != nil || st.Count == 0 {
+			return err
+		}
+		return Append(tx, Entry{User: s.db.LocalUser().ID, ActorKind: "system", Action: DataErase, SubjectKind: coversDetails, Details: st})
+	})
+	for n := int64(2000); err == nil && n == 2000; total += n {
+		err = s.db.Write(ctx, func(tx *storage.Tx) error {
+			r, err := tx.Exec(`DELETE FROM audit_details WHERE seq IN (SELECT d.seq`+old+` ORDER BY d.seq LIMIT 2000)`, through)
 			if err != nil {
 				return err
 			}
 			n, err = r.RowsAffected()
 			return err
 		})
-		total += n
-		if err != nil || n < 2000 {
-			return total, err
-		}
 	}
+	return total, err
 }

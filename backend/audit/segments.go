@@ -1,16 +1,11 @@
 package audit
 
 import (
-	"bytes"
 	"context"
 	"crypto/ed25519"
 	"database/sql"
-	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strconv"
 	"time"
 
@@ -39,11 +34,13 @@ func AppendKeyChange(tx *storage.Tx, old, next ed25519.PublicKey, signOld, signN
 // ends; then it signs what is left.
 func (s *Service) Run(ctx context.Context) error {
 	s.closeInterrupted(ctx)
-	s.compareHead(ctx)
+	if err := s.closeOne(ctx); err != nil && ctx.Err() == nil { // before anything replaces a head that does not fit
+		s.log.Warn("sign the audit log", "error", err)
+	}
 	sweep := time.NewTicker(time.Hour)
 	defer sweep.Stop()
 	prune := func() {
-		if err := s.Prune(ctx); err != nil && ctx.Err() == nil {
+		if err := fault.Catch(func() error { return s.Prune(ctx) }); err != nil && ctx.Err() == nil {
 			s.log.Error("audit retention", "error", err)
 		}
 	}
@@ -142,52 +139,104 @@ func (s *Service) closeDue(ctx context.Context) (time.Duration, error) {
 // locked.
 func (s *Service) Sign(ctx context.Context) error {
 	for {
-		var o openSegment
-		if err := s.db.Read(ctx, func(tx *storage.Tx) (err error) { o, err = loadOpen(tx, s.db.Device().ID); return err }); err != nil || o.from == 0 {
+		if err := s.closeOne(ctx); err != nil {
 			return err
 		}
-		if err := s.closeOne(ctx); err != nil {
+		var o openSegment
+		if err := s.db.Read(ctx, func(tx *storage.Tx) (err error) { o, err = loadOpen(tx, s.db.Device().ID); return err }); err != nil || o.from == 0 {
 			return err
 		}
 	}
 }
 
 // closeOne signs one segment: at most SegmentEntries entries, the last of which says so when
-// the segment reaches the end of the log.
+// the segment reaches the end of the log. Before it replaces the head file it looks whether
+// that still fits the log; what does not goes on record in the segment.
+//
+// The head file says what will be signed before the commit and what was signed after it, so
+// that wherever a crash falls the newest segment is one of the two it names.
 func (s *Service) closeOne(ctx context.Context) error {
 	s.closing.Lock()
 	defer s.closing.Unlock()
-	var head Head
-	err := s.db.Write(ctx, func(tx *storage.Tx) error {
+	keys, err := s.db.DeviceKeys(ctx)
+	if err != nil {
+		return err
+	}
+	if err := s.learnModern(ctx, keys); err != nil {
+		return err
+	}
+	adopt := s.adopt.Load()
+	var seg segment
+	err = s.db.Write(ctx, func(tx *storage.Tx) error {
+		seg = segment{}
 		dev := tx.Device()
-		o, err := loadOpen(tx, dev.ID)
-		if err != nil || o.from == 0 {
+		if dev.ID == uuid.Nil {
+			return fault.Unavailablef("The audit log cannot be signed because the key of this device is locked.")
+		}
+		last, err := lastSegment(tx, dev.ID)
+		if err != nil {
 			return err
 		}
-		last := min(o.last, o.from+int64(s.o.SegmentEntries)-1)
-		if last == o.last && last-o.from+1 < int64(s.o.SegmentEntries) {
-			if last, err = appendEntry(tx, Entry{User: s.db.LocalUser().ID, ActorKind: "system", Action: SegmentClosed, SubjectKind: "segment", SubjectID: strconv.FormatInt(o.no, 10)}); err != nil {
+		found, err := s.checkHead(tx, keys, last)
+		if err != nil {
+			return err
+		}
+		if err := s.noteHead(tx, found, adopt); err != nil {
+			return err
+		}
+		o, err := loadOpen(tx, dev.ID)
+		if err != nil {
+			return err
+		}
+		if o.from == 0 {
+			if found.settle {
+				return s.putHead(Head{Device: dev.ID}.with(last), false)
+			}
+			return nil
+		}
+		end := min(o.last, o.from+int64(s.o.SegmentEntries)-1)
+		if end == o.last && end-o.from+1 < int64(s.o.SegmentEntries) {
+			mark := Entry{User: s.db.LocalUser().ID, ActorKind: "system", Action: SegmentClosed, SubjectKind: "segment", SubjectID: strconv.FormatInt(o.no, 10)}
+			if mark.Details, err = s.firstStatement(tx, o.last); err != nil {
+				return err
+			}
+			if end, err = appendEntry(tx, mark); err != nil {
 				return err
 			}
 		}
-		seg := segment{Device: dev.ID, No: o.no, First: o.from, Last: last, Count: last - o.from + 1, FirstPrev: o.prev, Key: dev.PublicKey, SignedAt: tx.Now.UnixMicro()}
-		if err := seg.fill(tx); err != nil {
+		next := segment{Device: dev.ID, No: o.no, First: o.from, Last: end, Count: end - o.from + 1, FirstPrev: o.prev, Key: dev.PublicKey, SignedAt: tx.Now.UnixMicro()}
+		if err := next.fill(tx); err != nil {
 			return err
 		}
-		if seg.Signature, err = s.db.Sign(seg.message()); err != nil {
+		if next.Signature, err = s.db.Sign(next.message()); err != nil {
 			return err
 		}
 		if _, err := tx.Exec(`INSERT INTO audit_segments (device_id, no, first_seq, last_seq, count, first_prev, last_hash, root, public_key, signature, signed_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-			seg.Device, seg.No, seg.First, seg.Last, seg.Count, seg.FirstPrev, seg.LastHash, seg.Root, []byte(seg.Key), seg.Signature, seg.SignedAt); err != nil {
+			next.Device, next.No, next.First, next.Last, next.Count, next.FirstPrev, next.LastHash, next.Root, []byte(next.Key), next.Signature, next.SignedAt); err != nil {
 			return err
 		}
-		head = seg.head()
+		if err := tx.LogBegun(); err != nil {
+			return err
+		}
+		h := Head{Device: dev.ID}.with(last)
+		signed := next.signed()
+		h.Pending = &signed
+		if err := s.putHead(h, false); err != nil {
+			return err
+		}
+		seg = next
 		return nil
 	})
-	if err != nil || head.No == 0 {
+	if err != nil {
 		return err
 	}
-	return s.writeHead(head)
+	if adopt {
+		s.adopt.Store(false)
+	}
+	if seg.No == 0 {
+		return nil
+	}
+	return s.putHead(Head{Device: seg.Device}.with(&seg), true)
 }
 
 // fill computes the root over the entries, which must follow one another.
@@ -215,144 +264,4 @@ func (s *segment) fill(tx *storage.Tx) error {
 	}
 	s.Root = m.root()
 	return rows.Err()
-}
-
-// Head is the newest signed segment of a device, as it is kept outside the database.
-type Head struct {
-	Device    uuid.UUID `json:"deviceId"`
-	No        int64     `json:"no"`
-	FirstSeq  int64     `json:"firstSeq"`
-	LastSeq   int64     `json:"lastSeq"`
-	FirstPrev string    `json:"firstPrev"`
-	LastHash  string    `json:"lastHash"`
-	Root      string    `json:"root"`
-	PublicKey string    `json:"publicKey"`
-	Signature string    `json:"signature"`
-	SignedAt  int64     `json:"signedAt"` // microseconds since 1970
-}
-
-func (s *segment) head() Head {
-	return Head{Device: s.Device, No: s.No, FirstSeq: s.First, LastSeq: s.Last, FirstPrev: hexOf(s.FirstPrev), LastHash: hexOf(s.LastHash), Root: hexOf(s.Root),
-		PublicKey: hex.EncodeToString(s.Key), Signature: hex.EncodeToString(s.Signature), SignedAt: s.SignedAt}
-}
-
-// Key is the public key that signed the head.
-func (h Head) Key() ed25519.PublicKey {
-	b, _ := hex.DecodeString(h.PublicKey)
-	return b
-}
-
-// Valid reports whether the head carries a good signature by its own key.
-func (h Head) Valid() bool {
-	seg := segment{Device: h.Device, No: h.No, First: h.FirstSeq, Last: h.LastSeq, Key: h.Key(), SignedAt: h.SignedAt}
-	for _, f := range []struct {
-		dst *[32]byte
-		src string
-	}{{&seg.FirstPrev, h.FirstPrev}, {&seg.LastHash, h.LastHash}, {&seg.Root, h.Root}} {
-		b, err := hex.DecodeString(f.src)
-		if err != nil || len(b) != 32 {
-			return false
-		}
-		copy(f.dst[:], b)
-	}
-	seg.Signature, _ = hex.DecodeString(h.Signature)
-	return seg.valid()
-}
-
-// ReadHead reads a head file. A missing one is NotFound, one without a good signature
-// Invalid.
-func ReadHead(path string) (Head, error) {
-	var h Head
-	b, err := os.ReadFile(path)
-	if errors.Is(err, os.ErrNotExist) {
-		return h, fault.NotFoundf("There is no audit head yet.")
-	}
-	if err != nil {
-		return h, err
-	}
-	d := json.NewDecoder(bytes.NewReader(b))
-	d.DisallowUnknownFields()
-	if err := d.Decode(&h); err != nil || !h.Valid() {
-		return h, fault.Invalidf("The audit head file is damaged.").WithCause(err)
-	}
-	return h, nil
-}
-
-// writeHead replaces the head file: temp file, fsync, rename, fsync of the folder.
-func (s *Service) writeHead(h Head) error {
-	if s.o.HeadFile == "" {
-		return nil
-	}
-	b, err := json.MarshalIndent(h, "", "  ")
-	if err != nil {
-		return err
-	}
-	if err := os.MkdirAll(filepath.Dir(s.o.HeadFile), 0o700); err != nil {
-		return err
-	}
-	return writeFile(s.o.HeadFile, append(b, '\n'))
-}
-
-func writeFile(path string, b []byte) (err error) {
-	f, err := os.CreateTemp(filepath.Dir(path), ".audit-*") // mode 0600
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			_ = os.Remove(f.Name())
-		}
-	}()
-	_, err = f.Write(b)
-	err = errors.Join(err, f.Sync(), f.Close())
-	if err != nil {
-		return err
-	}
-	if err := os.Rename(f.Name(), path); err != nil {
-		return err
-	}
-	syncDir(filepath.Dir(path))
-	return nil
-}
-
-// syncDir makes a rename durable where the system can; Windows cannot open folders.
-func syncDir(dir string) {
-	if d, err := os.Open(dir); err == nil {
-		_ = d.Sync()
-		_ = d.Close()
-	}
-}
-
-// knownHead is the head file's content when it is this device's, else nil.
-func (s *Service) knownHead() *Head {
-	if s.o.HeadFile == "" {
-		return nil
-	}
-	h, err := ReadHead(s.o.HeadFile)
-	if err != nil || h.Device != s.db.Device().ID {
-		return nil
-	}
-	return &h
-}
-
-// compareHead puts on record that the log ends before its newest signed head, before new
-// segments replace that head.
-func (s *Service) compareHead(ctx context.Context) {
-	h := s.knownHead()
-	if h == nil {
-		return
-	}
-	var no int64
-	var hash []byte
-	err := s.db.Read(ctx, func(tx *storage.Tx) error {
-		return tx.QueryRow(`SELECT coalesce(max(no), 0), (SELECT last_hash FROM audit_segments WHERE device_id = ?1 AND no = ?2) FROM audit_segments WHERE device_id = ?1`, h.Device[:], h.No).Scan(&no, &hash)
-	})
-	if err != nil || no >= h.No && hex.EncodeToString(hash) == h.LastHash {
-		return
-	}
-	s.log.Error("audit log ends before its signed head", "segments", no, "head", h.No)
-	if err := s.Record(ctx, Entry{User: s.db.LocalUser().ID, ActorKind: "system", Action: SegmentClosed, SubjectKind: "segment", SubjectID: strconv.FormatInt(h.No, 10), Outcome: Failed,
-		Details: map[string]any{"problem": ProblemTruncated, "head": h}}); err != nil {
-		s.log.Error("record the missing end of the audit log", "error", err)
-	}
 }

@@ -54,8 +54,13 @@ type Service struct {
 	probedAt atomic.Int64
 	wake     chan struct{}
 	again    atomic.Bool  // the file was replaced: look again for what was cut off
+	adopt    atomic.Bool  // the file was replaced: its log goes on where it ends
+	modern   atomic.Int64 // an entry with a statement, 0: none is known
 	closing  sync.Mutex   // one segment is closed at a time
-	reading  sync.RWMutex // nothing is pruned while somebody walks the log
+	reading  sync.RWMutex // nothing is pruned or erased while somebody walks the log
+
+	heading   sync.Mutex // the head file is written by one
+	replacing bool       // guarded by heading: another database is about to be put in place
 }
 
 // located asks on the database's bus for the service of that database: Append is a plain
@@ -84,6 +89,7 @@ func New(db *storage.DB, o Options) *Service {
 	}
 	s := &Service{db: db, o: o, log: o.Logger, wake: make(chan struct{}, 1)}
 	bus.Subscribe(db.Bus(), func(_ uuid.UUID, l located) { *l.s = s })
+	bus.Subscribe(db.Bus(), func(uuid.UUID, storage.Replacing) { s.replacingSoon() })
 	bus.Subscribe(db.Bus(), func(_ uuid.UUID, e storage.Replaced) { s.replaced(e.Same) })
 	_ = s.noteOpened()
 	return s

@@ -31,29 +31,73 @@ func Verify(r io.Reader, keys []ed25519.PublicKey) (Report, error) {
 func VerifyAgainst(r io.Reader, keys []ed25519.PublicKey, head *Head) (Report, error) {
 	br := bufio.NewReaderSize(r, 64<<10)
 	sum := sha256.New()
-	var h header
-	first, err := br.ReadSlice('\n')
-	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, bufio.ErrBufferFull) {
+	first, err := readHeader(br)
+	if err != nil {
 		return Report{}, err
 	}
 	if !bytes.HasPrefix(first, []byte(`{"t":"`)) && !bytes.Contains(first, []byte(formatName)) {
 		return Report{}, fault.Invalidf("This file is not an audit export.")
 	}
-	c := newChecker(keys, false)
-	if err != nil || parseStrict(first[:len(first)-1], &h) != nil || h.T != "header" || h.Format != formatName || h.Version != 1 {
+	var h header
+	line, whole := bytes.CutSuffix(first, []byte("\n"))
+	damaged := !whole || parseStrict(line, &h) != nil || h.T != "header" || h.Format != formatName || h.Version != 1 && h.Version != formatVersion
+	excuses, err := newCoverage(h.Statements)
+	excuses.complete = h.Version != 1
+	c := newChecker(keys, false, excuses)
+	if damaged {
 		c.problem(ProblemHash, 0, "a header", "a damaged first line")
 		return c.finish(nil), nil
 	}
+	if err != nil {
+		c.problem(ProblemSignature, 0, "statements that the device signed", err.Error())
+	}
 	sum.Write(first)
 	c.ranged = h.Part
-	v := &verifier{c: c, devices: map[string]bool{}}
+	v := &verifier{c: c, header: h, devices: map[string]bool{}}
 	for _, d := range h.Devices {
 		v.devices[d.ID.String()] = true
 	}
 	if err := v.run(br, sum); err != nil {
 		return Report{}, err
 	}
-	return c.finish(head), nil
+	c.finish(head)
+	if h.Problem != "" {
+		c.problem(h.Problem, 0, "a log that was intact when it was exported", "one that was not")
+	}
+	v.seal()
+	return c.rep, nil
+}
+
+// readHeader reads the first line, which grows with the number of statements.
+func readHeader(br *bufio.Reader) ([]byte, error) {
+	var out []byte
+	for len(out) < 16<<20 {
+		b, err := br.ReadSlice('\n')
+		out = append(out, b...)
+		if err == nil || errors.Is(err, io.EOF) {
+			return out, nil
+		}
+		if !errors.Is(err, bufio.ErrBufferFull) {
+			return nil, err
+		}
+		if !bytes.HasPrefix(out, []byte(headerStart)) {
+			break
+		}
+	}
+	return out, nil
+}
+
+// seal checks what the device signed over the whole export.
+func (v *verifier) seal() {
+	switch t := &v.trailer; {
+	case v.header.Version == 1 && v.c.stated:
+		v.c.problem(ProblemSignature, 0, "an export that the device signed", "the older form, which has no signature")
+	case v.header.Version == 1:
+	case !t.valid():
+		v.c.problem(ProblemSignature, 0, "a signature over the whole export", t.Signature)
+	case !v.c.keys[string(t.key())]:
+		v.c.problem(ProblemUnknownKey, 0, "a trusted key", t.PublicKey)
+	}
 }
 
 const (
@@ -63,6 +107,8 @@ const (
 
 type verifier struct {
 	c       *checker
+	header  header
+	trailer trailer
 	devices map[string]bool
 	ended   bool
 	line    int64
@@ -217,13 +263,13 @@ var noDetails = hashDetails(nil)
 
 // judge is what an entry looks like on its own.
 func judge(r *row, details []byte) verdict {
-	v := verdict{own: true, sum: r.sum(), details: true}
+	v := verdict{own: true, mine: true, sum: r.sum(), details: true}
 	if details == nil {
 		v.erased = r.DetailsHash != noDetails
 		return v
 	}
 	v.details = sha256.Sum256(details) == r.DetailsHash
-	if r.Action == KeyChanged {
+	if r.Action == KeyChanged || r.Action == SegmentClosed {
 		v.text = bytes.Clone(details)
 	}
 	return v
@@ -252,16 +298,16 @@ func (v *verifier) check(ch *chunk) {
 		}
 	}
 	if ch.trailer != nil {
-		v.trailer(ch)
+		v.end(ch)
 	}
 }
 
-func (v *verifier) trailer(ch *chunk) {
+func (v *verifier) end(ch *chunk) {
 	v.ended = true
-	var t trailer
+	t := &v.trailer
 	line, more, ok := bytes.Cut(ch.trailer, []byte("\n"))
 	switch {
-	case !ok || parseStrict(line, &t) != nil || t.T != "end":
+	case !ok || parseStrict(line, t) != nil || t.T != "end":
 		v.c.problem(ProblemHash, v.c.rep.LastSeq, "a last line", "a damaged last line")
 	case len(more) > 0:
 		v.c.problem(ProblemHash, v.c.rep.LastSeq, "the last line", "lines after it")

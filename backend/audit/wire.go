@@ -19,6 +19,7 @@ type WireEntry struct {
 type WireActor struct {
 	Kind string `json:"kind"`
 	ID   string `json:"id"`
+	Name string `json:"name,omitempty"` // of a token: as it was called when it was made
 }
 
 // WireSubject is what it was done to, or what did it on the user's behalf.
@@ -122,16 +123,51 @@ type EraseResult struct {
 	Erased int64 `json:"erased"`
 }
 
+// AcceptParams name the problem of a Report that came from an alarm or from the head file.
+type AcceptParams struct {
+	Problem string `json:"problem"`
+}
+
+// AcceptResult names the newest alarm that was accepted.
+type AcceptResult struct {
+	Seq int64 `json:"seq"`
+}
+
 // The problems of a Report.
 const (
-	ProblemHash       = "hash"        // something was changed
-	ProblemGap        = "gap"         // an entry or a segment is missing
-	ProblemOrder      = "order"       // entries stand in another order
-	ProblemDuplicate  = "duplicate"   // an entry is there twice
-	ProblemSignature  = "signature"   // a segment does not match its signature
-	ProblemTruncated  = "truncated"   // the end was cut off
-	ProblemUnknownKey = "unknown_key" // signed by a key that is not trusted; the chain was checked
+	ProblemHash           = "hash"            // something was changed
+	ProblemGap            = "gap"             // an entry or a segment is missing
+	ProblemOrder          = "order"           // entries stand in another order
+	ProblemDuplicate      = "duplicate"       // an entry is there twice
+	ProblemSignature      = "signature"       // a segment does not match its signature
+	ProblemTruncated      = "truncated"       // the end was cut off
+	ProblemUnknownKey     = "unknown_key"     // signed by a key that is not trusted; the chain was checked
+	ProblemDetails        = "details"         // details are missing and no entry says that they were erased
+	ProblemExtra          = "extra"           // rows that belong to no entry
+	ProblemHeadMissing    = "head_missing"    // the file that names the end of the log is not there
+	ProblemHeadEmpty      = "head_empty"      // it is empty
+	ProblemHeadUnreadable = "head_unreadable" // it is not what was written, or cannot be read
+	ProblemHeadForeign    = "head_foreign"    // it is another device's
+	ProblemHeadOld        = "head_old"        // it is an older copy
 )
+
+// sentences say what each problem means.
+var sentences = map[string]string{
+	ProblemHash:           "The content of an entry, its details or the file is not what was recorded.",
+	ProblemGap:            "Entries or signed parts are missing, and no entry says that they left.",
+	ProblemOrder:          "Entries are not in the order in which they were written.",
+	ProblemDuplicate:      "An entry appears twice.",
+	ProblemSignature:      "A signature does not fit what it signs.",
+	ProblemTruncated:      "The end of the log is missing: it was longer before.",
+	ProblemUnknownKey:     "A part is signed by a key that is not known here.",
+	ProblemDetails:        "Details of an entry are missing, and no entry says that they were erased.",
+	ProblemExtra:          "The database holds rows that belong to no entry of the log.",
+	ProblemHeadMissing:    "The file audit-head, which says where the log ends, is missing. Entries at the end may be missing, too.",
+	ProblemHeadEmpty:      "The file audit-head, which says where the log ends, is empty. Entries at the end may be missing.",
+	ProblemHeadUnreadable: "The file audit-head, which says where the log ends, is damaged or cannot be read. Entries at the end may be missing.",
+	ProblemHeadForeign:    "The file audit-head belongs to another installation or another database.",
+	ProblemHeadOld:        "The file audit-head is an older copy: it ends before the log does.",
+}
 
 // Report is the result of a verification. Nothing is ever repaired.
 type Report struct {
@@ -145,6 +181,8 @@ type Report struct {
 	Erased        int64     `json:"erased"`        // entries whose details were erased
 	PrunedThrough int64     `json:"prunedThrough"` // entries up to here left by retention
 	Problem       string    `json:"problem,omitempty"`
+	Message       string    `json:"message,omitempty"` // what the problem means, as a sentence
+	Alarm         bool      `json:"alarm,omitempty"`   // found earlier, or about the head file: audit.accept ends it
 	FirstBadSeq   *int64    `json:"firstBadSeq,omitempty"`
 	Expected      string    `json:"expected,omitempty"`
 	Found         string    `json:"found,omitempty"`

@@ -113,15 +113,15 @@ func TestDotenvRules(t *testing.T) {
 	p := newPlace(t)
 	path := p.write(t, "d/config/.env", "HELIX_PROJECT_DIR="+filepath.ToSlash(filepath.Join(p.dir, "mine"))+
 		"\nSUPABASE_SERVICE_ROLE_KEY=hunter2\nPATH=/evil\nHELIX_GATEWAY_ADRR=x\nDEEPGRAM_API_KEY=dg\nRUST_LOG=debug\nnonsense\nHELIX_LOG=warn\n")
-	p.write(t, "mine/.env", "HELIX_GATEWAY_MAX_SESSIONS=7\nDEEPGRAM_API_KEY=other\n")
+	p.write(t, "mine/.env", "HELIX_SKILLS_MAX_LIVE=7\nDEEPGRAM_API_KEY=other\n")
 	if runtime.GOOS != "windows" {
 		if err := os.Chmod(path, 0o644); err != nil { //nolint:gosec // the point of the test
 			t.Fatal(err)
 		}
 	}
 	s := p.load(t)
-	if s.Paths().User != filepath.Join(p.dir, "mine") || s.Current().GatewayMaxSessions != 7 {
-		t.Errorf("the user's folder: %s, %d sessions", s.Paths().User, s.Current().GatewayMaxSessions)
+	if s.Paths().User != filepath.Join(p.dir, "mine") || s.Current().SkillsMaxLive != 7 {
+		t.Errorf("the user's folder: %s, %d live runs", s.Paths().User, s.Current().SkillsMaxLive)
 	}
 	if v, from := s.Env("DEEPGRAM_API_KEY"); v != "dg" || from != FromDotenv {
 		t.Errorf("key %q from %s", v, from)
@@ -169,9 +169,9 @@ func TestBrokenFileGivesDefaultsAndStays(t *testing.T) {
 	if got, _ := os.ReadFile(path); string(got) != broken {
 		t.Errorf("the file was touched: %q", got)
 	}
-	p.write(t, configTOML, "app.theme = \"pink\"\ngateway.max_sessions = 0\ngatway.enabled = false\nnotes = \"x\"\n")
+	p.write(t, configTOML, "app.theme = \"pink\"\nskills.max_live = 0\ngatway.enabled = false\nnotes = \"x\"\n")
 	problems := s.Reload()
-	if s.Current().AppTheme != "system" || s.Current().GatewayMaxSessions != 64 || len(problems) != 4 {
+	if s.Current().AppTheme != "system" || s.Current().SkillsMaxLive != 8 || len(problems) != 4 {
 		t.Fatalf("problems %+v", problems)
 	}
 	if problems[0].Key != "gatway.enabled" || !strings.Contains(problems[0].Hint, "gateway.enabled") || problems[1].Key != "notes" {
@@ -201,7 +201,7 @@ func TestSet(t *testing.T) {
 	})
 	var audited [][]string
 	s.SetAudit(func(_ context.Context, keys []string) error { audited = append(audited, keys); return nil })
-	ctx := identity.With(t.Context(), identity.Identity{User: uuid.New()})
+	ctx := identity.With(t.Context(), identity.Identity{User: uuid.New(), Client: identity.ClientWindow})
 	set := func(values map[string]any) (SetResult, error) { return s.Set(ctx, SetParams{Values: values}) }
 
 	r, err := set(map[string]any{"app.theme": "dark", "gateway.addr": "127.0.0.1:4000", "history.max_rows": float64(500), "gateway.origins": []any{"http://a"}, "backup.auto": "daily"})
@@ -290,7 +290,7 @@ func TestSchemaDescribesEveryKey(t *testing.T) {
 			t.Errorf("%s: %v = %v", key, m, r.Values[key])
 		}
 	}
-	if a := props["gateway.max_sessions"].(map[string]any); a["minimum"] != int64(1) || a["maximum"] != int64(4096) || a["default"] != int64(64) {
+	if a := props["skills.max_live"].(map[string]any); a["minimum"] != int64(1) || a["maximum"] != int64(256) || a["default"] != int64(8) {
 		t.Errorf("bounds: %v", a)
 	}
 }

@@ -214,7 +214,6 @@ func shown(v any) string {
 var checkHelp = map[string]string{
 	"loopback": "a loopback address with a port, such as 127.0.0.1:18789",
 	"origins":  "a list of origins, such as http://localhost:5173",
-	"hotkey":   "empty or keys such as Ctrl+Shift+H",
 	"quiet":    "empty or two times such as 22:00-07:00",
 	"zone":     "empty or a time zone such as Europe/Berlin",
 	"weights":  "empty or three numbers from 0 to 10 that are not all 0, such as 1, 0.4, 0.5",
@@ -257,9 +256,6 @@ var checks = map[string]func(string) bool{
 		u, err := url.Parse(t)
 		return err == nil && (u.Scheme == "http" || u.Scheme == "https" || u.Scheme == "wails") && u.Host != "" &&
 			u.User == nil && u.Path == "" && u.RawQuery == "" && u.Fragment == "" && !strings.ContainsAny(t, "*#?")
-	},
-	"hotkey": func(t string) bool {
-		return t == "" || regexp.MustCompile(`^((Ctrl|Cmd|CmdOrCtrl|Alt|Shift|Super)\+){1,4}([A-Z0-9]|F([1-9]|1[0-9]|2[0-4])|Space|Tab|Enter|Escape|Insert|Home|End|PageUp|PageDown|Left|Right|Up|Down)$`).MatchString(t)
 	},
 	"weights": func(t string) bool { _, ok := Numbers(t, 3, 10); return ok },
 	"zone": func(t string) bool {

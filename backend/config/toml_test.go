@@ -35,7 +35,7 @@ func TestEditKeepsEverythingElse(t *testing.T) {
 		{"quoted keys", "\"app\" . 'theme' = \"light\"\n", "\"app\" . 'theme' = \"dark\"\n", []edit{{"app.theme", "dark"}}},
 		{"another spelling", "sandbox.min_isolation = \"inprocess\"\n", "sandbox.min_isolation = \"process\"\n", []edit{{"sandbox.minIsolation", "process"}}},
 		{"byte order mark", "\xef\xbb\xbfapp.theme = \"light\"\n", "\xef\xbb\xbfapp.theme = \"dark\"\n", []edit{{"app.theme", "dark"}}},
-		{"text that needs escapes", "", "app.hotkey = \"a\\\"b\\\\c\\n\\u0001é\"\n", []edit{{"app.hotkey", "a\"b\\c\n\x01é"}}},
+		{"text that needs escapes", "", "memory.zone = \"a\\\"b\\\\c\\n\\u0001é\"\n", []edit{{"memory.zone", "a\"b\\c\n\x01é"}}},
 		{"array of tables", "[[app]]\ntheme = \"x\"\n", "", []edit{{"app.theme", "dark"}}},
 		{"inline table", "app = { theme = \"light\", gpu = \"on\" }\n", "", []edit{{"app.theme", "dark"}}},
 	} {

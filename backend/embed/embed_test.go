@@ -20,6 +20,7 @@ import (
 	"unsafe"
 
 	"helix/backend/fault"
+	"helix/backend/testkit"
 )
 
 func embedAll(t testing.TB, m *Model, texts ...string) [][]float32 {
@@ -285,6 +286,7 @@ func TestAllocations(t *testing.T) {
 
 // TestDamaged opens models that something is wrong with.
 func TestDamaged(t *testing.T) {
+	testkit.SkipRaced(t, "one goroutine over a large file")
 	t.Parallel()
 	const message = "The sentence encoder is not in this build. Run make models."
 	check := func(name string, dir fs.FS) {

@@ -23,7 +23,7 @@ func twinTexts(t testing.TB) []string {
 func TestVectorsForTwin(t *testing.T) {
 	name := os.Getenv(twinFile)
 	if name == "" {
-		t.Skip("TestTwin runs this")
+		t.Skip("a part of another test")
 	}
 	var out []byte
 	for _, v := range embedAll(t, model(t), twinTexts(t)...) {

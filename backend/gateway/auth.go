@@ -7,20 +7,22 @@ import (
 	"crypto/subtle"
 	"encoding/hex"
 	"log/slog"
+	"maps"
 	"sync"
 	"time"
 
 	"github.com/google/uuid"
 
 	"helix/backend/fault"
+	"helix/backend/identity"
 )
 
 // credential is what a session was let in with.
 type credential struct {
-	kind    string    // root, token, browser, or the kind of the pipe
-	id      uuid.UUID // of a token or browser session
-	parent  uuid.UUID // the token that made the ticket of a browser session
-	viaRoot bool      // made by the root token, directly or through a ticket
+	client  identity.Client
+	id      uuid.UUID    // of a token or browser session
+	token   SessionToken // the created token, its own or the one that the ticket of a browser session goes back to
+	viaRoot bool         // made by the root token, directly or through a ticket
 	user    User
 	scopes  Scope
 	expires time.Time // zero: never
@@ -61,7 +63,7 @@ func newAuthority(s *Server) *authority {
 func (a *authority) setRoot(token string) {
 	a.root = nil
 	if token != "" {
-		a.root = &credential{kind: "root", viaRoot: true, user: a.srv.o.User(), scopes: Admin.Closed(), hash: sha256.Sum256([]byte(token))}
+		a.root = &credential{client: identity.ClientTerminal, viaRoot: true, user: a.srv.o.User(), scopes: Admin.Closed(), hash: sha256.Sum256([]byte(token))}
 	}
 }
 
@@ -121,7 +123,7 @@ func (a *authority) find(token string, now time.Time) *credential {
 		return nil
 	}
 	if !c.expires.IsZero() && !now.Before(c.expires) {
-		if c.kind == "browser" {
+		if c.client == identity.ClientBrowser {
 			delete(a.byHash, hash)
 		}
 		return nil
@@ -133,10 +135,10 @@ func (a *authority) find(token string, now time.Time) *credential {
 func (a *authority) touch(ctx context.Context, c *credential, now time.Time) {
 	a.mu.Lock()
 	c.lastUsed = now
-	if c.kind == "browser" {
+	if c.client == identity.ClientBrowser {
 		c.expires = now.Add(browserLife)
 	}
-	store := c.kind == "token" && now.Sub(c.stored) > time.Minute
+	store := c.client == identity.ClientToken && now.Sub(c.stored) > time.Minute
 	if store {
 		c.stored = now
 	}
@@ -149,7 +151,7 @@ func (a *authority) touch(ctx context.Context, c *credential, now time.Time) {
 // makeTicket lets one browser in with scopes.
 func (a *authority) makeTicket(by *credential, scopes Scope, now time.Time) (text string, expires time.Time) {
 	text, hash := newSecret()
-	t := &ticket{expires: now.Add(ticketLife), cred: credential{kind: "browser", user: by.user, scopes: scopes, viaRoot: by.viaRoot, parent: by.id}}
+	t := &ticket{expires: now.Add(ticketLife), cred: credential{client: identity.ClientBrowser, user: by.user, scopes: scopes, viaRoot: by.viaRoot, token: by.token}}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for h, old := range a.tickets {
@@ -158,7 +160,7 @@ func (a *authority) makeTicket(by *credential, scopes Scope, now time.Time) (tex
 		}
 	}
 	for h, c := range a.byHash {
-		if c.kind == "browser" && !now.Before(c.expires) {
+		if c.client == identity.ClientBrowser && !now.Before(c.expires) {
 			delete(a.byHash, h)
 		}
 	}
@@ -280,12 +282,30 @@ func (s *Server) audit(ctx context.Context, e AuditEvent) {
 		e.Outcome = "ok"
 	}
 	if ss, err := sessionOf(ctx); err == nil && e.Actor == "" {
-		e.Actor = ss.conn.String()
+		e.by(ss)
 	}
 	if e.User == uuid.Nil {
 		e.User = s.o.User().ID
 	}
 	s.o.Audit(ctx, e)
+}
+
+// by names the session that did it and the created token that it came in with: a session's id
+// means nothing once it has ended.
+func (e *AuditEvent) by(ss *session) {
+	e.Actor = ss.conn.String()
+	if c := ss.credential(); c != nil && c.token.ID != uuid.Nil {
+		e.Details = maps.Clone(e.Details)
+		if e.Details == nil {
+			e.Details = map[string]any{}
+		}
+		e.Details["token"] = c.token
+	}
+}
+
+// identity is the caller of a session that c let in.
+func (c *credential) identity(session uuid.UUID, scopes Scope, pipe, label string) identity.Identity {
+	return identity.Identity{User: c.user.ID, Session: session, Scopes: scopes.Closed(), Client: c.client, Token: c.token.ID, Label: label, Pipe: pipe}
 }
 
 // grant is what a session may do: what it asked for of what its credential has. Asking for

@@ -96,7 +96,7 @@ func (s *Server) serveBlob(w http.ResponseWriter, r *http.Request, _ *credential
 	if subtle.ConstantTimeCompare([]byte(sig), []byte(s.signBlob(hash, exp, user))) != 1 || time.Now().Unix() >= exp {
 		return unauthenticated()
 	}
-	ctx := identity.With(r.Context(), identity.Identity{User: user, Scopes: Read, Pipe: "http"})
+	ctx := identity.With(r.Context(), identity.Identity{User: user, Scopes: Read, Client: identity.ClientProgram, Pipe: "http"})
 	f, contentType, err := s.o.Blobs.Open(ctx, hash)
 	if err != nil {
 		return err

@@ -57,7 +57,7 @@ func (b *Bridge) Open() string {
 	}
 	b.page = p
 	b.work.Go(func() {
-		if err := b.serve(context.Background(), p); err != nil {
+		if err := fault.Catch(func() error { return b.serve(context.Background(), p) }); err != nil {
 			b.log.Warn("bridge session ended", "error", err)
 		}
 		p.end()

@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"helix/backend/duration"
 	"helix/backend/fault"
 	"helix/backend/identity"
 )
@@ -59,6 +60,9 @@ func (ss *session) admitCall(r *request, wait bool) (*call, error) {
 	if !scopes.Has(m.scope) {
 		return nil, fault.Deniedf("This session may not do that: it needs the right %q.", scopeName(m.scope)).
 			WithDetails(map[string]any{"need": scopeName(m.scope), "have": scopes.Names()})
+	}
+	if m.scope&Approve != 0 && !id.Person() {
+		return nil, fault.Deniedf("Only a person can do that. Nothing was changed.")
 	}
 	if s.stopping.Load() {
 		return nil, fault.Unavailablef("Helix is stopping.")
@@ -141,6 +145,11 @@ func (c *call) runStatus() (frame []byte, status int) {
 
 // execute decodes, runs and encodes; it returns the response frame.
 func (c *call) execute() (frame []byte, err error) {
+	defer func() {
+		if v := recover(); v != nil { // of decoding; invoke has its own, so that a repeated call gets its answer
+			frame, err = nil, fault.Caught(v)
+		}
+	}()
 	meta, err := decodeMeta(c.r.params)
 	if err != nil {
 		return nil, err
@@ -159,7 +168,7 @@ func (c *call) execute() (frame []byte, err error) {
 		deadline = c.ss.srv.o.Limits.CallDeadline
 	}
 	if meta.DeadlineMs != nil {
-		deadline = min(deadline, time.Duration(*meta.DeadlineMs)*time.Millisecond)
+		deadline = min(deadline, duration.Of(*meta.DeadlineMs, time.Millisecond))
 	}
 	c.ctx.setDeadline(time.Now().Add(deadline))
 	ctx := context.Context(&c.ctx)
@@ -182,7 +191,7 @@ func (c *call) execute() (frame []byte, err error) {
 func (c *call) invoke(ctx context.Context, p any) (frame, result []byte, err error) {
 	defer func() {
 		if v := recover(); v != nil {
-			frame, result, err = nil, nil, recovered(v)
+			frame, result, err = nil, nil, fault.Caught(v)
 		}
 	}()
 	v, err := c.m.invoke(ctx, p)

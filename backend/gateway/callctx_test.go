@@ -21,7 +21,7 @@ func TestCallContextEndsLikeAStandardOne(t *testing.T) {
 	why := errors.New("why")
 	for _, waited := range []bool{false, true} { // whether somebody waits for it before it ends
 		synctest.Test(t, func(t *testing.T) {
-			session, closeSession := context.WithCancelCause(identity.With(t.Context(), identity.Identity{Client: "x"}))
+			session, closeSession := context.WithCancelCause(identity.With(t.Context(), identity.Identity{Client: identity.ClientWindow, Label: "x"}))
 			begin := func(within time.Duration) *callContext {
 				c := newCallContext(session, within)
 				if waited {
@@ -36,7 +36,7 @@ func TestCallContextEndsLikeAStandardOne(t *testing.T) {
 			if at, ok := timed.Deadline(); !ok || time.Until(at) != time.Second {
 				t.Fatal(at, ok)
 			}
-			if id, _ := identity.From(canceled); id.Client != "x" {
+			if id, _ := identity.From(canceled); id.Label != "x" {
 				t.Fatal(id)
 			}
 			canceled.cancel(why)

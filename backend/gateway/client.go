@@ -15,6 +15,7 @@ import (
 	"github.com/coder/websocket"
 	"github.com/google/uuid"
 
+	"helix/backend/duration"
 	"helix/backend/fault"
 )
 
@@ -301,7 +302,7 @@ func (e *inboundError) fault() error {
 	if kind == "" {
 		kind = fault.Internal
 	}
-	f := &fault.Error{Kind: kind, Message: e.Message, RetryAfter: time.Duration(e.Data.RetryAfterMs) * time.Millisecond,
+	f := &fault.Error{Kind: kind, Message: e.Message, RetryAfter: duration.Of(e.Data.RetryAfterMs, time.Millisecond),
 		Err: &RemoteError{e.Code, e.Data.Code, e.Data.RequestID}}
 	if len(e.Data.Details) > 0 {
 		f.Details = e.Data.Details

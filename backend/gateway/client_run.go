@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"helix/backend/duration"
 	"helix/backend/fault"
 )
 
@@ -99,7 +100,7 @@ func (c *Client) again(out *outbox, call *pending, e *inboundError) bool {
 	c.mu.Lock()
 	c.calls[call.id] = call
 	c.mu.Unlock()
-	time.AfterFunc(time.Duration(e.Data.RetryAfterMs)*time.Millisecond, func() {
+	time.AfterFunc(duration.Of(e.Data.RetryAfterMs, time.Millisecond), func() {
 		c.mu.Lock()
 		waiting := c.calls[call.id] == call && c.out == out
 		c.mu.Unlock()

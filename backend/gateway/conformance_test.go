@@ -35,7 +35,7 @@ func (c *bridgeClient) Write(_ context.Context, f []byte) error {
 }
 
 func (f *fixture) owner() identity.Identity {
-	return identity.Identity{User: f.o.User().ID, Scopes: Admin}
+	return identity.Identity{User: f.o.User().ID, Scopes: Admin, Client: identity.ClientWindow}
 }
 
 func (f *fixture) bridge(t *testing.T) *wire {
@@ -180,7 +180,7 @@ func TestDepthAndEncoding(t *testing.T) {
 		if got := shapeOf(t, w.ask(nested(64))); got != "1:-32602" { // read, then refused for its field
 			t.Errorf("depth 64: %s", got)
 		}
-		if got := shapeOf(t, w.ask(nested(65))); got != "null:-32700" {
+		if got := shapeOf(t, w.ask(nested(65))); got != "1:-32600" { // its id was read before
 			t.Errorf("depth 65: %s", got)
 		}
 		if got := shapeOf(t, w.ask("{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"echo\",\"params\":{\"text\":\"\xff\"}}")); got != "null:-32700" {

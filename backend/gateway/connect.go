@@ -116,11 +116,10 @@ func (s *Server) Connect(ctx context.Context, p ConnectParams) (Hello, error) {
 		limit(ss.pipe, s.o.Limits.MaxPayload)
 	}
 	if ss.pipe != nil { // on POST /rpc each request stands alone
+		ss.hold(given, scopes)
 		ss.mu.Lock()
 		ss.greeted = true
-		ss.id.Scopes = scopes
-		ss.id.Client = clip(p.Client.ID)
-		ss.base = nil
+		ss.id.Label = clip(p.Client.ID)
 		ss.client = p.Client.clipped()
 		ss.mu.Unlock()
 	}
@@ -160,23 +159,41 @@ func (s *Server) features() Features {
 	return f
 }
 
+// ClientKind says who is behind a session.
+type ClientKind string
+
+// Enum lists the kinds.
+func (ClientKind) Enum() []string { return identity.ClientNames() }
+
+// SessionToken names a created token.
+type SessionToken struct {
+	ID   uuid.UUID `json:"id"`
+	Name string    `json:"name"`
+}
+
 // SessionInfo describes one open session.
 type SessionInfo struct {
-	SessionID   uuid.UUID  `json:"sessionId"`
-	User        User       `json:"user"`
-	Scopes      []string   `json:"scopes"`
-	Client      ClientInfo `json:"client"`
-	Pipe        string     `json:"pipe"` // bridge, websocket, http, memory
-	ConnectedAt time.Time  `json:"connectedAt"`
-	Current     bool       `json:"current,omitempty"` // the session that asks
+	SessionID   uuid.UUID     `json:"sessionId"`
+	User        User          `json:"user"`
+	Scopes      []string      `json:"scopes"`
+	Client      ClientInfo    `json:"client"`          // what the client says of itself
+	ClientKind  ClientKind    `json:"clientKind"`      // what the gateway knows of it
+	Person      bool          `json:"person"`          // may do what is kept for people
+	Token       *SessionToken `json:"token,omitempty"` // the created token that let it in, also through a ticket
+	Pipe        string        `json:"pipe"`            // bridge, websocket, http, memory
+	ConnectedAt time.Time     `json:"connectedAt"`
+	Current     bool          `json:"current,omitempty"` // the session that asks
 }
 
 func (ss *session) info(current *session) SessionInfo {
 	ss.mu.Lock()
 	defer ss.mu.Unlock()
-	info := SessionInfo{SessionID: ss.conn, Scopes: ss.id.Scopes.Names(), Client: ss.client, Pipe: ss.kind, ConnectedAt: ss.since.UTC(), Current: ss == current}
+	info := SessionInfo{SessionID: ss.conn, Scopes: ss.id.Scopes.Names(), Client: ss.client, ClientKind: ClientKind(ss.id.Client.String()), Person: ss.id.Person(), Pipe: ss.kind, ConnectedAt: ss.since.UTC(), Current: ss == current}
 	if ss.cred != nil {
 		info.User = ss.cred.user
+		if t := ss.cred.token; t.ID != uuid.Nil {
+			info.Token = &t
+		}
 	}
 	return info
 }

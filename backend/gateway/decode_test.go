@@ -85,6 +85,8 @@ func TestStrictDecoding(t *testing.T) {
 		{`{` + id + `,"tags":[1]}`, `field "tags[0]": expected a string, got a number`},
 		{`{` + id + `,"labels":{"a":"b"}}`, `field "labels.a": expected a whole number, got a string`},
 		{`{` + id + `,"ignored":1}`, `unknown field "ignored"`},
+		{`{` + id + `,"raw":{"n":[1e100000000]}}`, `field "raw/n/0": the number 1e100000000 is beyond`},
+		{`{` + id + `,"any":1e-401}`, `field "any": the number 1e-401 is beyond`},
 	}
 	for _, c := range cases {
 		var v everything

@@ -55,7 +55,7 @@ func TestSessionEndedIsToldOnce(t *testing.T) {
 			if got.Session != id || got.User != f.o.User().ID || got.Pipe != kind {
 				t.Errorf("%s: told %+v, want session %s", kind, got, id)
 			}
-		case <-time.After(20 * time.Second):
+		case <-time.After(patience):
 			t.Fatalf("the end of the %s session was not told", kind)
 		}
 	}

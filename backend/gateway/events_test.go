@@ -126,7 +126,7 @@ func TestAnotherUserHearsNothing(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
 	other := uuid.New()
-	b := f.memory(t, identity.Identity{User: other, Scopes: Admin})
+	b := f.memory(t, identity.Identity{User: other, Scopes: Admin, Client: identity.ClientWindow})
 	b.ask(`{"jsonrpc":"2.0","id":1,"method":"events.subscribe","params":{"topics":["*"]}}`)
 	for i := range 20 {
 		f.add(i)

@@ -30,7 +30,11 @@ func parseFrame(b []byte) (reqs []request, batch bool, err error) {
 	switch s.peek() {
 	case '{':
 		reqs = make([]request, 1)
-		if err := reqs[0].read(s, 1); err != nil {
+		r := &reqs[0]
+		if err := r.read(s, 1); errors.Is(err, errDepth) && len(r.id) > 0 && validID(r.id) {
+			r.bad = badRequest(err.Error()) // whoever waits for this id hears why it was refused
+			return reqs, false, nil
+		} else if err != nil {
 			return nil, false, err
 		}
 	case '[':

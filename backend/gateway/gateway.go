@@ -110,7 +110,7 @@ type Limits struct {
 	HeaderBytes     int           // [16 KiB]
 	Idle            time.Duration // of a kept HTTP connection [120 s]
 	WriteBlocked    time.Duration // [30 s]
-	StopWait        time.Duration // for running calls when stopping [10 s]
+	StopWait        time.Duration // for running calls when stopping; the rest of a stop has two seconds more [8 s]
 	TicketsPerMin   float64       // [10]
 	EndpointRetry   time.Duration // before an endpoint file that could not be written is tried again [5 s]
 	WrongTokens     int           // a peer may present in a minute before it has to wait [5]
@@ -138,7 +138,7 @@ func (l *Limits) defaults() {
 	def(&l.HeaderBytes, 16<<10)
 	def(&l.Idle, 2*time.Minute)
 	def(&l.WriteBlocked, 30*time.Second)
-	def(&l.StopWait, 10*time.Second)
+	def(&l.StopWait, 8*time.Second)
 	def(&l.TicketsPerMin, 10)
 	def(&l.EndpointRetry, 5*time.Second)
 	def(&l.WrongTokens, 5)
@@ -182,7 +182,7 @@ type Server struct {
 	repeats  repeats
 	blobKey  [32]byte
 	net      listeners
-	routes   map[string]route
+	routes   map[string][]route
 	docOnce  sync.Once
 	doc      []byte
 }
@@ -209,7 +209,7 @@ func New(a *API, o Options) *Server {
 		sessions: map[uuid.UUID]*session{}, perUser: map[uuid.UUID]int{}, https: map[string]*session{}, hubs: map[uuid.UUID]*hub{},
 		costly:  keyed[uuid.UUID]{rate: o.Limits.CostlyRate, burst: o.Limits.CostlyBurst},
 		tickets: keyed[uuid.UUID]{rate: o.Limits.TicketsPerMin / 60, burst: o.Limits.TicketsPerMin},
-		routes:  map[string]route{}}
+		routes:  map[string][]route{}}
 	s.net.again = make(chan struct{}, 1)
 	s.workers.idle = make(chan func())
 	s.lockouts.perMinute = o.Limits.WrongTokens

@@ -24,6 +24,10 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m, goleak.IgnoreTopFunction("modernc.org/libc.init.0.func1"))
 }
 
+// patience bounds what has no other end. It only has to pass before the test binary is
+// stopped, so that the failure says what was waited for.
+const patience = 5 * time.Minute
+
 const rootToken = "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff"
 
 // EchoParams and the rest are the table that the tests of this package serve.
@@ -210,7 +214,7 @@ func (w *wire) send(frame string) {
 
 func (w *wire) recv() string {
 	w.t.Helper()
-	ctx, cancel := context.WithTimeout(w.t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(w.t.Context(), patience)
 	defer cancel()
 	type got struct {
 		b   []byte

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/google/uuid"
+
 	"helix/backend/fault"
 	"helix/backend/identity"
 )
@@ -24,6 +26,7 @@ type route struct {
 	auth   authKind
 	scope  Scope
 	costly bool
+	own    Authenticator // checks the caller in place of a bearer token
 	serve  func(w http.ResponseWriter, r *http.Request, cred *credential) error
 }
 
@@ -42,16 +45,33 @@ var errAnswered = errors.New("answered")
 // is called with the caller's identity in the request's context, after Host, Origin, token,
 // scope and rate were checked. An error that h returns before it wrote anything is answered
 // as JSON in the common form. The address is absent until it is added.
+//
+// One address may have several methods. A path that ends in a slash stands for all below it.
 func (s *Server) Route(method, path string, scope Scope, costly bool, h func(w http.ResponseWriter, r *http.Request) error) {
-	s.routes[path] = route{method: method, path: path, auth: needAuth, scope: scope, costly: costly,
+	s.addRoute(route{method: method, path: path, auth: needAuth, scope: scope, costly: costly,
 		serve: func(w http.ResponseWriter, r *http.Request, cred *credential) error {
-			id := identity.Identity{User: cred.user.ID, Scopes: cred.scopes, Pipe: "http", Session: cred.id}
+			id := cred.identity(cred.id, cred.scopes, "http", "")
 			return h(w, r.WithContext(identity.With(r.Context(), id)))
-		}}
+		}})
 }
 
-func (s *Server) builtinRoutes() map[string]route {
-	m := map[string]route{}
+// Authenticator says who sends a request, or why it is refused.
+type Authenticator func(r *http.Request) (identity.Identity, error)
+
+// RouteOwn is Route for an address that does not take the gateway's tokens: auth decides, after
+// Host and Origin were checked. The identity that it answers needs the scope and is in the
+// context of h.
+func (s *Server) RouteOwn(method, path string, scope Scope, costly bool, auth Authenticator, h func(w http.ResponseWriter, r *http.Request) error) {
+	s.addRoute(route{method: method, path: path, scope: scope, costly: costly, own: auth,
+		serve: func(w http.ResponseWriter, r *http.Request, _ *credential) error { return h(w, r) }})
+}
+
+func (s *Server) addRoute(r route) {
+	s.routes[r.path] = append(slices.DeleteFunc(s.routes[r.path], func(old route) bool { return old.method == r.method }), r)
+}
+
+func (s *Server) builtinRoutes() map[string][]route {
+	m := map[string][]route{}
 	for _, r := range []route{
 		{method: "GET", path: "/healthz", serve: s.serveHealth},
 		{method: "GET", path: "/health", serve: s.serveHealth},
@@ -59,11 +79,12 @@ func (s *Server) builtinRoutes() map[string]route {
 		{method: "GET", path: "/ws", auth: maybeAuth, serve: s.serveWS},
 		{method: "POST", path: "/rpc", auth: needAuth, serve: s.serveRPC},
 		{method: "GET", path: "/openrpc.json", auth: needAuth, scope: Read, serve: s.serveDocument},
+		{method: "GET", path: "/blobs/", serve: s.serveBlob},
 	} {
-		m[r.path] = r
+		m[r.path] = []route{r}
 	}
-	for path, r := range s.routes {
-		m[path] = r
+	for path, all := range s.routes {
+		m[path] = all
 	}
 	return m
 }
@@ -73,7 +94,7 @@ type handler struct {
 	s      *Server
 	port   string
 	hosts  []string
-	routes map[string]route
+	routes map[string][]route
 	extra  bool
 }
 
@@ -85,7 +106,7 @@ func (s *Server) newHandler(addr net.Addr, extra *Extra) *handler {
 	}
 	if extra != nil {
 		all := h.routes
-		h.routes = map[string]route{"/healthz": all["/healthz"], "/health": all["/health"]}
+		h.routes = map[string][]route{"/healthz": all["/healthz"], "/health": all["/health"]}
 		for path, target := range extra.Routes {
 			if r, ok := all[target]; ok {
 				h.routes[path] = r
@@ -103,7 +124,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			if v == http.ErrAbortHandler { //nolint:errorlint // a sentinel of net/http
 				panic(v)
 			}
-			h.fail(w, recovered(v))
+			h.fail(w, fault.Caught(v))
 		}
 	}()
 	head := w.Header()
@@ -121,7 +142,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		head.Set("Vary", "Origin")
 		head.Set("Cross-Origin-Resource-Policy", "cross-origin")
 		if r.Method == http.MethodOptions && r.Header.Get("Access-Control-Request-Method") != "" {
-			head.Set("Access-Control-Allow-Methods", "GET, POST")
+			head.Set("Access-Control-Allow-Methods", "GET, POST, DELETE")
 			head.Set("Access-Control-Allow-Headers", "Authorization, Content-Type, Range")
 			w.WriteHeader(http.StatusNoContent)
 			return
@@ -166,21 +187,30 @@ func (h *handler) ownOrigins() []string {
 }
 
 func (h *handler) route(w http.ResponseWriter, r *http.Request) error {
-	rt, ok := h.routes[r.URL.Path]
-	if !ok && strings.HasPrefix(r.URL.Path, "/blobs/") && !h.extra {
-		rt, ok = route{method: "GET", serve: h.s.serveBlob}, true
-	}
-	if !ok {
+	all := h.routesAt(r.URL.Path)
+	if all == nil {
 		if h.extra || (r.Method != http.MethodGet && r.Method != http.MethodHead) {
 			return fault.NotFoundf("There is nothing at this address.")
 		}
 		return h.serveWeb(w, r)
 	}
-	if r.Method != rt.method && (rt.method != http.MethodGet || r.Method != http.MethodHead) {
-		w.Header().Set("Allow", rt.method)
-		e := badRequest("this address answers " + rt.method)
+	i := slices.IndexFunc(all, func(rt route) bool {
+		return r.Method == rt.method || rt.method == http.MethodGet && r.Method == http.MethodHead
+	})
+	if i < 0 {
+		var methods []string
+		for _, rt := range all {
+			methods = append(methods, rt.method)
+		}
+		allow := strings.Join(methods, ", ")
+		w.Header().Set("Allow", allow)
+		e := badRequest("this address answers " + allow)
 		e.status = http.StatusMethodNotAllowed
 		return e
+	}
+	rt := all[i]
+	if rt.own != nil {
+		return h.serveOwn(w, r, &rt)
 	}
 	cred, err := h.authenticate(r, rt.auth)
 	if err != nil {
@@ -209,6 +239,43 @@ func (h *handler) route(w http.ResponseWriter, r *http.Request) error {
 		}
 	}
 	return rt.serve(w, r, cred)
+}
+
+// routesAt are the methods of an address; nil: there is no such address. The longest prefix counts.
+func (h *handler) routesAt(path string) []route {
+	for at := path; ; {
+		if all := h.routes[at]; all != nil {
+			return all
+		}
+		i := strings.LastIndexByte(strings.TrimSuffix(at, "/"), '/')
+		if i < 0 {
+			return nil
+		}
+		at = at[:i+1]
+	}
+}
+
+// serveOwn answers an address that checks its callers itself.
+func (h *handler) serveOwn(w http.ResponseWriter, r *http.Request, rt *route) error {
+	id, err := rt.own(r)
+	if err != nil {
+		return err
+	}
+	if id.User == uuid.Nil {
+		return unauthenticated()
+	}
+	if !id.Scopes.Has(rt.scope) {
+		return fault.Deniedf("This caller may not do that: it needs the right %q.", scopeName(rt.scope))
+	}
+	if h.s.stopping.Load() {
+		return fault.Unavailablef("Helix is stopping.")
+	}
+	if rt.costly {
+		if after, ok := h.s.costly.take(id.User, time.Now()); !ok {
+			return limited(after, "Too many expensive calls at once. Try again in a moment.")
+		}
+	}
+	return rt.serve(w, r.WithContext(identity.With(r.Context(), id)), nil)
 }
 
 // authenticate reads the bearer token. A token that is given must be right even where none
@@ -280,7 +347,7 @@ func peerOf(r *http.Request) string {
 // httpSession returns the standing session of a credential on POST /rpc, so that its calls
 // share one set of limits and it can be listed and closed.
 func (s *Server) httpSession(cred *credential, r *http.Request) (*session, error) {
-	key := cred.kind + ":" + cred.id.String()
+	key := cred.client.String() + ":" + cred.id.String()
 	now := time.Now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -294,9 +361,8 @@ func (s *Server) httpSession(cred *credential, r *http.Request) (*session, error
 	if ss == nil || ss.cred != cred { // the root token may have been replaced
 		ss = s.newSession(s.callCtx(), nil, "http", peerOf(r))
 		ss.cred = cred
-		ss.id = identity.Identity{User: cred.user.ID, Session: ss.conn, Scopes: cred.scopes.Closed(), Pipe: "http"}
 		ss.client = ClientInfo{ID: clip(r.UserAgent())}
-		ss.id.Client = ss.client.ID
+		ss.id = cred.identity(ss.conn, cred.scopes, "http", ss.client.ID)
 		h := s.hubs[cred.user.ID]
 		if h == nil {
 			h = &hub{srv: s, user: cred.user.ID, live: map[*session]struct{}{}}

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"mime/multipart"
-	"net"
 	"net/http"
 	"os"
 	"strconv"
@@ -22,6 +21,7 @@ import (
 
 	"helix/backend/fault"
 	"helix/backend/identity"
+	"helix/backend/testkit"
 )
 
 // get makes one request and returns status, headers and body.
@@ -53,12 +53,7 @@ func (f *fixture) get(t *testing.T, method, url string, head http.Header, body i
 func freePorts(t *testing.T) (ports []int) {
 	t.Helper()
 	for range 3 {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer l.Close()
-		ports = append(ports, l.Addr().(*net.TCPAddr).Port)
+		ports = append(ports, testkit.FreePort(t))
 	}
 	return ports
 }
@@ -319,7 +314,7 @@ func TestBlobURLs(t *testing.T) {
 	if d := time.Until(m.Result.ExpiresAt); d > blobURLLife || d < blobURLLife-time.Minute {
 		t.Errorf("valid for %s", d)
 	}
-	other := identity.Identity{User: uuid.New(), Scopes: Admin}
+	other := identity.Identity{User: uuid.New(), Scopes: Admin, Client: identity.ClientWindow}
 	if got := shapeOf(t, f.memory(t, other).ask(ask)); got != "1:-32003" {
 		t.Errorf("another user's blob: %s", got)
 	}
@@ -334,6 +329,89 @@ func TestBlobURLs(t *testing.T) {
 		if status, _, _ := f.get(t, "GET", url, nil, nil); status != 401 {
 			t.Errorf("%s: %d", why, status)
 		}
+	}
+}
+
+// TestRouteMethodsAndPrefixes serves several methods at one address, and all addresses below one.
+func TestRouteMethodsAndPrefixes(t *testing.T) {
+	t.Parallel()
+	say := func(what string) func(http.ResponseWriter, *http.Request) error {
+		return func(w http.ResponseWriter, r *http.Request) error {
+			_, err := fmt.Fprint(w, what+" "+r.URL.Path)
+			return err
+		}
+	}
+	f := setupWith(t, func(s *Server) {
+		s.Route("GET", "/thing", Read, false, say("read"))
+		s.Route("DELETE", "/thing", Write, false, say("delete"))
+		s.Route("DELETE", "/thing", Write, false, say("remove"))
+		s.Route("POST", "/hooks/", Write, false, say("hook"))
+		s.Route("POST", "/hooks/own/", Write, false, say("own"))
+	}, func(*Options) {})
+	head := http.Header{"Authorization": {"Bearer " + rootToken}}
+	for _, c := range []struct {
+		method, path string
+		status       int
+		want         string
+	}{
+		{"GET", "/thing", 200, "read /thing"},
+		{"HEAD", "/thing", 200, ""},
+		{"DELETE", "/thing", 200, "remove /thing"},
+		{"POST", "/thing", 405, "GET, DELETE"},
+		{"POST", "/hooks/a/b", 200, "hook /hooks/a/b"},
+		{"POST", "/hooks/own/b", 200, "own /hooks/own/b"},
+		{"POST", "/hooks", 404, ""},
+		{"GET", "/hooks/a", 405, "POST"},
+		{"POST", "/thing/below", 404, ""},
+	} {
+		status, h, body := f.get(t, c.method, f.URL()+c.path, head, nil)
+		if status != c.status || (c.status == 200 && body != c.want) || (c.status == 405 && h.Get("Allow") != c.want) {
+			t.Errorf("%s %s: %d %q, Allow %q; want %d %q", c.method, c.path, status, body, h.Get("Allow"), c.status, c.want)
+		}
+	}
+}
+
+// TestRouteWithItsOwnAuthentication has a route check a signature: the gateway's token opens
+// nothing there, and the signature nothing elsewhere.
+func TestRouteWithItsOwnAuthentication(t *testing.T) {
+	t.Parallel()
+	user := uuid.New()
+	f := setupWith(t, func(s *Server) {
+		s.RouteOwn("POST", "/hooks/", Write, false, func(r *http.Request) (identity.Identity, error) {
+			switch r.Header.Get("X-Signature") {
+			case "good":
+				return identity.Identity{User: user, Scopes: Write, Pipe: "channel"}, nil
+			case "reads":
+				return identity.Identity{User: user, Scopes: Read, Pipe: "channel"}, nil
+			case "nobody":
+				return identity.Identity{Scopes: Admin}, nil
+			}
+			return identity.Identity{}, fault.Deniedf("The signature is wrong.")
+		}, func(w http.ResponseWriter, r *http.Request) error {
+			id, _ := identity.From(r.Context())
+			_, err := fmt.Fprintf(w, "%s%s%t", id.User, id.Pipe, id.Person())
+			return err
+		})
+	}, func(*Options) {})
+	for _, c := range []struct {
+		path, header, value string
+		status              int
+	}{
+		{"/hooks/1", "X-Signature", "good", 200},
+		{"/hooks/1", "X-Signature", "bad", 403},
+		{"/hooks/1", "X-Signature", "reads", 403},
+		{"/hooks/1", "X-Signature", "nobody", 401},
+		{"/hooks/1", "Authorization", "Bearer " + rootToken, 403},
+		{"/rpc", "X-Signature", "good", 401},
+	} {
+		status, _, body := f.get(t, "POST", f.URL()+c.path, http.Header{c.header: {c.value}}, nil)
+		if status != c.status || (status == 200 && body != user.String()+"channel"+"false") {
+			t.Errorf("%s with %s %s: %d %s", c.path, c.header, c.value, status, body)
+		}
+	}
+	head := http.Header{"X-Signature": {"good"}, "Origin": {"https://evil.example"}}
+	if status, _, _ := f.get(t, "POST", f.URL()+"/hooks/1", head, nil); status != 403 {
+		t.Errorf("a foreign page: %d", status)
 	}
 }
 
@@ -355,6 +433,18 @@ func uploadServer(t *testing.T, max int64) (*fixture, string) {
 		})
 	}, func(o *Options) { o.TempDir = dir })
 	return f, dir
+}
+
+func TestUploadToAFullDisk(t *testing.T) {
+	t.Parallel()
+	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+	if err != nil {
+		t.Skip("this system has no /dev/full")
+	}
+	defer full.Close()
+	if _, err := store(t.Context(), full, strings.NewReader("helix"), 1<<20); !fault.Is(err, fault.Limit) {
+		t.Errorf("%v", err)
+	}
 }
 
 func noFiles(t *testing.T, dir string) {

@@ -21,7 +21,7 @@ import (
 // closeCode reads until the connection ends and returns the WebSocket close code.
 func (w *wire) closeCode() int {
 	w.t.Helper()
-	ctx, cancel := context.WithTimeout(w.t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(w.t.Context(), patience)
 	defer cancel()
 	for {
 		if _, _, err := w.p.(*wsPipe).c.Read(ctx); err != nil {
@@ -228,10 +228,11 @@ func TestDeadlines(t *testing.T) {
 	if got := shapeOf(t, w.ask(`{"jsonrpc":"2.0","id":4,"method":"wait.own","params":{"_meta":{"deadlineMs":0}}}`)); got != "4:-32602" {
 		t.Errorf("deadline of 0: %s", got)
 	}
-	began := time.Now()
-	w.ask(`{"jsonrpc":"2.0","id":5,"method":"wait.block","params":{"_meta":{"deadlineMs":3600000}}}`)
-	if d := time.Since(began); d > 30*time.Second {
-		t.Errorf("_meta lengthened the deadline to %s", d)
+	if got := shapeOf(t, w.ask(`{"jsonrpc":"2.0","id":6,"method":"wait.own","params":{"_meta":{"deadlineMs":9200000000000000000}}}`)); got != "6:ok" {
+		t.Errorf("the longest deadline: %s", got)
+	}
+	if got := shapeOf(t, w.ask(`{"jsonrpc":"2.0","id":5,"method":"wait.block","params":{"_meta":{"deadlineMs":3600000}}}`)); got != "5:-32005" { // not after an hour
+		t.Errorf("a deadline that _meta wants to lengthen: %s", got)
 	}
 }
 
@@ -256,16 +257,8 @@ func TestBlockedCallsDoNotDelayHealth(t *testing.T) {
 	for range 64 {
 		<-f.began
 	}
-	best := time.Hour
-	for range 20 { // the best of several: the machine may be busy with other things
-		began := time.Now()
-		if status, _, _ := f.get(t, "GET", f.URL()+"/healthz", nil, nil); status != 200 {
-			t.Fatal(status)
-		}
-		best = min(best, time.Since(began))
-	}
-	if best > 100*time.Millisecond {
-		t.Errorf("/healthz took %s", best)
+	if status, _, _ := f.get(t, "GET", f.URL()+"/healthz", nil, nil); status != 200 { // while all of them wait
+		t.Fatal(status)
 	}
 	close(f.block)
 }

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -199,8 +200,29 @@ func (s *Server) writeEndpoint() error {
 	}
 	if err != nil {
 		os.Remove(f.Name()) //nolint:errcheck // best effort
+		if spare(s.o.EndpointFile, b) == nil {
+			return os.Rename(s.o.EndpointFile+".spare", s.o.EndpointFile)
+		}
+		return err
 	}
-	return err
+	if st, err := os.Stat(s.o.EndpointFile + ".spare"); err != nil || st.Size() != spareSize {
+		_ = os.WriteFile(s.o.EndpointFile+".spare", make([]byte, spareSize), 0o600) // only a full disk needs it
+	}
+	return nil
+}
+
+// spareSize is what the spare endpoint file occupies, at least as much as its content needs.
+const spareSize = 4 << 10
+
+// spare writes b over the spare file that an earlier start left, which needs no room on a
+// full disk.
+func spare(path string, b []byte) error {
+	f, err := os.OpenFile(path+".spare", os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteAt(append(b, bytes.Repeat([]byte{' '}, max(0, spareSize-len(b)))...), 0)
+	return errors.Join(err, f.Close())
 }
 
 // removeEndpoint removes the file if it is still ours.
@@ -304,10 +326,14 @@ func (s *Server) shutdown() {
 	if left := s.running.wait(s.o.Limits.StopWait); len(left) > 0 {
 		s.log.Warn("calls did not end in time", slog.Any("methods", left))
 	}
-	for _, ss := range open {
-		ss.out.flush(time.Second)
-		ss.close(1001, "Helix is stopping")
+	var closing sync.WaitGroup
+	for _, ss := range open { // at the same time: each may be one that reads nothing
+		closing.Go(func() {
+			ss.out.flush(time.Second)
+			ss.close(1001, "Helix is stopping")
+		})
 	}
+	closing.Wait()
 	s.mu.Lock()
 	for key, ss := range s.https {
 		ss.cancel(errSessionClosed)

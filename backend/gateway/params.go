@@ -10,6 +10,9 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+
+	"helix/backend/fault"
+	"helix/backend/jcs"
 )
 
 // decodeParams decodes raw into dst, which plan describes. raw comes from a frame that
@@ -90,7 +93,10 @@ func (s *scanner) check(p *plan, at place, lenient, top bool) error {
 	}
 	switch p.shape {
 	case anyShape:
-		s.take()
+		if err := jcs.CheckNumbers(s.take()); err != nil {
+			p, _ := fault.As(err).Details.(jcs.NumberProblem)
+			return badParams("field %q: %s", at.String()+p.Path, p.Message)
+		}
 		return nil
 	case structShape:
 		if c != '{' {

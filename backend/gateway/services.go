@@ -34,7 +34,8 @@ type service struct {
 	run      func(ctx context.Context) error
 	port     func() int
 	cancel   context.CancelFunc
-	ended    chan struct{} // closed when the present run has ended
+	ended    chan struct{} // closed when the service has ended; nil: it is not on
+	again    chan struct{} // starts it again at once
 	state    string
 	err      error
 	since    time.Time
@@ -67,7 +68,7 @@ func (r *Services) addExternal(name string, c ServiceControl) {
 }
 
 // Run starts every service and blocks until ctx ends and all have stopped. A service that
-// fails does not end the others.
+// fails ends no other, and is started again.
 func (r *Services) Run(ctx context.Context) error {
 	r.mu.Lock()
 	r.ctx = ctx
@@ -85,40 +86,105 @@ func (r *Services) Run(ctx context.Context) error {
 	return nil
 }
 
-// startLocked starts s unless it runs. It needs r.mu.
+// The delay before a service that failed is started again. It doubles up to the longest one, and
+// begins anew once the service has run for that long.
+const (
+	firstRestart = time.Second
+	lastRestart  = time.Minute
+)
+
+// startLocked starts s unless it runs; one that waits to be started again starts now. It needs
+// r.mu.
 func (r *Services) startLocked(s *service) {
-	if s.state == "running" || s.state == "stopping" {
+	if s.ended != nil {
+		if s.state == "failed" {
+			select {
+			case s.again <- struct{}{}:
+			default:
+			}
+			r.retriedLocked(s)
+		}
 		return
 	}
 	ctx, cancel := context.WithCancel(r.ctx)
 	ended := make(chan struct{})
-	s.cancel, s.ended, s.state, s.err, s.since = cancel, ended, "running", nil, time.Now()
+	s.cancel, s.ended, s.again = cancel, ended, make(chan struct{}, 1)
+	s.state, s.err, s.since = "running", nil, time.Now()
 	r.work.Go(func() {
-		err := runSafely(ctx, s.run)
+		err := r.supervise(ctx, s)
 		stopped := ctx.Err() != nil
 		cancel()
 		r.mu.Lock()
-		s.state, s.err, s.since = "stopped", nil, time.Now()
+		s.state, s.err, s.since, s.ended = "stopped", nil, time.Now(), nil
 		if err != nil && !(stopped && errors.Is(err, context.Canceled)) {
 			s.state, s.err = "failed", err
 		}
 		close(ended)
 		r.mu.Unlock()
-		if err != nil && !stopped {
-			r.log.Error("service failed", slog.String("service", s.name), slog.Any("error", err))
-		}
 		r.changed(s.name)
 	})
 	go r.changed(s.name)
 }
 
-func runSafely(ctx context.Context, run func(context.Context) error) (err error) {
-	defer func() {
-		if v := recover(); v != nil {
-			err = recovered(v)
+// supervise runs s until it ends without an error or ctx ends. When it fails or panics, neither
+// the process nor another service ends: it is started again after a while, and until then its
+// state is failed.
+func (r *Services) supervise(ctx context.Context, s *service) error {
+	for delay := firstRestart; ; delay = min(2*delay, lastRestart) {
+		begun := time.Now()
+		err := fault.Catch(func() error { return s.run(ctx) })
+		if err == nil || ctx.Err() != nil {
+			return err
 		}
-	}()
-	return run(ctx)
+		if time.Since(begun) >= lastRestart {
+			delay = firstRestart
+		}
+		r.log.Error("service failed; it is started again", slog.String("service", s.name), slog.Duration("after", delay), slog.Any("error", err))
+		r.mu.Lock()
+		if s.state == "running" {
+			s.state, s.err, s.since = "failed", err, time.Now()
+		}
+		r.mu.Unlock()
+		r.changed(s.name)
+		timer := time.NewTimer(delay)
+		select {
+		case <-timer.C:
+		case <-s.again:
+		case <-ctx.Done():
+		}
+		timer.Stop()
+		if ctx.Err() != nil {
+			return nil
+		}
+		r.mu.Lock()
+		r.retriedLocked(s)
+		r.mu.Unlock()
+		r.changed(s.name)
+	}
+}
+
+// retriedLocked says that a service which failed runs again. It needs r.mu.
+func (r *Services) retriedLocked(s *service) {
+	if s.state == "failed" {
+		s.state, s.err, s.since = "running", nil, time.Now()
+		s.restarts++
+	}
+}
+
+// Degraded names the services that have failed.
+func (r *Services) Degraded() []Degraded {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var out []Degraded
+	for _, s := range r.all {
+		if s.state == "failed" {
+			out = append(out, Degraded{
+				Area: s.name, Reason: "This service has failed: " + fault.As(s.err).Message,
+				Hint: "Helix starts it again by itself. If it keeps failing, restart Helix and report what the log says.",
+			})
+		}
+	}
+	return out
 }
 
 // ServicesChanged says that a service started, stopped or failed.
@@ -259,7 +325,7 @@ func (r *Services) stop(ctx context.Context, s *service) error {
 		return nil
 	}
 	r.mu.Lock()
-	if s.state != "running" && s.state != "stopping" {
+	if s.ended == nil {
 		r.mu.Unlock()
 		return nil
 	}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"runtime/debug"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -103,12 +102,13 @@ func (s *Server) Serve(ctx context.Context, p Pipe, id identity.Identity) error 
 	}
 	ss := s.newSession(ctx, p, kind, kind)
 	if id.User != uuid.Nil {
-		if err := ss.admit(&credential{kind: kind, user: User{ID: id.User, DisplayName: s.displayName(id.User)}, scopes: id.Scopes}); err != nil {
+		if err := ss.admit(&credential{client: id.Client, user: User{ID: id.User, DisplayName: s.displayName(id.User)}, scopes: id.Scopes}); err != nil {
 			ss.close(1013, "too many sessions")
 			return err
 		}
 		ss.mu.Lock()
-		ss.client.ID = id.Client
+		ss.client.ID = id.Label
+		ss.id.Label = id.Label
 		ss.mu.Unlock()
 	}
 	return s.serve(ss)
@@ -175,7 +175,7 @@ func (s *Server) keepAlive(ss *session, p pinger) (stop func()) {
 		case err != nil:
 			ss.close(1011, "no answer to a ping")
 		default:
-			if c := ss.credential(); c != nil && c.kind == "browser" {
+			if c := ss.credential(); c != nil && c.client == identity.ClientBrowser {
 				s.auth.touch(ss.ctx, c, time.Now()) // an open page keeps its session
 			}
 			t.Reset(s.o.Limits.Tick)
@@ -226,18 +226,27 @@ func (ss *session) admit(c *credential) error {
 	s.perUser[c.user.ID]++
 	s.mu.Unlock()
 	ss.mu.Lock()
-	ss.cred = c
-	ss.id = identity.Identity{User: c.user.ID, Session: ss.conn, Scopes: c.scopes.Closed(), Pipe: ss.kind}
-	ss.base = nil
 	ss.hub = s.hubOf(c.user.ID)
 	ss.mu.Unlock()
+	ss.hold(c, c.scopes)
 	ss.leaveWaiting()
-	if c.kind == "token" && !c.expires.IsZero() {
+	s.sessionsChanged(c.user.ID)
+	return nil
+}
+
+// hold makes c what the session was let in with, for its first token and for one that it
+// connects with later.
+func (ss *session) hold(c *credential, scopes Scope) {
+	ss.mu.Lock()
+	former := ss.cred
+	ss.cred = c
+	ss.id = c.identity(ss.conn, scopes, ss.kind, ss.id.Label)
+	ss.base = nil
+	ss.mu.Unlock()
+	if c != former && c.client == identity.ClientToken && !c.expires.IsZero() {
 		t := time.AfterFunc(time.Until(c.expires), func() { ss.close(1008, "the token has expired") })
 		context.AfterFunc(ss.ctx, func() { t.Stop() })
 	}
-	s.sessionsChanged(c.user.ID)
-	return nil
 }
 
 // wait counts the session among those that have not authenticated. When there are too many
@@ -485,22 +494,10 @@ func (ss *session) logged(method string, err error) *wireError {
 	w, internal := toWire(err)
 	if internal {
 		attrs := []any{slog.String("method", method), slog.String("requestId", w.Data.RequestID), slog.Any("error", err)}
-		if p := (*panicError)(nil); errors.As(err, &p) {
-			attrs = append(attrs, slog.String("stack", string(p.stack)))
+		if p := (*fault.Panic)(nil); errors.As(err, &p) {
+			attrs = append(attrs, slog.String("stack", string(p.Stack)))
 		}
 		ss.srv.log.Error("call failed", attrs...)
 	}
 	return w
-}
-
-// panicError is a handler's panic.
-type panicError struct {
-	value any
-	stack []byte
-}
-
-func (e *panicError) Error() string { return fmt.Sprintf("panic: %v", e.value) }
-
-func recovered(v any) error {
-	return fault.Internalf(&panicError{v, debug.Stack()}, "Something went wrong inside Helix. The log has the details.")
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/http"
 	"os"
@@ -12,6 +13,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/uuid"
@@ -22,7 +24,7 @@ import (
 )
 
 func identityOf(s *Server) identity.Identity {
-	return identity.Identity{User: newID(), Scopes: Admin}
+	return identity.Identity{User: newID(), Scopes: Admin, Client: identity.ClientWindow}
 }
 
 // runUntil starts a server by itself and returns how to stop it.
@@ -373,7 +375,7 @@ func TestSessionsCloseAndList(t *testing.T) {
 			t.Errorf("%s: %s", bad, got)
 		}
 	}
-	other := f.memory(t, identity.Identity{User: newID(), Scopes: Admin})
+	other := f.memory(t, identity.Identity{User: newID(), Scopes: Admin, Client: identity.ClientWindow})
 	closeB := fmt.Sprintf(`{"jsonrpc":"2.0","id":4,"method":"sessions.close","params":{"sessionId":%q}}`, info.SessionID)
 	if got := shapeOf(t, other.ask(closeB)); got != "4:-32003" {
 		t.Errorf("another user closes it: %s", got)
@@ -470,3 +472,60 @@ func TestEndpointFileThatCannotBeWritten(t *testing.T) {
 }
 
 var _ http.Handler = (*handler)(nil)
+
+// TestFailedServiceIsStartedAgain: a service that fails or panics ends neither its group nor
+// the others, shows as degraded, and comes back by itself.
+func TestFailedServiceIsStartedAgain(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := NewServices(nil, slog.New(slog.DiscardHandler))
+		fail := make(chan func() error)
+		runs := 0
+		r.Add("shaky", func(ctx context.Context) error {
+			runs++
+			select {
+			case f := <-fail:
+				return f()
+			case <-ctx.Done():
+				return nil
+			}
+		}, nil)
+		steady := 0
+		r.Add("steady", func(ctx context.Context) error {
+			steady++
+			<-ctx.Done()
+			return nil
+		}, nil)
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- r.Run(ctx) }()
+		synctest.Wait()
+		delay := firstRestart
+		for i, f := range []func() error{
+			func() error { return errors.New("secret detail") },
+			func() error { panic("kaboom") },
+			func() error { panic("boom") },
+		} {
+			fail <- f
+			synctest.Wait()
+			d := r.Degraded()
+			if len(d) != 1 || d[0].Area != "shaky" || strings.Contains(d[0].Reason, "secret") || d[0].Hint == "" {
+				t.Fatalf("degraded: %+v", d)
+			}
+			time.Sleep(delay)
+			synctest.Wait()
+			if delay *= 2; runs != i+2 || len(r.Degraded()) != 0 {
+				t.Fatalf("%d runs after %d failures, degraded: %+v", runs, i+1, r.Degraded())
+			}
+		}
+		if steady != 1 {
+			t.Fatalf("the other service ran %d times", steady)
+		}
+		fail <- func() error { panic("again") }
+		synctest.Wait()
+		cancel() // while it waits to be started again
+		if err := <-done; err != nil {
+			t.Fatal(err)
+		}
+	})
+}

@@ -56,6 +56,7 @@ func (s *Server) SystemStatus(ctx context.Context, _ struct{}) (SystemStatus, er
 			Hint: "Make room on the disk, or make the folder writable. Helix tries again by itself."})
 	}
 	s.net.mu.Unlock()
+	st.Degraded = append(st.Degraded, s.o.Services.Degraded()...)
 	if s.o.Status != nil {
 		if err := s.o.Status(ctx, &st); err != nil {
 			return SystemStatus{}, err

@@ -69,7 +69,7 @@ func callerCredential(ctx context.Context) (*credential, error) {
 	if !ok || !id.Scopes.Has(Admin) {
 		return nil, unauthenticated()
 	}
-	return &credential{kind: "local", viaRoot: true, user: User{ID: id.User}, scopes: id.Scopes}, nil
+	return &credential{client: id.Client, viaRoot: true, user: User{ID: id.User}, scopes: id.Scopes}, nil
 }
 
 // TokenParams describe a new token.
@@ -108,7 +108,8 @@ func (s *Server) TokensCreate(ctx context.Context, p TokenParams) (NewToken, err
 		return NewToken{}, err
 	}
 	user := identity.UserID(ctx)
-	c := &credential{kind: "token", id: newID(), user: User{ID: user, DisplayName: s.displayName(user)}, scopes: scopes}
+	c := &credential{client: identity.ClientToken, id: newID(), user: User{ID: user, DisplayName: s.displayName(user)}, scopes: scopes}
+	c.token = SessionToken{ID: c.id, Name: p.Name}
 	if p.ExpiresAt != nil {
 		c.expires = p.ExpiresAt.UTC()
 	}
@@ -194,6 +195,18 @@ func (s *Server) TokensList(ctx context.Context, p TokenListParams) (TokenList, 
 	return out, err
 }
 
+// TokenName is what the user called one of the tokens, revoked ones too; "" when there is none.
+func (s *Server) TokenName(ctx context.Context, id string) (name string) {
+	token, err := uuid.Parse(id)
+	if err != nil || s.o.DB == nil {
+		return ""
+	}
+	_ = s.o.DB.Read(ctx, func(tx *storage.Tx) error {
+		return tx.QueryRow(`SELECT name FROM gateway_tokens WHERE id = ? AND user_id = ?`, token, identity.UserID(ctx)).Scan(&name)
+	})
+	return name
+}
+
 // TokenIDParams name a token.
 type TokenIDParams struct {
 	ID uuid.UUID `json:"id"`
@@ -221,7 +234,7 @@ func (s *Server) TokensRevoke(ctx context.Context, p TokenIDParams) (struct{}, e
 	if err != nil {
 		return struct{}{}, err
 	}
-	s.auth.revoke(ctx, func(c *credential) bool { return c.id == p.ID || c.parent == p.ID })
+	s.auth.revoke(ctx, func(c *credential) bool { return c.token.ID == p.ID })
 	bus.Publish(s.bus, user, TokensChanged{})
 	return struct{}{}, nil
 }
@@ -254,7 +267,7 @@ func (s *Server) auditTx(ctx context.Context, tx *storage.Tx, e AuditEvent) erro
 	}
 	e.User, e.Outcome = identity.UserID(ctx), "ok"
 	if ss, err := sessionOf(ctx); err == nil {
-		e.Actor = ss.conn.String()
+		e.by(ss)
 	}
 	return s.o.AuditTx(tx, e)
 }
@@ -267,20 +280,21 @@ func (a *authority) load(ctx context.Context) error {
 		return nil
 	}
 	err := a.srv.o.DB.Read(ctx, func(tx *storage.Tx) error {
-		rows, err := tx.Query(`SELECT t.id, t.user_id, coalesce(u.display_name, ''), t.scopes, t.token_hash, t.expires_at
+		rows, err := tx.Query(`SELECT t.id, t.name, t.user_id, coalesce(u.display_name, ''), t.scopes, t.token_hash, t.expires_at
 			FROM gateway_tokens t LEFT JOIN users u ON u.id = t.user_id WHERE t.revoked_at IS NULL`)
 		if err != nil {
 			return err
 		}
 		defer rows.Close() // reported by Err
 		for rows.Next() {
-			c := &credential{kind: "token"}
+			c := &credential{client: identity.ClientToken}
 			var scopes string
 			var hash []byte
-			if err := rows.Scan(&c.id, &c.user.ID, &c.user.DisplayName, &scopes, &hash, storage.Time(&c.expires)); err != nil {
+			if err := rows.Scan(&c.id, &c.token.Name, &c.user.ID, &c.user.DisplayName, &scopes, &hash, storage.Time(&c.expires)); err != nil {
 				return err
 			}
 			copy(c.hash[:], hash)
+			c.token.ID = c.id
 			c.scopes, _ = parseScopes(slices.DeleteFunc(strings.Split(scopes, ","), func(x string) bool { return x == "" }))
 			a.byHash[c.hash] = c
 		}
@@ -304,7 +318,7 @@ func (s *Server) EndSessions() {
 		s.auth.root = &root
 	}
 	for h, c := range s.auth.byHash {
-		if c.kind == "token" || (c.viaRoot && c.user.ID != user.ID) {
+		if c.client == identity.ClientToken || (c.viaRoot && c.user.ID != user.ID) {
 			delete(s.auth.byHash, h)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"mime/multipart"
 	"net/http"
 	"os"
+	"syscall"
 	"time"
 
 	"helix/backend/fault"
@@ -137,6 +138,9 @@ func store(ctx context.Context, f *os.File, r io.Reader, max int64) (int64, erro
 	n, err := io.Copy(f, io.LimitReader(r, max+1))
 	if err != nil {
 		var pe *os.PathError
+		if errors.Is(err, syscall.ENOSPC) {
+			return n, fault.Limitf("The disk is full. Nothing was kept of the upload. Make room, then send it again.").WithCause(err)
+		}
 		if errors.As(err, &pe) {
 			return n, fault.Internalf(err, "The upload could not be stored.")
 		}

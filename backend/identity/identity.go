@@ -82,13 +82,42 @@ func ParseScopes(names []string) (s Scope, bad string) {
 	return s.Closed(), ""
 }
 
+// Client says who is behind a session, as the gateway knows it from how the session was let
+// in; nothing that the client says of itself changes it.
+type Client uint8
+
+// The kinds of client. The zero value is a program, so that code that does not say who calls
+// gets the fewest rights.
+const (
+	ClientProgram  Client = iota // tools, skills, schedules, containers, what runs in the background
+	ClientWindow                 // the program's own window, over the bridge
+	ClientBrowser                // a browser that came with a one-time ticket
+	ClientTerminal               // the command line, with the root token or in this process
+	ClientToken                  // whoever holds a token that was created for it
+)
+
+var clientNames = [...]string{"program", "window", "browser", "terminal", "token"}
+
+// String is the name of the kind on the wire.
+func (c Client) String() string {
+	if int(c) < len(clientNames) {
+		return clientNames[c]
+	}
+	return clientNames[ClientProgram]
+}
+
+// ClientNames lists every kind by its name on the wire.
+func ClientNames() []string { return slices.Clone(clientNames[:]) }
+
 // Identity is the verified caller of one session.
 type Identity struct {
 	User    uuid.UUID // whose rows the call may touch
 	Session uuid.UUID
 	Scopes  Scope
-	Client  string // label the client gave itself; never checked
-	Pipe    string // how the call came: bridge, websocket, http, memory, cli, or what made it: skills, schedule, agent, …
+	Client  Client    // who calls; only this decides what is kept for people
+	Token   uuid.UUID // the created token that let the session in, also through a ticket; else zero
+	Label   string    // what the client calls itself; never checked
+	Pipe    string    // how the call came: bridge, websocket, http, memory, or what made it: skills, schedule, background
 }
 
 type key struct{}
@@ -112,10 +141,28 @@ func UserID(ctx context.Context) uuid.UUID {
 	return id.User
 }
 
-// machines are the pipes of callers that are not people.
-var machines = []string{"tool", "skill", "skills", "agent", "mcp", "channel", "schedule", "background", "container", "wasm"}
+// Person reports whether a person makes the call: at the window, in a browser, in a terminal,
+// or with a token that was made for answering approvals. Everything else is a program,
+// whatever scopes it holds.
+func (i Identity) Person() bool {
+	switch i.Client {
+	case ClientWindow, ClientBrowser, ClientTerminal:
+		return i.User != uuid.Nil
+	case ClientToken:
+		return i.User != uuid.Nil && i.Scopes.Has(Approve)
+	}
+	return false
+}
 
-// Person reports whether a person makes the call, in a window, a browser or a terminal. What
-// runs by itself (tools, skills, schedules, the agent, channels) is none, whatever scopes it
-// holds.
-func (i Identity) Person() bool { return i.User != uuid.Nil && !slices.Contains(machines, i.Pipe) }
+// MayApprove reports whether the caller may answer for what programs ask and vouch for what
+// came from elsewhere: a person whose session holds the scope approve.
+func (i Identity) MayApprove() bool { return i.Person() && i.Scopes.Has(Approve) }
+
+// Source names where the call came from: the kind of the client and the token, or without one
+// the session.
+func (i Identity) Source() string {
+	if i.Token != uuid.Nil {
+		return i.Client.String() + ":" + i.Token.String()
+	}
+	return i.Client.String() + ":" + i.Session.String()
+}

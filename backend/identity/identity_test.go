@@ -49,17 +49,27 @@ func TestUserIDOutsideACall(t *testing.T) {
 	}
 }
 
+// TestPerson tries every kind of client with every set of scopes: only the kind, and for a
+// token its right to approve, makes a person, never how the call came or what it calls itself.
 func TestPerson(t *testing.T) {
 	t.Parallel()
-	for pipe, want := range map[string]bool{
-		"bridge": true, "websocket": true, "http": true, "memory": true, "cli": true,
-		"skills": false, "schedule": false, "agent": false, "background": false, "wasm": false,
-	} {
-		if got := (Identity{User: uuid.New(), Scopes: Admin, Pipe: pipe}).Person(); got != want {
-			t.Errorf("%s: %v", pipe, got)
+	for _, scopes := range []Scope{None, Read, Write, Approve, Write | Approve, Admin} {
+		approve := scopes.Has(Approve)
+		for client, want := range map[Client]bool{
+			ClientProgram: false, ClientWindow: true, ClientBrowser: true, ClientTerminal: true, ClientToken: approve, Client(200): false,
+		} {
+			for _, pipe := range []string{"", "bridge", "websocket", "http", "memory", "cli", "skills"} {
+				id := Identity{User: uuid.New(), Scopes: scopes, Client: client, Label: "helix-cli", Pipe: pipe}
+				if id.Person() != want || id.MayApprove() != (want && approve) {
+					t.Errorf("%v with %v over %q: person %v, may approve %v", client, scopes, pipe, id.Person(), id.MayApprove())
+				}
+				if id.User = uuid.Nil; id.Person() {
+					t.Errorf("%v: nobody is a person", client)
+				}
+			}
 		}
 	}
-	if (Identity{Pipe: "bridge"}).Person() {
-		t.Error("nobody is a person")
+	if (Identity{User: uuid.New(), Scopes: Admin}).Person() {
+		t.Error("who does not say who calls is a person")
 	}
 }

@@ -31,6 +31,7 @@ type draft struct {
 	metadata   json.RawMessage
 	untrusted  bool
 	dedupe     bool
+	valence    *float64
 	byAgent    bool // an agent wants to store it
 }
 
@@ -76,8 +77,16 @@ func checkDraft(ctx context.Context, at string, p AddParams) (d *draft, err erro
 	if len(d.sourceRef) > maxRef {
 		return nil, invalid(at+"sourceRef", "sourceRef is longer than 4 KiB.")
 	}
+	if d.tier == "" && p.Signals != nil {
+		_, d.tier = Score(*p.Signals)
+	}
 	if d.tier == "" {
 		d.tier = "medium"
+	}
+	if d.valence = p.EmotionalValence; d.valence != nil {
+		if err := checkValence(at+"emotionalValence", *d.valence); err != nil {
+			return nil, err
+		}
 	}
 	if d.salience, err = salienceOf(at+"salienceTier", d.tier); err != nil {
 		return nil, err
@@ -97,8 +106,8 @@ func checkDraft(ctx context.Context, at string, p AddParams) (d *draft, err erro
 }
 
 // Add stores one memory. With Dedupe, text that is there already is not stored twice: its
-// memory gets the missing tags. What search handed to an agent in the last day is not stored
-// again for one: the answer then has no item.
+// memory gets the missing tags. What was handed to a program or an agent in the last day is not
+// stored again for one: the memory that it repeats is reinforced, and the answer has no item.
 func (s *Service) Add(ctx context.Context, p AddParams) (AddResult, error) {
 	d, err := checkDraft(ctx, "", p)
 	if err != nil {
@@ -170,7 +179,7 @@ func (s *Service) AddBatch(ctx context.Context, p AddBatchParams) (AddBatchResul
 
 // addTx stores a draft, unless its text is there already or comes from memory itself.
 func (s *Service) addTx(tx *storage.Tx, user uuid.UUID, d *draft) (AddResult, error) {
-	if d.byAgent { // before the look for the same text: repeating what it was given reinforces nothing
+	if d.byAgent {
 		if known, err := s.recalled(tx, user, d.content); err != nil || known {
 			return AddResult{Deduplicated: known}, err
 		}
@@ -195,7 +204,8 @@ func (s *Service) addTx(tx *storage.Tx, user uuid.UUID, d *draft) (AddResult, er
 // reinforcement. nil: there is none.
 func (s *Service) sameText(tx *storage.Tx, user uuid.UUID, d *draft) (*memoryRow, error) {
 	var id uuid.UUID
-	err := tx.QueryRow(`SELECT id FROM memories WHERE user_id = ? AND content_hash = ? AND deleted_at IS NULL ORDER BY created_at, id LIMIT 1`, user, d.hash[:]).Scan(&id)
+	err := tx.QueryRow(`SELECT id FROM memories INDEXED BY memories_hash
+		WHERE user_id = ? AND content_hash = ? AND deleted_at IS NULL ORDER BY created_at, id LIMIT 1`, user, d.hash[:]).Scan(&id)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, nil
 	}
@@ -220,7 +230,7 @@ func (s *Service) sameText(tx *storage.Tx, user uuid.UUID, d *draft) (*memoryRow
 			return nil, err
 		}
 	}
-	if err := reinforce(tx, m); err != nil {
+	if err := reinforce(tx, m, gainConfirm); err != nil {
 		return nil, err
 	}
 	return m, nil
@@ -234,9 +244,9 @@ func (s *Service) insertTx(tx *storage.Tx, user uuid.UUID, d *draft) (*memoryRow
 		return nil, err
 	}
 	if _, err := tx.Exec(`INSERT INTO memories (id, user_id, type, content, occurred_at, layer, source, source_ref, untrusted, content_hash,
-		salience, salience_tier, pinned, metadata, created_at, updated_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+		salience, salience_tier, pinned, emotional_valence, metadata, created_at, updated_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
 		id, user, d.typ, content, d.occurredAt, nullInt(d.layer), d.source, nullText(d.sourceRef), d.untrusted, d.hash[:],
-		d.salience, d.tier, d.pinned, d.metadata, tx.Now, tx.Now); err != nil {
+		d.salience, d.tier, d.pinned, d.valence, d.metadata, tx.Now, tx.Now); err != nil {
 		return nil, err
 	}
 	for _, tag := range d.tags {
@@ -246,7 +256,7 @@ func (s *Service) insertTx(tx *storage.Tx, user uuid.UUID, d *draft) (*memoryRow
 	}
 	m := &memoryRow{user: user, hash: d.hash, Item: Item{
 		ID: id, Type: d.typ, Title: titleOf(d.metadata), Content: d.content, Layer: d.layer, Tags: d.tags, Source: d.source, SourceRef: d.sourceRef,
-		Untrusted: d.untrusted, Salience: d.salience, SalienceTier: d.tier, Pinned: d.pinned, OccurredAt: micros(d.occurredAt), InitialStrength: 1,
+		Untrusted: d.untrusted, Salience: d.salience, SalienceTier: d.tier, Pinned: d.pinned, EmotionalValence: d.valence, OccurredAt: micros(d.occurredAt), InitialStrength: 1,
 		EmbeddingState: "none", Metadata: d.metadata, Version: 1, CreatedAt: tx.Now, UpdatedAt: tx.Now,
 	}}
 	if s.o.Embedder != nil {
@@ -267,14 +277,50 @@ func micros(t *time.Time) *time.Time {
 	return &u
 }
 
-// reinforce counts that a memory was used: edited, pinned, confirmed, opened or cited.
-func reinforce(tx *storage.Tx, m *memoryRow) error {
-	if _, err := tx.Exec(`UPDATE memories SET access_count = access_count + 1, last_accessed = ?, last_reinforced_at = ? WHERE id = ?`, tx.Now, tx.Now, m.ID); err != nil {
+// How much of what was forgotten of a memory comes back when it is reinforced, from 0 to 1.
+const (
+	gainReview  = 0.3 // it was opened
+	gainConfirm = 0.5 // it was pinned, or told again
+	gainEdit    = 0.5
+	gainUse     = 0.2 // an answer or a program used it
+
+	useEvery = time.Hour // a use counts once in this time
+)
+
+// reinforce counts that a memory was pinned, confirmed, opened or cited. The version changes, so
+// that a decay computed from the row before is not written over it.
+func reinforce(tx *storage.Tx, m *memoryRow, gain float64) error {
+	m.Version++
+	return strengthen(tx, m, gain)
+}
+
+// strengthen is reinforce within a change that has its own version, which m has already.
+func strengthen(tx *storage.Tx, m *memoryRow, gain float64) error {
+	retained := m.InitialStrength // nothing has decayed yet
+	if m.Retention != nil {
+		retained = *m.Retention
+	}
+	strength := min(1, retained+gain*(1-retained))
+	if _, err := tx.Exec(`UPDATE memories SET access_count = access_count + 1, last_accessed = ?, last_reinforced_at = ?, initial_strength = ?,
+		retention = CASE WHEN retention IS NULL THEN NULL ELSE ? END, decayed_at = CASE WHEN retention IS NULL THEN decayed_at ELSE ? END, version = ? WHERE id = ?`,
+		tx.Now, tx.Now, strength, strength, tx.Now, m.Version, m.ID); err != nil {
 		return err
 	}
 	now := tx.Now
-	m.AccessCount, m.LastAccessed, m.LastReinforcedAt = m.AccessCount+1, &now, &now
+	m.AccessCount, m.LastAccessed, m.LastReinforcedAt, m.InitialStrength = m.AccessCount+1, &now, &now, strength
+	if m.Retention != nil {
+		m.Retention, m.decayedAt = &strength, &now
+	}
 	return nil
+}
+
+// use reinforces a memory that an answer or a program used, unless it was reinforced in the last
+// hour: who repeats a memory does not make it stronger each time.
+func use(tx *storage.Tx, m *memoryRow) error {
+	if m.LastReinforcedAt != nil && tx.Now.Sub(*m.LastReinforcedAt) < useEvery {
+		return nil
+	}
+	return reinforce(tx, m, gainUse)
 }
 
 // Get gives one memory. With Touch the person has opened it, which reinforces it.
@@ -296,17 +342,17 @@ func (s *Service) Get(ctx context.Context, p GetParams) (Item, error) {
 			if err := read(tx); err != nil {
 				return err
 			}
-			return reinforce(tx, m)
+			return reinforce(tx, m, gainReview)
 		})
 	}
 	if err != nil {
 		return Item{}, err
 	}
-	return m.Item, nil
+	return m.Item, s.handedOut(ctx, Hit{ID: m.ID, Kind: KindMemory})
 }
 
-// Cite reinforces the memories that an answer of the agent cites; those that are not there any
-// more are passed over.
+// Cite reinforces the memories that an answer of the agent cites, each at most once an hour;
+// those that are not there any more are passed over.
 func (s *Service) Cite(ctx context.Context, ids []uuid.UUID) error {
 	return s.db.Write(ctx, func(tx *storage.Tx) error {
 		ms, err := s.memoriesOf(tx, identity.UserID(ctx), ids)
@@ -314,7 +360,7 @@ func (s *Service) Cite(ctx context.Context, ids []uuid.UUID) error {
 			return nil
 		}
 		for i := 0; err == nil && i < len(ms); i++ {
-			err = reinforce(tx, ms[i])
+			err = use(tx, ms[i])
 		}
 		return err
 	})

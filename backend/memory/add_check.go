@@ -88,6 +88,13 @@ func salienceOf(field, tier string) (float64, error) {
 	return 0, invalid(field, "%q is not a tier of salience: use critical, high, medium or low.", clip(tier, 32))
 }
 
+func checkValence(field string, v float64) error {
+	if !(v >= -1 && v <= 1) {
+		return invalid(field, "emotionalValence goes from -1 to 1.")
+	}
+	return nil
+}
+
 func checkTime(field string, t *time.Time) error {
 	if t != nil && (t.UTC().Year() < 1 || t.UTC().Year() > 9999) { // as it is stored and told
 		return invalid(field, "%s is not a date between the years 1 and 9999.", field)

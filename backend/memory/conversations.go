@@ -195,7 +195,14 @@ func (s *Service) Conversation(ctx context.Context, p ConversationParams) (Conve
 		}
 		return err
 	})
-	return out, err
+	if err != nil {
+		return out, err
+	}
+	hits := make([]Hit, len(out.Turns))
+	for i, t := range out.Turns {
+		hits[i] = Hit{ID: t.ID, Kind: KindTurn}
+	}
+	return out, s.handedOut(ctx, hits...)
 }
 
 // DeleteConversation moves a conversation to the trash; search forgets its turns at once.

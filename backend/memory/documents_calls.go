@@ -304,7 +304,14 @@ func (s *Service) Document(ctx context.Context, p DocumentViewParams) (DocumentV
 		}
 		return rows.Err()
 	})
-	return out, err
+	if err != nil {
+		return out, err
+	}
+	hits := make([]Hit, len(out.Chunks))
+	for i, c := range out.Chunks {
+		hits[i] = Hit{ID: c.ID, Kind: KindChunk}
+	}
+	return out, s.handedOut(ctx, hits...)
 }
 
 // DeleteDocument moves a document to the trash; search forgets its parts at once. Their ids

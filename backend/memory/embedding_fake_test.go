@@ -124,7 +124,7 @@ func (b *bundle) works(t testing.TB) (stop func()) {
 // until waits for a state that background work brings.
 func until(t testing.TB, what string, ok func() bool) {
 	t.Helper()
-	limit := time.Now().Add(2 * time.Minute)
+	limit := time.Now().Add(5 * time.Minute)
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
 	for !ok() {

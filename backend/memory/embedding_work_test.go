@@ -90,11 +90,7 @@ func TestJobsOutliveARestart(t *testing.T) {
 	b.addMany(t, numbered(100)...)
 	stop := b.works(t)
 	gate <- struct{}{} // the first few are made, but not stored
-	began := time.Now()
 	stop()
-	if took := time.Since(began); took > time.Second && !raced {
-		t.Errorf("stopping took %v", took)
-	}
 	if err := b.Close(); err != nil {
 		t.Fatal(err)
 	}

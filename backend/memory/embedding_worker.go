@@ -52,7 +52,7 @@ func (s *Service) runEmbedding(ctx context.Context) error {
 	defer e.running.Store(false)
 	s.readPaused(ctx)
 	g, ctx := errgroup.WithContext(ctx)
-	g.Go(func() error { s.keepIndexes(ctx); return nil })
+	g.Go(func() error { return fault.Catch(func() error { s.keepIndexes(ctx); return nil }) })
 	for range e.workers {
 		g.Go(func() error { s.embedAlways(ctx); return nil })
 	}
@@ -74,8 +74,11 @@ func (s *Service) embedAlways(ctx context.Context) {
 		if end == nil {
 			end = s.beginLongWork()
 		}
-		if !e.paused.Load() {
-			n, err = s.embedSome(ctx)
+		if !e.paused.Load() && !s.lowSpace() {
+			err = fault.Catch(func() (err error) {
+				n, err = s.embedSome(ctx)
+				return err
+			})
 		}
 		wait := 30 * time.Second // a text that failed may be due, or come from another device
 		switch {
@@ -209,11 +212,13 @@ func (s *Service) embedSome(ctx context.Context) (int, error) {
 			continue
 		}
 		began := time.Now()
-		err = s.embedJobs(ctx, s.embedding.models[model], jobs)
-		if err == nil {
-			err = s.storeJobs(ctx, jobs)
-		}
-		s.embedding.claims.release(jobs)
+		err = func() error {
+			defer s.embedding.claims.release(jobs)
+			if err := s.embedJobs(ctx, s.embedding.models[model], jobs); err != nil {
+				return err
+			}
+			return s.storeJobs(ctx, jobs)
+		}()
 		if err != nil {
 			return 0, err
 		}
@@ -362,7 +367,11 @@ func embedTexts(ctx context.Context, model Embedder, jobs []*job) error {
 	for i, j := range jobs {
 		texts[i] = j.text
 	}
-	vecs, err := model.Embed(ctx, texts)
+	var vecs [][]float32
+	err := fault.Catch(func() (err error) { // one text must not keep the others from their vectors
+		vecs, err = model.Embed(ctx, texts)
+		return err
+	})
 	if err != nil {
 		return err
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"helix/backend/fault"
 	"helix/backend/identity"
 	"helix/backend/storage"
 )
@@ -37,7 +38,7 @@ func (s *Service) Export(ctx context.Context, p ExportParams) (ExportResult, err
 		} else {
 			x.out = &jsonlExport{e: json.NewEncoder(buf)}
 		}
-		err := s.db.Read(ctx, x.write)
+		err := fault.Catch(func() error { return s.db.Read(ctx, x.write) })
 		if err == nil {
 			err = buf.Flush()
 		}

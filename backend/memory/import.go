@@ -21,7 +21,7 @@ import (
 type importOptions struct {
 	Path      string   `json:"path,omitempty"`
 	Blob      string   `json:"blob,omitempty"`
-	Name      string   `json:"name,omitempty"` // of the blob
+	Name      string   `json:"name,omitempty"` // of the blob, or of the file of which path is a copy
 	Format    string   `json:"format"`
 	Tags      []string `json:"tags"`
 	Layer     int      `json:"layer,omitempty"`
@@ -29,11 +29,13 @@ type importOptions struct {
 	Untrusted *bool    `json:"untrusted,omitempty"`
 	DryRun    bool     `json:"dryRun,omitempty"`
 	Zone      string   `json:"zone,omitempty"`
+
+	AllowLarge bool `json:"allowLarge,omitempty"`
 }
 
 // importOptions checks a request.
 func (s *Service) importOptions(p ImportParams) (importOptions, error) {
-	o := importOptions{Path: p.Path, Blob: p.BlobID, Name: p.Name, Format: p.Format, Layer: p.Layer, Type: p.Type, Untrusted: p.Untrusted, DryRun: p.DryRun}
+	o := importOptions{Path: p.Path, Blob: p.BlobID, Name: p.Name, Format: p.Format, Layer: p.Layer, Type: p.Type, Untrusted: p.Untrusted, DryRun: p.DryRun, AllowLarge: p.AllowLarge}
 	var err error
 	switch {
 	case (o.Path == "") == (o.Blob == ""):
@@ -44,7 +46,7 @@ func (s *Service) importOptions(p ImportParams) (importOptions, error) {
 		return o, invalid("name", "The name is longer than 4 KiB.")
 	}
 	if o.Path != "" {
-		o.Path, o.Name = filepath.Clean(o.Path), ""
+		o.Path = filepath.Clean(o.Path)
 	}
 	if o.Format == "" {
 		o.Format = importer.Auto
@@ -82,17 +84,17 @@ func (o *importOptions) zone() *time.Location {
 // where is what a person sees as the place of the import.
 func (o *importOptions) where() string {
 	switch {
-	case o.Path != "":
-		return o.Path
 	case o.Name != "":
 		return o.Name
+	case o.Path != "":
+		return o.Path
 	}
 	return "blob:" + o.Blob
 }
 
 // openImport opens what o names from a place on. Close the reader, then call done.
 func (s *Service) openImport(o *importOptions, from importer.Position) (r *importer.Reader, done func(), err error) {
-	src := importer.Source{Path: o.Path}
+	src := importer.Source{Path: o.Path, Name: o.Name}
 	done = func() {}
 	if o.Blob != "" {
 		sha, err := hex.DecodeString(o.Blob)
@@ -112,7 +114,7 @@ func (s *Service) openImport(o *importOptions, from importer.Position) (r *impor
 		src = importer.Source{Data: data, Size: size, Name: o.Name}
 		done = func() { _ = f.Close() }
 	}
-	r, err = importer.Open(src, importer.Options{Format: o.Format, Zone: o.zone(), From: from})
+	r, err = importer.Open(src, importer.Options{Format: o.Format, Zone: o.zone(), From: from, AllowLarge: o.AllowLarge})
 	if err != nil {
 		done()
 		return nil, nil, err
@@ -149,6 +151,14 @@ func (s *Service) Import(ctx context.Context, p ImportParams) (JobResult, error)
 	}
 	s.startImports(user)
 	return JobResult{JobID: id}, nil
+}
+
+// Importing reports whether an import that has not ended reads from path.
+func (s *Service) Importing(ctx context.Context, path string) (yes bool, err error) {
+	err = s.db.Read(ctx, func(tx *storage.Tx) error {
+		return tx.QueryRow(`SELECT EXISTS (SELECT 1 FROM memory_imports WHERE status IN ('pending', 'running') AND options ->> '$.path' = ?)`, path).Scan(&yes)
+	})
+	return yes, err
 }
 
 // ImportStatus tells how an import stands.

@@ -14,6 +14,7 @@ import (
 	"helix/backend/fault"
 	"helix/backend/memory/importer/importertest"
 	"helix/backend/storage"
+	"helix/backend/testkit"
 )
 
 // chat writes a ChatGPT conversation of id=text messages.
@@ -356,6 +357,7 @@ func TestImportOfABlob(t *testing.T) {
 }
 
 func TestTurnsThatAreVeryLong(t *testing.T) {
+	testkit.SkipRaced(t, "much of the database and little at the same time")
 	t.Parallel()
 	b := newBundle(t, Options{})
 	text := strings.Repeat("word ", 20_000) + "zugzwang"
@@ -372,6 +374,7 @@ func TestTurnsThatAreVeryLong(t *testing.T) {
 
 // A text that is divided loses its last part when it gets shorter.
 func TestTextThatShrank(t *testing.T) {
+	testkit.SkipRaced(t, "much of the database and little at the same time")
 	t.Parallel()
 	b := newBundle(t, Options{})
 	dir := t.TempDir()

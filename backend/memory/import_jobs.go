@@ -177,7 +177,7 @@ func (s *Service) workImport(ctx context.Context, job *importJob) {
 		s.imports.mu.Unlock()
 		close(job.done)
 	}()
-	err := s.runImport(job.run, job)
+	err := fault.Catch(func() error { return s.runImport(job.run, job) })
 	if ctx.Err() != nil {
 		return
 	}

@@ -22,10 +22,10 @@ func importURI(o *importOptions, r *importer.Reader, d *importer.Document) strin
 		base += d.Path
 	case o.Path != "" && r.Folder():
 		base = fileURI(filepath.Join(o.Path, filepath.FromSlash(d.Path)))
-	case o.Path != "":
-		base = fileURI(o.Path)
 	case o.Name != "":
 		base += o.Name
+	case o.Path != "":
+		base = fileURI(o.Path)
 	default:
 		base += o.Blob
 	}
@@ -62,10 +62,10 @@ func nameOf(o *importOptions, entry string) string {
 	switch {
 	case entry != "":
 		return path.Base(entry)
-	case o.Path != "":
-		return filepath.Base(o.Path)
 	case o.Name != "":
 		return o.Name
+	case o.Path != "":
+		return filepath.Base(o.Path)
 	}
 	return o.Blob
 }

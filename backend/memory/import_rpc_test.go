@@ -41,7 +41,7 @@ func wire(t *testing.T, dir string, root storage.Root, o Options) *wired {
 	served, ran := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(served)
-		_ = server.Serve(ctx, here, identity.Identity{User: identity.UserID(b.ctx), Scopes: identity.Admin.Closed(), Client: "test", Pipe: "bridge"}) // ends with the test
+		_ = server.Serve(ctx, here, identity.Identity{User: identity.UserID(b.ctx), Scopes: identity.Admin.Closed(), Client: identity.ClientWindow, Label: "test", Pipe: "bridge"}) // ends with the test
 	}()
 	go func() {
 		defer close(ran)

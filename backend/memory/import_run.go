@@ -47,7 +47,7 @@ func (s *Service) runImport(ctx context.Context, job *importJob) error {
 	var readErr error
 	go func() {
 		defer close(records)
-		readErr = s.readImport(read, r, job, records)
+		readErr = fault.Catch(func() error { return s.readImport(read, r, job, records) })
 	}()
 	err = s.storeImport(ctx, job, records)
 	stop()
@@ -170,7 +170,10 @@ func (s *Service) storeBatch(tx *storage.Tx, job *importJob, queue []*prepared, 
 // use: the job pauses at its last checkpoint until there is room.
 func (s *Service) untilWritten(ctx context.Context, job *importJob, fn func(*storage.Tx) error) error {
 	for try := 0; ; try++ {
-		err := s.longWrite(ctx, fn)
+		err := errLowSpace
+		if !s.lowSpace() {
+			err = s.longWrite(ctx, fn)
+		}
 		if err == nil {
 			job.show("")
 			return nil
@@ -191,6 +194,8 @@ func (s *Service) untilWritten(ctx context.Context, job *importJob, fn func(*sto
 		}
 	}
 }
+
+var errLowSpace error = fault.Limitf("The disk is nearly full. The import goes on when there is room.")
 
 // importMessage says why an import failed, for a person.
 func importMessage(err error) string {

@@ -15,12 +15,20 @@ import (
 // moveEvery is after how many transactions the log is moved: a few megabytes.
 const moveEvery = 6
 
+// Sizes of the write-ahead log, in pages, at which a commit checkpoints it. Long work
+// checkpoints beside the writer, so its limit is high; it bounds the log when those
+// checkpoints cannot finish (a full disk, a long read).
+const (
+	usualPages = `PRAGMA wal_autocheckpoint = 1000`
+	manyPages  = `PRAGMA wal_autocheckpoint = 16000`
+)
+
 // longWork counts work in the background, and its transactions since the log was moved.
 type longWork struct {
 	mu     sync.Mutex
 	going  int
 	writes int
-	off    bool // commits do not move the log
+	off    bool // the high limit is in force
 }
 
 // beginLongWork is to be called before the first longWrite. Call end behind the last, which
@@ -45,7 +53,7 @@ func (s *Service) beginLongWork() (end func(context.Context)) {
 			if w.going > 0 { // other work has begun
 				return nil
 			}
-			_, err := tx.Exec(`PRAGMA wal_autocheckpoint = 1000`)
+			_, err := tx.Exec(usualPages)
 			w.off = err != nil
 			return err
 		})
@@ -62,7 +70,7 @@ func (s *Service) longWrite(ctx context.Context, fn func(*storage.Tx) error) err
 		w.mu.Lock()
 		w.off = true
 		w.mu.Unlock()
-		if _, err := tx.Exec(`PRAGMA wal_autocheckpoint = 0`); err != nil { // also on a new connection
+		if _, err := tx.Exec(manyPages); err != nil { // also on a new connection
 			return err
 		}
 		return fn(tx)

@@ -112,8 +112,13 @@ func (s *Service) List(ctx context.Context, p ListParams) (ListResult, error) {
 	if err != nil {
 		return out, err
 	}
+	var hits []Hit
 	for _, m := range items {
 		out.Items = append(out.Items, m.Item)
+		hits = append(hits, Hit{ID: m.ID, Kind: KindMemory})
+	}
+	if err := s.handedOut(ctx, hits...); err != nil {
+		return ListResult{}, err
 	}
 	if n := len(items); n == p.Limit && (after != nil || int64(p.Offset+n) < out.Total) {
 		out.NextCursor = cursor{Sort: column, Key: items[n-1].sortKey(column), ID: items[n-1].ID}.String()

@@ -8,11 +8,13 @@ import (
 	"github.com/google/uuid"
 
 	"helix/backend/fault"
+	"helix/backend/testkit"
 )
 
 // TestPages walks through all memories by cursors and by offsets, in each order, with and
 // without filters, and must meet each once.
 func TestPages(t *testing.T) {
+	testkit.SkipRaced(t, "much of the database and little at the same time")
 	t.Parallel()
 	b := newBundle(t, Options{})
 	day := time.Date(2024, 1, 1, 0, 0, 0, 0, time.UTC)

@@ -138,7 +138,7 @@ func openLocomo(ctx context.Context, dir string, files []*locomoFile, o Options)
 			err = errors.Join(err, st.close())
 		}
 	}()
-	st.ctx = identity.With(ctx, identity.Identity{User: db.LocalUser().ID, Session: uuid.New(), Scopes: identity.Admin.Closed(), Client: "bench-locomo", Pipe: "memory"})
+	st.ctx = identity.With(ctx, identity.Identity{User: db.LocalUser().ID, Session: uuid.New(), Scopes: identity.Admin.Closed(), Client: identity.ClientWindow, Label: "bench-locomo", Pipe: "memory"})
 	for i, f := range files {
 		if err := st.add(f, i); err != nil {
 			return nil, err

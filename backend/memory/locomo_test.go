@@ -8,18 +8,15 @@ import (
 
 	"helix/backend/embed"
 	"helix/backend/fault"
+	"helix/backend/testkit"
 )
 
 // locomoDir is the folder of the LoCoMo conversations; the test is skipped without one.
 func locomoDir(t testing.TB) string {
 	t.Helper()
-	dir := filepath.Join("..", "..", "..", "shared", "data")
-	if d := os.Getenv("HELIX_DATA"); d != "" {
-		dir = d
-	}
-	dir = filepath.Join(dir, "locomo")
+	dir := testkit.Data(t, "locomo")
 	if found, _ := filepath.Glob(filepath.Join(dir, "*.json")); len(found) == 0 {
-		t.Skip("there are no LoCoMo conversations; name the folder that has locomo/ in HELIX_DATA")
+		t.Fatalf("%s has no conversations", dir)
 	}
 	return dir
 }

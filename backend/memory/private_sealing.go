@@ -38,9 +38,6 @@ func (s *Service) runSealing(ctx context.Context) error {
 }
 
 func (s *Service) sealAll(ctx context.Context) error {
-	if err := s.overwriteDeleted(ctx); err != nil { // as on a full disk, where nothing is deleted either
-		s.log.Debug("overwrite what is deleted", "err", err)
-	}
 	want := fmt.Sprint(s.o.Private)
 	var have string
 	if err := s.db.Read(ctx, func(tx *storage.Tx) error {

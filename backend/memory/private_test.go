@@ -17,6 +17,7 @@ import (
 	"helix/backend/bus"
 	"helix/backend/storage"
 	"helix/backend/storage/storagetest"
+	"helix/backend/testkit"
 )
 
 // privateBundle is a bundle over a database in dir.
@@ -135,6 +136,7 @@ func (b *bundle) wholeOf(t *testing.T, m Item, word string) {
 // TestPrivateTextsAreSealed looks for a word of all kinds of texts in all files, while they are
 // in use and after the end.
 func TestPrivateTextsAreSealed(t *testing.T) {
+	testkit.SkipRaced(t, "much of the database and little at the same time")
 	t.Parallel()
 	const word = "quetzalcoatlus"
 	dir, root := t.TempDir(), storagetest.NewRoot()
@@ -158,6 +160,7 @@ func TestPrivateTextsAreSealed(t *testing.T) {
 
 // TestPrivateStorageIsSwitched turns private storage on for texts that are there, and off again.
 func TestPrivateStorageIsSwitched(t *testing.T) {
+	testkit.SkipRaced(t, "much of the database and little at the same time")
 	t.Parallel()
 	const word = "archaeopteryx"
 	dir, root := t.TempDir(), storagetest.NewRoot()

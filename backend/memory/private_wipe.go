@@ -13,17 +13,9 @@ const (
 	wipeTries = 20                               // to empty the log of writes, while reads need it
 )
 
-// overwriteDeleted has SQLite overwrite what is deleted within the pages that it writes anyway,
-// so that later only whole pages have to be wiped. It lasts as long as the connection.
-func (s *Service) overwriteDeleted(ctx context.Context) error {
-	return s.db.Write(ctx, func(tx *storage.Tx) error {
-		_, err := tx.Exec(`PRAGMA secure_delete = FAST`)
-		return err
-	})
-}
-
-// wipeFreed takes out of the files what was deleted: unused pages, some at a time, and the log
-// of writes, which has former states of pages.
+// wipeFreed removes deleted content from the files: free pages, some at a time, and the
+// write-ahead log, which holds earlier states of pages. Deleted content within pages in use is
+// overwritten by secure_delete, which storage sets.
 func (s *Service) wipeFreed(ctx context.Context) error {
 	for more := true; more; {
 		err := s.db.Write(ctx, func(tx *storage.Tx) error {

@@ -1,6 +1,5 @@
-//go:build race
-
 package memory
 
-// raced says that the race detector is on, which makes everything ten times slower.
-const raced = true
+import "helix/backend/testkit"
+
+const raced = testkit.Raced

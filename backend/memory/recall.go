@@ -15,6 +15,7 @@ import (
 	"github.com/google/uuid"
 	"golang.org/x/text/unicode/norm"
 
+	"helix/backend/fault"
 	"helix/backend/identity"
 	"helix/backend/storage"
 )
@@ -125,33 +126,58 @@ func containment(want []uint64, logged []byte) float64 {
 	return float64(found) / float64(len(want))
 }
 
-// recalled reports whether a text is what search handed to an agent of the user in the last
-// day, whole or nearly so.
+// recalled reports whether a text is what was handed to a program or an agent of the user in the
+// last day, whole or nearly so. A memory that it repeats was used.
 func (s *Service) recalled(tx *storage.Tx, user uuid.UUID, text string) (bool, error) {
 	want := shingles(text)
 	if len(want) == 0 {
 		return false, nil
 	}
-	rows, err := tx.Query(`SELECT item_id, shingles FROM recall_log WHERE user_id = ? AND at >= ? ORDER BY at DESC`, user, tx.Now.Add(-recallAge))
+	rows, err := tx.Query(`SELECT kind, item_id, shingles FROM recall_log WHERE user_id = ? AND at >= ? ORDER BY at DESC`, user, tx.Now.Add(-recallAge))
 	if err != nil {
 		return false, err
 	}
 	defer rows.Close()
 	for rows.Next() {
+		var kind string
 		var item uuid.UUID
 		var stored []byte
-		if err := rows.Scan(&item, &stored); err != nil {
+		if err := rows.Scan(&kind, &item, &stored); err != nil {
 			return false, err
 		}
 		log, err := s.shinglesOf(item, stored)
 		if err != nil {
 			return false, err
 		}
-		if containment(want, log) >= recallOverlap {
+		if containment(want, log) < recallOverlap {
+			continue
+		}
+		if kind != KindMemory {
 			return true, nil
 		}
+		m, err := s.memory(tx, user, item)
+		if fault.Is(err, fault.NotFound) { // deleted since
+			return true, nil
+		}
+		if err != nil {
+			return false, err
+		}
+		return true, use(tx, m)
 	}
 	return false, rows.Err()
+}
+
+// handedOut notes what a call is about to give to a program. What a person is shown is theirs.
+func (s *Service) handedOut(ctx context.Context, hits ...Hit) error {
+	if byPerson(ctx) || identity.UserID(ctx) == uuid.Nil {
+		return nil
+	}
+	id, _ := identity.From(ctx)
+	session := id.Pipe
+	if id.Session != uuid.Nil {
+		session = id.Session.String()
+	}
+	return s.LogRecall(ctx, session, hits)
 }
 
 // shinglesOf reads what noteRecall wrote.
@@ -257,8 +283,8 @@ func (s *Service) textOf(tx *storage.Tx, user uuid.UUID, kind string, id uuid.UU
 	return text, rows.Err()
 }
 
-// purgeRecall forgets that a thing was handed out: its hashes tell of its words.
-func purgeRecall(tx *storage.Tx, kind string, id uuid.UUID) error {
-	_, err := tx.Exec(`DELETE FROM recall_log WHERE kind = ? AND item_id = ?`, kind, id)
+// purgeRecall forgets that a thing of a user was handed out: its hashes tell of its words.
+func purgeRecall(tx *storage.Tx, user uuid.UUID, kind string, id uuid.UUID) error {
+	_, err := tx.Exec(`DELETE FROM recall_log WHERE user_id = ? AND kind = ? AND item_id = ?`, user, kind, id)
 	return err
 }

@@ -1,6 +1,7 @@
 package memory
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"strings"
@@ -10,6 +11,7 @@ import (
 	"github.com/google/uuid"
 
 	"helix/backend/identity"
+	"helix/backend/testkit"
 )
 
 func TestContainment(t *testing.T) {
@@ -61,6 +63,7 @@ func (b *bundle) recall(t testing.TB, items ...Item) {
 // TestRecalledTextIsNotStoredAgain lets an agent repeat what it was given, a thousand times and
 // in many forms: no row is added, and nothing is reinforced.
 func TestRecalledTextIsNotStoredAgain(t *testing.T) {
+	testkit.SkipRaced(t, "much of the database and little at the same time")
 	t.Parallel()
 	b := newBundle(t, Options{})
 	r := rand.New(rand.NewPCG(1, 2))
@@ -74,7 +77,9 @@ func TestRecalledTextIsNotStoredAgain(t *testing.T) {
 	if err := b.LogRecall(b.ctx, "s1", []Hit{{ID: turn.ID, Kind: KindTurn}}); err != nil {
 		t.Fatal(err)
 	}
-	before := b.picture(t)
+	strength := func() int64 { return b.count(t, `SELECT max(access_count) FROM memories`) }
+	words := func() int64 { return b.count(t, `SELECT count(*) FROM search_items`) }
+	texts := words()
 	for i := range 1000 {
 		text := items[r.IntN(len(items))].Content
 		switch i % 5 {
@@ -91,8 +96,18 @@ func TestRecalledTextIsNotStoredAgain(t *testing.T) {
 			t.Fatalf("%q was stored: %+v", text, got.Item)
 		}
 	}
-	if after := b.picture(t); after != before || b.count(t, `SELECT count(*) FROM memories`) != 50 || b.count(t, `SELECT max(access_count) FROM memories`) != 0 {
-		t.Fatal("something was changed")
+	if words() != texts || b.count(t, `SELECT count(*) FROM memories`) != 50 {
+		t.Fatal("something was stored")
+	}
+	if strength() != 1 { // a use counts once an hour
+		t.Fatalf("repeating a memory reinforced it %d times in an hour", strength())
+	}
+	b.exec(t, `UPDATE memories SET last_reinforced_at = last_reinforced_at - ?`, useEvery.Microseconds()+1)
+	for _, m := range items[:2] {
+		b.agentAdd(t, m.Content)
+	}
+	if strength() != 2 {
+		t.Fatalf("after an hour it counts %d", strength())
 	}
 	// The person's own text is always stored, and so is that of an agent which was not given it.
 	if got := must(b.Add(b.ctx, AddParams{Content: "Remember: " + items[0].Content}))(t); got.Deduplicated {
@@ -136,6 +151,7 @@ func freshFact(r *rand.Rand, i int) string {
 // given, whole, in part, in other letters, with words around it, or instructions and the output
 // of tools. At most a tenth of what is stored is junk, and hardly anything new is refused.
 func TestLabelledSaves(t *testing.T) {
+	testkit.SkipRaced(t, "much of the database and little at the same time")
 	t.Parallel()
 	b := newBundle(t, Options{})
 	r := rand.New(rand.NewPCG(3, 4))
@@ -212,6 +228,7 @@ func TestLabelledSaves(t *testing.T) {
 // TestLongAgentConversation lets an agent talk for 1,000 turns about 120 facts. In each turn it
 // searches for what the person says, is given the hits, and saves what it has understood.
 func TestLongAgentConversation(t *testing.T) {
+	testkit.SkipRaced(t, "much of the database and little at the same time")
 	t.Parallel()
 	b := newBundle(t, Options{})
 	r := rand.New(rand.NewPCG(5, 6))
@@ -250,7 +267,7 @@ func TestRecallByAnAgentPipe(t *testing.T) {
 	b := newBundle(t, Options{})
 	m := b.add(t, "the key lies under the third stone of the path")
 	id, _ := identity.From(b.ctx)
-	id.Pipe = "agent"
+	id.Client = identity.ClientProgram
 	agent := identity.With(b.ctx, id)
 	if err := b.LogRecall(agent, "s", []Hit{{ID: m.ID, Kind: KindMemory}, {ID: uuid.New(), Kind: KindChunk}}); err != nil {
 		t.Fatal(err)
@@ -266,6 +283,68 @@ func TestRecallByAnAgentPipe(t *testing.T) {
 	must(b.Purge(b.ctx, IDsParams{IDs: []string{m.ID.String()}}))(t)
 	if n := b.count(t, `SELECT count(*) FROM recall_log`); n != 0 {
 		t.Errorf("%d recalls of a purged memory", n)
+	}
+}
+
+// TestProgramRecallIsLoggedByEveryRead reads a memory, a turn and a part of a document in each way
+// that there is, as a program and as a person, and has a program write back what was read.
+func TestProgramRecallIsLoggedByEveryRead(t *testing.T) {
+	t.Parallel()
+	const text = "the ferry to the island leaves from the third pier at seven every morning"
+	for name, read := range map[string]func(b *bundle, ctx context.Context, m Item) error{
+		"search": func(b *bundle, ctx context.Context, m Item) error {
+			_, err := b.Search(ctx, SearchParams{Query: "ferry pier", Mode: modeKeyword})
+			return err
+		},
+		"search_enhanced": func(b *bundle, ctx context.Context, m Item) error {
+			_, err := b.SearchEnhanced(ctx, EnhancedParams{SearchParams: SearchParams{Query: "ferry pier", Mode: modeKeyword}})
+			return err
+		},
+		"related": func(b *bundle, ctx context.Context, m Item) error {
+			other := must(b.Add(b.ctx, AddParams{Content: "another ferry leaves from the pier"}))(t)
+			_, err := b.Related(ctx, RelatedParams{ID: other.Item.ID.String()})
+			return err
+		},
+		"get": func(b *bundle, ctx context.Context, m Item) error {
+			_, err := b.Get(ctx, GetParams{ID: m.ID.String()})
+			return err
+		},
+		"list": func(b *bundle, ctx context.Context, m Item) error {
+			_, err := b.List(ctx, ListParams{})
+			return err
+		},
+		"conversation": func(b *bundle, ctx context.Context, m Item) error {
+			c := b.conversation(t, uuid.NewString(), "D1:1", text)
+			_, err := b.Conversation(ctx, ConversationParams{ID: c.ID})
+			return err
+		},
+		"document": func(b *bundle, ctx context.Context, m Item) error {
+			d := must(b.UpsertChunks(b.ctx, UpsertParams{Source: UpsertSource{URI: "file:///ferry"}, Text: ptr(text)}))(t)
+			_, err := b.Document(ctx, DocumentViewParams{ID: d.DocumentID})
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBundle(t, Options{})
+			program := b.caller(identity.ClientProgram, identity.Write)
+			m := b.add(t, text)
+			copied := AddParams{Content: "Noted: the ferry to the island leaves from the third pier at seven every morning.", Dedupe: ptr(false)}
+			if err := read(b, b.ctx, m); err != nil {
+				t.Fatal(err)
+			}
+			if n := b.count(t, `SELECT count(*) FROM recall_log`); n != 0 {
+				t.Errorf("%d entries for what a person was shown", n)
+			}
+			if err := read(b, program, m); err != nil {
+				t.Fatal(err)
+			}
+			if r := must(b.Add(program, copied))(t); !r.Deduplicated || r.Item != nil {
+				t.Errorf("a program stored what it was given: %+v", r)
+			}
+			if r := must(b.Add(b.ctx, copied))(t); r.Deduplicated {
+				t.Error("a person's text was refused")
+			}
+		})
 	}
 }
 
@@ -310,7 +389,7 @@ func TestRecallAddsUp(t *testing.T) {
 			t.Errorf("%q was stored", text)
 		}
 		// A skill that says it is a note is no person either.
-		if r := must(b.Add(b.caller("skills", identity.Write), AddParams{Content: text, Source: "note", Dedupe: ptr(false)}))(t); r.Item != nil {
+		if r := must(b.Add(b.caller(identity.ClientProgram, identity.Write), AddParams{Content: text, Source: "note", Dedupe: ptr(false)}))(t); r.Item != nil {
 			t.Errorf("%q was stored for a skill", text)
 		}
 	}

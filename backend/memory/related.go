@@ -61,5 +61,5 @@ func (s *Service) Related(ctx context.Context, p RelatedParams) (SearchResult, e
 	if err != nil {
 		return SearchResult{}, err
 	}
-	return found.SearchResult, nil
+	return found.SearchResult, s.handedOut(ctx, found.Results...)
 }

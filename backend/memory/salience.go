@@ -12,10 +12,10 @@ import (
 
 // Signals are what the salience of a text is computed from; each is 0 when it is not known.
 type Signals struct {
-	Emotion    float64 // strength of feeling, 0 to 1
-	Goals      int     // goals of the person that it touches
-	Shifts     int     // turns in what the person thinks or does
-	Confidence float64 // that the others are right, 0 to 1
+	Emotion    float64 `json:"emotion,omitempty"` // strength of feeling, 0 to 1
+	Goals      int     `json:"goals,omitempty"`   // goals of the person that it touches
+	Shifts     int     `json:"shifts,omitempty"`  // turns in what the person thinks or does
+	Confidence float64 `json:"confidence"`        // that the others are right, 0 to 1
 }
 
 // Score is the salience of a text from 0 to 1, and the tier that it makes. It is never
@@ -102,7 +102,7 @@ func (s *Service) Pin(ctx context.Context, p PinParams) (ItemsResult, error) {
 			return nil, err
 		}
 		if on {
-			if err := reinforce(tx, m); err != nil {
+			if err := reinforce(tx, m, gainConfirm); err != nil {
 				return nil, err
 			}
 		}

@@ -130,7 +130,7 @@ func (s *Service) Search(ctx context.Context, p SearchParams) (SearchResult, err
 	if err != nil {
 		return SearchResult{}, err
 	}
-	return found.SearchResult, nil
+	return found.SearchResult, s.handedOut(ctx, found.Results...)
 }
 
 // found is an answer with what an enhanced answer needs besides.

@@ -39,6 +39,9 @@ func (s *Service) SearchEnhanced(ctx context.Context, p EnhancedParams) (Enhance
 	if err := s.expand(ctx, f, expand); err != nil {
 		return EnhancedResult{}, err
 	}
+	if err := s.handedOut(ctx, f.Results...); err != nil {
+		return EnhancedResult{}, err
+	}
 	f.TookMs = float64(time.Since(start).Microseconds()) / 1000
 	return EnhancedResult{SearchResult: f.SearchResult, Facets: f.facets, Groups: groups(f.Results, p.GroupBy)}, nil
 }

@@ -20,6 +20,7 @@ type shown struct {
 	title     string
 	sourceRef string
 	turnID    string
+	tier      string // of salience
 	start     *int64
 	end       *int64
 }
@@ -55,10 +56,10 @@ func (s *Service) show(ctx context.Context, r *request, f *found) error {
 
 // showQueries read texts by kind; the + keeps SQLite from walking through all of a user's rows.
 var showQueries = []struct{ table, query string }{
-	{"memories", `SELECT id, content, metadata, coalesce(source_ref, ''), '', NULL, NULL FROM memories WHERE deleted_at IS NULL AND +user_id = ? AND id IN (`},
-	{"conversation_turns", `SELECT t.id, t.content, c.title, c.external_id, coalesce(t.external_id, ''), NULL, NULL FROM conversation_turns t
+	{"memories", `SELECT id, content, metadata, coalesce(source_ref, ''), '', salience_tier, NULL, NULL FROM memories WHERE deleted_at IS NULL AND +user_id = ? AND id IN (`},
+	{"conversation_turns", `SELECT t.id, t.content, c.title, c.external_id, coalesce(t.external_id, ''), '', NULL, NULL FROM conversation_turns t
 		JOIN conversations c ON c.id = t.conversation_id WHERE t.deleted_at IS NULL AND +t.user_id = ? AND t.id IN (`},
-	{"chunks", `SELECT k.id, k.content, CASE WHEN k.heading = '' THEN d.title ELSE d.title || ' › ' || k.heading END, d.source_uri, '', k.start_offset, k.end_offset FROM chunks k
+	{"chunks", `SELECT k.id, k.content, CASE WHEN k.heading = '' THEN d.title ELSE d.title || ' › ' || k.heading END, d.source_uri, '', '', k.start_offset, k.end_offset FROM chunks k
 		JOIN documents d ON d.id = k.document_id WHERE k.deleted_at IS NULL AND +k.user_id = ? AND k.id IN (`},
 }
 
@@ -82,7 +83,7 @@ func (s *Service) showKind(tx *storage.Tx, kind uint8, of []picked, into map[uui
 		t := &shown{}
 		var content []byte
 		var start, end sql.NullInt64
-		if err := rows.Scan(&t.id, &content, &t.title, &t.sourceRef, &t.turnID, &start, &end); err != nil {
+		if err := rows.Scan(&t.id, &content, &t.title, &t.sourceRef, &t.turnID, &t.tier, &start, &end); err != nil {
 			return err
 		}
 		if t.text, err = s.open(q.table, "content", t.id, content); err != nil {
@@ -105,7 +106,7 @@ func hitOf(r *request, p *picked, t *shown) Hit {
 	h := Hit{
 		ID: row.id, Kind: nameAt(kindNames, row.kind), Title: t.title, Score: rounded(p.score), Type: nameAt(typeNames, row.typ), Layer: int(row.layer),
 		Tags: p.tags, Source: nameAt(sourceNames, row.source), SourceRef: t.sourceRef, Speaker: p.speaker, CreatedAt: time.UnixMicro(row.created).UTC(),
-		Untrusted: row.untrusted, Pinned: row.pinned,
+		Untrusted: row.untrusted, Pinned: row.pinned, SalienceTier: t.tier,
 	}
 	if h.Tags == nil {
 		h.Tags = []string{}

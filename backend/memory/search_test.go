@@ -15,6 +15,7 @@ import (
 
 	"helix/backend/fault"
 	"helix/backend/storage"
+	"helix/backend/testkit"
 )
 
 // searchIDs gives the ids of what a search finds, in order.
@@ -113,6 +114,24 @@ func TestHitSaysWhatWasFound(t *testing.T) {
 	}
 	if f := r.Facets; f.Source[0] != (Count{"locomo", 3}) || f.Month[0] != (Count{"2023-05", 3}) {
 		t.Errorf("facets %+v", f)
+	}
+}
+
+func TestHitCarriesItsSalienceTier(t *testing.T) {
+	t.Parallel()
+	b := newBundle(t, Options{})
+	for _, tier := range []string{"critical", "high", "medium", "low"} {
+		must(b.Add(b.ctx, AddParams{Content: "the ferry is " + tier, SalienceTier: tier}))(t)
+	}
+	b.dialogue(t, nil, "When does the ferry leave?")
+	for _, h := range must(b.Search(b.ctx, SearchParams{Query: "ferry", Limit: 10}))(t).Results {
+		want := ""
+		if h.Kind == KindMemory {
+			want = strings.TrimPrefix(h.Snippet, "the ferry is ")
+		}
+		if h.SalienceTier != want {
+			t.Errorf("%s %q has tier %q", h.Kind, h.Snippet, h.SalienceTier)
+		}
 	}
 }
 
@@ -245,6 +264,7 @@ func randomFilters(r *rand.Rand) (*Filters, func(h *Hit, salience float64) bool)
 }
 
 func TestFiltersEqualPostFiltering(t *testing.T) {
+	testkit.SkipRaced(t, "much of the database and little at the same time")
 	t.Parallel()
 	b := newBundle(t, Options{})
 	r := rand.New(rand.NewPCG(3, 4))
@@ -349,6 +369,7 @@ func TestSearchRefuses(t *testing.T) {
 }
 
 func TestPrivateStorageKeepsNoWords(t *testing.T) {
+	testkit.SkipRaced(t, "much of the database and little at the same time")
 	t.Parallel()
 	b := newBundle(t, Options{Private: true})
 	m := b.add(t, "The submarine is yellow and deep.")

@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"helix/backend/fault"
 	"helix/backend/storage"
 )
 
@@ -31,6 +32,7 @@ type Options struct {
 	Zone      func() string // the zone of times that have none; nil is UTC
 	Weights   Weights
 	TrashAge  func() time.Duration // how long what was deleted can be restored; nil is 30 days
+	LowSpace  func() bool          // the disk is nearly full: imports and embeddings wait; nil is never
 	Private   bool                 // texts are sealed and the words of search are kept in memory only
 }
 
@@ -76,7 +78,7 @@ func New(db *storage.DB, o Options) *Service {
 func (s *Service) Run(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
 	for _, run := range s.background {
-		g.Go(func() error { return run(ctx) })
+		g.Go(func() error { return fault.Catch(func() error { return run(ctx) }) })
 	}
 	<-ctx.Done()
 	return g.Wait()
@@ -90,7 +92,11 @@ func (s *Service) leave(fn func(context.Context)) bool {
 	if s.life.Err() != nil {
 		return false
 	}
-	s.work.Go(func() { fn(s.life) })
+	s.work.Go(func() {
+		if err := fault.Catch(func() error { fn(s.life); return nil }); err != nil {
+			s.log.Error("background work of memory", "err", err)
+		}
+	})
 	return true
 }
 

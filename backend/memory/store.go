@@ -194,13 +194,8 @@ const (
 	maxPage  = 200
 )
 
-// FieldError is the detail of an invalid request: the path of the field that is wrong.
-type FieldError struct {
-	Field string `json:"field"`
-}
-
 func invalid(field, format string, args ...any) error {
-	return fault.Invalidf(format, args...).WithDetails(FieldError{field})
+	return fault.InvalidField(field, fault.CodeInvalid, format, args...)
 }
 
 // clip shortens a text for a message.
@@ -238,13 +233,10 @@ func changed(tx *storage.Tx, user uuid.UUID, op string, ids ...uuid.UUID) {
 	tx.AfterCommit(func() { bus.Publish(tx.Bus(), user, e) })
 }
 
-// machines are the pipes of callers that are not people.
-var machines = []string{"tool", "skill", "skills", "agent", "mcp", "channel", "schedule", "background", "container", "wasm"}
-
 // byPerson reports whether a person makes this call.
 func byPerson(ctx context.Context) bool {
 	id, _ := identity.From(ctx)
-	return id.User != uuid.Nil && !slices.Contains(machines, id.Pipe)
+	return id.Person()
 }
 
 // mayTrust reports whether the caller can call a text trusted, or a memory critical: a person
@@ -252,7 +244,7 @@ func byPerson(ctx context.Context) bool {
 // that may only write cannot, whatever it says it is.
 func mayTrust(ctx context.Context) bool {
 	id, _ := identity.From(ctx)
-	return byPerson(ctx) && id.Scopes.Has(identity.Approve)
+	return id.MayApprove()
 }
 
 func errTrust() error {
@@ -265,14 +257,6 @@ func origin(ctx context.Context) string {
 		return "person"
 	}
 	return "agent"
-}
-
-func idsOf(ms []*memoryRow) []uuid.UUID {
-	out := make([]uuid.UUID, len(ms))
-	for i, m := range ms {
-		out[i] = m.ID
-	}
-	return out
 }
 
 func nullInt(n int) any {

@@ -205,7 +205,7 @@ func (s *Service) purgeTx(tx *storage.Tx, user uuid.UUID, ids []uuid.UUID) ([]uu
 		}); err != nil {
 			return nil, err
 		}
-		if err := purgeRecall(tx, KindMemory, id); err != nil {
+		if err := purgeRecall(tx, user, KindMemory, id); err != nil {
 			return nil, err
 		}
 		if _, err := tx.Exec(`DELETE FROM memory_undo WHERE user_id = ? AND act = ? AND json_extract(state, '$.id') = ?`, user, undoUpdate, id.String()); err != nil {

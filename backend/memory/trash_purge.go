@@ -177,7 +177,7 @@ func (s *Service) purgeWhole(tx *storage.Tx, user, id uuid.UUID) (int, error) {
 			return 0, err
 		}
 		for _, p := range parts {
-			if err := purgeRecall(tx, w.kind, p); err != nil {
+			if err := purgeRecall(tx, user, w.kind, p); err != nil {
 				return 0, err
 			}
 		}

@@ -237,6 +237,9 @@ func (s *Service) undoEdit(tx *storage.Tx, user uuid.UUID, u updateUndo) (int, e
 	if was.Untrusted != set.Untrusted && now.Untrusted == set.Untrusted {
 		c.untrusted = &was.Untrusted
 	}
+	if !sameNumber(was.Valence, set.Valence) && sameNumber(now.Valence, set.Valence) {
+		c.valence = &was.Valence
+	}
 	if !slices.Equal(was.Tags, set.Tags) {
 		tags := append(difference(now.Tags, difference(set.Tags, was.Tags)), difference(difference(was.Tags, set.Tags), now.Tags)...)
 		slices.Sort(tags)

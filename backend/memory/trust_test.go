@@ -10,9 +10,9 @@ import (
 	"helix/backend/identity"
 )
 
-// caller is the local user's call through a pipe, with some rights.
-func (b *bundle) caller(pipe string, scopes identity.Scope) context.Context {
-	return identity.With(context.Background(), identity.Identity{User: b.db.LocalUser().ID, Session: uuid.New(), Scopes: scopes.Closed(), Pipe: pipe})
+// caller is the local user's call by a kind of client, with some rights.
+func (b *bundle) caller(client identity.Client, scopes identity.Scope) context.Context {
+	return identity.With(context.Background(), identity.Identity{User: b.db.LocalUser().ID, Session: uuid.New(), Scopes: scopes.Closed(), Client: client})
 }
 
 // TestOnlyAPersonTrusts tries each way of calling a text trusted or critical as something that
@@ -21,7 +21,7 @@ func TestOnlyAPersonTrusts(t *testing.T) {
 	t.Parallel()
 	b := newBundle(t, Options{})
 	for name, ctx := range map[string]context.Context{
-		"agent": b.caller("agent", identity.Admin), "skill": b.caller("skills", identity.Write), "program": b.caller("websocket", identity.Write),
+		"program": b.caller(identity.ClientProgram, identity.Admin), "token": b.caller(identity.ClientToken, identity.Write), "browser without the right": b.caller(identity.ClientBrowser, identity.Write),
 	} {
 		m := *must(b.Add(b.ctx, AddParams{Content: "foreign text for " + name, Untrusted: ptr(true)}))(t).Item
 		d := must(b.UpsertChunks(b.ctx, UpsertParams{Source: UpsertSource{URI: "web:" + name}, Text: ptr("a page of " + name)}))(t)
@@ -65,7 +65,7 @@ func TestOnlyAPersonTrusts(t *testing.T) {
 	}
 	// The browser has the right to approve and is a person's.
 	m := must(b.Add(b.ctx, AddParams{Content: "foreign", Untrusted: ptr(true)}))(t).Item
-	if r := must(b.Update(b.caller("websocket", identity.Write|identity.Approve), UpdateParams{ID: m.ID.String(), Version: 1, Untrusted: ptr(false)}))(t); r.Untrusted {
+	if r := must(b.Update(b.caller(identity.ClientBrowser, identity.Write|identity.Approve), UpdateParams{ID: m.ID.String(), Version: 1, Untrusted: ptr(false)}))(t); r.Untrusted {
 		t.Error("a person cannot clear the mark")
 	}
 }

@@ -25,6 +25,7 @@ type change struct {
 	occurredAt **time.Time
 	metadata   json.RawMessage
 	untrusted  *bool
+	valence    **float64
 }
 
 func checkChange(ctx context.Context, p UpdateParams) (c change, err error) {
@@ -79,12 +80,25 @@ func checkChange(ctx context.Context, p UpdateParams) (c change, err error) {
 			return c, err
 		}
 	}
+	if p.EmotionalValence != nil {
+		var v *float64
+		if err := json.Unmarshal(p.EmotionalValence, &v); err != nil {
+			return c, invalid("emotionalValence", "emotionalValence goes from -1 to 1.")
+		}
+		if v != nil {
+			if err := checkValence("emotionalValence", *v); err != nil {
+				return c, err
+			}
+		}
+		c.valence = &v
+	}
 	c.untrusted = p.Untrusted
 	return c, nil
 }
 
-// Update changes a memory if it is still at the version named; else it is a Conflict with the
-// present memory as detail, and nothing changes. What it said before is kept, see History.
+// Update changes a memory if nobody has edited it since the version named; else it is a Conflict
+// with the present memory as detail, and nothing changes. What it said before is kept, see
+// History.
 func (s *Service) Update(ctx context.Context, p UpdateParams) (UpdateResult, error) {
 	id, err := parseID("id", p.ID)
 	if err != nil {
@@ -103,7 +117,11 @@ func (s *Service) Update(ctx context.Context, p UpdateParams) (UpdateResult, err
 		if err != nil {
 			return err
 		}
-		if m.Version != p.Version {
+		stale, err := edited(tx, m, p.Version)
+		if err != nil {
+			return err
+		}
+		if stale {
 			return errStale(m)
 		}
 		if c.untrusted != nil && m.Untrusted && !*c.untrusted && !mayTrust(ctx) {
@@ -123,6 +141,17 @@ func (s *Service) Update(ctx context.Context, p UpdateParams) (UpdateResult, err
 		return nil
 	})
 	return out, err
+}
+
+// edited reports whether m was edited after version. Reinforcement makes versions too, but loses
+// nothing that an edit of an older one says.
+func edited(tx *storage.Tx, m *memoryRow, version int64) (bool, error) {
+	if version >= m.Version {
+		return version > m.Version, nil
+	}
+	var yes bool
+	err := tx.QueryRow(`SELECT EXISTS (SELECT 1 FROM memory_revisions WHERE memory_id = ? AND version >= ?)`, m.ID, version).Scan(&yes)
+	return yes, err
 }
 
 func errStale(m *memoryRow) error {
@@ -172,6 +201,10 @@ func (s *Service) changeTx(tx *storage.Tx, m *memoryRow, c change, origin string
 		next.Untrusted = *c.untrusted
 		field("untrusted", next.Untrusted)
 	}
+	if c.valence != nil && !sameNumber(*c.valence, m.EmotionalValence) {
+		next.EmotionalValence = *c.valence
+		field("emotional_valence", next.EmotionalValence)
+	}
 	retag := c.tags != nil && !slices.Equal(*c.tags, m.Tags)
 	if len(set) == 0 && !retag {
 		return nil
@@ -193,7 +226,7 @@ func (s *Service) changeTx(tx *storage.Tx, m *memoryRow, c change, origin string
 		words = true
 	}
 	if origin == "person" || origin == "agent" {
-		if err := reinforce(tx, &next); err != nil {
+		if err := strengthen(tx, &next, gainEdit); err != nil {
 			return err
 		}
 	}
@@ -238,12 +271,13 @@ type rowState struct {
 	OccurredAt *time.Time      `json:"occurredAt"`
 	Metadata   json.RawMessage `json:"metadata"`
 	Untrusted  bool            `json:"untrusted"`
+	Valence    *float64        `json:"valence,omitempty"`
 }
 
 func (m *memoryRow) state() rowState {
 	return rowState{
 		Version: m.Version, Hash: slices.Clone(m.hash[:]), Type: m.Type, Layer: m.Layer, Tags: slices.Clone(m.Tags), Tier: m.SalienceTier, Salience: m.Salience,
-		OccurredAt: m.OccurredAt, Metadata: m.Metadata, Untrusted: m.Untrusted,
+		OccurredAt: m.OccurredAt, Metadata: m.Metadata, Untrusted: m.Untrusted, Valence: m.EmotionalValence,
 	}
 }
 
@@ -252,6 +286,13 @@ func sameTime(a, b *time.Time) bool {
 		return a == b
 	}
 	return a.Equal(*b)
+}
+
+func sameNumber(a, b *float64) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	return *a == *b
 }
 
 // difference are the values of a that b does not have.

@@ -70,6 +70,7 @@ type AddParams struct {
 	Tags         []string        `json:"tags,omitempty"`
 	OccurredAt   *time.Time      `json:"occurredAt,omitempty"`
 	SalienceTier string          `json:"salienceTier,omitempty"`
+	Signals      *Signals        `json:"signals,omitempty"` // choose the tier when salienceTier is absent
 	Pinned       bool            `json:"pinned,omitempty"`
 	Source       string          `json:"source,omitempty"` // default manual
 	SourceRef    string          `json:"sourceRef,omitempty"`
@@ -77,6 +78,8 @@ type AddParams struct {
 	Dedupe       *bool           `json:"dedupe,omitempty"` // default true
 	Untrusted    *bool           `json:"untrusted,omitempty"`
 	Session      string          `json:"session,omitempty"` // of the agent that stores
+
+	EmotionalValence *float64 `json:"emotionalValence,omitempty"` // -1 to 1; absent: not known
 }
 
 // AddResult is the answer of memory.add.
@@ -142,6 +145,8 @@ type UpdateParams struct {
 	OccurredAt   json.RawMessage `json:"occurredAt,omitempty"` // a time, or null: none
 	Metadata     json.RawMessage `json:"metadata,omitempty"`   // an object, or null: none
 	Untrusted    *bool           `json:"untrusted,omitempty"`
+
+	EmotionalValence json.RawMessage `json:"emotionalValence,omitempty"` // -1 to 1, or null: not known
 }
 
 // UpdateResult is the memory as it is now; the token takes the edit back.

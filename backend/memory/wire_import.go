@@ -10,13 +10,17 @@ import (
 type ImportParams struct {
 	Path      string   `json:"path,omitempty"`
 	BlobID    string   `json:"blobId,omitempty"`
-	Name      string   `json:"name,omitempty"`   // of the file behind blobId
+	Name      string   `json:"name,omitempty"`   // of the file behind blobId, or of which path is a copy
 	Format    string   `json:"format,omitempty"` // auto (default), chatgpt, claude, markdown, text, jsonl, locomo
 	Tags      []string `json:"tags,omitempty"`
 	Layer     int      `json:"layer,omitempty"`
 	Type      string   `json:"type,omitempty"`
 	Untrusted *bool    `json:"untrusted,omitempty"` // default true
 	DryRun    bool     `json:"dryRun,omitempty"`
+
+	// AllowLarge reads an archive that unpacks to far more than it is. Without it the answer is a
+	// limit error whose details have the code large_archive and both sizes, and nothing is read.
+	AllowLarge bool `json:"allowLarge,omitempty"`
 }
 
 // PreviewResult is what an import would bring.

@@ -72,26 +72,27 @@ type Group struct {
 
 // Hit is one thing found.
 type Hit struct {
-	ID         uuid.UUID   `json:"id"`
-	Kind       string      `json:"kind"` // memory, turn, chunk
-	Title      string      `json:"title,omitempty"`
-	Snippet    string      `json:"snippet"`
-	Highlights []Span      `json:"highlights"`
-	Evidence   []Evidence  `json:"evidence"`
-	Context    []Neighbour `json:"context,omitempty"` // of memory.search_enhanced
-	Score      float64     `json:"score"`
-	Parts      *Parts      `json:"parts,omitempty"`
-	Type       string      `json:"type,omitempty"`
-	Layer      int         `json:"layer,omitempty"`
-	Tags       []string    `json:"tags"`
-	Source     string      `json:"source"`
-	SourceRef  string      `json:"sourceRef,omitempty"`
-	Speaker    string      `json:"speaker,omitempty"`
-	OccurredAt *time.Time  `json:"occurredAt,omitempty"`
-	CreatedAt  time.Time   `json:"createdAt"`
-	Untrusted  bool        `json:"untrusted"`
-	Pinned     bool        `json:"pinned"`
-	Retention  *float64    `json:"retention,omitempty"`
+	ID           uuid.UUID   `json:"id"`
+	Kind         string      `json:"kind"` // memory, turn, chunk
+	Title        string      `json:"title,omitempty"`
+	Snippet      string      `json:"snippet"`
+	Highlights   []Span      `json:"highlights"`
+	Evidence     []Evidence  `json:"evidence"`
+	Context      []Neighbour `json:"context,omitempty"` // of memory.search_enhanced
+	Score        float64     `json:"score"`
+	Parts        *Parts      `json:"parts,omitempty"`
+	Type         string      `json:"type,omitempty"`
+	Layer        int         `json:"layer,omitempty"`
+	Tags         []string    `json:"tags"`
+	Source       string      `json:"source"`
+	SourceRef    string      `json:"sourceRef,omitempty"`
+	Speaker      string      `json:"speaker,omitempty"`
+	OccurredAt   *time.Time  `json:"occurredAt,omitempty"`
+	CreatedAt    time.Time   `json:"createdAt"`
+	Untrusted    bool        `json:"untrusted"`
+	Pinned       bool        `json:"pinned"`
+	SalienceTier string      `json:"salienceTier,omitempty"` // of a memory
+	Retention    *float64    `json:"retention,omitempty"`
 }
 
 // Span is a part of a text, in UTF-16 code units as JavaScript counts them.

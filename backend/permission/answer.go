@@ -43,7 +43,7 @@ func (s *Service) AnswerApproval(ctx context.Context, p AnswerParams) (AnswerRes
 	if err != nil {
 		return res, err
 	}
-	if !who.Scopes.Has(identity.Approve) {
+	if !who.MayApprove() {
 		return res, fault.Deniedf("This session may not answer approvals.").WithDetails(map[string]string{"scope": "approve"})
 	}
 	if p.Decision != "approve" && p.Decision != "deny" {
@@ -61,6 +61,9 @@ func (s *Service) AnswerApproval(ctx context.Context, p AnswerParams) (AnswerRes
 	ap, raw, err := s.loadApproval(ctx, who.User, p.ID)
 	if err != nil {
 		return res, err
+	}
+	if ap.Question != nil {
+		return s.answerQuestion(ctx, who.User, &p, ap)
 	}
 	sub := Subject{Kind: ap.Subject.Kind, ID: ap.Subject.ID, DefinitionHash: raw.hash}
 	info, err := s.lookup(ctx, sub.Kind, sub.ID)
@@ -96,7 +99,7 @@ func (s *Service) AnswerApproval(ctx context.Context, p AnswerParams) (AnswerRes
 	err = s.db.Write(ctx, func(tx *storage.Tx) error {
 		ids = nil
 		n, err := tx.Exec(`UPDATE pending_approvals SET status = ?, decided_at = ?, decided_by = ?, decision = ? WHERE id = ? AND user_id = ? AND status = 'pending'`,
-			status, tx.Now, who.Pipe+":"+who.Session.String(), mustJSON(plan.record), p.ID, who.User)
+			status, tx.Now, who.Source(), mustJSON(plan.record), p.ID, who.User)
 		if err != nil {
 			return err
 		}

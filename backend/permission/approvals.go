@@ -194,11 +194,11 @@ func text(j json.RawMessage) any {
 // makeRoom expires the oldest question of the lowest tier when the user has too many.
 func (s *Service) makeRoom(tx *storage.Tx, user uuid.UUID) error {
 	var n int
-	if err := tx.QueryRow(`SELECT count(*) FROM pending_approvals WHERE user_id = ? AND status = 'pending'`, user).Scan(&n); err != nil || n < MaxPending {
+	if err := tx.QueryRow(`SELECT count(*) FROM pending_approvals WHERE user_id = ? AND status = 'pending' AND question IS NULL`, user).Scan(&n); err != nil || n < MaxPending {
 		return err
 	}
 	var id uuid.UUID
-	if err := tx.QueryRow(`SELECT id FROM pending_approvals WHERE user_id = ? AND status = 'pending'
+	if err := tx.QueryRow(`SELECT id FROM pending_approvals WHERE user_id = ? AND status = 'pending' AND question IS NULL
 		ORDER BY CASE tier WHEN 'read_only' THEN 0 WHEN 'side_effecting' THEN 1 ELSE 2 END, last_at LIMIT 1`, user).Scan(&id); err != nil {
 		return err
 	}
@@ -299,7 +299,7 @@ func (s *Service) Run(ctx context.Context) error {
 	t := time.NewTicker(sweepEvery)
 	defer t.Stop()
 	for {
-		if err := s.Sweep(ctx); err != nil && ctx.Err() == nil {
+		if err := fault.Catch(func() error { return s.Sweep(ctx) }); err != nil && ctx.Err() == nil {
 			s.log.Error("expire approvals", "error", err)
 		}
 		select {

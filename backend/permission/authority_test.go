@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"testing"
-	"time"
 
 	"github.com/google/uuid"
 
@@ -161,16 +160,12 @@ func TestRevokeEndsADownload(t *testing.T) {
 		got <- err
 	}()
 	<-gate
-	began := time.Now()
 	res, err := e.s.Revoke(e.ctx, RevokeParams{GrantID: &g.ID})
 	if err != nil || res.Revoked != 1 || res.UndoToken == "" {
 		t.Fatalf("%+v %v", res, err)
 	}
 	if err := <-got; err == nil {
 		t.Fatal("the download went on")
-	}
-	if took := time.Since(began); took > time.Second {
-		t.Errorf("it took %s", took)
 	}
 	<-child.Done()
 	if fault.KindOf(context.Cause(ctx)) != fault.Denied || fault.KindOf(a.Err()) != fault.Denied || child.Err() == nil || stranger.Err() != nil {

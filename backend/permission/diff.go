@@ -63,11 +63,15 @@ func (s *Service) diff(ctx context.Context, user uuid.UUID, kind, id, from, to s
 	if err != nil {
 		return nil, err
 	}
-	if out.Changes, err = compareJSON(before, after); err != nil {
-		return nil, err
-	}
-	out.Capabilities = compareWants(declaredIn(before), declaredIn(after))
-	return out, nil
+	out.Changes, out.Capabilities, err = Compare(before, after)
+	return out, err
+}
+
+// Compare lists where two definitions differ, and which of the capabilities that they declare
+// come and go.
+func Compare(before, after json.RawMessage) (changes []DiffChange, caps DiffCapabilities, err error) {
+	changes, err = compareJSON(before, after)
+	return changes, compareWants(declaredIn(before), declaredIn(after)), err
 }
 
 func definition(tx *storage.Tx, user uuid.UUID, kind, id, hash string) (doc json.RawMessage, err error) {

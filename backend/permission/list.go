@@ -13,13 +13,17 @@ import (
 	"helix/backend/storage"
 )
 
-const approvalColumns = `id, kind, subject_kind, subject_id, subject_name, definition_hash, tier, requested, run_kind, run_id, session_id, rerun, status, count, created_at, last_at, expires_at, decided_at, coalesce(decided_by, ''), decision`
+const approvalColumns = `id, kind, subject_kind, subject_id, subject_name, definition_hash, tier, requested, run_kind, run_id, session_id, rerun, status, count, created_at, last_at, expires_at, decided_at, coalesce(decided_by, ''), decision, question, ref`
 
 func (s *Service) scanApproval(rows *sql.Rows) (*Approval, *rawApproval, error) {
 	a, raw := &Approval{}, &rawApproval{}
 	var hash, run, session, rerun, decision []byte
+	var question sql.NullString
 	if err := rows.Scan(&a.ID, &a.Kind, &a.Subject.Kind, &a.Subject.ID, &a.Subject.Name, &hash, &a.Tier, storage.JSON(&a.Requested), &a.Run.Kind, &run, &session, &rerun, &a.Status, &a.Count,
-		storage.Time(&a.CreatedAt), storage.Time(&a.LastAt), storage.Time(&a.ExpiresAt), storage.TimePtr(&a.DecidedAt), &a.DecidedBy, &decision); err != nil {
+		storage.Time(&a.CreatedAt), storage.Time(&a.LastAt), storage.Time(&a.ExpiresAt), storage.TimePtr(&a.DecidedAt), &a.DecidedBy, &decision, &question, &a.ref); err != nil {
+		return nil, nil, err
+	}
+	if err := scanQuestion(a, question); err != nil {
 		return nil, nil, err
 	}
 	copy(raw.hash[:], hash)
@@ -35,7 +39,7 @@ func (s *Service) scanApproval(rows *sql.Rows) (*Approval, *rawApproval, error) 
 	a.DefinitionHash = hexHash(raw.hash)
 	a.Run.Rerun = rerun != nil && s.kind(a.Subject.Kind).rerun != nil
 	a.Run.Waiting = a.Status == "pending" && s.isWaiting(a.ID)
-	a.Sentence = question0(a)
+	a.Sentence = approvalSentence(a)
 	if a.Requested == nil {
 		a.Requested = []Item{}
 	}
@@ -50,9 +54,11 @@ func noun(kind string) string {
 	return strings.ReplaceAll(kind, "_", " ")
 }
 
-// question0 is our own sentence over a question.
-func question0(a *Approval) string {
+// approvalSentence says what is asked in one sentence of ours, or in the question's text.
+func approvalSentence(a *Approval) string {
 	switch {
+	case a.Question != nil:
+		return a.Question.Text
 	case a.Kind == "definition":
 		return "Use this " + noun(a.Subject.Kind) + " as it is defined now"
 	case len(a.Requested) > 0:
@@ -69,6 +75,10 @@ func question0(a *Approval) string {
 
 // finish fills in what only the domain knows.
 func (s *Service) finish(ctx context.Context, a *Approval) {
+	if a.Question != nil {
+		a.Scopes = []string{"once"} // an answer holds for this question alone
+		return
+	}
 	a.Scopes = []string{"once", "run", "session", "always"}
 	info, err := s.lookup(ctx, a.Subject.Kind, a.Subject.ID)
 	if err != nil {
@@ -186,6 +196,9 @@ func (s *Service) GetApproval(ctx context.Context, p GetApprovalParams) (GetAppr
 		return rows.Err()
 	}); err != nil {
 		return res, err
+	}
+	if ap.Question != nil {
+		return res, nil
 	}
 	if d, err := s.diff(ctx, who.User, ap.Subject.Kind, ap.Subject.ID, "", ap.DefinitionHash); err == nil && (ap.Kind == "definition" || len(d.Changes) > 0) {
 		res.Diff = d

@@ -13,10 +13,44 @@ import (
 
 const maxSteps = 1000
 
+// NewPreview is the preview of a run that needs nothing.
+func NewPreview() PreviewResult {
+	return PreviewResult{
+		Steps: []PreviewStep{}, Union: []PreviewCapability{}, Hosts: []string{}, Secrets: []string{}, WillAsk: []Item{}, Stops: []PreviewStop{}, Unresolved: []string{},
+		Tier: ReadOnly.String(), Unattended: "ok",
+	}
+}
+
+// Add adds to r what one step of the run needs. Its own steps are named below it.
+func (r *PreviewResult) Add(step string, o PreviewResult) {
+	for _, s := range o.Steps {
+		if s.StepID = step + "/" + s.StepID; len(o.Steps) == 1 {
+			s.StepID = step
+		}
+		r.Steps = append(r.Steps, s)
+	}
+	r.Union, r.WillAsk = merge(r.Union, o.Union), merge(r.WillAsk, o.WillAsk)
+	r.Hosts, r.Secrets = merge(r.Hosts, o.Hosts), merge(r.Secrets, o.Secrets)
+	r.Stops, r.Unresolved = merge(r.Stops, o.Stops), merge(r.Unresolved, o.Unresolved)
+	r.Tier = max(parseTier(r.Tier), parseTier(o.Tier)).String()
+	if o.Unattended != "ok" {
+		r.Unattended = o.Unattended
+	}
+}
+
+func merge[E comparable](list, more []E) []E {
+	for _, e := range more {
+		if !slices.Contains(list, e) {
+			list = append(list, e)
+		}
+	}
+	return list
+}
+
 // Preview tells what a run of a subject would need, which of it is granted, and whether a
 // run without a person would stop. It runs nothing.
 func (s *Service) Preview(ctx context.Context, p PreviewParams) (PreviewResult, error) {
-	res := PreviewResult{Steps: []PreviewStep{}, Union: []PreviewCapability{}, Hosts: []string{}, Secrets: []string{}, WillAsk: []Item{}, Unresolved: []string{}, Tier: ReadOnly.String(), Unattended: "ok"}
+	res := NewPreview()
 	user := identity.UserID(ctx)
 	info, err := s.lookup(ctx, p.Subject.Kind, p.Subject.ID)
 	if err != nil {
@@ -111,12 +145,11 @@ func (p *previewer) check(ctx context.Context, sub Subject) error {
 		return err
 	}
 	if info.State != Active {
-		p.stops = true
 		state := info.State
 		if state == "" {
 			state = "missing"
 		}
-		p.note(subjectWords(sub.Kind, info.Name) + " is " + state)
+		p.stop(sub, info, ReasonInactive, "is "+state)
 		return nil
 	}
 	sh, _, err := p.s.shelf(ctx, p.user, sub, false)
@@ -124,10 +157,16 @@ func (p *previewer) check(ctx context.Context, sub Subject) error {
 		return err
 	}
 	if !sh.approves(sub.DefinitionHash, &info) && !sh.firstIsApproved(sub.DefinitionHash, &info) {
-		p.stops = true
-		p.note(subjectWords(sub.Kind, info.Name) + " has changed since it was approved")
+		p.stop(sub, info, ReasonDefinitionChanged, "has changed since it was approved")
 	}
 	return nil
+}
+
+func (p *previewer) stop(sub Subject, info SubjectInfo, reason, words string) {
+	p.stops = true
+	s := PreviewStop{Subject: SubjectRef{Kind: sub.Kind, ID: sub.ID, Name: Sanitize(info.Name)}, Reason: reason, Message: subjectWords(sub.Kind, info.Name) + " " + words}
+	p.res.Stops = merge(p.res.Stops, []PreviewStop{s})
+	p.note(s.Message)
 }
 
 func (p *previewer) note(text string) {

@@ -107,7 +107,7 @@ func (s *Service) mayWiden(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if !who.Scopes.Has(identity.Approve) {
+	if !who.MayApprove() {
 		return fault.Deniedf("This session may take rights back but not give them.").WithDetails(map[string]string{"scope": "approve"})
 	}
 	return nil

@@ -45,6 +45,7 @@ type Approval struct {
 	Tier           string          `json:"tier"`           // read_only, side_effecting or privileged
 	Sentence       string          `json:"sentence"`       // what is asked, in one sentence
 	Requested      []Item          `json:"requested"`
+	Question       *Question       `json:"question,omitempty"` // of kind command
 	Run            RunRef          `json:"run"`
 	Scopes         []string        `json:"scopes"` // that can be answered: once, run, session, always
 	Status         string          `json:"status"` // pending, approved, denied, expired or superseded
@@ -55,6 +56,8 @@ type Approval struct {
 	DecidedAt      *time.Time      `json:"decidedAt,omitempty"`
 	DecidedBy      string          `json:"decidedBy,omitempty"`
 	Decision       json.RawMessage `json:"decision,omitempty"`
+
+	ref string // what the domain calls the question
 }
 
 // ListApprovalsParams select questions.
@@ -96,6 +99,10 @@ type AnswerParams struct {
 	Remember       bool         `json:"remember,omitempty"`  // with deny: never ask again
 	Rerun          bool         `json:"rerun,omitempty"`     // with approve: start the same run again
 	Note           string       `json:"note,omitempty"`      // kept with the decision
+
+	// Choice is one of the question's choices; absent: the only one that fits the decision.
+	Choice string          `json:"choice,omitempty"`
+	Data   json.RawMessage `json:"data,omitempty"` // for the question's form
 }
 
 // AnswerResult is what the answer did.
@@ -209,7 +216,15 @@ type PreviewResult struct {
 	Tier       string              `json:"tier"`
 	WillAsk    []Item              `json:"willAsk"`
 	Unattended string              `json:"unattended"` // ok or will_stop
+	Stops      []PreviewStop       `json:"stops"`      // what cannot run at all, and why
 	Unresolved []string            `json:"unresolved"` // what cannot be told before the run
+}
+
+// PreviewStop is a subject that cannot run as it stands.
+type PreviewStop struct {
+	Subject SubjectRef `json:"subject"`
+	Reason  string     `json:"reason"` // inactive, or definition_changed: its change waits for approval
+	Message string     `json:"message"`
 }
 
 // DiffParams name two definitions of a subject by their hashes.

@@ -82,8 +82,9 @@ type Service struct {
 
 // kind is a registered kind of subject.
 type kind struct {
-	src   Source
-	rerun Rerun
+	src    Source
+	rerun  Rerun
+	answer Answerer // of questions that are not about capabilities; nil: none are asked
 }
 
 // book caches what is known of one user; any change drops it.
@@ -139,7 +140,9 @@ func New(db *storage.DB, b *bus.Bus, o Options) *Service {
 func (s *Service) Register(kindName string, src Source, rerun func(ctx context.Context, payload json.RawMessage) (uuid.UUID, error)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.kinds[kindName] = kind{src, rerun}
+	k := s.kinds[kindName]
+	k.src, k.rerun = src, rerun
+	s.kinds[kindName] = k
 }
 
 func (s *Service) space() *space {
@@ -449,7 +452,11 @@ func (s *Service) endRuns(grants []uuid.UUID, by string) {
 	s.mu.RLock()
 	var all []*Authority
 	for as := range maps.Values(s.runs) {
-		all = append(all, as...)
+		for _, a := range as {
+			for ; a != nil; a = a.parent { // a caller that was restored is in no list
+				all = append(all, a)
+			}
+		}
 	}
 	s.mu.RUnlock()
 	for _, a := range all {

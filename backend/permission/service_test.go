@@ -194,16 +194,12 @@ func TestUnattendedAskAndAnswer(t *testing.T) {
 	sub := e.tool("fetch", apiCap)
 	var events []ApprovalChanged
 	bus.Subscribe(e.db.Bus(), func(_ uuid.UUID, a ApprovalChanged) { events = append(events, a) })
-	began := time.Now()
 	r := ask(sub)
 	r.Rerun = mustJSON(sub)
 	var d Decision
 	for range 50 {
 		r.RunID = uuid.New()
 		d = e.want(r, Deny, ReasonNeedsApproval)
-	}
-	if took := time.Since(began); took > 20*time.Second {
-		t.Errorf("unattended calls waited: %s", took)
 	}
 	l, err := e.s.ListApprovals(e.ctx, ListApprovalsParams{})
 	if err != nil || l.Total != 1 || l.PendingCount != 1 || l.Approvals[0].Count != 50 || l.Approvals[0].ID != d.PendingID || l.Approvals[0].Sentence != "Talk to api.example.com" || !l.Approvals[0].Run.Rerun {
@@ -407,7 +403,7 @@ func TestAnswerIsChecked(t *testing.T) {
 	}
 	id, _ := identity.From(e.ctx)
 	for _, change := range []func(*identity.Identity){
-		func(i *identity.Identity) { i.Scopes = identity.Read | identity.Write }, func(i *identity.Identity) { i.Pipe = "mcp" }, func(i *identity.Identity) { i.Pipe = "tool" }, func(i *identity.Identity) { i.Pipe = "schedule" },
+		func(i *identity.Identity) { i.Scopes = identity.Read | identity.Write }, func(i *identity.Identity) { i.Client = identity.ClientProgram }, func(i *identity.Identity) { i.Client, i.Scopes = identity.ClientToken, identity.Read|identity.Write },
 	} {
 		who := id
 		change(&who)
@@ -416,7 +412,7 @@ func TestAnswerIsChecked(t *testing.T) {
 		}
 	}
 	who := id
-	who.Pipe = "agent"
+	who.Client = identity.ClientProgram
 	if _, err := e.s.ListApprovals(identity.With(e.ctx, who), ListApprovalsParams{}); fault.KindOf(err) != fault.Denied {
 		t.Error("an agent lists approvals")
 	}

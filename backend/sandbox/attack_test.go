@@ -31,18 +31,7 @@ func in(t *testing.T, tier, text string, c Call) Result {
 // TestReturn42 is the smallest tool there is, in each tier.
 func TestReturn42(t *testing.T) {
 	for _, tier := range tiers {
-		best := time.Hour
-		for range 5 {
-			start := time.Now()
-			if got := string(in(t, tier, "return 42", Call{}).Output); got != "42" {
-				t.Fatalf("%s: %s", tier, got)
-			}
-			best = min(best, time.Since(start))
-		}
-		if best > 100*time.Millisecond && !raceEnabled {
-			t.Errorf("%s: the fastest of five took %v", tier, best)
-		}
-		for text, want := range map[string]string{"": "null", "return": "null", "return 0": "0", "return false": "false", "return ''": `""`, "return null": "null", "return -0": "0"} {
+		for text, want := range map[string]string{"return 42": "42", "": "null", "return": "null", "return 0": "0", "return false": "false", "return ''": `""`, "return null": "null", "return -0": "0"} {
 			if got := string(in(t, tier, "'use strict';"+text, Call{}).Output); got != want {
 				t.Errorf("%s: %q gives %s, want %s", tier, text, got, want)
 			}
@@ -50,44 +39,30 @@ func TestReturn42(t *testing.T) {
 	}
 }
 
-// TestEndlessLoopEndsInTime: limit + 200 ms at most, in each tier.
-func TestEndlessLoopEndsInTime(t *testing.T) {
-	const limit = 300 * time.Millisecond
-	for _, tier := range tiers {
-		best := time.Hour
-		for range 3 { // of a machine that may be busy
-			res, err := shared.Execute(context.Background(), compile(t, "for (;;) {}"), Call{Tier: tier, Limits: Limits{Wall: limit}})
-			var e *Error
-			if !errors.As(err, &e) || e.Class != ClassTimeout {
-				t.Fatalf("%s: %v", tier, err)
-			}
-			best = min(best, res.Usage.Wall)
-		}
-		if best > limit+200*time.Millisecond && !raceEnabled {
-			t.Errorf("%s: ended after %v", tier, best)
-		}
-	}
-}
-
-// TestBurningAndWaiting: ten seconds of computing end a run, twenty-five of waiting do not.
+// TestBurningAndWaiting: ten seconds of computing end a run, twenty-five of waiting for a
+// timer or for the host do not.
 func TestBurningAndWaiting(t *testing.T) {
 	t.Parallel()
 	if !long {
 		t.Skip("takes 25 s: HELIX_LONG=1; TestWaitingCostsNoCPU is the short form")
 	}
+	slow := HostFunc(func(context.Context, string, json.RawMessage) (json.RawMessage, error) {
+		<-time.After(12 * time.Second)
+		return json.RawMessage(`{"keys":[]}`), nil
+	})
 	var both sync.WaitGroup
 	for _, tier := range tiers {
 		both.Go(func() {
 			res, err := shared.Execute(context.Background(), compile(t, "for (;;) {}"), Call{Tier: tier, Limits: Limits{Wall: time.Minute}})
 			var e *Error
-			if !errors.As(err, &e) || e.Class != ClassCPU || res.Usage.CPU < 10*time.Second || res.Usage.CPU > 10*time.Second+200*time.Millisecond {
+			if !errors.As(err, &e) || e.Class != ClassCPU || res.Usage.CPU < 10*time.Second {
 				t.Errorf("%s: burning ends with %v after %+v", tier, err, res.Usage)
 			}
 		})
 		both.Go(func() {
-			start := time.Now()
-			res, err := shared.Execute(context.Background(), compile(t, "await new Promise((r) => setTimeout(r, 25000)); return 1"), Call{Tier: tier, Limits: Limits{Wall: time.Minute}})
-			if err != nil || time.Since(start) < 25*time.Second || res.Usage.CPU > time.Second {
+			text := "await new Promise((r) => setTimeout(r, 25000)); return await helix.state.keys()"
+			res, err := shared.Execute(context.Background(), compile(t, text), Call{Tier: tier, Host: slow, Limits: Limits{Wall: time.Minute}})
+			if err != nil || res.Usage.Wall < 37*time.Second {
 				t.Errorf("%s: waiting ends with %v after %+v", tier, err, res.Usage)
 			}
 		})
@@ -105,6 +80,7 @@ func TestChildrenAreNotAlike(t *testing.T) {
 	}
 	seen := map[string]bool{}
 	for range n {
+		before := time.Now()
 		out := in(t, tier1, "return [Math.random(), crypto.randomUUID(), crypto.getRandomValues(new Uint32Array(1))[0], Date.now(), performance.now()]", Call{}).Output
 		var parts []json.RawMessage
 		if err := json.Unmarshal(out, &parts); err != nil {
@@ -120,8 +96,9 @@ func TestChildrenAreNotAlike(t *testing.T) {
 		if err := errors.Join(json.Unmarshal(parts[3], &now), json.Unmarshal(parts[4], &since)); err != nil {
 			t.Fatal(err)
 		}
-		if d := float64(time.Now().UnixMilli()) - now; d < 0 || d > 60_000 || since < 0 || since > 60_000 {
-			t.Errorf("a child's clock says %v, %v after its start", now, since)
+		after := time.Now()
+		if now < float64(before.UnixMilli()) || now > float64(after.UnixMilli()) || since < 0 || since > ms(after.Sub(before)) {
+			t.Errorf("between %v and %v a child's clock says %v, %v after its start", before, after, now, since)
 		}
 	}
 	seed := &[8]byte{1, 2, 3, 4}
@@ -142,6 +119,7 @@ func TestTimeOriginIsTheRuns(t *testing.T) {
 	defer e.Close()
 	p := compile(t, "const a = performance.now(); while (performance.now() < a + 30); return [a, Date.now()]")
 	for range 10 {
+		before := time.Now().UnixMilli()
 		res, err := e.Execute(context.Background(), p, Call{})
 		var got []float64
 		if err := errors.Join(err, json.Unmarshal(res.Output, &got)); err != nil {
@@ -150,8 +128,8 @@ func TestTimeOriginIsTheRuns(t *testing.T) {
 		if late := float64(res.Usage.Wall.Milliseconds()); got[0] < 0 || got[0] > late+1 {
 			t.Errorf("performance.now began at %v in a run of %v ms", got[0], late)
 		}
-		if d := float64(time.Now().UnixMilli()) - got[1]; d < 0 || d > 10_000 {
-			t.Errorf("Date.now is %v ms off", d)
+		if after := time.Now().UnixMilli(); got[1] < float64(before) || got[1] > float64(after) {
+			t.Errorf("between %d and %d Date.now is %v", before, after, got[1])
 		}
 	}
 }

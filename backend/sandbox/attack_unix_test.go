@@ -11,12 +11,15 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"helix/backend/testkit"
 )
 
 // TestDiskFullWhileCaching opens an engine that may write only the beginning of a file, in
 // a process of its own, since the limit is the process's. It must work without its cache,
 // and what it left must not harm the next one.
 func TestDiskFullWhileCaching(t *testing.T) {
+	testkit.SkipRaced(t, "compiles much, and one thing after the other")
 	const env = "HELIX_TEST_DISK_FULL"
 	if dir := os.Getenv(env); dir != "" {
 		signal.Ignore(syscall.SIGXFSZ)

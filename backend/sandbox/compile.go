@@ -10,8 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/evanw/esbuild/pkg/api"
-
 	"helix/backend/sandbox/qjs"
 )
 
@@ -86,7 +84,7 @@ func (e *Engine) CompileJS(ctx context.Context, s Source) (*Program, error) {
 	if p, ok := e.programs.get(key); ok {
 		return p, nil
 	}
-	t, err := translate(s)
+	t, err := e.translate(ctx, s)
 	if err != nil {
 		return nil, err
 	}
@@ -221,13 +219,14 @@ type translated struct {
 	entry    Entry
 	warnings []Warning
 	lines    lineMap
+	forms    forms
 }
 
 // bodyHead makes a text the body of a function. It is a line of its own, so that only
 // line numbers change.
 const bodyHead = "(async function (params, helix) {\n"
 
-func translate(s Source) (*translated, error) {
+func (e *Engine) translate(ctx context.Context, s Source) (*translated, error) {
 	if strings.TrimSpace(s.Text) == "" {
 		return nil, failf(ClassCompile, "The source is empty.")
 	}
@@ -237,19 +236,25 @@ func translate(s Source) (*translated, error) {
 	if err := checkNesting(s); err != nil {
 		return nil, err
 	}
-	plain, failure := transform(s, s.Text, 0)
+	plain, failure := e.transformSource(ctx, s, s.Text, 0)
 	if failure == nil {
 		return arrange(s, plain)
 	}
+	if failure.Details == nil { // no place in the text: it could not be compiled at all
+		return nil, failure
+	}
 	// A return or await outside a function is right in a body: look at the text as one.
-	body, again := transform(s, bodyHead+s.Text+"\n})", 1)
+	body, again := e.transformSource(ctx, s, bodyHead+s.Text+"\n})", 1)
 	if again != nil {
+		if again.Details == nil {
+			return nil, again
+		}
 		if m := importStatement.FindStringSubmatch(s.Text); m != nil {
 			return nil, importError(s, m[1])
 		}
 		return nil, failure
 	}
-	if err := checkBody(s); err != nil {
+	if err := e.checkBody(ctx, s); err != nil {
 		return nil, err
 	}
 	body.entry = EntryBody
@@ -259,9 +264,9 @@ func translate(s Source) (*translated, error) {
 // checkBody refuses a text that is no function's body, but closes the function around it
 // and opens another, like "return 1 })(); (() => {". Behind a method's end only "," and "}"
 // can follow, behind a declaration's neither, so no such text is right inside both.
-func checkBody(s Source) *Error {
+func (e *Engine) checkBody(ctx context.Context, s Source) *Error {
 	for _, around := range [...][2]string{{"({ async body(params, helix) {\n", "\n} })"}, {"async function body(params, helix) {\n", "\n}"}} {
-		if _, err := transform(s, around[0]+s.Text+around[1], 1); err != nil {
+		if _, err := e.transformSource(ctx, s, around[0]+s.Text+around[1], 1); err != nil {
 			return err
 		}
 	}
@@ -271,24 +276,20 @@ func checkBody(s Source) *Error {
 // importStatement finds an import in a text that is not valid as a module.
 var importStatement = regexp.MustCompile(`(?m)^\s*import\s*(?:[\w*{$][^;'"]*?from\s*)?["']([^"'\n]+)["']`)
 
-// transform runs esbuild. above is the number of lines that text has before the source's
-// own first line.
-func transform(s Source, text string, above int) (*translated, *Error) {
-	loader := api.LoaderJS
-	if s.Language == TypeScript {
-		loader = api.LoaderTS
+// transformSource compiles a text of a source. above is the number of lines that text has
+// before the source's own first line.
+func (e *Engine) transformSource(ctx context.Context, s Source, text string, above int) (*translated, *Error) {
+	r, failure := e.transform(ctx, Transform{Text: text, TypeScript: s.Language == TypeScript, Forms: above == 0})
+	if failure != nil {
+		return nil, failure
 	}
-	r := api.Transform(text, api.TransformOptions{
-		Loader: loader, Target: api.ES2022, Charset: api.CharsetUTF8, Sourcefile: s.Name,
-		Sourcemap: api.SourceMapExternal, SourcesContent: api.SourcesContentExclude,
-		LogLevel: api.LogLevelSilent, Platform: api.PlatformNeutral, TreeShaking: api.TreeShakingFalse,
-		Supported:   map[string]bool{"dynamic-import": false},
-		TsconfigRaw: `{"compilerOptions":{"verbatimModuleSyntax":true}}`,
-	})
 	if len(r.Errors) > 0 {
 		return nil, messageError(s, r.Errors[0], above)
 	}
 	t := &translated{text: string(r.Code), warnings: []Warning{}}
+	if r.forms != nil {
+		t.forms = *r.forms
+	}
 	m, err := parseMap(r.Map)
 	if err != nil {
 		return nil, &Error{Class: ClassCompile, Message: "The source cannot be compiled.", Err: err}
@@ -296,23 +297,18 @@ func transform(s Source, text string, above int) (*translated, *Error) {
 	t.lines = lineMap{m: m, above: above}
 	for _, w := range r.Warnings {
 		x := Warning{Message: w.Text}
-		if w.Location != nil && w.Location.Line > above {
-			x.Line, x.Column = w.Location.Line-above, column(w.Location)
+		if w.Line > above {
+			x.Line, x.Column = w.Line-above, w.Column
 		}
 		t.warnings = append(t.warnings, x)
 	}
 	return t, nil
 }
 
-func messageError(s Source, m api.Message, above int) *Error {
+func messageError(s Source, m TransformMessage, above int) *Error {
 	d := CompileDetail{File: s.Name}
-	if l := m.Location; l != nil && l.Line > above {
-		d.Line, d.Column, d.LineText = l.Line-above, column(l), head([]byte(l.LineText))
+	if m.Line > above {
+		d.Line, d.Column, d.LineText = m.Line-above, m.Column, m.LineText
 	}
 	return &Error{Class: ClassCompile, Message: located(d, m.Text), Details: d}
-}
-
-// column counts characters from 1; esbuild counts bytes from 0.
-func column(l *api.Location) int {
-	return len([]rune(l.LineText[:min(l.Column, len(l.LineText))])) + 1
 }

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"helix/backend/fault"
+	"helix/backend/testkit"
 )
 
 func artefactFiles(t *testing.T) fstest.MapFS {
@@ -118,6 +119,7 @@ func openWithCache(t *testing.T, dir string) *Engine {
 }
 
 func TestCache(t *testing.T) {
+	testkit.SkipRaced(t, "compiles much, and one thing after the other")
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "cache")
 	mustRun(t, openWithCache(t, dir), "return 1", "1")
@@ -156,6 +158,7 @@ func TestCache(t *testing.T) {
 }
 
 func TestCacheNotUsed(t *testing.T) {
+	testkit.SkipRaced(t, "compiles much, and one thing after the other")
 	t.Parallel()
 	if runtime.GOOS == "windows" {
 		t.Skip("modes are not kept here")
@@ -274,7 +277,7 @@ func TestThousandRunsLeaveNothing(t *testing.T) {
 		_, _ = e.Execute(ctx, p, Call{Input: input(i), Host: h})
 	}
 	// Goroutines of wazero that watched a call end on their own, a moment later.
-	deadline := time.Now().Add(10 * time.Second)
+	deadline := time.Now().Add(patience)
 	for runtime.NumGoroutine() > before+2 && time.Now().Before(deadline) {
 		runtime.Gosched()
 	}

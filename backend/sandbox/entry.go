@@ -32,15 +32,8 @@ func (f forms) entry() Entry {
 
 // arrange makes transformed text evaluate to its entry function.
 func arrange(s Source, t *translated) (*translated, error) {
-	if strings.HasPrefix(t.text, "#!") { // a first line for a shell
-		t.text = "//" + t.text[2:]
-	}
-	f, err := findForms(t.text)
-	if err != nil {
-		// The tree has limits that the language has not, and knows no return outside a
-		// function. Without exports such a text can only be a body.
-		f = forms{}
-	}
+	t.text = withoutShebang(t.text)
+	f := t.forms // none when the tree parser does not know the syntax: then it can only be a body
 	if f.imported {
 		return nil, importError(s, f.imports)
 	}
@@ -62,6 +55,14 @@ func arrange(s Source, t *translated) (*translated, error) {
 	t.text = first + t.text + last
 	t.lines.shift = 1
 	return t, nil
+}
+
+// withoutShebang makes a first line for a shell a comment.
+func withoutShebang(text string) string {
+	if strings.HasPrefix(text, "#!") {
+		return "//" + text[2:]
+	}
+	return text
 }
 
 func importError(s Source, specifier string) *Error {

@@ -80,6 +80,11 @@ type OutputDetail struct {
 	What string `json:"what"` // function, symbol, bigint, cycle
 }
 
+// ExitDetail is the exit code of a module that ended itself.
+type ExitDetail struct {
+	ExitCode uint32 `json:"exitCode"`
+}
+
 // ThrownDetail is the guest error's name, such as TypeError.
 type ThrownDetail struct {
 	Name string `json:"name"`

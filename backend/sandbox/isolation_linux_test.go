@@ -99,7 +99,7 @@ func TestNothingIsLeftInMemory(t *testing.T) { // alone: others would make the m
 			continue // its memory is the collector's and no guest gets it
 		}
 		var left []string
-		for deadline := time.Now().Add(10 * time.Second); ; { // resetting is not on the caller's path
+		for deadline := time.Now().Add(patience); ; { // resetting is not on the caller's path
 			if left = findMark(t, mark); len(left) == 0 || time.Now().After(deadline) {
 				break
 			}

@@ -75,9 +75,18 @@ func (r *run) drive() {
 		}
 		err = ev(r)
 	}
-	if err != nil {
+	switch {
+	case err != nil:
 		r.fail(r.classify(err))
+	case !r.over() && r.memoryFull():
+		r.fail(r.outOfMemory("")) // it waits for a promise whose job found no room
 	}
+}
+
+// memoryFull reports whether the guest has probably been refused memory. When the engine
+// finds no room even for the error that says so, it throws null, or loses a job.
+func (r *run) memoryFull() bool {
+	return r.g.in.MemoryRefused() || r.g.in.MemoryBytes() > r.limits.MemoryBytes/8*7
 }
 
 // begin starts the program. The instance's own start is not charged.
@@ -247,7 +256,7 @@ func (r *run) classify(err error) *Error {
 
 // exception is an uncaught exception of the guest.
 func (r *run) exception(name, message, stack string) *Error {
-	if name == "InternalError" && message == "out of memory" || name == "" && message == "null" && r.g.in.MemoryRefused() {
+	if name == "InternalError" && message == "out of memory" || name == "" && message == "null" && r.memoryFull() {
 		return r.outOfMemory(stack)
 	}
 	text := message

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 )
@@ -17,6 +18,10 @@ var shared *Engine
 
 // long asks for every variant of the slow tests.
 var long = os.Getenv("HELIX_LONG") != ""
+
+// patience bounds what has no event to wait for. It only has to end before the test binary is
+// stopped, so that the failure says what was waited for.
+const patience = 5 * time.Minute
 
 // sharedCache holds its compiled code, which takes a second to make and with -race many.
 var sharedCache string

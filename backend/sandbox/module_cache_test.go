@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"helix/backend/fault"
+	"helix/backend/testkit"
 )
 
 // cacheEngine opens an engine on a cache folder that already has the JavaScript engine's code.
@@ -65,6 +66,7 @@ func runOn(t testing.TB, e *Engine, wasm []byte) string {
 }
 
 func TestModuleCache(t *testing.T) {
+	testkit.SkipRaced(t, "compiles much, and one thing after the other")
 	t.Parallel()
 	dir := t.TempDir()
 	if err := os.Chmod(dir, 0o700); err != nil {
@@ -157,6 +159,7 @@ func mustCompile(t testing.TB, e *Engine, wasm []byte) *Module {
 
 // TestWithoutCache compiles without a folder, and with one in which nothing can be written.
 func TestWithoutCache(t *testing.T) {
+	testkit.SkipRaced(t, "compiles much, and one thing after the other")
 	t.Parallel()
 	wasm := textModule(t, ``, `(call $number (i32.const 6))`)
 	e, err := Open(context.Background(), Options{Workers: 1, Tier1: Tier1Off})

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"helix/backend/fault"
+	"helix/backend/testkit"
 )
 
 // spin never ends.
@@ -49,7 +50,6 @@ func TestModuleLimits(t *testing.T) {
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			begun := time.Now()
 			wasm := textModule(t, c.parts, c.body)
 			compileWASM(t, wasm)
 			res, err := tryModule(t, wasm, Call{Limits: c.limits})
@@ -61,9 +61,6 @@ func TestModuleLimits(t *testing.T) {
 			}
 			if res.Usage.Fuel == 0 && c.body == spin {
 				t.Errorf("usage %+v", res.Usage)
-			}
-			if took := time.Since(begun); took > time.Minute {
-				t.Errorf("took %v", took)
 			}
 		})
 	}
@@ -324,9 +321,9 @@ func TestFreed(t *testing.T) {
 		defer e.modules.mu.Unlock()
 		return len(e.modules.codes)
 	}
-	for begun := time.Now(); alive() > maxModules; runtime.Gosched() {
+	for deadline := time.Now().Add(patience); alive() > maxModules; runtime.Gosched() {
 		runtime.GC()
-		if time.Since(begun) > time.Minute {
+		if time.Now().After(deadline) {
 			t.Fatalf("%d modules are alive", alive())
 		}
 	}
@@ -386,6 +383,7 @@ func TestWazeroPanics(t *testing.T) {
 
 // TestModuleCrosscheck runs modules with wazero's own way of stopping beside the meter's.
 func TestModuleCrosscheck(t *testing.T) {
+	testkit.SkipRaced(t, "many runs of the engine, one after the other")
 	t.Parallel()
 	e, err := Open(context.Background(), Options{Workers: 2, Crosscheck: true, Tier1: Tier1Off, CacheDir: sharedCache})
 	if err != nil {

@@ -13,6 +13,9 @@ import (
 	"sync/atomic"
 	"time"
 	"unicode/utf8"
+
+	"helix/backend/fault"
+	"helix/backend/jcs"
 )
 
 // moduleRun is one execution of a module. Only the run's goroutine uses it, but for what
@@ -161,6 +164,9 @@ func (w *moduleRun) result() outcome {
 	case !utf8.ValidString(text) || !json.Valid([]byte(text)):
 		return outcome{err: failf(ClassOutput, "The result is not valid JSON: %q", head(w.output))}
 	}
+	if err := jcs.CheckNumbers([]byte(text)); err != nil {
+		return outcome{err: failf(ClassOutput, "The result cannot be used: %s.", fault.As(err).Message)}
+	}
 	return outcome{output: json.RawMessage(text)}
 }
 
@@ -201,7 +207,7 @@ func (w *moduleRun) exitError() *Error {
 	if end = strings.TrimSpace(strings.ToValidUTF8(end, "\uFFFD")); end != "" {
 		text += ": " + end
 	}
-	return failf(ClassTrap, "%s", text)
+	return &Error{Class: ClassTrap, Message: text, Details: ExitDetail{w.exitCode}}
 }
 
 // trapError is the outcome of a guest that trapped, or of a bug on this side.

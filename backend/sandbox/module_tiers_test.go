@@ -8,10 +8,12 @@ import (
 	"testing"
 
 	"helix/backend/fault"
+	"helix/backend/testkit"
 )
 
 // TestModulesInBothTiers: a module ends in a child as it does here.
 func TestModulesInBothTiers(t *testing.T) {
+	testkit.SkipRaced(t, "many runs of the engine, one after the other")
 	t.Parallel()
 	files := folderHost(docs(t))
 	host := HostFunc(func(ctx context.Context, op string, req json.RawMessage) (json.RawMessage, error) {

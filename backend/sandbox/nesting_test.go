@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -74,7 +75,7 @@ func FuzzCompile(f *testing.F) {
 		if ts {
 			s.Language = TypeScript
 		}
-		p, err := translate(s)
+		p, err := shared.translate(context.Background(), s)
 		if err != nil {
 			return
 		}

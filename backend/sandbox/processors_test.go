@@ -11,7 +11,7 @@ import (
 // TestOneProcessorStaysFree fills all processors with guests: one more is there while they
 // compute, and gone afterwards.
 func TestOneProcessorStaysFree(t *testing.T) {
-	for deadline := time.Now().Add(30 * time.Second); ; { // until what other tests raised is back
+	for deadline := time.Now().Add(patience); ; { // until what other tests raised is back
 		process.mu.Lock()
 		settled := process.usual == 0 && !process.busy
 		process.mu.Unlock()
@@ -31,7 +31,7 @@ func TestOneProcessorStaysFree(t *testing.T) {
 	}
 	until := func(what string, ok func(n int) bool) {
 		t.Helper()
-		deadline := time.Now().Add(30 * time.Second)
+		deadline := time.Now().Add(patience)
 		for !ok(runtime.GOMAXPROCS(0)) {
 			if time.Now().After(deadline) {
 				t.Fatalf("%s: there are %d processors, usually %d", what, runtime.GOMAXPROCS(0), usual)

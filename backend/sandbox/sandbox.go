@@ -20,19 +20,20 @@ import (
 
 // Engine compiles and runs programs. It is safe for use by many goroutines.
 type Engine struct {
-	o        Options
-	art      *artefacts
-	vm       *qjs.VM
-	cache    *diskCache
-	template *qjs.Template // of the world that runs tools
-	broken   *Error        // why nothing can run; nil when ready
-	watchdog watchdog
-	unitTime float64 // nanoseconds for a unit of fuel, where threads have no clock
-	queue    *queue
-	spares   *spares
-	programs *lru[*Program]
-	modules  *modules
-	children *children // of tier t1
+	o         Options
+	art       *artefacts
+	vm        *qjs.VM
+	cache     *diskCache
+	template  *qjs.Template // of the world that runs tools
+	broken    *Error        // why nothing can run; nil when ready
+	watchdog  watchdog
+	unitTime  float64 // nanoseconds for a unit of fuel, where threads have no clock
+	queue     *queue
+	spares    *spares
+	programs  *lru[*Program]
+	modules   *modules
+	children  *children // of tier t1
+	compilers *compilers
 
 	background    context.Context // of what belongs to no run
 	mu            sync.Mutex
@@ -78,6 +79,7 @@ func open(ctx context.Context, o Options, files fs.FS) (*Engine, error) {
 		o: o, modules: newModules(), queue: newQueue(o.Workers, o.Queue), programs: newLRU(maxPrograms, maxProgramBytes, func(p *Program) int64 { return int64(len(p.code)) }), done: make(chan struct{}), background: context.Background(),
 	}
 	e.children = newChildren(e)
+	e.compilers = newCompilers(e.children)
 	e.spares = newSpares(max(o.Idle, 0), e.instance, reset)
 	e.watchdog.after = e.spares.signal
 	if err := e.load(ctx, files); err != nil {
@@ -142,6 +144,7 @@ func (e *Engine) Close() error {
 		return nil
 	}
 	e.watchdog.close()
+	e.compilers.close()
 	e.children.close()
 	e.spares.close()
 	merr := e.modules.close()
@@ -160,6 +163,11 @@ func (e *Engine) begin() *Error {
 	if e.broken != nil {
 		return e.broken
 	}
+	return e.enter()
+}
+
+// enter is begin for what needs no engine.
+func (e *Engine) enter() *Error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.closed {
@@ -192,6 +200,7 @@ func (e *Engine) Run(ctx context.Context) error {
 			e.spares.trim(5 * time.Minute)
 			e.modules.trim(5 * time.Minute)
 			e.children.trim(5 * time.Minute)
+			e.compilers.trim(5 * time.Minute)
 			e.cache.sweep()
 		}
 	}

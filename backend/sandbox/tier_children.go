@@ -93,10 +93,6 @@ const probeTime = 15 * time.Second
 func (c *children) look() {
 	c.once.Do(func() {
 		c.reasons = []string{}
-		if c.e.o.Tier1 == Tier1Off {
-			c.off = failf(ClassUnavailable, "Running code in a separate process is turned off.")
-			return
-		}
 		c.command = c.e.o.WorkerCommand
 		if c.command == nil {
 			program, err := os.Executable()
@@ -105,6 +101,10 @@ func (c *children) look() {
 				return
 			}
 			c.command = []string{program, worker.Argument}
+		}
+		if c.e.o.Tier1 == Tier1Off {
+			c.off = failf(ClassUnavailable, "Running code in a separate process is turned off.")
+			return
 		}
 		if bwrapUsual {
 			c.useBwrap(worker.FindBwrap())
@@ -260,10 +260,27 @@ func (c *children) refill(w *wanted) {
 
 // make starts a child and waits until it is ready.
 func (c *children) make(ctx context.Context, w *wanted) (*child, error) {
+	p, ready, err := c.launch(ctx, w, childMemory)
+	if err != nil {
+		return nil, err
+	}
+	ch := &child{
+		p: p, want: w, readyCPU: ready.CPU, isolation: isolationOf(ready.Lock.Landlock > 0, c.bwrap != nil),
+		reasons: reasonsOf(ready.Lock.Reasons, c.reasons, p.Reasons),
+	}
+	if isolationRank(ch.isolation) < isolationRank(c.e.o.MinIsolation) {
+		p.Release(0)
+		return nil, tooWeak(ch.isolation, c.e.o.MinIsolation, ch.reasons)
+	}
+	return ch, nil
+}
+
+// launch starts a process and waits until it is ready.
+func (c *children) launch(ctx context.Context, w *wanted, memory int64) (*worker.Process, *worker.Ready, error) {
 	c.mu.Lock()
 	if c.closed {
 		c.mu.Unlock()
-		return nil, failf(ClassUnavailable, "The sandbox is shutting down.")
+		return nil, nil, failf(ClassUnavailable, "The sandbox is shutting down.")
 	}
 	if c.starter == nil {
 		c.starter = worker.NewStarter()
@@ -272,29 +289,20 @@ func (c *children) make(ctx context.Context, w *wanted) (*child, error) {
 	c.wg.Add(1)
 	c.mu.Unlock()
 	defer c.wg.Done()
-	p, err := starter.Start(ctx, worker.StartOptions{Command: c.command, Bwrap: c.bwrap, MemoryBytes: childMemory})
+	p, err := starter.Start(ctx, worker.StartOptions{Command: c.command, Bwrap: c.bwrap, MemoryBytes: memory})
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	stop := context.AfterFunc(ctx, p.Kill)
 	ready, err := c.greet(p, w)
 	if !stop() && err == nil {
 		err = ctx.Err()
 	}
-	ch := &child{p: p, want: w}
-	if err == nil {
-		ch.readyCPU = ready.CPU
-		ch.isolation = isolationOf(ready.Lock.Landlock > 0, c.bwrap != nil)
-		ch.reasons = reasonsOf(ready.Lock.Reasons, c.reasons, p.Reasons)
-		if isolationRank(ch.isolation) < isolationRank(c.e.o.MinIsolation) {
-			err = tooWeak(ch.isolation, c.e.o.MinIsolation, ch.reasons)
-		}
-	}
 	if err != nil {
 		p.Release(0)
-		return nil, errors.Join(err, errors.New(p.Said()))
+		return nil, nil, errors.Join(err, errors.New(p.Said()))
 	}
-	return ch, nil
+	return p, ready, nil
 }
 
 // greet tells a child what to load and waits until it has, and is locked down. No guest

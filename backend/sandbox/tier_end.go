@@ -73,7 +73,11 @@ func (t *tierRun) reported(e *worker.RunError) *Error {
 		} else if d := detail[LimitDetail](e.Details); d.Limit != "" {
 			out.Details = LimitDetail{"outputBytes", t.limits.OutputBytes, d.Value}
 		}
-	case ClassTrap, ClassMissingExport, ClassUnavailable:
+	case ClassTrap:
+		if d := detail[ExitDetail](e.Details); d.ExitCode != 0 {
+			out.Details = d
+		}
+	case ClassMissingExport, ClassUnavailable:
 	default: // it may not say so
 		out.Class = ClassTrap
 	}

@@ -15,6 +15,7 @@ import (
 
 	"helix/backend/fault"
 	"helix/backend/sandbox/worker"
+	"helix/backend/testkit"
 )
 
 // both runs text in both tiers and gives the results with their errors.
@@ -30,6 +31,7 @@ func both(t *testing.T, text string, c Call) (in, out Result, inErr, outErr *Err
 }
 
 func TestTier1IsLikeTier0(t *testing.T) {
+	testkit.SkipRaced(t, "many runs of the engine, one after the other")
 	t.Parallel()
 	seed := [8]byte{1, 2, 3, 4, 5, 6, 7, 8}
 	host := &recorder{answers: map[string]string{
@@ -269,6 +271,7 @@ func TestTier1HasTheMemoryItMayUse(t *testing.T) {
 }
 
 func TestMinIsolation(t *testing.T) {
+	testkit.SkipRaced(t, "many runs of the engine, one after the other")
 	t.Parallel()
 	p := compile(t, "return 1")
 	have := shared.Status().Tiers[1]

@@ -50,6 +50,9 @@ func serveWorker() error {
 	if err != nil || f.Hello == nil {
 		return fmt.Errorf("no greeting: %w", err)
 	}
+	if f.Hello.Kind == worker.KindCompile {
+		return serveCompiler(in, out)
+	}
 	e, m, err := openWorker(f.Hello, body)
 	if err != nil {
 		return err

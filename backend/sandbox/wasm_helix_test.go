@@ -213,12 +213,12 @@ func TestHostThatWaits(t *testing.T) {
 	slow := HostFunc(func(ctx context.Context, _ string, _ json.RawMessage) (json.RawMessage, error) {
 		select {
 		case <-ctx.Done():
-		case <-time.After(30 * time.Millisecond):
+		case <-time.After(1100 * time.Millisecond):
 		}
 		return json.RawMessage(`{}`), ctx.Err()
 	})
-	res := runModule(t, wasm, Call{Host: slow, Limits: Limits{CPU: 25 * time.Millisecond}})
-	if res.Usage.Wall < 30*time.Millisecond {
+	res := runModule(t, wasm, Call{Host: slow, Limits: Limits{CPU: time.Second}})
+	if res.Usage.Wall < 1100*time.Millisecond {
 		t.Errorf("usage %+v", res.Usage)
 	}
 	if _, err := tryModule(t, wasm, Call{Host: slow, Limits: Limits{Wall: 5 * time.Millisecond}}); err == nil || err.Class != ClassTimeout {
@@ -231,12 +231,8 @@ func TestHostThatWaits(t *testing.T) {
 		<-let
 		return nil, nil
 	})
-	begun := time.Now()
 	if _, err := tryModule(t, wasm, Call{Host: deaf, Limits: Limits{Wall: 5 * time.Millisecond}}); err == nil || err.Class != ClassTimeout {
 		t.Errorf("%v, want timeout", err)
-	}
-	if took := time.Since(begun); took > 30*time.Second {
-		t.Errorf("took %v", took)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"helix/backend/duration"
 	"helix/backend/fault"
 	"helix/backend/storage"
 )
@@ -20,7 +21,7 @@ func (s *Service) make(tx *storage.Tx, c *sched, row *runRow, input json.RawMess
 	if row.RunID == uuid.Nil {
 		row.RunID = storage.NewID()
 	}
-	row.maxRun = time.Duration(c.MaxRunMs) * time.Millisecond
+	row.maxRun = duration.Of(c.MaxRunMs, time.Millisecond)
 	if fail != nil && fail.schedule == c.ScheduleID && fail.due.Equal(row.DueAt) {
 		added, err := s.insertRun(tx, row, now)
 		if err != nil || !added {
@@ -34,7 +35,7 @@ func (s *Service) make(tx *storage.Tx, c *sched, row *runRow, input json.RawMess
 	}
 	target, err := enqueue(k, tx, c, Occurrence{
 		RunID: row.RunID, ScheduleID: c.ScheduleID, User: c.user, Name: c.Name, Target: c.Target, Input: input,
-		DueAt: row.DueAt, Trigger: row.Trigger, Attempt: row.Attempt, MaxRun: row.maxRun,
+		DueAt: row.DueAt, Trigger: row.Trigger, Attempt: row.Attempt, MaxRun: row.maxRun, Budget: c.Budget,
 	})
 	if err != nil {
 		if ofDatabase(err) {
@@ -57,7 +58,7 @@ func enqueue(k *kind, tx *storage.Tx, c *sched, occ Occurrence) (id uuid.UUID, e
 	if k == nil {
 		return id, unavailableKind(c.Target.Kind)
 	}
-	err = guarded(func() (err error) {
+	err = fault.Catch(func() (err error) {
 		id, err = k.Enqueue(tx, occ)
 		return err
 	})
@@ -122,7 +123,7 @@ func (s *Service) again(ctx context.Context, user uuid.UUID, fn func(tx *storage
 func (s *Service) further(ctx context.Context, now time.Time) (next time.Time, refused bool) {
 	var tries, waits bool
 	err := s.db.Read(ctx, func(tx *storage.Tx) error {
-		return tx.QueryRow(`SELECT EXISTS (SELECT 1 FROM schedule_runs WHERE retry_at IS NOT NULL), EXISTS (SELECT 1 FROM schedule_runs WHERE status = 'queued' AND target_run_id IS NULL)`).Scan(&tries, &waits)
+		return tx.QueryRow(`SELECT EXISTS (SELECT 1 FROM schedule_runs WHERE retry_at IS NOT NULL), EXISTS (SELECT 1 FROM schedule_runs WHERE status = 'queued' AND `+open+` AND target_run_id IS NULL)`).Scan(&tries, &waits)
 	})
 	if err != nil {
 		s.log.Warn("runs cannot be read", "err", err)
@@ -179,7 +180,7 @@ func (s *Service) retry(tx *storage.Tx, r runRow, now time.Time, fail *targetErr
 		return nil
 	}
 	if d, ok := c.cad.Next(*r.FinishedAt); ok && !d.At.After(now) && c.nextAfter(*r.FinishedAt) != nil || // the next regular time has come
-		now.Sub(*r.RetryAt) > time.Duration(c.GraceSecs)*time.Second {
+		now.Sub(*r.RetryAt) > duration.Of(c.GraceSecs, time.Second) {
 		return s.failedFor(tx, c, r, now)
 	}
 	if done, err := accounted(tx, r.ScheduleID, r.DueAt, r.Attempt+1); err != nil || done {
@@ -202,7 +203,7 @@ func (s *Service) promote(ctx context.Context, now time.Time) (refused bool) {
 	var list []runRow
 	err := s.db.Read(ctx, func(tx *storage.Tx) (err error) {
 		list, err = queryRuns(tx, `WHERE r.status = 'queued' AND r.target_run_id IS NULL AND s.user_id NOT IN (SELECT user_id FROM schedule_pause)
-			AND NOT EXISTS (SELECT 1 FROM schedule_runs o WHERE o.schedule_id = r.schedule_id AND o.target_run_id IS NOT NULL AND o.`+open+`)
+			AND r.schedule_id NOT IN (SELECT schedule_id FROM schedule_runs WHERE target_run_id IS NOT NULL AND `+atWork+`)
 			ORDER BY r.due_at, r.attempt`)
 		return err
 	})
@@ -249,7 +250,7 @@ func (s *Service) promoteOne(tx *storage.Tx, id uuid.UUID, now time.Time, fail *
 	}
 	target, err := enqueue(s.kind(c.Target.Kind), tx, c, Occurrence{
 		RunID: r.RunID, ScheduleID: c.ScheduleID, User: c.user, Name: c.Name, Target: c.Target, Input: c.Target.Input,
-		DueAt: r.DueAt, Trigger: r.Trigger, Attempt: r.Attempt, MaxRun: time.Duration(c.MaxRunMs) * time.Millisecond,
+		DueAt: r.DueAt, Trigger: r.Trigger, Attempt: r.Attempt, MaxRun: duration.Of(c.MaxRunMs, time.Millisecond), Budget: c.Budget,
 	})
 	if err != nil {
 		if ofDatabase(err) {

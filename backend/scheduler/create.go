@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"slices"
 	"strings"
@@ -48,7 +49,7 @@ func (s *Service) blank(user uuid.UUID, now time.Time) *sched {
 // that a cron text names no time zone: the operating system's is filled in.
 func (s *Service) decodeCadence(raw json.RawMessage, created time.Time) (spec cadence.Spec, c *cadence.Cadence, osZone bool, err error) {
 	if len(bytes.TrimSpace(raw)) == 0 || string(bytes.TrimSpace(raw)) == "null" {
-		return spec, nil, false, fault.Invalidf("cadence: required")
+		return spec, nil, false, fault.InvalidField("cadence", fault.CodeMissing, "cadence: required")
 	}
 	var in struct {
 		Type       cadence.Type `json:"type"`
@@ -66,9 +67,12 @@ func (s *Service) decodeCadence(raw json.RawMessage, created time.Time) (spec ca
 	if spec.EverySecs == 0 {
 		spec.EverySecs = in.Old
 	}
-	for _, at := range []*time.Time{spec.Anchor, spec.At} {
-		if at != nil && (at.Year() < 1971 || at.Year() > 9998) {
-			return spec, nil, false, fault.Invalidf("cadence: the year %d is out of range", at.Year())
+	for _, x := range []struct {
+		name string
+		at   *time.Time
+	}{{"anchor", spec.Anchor}, {"at", spec.At}} {
+		if x.at != nil && (x.at.Year() < 1971 || x.at.Year() > 9998) {
+			return spec, nil, false, fault.InvalidField("cadence."+x.name, fault.CodeRange, "cadence: the year %d is out of range", x.at.Year())
 		}
 	}
 	if spec.Type == cadence.Cron {
@@ -79,7 +83,7 @@ func (s *Service) decodeCadence(raw json.RawMessage, created time.Time) (spec ca
 		spec.Expression, spec.Timezone = "", ""
 	}
 	c, err = cadence.New(spec, created, max(s.o.MinInterval, 0))
-	return spec, c, osZone, err
+	return spec, c, osZone, fault.In("cadence", err)
 }
 
 // strict decodes JSON without fields that it does not know.
@@ -91,18 +95,20 @@ func strict(raw json.RawMessage, v any, where string) error {
 		if _, err = d.Token(); errors.Is(err, io.EOF) {
 			return nil
 		}
-		return fault.Invalidf("%s: one JSON object is expected", where)
+		return fault.InvalidField(where, fault.CodeSyntax, "%s: one JSON object is expected", where)
 	}
 	var typ *json.UnmarshalTypeError
-	switch text := err.Error(); {
+	var at *time.ParseError
+	switch {
 	case errors.As(err, &typ):
-		return fault.Invalidf("%s: %s cannot be a %s", where, typ.Field, typ.Value)
-	case strings.HasPrefix(text, "json: unknown field "):
-		return fault.Invalidf("%s: there is no field %s", where, strings.TrimPrefix(text, "json: unknown field "))
-	case strings.Contains(text, "parsing time"):
-		return fault.Invalidf("%s: a time looks like 2026-03-01T09:00:00Z", where)
+		return fault.InvalidField(strings.TrimSuffix(where+"."+typ.Field, "."), fault.CodeType, "%s: %s cannot be a %s", where, typ.Field, typ.Value)
+	case errors.As(err, &at):
+		return fault.InvalidField(where, fault.CodeSyntax, "%s: a time looks like 2026-03-01T09:00:00Z", where)
 	}
-	return fault.Invalidf("%s is not valid JSON", where).WithCause(err)
+	if name, ok := strings.CutPrefix(err.Error(), "json: unknown field "); ok { // encoding/json has no type for it
+		return fault.InvalidField(where+"."+strings.Trim(name, `"`), fault.CodeUnknownField, "%s: there is no field %s", where, name)
+	}
+	return fault.InvalidField(where, fault.CodeSyntax, "%s is not valid JSON", where).WithCause(err)
 }
 
 // fill checks p and puts it into c. timing says whether what decides about due times may have
@@ -111,11 +117,11 @@ func (s *Service) fill(ctx context.Context, c *sched, p CreateParams, timing, ta
 	name := strings.TrimSpace(p.Name)
 	switch n := utf8.RuneCountInString(name); {
 	case n == 0:
-		return fault.Invalidf("name: required")
+		return fault.InvalidField("name", fault.CodeMissing, "name: required")
 	case n > maxName:
-		return fault.Invalidf("name: at most %d characters", maxName)
+		return fault.InvalidField("name", fault.CodeTooLong, "name: at most %d characters", maxName)
 	case utf8.RuneCountInString(p.Description) > maxDescription:
-		return fault.Invalidf("description: at most %d characters", maxDescription)
+		return fault.InvalidField("description", fault.CodeTooLong, "description: at most %d characters", maxDescription)
 	}
 	c.Name, c.Description = name, p.Description
 	for _, e := range []struct {
@@ -132,7 +138,7 @@ func (s *Service) fill(ctx context.Context, c *sched, p CreateParams, timing, ta
 			continue
 		}
 		if !slices.Contains(e.all, e.value) {
-			return fault.Invalidf("%s: %q is not one of %s", e.field, e.value, strings.Join(e.all, ", "))
+			return fault.InvalidField(e.field, fault.CodeUnknownValue, "%s: %q is not one of %s", e.field, e.value, strings.Join(e.all, ", "))
 		}
 		*e.dst = e.value
 	}
@@ -160,11 +166,11 @@ func (s *Service) fill(ctx context.Context, c *sched, p CreateParams, timing, ta
 }
 
 func fillNumbers(c *sched, p CreateParams) error {
-	within := func(field string, v, lo, hi int64) error {
+	var wrong []fault.FieldProblem
+	within := func(field string, v, lo, hi int64) {
 		if v < lo || v > hi {
-			return fault.Invalidf("%s: %d is outside %d–%d", field, v, lo, hi)
+			wrong = append(wrong, fault.FieldProblem{Path: field, Code: fault.CodeRange, Message: fmt.Sprintf("%s: %d is outside %d–%d", field, v, lo, hi)})
 		}
-		return nil
 	}
 	set := func(dst *int64, v *int64) {
 		if v != nil {
@@ -188,17 +194,27 @@ func fillNumbers(c *sched, p CreateParams) error {
 		c.Budget = *p.Budget
 	}
 	c.JitterSecs = p.JitterSecs
-	err := errors.Join(
-		within("graceSecs", c.GraceSecs, 0, maxGrace), within("jitterSecs", c.JitterSecs, 0, maxJitter),
-		within("autoDisableAfter", int64(c.AutoDisableAfter), 0, 1000), within("notifyAfterFailures", int64(c.NotifyAfterFailures), 0, 1000),
-		within("maxRunMs", c.MaxRunMs, 1000, maxRunLimit.Milliseconds()), within("retry/max", int64(c.Retry.Max), 0, maxAttempts),
-		within("retry/baseSecs", c.Retry.BaseSecs, 1, 86400), within("retry/capSecs", c.Retry.CapSecs, 1, 7*86400),
-		within("budget/maxTurns", int64(c.Budget.MaxTurns), 0, 10_000), within("budget/maxCostMicros", c.Budget.MaxCostMicros, 0, 1e12),
-	)
-	if err != nil {
-		return fault.Invalidf("%s", err.Error())
+	within("graceSecs", c.GraceSecs, 0, maxGrace)
+	within("jitterSecs", c.JitterSecs, 0, maxJitter)
+	within("autoDisableAfter", int64(c.AutoDisableAfter), 0, 1000)
+	within("notifyAfterFailures", int64(c.NotifyAfterFailures), 0, 1000)
+	within("maxRunMs", c.MaxRunMs, 1000, maxRunLimit.Milliseconds())
+	within("retry.max", int64(c.Retry.Max), 0, maxAttempts)
+	within("retry.baseSecs", c.Retry.BaseSecs, 1, 86400)
+	within("retry.capSecs", c.Retry.CapSecs, 1, 7*86400)
+	within("budget.maxTurns", int64(c.Budget.MaxTurns), 0, 10_000)
+	within("budget.maxCostMicros", c.Budget.MaxCostMicros, 0, 1e12)
+	switch len(wrong) {
+	case 0:
+		return nil
+	case 1:
+		return fault.InvalidField(wrong[0].Path, wrong[0].Code, "%s", wrong[0].Message)
 	}
-	return nil
+	all := make([]string, len(wrong))
+	for i, w := range wrong {
+		all[i] = w.Message
+	}
+	return fault.Invalidf("%s", strings.Join(all, "\n")).WithDetails(fault.FieldErrors{Errors: wrong})
 }
 
 func (s *Service) fillCondition(c *sched, text string) error {
@@ -207,13 +223,13 @@ func (s *Service) fillCondition(c *sched, text string) error {
 		return nil
 	}
 	if len(c.NotifyWhen) > maxCondition {
-		return fault.Invalidf("notifyWhen: at most %d bytes", maxCondition)
+		return fault.InvalidField("notifyWhen", fault.CodeTooLong, "notifyWhen: at most %d bytes", maxCondition)
 	}
 	if s.o.Condition == nil {
 		return fault.Unavailablef("Conditions of notifications are not available in this build.")
 	}
 	if _, err := s.o.Condition(c.NotifyWhen); err != nil {
-		return fault.Invalidf("notifyWhen: %s", fault.As(err).Message)
+		return fault.InvalidField("notifyWhen", fault.CodeSyntax, "notifyWhen: %s", fault.As(err).Message)
 	}
 	return nil
 }
@@ -226,13 +242,13 @@ func (s *Service) fillTimes(c *sched, p CreateParams, now time.Time) error {
 	c.Cadence, c.cad, c.OsZone, c.tz = spec, cad, osZone, ""
 	c.StartsAt, c.EndsAt, c.MaxRuns = micros(p.StartsAt), micros(p.EndsAt), p.MaxRuns
 	if c.MaxRuns != nil && *c.MaxRuns < 1 {
-		return fault.Invalidf("maxRuns: at least 1")
+		return fault.InvalidField("maxRuns", fault.CodeRange, "maxRuns: at least 1")
 	}
 	if c.StartsAt != nil && c.EndsAt != nil && !c.StartsAt.Before(*c.EndsAt) {
-		return fault.Invalidf("endsAt: must be after startsAt")
+		return fault.InvalidField("endsAt", fault.CodeRange, "endsAt: must be after startsAt")
 	}
 	if c.EndsAt != nil && !c.EndsAt.After(now) {
-		return fault.Invalidf("endsAt: that time has passed")
+		return fault.InvalidField("endsAt", fault.CodePast, "endsAt: that time has passed")
 	}
 	return c.checkNext(now)
 }
@@ -244,13 +260,13 @@ func (c *sched) checkNext(now time.Time) error {
 	}
 	switch {
 	case c.MaxRuns != nil && c.RunCount >= *c.MaxRuns:
-		return fault.Invalidf("maxRuns: it has run %d times already", c.RunCount)
+		return fault.InvalidField("maxRuns", fault.CodeRange, "maxRuns: it has run %d times already", c.RunCount)
 	case c.Cadence.Type == cadence.Once && !c.Cadence.At.After(now):
-		return fault.Invalidf("time has passed")
+		return fault.InvalidField("cadence.at", fault.CodePast, "time has passed")
 	case c.EndsAt != nil || c.StartsAt != nil:
-		return fault.Invalidf("it is never due between startsAt and endsAt")
+		return fault.InvalidField("endsAt", cadence.CodeNever, "it is never due between startsAt and endsAt")
 	}
-	return fault.Invalidf("this date never occurs")
+	return fault.InvalidField("cadence", cadence.CodeNever, "this date never occurs")
 }
 
 func micros(t *time.Time) *time.Time {
@@ -267,20 +283,20 @@ func (s *Service) fillTarget(ctx context.Context, c *sched, t Target) error {
 	}
 	switch {
 	case t.Kind == "":
-		return fault.Invalidf("target: its kind is required")
+		return fault.InvalidField("target.kind", fault.CodeMissing, "target: its kind is required")
 	case len(t.Input) > maxInput:
-		return fault.Limitf("The input of a schedule has at most %d kB.", maxInput>>10)
+		return fault.Limitf("The input of a schedule has at most %d kB.", maxInput>>10).WithDetails(fault.Field("target.input", fault.CodeTooLong))
 	case !json.Valid(t.Input) || t.Input[0] != '{':
-		return fault.Invalidf("target: input must be a JSON object")
+		return fault.InvalidField("target.input", fault.CodeType, "target: input must be a JSON object")
 	}
 	k := s.kind(t.Kind)
 	if k == nil {
-		return unavailableKind(t.Kind)
+		return fault.In("target.kind", unavailableKind(t.Kind))
 	}
 	var out Target
-	err := guarded(func() (err error) { out, err = k.Check(ctx, t); return err })
+	err := fault.Catch(func() (err error) { out, err = k.Check(ctx, t); return err })
 	if err != nil {
-		return err
+		return fault.In("target", err)
 	}
 	out.Kind = t.Kind
 	if len(out.Input) == 0 {

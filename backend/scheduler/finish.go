@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"helix/backend/fault"
 	"helix/backend/storage"
 )
 
@@ -23,7 +24,7 @@ func (s *Service) settleOutcomes(ctx context.Context, now time.Time) (refused bo
 		if l == nil {
 			continue
 		}
-		if err := s.settleOutcome(ctx, l, o.state, now); err != nil {
+		if err := fault.Catch(func() error { return s.settleOutcome(ctx, l, o.state, now) }); err != nil {
 			s.log.Warn("the end of a run cannot be written; it is tried again", "run", o.run, "err", err)
 			s.mu.Lock()
 			l.look = true
@@ -66,15 +67,25 @@ func (s *Service) settleOutcome(ctx context.Context, l *live, st TargetState, no
 			l.free(mono)
 			l.phase = parked
 		}
+		same := was == parked && l.Reason == st.WaitReason
 		s.mu.Unlock()
-		if was == parked {
+		if same {
 			return nil
 		}
-		return s.db.Write(s.as(ctx, l.user), func(tx *storage.Tx) error {
+		err := s.db.Write(s.as(ctx, l.user), func(tx *storage.Tx) error {
 			s.runEvent(tx, l.user, l.RunID, l.ScheduleID, "waiting", now)
 			_, err := tx.Exec(`UPDATE schedule_runs SET status = 'waiting', reason = ?, updated_at = ? WHERE id = ? AND `+open, orNull(st.WaitReason), now, l.RunID)
-			return err
+			if err != nil || !slices.Contains(asks, st.WaitReason) {
+				return err
+			}
+			return s.noticeAsks(tx, l, now)
 		})
+		if err == nil {
+			s.mu.Lock()
+			l.Reason = st.WaitReason
+			s.mu.Unlock()
+		}
+		return err
 	}
 	err := s.db.Write(s.as(ctx, l.user), func(tx *storage.Tx) error {
 		r, err := loadRun(tx, l.RunID)

@@ -100,6 +100,21 @@ func (s *Service) addNotice(tx *storage.Tx, c *sched, run *uuid.UUID, n Notice, 
 	return err
 }
 
+// noticeAsks tells that a person has to say what became of a run.
+func (s *Service) noticeAsks(tx *storage.Tx, l *live, now time.Time) error {
+	c, err := s.loadSched(tx, l.ScheduleID)
+	if err != nil || c.Notification == "never" {
+		return ignoreNotFound(err)
+	}
+	if _, err := tx.Exec(`UPDATE schedule_runs SET notified = 1 WHERE id = ?`, l.RunID); err != nil {
+		return err
+	}
+	return s.addNotice(tx, c, &l.RunID, Notice{
+		Title: c.Name + " needs your decision", Level: "warning",
+		Body: "Helix stopped during this run, and it is not known whether what it does has happened. It was not repeated. Open the run and decide how it goes on; later times of the schedule do not wait for that.",
+	}, now)
+}
+
 // disabledNotice tells that a schedule was turned off.
 func (s *Service) disabledNotice(tx *storage.Tx, c *sched, reason string, now time.Time) error {
 	body := map[string]string{

@@ -3,6 +3,8 @@ package scheduler
 import (
 	"slices"
 	"time"
+
+	"helix/backend/duration"
 )
 
 // Bounds of catching up.
@@ -70,7 +72,7 @@ func (c *sched) due(now time.Time, mode planMode) (p plan, ok bool) {
 // choose picks what runs.
 func (c *sched) choose(p *plan, from, last, now time.Time) {
 	live := now.Sub(c.fireAt(last)) <= missedAfter
-	oldest := now.Add(-time.Duration(c.GraceSecs) * time.Second)
+	oldest := now.Add(-duration.Of(c.GraceSecs, time.Second))
 	if live {
 		p.runs = []due{{last, "due"}}
 	} else if c.MissedPolicy != "skip" && !last.Before(oldest) {

@@ -20,13 +20,13 @@ func (s *Service) Preview(_ context.Context, p PreviewParams) (PreviewResult, er
 		p.Count = 10
 	}
 	if p.Count < 1 || p.Count > 100 {
-		return out, fault.Invalidf("count is %d; it must be 1 to 100.", p.Count)
+		return out, fault.InvalidField("count", fault.CodeRange, "count is %d; it must be 1 to 100.", p.Count)
 	}
 	now := s.now()
 	from := now
 	if p.From != nil {
 		if from = *p.From; from.Year() < 1971 || from.Year() > 9000 {
-			return out, fault.Invalidf("from: the year %d is out of range", from.Year())
+			return out, fault.InvalidField("from", fault.CodeRange, "from: the year %d is out of range", from.Year())
 		}
 	}
 	spec, c, _, err := s.decodeCadence(p.Cadence, from)
@@ -45,7 +45,7 @@ func (s *Service) Preview(_ context.Context, p PreviewParams) (PreviewResult, er
 		at = d.At
 	}
 	if len(out.Times) == 0 {
-		return out, fault.Invalidf("time has passed")
+		return out, fault.InvalidField("cadence.at", fault.CodePast, "time has passed")
 	}
 	out.Warnings = warnings(c, out.Times)
 	return out, nil

@@ -85,7 +85,7 @@ func (s *Service) restore(ctx context.Context) bool {
 	}
 	var list []runRow
 	err := s.db.Write(ctx, func(tx *storage.Tx) (err error) {
-		if _, err = tx.Exec(`UPDATE schedule_runs SET status = 'interrupted', updated_at = ? WHERE status = 'running' AND device_id = ?`, s.now(), s.device()); err != nil {
+		if _, err = tx.Exec(`UPDATE schedule_runs SET status = 'interrupted', updated_at = ? WHERE status = 'running' AND `+open+` AND device_id = ?`, s.now(), s.device()); err != nil {
 			return err
 		}
 		list, err = queryRuns(tx, `WHERE r.target_run_id IS NOT NULL AND r.`+open+` AND r.device_id = ? ORDER BY r.due_at`, s.device())
@@ -117,7 +117,7 @@ func (s *Service) adopt(list []runRow) {
 		if s.live[r.RunID] != nil {
 			continue
 		}
-		l := &live{runRow: r, kind: s.kinds[r.TargetKind]}
+		l := &live{runRow: r, kind: s.kindLocked(r.TargetKind)}
 		if l.kind == nil {
 			l.kind = &kind{gone{r.TargetKind}, longLane, ""}
 		}

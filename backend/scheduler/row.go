@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"helix/backend/duration"
 	"helix/backend/fault"
 	"helix/backend/scheduler/cadence"
 	"helix/backend/storage"
@@ -219,7 +220,7 @@ func (c *sched) nextAfter(t time.Time) *time.Time {
 // fireAt is when a due time is to be claimed: later by a share of the jitter that a hash of
 // schedule and due time gives, and never past half of the way to the next due time.
 func (c *sched) fireAt(due time.Time) time.Time {
-	most := time.Duration(c.JitterSecs) * time.Second
+	most := duration.Of(c.JitterSecs, time.Second)
 	if most <= 0 {
 		return due
 	}

@@ -144,14 +144,15 @@ func (s *Service) RunOutput(ctx context.Context, p RunOutputParams) (RunOutputRe
 	}
 	if k := s.kind(r.TargetKind); r.TargetRunID != nil && k != nil && (kept == nil || len(*kept) >= maxOutput-16) {
 		var st TargetState
-		if guarded(func() (err error) { st, err = k.State(ctx, *r.TargetRunID); return err }) == nil && len(st.Output) > 0 {
+		if fault.Catch(func() (err error) { st, err = k.State(ctx, *r.TargetRunID); return err }) == nil && len(st.Output) > 0 {
 			text = outputText(st.Output)
 		}
 	}
-	if text == "" && r.Error != nil {
+	isError := text == "" && r.Error != nil
+	if isError {
 		text = r.Error.Message
 	}
-	out := RunOutputResult{TotalChars: utf8.RuneCountInString(text)}
+	out := RunOutputResult{TotalChars: utf8.RuneCountInString(text), IsError: isError}
 	out.Text = clip(text, p.MaxChars)
 	out.Truncated = len(out.Text) < len(text)
 	return out, nil

@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"helix/backend/duration"
 	"helix/backend/fault"
 	"helix/backend/storage"
 )
@@ -38,7 +39,7 @@ func scanRun(row scanner) (runRow, error) {
 	if e.Kind != "" {
 		r.Error = &e
 	}
-	r.maxRun = time.Duration(ms) * time.Millisecond
+	r.maxRun = duration.Of(ms, time.Millisecond)
 	return r, err
 }
 
@@ -82,8 +83,17 @@ func accounted(tx *storage.Tx, schedule uuid.UUID, due time.Time, attempt int) (
 	return ok, err
 }
 
-// open is the condition of runs that are not over.
+// open is the condition of runs that are not over. It stands beside a narrower condition too:
+// SQLite takes the index over open runs only for statements that repeat the condition of the
+// index.
 const open = `status IN ('queued', 'running', 'waiting', 'interrupted')`
+
+// asks names why a run waits for a person to say what became of it. Such a run is not over and
+// not at work either: later times of its schedule do not wait for the answer.
+var asks = []string{"unknown_outcome", "quarantined"}
+
+// atWork is open for a run that later times of its schedule must regard.
+const atWork = open + ` AND NOT (status = 'waiting' AND coalesce(reason, '') IN ('unknown_outcome', 'quarantined'))`
 
 // capturing runs fn, outside the log of changes when the rows stay on this device.
 func capturing(tx *storage.Tx, local bool, fn func() error) error {

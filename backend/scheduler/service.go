@@ -3,9 +3,7 @@ package scheduler
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
-	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -13,6 +11,7 @@ import (
 	"github.com/google/uuid"
 
 	"helix/backend/bus"
+	"helix/backend/callable"
 	"helix/backend/fault"
 	"helix/backend/identity"
 	"helix/backend/scheduler/cadence"
@@ -34,6 +33,8 @@ type Options struct {
 	// Condition reads the condition of a notification, an RFC 9535 logical expression; nil:
 	// schedules cannot have one.
 	Condition func(text string) (holds func(doc any) (bool, error), err error)
+	// Callables are what schedules can start beside what Register adds; nil: nothing.
+	Callables *callable.Registry
 	// Leases is the hub's table for schedules that another device may take over; nil: there
 	// is no hub, and this device fires everything.
 	Leases Leases
@@ -149,10 +150,21 @@ func (s *Service) lane(name string) *lane {
 	return l
 }
 
+// kindLocked is kind while mu is held. A callable's kind is also its lane.
+func (s *Service) kindLocked(name string) *kind {
+	if k := s.kinds[name]; k != nil || s.o.Callables.Starter(callable.Kind(name)) == nil {
+		return k
+	}
+	k := &kind{target{s.o.Callables, callable.Kind(name)}, name, ""}
+	s.kinds[name] = k
+	s.lane(name)
+	return k
+}
+
 func (s *Service) kind(name string) *kind {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.kinds[name]
+	return s.kindLocked(name)
 }
 
 // TargetEnded is the event that a target's run ended, began to wait or went on.
@@ -227,7 +239,7 @@ func (s *Service) interrupt(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopWithin)
 	defer cancel()
 	err := s.db.Write(ctx, func(tx *storage.Tx) error {
-		_, err := tx.Exec(`UPDATE schedule_runs SET status = 'interrupted', updated_at = ? WHERE status = 'running' AND device_id = ?`, s.now(), s.device())
+		_, err := tx.Exec(`UPDATE schedule_runs SET status = 'interrupted', updated_at = ? WHERE status = 'running' AND `+open+` AND device_id = ?`, s.now(), s.device())
 		return err
 	})
 	if err != nil {
@@ -252,7 +264,7 @@ func (s *Service) Close() error {
 // task runs fn on a goroutine of its own; a panic becomes failed's error.
 func (s *Service) task(fn func() error, failed func(error)) {
 	work := func() {
-		if err := guarded(fn); err != nil {
+		if err := fault.Catch(fn); err != nil {
 			failed(err)
 		}
 	}
@@ -263,16 +275,6 @@ func (s *Service) task(fn func() error, failed func(error)) {
 	s.tasks.Go(work)
 }
 
-// guarded turns a panic of a target into an error.
-func guarded(fn func() error) (err error) {
-	defer func() {
-		if x := recover(); x != nil {
-			err = fault.Internalf(fmt.Errorf("panic: %v\n%s", x, debug.Stack()), "The target failed inside Helix. The log has the details.")
-		}
-	}()
-	return fn()
-}
-
 // now is the wall clock in the precision of the database.
 func (s *Service) now() time.Time { return s.clock.Wall().UTC().Truncate(time.Microsecond) }
 
@@ -280,7 +282,7 @@ func (s *Service) device() uuid.UUID { return s.db.Device().ID }
 
 // as is ctx as the user of a schedule, for targets.
 func (s *Service) as(ctx context.Context, user uuid.UUID) context.Context {
-	return identity.With(ctx, identity.Identity{User: user, Scopes: identity.Write.Closed(), Client: "scheduler", Pipe: "schedule"})
+	return identity.With(ctx, identity.Identity{User: user, Scopes: identity.Write.Closed(), Client: identity.ClientProgram, Label: "scheduler", Pipe: "schedule"})
 }
 
 func (s *Service) changed(tx *storage.Tx, user, id uuid.UUID, change string) {

@@ -107,14 +107,16 @@ func (s *Service) settleGroup(ctx context.Context, list []*sched, now time.Time)
 	}
 	if len(ready) > 1 {
 		var b batch
-		err := s.db.Write(uctx, func(tx *storage.Tx) error {
-			b = batch{}
-			for _, c := range ready {
-				if err := s.settle(tx, c.ScheduleID, now, nil, &b); err != nil {
-					return err
+		err := fault.Catch(func() error {
+			return s.db.Write(uctx, func(tx *storage.Tx) error {
+				b = batch{}
+				for _, c := range ready {
+					if err := s.settle(tx, c.ScheduleID, now, nil, &b); err != nil {
+						return err
+					}
 				}
-			}
-			return nil
+				return nil
+			})
 		})
 		if err == nil {
 			s.adopt(b.made)
@@ -138,9 +140,11 @@ func (s *Service) settleGroup(ctx context.Context, list []*sched, now time.Time)
 func (s *Service) settleOne(ctx context.Context, id uuid.UUID, now time.Time) (b batch, err error) {
 	var fail *targetError
 	for range 2 {
-		err = s.db.Write(ctx, func(tx *storage.Tx) error {
-			b = batch{}
-			return s.settle(tx, id, now, fail, &b)
+		err = fault.Catch(func() error {
+			return s.db.Write(ctx, func(tx *storage.Tx) error {
+				b = batch{}
+				return s.settle(tx, id, now, fail, &b)
+			})
 		})
 		if !errors.As(err, &fail) {
 			return b, err
@@ -334,14 +338,14 @@ func (s *Service) claimRuns(tx *storage.Tx, c *sched, runs []due, term int64, no
 
 // busy reports whether a run of the schedule is not over.
 func (s *Service) busy(tx *storage.Tx, id uuid.UUID) (busy bool, err error) {
-	err = tx.QueryRow(`SELECT EXISTS (SELECT 1 FROM schedule_runs WHERE schedule_id = ? AND `+open+`)`, id).Scan(&busy)
+	err = tx.QueryRow(`SELECT EXISTS (SELECT 1 FROM schedule_runs WHERE schedule_id = ? AND `+atWork+`)`, id).Scan(&busy)
 	return busy, err
 }
 
 // overlap applies the schedule's rule when it is still at work; it reports whether the run
 // may be made now, and sets the row's status.
 func (s *Service) overlap(tx *storage.Tx, c *sched, row *runRow, now time.Time) (bool, error) {
-	list, err := queryRuns(tx, `WHERE r.schedule_id = ? AND r.`+open, c.ScheduleID)
+	list, err := queryRuns(tx, `WHERE r.id IN (SELECT id FROM schedule_runs WHERE schedule_id = ? AND `+atWork+`)`, c.ScheduleID)
 	if err != nil || len(list) == 0 {
 		return err == nil, err
 	}

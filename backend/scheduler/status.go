@@ -43,7 +43,7 @@ func (s *Service) Status(ctx context.Context, _ struct{}) (StatusResult, error) 
 	}
 	for _, k := range knownKinds {
 		k.Reason = ""
-		if r := s.kinds[k.Kind]; r == nil {
+		if r := s.kindLocked(k.Kind); r == nil {
 			k.Reason = fault.As(unavailableKind(k.Kind)).Message
 		} else if r.title != "" {
 			k.Title = r.title

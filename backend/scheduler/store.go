@@ -194,7 +194,7 @@ func (s *Service) Update(ctx context.Context, p UpdateParams) (Schedule, error) 
 	rest := mustJSON(fields)
 	for _, zero := range []string{"retry", "budget", "placement", "graceSecs", "autoDisableAfter", "notifyAfterFailures"} {
 		if string(fields[zero]) == "null" {
-			return Schedule{}, fault.Invalidf("%s: cannot be null", zero)
+			return Schedule{}, fault.InvalidField(zero, fault.CodeMissing, "%s: cannot be null", zero)
 		}
 	}
 	if err := strict(rest, &in, "patch"); err != nil {

@@ -10,8 +10,8 @@ import (
 	"helix/backend/storage"
 )
 
-// Starter is a kind of target: it starts what schedules name. The composition root registers
-// one a kind.
+// Starter is a kind of target: it starts what schedules name. Every callable is one; Register
+// adds others.
 type Starter interface {
 	// Check refuses a target that cannot be started: gone, another user's, or an input that
 	// does not match its schema. It returns the target with id and name filled in.
@@ -40,6 +40,7 @@ type Occurrence struct {
 	Trigger    string
 	Attempt    int
 	MaxRun     time.Duration
+	Budget     Budget
 }
 
 // TargetState is how a target's run stands.

@@ -7,6 +7,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/rivo/uniseg"
+
+	"helix/backend/skills/expr"
 )
 
 // outputText is a run's output as text: a string is itself, anything else its JSON.
@@ -66,10 +68,8 @@ func decode(b json.RawMessage) any {
 	if len(b) == 0 {
 		return nil
 	}
-	d := json.NewDecoder(bytes.NewReader(b))
-	d.UseNumber()
-	var v any
-	if d.Decode(&v) != nil {
+	v, err := expr.Decode(b)
+	if err != nil {
 		return string(b)
 	}
 	return v

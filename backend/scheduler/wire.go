@@ -277,6 +277,7 @@ type RunOutputResult struct {
 	Text       string `json:"text"`
 	Truncated  bool   `json:"truncated"`
 	TotalChars int    `json:"totalChars"`
+	IsError    bool   `json:"isError"` // the run gave nothing, and the text is why it failed
 }
 
 // StatusResult is the scheduler's state.

@@ -10,6 +10,7 @@ import (
 
 	"helix/backend/fault"
 	"helix/backend/identity"
+	"helix/backend/jcs"
 	"helix/backend/permission"
 	"helix/backend/skills/expr"
 	"helix/backend/skills/machine"
@@ -18,6 +19,7 @@ import (
 
 // answer is what a person, or the permission centre, says to a question.
 type answer struct {
+	ctx             context.Context // of the caller that waits for reply; it ends the check of the data
 	path, iteration string
 	approval        string // of a permission; then path and iteration are empty
 	data            machine.AnswerData
@@ -49,6 +51,10 @@ func (s *Service) Cancel(ctx context.Context, p CancelParams) (CancelResult, err
 	})
 	if err != nil {
 		return CancelResult{}, err
+	}
+	if row.reason == WaitQuarantined {
+		why := &machine.Failure{Kind: string(fault.Canceled), Message: "the run was canceled"}
+		return CancelResult{Status: machine.Cancelled}, s.endQuarantined(ctx, row.id, machine.Cancelled, why)
 	}
 	if s.leaveQueue(row.user, row.id) {
 		s.serve(row.user)
@@ -87,6 +93,11 @@ func (s *Service) Answer(ctx context.Context, p AnswerParams) (Execution, error)
 		return Execution{}, err
 	case row.final() || row.status == machine.Queued:
 		return Execution{}, errNotAsked()
+	case row.reason == WaitQuarantined && p.StepPath == "":
+		if err := s.release(ctx, row, p.Decision); err != nil {
+			return Execution{}, err
+		}
+		return s.execution(ctx, row.id, true)
 	}
 	if len(p.Data) > machine.MaxOutput || len(p.Output) > machine.MaxOutput {
 		return Execution{}, fault.Limitf("An answer has at most 1 MiB.")
@@ -94,6 +105,9 @@ func (s *Service) Answer(ctx context.Context, p AnswerParams) (Execution, error)
 	for _, raw := range []json.RawMessage{p.Data, p.Output} {
 		if len(raw) > 0 && !json.Valid(raw) {
 			return Execution{}, fault.Invalidf("data and output must be JSON.")
+		}
+		if err := jcs.CheckNumbers(raw); err != nil {
+			return Execution{}, err
 		}
 	}
 	if strings.Contains(p.StepPath, "/") {
@@ -108,9 +122,10 @@ func (s *Service) Answer(ctx context.Context, p AnswerParams) (Execution, error)
 			return s.execution(ctx, row.id, true)
 		}
 	}
+	who, _ := identity.From(ctx)
 	a := &answer{
-		path: p.StepPath, iteration: p.Iteration, reply: make(chan error, 1),
-		data: machine.AnswerData{Decision: p.Decision, Data: p.Data, Output: p.Output},
+		ctx: ctx, path: p.StepPath, iteration: p.Iteration, reply: make(chan error, 1),
+		data: machine.AnswerData{Decision: p.Decision, Data: p.Data, Output: p.Output, Token: who.Token},
 	}
 	if err := s.deliver(ctx, row.id, a); err != nil {
 		return Execution{}, err
@@ -149,15 +164,16 @@ func (s *Service) deliver(ctx context.Context, run uuid.UUID, a *answer) error {
 
 // answer applies an answer to the question that it is for.
 func (r *live) answer(a *answer) error {
-	for _, w := range r.next().Waits {
+	waits := r.next().Waits
+	for _, w := range waits {
 		if a.approval != "" {
 			if w.Request.ID != a.approval {
 				continue
 			}
-		} else if w.Path != a.path || w.Iteration != a.iteration {
+		} else if only := a.path == "" && len(waits) == 1; !only && (w.Path != a.path || w.Iteration != a.iteration) {
 			continue
 		}
-		if err := r.s.fits(w.Request, a.data); err != nil {
+		if err := r.s.fits(a.ctx, w.Request, a.data); err != nil {
 			return err
 		}
 		if !r.apply(machine.Answer(w, a.data), r.s.now()) {
@@ -169,7 +185,7 @@ func (r *live) answer(a *answer) error {
 }
 
 // fits checks that an answer answers the question.
-func (s *Service) fits(q machine.RequestData, a machine.AnswerData) error {
+func (s *Service) fits(ctx context.Context, q machine.RequestData, a machine.AnswerData) error {
 	allowed := map[string][]string{
 		machine.WaitApproval:   {machine.Approve, machine.Decline},
 		machine.WaitUnknown:    {machine.Done, machine.TryAgain, machine.GiveUp},
@@ -196,7 +212,7 @@ func (s *Service) fits(q machine.RequestData, a machine.AnswerData) error {
 	if err != nil {
 		return fault.Invalidf("data must be JSON.")
 	}
-	return s.schemas.check(q.Form, v, "data")
+	return checkValue(ctx, &s.schemas, q.Form, v, "data")
 }
 
 // approvalChanged hears that a pending permission was answered. It must not block.
@@ -209,7 +225,7 @@ func (s *Service) approvalChanged(user uuid.UUID, e permission.ApprovalChanged) 
 	if s.closed {
 		return
 	}
-	s.wg.Go(func() {
+	s.background("continue the runs that waited for a right", func() {
 		if err := s.permitted(s.life, user, e.ID); err != nil && s.life.Err() == nil {
 			s.log.Error("continue the runs that waited for a right", "approval", e.ID, "error", err)
 		}
@@ -245,13 +261,13 @@ func (s *Service) permitted(ctx context.Context, user, approval uuid.UUID) error
 	if err != nil {
 		return err
 	}
-	ctx = identity.With(ctx, identity.Identity{User: user, Scopes: identity.Read | identity.Write, Pipe: "skills"})
+	ctx = identity.With(ctx, identity.Identity{User: user, Scopes: identity.Read | identity.Write, Client: identity.ClientProgram, Pipe: "skills"})
 	for _, a := range list {
 		id, perr := uuid.Parse(a.id)
 		if perr != nil {
 			continue
 		}
-		said, gerr := s.o.Gate.Answered(ctx, id)
+		said, gerr := s.answered(ctx, id)
 		if gerr != nil {
 			err = errors.Join(err, gerr)
 			continue
@@ -263,7 +279,7 @@ func (s *Service) permitted(ctx context.Context, user, approval uuid.UUID) error
 		case "approved":
 			decision = machine.TryAgain
 		}
-		derr := s.deliver(ctx, a.run, &answer{approval: a.id, data: machine.AnswerData{Decision: decision}, reply: make(chan error, 1)})
+		derr := s.deliver(ctx, a.run, &answer{ctx: ctx, approval: a.id, data: machine.AnswerData{Decision: decision}, reply: make(chan error, 1)})
 		if derr != nil && !fault.Is(derr, fault.Conflict) {
 			err = errors.Join(err, derr)
 		}

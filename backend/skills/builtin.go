@@ -10,15 +10,16 @@ import (
 
 	"github.com/google/uuid"
 
+	"helix/backend/callable"
+	"helix/backend/duration"
 	"helix/backend/fault"
+	"helix/backend/permission"
 	"helix/backend/safehttp"
+	"helix/backend/schema"
 )
 
-// The tiers of a call.
-const (
-	tierReadOnly      = "readOnly"
-	tierSideEffecting = "sideEffecting"
-)
+// tierReadOnly is the tier of calls that change nothing outside themselves.
+const tierReadOnly = "readOnly"
 
 // BuiltinOptions are what the built-in steps reach the rest of Helix through.
 type BuiltinOptions struct {
@@ -31,12 +32,11 @@ type BuiltinOptions struct {
 	// asked for the first address, before anything is sent, and for each redirect; more is
 	// then true. revoked ends the request when the right is taken back meanwhile; end is
 	// called once it is over. nil: nothing may be sent.
-	Allow func(ctx context.Context, c *Call, u *url.URL, more bool, revoked context.CancelCauseFunc) (end func(), err error)
+	Allow func(ctx context.Context, c *callable.Request, u *url.URL, more bool, revoked context.CancelCauseFunc) (end func(), err error)
+	// Rights says what a request with this input needs; nil: that shows when it is sent.
+	Rights func(ctx context.Context, input json.RawMessage) (permission.PreviewResult, error)
 	// Notify shows a notice to the user; nil: notices are refused.
 	Notify func(ctx context.Context, n Notification) error
-	// Check validates a value against a JSON Schema. An error says what is wrong with the
-	// schema; findings are what is wrong with the value. nil: json.validate is refused.
-	Check func(schema, value json.RawMessage) ([]Finding, error)
 }
 
 // Notification is the event skills.notification: a skill asks to show something.
@@ -50,15 +50,8 @@ type Notification struct {
 	At          time.Time `json:"at"`
 }
 
-// Finding is one place where a value breaks a schema.
-type Finding struct {
-	Path    string `json:"path"` // JSON Pointer
-	Keyword string `json:"keyword"`
-	Message string `json:"message"`
-}
-
 // Builtins are the steps that Helix itself brings, by name. close releases what they hold.
-func Builtins(o BuiltinOptions) (list []Builtin, closing func()) {
+func Builtins(o BuiltinOptions) (list []callable.Func, closing func()) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
@@ -66,7 +59,7 @@ func Builtins(o BuiltinOptions) (list []Builtin, closing func()) {
 		o.HTTP = safehttp.New
 	}
 	w := newWeb(&o)
-	return []Builtin{w.builtin(), jsonValidate(&o), notify(&o), timeNow(&o), waitStep()}, w.client.Close
+	return []callable.Func{w.builtin(), jsonValidate(), notify(&o), timeNow(&o), waitStep()}, w.client.Close
 }
 
 func rawJSON(text string) json.RawMessage { return json.RawMessage(text) }
@@ -79,27 +72,17 @@ func decodeInput(input json.RawMessage, into any) error {
 	return nil
 }
 
-func encodeOutput(v any) (json.RawMessage, error) {
-	b, err := json.Marshal(v)
-	if err != nil {
-		return nil, fault.Internalf(err, "The output of the step cannot be written as JSON.")
-	}
-	return b, nil
-}
-
-func timeNow(o *BuiltinOptions) Builtin {
-	return Builtin{
-		Name: "time.now", Title: "Tells the date and the time.", Tier: tierReadOnly, Idempotent: true,
-		InputSchema: rawJSON(`{"type":"object","additionalProperties":false,"properties":{
+func timeNow(o *BuiltinOptions) callable.Func {
+	return callable.Func{
+		Info: callable.Info{
+			Name: "time.now", Title: "Tells the date and the time.", Effects: callable.Effects{ReadOnly: true, Idempotent: true},
+			Input: rawJSON(`{"type":"object","additionalProperties":false,"properties":{
 			"timezone":{"type":"string","maxLength":64,"description":"Time zone such as Europe/Berlin. Default: UTC."}}}`),
-		OutputSchema: rawJSON(`{"type":"object","required":["iso","unixMs","date","time","weekday","timezone"],"properties":{
+			Output: rawJSON(`{"type":"object","required":["iso","unixMs","date","time","weekday","timezone"],"properties":{
 			"iso":{"type":"string","format":"date-time"},"unixMs":{"type":"integer"},"date":{"type":"string","format":"date"},"time":{"type":"string"},
 			"weekday":{"type":"integer","minimum":1,"maximum":7,"description":"1 is Monday."},"timezone":{"type":"string"}}}`),
-		Run: func(_ context.Context, c Call) (json.RawMessage, error) {
-			var in struct{ Timezone string }
-			if err := decodeInput(c.Input, &in); err != nil {
-				return nil, err
-			}
+		},
+		Run: callable.Typed(func(_ context.Context, c callable.Request, in struct{ Timezone string }) (any, error) {
 			if in.Timezone == "" {
 				in.Timezone = "UTC"
 			}
@@ -108,11 +91,11 @@ func timeNow(o *BuiltinOptions) Builtin {
 				return nil, fault.Invalidf("%.64q is not a time zone; write one such as Europe/Berlin.", in.Timezone)
 			}
 			t := o.Now().In(zone)
-			return encodeOutput(map[string]any{
+			return map[string]any{
 				"iso": t.Format(time.RFC3339Nano), "unixMs": t.UnixMilli(), "date": t.Format(time.DateOnly), "time": t.Format(time.TimeOnly),
 				"weekday": (int(t.Weekday())+6)%7 + 1, "timezone": in.Timezone,
-			})
-		},
+			}, nil
+		}),
 	}
 }
 
@@ -123,15 +106,17 @@ const (
 
 // waitStep is the durable timer. Runs carry it out themselves, so that waiting holds no slot
 // and outlives a restart; waitTime tells them how long.
-func waitStep() Builtin {
-	return Builtin{
-		Name: waitName, Title: "Waits, also over a restart, for at most a day.", Tier: tierReadOnly, Idempotent: true,
-		InputSchema: rawJSON(`{"type":"object","additionalProperties":false,"minProperties":1,"maxProperties":1,"properties":{
+func waitStep() callable.Func {
+	return callable.Func{
+		Info: callable.Info{
+			Name: waitName, Title: "Waits, also over a restart, for at most a day.", Effects: callable.Effects{ReadOnly: true, Idempotent: true},
+			Input: rawJSON(`{"type":"object","additionalProperties":false,"minProperties":1,"maxProperties":1,"properties":{
 			"ms":{"type":"integer","minimum":0,"maximum":86400000,"description":"Milliseconds to wait."},
 			"seconds":{"type":"number","minimum":0,"maximum":86400,"description":"Seconds to wait."},
 			"until":{"type":"string","format":"date-time","description":"When to go on, at most a day from now; at once when it is past."}}}`),
-		OutputSchema: rawJSON(`{"type":"object","required":["waitedMs"],"properties":{"waitedMs":{"type":"integer"}}}`),
-		Run: func(context.Context, Call) (json.RawMessage, error) {
+			Output: rawJSON(`{"type":"object","required":["waitedMs"],"properties":{"waitedMs":{"type":"integer"}}}`),
+		},
+		Run: func(context.Context, callable.Request) (any, error) {
 			return nil, fault.Unavailablef("Only a run can wait.")
 		},
 	}
@@ -153,7 +138,7 @@ func waitTime(input json.RawMessage, at time.Time) (time.Duration, error) {
 		if *in.Ms > maxWait.Milliseconds() {
 			return 0, errLongWait()
 		}
-		d = time.Duration(*in.Ms) * time.Millisecond
+		d = duration.Of(*in.Ms, time.Millisecond)
 	case in.Seconds != nil:
 		if *in.Seconds > maxWait.Seconds() {
 			return 0, errLongWait()
@@ -178,19 +163,17 @@ const (
 	maxNoticeBody  = 2000
 )
 
-func notify(o *BuiltinOptions) Builtin {
-	return Builtin{
-		Name: "notify", Title: "Shows a notice.", Tier: tierSideEffecting, Idempotent: true,
-		InputSchema: rawJSON(`{"type":"object","additionalProperties":false,"required":["title"],"properties":{
+func notify(o *BuiltinOptions) callable.Func {
+	return callable.Func{
+		Info: callable.Info{
+			Name: "notify", Title: "Shows a notice.", Effects: callable.Effects{Idempotent: true},
+			Input: rawJSON(`{"type":"object","additionalProperties":false,"required":["title"],"properties":{
 			"title":{"type":"string","minLength":1,"description":"What happened, in one line."},
 			"body":{"type":"string","description":"More about it."},
 			"level":{"enum":["info","success","warning","error"],"description":"Default: info."}}}`),
-		OutputSchema: rawJSON(`{"type":"object","required":["noticeId"],"properties":{"noticeId":{"type":"string","format":"uuid"}}}`),
-		Run: func(ctx context.Context, c Call) (json.RawMessage, error) {
-			var in struct{ Title, Body, Level string }
-			if err := decodeInput(c.Input, &in); err != nil {
-				return nil, err
-			}
+			Output: rawJSON(`{"type":"object","required":["noticeId"],"properties":{"noticeId":{"type":"string","format":"uuid"}}}`),
+		},
+		Run: callable.Typed(func(ctx context.Context, c callable.Request, in struct{ Title, Body, Level string }) (any, error) {
 			if o.Notify == nil {
 				return nil, fault.Unavailablef("Notices cannot be shown here.")
 			}
@@ -198,14 +181,14 @@ func notify(o *BuiltinOptions) Builtin {
 				in.Level = "info"
 			}
 			n := Notification{
-				NoticeID: uuid.NewSHA1(c.Run, []byte(c.Key)), ExecutionID: c.Run, Skill: c.Skill,
+				NoticeID: uuid.NewSHA1(c.Caller.Run, []byte(c.Key)), ExecutionID: c.Caller.Run, Skill: c.Caller.Label,
 				Title: cutText(in.Title, maxNoticeTitle), Body: cutText(in.Body, maxNoticeBody), Level: in.Level, At: o.Now().UTC().Truncate(time.Microsecond),
 			}
 			if err := o.Notify(ctx, n); err != nil {
 				return nil, err
 			}
-			return encodeOutput(map[string]any{"noticeId": n.NoticeID})
-		},
+			return map[string]any{"noticeId": n.NoticeID}, nil
+		}),
 	}
 }
 
@@ -217,30 +200,25 @@ func cutText(text string, n int) string {
 	return string([]rune(text)[:n-1]) + "…"
 }
 
-func jsonValidate(o *BuiltinOptions) Builtin {
-	return Builtin{
-		Name: "json.validate", Title: "Checks a value against a JSON Schema.", Tier: tierReadOnly, Idempotent: true,
-		InputSchema: rawJSON(`{"type":"object","additionalProperties":false,"required":["value","schema"],"properties":{
+func jsonValidate() callable.Func {
+	return callable.Func{
+		Info: callable.Info{
+			Name: "json.validate", Title: "Checks a value against a JSON Schema.", Effects: callable.Effects{ReadOnly: true, Idempotent: true},
+			Input: rawJSON(`{"type":"object","additionalProperties":false,"required":["value","schema"],"properties":{
 			"value":{"description":"Any JSON."},
 			"schema":{"type":["object","boolean"],"description":"JSON Schema 2020-12."},
 			"strict":{"type":"boolean","description":"Fail the step when the value does not match. Default: false."}}}`),
-		OutputSchema: rawJSON(`{"type":"object","required":["valid","errors"],"properties":{"valid":{"type":"boolean"},
+			Output: rawJSON(`{"type":"object","required":["valid","errors"],"properties":{"valid":{"type":"boolean"},
 			"errors":{"type":"array","items":{"type":"object","properties":{"path":{"type":"string"},"keyword":{"type":"string"},"message":{"type":"string"}}}}}}`),
-		Run: func(_ context.Context, c Call) (json.RawMessage, error) {
-			var in struct {
-				Value, Schema json.RawMessage
-				Strict        bool
-			}
-			if err := decodeInput(c.Input, &in); err != nil {
-				return nil, err
-			}
+		},
+		Run: callable.Typed(func(ctx context.Context, c callable.Request, in struct {
+			Value, Schema json.RawMessage
+			Strict        bool
+		}) (any, error) {
 			if in.Value == nil {
 				in.Value = rawJSON("null")
 			}
-			if o.Check == nil {
-				return nil, fault.Unavailablef("Values cannot be checked here.")
-			}
-			found, err := o.Check(in.Schema, in.Value)
+			found, err := schema.CheckJSON(ctx, in.Schema, in.Value)
 			if err != nil {
 				return nil, err
 			}
@@ -248,9 +226,9 @@ func jsonValidate(o *BuiltinOptions) Builtin {
 				return nil, fault.Invalidf("The value does not match the schema: %s %s.", found[0].Path, found[0].Message)
 			}
 			if found == nil {
-				found = []Finding{}
+				found = []schema.Finding{}
 			}
-			return encodeOutput(map[string]any{"valid": len(found) == 0, "errors": found})
-		},
+			return map[string]any{"valid": len(found) == 0, "errors": found}, nil
+		}),
 	}
 }

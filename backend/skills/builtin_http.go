@@ -13,6 +13,8 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"helix/backend/callable"
+	"helix/backend/duration"
 	"helix/backend/fault"
 	"helix/backend/safehttp"
 )
@@ -39,7 +41,7 @@ const (
 
 // sending is one call of the step while it goes on.
 type sending struct {
-	call    *Call
+	call    *callable.Request
 	sent    bool
 	revoked context.CancelCauseFunc
 	ends    []func()
@@ -66,10 +68,11 @@ func (w *web) check(ctx context.Context, u *url.URL) error {
 	return nil
 }
 
-func (w *web) builtin() Builtin {
-	return Builtin{
-		Name: "http.request", Title: "Sends an HTTP request.", Tier: tierSideEffecting, Capabilities: []string{"network:https(host of the url)"},
-		InputSchema: rawJSON(`{"type":"object","additionalProperties":false,"required":["url"],"properties":{
+func (w *web) builtin() callable.Func {
+	return callable.Func{
+		Info: callable.Info{
+			Name: httpStep, Title: "Sends an HTTP request.", Effects: callable.Effects{OpenWorld: true}, Capabilities: []string{"network:https(host of the url)"}, Untrusted: true,
+			Input: rawJSON(`{"type":"object","additionalProperties":false,"required":["url"],"properties":{
 			"url":{"type":"string","minLength":1,"maxLength":8192,"description":"An https address, or http of a port of this computer."},
 			"method":{"enum":["GET","HEAD","POST","PUT","PATCH","DELETE","OPTIONS"],"description":"Default: GET."},
 			"headers":{"type":"object","additionalProperties":{"type":"string"}},
@@ -78,12 +81,13 @@ func (w *web) builtin() Builtin {
 			"json":{"description":"Sent as JSON instead of body."},
 			"idempotencyKey":{"type":"boolean","description":"Send the header Idempotency-Key, the same in every attempt. Default: false."},
 			"anyStatus":{"type":"boolean","description":"A status of 400 and more is a result, not an error. Default: false."}}}`),
-		OutputSchema: rawJSON(`{"type":"object","required":["status","ok","url","headers","body"],"properties":{
+			Output: rawJSON(`{"type":"object","required":["status","ok","url","headers","body"],"properties":{
 			"status":{"type":"integer"},"ok":{"type":"boolean"},"url":{"type":"string"},
 			"headers":{"type":"object","additionalProperties":{"type":"string"}},
 			"body":{"type":["string","null"],"description":"null when it is not text."},
 			"json":{"description":"The body, when it is JSON."}}}`),
-		Run: w.run,
+		},
+		Run: callable.Typed(w.run), Rights: w.o.Rights, Records: true,
 	}
 }
 
@@ -99,11 +103,7 @@ type httpInput struct {
 	AnyStatus      bool
 }
 
-func (w *web) run(ctx context.Context, c Call) (json.RawMessage, error) {
-	var in httpInput
-	if err := decodeInput(c.Input, &in); err != nil {
-		return nil, err
-	}
+func (w *web) run(ctx context.Context, c callable.Request, in httpInput) (any, error) {
 	r, err := in.request(&c)
 	if err != nil {
 		return nil, err
@@ -126,10 +126,10 @@ func (w *web) run(ctx context.Context, c Call) (json.RawMessage, error) {
 	if resp.Status >= 400 && !in.AnyStatus {
 		return nil, statusFault(resp, slices.Contains([]string{"", "GET", "HEAD", "OPTIONS"}, in.Method), w.o.Now())
 	}
-	return httpOutput(resp)
+	return httpOutput(resp), nil
 }
 
-func (in *httpInput) request(c *Call) (*safehttp.Request, error) {
+func (in *httpInput) request(c *callable.Request) (*safehttp.Request, error) {
 	u, err := url.Parse(in.URL)
 	if err != nil || u.Host == "" {
 		return nil, fault.Invalidf("%.100q is not an address.", in.URL)
@@ -171,7 +171,7 @@ func (in *httpInput) request(c *Call) (*safehttp.Request, error) {
 	return r, nil
 }
 
-func httpOutput(resp *safehttp.Response) (json.RawMessage, error) {
+func httpOutput(resp *safehttp.Response) map[string]any {
 	headers := map[string]string{}
 	for k, v := range resp.Header {
 		headers[strings.ToLower(k)] = strings.Join(v, ", ")
@@ -185,7 +185,7 @@ func httpOutput(resp *safehttp.Response) (json.RawMessage, error) {
 		out["json"] = json.RawMessage(resp.Body)
 		out["body"] = nil // once is enough: it counts against the size of outputs
 	}
-	return encodeOutput(out)
+	return out
 }
 
 // statusFault turns a refusing status into an error whose kind says whether trying again can
@@ -220,7 +220,7 @@ func statusFault(resp *safehttp.Response, safe bool, now time.Time) error {
 // retryAfter reads a Retry-After header: seconds or a date.
 func retryAfter(text string, now time.Time) time.Duration {
 	if n, err := strconv.ParseInt(text, 10, 32); err == nil {
-		return max(0, time.Duration(n)*time.Second)
+		return max(0, duration.Of(n, time.Second))
 	}
 	if at, err := http.ParseTime(text); err == nil {
 		return max(0, at.Sub(now))

@@ -14,13 +14,15 @@ import (
 
 	"github.com/google/uuid"
 
+	"helix/backend/callable"
 	"helix/backend/fault"
-	"helix/backend/skills/expr"
+	"helix/backend/schema"
 )
 
 // steps are the built-ins over a fixed clock, with what was shown and asked.
 type steps struct {
-	byName  map[string]Builtin
+	set     *callable.Set
+	byName  map[string]callable.Func
 	shown   []Notification
 	asked   atomic.Int64
 	allow   func(u *url.URL, more bool) error
@@ -31,22 +33,11 @@ var noon = time.Date(2026, 3, 29, 12, 0, 0, 0, time.UTC)
 
 func newSteps(t *testing.T) *steps {
 	t.Helper()
-	s := &steps{byName: map[string]Builtin{}, revoked: make(chan context.CancelCauseFunc, 64)}
+	s := &steps{byName: map[string]callable.Func{}, revoked: make(chan context.CancelCauseFunc, 64)}
 	list, closing := Builtins(BuiltinOptions{
 		Now:    func() time.Time { return noon },
 		Notify: func(_ context.Context, n Notification) error { s.shown = append(s.shown, n); return nil },
-		Check: func(schema, value json.RawMessage) ([]Finding, error) {
-			var cache schemaCache
-			v, err := expr.Decode(value)
-			if err != nil {
-				return nil, err
-			}
-			if err := cache.check(schema, v, "value"); err != nil {
-				return []Finding{{Message: fault.As(err).Message}}, nil
-			}
-			return nil, nil
-		},
-		Allow: func(_ context.Context, _ *Call, u *url.URL, more bool, revoked context.CancelCauseFunc) (func(), error) {
+		Allow: func(_ context.Context, _ *callable.Request, u *url.URL, more bool, revoked context.CancelCauseFunc) (func(), error) {
 			s.asked.Add(1)
 			if s.allow != nil {
 				if err := s.allow(u, more); err != nil {
@@ -58,6 +49,8 @@ func newSteps(t *testing.T) *steps {
 		},
 	})
 	t.Cleanup(closing)
+	s.set = callable.NewSet(callable.Builtin, nil)
+	s.set.Add(list...)
 	for _, b := range list {
 		s.byName[b.Name] = b
 	}
@@ -66,13 +59,15 @@ func newSteps(t *testing.T) *steps {
 
 func (s *steps) call(t *testing.T, name, input string) (map[string]any, error) {
 	t.Helper()
-	out, err := s.byName[name].Run(t.Context(), Call{Input: json.RawMessage(input), Key: "key-1", Run: uuid.MustParse("01999999-0000-7000-8000-000000000001"), Skill: "Test", Timeout: time.Minute})
+	out, err := s.set.Call(t.Context(), callable.Ref{Kind: callable.Builtin, ID: name}, callable.Request{
+		Input: json.RawMessage(input), Key: "key-1", Timeout: time.Minute, Caller: callable.Caller{Run: uuid.MustParse("01999999-0000-7000-8000-000000000001"), Label: "Test"},
+	})
 	if err != nil {
 		return nil, err
 	}
 	var v map[string]any
-	if err := json.Unmarshal(out, &v); err != nil {
-		t.Fatalf("%s gave %s", name, out)
+	if err := json.Unmarshal(out.Output, &v); err != nil {
+		t.Fatalf("%s gave %s", name, out.Output)
 	}
 	return v, nil
 }
@@ -93,13 +88,12 @@ func TestBuiltins(t *testing.T) {
 		if !ok {
 			t.Fatalf("%s is missing", name)
 		}
-		var cache schemaCache
-		for _, schema := range []json.RawMessage{b.InputSchema, b.OutputSchema} {
-			if err := cache.check(schema, "not an object", "x"); err == nil || strings.Contains(err.Error(), "schema") && strings.Contains(err.Error(), "compile") {
-				t.Errorf("%s: %s: %v", name, schema, err)
+		for _, raw := range []json.RawMessage{b.Input, b.Output} {
+			if found, err := schema.CheckJSON(t.Context(), raw, json.RawMessage(`"not an object"`)); err != nil || len(found) != 1 {
+				t.Errorf("%s: %s: %v %v", name, raw, found, err)
 			}
 		}
-		if b.Title == "" || b.Tier != tierReadOnly && b.Tier != tierSideEffecting {
+		if b.Title == "" {
 			t.Errorf("%s: %+v", name, b)
 		}
 	}
@@ -272,11 +266,10 @@ func TestHTTPRequestRefused(t *testing.T) {
 	}))
 	t.Cleanup(srv.Close)
 	pending := uuid.New()
-	refuse := fault.Deniedf("no").WithDetails(Refused{PendingApprovalID: pending, Reason: "needs_approval"})
+	refuse := fault.Deniedf("no").WithDetails(callable.Refusal{PendingApprovalID: pending, Reason: "needs_approval"})
 	s.allow = func(*url.URL, bool) error { return refuse }
 	_, err := s.call(t, "http.request", `{"url":"`+srv.URL+`"}`)
-	var r Refused
-	if !isRefused(err, &r) || r.PendingApprovalID != pending || sent.Load() != 0 {
+	if r, ok := refusal(err); !ok || r.PendingApprovalID != pending || sent.Load() != 0 {
 		t.Errorf("at once: %v, %+v, %d requests", err, r, sent.Load())
 	}
 	s.allow = func(_ *url.URL, more bool) error {
@@ -286,7 +279,8 @@ func TestHTTPRequestRefused(t *testing.T) {
 		return nil
 	}
 	_, err = s.call(t, "http.request", `{"url":"`+srv.URL+`"}`)
-	if expectKind(t, "on the way", err, fault.Denied); isRefused(err, &Refused{}) || sent.Load() != 1 {
+	expectKind(t, "on the way", err, fault.Denied)
+	if _, ok := refusal(err); ok || sent.Load() != 1 {
 		t.Errorf("on the way: %v, %d requests", err, sent.Load())
 	}
 }
@@ -310,7 +304,8 @@ func TestHTTPRequestRevoked(t *testing.T) {
 		revoke(fault.Deniedf("revoked"))
 	}()
 	_, err := s.call(t, "http.request", `{"url":"`+srv.URL+`"}`)
-	if expectKind(t, "revoked", err, fault.Denied); isRefused(err, &Refused{}) {
+	expectKind(t, "revoked", err, fault.Denied)
+	if _, ok := refusal(err); ok {
 		t.Error("a request that was sent counts as one that was not")
 	}
 }

@@ -3,14 +3,12 @@ package skills
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
-	"encoding/json"
 	"slices"
 	"strings"
 
 	"github.com/google/uuid"
 
+	"helix/backend/callable"
 	"helix/backend/fault"
 	"helix/backend/identity"
 	"helix/backend/skills/definition"
@@ -35,6 +33,11 @@ func (s *Service) catalog(ctx context.Context) definition.Catalog {
 	return &shelf{s: s, ctx: ctx, known: map[shelfKey][]definition.Callable{}}
 }
 
+// Serves implements definition.Kinds.
+func (c *shelf) Serves(kind definition.Kind) bool {
+	return c.s.o.Callables.Provider(kind.Callable()) != nil
+}
+
 // Find implements definition.Catalog: own things first, then public ones; nothing of a kind
 // that this installation has not.
 func (c *shelf) Find(kind definition.Kind, id, name string) ([]definition.Callable, error) {
@@ -42,17 +45,15 @@ func (c *shelf) Find(kind definition.Kind, id, name string) ([]definition.Callab
 		name = ""
 	}
 	return c.once(shelfKey{kind, id, name, ""}, func() ([]definition.Callable, error) {
-		switch kind {
-		case definition.Builtin:
-			return c.builtin(id + name), nil
-		case definition.SkillCall:
+		if kind == definition.SkillCall { // with their steps
 			return c.skills(id, name)
 		}
-		r := c.s.runner(kind)
-		if r == nil {
-			return nil, nil
+		found, err := c.s.o.Callables.Find(c.ctx, kind.Callable(), id, name)
+		out := make([]definition.Callable, len(found))
+		for i := range found {
+			out[i].Info = found[i]
 		}
-		return r.Find(c.ctx, id, name)
+		return out, err
 	})
 }
 
@@ -94,23 +95,6 @@ func (c *shelf) once(key shelfKey, find func() ([]definition.Callable, error)) (
 	return found, err
 }
 
-func (c *shelf) builtin(name string) []definition.Callable {
-	b, ok := c.s.builtins[name]
-	if !ok {
-		return nil
-	}
-	return []definition.Callable{b.callable()}
-}
-
-func (b *Builtin) callable() definition.Callable {
-	text, _ := json.Marshal([]any{b.Name, b.InputSchema, b.OutputSchema, b.Tier, b.Idempotent, b.Capabilities}) // made by this program
-	sum := sha256.Sum256(text)
-	return definition.Callable{
-		Kind: definition.Builtin, ID: b.Name, Name: b.Name, Description: b.Title, Hash: hex.EncodeToString(sum[:]), InputSchema: b.InputSchema,
-		OutputSchema: b.OutputSchema, ReadOnly: b.Tier == "readOnly", Idempotent: b.Idempotent, Tier: b.Tier, Capabilities: b.Capabilities,
-	}
-}
-
 func (c *shelf) skills(id, name string) (out []definition.Callable, _ error) {
 	err := c.s.db.Read(c.ctx, func(tx *storage.Tx) error {
 		user := identity.UserID(c.ctx)
@@ -144,60 +128,40 @@ func (c *shelf) skills(id, name string) (out []definition.Callable, _ error) {
 // callable is a skill as another one calls it. To repeat the call is safe: the run that it
 // makes is found again by the key of the call.
 func (r *row) callable() definition.Callable {
-	return definition.Callable{
-		Kind: definition.SkillCall, ID: r.id.String(), Name: r.name, Description: r.description, Hash: r.hash, InputSchema: r.body.InputSchema,
-		Idempotent: true, Tier: "sideEffecting", Body: r.body,
+	i := callable.Info{
+		Ref: callable.Ref{Kind: callable.Skill, ID: r.id.String()}, Name: r.name, Description: r.description, Hash: r.hash, Version: r.version,
+		Input: r.body.InputSchema, Effects: callable.Effects{Idempotent: true}, Untrusted: true,
 	}
+	if !r.enabled {
+		i.Blocked = callable.ReasonDisabled
+	}
+	return definition.Callable{Info: i, Body: r.body}
 }
 
 // Catalog lists what steps can call here. A kind of thing that is not available is left out.
 func (s *Service) Catalog(ctx context.Context, p CatalogParams) (CatalogResult, error) {
 	out := CatalogResult{Entries: []CatalogEntry{}}
-	add := func(list []definition.Callable) {
-		for _, c := range list {
-			if matches(p.Query, c.Name, c.Description) {
-				out.Entries = append(out.Entries, entry(c))
-			}
+	list, err := s.o.Callables.List(ctx)
+	for _, c := range list {
+		if matches(p.Query, c.Name, c.Description) {
+			out.Entries = append(out.Entries, entry(c))
 		}
 	}
-	for _, b := range s.builtins {
-		add([]definition.Callable{b.callable()})
-	}
-	for _, kind := range []definition.Kind{definition.Custom, definition.WASM, definition.MCP} {
-		r := s.runner(kind)
-		if r == nil {
-			continue
-		}
-		list, err := r.List(ctx)
-		if fault.Is(err, fault.Unavailable) {
-			continue
-		}
-		if err != nil {
-			return out, err
-		}
-		add(list)
-	}
-	err := s.db.Read(ctx, func(tx *storage.Tx) error {
-		own, err := scanRows(tx, `SELECT `+rowColumns+` FROM composite_skills WHERE user_id = ? AND deleted_at IS NULL ORDER BY created_at DESC LIMIT 1000`, identity.UserID(ctx))
-		if err != nil {
-			return err
-		}
-		names := map[string]bool{}
-		for _, r := range own {
-			names[r.name] = true
-			add([]definition.Callable{r.callable()})
-		}
-		public, err := scanRows(tx, `SELECT `+publicColumns+` FROM public_skills p WHERE NOT EXISTS (SELECT 1 FROM composite_skills c WHERE c.id = p.id AND c.user_id = ?)
-			ORDER BY execution_count DESC, id LIMIT 100`, identity.UserID(ctx))
-		for _, r := range public {
-			add([]definition.Callable{r.callable()})
-		}
-		return err
-	})
 	slices.SortStableFunc(out.Entries, func(a, b CatalogEntry) int {
 		return cmp.Or(cmp.Compare(a.ToolType, b.ToolType), cmp.Compare(strings.ToLower(a.Name), strings.ToLower(b.Name)), cmp.Compare(a.ToolID, b.ToolID))
 	})
 	return out, err
+}
+
+// callableRows are the skills that a user may call: the own ones, newest first, then public ones.
+func callableRows(tx *storage.Tx, user uuid.UUID) ([]*row, error) {
+	own, err := scanRows(tx, `SELECT `+rowColumns+` FROM composite_skills WHERE user_id = ? AND deleted_at IS NULL ORDER BY created_at DESC LIMIT 1000`, user)
+	if err != nil {
+		return nil, err
+	}
+	public, err := scanRows(tx, `SELECT `+publicColumns+` FROM public_skills p WHERE NOT EXISTS (SELECT 1 FROM composite_skills c WHERE c.id = p.id AND c.user_id = ?)
+		ORDER BY execution_count DESC, id LIMIT 100`, user)
+	return append(own, public...), err
 }
 
 func matches(query string, texts ...string) bool {
@@ -205,24 +169,13 @@ func matches(query string, texts ...string) bool {
 	return slices.ContainsFunc(texts, func(t string) bool { return strings.Contains(strings.ToLower(t), query) })
 }
 
-func entry(c definition.Callable) CatalogEntry {
+func entry(c callable.Info) CatalogEntry {
 	e := CatalogEntry{
-		ToolType: c.Kind, ToolID: c.ID, Name: c.Name, Description: c.Description, InputSchema: c.InputSchema, OutputSchema: c.OutputSchema,
-		Tier: tier(c), Idempotent: c.Idempotent, Capabilities: c.Capabilities,
+		ToolType: definition.KindOf(c.Kind), ToolID: c.ID, Name: c.Name, Description: c.Description, InputSchema: c.Input, OutputSchema: c.Output,
+		Tier: c.Effects.Tier(), Idempotent: c.Effects.Idempotent, Capabilities: c.Capabilities,
 	}
 	if e.Capabilities == nil {
 		e.Capabilities = []string{}
 	}
 	return e
-}
-
-// tier is how much harm a call can do.
-func tier(c definition.Callable) string {
-	switch {
-	case c.Tier != "":
-		return c.Tier
-	case c.ReadOnly:
-		return "readOnly"
-	}
-	return "sideEffecting"
 }

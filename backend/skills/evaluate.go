@@ -37,6 +37,9 @@ func (s *Service) Evaluate(ctx context.Context, p EvaluateParams) (EvaluateResul
 	if err != nil {
 		return out, fault.Invalidf("The document is not JSON.")
 	}
+	if len(p.Expression) > maxValue {
+		return out, fault.Limitf("The expression has %d bytes; %d are allowed.", len(p.Expression), maxValue)
+	}
 	given, err := expr.Decode(p.Expression)
 	if err != nil {
 		return out, fault.Invalidf("The expression is not JSON; a path is written as a text.")
@@ -53,10 +56,7 @@ func (s *Service) Evaluate(ctx context.Context, p EvaluateParams) (EvaluateResul
 		return out, fault.Invalidf("as is %q; it must be path, template or condition.", p.As)
 	}
 	if err == nil {
-		out.Value, err = json.Marshal(v)
-	}
-	if err == nil && len(out.Value) > maxValue {
-		err = fault.Limitf("The value has %d bytes; %d can be shown.", len(out.Value), maxValue)
+		out.Value, err = expr.Encode(v, maxValue)
 	}
 	if err != nil {
 		f := fault.As(err)
@@ -82,21 +82,21 @@ func locate(given, doc any) (any, []Match, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	nodes, err := p.Locate(doc)
+	nodes, err := p.Locate(doc, maxMatches)
 	if err != nil {
 		return nil, nil, err
 	}
-	all, matches, size := []any{}, []Match{}, 0
+	all, matches, size, full := []any{}, []Match{}, 0, false
 	for _, n := range nodes {
 		all = append(all, n.Value)
-		if len(matches) < maxMatches && size <= maxValue {
-			b, err := json.Marshal(n.Value)
-			if err != nil {
-				return nil, nil, err
-			}
-			if size += len(b); size <= maxValue {
-				matches = append(matches, Match{Path: n.Path, Value: b})
-			}
+		if len(matches) == maxMatches || full {
+			continue
+		}
+		size += len(n.Path)
+		b, err := expr.Encode(n.Value, max(maxValue-size, 0))
+		if full = err != nil; !full {
+			size += len(b)
+			matches = append(matches, Match{Path: n.Path, Value: b})
 		}
 	}
 	switch {

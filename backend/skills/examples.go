@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"helix/backend/callable"
 	"helix/backend/fault"
 	"helix/backend/identity"
 	"helix/backend/skills/definition"
@@ -25,7 +26,7 @@ var exampleFiles embed.FS
 type example struct {
 	Template
 	Skill  json.RawMessage `json:"skill"`
-	tools  []ToolDraft
+	tools  []callable.Draft
 	skills []string // keys
 }
 
@@ -38,13 +39,13 @@ var examples = sync.OnceValues(func() ([]example, error) {
 	if err := readExample("tools.json", &drafts); err != nil {
 		return nil, err
 	}
-	tools := map[string]ToolDraft{}
+	tools := map[string]callable.Draft{}
 	for _, d := range drafts {
 		code, err := exampleFiles.ReadFile("examples/" + d.Key + ".ts")
 		if err != nil {
 			return nil, err
 		}
-		tools[d.Name] = ToolDraft{
+		tools[d.Name] = callable.Draft{
 			Name: d.Name, Description: d.Description, Language: "typescript", Code: string(code), Parameters: d.Parameters, Icon: d.Icon, Tags: []string{"example"},
 		}
 	}
@@ -73,7 +74,7 @@ func readExample(name string, into any) error {
 }
 
 // describe fills what the definition says. An example calls only examples before it.
-func (e *example) describe(tools map[string]ToolDraft, keys map[string]string) error {
+func (e *example) describe(tools map[string]callable.Draft, keys map[string]string) error {
 	var about struct{ Name, Description, Icon string }
 	if err := json.Unmarshal(e.Skill, &about); err != nil {
 		return err
@@ -136,13 +137,13 @@ func (s *Service) CreateFromTemplate(ctx context.Context, p FromTemplateParams) 
 // createExample makes one example; with reuse the caller's skill that already is the same
 // serves.
 func (s *Service) createExample(ctx context.Context, list []example, e *example, name string, reuse bool) (Meta, error) {
-	known := map[string]definition.Callable{}
+	known := map[string]callable.Info{}
 	for _, d := range e.tools {
-		maker, ok := s.o.Tools.(ToolMaker)
+		maker, ok := s.o.Callables.Provider(callable.Tool).(callable.Maker)
 		if !ok {
 			return Meta{}, fault.Unavailablef("The template needs small tools, and tools cannot be made here.")
 		}
-		c, err := maker.EnsureTool(ctx, d)
+		c, err := maker.Ensure(ctx, d)
 		if err != nil {
 			return Meta{}, err
 		}
@@ -154,7 +155,7 @@ func (s *Service) createExample(ctx context.Context, list []example, e *example,
 		if err != nil {
 			return Meta{}, err
 		}
-		known[string(definition.SkillCall)+inner.Name] = definition.Callable{ID: m.SkillID.String(), Name: m.Name}
+		known[string(definition.SkillCall)+inner.Name] = callable.Info{Ref: callable.Ref{ID: m.SkillID.String()}, Name: m.Name}
 	}
 	r, err := definition.Read(e.Skill, bound{s.catalog(ctx), known})
 	if err != nil {
@@ -209,7 +210,7 @@ func (s *Service) createExample(ctx context.Context, list []example, e *example,
 // bound is a catalog in which some names are those of other things.
 type bound struct {
 	definition.Catalog
-	known map[string]definition.Callable
+	known map[string]callable.Info
 }
 
 func (b bound) Find(kind definition.Kind, id, name string) ([]definition.Callable, error) {

@@ -8,35 +8,36 @@ import (
 	"slices"
 	"testing"
 
+	"helix/backend/callable"
 	"helix/backend/fault"
-	"helix/backend/skills/definition"
+	"helix/backend/schema"
 	"helix/backend/skills/expr"
 )
 
 // workshop is a cupboard that makes tools.
 type workshop struct {
 	cupboard
-	drafts []ToolDraft
+	drafts []callable.Draft
 }
 
-func (w *workshop) EnsureTool(_ context.Context, d ToolDraft) (definition.Callable, error) {
+func (w *workshop) Ensure(_ context.Context, d callable.Draft) (callable.Info, error) {
 	sum := sha256.Sum256([]byte(d.Code))
 	for _, t := range w.things {
 		if t.Name == d.Name {
 			return t, nil
 		}
 	}
-	c := definition.Callable{Kind: definition.Custom, ID: "id of " + d.Name, Name: d.Name, Hash: hex.EncodeToString(sum[:]), InputSchema: d.Parameters, ReadOnly: true}
+	c := aTool("id of "+d.Name, d.Name, hex.EncodeToString(sum[:]))
+	c.Input, c.Effects.ReadOnly = d.Parameters, true
 	w.things, w.drafts = append(w.things, c), append(w.drafts, d)
 	return c, nil
 }
 
-func withBuiltins(d *desk) {
+// withBuiltins are the options of a service that also has the built-ins.
+func withBuiltins(p callable.Provider) func(*Options) {
 	list, closing := Builtins(BuiltinOptions{})
 	closing()
-	for _, b := range list {
-		d.Register(b)
-	}
+	return func(o *Options) { o.Callables = offering(p, list...) }
 }
 
 // TestExamples: each template gives a skill without an error or a warning, whatever was made
@@ -44,8 +45,7 @@ func withBuiltins(d *desk) {
 func TestExamples(t *testing.T) {
 	t.Parallel()
 	w := &workshop{}
-	d := newDesk(t, func(o *Options) { o.Tools = w })
-	withBuiltins(d)
+	d := newDesk(t, withBuiltins(w))
 	list, err := d.Templates(d.ctx, struct{}{})
 	if err != nil || len(list.Templates) != 6 {
 		t.Fatalf("%v, %d templates", err, len(list.Templates))
@@ -75,7 +75,7 @@ func TestExamples(t *testing.T) {
 		if v, err := d.ValidateComposite(d.ctx, ValidateParams{Skill: must(r.skill().Text())}); err != nil || !v.Valid {
 			t.Errorf("%s: %v %+v", tpl.Key, err, v.Errors)
 		}
-		if err := must(definition.CompileSchema(m.InputSchema)).Validate(must(expr.Decode(tpl.SampleInput))); err != nil {
+		if err := must(schema.Compile(m.InputSchema)).Check(t.Context(), must(expr.Decode(tpl.SampleInput))); err != nil {
 			t.Errorf("%s: its sample does not fit: %v", tpl.Key, err)
 		}
 	}

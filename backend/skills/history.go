@@ -49,6 +49,9 @@ func (r *runRow) tell() Execution {
 		ExecutionTimeMs: r.tookMs, StepsCompleted: r.sum.Completed, StepsFailed: r.sum.Failed, StepsSkipped: r.sum.Skipped, TotalSteps: r.sum.Total,
 		Input: r.input, Error: r.err,
 	}
+	if r.reason == WaitQuarantined {
+		x.Waits = append(x.Waits, r.quarantineWait())
+	}
 	x.contextOf()
 	return x
 }
@@ -176,8 +179,10 @@ func (s *Service) fromRows(tx *storage.Tx, row *runRow, x *Execution) error {
 			r.Output = json.RawMessage(output.String)
 		}
 		if blob.Valid {
+			// One output that can't be read must not hide the rest of the run.
 			if r.Output, err = s.blob(blob.String); err != nil {
-				return err
+				s.log.Warn("read a stored step output", "run", row.id, "step", r.StepPath, "err", err)
+				r.OutputMissing = fault.As(err).Message
 			}
 		}
 		if kind.Valid {
@@ -207,7 +212,7 @@ func (s *Service) blob(name string) (json.RawMessage, error) {
 	var ref storage.Ref
 	sum, err := hex.DecodeString(name)
 	if err != nil || len(sum) != len(ref.SHA256) {
-		return nil, fmt.Errorf("blob name %q", name)
+		return nil, fault.Internalf(fmt.Errorf("blob name %q", name), "The reference to the stored output is damaged.")
 	}
 	copy(ref.SHA256[:], sum)
 	f, err := s.db.Blobs().Open(ref)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -11,25 +12,31 @@ import (
 	"github.com/google/uuid"
 
 	"helix/backend/bus"
+	"helix/backend/callable"
+	"helix/backend/duration"
 	"helix/backend/fault"
 	"helix/backend/identity"
+	"helix/backend/permission"
 	"helix/backend/skills/machine"
 	"helix/backend/storage"
 )
 
 // live is a run in memory. Its loop owns it; mu guards what others read.
 type live struct {
-	s       *Service
-	prog    *program
-	made    created
-	ctx     context.Context // of its calls
-	cancel  context.CancelCauseFunc
-	inbox   chan message
-	gone    chan struct{}          // closed when it has left memory
-	granted chan struct{}          // it has a slot again
-	first   chan error             // of a new run: whether its beginning is on record
-	stop    atomic.Pointer[string] // the reason of a person who canceled it
-	lost    atomic.Bool            // its database is gone
+	s    *Service
+	prog *program
+	made created
+	ctx  context.Context // of its calls
+
+	authority *permission.Authority // what its caller holds; nil: the user
+	budget    callable.Budget
+	cancel    context.CancelCauseFunc
+	inbox     chan message
+	gone      chan struct{}          // closed when it has left memory
+	granted   chan struct{}          // it has a slot again
+	first     chan error             // of a new run: whether its beginning is on record
+	stop      atomic.Pointer[string] // the reason of a person who canceled it
+	lost      atomic.Bool            // its database is gone
 
 	mu      sync.Mutex
 	row     runRow
@@ -46,6 +53,7 @@ type live struct {
 
 	// Only the loop uses these.
 	fresh   bool            // the row is not in the database yet
+	suspect bool            // the process ended unexpectedly with it, and it has made no progress since
 	slot    bool            // holds one of the user's slots
 	queued  bool            // waits for one
 	batch   []machine.Event // applied, not on record yet
@@ -108,7 +116,7 @@ func (s *Service) newLive(row runRow, prog *program, made created, events []mach
 		}
 		r.note(e)
 	}
-	r.told = row.status
+	r.told, r.suspect = row.status, row.interrupted
 	r.stored = rowState{status: row.status, reason: row.reason}
 	if row.deadline != nil {
 		r.stored.deadline = *row.deadline
@@ -116,12 +124,12 @@ func (s *Service) newLive(row runRow, prog *program, made created, events []mach
 	if row.wake != nil {
 		r.stored.wake = *row.wake
 	}
-	r.ctx, r.cancel = context.WithCancelCause(identity.With(s.life, identity.Identity{User: row.user, Scopes: identity.Read | identity.Write, Pipe: "skills"}))
+	r.ctx, r.cancel = context.WithCancelCause(identity.With(s.life, identity.Identity{User: row.user, Scopes: identity.Read | identity.Write, Client: identity.ClientProgram, Pipe: "skills"}))
 	if len(events) == 0 {
 		e := machine.Created(made)
 		r.apply(e, at)
 	} else {
-		for _, c := range r.st.Next().Calls {
+		for _, c := range r.st.Pending() {
 			r.crashed[callKey(c)] = true
 		}
 		if status, _ := r.st.Status(); status == machine.Running {
@@ -156,7 +164,7 @@ func (r *live) note(e machine.Event) {
 	case machine.StepProgress:
 		var d machine.ProgressData
 		if e.StepPath == "" && json.Unmarshal(e.Data, &d) == nil {
-			r.waited += time.Duration(d.StoppedMs) * time.Millisecond
+			r.waited += duration.Of(d.StoppedMs, time.Millisecond)
 		}
 	case machine.ApprovalRequested:
 		r.asked[place(e.StepPath, e.Iteration)] = e.At
@@ -187,6 +195,9 @@ func (r *live) apply(e machine.Event, at time.Time) bool {
 func (r *live) next() machine.Todo {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if r.s.evaluating != nil && !r.startAt.IsZero() {
+		r.s.evaluating(r.row.id)
+	}
 	return r.st.Next()
 }
 
@@ -195,7 +206,7 @@ func (r *live) deadline() time.Time {
 	if r.startAt.IsZero() || !r.waitAt.IsZero() {
 		return time.Time{}
 	}
-	return r.startAt.Add(time.Duration(r.made.TimeoutMs)*time.Millisecond + r.waited)
+	return r.startAt.Add(duration.Of(r.made.TimeoutMs, time.Millisecond) + r.waited)
 }
 
 // watch gives the status of a run and a channel that is closed when it changes.
@@ -228,9 +239,13 @@ func (r *live) commit() bool {
 	if fin != nil {
 		steps = r.project(fin)
 	}
-	changed := want != r.stored
+	changed, clear := want != r.stored, r.suspect && (fin != nil || progressed(events))
+	var waits []machine.Wait
+	if fin == nil && slices.ContainsFunc(events, func(e machine.Event) bool { return e.Type == machine.ApprovalRequested }) {
+		waits = r.next().Waits
+	}
 	r.mu.Lock()
-	row := r.row
+	row, asking := r.row, len(r.asked) > 0
 	r.mu.Unlock()
 	write := func(tx *storage.Tx) error {
 		if r.fresh {
@@ -245,11 +260,21 @@ func (r *live) commit() bool {
 		if err := insertEvents(tx, row.id, events); err != nil {
 			return err
 		}
+		if err := r.s.updateQuestions(tx, &row, events, waits, fin != nil && asking); err != nil {
+			return err
+		}
 		switch {
 		case fin != nil:
-			return r.s.finish(tx, &row, steps)
+			if err := r.s.finish(tx, &row, steps); err != nil {
+				return err
+			}
 		case changed && !r.fresh:
-			return row.update(tx)
+			if err := row.update(tx); err != nil {
+				return err
+			}
+		}
+		if clear {
+			return clearInterruptions(tx, row.id)
 		}
 		return nil
 	}
@@ -276,7 +301,7 @@ func (r *live) commit() bool {
 		r.fresh = false
 		r.first <- nil
 	}
-	r.batch, r.stored = nil, want
+	r.batch, r.stored, r.suspect = nil, want, r.suspect && !clear
 	r.mu.Lock()
 	changed = r.told != want.status
 	if r.told = want.status; changed {

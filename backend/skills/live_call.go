@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -13,7 +12,9 @@ import (
 
 	"github.com/google/uuid"
 
+	"helix/backend/callable"
 	"helix/backend/fault"
+	"helix/backend/jcs"
 	"helix/backend/skills/definition"
 	"helix/backend/skills/machine"
 )
@@ -41,13 +42,22 @@ func (r *live) start(todo machine.Todo) {
 		delete(r.crashed, key)
 		ctx, cancel := context.WithCancelCause(r.ctx)
 		r.calls[key] = &attempt{call: c, cancel: cancel}
-		r.s.wg.Go(func() {
+		r.s.background("make a call of a run", func() {
 			defer cancel(nil)
 			if !nested {
 				r.perform(ctx, c, func(e machine.Event, known bool) { r.send(message{key: key, outcome: &e, known: known}) })
 				return
 			}
-			out, known := r.nested(ctx, c)
+			var out *machine.Event
+			var known bool
+			err := fault.Catch(func() error {
+				out, known = r.nested(ctx, c)
+				return nil
+			})
+			if err != nil {
+				r.s.log.Error("a call of a nested skill failed", "run", r.row.id, "step", c.Path, "error", err)
+				out, known = end(machine.Outcome(c, r.s.failed(err))), true
+			}
 			r.send(message{key: key, outcome: out, known: known})
 		})
 	}
@@ -90,7 +100,7 @@ func (s *Service) failed(err error) machine.OutcomeData {
 
 // reply is what a callee said.
 type reply struct {
-	Reply
+	callable.Result
 	err error
 }
 
@@ -103,7 +113,21 @@ func (r *live) perform(ctx context.Context, c *machine.Call, tell func(out machi
 	begun := time.Now()
 	var once sync.Once
 	settle := func(res reply) {
-		once.Do(func() { tell(r.outcome(ctx, c, res, limit, time.Since(begun))) })
+		once.Do(func() {
+			var out machine.Event
+			var known bool
+			err := fault.Catch(func() error {
+				out, known = r.outcome(ctx, c, res, limit, time.Since(begun))
+				return nil
+			})
+			if err != nil { // the step may have happened all the same
+				r.s.log.Error("the result of a step cannot be read", "run", r.row.id, "step", c.Path, "error", err)
+				d := r.s.failed(err)
+				d.Unknown = !c.Tool.Repeatable()
+				out, known = machine.Outcome(c, d), true
+			}
+			tell(out, known)
+		})
 	}
 	answered, left := make(chan struct{}), make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
@@ -116,7 +140,7 @@ func (r *live) perform(ctx context.Context, c *machine.Call, tell func(out machi
 			settle(reply{err: ctx.Err()})
 		}
 	})
-	out, err := r.s.call(ctx, r.call(c, limit))
+	out, err := r.s.call(ctx, &r.made, c, limit, callable.Caller{Run: r.row.id, Attended: r.made.Attended, Authority: r.authority}, r.budget)
 	close(answered)
 	if !stop() {
 		<-left
@@ -127,7 +151,7 @@ func (r *live) perform(ctx context.Context, c *machine.Call, tell func(out machi
 // outcome is what an attempt came to. known is false when it was stopped with the run.
 func (r *live) outcome(ctx context.Context, c *machine.Call, res reply, limit, took time.Duration) (out machine.Event, known bool) {
 	var d machine.OutcomeData
-	var refused Refused
+	refused, isRefused := refusal(res.err)
 	switch cause := context.Cause(ctx); {
 	case res.err == nil:
 		d = r.s.output(res.Output)
@@ -136,12 +160,15 @@ func (r *live) outcome(ctx context.Context, c *machine.Call, res reply, limit, t
 		d.Unknown = !c.Tool.Repeatable()
 	case ctx.Err() != nil:
 		return machine.Outcome(c, machine.OutcomeData{Error: &machine.Failure{Kind: string(fault.Canceled), Message: "it was canceled"}}), false
-	case isRefused(res.err, &refused) && r.made.Attended && r.s.o.Gate != nil && refused.PendingApprovalID != uuid.Nil:
+	case isRefused && r.made.Attended && r.s.o.Gate != nil && refused.PendingApprovalID != uuid.Nil:
 		return machine.Ask(c, machine.RequestData{
 			Reason: machine.WaitPermission, Title: c.Step.StepID, Message: fault.As(res.err).Message, ID: refused.PendingApprovalID.String(),
 		}), true
 	default:
 		d = r.s.failed(res.err)
+		if refused.PendingApprovalID != uuid.Nil {
+			d.Error.ApprovalID = &refused.PendingApprovalID
+		}
 		d.Unknown = fault.Is(res.err, fault.Timeout) && !c.Tool.Repeatable() // the callee's own limit leaves the same doubt
 	}
 	d.TookMs = took.Milliseconds()
@@ -150,23 +177,10 @@ func (r *live) outcome(ctx context.Context, c *machine.Call, res reply, limit, t
 
 func end(e machine.Event) *machine.Event { return &e }
 
-func isRefused(err error, to *Refused) bool {
-	f := fault.As(err)
-	if f.Kind != fault.Denied {
-		return false
-	}
-	switch d := f.Details.(type) {
-	case Refused:
-		*to = d
-	case *Refused:
-		*to = *d
-	default:
-		return false
-	}
-	if to.Reason == "" {
-		to.Reason = f.Message
-	}
-	return true
+// refusal tells why a call was denied before it began; false: it was not.
+func refusal(err error) (callable.Refusal, bool) {
+	r, ok := callable.RefusalOf(err)
+	return r, ok && fault.Is(err, fault.Denied)
 }
 
 // output is the outcome of a call that gave something.
@@ -182,39 +196,31 @@ func (s *Service) output(raw json.RawMessage) machine.OutcomeData {
 	case !json.Valid(raw):
 		d.Error = &machine.Failure{Kind: string(fault.Invalid), Message: "output is not JSON"}
 	default:
-		return d
+		err := jcs.CheckNumbers(raw)
+		if err == nil {
+			return d
+		}
+		p, _ := fault.As(err).Details.(jcs.NumberProblem)
+		d.Error = &machine.Failure{Kind: string(fault.Invalid), Message: "output" + p.Path + ": " + p.Message}
 	}
 	d.Output, d.Jitter = nil, s.jitter()
 	d.Preview = strings.ToValidUTF8(string(raw[:min(len(raw), previewBytes)]), "\uFFFD")
 	return d
 }
 
-// call is what a runner gets.
-func (r *live) call(c *machine.Call, limit time.Duration) Call {
-	return Call{
-		Target: r.made.callable(c.Step.StepID), Input: c.Input, Key: c.Key, Timeout: limit, Run: r.row.id, Skill: r.made.Name,
-		StepPath: c.Path, Iteration: c.Iteration, Attempt: c.Attempt, StartedAt: c.At, Trigger: r.made.Trigger, Attended: r.made.Attended,
+// call carries out the call of a step that calls something else than a skill.
+func (s *Service) call(ctx context.Context, made *created, c *machine.Call, limit time.Duration, by callable.Caller, budget callable.Budget) (callable.Result, error) {
+	t := made.callable(c.Step.StepID)
+	if t.Kind == callable.Builtin {
+		t.Hash = "" // it is a part of Helix: a run goes on over an update of it
 	}
-}
-
-// call carries a call out. A panic of the callee is an error.
-func (s *Service) call(ctx context.Context, c Call) (out Reply, err error) {
-	defer func() {
-		if x := recover(); x != nil {
-			err = fault.Internalf(fmt.Errorf("panic in %s: %v", c.Target.Name, x), "Something went wrong inside the step.")
-		}
-	}()
-	if c.Target.Kind == definition.Builtin {
-		b, ok := s.builtins[c.Target.Name]
-		if !ok {
-			return Reply{}, fault.NotFoundf("tool %q no longer exists", c.Target.Name)
-		}
-		out, err := b.Run(ctx, c)
-		return Reply{Output: out}, err
+	by.Kind, by.Label, by.Step = "skill", first(made.Name, "that was not saved"), c.Path
+	if c.Iteration != "" {
+		by.Step += "[" + c.Iteration + "]"
 	}
-	run := s.runner(c.Target.Kind)
-	if run == nil {
-		return Reply{}, fault.Unavailablef("Steps of kind %s are not available here.", c.Target.Kind)
+	out, err := s.o.Callables.Call(ctx, t.Ref, callable.Request{Input: c.Input, Key: c.Key, Attempt: c.Attempt, Timeout: limit, Hash: t.Hash, Caller: by, Budget: budget})
+	if r, ok := callable.RefusalOf(err); ok && r.Reason == callable.ReasonGone {
+		err = fault.NotFoundf("tool %q no longer exists", t.Name).WithDetails(r).WithCause(err)
 	}
-	return run.Call(ctx, c)
+	return out, err
 }

@@ -5,23 +5,54 @@ import (
 	"slices"
 	"time"
 
+	"helix/backend/duration"
+	"helix/backend/fault"
 	"helix/backend/skills/definition"
 	"helix/backend/skills/machine"
 )
 
-// loop carries the run on until it ends, leaves memory, or Helix stops.
+// loop carries the run on until it ends, leaves memory, or Helix stops. A panic ends the run
+// as failed, on record, and nothing else.
 func (r *live) loop() {
 	defer r.leave()
-	for {
-		todo, ok := r.advance()
-		if !ok || r.st.Finished() != nil {
-			return
+	err := fault.Catch(func() error {
+		for {
+			todo, ok := r.advance()
+			if !ok || r.st.Finished() != nil {
+				return nil
+			}
+			r.start(todo)
+			if !r.wait(todo) {
+				return nil
+			}
 		}
-		r.start(todo)
-		if !r.wait(todo) {
-			return
+	})
+	if err == nil {
+		return
+	}
+	r.s.log.Error("a run failed inside Helix", "run", r.row.id, "error", err)
+	if r.onRecord() {
+		return // what failed came after its end
+	}
+	again := fault.Catch(func() error {
+		if _, ok := r.broken(); !ok {
+			return errGone
+		}
+		return nil
+	})
+	if again != nil && !r.onRecord() { // its state cannot be used at all
+		r.s.broken(r.ctx, r.row.id, err)
+		if r.row.parent != nil {
+			r.s.wakeParent(*r.row.parent)
 		}
 	}
+}
+
+// onRecord reports whether the end of the run is on record.
+func (r *live) onRecord() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return final(r.told)
 }
 
 // leave takes the run out of memory.
@@ -46,10 +77,20 @@ func (r *live) leave() {
 	default:
 	}
 	r.s.tell(r.row.id)
-	if status, _ := r.st.Status(); status == machine.Waiting {
+	switch status, _ := r.st.Status(); {
+	case status == machine.Running && !r.onRecord():
+		r.s.leftRunning.Store(true)
+	case status == machine.Waiting && !r.onRecord():
+		r.rests()
 		r.s.wake() // its timer is Run's now
-		if !r.childrenWait(r.next()) {
-			r.s.wakeParent(r.row.id) // one changed in this moment
+		err := fault.Catch(func() error {
+			if !r.childrenWait(r.next()) {
+				r.s.wakeParent(r.row.id) // one changed in this moment
+			}
+			return nil
+		})
+		if err != nil {
+			r.s.log.Error("look whether the nested runs of a run wait", "run", r.row.id, "error", err)
 		}
 	}
 }
@@ -114,7 +155,10 @@ func (r *live) advance() (machine.Todo, bool) {
 		if !r.apply(e, now) {
 			return r.broken()
 		}
-		if (len(r.batch) >= maxGroup || r.st.Finished() != nil) && !r.commit() {
+		// That a run has begun or gone on is on record before anything of it is evaluated: after
+		// an unexpected end of the process it then counts as interrupted.
+		begins := !r.fresh && (e.Type == machine.RunStarted || e.Type == machine.RunResumed)
+		if (begins || len(r.batch) >= maxGroup || r.st.Finished() != nil) && !r.commit() {
 			return todo, false
 		}
 		if r.st.Finished() != nil {
@@ -201,7 +245,7 @@ func (r *live) ends(todo machine.Todo) (done, ok bool) {
 		}
 		r.cancel(errCanceled)
 	} else if d := r.deadline(); !d.IsZero() && !r.s.now().Before(d) {
-		limit := time.Duration(r.made.TimeoutMs) * time.Millisecond
+		limit := duration.Of(r.made.TimeoutMs, time.Millisecond)
 		why, status = &machine.Failure{Kind: "timeout", Message: "the run took longer than " + limit.String()}, machine.Failed
 		r.cancel(errOver)
 	} else {
@@ -383,7 +427,7 @@ func (r *live) settle() bool {
 	}
 	for {
 		todo := r.next()
-		if len(todo.Records) == 0 || len(r.batch) >= maxGroup {
+		if len(todo.Records) == 0 || len(r.batch) >= maxGroup || todo.Records[0].Type == machine.RunResumed {
 			return true
 		}
 		if !r.apply(todo.Records[0], r.s.now()) {
@@ -400,6 +444,6 @@ func (r *live) settle() bool {
 // record.
 func (r *live) broken() (machine.Todo, bool) {
 	r.cancel(errCanceled)
-	why := &machine.Failure{Kind: "internal", Message: "Helix cannot carry on this run; the log has the details"}
+	why := &machine.Failure{Kind: "internal", Message: brokenMessage}
 	return machine.Todo{}, r.apply(machine.End(machine.Failed, why), r.s.now()) && r.commit()
 }

@@ -86,7 +86,7 @@ func (s *Service) childOutcome(row *runRow) machine.OutcomeData {
 	if why == nil {
 		why = &machine.Failure{Kind: string(fault.Internal), Message: "the run failed"}
 	}
-	d := machine.OutcomeData{Error: &machine.Failure{Kind: why.Kind, Message: "skill " + strconv.Quote(row.name) + ": " + why.Message}, Jitter: s.jitter()}
+	d := machine.OutcomeData{Error: why.Within("skill " + strconv.Quote(row.name)), Jitter: s.jitter()}
 	err := s.db.Read(context.Background(), func(tx *storage.Tx) error {
 		return tx.QueryRow(`SELECT EXISTS (SELECT 1 FROM composite_skill_steps WHERE execution_id = ? AND outcome = 'unknown')`, row.id).Scan(&d.Unknown)
 	})
@@ -134,7 +134,7 @@ func (r *live) child(ctx context.Context, c *machine.Call, id uuid.UUID) (*live,
 	left := r.deadline().Sub(r.s.now())
 	r.mu.Unlock()
 	n, err := r.s.newRun(ctx, skill, beginning{
-		id: id, user: r.row.user, input: c.Input, trigger: "skill", attended: r.made.Attended, above: r.made.Above,
+		id: id, user: r.row.user, input: c.Input, trigger: "skill", attended: r.made.Attended, above: r.made.Above, authority: r.authority, budget: r.budget,
 		limit: min(left, c.Step.Timeout()), parent: &r.row.id, path: c.Path, depth: r.row.depth + 1,
 	})
 	if err != nil {
@@ -150,7 +150,7 @@ func (s *Service) abortRun(id uuid.UUID, reason string) {
 	if s.closed {
 		return
 	}
-	s.wg.Go(func() {
+	s.background("cancel a run", func() {
 		r, _, err := s.open(s.life, id, func(r *live) { r.stop.Store(&reason) })
 		if err == nil && r != nil {
 			r.abort(reason)
@@ -167,7 +167,7 @@ func (s *Service) wakeParent(id uuid.UUID) {
 	if there {
 		return
 	}
-	s.wg.Go(func() {
+	s.background("wake a run whose nested run has changed", func() {
 		if _, _, err := s.open(s.life, id, nil); err != nil && !fault.Is(err, fault.NotFound) && s.life.Err() == nil {
 			s.log.Error("wake a run whose nested run has changed", "run", id, "error", err)
 		}

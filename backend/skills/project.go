@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"helix/backend/audit"
 	"helix/backend/bus"
 	"helix/backend/fault"
 	"helix/backend/skills/definition"
@@ -141,12 +142,12 @@ func (s *Service) finish(tx *storage.Tx, r *runRow, steps []stepRow) error {
 	if err := oneRow(res, err); err != nil {
 		return err
 	}
-	if s.o.Audit != nil && r.parent == nil && r.mode == modeLive {
-		skill := uuid.Nil
+	if r.parent == nil && r.mode == modeLive {
+		e := audit.Entry{Action: "skill.run", Outcome: auditOutcome(r), RunID: r.id, Details: map[string]any{"trigger": r.trigger, "status": r.status}}
 		if r.skill != nil {
-			skill = *r.skill
+			e.SubjectID = r.skill.String()
 		}
-		if err := s.o.Audit.Append(tx, "skill.run", auditOutcome(r), skill, r.id, map[string]any{"trigger": r.trigger, "status": r.status}); err != nil {
+		if err := s.recordRun(tx, e); err != nil {
 			return err
 		}
 	}
@@ -208,12 +209,15 @@ func insertSteps(tx *storage.Tx, r *runRow, steps []stepRow) error {
 // fill puts what the state of a run says into how it is told.
 // It gives the nested runs that it waits for.
 func (c *created) fill(x *Execution, st *machine.State, asked map[string]time.Time) (inner []innerWait) {
-	status, reason := st.Status()
-	x.Status, x.WaitReason, x.LastSeq = status, reason, st.Seq()
-	x.StepResults, x.Waits = []StepResult{}, []Wait{}
+	x.LastSeq, x.StepResults = st.Seq(), []StepResult{}
+	var todo machine.Todo
+	if x.WaitReason != WaitQuarantined { // looking at such a run must not evaluate anything of it
+		x.Status, x.WaitReason = st.Status()
+		x.Waits = []Wait{}
+		todo = st.Next()
+	}
 	sum := st.Summary()
 	x.StepsCompleted, x.StepsFailed, x.StepsSkipped, x.TotalSteps = sum.Completed, sum.Failed, sum.Skipped, sum.Total
-	todo := st.Next()
 	waits := map[string]bool{}
 	for _, w := range todo.Waits {
 		waits[place(w.Path, w.Iteration)] = true
@@ -245,7 +249,7 @@ func (c *created) fill(x *Execution, st *machine.State, asked map[string]time.Ti
 		x.StepResults = append(x.StepResults, s)
 	}
 	for _, w := range x.Waits { // approvals begin without a call
-		if !slices.ContainsFunc(x.StepResults, func(s StepResult) bool { return s.StepPath == w.StepPath && s.Iteration == w.Iteration }) {
+		if w.StepPath != "" && !slices.ContainsFunc(x.StepResults, func(s StepResult) bool { return s.StepPath == w.StepPath && s.Iteration == w.Iteration }) {
 			at := w.AskedAt
 			id := w.StepPath[strings.LastIndex(w.StepPath, "/")+1:]
 			x.StepResults = append(x.StepResults, StepResult{

@@ -100,7 +100,7 @@ func (s *Service) serve(user uuid.UUID) {
 		t := l.queue[0]
 		l.queue = slices.Delete(l.queue, 0, 1)
 		l.busy++
-		s.wg.Go(t.begin)
+		s.background("begin a queued run", t.begin)
 	}
 	if l.busy == 0 && len(l.queue) == 0 {
 		delete(s.lines, user)

@@ -7,8 +7,10 @@ import (
 
 	"github.com/google/uuid"
 
+	"helix/backend/callable"
 	"helix/backend/fault"
 	"helix/backend/identity"
+	"helix/backend/jcs"
 	"helix/backend/skills/definition"
 	"helix/backend/skills/expr"
 	"helix/backend/skills/machine"
@@ -48,7 +50,7 @@ func (s *Service) DryRun(ctx context.Context, p DryRunParams) (ExecuteResult, er
 	if err != nil {
 		return ExecuteResult{}, err
 	}
-	input, err := s.checkInput(skill.body, p.Input)
+	input, err := s.checkInput(ctx, skill.body, p.Input)
 	if err != nil {
 		return ExecuteResult{}, err
 	}
@@ -64,7 +66,7 @@ func (s *Service) DryRun(ctx context.Context, p DryRunParams) (ExecuteResult, er
 	if err := d.record(ctx); err != nil {
 		return ExecuteResult{}, err
 	}
-	if err := s.resolveAll(ctx, skill.body, &d.made, func(step string, f definition.Callable) { d.gives[step] = f.OutputSchema }); err != nil {
+	if err := s.resolveAll(ctx, skill.body, &d.made, func(step string, f definition.Callable) { d.gives[step] = f.Output }); err != nil {
 		return ExecuteResult{}, err
 	}
 	row, err := s.runRow(skill, beginning{id: d.id, user: identity.UserID(ctx), input: input, trigger: d.made.Trigger})
@@ -159,6 +161,9 @@ func (m *Mock) check(path string) error {
 	}
 	if len(m.Output) > 0 && !json.Valid(m.Output) {
 		return fault.Invalidf("The mock of %q is not JSON.", path)
+	}
+	if err := jcs.CheckNumbers(m.Output); err != nil {
+		return fault.Invalidf("The mock of %q cannot be used: %s.", path, fault.As(err).Message)
 	}
 	for i := range m.Sequence {
 		if len(m.Sequence[i].Sequence) > 0 {
@@ -298,10 +303,10 @@ func (d *rehearsal) call(c *machine.Call) machine.Event {
 	would := &WouldDo{Tier: c.Tool.Tier, Rights: append([]string{}, t.Capabilities...), Input: c.Input}
 	d.would[key] = would
 	clear := true // nothing that it needs is missing
-	if run := d.s.runner(t.Kind); run != nil && t.Missing == nil {
-		rights, err := run.Rights(d.ctx, d.made.callable(c.Step.StepID))
+	if t.Kind != definition.SkillCall && t.Missing == nil {
+		rights, err := d.s.stepRights(d.ctx, d.made.callable(c.Step.StepID), c.Input)
 		if err == nil {
-			would.Rights = append([]string{}, rights.Needs...)
+			would.Rights = rights.Needs
 		}
 		clear = err == nil && len(rights.Missing) == 0 && rights.Denied == ""
 	}
@@ -333,10 +338,7 @@ func (d *rehearsal) really(c *machine.Call) machine.OutcomeData {
 	limit := c.Step.Timeout()
 	ctx, cancel := context.WithTimeout(d.ctx, limit)
 	defer cancel()
-	reply, err := d.s.call(ctx, Call{
-		Target: d.made.callable(c.Step.StepID), Input: c.Input, Key: c.Key, Timeout: limit, Run: d.id, Skill: d.made.Name, StepPath: c.Path,
-		Iteration: c.Iteration, Attempt: c.Attempt, StartedAt: d.now, Trigger: d.made.Trigger,
-	})
+	reply, err := d.s.call(ctx, &d.made, c, limit, callable.Caller{Run: d.id}, callable.Budget{})
 	out := d.s.output(reply.Output)
 	if err != nil {
 		out = d.s.failed(err)

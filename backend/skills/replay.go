@@ -19,6 +19,9 @@ func (s *Service) Replay(ctx context.Context, p RunParams) (ReplayResult, error)
 		if row, err = ownRun(tx, p.ExecutionID); err != nil {
 			return err
 		}
+		if row.reason == WaitQuarantined {
+			return errQuarantined()
+		}
 		if prog, err = s.program(tx, row); err != nil {
 			return err
 		}

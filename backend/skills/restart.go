@@ -50,7 +50,7 @@ func (s *Service) Restart(ctx context.Context, p RestartParams) (RestartResult, 
 	if len(p.Input) > 0 {
 		input = p.Input
 	}
-	if input, err = s.checkInput(target.body, input); err != nil {
+	if input, err = s.checkInput(ctx, target.body, input); err != nil {
 		return out, err
 	}
 	reused, warnings, err := reuse(target.body, before, source, p.FromStepID)
@@ -115,6 +115,8 @@ func reuse(to, was *definition.Body, source Execution, from string) (map[string]
 		switch {
 		case !ok:
 			return nil, nil, fault.Invalidf("The step %q did not run, so that nothing of it can be used again. Restart from it or from an earlier step.", def.StepID)
+		case r.OutputMissing != "":
+			return nil, nil, fault.Unavailablef("The output of the step %q is missing, so it can't be reused. Restart from that step or an earlier one.", def.StepID)
 		case r.Status != machine.Completed && r.Status != machine.Skipped:
 			return nil, nil, fault.Invalidf("The step %q did not complete, so that nothing of it can be used again. Restart from it or from an earlier step.", def.StepID)
 		}

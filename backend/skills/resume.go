@@ -11,6 +11,10 @@ import (
 	"helix/backend/storage"
 )
 
+// countAgain is when the runs are looked for again that a full or busy database kept from being
+// continued.
+const countAgain = 15 * time.Second
+
 // pruneEvery is how often Run prunes the history; the first time is a minute after the start.
 const pruneEvery = time.Hour
 
@@ -18,6 +22,7 @@ const pruneEvery = time.Hour
 // prunes history. It returns nil when ctx ends.
 func (s *Service) Run(ctx context.Context) error {
 	s.resume(ctx)
+	s.askAgain(ctx)
 	prune := time.NewTimer(time.Minute)
 	defer prune.Stop()
 	for {
@@ -34,14 +39,22 @@ func (s *Service) Run(ctx context.Context) error {
 			timer.Stop()
 			return nil
 		case <-s.again:
-			if s.lost.Swap(false) {
+			lost := s.lost.Swap(false)
+			if lost {
 				s.forget()
+			}
+			if lost || s.uncounted.Swap(false) {
 				s.resume(ctx)
+				s.askAgain(ctx)
 			}
 		case <-timer.C:
 			s.wakeDue(ctx)
 		case <-prune.C:
-			if _, err := s.Prune(ctx); err != nil && ctx.Err() == nil {
+			err := fault.Catch(func() error {
+				_, err := s.Prune(ctx)
+				return err
+			})
+			if err != nil && ctx.Err() == nil {
 				s.log.Error("prune the history of skills", "error", err)
 			}
 			prune.Reset(pruneEvery)
@@ -63,13 +76,24 @@ type unfinished struct {
 // resume continues what a stop interrupted.
 func (s *Service) resume(ctx context.Context) {
 	var list []unfinished
-	err := s.db.Read(ctx, func(tx *storage.Tx) error {
-		rows, err := tx.Query(`SELECT x.id, x.user_id, x.status, coalesce(x.wait_reason, ''),
+	err := s.countInterruptions(ctx)
+	if err != nil { // without it a run could end every process that starts
+		if ctx.Err() == nil {
+			s.log.Error("runs are not continued because it cannot be noted which were interrupted; it is tried again", "error", err)
+			time.AfterFunc(countAgain, func() { s.uncounted.Store(true); s.wake() })
+		}
+		return
+	}
+	err = s.db.Read(ctx, func(tx *storage.Tx) error {
+		rows, err := tx.Query(`WITH RECURSIVE held (id) AS (SELECT execution_id FROM composite_skill_interruptions WHERE quarantined_at IS NOT NULL
+				UNION SELECT c.id FROM composite_skill_executions c JOIN held ON c.parent_execution_id = held.id)
+			SELECT x.id, x.user_id, x.status, coalesce(x.wait_reason, ''),
 			x.cancel_requested_at IS NOT NULL OR coalesce(p.status IN ('completed', 'failed', 'cancelled'), 0), x.parent_execution_id IS NOT NULL,
 			EXISTS (SELECT 1 FROM composite_skill_executions c WHERE c.parent_execution_id = x.id),
 			EXISTS (SELECT 1 FROM composite_skill_events e WHERE e.execution_id = x.id)
 			FROM composite_skill_executions x LEFT JOIN composite_skill_executions p ON p.id = x.parent_execution_id
-			WHERE x.status IN ('queued', 'running', 'waiting') AND x.mode = 'live' AND x.device_id = ? ORDER BY x.created_at, x.id`, s.db.Device().ID)
+			WHERE x.status IN ('queued', 'running', 'waiting') AND x.mode = 'live' AND x.device_id = ? AND x.id NOT IN (SELECT id FROM held)
+			ORDER BY x.created_at, x.id`, s.db.Device().ID)
 		if err != nil {
 			return err
 		}
@@ -124,6 +148,9 @@ func (s *Service) resume(ctx context.Context) {
 	}
 }
 
+// brokenMessage is the error of a run that ended because of a fault in this program.
+const brokenMessage = "The run stopped because of an error inside Helix. What its steps did is kept. The log has the details; start it again, or restart it from a step."
+
 // broken ends a run that cannot be continued because its journal or definition cannot be
 // read.
 func (s *Service) broken(ctx context.Context, id uuid.UUID, why error) {
@@ -134,12 +161,7 @@ func (s *Service) broken(ctx context.Context, id uuid.UUID, why error) {
 	if k := fault.KindOf(why); k != fault.Internal && k != fault.NotFound && k != fault.Invalid {
 		return
 	}
-	err := s.writes.Write(context.WithoutCancel(ctx), 1, func(tx *storage.Tx) error {
-		_, err := tx.Exec(`UPDATE composite_skill_executions SET status = 'failed', wait_reason = NULL, wake_at = NULL, deadline_at = NULL, error_kind = 'internal',
-			error_message = 'Helix cannot carry on this run; the log has the details', finished_at = ?, updated_at = ?
-			WHERE id = ? AND status IN ('queued', 'running', 'waiting')`, s.now(), tx.Now, id)
-		return err
-	})
+	err := s.endRow(ctx, id, machine.Failed, &machine.Failure{Kind: string(fault.Internal), Message: brokenMessage})
 	if err != nil {
 		s.log.Error("end a run that cannot be continued", "run", id, "error", err)
 	}

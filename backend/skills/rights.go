@@ -2,12 +2,17 @@ package skills
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
+	"strings"
 
 	"github.com/google/uuid"
 
+	"helix/backend/callable"
 	"helix/backend/fault"
+	"helix/backend/permission"
 	"helix/backend/skills/definition"
 	"helix/backend/storage"
 )
@@ -59,8 +64,8 @@ func (s *Service) visible(ctx context.Context, id uuid.UUID) (r *row, err error)
 
 // rights looks at each step that calls something.
 func (s *Service) rights(ctx context.Context, c definition.Catalog, body *definition.Body, unattended bool) (RightsPreview, error) {
-	l := &looker{s: s, ctx: ctx, catalog: c, known: map[string]Rights{}, skills: map[string]bool{}, out: RightsPreview{Steps: []StepRights{}, Union: []string{}}}
-	if err := l.steps("", body.Steps, 1); err != nil {
+	l, err := s.lookAt(ctx, c, body)
+	if err != nil {
 		return RightsPreview{}, err
 	}
 	slices.Sort(l.out.Union)
@@ -69,13 +74,101 @@ func (s *Service) rights(ctx context.Context, c definition.Catalog, body *defini
 	return l.out, nil
 }
 
+func (s *Service) lookAt(ctx context.Context, c definition.Catalog, body *definition.Body) (*looker, error) {
+	l := &looker{
+		s: s, ctx: ctx, catalog: c, known: map[string]rights{}, skills: map[string]bool{}, out: RightsPreview{Steps: []StepRights{}, Union: []string{}},
+		whole: permission.NewPreview(),
+	}
+	return l, l.steps("", body.Steps, 1)
+}
+
+// rights is what a call needs.
+type rights struct {
+	Needs, Granted, Missing []string // capabilities such as network:https(api.example.org)
+	Tier                    string
+	Denied                  string // why it is refused outright; empty: it is not
+	preview                 permission.PreviewResult
+}
+
+// changedDefinition stands among the rights of what changed since it was approved.
+const changedDefinition = "approval of its changed definition"
+
+// stepRights says what a call of i needs and what of it is granted now, without asking anybody.
+func (s *Service) stepRights(ctx context.Context, i callable.Info, input json.RawMessage) (rights, error) {
+	out := rights{Needs: []string{}, Granted: []string{}, Missing: []string{}, Tier: i.Effects.Tier()}
+	p, err := s.o.Callables.Rights(ctx, i, input)
+	switch fault.KindOf(err) {
+	case "":
+	case fault.Unavailable, fault.NotFound, fault.Denied, fault.Invalid:
+		out.Needs, out.Denied = slices.Concat(out.Needs, i.Capabilities), fault.As(err).Message
+		out.preview = permission.NewPreview()
+		return out, nil
+	default:
+		return out, err
+	}
+	out.preview = p
+	for _, st := range p.Steps {
+		for _, k := range st.Capabilities {
+			text := permission.FormatCapability(k.Capability, k.Resource)
+			out.Needs = append(out.Needs, text)
+			switch k.State {
+			case "granted":
+				out.Granted = append(out.Granted, text)
+			case "denied":
+				out.Missing = append(out.Missing, text)
+				out.Denied = first(out.Denied, fmt.Sprintf("%s was refused to %q.", text, i.Name))
+			default:
+				out.Missing = append(out.Missing, text)
+			}
+		}
+	}
+	for _, stop := range p.Stops {
+		if stop.Reason == permission.ReasonDefinitionChanged { // a question, not a refusal
+			out.Needs, out.Missing = append(out.Needs, changedDefinition), append(out.Missing, changedDefinition)
+			continue
+		}
+		out.Denied = first(out.Denied, stop.Message+".")
+	}
+	return out, nil
+}
+
+// knownInput is what of a step's input is known before the run.
+func knownInput(st *definition.Step) json.RawMessage {
+	in := maps.Clone(st.Parameters)
+	if in == nil {
+		in = map[string]any{}
+	}
+	for k, v := range st.InputMapping {
+		if text, ok := v.(string); ok && !strings.HasPrefix(text, "$") {
+			in[k] = v
+		} else {
+			delete(in, k)
+		}
+	}
+	raw, err := marshal(in)
+	if err != nil {
+		return nil
+	}
+	return raw
+}
+
+func first(texts ...string) string {
+	for _, t := range texts {
+		if t != "" {
+			return t
+		}
+	}
+	return ""
+}
+
 type looker struct {
 	s       *Service
 	ctx     context.Context
 	catalog definition.Catalog
-	known   map[string]Rights // by what is called
+	known   map[string]rights // by what is called
 	skills  map[string]bool   // those whose steps are listed
 	out     RightsPreview
+	whole   permission.PreviewResult // the same as permission tells it
 }
 
 // judge says what the steps come to.
@@ -139,12 +232,12 @@ func (l *looker) call(path string, st *definition.Step, depth int) error {
 		if len(found) > 1 {
 			out.Denied = "Several things have the name of what it calls."
 		}
-		l.out.Steps = append(l.out.Steps, out)
+		l.add(out, permission.NewPreview())
 		return nil
 	}
 	f := found[0]
-	out.ToolName, out.ToolHash, out.Tier = f.Name, f.Hash, tier(f)
-	if f.Kind == definition.SkillCall { // a skill holds no rights; its steps need them
+	out.ToolName, out.ToolHash, out.Tier = f.Name, f.Hash, f.Effects.Tier()
+	if f.Kind == callable.Skill { // a skill holds no rights; its steps need them
 		l.out.Steps = append(l.out.Steps, out)
 		if key := f.ID + st.SkillVersion; f.Body != nil && !l.skills[key] && depth < definition.MaxCalls {
 			l.skills[key] = true
@@ -152,7 +245,7 @@ func (l *looker) call(path string, st *definition.Step, depth int) error {
 		}
 		return nil
 	}
-	r, err := l.needs(f, st)
+	r, err := l.needs(f.Info, st)
 	if err != nil {
 		return err
 	}
@@ -164,11 +257,21 @@ func (l *looker) call(path string, st *definition.Step, depth int) error {
 	add(&out.Needs, r.Needs)
 	add(&out.Granted, r.Granted)
 	add(&out.Missing, r.Missing)
-	if out.Denied = r.Denied; r.Tier != "" {
-		out.Tier = r.Tier
-	}
-	l.out.Steps, l.out.Union = append(l.out.Steps, out), append(l.out.Union, out.Needs...)
+	out.Denied, out.Tier = r.Denied, r.Tier
+	l.add(out, r.preview)
+	l.out.Union = append(l.out.Union, out.Needs...)
 	return nil
+}
+
+func (l *looker) add(st StepRights, p permission.PreviewResult) {
+	l.out.Steps = append(l.out.Steps, st)
+	l.whole.Add(st.StepPath, p)
+	if st.Denied != "" {
+		l.whole.Unattended = "will_stop"
+		if why := fmt.Sprintf("Step %s: %s", st.StepPath, st.Denied); len(p.Stops) == 0 && !slices.Contains(l.whole.Unresolved, why) {
+			l.whole.Unresolved = append(l.whole.Unresolved, why)
+		}
+	}
 }
 
 // find finds what a step calls, a pinned skill as it was.
@@ -180,34 +283,17 @@ func (l *looker) find(st *definition.Step) ([]definition.Callable, error) {
 	return found, err
 }
 
-// needs asks what a call needs, once for each thing that is called.
-func (l *looker) needs(f definition.Callable, st *definition.Step) (Rights, error) {
-	if f.Kind == definition.Builtin {
-		b := l.s.builtins[f.Name]
-		if b.Rights == nil {
-			return Rights{Needs: b.Capabilities, Missing: b.Capabilities, Tier: b.Tier}, nil
-		}
-		return b.Rights(l.ctx, st)
+// needs asks what a call needs, once for each thing that is called; what built-ins need depends
+// on the input.
+func (l *looker) needs(i callable.Info, st *definition.Step) (rights, error) {
+	if i.ID == "" && i.Kind == callable.Tool {
+		return rights{Tier: i.Effects.Tier(), Denied: "It comes with the file and is disabled until you enable it.", preview: permission.NewPreview()}, nil
 	}
-	if f.ID == "" && f.Kind == definition.Custom {
-		return Rights{Tier: tier(f), Denied: "It comes with the file and is disabled until you enable it."}, nil
-	}
-	key := string(f.Kind) + "\x00" + f.ID + "\x00" + f.Name
-	if r, ok := l.known[key]; ok {
+	key := i.Ref.String()
+	if r, ok := l.known[key]; ok && i.Kind != callable.Builtin {
 		return r, nil
 	}
-	r := Rights{Needs: f.Capabilities, Tier: tier(f), Denied: "Nothing here can call it."}
-	if run := l.s.runner(f.Kind); run != nil {
-		var err error
-		r, err = run.Rights(l.ctx, f)
-		switch fault.KindOf(err) {
-		case "":
-		case fault.Unavailable, fault.NotFound, fault.Denied:
-			r = Rights{Needs: f.Capabilities, Tier: tier(f), Denied: fault.As(err).Message}
-		default:
-			return Rights{}, err
-		}
-	}
+	r, err := l.s.stepRights(l.ctx, i, knownInput(st))
 	l.known[key] = r
-	return r, nil
+	return r, err
 }

@@ -6,13 +6,15 @@ import (
 	"encoding/json"
 	"errors"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/google/uuid"
 
+	"helix/backend/callable"
+	"helix/backend/duration"
 	"helix/backend/fault"
 	"helix/backend/identity"
+	"helix/backend/permission"
 	"helix/backend/skills/definition"
 	"helix/backend/skills/expr"
 	"helix/backend/skills/machine"
@@ -41,18 +43,24 @@ type beginning struct {
 	depth     int
 	request   string
 	restarted *uuid.UUID
+	authority *permission.Authority // what the caller holds; nil: the user
+	budget    callable.Budget
 	reused    map[string]machine.ReusedData
 }
 
 // ExecuteComposite runs a skill and waits for its end, or until it waits for a person. The
 // run goes on when nobody waits for it any more.
 func (s *Service) ExecuteComposite(ctx context.Context, p ExecuteParams) (ExecuteResult, error) {
+	return s.execute(ctx, p, beginning{trigger: triggerOf(ctx), attended: true})
+}
+
+func (s *Service) execute(ctx context.Context, p ExecuteParams, by beginning) (ExecuteResult, error) {
 	if len(p.RequestID) > 200 {
 		return ExecuteResult{}, fault.Invalidf("requestId has more than 200 characters.")
 	}
 	wait := defaultWait
 	if p.WaitMs > 0 {
-		wait = time.Duration(p.WaitMs) * time.Millisecond
+		wait = duration.Of(p.WaitMs, time.Millisecond)
 	}
 	if p.Async {
 		wait = 0
@@ -67,14 +75,12 @@ func (s *Service) ExecuteComposite(ctx context.Context, p ExecuteParams) (Execut
 	if err != nil {
 		return ExecuteResult{}, err
 	}
-	input, err := s.checkInput(skill.body, p.Input)
+	input, err := s.checkInput(ctx, skill.body, p.Input)
 	if err != nil {
 		return ExecuteResult{}, err
 	}
-	trigger := triggerOf(ctx)
-	id, r, err := s.begin(ctx, skill, beginning{
-		id: storage.NewID(), user: identity.UserID(ctx), input: input, trigger: trigger, attended: true, request: p.RequestID,
-	})
+	by.id, by.user, by.input, by.request = storage.NewID(), identity.UserID(ctx), input, p.RequestID
+	id, r, err := s.begin(ctx, skill, by)
 	if err != nil {
 		if other, ferr := s.requested(ctx, p.RequestID); ferr == nil && other != uuid.Nil { // of the same moment
 			return s.result(ctx, other, wait)
@@ -95,9 +101,9 @@ func (s *Service) ExecuteComposite(ctx context.Context, p ExecuteParams) (Execut
 func triggerOf(ctx context.Context) string {
 	id, _ := identity.From(ctx)
 	switch {
-	case id.Pipe == "cli" || strings.HasPrefix(id.Client, "helix-cli"):
+	case id.Client == identity.ClientTerminal:
 		return "cli"
-	case id.Pipe == "bridge" || id.Scopes.Has(identity.Approve):
+	case id.Person():
 		return "user"
 	}
 	return "rpc"
@@ -188,7 +194,7 @@ func (s *Service) given(ctx context.Context, raw json.RawMessage) (*row, []strin
 }
 
 // checkInput checks the input of a run against its skill.
-func (s *Service) checkInput(body *definition.Body, input json.RawMessage) (json.RawMessage, error) {
+func (s *Service) checkInput(ctx context.Context, body *definition.Body, input json.RawMessage) (json.RawMessage, error) {
 	if len(input) == 0 {
 		input = json.RawMessage("{}")
 	}
@@ -197,10 +203,10 @@ func (s *Service) checkInput(body *definition.Body, input json.RawMessage) (json
 	}
 	v, err := expr.Decode(input)
 	if err != nil {
-		return nil, fault.Invalidf("The input is not JSON.")
+		return nil, fault.Invalidf("The input cannot be used: %s.", fault.As(err).Message)
 	}
 	if len(body.InputSchema) > 0 && string(body.InputSchema) != "null" {
-		if err := s.schemas.check(body.InputSchema, v, "input"); err != nil {
+		if err := checkValue(ctx, &s.schemas, body.InputSchema, v, "input"); err != nil {
 			return nil, err
 		}
 	}
@@ -232,7 +238,7 @@ func (s *Service) newRun(ctx context.Context, skill *row, b beginning) (*live, e
 	}
 	l, err := s.newLive(*r, prog, made, nil)
 	if err == nil {
-		l.fresh = true
+		l.fresh, l.authority, l.budget = true, b.authority, b.budget
 	}
 	return l, err
 }
@@ -243,6 +249,9 @@ func (s *Service) runRow(skill *row, b beginning) (*runRow, error) {
 		id: b.id, user: b.user, hash: skill.hash, mode: modeLive, trigger: b.trigger, input: b.input, status: machine.Queued, parent: b.parent,
 		parentPath: b.path, depth: b.depth, restarted: b.restarted, request: b.request, device: s.db.Device().ID, created: s.now(),
 		name: skill.name, label: skill.version, sum: machine.Summary{Total: len(skill.body.Steps)},
+	}
+	if err := r.keepCaller(b.authority, b.budget); err != nil {
+		return nil, err
 	}
 	if skill.id != uuid.Nil {
 		r.skill = &skill.id
@@ -312,7 +321,7 @@ func (s *Service) turn(user, id uuid.UUID) turn {
 			s.freeSlot(user)
 		}
 		if err != nil && !fault.Is(err, fault.NotFound) && s.life.Err() == nil {
-			s.log.Error("begin a queued run", "run", id, "error", err)
+			s.broken(s.life, id, err)
 		}
 	}}
 }
@@ -350,7 +359,20 @@ func errStopping() *fault.Error { return fault.Unavailablef("Helix is stopping."
 
 // open brings a run to memory, or gives the row of one that has ended. prepare is called
 // before its loop begins, and not when it is in memory already.
-func (s *Service) open(ctx context.Context, id uuid.UUID, prepare func(*live)) (*live, *runRow, error) {
+// When its journal makes this program panic, the run ends as failed.
+func (s *Service) open(ctx context.Context, id uuid.UUID, prepare func(*live)) (r *live, row *runRow, err error) {
+	err = fault.Catch(func() (err error) {
+		r, row, err = s.load(ctx, id, prepare)
+		return err
+	})
+	if p := (*fault.Panic)(nil); errors.As(err, &p) {
+		s.broken(ctx, id, err)
+		return nil, nil, err
+	}
+	return r, row, err
+}
+
+func (s *Service) load(ctx context.Context, id uuid.UUID, prepare func(*live)) (*live, *runRow, error) {
 	inMemory := func() (*live, bool) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
@@ -366,25 +388,22 @@ func (s *Service) open(ctx context.Context, id uuid.UUID, prepare func(*live)) (
 	if found != nil {
 		return found, nil, nil
 	}
-	var row *runRow
-	var prog *program
-	var events []machine.Event
-	err := s.db.Read(context.WithoutCancel(ctx), func(tx *storage.Tx) (err error) {
-		if row, err = anyRun(tx, id); err != nil || row.final() {
-			return err
-		}
-		if prog, err = s.program(tx, row); err == nil {
-			events, err = loadEvents(tx, id, 0, 0)
-		}
-		return err
-	})
+	row, prog, events, err := s.stored(ctx, id)
 	switch {
 	case row != nil && row.final():
 		return nil, row, nil
 	case err != nil:
 		return nil, nil, err
+	case row.reason == WaitQuarantined:
+		return nil, nil, errQuarantined()
 	case closed:
 		return nil, nil, errStopping()
+	}
+	if row.status == machine.Waiting && !row.interrupted { // from here on it is at work, though its status does not say so
+		if err := s.writes.Write(context.WithoutCancel(ctx), 1, func(tx *storage.Tx) error { return noteAtWork(tx, id) }); err != nil {
+			return nil, nil, err
+		}
+		row.interrupted = true
 	}
 	var made created
 	if len(events) > 0 {
@@ -396,6 +415,9 @@ func (s *Service) open(ctx context.Context, id uuid.UUID, prepare func(*live)) (
 		return nil, nil, err
 	}
 	r, err := s.newLive(*row, prog, made, events)
+	if err == nil {
+		err = r.takeCaller(r.ctx)
+	}
 	if err != nil {
 		return nil, nil, err
 	}
@@ -408,6 +430,20 @@ func (s *Service) open(ctx context.Context, id uuid.UUID, prepare func(*live)) (
 	return s.launch(r)
 }
 
+// stored reads a run, and when it has not ended its definition and journal.
+func (s *Service) stored(ctx context.Context, id uuid.UUID) (row *runRow, prog *program, events []machine.Event, err error) {
+	err = s.db.Read(context.WithoutCancel(ctx), func(tx *storage.Tx) (err error) {
+		if row, err = anyRun(tx, id); err != nil || row.final() {
+			return err
+		}
+		if prog, err = s.program(tx, row); err == nil {
+			events, err = loadEvents(tx, id, 0, 0)
+		}
+		return err
+	})
+	return row, prog, events, err
+}
+
 // makeCreated finds now what a run needs that was only enqueued.
 func (s *Service) makeCreated(row *runRow, prog *program) (created, error) {
 	made := created{
@@ -417,7 +453,7 @@ func (s *Service) makeCreated(row *runRow, prog *program) (created, error) {
 	if row.skill != nil {
 		made.Above = []string{row.skill.String()}
 	}
-	ctx := identity.With(s.life, identity.Identity{User: row.user, Scopes: identity.Read | identity.Write, Pipe: "skills"})
+	ctx := identity.With(s.life, identity.Identity{User: row.user, Scopes: identity.Read | identity.Write, Client: identity.ClientProgram, Pipe: "skills"})
 	return made, s.resolve(ctx, prog.body, &made)
 }
 

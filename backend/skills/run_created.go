@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"helix/backend/callable"
 	"helix/backend/fault"
 	"helix/backend/skills/definition"
 	"helix/backend/skills/machine"
@@ -57,17 +58,19 @@ func (c *created) start(s *Service, id uuid.UUID, at time.Time, input json.RawMe
 			if t.Schema == "" {
 				return nil
 			}
-			return s.schemas.check(c.Schemas[t.Schema], in, "")
+			// The machine must decide the same at each replay, so no context may end this
+			// check; its work is bounded.
+			return checkValue(context.Background(), &s.schemas, c.Schemas[t.Schema], in, "")
 		},
 	}
 }
 
-// callable is what a runner gets to call.
-func (c *created) callable(step string) definition.Callable {
+// callable is what a step calls, as it was found when the run began.
+func (c *created) callable(step string) callable.Info {
 	t := c.Tools[step]
-	return definition.Callable{
-		Kind: t.Kind, ID: t.ID, Name: t.Name, Hash: t.Hash, InputSchema: c.Schemas[t.Schema], ReadOnly: t.Tier == tierReadOnly,
-		Idempotent: t.Idempotent, Tier: t.Tier, Capabilities: t.Capabilities,
+	return callable.Info{
+		Ref: callable.Ref{Kind: t.Kind.Callable(), ID: t.ID}, Name: t.Name, Hash: t.Hash, Input: c.Schemas[t.Schema],
+		Effects: callable.Effects{ReadOnly: t.Tier == tierReadOnly, Idempotent: t.Idempotent}, Capabilities: t.Capabilities,
 	}
 }
 
@@ -92,7 +95,7 @@ func (s *Service) resolveAll(ctx context.Context, body *definition.Body, c *crea
 			return
 		}
 		found(def.StepID, f)
-		schema := f.InputSchema
+		schema := f.Input
 		if len(schema) > 0 && string(schema) != "null" {
 			sum := sha256.Sum256(schema)
 			t.Schema = hex.EncodeToString(sum[:8])
@@ -130,8 +133,8 @@ func find(catalog definition.Catalog, def *definition.Step) (t target, f definit
 	}
 	f = found[0]
 	t.ID, t.Name, t.Capabilities = f.ID, f.Name, slices.Clone(f.Capabilities)
-	t.Tool = machine.Tool{Hash: f.Hash, Tier: tier(f), Idempotent: f.Idempotent}
-	if f.Kind == definition.SkillCall {
+	t.Tool = machine.Tool{Hash: f.Hash, Tier: f.Effects.Tier(), Idempotent: f.Effects.Idempotent}
+	if f.Kind == callable.Skill {
 		t.Idempotent, t.Resumes = false, true
 	}
 	return t, f, nil

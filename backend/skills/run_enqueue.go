@@ -5,7 +5,9 @@ import (
 
 	"github.com/google/uuid"
 
+	"helix/backend/callable"
 	"helix/backend/identity"
+	"helix/backend/permission"
 	"helix/backend/skills/machine"
 	"helix/backend/storage"
 )
@@ -18,6 +20,8 @@ type Enqueue struct {
 	Input     json.RawMessage
 	Trigger   string // schedule, agent or voice
 	RequestID string
+	Authority *permission.Authority // what the caller holds; nil: the user
+	Budget    callable.Budget
 }
 
 // EnqueueTx makes a run inside of a transaction, so that it comes into being together with
@@ -36,11 +40,11 @@ func (s *Service) EnqueueTx(tx *storage.Tx, o Enqueue) (uuid.UUID, error) {
 	if err != nil {
 		return uuid.Nil, err
 	}
-	input, err := s.checkInput(skill.body, o.Input)
+	input, err := s.checkInput(tx.Context(), skill.body, o.Input)
 	if err != nil {
 		return uuid.Nil, err
 	}
-	r, err := s.runRow(skill, beginning{id: storage.NewID(), user: identity.UserID(ctx), input: input, trigger: o.Trigger, request: o.RequestID})
+	r, err := s.runRow(skill, beginning{id: storage.NewID(), user: identity.UserID(ctx), input: input, trigger: o.Trigger, request: o.RequestID, authority: o.Authority, budget: o.Budget})
 	if err != nil {
 		return uuid.Nil, err
 	}
@@ -56,7 +60,7 @@ func (s *Service) Begin(run uuid.UUID) {
 	if there {
 		return
 	}
-	s.wg.Go(func() {
+	s.background("begin a run", func() {
 		var r *runRow
 		err := s.db.Read(s.life, func(tx *storage.Tx) (err error) {
 			r, err = anyRun(tx, run)

@@ -8,7 +8,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/google/uuid"
 
@@ -101,7 +100,7 @@ func TestRunDry(t *testing.T) {
 	if out.Success || out.Error.Kind != "unmocked" || len(out.StepResults) != 1 || out.StepResults[0].Status != machine.Unmocked {
 		t.Fatalf("%+v", out)
 	}
-	if w := out.StepResults[0].WouldDo; w == nil || w.Tier != "sideEffecting" || string(w.Input) != `{"x":1}` || len(w.Rights) != 1 || w.Rights[0] != "network:send" {
+	if w := out.StepResults[0].WouldDo; w == nil || w.Tier != "sideEffecting" || string(w.Input) != `{"x":1}` || len(w.Rights) != 1 || w.Rights[0] != "network:https(send.example.org)" {
 		t.Fatalf("%+v", w)
 	}
 	mocks := map[string]Mock{
@@ -110,9 +109,8 @@ func TestRunDry(t *testing.T) {
 		"w":   {Output: json.RawMessage(`{"waitedMs":1}`)},
 		"c":   {Sequence: []Mock{{Error: &machine.Failure{Kind: "unavailable", Message: "busy"}}, {Output: json.RawMessage(`7`)}}},
 	}
-	begun := time.Now()
 	out = dry(DryRunParams{Mocks: mocks, AllowReadOnly: true})
-	if !out.Success || string(out.FinalOutput) != `7` || out.StepResults[4].RetriesUsed != 1 || time.Since(begun) > 20*time.Second {
+	if !out.Success || string(out.FinalOutput) != `7` || out.StepResults[4].RetriesUsed != 1 {
 		t.Fatalf("%+v", out)
 	}
 	for i, source := range []string{"mock", "real", "mock", "mock", "mock"} {

@@ -49,7 +49,10 @@ type runRow struct {
 	deadline      *time.Time
 	wake          *time.Time
 	cancelAt      *time.Time
+	quarantined   *time.Time
+	interrupted   bool // the process ended unexpectedly with it
 	created       time.Time
+	caller        json.RawMessage // see caller; nil: the user's own run
 
 	name, label string // of the skill and of its version, where they are known
 }
@@ -58,24 +61,27 @@ type runRow struct {
 func errNoRun() error { return fault.NotFoundf("There is no such run.") }
 
 const runColumns = `x.id, x.user_id, x.composite_skill_id, x.version_id, x.definition_hash, x.body, x.mode, x.trigger, x.input_params, x.status,
-	x.wait_reason, x.error_kind, x.error_message, x.final_output, x.execution_time_ms, x.steps_completed, x.steps_failed, x.steps_skipped,
+	CASE WHEN i.quarantined_at IS NULL THEN x.wait_reason ELSE 'quarantined' END, i.quarantined_at, i.times IS NOT NULL, x.error_kind, x.error_message,
+	CASE x.error_kind WHEN 'denied' THEN (SELECT json_extract(e.payload, '$.error.approvalId') FROM composite_skill_events e WHERE e.execution_id = x.id AND e.type = 'run.finished' ORDER BY e.seq DESC LIMIT 1) END,
+	x.final_output, x.execution_time_ms, x.steps_completed, x.steps_failed, x.steps_skipped,
 	x.total_steps, x.parent_execution_id, x.parent_step_path, x.depth, x.restarted_from, x.request_id, x.device_id, x.pinned, x.bytes, x.started_at,
-	x.finished_at, x.deadline_at, x.wake_at, x.cancel_requested_at, x.created_at, coalesce(c.name, json_extract(x.body, '$.name'), ''),
+	x.finished_at, x.deadline_at, x.wake_at, x.cancel_requested_at, x.created_at, x.caller, coalesce(c.name, json_extract(x.body, '$.name'), ''),
 	coalesce(v.version, json_extract(x.body, '$.version'), '')`
 
 const runTables = ` FROM composite_skill_executions x
+	LEFT JOIN composite_skill_interruptions i ON i.execution_id = x.id
 	LEFT JOIN composite_skills c ON c.id = x.composite_skill_id AND c.user_id = x.user_id LEFT JOIN composite_skill_versions v ON v.id = x.version_id `
 
 func scanRun(from scanner) (*runRow, error) {
 	r := &runRow{}
 	var skill, version, parent, restarted uuid.NullUUID
-	var body, reason, kind, message, output, path, request sql.NullString
+	var body, reason, kind, message, approval, output, path, request, caller sql.NullString
 	var hash []byte
 	var input string
-	err := from.Scan(&r.id, &r.user, &skill, &version, &hash, &body, &r.mode, &r.trigger, &input, &r.status, &reason, &kind, &message, &output,
+	err := from.Scan(&r.id, &r.user, &skill, &version, &hash, &body, &r.mode, &r.trigger, &input, &r.status, &reason, storage.TimePtr(&r.quarantined), &r.interrupted, &kind, &message, &approval, &output,
 		&r.tookMs, &r.sum.Completed, &r.sum.Failed, &r.sum.Skipped, &r.sum.Total, &parent, &path, &r.depth, &restarted, &request, &r.device,
 		&r.pinned, &r.bytes, storage.TimePtr(&r.started), storage.TimePtr(&r.finished), storage.TimePtr(&r.deadline), storage.TimePtr(&r.wake),
-		storage.TimePtr(&r.cancelAt), storage.Time(&r.created), &r.name, &r.label)
+		storage.TimePtr(&r.cancelAt), storage.Time(&r.created), &caller, &r.name, &r.label)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, errNoRun()
 	}
@@ -91,11 +97,17 @@ func scanRun(from scanner) (*runRow, error) {
 	if body.Valid {
 		r.body = json.RawMessage(body.String)
 	}
+	if caller.Valid {
+		r.caller = json.RawMessage(caller.String)
+	}
 	if output.Valid {
 		r.output = json.RawMessage(output.String)
 	}
 	if kind.Valid {
 		r.err = &machine.Failure{Kind: kind.String, Message: message.String}
+		if id, err := uuid.Parse(approval.String); err == nil {
+			r.err.ApprovalID = &id
+		}
 	}
 	return r, nil
 }
@@ -131,9 +143,9 @@ func (r *runRow) insert(tx *storage.Tx) error {
 	}
 	_, err = tx.Exec(`INSERT INTO composite_skill_executions (id, composite_skill_id, user_id, version_id, definition_hash, body, mode, trigger,
 		input_params, status, total_steps, parent_execution_id, parent_step_path, depth, restarted_from, request_id, device_id, started_at, deadline_at,
-		wake_at, wait_reason, bytes, created_at, updated_at) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)`,
+		wake_at, wait_reason, bytes, caller, created_at, updated_at) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)`,
 		r.id, r.skill, r.user, r.version, hash, r.body, r.mode, r.trigger, r.input, string(r.status), r.sum.Total, r.parent, nullText(r.parentPath),
-		r.depth, r.restarted, nullText(r.request), r.device, r.started, r.deadline, r.wake, nullText(r.reason), r.bytes, r.created, tx.Now)
+		r.depth, r.restarted, nullText(r.request), r.device, r.started, r.deadline, r.wake, nullText(r.reason), r.bytes, nullText(string(r.caller)), r.created, tx.Now)
 	return err
 }
 

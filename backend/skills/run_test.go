@@ -11,34 +11,39 @@ import (
 
 	"github.com/google/uuid"
 
+	"helix/backend/callable"
 	"helix/backend/fault"
 	"helix/backend/identity"
-	"helix/backend/skills/definition"
+	"helix/backend/permission"
 	"helix/backend/skills/machine"
 	"helix/backend/storage"
 	"helix/backend/storage/storagetest"
 )
 
-// hand is a runner of tools that the tests make up: what a tool does depends on its name.
+// Call is how the tools of these tests are called.
+type Call = callable.Request
+
+// hand is a provider of tools that the tests make up: what a tool does depends on its name.
 type hand struct {
 	mu    sync.Mutex
-	calls []Call
+	calls []string // ids
 	does  map[string]func(ctx context.Context, c Call) (json.RawMessage, error)
 	gone  map[string]bool
 }
 
-func (h *hand) tool(name string) definition.Callable {
-	c := definition.Callable{Kind: definition.Custom, ID: name, Name: name, Hash: "hash-" + name, InputSchema: json.RawMessage(`{"type":"object"}`)}
-	c.ReadOnly = strings.HasPrefix(name, "read")
-	c.Idempotent = strings.HasPrefix(name, "idem")
+func (h *hand) Kind() callable.Kind { return callable.Tool }
+
+func (h *hand) tool(name string) callable.Info {
+	i := callable.Info{Ref: callable.Ref{Kind: callable.Tool, ID: name}, Name: name, Hash: "hash-" + name, Input: json.RawMessage(`{"type":"object"}`)}
+	i.Effects = callable.Effects{ReadOnly: strings.HasPrefix(name, "read"), Idempotent: strings.HasPrefix(name, "idem")}
 	if name == "read-strict" {
-		c.InputSchema = json.RawMessage(`{"type":"object","properties":{"n":{"type":"integer"}}}`)
-		c.OutputSchema = json.RawMessage(`{"type":"object","properties":{"n":{"type":"integer","default":3}}}`)
+		i.Input = json.RawMessage(`{"type":"object","properties":{"n":{"type":"integer"}}}`)
+		i.Output = json.RawMessage(`{"type":"object","properties":{"n":{"type":"integer","default":3}}}`)
 	}
-	return c
+	return i
 }
 
-func (h *hand) Find(_ context.Context, id, name string) ([]definition.Callable, error) {
+func (h *hand) Find(_ context.Context, id, name string) ([]callable.Info, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if id != "" {
@@ -47,25 +52,34 @@ func (h *hand) Find(_ context.Context, id, name string) ([]definition.Callable, 
 	if h.gone[name] {
 		return nil, nil
 	}
-	return []definition.Callable{h.tool(name)}, nil
+	return []callable.Info{h.tool(name)}, nil
 }
 
-func (h *hand) List(context.Context) ([]definition.Callable, error) { return nil, nil }
+func (h *hand) List(context.Context) ([]callable.Info, error) { return nil, nil }
 
-func (h *hand) Rights(_ context.Context, c definition.Callable) (Rights, error) {
-	return Rights{Needs: []string{"network:" + c.Name}, Granted: []string{}, Missing: []string{}, Tier: tier(c)}, nil
+// Rights says that each tool needs the network, which is granted.
+func (h *hand) Rights(_ context.Context, i callable.Info, _ json.RawMessage) (permission.PreviewResult, error) {
+	return preview("granted", "network:https", i.Name+".example.org"), nil
 }
 
-func (h *hand) Call(ctx context.Context, c Call) (Reply, error) {
+// preview is that of a call which needs one right.
+func preview(state, capability, resource string) permission.PreviewResult {
+	p := permission.NewPreview()
+	c := permission.PreviewCapability{Capability: permission.Capability(capability), Resource: resource, State: state}
+	p.Steps = []permission.PreviewStep{{StepID: "run", Capabilities: []permission.PreviewCapability{c}}}
+	return p
+}
+
+func (h *hand) Call(ctx context.Context, ref callable.Ref, c Call) (callable.Result, error) {
 	h.mu.Lock()
-	h.calls = append(h.calls, c)
-	f := h.does[c.Target.Name]
+	h.calls = append(h.calls, ref.ID)
+	f := h.does[ref.ID]
 	h.mu.Unlock()
 	if f == nil {
-		return Reply{Output: c.Input}, nil
+		return callable.Result{Output: c.Input}, nil
 	}
 	out, err := f(ctx, c)
-	return Reply{Output: out}, err
+	return callable.Result{Output: out}, err
 }
 
 func (h *hand) on(name string, f func(ctx context.Context, c Call) (json.RawMessage, error)) {
@@ -77,8 +91,8 @@ func (h *hand) on(name string, f func(ctx context.Context, c Call) (json.RawMess
 func (h *hand) made(name string) (n int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for _, c := range h.calls {
-		if c.Target.Name == name {
+	for _, id := range h.calls {
+		if id == name {
 			n++
 		}
 	}
@@ -104,20 +118,30 @@ func newBench(t testing.TB, change ...func(*Options)) *bench {
 
 // service is another start of Helix over the same database.
 func (b *bench) service(change ...func(*Options)) *Service {
-	o := Options{Tools: b.h}
+	list, closing := Builtins(BuiltinOptions{})
+	o := Options{Callables: offering(b.h, list...)}
 	for _, f := range change {
 		f(&o)
 	}
 	s := New(b.db, o)
-	list, closing := Builtins(BuiltinOptions{})
-	for _, x := range list {
-		s.Register(x)
-	}
+	o.Callables.Add(s.Provider())
 	b.t.Cleanup(func() {
 		s.Close()
 		closing()
 	})
 	return s
+}
+
+// offering is a registry of one provider and some built-ins.
+func offering(p callable.Provider, list ...callable.Func) *callable.Registry {
+	r := callable.NewRegistry(nil)
+	if p != nil {
+		r.Add(p)
+	}
+	set := callable.NewSet(callable.Builtin, nil)
+	set.Add(list...)
+	r.Add(set)
+	return r
 }
 
 func skillText(steps ...string) json.RawMessage {
@@ -154,7 +178,7 @@ func (b *bench) until(id uuid.UUID, ok func(x Execution) bool) Execution {
 	b.t.Helper()
 	news, cancel := b.s.watch(id)
 	defer cancel()
-	limit := time.After(30 * time.Second)
+	limit := time.After(5 * time.Minute)
 	for {
 		x, err := b.s.GetExecution(b.ctx, RunParams{ExecutionID: id})
 		if err != nil {
@@ -176,6 +200,10 @@ func (b *bench) until(id uuid.UUID, ok func(x Execution) bool) Execution {
 
 func is(status Status) func(Execution) bool {
 	return func(x Execution) bool { return x.Status == status }
+}
+
+func (b *bench) state(id uuid.UUID) (callable.State, error) {
+	return b.s.Provider().(callable.Starter).State(b.ctx, id)
 }
 
 func (b *bench) replay(id uuid.UUID) {

@@ -12,6 +12,7 @@ import (
 	"github.com/google/uuid"
 
 	"helix/backend/bus"
+	"helix/backend/callable"
 	"helix/backend/fault"
 	"helix/backend/permission"
 	"helix/backend/skills/machine"
@@ -186,13 +187,17 @@ type gate struct {
 	said map[uuid.UUID]string
 }
 
-func (g *gate) Answered(_ context.Context, id uuid.UUID) (string, error) {
+func (g *gate) ApprovalStatus(_ context.Context, id uuid.UUID) (string, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if s := g.said[id]; s != "" {
 		return s, nil
 	}
-	return "open", nil
+	return "pending", nil
+}
+
+func (g *gate) Restore(context.Context, json.RawMessage) (*permission.Authority, error) {
+	return nil, fault.Internalf(nil, "no run of these tests has a caller")
 }
 
 func (g *gate) say(b *bench, id uuid.UUID, what string) {
@@ -208,10 +213,10 @@ func TestRunPermission(t *testing.T) {
 	b := newBench(t, func(o *Options) { o.Gate = g })
 	ask := uuid.New()
 	b.h.on("guarded", func(ctx context.Context, c Call) (json.RawMessage, error) {
-		if said, _ := g.Answered(ctx, ask); said == "approved" {
+		if said, _ := g.ApprovalStatus(ctx, ask); said == "approved" {
 			return json.RawMessage(`"in"`), nil
 		}
-		return nil, fault.Deniedf("network is not allowed").WithDetails(Refused{PendingApprovalID: ask, Reason: "network:x"})
+		return nil, fault.Deniedf("network is not allowed").WithDetails(callable.Refusal{PendingApprovalID: ask, Reason: "network:x"})
 	})
 	skill := skillText(step("a", "guarded", ""))
 	out := b.run(skill, `{}`)
@@ -252,9 +257,50 @@ func TestRunPermission(t *testing.T) {
 	b.s.Begin(id)
 	b.s.Begin(id)
 	x = b.until(id, is(machine.Failed))
-	if state, err := b.s.StateOf(b.ctx, id); err != nil || !state.NeedsApproval || x.Error.Kind != "denied" || x.Trigger != "schedule" {
+	if state, err := b.state(id); err != nil || !state.NeedsApproval || x.Error.Kind != "denied" || x.Trigger != "schedule" {
 		t.Fatalf("%+v %v", state, err)
 	}
+}
+
+// asked records what a service asks in Approvals, by reference, and how it was closed.
+type asked struct {
+	mu     sync.Mutex
+	open   map[string]permission.Asked
+	closed map[string]string
+}
+
+func (a *asked) AskTx(_ *storage.Tx, q permission.Asked) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.open == nil {
+		a.open, a.closed = map[string]permission.Asked{}, map[string]string{}
+	}
+	a.open[q.Ref] = q
+	return nil
+}
+
+func (a *asked) CloseTx(_ *storage.Tx, _ uuid.UUID, ref, choice string, _ uuid.UUID) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for r := range a.open {
+		if ref == "" || ref == r {
+			a.closed[r] = choice
+			delete(a.open, r)
+		}
+	}
+	return nil
+}
+
+func (a *asked) question(ref string) permission.Asked {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.open[ref]
+}
+
+func (a *asked) choice(ref string) string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.closed[ref]
 }
 
 // TestRunUnknown: a process that ends during an effect leaves a question behind.
@@ -288,10 +334,18 @@ func TestRunUnknown(t *testing.T) {
 			b.s.stop(errShutdown) // as sudden as a process can be here
 			b.s.Close()
 			hang = false
-			b.s = b.service()
+			var q asked
+			b.s = b.service(func(o *Options) { o.Questions = &q })
 			b.start(b.s)
 			if c.decision != "" {
-				x := b.until(id, is(machine.Waiting))
+				var w permission.Asked
+				x := b.until(id, func(x Execution) bool {
+					w = q.question(place("a", ""))
+					return is(machine.Waiting)(x) && w.Run == id
+				})
+				if string(w.Question.Details) != `{}` || len(w.Question.Choices) != 3 {
+					t.Fatalf("asked in Approvals: %+v", w)
+				}
 				if x.WaitReason != machine.WaitUnknown || string(x.Waits[0].Input) != `{}` {
 					t.Fatalf("%+v", x)
 				}
@@ -309,6 +363,9 @@ func TestRunUnknown(t *testing.T) {
 			}
 			if c.decision == machine.Done && string(x.FinalOutput) != `"it did"` {
 				t.Fatalf("%s", x.FinalOutput)
+			}
+			if c.decision != "" {
+				b.until(id, func(Execution) bool { return q.choice(place("a", "")) == c.decision })
 			}
 			if unknown := x.StepResults[0].Unknown; unknown != (c.status == machine.Failed) {
 				t.Fatalf("unknown: %v", unknown)

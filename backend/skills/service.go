@@ -11,8 +11,11 @@ import (
 
 	"github.com/google/uuid"
 
+	"helix/backend/audit"
 	"helix/backend/bus"
-	"helix/backend/skills/definition"
+	"helix/backend/callable"
+	"helix/backend/fault"
+	"helix/backend/schema"
 	"helix/backend/storage"
 )
 
@@ -53,19 +56,17 @@ func (l Limits) filled() Limits {
 	return l
 }
 
-// Options configure New. The zero value works; a runner that is nil answers that its kind
-// of thing is not available.
+// Options configure New. The zero value works.
 type Options struct {
-	Logger *slog.Logger
-	Tools  ToolRunner
-	Wasm   WasmRunner
-	MCP    MCPRunner
-	Gate   Gate    // nil: a missing right is final
-	Audit  Auditor // nil: nothing is audited
-	Limits Limits
-	Writes *storage.Group   // commits the journal; nil: one of its own
-	Now    func() time.Time // nil: time.Now
-	Rand   func() float64   // from 0 to 1, for the jitter of back-offs; nil: math/rand
+	Logger    *slog.Logger
+	Callables *callable.Registry                   // what steps call; nil: nothing
+	Gate      Gate                                 // nil: a missing right is final
+	Audit     func(*storage.Tx, audit.Entry) error // nil: nothing is audited
+	Questions Questions                            // shows what runs wait for in Approvals; nil: only the runs show it
+	Limits    Limits
+	Writes    *storage.Group   // commits the journal; nil: one of its own
+	Now       func() time.Time // nil: time.Now
+	Rand      func() float64   // from 0 to 1, for the jitter of back-offs; nil: math/rand
 	// Keep gives runs that history must keep besides the pinned ones; nil: none.
 	Keep func(tx *storage.Tx) ([]uuid.UUID, error)
 }
@@ -75,14 +76,13 @@ const doors = 32
 // Service serves composite skills. There is one a database; its methods are safe for
 // concurrent use. Run does the background work.
 type Service struct {
-	db       *storage.DB
-	o        Options
-	log      *slog.Logger
-	limits   Limits
-	builtins map[string]Builtin // by name; complete before the first call
+	db     *storage.DB
+	o      Options
+	log    *slog.Logger
+	limits Limits
 
 	writes   *storage.Group
-	schemas  schemaCache
+	schemas  schema.Cache
 	programs programs
 	sizes    sizes
 
@@ -90,21 +90,26 @@ type Service struct {
 	// would be old when the other one has carried the run on and left. By the last byte of ids.
 	doors [doors]sync.Mutex
 
-	mu       sync.Mutex
-	live     map[uuid.UUID]*live           // runs in memory
-	lines    map[uuid.UUID]*line           // of each user with live or queued runs
-	watchers map[uuid.UUID][]chan struct{} // told when the status of a run changes
-	closed   bool
-	wg       sync.WaitGroup
-	life     context.Context // ends with Close
-	stop     context.CancelCauseFunc
-	quiet    chan struct{} // closed when nothing may begin any more
-	again    chan struct{} // there is something to look for in the database
-	lost     atomic.Bool   // another database has taken the place of the one before
-	silence  []func()      // ends what New subscribed to
+	mu          sync.Mutex
+	live        map[uuid.UUID]*live           // runs in memory
+	lines       map[uuid.UUID]*line           // of each user with live or queued runs
+	watchers    map[uuid.UUID][]chan struct{} // told when the status of a run changes
+	closed      bool
+	wg          sync.WaitGroup
+	life        context.Context // ends with Close
+	stop        context.CancelCauseFunc
+	quiet       chan struct{} // closed when nothing may begin any more
+	again       chan struct{} // there is something to look for in the database
+	counted     atomic.Bool   // the runs that the last process was interrupted with
+	uncounted   atomic.Bool   // they could not be counted, and nothing was resumed
+	leftRunning atomic.Bool   // a run has left memory before its end and goes on at the next start
+	lost        atomic.Bool   // another database has taken the place of the one before
+	silence     []func()      // ends what New subscribed to
+
+	evaluating func(run uuid.UUID) // tests: called where the expressions of a run are evaluated
 }
 
-// New returns the service. Register the built-ins before the first call.
+// New returns the service.
 func New(db *storage.DB, o Options) *Service {
 	if o.Logger == nil {
 		o.Logger = slog.Default()
@@ -116,7 +121,7 @@ func New(db *storage.DB, o Options) *Service {
 		o.Rand = rand.Float64
 	}
 	s := &Service{
-		db: db, o: o, log: o.Logger, limits: o.Limits.filled(), builtins: map[string]Builtin{},
+		db: db, o: o, log: o.Logger, limits: o.Limits.filled(),
 		live: map[uuid.UUID]*live{}, lines: map[uuid.UUID]*line{}, watchers: map[uuid.UUID][]chan struct{}{},
 		quiet: make(chan struct{}), again: make(chan struct{}, 1),
 	}
@@ -132,23 +137,6 @@ func New(db *storage.DB, o Options) *Service {
 		bus.Subscribe(db.Bus(), s.approvalChanged),
 	}
 	return s
-}
-
-// Register adds a built-in. It must not be called once runs may begin.
-func (s *Service) Register(b Builtin) { s.builtins[b.Name] = b }
-
-// runner gives what finds and calls things of a kind; nil when this installation has none.
-// Built-ins and skills are found by the service itself.
-func (s *Service) runner(kind definition.Kind) Runner {
-	switch kind {
-	case definition.Custom:
-		return s.o.Tools
-	case definition.WASM:
-		return s.o.Wasm
-	case definition.MCP:
-		return s.o.MCP
-	}
-	return nil
 }
 
 // wake lets Run look for runs to continue.
@@ -188,6 +176,19 @@ func (s *Service) Close() {
 	}
 	s.stop(errShutdown)
 	<-done
+	if first {
+		s.noteStop()
+	}
+}
+
+// background runs fn on a goroutine that Close waits for. A panic in fn is logged and ends
+// nothing else. The caller holds mu or knows that the service is not closed.
+func (s *Service) background(what string, fn func()) {
+	s.wg.Go(func() {
+		if err := fault.Catch(func() error { fn(); return nil }); err != nil {
+			s.log.Error(what, "error", err)
+		}
+	})
 }
 
 func (s *Service) isClosed() bool {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"helix/backend/callable"
 	"helix/backend/fault"
 	"helix/backend/identity"
 	"helix/backend/jcs"
@@ -108,11 +109,11 @@ func (s *Service) Export(ctx context.Context, p ExportParams) (ExportResult, err
 		}
 	}
 	if p.IncludeTools && len(ids) > 0 {
-		sharer, ok := s.o.Tools.(ToolSharer)
+		sharer, ok := s.o.Callables.Provider(callable.Tool).(callable.Portable)
 		if !ok {
 			return ExportResult{}, fault.Unavailablef("Tools cannot be put into a share file here; export the skill without them.")
 		}
-		if f.Tools, err = sharer.ExportTools(ctx, ids); err != nil {
+		if f.Tools, err = sharer.Export(ctx, ids); err != nil {
 			return ExportResult{}, err
 		}
 	}
@@ -230,7 +231,7 @@ func (s *Service) signer(ctx context.Context, f *shareFile) (who string, trusted
 	if ed25519.PublicKey(key).Equal(s.db.Device().PublicKey) && identity.UserID(ctx) == s.db.LocalUser().ID {
 		return who, true, nil
 	}
-	if sharer, ok := s.o.Tools.(ToolSharer); ok {
+	if sharer, ok := s.o.Callables.Provider(callable.Tool).(callable.Portable); ok {
 		_, trusted, err = sharer.TrustedSigner(ctx, who)
 	}
 	return who, trusted, err

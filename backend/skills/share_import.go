@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 
+	"helix/backend/callable"
 	"helix/backend/fault"
 	"helix/backend/identity"
 	"helix/backend/skills/definition"
@@ -187,12 +188,12 @@ func (s *Service) bringTools(ctx context.Context, f *shareFile, sk *definition.S
 	if len(f.Tools) == 0 {
 		return nil, nil
 	}
-	sharer, ok := s.o.Tools.(ToolSharer)
+	sharer, ok := s.o.Callables.Provider(callable.Tool).(callable.Portable)
 	if !ok {
 		out.Warnings = append(out.Warnings, fmt.Sprintf("The file also holds %d tools; tools cannot be imported here.", len(f.Tools)))
 		return nil, nil
 	}
-	list, err := sharer.ImportTools(ctx, f.Tools, commit)
+	list, err := sharer.Import(ctx, f.Tools, commit)
 	if err != nil {
 		return nil, err
 	}
@@ -228,7 +229,7 @@ type withExpected struct {
 func (c *withExpected) Find(kind definition.Kind, id, name string) ([]definition.Callable, error) {
 	found, err := c.Catalog.Find(kind, id, name)
 	if err == nil && len(found) == 0 && kind == definition.Custom && id == "" && c.expected[name] {
-		return []definition.Callable{{Kind: kind, Name: name}}, nil
+		return []definition.Callable{{Info: callable.Info{Ref: callable.Ref{Kind: kind.Callable()}, Name: name}}}, nil
 	}
 	return found, err
 }

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"helix/backend/callable"
 	"helix/backend/fault"
 	"helix/backend/jcs"
 	"helix/backend/skills/definition"
@@ -22,7 +23,7 @@ type market struct {
 	trusted string
 }
 
-func (m *market) ExportTools(ctx context.Context, ids []string) (out []json.RawMessage, _ error) {
+func (m *market) Export(ctx context.Context, ids []string) (out []json.RawMessage, _ error) {
 	for _, id := range ids {
 		found, _ := m.Find(ctx, id, "")
 		if len(found) == 0 {
@@ -33,20 +34,20 @@ func (m *market) ExportTools(ctx context.Context, ids []string) (out []json.RawM
 	return out, nil
 }
 
-func (m *market) ImportTools(ctx context.Context, tools []json.RawMessage, commit bool) (out []ImportedTool, _ error) {
+func (m *market) Import(ctx context.Context, tools []json.RawMessage, commit bool) (out []callable.Imported, _ error) {
 	for _, raw := range tools {
 		var t struct{ Name, Hash string }
 		if err := json.Unmarshal(raw, &t); err != nil {
 			return nil, fault.Invalidf("A tool in the file cannot be read.")
 		}
-		done := ImportedTool{Name: t.Name, As: t.Name}
+		done := callable.Imported{Name: t.Name, As: t.Name}
 		if found, _ := m.Find(ctx, "", t.Name); len(found) == 0 || found[0].Hash != t.Hash {
 			done.New = true
 			if len(found) > 0 {
 				done.As += " 2"
 			}
 			if commit {
-				m.things = append(m.things, definition.Callable{Kind: definition.Custom, ID: "new " + done.As, Name: done.As, Hash: t.Hash})
+				m.things = append(m.things, aTool("new "+done.As, done.As, t.Hash))
 			}
 		}
 		out = append(out, done)
@@ -104,7 +105,7 @@ func resealed(t testing.TB, file json.RawMessage, change func(m map[string]any))
 
 func TestExportImport(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t, func(o *Options) { o.Tools = newMarket() })
+	d := newDesk(t, func(o *Options) { o.Callables = offering(newMarket()) })
 	m := d.save(t, travelling)
 	for _, tools := range []bool{false, true} {
 		r, err := d.Export(d.ctx, ExportParams{SkillID: m.SkillID, IncludeTools: tools})
@@ -239,11 +240,11 @@ func TestImportRefuses(t *testing.T) {
 // TestImportElsewhere: what the other installation has not comes in as a draft that names it.
 func TestImportElsewhere(t *testing.T) {
 	t.Parallel()
-	here := newDesk(t, func(o *Options) { o.Tools = newMarket() })
+	here := newDesk(t, func(o *Options) { o.Callables = offering(newMarket()) })
 	m := here.save(t, travelling)
 	plain, with := here.export(t, SkillParams{m.SkillID}, false), here.export(t, SkillParams{m.SkillID}, true)
 
-	there := newDesk(t, func(o *Options) { o.Tools = &cupboard{} })
+	there := newDesk(t, func(o *Options) { o.Callables = offering(&cupboard{}) })
 	r, err := there.Import(there.ctx, ImportParams{File: plain})
 	if err != nil || r.Trusted || len(r.Signer) != 64 || len(r.Errors) != 2 || r.Rights.Verdict != "denied" ||
 		!slices.Equal(r.Missing, []Dependency{{definition.Custom, "count", "h2"}, {definition.Custom, "fetch", "h1"}}) {
@@ -257,8 +258,8 @@ func TestImportElsewhere(t *testing.T) {
 	}
 
 	shop := &market{trusted: r.Signer}
-	shop.things = []definition.Callable{{Kind: definition.Custom, ID: "c", Name: "count", Hash: "another"}}
-	third := newDesk(t, func(o *Options) { o.Tools = shop })
+	shop.things = []callable.Info{aTool("c", "count", "another")}
+	third := newDesk(t, func(o *Options) { o.Callables = offering(shop) })
 	dry, err := third.Import(third.ctx, ImportParams{File: with, DryRun: true})
 	if err != nil || !dry.Trusted || len(dry.Errors) != 0 || len(dry.Missing) != 0 || len(shop.things) != 1 {
 		t.Fatalf("%v %+v", err, dry)

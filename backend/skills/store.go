@@ -8,7 +8,9 @@ import (
 
 	"github.com/google/uuid"
 
+	"helix/backend/audit"
 	"helix/backend/bus"
+	"helix/backend/callable"
 	"helix/backend/fault"
 	"helix/backend/identity"
 	"helix/backend/skills/definition"
@@ -289,10 +291,15 @@ func (s *Service) announce(tx *storage.Tx, r *row, change string) {
 
 // record writes to the audit log when there is one.
 func (s *Service) record(tx *storage.Tx, action string, r *row, details any) error {
+	return s.recordRun(tx, audit.Entry{Action: action, Outcome: audit.OK, SubjectID: r.id.String(), Details: details})
+}
+
+func (s *Service) recordRun(tx *storage.Tx, e audit.Entry) error {
 	if s.o.Audit == nil {
 		return nil
 	}
-	return s.o.Audit.Append(tx, action, "ok", r.id, uuid.Nil, details)
+	e.SubjectKind = string(callable.Skill)
+	return s.o.Audit(tx, e)
 }
 
 // numbered appends " n" to a name, or raises the number in " (Clone)" and " (Clone n)", and

@@ -12,19 +12,23 @@ import (
 	"github.com/google/uuid"
 
 	"helix/backend/bus"
+	"helix/backend/callable"
 	"helix/backend/fault"
+	"helix/backend/permission"
 	"helix/backend/skills/definition"
 	"helix/backend/storage"
 	"helix/backend/storage/storagetest"
 )
 
-// cupboard is a Runner over a few things; calling is not its business.
+// cupboard is a provider of a few tools; calling is not its business.
 type cupboard struct {
-	things []definition.Callable
-	rights map[string]Rights // by name
+	things []callable.Info
+	rights map[string]permission.PreviewResult // by name
 }
 
-func (c *cupboard) Find(_ context.Context, id, name string) (out []definition.Callable, _ error) {
+func (c *cupboard) Kind() callable.Kind { return callable.Tool }
+
+func (c *cupboard) Find(_ context.Context, id, name string) (out []callable.Info, _ error) {
 	for _, t := range c.things {
 		if id != "" && t.ID == id || id == "" && t.Name == name {
 			out = append(out, t)
@@ -33,28 +37,29 @@ func (c *cupboard) Find(_ context.Context, id, name string) (out []definition.Ca
 	return out, nil
 }
 
-func (c *cupboard) List(context.Context) ([]definition.Callable, error) { return c.things, nil }
+func (c *cupboard) List(context.Context) ([]callable.Info, error) { return c.things, nil }
 
-func (c *cupboard) Call(context.Context, Call) (Reply, error) {
-	return Reply{}, fault.Unavailablef("Nothing is called here.")
+func (c *cupboard) Call(context.Context, callable.Ref, callable.Request) (callable.Result, error) {
+	return callable.Result{}, fault.Unavailablef("Nothing is called here.")
 }
 
-func (c *cupboard) Rights(_ context.Context, t definition.Callable) (Rights, error) {
-	r := c.rights[t.Name]
-	if r.Tier == "" {
-		r.Tier = "readOnly"
+func (c *cupboard) Rights(_ context.Context, i callable.Info, _ json.RawMessage) (permission.PreviewResult, error) {
+	if p, ok := c.rights[i.Name]; ok {
+		return p, nil
 	}
-	return r, nil
+	return permission.NewPreview(), nil
+}
+
+func aTool(id, name, hash string) callable.Info {
+	return callable.Info{Ref: callable.Ref{Kind: callable.Tool, ID: id}, Name: name, Hash: hash}
 }
 
 // someTools are what most tests call.
 func someTools() *cupboard {
-	return &cupboard{things: []definition.Callable{
-		{Kind: definition.Custom, ID: "t-fetch", Name: "fetch", Hash: "h1", InputSchema: json.RawMessage(`{"type":"object","properties":{"query":{"type":"string"}},"required":["query"]}`)},
-		{Kind: definition.Custom, ID: "t-count", Name: "count", Hash: "h2", ReadOnly: true},
-		{Kind: definition.Custom, ID: "t-twin1", Name: "twin"},
-		{Kind: definition.Custom, ID: "t-twin2", Name: "twin"},
-	}}
+	fetch, count := aTool("t-fetch", "fetch", "h1"), aTool("t-count", "count", "h2")
+	fetch.Input = json.RawMessage(`{"type":"object","properties":{"query":{"type":"string"}},"required":["query"]}`)
+	count.Effects.ReadOnly = true
+	return &cupboard{things: []callable.Info{fetch, count, aTool("t-twin1", "twin", ""), aTool("t-twin2", "twin", "")}}
 }
 
 // desk is a service over a database of its own, and what it tells.
@@ -69,11 +74,12 @@ type desk struct {
 func newDesk(t testing.TB, change ...func(*Options)) *desk {
 	t.Helper()
 	db := storagetest.Open(t)
-	o := Options{Tools: someTools()}
+	o := Options{Callables: offering(someTools())}
 	for _, c := range change {
 		c(&o)
 	}
 	d := &desk{Service: New(db, o), db: db, ctx: storagetest.Ctx(t, db)}
+	o.Callables.Add(d.Provider())
 	t.Cleanup(d.Close)
 	bus.Subscribe(db.Bus(), func(_ uuid.UUID, c Changed) {
 		d.mu.Lock()
@@ -395,10 +401,10 @@ func TestList(t *testing.T) {
 	}
 }
 
-func TestNoRunners(t *testing.T) {
+func TestCatalogWithoutTools(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t, func(o *Options) { o.Tools = nil })
-	d.Register(Builtin{Name: "time.now", Tier: "readOnly", Idempotent: true, InputSchema: json.RawMessage(`{"type":"object","properties":{},"additionalProperties":false}`)})
+	now := callable.Func{Info: callable.Info{Name: "time.now", Effects: callable.Effects{ReadOnly: true}, Input: json.RawMessage(`{"type":"object","properties":{},"additionalProperties":false}`)}}
+	d := newDesk(t, func(o *Options) { o.Callables = offering(nil, now) })
 	m := d.save(t, `{"name":"n","steps":[{"stepId":"a","toolName":"time.now"},{"stepId":"b","toolType":"wasm","toolName":"x"},{"stepId":"c","toolName":"srv.tool"}]}`)
 	if m.Valid || m.Steps[0].ToolType != definition.Builtin || m.Steps[2].ToolType != definition.MCP {
 		t.Fatalf("%+v", m)

@@ -8,7 +8,9 @@ import (
 
 	"github.com/google/uuid"
 
+	"helix/backend/callable"
 	"helix/backend/fault"
+	"helix/backend/permission"
 	"helix/backend/skills/definition"
 	"helix/backend/storage"
 )
@@ -16,8 +18,8 @@ import (
 func TestVersions(t *testing.T) {
 	t.Parallel()
 	tools := someTools()
-	tools.rights = map[string]Rights{"fetch": {Needs: []string{"network:https(a.example)"}, Missing: []string{"network:https(a.example)"}, Tier: "sideEffecting"}}
-	d := newDesk(t, func(o *Options) { o.Tools = tools })
+	tools.rights = map[string]permission.PreviewResult{"fetch": preview("missing", "network:https", "a.example")}
+	d := newDesk(t, func(o *Options) { o.Callables = offering(tools) })
 	m := d.save(t, oneStep("V", "1"))
 	edit := func(steps string) Meta {
 		t.Helper()
@@ -163,9 +165,8 @@ func TestNextVersion(t *testing.T) {
 func TestRights(t *testing.T) {
 	t.Parallel()
 	tools := someTools()
-	d := newDesk(t, func(o *Options) { o.Tools = tools })
-	d.Register(Builtin{Name: "notify", Tier: "sideEffecting"})
-	d.Register(Builtin{Name: "http.request", Tier: "sideEffecting", Capabilities: []string{"network:https(*)"}})
+	steps := []callable.Func{{Info: callable.Info{Name: "notify"}}, {Info: callable.Info{Name: "http.request", Capabilities: []string{"network:https(*)"}}}}
+	d := newDesk(t, func(o *Options) { o.Callables = offering(tools, steps...) })
 	inner := d.save(t, `{"name":"Inner","steps":[{"stepId":"get","toolName":"fetch","parameters":{"query":"x"}}]}`)
 	outer := d.save(t, `{"name":"Outer","steps":[{"stepId":"n","toolName":"notify"},
 		{"stepId":"pick","toolType":"branch","cases":[{"when":"$.input.x == 1","steps":[{"stepId":"do","toolType":"skill","toolName":"Inner"}]}],
@@ -190,18 +191,18 @@ func TestRights(t *testing.T) {
 	if want := []string{"n", "pick/do", "pick/do/get", "pick/all/again", "pick/all/c"}; !slices.Equal(paths, want) || r.Verdict != "ready" {
 		t.Fatalf("%v %+v", paths, r)
 	}
-	tools.rights = map[string]Rights{"fetch": {Needs: net, Granted: net, Tier: "sideEffecting"}}
+	tools.rights = map[string]permission.PreviewResult{"fetch": preview("granted", "network:https", "a.example")}
 	if r := look(true); r.Verdict != "ready" || !slices.Equal(r.Union, net) || r.Reason != "" {
 		t.Errorf("%+v", r)
 	}
-	tools.rights["fetch"] = Rights{Needs: net, Missing: net}
+	tools.rights["fetch"] = preview("missing", "network:https", "a.example")
 	if r := look(false); r.Verdict != "asks" || r.Reason == "" {
 		t.Errorf("%+v", r)
 	}
 	if r := look(true); r.Verdict != "denied" {
 		t.Errorf("%+v", r)
 	}
-	tools.rights["count"] = Rights{Denied: "The tool was changed."}
+	tools.rights["count"] = permission.PreviewResult{Stops: []permission.PreviewStop{{Reason: permission.ReasonInactive, Message: "The tool was changed"}}}
 	if r := look(false); r.Verdict != "denied" || r.Reason != "Step pick/all/c: The tool was changed." {
 		t.Errorf("%+v", r)
 	}

@@ -319,7 +319,7 @@ type ExecuteResult struct {
 	UserID           uuid.UUID                  `json:"userId"`
 	ExecutionID      uuid.UUID                  `json:"executionId"`
 	Status           Status                     `json:"status"`
-	WaitReason       string                     `json:"waitReason,omitempty"` // approval, unknown_outcome, permission or timer
+	WaitReason       string                     `json:"waitReason,omitempty"` // approval, unknown_outcome, permission, timer or quarantined
 	StepResults      []StepResult               `json:"stepResults"`
 	FinalOutput      json.RawMessage            `json:"finalOutput"`
 	ExecutionContext map[string]json.RawMessage `json:"executionContext"` // input, and the output of each completed top-level step
@@ -353,6 +353,7 @@ type StepResult struct {
 	Skipped         bool             `json:"skipped,omitempty"`
 	Reason          string           `json:"reason,omitempty"` // condition, branch, error or reused
 	Output          json.RawMessage  `json:"output,omitempty"`
+	OutputMissing   string           `json:"outputMissing,omitempty"` // why the stored output can't be read; output is then absent
 	Error           *machine.Failure `json:"error,omitempty"`
 	Unknown         bool             `json:"unknown,omitempty"` // nobody knows whether it happened
 	ExecutionTimeMs float64          `json:"executionTimeMs"`
@@ -483,7 +484,9 @@ type CancelResult struct {
 }
 
 // AnswerParams answer a question of a run. Decision: approve or decline for an approval;
-// done, retry or fail for an unknown outcome; retry or fail for a missing right.
+// done, retry or fail for an unknown outcome; retry or fail for a missing right. An empty
+// stepPath answers the only question of a run. A quarantined run asks with an empty one: retry
+// resumes it, fail ends it.
 type AnswerParams struct {
 	ExecutionID uuid.UUID       `json:"executionId"`
 	StepPath    string          `json:"stepPath"`

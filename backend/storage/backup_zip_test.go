@@ -16,6 +16,7 @@ import (
 	"testing"
 
 	"helix/backend/fault"
+	"helix/backend/testkit"
 )
 
 // entries of a good backup, for tests that spoil it.
@@ -74,6 +75,7 @@ func listed(m Manifest, name string, content []byte) Manifest {
 }
 
 func TestBadBackupsAreRefused(t *testing.T) {
+	testkit.SkipRaced(t, "much of the database and little at the same time")
 	t.Parallel()
 	h, good, m := goodBackup(t)
 	before := rows(t, h.db, toolTables...)
@@ -174,6 +176,7 @@ func TestBadBackupsAreRefused(t *testing.T) {
 }
 
 func TestBackupOfManyEntries(t *testing.T) {
+	testkit.SkipRaced(t, "much of the database and little at the same time")
 	t.Parallel()
 	h, good, m := goodBackup(t)
 	n := 2_000

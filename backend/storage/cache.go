@@ -6,6 +6,7 @@ import (
 	"database/sql/driver"
 	"errors"
 	"io"
+	"sync/atomic"
 )
 
 // Parsing a statement costs modernc more than running it on a row that is in memory, so each
@@ -20,6 +21,7 @@ const (
 type cachedConn struct {
 	driver.Conn
 	immediate bool // begin write transactions with the lock
+	watch     *atomic.Pointer[StatementFunc]
 	stmts     map[string]*list.Element
 	order     *list.List // of *cachedStmt, most recent first
 }
@@ -30,8 +32,21 @@ type cachedStmt struct {
 	busy  bool // its rows are being read
 }
 
-func newCachedConn(c driver.Conn, immediate bool) *cachedConn {
-	return &cachedConn{Conn: c, immediate: immediate, stmts: map[string]*list.Element{}, order: list.New()}
+// StatementFunc hears of a statement and its arguments before it runs.
+type StatementFunc func(query string, args []driver.NamedValue)
+
+// OnStatement has fn hear of every statement from now on, on the goroutine that runs it; nil ends
+// that. Tests record with it what they explain.
+func (db *DB) OnStatement(fn StatementFunc) {
+	if fn == nil {
+		db.watch.Store(nil)
+		return
+	}
+	db.watch.Store(&fn)
+}
+
+func newCachedConn(c driver.Conn, immediate bool, watch *atomic.Pointer[StatementFunc]) *cachedConn {
+	return &cachedConn{Conn: c, immediate: immediate, watch: watch, stmts: map[string]*list.Element{}, order: list.New()}
 }
 
 // get returns a statement for query; once says that it is not in the cache and is to be
@@ -67,6 +82,9 @@ func (c *cachedConn) get(ctx context.Context, query string) (s *cachedStmt, once
 
 // ExecContext implements driver.ExecerContext.
 func (c *cachedConn) ExecContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Result, error) {
+	if fn := c.watch.Load(); fn != nil {
+		(*fn)(query, args)
+	}
 	s, once, err := c.get(ctx, query)
 	if err != nil {
 		return nil, err
@@ -79,6 +97,9 @@ func (c *cachedConn) ExecContext(ctx context.Context, query string, args []drive
 
 // QueryContext implements driver.QueryerContext.
 func (c *cachedConn) QueryContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Rows, error) {
+	if fn := c.watch.Load(); fn != nil {
+		(*fn)(query, args)
+	}
 	s, once, err := c.get(ctx, query)
 	if err != nil {
 		return nil, err

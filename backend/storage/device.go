@@ -5,7 +5,9 @@ import (
 	"crypto/ed25519"
 	"crypto/rand"
 	"database/sql"
+	"encoding/hex"
 	"errors"
+	"slices"
 
 	"github.com/google/uuid"
 
@@ -48,7 +50,19 @@ func (db *DB) Sign(msg []byte) ([]byte, error) {
 	if err := db.readers.QueryRow(`SELECT private_key FROM device_keys WHERE id = ?`, d.ID[:]).Scan(&sealed); err != nil {
 		return nil, fault.Internalf(err, "The key of this device could not be read.")
 	}
-	seed, err := db.keys.Unseal("device_keys", "private_key", d.ID, sealed)
+	key, err := db.openDeviceKey(d.ID, sealed)
+	if err != nil {
+		return nil, err
+	}
+	defer clear(key)
+	return ed25519.Sign(key, msg), nil
+}
+
+// Sign is DB.Sign.
+func (tx *Tx) Sign(msg []byte) ([]byte, error) { return tx.db.Sign(msg) }
+
+func (db *DB) openDeviceKey(id uuid.UUID, sealed []byte) (ed25519.PrivateKey, error) {
+	seed, err := db.keys.Unseal("device_keys", "private_key", id, sealed)
 	if err != nil {
 		return nil, err
 	}
@@ -56,7 +70,63 @@ func (db *DB) Sign(msg []byte) ([]byte, error) {
 	if len(seed) != ed25519.SeedSize {
 		return nil, fault.Internalf(errors.New("device_keys.private_key: wrong length"), "The key of this device is damaged.")
 	}
-	return ed25519.Sign(ed25519.NewKeyFromSeed(seed), msg), nil
+	return ed25519.NewKeyFromSeed(seed), nil
+}
+
+// DeviceKeys are the public keys of this installation, present and retired. They are computed
+// from the sealed private halves, because anybody who can write to the file can put a public
+// key into it. A row whose private half does not open counts for nothing; while the database
+// is locked there is only the stored public half to go by.
+func (db *DB) DeviceKeys(ctx context.Context) (keys []ed25519.PublicKey, err error) {
+	err = db.Read(ctx, func(tx *Tx) error {
+		rows, err := tx.Query(`SELECT id, public_key, private_key FROM device_keys`)
+		if err != nil {
+			return err
+		}
+		defer rows.Close()
+		for rows.Next() {
+			var id uuid.UUID
+			var public, sealed []byte
+			if err := rows.Scan(&id, &public, &sealed); err != nil {
+				return err
+			}
+			if db.keys.Locked() {
+				keys = append(keys, public)
+			} else if key, err := db.openDeviceKey(id, sealed); err == nil {
+				keys = append(keys, key.Public().(ed25519.PublicKey))
+				clear(key)
+			}
+		}
+		return rows.Err()
+	})
+	return keys, err
+}
+
+// newLogKey is the meta key that says that the audit log was not begun yet.
+const newLogKey = "audit.new"
+
+func newLogMessage(device uuid.UUID) []byte {
+	return append([]byte("helix-audit-new-v1"), device[:]...)
+}
+
+// LogIsNew reports whether nothing has been signed in the audit log since this database was
+// made. Only one of the keys can say so: a log that was emptied by hand is not new.
+func (tx *Tx) LogIsNew(keys []ed25519.PublicKey) (bool, error) {
+	var text string
+	err := tx.QueryRow(`SELECT value FROM meta WHERE key = ?`, newLogKey).Scan(&text)
+	if err != nil {
+		return false, ignoreNoRows(err)
+	}
+	sig, err := hex.DecodeString(text)
+	return err == nil && slices.ContainsFunc(keys, func(k ed25519.PublicKey) bool {
+		return len(k) == ed25519.PublicKeySize && ed25519.Verify(k, newLogMessage(tx.Device().ID), sig)
+	}), nil
+}
+
+// LogBegun ends that.
+func (tx *Tx) LogBegun() error {
+	_, err := tx.Exec(`DELETE FROM meta WHERE key = ?`, newLogKey)
+	return err
 }
 
 // ensureDevice returns this device and makes its key pair when there is none and a data key
@@ -86,7 +156,11 @@ func (db *DB) ensureDevice(ctx context.Context, user uuid.UUID) (d Device, err e
 			d.ID, user, pub, sealed, tx.Now); err != nil {
 			return err
 		}
-		_, err = tx.Exec(`UPDATE sync_local SET device_id = ?`, d.ID)
+		if _, err = tx.Exec(`UPDATE sync_local SET device_id = ?`, d.ID); err != nil {
+			return err
+		}
+		_, err = tx.Exec(`INSERT INTO meta (key, value) SELECT ?, ? WHERE NOT EXISTS (SELECT 1 FROM audit_log) AND NOT EXISTS (SELECT 1 FROM audit_segments)
+			AND (SELECT count(*) FROM device_keys) = 1 ON CONFLICT (key) DO UPDATE SET value = excluded.value`, newLogKey, hex.EncodeToString(ed25519.Sign(priv, newLogMessage(d.ID))))
 		return err
 	})
 	return d, err

@@ -89,11 +89,6 @@ func codeSQLite(err error) *fault.Error {
 	return nil
 }
 
-// FieldError is the detail of a broken constraint.
-type FieldError struct {
-	Field string `json:"field"` // as on the wire; empty when the constraint names none
-}
-
 func constraintError(code int, err error) *fault.Error {
 	field := camel(constraintColumn(err.Error()))
 	what := "A value"
@@ -114,7 +109,7 @@ func constraintError(code int, err error) *fault.Error {
 		f = fault.Invalidf("%s has a value that is not allowed. Nothing was changed.", what)
 	}
 	if field != "" {
-		f.Details = FieldError{Field: field}
+		f.Details = fault.Field(field, fault.CodeConstraint)
 	}
 	return f.WithCause(err)
 }

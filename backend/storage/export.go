@@ -139,12 +139,16 @@ type exporter struct {
 	ctx   context.Context
 	tmp   string
 	r     *ExportResult
+	refs  []BlobColumn
 	blobs map[[32]byte]bool
 }
 
 func (e *exporter) all(tx *Tx, only []string) error {
 	ts, err := exportTables(e.ctx, tx)
 	if err != nil {
+		return err
+	}
+	if e.refs, err = BlobColumns(e.ctx, tx); err != nil {
 		return err
 	}
 	for _, n := range only {
@@ -202,7 +206,6 @@ func (e *exporter) table(tx *Tx, t exportTable) (n int64, err error) {
 	for i, c := range t.cols {
 		names[i] = quote(c.name)
 	}
-	blobCols := blobColumnsOf(t.name)
 	vals := make([]any, len(t.cols))
 	dst := make([]any, len(t.cols))
 	for i := range vals {
@@ -221,7 +224,7 @@ func (e *exporter) table(tx *Tx, t exportTable) (n int64, err error) {
 		}
 		n++
 		for i, c := range t.cols {
-			if !slices.Contains(blobCols, c.name) {
+			if !slices.Contains(e.refs, BlobColumn{t.name, c.name}) {
 				continue
 			}
 			b, ok := vals[i].([]byte)
@@ -238,22 +241,6 @@ func (e *exporter) table(tx *Tx, t exportTable) (n int64, err error) {
 		return nil
 	}, bind(t.args(identity.UserID(e.ctx)))...)
 	return n, err
-}
-
-func blobColumnsOf(table string) (out []string) {
-	for _, c := range BlobColumns {
-		if c.Table == table {
-			out = append(out, c.Column)
-		}
-	}
-	for _, t := range Synced {
-		for _, f := range t.Fields {
-			if t.Table == table && f.Blob {
-				out = append(out, f.Name)
-			}
-		}
-	}
-	return out
 }
 
 func (e *exporter) markdown(m MarkdownTable, t exportTable, vals []any) error {

@@ -104,7 +104,7 @@ const (
 func TestFaultProgram(t *testing.T) {
 	spec, dir := os.Getenv(faultEnv), os.Getenv(faultDir)
 	if spec == "" {
-		t.Skip("only as a child of another test")
+		t.Skip("a part of another test")
 	}
 	p := strings.Split(spec, ":")
 	n, err := strconv.ParseInt(p[1], 10, 64)

@@ -2,7 +2,6 @@ package storage
 
 import (
 	"context"
-	"fmt"
 	"sync"
 	"sync/atomic"
 
@@ -102,7 +101,7 @@ func (g *Group) commit(group []*joined) {
 	if len(group) > 1 {
 		err := g.db.Write(context.WithoutCancel(group[0].ctx), func(tx *Tx) error {
 			for _, e := range group {
-				if err := guarded(e.fn, tx); err != nil {
+				if err := fault.Catch(func() error { return e.fn(tx) }); err != nil {
 					return err
 				}
 			}
@@ -114,18 +113,8 @@ func (g *Group) commit(group []*joined) {
 		}
 	}
 	for _, e := range group {
-		if e.err = g.db.Write(e.ctx, func(tx *Tx) error { return guarded(e.fn, tx) }); e.err == nil {
+		if e.err = g.db.Write(e.ctx, func(tx *Tx) error { return fault.Catch(func() error { return e.fn(tx) }) }); e.err == nil {
 			g.commits.Add(1)
 		}
 	}
-}
-
-// guarded turns a panic into an error: it must not end the writes of others.
-func guarded(fn func(*Tx) error, tx *Tx) (err error) {
-	defer func() {
-		if x := recover(); x != nil {
-			err = fault.Internalf(fmt.Errorf("panic: %v", x), "Something went wrong inside Helix.")
-		}
-	}()
-	return fn(tx)
 }

@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+
+	"helix/backend/testkit"
 )
 
 // fileRoot keeps the root key in a file, as config does, so that a killed process finds it.
@@ -50,7 +52,7 @@ func crashOpen(ctx context.Context, dir string) (*DB, error) {
 func TestKeysCrashProgram(t *testing.T) {
 	dir, point := os.Getenv(crashDirEnv), os.Getenv(crashPointEnv)
 	if dir == "" {
-		t.Skip("only as a child of another test")
+		t.Skip("a part of another test")
 	}
 	if point != "" {
 		onCrashPoint = func(name string) {
@@ -102,6 +104,7 @@ func dieNow() {
 }
 
 func TestKilledDuringFirstStartRotationAndBlobs(t *testing.T) {
+	testkit.SkipRaced(t, "a process of the test has no time for anything")
 	t.Parallel()
 	points := []string{"first.user", "keys.root", "keys.added", "first.device", "keys.batch", "blob.synced", "blob.renamed"}
 	if raced && !long() {
@@ -165,6 +168,7 @@ func TestKilledDuringFirstStartRotationAndBlobs(t *testing.T) {
 // TestKilledDuringFirstStart kills the first start of an empty folder at any moment: the next
 // one has a user, a device and keys, and keeps what was told of them.
 func TestKilledDuringFirstStart(t *testing.T) {
+	testkit.SkipRaced(t, "a process of the test has no time for anything")
 	t.Parallel()
 	rng := rand.New(rand.NewPCG(4, 7))
 	told := 0

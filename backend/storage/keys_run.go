@@ -7,6 +7,8 @@ import (
 	"strconv"
 
 	"github.com/google/uuid"
+
+	"helix/backend/fault"
 )
 
 // resealBatch is how many rows move to a new data key in one transaction.
@@ -20,7 +22,7 @@ const resealedTo = "keys.resealed_to"
 // returns nil when ctx ends.
 func (k *Keys) Run(ctx context.Context) error {
 	for {
-		if err := k.work(ctx); err != nil && ctx.Err() == nil {
+		if err := fault.Catch(func() error { return k.work(ctx) }); err != nil && ctx.Err() == nil {
 			k.at.Load().log.Error("background work on the keys", "err", err)
 		}
 		select {

@@ -20,6 +20,7 @@ import (
 
 	"helix/backend/bus"
 	"helix/backend/fault"
+	"helix/backend/testkit"
 )
 
 func TestLockNamesTheHolder(t *testing.T) {
@@ -196,6 +197,7 @@ func (h *handler) count(text string) (n int) {
 // A day of use on a simulated clock: one automatic backup, history, database and WAL within
 // their bounds, and a read that never ends is told, with its caller.
 func TestADayOfUse(t *testing.T) {
+	testkit.SkipRaced(t, "much of the database and little at the same time")
 	t.Parallel()
 	dir := t.TempDir()
 	logs := &handler{}
@@ -359,7 +361,7 @@ func TestConstraintErrorsNameTheField(t *testing.T) {
 	} {
 		err := db.Write(t.Context(), func(tx *Tx) error { _, err := tx.Exec(c.q, c.args...); return err })
 		f := fault.As(err)
-		d, _ := f.Details.(FieldError)
+		d, _ := f.Details.(fault.FieldError)
 		if f.Kind != c.kind || d.Field != c.field || strings.Contains(f.Message, "constraint") || strings.Contains(f.Message, "INSERT") {
 			t.Errorf("%s: %s %q field %q, want %s %q (%v)", name, f.Kind, f.Message, d.Field, c.kind, c.field, err)
 		}
@@ -368,6 +370,7 @@ func TestConstraintErrorsNameTheField(t *testing.T) {
 
 // Any sequence of writes survives a backup and a restore, and an export and an import.
 func TestAnyWritesSurviveBackupAndExport(t *testing.T) {
+	testkit.SkipRaced(t, "much of the database and little at the same time")
 	t.Parallel()
 	n := rounds(3)
 	for i := range min(n, 50) {

@@ -13,8 +13,8 @@ import (
 	"helix/backend/fault"
 )
 
-// errLockHeld is what lockFile answers when another process has the lock.
-var errLockHeld = errors.New("lock is held")
+// ErrLockHeld is in the chain of the error of Lock when another process has the lock.
+var ErrLockHeld = errors.New("lock is held")
 
 // Lock takes the lock file of a data folder (helix.lock) for this process and writes its
 // pid into it. A second process gets a Conflict that names the first. The operating system
@@ -43,12 +43,17 @@ func openLock(path string) (*os.File, error) {
 		return nil, fmt.Errorf("make folder of the lock: %w", err)
 	}
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	if readOnlyFolder(err) { // the lock of a used folder is there, and reading is enough to hold it
+		if f, err = os.Open(path); err != nil {
+			return nil, fault.Unavailablef("The data folder %s is read-only, and Helix was never used in it. Choose another with --data-dir, or make it writable.", filepath.Dir(path)).WithCause(err)
+		}
+	}
 	if err != nil {
 		return nil, fmt.Errorf("open lock: %w", err)
 	}
 	if err := lockFile(f); err != nil {
 		defer f.Close()
-		if !errors.Is(err, errLockHeld) {
+		if !errors.Is(err, ErrLockHeld) {
 			return nil, fmt.Errorf("lock data folder: %w", err)
 		}
 		pid := lockPID(path)

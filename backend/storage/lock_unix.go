@@ -13,7 +13,7 @@ func lockFile(f *os.File) error {
 	for {
 		switch err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); {
 		case errors.Is(err, unix.EWOULDBLOCK):
-			return errLockHeld
+			return ErrLockHeld
 		case errors.Is(err, unix.EINTR):
 		default:
 			return err

@@ -13,7 +13,7 @@ func lockFile(f *os.File) error {
 	ol := windows.Overlapped{Offset: 1 << 20}
 	err := windows.LockFileEx(windows.Handle(f.Fd()), windows.LOCKFILE_EXCLUSIVE_LOCK|windows.LOCKFILE_FAIL_IMMEDIATELY, 0, 1, 0, &ol)
 	if errors.Is(err, windows.ERROR_LOCK_VIOLATION) {
-		return errLockHeld
+		return ErrLockHeld
 	}
 	return err
 }

@@ -16,6 +16,7 @@ import (
 	"testing/fstest"
 
 	"helix/backend/fault"
+	"helix/backend/testkit"
 )
 
 var update = flag.Bool("update", false, "write golden files")
@@ -40,6 +41,7 @@ func TestSchemaIsGolden(t *testing.T) {
 
 // Rules of the schema that SQLite does not enforce by itself.
 func TestSchemaRules(t *testing.T) {
+	testkit.SkipRaced(t, "much of the database and little at the same time")
 	t.Parallel()
 	db := open(t)
 	must(t, db.Read(t.Context(), func(tx *Tx) error {
@@ -161,6 +163,7 @@ func newest(t *testing.T, ctx context.Context) int64 {
 const addColumn = `ALTER TABLE users ADD COLUMN nick TEXT; CREATE TABLE extra (id BLOB PRIMARY KEY CHECK (length(id) = 16)) STRICT;`
 
 func TestMigrationCopiesChecksAndLogs(t *testing.T) {
+	testkit.SkipRaced(t, "much of the database and little at the same time")
 	t.Parallel()
 	path, root := filepath.Join(t.TempDir(), "helix.db"), &memRoot{}
 	db := openWith(t, path, root)
@@ -212,6 +215,7 @@ func TestMigrationCopiesChecksAndLogs(t *testing.T) {
 }
 
 func TestMigrationThatFailsChangesNothing(t *testing.T) {
+	testkit.SkipRaced(t, "much of the database and little at the same time")
 	t.Parallel()
 	for name, c := range map[string]string{
 		"broken SQL":        `ALTER TABLE nothing ADD COLUMN x TEXT;`,
@@ -239,6 +243,7 @@ func TestMigrationThatFailsChangesNothing(t *testing.T) {
 }
 
 func TestMigrationNeedsRoom(t *testing.T) {
+	testkit.SkipRaced(t, "much of the database and little at the same time")
 	t.Parallel()
 	small := smallDisk(t, 4<<20)
 	path, root := filepath.Join(small, "helix.db"), &memRoot{}
@@ -253,6 +258,7 @@ func TestMigrationNeedsRoom(t *testing.T) {
 }
 
 func TestForeignAndNewerFilesAreRefused(t *testing.T) {
+	testkit.SkipRaced(t, "much of the database and little at the same time")
 	t.Parallel()
 	path, root := filepath.Join(t.TempDir(), "helix.db"), &memRoot{}
 	newer := with(t.Context(), map[string]string{"9001_nick.sql": addColumn})
@@ -274,6 +280,7 @@ func TestForeignAndNewerFilesAreRefused(t *testing.T) {
 }
 
 func TestRollbackHoldsUntilMigrate(t *testing.T) {
+	testkit.SkipRaced(t, "much of the database and little at the same time")
 	t.Parallel()
 	dir, root := t.TempDir(), &memRoot{}
 	path := filepath.Join(dir, "helix.db")
@@ -337,6 +344,7 @@ func TestRollbackHoldsUntilMigrate(t *testing.T) {
 
 // A snapshot whose bytes changed is not put in place.
 func TestRollbackChecksTheSnapshot(t *testing.T) {
+	testkit.SkipRaced(t, "much of the database and little at the same time")
 	t.Parallel()
 	dir, root := t.TempDir(), &memRoot{}
 	path := filepath.Join(dir, "helix.db")
@@ -379,6 +387,7 @@ func TestReleasedDatabasesMigrate(t *testing.T) {
 
 // A database of every earlier step of the migrations comes to the same schema.
 func TestMigrateFromEveryStep(t *testing.T) {
+	testkit.SkipRaced(t, "much of the database and little at the same time")
 	t.Parallel()
 	known, err := knownMigrations(t.Context())
 	must(t, err)
@@ -405,6 +414,7 @@ func TestMigrateFromEveryStep(t *testing.T) {
 // A crash while SQLite used a rollback journal leaves a file that cannot be read without
 // writing to it.
 func TestHotJournalIsPlayedBack(t *testing.T) {
+	testkit.SkipRaced(t, "much of the database and little at the same time")
 	t.Parallel()
 	dir, root := t.TempDir(), &memRoot{}
 	path := filepath.Join(dir, "helix.db")
@@ -432,6 +442,7 @@ func TestHotJournalIsPlayedBack(t *testing.T) {
 
 // Only the update of data that is there is told: the first start makes an empty file.
 func TestProgressIsOfAnUpdate(t *testing.T) {
+	testkit.SkipRaced(t, "much of the database and little at the same time")
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "helix.db")
 	var steps []string

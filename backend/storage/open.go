@@ -35,11 +35,17 @@ func refuseNetworkFS(dir string, allowed bool) error {
 }
 
 // start brings the file at db.path into use: at Open, and again after a swap. On a full disk
-// that is for reads only.
+// or in a read-only folder that is for reads only.
 func (db *DB) start(ctx context.Context) error {
 	err := db.startWriting(ctx)
 	if noRoom(err) {
 		return db.startReading(ctx, err)
+	}
+	if dir := filepath.Dir(db.path); err != nil && readOnlyFolder(writableFolder(dir)) {
+		if rerr := db.startReading(ctx, err); rerr != nil {
+			return readOnlyFault(dir).WithCause(rerr)
+		}
+		return nil
 	}
 	return err
 }
@@ -58,6 +64,9 @@ func (db *DB) startWriting(ctx context.Context) error {
 	} else if problem != "" {
 		return db.enterRecovery(&RecoveryState{Reason: "corrupt", Problems: []string{problem}})
 	}
+	if problem := walProblem(db.path); problem != "" && !db.startNew { // SQLite would drop what it cannot read, and say nothing
+		return db.enterRecovery(&RecoveryState{Reason: "corrupt", Problems: []string{problem}})
+	}
 	known, err := knownMigrations(ctx)
 	if err != nil {
 		return err
@@ -68,6 +77,13 @@ func (db *DB) startWriting(ctx context.Context) error {
 		return db.enterRecovery(&RecoveryState{Reason: "corrupt", Problems: []string{err.Error()}})
 	case err != nil:
 		return err
+	}
+	if fileSize(db.path) == 0 && fileSize(db.path+"-wal") > 0 && !db.startNew {
+		// SQLite would delete the WAL, and with it the only copy of the last writes.
+		return db.enterRecovery(&RecoveryState{Reason: "corrupt", Problems: []string{"the database file is missing or empty, and its WAL is there"}})
+	}
+	if lost := db.lostData(st); lost != nil {
+		return db.enterRecovery(lost)
 	}
 	pending, err := st.compare(known, db.o.Version)
 	if err != nil {
@@ -152,6 +168,9 @@ func headerProblem(path string) (string, error) {
 	if size == 1 {
 		size = 65536
 	}
+	if fileSize(path) < int64(size) { // SQLite takes it for an empty database
+		return "the file ends within its first page", nil
+	}
 	if size < 512 || size&(size-1) != 0 || head[18] > 2 || head[19] > 2 || head[21] != 64 {
 		return "the header of the file is damaged", nil
 	}
@@ -191,6 +210,8 @@ func removeLeftovers(dir, base string) error {
 type fileState struct {
 	present bool // it has a schema
 	clean   bool
+	users   bool             // somebody's data is in it
+	foreign bool             // it has tables, and not those of Helix
 	version int64            // highest migration applied
 	applied map[int64]bool   // every one
 	logged  map[int64][]byte // sha256 of the migration files that made it
@@ -242,7 +263,7 @@ func lookAtFile(ctx context.Context, path, dsn string) (st fileState, err error)
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
 	db.SetMaxOpenConns(1)
-	rows, err := db.QueryContext(ctx, `SELECT name FROM sqlite_master WHERE type = 'table' AND name IN ('goose_db_version', 'migration_log', 'meta')`)
+	rows, err := db.QueryContext(ctx, `SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite\_%' ESCAPE '\'`)
 	if err != nil {
 		return st, fmt.Errorf("read schema: %w", err)
 	}
@@ -257,9 +278,13 @@ func lookAtFile(ctx context.Context, path, dsn string) (st fileState, err error)
 	if err := errors.Join(rows.Err(), rows.Close()); err != nil {
 		return st, fmt.Errorf("read schema: %w", err)
 	}
-	st.present = has["goose_db_version"]
+	st.present = has["goose_db_version"] && has["users"]
+	st.foreign = len(has) > 0 && !st.present
 	if !st.present {
 		return st, nil
+	}
+	if err := db.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM users)`).Scan(&st.users); err != nil {
+		return st, fmt.Errorf("read users: %w", err)
 	}
 	if err := eachRow(ctx, db, `SELECT version_id FROM goose_db_version WHERE is_applied = 1 AND version_id > 0`, func(scan func(...any) error) error {
 		var v int64

@@ -32,7 +32,7 @@ func (c gated) Connect(ctx context.Context) (driver.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return newCachedConn(conn, c.write), nil
+	return newCachedConn(conn, c.write, &c.db.watch), nil
 }
 
 // readerCount is how many reads run at once.

@@ -3,7 +3,6 @@ package storage
 import (
 	"context"
 	"database/sql"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -38,13 +37,6 @@ var History = []HistoryTable{
 	{Table: "schedule_runs", Time: "created_at"},
 	{Table: "skill_executions", Time: "timestamp", Payloads: []string{"input_params", "output_result"}},
 }
-
-// BlobColumn names a column that holds the SHA-256 of a blob.
-type BlobColumn struct{ Table, Column string }
-
-// BlobColumns lists those outside Synced, whose fields say it themselves. While no column
-// at all is known, no blob is pruned.
-var BlobColumns = []BlobColumn{}
 
 const (
 	pruneBatch  = 500
@@ -373,61 +365,24 @@ func (p *pruner) supersededChanges(ctx context.Context) (old []int64, err error)
 	return old, err
 }
 
-// blobSum reads what a column that names a blob holds: 32 bytes, or their hexadecimal text,
-// with or without sha256: in front.
-func blobSum(v []byte) (sum [32]byte, ok bool) {
-	if raw, err := hex.DecodeString(strings.TrimPrefix(string(v), "sha256:")); err == nil && len(raw) == 32 {
-		v = raw
-	}
-	if len(v) != 32 {
-		return sum, false
-	}
-	return [32]byte(v), true
-}
-
 const metaOrphans = "blob_orphans"
 
 // blobs removes files that no row has named for a day. Since when is remembered in meta.
 func (p *pruner) blobs(ctx context.Context) error {
-	cols := slices.Clone(BlobColumns)
-	for _, t := range Synced {
-		for _, f := range t.Fields {
-			if f.Blob {
-				cols = append(cols, BlobColumn{t.Table, f.Name})
-			}
-		}
-	}
-	cols = slices.DeleteFunc(cols, func(c BlobColumn) bool { return !slices.Contains(p.columns[c.Table], c.Column) })
-	if len(cols) == 0 {
-		return nil
-	}
-	since, next, used := map[string]int64{}, map[string]int64{}, map[[32]byte]bool{}
-	if err := p.s.db.Read(ctx, func(tx *Tx) error {
-		var text string
-		if err := tx.QueryRow(`SELECT coalesce((SELECT value FROM meta WHERE key = ?), '{}')`, metaOrphans).Scan(&text); err != nil {
+	var since map[string]int64
+	var used map[[32]byte]BlobColumn
+	if err := p.s.db.Read(ctx, func(tx *Tx) (err error) {
+		if since, err = orphansSince(tx); err != nil {
 			return err
 		}
-		_ = json.Unmarshal([]byte(text), &since) // unreadable: count from now
-		for _, c := range cols {
-			if err := eachRow(ctx, tx, `SELECT DISTINCT `+quote(c.Column)+` FROM `+quote(c.Table)+` WHERE `+quote(c.Column)+` IS NOT NULL`, func(scan func(...any) error) error {
-				var sum []byte
-				if err := scan(&sum); err != nil {
-					return err
-				}
-				if s, ok := blobSum(sum); ok {
-					used[s] = true
-				}
-				return nil
-			}); err != nil {
-				return err
-			}
-		}
-		return nil
+		used, err = blobReferences(ctx, tx)
+		return err
 	}); err != nil {
 		return err
 	}
+	next := map[string]int64{}
 	err := p.s.db.blobs.Each(func(ref Ref, put time.Time) error {
-		if used[ref.SHA256] {
+		if _, ok := used[ref.SHA256]; ok {
 			return ctx.Err()
 		}
 		first, ok := since[ref.String()]

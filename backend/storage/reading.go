@@ -6,6 +6,9 @@ import (
 	"database/sql/driver"
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
 	"strings"
 
 	"github.com/google/uuid"
@@ -20,11 +23,38 @@ import (
 type reading struct {
 	conn driver.Connector
 	max  int // readers at once
+	why  *fault.Error
 }
 
-// ReadOnly reports whether the disk was too full at start to write anything. Reads work,
-// writes are Limit; Service.Run opens the file for writing when there is room again.
+// ReadOnly reports whether nothing could be written at start, because the disk is full or the
+// folder read-only. Reads work; Service.Run opens the file for writing when that has changed.
 func (db *DB) ReadOnly() bool { return db.reading.Load() != nil }
+
+// ReadOnlyReason says why the database is only read; "" when it can be written.
+func (db *DB) ReadOnlyReason() string {
+	if r := db.reading.Load(); r != nil {
+		return r.why.Message
+	}
+	return ""
+}
+
+// readOnlyFolder reports whether err means that the data folder cannot be written.
+func readOnlyFolder(err error) bool {
+	return errors.Is(err, fs.ErrPermission) || isReadOnlyFS(err)
+}
+
+// writableFolder tries to make a file in dir.
+func writableFolder(dir string) error {
+	probe := filepath.Join(dir, ".writable")
+	if err := os.WriteFile(probe, nil, 0o600); err != nil {
+		return err
+	}
+	return os.Remove(probe)
+}
+
+func readOnlyFault(dir string) *fault.Error {
+	return fault.Unavailablef("The data folder %s is read-only. Nothing was changed. Make it writable, or choose another with --data-dir.", dir)
+}
 
 // roomToWrite is what has to be free before a database that is only read is opened again.
 const roomToWrite = 16 << 20
@@ -67,13 +97,17 @@ func (db *DB) startReading(ctx context.Context, cause error) error {
 	if err != nil {
 		return errors.Join(cause, err)
 	}
-	db.reading.Store(&reading{conn: conn, max: readers})
+	why := fault.Limitf(msgFull)
+	if !noRoom(cause) {
+		why = readOnlyFault(filepath.Dir(db.path))
+	}
+	db.reading.Store(&reading{conn: conn, max: readers, why: why.WithCause(errReadOnly)})
 	db.readers.SetMaxOpenConns(readers)
 	if err := db.prepareReading(ctx); err != nil {
 		db.reading.Store(nil)
 		return errors.Join(cause, err)
 	}
-	db.log.Warn("the disk is full: the data can only be read", "err", cause)
+	db.log.Warn("the data can only be read", "why", why.Message, "err", cause)
 	return nil
 }
 
@@ -94,6 +128,9 @@ func (db *DB) readingDSN(ctx context.Context) (dsn string, readers int, err erro
 		}
 		if fileSize(db.path+"-wal") > 0 {
 			return alone + "&_pragma=query_only(ON)", 1, nil
+		}
+		if err := removeIf(db.path + "-shm"); err != nil && !noRoom(err) { // it counts frames that are in the file now
+			return "", 0, err
 		}
 	}
 	return strings.Replace(standaloneDSN(db.path), "busy_timeout(5000)", "busy_timeout(5000)&_pragma=cache_size(-8192)&_pragma=temp_store(MEMORY)", 1), readerCount(), nil
@@ -156,6 +193,9 @@ func (s *Service) writeAgain(ctx context.Context, free int64) error {
 	if !s.db.ReadOnly() || free < roomToWrite {
 		return nil
 	}
+	if writableFolder(filepath.Dir(s.db.path)) != nil {
+		return nil // still full or read-only
+	}
 	ctx, done, err := s.exclusive(ctx, "open")
 	if err != nil {
 		return nil //nolint:nilerr // the next round tries again
@@ -165,7 +205,7 @@ func (s *Service) writeAgain(ctx context.Context, free int64) error {
 	return err
 }
 
-var errReadOnly = errors.New("the file is open for reading: the disk was full at start")
+var errReadOnly = errors.New("the file was opened for reading only")
 
 // connector is the way to open a connection now.
 func (c gated) connector() (driver.Connector, error) {
@@ -174,7 +214,7 @@ func (c gated) connector() (driver.Connector, error) {
 	case r == nil:
 		return c.Connector, nil
 	case c.write:
-		return nil, fault.Limitf(msgFull).WithCause(errReadOnly)
+		return nil, r.why
 	}
 	return r.conn, nil
 }

@@ -44,7 +44,11 @@ func (db *DB) enterRecovery(st *RecoveryState) error {
 		return nil
 	}
 	db.rescue.Go(func() {
-		kept, err := db.keepDamaged()
+		kept := ""
+		err := fault.Catch(func() (err error) {
+			kept, err = db.keepDamaged()
+			return err
+		})
 		if err != nil {
 			db.log.Error("copy damaged files", "err", err)
 		}

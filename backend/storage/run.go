@@ -60,7 +60,7 @@ func (s *Service) watch(ctx context.Context, next *schedule) {
 	if fileSize(db.path+"-wal") > walLimit && db.quiet(now, time.Second) {
 		s.logged("checkpoint", db.checkpoint(ctx))
 	}
-	ctx = identity.With(ctx, identity.Identity{User: db.LocalUser().ID, Pipe: "background"})
+	ctx = identity.With(ctx, identity.Identity{User: db.LocalUser().ID, Client: identity.ClientProgram, Pipe: "background"})
 	if db.checkDue.Swap(false) || (now.After(next.check) && s.overdue(ctx, "quick_check_at", checkEvery, now)) {
 		next.check = now.Add(retryAfter)
 		s.background(ctx, "check", func(ctx context.Context) error {
@@ -71,7 +71,7 @@ func (s *Service) watch(ctx context.Context, next *schedule) {
 	if s.o.Busy() || !db.quiet(now, quietTime) {
 		return
 	}
-	if s.o.Policy().AutoBackup && now.After(next.backup) && s.overdue(ctx, "last_backup_at", backupEvery, now) {
+	if s.o.Policy().AutoBackup && !s.LowSpace() && now.After(next.backup) && s.overdue(ctx, "last_backup_at", backupEvery, now) {
 		next.backup = now.Add(retryAfter)
 		s.background(ctx, "backup", func(ctx context.Context) error {
 			_, err := s.backup(ctx, BackupParams{}, "auto-")
@@ -101,11 +101,16 @@ func (s *Service) pruneAll(ctx context.Context) error {
 
 // background runs one piece of work unless somebody's own long operation is going on.
 func (s *Service) background(ctx context.Context, what string, fn func(context.Context) error) {
-	ctx, done, err := s.exclusive(ctx, what)
-	if err != nil {
+	// Set before the token is taken, so that a call which finds it taken waits.
+	s.chores.Store(true)
+	defer s.chores.Store(false)
+	select {
+	case <-s.one:
+	default:
 		return // the next round tries again
 	}
-	err = fn(ctx)
+	ctx, done := s.reporting(ctx, what)
+	err := fault.Catch(func() error { return fn(ctx) })
 	done(err)
 	s.logged(what, err)
 }
@@ -175,7 +180,8 @@ func (db *DB) checkpoint(ctx context.Context) error {
 	return dbError(ctx, errors.Join(err, err2))
 }
 
-// LowSpace reports that the disk is nearly full: embeddings and history should pause.
+// LowSpace reports that the disk is nearly full: imports, embeddings and automatic backups
+// pause until there is room.
 func (s *Service) LowSpace() bool { return s.lowSpace.Load() || s.db.ReadOnly() }
 
 // lowRoom applies the bounds: less than the setting, or less than 5 % of the disk.

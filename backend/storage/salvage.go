@@ -16,9 +16,10 @@ import (
 	"helix/backend/fault"
 )
 
-// Salvage copies every readable row of a damaged database into a new one and goes on with
-// that. It works in recovery mode only; the damaged files are kept.
-func (s *Service) Salvage(ctx context.Context, _ struct{}) (_ SalvageResult, err error) {
+// Salvage copies every readable row of a damaged database into a new one. The new one takes
+// the place of the database when nothing was lost, or when the caller accepts the loss. It
+// works in recovery mode only; the damaged files are kept.
+func (s *Service) Salvage(ctx context.Context, p SalvageParams) (_ SalvageResult, err error) {
 	r := SalvageResult{Tables: []SalvageRows{}}
 	ctx, done, err := s.exclusive(ctx, "salvage")
 	if err != nil {
@@ -27,6 +28,9 @@ func (s *Service) Salvage(ctx context.Context, _ struct{}) (_ SalvageResult, err
 	defer func() { done(err) }()
 	s.db.rescue.Wait() // the copies are made
 	st := s.db.Recovery()
+	if st != nil && st.Reason == "missing" {
+		return r, fault.Conflictf("There is no data in the database to salvage. Restore a backup, or start with no data.")
+	}
 	if st == nil || st.Reason != "corrupt" {
 		return r, fault.Conflictf("The data is not damaged, so there is nothing to salvage.")
 	}
@@ -43,95 +47,81 @@ func (s *Service) Salvage(ctx context.Context, _ struct{}) (_ SalvageResult, err
 	stage := freshName(dataDir, "staging-", time.Now(), "")
 	defer os.RemoveAll(stage) //nolint:errcheck // removed at the next start, too
 	next := filepath.Join(stage, nameDB)
-	if r.Tables, err = s.salvageInto(ctx, r.KeptPath, stage, next); err != nil {
+	if err := s.salvageInto(ctx, stage, next, &r); err != nil {
 		return r, fullDisk(err)
+	}
+	if r.Empty {
+		return r, fault.Conflictf("No data could be read from the damaged database. Nothing was changed. Restore a backup, or start with no data.")
+	}
+	if r.Incomplete && !p.AcceptLoss {
+		return r, nil
 	}
 	crashPoint("salvage.staged")
 	j := journal{Reason: "salvage", Moves: movesFor(dataDir, s.db.path, next, filepath.Join(r.KeptPath, "replaced-"+filepath.Base(s.db.path)))}
 	if err := s.db.swap(ctx, "Helix is putting the salvaged data in place. Try again in a moment.", func() error { return commitJournal(dataDir, j) }); err != nil {
 		return r, err
 	}
+	r.Applied = true
 	return r, s.note(s.afterSwap(ctx), "data.restore", map[string]any{"kind": "salvage", "tables": r.Tables})
 }
 
-// salvageInto reads the damaged files of kept and fills the new database next.
-func (s *Service) salvageInto(ctx context.Context, kept, stage, next string) (out []SalvageRows, err error) {
-	out = []SalvageRows{}
+// salvageInto reads the damaged files in r.KeptPath, fills the new database next and counts.
+func (s *Service) salvageInto(ctx context.Context, stage, next string, r *SalvageResult) (err error) {
 	if err := os.MkdirAll(stage, 0o700); err != nil {
-		return nil, err
+		return err
 	}
-	// SQLite may replay the WAL into what it opens, so it gets a copy of the copy.
-	source := filepath.Join(stage, "damaged.db")
-	base := filepath.Base(s.db.path)
-	for _, ext := range []string{"", "-wal"} {
-		if exists(filepath.Join(kept, base+ext)) {
-			if err := copyFile(source+ext, filepath.Join(kept, base+ext)); err != nil {
-				return nil, err
-			}
-		}
+	source := filepath.Join(r.KeptPath, filepath.Base(s.db.path))
+	file, err := openPages(source, source+"-wal")
+	if err != nil {
+		return fmt.Errorf("read the damaged files: %w", err)
 	}
+	defer file.close()
 	known, err := knownMigrations(ctx)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if err := applyMigrations(ctx, next, known, s.version(), "", func(int) {}); err != nil {
-		return nil, err
+		return err
 	}
 	to, err := sql.Open("sqlite", dsn(next, []string{"journal_mode(MEMORY)", "synchronous(OFF)", "foreign_keys(OFF)", "cache_size(-65536)", "temp_store(MEMORY)"}, true))
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer func() { err = errors.Join(err, to.Close()) }()
 	to.SetMaxOpenConns(1)
-	from, err := sql.Open("sqlite", dsn(source, damagedPragmas, false))
+	v, err := newSalvager(ctx, file, to)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	defer from.Close()
-	from.SetMaxOpenConns(1)
-	loadSchema(ctx, from)
-	tables, err := plainTables(ctx, to)
-	if err != nil {
-		return nil, err
+	defer v.close()
+	if err := v.copyPages(s.progress(ctx, "salvage")); err != nil {
+		return fmt.Errorf("salvage: %w", err)
 	}
-	rep := s.progress(ctx, "salvage")
-	for i, t := range tables {
-		rep.rows(t, int64(i), int64(len(tables)))
-		row, err := salvageTable(ctx, from, to, t)
-		if err != nil {
-			return nil, fmt.Errorf("salvage %s: %w", t, err)
-		}
-		if row.Kept > 0 || row.Lost != 0 {
-			out = append(out, row)
-		}
+	v.report(r)
+	if walProblem(source) != "" {
+		r.Incomplete = true
 	}
 	if err := restoreOwner(ctx, to); err != nil {
-		return nil, err
+		return err
 	}
+	var people int
+	if err := to.QueryRowContext(ctx, `SELECT count(*) FROM users`).Scan(&people); err != nil {
+		return err
+	}
+	r.Empty = people == 0
 	fts, err := ftsTables(ctx, to)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	for _, n := range fts {
 		if _, err := to.ExecContext(ctx, `INSERT INTO `+quote(n)+`(`+quote(n)+`) VALUES ('rebuild')`); err != nil {
-			return nil, err
+			return err
 		}
 	}
 	if problems, err := checkRows(ctx, to, "PRAGMA integrity_check(10)"); err != nil || len(problems) > 0 {
-		return nil, fault.Internalf(errors.Join(err, errors.New(strings.Join(problems, "; "))), "The salvaged data did not come out right. Nothing was changed.")
+		return fault.Internalf(errors.Join(err, errors.New(strings.Join(problems, "; "))), "The salvaged data did not come out right. Nothing was changed.")
 	}
-	return out, errors.Join(syncFile(next), syncDir(stage))
-}
-
-// damagedPragmas open a damaged file. writable_schema lets SQLite go on with the part of the
-// schema that it can read; query_only keeps it from writing. None of these needs the schema.
-var damagedPragmas = []string{"writable_schema(ON)", "query_only(ON)", "trusted_schema(OFF)", "cell_size_check(ON)"}
-
-// loadSchema makes SQLite read the schema. The statement that first meets a damaged page of
-// it fails, and the next ones see what came before.
-func loadSchema(ctx context.Context, db *sql.DB) {
-	var n int
-	_ = db.QueryRowContext(ctx, `SELECT count(*) FROM sqlite_master`).Scan(&n)
+	return errors.Join(syncFile(next), syncDir(stage))
 }
 
 // plainTables lists the tables to fill: not those that SQLite or an FTS index keeps, and
@@ -158,305 +148,325 @@ func plainTables(ctx context.Context, q querier) (out []string, err error) {
 	return out, err
 }
 
-// salvager copies one table by ranges of its key.
+// salvager fills a new database with the records of a damaged one.
 type salvager struct {
 	ctx    context.Context
-	from   *sql.DB
-	insert *sql.Stmt
-	table  string
-	key    []string // rowid, or the columns of the primary key, quoted
-	cols   []string
-	budget int // probes left for ranges that fail
-	row    SalvageRows
+	file   *pageFile
+	to     *sql.DB
+	tables []*salvageTable          // by name
+	byRoot map[uint32]*salvageTable // of tables
+	index  map[uint32]*salvageTable // of indexes that hold every row
+	roots  map[uint32]bool          // every b-tree that the schema names
+	whole  bool                     // the schema names every table
+	lost   int64                    // pages that cannot be read or belong to nobody
 }
 
-// probeBudget bounds the work on one table. A damaged page of integer keys takes about two
-// probes a row; one of 4 KiB holds at most a few hundred rows.
-const probeBudget = 400_000
-
-// salvageTable reads t from both ends towards the damage, then halves what lies between.
-func salvageTable(ctx context.Context, from, to *sql.DB, t string) (row SalvageRows, err error) {
-	row.Table = t
-	have, err := columnNames(ctx, from, "main", t)
-	if err != nil {
-		if ctx.Err() != nil {
-			return row, ctx.Err()
-		}
-		row.Lost = -1 // not even the schema can be read
-		return row, nil
-	}
-	want, err := columnNames(ctx, to, "main", t)
-	if err != nil {
-		return row, err
-	}
-	cols := slices.DeleteFunc(slices.Clone(want), func(c string) bool { return !slices.Contains(have, c) })
-	if len(cols) == 0 {
-		return row, nil
-	}
-	s := &salvager{ctx: ctx, from: from, table: t, cols: cols, budget: probeBudget, row: row, key: []string{"rowid"}}
-	conn, err := to.Conn(ctx)
-	if err != nil {
-		return row, err
-	}
-	defer conn.Close()
-	var withoutRowid bool
-	if err := conn.QueryRowContext(ctx, `SELECT wr FROM pragma_table_list(?) WHERE schema = 'main'`, t).Scan(&withoutRowid); err != nil {
-		return row, err
-	}
-	if withoutRowid {
-		s.key = nil
-		if err := eachRow(ctx, conn, `SELECT name FROM pragma_table_info(?) WHERE pk > 0 ORDER BY pk`, func(scan func(...any) error) error {
-			var n string
-			defer func() { s.key = append(s.key, quote(n)) }()
-			return scan(&n)
-		}, t); err != nil {
-			return row, err
-		}
-		s.budget = 4000 // keys lie too far apart to try each
-	}
-	if _, err := conn.ExecContext(ctx, "BEGIN"); err != nil {
-		return row, err
-	}
-	names := make([]string, len(cols))
-	for i, c := range cols {
-		names[i] = quote(c)
-	}
-	verb := "INSERT OR IGNORE"
-	if t == "meta" || t == "sync_local" {
-		verb = "INSERT OR REPLACE" // the migrations put a row there
-	}
-	if s.insert, err = conn.PrepareContext(ctx, verb+` INTO `+quote(t)+` (`+strings.Join(names, ", ")+`) VALUES (?`+strings.Repeat(", ?", len(cols)-1)+`)`); err != nil {
-		return row, err
-	}
-	defer s.insert.Close()
-	if err := s.run(); err != nil {
-		return row, err
-	}
-	_, err = conn.ExecContext(ctx, "COMMIT")
-	return s.row, err
+// salvageTable is one table to fill, as its records are stored.
+type salvageTable struct {
+	row      SalvageRows
+	cols     []string // in the order of the stored record
+	types    []string
+	notNull  []bool
+	alias    int  // the column that is the rowid, -1: none
+	rowid    bool // not WITHOUT ROWID
+	inserts  map[int]*sql.Stmt
+	accepts  map[string]bool  // columns of the new table
+	entries  map[uint32]int64 // of each index
+	rejected int64
 }
 
-// A bound is a key, or its first columns; nil is no bound.
-type bound []any
-
-// gap is an open interval of keys with unknown content.
-type gap struct{ lo, hi bound }
-
-func (s *salvager) run() error {
-	lo, hi := bound(nil), bound(nil)
-	if s.scan(&lo, nil, false) == nil {
-		return s.ctx.Err()
+func newSalvager(ctx context.Context, file *pageFile, to *sql.DB) (_ *salvager, err error) {
+	v := &salvager{ctx: ctx, file: file, to: to, byRoot: map[uint32]*salvageTable{}, index: map[uint32]*salvageTable{}, roots: map[uint32]bool{1: true}}
+	names, err := plainTables(ctx, to)
+	if err != nil {
+		return nil, err
 	}
-	expected, exact := s.countByIndex()
-	seen := map[string]bool{}
-	todo := []gap{{lo, hi}}
-	for len(todo) > 0 && s.budget > 0 {
-		if err := s.ctx.Err(); err != nil {
-			return err
+	old := v.schema()
+	scratch, err := sql.Open("sqlite", ":memory:")
+	if err != nil {
+		return nil, err
+	}
+	defer scratch.Close()
+	scratch.SetMaxOpenConns(1)
+	v.whole = true
+	for _, n := range names {
+		t := &salvageTable{row: SalvageRows{Table: n}, inserts: map[int]*sql.Stmt{}, accepts: map[string]bool{}, entries: map[uint32]int64{}}
+		v.tables = append(v.tables, t)
+		now, err := columnNames(ctx, to, "main", n)
+		if err != nil {
+			return nil, err
 		}
-		g := todo[0]
-		todo = todo[1:]
-		lo, hi := g.lo, g.hi
-		if s.scan(&lo, hi, false) == nil || s.scan(&hi, lo, true) == nil {
-			continue // everything between was read
+		for _, c := range now {
+			t.accepts[c] = true
 		}
-		if lo == nil || hi == nil { // an end cannot be reached: take one from what indexes know
-			a, b := s.boundsByIndex()
-			if lo == nil {
-				lo = a
-			}
-			if hi == nil {
-				hi = b
-			}
-		}
-		mid, ok := midpoint(lo, hi)
-		if k := fmt.Sprint(lo, "|", hi); !ok || seen[k] {
-			continue
+		// The order of the columns is that of the file, which an older Helix may have made.
+		from := to
+		i := slices.IndexFunc(old, func(e schemaEntry) bool { return e.kind == "table" && e.name == n })
+		if i < 0 {
+			v.whole = false
 		} else {
-			seen[k] = true
-		}
-		s.point(mid)
-		todo = append(todo, gap{lo, mid}, gap{mid, hi})
-	}
-	s.row.Lost = -1
-	if exact {
-		s.row.Lost = max(0, expected-s.row.Kept)
-	}
-	return s.ctx.Err()
-}
-
-// tuple writes the first n columns of the key as a row value.
-func (s *salvager) tuple(n int) string { return "(" + strings.Join(s.key[:n], ", ") + ")" }
-
-// compare is a condition on the key with its arguments.
-func (s *salvager) compare(op string, b bound) (string, []any) {
-	if len(b) == 0 {
-		return "1", nil
-	}
-	return s.tuple(len(b)) + " " + op + " (?" + strings.Repeat(", ?", len(b)-1) + ")", b
-}
-
-// scan copies the rows from *edge on towards limit, both exclusive, until an error, and
-// moves *edge to the last row that was read.
-func (s *salvager) scan(edge *bound, limit bound, down bool) error {
-	s.budget--
-	far, order := "<", ""
-	near := ">"
-	if down {
-		near, far, order = "<", ">", " DESC"
-	}
-	c1, a1 := s.compare(near, *edge)
-	c2, a2 := s.compare(far, limit)
-	return s.copyRows(`WHERE `+c1+` AND `+c2+` ORDER BY `+strings.Join(s.key, order+", ")+order, append(slices.Clone(a1), a2...), edge)
-}
-
-// point copies the rows of one key.
-func (s *salvager) point(key bound) {
-	s.budget--
-	c, a := s.compare("=", key)
-	var last bound
-	_ = s.copyRows(`WHERE `+c, a, &last)
-}
-
-func (s *salvager) copyRows(where string, args []any, last *bound) error {
-	names := make([]string, len(s.cols))
-	for i, c := range s.cols {
-		names[i] = quote(c)
-	}
-	rows, err := s.from.QueryContext(s.ctx, `SELECT `+strings.Join(s.key, ", ")+`, `+strings.Join(names, ", ")+` FROM `+quote(s.table)+` NOT INDEXED `+where, args...)
-	if err != nil {
-		return err
-	}
-	defer rows.Close()
-	vals := make([]any, len(s.key)+len(s.cols))
-	dst := make([]any, len(vals))
-	for i := range vals {
-		dst[i] = &vals[i]
-	}
-	for rows.Next() {
-		if err := rows.Scan(dst...); err != nil {
-			return err
-		}
-		*last = slices.Clone(vals[:len(s.key)])
-		r, err := s.insert.ExecContext(s.ctx, vals[len(s.key):]...)
-		if err != nil {
-			if f := codeSQLite(err); f != nil && (f.Kind == fault.Invalid || f.Kind == fault.Conflict) {
-				continue // readable bytes that are no valid row
+			v.byRoot[old[i].root] = t
+			if _, err := scratch.ExecContext(ctx, old[i].sql); err == nil {
+				from = scratch
 			}
-			return err
 		}
-		n, err := r.RowsAffected() // 0 for a row that an earlier range brought
-		if err != nil {
-			return err
+		if err := t.describe(ctx, from); err != nil {
+			return nil, err
 		}
-		s.row.Kept += n
 	}
-	return rows.Err()
+	for _, e := range old {
+		v.roots[e.root] = true
+		i := slices.IndexFunc(v.tables, func(t *salvageTable) bool { return t.row.Table == e.table })
+		if e.kind == "index" && i >= 0 && !strings.Contains(strings.ToUpper(e.sql), " WHERE ") {
+			v.index[e.root] = v.tables[i]
+		}
+	}
+	if _, err := to.ExecContext(ctx, "BEGIN"); err != nil {
+		return nil, err
+	}
+	return v, nil
 }
 
-// countByIndex counts the table through one of its indexes, which may be whole.
-func (s *salvager) countByIndex() (n int64, ok bool) {
-	for _, i := range s.indexes() {
-		if s.from.QueryRowContext(s.ctx, `SELECT count(*) FROM (SELECT `+s.key[0]+` FROM `+quote(s.table)+` INDEXED BY `+quote(i)+` ORDER BY 1)`).Scan(&n) == nil {
-			return n, true
-		}
-	}
-	return 0, false
+// schemaEntry is a row of sqlite_schema.
+type schemaEntry struct {
+	kind, name, table, sql string
+	root                   uint32
 }
 
-// boundsByIndex finds keys that enclose the table. Without a readable index a rowid is
-// taken to lie between 0 and a number that no table of this size reaches.
-func (s *salvager) boundsByIndex() (lo, hi bound) {
-	if s.key[0] != "rowid" {
-		return bound{make([]byte, 16)}, bound{slices.Repeat([]byte{0xff}, 16)}
-	}
-	for _, i := range s.indexes() {
-		var a, b *int64
-		if s.from.QueryRowContext(s.ctx, `SELECT min(rowid), max(rowid) FROM (SELECT rowid FROM `+quote(s.table)+` INDEXED BY `+quote(i)+`)`).Scan(&a, &b) == nil && a != nil && b != nil {
-			return bound{*a - 1}, bound{*b + 1}
+func (v *salvager) schema() (out []schemaEntry) {
+	var buf [pageSize]byte
+	for p := uint32(1); p <= v.file.n; p++ {
+		if v.file.root(p) != 1 || v.file.read(p, buf[:]) != nil {
+			continue
 		}
+		b, ok := parsePage(p, buf[:])
+		if !ok || b.kind != tableLeaf {
+			continue
+		}
+		_, _ = v.file.records(b, func(_ int64, vals []any) error {
+			if len(vals) != 5 {
+				return nil
+			}
+			var e schemaEntry
+			e.kind, _ = vals[0].(string)
+			e.name, _ = vals[1].(string)
+			e.table, _ = vals[2].(string)
+			e.sql, _ = vals[4].(string)
+			if root, ok := vals[3].(int64); ok && root > 0 && root <= int64(v.file.n) {
+				e.root = uint32(root)
+				out = append(out, e)
+			}
+			return nil
+		})
 	}
-	var pages int64
-	if s.from.QueryRowContext(s.ctx, `PRAGMA page_count`).Scan(&pages) != nil {
-		pages = 1 << 16
-	}
-	return bound{int64(0)}, bound{pages * 64}
-}
-
-func (s *salvager) indexes() (out []string) {
-	_ = eachRow(s.ctx, s.from, `SELECT name FROM pragma_index_list(?) WHERE partial = 0`, func(scan func(...any) error) error {
-		var n string
-		defer func() { out = append(out, n) }()
-		return scan(&n)
-	}, s.table)
 	return out
 }
 
-// midpoint is a key between lo and hi, both exclusive; ok is false when there is none. It
-// halves the first column in which they differ.
-func midpoint(lo, hi bound) (bound, bool) {
-	for i := range min(len(lo), len(hi)) {
-		if m, ok := middle(lo[i], hi[i]); ok {
-			return append(slices.Clone(lo[:i]), m), true
-		}
-		if fmt.Sprint(lo[i]) != fmt.Sprint(hi[i]) {
-			return nil, false // neighbours
-		}
+// describe reads how the records of the table are stored: a table without rowid puts its
+// key first.
+func (t *salvageTable) describe(ctx context.Context, q *sql.DB) error {
+	var without bool
+	if err := q.QueryRowContext(ctx, `SELECT wr FROM pragma_table_list(?) WHERE schema = 'main'`, t.row.Table).Scan(&without); err != nil {
+		return err
 	}
-	return nil, false
+	t.rowid, t.alias = !without, -1
+	order := "cid"
+	if without {
+		order = "pk = 0, pk, cid"
+	}
+	keys := 0
+	err := eachRow(ctx, q, `SELECT name, type, "notnull", pk FROM pragma_table_info(?) ORDER BY `+order, func(scan func(...any) error) error {
+		var name, typ string
+		var notNull bool
+		var pk int
+		if err := scan(&name, &typ, &notNull, &pk); err != nil {
+			return err
+		}
+		if pk > 0 {
+			keys++
+			if typ == "INTEGER" && t.rowid {
+				t.alias = len(t.cols)
+			}
+		}
+		t.cols, t.types, t.notNull = append(t.cols, name), append(t.types, typ), append(t.notNull, notNull || without && pk > 0)
+		return nil
+	}, t.row.Table)
+	if keys != 1 {
+		t.alias = -1
+	}
+	return err
 }
 
-func middle(lo, hi any) (any, bool) {
-	switch a := lo.(type) {
-	case int64:
-		b, ok := hi.(int64)
-		if !ok || b-a < 2 {
-			return nil, false
-		}
-		return a + (b-a)/2, true
-	case []byte:
-		b, ok := hi.([]byte)
-		if !ok {
-			return nil, false
-		}
-		m, ok := midBytes(a, b)
-		return m, ok
-	case string:
-		b, ok := hi.(string)
-		if !ok {
-			return nil, false
-		}
-		m, ok := midBytes([]byte(a), []byte(b))
-		return string(m), ok
+// fits reports whether a record can be one of the table.
+func (t *salvageTable) fits(kind byte, vals []any) bool {
+	if t.rowid != (kind == tableLeaf) || len(vals) > len(t.cols) || len(vals) == 0 {
+		return false
 	}
-	return nil, false
+	for i, x := range vals {
+		ok := true
+		switch x.(type) {
+		case nil:
+			ok = !t.notNull[i] || i == t.alias
+		case string:
+			ok = t.types[i] == "TEXT" || t.types[i] == "ANY"
+		case []byte:
+			ok = t.types[i] == "BLOB" || t.types[i] == "ANY"
+		case int64:
+			ok = t.types[i] == "INTEGER" || t.types[i] == "REAL" || t.types[i] == "ANY"
+		case float64:
+			ok = t.types[i] == "REAL" || t.types[i] == "ANY"
+		}
+		if !ok {
+			return false
+		}
+	}
+	return true
 }
 
-// midBytes halves the distance between two byte strings, read as binary fractions.
-func midBytes(a, b []byte) ([]byte, bool) {
-	n := max(len(a), len(b), 16)
-	sum := make([]byte, n+1) // with the carry in front
-	carry := 0
-	at := func(s []byte, i int) int {
-		if i < len(s) {
-			return int(s[i])
+// copyPages inserts the records of every page that belongs to a table.
+func (v *salvager) copyPages(rep *reporter) error {
+	f := v.file
+	var buf [pageSize]byte
+	for p := uint32(1); p <= f.n; p++ {
+		if err := v.ctx.Err(); err != nil {
+			return err
 		}
-		return 0
+		rep.rows("pages", int64(p), int64(f.n))
+		e := f.ptr[p]
+		if e.kind == ptrFree || e.kind == ptrMap {
+			continue
+		}
+		if f.read(p, buf[:]) != nil {
+			v.lost++
+			continue
+		}
+		b, ok := parsePage(p, buf[:])
+		btree := e.kind == ptrBtree || p > 1 && e.kind == ptrRoot || f.claimed[p] > 0
+		if !ok {
+			if btree {
+				v.lost++
+			}
+			continue
+		}
+		if !btree && e.kind != 0 && p > 1 {
+			continue // an overflow page that looks like more
+		}
+		root := f.root(p)
+		for _, c := range b.children() {
+			if c < 2 || c > f.n {
+				v.lost++ // it was cut off
+			}
+		}
+		if root == 1 {
+			continue
+		}
+		if err := v.copyPage(b, root); err != nil {
+			return err
+		}
 	}
-	for i := n - 1; i >= 0; i-- {
-		v := at(a, i) + at(b, i) + carry
-		sum[i+1], carry = byte(v), v>>8
+	_, err := v.to.ExecContext(v.ctx, "COMMIT")
+	return err
+}
+
+func (v *salvager) copyPage(b btreePage, root uint32) error {
+	owner, index := v.byRoot[root], v.index[root]
+	if owner == nil && v.roots[root] && index == nil {
+		return nil // of an index or of what an index keeps
 	}
-	sum[0] = byte(carry)
-	out := make([]byte, n)
-	for i, rest := 0, int(sum[0]); i < n; i++ {
-		v := rest<<8 | int(sum[i+1])
-		out[i], rest = byte(v>>1), v&1
+	strange := 0
+	bad, err := v.file.records(b, func(rowid int64, vals []any) error {
+		switch {
+		case owner != nil && owner.fits(b.kind, vals):
+			return v.insert(owner, rowid, vals)
+		case index != nil:
+			index.entries[root]++
+			return nil
+		}
+		// The page is not where it belongs, or the schema does not say whose it is.
+		strange++
+		for _, t := range v.tables {
+			if !t.fits(b.kind, vals) || owner == nil && v.whole {
+				continue
+			}
+			kept := t.row.Kept
+			if err := v.insert(t, rowid, vals); err != nil || t.row.Kept > kept {
+				return err
+			}
+		}
+		return nil
+	})
+	switch {
+	case owner != nil:
+		owner.rejected += bad
+	case bad > 0:
+		v.lost++
 	}
-	if string(out) <= string(a) || string(out) >= string(b) {
-		return nil, false
+	if strange > 0 {
+		v.lost++
 	}
-	return out, true
+	return err
+}
+
+func (v *salvager) insert(t *salvageTable, rowid int64, vals []any) error {
+	var names []string
+	args := make([]any, 0, len(vals))
+	for i, x := range vals {
+		if !t.accepts[t.cols[i]] {
+			continue
+		}
+		if i == t.alias {
+			x = rowid
+		}
+		names, args = append(names, quote(t.cols[i])), append(args, x)
+	}
+	stmt := t.inserts[len(vals)]
+	if stmt == nil {
+		verb := "INSERT OR IGNORE"
+		if t.row.Table == "meta" || t.row.Table == "sync_local" {
+			verb = "INSERT OR REPLACE" // the migrations put a row there
+		}
+		var err error
+		if stmt, err = v.to.PrepareContext(v.ctx, verb+` INTO `+quote(t.row.Table)+` (`+strings.Join(names, ", ")+`) VALUES (?`+strings.Repeat(", ?", len(names)-1)+`)`); err != nil {
+			return err
+		}
+		t.inserts[len(vals)] = stmt
+	}
+	r, err := stmt.ExecContext(v.ctx, args...)
+	if err != nil {
+		if f := codeSQLite(err); f != nil && (f.Kind == fault.Invalid || f.Kind == fault.Conflict) {
+			t.rejected++
+			return nil // readable bytes that are no valid row
+		}
+		return err
+	}
+	n, err := r.RowsAffected()
+	t.row.Kept += n
+	return err
+}
+
+func (v *salvager) close() {
+	for _, t := range v.tables {
+		for _, s := range t.inserts {
+			_ = s.Close()
+		}
+	}
+}
+
+// report counts kept and lost rows. What existed is known from the indexes; when pages are
+// gone that may have held rows, a table without a whole index has lost an unknown number.
+func (v *salvager) report(r *SalvageResult) {
+	for _, t := range v.tables {
+		for _, n := range t.entries {
+			t.row.Lost = max(t.row.Lost, n-t.row.Kept)
+		}
+		t.row.Lost = max(t.row.Lost, t.rejected)
+		if t.row.Kept > 0 || t.row.Lost > 0 {
+			r.Tables = append(r.Tables, t.row)
+		}
+		r.Incomplete = r.Incomplete || t.row.Lost > 0
+	}
+	r.LostPages = v.lost
+	r.Incomplete = r.Incomplete || v.lost > 0 || !v.whole
 }
 
 // restoreOwner makes sure that the rows still belong to the local user: the row that says

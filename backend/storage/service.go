@@ -70,7 +70,8 @@ type Service struct {
 	o   ServiceOptions
 	log *slog.Logger
 
-	one      sync.Mutex // held by the one long operation
+	one      chan struct{} // holds one token; the one long operation has it
+	chores   atomic.Bool   // the long operation is background work, which ends by itself
 	lowSpace atomic.Bool
 	reserve  reserveFile
 }
@@ -95,7 +96,9 @@ func NewService(db *DB, o ServiceOptions) *Service {
 	if o.BackupDir == "" {
 		o.BackupDir = filepath.Join(filepath.Dir(db.path), "backups")
 	}
-	return &Service{db: db, o: o, log: db.log, reserve: reserveFile{path: filepath.Join(filepath.Dir(db.path), "reserve")}}
+	s := &Service{db: db, o: o, one: make(chan struct{}, 1), log: db.log, reserve: reserveFile{path: filepath.Join(filepath.Dir(db.path), "reserve")}}
+	s.one <- struct{}{}
+	return s
 }
 
 func (s *Service) version() string { return s.db.o.Version }
@@ -103,14 +106,30 @@ func (s *Service) version() string { return s.db.o.Version }
 // exclusive lets one long operation in at a time. done ends it and reports its outcome to
 // whoever watches the progress.
 func (s *Service) exclusive(ctx context.Context, op string) (_ context.Context, done func(error), err error) {
-	if !s.one.TryLock() {
-		return ctx, nil, fault.Conflictf("Another backup, restore, export or check is running. Wait for it, or cancel it.")
+	select {
+	case <-s.one:
+	default:
+		if !s.chores.Load() {
+			return ctx, nil, fault.Conflictf("Another backup, restore, export or check is running. Wait for it, or cancel it.")
+		}
+		select { // nobody asked for that work, so nobody should hear of it
+		case <-s.one:
+		case <-ctx.Done():
+			return ctx, nil, ctx.Err()
+		}
 	}
+	ctx, done = s.reporting(ctx, op)
+	return ctx, done, nil
+}
+
+// reporting has a long operation report its progress. done ends the report and lets the next
+// operation begin.
+func (s *Service) reporting(ctx context.Context, op string) (_ context.Context, done func(error)) {
 	r := &reporter{bus: s.db.bus, user: identity.UserID(ctx), id: NewID(), op: op}
 	return context.WithValue(s.db.withMigrations(ctx), reporterKey{}, r), func(err error) {
 		r.finish(err)
-		s.one.Unlock()
-	}, nil
+		s.one <- struct{}{}
+	}
 }
 
 // note writes one audit entry; in recovery mode there is no log to write to.

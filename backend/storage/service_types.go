@@ -31,7 +31,9 @@ type TableRows struct {
 
 // RecoveryState says why only storage, system and key methods answer.
 type RecoveryState struct {
-	Reason   string    `json:"reason"` // corrupt: the file is damaged; held: rolled back, waits for a migration
+	// corrupt: the file is damaged; missing: there is no data in it, though there was before;
+	// held: rolled back, waits for a migration
+	Reason   string    `json:"reason"`
 	Message  string    `json:"message"`
 	Problems []string  `json:"problems"`           // technical details
 	KeptPath string    `json:"keptPath,omitempty"` // folder with byte-for-byte copies of the damaged files
@@ -47,6 +49,11 @@ type CheckParams struct {
 type CheckResult struct {
 	OK       bool     `json:"ok"`
 	Problems []string `json:"problems"`
+	// Of the full check: files that rows refer to and that are not there, and files that no
+	// row refers to, which pruning removes after a grace period.
+	MissingBlobs  int   `json:"missingBlobs"`
+	OrphanedBlobs int   `json:"orphanedBlobs"`
+	OrphanedBytes int64 `json:"orphanedBytes"`
 }
 
 // BackupParams say where the backup goes and what is in it.
@@ -149,17 +156,31 @@ type ImportResult struct {
 	Skipped  map[string]int64 `json:"skipped"`
 }
 
-// SalvageResult names the file with every readable row, which is now the database.
+// SalvageParams say whether a loss is accepted.
+type SalvageParams struct {
+	AcceptLoss bool `json:"acceptLoss,omitempty"` // use the salvaged data although rows are missing
+}
+
+// SalvageResult counts the readable rows.
 type SalvageResult struct {
-	KeptPath string        `json:"keptPath"` // folder with the damaged files, unchanged
-	Tables   []SalvageRows `json:"tables"`
+	KeptPath   string        `json:"keptPath"` // folder with the damaged files, unchanged
+	Tables     []SalvageRows `json:"tables"`
+	LostPages  int64         `json:"lostPages"`  // pages of the file that could not be read or assigned
+	Incomplete bool          `json:"incomplete"` // rows were lost, or may have been
+	Empty      bool          `json:"-"`
+	Applied    bool          `json:"applied"` // the salvaged data is in use now; else repeat with acceptLoss
 }
 
 // SalvageRows counts one table's rows.
 type SalvageRows struct {
 	Table string `json:"table"`
 	Kept  int64  `json:"kept"`
-	Lost  int64  `json:"lost"` // known to have existed and not readable; -1: unknown
+	Lost  int64  `json:"lost"` // known to have existed and not readable; unreadable pages may have held more
+}
+
+// StartNewResult says where the data from before was moved.
+type StartNewResult struct {
+	ReplacedPath string `json:"replacedPath"`
 }
 
 // PruneParams choose between acting and counting.
@@ -217,6 +238,10 @@ type BackupProgress struct {
 	Finished  bool      `json:"finished"`
 	Error     string    `json:"error,omitempty"`
 }
+
+// Replacing is published before another database is put in place, while the present one can
+// still be read.
+type Replacing struct{}
 
 // Replaced is published on the bus after restore, rollback or salvage put another database
 // in place: drop what you cached, and end sessions. It is not forwarded to clients.

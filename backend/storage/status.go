@@ -5,9 +5,12 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
+
+	sqlite3 "modernc.org/sqlite/lib"
 
 	"helix/backend/fault"
 	"helix/backend/identity"
@@ -105,7 +108,7 @@ func (s *Service) check(ctx context.Context, full bool) (CheckResult, error) {
 	}
 	rep.step("pages", 0, fileSize(db.path))
 	problems, err := pragmaProblems(ctx, roDSN(db.path), pragma)
-	if corrupt(err) {
+	if corrupt(err) || sqliteCode(err) == sqlite3.SQLITE_ERROR { // the second is how a damaged word index answers
 		problems, err = append(problems, err.Error()), nil
 	}
 	if err != nil {
@@ -142,7 +145,10 @@ func (s *Service) check(ctx context.Context, full bool) (CheckResult, error) {
 			return r, err
 		}
 		for _, ref := range bad {
-			r.Problems = append(r.Problems, "blob "+ref.String()+" does not have the content of its name")
+			r.Problems = append(r.Problems, "The file "+ref.String()+" is damaged. It was set aside.")
+		}
+		if err := s.checkBlobs(ctx, &r); err != nil {
+			return r, err
 		}
 	}
 	if err := db.markChecked(ctx, time.Now()); err != nil {
@@ -150,6 +156,57 @@ func (s *Service) check(ctx context.Context, full bool) (CheckResult, error) {
 	}
 	r.OK = len(r.Problems) == 0
 	return r, nil
+}
+
+// checkBlobs compares the files with the rows that refer to them. A file that nothing refers
+// to is a problem only when pruning should have removed it already.
+func (s *Service) checkBlobs(ctx context.Context, r *CheckResult) error {
+	var used map[[32]byte]BlobColumn
+	var since map[string]int64
+	hub := false
+	if err := s.db.Read(ctx, func(tx *Tx) (err error) {
+		if err := tx.QueryRow(`SELECT EXISTS (SELECT 1 FROM sync_local WHERE hub IS NOT NULL)`).Scan(&hub); err != nil {
+			return err
+		}
+		if since, err = orphansSince(tx); err != nil {
+			return err
+		}
+		used, err = blobReferences(ctx, tx)
+		return err
+	}); err != nil {
+		return err
+	}
+	old := time.Now().Add(-s.o.Policy().BlobAge - 2*pruneEvery).Unix()
+	overdue := 0
+	if err := s.db.blobs.Each(func(ref Ref, put time.Time) error {
+		if _, ok := used[ref.SHA256]; ok {
+			delete(used, ref.SHA256)
+			return ctx.Err()
+		}
+		r.OrphanedBlobs++
+		r.OrphanedBytes += ref.Size
+		if at, known := since[ref.String()]; known && max(at, put.Unix()) < old {
+			overdue++
+		}
+		return ctx.Err()
+	}); err != nil {
+		return err
+	}
+	missing := map[BlobColumn]int{}
+	for _, c := range used {
+		missing[c]++
+		r.MissingBlobs++
+	}
+	if hub { // a file that was not downloaded yet is no damage
+		return nil
+	}
+	for _, c := range slices.SortedFunc(maps.Keys(missing), func(a, b BlobColumn) int { return strings.Compare(a.String(), b.String()) }) {
+		r.Problems = append(r.Problems, fmt.Sprintf("%d files that %s refers to are missing. Restore a backup that has them.", missing[c], c))
+	}
+	if overdue > 0 {
+		r.Problems = append(r.Problems, fmt.Sprintf("%d files belong to no row. Prune to remove them.", overdue))
+	}
+	return nil
 }
 
 // checkFTS asks each full-text index whether it agrees with its table, and rebuilds one

@@ -36,6 +36,10 @@ type Options struct {
 	// measurements of the procedure. nil: the program's.
 	Migrations fs.FS
 
+	// Traces are files outside the data folder that exist only when Helix was used before, such
+	// as the head of the audit log: with one of them, a missing database is not a first start.
+	Traces []string
+
 	AllowNetworkFS bool // storage.allow_network_fs: open on nfs, cifs, 9p or sshfs all the same
 	ReleaseHold    bool // "helix db migrate": migrate even after a rollback
 
@@ -62,6 +66,7 @@ type DB struct {
 	reading  atomic.Pointer[reading]       // not nil: the disk is too full to write
 	checkDue atomic.Bool                   // the last stop was not clean and the file was too big to check at start
 	rescue   sync.WaitGroup                // copying of damaged files
+	startNew bool                          // a person chose to begin with an empty database
 	unclean  bool                          // Close leaves the clean mark away
 
 	rawMu sync.Mutex
@@ -71,6 +76,7 @@ type DB struct {
 	queued atomic.Int32       // writes that wait for it
 	owner  atomic.Pointer[Tx] // the running write transaction
 	lastAt atomic.Int64       // last Tx.Now given out, in microseconds
+	watch  atomic.Pointer[StatementFunc]
 	once   sync.Once
 	closed error
 }
@@ -89,6 +95,7 @@ var (
 		"journal_size_limit(67108864)", // a WAL that once grew shrinks again
 		"trusted_schema(OFF)",          // a crafted schema cannot call functions with side effects
 		"cell_size_check(ON)",          // find corruption when it is read, not later
+		"secure_delete(FAST)",          // overwrite deleted content in pages that are written anyway
 	}
 	readerPragmas = []string{
 		"busy_timeout(5000)",

@@ -119,6 +119,9 @@ func (db *DB) swap(ctx context.Context, why string, fn func() error) error {
 		return ctx.Err()
 	}
 	was := db.recovery.Load()
+	if was == nil && fn != nil {
+		bus.Publish(db.bus, db.LocalUser().ID, Replacing{})
+	}
 	shut := fault.Unavailablef("%s", why)
 	shut.RetryAfter = 2 * time.Second
 	db.gate.close(shut)

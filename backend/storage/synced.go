@@ -114,6 +114,7 @@ var Synced = []SyncedTable{
 			{No: 29, Name: "deadline_at", Merge: Derived},
 			{No: 30, Name: "wake_at", Merge: Derived},
 			{No: 31, Name: "cancel_requested_at", Merge: Derived},
+			{No: 32, Name: "caller", Merge: Derived},
 		},
 	},
 	{
@@ -130,7 +131,7 @@ var Synced = []SyncedTable{
 			{No: 9, Name: "attempts", Merge: Immutable},
 			{No: 10, Name: "input_hash", Merge: Immutable},
 			{No: 11, Name: "output", Merge: Immutable, Sensitive: true},
-			{No: 12, Name: "output_blob", Merge: Immutable},
+			{No: 12, Name: "output_blob", Merge: Immutable, Blob: true},
 			{No: 13, Name: "error_kind", Merge: Immutable},
 			{No: 14, Name: "error_message", Merge: Immutable},
 			{No: 15, Name: "outcome", Merge: Immutable},

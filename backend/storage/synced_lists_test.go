@@ -2,6 +2,7 @@ package storage
 
 import (
 	"maps"
+	"regexp"
 	"slices"
 	"testing"
 )
@@ -101,6 +102,42 @@ func checkSynced(t *testing.T, s SyncedTable, columns map[string]string) {
 		}
 		if !slices.ContainsFunc(s.Fields, func(f SyncedField) bool { return f.Name == c }) {
 			t.Errorf("%s.%s is in no field: list it, as derived if it does not travel", s.Table, c)
+		}
+	}
+}
+
+// A column that may refer to blobs is one by its name or its CHECK, and a synced one says so.
+func TestBlobReferencesAreDerivedFromTheSchema(t *testing.T) {
+	t.Parallel()
+	db := open(t)
+	var refs, other []BlobColumn
+	must(t, db.Read(t.Context(), func(tx *Tx) (err error) {
+		if refs, err = BlobColumns(t.Context(), tx); err != nil {
+			return err
+		}
+		return eachRow(t.Context(), tx, `SELECT m.name, c.name FROM sqlite_master m, pragma_table_xinfo(m.name) c WHERE m.type = 'table' AND m.sql NOT LIKE 'create virtual%'`, func(scan func(...any) error) error {
+			var c BlobColumn
+			err := scan(&c.Table, &c.Column)
+			other = append(other, c)
+			return err
+		})
+	}))
+	want := []BlobColumn{{"composite_skill_steps", "output_blob"}, {"memory_imports", "source_blob"}, {"skills", "wasm_bytecode"}}
+	if !slices.Equal(refs, want) {
+		t.Errorf("the schema refers to blobs in %v, want %v", refs, want)
+	}
+	for _, s := range Synced {
+		for _, f := range s.Fields {
+			if f.Blob != slices.Contains(refs, BlobColumn{s.Table, f.Name}) {
+				t.Errorf("%s.%s: Blob is %v in Synced", s.Table, f.Name, f.Blob)
+			}
+		}
+	}
+	suspicious := regexp.MustCompile(`blob|sha|digest|bytecode|attachment|audio|image`)
+	allowed := []BlobColumn{{"migration_log", "sha256"}}
+	for _, c := range other {
+		if suspicious.MatchString(c.Column) && !slices.Contains(refs, c) && !slices.Contains(allowed, c) {
+			t.Errorf("%v looks like a reference to a blob and is none: let its name end in _blob, or list it here", c)
 		}
 	}
 }

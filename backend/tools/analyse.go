@@ -2,6 +2,7 @@ package tools
 
 import (
 	"bytes"
+	"context"
 	"net/url"
 	"slices"
 	"strings"
@@ -28,13 +29,22 @@ type hostUse struct {
 
 // analyse reads code and lists what is wrong and what deserves a look. It is advice: the
 // sandbox is the boundary.
-func analyse(code string, lang Language) *analysis {
+func (k checker) analyse(ctx context.Context, code string, lang Language) *analysis {
 	a := &analysis{helix: map[string]bool{}, params: &paramUse{}}
 	if strings.TrimSpace(code) == "" {
 		a.errors = append(a.errors, problemf("blank", "code", "The code is empty."))
 		return a
 	}
-	src, problems := parseSource(code, lang)
+	if k.large != nil && len(code) > longCode {
+		select {
+		case k.large <- struct{}{}:
+			defer func() { <-k.large }()
+		case <-ctx.Done():
+			a.errors = append(a.errors, problemf(codeTooCostly, "code", "The check was canceled before it began."))
+			return a
+		}
+	}
+	src, problems := k.parseSource(ctx, code, lang)
 	if problems != nil {
 		a.errors = problems
 		return a
@@ -141,7 +151,7 @@ func (v *visitor) module() {
 				if !st.Default || st.Decl == nil {
 					break
 				}
-				if callable(d) {
+				if isFunction(d) {
 					forms = append(forms, EntryDefault)
 				} else {
 					badDefault = true
@@ -175,10 +185,10 @@ func (v *visitor) module() {
 	}
 }
 
-func callable(e js.IExpr) bool {
+func isFunction(e js.IExpr) bool {
 	switch e := e.(type) {
 	case *js.GroupExpr:
-		return callable(e.X)
+		return isFunction(e.X)
 	case *js.Var, *js.FuncDecl, *js.ArrowFunc, *js.CallExpr, *js.DotExpr:
 		return true
 	}

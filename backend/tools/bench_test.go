@@ -3,6 +3,7 @@ package tools
 import (
 	"encoding/json"
 	"fmt"
+	"helix/backend/schema"
 	"os"
 	"strings"
 	"testing"
@@ -36,13 +37,13 @@ func BenchmarkParams(b *testing.B) {
 		_ = os.WriteFile(dir+"/schema.json", []byte(text), 0o600)
 		_ = os.WriteFile(dir+"/params.json", []byte(params), 0o600)
 	}
-	s, err := compileSchema(json.RawMessage(text))
+	s, err := schema.Compile([]byte(text))
 	if err != nil {
 		b.Fatal(err)
 	}
 	b.SetBytes(int64(len(params)))
 	for b.Loop() {
-		if _, err := s.apply(json.RawMessage(params)); err != nil {
+		if _, err := apply(b.Context(), s, json.RawMessage(params)); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -59,13 +60,14 @@ func bigSource() string {
 }
 
 func BenchmarkAnalyse(b *testing.B) {
+	check := checker{box: engine.open(b)}
 	code := bigSource()
 	if dir := os.Getenv("HELIX_BENCH_OUT"); dir != "" {
 		_ = os.WriteFile(dir+"/big.js", []byte(code), 0o600)
 	}
 	b.SetBytes(int64(len(code)))
 	for b.Loop() {
-		if a := analyse(code, JavaScript); len(a.errors) > 0 {
+		if a := check.analyse(b.Context(), code, JavaScript); len(a.errors) > 0 {
 			b.Fatal(a.errors)
 		}
 	}

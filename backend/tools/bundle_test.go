@@ -19,6 +19,7 @@ import (
 	"helix/backend/safehttp"
 	"helix/backend/storage"
 	"helix/backend/storage/storagetest"
+	"helix/backend/testkit"
 )
 
 func (b *bundle) export(t testing.TB, sign bool, ids ...uuid.UUID) Bundle {
@@ -247,7 +248,7 @@ func TestSignatureVectors(t *testing.T) {
 		"text": string(text), "publicKey": bt.Signature.PublicKey, "signature": bt.Signature.Signature, "fingerprint": keyFingerprint(testKey(1).Public().(ed25519.PublicKey)),
 	}), '\n'))
 	state := func(x BundleTool) SignatureState {
-		c, err := checkCandidate(0, x)
+		c, err := checker{}.checkCandidate(t.Context(), 0, x)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -403,6 +404,7 @@ func TestTrust(t *testing.T) {
 }
 
 func TestShares(t *testing.T) {
+	testkit.SkipRaced(t, "many runs of the engine, one after the other")
 	t.Parallel()
 	b := setup(t)
 	other := storagetest.OtherUser(t, b.db)
@@ -489,7 +491,7 @@ func FuzzReadBundle(f *testing.F) {
 	f.Add([]byte(`{"format":"helix-tools","tools":[{"definition":null,"signature":{}}]}`))
 	f.Add([]byte("{\"name\":\"\u0000\",\"code\":\"\\ud800\"}"))
 	f.Fuzz(func(t *testing.T, raw []byte) {
-		list, err := readBundle(raw)
+		list, err := checker{}.readBundle(t.Context(), raw)
 		if err != nil {
 			if !fault.Is(err, fault.Invalid) {
 				t.Fatalf("%v", err)

@@ -2,6 +2,7 @@ package tools
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"helix/backend/fault"
+	"helix/backend/jcs"
 )
 
 // BundleProblem are the details of the error about a bundle: which tool, from 0, and which
@@ -36,11 +38,11 @@ type candidate struct {
 }
 
 // readBundle checks a bundle, or one tool in the older form, as a whole.
-func readBundle(raw []byte) ([]candidate, error) {
+func (k checker) readBundle(ctx context.Context, raw []byte) ([]candidate, error) {
 	if len(raw) > maxBundle {
 		return nil, bundleError(-1, "", "The bundle has %d bytes; at most %d are allowed.", len(raw), maxBundle)
 	}
-	if err := checkJSON(raw, maxBundleDepth, 0); err != nil {
+	if _, err := jcs.Decode(raw, maxBundleDepth, 0); err != nil {
 		return nil, bundleError(-1, "", "The bundle cannot be read: %s.", err)
 	}
 	var probe struct {
@@ -80,7 +82,7 @@ func readBundle(raw []byte) ([]candidate, error) {
 	names := map[string]bool{}
 	out := make([]candidate, 0, len(tools))
 	for i, t := range tools {
-		c, err := checkCandidate(i, t)
+		c, err := k.checkCandidate(ctx, i, t)
 		if err != nil {
 			return nil, err
 		}
@@ -106,7 +108,7 @@ func fieldOf(err error) string {
 }
 
 // checkCandidate runs every check that a saved tool must pass.
-func checkCandidate(i int, t BundleTool) (candidate, error) {
+func (k checker) checkCandidate(ctx context.Context, i int, t BundleTool) (candidate, error) {
 	field := func(name string, err error) error {
 		return bundleError(i, name, "%s", fault.As(err).Message)
 	}
@@ -133,7 +135,7 @@ func checkCandidate(i int, t BundleTool) (candidate, error) {
 	if c.tool.Samples, err = checkSamples(t.Samples); err != nil {
 		return c, field("samples", err)
 	}
-	c.examined = examine(t.Definition.definition())
+	c.examined = k.examine(ctx, t.Definition.definition())
 	if !c.examined.result.Valid {
 		p := c.examined.result.Errors[0]
 		return c, bundleError(i, p.Field, "%s", p.Message)
@@ -155,7 +157,7 @@ func checkCandidate(i int, t BundleTool) (candidate, error) {
 		if err := checkText("note", v.Note, 1000); err != nil {
 			return c, field(at+".note", err)
 		}
-		if ex := examine(v.Definition.definition()); !ex.result.Valid {
+		if ex := k.examine(ctx, v.Definition.definition()); !ex.result.Valid {
 			return c, bundleError(i, at+"."+ex.result.Errors[0].Field, "%s", ex.result.Errors[0].Message)
 		}
 	}
@@ -182,8 +184,6 @@ func (c *candidate) explain() {
 	switch c.state {
 	case SignatureNone:
 		c.warnings = append(c.warnings, "The tool is not signed: nobody vouches for it. You will be asked to trust this version before its first run.")
-	case SignatureInvalid:
-		c.warnings = append(c.warnings, "The signature does not match the tool: it was changed after it was signed, so it is not imported. To import it as unsigned, remove the signature from the file first.")
 	case SignatureLegacy:
 		c.warnings = append(c.warnings, "The signature has the older form: it shows who wrote the code and does not cover what the tool asks for, so the tool is treated as unsigned.")
 	}

@@ -5,116 +5,257 @@ import (
 	"database/sql"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"time"
 
 	"github.com/google/uuid"
 
+	"helix/backend/callable"
 	"helix/backend/fault"
 	"helix/backend/identity"
 	"helix/backend/permission"
+	"helix/backend/sandbox"
 	"helix/backend/storage"
 )
 
-// Callable is a tool or a WASM skill as other parts of Helix find it before they call it.
-type Callable struct {
-	ID             uuid.UUID
-	Name           string
-	Description    string
-	DefinitionHash string // 64 hex digits
-	Parameters     json.RawMessage
-	Capabilities   []string
-	Mine           bool
+// provider offers one kind of what this package runs. The queries give the columns that
+// callables scans, for the user ?1 and the id or name ?2.
+type provider struct {
+	s                          *Service
+	kind                       callable.Kind
+	noun                       string // in sentences
+	byID, byName, public, list string
+	run                        func(ctx context.Context, c Caller, id uuid.UUID, r callable.Request) (ran, error)
 }
 
-// ReadOnly reports whether a run changes nothing outside itself: no capability with which
-// it could reach the network, another tool or its own state.
-func (c *Callable) ReadOnly() bool {
-	for _, w := range wants(c.Capabilities) {
-		switch w.cap {
-		case permission.FilesystemRead, permission.Secret:
-		default:
-			return false
-		}
+// ran is how a run ended.
+type ran struct {
+	ok             bool
+	output         json.RawMessage
+	class, message string
+	notes          []string
+}
+
+// toolProvider also moves tools in and out of share files, and makes small ones.
+type toolProvider struct{ provider }
+
+// Callables offers the user's custom tools.
+func (s *Service) Callables() callable.Provider {
+	const columns = `SELECT id, name, description, definition_hash, parameters, capabilities, is_enabled, user_id = ?1 FROM custom_tools WHERE deleted_at IS NULL AND `
+	return &toolProvider{provider{
+		s: s, kind: callable.Tool, noun: "tool",
+		byID:   columns + `id = ?2 AND (user_id = ?1 OR visibility = 'public')`,
+		byName: columns + `user_id = ?1 AND lower(name) = lower(?2) AND name = ?2`,
+		public: columns + `user_id <> ?1 AND visibility = 'public' AND name = ?2 ORDER BY id LIMIT 3`,
+		list:   columns + `user_id = ?1 ORDER BY lower(name), id`,
+		// The key of the request is not the idempotency key of tools: that one would give a stored
+		// failure again at each attempt.
+		run: func(ctx context.Context, c Caller, id uuid.UUID, r callable.Request) (ran, error) {
+			res, err := s.ExecuteFor(ctx, c, ExecuteParams{ToolID: &id, Version: r.Version, Params: r.Input, TimeoutMs: millis(r.Timeout), Interactive: c.Kind == "" && r.Caller.Attended})
+			return ran{res.Success, res.Output, res.ErrorClass, res.Error, res.Warnings}, err
+		},
+	}}
+}
+
+// WasmCallables offers the user's WASM tools.
+func (s *Service) WasmCallables() callable.Provider {
+	const columns = `SELECT id, name, description, definition_hash, input_schema, capabilities, is_enabled, 1 FROM skills WHERE user_id = ?1 AND deleted_at IS NULL AND `
+	return &provider{
+		s: s, kind: callable.WASM, noun: "WASM skill",
+		byID: columns + `id = ?2`, byName: columns + `lower(name) = lower(?2) AND name = ?2`, list: columns + `1 ORDER BY lower(name), id`,
+		run: func(ctx context.Context, c Caller, id uuid.UUID, r callable.Request) (ran, error) {
+			res, err := s.ExecuteSkillFor(ctx, c, ExecuteSkillParams{SkillID: id, Input: r.Input, TimeoutMs: millis(r.Timeout), Interactive: c.Kind == "" && r.Caller.Attended})
+			return ran{res.Success, res.Output, res.ErrorClass, res.Error, res.Warnings}, err
+		},
 	}
-	return true
 }
 
-// FindCallable gives the user's tool with an id, or when id is zero with exactly this name;
-// when the user has none of that name, the public ones that have it. Nothing is no error.
-func (s *Service) FindCallable(ctx context.Context, id uuid.UUID, name string) ([]Callable, error) {
-	const columns = `SELECT id, name, description, definition_hash, parameters, capabilities, user_id = ?1 FROM custom_tools WHERE deleted_at IS NULL AND `
+// Kind implements callable.Provider.
+func (p *provider) Kind() callable.Kind { return p.kind }
+
+// Find implements callable.Provider. When the user has none of a name, the public ones that have
+// it are given.
+func (p *provider) Find(ctx context.Context, id, name string) (out []callable.Info, err error) {
 	user := identity.UserID(ctx)
-	var out []Callable
-	err := s.db.Read(ctx, func(tx *storage.Tx) (err error) {
-		if id != uuid.Nil {
-			out, err = callables(tx, columns+`id = ?2 AND (user_id = ?1 OR visibility = 'public')`, user, id)
+	err = p.s.db.Read(ctx, func(tx *storage.Tx) (err error) {
+		if id != "" {
+			key, perr := uuid.Parse(id)
+			if perr != nil || key == uuid.Nil {
+				return nil
+			}
+			out, err = p.scan(tx, p.byID, user, key)
 			return err
 		}
-		if out, err = callables(tx, columns+`user_id = ?1 AND lower(name) = lower(?2) AND name = ?2`, user, name); err != nil || len(out) > 0 {
+		if out, err = p.scan(tx, p.byName, user, name); err != nil || len(out) > 0 || p.public == "" {
 			return err
 		}
-		out, err = callables(tx, columns+`user_id <> ?1 AND visibility = 'public' AND name = ?2 ORDER BY id LIMIT 3`, user, name)
+		out, err = p.scan(tx, p.public, user, name)
 		return err
 	})
 	return out, err
 }
 
-// Callables lists the user's own tools by name.
-func (s *Service) Callables(ctx context.Context) (out []Callable, err error) {
-	err = s.db.Read(ctx, func(tx *storage.Tx) (err error) {
-		out, err = callables(tx, `SELECT id, name, description, definition_hash, parameters, capabilities, 1 FROM custom_tools
-			WHERE user_id = ? AND deleted_at IS NULL ORDER BY lower(name), id`, identity.UserID(ctx))
+// List implements callable.Provider.
+func (p *provider) List(ctx context.Context) (out []callable.Info, err error) {
+	err = p.s.db.Read(ctx, func(tx *storage.Tx) (err error) {
+		out, err = p.scan(tx, p.list, identity.UserID(ctx))
 		return err
 	})
 	return out, err
 }
 
-// FindCallableWasm is FindCallable for WASM skills, which are always the user's own.
-func (s *Service) FindCallableWasm(ctx context.Context, id uuid.UUID, name string) (out []Callable, err error) {
-	const columns = `SELECT id, name, description, definition_hash, input_schema, capabilities, 1 FROM skills WHERE user_id = ?1 AND deleted_at IS NULL AND `
-	err = s.db.Read(ctx, func(tx *storage.Tx) (err error) {
-		if id != uuid.Nil {
-			out, err = callables(tx, columns+`id = ?2`, identity.UserID(ctx), id)
-		} else {
-			out, err = callables(tx, columns+`lower(name) = lower(?2) AND name = ?2`, identity.UserID(ctx), name)
-		}
-		return err
-	})
-	return out, err
-}
-
-// CallableWasm lists the user's WASM skills by name.
-func (s *Service) CallableWasm(ctx context.Context) (out []Callable, err error) {
-	err = s.db.Read(ctx, func(tx *storage.Tx) (err error) {
-		out, err = callables(tx, `SELECT id, name, description, definition_hash, input_schema, capabilities, 1 FROM skills
-			WHERE user_id = ? AND deleted_at IS NULL ORDER BY lower(name), id`, identity.UserID(ctx))
-		return err
-	})
-	return out, err
-}
-
-func callables(tx *storage.Tx, query string, args ...any) ([]Callable, error) {
+func (p *provider) scan(tx *storage.Tx, query string, args ...any) ([]callable.Info, error) {
 	rows, err := tx.Query(query, args...)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	out := []Callable{}
+	out := []callable.Info{}
 	for rows.Next() {
-		var c Callable
+		i := callable.Info{}
 		var parameters string
 		var raw []byte
-		if err := rows.Scan(&c.ID, &c.Name, &c.Description, &raw, &parameters, storage.JSON(&c.Capabilities), &c.Mine); err != nil {
+		var id uuid.UUID
+		var enabled, mine bool
+		if err := rows.Scan(&id, &i.Name, &i.Description, &raw, &parameters, storage.JSON(&i.Capabilities), &enabled, &mine); err != nil {
 			return nil, err
 		}
 		var hash [32]byte
 		copy(hash[:], raw)
-		c.DefinitionHash, c.Parameters = hashText(hash), json.RawMessage(parameters)
-		out = append(out, c)
+		i.Ref, i.Hash, i.Input = callable.Ref{Kind: p.kind, ID: id.String()}, hashText(hash), json.RawMessage(parameters)
+		i.Effects = effects(i.Capabilities)
+		i.Untrusted = i.Effects.OpenWorld
+		switch {
+		case !mine:
+			i.Blocked = callable.ReasonForeign
+		case !enabled:
+			i.Blocked = callable.ReasonDisabled
+		}
+		out = append(out, i)
 	}
 	return out, rows.Err()
 }
 
-// SkillRun tells how a run of one of the user's WASM skills ended or stands.
+// effects are what a run with these capabilities may do. It is read-only when it holds none with
+// which it could reach the network, another tool or its own state.
+func effects(capabilities []string) callable.Effects {
+	out := callable.Effects{ReadOnly: true}
+	for _, w := range wants(capabilities) {
+		switch w.cap {
+		case permission.FilesystemRead, permission.Secret:
+		case permission.NetworkHTTPS, permission.NetworkLocalhost, permission.MCP:
+			out.ReadOnly, out.OpenWorld = false, true
+		default:
+			out.ReadOnly = false
+		}
+	}
+	return out
+}
+
+// Call implements callable.Provider.
+func (p *provider) Call(ctx context.Context, ref callable.Ref, r callable.Request) (callable.Result, error) {
+	id, err := uuid.Parse(ref.ID)
+	if err != nil {
+		return callable.Result{}, callable.Gone(ref)
+	}
+	caller := Caller{Kind: r.Caller.Kind, Authority: r.Caller.Authority, RunID: r.Caller.Run, Why: r.Caller.Why(), Definition: r.Hash}
+	out, err := p.run(ctx, caller, id, r)
+	if err != nil {
+		return callable.Result{}, p.refused(ctx, ref, err)
+	}
+	if !out.ok {
+		return callable.Result{}, runFailed(ctx, out.class, out.message)
+	}
+	found, err := p.Find(ctx, ref.ID, "")
+	untrusted := err != nil || len(found) == 0 || found[0].Untrusted
+	return callable.Result{Output: out.output, Notes: out.notes, Untrusted: untrusted}, nil
+}
+
+// Rights implements callable.Provider.
+func (p *provider) Rights(ctx context.Context, i callable.Info, _ json.RawMessage) (permission.PreviewResult, error) {
+	if i.Blocked == callable.ReasonForeign {
+		return permission.PreviewResult{}, fault.Deniedf("%q belongs to somebody else. Clone it first, then use your copy.", i.Name).
+			WithDetails(callable.Refusal{Reason: callable.ReasonForeign})
+	}
+	return p.s.perm.Preview(ctx, permission.PreviewParams{Subject: permission.PreviewSubject{Kind: string(p.kind), ID: i.ID}})
+}
+
+// millis is a time limit as runs take it, at least one millisecond.
+func millis(d time.Duration) int64 {
+	if d <= 0 {
+		return 0
+	}
+	return max(1, d.Milliseconds())
+}
+
+// refused gives the error of a run that did not begin the details of a refused call.
+func (p *provider) refused(ctx context.Context, ref callable.Ref, err error) error {
+	out := *fault.As(err)
+	switch out.Kind {
+	case fault.NotFound:
+		return fault.As(callable.Gone(ref)).WithCause(err)
+	case fault.Denied:
+		r := callable.Refusal{Reason: permission.ReasonInactive}
+		if d, ok := out.Details.(Denial); ok {
+			r.Reason = callable.Reason(d.Reason)
+			if d.PendingApprovalID != nil {
+				r.PendingApprovalID = *d.PendingApprovalID
+			}
+		}
+		if r.Reason == callable.ReasonChanged && r.PendingApprovalID == uuid.Nil {
+			out.Message = fmt.Sprintf("The %s has changed since its caller began. Look at the change, then begin again.", p.noun)
+		}
+		out.Details = r
+	case fault.Canceled:
+		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+			out.Kind, out.Message = fault.Unavailable, "It did not get its turn in time."
+		}
+	case fault.Invalid:
+		r := callable.Refusal{Reason: callable.ReasonInput} // the values of parameters are not repeated
+		if d, ok := out.Details.(ParamErrors); ok {
+			for _, e := range d.Errors {
+				r.Problems = append(r.Problems, callable.Problem(e))
+			}
+		}
+		out.Details = r
+	}
+	return &out
+}
+
+// runFailed turns how a run ended into a fault: the error classes of the sandbox, in the kinds
+// that retries know.
+func runFailed(ctx context.Context, class, message string) error {
+	kind := fault.Internal
+	switch sandbox.Class(class) {
+	case sandbox.ClassTimeout, sandbox.ClassCPU:
+		kind = fault.Timeout
+	case sandbox.ClassMemory, sandbox.ClassOutput:
+		kind = fault.Limit
+	case sandbox.ClassCompile, sandbox.ClassMissingExport, sandbox.ClassInput:
+		kind = fault.Invalid
+	case sandbox.ClassHostDenied:
+		kind = fault.Denied
+	case sandbox.ClassUnavailable:
+		kind = fault.Unavailable
+	case sandbox.ClassCanceled:
+		kind = fault.Canceled
+		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+			kind, message = fault.Timeout, "It did not end in time."
+		}
+	}
+	if message == "" {
+		message = class
+	}
+	return fault.New(kind, "%s", message)
+}
+
+// IsWasm reports whether the user has a WASM tool of an id.
+func (s *Service) IsWasm(ctx context.Context, id uuid.UUID) (bool, error) {
+	found, err := s.WasmCallables().Find(ctx, id.String(), "")
+	return len(found) > 0, err
+}
+
+// SkillRun tells how a run of one of the user's WASM tools ended or stands.
 func (s *Service) SkillRun(ctx context.Context, run uuid.UUID) (status SkillStatus, err error) {
 	err = s.db.Read(ctx, func(tx *storage.Tx) error {
 		return tx.QueryRow(`SELECT status FROM skill_executions WHERE id = ? AND user_id = ?`, run, identity.UserID(ctx)).Scan(&status)

@@ -1,7 +1,7 @@
 package tools
 
 import (
-	"errors"
+	"context"
 	"fmt"
 	"net"
 	"regexp"
@@ -12,8 +12,10 @@ import (
 	"unicode/utf8"
 
 	"helix/backend/fault"
+	"helix/backend/jcs"
 	"helix/backend/permission"
 	"helix/backend/sandbox"
+	"helix/backend/schema"
 )
 
 // Bounds of a tool.
@@ -98,7 +100,7 @@ func checkSamples(list []Sample) ([]Sample, error) {
 		if len(s.Params) == 0 {
 			s.Params = []byte("{}")
 		}
-		if err := checkJSON(s.Params, 64, 0); err != nil {
+		if _, err := jcs.Decode(s.Params, maxParamDepth, 0); err != nil {
 			return nil, fault.Invalidf("Sample %d: %s.", i+1, err)
 		}
 		size += len(s.Params) + len(s.Expected)
@@ -169,12 +171,23 @@ type examined struct {
 	def    definition
 	hash   [32]byte
 	result Validation
-	schema *schema
 }
+
+// checker runs the static checks. The zero value has no engine: it compiles only short
+// code, in this process.
+type checker struct {
+	box *sandbox.Engine
+	// large holds one value while long code is analyzed, whose syntax tree takes a hundred
+	// times its size in memory; nil: any number at a time.
+	large chan struct{}
+}
+
+// longCode is the size in bytes above which code is analyzed one at a time.
+const longCode = 32 << 10
 
 // examine normalizes a definition and runs every static check. It changes nothing that the
 // caller gave.
-func examine(d definition) examined {
+func (k checker) examine(ctx context.Context, d definition) examined {
 	v := Validation{Errors: []Problem{}, Warnings: []Problem{}, DetectedDangerousFunctions: []string{}}
 	noSchema := len(d.Parameters) == 0 || string(d.Parameters) == "null"
 	if err := checkEnum("language", d.Language); err != nil {
@@ -200,7 +213,7 @@ func examine(d definition) examined {
 	case !utf8.ValidString(d.Code):
 		v.Errors = append(v.Errors, problemf("encoding", "code", "The code is not valid UTF-8."))
 	default:
-		a = analyse(d.Code, d.Language)
+		a = k.analyse(ctx, d.Code, d.Language)
 	}
 	v.Errors = append(v.Errors, a.errors...)
 	v.Warnings = append(v.Warnings, a.warnings...)
@@ -210,22 +223,20 @@ func examine(d definition) examined {
 		compareUse(a, list, &v)
 	}
 	ex := examined{def: d}
-	sch, err := compileSchema(d.Parameters)
-	if err != nil {
-		p := problemf("schema", "parameters", "%s", err)
-		var sp *schemaProblem
-		if errors.As(err, &sp) {
-			p.Path = sp.path
+	_, bad := schema.Compile(d.Parameters)
+	if bad != nil {
+		p := problemf("schema", "parameters", "%s", fault.As(bad).Message)
+		if at, ok := fault.As(bad).Details.(schema.Problem); ok {
+			p.Path = at.Path
 		}
 		v.Errors = append(v.Errors, p)
 	}
-	ex.schema = sch
 	if noSchema {
 		v.SuggestedSchema = a.params.schema()
 	}
 	if h, err := d.sum(); err == nil {
 		ex.hash, v.DefinitionHash = h, hashText(h)
-	} else if sch != nil {
+	} else if bad == nil {
 		v.Errors = append(v.Errors, problemf("schema", "parameters", "%s", fault.As(err).Message))
 	}
 	v.Valid = len(v.Errors) == 0

@@ -13,6 +13,7 @@ import (
 	"helix/backend/fault"
 	"helix/backend/storage"
 	"helix/backend/storage/storagetest"
+	"helix/backend/testkit"
 )
 
 func ptr[T any](v T) *T { return &v }
@@ -409,6 +410,7 @@ func TestForeignToolsLookMissing(t *testing.T) {
 }
 
 func TestVersionsAreBounded(t *testing.T) {
+	testkit.SkipRaced(t, "much of the database and little at the same time")
 	t.Parallel()
 	b := setup(t)
 	tool := b.create(t, CreateParams{Name: "A", Code: "return 0"})

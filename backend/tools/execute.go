@@ -12,6 +12,7 @@ import (
 	"github.com/google/uuid"
 
 	"helix/backend/audit"
+	"helix/backend/duration"
 	"helix/backend/fault"
 	"helix/backend/identity"
 	"helix/backend/permission"
@@ -158,7 +159,8 @@ type execution struct {
 	force     string          // the tier that a person at the keyboard chose
 	answer    func(uuid.UUID) // answers the run's questions for the person who started it
 	caller    Caller
-	kind      string // of the caller, as it is stored
+	kind      string    // of the caller, as it is stored
+	token     uuid.UUID // created token of a caller who is no run
 	params    json.RawMessage
 	stored    json.RawMessage // params as the usage row keeps them
 	hidden    []string        // values masked in the row
@@ -218,7 +220,7 @@ func (s *Service) prepare(ctx context.Context, c Caller, p ExecuteParams) (*exec
 	e := s.newExecution(ctx, c, p.Interactive)
 	if p.ToolID == nil {
 		e.draft = true
-		if err := e.makeDraft(p); err != nil {
+		if err := e.makeDraft(ctx, p); err != nil {
 			return nil, err
 		}
 	} else if err := e.load(ctx, *p.ToolID, p.Version); err != nil {
@@ -226,7 +228,7 @@ func (s *Service) prepare(ctx context.Context, c Caller, p ExecuteParams) (*exec
 	}
 	e.wants = wants(e.tool.Capabilities)
 	base, _ := sandbox.Profile(string(e.tool.SandboxProfile))
-	e.limits = base.Lower(e.tool.Limits.sandbox()).Lower(sandbox.Limits{Wall: time.Duration(p.TimeoutMs) * time.Millisecond})
+	e.limits = base.Lower(e.tool.Limits.sandbox()).Lower(sandbox.Limits{Wall: duration.Of(p.TimeoutMs, time.Millisecond)})
 	if c.Kind == "" {
 		payload := p
 		payload.Interactive = false
@@ -241,14 +243,16 @@ func (s *Service) newExecution(ctx context.Context, c Caller, ask bool) *executi
 	e.events, e.host = &reporter{e: e}, newHost(e)
 	if e.kind == "" {
 		e.kind = "user"
-		if id, _ := identity.From(ctx); id.Pipe == "cli" || strings.HasPrefix(id.Client, "helix-cli") {
+		id, _ := identity.From(ctx)
+		e.token = id.Token
+		if id.Client == identity.ClientTerminal {
 			e.kind = "cli"
 		}
 	}
 	if c.Kind != "" { // only the user at the keyboard is asked while the run waits
 		e.ask = false
 	}
-	if id, _ := identity.From(ctx); !id.Scopes.Has(identity.Approve) {
+	if id, _ := identity.From(ctx); !id.MayApprove() {
 		e.ask = false
 	}
 	return e
@@ -259,7 +263,7 @@ func (l *Limits) sandbox() sandbox.Limits {
 		return sandbox.Limits{}
 	}
 	return sandbox.Limits{
-		Wall: time.Duration(l.WallMs) * time.Millisecond, CPU: time.Duration(l.CPUMs) * time.Millisecond,
+		Wall: duration.Of(l.WallMs, time.Millisecond), CPU: duration.Of(l.CPUMs, time.Millisecond),
 		MemoryBytes: l.MemoryMb << 20, OutputBytes: l.OutputBytes, HostCalls: l.HostCalls,
 	}
 }
@@ -293,18 +297,17 @@ func (e *execution) load(ctx context.Context, id uuid.UUID, version string) erro
 }
 
 // makeDraft checks unsaved code and makes it known to permission for the time of the run.
-func (e *execution) makeDraft(p ExecuteParams) error {
+func (e *execution) makeDraft(ctx context.Context, p ExecuteParams) error {
 	d := definition{Language: p.Language, Code: p.Code}
 	if p.Draft != nil {
 		d.Parameters, d.Capabilities, d.SandboxProfile, d.Limits = p.Draft.Parameters, p.Draft.Capabilities, p.Draft.SandboxProfile, p.Draft.Limits
 	}
-	ex := examine(d)
+	ex := e.s.checker().examine(ctx, d)
 	if !ex.result.Valid {
 		f := fault.As(saveError(ex.result))
 		f.Message = strings.Replace(f.Message, "The tool was not saved", "The code cannot run", 1)
 		return f
 	}
-	e.s.schemas.put(string(ex.def.Parameters), ex.schema)
 	name, version, author := "Unsaved tool", "draft", ""
 	if m := p.Metadata; m != nil {
 		for _, t := range []string{m.Name, m.Version, m.Author} {
@@ -384,11 +387,11 @@ func idOrNil(id uuid.UUID) *uuid.UUID {
 // checkParams checks the parameters and fills in defaults. A refusal leaves an audit entry
 // and no usage row, since nothing ran.
 func (e *execution) checkParams(ctx context.Context, params json.RawMessage) error {
-	sch, err := e.s.schemaOf(e.tool.Parameters)
+	sch, err := e.s.schemas.Compile(e.tool.Parameters)
 	if err != nil {
 		return fault.Invalidf("The tool's schema cannot be used: %s", err)
 	}
-	e.params, err = sch.apply(params)
+	e.params, err = apply(ctx, sch, params)
 	if err != nil {
 		details, _ := fault.As(err).Details.(ParamErrors)
 		places := []map[string]string{}
@@ -400,7 +403,7 @@ func (e *execution) checkParams(ctx context.Context, params json.RawMessage) err
 		}
 		return err
 	}
-	e.stored, e.hidden = sch.maskParams(e.params)
+	e.stored, e.hidden = maskParams(sch, e.params)
 	return nil
 }
 

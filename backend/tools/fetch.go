@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"helix/backend/audit"
+	"helix/backend/duration"
 	"helix/backend/fault"
 	"helix/backend/permission"
 	"helix/backend/safehttp"
@@ -103,7 +104,7 @@ func (h *host) fetch(ctx context.Context, c *call, p sandbox.FetchRequest) (sand
 	if len(body) > maxRequestBody {
 		return out, fault.Limitf("The request body has more than 1 MiB.")
 	}
-	r := safehttp.Request{Method: p.Method, Header: http.Header{}, Timeout: time.Duration(p.TimeoutMs) * time.Millisecond}
+	r := safehttp.Request{Method: p.Method, Header: http.Header{}, Timeout: duration.Of(p.TimeoutMs, time.Millisecond)}
 	used, err := h.fillRequest(ctx, u, p.Headers, body, &r)
 	if err != nil {
 		return out, err

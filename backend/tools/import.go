@@ -109,10 +109,10 @@ func (s *Service) readSource(ctx context.Context, p ImportParams) (list []candid
 		if err != nil {
 			return nil, "", "", err
 		}
-		list, err := readBundle(raw)
+		list, err := s.checker().readBundle(ctx, raw)
 		return list, "url:" + p.URL, OriginImport, err
 	}
-	list, err = readBundle(p.Bundle)
+	list, err = s.checker().readBundle(ctx, p.Bundle)
 	return list, "bundle", OriginImport, err
 }
 

@@ -2,6 +2,7 @@ package tools
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"regexp"
@@ -10,7 +11,6 @@ import (
 	"unicode/utf8"
 	"unsafe"
 
-	"github.com/evanw/esbuild/pkg/api"
 	"github.com/tdewolff/parse/v2"
 	"github.com/tdewolff/parse/v2/js"
 
@@ -41,7 +41,7 @@ var moduleSyntax = regexp.MustCompile(`(?m)^\s*(export|import)\b|^\s*(async\s+)?
 // parseSource reads code as a module, then as a function body. problems are syntax errors;
 // when there are any, the tree is nil. A text that esbuild takes and the tree parser does
 // not gives a nil tree and no problems: it is valid, only without advice.
-func parseSource(code string, lang Language) (*source, []Problem) {
+func (k checker) parseSource(ctx context.Context, code string, lang Language) (*source, []Problem) {
 	if err := sandbox.CheckNesting(sandbox.Source{Text: code, Language: sandbox.Language(lang)}); err != nil {
 		p := problemf("nesting", "code", "The source is nested too deeply.")
 		if d, ok := fault.As(err).Details.(sandbox.CompileDetail); ok {
@@ -49,17 +49,20 @@ func parseSource(code string, lang Language) (*source, []Problem) {
 		}
 		return nil, []Problem{p}
 	}
-	plain, problems := transform(code, lang, false)
+	plain, problems := k.transform(ctx, code, lang, false)
+	if len(problems) > 0 && problems[0].Code == codeTooCostly {
+		return nil, problems
+	}
 	if problems == nil && plain.ast != nil {
 		return plain, nil
 	}
 	if problems == nil { // the tree parser knows no return outside of a function
-		if wrapped, p := transform(code, lang, true); p == nil && wrapped.ast != nil {
+		if wrapped, p := k.transform(ctx, code, lang, true); p == nil && wrapped.ast != nil {
 			return wrapped, nil
 		}
 		return plain, nil
 	}
-	wrapped, wrappedProblems := transform(code, lang, true)
+	wrapped, wrappedProblems := k.transform(ctx, code, lang, true)
 	if wrappedProblems == nil {
 		return wrapped, nil
 	}
@@ -69,42 +72,37 @@ func parseSource(code string, lang Language) (*source, []Problem) {
 	return nil, wrappedProblems
 }
 
-func transform(code string, lang Language, wrap bool) (*source, []Problem) {
+// transform compiles code and parses it, or for TypeScript what it was compiled to.
+func (k checker) transform(ctx context.Context, code string, lang Language, wrap bool) (*source, []Problem) {
 	text := code
 	if wrap {
 		text = wrapHead + code + wrapTail
 	}
-	o := api.TransformOptions{
-		Loader: api.LoaderJS, Target: api.ES2022, LogLevel: api.LogLevelSilent, LogLimit: 20,
-		Sourcefile: "tool", Charset: api.CharsetUTF8, LegalComments: api.LegalCommentsNone,
+	r, err := k.box.Transform(ctx, sandbox.Transform{Text: text, TypeScript: lang == TypeScript, KeepImports: true})
+	if err != nil {
+		return nil, []Problem{problemf(codeTooCostly, "code", "%s", fault.As(err).Message)}
 	}
-	if lang == TypeScript {
-		o.Loader, o.Sourcemap = api.LoaderTS, api.SourceMapExternal
-		o.SourcesContent = api.SourcesContentExclude
-		o.TsconfigRaw = `{"compilerOptions":{"verbatimModuleSyntax":true}}`
-	}
-	s := &source{given: code, wrapped: wrap}
-	if lang == TypeScript { // the tree is that of the translation
-		r := api.Transform(text, o)
-		if len(r.Errors) > 0 {
-			return nil, syntaxProblems(r.Errors, wrap)
-		}
-		s.smap = readSourceMap(r.Map)
-		s.parse(r.Code)
-		return s, nil
-	}
-	parsed := make(chan struct{})
-	go func() {
-		defer close(parsed)
-		s.parse([]byte(text))
-	}()
-	r := api.Transform(text, o)
-	<-parsed
 	if len(r.Errors) > 0 {
 		return nil, syntaxProblems(r.Errors, wrap)
 	}
+	s := &source{given: code, wrapped: wrap}
+	switch {
+	case lang != TypeScript:
+		s.parse([]byte(text))
+	case len(r.Code) <= maxParsed:
+		s.smap = readSourceMap(r.Map)
+		s.parse(r.Code)
+	}
 	return s, nil
 }
+
+// codeTooCostly is the code of a problem that says that the code cannot be compiled within the
+// bounds on memory and time.
+const codeTooCostly = "compile"
+
+// maxParsed is the most code that is parsed for advice, in bytes. What a tool's code is
+// compiled to is larger only when it was made to be.
+const maxParsed = 2 * maxCode
 
 func (s *source) parse(text []byte) {
 	s.text = make([]byte, len(text), len(text)+1) // room for the end mark, so that the tree points into it
@@ -127,19 +125,12 @@ func parseTree(buf []byte) (ast *js.AST) {
 	return ast
 }
 
-func syntaxProblems(list []api.Message, wrap bool) []Problem {
+func syntaxProblems(list []sandbox.TransformMessage, wrap bool) []Problem {
 	out := []Problem{}
 	for _, m := range list {
-		p := Problem{Code: "syntax", Field: "code", Message: m.Text}
-		if l := m.Location; l != nil {
-			p.Line = l.Line
-			if wrap {
-				p.Line = max(1, l.Line-1)
-			}
-			p.Column = 1
-			if l.Column <= len(l.LineText) {
-				p.Column = utf8.RuneCountInString(l.LineText[:l.Column]) + 1
-			}
+		p := Problem{Code: "syntax", Field: "code", Message: m.Text, Line: m.Line, Column: m.Column}
+		if wrap && p.Line > 0 {
+			p.Line = max(1, p.Line-1)
 		}
 		out = append(out, p)
 	}

@@ -37,12 +37,20 @@ func (e *execution) entry(action, result string, details map[string]any) audit.E
 	}
 	a := audit.Entry{
 		User: e.user, Action: action, SubjectKind: e.subject().Kind, SubjectID: e.subject().ID, Outcome: result, RunID: e.id, Details: details,
-		ActorKind: e.kind, ActorID: e.user.String(),
 	}
-	if e.caller.RunID != uuid.Nil {
-		a.ActorID = e.caller.RunID.String()
-	}
+	a.ActorKind, a.ActorID = e.actor()
 	return a
+}
+
+// actor is who runs it, for the audit log.
+func (e *execution) actor() (kind, id string) {
+	switch {
+	case e.caller.RunID != uuid.Nil:
+		return e.kind, e.caller.RunID.String()
+	case e.token != uuid.Nil:
+		return audit.TokenActor, e.token.String()
+	}
+	return e.kind, e.user.String()
 }
 
 // append writes an entry in tx.

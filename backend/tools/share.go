@@ -271,7 +271,7 @@ func (s *Service) readShare(ctx context.Context, id uuid.UUID, counted bool) ([]
 		return nil, err
 	}
 	b.Samples = nil
-	c, err := checkCandidate(0, b)
+	c, err := s.checker().checkCandidate(ctx, 0, b)
 	if err != nil {
 		return nil, err
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"strings"
 
 	"github.com/google/uuid"
@@ -219,7 +220,11 @@ func (s *Service) startAgain(ctx context.Context, run func(context.Context, Call
 		defer s.wg.Done()
 		defer cancel()
 		defer stop()
-		ended <- run(ctx, Caller{begun: func(id uuid.UUID) { begun <- id }})
+		err := fault.Catch(func() error { return run(ctx, Caller{begun: func(id uuid.UUID) { begun <- id }}) })
+		if p := (*fault.Panic)(nil); errors.As(err, &p) {
+			s.log.Error("a run that an approval started", "error", err)
+		}
+		ended <- err
 	}()
 	select {
 	case id := <-begun:

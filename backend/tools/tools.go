@@ -16,10 +16,12 @@ import (
 
 	"helix/backend/audit"
 	"helix/backend/bus"
+	"helix/backend/fault"
 	"helix/backend/identity"
 	"helix/backend/permission"
 	"helix/backend/safehttp"
 	"helix/backend/sandbox"
+	"helix/backend/schema"
 	"helix/backend/storage"
 )
 
@@ -85,13 +87,14 @@ type Service struct {
 	web    *safehttp.Client // for tools: every address is asked of permission
 	direct *safehttp.Client // for imports that the user started
 
-	schemas *lru[string, *schema]
+	schemas schema.Cache
 	drafts  *lru[string, permission.SubjectInfo]
 	modules *lru[string, weak.Pointer[sandbox.Module]] // by content address; the engine decides which stay compiled
 
 	mu      sync.Mutex
 	running map[uuid.UUID]*execution // by execution id
 	slots   map[uuid.UUID]*slot      // by tool
+	large   chan struct{}            // see checker
 	keys    map[string]bool          // idempotency keys of calls in progress
 	reviews map[reviewKey]review     // dry runs that may be committed
 	undo    map[string]*clearing
@@ -110,9 +113,9 @@ func New(db *storage.DB, perm *permission.Service, aud *audit.Service, box *sand
 	}
 	s := &Service{
 		db: db, perm: perm, audit: aud, box: box, o: o, log: o.Logger,
-		schemas: newLRU[string, *schema](256), drafts: newLRU[string, permission.SubjectInfo](64), modules: newLRU[string, weak.Pointer[sandbox.Module]](256),
+		drafts: newLRU[string, permission.SubjectInfo](64), modules: newLRU[string, weak.Pointer[sandbox.Module]](256),
 		running: map[uuid.UUID]*execution{}, slots: map[uuid.UUID]*slot{}, keys: map[string]bool{},
-		reviews: map[reviewKey]review{}, undo: map[string]*clearing{},
+		large: make(chan struct{}, 1), reviews: map[reviewKey]review{}, undo: map[string]*clearing{},
 		again: make(chan struct{}, 1), writes: storage.NewGroup(db, 0),
 	}
 	s.life, s.stop = context.WithCancel(context.Background())
@@ -154,9 +157,8 @@ func (s *Service) Close() error {
 // Run closes what a crash left open, then prunes the history now and then until ctx ends,
 // and waits for runs that an answered approval started.
 func (s *Service) Run(ctx context.Context) error {
-	defer s.Close() //nolint:errcheck // always nil
 	recovered := func() {
-		if err := s.Recover(ctx); err != nil && ctx.Err() == nil {
+		if err := fault.Catch(func() error { return s.Recover(ctx) }); err != nil && ctx.Err() == nil {
 			s.log.Error("close interrupted tool runs", "error", err)
 		}
 	}
@@ -164,16 +166,20 @@ func (s *Service) Run(ctx context.Context) error {
 	t := time.NewTicker(pruneEvery)
 	defer t.Stop()
 	for {
-		if _, err := s.Prune(ctx); err != nil && ctx.Err() == nil {
+		err := fault.Catch(func() error {
+			_, err := s.Prune(ctx)
+			s.sweep()
+			return err
+		})
+		if err != nil && ctx.Err() == nil {
 			s.log.Warn("prune tool history", "error", err)
 		}
-		s.sweep()
 		select {
 		case <-t.C:
 		case <-s.again:
 			recovered()
 		case <-ctx.Done():
-			return nil
+			return s.Close()
 		}
 	}
 }
@@ -200,18 +206,4 @@ func (s *Service) complete(tx *storage.Tx, t *Tool) error {
 	}
 	t.Suspended = list[0].Suspended
 	return nil
-}
-
-// schemaOf compiles a tool's schema, or takes it from the cache.
-func (s *Service) schemaOf(parameters []byte) (*schema, error) {
-	key := string(parameters)
-	if sch, ok := s.schemas.get(key); ok {
-		return sch, nil
-	}
-	sch, err := compileSchema(parameters)
-	if err != nil {
-		return nil, err
-	}
-	s.schemas.put(key, sch)
-	return sch, nil
 }

@@ -120,3 +120,6 @@ func (b *bundle) run(t testing.TB, tool Tool, params string) ExecuteResult {
 	}
 	return r
 }
+
+// examine runs the static checks without an engine.
+func examine(d definition) examined { return checker{}.examine(context.Background(), d) }

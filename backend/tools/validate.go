@@ -65,13 +65,12 @@ func (s *Service) Validate(ctx context.Context, p ValidateParams) (Validation, e
 	return ex.result, nil
 }
 
+func (s *Service) checker() checker { return checker{box: s.box, large: s.large} }
+
 // examineAll is examine, and then what the engine itself says about the code. The compiled
 // program stays in the engine's cache, so the first run of a saved tool is a fast one.
 func (s *Service) examineAll(ctx context.Context, d definition) examined {
-	ex := examine(d)
-	if ex.schema != nil {
-		s.schemas.put(string(ex.def.Parameters), ex.schema)
-	}
+	ex := s.checker().examine(ctx, d)
 	if !ex.result.Valid || s.box == nil {
 		return ex
 	}

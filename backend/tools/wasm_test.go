@@ -99,6 +99,7 @@ func TestInstallWasm(t *testing.T) {
 	if !b.db.Blobs().Has(w.ref()) {
 		t.Error("the module is not in the blob store")
 	}
+	storagetest.NoUndeclaredBlobReferences(t, b.db)
 	got, err := b.GetWasm(b.ctx, GetWasmParams{SkillID: w.ID, Report: true})
 	if err != nil || got.Skill.DefinitionHash != w.DefinitionHash || got.Report == nil || !got.Report.Valid || got.Report.Info.SHA256 != hex.EncodeToString(sum[:]) {
 		t.Errorf("get: %+v %v", got, err)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"helix/backend/duration"
 	"helix/backend/fault"
 	"helix/backend/permission"
 	"helix/backend/sandbox"
@@ -91,7 +92,7 @@ func (e *execution) direct(ctx context.Context, p *RunCodeParams) (func(context.
 		if len(p.Wasm) > 0 || p.BlobSHA256 != "" {
 			return nil, fault.Invalidf("wasm and blobSha256 belong to kind wasm.")
 		}
-		err := e.makeDraft(ExecuteParams{
+		err := e.makeDraft(ctx, ExecuteParams{
 			Code: p.Code, Language: Language(p.Kind), Metadata: &RunMetadata{Name: p.Name},
 			Draft: &Draft{Capabilities: p.Grants, SandboxProfile: Permissive},
 		})
@@ -144,7 +145,7 @@ func (e *execution) directLimits(p *RunCodeParams) error {
 	if p.TimeoutMs < 0 {
 		return fault.Invalidf("timeoutMs must not be negative.")
 	}
-	e.limits = l.Lower(sandbox.Limits{Wall: time.Duration(p.TimeoutMs) * time.Millisecond})
+	e.limits = l.Lower(sandbox.Limits{Wall: duration.Of(p.TimeoutMs, time.Millisecond)})
 	switch p.Tier {
 	case "":
 	case tierInProcess:

@@ -17,6 +17,7 @@ import (
 	"helix/backend/identity"
 	"helix/backend/permission"
 	"helix/backend/sandbox"
+	"helix/backend/schema"
 	"helix/backend/storage"
 )
 
@@ -46,7 +47,7 @@ func (s *Service) CreateWasm(ctx context.Context, p CreateWasmParams) (CreateWas
 	if err := w.check(); err != nil {
 		return CreateWasmResult{}, err
 	}
-	if id, _ := identity.From(ctx); w.Origin == WasmLocal && !id.Scopes.Has(identity.Approve) {
+	if id, _ := identity.From(ctx); w.Origin == WasmLocal && !id.MayApprove() {
 		return CreateWasmResult{}, fault.Deniedf("A module runs in process only when a person says that it is their own: that needs the right to approve.")
 	}
 	wasm, err := s.wasmBytes(ctx, p.Wasm, p.BlobSHA256)
@@ -315,7 +316,7 @@ func (w *WasmSkill) checkCapabilities(r *WasmReport) {
 }
 
 func (w *WasmSkill) checkInputSchema(r *WasmReport) {
-	if _, err := compileSchema(w.InputSchema); err != nil {
+	if _, err := schema.Compile(w.InputSchema); err != nil {
 		r.Errors = append(r.Errors, WasmProblem{Code: "schema", Field: "inputSchema", Message: err.Error()})
 	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"helix/backend/audit"
 	"helix/backend/bus"
+	"helix/backend/duration"
 	"helix/backend/fault"
 	"helix/backend/permission"
 	"helix/backend/sandbox"
@@ -76,7 +77,7 @@ func (s *Service) prepareSkill(ctx context.Context, c Caller, p ExecuteSkillPara
 		return nil, err
 	}
 	e.use(e.skill)
-	e.limits = e.skill.limits().Lower(sandbox.Limits{Wall: time.Duration(p.TimeoutMs) * time.Millisecond})
+	e.limits = e.skill.limits().Lower(sandbox.Limits{Wall: duration.Of(p.TimeoutMs, time.Millisecond)})
 	if c.Kind == "" {
 		again := p
 		again.Interactive = false
@@ -91,7 +92,8 @@ func (e *execution) auditUnknown(ctx context.Context, p ExecuteSkillParams, err 
 	if !fault.Is(err, fault.NotFound) {
 		return nil
 	}
-	return e.s.audit.Record(ctx, audit.Entry{User: e.user, ActorKind: e.kind, ActorID: e.user.String(), Action: audit.Error, SubjectKind: wasmKind,
+	kind, id := e.actor()
+	return e.s.audit.Record(ctx, audit.Entry{User: e.user, ActorKind: kind, ActorID: id, Action: audit.Error, SubjectKind: wasmKind,
 		SubjectID: p.SkillID.String(), Outcome: audit.Denied, Details: map[string]any{"reason": "not_found"}})
 }
 
@@ -106,7 +108,7 @@ func (w *WasmSkill) asTool() *Tool {
 // limits are those of the profile wasm with the skill's own time and memory.
 func (w *WasmSkill) limits() sandbox.Limits {
 	l, _ := sandbox.Profile("wasm")
-	l.Wall, l.MemoryBytes = time.Duration(w.TimeoutMs)*time.Millisecond, w.MemoryMb<<20
+	l.Wall, l.MemoryBytes = duration.Of(w.TimeoutMs, time.Millisecond), w.MemoryMb<<20
 	l.CPU = min(l.CPU, l.Wall)
 	return l
 }

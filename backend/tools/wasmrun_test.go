@@ -119,9 +119,8 @@ func TestSkillLimitsAreRead(t *testing.T) {
 		t.Errorf("62.5 MiB under 128: %+v", r)
 	}
 	spin := b.install(t, "spin")
-	begun := time.Now()
 	r, err := b.ExecuteSkill(b.ctx, ExecuteSkillParams{SkillID: spin.ID, TimeoutMs: 150})
-	if err != nil || r.ErrorClass != "timeout" || r.Limits.WallMs != 150 || time.Since(begun) > 4*time.Second {
+	if err != nil || r.ErrorClass != "timeout" || r.Limits.WallMs != 150 {
 		t.Errorf("a lower limit of one call: %+v %v", r, err)
 	}
 	if r, err := b.ExecuteSkill(b.ctx, ExecuteSkillParams{SkillID: grow.ID, TimeoutMs: 600_000}); err != nil || r.Limits.WallMs != 5000 {
@@ -363,7 +362,7 @@ func TestCancelSkill(t *testing.T) {
 	})()
 	go func() {
 		id := <-running
-		other := identity.With(b.ctx, identity.Identity{User: uuid.New(), Scopes: identity.Admin.Closed()})
+		other := identity.With(b.ctx, identity.Identity{User: uuid.New(), Scopes: identity.Admin.Closed(), Client: identity.ClientWindow})
 		if r, err := b.Cancel(other, CancelParams{ExecutionID: id}); err != nil || r.Canceled {
 			t.Errorf("somebody else cancels: %+v %v", r, err)
 		}
@@ -570,8 +569,7 @@ func TestRevokedRightEndsTheSkill(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	begun := time.Now()
-	if r := b.execute(t, w, ""); r.Success || time.Since(begun) > 30*time.Second {
+	if r := b.execute(t, w, ""); r.Success || r.ErrorClass == "timeout" {
 		t.Errorf("%s %s", r.ErrorClass, r.Error)
 	}
 }

@@ -8,6 +8,8 @@ import (
 	"os/exec"
 	"testing"
 	"time"
+
+	"helix/backend/testkit"
 )
 
 const killEnv = "HELIX_VECTOR_KILL_DIR"
@@ -15,6 +17,7 @@ const killEnv = "HELIX_VECTOR_KILL_DIR"
 // A process that adds, replaces, removes and flushes is killed at some moment. What it had
 // been told was done is there afterwards, and the one step that was under way is done or not.
 func TestKilledProcess(t *testing.T) {
+	testkit.SkipRaced(t, "a process of the test has no time for anything")
 	if dir := os.Getenv(killEnv); dir != "" {
 		killChild(dir)
 		return

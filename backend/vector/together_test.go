@@ -5,7 +5,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 )
 
 // While one goroutine adds, replaces and removes, others search. A vector that is replaced all
@@ -140,45 +139,5 @@ func TestAReaderHoldsUpNoWriter(t *testing.T) {
 	must(t, ix.Add(1, 1, first))
 	if hits := ix.Search(first, 1, SearchOptions{}); hits[0].ID != 1 {
 		t.Errorf("found %v", hits)
-	}
-}
-
-// The longest that a writer waits for the tables while searches run: what they hold it for is
-// one chunk of codes.
-func TestWritersWaitLittle(t *testing.T) {
-	if raced || testing.Short() {
-		t.Skip("measures time")
-	}
-	const dims = 512
-	ix := open(t, t.TempDir(), dims)
-	ix.exactBelow = 0
-	s := newSource(4, dims)
-	batch := make([]Vector, 20_000)
-	for i := range batch {
-		batch[i] = Vector{ID: uint32(i), Values: s.vector()}
-	}
-	must(t, ix.AddBatch(batch))
-	var stop atomic.Bool
-	var wg sync.WaitGroup
-	for range 2 {
-		wg.Go(func() {
-			for q := batch[7].Values; !stop.Load(); {
-				ix.Search(q, 10, SearchOptions{})
-			}
-		})
-	}
-	var waits []time.Duration
-	for range 3000 {
-		start := time.Now()
-		ix.mu.Lock()
-		waits = append(waits, time.Since(start))
-		ix.mu.Unlock()
-	}
-	stop.Store(true)
-	wg.Wait()
-	slices.Sort(waits)
-	// Nearly all, because the scheduler of a busy machine may take longer than any lock.
-	if w := waits[len(waits)*95/100]; w > 5*time.Millisecond {
-		t.Errorf("95%% of waits take up to %v", w)
 	}
 }

@@ -46,7 +46,7 @@ export default async function ({ page, helix, rpc, go, looks, check }) {
 
   await page.getByRole("button", { name: "Export…" }).click();
   const file = path.join(helix.dir, "log.jsonl");
-  await page.getByLabel("File on this computer").fill(file);
+  await page.getByLabel("File on the computer that runs Helix").fill(file);
   await page.keyboard.press("Enter");
   await page.getByText(/Exported \d+ entries/).waitFor();
   check((await readFile(file, "utf8")).split("\n").length > 5, "the export holds the entries");

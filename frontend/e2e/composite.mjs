@@ -263,7 +263,7 @@ async function permission({ page, rpc, looks, check }) {
 
 /** The program dies while a tool changes something: nothing is done twice unasked. */
 async function crash({ page, rpc, helix, looks, check, go }) {
-  const code = "export default async (p, helix: Helix) => { await helix.state.set('sent', true); await new Promise((r) => setTimeout(r, 4000)); return 'sent'; }";
+  const code = "export default async (p, helix: Helix) => { await helix.state.set('sent', true); await new Promise((r) => setTimeout(r, 25000)); return 'sent'; }";
   const { tool } = await rpc("tools.create", { name: "Slow sender", language: "typescript", capabilities: ["state"], code });
   await rpc("skills.create_composite", { skill: { name: "Sends", steps: [{ stepId: "send", toolType: "custom", toolId: tool.id, parameters: { to: "ada@example.org", text: "hello" }, timeoutMs: 60000 }, { stepId: "after", toolType: "transform", value: "$.send" }] } });
   await choose(page, /Sends/);
@@ -277,7 +277,6 @@ async function crash({ page, rpc, helix, looks, check, go }) {
   await prompt.getByRole("radio", { name: /Always/ }).check();
   await prompt.getByRole("button", { name: /^(Allow|Trust this version)$/ }).click();
   await row(page, /^send.*Running/).waitFor();
-  await page.waitForTimeout(1500); // The effect is under way.
   const ended = new Promise((resolve) => helix.process.once("exit", resolve));
   helix.process.kill("SIGKILL");
   await ended;

@@ -51,7 +51,7 @@ export default async function ({ page, context, helix, go, shot, axe, looks, che
   await helix.start();
   helix.forget();
   // The backend is another one now, so its sessions are gone: the page says so and how to go on.
-  await page.getByText(/Running|This session has ended/).first().waitFor({ timeout: 40_000 });
+  await page.getByText(/Running|This session has ended/).first().waitFor();
 
   // Without a ticket, with a used one.
   const other = await context.browser().newContext({ viewport: { width: 1200, height: 800 } });

@@ -3,7 +3,8 @@
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
-import { inspector, rows, sheet, toast, until } from "./memory.mjs";
+import { until } from "./lib/page.mjs";
+import { inspector, rows, sheet, toast } from "./memory.mjs";
 
 export default async function (t) {
   const dir = await mkdtemp(path.join(tmpdir(), "helix-memory-"));

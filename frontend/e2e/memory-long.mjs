@@ -1,15 +1,16 @@
-// The Memory screen with much in it: list and timeline stay smooth under wheel and keys, and a
-// search is shown soon after the last key. HELIX_LONG: 100,000 memories, and narrow limits, which
-// want a machine that does nothing else.
+// The Memory screen with much in it: list and timeline draw what is in sight and little more, no
+// key is lost, and a search shows what it found. Times are printed. HELIX_LONG: 100,000 memories.
+// HELIX_TIMED: frames and tasks may not take too long, which wants a machine that does nothing else.
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
-import { body, box, inspector, rows, tab, until } from "./memory.mjs";
+import { until } from "./lib/page.mjs";
+import { body, box, inspector, rows, tab } from "./memory.mjs";
 
-const long = !!process.env.HELIX_LONG;
-const wanted = long ? 100_000 : 6_000;
-/** A frame in the middle, the longest task by processor time, and from the last key to what was found. */
-const limits = long ? { frame: 17.5, task: 50, shown: 400 } : { frame: 50, task: 100, shown: 5000 };
+const wanted = process.env.HELIX_LONG ? 100_000 : 6_000;
+const timed = !!process.env.HELIX_TIMED;
+/** A frame in the middle, the longest task by processor time, and from the last key to what was found, in milliseconds. */
+const limits = { frame: 17.5, task: 50, shown: 400 };
 
 export default async function (t) {
   const { page, rpc, go, check, shot } = t;
@@ -18,7 +19,7 @@ export default async function (t) {
   await rows(page).getByRole("option", { name: /Note/ }).first().waitFor();
   await page.getByText(new RegExp(`^${wanted.toLocaleString("en")} memories`)).first().waitFor();
   check((await rpc("memory.list", {})).total === wanted, "all of them are there");
-  await page.waitForTimeout(1000);
+  if (timed) await page.waitForTimeout(1000); // until what opening began is over
 
   await watch(t, "list, wheel", () => wheel(page, "Memories"), true);
   await watch(t, "list, scroll bar", () => drag(page));
@@ -51,11 +52,11 @@ export default async function (t) {
     await rows(page).getByRole("option", { name: new RegExp(`^Memory, Note ${wanted - 1}:`) }).waitFor();
   }
 
-  check(best <= limits.shown, `what was found is shown within ${limits.shown} ms, and not ${best}`);
+  if (timed) check(best <= limits.shown, `what was found is shown within ${limits.shown} ms, and not ${best}`);
 
   await tab(page, "Timeline").click();
   await rows(page, "Timeline").getByRole("option", { name: /Note/ }).first().waitFor();
-  await page.waitForTimeout(500);
+  if (timed) await page.waitForTimeout(500);
   await watch(t, "timeline, wheel", () => wheel(page, "Timeline"), true);
   await watch(t, "timeline, another year", async () => {
     await page.getByRole("navigation", { name: "Years" }).getByRole("button", { name: "2015" }).click();
@@ -91,7 +92,7 @@ async function fill({ rpc, helix }) {
 async function watch({ page, browser, check }, name, act, frames = false) {
   let best;
   let answer;
-  for (let i = 0; i < (frames ? 3 : 1) && (!best || best.p50 > 17); i++) {
+  for (let i = 0; i < (frames && timed ? 3 : 1) && (!best || best.p50 > 17); i++) {
     await browser.startTracing(page, { categories: ["toplevel", "devtools.timeline", "disabled-by-default-devtools.timeline"] });
     await page.evaluate(() => {
       const w = (window.__watch = { frames: [], on: true });
@@ -112,16 +113,17 @@ async function watch({ page, browser, check }, name, act, frames = false) {
     if (!best || p50 < best.p50) best = { p50, p95: times[Math.floor(times.length * 0.95)] ?? 0, task };
   }
   console.log(`memory: ${wanted} rows, ${name}: frame p50 ${best.p50.toFixed(1)} ms, p95 ${best.p95.toFixed(1)} ms, longest task ${best.task.toFixed(0)} ms CPU`);
-  if (frames) check(best.p50 <= limits.frame, `${name} is smooth: a frame takes ${best.p50.toFixed(1)} ms`);
-  check(best.task > 0 && best.task < limits.task, `${name}: no task longer than ${limits.task} ms, and not ${best.task.toFixed(0)}`);
+  if (timed && frames) check(best.p50 <= limits.frame, `${name} is smooth: a frame takes ${best.p50.toFixed(1)} ms`);
+  if (timed) check(best.task > 0 && best.task < limits.task, `${name}: no task longer than ${limits.task} ms, and not ${best.task.toFixed(0)}`);
+  const drawn = await page.getByRole("option").count();
+  check(drawn < 200, `${name}: only what is near is drawn, not ${drawn} rows`);
   return answer;
 }
 
 async function wheel(page, name) {
   const at = await rows(page, name).boundingBox();
   await page.mouse.move(at.x + at.width / 2, at.y + at.height / 2);
-  const end = Date.now() + 3000;
-  while (Date.now() < end) {
+  for (let i = 0; i < 150; i++) {
     await page.mouse.wheel(0, 240);
     await page.waitForTimeout(12);
   }

@@ -1,9 +1,10 @@
 // The Memory screen: an empty one, importing a ChatGPT export and an Obsidian folder, searching,
 // opening what was found where it stands, editing with Undo and a conflict, history, tags, pins,
 // and the trash.
-import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
+import { mkdir, mkdtemp, readdir, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
+import { until } from "./lib/page.mjs";
 
 export default async function (t) {
   const dir = await mkdtemp(path.join(tmpdir(), "helix-memory-"));
@@ -13,6 +14,7 @@ export default async function (t) {
     await chatgpt({ ...t, files });
     await obsidian({ ...t, files });
     await broken({ ...t, files });
+    await uploads({ ...t, files });
     await search(t);
     await evidence(t);
     await add(t);
@@ -74,7 +76,9 @@ async function sources(dir) {
   await writeFile(path.join(vault, "Bread.md"), "---\ntags: [recipes]\ndate: 2023-11-05\n---\n# Bread\n\nFlour, water, salt, time. #baking\n\nSee [[Ada]].\n");
   const lines = path.join(dir, "lines.jsonl");
   await writeFile(lines, [`{"content":"The key of the shed hangs behind the clock","tags":["home"],"timestamp":"2024-07-01T10:00:00Z"}`, "{not json", `{"content":"Ring the chimney sweep in October","type":"procedural"}`, ""].join("\n"));
-  return { chat, vault, lines };
+  const picked = path.join(dir, "picked.txt");
+  await writeFile(picked, "The cellar light switch is behind the shelf.");
+  return { chat, vault, lines, picked };
 }
 
 async function empty({ page, go, looks }) {
@@ -158,6 +162,61 @@ async function broken({ page, files, looks, check }) {
   await sheet(page).waitFor({ state: "hidden" });
 }
 
+/** A session that may not name paths imports a file that was picked, cancels one, and drops one. */
+async function uploads({ browser, helix, rpc, files, check }) {
+  const context = await browser.newContext();
+  try {
+    const page = await context.newPage();
+    page.setDefaultTimeout(180_000);
+    await page.goto(await helix.ticket());
+    await page.getByRole("navigation", { name: "Screens" }).waitFor();
+    await page.evaluate(() => (location.hash = "#/memory"));
+    await page.getByRole("heading", { name: "Memory", level: 1 }).waitFor();
+    const dialog = sheet(page);
+    const pick = async (file) => {
+      const chooser = page.waitForEvent("filechooser");
+      await dialog.getByRole("button", { name: "Choose a file…" }).click();
+      await (await chooser).setFiles(file);
+    };
+    const take = async (name) => {
+      await dialog.getByRole("button", { name: /^Import \d+ items?$/ }).click();
+      await dialog.getByText(`Imported ${name}`).waitFor();
+      await dialog.getByRole("button", { name: "Done" }).click();
+    };
+    await page.keyboard.press("Control+i");
+    await dialog.getByRole("button", { name: "Choose a file…" }).waitFor();
+    check((await dialog.getByLabel("File or folder on the computer that runs Helix").count()) === 0, "no path is asked for");
+    await pick(files.picked);
+    await dialog.getByText("picked.txt").first().waitFor();
+    await take("picked.txt");
+
+    // The server has no answer until the upload was canceled.
+    await page.route("**/upload?name=*", () => {}, { times: 1 });
+    await page.keyboard.press("Control+i");
+    await pick(files.chat);
+    await dialog.getByRole("progressbar", { name: "Upload of conversations.json" }).waitFor();
+    await dialog.getByRole("button", { name: "Cancel upload" }).click();
+    await dialog.getByRole("button", { name: "Choose a file…" }).waitFor();
+    check((await dialog.getByRole("alert").count()) === 0, "a canceled upload is no error");
+    await page.keyboard.press("Escape");
+    await dialog.waitFor({ state: "hidden" });
+
+    const data = await page.evaluateHandle(() => {
+      const d = new DataTransfer();
+      d.items.add(new File(["The attic window sticks in wet weather."], "dropped.txt", { type: "text/plain" }));
+      return d;
+    });
+    await page.dispatchEvent("body", "dragover", { dataTransfer: data });
+    await page.dispatchEvent("body", "drop", { dataTransfer: data });
+    await dialog.getByText("dropped.txt").first().waitFor();
+    await take("dropped.txt");
+    for (const query of ["cellar", "attic"]) check((await rpc("memory.search", { query, mode: "keyword" })).results.length === 1, `${query} was imported`);
+    check((await readdir(path.join(helix.dir, "cache", "uploads"))).length === 0, "no upload is left");
+  } finally {
+    await context.close();
+  }
+}
+
 /** Found as it is typed, with facets to narrow it. */
 async function search({ page, rpc, check, looks }) {
   await until(async () => (await rpc("memory.embedding_status")).queued === 0, "everything is ready for meaning search");
@@ -209,11 +268,10 @@ async function evidence({ page, looks, check }) {
   await page.setViewportSize({ width: 1200, height: 800 });
   // Scrolling to an end reads further.
   const region = inspector(page).getByRole("region", { name: "Planning the garden" });
-  for (let i = 0; i < 12 && !(await inspector(page).getByText("Thought 90 ").count()); i++) {
+  await until(async () => {
     await region.evaluate((e) => e.scrollTo(0, e.scrollHeight));
-    await page.waitForTimeout(100);
-  }
-  await inspector(page).getByText("Thought 90 ").waitFor();
+    return (await inspector(page).getByText("Thought 90 ").count()) > 0;
+  }, "scrolling reads to the end");
   await part(page, "Why").click();
   await inspector(page).getByText("Why it was found").waitFor();
   await inspector(page).getByText("place 1").first().waitFor();
@@ -412,7 +470,7 @@ async function views({ page, rpc, check, looks }) {
   await body(page);
   await page.keyboard.press("Delete");
   await toast(page, "to the trash").waitFor();
-  check((await rpc("memory.search", { query: "cassette" })).results.length === 0, "its messages are not found");
+  await until(async () => (await rpc("memory.search", { query: "cassette" })).results.length === 0, "its messages are not found");
   await page.keyboard.press("Control+z");
   await talks.getByRole("option", { name: /bicycle/ }).waitFor();
   await page.getByRole("searchbox", { name: "Filter conversations by title" }).fill("");
@@ -439,12 +497,4 @@ async function nothing({ page, looks }) {
   await page.getByRole("button", { name: /^Without “Until/ }).click();
   await rows(page).getByRole("option", { name: /Bergen/ }).first().waitFor();
   await box(page).fill("");
-}
-
-export async function until(ok, what) {
-  for (let i = 0; i < 150; i++) {
-    if (await ok()) return;
-    await new Promise((r) => setTimeout(r, 200));
-  }
-  throw new Error(`it never was so: ${what}`);
 }

@@ -1,7 +1,7 @@
 // The Schedules screen: an empty installation, a schedule from a preset, its preview in another
 // zone, bad cron texts, runs by hand, what a missing right does, the calendar, pausing all,
 // changes, deletion with Undo, and notices.
-import { armed } from "./lib/page.mjs";
+import { armed, until } from "./lib/page.mjs";
 import { makeTool } from "./lib/seed.mjs";
 
 export default async function (t) {
@@ -26,7 +26,7 @@ const rows = (page) => page.getByRole("listbox", { name: "Schedules" });
 const toast = (page, text) => page.getByRole("region", { name: "Messages" }).getByText(text, { exact: false }).first();
 const state = (page) => page.getByRole("status", { name: "Schedules now" });
 const hello = `export default async function (p) { await new Promise((r) => setTimeout(r, p.wait ?? 0)); return { hello: p.name }; }`;
-const parameters = { type: "object", properties: { name: { type: "string", maxLength: 50, description: "Whom to greet" }, wait: { type: "integer", minimum: 0, maximum: 5000 } }, required: ["name"] };
+const parameters = { type: "object", properties: { name: { type: "string", maxLength: 50, description: "Whom to greet" }, wait: { type: "integer", minimum: 0, maximum: 25_000 } }, required: ["name"] };
 
 /** Nothing but what comes with Helix: it is shown, and not as the user's own. */
 async function empty({ page, rpc, go, looks, check }) {
@@ -143,7 +143,7 @@ async function runNow({ page, rpc, check, looks }) {
   await page.keyboard.press("Escape");
   await inspector(page).getByRole("listbox", { name: "Runs" }).getByRole("option").first().waitFor();
   // A longer one is seen while it goes on, and is stopped.
-  await rpc("schedules.update", { scheduleId: after.scheduleId, patch: { target: { ...after.target, input: { name: "Grace", wait: 5000 } } } });
+  await rpc("schedules.update", { scheduleId: after.scheduleId, patch: { target: { ...after.target, input: { name: "Grace", wait: 25_000 } } } });
   await page.keyboard.press("r");
   await inspector(page).getByRole("button", { name: "Cancel" }).waitFor();
   await state(page).getByText("1 run going on").waitFor();
@@ -203,7 +203,7 @@ async function denied({ page, helix, rpc, check, looks, go }) {
   await inspector(page).getByText("a right is missing").first().waitFor();
   // One notice, shown once.
   await toast(page, "Weather needs your approval").waitFor();
-  await waitUntil(async () => (await rpc("schedules.notices", {})).notices.length === 0, "the notice is taken");
+  await until(async () => (await rpc("schedules.notices", {})).notices.length === 0, "the notice is taken");
   await looks("denied");
   await inspector(page).getByRole("button", { name: "Answer…" }).click();
   const prompt = page.getByRole("dialog", { name: /Allow this|Trust this/ });
@@ -214,7 +214,7 @@ async function denied({ page, helix, rpc, check, looks, go }) {
   await prompt.getByRole("button", { name: "Allow", exact: true }).click();
   await toast(page, "Weather may do this now").waitFor();
   await page.getByRole("region", { name: "Messages" }).getByRole("button", { name: "Run now" }).click();
-  await waitUntil(async () => {
+  await until(async () => {
     const { runs } = await rpc("schedules.runs", { limit: 5 });
     const ofWeather = runs.filter((r) => r.targetKind === "tool" && r.scheduleName === "Weather");
     return ofWeather.length === 2 && ofWeather[0].reason !== "needs_approval" && ofWeather[0].finishedAt !== null;
@@ -381,12 +381,4 @@ async function away({ page, helix, rpc, go, check, looks }) {
   await looks("missed-run");
   const { runs } = await rpc("schedules.runs", { scheduleId: s.scheduleId });
   check(runs.filter((r) => r.status === "missed").length === 1 && runs.filter((r) => Math.abs(Date.parse(r.dueAt) - due) < 1000).length === 1, "the time that passed has one row");
-}
-
-async function waitUntil(ok, what) {
-  for (let i = 0; i < 150; i++) {
-    if (await ok()) return;
-    await new Promise((r) => setTimeout(r, 200));
-  }
-  throw new Error(`it never was so: ${what}`);
 }

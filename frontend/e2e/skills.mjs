@@ -194,7 +194,7 @@ async function second({ page, check, looks }, { greet }) {
   await page.getByText("Drop the .wasm file to install it").waitFor();
   await list(page).dispatchEvent("drop", { dataTransfer: files });
   // Some megabytes are compiled before anything is shown.
-  await sheet(page).getByText("Where it will run").waitFor({ timeout: 180_000 });
+  await sheet(page).getByText("Where it will run").waitFor();
   await sheet(page).getByText("I built this module myself").click();
   await sheet(page).getByText("It runs inside Helix").waitFor();
   await sheet(page).getByRole("button", { name: "Install" }).click();

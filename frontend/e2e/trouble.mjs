@@ -26,7 +26,7 @@ export default async function ({ page, helix, go, looks, check }) {
   await helix.rpc("config.set", { values: { "log.level": "debug" } });
   await page.reload();
   await go("activity");
-  await page.getByText("The log was altered at entry 1.").waitFor();
+  await page.getByText("The log is not intact at entry 1.").waitFor();
   await looks("broken");
   await page.getByRole("button", { name: "Show entry" }).click();
   await page.getByText("Altered here").waitFor();

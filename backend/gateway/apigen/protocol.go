@@ -18,7 +18,7 @@ const protocolIntro = "# Protocol reference\n\n" +
 	"repeats get the same answer) and `deadlineMs` (shortens the method's deadline). The notification `rpc.cancel` with `{\"ids\": [...]}` cancels running calls. " +
 	"A batch has at most 100 entries.\n\n" +
 	"On a WebSocket the first call is `connect`, unless the upgrade carried `Authorization: Bearer <token>`. A right includes those below it: " +
-	"admin includes write and approve, and each of these includes read.\n\n" +
+	"admin includes write and approve, and each of these includes read. What is kept for people (approvals, secrets, trusted memories) is open to the window, the command line, a browser that came with a ticket and a token that holds approve; every other token is a program. `session.get` tells which one a session is.\n\n" +
 	"Events arrive as notifications: `{\"jsonrpc\":\"2.0\",\"method\":\"<event>\",\"params\":{\"seq\":412,\"time\":\"…\",\"data\":{…}}}`. `seq` counts per user " +
 	"from 1 within an `epoch`. After a reconnect, `events.resume` replays what was missed; with `gap: true` the client reloads what it shows.\n"
 
@@ -26,7 +26,7 @@ const protocolIntro = "# Protocol reference\n\n" +
 func Protocol(a *gateway.API, docs gateway.Docs) []byte {
 	var b bytes.Buffer
 	b.WriteString(protocolIntro)
-	b.WriteString("\n## Errors\n\n`error.data` is `{kind, code, details?, retryable, retryAfterMs?, requestId}`.\n\n| kind | code | data.code | HTTP |\n|---|---|---|---|\n")
+	b.WriteString("\n## Errors\n\n`error.data` is `{kind, code, details?, retryable, retryAfterMs?, requestId}`. Where a field of the request is wrong, `details` has its path and a code, `{field, code}`, or `errors: [{path, code, message}]` for several; those paths are relative to `field` where there is one.\n\n| kind | code | data.code | HTTP |\n|---|---|---|---|\n")
 	for _, r := range gateway.ErrorRows() {
 		fmt.Fprintf(&b, "| %s | %d | `%s` | %d |\n", r.Kind, r.Code, r.Name, r.Status)
 	}

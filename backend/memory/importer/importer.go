@@ -29,7 +29,24 @@ const (
 	MaxFile     = 4 << 30 // bytes of one file
 	MaxEntries  = 100_000 // entries of an archive or files of a folder
 	MaxInflated = 8 << 30 // bytes of all entries of an archive together
+
+	// Above these an archive is read only with Options.AllowLarge. Text packs about ten to one.
+	askBytes = 1 << 30  // of what would be read of it
+	askRatio = 50       // of that to the size of the archive …
+	askFrom  = 64 << 20 // … from here on
 )
+
+// CodeLarge is the code of Large.
+const CodeLarge = "large_archive"
+
+// Large is in the details of the Limit error about an archive that is read only with
+// Options.AllowLarge.
+type Large struct {
+	Code          string `json:"code"` // CodeLarge
+	PackedBytes   int64  `json:"packedBytes"`
+	UnpackedBytes int64  `json:"unpackedBytes"` // at least
+	Files         int    `json:"files"`
+}
 
 // Record is one thing that was read: one of Conversation, Document, Memory and Problem is
 // set.

@@ -1,6 +1,5 @@
-//go:build race
-
 package importer
 
-// raced says that the race detector is on, which makes measuring pointless.
-const raced = true
+import "helix/backend/testkit"
+
+const raced = testkit.Raced

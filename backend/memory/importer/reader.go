@@ -18,6 +18,9 @@ type Options struct {
 	Format string         // "" is Auto
 	Zone   *time.Location // of times that have none; nil is UTC
 	From   Position       // where an earlier reader of the same source stopped
+
+	// AllowLarge reads archives that unpack to far more than they are: a person was asked.
+	AllowLarge bool
 }
 
 // Reader gives the records of a source one by one. It is for one goroutine.
@@ -66,7 +69,7 @@ func Open(src Source, o Options) (*Reader, error) {
 	if o.Zone == nil {
 		o.Zone = time.UTC
 	}
-	t, err := openTree(src)
+	t, err := openTree(src, o.AllowLarge)
 	if err != nil {
 		return nil, err
 	}

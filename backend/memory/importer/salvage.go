@@ -12,9 +12,9 @@ import (
 // salvageZip reads an archive whose table of contents, at its end, is damaged or missing, as
 // after a download that stopped: entries are found one behind the other from the beginning.
 // What follows the first entry that cannot be measured is lost.
-func salvageZip(data io.ReaderAt, size int64, name, print string, done func() error) (*tree, error) {
-	t := &tree{archive: true, fingerprint: print, close: done}
-	inflated := &counter{}
+func salvageZip(data io.ReaderAt, name, print string, sum *sizing, done func() error) (*tree, error) {
+	size := sum.packed
+	t := &tree{archive: true, fingerprint: print, close: done, inflated: &counter{}}
 	seen := map[string]bool{}
 	for at := int64(0); len(t.entries) < MaxEntries; {
 		var head [30]byte
@@ -30,21 +30,37 @@ func salvageZip(data io.ReaderAt, size int64, name, print string, done func() er
 		}
 		from := at + 30 + nameLen + extra
 		file := string(raw)
+		isMeasured := false
 		if flags&8 != 0 || plain == 0xFFFFFFFF || packed == 0xFFFFFFFF { // sizes stand behind the data
-			if packed, plain = measure(data, from, size, method); packed < 0 {
-				packed, plain = size-from, size-from
+			var found int64
+			packed, plain, found = measure(data, from, size, method, sum.left())
+			t.inflated.n += found
+			if err := sum.count(found); err != nil {
+				return nil, err
+			}
+			isMeasured = true
+			if packed < 0 {
+				packed, plain = size-from, found
+			}
+			if method == 0 {
+				plain = packed
 			}
 		}
 		body := io.NewSectionReader(data, from, max(min(packed, size-from), 0))
 		usable := refuseName(file) == "" && !hidden(file) && flags&1 == 0 && (method == 0 || method == 8) && !seen[file]
 		if usable && len(file) > 0 && file[len(file)-1] != '/' {
 			seen[file] = true
+			if !isMeasured {
+				if err := sum.add(file, max(plain, packed)); err != nil {
+					return nil, err
+				}
+			}
 			t.entries = append(t.entries, entry{name: file, size: max(plain, packed), open: func() (io.ReadCloser, error) {
 				part := io.NewSectionReader(body, 0, body.Size())
 				if method == 0 {
-					return &inflater{ReadCloser: section{part}, all: inflated}, nil
+					return &inflater{ReadCloser: section{part}, left: part.Size(), all: t.inflated}, nil
 				}
-				return &inflater{ReadCloser: flate.NewReader(part), all: inflated}, nil
+				return &inflater{ReadCloser: flate.NewReader(part), left: plain, all: t.inflated}, nil
 			}})
 		}
 		at = from + packed
@@ -59,35 +75,36 @@ func salvageZip(data io.ReaderAt, size int64, name, print string, done func() er
 	return t, nil
 }
 
-// measure inflates an entry to find its sizes; -1 when it does not end.
-func measure(data io.ReaderAt, from, size int64, method uint16) (packed, plain int64) {
+// measure inflates an entry to find its sizes. Packed and plain are -1 when it does not end, or
+// not within most bytes; found is how much came out.
+func measure(data io.ReaderAt, from, size int64, method uint16, most int64) (packed, plain, found int64) {
 	if method != 8 {
-		return -1, -1
+		return -1, -1, 0
 	}
 	in := &measured{r: io.NewSectionReader(data, from, max(size-from, 0))}
-	r := flate.NewReader(in)
-	plain, err := io.Copy(io.Discard, io.LimitReader(r, MaxInflated))
-	if err != nil || plain == MaxInflated {
-		return -1, -1
+	found, err := io.Copy(io.Discard, io.LimitReader(flate.NewReader(in), most+1))
+	if err != nil || found > most {
+		return -1, -1, found
 	}
-	return in.n, plain
+	return in.n, found, found
 }
 
 // measured gives single bytes, so that the inflater takes none behind its end.
 type measured struct {
 	r   *io.SectionReader
-	buf []byte
+	buf []byte // of full, what is not taken yet
 	n   int64
+
+	full [4 << 10]byte // small: an archive may have very many small entries
 }
 
 func (m *measured) ReadByte() (byte, error) {
 	if len(m.buf) == 0 {
-		buf := make([]byte, 64<<10)
-		n, err := m.r.Read(buf)
+		n, err := m.r.Read(m.full[:])
 		if n == 0 {
 			return 0, errors.Join(err, io.ErrUnexpectedEOF)
 		}
-		m.buf = buf[:n]
+		m.buf = m.full[:n]
 	}
 	c := m.buf[0]
 	m.buf = m.buf[1:]

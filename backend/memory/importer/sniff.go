@@ -174,6 +174,11 @@ var extensions = map[string][]string{
 	Text:     {".txt", ".text"},
 }
 
+// importable reports whether a format looks at files of this name.
+func importable(name string) bool {
+	return slices.ContainsFunc(Formats, func(f string) bool { return fits(name, f) })
+}
+
 func fits(name, format string) bool {
 	return slices.Contains(extensions[format], strings.ToLower(path.Ext(name)))
 }

@@ -3,6 +3,7 @@ package importer
 import (
 	"archive/zip"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -21,7 +22,7 @@ type Source struct {
 
 	Data io.ReaderAt // instead of Path; the caller closes it
 	Size int64
-	Name string // of Data, "" when unknown
+	Name string // of Data, or of the file of which Path is a copy; "" when unknown
 }
 
 // entry is one file of a source.
@@ -39,13 +40,14 @@ type tree struct {
 	archive     bool   // a zip
 	fingerprint string // changes when the file changes; "" for a folder
 	close       func() error
+	inflated    *counter // of an archive
 }
 
 var zipMagic = []byte("PK\x03\x04")
 
-func openTree(src Source) (*tree, error) {
+func openTree(src Source, large bool) (*tree, error) {
 	if src.Path == "" {
-		return dataTree(src.Data, src.Size, firstOf(path.Base(filepath.ToSlash(src.Name)), "file"), "", func() error { return nil })
+		return dataTree(src.Data, src.Size, firstOf(path.Base(filepath.ToSlash(src.Name)), "file"), "", large, func() error { return nil })
 	}
 	st, err := os.Stat(src.Path)
 	if err != nil {
@@ -62,7 +64,7 @@ func openTree(src Source) (*tree, error) {
 		return nil, openError(err)
 	}
 	print := strconv.FormatInt(st.Size(), 10) + ":" + strconv.FormatInt(st.ModTime().UnixNano(), 10)
-	t, err := dataTree(f, st.Size(), filepath.Base(src.Path), print, f.Close)
+	t, err := dataTree(f, st.Size(), path.Base(filepath.ToSlash(firstOf(src.Name, src.Path))), print, large, f.Close)
 	if err != nil {
 		_ = f.Close()
 	}
@@ -80,7 +82,7 @@ func openError(err error) error {
 }
 
 // dataTree is a single file, or the files of an archive.
-func dataTree(data io.ReaderAt, size int64, name, print string, done func() error) (*tree, error) {
+func dataTree(data io.ReaderAt, size int64, name, print string, large bool, done func() error) (*tree, error) {
 	if size > MaxFile {
 		return nil, fault.Limitf("The file is larger than 4 GiB.")
 	}
@@ -90,7 +92,7 @@ func dataTree(data io.ReaderAt, size int64, name, print string, done func() erro
 		return nil, openError(err)
 	}
 	if n == len(head) && string(head) == string(zipMagic) {
-		return zipTree(data, size, name, print, done)
+		return zipTree(data, size, name, print, large, done)
 	}
 	open := func() (io.ReadCloser, error) {
 		return section{io.NewSectionReader(data, 0, size)}, nil
@@ -124,7 +126,63 @@ func (b *budget) ReadAt(p []byte, at int64) (int, error) {
 	return b.ReaderAt.ReadAt(p, at)
 }
 
-func zipTree(data io.ReaderAt, size int64, name, print string, done func() error) (*tree, error) {
+// sizing adds up what would be read of an archive and says when that needs a question.
+type sizing struct {
+	packed, unpacked int64
+	files            int
+	allowed          bool
+}
+
+// left is how much may be added before the question.
+func (s *sizing) left() int64 {
+	if s.allowed {
+		return MaxInflated - s.unpacked
+	}
+	return min(askBytes, max(askFrom, askRatio*s.packed)) - s.unpacked
+}
+
+// add counts a file that would be read.
+func (s *sizing) add(name string, size int64) error {
+	if !importable(name) {
+		return nil // such as a picture: nobody unpacks it
+	}
+	return s.count(size)
+}
+
+// count counts a file whatever its name.
+func (s *sizing) count(size int64) error {
+	if size > MaxFile {
+		return fault.Limitf("The archive has a file that is larger than 4 GiB when it is unpacked. Nothing was imported.")
+	}
+	left := s.left()
+	s.unpacked, s.files = s.unpacked+size, s.files+1
+	if size <= left {
+		return nil
+	}
+	if s.allowed {
+		return errInflated()
+	}
+	return fault.Limitf("The archive has %s and would unpack to at least %s. Nothing was imported. Import it only if you know what is in it.", bytesText(s.packed), bytesText(s.unpacked)).
+		WithDetails(Large{Code: CodeLarge, PackedBytes: s.packed, UnpackedBytes: s.unpacked, Files: s.files})
+}
+
+func errInflated() error {
+	return fault.Limitf("The archive is larger than 8 GiB when it is unpacked. Nothing was imported.")
+}
+
+// bytesText is a size for a person.
+func bytesText(n int64) string {
+	switch {
+	case n >= 1<<30:
+		return fmt.Sprintf("%.1f GiB", float64(n)/(1<<30))
+	case n >= 1<<20:
+		return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20))
+	}
+	return fmt.Sprintf("%d KiB", (n+1023)/1024)
+}
+
+func zipTree(data io.ReaderAt, size int64, name, print string, large bool, done func() error) (*tree, error) {
+	sum := sizing{packed: size, allowed: large}
 	data = &budget{ReaderAt: data, left: maxDirectory}
 	z, err := zip.NewReader(data, size)
 	if errors.Is(err, errBudget) || (err == nil && len(z.File) > MaxEntries) {
@@ -132,18 +190,17 @@ func zipTree(data io.ReaderAt, size int64, name, print string, done func() error
 	}
 	data.(*budget).off = true
 	if err != nil && !errors.Is(err, zip.ErrInsecurePath) {
-		return salvageZip(data, size, name, print, done)
+		return salvageZip(data, name, print, &sum, done)
 	}
-	t := &tree{archive: true, fingerprint: print, close: done}
+	t := &tree{archive: true, fingerprint: print, close: done, inflated: &counter{}}
 	var total uint64
-	inflated := &counter{}
 	seen := map[string]bool{}
 	for _, f := range z.File {
 		if f.FileInfo().IsDir() {
 			continue
 		}
 		if total += f.UncompressedSize64; total > MaxInflated || f.UncompressedSize64 > MaxInflated {
-			return nil, fault.Limitf("The archive is larger than 8 GiB when it is unpacked.")
+			return nil, errInflated()
 		}
 		why := refuseName(f.Name)
 		if why == "" && f.Flags&1 != 0 {
@@ -160,12 +217,15 @@ func zipTree(data io.ReaderAt, size int64, name, print string, done func() error
 		if hidden(f.Name) {
 			continue
 		}
+		if err := sum.add(f.Name, int64(f.UncompressedSize64)); err != nil {
+			return nil, err
+		}
 		t.entries = append(t.entries, entry{name: f.Name, size: int64(f.UncompressedSize64), open: func() (io.ReadCloser, error) {
 			r, err := f.Open()
 			if err != nil {
 				return nil, err
 			}
-			return &inflater{ReadCloser: r, all: inflated}, nil
+			return &inflater{ReadCloser: r, left: int64(f.UncompressedSize64), all: t.inflated}, nil
 		}})
 	}
 	t.sort()
@@ -196,15 +256,22 @@ func hidden(name string) bool {
 // counter is how much came out of an archive, whatever its table of contents says.
 type counter struct{ n int64 }
 
+// inflater reads an entry up to the size that the archive says it has, on which the sizing
+// rests: an entry that has more is broken.
 type inflater struct {
 	io.ReadCloser
-	all *counter
+	left int64
+	all  *counter
 }
 
 func (r *inflater) Read(p []byte) (int, error) {
+	if int64(len(p)) > r.left+1 {
+		p = p[:r.left+1]
+	}
 	n, err := r.ReadCloser.Read(p)
-	if r.all.n += int64(n); r.all.n > MaxInflated {
-		return n, fault.Limitf("The archive is larger than 8 GiB when it is unpacked.")
+	r.all.n += int64(n)
+	if r.left -= int64(n); r.left < 0 {
+		return n - 1, zip.ErrFormat
 	}
 	return n, err
 }
@@ -244,6 +311,10 @@ func folderTree(dir string) (*tree, error) {
 			return nil
 		}
 		if !st.Mode().IsRegular() {
+			return nil
+		}
+		if st.Size() > MaxFile {
+			t.problems = append(t.problems, Problem{File: name, Message: "This file is larger than 4 GiB and was left out."})
 			return nil
 		}
 		if len(t.entries) == MaxEntries {

@@ -185,7 +185,7 @@ func (r *Reader) ReadFromChild() (f FromChild, body []byte, err error) {
 	if body, err = r.Read(&f); err != nil {
 		return FromChild{}, nil, err
 	}
-	if !one(f.Ready != nil, f.Log != nil, f.Call != nil, f.End != nil) {
+	if !one(f.Ready != nil, f.Log != nil, f.Call != nil, f.End != nil, f.Compiled != nil) {
 		return FromChild{}, nil, badFrame("not exactly one kind")
 	}
 	bad := ""
@@ -198,6 +198,8 @@ func (r *Reader) ReadFromChild() (f FromChild, body []byte, err error) {
 		bad = "call"
 	case f.End != nil && (f.End.Usage.CPU < 0 || f.End.Usage.PeakMemory < 0 || f.End.Error != nil && len(body) > 0):
 		bad = "end"
+	case f.Compiled != nil && (f.Compiled.CodeSize < 0 || f.Compiled.CodeSize > len(body)):
+		bad = "compiled"
 	}
 	if bad != "" {
 		return FromChild{}, nil, badFrame("%s has values that cannot be", bad)
@@ -210,7 +212,7 @@ func (r *Reader) ReadToChild() (f ToChild, body []byte, err error) {
 	if body, err = r.Read(&f); err != nil {
 		return ToChild{}, nil, err
 	}
-	if !one(f.Hello != nil, f.Run != nil, f.Answer != nil, f.Cancel != nil) {
+	if !one(f.Hello != nil, f.Run != nil, f.Answer != nil, f.Cancel != nil, f.Compile != nil) {
 		return ToChild{}, nil, badFrame("not exactly one kind")
 	}
 	if f.Run != nil && (f.Run.CodeSize < 0 || f.Run.CodeSize > len(body) || len(f.Run.Seed) != 0 && len(f.Run.Seed) != 8) {

@@ -4,6 +4,8 @@ package worker
 type LockOptions struct {
 	// MemoryBytes is the most that a guest may have; the child itself gets more on top.
 	MemoryBytes int64
+	// OwnBytes is what the child itself may have on top; 0: 512 MiB.
+	OwnBytes int64
 	// CPUSeconds is after how many seconds of processor time, from now on, the
 	// system ends it; 0: never. It is a second line behind the run's own limits.
 	CPUSeconds uint64

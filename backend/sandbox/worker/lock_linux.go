@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -65,7 +66,7 @@ func LockDown(o LockOptions) (r LockReport, err error) {
 	return r, err
 }
 
-// slack is what the child may have beside the guest's memory.
+// slack is what the child may have beside the guest's memory unless the options say it.
 const slack = 512 << 20
 
 func limitResources(o LockOptions) error {
@@ -83,7 +84,7 @@ func limitResources(o LockOptions) error {
 		limits = append(limits, struct {
 			what  int
 			value uint64
-		}{unix.RLIMIT_DATA, uint64(o.MemoryBytes) + slack})
+		}{unix.RLIMIT_DATA, uint64(o.MemoryBytes + cmp.Or(o.OwnBytes, slack))})
 	}
 	if o.CPUSeconds > 0 {
 		limits = append(limits, struct {

@@ -195,6 +195,16 @@ func (p *Process) CPU() time.Duration {
 	return 0
 }
 
+// ExitCode is the exit code of an ended child, -1 when a signal ended it or it has not ended.
+func (p *Process) ExitCode() int {
+	select {
+	case <-p.ended:
+		return p.state.ExitCode()
+	default:
+		return -1
+	}
+}
+
 // Said is the start of what the child wrote to its standard error and how it ended, for the
 // log. Call it after Release.
 func (p *Process) Said() string {

@@ -26,23 +26,27 @@ const ProbeArgument = "probe"
 const (
 	KindJS   = "js"
 	KindWASM = "wasm"
+	// KindCompile compiles sources, one after the other, and runs nothing.
+	KindCompile = "compile"
 )
 
 // ToChild is a frame for the child. Exactly one field is set; the frame's body is what the
 // field says.
 type ToChild struct {
-	Hello  *Hello  `json:"hello,omitempty"`
-	Run    *Run    `json:"run,omitempty"`
-	Answer *Answer `json:"answer,omitempty"`
-	Cancel *Cancel `json:"cancel,omitempty"`
+	Hello   *Hello   `json:"hello,omitempty"`
+	Run     *Run     `json:"run,omitempty"`
+	Answer  *Answer  `json:"answer,omitempty"`
+	Cancel  *Cancel  `json:"cancel,omitempty"`
+	Compile *Compile `json:"compile,omitempty"`
 }
 
 // FromChild is a frame of the child. Exactly one field is set.
 type FromChild struct {
-	Ready *Ready `json:"ready,omitempty"`
-	Log   *Log   `json:"log,omitempty"`
-	Call  *Call  `json:"call,omitempty"`
-	End   *End   `json:"end,omitempty"`
+	Ready    *Ready    `json:"ready,omitempty"`
+	Log      *Log      `json:"log,omitempty"`
+	Call     *Call     `json:"call,omitempty"`
+	End      *End      `json:"end,omitempty"`
+	Compiled *Compiled `json:"compiled,omitempty"`
 }
 
 // Hello is the first frame: what to get ready for. Of KindWASM the body is the prepared module.
@@ -105,6 +109,43 @@ type Charge struct {
 
 // Cancel asks the child to end its run; it answers with End all the same.
 type Cancel struct{}
+
+// Compile asks a child of KindCompile to compile a source, which is the body.
+type Compile struct {
+	TypeScript  bool `json:"typescript,omitempty"`
+	KeepImports bool `json:"keepImports,omitempty"`
+	Forms       bool `json:"forms,omitempty"`
+	// CPU is the most processor time that it may take, where the system tells it.
+	CPU time.Duration `json:"cpu"`
+}
+
+// Compiled answers Compile. The body is the code, CodeSize bytes, and then its source map.
+type Compiled struct {
+	CodeSize int       `json:"codeSize,omitempty"`
+	TooLarge bool      `json:"tooLarge,omitempty"`
+	Errors   []Message `json:"errors,omitempty"`
+	Warnings []Message `json:"warnings,omitempty"`
+	Forms    *Forms    `json:"forms,omitempty"`
+}
+
+// Message is an error or a warning of the compiler. Line and Column count from 1, Column in
+// characters; both are 0 when it has no place.
+type Message struct {
+	Text     string `json:"text"`
+	Line     int    `json:"line,omitempty"`
+	Column   int    `json:"column,omitempty"`
+	LineText string `json:"lineText,omitempty"`
+}
+
+// Forms are the entry forms that compiled code has, and the first module that it imports.
+type Forms struct {
+	Default  bool   `json:"default,omitempty"`
+	Execute  bool   `json:"execute,omitempty"`
+	Main     bool   `json:"main,omitempty"`
+	Exports  bool   `json:"exports,omitempty"`
+	Imported bool   `json:"imported,omitempty"`
+	Import   string `json:"import,omitempty"`
+}
 
 // Ready says that the child has loaded what it needs, is locked down, and waits for its
 // run.

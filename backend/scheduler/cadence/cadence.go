@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"helix/backend/duration"
 	"helix/backend/fault"
 )
 
@@ -69,6 +70,9 @@ type Due struct {
 	Note string
 }
 
+// CodeNever is the code of a cadence that has no due time.
+const CodeNever = "never_due"
+
 // maxEvery is the longest interval in seconds.
 const maxEvery = 100 * 366 * 86400
 
@@ -82,10 +86,10 @@ func New(s Spec, created time.Time, least time.Duration) (*Cadence, error) {
 		return c, c.readCron(created, least)
 	case Interval:
 		if s.EverySecs <= 0 || s.EverySecs > maxEvery {
-			return nil, fault.Invalidf("An interval has everySecs, a number of seconds above 0.")
+			return nil, fault.InvalidField("everySecs", fault.CodeRange, "An interval has everySecs, a number of seconds above 0.")
 		}
-		if every := time.Duration(s.EverySecs) * time.Second; every < least {
-			return nil, fault.Invalidf("shortest interval is %d s", int64(least/time.Second))
+		if every := duration.Of(s.EverySecs, time.Second); every < least {
+			return nil, fault.InvalidField("everySecs", fault.CodeRange, "shortest interval is %d s", int64(least/time.Second))
 		}
 		anchor := created
 		if s.Anchor != nil {
@@ -95,12 +99,12 @@ func New(s Spec, created time.Time, least time.Duration) (*Cadence, error) {
 		return c, nil
 	case Once:
 		if s.At == nil || s.At.IsZero() {
-			return nil, fault.Invalidf("A single time needs at.")
+			return nil, fault.InvalidField("at", fault.CodeMissing, "A single time needs at.")
 		}
 		c.at = s.At.Truncate(time.Second)
 		return c, nil
 	}
-	return nil, fault.Invalidf("The type of a cadence is cron, interval or once, not %q.", s.Type)
+	return nil, fault.InvalidField("type", fault.CodeUnknownValue, "The type of a cadence is cron, interval or once, not %q.", s.Type)
 }
 
 func (c *Cadence) readCron(created time.Time, least time.Duration) error {
@@ -112,10 +116,10 @@ func (c *Cadence) readCron(created time.Time, least time.Duration) error {
 		return err
 	}
 	if _, ok := c.Next(created); !ok {
-		return fault.Invalidf("this date never occurs")
+		return fault.InvalidField("expression", CodeNever, "this date never occurs")
 	}
 	if c.cron.seconds && c.cron.closest() < int64(least/time.Second) {
-		return fault.Invalidf("shortest interval is %d s", int64(least/time.Second))
+		return fault.InvalidField("expression", fault.CodeRange, "shortest interval is %d s", int64(least/time.Second))
 	}
 	return nil
 }

@@ -344,7 +344,6 @@ func FuzzCron(f *testing.F) {
 		if err != nil || at < -1<<40 || at > 1<<40 {
 			return
 		}
-		begin := time.Now()
 		for range 3 {
 			next, _, ok := c.nextInstant(at, loc)
 			if !ok {
@@ -354,9 +353,6 @@ func FuzzCron(f *testing.F) {
 				t.Fatalf("%q: due at %d after %d", text, next, at)
 			}
 			at = next
-		}
-		if took := time.Since(begin); took > time.Second {
-			t.Errorf("%q took %v", text, took)
 		}
 	})
 }

@@ -55,13 +55,13 @@ const maxCron = 512
 // first. It does not check that the text is ever due.
 func parseCron(text string) (*cron, error) {
 	if len(text) > maxCron {
-		return nil, fault.Invalidf("The cron text is longer than %d characters.", maxCron)
+		return nil, fault.InvalidField("expression", fault.CodeTooLong, "The cron text is longer than %d characters.", maxCron)
 	}
 	line := strings.TrimSpace(text)
 	if strings.HasPrefix(line, "@") {
 		full, ok := shorthand[strings.ToLower(line)]
 		if !ok {
-			return nil, fault.Invalidf("%s is not known; there are @hourly, @daily, @weekly, @monthly and @yearly.", line)
+			return nil, fault.InvalidField("expression", fault.CodeUnknownValue, "%s is not known; there are @hourly, @daily, @weekly, @monthly and @yearly.", line)
 		}
 		line = full
 	}
@@ -72,16 +72,16 @@ func parseCron(text string) (*cron, error) {
 		parts = append([]string{"0"}, parts...)
 	case 6:
 	default:
-		return nil, fault.Invalidf("A cron text has 5 fields, or 6 with seconds first; this one has %d.", len(parts))
+		return nil, fault.InvalidField("expression", fault.CodeSyntax, "A cron text has 5 fields, or 6 with seconds first; this one has %d.", len(parts))
 	}
 	sets := [...]*uint64{&c.second, &c.minute, &c.hour, &c.day, &c.month, &c.weekday}
 	for i, p := range parts {
-		number := i
-		if c.seconds {
-			number++
+		at := i // in the text as it was written
+		if !c.seconds {
+			at = max(i-1, 0)
 		}
 		if err := c.field(i, p, sets[i]); err != nil {
-			return nil, fault.Invalidf("field %d (%s): %s", max(number, 1), fields[i].name, err)
+			return nil, fault.InvalidField(fmt.Sprintf("expression[%d]", at), fault.CodeSyntax, "field %d (%s): %s", at+1, fields[i].name, err)
 		}
 	}
 	c.everyHour = parts[2] == "*"

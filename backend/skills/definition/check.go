@@ -68,7 +68,7 @@ func (c *checker) step(path string, s *Step, seen scope) {
 		c.template(path+".inputMapping"+expr.Member(k), s.StepID, s.InputMapping[k], seen, false)
 	}
 	switch {
-	case s.ToolType.Calls():
+	case s.ToolType.Calls() && serves(c.catalog, s.ToolType):
 		c.call(path, s)
 	case s.ToolType == Branch:
 		c.branch(path, s, seen)
@@ -212,8 +212,8 @@ func (c *checker) call(path string, s *Step) {
 	if s.SkillVersion != "" && !c.pin(path, s, &f) {
 		return
 	}
-	c.parameters(path, s, f.InputSchema)
-	if s.OnError() == Retry && s.Attempts() > 1 && !f.ReadOnly && !f.Idempotent && !s.RetryUnsafe {
+	c.parameters(path, s, f.Input)
+	if s.OnError() == Retry && s.Attempts() > 1 && !f.Effects.ReadOnly && !f.Effects.Idempotent && !s.RetryUnsafe {
 		c.n.odd(path+".errorHandling", s.StepID, CodeUnsafeRetry, "%s may change something each time it is tried; a retry after an unknown outcome needs retryUnsafe.", f.Name)
 	}
 	if s.ToolType == SkillCall {
@@ -283,7 +283,7 @@ func (c *checker) parameters(path string, s *Step, schema json.RawMessage) {
 	}
 	for _, k := range names.Required {
 		if _, ok := given[k]; !ok {
-			c.n.bad(path+".inputMapping", s.StepID, CodeParameter, "The parameter %q of %s is required.", k, or(s.ToolName, s.ToolID))
+			c.n.bad(path+".inputMapping"+expr.Member(k), s.StepID, CodeParameter, "The parameter %q of %s is required.", k, or(s.ToolName, s.ToolID))
 		}
 	}
 }

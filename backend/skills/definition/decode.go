@@ -8,7 +8,9 @@ import (
 	"slices"
 	"strings"
 
+	"helix/backend/callable"
 	"helix/backend/fault"
+	"helix/backend/jcs"
 	"helix/backend/skills/expr"
 )
 
@@ -28,17 +30,8 @@ func (r *Report) Valid() bool { return r.Skill != nil && len(r.Errors) == 0 }
 
 // Callable is what a step can call.
 type Callable struct {
-	Kind         Kind
-	ID, Name     string
-	Hash         string // of its definition
-	InputSchema  json.RawMessage
-	OutputSchema json.RawMessage
-	ReadOnly     bool // changes nothing outside itself
-	Idempotent   bool // doing it twice is doing it once
-	Capabilities []string
-	Tier         string // readOnly, sideEffecting or privileged; empty: what ReadOnly says
-	Description  string
-	Body         *Body // of a skill
+	callable.Info
+	Body *Body // of a skill
 }
 
 // Catalog says what steps can call.
@@ -46,6 +39,20 @@ type Catalog interface {
 	// Find gives what the caller can call of a kind, by id when id is not empty, else by its
 	// exact name: nothing when unknown, several when the name is ambiguous.
 	Find(kind Kind, id, name string) ([]Callable, error)
+}
+
+// Kinds is what a Catalog may also offer: steps of other kinds than those of this package.
+type Kinds interface {
+	// Serves reports whether something here can be called that is of a kind.
+	Serves(kind Kind) bool
+}
+
+func serves(c Catalog, k Kind) bool {
+	if slices.Contains(kinds, k) {
+		return true
+	}
+	more, ok := c.(Kinds)
+	return ok && more.Serves(k)
 }
 
 // Read decodes a definition in any of the accepted forms, brings it into the canonical one
@@ -58,7 +65,11 @@ func Read(raw json.RawMessage, catalog Catalog) (*Report, error) {
 	if len(raw) > MaxBytes {
 		n.bad("", "", CodeLimit, "The definition has %d bytes; %d are allowed.", len(raw), MaxBytes)
 	} else if v, err := expr.Decode(raw); err != nil {
-		n.bad("", "", CodeType, "The definition is not JSON.")
+		if p, ok := fault.As(err).Details.(jcs.NumberProblem); ok {
+			n.bad(memberPath(p.Path), "", CodeRange, "The definition cannot be used: %s.", p.Message)
+		} else {
+			n.bad("", "", CodeType, "The definition is not JSON.")
+		}
 	} else if m, ok := v.(map[string]any); !ok {
 		n.bad("", "", CodeType, "The definition is %s; it must be an object.", describe(v))
 	} else {
@@ -230,7 +241,7 @@ func (d *decoder) step(path string, m map[string]any, depth int) Step {
 // kind takes toolType, or for the short form what the name stands for.
 func (d *decoder) kind(r *reader, s *Step) Kind {
 	if t := r.text("toolType", 32); t != "" {
-		if !slices.Contains(kinds, Kind(t)) {
+		if !serves(d.catalog, Kind(t)) {
 			r.bad("toolType", CodeKind, "There are no steps of kind %q.", t)
 		}
 		return Kind(t)

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"time"
 
+	"helix/backend/callable"
+	"helix/backend/duration"
 	"helix/backend/jcs"
 )
 
@@ -44,10 +46,26 @@ const (
 // Calls reports whether steps of the kind call something by id or name.
 func (k Kind) Calls() bool {
 	switch k {
-	case Custom, Builtin, MCP, SkillCall, WASM:
-		return true
+	case Branch, Map, Approval, Transform:
+		return false
 	}
-	return false
+	return true
+}
+
+// Callable is the kind of what steps of this kind call.
+func (k Kind) Callable() callable.Kind {
+	if k == Custom {
+		return callable.Tool
+	}
+	return callable.Kind(k)
+}
+
+// KindOf is the kind of the steps that call something of a kind.
+func KindOf(k callable.Kind) Kind {
+	if k == callable.Tool {
+		return Custom
+	}
+	return Kind(k)
 }
 
 // Value is a JSON value that may be absent; null is a value.
@@ -237,7 +255,7 @@ func millis(ms, otherwise int64) time.Duration {
 	if ms <= 0 {
 		ms = otherwise
 	}
-	return time.Duration(ms) * time.Millisecond
+	return duration.Of(ms, time.Millisecond)
 }
 
 func or(s, otherwise string) string {

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"helix/backend/callable"
 )
 
 // shelf is a catalog of a few things.
@@ -14,7 +16,7 @@ type shelf []Callable
 
 func (s shelf) Find(kind Kind, id, name string) (out []Callable, _ error) {
 	for _, c := range s {
-		if c.Kind == kind && (id != "" && c.ID == id || id == "" && c.Name == name) {
+		if c.Kind == kind.Callable() && (id != "" && c.ID == id || id == "" && c.Name == name) {
 			out = append(out, c)
 		}
 	}
@@ -22,12 +24,12 @@ func (s shelf) Find(kind Kind, id, name string) (out []Callable, _ error) {
 }
 
 var things = shelf{
-	{Kind: Custom, ID: "t1", Name: "fetch", InputSchema: json.RawMessage(`{"type":"object","properties":{"query":{},"limit":{}},"required":["query"]}`)},
-	{Kind: Custom, ID: "t2", Name: "count", ReadOnly: true},
-	{Kind: Custom, ID: "t3", Name: "twin"},
-	{Kind: Custom, ID: "t4", Name: "twin"},
-	{Kind: Builtin, ID: "b1", Name: "notify"},
-	{Kind: MCP, Name: "files.read"},
+	{Info: callable.Info{Ref: callable.Ref{Kind: callable.Tool, ID: "t1"}, Name: "fetch", Input: json.RawMessage(`{"type":"object","properties":{"query":{},"limit":{}},"required":["query"]}`)}},
+	{Info: callable.Info{Ref: callable.Ref{Kind: callable.Tool, ID: "t2"}, Name: "count", Effects: callable.Effects{ReadOnly: true}}},
+	{Info: callable.Info{Ref: callable.Ref{Kind: callable.Tool, ID: "t3"}, Name: "twin"}},
+	{Info: callable.Info{Ref: callable.Ref{Kind: callable.Tool, ID: "t4"}, Name: "twin"}},
+	{Info: callable.Info{Ref: callable.Ref{Kind: callable.Builtin, ID: "b1"}, Name: "notify"}},
+	{Info: callable.Info{Ref: callable.Ref{Kind: "mcp"}, Name: "files.read"}},
 }
 
 func read(t testing.TB, text string, catalog Catalog) *Report {
@@ -192,13 +194,13 @@ func TestCircle(t *testing.T) {
 		return b
 	}
 	catalog := shelf{
-		{Kind: SkillCall, ID: "A", Name: "a", Body: calls("b")},
-		{Kind: SkillCall, ID: "B", Name: "b", Body: calls("a")},
-		{Kind: SkillCall, ID: "C1", Name: "c1", Body: calls("c2")},
-		{Kind: SkillCall, ID: "C2", Name: "c2", Body: calls("c3")},
-		{Kind: SkillCall, ID: "C3", Name: "c3", Body: calls("c4")},
-		{Kind: SkillCall, ID: "C4", Name: "c4", Body: calls()},
-		{Kind: SkillCall, ID: "SELF", Name: "self", Body: calls()},
+		{Info: callable.Info{Ref: callable.Ref{Kind: callable.Skill, ID: "A"}, Name: "a"}, Body: calls("b")},
+		{Info: callable.Info{Ref: callable.Ref{Kind: callable.Skill, ID: "B"}, Name: "b"}, Body: calls("a")},
+		{Info: callable.Info{Ref: callable.Ref{Kind: callable.Skill, ID: "C1"}, Name: "c1"}, Body: calls("c2")},
+		{Info: callable.Info{Ref: callable.Ref{Kind: callable.Skill, ID: "C2"}, Name: "c2"}, Body: calls("c3")},
+		{Info: callable.Info{Ref: callable.Ref{Kind: callable.Skill, ID: "C3"}, Name: "c3"}, Body: calls("c4")},
+		{Info: callable.Info{Ref: callable.Ref{Kind: callable.Skill, ID: "C4"}, Name: "c4"}, Body: calls()},
+		{Info: callable.Info{Ref: callable.Ref{Kind: callable.Skill, ID: "SELF"}, Name: "self"}, Body: calls()},
 	}
 	for name, want := range map[string]string{"a": CodeCycle, "c1": CodeLimit, "c2": "", "self": CodeCycle, "c4": ""} {
 		r := read(t, `{"name":"n","skillId":"SELF","steps":[{"stepId":"x","toolType":"skill","toolName":"`+name+`"}]}`, catalog)

@@ -2,77 +2,15 @@ package definition
 
 import (
 	"encoding/json"
-	"errors"
-	"fmt"
 	"maps"
 	"math/big"
 	"slices"
 	"strconv"
 	"strings"
 
-	"github.com/santhosh-tekuri/jsonschema/v6"
-
-	"helix/backend/fault"
+	"helix/backend/schema"
 	"helix/backend/skills/expr"
 )
-
-// MaxSchemaBytes bounds one schema.
-const MaxSchemaBytes = 256 << 10
-
-// noLoader refuses references to other documents; nothing is ever fetched.
-type noLoader struct{}
-
-func (noLoader) Load(string) (any, error) {
-	return nil, errors.New("references to other documents are not followed")
-}
-
-// CompileSchema reads a JSON Schema; $schema chooses the draft, by default 2020-12. The error
-// says what is wrong with it.
-func CompileSchema(raw json.RawMessage) (*jsonschema.Schema, error) {
-	if len(raw) > MaxSchemaBytes {
-		return nil, fault.Limitf("The schema has %d bytes; %d are allowed.", len(raw), MaxSchemaBytes)
-	}
-	doc, err := expr.Decode(raw)
-	if err != nil {
-		return nil, fault.Invalidf("The schema is not JSON.")
-	}
-	const place = "helix:schema"
-	c := jsonschema.NewCompiler()
-	c.DefaultDraft(jsonschema.Draft2020)
-	c.UseLoader(noLoader{})
-	c.AssertFormat()
-	if err := c.AddResource(place, doc); err != nil {
-		return nil, schemaError(err)
-	}
-	s, err := c.Compile(place)
-	if err != nil {
-		return nil, schemaError(err)
-	}
-	return s, nil
-}
-
-// schemaError says in a sentence why a schema cannot be used.
-func schemaError(err error) error {
-	var rx *jsonschema.InvalidRegexError
-	var load *jsonschema.LoadURLError
-	var invalid *jsonschema.SchemaValidationError
-	var ve *jsonschema.ValidationError
-	why := "it is no JSON Schema"
-	switch {
-	case errors.As(err, &rx):
-		why = fmt.Sprintf("the pattern %.100q cannot be used; patterns have no look-around and no back-references", rx.Regex)
-	case errors.As(err, &load):
-		why = "it refers to another document; only references inside it (#…) are followed"
-	case errors.As(err, &invalid) && errors.As(invalid.Err, &ve):
-		for len(ve.Causes) > 0 {
-			ve = ve.Causes[0]
-		}
-		if place := strings.Join(ve.InstanceLocation, "/"); place != "" {
-			why = fmt.Sprintf("%s is not as JSON Schema wants it", place)
-		}
-	}
-	return fault.Invalidf("The schema cannot be used: %s.", why).WithCause(err)
-}
 
 // schema takes a field that holds a JSON Schema.
 func (r *reader) schema(key string) json.RawMessage {
@@ -80,7 +18,7 @@ func (r *reader) schema(key string) json.RawMessage {
 	if raw == nil {
 		return nil
 	}
-	if _, err := CompileSchema(raw); err != nil {
+	if _, err := schema.Compile(raw); err != nil {
 		r.bad(key, CodeSchema, "%s", message(err))
 	}
 	return raw
@@ -132,4 +70,18 @@ func exact(text string) bool {
 	a, ok := new(big.Rat).SetString(text)
 	b, ok2 := new(big.Rat).SetString(strconv.FormatFloat(f, 'g', -1, 64))
 	return ok && ok2 && a.Cmp(b) == 0
+}
+
+// memberPath writes a JSON pointer the way that problems name places.
+func memberPath(pointer string) string {
+	path := ""
+	for _, name := range strings.Split(pointer, "/")[1:] {
+		if i, err := strconv.Atoi(name); err == nil {
+			path = index(path, i)
+			continue
+		}
+		name = strings.ReplaceAll(strings.ReplaceAll(name, "~1", "/"), "~0", "~")
+		path = strings.TrimPrefix(path+expr.Member(name), ".")
+	}
+	return path
 }

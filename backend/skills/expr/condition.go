@@ -65,7 +65,7 @@ func (c *Condition) String() string { return c.text }
 
 // Holds evaluates the condition over doc. The error is of kind limit.
 func (c *Condition) Holds(doc any) (ok bool, err error) {
-	err = guard(func(b *budget) {
+	err = guard(&budget{MaxNodes}, func(b *budget) {
 		b.spend(c.cost.one(doc))
 		ok = c.filter.Eval(doc, doc)
 	})

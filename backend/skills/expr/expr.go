@@ -33,7 +33,7 @@ func (b *budget) spend(n int) {
 }
 
 // guard runs f and turns a spent budget into an error of kind limit.
-func guard(f func(*budget)) (err error) {
+func guard(b *budget, f func(*budget)) (err error) {
 	defer func() {
 		switch x := recover().(type) {
 		case nil:
@@ -43,11 +43,12 @@ func guard(f func(*budget)) (err error) {
 			panic(x)
 		}
 	}()
-	f(&budget{MaxNodes})
+	f(b)
 	return nil
 }
 
-// Decode reads one JSON document in the form that this package works on.
+// Decode reads one JSON document in the form that this package works on. Numbers that
+// jcs.NumberFits refuses are Invalid.
 func Decode(b []byte) (any, error) {
 	return decode(b)
 }

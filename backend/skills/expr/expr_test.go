@@ -3,25 +3,20 @@ package expr
 import (
 	"encoding/json"
 	"os"
-	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
-	"time"
 
 	"helix/backend/fault"
+	"helix/backend/testkit"
 )
 
 // compliance is the RFC 9535 compliance suite, where it is at hand.
 func compliance(t testing.TB) []complianceCase {
 	t.Helper()
-	dir := os.Getenv("HELIX_DATA")
-	if dir == "" {
-		dir = "../../../../shared/data"
-	}
-	text, err := os.ReadFile(filepath.Join(dir, "jsonpath", "cts.json"))
+	text, err := os.ReadFile(testkit.Data(t, "jsonpath", "cts.json"))
 	if err != nil {
-		t.Skipf("the compliance suite is not here, set HELIX_DATA: %v", err)
+		t.Fatal(err)
 	}
 	var suite struct{ Tests []complianceCase }
 	if err := json.Unmarshal(text, &suite); err != nil {
@@ -83,7 +78,7 @@ func located(t *testing.T, p *Path, document json.RawMessage) []Node {
 	if err != nil {
 		t.Fatal(err)
 	}
-	nodes, err := p.Locate(doc)
+	nodes, err := p.Locate(doc, 1<<20)
 	if err != nil {
 		t.Fatalf("%s: %v", p, err)
 	}
@@ -171,11 +166,7 @@ func TestBounds(t *testing.T) {
 			t.Errorf("%s: %v", text, err)
 			continue
 		}
-		begin := time.Now()
 		_, err = p.Select(root)
-		if took := time.Since(begin); took > 5*time.Second {
-			t.Errorf("%s took %v", text, took)
-		}
 		if text == `$.list[*,*,*,*]..*..*` || text == `$.list[?@[0:]]..a` || text == `$..*..*..*` {
 			continue // heavy, and allowed
 		}
@@ -319,11 +310,11 @@ func FuzzParsePath(f *testing.F) {
 		if err != nil {
 			return
 		}
-		a, err := p.Locate(d)
+		a, err := p.Locate(d, 1<<20)
 		if err != nil {
 			return
 		}
-		b, err := p.Locate(d)
+		b, err := p.Locate(d, 1<<20)
 		if err != nil || !reflect.DeepEqual(a, b) {
 			t.Errorf("%q gives another result the second time: %v", text, err)
 		}

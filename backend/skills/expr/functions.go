@@ -13,6 +13,7 @@ import (
 	"github.com/theory/jsonpath/spec"
 
 	"helix/backend/fault"
+	"helix/backend/jcs"
 )
 
 // functions are those of RFC 9535. match and search are our own: the library's fail on an
@@ -140,6 +141,9 @@ func decode(b []byte) (any, error) {
 	}
 	if _, err := d.Token(); err != io.EOF {
 		return nil, fault.Invalidf("not JSON: there is more after the value")
+	}
+	if err := jcs.CheckNumbers(b); err != nil {
+		return nil, err
 	}
 	return v, nil
 }

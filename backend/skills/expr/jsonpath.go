@@ -73,7 +73,15 @@ func head(q *spec.PathQuery) []string {
 // Select gives the values that the path matches in doc, in document order, members of
 // objects in code-point order of their names. The error is of kind limit.
 func (p *Path) Select(doc any) (values []any, err error) {
-	err = guard(func(b *budget) {
+	return p.selectWithin(doc, &budget{MaxNodes})
+}
+
+// selectWithin is Select that also takes what it visits from a budget of several evaluations.
+func (p *Path) selectWithin(doc any, all *budget) (values []any, err error) {
+	own := &budget{min(MaxNodes, all.left)}
+	before := own.left
+	defer func() { all.left -= before - max(own.left, 0) }()
+	err = guard(own, func(b *budget) {
 		w := walker{b: b, root: doc, costs: p.costs}
 		values = []any{}
 		w.query(p.query, func(_ *step, v any) { values = append(values, v) })
@@ -84,12 +92,19 @@ func (p *Path) Select(doc any) (values []any, err error) {
 	return values, nil
 }
 
-// Locate is Select with the normalized path of each node.
-func (p *Path) Locate(doc any) (nodes []Node, err error) {
-	err = guard(func(b *budget) {
+// Locate is Select with the normalized path of each of the first most nodes; the others come
+// without: the path of a deep node is long.
+func (p *Path) Locate(doc any, most int) (nodes []Node, err error) {
+	err = guard(&budget{MaxNodes}, func(b *budget) {
 		w := walker{b: b, root: doc, costs: p.costs, locate: true}
 		nodes = []Node{}
-		w.query(p.query, func(s *step, v any) { nodes = append(nodes, Node{s.String(), v}) })
+		w.query(p.query, func(s *step, v any) {
+			n := Node{Value: v}
+			if len(nodes) < most {
+				n.Path = s.String()
+			}
+			nodes = append(nodes, n)
+		})
 	})
 	if err != nil {
 		return nil, err

@@ -38,15 +38,70 @@ type Use struct {
 // absent is what an optional part that matches nothing gives.
 type absent struct{}
 
-// template evaluates one part; where names it in errors, like .query[0].
+// take counts a value that becomes part of the result.
+func (e *evaluation) take(v any, where *place) error { return e.said(e.meter.Take(v), where) }
+
+// grow counts bytes of the result that are no value of their own.
+func (e *evaluation) grow(n int, where *place) error { return e.said(e.meter.take(n), where) }
+
+func (e *evaluation) said(err error, where *place) error {
+	if err != nil && where != nil {
+		return fault.Limitf("%s%s", at(where), fault.As(err).Message)
+	}
+	return err
+}
+
+// template evaluates one part; where names it in errors.
 type template interface {
-	eval(doc any, where string) (any, error)
+	eval(e *evaluation, where *place) (any, error)
+}
+
+// evaluation is what the parts of a template share while they are evaluated.
+type evaluation struct {
+	doc   any
+	meter *Meter
+	nodes budget // that all paths together may still visit
+}
+
+// place is where a part of a template stands. Its text is made only where it is wanted: made for
+// each part it would be a copy of all names above.
+type place struct {
+	up    *place
+	name  string
+	index int // with an empty name
+}
+
+func (p *place) member(name string) *place { return &place{up: p, name: Member(name)} }
+func (p *place) item(i int) *place         { return &place{up: p, index: i} }
+
+// maxPlace bounds the text of a place.
+const maxPlace = 256
+
+// String is the place like query[0]; "" is the template itself.
+func (p *place) String() string {
+	var parts []string
+	for ; p != nil; p = p.up {
+		if p.name != "" {
+			parts = append(parts, p.name)
+		} else {
+			parts = append(parts, fmt.Sprintf("[%d]", p.index))
+		}
+	}
+	var b strings.Builder
+	for _, part := range slices.Backward(parts) {
+		if b.Len()+len(part) > maxPlace {
+			b.WriteString("…")
+			break
+		}
+		b.WriteString(part)
+	}
+	return strings.TrimPrefix(b.String(), ".")
 }
 
 // ParseTemplate reads a template from its decoded JSON form.
 func ParseTemplate(v any) (*Template, error) {
 	p := &templateParser{}
-	t, err := p.parse(v, "", 0)
+	t, err := p.parse(v, nil, 0)
 	if err != nil {
 		return nil, err
 	}
@@ -57,21 +112,32 @@ func ParseTemplate(v any) (*Template, error) {
 func (t *Template) Uses() []Use { return t.uses }
 
 // Eval makes the value. An error says which part failed and why, and is of kind invalid or
-// limit.
-func (t *Template) Eval(doc any) (any, error) {
-	v, err := t.eval.eval(doc, "")
+// limit. The value has at most MaxSize bytes as JSON.
+func (t *Template) Eval(doc any) (any, error) { return t.EvalWithin(doc, NewMeter(MaxSize)) }
+
+// EvalWithin is Eval with a bound that several evaluations share.
+func (t *Template) EvalWithin(doc any, m *Meter) (any, error) {
+	v, err := t.eval.eval(&evaluation{doc: doc, meter: m, nodes: budget{maxTemplateNodes}}, nil)
 	if _, ok := v.(absent); ok {
 		return nil, err
 	}
 	return v, err
 }
 
-type templateParser struct{ uses []Use }
+type templateParser struct {
+	uses  []Use
+	paths map[string]*Path // the same text is parsed once
+}
 
-// maxTemplateDepth bounds objects and arrays inside each other.
-const maxTemplateDepth = 64
+// Bounds of one template: objects and arrays inside each other, its paths, and the nodes that
+// they may visit together.
+const (
+	maxTemplateDepth = 64
+	maxTemplatePaths = 10_000
+	maxTemplateNodes = 4 * MaxNodes
+)
 
-func (p *templateParser) parse(v any, where string, depth int) (template, error) {
+func (p *templateParser) parse(v any, where *place, depth int) (template, error) {
 	if depth > maxTemplateDepth {
 		return nil, invalidf("%sthe template is nested more than %d deep", at(where), maxTemplateDepth)
 	}
@@ -87,7 +153,7 @@ func (p *templateParser) parse(v any, where string, depth int) (template, error)
 	case []any:
 		out := make(list, len(v))
 		for i, e := range v {
-			t, err := p.parse(e, fmt.Sprintf("%s[%d]", where, i), depth+1)
+			t, err := p.parse(e, where.item(i), depth+1)
 			if err != nil {
 				return nil, err
 			}
@@ -102,7 +168,7 @@ func (p *templateParser) parse(v any, where string, depth int) (template, error)
 		}
 		out := object{}
 		for _, k := range slices.Sorted(maps.Keys(v)) {
-			t, err := p.parse(v[k], where+Member(k), depth+1)
+			t, err := p.parse(v[k], where.member(k), depth+1)
 			if err != nil {
 				return nil, err
 			}
@@ -113,16 +179,26 @@ func (p *templateParser) parse(v any, where string, depth int) (template, error)
 	return literal{v}, nil
 }
 
-func (p *templateParser) path(text, where string) (*pathPart, error) {
-	q, err := ParsePath(text)
-	if err != nil {
-		return nil, fault.Invalidf("%s%s", at(where), fault.As(err).Message)
+func (p *templateParser) path(text string, where *place) (*pathPart, error) {
+	if len(p.uses) >= maxTemplatePaths {
+		return nil, fault.Limitf("The template has more than %d paths.", maxTemplatePaths)
 	}
-	p.uses = append(p.uses, Use{Where: strings.TrimPrefix(where, "."), Path: q})
+	q := p.paths[text]
+	if q == nil {
+		var err error
+		if q, err = ParsePath(text); err != nil {
+			return nil, fault.Invalidf("%s%s", at(where), fault.As(err).Message)
+		}
+		if p.paths == nil {
+			p.paths = map[string]*Path{}
+		}
+		p.paths[text] = q
+	}
+	p.uses = append(p.uses, Use{Where: where.String(), Path: q})
 	return &pathPart{path: q}, nil
 }
 
-func (p *templateParser) operator(op string, v map[string]any, where string, depth int) (template, error) {
+func (p *templateParser) operator(op string, v map[string]any, where *place, depth int) (template, error) {
 	for k := range v {
 		if k != op && (op != "$path" || k != "default" && k != "optional" && k != "mode") {
 			return nil, invalidf("%s%s does not go with %q", at(where), op, k)
@@ -141,7 +217,7 @@ func (p *templateParser) operator(op string, v map[string]any, where string, dep
 	out := make([]template, len(parts))
 	for i, e := range parts {
 		var err error
-		if out[i], err = p.parse(e, fmt.Sprintf("%s[%d]", where, i), depth+1); err != nil {
+		if out[i], err = p.parse(e, where.item(i), depth+1); err != nil {
 			return nil, err
 		}
 	}
@@ -151,7 +227,7 @@ func (p *templateParser) operator(op string, v map[string]any, where string, dep
 	return concat(out), nil
 }
 
-func (p *templateParser) pathOperator(v map[string]any, where string) (template, error) {
+func (p *templateParser) pathOperator(v map[string]any, where *place) (template, error) {
 	text, ok := v["$path"].(string)
 	if !ok {
 		return nil, invalidf("%s$path needs a text", at(where))
@@ -178,16 +254,16 @@ func (p *templateParser) pathOperator(v map[string]any, where string) (template,
 	return q, nil
 }
 
-func at(where string) string {
-	if where == "" {
+func at(where *place) string {
+	if where == nil {
 		return ""
 	}
-	return strings.TrimPrefix(where, ".") + ": "
+	return where.String() + ": "
 }
 
 type literal struct{ v any }
 
-func (l literal) eval(any, string) (any, error) { return l.v, nil }
+func (l literal) eval(e *evaluation, where *place) (any, error) { return l.v, e.take(l.v, where) }
 
 type pathPart struct {
 	path     *Path
@@ -197,8 +273,8 @@ type pathPart struct {
 	mode     string // empty: one for a singular path, else all
 }
 
-func (p *pathPart) eval(doc any, where string) (any, error) {
-	found, err := p.path.Select(doc)
+func (p *pathPart) eval(e *evaluation, where *place) (any, error) {
+	found, err := p.path.selectWithin(e.doc, &e.nodes)
 	if err != nil {
 		return nil, fault.Limitf("%s%s: %s", at(where), p.path, fault.As(err).Message)
 	}
@@ -211,13 +287,13 @@ func (p *pathPart) eval(doc any, where string) (any, error) {
 	}
 	switch {
 	case mode == "all":
-		return found, nil
+		return found, e.take(found, where)
 	case len(found) == 1, len(found) > 1 && mode == "first":
-		return found[0], nil
+		return found[0], e.take(found[0], where)
 	case len(found) > 1:
 		return nil, invalidf("%s%s matches %d values, one is wanted", at(where), p.path, len(found))
 	case p.hasDef:
-		return p.def, nil
+		return p.def, e.take(p.def, where)
 	case p.optional:
 		return absent{}, nil
 	}
@@ -226,10 +302,13 @@ func (p *pathPart) eval(doc any, where string) (any, error) {
 
 type list []template
 
-func (l list) eval(doc any, where string) (any, error) {
+func (l list) eval(e *evaluation, where *place) (any, error) {
+	if err := e.grow(2+len(l), where); err != nil {
+		return nil, err
+	}
 	out := make([]any, 0, len(l))
 	for i, t := range l {
-		v, err := t.eval(doc, fmt.Sprintf("%s[%d]", where, i))
+		v, err := t.eval(e, where.item(i))
 		if err != nil {
 			return nil, err
 		}
@@ -247,10 +326,16 @@ type member struct {
 
 type object []member
 
-func (o object) eval(doc any, where string) (any, error) {
+func (o object) eval(e *evaluation, where *place) (any, error) {
+	if err := e.grow(2, where); err != nil {
+		return nil, err
+	}
 	out := make(map[string]any, len(o))
 	for _, m := range o {
-		v, err := m.t.eval(doc, where+Member(m.name))
+		if err := e.grow(textSize(m.name)+2, where); err != nil {
+			return nil, err
+		}
+		v, err := m.t.eval(e, where.member(m.name))
 		if err != nil {
 			return nil, err
 		}
@@ -263,10 +348,10 @@ func (o object) eval(doc any, where string) (any, error) {
 
 type merge []template
 
-func (m merge) eval(doc any, where string) (any, error) {
+func (m merge) eval(e *evaluation, where *place) (any, error) {
 	out := map[string]any{}
 	for i, t := range m {
-		v, err := t.eval(doc, fmt.Sprintf("%s[%d]", where, i))
+		v, err := t.eval(e, where.item(i))
 		if err != nil {
 			return nil, err
 		}
@@ -283,11 +368,11 @@ func (m merge) eval(doc any, where string) (any, error) {
 
 type concat []template
 
-func (c concat) eval(doc any, where string) (any, error) {
+func (c concat) eval(e *evaluation, where *place) (any, error) {
 	var parts []any
 	arrays := 0
 	for i, t := range c {
-		v, err := t.eval(doc, fmt.Sprintf("%s[%d]", where, i))
+		v, err := t.eval(e, where.item(i))
 		if err != nil {
 			return nil, err
 		}

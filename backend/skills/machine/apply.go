@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"helix/backend/duration"
 	"helix/backend/skills/definition"
 	"helix/backend/skills/expr"
 )
@@ -114,7 +115,7 @@ func (s *State) applyItem(e Event) error {
 	m.done++
 	m.out[d.Index], m.errs[d.Index] = d.Output, d.Error
 	if d.Error != nil && f.cur.res.Step.ItemError() == definition.Stop && m.stop == nil {
-		m.stop = &Failure{Kind: d.Error.Kind, Message: fmt.Sprintf("item %d: %s", d.Index, d.Error.Message)}
+		m.stop = d.Error.Within(fmt.Sprintf("item %d", d.Index))
 	}
 	s.beginItems(f)
 	return nil
@@ -223,7 +224,7 @@ func (s *State) mapped(def *definition.Step, raw json.RawMessage) (json.RawMessa
 	}
 	switch {
 	case err != nil:
-		return nil, &Failure{Kind: "invalid", Message: "outputMapping: " + failureOf(err).Message}
+		return nil, prefixed("outputMapping", err)
 	case len(out) > MaxOutput:
 		return nil, TooLarge(len(out))
 	}
@@ -250,7 +251,7 @@ func retryDelay(attempt int, d OutcomeData) time.Duration {
 	if d.Jitter > 0 {
 		delay = time.Duration(float64(delay) * min(max(d.Jitter, 0.5), 1))
 	}
-	return max(delay, time.Duration(d.RetryAfter)*time.Millisecond)
+	return max(delay, duration.Of(d.RetryAfter, time.Millisecond))
 }
 
 func (s *State) applyAnswer(f *frame, e Event) error {

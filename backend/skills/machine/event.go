@@ -8,6 +8,8 @@ package machine
 import (
 	"encoding/json"
 	"time"
+
+	"github.com/google/uuid"
 )
 
 // Type of an Event.
@@ -63,6 +65,13 @@ const (
 type Failure struct {
 	Kind    string `json:"kind"`
 	Message string `json:"message"`
+	// ApprovalID is the question whose answer would lift a refusal.
+	ApprovalID *uuid.UUID `json:"approvalId,omitempty"`
+}
+
+// Within returns f as the failure of what it happened in.
+func (f *Failure) Within(where string) *Failure {
+	return &Failure{Kind: f.Kind, Message: where + ": " + f.Message, ApprovalID: f.ApprovalID}
 }
 
 // IntentData is what is written before a step has an effect.
@@ -167,6 +176,7 @@ type AnswerData struct {
 	Decision string          `json:"decision"`
 	Data     json.RawMessage `json:"data,omitempty"`
 	Output   json.RawMessage `json:"output,omitempty"`
+	Token    uuid.UUID       `json:"token,omitzero"` // the created token that the answer came with
 }
 
 // WaitingData says why a run waits.

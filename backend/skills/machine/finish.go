@@ -18,7 +18,7 @@ func (s *State) finish() FinishedData {
 	d := FinishedData{Status: Completed, Output: orNull(s.root.last)}
 	if s.root.failed != nil {
 		step := s.root.steps[s.root.at-1].StepID
-		d = FinishedData{Status: Failed, Error: &Failure{s.root.failed.Kind, fmt.Sprintf("step %q: %s", step, s.root.failed.Message)}}
+		d = FinishedData{Status: Failed, Error: s.root.failed.Within(fmt.Sprintf("step %q", step))}
 	} else if m := s.start.Body.OutputMapping; m.Set {
 		v, err := eval(m.V, s.root.doc)
 		switch {
@@ -39,11 +39,7 @@ func eval(template any, doc map[string]any) (json.RawMessage, error) {
 	if err != nil {
 		return nil, err
 	}
-	v, err := t.Eval(doc)
-	if err != nil {
-		return nil, err
-	}
-	return encode(v)
+	return fill(parse(t, nil), doc)
 }
 
 // notice is what the skill asks to show; nil when its condition does not hold, or when what
@@ -95,7 +91,7 @@ func End(status Status, why *Failure) Event {
 func Unknown(c *Call) Event {
 	const message = "Helix stopped during this step, and nobody knows whether it happened"
 	if c.Step.Unknown() == definition.Fail {
-		return event(StepOutcome, c.Path, c.Iteration, c.Attempt, OutcomeData{Error: &Failure{"internal", message}, Unknown: true})
+		return event(StepOutcome, c.Path, c.Iteration, c.Attempt, OutcomeData{Error: &Failure{Kind: "internal", Message: message}, Unknown: true})
 	}
 	return event(ApprovalRequested, c.Path, c.Iteration, c.Attempt, RequestData{Reason: WaitUnknown, Title: c.Step.StepID, Message: message})
 }

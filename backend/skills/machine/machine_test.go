@@ -5,10 +5,12 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"reflect"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
 
+	"helix/backend/callable"
 	"helix/backend/fault"
 	"helix/backend/skills/definition"
 )
@@ -17,7 +19,7 @@ import (
 type anything struct{}
 
 func (anything) Find(kind definition.Kind, id, name string) ([]definition.Callable, error) {
-	return []definition.Callable{{Kind: kind, ID: name, Name: name}}, nil
+	return []definition.Callable{{Info: callable.Info{Ref: callable.Ref{Kind: kind.Callable(), ID: name}, Name: name}}}, nil
 }
 
 func body(t testing.TB, text string) *definition.Body {
@@ -163,7 +165,7 @@ func (w *world) result(path string) *StepResult {
 func failing(times int, kind string) func(*Call) OutcomeData {
 	return func(c *Call) OutcomeData {
 		if c.Attempt <= times {
-			return OutcomeData{Error: &Failure{kind, "no"}, Jitter: 1}
+			return OutcomeData{Error: &Failure{Kind: kind, Message: "no"}, Jitter: 1}
 		}
 		return OutcomeData{Output: json.RawMessage(`"ok"`)}
 	}
@@ -261,7 +263,7 @@ func TestUnknownOutcomeIsNotRetried(t *testing.T) {
 	for extra, want := range map[string]int{``: 1, `,"retryUnsafe":true`: 3} {
 		w := newWorld(t, `{"name":"n","steps":[{"stepId":"a","toolType":"custom","toolName":"x","errorHandling":"retry","maxRetries":2`+extra+`}]}`, `{}`)
 		w.call = func(*Call) OutcomeData {
-			return OutcomeData{Error: &Failure{"timeout", "slow"}, Unknown: true, Jitter: 1}
+			return OutcomeData{Error: &Failure{Kind: "timeout", Message: "slow"}, Unknown: true, Jitter: 1}
 		}
 		w.run()
 		if len(w.calls) != want || !w.result("a").Unknown {
@@ -337,7 +339,7 @@ func TestMap(t *testing.T) {
 	}
 	call := func(c *Call) OutcomeData {
 		if strings.Contains(string(c.Input), `"bad"`) {
-			return OutcomeData{Error: &Failure{"internal", "bad item"}}
+			return OutcomeData{Error: &Failure{Kind: "internal", Message: "bad item"}}
 		}
 		return OutcomeData{Output: c.Input}
 	}
@@ -441,7 +443,7 @@ func mixedWorld(t testing.TB, seed uint64) *world {
 	w.pick = r.IntN
 	w.call = func(c *Call) OutcomeData {
 		if c.Attempt < 3 && (c.Step.StepID == "flaky" || c.Step.StepID == "in1") {
-			return OutcomeData{Error: &Failure{"unavailable", "later"}, Jitter: 0.5 + r.Float64()/2, TookMs: 3}
+			return OutcomeData{Error: &Failure{Kind: "unavailable", Message: "later"}, Jitter: 0.5 + r.Float64()/2, TookMs: 3}
 		}
 		return OutcomeData{Output: c.Input, TookMs: int64(r.IntN(50))}
 	}
@@ -585,6 +587,8 @@ func TestEndFromOutside(t *testing.T) {
 	}
 }
 
+// TestLinear: a step of a long run makes as much as one of a short run. How long it takes,
+// make bench-skills measures.
 func TestLinear(t *testing.T) {
 	chain := func(n int) string {
 		var b strings.Builder
@@ -593,19 +597,17 @@ func TestLinear(t *testing.T) {
 		}
 		return `{"name":"n","steps":[` + strings.TrimSuffix(b.String(), ",") + `]}`
 	}
-	per := func(n int) time.Duration {
-		best := time.Hour
-		for range 7 {
-			w := newWorld(t, chain(n), `{}`)
-			begin := time.Now()
-			for w.state.Finished() == nil {
-				w.add(w.state.Next().Records[0])
-			}
-			best = min(best, time.Since(begin)/time.Duration(n))
+	per := func(n int) uint64 {
+		w := newWorld(t, chain(n), `{}`)
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		for w.state.Finished() == nil {
+			w.add(w.state.Next().Records[0])
 		}
-		return best
+		runtime.ReadMemStats(&after)
+		return (after.TotalAlloc - before.TotalAlloc) / uint64(n)
 	}
 	if a, b := per(50), per(500); b > 3*a {
-		t.Errorf("a step of 500 takes %v, of 50 %v", b, a)
+		t.Errorf("a step of 500 allocates %d bytes, one of 50 %d", b, a)
 	}
 }

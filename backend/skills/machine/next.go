@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"helix/backend/duration"
 	"helix/backend/fault"
 	"helix/backend/skills/definition"
 	"helix/backend/skills/expr"
@@ -126,10 +127,7 @@ func (s *State) next(f *frame, t *Todo) {
 		if w.paused != "" {
 			to = &t.Paused
 		}
-		*to = append(*to, &Call{
-			Step: res.Step, Path: res.Path, Iteration: res.Iteration, Attempt: res.Attempts,
-			Input: w.input, Key: w.key, Tool: s.start.Tools[res.Step.StepID], At: w.due,
-		})
+		*to = append(*to, s.call(w))
 	case phaseRetry:
 		t.record(StepRetry, res.Path, res.Iteration, res.Attempts, RetryData{w.delay.Milliseconds(), res.Error})
 	case phaseBackoff:
@@ -137,7 +135,7 @@ func (s *State) next(f *frame, t *Todo) {
 	case phaseAsking:
 		wait := Wait{Path: res.Path, Iteration: res.Iteration, Request: *w.request, Input: w.input}
 		if ms := w.request.WaitMs; ms > 0 {
-			wait.Until = w.due.Add(time.Duration(ms) * time.Millisecond)
+			wait.Until = w.due.Add(duration.Of(ms, time.Millisecond))
 		}
 		t.Waits = append(t.Waits, wait)
 	case phaseArm:
@@ -145,6 +143,28 @@ func (s *State) next(f *frame, t *Todo) {
 	case phaseItems:
 		s.nextItems(f, t)
 	}
+}
+
+func (s *State) call(w *work) *Call {
+	res := w.res
+	return &Call{
+		Step: res.Step, Path: res.Path, Iteration: res.Iteration, Attempt: res.Attempts,
+		Input: w.input, Key: w.key, Tool: s.start.Tools[res.Step.StepID], At: w.due,
+	}
+}
+
+// Pending gives the calls that have an intent and no outcome, but for those that another run
+// carries out and which waits. Unlike Next it evaluates nothing.
+func (s *State) Pending() (calls []*Call) {
+	if !s.started || s.finished != nil {
+		return nil
+	}
+	s.eachFrame(s.root, func(f *frame) {
+		if f.cur != nil && f.cur.phase == phaseCalling && f.cur.paused == "" {
+			calls = append(calls, s.call(f.cur))
+		}
+	})
+	return calls
 }
 
 func (s *State) nextArm(f *frame, t *Todo) {
@@ -325,7 +345,11 @@ func (s *State) ask(f *frame, t *Todo) {
 				show[p] = v
 			}
 		}
-		d.Show, _ = encode(show) // JSON that was made a moment ago
+		var err error
+		if d.Show, err = expr.Encode(show, MaxOutput); err != nil {
+			s.outcome(w, t, nil, prefixed("show", err), false, nil)
+			return
+		}
 	}
 	t.record(ApprovalRequested, w.res.Path, w.res.Iteration, 0, d)
 }
@@ -365,11 +389,15 @@ func (s *State) input(f *frame) (json.RawMessage, error) {
 	def := f.cur.res.Step
 	in := make(map[string]any, len(def.Parameters)+len(def.InputMapping))
 	maps.Copy(in, def.Parameters)
+	meter := expr.NewMeter(MaxOutput) // of all parameters together
+	if err := meter.Take(in); err != nil {
+		return nil, inputTooLarge()
+	}
 	for _, p := range s.start.Program.of(def).params {
 		if p.t.err != nil {
 			return nil, p.t.err
 		}
-		v, err := p.t.v.Eval(f.doc)
+		v, err := p.t.v.EvalWithin(f.doc, meter)
 		if err != nil {
 			return nil, named(p.name, err)
 		}
@@ -380,12 +408,14 @@ func (s *State) input(f *frame) (json.RawMessage, error) {
 			return nil, err
 		}
 	}
-	b, err := encode(in)
-	if err == nil && len(b) > MaxOutput {
-		return nil, fault.Limitf("the input is %.1f MiB, limit 1 MiB", float64(len(b))/(1<<20))
+	b, err := expr.Encode(in, MaxOutput)
+	if fault.Is(err, fault.Limit) {
+		return nil, inputTooLarge()
 	}
 	return b, err
 }
+
+func inputTooLarge() error { return fault.Limitf("the input is larger than the limit of 1 MiB") }
 
 // named says which parameter is meant.
 func named(param string, err error) error {

@@ -92,5 +92,5 @@ func fill(t parsed[*expr.Template], doc any) (json.RawMessage, error) {
 	if err != nil {
 		return nil, err
 	}
-	return encode(v)
+	return expr.Encode(v, MaxOutput)
 }

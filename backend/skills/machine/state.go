@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"helix/backend/duration"
 	"helix/backend/fault"
 	"helix/backend/skills/definition"
 	"helix/backend/skills/expr"
@@ -324,8 +325,8 @@ func (s *State) applyStep(e Event) error {
 			return errEvent(e, "nothing has failed")
 		}
 		w.phase = phaseBackoff
-		w.backoff += time.Duration(d.DelayMs) * time.Millisecond
-		w.due = e.At.Add(time.Duration(d.DelayMs) * time.Millisecond)
+		w.backoff += duration.Of(d.DelayMs, time.Millisecond)
+		w.due = e.At.Add(duration.Of(d.DelayMs, time.Millisecond))
 		w.res.Retries++
 	case ApprovalRequested:
 		var d RequestData

@@ -156,7 +156,14 @@ CREATE TABLE composite_skill_executions (
     updated_at          INTEGER NOT NULL,
     deleted_at          INTEGER,
     sync_meta           BLOB
-) STRICT;
+, caller TEXT CHECK (caller IS NULL OR json_valid(caller))) STRICT;
+
+CREATE TABLE composite_skill_interruptions (
+    execution_id   BLOB PRIMARY KEY REFERENCES composite_skill_executions (id) ON DELETE CASCADE,
+    times          INTEGER NOT NULL,
+    stopped        INTEGER NOT NULL DEFAULT 0 CHECK (stopped IN (0, 1)), -- the last end of the process was in order
+    quarantined_at INTEGER
+) STRICT, WITHOUT ROWID;
 
 CREATE TABLE composite_skill_steps (
     id            BLOB PRIMARY KEY CHECK (length(id) = 16),
@@ -512,7 +519,7 @@ CREATE TABLE memory_imports (
     created_at  INTEGER NOT NULL,
     started_at  INTEGER,
     finished_at INTEGER
-) STRICT;
+, source_blob TEXT GENERATED ALWAYS AS (CASE WHEN status IN ('pending', 'running') THEN options ->> '$.blob' END) VIRTUAL) STRICT;
 
 CREATE TABLE memory_revisions (
     id         BLOB PRIMARY KEY CHECK (length(id) = 16),
@@ -582,7 +589,7 @@ CREATE TABLE pending_approvals (
     decided_at      INTEGER,
     decided_by      TEXT,
     decision        TEXT CHECK (json_valid(decision))
-) STRICT;
+, question TEXT CHECK (json_valid(question)), ref TEXT NOT NULL DEFAULT '') STRICT;
 
 CREATE TABLE recall_log (
     id         INTEGER PRIMARY KEY,
@@ -891,7 +898,9 @@ CREATE INDEX capability_grants_run ON capability_grants (run_id) WHERE run_id IS
 
 CREATE INDEX capability_grants_session ON capability_grants (session_id) WHERE session_id IS NOT NULL;
 
-CREATE INDEX capability_grants_subject ON capability_grants (user_id, subject_kind, subject_id);
+CREATE INDEX capability_grants_subject ON capability_grants (user_id, subject_id, subject_kind);
+
+CREATE INDEX chunks_document ON chunks (document_id, seq);
 
 CREATE UNIQUE INDEX chunks_seq ON chunks (document_id, seq) WHERE deleted_at IS NULL;
 
@@ -903,7 +912,7 @@ CREATE INDEX composite_skill_executions_parent ON composite_skill_executions (pa
 
 CREATE UNIQUE INDEX composite_skill_executions_request ON composite_skill_executions (user_id, request_id) WHERE request_id IS NOT NULL;
 
-CREATE INDEX composite_skill_executions_skill ON composite_skill_executions (composite_skill_id, created_at DESC, id DESC);
+CREATE INDEX composite_skill_executions_skill ON composite_skill_executions (composite_skill_id, user_id, created_at DESC, id DESC);
 
 CREATE INDEX composite_skill_executions_user ON composite_skill_executions (user_id, created_at DESC, id DESC);
 
@@ -927,9 +936,13 @@ CREATE INDEX composite_skills_source ON composite_skills (clone_source_id) WHERE
 
 CREATE INDEX composite_skills_user ON composite_skills (user_id, created_at DESC) WHERE deleted_at IS NULL;
 
+CREATE INDEX conversation_turns_conversation ON conversation_turns (conversation_id, seq);
+
 CREATE UNIQUE INDEX conversation_turns_seq ON conversation_turns (conversation_id, seq) WHERE deleted_at IS NULL;
 
 CREATE INDEX conversation_turns_user ON conversation_turns (user_id, occurred_at DESC);
+
+CREATE INDEX conversations_deleted ON conversations (deleted_at) WHERE deleted_at IS NOT NULL;
 
 CREATE UNIQUE INDEX conversations_external ON conversations (user_id, source, external_id);
 
@@ -971,6 +984,10 @@ CREATE INDEX custom_tools_user ON custom_tools (user_id, updated_at DESC) WHERE 
 
 CREATE INDEX device_keys_user ON device_keys (user_id);
 
+CREATE INDEX documents_deleted ON documents (deleted_at) WHERE deleted_at IS NOT NULL;
+
+CREATE INDEX documents_updated ON documents (user_id, updated_at DESC, id DESC) WHERE deleted_at IS NULL;
+
 CREATE UNIQUE INDEX documents_uri ON documents (user_id, source_uri);
 
 CREATE INDEX embedding_jobs_next ON embedding_jobs (model_id, queued_at DESC) WHERE error IS NULL;
@@ -985,9 +1002,9 @@ CREATE INDEX memories_created ON memories (user_id, created_at DESC, id DESC) WH
 
 CREATE INDEX memories_deleted ON memories (user_id, deleted_at DESC, id DESC) WHERE deleted_at IS NOT NULL;
 
-CREATE INDEX memories_hash ON memories (user_id, content_hash);
+CREATE INDEX memories_hash ON memories (user_id, content_hash, created_at, id);
 
-CREATE INDEX memories_layer ON memories (user_id, layer);
+CREATE INDEX memories_layer ON memories (user_id, layer) WHERE deleted_at IS NULL;
 
 CREATE INDEX memories_occurred ON memories (user_id, occurred_at DESC, id DESC) WHERE deleted_at IS NULL;
 
@@ -998,6 +1015,8 @@ CREATE INDEX memories_retention ON memories (user_id, retention DESC, id DESC) W
 CREATE INDEX memories_salience ON memories (user_id, salience DESC, id DESC) WHERE deleted_at IS NULL;
 
 CREATE INDEX memory_imports_user ON memory_imports (user_id, created_at DESC);
+
+CREATE INDEX memory_revisions_edited ON memory_revisions (edited_at);
 
 CREATE INDEX memory_revisions_memory ON memory_revisions (memory_id, version DESC);
 
@@ -1011,7 +1030,9 @@ CREATE UNIQUE INDEX pending_approvals_dedupe ON pending_approvals (user_id, dedu
 
 CREATE INDEX pending_approvals_expiry ON pending_approvals (expires_at) WHERE status = 'pending';
 
-CREATE INDEX pending_approvals_subject ON pending_approvals (user_id, subject_kind, subject_id, created_at);
+CREATE INDEX pending_approvals_run ON pending_approvals (run_id, ref) WHERE status = 'pending' AND question IS NOT NULL;
+
+CREATE INDEX pending_approvals_subject ON pending_approvals (user_id, subject_id, subject_kind, created_at);
 
 CREATE INDEX pending_approvals_user ON pending_approvals (user_id, status, last_at);
 
@@ -1022,6 +1043,8 @@ CREATE INDEX recall_log_user ON recall_log (user_id, at DESC);
 CREATE INDEX rpc_idempotency_created ON rpc_idempotency (created_at);
 
 CREATE INDEX schedule_notices_user ON schedule_notices (user_id, created_at);
+
+CREATE INDEX schedule_runs_calendar ON schedule_runs (user_id, due_at);
 
 CREATE UNIQUE INDEX schedule_runs_due ON schedule_runs (schedule_id, due_at, attempt) WHERE trigger <> 'manual';
 

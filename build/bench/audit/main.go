@@ -8,7 +8,6 @@ package main
 import (
 	"context"
 	"flag"
-	"fmt"
 	"io"
 	"log/slog"
 	"os"
@@ -23,6 +22,7 @@ import (
 	"helix/backend/identity"
 	"helix/backend/storage"
 	"helix/backend/storage/storagetest"
+	"helixbench/figures"
 )
 
 type bench struct {
@@ -72,24 +72,13 @@ func check(err error) {
 	}
 }
 
-func print(name string, value float64, unit string, ratio float64, peer string) {
-	r := "-"
-	if ratio > 0 {
-		r = fmt.Sprintf("%.2f", ratio)
-	}
-	if peer == "" {
-		peer = "-"
-	}
-	fmt.Printf("%s\t%.4g\t%s\t%s\t%s\n", name, value, unit, r, peer)
-}
-
 func (b *bench) open() {
 	var err error
 	b.db, err = storage.Open(context.Background(), storage.Options{Path: filepath.Join(b.dir, "helix.db"), Keys: storage.NewKeys(storagetest.NewRoot())})
 	check(err)
 	b.log = audit.New(b.db, audit.Options{})
 	b.user = b.db.LocalUser().ID
-	b.ctx = identity.With(context.Background(), identity.Identity{User: b.user, Session: uuid.New(), Scopes: identity.Admin, Pipe: "memory"})
+	b.ctx = identity.With(context.Background(), identity.Identity{User: b.user, Session: uuid.New(), Scopes: identity.Admin, Client: identity.ClientTerminal, Pipe: "memory"})
 	for range 20000 {
 		b.runs = append(b.runs, storage.NewID())
 	}
@@ -171,8 +160,8 @@ func (b *bench) append() {
 		}))
 	}
 	o, p := median(ours), median(plain)
-	print("append.tx", o, "µs median", o/p, "plain insert")
-	print("append.tx.plain", p, "µs median", 0, "")
+	figures.Print("append.tx", o, "µs median", o/p, "plain insert")
+	figures.Print("append.tx.plain", p, "µs median", 0, "")
 	var alone []float64
 	for i := range 1000 {
 		e := b.entry(i)
@@ -180,9 +169,9 @@ func (b *bench) append() {
 		check(b.log.Record(b.ctx, e))
 		alone = append(alone, micros(at))
 	}
-	print("append.alone.p95", quantile(alone, 0.95)/1000, "ms", 0, "")
+	figures.Print("append.alone.p95", quantile(alone, 0.95)/1000, "ms", 0, "")
 	f := b.fsync()
-	print("append.alone.p95.of_fsync", quantile(f, 0.95)/1000, "ms", quantile(alone, 0.95)/quantile(f, 0.95), "write 4 KiB + fsync")
+	figures.Print("append.alone.p95.of_fsync", quantile(f, 0.95)/1000, "ms", quantile(alone, 0.95)/quantile(f, 0.95), "write 4 KiB + fsync")
 }
 
 // fsync is what one durable write of a page costs on this disk.
@@ -228,7 +217,7 @@ func (b *bench) size() {
 			return nil
 		}))
 	}
-	print("entry.size", float64(pages()-before)/n, "B", 0, "")
+	figures.Print("entry.size", float64(pages()-before)/n, "B", 0, "")
 }
 
 // fill brings the log to n entries and signs it.
@@ -274,9 +263,9 @@ func (b *bench) list() {
 			times = append(times, micros(at)/1000)
 		}
 		worst = max(worst, quantile(times, 0.95))
-		print("list.page."+f.name, quantile(times, 0.95), "ms p95", 0, "")
+		figures.Print("list.page."+f.name, quantile(times, 0.95), "ms p95", 0, "")
 	}
-	print("list.page.worst", worst, "ms p95", 0, "")
+	figures.Print("list.page.worst", worst, "ms p95", 0, "")
 }
 
 func micros(since time.Time) float64 { return float64(time.Since(since).Nanoseconds()) / 1000 }

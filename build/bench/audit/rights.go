@@ -15,6 +15,7 @@ import (
 	"helix/backend/fault"
 	"helix/backend/permission"
 	"helix/backend/storage"
+	"helixbench/figures"
 )
 
 const (
@@ -111,12 +112,12 @@ func (b *bench) decide() {
 		ask(r)
 	}
 	cached := micros(at) / n
-	print("decide.cached", cached, "µs", 0, "")
-	print("decide.uncached", median(fresh), "µs median", 0, "")
-	print("decide.uncached.grants_from_disk", median(cold), "µs median", 0, "")
+	figures.Print("decide.cached", cached, "µs", 0, "")
+	figures.Print("decide.uncached", median(fresh), "µs median", 0, "")
+	figures.Print("decide.uncached.grants_from_disk", median(cold), "µs median", 0, "")
 	if peer := casbin(); peer > 0 {
-		print("decide.per_second.cached", 1e6/cached, "1/s", 1e6/cached/peer, "casbin 5.51.1")
-		print("decide.per_second.uncached", 1e6/median(fresh), "1/s", 1e6/median(fresh)/peer, "casbin 5.51.1")
+		figures.Print("decide.per_second.cached", 1e6/cached, "1/s", 1e6/cached/peer, "casbin 5.51.1")
+		figures.Print("decide.per_second.uncached", 1e6/median(fresh), "1/s", 1e6/median(fresh)/peer, "casbin 5.51.1")
 	}
 }
 
@@ -160,8 +161,8 @@ func (b *bench) preview() {
 		}
 		times = append(times, micros(at)/1000)
 	}
-	print("preview.100_steps.first", times[0], "ms", 0, "")
-	print("preview.100_steps", quantile(times[1:], 0.95), "ms p95", 0, "")
+	figures.Print("preview.100_steps.first", times[0], "ms", 0, "")
+	figures.Print("preview.100_steps", quantile(times[1:], 0.95), "ms p95", 0, "")
 }
 
 // gate2 is gate over rows that are there already, with nothing cached.

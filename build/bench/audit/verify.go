@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"helix/backend/audit"
+	"helixbench/figures"
 )
 
 // verify measures audit.Verify over an export of n entries and of a tenth, each in a process
@@ -32,22 +33,22 @@ func (b *bench) verify() {
 	ours := median(perSecond)
 	git, gitCPU := b.git()
 	if git > 0 {
-		print("verify.export", ours, "entries/s", ours/git, "git fsck --full")
-		print("verify.git_fsck", git, "commits/s", 0, "")
+		figures.Print("verify.export", ours, "entries/s", ours/git, "git fsck --full")
+		figures.Print("verify.git_fsck", git, "commits/s", 0, "")
 		// On a busy machine only the time on the processor compares.
-		print("verify.export.cpu", median(cpu), "µs/entry", median(cpu)/gitCPU, "git fsck --full")
+		figures.Print("verify.export.cpu", median(cpu), "µs/entry", median(cpu)/gitCPU, "git fsck --full")
 	} else {
-		print("verify.export", ours, "entries/s", 0, "")
+		figures.Print("verify.export", ours, "entries/s", 0, "")
 	}
-	print("verify.memory", rss, "MiB", 0, "")
-	print("verify.memory.tenth", smallRSS, "MiB", 0, "")
+	figures.Print("verify.memory", rss, "MiB", 0, "")
+	figures.Print("verify.memory.tenth", smallRSS, "MiB", 0, "")
 	at := time.Now()
 	r, err := b.log.Verify(b.ctx, audit.VerifyParams{})
 	check(err)
 	if !r.OK {
 		panic(fmt.Sprintf("%+v", r))
 	}
-	print("verify.database", float64(r.Entries)/time.Since(at).Seconds(), "entries/s", 0, "")
+	figures.Print("verify.database", float64(r.Entries)/time.Since(at).Seconds(), "entries/s", 0, "")
 }
 
 func (b *bench) export(name string) string {
@@ -56,7 +57,7 @@ func (b *bench) export(name string) string {
 	res, err := b.log.Export(b.ctx, audit.ExportParams{Path: path})
 	check(err)
 	if name == "big.jsonl" {
-		print("export", float64(res.Entries)/time.Since(at).Seconds(), "entries/s", 0, "")
+		figures.Print("export", float64(res.Entries)/time.Since(at).Seconds(), "entries/s", 0, "")
 	}
 	return path
 }

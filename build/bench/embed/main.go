@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"helix/backend/embed"
+	"helixbench/figures"
 )
 
 func main() {
@@ -43,11 +44,11 @@ func check(err error) {
 }
 
 func report(name string, value float64, unit string, peer float64, peerName string) {
-	ratio := "-"
+	ratio := 0.0
 	if peer > 0 {
-		ratio = strconv.FormatFloat(value/peer, 'f', 3, 64)
+		ratio = value / peer
 	}
-	fmt.Printf("%s\t%.4g\t%s\t%s\t%s\n", name, value, unit, ratio, peerName)
+	figures.Print(name, value, unit, ratio, peerName)
 }
 
 // texts are n sentences of 15 words, the same in each run.
@@ -69,8 +70,8 @@ func texts(n int) []string {
 	return out
 }
 
-// figures are what a contender measured of itself: times in ms, memory in MiB.
-type figures struct {
+// timings are what a contender measured of itself: times in ms, memory in MiB.
+type timings struct {
 	Load      float64   // wall time until it can embed
 	LoadCPU   float64   // processor time of the same
 	Sentence  []float64 // processor time of each sentence alone
@@ -100,7 +101,7 @@ func ours() {
 	var in []string
 	check(json.NewDecoder(os.Stdin).Decode(&in))
 	ctx := context.Background()
-	f := figures{Installed: true}
+	f := timings{Installed: true}
 	memory, began, before := resident(), time.Now(), cpu()
 	m, err := embed.Open()
 	check(err)
@@ -124,12 +125,12 @@ func ours() {
 	check(json.NewEncoder(os.Stdout).Encode(f))
 }
 
-func run(in []byte, name string, args ...string) figures {
+func run(in []byte, name string, args ...string) timings {
 	cmd := exec.Command(name, args...)
 	cmd.Stdin, cmd.Stderr = strings.NewReader(string(in)), os.Stderr
 	out, err := cmd.Output()
 	check(err)
-	var f figures
+	var f timings
 	check(json.Unmarshal(out, &f))
 	return f
 }
@@ -147,26 +148,26 @@ func compare(rounds int, texts []string) {
 	build.Stderr = os.Stderr
 	check(build.Run())
 
-	var kernels, purego, peer []figures
+	var kernels, purego, peer []timings
 	for range rounds {
 		kernels = append(kernels, run(in, self, "-role", "ours"))
 		purego = append(purego, run(in, plain, "-role", "ours"))
 		peer = append(peer, run(in, "node", folder("embed/peer.cjs"), folder("../models/package.json")))
 	}
-	med := func(all []figures, of func(figures) float64) float64 {
+	med := func(all []timings, of func(timings) float64) float64 {
 		var v []float64
 		for _, f := range all {
 			v = append(v, of(f))
 		}
 		return median(v)
 	}
-	sentence := func(f figures) float64 { return median(f.Sentence) }
+	sentence := func(f timings) float64 { return median(f.Sentence) }
 	installed := peer[0].Installed
 	node := ""
 	if installed {
 		node = "tfjs wasm on Node"
 	}
-	tfjs := func(of func(figures) float64) float64 {
+	tfjs := func(of func(timings) float64) float64 {
 		if !installed {
 			return 0
 		}
@@ -174,14 +175,14 @@ func compare(rounds int, texts []string) {
 	}
 	report("sentence of 15 words, processor time", med(kernels, sentence), "ms", tfjs(sentence), node)
 	report("the same without assembly", med(purego, sentence), "ms", tfjs(sentence), node)
-	batch := func(f figures) float64 { return f.Batch }
+	batch := func(f timings) float64 { return f.Batch }
 	report(fmt.Sprintf("sentence in a call of %d, processor time", len(texts)), med(kernels, batch), "ms", tfjs(batch), node)
 	report("the same without assembly", med(purego, batch), "ms", tfjs(batch), node)
-	load := func(f figures) float64 { return f.Load }
+	load := func(f timings) float64 { return f.Load }
 	report("load and first sentence, wall", med(kernels, load), "ms", tfjs(load), node)
-	report("the same, processor time", med(kernels, func(f figures) float64 { return f.LoadCPU }), "ms", tfjs(func(f figures) float64 { return f.LoadCPU }), node)
-	report("resident memory of the model", med(kernels, func(f figures) float64 { return f.Memory }), "MiB", tfjs(func(f figures) float64 { return f.Memory }), node)
-	report("resident memory after Release", med(kernels, func(f figures) float64 { return f.Released }), "MiB", 0, "")
+	report("the same, processor time", med(kernels, func(f timings) float64 { return f.LoadCPU }), "ms", tfjs(func(f timings) float64 { return f.LoadCPU }), node)
+	report("resident memory of the model", med(kernels, func(f timings) float64 { return f.Memory }), "MiB", tfjs(func(f timings) float64 { return f.Memory }), node)
+	report("resident memory after Release", med(kernels, func(f timings) float64 { return f.Released }), "MiB", 0, "")
 	if installed {
 		cos, diff := apart(kernels[0].Vectors, peer[0].Vectors)
 		report("worst cosine with tfjs", cos, "", 0, "")

@@ -14,9 +14,10 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
+
+	"helixbench/figures"
 )
 
 const rounds = 3 // medians of
@@ -67,11 +68,11 @@ func check(err error) {
 
 // report prints one line; peer 0 has no ratio.
 func report(name string, value float64, unit string, peer float64, peerName string) {
-	ratio := "-"
+	ratio := 0.0
 	if peer > 0 {
-		ratio = strconv.FormatFloat(value/peer, 'f', 2, 64)
+		ratio = value / peer
 	}
-	fmt.Printf("%s\t%.5g\t%s\t%s\t%s\n", name, value, unit, ratio, peerName)
+	figures.Print(name, value, unit, ratio, peerName)
 }
 
 // start runs a server process and returns its first line and how to end it.

@@ -256,7 +256,7 @@ func idle(url, count string) {
 func layerCost() (direct, memory float64) {
 	s := newServer()
 	server, mine := gateway.MemoryPipe()
-	go s.Serve(context.Background(), server, identity.Identity{User: storage.NewID(), Scopes: gateway.Read}) //nolint:errcheck // ends with the process
+	go s.Serve(context.Background(), server, identity.Identity{User: storage.NewID(), Scopes: gateway.Read, Client: identity.ClientTerminal}) //nolint:errcheck // ends with the process
 	c, err := gateway.DialOver(context.Background(), mine, gateway.ClientOptions{})
 	check(err)
 	p := EchoParams{strings.Repeat("y", 188)}

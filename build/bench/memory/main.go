@@ -1,7 +1,8 @@
 // Command memory measures memory.search end to end through RPC, with the embedding of the
 // query, in one run with its peer: FTS5 and sqlite-vec over the same texts and vectors, fused
 // the same way. Eight clients ask at once, half of them with filters, and once more while an
-// import runs. It prints one line a measure: name, value, unit, ratio to the peer, peer,
+// import runs. Before that it adds memories one by one, which must not become slower as they grow
+// in number. It prints one line a measure: name, value, unit, ratio to the peer, peer,
 // separated by tabs.
 //
 // The texts are turns of LoCoMo with some of their words exchanged, the vectors embeddings of
@@ -34,6 +35,7 @@ import (
 	"helix/backend/identity"
 	"helix/backend/memory"
 	"helix/backend/storage"
+	"helixbench/figures"
 )
 
 var (
@@ -46,6 +48,9 @@ var (
 	peers   = flag.Bool("peers", true, "run the peer")
 	answers = flag.String("answers", "", "write what the first run finds to this `file`, to compare two builds")
 	profile = flag.String("cpuprofile", "", "write a CPU profile of the queries to this `file`")
+
+	adds        = flag.Int("adds", 50000, "memories that are added one by one; 0: none")
+	addsProfile = flag.String("adds-cpuprofile", "", "write a CPU profile of the adds to this `file`")
 )
 
 const token = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
@@ -56,8 +61,11 @@ func main() {
 	model, err := embed.Open()
 	check(err)
 	c := readCorpus(*dataDir, model, *sigma)
-	line("memory.sigma", *sigma, "of length", 0, "")
-	for _, s := range strings.Split(*sizes, ",") {
+	figures.Print("memory.sigma", *sigma, "of length", 0, "")
+	if *adds >= addsWindow {
+		measureAdds(c, *adds)
+	}
+	for _, s := range strings.FieldsFunc(*sizes, func(r rune) bool { return r == ',' }) {
 		n, err := strconv.Atoi(s)
 		check(err)
 		measure(c, n)
@@ -69,17 +77,6 @@ func check(err error) {
 		fmt.Fprintln(os.Stderr, "bench memory:", err)
 		os.Exit(1)
 	}
-}
-
-func line(name string, value float64, unit string, ratio float64, peer string) {
-	r := "-"
-	if ratio > 0 {
-		r = fmt.Sprintf("%.3f", ratio)
-	}
-	if peer == "" {
-		peer = "-"
-	}
-	fmt.Printf("%s\t%.3f\t%s\t%s\t%s\n", name, value, unit, r, peer)
 }
 
 // measure runs everything at one size, in a folder of its own that it removes.
@@ -95,8 +92,8 @@ func measure(c *corpus, n int) {
 	start = time.Now()
 	check(s.mem.EmbedPending(s.ctx))
 	label := fmt.Sprintf("%dk", n/1000)
-	line("memory.import."+label, float64(n)/took, "turns/s", 0, "")
-	line("memory.vectors."+label, float64(n)/time.Since(start).Seconds(), "stored/s", 0, "")
+	figures.Print("memory.import."+label, float64(n)/took, "turns/s", 0, "")
+	figures.Print("memory.vectors."+label, float64(n)/time.Since(start).Seconds(), "stored/s", 0, "")
 
 	var p *peer
 	if *peers {
@@ -108,12 +105,7 @@ func measure(c *corpus, n int) {
 		s.writeAnswers(c, *answers+"-"+label)
 	}
 	s.run(c, 0) // the lists of common words and the pages of the files are there from now on
-	if *profile != "" {
-		f, err := os.Create(*profile)
-		check(err)
-		check(pprof.StartCPUProfile(f))
-		defer func() { check(f.Close()) }()
-	}
+	stopProfile := profileTo(*profile)
 	var cpu []float64
 	for i := range *runs {
 		before := cpuTime()
@@ -123,13 +115,13 @@ func measure(c *corpus, n int) {
 			theirs = append(theirs, p.run(c, i)...)
 		}
 	}
-	pprof.StopCPUProfile()
+	stopProfile()
 	stop := s.importing(c)
 	for i := range *runs {
 		busy = append(busy, s.run(c, i)...)
 	}
 	stop()
-	line("memory.search.cpu."+label, quantile(cpu, 0.5), "ms CPU", 0, "")
+	figures.Print("memory.search.cpu."+label, quantile(cpu, 0.5), "ms CPU", 0, "")
 	for _, q := range []struct {
 		name  string
 		share float64
@@ -137,10 +129,25 @@ func measure(c *corpus, n int) {
 		ratio, who := 0.0, ""
 		if p != nil {
 			ratio, who = quantile(theirs, q.share)/quantile(own, q.share), "fts5+sqlite-vec"
-			line("memory.peer."+label+"."+q.name, quantile(theirs, q.share), "ms", 0, who)
+			figures.Print("memory.peer."+label+"."+q.name, quantile(theirs, q.share), "ms", 0, who)
 		}
-		line("memory.search."+label+"."+q.name, quantile(own, q.share), "ms", ratio, who)
-		line("memory.search.importing."+label+"."+q.name, quantile(busy, q.share), "ms", 0, "")
+		figures.Print("memory.search."+label+"."+q.name, quantile(own, q.share), "ms", ratio, who)
+		figures.Print("memory.search.importing."+label+"."+q.name, quantile(busy, q.share), "ms", 0, "")
+	}
+}
+
+// profileTo writes a CPU profile to path until the function that it returns is called; with ""
+// it does nothing.
+func profileTo(path string) (stop func()) {
+	if path == "" {
+		return func() {}
+	}
+	f, err := os.Create(path)
+	check(err)
+	check(pprof.StartCPUProfile(f))
+	return func() {
+		pprof.StopCPUProfile()
+		check(f.Close())
 	}
 }
 
@@ -175,7 +182,7 @@ func openService(c *corpus, dir string) *service {
 	s.mem = memory.New(db, memory.Options{Embedder: c, VectorDir: filepath.Join(dir, "vectors"), TempDir: dir})
 	ctx, cancel := context.WithCancel(context.Background())
 	s.end = cancel
-	s.ctx = identity.With(ctx, identity.Identity{User: db.LocalUser().ID, Session: uuid.New(), Scopes: identity.Admin.Closed(), Client: "bench", Pipe: "memory"})
+	s.ctx = identity.With(ctx, identity.Identity{User: db.LocalUser().ID, Session: uuid.New(), Scopes: identity.Admin.Closed(), Client: identity.ClientTerminal, Label: "bench", Pipe: "memory"})
 	a := gateway.NewAPI()
 	g := gateway.New(a, gateway.Options{Addr: "127.0.0.1:0", Bus: db.Bus(), RootToken: token, User: func() gateway.User { return gateway.User{ID: db.LocalUser().ID} }})
 	gateway.Handle(a, "connect", gateway.None, g.Connect)

@@ -15,13 +15,13 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"helix/backend/sandbox"
+	"helixbench/figures"
 )
 
 func main() {
@@ -133,20 +133,18 @@ const none = "-"
 // report prints one line. goal bounds the ratio when there is a peer, else the value; 0: the
 // measure has none.
 func (b *bench) report(name string, value float64, unit string, peer float64, peerName string, goal float64) {
-	ratio, bounded, what := "-", value, unit
+	ratio, of := 0.0, "value"
 	if peer > 0 {
-		bounded, what = value/peer, "ratio"
-		ratio = strconv.FormatFloat(bounded, 'f', 2, 64)
+		ratio, of = value/peer, "ratio"
 	}
 	verdict := "-"
 	if goal > 0 {
-		verdict = fmt.Sprintf("%s <= %g met", what, goal)
-		if !(bounded <= goal) {
-			verdict = fmt.Sprintf("%s <= %g MISSED", what, goal)
+		verdict = figures.Goal{Of: of, Op: "<=", Bound: goal}.Verdict(value, ratio)
+		if strings.HasSuffix(verdict, "MISSED") {
 			b.missed++
 		}
 	}
-	fmt.Printf("%s\t%.5g\t%s\t%s\t%s\t%s\n", name, value, unit, ratio, peerName, verdict)
+	figures.Fprint(os.Stdout, name, value, unit, ratio, peerName, verdict)
 }
 
 // threadCPU is the processor time of the calling thread.

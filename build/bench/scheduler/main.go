@@ -27,6 +27,7 @@ import (
 	"helix/backend/scheduler"
 	"helix/backend/storage"
 	"helix/backend/storage/storagetest"
+	"helixbench/figures"
 )
 
 func main() {
@@ -50,17 +51,6 @@ func check(err error) {
 		fmt.Fprintln(os.Stderr, "bench scheduler:", err)
 		os.Exit(1)
 	}
-}
-
-func line(name string, value float64, unit string, ratio float64, peer string) {
-	r := "-"
-	if ratio > 0 {
-		r = fmt.Sprintf("%.3f", ratio)
-	}
-	if peer == "" {
-		peer = "-"
-	}
-	fmt.Printf("%s\t%.4g\t%s\t%s\t%s\n", name, value, unit, r, peer)
 }
 
 func quantile(v []float64, q float64) float64 {
@@ -163,7 +153,7 @@ func open(dir string, c *clock, lanes map[string]int) *bench {
 	b.svc = scheduler.New(b.db, scheduler.Options{Clock: c, MaxPerUser: 100_000, MinInterval: -1, Lanes: lanes})
 	b.jobs = &jobs{s: b.svc, clock: c, due: map[uuid.UUID]scheduler.Occurrence{}, ended: map[uuid.UUID]bool{}}
 	b.svc.Register("tool", b.jobs, "tool", "Tools")
-	b.ctx = identity.With(context.Background(), identity.Identity{User: b.db.LocalUser().ID, Session: uuid.New(), Scopes: identity.Admin.Closed(), Pipe: "memory"})
+	b.ctx = identity.With(context.Background(), identity.Identity{User: b.db.LocalUser().ID, Session: uuid.New(), Scopes: identity.Admin.Closed(), Client: identity.ClientTerminal, Pipe: "memory"})
 	return b
 }
 
@@ -244,8 +234,8 @@ func claims() {
 	each := ms(time.Since(begun)) / n
 	plain()
 	tx := quantile(raw, 0.5)
-	line("claim_tx, mean of 500 due together", each, "ms", each/tx, "raw_tx")
-	line("raw_tx", tx, "ms", 0, "")
+	figures.Print("claim_tx, mean of 500 due together", each, "ms", each/tx, "raw_tx")
+	figures.Print("raw_tx", tx, "ms", 0, "")
 }
 
 // starts measures the time from due to started.
@@ -257,7 +247,7 @@ func starts() {
 	b.run()
 	b.create("one", once(time.Now().Add(2*time.Second)))
 	b.startedBy(1, time.Minute)
-	line("due_to_start, one schedule", b.jobs.late[0], "ms", 0, "")
+	figures.Print("due_to_start, one schedule", b.jobs.late[0], "ms", 0, "")
 	b.jobs.mu.Lock()
 	b.jobs.late, b.jobs.started = nil, nil
 	b.jobs.mu.Unlock()
@@ -267,7 +257,7 @@ func starts() {
 		b.create(fmt.Sprintf("s%d", i), once(from.Add(time.Duration(i)*time.Minute/n)))
 	}
 	b.startedBy(n, 3*time.Minute)
-	line("due_to_start_p95, 1,000 in a minute", quantile(b.jobs.late, 0.95), "ms", 0, "")
+	figures.Print("due_to_start_p95, 1,000 in a minute", quantile(b.jobs.late, 0.95), "ms", 0, "")
 }
 
 // catchUp starts after a year in which nothing ran.
@@ -300,12 +290,12 @@ func catchUp() {
 		}
 		time.Sleep(5 * time.Millisecond)
 	}
-	line("catchup, 50 schedules each minute, a year", time.Since(begun).Seconds(), "s", 0, "")
+	figures.Print("catchup, 50 schedules each minute, a year", time.Since(begun).Seconds(), "s", 0, "")
 	most := 0
 	check(b.db.Read(b.ctx, func(tx *storage.Tx) error {
 		return tx.QueryRow(`SELECT max(n) FROM (SELECT count(*) AS n FROM schedule_runs GROUP BY schedule_id)`).Scan(&most)
 	}))
-	line("catchup, rows of a schedule", float64(most), "rows", 0, "")
+	figures.Print("catchup, rows of a schedule", float64(most), "rows", 0, "")
 }
 
 // longJobs compares start times with and without jobs that take an hour.
@@ -348,7 +338,7 @@ func longJobs() {
 		}
 	}
 	with := measure("after")
-	line("start with 20 one-hour jobs", with, "ms", with/without, "without them")
+	figures.Print("start with 20 one-hour jobs", with, "ms", with/without, "without them")
 }
 
 func cpu() time.Duration {
@@ -378,7 +368,7 @@ func idle() {
 	time.Sleep(2 * time.Second)
 	before := cpu()
 	time.Sleep(20 * time.Second)
-	line("idle_cpu", float64(cpu()-before)/float64(20*time.Second)*100, "%", 0, "")
+	figures.Print("idle_cpu", float64(cpu()-before)/float64(20*time.Second)*100, "%", 0, "")
 	b.close()
 
 	const day = 24 * time.Hour
@@ -389,6 +379,6 @@ func idle() {
 	time.Sleep(time.Second)
 	size, was := heap(), cpu()
 	time.Sleep(10 * time.Second)
-	line("idle_day, processor time", float64(cpu()-was)/float64(day)*100, "%", 0, "")
-	line("idle_day, heap", (heap()-size)/1024, "KiB more", 0, "")
+	figures.Print("idle_day, processor time", float64(cpu()-was)/float64(day)*100, "%", 0, "")
+	figures.Print("idle_day, heap", (heap()-size)/1024, "KiB more", 0, "")
 }

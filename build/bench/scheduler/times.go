@@ -11,6 +11,7 @@ import (
 
 	"helix/backend/scheduler"
 	"helix/backend/scheduler/cadence"
+	"helixbench/figures"
 )
 
 // nextTimes measures the next due time of cron texts, with our rules for clock changes.
@@ -57,8 +58,8 @@ func nextTimes() {
 		return next
 	})
 	robfig := per(func(i int, t time.Time) time.Time { return theirs[i].Next(t) })
-	line("next_time", mine, "us", mine/bare, "gronx, without rules for clock changes")
-	line("next_time", mine, "us", mine/robfig, "robfig/cron")
+	figures.Print("next_time", mine, "us", mine/bare, "gronx, without rules for clock changes")
+	figures.Print("next_time", mine, "us", mine/robfig, "robfig/cron")
 }
 
 // previews measures the preview of 100 times and a calendar of 62 days with 50 schedules.
@@ -74,7 +75,7 @@ func previews() {
 		check(err)
 		all = append(all, ms(time.Since(begun)))
 	}
-	line("preview_100", quantile(all, 0.5), "ms", 0, "")
+	figures.Print("preview_100", quantile(all, 0.5), "ms", 0, "")
 	for i := range 50 {
 		b.create(fmt.Sprintf("p%d", i), fmt.Sprintf(`{"type":"cron","expression":"%d %d * * *","timezone":"Europe/Berlin"}`, i, i%24))
 	}
@@ -86,5 +87,5 @@ func previews() {
 		check(err)
 		all = append(all, ms(time.Since(begun)))
 	}
-	line("calendar, 62 days, 50 schedules", quantile(all, 0.5), "ms", 0, "")
+	figures.Print("calendar, 62 days, 50 schedules", quantile(all, 0.5), "ms", 0, "")
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/theory/jsonpath"
 
 	"helix/backend/skills/expr"
+	"helixbench/figures"
 )
 
 var cases = flag.String("cts", "../../../shared/data/jsonpath/cts.json", "the JSONPath compliance `file`")
@@ -19,7 +20,7 @@ var cases = flag.String("cts", "../../../shared/data/jsonpath/cts.json", "the JS
 func jsonpaths(*bench) {
 	raw, err := os.ReadFile(*cases)
 	if err != nil {
-		line("jsonpath_select", 0, "us", 0, "left out: give -cts the compliance file")
+		figures.Print("jsonpath_select", 0, "us", 0, "left out: give -cts the compliance file")
 		return
 	}
 	var file struct {
@@ -75,5 +76,5 @@ func jsonpaths(*bench) {
 		logs += math.Log(ours / bare)
 	}
 	n := float64(len(pairs))
-	line("jsonpath_select, mean of the cases", times/n, "us", math.Exp(logs/n), "theory/jsonpath, geometric mean of ratios")
+	figures.Print("jsonpath_select, mean of the cases", times/n, "us", math.Exp(logs/n), "theory/jsonpath, geometric mean of ratios")
 }

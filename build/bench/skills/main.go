@@ -23,10 +23,12 @@ import (
 	"github.com/google/uuid"
 
 	"helix/backend/bus"
+	"helix/backend/callable"
 	"helix/backend/identity"
 	"helix/backend/skills"
 	"helix/backend/storage"
 	"helix/backend/storage/storagetest"
+	"helixbench/figures"
 )
 
 type bench struct {
@@ -73,17 +75,6 @@ func check(err error) {
 	}
 }
 
-func line(name string, value float64, unit string, ratio float64, peer string) {
-	r := "-"
-	if ratio > 0 {
-		r = fmt.Sprintf("%.3f", ratio)
-	}
-	if peer == "" {
-		peer = "-"
-	}
-	fmt.Printf("%s\t%.4g\t%s\t%s\t%s\n", name, value, unit, r, peer)
-}
-
 func quantile(v []float64, q float64) float64 {
 	slices.Sort(v)
 	return v[min(len(v)-1, int(float64(len(v))*q))]
@@ -98,20 +89,24 @@ func open() *bench {
 	b.db, err = storage.Open(context.Background(), storage.Options{Path: filepath.Join(dir, "helix.db"), Keys: storage.NewKeys(storagetest.NewRoot())})
 	check(err)
 	b.log = storage.NewGroup(b.db, 64)
-	b.svc = skills.New(b.db, skills.Options{Limits: skills.Limits{Live: 64}, Writes: b.log})
+	set := callable.NewSet(callable.Builtin, nil)
+	reg := callable.NewRegistry(nil)
+	reg.Add(set)
+	b.svc = skills.New(b.db, skills.Options{Callables: reg, Limits: skills.Limits{Live: 64}, Writes: b.log})
+	reg.Add(b.svc.Provider())
 	schema := json.RawMessage(`{"type":"object"}`)
-	for name, run := range map[string]func(context.Context, skills.Call) (json.RawMessage, error){
-		"bench.effect": func(context.Context, skills.Call) (json.RawMessage, error) {
+	for name, run := range map[string]func(context.Context, callable.Request) (any, error){
+		"bench.effect": func(context.Context, callable.Request) (any, error) {
 			return json.RawMessage(`{"ok":true,"count":17}`), nil
 		},
-		"bench.sleep": func(ctx context.Context, _ skills.Call) (json.RawMessage, error) {
+		"bench.sleep": func(ctx context.Context, _ callable.Request) (any, error) {
 			select {
 			case <-time.After(10 * time.Millisecond):
 			case <-ctx.Done():
 			}
 			return json.RawMessage(`1`), nil
 		},
-		"bench.hold": func(ctx context.Context, _ skills.Call) (json.RawMessage, error) {
+		"bench.hold": func(ctx context.Context, _ callable.Request) (any, error) {
 			select {
 			case <-b.gate:
 			case <-ctx.Done():
@@ -119,13 +114,13 @@ func open() *bench {
 			return json.RawMessage(`1`), nil
 		},
 	} {
-		b.svc.Register(skills.Builtin{Name: name, Title: name, InputSchema: schema, Tier: "sideEffecting", Run: run})
+		set.Add(callable.Func{Info: callable.Info{Name: name, Title: name, Input: schema}, Run: run})
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- b.svc.Run(ctx) }()
 	b.end = func() { cancel(); check(<-ended) }
-	b.ctx = identity.With(context.Background(), identity.Identity{User: b.db.LocalUser().ID, Session: uuid.New(), Scopes: identity.Admin.Closed(), Pipe: "memory"})
+	b.ctx = identity.With(context.Background(), identity.Identity{User: b.db.LocalUser().ID, Session: uuid.New(), Scopes: identity.Admin.Closed(), Client: identity.ClientTerminal, Pipe: "memory"})
 	return b
 }
 
@@ -220,9 +215,9 @@ func (b *bench) steps() {
 	mu.Lock()
 	defer mu.Unlock()
 	p50, tx := quantile(each, 0.5), quantile(raw, 0.5)
-	line("step_persisted_p50", p50, "ms", p50/tx, "raw_tx")
-	line("step_persisted_p95", quantile(each, 0.95), "ms", 0, "")
-	line("raw_tx", tx, "ms", 0, "")
+	figures.Print("step_persisted_p50", p50, "ms", p50/tx, "raw_tx")
+	figures.Print("step_persisted_p95", quantile(each, 0.95), "ms", 0, "")
+	figures.Print("raw_tx", tx, "ms", 0, "")
 }
 
 // commits counts the transactions of a run.
@@ -236,8 +231,8 @@ func (b *bench) commits() {
 	}
 	short, long := count(one), count(many)
 	step := (long - short) / 49
-	line("commits_per_step", step, "commits", 0, "")
-	line("commits_per_run", short-step, "commits", 0, "")
+	figures.Print("commits_per_step", step, "commits", 0, "")
+	figures.Print("commits_per_run", short-step, "commits", 0, "")
 }
 
 // runs measures short runs, eight at a time.
@@ -275,8 +270,8 @@ func (b *bench) runs() {
 		node = append(node, nodeRate(b.dir, stretch))
 	}
 	r, p := quantile(ours, 0.5), quantile(node, 0.5)
-	line("runs_per_s", r, "runs/s", r/220, "n8n, one instance, as published (220/s)")
-	line("runs_per_s", r, "runs/s", r/p, "node, three functions, one row each")
+	figures.Print("runs_per_s", r, "runs/s", r/220, "n8n, one instance, as published (220/s)")
+	figures.Print("runs_per_s", r, "runs/s", r/p, "node, three functions, one row each")
 }
 
 // long compares the time of a step in a long skill with that in a short one.
@@ -293,7 +288,7 @@ func (b *bench) long() {
 		return quantile(all, 0.5)
 	}
 	short, long := per(50), per(500)
-	line("step_of_500", long, "ms", long/short, "step of 50")
+	figures.Print("step_of_500", long, "ms", long/short, "step of 50")
 }
 
 // items measures how much a map gains from running items at the same time.
@@ -311,7 +306,7 @@ func (b *bench) items() {
 		return time.Since(begun).Seconds()
 	}
 	one, eight := took(1), took(8)
-	line("map_1000_items", eight, "s", one/eight, "concurrency 1 (times as fast)")
+	figures.Print("map_1000_items", eight, "s", one/eight, "concurrency 1 (times as fast)")
 }
 
 func heap() float64 {
@@ -333,7 +328,7 @@ func (b *bench) memory() {
 		check(err)
 	}
 	time.Sleep(time.Second)
-	line("memory_per_live_run", (heap()-before)/n/(1<<20), "MiB", 0, "")
+	figures.Print("memory_per_live_run", (heap()-before)/n/(1<<20), "MiB", 0, "")
 	close(b.gate)
 	for {
 		h, err := b.svc.History(b.ctx, skills.HistoryParams{Status: "running", Limit: 1})
@@ -358,7 +353,7 @@ func (b *bench) memory() {
 	some(1000)
 	before = heap()
 	some(10_000)
-	line("heap_after_10000_runs", (heap()-before)/(1<<20), "MiB more", 0, "")
+	figures.Print("heap_after_10000_runs", (heap()-before)/(1<<20), "MiB more", 0, "")
 }
 
 // history measures a page of a long history.
@@ -393,5 +388,5 @@ func (b *bench) history() {
 		page(skills.HistoryParams{Status: "failed"})
 		page(skills.HistoryParams{})
 	}
-	line("history_p95_of_100000", quantile(all, 0.95), "ms", 0, "")
+	figures.Print("history_p95_of_100000", quantile(all, 0.95), "ms", 0, "")
 }

@@ -18,6 +18,7 @@ import (
 
 	"helix/backend/identity"
 	"helix/backend/storage"
+	"helixbench/figures"
 )
 
 // big makes a closed database of about size bytes with rows of a kilobyte.
@@ -94,7 +95,7 @@ func (b *bench) open(path, label string) {
 		xs = append(xs, 1000*took(func() { o = b.oursAt(path) }))
 		check(o.Close())
 	}
-	report("open_clean_"+label, median(xs), "ms", 0, "-")
+	figures.Print("open_clean_"+label, median(xs), "ms", 0, "-")
 }
 
 // backup while another goroutine writes without a pause. The peer copies an idle file.
@@ -106,7 +107,7 @@ func (b *bench) backup(path, label string) {
 		check(os.Remove(dst))
 		o := b.oursAt(path)
 		s := storage.NewService(o, storage.ServiceOptions{BackupDir: filepath.Join(b.dir, "backups")})
-		ctx := identity.With(b.ctx, identity.Identity{User: o.LocalUser().ID})
+		ctx := identity.With(b.ctx, identity.Identity{User: o.LocalUser().ID, Client: identity.ClientTerminal})
 		stop, done := make(chan struct{}), make(chan []float64)
 		go func() {
 			var lat []float64
@@ -135,8 +136,8 @@ func (b *bench) backup(path, label string) {
 		check(o.Close())
 		check(os.Remove(r.Path))
 	}
-	report("backup_while_writing_"+label, median(ours), "s", median(ours)/median(theirs), "sqlite3 .backup")
-	report("writer_p99_during_backup", median(p99s), "ms", 0, "-")
+	figures.Print("backup_while_writing_"+label, median(ours), "s", median(ours)/median(theirs), "sqlite3 .backup")
+	figures.Print("writer_p99_during_backup", median(p99s), "ms", 0, "-")
 }
 
 // migrate adds one column to the big file by the whole procedure.
@@ -163,7 +164,7 @@ func (b *bench) migrate(path, label string) {
 		}))
 		check(os.RemoveAll(dir))
 	}
-	report("migrate_one_column_"+label, median(ours), "s", median(ours)/median(theirs), "cp + integrity_check")
+	figures.Print("migrate_one_column_"+label, median(ours), "s", median(ours)/median(theirs), "cp + integrity_check")
 }
 
 // trace prints the steps of a migration when HELIX_BENCH_TRACE is set.
@@ -207,7 +208,7 @@ func (b *bench) memory() {
 		check(err)
 		kb, err := strconv.ParseFloat(strings.TrimSpace(string(out)), 64)
 		check(err)
-		report(fmt.Sprintf("rss_%.0fMiB", mib(path)), kb/1024, "MiB", 0, "-")
+		figures.Print(fmt.Sprintf("rss_%.0fMiB", mib(path)), kb/1024, "MiB", 0, "-")
 	}
 }
 

@@ -96,14 +96,6 @@ func check(err error) {
 }
 
 // report prints one measure. ratio is ours over the peer's; 0 prints a dash.
-func report(name string, value float64, unit string, ratio float64, peer string) {
-	r := "-"
-	if ratio != 0 {
-		r = fmt.Sprintf("%.2f", ratio)
-	}
-	fmt.Printf("%s\t%.4g\t%s\t%s\t%s\n", name, value, unit, r, peer)
-}
-
 func median(xs []float64) float64 {
 	xs = slices.Clone(xs)
 	slices.Sort(xs)

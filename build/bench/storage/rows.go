@@ -13,6 +13,7 @@ import (
 	"github.com/google/uuid"
 
 	"helix/backend/storage"
+	"helixbench/figures"
 )
 
 const insertOne = `INSERT INTO bench_rows (id, user_id, title, body, n, created_at, updated_at) VALUES (?, ?, ?, ?, ?, ?, ?)`
@@ -53,7 +54,7 @@ func (b *bench) durable() {
 			})
 		})
 	})
-	report("durable_writes", ours, "1/s", ours/theirs, "mattn")
+	figures.Print("durable_writes", ours, "1/s", ours/theirs, "mattn")
 }
 
 const perStatement, perTx = 25, 5000
@@ -118,20 +119,20 @@ func (b *bench) bulk() {
 		}
 	}
 	ours, theirs := versus(11, mine(perStatement, took), other(w, perStatement, took))
-	report("bulk_upsert", ours, "rows/s", ours/theirs, "mattn")
+	figures.Print("bulk_upsert", ours, "rows/s", ours/theirs, "mattn")
 	ours, theirs = versus(11, mine(perStatement, worked), other(w, perStatement, worked))
-	report("bulk_upsert_cpu", ours, "rows/CPU s", ours/theirs, "mattn")
+	figures.Print("bulk_upsert_cpu", ours, "rows/CPU s", ours/theirs, "mattn")
 	// One row a statement, as database/sql runs it: parsed each time.
 	plain := b.plain("bulk-plain")
 	defer plain.Close()
 	_, err := plain.Exec(tables)
 	check(err)
 	ours, theirs = versus(7, mine(perStatement, worked), other(plain, 1, worked))
-	report("bulk_upsert_against_single", ours, "rows/CPU s", ours/theirs, "one row a statement, database/sql")
+	figures.Print("bulk_upsert_against_single", ours, "rows/CPU s", ours/theirs, "one row a statement, database/sql")
 	// And as storage runs it, whose cache of statements leaves little to gain: two thirds of
 	// the time are SQLite's own work on the row, which is the same for both.
 	ours, theirs = versus(7, mine(perStatement, worked), mine(1, worked))
-	report("bulk_upsert_against_single_cached", ours, "rows/CPU s", ours/theirs, "one row a statement, storage.Tx")
+	figures.Print("bulk_upsert_against_single_cached", ours, "rows/CPU s", ours/theirs, "one row a statement, storage.Tx")
 }
 
 // fill puts n rows into both and answers their ids.
@@ -208,7 +209,7 @@ func (b *bench) point() {
 		}, func() float64 {
 			return float64(c.n) * cpuRate(300*time.Millisecond, func(int) { check(b.readTheirs(r, ids, rng, c.n)) })
 		})
-		report(c.name, ours, "1/s", ours/theirs, "mattn")
+		figures.Print(c.name, ours, "1/s", ours/theirs, "mattn")
 	}
 }
 
@@ -279,8 +280,8 @@ func (b *bench) mixed() {
 			return tx.Commit()
 		})
 	})
-	report("reads_4_readers_1_writer", ours, "1/s", ours/theirs, "mattn")
-	report("busy_errors", float64(busy.Load()), "errors", 0, "-")
+	figures.Print("reads_4_readers_1_writer", ours, "1/s", ours/theirs, "mattn")
+	figures.Print("busy_errors", float64(busy.Load()), "errors", 0, "-")
 }
 
 // fts: the best 20 of 50,000 documents for two words.
@@ -342,7 +343,7 @@ func (b *bench) fts() {
 			check(tx.Rollback())
 		})
 	})
-	report("fts_two_words_top_20", ours, "1/s", ours/theirs, "mattn")
+	figures.Print("fts_two_words_top_20", ours, "1/s", ours/theirs, "mattn")
 }
 
 func drain(rows *sql.Rows) error {
@@ -423,11 +424,11 @@ func (b *bench) capture() {
 	}
 	const peer = "same table without triggers"
 	with, without := versus(41, update("custom_tools"), update("plain_tools"))
-	report("captured_update_in_one_transaction", with/n*1e6, "µs", with/without, peer)
+	figures.Print("captured_update_in_one_transaction", with/n*1e6, "µs", with/without, peer)
 	with, without = versus(41, update("bare_tools"), update("plain_tools"))
-	report("bare_trigger_in_one_transaction", with/n*1e6, "µs", with/without, peer)
+	figures.Print("bare_trigger_in_one_transaction", with/n*1e6, "µs", with/without, peer)
 	with, without = versus(21, single("custom_tools"), single("plain_tools"))
-	report("captured_update_durable", with/50*1e6, "µs", with/without, peer)
+	figures.Print("captured_update_durable", with/50*1e6, "µs", with/without, peer)
 }
 
 // cloneTable makes an empty copy of a table with its indexes and without its triggers.
@@ -473,6 +474,6 @@ func (b *bench) seal() {
 				}
 			})/100)
 		}
-		report(fmt.Sprintf("seal_unseal_%dB", n), median(xs), "µs", 0, "-")
+		figures.Print(fmt.Sprintf("seal_unseal_%dB", n), median(xs), "µs", 0, "-")
 	}
 }

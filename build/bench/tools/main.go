@@ -36,6 +36,7 @@ import (
 	"helix/backend/storage"
 	"helix/backend/storage/storagetest"
 	"helix/backend/tools"
+	"helixbench/figures"
 )
 
 const (
@@ -131,17 +132,6 @@ func check(err error) {
 	}
 }
 
-func line(name string, value float64, unit string, ratio float64, peer string) {
-	r := "-"
-	if ratio > 0 {
-		r = fmt.Sprintf("%.3f", ratio)
-	}
-	if peer == "" {
-		peer = "-"
-	}
-	fmt.Printf("%s\t%.4g\t%s\t%s\t%s\n", name, value, unit, r, peer)
-}
-
 func quantile(v []float64, q float64) float64 {
 	slices.Sort(v)
 	return v[min(len(v)-1, int(float64(len(v))*q))]
@@ -168,7 +158,7 @@ func (b *bench) open(dir string) {
 	go func() { ended <- b.box.Run(life) }() // as the program does
 	b.stop = func() { cancel(); check(<-ended) }
 	b.svc = tools.New(b.db, perm, b.audit, b.box, tools.Options{StateDir: filepath.Join(dir, "state"), Parallel: 16, MaxTools: 20_000})
-	b.ctx = identity.With(context.Background(), identity.Identity{User: b.db.LocalUser().ID, Session: uuid.New(), Scopes: identity.Admin.Closed(), Pipe: "memory"})
+	b.ctx = identity.With(context.Background(), identity.Identity{User: b.db.LocalUser().ID, Session: uuid.New(), Scopes: identity.Admin.Closed(), Client: identity.ClientTerminal, Pipe: "memory"})
 }
 
 func (b *bench) close() {
@@ -295,12 +285,12 @@ func (b *bench) execute() {
 			over = append(over, ms(inner)-r.ExecutionTimeMs)
 		}
 	}
-	line("execute.rpc.p50", quantile(ours, 0.5), "ms", quantile(ours, 0.5)/quantile(theirs, 0.5), "node vm server")
-	line("execute.rpc.p99", quantile(ours, 0.99), "ms", quantile(ours, 0.99)/quantile(theirs, 0.99), "node vm server")
+	figures.Print("execute.rpc.p50", quantile(ours, 0.5), "ms", quantile(ours, 0.5)/quantile(theirs, 0.5), "node vm server")
+	figures.Print("execute.rpc.p99", quantile(ours, 0.99), "ms", quantile(ours, 0.99)/quantile(theirs, 0.99), "node vm server")
 	used, usedThere = used/runs, (nodeCPU(web, peer)-usedThere)/runs
-	line("execute.rpc.cpu", used, "ms", used/usedThere, "node vm server, processor time (ours: client and server)")
-	line("execute.overhead.p50", quantile(over, 0.5), "ms", 0, "")
-	line("execute.overhead.p95", quantile(over, 0.95), "ms", 0, "")
+	figures.Print("execute.rpc.cpu", used, "ms", used/usedThere, "node vm server, processor time (ours: client and server)")
+	figures.Print("execute.overhead.p50", quantile(over, 0.5), "ms", 0, "")
+	figures.Print("execute.overhead.p95", quantile(over, 0.95), "ms", 0, "")
 	var with, without []float64
 	for range 300 {
 		began := time.Now()
@@ -317,7 +307,7 @@ func (b *bench) execute() {
 		}))
 		with = append(with, ms(time.Since(began)))
 	}
-	line("execute.audit", quantile(with, 0.5)-quantile(without, 0.5), "ms", 0, "")
+	figures.Print("execute.audit", quantile(with, 0.5)-quantile(without, 0.5), "ms", 0, "")
 }
 
 func ms(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1e6 }
@@ -352,7 +342,7 @@ func (b *bench) first() {
 			ours, theirs = append(ours, a), append(theirs, c)
 		}
 	}
-	line("first", quantile(ours, 0.5), "ms", quantile(ours, 0.5)/quantile(theirs, 0.5), "node -e")
+	figures.Print("first", quantile(ours, 0.5), "ms", quantile(ours, 0.5)/quantile(theirs, 0.5), "node -e")
 }
 
 func timed(name string, args ...string) float64 {
@@ -413,7 +403,7 @@ func (b *bench) throughput() {
 	for _, c := range conns {
 		c.Close()
 	}
-	line("throughput", quantile(ours, 0.5), "runs/s", quantile(ours, 0.5)/quantile(theirs, 0.5), "node vm server, one process a core (the gateway's limits of rate lifted)")
+	figures.Print("throughput", quantile(ours, 0.5), "runs/s", quantile(ours, 0.5)/quantile(theirs, 0.5), "node vm server, one process a core (the gateway's limits of rate lifted)")
 }
 
 // static runs the benchmarks of the package itself, for what it does not export.
@@ -457,9 +447,9 @@ func (b *bench) static() {
 		}
 	}
 	ours, peer := quantile(took["BenchmarkParams"], 0.5), quantile(ajv, 0.5)
-	line("params.validate", ours/1000, "us", ours/peer, "ajv")
+	figures.Print("params.validate", ours/1000, "us", ours/peer, "ajv")
 	a := quantile(took["BenchmarkAnalyse"], 0.5) / 1e6
-	line("analyse.116k", a, "ms", a/quantile(bundler, 0.5), "esbuild command")
+	figures.Print("analyse.116k", a, "ms", a/quantile(bundler, 0.5), "esbuild command")
 }
 
 func (b *bench) imports() {
@@ -500,7 +490,7 @@ for i in $(seq 0 99); do
   openssl pkeyutl -verify -rawin -pubin -inkey key.der -keyform DER -in text -sigfile sig > /dev/null || true
 done`
 	theirs := timed("bash", "-c", strings.ReplaceAll(script, "xxd -r -p", `perl -ne 'print pack("H*",$_)'`), "-", b.dir)
-	line("import.100", ours, "ms", ours/theirs, "jq and openssl")
+	figures.Print("import.100", ours, "ms", ours/theirs, "jq and openssl")
 }
 
 // fill inserts n tools directly.
@@ -556,9 +546,9 @@ FROM custom_tools t WHERE t.user_id = x'%x' AND t.deleted_at IS NULL ORDER BY t.
 	for range 7 {
 		theirs = append(theirs, (sql(41)-sql(1))/40)
 	}
-	line("list.10k", quantile(took, 0.5), "ms", quantile(took, 0.5)/quantile(theirs, 0.5), "sqlite3")
-	line("search.10k.p95", quantile(search, 0.95), "ms", 0, "")
-	line("memory.10k", float64(int64(after.HeapAlloc)-int64(before.HeapAlloc))/(1<<20), "MiB", 0, "")
+	figures.Print("list.10k", quantile(took, 0.5), "ms", quantile(took, 0.5)/quantile(theirs, 0.5), "sqlite3")
+	figures.Print("search.10k.p95", quantile(search, 0.95), "ms", 0, "")
+	figures.Print("memory.10k", float64(int64(after.HeapAlloc)-int64(before.HeapAlloc))/(1<<20), "MiB", 0, "")
 }
 
 func (b *bench) usage() {
@@ -596,6 +586,6 @@ func (b *bench) usage() {
 		check(err)
 		all = append(all, ms(time.Since(began)))
 	}
-	line(fmt.Sprintf("usage.page.%d", b.rows), quantile(one, 0.5), "ms", 0, "")
-	line(fmt.Sprintf("usage.page.all.%d", b.rows), quantile(all, 0.5), "ms", 0, "")
+	figures.Print(fmt.Sprintf("usage.page.%d", b.rows), quantile(one, 0.5), "ms", 0, "")
+	figures.Print(fmt.Sprintf("usage.page.all.%d", b.rows), quantile(all, 0.5), "ms", 0, "")
 }

@@ -18,10 +18,13 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
 	"helix/backend/vector"
+	"helixbench/figures"
 )
 
 const (
@@ -47,8 +50,8 @@ func main() {
 		return
 	}
 	base := embeddings(*dataDir, *cache)
-	line("vector.base", float64(len(base)), "embeddings", 0, "")
-	line("vector.sigma", *sigma, "of length", 0, "")
+	figures.Print("vector.base", float64(len(base)), "embeddings", 0, "")
+	figures.Print("vector.sigma", *sigma, "of length", 0, "")
 	for _, s := range strings.Split(*sizes, ",") {
 		n, err := strconv.Atoi(s)
 		check(err)
@@ -75,14 +78,14 @@ func measure(n int, corpus, asked mixer) {
 	ix, err := vector.Open(filepath.Join(dir, "index"), dims, model)
 	check(err)
 	defer func() { ix.Close() }()
-	line(name("add"), build(ix, n, corpus), "us CPU a vector", 0, "")
+	figures.Print(name("add"), build(ix, n, corpus), "us CPU a vector", 0, "")
 	st := ix.Stats()
-	line(name("ram"), float64(st.MemoryBytes)/float64(n), "bytes a vector", 0, "")
+	figures.Print(name("ram"), float64(st.MemoryBytes)/float64(n), "bytes a vector", 0, "")
 	opened := time.Now()
 	check(ix.Close())
 	ix, err = vector.Open(filepath.Join(dir, "index"), dims, model)
 	check(err)
-	line(name("reopen"), float64(time.Since(opened).Milliseconds()), "ms", 0, "")
+	figures.Print(name("reopen"), float64(time.Since(opened).Milliseconds()), "ms", 0, "")
 
 	var fs *faiss
 	var lite *liteVec
@@ -124,18 +127,20 @@ func measure(n int, corpus, asked mixer) {
 	if truth == nil {
 		_, truth = ownRun(ix, qs, vector.SearchOptions{Exact: true})
 	}
-	line(name("search"), median(own), "ms CPU", 0, "")
-	line(name("search-exact"), median(exact), "ms CPU", 0, "")
-	line(name("recall@10"), recall(truth, found), "of exact", 0, "")
+	figures.Print(name("search"), median(own), "ms CPU", 0, "")
+	figures.Print(name("search-exact"), median(exact), "ms CPU", 0, "")
+	figures.Print(name("recall@10"), recall(truth, found), "of exact", 0, "")
 	if fs != nil {
-		line(name("speed-of-flat"), median(flatMS), "ms CPU", median(flatMS)/median(own), "faiss FlatIP")
-		line(name("speed-of-binary"), median(binMS), "ms CPU", median(binMS)/median(own), "faiss BinaryFlat+rescore400")
-		line(name("recall-of-binary"), recall(truth, foundBin), "of exact", 0, "faiss BinaryFlat+rescore400")
+		figures.Print(name("speed-of-flat"), median(flatMS), "ms CPU", median(flatMS)/median(own), "faiss FlatIP")
+		figures.Print(name("speed-of-binary"), median(binMS), "ms CPU", median(binMS)/median(own), "faiss BinaryFlat+rescore400")
+		figures.Print(name("recall-of-binary"), recall(truth, foundBin), "of exact", 0, "faiss BinaryFlat+rescore400")
 	}
 	if lite != nil {
-		line(name("speed-of-sqlite-vec"), median(liteMS), "ms CPU", median(liteMS)/median(own), "sqlite-vec")
+		figures.Print(name("speed-of-sqlite-vec"), median(liteMS), "ms CPU", median(liteMS)/median(own), "sqlite-vec")
 	}
-	line(name("allocs"), allocs(ix, qs), "bytes a query", 0, "")
+	figures.Print(name("allocs"), allocs(ix, qs), "bytes a query", 0, "")
+	alone, beside := addWait(ix, n, corpus, nil), addWait(ix, n, corpus, qs)
+	figures.Print(name("add-beside-searches"), beside, "ms p95", beside/alone, "add alone")
 	filters(ix, n, qs, name)
 	rss(dir, ix, name)
 }
@@ -179,8 +184,8 @@ func part(ix *vector.Index, qs [][]float32, name string, allow *vector.Bitmap) {
 		cpus = append(cpus, cpu)
 	}
 	_, truth := ownRun(ix, qs, vector.SearchOptions{Allow: allow, Exact: true})
-	line(name, median(cpus), "ms CPU", 0, "")
-	line(name+".recall@10", recall(truth, ids), "of exact", 0, "")
+	figures.Print(name, median(cpus), "ms CPU", 0, "")
+	figures.Print(name+".recall@10", recall(truth, ids), "of exact", 0, "")
 }
 
 // build adds n vectors and returns the CPU microseconds of one, without those of making it.
@@ -204,6 +209,32 @@ func build(ix *vector.Index, n int, m mixer) float64 {
 	flush()
 	check(ix.Flush())
 	return float64(spent.Microseconds()) / float64(n)
+}
+
+// addWait is how long 95 of 100 additions take at most, while two searchers are busy when there
+// are queries. It puts the first vectors again, so that the index stays what it was.
+func addWait(ix *vector.Index, n int, m mixer, qs [][]float32) float64 {
+	var stop atomic.Bool
+	var wg sync.WaitGroup
+	for range min(2, len(qs)) {
+		wg.Go(func() {
+			for i := 0; !stop.Load(); i++ {
+				ix.Search(qs[i%len(qs)], 10, vector.SearchOptions{})
+			}
+		})
+	}
+	v := make([]float32, dims)
+	waits := make([]float64, min(n, 1000))
+	for i := range waits {
+		m.vector(i, v)
+		start := time.Now()
+		check(ix.Add(uint32(i), uint64(i), v))
+		waits[i] = ms(time.Since(start))
+	}
+	stop.Store(true)
+	wg.Wait()
+	slices.Sort(waits)
+	return waits[len(waits)*95/100]
 }
 
 func ownRun(ix *vector.Index, qs [][]float32, o vector.SearchOptions) (float64, [][]uint32) {
@@ -258,8 +289,8 @@ func rss(dir string, ix *vector.Index, name func(string) string) {
 	var after, peak float64
 	_, err = fmt.Sscan(string(out), &after, &peak)
 	check(err)
-	line(name("rss"), after, "MB after 200 searches", 0, "")
-	line(name("rss-peak"), peak, "MB", 0, "")
+	figures.Print(name("rss"), after, "MB after 200 searches", 0, "")
+	figures.Print(name("rss-peak"), peak, "MB", 0, "")
 }
 
 func memoryChild(dir string) {
@@ -297,17 +328,6 @@ func check(err error) {
 		fmt.Fprintln(os.Stderr, "bench vector:", err)
 		os.Exit(1)
 	}
-}
-
-func line(name string, value float64, unit string, ratio float64, peer string) {
-	r := "-"
-	if ratio > 0 {
-		r = fmt.Sprintf("%.3f", ratio)
-	}
-	if peer == "" {
-		peer = "-"
-	}
-	fmt.Printf("%s\t%.4g\t%s\t%s\t%s\n", name, value, unit, r, peer)
 }
 
 func median(v []float64) float64 {

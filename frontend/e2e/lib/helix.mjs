@@ -44,7 +44,7 @@ export async function startHelix() {
       child.stderr.on("data", seen);
       child.on("error", reject);
       child.on("exit", (code) => reject(new Error(`helix serve ended with ${code}:\n${log.join("")}`)));
-      setTimeout(() => reject(new Error(`helix serve did not come up:\n${log.join("")}`)), 60_000).unref();
+      setTimeout(() => reject(new Error(`helix serve did not come up:\n${log.join("")}`)), 300_000).unref();
     });
   };
   /** Ends the process as a person would, without removing the data. */
@@ -54,9 +54,9 @@ export async function startHelix() {
     const ended = new Promise((resolve) => child.once("exit", resolve));
     child.kill("SIGTERM");
     const late = setTimeout(() => {
-      console.error("helix serve did not stop within 20 s and was killed");
+      console.error("helix serve did not stop within a minute and was killed");
       child.kill("SIGKILL");
-    }, 20_000);
+    }, 60_000);
     await ended;
     clearTimeout(late);
     log.length = 0;

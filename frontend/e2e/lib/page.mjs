@@ -10,6 +10,15 @@ const tags = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-prac
 /** Waits until the answer buttons that are shown accept an answer. */
 export const armed = (page) => page.locator("[data-armed=true]").waitFor();
 
+/** Waits for what has no element to wait for. */
+export async function until(ok, what) {
+  for (let i = 0; i < 900; i++) {
+    if (await ok()) return;
+    await new Promise((r) => setTimeout(r, 200));
+  }
+  throw new Error(`it never was so: ${what}`);
+}
+
 /** Opens a page with all rights and waits for the frame. `prepare` sees it before it goes anywhere. */
 export async function openPage(browser, helix, suite, prepare = async () => {}) {
   const context = await browser.newContext({ viewport: { width: 1200, height: 800 }, reducedMotion: "reduce", colorScheme: "light", permissions: ["clipboard-read", "clipboard-write"] });
@@ -25,7 +34,7 @@ export async function openPage(browser, helix, suite, prepare = async () => {}) 
       else await route.fulfill({ body, contentType: types[path.extname(file)] ?? "application/octet-stream" });
     });
   }
-  page.setDefaultTimeout(45_000);
+  page.setDefaultTimeout(180_000); // for a busy machine; reached only when something is broken
   await prepare(page);
   const complaints = [];
   page.on("pageerror", (e) => complaints.push(`page error: ${e.stack ?? e.message}`));

@@ -75,6 +75,23 @@ describe("System", () => {
     s.stop();
   });
 
+  it("shows no import that ended while the list of imports was read", async () => {
+    const { rpc, s } = setup();
+    const job = { jobId: "i1", path: "/home/me/chats.zip", format: "chatgpt", status: "running", progress: 0.25, read: 1, added: 1, updated: 0, skipped: 0, failed: 0, errors: [] };
+    let asked = 0;
+    rpc.handle({
+      "memory.imports": (() => {
+        const before = { jobs: asked++ === 0 ? [job] : [], total: 1 };
+        if (asked === 1) rpc.emit("memory.import_done", { ...job, status: "completed" });
+        return before;
+      }) as never,
+      "memory.embedding_status": (() => ({ ready: 1, queued: 0, stale: 0, paused: false, available: true })) as never,
+    });
+    await s.load();
+    expect(s.jobs).toEqual([]);
+    s.stop();
+  });
+
   it("follows runs of composite skills, also those that began before", async () => {
     const { rpc, s } = setup();
     const run = { executionId: "r1", skillName: "Digest", mode: "live", status: "waiting", waitReason: "approval", createdAt: "2026-01-01T00:00:00Z" };
@@ -159,6 +176,24 @@ describe("RecoveryState", () => {
     await s.check();
     await s.restore();
     expect(rpc.sent("storage.restore")).toEqual([{ path: "/b/1", dryRun: true }, { path: "/b/1" }]);
+  });
+
+  it("starts with no data when asked", async () => {
+    const rpc = fakeRpc({ "storage.start_new": () => ({ replacedPath: "/r" }) as never });
+    const s = new RecoveryState(rpc);
+    await s.startNew();
+    expect(rpc.sent("storage.start_new")).toEqual([{}]);
+    expect(s.error).toBeNull();
+  });
+
+  it("uses salvaged data with missing rows only when told to", async () => {
+    const rpc = fakeRpc({ "storage.salvage": (p: { acceptLoss?: boolean }) => ({ keptPath: "/k", tables: [], applied: p.acceptLoss, incomplete: true, lostPages: 1 }) as never });
+    const s = new RecoveryState(rpc);
+    await s.salvage();
+    expect(s.salvaged?.applied).toBe(false);
+    await s.salvage(true);
+    expect(rpc.sent("storage.salvage")).toEqual([{ acceptLoss: false }, { acceptLoss: true }]);
+    expect(s.salvaged?.applied).toBe(true);
   });
 
   it("keeps the error and does nothing twice at once", async () => {

@@ -10,7 +10,7 @@ export class RecoveryState {
   /** What restoring would bring, after a dry run. */
   review = $state.raw<{ backup: Backup; result: Result<"storage.restore"> } | null>(null);
   salvaged = $state.raw<Result<"storage.salvage"> | null>(null);
-  busy = $state<"" | "review" | "restore" | "salvage" | "quit">("");
+  busy = $state<"" | "review" | "restore" | "salvage" | "new" | "quit">("");
   error = $state.raw<RpcError | null>(null);
   /** The newest backup that can be read. */
   readonly newest = $derived(this.backups.data?.find((b) => !b.problem && b.kind !== "rolled-back") ?? null);
@@ -39,10 +39,16 @@ export class RecoveryState {
     await this.#do("restore", () => this.#rpc.call("storage.restore", { path: review.backup.path }));
   }
 
-  async salvage(): Promise<void> {
+  /** Copies what can be read. When rows are missing, it is put in place only with acceptLoss. */
+  async salvage(acceptLoss = false): Promise<void> {
     await this.#do("salvage", async () => {
-      this.salvaged = await this.#rpc.call("storage.salvage", {});
+      this.salvaged = await this.#rpc.call("storage.salvage", { acceptLoss });
     });
+  }
+
+  /** Begins with an empty database; what is there is moved aside. */
+  async startNew(): Promise<void> {
+    await this.#do("new", () => this.#rpc.call("storage.start_new", {}));
   }
 
   async quit(): Promise<void> {

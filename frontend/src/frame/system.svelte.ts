@@ -36,6 +36,7 @@ const steps: Record<string, string> = {
   unknown_outcome: "waits for your answer",
   permission: "waits for a right",
   timer: "waits for its time",
+  quarantined: "waits for your decision",
 };
 
 const operations: Record<string, string> = {
@@ -86,6 +87,7 @@ export class System {
   #off: (() => void)[] = [];
   #ends: ReturnType<typeof setTimeout> | undefined;
   #quiet: ReturnType<typeof setTimeout> | undefined;
+  #imported = 0; // imports that ended
 
   constructor(rpc: Rpc) {
     this.#rpc = rpc;
@@ -102,7 +104,10 @@ export class System {
       rpc.on("skills.execution_changed", (e) => this.#skill(e)),
       rpc.on("skills.run_event", (e) => this.#composite(e)),
       rpc.on("memory.import_progress", (e) => this.#import(e)),
-      rpc.on("memory.import_done", (e) => this.#import(e)),
+      rpc.on("memory.import_done", (e) => {
+        this.#imported++;
+        this.#import(e);
+      }),
       rpc.on("memory.embedding_progress", (e) => {
         this.#embedding(e.ready, e.queued, false);
         // Nothing tells of a pause, so silence is asked about.
@@ -265,7 +270,10 @@ export class System {
   async #memory(): Promise<void> {
     if (!this.#rpc.can("memory.imports")) return;
     try {
+      const imported = this.#imported;
       const [{ jobs }, e] = await Promise.all([this.#rpc.call("memory.imports", { limit: MAX_RUNS }), this.#rpc.call("memory.embedding_status", {})]);
+      // An import that ended meanwhile would be shown for ever by an answer from before.
+      if (imported !== this.#imported) return await this.#memory();
       this.jobs = this.jobs.filter((j) => !j.import);
       for (const j of jobs) this.#import(j);
       this.#embedding(e.ready, e.queued + e.stale, e.paused || !e.available);

@@ -1,5 +1,4 @@
 // class: output thrown
-// cpu: 6s
 // within: 15s
 let o = {};
 for (let i = 0; i < 1e5; i++) o = { o };

@@ -1,5 +1,4 @@
 // class: thrown memory
-// cpu: 2s
 // within: 6s
 let p = {};
 for (let i = 0; i < 1e5; i++) p = new Proxy(p, {});

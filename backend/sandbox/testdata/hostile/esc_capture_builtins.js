@@ -1,6 +1,5 @@
 // class: ok
 // output: "not forged"
-// cpu: 800ms
 // Every built-in method is replaced by one that keeps the functions it is given; then every
 // operation is used. What only the host side should hold must not turn up.
 const { apply, ownKeys, getOwnPropertyDescriptor, defineProperty, getPrototypeOf } = Reflect;

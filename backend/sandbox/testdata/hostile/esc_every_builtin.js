@@ -1,6 +1,5 @@
 // class: ok thrown memory
 // output: "alive"
-// cpu: 3s
 // memory: 128
 // Every function reachable from the globals is called and constructed with odd arguments.
 const odd = [undefined, null, -1, 2 ** 32, NaN, '', '\ud800', {}, [], () => 1, Symbol('s'), 1n, new Uint8Array(3), new Proxy({}, {}), new ArrayBuffer(4), /x/g, new Map(), new Date(NaN), globalThis];

@@ -1,4 +1,3 @@
 // class: thrown memory
-// cpu: 2s
 // within: 6s
 const e = new Error('y'); e.name = 'n'.repeat(20e6); e.stack = 's'.repeat(20e6); throw e

@@ -1,6 +1,5 @@
 // class: ok compile thrown memory
 // expand: X let{}=0;var[a]=[0]; 20000
-// cpu: 2s
 // within: 6s
 @X@
 return 1

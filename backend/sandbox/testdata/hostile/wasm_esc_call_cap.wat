@@ -1,6 +1,5 @@
 ;; class: host_denied ok
 ;; host: echo
-;; cpu: 1s
 (module
   (import "helix" "call" (func $call (param i32 i32) (result i32)))
   (import "helix" "read" (func $read (param i32 i32) (result i32)))

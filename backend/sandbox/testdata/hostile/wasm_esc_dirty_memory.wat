@@ -1,6 +1,5 @@
 ;; class: ok
 ;; output: 1
-;; cpu: 1s
 ;; Fails when a byte of its memory is not zero, then leaves all of it dirty.
 (module
   (import "wasi_snapshot_preview1" "fd_write" (func $fd_write (param i32 i32 i32 i32) (result i32)))

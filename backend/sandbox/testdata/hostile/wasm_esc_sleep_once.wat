@@ -1,6 +1,5 @@
 ;; class: timeout ok output
 ;; wall: 400ms
-;; cpu: 5s
 ;; within: 1500ms
 (module
   (import "wasi_snapshot_preview1" "poll_oneoff" (func $p (param i32 i32 i32 i32) (result i32)))

@@ -15,9 +15,13 @@ import { WebSocketTransport } from "./ws";
 import { sessionToken } from "./session";
 
 export { RpcError, asError } from "./errors";
+export { fieldErrors, isWithin, listedErrors } from "./fields";
+export type { FieldError } from "./fields";
 export type { ErrorKind } from "./errors";
 export { bridge, onWindow, quitWindow } from "./bridge";
 export type { Bridge, FileDialog, PickedFile } from "./bridge";
+export { Upload } from "./upload.svelte";
+export type { Uploaded } from "./upload.svelte";
 export type { LogEntry } from "./log";
 export type {
   CallOptions,

@@ -1,6 +1,16 @@
 // Generated from the method table of the backend by `make generate`. Do not edit.
 /* eslint-disable */
 
+/** AcceptParams name the problem of a Report that came from an alarm or from the head file. */
+export interface AuditAcceptParams {
+  problem: string;
+}
+
+/** AcceptResult names the newest alarm that was accepted. */
+export interface AuditAcceptResult {
+  seq: number;
+}
+
 /** Appended is the event of one committed entry. */
 export interface AuditAppended {
   seq: number;
@@ -133,6 +143,10 @@ export interface AuditReport {
   /** entries up to here left by retention */
   prunedThrough: number;
   problem?: string;
+  /** what the problem means, as a sentence */
+  message?: string;
+  /** found earlier, or about the head file: audit.accept ends it */
+  alarm?: boolean;
   firstBadSeq?: number;
   expected?: string;
   found?: string;
@@ -160,6 +174,8 @@ export interface AuditVerifyParams {
 export interface AuditWireActor {
   kind: string;
   id: string;
+  /** of a token: as it was called when it was made */
+  name?: string;
 }
 
 /** WireSubject is what it was done to, or what did it on the user's behalf. */
@@ -260,6 +276,88 @@ export interface BackendSandboxStatus {
   pool: SandboxPoolStatus;
   tiers: SandboxTierStatus[];
   cache: SandboxCacheStatus;
+}
+
+/** CallParams name a callable and its input. */
+export interface CallableCallParams {
+  /** "": any */
+  kind?: string;
+  id?: string;
+  /** when there is no id */
+  name?: string;
+  version?: string;
+  /** refuse another definition */
+  hash?: string;
+  timeoutMs?: number;
+  idempotencyKey?: string;
+  /** Interactive lets a tool wait up to 120 s for an answer to what it asks. */
+  interactive?: boolean;
+  /** default {} */
+  input?: unknown;
+}
+
+/** CallResult is what came of the call. */
+export interface CallableCallResult {
+  name: string;
+  kind: string;
+  id: string;
+  /** nil: null */
+  output: unknown;
+  notes?: string[];
+  untrusted?: boolean;
+  usage: CallableUsage;
+}
+
+/** Effects say what a call may do, as MCP's annotations do. */
+export interface CallableEffects {
+  /** changes nothing outside itself */
+  readOnly: boolean;
+  /** calls with the same key act once */
+  idempotent: boolean;
+  /** may delete or overwrite */
+  destructive: boolean;
+  /** reaches beyond this computer */
+  openWorld: boolean;
+}
+
+/** Info is what a caller, a picker, a model and a permission prompt need to know. */
+export interface CallableInfo {
+  name: string;
+  title?: string;
+  description?: string;
+  /** of its definition */
+  hash?: string;
+  /** "": it has none that can be pinned */
+  version?: string;
+  /** JSON Schema 2020-12 */
+  input?: unknown;
+  output?: unknown;
+  effects: CallableEffects;
+  capabilities?: string[];
+  /** its results hold text from outside */
+  untrusted?: boolean;
+  /** why a call would be refused now; "": it would not */
+  blocked?: string;
+  kind: string;
+  id: string;
+}
+
+/** ListParams choose callables. */
+export interface CallableListParams {
+  kind?: string;
+  /** part of the name or the description */
+  query?: string;
+}
+
+/** ListResult holds callables by kind and name. */
+export interface CallableListResult {
+  callables: CallableInfo[];
+}
+
+/** Usage is what a call cost. */
+export interface CallableUsage {
+  turns?: number;
+  costMicros?: number;
 }
 
 /** Changed is published when settings have changed. */
@@ -401,6 +499,9 @@ export interface GatewayClientInfo {
   displayName?: string;
   instanceId?: string;
 }
+
+/** ClientKind says who is behind a session. */
+export type GatewayClientKind = "program" | "window" | "browser" | "terminal" | "token";
 
 /** ConnectAuth carries the secret that opens the session. */
 export interface GatewayConnectAuth {
@@ -556,7 +657,14 @@ export interface GatewaySessionInfo {
   sessionId: string;
   user: GatewayUser;
   scopes: string[];
+  /** what the client says of itself */
   client: GatewayClientInfo;
+  /** what the gateway knows of it */
+  clientKind: GatewayClientKind;
+  /** may do what is kept for people */
+  person: boolean;
+  /** the created token that let it in, also through a ticket */
+  token?: GatewaySessionToken;
   /** bridge, websocket, http, memory */
   pipe: string;
   connectedAt: string;
@@ -573,6 +681,12 @@ export interface GatewaySessionList {
 /** SessionParams name a session. */
 export interface GatewaySessionParams {
   sessionId: string;
+}
+
+/** SessionToken names a created token. */
+export interface GatewaySessionToken {
+  id: string;
+  name: string;
 }
 
 /** SessionsChanged says that a session of the user was opened or closed. */
@@ -683,6 +797,8 @@ export interface MachineDifference {
 export interface MachineFailure {
   kind: string;
   message: string;
+  /** ApprovalID is the question whose answer would lift a refusal. */
+  approvalId?: string;
 }
 
 /** RequestData asks a person. */
@@ -728,6 +844,8 @@ export interface MemoryAddParams {
   tags?: string[];
   occurredAt?: string;
   salienceTier?: string;
+  /** choose the tier when salienceTier is absent */
+  signals?: MemorySignals;
   pinned?: boolean;
   /** default manual */
   source?: string;
@@ -738,6 +856,8 @@ export interface MemoryAddParams {
   untrusted?: boolean;
   /** of the agent that stores */
   session?: string;
+  /** -1 to 1; absent: not known */
+  emotionalValence?: number;
 }
 
 /** AddResult is the answer of memory.add. */
@@ -1043,6 +1163,8 @@ export interface MemoryHit {
   createdAt: string;
   untrusted: boolean;
   pinned: boolean;
+  /** of a memory */
+  salienceTier?: string;
   retention?: number;
 }
 
@@ -1087,7 +1209,7 @@ export interface MemoryImportError {
 export interface MemoryImportParams {
   path?: string;
   blobId?: string;
-  /** of the file behind blobId */
+  /** of the file behind blobId, or of which path is a copy */
   name?: string;
   /** auto (default), chatgpt, claude, markdown, text, jsonl, locomo */
   format?: string;
@@ -1097,6 +1219,8 @@ export interface MemoryImportParams {
   /** default true */
   untrusted?: boolean;
   dryRun?: boolean;
+  /** AllowLarge reads an archive that unpacks to far more than it is. Without it the answer is a limit error whose details have the code large_archive and both sizes, and nothing is read. */
+  allowLarge?: boolean;
 }
 
 /** ImportProgress is the event memory.import_progress, at most 4 a second. */
@@ -1369,6 +1493,18 @@ export interface MemorySearchResult {
   modelId: string;
 }
 
+/** Signals are what the salience of a text is computed from; each is 0 when it is not known. */
+export interface MemorySignals {
+  /** strength of feeling, 0 to 1 */
+  emotion?: number;
+  /** goals of the person that it touches */
+  goals?: number;
+  /** turns in what the person thinks or does */
+  shifts?: number;
+  /** that the others are right, 0 to 1 */
+  confidence: number;
+}
+
 /** Span is a part of a text, in UTF-16 code units as JavaScript counts them. */
 export interface MemorySpan {
   start: number;
@@ -1444,6 +1580,8 @@ export interface MemoryUpdateParams {
   /** an object, or null: none */
   metadata?: unknown;
   untrusted?: boolean;
+  /** -1 to 1, or null: not known */
+  emotionalValence?: unknown;
 }
 
 /** UpdateResult is the memory as it is now; the token takes the edit back. */
@@ -1543,6 +1681,10 @@ export interface PermissionAnswerParams {
   rerun?: boolean;
   /** kept with the decision */
   note?: string;
+  /** Choice is one of the question's choices; absent: the only one that fits the decision. */
+  choice?: string;
+  /** for the question's form */
+  data?: unknown;
 }
 
 /** AnswerResult is what the answer did. */
@@ -1568,6 +1710,8 @@ export interface PermissionApproval {
   /** what is asked, in one sentence */
   sentence: string;
   requested: PermissionItem[];
+  /** of kind command */
+  question?: PermissionQuestion;
   run: PermissionRunRef;
   /** that can be answered: once, run, session, always */
   scopes: string[];
@@ -1594,6 +1738,17 @@ export interface PermissionApprovalChanged {
 export interface PermissionChanged {
   /** * for many */
   subjectId: string;
+}
+
+/** Choice is one answer to a Question. */
+export interface PermissionChoice {
+  id: string;
+  /** verb first, such as Try again */
+  label: string;
+  /** what it leads to, one sentence */
+  help?: string;
+  /** counts as an approval; otherwise as a denial */
+  approves: boolean;
 }
 
 /** Denial is a refusal that is remembered. */
@@ -1666,6 +1821,8 @@ export interface PermissionGetApprovalResult {
   /** what is asked, in one sentence */
   sentence: string;
   requested: PermissionItem[];
+  /** of kind command */
+  question?: PermissionQuestion;
   run: PermissionRunRef;
   /** that can be answered: once, run, session, always */
   scopes: string[];
@@ -1781,6 +1938,8 @@ export interface PermissionPreviewResult {
   willAsk: PermissionItem[];
   /** ok or will_stop */
   unattended: string;
+  /** what cannot run at all, and why */
+  stops: PermissionPreviewStop[];
   /** what cannot be told before the run */
   unresolved: string[];
 }
@@ -1793,10 +1952,34 @@ export interface PermissionPreviewStep {
   capabilities: PermissionPreviewCapability[];
 }
 
+/** PreviewStop is a subject that cannot run as it stands. */
+export interface PermissionPreviewStop {
+  subject: PermissionSubjectRef;
+  /** inactive, or definition_changed: its change waits for approval */
+  reason: string;
+  message: string;
+}
+
 /** PreviewSubject names what to look at. */
 export interface PermissionPreviewSubject {
   kind: string;
   id: string;
+}
+
+/** Question is what a domain asks a person that is not about a capability: whether a step may go on, or what became of a call that a crash interrupted. */
+export interface PermissionQuestion {
+  /** one sentence, made safe to show */
+  text: string;
+  /** more words of the asker, as plain text */
+  message?: string;
+  /** what the question is about, such as the input of the call */
+  details?: unknown;
+  /** at least one */
+  choices: PermissionChoice[];
+  /** JSON Schema of the data that goes with an approving choice */
+  form?: unknown;
+  /** path of the step that waits */
+  step?: string;
 }
 
 /** RevokeParams take rights back. Exactly one field is given. UndoToken and DenialID need the scope approve, because they give rights. */
@@ -2160,6 +2343,8 @@ export interface SchedulerRunOutputResult {
   text: string;
   truncated: boolean;
   totalChars: number;
+  /** the run gave nothing, and the text is why it failed */
+  isError: boolean;
 }
 
 /** RunParams name a run. */
@@ -2304,7 +2489,7 @@ export interface SchedulerUpdateParams {
   expectedRevision?: number;
 }
 
-/** AnswerParams answer a question of a run. Decision: approve or decline for an approval; done, retry or fail for an unknown outcome; retry or fail for a missing right. */
+/** AnswerParams answer a question of a run. Decision: approve or decline for an approval; done, retry or fail for an unknown outcome; retry or fail for a missing right. An empty stepPath answers the only question of a run. A quarantined run asks with an empty one: retry resumes it, fail ends it. */
 export interface SkillsAnswerParams {
   executionId: string;
   stepPath: string;
@@ -2455,7 +2640,7 @@ export interface SkillsExecuteResult {
   userId: string;
   executionId: string;
   status: string;
-  /** approval, unknown_outcome, permission or timer */
+  /** approval, unknown_outcome, permission, timer or quarantined */
   waitReason?: string;
   stepResults: SkillsStepResult[];
   finalOutput: unknown;
@@ -2500,7 +2685,7 @@ export interface SkillsExecution {
   userId: string;
   executionId: string;
   status: string;
-  /** approval, unknown_outcome, permission or timer */
+  /** approval, unknown_outcome, permission, timer or quarantined */
   waitReason?: string;
   stepResults: SkillsStepResult[];
   finalOutput: unknown;
@@ -2845,6 +3030,8 @@ export interface SkillsStepResult {
   /** condition, branch, error or reused */
   reason?: string;
   output?: unknown;
+  /** why the stored output can't be read; output is then absent */
+  outputMissing?: string;
   error?: MachineFailure;
   /** nobody knows whether it happened */
   unknown?: boolean;
@@ -3036,6 +3223,10 @@ export interface StorageCheckParams {
 export interface StorageCheckResult {
   ok: boolean;
   problems: string[];
+  /** Of the full check: files that rows refer to and that are not there, and files that no row refers to, which pruning removes after a grace period. */
+  missingBlobs: number;
+  orphanedBlobs: number;
+  orphanedBytes: number;
 }
 
 /** DataKey is one key that seals columns. */
@@ -3138,7 +3329,7 @@ export interface StorageRecoveryResult {
 
 /** RecoveryState says why only storage, system and key methods answer. */
 export interface StorageRecoveryState {
-  /** corrupt: the file is damaged; held: rolled back, waits for a migration */
+  /** corrupt: the file is damaged; missing: there is no data in it, though there was before; held: rolled back, waits for a migration */
   reason: string;
   message: string;
   /** technical details */
@@ -3179,18 +3370,30 @@ export interface StorageRotateResult {
   no: number;
 }
 
-/** SalvageResult names the file with every readable row, which is now the database. */
+/** SalvageParams say whether a loss is accepted. */
+export interface StorageSalvageParams {
+  /** use the salvaged data although rows are missing */
+  acceptLoss?: boolean;
+}
+
+/** SalvageResult counts the readable rows. */
 export interface StorageSalvageResult {
   /** folder with the damaged files, unchanged */
   keptPath: string;
   tables: StorageSalvageRows[];
+  /** pages of the file that could not be read or assigned */
+  lostPages: number;
+  /** rows were lost, or may have been */
+  incomplete: boolean;
+  /** the salvaged data is in use now; else repeat with acceptLoss */
+  applied: boolean;
 }
 
 /** SalvageRows counts one table's rows. */
 export interface StorageSalvageRows {
   table: string;
   kept: number;
-  /** known to have existed and not readable; -1: unknown */
+  /** known to have existed and not readable; unreadable pages may have held more */
   lost: number;
 }
 
@@ -3230,6 +3433,11 @@ export interface StorageSecretsSetParams {
   name: string;
   /** Value has 1 byte to 64 KiB. */
   value: string;
+}
+
+/** StartNewResult says where the data from before was moved. */
+export interface StorageStartNewResult {
+  replacedPath: string;
 }
 
 /** StatusResult is what Settings › Data shows. Sizes are bytes. */
@@ -4498,20 +4706,26 @@ export interface Methods {
   "approvals.get": { params: PermissionGetApprovalParams; result: PermissionGetApprovalResult };
   /** Lists questions, newest first. */
   "approvals.list": { params: PermissionListApprovalsParams; result: PermissionListApprovalsResult };
+  /** Puts on record that somebody took notice of an alarm: verification no longer reports it. What is wrong with the head file now becomes an alarm first, and a new head is written. */
+  "audit.accept": { params: AuditAcceptParams; result: AuditAcceptResult };
   /** Tells this device's public key. Whoever has it, and got it another way than the exported log, can verify an export without Helix's data. */
   "audit.device_key": { params: Record<string, never>; result: AuditDeviceKeyResult };
   /** Removes the text of entries, of one subject or up to a time; the entries stay and the chain stays provable. Erasing is itself an entry. */
   "audit.erase_details": { params: AuditEraseParams; result: AuditEraseResult };
-  /** Writes the log to a new file of mode 0600 that Verify can check without Helix. What is not signed yet is signed first when the key is at hand. Only the caller's entries are in it; those of other users are links without content. */
+  /** Writes the log to a new file of mode 0600 that Verify can check without Helix. What is not signed yet is signed first, and then the export as a whole, so that it needs the key of the device. The log itself is verified, and what is wrong with it is in the export. Only the caller's entries are in it; those of other users are links without content. */
   "audit.export": { params: AuditExportParams; result: AuditExportResult };
   /** Is one entry with its place in the chain. */
   "audit.get": { params: AuditGetParams; result: AuditGetResult };
   /** Lists entries, newest first. It looks through the log in windows, so any filter answers in bounded time; Next then leads on. */
   "audit.list": { params: AuditListParams; result: AuditListResult };
-  /** Checks the log of this device against its own key and its newest signed head. Entries of other users count only as links of the chain. */
+  /** Checks the log of this device against its keys and its newest signed head: every entry of every user and device. The report counts the caller's own. */
   "audit.verify": { params: AuditVerifyParams; result: AuditReport };
   /** Signs an address for a blob that belongs to one of the user's rows. It is valid for 5 minutes and until Helix stops. */
   "blobs.url": { params: GatewayBlobParams; result: GatewayBlobURL };
+  /** Calls anything that the user can call, by its id or its name, and answers once it has ended. */
+  "callables.call": { params: CallableCallParams; result: CallableCallResult };
+  /** Lists what the user can call: tools, WASM tools, skills and built-ins. */
+  "callables.list": { params: CallableListParams; result: CallableListResult };
   /** Returns the settings in force and where each came from. */
   "config.get": { params: ConfigGetParams; result: ConfigGetResult };
   /** Returns a JSON Schema of all settings: an object with one property a key. Beside type, default, minimum, maximum, enum and description a property has x-unit, x-env and x-restart. */
@@ -4556,7 +4770,7 @@ export interface Methods {
   "keys.status": { params: Record<string, never>; result: StorageKeysStatus };
   /** Reads the keyring again, for example after the person unlocked it. It is Unavailable when no key that is there now opens the data. */
   "keys.unlock": { params: Record<string, never>; result: StorageKeysStatus };
-  /** Stores one memory. With Dedupe, text that is there already is not stored twice: its memory gets the missing tags. What search handed to an agent in the last day is not stored again for one: the answer then has no item. */
+  /** Stores one memory. With Dedupe, text that is there already is not stored twice: its memory gets the missing tags. What was handed to a program or an agent in the last day is not stored again for one: the memory that it repeats is reinforced, and the answer has no item. */
   "memory.add": { params: MemoryAddParams; result: MemoryAddResult };
   /** Stores several; one that is refused does not stop the others. */
   "memory.add_batch": { params: MemoryAddBatchParams; result: MemoryAddBatchResult };
@@ -4618,23 +4832,23 @@ export interface Methods {
   "memory.tag": { params: MemoryTagParams; result: MemoryItemsResult };
   /** Takes an act back. A token is good once and for ten minutes. What was changed again meanwhile stays as it is; when that is everything it is a Conflict. */
   "memory.undo": { params: MemoryUndoParams; result: MemoryCountResult };
-  /** Changes a memory if it is still at the version named; else it is a Conflict with the present memory as detail, and nothing changes. What it said before is kept, see History. */
+  /** Changes a memory if nobody has edited it since the version named; else it is a Conflict with the present memory as detail, and nothing changes. What it said before is kept, see History. */
   "memory.update": { params: MemoryUpdateParams; result: MemoryUpdateResult };
   /** Makes a document what the caller says it is now; parts that did not change keep their ids and vectors. The vectors of new parts are made first, for 15 seconds at most: those of the rest, and all when that fails, are made in the background. */
   "memory.upsert_chunks": { params: MemoryUpsertParams; result: MemoryUpsertResult };
   /** Another name of memory.delete. Moves memories to the trash, where they stay for 30 days. Search forgets them at once. Ids that are not there are passed over, unless none is. */
   "memory_delete": { params: MemoryIDsParams; result: MemoryCountResult };
-  /** Another name of memory.add. Stores one memory. With Dedupe, text that is there already is not stored twice: its memory gets the missing tags. What search handed to an agent in the last day is not stored again for one: the answer then has no item. */
+  /** Another name of memory.add. Stores one memory. With Dedupe, text that is there already is not stored twice: its memory gets the missing tags. What was handed to a program or an agent in the last day is not stored again for one: the memory that it repeats is reinforced, and the answer has no item. */
   "memory_save": { params: MemoryAddParams; result: MemoryAddResult };
   /** Another name of memory.search. Finds what a query is about, best first. Without a model, or before its index is ready, hybrid answers by words and says so in degraded; vector is then unavailable. An empty query finds nothing. */
   "memory_search": { params: MemorySearchParams; result: MemorySearchResult };
-  /** Another name of memory.update. Changes a memory if it is still at the version named; else it is a Conflict with the present memory as detail, and nothing changes. What it said before is kept, see History. */
+  /** Another name of memory.update. Changes a memory if nobody has edited it since the version named; else it is a Conflict with the present memory as detail, and nothing changes. What it said before is kept, see History. */
   "memory_update": { params: MemoryUpdateParams; result: MemoryUpdateResult };
-  /** Compares two definitions of a subject, by default the one approved last with the present one. */
+  /** Compares two definitions of a callable. */
   "permissions.diff": { params: PermissionDiffParams; result: PermissionDiffResult };
   /** Lists grants, suspended ones first, and denials. */
   "permissions.list": { params: PermissionListParams; result: PermissionListResult };
-  /** Tells what a run of a subject would need, which of it is granted, and whether a run without a person would stop. It runs nothing. */
+  /** Tells what a run of a callable would need and which of it is granted. It runs nothing. */
   "permissions.preview": { params: PermissionPreviewParams; result: PermissionPreviewResult };
   /** Takes rights back. Runs that use them end within a second; the questions of the subject stay. For 10 s the token in the result puts the grants back, which needs the scope approve as every widening does. */
   "permissions.revoke": { params: PermissionRevokeParams; result: PermissionRevokeResult };
@@ -4836,8 +5050,10 @@ export interface Methods {
   "storage.restore": { params: StorageRestoreParams; result: StorageRestoreResult };
   /** Goes back to the snapshot made before a migration and holds further migrations until Migrate is called. All sessions end. */
   "storage.rollback": { params: StorageRollbackParams; result: StorageRestoreResult };
-  /** Copies every readable row of a damaged database into a new one and goes on with that. It works in recovery mode only; the damaged files are kept. */
-  "storage.salvage": { params: Record<string, never>; result: StorageSalvageResult };
+  /** Copies every readable row of a damaged database into a new one. The new one takes the place of the database when nothing was lost, or when the caller accepts the loss. It works in recovery mode only; the damaged files are kept. */
+  "storage.salvage": { params: StorageSalvageParams; result: StorageSalvageResult };
+  /** Gives up on a database that is missing or damaged and begins an empty one. What is there moves to a folder replaced-<time>. It works in recovery mode only. */
+  "storage.start_new": { params: Record<string, never>; result: StorageStartNewResult };
   /** Tells sizes, free space, schema, checks, backups and the caller's rows by table. */
   "storage.status": { params: Record<string, never>; result: StorageStatusResult };
   /** Reads a backup from end to end and checks everything a restore would. */
@@ -5015,6 +5231,7 @@ export const METHODS = [
   { name: "approvals.decide", scope: "approve", costly: false },
   { name: "approvals.get", scope: "read", costly: false },
   { name: "approvals.list", scope: "read", costly: false },
+  { name: "audit.accept", scope: "admin", costly: false, deadlineMs: 3600000 },
   { name: "audit.device_key", scope: "read", costly: false },
   { name: "audit.erase_details", scope: "admin", costly: false, deadlineMs: 3600000 },
   { name: "audit.export", scope: "admin", costly: false, deadlineMs: 3600000 },
@@ -5022,6 +5239,8 @@ export const METHODS = [
   { name: "audit.list", scope: "read", costly: false },
   { name: "audit.verify", scope: "read", costly: false, deadlineMs: 3600000 },
   { name: "blobs.url", scope: "read", costly: false },
+  { name: "callables.call", scope: "write", costly: true, deadlineMs: 240000 },
+  { name: "callables.list", scope: "read", costly: false },
   { name: "config.get", scope: "read", costly: false },
   { name: "config.schema", scope: "read", costly: false },
   { name: "config.set", scope: "admin", costly: false },
@@ -5185,6 +5404,7 @@ export const METHODS = [
   { name: "storage.restore", scope: "admin", costly: false, deadlineMs: 3600000 },
   { name: "storage.rollback", scope: "admin", costly: false, deadlineMs: 3600000 },
   { name: "storage.salvage", scope: "admin", costly: false, deadlineMs: 3600000 },
+  { name: "storage.start_new", scope: "admin", costly: false, deadlineMs: 3600000 },
   { name: "storage.status", scope: "read", costly: false },
   { name: "storage.verify_backup", scope: "read", costly: false, deadlineMs: 3600000 },
   { name: "system.status", scope: "read", costly: false },

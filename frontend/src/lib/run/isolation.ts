@@ -41,22 +41,15 @@ const reasons: Record<string, ReasonWords> = {
 /** What a reason of weaker isolation means. A reason nobody knows is shown as it is. */
 export const reasonWords = (reason: string): ReasonWords => reasons[reason] ?? { text: reason.replaceAll("_", " "), help: "" };
 
-const missing: Record<string, string> = {
-  landlock_unavailable: "without Landlock",
-  landlock_partial: "with Landlock for files only",
-  bwrap_missing: "without bubblewrap",
-  bwrap_blocked: "without bubblewrap",
-  jobobject_failed: "without a job object",
-  worker_unavailable: "not at all",
-  below_min_isolation: "not at all",
-};
+/** Layers that are missing around the process. */
+const missing: Record<string, string> = { landlock_unavailable: "Landlock", bwrap_missing: "bubblewrap", bwrap_blocked: "bubblewrap", jobobject_failed: "a job object" };
+/** Reasons why nothing of others runs at all. */
+const stopped: readonly string[] = ["worker_unavailable", "below_min_isolation"];
 
 /** What modules of others run without, for a line: "Modules run without bubblewrap". "" when nothing is missing. */
 export function missingWords(reasons: readonly string[]): string {
-  const known = [...new Set(reasons.map((r) => missing[r]).filter((w) => w !== undefined))];
-  if (known.length === 0) return "";
-  if (known.includes("not at all")) return "Modules of others do not run";
-  const without = known.filter((w) => w.startsWith("without ")).map((w) => w.slice(8));
-  const rest = known.filter((w) => !w.startsWith("without "));
-  return `Modules run ${[...(without.length > 0 ? [`without ${without.join(" and ")}`] : []), ...rest].join(", ")}`;
+  if (reasons.some((r) => stopped.includes(r))) return "Modules of others do not run";
+  const without = [...new Set(reasons.map((r) => missing[r]).filter((w) => w !== undefined))];
+  const parts = [...(without.length > 0 ? [`without ${without.join(" and ")}`] : []), ...(reasons.includes("landlock_partial") ? ["with Landlock for files only"] : [])];
+  return parts.length > 0 ? `Modules run ${parts.join(", ")}` : "";
 }

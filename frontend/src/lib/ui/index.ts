@@ -33,5 +33,6 @@ export { default as SplitPane } from "./SplitPane.svelte";
 export { default as Switch } from "./Switch.svelte";
 export { default as Tabs } from "./Tabs.svelte";
 export { default as Tip } from "./Tip.svelte";
+export { default as UploadButton } from "./UploadButton.svelte";
 export { default as Tree } from "./Tree.svelte";
 export * from "./state";

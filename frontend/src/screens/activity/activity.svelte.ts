@@ -160,6 +160,16 @@ export class ActivityState {
     if (this.report.data) this.verifiedAt = Date.now();
   }
 
+  /** Takes notice of an alarm about the end of the log. */
+  async accept(problem: string): Promise<void> {
+    try {
+      await this.#rpc.call("audit.accept", { problem });
+      await this.verify();
+    } catch (e) {
+      toasts.error(e);
+    }
+  }
+
   /**
    * Writes the log to a file that `audit verify --file` can check anywhere. A name that is
    * taken is answered with a text, so that another is asked for.

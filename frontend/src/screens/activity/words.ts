@@ -8,7 +8,7 @@ export const actionGroups: readonly { value: string; label: string; actions: rea
   { value: "rights", label: "approvals and rights", actions: ["approval.requested", "approval.decided", "approval.expired", "grant.created", "grant.revoked", "grant.suspended", "definition.changed"] },
   { value: "settings", label: "settings", actions: ["config.changed"] },
   { value: "data", label: "data", actions: ["data.export", "data.restore", "data.rollback", "data.erase"] },
-  { value: "audit", label: "the log itself", actions: ["audit.segment", "audit.pruned"] },
+  { value: "audit", label: "the log itself", actions: ["audit.segment", "audit.pruned", "audit.alarm", "audit.accepted", "audit.replaced"] },
 ];
 
 export const outcomes: readonly { value: string; label: string }[] = [
@@ -49,6 +49,9 @@ const sentences: Record<string, string> = {
   "data.erase": "Details were erased",
   "audit.segment": "A part of this log was signed",
   "audit.pruned": "Old entries left this log",
+  "audit.alarm": "The end of this log did not fit its head file",
+  "audit.accepted": "An alarm about this log was accepted",
+  "audit.replaced": "Restored data brought its own log",
 };
 
 /** Plain details as an object, or an empty one. */
@@ -77,15 +80,4 @@ export function subjectOf(e: Pick<Entry, "subject">): string {
 export const aboutSubject = (action: string): boolean => {
   const known = sentences[action];
   return known !== undefined && known[0] === known[0]!.toLowerCase();
-};
-
-/** What a broken chain means, in words. */
-export const problems: Record<string, string> = {
-  hash: "The content of this entry is not what was recorded.",
-  gap: "Entries are missing before this one.",
-  order: "Entries are not in the order in which they were written.",
-  signature: "The signature of this part does not fit its entries.",
-  truncated: "The end of the log is missing.",
-  duplicate: "An entry appears twice.",
-  unknown_key: "This part is signed by a device that this installation does not know.",
 };

@@ -18,6 +18,8 @@ export interface Answer {
   scope?: Scope;
   expiresAt?: string;
   remember?: boolean;
+  /** One of the choices of a question. */
+  choice?: string;
 }
 
 /** What the Approvals screen shows and does. No DOM. */
@@ -32,6 +34,8 @@ export class ApprovalsState {
   /** Items of the question that the answer will allow, by index. */
   allowed = $state.raw<ReadonlySet<number>>(new Set());
   rerun = $state(false);
+  /** What the person entered in the question's form. */
+  data = $state.raw<Record<string, unknown>>({});
   answering = $state(false);
   /** Said above the buttons: the question changed while it was being read. */
   notice = $state("");
@@ -123,7 +127,10 @@ export class ApprovalsState {
       return false;
     }
     const params: Params<"approvals.decide"> = { id: d.id, decision: a.decision, definitionHash: d.definitionHash };
-    if (a.decision === "approve") {
+    if (d.question) {
+      if (a.choice) params.choice = a.choice;
+      if (a.decision === "approve" && d.question.form) params.data = $state.snapshot(this.data);
+    } else if (a.decision === "approve") {
       params.scope = a.scope ?? "once";
       if (a.expiresAt) params.expiresAt = a.expiresAt;
       if (partial) params.items = d.requested.map((i, n) => ({ capability: i.capability, resource: i.resource, allow: this.allowed.has(n) }));
@@ -161,7 +168,7 @@ export class ApprovalsState {
   async revoke(what: { grantId: string } | { subjectId: string }, title: string): Promise<void> {
     try {
       const r = await this.#rpc.call("permissions.revoke", what);
-      void this.#loadRights();
+      await this.#loadRights(); // told when the list shows it: else it still offers to revoke
       const undoToken = r.undoToken;
       if (undoToken) toasts.undo(title, () => this.#rpc.call("permissions.revoke", { undoToken }).then(() => this.#loadRights()));
       else toasts.ok(title);
@@ -243,6 +250,10 @@ export class ApprovalsState {
 
   #said(d: Detail, a: Answer, r: Result<"approvals.decide">): void {
     const name = d.subject.name || "The request";
+    if (d.question) {
+      const label = d.question.choices.find((c) => c.id === a.choice)?.label ?? "";
+      return void toasts.ok(`${name}: ${label}`);
+    }
     if (a.decision === "deny") {
       toasts.add({ title: a.remember ? `${name} is denied from now on` : `${name} was denied`, tone: "info" });
       return;

@@ -51,6 +51,39 @@ async function opened(list: Approval[]): Promise<ReturnType<typeof setup>> {
   return t;
 }
 
+describe("a question of a run", () => {
+  const question = approval("q1", {
+    kind: "command",
+    subject: { kind: "skill", id: "s1", name: "Mail" },
+    sentence: "Send the letter?",
+    requested: [],
+    scopes: ["once"],
+    question: { text: "Send the letter?", choices: [{ id: "approve", label: "Approve", approves: true }, { id: "decline", label: "Decline", approves: false }], form: { type: "object" } },
+  });
+
+  it("is answered by its choices, with the data of its form", async () => {
+    now = 10_000;
+    vi.useFakeTimers();
+    const { rpc, s } = await opened([question]);
+    s.data = { copies: 2 };
+    now += guardMs + 1;
+    expect(await s.answer({ decision: "approve", choice: "approve" })).toBe(true);
+    expect(rpc.sent("approvals.decide")).toEqual([{ id: "q1", decision: "approve", definitionHash: hash, choice: "approve", data: { copies: 2 } }]);
+    vi.useRealTimers();
+  });
+
+  it("sends no data with a denial", async () => {
+    now = 10_000;
+    vi.useFakeTimers();
+    const { rpc, s } = await opened([question]);
+    s.data = { copies: 2 };
+    now += guardMs + 1;
+    await s.answer({ decision: "deny", choice: "decline" });
+    expect(rpc.sent("approvals.decide")).toEqual([{ id: "q1", decision: "deny", definitionHash: hash, choice: "decline" }]);
+    vi.useRealTimers();
+  });
+});
+
 describe("ApprovalsState", () => {
   beforeEach(() => {
     now = 10_000;
@@ -209,6 +242,23 @@ describe("ApprovalsState", () => {
     await s.revoke({ grantId: "1" }, "Taken back");
     toasts.undoLast();
     await vi.waitFor(() => expect(rpc.sent("permissions.revoke")).toEqual([{ grantId: "1" }, { undoToken: "u1" }]));
+  });
+
+  it("says that a right was taken back when the list shows it", async () => {
+    const { rpc, s } = setup([]);
+    const grant = { id: "1", state: "active", subject: { kind: "tool", id: "a" }, sentence: "Read files" } as never;
+    let given = [grant];
+    rpc.handle({
+      "permissions.list": () => ({ grants: given, denials: [], total: given.length }),
+      "permissions.revoke": () => ((given = []), { revoked: 1, undoToken: "u1" }),
+    });
+    s.show("grants");
+    await vi.waitFor(() => expect(s.grants).toHaveLength(1));
+    const shown: number[] = [];
+    const undo = vi.spyOn(toasts, "undo").mockImplementation(() => shown.push(s.grants.length));
+    await s.revoke({ grantId: "1" }, "Taken back");
+    undo.mockRestore();
+    expect(shown).toEqual([0]);
   });
 
   it("forgets a refusal only after 10 s", async () => {

@@ -55,7 +55,9 @@ export class Edit {
   }
 
   readonly open = $derived(this.base !== null);
-  readonly problem = $derived(this.base === null ? "" : contentProblem(this.draft.content) || (fromField(this.draft.at) === undefined ? "The date is not complete" : ""));
+  readonly textProblem = $derived(this.base === null ? "" : contentProblem(this.draft.content));
+  readonly dateProblem = $derived(this.base !== null && fromField(this.draft.at) === undefined ? "The date is not complete" : "");
+  readonly problem = $derived(this.textProblem || this.dateProblem);
   readonly dirty = $derived.by(() => {
     if (this.base === null) return false;
     const was = draftOf(this.base);

@@ -1,4 +1,4 @@
-import { asError, type Rpc, type RpcError } from "../../lib/rpc";
+import { asError, Upload, type Rpc, type RpcError } from "../../lib/rpc";
 import { Load, Paged } from "../../lib/ui/state";
 import type { ImportJob, ImportParams, Preview } from "./types";
 import { baseName, ended, resultWords, tagsOf } from "./words";
@@ -10,6 +10,11 @@ export interface Tell {
 }
 
 export type Step = "choose" | "preview" | "job";
+
+/** Reports whether an import stopped with the question if so large an archive is to be unpacked. */
+export function isLargeArchive(e: RpcError | null | undefined): boolean {
+  return e?.kind === "limit" && (e.details as { code?: string } | undefined)?.code === "large_archive";
+}
 
 const isPath = (p: string): boolean => /^(\/|~\/|[A-Za-z]:[\\/]|pick:)/.test(p);
 
@@ -39,12 +44,15 @@ export class Importing {
   layer = $state(0);
   /** Quoted as foreign text wherever an agent reads it. */
   untrusted = $state(true);
+  /** A person has said that a large archive may be unpacked. */
+  allowLarge = $state(false);
   starting = $state(false);
   canceling = $state(false);
   error = $state.raw<RpcError | null>(null);
   /** The import that is shown. */
   jobId = $state("");
   readonly preview = new Load<Preview>();
+  readonly upload: Upload;
   readonly jobs: Paged<ImportJob>;
   /** What events said of each import since. */
   #live = $state.raw<ReadonlyMap<string, ImportJob>>(new Map());
@@ -53,8 +61,9 @@ export class Importing {
   #offs: (() => void)[] = [];
   #told = new Set<string>();
 
-  constructor(rpc: Rpc, tell: Tell) {
+  constructor(rpc: Rpc, tell: Tell, upload = new Upload()) {
     this.#rpc = rpc;
+    this.upload = upload;
     this.#tell = tell;
     this.jobs = new Paged<ImportJob>(async (offset, limit, signal) => {
       const r = await rpc.call("memory.imports", { offset, limit }, { signal });
@@ -128,13 +137,18 @@ export class Importing {
     void this.jobs.reload();
   }
 
-  /** Back to choosing. What was chosen before is still there. */
+  /** Back to choosing. A path that was typed before is still there. */
   again(): void {
+    this.upload.cancel();
+    this.upload.drop();
+    this.upload.error = null;
+    if (this.path.startsWith("pick:")) this.path = "";
     this.step = "choose";
     this.jobId = "";
     this.error = null;
     this.preview.cancel();
     this.preview.data = this.preview.error = undefined;
+    this.allowLarge = false;
   }
 
   /** Forgets what was chosen. */
@@ -147,19 +161,37 @@ export class Importing {
   }
 
   /** A file or folder was chosen: look at it. */
-  async choose(path: string): Promise<void> {
+  async choose(path: string, name = ""): Promise<void> {
     this.path = path.trim();
-    this.name = path.startsWith("pick:") ? "" : baseName(path);
+    this.name = name || (path.startsWith("pick:") ? "" : baseName(path));
     this.error = null;
+    this.allowLarge = false;
     if (this.path === "" || this.pathProblem !== "") return;
     this.step = "preview";
     await this.look();
   }
 
+  /** A file of this computer was chosen in the browser: send it, then look at it. */
+  async send(file: File): Promise<void> {
+    this.beginAnew();
+    const sent = await this.upload.send(file);
+    if (sent) await this.choose(sent.token, sent.name);
+  }
+
   /** Reads what an import would bring. Nothing is stored. */
   async look(): Promise<void> {
     this.preview.data = this.preview.error = undefined;
-    await this.preview.run((signal) => this.#rpc.call("memory.import_preview", { path: this.path, format: this.format }, { signal }));
+    await this.preview.run((signal) => this.#rpc.call("memory.import_preview", this.#source(this.format), { signal }));
+  }
+
+  #source(format: string): ImportParams {
+    return { path: this.path, format, ...(this.allowLarge && { allowLarge: true }) };
+  }
+
+  /** The answer to the question about a large archive: look inside all the same. */
+  async allow(): Promise<void> {
+    this.allowLarge = true;
+    await this.look();
   }
 
   async setFormat(f: string): Promise<void> {
@@ -170,7 +202,7 @@ export class Importing {
   /** Starts; it goes on by itself from here. */
   async run(): Promise<boolean> {
     if (this.starting) return false;
-    const params: ImportParams = { path: this.path, format: this.preview.data?.format ?? this.format, untrusted: this.untrusted };
+    const params: ImportParams = { ...this.#source(this.preview.data?.format ?? this.format), untrusted: this.untrusted };
     const tags = tagsOf(this.tags);
     if (tags.length > 0) params.tags = tags;
     if (this.layer > 0) params.layer = this.layer;
@@ -179,6 +211,7 @@ export class Importing {
     this.error = null;
     try {
       const { jobId } = await this.#rpc.call("memory.import", params);
+      this.upload.taken();
       this.jobId = jobId;
       this.step = "job";
       await this.readJob();

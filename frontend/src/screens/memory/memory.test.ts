@@ -1,6 +1,8 @@
 import { describe, expect, it } from "vitest";
 import { RpcError } from "../../lib/rpc/errors";
+import { Upload } from "../../lib/rpc/upload.svelte";
 import { conversation, doc, embedding, fake, job, memory, preview, stats, until } from "./fixtures";
+import { Importing, isLargeArchive } from "./importing.svelte";
 import { rowOfConversation } from "./rows";
 import { MemoryScreen } from "./memory.svelte";
 
@@ -241,6 +243,35 @@ describe("reading in place", () => {
   });
 });
 
+describe("importing a file of this computer", () => {
+  it("sends it, looks inside, and gives it back when something else is chosen", async () => {
+    const { rpc, said } = setup();
+    const discarded: string[] = [];
+    const upload = new Upload({ send: async (f) => ({ token: `pick:${f.name}`, name: f.name, size: 1 }), discard: async (t) => void discarded.push(t) });
+    const importing = new Importing(rpc as never, { done: (title) => said.push(title), error: () => {} }, upload);
+    const file = (name: string) => Object.assign(new Blob(["x"]), { name }) as File;
+    await importing.send(file("a.zip"));
+    expect([importing.step, importing.name, importing.path]).toEqual(["preview", "a.zip", "pick:a.zip"]);
+    importing.again();
+    expect(discarded).toEqual(["pick:a.zip"]);
+    expect(importing.path).toBe("");
+    await importing.send(file("b.zip"));
+    expect(await importing.run()).toBe(true);
+    expect(rpc.sent("memory.import").map((p) => p.path)).toEqual(["pick:b.zip"]);
+    importing.reset();
+    expect(discarded).toEqual(["pick:a.zip"]);
+  });
+
+  it("says why it was not sent", async () => {
+    const { rpc } = setup();
+    const upload = new Upload({ send: async () => Promise.reject(new RpcError({ message: "The disk is full." })), discard: async () => {} });
+    const importing = new Importing(rpc as never, { done: () => {}, error: () => {} }, upload);
+    await importing.send(Object.assign(new Blob(["x"]), { name: "a.zip" }) as File);
+    expect([importing.step, importing.upload.error?.message]).toEqual(["choose", "The disk is full."]);
+    expect(rpc.sent("memory.import_preview")).toEqual([]);
+  });
+});
+
 describe("importing", () => {
   it("looks first, starts, follows and ends", async () => {
     const { screen, rpc } = setup();
@@ -280,6 +311,24 @@ describe("importing", () => {
     await importing.cancel("i8");
     expect(rpc.sent("memory.import_cancel")).toEqual([{ jobId: "i8" }]);
     importing.stop();
+  });
+
+  it("asks before a large archive is unpacked", async () => {
+    const { screen, rpc } = setup();
+    const { importing } = screen;
+    rpc.failNext("memory.import_preview", new RpcError({ kind: "limit", message: "It would unpack to 2.0 GiB.", details: { code: "large_archive" } }));
+    await importing.choose("/home/me/chats.zip");
+    expect(isLargeArchive(importing.preview.error)).toBe(true);
+    expect(importing.preview.data).toBeUndefined();
+    await importing.allow();
+    expect(importing.preview.data?.items).toBe(10);
+    await importing.run();
+    const source = { path: "/home/me/chats.zip", allowLarge: true };
+    expect(rpc.sent("memory.import_preview")).toEqual([{ path: source.path, format: "auto" }, { ...source, format: "auto" }]);
+    expect(rpc.sent("memory.import")).toEqual([{ ...source, format: "chatgpt", untrusted: true }]);
+    // The answer is about this archive only.
+    await importing.choose("/home/me/other.zip");
+    expect(importing.allowLarge).toBe(false);
   });
 
   it("keeps what was chosen when it cannot start", async () => {

@@ -3,7 +3,7 @@ import { format } from "../../lib/ui/state";
 import { memoryThing, thingOf, type Thing } from "./address";
 import { plain } from "./plain";
 import type { Conversation, Doc, Hit, Kind, Memory, Span, Tier } from "./types";
-import { firstLine, tierOfHit } from "./words";
+import { firstLine } from "./words";
 
 export interface Row {
   id: string;
@@ -67,7 +67,7 @@ export function rowOfHit(h: Hit): Row {
     tags: h.tags,
     at: h.occurredAt ?? h.createdAt,
     stored: !h.occurredAt,
-    tier: tierOfHit(h),
+    tier: (h.salienceTier as Tier | undefined) ?? null,
     untrusted: h.untrusted,
     pinned: h.pinned,
     hit: h,

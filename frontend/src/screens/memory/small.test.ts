@@ -5,7 +5,7 @@ import { fake, hit, turnHit } from "./fixtures";
 import { droppedPath } from "./importing.svelte";
 import { paletteMemory } from "./palette";
 import { readable } from "./rows";
-import { bars, bestOf, firstLine, monthSpan, monthWord, pieces, priors, resultWords, spansOf, tagsOf, tierOfHit } from "./words";
+import { bars, bestOf, firstLine, monthSpan, monthWord, pieces, priors, resultWords, spansOf, tagsOf } from "./words";
 
 describe("addresses", () => {
   it("go there and back", () => {
@@ -68,9 +68,6 @@ describe("why something was found", () => {
   it("names only what shifted something", () => {
     expect(priors(base)).toEqual([]);
     expect(priors({ ...base, recency: 1.1, pinned: 1.05 })).toEqual([{ name: "How recent", value: "× 1.10" }, { name: "Pinned", value: "× 1.05" }]);
-    expect(tierOfHit(hit("a", { parts: { ...base, salience: 1.1 } }))).toBe("critical");
-    expect(tierOfHit(hit("a", { parts: { ...base, salience: 0.95 } }))).toBe("low");
-    expect(tierOfHit(turnHit("t", "c", 1))).toBeNull();
   });
 });
 

@@ -59,19 +59,6 @@ const formats: Record<string, string> = {
 export const formatWord = (f: string): string => formats[f] ?? f;
 export const importFormats: readonly string[] = Object.keys(formats);
 
-/** The tier that a score of 0 to 100 belongs to. */
-export function tierOf(salience: number): Tier {
-  if (salience >= 88) return "critical";
-  if (salience >= 63) return "high";
-  return salience >= 38 ? "medium" : "low";
-}
-
-/** The tier of something found: told by the share that salience has in its score. */
-export function tierOfHit(h: Pick<Hit, "kind" | "parts">): Tier | null {
-  if (h.kind !== "memory" || !h.parts) return null;
-  return tierOf(50 + (h.parts.salience - 1) * 500);
-}
-
 /** "12 Mar 2024, 14:05", or only the day; nothing when the time is not known. */
 export function when(at: string | undefined): string {
   if (!at) return "";

@@ -67,13 +67,6 @@ export function explainCron(expression: string): CronPart[] {
   return names.map((name, i) => ({ name, text: parts[i] ?? "", means: meaning(name, parts[i] ?? ""), takes: takes[name] ?? "" }));
 }
 
-/** The part that a message of the backend is about ("field 2 (hour): …"), from 0; -1 for none. */
-export function partOf(message: string, parts: readonly CronPart[]): number {
-  const name = /^field \d+ \(([^)]+)\)/i.exec(message)?.[1]?.toLowerCase();
-  if (name === undefined) return -1;
-  return parts.findIndex((p) => p.name.toLowerCase() === name || (name.startsWith("day of week") && p.name === "Weekday") || p.name.toLowerCase().startsWith(name));
-}
-
 function meaning(name: string, text: string): string {
   if (text === "") return "";
   if (text === "*" || text === "?") return "any";

@@ -1,4 +1,5 @@
 import { asError, type RpcError } from "../../lib/rpc/errors";
+import { fieldErrors, isWithin } from "../../lib/rpc/fields";
 import type { Rpc } from "../../lib/rpc";
 import { Load } from "../../lib/ui/state";
 import { asCadence, inUnits, presetOf, presets, CUSTOM, units, type CadenceSpec } from "./cadence";
@@ -12,20 +13,31 @@ const TYPING_MS = 250;
 
 export type WhenKind = CadenceSpec["type"];
 
-/** Where an error of the backend belongs. */
-export type Place = "when" | "zone" | "input" | "name" | "target" | "condition" | "";
+/** The fields of the request and where the form shows what is wrong with them. A field comes before what it lies in. */
+const places = {
+  "cadence.timezone": "zone",
+  cadence: "when",
+  "target.input": "input",
+  target: "target",
+  name: "name",
+  notifyWhen: "condition",
+  graceSecs: "grace",
+  maxRunMs: "maxRun",
+  maxRuns: "maxRuns",
+  jitterSecs: "jitter",
+  "retry.max": "retries",
+  "retry.baseSecs": "retryBase",
+  "retry.capSecs": "retryCap",
+  autoDisableAfter: "disableAfter",
+  notifyAfterFailures: "notifyAfter",
+  endsAt: "endsAt",
+} as const;
 
-const places: readonly [Place, RegExp][] = [
-  ["zone", /time zone/i],
-  ["when", /^field \d|cron|cadence|interval|never occurs|time has passed|single time/i],
-  ["condition", /notifyWhen|condition/i],
-  ["input", /^(the )?input\b/i],
-  ["target", /target|skill not found|tool not found/i],
-  ["name", /^(the )?name\b/i],
-];
+/** Where the form shows an error; "" for below the form. */
+export type Place = (typeof places)[keyof typeof places] | "";
 
-/** The field that a message is about. */
-export const placeOf = (message: string): Place => places.find(([, r]) => r.test(message))?.[0] ?? "";
+/** The place of an error about a field of the request. */
+export const placeOf = (path: string): Place => Object.entries(places).find(([field]) => isWithin(path, field))?.[1] ?? "";
 
 /** What is wrong with a number that somebody typed; empty when nothing is. */
 export function numberError(text: string, min: number, max: number, whole = true): string {
@@ -145,9 +157,21 @@ export class ScheduleForm {
   get refused(): Partial<Record<Place, string>> {
     const out: Partial<Record<Place, string>> = {};
     const seen = this.preview.error;
-    if (seen && seen.kind === "invalid") out[placeOf(seen.message) === "zone" ? "zone" : "when"] = seen.message;
-    if (this.error && this.error.kind !== "conflict") out[placeOf(this.error.message)] ??= this.error.message;
+    if (seen && seen.kind === "invalid") out[placeOf(fieldErrors(seen)[0]?.path ?? "") === "zone" ? "zone" : "when"] = seen.message;
+    if (this.error) {
+      const fields = fieldErrors(this.error);
+      for (const f of fields) out[placeOf(f.path)] ??= f.message;
+      if (fields.length === 0 && this.error.kind !== "conflict") out[""] = this.error.message;
+    }
     return out;
+  }
+  /** The part of the cron text that the backend refused, from 0; -1 for none. */
+  get wrongPart() {
+    for (const e of [this.preview.error, this.error]) {
+      const part = e && fieldErrors(e).map((f) => /^cadence\.expression\[(\d+)\]$/.exec(f.path)?.[1]).find((n) => n !== undefined);
+      if (part) return Number(part);
+    }
+    return -1;
   }
   /** Why it cannot be saved, for the button; "" when it can. */
   get blocked() {

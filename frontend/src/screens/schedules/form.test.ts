@@ -6,8 +6,8 @@ import { numberError, placeOf, ScheduleForm } from "./form.svelte";
 function setup() {
   const rpc = fake({
     "schedules.preview": (p: { cadence: { type: string; expression?: string; timezone?: string } }) => {
-      if (p.cadence.expression?.startsWith("60 ")) throw new RpcError({ kind: "invalid", message: "field 1 (minute): 60 is outside 0–59" });
-      if (p.cadence.timezone === "Mars/Base") throw new RpcError({ kind: "invalid", message: "unknown time zone; did you mean Asia/Kolkata?" });
+      if (p.cadence.expression?.startsWith("60 ")) throw new RpcError({ kind: "invalid", message: "Minutes go from 0 to 59.", details: { field: "cadence.expression[0]", code: "syntax" } });
+      if (p.cadence.timezone === "Mars/Base") throw new RpcError({ kind: "invalid", message: "Nobody knows this place.", details: { field: "cadence.timezone", code: "unknown_value" } });
       return { times: times("2026-03-02T09:00:00Z", 86_400_000, 10), description: "every day at 09:00", warnings: [], cadence: p.cadence };
     },
     "schedules.create": (p: object) => schedule({ ...p, scheduleId: "new" } as never),
@@ -23,7 +23,7 @@ function setup() {
     "tools.list": () => ({ tools: [{ id: "t1", name: "Fetch", description: "", isEnabled: true, suspended: false }], total: 1 }),
     "tools.get": () => ({ tool: { parameters: { type: "object", properties: { url: { type: "string" } } } } }),
     "skills.preview_rights": () => ({ steps: [{ stepPath: "steps[0]", toolName: "Fetch page", missing: ["network:https(a.org)"], granted: [], needs: [], toolHash: "", tier: "" }], union: ["network:https(a.org)"], verdict: "denied" }),
-    "permissions.preview": () => ({ steps: [], union: [], hosts: [], secrets: [], tier: "", willAsk: [], unattended: "ok", unresolved: [] }),
+    "permissions.preview": () => ({ steps: [], union: [], hosts: [], secrets: [], tier: "", willAsk: [], stops: [], unattended: "ok", unresolved: [] }),
   });
   return { rpc, form: new ScheduleForm(rpc as never) };
 }
@@ -82,7 +82,7 @@ describe("a new schedule", () => {
     form.setName("Kept");
     form.setExpression("60 * * * *");
     await until(() => form.preview.error !== undefined);
-    expect(form.refused.when).toContain("field 1 (minute)");
+    expect([form.refused.when, form.wrongPart]).toEqual(["Minutes go from 0 to 59.", 0]);
     expect(form.blocked).toBe("The times are not valid yet");
     expect(await form.save()).toBeNull();
     await until(() => form.schema.data !== undefined);
@@ -91,12 +91,25 @@ describe("a new schedule", () => {
     await until(() => form.refused.zone !== undefined);
     form.setZone("UTC");
     await until(() => form.preview.error === undefined);
+    expect(form.wrongPart).toBe(-1);
     rpc.failNext("schedules.create", new RpcError({ kind: "limit", message: "50 schedules at most" }));
     expect(await form.save()).toBeNull();
+    expect(form.refused).toEqual({ "": "50 schedules at most" });
     expect([form.open, form.name, form.error?.message]).toEqual([true, "Kept", "50 schedules at most"]);
-    rpc.failNext("schedules.create", new RpcError({ kind: "invalid", message: "input/city: required" }));
+    rpc.failNext("schedules.create", new RpcError({ kind: "invalid", message: "A city is needed.", details: { field: "target.input", code: "invalid", errors: [{ path: "/city", keyword: "required", message: "missing" }] } }));
     expect(await form.save()).toBeNull();
-    expect(form.refused.input).toBe("input/city: required");
+    expect(form.refused).toEqual({ input: "A city is needed." });
+    const errors = [
+      { path: "jitterSecs", code: "out_of_range", message: "Too long." },
+      { path: "retry.max", code: "out_of_range", message: "Too many." },
+      { path: "budget.maxTurns", code: "out_of_range", message: "Too few." },
+    ];
+    rpc.failNext("schedules.create", new RpcError({ kind: "invalid", message: "Three are wrong.", details: { errors } }));
+    expect(await form.save()).toBeNull();
+    expect(form.refused).toEqual({ jitter: "Too long.", retries: "Too many.", "": "Too few." });
+    rpc.failNext("schedules.create", new RpcError({ kind: "conflict", message: "It is disabled.", details: { field: "target", code: "conflict" } }));
+    expect(await form.save()).toBeNull();
+    expect(form.refused).toEqual({ target: "It is disabled." });
     expect((await form.save())?.scheduleId).toBe("new");
     expect(form.open).toBe(false);
   });
@@ -198,14 +211,10 @@ describe("editing", () => {
 });
 
 describe("errors", () => {
-  it("find their field", () => {
-    expect(placeOf("field 5 (day of week): 8 is outside 0–7")).toBe("when");
-    expect(placeOf("this date never occurs")).toBe("when");
-    expect(placeOf("shortest interval is 60 s")).toBe("when");
-    expect(placeOf("unknown time zone; did you mean Asia/Kolkata?")).toBe("zone");
-    expect(placeOf("input/city: required")).toBe("input");
-    expect(placeOf("skill not found")).toBe("target");
-    expect(placeOf("the disk is full")).toBe("");
+  it("belong to the field that their path names, whatever they say", () => {
+    expect(["cadence", "cadence.at", "cadence.expression[4]", "cadence.timezone"].map(placeOf)).toEqual(["when", "when", "when", "zone"]);
+    expect(["target.input", "target.input/city", "target.id", "target"].map(placeOf)).toEqual(["input", "input", "target", "target"]);
+    expect(["retry.max", "graceSecs", "placement", "", "cadences"].map(placeOf)).toEqual(["retries", "grace", "", "", ""]);
   });
 
   it("of numbers say what is allowed", () => {

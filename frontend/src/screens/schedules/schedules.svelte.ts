@@ -248,22 +248,30 @@ export class SchedulesScreen {
     }
   }
 
+  /** The open question that a run waits for or was refused with; null when there is none. */
+  async #questionOf(run: Run): Promise<string | null> {
+    if (!run.targetRunId) return null;
+    const { error, waits } = await this.#rpc.call("skills.get_execution", { executionId: run.targetRunId });
+    const id = error?.approvalId ?? waits.find((w) => w.request.reason === "permission")?.approvalId;
+    if (id === undefined) return null;
+    try {
+      return (await this.#rpc.call("approvals.get", { id })).status === "pending" ? id : null;
+    } catch (e) {
+      if (asError(e).kind === "not_found") return null; // answered long ago
+      throw e;
+    }
+  }
+
   /** Shows the question that a run could not answer for itself. */
   async answer(run: Run): Promise<void> {
     try {
-      const { approvals } = await this.#rpc.call("approvals.list", { limit: 100 });
-      // A step asks in a run of its own, so what is left is that it asked while this run went on.
-      const from = Date.parse(run.startedAt ?? run.claimedAt ?? run.dueAt);
-      const to = (run.finishedAt ? Date.parse(run.finishedAt) : Date.now()) + 2000;
-      const during = (when: string): boolean => Date.parse(when) >= from && Date.parse(when) <= to;
-      const mine =
-        approvals.find((a) => a.run.id !== undefined && (a.run.id === run.targetRunId || a.run.id === run.runId)) ?? approvals.find((a) => during(a.lastAt) || during(a.createdAt));
-      if (!mine) return void this.#notify.add({ title: "No open question belongs to this run", text: "It was answered or it expired, or it stands under Approvals for another run that asked first.", ms: 10_000, action: { label: "Approvals", run: this.toApprovals } });
+      const id = await this.#questionOf(run);
+      if (id === null) return void this.#notify.add({ title: "No open question belongs to this run", text: "It was answered, or it expired. Approvals shows what is open.", ms: 10_000, action: { label: "Approvals", run: this.toApprovals } });
       const s = this.list.rows.find((x) => x.scheduleId === run.scheduleId) ?? this.inspector.schedule.data ?? null;
       this.#asked = s && !open(run.status) ? s : null;
-      await this.prompt.show(mine.id);
+      await this.prompt.show(id);
       // What is given for less than always does not help a run without anybody there.
-      if (this.prompt.asked?.id === mine.id && this.prompt.scopes.includes("always")) this.prompt.scope = "always";
+      if (this.prompt.asked?.id === id && this.prompt.scopes.includes("always")) this.prompt.scope = "always";
     } catch (e) {
       this.#notify.error(asError(e), "The question could not be read");
     }

@@ -3,7 +3,7 @@ import { RpcError } from "../../lib/rpc/errors";
 import { arrange, CalendarState, daysOf } from "./calendar.svelte";
 import { fake, notice, run, schedule, status, until } from "./fixtures";
 import { findRun, RunHistory } from "./history.svelte";
-import { Notices } from "./notices.svelte";
+import { Notices, quietFor } from "./notices.svelte";
 import { paletteSchedules } from "./palette";
 import { pauseEnd, SchedulesScreen } from "./schedules.svelte";
 
@@ -146,17 +146,22 @@ describe("what can be done", () => {
   it("answers the question of its own run only, and offers to run again", async () => {
     const t = await ready(setup());
     const { rpc, screen, said } = t;
-    const failed = run({ status: "failed", reason: "needs_approval", startedAt: "2026-03-02T08:00:00Z", finishedAt: "2026-03-02T08:00:03Z" });
-    rpc.handle({ "approvals.list": () => ({ approvals: [{ id: "a1", run: { kind: "skill", id: "other" }, createdAt: "2026-03-01T08:00:00Z", lastAt: "2026-03-01T08:00:00Z" }], total: 1, pendingCount: 1 }) });
-    await screen.answer(failed);
-    expect(said).toContain("No open question belongs to this run");
-    expect(rpc.sent("approvals.get")).toHaveLength(0);
-    const asked = { id: "a2", status: "pending", createdAt: "2026-03-01T08:00:00Z", lastAt: "2026-03-02T08:00:01Z", requested: [], scopes: ["always"], definitionHash: "h", run: { kind: "skill", id: "inner", rerun: false, waiting: false }, subject: { kind: "tool", id: "t" } };
+    const failed = run({ status: "failed", reason: "needs_approval", targetRunId: "x1", startedAt: "2026-03-02T08:00:00Z", finishedAt: "2026-03-02T08:00:03Z" });
+    // Another run asked while this one went on.
+    const other = { id: "a1", status: "pending", createdAt: "2026-03-02T08:00:01Z", lastAt: "2026-03-02T08:00:01Z", requested: [], scopes: ["always"], definitionHash: "h", run: { kind: "skill", id: "inner", rerun: false, waiting: false }, subject: { kind: "tool", id: "t" } };
+    const asked = { ...other, id: "a2", createdAt: "2026-03-01T08:00:00Z", lastAt: "2026-03-01T08:00:00Z" };
     rpc.handle({
-      "approvals.list": () => ({ approvals: [{ id: "a1", run: { id: "other" }, createdAt: "2026-03-01T08:00:00Z", lastAt: "2026-03-01T08:00:00Z" }, asked], total: 2, pendingCount: 2 }),
-      "approvals.get": () => asked,
+      "skills.get_execution": () => ({ error: { kind: "denied", message: "No." }, waits: [] }),
+      "approvals.list": () => ({ approvals: [other, asked], total: 2, pendingCount: 2 }),
+      "approvals.get": ({ id }) => (id === "a2" ? asked : { ...other, status: "denied" }),
       "approvals.decide": () => ({}),
     });
+    await screen.answer(failed);
+    rpc.handle({ "skills.get_execution": () => ({ error: { kind: "denied", message: "No.", approvalId: "a1" }, waits: [] }) });
+    await screen.answer(failed);
+    expect(said.filter((s) => s === "No open question belongs to this run")).toHaveLength(2);
+    expect(screen.prompt.asked).toBeNull();
+    rpc.handle({ "skills.get_execution": ({ executionId }) => ({ error: { kind: "denied", message: "No.", ...(executionId === "x1" ? { approvalId: "a2" } : {}) }, waits: [] }) });
     await screen.answer(failed);
     expect([screen.prompt.asked?.id, screen.prompt.scope]).toEqual(["a2", "always"]);
     screen.prompt.armed = true;
@@ -164,6 +169,17 @@ describe("what can be done", () => {
     expect(said).toContain("Morning report may do this now");
     t.again();
     await until(() => rpc.sent("schedules.run_now").length === 1);
+    screen.stop();
+  });
+
+  it("shows the question that its run waits for", async () => {
+    const { rpc, screen } = await ready(setup());
+    rpc.handle({
+      "skills.get_execution": () => ({ waits: [{ request: { reason: "timer" } }, { request: { reason: "permission" }, approvalId: "a2" }] }),
+      "approvals.get": ({ id }) => ({ id, status: "pending", requested: [], scopes: ["once"], definitionHash: "h", run: { kind: "skill", rerun: false, waiting: true }, subject: { kind: "tool", id: "t" } }),
+    });
+    await screen.answer(run({ status: "waiting", reason: "permission", targetRunId: "x1" }));
+    expect(screen.prompt.asked?.id).toBe("a2");
     screen.stop();
   });
 });
@@ -312,13 +328,60 @@ describe("the calendar", () => {
 });
 
 describe("notices", () => {
-  const setup = (waiting: unknown[]) => {
+  const setup = (waiting: unknown[], values: Record<string, unknown> = {}) => {
     const shown: string[] = [];
+    const sent: string[] = [];
     let desktop = false;
-    const rpc = fake({ "schedules.notices": () => ({ notices: waiting }), "schedules.take_notices": () => ({ notices: [] }) });
-    const n = new Notices(rpc as never, { toast: (t) => shown.push(t.title), desktop: () => desktop, open: () => {} });
-    return { rpc, n, shown, away: () => (desktop = true) };
+    let now = new Date(2026, 0, 5, 12, 0);
+    const rpc = fake({ "config.get": () => ({ values, sources: {} }), "schedules.notices": () => ({ notices: waiting }), "schedules.take_notices": () => ({ notices: [] }) });
+    const n = new Notices(rpc as never, { toast: (t) => shown.push(t.title), desktop: (x) => desktop && sent.push(`${x.title}: ${x.body}`) > 0, open: () => {} }, () => now);
+    return { rpc, n, shown, sent, values, away: () => (desktop = true), at: (d: Date) => (now = d) };
   };
+
+  it("are taken but not shown when notifications are off", async () => {
+    const { rpc, n, shown } = setup([notice("1")], { "notifications.enabled": false });
+    n.start();
+    await until(() => rpc.sent("schedules.take_notices").length === 1);
+    expect(shown).toEqual([]);
+    n.stop();
+  });
+
+  it("wait with the backend during quiet hours", async () => {
+    const { rpc, n, shown, values, at } = setup([notice("1")], { "notifications.quiet": "22:00-07:00" });
+    at(new Date(2026, 0, 5, 23, 30));
+    n.start();
+    await until(() => rpc.sent("schedules.notices").length === 1);
+    expect(shown).toEqual([]);
+    expect(rpc.sent("schedules.take_notices")).toEqual([]);
+    values["notifications.quiet"] = "";
+    rpc.emit("config.changed", { keys: ["notifications.quiet"] });
+    await until(() => rpc.sent("schedules.take_notices").length === 1);
+    expect(shown).toEqual(["Notice 1"]);
+    n.stop();
+  });
+
+  it("show details on the desktop only when asked to", async () => {
+    const { rpc, n, sent, values, away } = setup([]);
+    n.start();
+    away();
+    await until(() => rpc.sent("schedules.notices").length === 1);
+    await n.show([{ ...notice("1"), body: "Details" }]);
+    values["notifications.preview"] = true;
+    rpc.emit("config.changed", { keys: ["notifications.preview"] });
+    await until(() => rpc.sent("schedules.notices").length === 2);
+    await n.show([{ ...notice("2"), body: "Details" }]);
+    expect(sent).toEqual(["Notice 1: ", "Notice 2: Details"]);
+    n.stop();
+  });
+
+  it("know when quiet hours end", () => {
+    const at = (h: number, m: number) => new Date(2026, 0, 5, h, m);
+    expect(quietFor("22:00-07:00", at(21, 59))).toBe(0);
+    expect(quietFor("22:00-07:00", at(22, 0))).toBe(9 * 3_600_000);
+    expect(quietFor("22:00-07:00", at(6, 30))).toBe(30 * 60_000);
+    expect(quietFor("12:00-13:00", at(13, 0))).toBe(0);
+    expect(quietFor("", at(3, 0))).toBe(0);
+  });
 
   it("are shown once and taken", async () => {
     const { rpc, n, shown } = setup([notice("1")]);
@@ -338,7 +401,7 @@ describe("notices", () => {
     const { rpc, n, shown, away } = setup(["1", "2", "3", "4"].map((id) => notice(id)));
     n.start();
     await until(() => rpc.sent("schedules.take_notices").length === 1);
-    expect(shown).toEqual(["4 notices of schedules"]);
+    expect(shown).toEqual(["4 notices from schedules"]);
     away();
     await n.show([notice("9")]);
     expect(shown).toHaveLength(1);

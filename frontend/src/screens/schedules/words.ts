@@ -145,6 +145,8 @@ export function reasonWord(run: Pick<Run, "status" | "reason" | "dueAt" | "lastM
       return "a right is missing";
     case "unknown_outcome":
       return "nobody knows whether a step happened";
+    case "quarantined":
+      return "Helix ended unexpectedly with it";
     case "timer":
       return "a step waits";
     case "no_lease":
@@ -185,9 +187,6 @@ export function marksWords(runs: readonly Pick<RunMark, "status">[]): string {
   for (const r of runs) by.set(markOf(r.status), (by.get(markOf(r.status)) ?? 0) + 1);
   return `last ${plural(runs.length, "run")}: ${[...by].map(([k, n]) => `${n} ${markWord[k]}`).join(", ")}`;
 }
-
-/** Why a run failed. A tool runs as the only step of a skill, which nobody needs to know. */
-export const errorWords = (run: Pick<Run, "error" | "targetKind">): string => (run.error?.message ?? "").replace(run.targetKind === "tool" ? /^step "tool": / : /^$/, "");
 
 /** Due times by the clock of this device, for those that come without a zone of their own. */
 export function onThisClock<T extends { at: string; local: string; offset: string }>(times: readonly T[], hasZone: boolean): readonly T[] {

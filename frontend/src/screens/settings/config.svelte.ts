@@ -1,6 +1,5 @@
 import { asError, type Rpc } from "../../lib/rpc";
 import { Load, format } from "../../lib/ui/state";
-import { hidden } from "./hidden";
 
 /** One setting with everything its line needs. */
 export interface Setting {
@@ -31,7 +30,10 @@ interface Property {
 
 const labels: Record<string, string> = {
   "app.gpu": "Graphics card",
-  "app.theme": "Colours",
+  "app.theme": "Colors",
+  "notifications.enabled": "Show notifications",
+  "notifications.preview": "Show details",
+  "notifications.quiet": "Quiet hours",
   "gateway.addr": "Address",
   "gateway.enabled": "Serve programs and browsers",
   "gateway.origins": "Origins",
@@ -159,8 +161,7 @@ export class ConfigState {
     const schema = this.schema.data;
     const values = this.values.data;
     if (!schema || !values) return [];
-    const offered = Object.entries(schema).filter(([key]) => hidden[key] === undefined);
-    return offered.map(([key, p]) => ({
+    return Object.entries(schema).map(([key, p]) => ({
       key,
       label: labelOf(key),
       help: p.description ?? "",

@@ -115,7 +115,7 @@ export class DataState {
       const r = await this.#rpc.call("storage.verify_backup", { path: b.path });
       this.verified = { ...this.verified, [b.path]: { busy: false, ok: r.ok, problems: r.problems } };
     } catch (e) {
-      this.verified = { ...this.verified, [b.path]: { busy: false, ok: false, problems: [asError(e).message] } };
+      this.verified = { ...this.verified, [b.path]: { busy: false, problems: [asError(e).message] } };
     }
   }
 

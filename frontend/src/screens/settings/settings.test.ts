@@ -4,7 +4,6 @@ import { fakeRpc, type FakeRpc } from "../../lib/rpc/fake";
 import { toasts } from "../../lib/ui/state";
 import { ConfigState, fixedBy, labelOf, shown, written } from "./config.svelte";
 import { DataState } from "./data.svelte";
-import { hidden } from "./hidden";
 import { GatewayState } from "./gateway.svelte";
 import { KeysState, placeWord } from "./keys.svelte";
 import { SandboxState, type SandboxStatus } from "./sandbox.svelte";
@@ -52,18 +51,6 @@ describe("ConfigState", () => {
     expect(fixedBy(c.pick(["log.level"])[0]!)).toBe("");
   });
 
-  it("offers nothing that does not work yet", async () => {
-    const { rpc, c } = config();
-    rpc.handle({
-      "config.schema": () => ({ properties: { "app.gpu": { type: "string" }, ...Object.fromEntries(Object.keys(hidden).map((k) => [k, { type: "string" }])) } }) as never,
-    });
-    await c.load();
-    expect(c.all.map((s) => s.key)).toEqual(["app.gpu"]);
-    expect(c.pick(Object.keys(hidden))).toEqual([]);
-    expect(c.groups("")).toHaveLength(1);
-    expect(Object.values(hidden).every((reason) => reason.endsWith("."))).toBe(true);
-  });
-
   it("saves, resets, and remembers what needs a restart", async () => {
     const { rpc, c } = config();
     await c.load();
@@ -101,7 +88,7 @@ describe("ConfigState", () => {
     expect(written({ type: "array" }, " http://a\n\nhttp://b, http://c ")).toEqual(["http://a", "http://b", "http://c"]);
     expect(written({ type: "integer" }, "45")).toBe(45);
     expect(written({ type: "integer" }, "16 MiB")).toBe("16 MiB");
-    expect(labelOf("gateway.tick_interval_ms")).toBe("Tick interval");
+    expect(labelOf("gateway.call_timeout_s")).toBe("Call timeout");
   });
 });
 

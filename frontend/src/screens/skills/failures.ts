@@ -69,8 +69,8 @@ export function describeFailure(errorClass: string | undefined, error: string | 
       };
     }
     case "trap": {
-      const exit = /^exit (\d+)/.exec(text);
-      if (exit) return { title: `It ended with exit code ${exit[1]}`, text: text.replace(/^exit \d+:?\s*/, ""), hint: "Exit code 0 is success. What it logged says more; try another input.", action: "input" };
+      const exit = (details as { exitCode?: number } | null | undefined)?.exitCode;
+      if (exit) return { title: `It ended with exit code ${exit}`, text, hint: "Exit code 0 is success. What it logged says more; try another input.", action: "input" };
       return { title: "The module crashed", text: text || "The engine stopped the module.", hint: "What it logged was kept. Try another input, or replace the module with a corrected one.", action: "module" };
     }
     case "thrown":

@@ -141,8 +141,9 @@ describe("failure texts", () => {
     expect(describeFailure("cpu", "", limits).action).toBe("input");
     expect(describeFailure("cpu", "", { ...limits, cpuMs: 300 }).action).toBe("timeout");
   });
-  it("take an exit code out of the text", () => {
-    expect(describeFailure("trap", "exit 3: no such file", limits)).toMatchObject({ title: "It ended with exit code 3", text: "no such file" });
+  it("take an exit code from the details", () => {
+    expect(describeFailure("trap", "exit 9: no such file", limits, {}, { exitCode: 3 })).toMatchObject({ title: "It ended with exit code 3", text: "exit 9: no such file" });
+    expect(describeFailure("trap", "exit 9: no such file", limits).title).toBe("The module crashed");
     expect(describeFailure("trap", "unreachable", limits)).toMatchObject({ title: "The module crashed", text: "unreachable" });
   });
   it("know every class, and what they do not know is still told", () => {

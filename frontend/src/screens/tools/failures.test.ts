@@ -30,7 +30,8 @@ describe("failure texts", () => {
 
   it("finds the line in the tool's own text", () => {
     expect(failureLine("    at count (tool.ts:12:5)")).toEqual({ line: 12, column: 5 });
-    expect(failureLine("SyntaxError at line 3, column 9")).toEqual({ line: 3, column: 9 });
+    expect(failureLine("", { line: 3, column: 9 })).toEqual({ line: 3, column: 9 });
+    expect(failureLine("SyntaxError at line 3, column 9")).toBeNull();
     expect(failureLine("boom")).toBeNull();
     expect(describeFailure("thrown", "boom", { stack: "at f (Text Counter.ts:4:2)" })).toMatchObject({ line: 4, column: 2 });
   });

@@ -39,12 +39,11 @@ export function widerProfile(profile: string | undefined): string | null {
   return null;
 }
 
-/** Finds the first position in the tool's own lines of an error text or stack. */
-export function failureLine(text: string): { line: number; column?: number } | null {
-  const m =
-    /(?:\.(?:ts|js|tsx|mjs)|<tool>|<input>|tool):(\d+)(?::(\d+))?/.exec(text) ??
-    /\bline (\d+)(?:,? (?:column|col) (\d+))?/i.exec(text) ??
-    /^\s*at [^\n]*?:(\d+)(?::(\d+))?\)?$/m.exec(text);
+/** The first position in the tool's own lines: where the compiler stopped, or the innermost frame of a stack. */
+export function failureLine(stack: string, details?: unknown): { line: number; column?: number } | null {
+  const d = (details ?? {}) as { line?: unknown; column?: unknown };
+  if (typeof d.line === "number" && d.line > 0) return typeof d.column === "number" && d.column > 0 ? { line: d.line, column: d.column } : { line: d.line };
+  const m = /(?:\.(?:ts|js|tsx|mjs)|<tool>|<input>|tool):(\d+)(?::(\d+))?/.exec(stack) ?? /^\s*at [^\n]*?:(\d+)(?::(\d+))?\)?$/m.exec(stack);
   if (!m) return null;
   const line = Number(m[1]);
   if (line < 1) return null;
@@ -73,7 +72,7 @@ function widen(f: RunFigures, what: string): string {
  */
 export function describeFailure(errorClass: string | undefined, error: string | undefined, f: RunFigures = {}): Failure {
   const text = (error ?? "").trim();
-  const at = failureLine(f.stack ?? "") ?? failureLine(text);
+  const at = failureLine(f.stack ?? "", f.details);
   const where = at === null ? {} : at.column === undefined ? { line: at.line } : { line: at.line, column: at.column };
   switch (errorClass) {
     case "compile":

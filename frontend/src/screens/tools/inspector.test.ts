@@ -7,7 +7,7 @@ function setup() {
   const rpc = fake({
     "tools.get": (p: { version?: string }) => ({ tool: tool({ version: p.version ?? "1.0.1", code: `code of ${p.version ?? "now"}` }) }),
     "tools.capabilities": () => ({ requested: [], grants: [], denied: [] }),
-    "permissions.preview": () => ({ steps: [], union: [], hosts: [], secrets: [], tier: "read_only", willAsk: [], unattended: "ok", unresolved: [] }),
+    "permissions.preview": () => ({ steps: [], union: [], hosts: [], secrets: [], tier: "read_only", willAsk: [], stops: [], unattended: "ok", unresolved: [] }),
     "permissions.list": () => ({ grants: [{ id: "g1", state: "active" }, { id: "g2", state: "revoked" }], denials: [], total: 2 }),
     "permissions.revoke": (p: { undoToken?: string }) => (p.undoToken ? { revoked: 0, restored: 1 } : { revoked: 1, undoToken: "u1" }),
     "tools.versions": () => ({

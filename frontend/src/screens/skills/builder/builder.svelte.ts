@@ -3,6 +3,7 @@ import type { Rpc } from "../../../lib/rpc";
 import { Load } from "../../../lib/ui/state";
 import { emptySkill, SkillDraft, textOf } from "./draft.svelte";
 import { Mapping } from "./mapping.svelte";
+import { memberPath } from "./expressions";
 import { isShort, shapeProblem, stepOfProblem, walk } from "./steps";
 import { CALLS, type Entry, type Meta, type Problem, type Skill, type Step, type Validation } from "./types";
 
@@ -115,6 +116,11 @@ export class SkillBuilder {
     add(this.warnings, "warnings");
     return map;
   });
+  /** Whether the check finds something wrong with the mapping of a parameter, such as that it is missing. */
+  refuses(path: string, name: string): boolean {
+    return this.errors.some((e) => e.path === `${path}.inputMapping${memberPath(name)}`);
+  }
+
   /** What is said about one value, or about what is inside it. */
   problemsAt(path: string): { error: string; warning: string; code: string } {
     const at = (p: Problem): boolean => p.path === path || p.path.startsWith(`${path}.`) || p.path.startsWith(`${path}[`);

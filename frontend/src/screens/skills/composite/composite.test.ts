@@ -4,7 +4,7 @@ import { asText, byStep, place } from "./changes";
 import { CompositeScreen } from "./composite.svelte";
 import { execution, fake, meta, until, version } from "./fixtures";
 import { paletteComposite } from "./palette";
-import { listed } from "./start.svelte";
+import { listedErrors } from "../../../lib/rpc/fields";
 import type { Execution, Meta } from "./types";
 
 function setup() {
@@ -159,7 +159,7 @@ describe("running", () => {
     start.text = "{}";
     rpc.failNext("skills.execute_composite", new RpcError({ kind: "invalid", message: "input: 1 problem", details: { errors: [{ path: "input/q", message: "expected string" }, 3] } }));
     expect(await screen.launch(meta(), {})).toBeNull();
-    expect(listed(start.error!)).toEqual([{ path: "input/q", message: "expected string" }]);
+    expect(listedErrors(start.error!)).toEqual([{ path: "input/q", code: "", message: "expected string" }]);
     expect(start.text).toBe("{}");
     expect(screen.startOf("s1")).toBe(start);
     screen.stop();

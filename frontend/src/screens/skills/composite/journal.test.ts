@@ -119,17 +119,15 @@ describe("the journal of a run", () => {
     expect(ends("permission", "fail")).toEqual(["failed", "denied", "failed"]);
   });
 
-  it("is quick with a thousand items", () => {
+  it("follows a thousand items", () => {
     const e = writer();
     const j = new Journal({ steps: [step("each", { toolType: "map", steps: [step("x")] })] });
-    const begun = Date.now();
     for (let i = 0; i < 1000; i++) {
       j.apply(e("step.intent", { stepPath: "each/x", iteration: String(i), attempt: 1 }));
       j.apply(e("step.outcome", { stepPath: "each/x", iteration: String(i), attempt: 1, data: { output: i } }));
       j.apply(e("map.item", { stepPath: "each", data: { index: i, output: i } }));
     }
     expect(j.visible(new Set(["each@"])).length).toBe(1001);
-    expect(Date.now() - begun).toBeLessThan(2000);
   });
 
   it("is made from results where the events are elsewhere", () => {

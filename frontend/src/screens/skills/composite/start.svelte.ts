@@ -65,19 +65,3 @@ export class RunStart {
     }
   }
 }
-
-/** One problem of a definition or an input, as refusals list them. */
-export interface Listed {
-  path: string;
-  message: string;
-}
-
-/** The problems that a refusal lists, or none. */
-export function listed(error: RpcError): Listed[] {
-  const errors = (error.details as { errors?: unknown } | undefined)?.errors;
-  if (!Array.isArray(errors)) return [];
-  return errors.flatMap((e: unknown) => {
-    const { path, message } = (typeof e === "object" && e !== null ? e : {}) as Partial<Listed>;
-    return typeof message === "string" ? [{ path: typeof path === "string" ? path : "", message }] : [];
-  });
-}

@@ -1,0 +1,286 @@
+package backend
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/google/uuid"
+
+	"helix/backend/audit"
+	"helix/backend/bus"
+	"helix/backend/callable"
+	"helix/backend/callable/callabletest"
+	"helix/backend/fault"
+	"helix/backend/permission"
+	"helix/backend/scheduler"
+	"helix/backend/skills"
+	"helix/backend/skills/machine"
+	"helix/backend/storage"
+	"helix/backend/tools"
+)
+
+// holdsNothing is the authority of a run of a tool without rights.
+func (c *chain) holdsNothing() *permission.Authority {
+	c.t.Helper()
+	poor := c.tool("poor", "export default () => 1")
+	info, err := c.Tools.Subject(c.ctx, "tool", poor.ID.String())
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	run := storage.NewID()
+	auth, err := c.Permission.Begin(c.ctx, nil, permission.Subject{Kind: "tool", ID: poor.ID.String(), DefinitionHash: info.DefinitionHash}, run)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return auth
+}
+
+// allowed makes a tool that asks the server, and allows it to.
+func (c *chain) allowed(name string) tools.Tool {
+	c.t.Helper()
+	made := c.asker(name)
+	if _, err := c.Tools.Execute(c.ctx, tools.ExecuteParams{ToolID: &made.ID}); !fault.Is(err, fault.Denied) {
+		c.t.Fatal(err)
+	}
+	c.answer("approve", "always")
+	return made
+}
+
+// TestProvidersConform runs the conformance suite over every provider of a whole backend.
+func TestProvidersConform(t *testing.T) {
+	t.Parallel()
+	c := newChain(t)
+	audited := func() int {
+		r, err := c.Audit.List(c.ctx, audit.ListParams{Limit: 1})
+		if err != nil || len(r.Entries) == 0 {
+			t.Fatal(err)
+		}
+		return int(r.Entries[0].Seq)
+	}
+	begun := make(chan struct{}, 8)
+	c.served = func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/slow" {
+			begun <- struct{}{}
+			<-r.Context().Done()
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		w.Write([]byte(`{"n":7}`)) //nolint:errcheck // the caller reads it
+	}
+	base := callabletest.Harness{Ctx: c.ctx, Registry: c.Callables, Effects: func() int { return int(c.asked.Load()) }, Audited: audited, Nothing: c.holdsNothing()}
+	asker, slow := c.allowed("asks"), c.allowed("slow")
+	strict, err := c.Tools.Create(c.ctx, tools.CreateParams{Name: "strict", Code: "export default (p) => p.n", Parameters: json.RawMessage(`{"type":"object","properties":{"n":{"type":"integer"}},"required":["n"]}`)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	wasm, err := c.Tools.CreateWasm(c.ctx, tools.CreateWasmParams{Name: "echo", Wasm: wasmFile(t, "echo"), Origin: tools.WasmLocal, InputSchema: json.RawMessage(`{"type":"object","required":["a"]}`)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	calls := c.save("Calls", `[{"stepId":"a","toolName":"asks","toolType":"custom"}]`)
+	waits := c.save("Waits", `[{"stepId":"a","toolName":"slow","toolType":"custom"}]`)
+	plain, err := c.Skills.CreateComposite(c.ctx, skills.SaveParams{Skill: json.RawMessage(`{"name":"Plain","inputSchema":{"type":"object","required":["n"]},"steps":[{"stepId":"a","toolType":"transform","value":"$.input.n"}]}`)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	url := `{"url":"http://localhost:` + c.port + `/`
+	if _, err := c.Callables.Call(c.ctx, callable.Ref{Kind: callable.Builtin, ID: "http.request"}, callable.Request{Input: json.RawMessage(url + `"}`)}); !fault.Is(err, fault.Denied) {
+		t.Fatal(err)
+	}
+	c.answer("approve", "always")
+
+	for kind, change := range map[callable.Kind]func(h *callabletest.Harness){
+		callable.Tool: func(h *callabletest.Harness) {
+			h.Good, h.Bad = callabletest.Case{ID: strict.Tool.ID.String(), Input: `{"n":1}`}, `{"n":"x"}`
+			h.Acts = &callabletest.Case{ID: asker.ID.String(), Input: `{}`}
+			h.Needs, h.Outside = h.Acts, h.Acts
+			h.Slow, h.Begun = &callabletest.Case{ID: slow.ID.String(), Input: `{}`}, begun
+		},
+		callable.WASM: func(h *callabletest.Harness) {
+			h.Good, h.Bad = callabletest.Case{ID: wasm.Skill.ID.String(), Input: `{"a":1}`}, `{}`
+		},
+		callable.Skill: func(h *callabletest.Harness) {
+			h.Good, h.Bad = callabletest.Case{ID: plain.SkillID.String(), Input: `{"n":1}`}, `{}`
+			h.Acts = &callabletest.Case{ID: calls.SkillID.String(), Input: `{}`}
+			h.Needs, h.Outside = h.Acts, h.Acts
+			h.Slow, h.Begun = &callabletest.Case{ID: waits.SkillID.String(), Input: `{}`}, begun
+		},
+		callable.Builtin: func(h *callabletest.Harness) {
+			h.Good, h.Bad = callabletest.Case{ID: "json.validate", Input: `{"value":1,"schema":true}`}, `{"value":1}`
+			h.Acts = &callabletest.Case{ID: "http.request", Input: url + `"}`}
+			h.Needs, h.Outside = h.Acts, h.Acts
+			h.Slow, h.Begun = &callabletest.Case{ID: "http.request", Input: url + `slow"}`}, begun
+		},
+	} {
+		t.Run(string(kind), func(t *testing.T) {
+			h := base
+			h.Kind = kind
+			change(&h)
+			callabletest.Run(t, h)
+		})
+	}
+	t.Run("memory", func(t *testing.T) {
+		h := base
+		h.Kind, h.Needs = callable.Builtin, nil
+		h.Good, h.Bad = callabletest.Case{ID: "memory.search", Input: `{"query":"tea"}`}, `{}`
+		h.Outside = &h.Good
+		h.Acts = &callabletest.Case{ID: "memory.create", Input: `{"content":"The kettle is blue."}`}
+		h.Effects = func() (n int) {
+			if err := c.DB.Read(c.ctx, func(tx *storage.Tx) error { return tx.QueryRow(`SELECT count(*) FROM memories`).Scan(&n) }); err != nil {
+				t.Fatal(err)
+			}
+			return n
+		}
+		callabletest.Run(t, h)
+	})
+}
+
+// A step remembers something and a later run finds it.
+func TestStepsCreateAndFindMemories(t *testing.T) {
+	t.Parallel()
+	c := newChain(t)
+	m := c.save("Remember", `[{"stepId":"keep","toolName":"memory.create","toolType":"builtin","parameters":{"content":"The kettle is blue.","tags":["kitchen"]}},
+		{"stepId":"find","toolName":"memory.search","toolType":"builtin","parameters":{"query":"kettle","mode":"keyword"},"outputMapping":"$.results[0].snippet"}]`)
+	out, err := c.Skills.ExecuteComposite(c.ctx, skills.ExecuteParams{SkillID: &m.SkillID})
+	if err != nil || string(out.FinalOutput) != `"The kettle is blue."` {
+		t.Fatalf("%s %+v, %v", out.FinalOutput, out.Error, err)
+	}
+}
+
+// permissions.preview says of a skill what its steps need, and permissions.diff what changed.
+func TestPermissionsOfASkill(t *testing.T) {
+	t.Parallel()
+	c := newChain(t)
+	alpha := c.asker("alpha")
+	m := c.save("Asks alpha", `[{"stepId":"a","toolName":"alpha","toolType":"custom"},{"stepId":"t","toolType":"transform","value":1}]`)
+	s := c.session(t)
+	ask := permission.PreviewParams{Subject: permission.PreviewSubject{Kind: "skill", ID: m.SkillID.String()}}
+	var p permission.PreviewResult
+	s.call("permissions.preview", ask, &p)
+	want := permission.PreviewCapability{Capability: permission.NetworkLocalhost, Resource: c.port, State: "missing"}
+	if len(p.Steps) != 1 || p.Steps[0].StepID != "a" || p.Steps[0].Subject.ID != alpha.ID.String() || len(p.Union) != 1 || p.Union[0] != want || p.Unattended != "will_stop" {
+		t.Errorf("%+v", p)
+	}
+	if _, err := c.Tools.Execute(c.ctx, tools.ExecuteParams{ToolID: &alpha.ID}); !fault.Is(err, fault.Denied) {
+		t.Fatal(err)
+	}
+	c.answer("approve", "always")
+	if s.call("permissions.preview", ask, &p); p.Union[0].State != "granted" || p.Unattended != "ok" {
+		t.Errorf("once it is granted: %+v", p)
+	}
+	if _, err := c.Skills.UpdateComposite(c.ctx, skills.SaveParams{Skill: json.RawMessage(`{"skillId":"` + m.SkillID.String() + `","steps":[{"stepId":"t","toolType":"transform","value":2}]}`)}); err != nil {
+		t.Fatal(err)
+	}
+	var d permission.DiffResult
+	if s.call("permissions.diff", permission.DiffParams{SubjectKind: "skill", SubjectID: m.SkillID.String()}, &d); len(d.Changes) == 0 || d.From != m.DefinitionHash || d.To == d.From {
+		t.Errorf("%+v", d)
+	}
+}
+
+const killedDir = "HELIX_TEST_KILLED_DIR"
+
+// A run that another program began goes on after a kill with no more rights than that program
+// held: its row keeps them.
+func TestAuthoritySurvivesKill(t *testing.T) {
+	if dir := os.Getenv(killedDir); dir != "" {
+		beginNarrowRuns(t, dir)
+		return
+	}
+	t.Parallel()
+	dir := t.TempDir()
+	cmd := exec.Command(os.Args[0], "-test.run=^TestAuthoritySurvivesKill$")
+	cmd.Env = append(os.Environ(), killedDir+"="+dir)
+	out, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	runs := map[string]uuid.UUID{}
+	for lines := bufio.NewScanner(out); len(runs) < 3 && lines.Scan(); {
+		if name, id, ok := strings.Cut(strings.TrimPrefix(lines.Text(), "run "), " "); ok && strings.HasPrefix(lines.Text(), "run ") {
+			runs[name] = uuid.MustParse(id)
+		}
+	}
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = cmd.Wait() // it was killed
+	if len(runs) != 3 {
+		t.Fatalf("the process to kill began %v", runs)
+	}
+
+	c := &chain{Backend: startWith(t, testOptions(dir)), t: t}
+	c.ctx = c.as(c.LocalUser())
+	for name, run := range runs {
+		c.Callables.Starter(callable.Skill).Start(run)
+		c.until(run, func(x *skills.Execution) bool { return x.Status == machine.Waiting })
+		if _, err := c.Skills.Answer(c.ctx, skills.AnswerParams{ExecutionID: run, StepPath: "ok", Decision: machine.Approve}); err != nil {
+			t.Fatal(err)
+		}
+		// The address that the tool asks answers nothing, so that the user's own run fails in
+		// another way.
+		if x := c.ended(run); (failure(x.Error).Kind == "denied") != (name != "own") {
+			t.Errorf("%s: %s %+v", name, x.Status, failure(x.Error))
+		}
+	}
+}
+
+// beginNarrowRuns begins runs for a caller that holds nothing, and one for the user, until it is
+// killed.
+func beginNarrowRuns(t *testing.T, dir string) {
+	c := &chain{Backend: startWith(t, testOptions(dir)), t: t, port: "9"}
+	c.ctx = c.as(c.LocalUser())
+	c.allowed("alpha")
+	m := c.save("Waits, then asks", `[{"stepId":"ok","toolType":"approval","title":"Go on?"},{"stepId":"a","toolName":"alpha","toolType":"custom"}]`)
+	ref, nothing := callable.Ref{Kind: callable.Skill, ID: m.SkillID.String()}, c.holdsNothing()
+	var run uuid.UUID
+	err := c.DB.Write(c.ctx, func(tx *storage.Tx) (err error) {
+		run, err = c.Callables.Starter(callable.Skill).Enqueue(tx, ref, callable.Request{Caller: callable.Caller{Kind: "agent", Authority: nothing}, Budget: callable.Budget{MaxTurns: 3}})
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	fmt.Println("run enqueued", run)
+	for name, who := range map[string]callable.Caller{"called": {Kind: "agent", Attended: true, Authority: nothing}, "own": {}} {
+		_, err := c.Callables.Call(c.ctx, ref, callable.Request{Caller: who})
+		d, ok := fault.As(err).Details.(map[string]any)
+		if !ok {
+			t.Fatal(err)
+		}
+		fmt.Println("run", name, d["executionId"])
+	}
+	select {}
+}
+
+// A tool that a schedule starts runs as a skill of one step, with the schedule's budget.
+func TestScheduleOfABuiltin(t *testing.T) {
+	t.Parallel()
+	c := newChain(t)
+	ended := make(chan scheduler.RunEvent, 64)
+	defer bus.Subscribe(c.Bus, func(_ uuid.UUID, e scheduler.RunEvent) { ended <- e })()
+	s, err := c.Scheduler.Create(c.ctx, scheduler.CreateParams{Name: "Now", Target: scheduler.Target{Kind: "builtin", Name: "time.now"}, Cadence: json.RawMessage(`{"type":"interval","everySecs":86400}`)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := c.Scheduler.RunNow(c.ctx, scheduler.RunNowParams{ScheduleID: s.ScheduleID})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for e := range ended {
+		if e.RunID == r.RunID && e.Status == "failed" {
+			t.Fatalf("%+v", e)
+		}
+		if e.RunID == r.RunID && e.Status == "success" {
+			return
+		}
+	}
+}

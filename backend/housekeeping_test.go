@@ -1,0 +1,71 @@
+package backend
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"io"
+	"net/http"
+	"testing"
+
+	"github.com/google/uuid"
+
+	"helix/backend/fault"
+	"helix/backend/gateway"
+	"helix/backend/storage"
+)
+
+// Every blob that a row of the caller refers to has an address; one of somebody else has not.
+func TestBlobAddressesFollowTheRows(t *testing.T) {
+	t.Parallel()
+	b := start(t)
+	s := b.session(t)
+	own := insertModule(t, b, b.LocalUser(), "mine")
+	u, err := b.DB.AddUser(t.Context(), "Somebody else")
+	if err != nil {
+		t.Fatal(err)
+	}
+	other := u.ID
+	strange := insertModule(t, b, other, "theirs")
+	var url gateway.BlobURL
+	s.call("blobs.url", gateway.BlobParams{SHA256: own.String()}, &url)
+	resp, err := http.Get(url.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if body, err := io.ReadAll(resp.Body); err != nil || string(body) != "mine" {
+		t.Errorf("%q, %v", body, err)
+	}
+	orphan, err := b.DB.Blobs().PutBytes(t.Context(), []byte("nobody's"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, ref := range []storage.Ref{strange, orphan} {
+		if err := s.try("blobs.url", gateway.BlobParams{SHA256: ref.String()}, &url); fault.KindOf(err) != fault.NotFound {
+			t.Errorf("a blob of others: %v", err)
+		}
+	}
+	// Two users may have the same bytes.
+	both := insertModule(t, b, other, "mine")
+	if _, _, err := b.exports.Open(b.as(other), both.SHA256); err != nil {
+		t.Errorf("the same bytes of another user: %v", err)
+	}
+}
+
+// insertModule stores text as the module of a new WASM tool of user.
+func insertModule(t *testing.T, b *Backend, user uuid.UUID, text string) storage.Ref {
+	t.Helper()
+	ref, err := b.DB.Blobs().PutBytes(t.Context(), []byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	hash := sha256.Sum256([]byte(text))
+	if err := b.DB.Write(b.as(user), func(tx *storage.Tx) error {
+		_, err := tx.Exec(`INSERT INTO skills (id, user_id, name, wasm_bytecode, wasm_size, definition_hash, created_at, updated_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?)`,
+			storage.NewID(), user, "m-"+hex.EncodeToString(hash[:4]), "sha256:"+ref.String(), ref.Size, hash, tx.Now, tx.Now)
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	return ref
+}

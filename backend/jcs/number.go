@@ -1,0 +1,136 @@
+package jcs
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"helix/backend/fault"
+)
+
+// Limits of a number in JSON from outside. Arithmetic on a number takes time and memory that
+// grow with its exponent, not with its text: 1e100000000 has eleven characters and a hundred
+// million digits. No double and no number that people write is beyond these limits.
+const (
+	MaxNumberDigits   = 1000 // before the exponent
+	MaxNumberExponent = 400  // written, either sign
+)
+
+// NumberProblem is the details of an error about a number that is too large.
+type NumberProblem struct {
+	Path    string `json:"path"` // JSON pointer to the number, "" for the whole value
+	Message string `json:"message"`
+}
+
+// NumberFits reports whether the text of a JSON number is within the limits.
+func NumberFits(text string) bool {
+	mantissa, exponent := text, ""
+	if at := strings.IndexAny(text, "eE"); at >= 0 {
+		mantissa, exponent = text[:at], text[at+1:]
+	}
+	if len(mantissa) > MaxNumberDigits+2 { // a sign and a point
+		return false
+	}
+	exponent = strings.TrimLeft(strings.TrimLeft(exponent, "+-"), "0")
+	if len(exponent) > 3 {
+		return false
+	}
+	n, err := strconv.Atoi(exponent)
+	return exponent == "" || err == nil && n <= MaxNumberExponent
+}
+
+// CheckNumbers looks for a number beyond the limits in text, which must be valid JSON.
+// Whatever reads JSON from outside with its numbers as they are written calls it. The error is
+// Invalid and has NumberProblem as details.
+func CheckNumbers(text []byte) error {
+	for i := 0; i < len(text); {
+		switch c := text[i]; {
+		case c == '"':
+			for i++; i < len(text) && text[i] != '"'; i++ {
+				if text[i] == '\\' {
+					i++
+				}
+			}
+			i++
+		case c == '-' || c >= '0' && c <= '9':
+			from := i
+			for i < len(text) && isNumberByte(text[i]) {
+				i++
+			}
+			if i-from > 3 && !NumberFits(string(text[from:i])) {
+				return findNumber(text, string(text[from:i]))
+			}
+		default:
+			i++
+		}
+	}
+	return nil
+}
+
+func isNumberByte(c byte) bool {
+	return c >= '0' && c <= '9' || c == '-' || c == '+' || c == '.' || c == 'e' || c == 'E'
+}
+
+// findNumber is the error for a text in which a number is too large.
+func findNumber(text []byte, number string) error {
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.UseNumber()
+	var v any
+	if err := d.Decode(&v); err != nil {
+		return TooLarge("", number)
+	}
+	return CheckValue(v)
+}
+
+// CheckValue is CheckNumbers for a value that is decoded with its numbers as json.Number.
+func CheckValue(v any) error {
+	path, number, found := numberBeyond(v)
+	if !found {
+		return nil
+	}
+	slices.Reverse(path)
+	return TooLarge(strings.Join(path, ""), number)
+}
+
+// numberBeyond gives the steps of the path to the first number beyond the limits, innermost
+// first.
+func numberBeyond(v any) (path []string, number string, found bool) {
+	switch v := v.(type) {
+	case json.Number:
+		return nil, v.String(), !NumberFits(v.String())
+	case []any:
+		for i, e := range v {
+			if path, number, found = numberBeyond(e); found {
+				return append(path, "/"+strconv.Itoa(i)), number, true
+			}
+		}
+	case map[string]any:
+		for k, e := range v {
+			if path, number, found = numberBeyond(e); found {
+				return append(path, "/"+EscapePointer(k)), number, true
+			}
+		}
+	}
+	return nil, "", false
+}
+
+// TooLarge is the error for a number beyond the limits at a JSON pointer.
+func TooLarge(path, number string) error {
+	where := path
+	if where == "" {
+		where = "the value"
+	}
+	if len(number) > 40 {
+		number = number[:40] + "…"
+	}
+	message := fmt.Sprintf("the number %s is beyond %d digits or an exponent from -%d to %d", number, MaxNumberDigits, MaxNumberExponent, MaxNumberExponent)
+	return fault.Invalidf("%s: %s", where, message).WithDetails(NumberProblem{Path: path, Message: message})
+}
+
+// EscapePointer writes a member's name as a part of a JSON pointer (RFC 6901).
+func EscapePointer(name string) string {
+	return strings.ReplaceAll(strings.ReplaceAll(name, "~", "~0"), "/", "~1")
+}

@@ -1,0 +1,33 @@
+package memory
+
+import (
+	"sync/atomic"
+	"testing"
+
+	"helix/backend/fault"
+)
+
+// On a nearly full disk an import waits and says so, without keeping housekeeping away; with
+// room again it ends as if nothing had been.
+func TestImportsWaitForSpace(t *testing.T) {
+	t.Parallel()
+	var low atomic.Bool
+	low.Store(true)
+	b := newBundle(t, Options{LowSpace: low.Load})
+	p := ImportParams{Path: writeFile(t, t.TempDir(), "c.json", "["+chat("c", "Dinner", "a=Alpha", "b=Bravo")+"]")}
+	job := must(b.Import(b.ctx, p))(t)
+	waits := func() ImportStatus { return must(b.ImportStatus(b.ctx, JobParams(job)))(t) }
+	until(t, "the import to stand so", func() bool { return waits().Message == fault.As(errLowSpace).Message })
+	if st := waits(); st.Status != "running" || st.Added != 0 {
+		t.Errorf("%+v", st)
+	}
+	if b.Busy() {
+		t.Error("what waits for space keeps pruning from making room")
+	}
+	low.Store(false)
+	until(t, "the import to stand so", func() bool { return waits().Status == "completed" })
+	wantCounts(t, waits(), "completed", 2, 2, 0, 0, 0)
+	if b.Busy() {
+		t.Error("busy after the end")
+	}
+}

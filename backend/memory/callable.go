@@ -1,0 +1,65 @@
+package memory
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"helix/backend/callable"
+)
+
+// Callables are the built-in steps of memory.
+func (s *Service) Callables() []callable.Func {
+	return []callable.Func{
+		{
+			Info: callable.Info{
+				Name: "memory.search", Title: "Finds what was remembered, said and read.", Effects: callable.Effects{ReadOnly: true, Idempotent: true}, Untrusted: true,
+				Input: json.RawMessage(`{"type":"object","additionalProperties":false,"required":["query"],"properties":{
+					"query":{"type":"string","maxLength":8192,"description":"What to look for, in any words."},
+					"limit":{"type":"integer","minimum":1,"maximum":100,"description":"Default: 10."},
+					"mode":{"enum":["hybrid","keyword","vector"],"description":"Default: hybrid."},
+					"tags":{"type":"array","items":{"type":"string"},"description":"All of these tags."},
+					"from":{"type":"string","format":"date-time"},"to":{"type":"string","format":"date-time"}}}`),
+				Output: json.RawMessage(`{"type":"object","required":["results"],"properties":{"results":{"type":"array","items":{"type":"object","properties":{
+					"id":{"type":"string"},"kind":{"type":"string"},"title":{"type":"string"},"snippet":{"type":"string"},"score":{"type":"number"},
+					"tags":{"type":"array","items":{"type":"string"}},"source":{"type":"string"},"occurredAt":{"type":"string"},"untrusted":{"type":"boolean"}}}}}}`),
+			},
+			Run: callable.Typed(func(ctx context.Context, _ callable.Request, in struct {
+				Query    string
+				Limit    int
+				Mode     string
+				Tags     []string
+				From, To *time.Time
+			}) (any, error) {
+				return s.Search(ctx, SearchParams{Query: in.Query, Limit: in.Limit, Mode: in.Mode, Filters: &Filters{TagsAll: in.Tags, From: in.From, To: in.To}})
+			}),
+		},
+		{
+			Info: callable.Info{
+				Name: "memory.create", Title: "Remembers a text; the same text is not stored twice.", Effects: callable.Effects{Idempotent: true},
+				Input: json.RawMessage(`{"type":"object","additionalProperties":false,"required":["content"],"properties":{
+					"content":{"type":"string","minLength":1,"maxLength":65536},
+					"type":{"type":"string","description":"Default: episodic."},
+					"layer":{"type":"integer","minimum":1,"maximum":7},
+					"tags":{"type":"array","maxItems":16,"items":{"type":"string","maxLength":64}},
+					"occurredAt":{"type":"string","format":"date-time"},
+					"salienceTier":{"type":"string","description":"Default: medium."}}}`),
+				Output: json.RawMessage(`{"type":"object","required":["deduplicated"],"properties":{"item":{"type":"object"},"deduplicated":{"type":"boolean"}}}`),
+			},
+			Run: callable.Typed(func(ctx context.Context, r callable.Request, in struct {
+				Content, Type string
+				Layer         *int
+				Tags          []string
+				OccurredAt    *time.Time
+				SalienceTier  string
+			}) (any, error) {
+				p := AddParams{Content: in.Content, Type: in.Type, Layer: in.Layer, Tags: in.Tags, OccurredAt: in.OccurredAt, SalienceTier: in.SalienceTier}
+				if r.Caller.Kind != "" { // a program wrote it, from data that may come from anywhere
+					untrusted := true
+					p.Source, p.Untrusted, p.SourceRef = "tool", &untrusted, r.Caller.Kind+":"+r.Caller.Run.String()
+				}
+				return s.Add(ctx, p)
+			}),
+		},
+	}
+}

@@ -1,0 +1,5 @@
+package sandbox
+
+import "helix/backend/testkit"
+
+const raceEnabled = testkit.Raced

@@ -1,0 +1,288 @@
+// Package schema checks JSON values against JSON Schema (draft-04 to 2020-12) with bounded
+// work: neither a schema nor a value from outside can make a check, or the compilation of a
+// schema, run for long, take much memory or end the process. It is the only package that works
+// with JSON Schema; anyone above may import it.
+//
+// Compilation is that of santhosh-tekuri/jsonschema. Checking is not: its validator cannot be
+// stopped, does not count, and dereferences nil for large exponents. Verdicts are equal.
+package schema
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"strings"
+	"sync"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"github.com/santhosh-tekuri/jsonschema/v6/kind"
+	"golang.org/x/text/language"
+	"golang.org/x/text/message"
+
+	"helix/backend/fault"
+	"helix/backend/jcs"
+)
+
+// Limits of a schema. A schema within them compiles in well under a second.
+const (
+	MaxBytes     = 256 << 10
+	MaxDepth     = 64     // of arrays and objects in its text
+	MaxValues    = 20_000 // JSON values in its text
+	MaxFindings  = 20
+	maxSchemas   = 2_000   // subschemas: the time of compilation grows with their square
+	maxPlaces    = 1 << 20 // bytes of the JSON pointers to all subschemas, which the library keeps
+	maxResources = 100     // each $id, and each reference into a place that holds no schema: the library copies its tables for it
+)
+
+// Finding is one place where a value does not match a schema.
+type Finding struct {
+	Path    string `json:"path"` // JSON pointer into the value, "" for the whole
+	Keyword string `json:"keyword"`
+	Message string `json:"message"`
+}
+
+// Findings are the details of an error about a value that does not match.
+type Findings struct {
+	Errors []Finding `json:"errors"` // at most 20
+}
+
+// Problem is the details of an error about a schema that cannot be used.
+type Problem struct {
+	Path string `json:"path"` // JSON pointer into the schema
+}
+
+// Schema is a compiled schema. It is safe for concurrent use.
+type Schema struct {
+	root    *jsonschema.Schema
+	rules   map[*jsonschema.Schema][]rule // of patternProperties, in a fixed order
+	values  map[any]valueSet              // by *jsonschema.Enum, and by the pointer to a const
+	scopes  map[*jsonschema.Schema]*scope // only when the schema has dynamic references
+	secrets map[*jsonschema.Schema]bool
+
+	defaults bool // some schema has one
+}
+
+// rule is one pattern of patternProperties.
+type rule struct {
+	pattern *pattern
+	schema  *jsonschema.Schema
+}
+
+// valueSet is what enum or const allows.
+type valueSet struct {
+	keys  map[string]struct{}
+	types jsonschema.Types
+}
+
+// scope is a resource of the schema, which dynamic references look into.
+type scope struct {
+	root    *jsonschema.Schema
+	anchors map[string]*jsonschema.Schema // $dynamicAnchor
+}
+
+const address = "helix:schema"
+
+// noLoader refuses references to other documents; nothing is ever fetched.
+type noLoader struct{}
+
+func (noLoader) Load(string) (any, error) {
+	return nil, errors.New("references to other documents are not followed")
+}
+
+// Compile reads a schema; $schema chooses the draft, by default 2020-12. References lead to
+// places inside the schema only, and patterns have linear running time (RE2). The error is
+// Invalid, or Limit for a schema that is too large, with Problem as details.
+func Compile(raw []byte) (*Schema, error) {
+	if len(raw) > MaxBytes {
+		return nil, limit("", "The schema has %d bytes; %d are allowed.", len(raw), MaxBytes)
+	}
+	doc, err := jcs.Decode(raw, MaxDepth, MaxValues)
+	if err != nil {
+		var p jcs.NumberProblem
+		p, _ = fault.As(err).Details.(jcs.NumberProblem)
+		return nil, problem(p.Path, "The schema cannot be used: %s.", text(err))
+	}
+	switch doc.(type) {
+	case map[string]any, bool:
+	default:
+		return nil, problem("", "A schema is a JSON object, true or false.")
+	}
+	in := &inventory{schemas: map[string]map[string]any{}}
+	if err := in.take(doc, "", ""); err != nil {
+		return nil, err
+	}
+	if err := in.references(doc); err != nil {
+		return nil, err
+	}
+	c := jsonschema.NewCompiler()
+	c.DefaultDraft(jsonschema.Draft2020)
+	c.UseLoader(noLoader{})
+	c.UseRegexpEngine(newPatterns().compile)
+	c.AssertFormat()
+	if err := c.AddResource(address, doc); err != nil {
+		return nil, in.explain(err)
+	}
+	root, err := c.Compile(address)
+	if err != nil {
+		return nil, in.explain(err)
+	}
+	s := &Schema{root: root, rules: map[*jsonschema.Schema][]rule{}, values: map[any]valueSet{}, secrets: map[*jsonschema.Schema]bool{}}
+	if err := s.prepare(c, in); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+func text(err error) string {
+	var f *fault.Error
+	if errors.As(err, &f) {
+		return f.Message
+	}
+	return err.Error()
+}
+
+func problem(path, format string, args ...any) error {
+	return fault.Invalidf(format, args...).WithDetails(Problem{path})
+}
+
+func limit(path, format string, args ...any) error {
+	return fault.Limitf(format, args...).WithDetails(Problem{path})
+}
+
+// CheckJSON compiles a schema and checks a JSON text against it. The list holds what does not
+// match; an error is about the schema, the text or the work.
+func CheckJSON(ctx context.Context, raw, value json.RawMessage) ([]Finding, error) {
+	s, err := Compile(raw)
+	if err != nil {
+		return nil, err
+	}
+	v, err := jcs.Decode(value, maxValueDepth, 0)
+	if err != nil {
+		return nil, fault.Invalidf("The value cannot be used: %s.", text(err))
+	}
+	return Mismatches(s.Check(ctx, v))
+}
+
+// Mismatches takes the findings out of an error of Check; another error stays one.
+func Mismatches(err error) ([]Finding, error) {
+	if err == nil {
+		return nil, nil
+	}
+	if f, ok := fault.As(err).Details.(Findings); ok {
+		return f.Errors, nil
+	}
+	return nil, err
+}
+
+// Cache keeps compiled schemas, and the errors of those that cannot be used, by their text.
+// The zero value is ready. It has two generations: what was not asked for while the younger
+// one filled up goes.
+type Cache struct {
+	mu         sync.Mutex
+	young, old map[string]cached
+	bytes      int // of the texts in young
+}
+
+type cached struct {
+	schema *Schema
+	err    error
+}
+
+const (
+	maxCached      = 128
+	maxCachedBytes = 1 << 20 // of text; compiled it is larger
+)
+
+// Compile is Compile with memory.
+func (c *Cache) Compile(raw []byte) (*Schema, error) {
+	key := string(raw)
+	c.mu.Lock()
+	found, ok := c.young[key]
+	if !ok {
+		if found, ok = c.old[key]; ok {
+			c.put(key, found)
+		}
+	}
+	c.mu.Unlock()
+	if !ok {
+		found.schema, found.err = Compile(raw)
+		if len(raw) <= MaxBytes {
+			c.mu.Lock()
+			c.put(key, found)
+			c.mu.Unlock()
+		}
+	}
+	return found.schema, found.err
+}
+
+func (c *Cache) put(key string, v cached) {
+	if len(c.young) >= maxCached || c.bytes+len(key) > maxCachedBytes || c.young == nil {
+		c.young, c.old, c.bytes = map[string]cached{}, c.young, 0
+	}
+	c.young[key] = v
+	c.bytes += len(key)
+}
+
+// explain turns the library's error into a sentence with the place in the schema.
+func (in *inventory) explain(err error) error {
+	var load *jsonschema.LoadURLError
+	var rx *jsonschema.InvalidRegexError
+	var invalid *jsonschema.SchemaValidationError
+	var ve *jsonschema.ValidationError
+	switch {
+	case errors.As(err, &rx):
+		return problem(fragment(rx.URL), "The pattern %.100q cannot be used: %s.", rx.Regex, rx.Err)
+	case errors.As(err, &load):
+		return problem(in.leaving, "The schema refers to another document. Only references inside it (#…) are followed.")
+	case errors.As(err, &invalid) && errors.As(invalid.Err, &ve):
+		english := message.NewPrinter(language.English)
+		path, why := "", ""
+		eachLeaf(ve, func(leaf *jsonschema.ValidationError) {
+			at := pointer(leaf.InstanceLocation)
+			said := shorten(leaf.ErrorKind.LocalizedString(english), 300)
+			if f, ok := leaf.ErrorKind.(*kind.Format); ok && f.Want == "regex" {
+				said = "the pattern cannot be used: " + shorten(f.Err.Error(), 200)
+			}
+			if why == "" {
+				path, why = at, said
+			}
+		})
+		if u := fragment(invalid.URL); u != "" {
+			path = u + path
+		}
+		return problem(path, "Not a valid JSON Schema: %s: %s.", orWhole(path, "the schema"), why)
+	}
+	return problem("", "Not a valid JSON Schema: %s.", strings.ReplaceAll(shorten(err.Error(), 300), address, ""))
+}
+
+func orWhole(path, whole string) string {
+	if path == "" {
+		return whole
+	}
+	return path
+}
+
+func eachLeaf(e *jsonschema.ValidationError, fn func(*jsonschema.ValidationError)) {
+	if len(e.Causes) == 0 {
+		fn(e)
+	}
+	for _, c := range e.Causes {
+		eachLeaf(c, fn)
+	}
+}
+
+func pointer(parts []string) string {
+	var b strings.Builder
+	for _, p := range parts {
+		b.WriteString("/" + jcs.EscapePointer(p))
+	}
+	return b.String()
+}
+
+// shorten cuts a text that may hold parts of a schema or value.
+func shorten(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	return strings.ToValidUTF8(s[:n], "") + "…"
+}

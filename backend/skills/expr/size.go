@@ -1,0 +1,128 @@
+package expr
+
+import (
+	"bytes"
+	"encoding/json"
+	"strconv"
+	"unicode/utf8"
+
+	"helix/backend/fault"
+)
+
+// MaxSize is the most bytes of JSON that the value of a template may take.
+const MaxSize = 1 << 20
+
+// Meter counts the bytes of JSON that values will take, while they are built: since values share
+// their parts, a small template can describe a result that no memory holds.
+type Meter struct{ most, left int }
+
+// NewMeter returns a meter for results of at most so many bytes.
+func NewMeter(most int) *Meter { return &Meter{most, most} }
+
+// Take counts v. It looks at no more of v than there is room for. The error is of kind limit.
+func (m *Meter) Take(v any) error {
+	if m.left -= size(v, m.left); m.left < 0 {
+		return m.full()
+	}
+	return nil
+}
+
+func (m *Meter) take(n int) error {
+	if m.left -= n; m.left < 0 {
+		return m.full()
+	}
+	return nil
+}
+
+func (m *Meter) full() error {
+	m.left = -1
+	return fault.Limitf("The value has more than %s.", bytesText(m.most))
+}
+
+func bytesText(n int) string {
+	if n >= 1<<20 {
+		return strconv.Itoa(n>>20) + " MiB"
+	}
+	return strconv.Itoa(n) + " bytes"
+}
+
+// Encode returns v as JSON of at most so many bytes, with <, > and & as they are. The error is of
+// kind limit, and comes before anything is built.
+func Encode(v any, most int) (json.RawMessage, error) {
+	if err := NewMeter(most).Take(v); err != nil {
+		return nil, err
+	}
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		return nil, err
+	}
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
+}
+
+// size is how many bytes v takes as JSON, or any number above most.
+func size(v any, most int) int {
+	n := 0
+	switch v := v.(type) {
+	case nil:
+		n = 4
+	case bool:
+		n = 5
+		if v {
+			n = 4
+		}
+	case string:
+		return textSize(v)
+	case json.Number:
+		return max(len(v), 1)
+	case []any:
+		n = 2 + max(len(v)-1, 0)
+		for _, e := range v {
+			if n > most {
+				break
+			}
+			n += size(e, most-n)
+		}
+	case map[string]any:
+		n = 2 + max(len(v)-1, 0)
+		for k, e := range v {
+			if n > most {
+				break
+			}
+			n += textSize(k) + 1
+			n += size(e, most-n)
+		}
+	case json.RawMessage:
+		n = len(v)
+	default: // a number of Go
+		n = 24
+	}
+	return n
+}
+
+// textSize is how many bytes a text takes as JSON.
+func textSize(s string) int {
+	n := len(s) + 2
+	for i := 0; i < len(s); {
+		c := s[i]
+		switch {
+		case c == '"' || c == '\\' || c == '\b' || c == '\f' || c == '\n' || c == '\r' || c == '\t':
+			n++
+		case c < 0x20:
+			n += 5
+		case c >= utf8.RuneSelf:
+			r, width := utf8.DecodeRuneInString(s[i:])
+			switch {
+			case r == utf8.RuneError && width == 1: // written as an escape
+				n += 5
+			case r == 0x2028 || r == 0x2029:
+				n += 3
+			}
+			i += width
+			continue
+		}
+		i++
+	}
+	return n
+}

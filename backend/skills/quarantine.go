@@ -1,0 +1,338 @@
+package skills
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+
+	"github.com/google/uuid"
+
+	"helix/backend/bus"
+	"helix/backend/fault"
+	"helix/backend/identity"
+	"helix/backend/skills/machine"
+	"helix/backend/storage"
+)
+
+// A run that was at work when the process ended unexpectedly, twice in a row and without making
+// progress in between, may be what ended it. It is quarantined: not continued by itself, and
+// shown as waiting, until a person resumes or cancels it. Its journal says nothing about this.
+
+// WaitQuarantined is why a quarantined run waits.
+const WaitQuarantined = "quarantined"
+
+// maxInterruptions is how often in a row the process may end with a run before the run is
+// quarantined.
+const maxInterruptions = 2
+
+const quarantineMessage = "Helix ended unexpectedly twice while this run was at work, so the run was not continued by itself. What it did is kept. Resume it, or cancel it."
+
+func errQuarantined() *fault.Error { return fault.Conflictf("%s", quarantineMessage) }
+
+// quarantineWait is the question that a quarantined run asks.
+func (r *runRow) quarantineWait() Wait {
+	w := Wait{Request: machine.RequestData{Reason: WaitQuarantined, Title: "Resume this run?", Message: quarantineMessage}, AskedAt: r.created}
+	if r.quarantined != nil {
+		w.AskedAt = *r.quarantined
+	}
+	return w
+}
+
+// countInterruptions notes, before anything is resumed, which runs were at work when the process
+// ended, and quarantines those with which it ended too often. It does so once: what is in memory
+// later has not been interrupted.
+func (s *Service) countInterruptions(ctx context.Context) error {
+	if s.counted.Load() {
+		return nil
+	}
+	type run struct {
+		parent uuid.UUID
+		atWork bool
+		held   bool
+	}
+	held := 0
+	err := s.db.Write(ctx, func(tx *storage.Tx) error {
+		held = 0
+		rows, err := tx.Query(`SELECT x.id, x.parent_execution_id, coalesce(i.stopped = 0, x.status = 'running'), i.quarantined_at IS NOT NULL
+			FROM composite_skill_executions x LEFT JOIN composite_skill_interruptions i ON i.execution_id = x.id
+			WHERE x.status IN ('queued', 'running', 'waiting') AND x.mode = 'live' AND x.device_id = ?`, s.db.Device().ID)
+		if err != nil {
+			return err
+		}
+		defer rows.Close()
+		runs := map[uuid.UUID]run{}
+		for rows.Next() {
+			var id uuid.UUID
+			var parent uuid.NullUUID
+			var r run
+			if err := rows.Scan(&id, &parent, &r.atWork, &r.held); err != nil {
+				return err
+			}
+			r.parent = parent.UUID
+			runs[id] = r
+		}
+		if err := rows.Err(); err != nil {
+			return err
+		}
+		rows.Close()
+		s.mu.Lock()
+		for id := range s.live { // begun or answered in this process already
+			delete(runs, id)
+		}
+		s.mu.Unlock()
+		suspects := map[uuid.UUID]bool{}
+		for id, r := range runs {
+			if !r.atWork {
+				continue
+			}
+			var chain []uuid.UUID
+			held := false
+			for at, ok := id, true; ok; _, ok = runs[at] { // a nested run is continued by the run around it
+				chain = append(chain, at)
+				held = held || runs[at].held
+				at = runs[at].parent
+			}
+			for _, x := range chain {
+				suspects[x] = suspects[x] || !held
+			}
+		}
+		if _, err := tx.Exec(`DELETE FROM composite_skill_interruptions WHERE stopped = 1`); err != nil {
+			return err
+		}
+		for id, suspect := range suspects {
+			if !suspect {
+				continue
+			}
+			var times int
+			err := tx.QueryRow(`INSERT INTO composite_skill_interruptions (execution_id, times) VALUES (?, 1)
+				ON CONFLICT (execution_id) DO UPDATE SET times = times + 1 RETURNING times`, id).Scan(&times)
+			if err != nil {
+				return err
+			}
+			if _, nested := runs[runs[id].parent]; nested || times < maxInterruptions {
+				continue
+			}
+			held++
+			if err := s.quarantine(tx, id); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	s.counted.Store(true)
+	if held > 0 {
+		s.log.Warn("runs are not continued because the process ended unexpectedly with them twice; a person can resume or cancel them", "runs", held)
+	}
+	return nil
+}
+
+func (s *Service) quarantine(tx *storage.Tx, id uuid.UUID) error {
+	_, err := tx.Exec(`UPDATE composite_skill_interruptions SET quarantined_at = ? WHERE execution_id = ?`, tx.Now, id)
+	if err == nil {
+		_, err = tx.Exec(`UPDATE composite_skill_executions SET status = 'waiting', wait_reason = NULL, wake_at = NULL, deadline_at = NULL, updated_at = ?
+			WHERE id = ?`, tx.Now, id)
+	}
+	if err != nil {
+		return err
+	}
+	row, err := anyRun(tx, id)
+	if err != nil {
+		return err
+	}
+	return s.ask(tx, row, machine.Wait{Request: row.quarantineWait().Request})
+}
+
+// noteStop has the next start know that the runs which are on their way now were left in order.
+func (s *Service) noteStop() {
+	if !s.counted.Load() || !s.leftRunning.Load() {
+		return
+	}
+	err := s.db.Write(context.Background(), func(tx *storage.Tx) error {
+		_, err := tx.Exec(`INSERT INTO composite_skill_interruptions (execution_id, times, stopped)
+			SELECT id, 0, 1 FROM composite_skill_executions WHERE status = 'running' AND mode = 'live' AND device_id = ?
+			ON CONFLICT (execution_id) DO UPDATE SET times = 0, stopped = 1 WHERE quarantined_at IS NULL`, s.db.Device().ID)
+		if err == nil {
+			_, err = tx.Exec(`UPDATE composite_skill_interruptions SET times = 0, stopped = 1 WHERE quarantined_at IS NULL`)
+		}
+		return err
+	})
+	if err != nil { // the next start counts one interruption too many, which alone quarantines nothing
+		s.log.Warn("the stop of the runs that go on is not on record", "error", err)
+	}
+}
+
+// noteAtWork notes that a run which waits is brought to memory: an unexpected end of the process
+// then counts for it as for one that runs.
+func noteAtWork(tx *storage.Tx, id uuid.UUID) error {
+	_, err := tx.Exec(`INSERT INTO composite_skill_interruptions (execution_id, times) VALUES (?, 0) ON CONFLICT DO NOTHING`, id)
+	return err
+}
+
+// rests takes that back when the run leaves memory and waits on.
+func (r *live) rests() {
+	if !r.suspect {
+		return
+	}
+	err := r.s.writes.Write(context.WithoutCancel(r.ctx), 1, func(tx *storage.Tx) error { return clearInterruptions(tx, r.row.id) })
+	if err != nil {
+		r.s.log.Warn("that a run rests is not on record", "run", r.row.id, "error", err)
+	}
+}
+
+// progressed reports that events bring a run further, so that it is no longer a suspect. What
+// each start repeats does not count.
+func progressed(events []machine.Event) bool {
+	return slices.ContainsFunc(events, func(e machine.Event) bool {
+		switch e.Type {
+		case machine.RunCreated, machine.RunStarted, machine.RunWaiting, machine.RunResumed, machine.StepProgress:
+			return false
+		}
+		return true
+	})
+}
+
+// clearInterruptions forgets the interruptions of a run and of those around it.
+func clearInterruptions(tx *storage.Tx, id uuid.UUID) error {
+	_, err := tx.Exec(`WITH RECURSIVE up (id) AS (VALUES (?1) UNION
+		SELECT x.parent_execution_id FROM composite_skill_executions x JOIN up ON x.id = up.id WHERE x.parent_execution_id IS NOT NULL)
+		DELETE FROM composite_skill_interruptions WHERE execution_id IN (SELECT id FROM up) AND quarantined_at IS NULL`, id)
+	return err
+}
+
+// release carries out what a person decides about a quarantined run.
+func (s *Service) release(ctx context.Context, row *runRow, decision string) error {
+	switch decision {
+	case machine.TryAgain:
+		who, _ := identity.From(ctx)
+		err := s.writes.Write(context.WithoutCancel(ctx), 1, func(tx *storage.Tx) error {
+			// One more end of the process with it quarantines it again.
+			res, err := tx.Exec(`UPDATE composite_skill_interruptions SET quarantined_at = NULL, times = ? WHERE execution_id = ? AND quarantined_at IS NOT NULL`,
+				maxInterruptions-1, row.id)
+			if err := oneRow(res, err); err != nil {
+				return errNotAsked()
+			}
+			_, err = tx.Exec(`UPDATE composite_skill_executions SET status = 'running', updated_at = ? WHERE id = ? AND status = 'waiting'`, tx.Now, row.id)
+			if err == nil && s.o.Questions != nil {
+				err = s.o.Questions.CloseTx(tx, row.id, quarantineRef, decision, who.Token)
+			}
+			return err
+		})
+		if err == nil {
+			_, _, err = s.open(ctx, row.id, nil)
+		}
+		return err
+	case machine.GiveUp:
+		return s.endQuarantined(ctx, row.id, machine.Failed, &machine.Failure{Kind: string(fault.Internal), Message: "Helix ended unexpectedly twice while this run was at work, and it was not resumed"})
+	}
+	return fault.Invalidf("decision is %q; it must be %q or %q.", decision, machine.TryAgain, machine.GiveUp)
+}
+
+// endQuarantined ends a quarantined run and the runs that belong to it, without evaluating
+// anything of them.
+func (s *Service) endQuarantined(ctx context.Context, id uuid.UUID, status Status, why *machine.Failure) error {
+	var ids []uuid.UUID
+	err := s.db.Read(ctx, func(tx *storage.Tx) error {
+		rows, err := tx.Query(`WITH RECURSIVE down (id) AS (VALUES (?1) UNION
+			SELECT x.id FROM composite_skill_executions x JOIN down ON x.parent_execution_id = down.id)
+			SELECT x.id FROM composite_skill_executions x JOIN down ON x.id = down.id WHERE x.status IN ('queued', 'running', 'waiting')
+			ORDER BY x.id = ?1`, id)
+		if err != nil {
+			return err
+		}
+		defer rows.Close()
+		for rows.Next() {
+			var x uuid.UUID
+			if err := rows.Scan(&x); err != nil {
+				return err
+			}
+			ids = append(ids, x)
+		}
+		return rows.Err()
+	})
+	for _, x := range ids {
+		if x != id {
+			err = errors.Join(err, s.endAsIs(ctx, x, machine.Cancelled, &machine.Failure{Kind: string(fault.Canceled), Message: "the run that it belongs to ended"}))
+		} else {
+			err = errors.Join(err, s.endAsIs(ctx, x, status, why))
+		}
+	}
+	return err
+}
+
+// endAsIs ends a run where it stands.
+func (s *Service) endAsIs(ctx context.Context, id uuid.UUID, status Status, why *machine.Failure) error {
+	door := &s.doors[id[len(id)-1]%doors]
+	door.Lock()
+	defer door.Unlock()
+	s.mu.Lock()
+	r := s.live[id]
+	s.mu.Unlock()
+	if r != nil { // an answer has brought it to memory
+		r.abort(why.Message)
+		return nil
+	}
+	err := fault.Catch(func() error {
+		row, prog, events, err := s.stored(ctx, id)
+		if err != nil || row.final() {
+			return err
+		}
+		var made created
+		if len(events) > 0 {
+			if err := json.Unmarshal(events[0].Data, &made); err != nil {
+				return err
+			}
+		}
+		r, err := s.newLive(*row, prog, made, events)
+		if err != nil {
+			return err
+		}
+		defer r.cancel(errParked)
+		if !r.apply(machine.End(status, why), s.now()) || !r.commit() {
+			return errUnwritten()
+		}
+		return nil
+	})
+	if err != nil && !fault.Is(err, fault.Unavailable) { // its journal cannot be used
+		return s.endRow(ctx, id, status, why)
+	}
+	return err
+}
+
+// endRow ends a run whose journal cannot be used.
+func (s *Service) endRow(ctx context.Context, id uuid.UUID, status Status, why *machine.Failure) error {
+	e := machine.End(status, why)
+	e.At = s.now()
+	var user uuid.UUID
+	err := s.writes.Write(context.WithoutCancel(ctx), 1, func(tx *storage.Tx) error {
+		row, err := anyRun(tx, id)
+		if err != nil || row.final() {
+			return err
+		}
+		res, err := tx.Exec(`UPDATE composite_skill_executions SET status = ?, wait_reason = NULL, wake_at = NULL, deadline_at = NULL, error_kind = ?,
+			error_message = ?, finished_at = ?, updated_at = ? WHERE id = ? AND status IN ('queued', 'running', 'waiting')`,
+			string(status), why.Kind, why.Message, e.At, tx.Now, id)
+		if err := oneRow(res, err); err != nil {
+			return err
+		}
+		if err := clearInterruptions(tx, id); err != nil {
+			return err
+		}
+		user = row.user
+		if err := tx.QueryRow(`SELECT coalesce(max(seq), 0) + 1 FROM composite_skill_events WHERE execution_id = ?`, id).Scan(&e.Seq); err != nil {
+			return err
+		}
+		if err := s.updateQuestions(tx, row, nil, nil, true); err != nil {
+			return err
+		}
+		return insertEvents(tx, id, []machine.Event{e})
+	})
+	if err == nil && user != uuid.Nil {
+		s.tell(id)
+		bus.Publish(s.db.Bus(), user, wireEvent(id, e))
+	}
+	return err
+}

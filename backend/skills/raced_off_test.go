@@ -1,5 +1,0 @@
-//go:build !race
-
-package skills
-
-const raced = false

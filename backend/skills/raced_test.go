@@ -1,6 +1,0 @@
-//go:build race
-
-package skills
-
-// raced says that the race detector is on, which makes everything ten times slower.
-const raced = true

@@ -1,0 +1,336 @@
+package backend
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"helix/backend/bus"
+	"helix/backend/fault"
+	"helix/backend/gateway"
+	"helix/backend/identity"
+	"helix/backend/memory"
+	"helix/backend/storage"
+)
+
+// uploader sends files to a backend as a browser does.
+type uploader struct {
+	*Backend
+	t     *testing.T
+	token string // of a session that may read and write
+}
+
+func newUploader(t *testing.T) *uploader {
+	t.Helper()
+	u := &uploader{Backend: start(t), t: t}
+	u.token = u.tokenFor("read", "write", "approve")
+	return u
+}
+
+// tokenFor opens a browser session as `helix ui` does.
+func (u *uploader) tokenFor(scopes ...string) string {
+	u.t.Helper()
+	var ticket gateway.Ticket
+	u.session(u.t).call("sessions.ticket", map[string]any{"scopes": scopes}, &ticket)
+	_, fragment, _ := strings.Cut(ticket.URL, "#ticket=")
+	resp, err := http.Post(u.Gateway.URL()+"/session", "application/json", strings.NewReader(`{"ticket":"`+fragment+`"}`))
+	if err != nil {
+		u.t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	var s struct{ Token string }
+	if err := json.NewDecoder(resp.Body).Decode(&s); err != nil || s.Token == "" {
+		u.t.Fatalf("no session: %d, %v", resp.StatusCode, err)
+	}
+	return s.Token
+}
+
+func (u *uploader) do(method, query string, body io.Reader, change func(*http.Request)) (int, uploaded) {
+	u.t.Helper()
+	req, err := http.NewRequestWithContext(u.t.Context(), method, u.Gateway.URL()+"/upload?"+query, body)
+	if err != nil {
+		u.t.Fatal(err)
+	}
+	req.Header.Set("Authorization", "Bearer "+u.token)
+	req.Header.Set("Origin", u.Gateway.URL())
+	req.Header.Set("Content-Type", "application/octet-stream")
+	if change != nil {
+		change(req)
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		u.t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	var a uploaded
+	if resp.StatusCode == http.StatusCreated {
+		if err := json.NewDecoder(resp.Body).Decode(&a); err != nil {
+			u.t.Fatal(err)
+		}
+	}
+	return resp.StatusCode, a
+}
+
+func (u *uploader) send(name, text string) uploaded {
+	u.t.Helper()
+	status, a := u.do(http.MethodPost, "name="+url.QueryEscape(name), strings.NewReader(text), nil)
+	if status != http.StatusCreated || a.Name != name || a.Size != int64(len(text)) || !strings.HasPrefix(a.Token, pickPrefix) {
+		u.t.Fatalf("upload of %s: %d %+v", name, status, a)
+	}
+	return a
+}
+
+// files are what is in the folder of uploads.
+func (u *uploader) files() []string {
+	u.t.Helper()
+	entries, err := os.ReadDir(u.uploads.dir)
+	if err != nil {
+		u.t.Fatal(err)
+	}
+	var names []string
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	return names
+}
+
+// browser is a session over the socket with the token of the browser.
+func (u *uploader) browser() *remote {
+	u.t.Helper()
+	c, err := gateway.Dial(u.t.Context(), gateway.ClientOptions{URL: u.Gateway.URL(), Token: u.token, Scopes: []string{"read", "write", "approve"}, Client: gateway.ClientInfo{ID: "browser"}})
+	if err != nil {
+		u.t.Fatal(err)
+	}
+	u.t.Cleanup(func() { _ = c.Close() })
+	return &remote{u.t, c}
+}
+
+func (u *uploader) imported(r *remote, token string) memory.ImportStatus {
+	u.t.Helper()
+	ended := make(chan memory.ImportStatus, 1)
+	defer bus.Subscribe(u.Bus, func(_ uuid.UUID, e memory.ImportDone) { ended <- e.ImportStatus })()
+	var job memory.JobResult
+	r.call("memory.import", memory.ImportParams{Path: token}, &job)
+	select {
+	case st := <-ended:
+		return st
+	case <-u.t.Context().Done():
+		u.t.Fatal("the import did not end")
+		return memory.ImportStatus{}
+	}
+}
+
+// TestUploadedFileIsImported sends a file, looks inside and imports it with the rights of a browser
+// session, which may name no path. The same file once more brings nothing new, though it lies
+// somewhere else. What was read is gone.
+func TestUploadedFileIsImported(t *testing.T) {
+	t.Parallel()
+	u := newUploader(t)
+	r := u.browser()
+	const text = "The boiler was serviced in March.\n\nThe plumber is called Rosa."
+	for round, want := range []struct{ added, skipped int64 }{{1, 0}, {0, 1}} {
+		sent := u.send("house notes.txt", text)
+		var p memory.PreviewResult
+		r.call("memory.import_preview", memory.ImportParams{Path: sent.Token}, &p)
+		if p.Format != "text" || p.Items == 0 {
+			t.Fatalf("round %d: preview %+v", round, p)
+		}
+		st := u.imported(r, sent.Token)
+		if st.Status != "completed" || st.Path != "house notes.txt" || (st.Added > 0) != (want.added > 0) || (st.Skipped > 0) != (want.skipped > 0) {
+			t.Errorf("round %d: %+v", round, st)
+		}
+		if err := r.try("memory.import_preview", memory.ImportParams{Path: sent.Token}, nil); !fault.Is(err, fault.Denied) {
+			t.Errorf("round %d: the token was accepted after the import: %v", round, err)
+		}
+		u.uploads.sweep(t.Context())
+		if left := u.files(); len(left) != 0 {
+			t.Errorf("round %d: %v is left", round, left)
+		}
+	}
+	var found memory.SearchResult
+	r.call("memory.search", memory.SearchParams{Query: "plumber", Mode: "keyword"}, &found)
+	if len(found.Results) != 1 || !found.Results[0].Untrusted {
+		t.Errorf("found %+v", found.Results)
+	}
+	if err := r.try("memory.import", memory.ImportParams{Path: filepath.Join(u.Config.Paths().Data, "helix.db")}, nil); !fault.Is(err, fault.Denied) {
+		t.Errorf("a browser session named a path: %v", err)
+	}
+}
+
+// TestUploadedBackupIsRestored checks and restores a backup that was uploaded.
+func TestUploadedBackupIsRestored(t *testing.T) {
+	t.Parallel()
+	u := newUploader(t)
+	admin := u.session(t)
+	admin.call("memory.add", memory.AddParams{Content: "before the backup"}, nil)
+	file := filepath.Join(t.TempDir(), "a.zip")
+	admin.call("storage.backup", storage.BackupParams{Path: file}, nil)
+	data, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sent := u.send("a.zip", string(data))
+	var checked storage.VerifyBackupResult
+	u.browser().call("storage.verify_backup", storage.VerifyBackupParams{Path: sent.Token}, &checked)
+	if !checked.OK {
+		t.Errorf("the backup is not right: %v", checked.Problems)
+	}
+	admin.call("memory.add", memory.AddParams{Content: "after the backup"}, nil)
+	admin.call("storage.restore", storage.RestoreParams{Path: sent.Token}, nil)
+	var l memory.ListResult
+	u.session(t).call("memory.list", memory.ListParams{}, &l)
+	if l.Total != 1 || l.Items[0].Content != "before the backup" {
+		t.Errorf("after the restore: %+v", l.Items)
+	}
+}
+
+// TestUploadRefusals sends what must be refused: nothing is kept of it.
+func TestUploadRefusals(t *testing.T) {
+	t.Parallel()
+	u := newUploader(t)
+	u.uploads.max = 1 << 20
+	reader := u.tokenFor("read")
+	big := bytes.Repeat([]byte("x"), 1<<20+1)
+	for name, c := range map[string]struct {
+		query  string
+		body   io.Reader
+		change func(*http.Request)
+		want   int
+	}{
+		"too large":             {"name=a", bytes.NewReader(big), nil, http.StatusRequestEntityTooLarge},
+		"too large in chunks":   {"name=a", struct{ io.Reader }{bytes.NewReader(big)}, nil, http.StatusRequestEntityTooLarge},
+		"no name":               {"", strings.NewReader("x"), nil, http.StatusUnprocessableEntity},
+		"no session":            {"name=a", strings.NewReader("x"), func(r *http.Request) { r.Header.Del("Authorization") }, http.StatusUnauthorized},
+		"wrong session":         {"name=a", strings.NewReader("x"), func(r *http.Request) { r.Header.Set("Authorization", "Bearer "+strings.Repeat("0", 64)) }, http.StatusUnauthorized},
+		"session that may read": {"name=a", strings.NewReader("x"), func(r *http.Request) { r.Header.Set("Authorization", "Bearer "+reader) }, http.StatusForbidden},
+		"foreign origin":        {"name=a", strings.NewReader("x"), func(r *http.Request) { r.Header.Set("Origin", "https://example.org") }, http.StatusForbidden},
+		"cross-site":            {"name=a", strings.NewReader("x"), func(r *http.Request) { r.Header.Set("Sec-Fetch-Site", "cross-site") }, http.StatusForbidden},
+		"foreign host":          {"name=a", strings.NewReader("x"), func(r *http.Request) { r.Host = "example.org" }, http.StatusForbidden},
+	} {
+		if status, _ := u.do(http.MethodPost, c.query, c.body, c.change); status != c.want {
+			t.Errorf("%s: %d, want %d", name, status, c.want)
+		}
+	}
+	if status, _ := u.do(http.MethodPut, "name=a", strings.NewReader("x"), nil); status != http.StatusMethodNotAllowed {
+		t.Errorf("PUT: %d", status)
+	}
+	if left := u.files(); len(left) != 0 {
+		t.Errorf("%v is left", left)
+	}
+	if status, a := u.do(http.MethodPost, "name=../../evil", strings.NewReader("x"), nil); status != http.StatusCreated || a.Name != "evil" {
+		t.Errorf("a name with folders: %d, %+v", status, a)
+	}
+}
+
+// TestUploadTokenBelongsToItsUser uses and deletes the upload of somebody else.
+func TestUploadTokenBelongsToItsUser(t *testing.T) {
+	t.Parallel()
+	u := newUploader(t)
+	sent := u.send("a.txt", "a text of mine")
+	other := identity.With(t.Context(), identity.Identity{User: uuid.New(), Scopes: identity.Admin.Closed(), Pipe: "websocket"})
+	if _, err := u.Picks.Resolve(other, sent.Token, false); !fault.Is(err, fault.Denied) {
+		t.Errorf("another user read it: %v", err)
+	}
+	if _, ok := u.Picks.uploaded(identity.UserID(other), sent.Token); ok {
+		t.Error("another user may delete it")
+	}
+	if status, _ := u.do(http.MethodDelete, "token=pick:0000", nil, nil); status != http.StatusNotFound {
+		t.Errorf("DELETE of an unknown token: %d", status)
+	}
+	if status, _ := u.do(http.MethodDelete, "token="+sent.Token, nil, nil); status != http.StatusNoContent || len(u.files()) != 0 {
+		t.Errorf("DELETE of my own: %d, left %v", status, u.files())
+	}
+	if err := u.browser().try("memory.import_preview", memory.ImportParams{Path: sent.Token}, nil); !fault.Is(err, fault.Denied) {
+		t.Errorf("a deleted upload was read: %v", err)
+	}
+}
+
+// TestCanceledUploadLeavesNothing breaks an upload off in the middle.
+func TestCanceledUploadLeavesNothing(t *testing.T) {
+	t.Parallel()
+	u := newUploader(t)
+	gone := make(chan struct{})
+	receive := u.uploads.receive
+	u.uploads.receive = func(w http.ResponseWriter, r *http.Request, part string, max int64) (*gateway.Upload, error) {
+		defer close(gone)
+		return receive(w, r, part, max)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	body, write := io.Pipe()
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, u.Gateway.URL()+"/upload?name=a.zip", body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Authorization", "Bearer "+u.token)
+	answered := make(chan error, 1)
+	go func() {
+		resp, err := http.DefaultClient.Do(req)
+		if err == nil {
+			_ = resp.Body.Close()
+		}
+		answered <- err
+	}()
+	if _, err := write.Write(bytes.Repeat([]byte("x"), 1<<20)); err != nil {
+		t.Fatal(err)
+	}
+	cancel()
+	_ = write.CloseWithError(context.Canceled)
+	if err := <-answered; err == nil {
+		t.Error("the upload was answered")
+	}
+	<-gone
+	if left := u.files(); len(left) != 0 {
+		t.Errorf("%v is left", left)
+	}
+}
+
+// TestUnusedUploadsAreRemoved leaves uploads unused, kills the program and starts it again.
+func TestUnusedUploadsAreRemoved(t *testing.T) {
+	t.Parallel()
+	u := newUploader(t)
+	now := time.Now()
+	later := func(by time.Duration) { // Picks calls now under its lock
+		u.Picks.mu.Lock()
+		defer u.Picks.mu.Unlock()
+		now = now.Add(by)
+		u.Picks.now = func() time.Time { return now }
+	}
+	later(0)
+	sent := u.send("a.txt", "a text of mine")
+	u.uploads.sweep(t.Context())
+	if len(u.files()) != 1 {
+		t.Fatal("an upload with a token was removed")
+	}
+	later(uploadLife - time.Minute)
+	if _, err := u.Picks.Resolve(identity.With(t.Context(), identity.Identity{User: u.LocalUser(), Pipe: "websocket"}), sent.Token, false); err != nil {
+		t.Fatal(err)
+	}
+	later(uploadLife - time.Minute) // counted from the last use
+	if u.uploads.sweep(t.Context()); len(u.files()) != 1 {
+		t.Fatal("an upload that was used lately was removed")
+	}
+	later(2 * time.Minute)
+	if u.uploads.sweep(t.Context()); len(u.files()) != 0 {
+		t.Errorf("%v is left", u.files())
+	}
+	half := filepath.Join(u.uploads.dir, "upload-123")
+	if err := os.WriteFile(half, []byte("half"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if u.uploads.sweep(t.Context()); len(u.files()) != 1 {
+		t.Error("a file that arrives was removed")
+	}
+	if openUploads(u.uploads.dir, u.Picks, u.log); len(u.files()) != 0 {
+		t.Errorf("after a restart: left %v", u.files())
+	}
+}

@@ -1,0 +1,512 @@
+// Command reliability starts build/bin/helix and sends it every hostile input of this folder at
+// the same time. Meanwhile it measures how soon an ordinary tool answers, whether the process
+// lives and how much memory it takes; then how soon it stops, and whether the data are whole when
+// it starts again. It prints one line a measure: name, value, unit, ratio to the peer, peer,
+// separated by tabs. On standard error it says how often each input was sent and what came back.
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"helix/backend/fault"
+	"helix/backend/gateway"
+	"helixbench/figures"
+)
+
+var (
+	program      = flag.String("helix", "../bin/helix", "the `file` of the program")
+	lasting      = flag.Duration("for", time.Minute, "how long everything runs")
+	endlessTools = flag.Int("endless", 2, "how many clients run tools that never end")
+	only         = flag.String("only", "", "send the inputs whose name contains this alone")
+	target       = flag.String("target", "", "internal: be the attackers of this address")
+	token        = flag.String("token", "", "internal: of the scopes read and write")
+	allToken     = flag.String("all-token", "", "internal: of all scopes")
+)
+
+func main() {
+	flag.Parse()
+	run := measure
+	if *target != "" {
+		run = attack
+	}
+	if err := run(); err != nil {
+		fmt.Fprintln(os.Stderr, "bench reliability:", err)
+		os.Exit(1)
+	}
+}
+
+func measure() error {
+	dir, err := os.MkdirTemp("", "helix-bench-reliability-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir) //nolint:errcheck // a temporary folder
+	b := &bench{dir: dir}
+	if b.helix, err = filepath.Abs(*program); err != nil {
+		return err
+	}
+	defer func() {
+		if b.p != nil {
+			b.p.cmd.Process.Kill() //nolint:errcheck // after an error
+		}
+	}()
+	if err := b.start(); err != nil {
+		return err
+	}
+	if err := b.prepare(); err != nil {
+		return err
+	}
+	if err := b.calm(); err != nil {
+		return err
+	}
+	if err := b.attacked(); err != nil {
+		return err
+	}
+	return b.after()
+}
+
+type bench struct {
+	dir, helix string
+	token      string // of the scopes read and write
+	all        string // a token of all scopes
+	tool       string // the ordinary one
+	p          *process
+	deaths     int
+	stored     []string // ids of memories whose storing was acknowledged
+}
+
+// process is one life of the program.
+type process struct {
+	cmd   *exec.Cmd
+	url   string
+	log   string
+	ended chan struct{}
+}
+
+func (p *process) alive() bool {
+	select {
+	case <-p.ended:
+		return false
+	default:
+		return true
+	}
+}
+
+// start starts the program and waits for its address.
+func (b *bench) start() error {
+	log, err := os.CreateTemp(b.dir, "stderr-*")
+	if err != nil {
+		return err
+	}
+	defer log.Close() //nolint:errcheck // the process has its own
+	cmd := exec.Command(b.helix, "serve", "--addr", "127.0.0.1:0", "--data-dir", filepath.Join(b.dir, "data"))
+	cmd.Stderr = log
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	line, err := bufio.NewReader(out).ReadString('\n')
+	b.p = &process{cmd: cmd, log: log.Name(), ended: make(chan struct{}), url: line[strings.LastIndexByte(line, ' ')+1 : max(len(line)-1, 0)]}
+	go func(p *process) {
+		p.cmd.Wait() //nolint:errcheck // how it ended stands in its state
+		close(p.ended)
+	}(b.p)
+	if err != nil {
+		return fmt.Errorf("helix serve told no address: %w: %s", err, tail(log.Name()))
+	}
+	return nil
+}
+
+// tail is the end of a file.
+func tail(file string) string {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return err.Error()
+	}
+	return string(text[max(0, len(text)-4000):])
+}
+
+// admin calls a method through the command line, with all rights.
+func (b *bench) admin(method string, params, result any) error {
+	text, err := json.Marshal(params)
+	if err != nil {
+		return err
+	}
+	cmd := exec.Command(b.helix, "rpc", method, string(text), "--data-dir", filepath.Join(b.dir, "data"), "--timeout", "10m")
+	var failure strings.Builder
+	cmd.Stderr = &failure
+	out, err := cmd.Output()
+	if err != nil {
+		return fmt.Errorf("%s: %w: %s", method, err, failure.String())
+	}
+	return json.Unmarshal(out, result)
+}
+
+func (b *bench) dial(scopes ...string) (*gateway.Client, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	token := b.token
+	if slices.Contains(scopes, "admin") {
+		token = b.all
+	}
+	return gateway.Dial(ctx, gateway.ClientOptions{URL: b.p.url, Token: token, Scopes: scopes})
+}
+
+// prepare makes the tokens and the ordinary tool.
+func (b *bench) prepare() error {
+	for token, scopes := range map[*string][]string{&b.token: {"read", "write"}, &b.all: {"read", "write", "admin"}} {
+		var made struct{ Token string }
+		if err := b.admin("tokens.create", map[string]any{"name": "benchmark", "scopes": scopes}, &made); err != nil {
+			return err
+		}
+		*token = made.Token
+	}
+	c, err := b.dial("read", "write")
+	if err != nil {
+		return err
+	}
+	defer c.Close() //nolint:errcheck // done with it
+	var tool struct{ Tool struct{ ID string } }
+	if err := c.Call(context.Background(), "tools.create", map[string]any{"name": "Sum", "code": "return params.a + params.b",
+		"parameters": json.RawMessage(`{"type":"object","properties":{"a":{"type":"number"},"b":{"type":"number"}},"required":["a","b"]}`)}, &tool); err != nil {
+		return err
+	}
+	b.tool = tool.Tool.ID
+	return b.ordinary(c)
+}
+
+// ordinary runs the ordinary tool once.
+func (b *bench) ordinary(c *gateway.Client) error {
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	var r struct {
+		Success bool
+		Output  json.Number
+		Error   string
+	}
+	if err := c.Call(ctx, "tools.execute", map[string]any{"toolId": b.tool, "params": map[string]any{"a": 2, "b": 3}}, &r); err != nil {
+		return err
+	}
+	if !r.Success || r.Output != "5" {
+		return fmt.Errorf("the tool answered %q, %s", r.Output, r.Error)
+	}
+	return nil
+}
+
+// calm measures the ordinary tool before the attack.
+func (b *bench) calm() error {
+	c, err := b.dial("read", "write")
+	if err != nil {
+		return err
+	}
+	defer c.Close() //nolint:errcheck // done with it
+	var took []float64
+	for range 25 {
+		began := time.Now()
+		if err := b.ordinary(c); err != nil {
+			return err
+		}
+		took = append(took, float64(time.Since(began).Microseconds())/1000)
+		time.Sleep(200 * time.Millisecond)
+	}
+	figures.Print("ordinary tool, p95, before", quantile(took, 0.95), "ms", 0, "")
+	return nil
+}
+
+// attacked sends everything at once, measures meanwhile, and stops the program in the middle of it.
+func (b *bench) attacked() error {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	c, err := b.dial("read", "write")
+	if err != nil {
+		return err
+	}
+	defer c.Close() //nolint:errcheck // done with it
+	// They are a process of their own: nothing of theirs is part of what is measured here.
+	attackers := exec.Command(os.Args[0], "-target", b.p.url, "-token", b.token, "-all-token", b.all, "-only", *only, "-endless", fmt.Sprint(*endlessTools))
+	attackers.Stderr = os.Stderr
+	end, err := attackers.StdinPipe()
+	if err != nil {
+		return err
+	}
+	if err := attackers.Start(); err != nil {
+		return err
+	}
+	memory := watch(ctx, b.p.cmd.Process.Pid)
+
+	var took []float64
+	var refused []string
+	tick := time.NewTicker(200 * time.Millisecond)
+	defer tick.Stop()
+	until := time.Now().Add(*lasting)
+	for i := 0; time.Now().Before(until) && b.p.alive(); i++ {
+		began := time.Now()
+		if err := b.ordinary(c); err != nil {
+			refused = append(refused, err.Error())
+		} else {
+			took = append(took, float64(time.Since(began).Microseconds())/1000)
+		}
+		if i%5 == 0 {
+			b.store(ctx, c, i)
+		}
+		<-tick.C
+	}
+	if b.p.alive() {
+		var status struct{ PID int }
+		if err := c.Call(ctx, "system.status", struct{}{}, &status); err != nil || status.PID != b.p.cmd.Process.Pid {
+			return fmt.Errorf("system.status: process %d, %w", status.PID, err)
+		}
+	}
+	stopping := b.stop()
+	cancel()
+	end.Close() //nolint:errcheck // its end is all that counts
+	if err := attackers.Wait(); err != nil {
+		return fmt.Errorf("the attackers: %w", err)
+	}
+	fmt.Fprintln(os.Stderr, "most memory:", memory.parts.Load())
+	for _, r := range refused {
+		fmt.Fprintln(os.Stderr, "the ordinary tool:", r)
+	}
+	if len(took) == 0 {
+		return errors.New("the ordinary tool never answered")
+	}
+	figures.Print("ordinary tool, p50", quantile(took, 0.5), "ms", 0, "")
+	figures.Print("ordinary tool, p95", quantile(took, 0.95), "ms", 0, "")
+	figures.Print("ordinary tool, max", slices.Max(took), "ms", 0, "")
+	figures.Print("answers of the ordinary tool", float64(len(took)), "count", 0, "")
+	figures.Print("calls of the ordinary tool that failed", float64(len(refused)), "count", 0, "")
+	figures.Print("stop after SIGTERM", stopping.Seconds(), "s", 0, "")
+	figures.Print("resident memory, peak", float64(memory.all.Load())/1024, "MiB", 0, "")
+	figures.Print("resident memory, peak, without children", float64(memory.parent.Load())/1024, "MiB", 0, "")
+	figures.Print("memory by share, peak", float64(memory.share.Load())/1024, "MiB", 0, "")
+	return nil
+}
+
+// attack sends everything until the input ends.
+func attack() error {
+	dir, err := os.MkdirTemp("", "helix-bench-reliability-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir) //nolint:errcheck // a temporary folder
+	b := &bench{dir: dir, token: *token, all: *allToken, p: &process{url: *target}}
+	attackers, err := b.attackers()
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	var group sync.WaitGroup
+	for _, a := range attackers {
+		if strings.Contains(a.name, *only) {
+			group.Go(func() { a.run(ctx, b) })
+		}
+	}
+	io.Copy(io.Discard, os.Stdin) //nolint:errcheck // its end is all that counts
+	cancel()
+	group.Wait()
+	for _, a := range attackers {
+		a.report()
+	}
+	return nil
+}
+
+// store adds a memory and notes its id when that was acknowledged.
+func (b *bench) store(ctx context.Context, c *gateway.Client, i int) {
+	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+	defer cancel()
+	var r struct{ Item struct{ ID string } }
+	if err := c.Call(ctx, "memory.add", map[string]any{"content": fmt.Sprintf("Note %d of an ordinary day.", i)}, &r); err == nil {
+		b.stored = append(b.stored, r.Item.ID)
+	} else {
+		fmt.Fprintln(os.Stderr, "memory.add:", err)
+	}
+}
+
+// stop ends the program in order and tells how long that took. One that ended before counts as a
+// death.
+func (b *bench) stop() time.Duration {
+	if !b.p.alive() {
+		b.deaths++
+		fmt.Fprintf(os.Stderr, "helix died: %s\n%s\n", b.p.cmd.ProcessState, tail(b.p.log))
+		return 0
+	}
+	began := time.Now()
+	b.p.cmd.Process.Signal(syscall.SIGTERM) //nolint:errcheck // then it never ends, which is seen
+	select {
+	case <-b.p.ended:
+	case <-time.After(2 * time.Minute):
+		b.p.cmd.Process.Kill() //nolint:errcheck // it is alive
+		<-b.p.ended
+		b.deaths++
+		fmt.Fprintln(os.Stderr, "helix did not stop within two minutes")
+	}
+	took := time.Since(began)
+	if code := b.p.cmd.ProcessState.ExitCode(); code != 0 {
+		fmt.Fprintf(os.Stderr, "helix ended with code %d\n%s\n", code, tail(b.p.log))
+	}
+	return took
+}
+
+// after starts the program again on the same data and looks whether they are whole.
+func (b *bench) after() error {
+	began := time.Now()
+	if err := b.start(); err != nil {
+		return err
+	}
+	c, err := b.dial("read", "write")
+	if err != nil {
+		return err
+	}
+	defer c.Close() //nolint:errcheck // done with it
+	if err := b.ordinary(c); err != nil {
+		return fmt.Errorf("after the start: %w", err)
+	}
+	figures.Print("started again, until the first answer", time.Since(began).Seconds(), "s", 0, "")
+	lost := 0
+	for _, id := range b.stored {
+		var item struct{ Content string }
+		if err := c.Call(context.Background(), "memory.get", map[string]any{"id": id}, &item); fault.Is(err, fault.NotFound) {
+			lost++
+		} else if err != nil {
+			return err
+		}
+	}
+	figures.Print("acknowledged memories", float64(len(b.stored)), "count", 0, "")
+	figures.Print("acknowledged memories that are lost", float64(lost), "count", 0, "")
+	var check struct {
+		OK       bool
+		Problems []string
+	}
+	if err := b.admin("storage.check", map[string]any{"full": true}, &check); err != nil {
+		return err
+	}
+	var log struct {
+		OK      bool
+		Message string
+	}
+	if err := b.admin("audit.verify", struct{}{}, &log); err != nil {
+		return err
+	}
+	if !check.OK || !log.OK {
+		fmt.Fprintln(os.Stderr, "the data:", check.Problems, log.Message)
+	}
+	figures.Print("problems of the database and the log", float64(len(check.Problems))+map[bool]float64{false: 1}[log.OK], "count", 0, "")
+	b.stop()
+	figures.Print("deaths", float64(b.deaths), "count", 0, "")
+	return nil
+}
+
+func quantile(v []float64, q float64) float64 {
+	v = slices.Sorted(slices.Values(v))
+	return v[min(len(v)-1, int(float64(len(v))*q))]
+}
+
+// use is the most memory that was seen, in KiB.
+type use struct {
+	all, parent, share atomic.Int64
+	parts              atomic.Value // of all, for a person
+}
+
+// watch looks at the memory of a process and its children until ctx ends. What they share counts
+// once a process in all, and once in share.
+func watch(ctx context.Context, pid int) *use {
+	u := &use{}
+	look := func(field string, file string, pids []int) (sum int64) {
+		for _, p := range pids {
+			sum += kib(fmt.Sprintf("/proc/%d/%s", p, file), field)
+		}
+		return sum
+	}
+	most := func(v *atomic.Int64, now int64) { v.Store(max(v.Load(), now)) }
+	go func() {
+		for i := 0; ctx.Err() == nil; i++ {
+			pids := family(pid)
+			most(&u.parent, look("VmRSS:", "status", pids[:1]))
+			if n := look("VmRSS:", "status", pids); n > u.all.Load() {
+				u.all.Store(n)
+				var parts []string
+				for _, p := range pids {
+					parts = append(parts, fmt.Sprintf("%d MiB", kib(fmt.Sprintf("/proc/%d/status", p), "VmRSS:")>>10))
+				}
+				own := fmt.Sprintf("/proc/%d/status", pid)
+				u.parts.Store(fmt.Sprintf("%s; of the first %d MiB are the program's file", strings.Join(parts, " + "), kib(own, "RssFile:")>>10))
+			}
+			if i%20 == 0 {
+				most(&u.share, look("Pss:", "smaps_rollup", pids))
+			}
+			time.Sleep(50 * time.Millisecond)
+		}
+	}()
+	return u
+}
+
+// family is a process and all that descend from it.
+func family(pid int) []int {
+	parents := map[int]int{}
+	stats, _ := filepath.Glob("/proc/[0-9]*/stat") //nolint:errcheck // the pattern is sound
+	for _, file := range stats {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			continue // it ended
+		}
+		_, rest, _ := strings.Cut(string(text), ") ")
+		if f := strings.Fields(rest); len(f) > 1 {
+			id, _ := strconv.Atoi(filepath.Base(filepath.Dir(file))) //nolint:errcheck // the pattern asks for a digit
+			parents[id], _ = strconv.Atoi(f[1])                      //nolint:errcheck // the kernel writes it
+		}
+	}
+	all := []int{pid}
+	program := arguments(pid)
+	for i := 0; i < len(all); i++ {
+		for id, parent := range parents {
+			// One that has not started its program yet shows the memory of its parent as its own.
+			if parent == all[i] && arguments(id) != program {
+				all = append(all, id)
+			}
+		}
+	}
+	return all
+}
+
+func arguments(pid int) string {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+	if err != nil {
+		return "" // it ended
+	}
+	return string(text)
+}
+
+// kib reads a field of a file of the kernel; 0 when the process has ended.
+func kib(file, field string) int64 {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return 0
+	}
+	for line := range strings.Lines(string(text)) {
+		if f := strings.Fields(line); len(f) > 1 && f[0] == field {
+			n, _ := strconv.ParseInt(f[1], 10, 64) //nolint:errcheck // the kernel writes it
+			return n
+		}
+	}
+	return 0
+}

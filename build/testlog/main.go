@@ -1,0 +1,87 @@
+// Command testlog reads what `go test -json` writes and prints it as `go test` would: a line a
+// package, and the output of what failed. The tests that were skipped, with their reasons, are
+// added to a file, which make test shows at its end: a skipped test must not look like a passed
+// one.
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"regexp"
+	"strings"
+)
+
+// partOfAnother is the reason of what is a program for other tests and no test.
+const partOfAnother = "a part of another test"
+
+type event struct {
+	Action, Package, Test, Output, ImportPath string
+}
+
+func main() {
+	skipped := flag.String("skipped", "", "`file` to which skipped tests are added")
+	flag.Parse()
+	output := map[[2]string]string{} // of tests that have not ended
+	var skips strings.Builder
+	in := bufio.NewScanner(os.Stdin)
+	in.Buffer(nil, 64<<20)
+	for in.Scan() {
+		var e event
+		if json.Unmarshal(in.Bytes(), &e) != nil {
+			fmt.Println(in.Text()) // a word of the tools themselves
+			continue
+		}
+		test := [2]string{e.Package, e.Test}
+		switch e.Action {
+		case "build-output":
+			fmt.Print(e.Output)
+		case "output":
+			if e.Test == "" && strings.HasPrefix(e.Output, "ok  \t") {
+				fmt.Print(e.Output)
+			}
+			output[test] += e.Output
+		case "fail":
+			fmt.Print(output[test])
+			delete(output, test)
+		case "skip":
+			if why := reason(output[test]); e.Test != "" && why != partOfAnother {
+				fmt.Fprintf(&skips, "%s.%s: %s\n", strings.TrimPrefix(e.Package, "helix/"), e.Test, why)
+			}
+			delete(output, test)
+		case "pass":
+			delete(output, test)
+		}
+	}
+	if err := in.Err(); err != nil {
+		fmt.Fprintln(os.Stderr, "testlog:", err)
+		os.Exit(1)
+	}
+	if *skipped == "" || skips.Len() == 0 {
+		return
+	}
+	f, err := os.OpenFile(*skipped, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err == nil {
+		_, err = f.WriteString(skips.String())
+	}
+	if err == nil {
+		err = f.Close()
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "testlog:", err)
+		os.Exit(1)
+	}
+}
+
+// said is what a test says when it is skipped: file, line and reason.
+var said = regexp.MustCompile(`(?m)^\s+\w+\.go:\d+: (.*)$`)
+
+// reason is what a test said when it was skipped, without the place.
+func reason(output string) string {
+	if m := said.FindStringSubmatch(output); m != nil {
+		return m[1]
+	}
+	return "it gives no reason"
+}
