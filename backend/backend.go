@@ -136,6 +136,18 @@ func Open(ctx context.Context, o Options) (_ *Backend, err error) {
 	}
 	b.closing("lock", func() error { release(); return nil })
 
+	// The engine is prepared while the database opens: neither needs the other.
+	engine := sync.OnceValues(func() (*sandbox.Engine, error) {
+		return sandbox.Open(ctx, sandbox.Options{CacheDir: filepath.Join(paths.Cache, "engine"), MinIsolation: conf.SandboxMinIsolation})
+	})
+	go engine() //nolint:errcheck // openDomains reads the result
+	b.closing("sandbox", func() error {
+		if e, _ := engine(); e != nil {
+			return e.Close() // already closed unless Open failed before the domains
+		}
+		return nil
+	})
+
 	passphrase, _ := b.Config.Env("HELIX_KEY_PASSPHRASE")
 	if b.Root, err = b.Config.OpenRoot(ctx, config.RootOptions{Keyring: o.Keyring, Passphrase: passphrase, Logger: b.log}); err != nil {
 		return nil, fmt.Errorf("open the keyring: %w", err)
@@ -143,7 +155,7 @@ func Open(ctx context.Context, o Options) (_ *Backend, err error) {
 	if err := b.openStorage(ctx, paths, conf); err != nil {
 		return nil, err
 	}
-	if err := b.openDomains(ctx, paths, conf); err != nil {
+	if err := b.openDomains(paths, conf, engine); err != nil {
 		return nil, err
 	}
 	return b, b.openGateway(ctx, paths, conf)
@@ -183,7 +195,7 @@ func (b *Backend) openStorage(ctx context.Context, paths config.Paths, conf conf
 	return nil
 }
 
-func (b *Backend) openDomains(ctx context.Context, paths config.Paths, conf config.Config) (err error) {
+func (b *Backend) openDomains(paths config.Paths, conf config.Config, engine func() (*sandbox.Engine, error)) (err error) {
 	b.Audit = audit.New(b.DB, audit.Options{
 		Logger: b.log, HeadFile: auditHead(paths),
 		DetailsDays: func() int { return days(b.Config.Current().AuditDetailsMaxAge) },
@@ -203,8 +215,7 @@ func (b *Backend) openDomains(ctx context.Context, paths config.Paths, conf conf
 		Logger: b.log, Home: home, Own: own, OwnPort: b.ownPort, Audit: b.Audit,
 		StateDir: func(s permission.Subject) string { return tools.StateFolder(toolFiles, s) },
 	})
-	b.Sandbox, err = sandbox.Open(ctx, sandbox.Options{CacheDir: filepath.Join(paths.Cache, "engine"), MinIsolation: conf.SandboxMinIsolation})
-	if err != nil && b.Sandbox == nil {
+	if b.Sandbox, err = engine(); err != nil && b.Sandbox == nil {
 		return fmt.Errorf("open the sandbox: %w", err)
 	} else if err != nil {
 		b.log.Warn("tools cannot run", "err", err) // a state: system.status says so too

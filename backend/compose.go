@@ -38,7 +38,9 @@ func (b *Backend) openGateway(ctx context.Context, paths config.Paths, conf conf
 	b.uploads.receive, b.uploads.reading, b.uploads.bus = b.Gateway.ReceiveUpload, b.Memory.Importing, b.Bus
 	b.Gateway.Route("POST", "/upload", gateway.Write, false, b.uploads.post)
 	b.Gateway.Route("DELETE", "/upload", gateway.Write, false, b.uploads.delete)
-	b.Services.Add("skill-sandbox", b.Sandbox.Run, b.sandboxPort)
+	if !b.o.Once {
+		b.Services.Add("skill-sandbox", b.Sandbox.Run, b.sandboxPort)
+	}
 	if !b.o.Once || b.o.OnceMemory {
 		b.Services.Add("memory", b.whole(b.Memory.Run), nil)
 	}
@@ -52,9 +54,12 @@ func (b *Backend) openGateway(ctx context.Context, paths config.Paths, conf conf
 	b.core = gateway.NewServices(nil, b.log)
 	for name, run := range map[string]func(context.Context) error{
 		"gateway": b.Gateway.Run, "services": b.Services.Run, "storage": b.Storage.Run, "keys": b.whole(b.Keys.Run), "audit": b.whole(b.Audit.Run),
-		"permission": b.whole(b.Permission.Run), "tools": b.whole(b.Tools.Run), "sandbox": b.watchSandbox, "uploads": b.whole(b.uploads.run),
+		"permission": b.whole(b.Permission.Run), "tools": b.whole(b.Tools.Run), "uploads": b.whole(b.uploads.run),
 	} {
 		b.core.Add(name, run, nil)
+	}
+	if !b.o.Once {
+		b.core.Add("sandbox", b.watchSandbox, nil)
 	}
 	return nil
 }
