@@ -56,6 +56,9 @@ type Options struct {
 	Once bool
 	// OnceMemory has such a process import and embed all the same, while the command waits.
 	OnceMemory bool
+	// OnceSandbox prepares the sandbox of such a process while the database opens, for a command
+	// that runs code; else the first run prepares it.
+	OnceSandbox bool
 	Extra      []gateway.Extra
 	// Activate shows the window and follows links; nil in a program without a window.
 	Activate func(ctx context.Context, args []string) error
@@ -138,7 +141,7 @@ func Open(ctx context.Context, o Options) (_ *Backend, err error) {
 
 	// The engine is prepared while the database opens: neither needs the other.
 	engine := sync.OnceValues(func() (*sandbox.Engine, error) {
-		return sandbox.Open(ctx, sandbox.Options{CacheDir: filepath.Join(paths.Cache, "engine"), MinIsolation: conf.SandboxMinIsolation})
+		return sandbox.Open(ctx, sandbox.Options{CacheDir: filepath.Join(paths.Cache, "engine"), MinIsolation: conf.SandboxMinIsolation, Lazy: o.Once && !o.OnceSandbox})
 	})
 	go engine() //nolint:errcheck // openDomains reads the result
 	b.closing("sandbox", func() error {
