@@ -1,6 +1,7 @@
 package backend
 
 import (
+	"context"
 	_ "embed" // the generated document
 	"time"
 
@@ -103,4 +104,18 @@ func registerStorage(b *Backend, a *gateway.API) {
 	gateway.Forward[storage.LowSpace](a, "storage.low_space", gateway.Everyone())
 	gateway.Forward[storage.Recovery](a, "storage.recovery", gateway.Everyone())
 	gateway.Forward[storage.BackupProgress](a, "storage.backup_progress", gateway.Everyone())
+}
+
+// pathParam makes fn resolve one path parameter before it runs.
+func pathParam[P, R any](b *Backend, write bool, field func(*P) *string, fn func(context.Context, P) (R, error)) func(context.Context, P) (R, error) {
+	return func(ctx context.Context, p P) (R, error) {
+		f := field(&p)
+		path, err := b.Picks.Resolve(ctx, *f, write)
+		if err != nil {
+			var zero R
+			return zero, err
+		}
+		*f = path
+		return fn(ctx, p)
+	}
 }

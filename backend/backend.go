@@ -11,7 +11,6 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"sync"
 	"time"
@@ -24,8 +23,10 @@ import (
 	"helix/backend/config"
 	"helix/backend/fault"
 	"helix/backend/gateway"
+	"helix/backend/logfile"
 	"helix/backend/memory"
 	"helix/backend/permission"
+	"helix/backend/picks"
 	"helix/backend/sandbox"
 	"helix/backend/scheduler"
 	"helix/backend/skills"
@@ -59,7 +60,7 @@ type Options struct {
 	// OnceSandbox prepares the sandbox of such a process while the database opens, for a command
 	// that runs code; else the first run prepares it.
 	OnceSandbox bool
-	Extra      []gateway.Extra
+	Extra       []gateway.Extra
 	// Activate shows the window and follows links; nil in a program without a window.
 	Activate func(ctx context.Context, args []string) error
 	// ReleaseHold lets this version migrate again after a rollback.
@@ -87,12 +88,12 @@ type Backend struct {
 	Memory     *memory.Service
 	Gateway    *gateway.Server
 	Services   *gateway.Services // those that a person can stop and start
-	Picks      *Picks
+	Picks      *picks.Picks
 	API        *gateway.API // the method table that Gateway serves
 
 	encoder string // why there is no sentence encoder; "": there is one
 	exports *exported
-	uploads *uploads
+	uploads *picks.Uploads
 
 	core     *gateway.Services // what runs as long as the backend does, with Services among it
 	builtins *callable.Set
@@ -129,7 +130,7 @@ func Open(ctx context.Context, o Options) (_ *Backend, err error) {
 	}
 	paths, conf := b.Config.Paths(), b.Config.Current()
 	home, _ := os.UserHomeDir() // without one, ~ stands for nothing
-	b.Picks = newPicks(filepath.Join(paths.Data, "backups"), home)
+	b.Picks = picks.New(filepath.Join(paths.Data, "backups"), home)
 	if b.log = o.Logger; b.log == nil {
 		b.log = b.openLog(paths.State, conf)
 	}
@@ -172,6 +173,9 @@ func (b *Backend) openStorage(ctx context.Context, paths config.Paths, conf conf
 	keys := storage.NewKeys(b.Root)
 	b.DB, err = storage.Open(ctx, storage.Options{
 		Path: paths.Database(), Keys: keys, Bus: b.Bus, Logger: b.log, Version: Version,
+		Audit: func(tx *storage.Tx, action string, details any) error {
+			return audit.Append(tx, audit.Entry{Action: action, SubjectKind: "storage", Details: details})
+		},
 		Traces:         []string{auditHead(paths)},
 		AllowNetworkFS: conf.StorageAllowNetworkFS, ReleaseHold: b.o.ReleaseHold, Progress: b.o.Progress,
 	})
@@ -180,15 +184,10 @@ func (b *Backend) openStorage(ctx context.Context, paths config.Paths, conf conf
 	}
 	b.closing("database", b.DB.Close)
 	b.Keys = keys
-	auditTx := func(tx *storage.Tx, action string, details any) error {
-		return audit.Append(tx, audit.Entry{Action: action, SubjectKind: "storage", Details: details})
-	}
-	b.Keys.SetAudit(auditTx)
 	b.Secrets = storage.NewSecrets(b.DB)
-	b.Secrets.SetAudit(auditTx)
 	b.Storage = storage.NewService(b.DB, storage.ServiceOptions{
 		ConfigFile: paths.ConfigFile(), UserDir: paths.User,
-		Policy: b.storagePolicy, Audit: auditTx,
+		Policy: b.storagePolicy,
 		EndSessions: func() {
 			b.Config.FileChanged(b.LocalUser())
 			b.Gateway.EndSessions()
@@ -367,15 +366,17 @@ func (b *Backend) Close() error {
 	return b.err
 }
 
-// processMemory tells the resident size of the process, where the system says it, and the heap.
-func processMemory() (rss, heap int64) {
-	var m runtime.MemStats
-	runtime.ReadMemStats(&m)
-	if b, err := os.ReadFile("/proc/self/statm"); err == nil {
-		var size, resident int64
-		if _, err := fmt.Sscan(string(b), &size, &resident); err == nil {
-			rss = resident * int64(os.Getpagesize())
-		}
+// openLog writes to <state>/helix.log and repeats records of level o.LogTo or higher on
+// standard error. When the file cannot be written, logging goes on without it.
+func (b *Backend) openLog(dir string, conf config.Config) *slog.Logger {
+	file := logfile.New(filepath.Join(dir, "helix.log"), conf.HistoryLogMaxAge)
+	b.closing("log", file.Close)
+	level := slog.LevelInfo
+	if err := level.UnmarshalText([]byte(conf.LogLevel)); err != nil {
+		level = slog.LevelInfo
 	}
-	return rss, int64(m.HeapAlloc)
+	return slog.New(slog.NewMultiHandler(
+		slog.NewJSONHandler(file, &slog.HandlerOptions{Level: level}),
+		slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: b.o.LogTo}),
+	))
 }

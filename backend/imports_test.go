@@ -28,6 +28,8 @@ const (
 var levels = map[string]int{
 	"backend/duration":                     foundation,
 	"backend/fault":                        foundation,
+	"backend/picks":                        foundation,
+	"backend/logfile":                      foundation,
 	"backend/bus":                          foundation,
 	"backend/identity":                     foundation,
 	"backend/jcs":                          foundation,
@@ -136,6 +138,11 @@ var sideways = map[string]map[string]string{
 	},
 	"backend/skills/definition": {
 		"backend/skills/expr": "conditions and templates are checked by what evaluates them",
+	},
+	"backend/picks": {
+		"backend/fault":    "coded errors",
+		"backend/identity": "a token belongs to a user",
+		"backend/gateway":  "receives the body of an upload",
 	},
 	"backend/safehttp": {
 		"backend/fault": "coded errors",

@@ -23,8 +23,6 @@ type ServiceOptions struct {
 	Policy     func() Policy // the settings in force; nil: DefaultPolicy
 	// Busy reports a recording or a run: prune and automatic backups wait for its end.
 	Busy func() bool
-	// Audit writes one audit entry inside tx; nil writes none.
-	Audit AuditFunc
 	// EndSessions is called after another database was put in place.
 	EndSessions func()
 
@@ -84,9 +82,6 @@ func NewService(db *DB, o ServiceOptions) *Service {
 	if o.Busy == nil {
 		o.Busy = func() bool { return false }
 	}
-	if o.Audit == nil {
-		o.Audit = func(*Tx, string, any) error { return nil }
-	}
 	if o.EndSessions == nil {
 		o.EndSessions = func() {}
 	}
@@ -138,7 +133,7 @@ func (s *Service) note(ctx context.Context, action string, details any) error {
 		s.log.Warn("not audited in recovery mode", "action", action)
 		return nil
 	}
-	return s.db.Write(ctx, func(tx *Tx) error { return s.o.Audit(tx, action, details) })
+	return s.db.Write(ctx, func(tx *Tx) error { return s.db.o.Audit.write(tx, action, details) })
 }
 
 // reporter publishes progress to the user who asked, at most ten times a second.
