@@ -25,6 +25,7 @@ import (
 	"helix/backend/gateway"
 	"helix/backend/logfile"
 	"helix/backend/memory"
+	"helix/backend/pause"
 	"helix/backend/permission"
 	"helix/backend/picks"
 	"helix/backend/sandbox"
@@ -74,6 +75,7 @@ type Backend struct {
 	Config     *config.Service
 	Root       *config.Root
 	Bus        *bus.Bus
+	Pause      *pause.Pause // holds background work back
 	DB         *storage.DB
 	Keys       *storage.Keys
 	Secrets    *storage.Secrets
@@ -134,6 +136,9 @@ func Open(ctx context.Context, o Options) (_ *Backend, err error) {
 	if b.log = o.Logger; b.log == nil {
 		b.log = b.openLog(paths.State, conf)
 	}
+	if b.Pause, err = pause.Open(filepath.Join(paths.State, "pause.json"), b.Bus); err != nil {
+		b.log.Warn("background work is not paused", "err", err)
+	}
 	release, err := storage.Lock(filepath.Join(paths.Data, "helix.lock"))
 	if err != nil {
 		return nil, err
@@ -187,7 +192,7 @@ func (b *Backend) openStorage(ctx context.Context, paths config.Paths, conf conf
 	b.Secrets = storage.NewSecrets(b.DB)
 	b.Storage = storage.NewService(b.DB, storage.ServiceOptions{
 		ConfigFile: paths.ConfigFile(), UserDir: paths.User,
-		Policy: b.storagePolicy,
+		Policy: b.storagePolicy, Pause: b.Pause,
 		EndSessions: func() {
 			b.Config.FileChanged(b.LocalUser())
 			b.Gateway.EndSessions()

@@ -13,6 +13,7 @@ import (
 	"helix/backend/bus"
 	"helix/backend/fault"
 	"helix/backend/identity"
+	"helix/backend/pause"
 )
 
 // ServiceOptions tell the service about things it does not own. The zero value works.
@@ -23,6 +24,9 @@ type ServiceOptions struct {
 	Policy     func() Policy // the settings in force; nil: DefaultPolicy
 	// Busy reports a recording or a run: prune and automatic backups wait for its end.
 	Busy func() bool
+	// Pause holds automatic backups and pruning back; the service itself pauses background work
+	// while the disk is nearly full. nil: a pause of its own.
+	Pause *pause.Pause
 	// EndSessions is called after another database was put in place.
 	EndSessions func()
 
@@ -68,10 +72,9 @@ type Service struct {
 	o   ServiceOptions
 	log *slog.Logger
 
-	one      chan struct{} // holds one token; the one long operation has it
-	chores   atomic.Bool   // the long operation is background work, which ends by itself
-	lowSpace atomic.Bool
-	reserve  reserveFile
+	one     chan struct{} // holds one token; the one long operation has it
+	chores  atomic.Bool   // the long operation is background work, which ends by itself
+	reserve reserveFile
 }
 
 // NewService makes the service for db. It starts nothing; see Run.
@@ -81,6 +84,9 @@ func NewService(db *DB, o ServiceOptions) *Service {
 	}
 	if o.Busy == nil {
 		o.Busy = func() bool { return false }
+	}
+	if o.Pause == nil {
+		o.Pause, _ = pause.Open("", db.bus) // reads no file
 	}
 	if o.EndSessions == nil {
 		o.EndSessions = func() {}

@@ -213,6 +213,13 @@ export interface BackendExecuteSkillParams {
   interactive?: boolean;
 }
 
+/** PauseBackgroundParams say how long background work pauses, or that it resumes. */
+export interface BackendPauseBackgroundParams {
+  /** 1h, tomorrow or forever, which is until it is resumed; "": forever */
+  for?: string;
+  resume?: boolean;
+}
+
 /** CallParams name a callable and its input. */
 export interface CallableCallParams {
   /** "": any */
@@ -639,6 +646,8 @@ export interface GatewaySystemStatus {
   recovery: boolean;
   degraded: GatewayDegraded[];
   memory: GatewayMemoryUse;
+  /** Background says whether background work is paused, and by what. */
+  background: PauseState;
 }
 
 /** SystemStopping says that Helix is about to end the session. Running calls have until then. */
@@ -1595,6 +1604,22 @@ export interface MemoryUpsertSource {
   mime?: string;
   /** hex SHA-256 of the whole */
   contentHash?: string;
+}
+
+/** Changed is published when background work was paused or may go on. */
+export interface PauseChanged {
+  state: PauseState;
+}
+
+/** Reason says who or what holds background work back. */
+export type PauseReason = "low_space" | "person";
+
+/** State is what clients see of a Pause. */
+export interface PauseState {
+  paused: boolean;
+  reasons: PauseReason[];
+  /** Until is when a person's pause ends by itself; absent: it is ended by hand. */
+  until?: string;
 }
 
 /** AnswerParams answer a question. */
@@ -4700,6 +4725,8 @@ export interface ToolsWasmSkillResult {
 export interface Methods {
   /** Shows the window and opens the link among the arguments. */
   "app.activate": { params: GatewayActivateParams; result: Record<string, never> };
+  /** Pauses schedules, embeddings, automatic backups and pruning, or resumes them. What runs already and what the person starts goes on. A pause outlives a restart. */
+  "app.pause_background": { params: BackendPauseBackgroundParams; result: PauseState };
   /** Answers a question. The first answer wins: a later one, one to a question that expired, and one that carries another definition hash than the question are Conflict with a Stale detail, and nothing changes. It needs the scope approve. */
   "approvals.decide": { params: PermissionAnswerParams; result: PermissionAnswerResult };
   /** Is one question with the change of the definition, the former decisions about the subject and what a run of it would need. */
@@ -5162,6 +5189,8 @@ export interface Methods {
 
 /** Every event: the data it carries. */
 export interface Events {
+  /** Changed is published when background work was paused or may go on. */
+  "app.background_changed": PauseChanged;
   /** ApprovalChanged is the event approvals.changed. */
   "approvals.changed": PermissionApprovalChanged;
   /** Appended is the event of one committed entry. */
@@ -5228,6 +5257,7 @@ export type Scope = "none" | "read" | "write" | "approve" | "admin";
 /** What the client must know of each method besides its types. */
 export const METHODS = [
   { name: "app.activate", scope: "write", costly: false },
+  { name: "app.pause_background", scope: "write", costly: false },
   { name: "approvals.decide", scope: "approve", costly: false },
   { name: "approvals.get", scope: "read", costly: false },
   { name: "approvals.list", scope: "read", costly: false },
@@ -5464,6 +5494,7 @@ export const scopes = Object.fromEntries(METHODS.map((m) => [m.name, m.scope])) 
 
 /** The names of all events. */
 export const EVENTS = [
+  "app.background_changed",
   "approvals.changed",
   "audit.appended",
   "config.changed",
