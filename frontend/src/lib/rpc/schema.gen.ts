@@ -289,6 +289,8 @@ export interface CallableListParams {
   kind?: string;
   /** part of the name or the description */
   query?: string;
+  /** Limit is how many are listed at most, 1 to 500. Then each is also checked as a call would check it, so that blocked is complete; without a limit only what is known without that is. */
+  limit?: number;
 }
 
 /** ListResult holds callables by kind and name. */
