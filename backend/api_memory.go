@@ -54,7 +54,7 @@ func registerMemory(b *Backend, a *gateway.API) {
 	gateway.Forward[memory.Changed](a, "memory.changed")
 	gateway.Forward[memory.ImportProgress](a, "memory.import_progress")
 	gateway.Forward[memory.ImportDone](a, "memory.import_done")
-	gateway.Forward[memory.EmbeddingProgress](a, "memory.embedding_progress")
+	gateway.Forward[memory.EmbeddingProgress](a, "memory.embedding_progress", gateway.Transient())
 }
 
 // importPath resolves the path of an import. A file of the person's becomes readable for
