@@ -46,7 +46,6 @@ type Keys struct {
 	left atomic.Int64 // uses of the current key that are already counted in its row
 
 	sealed atomic.Bool // sealed values exist, whether they can be opened or not
-	audit  AuditFunc
 
 	at atomic.Pointer[DB] // nil until attached
 	mu sync.Mutex         // held by whatever changes the ring

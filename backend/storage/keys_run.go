@@ -75,7 +75,7 @@ func (k *Keys) rotate(ctx context.Context) (uint64, error) {
 		return 0, errLocked()
 	}
 	if err := k.addDataKey(ctx, r.root, r, func(tx *Tx, no uint64) error {
-		return k.audit.write(tx, "auth.keys_rotated", map[string]any{"no": no})
+		return k.at.Load().o.Audit.write(tx, "auth.keys_rotated", map[string]any{"no": no})
 	}); err != nil {
 		return 0, err
 	}

@@ -17,15 +17,11 @@ import (
 // passwords. Each user has their own.
 type Secrets struct {
 	db     *DB
-	audit  AuditFunc
 	usedBy func(ctx context.Context) (map[string][]string, error)
 }
 
 // NewSecrets returns the secrets of db.
 func NewSecrets(db *DB) *Secrets { return &Secrets{db: db} }
-
-// SetAudit says who keeps the audit of secrets. Call it once, before serving.
-func (s *Secrets) SetAudit(a AuditFunc) { s.audit = a }
 
 // SetUsedBy says who knows what uses a secret: fn returns, for the caller in ctx, labels of
 // the users of each name. Call it once, before serving.
@@ -107,7 +103,7 @@ func (s *Secrets) Set(ctx context.Context, p SecretsSetParams) (struct{}, error)
 		if err := s.SetTx(tx, p.Name, []byte(p.Value)); err != nil {
 			return err
 		}
-		return s.audit.write(tx, "auth.secret_set", map[string]string{"name": p.Name})
+		return s.db.o.Audit.write(tx, "auth.secret_set", map[string]string{"name": p.Name})
 	})
 }
 
@@ -151,7 +147,7 @@ func (s *Secrets) Delete(ctx context.Context, p SecretsDeleteParams) (struct{}, 
 		if err := s.DeleteTx(tx, p.Name); err != nil {
 			return err
 		}
-		return s.audit.write(tx, "auth.secret_deleted", map[string]string{"name": p.Name})
+		return s.db.o.Audit.write(tx, "auth.secret_deleted", map[string]string{"name": p.Name})
 	})
 }
 
