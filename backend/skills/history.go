@@ -65,10 +65,7 @@ func (s *Service) execution(ctx context.Context, id uuid.UUID, skill bool) (Exec
 
 // look tells a run, and which nested runs it waits for.
 func (s *Service) look(ctx context.Context, id uuid.UUID, skill bool) (x Execution, inner []innerWait, err error) {
-	s.mu.Lock()
-	r := s.live[id]
-	s.mu.Unlock()
-	if r != nil && r.row.user == identity.UserID(ctx) {
+	if r := s.inMemory(id); r != nil && r.row.user == identity.UserID(ctx) {
 		x, inner = r.tell(skill)
 		return x, inner, nil
 	}
@@ -239,10 +236,7 @@ func (s *Service) GetExecution(ctx context.Context, p RunParams) (Execution, err
 
 // documentOf gives the run document of a run of the caller, as its last step left it.
 func (s *Service) documentOf(ctx context.Context, id uuid.UUID) (json.RawMessage, error) {
-	s.mu.Lock()
-	r := s.live[id]
-	s.mu.Unlock()
-	if r != nil && r.row.user == identity.UserID(ctx) {
+	if r := s.inMemory(id); r != nil && r.row.user == identity.UserID(ctx) {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		return marshal(r.st.Document())
@@ -414,10 +408,7 @@ func (s *Service) Pin(ctx context.Context, p PinParams) (Execution, error) {
 	if err != nil {
 		return Execution{}, err
 	}
-	s.mu.Lock()
-	r := s.live[p.ExecutionID]
-	s.mu.Unlock()
-	if r != nil {
+	if r := s.inMemory(p.ExecutionID); r != nil {
 		r.mu.Lock()
 		r.row.pinned = p.Pinned
 		r.mu.Unlock()

@@ -258,10 +258,7 @@ func (s *Service) endAsIs(ctx context.Context, id uuid.UUID, status Status, why 
 	door := &s.doors[id[len(id)-1]%doors]
 	door.Lock()
 	defer door.Unlock()
-	s.mu.Lock()
-	r := s.live[id]
-	s.mu.Unlock()
-	if r != nil { // an answer has brought it to memory
+	if r := s.inMemory(id); r != nil { // an answer has brought it to memory
 		r.abort(why.Message)
 		return nil
 	}

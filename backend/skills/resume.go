@@ -41,7 +41,7 @@ func (s *Service) Run(ctx context.Context) error {
 		case <-s.again:
 			lost := s.lost.Swap(false)
 			if lost {
-				s.forget()
+				s.removeDetached()
 			}
 			if lost || s.uncounted.Swap(false) {
 				s.resume(ctx)
@@ -219,20 +219,43 @@ func (s *Service) wakeDue(ctx context.Context) {
 	}
 }
 
-// forget lets all runs leave memory: another database has taken the place of theirs.
-func (s *Service) forget() {
+// inMemory returns a run in memory, or nil. A run whose database was replaced does not count:
+// only the row in the new database says how it stands.
+func (s *Service) inMemory(id uuid.UUID) *live {
 	s.mu.Lock()
-	list := make([]*live, 0, len(s.live))
+	defer s.mu.Unlock()
+	if r := s.live[id]; r != nil && !r.lost.Load() {
+		return r
+	}
+	return nil
+}
+
+// detach marks the runs in memory as runs of a database that has been replaced, and stops their
+// calls. It does not wait for them.
+func (s *Service) detach() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	for _, r := range s.live {
-		list = append(list, r)
+		r.lost.Store(true)
+		r.cancel(errParked)
+	}
+}
+
+// removeDetached waits until the runs of the replaced database have left memory, and clears
+// the queues.
+func (s *Service) removeDetached() {
+	s.mu.Lock()
+	var list []*live
+	for _, r := range s.live {
+		if r.lost.Load() {
+			list = append(list, r)
+		}
 	}
 	for _, l := range s.lines {
 		l.queue = nil
 	}
 	s.mu.Unlock()
 	for _, r := range list {
-		r.lost.Store(true)
-		r.cancel(errParked)
 		r.send(message{})
 	}
 	for _, r := range list {
