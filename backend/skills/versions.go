@@ -70,10 +70,11 @@ func nextVersion(tx *storage.Tx, r *row, wanted string) (string, error) {
 	return fmt.Sprintf("%d.%d.%d", n[0], n[1], n[2]+1), nil
 }
 
-// at gives the row the definition that it had at a version.
+// at gives the row the definition that it had at a version: the current one when it bears the
+// label, else the newest that does. Two devices may have given one label to two definitions.
 func (r *row) at(tx *storage.Tx, version string) error {
-	v, err := scanVersion(tx.QueryRow(`SELECT `+versionColumns+` FROM composite_skill_versions WHERE composite_skill_id = ? AND user_id = ? AND version = ?`,
-		r.id, r.user, version), true)
+	v, err := scanVersion(tx.QueryRow(`SELECT `+versionColumns+` FROM composite_skill_versions WHERE composite_skill_id = ? AND user_id = ? AND version = ?
+		ORDER BY id IS ? DESC, created_at DESC, id DESC LIMIT 1`, r.id, r.user, version, r.head), true)
 	if err != nil {
 		return err
 	}

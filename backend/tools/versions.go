@@ -99,7 +99,7 @@ func (s *Service) Versions(ctx context.Context, p VersionsParams) (VersionsResul
 				return err
 			}
 			v.DefinitionHash = hashText([32]byte(hash))
-			v.Current = v.Version == t.Version
+			v.Current = v.Version == t.Version && v.DefinitionHash == t.DefinitionHash
 			out.Versions = append(out.Versions, v)
 			return nil
 		})
