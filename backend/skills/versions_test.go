@@ -13,6 +13,7 @@ import (
 	"helix/backend/permission"
 	"helix/backend/skills/definition"
 	"helix/backend/storage"
+	"helix/backend/storage/storagetest"
 )
 
 func TestVersions(t *testing.T) {
@@ -312,6 +313,11 @@ func TestVersionsOfTwoDevices(t *testing.T) {
 	if v, err := d.ListVersions(d.ctx, SkillParams{m.SkillID}); err != nil || len(v.Versions) != 3 || v.Versions[0].Version != "1.0.1" {
 		t.Errorf("%+v, %v", v, err)
 	}
+}
+
+func TestHashedFieldsDoNotMergeByThemselves(t *testing.T) {
+	t.Parallel()
+	storagetest.Hashed(t, "composite_skills", definition.Body{})
 }
 
 func TestPinnedVersion(t *testing.T) {

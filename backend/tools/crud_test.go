@@ -206,6 +206,12 @@ func TestVersionsOfTwoDevices(t *testing.T) {
 	}
 }
 
+func TestHashedFieldsDoNotMergeByThemselves(t *testing.T) {
+	t.Parallel()
+	storagetest.Hashed(t, "custom_tools", definition{})
+	storagetest.Hashed(t, "skills", wasmDefinition{})
+}
+
 func TestDiffOfManyTexts(t *testing.T) {
 	t.Parallel()
 	texts := []string{"", "a\n", "a", "a\nb\nc\n", "b\nc\n", "x\ny\nz\n", "a\nb\nc\nd\ne\nf\ng\nh\ni\nj\nk\nl\nm\n", "a\nB\nc\nd\ne\nf\ng\nh\ni\nj\nK\nl\nm\nn\n"}
