@@ -17,6 +17,7 @@ import (
 	"helix/backend/fault"
 	"helix/backend/identity"
 	"helix/backend/memory"
+	"helix/backend/memory/search"
 	"helix/backend/storage"
 )
 
@@ -31,7 +32,7 @@ func (b *Backend) openMemory(conf config.Config) {
 		TrashAge: func() time.Duration { return b.Config.Current().HistoryTrashMaxAge },
 	}
 	if w, ok := config.Numbers(conf.MemoryWeights, 3, 10); ok {
-		o.Weights = memory.Weights{Keyword: w[0], Vector: w[1], Window: w[2]}
+		o.Weights = search.Weights{Keyword: w[0], Vector: w[1], Window: w[2]}
 	}
 	if model, err := embed.Open(); err != nil {
 		o.Why = fault.As(err).Message

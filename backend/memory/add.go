@@ -12,6 +12,7 @@ import (
 
 	"helix/backend/fault"
 	"helix/backend/identity"
+	"helix/backend/memory/search"
 	"helix/backend/storage"
 )
 
@@ -226,7 +227,7 @@ func (s *Service) sameText(tx *storage.Tx, user uuid.UUID, d *draft) (*memoryRow
 		if err := s.retag(tx, m, missing, nil); err != nil {
 			return nil, err
 		}
-		if err := s.put(tx, m.entry()); err != nil {
+		if err := s.search.Put(tx, m.entry()); err != nil {
 			return nil, err
 		}
 	}
@@ -255,14 +256,14 @@ func (s *Service) insertTx(tx *storage.Tx, user uuid.UUID, d *draft) (*memoryRow
 		}
 	}
 	m := &memoryRow{user: user, hash: d.hash, Item: Item{
-		ID: id, Type: d.typ, Title: titleOf(d.metadata), Content: d.content, Layer: d.layer, Tags: d.tags, Source: d.source, SourceRef: d.sourceRef,
+		ID: id, Type: d.typ, Title: search.TitleOf(d.metadata), Content: d.content, Layer: d.layer, Tags: d.tags, Source: d.source, SourceRef: d.sourceRef,
 		Untrusted: d.untrusted, Salience: d.salience, SalienceTier: d.tier, Pinned: d.pinned, EmotionalValence: d.valence, OccurredAt: micros(d.occurredAt), InitialStrength: 1,
 		EmbeddingState: "none", Metadata: d.metadata, Version: 1, CreatedAt: tx.Now, UpdatedAt: tx.Now,
 	}}
 	if s.o.Embedder != nil {
 		m.EmbeddingState = "queued"
 	}
-	if err := s.put(tx, m.entry()); err != nil {
+	if err := s.search.Put(tx, m.entry()); err != nil {
 		return nil, err
 	}
 	return m, nil
@@ -348,7 +349,7 @@ func (s *Service) Get(ctx context.Context, p GetParams) (Item, error) {
 	if err != nil {
 		return Item{}, err
 	}
-	return m.Item, s.handedOut(ctx, Hit{ID: m.ID, Kind: KindMemory})
+	return m.Item, s.handedOut(ctx, search.Hit{ID: m.ID, Kind: KindMemory})
 }
 
 // Cite reinforces the memories that an answer of the agent cites, each at most once an hour;

@@ -14,6 +14,7 @@ import (
 
 	"helix/backend/fault"
 	"helix/backend/identity"
+	"helix/backend/memory/search"
 	"helix/backend/storage"
 )
 
@@ -54,10 +55,10 @@ type turnRow struct {
 }
 
 // entry is a turn as search sees it.
-func (c *conversationRow) entry(t *turnRow) *entry {
-	return &entry{
-		kind: KindTurn, id: t.ID, parent: c.ID, seq: t.Seq, user: c.user, title: c.Title, tags: c.Tags, text: t.Text, hash: t.hash, typ: c.typ, layer: c.layer,
-		source: c.Source, speaker: t.Speaker, untrusted: c.Untrusted, salience: 50, occurredAt: t.OccurredAt, createdAt: t.createdAt,
+func (c *conversationRow) entry(t *turnRow) *search.Entry {
+	return &search.Entry{
+		Kind: KindTurn, ID: t.ID, Parent: c.ID, Seq: t.Seq, User: c.user, Title: c.Title, Tags: c.Tags, Text: t.Text, Hash: t.hash, Type: c.typ, Layer: c.layer,
+		Source: c.Source, Speaker: t.Speaker, Untrusted: c.Untrusted, Salience: 50, OccurredAt: t.OccurredAt, CreatedAt: t.createdAt,
 	}
 }
 
@@ -198,9 +199,9 @@ func (s *Service) Conversation(ctx context.Context, p ConversationParams) (Conve
 	if err != nil {
 		return out, err
 	}
-	hits := make([]Hit, len(out.Turns))
+	hits := make([]search.Hit, len(out.Turns))
 	for i, t := range out.Turns {
-		hits[i] = Hit{ID: t.ID, Kind: KindTurn}
+		hits[i] = search.Hit{ID: t.ID, Kind: KindTurn}
 	}
 	return out, s.handedOut(ctx, hits...)
 }
@@ -234,7 +235,7 @@ func (s *Service) deleteConversationTx(tx *storage.Tx, user, id uuid.UUID) (int,
 		return 0, err
 	}
 	changed(tx, user, "delete", id)
-	return 1, s.drop(tx, KindTurn, turns...)
+	return 1, s.search.Drop(tx, KindTurn, turns...)
 }
 
 // restoreConversation brings a conversation back from the trash, or only if it went there at a
@@ -263,12 +264,12 @@ func (s *Service) putConversation(tx *storage.Tx, user, id uuid.UUID, known bool
 	if err != nil {
 		return err
 	}
-	es := make([]*entry, len(turns))
+	es := make([]*search.Entry, len(turns))
 	for i, t := range turns {
 		es[i] = c.entry(t)
-		es[i].alreadyKnown = known
+		es[i].AlreadyKnown = known
 	}
-	return s.putMany(tx, es)
+	return s.search.Put(tx, es...)
 }
 
 // undeleteDocument brings a document back from the trash, or only if it went there at a moment;
@@ -297,7 +298,7 @@ func (s *Service) putDocument(tx *storage.Tx, user, id uuid.UUID, known bool) er
 		return err
 	}
 	defer rows.Close()
-	var es []*entry
+	var es []*search.Entry
 	for rows.Next() {
 		var chunk uuid.UUID
 		var p part
@@ -311,11 +312,11 @@ func (s *Service) putDocument(tx *storage.Tx, user, id uuid.UUID, known bool) er
 			return err
 		}
 		e := d.entry(chunk, &p, created)
-		e.alreadyKnown = known
+		e.AlreadyKnown = known
 		es = append(es, e)
 	}
 	if err := rows.Err(); err != nil {
 		return err
 	}
-	return s.putMany(tx, es)
+	return s.search.Put(tx, es...)
 }

@@ -97,7 +97,7 @@ func (s *Service) trust(tx *storage.Tx, user uuid.UUID, u trustUndo, untrusted b
 			if err != nil {
 				return err
 			}
-			return s.put(tx, m.attributes())
+			return s.search.Put(tx, m.attributes())
 		}},
 		{"conversations", u.Conversations, func(id uuid.UUID) error { return s.putConversation(tx, user, id, true) }},
 		{"documents", u.Documents, func(id uuid.UUID) error { return s.putDocument(tx, user, id, true) }},

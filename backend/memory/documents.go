@@ -13,6 +13,7 @@ import (
 	"github.com/google/uuid"
 
 	"helix/backend/fault"
+	"helix/backend/memory/search"
 	"helix/backend/storage"
 )
 
@@ -160,7 +161,7 @@ func (s *Service) upsertParts(tx *storage.Tx, d *documentIn, row, was *documentR
 	}
 	// What all parts of a document have in common stands in the entry of each.
 	again := was != nil && (was.deletedAt != nil || row.searchDiffers(was))
-	var entries []*entry
+	var entries []*search.Entry
 	for i, at := range taken {
 		p := &d.parts[i]
 		id, createdAt, words := storage.NewID(), tx.Now, true
@@ -195,14 +196,14 @@ func (s *Service) upsertParts(tx *storage.Tx, d *documentIn, row, was *documentR
 			}
 		}
 		e := row.entry(id, p, createdAt)
-		e.alreadyKnown = !words
+		e.AlreadyKnown = !words
 		entries = append(entries, e)
 	}
 	out.removed = len(away)
 	if len(entries)+len(away) > 0 {
 		out.changed = true
 	}
-	return s.putMany(tx, entries)
+	return s.search.Put(tx, entries...)
 }
 
 // samePart reports whether all but place and text are equal.
@@ -274,7 +275,7 @@ func (s *Service) removeParts(tx *storage.Tx, ids []uuid.UUID) error {
 			return err
 		}
 	}
-	if err := s.drop(tx, KindChunk, ids...); err != nil {
+	if err := s.search.Drop(tx, KindChunk, ids...); err != nil {
 		return err
 	}
 	return purgeVectors(tx, KindChunk, ids...)
@@ -435,13 +436,13 @@ func (r *documentRow) update(tx *storage.Tx) error {
 }
 
 // entry gives a part as search sees it.
-func (r *documentRow) entry(id uuid.UUID, p *part, createdAt time.Time) *entry {
+func (r *documentRow) entry(id uuid.UUID, p *part, createdAt time.Time) *search.Entry {
 	title := r.title
 	if p.heading != "" {
-		title += headingJoin + p.heading
+		title += search.HeadingJoin + p.heading
 	}
-	return &entry{
-		kind: KindChunk, id: id, parent: r.id, seq: p.seq, user: r.user, title: title, tags: r.tags, text: p.text, hash: p.hash, typ: r.typ, layer: r.layer,
-		source: r.source, untrusted: r.untrusted, salience: 50, occurredAt: r.occurredAt, createdAt: createdAt,
+	return &search.Entry{
+		Kind: KindChunk, ID: id, Parent: r.id, Seq: p.seq, User: r.user, Title: title, Tags: r.tags, Text: p.text, Hash: p.hash, Type: r.typ, Layer: r.layer,
+		Source: r.source, Untrusted: r.untrusted, Salience: 50, OccurredAt: r.occurredAt, CreatedAt: createdAt,
 	}
 }

@@ -13,6 +13,7 @@ import (
 
 	"helix/backend/fault"
 	"helix/backend/identity"
+	"helix/backend/memory/search"
 	"helix/backend/storage"
 )
 
@@ -158,7 +159,7 @@ func isMarkdown(mime, uri string) bool {
 // embedParts makes the vectors of what is new in a document. Only the end of ctx is an error:
 // without vectors the parts are stored all the same, and their jobs wait.
 func (s *Service) embedParts(ctx context.Context, d *documentIn) error {
-	g := s.meaning()
+	g := s.generation()
 	if g == nil || s.embedding.paused.Load() {
 		return ctx.Err()
 	}
@@ -307,9 +308,9 @@ func (s *Service) Document(ctx context.Context, p DocumentViewParams) (DocumentV
 	if err != nil {
 		return out, err
 	}
-	hits := make([]Hit, len(out.Chunks))
+	hits := make([]search.Hit, len(out.Chunks))
 	for i, c := range out.Chunks {
-		hits[i] = Hit{ID: c.ID, Kind: KindChunk}
+		hits[i] = search.Hit{ID: c.ID, Kind: KindChunk}
 	}
 	return out, s.handedOut(ctx, hits...)
 }
@@ -344,5 +345,5 @@ func (s *Service) deleteDocumentTx(tx *storage.Tx, user, id uuid.UUID) (int, err
 		return 0, err
 	}
 	changed(tx, user, "delete", id)
-	return 1, s.drop(tx, KindChunk, parts...)
+	return 1, s.search.Drop(tx, KindChunk, parts...)
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 
 	"helix/backend/memory/importer"
+	"helix/backend/memory/search"
 	"helix/backend/storage"
 )
 
@@ -190,7 +191,7 @@ func (w *importWriter) bury(id uuid.UUID) error {
 	if _, err := w.tx.Exec(`UPDATE conversation_turns SET deleted_at = ?, updated_at = ? WHERE id = ?`, w.tx.Now, w.tx.Now, id); err != nil {
 		return err
 	}
-	return w.s.drop(w.tx, KindTurn, id)
+	return w.s.search.Drop(w.tx, KindTurn, id)
 }
 
 func (w *importWriter) turn(h *conversationHead, p *prepared, i int) error {
@@ -212,10 +213,10 @@ func (w *importWriter) turn(h *conversationHead, p *prepared, i int) error {
 	return nil
 }
 
-func (w *importWriter) turnEntry(h *conversationHead, p *prepared, i int, id uuid.UUID, createdAt time.Time) *entry {
+func (w *importWriter) turnEntry(h *conversationHead, p *prepared, i int, id uuid.UUID, createdAt time.Time) *search.Entry {
 	t := &p.turns[i]
-	return &entry{
-		kind: KindTurn, id: id, parent: h.id, seq: int64(i), user: w.job.user, title: h.title, tags: h.tags, text: p.texts[i], hash: p.hashes[i], typ: h.typ, layer: h.layer,
-		source: p.rec.Conversation.Source, speaker: t.Speaker, untrusted: h.untrusted, salience: 50, occurredAt: t.At, createdAt: createdAt,
+	return &search.Entry{
+		Kind: KindTurn, ID: id, Parent: h.id, Seq: int64(i), User: w.job.user, Title: h.title, Tags: h.tags, Text: p.texts[i], Hash: p.hashes[i], Type: h.typ, Layer: h.layer,
+		Source: p.rec.Conversation.Source, Speaker: t.Speaker, Untrusted: h.untrusted, Salience: 50, OccurredAt: t.At, CreatedAt: createdAt,
 	}
 }

@@ -51,7 +51,7 @@ func (s *Service) deleteTx(tx *storage.Tx, user uuid.UUID, ids []uuid.UUID) ([]u
 		gone = append(gone, id)
 	}
 	changed(tx, user, "delete", gone...)
-	return gone, s.drop(tx, KindMemory, gone...)
+	return gone, s.search.Drop(tx, KindMemory, gone...)
 }
 
 // Restore brings back from the trash: memories, and conversations and documents by their ids.
@@ -132,7 +132,7 @@ func (s *Service) restoreTx(tx *storage.Tx, user uuid.UUID, ids []uuid.UUID, at 
 		if err != nil {
 			return nil, err
 		}
-		if err := s.put(tx, m.entry()); err != nil {
+		if err := s.search.Put(tx, m.entry()); err != nil {
 			return nil, err
 		}
 		back = append(back, id)
@@ -213,7 +213,7 @@ func (s *Service) purgeTx(tx *storage.Tx, user uuid.UUID, ids []uuid.UUID) ([]uu
 		}
 		gone = append(gone, id)
 	}
-	if err := s.drop(tx, KindMemory, gone...); err != nil {
+	if err := s.search.Drop(tx, KindMemory, gone...); err != nil {
 		return nil, err
 	}
 	changed(tx, user, "purge", gone...)

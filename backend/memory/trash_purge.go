@@ -170,7 +170,7 @@ func (s *Service) purgeWhole(tx *storage.Tx, user, id uuid.UUID) (int, error) {
 		if err != nil {
 			return 0, err
 		}
-		if err := s.drop(tx, w.kind, parts...); err != nil {
+		if err := s.search.Drop(tx, w.kind, parts...); err != nil {
 			return 0, err
 		}
 		if err := purgeVectors(tx, w.kind, parts...); err != nil {

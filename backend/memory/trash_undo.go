@@ -126,7 +126,7 @@ func (s *Service) undo(tx *storage.Tx, user uuid.UUID, act string, state []byte)
 			if err := s.retag(tx, m, add, remove); err != nil {
 				return false, err
 			}
-			return true, s.put(tx, m.entry())
+			return true, s.search.Put(tx, m.entry())
 		})
 	case undoTrust:
 		var u trustUndo
