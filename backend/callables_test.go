@@ -233,6 +233,34 @@ func TestAuthoritySurvivesKill(t *testing.T) {
 	}
 }
 
+// TestRestartKeepsNarrowedAuthority: a run that a caller without rights began has none after the
+// user restarted it.
+func TestRestartKeepsNarrowedAuthority(t *testing.T) {
+	t.Parallel()
+	c := newChain(t)
+	c.allowed("alpha")
+	m := c.save("Asks", `[{"stepId":"a","toolName":"alpha","toolType":"custom"}]`)
+	if own := c.run(m); !own.Success || c.asked.Load() != 1 {
+		t.Fatalf("the user's own run: %+v, asked %d times", own, c.asked.Load())
+	}
+	_, err := c.Callables.Call(c.ctx, callable.Ref{Kind: callable.Skill, ID: m.SkillID.String()},
+		callable.Request{Caller: callable.Caller{Kind: "agent", Authority: c.holdsNothing()}})
+	if !fault.Is(err, fault.Denied) {
+		t.Fatal(err)
+	}
+	h, err := c.Skills.History(c.ctx, skills.HistoryParams{SkillID: &m.SkillID, Limit: 1})
+	if err != nil || len(h.Executions) != 1 || h.Executions[0].Status != machine.Failed {
+		t.Fatalf("%+v, %v", h, err)
+	}
+	r, err := c.Skills.Restart(c.ctx, skills.RestartParams{ExecutionID: h.Executions[0].ExecutionID, FromStepID: "a"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if x := c.ended(r.ExecutionID); failure(x.Error).Kind != "denied" || c.asked.Load() != 1 {
+		t.Errorf("restarted: %s %+v, asked %d times", x.Status, failure(x.Error), c.asked.Load())
+	}
+}
+
 // beginNarrowRuns begins runs for a caller that holds nothing, and one for the user, until it is
 // killed.
 func beginNarrowRuns(t *testing.T, dir string) {
@@ -282,5 +310,33 @@ func TestScheduleOfABuiltin(t *testing.T) {
 		if e.RunID == r.RunID && e.Status == "success" {
 			return
 		}
+	}
+}
+
+// TestCallablesListSaysWhyCallsWouldBeRefused lists with a limit, as pickers do.
+func TestCallablesListSaysWhyCallsWouldBeRefused(t *testing.T) {
+	t.Parallel()
+	c := newChain(t)
+	fine, changed := c.tool("fine", "export default () => 1"), c.allowed("changed")
+	code := "export default () => 2"
+	if _, err := c.Tools.Update(c.ctx, tools.UpdateParams{ToolID: changed.ID, BaseVersion: changed.Version, Patch: tools.Patch{Code: &code}}); err != nil {
+		t.Fatal(err)
+	}
+	r, err := c.Callables.ListCallables(c.ctx, callable.ListParams{Kind: callable.Tool, Limit: 10})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]callable.Reason{}
+	for _, i := range r.Callables {
+		got[i.ID] = i.Blocked
+	}
+	if len(got) != 2 || got[fine.ID.String()] != "" || got[changed.ID.String()] != callable.ReasonChanged {
+		t.Errorf("blocked: %v", got)
+	}
+	if r, err := c.Callables.ListCallables(c.ctx, callable.ListParams{Limit: 1}); err != nil || len(r.Callables) != 1 {
+		t.Errorf("a limit of 1 lists %d, %v", len(r.Callables), err)
+	}
+	if _, err := c.Callables.ListCallables(c.ctx, callable.ListParams{Limit: 501}); !fault.Is(err, fault.Invalid) {
+		t.Errorf("a limit of 501: %v", err)
 	}
 }

@@ -33,7 +33,8 @@ type draft struct {
 	untrusted  bool
 	dedupe     bool
 	valence    *float64
-	byAgent    bool // an agent wants to store it
+	byAgent    bool     // an agent wants to store it
+	key        []string // of the record of an import, which its id is derived from
 }
 
 // checkDraft checks what a caller wants to store. at is the path of the item in the request.
@@ -115,18 +116,24 @@ func (s *Service) Add(ctx context.Context, p AddParams) (AddResult, error) {
 		return AddResult{}, err
 	}
 	var out AddResult
-	err = s.db.Write(ctx, func(tx *storage.Tx) error {
-		if out, err = s.addTx(tx, identity.UserID(ctx), d); err != nil {
-			return err
-		}
-		told(tx, identity.UserID(ctx), out)
-		return nil
+	err = s.db.Write(ctx, func(tx *storage.Tx) (err error) {
+		out, err = s.addTx(tx, identity.UserID(ctx), d)
+		return err
 	})
 	return out, err
 }
 
-// told tells of what was added, and of what was there already and is changed.
-func told(tx *storage.Tx, user uuid.UUID, results ...AddResult) {
+// AddTx is Add within the transaction of the caller.
+func (s *Service) AddTx(ctx context.Context, tx *storage.Tx, p AddParams) (AddResult, error) {
+	d, err := checkDraft(ctx, "", p)
+	if err != nil {
+		return AddResult{}, err
+	}
+	return s.addTx(tx, identity.UserID(ctx), d)
+}
+
+// announce publishes what was added, and what was there already and is changed.
+func announce(tx *storage.Tx, user uuid.UUID, results ...AddResult) {
 	var added, known []uuid.UUID
 	for _, r := range results {
 		switch {
@@ -164,12 +171,12 @@ func (s *Service) AddBatch(ctx context.Context, p AddBatchParams) (AddBatchResul
 			if d == nil {
 				continue
 			}
-			if results[i], err = s.addTx(tx, identity.UserID(ctx), d); err != nil {
+			if results[i], err = s.storeDraft(tx, identity.UserID(ctx), d); err != nil {
 				return err
 			}
 			out.Items[i].AddResult = results[i]
 		}
-		told(tx, identity.UserID(ctx), results...)
+		announce(tx, identity.UserID(ctx), results...)
 		return nil
 	})
 	if err != nil {
@@ -178,8 +185,17 @@ func (s *Service) AddBatch(ctx context.Context, p AddBatchParams) (AddBatchResul
 	return out, nil
 }
 
-// addTx stores a draft, unless its text is there already or comes from memory itself.
+// addTx stores a draft and announces it.
 func (s *Service) addTx(tx *storage.Tx, user uuid.UUID, d *draft) (AddResult, error) {
+	r, err := s.storeDraft(tx, user, d)
+	if err == nil {
+		announce(tx, user, r)
+	}
+	return r, err
+}
+
+// storeDraft stores a draft, unless its text is there already or comes from memory itself.
+func (s *Service) storeDraft(tx *storage.Tx, user uuid.UUID, d *draft) (AddResult, error) {
 	if d.byAgent {
 		if known, err := s.recalled(tx, user, d.content); err != nil || known {
 			return AddResult{Deduplicated: known}, err
@@ -237,17 +253,10 @@ func (s *Service) sameText(tx *storage.Tx, user uuid.UUID, d *draft) (*memoryRow
 	return m, nil
 }
 
-// insertTx stores a draft as a new memory and makes it findable. It tells nobody.
+// insertTx stores a draft as a new memory and makes it findable, without an event.
 func (s *Service) insertTx(tx *storage.Tx, user uuid.UUID, d *draft) (*memoryRow, error) {
-	id := storage.NewID()
-	content, err := s.seal("memories", "content", id, d.content)
+	id, err := s.insertRow(tx, user, d)
 	if err != nil {
-		return nil, err
-	}
-	if _, err := tx.Exec(`INSERT INTO memories (id, user_id, type, content, occurred_at, layer, source, source_ref, untrusted, content_hash,
-		salience, salience_tier, pinned, emotional_valence, metadata, created_at, updated_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-		id, user, d.typ, content, d.occurredAt, nullInt(d.layer), d.source, nullText(d.sourceRef), d.untrusted, d.hash[:],
-		d.salience, d.tier, d.pinned, d.valence, d.metadata, tx.Now, tx.Now); err != nil {
 		return nil, err
 	}
 	for _, tag := range d.tags {
@@ -267,6 +276,29 @@ func (s *Service) insertTx(tx *storage.Tx, user uuid.UUID, d *draft) (*memoryRow
 		return nil, err
 	}
 	return m, nil
+}
+
+// insertRow stores the row of a draft and gives it its id.
+func (s *Service) insertRow(tx *storage.Tx, user uuid.UUID, d *draft) (id uuid.UUID, err error) {
+	for generation := 0; ; generation++ {
+		if id = storage.NewID(); d.key != nil {
+			id = rootID(user, generation, d.key...)
+		}
+		content, err := s.seal("memories", "content", id, d.content)
+		if err != nil {
+			return id, err
+		}
+		r, err := tx.Exec(`INSERT INTO memories (id, user_id, type, content, occurred_at, layer, source, source_ref, untrusted, content_hash,
+			salience, salience_tier, pinned, emotional_valence, metadata, created_at, updated_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING`,
+			id, user, d.typ, content, d.occurredAt, nullInt(d.layer), d.source, nullText(d.sourceRef), d.untrusted, d.hash[:],
+			d.salience, d.tier, d.pinned, d.valence, d.metadata, tx.Now, tx.Now)
+		if err != nil {
+			return id, err
+		}
+		if n, err := r.RowsAffected(); err != nil || n > 0 {
+			return id, err
+		}
+	}
 }
 
 // micros is a time as it is stored: in UTC, to the microsecond.

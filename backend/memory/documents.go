@@ -164,7 +164,7 @@ func (s *Service) upsertParts(tx *storage.Tx, d *documentIn, row, was *documentR
 	var entries []*search.Entry
 	for i, at := range taken {
 		p := &d.parts[i]
-		id, createdAt, words := storage.NewID(), tx.Now, true
+		id, createdAt, words := uuid.Nil, tx.Now, true
 		if at >= 0 {
 			old := &stored[at]
 			id, createdAt, words = old.id, old.createdAt, again || old.heading != p.heading
@@ -180,12 +180,8 @@ func (s *Service) upsertParts(tx *storage.Tx, d *documentIn, row, was *documentR
 			}
 		} else {
 			out.added++
-			text, err := s.seal("chunks", "content", id, p.text)
-			if err != nil {
-				return err
-			}
-			if _, err := tx.Exec(`INSERT INTO chunks (id, document_id, user_id, seq, heading, content, content_hash, start_offset, end_offset, metadata, created_at, updated_at)
-				VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`, id, row.id, d.user, p.seq, p.heading, text, p.hash, p.start, p.end, p.metadata, tx.Now, tx.Now); err != nil {
+			var err error
+			if id, err = s.insertPart(tx, row, p); err != nil {
 				return err
 			}
 			if vec := d.vectors[p.hash]; vec != nil {
@@ -204,6 +200,25 @@ func (s *Service) upsertParts(tx *storage.Tx, d *documentIn, row, was *documentR
 		out.changed = true
 	}
 	return s.search.Put(tx, entries...)
+}
+
+// insertPart stores a part and gives it its id.
+func (s *Service) insertPart(tx *storage.Tx, row *documentRow, p *part) (uuid.UUID, error) {
+	for generation := 0; ; generation++ {
+		id := derivedID(row.id, p.seq, generation, string(p.hash[:]))
+		text, err := s.seal("chunks", "content", id, p.text)
+		if err != nil {
+			return id, err
+		}
+		r, err := tx.Exec(`INSERT INTO chunks (id, document_id, user_id, seq, heading, content, content_hash, start_offset, end_offset, metadata, created_at, updated_at)
+			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING`, id, row.id, row.user, p.seq, p.heading, text, p.hash, p.start, p.end, p.metadata, tx.Now, tx.Now)
+		if err != nil {
+			return id, err
+		}
+		if n, err := r.RowsAffected(); err != nil || n > 0 {
+			return id, err
+		}
+	}
 }
 
 // samePart reports whether all but place and text are equal.
@@ -283,25 +298,21 @@ func (s *Service) removeParts(tx *storage.Tx, ids []uuid.UUID) error {
 
 // storedParts reads the parts of a document without their texts.
 func (s *Service) storedParts(tx *storage.Tx, document uuid.UUID) ([]storedPart, error) {
-	rows, err := tx.Query(`SELECT id, seq, heading, content_hash, start_offset, end_offset, metadata, created_at FROM chunks
-		WHERE document_id = ? AND deleted_at IS NULL ORDER BY seq`, document)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
 	var out []storedPart
-	for rows.Next() {
+	err := tx.Select(`SELECT id, seq, heading, content_hash, start_offset, end_offset, metadata, created_at FROM chunks
+		WHERE document_id = ? AND deleted_at IS NULL ORDER BY seq`, document).Each(func(row storage.Row) error {
 		var p storedPart
 		var hash []byte
 		var meta string
-		if err := rows.Scan(&p.id, &p.seq, &p.heading, &hash, &p.start, &p.end, &meta, storage.Time(&p.createdAt)); err != nil {
-			return nil, err
+		if err := row.Scan(&p.id, &p.seq, &p.heading, &hash, &p.start, &p.end, &meta, storage.Time(&p.createdAt)); err != nil {
+			return err
 		}
 		copy(p.hash[:], hash)
 		p.metadata = json.RawMessage(meta)
 		out = append(out, p)
-	}
-	return out, rows.Err()
+		return nil
+	})
+	return out, err
 }
 
 func hashParts(parts []part) [32]byte {
@@ -334,7 +345,7 @@ type documentRow struct {
 
 const documentColumns = `id, user_id, source, source_uri, title, mime, content_hash, untrusted, tags, coalesce(layer, 0), type, occurred_at, metadata, created_at, updated_at, deleted_at`
 
-func scanDocument(row interface{ Scan(...any) error }, more ...any) (*documentRow, error) {
+func scanDocument(row storage.Row, more ...any) (*documentRow, error) {
 	var r documentRow
 	var hash []byte
 	var meta string
@@ -361,7 +372,7 @@ func (s *Service) documentByURI(tx *storage.Tx, user uuid.UUID, uri string) (*do
 
 // row gives the row that d asks for, with what it leaves open taken from the present row.
 func (d *documentIn) row(tx *storage.Tx, was *documentRow) *documentRow {
-	r := &documentRow{id: storage.NewID(), user: d.user, source: d.source, uri: d.uri, mime: "text/plain", untrusted: true, tags: []string{}, typ: "semantic",
+	r := &documentRow{id: rootID(d.user, 0, "document", d.uri), user: d.user, source: d.source, uri: d.uri, mime: "text/plain", untrusted: true, tags: []string{}, typ: "semantic",
 		metadata: json.RawMessage(`{}`), createdAt: tx.Now}
 	if was != nil {
 		*r = *was

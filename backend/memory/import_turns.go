@@ -149,7 +149,7 @@ func (w *importWriter) head(c *importer.Conversation) (*conversationHead, bool, 
 
 func (w *importWriter) newHead(c *importer.Conversation) (*conversationHead, bool, error) {
 	o := &w.job.o
-	h := &conversationHead{id: storage.NewID(), title: c.Title, tags: o.Tags, layer: o.Layer, typ: o.Type, untrusted: o.Untrusted == nil || *o.Untrusted,
+	h := &conversationHead{id: rootID(w.job.user, 0, "conversation", c.Source, c.ExternalID), title: c.Title, tags: o.Tags, layer: o.Layer, typ: o.Type, untrusted: o.Untrusted == nil || *o.Untrusted,
 		participants: c.Participants, started: c.Started, ended: c.Ended}
 	if c.Exported {
 		h.tags, h.layer, h.typ = mergeTags(c.Tags, o.Tags), cmp.Or(c.Layer, o.Layer), cmp.Or(c.Type, o.Type)
@@ -194,23 +194,30 @@ func (w *importWriter) bury(id uuid.UUID) error {
 	return w.s.search.Drop(w.tx, KindTurn, id)
 }
 
+// turn stores a turn and gives it its id.
 func (w *importWriter) turn(h *conversationHead, p *prepared, i int) error {
-	t, id := &p.turns[i], storage.NewID()
-	content, err := w.s.seal("conversation_turns", "content", id, p.texts[i])
-	if err != nil {
-		return err
-	}
+	t := &p.turns[i]
 	meta := t.Metadata()
 	if meta == nil {
 		meta = []byte(`{}`)
 	}
-	if _, err := w.tx.Exec(`INSERT INTO conversation_turns (id, conversation_id, user_id, seq, external_id, role, speaker, content, occurred_at, content_hash, metadata, created_at, updated_at)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-		id, h.id, w.job.user, i, nullText(t.ExternalID), t.Role, t.Speaker, content, t.At, p.hashes[i], meta, w.tx.Now, w.tx.Now); err != nil {
-		return err
+	for generation := 0; ; generation++ {
+		id := derivedID(h.id, int64(i), generation, t.ExternalID, string(p.hashes[i][:]))
+		content, err := w.s.seal("conversation_turns", "content", id, p.texts[i])
+		if err != nil {
+			return err
+		}
+		r, err := w.tx.Exec(`INSERT INTO conversation_turns (id, conversation_id, user_id, seq, external_id, role, speaker, content, occurred_at, content_hash, metadata, created_at, updated_at)
+			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING`,
+			id, h.id, w.job.user, i, nullText(t.ExternalID), t.Role, t.Speaker, content, t.At, p.hashes[i], meta, w.tx.Now, w.tx.Now)
+		if err != nil {
+			return err
+		}
+		if n, err := r.RowsAffected(); err != nil || n > 0 {
+			w.found(w.turnEntry(h, p, i, id, w.tx.Now))
+			return err
+		}
 	}
-	w.found(w.turnEntry(h, p, i, id, w.tx.Now))
-	return nil
 }
 
 func (w *importWriter) turnEntry(h *conversationHead, p *prepared, i int, id uuid.UUID, createdAt time.Time) *search.Entry {

@@ -134,6 +134,7 @@ func (p *prepared) memory(job *importJob, m *importer.Memory) {
 	salience, _ := salienceOf("", tier) // there is one for each
 	p.draft = &draft{content: m.Content, hash: hash, typ: typ, layer: layer, tags: tags, occurredAt: m.At, tier: tier, salience: salience, pinned: m.Pinned, source: importer.JSONL, sourceRef: ref,
 		untrusted: job.o.Untrusted == nil || *job.o.Untrusted}
+	p.draft.key = []string{"memory", importer.JSONL, cmp.Or(ref, string(hash[:]))}
 	// What the file said is kept, so that an edit of the person is not taken for one of the file.
 	said := textHash(string(compactJSON([]any{m.Content, typ, layer, tags, m.At})))
 	meta := map[string]any{}

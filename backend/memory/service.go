@@ -11,6 +11,7 @@ import (
 
 	"helix/backend/fault"
 	"helix/backend/memory/search"
+	"helix/backend/pause"
 	"helix/backend/storage"
 )
 
@@ -33,7 +34,7 @@ type Options struct {
 	Zone      func() string // the zone of times that have none; nil is UTC
 	Weights   search.Weights
 	TrashAge  func() time.Duration // how long what was deleted can be restored; nil is 30 days
-	LowSpace  func() bool          // the disk is nearly full: imports and embeddings wait; nil is never
+	Pause     *pause.Pause         // embeddings wait for its end, imports for room on the disk; nil is never
 	Private   bool                 // texts are sealed and the words of search are kept in memory only
 }
 

@@ -76,20 +76,15 @@ func (x *Index) loadCatalog(ctx context.Context) (*catalog, error) {
 
 // load reads the items of one kind.
 func (c *catalog) load(tx *storage.Tx, number uint8) error {
-	rows, err := tx.Query(kinds[number].attributes)
-	if err != nil {
-		return err
-	}
-	defer rows.Close()
 	var typ, source, speaker, tags, lastTags string
 	var set uint32
-	for rows.Next() {
+	return tx.Select(kinds[number].attributes).Each(func(from storage.Row) error {
 		r := row{kind: number}
 		var item uint32
 		var user, parent uuid.UUID
 		var layer, occurred sql.NullInt64
 		var retention sql.NullFloat64
-		if err := rows.Scan(&item, &r.tokens, &user, &r.id, &parent, &r.seq, &typ, &layer, &source, &speaker, &r.untrusted, &r.pinned, &r.salience,
+		if err := from.Scan(&item, &r.tokens, &user, &r.id, &parent, &r.seq, &typ, &layer, &source, &speaker, &r.untrusted, &r.pinned, &r.salience,
 			&retention, &occurred, &r.created, &tags); err != nil {
 			return err
 		}
@@ -113,6 +108,6 @@ func (c *catalog) load(tx *storage.Tx, number uint8) error {
 			r.tags = 0
 		}
 		c.insert(item, r, user, parent)
-	}
-	return rows.Err()
+		return nil
+	})
 }

@@ -38,32 +38,21 @@ func (x *Index) checkItems(ctx context.Context) error {
 				return err
 			}
 		}
-		items, users, err := numberedAfter(tx, last)
+		type numbered struct {
+			item int64
+			user uuid.UUID
+		}
+		added, err := storage.Collect(tx.Select(`SELECT item, user_id FROM search_items WHERE item > ? ORDER BY item`, last), func(r storage.Row) (n numbered, err error) {
+			return n, r.Scan(&n.item, &n.user)
+		})
 		if err != nil {
 			return err
 		}
-		for i, item := range items {
-			if err := x.o.Meaning.Queue(tx, item, users[i]); err != nil {
+		for _, n := range added {
+			if err := x.o.Meaning.Queue(tx, n.item, n.user); err != nil {
 				return err
 			}
 		}
 		return nil
 	})
-}
-
-func numberedAfter(tx *storage.Tx, last int64) (items []int64, users []uuid.UUID, err error) {
-	rows, err := tx.Query(`SELECT item, user_id FROM search_items WHERE item > ? ORDER BY item`, last)
-	if err != nil {
-		return nil, nil, err
-	}
-	defer rows.Close()
-	for rows.Next() {
-		var item int64
-		var user uuid.UUID
-		if err := rows.Scan(&item, &user); err != nil {
-			return nil, nil, err
-		}
-		items, users = append(items, item), append(users, user)
-	}
-	return items, users, rows.Err()
 }

@@ -6,8 +6,6 @@ import (
 	"encoding/json"
 	"strings"
 
-	"github.com/google/uuid"
-
 	"helix/backend/storage"
 )
 
@@ -47,58 +45,50 @@ func (x *Index) loadWords(tx *storage.Tx) error {
 	})
 }
 
-// eachText calls fn with the words of every item, some at a time.
+// eachText calls fn with the words of every item, which it reads some at a time.
 func (x *Index) eachText(tx *storage.Tx, fn func(item uint32, e *Entry) error) error {
-	for _, part := range kinds {
+	for _, of := range kinds {
 		for last := uint32(0); ; {
-			items, entries, err := x.someTexts(tx, part, last)
+			some, err := storage.Collect(tx.Select(of.words, last), func(r storage.Row) (*worded, error) { return x.scanWords(r, of) })
 			if err != nil {
 				return err
 			}
-			for i, e := range entries {
-				if err := fn(items[i], e); err != nil {
+			for _, w := range some {
+				if err := fn(w.item, &w.Entry); err != nil {
 					return err
 				}
+				last = w.item
 			}
-			if len(items) == 0 {
+			if len(some) == 0 {
 				break
 			}
-			last = items[len(items)-1]
 		}
 	}
 	return nil
 }
 
-func (x *Index) someTexts(tx *storage.Tx, of kind, after uint32) (items []uint32, entries []*Entry, err error) {
-	rows, err := tx.Query(of.words, after)
+// worded is an item with its words alone.
+type worded struct {
+	Entry
+	item uint32
+}
+
+func (x *Index) scanWords(r storage.Row, of kind) (*worded, error) {
+	w := &worded{Entry: Entry{Kind: of.name}}
+	var heading string
+	var title sql.NullString
+	var content []byte
+	err := r.Scan(&w.item, &w.ID, &title, &heading, storage.JSON(&w.Tags), &w.Speaker, &w.Seq, &content)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	defer rows.Close()
-	for rows.Next() {
-		var item uint32
-		var id uuid.UUID
-		var heading, tags string
-		var title sql.NullString
-		var content []byte
-		e := &Entry{Kind: of.name}
-		if err := rows.Scan(&item, &id, &title, &heading, &tags, &e.Speaker, &e.Seq, &content); err != nil {
-			return nil, nil, err
-		}
-		if err := json.Unmarshal([]byte(tags), &e.Tags); err != nil {
-			return nil, nil, err
-		}
-		e.Title = title.String
-		switch {
-		case of.name == KindMemory:
-			e.Title = TitleOf(json.RawMessage(title.String))
-		case heading != "":
-			e.Title = strings.TrimSpace(e.Title + HeadingJoin + heading)
-		}
-		if e.Text, err = x.o.Unseal(of.table, "content", id, content); err != nil {
-			return nil, nil, err
-		}
-		items, entries = append(items, item), append(entries, e)
+	w.Title = title.String
+	switch {
+	case of.name == KindMemory:
+		w.Title = TitleOf(json.RawMessage(title.String))
+	case heading != "":
+		w.Title = strings.TrimSpace(w.Title + HeadingJoin + heading)
 	}
-	return items, entries, rows.Err()
+	w.Text, err = x.o.Unseal(of.table, "content", w.ID, content)
+	return w, err
 }

@@ -67,15 +67,11 @@ func (x *Index) textsOfKind(tx *storage.Tx, number uint8, of []chosen, into map[
 		return nil
 	}
 	k := kinds[number]
-	rows, err := tx.Query(k.texts+Marks(len(args)-1)+")", args...)
-	if err != nil {
-		return err
-	}
-	defer rows.Close()
-	for rows.Next() {
+	return tx.Select(k.texts+Marks(len(args)-1)+")", args...).Each(func(row storage.Row) error {
 		t := &shown{}
 		var content []byte
-		if err := rows.Scan(&t.id, &content, &t.title, &t.sourceRef, &t.turnID, &t.tier, &t.start, &t.end); err != nil {
+		err := row.Scan(&t.id, &content, &t.title, &t.sourceRef, &t.turnID, &t.tier, &t.start, &t.end)
+		if err != nil {
 			return err
 		}
 		if t.text, err = x.o.Unseal(k.table, "content", t.id, content); err != nil {
@@ -85,8 +81,8 @@ func (x *Index) textsOfKind(tx *storage.Tx, number uint8, of []chosen, into map[
 			t.title = TitleOf([]byte(t.title))
 		}
 		into[t.id] = t
-	}
-	return rows.Err()
+		return nil
+	})
 }
 
 // hitOf describes one item that was picked.
