@@ -123,15 +123,6 @@ func (s *Service) Add(ctx context.Context, p AddParams) (AddResult, error) {
 	return out, err
 }
 
-// AddTx is Add within the transaction of the caller.
-func (s *Service) AddTx(ctx context.Context, tx *storage.Tx, p AddParams) (AddResult, error) {
-	d, err := checkDraft(ctx, "", p)
-	if err != nil {
-		return AddResult{}, err
-	}
-	return s.addTx(tx, identity.UserID(ctx), d)
-}
-
 // announce publishes what was added, and what was there already and is changed.
 func announce(tx *storage.Tx, user uuid.UUID, results ...AddResult) {
 	var added, known []uuid.UUID

@@ -194,28 +194,35 @@ func (w *importWriter) bury(id uuid.UUID) error {
 	return w.s.search.Drop(w.tx, KindTurn, id)
 }
 
-// turn stores a turn and gives it its id.
+// turn stores a turn of an import at its place.
 func (w *importWriter) turn(h *conversationHead, p *prepared, i int) error {
-	t := &p.turns[i]
+	id, err := w.s.insertTurn(w.tx, w.job.user, h.id, int64(i), &p.turns[i], p.texts[i], p.hashes[i])
+	if err == nil {
+		w.found(w.turnEntry(h, p, i, id, w.tx.Now))
+	}
+	return err
+}
+
+// insertTurn stores a turn and gives it its id.
+func (s *Service) insertTurn(tx *storage.Tx, user, conversation uuid.UUID, seq int64, t *importer.Turn, text string, hash [32]byte) (uuid.UUID, error) {
 	meta := t.Metadata()
 	if meta == nil {
 		meta = []byte(`{}`)
 	}
 	for generation := 0; ; generation++ {
-		id := derivedID(h.id, int64(i), generation, t.ExternalID, string(p.hashes[i][:]))
-		content, err := w.s.seal("conversation_turns", "content", id, p.texts[i])
+		id := derivedID(conversation, seq, generation, t.ExternalID, string(hash[:]))
+		content, err := s.seal("conversation_turns", "content", id, text)
 		if err != nil {
-			return err
+			return id, err
 		}
-		r, err := w.tx.Exec(`INSERT INTO conversation_turns (id, conversation_id, user_id, seq, external_id, role, speaker, content, occurred_at, content_hash, metadata, created_at, updated_at)
+		r, err := tx.Exec(`INSERT INTO conversation_turns (id, conversation_id, user_id, seq, external_id, role, speaker, content, occurred_at, content_hash, metadata, created_at, updated_at)
 			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING`,
-			id, h.id, w.job.user, i, nullText(t.ExternalID), t.Role, t.Speaker, content, t.At, p.hashes[i], meta, w.tx.Now, w.tx.Now)
+			id, conversation, user, seq, nullText(t.ExternalID), t.Role, t.Speaker, content, t.At, hash, meta, tx.Now, tx.Now)
 		if err != nil {
-			return err
+			return id, err
 		}
 		if n, err := r.RowsAffected(); err != nil || n > 0 {
-			w.found(w.turnEntry(h, p, i, id, w.tx.Now))
-			return err
+			return id, err
 		}
 	}
 }
