@@ -359,8 +359,6 @@ func scanDocument(row storage.Row, more ...any) (*documentRow, error) {
 	return &r, err
 }
 
-func errNoDocument() error { return fault.NotFoundf("There is no such document.") }
-
 // documentByURI gives the document of a source, also from the trash; nil is none.
 func (s *Service) documentByURI(tx *storage.Tx, user uuid.UUID, uri string) (*documentRow, error) {
 	r, err := scanDocument(tx.QueryRow(`SELECT `+documentColumns+` FROM documents WHERE user_id = ? AND source_uri = ?`, user, uri))

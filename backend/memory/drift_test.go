@@ -193,12 +193,8 @@ func TestSearchDoesNotDrift(t *testing.T) {
 
 func (b *bundle) idsOf(t testing.TB, query string) (out []uuid.UUID) {
 	t.Helper()
-	if err := b.db.Read(b.ctx, func(tx *storage.Tx) error {
-		rows, err := tx.Query(query)
-		if err != nil {
-			return err
-		}
-		out, err = readIDs(rows)
+	if err := b.db.Read(b.ctx, func(tx *storage.Tx) (err error) {
+		out, err = storage.Collect(tx.Select(query), storage.RowTo[uuid.UUID])
 		return err
 	}); err != nil {
 		t.Fatal(err)

@@ -294,11 +294,7 @@ func TestRestoredDatabase(t *testing.T) {
 	gone := b.add(t, "written after the backup about penguins")
 	b.settled(t)
 	b.write(t, func(tx *storage.Tx) error {
-		ids, err := tx.Query(`SELECT item_id FROM search_items ORDER BY item LIMIT 30`)
-		if err != nil {
-			return err
-		}
-		all, err := readIDs(ids)
+		all, err := storage.Collect(tx.Select(`SELECT item_id FROM search_items ORDER BY item LIMIT 30`), storage.RowTo[uuid.UUID])
 		if err != nil {
 			return err
 		}

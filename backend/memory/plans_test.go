@@ -114,7 +114,7 @@ func TestQueryPlans(t *testing.T) {
 	)
 	plans.Check(t, []storagetest.Scan{
 		{SQL: "FROM memories m WHERE m.user_id = ? AND m.deleted_at IS NULL ORDER BY", Reason: page},
-		{SQL: "FROM conversations c WHERE c.user_id = ? AND c.deleted_at IS NULL ORDER BY c.started_at DESC", Reason: page},
+		{SQL: "FROM conversations WHERE user_id = ? AND deleted_at IS NULL ORDER BY started_at DESC", Reason: page},
 		{SQL: "FROM documents WHERE user_id = ? AND deleted_at IS NULL ORDER BY updated_at DESC", Reason: page},
 		{SQL: "FROM memory_imports WHERE user_id = ? ORDER BY created_at DESC", Reason: page},
 		{SQL: "SELECT count(*) FROM memories m WHERE m.user_id = ? AND m.deleted_at IS NULL", Reason: "counts the entries of a narrow index for the length of the list"},

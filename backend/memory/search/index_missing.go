@@ -43,7 +43,8 @@ func (x *Index) checkItems(ctx context.Context) error {
 			user uuid.UUID
 		}
 		added, err := storage.Collect(tx.Select(`SELECT item, user_id FROM search_items WHERE item > ? ORDER BY item`, last), func(r storage.Row) (n numbered, err error) {
-			return n, r.Scan(&n.item, &n.user)
+			err = r.Scan(&n.item, &n.user)
+			return n, err
 		})
 		if err != nil {
 			return err
