@@ -210,12 +210,8 @@ func (s *Service) insertPart(tx *storage.Tx, row *documentRow, p *part) (uuid.UU
 		if err != nil {
 			return id, err
 		}
-		r, err := tx.Exec(`INSERT INTO chunks (id, document_id, user_id, seq, heading, content, content_hash, start_offset, end_offset, metadata, created_at, updated_at)
-			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING`, id, row.id, row.user, p.seq, p.heading, text, p.hash, p.start, p.end, p.metadata, tx.Now, tx.Now)
-		if err != nil {
-			return id, err
-		}
-		if n, err := r.RowsAffected(); err != nil || n > 0 {
+		if done, err := updateRow(tx, `INSERT INTO chunks (id, document_id, user_id, seq, heading, content, content_hash, start_offset, end_offset, metadata, created_at, updated_at)
+			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING`, id, row.id, row.user, p.seq, p.heading, text, p.hash, p.start, p.end, p.metadata, tx.Now, tx.Now); done || err != nil {
 			return id, err
 		}
 	}
