@@ -233,6 +233,34 @@ func TestAuthoritySurvivesKill(t *testing.T) {
 	}
 }
 
+// TestRestartKeepsNarrowedAuthority: a run that a caller without rights began has none after the
+// user restarted it.
+func TestRestartKeepsNarrowedAuthority(t *testing.T) {
+	t.Parallel()
+	c := newChain(t)
+	c.allowed("alpha")
+	m := c.save("Asks", `[{"stepId":"a","toolName":"alpha","toolType":"custom"}]`)
+	if own := c.run(m); !own.Success || c.asked.Load() != 1 {
+		t.Fatalf("the user's own run: %+v, asked %d times", own, c.asked.Load())
+	}
+	_, err := c.Callables.Call(c.ctx, callable.Ref{Kind: callable.Skill, ID: m.SkillID.String()},
+		callable.Request{Caller: callable.Caller{Kind: "agent", Authority: c.holdsNothing()}})
+	if !fault.Is(err, fault.Denied) {
+		t.Fatal(err)
+	}
+	h, err := c.Skills.History(c.ctx, skills.HistoryParams{SkillID: &m.SkillID, Limit: 1})
+	if err != nil || len(h.Executions) != 1 || h.Executions[0].Status != machine.Failed {
+		t.Fatalf("%+v, %v", h, err)
+	}
+	r, err := c.Skills.Restart(c.ctx, skills.RestartParams{ExecutionID: h.Executions[0].ExecutionID, FromStepID: "a"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if x := c.ended(r.ExecutionID); failure(x.Error).Kind != "denied" || c.asked.Load() != 1 {
+		t.Errorf("restarted: %s %+v, asked %d times", x.Status, failure(x.Error), c.asked.Load())
+	}
+}
+
 // beginNarrowRuns begins runs for a caller that holds nothing, and one for the user, until it is
 // killed.
 func beginNarrowRuns(t *testing.T, dir string) {

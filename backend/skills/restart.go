@@ -3,6 +3,7 @@ package skills
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
 
@@ -25,6 +26,7 @@ func (s *Service) Restart(ctx context.Context, p RestartParams) (RestartResult, 
 	}
 	var target *row
 	var before *definition.Body
+	var caller json.RawMessage
 	err = s.db.Read(ctx, func(tx *storage.Tx) error {
 		old, err := ownRun(tx, p.ExecutionID)
 		if err != nil {
@@ -34,7 +36,7 @@ func (s *Service) Restart(ctx context.Context, p RestartParams) (RestartResult, 
 		if err != nil {
 			return err
 		}
-		before = prog.body
+		before, caller = prog.body, old.caller
 		target, err = s.target(tx, old, prog, p.VersionID)
 		return err
 	})
@@ -57,10 +59,16 @@ func (s *Service) Restart(ctx context.Context, p RestartParams) (RestartResult, 
 	if err != nil {
 		return out, err
 	}
+	// A restart has no more rights than the run that it repeats.
+	authority, budget, err := s.restoreCaller(ctx, caller)
+	if err != nil {
+		return out, err
+	}
 	out.ExecutionID = storage.NewID()
 	out.Warnings = append(out.Warnings, warnings...)
 	_, _, err = s.begin(ctx, target, beginning{
 		id: out.ExecutionID, user: identity.UserID(ctx), input: input, trigger: triggerOf(ctx), attended: true, restarted: &p.ExecutionID, reused: reused,
+		authority: authority, budget: budget,
 	})
 	return out, err
 }

@@ -41,7 +41,7 @@ func (s *Service) Run(ctx context.Context) error {
 		case <-s.again:
 			lost := s.lost.Swap(false)
 			if lost {
-				s.forget()
+				s.removeDetached()
 			}
 			if lost || s.uncounted.Swap(false) {
 				s.resume(ctx)
@@ -85,7 +85,8 @@ func (s *Service) resume(ctx context.Context) {
 		return
 	}
 	err = s.db.Read(ctx, func(tx *storage.Tx) error {
-		rows, err := tx.Query(`WITH RECURSIVE held (id) AS (SELECT execution_id FROM composite_skill_interruptions WHERE quarantined_at IS NOT NULL
+		var err error
+		list, err = storage.Collect(tx.Select(`WITH RECURSIVE held (id) AS (SELECT execution_id FROM composite_skill_interruptions WHERE quarantined_at IS NOT NULL
 				UNION SELECT c.id FROM composite_skill_executions c JOIN held ON c.parent_execution_id = held.id)
 			SELECT x.id, x.user_id, x.status, coalesce(x.wait_reason, ''),
 			x.cancel_requested_at IS NOT NULL OR coalesce(p.status IN ('completed', 'failed', 'cancelled'), 0), x.parent_execution_id IS NOT NULL,
@@ -93,19 +94,11 @@ func (s *Service) resume(ctx context.Context) {
 			EXISTS (SELECT 1 FROM composite_skill_events e WHERE e.execution_id = x.id)
 			FROM composite_skill_executions x LEFT JOIN composite_skill_executions p ON p.id = x.parent_execution_id
 			WHERE x.status IN ('queued', 'running', 'waiting') AND x.mode = 'live' AND x.device_id = ? AND x.id NOT IN (SELECT id FROM held)
-			ORDER BY x.created_at, x.id`, s.db.Device().ID)
-		if err != nil {
-			return err
-		}
-		defer rows.Close()
-		for rows.Next() {
-			var u unfinished
-			if err := rows.Scan(&u.id, &u.user, &u.status, &u.reason, &u.stopped, &u.child, &u.load, &u.began); err != nil {
-				return err
-			}
-			list = append(list, u)
-		}
-		return rows.Err()
+			ORDER BY x.created_at, x.id`, s.db.Device().ID), func(row storage.Row) (u unfinished, err error) {
+			err = row.Scan(&u.id, &u.user, &u.status, &u.reason, &u.stopped, &u.child, &u.load, &u.began)
+			return u, err
+		})
+		return err
 	})
 	if err != nil {
 		if ctx.Err() == nil {
@@ -191,28 +184,23 @@ func (s *Service) sleeping(ctx context.Context, until time.Time) (list []sleeper
 		if !until.IsZero() {
 			bound = until.UnixMicro()
 		}
-		rows, err := tx.Query(`SELECT id, wake_at FROM composite_skill_executions WHERE status = 'waiting' AND wake_at <= ? AND device_id = ?
-			ORDER BY wake_at LIMIT 1000`, bound, s.db.Device().ID)
-		if err != nil {
-			return err
-		}
-		defer rows.Close()
-		for rows.Next() {
+		return tx.Select(`SELECT id, wake_at FROM composite_skill_executions WHERE status = 'waiting' AND wake_at <= ? AND device_id = ?
+			ORDER BY wake_at LIMIT 1000`, bound, s.db.Device().ID).Each(func(row storage.Row) error {
 			var x sleeper
-			if err := rows.Scan(&x.id, storage.Time(&x.at)); err != nil {
+			if err := row.Scan(&x.id, storage.Time(&x.at)); err != nil {
 				return err
 			}
 			s.mu.Lock()
 			there := s.live[x.id] != nil
 			s.mu.Unlock()
 			if there {
-				continue
+				return nil
 			}
 			if list = append(list, x); until.IsZero() {
 				return nil
 			}
-		}
-		return rows.Err()
+			return nil
+		})
 	})
 	return list, err
 }
@@ -231,20 +219,43 @@ func (s *Service) wakeDue(ctx context.Context) {
 	}
 }
 
-// forget lets all runs leave memory: another database has taken the place of theirs.
-func (s *Service) forget() {
+// inMemory returns a run in memory, or nil. A run whose database was replaced does not count:
+// only the row in the new database says how it stands.
+func (s *Service) inMemory(id uuid.UUID) *live {
 	s.mu.Lock()
-	list := make([]*live, 0, len(s.live))
+	defer s.mu.Unlock()
+	if r := s.live[id]; r != nil && !r.lost.Load() {
+		return r
+	}
+	return nil
+}
+
+// detach marks the runs in memory as runs of a database that has been replaced, and stops their
+// calls. It does not wait for them.
+func (s *Service) detach() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	for _, r := range s.live {
-		list = append(list, r)
+		r.lost.Store(true)
+		r.cancel(errParked)
+	}
+}
+
+// removeDetached waits until the runs of the replaced database have left memory, and clears
+// the queues.
+func (s *Service) removeDetached() {
+	s.mu.Lock()
+	var list []*live
+	for _, r := range s.live {
+		if r.lost.Load() {
+			list = append(list, r)
+		}
 	}
 	for _, l := range s.lines {
 		l.queue = nil
 	}
 	s.mu.Unlock()
 	for _, r := range list {
-		r.lost.Store(true)
-		r.cancel(errParked)
 		r.send(message{})
 	}
 	for _, r := range list {

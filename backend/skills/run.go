@@ -373,19 +373,19 @@ func (s *Service) open(ctx context.Context, id uuid.UUID, prepare func(*live)) (
 }
 
 func (s *Service) load(ctx context.Context, id uuid.UUID, prepare func(*live)) (*live, *runRow, error) {
-	inMemory := func() (*live, bool) {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		return s.live[id], s.closed
-	}
-	if found, _ := inMemory(); found != nil {
+	if found := s.inMemory(id); found != nil {
 		return found, nil, nil
 	}
 	door := &s.doors[id[len(id)-1]%doors]
 	door.Lock()
 	defer door.Unlock()
-	found, closed := inMemory()
-	if found != nil {
+	s.mu.Lock()
+	found, closed := s.live[id], s.closed
+	s.mu.Unlock()
+	if found != nil && found.lost.Load() { // its successor begins when it has left
+		found.send(message{})
+		<-found.gone
+	} else if found != nil {
 		return found, nil, nil
 	}
 	row, prog, events, err := s.stored(ctx, id)
@@ -416,7 +416,7 @@ func (s *Service) load(ctx context.Context, id uuid.UUID, prepare func(*live)) (
 	}
 	r, err := s.newLive(*row, prog, made, events)
 	if err == nil {
-		err = r.takeCaller(r.ctx)
+		r.authority, r.budget, err = s.restoreCaller(r.ctx, row.caller)
 	}
 	if err != nil {
 		return nil, nil, err

@@ -78,10 +78,7 @@ func (s *Service) await(ctx context.Context, id uuid.UUID, wait time.Duration) e
 
 // standing is the status of a run and why it waits.
 func (s *Service) standing(ctx context.Context, id uuid.UUID) (status Status, reason string, err error) {
-	s.mu.Lock()
-	r := s.live[id]
-	s.mu.Unlock()
-	if r != nil {
+	if r := s.inMemory(id); r != nil {
 		status, reason, _ = r.watch()
 		return status, reason, nil
 	}

@@ -395,6 +395,33 @@ func TestRunReplaced(t *testing.T) {
 	b.replay(id)
 }
 
+// TestReplacedDatabaseHidesRunsInMemory: from the moment that another database is in place, a run
+// of the former one is not found, whether or not it has left memory.
+func TestReplacedDatabaseHidesRunsInMemory(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	id := b.async(skillText(`{"stepId":"ask","toolType":"approval","title":"Go on?"}`), `{}`)
+	b.until(id, is(machine.Waiting))
+	if err := b.db.Write(b.ctx, func(tx *storage.Tx) error { // the other database does not have it
+		return tx.WithoutCapture(func() error {
+			_, err := tx.Exec(`DELETE FROM composite_skill_executions WHERE id = ?`, id)
+			return err
+		})
+	}); err != nil {
+		t.Fatal(err)
+	}
+	bus.Publish(b.db.Bus(), b.db.LocalUser().ID, storage.Replaced{}) // Run, which removes it from memory, does not run
+	if x, err := b.s.GetExecution(b.ctx, RunParams{ExecutionID: id}); !fault.Is(err, fault.NotFound) {
+		t.Errorf("the execution: %s, %v", x.Status, err)
+	}
+	if st, err := b.state(id); !fault.Is(err, fault.NotFound) {
+		t.Errorf("its state: %+v, %v", st, err)
+	}
+	if v, err := b.s.Evaluate(b.ctx, EvaluateParams{ExecutionID: &id, Expression: json.RawMessage(`"$.input"`), As: "path"}); !fault.Is(err, fault.NotFound) {
+		t.Errorf("its document: %+v, %v", v, err)
+	}
+}
+
 // TestRunCancelUnknown: a run that is canceled before it says that an outcome is unknown still
 // says so.
 func TestRunCancelUnknown(t *testing.T) {

@@ -40,21 +40,21 @@ func (r *runRow) keepCaller(a *permission.Authority, budget callable.Budget) (er
 	return err
 }
 
-// takeCaller gives a run that is brought to memory what its caller held.
-func (r *live) takeCaller(ctx context.Context) error {
-	if len(r.row.caller) == 0 {
-		return nil
-	}
+// restoreCaller returns the authority and the budget that the caller of a stored run had. A nil
+// authority is that of the user.
+func (s *Service) restoreCaller(ctx context.Context, raw json.RawMessage) (*permission.Authority, callable.Budget, error) {
 	var c caller
-	err := json.Unmarshal(r.row.caller, &c)
-	if err == nil && len(c.Authority) > 0 {
-		if r.s.o.Gate == nil {
-			return fault.Unavailablef("What the caller of the run held cannot be looked up, so that the run does not go on.")
-		}
-		r.authority, err = r.s.o.Gate.Restore(ctx, c.Authority)
+	if len(raw) == 0 {
+		return nil, c.Budget, nil
 	}
-	r.budget = c.Budget
-	return err
+	if err := json.Unmarshal(raw, &c); err != nil || len(c.Authority) == 0 {
+		return nil, c.Budget, err
+	}
+	if s.o.Gate == nil {
+		return nil, c.Budget, fault.Unavailablef("The rights of the run's caller are not available, so the run does not continue.")
+	}
+	a, err := s.o.Gate.Restore(ctx, c.Authority)
+	return a, c.Budget, err
 }
 
 // answered tells how a pending approval was answered: approved, denied, expired, or open.

@@ -131,6 +131,7 @@ func New(db *storage.DB, o Options) *Service {
 	s.life, s.stop = context.WithCancelCause(context.Background())
 	s.silence = []func(){
 		bus.Subscribe(db.Bus(), func(uuid.UUID, storage.Replaced) {
+			s.detach()
 			s.lost.Store(true)
 			s.wake()
 		}),

@@ -47,7 +47,7 @@ func check(r *row, c definition.Catalog) (*definition.Report, error) {
 // ListComposite lists the user's skills, newest first. Definitions are left out: steps is
 // empty, see stepCount.
 func (s *Service) ListComposite(ctx context.Context, p ListParams) (ListResult, error) {
-	if err := page(&p.Limit, &p.Offset, 50); err != nil {
+	if err := storage.CheckPage(&p.Limit, &p.Offset, 50, 100); err != nil {
 		return ListResult{}, err
 	}
 	out := ListResult{Skills: []Meta{}, Limit: p.Limit, Offset: p.Offset}
@@ -63,7 +63,7 @@ func (s *Service) ListComposite(ctx context.Context, p ListParams) (ListResult, 
 	}
 	if p.Query != "" {
 		add(`(name LIKE ? ESCAPE '\' OR description LIKE ? ESCAPE '\' OR EXISTS (SELECT 1 FROM json_each(tags) j WHERE j.value LIKE ? ESCAPE '\'))`,
-			like(p.Query), like(p.Query), like(p.Query))
+			storage.Like(p.Query), storage.Like(p.Query), storage.Like(p.Query))
 	}
 	if p.Tag != "" {
 		add("EXISTS (SELECT 1 FROM json_each(tags) j WHERE lower(j.value) = lower(?))", p.Tag)
@@ -94,20 +94,7 @@ func (s *Service) ListComposite(ctx context.Context, p ListParams) (ListResult, 
 }
 
 func scanRows(tx *storage.Tx, query string, args ...any) ([]*row, error) {
-	rows, err := tx.Query(query, args...)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var out []*row
-	for rows.Next() {
-		r, err := scanRow(rows)
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, r)
-	}
-	return out, rows.Err()
+	return storage.Collect(tx.Select(query, args...), scanRow)
 }
 
 func (s *Service) summaries(ctx context.Context, rows []*row) ([]Meta, error) {
@@ -127,7 +114,7 @@ func (s *Service) summaries(ctx context.Context, rows []*row) ([]Meta, error) {
 // stands for itself.
 func (s *Service) SearchPublic(ctx context.Context, p SearchPublicParams) (SearchPublicResult, error) {
 	out := SearchPublicResult{Skills: []Meta{}}
-	if err := page(&p.Limit, nil, 20); err != nil {
+	if err := storage.CheckPage(&p.Limit, nil, 20, 100); err != nil {
 		return out, err
 	}
 	if len(p.Tags) > definition.MaxTags {
@@ -136,7 +123,7 @@ func (s *Service) SearchPublic(ctx context.Context, p SearchPublicParams) (Searc
 	where, args := []string{"1"}, []any{}
 	if p.Query != "" {
 		where = append(where, `(name LIKE ? ESCAPE '\' OR description LIKE ? ESCAPE '\' OR EXISTS (SELECT 1 FROM json_each(tags) j WHERE j.value LIKE ? ESCAPE '\'))`)
-		args = append(args, like(p.Query), like(p.Query), like(p.Query))
+		args = append(args, storage.Like(p.Query), storage.Like(p.Query), storage.Like(p.Query))
 	}
 	for _, tag := range p.Tags {
 		where = append(where, "EXISTS (SELECT 1 FROM json_each(tags) j WHERE lower(j.value) = lower(?))")
@@ -166,22 +153,4 @@ func (s *Service) SearchPublic(ctx context.Context, p SearchPublicParams) (Searc
 	}
 	out.Skills, err = s.summaries(ctx, rows)
 	return out, err
-}
-
-func page(limit, offset *int, def int) error {
-	if *limit == 0 {
-		*limit = def
-	}
-	if *limit < 1 || *limit > 100 {
-		return fault.Invalidf("limit is %d; it must be 1 to 100.", *limit)
-	}
-	if offset != nil && *offset < 0 {
-		return fault.Invalidf("offset is %d; it must not be negative.", *offset)
-	}
-	return nil
-}
-
-// like makes a LIKE pattern that finds s anywhere, each character literal.
-func like(s string) string {
-	return "%" + strings.NewReplacer(`\`, `\\`, "%", `\%`, "_", `\_`).Replace(s) + "%"
 }

@@ -105,21 +105,16 @@ func (s *Service) ListVersions(ctx context.Context, p SkillParams) (VersionsResu
 		if err != nil {
 			return err
 		}
-		rows, err := tx.Query(`SELECT id, composite_skill_id, version, definition_hash, note, origin, created_at, '' FROM composite_skill_versions
-			WHERE composite_skill_id = ? ORDER BY created_at DESC, id DESC`, r.id)
-		if err != nil {
-			return err
-		}
-		defer rows.Close()
-		for rows.Next() {
-			v, err := scanVersion(rows, false)
+		return tx.Select(`SELECT id, composite_skill_id, version, definition_hash, note, origin, created_at, '' FROM composite_skill_versions
+			WHERE composite_skill_id = ? ORDER BY created_at DESC, id DESC`, r.id).Each(func(row storage.Row) error {
+			v, err := scanVersion(row, false)
 			if err != nil {
 				return err
 			}
 			v.Current = v.VersionID == r.head
 			out.Versions = append(out.Versions, *v)
-		}
-		return rows.Err()
+			return nil
+		})
 	})
 	return out, err
 }

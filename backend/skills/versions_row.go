@@ -13,7 +13,7 @@ import (
 const versionColumns = `id, composite_skill_id, version, definition_hash, note, origin, created_at, body`
 
 // scanVersion reads one version, with its definition when body is set.
-func scanVersion(from scanner, body bool) (*Version, error) {
+func scanVersion(from storage.Row, body bool) (*Version, error) {
 	v := &Version{}
 	var hash []byte
 	var text string

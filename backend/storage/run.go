@@ -104,7 +104,7 @@ func (s *Service) pruneAll(ctx context.Context) error {
 func (s *Service) background(ctx context.Context, what string, fn func(context.Context) error) {
 	// Set before the token is taken, so that a call which finds it taken waits.
 	s.chores.Store(true)
-	defer s.chores.Store(false)
+	defer s.chores.Store(false) // once the token is back
 	select {
 	case <-s.one:
 	default:

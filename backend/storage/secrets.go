@@ -59,11 +59,8 @@ type SecretsListResult struct {
 
 // List returns the names of the caller's secrets. A value is never returned.
 func (s *Secrets) List(ctx context.Context, p SecretsListParams) (SecretsListResult, error) {
-	if p.Limit == 0 {
-		p.Limit = 50
-	}
-	if p.Limit < 1 || p.Limit > 100 || p.Offset < 0 {
-		return SecretsListResult{}, fault.Invalidf("limit is 1 to 100 and offset at least 0.")
+	if err := CheckPage(&p.Limit, &p.Offset, 50, 100); err != nil {
+		return SecretsListResult{}, err
 	}
 	r := SecretsListResult{Secrets: []SecretInfo{}, Limit: p.Limit, Offset: p.Offset}
 	var users map[string][]string
@@ -78,22 +75,17 @@ func (s *Secrets) List(ctx context.Context, p SecretsListParams) (SecretsListRes
 		if err := tx.QueryRow(`SELECT count(*) FROM secrets WHERE user_id = ?`, me).Scan(&r.Total); err != nil {
 			return err
 		}
-		rows, err := tx.Query(`SELECT name, created_at, updated_at FROM secrets WHERE user_id = ? ORDER BY name LIMIT ? OFFSET ?`, me, p.Limit, p.Offset)
-		if err != nil {
-			return err
-		}
-		defer rows.Close()
-		for rows.Next() {
+		return tx.Select(`SELECT name, created_at, updated_at FROM secrets WHERE user_id = ? ORDER BY name LIMIT ? OFFSET ?`, me, p.Limit, p.Offset).Each(func(row Row) error {
 			i := SecretInfo{UsedBy: []string{}}
-			if err := rows.Scan(&i.Name, Time(&i.CreatedAt), Time(&i.SetAt)); err != nil {
+			if err := row.Scan(&i.Name, Time(&i.CreatedAt), Time(&i.SetAt)); err != nil {
 				return err
 			}
 			if u := users[i.Name]; u != nil {
 				i.UsedBy = u
 			}
 			r.Secrets = append(r.Secrets, i)
-		}
-		return rows.Err()
+			return nil
+		})
 	})
 }
 

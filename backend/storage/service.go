@@ -107,13 +107,18 @@ func (s *Service) version() string { return s.db.o.Version }
 // exclusive lets one long operation in at a time. done ends it and reports its outcome to
 // whoever watches the progress.
 func (s *Service) exclusive(ctx context.Context, op string) (_ context.Context, done func(error), err error) {
-	select {
-	case <-s.one:
-	default:
-		if !s.chores.Load() {
-			return ctx, nil, fault.Conflictf("Another backup, restore, export or check is running. Wait for it, or cancel it.")
+	waits := s.chores.Load()
+	if !waits {
+		select {
+		case <-s.one:
+		default:
+			if waits = s.chores.Load(); !waits {
+				return ctx, nil, fault.Conflictf("Another backup, restore, export or check is running. Wait for it, or cancel it.")
+			}
 		}
-		select { // nobody asked for that work, so nobody should hear of it
+	}
+	if waits { // for background work, which nobody asked for
+		select {
 		case <-s.one:
 		case <-ctx.Done():
 			return ctx, nil, ctx.Err()
