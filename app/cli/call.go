@@ -3,9 +3,14 @@ package cli
 import (
 	"cmp"
 	"encoding/json"
+	"errors"
 	"slices"
+	"strings"
 
 	"github.com/alecthomas/kong"
+	"github.com/google/uuid"
+
+	"helix/backend/fault"
 )
 
 // Run carries out the commands that are one call and its result as JSON. The tags of such a
@@ -53,4 +58,42 @@ func (c *command) raw(method string, params any) error {
 		return err
 	}
 	return c.printJSON(raw)
+}
+
+// names says how things of one kind are found by name.
+type names struct{ noun, method, list string }
+
+var (
+	toolNames  = names{"tool", "tools.list", "tools"}
+	skillNames = names{"skill", "skills.list_composite", "skills"}
+	wasmNames  = names{"WASM skill", "skills.list_wasm", "skills"}
+)
+
+func (c *command) toolID(ref string) (string, error)  { return c.idOf(toolNames, ref) }
+func (c *command) skillID(ref string) (string, error) { return c.idOf(skillNames, ref) }
+
+// idOf accepts an id, or the name of something.
+func (c *command) idOf(n names, ref string) (string, error) {
+	if _, err := uuid.Parse(ref); err == nil {
+		return ref, nil
+	}
+	for offset := 0; ; {
+		var page map[string]json.RawMessage
+		if _, err := c.call(n.method, map[string]any{"query": ref, "limit": 100, "offset": offset}, &page); err != nil {
+			return "", err
+		}
+		var total int
+		var rows []struct{ ID, SkillID, Name string }
+		if err := errors.Join(json.Unmarshal(page["total"], &total), json.Unmarshal(page[n.list], &rows)); err != nil {
+			return "", fault.Internalf(err, "The backend's answer to %s was not understood.", n.method)
+		}
+		for _, r := range rows {
+			if strings.EqualFold(r.Name, ref) {
+				return first(r.ID, r.SkillID), nil
+			}
+		}
+		if offset += len(rows); len(rows) == 0 || offset >= total {
+			return "", fault.NotFoundf("No %s is called %q.", n.noun, ref)
+		}
+	}
 }

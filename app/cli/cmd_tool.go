@@ -8,8 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/google/uuid"
-
 	"helix/backend/fault"
 )
 
@@ -106,23 +104,6 @@ func (l *toolListCmd) Run(c *command) error {
 		}
 		c.table([]string{"ID", "NAME", "VERSION", "STATE", "RUNS", "DESCRIPTION"}, rows)
 	})
-}
-
-// toolID accepts an id, or a name that only one tool has.
-func (c *command) toolID(ref string) (string, error) {
-	if _, err := uuid.Parse(ref); err == nil {
-		return ref, nil
-	}
-	var r struct{ Tools []toolRow }
-	if _, err := c.call("tools.list", map[string]any{"query": ref, "limit": 100, "offset": 0}, &r); err != nil {
-		return "", err
-	}
-	for _, t := range r.Tools {
-		if strings.EqualFold(t.Name, ref) {
-			return t.ID, nil
-		}
-	}
-	return "", fault.NotFoundf("No tool is called %q.", ref)
 }
 
 type toolRef struct {

@@ -32,6 +32,7 @@ type toolRun struct {
 }
 
 func (r *toolRunCmd) Run(c *command) error {
+	c.runsCode = true
 	params, err := c.input(r.Params)
 	if err != nil {
 		return err
@@ -110,6 +111,7 @@ func classExit(class string) int {
 type toolTestCmd struct{ toolRef }
 
 func (t *toolTestCmd) Run(c *command) error {
+	c.runsCode = true
 	id, err := c.toolID(t.Tool)
 	if err != nil {
 		return err
