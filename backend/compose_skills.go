@@ -2,7 +2,6 @@ package backend
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 
 	"github.com/google/uuid"
@@ -44,7 +43,7 @@ func (b *Backend) openSkills(conf config.Config) {
 
 func (b *Backend) openScheduler() {
 	b.Scheduler = scheduler.New(b.DB, scheduler.Options{
-		Logger: b.log, Condition: condition, Callables: b.Callables,
+		Logger: b.log, Condition: expr.Predicate, Callables: b.Callables,
 	})
 	clean := callable.NewJob("cleanup", "History clean-up", b.cleanUp, b.Scheduler.Ended)
 	b.Callables.Add(clean)
@@ -66,25 +65,6 @@ func (b *Backend) openScheduler() {
 func (b *Backend) notifyUser(ctx context.Context, n skills.Notification) error {
 	bus.Publish(b.Bus, identity.UserID(ctx), n)
 	return nil
-}
-
-// condition reads the condition of a schedule's notification.
-func condition(text string) (func(doc any) (bool, error), error) {
-	c, err := expr.ParseCondition(text)
-	if err != nil {
-		return nil, err
-	}
-	return func(doc any) (bool, error) {
-		raw, err := json.Marshal(doc)
-		if err != nil {
-			return false, err
-		}
-		v, err := expr.Decode(raw)
-		if err != nil {
-			return false, err
-		}
-		return c.Holds(v)
-	}, nil
 }
 
 // cleanUp applies the retention settings to all histories and says what left.
