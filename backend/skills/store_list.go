@@ -2,10 +2,10 @@ package skills
 
 import (
 	"context"
-	"strings"
 
 	"helix/backend/fault"
 	"helix/backend/identity"
+	"helix/backend/lifecycle"
 	"helix/backend/skills/definition"
 	"helix/backend/storage"
 )
@@ -47,35 +47,31 @@ func check(r *row, c definition.Catalog) (*definition.Report, error) {
 // ListComposite lists the user's skills, newest first. Definitions are left out: steps is
 // empty, see stepCount.
 func (s *Service) ListComposite(ctx context.Context, p ListParams) (ListResult, error) {
-	if err := page(&p.Limit, &p.Offset, 50); err != nil {
+	if err := lifecycle.CheckPage(&p.Limit, &p.Offset, 50); err != nil {
 		return ListResult{}, err
 	}
 	out := ListResult{Skills: []Meta{}, Limit: p.Limit, Offset: p.Offset}
-	where, args := []string{"user_id = ?"}, []any{identity.UserID(ctx)}
-	add := func(cond string, v ...any) { where, args = append(where, cond), append(args, v...) }
+	var f lifecycle.Filter
+	f.Add("user_id = ?", identity.UserID(ctx))
 	if p.Deleted {
-		add("deleted_at IS NOT NULL AND deleted_at > ?", s.o.Now().Add(-restorable))
+		f.Add("deleted_at IS NOT NULL AND deleted_at > ?", s.o.Now().Add(-lifecycle.Restorable))
 	} else {
-		add("deleted_at IS NULL")
+		f.Add("deleted_at IS NULL")
 	}
 	if p.Enabled != nil {
-		add("is_enabled = ?", *p.Enabled)
+		f.Add("is_enabled = ?", *p.Enabled)
 	}
-	if p.Query != "" {
-		add(`(name LIKE ? ESCAPE '\' OR description LIKE ? ESCAPE '\' OR EXISTS (SELECT 1 FROM json_each(tags) j WHERE j.value LIKE ? ESCAPE '\'))`,
-			like(p.Query), like(p.Query), like(p.Query))
-	}
+	f.Text(p.Query, "name", "description", "tags")
 	if p.Tag != "" {
-		add("EXISTS (SELECT 1 FROM json_each(tags) j WHERE lower(j.value) = lower(?))", p.Tag)
+		f.Tags(p.Tag)
 	}
 	var rows []*row
 	err := s.db.Read(ctx, func(tx *storage.Tx) (err error) {
-		cond := strings.Join(where, " AND ")
-		if err := tx.QueryRow(`SELECT count(*) FROM composite_skills WHERE `+cond, args...).Scan(&out.Total); err != nil {
+		if err := tx.QueryRow(`SELECT count(*) FROM composite_skills WHERE `+f.Where(), f.Args...).Scan(&out.Total); err != nil {
 			return err
 		}
-		rows, err = scanRows(tx, `SELECT `+rowColumns+` FROM composite_skills WHERE `+cond+` ORDER BY created_at DESC, id DESC LIMIT ? OFFSET ?`,
-			append(args, p.Limit, p.Offset)...)
+		rows, err = scanRows(tx, `SELECT `+rowColumns+` FROM composite_skills WHERE `+f.Where()+` ORDER BY created_at DESC, id DESC LIMIT ? OFFSET ?`,
+			append(f.Args, p.Limit, p.Offset)...)
 		if err != nil {
 			return err
 		}
@@ -127,29 +123,22 @@ func (s *Service) summaries(ctx context.Context, rows []*row) ([]Meta, error) {
 // stands for itself.
 func (s *Service) SearchPublic(ctx context.Context, p SearchPublicParams) (SearchPublicResult, error) {
 	out := SearchPublicResult{Skills: []Meta{}}
-	if err := page(&p.Limit, nil, 20); err != nil {
+	if err := lifecycle.CheckPage(&p.Limit, nil, 20); err != nil {
 		return out, err
 	}
 	if len(p.Tags) > definition.MaxTags {
 		return out, fault.Invalidf("tags has %d entries; %d are allowed.", len(p.Tags), definition.MaxTags)
 	}
-	where, args := []string{"1"}, []any{}
-	if p.Query != "" {
-		where = append(where, `(name LIKE ? ESCAPE '\' OR description LIKE ? ESCAPE '\' OR EXISTS (SELECT 1 FROM json_each(tags) j WHERE j.value LIKE ? ESCAPE '\'))`)
-		args = append(args, like(p.Query), like(p.Query), like(p.Query))
-	}
-	for _, tag := range p.Tags {
-		where = append(where, "EXISTS (SELECT 1 FROM json_each(tags) j WHERE lower(j.value) = lower(?))")
-		args = append(args, strings.TrimSpace(tag))
-	}
+	var f lifecycle.Filter
+	f.Text(p.Query, "name", "description", "tags")
+	f.Tags(p.Tags...)
 	var rows []*row
 	err := s.db.Read(ctx, func(tx *storage.Tx) (err error) {
-		cond := strings.Join(where, " AND ")
-		if err := tx.QueryRow(`SELECT count(*) FROM public_skills WHERE `+cond, args...).Scan(&out.Total); err != nil {
+		if err := tx.QueryRow(`SELECT count(*) FROM public_skills WHERE `+f.Where(), f.Args...).Scan(&out.Total); err != nil {
 			return err
 		}
-		if rows, err = scanRows(tx, `SELECT `+publicColumns+` FROM public_skills WHERE `+cond+` ORDER BY execution_count DESC, id LIMIT ?`,
-			append(args, p.Limit)...); err != nil {
+		if rows, err = scanRows(tx, `SELECT `+publicColumns+` FROM public_skills WHERE `+f.Where()+` ORDER BY execution_count DESC, id LIMIT ?`,
+			append(f.Args, p.Limit)...); err != nil {
 			return err
 		}
 		for i, r := range rows {
@@ -166,22 +155,4 @@ func (s *Service) SearchPublic(ctx context.Context, p SearchPublicParams) (Searc
 	}
 	out.Skills, err = s.summaries(ctx, rows)
 	return out, err
-}
-
-func page(limit, offset *int, def int) error {
-	if *limit == 0 {
-		*limit = def
-	}
-	if *limit < 1 || *limit > 100 {
-		return fault.Invalidf("limit is %d; it must be 1 to 100.", *limit)
-	}
-	if offset != nil && *offset < 0 {
-		return fault.Invalidf("offset is %d; it must not be negative.", *offset)
-	}
-	return nil
-}
-
-// like makes a LIKE pattern that finds s anywhere, each character literal.
-func like(s string) string {
-	return "%" + strings.NewReplacer(`\`, `\\`, "%", `\%`, "_", `\_`).Replace(s) + "%"
 }
