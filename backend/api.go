@@ -1,11 +1,13 @@
 package backend
 
 import (
+	"context"
 	_ "embed" // the generated document
 	"time"
 
 	"helix/backend/config"
 	"helix/backend/gateway"
+	"helix/backend/pause"
 	"helix/backend/storage"
 )
 
@@ -53,6 +55,7 @@ func registerGateway(b *Backend, a *gateway.API) {
 	gateway.Handle(a, "system.status", gateway.Read, g.SystemStatus)
 	gateway.Handle(a, "system.stop", gateway.Admin, g.SystemStop)
 	gateway.Handle(a, "app.activate", gateway.Write, g.Activate)
+	gateway.Handle(a, "app.pause_background", gateway.Write, b.PauseBackground)
 
 	for alias, service := range map[string]string{
 		"start_memory_synthesis": "memory-synthesis", "start_skill_sandbox": "skill-sandbox", "start_voice_pipeline": "voice-pipeline",
@@ -100,7 +103,22 @@ func registerStorage(b *Backend, a *gateway.API) {
 
 	gateway.Forward[config.Changed](a, "config.changed", gateway.Everyone())
 	gateway.Forward[storage.Changed](a, "storage.changed")
+	gateway.Forward[pause.Changed](a, "app.background_changed", gateway.Everyone())
 	gateway.Forward[storage.LowSpace](a, "storage.low_space", gateway.Everyone())
 	gateway.Forward[storage.Recovery](a, "storage.recovery", gateway.Everyone())
 	gateway.Forward[storage.BackupProgress](a, "storage.backup_progress", gateway.Everyone())
+}
+
+// pathParam makes fn resolve one path parameter before it runs.
+func pathParam[P, R any](b *Backend, write bool, field func(*P) *string, fn func(context.Context, P) (R, error)) func(context.Context, P) (R, error) {
+	return func(ctx context.Context, p P) (R, error) {
+		f := field(&p)
+		path, err := b.Picks.Resolve(ctx, *f, write)
+		if err != nil {
+			var zero R
+			return zero, err
+		}
+		*f = path
+		return fn(ctx, p)
+	}
 }

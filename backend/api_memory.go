@@ -8,6 +8,7 @@ import (
 	"helix/backend/gateway"
 	"helix/backend/identity"
 	"helix/backend/memory"
+	"helix/backend/picks"
 )
 
 func registerMemory(b *Backend, a *gateway.API) {
@@ -53,7 +54,7 @@ func registerMemory(b *Backend, a *gateway.API) {
 	gateway.Forward[memory.Changed](a, "memory.changed")
 	gateway.Forward[memory.ImportProgress](a, "memory.import_progress")
 	gateway.Forward[memory.ImportDone](a, "memory.import_done")
-	gateway.Forward[memory.EmbeddingProgress](a, "memory.embedding_progress")
+	gateway.Forward[memory.EmbeddingProgress](a, "memory.embedding_progress", gateway.Transient())
 }
 
 // importPath resolves the path of an import. A file of the person's becomes readable for
@@ -63,12 +64,12 @@ func importPath[R any](b *Backend, fn func(context.Context, memory.ImportParams)
 	resolved := pathParam(b, false, func(p *memory.ImportParams) *string { return &p.Path }, fn)
 	return func(ctx context.Context, p memory.ImportParams) (R, error) {
 		id, _ := identity.From(ctx)
-		if p.Path != "" && !strings.HasPrefix(p.Path, pickPrefix) && !id.Scopes.Has(identity.Admin) {
+		if p.Path != "" && !strings.HasPrefix(p.Path, picks.Prefix) && !id.Scopes.Has(identity.Admin) {
 			var zero R
 			return zero, fault.Deniedf("A file can be imported by the person only. Send the texts with memory.upsert_chunks or memory.add_batch instead.")
 		}
 		if p.Path != "" {
-			p.Name = b.Picks.nameOf(p.Path)
+			p.Name = b.Picks.Name(p.Path)
 		}
 		if p.Untrusted != nil && !*p.Untrusted && !id.MayApprove() {
 			var zero R
@@ -82,9 +83,9 @@ func importPath[R any](b *Backend, fn func(context.Context, memory.ImportParams)
 func (b *Backend) importOnce(fn func(context.Context, memory.ImportParams) (memory.JobResult, error)) func(context.Context, memory.ImportParams) (memory.JobResult, error) {
 	return func(ctx context.Context, p memory.ImportParams) (memory.JobResult, error) {
 		r, err := fn(ctx, p)
-		if err == nil && !p.DryRun && b.Picks.nameOf(p.Path) != "" {
-			b.Picks.forget(p.Path)
-			b.uploads.wake() // it may have ended already
+		if err == nil && !p.DryRun && b.Picks.Name(p.Path) != "" {
+			b.Picks.Forget(p.Path)
+			b.uploads.Wake() // it may have ended already
 		}
 		return r, err
 	}

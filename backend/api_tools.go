@@ -84,10 +84,10 @@ func registerTools(b *Backend, a *gateway.API) {
 
 func registerSkills(b *Backend, a *gateway.API) {
 	t := b.Tools
-	gateway.Handle(a, "sandbox.status", gateway.Read, b.SandboxStatus)
-	gateway.Handle(a, "sandbox.clear_cache", gateway.Write, b.SandboxClearCache)
+	gateway.Handle(a, "sandbox.status", gateway.Read, t.SandboxStatus)
+	gateway.Handle(a, "sandbox.clear_cache", gateway.Write, t.SandboxClearCache)
 	gateway.Handle(a, "sandbox.run", gateway.Approve, t.RunCode, gateway.Costly(), gateway.Deadline(runLimit))
-	gateway.Handle(a, "sandbox.bench", gateway.Write, b.SandboxBench, gateway.Costly(), gateway.Deadline(runLimit))
+	gateway.Handle(a, "sandbox.bench", gateway.Write, b.Sandbox.Bench, gateway.Costly(), gateway.Deadline(runLimit))
 
 	gateway.Handle(a, "skills.execute", gateway.Write, b.ExecuteSkill, gateway.Costly(), gateway.Deadline(runLimit))
 	gateway.Handle(a, "skills.create_wasm", gateway.Write, t.CreateWasm, gateway.Costly(), gateway.Deadline(runLimit))
@@ -101,7 +101,7 @@ func registerSkills(b *Backend, a *gateway.API) {
 	gateway.Handle(a, "skills.sign_wasm", gateway.Approve, t.SignWasm)
 	gateway.Handle(a, "skills.wasm_executions", gateway.Read, t.WasmExecutions)
 
-	gateway.Forward[SandboxChanged](a, "sandbox.status_changed", gateway.Everyone())
+	gateway.Forward[tools.SandboxChanged](a, "sandbox.status_changed", gateway.Everyone())
 	gateway.Forward[tools.SkillExecutionChanged](a, "skills.execution_changed")
 	gateway.Forward[tools.WasmChanged](a, "skills.wasm_changed")
 }

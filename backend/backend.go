@@ -11,7 +11,6 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"sync"
 	"time"
@@ -24,8 +23,11 @@ import (
 	"helix/backend/config"
 	"helix/backend/fault"
 	"helix/backend/gateway"
+	"helix/backend/logfile"
 	"helix/backend/memory"
+	"helix/backend/pause"
 	"helix/backend/permission"
+	"helix/backend/picks"
 	"helix/backend/sandbox"
 	"helix/backend/scheduler"
 	"helix/backend/skills"
@@ -56,7 +58,10 @@ type Options struct {
 	Once bool
 	// OnceMemory has such a process import and embed all the same, while the command waits.
 	OnceMemory bool
-	Extra      []gateway.Extra
+	// OnceSandbox prepares the sandbox of such a process while the database opens, for a command
+	// that runs code; else the first run prepares it.
+	OnceSandbox bool
+	Extra       []gateway.Extra
 	// Activate shows the window and follows links; nil in a program without a window.
 	Activate func(ctx context.Context, args []string) error
 	// ReleaseHold lets this version migrate again after a rollback.
@@ -70,6 +75,7 @@ type Backend struct {
 	Config     *config.Service
 	Root       *config.Root
 	Bus        *bus.Bus
+	Pause      *pause.Pause // holds background work back
 	DB         *storage.DB
 	Keys       *storage.Keys
 	Secrets    *storage.Secrets
@@ -84,12 +90,12 @@ type Backend struct {
 	Memory     *memory.Service
 	Gateway    *gateway.Server
 	Services   *gateway.Services // those that a person can stop and start
-	Picks      *Picks
+	Picks      *picks.Picks
 	API        *gateway.API // the method table that Gateway serves
 
 	encoder string // why there is no sentence encoder; "": there is one
 	exports *exported
-	uploads *uploads
+	uploads *picks.Uploads
 
 	core     *gateway.Services // what runs as long as the backend does, with Services among it
 	builtins *callable.Set
@@ -126,15 +132,30 @@ func Open(ctx context.Context, o Options) (_ *Backend, err error) {
 	}
 	paths, conf := b.Config.Paths(), b.Config.Current()
 	home, _ := os.UserHomeDir() // without one, ~ stands for nothing
-	b.Picks = newPicks(filepath.Join(paths.Data, "backups"), home)
+	b.Picks = picks.New(filepath.Join(paths.Data, "backups"), home)
 	if b.log = o.Logger; b.log == nil {
 		b.log = b.openLog(paths.State, conf)
+	}
+	if b.Pause, err = pause.Open(filepath.Join(paths.State, "pause.json"), b.Bus); err != nil {
+		b.log.Warn("background work is not paused", "err", err)
 	}
 	release, err := storage.Lock(filepath.Join(paths.Data, "helix.lock"))
 	if err != nil {
 		return nil, err
 	}
 	b.closing("lock", func() error { release(); return nil })
+
+	// The engine is prepared while the database opens: neither needs the other.
+	engine := sync.OnceValues(func() (*sandbox.Engine, error) {
+		return sandbox.Open(ctx, sandbox.Options{CacheDir: filepath.Join(paths.Cache, "engine"), MinIsolation: conf.SandboxMinIsolation, Lazy: o.Once && !o.OnceSandbox})
+	})
+	go engine() //nolint:errcheck // openDomains reads the result
+	b.closing("sandbox", func() error {
+		if e, _ := engine(); e != nil {
+			return e.Close() // already closed unless Open failed before the domains
+		}
+		return nil
+	})
 
 	passphrase, _ := b.Config.Env("HELIX_KEY_PASSPHRASE")
 	if b.Root, err = b.Config.OpenRoot(ctx, config.RootOptions{Keyring: o.Keyring, Passphrase: passphrase, Logger: b.log}); err != nil {
@@ -143,7 +164,7 @@ func Open(ctx context.Context, o Options) (_ *Backend, err error) {
 	if err := b.openStorage(ctx, paths, conf); err != nil {
 		return nil, err
 	}
-	if err := b.openDomains(ctx, paths, conf); err != nil {
+	if err := b.openDomains(paths, conf, engine); err != nil {
 		return nil, err
 	}
 	return b, b.openGateway(ctx, paths, conf)
@@ -157,6 +178,9 @@ func (b *Backend) openStorage(ctx context.Context, paths config.Paths, conf conf
 	keys := storage.NewKeys(b.Root)
 	b.DB, err = storage.Open(ctx, storage.Options{
 		Path: paths.Database(), Keys: keys, Bus: b.Bus, Logger: b.log, Version: Version,
+		Audit: func(tx *storage.Tx, action string, details any) error {
+			return audit.Append(tx, audit.Entry{Action: action, SubjectKind: "storage", Details: details})
+		},
 		Traces:         []string{auditHead(paths)},
 		AllowNetworkFS: conf.StorageAllowNetworkFS, ReleaseHold: b.o.ReleaseHold, Progress: b.o.Progress,
 	})
@@ -165,15 +189,10 @@ func (b *Backend) openStorage(ctx context.Context, paths config.Paths, conf conf
 	}
 	b.closing("database", b.DB.Close)
 	b.Keys = keys
-	auditTx := func(tx *storage.Tx, action string, details any) error {
-		return audit.Append(tx, audit.Entry{Action: action, SubjectKind: "storage", Details: details})
-	}
-	b.Keys.SetAudit(auditTx)
 	b.Secrets = storage.NewSecrets(b.DB)
-	b.Secrets.SetAudit(auditTx)
 	b.Storage = storage.NewService(b.DB, storage.ServiceOptions{
 		ConfigFile: paths.ConfigFile(), UserDir: paths.User,
-		Policy: b.storagePolicy, Audit: auditTx,
+		Policy: b.storagePolicy, Pause: b.Pause,
 		EndSessions: func() {
 			b.Config.FileChanged(b.LocalUser())
 			b.Gateway.EndSessions()
@@ -183,7 +202,7 @@ func (b *Backend) openStorage(ctx context.Context, paths config.Paths, conf conf
 	return nil
 }
 
-func (b *Backend) openDomains(ctx context.Context, paths config.Paths, conf config.Config) (err error) {
+func (b *Backend) openDomains(paths config.Paths, conf config.Config, engine func() (*sandbox.Engine, error)) (err error) {
 	b.Audit = audit.New(b.DB, audit.Options{
 		Logger: b.log, HeadFile: auditHead(paths),
 		DetailsDays: func() int { return days(b.Config.Current().AuditDetailsMaxAge) },
@@ -203,8 +222,7 @@ func (b *Backend) openDomains(ctx context.Context, paths config.Paths, conf conf
 		Logger: b.log, Home: home, Own: own, OwnPort: b.ownPort, Audit: b.Audit,
 		StateDir: func(s permission.Subject) string { return tools.StateFolder(toolFiles, s) },
 	})
-	b.Sandbox, err = sandbox.Open(ctx, sandbox.Options{CacheDir: filepath.Join(paths.Cache, "engine"), MinIsolation: conf.SandboxMinIsolation})
-	if err != nil && b.Sandbox == nil {
+	if b.Sandbox, err = engine(); err != nil && b.Sandbox == nil {
 		return fmt.Errorf("open the sandbox: %w", err)
 	} else if err != nil {
 		b.log.Warn("tools cannot run", "err", err) // a state: system.status says so too
@@ -353,15 +371,17 @@ func (b *Backend) Close() error {
 	return b.err
 }
 
-// processMemory tells the resident size of the process, where the system says it, and the heap.
-func processMemory() (rss, heap int64) {
-	var m runtime.MemStats
-	runtime.ReadMemStats(&m)
-	if b, err := os.ReadFile("/proc/self/statm"); err == nil {
-		var size, resident int64
-		if _, err := fmt.Sscan(string(b), &size, &resident); err == nil {
-			rss = resident * int64(os.Getpagesize())
-		}
+// openLog writes to <state>/helix.log and repeats records of level o.LogTo or higher on
+// standard error. When the file cannot be written, logging goes on without it.
+func (b *Backend) openLog(dir string, conf config.Config) *slog.Logger {
+	file := logfile.New(filepath.Join(dir, "helix.log"), conf.HistoryLogMaxAge)
+	b.closing("log", file.Close)
+	level := slog.LevelInfo
+	if err := level.UnmarshalText([]byte(conf.LogLevel)); err != nil {
+		level = slog.LevelInfo
 	}
-	return rss, int64(m.HeapAlloc)
+	return slog.New(slog.NewMultiHandler(
+		slog.NewJSONHandler(file, &slog.HandlerOptions{Level: level}),
+		slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: b.o.LogTo}),
+	))
 }

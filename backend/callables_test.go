@@ -312,3 +312,31 @@ func TestScheduleOfABuiltin(t *testing.T) {
 		}
 	}
 }
+
+// TestCallablesListSaysWhyCallsWouldBeRefused lists with a limit, as pickers do.
+func TestCallablesListSaysWhyCallsWouldBeRefused(t *testing.T) {
+	t.Parallel()
+	c := newChain(t)
+	fine, changed := c.tool("fine", "export default () => 1"), c.allowed("changed")
+	code := "export default () => 2"
+	if _, err := c.Tools.Update(c.ctx, tools.UpdateParams{ToolID: changed.ID, BaseVersion: changed.Version, Patch: tools.Patch{Code: &code}}); err != nil {
+		t.Fatal(err)
+	}
+	r, err := c.Callables.ListCallables(c.ctx, callable.ListParams{Kind: callable.Tool, Limit: 10})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]callable.Reason{}
+	for _, i := range r.Callables {
+		got[i.ID] = i.Blocked
+	}
+	if len(got) != 2 || got[fine.ID.String()] != "" || got[changed.ID.String()] != callable.ReasonChanged {
+		t.Errorf("blocked: %v", got)
+	}
+	if r, err := c.Callables.ListCallables(c.ctx, callable.ListParams{Limit: 1}); err != nil || len(r.Callables) != 1 {
+		t.Errorf("a limit of 1 lists %d, %v", len(r.Callables), err)
+	}
+	if _, err := c.Callables.ListCallables(c.ctx, callable.ListParams{Limit: 501}); !fault.Is(err, fault.Invalid) {
+		t.Errorf("a limit of 501: %v", err)
+	}
+}

@@ -8,11 +8,16 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/google/uuid"
+
 	"helix/backend/audit"
+	"helix/backend/bus"
 	"helix/backend/config"
 	"helix/backend/fault"
 	"helix/backend/gateway"
 	"helix/backend/identity"
+	"helix/backend/memory"
+	"helix/backend/picks"
 	"helix/backend/storage"
 )
 
@@ -24,21 +29,26 @@ func (b *Backend) openGateway(ctx context.Context, paths config.Paths, conf conf
 	}
 	b.Services = gateway.NewServices(b.Bus, b.log)
 	b.exports = newExported(b.DB)
-	b.uploads = openUploads(filepath.Join(paths.Cache, "uploads"), b.Picks, b.log)
+	b.uploads = picks.NewUploads(filepath.Join(paths.Cache, "uploads"), b.Picks, b.Memory.Importing, b.log)
+	b.closing("uploads", func() func() error {
+		unsubscribe := bus.Subscribe(b.Bus, func(uuid.UUID, memory.ImportDone) { b.uploads.Wake() })
+		return func() error { unsubscribe(); return nil }
+	}())
 	b.API = gateway.NewAPI()
 	b.Gateway = gateway.New(b.API, gateway.Options{
 		DB: b.DB, Bus: b.Bus, Logger: b.log, User: b.user,
 		Web: b.o.Web, Addr: conf.GatewayAddr, NoHTTP: !b.o.Listen || !conf.GatewayEnabled, Extra: b.o.Extra, Origins: conf.GatewayOrigins,
 		RootToken: token, TokenSource: source, RotateRoot: b.Root.StoreToken, EndpointFile: endpointFile(paths),
 		Version: Version, Commit: Commit, OpenRPC: openRPC, Blobs: b.exports,
-		Gate: b.gate, Ready: b.ready, Status: b.status, Stop: func() { b.requestStop() }, Activate: b.o.Activate, Services: b.Services,
-		Audit: b.auditAccess, AuditTx: auditAccessTx, SessionEnded: b.sessionEnded, TempDir: b.uploads.dir, Limits: gateway.Limits{MaxPayload: int(conf.GatewayMaxPayload), CallDeadline: conf.GatewayCallTimeout, CostlyRate: float64(conf.GatewayCostlyRate)},
+		Gate: b.gate, Ready: b.ready, Status: b.status, Stop: func() { b.requestStop() }, Activate: b.o.Activate, Services: b.Services, Pause: b.Pause,
+		Audit: b.auditAccess, AuditTx: auditAccessTx, SessionEnded: b.sessionEnded, Limits: gateway.Limits{MaxPayload: int(conf.GatewayMaxPayload), CallDeadline: conf.GatewayCallTimeout, CostlyRate: float64(conf.GatewayCostlyRate)},
 	})
 	b.Gateway.Route("POST", "/execute", gateway.Write, true, b.serveExecute)
-	b.uploads.receive, b.uploads.reading, b.uploads.bus = b.Gateway.ReceiveUpload, b.Memory.Importing, b.Bus
-	b.Gateway.Route("POST", "/upload", gateway.Write, false, b.uploads.post)
-	b.Gateway.Route("DELETE", "/upload", gateway.Write, false, b.uploads.delete)
-	b.Services.Add("skill-sandbox", b.Sandbox.Run, b.sandboxPort)
+	b.Gateway.Route("POST", "/upload", gateway.Write, false, b.uploads.Post)
+	b.Gateway.Route("DELETE", "/upload", gateway.Write, false, b.uploads.Delete)
+	if !b.o.Once {
+		b.Services.Add("skill-sandbox", b.Sandbox.Run, b.sandboxPort)
+	}
 	if !b.o.Once || b.o.OnceMemory {
 		b.Services.Add("memory", b.whole(b.Memory.Run), nil)
 	}
@@ -52,9 +62,12 @@ func (b *Backend) openGateway(ctx context.Context, paths config.Paths, conf conf
 	b.core = gateway.NewServices(nil, b.log)
 	for name, run := range map[string]func(context.Context) error{
 		"gateway": b.Gateway.Run, "services": b.Services.Run, "storage": b.Storage.Run, "keys": b.whole(b.Keys.Run), "audit": b.whole(b.Audit.Run),
-		"permission": b.whole(b.Permission.Run), "tools": b.whole(b.Tools.Run), "sandbox": b.watchSandbox, "uploads": b.whole(b.uploads.run),
+		"permission": b.whole(b.Permission.Run), "tools": b.whole(b.Tools.Run), "uploads": b.whole(b.uploads.Run),
 	} {
 		b.core.Add(name, run, nil)
+	}
+	if !b.o.Once {
+		b.core.Add("sandbox", b.Tools.WatchSandbox, nil)
 	}
 	return nil
 }
@@ -102,7 +115,6 @@ func (b *Backend) ready() string {
 // status fills what the gateway cannot know itself.
 func (b *Backend) status(ctx context.Context, s *gateway.SystemStatus) error {
 	s.DataDir = b.Config.Paths().Data
-	s.Memory.RSSBytes, s.Memory.HeapBytes = processMemory()
 	s.Recovery = b.DB.Recovery() != nil
 	add := func(area, reason, hint string) {
 		s.Degraded = append(s.Degraded, gateway.Degraded{Area: area, Reason: reason, Hint: hint})

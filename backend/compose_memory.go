@@ -27,7 +27,7 @@ func (b *Backend) openMemory(conf config.Config) {
 	o := memory.Options{
 		Logger: b.log, VectorDir: filepath.Join(paths.Data, "vectors"), TempDir: paths.Cache, Private: conf.StoragePrivate,
 		Zone:     func() string { return cmp.Or(b.Config.Current().MemoryZone, "Local") },
-		LowSpace: b.Storage.LowSpace,
+		Pause:    b.Pause,
 		TrashAge: func() time.Duration { return b.Config.Current().HistoryTrashMaxAge },
 	}
 	if w, ok := config.Numbers(conf.MemoryWeights, 3, 10); ok {

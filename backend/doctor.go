@@ -80,10 +80,14 @@ func Doctor(ctx context.Context, o Options) []Finding {
 			add(true, "keys", "", "the key is in its place")
 		}
 	}
-	if model, err := embed.Open(); err != nil {
+	model, err := embed.Open()
+	if err == nil {
+		err = model.Check()
+		model.Release()
+	}
+	if err != nil {
 		add(false, "memory", "make models", "%s", fault.As(err).Message)
 	} else {
-		model.Release()
 		add(true, "memory", "", "the sentence encoder %s is in this build", model.ModelID())
 	}
 	engine, err := sandbox.Open(ctx, sandbox.Options{CacheDir: filepath.Join(paths.Cache, "engine"), Idle: -1})

@@ -363,13 +363,13 @@ func TestSandboxStatus(t *testing.T) {
 	o.Flags["sandbox.minIsolation"] = "process+landlock"
 	b := startWith(t, o)
 	ctx := b.as(b.LocalUser())
-	heard := make(chan SandboxChanged, 10)
-	defer bus.Subscribe(b.Bus, func(user uuid.UUID, e SandboxChanged) {
+	heard := make(chan tools.SandboxChanged, 10)
+	defer bus.Subscribe(b.Bus, func(user uuid.UUID, e tools.SandboxChanged) {
 		if user == uuid.Nil {
 			heard <- e
 		}
 	})()
-	s, err := b.SandboxStatus(ctx, struct{}{})
+	s, err := b.Tools.SandboxStatus(ctx, struct{}{})
 	if err != nil || !s.Ready || s.MinIsolation != "process+landlock" || len(s.Profiles) != 4 || s.Profiles[3].Name != "wasm" || s.Profiles[3].WallMs != 5000 ||
 		s.Profiles[0].MemoryBytes != 64<<20 || s.Profiles[1].HostCalls != 1000 || len(s.Tiers) != 2 || !strings.HasPrefix(s.Isolation, "process") || s.Reasons == nil {
 		t.Errorf("%+v %v", s, err)
@@ -377,7 +377,7 @@ func TestSandboxStatus(t *testing.T) {
 	if s.Cache.Modules == 0 {
 		t.Errorf("nothing is in the cache: %+v", s.Cache)
 	}
-	r, err := b.SandboxClearCache(ctx, struct{}{})
+	r, err := b.Tools.SandboxClearCache(ctx, struct{}{})
 	if err != nil || r.Modules != s.Cache.Modules || r.Bytes == 0 {
 		t.Errorf("%+v %v", r, err)
 	}
@@ -386,7 +386,7 @@ func TestSandboxStatus(t *testing.T) {
 			break
 		}
 	}
-	if s, err = b.SandboxStatus(ctx, struct{}{}); err != nil || s.Cache.Modules != 0 {
+	if s, err = b.Tools.SandboxStatus(ctx, struct{}{}); err != nil || s.Cache.Modules != 0 {
 		t.Errorf("%+v %v", s.Cache, err)
 	}
 	// What was cleared is made again when it is needed.

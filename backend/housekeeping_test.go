@@ -5,12 +5,15 @@ import (
 	"encoding/hex"
 	"io"
 	"net/http"
+	"slices"
 	"testing"
 
 	"github.com/google/uuid"
 
 	"helix/backend/fault"
 	"helix/backend/gateway"
+	"helix/backend/pause"
+	"helix/backend/scheduler"
 	"helix/backend/storage"
 )
 
@@ -68,4 +71,38 @@ func insertModule(t *testing.T, b *Backend, user uuid.UUID, text string) storage
 		t.Fatal(err)
 	}
 	return ref
+}
+
+// TestPausedBackgroundWorkStaysPaused pauses, starts the program again and resumes.
+func TestPausedBackgroundWorkStaysPaused(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	paused := func(b *Backend) (reasons []pause.Reason, schedules bool) {
+		var st gateway.SystemStatus
+		var sched scheduler.StatusResult
+		s := b.session(t)
+		s.call("system.status", struct{}{}, &st)
+		s.call("schedules.status", struct{}{}, &sched)
+		return st.Background.Reasons, sched.PausedAll
+	}
+	b := startWith(t, testOptions(dir))
+	var st pause.State
+	b.session(t).call("app.pause_background", PauseBackgroundParams{For: "1h"}, &st)
+	if !st.Paused || st.Until == nil {
+		t.Errorf("paused as %+v", st)
+	}
+	if err := b.session(t).try("app.pause_background", PauseBackgroundParams{For: "1w"}, nil); !fault.Is(err, fault.Invalid) {
+		t.Errorf("an unknown time: %v", err)
+	}
+	if err := b.Stop(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	b = startWith(t, testOptions(dir))
+	if reasons, schedules := paused(b); !slices.Equal(reasons, []pause.Reason{pause.Person}) || !schedules {
+		t.Errorf("after a restart: %v, schedules %v", reasons, schedules)
+	}
+	b.session(t).call("app.pause_background", PauseBackgroundParams{Resume: true}, &st)
+	if reasons, schedules := paused(b); len(reasons) > 0 || schedules {
+		t.Errorf("after resuming: %v, schedules %v", reasons, schedules)
+	}
 }

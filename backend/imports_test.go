@@ -28,6 +28,9 @@ const (
 var levels = map[string]int{
 	"backend/duration":                     foundation,
 	"backend/fault":                        foundation,
+	"backend/picks":                        foundation,
+	"backend/pause":                        foundation,
+	"backend/logfile":                      foundation,
 	"backend/bus":                          foundation,
 	"backend/identity":                     foundation,
 	"backend/jcs":                          foundation,
@@ -84,6 +87,7 @@ var sideways = map[string]map[string]string{
 		"backend/fault":    "coded errors",
 		"backend/bus":      "a change is announced after its commit",
 		"backend/identity": "the service methods act for the caller",
+		"backend/pause":    "low space pauses background work, and a pause holds backups back",
 	},
 	"backend/config": {
 		"backend/fault":    "coded errors",
@@ -145,6 +149,14 @@ var sideways = map[string]map[string]string{
 	"backend/skills/definition": {
 		"backend/skills/expr": "conditions and templates are checked by what evaluates them",
 	},
+	"backend/pause": {
+		"backend/bus": "background.changed",
+	},
+	"backend/picks": {
+		"backend/fault":    "coded errors",
+		"backend/identity": "a token belongs to a user",
+		"backend/gateway":  "receives the body of an upload",
+	},
 	"backend/safehttp": {
 		"backend/fault": "coded errors",
 	},
@@ -153,6 +165,7 @@ var sideways = map[string]map[string]string{
 		"backend/fault":    "kinds become codes here",
 		"backend/bus":      "events become notifications here",
 		"backend/identity": "sessions are made here",
+		"backend/pause":    "system.status says whether background work is paused",
 		"backend/storage":  "tokens and idempotency keys are rows",
 		"backend/jcs":      "numbers of requests are bounded",
 	},

@@ -1,8 +1,6 @@
 package backend
 
 import (
-	"bytes"
-	"context"
 	"encoding/json"
 	"io"
 	"net/http"
@@ -11,7 +9,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/uuid"
 
@@ -20,8 +17,15 @@ import (
 	"helix/backend/gateway"
 	"helix/backend/identity"
 	"helix/backend/memory"
+	"helix/backend/picks"
 	"helix/backend/storage"
 )
+
+// uploaded is the answer of POST /upload.
+type uploaded struct {
+	Token, Name string
+	Size        int64
+}
 
 // uploader sends files to a backend as a browser does.
 type uploader struct {
@@ -84,7 +88,7 @@ func (u *uploader) do(method, query string, body io.Reader, change func(*http.Re
 func (u *uploader) send(name, text string) uploaded {
 	u.t.Helper()
 	status, a := u.do(http.MethodPost, "name="+url.QueryEscape(name), strings.NewReader(text), nil)
-	if status != http.StatusCreated || a.Name != name || a.Size != int64(len(text)) || !strings.HasPrefix(a.Token, pickPrefix) {
+	if status != http.StatusCreated || a.Name != name || a.Size != int64(len(text)) || !strings.HasPrefix(a.Token, picks.Prefix) {
 		u.t.Fatalf("upload of %s: %d %+v", name, status, a)
 	}
 	return a
@@ -93,7 +97,7 @@ func (u *uploader) send(name, text string) uploaded {
 // files are what is in the folder of uploads.
 func (u *uploader) files() []string {
 	u.t.Helper()
-	entries, err := os.ReadDir(u.uploads.dir)
+	entries, err := os.ReadDir(filepath.Join(u.Config.Paths().Cache, "uploads"))
 	if err != nil {
 		u.t.Fatal(err)
 	}
@@ -152,7 +156,7 @@ func TestUploadedFileIsImported(t *testing.T) {
 		if err := r.try("memory.import_preview", memory.ImportParams{Path: sent.Token}, nil); !fault.Is(err, fault.Denied) {
 			t.Errorf("round %d: the token was accepted after the import: %v", round, err)
 		}
-		u.uploads.sweep(t.Context())
+		u.uploads.Sweep(t.Context())
 		if left := u.files(); len(left) != 0 {
 			t.Errorf("round %d: %v is left", round, left)
 		}
@@ -198,17 +202,13 @@ func TestUploadedBackupIsRestored(t *testing.T) {
 func TestUploadRefusals(t *testing.T) {
 	t.Parallel()
 	u := newUploader(t)
-	u.uploads.max = 1 << 20
 	reader := u.tokenFor("read")
-	big := bytes.Repeat([]byte("x"), 1<<20+1)
 	for name, c := range map[string]struct {
 		query  string
 		body   io.Reader
 		change func(*http.Request)
 		want   int
 	}{
-		"too large":             {"name=a", bytes.NewReader(big), nil, http.StatusRequestEntityTooLarge},
-		"too large in chunks":   {"name=a", struct{ io.Reader }{bytes.NewReader(big)}, nil, http.StatusRequestEntityTooLarge},
 		"no name":               {"", strings.NewReader("x"), nil, http.StatusUnprocessableEntity},
 		"no session":            {"name=a", strings.NewReader("x"), func(r *http.Request) { r.Header.Del("Authorization") }, http.StatusUnauthorized},
 		"wrong session":         {"name=a", strings.NewReader("x"), func(r *http.Request) { r.Header.Set("Authorization", "Bearer "+strings.Repeat("0", 64)) }, http.StatusUnauthorized},
@@ -241,9 +241,6 @@ func TestUploadTokenBelongsToItsUser(t *testing.T) {
 	if _, err := u.Picks.Resolve(other, sent.Token, false); !fault.Is(err, fault.Denied) {
 		t.Errorf("another user read it: %v", err)
 	}
-	if _, ok := u.Picks.uploaded(identity.UserID(other), sent.Token); ok {
-		t.Error("another user may delete it")
-	}
 	if status, _ := u.do(http.MethodDelete, "token=pick:0000", nil, nil); status != http.StatusNotFound {
 		t.Errorf("DELETE of an unknown token: %d", status)
 	}
@@ -252,85 +249,5 @@ func TestUploadTokenBelongsToItsUser(t *testing.T) {
 	}
 	if err := u.browser().try("memory.import_preview", memory.ImportParams{Path: sent.Token}, nil); !fault.Is(err, fault.Denied) {
 		t.Errorf("a deleted upload was read: %v", err)
-	}
-}
-
-// TestCanceledUploadLeavesNothing breaks an upload off in the middle.
-func TestCanceledUploadLeavesNothing(t *testing.T) {
-	t.Parallel()
-	u := newUploader(t)
-	gone := make(chan struct{})
-	receive := u.uploads.receive
-	u.uploads.receive = func(w http.ResponseWriter, r *http.Request, part string, max int64) (*gateway.Upload, error) {
-		defer close(gone)
-		return receive(w, r, part, max)
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	body, write := io.Pipe()
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, u.Gateway.URL()+"/upload?name=a.zip", body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	req.Header.Set("Authorization", "Bearer "+u.token)
-	answered := make(chan error, 1)
-	go func() {
-		resp, err := http.DefaultClient.Do(req)
-		if err == nil {
-			_ = resp.Body.Close()
-		}
-		answered <- err
-	}()
-	if _, err := write.Write(bytes.Repeat([]byte("x"), 1<<20)); err != nil {
-		t.Fatal(err)
-	}
-	cancel()
-	_ = write.CloseWithError(context.Canceled)
-	if err := <-answered; err == nil {
-		t.Error("the upload was answered")
-	}
-	<-gone
-	if left := u.files(); len(left) != 0 {
-		t.Errorf("%v is left", left)
-	}
-}
-
-// TestUnusedUploadsAreRemoved leaves uploads unused, kills the program and starts it again.
-func TestUnusedUploadsAreRemoved(t *testing.T) {
-	t.Parallel()
-	u := newUploader(t)
-	now := time.Now()
-	later := func(by time.Duration) { // Picks calls now under its lock
-		u.Picks.mu.Lock()
-		defer u.Picks.mu.Unlock()
-		now = now.Add(by)
-		u.Picks.now = func() time.Time { return now }
-	}
-	later(0)
-	sent := u.send("a.txt", "a text of mine")
-	u.uploads.sweep(t.Context())
-	if len(u.files()) != 1 {
-		t.Fatal("an upload with a token was removed")
-	}
-	later(uploadLife - time.Minute)
-	if _, err := u.Picks.Resolve(identity.With(t.Context(), identity.Identity{User: u.LocalUser(), Pipe: "websocket"}), sent.Token, false); err != nil {
-		t.Fatal(err)
-	}
-	later(uploadLife - time.Minute) // counted from the last use
-	if u.uploads.sweep(t.Context()); len(u.files()) != 1 {
-		t.Fatal("an upload that was used lately was removed")
-	}
-	later(2 * time.Minute)
-	if u.uploads.sweep(t.Context()); len(u.files()) != 0 {
-		t.Errorf("%v is left", u.files())
-	}
-	half := filepath.Join(u.uploads.dir, "upload-123")
-	if err := os.WriteFile(half, []byte("half"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if u.uploads.sweep(t.Context()); len(u.files()) != 1 {
-		t.Error("a file that arrives was removed")
-	}
-	if openUploads(u.uploads.dir, u.Picks, u.log); len(u.files()) != 0 {
-		t.Errorf("after a restart: left %v", u.files())
 	}
 }

@@ -177,6 +177,8 @@ type command struct {
 	background bool
 	// memoryWork has it import and embed besides.
 	memoryWork bool
+	// runsCode has it prepare the sandbox while it opens.
+	runsCode bool
 }
 
 // failed ends a command with an exit code after it has said everything itself.

@@ -137,6 +137,7 @@ type sandboxRun struct {
 }
 
 func (r *sandboxRunCmd) Run(c *command) error {
+	c.runsCode = true
 	input, err := c.input(r.Params)
 	if err != nil {
 		return err

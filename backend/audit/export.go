@@ -54,7 +54,7 @@ const segmentColumns = `SELECT device_id, no, first_seq, last_seq, count, first_
 
 // scanSegment reads a segment; one whose fields are not of the kind and size that they were
 // written with has no signature.
-func scanSegment(rows *sql.Rows) (g segment, err error) {
+func scanSegment(rows storage.Row) (g segment, err error) {
 	var dev, fp, lh, root []byte
 	var key []byte
 	var n [5]sql.NullInt64
@@ -93,21 +93,17 @@ func fill(dst, src []byte) bool {
 
 // segments lists the signed segments of a part in order.
 func segments(tx *storage.Tx, p part) (out []segment, err error) {
-	rows, err := tx.Query(segmentColumns + ` ORDER BY last_seq, device_id, no`)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	for rows.Next() {
-		g, err := scanSegment(rows)
+	err = tx.Select(segmentColumns + ` ORDER BY last_seq, device_id, no`).Each(func(row storage.Row) error {
+		g, err := scanSegment(row)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		if !p.ranged || g.Last >= p.lo && g.Last <= p.hi {
 			out = append(out, g)
 		}
-	}
-	return out, rows.Err()
+		return nil
+	})
+	return out, err
 }
 
 // snapshot is what a verification or an export starts from, all of it from one moment.
@@ -436,19 +432,14 @@ func (s *Service) header(ctx context.Context, snap snapshot) (header, error) {
 	}
 	add(s.db.Device().ID, s.db.Device().PublicKey)
 	return h, s.db.Read(ctx, func(tx *storage.Tx) error {
-		rows, err := tx.Query(`SELECT DISTINCT device_id FROM audit_log WHERE seq > ?`, lastOf(segs))
-		if err != nil {
-			return err
-		}
-		defer rows.Close()
-		for rows.Next() {
+		return tx.Select(`SELECT DISTINCT device_id FROM audit_log WHERE seq > ?`, lastOf(segs)).Each(func(row storage.Row) error {
 			var dev uuid.UUID
-			if err := rows.Scan(&dev); err != nil {
+			if err := row.Scan(&dev); err != nil {
 				return err
 			}
 			add(dev, nil)
-		}
-		return rows.Err()
+			return nil
+		})
 	})
 }
 

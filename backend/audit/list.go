@@ -27,11 +27,11 @@ const logColumns = `l.seq, l.id, l.at, l.action, l.actor_kind, l.actor_id, l.sub
 // answers in bounded time; Next then leads on.
 func (s *Service) List(ctx context.Context, p ListParams) (ListResult, error) {
 	res := ListResult{Entries: []LogEntry{}}
-	if p.Limit == 0 {
-		p.Limit = 50
+	if err := storage.CheckPage(&p.Limit, nil, 50, 100); err != nil {
+		return res, err
 	}
-	if p.Limit < 1 || p.Limit > 100 || p.Before < 0 {
-		return res, fault.Invalidf("limit is 1 to 100 and before is not negative.")
+	if p.Before < 0 {
+		return res, fault.InvalidField("before", fault.CodeRange, "before is %d; it must not be negative.", p.Before)
 	}
 	if len(p.Actions) > 32 || len(p.Text) > 200 {
 		return res, fault.Invalidf("A list takes at most 32 actions and 200 bytes of text.")
@@ -131,22 +131,17 @@ func newListQuery(user uuid.UUID, p *ListParams) *listQuery {
 }
 
 func (q *listQuery) run(tx *storage.Tx, from, to int64, limit int, signed int64, out *[]LogEntry) error {
-	rows, err := tx.Query(q.sql, append(q.args[:len(q.args):len(q.args)], from, to, limit)...)
-	if err != nil {
-		return err
-	}
-	defer rows.Close()
-	for rows.Next() {
-		e, err := scanEntry(rows, q.user, signed)
+	return tx.Select(q.sql, append(q.args[:len(q.args):len(q.args)], from, to, limit)...).Each(func(row storage.Row) error {
+		e, err := scanEntry(row, q.user, signed)
 		if err != nil {
 			return err
 		}
 		*out = append(*out, e)
-	}
-	return rows.Err()
+		return nil
+	})
 }
 
-func scanEntry(rows interface{ Scan(...any) error }, user uuid.UUID, signed int64, more ...any) (LogEntry, error) {
+func scanEntry(rows storage.Row, user uuid.UUID, signed int64, more ...any) (LogEntry, error) {
 	var e LogEntry
 	var at int64
 	var run, hash []byte
@@ -291,17 +286,12 @@ func (s *Service) Get(ctx context.Context, p GetParams) (GetResult, error) {
 func (s *Service) Entries(ctx context.Context, runID uuid.UUID) ([]WireEntry, error) {
 	out := []WireEntry{}
 	err := s.db.Read(ctx, func(tx *storage.Tx) error {
-		rows, err := tx.Query(`SELECT l.at, l.action, d.details FROM audit_log l INDEXED BY audit_log_run LEFT JOIN audit_details d ON d.seq = l.seq
-			WHERE l.run_id = ? AND l.run_id IS NOT NULL AND l.user_id = ? ORDER BY l.seq LIMIT 1000`, runID, identity.UserID(ctx))
-		if err != nil {
-			return err
-		}
-		defer rows.Close()
-		for rows.Next() {
+		return tx.Select(`SELECT l.at, l.action, d.details FROM audit_log l INDEXED BY audit_log_run LEFT JOIN audit_details d ON d.seq = l.seq
+			WHERE l.run_id = ? AND l.run_id IS NOT NULL AND l.user_id = ? ORDER BY l.seq LIMIT 1000`, runID, identity.UserID(ctx)).Each(func(row storage.Row) error {
 			var w WireEntry
 			var at int64
 			var details sql.NullString
-			if err := rows.Scan(&at, &w.Action, &details); err != nil {
+			if err := row.Scan(&at, &w.Action, &details); err != nil {
 				return err
 			}
 			w.Timestamp, w.TS, w.Details = timeOf(at), at/1000, json.RawMessage("null")
@@ -309,8 +299,8 @@ func (s *Service) Entries(ctx context.Context, runID uuid.UUID) ([]WireEntry, er
 				w.Details = json.RawMessage(details.String)
 			}
 			out = append(out, w)
-		}
-		return rows.Err()
+			return nil
+		})
 	})
 	return out, err
 }

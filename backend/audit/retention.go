@@ -60,26 +60,22 @@ type openStart struct {
 // openStarts finds starts of a run and subject that no later complete or error answers. A
 // run may start the same subject several times: the oldest starts are taken as answered.
 func openStarts(tx *storage.Tx, from, through int64, dev uuid.UUID) ([]openStart, error) {
-	rows, err := tx.Query(`SELECT s.seq, s.user_id, s.subject_kind, s.subject_id, s.run_id,
+	var out []openStart
+	err := tx.Select(`SELECT s.seq, s.user_id, s.subject_kind, s.subject_id, s.run_id,
 			(SELECT count(*) FROM audit_log e WHERE e.run_id = s.run_id AND e.subject_id = s.subject_id AND e.action IN ('complete', 'error') AND e.seq <= ?2),
 			(SELECT count(*) FROM audit_log e WHERE e.run_id = s.run_id AND e.subject_id = s.subject_id AND e.action = 'start' AND e.seq <= s.seq)
-		FROM audit_log s WHERE s.action = 'start' AND s.run_id IS NOT NULL AND s.device_id = ?3 AND s.seq > ?1 AND s.seq <= ?2 ORDER BY s.seq`, from, through, dev)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var out []openStart
-	for rows.Next() {
+		FROM audit_log s WHERE s.action = 'start' AND s.run_id IS NOT NULL AND s.device_id = ?3 AND s.seq > ?1 AND s.seq <= ?2 ORDER BY s.seq`, from, through, dev).Each(func(row storage.Row) error {
 		var o openStart
 		var ends, nth int
-		if err := rows.Scan(&o.seq, &o.user, &o.kind, &o.id, &o.run, &ends, &nth); err != nil {
-			return nil, err
+		if err := row.Scan(&o.seq, &o.user, &o.kind, &o.id, &o.run, &ends, &nth); err != nil {
+			return err
 		}
 		if nth > ends {
 			out = append(out, o)
 		}
-	}
-	return out, rows.Err()
+		return nil
+	})
+	return out, err
 }
 
 // Prune removes details and whole signed segments that are older than the settings keep

@@ -182,6 +182,9 @@ func (r *Registry) Diff(ctx context.Context, p permission.DiffParams) (permissio
 type ListParams struct {
 	Kind  Kind   `json:"kind,omitempty"`
 	Query string `json:"query,omitempty"` // part of the name or the description
+	// Limit is how many are listed at most, 1 to 500. Then each is also checked as a call would
+	// check it, so that blocked is complete; without a limit only what is known without that is.
+	Limit int `json:"limit,omitempty"`
 }
 
 // ListResult holds callables by kind and name.
@@ -211,11 +214,17 @@ type CallResult struct {
 	Result
 }
 
+// maxListed bounds a list whose entries are checked one by one.
+const maxListed = 500
+
 // maxKey bounds an idempotency key.
 const maxKey = 128
 
 // ListCallables lists what the user can call: tools, WASM tools, skills and built-ins.
 func (r *Registry) ListCallables(ctx context.Context, p ListParams) (ListResult, error) {
+	if p.Limit < 0 || p.Limit > maxListed {
+		return ListResult{}, fault.Invalidf("limit is %d; it must be 1 to %d.", p.Limit, maxListed)
+	}
 	list, err := r.List(ctx)
 	out := ListResult{Callables: []Info{}}
 	for _, i := range list {
@@ -226,7 +235,46 @@ func (r *Registry) ListCallables(ctx context.Context, p ListParams) (ListResult,
 	slices.SortStableFunc(out.Callables, func(a, b Info) int {
 		return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(strings.ToLower(a.Name), strings.ToLower(b.Name)), cmp.Compare(a.ID, b.ID))
 	})
-	return out, err
+	if p.Limit == 0 || err != nil {
+		return out, err
+	}
+	out.Callables = out.Callables[:min(p.Limit, len(out.Callables))]
+	return out, r.findBlocked(ctx, out.Callables)
+}
+
+// findBlocked fills in why calls would be refused where the list of a provider did not say.
+func (r *Registry) findBlocked(ctx context.Context, list []Info) error {
+	suspended := map[string]bool{}
+	for p := (permission.ListParams{State: "suspended", Limit: 100}); r.perm != nil; {
+		grants, err := r.perm.List(ctx, p)
+		if err != nil {
+			return err
+		}
+		for _, g := range grants.Grants {
+			suspended[g.Subject.Kind+":"+g.Subject.ID] = true
+		}
+		if p.Offset += len(grants.Grants); len(grants.Grants) == 0 || p.Offset >= grants.Total {
+			break
+		}
+	}
+	for n, i := range list {
+		if i.Blocked != "" {
+			continue
+		}
+		found, err := r.Provider(i.Kind).Find(ctx, i.ID, "")
+		if err != nil {
+			return err
+		}
+		switch {
+		case len(found) == 0:
+			list[n].Blocked = ReasonGone // since it was listed
+		case found[0].Blocked != "":
+			list[n].Blocked = found[0].Blocked
+		case suspended[i.String()]:
+			list[n].Blocked = ReasonChanged
+		}
+	}
+	return nil
 }
 
 // CallByName calls anything that the user can call, by its id or its name, and answers once it

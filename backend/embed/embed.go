@@ -35,6 +35,7 @@ const (
 // Model is the sentence encoder. It is safe for concurrent use; each call works on one core.
 type Model struct {
 	weights *weights
+	check   func() error // that the weights are those of the manifest; computed once
 
 	mu      sync.Mutex
 	words   *tokenizer // nil: released
@@ -44,9 +45,12 @@ type Model struct {
 	timer   *time.Timer
 }
 
-// Open gives the model that is in the binary, checked against its hashes. Without one, or with
-// a damaged one, the error is fault.Unavailable.
+// Open returns the model that is in the binary. Without one the error is fault.Unavailable. The
+// weights are checked against their hash at the first use; see Check.
 func Open() (*Model, error) { return open(files) }
+
+// Check reports fault.Unavailable when the weights are damaged. Embed calls it.
+func (m *Model) Check() error { return m.check() }
 
 // ModelID names the model and its version; vectors of different models do not compare.
 func (m *Model) ModelID() string { return modelID }
@@ -74,6 +78,9 @@ func (m *Model) Tokens(text string) []int {
 //
 // It stops between windows when ctx ends and returns its error.
 func (m *Model) Embed(ctx context.Context, texts []string) ([][]float32, error) {
+	if err := m.check(); err != nil {
+		return nil, err
+	}
 	t, s := m.acquire()
 	defer m.done(s)
 	out := make([][]float32, len(texts))

@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"math"
 	"runtime"
+	"sync"
 	"unsafe"
 
 	"helix/backend/fault"
@@ -64,42 +65,58 @@ type manifest struct {
 }
 
 func open(dir fs.FS) (*Model, error) {
-	w, err := load(dir)
+	w, sum, err := load(dir)
+	if err == nil {
+		_, err = parseVocab(w.vocab)
+	}
 	if err != nil {
-		return nil, fault.Unavailablef("The sentence encoder is not in this build. Run make models.").WithCause(err)
+		return nil, unavailable(err)
 	}
-	m := &Model{weights: w, scratch: make([]*scratch, 0, runtime.GOMAXPROCS(0))}
-	if _, err := parseVocab(w.vocab); err != nil {
-		return nil, fault.Unavailablef("The sentence encoder is not in this build. Run make models.").WithCause(err)
-	}
-	return m, nil
+	return &Model{
+		weights: w, scratch: make([]*scratch, 0, runtime.GOMAXPROCS(0)),
+		check: sync.OnceValue(func() error {
+			if err := checkHash("weights.bin", w.raw, sum); err != nil {
+				return unavailable(err)
+			}
+			return nil
+		}),
+	}, nil
 }
 
-func load(dir fs.FS) (*weights, error) {
+func unavailable(err error) error {
+	return fault.Unavailablef("The sentence encoder is not in this build. Run make models.").WithCause(err)
+}
+
+// load reads the model and returns with it the hash that weights.bin must have. The weights are
+// not hashed yet: that takes longer than everything else in a command that embeds nothing.
+func load(dir fs.FS) (_ *weights, sum string, _ error) {
 	doc, err := fs.ReadFile(dir, "model/manifest.json")
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	var man manifest
 	if err := json.Unmarshal(doc, &man); err != nil {
-		return nil, fmt.Errorf("read manifest.json: %w", err)
+		return nil, "", fmt.Errorf("read manifest.json: %w", err)
 	}
 	if man.Model != modelID || man.Dims != dims || man.PanelWidth != kernel.PanelWidth {
-		return nil, fmt.Errorf("manifest.json is of model %s with %d dimensions in panels of %d; want %s, %d, %d",
+		return nil, "", fmt.Errorf("manifest.json is of model %s with %d dimensions in panels of %d; want %s, %d, %d",
 			man.Model, man.Dims, man.PanelWidth, modelID, dims, kernel.PanelWidth)
 	}
 	w := &weights{}
-	if w.vocab, _, err = checked(dir, "vocab.bin", man); err != nil {
-		return nil, err
+	if w.vocab, _, err = readSized(dir, "vocab.bin", man); err != nil {
+		return nil, "", err
 	}
-	if w.raw, w.inBinary, err = checked(dir, "weights.bin", man); err != nil {
-		return nil, err
+	if err := checkHash("vocab.bin", w.vocab, man.Files["vocab.bin"].SHA256); err != nil {
+		return nil, "", err
+	}
+	if w.raw, w.inBinary, err = readSized(dir, "weights.bin", man); err != nil {
+		return nil, "", err
 	}
 	r := reader{tensors: map[string][]float32{}}
 	floats := view(w.raw)
 	for _, t := range man.Tensors {
 		if t.Offset%4 != 0 || t.Offset < 0 || t.Len < 0 || t.Offset/4+t.Len > len(floats) {
-			return nil, fmt.Errorf("manifest.json: tensor %q lies outside weights.bin", t.Name)
+			return nil, "", fmt.Errorf("manifest.json: tensor %q lies outside weights.bin", t.Name)
 		}
 		r.tensors[t.Name] = floats[t.Offset/4:][:t.Len:t.Len]
 	}
@@ -117,25 +134,33 @@ func load(dir fs.FS) (*weights, error) {
 	}
 	w.hidden = r.linear("hidden", dims, dims)
 	if r.err != nil {
-		return nil, r.err
+		return nil, "", r.err
 	}
 	// A sentence without pieces reaches the last layer as zero, so only the bias is left.
 	for i, b := range w.hidden.bias {
 		w.empty[i] = float32(math.Tanh(float64(b)))
 	}
 	normalize(w.empty[:])
-	return w, nil
+	return w, man.Files["weights.bin"].SHA256, nil
 }
 
-// checked gives the content of a file when its hash is that of the manifest.
-func checked(dir fs.FS, name string, man manifest) (b []byte, inBinary bool, err error) {
+// readSized returns the content of a file that has the size in the manifest.
+func readSized(dir fs.FS, name string, man manifest) (b []byte, inBinary bool, err error) {
 	if b, inBinary, err = bytesOf(dir, "model/"+name); err != nil {
 		return nil, false, err
 	}
-	if sum := sha256.Sum256(b); hex.EncodeToString(sum[:]) != man.Files[name].SHA256 {
-		return nil, false, fmt.Errorf("%s has the hash %x, want %s", name, sum, man.Files[name].SHA256)
+	if want := man.Files[name].Size; len(b) != want {
+		return nil, false, fmt.Errorf("%s has %d bytes, want %d", name, len(b), want)
 	}
 	return b, inBinary, nil
+}
+
+// checkHash compares content with its hash in the manifest.
+func checkHash(name string, content []byte, want string) error {
+	if sum := sha256.Sum256(content); hex.EncodeToString(sum[:]) != want {
+		return fmt.Errorf("%s has the hash %x, want %s", name, sum, want)
+	}
+	return nil
 }
 
 // reader takes tensors by name and keeps the first thing that is wrong.

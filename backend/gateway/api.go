@@ -51,21 +51,22 @@ func (a *API) own(name string, t reflect.Type) {
 
 // method is one line of the table.
 type method struct {
-	name     string
-	aliasOf  string
-	scope    Scope
-	costly   bool
-	internal bool
-	lenient  bool
-	secret   bool
-	everyone bool
-	deadline time.Duration
-	preset   map[string]string
-	params   reflect.Type
-	result   reflect.Type
-	fn       any // the function as given; its comment becomes the documentation
-	docFn    any // another function with the comment; nil: fn
-	pace     *pace
+	name      string
+	aliasOf   string
+	scope     Scope
+	costly    bool
+	internal  bool
+	lenient   bool
+	secret    bool
+	everyone  bool
+	transient bool
+	deadline  time.Duration
+	preset    map[string]string
+	params    reflect.Type
+	result    reflect.Type
+	fn        any // the function as given; its comment becomes the documentation
+	docFn     any // another function with the comment; nil: fn
+	pace      *pace
 
 	decode func(raw []byte) (any, error)
 	invoke func(ctx context.Context, params any) (any, error)
@@ -73,10 +74,11 @@ type method struct {
 
 // event is one bus event type that clients hear under a name.
 type event struct {
-	name     string
-	typ      reflect.Type
-	everyone bool
-	attach   func(b *bus.Bus, fn func(user uuid.UUID, data any)) (cancel func())
+	name      string
+	typ       reflect.Type
+	everyone  bool
+	transient bool
+	attach    func(b *bus.Bus, fn func(user uuid.UUID, data any)) (cancel func())
 }
 
 // Option changes one line of the table.
@@ -98,6 +100,11 @@ func Secret() Option { return func(m *method) { m.secret = true } }
 // Everyone sends events that belong to no user (published for uuid.Nil) to each user.
 // Without it they reach nobody. It is for events about the program itself.
 func Everyone() Option { return func(m *method) { m.everyone = true } }
+
+// Transient keeps an event out of the numbered stream: it has the seq 0, is not replayed, and is
+// dropped without notice when a client is too slow. It is for events that the next one makes
+// worthless, such as progress and levels, which would push others out of the replay buffer.
+func Transient() Option { return func(m *method) { m.transient = true } }
 
 // DocumentedBy takes the method's comment from fn instead of the function that is called:
 // for a function that wraps another.
@@ -193,7 +200,7 @@ func Forward[E any](a *API, name string, opts ...Option) {
 		o(&m)
 	}
 	a.types.plan(reflect.TypeFor[E]())
-	a.events[name] = &event{name: name, typ: reflect.TypeFor[E](), everyone: m.everyone,
+	a.events[name] = &event{name: name, typ: reflect.TypeFor[E](), everyone: m.everyone, transient: m.transient,
 		attach: func(b *bus.Bus, fn func(uuid.UUID, any)) func() {
 			return bus.Subscribe(b, func(user uuid.UUID, e E) { fn(user, e) })
 		}}
@@ -215,8 +222,9 @@ type MethodInfo struct {
 
 // EventInfo describes one forwarded event.
 type EventInfo struct {
-	Name string
-	Type reflect.Type
+	Name      string
+	Type      reflect.Type
+	Transient bool // has no seq and is not replayed
 }
 
 // Methods lists the table, aliases included, by name.
@@ -238,7 +246,7 @@ func (a *API) Methods() []MethodInfo {
 func (a *API) Events() []EventInfo {
 	out := make([]EventInfo, 0, len(a.events))
 	for _, e := range a.events {
-		out = append(out, EventInfo{Name: e.name, Type: e.typ})
+		out = append(out, EventInfo{Name: e.name, Type: e.typ, Transient: e.transient})
 	}
 	slices.SortFunc(out, func(x, y EventInfo) int { return strings.Compare(x.Name, y.Name) })
 	return out

@@ -280,7 +280,7 @@ func (c *Client) heard(m inbound) {
 	c.mu.Lock()
 	var to []*follow
 	for f := range c.follows {
-		if f.wants(m.Method) && (p.Seq > f.last || m.Method == "system.stopping") {
+		if f.wants(m.Method) && (p.Seq == 0 || p.Seq > f.last || m.Method == "system.stopping") {
 			to = append(to, f)
 		}
 		f.last = max(f.last, p.Seq) // the stream is one: what came before this has come

@@ -73,6 +73,9 @@ func (a *API) Document(docs Docs) []byte {
 		if d := docs.Type(e.Type); d != "" {
 			ev["description"] = d
 		}
+		if e.Transient {
+			ev["x-transient"] = true
+		}
 		events = append(events, ev)
 	}
 	var buf bytes.Buffer

@@ -123,7 +123,11 @@ func (s *Server) publish(e *event, user uuid.UUID, data any) {
 		return
 	}
 	for _, h := range hubs {
-		h.publish(e.name, raw)
+		if e.transient {
+			h.pass(e.name, raw)
+		} else {
+			h.publish(e.name, raw)
+		}
 	}
 }
 
@@ -136,6 +140,18 @@ func (h *hub) publish(topic string, data []byte) {
 	for ss := range h.live {
 		if ss.sub.matches(topic) {
 			ss.out.event(h.seq, frame)
+		}
+	}
+}
+
+// pass hands out a transient event.
+func (h *hub) pass(topic string, data []byte) {
+	frame := eventFrame(topic, 0, time.Now(), data)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for ss := range h.live {
+		if ss.sub.matches(topic) {
+			ss.out.transient(frame)
 		}
 	}
 }

@@ -306,6 +306,56 @@ func TestSlowClientLosesOnlyItsOwn(t *testing.T) {
 	}
 }
 
+// TestTransientEventsAreNotNumberedNorReplayed sends one between two that are.
+func TestTransientEventsAreNotNumberedNorReplayed(t *testing.T) {
+	t.Parallel()
+	overPipes(t, func(t *testing.T, f *fixture, w *wire) {
+		st := state(t, w.ask(`{"jsonrpc":"2.0","id":1,"method":"events.subscribe","params":{"topics":["note.*"]}}`))
+		f.add(1)
+		bus.Publish(f.bus, f.o.User().ID, loudness{7})
+		f.add(2)
+		if got := w.event(); got != (heardEvent{1, 1}) {
+			t.Fatalf("heard %+v", got)
+		}
+		if frame := w.recv(); !strings.Contains(frame, `"method":"note.level","params":{"seq":0,`) || !strings.Contains(frame, `{"n":7}`) {
+			t.Fatalf("heard %s", frame)
+		}
+		if got := w.event(); got != (heardEvent{2, 2}) {
+			t.Fatalf("heard %+v", got)
+		}
+		w.send(fmt.Sprintf(`{"jsonrpc":"2.0","id":2,"method":"events.resume","params":{"epoch":%q,"afterSeq":0}}`, st.Epoch))
+		for n := 1; n <= 2; n++ {
+			if frame := w.recv(); !strings.Contains(frame, "note.added") {
+				t.Fatalf("replayed %s", frame)
+			}
+		}
+		if r := state(t, w.recv()); r.Replayed != 2 || r.Gap {
+			t.Fatalf("%+v", r)
+		}
+	})
+}
+
+// TestLostTransientEventsAreNoGap floods a client that reads nothing.
+func TestLostTransientEventsAreNoGap(t *testing.T) {
+	t.Parallel()
+	f := setup(t, func(o *Options) { o.Limits.QueueEvents = 10 })
+	slow := f.memory(t, f.owner())
+	slow.ask(`{"jsonrpc":"2.0","id":1,"method":"events.subscribe","params":{"topics":["note.*"]}}`)
+	for n := range 1000 {
+		bus.Publish(f.bus, f.o.User().ID, loudness{n})
+	}
+	slow.send(`{"jsonrpc":"2.0","id":2,"method":"session.get","params":{}}`)
+	for {
+		frame := slow.recv()
+		if strings.Contains(frame, "events.gap") {
+			t.Fatal("lost transient events are reported as a gap")
+		}
+		if strings.Contains(frame, `"id":2`) {
+			return
+		}
+	}
+}
+
 func TestReplayBufferIsBounded(t *testing.T) {
 	t.Parallel()
 	f := setup(t)

@@ -91,7 +91,7 @@ func FuzzUpload(f *testing.F) {
 		dir := t.TempDir()
 		r := httptest.NewRequest(http.MethodPost, "/transcribe", strings.NewReader(body))
 		r.Header.Set("Content-Type", kind)
-		u, err := receiveUpload(httptest.NewRecorder(), r, "audio", 64, dir)
+		u, err := ReceiveUpload(httptest.NewRecorder(), r, "audio", 64, dir)
 		if err == nil {
 			if u.Size > 64 {
 				t.Fatalf("%d bytes taken", u.Size)

@@ -17,6 +17,7 @@ import (
 
 	"helix/backend/bus"
 	"helix/backend/identity"
+	"helix/backend/pause"
 	"helix/backend/storage"
 )
 
@@ -64,7 +65,7 @@ type Options struct {
 	Stop     func()                                           // ends the program; nil: system.stop is unavailable
 	Activate func(ctx context.Context, args []string) error   // shows the window; nil: app.activate is unavailable
 	Services *Services                                        // nil: an empty registry
-	TempDir  string                                           // for uploads; "": os.TempDir()
+	Pause    *pause.Pause                                     // what system.status shows of it; nil: nothing is paused
 	// SessionEnded hears once of each session of a user that has ended, after its last call;
 	// nil: nobody does. The context carries the session's identity and is not canceled.
 	SessionEnded func(ctx context.Context, id identity.Identity)

@@ -42,6 +42,11 @@ type EchoResult struct {
 	User uuid.UUID `json:"user"`
 }
 
+// loudness is a transient event.
+type loudness struct {
+	N int `json:"n"`
+}
+
 type noted struct {
 	N int `json:"n"`
 }
@@ -101,6 +106,7 @@ func table(f *fixture) *API {
 	Handle(a, "grant.give", Approve, func(context.Context, struct{}) (struct{}, error) { return struct{}{}, nil })
 	Alias(a, "old_echo", "echo")
 	Forward[noted](a, "note.added")
+	Forward[loudness](a, "note.level", Transient())
 	registerGateway(a, func() *Server { return f.Server })
 	return a
 }

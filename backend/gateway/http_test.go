@@ -420,7 +420,7 @@ func uploadServer(t *testing.T, max int64) (*fixture, string) {
 	dir := t.TempDir()
 	f := setupWith(t, func(s *Server) {
 		s.Route("POST", "/transcribe", Write, false, func(w http.ResponseWriter, r *http.Request) error {
-			u, err := s.ReceiveUpload(w, r, "audio", max)
+			u, err := ReceiveUpload(w, r, "audio", max, dir)
 			if err != nil {
 				return err
 			}
@@ -431,7 +431,7 @@ func uploadServer(t *testing.T, max int64) (*fixture, string) {
 			}
 			return writeJSON(w, 200, map[string]any{"size": u.Size, "sum": hex.EncodeToString(h.Sum(nil)), "fields": u.Fields})
 		})
-	}, func(o *Options) { o.TempDir = dir })
+	})
 	return f, dir
 }
 

@@ -112,13 +112,32 @@ func (o *outbox) event(seq uint64, frame []byte) {
 	if o.closed {
 		return
 	}
-	if o.gapFrom != 0 || o.events >= o.maxEvents || o.bytes+len(frame) > o.maxBytes {
+	if o.fullLocked(frame) {
 		if o.gapFrom == 0 {
 			o.gapFrom = seq
 		}
 		o.gapTo = seq
 		return
 	}
+	o.eventLocked(frame)
+}
+
+// transient queues an event that may get lost.
+func (o *outbox) transient(frame []byte) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if !o.closed && !o.fullLocked(frame) {
+		o.eventLocked(frame)
+	}
+}
+
+// fullLocked reports whether an event has no place in the queue.
+func (o *outbox) fullLocked(frame []byte) bool {
+	return o.gapFrom != 0 || o.events >= o.maxEvents || o.bytes+len(frame) > o.maxBytes
+}
+
+// eventLocked queues an event and has it written.
+func (o *outbox) eventLocked(frame []byte) {
 	o.appendLocked(outItem{frame, true})
 	if !o.writing {
 		o.writing = true

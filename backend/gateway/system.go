@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"helix/backend/fault"
+	"helix/backend/pause"
 )
 
 var metaPlan = newTypes().plan(reflect.TypeFor[meta]())
@@ -39,6 +40,8 @@ type SystemStatus struct {
 	Recovery      bool       `json:"recovery"`
 	Degraded      []Degraded `json:"degraded"`
 	Memory        MemoryUse  `json:"memory"`
+	// Background says whether background work is paused, and by what.
+	Background pause.State `json:"background"`
 }
 
 // SystemStatus reports version, uptime, memory and what is degraded.
@@ -46,7 +49,7 @@ func (s *Server) SystemStatus(ctx context.Context, _ struct{}) (SystemStatus, er
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	st := SystemStatus{Version: s.o.Version, Commit: s.o.Commit, GoVersion: runtime.Version(), UptimeMs: time.Since(s.began).Milliseconds(),
-		PID: os.Getpid(), Degraded: []Degraded{}, Memory: MemoryUse{RSSBytes: residentBytes(int64(m.Sys)), HeapBytes: int64(m.HeapAlloc)}}
+		PID: os.Getpid(), Degraded: []Degraded{}, Memory: MemoryUse{RSSBytes: residentBytes(int64(m.Sys)), HeapBytes: int64(m.HeapAlloc)}, Background: s.o.Pause.State()}
 	s.net.mu.Lock()
 	if s.net.degraded != "" {
 		st.Degraded = append(st.Degraded, Degraded{Area: "gateway", Reason: s.net.degraded, Hint: "End the other program and restart the gateway, or set gateway.addr."})

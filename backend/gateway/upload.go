@@ -33,15 +33,11 @@ const (
 	maxFields = 16
 )
 
-// ReceiveUpload streams the request's body to a temporary file in Options.TempDir: the part
+// ReceiveUpload streams the request's body to a temporary file in dir ("": os.TempDir()): the part
 // named part of a multipart body, or the whole of any other body. More than max bytes is
 // Limit with the HTTP status 413; what is malformed is Invalid. Whatever fails, no file is
 // left. The caller closes the upload.
-func (s *Server) ReceiveUpload(w http.ResponseWriter, r *http.Request, part string, max int64) (*Upload, error) {
-	return receiveUpload(w, r, part, max, s.o.TempDir)
-}
-
-func receiveUpload(w http.ResponseWriter, r *http.Request, part string, max int64, dir string) (_ *Upload, err error) {
+func ReceiveUpload(w http.ResponseWriter, r *http.Request, part string, max int64, dir string) (_ *Upload, err error) {
 	if r.ContentLength > max+maxField*maxFields {
 		return nil, tooLarge(max)
 	}

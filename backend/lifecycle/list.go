@@ -3,22 +3,8 @@ package lifecycle
 import (
 	"strings"
 
-	"helix/backend/fault"
+	"helix/backend/storage"
 )
-
-// CheckPage checks limit and offset, and fills in the default limit. A nil offset is not checked.
-func CheckPage(limit, offset *int, def int) error {
-	if *limit == 0 {
-		*limit = def
-	}
-	if *limit < 1 || *limit > 100 {
-		return fault.Invalidf("limit is %d; it must be 1 to 100.", *limit)
-	}
-	if offset != nil && *offset < 0 {
-		return fault.Invalidf("offset is %d; it must not be negative.", *offset)
-	}
-	return nil
-}
 
 // Filter collects the conditions of a list. The zero value lets everything through.
 type Filter struct {
@@ -37,7 +23,7 @@ func (f *Filter) Text(query string, columns ...string) {
 	if query == "" {
 		return
 	}
-	pattern := "%" + strings.NewReplacer(`\`, `\\`, "%", `\%`, "_", `\_`).Replace(query) + "%"
+	pattern := storage.Like(query)
 	conds := make([]string, len(columns))
 	for i, c := range columns {
 		conds[i] = c + ` LIKE ? ESCAPE '\'`

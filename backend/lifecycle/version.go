@@ -85,21 +85,12 @@ type Version struct {
 // History lists up to limit versions of a definition, newest first, that were made before a
 // time. A limit of -1 means all.
 func (k *Kind) History(tx *storage.Tx, id uuid.UUID, before *time.Time, limit int) ([]Version, error) {
-	rows, err := tx.Query(`SELECT id, version, definition_hash, note, `+k.Author+`, created_at FROM `+k.Versions+`
-		WHERE `+k.Parent+` = ?1 AND (?2 IS NULL OR created_at < ?2) ORDER BY created_at DESC, id DESC LIMIT ?3`, id, before, limit)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var out []Version
-	for rows.Next() {
-		var v Version
-		var hash []byte
-		if err := rows.Scan(&v.ID, &v.Label, &hash, &v.Note, &v.Author, storage.Time(&v.CreatedAt)); err != nil {
-			return nil, err
-		}
-		copy(v.Hash[:], hash)
-		out = append(out, v)
-	}
-	return out, rows.Err()
+	return storage.Collect(tx.Select(`SELECT id, version, definition_hash, note, `+k.Author+`, created_at FROM `+k.Versions+`
+		WHERE `+k.Parent+` = ?1 AND (?2 IS NULL OR created_at < ?2) ORDER BY created_at DESC, id DESC LIMIT ?3`, id, before, limit),
+		func(row storage.Row) (v Version, err error) {
+			var hash []byte
+			err = row.Scan(&v.ID, &v.Label, &hash, &v.Note, &v.Author, storage.Time(&v.CreatedAt))
+			copy(v.Hash[:], hash)
+			return v, err
+		})
 }

@@ -1,5 +1,7 @@
 package memory
 
+import "helix/backend/pause"
+
 // Busy reports whether an import is adding records right now; housekeeping waits for the end.
 // One that waits for space does not count, or nothing would ever make room for it.
 func (s *Service) Busy() bool {
@@ -8,4 +10,4 @@ func (s *Service) Busy() bool {
 	return len(s.imports.jobs) > 0 && !s.lowSpace()
 }
 
-func (s *Service) lowSpace() bool { return s.o.LowSpace != nil && s.o.LowSpace() }
+func (s *Service) lowSpace() bool { return s.o.Pause.By(pause.LowSpace) || s.db.ReadOnly() }

@@ -1,19 +1,23 @@
 package memory
 
 import (
-	"sync/atomic"
 	"testing"
 
+	"helix/backend/bus"
 	"helix/backend/fault"
+	"helix/backend/pause"
 )
 
 // On a nearly full disk an import waits and says so, without keeping housekeeping away; with
 // room again it ends as if nothing had been.
 func TestImportsWaitForSpace(t *testing.T) {
 	t.Parallel()
-	var low atomic.Bool
-	low.Store(true)
-	b := newBundle(t, Options{LowSpace: low.Load})
+	hold, err := pause.Open("", bus.New())
+	if err != nil {
+		t.Fatal(err)
+	}
+	hold.Set(pause.LowSpace, true)
+	b := newBundle(t, Options{Pause: hold})
 	p := ImportParams{Path: writeFile(t, t.TempDir(), "c.json", "["+chat("c", "Dinner", "a=Alpha", "b=Bravo")+"]")}
 	job := must(b.Import(b.ctx, p))(t)
 	waits := func() ImportStatus { return must(b.ImportStatus(b.ctx, JobParams(job)))(t) }
@@ -24,7 +28,7 @@ func TestImportsWaitForSpace(t *testing.T) {
 	if b.Busy() {
 		t.Error("what waits for space keeps pruning from making room")
 	}
-	low.Store(false)
+	hold.Set(pause.LowSpace, false)
 	until(t, "the import to stand so", func() bool { return waits().Status == "completed" })
 	wantCounts(t, waits(), "completed", 2, 2, 0, 0, 0)
 	if b.Busy() {

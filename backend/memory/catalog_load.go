@@ -89,21 +89,16 @@ var catalogQueries = []struct{ kind, query string }{
 }
 
 func (c *catalog) load(tx *storage.Tx, part struct{ kind, query string }) error {
-	rows, err := tx.Query(part.query)
-	if err != nil {
-		return err
-	}
-	defer rows.Close()
 	kind := nameIndex(kindNames, part.kind)
 	var typ, source, speaker, tags, lastTags string
 	var set uint32
-	for rows.Next() {
+	return tx.Select(part.query).Each(func(from storage.Row) error {
 		r := row{kind: kind}
 		var item uint32
 		var user, parent uuid.UUID
 		var layer, occurred sql.NullInt64
 		var retention sql.NullFloat64
-		if err := rows.Scan(&item, &r.tokens, &user, &r.id, &parent, &r.seq, &typ, &layer, &source, &speaker, &r.untrusted, &r.pinned, &r.salience,
+		if err := from.Scan(&item, &r.tokens, &user, &r.id, &parent, &r.seq, &typ, &layer, &source, &speaker, &r.untrusted, &r.pinned, &r.salience,
 			&retention, &occurred, &r.created, &tags); err != nil {
 			return err
 		}
@@ -127,6 +122,6 @@ func (c *catalog) load(tx *storage.Tx, part struct{ kind, query string }) error 
 			r.tags = 0
 		}
 		c.insert(item, r, user, parent)
-	}
-	return rows.Err()
+		return nil
+	})
 }

@@ -29,7 +29,7 @@ type conversationRow struct {
 const conversationColumns = `c.id, c.user_id, c.source, c.external_id, c.title, c.participants, c.tags, c.untrusted, c.type, coalesce(c.layer, 0), c.metadata,
 	c.started_at, c.ended_at, c.created_at, c.deleted_at`
 
-func scanConversation(r scanner, more ...any) (*conversationRow, error) {
+func scanConversation(r storage.Row, more ...any) (*conversationRow, error) {
 	c := &conversationRow{Conversation: Conversation{Participants: []string{}, Tags: []string{}}}
 	err := r.Scan(append([]any{&c.ID, &c.user, &c.Source, &c.ExternalID, &c.Title, storage.JSON(&c.Participants), storage.JSON(&c.Tags), &c.Untrusted, &c.typ, &c.layer,
 		storage.JSON(&c.metadata), storage.TimePtr(&c.StartedAt), storage.TimePtr(&c.EndedAt), storage.Time(&c.CreatedAt), storage.TimePtr(&c.DeletedAt)}, more...)...)
@@ -63,26 +63,23 @@ func (c *conversationRow) entry(t *turnRow) *entry {
 
 // turns reads turns of a conversation, in order.
 func (s *Service) turns(tx *storage.Tx, conversation uuid.UUID, limit, offset int) ([]*turnRow, error) {
-	rows, err := tx.Query(`SELECT id, seq, coalesce(external_id, ''), role, speaker, content, occurred_at, content_hash, created_at FROM conversation_turns
-		WHERE conversation_id = ? AND deleted_at IS NULL ORDER BY seq LIMIT ? OFFSET ?`, conversation, limit, offset)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
 	var out []*turnRow
-	for rows.Next() {
+	err := tx.Select(`SELECT id, seq, coalesce(external_id, ''), role, speaker, content, occurred_at, content_hash, created_at FROM conversation_turns
+		WHERE conversation_id = ? AND deleted_at IS NULL ORDER BY seq LIMIT ? OFFSET ?`, conversation, limit, offset).Each(func(row storage.Row) error {
 		t := &turnRow{}
 		var content, hash []byte
-		if err := rows.Scan(&t.ID, &t.Seq, &t.TurnID, &t.Role, &t.Speaker, &content, storage.TimePtr(&t.OccurredAt), &hash, storage.Time(&t.createdAt)); err != nil {
-			return nil, err
+		err := row.Scan(&t.ID, &t.Seq, &t.TurnID, &t.Role, &t.Speaker, &content, storage.TimePtr(&t.OccurredAt), &hash, storage.Time(&t.createdAt))
+		if err != nil {
+			return err
 		}
 		copy(t.hash[:], hash)
 		if t.Text, err = s.open("conversation_turns", "content", t.ID, content); err != nil {
-			return nil, err
+			return err
 		}
 		out = append(out, t)
-	}
-	return out, rows.Err()
+		return nil
+	})
+	return out, err
 }
 
 const countTurns = `(SELECT count(*) FROM conversation_turns t WHERE t.conversation_id = c.id AND t.deleted_at IS NULL)`
@@ -90,7 +87,7 @@ const countTurns = `(SELECT count(*) FROM conversation_turns t WHERE t.conversat
 // Conversations lists conversations, the latest first and those without a time last.
 func (s *Service) Conversations(ctx context.Context, p PageParams) (ConversationsResult, error) {
 	out := ConversationsResult{Conversations: []Conversation{}}
-	if err := page(&p.Limit, &p.Offset); err != nil {
+	if err := storage.CheckPage(&p.Limit, &p.Offset, pageSize, maxPage); err != nil {
 		return out, err
 	}
 	where, args := []string{"c.user_id = ?"}, []any{identity.UserID(ctx)}
@@ -120,22 +117,17 @@ func (s *Service) Conversations(ctx context.Context, p PageParams) (Conversation
 		if err := tx.QueryRow(`SELECT count(*) FROM conversations c WHERE `+cond, args...).Scan(&out.Total); err != nil {
 			return err
 		}
-		rows, err := tx.Query(`SELECT `+conversationColumns+`, `+countTurns+` FROM conversations c WHERE `+cond+` ORDER BY `+order+` LIMIT ? OFFSET ?`,
-			append(args, p.Limit, p.Offset)...)
-		if err != nil {
-			return err
-		}
-		defer rows.Close()
-		for rows.Next() {
+		return tx.Select(`SELECT `+conversationColumns+`, `+countTurns+` FROM conversations c WHERE `+cond+` ORDER BY `+order+` LIMIT ? OFFSET ?`,
+			append(args, p.Limit, p.Offset)...).Each(func(row storage.Row) error {
 			var n int64
-			c, err := scanConversation(rows, &n)
+			c, err := scanConversation(row, &n)
 			if err != nil {
 				return err
 			}
 			c.Turns = n
 			out.Conversations = append(out.Conversations, c.Conversation)
-		}
-		return rows.Err()
+			return nil
+		})
 	})
 	return out, err
 }
@@ -169,7 +161,7 @@ func titled(tx *storage.Tx, query, text string, user any) (string, error) {
 // AroundSeq in its middle.
 func (s *Service) Conversation(ctx context.Context, p ConversationParams) (ConversationResult, error) {
 	out := ConversationResult{Turns: []Turn{}}
-	if err := page(&p.Limit, &p.Offset); err != nil {
+	if err := storage.CheckPage(&p.Limit, &p.Offset, pageSize, maxPage); err != nil {
 		return out, err
 	}
 	err := s.db.Read(ctx, func(tx *storage.Tx) error {

@@ -282,25 +282,21 @@ func (s *Service) removeParts(tx *storage.Tx, ids []uuid.UUID) error {
 
 // storedParts reads the parts of a document without their texts.
 func (s *Service) storedParts(tx *storage.Tx, document uuid.UUID) ([]storedPart, error) {
-	rows, err := tx.Query(`SELECT id, seq, heading, content_hash, start_offset, end_offset, metadata, created_at FROM chunks
-		WHERE document_id = ? AND deleted_at IS NULL ORDER BY seq`, document)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
 	var out []storedPart
-	for rows.Next() {
+	err := tx.Select(`SELECT id, seq, heading, content_hash, start_offset, end_offset, metadata, created_at FROM chunks
+		WHERE document_id = ? AND deleted_at IS NULL ORDER BY seq`, document).Each(func(row storage.Row) error {
 		var p storedPart
 		var hash []byte
 		var meta string
-		if err := rows.Scan(&p.id, &p.seq, &p.heading, &hash, &p.start, &p.end, &meta, storage.Time(&p.createdAt)); err != nil {
-			return nil, err
+		if err := row.Scan(&p.id, &p.seq, &p.heading, &hash, &p.start, &p.end, &meta, storage.Time(&p.createdAt)); err != nil {
+			return err
 		}
 		copy(p.hash[:], hash)
 		p.metadata = json.RawMessage(meta)
 		out = append(out, p)
-	}
-	return out, rows.Err()
+		return nil
+	})
+	return out, err
 }
 
 func hashParts(parts []part) [32]byte {
@@ -333,7 +329,7 @@ type documentRow struct {
 
 const documentColumns = `id, user_id, source, source_uri, title, mime, content_hash, untrusted, tags, coalesce(layer, 0), type, occurred_at, metadata, created_at, updated_at, deleted_at`
 
-func scanDocument(row interface{ Scan(...any) error }, more ...any) (*documentRow, error) {
+func scanDocument(row storage.Row, more ...any) (*documentRow, error) {
 	var r documentRow
 	var hash []byte
 	var meta string

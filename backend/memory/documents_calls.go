@@ -200,7 +200,7 @@ func (s *Service) embedParts(ctx context.Context, d *documentIn) error {
 
 // ListDocuments lists documents, newest change first.
 func (s *Service) ListDocuments(ctx context.Context, p PageParams) (DocumentsResult, error) {
-	if err := page(&p.Limit, &p.Offset); err != nil {
+	if err := storage.CheckPage(&p.Limit, &p.Offset, pageSize, maxPage); err != nil {
 		return DocumentsResult{}, err
 	}
 	where, args := `user_id = ?`, []any{identity.UserID(ctx)}
@@ -230,21 +230,16 @@ func (s *Service) ListDocuments(ctx context.Context, p PageParams) (DocumentsRes
 		if err := tx.QueryRow(`SELECT count(*) FROM documents WHERE `+where, args...).Scan(&out.Total); err != nil {
 			return err
 		}
-		rows, err := tx.Query(`SELECT `+documentColumns+`, (SELECT count(*) FROM chunks WHERE document_id = documents.id AND deleted_at IS NULL)
-			FROM documents WHERE `+where+` ORDER BY updated_at DESC, id DESC LIMIT ? OFFSET ?`, append(args, p.Limit, p.Offset)...)
-		if err != nil {
-			return err
-		}
-		defer rows.Close()
-		for rows.Next() {
+		return tx.Select(`SELECT `+documentColumns+`, (SELECT count(*) FROM chunks WHERE document_id = documents.id AND deleted_at IS NULL)
+			FROM documents WHERE `+where+` ORDER BY updated_at DESC, id DESC LIMIT ? OFFSET ?`, append(args, p.Limit, p.Offset)...).Each(func(row storage.Row) error {
 			var chunks int64
-			r, err := scanDocument(rows, &chunks)
+			r, err := scanDocument(row, &chunks)
 			if err != nil {
 				return err
 			}
 			out.Documents = append(out.Documents, r.wire(chunks))
-		}
-		return rows.Err()
+			return nil
+		})
 	})
 	return out, err
 }
@@ -265,7 +260,7 @@ func (s *Service) liveDocument(tx *storage.Tx, user, id uuid.UUID) (*documentRow
 // Document gives parts of one document, in order: a page, or the page that has the part
 // aroundSeq in its middle.
 func (s *Service) Document(ctx context.Context, p DocumentViewParams) (DocumentView, error) {
-	if err := page(&p.Limit, &p.Offset); err != nil {
+	if err := storage.CheckPage(&p.Limit, &p.Offset, pageSize, maxPage); err != nil {
 		return DocumentView{}, err
 	}
 	out := DocumentView{Chunks: []Chunk{}, Offset: p.Offset}
@@ -285,24 +280,19 @@ func (s *Service) Document(ctx context.Context, p DocumentViewParams) (DocumentV
 			}
 			out.Offset = max(0, min(before-p.Limit/2, int(out.Total)-p.Limit))
 		}
-		rows, err := tx.Query(`SELECT id, seq, heading, content, start_offset, end_offset FROM chunks WHERE document_id = ? AND deleted_at IS NULL
-			ORDER BY seq LIMIT ? OFFSET ?`, d.id, p.Limit, out.Offset)
-		if err != nil {
-			return err
-		}
-		defer rows.Close()
-		for rows.Next() {
+		return tx.Select(`SELECT id, seq, heading, content, start_offset, end_offset FROM chunks WHERE document_id = ? AND deleted_at IS NULL
+			ORDER BY seq LIMIT ? OFFSET ?`, d.id, p.Limit, out.Offset).Each(func(row storage.Row) error {
 			var c Chunk
 			var content []byte
-			if err := rows.Scan(&c.ID, &c.Seq, &c.Heading, &content, &c.StartOffset, &c.EndOffset); err != nil {
+			if err := row.Scan(&c.ID, &c.Seq, &c.Heading, &content, &c.StartOffset, &c.EndOffset); err != nil {
 				return err
 			}
 			if c.Text, err = s.open("chunks", "content", c.ID, content); err != nil {
 				return err
 			}
 			out.Chunks = append(out.Chunks, c)
-		}
-		return rows.Err()
+			return nil
+		})
 	})
 	if err != nil {
 		return out, err

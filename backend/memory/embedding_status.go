@@ -355,21 +355,16 @@ func (s *Service) forgetFormer(ctx context.Context) error {
 	}
 	var former []string
 	err := s.db.Read(ctx, func(tx *storage.Tx) error {
-		rows, err := tx.Query(`SELECT model_id FROM vector_meta WHERE state = 'old'`)
-		if err != nil {
-			return err
-		}
-		defer rows.Close()
-		for rows.Next() {
+		return tx.Select(`SELECT model_id FROM vector_meta WHERE state = 'old'`).Each(func(row storage.Row) error {
 			var id string
-			if err := rows.Scan(&id); err != nil {
+			if err := row.Scan(&id); err != nil {
 				return err
 			}
 			if !slices.Contains(p.models(), id) {
 				former = append(former, id)
 			}
-		}
-		return rows.Err()
+			return nil
+		})
 	})
 	for _, model := range former {
 		for more := true; more && err == nil; {

@@ -74,7 +74,7 @@ func (s *Service) embedAlways(ctx context.Context) {
 		if end == nil {
 			end = s.beginLongWork()
 		}
-		if !e.paused.Load() && !s.lowSpace() {
+		if !e.paused.Load() && !s.o.Pause.Active() && !s.db.ReadOnly() {
 			err = fault.Catch(func() (err error) {
 				n, err = s.embedSome(ctx)
 				return err

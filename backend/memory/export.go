@@ -131,13 +131,8 @@ func (x *exporter) write(tx *storage.Tx) error {
 }
 
 func (x *exporter) memories(tx *storage.Tx, w where) error {
-	rows, err := tx.Query(`SELECT `+rowColumns+` FROM memories m WHERE `+w.String()+` ORDER BY m.created_at, m.id`, w.args...)
-	if err != nil {
-		return err
-	}
-	defer rows.Close()
-	for rows.Next() {
-		m, err := x.s.scanMemory(rows)
+	return tx.Select(`SELECT `+rowColumns+` FROM memories m WHERE `+w.String()+` ORDER BY m.created_at, m.id`, w.args...).Each(func(row storage.Row) error {
+		m, err := x.s.scanMemory(row)
 		if err != nil {
 			return err
 		}
@@ -148,25 +143,18 @@ func (x *exporter) memories(tx *storage.Tx, w where) error {
 		if string(m.Metadata) != "{}" {
 			l.Metadata = m.Metadata
 		}
-		if err := x.line(l); err != nil {
-			return err
-		}
-	}
-	return rows.Err()
+		return x.line(l)
+	})
 }
 
 // parts writes turns or chunks; the columns of query are those that it scans.
 func (x *exporter) parts(tx *storage.Tx, kind, table, query string, args []any) error {
-	rows, err := tx.Query(query, args...)
-	if err != nil {
-		return err
-	}
-	defer rows.Close()
-	for rows.Next() {
+	return tx.Select(query, args...).Each(func(row storage.Row) error {
 		l := &exportLine{Kind: kind, Tags: []string{}, ParentID: new(uuid.UUID), Seq: new(int64)}
 		var content []byte
-		if err := rows.Scan(&l.ID, l.ParentID, l.Seq, &l.TurnID, &l.Role, &l.Speaker, &l.Title, &content, &l.Type, &l.Layer, storage.JSON(&l.Tags), &l.Source, &l.SourceRef,
-			&l.Untrusted, storage.TimePtr(&l.OccurredAt), storage.Time(&l.CreatedAt), &l.Heading, &l.StartOffset, &l.EndOffset, storage.JSON(&l.Metadata)); err != nil {
+		err := row.Scan(&l.ID, l.ParentID, l.Seq, &l.TurnID, &l.Role, &l.Speaker, &l.Title, &content, &l.Type, &l.Layer, storage.JSON(&l.Tags), &l.Source, &l.SourceRef,
+			&l.Untrusted, storage.TimePtr(&l.OccurredAt), storage.Time(&l.CreatedAt), &l.Heading, &l.StartOffset, &l.EndOffset, storage.JSON(&l.Metadata))
+		if err != nil {
 			return err
 		}
 		if string(l.Metadata) == "{}" {
@@ -178,8 +166,8 @@ func (x *exporter) parts(tx *storage.Tx, kind, table, query string, args []any) 
 		if err := x.line(l); err != nil {
 			return err
 		}
-	}
-	return rows.Err()
+		return nil
+	})
 }
 
 func (x *exporter) line(l *exportLine) error {

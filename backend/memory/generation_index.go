@@ -270,23 +270,18 @@ func (s *Service) apply(ctx context.Context, g *generation, items []int64) (miss
 		var add []vector.Vector
 		var out []uint32
 		err := s.db.Read(ctx, func(tx *storage.Tx) error {
-			rows, err := tx.Query(`SELECT n.value, i.text_hash, v.vector FROM json_each(?) n LEFT JOIN search_items i ON i.item = n.value
-				LEFT JOIN item_vectors v ON v.item_kind = i.kind AND v.item_id = i.item_id AND v.model_id = ? AND v.text_hash = i.text_hash`, string(list), g.id)
-			if err != nil {
-				return err
-			}
-			defer rows.Close()
-			for rows.Next() {
+			return tx.Select(`SELECT n.value, i.text_hash, v.vector FROM json_each(?) n LEFT JOIN search_items i ON i.item = n.value
+				LEFT JOIN item_vectors v ON v.item_kind = i.kind AND v.item_id = i.item_id AND v.model_id = ? AND v.text_hash = i.text_hash`, string(list), g.id).Each(func(row storage.Row) error {
 				var item int64
 				var hash, stored []byte
-				if err := rows.Scan(&item, &hash, &stored); err != nil {
+				if err := row.Scan(&item, &hash, &stored); err != nil {
 					return err
 				}
 				if hash != nil && stored != nil {
 					vec, err := decodeVector(stored, g.dims)
 					if err == nil {
 						add = append(add, vector.Vector{ID: uint32(item), Tag: textTag(hash), Values: vec})
-						continue
+						return nil
 					}
 					s.log.Warn("a stored vector is left out", "model", g.id, "item", item, "err", err)
 				}
@@ -294,8 +289,8 @@ func (s *Service) apply(ctx context.Context, g *generation, items []int64) (miss
 					missing = append(missing, item)
 				}
 				out = append(out, uint32(item))
-			}
-			return rows.Err()
+				return nil
+			})
 		})
 		if err != nil {
 			return nil, err

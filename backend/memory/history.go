@@ -27,25 +27,20 @@ func (s *Service) History(ctx context.Context, p HistoryParams) (HistoryResult, 
 		if _, err := s.memory(tx, user, id); err != nil {
 			return err
 		}
-		rows, err := tx.Query(`SELECT id, version, content, tags, edited_at, origin FROM memory_revisions
-			WHERE memory_id = ? AND user_id = ? AND deleted_at IS NULL ORDER BY version DESC, edited_at DESC, id DESC`, id, user)
-		if err != nil {
-			return err
-		}
-		defer rows.Close()
-		for rows.Next() {
+		return tx.Select(`SELECT id, version, content, tags, edited_at, origin FROM memory_revisions
+			WHERE memory_id = ? AND user_id = ? AND deleted_at IS NULL ORDER BY version DESC, edited_at DESC, id DESC`, id, user).Each(func(row storage.Row) error {
 			var rev uuid.UUID
 			var content []byte
 			r := Revision{Tags: []string{}}
-			if err := rows.Scan(&rev, &r.Version, &content, storage.JSON(&r.Tags), storage.Time(&r.EditedAt), &r.Origin); err != nil {
+			if err := row.Scan(&rev, &r.Version, &content, storage.JSON(&r.Tags), storage.Time(&r.EditedAt), &r.Origin); err != nil {
 				return err
 			}
 			if r.Content, err = s.open("memory_revisions", "content", rev, content); err != nil {
 				return err
 			}
 			out.Revisions = append(out.Revisions, r)
-		}
-		return rows.Err()
+			return nil
+		})
 	})
 	return out, err
 }

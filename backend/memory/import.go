@@ -192,19 +192,9 @@ func (s *Service) Imports(ctx context.Context, p PageParams) (ImportsResult, err
 		if err := tx.QueryRow(`SELECT count(*) FROM memory_imports WHERE user_id = ?`, user).Scan(&out.Total); err != nil {
 			return err
 		}
-		rows, err := tx.Query(`SELECT `+importColumns+` FROM memory_imports WHERE user_id = ? ORDER BY created_at DESC, id DESC LIMIT ? OFFSET ?`, user, limit, p.Offset)
-		if err != nil {
-			return err
-		}
-		defer rows.Close()
-		for rows.Next() {
-			st, err := importStatus(rows)
-			if err != nil {
-				return err
-			}
-			out.Jobs = append(out.Jobs, st)
-		}
-		return rows.Err()
+		var err error
+		out.Jobs, err = storage.Collect(tx.Select(`SELECT `+importColumns+` FROM memory_imports WHERE user_id = ? ORDER BY created_at DESC, id DESC LIMIT ? OFFSET ?`, user, limit, p.Offset), importStatus)
+		return err
 	})
 	for i := range out.Jobs {
 		out.Jobs[i] = s.imports.live(out.Jobs[i])
@@ -226,7 +216,7 @@ type importCounters struct {
 	Message  string   `json:"message,omitempty"`
 }
 
-func importStatus(row interface{ Scan(...any) error }) (ImportStatus, error) {
+func importStatus(row storage.Row) (ImportStatus, error) {
 	st := ImportStatus{Errors: []ImportError{}}
 	var o importOptions
 	var c importCounters

@@ -92,19 +92,9 @@ var errCancelled = errors.New("memory: the import was cancelled")
 func (s *Service) resumeImports(ctx context.Context) error {
 	var users []uuid.UUID
 	err := s.db.Read(ctx, func(tx *storage.Tx) error {
-		rows, err := tx.Query(`SELECT DISTINCT user_id FROM memory_imports WHERE status IN ('pending', 'running')`)
-		if err != nil {
-			return err
-		}
-		defer rows.Close()
-		for rows.Next() {
-			var id uuid.UUID
-			if err := rows.Scan(&id); err != nil {
-				return err
-			}
-			users = append(users, id)
-		}
-		return rows.Err()
+		var err error
+		users, err = storage.Collect(tx.Select(`SELECT DISTINCT user_id FROM memory_imports WHERE status IN ('pending', 'running')`), storage.RowTo[uuid.UUID])
+		return err
 	})
 	if err != nil && ctx.Err() == nil {
 		s.log.Warn("resume imports", "err", err)

@@ -228,22 +228,17 @@ func (s *Service) findVanished(ctx context.Context, job *importJob, r *importer.
 	}
 	base := fileURI(job.o.Path) + "/"
 	return s.db.Read(ctx, func(tx *storage.Tx) error {
-		rows, err := tx.Query(`SELECT source_uri FROM documents WHERE user_id = ? AND source_uri >= ? AND source_uri < ? AND source = ? AND deleted_at IS NULL ORDER BY source_uri`,
-			job.user, base, base[:len(base)-1]+"0", job.format)
-		if err != nil {
-			return err
-		}
-		defer rows.Close()
-		for rows.Next() {
+		return tx.Select(`SELECT source_uri FROM documents WHERE user_id = ? AND source_uri >= ? AND source_uri < ? AND source = ? AND deleted_at IS NULL ORDER BY source_uri`,
+			job.user, base, base[:len(base)-1]+"0", job.format).Each(func(row storage.Row) error {
 			var uri string
-			if err := rows.Scan(&uri); err != nil {
+			if err := row.Scan(&uri); err != nil {
 				return err
 			}
 			name, part := nameOfURI(uri, base)
 			if part == 0 && !there[name] && len(job.at.Vanished) < maxVanished {
 				job.at.Vanished = append(job.at.Vanished, name)
 			}
-		}
-		return rows.Err()
+			return nil
+		})
 	})
 }

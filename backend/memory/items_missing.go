@@ -75,18 +75,14 @@ func (s *Service) checkItems(ctx context.Context) error {
 }
 
 func numberedAfter(tx *storage.Tx, last int64) (items []int64, users []uuid.UUID, err error) {
-	rows, err := tx.Query(`SELECT item, user_id FROM search_items WHERE item > ? ORDER BY item`, last)
-	if err != nil {
-		return nil, nil, err
-	}
-	defer rows.Close()
-	for rows.Next() {
+	err = tx.Select(`SELECT item, user_id FROM search_items WHERE item > ? ORDER BY item`, last).Each(func(row storage.Row) error {
 		var item int64
 		var user uuid.UUID
-		if err := rows.Scan(&item, &user); err != nil {
-			return nil, nil, err
+		if err := row.Scan(&item, &user); err != nil {
+			return err
 		}
 		items, users = append(items, item), append(users, user)
-	}
-	return items, users, rows.Err()
+		return nil
+	})
+	return items, users, err
 }

@@ -80,23 +80,18 @@ func (s *Service) eachText(tx *storage.Tx, fn func(item uint32, e *entry) error)
 }
 
 func (s *Service) someTexts(tx *storage.Tx, kind, table, query string, after uint32) (items []uint32, entries []*entry, err error) {
-	rows, err := tx.Query(query, after)
-	if err != nil {
-		return nil, nil, err
-	}
-	defer rows.Close()
-	for rows.Next() {
+	err = tx.Select(query, after).Each(func(row storage.Row) error {
 		var item uint32
 		var id uuid.UUID
 		var heading, tags string
 		var title sql.NullString
 		var content []byte
 		e := &entry{kind: kind}
-		if err := rows.Scan(&item, &id, &title, &heading, &tags, &e.speaker, &e.seq, &content); err != nil {
-			return nil, nil, err
+		if err := row.Scan(&item, &id, &title, &heading, &tags, &e.speaker, &e.seq, &content); err != nil {
+			return err
 		}
 		if err := json.Unmarshal([]byte(tags), &e.tags); err != nil {
-			return nil, nil, err
+			return err
 		}
 		e.title = title.String
 		switch {
@@ -106,9 +101,10 @@ func (s *Service) someTexts(tx *storage.Tx, kind, table, query string, after uin
 			e.title = strings.TrimSpace(e.title + headingJoin + heading)
 		}
 		if e.text, err = s.open(table, "content", id, content); err != nil {
-			return nil, nil, err
+			return err
 		}
 		items, entries = append(items, item), append(entries, e)
-	}
-	return items, entries, rows.Err()
+		return nil
+	})
+	return items, entries, err
 }

@@ -2,12 +2,9 @@ package memory
 
 import (
 	"context"
-	"encoding/base64"
 	"encoding/json"
 	"slices"
 	"strings"
-
-	"github.com/google/uuid"
 
 	"helix/backend/identity"
 	"helix/backend/storage"
@@ -17,51 +14,11 @@ import (
 // there comes last; ids decide between equals.
 var sorts = map[string]string{"": "created_at", "recent": "created_at", "occurred": "occurred_at", "salience": "salience", "retention": "retention"}
 
-// cursor is where a page ended.
-type cursor struct {
-	Sort string    `json:"s"`
-	Key  any       `json:"k"` // of the last item; null: it had none
-	ID   uuid.UUID `json:"i"`
-}
-
-func (c cursor) String() string {
-	b, _ := json.Marshal(c) // numbers and strings only
-	return base64.RawURLEncoding.EncodeToString(b)
-}
-
-func readCursor(text, column string) (*cursor, error) {
-	if text == "" {
-		return nil, nil
-	}
-	var c cursor
-	b, err := base64.RawURLEncoding.DecodeString(text)
-	if err == nil {
-		d := json.NewDecoder(strings.NewReader(string(b)))
-		d.UseNumber()
-		err = d.Decode(&c)
-	}
-	if err != nil || c.Sort != column || c.ID == uuid.Nil {
-		return nil, invalid("cursor", "This cursor is not one of this list.")
-	}
-	switch k := c.Key.(type) {
-	case nil:
-	case json.Number:
-		if n, err := k.Int64(); err == nil {
-			c.Key = n
-		} else if c.Key, err = k.Float64(); err != nil {
-			return nil, invalid("cursor", "This cursor is not one of this list.")
-		}
-	default:
-		return nil, invalid("cursor", "This cursor is not one of this list.")
-	}
-	return &c, nil
-}
-
 // List gives memories by page. A cursor goes on after the page that gave it, at the same cost
 // wherever that is; an offset counts from the start.
 func (s *Service) List(ctx context.Context, p ListParams) (ListResult, error) {
 	out := ListResult{Items: []Item{}}
-	if err := page(&p.Limit, &p.Offset); err != nil {
+	if err := storage.CheckPage(&p.Limit, &p.Offset, pageSize, maxPage); err != nil {
 		return out, err
 	}
 	if p.Cursor != "" && p.Offset > 0 {
@@ -75,7 +32,7 @@ func (s *Service) List(ctx context.Context, p ListParams) (ListResult, error) {
 	if p.Trash {
 		column, live = "deleted_at", "m.deleted_at IS NOT NULL AND m.content <> ''"
 	}
-	after, err := readCursor(p.Cursor, column)
+	after, err := storage.ReadCursor(p.Cursor, column)
 	if err != nil {
 		return out, err
 	}
@@ -121,14 +78,14 @@ func (s *Service) List(ctx context.Context, p ListParams) (ListResult, error) {
 		return ListResult{}, err
 	}
 	if n := len(items); n == p.Limit && (after != nil || int64(p.Offset+n) < out.Total) {
-		out.NextCursor = cursor{Sort: column, Key: items[n-1].sortKey(column), ID: items[n-1].ID}.String()
+		out.NextCursor = storage.Cursor{Sort: column, Key: items[n-1].sortKey(column), ID: items[n-1].ID}.String()
 	}
 	return out, nil
 }
 
 // listPage reads a page. Behind a cursor the rows with a value and those without are two ranges
 // of the index.
-func (s *Service) listPage(tx *storage.Tx, w where, column string, after *cursor, limit, offset int) ([]*memoryRow, error) {
+func (s *Service) listPage(tx *storage.Tx, w where, column string, after *storage.Cursor, limit, offset int) ([]*memoryRow, error) {
 	order := ` ORDER BY m.` + column + ` DESC, m.id DESC LIMIT ? OFFSET ?`
 	if after == nil {
 		return s.memoriesWhere(tx, `WHERE `+w.String()+order, append(slices.Clone(w.args), limit, offset)...)

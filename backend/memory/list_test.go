@@ -8,6 +8,7 @@ import (
 	"github.com/google/uuid"
 
 	"helix/backend/fault"
+	"helix/backend/storage"
 	"helix/backend/testkit"
 )
 
@@ -100,8 +101,8 @@ func TestFilters(t *testing.T) {
 	check(t)
 	for name, p := range map[string]ListParams{
 		"type": {Filters: &Filters{Types: []string{"dream"}}}, "layer": {Filters: &Filters{Layers: []int{8}}}, "kind": {Filters: &Filters{Kinds: []string{"x"}}}, "sort": {Sort: "size"},
-		"limit": {Limit: 201}, "offset": {Offset: -1}, "cursor": {Cursor: "x"}, "cursor of another order": {Cursor: cursor{Sort: "salience", Key: 50, ID: uuid.New()}.String()},
-		"cursor with a text": {Cursor: cursor{Sort: "created_at", Key: "x", ID: uuid.New()}.String()},
+		"limit": {Limit: 201}, "offset": {Offset: -1}, "cursor": {Cursor: "x"}, "cursor of another order": {Cursor: storage.Cursor{Sort: "salience", Key: 50, ID: uuid.New()}.String()},
+		"cursor with a text": {Cursor: storage.Cursor{Sort: "created_at", Key: "x", ID: uuid.New()}.String()},
 	} {
 		if _, err := b.List(b.ctx, p); !fault.Is(err, fault.Invalid) {
 			t.Errorf("%s: %v", name, err)

@@ -227,22 +227,17 @@ func (st *locomoStore) askFTS(match string) (hits []locomoHit, err error) {
 		return nil, nil
 	}
 	err = st.db.Read(st.ctx, func(tx *storage.Tx) error {
-		rows, err := tx.Query(`SELECT t.conversation_id, t.external_id FROM search_fts JOIN search_items s ON s.item = search_fts.rowid JOIN conversation_turns t ON t.id = s.item_id
-			WHERE search_fts MATCH ? ORDER BY bm25(search_fts, 2, 1.5, 1), s.item LIMIT 10`, match)
-		if err != nil {
-			return err
-		}
-		defer rows.Close()
-		for rows.Next() {
+		return tx.Select(`SELECT t.conversation_id, t.external_id FROM search_fts JOIN search_items s ON s.item = search_fts.rowid JOIN conversation_turns t ON t.id = s.item_id
+			WHERE search_fts MATCH ? ORDER BY bm25(search_fts, 2, 1.5, 1), s.item LIMIT 10`, match).Each(func(row storage.Row) error {
 			var head uuid.UUID
 			var h locomoHit
-			if err := rows.Scan(&head, &h.turn); err != nil {
+			if err := row.Scan(&head, &h.turn); err != nil {
 				return err
 			}
 			h.file = st.heads[head]
 			hits = append(hits, h)
-		}
-		return rows.Err()
+			return nil
+		})
 	})
 	return hits, err
 }

@@ -91,26 +91,17 @@ func (s *Service) sealSome(ctx context.Context, table, column, key string, last 
 		other = "blob"
 	}
 	err = s.db.Write(ctx, func(tx *storage.Tx) error {
-		rows, err := tx.Query(`SELECT rowid, `+key+`, `+column+` FROM `+table+`
-			WHERE rowid > ? AND typeof(`+column+`) = ? AND `+column+` <> '' ORDER BY rowid LIMIT ?`, last, other, sealedBatch)
-		if err != nil {
-			return err
-		}
-		defer rows.Close()
 		type text struct {
 			row    int64
 			id     uuid.UUID
 			stored []byte
 		}
-		var batch []text
-		for rows.Next() {
-			var t text
-			if err := rows.Scan(&t.row, &t.id, &t.stored); err != nil {
-				return err
-			}
-			batch = append(batch, t)
-		}
-		if err := rows.Err(); err != nil {
+		batch, err := storage.Collect(tx.Select(`SELECT rowid, `+key+`, `+column+` FROM `+table+`
+			WHERE rowid > ? AND typeof(`+column+`) = ? AND `+column+` <> '' ORDER BY rowid LIMIT ?`, last, other, sealedBatch), func(row storage.Row) (t text, err error) {
+			err = row.Scan(&t.row, &t.id, &t.stored)
+			return t, err
+		})
+		if err != nil {
 			return err
 		}
 		if len(batch) == 0 {

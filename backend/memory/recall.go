@@ -265,22 +265,16 @@ func (s *Service) textOf(tx *storage.Tx, user uuid.UUID, kind string, id uuid.UU
 	if !ok {
 		return "", nil
 	}
-	rows, err := tx.Query(`SELECT content FROM `+table+` WHERE id = ? AND user_id = ?`, id, user)
-	if err != nil {
-		return "", err
-	}
-	defer rows.Close()
 	var text string
-	for rows.Next() {
+	err := tx.Select(`SELECT content FROM `+table+` WHERE id = ? AND user_id = ?`, id, user).Each(func(row storage.Row) error {
 		var content []byte
-		if err := rows.Scan(&content); err != nil {
-			return "", err
+		err := row.Scan(&content)
+		if err == nil {
+			text, err = s.open(table, "content", id, content)
 		}
-		if text, err = s.open(table, "content", id, content); err != nil {
-			return "", err
-		}
-	}
-	return text, rows.Err()
+		return err
+	})
+	return text, err
 }
 
 // purgeRecall forgets that a thing of a user was handed out: its hashes tell of its words.

@@ -74,16 +74,12 @@ func (s *Service) showKind(tx *storage.Tx, kind uint8, of []picked, into map[uui
 		return nil
 	}
 	q := showQueries[kind]
-	rows, err := tx.Query(q.query+marks(len(args)-1)+")", args...)
-	if err != nil {
-		return err
-	}
-	defer rows.Close()
-	for rows.Next() {
+	return tx.Select(q.query+marks(len(args)-1)+")", args...).Each(func(row storage.Row) error {
 		t := &shown{}
 		var content []byte
 		var start, end sql.NullInt64
-		if err := rows.Scan(&t.id, &content, &t.title, &t.sourceRef, &t.turnID, &t.tier, &start, &end); err != nil {
+		err := row.Scan(&t.id, &content, &t.title, &t.sourceRef, &t.turnID, &t.tier, &start, &end)
+		if err != nil {
 			return err
 		}
 		if t.text, err = s.open(q.table, "content", t.id, content); err != nil {
@@ -96,8 +92,8 @@ func (s *Service) showKind(tx *storage.Tx, kind uint8, of []picked, into map[uui
 			t.start, t.end = &start.Int64, &end.Int64
 		}
 		into[t.id] = t
-	}
-	return rows.Err()
+		return nil
+	})
 }
 
 // hitOf describes one item that was picked.

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"helix/backend/fault"
+	"helix/backend/pause"
 	"helix/backend/storage"
 )
 
@@ -32,7 +33,7 @@ type Options struct {
 	Zone      func() string // the zone of times that have none; nil is UTC
 	Weights   Weights
 	TrashAge  func() time.Duration // how long what was deleted can be restored; nil is 30 days
-	LowSpace  func() bool          // the disk is nearly full: imports and embeddings wait; nil is never
+	Pause     *pause.Pause         // embeddings wait for its end, imports for room on the disk; nil is never
 	Private   bool                 // texts are sealed and the words of search are kept in memory only
 }
 

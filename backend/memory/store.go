@@ -46,10 +46,7 @@ const rowColumns = `m.id, m.user_id, m.type, m.content, m.layer, m.source, m.sou
 		WHEN EXISTS (SELECT 1 FROM item_vectors v WHERE v.item_kind = 'memory' AND v.item_id = m.id) THEN 'stale'
 		ELSE 'none' END`
 
-// scanner is a row of *sql.Rows or *sql.Row.
-type scanner interface{ Scan(...any) error }
-
-func (s *Service) scanMemory(r scanner) (*memoryRow, error) {
+func (s *Service) scanMemory(r storage.Row) (*memoryRow, error) {
 	m := &memoryRow{}
 	var content, hash []byte
 	var layer sql.NullInt64
@@ -90,20 +87,7 @@ func titleOf(metadata json.RawMessage) string {
 
 // memoriesWhere reads rows of memories m.
 func (s *Service) memoriesWhere(tx *storage.Tx, rest string, args ...any) ([]*memoryRow, error) {
-	rows, err := tx.Query(`SELECT `+rowColumns+` FROM memories m `+rest, args...)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var out []*memoryRow
-	for rows.Next() {
-		m, err := s.scanMemory(rows)
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, m)
-	}
-	return out, rows.Err()
+	return storage.Collect(tx.Select(`SELECT `+rowColumns+` FROM memories m `+rest, args...), s.scanMemory)
 }
 
 func errNoMemory() error { return fault.NotFoundf("There is no such memory.") }
@@ -205,20 +189,6 @@ func clip(text string, n int) string {
 		return text
 	}
 	return string(r[:n]) + "…"
-}
-
-// page checks the bounds of a page.
-func page(limit, offset *int) error {
-	if *limit == 0 {
-		*limit = pageSize
-	}
-	if *limit < 1 || *limit > maxPage {
-		return invalid("limit", "limit is %d; it must be 1 to %d.", *limit, maxPage)
-	}
-	if *offset < 0 {
-		return invalid("offset", "offset is %d; it must not be negative.", *offset)
-	}
-	return nil
 }
 
 // changed tells listeners what changed once tx has committed, by at most 100 ids.

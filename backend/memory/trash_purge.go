@@ -109,20 +109,11 @@ func (s *Service) dropLostVectors(ctx context.Context) error {
 // purgeSome purges a batch of what query finds, each for its own user.
 func (s *Service) purgeSome(ctx context.Context, query string, old time.Time, purge func(*storage.Tx, owned) error) (n int, err error) {
 	err = s.db.Write(ctx, func(tx *storage.Tx) error {
-		rows, err := tx.Query(query, old, cleanupBatch)
+		batch, err := storage.Collect(tx.Select(query, old, cleanupBatch), func(row storage.Row) (o owned, err error) {
+			err = row.Scan(&o.id, &o.user)
+			return o, err
+		})
 		if err != nil {
-			return err
-		}
-		defer rows.Close()
-		var batch []owned
-		for rows.Next() {
-			var o owned
-			if err := rows.Scan(&o.id, &o.user); err != nil {
-				return err
-			}
-			batch = append(batch, o)
-		}
-		if err := rows.Err(); err != nil {
 			return err
 		}
 		for _, o := range batch {

@@ -318,19 +318,12 @@ func (s *Service) Sweep(ctx context.Context) error {
 	type due struct{ id, user uuid.UUID }
 	var all []due
 	if err := s.db.Read(ctx, func(tx *storage.Tx) error {
-		rows, err := tx.Query(`SELECT id, user_id FROM pending_approvals WHERE status = 'pending' AND expires_at <= ?`, s.now())
-		if err != nil {
-			return err
-		}
-		defer rows.Close()
-		for rows.Next() {
-			var d due
-			if err := rows.Scan(&d.id, &d.user); err != nil {
-				return err
-			}
-			all = append(all, d)
-		}
-		return rows.Err()
+		var err error
+		all, err = storage.Collect(tx.Select(`SELECT id, user_id FROM pending_approvals WHERE status = 'pending' AND expires_at <= ?`, s.now()), func(row storage.Row) (d due, err error) {
+			err = row.Scan(&d.id, &d.user)
+			return d, err
+		})
+		return err
 	}); err != nil {
 		return err
 	}

@@ -270,20 +270,7 @@ func (s *Service) endGrants(ctx context.Context, column string, id uuid.UUID) er
 }
 
 func usersOf(tx *storage.Tx, query string, args ...any) ([]uuid.UUID, error) {
-	rows, err := tx.Query(query, args...)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var out []uuid.UUID
-	for rows.Next() {
-		var u uuid.UUID
-		if err := rows.Scan(&u); err != nil {
-			return nil, err
-		}
-		out = append(out, u)
-	}
-	return out, rows.Err()
+	return storage.Collect(tx.Select(query, args...), storage.RowTo[uuid.UUID])
 }
 
 // flushUse writes when grants were last used; it is done now and then, not at each use.

@@ -15,7 +15,7 @@ import (
 
 const approvalColumns = `id, kind, subject_kind, subject_id, subject_name, definition_hash, tier, requested, run_kind, run_id, session_id, rerun, status, count, created_at, last_at, expires_at, decided_at, coalesce(decided_by, ''), decision, question, ref`
 
-func (s *Service) scanApproval(rows *sql.Rows) (*Approval, *rawApproval, error) {
+func (s *Service) scanApproval(rows storage.Row) (*Approval, *rawApproval, error) {
 	a, raw := &Approval{}, &rawApproval{}
 	var hash, run, session, rerun, decision []byte
 	var question sql.NullString
@@ -93,16 +93,6 @@ func (s *Service) finish(ctx context.Context, a *Approval) {
 	}
 }
 
-func page(limit, offset int) (int, int, error) {
-	if limit == 0 {
-		limit = 50
-	}
-	if limit < 1 || limit > 100 || offset < 0 {
-		return 0, 0, fault.Invalidf("limit is 1 to 100 and offset is not negative.")
-	}
-	return limit, offset, nil
-}
-
 // ListApprovals lists questions, newest first.
 func (s *Service) ListApprovals(ctx context.Context, p ListApprovalsParams) (ListApprovalsResult, error) {
 	res := ListApprovalsResult{Approvals: []Approval{}}
@@ -110,8 +100,7 @@ func (s *Service) ListApprovals(ctx context.Context, p ListApprovalsParams) (Lis
 	if err != nil {
 		return res, err
 	}
-	limit, offset, err := page(p.Limit, p.Offset)
-	if err != nil {
+	if err := storage.CheckPage(&p.Limit, &p.Offset, 50, 100); err != nil {
 		return res, err
 	}
 	where, args := "user_id = ?", []any{who.User}
@@ -134,19 +123,14 @@ func (s *Service) ListApprovals(ctx context.Context, p ListApprovalsParams) (Lis
 		if err := tx.QueryRow(`SELECT count(*) FROM pending_approvals WHERE `+where, args...).Scan(&res.Total); err != nil {
 			return err
 		}
-		rows, err := tx.Query(`SELECT `+approvalColumns+` FROM pending_approvals WHERE `+where+` ORDER BY last_at DESC, id DESC LIMIT ? OFFSET ?`, append(args, limit, offset)...)
-		if err != nil {
-			return err
-		}
-		defer rows.Close()
-		for rows.Next() {
-			a, _, err := s.scanApproval(rows)
+		return tx.Select(`SELECT `+approvalColumns+` FROM pending_approvals WHERE `+where+` ORDER BY last_at DESC, id DESC LIMIT ? OFFSET ?`, append(args, p.Limit, p.Offset)...).Each(func(row storage.Row) error {
+			a, _, err := s.scanApproval(row)
 			if err != nil {
 				return err
 			}
 			res.Approvals = append(res.Approvals, *a)
-		}
-		return rows.Err()
+			return nil
+		})
 	})
 	for i := range res.Approvals {
 		s.finish(ctx, &res.Approvals[i])
@@ -179,21 +163,16 @@ func (s *Service) GetApproval(ctx context.Context, p GetApprovalParams) (GetAppr
 	}
 	res.Approval = *ap
 	if err := s.db.Read(ctx, func(tx *storage.Tx) error {
-		rows, err := tx.Query(`SELECT `+approvalColumns+` FROM pending_approvals WHERE user_id = ? AND subject_kind = ? AND subject_id = ? AND status IN ('approved', 'denied') AND id <> ?
-			ORDER BY created_at DESC LIMIT 20`, who.User, ap.Subject.Kind, ap.Subject.ID, p.ID)
-		if err != nil {
-			return err
-		}
-		defer rows.Close()
-		for rows.Next() {
-			a, _, err := s.scanApproval(rows)
+		return tx.Select(`SELECT `+approvalColumns+` FROM pending_approvals WHERE user_id = ? AND subject_kind = ? AND subject_id = ? AND status IN ('approved', 'denied') AND id <> ?
+			ORDER BY created_at DESC LIMIT 20`, who.User, ap.Subject.Kind, ap.Subject.ID, p.ID).Each(func(row storage.Row) error {
+			a, _, err := s.scanApproval(row)
 			if err != nil {
 				return err
 			}
 			a.Scopes = []string{}
 			res.History = append(res.History, *a)
-		}
-		return rows.Err()
+			return nil
+		})
 	}); err != nil {
 		return res, err
 	}
@@ -215,7 +194,7 @@ func (s *Service) GetApproval(ctx context.Context, p GetApprovalParams) (GetAppr
 
 const grantColumns = `id, subject_kind, subject_id, definition_hash, capability, resource, scope, run_id, uses_left, origin, created_at, expires_at, last_used_at, revoked_at, coalesce(revoke_reason, ''), suspended_at`
 
-func (s *Service) scanGrant(rows *sql.Rows) (Grant, error) {
+func (s *Service) scanGrant(rows storage.Row) (Grant, error) {
 	var g Grant
 	var hash, run []byte
 	var uses sql.NullInt64
@@ -267,8 +246,7 @@ var stateWhere = map[string]string{
 func (s *Service) List(ctx context.Context, p ListParams) (ListResult, error) {
 	res := ListResult{Grants: []Grant{}, Denials: []Denial{}}
 	user := identity.UserID(ctx)
-	limit, offset, err := page(p.Limit, p.Offset)
-	if err != nil {
+	if err := storage.CheckPage(&p.Limit, &p.Offset, 50, 100); err != nil {
 		return res, err
 	}
 	where, args := "user_id = ? AND NOT (suspended_at IS NOT NULL AND revoked_at IS NULL AND revoke_reason IS NOT NULL)", []any{user}
@@ -283,23 +261,13 @@ func (s *Service) List(ctx context.Context, p ListParams) (ListResult, error) {
 		where, args = where+" AND "+cond, append(args, s.now())
 	}
 	names := map[SubjectRef]string{}
-	err = s.db.Read(ctx, func(tx *storage.Tx) error {
+	err := s.db.Read(ctx, func(tx *storage.Tx) error {
 		if err := tx.QueryRow(`SELECT count(*) FROM capability_grants WHERE `+where, args...).Scan(&res.Total); err != nil {
 			return err
 		}
-		rows, err := tx.Query(`SELECT `+grantColumns+` FROM capability_grants WHERE `+where+` ORDER BY suspended_at IS NULL OR revoked_at IS NOT NULL, created_at DESC, id DESC LIMIT ? OFFSET ?`, append(args, limit, offset)...)
+		var err error
+		res.Grants, err = storage.Collect(tx.Select(`SELECT `+grantColumns+` FROM capability_grants WHERE `+where+` ORDER BY suspended_at IS NULL OR revoked_at IS NOT NULL, created_at DESC, id DESC LIMIT ? OFFSET ?`, append(args, p.Limit, p.Offset)...), s.scanGrant)
 		if err != nil {
-			return err
-		}
-		defer rows.Close()
-		for rows.Next() {
-			g, err := s.scanGrant(rows)
-			if err != nil {
-				return err
-			}
-			res.Grants = append(res.Grants, g)
-		}
-		if err := rows.Err(); err != nil {
 			return err
 		}
 		return listDenials(tx, user, p.SubjectID, &res.Denials)
@@ -314,21 +282,16 @@ func (s *Service) List(ctx context.Context, p ListParams) (ListResult, error) {
 }
 
 func listDenials(tx *storage.Tx, user uuid.UUID, subject string, out *[]Denial) error {
-	rows, err := tx.Query(`SELECT id, subject_kind, subject_id, capability, resource, reason, created_at FROM capability_denials WHERE user_id = ? AND deleted_at IS NULL AND (? = '' OR subject_id IN (?, '*'))
-		ORDER BY created_at DESC, id DESC LIMIT ?`, user, subject, subject, maxListedDeny)
-	if err != nil {
-		return err
-	}
-	defer rows.Close()
-	for rows.Next() {
+	return tx.Select(`SELECT id, subject_kind, subject_id, capability, resource, reason, created_at FROM capability_denials WHERE user_id = ? AND deleted_at IS NULL AND (? = '' OR subject_id IN (?, '*'))
+		ORDER BY created_at DESC, id DESC LIMIT ?`, user, subject, subject, maxListedDeny).Each(func(row storage.Row) error {
 		var d Denial
-		if err := rows.Scan(&d.ID, &d.Subject.Kind, &d.Subject.ID, &d.Capability, &d.Resource, &d.Reason, storage.Time(&d.CreatedAt)); err != nil {
+		if err := row.Scan(&d.ID, &d.Subject.Kind, &d.Subject.ID, &d.Capability, &d.Resource, &d.Reason, storage.Time(&d.CreatedAt)); err != nil {
 			return err
 		}
 		d.Sentence = sentence(d.Capability, d.Resource)
 		*out = append(*out, d)
-	}
-	return rows.Err()
+		return nil
+	})
 }
 
 // name looks up what a subject is called, once a page.
@@ -356,19 +319,9 @@ func (s *Service) grantsByID(ctx context.Context, user uuid.UUID, ids []uuid.UUI
 		args = append(args, id)
 	}
 	err := s.db.Read(ctx, func(tx *storage.Tx) error {
-		rows, err := tx.Query(`SELECT `+grantColumns+` FROM capability_grants WHERE user_id = ? AND id IN (`+strings.Join(list, ",")+`) ORDER BY created_at, id`, args...)
-		if err != nil {
-			return err
-		}
-		defer rows.Close()
-		for rows.Next() {
-			g, err := s.scanGrant(rows)
-			if err != nil {
-				return err
-			}
-			out = append(out, g)
-		}
-		return rows.Err()
+		var err error
+		out, err = storage.Collect(tx.Select(`SELECT `+grantColumns+` FROM capability_grants WHERE user_id = ? AND id IN (`+strings.Join(list, ",")+`) ORDER BY created_at, id`, args...), s.scanGrant)
+		return err
 	})
 	names := map[SubjectRef]string{}
 	for i := range out {
@@ -382,20 +335,10 @@ func (s *Service) GrantsOf(ctx context.Context, kind, id string) ([]Grant, []Den
 	user := identity.UserID(ctx)
 	grants, denials := []Grant{}, []Denial{}
 	err := s.db.Read(ctx, func(tx *storage.Tx) error {
-		rows, err := tx.Query(`SELECT `+grantColumns+` FROM capability_grants WHERE user_id = ? AND subject_kind = ? AND subject_id = ? AND revoked_at IS NULL AND revoke_reason IS NULL
-			AND (expires_at IS NULL OR expires_at > ?) AND NOT (scope = 'once' AND uses_left = 0) ORDER BY created_at DESC`, user, kind, id, s.now())
+		var err error
+		grants, err = storage.Collect(tx.Select(`SELECT `+grantColumns+` FROM capability_grants WHERE user_id = ? AND subject_kind = ? AND subject_id = ? AND revoked_at IS NULL AND revoke_reason IS NULL
+			AND (expires_at IS NULL OR expires_at > ?) AND NOT (scope = 'once' AND uses_left = 0) ORDER BY created_at DESC`, user, kind, id, s.now()), s.scanGrant)
 		if err != nil {
-			return err
-		}
-		defer rows.Close()
-		for rows.Next() {
-			g, err := s.scanGrant(rows)
-			if err != nil {
-				return err
-			}
-			grants = append(grants, g)
-		}
-		if err := rows.Err(); err != nil {
 			return err
 		}
 		return listDenials(tx, user, id, &denials)

@@ -111,20 +111,11 @@ func (s *Service) CloseTx(tx *storage.Tx, run uuid.UUID, ref, choice string, tok
 		kind, subject string
 		question      Question
 	}
-	rows, err := tx.Query(`SELECT id, user_id, subject_kind, subject_id, question FROM pending_approvals WHERE run_id = ? AND status = 'pending' AND question IS NOT NULL AND (? = '' OR ref = ?)`, run, ref, ref)
+	all, err := storage.Collect(tx.Select(`SELECT id, user_id, subject_kind, subject_id, question FROM pending_approvals WHERE run_id = ? AND status = 'pending' AND question IS NOT NULL AND (? = '' OR ref = ?)`, run, ref, ref), func(row storage.Row) (o open, err error) {
+		err = row.Scan(&o.id, &o.user, &o.kind, &o.subject, storage.JSON(&o.question))
+		return o, err
+	})
 	if err != nil {
-		return err
-	}
-	defer rows.Close()
-	var all []open
-	for rows.Next() {
-		var o open
-		if err := rows.Scan(&o.id, &o.user, &o.kind, &o.subject, storage.JSON(&o.question)); err != nil {
-			return err
-		}
-		all = append(all, o)
-	}
-	if err := rows.Err(); err != nil {
 		return err
 	}
 	for _, o := range all {

@@ -111,15 +111,10 @@ func loadShelf(tx *storage.Tx, user uuid.UUID, sub Subject, sp *space) (*shelf, 
 }
 
 func (sh *shelf) loadDenials(tx *storage.Tx, user uuid.UUID, sub Subject, sp *space) error {
-	rows, err := tx.Query(`SELECT capability, resource FROM capability_denials WHERE user_id = ? AND subject_kind IN (?, '*') AND subject_id IN (?, '*') AND deleted_at IS NULL`, user, sub.Kind, sub.ID)
-	if err != nil {
-		return err
-	}
-	defer rows.Close()
-	for rows.Next() {
+	return tx.Select(`SELECT capability, resource FROM capability_denials WHERE user_id = ? AND subject_kind IN (?, '*') AND subject_id IN (?, '*') AND deleted_at IS NULL`, user, sub.Kind, sub.ID).Each(func(row storage.Row) error {
 		var c Capability
 		var pattern string
-		if err := rows.Scan(&c, &pattern); err != nil {
+		if err := row.Scan(&c, &pattern); err != nil {
 			return err
 		}
 		r := rule{cap: c, raw: pattern, any: true}
@@ -132,28 +127,23 @@ func (sh *shelf) loadDenials(tx *storage.Tx, user uuid.UUID, sub Subject, sp *sp
 			}
 		}
 		sh.denials = append(sh.denials, r)
-	}
-	return rows.Err()
+		return nil
+	})
 }
 
 func (sh *shelf) loadDefinitions(tx *storage.Tx, user uuid.UUID, sub Subject) error {
-	rows, err := tx.Query(`SELECT hash, approved_at IS NOT NULL FROM definitions WHERE user_id = ? AND subject_kind = ? AND subject_id = ?`, user, sub.Kind, sub.ID)
-	if err != nil {
-		return err
-	}
-	defer rows.Close()
-	for rows.Next() {
+	return tx.Select(`SELECT hash, approved_at IS NOT NULL FROM definitions WHERE user_id = ? AND subject_kind = ? AND subject_id = ?`, user, sub.Kind, sub.ID).Each(func(row storage.Row) error {
 		var h []byte
 		var ok bool
-		if err := rows.Scan(&h, &ok); err != nil {
+		if err := row.Scan(&h, &ok); err != nil {
 			return err
 		}
 		sh.seen = true
 		if ok {
 			sh.approved[[32]byte(h)] = true
 		}
-	}
-	return rows.Err()
+		return nil
+	})
 }
 
 // saveDefinition stores a definition; by "" leaves it waiting for approval.

@@ -162,72 +162,88 @@ func (c *Client) Do(ctx context.Context, r Request) (*Response, error) {
 	if r.Timeout > 0 {
 		limit = min(limit, r.Timeout)
 	}
-	parent := ctx
-	ctx, cancel := context.WithTimeout(ctx, limit)
+	failed := func(u *url.URL, err error) error {
+		return failure(ctx, u, err, "did not answer completely within", limit)
+	}
+	limited, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
+	resp, u, err := c.exchange(limited, r, nil, failed)
+	if err != nil {
+		return nil, err
+	}
+	out, err := c.read(u, resp)
+	if err != nil {
+		return nil, failed(u, err)
+	}
+	return out, nil
+}
+
+// exchange sends r and follows redirects to the answer, whose body the caller reads and closes.
+// With stream, that is the body, which can be sent only once. failed gives errors of the network
+// their kind.
+func (c *Client) exchange(ctx context.Context, r Request, stream io.Reader, failed func(*url.URL, error) error) (*http.Response, *url.URL, error) {
 	if int64(len(r.Body)) > c.o.MaxRequest {
-		return nil, fault.Limitf("The request body is larger than %d bytes.", c.o.MaxRequest)
+		return nil, nil, fault.Limitf("The request body is larger than %d bytes.", c.o.MaxRequest)
 	}
 	header, err := cleanHeader(r.Header)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	method, err := cleanMethod(r.Method)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	u, err := url.Parse(r.URL)
 	if err != nil {
-		return nil, fault.Invalidf("The URL cannot be read.").WithCause(err)
+		return nil, nil, fault.Invalidf("The URL cannot be read.").WithCause(err)
 	}
 	body := r.Body
 	for hops := 0; ; hops++ {
-		resp, err := c.send(ctx, method, u, header, body)
+		reader := stream
+		if reader == nil && body != nil {
+			reader = bytes.NewReader(body)
+		}
+		resp, err := c.send(ctx, method, u, header, reader)
 		if err != nil {
-			return nil, c.failure(parent, u, limit, err)
+			return nil, nil, failed(u, err)
 		}
 		next, err := redirect(u, resp)
 		if next == nil && err == nil {
-			out, err := c.read(u, resp)
-			if err != nil {
-				return nil, c.failure(parent, u, limit, err)
-			}
-			return out, nil
+			return resp, u, nil
 		}
 		resp.Body.Close()
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		if hops >= c.o.MaxRedirects {
-			return nil, fault.Limitf("%s redirects more than %d times.", u.Hostname(), max(c.o.MaxRedirects, 0))
+			return nil, nil, fault.Limitf("%s redirects more than %d times.", u.Hostname(), max(c.o.MaxRedirects, 0))
+		}
+		if stream != nil {
+			return nil, nil, fault.Deniedf("%s redirects a request whose body is sent once.", u.Hostname()).WithCause(ErrRedirect)
 		}
 		method, body = redirectedMethod(method, body, resp.StatusCode, header)
 		if !sameHost(u, next) {
 			header = forOtherHost(header, r.Sensitive)
 			if r.SensitiveBody && body != nil {
-				return nil, fault.Deniedf("%s redirects a request with a secret in its body to another host.", u.Hostname()).WithCause(ErrRedirect)
+				return nil, nil, fault.Deniedf("%s redirects a request with a secret in its body to another host.", u.Hostname()).WithCause(ErrRedirect)
 			}
 		}
 		if u.Scheme == "https" && next.Scheme != "https" {
-			return nil, fault.Deniedf("%s redirects to an unencrypted address.", u.Hostname()).WithCause(ErrScheme)
+			return nil, nil, fault.Deniedf("%s redirects to an unencrypted address.", u.Hostname()).WithCause(ErrScheme)
 		}
 		u = next
 	}
 }
 
 // send does one hop.
-func (c *Client) send(ctx context.Context, method string, u *url.URL, header http.Header, body []byte) (*http.Response, error) {
+func (c *Client) send(ctx context.Context, method string, u *url.URL, header http.Header, body io.Reader) (*http.Response, error) {
 	ctx, err := c.checkURL(ctx, u)
 	if err != nil {
 		return nil, err
 	}
-	var reader io.Reader
-	if body != nil {
-		reader = bytes.NewReader(body)
-	}
 	target := *u
 	target.Fragment, target.RawFragment = "", ""
-	req, err := http.NewRequestWithContext(ctx, method, target.String(), reader)
+	req, err := http.NewRequestWithContext(ctx, method, target.String(), body)
 	if err != nil {
 		return nil, fault.Invalidf("The request cannot be sent.").WithCause(err)
 	}
@@ -312,8 +328,9 @@ func (c *Client) read(u *url.URL, resp *http.Response) (*Response, error) {
 	return &Response{Status: resp.StatusCode, URL: u.String(), Header: resp.Header, Body: b}, nil
 }
 
-// failure gives an error its kind. The caller's own end is told from our time limit.
-func (c *Client) failure(parent context.Context, u *url.URL, limit time.Duration, err error) error {
+// failure gives an error its kind. That the caller's context ended is not a limit of time;
+// exceeded and limit describe one that was.
+func failure(parent context.Context, u *url.URL, err error, exceeded string, limit time.Duration) error {
 	var f *fault.Error
 	switch {
 	case errors.As(err, &f):
@@ -323,7 +340,7 @@ func (c *Client) failure(parent context.Context, u *url.URL, limit time.Duration
 	case parent.Err() != nil:
 		return fault.As(parent.Err())
 	case errors.Is(err, context.DeadlineExceeded), isTimeout(err):
-		return fault.New(fault.Timeout, "%s did not answer completely within %s.", u.Hostname(), limit).WithCause(err)
+		return fault.New(fault.Timeout, "%s %s %s.", u.Hostname(), exceeded, limit).WithCause(err)
 	}
 	return fault.Unavailablef("%s could not be reached.", u.Hostname()).WithCause(err)
 }

@@ -23,6 +23,9 @@ type Options struct {
 	MinIsolation string
 	Now          func() time.Time // nil: time.Now; the clock that guests see
 	Rand         io.Reader        // nil: crypto/rand
+	// Lazy has Open return at once; the first use of the engine loads it, and Status says
+	// whether that worked.
+	Lazy bool
 	// Crosscheck turns on the slower way of stopping runs beside the normal one, so that
 	// tests can compare results.
 	Crosscheck bool

@@ -10,6 +10,7 @@ import (
 // ClearCache deletes the compiled code that is kept between starts. Runs go on; what is
 // needed again is compiled again.
 func (e *Engine) ClearCache() error {
+	e.ready()
 	d := e.cache
 	if d == nil || d.root == "" {
 		return nil

@@ -21,6 +21,8 @@ import (
 // Engine compiles and runs programs. It is safe for use by many goroutines.
 type Engine struct {
 	o         Options
+	loaded    sync.Once // guards art, vm, cache, template, broken and unitTime
+	load      func()    // fills them
 	art       *artefacts
 	vm        *qjs.VM
 	cache     *diskCache
@@ -82,14 +84,23 @@ func open(ctx context.Context, o Options, files fs.FS) (*Engine, error) {
 	e.compilers = newCompilers(e.children)
 	e.spares = newSpares(max(o.Idle, 0), e.instance, reset)
 	e.watchdog.after = e.spares.signal
-	if err := e.load(ctx, files); err != nil {
-		e.broken = err
-		return e, err
+	if o.Lazy {
+		ctx = e.background // the first use may be after ctx has ended
+	}
+	e.load = func() { e.broken = e.loadFrom(ctx, files) }
+	if o.Lazy {
+		return e, nil
+	}
+	if e.ready(); e.broken != nil {
+		return e, e.broken
 	}
 	return e, nil
 }
 
-func (e *Engine) load(ctx context.Context, files fs.FS) *Error {
+// ready loads the engine unless that was done.
+func (e *Engine) ready() { e.loaded.Do(e.load) }
+
+func (e *Engine) loadFrom(ctx context.Context, files fs.FS) *Error {
 	if e.o.modulesOnly {
 		e.loadModules()
 		return nil
@@ -143,6 +154,7 @@ func (e *Engine) Close() error {
 	if !first {
 		return nil
 	}
+	e.loaded.Do(func() {}) // whoever is loading ends first, and nobody begins
 	e.watchdog.close()
 	e.compilers.close()
 	e.children.close()
@@ -160,6 +172,7 @@ func (e *Engine) Close() error {
 
 // begin registers a run or compilation; the caller calls e.runs.Done when it ends.
 func (e *Engine) begin() *Error {
+	e.ready()
 	if e.broken != nil {
 		return e.broken
 	}
@@ -168,6 +181,7 @@ func (e *Engine) begin() *Error {
 
 // enter is begin for what needs no engine.
 func (e *Engine) enter() *Error {
+	e.ready()
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.closed {
@@ -180,6 +194,7 @@ func (e *Engine) enter() *Error {
 // Run keeps spare instances ready and the cache folder small until ctx ends. The engine
 // works without it; runs then make their instances themselves.
 func (e *Engine) Run(ctx context.Context) error {
+	e.ready()
 	if e.broken != nil {
 		<-ctx.Done()
 		return nil
@@ -262,6 +277,7 @@ type Status struct {
 
 // Status says how the engine is. It never blocks for long.
 func (e *Engine) Status() Status {
+	e.ready()
 	s := Status{
 		Ready: e.broken == nil, CPUMeter: cpuMeter, Snapshot: "copy",
 		Tiers: []TierStatus{

@@ -9,19 +9,6 @@ import (
 // LastFailures gives the targets' runs that the last failure of each schedule names: their
 // own history keeps them, so that people can look at what went wrong.
 func (s *Service) LastFailures(tx *storage.Tx) ([]uuid.UUID, error) {
-	rows, err := tx.Query(`SELECT r.target_run_id FROM schedule_runs r WHERE r.status = 'failed' AND r.target_run_id IS NOT NULL
-		AND r.due_at = (SELECT max(x.due_at) FROM schedule_runs x WHERE x.schedule_id = r.schedule_id AND x.status = 'failed')`)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var out []uuid.UUID
-	for rows.Next() {
-		var id uuid.UUID
-		if err := rows.Scan(&id); err != nil {
-			return nil, err
-		}
-		out = append(out, id)
-	}
-	return out, rows.Err()
+	return storage.Collect(tx.Select(`SELECT r.target_run_id FROM schedule_runs r WHERE r.status = 'failed' AND r.target_run_id IS NOT NULL
+		AND r.due_at = (SELECT max(x.due_at) FROM schedule_runs x WHERE x.schedule_id = r.schedule_id AND x.status = 'failed')`), storage.RowTo[uuid.UUID])
 }

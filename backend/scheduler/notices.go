@@ -164,19 +164,15 @@ func (s *Service) Notices(ctx context.Context, _ struct{}) (NoticesResult, error
 
 func notices(tx *storage.Tx, user uuid.UUID) (NoticesResult, error) {
 	out := NoticesResult{Notices: []Notification{}}
-	rows, err := tx.Query(`SELECT id, schedule_id, run_id, title, body, level, created_at FROM schedule_notices WHERE user_id = ? ORDER BY created_at, id`, user)
-	if err != nil {
-		return out, err
-	}
-	defer rows.Close()
-	for rows.Next() {
+	err := tx.Select(`SELECT id, schedule_id, run_id, title, body, level, created_at FROM schedule_notices WHERE user_id = ? ORDER BY created_at, id`, user).Each(func(row storage.Row) error {
 		var n Notification
-		if err := rows.Scan(&n.NoticeID, &n.ScheduleID, &n.RunID, &n.Title, &n.Body, &n.Level, storage.Time(&n.At)); err != nil {
-			return out, err
+		if err := row.Scan(&n.NoticeID, &n.ScheduleID, &n.RunID, &n.Title, &n.Body, &n.Level, storage.Time(&n.At)); err != nil {
+			return err
 		}
 		out.Notices = append(out.Notices, n)
-	}
-	return out, rows.Err()
+		return nil
+	})
+	return out, err
 }
 
 // TakeNotices marks notices as shown and gives the rest. Of two clients that take the same

@@ -40,9 +40,7 @@ const schedColumns = `s.id, s.user_id, s.name, s.description, s.status, coalesce
 
 const schedTables = ` FROM schedules s LEFT JOIN schedule_state t ON t.schedule_id = s.id `
 
-type scanner interface{ Scan(...any) error }
-
-func (s *Service) scanSched(row scanner) (*sched, error) {
+func (s *Service) scanSched(row storage.Row) (*sched, error) {
 	var c sched
 	var input, spec, zone, retry string
 	err := row.Scan(&c.ScheduleID, &c.user, &c.Name, &c.Description, &c.Status, &c.DisabledReason, &c.systemKey, &c.Target.Kind, &c.Target.ID,
@@ -158,20 +156,7 @@ func (s *Service) ownUsable(tx *storage.Tx, user, id uuid.UUID) (*sched, error) 
 
 // query reads schedules.
 func (s *Service) query(tx *storage.Tx, where string, args ...any) ([]*sched, error) {
-	rows, err := tx.Query(`SELECT `+schedColumns+schedTables+where, args...)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var out []*sched
-	for rows.Next() {
-		c, err := s.scanSched(rows)
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, c)
-	}
-	return out, rows.Err()
+	return storage.Collect(tx.Select(`SELECT `+schedColumns+schedTables+where, args...), s.scanSched)
 }
 
 // saveState writes what this device knows; next and last are those of c.

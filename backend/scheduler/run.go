@@ -3,7 +3,6 @@ package scheduler
 import (
 	"context"
 	"encoding/json"
-	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -54,11 +53,8 @@ func (s *Service) RunNow(ctx context.Context, p RunNowParams) (RunNowResult, err
 // Runs lists runs, newest first.
 func (s *Service) Runs(ctx context.Context, p RunsParams) (RunsResult, error) {
 	out := RunsResult{Runs: []Run{}}
-	if p.Limit == 0 {
-		p.Limit = 20
-	}
-	if p.Limit < 1 || p.Limit > 100 {
-		return out, fault.Invalidf("limit is %d; it must be 1 to 100.", p.Limit)
+	if err := storage.CheckPage(&p.Limit, nil, 20, 100); err != nil {
+		return out, err
 	}
 	where, args := []string{"r.user_id = ?"}, []any{identity.UserID(ctx)}
 	add := func(cond string, v ...any) { where, args = append(where, cond), append(args, v...) }
@@ -74,14 +70,14 @@ func (s *Service) Runs(ctx context.Context, p RunsParams) (RunsResult, error) {
 	if p.To != nil {
 		add("r.due_at < ?", *p.To)
 	}
-	if p.Cursor != "" {
-		at, id, err := readCursor(p.Cursor)
-		if err != nil {
-			return out, err
-		}
-		add("(r.created_at < ? OR r.created_at = ? AND r.id < ?)", at, at, id)
+	after, err := storage.ReadCursor(p.Cursor, "created_at")
+	if err != nil {
+		return out, err
 	}
-	err := s.db.Read(ctx, func(tx *storage.Tx) error {
+	if after != nil {
+		add("(r.created_at, r.id) < (?, ?)", after.Key, after.ID)
+	}
+	err = s.db.Read(ctx, func(tx *storage.Tx) error {
 		rows, err := queryRuns(tx, `WHERE `+strings.Join(where, " AND ")+` ORDER BY r.created_at DESC, r.id DESC LIMIT ?`, append(args, p.Limit+1)...)
 		if err != nil {
 			return err
@@ -99,24 +95,11 @@ func (s *Service) Runs(ctx context.Context, p RunsParams) (RunsResult, error) {
 			if err := tx.QueryRow(`SELECT created_at FROM schedule_runs WHERE id = ?`, last.RunID).Scan(&at); err != nil {
 				return err
 			}
-			out.NextCursor = strconv.FormatInt(at, 36) + "." + last.RunID.String()
+			out.NextCursor = storage.Cursor{Sort: "created_at", Key: at, ID: last.RunID}.String()
 		}
 		return nil
 	})
 	return out, err
-}
-
-func readCursor(text string) (at int64, id uuid.UUID, err error) {
-	left, right, ok := strings.Cut(text, ".")
-	if ok {
-		if at, err = strconv.ParseInt(left, 36, 64); err == nil {
-			id, err = uuid.Parse(right)
-		}
-	}
-	if !ok || err != nil {
-		return 0, id, fault.Invalidf("cursor: it is not one of ours")
-	}
-	return at, id, nil
 }
 
 // RunOutput gives the output of a run as text.
@@ -216,19 +199,9 @@ const (
 func (s *Service) Prune(ctx context.Context) (int64, error) {
 	var ids []uuid.UUID
 	err := s.db.Read(ctx, func(tx *storage.Tx) error {
-		rows, err := tx.Query(`SELECT schedule_id FROM schedule_runs GROUP BY schedule_id HAVING count(*) > ?`, keepFull)
-		if err != nil {
-			return err
-		}
-		defer rows.Close()
-		for rows.Next() {
-			var id uuid.UUID
-			if err := rows.Scan(&id); err != nil {
-				return err
-			}
-			ids = append(ids, id)
-		}
-		return rows.Err()
+		var err error
+		ids, err = storage.Collect(tx.Select(`SELECT schedule_id FROM schedule_runs GROUP BY schedule_id HAVING count(*) > ?`, keepFull), storage.RowTo[uuid.UUID])
+		return err
 	})
 	var total int64
 	old := s.now().Add(-keepAge)

@@ -29,7 +29,7 @@ const runColumns = `r.id, r.user_id, r.schedule_id, s.name, r.due_at, r.revision
 
 const runTables = ` FROM schedule_runs r JOIN schedules s ON s.id = r.schedule_id `
 
-func scanRun(row scanner) (runRow, error) {
+func scanRun(row storage.Row) (runRow, error) {
 	var r runRow
 	var e RunError
 	var ms int64
@@ -44,20 +44,7 @@ func scanRun(row scanner) (runRow, error) {
 }
 
 func queryRuns(tx *storage.Tx, where string, args ...any) ([]runRow, error) {
-	rows, err := tx.Query(`SELECT `+runColumns+runTables+where, args...)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var out []runRow
-	for rows.Next() {
-		r, err := scanRun(rows)
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, r)
-	}
-	return out, rows.Err()
+	return storage.Collect(tx.Select(`SELECT `+runColumns+runTables+where, args...), scanRun)
 }
 
 func loadRun(tx *storage.Tx, id uuid.UUID) (runRow, error) {

@@ -93,7 +93,7 @@ func (s *Service) Get(ctx context.Context, p ScheduleParams) (Schedule, error) {
 // List lists the user's schedules.
 func (s *Service) List(ctx context.Context, p ListParams) (ListResult, error) {
 	out := ListResult{Schedules: []Schedule{}}
-	if err := page(&p.Limit, p.Offset, 50); err != nil {
+	if err := storage.CheckPage(&p.Limit, &p.Offset, 50, 100); err != nil {
 		return out, err
 	}
 	out.Limit, out.Offset = p.Limit, p.Offset
@@ -135,20 +135,6 @@ func (s *Service) List(ctx context.Context, p ListParams) (ListResult, error) {
 		return nil
 	})
 	return out, err
-}
-
-// page checks limit and offset.
-func page(limit *int, offset, def int) error {
-	if *limit == 0 {
-		*limit = def
-	}
-	if *limit < 1 || *limit > 100 {
-		return fault.Invalidf("limit is %d; it must be 1 to 100.", *limit)
-	}
-	if offset < 0 {
-		return fault.Invalidf("offset is %d; it must not be negative.", offset)
-	}
-	return nil
 }
 
 // params are the fields of c as create takes them.

@@ -89,19 +89,9 @@ func (s *Service) Templates(context.Context, struct{}) (TemplatesResult, error) 
 func (s *Service) endPauses(ctx context.Context, now time.Time) (refused bool) {
 	var over []uuid.UUID
 	err := s.db.Read(ctx, func(tx *storage.Tx) error {
-		rows, err := tx.Query(`SELECT user_id FROM schedule_pause WHERE until <= ?`, now)
-		if err != nil {
-			return err
-		}
-		defer rows.Close()
-		for rows.Next() {
-			var u uuid.UUID
-			if err := rows.Scan(&u); err != nil {
-				return err
-			}
-			over = append(over, u)
-		}
-		return rows.Err()
+		var err error
+		over, err = storage.Collect(tx.Select(`SELECT user_id FROM schedule_pause WHERE until <= ?`, now), storage.RowTo[uuid.UUID])
+		return err
 	})
 	for _, user := range over {
 		if err == nil {

@@ -242,22 +242,15 @@ func (s *Service) permitted(ctx context.Context, user, approval uuid.UUID) error
 	}
 	var list []asking
 	err := s.db.Read(ctx, func(tx *storage.Tx) error {
-		rows, err := tx.Query(`SELECT DISTINCT e.execution_id, json_extract(e.payload, '$.approvalId') FROM composite_skill_executions x
+		var err error
+		list, err = storage.Collect(tx.Select(`SELECT DISTINCT e.execution_id, json_extract(e.payload, '$.approvalId') FROM composite_skill_executions x
 			JOIN composite_skill_events e ON e.execution_id = x.id AND e.type = 'approval.requested'
 			WHERE x.status IN ('running', 'waiting') AND x.user_id = ? AND x.device_id = ? AND json_extract(e.payload, '$.approvalId') IS NOT NULL
-			AND (? OR json_extract(e.payload, '$.approvalId') = ?)`, user, s.db.Device().ID, approval == uuid.Nil, approval.String())
-		if err != nil {
-			return err
-		}
-		defer rows.Close()
-		for rows.Next() {
-			var a asking
-			if err := rows.Scan(&a.run, &a.id); err != nil {
-				return err
-			}
-			list = append(list, a)
-		}
-		return rows.Err()
+			AND (? OR json_extract(e.payload, '$.approvalId') = ?)`, user, s.db.Device().ID, approval == uuid.Nil, approval.String()), func(row storage.Row) (a asking, err error) {
+			err = row.Scan(&a.run, &a.id)
+			return a, err
+		})
+		return err
 	})
 	if err != nil {
 		return err

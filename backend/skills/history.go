@@ -3,12 +3,10 @@ package skills
 import (
 	"bytes"
 	"context"
-	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"io"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -276,11 +274,8 @@ func marshal(v any) (json.RawMessage, error) {
 // History lists runs, newest first. Rehearsals are not among them.
 func (s *Service) History(ctx context.Context, p HistoryParams) (HistoryResult, error) {
 	out := HistoryResult{Executions: []Execution{}}
-	if p.Limit == 0 {
-		p.Limit = 50
-	}
-	if p.Limit < 1 || p.Limit > 100 {
-		return out, fault.Invalidf("limit is %d; it must be 1 to 100.", p.Limit)
+	if err := storage.CheckPage(&p.Limit, nil, 50, 100); err != nil {
+		return out, err
 	}
 	user := identity.UserID(ctx)
 	where, args := `x.user_id = ? AND x.mode = 'live' AND x.deleted_at IS NULL`, []any{user}
@@ -300,14 +295,14 @@ func (s *Service) History(ctx context.Context, p HistoryParams) (HistoryResult, 
 	if p.To != nil {
 		add("x.created_at < ?", p.To)
 	}
-	if p.Cursor != "" {
-		at, id, err := readCursor(p.Cursor)
-		if err != nil {
-			return out, err
-		}
-		add("(x.created_at, x.id) < (?, ?)", at, id)
+	after, err := storage.ReadCursor(p.Cursor, "created_at")
+	if err != nil {
+		return out, err
 	}
-	err := s.db.Read(ctx, func(tx *storage.Tx) error {
+	if after != nil {
+		add("(x.created_at, x.id) < (?, ?)", after.Key, after.ID)
+	}
+	err = s.db.Read(ctx, func(tx *storage.Tx) error {
 		rows, err := tx.Query(`SELECT `+runColumns+runTables+`WHERE `+where+` ORDER BY x.created_at DESC, x.id DESC LIMIT ?`, append(args, p.Limit+1)...)
 		if err != nil {
 			return err
@@ -320,7 +315,7 @@ func (s *Service) History(ctx context.Context, p HistoryParams) (HistoryResult, 
 			}
 			if len(out.Executions) == p.Limit {
 				last := out.Executions[p.Limit-1]
-				out.NextCursor = writeCursor(last.CreatedAt, last.ExecutionID)
+				out.NextCursor = storage.Cursor{Sort: "created_at", Key: last.CreatedAt.UnixMicro(), ID: last.ExecutionID}.String()
 				break
 			}
 			x := r.tell()
@@ -377,29 +372,11 @@ func (z *sizes) forget() {
 	z.m = nil
 }
 
-func writeCursor(at time.Time, id uuid.UUID) string {
-	return base64.RawURLEncoding.EncodeToString([]byte(strconv.FormatInt(at.UnixMicro(), 10) + " " + id.String()))
-}
-
-func readCursor(text string) (time.Time, uuid.UUID, error) {
-	raw, err := base64.RawURLEncoding.DecodeString(text)
-	at, rest, _ := strings.Cut(string(raw), " ")
-	micros, nerr := strconv.ParseInt(at, 10, 64)
-	id, ierr := uuid.Parse(rest)
-	if err != nil || nerr != nil || ierr != nil {
-		return time.Time{}, uuid.Nil, fault.Invalidf("cursor is not one of this list.")
-	}
-	return time.UnixMicro(micros).UTC(), id, nil
-}
-
 // Events gives the events of a run.
 func (s *Service) Events(ctx context.Context, p EventsParams) (EventsResult, error) {
 	out := EventsResult{Events: []RunEvent{}}
-	if p.Limit == 0 {
-		p.Limit = 500
-	}
-	if p.Limit < 1 || p.Limit > 1000 {
-		return out, fault.Invalidf("limit is %d; it must be 1 to 1000.", p.Limit)
+	if err := storage.CheckPage(&p.Limit, nil, 500, 1000); err != nil {
+		return out, err
 	}
 	err := s.db.Read(ctx, func(tx *storage.Tx) error {
 		if _, err := ownRun(tx, p.ExecutionID); err != nil {

@@ -37,21 +37,17 @@ func loadEvents(tx *storage.Tx, run uuid.UUID, after int64, limit int) ([]machin
 	if limit <= 0 {
 		limit = -1
 	}
-	rows, err := tx.Query(`SELECT seq, type, step_path, iteration, attempt, payload, at FROM composite_skill_events
-		WHERE execution_id = ? AND seq > ? ORDER BY seq LIMIT ?`, run, after, limit)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
 	var out []machine.Event
-	for rows.Next() {
+	err := tx.Select(`SELECT seq, type, step_path, iteration, attempt, payload, at FROM composite_skill_events
+		WHERE execution_id = ? AND seq > ? ORDER BY seq LIMIT ?`, run, after, limit).Each(func(row storage.Row) error {
 		var e machine.Event
 		var typ, data string
-		if err := rows.Scan(&e.Seq, &typ, &e.StepPath, &e.Iteration, &e.Attempt, &data, storage.Time(&e.At)); err != nil {
-			return nil, err
+		if err := row.Scan(&e.Seq, &typ, &e.StepPath, &e.Iteration, &e.Attempt, &data, storage.Time(&e.At)); err != nil {
+			return err
 		}
 		e.Type, e.Data = machine.Type(typ), []byte(data)
 		out = append(out, e)
-	}
-	return out, rows.Err()
+		return nil
+	})
+	return out, err
 }

@@ -46,22 +46,17 @@ func (s *Service) Prune(ctx context.Context) (int, error) {
 
 // excess lists the runs that are too many or too large, oldest first.
 func (s *Service) excess(tx *storage.Tx, keep map[uuid.UUID]bool) ([]uuid.UUID, error) {
-	rows, err := tx.Query(`SELECT id, user_id, composite_skill_id, bytes, pinned OR status IN ('queued', 'running', 'waiting') FROM composite_skill_executions
-		ORDER BY user_id, created_at DESC, id DESC`)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
 	type group struct{ user, skill uuid.UUID }
 	count, size := map[group]int{}, map[uuid.UUID]int64{}
 	var over []uuid.UUID
-	for rows.Next() {
+	err := tx.Select(`SELECT id, user_id, composite_skill_id, bytes, pinned OR status IN ('queued', 'running', 'waiting') FROM composite_skill_executions
+		ORDER BY user_id, created_at DESC, id DESC`).Each(func(row storage.Row) error {
 		var id, user uuid.UUID
 		var skill uuid.NullUUID
 		var bytes int64
 		var stays bool
-		if err := rows.Scan(&id, &user, &skill, &bytes, &stays); err != nil {
-			return nil, err
+		if err := row.Scan(&id, &user, &skill, &bytes, &stays); err != nil {
+			return err
 		}
 		g := group{user, skill.UUID}
 		count[g]++
@@ -71,8 +66,9 @@ func (s *Service) excess(tx *storage.Tx, keep map[uuid.UUID]bool) ([]uuid.UUID, 
 			count[g]--
 			size[user] -= bytes
 		}
-	}
-	return over, rows.Err()
+		return nil
+	})
+	return over, err
 }
 
 // remove deletes runs with their steps and journals.
@@ -107,14 +103,9 @@ func (s *Service) remove(ctx context.Context, ids []uuid.UUID) (n int, err error
 // shrink gives freed pages back to the file system, not too many at a time.
 func (s *Service) shrink(ctx context.Context) error {
 	return s.db.Write(ctx, func(tx *storage.Tx) error {
-		rows, err := tx.Query(`PRAGMA incremental_vacuum(2000)`)
-		if err != nil {
-			return err
-		}
-		defer rows.Close()
-		for rows.Next() {
-		}
-		return rows.Err()
+		return tx.Select(`PRAGMA incremental_vacuum(2000)`).Each(func(row storage.Row) error {
+			return nil
+		})
 	})
 }
 
@@ -126,21 +117,11 @@ func (s *Service) PurgeHistory(ctx context.Context, p PurgeParams) (PurgeResult,
 	}
 	var ids []uuid.UUID
 	err := s.db.Read(ctx, func(tx *storage.Tx) error {
-		rows, err := tx.Query(`SELECT id FROM composite_skill_executions WHERE user_id = ? AND created_at < ? AND pinned = 0
+		var err error
+		ids, err = storage.Collect(tx.Select(`SELECT id FROM composite_skill_executions WHERE user_id = ? AND created_at < ? AND pinned = 0
 			AND status IN ('completed', 'failed', 'cancelled') AND (? OR composite_skill_id = ?)`,
-			identity.UserID(ctx), before, p.SkillID == nil, p.SkillID)
-		if err != nil {
-			return err
-		}
-		defer rows.Close()
-		for rows.Next() {
-			var id uuid.UUID
-			if err := rows.Scan(&id); err != nil {
-				return err
-			}
-			ids = append(ids, id)
-		}
-		return rows.Err()
+			identity.UserID(ctx), before, p.SkillID == nil, p.SkillID), storage.RowTo[uuid.UUID])
+		return err
 	})
 	if err != nil {
 		return PurgeResult{}, err

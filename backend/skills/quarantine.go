@@ -236,22 +236,12 @@ func (s *Service) release(ctx context.Context, row *runRow, decision string) err
 func (s *Service) endQuarantined(ctx context.Context, id uuid.UUID, status Status, why *machine.Failure) error {
 	var ids []uuid.UUID
 	err := s.db.Read(ctx, func(tx *storage.Tx) error {
-		rows, err := tx.Query(`WITH RECURSIVE down (id) AS (VALUES (?1) UNION
+		var err error
+		ids, err = storage.Collect(tx.Select(`WITH RECURSIVE down (id) AS (VALUES (?1) UNION
 			SELECT x.id FROM composite_skill_executions x JOIN down ON x.parent_execution_id = down.id)
 			SELECT x.id FROM composite_skill_executions x JOIN down ON x.id = down.id WHERE x.status IN ('queued', 'running', 'waiting')
-			ORDER BY x.id = ?1`, id)
-		if err != nil {
-			return err
-		}
-		defer rows.Close()
-		for rows.Next() {
-			var x uuid.UUID
-			if err := rows.Scan(&x); err != nil {
-				return err
-			}
-			ids = append(ids, x)
-		}
-		return rows.Err()
+			ORDER BY x.id = ?1`, id), storage.RowTo[uuid.UUID])
+		return err
 	})
 	for _, x := range ids {
 		if x != id {

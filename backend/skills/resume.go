@@ -85,7 +85,8 @@ func (s *Service) resume(ctx context.Context) {
 		return
 	}
 	err = s.db.Read(ctx, func(tx *storage.Tx) error {
-		rows, err := tx.Query(`WITH RECURSIVE held (id) AS (SELECT execution_id FROM composite_skill_interruptions WHERE quarantined_at IS NOT NULL
+		var err error
+		list, err = storage.Collect(tx.Select(`WITH RECURSIVE held (id) AS (SELECT execution_id FROM composite_skill_interruptions WHERE quarantined_at IS NOT NULL
 				UNION SELECT c.id FROM composite_skill_executions c JOIN held ON c.parent_execution_id = held.id)
 			SELECT x.id, x.user_id, x.status, coalesce(x.wait_reason, ''),
 			x.cancel_requested_at IS NOT NULL OR coalesce(p.status IN ('completed', 'failed', 'cancelled'), 0), x.parent_execution_id IS NOT NULL,
@@ -93,19 +94,11 @@ func (s *Service) resume(ctx context.Context) {
 			EXISTS (SELECT 1 FROM composite_skill_events e WHERE e.execution_id = x.id)
 			FROM composite_skill_executions x LEFT JOIN composite_skill_executions p ON p.id = x.parent_execution_id
 			WHERE x.status IN ('queued', 'running', 'waiting') AND x.mode = 'live' AND x.device_id = ? AND x.id NOT IN (SELECT id FROM held)
-			ORDER BY x.created_at, x.id`, s.db.Device().ID)
-		if err != nil {
-			return err
-		}
-		defer rows.Close()
-		for rows.Next() {
-			var u unfinished
-			if err := rows.Scan(&u.id, &u.user, &u.status, &u.reason, &u.stopped, &u.child, &u.load, &u.began); err != nil {
-				return err
-			}
-			list = append(list, u)
-		}
-		return rows.Err()
+			ORDER BY x.created_at, x.id`, s.db.Device().ID), func(row storage.Row) (u unfinished, err error) {
+			err = row.Scan(&u.id, &u.user, &u.status, &u.reason, &u.stopped, &u.child, &u.load, &u.began)
+			return u, err
+		})
+		return err
 	})
 	if err != nil {
 		if ctx.Err() == nil {
@@ -191,28 +184,23 @@ func (s *Service) sleeping(ctx context.Context, until time.Time) (list []sleeper
 		if !until.IsZero() {
 			bound = until.UnixMicro()
 		}
-		rows, err := tx.Query(`SELECT id, wake_at FROM composite_skill_executions WHERE status = 'waiting' AND wake_at <= ? AND device_id = ?
-			ORDER BY wake_at LIMIT 1000`, bound, s.db.Device().ID)
-		if err != nil {
-			return err
-		}
-		defer rows.Close()
-		for rows.Next() {
+		return tx.Select(`SELECT id, wake_at FROM composite_skill_executions WHERE status = 'waiting' AND wake_at <= ? AND device_id = ?
+			ORDER BY wake_at LIMIT 1000`, bound, s.db.Device().ID).Each(func(row storage.Row) error {
 			var x sleeper
-			if err := rows.Scan(&x.id, storage.Time(&x.at)); err != nil {
+			if err := row.Scan(&x.id, storage.Time(&x.at)); err != nil {
 				return err
 			}
 			s.mu.Lock()
 			there := s.live[x.id] != nil
 			s.mu.Unlock()
 			if there {
-				continue
+				return nil
 			}
 			if list = append(list, x); until.IsZero() {
 				return nil
 			}
-		}
-		return rows.Err()
+			return nil
+		})
 	})
 	return list, err
 }

@@ -72,7 +72,7 @@ const runTables = ` FROM composite_skill_executions x
 	LEFT JOIN composite_skill_interruptions i ON i.execution_id = x.id
 	LEFT JOIN composite_skills c ON c.id = x.composite_skill_id AND c.user_id = x.user_id LEFT JOIN composite_skill_versions v ON v.id = x.version_id `
 
-func scanRun(from scanner) (*runRow, error) {
+func scanRun(from storage.Row) (*runRow, error) {
 	r := &runRow{}
 	var skill, version, parent, restarted uuid.NullUUID
 	var body, reason, kind, message, approval, output, path, request, caller sql.NullString

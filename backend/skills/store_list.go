@@ -47,7 +47,7 @@ func check(r *row, c definition.Catalog) (*definition.Report, error) {
 // ListComposite lists the user's skills, newest first. Definitions are left out: steps is
 // empty, see stepCount.
 func (s *Service) ListComposite(ctx context.Context, p ListParams) (ListResult, error) {
-	if err := lifecycle.CheckPage(&p.Limit, &p.Offset, 50); err != nil {
+	if err := storage.CheckPage(&p.Limit, &p.Offset, 50, 100); err != nil {
 		return ListResult{}, err
 	}
 	out := ListResult{Skills: []Meta{}, Limit: p.Limit, Offset: p.Offset}
@@ -90,20 +90,7 @@ func (s *Service) ListComposite(ctx context.Context, p ListParams) (ListResult, 
 }
 
 func scanRows(tx *storage.Tx, query string, args ...any) ([]*row, error) {
-	rows, err := tx.Query(query, args...)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var out []*row
-	for rows.Next() {
-		r, err := scanRow(rows)
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, r)
-	}
-	return out, rows.Err()
+	return storage.Collect(tx.Select(query, args...), scanRow)
 }
 
 func (s *Service) summaries(ctx context.Context, rows []*row) ([]Meta, error) {
@@ -123,7 +110,7 @@ func (s *Service) summaries(ctx context.Context, rows []*row) ([]Meta, error) {
 // stands for itself.
 func (s *Service) SearchPublic(ctx context.Context, p SearchPublicParams) (SearchPublicResult, error) {
 	out := SearchPublicResult{Skills: []Meta{}}
-	if err := lifecycle.CheckPage(&p.Limit, nil, 20); err != nil {
+	if err := storage.CheckPage(&p.Limit, nil, 20, 100); err != nil {
 		return out, err
 	}
 	if len(p.Tags) > definition.MaxTags {

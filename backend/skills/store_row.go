@@ -48,19 +48,16 @@ const rowColumns = `id, user_id, name, description, version, tags, icon, is_enab
 const publicColumns = `id, NULL, name, description, version, tags, icon, 1, 'public', steps, input_schema, output_mapping, notification,
 	overall_timeout_ms, definition_hash, NULL, NULL, execution_count, NULL, created_at, updated_at, NULL`
 
-type scanner interface{ Scan(dst ...any) error }
-
-func scanRow(from scanner, more ...any) (*row, error) {
+func scanRow(from storage.Row) (*row, error) {
 	r := &row{tags: []string{}}
 	var steps string
 	var schema, mapping, notification sql.NullString
 	var timeout sql.NullInt64
 	var hash []byte
 	var user, head, source uuid.NullUUID
-	dst := []any{&r.id, &user, &r.name, &r.description, &r.version, storage.JSON(&r.tags), &r.icon, &r.enabled, &r.visibility, &steps, &schema,
+	err := from.Scan(&r.id, &user, &r.name, &r.description, &r.version, storage.JSON(&r.tags), &r.icon, &r.enabled, &r.visibility, &steps, &schema,
 		&mapping, &notification, &timeout, &hash, &head, &source, &r.count, storage.TimePtr(&r.last), storage.Time(&r.created),
-		storage.Time(&r.updated), storage.TimePtr(&r.deleted)}
-	err := from.Scan(append(dst, more...)...)
+		storage.Time(&r.updated), storage.TimePtr(&r.deleted))
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, errNoSkill()
 	}

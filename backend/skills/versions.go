@@ -14,7 +14,7 @@ import (
 // at gives the row the definition that it had at a version.
 func (r *row) at(tx *storage.Tx, version string) error {
 	v, err := scanVersion(tx.QueryRow(`SELECT `+versionColumns+` FROM composite_skill_versions WHERE composite_skill_id = ? AND user_id = ? AND version = ?`,
-		r.id, r.user, version), true)
+		r.id, r.user, version))
 	if err != nil {
 		return err
 	}
@@ -26,7 +26,7 @@ func (r *row) at(tx *storage.Tx, version string) error {
 // ownVersion loads a version of a living skill of the caller, and the skill.
 func ownVersion(tx *storage.Tx, p VersionParams) (*Version, *row, error) {
 	v, err := scanVersion(tx.QueryRow(`SELECT `+versionColumns+` FROM composite_skill_versions WHERE id = ? AND user_id = ?`,
-		p.VersionID, identity.UserID(tx.Context())), true)
+		p.VersionID, identity.UserID(tx.Context())))
 	if err != nil {
 		return nil, nil, err
 	}

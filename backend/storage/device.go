@@ -79,15 +79,10 @@ func (db *DB) openDeviceKey(id uuid.UUID, sealed []byte) (ed25519.PrivateKey, er
 // is locked there is only the stored public half to go by.
 func (db *DB) DeviceKeys(ctx context.Context) (keys []ed25519.PublicKey, err error) {
 	err = db.Read(ctx, func(tx *Tx) error {
-		rows, err := tx.Query(`SELECT id, public_key, private_key FROM device_keys`)
-		if err != nil {
-			return err
-		}
-		defer rows.Close()
-		for rows.Next() {
+		return tx.Select(`SELECT id, public_key, private_key FROM device_keys`).Each(func(row Row) error {
 			var id uuid.UUID
 			var public, sealed []byte
-			if err := rows.Scan(&id, &public, &sealed); err != nil {
+			if err := row.Scan(&id, &public, &sealed); err != nil {
 				return err
 			}
 			if db.keys.Locked() {
@@ -96,8 +91,8 @@ func (db *DB) DeviceKeys(ctx context.Context) (keys []ed25519.PublicKey, err err
 				keys = append(keys, key.Public().(ed25519.PublicKey))
 				clear(key)
 			}
-		}
-		return rows.Err()
+			return nil
+		})
 	})
 	return keys, err
 }

@@ -316,7 +316,7 @@ func (s *Service) Import(ctx context.Context, p ImportParams) (_ ImportResult, e
 		if p.DryRun {
 			return errDryRun
 		}
-		return s.o.Audit(tx, "data.import", map[string]any{"inserted": r.Inserted, "skipped": r.Skipped})
+		return s.db.o.Audit.write(tx, "data.import", map[string]any{"inserted": r.Inserted, "skipped": r.Skipped})
 	})
 	if errors.Is(err, errDryRun) {
 		err = nil

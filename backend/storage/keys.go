@@ -46,7 +46,6 @@ type Keys struct {
 	left atomic.Int64 // uses of the current key that are already counted in its row
 
 	sealed atomic.Bool // sealed values exist, whether they can be opened or not
-	audit  AuditFunc
 
 	at atomic.Pointer[DB] // nil until attached
 	mu sync.Mutex         // held by whatever changes the ring
@@ -229,16 +228,11 @@ func (db *DB) openRing(ctx context.Context, root []byte) (*keyring, error) {
 	}
 	r := &keyring{keys: map[uint64]cipher.AEAD{}, root: root}
 	err = db.Read(ctx, func(tx *Tx) error {
-		rows, err := tx.Query(`SELECT no, wrapped, retired_at IS NULL FROM data_keys ORDER BY no`)
-		if err != nil {
-			return err
-		}
-		defer rows.Close()
-		for rows.Next() {
+		return tx.Select(`SELECT no, wrapped, retired_at IS NULL FROM data_keys ORDER BY no`).Each(func(row Row) error {
 			var no uint64
 			var wrapped []byte
 			var live bool
-			if err := rows.Scan(&no, &wrapped, &live); err != nil {
+			if err := row.Scan(&no, &wrapped, &live); err != nil {
 				return err
 			}
 			key, ok := openWrapped(aead, no, wrapped)
@@ -253,8 +247,8 @@ func (db *DB) openRing(ctx context.Context, root []byte) (*keyring, error) {
 			if live {
 				r.current = no
 			}
-		}
-		return rows.Err()
+			return nil
+		})
 	})
 	if err != nil || r == nil || len(r.keys) == 0 {
 		return nil, err

@@ -75,7 +75,7 @@ func (k *Keys) rotate(ctx context.Context) (uint64, error) {
 		return 0, errLocked()
 	}
 	if err := k.addDataKey(ctx, r.root, r, func(tx *Tx, no uint64) error {
-		return k.audit.write(tx, "auth.keys_rotated", map[string]any{"no": no})
+		return k.at.Load().o.Audit.write(tx, "auth.keys_rotated", map[string]any{"no": no})
 	}); err != nil {
 		return 0, err
 	}
@@ -127,20 +127,13 @@ func (k *Keys) resealColumn(ctx context.Context, c SealedColumn) error {
 	for first := true; ; first = false {
 		var batch []sealedValue
 		err := k.read(ctx, func(tx *Tx) error {
-			rows, err := tx.Query(`SELECT `+c.id()+`, `+c.Column+` FROM `+c.Table+`
-				WHERE typeof(`+c.Column+`) = 'blob' AND (? OR `+c.id()+` > ?) ORDER BY `+c.id()+` LIMIT ?`, first, last[:], resealBatch)
-			if err != nil {
-				return err
-			}
-			defer rows.Close()
-			for rows.Next() {
-				var v sealedValue
-				if err := rows.Scan(&v.id, &v.old); err != nil {
-					return err
-				}
-				batch = append(batch, v)
-			}
-			return rows.Err()
+			var err error
+			batch, err = Collect(tx.Select(`SELECT `+c.id()+`, `+c.Column+` FROM `+c.Table+`
+				WHERE typeof(`+c.Column+`) = 'blob' AND (? OR `+c.id()+` > ?) ORDER BY `+c.id()+` LIMIT ?`, first, last[:], resealBatch), func(row Row) (v sealedValue, err error) {
+				err = row.Scan(&v.id, &v.old)
+				return v, err
+			})
+			return err
 		})
 		if err != nil || len(batch) == 0 {
 			return err

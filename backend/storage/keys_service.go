@@ -19,9 +19,6 @@ func (a AuditFunc) write(tx *Tx, action string, details any) error {
 	return a(tx, action, details)
 }
 
-// SetAudit says who keeps the audit of keys. Call it once, before serving.
-func (k *Keys) SetAudit(a AuditFunc) { k.audit = a }
-
 // State says where the root key lives: keyring, file or "file, unprotected"; locked when
 // sealed values exist that no key opens; none when there is no key and nothing sealed.
 func (k *Keys) State() string {
@@ -152,7 +149,7 @@ func (k *Keys) ExportRecovery(ctx context.Context, _ struct{}) (RecoveryResult, 
 			recoveryExported, tx.Now.Format(time.RFC3339Nano)); err != nil {
 			return err
 		}
-		return k.audit.write(tx, "auth.recovery_exported", nil)
+		return k.at.Load().o.Audit.write(tx, "auth.recovery_exported", nil)
 	})
 	if err != nil {
 		return RecoveryResult{}, err
@@ -199,7 +196,7 @@ func (k *Keys) ImportRecovery(ctx context.Context, p ImportRecoveryParams) (Keys
 	if _, err := k.unlock(ctx, [][]byte{use}); err != nil {
 		return KeysStatus{}, err
 	}
-	if err := k.write(ctx, func(tx *Tx) error { return k.audit.write(tx, "auth.recovery_imported", nil) }); err != nil {
+	if err := k.write(ctx, func(tx *Tx) error { return k.at.Load().o.Audit.write(tx, "auth.recovery_imported", nil) }); err != nil {
 		return KeysStatus{}, err
 	}
 	return k.Status(ctx, struct{}{})
@@ -238,7 +235,7 @@ func (k *Keys) MoveToKeyring(ctx context.Context, _ struct{}) (KeysStatus, error
 	if err := m.MoveToKeyring(ctx); err != nil {
 		return KeysStatus{}, err
 	}
-	if err := k.write(ctx, func(tx *Tx) error { return k.audit.write(tx, "auth.key_moved", nil) }); err != nil {
+	if err := k.write(ctx, func(tx *Tx) error { return k.at.Load().o.Audit.write(tx, "auth.key_moved", nil) }); err != nil {
 		return KeysStatus{}, err
 	}
 	return k.Status(ctx, struct{}{})

@@ -220,4 +220,6 @@ func TestCallsWaitForBackgroundWork(t *testing.T) {
 	defer done(nil)
 	_, err = h.s.Check(h.ctx, CheckParams{})
 	wantKind(t, err, fault.Conflict, "Another backup")
+	_, err = h.s.Prune(h.ctx, PruneParams{DryRun: true})
+	must(t, err) // it only reads
 }

@@ -50,12 +50,15 @@ const (
 // Prune removes what is older or more than the retention settings allow. It never touches
 // memories, tools, skills or memos.
 func (s *Service) Prune(ctx context.Context, p PruneParams) (_ PruneResult, err error) {
+	if p.DryRun { // it only reads, so it keeps nobody waiting
+		return s.prune(ctx, []uuid.UUID{identity.UserID(ctx)}, true)
+	}
 	ctx, done, err := s.exclusive(ctx, "prune")
 	if err != nil {
 		return PruneResult{}, err
 	}
 	defer func() { done(err) }()
-	return s.prune(ctx, []uuid.UUID{identity.UserID(ctx)}, p.DryRun)
+	return s.prune(ctx, []uuid.UUID{identity.UserID(ctx)}, false)
 }
 
 // pruner is one run of Prune.

@@ -12,6 +12,7 @@ import (
 	"helix/backend/bus"
 	"helix/backend/fault"
 	"helix/backend/identity"
+	"helix/backend/pause"
 )
 
 // Times of the background work.
@@ -71,14 +72,14 @@ func (s *Service) watch(ctx context.Context, next *schedule) {
 	if s.o.Busy() || !db.quiet(now, quietTime) {
 		return
 	}
-	if s.o.Policy().AutoBackup && !s.LowSpace() && now.After(next.backup) && s.overdue(ctx, "last_backup_at", backupEvery, now) {
+	if s.o.Policy().AutoBackup && !s.o.Pause.Active() && now.After(next.backup) && s.overdue(ctx, "last_backup_at", backupEvery, now) {
 		next.backup = now.Add(retryAfter)
 		s.background(ctx, "backup", func(ctx context.Context) error {
 			_, err := s.backup(ctx, BackupParams{}, "auto-")
 			return err
 		})
 	}
-	if now.After(next.prune) {
+	if now.After(next.prune) && !s.o.Pause.By(pause.Person) { // when space is low, pruning makes some
 		next.prune = now.Add(pruneEvery)
 		s.background(ctx, "prune", s.pruneAll)
 	}
@@ -103,7 +104,7 @@ func (s *Service) pruneAll(ctx context.Context) error {
 func (s *Service) background(ctx context.Context, what string, fn func(context.Context) error) {
 	// Set before the token is taken, so that a call which finds it taken waits.
 	s.chores.Store(true)
-	defer s.chores.Store(false)
+	defer s.chores.Store(false) // once the token is back
 	select {
 	case <-s.one:
 	default:
@@ -180,9 +181,9 @@ func (db *DB) checkpoint(ctx context.Context) error {
 	return dbError(ctx, errors.Join(err, err2))
 }
 
-// LowSpace reports that the disk is nearly full: imports, embeddings and automatic backups
-// pause until there is room.
-func (s *Service) LowSpace() bool { return s.lowSpace.Load() || s.db.ReadOnly() }
+// LowSpace reports that the disk is nearly full: background work and imports pause until there is
+// room.
+func (s *Service) LowSpace() bool { return s.o.Pause.By(pause.LowSpace) || s.db.ReadOnly() }
 
 // lowRoom applies the bounds: less than the setting, or less than 5 % of the disk.
 func lowRoom(r space, limit int64) bool { return r.Free < limit || r.Free*20 < r.Total }
@@ -195,10 +196,10 @@ func (s *Service) watchSpace(ctx context.Context, next *schedule) {
 	}
 	limit := s.o.Policy().LowSpace
 	low := lowRoom(room, limit)
-	if !low && s.lowSpace.Load() { // ends only with some room to spare, so that it does not flap
+	if !low && s.o.Pause.By(pause.LowSpace) { // ends only with some room to spare, so that it does not flap
 		low = lowRoom(space{Free: room.Free * 9 / 10, Total: room.Total}, limit)
 	}
-	if low != s.lowSpace.Swap(low) {
+	if s.o.Pause.Set(pause.LowSpace, low) {
 		bus.Publish(s.db.bus, s.db.LocalUser().ID, LowSpace{FreeBytes: room.Free, TotalBytes: room.Total, Low: low})
 		if low {
 			s.log.Warn("the disk is nearly full", "freeBytes", room.Free)

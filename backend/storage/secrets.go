@@ -17,15 +17,11 @@ import (
 // passwords. Each user has their own.
 type Secrets struct {
 	db     *DB
-	audit  AuditFunc
 	usedBy func(ctx context.Context) (map[string][]string, error)
 }
 
 // NewSecrets returns the secrets of db.
 func NewSecrets(db *DB) *Secrets { return &Secrets{db: db} }
-
-// SetAudit says who keeps the audit of secrets. Call it once, before serving.
-func (s *Secrets) SetAudit(a AuditFunc) { s.audit = a }
 
 // SetUsedBy says who knows what uses a secret: fn returns, for the caller in ctx, labels of
 // the users of each name. Call it once, before serving.
@@ -63,11 +59,8 @@ type SecretsListResult struct {
 
 // List returns the names of the caller's secrets. A value is never returned.
 func (s *Secrets) List(ctx context.Context, p SecretsListParams) (SecretsListResult, error) {
-	if p.Limit == 0 {
-		p.Limit = 50
-	}
-	if p.Limit < 1 || p.Limit > 100 || p.Offset < 0 {
-		return SecretsListResult{}, fault.Invalidf("limit is 1 to 100 and offset at least 0.")
+	if err := CheckPage(&p.Limit, &p.Offset, 50, 100); err != nil {
+		return SecretsListResult{}, err
 	}
 	r := SecretsListResult{Secrets: []SecretInfo{}, Limit: p.Limit, Offset: p.Offset}
 	var users map[string][]string
@@ -82,22 +75,17 @@ func (s *Secrets) List(ctx context.Context, p SecretsListParams) (SecretsListRes
 		if err := tx.QueryRow(`SELECT count(*) FROM secrets WHERE user_id = ?`, me).Scan(&r.Total); err != nil {
 			return err
 		}
-		rows, err := tx.Query(`SELECT name, created_at, updated_at FROM secrets WHERE user_id = ? ORDER BY name LIMIT ? OFFSET ?`, me, p.Limit, p.Offset)
-		if err != nil {
-			return err
-		}
-		defer rows.Close()
-		for rows.Next() {
+		return tx.Select(`SELECT name, created_at, updated_at FROM secrets WHERE user_id = ? ORDER BY name LIMIT ? OFFSET ?`, me, p.Limit, p.Offset).Each(func(row Row) error {
 			i := SecretInfo{UsedBy: []string{}}
-			if err := rows.Scan(&i.Name, Time(&i.CreatedAt), Time(&i.SetAt)); err != nil {
+			if err := row.Scan(&i.Name, Time(&i.CreatedAt), Time(&i.SetAt)); err != nil {
 				return err
 			}
 			if u := users[i.Name]; u != nil {
 				i.UsedBy = u
 			}
 			r.Secrets = append(r.Secrets, i)
-		}
-		return rows.Err()
+			return nil
+		})
 	})
 }
 
@@ -115,7 +103,7 @@ func (s *Secrets) Set(ctx context.Context, p SecretsSetParams) (struct{}, error)
 		if err := s.SetTx(tx, p.Name, []byte(p.Value)); err != nil {
 			return err
 		}
-		return s.audit.write(tx, "auth.secret_set", map[string]string{"name": p.Name})
+		return s.db.o.Audit.write(tx, "auth.secret_set", map[string]string{"name": p.Name})
 	})
 }
 
@@ -159,7 +147,7 @@ func (s *Secrets) Delete(ctx context.Context, p SecretsDeleteParams) (struct{}, 
 		if err := s.DeleteTx(tx, p.Name); err != nil {
 			return err
 		}
-		return s.audit.write(tx, "auth.secret_deleted", map[string]string{"name": p.Name})
+		return s.db.o.Audit.write(tx, "auth.secret_deleted", map[string]string{"name": p.Name})
 	})
 }
 

@@ -20,10 +20,10 @@ func TestSecretsBelongToTheirUser(t *testing.T) {
 	}
 	s := NewSecrets(db)
 	var audited []string
-	s.SetAudit(func(_ *Tx, action string, details any) error {
+	db.o.Audit = func(_ *Tx, action string, details any) error {
 		audited = append(audited, fmt.Sprint(action, details))
 		return nil
-	})
+	}
 	s.SetUsedBy(func(context.Context) (map[string][]string, error) { return map[string][]string{"key": {"Fetch"}}, nil })
 	ctxA, ctxB := asUser(t.Context(), db.LocalUser().ID), asUser(t.Context(), b.ID)
 	for ctx, v := range map[context.Context]string{ctxA: "of A", ctxB: "of B"} {

@@ -13,6 +13,7 @@ import (
 	"helix/backend/bus"
 	"helix/backend/fault"
 	"helix/backend/identity"
+	"helix/backend/pause"
 )
 
 // ServiceOptions tell the service about things it does not own. The zero value works.
@@ -23,8 +24,9 @@ type ServiceOptions struct {
 	Policy     func() Policy // the settings in force; nil: DefaultPolicy
 	// Busy reports a recording or a run: prune and automatic backups wait for its end.
 	Busy func() bool
-	// Audit writes one audit entry inside tx; nil writes none.
-	Audit AuditFunc
+	// Pause holds automatic backups and pruning back; the service itself pauses background work
+	// while the disk is nearly full. nil: a pause of its own.
+	Pause *pause.Pause
 	// EndSessions is called after another database was put in place.
 	EndSessions func()
 
@@ -70,10 +72,9 @@ type Service struct {
 	o   ServiceOptions
 	log *slog.Logger
 
-	one      chan struct{} // holds one token; the one long operation has it
-	chores   atomic.Bool   // the long operation is background work, which ends by itself
-	lowSpace atomic.Bool
-	reserve  reserveFile
+	one     chan struct{} // holds one token; the one long operation has it
+	chores  atomic.Bool   // the long operation is background work, which ends by itself
+	reserve reserveFile
 }
 
 // NewService makes the service for db. It starts nothing; see Run.
@@ -84,8 +85,8 @@ func NewService(db *DB, o ServiceOptions) *Service {
 	if o.Busy == nil {
 		o.Busy = func() bool { return false }
 	}
-	if o.Audit == nil {
-		o.Audit = func(*Tx, string, any) error { return nil }
+	if o.Pause == nil {
+		o.Pause, _ = pause.Open("", db.bus) // reads no file
 	}
 	if o.EndSessions == nil {
 		o.EndSessions = func() {}
@@ -106,13 +107,18 @@ func (s *Service) version() string { return s.db.o.Version }
 // exclusive lets one long operation in at a time. done ends it and reports its outcome to
 // whoever watches the progress.
 func (s *Service) exclusive(ctx context.Context, op string) (_ context.Context, done func(error), err error) {
-	select {
-	case <-s.one:
-	default:
-		if !s.chores.Load() {
-			return ctx, nil, fault.Conflictf("Another backup, restore, export or check is running. Wait for it, or cancel it.")
+	waits := s.chores.Load()
+	if !waits {
+		select {
+		case <-s.one:
+		default:
+			if waits = s.chores.Load(); !waits {
+				return ctx, nil, fault.Conflictf("Another backup, restore, export or check is running. Wait for it, or cancel it.")
+			}
 		}
-		select { // nobody asked for that work, so nobody should hear of it
+	}
+	if waits { // for background work, which nobody asked for
+		select {
 		case <-s.one:
 		case <-ctx.Done():
 			return ctx, nil, ctx.Err()
@@ -138,7 +144,7 @@ func (s *Service) note(ctx context.Context, action string, details any) error {
 		s.log.Warn("not audited in recovery mode", "action", action)
 		return nil
 	}
-	return s.db.Write(ctx, func(tx *Tx) error { return s.o.Audit(tx, action, details) })
+	return s.db.Write(ctx, func(tx *Tx) error { return s.db.o.Audit.write(tx, action, details) })
 }
 
 // reporter publishes progress to the user who asked, at most ten times a second.

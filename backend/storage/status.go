@@ -324,11 +324,8 @@ func ownedTables(ctx context.Context, q querier) ([]ownedTable, error) {
 
 // Backups lists backups and pre-migration snapshots, newest first.
 func (s *Service) Backups(_ context.Context, p BackupsParams) (BackupsResult, error) {
-	if p.Limit == 0 {
-		p.Limit = 50
-	}
-	if p.Limit < 1 || p.Limit > 100 || p.Offset < 0 {
-		return BackupsResult{}, fault.Invalidf("limit must be between 1 and 100, and offset not negative.")
+	if err := CheckPage(&p.Limit, &p.Offset, 50, 100); err != nil {
+		return BackupsResult{}, err
 	}
 	all, err := s.listBackups()
 	if err != nil {

@@ -31,6 +31,7 @@ type Options struct {
 	Bus     *bus.Bus     // where events of AfterCommit go; nil: a bus of its own
 	Logger  *slog.Logger // nil: slog.Default()
 	Version string       // of the program, for the migration log; "" is "dev"
+	Audit   AuditFunc    // keeps the audit of keys, secrets and the data as a whole; nil: nobody
 
 	// Migrations takes the place of the program's own migration files; for tests and
 	// measurements of the procedure. nil: the program's.

@@ -98,38 +98,30 @@ func (db *DB) refreshTriggers(ctx context.Context, list []SyncedTable) error {
 
 // captureTriggers reads the triggers named sync_… that the file has.
 func (tx *Tx) captureTriggers() (map[string]string, error) {
-	rows, err := tx.Query(`SELECT name, sql FROM sqlite_schema WHERE type = 'trigger' AND name LIKE 'sync\_%' ESCAPE '\'`)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
 	out := map[string]string{}
-	for rows.Next() {
+	err := tx.Select(`SELECT name, sql FROM sqlite_schema WHERE type = 'trigger' AND name LIKE 'sync\_%' ESCAPE '\'`).Each(func(row Row) error {
 		var name, sql string
-		if err := rows.Scan(&name, &sql); err != nil {
-			return nil, err
+		if err := row.Scan(&name, &sql); err != nil {
+			return err
 		}
 		out[name] = sql
-	}
-	return out, rows.Err()
+		return nil
+	})
+	return out, err
 }
 
 // columns maps the columns of a table to their declared types.
 func (tx *Tx) columns(table string) (map[string]string, error) {
-	rows, err := tx.Query(`SELECT name, type FROM pragma_table_info(?)`, table)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
 	out := map[string]string{}
-	for rows.Next() {
+	err := tx.Select(`SELECT name, type FROM pragma_table_info(?)`, table).Each(func(row Row) error {
 		var name, typ string
-		if err := rows.Scan(&name, &typ); err != nil {
-			return nil, err
+		if err := row.Scan(&name, &typ); err != nil {
+			return err
 		}
 		out[name] = typ
-	}
-	return out, rows.Err()
+		return nil
+	})
+	return out, err
 }
 
 const awake = `(SELECT applying FROM sync_local) = 0`

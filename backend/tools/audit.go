@@ -56,7 +56,7 @@ var toolActions = []string{
 // and whether the chain is intact.
 func (s *Service) Audit(ctx context.Context, p AuditParams) (AuditResult, error) {
 	out := AuditResult{Entries: []ToolAuditEntry{}}
-	if err := page(&p.Limit, nil, 50); err != nil {
+	if err := storage.CheckPage(&p.Limit, nil, 50, 100); err != nil {
 		return out, err
 	}
 	if p.BeforeSeq < 0 {

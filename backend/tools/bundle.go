@@ -158,18 +158,14 @@ func (s *Service) bundleTool(tx *storage.Tx, t *Tool, sign bool) (BundleTool, er
 }
 
 func history(tx *storage.Tx, t *Tool) ([]BundleVersion, error) {
-	rows, err := tx.Query(`SELECT `+versionColumns+` FROM custom_tool_versions WHERE custom_tool_id = ? AND version IS NOT ? ORDER BY created_at`, t.ID, t.Version)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
 	var out []BundleVersion
-	for rows.Next() {
-		v, err := scanVersion(rows)
+	err := tx.Select(`SELECT `+versionColumns+` FROM custom_tool_versions WHERE custom_tool_id = ? AND version IS NOT ? ORDER BY created_at`, t.ID, t.Version).Each(func(row storage.Row) error {
+		v, err := scanVersion(row)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		out = append(out, BundleVersion{Version: v.Version, Note: v.Note, Author: v.Author, CreatedAt: v.CreatedAt, Definition: v.def.normalize().bundle(t.Name)})
-	}
-	return out, rows.Err()
+		return nil
+	})
+	return out, err
 }

@@ -105,20 +105,15 @@ func (p *provider) List(ctx context.Context) (out []callable.Info, err error) {
 }
 
 func (p *provider) scan(tx *storage.Tx, query string, args ...any) ([]callable.Info, error) {
-	rows, err := tx.Query(query, args...)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
 	out := []callable.Info{}
-	for rows.Next() {
+	err := tx.Select(query, args...).Each(func(row storage.Row) error {
 		i := callable.Info{}
 		var parameters string
 		var raw []byte
 		var id uuid.UUID
 		var enabled, mine bool
-		if err := rows.Scan(&id, &i.Name, &i.Description, &raw, &parameters, storage.JSON(&i.Capabilities), &enabled, &mine); err != nil {
-			return nil, err
+		if err := row.Scan(&id, &i.Name, &i.Description, &raw, &parameters, storage.JSON(&i.Capabilities), &enabled, &mine); err != nil {
+			return err
 		}
 		var hash [32]byte
 		copy(hash[:], raw)
@@ -132,8 +127,9 @@ func (p *provider) scan(tx *storage.Tx, query string, args ...any) ([]callable.I
 			i.Blocked = callable.ReasonDisabled
 		}
 		out = append(out, i)
-	}
-	return out, rows.Err()
+		return nil
+	})
+	return out, err
 }
 
 // effects are what a run with these capabilities may do. It is read-only when it holds none with

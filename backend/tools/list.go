@@ -78,29 +78,10 @@ type SearchResult struct {
 	Hub   bool      `json:"hub"` // false: no hub is connected, so only tools of this device are listed
 }
 
-// page checks limit and offset.
-func page(limit, offset *int, def int) error {
-	if *limit == 0 {
-		*limit = def
-	}
-	if *limit < 1 || *limit > 100 {
-		return fault.Invalidf("limit is %d; it must be 1 to 100.", *limit)
-	}
-	if offset != nil && *offset < 0 {
-		return fault.Invalidf("offset is %d; it must not be negative.", *offset)
-	}
-	return nil
-}
-
-// like makes a LIKE pattern that finds s anywhere, each character literal.
-func like(s string) string {
-	return "%" + strings.NewReplacer(`\`, `\\`, "%", `\%`, "_", `\_`).Replace(s) + "%"
-}
-
 const summaryColumns = `t.id, t.name, t.description, t.version, t.usage_count, t.last_used, t.is_enabled, t.visibility, t.icon, t.tags, t.origin,
 	t.signature IS NOT NULL`
 
-func scanSummary(row scanner, more ...any) (Summary, error) {
+func scanSummary(row storage.Row, more ...any) (Summary, error) {
 	t := Summary{Tags: []string{}}
 	dst := []any{&t.ID, &t.Name, &t.Description, &t.Version, &t.UsageCount, storage.TimePtr(&t.LastUsed), &t.IsEnabled, &t.Visibility,
 		&t.Icon, storage.JSON(&t.Tags), &t.Origin, &t.Signed}
@@ -111,7 +92,7 @@ func scanSummary(row scanner, more ...any) (Summary, error) {
 // List returns a page of the caller's own tools.
 func (s *Service) List(ctx context.Context, p ListParams) (ListResult, error) {
 	out := ListResult{Tools: []Summary{}}
-	if err := page(&p.Limit, &p.Offset, 50); err != nil {
+	if err := storage.CheckPage(&p.Limit, &p.Offset, 50, 100); err != nil {
 		return out, err
 	}
 	if err := checkEnum("visibility", p.Visibility); err != nil {
@@ -126,7 +107,7 @@ func (s *Service) List(ctx context.Context, p ListParams) (ListResult, error) {
 	args := []any{user}
 	if p.Query != "" {
 		where = append(where, `(t.name LIKE ? ESCAPE '\' OR t.description LIKE ? ESCAPE '\')`)
-		args = append(args, like(p.Query), like(p.Query))
+		args = append(args, storage.Like(p.Query), storage.Like(p.Query))
 	}
 	if p.Visibility != "" {
 		where, args = append(where, "t.visibility = ?"), append(args, string(p.Visibility))
@@ -190,7 +171,7 @@ func (s *Service) List(ctx context.Context, p ListParams) (ListResult, error) {
 // tags are looked at; each character of the query stands for itself.
 func (s *Service) Search(ctx context.Context, p SearchParams) (SearchResult, error) {
 	out := SearchResult{Tools: []Summary{}}
-	if err := page(&p.Limit, &p.Offset, 20); err != nil {
+	if err := storage.CheckPage(&p.Limit, &p.Offset, 20, 100); err != nil {
 		return out, err
 	}
 	user := identity.UserID(ctx)
@@ -202,7 +183,7 @@ func (s *Service) Search(ctx context.Context, p SearchParams) (SearchResult, err
 	args := []any{nil} // ?1: now
 	if p.Query != "" {
 		where = append(where, `(t.name LIKE ?2 ESCAPE '\' OR t.description LIKE ?2 ESCAPE '\' OR t.tags LIKE ?2 ESCAPE '\' AND EXISTS (SELECT 1 FROM json_each(t.tags) j WHERE j.value LIKE ?2 ESCAPE '\'))`)
-		args = append(args, like(p.Query))
+		args = append(args, storage.Like(p.Query))
 	}
 	for _, tag := range p.Tags {
 		args = append(args, strings.TrimSpace(tag))

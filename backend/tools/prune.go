@@ -77,19 +77,9 @@ func (s *Service) pruneLoop(ctx context.Context, query string, args ...any) (int
 func (s *Service) pruneCounts(ctx context.Context, keep int) (int64, error) {
 	var full []uuid.UUID
 	err := s.db.Read(ctx, func(tx *storage.Tx) error {
-		rows, err := tx.Query(`SELECT custom_tool_id FROM custom_tool_usage GROUP BY custom_tool_id HAVING count(*) > ?`, keep)
-		if err != nil {
-			return err
-		}
-		defer rows.Close()
-		for rows.Next() {
-			var id uuid.UUID
-			if err := rows.Scan(&id); err != nil {
-				return err
-			}
-			full = append(full, id)
-		}
-		return rows.Err()
+		var err error
+		full, err = storage.Collect(tx.Select(`SELECT custom_tool_id FROM custom_tool_usage GROUP BY custom_tool_id HAVING count(*) > ?`, keep), storage.RowTo[uuid.UUID])
+		return err
 	})
 	if err != nil {
 		return 0, err

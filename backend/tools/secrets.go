@@ -163,19 +163,14 @@ func (s *Service) SecretDelete(ctx context.Context, p SecretName) (struct{}, err
 func (s *Service) Secrets(ctx context.Context, _ struct{}) (SecretsResult, error) {
 	out := SecretsResult{Secrets: []SecretInfo{}}
 	err := s.db.Read(ctx, func(tx *storage.Tx) error {
-		rows, err := tx.Query(`SELECT name, hosts, tool_ids, updated_at FROM tool_secrets WHERE user_id = ? ORDER BY name`, identity.UserID(ctx))
-		if err != nil {
-			return err
-		}
-		defer rows.Close()
-		for rows.Next() {
+		return tx.Select(`SELECT name, hosts, tool_ids, updated_at FROM tool_secrets WHERE user_id = ? ORDER BY name`, identity.UserID(ctx)).Each(func(row storage.Row) error {
 			x := SecretInfo{Hosts: []string{}, ToolIDs: []uuid.UUID{}}
-			if err := rows.Scan(&x.Name, storage.JSON(&x.Hosts), storage.JSON(&x.ToolIDs), storage.Time(&x.UpdatedAt)); err != nil {
+			if err := row.Scan(&x.Name, storage.JSON(&x.Hosts), storage.JSON(&x.ToolIDs), storage.Time(&x.UpdatedAt)); err != nil {
 				return err
 			}
 			out.Secrets = append(out.Secrets, x)
-		}
-		return rows.Err()
+			return nil
+		})
 	})
 	return out, err
 }

@@ -174,16 +174,11 @@ func (s *Service) Shares(ctx context.Context, p SharesParams) (SharesResult, err
 				return err
 			}
 		}
-		rows, err := tx.Query(`SELECT id, custom_tool_id, access, version, definition_hash, opens, created_at, expires_at, revoked_at FROM custom_tool_shares
-			WHERE user_id = ?1 AND (?2 IS NULL OR custom_tool_id = ?2) ORDER BY created_at DESC LIMIT 1000`, identity.UserID(ctx), tool)
-		if err != nil {
-			return err
-		}
-		defer rows.Close()
-		for rows.Next() {
+		return tx.Select(`SELECT id, custom_tool_id, access, version, definition_hash, opens, created_at, expires_at, revoked_at FROM custom_tool_shares
+			WHERE user_id = ?1 AND (?2 IS NULL OR custom_tool_id = ?2) ORDER BY created_at DESC LIMIT 1000`, identity.UserID(ctx), tool).Each(func(row storage.Row) error {
 			var x Share
 			var hash []byte
-			if err := rows.Scan(&x.ShareID, &x.ToolID, &x.Access, &x.Version, &hash, &x.Opens, storage.Time(&x.CreatedAt),
+			if err := row.Scan(&x.ShareID, &x.ToolID, &x.Access, &x.Version, &hash, &x.Opens, storage.Time(&x.CreatedAt),
 				storage.TimePtr(&x.ExpiresAt), storage.TimePtr(&x.RevokedAt)); err != nil {
 				return err
 			}
@@ -195,8 +190,8 @@ func (s *Service) Shares(ctx context.Context, p SharesParams) (SharesResult, err
 				x.State = "expired"
 			}
 			out.Shares = append(out.Shares, x)
-		}
-		return rows.Err()
+			return nil
+		})
 	})
 	return out, err
 }

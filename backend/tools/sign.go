@@ -143,22 +143,17 @@ func (s *Service) Signers(ctx context.Context, _ struct{}) (SignersResult, error
 				Fingerprint: keyFingerprint(own), PublicKey: keyText(own), Name: s.db.LocalUser().DisplayName, Trusted: true, ThisDevice: true,
 			})
 		}
-		rows, err := tx.Query(`SELECT fingerprint, public_key, name, trusted, added_at FROM tool_signers
-			WHERE user_id = ? AND deleted_at IS NULL ORDER BY name, fingerprint`, user)
-		if err != nil {
-			return err
-		}
-		defer rows.Close()
-		for rows.Next() {
+		return tx.Select(`SELECT fingerprint, public_key, name, trusted, added_at FROM tool_signers
+			WHERE user_id = ? AND deleted_at IS NULL ORDER BY name, fingerprint`, user).Each(func(row storage.Row) error {
 			var x Signer
-			if err := rows.Scan(&x.Fingerprint, &x.PublicKey, &x.Name, &x.Trusted, storage.Time(&x.AddedAt)); err != nil {
+			if err := row.Scan(&x.Fingerprint, &x.PublicKey, &x.Name, &x.Trusted, storage.Time(&x.AddedAt)); err != nil {
 				return err
 			}
 			if len(own) == 0 || x.Fingerprint != keyFingerprint(own) {
 				out.Signers = append(out.Signers, x)
 			}
-		}
-		return rows.Err()
+			return nil
+		})
 	})
 	return out, err
 }

@@ -250,19 +250,9 @@ func (h *host) stateKeys(ctx context.Context, c *call, _ struct{}) (sandbox.Keys
 	}
 	table, owner := h.e.stateTable()
 	return out, h.e.s.db.Read(ctx, func(tx *storage.Tx) error {
-		rows, err := tx.Query(`SELECT state_key FROM `+table+` WHERE `+owner+` = ? AND user_id = ? ORDER BY state_key`, h.e.tool.ID, h.e.user)
-		if err != nil {
-			return err
-		}
-		defer rows.Close()
-		for rows.Next() {
-			var k string
-			if err := rows.Scan(&k); err != nil {
-				return err
-			}
-			out.Keys = append(out.Keys, k)
-		}
-		return rows.Err()
+		var err error
+		out.Keys, err = storage.Collect(tx.Select(`SELECT state_key FROM `+table+` WHERE `+owner+` = ? AND user_id = ? ORDER BY state_key`, h.e.tool.ID, h.e.user), storage.RowTo[string])
+		return err
 	})
 }
 
@@ -281,21 +271,16 @@ func (s *Service) State(ctx context.Context, p ToolID) (StateResult, error) {
 		}
 		out.QuotaBytes, _ = quotaOf(t.Capabilities)
 		folder = StateFolder(s.o.StateDir, t.subject())
-		rows, err := tx.Query(`SELECT state_key, size_bytes, updated_at, substr(state_value, 1, 200) FROM custom_tool_state
-			WHERE custom_tool_id = ? AND user_id = ? ORDER BY state_key LIMIT 10000`, t.ID, user)
-		if err != nil {
-			return err
-		}
-		defer rows.Close()
-		for rows.Next() {
+		return tx.Select(`SELECT state_key, size_bytes, updated_at, substr(state_value, 1, 200) FROM custom_tool_state
+			WHERE custom_tool_id = ? AND user_id = ? ORDER BY state_key LIMIT 10000`, t.ID, user).Each(func(row storage.Row) error {
 			var e StateEntry
-			if err := rows.Scan(&e.Key, &e.SizeBytes, storage.Time(&e.UpdatedAt), &e.Preview); err != nil {
+			if err := row.Scan(&e.Key, &e.SizeBytes, storage.Time(&e.UpdatedAt), &e.Preview); err != nil {
 				return err
 			}
 			out.UsedBytes += e.SizeBytes
 			out.Entries = append(out.Entries, e)
-		}
-		return rows.Err()
+			return nil
+		})
 	})
 	if err != nil || folder == "" {
 		return out, err
@@ -377,20 +362,13 @@ func (s *Service) StateClear(ctx context.Context, p StateClearParams) (StateClea
 }
 
 func (cl *clearing) takeRows(tx *storage.Tx, tool uuid.UUID, key string) error {
-	rows, err := tx.Query(`DELETE FROM custom_tool_state WHERE custom_tool_id = ? AND user_id = ? AND (?3 = '' OR state_key = ?3)
-		RETURNING state_key, state_value, size_bytes, updated_at`, tool, cl.user, key)
-	if err != nil {
-		return err
-	}
-	defer rows.Close()
-	for rows.Next() {
-		var r stateRow
-		if err := rows.Scan(&r.key, &r.value, &r.size, &r.at); err != nil {
-			return err
-		}
-		cl.rows = append(cl.rows, r)
-	}
-	return rows.Err()
+	var err error
+	cl.rows, err = storage.Collect(tx.Select(`DELETE FROM custom_tool_state WHERE custom_tool_id = ? AND user_id = ? AND (?3 = '' OR state_key = ?3)
+		RETURNING state_key, state_value, size_bytes, updated_at`, tool, cl.user, key), func(row storage.Row) (r stateRow, err error) {
+		err = row.Scan(&r.key, &r.value, &r.size, &r.at)
+		return r, err
+	})
+	return err
 }
 
 func (cl *clearing) takeFiles(folder, key string) error {

@@ -21,9 +21,7 @@ const toolColumns = `id, user_id, name, description, language, code, parameters,
 	definition_hash, version, author, signature, samples, tags, icon, origin, clone_source_id, visibility, is_enabled,
 	sync_state, usage_count, last_used, created_at, updated_at`
 
-type scanner interface{ Scan(dst ...any) error }
-
-func scanTool(row scanner, user uuid.UUID) (*Tool, error) {
+func scanTool(row storage.Row, user uuid.UUID) (*Tool, error) {
 	t := &Tool{Capabilities: []string{}, Samples: []Sample{}, Tags: []string{}}
 	var parameters string
 	var limits, sig sql.NullString
@@ -219,7 +217,7 @@ type storedVersion struct {
 
 const versionColumns = `version, definition_hash, language, code, parameters, capabilities, sandbox_profile, limits, description, note, author, created_at`
 
-func scanVersion(row scanner) (*storedVersion, error) {
+func scanVersion(row storage.Row) (*storedVersion, error) {
 	v := &storedVersion{}
 	var hash []byte
 	var parameters string

@@ -79,7 +79,7 @@ type UsageResult struct {
 // Usage returns a page of finished runs and a summary of all that match.
 func (s *Service) Usage(ctx context.Context, p UsageParams) (UsageResult, error) {
 	out := UsageResult{Entries: []UsageEntry{}}
-	if err := page(&p.Limit, nil, 50); err != nil {
+	if err := storage.CheckPage(&p.Limit, nil, 50, 100); err != nil {
 		return out, err
 	}
 	if err := checkEnum("status", p.Status); err != nil {
@@ -107,27 +107,17 @@ func (s *Service) Usage(ctx context.Context, p UsageParams) (UsageResult, error)
 		if p.Before != nil {
 			cond, args = cond+" AND u.timestamp < ?", append(args, *p.Before)
 		}
-		rows, err := tx.Query(`SELECT u.id, u.custom_tool_id, t.name, u.input_params, u.output_result, u.status, coalesce(u.error_message, ''),
+		var err error
+		out.Entries, err = storage.Collect(tx.Select(`SELECT u.id, u.custom_tool_id, t.name, u.input_params, u.output_result, u.status, coalesce(u.error_message, ''),
 			coalesce(u.error_class, ''), u.execution_time_ms, u.cpu_time_ms, u.memory_used_mb, u.host_calls, u.version, u.definition_hash,
 			u.caller, u.parent_id, u.timestamp FROM custom_tool_usage u JOIN custom_tools t ON t.id = u.custom_tool_id
-			WHERE `+cond+` ORDER BY u.timestamp DESC LIMIT ?`, append(args, p.Limit)...)
-		if err != nil {
-			return err
-		}
-		defer rows.Close()
-		for rows.Next() {
-			e, err := scanUsage(rows)
-			if err != nil {
-				return err
-			}
-			out.Entries = append(out.Entries, e)
-		}
-		return rows.Err()
+			WHERE `+cond+` ORDER BY u.timestamp DESC LIMIT ?`, append(args, p.Limit)...), scanUsage)
+		return err
 	})
 	return out, err
 }
 
-func scanUsage(row scanner) (UsageEntry, error) {
+func scanUsage(row storage.Row) (UsageEntry, error) {
 	var e UsageEntry
 	var params, output sql.NullString
 	var hash []byte

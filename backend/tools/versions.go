@@ -76,7 +76,7 @@ type RollbackResult struct {
 // Versions returns a page of a tool's history, newest first.
 func (s *Service) Versions(ctx context.Context, p VersionsParams) (VersionsResult, error) {
 	out := VersionsResult{Versions: []VersionInfo{}}
-	if err := page(&p.Limit, nil, 50); err != nil {
+	if err := storage.CheckPage(&p.Limit, nil, 50, 100); err != nil {
 		return out, err
 	}
 	err := s.db.Read(ctx, func(tx *storage.Tx) error {
@@ -91,23 +91,18 @@ func (s *Service) Versions(ctx context.Context, p VersionsParams) (VersionsResul
 		if p.Before != nil {
 			before = p.Before.UnixMicro()
 		}
-		rows, err := tx.Query(`SELECT version, definition_hash, note, author, created_at FROM custom_tool_versions
-			WHERE custom_tool_id = ? AND created_at < ? ORDER BY created_at DESC, id DESC LIMIT ?`, t.ID, before, p.Limit)
-		if err != nil {
-			return err
-		}
-		defer rows.Close()
-		for rows.Next() {
+		return tx.Select(`SELECT version, definition_hash, note, author, created_at FROM custom_tool_versions
+			WHERE custom_tool_id = ? AND created_at < ? ORDER BY created_at DESC, id DESC LIMIT ?`, t.ID, before, p.Limit).Each(func(row storage.Row) error {
 			var v VersionInfo
 			var hash []byte
-			if err := rows.Scan(&v.Version, &hash, &v.Note, &v.Author, storage.Time(&v.CreatedAt)); err != nil {
+			if err := row.Scan(&v.Version, &hash, &v.Note, &v.Author, storage.Time(&v.CreatedAt)); err != nil {
 				return err
 			}
 			v.DefinitionHash = hashText([32]byte(hash))
 			v.Current = v.Version == t.Version
 			out.Versions = append(out.Versions, v)
-		}
-		return rows.Err()
+			return nil
+		})
 	})
 	return out, err
 }

@@ -12,14 +12,14 @@ import (
 // ListWasm returns a page of the caller's WASM skills, the last changed first.
 func (s *Service) ListWasm(ctx context.Context, p ListWasmParams) (ListWasmResult, error) {
 	out := ListWasmResult{Skills: []WasmSkill{}}
-	if err := page(&p.Limit, &p.Offset, 50); err != nil {
+	if err := storage.CheckPage(&p.Limit, &p.Offset, 50, 100); err != nil {
 		return out, err
 	}
 	out.Limit, out.Offset = p.Limit, p.Offset
 	where, args := []string{"s.user_id = ?", "s.deleted_at IS NULL"}, []any{identity.UserID(ctx)}
 	if p.Query != "" {
 		where = append(where, `(s.name LIKE ? ESCAPE '\' OR s.description LIKE ? ESCAPE '\')`)
-		args = append(args, like(p.Query), like(p.Query))
+		args = append(args, storage.Like(p.Query), storage.Like(p.Query))
 	}
 	if p.Enabled != nil {
 		where, args = append(where, "s.is_enabled = ?"), append(args, *p.Enabled)
@@ -29,21 +29,9 @@ func (s *Service) ListWasm(ctx context.Context, p ListWasmParams) (ListWasmResul
 		if err := tx.QueryRow(`SELECT count(*) FROM skills s WHERE `+cond, args...).Scan(&out.Total); err != nil {
 			return err
 		}
-		rows, err := tx.Query(`SELECT `+skillColumns+` FROM skills s WHERE `+cond+` ORDER BY s.updated_at DESC, s.id DESC LIMIT ? OFFSET ?`,
-			append(args, p.Limit, p.Offset)...)
+		list, err := storage.Collect(tx.Select(`SELECT `+skillColumns+` FROM skills s WHERE `+cond+` ORDER BY s.updated_at DESC, s.id DESC LIMIT ? OFFSET ?`,
+			append(args, p.Limit, p.Offset)...), scanSkill)
 		if err != nil {
-			return err
-		}
-		defer rows.Close()
-		var list []*WasmSkill
-		for rows.Next() {
-			w, err := scanSkill(rows)
-			if err != nil {
-				return err
-			}
-			list = append(list, w)
-		}
-		if err := rows.Err(); err != nil {
 			return err
 		}
 		if err := s.completeSkill(tx, list...); err != nil {
@@ -92,7 +80,7 @@ func (s *Service) GetWasm(ctx context.Context, p GetWasmParams) (GetWasmResult, 
 // WasmExecutions returns a page of the runs of a skill, newest first.
 func (s *Service) WasmExecutions(ctx context.Context, p SkillExecutionsParams) (SkillExecutionsResult, error) {
 	out := SkillExecutionsResult{Executions: []SkillExecution{}}
-	if err := page(&p.Limit, nil, 50); err != nil {
+	if err := storage.CheckPage(&p.Limit, nil, 50, 100); err != nil {
 		return out, err
 	}
 	if err := checkEnum("status", p.Status); err != nil {
@@ -111,22 +99,15 @@ func (s *Service) WasmExecutions(ctx context.Context, p SkillExecutionsParams) (
 			where += " AND (timestamp, id) < (SELECT timestamp, id FROM skill_executions WHERE id = ? AND skill_id = ? AND user_id = ?)"
 			args = append(args, *p.Before, p.SkillID, user)
 		}
-		rows, err := tx.Query(`SELECT id, skill_id, input_params, output_result, status, coalesce(error_class, ''), coalesce(error_message, ''),
+		var err error
+		out.Executions, err = storage.Collect(tx.Select(`SELECT id, skill_id, input_params, output_result, status, coalesce(error_class, ''), coalesce(error_message, ''),
 			execution_time_ms, cpu_time_ms, memory_used_mb, host_calls, tier, isolation, version, caller, timestamp
-			FROM skill_executions WHERE `+where+` ORDER BY timestamp DESC, id DESC LIMIT ?`, append(args, p.Limit+1)...)
-		if err != nil {
-			return err
-		}
-		defer rows.Close()
-		for rows.Next() {
-			var x SkillExecution
-			if err := rows.Scan(&x.ID, &x.SkillID, storage.JSON(&x.Input), storage.JSON(&x.Output), &x.Status, &x.ErrorClass, &x.Error,
-				&x.ExecutionTimeMs, &x.CPUTimeMs, &x.MemoryUsedMb, &x.HostCalls, &x.Tier, &x.Isolation, &x.Version, &x.Caller, storage.Time(&x.Timestamp)); err != nil {
-				return err
-			}
-			out.Executions = append(out.Executions, x)
-		}
-		return rows.Err()
+			FROM skill_executions WHERE `+where+` ORDER BY timestamp DESC, id DESC LIMIT ?`, append(args, p.Limit+1)...), func(row storage.Row) (x SkillExecution, err error) {
+			err = row.Scan(&x.ID, &x.SkillID, storage.JSON(&x.Input), storage.JSON(&x.Output), &x.Status, &x.ErrorClass, &x.Error,
+				&x.ExecutionTimeMs, &x.CPUTimeMs, &x.MemoryUsedMb, &x.HostCalls, &x.Tier, &x.Isolation, &x.Version, &x.Caller, storage.Time(&x.Timestamp))
+			return x, err
+		})
+		return err
 	})
 	if len(out.Executions) > p.Limit {
 		out.Executions, out.More = out.Executions[:p.Limit], true

@@ -61,14 +61,13 @@ func (w *WasmSkill) ref() storage.Ref {
 const skillColumns = `s.id, s.user_id, s.name, s.description, s.wasm_bytecode, s.wasm_size, s.abi, s.version, s.timeout_ms, s.memory_mb,
 	s.capabilities, s.input_schema, s.definition_hash, s.signature, s.origin, s.is_enabled, s.created_at, s.updated_at`
 
-func scanSkill(row scanner, more ...any) (*WasmSkill, error) {
+func scanSkill(row storage.Row) (*WasmSkill, error) {
 	w := &WasmSkill{Capabilities: []string{}, Reasons: []string{}}
 	var schema string
 	var sig sql.NullString
 	var hash []byte
-	dst := []any{&w.ID, &w.owner, &w.Name, &w.Description, &w.WasmBytecode, &w.WasmSize, &w.ABI, &w.Version, &w.TimeoutMs, &w.MemoryMb,
-		storage.JSON(&w.Capabilities), &schema, &hash, &sig, &w.Origin, &w.IsEnabled, storage.Time(&w.CreatedAt), storage.Time(&w.UpdatedAt)}
-	err := row.Scan(append(dst, more...)...)
+	err := row.Scan(&w.ID, &w.owner, &w.Name, &w.Description, &w.WasmBytecode, &w.WasmSize, &w.ABI, &w.Version, &w.TimeoutMs, &w.MemoryMb,
+		storage.JSON(&w.Capabilities), &schema, &hash, &sig, &w.Origin, &w.IsEnabled, storage.Time(&w.CreatedAt), storage.Time(&w.UpdatedAt))
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, errNoSkill()
 	}

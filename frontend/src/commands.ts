@@ -48,6 +48,24 @@ export function globalCommands(shell: Shell, system: System): Command[] {
       run: () => (shell.services = true),
     },
     { id: "app.log", title: "Show RPC log", group: "Helix", words: "frames debug wire", run: () => (shell.log = true) },
+    ...(["1h", "tomorrow", "forever"] as const).map(
+      (time): Command => ({
+        id: `app.pause-background.${time}`,
+        title: `Pause background work ${{ "1h": "for 1 hour", tomorrow: "until tomorrow", forever: "until I resume" }[time]}`,
+        group: "Helix",
+        words: "stop schedules embeddings backups",
+        when: () => rpc.can("app.pause_background"),
+        run: () => void system.pauseBackground({ for: time }),
+      }),
+    ),
+    {
+      id: "app.resume-background",
+      title: "Resume background work",
+      group: "Helix",
+      words: "schedules embeddings backups pause",
+      when: () => rpc.can("app.pause_background") && system.held,
+      run: () => void system.pauseBackground({ resume: true }),
+    },
     {
       id: "gateway.copy-url",
       title: "Copy gateway URL",

@@ -20,7 +20,8 @@ const protocolIntro = "# Protocol reference\n\n" +
 	"On a WebSocket the first call is `connect`, unless the upgrade carried `Authorization: Bearer <token>`. A right includes those below it: " +
 	"admin includes write and approve, and each of these includes read. What is kept for people (approvals, secrets, trusted memories) is open to the window, the command line, a browser that came with a ticket and a token that holds approve; every other token is a program. `session.get` tells which one a session is.\n\n" +
 	"Events arrive as notifications: `{\"jsonrpc\":\"2.0\",\"method\":\"<event>\",\"params\":{\"seq\":412,\"time\":\"…\",\"data\":{…}}}`. `seq` counts per user " +
-	"from 1 within an `epoch`. After a reconnect, `events.resume` replays what was missed; with `gap: true` the client reloads what it shows.\n"
+	"from 1 within an `epoch`. After a reconnect, `events.resume` replays what was missed; with `gap: true` the client reloads what it shows. " +
+	"Transient events (*transient* in the list) have the `seq` 0: they are not replayed and get lost when a client is slow.\n"
 
 // Protocol writes the reference for people.
 func Protocol(a *gateway.API, docs gateway.Docs) []byte {
@@ -56,7 +57,7 @@ func Protocol(a *gateway.API, docs gateway.Docs) []byte {
 	}
 	b.WriteString("\n## Events\n\n| event | data | when |\n|---|---|---|\n")
 	for _, e := range a.Events() {
-		fmt.Fprintf(&b, "| `%s` | %s | %s |\n", e.Name, link(g.ref(e.Type), e.Type), cell(docs.Type(e.Type)))
+		fmt.Fprintf(&b, "| `%s` | %s | %s |\n", e.Name, link(g.ref(e.Type), e.Type), cell(strings.TrimSpace(map[bool]string{true: "*transient* "}[e.Transient]+docs.Type(e.Type))))
 	}
 	b.WriteString("\n## Types\n")
 	named := a.Named()

@@ -252,20 +252,8 @@ func CountRows(t *testing.T, db *storage.DB, user uuid.UUID) map[string]int {
 	t.Helper()
 	out := map[string]int{}
 	err := db.Read(t.Context(), func(tx *storage.Tx) error {
-		rows, err := tx.Query(`SELECT m.name FROM sqlite_schema m JOIN pragma_table_info(m.name) c WHERE m.type = 'table' AND c.name = 'user_id'`)
+		tables, err := storage.Collect(tx.Select(`SELECT m.name FROM sqlite_schema m JOIN pragma_table_info(m.name) c WHERE m.type = 'table' AND c.name = 'user_id'`), storage.RowTo[string])
 		if err != nil {
-			return err
-		}
-		defer rows.Close()
-		var tables []string
-		for rows.Next() {
-			var name string
-			if err := rows.Scan(&name); err != nil {
-				return err
-			}
-			tables = append(tables, name)
-		}
-		if err := rows.Err(); err != nil {
 			return err
 		}
 		for _, name := range tables {

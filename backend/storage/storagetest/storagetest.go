@@ -147,18 +147,14 @@ func NoUndeclaredBlobReferences(t testing.TB, db *storage.DB) {
 
 // columns lists every column of every table that domains write, generated ones included.
 func columns(tx *storage.Tx) (out []storage.BlobColumn, err error) {
-	rows, err := tx.Query(`SELECT m.name, c.name FROM sqlite_master m, pragma_table_xinfo(m.name) c
-		WHERE m.type = 'table' AND m.sql NOT LIKE 'create virtual%' AND m.name NOT IN ('meta', 'change_log', 'audit_log')`)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	for rows.Next() {
+	err = tx.Select(`SELECT m.name, c.name FROM sqlite_master m, pragma_table_xinfo(m.name) c
+		WHERE m.type = 'table' AND m.sql NOT LIKE 'create virtual%' AND m.name NOT IN ('meta', 'change_log', 'audit_log')`).Each(func(row storage.Row) error {
 		var c storage.BlobColumn
-		if err := rows.Scan(&c.Table, &c.Column); err != nil {
-			return nil, err
+		if err := row.Scan(&c.Table, &c.Column); err != nil {
+			return err
 		}
 		out = append(out, c)
-	}
-	return out, rows.Err()
+		return nil
+	})
+	return out, err
 }

@@ -45,7 +45,7 @@ func main() {
 			name string
 			fn   func()
 		}{
-			{"echo", b.echo}, {"events", b.events}, {"big", b.big}, {"layer", b.layer}, {"idle", b.idle}, {"discover", b.discover}, {"status", b.status},
+			{"echo", b.echo}, {"events", b.events}, {"big", b.big}, {"layer", b.layer}, {"idle", b.idle}, {"discover", b.discover}, {"status", b.status}, {"cold", b.cold},
 		} {
 			if strings.Contains(m.name, *only) {
 				m.fn()
@@ -219,16 +219,54 @@ func (b *bench) discover() {
 	report("rpc.discover, "+fmt.Sprintf("%.0f KiB", m["bytes"]/1024), m["median"]/1000, "ms", 0, "none")
 }
 
-// status compares `helix status` against a running backend with starting Node.
-func (b *bench) status() {
-	helix := ""
+// helix returns the path of the built program; without one the reason is printed.
+func helix(measure string) (path string, ok bool) {
 	for _, p := range []string{"../bin/helix", "build/bin/helix"} {
 		if exists(p) {
-			helix, _ = filepath.Abs(p)
+			path, _ = filepath.Abs(p)
 		}
 	}
-	if helix == "" {
-		fmt.Fprintln(os.Stderr, "bench gateway: build/bin/helix is missing; helix status is not measured")
+	if path == "" {
+		fmt.Fprintf(os.Stderr, "bench gateway: build/bin/helix is missing; %s is not measured\n", measure)
+	}
+	return path, path != ""
+}
+
+// wall returns the median times of a command and of `node -e 0`, run in turn.
+func wall(name string, args ...string) (ours, node float64) {
+	run := func(name string, args ...string) float64 {
+		began := time.Now()
+		check(exec.Command(name, args...).Run())
+		return float64(time.Since(began).Microseconds()) / 1000
+	}
+	run(name, args...) // makes the data folder
+	var a, b []float64
+	for range 15 {
+		a = append(a, run(name, args...))
+		b = append(b, run("node", "-e", "0"))
+	}
+	return median(a), median(b)
+}
+
+// cold measures commands that find no Helix running.
+func (b *bench) cold() {
+	helix, ok := helix("the start of commands")
+	if !ok {
+		return
+	}
+	dir, err := os.MkdirTemp("", "helix-bench-gateway-")
+	check(err)
+	defer os.RemoveAll(dir)
+	for _, args := range [][]string{{"version"}, {"tool", "list"}} {
+		ours, node := wall(helix, append(args, "--data-dir", dir)...)
+		report("helix "+strings.Join(args, " ")+", cold, wall", ours, "ms", node, "node -e 0")
+	}
+}
+
+// status compares `helix status` against a running backend with starting Node.
+func (b *bench) status() {
+	helix, ok := helix("helix status")
+	if !ok {
 		return
 	}
 	dir, err := os.MkdirTemp("", "helix-bench-gateway-")
@@ -244,17 +282,8 @@ func (b *bench) status() {
 	check(serve.Start())
 	_, err = bufio.NewReader(out).ReadString('\n')
 	check(err)
-	run := func(name string, args ...string) float64 {
-		began := time.Now()
-		check(exec.Command(name, args...).Run())
-		return float64(time.Since(began).Microseconds()) / 1000
-	}
-	var ours, node []float64
-	for range 15 {
-		ours = append(ours, run(helix, "status", "--data-dir", dir))
-		node = append(node, run("node", "-e", "0"))
-	}
+	ours, node := wall(helix, "status", "--data-dir", dir)
 	cancel()
 	serve.Wait() //nolint:errcheck // interrupted
-	report("helix status, wall", median(ours), "ms", median(node), "node -e 0")
+	report("helix status, wall", ours, "ms", node, "node -e 0")
 }

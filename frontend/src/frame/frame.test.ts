@@ -113,6 +113,20 @@ describe("System", () => {
     expect(s.jobs).toEqual([]);
   });
 
+  it("pauses background work and offers to resume it", async () => {
+    const { rpc, s } = setup();
+    rpc.handle({ "app.pause_background": ((p: { resume?: boolean }) => ({ paused: !p.resume, reasons: p.resume ? [] : ["person"] })) as never });
+    await s.pauseBackground({ for: "1h" });
+    const warning = s.warnings.find((w) => w.id === "paused");
+    expect(warning?.action).toBe("Resume");
+    warning?.run?.();
+    await vi.waitFor(() => expect(s.held).toBe(false));
+    rpc.emit("app.background_changed", { state: { paused: true, reasons: ["low_space"] } });
+    expect(s.held).toBe(false);
+    rpc.emit("app.background_changed", { state: { paused: true, reasons: ["low_space", "person"] } });
+    expect(s.held).toBe(true);
+  });
+
   it("says while all schedules are paused", async () => {
     const { rpc, s } = setup();
     await s.load();

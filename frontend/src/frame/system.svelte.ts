@@ -1,4 +1,4 @@
-import { RpcError, type EventData, type Item, type Result, type Rpc } from "../lib/rpc";
+import { RpcError, type EventData, type Item, type Params, type Result, type Rpc } from "../lib/rpc";
 import { missingWords } from "../lib/run/isolation";
 import { format, Load, toasts } from "../lib/ui/state";
 
@@ -57,6 +57,8 @@ export interface Warning {
   text: string;
   action: string;
   target: string;
+  /** What the act does when it leads nowhere. */
+  run?: () => void;
 }
 
 /** What the frame knows about the program: services, warnings, running jobs, waiting approvals. */
@@ -70,6 +72,8 @@ export class System {
   /** All schedules are paused: until then, or with null until somebody resumes them. */
   paused = $state.raw<{ until: string | null } | null>(null);
   lowSpace = $state(false);
+  /** A person has paused background work. */
+  held = $state(false);
   stopping = $state(false);
   restarting = $state("");
   /** The update of the data at start, while it runs. */
@@ -98,6 +102,7 @@ export class System {
     const rpc = this.#rpc;
     this.#off = [
       rpc.on("storage.low_space", (e) => (this.lowSpace = e.low)),
+      rpc.on("app.background_changed", (e) => (this.held = e.state.reasons.includes("person"))),
       rpc.on("storage.recovery", () => void this.load()),
       rpc.on("storage.backup_progress", (e) => this.#progress(e)),
       rpc.on("tools.execution", (e) => this.#execution(e)),
@@ -145,6 +150,7 @@ export class System {
       this.#memory(),
     ]);
     this.lowSpace = this.storage.data?.lowSpace === true;
+    this.held = this.status.data?.background?.reasons.includes("person") === true;
   }
 
   loadServices(): Promise<void> {
@@ -180,6 +186,15 @@ export class System {
     }
   }
 
+  /** Pauses background work, or resumes it; schedules are part of it. */
+  async pauseBackground(how: Params<"app.pause_background">): Promise<void> {
+    try {
+      this.held = (await this.#rpc.call("app.pause_background", how)).reasons.includes("person");
+    } catch (e) {
+      toasts.error(e, "resume" in how ? "Background work wasn't resumed" : "Background work wasn't paused");
+    }
+  }
+
   /** Whether all schedules are paused. A pause that ends by itself is looked at again then. */
   async #pause(): Promise<void> {
     clearTimeout(this.#ends);
@@ -211,6 +226,7 @@ export class System {
   #warnings(): Warning[] {
     const out: Warning[] = [];
     if (this.lowSpace) out.push({ id: "space", text: "Little disk space is left", action: "Free space", target: "settings/data" });
+    if (this.held) out.push({ id: "paused", text: "Background work is paused", action: "Resume", target: "", run: () => void this.pauseBackground({ resume: true }) });
     for (const d of this.degraded) {
       if (d.area === "backup") out.push({ id: "backup", text: "The automatic backup failed", action: "Back up now", target: "settings/data" });
     }

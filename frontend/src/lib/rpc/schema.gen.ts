@@ -186,32 +186,11 @@ export interface AuditWireSubject {
   name?: string;
 }
 
-/** BenchResult lists the figures, and what could not be measured here. */
-export interface BackendBenchResult {
-  rows: BackendBenchRow[];
-  skipped: string[];
-}
-
-/** BenchRow is one figure of a short benchmark. */
-export interface BackendBenchRow {
-  name: string;
-  value: number;
-  unit: string;
-  /** what it means, for a person */
-  note: string;
-}
-
 /** CancelSkillResult is how the run stands after it. */
 export interface BackendCancelSkillResult {
   status: string;
   /** it was going on and has been told to end, or had been canceled before */
   canceled: boolean;
-}
-
-/** ClearedCache says what left with the cache. */
-export interface BackendClearedCache {
-  bytes: number;
-  modules: number;
 }
 
 /** ExecuteSkillParams run a skill of either kind by its id, or a composite skill that is not saved. */
@@ -234,48 +213,11 @@ export interface BackendExecuteSkillParams {
   interactive?: boolean;
 }
 
-/** SandboxChanged is published when the state of the sandbox changes in a way that a person may want to see. */
-export interface BackendSandboxChanged {
-  status: BackendSandboxStatus;
-}
-
-/** SandboxProfile is a named set of bounds for one run. */
-export interface BackendSandboxProfile {
-  /** strict, standard, permissive or wasm */
-  name: string;
-  /** units of work */
-  fuel: number;
-  stackBytes: number;
-  wallMs: number;
-  cpuMs: number;
-  memoryBytes: number;
-  inputBytes: number;
-  outputBytes: number;
-  logBytes: number;
-  hostCalls: number;
-}
-
-/** SandboxStatus is what the engine says about itself, with the bounds that runs have. */
-export interface BackendSandboxStatus {
-  /** the setting: weakest isolation under which modules of others may run */
-  minIsolation: string;
-  /** that modules of others have on this computer */
-  isolation: string;
-  /** why that is not more, such as bwrap_missing */
-  reasons: string[];
-  /** the bounds by profile, tightest first */
-  profiles: BackendSandboxProfile[];
-  engine: SandboxEngineInfo;
-  ready: boolean;
-  /** why it is not ready */
-  reason?: string;
-  /** thread, or fuel where threads have no clock */
-  cpuMeter: string;
-  /** how each run gets a fresh world: cow shares a prepared one's pages until they are written, copy copies it */
-  snapshot: string;
-  pool: SandboxPoolStatus;
-  tiers: SandboxTierStatus[];
-  cache: SandboxCacheStatus;
+/** PauseBackgroundParams say how long background work pauses, or that it resumes. */
+export interface BackendPauseBackgroundParams {
+  /** 1h, tomorrow or forever, which is until it is resumed; "": forever */
+  for?: string;
+  resume?: boolean;
 }
 
 /** CallParams name a callable and its input. */
@@ -347,6 +289,8 @@ export interface CallableListParams {
   kind?: string;
   /** part of the name or the description */
   query?: string;
+  /** Limit is how many are listed at most, 1 to 500. Then each is also checked as a call would check it, so that blocked is complete; without a limit only what is known without that is. */
+  limit?: number;
 }
 
 /** ListResult holds callables by kind and name. */
@@ -704,6 +648,8 @@ export interface GatewaySystemStatus {
   recovery: boolean;
   degraded: GatewayDegraded[];
   memory: GatewayMemoryUse;
+  /** Background says whether background work is paused, and by what. */
+  background: PauseState;
 }
 
 /** SystemStopping says that Helix is about to end the session. Running calls have until then. */
@@ -1662,6 +1608,22 @@ export interface MemoryUpsertSource {
   contentHash?: string;
 }
 
+/** Changed is published when background work was paused or may go on. */
+export interface PauseChanged {
+  state: PauseState;
+}
+
+/** Reason says who or what holds background work back. */
+export type PauseReason = "low_space" | "person";
+
+/** State is what clients see of a Pause. */
+export interface PauseState {
+  paused: boolean;
+  reasons: PauseReason[];
+  /** Until is when a person's pause ends by itself; absent: it is ended by hand. */
+  until?: string;
+}
+
 /** AnswerParams answer a question. */
 export interface PermissionAnswerParams {
   id: string;
@@ -2017,6 +1979,21 @@ export interface PermissionSubjectRef {
   id: string;
   /** made safe to show */
   name?: string;
+}
+
+/** BenchResult lists the figures, and what could not be measured here. */
+export interface SandboxBenchResult {
+  rows: SandboxBenchRow[];
+  skipped: string[];
+}
+
+/** BenchRow is one figure of a short benchmark. */
+export interface SandboxBenchRow {
+  name: string;
+  value: number;
+  unit: string;
+  /** what it means, for a person */
+  note: string;
 }
 
 /** CacheStatus describes the folder of compiled code. Reason says in words why it is not used, and is empty when it is. */
@@ -3614,6 +3591,12 @@ export interface ToolsChanged {
   kind: string;
 }
 
+/** ClearedCache says what left with the cache. */
+export interface ToolsClearedCache {
+  bytes: number;
+  modules: number;
+}
+
 /** CloneParams copy a tool of one's own or a public one. */
 export interface ToolsCloneParams {
   toolId: string;
@@ -4049,6 +4032,50 @@ export interface ToolsSample {
   params: unknown;
   /** absent: any output will do */
   expected?: unknown;
+}
+
+/** SandboxChanged is published when the state of the sandbox changes in a way that a person may want to see. */
+export interface ToolsSandboxChanged {
+  status: ToolsSandboxStatus;
+}
+
+/** SandboxProfile is a named set of bounds for one run. */
+export interface ToolsSandboxProfile {
+  /** strict, standard, permissive or wasm */
+  name: string;
+  /** units of work */
+  fuel: number;
+  stackBytes: number;
+  wallMs: number;
+  cpuMs: number;
+  memoryBytes: number;
+  inputBytes: number;
+  outputBytes: number;
+  logBytes: number;
+  hostCalls: number;
+}
+
+/** SandboxStatus is what the engine says about itself, with the bounds that runs have. */
+export interface ToolsSandboxStatus {
+  /** the setting: weakest isolation under which modules of others may run */
+  minIsolation: string;
+  /** that modules of others have on this computer */
+  isolation: string;
+  /** why that is not more, such as bwrap_missing */
+  reasons: string[];
+  /** the bounds by profile, tightest first */
+  profiles: ToolsSandboxProfile[];
+  engine: SandboxEngineInfo;
+  ready: boolean;
+  /** why it is not ready */
+  reason?: string;
+  /** thread, or fuel where threads have no clock */
+  cpuMeter: string;
+  /** how each run gets a fresh world: cow shares a prepared one's pages until they are written, copy copies it */
+  snapshot: string;
+  pool: SandboxPoolStatus;
+  tiers: SandboxTierStatus[];
+  cache: SandboxCacheStatus;
 }
 
 /** SearchParams look through the public tools on this device. */
@@ -4700,6 +4727,8 @@ export interface ToolsWasmSkillResult {
 export interface Methods {
   /** Shows the window and opens the link among the arguments. */
   "app.activate": { params: GatewayActivateParams; result: Record<string, never> };
+  /** Pauses schedules, embeddings, automatic backups and pruning, or resumes them. What runs already and what the person starts goes on. A pause outlives a restart. */
+  "app.pause_background": { params: BackendPauseBackgroundParams; result: PauseState };
   /** Answers a question. The first answer wins: a later one, one to a question that expired, and one that carries another definition hash than the question are Conflict with a Stale detail, and nothing changes. It needs the scope approve. */
   "approvals.decide": { params: PermissionAnswerParams; result: PermissionAnswerResult };
   /** Is one question with the change of the definition, the former decisions about the subject and what a run of it would need. */
@@ -4854,14 +4883,14 @@ export interface Methods {
   "permissions.revoke": { params: PermissionRevokeParams; result: PermissionRevokeResult };
   /** Returns the OpenRPC 1.3.2 document of every method and event. */
   "rpc.discover": { params: Record<string, never>; result: unknown };
-  /** Measures for a few seconds how fast code starts, computes and is stopped on this computer. The figures are for a person; they are compared with other engines by make bench-sandbox. */
-  "sandbox.bench": { params: Record<string, never>; result: BackendBenchResult };
+  /** Measures for a few seconds how fast code starts, computes and is stopped on this computer. The figures are for a person; they are compared with other engines by make bench- */
+  "sandbox.bench": { params: Record<string, never>; result: SandboxBenchResult };
   /** Deletes compiled code that is kept between starts. What runs goes on; the next start of each module compiles it once more. */
-  "sandbox.clear_cache": { params: Record<string, never>; result: BackendClearedCache };
+  "sandbox.clear_cache": { params: Record<string, never>; result: ToolsClearedCache };
   /** Runs a file once, without keeping it or a row of the run. The audit log has the run, and every right that it was given. Only a session that may approve can call it. */
   "sandbox.run": { params: ToolsRunCodeParams; result: ToolsExecuteSkillResult };
-  /** Says how the engine that runs untrusted code is: what it is, its tiers, its pool, its cache, and the bounds of each profile. */
-  "sandbox.status": { params: Record<string, never>; result: BackendSandboxStatus };
+  /** Describes the engine that runs untrusted code: what it is, its tiers, its pool, its cache, and the bounds of each profile. */
+  "sandbox.status": { params: Record<string, never>; result: ToolsSandboxStatus };
   /** Tells what was and will be due in a stretch of days. A day is 24 hours from the time of day of From; on one with more than 200 marks each schedule has counts instead. */
   "schedules.calendar": { params: SchedulerCalendarParams; result: SchedulerCalendarResult };
   /** Stops a run. One that its target does not end within 10 seconds is closed all the same; the result says how it stands now. */
@@ -5162,6 +5191,8 @@ export interface Methods {
 
 /** Every event: the data it carries. */
 export interface Events {
+  /** Changed is published when background work was paused or may go on. */
+  "app.background_changed": PauseChanged;
   /** ApprovalChanged is the event approvals.changed. */
   "approvals.changed": PermissionApprovalChanged;
   /** Appended is the event of one committed entry. */
@@ -5181,7 +5212,7 @@ export interface Events {
   /** Changed is the event permissions.changed. */
   "permissions.changed": PermissionChanged;
   /** SandboxChanged is published when the state of the sandbox changes in a way that a person may want to see. */
-  "sandbox.status_changed": BackendSandboxChanged;
+  "sandbox.status_changed": ToolsSandboxChanged;
   /** Changed is the event schedules.changed. */
   "schedules.changed": SchedulerChanged;
   /** Notification is the event schedules.notification. */
@@ -5228,6 +5259,7 @@ export type Scope = "none" | "read" | "write" | "approve" | "admin";
 /** What the client must know of each method besides its types. */
 export const METHODS = [
   { name: "app.activate", scope: "write", costly: false },
+  { name: "app.pause_background", scope: "write", costly: false },
   { name: "approvals.decide", scope: "approve", costly: false },
   { name: "approvals.get", scope: "read", costly: false },
   { name: "approvals.list", scope: "read", costly: false },
@@ -5464,6 +5496,7 @@ export const scopes = Object.fromEntries(METHODS.map((m) => [m.name, m.scope])) 
 
 /** The names of all events. */
 export const EVENTS = [
+  "app.background_changed",
   "approvals.changed",
   "audit.appended",
   "config.changed",

@@ -51,19 +51,32 @@ export const nav = new Nav();
 
 const id = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
 
+/** What a link may name: a screen, the things on it and its parts. */
+export interface LinkTarget {
+  id: string;
+  /** Where the thing with an id is shown, when links may name one. */
+  item?: (id: string) => string;
+  /** Names that may follow the screen's. */
+  parts?: readonly string[];
+}
+
 /**
  * Turns a `helix://` link into a target for `nav.go`, or null when Helix does
- * not understand it. A link only ever navigates.
+ * not understand it. A link only ever navigates. `helix://SCREEN`,
+ * `helix://SCREEN/ID` and `helix://SCREEN/PART` open every screen that has them.
  */
-export function fromLink(link: string): string | null {
+export function fromLink(link: string, screens: readonly LinkTarget[]): string | null {
   if (link.length > 2048 || !link.startsWith("helix://")) return null;
   const rest = link.slice("helix://".length).replace(/\/$/, "");
   if (/[?#%\s\\]|\.\./.test(rest)) return null;
   const parts = rest.split("/");
   const [head, second, third] = parts;
-  if (head === "settings" && parts.length === 2 && /^[a-z-]+$/.test(second ?? "")) return rest;
-  if (head === "tools" && second === "shared" && parts.length === 3 && third && id.test(third)) return rest;
-  if (["tools", "approvals"].includes(head ?? "") && parts.length === 2 && id.test(second ?? "")) return rest;
   if (head === "runs" && parts.length === 2 && id.test(second ?? "")) return `activity/run/${second}`;
+  const screen = screens.find((s) => s.id === head);
+  if (!screen) return null;
+  if (parts.length === 1) return screen.id;
+  if (parts.length === 2 && screen.parts?.includes(second ?? "")) return rest;
+  if (parts.length === 2 && screen.item && id.test(second ?? "")) return screen.item(second!);
+  if (head === "tools" && second === "shared" && parts.length === 3 && third && id.test(third)) return rest;
   return null;
 }

@@ -1,11 +1,12 @@
 import type { Component } from "svelte";
 import type { Method, Rpc } from "../rpc";
 import type { Command } from "./commands.svelte";
+import type { LinkTarget } from "./nav.svelte";
 
 export type ScreenGroup = "Work" | "Mind" | "Voice" | "System";
 
 /** What a folder below `src/screens` exports as `screen` from its `screen.ts`. */
-export interface ScreenDef {
+export interface ScreenDef extends LinkTarget {
   /** First segment of the address and id of its "Go to" command. */
   id: string;
   title: string;

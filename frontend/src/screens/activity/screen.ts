@@ -8,6 +8,7 @@ export const screen: ScreenDef = {
   order: 40,
   icon: History,
   needs: ["audit.list"],
+  item: (id) => `activity/subject/${id}`,
   load: () => import("./Activity.svelte"),
   keys: "g y",
 };

@@ -9,6 +9,8 @@ export const screen: ScreenDef = {
   order: 30,
   icon: ShieldQuestion,
   needs: ["approvals.list", "permissions.list"],
+  item: (id) => `approvals/${id}`,
+  parts: ["grants", "denials", "history"],
   load: () => import("./Approvals.svelte"),
   keys: ["mod+shift+a", "g a"],
   badge: () => system.waiting,

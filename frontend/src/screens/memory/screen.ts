@@ -12,6 +12,8 @@ export const screen: ScreenDef = {
   order: 10,
   icon: Brain,
   needs: ["memory.list"],
+  item: (id) => `memory/${id}`,
+  parts: ["timeline", "conversations", "documents", "trash"],
   load: () => import("./Memory.svelte"),
   keys: "g m",
   commands: [

@@ -363,7 +363,7 @@ export class ScheduleForm {
     }
     if (!this.#named && this.name === "") this.name = this.choices.find((c) => c.id === id)?.name.slice(0, 100) ?? "";
     await Promise.all([
-      this.schema.run(async (signal) => ({ schema: await this.targets.schema(kind, id, signal) })),
+      this.schema.run(async () => ({ schema: this.targets.schema(kind, id) })),
       this.rights.run((signal) => readRights(this.#rpc, kind, id, signal)),
     ]);
   }

@@ -13,15 +13,14 @@ function setup() {
     "schedules.create": (p: object) => schedule({ ...p, scheduleId: "new" } as never),
     "schedules.update": (p: { patch: object }) => schedule(p.patch as never),
     "schedules.get": () => schedule({ revision: 4 }),
-    "skills.list_composite": () => ({
-      skills: [
-        { skillId: "k1", name: "Report", description: "", valid: true, isEnabled: true, inputSchema: { type: "object", properties: { city: { type: "string" } } } },
-        { skillId: "k2", name: "Draft", description: "", valid: false, isEnabled: false },
-      ],
-      total: 2,
+    "callables.list": (p: { kind: string }) => ({
+      callables: [
+        { kind: "skill", id: "k1", name: "Report", effects: {}, input: { type: "object", properties: { city: { type: "string" } } } },
+        { kind: "skill", id: "k2", name: "Draft", effects: {}, blocked: "draft" },
+        { kind: "tool", id: "t1", name: "Fetch", effects: {}, input: { type: "object", properties: { url: { type: "string" } } } },
+        { kind: "tool", id: "t2", name: "Fetch of others", effects: {}, blocked: "foreign" },
+      ].filter((c) => c.kind === p.kind),
     }),
-    "tools.list": () => ({ tools: [{ id: "t1", name: "Fetch", description: "", isEnabled: true, suspended: false }], total: 1 }),
-    "tools.get": () => ({ tool: { parameters: { type: "object", properties: { url: { type: "string" } } } } }),
     "skills.preview_rights": () => ({ steps: [{ stepPath: "steps[0]", toolName: "Fetch page", missing: ["network:https(a.org)"], granted: [], needs: [], toolHash: "", tier: "" }], union: ["network:https(a.org)"], verdict: "denied" }),
     "permissions.preview": () => ({ steps: [], union: [], hosts: [], secrets: [], tier: "", willAsk: [], stops: [], unattended: "ok", unresolved: [] }),
   });

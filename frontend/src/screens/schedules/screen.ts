@@ -12,6 +12,8 @@ export const screen: ScreenDef = {
   order: 40,
   icon: CalendarClock,
   needs: ["schedules.list"],
+  item: (id) => `schedules/${id}`,
+  parts: ["calendar", "history"],
   load: () => import("./Schedules.svelte"),
   keys: "g h",
   commands: [

@@ -13,7 +13,5 @@ export type PreviewTime = Preview["times"][number];
 export type CalendarItem = Item<"schedules.calendar", "items">;
 export type Notice = Item<"schedules.notices", "notices">;
 export type CreateParams = Params<"schedules.create">;
-export type Skill = Item<"skills.list_composite", "skills">;
-export type Tool = Item<"tools.list", "tools">;
 export type SkillRights = Result<"skills.preview_rights">;
 export type ToolRights = Result<"permissions.preview">;

@@ -10,6 +10,7 @@ export const screen: ScreenDef = {
   order: 90,
   icon: Settings,
   needs: ["config.get", "config.schema"],
+  parts: sections.map((s) => s.id),
   load: () => import("./Settings.svelte"),
   keys: ["mod+,", "g s"],
   commands: sections.map((s) => ({

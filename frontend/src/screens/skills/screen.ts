@@ -1,12 +1,10 @@
 import Blocks from "@lucide/svelte/icons/blocks";
 import { rpc } from "../../lib/rpc";
-import { commands, nav } from "../../lib/ui";
+import { nav } from "../../lib/ui";
 import type { ScreenDef } from "../../lib/ui/screen";
 import { canBuild } from "./composite/builder";
 import { compositeScreen } from "./composite/instance";
-import { paletteComposite } from "./composite/palette";
 import { wasmScreen } from "./instance";
-import { paletteSkills } from "./palette";
 
 export const screen: ScreenDef = {
   id: "skills",
@@ -15,6 +13,8 @@ export const screen: ScreenDef = {
   order: 30,
   icon: Blocks,
   needs: ["skills.list_wasm"],
+  item: (id) => `skills/${id}`,
+  parts: ["wasm"],
   load: () => import("./Skills.svelte"),
   keys: "g k",
   commands: [
@@ -25,7 +25,5 @@ export const screen: ScreenDef = {
   start: () => {
     compositeScreen().start();
     wasmScreen().start();
-    commands.addSource((query) => paletteComposite(rpc, query, (to) => nav.go(to)));
-    commands.addSource((query) => paletteSkills(rpc, query, (to) => nav.go(to)));
   },
 };

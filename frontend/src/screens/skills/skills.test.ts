@@ -2,7 +2,6 @@ import { describe, expect, it } from "vitest";
 import { RpcError } from "../../lib/rpc/errors";
 import { isolationWords, reasonWords } from "../../lib/run/isolation";
 import { execution, fake, result, skill, until } from "./fixtures";
-import { paletteSkills } from "./palette";
 import { WasmScreen } from "./skills.svelte";
 import { groupImports, nameFromFile } from "./words";
 
@@ -183,18 +182,6 @@ describe("the inspector", () => {
     screen.inspector.show("nowhere");
     await until(() => screen.inspector.skill.error !== undefined);
     expect(screen.inspector.skill.error?.kind).toBe("not_found");
-    screen.stop();
-  });
-});
-
-describe("the palette", () => {
-  it("finds skills by name and leaves out what cannot run", async () => {
-    const { rpc, screen } = setup();
-    expect(await paletteSkills(rpc as never, "", () => {})).toEqual([]);
-    const found = await paletteSkills(rpc as never, "run skill second", () => {});
-    expect(found.map((c) => c.title)).toEqual(["Run skill: Second", "Open skill: Second"]);
-    rpc.handle({ "skills.list_wasm": () => ({ skills: [skill({ isEnabled: false })], total: 1, limit: 8, offset: 0 }) });
-    expect((await paletteSkills(rpc as never, "word", () => {})).map((c) => c.title)).toEqual(["Open skill: Word count"]);
     screen.stop();
   });
 });

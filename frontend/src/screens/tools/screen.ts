@@ -1,9 +1,7 @@
 import Wrench from "@lucide/svelte/icons/wrench";
-import { rpc } from "../../lib/rpc";
-import { commands, nav } from "../../lib/ui";
+import { nav } from "../../lib/ui";
 import type { ScreenDef } from "../../lib/ui/screen";
 import { toolsScreen } from "./instance";
-import { paletteTools } from "./palette";
 
 export const screen: ScreenDef = {
   id: "tools",
@@ -12,6 +10,7 @@ export const screen: ScreenDef = {
   order: 20,
   icon: Wrench,
   needs: ["tools.list"],
+  item: (id) => `tools/${id}`,
   load: () => import("./Tools.svelte"),
   keys: "g t",
   commands: [
@@ -21,6 +20,5 @@ export const screen: ScreenDef = {
   ],
   start: () => {
     toolsScreen().start();
-    commands.addSource((query) => paletteTools(rpc, query, (to) => nav.go(to)));
   },
 };

@@ -1,6 +1,5 @@
 import { describe, expect, it } from "vitest";
 import { RpcError } from "../../lib/rpc/errors";
-import { paletteTools } from "./palette";
 import { approval, fake, result, row, tool, until, validation } from "./fixtures";
 import { ToolsScreen, type PickFile } from "./tools.svelte";
 import type { RunResult } from "./types";
@@ -188,19 +187,6 @@ describe("the screen", () => {
     screen.editor.close();
     await screen.edit("t1");
     expect(screen.editor.draft.code).toBe("unsaved");
-    screen.list.stop();
-  });
-});
-
-describe("the palette", () => {
-  it("offers to run and edit what fits", async () => {
-    const { rpc, screen } = setup();
-    const went: string[] = [];
-    const found = await paletteTools(rpc, "run tool: text", (to) => went.push(to));
-    expect(found.map((c) => c.title)).toEqual(["Run tool: Text Counter", "Edit tool: Text Counter"]);
-    found[0]!.run();
-    expect(went).toEqual(["tools/t1/run"]);
-    expect(await paletteTools(rpc, "", () => {})).toEqual([]);
     screen.list.stop();
   });
 });

@@ -3,7 +3,6 @@ import { RpcError } from "../../../lib/rpc/errors";
 import { asText, byStep, place } from "./changes";
 import { CompositeScreen } from "./composite.svelte";
 import { execution, fake, meta, until, version } from "./fixtures";
-import { paletteComposite } from "./palette";
 import { listedErrors } from "../../../lib/rpc/fields";
 import type { Execution, Meta } from "./types";
 
@@ -324,12 +323,5 @@ describe("sharing", () => {
     expect(await screen.exporting.make()).toEqual({ name: "digest.helixskill.json", text: '{"format":"helix-skill"}' });
     expect(rpc.sent("skills.export")).toEqual([{ skillId: "s1", includeTools: false }]);
     screen.stop();
-  });
-
-  it("is found in the palette", async () => {
-    const { rpc } = setup();
-    const found = await paletteComposite(rpc as never, "run skill dig", () => {});
-    expect(found.map((c) => c.title)).toEqual(["Run skill: Digest", "Open skill: Digest"]);
-    expect(await paletteComposite(rpc as never, "", () => {})).toEqual([]);
   });
 });

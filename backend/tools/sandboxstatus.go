@@ -1,4 +1,4 @@
-package backend
+package tools
 
 import (
 	"context"
@@ -9,7 +9,6 @@ import (
 
 	"helix/backend/bus"
 	"helix/backend/sandbox"
-	"helix/backend/tools"
 )
 
 // SandboxStatus is what the engine says about itself, with the bounds that runs have.
@@ -24,7 +23,7 @@ type SandboxStatus struct {
 // SandboxProfile is a named set of bounds for one run.
 type SandboxProfile struct {
 	Name string `json:"name"` // strict, standard, permissive or wasm
-	tools.SkillLimits
+	SkillLimits
 	Fuel       uint64 `json:"fuel"` // units of work
 	StackBytes int64  `json:"stackBytes"`
 }
@@ -41,55 +40,51 @@ type ClearedCache struct {
 	Modules int   `json:"modules"`
 }
 
-// SandboxStatus says how the engine that runs untrusted code is: what it is, its tiers, its
+// SandboxStatus describes the engine that runs untrusted code: what it is, its tiers, its
 // pool, its cache, and the bounds of each profile.
-func (b *Backend) SandboxStatus(context.Context, struct{}) (SandboxStatus, error) {
-	return b.sandboxStatus(), nil
+func (s *Service) SandboxStatus(context.Context, struct{}) (SandboxStatus, error) {
+	return s.sandboxStatus(), nil
 }
 
-func (b *Backend) sandboxStatus() SandboxStatus {
-	s := SandboxStatus{Status: b.Sandbox.Status(), MinIsolation: b.Config.Current().SandboxMinIsolation, Profiles: []SandboxProfile{}}
-	s.Isolation, s.Reasons = tools.Isolation(s.Status)
+func (s *Service) sandboxStatus() SandboxStatus {
+	out := SandboxStatus{Status: s.box.Status(), MinIsolation: s.o.MinIsolation, Profiles: []SandboxProfile{}}
+	out.Isolation, out.Reasons = Isolation(out.Status)
 	for _, name := range sandbox.ProfileNames {
 		l, _ := sandbox.Profile(name)
-		s.Profiles = append(s.Profiles, SandboxProfile{Name: name, SkillLimits: tools.WireLimits(l), Fuel: l.Fuel, StackBytes: l.StackBytes})
+		out.Profiles = append(out.Profiles, SandboxProfile{Name: name, SkillLimits: WireLimits(l), Fuel: l.Fuel, StackBytes: l.StackBytes})
 	}
-	return s
+	return out
 }
 
 // SandboxClearCache deletes compiled code that is kept between starts. What runs goes on;
 // the next start of each module compiles it once more.
-func (b *Backend) SandboxClearCache(context.Context, struct{}) (ClearedCache, error) {
-	before := b.Sandbox.Status().Cache
-	if err := b.Sandbox.ClearCache(); err != nil {
+func (s *Service) SandboxClearCache(context.Context, struct{}) (ClearedCache, error) {
+	before := s.box.Status().Cache
+	if err := s.box.ClearCache(); err != nil {
 		return ClearedCache{}, err
 	}
-	after := b.Sandbox.Status().Cache
-	b.tellSandbox()
+	after := s.box.Status().Cache
+	bus.Publish(s.db.Bus(), uuid.Nil, SandboxChanged{s.sandboxStatus()})
 	return ClearedCache{Bytes: max(0, before.Bytes-after.Bytes), Modules: max(0, before.Modules-after.Modules)}, nil
 }
 
-func (b *Backend) tellSandbox() {
-	bus.Publish(b.Bus, uuid.Nil, SandboxChanged{b.sandboxStatus()})
-}
+// sandboxWatchEvery is how often the state of the sandbox is compared.
+const sandboxWatchEvery = 5 * time.Second
 
-// watchEvery is how often the state of the sandbox is compared.
-const watchEvery = 5 * time.Second
-
-// watchSandbox tells the clients when the state of the sandbox changed, until ctx ends.
-func (b *Backend) watchSandbox(ctx context.Context) error {
-	t := time.NewTicker(watchEvery)
+// WatchSandbox publishes SandboxChanged when the state of the sandbox has changed, until ctx ends.
+func (s *Service) WatchSandbox(ctx context.Context) error {
+	t := time.NewTicker(sandboxWatchEvery)
 	defer t.Stop()
-	last := b.sandboxStatus()
+	last := s.sandboxStatus()
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-t.C:
 		}
-		if now := b.sandboxStatus(); !reflect.DeepEqual(now, last) {
+		if now := s.sandboxStatus(); !reflect.DeepEqual(now, last) {
 			last = now
-			bus.Publish(b.Bus, uuid.Nil, SandboxChanged{now})
+			bus.Publish(s.db.Bus(), uuid.Nil, SandboxChanged{now})
 		}
 	}
 }

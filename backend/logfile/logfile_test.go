@@ -1,4 +1,4 @@
-package backend
+package logfile
 
 import (
 	"os"
@@ -11,7 +11,7 @@ import (
 func TestLogStaysWithinItsBounds(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	l := &logFile{path: filepath.Join(dir, "helix.log"), max: 1000, keep: 3, age: time.Hour}
+	l := &File{path: filepath.Join(dir, "helix.log"), max: 1000, keep: 3, age: time.Hour}
 	line := strings.Repeat("x", 99) + "\n"
 	for range 200 {
 		if n, err := l.Write([]byte(line)); n != len(line) || err != nil {
@@ -36,7 +36,7 @@ func TestLogStaysWithinItsBounds(t *testing.T) {
 
 func TestLogThatCannotBeWritten(t *testing.T) {
 	t.Parallel()
-	l := &logFile{path: filepath.Join(t.TempDir(), "missing", "helix.log"), max: 10, keep: 1, age: time.Hour}
+	l := &File{path: filepath.Join(t.TempDir(), "missing", "helix.log"), max: 10, keep: 1, age: time.Hour}
 	if n, err := l.Write([]byte("lost")); n != 4 || err != nil {
 		t.Fatal(n, err)
 	}

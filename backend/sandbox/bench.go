@@ -1,4 +1,4 @@
-package backend
+package sandbox
 
 import (
 	"context"
@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"helix/backend/fault"
-	"helix/backend/sandbox"
 )
 
 // BenchRow is one figure of a short benchmark.
@@ -24,14 +23,14 @@ type BenchResult struct {
 	Skipped []string   `json:"skipped"`
 }
 
-// SandboxBench measures for a few seconds how fast code starts, computes and is stopped on
+// Bench measures for a few seconds how fast code starts, computes and is stopped on
 // this computer. The figures are for a person; they are compared with other engines by
-// make bench-sandbox.
-func (b *Backend) SandboxBench(ctx context.Context, _ struct{}) (BenchResult, error) {
-	if st := b.Sandbox.Status(); !st.Ready {
-		return BenchResult{}, fault.Unavailablef("The sandbox is not ready: %s", st.Reason)
+// make bench-
+func (e *Engine) Bench(ctx context.Context, _ struct{}) (BenchResult, error) {
+	if st := e.Status(); !st.Ready {
+		return BenchResult{}, failf(ClassUnavailable, "The sandbox is not ready: %s", st.Reason)
 	}
-	m := &bencher{ctx: ctx, box: b.Sandbox, out: BenchResult{Rows: []BenchRow{}, Skipped: []string{}}}
+	m := &bencher{ctx: ctx, box: e, out: BenchResult{Rows: []BenchRow{}, Skipped: []string{}}}
 	m.hello()
 	m.compute()
 	m.stop()
@@ -43,7 +42,7 @@ func (b *Backend) SandboxBench(ctx context.Context, _ struct{}) (BenchResult, er
 // bencher measures until something fails; then the rest is left out.
 type bencher struct {
 	ctx context.Context
-	box *sandbox.Engine
+	box *Engine
 	out BenchResult
 	err error
 }
@@ -52,8 +51,8 @@ func (m *bencher) add(name string, d time.Duration, note string) {
 	m.out.Rows = append(m.out.Rows, BenchRow{name, float64(d.Nanoseconds()) / 1e3, "µs", note})
 }
 
-func (m *bencher) js(text string) *sandbox.Program {
-	p, err := m.box.CompileJS(m.ctx, sandbox.Source{Name: "bench.js", Text: text})
+func (m *bencher) js(text string) *Program {
+	p, err := m.box.CompileJS(m.ctx, Source{Name: "bench.js", Text: text})
 	m.fail(err)
 	return p
 }
@@ -69,7 +68,7 @@ const benchTime = time.Second
 
 // times runs what n times, or as often as benchTime allows, and returns the durations in
 // order of size.
-func (m *bencher) times(n int, what sandbox.Runnable, c sandbox.Call) []time.Duration {
+func (m *bencher) times(n int, what Runnable, c Call) []time.Duration {
 	out := make([]time.Duration, 0, n)
 	until := time.Now().Add(benchTime)
 	for range n {
@@ -100,7 +99,7 @@ func (m *bencher) hello() {
 	if m.err != nil {
 		return
 	}
-	call := sandbox.Call{Input: json.RawMessage(`{"n":41}`), Trust: sandbox.TrustOwn}
+	call := Call{Input: json.RawMessage(`{"n":41}`), Trust: TrustOwn}
 	m.times(20, p, call) // until everything is warm
 	d := m.times(500, p, call)
 	m.add("call.p50", at(d, 0.5), "a fresh world, one small call and its result")
@@ -112,7 +111,7 @@ func (m *bencher) compute() {
 	if m.err != nil {
 		return
 	}
-	m.add("loop.1m", at(m.times(3, p, sandbox.Call{Trust: sandbox.TrustOwn}), 0), "a million rounds of a loop in JavaScript")
+	m.add("loop.1m", at(m.times(3, p, Call{Trust: TrustOwn}), 0), "a million rounds of a loop in JavaScript")
 }
 
 // stop measures how long an endless loop outlives its limit.
@@ -125,7 +124,7 @@ func (m *bencher) stop() {
 	var over []time.Duration
 	for range 5 {
 		begun := time.Now()
-		_, err := m.box.Execute(m.ctx, p, sandbox.Call{Trust: sandbox.TrustOwn, Limits: sandbox.Limits{Wall: limit}})
+		_, err := m.box.Execute(m.ctx, p, Call{Trust: TrustOwn, Limits: Limits{Wall: limit}})
 		if d := time.Since(begun); err != nil && m.ctx.Err() == nil {
 			over = append(over, max(0, d-limit))
 		}
@@ -147,7 +146,7 @@ func (m *bencher) module() {
 		m.out.Skipped = append(m.out.Skipped, "wasm: "+fault.As(err).Message)
 		return
 	}
-	call := sandbox.Call{Trust: sandbox.TrustOwn}
+	call := Call{Trust: TrustOwn}
 	once := func() time.Duration {
 		begun := time.Now()
 		_, _ = m.box.Execute(m.ctx, w, call) // it gives no output, which is its end
@@ -175,7 +174,7 @@ func (m *bencher) child() {
 		}
 	}
 	p := m.js("export default () => 1")
-	call := sandbox.Call{Trust: sandbox.TrustForeign, Tier: "t1"}
+	call := Call{Trust: TrustForeign, Tier: "t1"}
 	m.times(1, p, call)
 	if m.err != nil {
 		m.out.Skipped = append(m.out.Skipped, "t1: "+fault.As(m.err).Message)

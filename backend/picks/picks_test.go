@@ -1,4 +1,4 @@
-package backend
+package picks
 
 import (
 	"os"
@@ -15,7 +15,7 @@ import (
 func TestPicks(t *testing.T) {
 	t.Parallel()
 	now := time.Now()
-	p := newPicks("/srv/helix/backups", "/home/ada")
+	p := New("/srv/helix/backups", "/home/ada")
 	p.now = func() time.Time { return now }
 	me, other := uuid.New(), uuid.New()
 	dir := t.TempDir()
@@ -74,7 +74,7 @@ func TestPicks(t *testing.T) {
 	if _, err := p.Resolve(cli, "x", true); !fault.Is(err, fault.Invalid) {
 		t.Errorf("relative path: %v", err)
 	}
-	now = now.Add(pickLife + time.Second)
+	now = now.Add(dialogLife + time.Second)
 	if _, kind := get(file, false); kind != fault.Denied {
 		t.Error("an expired token was accepted")
 	}

@@ -1,4 +1,6 @@
-package backend
+// Package picks holds the files that a person chose in a native dialog or sent from a browser: a
+// method that reads or writes a file gets a token for it, and no path that a page has made up.
+package picks
 
 import (
 	"context"
@@ -15,11 +17,11 @@ import (
 	"helix/backend/identity"
 )
 
-// pickPrefix marks a path parameter that is the token of a native file dialog or of an upload.
-const pickPrefix = "pick:"
+// Prefix marks a path parameter that is the token of a native file dialog or of an upload.
+const Prefix = "pick:"
 
 const (
-	pickLife   = 10 * time.Minute // how long a token may be used
+	dialogLife = 10 * time.Minute // how long a token may be used
 	uploadLife = time.Hour        // the same of an upload, from its last use on
 )
 
@@ -43,14 +45,16 @@ type pick struct {
 	name  string // of an upload, as the person knows it; "": path is the person's own file
 }
 
-func newPicks(backups, home string) *Picks {
+// New returns an empty set. backups is the folder of Helix's own backups, home the person's home
+// folder; "": ~ stands for nothing.
+func New(backups, home string) *Picks {
 	return &Picks{now: time.Now, backups: backups, home: home, all: map[string]pick{}}
 }
 
 // Add returns a token for path that user may use for ten minutes: for writing, or only for
 // reading.
 func (p *Picks) Add(user uuid.UUID, path string, write bool) string {
-	return p.add(pick{user: user, path: path, write: write}, pickLife)
+	return p.add(pick{user: user, path: path, write: write}, dialogLife)
 }
 
 // addUpload is Add for a file that user has sent.
@@ -61,7 +65,7 @@ func (p *Picks) addUpload(user uuid.UUID, path, name string) string {
 func (p *Picks) add(k pick, life time.Duration) string {
 	var b [16]byte
 	_, _ = rand.Read(b[:]) // never fails
-	token := pickPrefix + hex.EncodeToString(b[:])
+	token := Prefix + hex.EncodeToString(b[:])
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := p.now()
@@ -83,14 +87,15 @@ func (p *Picks) uploaded(user uuid.UUID, token string) (path string, ok bool) {
 	return k.path, k.name != "" && k.user == user
 }
 
-// nameOf is what the person calls the upload of token; "": it is no upload.
-func (p *Picks) nameOf(token string) string {
+// Name is what the person calls the upload of token; "": it is no upload.
+func (p *Picks) Name(token string) string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.all[token].name
 }
 
-func (p *Picks) forget(token string) {
+// Forget ends a token; a file that was sent is not removed by it.
+func (p *Picks) Forget(token string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.all, token)
@@ -115,7 +120,7 @@ func (p *Picks) keeps(path string) bool {
 // person, may name paths themselves; ~/ is the person's home folder.
 func (p *Picks) Resolve(ctx context.Context, path string, write bool) (string, error) {
 	id, _ := identity.From(ctx)
-	if !strings.HasPrefix(path, pickPrefix) {
+	if !strings.HasPrefix(path, Prefix) {
 		if id.Pipe == "bridge" && path != "" && (write || filepath.Dir(filepath.Clean(path)) != p.backups) {
 			return "", fault.Deniedf("Choose the file in the dialog; the window cannot name a path itself.")
 		}
@@ -158,18 +163,4 @@ func (p *Picks) Resolve(ctx context.Context, path string, write bool) (string, e
 		return "", fault.Deniedf("The name leads out of the chosen folder.").WithCause(err)
 	}
 	return full, nil
-}
-
-// pathParam makes fn resolve one path parameter before it runs.
-func pathParam[P, R any](b *Backend, write bool, field func(*P) *string, fn func(context.Context, P) (R, error)) func(context.Context, P) (R, error) {
-	return func(ctx context.Context, p P) (R, error) {
-		f := field(&p)
-		path, err := b.Picks.Resolve(ctx, *f, write)
-		if err != nil {
-			var zero R
-			return zero, err
-		}
-		*f = path
-		return fn(ctx, p)
-	}
 }

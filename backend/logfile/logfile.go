@@ -1,0 +1,100 @@
+// Package logfile writes a log of bounded size.
+package logfile
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+)
+
+// Log files kept, and the size at which a new one starts.
+const (
+	maxFiles = 10
+	maxBytes = 10 << 20
+)
+
+// File is a log of bounded size: when the file would pass its largest size it is put aside under
+// its time, and of those put aside the newest that are young enough stay.
+type File struct {
+	path string
+	max  int64
+	keep int
+	age  time.Duration
+
+	mu     sync.Mutex
+	f      *os.File
+	size   int64
+	closed bool
+}
+
+// New returns a log at path, which must end in .log; old files older than age are removed. The file
+// is made with the first record.
+func New(path string, age time.Duration) *File {
+	return &File{path: path, max: maxBytes, keep: maxFiles, age: age}
+}
+
+// Write appends one record. It never fails: a log that cannot be written must not stop
+// the work it describes.
+func (l *File) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		return len(p), nil
+	}
+	if l.f != nil && l.size+int64(len(p)) > l.max {
+		l.rotate()
+	}
+	if l.f == nil && !l.open() {
+		return len(p), nil
+	}
+	n, _ := l.f.Write(p)
+	l.size += int64(n)
+	return len(p), nil
+}
+
+func (l *File) open() bool {
+	f, err := os.OpenFile(l.path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return false
+	}
+	if st, err := f.Stat(); err == nil {
+		l.size = st.Size()
+	}
+	l.f = f
+	return true
+}
+
+const stampLayout = "20060102-150405.000000"
+
+func (l *File) rotate() {
+	_ = l.f.Close() // its content was written
+	l.f = nil
+	aside := func(stamp string) string { return l.path[:len(l.path)-len(".log")] + "-" + stamp + ".log" }
+	if os.Rename(l.path, aside(time.Now().UTC().Format(stampLayout))) != nil {
+		return
+	}
+	old, err := filepath.Glob(aside("*"))
+	if err != nil {
+		return
+	}
+	slices.Sort(old) // the stamp sorts by time
+	for i, path := range old {
+		st, err := os.Stat(path)
+		if err == nil && (len(old)-i > l.keep-1 || time.Since(st.ModTime()) > l.age) {
+			_ = os.Remove(path) // tried again at the next rotation
+		}
+	}
+}
+
+// Close ends the log; later records go nowhere.
+func (l *File) Close() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.closed = true
+	if l.f == nil {
+		return nil
+	}
+	return l.f.Close()
+}

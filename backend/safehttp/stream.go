@@ -1,0 +1,157 @@
+package safehttp
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"net/url"
+	"sync"
+	"time"
+
+	"helix/backend/fault"
+)
+
+// StreamRequest is a Request whose bodies may be longer than memory and last longer than
+// Options.Timeout, which does not apply to it, nor does Request.Timeout.
+type StreamRequest struct {
+	Request
+	// Reader is the body, sent as it comes, in the place of Request.Body; nil: that. A redirect
+	// of such a request is refused, because the body cannot be sent again. A Reader that blocks
+	// must end with its source: Stream does not close it.
+	Reader io.Reader
+	// Idle is the longest time in which no byte moves in either direction while something is
+	// waited for; 0: 30 s.
+	Idle time.Duration
+	// MaxBody bounds the answer's body; 0: Options.MaxBody, negative: no bound.
+	MaxBody int64
+}
+
+// Stream is an answer whose body arrives while it is read. Its Body must be closed; its errors are
+// those of Do.
+type Stream struct {
+	Status int
+	URL    string
+	Header http.Header
+	Body   io.ReadCloser
+}
+
+// errIdle ends an exchange in which nothing moved.
+var errIdle = errors.New("idle for too long")
+
+// Stream sends r and returns once the header of the answer is there. The request's body may still
+// be on its way.
+func (c *Client) Stream(ctx context.Context, r StreamRequest) (*Stream, error) {
+	if r.Idle <= 0 {
+		r.Idle = 30 * time.Second
+	}
+	if r.MaxBody == 0 {
+		r.MaxBody = c.o.MaxBody
+	}
+	moving, cancel := context.WithCancelCause(ctx)
+	idle := &idleTimer{limit: r.Idle, expire: func() { cancel(errIdle) }}
+	failed := func(u *url.URL, err error) error {
+		if errors.Is(context.Cause(moving), errIdle) {
+			err = context.DeadlineExceeded // whatever the transport made of it
+		}
+		return failure(ctx, u, err, "sent and took nothing for", r.Idle)
+	}
+	body := r.Reader
+	if body != nil {
+		body = &countedReader{r: body, moved: idle.moved}
+	}
+	idle.wait()
+	resp, u, err := c.exchange(moving, r.Request, body, failed)
+	idle.stop()
+	if err != nil {
+		cancel(nil)
+		return nil, err
+	}
+	return &Stream{Status: resp.StatusCode, URL: u.String(), Header: resp.Header, Body: &streamBody{
+		r: resp.Body, left: r.MaxBody, host: u.Hostname(), idle: idle, failed: func(err error) error { return failed(u, err) }, cancel: cancel,
+	}}, nil
+}
+
+// idleTimer runs while something is waited for and begins anew whenever bytes move.
+type idleTimer struct {
+	limit  time.Duration
+	expire func()
+
+	mu      sync.Mutex
+	timer   *time.Timer
+	waiting bool
+}
+
+func (t *idleTimer) wait() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.waiting = true
+	if t.timer == nil {
+		t.timer = time.AfterFunc(t.limit, t.expire)
+		return
+	}
+	t.timer.Reset(t.limit)
+}
+
+func (t *idleTimer) moved() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.waiting {
+		t.timer.Reset(t.limit)
+	}
+}
+
+func (t *idleTimer) stop() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.waiting = false
+	t.timer.Stop()
+}
+
+// countedReader is the body of a request; what is read of it is on its way.
+type countedReader struct {
+	r     io.Reader
+	moved func()
+}
+
+func (b *countedReader) Read(p []byte) (int, error) {
+	n, err := b.r.Read(p)
+	if n > 0 {
+		b.moved()
+	}
+	return n, err
+}
+
+// streamBody is the body of an answer. A caller that does not read leaves no time to be idle.
+type streamBody struct {
+	r      io.ReadCloser
+	left   int64 // bytes that may still come; negative: any number
+	host   string
+	idle   *idleTimer
+	failed func(error) error
+	cancel context.CancelCauseFunc
+}
+
+func (b *streamBody) Read(p []byte) (int, error) {
+	b.idle.wait()
+	n, err := b.r.Read(p)
+	b.idle.stop()
+	if b.left >= 0 {
+		if int64(n) > b.left {
+			n, b.left = int(b.left), 0
+			return n, fault.Limitf("The answer of %s is larger than allowed.", b.host)
+		}
+		b.left -= int64(n)
+	}
+	if err != nil && err != io.EOF {
+		err = b.failed(err)
+	}
+	return n, err
+}
+
+// Close ends the exchange, whether or not all was read.
+func (b *streamBody) Close() error {
+	b.idle.stop()
+	b.cancel(nil)
+	return b.r.Close()
+}

@@ -1,0 +1,29 @@
+import { describe, expect, it } from "vitest";
+import { fromLink } from "./lib/ui/nav.svelte";
+import { screens } from "./screens";
+
+const id = "0198c5a2-7d00-7000-8000-000000000001";
+const target = (link: string): string | null => fromLink(link, screens);
+
+describe("links", () => {
+  it("open every screen, its things and its parts", () => {
+    expect(screens.map((s) => s.id).sort()).toEqual(["activity", "approvals", "memory", "schedules", "settings", "skills", "tools"]);
+    for (const s of screens) {
+      const links = [`helix://${s.id}`, ...(s.item ? [`helix://${s.id}/${id}`] : []), ...(s.parts ?? []).map((p) => `helix://${s.id}/${p}`)];
+      expect(s.item !== undefined || (s.parts ?? []).length > 0, `${s.id} has nothing but its first page`).toBe(true);
+      for (const link of links) expect(target(link)?.split("/")[0], link).toBe(s.id);
+    }
+  });
+  it("understand those of the manual and nothing else", () => {
+    expect(target(`helix://tools/${id}`)).toBe(`tools/${id}`);
+    expect(target(`helix://tools/shared/${id}`)).toBe(`tools/shared/${id}`);
+    expect(target(`helix://approvals/${id}`)).toBe(`approvals/${id}`);
+    expect(target(`helix://skills/${id}`)).toBe(`skills/${id}`);
+    expect(target(`helix://memory/${id}`)).toBe(`memory/${id}`);
+    expect(target(`helix://runs/${id}`)).toBe(`activity/run/${id}`);
+    expect(target("helix://settings/data")).toBe("settings/data");
+    for (const bad of ["http://x", "helix://tools/1", `helix://tools/${id}?run=1`, `helix://tools/../${id}`, "helix://settings/a/b", "helix://settings/nowhere", "helix://elsewhere", "helix://", `helix://approvals/${id}/approve`, `helix://tools/${id}/run`, `helix://nowhere/${id}`, "helix://settings/" + "a".repeat(3000)]) {
+      expect(target(bad), bad).toBeNull();
+    }
+  });
+});
