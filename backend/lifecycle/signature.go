@@ -70,8 +70,8 @@ type Signer struct {
 	AddedAt     time.Time `json:"addedAt"`
 }
 
-// signedText is the canonical JSON under a signature.
-func signedText(hash [32]byte, s *BundleSignature) ([]byte, error) {
+// Text is the canonical JSON that is signed.
+func (s *BundleSignature) Text(hash [32]byte) ([]byte, error) {
 	doc, err := json.Marshal(struct {
 		Helix          string `json:"helix"`
 		DefinitionHash string `json:"definitionHash"`
@@ -95,7 +95,7 @@ func Sign(tx *storage.Tx, db *storage.DB, it Item, hash [32]byte, author string)
 	s := &BundleSignature{
 		Name: it.Name, Version: it.Version, Author: author, SignedAt: tx.Now.UTC().Format(time.RFC3339Nano), PublicKey: KeyText(tx.Device().PublicKey),
 	}
-	text, err := signedText(hash, s)
+	text, err := s.Text(hash)
 	if err != nil {
 		return nil, err
 	}
@@ -146,7 +146,8 @@ func (s *BundleSignature) Columns() (text, fingerprint, at any, err error) {
 	if s == nil {
 		return nil, nil, nil, nil
 	}
-	if text, err = json.Marshal(s); err != nil {
+	doc, err := json.Marshal(s)
+	if err != nil {
 		return nil, nil, nil, err
 	}
 	if key, err := s.Key(); err == nil {
@@ -155,7 +156,7 @@ func (s *BundleSignature) Columns() (text, fingerprint, at any, err error) {
 	if t, err := time.Parse(time.RFC3339Nano, s.SignedAt); err == nil {
 		at = t
 	}
-	return text, fingerprint, at, nil
+	return string(doc), fingerprint, at, nil
 }
 
 // ReadSignature reads the text that Columns gave; nil when there is none.
@@ -193,7 +194,7 @@ func (s *BundleSignature) Verify(hash [32]byte, code string) SignatureState {
 		}
 		return SignatureLegacy
 	}
-	text, err := signedText(hash, s)
+	text, err := s.Text(hash)
 	if err != nil || !ed25519.Verify(key, text, sig) {
 		return SignatureInvalid
 	}
