@@ -20,7 +20,8 @@ func (b *bench) largeRun() (Execution, storage.Ref) {
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	x := b.until(b.async(skill, string(in)), is("completed"))
+	id := b.async(skill, string(in))
+	x := b.until(id, func(x Execution) bool { return x.Status == "completed" && b.s.inMemory(id) == nil })
 	var name string
 	if err := b.db.Read(b.ctx, func(tx *storage.Tx) error {
 		return tx.QueryRow(`SELECT output_blob FROM composite_skill_steps WHERE execution_id = ? AND step_path = 'one'`, x.ExecutionID).Scan(&name)

@@ -15,6 +15,7 @@ import (
 	"helix/backend/bus"
 	"helix/backend/callable"
 	"helix/backend/fault"
+	"helix/backend/lifecycle"
 	"helix/backend/schema"
 	"helix/backend/storage"
 )
@@ -73,6 +74,7 @@ type Service struct {
 	log    *slog.Logger
 	limits Limits
 
+	kind     *lifecycle.Kind
 	writes   *storage.Group
 	schemas  schema.Cache
 	programs programs
@@ -117,6 +119,7 @@ func New(db *storage.DB, o Options) *Service {
 		live: map[uuid.UUID]*live{}, lines: map[uuid.UUID]*line{}, watchers: map[uuid.UUID][]chan struct{}{},
 		quiet: make(chan struct{}), again: make(chan struct{}, 1),
 	}
+	s.kind = s.kindOfSkills()
 	if s.writes = o.Writes; s.writes == nil {
 		s.writes = storage.NewGroup(db, maxGroup)
 	}

@@ -18,6 +18,7 @@ import (
 	"helix/backend/bus"
 	"helix/backend/fault"
 	"helix/backend/identity"
+	"helix/backend/lifecycle"
 	"helix/backend/permission"
 	"helix/backend/safehttp"
 	"helix/backend/sandbox"
@@ -81,6 +82,8 @@ type Service struct {
 	o     Options
 	log   *slog.Logger
 
+	kind, wasm *lifecycle.Kind
+
 	web    *safehttp.Client // for tools: every address is asked of permission
 	direct *safehttp.Client // for imports that the user started
 
@@ -115,6 +118,7 @@ func New(db *storage.DB, perm *permission.Service, aud *audit.Service, box *sand
 		large: make(chan struct{}, 1), reviews: map[reviewKey]review{}, undo: map[string]*clearing{},
 		again: make(chan struct{}, 1), writes: storage.NewGroup(db, 0),
 	}
+	s.kind, s.wasm = s.toolKind(), s.wasmTools()
 	s.life, s.stop = context.WithCancel(context.Background())
 	s.web, s.direct = s.clients()
 	perm.Register(subjectKind, s, s.rerun)
@@ -186,7 +190,7 @@ func (s *Service) complete(tx *storage.Tx, t *Tool) error {
 	user := identity.UserID(tx.Context())
 	t.ApproxTokens = approxTokens("tool_"+slug(t.Name), t.Description, t.Parameters)
 	var err error
-	t.Signature, err = s.trust(tx, user, t.sig, t.sig.verify(t.hash, t.Code))
+	t.Signature, err = lifecycle.Trust(tx, s.db, user, t.sig, t.sig.Verify(t.hash, t.Code))
 	if err != nil || !t.Mine {
 		return err
 	}
