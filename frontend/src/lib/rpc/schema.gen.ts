@@ -4811,7 +4811,7 @@ export interface Methods {
   "memory.delete": { params: MemoryIDsParams; result: MemoryCountResult };
   /** Moves a conversation to the trash; search forgets its turns at once. */
   "memory.delete_conversation": { params: MemoryConversationIDParams; result: MemoryCountResult };
-  /** Moves a document to the trash; search forgets its parts at once. Their ids and vectors stay for as long as it can come back. */
+  /** Moves a document to the trash; search forgets its parts at once. */
   "memory.delete_document": { params: MemoryDocumentParams; result: MemoryCountResult };
   /** Gives parts of one document, in order: a page, or the page that has the part aroundSeq in its middle. */
   "memory.document": { params: MemoryDocumentViewParams; result: MemoryDocumentView };
