@@ -46,6 +46,7 @@ var levels = map[string]int{
 	"backend/permission":                   foundation,
 	"backend/safehttp":                     foundation,
 	"backend/callable":                     foundation,
+	"backend/lifecycle":                    foundation,
 	"backend/callable/callabletest":        foundation,
 	"backend/sandbox":                      engine,
 	"backend/sandbox/qjs":                  engine,
@@ -116,6 +117,13 @@ var sideways = map[string]map[string]string{
 		"backend/storage":  "grants are rows",
 		"backend/jcs":      "definitions are pinned by canonical hash",
 		"backend/audit":    "a decision and its entry are one transaction",
+	},
+	"backend/lifecycle": {
+		"backend/fault":    "coded errors",
+		"backend/audit":    "a change and its entry are one transaction",
+		"backend/identity": "a restore acts for the caller",
+		"backend/jcs":      "what is signed is canonical JSON",
+		"backend/storage":  "definitions are rows",
 	},
 	"backend/callable": {
 		"backend/fault":      "a refusal is a coded error",

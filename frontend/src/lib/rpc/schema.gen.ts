@@ -730,6 +730,45 @@ export interface GatewayUser {
   displayName: string;
 }
 
+/** BundleSignature is a signature as it travels: Ed25519 over the canonical JSON of {helix:"tool/1", definitionHash, name, version, author, signedAt}. It is stored as it came, with the name and version that it was made for. */
+export interface LifecycleBundleSignature {
+  name: string;
+  version: string;
+  author: string;
+  /** RFC 3339, exactly as it was signed */
+  signedAt: string;
+  /** base64 of 32 bytes, or PEM in the older form */
+  publicKey: string;
+  /** base64 */
+  signature: string;
+  legacy?: boolean;
+}
+
+/** SignatureInfo is the state of a definition's signature on this device. */
+export interface LifecycleSignatureInfo {
+  state: LifecycleSignatureState;
+  /** SHA-256 of the public key, 64 hex digits */
+  fingerprint?: string;
+  /** base64, for tools.trust_signer */
+  publicKey?: string;
+  /** the name the user gave this key, else the author in the signature */
+  signer?: string;
+  signedAt?: string;
+}
+
+/** SignatureState says what a signature is worth. */
+export type LifecycleSignatureState = "valid_trusted" | "valid_unknown" | "valid_legacy" | "invalid" | "none";
+
+/** Signer is a key that signed tools. */
+export interface LifecycleSigner {
+  fingerprint: string;
+  publicKey: string;
+  name: string;
+  trusted: boolean;
+  thisDevice: boolean;
+  addedAt: string;
+}
+
 /** Difference is where a replay and a journal part. */
 export interface MachineDifference {
   seq: number;
@@ -3508,20 +3547,6 @@ export interface ToolsBundleDefinition {
   limits?: ToolsLimits;
 }
 
-/** BundleSignature is a signature as it travels: Ed25519 over the canonical JSON of {helix:"tool/1", definitionHash, name, version, author, signedAt}. */
-export interface ToolsBundleSignature {
-  name: string;
-  version: string;
-  author: string;
-  /** RFC 3339, exactly as it was signed */
-  signedAt: string;
-  /** base64 of 32 bytes, or PEM in the older form */
-  publicKey: string;
-  /** base64 */
-  signature: string;
-  legacy?: boolean;
-}
-
 /** BundleTool is one tool in a bundle. */
 export interface ToolsBundleTool {
   definition: ToolsBundleDefinition;
@@ -3530,7 +3555,7 @@ export interface ToolsBundleTool {
   tags: string[];
   icon: string;
   samples?: ToolsSample[];
-  signature?: ToolsBundleSignature;
+  signature?: LifecycleBundleSignature;
   history?: ToolsBundleVersion[];
 }
 
@@ -3657,7 +3682,7 @@ export interface ToolsCreateWasmParams {
   capabilities?: string[];
   inputSchema?: unknown;
   /** of its author over the definition */
-  signature?: ToolsBundleSignature;
+  signature?: LifecycleBundleSignature;
   /** default import; local needs the right to approve */
   origin?: ToolsWasmOrigin;
 }
@@ -3840,7 +3865,7 @@ export interface ToolsImportItem {
   action: string;
   newName?: string;
   definitionHash: string;
-  signature: ToolsSignatureInfo;
+  signature: LifecycleSignatureInfo;
   requestedCapabilities: string[];
   warnings: string[];
   /** replace: what changes in the tool that is here */
@@ -4184,39 +4209,14 @@ export interface ToolsSignResult {
   fingerprint: string;
 }
 
-/** SignatureInfo is the state of a tool's signature on this device. */
-export interface ToolsSignatureInfo {
-  state: ToolsSignatureState;
-  /** SHA-256 of the public key, 64 hex digits */
-  fingerprint?: string;
-  /** base64, for tools.trust_signer */
-  publicKey?: string;
-  /** the name the user gave this key, else the author in the signature */
-  signer?: string;
-  signedAt?: string;
-}
-
-/** SignatureState says what a signature is worth. */
-export type ToolsSignatureState = "valid_trusted" | "valid_unknown" | "valid_legacy" | "invalid" | "none";
-
-/** Signer is a key that signed tools. */
-export interface ToolsSigner {
-  fingerprint: string;
-  publicKey: string;
-  name: string;
-  trusted: boolean;
-  thisDevice: boolean;
-  addedAt: string;
-}
-
 /** SignerResult holds one signer. */
 export interface ToolsSignerResult {
-  signer: ToolsSigner;
+  signer: LifecycleSigner;
 }
 
 /** SignersResult lists the known signers, this device first. */
 export interface ToolsSignersResult {
-  signers: ToolsSigner[];
+  signers: LifecycleSigner[];
 }
 
 /** SkillExecution is one run in the history. Input and output above 64 KiB are cut to {"truncated":true,"bytes":n,"head":…}; secrets in them are masked. */
@@ -4391,7 +4391,7 @@ export interface ToolsTool {
   /** 64 hex digits; grants are bound to it */
   definitionHash: string;
   author: string;
-  signature: ToolsSignatureInfo;
+  signature: LifecycleSignatureInfo;
   samples: ToolsSample[];
   tags: string[];
   icon: string;
@@ -4635,7 +4635,7 @@ export interface ToolsWasmPatch {
   memoryMb?: number;
   capabilities?: string[];
   inputSchema?: unknown;
-  signature?: ToolsBundleSignature;
+  signature?: LifecycleBundleSignature;
   isEnabled?: boolean;
 }
 
@@ -4668,7 +4668,7 @@ export interface ToolsWasmReport {
   reasons: string[];
   /** why it would not run on this computer */
   refused?: string;
-  signature: ToolsSignatureInfo;
+  signature: LifecycleSignatureInfo;
   /** who signed it, or "unsigned" */
   signer: string;
 }
@@ -4695,7 +4695,7 @@ export interface ToolsWasmSkill {
   inputSchema: unknown;
   /** 64 hex digits; grants are bound to it */
   definitionHash: string;
-  signature: ToolsSignatureInfo;
+  signature: LifecycleSignatureInfo;
   /** who signed it, or "unsigned" */
   signer: string;
   origin: ToolsWasmOrigin;
@@ -4811,7 +4811,7 @@ export interface Methods {
   "memory.delete": { params: MemoryIDsParams; result: MemoryCountResult };
   /** Moves a conversation to the trash; search forgets its turns at once. */
   "memory.delete_conversation": { params: MemoryConversationIDParams; result: MemoryCountResult };
-  /** Moves a document to the trash; search forgets its parts at once. Their ids and vectors stay for as long as it can come back. */
+  /** Moves a document to the trash; search forgets its parts at once. */
   "memory.delete_document": { params: MemoryDocumentParams; result: MemoryCountResult };
   /** Gives parts of one document, in order: a page, or the page that has the part aroundSeq in its middle. */
   "memory.document": { params: MemoryDocumentViewParams; result: MemoryDocumentView };
