@@ -279,14 +279,10 @@ func (s *Service) insertRow(tx *storage.Tx, user uuid.UUID, d *draft) (id uuid.U
 		if err != nil {
 			return id, err
 		}
-		r, err := tx.Exec(`INSERT INTO memories (id, user_id, type, content, occurred_at, layer, source, source_ref, untrusted, content_hash,
+		if done, err := updateRow(tx, `INSERT INTO memories (id, user_id, type, content, occurred_at, layer, source, source_ref, untrusted, content_hash,
 			salience, salience_tier, pinned, emotional_valence, metadata, created_at, updated_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING`,
 			id, user, d.typ, content, d.occurredAt, nullInt(d.layer), d.source, nullText(d.sourceRef), d.untrusted, d.hash[:],
-			d.salience, d.tier, d.pinned, d.valence, d.metadata, tx.Now, tx.Now)
-		if err != nil {
-			return id, err
-		}
-		if n, err := r.RowsAffected(); err != nil || n > 0 {
+			d.salience, d.tier, d.pinned, d.valence, d.metadata, tx.Now, tx.Now); done || err != nil {
 			return id, err
 		}
 	}

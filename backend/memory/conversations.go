@@ -21,6 +21,7 @@ type conversationRow struct {
 	typ      string
 	layer    int
 	metadata json.RawMessage
+	retitled bool // an import has just changed its title
 }
 
 const conversationColumns = `id, user_id, source, external_id, title, participants, tags, untrusted, type, coalesce(layer, 0), metadata,

@@ -68,8 +68,8 @@ func (s *Service) trustTargets(tx *storage.Tx, user uuid.UUID, p TrustParams) (u
 		return u, err
 	case p.DocumentID != nil:
 		d, err := s.liveDocument(tx, user, *p.DocumentID)
-		if err == nil && d.untrusted != p.Untrusted {
-			u.Documents = []uuid.UUID{d.id}
+		if err == nil && d.Untrusted != p.Untrusted {
+			u.Documents = []uuid.UUID{d.ID}
 		}
 		return u, err
 	}

@@ -169,7 +169,7 @@ func (s *Service) embedParts(ctx context.Context, d *documentIn) error {
 		if err != nil || was == nil {
 			return err
 		}
-		stored, err := s.storedParts(tx, was.id)
+		stored, err := s.storedParts(tx, was.ID)
 		for i := range stored {
 			known[stored[i].hash] = true
 		}
@@ -204,23 +204,16 @@ func (s *Service) ListDocuments(ctx context.Context, p PageParams) (DocumentsRes
 	out := DocumentsResult{Documents: []Document{}}
 	total, err := documentParent.list(ctx, s, p, func(row storage.Row) error {
 		var chunks int64
-		r, err := scanDocument(row, &chunks)
+		d, err := scanDocument(row, &chunks)
 		if err != nil {
 			return err
 		}
-		out.Documents = append(out.Documents, r.wire(chunks))
+		d.Chunks = chunks
+		out.Documents = append(out.Documents, d.Document)
 		return nil
 	})
 	out.Total = total
 	return out, err
-}
-
-func (r *documentRow) wire(chunks int64) Document {
-	if r.tags == nil {
-		r.tags = []string{}
-	}
-	return Document{ID: r.id, Source: r.source, SourceURI: r.uri, Title: r.title, Mime: r.mime, Tags: r.tags, Untrusted: r.untrusted, Chunks: chunks,
-		OccurredAt: r.occurredAt, CreatedAt: r.createdAt, UpdatedAt: r.updatedAt, DeletedAt: r.deletedAt}
 }
 
 // liveDocument gives a document that is not in the trash.
@@ -240,12 +233,13 @@ func (s *Service) Document(ctx context.Context, p DocumentViewParams) (DocumentV
 		if err != nil {
 			return err
 		}
-		if out.Total, out.Offset, err = documentParent.page(tx, d.id, p.AroundSeq, p.Limit, p.Offset); err != nil {
+		if out.Total, out.Offset, err = documentParent.page(tx, d.ID, p.AroundSeq, p.Limit, p.Offset); err != nil {
 			return err
 		}
-		out.Document = d.wire(out.Total)
+		d.Chunks = out.Total
+		out.Document = d.Document
 		return tx.Select(`SELECT id, seq, heading, content, start_offset, end_offset FROM chunks WHERE document_id = ? AND deleted_at IS NULL
-			ORDER BY seq LIMIT ? OFFSET ?`, d.id, p.Limit, out.Offset).Each(func(row storage.Row) error {
+			ORDER BY seq LIMIT ? OFFSET ?`, d.ID, p.Limit, out.Offset).Each(func(row storage.Row) error {
 			var c Chunk
 			var content []byte
 			if err := row.Scan(&c.ID, &c.Seq, &c.Heading, &content, &c.StartOffset, &c.EndOffset); err != nil {

@@ -219,7 +219,7 @@ func (w *importWriter) document(d *documentIn, exported bool) error {
 	if err != nil {
 		return err
 	}
-	if was != nil && was.deletedAt != nil {
+	if was != nil && was.DeletedAt != nil {
 		w.at.Skipped++
 		w.at.Trashed++
 		return nil
@@ -265,10 +265,10 @@ func (w *importWriter) emptyRest(uri string) error {
 	base, number, _ := strings.Cut(uri, "#")
 	for n, _ := strconv.Atoi(number); ; n++ {
 		was, err := w.s.documentByURI(w.tx, w.job.user, base+"#"+strconv.Itoa(n))
-		if err != nil || was == nil || was.deletedAt != nil || w.job.o.DryRun {
+		if err != nil || was == nil || was.DeletedAt != nil || w.job.o.DryRun {
 			return err
 		}
-		if _, err := w.s.upsertDocument(w.tx, &documentIn{user: was.user, source: was.source, uri: was.uri}); err != nil {
+		if _, err := w.s.upsertDocument(w.tx, &documentIn{user: was.user, source: was.Source, uri: was.SourceURI}); err != nil {
 			return err
 		}
 	}

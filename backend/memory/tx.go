@@ -55,14 +55,13 @@ func (s *Service) AppendTx(ctx context.Context, tx *storage.Tx, p Said) (uuid.UU
 	if err != nil {
 		return uuid.Nil, err
 	}
-	if h.deletedAt != nil {
+	if h.DeletedAt != nil {
 		return uuid.Nil, fault.Conflictf("This conversation is in the trash. Restore it first.")
 	}
 	var next int64
-	if err := tx.QueryRow(`SELECT coalesce(max(seq) + 1, 0) FROM conversation_turns WHERE conversation_id = ? AND deleted_at IS NULL`, h.id).Scan(&next); err != nil {
+	if err := tx.QueryRow(`SELECT coalesce(max(seq) + 1, 0) FROM conversation_turns WHERE conversation_id = ? AND deleted_at IS NULL`, h.ID).Scan(&next); err != nil {
 		return uuid.Nil, err
 	}
-	pr := &prepared{rec: importer.Record{Conversation: c}}
 	for _, t := range p.Turns {
 		text, err := checkContent("text", t.Text)
 		if err != nil {
@@ -70,29 +69,24 @@ func (s *Service) AppendTx(ctx context.Context, tx *storage.Tx, p Said) (uuid.UU
 		}
 		known := false
 		if t.ID != "" {
-			if err := tx.QueryRow(`SELECT EXISTS (SELECT 1 FROM conversation_turns WHERE conversation_id = ? AND external_id = ? AND deleted_at IS NULL)`, h.id, t.ID).Scan(&known); err != nil {
+			if err := tx.QueryRow(`SELECT EXISTS (SELECT 1 FROM conversation_turns WHERE conversation_id = ? AND external_id = ? AND deleted_at IS NULL)`, h.ID, t.ID).Scan(&known); err != nil {
 				return uuid.Nil, err
 			}
 		}
 		if known {
 			continue
 		}
-		turn := importer.Turn{ExternalID: t.ID, Role: t.Role, Speaker: t.Speaker, Text: text, At: t.At}
-		hash := textHash(text)
-		id, err := s.insertTurn(tx, user, h.id, next, &turn, text, hash)
-		if err != nil {
+		row := &turnRow{hash: textHash(text), createdAt: tx.Now, Turn: Turn{Seq: next, TurnID: t.ID, Role: t.Role, Speaker: t.Speaker, Text: text, OccurredAt: t.At}}
+		if err := s.insertTurn(tx, h, row, nil); err != nil {
 			return uuid.Nil, err
 		}
-		pr.turns, pr.texts, pr.hashes = []importer.Turn{turn}, []string{text}, [][32]byte{hash}
-		e := w.turnEntry(h, pr, 0, id, tx.Now)
-		e.Seq = next
-		if err := s.search.Put(tx, e); err != nil {
+		if err := s.search.Put(tx, h.entry(row)); err != nil {
 			return uuid.Nil, err
 		}
 		next++
 	}
-	changed(tx, user, "add", h.id)
-	return h.id, nil
+	changed(tx, user, "add", h.ID)
+	return h.ID, nil
 }
 
 // Rating is what was computed about a memory; nil fields stay as they are.
