@@ -221,8 +221,6 @@ func (b *Backend) openDomains(paths config.Paths, conf config.Config, engine fun
 	b.closing("sandbox", b.Sandbox.Close)
 	b.Tools = tools.New(b.DB, b.Permission, b.Audit, b.Sandbox, tools.Options{
 		Logger: b.log, MinIsolation: conf.SandboxMinIsolation, StateDir: toolFiles, Home: home, Own: own, OwnPort: b.ownPort,
-		UsageDays: func() int { return days(b.Config.Current().HistoryMaxAge) },
-		UsageRows: func() int { return int(b.Config.Current().HistoryMaxRows) },
 	})
 	b.openSkills(conf)
 	b.openScheduler()
@@ -230,6 +228,8 @@ func (b *Backend) openDomains(paths config.Paths, conf config.Config, engine fun
 	b.Storage = storage.NewService(b.DB, storage.ServiceOptions{
 		ConfigFile: paths.ConfigFile(), UserDir: paths.User,
 		Policy: b.storagePolicy, Pause: b.Pause,
+		Retention: append(tools.Retention(), scheduler.Retention(),
+			skills.Retention(conf.SkillsHistoryRuns, conf.SkillsHistoryBytes, scheduler.LastFailures)),
 		EndSessions: func() {
 			b.Config.FileChanged(b.LocalUser())
 			b.Gateway.EndSessions()

@@ -11,6 +11,7 @@ import (
 	"helix/backend/embed"
 	"helix/backend/fault"
 	"helix/backend/memory"
+	"helix/backend/memory/search"
 )
 
 // openMemory builds the memory over the sentence encoder of this build. Without one, search
@@ -24,7 +25,7 @@ func (b *Backend) openMemory(conf config.Config) {
 		TrashAge: func() time.Duration { return b.Config.Current().HistoryTrashMaxAge },
 	}
 	if w, ok := config.Numbers(conf.MemoryWeights, 3, 10); ok {
-		o.Weights = memory.Weights{Keyword: w[0], Vector: w[1], Window: w[2]}
+		o.Weights = search.Weights{Keyword: w[0], Vector: w[1], Window: w[2]}
 	}
 	if model, err := embed.Open(); err != nil {
 		o.Why = fault.As(err).Message

@@ -34,7 +34,7 @@ func (p provider) Find(ctx context.Context, id, name string) ([]callable.Info, e
 	found, err := c.skills(id, name)
 	if err == nil && len(found) == 0 && name != "" && id == "" {
 		err = p.s.db.Read(ctx, func(tx *storage.Tx) error {
-			r, err := sameName(tx, identity.UserID(ctx), name)
+			r, err := p.s.sameName(tx, name)
 			if err == nil && r != nil {
 				found = []definition.Callable{r.callable()}
 			}

@@ -147,7 +147,7 @@ func (s *Service) finish(tx *storage.Tx, r *runRow, steps []stepRow) error {
 		if r.skill != nil {
 			e.SubjectID = r.skill.String()
 		}
-		if err := s.recordRun(tx, e); err != nil {
+		if err := s.audit(tx, e); err != nil {
 			return err
 		}
 	}

@@ -130,7 +130,7 @@ func (s *Service) rehearsed(ctx context.Context, p DryRunParams) (skill *row, er
 			skill, err = visibleSkill(tx, *p.SkillID)
 			return err
 		}
-		v, err := scanVersion(tx.QueryRow(`SELECT `+versionColumns+` FROM composite_skill_versions WHERE id = ? AND user_id = ?`, p.VersionID, identity.UserID(ctx)), true)
+		v, err := scanVersion(tx.QueryRow(`SELECT `+versionColumns+` FROM composite_skill_versions WHERE id = ? AND user_id = ?`, p.VersionID, identity.UserID(ctx)))
 		if err != nil {
 			return err
 		}

@@ -17,6 +17,7 @@ import (
 	"helix/backend/fault"
 	"helix/backend/identity"
 	"helix/backend/jcs"
+	"helix/backend/lifecycle"
 	"helix/backend/skills/definition"
 	"helix/backend/storage"
 )
@@ -148,7 +149,7 @@ func filename(name string) string {
 	if base == "" {
 		base = "skill"
 	}
-	return cut(base, 60) + shareSuffix
+	return lifecycle.Cut(base, 60) + shareSuffix
 }
 
 // portable is a body whose steps name what they call instead of giving its id.
@@ -282,11 +283,11 @@ const (
 	conflictSkip    = "skip"
 )
 
-// sameName finds the caller's skill of a name; nil when there is none.
-func sameName(tx *storage.Tx, user uuid.UUID, name string) (*row, error) {
-	id, taken, err := nameTaken(tx, user, name, uuid.Nil)
-	if err != nil || !taken {
+// sameName returns the caller's skill of a name, or nil.
+func (s *Service) sameName(tx *storage.Tx, name string) (*row, error) {
+	it, err := s.kind.Named(tx, identity.UserID(tx.Context()), name, uuid.Nil)
+	if err != nil || it == nil {
 		return nil, err
 	}
-	return ownSkill(tx, id)
+	return ownSkill(tx, it.ID)
 }

@@ -15,6 +15,7 @@ import (
 	"helix/backend/duration"
 	"helix/backend/fault"
 	"helix/backend/identity"
+	"helix/backend/lifecycle"
 	"helix/backend/permission"
 	"helix/backend/sandbox"
 	"helix/backend/storage"
@@ -279,7 +280,7 @@ func (e *execution) load(ctx context.Context, id uuid.UUID, version string) erro
 			return fault.Deniedf("%q belongs to somebody else. Clone it first, then run your copy.", t.Name).
 				WithDetails(Denial{Reason: "foreign", Action: "tools.clone"})
 		}
-		if t.Signature, err = e.s.trust(tx, t.owner, t.sig, t.sig.verify(t.hash, t.Code)); err != nil {
+		if t.Signature, err = lifecycle.Trust(tx, e.s.db, t.owner, t.sig, t.sig.Verify(t.hash, t.Code)); err != nil {
 			return err
 		}
 		e.current = t.Version

@@ -11,6 +11,7 @@ import (
 	"helix/backend/audit"
 	"helix/backend/bus"
 	"helix/backend/fault"
+	"helix/backend/lifecycle"
 	"helix/backend/permission"
 	"helix/backend/sandbox"
 	"helix/backend/storage"
@@ -195,7 +196,7 @@ func (e *execution) trust() sandbox.Trust {
 	switch {
 	case e.tool.Origin == OriginLocal:
 		return sandbox.TrustOwn
-	case e.tool.Signature.State == SignatureTrusted:
+	case e.tool.Signature.State == lifecycle.SignatureTrusted:
 		return sandbox.TrustSigned
 	}
 	return sandbox.TrustForeign

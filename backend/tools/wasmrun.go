@@ -12,6 +12,7 @@ import (
 	"helix/backend/bus"
 	"helix/backend/duration"
 	"helix/backend/fault"
+	"helix/backend/lifecycle"
 	"helix/backend/permission"
 	"helix/backend/sandbox"
 	"helix/backend/storage"
@@ -317,7 +318,7 @@ func (e *execution) endSkill(tx *storage.Tx, r *ExecuteSkillResult) error {
 func (w *WasmSkill) subjectInfo() permission.SubjectInfo {
 	info := permission.SubjectInfo{
 		Name: w.Name, State: permission.Active, DefinitionHash: w.hash, Definition: w.document(),
-		Approved: w.Origin != WasmHub || w.Signature.State == SignatureTrusted,
+		Approved: w.Origin != WasmHub || w.Signature.State == lifecycle.SignatureTrusted,
 	}
 	if !w.IsEnabled {
 		info.State = permission.Disabled
@@ -325,7 +326,7 @@ func (w *WasmSkill) subjectInfo() permission.SubjectInfo {
 	for _, c := range wants(w.Capabilities) {
 		info.Declared = append(info.Declared, permission.Want{Capability: c.cap, Resource: c.resource})
 	}
-	if w.sig != nil && (w.Signature.State == SignatureTrusted || w.Signature.State == SignatureUnknown) {
+	if w.sig != nil && (w.Signature.State == lifecycle.SignatureTrusted || w.Signature.State == lifecycle.SignatureUnknown) {
 		info.Signer = w.Signature.Signer
 	}
 	return info
