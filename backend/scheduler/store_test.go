@@ -334,6 +334,25 @@ func TestSystemSchedules(t *testing.T) {
 	}
 }
 
+// The rows of two devices of one user are one row each once they meet.
+func TestSystemSchedulesHaveTheSameIDOnEachDevice(t *testing.T) {
+	t.Parallel()
+	var ids []uuid.UUID
+	for range 2 {
+		m := newSim(t, Options{})
+		m.s.Register("cleanup", m.target, "cleanup", "")
+		m.run(time.Minute)
+		list, err := m.s.List(m.ctx, ListParams{})
+		if err != nil || list.Total != 1 {
+			t.Fatalf("%+v, %v", list, err)
+		}
+		ids = append(ids, list.Schedules[0].ScheduleID)
+	}
+	if ids[0] != ids[1] {
+		t.Errorf("ids %v", ids)
+	}
+}
+
 func TestRunsPages(t *testing.T) {
 	t.Parallel()
 	m := newSim(t, Options{})

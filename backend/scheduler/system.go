@@ -34,15 +34,16 @@ func (s *Service) ensureSystem(ctx context.Context) error {
 			if s.kind(sys.key) == nil {
 				continue
 			}
+			id := uuid.NewSHA1(s.db.IDSpace(user), []byte("schedule "+sys.key))
 			var there bool
-			if err := tx.QueryRow(`SELECT EXISTS (SELECT 1 FROM schedules WHERE user_id = ? AND system_key = ?)`, user, sys.key).Scan(&there); err != nil {
+			if err := tx.QueryRow(`SELECT EXISTS (SELECT 1 FROM schedules WHERE id = ? OR user_id = ? AND system_key = ?)`, id, user, sys.key).Scan(&there); err != nil {
 				return err
 			}
 			if there {
 				continue
 			}
 			c := s.blank(user, s.now())
-			c.ScheduleID = uuid.NewSHA1(user, []byte("schedule "+sys.key))
+			c.ScheduleID = id
 			c.systemKey, c.System, c.Name, c.Description = sys.key, true, sys.name, sys.description
 			c.Target = Target{Kind: sys.key, Input: []byte("{}")}
 			c.Cadence = cadence.Spec{Type: cadence.Cron, Expression: sys.expression, Timezone: s.o.Zone()}

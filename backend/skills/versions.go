@@ -11,10 +11,11 @@ import (
 	"helix/backend/storage"
 )
 
-// at gives the row the definition that it had at a version.
+// at gives the row the definition that it had at a version: the current one when it has the
+// label, else the newest that does. Two devices may have given one label to two definitions.
 func (r *row) at(tx *storage.Tx, version string) error {
-	v, err := scanVersion(tx.QueryRow(`SELECT `+versionColumns+` FROM composite_skill_versions WHERE composite_skill_id = ? AND user_id = ? AND version = ?`,
-		r.id, r.user, version))
+	v, err := scanVersion(tx.QueryRow(`SELECT `+versionColumns+` FROM composite_skill_versions WHERE composite_skill_id = ? AND user_id = ? AND version = ?
+		ORDER BY id IS ? DESC, created_at DESC, id DESC LIMIT 1`, r.id, r.user, version, r.head))
 	if err != nil {
 		return err
 	}

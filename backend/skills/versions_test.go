@@ -13,6 +13,7 @@ import (
 	"helix/backend/permission"
 	"helix/backend/skills/definition"
 	"helix/backend/storage"
+	"helix/backend/storage/storagetest"
 )
 
 func TestVersions(t *testing.T) {
@@ -260,6 +261,53 @@ func TestEvaluate(t *testing.T) {
 }
 
 // TestPinnedVersion: a step can ask for a skill as it was.
+// Another device gave the same label to another definition: both are kept, and the label means
+// the current one here.
+func TestVersionsOfTwoDevices(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	m := d.save(t, oneStep("V", "1"))
+	load := func(version string) (r *row) {
+		t.Helper()
+		if err := d.db.Read(d.ctx, func(tx *storage.Tx) (err error) {
+			if r, err = ownSkill(tx, m.SkillID); err != nil {
+				return err
+			}
+			return r.at(tx, version)
+		}); err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
+	mine, other := load("1.0.0").head, storage.NewID()
+	if err := d.db.Write(d.ctx, func(tx *storage.Tx) error { // as sync applies it
+		return tx.WithoutCapture(func() error {
+			_, err := tx.Exec(`INSERT INTO composite_skill_versions (id, composite_skill_id, user_id, version, body, definition_hash, created_at, updated_at)
+				SELECT ?, composite_skill_id, user_id, version, body, definition_hash, created_at + 1, updated_at FROM composite_skill_versions`, other)
+			return err
+		})
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if got := load("1.0.0").head; got != mine {
+		t.Errorf("the label means %s, the current version is %s", got, mine)
+	}
+	if _, err := d.change(t, m.SkillID, `"steps":[{"stepId":"a","toolType":"transform","value":2}]`); err != nil {
+		t.Fatal(err)
+	}
+	if got := load("1.0.0").head; got != other {
+		t.Errorf("the label means %s, the newest is %s", got, other)
+	}
+	if v, err := d.ListVersions(d.ctx, SkillParams{m.SkillID}); err != nil || len(v.Versions) != 3 || v.Versions[0].Version != "1.0.1" {
+		t.Errorf("%+v, %v", v, err)
+	}
+}
+
+func TestHashedFieldsDoNotMergeByThemselves(t *testing.T) {
+	t.Parallel()
+	storagetest.Hashed(t, "composite_skills", definition.Body{})
+}
+
 func TestPinnedVersion(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)

@@ -170,7 +170,7 @@ var Synced = []SyncedTable{
 			{No: 13, Name: "notification", Merge: ManualMerge},
 			{No: 14, Name: "overall_timeout_ms", Merge: ManualMerge},
 			{No: 15, Name: "definition_hash", Merge: ManualMerge},
-			{No: 16, Name: "head_version_id", Merge: LWW},
+			{No: 16, Name: "head_version_id", Merge: ManualMerge},
 			{No: 17, Name: "clone_source_id", Merge: Immutable},
 		},
 	},
@@ -245,7 +245,7 @@ var Synced = []SyncedTable{
 		Table: "custom_tools", Policy: MergeRows,
 		Fields: []SyncedField{
 			{No: 1, Name: "name", Merge: LWW},
-			{No: 2, Name: "description", Merge: LWW},
+			{No: 2, Name: "description", Merge: ManualMerge}, // under the definition hash
 			{No: 3, Name: "language", Merge: ManualMerge},
 			{No: 4, Name: "code", Merge: ManualMerge, Sensitive: true},
 			{No: 5, Name: "parameters", Merge: ManualMerge},

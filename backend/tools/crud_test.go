@@ -167,6 +167,52 @@ func TestDiffAndRollback(t *testing.T) {
 	wantKind(t, err, fault.NotFound)
 }
 
+// Another device gave the same label to another definition: both are kept, and the label means
+// the current one here.
+func TestVersionsOfTwoDevices(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	tool := b.create(t, CreateParams{Name: "A", Code: "return 1;"})
+	mine := b.update(t, tool, `{"code":"return 2;"}`)
+	sh, err := b.Share(b.ctx, ShareParams{ToolID: tool.ID, Access: AccessLink})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := b.db.Write(b.ctx, func(tx *storage.Tx) error { // as sync applies it
+		return tx.WithoutCapture(func() error {
+			_, err := tx.Exec(`INSERT INTO custom_tool_versions (id, custom_tool_id, user_id, version, definition_hash, language, code, parameters, capabilities, sandbox_profile, created_at, updated_at)
+				SELECT ?, custom_tool_id, user_id, version, ?, language, 'return 3;', parameters, capabilities, sandbox_profile, created_at + 1, updated_at
+				FROM custom_tool_versions WHERE version = '1.0.1'`, storage.NewID(), [32]byte{3})
+			return err
+		})
+	}); err != nil {
+		t.Fatal(err)
+	}
+	v, err := b.Versions(b.ctx, VersionsParams{ToolID: tool.ID})
+	if err != nil || v.Total != 3 || v.Versions[0].Current || !v.Versions[1].Current {
+		t.Errorf("history %+v, %v", v, err)
+	}
+	if d, err := b.Diff(b.ctx, DiffParams{ToolID: tool.ID, From: "1.0.0", To: "1.0.1"}); err != nil || !strings.Contains(d.Code, "+return 2;") {
+		t.Errorf("diff %+v, %v", d, err)
+	}
+	next := b.update(t, mine.Tool, `{"code":"return 4;"}`)
+	if next.Tool.Version != "1.0.2" {
+		t.Errorf("next version %s", next.Tool.Version)
+	}
+	if old, err := b.Get(b.ctx, GetParams{ToolID: tool.ID, Version: "1.0.1"}); err != nil || old.Tool.Code != "return 3;" {
+		t.Errorf("the newest of the label: %+v, %v", old.Tool, err)
+	}
+	if c, err := b.readShare(b.ctx, sh.ShareID, false); err != nil || len(c) != 1 || c[0].tool.Definition.Code != "return 2;" {
+		t.Errorf("shared: %+v, %v", c, err)
+	}
+}
+
+func TestHashedFieldsDoNotMergeByThemselves(t *testing.T) {
+	t.Parallel()
+	storagetest.Hashed(t, "custom_tools", definition{})
+	storagetest.Hashed(t, "skills", wasmDefinition{})
+}
+
 func TestDiffOfManyTexts(t *testing.T) {
 	t.Parallel()
 	texts := []string{"", "a\n", "a", "a\nb\nc\n", "b\nc\n", "x\ny\nz\n", "a\nb\nc\nd\ne\nf\ng\nh\ni\nj\nk\nl\nm\n", "a\nB\nc\nd\ne\nf\ng\nh\ni\nj\nK\nl\nm\nn\n"}

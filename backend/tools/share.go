@@ -223,9 +223,10 @@ func (s *Service) readShare(ctx context.Context, id uuid.UUID, counted bool) ([]
 	read := func(tx *storage.Tx) error {
 		var tool uuid.UUID
 		var version string
+		var hash []byte
 		var expires, revoked *time.Time
-		err := tx.QueryRow(`SELECT custom_tool_id, version, expires_at, revoked_at FROM custom_tool_shares WHERE id = ?`, id).
-			Scan(&tool, &version, storage.TimePtr(&expires), storage.TimePtr(&revoked))
+		err := tx.QueryRow(`SELECT custom_tool_id, version, definition_hash, expires_at, revoked_at FROM custom_tool_shares WHERE id = ?`, id).
+			Scan(&tool, &version, &hash, storage.TimePtr(&expires), storage.TimePtr(&revoked))
 		if errors.Is(err, sql.ErrNoRows) {
 			return fault.Unavailablef("This share is not on this device, and no hub is connected to look it up. Try again with a hub, or ask for the tool as a file and import that.")
 		}
@@ -239,7 +240,7 @@ func (s *Service) readShare(ctx context.Context, id uuid.UUID, counted bool) ([]
 		if err != nil {
 			return fault.NotFoundf("The tool is no longer shared.").WithCause(err)
 		}
-		v, err := loadVersion(tx, tool, version)
+		v, err := loadDefinition(tx, tool, version, hash)
 		if err != nil {
 			return fault.NotFoundf("The tool is no longer shared.").WithCause(err)
 		}

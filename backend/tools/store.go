@@ -204,6 +204,16 @@ func scanVersion(row storage.Row) (*storedVersion, error) {
 	return v, nil
 }
 
+// loadVersion loads what a label means: the tool's current definition when it bears the label,
+// else the newest row that does. Two devices may have given one label to two definitions.
 func loadVersion(tx *storage.Tx, tool uuid.UUID, version string) (*storedVersion, error) {
-	return scanVersion(tx.QueryRow(`SELECT `+versionColumns+` FROM custom_tool_versions WHERE custom_tool_id = ? AND version = ?`, tool, version))
+	return scanVersion(tx.QueryRow(`SELECT `+versionColumns+` FROM custom_tool_versions v WHERE custom_tool_id = ? AND version = ?
+		ORDER BY EXISTS (SELECT 1 FROM custom_tools t WHERE t.id = v.custom_tool_id AND t.version = v.version AND t.definition_hash = v.definition_hash) DESC,
+		created_at DESC, id DESC LIMIT 1`, tool, version))
+}
+
+// loadDefinition loads the version of a label that has a definition.
+func loadDefinition(tx *storage.Tx, tool uuid.UUID, version string, hash []byte) (*storedVersion, error) {
+	return scanVersion(tx.QueryRow(`SELECT `+versionColumns+` FROM custom_tool_versions WHERE custom_tool_id = ? AND version = ? AND definition_hash = ?
+		ORDER BY created_at DESC, id DESC LIMIT 1`, tool, version, hash))
 }

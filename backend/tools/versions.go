@@ -90,7 +90,8 @@ func (s *Service) Versions(ctx context.Context, p VersionsParams) (VersionsResul
 		list, err := s.kind.History(tx, t.ID, p.Before, p.Limit)
 		for _, v := range list {
 			out.Versions = append(out.Versions, VersionInfo{
-				Version: v.Label, DefinitionHash: hashText(v.Hash), Note: v.Note, Author: v.Author, CreatedAt: v.CreatedAt, Current: v.Label == t.Version,
+				Version: v.Label, DefinitionHash: hashText(v.Hash), Note: v.Note, Author: v.Author, CreatedAt: v.CreatedAt,
+				Current: v.Label == t.Version && hashText(v.Hash) == t.DefinitionHash,
 			})
 		}
 		return err

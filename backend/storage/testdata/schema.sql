@@ -920,7 +920,7 @@ CREATE UNIQUE INDEX composite_skill_steps_place ON composite_skill_steps (execut
 
 CREATE INDEX composite_skill_steps_user ON composite_skill_steps (user_id);
 
-CREATE UNIQUE INDEX composite_skill_versions_label ON composite_skill_versions (composite_skill_id, version);
+CREATE INDEX composite_skill_versions_label ON composite_skill_versions (composite_skill_id, version);
 
 CREATE INDEX composite_skill_versions_order ON composite_skill_versions (composite_skill_id, created_at DESC);
 
@@ -964,7 +964,7 @@ CREATE INDEX custom_tool_usage_tool ON custom_tool_usage (custom_tool_id, timest
 
 CREATE INDEX custom_tool_usage_user ON custom_tool_usage (user_id, timestamp DESC, status, execution_time_ms);
 
-CREATE UNIQUE INDEX custom_tool_versions_label ON custom_tool_versions (custom_tool_id, version);
+CREATE INDEX custom_tool_versions_label ON custom_tool_versions (custom_tool_id, version);
 
 CREATE INDEX custom_tool_versions_order ON custom_tool_versions (custom_tool_id, created_at DESC);
 
