@@ -62,6 +62,8 @@ var levels = map[string]int{
 	"backend/vector":                       engine,
 	"backend/embed":                        engine,
 	"backend/memory":                       domain,
+	"backend/memory/search":                domain,
+	"backend/memory/locomo":                domain,
 	"backend/memory/importer":              engine,
 	"backend/memory/importer/importertest": engine,
 	"app/e2e":                              face,
@@ -148,6 +150,13 @@ var sideways = map[string]map[string]string{
 	},
 	"backend/skills/definition": {
 		"backend/skills/expr": "conditions and templates are checked by what evaluates them",
+	},
+	"backend/memory": {
+		"backend/memory/search": "finds what memory keeps",
+	},
+	"backend/memory/locomo": {
+		"backend/memory":        "measures the real import",
+		"backend/memory/search": "and the real search, with other settings of ranking",
 	},
 	"backend/pause": {
 		"backend/bus": "background.changed",

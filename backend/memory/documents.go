@@ -13,6 +13,7 @@ import (
 	"github.com/google/uuid"
 
 	"helix/backend/fault"
+	"helix/backend/memory/search"
 	"helix/backend/storage"
 )
 
@@ -160,10 +161,10 @@ func (s *Service) upsertParts(tx *storage.Tx, d *documentIn, row, was *documentR
 	}
 	// What all parts of a document have in common stands in the entry of each.
 	again := was != nil && (was.deletedAt != nil || row.searchDiffers(was))
-	var entries []*entry
+	var entries []*search.Entry
 	for i, at := range taken {
 		p := &d.parts[i]
-		id, createdAt, words := storage.NewID(), tx.Now, true
+		id, createdAt, words := uuid.Nil, tx.Now, true
 		if at >= 0 {
 			old := &stored[at]
 			id, createdAt, words = old.id, old.createdAt, again || old.heading != p.heading
@@ -179,12 +180,8 @@ func (s *Service) upsertParts(tx *storage.Tx, d *documentIn, row, was *documentR
 			}
 		} else {
 			out.added++
-			text, err := s.seal("chunks", "content", id, p.text)
-			if err != nil {
-				return err
-			}
-			if _, err := tx.Exec(`INSERT INTO chunks (id, document_id, user_id, seq, heading, content, content_hash, start_offset, end_offset, metadata, created_at, updated_at)
-				VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`, id, row.id, d.user, p.seq, p.heading, text, p.hash, p.start, p.end, p.metadata, tx.Now, tx.Now); err != nil {
+			var err error
+			if id, err = s.insertPart(tx, row, p); err != nil {
 				return err
 			}
 			if vec := d.vectors[p.hash]; vec != nil {
@@ -195,14 +192,33 @@ func (s *Service) upsertParts(tx *storage.Tx, d *documentIn, row, was *documentR
 			}
 		}
 		e := row.entry(id, p, createdAt)
-		e.alreadyKnown = !words
+		e.AlreadyKnown = !words
 		entries = append(entries, e)
 	}
 	out.removed = len(away)
 	if len(entries)+len(away) > 0 {
 		out.changed = true
 	}
-	return s.putMany(tx, entries)
+	return s.search.Put(tx, entries...)
+}
+
+// insertPart stores a part and gives it its id.
+func (s *Service) insertPart(tx *storage.Tx, row *documentRow, p *part) (uuid.UUID, error) {
+	for generation := 0; ; generation++ {
+		id := derivedID(row.id, p.seq, generation, string(p.hash[:]))
+		text, err := s.seal("chunks", "content", id, p.text)
+		if err != nil {
+			return id, err
+		}
+		r, err := tx.Exec(`INSERT INTO chunks (id, document_id, user_id, seq, heading, content, content_hash, start_offset, end_offset, metadata, created_at, updated_at)
+			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING`, id, row.id, row.user, p.seq, p.heading, text, p.hash, p.start, p.end, p.metadata, tx.Now, tx.Now)
+		if err != nil {
+			return id, err
+		}
+		if n, err := r.RowsAffected(); err != nil || n > 0 {
+			return id, err
+		}
+	}
 }
 
 // samePart reports whether all but place and text are equal.
@@ -274,7 +290,7 @@ func (s *Service) removeParts(tx *storage.Tx, ids []uuid.UUID) error {
 			return err
 		}
 	}
-	if err := s.drop(tx, KindChunk, ids...); err != nil {
+	if err := s.search.Drop(tx, KindChunk, ids...); err != nil {
 		return err
 	}
 	return purgeVectors(tx, KindChunk, ids...)
@@ -343,8 +359,6 @@ func scanDocument(row storage.Row, more ...any) (*documentRow, error) {
 	return &r, err
 }
 
-func errNoDocument() error { return fault.NotFoundf("There is no such document.") }
-
 // documentByURI gives the document of a source, also from the trash; nil is none.
 func (s *Service) documentByURI(tx *storage.Tx, user uuid.UUID, uri string) (*documentRow, error) {
 	r, err := scanDocument(tx.QueryRow(`SELECT `+documentColumns+` FROM documents WHERE user_id = ? AND source_uri = ?`, user, uri))
@@ -356,7 +370,7 @@ func (s *Service) documentByURI(tx *storage.Tx, user uuid.UUID, uri string) (*do
 
 // row gives the row that d asks for, with what it leaves open taken from the present row.
 func (d *documentIn) row(tx *storage.Tx, was *documentRow) *documentRow {
-	r := &documentRow{id: storage.NewID(), user: d.user, source: d.source, uri: d.uri, mime: "text/plain", untrusted: true, tags: []string{}, typ: "semantic",
+	r := &documentRow{id: rootID(d.user, 0, "document", d.uri), user: d.user, source: d.source, uri: d.uri, mime: "text/plain", untrusted: true, tags: []string{}, typ: "semantic",
 		metadata: json.RawMessage(`{}`), createdAt: tx.Now}
 	if was != nil {
 		*r = *was
@@ -431,13 +445,13 @@ func (r *documentRow) update(tx *storage.Tx) error {
 }
 
 // entry gives a part as search sees it.
-func (r *documentRow) entry(id uuid.UUID, p *part, createdAt time.Time) *entry {
+func (r *documentRow) entry(id uuid.UUID, p *part, createdAt time.Time) *search.Entry {
 	title := r.title
 	if p.heading != "" {
-		title += headingJoin + p.heading
+		title += search.HeadingJoin + p.heading
 	}
-	return &entry{
-		kind: KindChunk, id: id, parent: r.id, seq: p.seq, user: r.user, title: title, tags: r.tags, text: p.text, hash: p.hash, typ: r.typ, layer: r.layer,
-		source: r.source, untrusted: r.untrusted, salience: 50, occurredAt: r.occurredAt, createdAt: createdAt,
+	return &search.Entry{
+		Kind: KindChunk, ID: id, Parent: r.id, Seq: p.seq, User: r.user, Title: title, Tags: r.tags, Text: p.text, Hash: p.hash, Type: r.typ, Layer: r.layer,
+		Source: r.source, Untrusted: r.untrusted, Salience: 50, OccurredAt: r.occurredAt, CreatedAt: createdAt,
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 
 	"helix/backend/memory/importer"
+	"helix/backend/memory/search"
 	"helix/backend/storage"
 )
 
@@ -148,7 +149,7 @@ func (w *importWriter) head(c *importer.Conversation) (*conversationHead, bool, 
 
 func (w *importWriter) newHead(c *importer.Conversation) (*conversationHead, bool, error) {
 	o := &w.job.o
-	h := &conversationHead{id: storage.NewID(), title: c.Title, tags: o.Tags, layer: o.Layer, typ: o.Type, untrusted: o.Untrusted == nil || *o.Untrusted,
+	h := &conversationHead{id: rootID(w.job.user, 0, "conversation", c.Source, c.ExternalID), title: c.Title, tags: o.Tags, layer: o.Layer, typ: o.Type, untrusted: o.Untrusted == nil || *o.Untrusted,
 		participants: c.Participants, started: c.Started, ended: c.Ended}
 	if c.Exported {
 		h.tags, h.layer, h.typ = mergeTags(c.Tags, o.Tags), cmp.Or(c.Layer, o.Layer), cmp.Or(c.Type, o.Type)
@@ -190,32 +191,46 @@ func (w *importWriter) bury(id uuid.UUID) error {
 	if _, err := w.tx.Exec(`UPDATE conversation_turns SET deleted_at = ?, updated_at = ? WHERE id = ?`, w.tx.Now, w.tx.Now, id); err != nil {
 		return err
 	}
-	return w.s.drop(w.tx, KindTurn, id)
+	return w.s.search.Drop(w.tx, KindTurn, id)
 }
 
+// turn stores a turn of an import at its place.
 func (w *importWriter) turn(h *conversationHead, p *prepared, i int) error {
-	t, id := &p.turns[i], storage.NewID()
-	content, err := w.s.seal("conversation_turns", "content", id, p.texts[i])
-	if err != nil {
-		return err
+	id, err := w.s.insertTurn(w.tx, w.job.user, h.id, int64(i), &p.turns[i], p.texts[i], p.hashes[i])
+	if err == nil {
+		w.found(w.turnEntry(h, p, i, id, w.tx.Now))
 	}
+	return err
+}
+
+// insertTurn stores a turn and gives it its id.
+func (s *Service) insertTurn(tx *storage.Tx, user, conversation uuid.UUID, seq int64, t *importer.Turn, text string, hash [32]byte) (uuid.UUID, error) {
 	meta := t.Metadata()
 	if meta == nil {
 		meta = []byte(`{}`)
 	}
-	if _, err := w.tx.Exec(`INSERT INTO conversation_turns (id, conversation_id, user_id, seq, external_id, role, speaker, content, occurred_at, content_hash, metadata, created_at, updated_at)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-		id, h.id, w.job.user, i, nullText(t.ExternalID), t.Role, t.Speaker, content, t.At, p.hashes[i], meta, w.tx.Now, w.tx.Now); err != nil {
-		return err
+	for generation := 0; ; generation++ {
+		id := derivedID(conversation, seq, generation, t.ExternalID, string(hash[:]))
+		content, err := s.seal("conversation_turns", "content", id, text)
+		if err != nil {
+			return id, err
+		}
+		r, err := tx.Exec(`INSERT INTO conversation_turns (id, conversation_id, user_id, seq, external_id, role, speaker, content, occurred_at, content_hash, metadata, created_at, updated_at)
+			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING`,
+			id, conversation, user, seq, nullText(t.ExternalID), t.Role, t.Speaker, content, t.At, hash, meta, tx.Now, tx.Now)
+		if err != nil {
+			return id, err
+		}
+		if n, err := r.RowsAffected(); err != nil || n > 0 {
+			return id, err
+		}
 	}
-	w.found(w.turnEntry(h, p, i, id, w.tx.Now))
-	return nil
 }
 
-func (w *importWriter) turnEntry(h *conversationHead, p *prepared, i int, id uuid.UUID, createdAt time.Time) *entry {
+func (w *importWriter) turnEntry(h *conversationHead, p *prepared, i int, id uuid.UUID, createdAt time.Time) *search.Entry {
 	t := &p.turns[i]
-	return &entry{
-		kind: KindTurn, id: id, parent: h.id, seq: int64(i), user: w.job.user, title: h.title, tags: h.tags, text: p.texts[i], hash: p.hashes[i], typ: h.typ, layer: h.layer,
-		source: p.rec.Conversation.Source, speaker: t.Speaker, untrusted: h.untrusted, salience: 50, occurredAt: t.At, createdAt: createdAt,
+	return &search.Entry{
+		Kind: KindTurn, ID: id, Parent: h.id, Seq: int64(i), User: w.job.user, Title: h.title, Tags: h.tags, Text: p.texts[i], Hash: p.hashes[i], Type: h.typ, Layer: h.layer,
+		Source: p.rec.Conversation.Source, Speaker: t.Speaker, Untrusted: h.untrusted, Salience: 50, OccurredAt: t.At, CreatedAt: createdAt,
 	}
 }

@@ -42,7 +42,7 @@ func TestLargeStepOutputsOutliveTenPrunes(t *testing.T) {
 	storagetest.NoUndeclaredBlobReferences(t, b.db)
 	pol := storage.DefaultPolicy()
 	pol.BlobAge = 0 // what no row refers to goes with the second prune
-	store := storage.NewService(b.db, storage.ServiceOptions{Policy: func() storage.Policy { return pol }})
+	store := storage.NewService(b.db, storage.ServiceOptions{Policy: func() storage.Policy { return pol }, Retention: []storage.Retention{Retention(1000, 1<<30, nil)}})
 	for range 10 {
 		if _, err := store.Prune(b.ctx, storage.PruneParams{}); err != nil {
 			t.Fatal(err)

@@ -27,8 +27,6 @@ type Limits struct {
 	Input          int           // bytes of a run's input; 1 MiB
 	Document       int           // bytes of all outputs that a run holds; 16 MiB
 	Inline         int           // bytes of an output that are kept in its row, more become a blob; 64 KiB
-	HistoryRuns    int           // runs kept of a skill; 1,000
-	HistoryBytes   int64         // that all runs of a user take; 512 MiB
 	WaitInMemory   time.Duration // how long a waiting run stays in memory; 1 min
 	CancelPatience time.Duration // how long a canceled call may take to return before the run ends without it; 200 ms
 }
@@ -44,10 +42,6 @@ func (l Limits) filled() Limits {
 	or(&l.Input, 1<<20)
 	or(&l.Document, 16<<20)
 	or(&l.Inline, 64<<10)
-	or(&l.HistoryRuns, 1000)
-	if l.HistoryBytes <= 0 {
-		l.HistoryBytes = 512 << 20
-	}
 	if l.WaitInMemory <= 0 {
 		l.WaitInMemory = time.Minute
 	}
@@ -68,8 +62,6 @@ type Options struct {
 	Writes    *storage.Group   // commits the journal; nil: one of its own
 	Now       func() time.Time // nil: time.Now
 	Rand      func() float64   // from 0 to 1, for the jitter of back-offs; nil: math/rand
-	// Keep gives runs that history must keep besides the pinned ones; nil: none.
-	Keep func(tx *storage.Tx) ([]uuid.UUID, error)
 }
 
 const doors = 32

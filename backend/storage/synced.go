@@ -24,7 +24,7 @@ type SyncPolicy string
 // The policies.
 const (
 	MergeRows  SyncPolicy = "merge"  // rows change on several devices and merge by field
-	AppendRows SyncPolicy = "append" // rows are inserted once and are final
+	AppendRows SyncPolicy = "append" // rows are written by one device; then they only leave and come back
 )
 
 // SyncedTable declares how one table syncs. Its columns besides Fields are id, user_id,
@@ -32,12 +32,13 @@ const (
 type SyncedTable struct {
 	Table string
 	// Parent and ParentKey: a change of this table's rows counts as a change of the parent
-	// row whose id is in column ParentKey. ParentField is the field number it marks there.
+	// row whose id is in column ParentKey. ParentField is the field number it marks there; it
+	// is taken from the parent's own numbers.
 	Parent, ParentKey string
 	ParentField       int
 	Policy            SyncPolicy
-	// Final is an SQL condition over columns written as NEW.x: a row enters the log once,
-	// when it first holds. Only for AppendRows; "" means at insert.
+	// Final is an SQL condition over columns written as NEW.x: a row enters the log whole when
+	// it first holds, with its later changes from then on. Only for AppendRows; "" means at insert.
 	Final  string
 	Fields []SyncedField
 }
@@ -80,7 +81,7 @@ var Synced = []SyncedTable{
 		},
 	},
 	{
-		// A run enters the log once, when it has ended.
+		// A run enters the log when it has ended.
 		Table: "composite_skill_executions", Policy: AppendRows, Final: "NEW.status IN ('completed', 'failed', 'cancelled') AND NEW.mode = 'live'",
 		Fields: []SyncedField{
 			{No: 1, Name: "composite_skill_id", Merge: Immutable},
@@ -307,7 +308,7 @@ var Synced = []SyncedTable{
 			{No: 17, Name: "metadata", Merge: LWW},
 			{No: 18, Name: "version", Merge: Max},
 			{No: 19, Name: "retention", Merge: Derived},
-			{No: 20, Name: "decayed_at", Merge: Derived},
+			{No: 21, Name: "decayed_at", Merge: Derived},
 		},
 	},
 	{
@@ -328,7 +329,7 @@ var Synced = []SyncedTable{
 		},
 	},
 	{
-		// A run enters the log once, when it has ended.
+		// A run enters the log when it has ended.
 		Table: "schedule_runs", Policy: AppendRows, Final: "NEW.status IN ('success', 'failed', 'cancelled', 'missed', 'skipped')",
 		Fields: []SyncedField{
 			{No: 1, Name: "schedule_id", Merge: Immutable},
@@ -397,7 +398,7 @@ var Synced = []SyncedTable{
 		},
 	},
 	{
-		// A run enters the log once, when it has ended.
+		// A run enters the log when it has ended.
 		Table: "skill_executions", Policy: AppendRows, Final: "NEW.status <> 'running'",
 		Fields: []SyncedField{
 			{No: 1, Name: "skill_id", Merge: Immutable},

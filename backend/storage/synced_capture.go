@@ -158,22 +158,23 @@ func captureTriggers(t SyncedTable, columns map[string]string, parent *SyncedTab
 		all |= 1 << f.No
 	}
 	every := fmt.Sprint(all)
-	when := ""
+	insert := "AFTER INSERT ON " + t.Table
 	if t.Final != "" {
-		when = ` WHEN ` + t.Final
+		insert += " WHEN " + t.Final
 	}
-	add("insert", "AFTER INSERT ON "+t.Table+when, logEntry(t.Table, "NEW.id", "'I'", every))
-	switch {
-	case t.Policy == AppendRows && t.Final != "":
-		before := strings.ReplaceAll(t.Final, "NEW.", "OLD.")
-		add("update", "AFTER UPDATE ON "+t.Table+" WHEN ("+t.Final+`) AND (`+before+`) IS NOT TRUE`, logEntry(t.Table, "NEW.id", "'I'", every))
-	case t.Policy == MergeRows && len(fields) > 0:
-		op := `'U'`
+	add("insert", insert, logEntry(t.Table, "NEW.id", "'I'", every))
+	if len(fields) > 0 {
+		op, set, when := `'U'`, bits(fields), changed(fields)
 		if columns["deleted_at"] != "" {
 			op = `CASE WHEN NEW.deleted_at IS NOT NULL AND OLD.deleted_at IS NULL THEN 'D' ELSE 'U' END`
 		}
+		if t.Final != "" { // the first entry is the whole row
+			open := "(" + strings.ReplaceAll(t.Final, "NEW.", "OLD.") + ") IS NOT TRUE"
+			op, set = "CASE WHEN "+open+" THEN 'I' ELSE "+op+" END", "CASE WHEN "+open+" THEN "+every+" ELSE "+set+" END"
+			when = "(" + t.Final + ") AND (" + when + ")"
+		}
 		head := "AFTER UPDATE OF " + strings.Join(fieldNames(fields), ", ") + " ON " + t.Table + " WHEN "
-		add("update", head+changed(fields), logEntry(t.Table, "NEW.id", op, bits(fields)))
+		add("update", head+when, logEntry(t.Table, "NEW.id", op, set))
 		if columns["sync_meta"] != "" { // a trigger of its own: while nothing is known to a hub it ends at its first test
 			add("base", head+"OLD.sync_meta IS NOT NULL AND ("+changed(fields)+") AND "+awake, keepBase(t, columns, "OLD.", "OLD.id", ""))
 		}

@@ -23,8 +23,8 @@ const notesSQL = `CREATE TABLE notes (
 	created_at INTEGER NOT NULL, updated_at INTEGER NOT NULL, deleted_at INTEGER, sync_meta BLOB) STRICT;
 CREATE TABLE note_tags (id BLOB PRIMARY KEY CHECK (length(id) = 16), note_id BLOB NOT NULL, tag TEXT NOT NULL) STRICT;
 CREATE TABLE runs (id BLOB PRIMARY KEY CHECK (length(id) = 16), user_id BLOB NOT NULL, status TEXT NOT NULL, output TEXT,
-	created_at INTEGER NOT NULL, sync_meta BLOB) STRICT;
-CREATE TABLE turns (id BLOB PRIMARY KEY CHECK (length(id) = 16), user_id BLOB NOT NULL, text TEXT, created_at INTEGER NOT NULL, sync_meta BLOB) STRICT;`
+	created_at INTEGER NOT NULL, deleted_at INTEGER, sync_meta BLOB) STRICT;
+CREATE TABLE turns (id BLOB PRIMARY KEY CHECK (length(id) = 16), user_id BLOB NOT NULL, text TEXT, created_at INTEGER NOT NULL, deleted_at INTEGER, sync_meta BLOB) STRICT;`
 
 var notesList = []SyncedTable{
 	{Table: "notes", Policy: MergeRows, Fields: []SyncedField{
@@ -198,7 +198,7 @@ func TestCaptureOfRunsAndChildren(t *testing.T) {
 	exec(t, db, `INSERT INTO runs (id, user_id, status, created_at) VALUES (?, ?, 'running', 1)`, run, me)
 	exec(t, db, `UPDATE runs SET output = 'half' WHERE id = ?`, run)
 	exec(t, db, `UPDATE runs SET status = 'success', output = 'all' WHERE id = ?`, run)
-	exec(t, db, `UPDATE runs SET output = 'cut' WHERE id = ?`, run) // final: once is enough
+	exec(t, db, `UPDATE runs SET output = 'cut' WHERE id = ?`, run) // what came back changed
 	exec(t, db, `INSERT INTO runs (id, user_id, status, created_at) VALUES (?, ?, 'failure', 1)`, done, me)
 	exec(t, db, `INSERT INTO turns (id, user_id, text, created_at) VALUES (?, ?, 'x', 1)`, turn, me)
 	exec(t, db, `UPDATE turns SET text = 'y' WHERE id = ?`, turn)
@@ -208,14 +208,50 @@ func TestCaptureOfRunsAndChildren(t *testing.T) {
 	exec(t, db, `DELETE FROM note_tags WHERE id = ?`, tag)
 	got := wantChanges(t, db, `
 notes I 110111
-runs I 110
-runs I 110
-turns I 10
+runs I 111
+runs U 100
+runs I 111
+turns I 11
+turns U 10
 notes U 1000000
 notes U 1000000
 notes U 1000000`)
-	if got[1].Row != run || got[2].Row != done || got[5].Row != note {
+	if got[1].Row != run || got[3].Row != done || got[7].Row != note {
 		t.Errorf("rows: %v", got)
+	}
+}
+
+// Rows of append tables go to the trash, come back and are imported again like others.
+func TestCaptureOfDeletedAndImportedAppendRows(t *testing.T) {
+	t.Parallel()
+	db := openNotes(t)
+	run, turn := NewID(), NewID()
+	me := db.LocalUser().ID
+	exec(t, db, `INSERT INTO turns (id, user_id, text, created_at) VALUES (?, ?, 'x', 1)`, turn, me)
+	exec(t, db, `UPDATE turns SET deleted_at = 5 WHERE id = ?`, turn)
+	exec(t, db, `UPDATE turns SET deleted_at = NULL, text = 'y' WHERE id = ?`, turn)
+	exec(t, db, `UPDATE turns SET created_at = 2 WHERE id = ?`, turn)
+	exec(t, db, `INSERT INTO runs (id, user_id, status, created_at) VALUES (?, ?, 'running', 1)`, run, me)
+	exec(t, db, `UPDATE runs SET deleted_at = 5 WHERE id = ?`, run) // not final: nobody knows it
+	exec(t, db, `UPDATE runs SET deleted_at = NULL, status = 'success' WHERE id = ?`, run)
+	write(t, db, func(tx *Tx) error { // as sync does after a push
+		return tx.WithoutCapture(func() error {
+			_, err := tx.Exec(`UPDATE runs SET sync_meta = x'01aa' WHERE id = ?`, run)
+			return err
+		})
+	})
+	exec(t, db, `UPDATE runs SET deleted_at = 6 WHERE id = ?`, run)
+	wantChanges(t, db, `
+turns I 11
+turns D 1
+turns U 11
+runs I 111
+runs D 1`)
+	var base string
+	if err := db.Read(t.Context(), func(tx *Tx) error {
+		return tx.QueryRow(`SELECT row ->> 'status' FROM sync_base WHERE row_id = ?`, run).Scan(&base)
+	}); err != nil || base != "success" {
+		t.Errorf("base version of a final row: %q %v", base, err)
 	}
 }
 
@@ -348,7 +384,7 @@ func TestTriggersFollowTheList(t *testing.T) {
 		return m
 	}
 	had := read()
-	if len(had) != 4+3+3+2 {
+	if len(had) != 4+3+4+4 {
 		t.Fatalf("triggers: %v", slices.Sorted(maps.Keys(had)))
 	}
 	if err := db.refreshTriggers(t.Context(), notesList); err != nil || !maps.Equal(read(), had) {

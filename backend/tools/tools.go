@@ -45,9 +45,6 @@ type Options struct {
 	Parallel, MaxWaiting int
 	// MaxTools is how many tools a user can keep; 0: 1,000.
 	MaxTools int
-	// UsageDays and UsageRows bound the history of runs, read before each pruning; nil: 90
-	// days and 10,000 rows a tool. 0 or less means no bound.
-	UsageDays, UsageRows func() int
 	// MinIsolation is the weakest isolation under which modules of others may run; "": process.
 	MinIsolation string
 	// HTTP changes the client that fetches for tools and imports, for tests.
@@ -143,8 +140,8 @@ func (s *Service) replaced() {
 	}
 }
 
-// pruneEvery is how often Run prunes the history.
-const pruneEvery = time.Hour
+// sweepEvery is how often Run drops what nobody waits for any more.
+const sweepEvery = time.Hour
 
 // Close ends the runs that answered approvals started and waits for them. It may be
 // repeated, and is not needed after Run has returned.
@@ -158,7 +155,7 @@ func (s *Service) Close() error {
 	return nil
 }
 
-// Run closes what a crash left open, then prunes the history now and then until ctx ends,
+// Run closes what a crash left open, then tidies up now and then until ctx ends,
 // and waits for runs that an answered approval started.
 func (s *Service) Run(ctx context.Context) error {
 	recovered := func() {
@@ -167,17 +164,10 @@ func (s *Service) Run(ctx context.Context) error {
 		}
 	}
 	recovered()
-	t := time.NewTicker(pruneEvery)
+	t := time.NewTicker(sweepEvery)
 	defer t.Stop()
 	for {
-		err := fault.Catch(func() error {
-			_, err := s.Prune(ctx)
-			s.sweep()
-			return err
-		})
-		if err != nil && ctx.Err() == nil {
-			s.log.Warn("prune tool history", "error", err)
-		}
+		s.sweep()
 		select {
 		case <-t.C:
 		case <-s.again:
