@@ -3,6 +3,8 @@ package lifecycle
 import (
 	"strings"
 
+	"github.com/google/uuid"
+
 	"helix/backend/storage"
 )
 
@@ -40,6 +42,20 @@ func (f *Filter) Tags(tags ...string) {
 	for _, t := range tags {
 		f.Add("EXISTS (SELECT 1 FROM json_each(tags) j WHERE lower(j.value) = lower(?))", strings.TrimSpace(t))
 	}
+}
+
+// OneOf lets through rows whose column is one of the ids, or with in false those whose column is
+// none of them.
+func (f *Filter) OneOf(column string, ids []uuid.UUID, in bool) {
+	args := make([]any, len(ids))
+	for i, id := range ids {
+		args[i] = id
+	}
+	op := " IN ("
+	if !in {
+		op = " NOT IN ("
+	}
+	f.Add(column+op+strings.TrimSuffix(strings.Repeat("?,", len(ids)), ",")+")", args...)
 }
 
 // Where is the condition, for use after WHERE.

@@ -112,7 +112,7 @@ func (s *Service) Answer(ctx context.Context, p AnswerParams) (Execution, error)
 		}
 	}
 	if strings.Contains(p.StepPath, "/") {
-		_, inner, err := s.look(ctx, row.id, false)
+		_, inner, err := s.loadExecution(ctx, row.id, false)
 		if err != nil {
 			return Execution{}, err
 		}

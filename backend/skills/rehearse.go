@@ -101,7 +101,7 @@ func (s *Service) DryRun(ctx context.Context, p DryRunParams) (ExecuteResult, er
 	if err != nil {
 		return ExecuteResult{}, s.unwritten(err)
 	}
-	x := end.tell()
+	x := end.view()
 	d.made.fill(&x, d.st, nil)
 	for i := range x.StepResults {
 		r := &x.StepResults[i]

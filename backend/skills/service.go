@@ -87,7 +87,7 @@ type Service struct {
 	mu          sync.Mutex
 	live        map[uuid.UUID]*live           // runs in memory
 	lines       map[uuid.UUID]*line           // of each user with live or queued runs
-	watchers    map[uuid.UUID][]chan struct{} // told when the status of a run changes
+	watchers    map[uuid.UUID][]chan struct{} // get a value when the status of a run changes
 	closed      bool
 	wg          sync.WaitGroup
 	life        context.Context // ends with Close
@@ -209,7 +209,8 @@ func (s *Service) watch(run uuid.UUID) (news <-chan struct{}, cancel func()) {
 	}
 }
 
-func (s *Service) tell(run uuid.UUID) {
+// notifyWatchers wakes what waits for a change of a run's status.
+func (s *Service) notifyWatchers(run uuid.UUID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, ch := range s.watchers[run] {

@@ -232,13 +232,13 @@ func (c *withExpected) Find(kind definition.Kind, id, name string) ([]definition
 
 // missing lists what the skill calls and this installation has not, with the hash that the
 // file gives for it, and warns about things that are not what they were there.
-func missing(c definition.Catalog, b *definition.Body, told []Dependency, out *ImportResult) error {
+func missing(c definition.Catalog, b *definition.Body, listed []Dependency, out *ImportResult) error {
 	deps, err := dependencies(b, c)
 	if err != nil {
 		return err
 	}
 	hashes := map[Dependency]string{}
-	for _, d := range told {
+	for _, d := range listed {
 		hashes[Dependency{ToolType: d.ToolType, Name: d.Name}] = d.DefinitionHash
 	}
 	for _, d := range deps {

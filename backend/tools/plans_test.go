@@ -58,7 +58,7 @@ func TestQueryPlans(t *testing.T) {
 		{SQL: "FROM custom_tools WHERE deleted_at IS NULL AND user_id = ?", Reason: few},
 		{SQL: "EXISTS (SELECT 1 FROM audit_pruning)", Reason: "a table that is empty except while entries are pruned"},
 		{SQL: "FROM custom_tools t", Reason: few},
-		{SQL: "FROM skills s WHERE s.user_id = ?", Reason: few},
+		{SQL: "FROM skills s WHERE user_id = ?", Reason: few},
 		{SQL: "FROM skills WHERE user_id = ?", Reason: few},
 		{SQL: "FROM tool_signers WHERE user_id = ?", Reason: few},
 		{SQL: "FROM tool_secrets WHERE user_id = ?", Reason: few},
