@@ -93,9 +93,9 @@ type Backend struct {
 	Picks      *picks.Picks
 	API        *gateway.API // the method table that Gateway serves
 
-	encoder string // why there is no sentence encoder; "": there is one
-	exports *exported
-	uploads *picks.Uploads
+	encoder   string // why there is no sentence encoder; "": there is one
+	downloads *storage.Downloads
+	uploads   *picks.Uploads
 
 	core     *gateway.Services // what runs as long as the backend does, with Services among it
 	builtins *callable.Set
@@ -190,15 +190,6 @@ func (b *Backend) openStorage(ctx context.Context, paths config.Paths, conf conf
 	b.closing("database", b.DB.Close)
 	b.Keys = keys
 	b.Secrets = storage.NewSecrets(b.DB)
-	b.Storage = storage.NewService(b.DB, storage.ServiceOptions{
-		ConfigFile: paths.ConfigFile(), UserDir: paths.User,
-		Policy: b.storagePolicy, Pause: b.Pause,
-		EndSessions: func() {
-			b.Config.FileChanged(b.LocalUser())
-			b.Gateway.EndSessions()
-		},
-		Busy: func() bool { return b.Tools.Busy() || b.Skills.Busy() || b.Memory.Busy() },
-	})
 	return nil
 }
 
@@ -230,12 +221,21 @@ func (b *Backend) openDomains(paths config.Paths, conf config.Config, engine fun
 	b.closing("sandbox", b.Sandbox.Close)
 	b.Tools = tools.New(b.DB, b.Permission, b.Audit, b.Sandbox, tools.Options{
 		Logger: b.log, MinIsolation: conf.SandboxMinIsolation, StateDir: toolFiles, Home: home, Own: own, OwnPort: b.ownPort,
-		UsageDays: func() int { return days(b.Config.Current().HistoryMaxAge) },
-		UsageRows: func() int { return int(b.Config.Current().HistoryMaxRows) },
 	})
 	b.openSkills(conf)
 	b.openScheduler()
 	b.openMemory(conf)
+	b.Storage = storage.NewService(b.DB, storage.ServiceOptions{
+		ConfigFile: paths.ConfigFile(), UserDir: paths.User,
+		Policy: b.storagePolicy, Pause: b.Pause,
+		Retention: append(tools.Retention(), scheduler.Retention(),
+			skills.Retention(conf.SkillsHistoryRuns, conf.SkillsHistoryBytes, scheduler.LastFailures)),
+		EndSessions: func() {
+			b.Config.FileChanged(b.LocalUser())
+			b.Gateway.EndSessions()
+		},
+		Busy: func() bool { return b.Tools.Busy() || b.Skills.Busy() || b.Memory.Busy() },
+	})
 	return nil
 }
 

@@ -28,7 +28,7 @@ func (b *Backend) openGateway(ctx context.Context, paths config.Paths, conf conf
 		return err
 	}
 	b.Services = gateway.NewServices(b.Bus, b.log)
-	b.exports = newExported(b.DB)
+	b.downloads = storage.NewDownloads(b.DB)
 	b.uploads = picks.NewUploads(filepath.Join(paths.Cache, "uploads"), b.Picks, b.Memory.Importing, b.log)
 	b.closing("uploads", func() func() error {
 		unsubscribe := bus.Subscribe(b.Bus, func(uuid.UUID, memory.ImportDone) { b.uploads.Wake() })
@@ -39,7 +39,7 @@ func (b *Backend) openGateway(ctx context.Context, paths config.Paths, conf conf
 		DB: b.DB, Bus: b.Bus, Logger: b.log, User: b.user,
 		Web: b.o.Web, Addr: conf.GatewayAddr, NoHTTP: !b.o.Listen || !conf.GatewayEnabled, Extra: b.o.Extra, Origins: conf.GatewayOrigins,
 		RootToken: token, TokenSource: source, RotateRoot: b.Root.StoreToken, EndpointFile: endpointFile(paths),
-		Version: Version, Commit: Commit, OpenRPC: openRPC, Blobs: b.exports,
+		Version: Version, Commit: Commit, OpenRPC: openRPC, Blobs: b.downloads,
 		Gate: b.gate, Ready: b.ready, Status: b.status, Stop: func() { b.requestStop() }, Activate: b.o.Activate, Services: b.Services, Pause: b.Pause,
 		Audit: b.auditAccess, AuditTx: auditAccessTx, SessionEnded: b.sessionEnded, Limits: gateway.Limits{MaxPayload: int(conf.GatewayMaxPayload), CallDeadline: conf.GatewayCallTimeout, CostlyRate: float64(conf.GatewayCostlyRate)},
 	})

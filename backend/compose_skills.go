@@ -2,7 +2,7 @@ package backend
 
 import (
 	"context"
-	"encoding/json"
+	"errors"
 
 	"github.com/google/uuid"
 
@@ -15,7 +15,6 @@ import (
 	"helix/backend/skills"
 	"helix/backend/skills/expr"
 	"helix/backend/skills/machine"
-	"helix/backend/storage"
 )
 
 // openSkills fills the registry of callables and builds the skills and the scheduler over it.
@@ -31,10 +30,7 @@ func (b *Backend) openSkills(conf config.Config) {
 	b.Callables.Add(b.builtins)
 	b.Skills = skills.New(b.DB, skills.Options{
 		Logger: b.log, Callables: b.Callables, Gate: b.Permission, Audit: audit.Append, Questions: b.Permission,
-		Keep: func(tx *storage.Tx) ([]uuid.UUID, error) { return b.Scheduler.LastFailures(tx) },
-		Limits: skills.Limits{
-			Live: conf.SkillsMaxLive, HistoryRuns: conf.SkillsHistoryRuns, HistoryBytes: conf.SkillsHistoryBytes,
-		},
+		Limits: skills.Limits{Live: conf.SkillsMaxLive},
 	})
 	b.Permission.RegisterAnswerer(string(callable.Skill), b.Skills.AnswerQuestion)
 	b.Callables.Add(b.Skills.Provider())
@@ -47,7 +43,7 @@ func (b *Backend) openSkills(conf config.Config) {
 
 func (b *Backend) openScheduler() {
 	b.Scheduler = scheduler.New(b.DB, scheduler.Options{
-		Logger: b.log, Condition: condition, Callables: b.Callables,
+		Logger: b.log, Condition: expr.Predicate, Callables: b.Callables,
 	})
 	clean := callable.NewJob("cleanup", "History clean-up", b.cleanUp, b.Scheduler.Ended)
 	b.Callables.Add(clean)
@@ -71,47 +67,11 @@ func (b *Backend) notifyUser(ctx context.Context, n skills.Notification) error {
 	return nil
 }
 
-// condition reads the condition of a schedule's notification.
-func condition(text string) (func(doc any) (bool, error), error) {
-	c, err := expr.ParseCondition(text)
-	if err != nil {
-		return nil, err
-	}
-	return func(doc any) (bool, error) {
-		raw, err := json.Marshal(doc)
-		if err != nil {
-			return false, err
-		}
-		v, err := expr.Decode(raw)
-		if err != nil {
-			return false, err
-		}
-		return c.Holds(v)
-	}, nil
-}
-
-// cleanUp prunes every history by its own rules and says how many rows left.
+// cleanUp applies the retention settings to all histories and says what left.
 func (b *Backend) cleanUp(ctx context.Context) (any, error) {
-	done := map[string]int64{}
 	ctx = identity.With(ctx, identity.Identity{User: b.LocalUser(), Scopes: identity.Write.Closed(), Client: identity.ClientProgram, Label: "scheduler", Pipe: "schedule"})
-	for _, part := range []struct {
-		name  string
-		prune func(context.Context) (int64, error)
-	}{
-		{"toolRuns", b.Tools.Prune}, {"scheduleRuns", b.Scheduler.Prune},
-		{"skillRuns", func(ctx context.Context) (int64, error) {
-			n, err := b.Skills.Prune(ctx)
-			return int64(n), err
-		}},
-		{"audit", func(ctx context.Context) (int64, error) { return 0, b.Audit.Prune(ctx) }},
-	} {
-		n, err := part.prune(ctx)
-		done[part.name] = n
-		if err != nil {
-			return done, err
-		}
-	}
-	return done, nil
+	done, err := b.Storage.PruneAll(ctx)
+	return done, errors.Join(err, b.Audit.Prune(ctx))
 }
 
 // skillName is what a skill of the caller is called, "" when it is gone.

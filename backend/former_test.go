@@ -16,7 +16,7 @@ import (
 
 	"helix/backend/audit"
 	"helix/backend/bus"
-	"helix/backend/memory"
+	"helix/backend/memory/search"
 	"helix/backend/permission"
 	"helix/backend/scheduler"
 	"helix/backend/skills"
@@ -184,8 +184,8 @@ func (b *Backend) worksOn(t *testing.T, restored bool) {
 		t.Errorf("the secret of a tool: %v", err)
 	}
 	for query, want := range map[string]string{"bees": "Mirabel keeps bees", "butter": "rye bread with butter", "quinces": "Quinces are planted", "honey": "Honey is taken"} {
-		res, err := b.Memory.Search(ctx, memory.SearchParams{Query: query, Mode: "keyword"})
-		if err != nil || !slices.ContainsFunc(res.Results, func(h memory.Hit) bool { return strings.Contains(h.Snippet, want) }) {
+		res, err := b.Memory.Search(ctx, search.Params{Query: query, Mode: "keyword"})
+		if err != nil || !slices.ContainsFunc(res.Results, func(h search.Hit) bool { return strings.Contains(h.Snippet, want) }) {
 			t.Errorf("search for %s: %+v, %v", query, res, err)
 		}
 	}

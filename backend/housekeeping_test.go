@@ -50,7 +50,7 @@ func TestBlobAddressesFollowTheRows(t *testing.T) {
 	}
 	// Two users may have the same bytes.
 	both := insertModule(t, b, other, "mine")
-	if _, _, err := b.exports.Open(b.as(other), both.SHA256); err != nil {
+	if _, _, err := b.downloads.Open(b.as(other), both.SHA256); err != nil {
 		t.Errorf("the same bytes of another user: %v", err)
 	}
 }

@@ -46,6 +46,7 @@ var levels = map[string]int{
 	"backend/permission":                   foundation,
 	"backend/safehttp":                     foundation,
 	"backend/callable":                     foundation,
+	"backend/lifecycle":                    foundation,
 	"backend/callable/callabletest":        foundation,
 	"backend/sandbox":                      engine,
 	"backend/sandbox/qjs":                  engine,
@@ -61,6 +62,8 @@ var levels = map[string]int{
 	"backend/vector":                       engine,
 	"backend/embed":                        engine,
 	"backend/memory":                       domain,
+	"backend/memory/search":                domain,
+	"backend/memory/locomo":                domain,
 	"backend/memory/importer":              engine,
 	"backend/memory/importer/importertest": engine,
 	"app/e2e":                              face,
@@ -115,6 +118,13 @@ var sideways = map[string]map[string]string{
 		"backend/jcs":      "definitions are pinned by canonical hash",
 		"backend/audit":    "a decision and its entry are one transaction",
 	},
+	"backend/lifecycle": {
+		"backend/fault":    "coded errors",
+		"backend/audit":    "a change and its entry are one transaction",
+		"backend/identity": "a restore acts for the caller",
+		"backend/jcs":      "what is signed is canonical JSON",
+		"backend/storage":  "definitions are rows",
+	},
 	"backend/callable": {
 		"backend/fault":      "a refusal is a coded error",
 		"backend/audit":      "calls of this program's functions are put on record",
@@ -140,6 +150,13 @@ var sideways = map[string]map[string]string{
 	},
 	"backend/skills/definition": {
 		"backend/skills/expr": "conditions and templates are checked by what evaluates them",
+	},
+	"backend/memory": {
+		"backend/memory/search": "finds what memory keeps",
+	},
+	"backend/memory/locomo": {
+		"backend/memory":        "measures the real import",
+		"backend/memory/search": "and the real search, with other settings of ranking",
 	},
 	"backend/pause": {
 		"backend/bus": "background.changed",

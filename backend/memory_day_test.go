@@ -14,6 +14,7 @@ import (
 	"helix/backend/fault"
 	"helix/backend/gateway"
 	"helix/backend/memory"
+	"helix/backend/memory/search"
 	"helix/backend/storage"
 )
 
@@ -33,18 +34,18 @@ var dayTurns = []string{
 }
 
 // meaning asks by meaning alone, in words that are not in the text.
-func (p *memoryPipe) meaning(query string) []memory.Hit {
+func (p *memoryPipe) meaning(query string) []search.Hit {
 	p.t.Helper()
-	var r memory.SearchResult
-	p.call("memory.search", memory.SearchParams{Query: query, Mode: "vector", Limit: 3}, &r)
+	var r search.Result
+	p.call("memory.search", search.Params{Query: query, Mode: "vector", Limit: 3}, &r)
 	if r.Degraded != "" {
 		p.t.Errorf("search by meaning is %s", r.Degraded)
 	}
 	return r.Results
 }
 
-func has(hits []memory.Hit, text string) bool {
-	return slices.ContainsFunc(hits, func(h memory.Hit) bool { return strings.Contains(h.Snippet, text) })
+func has(hits []search.Hit, text string) bool {
+	return slices.ContainsFunc(hits, func(h search.Hit) bool { return strings.Contains(h.Snippet, text) })
 }
 
 // A day with memory: a history is imported, found in other words, corrected, and is all there

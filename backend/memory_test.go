@@ -20,6 +20,7 @@ import (
 	"helix/backend/gateway"
 	"helix/backend/identity"
 	"helix/backend/memory"
+	"helix/backend/memory/search"
 )
 
 // memoryPipe is a way to call the methods of memory.
@@ -152,8 +153,8 @@ func (p *memoryPipe) embedded() bool {
 		if !st.Available {
 			return false
 		}
-		var r memory.SearchResult
-		if st.Queued == 0 && st.Stale == 0 && p.do("memory.search", memory.SearchParams{Query: "ready", Mode: "vector"}, &r) == nil && r.Degraded == "" {
+		var r search.Result
+		if st.Queued == 0 && st.Stale == 0 && p.do("memory.search", search.Params{Query: "ready", Mode: "vector"}, &r) == nil && r.Degraded == "" {
 			return true
 		}
 		if time.Since(began) > patience {
@@ -163,21 +164,21 @@ func (p *memoryPipe) embedded() bool {
 }
 
 // shows reports whether a result is of the kind and has the text.
-func shows(hits []memory.Hit, kind, text string) bool {
-	return slices.ContainsFunc(hits, func(h memory.Hit) bool { return h.Kind == kind && strings.Contains(h.Snippet, text) })
+func shows(hits []search.Hit, kind, text string) bool {
+	return slices.ContainsFunc(hits, func(h search.Hit) bool { return h.Kind == kind && strings.Contains(h.Snippet, text) })
 }
 
-func snippets(hits []memory.Hit) (out []string) {
+func snippets(hits []search.Hit) (out []string) {
 	for _, h := range hits {
 		out = append(out, h.Kind+": "+h.Snippet)
 	}
 	return out
 }
 
-func (p *memoryPipe) search(method, query string) []memory.Hit {
+func (p *memoryPipe) search(method, query string) []search.Hit {
 	p.t.Helper()
-	var r memory.SearchResult
-	p.call(method, memory.SearchParams{Query: query}, &r)
+	var r search.Result
+	p.call(method, search.Params{Query: query}, &r)
 	return r.Results
 }
 
@@ -253,7 +254,7 @@ func (p *memoryPipe) life() {
 		t.Errorf("imports: %+v", jobs)
 	}
 	found := p.search("memory.search", "Where did we eat "+word)
-	at := slices.IndexFunc(found, func(h memory.Hit) bool { return h.Kind == memory.KindTurn && strings.Contains(h.Snippet, word) })
+	at := slices.IndexFunc(found, func(h search.Hit) bool { return h.Kind == memory.KindTurn && strings.Contains(h.Snippet, word) })
 	if at < 0 || !found[at].Untrusted {
 		t.Fatalf("search: %q", snippets(found))
 	}
@@ -305,7 +306,7 @@ func (p *memoryPipe) items(word string) {
 		t.Errorf("get: %+v", item)
 	}
 	var list memory.ListResult
-	if p.call("memory.list", memory.ListParams{Filters: &memory.Filters{TagsAll: []string{"kitchen"}}}, &list); list.Total < 1 {
+	if p.call("memory.list", memory.ListParams{Filters: &search.Filters{TagsAll: []string{"kitchen"}}}, &list); list.Total < 1 {
 		t.Errorf("list: %+v", list)
 	}
 	text := "The recipe of " + word + " is in the green book."
@@ -360,17 +361,17 @@ func (p *memoryPipe) items(word string) {
 }
 
 // readers looks around what was found, and takes its conversation away and back.
-func (p *memoryPipe) readers(h memory.Hit, word string) {
+func (p *memoryPipe) readers(h search.Hit, word string) {
 	t := p.t
 	t.Helper()
-	var full memory.EnhancedResult
+	var full search.EnhancedResult
 	two := 2
-	p.call("memory.search_enhanced", memory.EnhancedParams{SearchParams: memory.SearchParams{Query: word}, Expand: &two, GroupBy: "source", Facets: true}, &full)
+	p.call("memory.search_enhanced", search.EnhancedParams{Params: search.Params{Query: word}, Expand: &two, GroupBy: "source", Facets: true}, &full)
 	if len(full.Results) == 0 || full.Facets == nil || len(full.Groups) == 0 || full.Results[0].Parts == nil {
 		t.Errorf("enhanced: %+v", full)
 	}
-	var like memory.SearchResult
-	p.call("memory.related", memory.RelatedParams{ID: h.ID.String()}, &like)
+	var like search.Result
+	p.call("memory.related", search.RelatedParams{ID: h.ID.String()}, &like)
 	if len(h.Evidence) == 0 || h.Evidence[0].ConversationID == nil || h.Evidence[0].Seq == nil {
 		t.Fatalf("the hit names no evidence: %+v", h)
 	}
@@ -385,7 +386,7 @@ func (p *memoryPipe) readers(h memory.Hit, word string) {
 	}
 	var n memory.CountResult
 	p.call("memory.set_untrusted", memory.TrustParams{ConversationID: &id}, &n)
-	if hits := p.search("memory.search", word); slices.ContainsFunc(hits, func(x memory.Hit) bool { return x.ID == h.ID && x.Untrusted }) {
+	if hits := p.search("memory.search", word); slices.ContainsFunc(hits, func(x search.Hit) bool { return x.ID == h.ID && x.Untrusted }) {
 		t.Errorf("it is foreign text still: %q", snippets(hits))
 	}
 	p.call("memory.delete_conversation", memory.ConversationIDParams{ID: id}, &n)
@@ -485,7 +486,7 @@ func TestProgramCannotStoreWhatItRecalled(t *testing.T) {
 		program.call("memory.add", memory.AddParams{Content: text}, &r)
 		return r
 	}
-	program.call("memory.search", memory.SearchParams{Query: "spare key", Mode: "keyword"}, nil)
+	program.call("memory.search", search.Params{Query: "spare key", Mode: "keyword"}, nil)
 	if r := add("Noted: the spare key hangs behind the blue door of the shed!"); !r.Deduplicated || r.Item != nil {
 		t.Errorf("a near-copy was stored: %+v", r)
 	}

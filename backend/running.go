@@ -2,12 +2,9 @@ package backend
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"io/fs"
-	"net/http"
 	"path/filepath"
-	"time"
 
 	"helix/backend/config"
 	"helix/backend/fault"
@@ -28,7 +25,7 @@ func Running(ctx context.Context, o Options) (*Other, error) {
 		return nil, err
 	}
 	ep, err := gateway.ReadEndpoint(endpointFile(conf.Paths()))
-	if errors.Is(err, fs.ErrNotExist) || (err == nil && !answers(ctx, ep)) {
+	if errors.Is(err, fs.ErrNotExist) || (err == nil && !ep.Alive(ctx)) {
 		return nil, nil
 	} else if err != nil {
 		return nil, fault.Unavailablef("The file that tells where Helix listens cannot be read.").WithCause(err)
@@ -43,25 +40,6 @@ func Running(ctx context.Context, o Options) (*Other, error) {
 		return nil, err
 	}
 	return &Other{Endpoint: ep, token: token}, nil
-}
-
-// answers reports whether the instance that wrote the endpoint file still serves it.
-func answers(ctx context.Context, ep gateway.Endpoint) bool {
-	ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
-	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, ep.URL+"/healthz", nil)
-	if err != nil {
-		return false
-	}
-	resp, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}).Do(req)
-	if err != nil {
-		return false
-	}
-	defer resp.Body.Close()
-	var health struct {
-		InstanceID string `json:"instanceId"`
-	}
-	return json.NewDecoder(resp.Body).Decode(&health) == nil && health.InstanceID == ep.InstanceID
 }
 
 // ClientOptions are what gateway.Dial needs to reach it with all rights.

@@ -17,6 +17,7 @@ import (
 	"helix/backend/gateway"
 	"helix/backend/identity"
 	"helix/backend/memory"
+	"helix/backend/memory/search"
 	"helix/backend/picks"
 	"helix/backend/storage"
 )
@@ -161,8 +162,8 @@ func TestUploadedFileIsImported(t *testing.T) {
 			t.Errorf("round %d: %v is left", round, left)
 		}
 	}
-	var found memory.SearchResult
-	r.call("memory.search", memory.SearchParams{Query: "plumber", Mode: "keyword"}, &found)
+	var found search.Result
+	r.call("memory.search", search.Params{Query: "plumber", Mode: "keyword"}, &found)
 	if len(found.Results) != 1 || !found.Results[0].Untrusted {
 		t.Errorf("found %+v", found.Results)
 	}

@@ -17,6 +17,7 @@ type callCmd struct {
 }
 
 func (r *callCmd) Run(c *command) error {
+	c.runsCode = true
 	if r.List || r.Name == "" {
 		return r.list(c)
 	}

@@ -289,19 +289,11 @@ func (d *dbPruneCmd) Run(c *command) error {
 }
 
 type keysCmd struct {
-	Status         keysStatusCmd `cmd:"" help:"Where the key lives."`
-	Rotate         keysRotateCmd `cmd:"" help:"Make a new data key; rows move to it in the background."`
+	Status         struct{}      `cmd:"" help:"Where the key lives." call:"keys.status"`
+	Rotate         struct{}      `cmd:"" help:"Make a new data key; rows move to it in the background." call:"keys.rotate"`
 	ExportRecovery keysExportCmd `cmd:"" help:"Print the recovery code, once. Write it down."`
 	ImportRecovery keysImportCmd `cmd:"" help:"Enter a recovery code from standard input."`
 }
-
-type keysStatusCmd struct{}
-
-func (k *keysStatusCmd) Run(c *command) error { return c.raw("keys.status", struct{}{}) }
-
-type keysRotateCmd struct{}
-
-func (k *keysRotateCmd) Run(c *command) error { return c.raw("keys.rotate", struct{}{}) }
 
 type keysExportCmd struct{}
 
@@ -323,14 +315,12 @@ func (k *keysImportCmd) Run(c *command) error {
 }
 
 type secretsCmd struct {
-	List   secretsListCmd   `cmd:"" default:"withargs" help:"List names."`
-	Set    secretsSetCmd    `cmd:"" help:"Store a value read from standard input."`
-	Delete secretsDeleteCmd `cmd:"" help:"Delete a secret."`
+	List   struct{}      `cmd:"" default:"withargs" help:"List names." call:"secrets.list"`
+	Set    secretsSetCmd `cmd:"" help:"Store a value read from standard input."`
+	Delete struct {
+		Name string `arg:""`
+	} `cmd:"" help:"Delete a secret." call:"secrets.delete"`
 }
-
-type secretsListCmd struct{}
-
-func (s *secretsListCmd) Run(c *command) error { return c.raw("secrets.list", struct{}{}) }
 
 type secretsSetCmd struct {
 	Name string `arg:""`
@@ -342,21 +332,4 @@ func (s *secretsSetCmd) Run(c *command) error {
 		return err
 	}
 	return c.raw("secrets.set", map[string]any{"name": s.Name, "value": v})
-}
-
-type secretsDeleteCmd struct {
-	Name string `arg:""`
-}
-
-func (s *secretsDeleteCmd) Run(c *command) error {
-	return c.raw("secrets.delete", map[string]any{"name": s.Name})
-}
-
-// raw calls a method and prints its result as JSON.
-func (c *command) raw(method string, params any) error {
-	raw, err := c.call(method, params, nil)
-	if err != nil {
-		return err
-	}
-	return c.printJSON(raw)
 }

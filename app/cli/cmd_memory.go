@@ -11,6 +11,7 @@ import (
 
 	"helix/backend/fault"
 	"helix/backend/memory"
+	"helix/backend/memory/search"
 )
 
 type memoryCmd struct {
@@ -121,7 +122,7 @@ func (s *memorySearchCmd) Run(c *command) error {
 		method = "memory.search_enhanced"
 	}
 	c.memoryWork = true // what was stored a moment ago becomes findable by meaning
-	return show(c, method, p, func(r memory.SearchResult) {
+	return show(c, method, p, func(r search.Result) {
 		switch r.Degraded {
 		case "no_vectors":
 			c.say("Found by words only: the sentence encoder is not in this build.")
@@ -139,7 +140,7 @@ func (s *memorySearchCmd) Run(c *command) error {
 }
 
 // printHit prints one result: where it is from, its words, and the reference for `show`.
-func (c *command) printHit(n int, h memory.Hit, explain bool) {
+func (c *command) printHit(n int, h search.Hit, explain bool) {
 	head := []string{h.Kind, memoryTime(h.OccurredAt, h.CreatedAt), h.Source}
 	for _, more := range []string{h.Speaker, cut(h.Title, 60)} {
 		if more != "" {
@@ -165,7 +166,7 @@ func (c *command) printHit(n int, h memory.Hit, explain bool) {
 }
 
 // printContext prints what stands around a hit, in order, with the hit in its place.
-func (c *command) printContext(h memory.Hit) {
+func (c *command) printContext(h search.Hit) {
 	at := int64(-1)
 	if len(h.Evidence) > 0 && h.Evidence[0].Seq != nil {
 		at = *h.Evidence[0].Seq
@@ -193,7 +194,7 @@ func (c *command) printContext(h memory.Hit) {
 }
 
 // memoryReference is what `memory show` takes: a memory's id, or an id and the place in it.
-func memoryReference(h memory.Hit) string {
+func memoryReference(h search.Hit) string {
 	ref := h.ID.String()
 	for _, e := range h.Evidence {
 		switch {
@@ -214,7 +215,7 @@ func memoryReference(h memory.Hit) string {
 	return ref
 }
 
-func why(h memory.Hit) string {
+func why(h search.Hit) string {
 	p := h.Parts
 	out := []string{fmt.Sprintf("score %.4f", h.Score)}
 	if p.BM25Rank != nil {

@@ -7,7 +7,8 @@ import (
 	"helix/backend/config"
 	"helix/backend/embed"
 	"helix/backend/fault"
-	"helix/backend/memory"
+	"helix/backend/memory/locomo"
+	"helix/backend/memory/search"
 )
 
 type memoryLocomoCmd struct {
@@ -22,7 +23,7 @@ func (m *memoryLocomoCmd) Run(c *command) error {
 	if !ok {
 		return fault.Invalidf("--weights are three numbers from 0 to 10, such as 1,0.4,0.5.")
 	}
-	o := memory.BenchOptions{Tune: m.Tune, Weights: memory.Weights{Keyword: w[0], Vector: w[1], Window: w[2]}, Logger: slog.New(slog.DiscardHandler)}
+	o := locomo.Options{Tune: m.Tune, Weights: search.Weights{Keyword: w[0], Vector: w[1], Window: w[2]}, Logger: slog.New(slog.DiscardHandler)}
 	if model, err := embed.Open(); err != nil {
 		c.say("%s Measured by words only.", fault.As(err).Message)
 	} else {
@@ -33,7 +34,7 @@ func (m *memoryLocomoCmd) Run(c *command) error {
 	if c.JSON {
 		out = io.Discard
 	}
-	r, err := memory.BenchLocomo(c.ctx, m.Dir, o, out)
+	r, err := locomo.Run(c.ctx, m.Dir, o, out)
 	if err != nil {
 		return err
 	}

@@ -9,6 +9,7 @@ import (
 
 	"helix/backend/fault"
 	"helix/backend/memory"
+	"helix/backend/memory/search"
 )
 
 // pageFlags are those of lists.
@@ -177,7 +178,7 @@ func (memoryStatsCmd) Run(c *command) error {
 }
 
 // counts prints the first counts of a list in one line.
-func counts(list []memory.Count) string {
+func counts(list []search.Count) string {
 	const most = 12
 	out := []string{}
 	for _, n := range list {

@@ -19,6 +19,7 @@ import (
 
 	"helix/backend/fault"
 	"helix/backend/memory"
+	"helix/backend/memory/search"
 )
 
 // TestMemoryCommands keeps, finds, changes and removes memories without a running Helix.
@@ -81,7 +82,7 @@ func TestMemoryCommands(t *testing.T) {
 	if r := do(0, "search", "spare", "key"); !strings.Contains(r.stdout, "Nora") || !strings.Contains(r.stdout, id) {
 		t.Errorf("search: %+v", r)
 	}
-	var found memory.SearchResult
+	var found search.Result
 	if decode(do(0, "search", "spare key", "--mode", "keyword", "--json"), &found); len(found.Results) != 1 || found.Mode != "keyword" {
 		t.Errorf("search: %+v", found)
 	}

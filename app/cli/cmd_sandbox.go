@@ -10,8 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/google/uuid"
-
 	"helix/backend/duration"
 	"helix/backend/fault"
 )
@@ -181,21 +179,12 @@ func (r *sandboxRunCmd) installed(c *command, input json.RawMessage) error {
 	if r.Profile != "" || r.Tier != "" || len(r.Grant) > 0 {
 		return fault.Invalidf("An installed skill has its own limits, tier and grants: leave --profile, --tier and --grant out.")
 	}
-	id := r.File
-	if _, err := uuid.Parse(id); err != nil {
-		var list struct{ Skills []struct{ ID, Name string } }
-		if _, err := c.call("skills.list_wasm", map[string]any{"query": r.File, "limit": 100}, &list); err != nil {
-			return err
-		}
-		id = ""
-		for _, s := range list.Skills {
-			if strings.EqualFold(s.Name, r.File) {
-				id = s.ID
-			}
-		}
-		if id == "" {
-			return fault.NotFoundf("No file and no WASM skill is called %q.", r.File)
-		}
+	id, err := c.idOf(wasmNames, r.File)
+	if fault.Is(err, fault.NotFound) {
+		return fault.NotFoundf("No file and no WASM skill is called %q.", r.File)
+	}
+	if err != nil {
+		return err
 	}
 	p := map[string]any{"skillId": id}
 	if input != nil {

@@ -11,8 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/google/uuid"
-
 	"helix/backend/fault"
 )
 
@@ -32,30 +30,6 @@ type skillRow struct {
 	ExecutionCount                      int64
 	LastStatus                          string
 	LastExecuted                        *time.Time
-}
-
-// skillID accepts an id, or the name of a skill.
-func (c *command) skillID(ref string) (string, error) {
-	if _, err := uuid.Parse(ref); err == nil {
-		return ref, nil
-	}
-	for offset := 0; ; {
-		var r struct {
-			Skills []skillRow
-			Total  int
-		}
-		if _, err := c.call("skills.list_composite", map[string]any{"query": ref, "limit": 100, "offset": offset}, &r); err != nil {
-			return "", err
-		}
-		for _, s := range r.Skills {
-			if strings.EqualFold(s.Name, ref) {
-				return s.SkillID, nil
-			}
-		}
-		if offset += len(r.Skills); len(r.Skills) == 0 || offset >= r.Total {
-			return "", fault.NotFoundf("No skill is called %q.", ref)
-		}
-	}
 }
 
 // maxSkillFile is more than a definition may have: the backend says the bound.

@@ -57,6 +57,7 @@ type skillWait struct {
 }
 
 func (r *skillRunCmd) Run(c *command) error {
+	c.runsCode = true
 	if (r.From != "" || r.Mocks != "") && !r.DryRun {
 		return fault.Invalidf("--from and --mocks are for --dry-run.")
 	}

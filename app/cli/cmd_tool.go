@@ -8,37 +8,51 @@ import (
 	"strings"
 	"time"
 
-	"github.com/google/uuid"
-
 	"helix/backend/fault"
 )
 
 type toolCmd struct {
-	List      toolListCmd      `cmd:"" help:"List tools."`
-	Show      toolShowCmd      `cmd:"" help:"Show one tool in full."`
-	Create    toolCreateCmd    `cmd:"" help:"Make a tool from a source file."`
-	Edit      toolEditCmd      `cmd:"" help:"Edit the code in $EDITOR; it is validated before it is saved."`
-	Update    toolUpdateCmd    `cmd:"" help:"Replace the code by a file's."`
-	Run       toolRunCmd       `cmd:"" help:"Run a stored tool, or a file as a draft."`
-	Validate  toolValidateCmd  `cmd:"" help:"Check a source file."`
-	Test      toolTestCmd      `cmd:"" help:"Run a tool on its stored samples and compare."`
-	Versions  toolVersionsCmd  `cmd:"" help:"List versions."`
-	Diff      toolDiffCmd      `cmd:"" help:"Compare two versions."`
-	Rollback  toolRollbackCmd  `cmd:"" help:"Make an earlier version the newest again."`
-	Clone     toolCloneCmd     `cmd:"" help:"Copy a tool."`
-	Enable    toolEnableCmd    `cmd:"" help:"Allow a tool to run."`
-	Disable   toolDisableCmd   `cmd:"" help:"Keep a tool from running."`
-	Delete    toolDeleteCmd    `cmd:"" help:"Delete a tool; restore brings it back for 30 days."`
-	Restore   toolRestoreCmd   `cmd:"" help:"Bring back a deleted tool."`
-	Export    toolExportCmd    `cmd:"" help:"Write tools into one bundle file."`
-	Import    toolImportCmd    `cmd:"" help:"Review a bundle, then add its tools, disabled."`
-	Share     toolShareCmd     `cmd:"" help:"Make a link to one version of a tool."`
-	Unshare   toolUnshareCmd   `cmd:"" help:"End a share."`
-	Sign      toolSignCmd      `cmd:"" help:"Sign a tool with this device's key."`
-	Secret    toolSecretCmd    `cmd:"" help:"Secrets that tools may send to listed hosts, without seeing them."`
-	State     toolStateCmd     `cmd:"" help:"What a tool remembers between runs."`
-	Usage     toolUsageCmd     `cmd:"" help:"Runs, newest first."`
-	Audit     toolAuditCmd     `cmd:"" help:"Audit entries of a tool."`
+	List toolListCmd `cmd:"" help:"List tools."`
+	Show struct {
+		toolRef
+		Version string
+	} `cmd:"" help:"Show one tool in full." call:"tools.get"`
+	Create   toolCreateCmd   `cmd:"" help:"Make a tool from a source file."`
+	Edit     toolEditCmd     `cmd:"" help:"Edit the code in $EDITOR; it is validated before it is saved."`
+	Update   toolUpdateCmd   `cmd:"" help:"Replace the code by a file's."`
+	Run      toolRunCmd      `cmd:"" help:"Run a stored tool, or a file as a draft."`
+	Validate toolValidateCmd `cmd:"" help:"Check a source file."`
+	Test     toolTestCmd     `cmd:"" help:"Run a tool on its stored samples and compare."`
+	Versions toolVersionsCmd `cmd:"" help:"List versions."`
+	Diff     toolDiffCmd     `cmd:"" help:"Compare two versions."`
+	Rollback struct {
+		toolRef
+		Version string `arg:""`
+	} `cmd:"" help:"Make an earlier version the newest again." call:"tools.rollback"`
+	Clone struct {
+		toolRef
+		Name string
+	} `cmd:"" help:"Copy a tool." call:"tools.clone"`
+	Enable  struct{ toolRef } `cmd:"" help:"Allow a tool to run." call:"tools.set_enabled" with:"{\"enabled\":true}"`
+	Disable struct{ toolRef } `cmd:"" help:"Keep a tool from running." call:"tools.set_enabled" with:"{\"enabled\":false}"`
+	Delete  struct{ toolRef } `cmd:"" help:"Delete a tool; restore brings it back for 30 days." call:"tools.delete"`
+	Restore struct {
+		ID string `arg:"" param:"toolId"`
+	} `cmd:"" help:"Bring back a deleted tool." call:"tools.restore"`
+	Export  toolExportCmd `cmd:"" help:"Write tools into one bundle file."`
+	Import  toolImportCmd `cmd:"" help:"Review a bundle, then add its tools, disabled."`
+	Share   toolShareCmd  `cmd:"" help:"Make a link to one version of a tool."`
+	Unshare struct {
+		Share string `arg:"" param:"shareId"`
+	} `cmd:"" help:"End a share." call:"tools.unshare"`
+	Sign   struct{ toolRef } `cmd:"" help:"Sign a tool with this device's key." call:"tools.sign"`
+	Secret toolSecretCmd     `cmd:"" help:"Secrets that tools may send to listed hosts, without seeing them."`
+	State  toolStateCmd      `cmd:"" help:"What a tool remembers between runs."`
+	Usage  toolUsageCmd      `cmd:"" help:"Runs, newest first."`
+	Audit  struct {
+		Tool  string `arg:"" optional:"" param:"toolId" ref:"tool"`
+		Limit int    `default:"50"`
+	} `cmd:"" help:"Audit entries of a tool." call:"tools.audit"`
 	Templates toolTemplatesCmd `cmd:"" help:"List the templates, or make a tool from one with --new."`
 }
 
@@ -92,25 +106,8 @@ func (l *toolListCmd) Run(c *command) error {
 	})
 }
 
-// toolID accepts an id, or a name that only one tool has.
-func (c *command) toolID(ref string) (string, error) {
-	if _, err := uuid.Parse(ref); err == nil {
-		return ref, nil
-	}
-	var r struct{ Tools []toolRow }
-	if _, err := c.call("tools.list", map[string]any{"query": ref, "limit": 100, "offset": 0}, &r); err != nil {
-		return "", err
-	}
-	for _, t := range r.Tools {
-		if strings.EqualFold(t.Name, ref) {
-			return t.ID, nil
-		}
-	}
-	return "", fault.NotFoundf("No tool is called %q.", ref)
-}
-
 type toolRef struct {
-	Tool string `arg:"" help:"Id or name."`
+	Tool string `arg:"" help:"Id or name." param:"toolId" ref:"tool"`
 }
 
 // with resolves the tool, calls a method with its id and extra params and prints JSON.
@@ -124,17 +121,6 @@ func (t toolRef) with(c *command, method string, extra map[string]any) error {
 		p[k] = v
 	}
 	return c.raw(method, p)
-}
-
-type toolShowCmd struct {
-	toolRef
-	Version string
-}
-
-func (s *toolShowCmd) Run(c *command) error {
-	p := map[string]any{}
-	setIf(p, "version", s.Version)
-	return s.with(c, "tools.get", p)
 }
 
 // source is a tool's code with its language, taken from the file's ending.
@@ -335,54 +321,6 @@ func (d *toolDiffCmd) Run(c *command) error {
 	})
 }
 
-type toolRollbackCmd struct {
-	toolRef
-	Version string `arg:""`
-}
-
-func (r *toolRollbackCmd) Run(c *command) error {
-	return r.with(c, "tools.rollback", map[string]any{"version": r.Version})
-}
-
-type toolCloneCmd struct {
-	toolRef
-	Name string
-}
-
-func (t *toolCloneCmd) Run(c *command) error {
-	p := map[string]any{}
-	setIf(p, "name", t.Name)
-	return t.with(c, "tools.clone", p)
-}
-
-type toolEnableCmd struct{ toolRef }
-
-func (t *toolEnableCmd) Run(c *command) error {
-	return t.with(c, "tools.set_enabled", map[string]any{"enabled": true})
-}
-
-type toolDisableCmd struct{ toolRef }
-
-func (t *toolDisableCmd) Run(c *command) error {
-	return t.with(c, "tools.set_enabled", map[string]any{"enabled": false})
-}
-
-type toolDeleteCmd struct{ toolRef }
-
-func (t *toolDeleteCmd) Run(c *command) error { return t.with(c, "tools.delete", nil) }
-
-type toolRestoreCmd struct {
-	ID string `arg:""`
-}
-
-func (t *toolRestoreCmd) Run(c *command) error {
-	return c.raw("tools.restore", map[string]any{"toolId": t.ID})
-}
-
-type toolSignCmd struct{ toolRef }
-
-func (t *toolSignCmd) Run(c *command) error { return t.with(c, "tools.sign", nil) }
-
 type toolUsageCmd struct {
 	Tool  string `arg:"" optional:""`
 	Limit int    `default:"50"`
@@ -410,21 +348,4 @@ func (u *toolUsageCmd) Run(c *command) error {
 		}
 		c.table([]string{"TIME", "TOOL", "VERSION", "RESULT", "TOOK", "CALLER", "ERROR"}, rows)
 	})
-}
-
-type toolAuditCmd struct {
-	Tool  string `arg:"" optional:""`
-	Limit int    `default:"50"`
-}
-
-func (a *toolAuditCmd) Run(c *command) error {
-	p := map[string]any{"limit": a.Limit}
-	if a.Tool != "" {
-		id, err := c.toolID(a.Tool)
-		if err != nil {
-			return err
-		}
-		p["toolId"] = id
-	}
-	return c.raw("tools.audit", p)
 }

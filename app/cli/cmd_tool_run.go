@@ -32,6 +32,7 @@ type toolRun struct {
 }
 
 func (r *toolRunCmd) Run(c *command) error {
+	c.runsCode = true
 	params, err := c.input(r.Params)
 	if err != nil {
 		return err
@@ -110,6 +111,7 @@ func classExit(class string) int {
 type toolTestCmd struct{ toolRef }
 
 func (t *toolTestCmd) Run(c *command) error {
+	c.runsCode = true
 	id, err := c.toolID(t.Tool)
 	if err != nil {
 		return err
@@ -308,18 +310,12 @@ func (s *toolShareCmd) Run(c *command) error {
 	return s.with(c, "tools.share", p)
 }
 
-type toolUnshareCmd struct {
-	Share string `arg:""`
-}
-
-func (u *toolUnshareCmd) Run(c *command) error {
-	return c.raw("tools.unshare", map[string]any{"shareId": u.Share})
-}
-
 type toolSecretCmd struct {
-	Set    toolSecretSetCmd    `cmd:"" help:"Store a value read from standard input."`
-	List   toolSecretListCmd   `cmd:"" help:"List names and hosts."`
-	Delete toolSecretDeleteCmd `cmd:"" help:"Delete a secret."`
+	Set    toolSecretSetCmd `cmd:"" help:"Store a value read from standard input."`
+	List   struct{}         `cmd:"" help:"List names and hosts." call:"tools.secrets"`
+	Delete struct {
+		Name string `arg:""`
+	} `cmd:"" help:"Delete a secret." call:"tools.secret_delete"`
 }
 
 type toolSecretSetCmd struct {
@@ -344,36 +340,12 @@ func (s *toolSecretSetCmd) Run(c *command) error {
 	return c.raw("tools.secret_set", map[string]any{"name": s.Name, "value": v, "hosts": s.Host, "toolIds": ids})
 }
 
-type toolSecretListCmd struct{}
-
-func (s *toolSecretListCmd) Run(c *command) error { return c.raw("tools.secrets", struct{}{}) }
-
-type toolSecretDeleteCmd struct {
-	Name string `arg:""`
-}
-
-func (s *toolSecretDeleteCmd) Run(c *command) error {
-	return c.raw("tools.secret_delete", map[string]any{"name": s.Name})
-}
-
 type toolStateCmd struct {
-	Show  toolStateShowCmd  `cmd:"" help:"List keys and sizes."`
-	Clear toolStateClearCmd `cmd:"" help:"Forget one key, or all."`
-}
-
-type toolStateShowCmd struct{ toolRef }
-
-func (s *toolStateShowCmd) Run(c *command) error { return s.with(c, "tools.state", nil) }
-
-type toolStateClearCmd struct {
-	toolRef
-	Key string `help:"Only this key."`
-}
-
-func (s *toolStateClearCmd) Run(c *command) error {
-	p := map[string]any{}
-	setIf(p, "key", s.Key)
-	return s.with(c, "tools.state_clear", p)
+	Show  struct{ toolRef } `cmd:"" help:"List keys and sizes." call:"tools.state"`
+	Clear struct {
+		toolRef
+		Key string `help:"Only this key."`
+	} `cmd:"" help:"Forget one key, or all." call:"tools.state_clear"`
 }
 
 type toolTemplatesCmd struct {

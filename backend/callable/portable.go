@@ -15,9 +15,6 @@ type Portable interface {
 	// that name and definition, is kept; another one of that name makes the new one take a free
 	// name.
 	Import(ctx context.Context, list []json.RawMessage, commit bool) ([]Imported, error)
-	// TrustedSigner tells the name that the user gave to a signing key, by the SHA-256 of the key
-	// in hex, and whether the user trusts it.
-	TrustedSigner(ctx context.Context, fingerprint string) (name string, trusted bool, err error)
 }
 
 // Imported says what becomes of one callable of a file.

@@ -42,8 +42,7 @@ type Endpoint struct {
 	TokenSource string    `json:"tokenSource"` // keyring or file
 }
 
-// ReadEndpoint reads the endpoint file. Whether the process still lives and answers under
-// the instance id is for the caller to check.
+// ReadEndpoint reads the endpoint file. Alive says whether the process still serves it.
 func ReadEndpoint(path string) (Endpoint, error) {
 	var e Endpoint
 	b, err := os.ReadFile(path)
@@ -54,6 +53,25 @@ func ReadEndpoint(path string) (Endpoint, error) {
 		return e, fmt.Errorf("endpoint file: %w", err)
 	}
 	return e, nil
+}
+
+// Alive reports whether the instance that wrote the endpoint file still answers there.
+func (e Endpoint) Alive(ctx context.Context) bool {
+	ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, e.URL+"/healthz", nil)
+	if err != nil {
+		return false
+	}
+	resp, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}).Do(req)
+	if err != nil {
+		return false
+	}
+	defer resp.Body.Close()
+	var health struct {
+		InstanceID string `json:"instanceId"`
+	}
+	return json.NewDecoder(resp.Body).Decode(&health) == nil && health.InstanceID == e.InstanceID
 }
 
 // URL is the address of the main listener, such as http://127.0.0.1:18789, or "" while it

@@ -12,6 +12,7 @@ import (
 
 	"helix/backend/fault"
 	"helix/backend/identity"
+	"helix/backend/memory/search"
 	"helix/backend/storage"
 )
 
@@ -32,7 +33,8 @@ type draft struct {
 	untrusted  bool
 	dedupe     bool
 	valence    *float64
-	byAgent    bool // an agent wants to store it
+	byAgent    bool     // an agent wants to store it
+	key        []string // of the record of an import, which its id is derived from
 }
 
 // checkDraft checks what a caller wants to store. at is the path of the item in the request.
@@ -114,18 +116,15 @@ func (s *Service) Add(ctx context.Context, p AddParams) (AddResult, error) {
 		return AddResult{}, err
 	}
 	var out AddResult
-	err = s.db.Write(ctx, func(tx *storage.Tx) error {
-		if out, err = s.addTx(tx, identity.UserID(ctx), d); err != nil {
-			return err
-		}
-		told(tx, identity.UserID(ctx), out)
-		return nil
+	err = s.db.Write(ctx, func(tx *storage.Tx) (err error) {
+		out, err = s.addTx(tx, identity.UserID(ctx), d)
+		return err
 	})
 	return out, err
 }
 
-// told tells of what was added, and of what was there already and is changed.
-func told(tx *storage.Tx, user uuid.UUID, results ...AddResult) {
+// announce publishes what was added, and what was there already and is changed.
+func announce(tx *storage.Tx, user uuid.UUID, results ...AddResult) {
 	var added, known []uuid.UUID
 	for _, r := range results {
 		switch {
@@ -163,12 +162,12 @@ func (s *Service) AddBatch(ctx context.Context, p AddBatchParams) (AddBatchResul
 			if d == nil {
 				continue
 			}
-			if results[i], err = s.addTx(tx, identity.UserID(ctx), d); err != nil {
+			if results[i], err = s.storeDraft(tx, identity.UserID(ctx), d); err != nil {
 				return err
 			}
 			out.Items[i].AddResult = results[i]
 		}
-		told(tx, identity.UserID(ctx), results...)
+		announce(tx, identity.UserID(ctx), results...)
 		return nil
 	})
 	if err != nil {
@@ -177,8 +176,17 @@ func (s *Service) AddBatch(ctx context.Context, p AddBatchParams) (AddBatchResul
 	return out, nil
 }
 
-// addTx stores a draft, unless its text is there already or comes from memory itself.
+// addTx stores a draft and announces it.
 func (s *Service) addTx(tx *storage.Tx, user uuid.UUID, d *draft) (AddResult, error) {
+	r, err := s.storeDraft(tx, user, d)
+	if err == nil {
+		announce(tx, user, r)
+	}
+	return r, err
+}
+
+// storeDraft stores a draft, unless its text is there already or comes from memory itself.
+func (s *Service) storeDraft(tx *storage.Tx, user uuid.UUID, d *draft) (AddResult, error) {
 	if d.byAgent {
 		if known, err := s.recalled(tx, user, d.content); err != nil || known {
 			return AddResult{Deduplicated: known}, err
@@ -226,7 +234,7 @@ func (s *Service) sameText(tx *storage.Tx, user uuid.UUID, d *draft) (*memoryRow
 		if err := s.retag(tx, m, missing, nil); err != nil {
 			return nil, err
 		}
-		if err := s.put(tx, m.entry()); err != nil {
+		if err := s.search.Put(tx, m.entry()); err != nil {
 			return nil, err
 		}
 	}
@@ -236,17 +244,10 @@ func (s *Service) sameText(tx *storage.Tx, user uuid.UUID, d *draft) (*memoryRow
 	return m, nil
 }
 
-// insertTx stores a draft as a new memory and makes it findable. It tells nobody.
+// insertTx stores a draft as a new memory and makes it findable, without an event.
 func (s *Service) insertTx(tx *storage.Tx, user uuid.UUID, d *draft) (*memoryRow, error) {
-	id := storage.NewID()
-	content, err := s.seal("memories", "content", id, d.content)
+	id, err := s.insertRow(tx, user, d)
 	if err != nil {
-		return nil, err
-	}
-	if _, err := tx.Exec(`INSERT INTO memories (id, user_id, type, content, occurred_at, layer, source, source_ref, untrusted, content_hash,
-		salience, salience_tier, pinned, emotional_valence, metadata, created_at, updated_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-		id, user, d.typ, content, d.occurredAt, nullInt(d.layer), d.source, nullText(d.sourceRef), d.untrusted, d.hash[:],
-		d.salience, d.tier, d.pinned, d.valence, d.metadata, tx.Now, tx.Now); err != nil {
 		return nil, err
 	}
 	for _, tag := range d.tags {
@@ -255,17 +256,36 @@ func (s *Service) insertTx(tx *storage.Tx, user uuid.UUID, d *draft) (*memoryRow
 		}
 	}
 	m := &memoryRow{user: user, hash: d.hash, Item: Item{
-		ID: id, Type: d.typ, Title: titleOf(d.metadata), Content: d.content, Layer: d.layer, Tags: d.tags, Source: d.source, SourceRef: d.sourceRef,
+		ID: id, Type: d.typ, Title: search.TitleOf(d.metadata), Content: d.content, Layer: d.layer, Tags: d.tags, Source: d.source, SourceRef: d.sourceRef,
 		Untrusted: d.untrusted, Salience: d.salience, SalienceTier: d.tier, Pinned: d.pinned, EmotionalValence: d.valence, OccurredAt: micros(d.occurredAt), InitialStrength: 1,
 		EmbeddingState: "none", Metadata: d.metadata, Version: 1, CreatedAt: tx.Now, UpdatedAt: tx.Now,
 	}}
 	if s.o.Embedder != nil {
 		m.EmbeddingState = "queued"
 	}
-	if err := s.put(tx, m.entry()); err != nil {
+	if err := s.search.Put(tx, m.entry()); err != nil {
 		return nil, err
 	}
 	return m, nil
+}
+
+// insertRow stores the row of a draft and gives it its id.
+func (s *Service) insertRow(tx *storage.Tx, user uuid.UUID, d *draft) (id uuid.UUID, err error) {
+	for generation := 0; ; generation++ {
+		if id = storage.NewID(); d.key != nil {
+			id = rootID(user, generation, d.key...)
+		}
+		content, err := s.seal("memories", "content", id, d.content)
+		if err != nil {
+			return id, err
+		}
+		if done, err := updateRow(tx, `INSERT INTO memories (id, user_id, type, content, occurred_at, layer, source, source_ref, untrusted, content_hash,
+			salience, salience_tier, pinned, emotional_valence, metadata, created_at, updated_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING`,
+			id, user, d.typ, content, d.occurredAt, nullInt(d.layer), d.source, nullText(d.sourceRef), d.untrusted, d.hash[:],
+			d.salience, d.tier, d.pinned, d.valence, d.metadata, tx.Now, tx.Now); done || err != nil {
+			return id, err
+		}
+	}
 }
 
 // micros is a time as it is stored: in UTC, to the microsecond.
@@ -348,7 +368,7 @@ func (s *Service) Get(ctx context.Context, p GetParams) (Item, error) {
 	if err != nil {
 		return Item{}, err
 	}
-	return m.Item, s.handedOut(ctx, Hit{ID: m.ID, Kind: KindMemory})
+	return m.Item, s.handedOut(ctx, search.Hit{ID: m.ID, Kind: KindMemory})
 }
 
 // Cite reinforces the memories that an answer of the agent cites, each at most once an hour;

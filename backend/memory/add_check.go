@@ -10,7 +10,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"golang.org/x/text/unicode/norm"
+	"helix/backend/memory/search"
 )
 
 const (
@@ -27,14 +27,6 @@ var (
 	foreign     = []string{"chatgpt", "claude", "markdown", "text", "jsonl", "locomo", "document", "tool"} // untrusted unless the caller says otherwise
 )
 
-// normalText is the form in which a text is stored: Unicode NFC, without space at its ends and
-// without what no text holds.
-func normalText(text string) string {
-	text = strings.ToValidUTF8(text, "\uFFFD")
-	text = strings.ReplaceAll(text, "\x00", "")
-	return strings.TrimSpace(norm.NFC.String(text))
-}
-
 // textHash is the content_hash of a text in normal form.
 func textHash(text string) [32]byte { return sha256.Sum256([]byte(text)) }
 
@@ -42,7 +34,7 @@ func checkContent(field, text string) (string, error) {
 	if len(text) > 2*maxContent { // NFC may shorten a text a little
 		return "", invalid(field, "Longer than 64 KiB: import it as a document")
 	}
-	text = normalText(text)
+	text = search.NormalText(text)
 	switch {
 	case !strings.ContainsFunc(text, visible):
 		return "", invalid(field, "Write something first")
@@ -117,16 +109,11 @@ func checkMetadata(field string, raw json.RawMessage) (json.RawMessage, error) {
 	return buf.Bytes(), nil
 }
 
-// normalTag trims a tag and makes it lower case; inner space is one space.
-func normalTag(tag string) string {
-	return strings.Join(strings.Fields(norm.NFC.String(strings.ToLower(normalText(tag)))), " ")
-}
-
 // checkTags gives tags in normal form, each once, in order.
 func checkTags(field string, tags []string) ([]string, error) {
 	out := make([]string, 0, len(tags))
 	for _, t := range tags {
-		t = normalTag(t)
+		t = search.NormalTag(t)
 		if t == "" || slices.Contains(out, t) {
 			continue
 		}

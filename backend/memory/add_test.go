@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"helix/backend/fault"
+	"helix/backend/memory/search"
 	"helix/backend/storage"
 	"helix/backend/testkit"
 )
@@ -121,7 +122,7 @@ func TestEveryKindOfRowLoads(t *testing.T) {
 		}
 	}
 	b.exec(t, `UPDATE memories SET emotional_valence = -0.5, retention = 0.25, decayed_at = 7, initial_strength = 0.5 WHERE type = 'semantic'`)
-	l := must(b.List(b.ctx, ListParams{Limit: 200, Filters: &Filters{Types: []string{"semantic"}}}))(t)
+	l := must(b.List(b.ctx, ListParams{Limit: 200, Filters: &search.Filters{Types: []string{"semantic"}}}))(t)
 	if l.Total != int64(len(sources)) || *l.Items[0].EmotionalValence != -0.5 || *l.Items[0].Retention != 0.25 || l.Items[0].InitialStrength != 0.5 {
 		t.Fatalf("%+v", l)
 	}
@@ -237,7 +238,7 @@ func TestFullDiskChangesNothing(t *testing.T) {
 	if after := b.picture(t); after != before {
 		t.Errorf("something changed:\n%s\nwas\n%s", after, before)
 	}
-	if r := must(b.Search(b.ctx, SearchParams{Query: "salad small"}))(t); len(r.Results) != 0 {
+	if r := must(b.Search(b.ctx, search.Params{Query: "salad small"}))(t); len(r.Results) != 0 {
 		t.Errorf("%d hits of what was not stored", len(r.Results))
 	}
 }

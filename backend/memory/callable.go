@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"helix/backend/callable"
+	"helix/backend/memory/search"
 )
 
 // Callables are the built-in steps of memory.
@@ -31,7 +32,7 @@ func (s *Service) Callables() []callable.Func {
 				Tags     []string
 				From, To *time.Time
 			}) (any, error) {
-				return s.Search(ctx, SearchParams{Query: in.Query, Limit: in.Limit, Mode: in.Mode, Filters: &Filters{TagsAll: in.Tags, From: in.From, To: in.To}})
+				return s.Search(ctx, search.Params{Query: in.Query, Limit: in.Limit, Mode: in.Mode, Filters: &search.Filters{TagsAll: in.Tags, From: in.From, To: in.To}})
 			}),
 		},
 		{

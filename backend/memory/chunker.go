@@ -4,6 +4,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"helix/backend/memory/search"
 )
 
 // How documents are cut, in characters (Unicode code points).
@@ -239,9 +241,9 @@ func utf16Offsets(text string, extents []extent) (starts, ends []int64) {
 	pos, units := 0, int64(0)
 	to := func(at int) int64 {
 		if at < pos { // an overlap: count back
-			units -= unitsOf(text[at:pos])
+			units -= search.UTF16Len(text[at:pos])
 		} else {
-			units += unitsOf(text[pos:at])
+			units += search.UTF16Len(text[pos:at])
 		}
 		pos = at
 		return units
@@ -250,14 +252,4 @@ func utf16Offsets(text string, extents []extent) (starts, ends []int64) {
 		starts[i], ends[i] = to(p.start), to(p.end)
 	}
 	return starts, ends
-}
-
-func unitsOf(s string) (n int64) {
-	for _, r := range s {
-		n++
-		if r > 0xffff {
-			n++
-		}
-	}
-	return n
 }

@@ -3,6 +3,8 @@ package memory
 import (
 	"strings"
 	"unicode/utf8"
+
+	"helix/backend/memory/search"
 )
 
 // section is a part of a Markdown text under one heading, in bytes.
@@ -11,10 +13,7 @@ type section struct {
 	start, end int
 }
 
-const (
-	headingMax  = 120 // characters of one heading
-	headingJoin = " › "
-)
+const headingMax = 120 // characters of one heading
 
 // cutSections cuts Markdown at its headings (# to ######, CommonMark 0.31 section 4.2), but not
 // inside fenced code. A heading with nothing under it belongs to the section that follows.
@@ -82,7 +81,7 @@ func joinHeadings(path []string) string {
 			named = append(named, h)
 		}
 	}
-	return strings.Join(named, headingJoin)
+	return strings.Join(named, search.HeadingJoin)
 }
 
 // cutRunes gives at most the first n characters.

@@ -68,17 +68,14 @@ func (s *Service) trustTargets(tx *storage.Tx, user uuid.UUID, p TrustParams) (u
 		return u, err
 	case p.DocumentID != nil:
 		d, err := s.liveDocument(tx, user, *p.DocumentID)
-		if err == nil && d.untrusted != p.Untrusted {
-			u.Documents = []uuid.UUID{d.id}
+		if err == nil && d.Untrusted != p.Untrusted {
+			u.Documents = []uuid.UUID{d.ID}
 		}
 		return u, err
 	}
 	for table, ids := range map[string]*[]uuid.UUID{"memories": &u.Memories, "conversations": &u.Conversations, "documents": &u.Documents} {
-		rows, err := tx.Query(`SELECT id FROM `+table+` WHERE user_id = ? AND source = ? AND untrusted <> ? AND deleted_at IS NULL`, user, p.Source, p.Untrusted)
-		if err != nil {
-			return u, err
-		}
-		if *ids, err = readIDs(rows); err != nil {
+		if *ids, err = storage.Collect(tx.Select(`SELECT id FROM `+table+` WHERE user_id = ? AND source = ? AND untrusted <> ? AND deleted_at IS NULL`, user, p.Source, p.Untrusted),
+			storage.RowTo[uuid.UUID]); err != nil {
 			return u, err
 		}
 	}
@@ -97,7 +94,7 @@ func (s *Service) trust(tx *storage.Tx, user uuid.UUID, u trustUndo, untrusted b
 			if err != nil {
 				return err
 			}
-			return s.put(tx, m.attributes())
+			return s.search.Put(tx, m.attributes())
 		}},
 		{"conversations", u.Conversations, func(id uuid.UUID) error { return s.putConversation(tx, user, id, true) }},
 		{"documents", u.Documents, func(id uuid.UUID) error { return s.putDocument(tx, user, id, true) }},

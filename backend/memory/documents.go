@@ -13,6 +13,7 @@ import (
 	"github.com/google/uuid"
 
 	"helix/backend/fault"
+	"helix/backend/memory/search"
 	"helix/backend/storage"
 )
 
@@ -106,10 +107,10 @@ func (s *Service) upsertDocument(tx *storage.Tx, d *documentIn) (upserted, error
 	if err != nil {
 		return upserted{}, err
 	}
-	out.id = row.id
+	out.id = row.ID
 	var stored []storedPart
 	if was != nil {
-		if stored, err = s.storedParts(tx, row.id); err != nil {
+		if stored, err = s.storedParts(tx, row.ID); err != nil {
 			return upserted{}, err
 		}
 	}
@@ -159,11 +160,12 @@ func (s *Service) upsertParts(tx *storage.Tx, d *documentIn, row, was *documentR
 		return err
 	}
 	// What all parts of a document have in common stands in the entry of each.
-	again := was != nil && (was.deletedAt != nil || row.searchDiffers(was))
-	var entries []*entry
+	again := was != nil && (was.DeletedAt != nil || row.searchDiffers(was))
+	var entries []*search.Entry
 	for i, at := range taken {
 		p := &d.parts[i]
-		id, createdAt, words := storage.NewID(), tx.Now, true
+		var id uuid.UUID
+		createdAt, words := tx.Now, true
 		if at >= 0 {
 			old := &stored[at]
 			id, createdAt, words = old.id, old.createdAt, again || old.heading != p.heading
@@ -179,12 +181,8 @@ func (s *Service) upsertParts(tx *storage.Tx, d *documentIn, row, was *documentR
 			}
 		} else {
 			out.added++
-			text, err := s.seal("chunks", "content", id, p.text)
-			if err != nil {
-				return err
-			}
-			if _, err := tx.Exec(`INSERT INTO chunks (id, document_id, user_id, seq, heading, content, content_hash, start_offset, end_offset, metadata, created_at, updated_at)
-				VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`, id, row.id, d.user, p.seq, p.heading, text, p.hash, p.start, p.end, p.metadata, tx.Now, tx.Now); err != nil {
+			var err error
+			if id, err = s.insertPart(tx, row, p); err != nil {
 				return err
 			}
 			if vec := d.vectors[p.hash]; vec != nil {
@@ -195,14 +193,29 @@ func (s *Service) upsertParts(tx *storage.Tx, d *documentIn, row, was *documentR
 			}
 		}
 		e := row.entry(id, p, createdAt)
-		e.alreadyKnown = !words
+		e.AlreadyKnown = !words
 		entries = append(entries, e)
 	}
 	out.removed = len(away)
 	if len(entries)+len(away) > 0 {
 		out.changed = true
 	}
-	return s.putMany(tx, entries)
+	return s.search.Put(tx, entries...)
+}
+
+// insertPart stores a part and gives it its id.
+func (s *Service) insertPart(tx *storage.Tx, row *documentRow, p *part) (uuid.UUID, error) {
+	for generation := 0; ; generation++ {
+		id := derivedID(row.ID, p.seq, generation, string(p.hash[:]))
+		text, err := s.seal("chunks", "content", id, p.text)
+		if err != nil {
+			return id, err
+		}
+		if done, err := updateRow(tx, `INSERT INTO chunks (id, document_id, user_id, seq, heading, content, content_hash, start_offset, end_offset, metadata, created_at, updated_at)
+			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING`, id, row.ID, row.user, p.seq, p.heading, text, p.hash, p.start, p.end, p.metadata, tx.Now, tx.Now); done || err != nil {
+			return id, err
+		}
+	}
 }
 
 // samePart reports whether all but place and text are equal.
@@ -274,7 +287,7 @@ func (s *Service) removeParts(tx *storage.Tx, ids []uuid.UUID) error {
 			return err
 		}
 	}
-	if err := s.drop(tx, KindChunk, ids...); err != nil {
+	if err := s.search.Drop(tx, KindChunk, ids...); err != nil {
 		return err
 	}
 	return purgeVectors(tx, KindChunk, ids...)
@@ -307,34 +320,24 @@ func hashParts(parts []part) [32]byte {
 	return [32]byte(h.Sum(nil))
 }
 
-// documentRow is a row of documents.
+// documentRow is a row of documents, without a count of its parts.
 type documentRow struct {
-	id         uuid.UUID
-	user       uuid.UUID
-	source     string
-	uri        string
-	title      string
-	mime       string
-	hash       [32]byte
-	untrusted  bool
-	tags       []string
-	layer      int
-	typ        string
-	occurredAt *time.Time
-	metadata   json.RawMessage
-	createdAt  time.Time
-	updatedAt  time.Time
-	deletedAt  *time.Time
+	Document
+	user     uuid.UUID
+	hash     [32]byte
+	layer    int
+	typ      string
+	metadata json.RawMessage
 }
 
 const documentColumns = `id, user_id, source, source_uri, title, mime, content_hash, untrusted, tags, coalesce(layer, 0), type, occurred_at, metadata, created_at, updated_at, deleted_at`
 
 func scanDocument(row storage.Row, more ...any) (*documentRow, error) {
-	var r documentRow
+	r := documentRow{Document: Document{Tags: []string{}}}
 	var hash []byte
 	var meta string
-	err := row.Scan(append([]any{&r.id, &r.user, &r.source, &r.uri, &r.title, &r.mime, &hash, &r.untrusted, storage.JSON(&r.tags), &r.layer, &r.typ,
-		storage.TimePtr(&r.occurredAt), &meta, storage.Time(&r.createdAt), storage.Time(&r.updatedAt), storage.TimePtr(&r.deletedAt)}, more...)...)
+	err := row.Scan(append([]any{&r.ID, &r.user, &r.Source, &r.SourceURI, &r.Title, &r.Mime, &hash, &r.Untrusted, storage.JSON(&r.Tags), &r.layer, &r.typ,
+		storage.TimePtr(&r.OccurredAt), &meta, storage.Time(&r.CreatedAt), storage.Time(&r.UpdatedAt), storage.TimePtr(&r.DeletedAt)}, more...)...)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, errNoDocument()
 	}
@@ -342,8 +345,6 @@ func scanDocument(row storage.Row, more ...any) (*documentRow, error) {
 	r.metadata = json.RawMessage(meta)
 	return &r, err
 }
-
-func errNoDocument() error { return fault.NotFoundf("There is no such document.") }
 
 // documentByURI gives the document of a source, also from the trash; nil is none.
 func (s *Service) documentByURI(tx *storage.Tx, user uuid.UUID, uri string) (*documentRow, error) {
@@ -356,28 +357,29 @@ func (s *Service) documentByURI(tx *storage.Tx, user uuid.UUID, uri string) (*do
 
 // row gives the row that d asks for, with what it leaves open taken from the present row.
 func (d *documentIn) row(tx *storage.Tx, was *documentRow) *documentRow {
-	r := &documentRow{id: storage.NewID(), user: d.user, source: d.source, uri: d.uri, mime: "text/plain", untrusted: true, tags: []string{}, typ: "semantic",
-		metadata: json.RawMessage(`{}`), createdAt: tx.Now}
+	r := &documentRow{user: d.user, typ: "semantic", metadata: json.RawMessage(`{}`), Document: Document{
+		ID: rootID(d.user, 0, "document", d.uri), Source: d.source, SourceURI: d.uri, Mime: "text/plain", Untrusted: true, Tags: []string{}, CreatedAt: tx.Now,
+	}}
 	if was != nil {
 		*r = *was
-		r.deletedAt = nil
+		r.DeletedAt = nil
 	}
-	if r.title == "" {
-		r.title = strings.TrimRight(d.uri, "/")
-		r.title = r.title[strings.LastIndexByte(r.title, '/')+1:]
+	if r.Title == "" {
+		r.Title = strings.TrimRight(d.uri, "/")
+		r.Title = r.Title[strings.LastIndexByte(r.Title, '/')+1:]
 	}
-	r.hash, r.updatedAt = d.hash, tx.Now
+	r.hash, r.UpdatedAt = d.hash, tx.Now
 	if d.title != "" {
-		r.title = d.title
+		r.Title = d.title
 	}
 	if d.mime != "" {
-		r.mime = d.mime
+		r.Mime = d.mime
 	}
 	if d.tags != nil {
-		r.tags = d.tags
+		r.Tags = d.tags
 	}
 	if d.untrusted != nil {
-		r.untrusted = *d.untrusted
+		r.Untrusted = *d.untrusted
 	}
 	if d.layer != 0 {
 		r.layer = d.layer
@@ -386,7 +388,7 @@ func (d *documentIn) row(tx *storage.Tx, was *documentRow) *documentRow {
 		r.typ = d.typ
 	}
 	if d.occurredAt != nil {
-		r.occurredAt = d.occurredAt
+		r.OccurredAt = d.occurredAt
 	}
 	if len(d.metadata) > 0 {
 		r.metadata = d.metadata
@@ -396,48 +398,36 @@ func (d *documentIn) row(tx *storage.Tx, was *documentRow) *documentRow {
 
 // searchDiffers reports whether the entries of the parts are other ones now.
 func (r *documentRow) searchDiffers(was *documentRow) bool {
-	return r.title != was.title || r.untrusted != was.untrusted || !slices.Equal(r.tags, was.tags) || r.layer != was.layer || r.typ != was.typ ||
-		(r.occurredAt == nil) != (was.occurredAt == nil) || r.occurredAt != nil && !r.occurredAt.Equal(*was.occurredAt)
+	return r.Title != was.Title || r.Untrusted != was.Untrusted || !slices.Equal(r.Tags, was.Tags) || r.layer != was.layer || r.typ != was.typ ||
+		(r.OccurredAt == nil) != (was.OccurredAt == nil) || r.OccurredAt != nil && !r.OccurredAt.Equal(*was.OccurredAt)
 }
 
 func (r *documentRow) differs(was *documentRow) bool {
-	return was.deletedAt != nil || r.searchDiffers(was) || r.hash != was.hash || r.mime != was.mime || !bytes.Equal(r.metadata, was.metadata)
-}
-
-func (r *documentRow) tagsJSON() json.RawMessage {
-	b, _ := json.Marshal(r.tags) // strings only
-	return b
-}
-
-func (r *documentRow) layerOrNull() any {
-	if r.layer == 0 {
-		return nil
-	}
-	return r.layer
+	return was.DeletedAt != nil || r.searchDiffers(was) || r.hash != was.hash || r.Mime != was.Mime || !bytes.Equal(r.metadata, was.metadata)
 }
 
 func (r *documentRow) insert(tx *storage.Tx) error {
 	_, err := tx.Exec(`INSERT INTO documents (id, user_id, source, source_uri, title, mime, content_hash, untrusted, tags, layer, type, occurred_at, metadata, created_at, updated_at)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-		r.id, r.user, r.source, r.uri, r.title, r.mime, r.hash, r.untrusted, r.tagsJSON(), r.layerOrNull(), r.typ, r.occurredAt, r.metadata, r.createdAt, r.updatedAt)
+		r.ID, r.user, r.Source, r.SourceURI, r.Title, r.Mime, r.hash, r.Untrusted, listJSON(r.Tags), nullInt(r.layer), r.typ, r.OccurredAt, r.metadata, r.CreatedAt, r.UpdatedAt)
 	return err
 }
 
 func (r *documentRow) update(tx *storage.Tx) error {
 	_, err := tx.Exec(`UPDATE documents SET title = ?, mime = ?, content_hash = ?, untrusted = ?, tags = ?, layer = ?, type = ?, occurred_at = ?, metadata = ?,
 		updated_at = ?, deleted_at = NULL WHERE id = ?`,
-		r.title, r.mime, r.hash, r.untrusted, r.tagsJSON(), r.layerOrNull(), r.typ, r.occurredAt, r.metadata, r.updatedAt, r.id)
+		r.Title, r.Mime, r.hash, r.Untrusted, listJSON(r.Tags), nullInt(r.layer), r.typ, r.OccurredAt, r.metadata, r.UpdatedAt, r.ID)
 	return err
 }
 
 // entry gives a part as search sees it.
-func (r *documentRow) entry(id uuid.UUID, p *part, createdAt time.Time) *entry {
-	title := r.title
+func (r *documentRow) entry(id uuid.UUID, p *part, createdAt time.Time) *search.Entry {
+	title := r.Title
 	if p.heading != "" {
-		title += headingJoin + p.heading
+		title += search.HeadingJoin + p.heading
 	}
-	return &entry{
-		kind: KindChunk, id: id, parent: r.id, seq: p.seq, user: r.user, title: title, tags: r.tags, text: p.text, hash: p.hash, typ: r.typ, layer: r.layer,
-		source: r.source, untrusted: r.untrusted, salience: 50, occurredAt: r.occurredAt, createdAt: createdAt,
+	return &search.Entry{
+		Kind: KindChunk, ID: id, Parent: r.ID, Seq: p.seq, User: r.user, Title: title, Tags: r.Tags, Text: p.text, Hash: p.hash, Type: r.typ, Layer: r.layer,
+		Source: r.Source, Untrusted: r.Untrusted, Salience: 50, OccurredAt: r.OccurredAt, CreatedAt: createdAt,
 	}
 }

@@ -13,6 +13,7 @@ import (
 
 	"helix/backend/fault"
 	"helix/backend/identity"
+	"helix/backend/memory/search"
 	"helix/backend/storage"
 )
 
@@ -158,7 +159,7 @@ func isMarkdown(mime, uri string) bool {
 // embedParts makes the vectors of what is new in a document. Only the end of ctx is an error:
 // without vectors the parts are stored all the same, and their jobs wait.
 func (s *Service) embedParts(ctx context.Context, d *documentIn) error {
-	g := s.meaning()
+	g := s.generation()
 	if g == nil || s.embedding.paused.Load() {
 		return ctx.Err()
 	}
@@ -168,7 +169,7 @@ func (s *Service) embedParts(ctx context.Context, d *documentIn) error {
 		if err != nil || was == nil {
 			return err
 		}
-		stored, err := s.storedParts(tx, was.id)
+		stored, err := s.storedParts(tx, was.ID)
 		for i := range stored {
 			known[stored[i].hash] = true
 		}
@@ -200,56 +201,19 @@ func (s *Service) embedParts(ctx context.Context, d *documentIn) error {
 
 // ListDocuments lists documents, newest change first.
 func (s *Service) ListDocuments(ctx context.Context, p PageParams) (DocumentsResult, error) {
-	if err := storage.CheckPage(&p.Limit, &p.Offset, pageSize, maxPage); err != nil {
-		return DocumentsResult{}, err
-	}
-	where, args := `user_id = ?`, []any{identity.UserID(ctx)}
-	if p.Trash {
-		where += ` AND deleted_at IS NOT NULL AND ` + notPurged[1]
-	} else {
-		where += ` AND deleted_at IS NULL`
-	}
-	if p.From != nil {
-		where += ` AND coalesce(occurred_at, created_at) >= ?`
-		args = append(args, p.From)
-	}
-	if p.To != nil {
-		where += ` AND coalesce(occurred_at, created_at) < ?`
-		args = append(args, p.To)
-	}
 	out := DocumentsResult{Documents: []Document{}}
-	err := s.db.Read(ctx, func(tx *storage.Tx) error {
-		if p.Query != "" {
-			ids, err := titled(tx, `SELECT id, title || char(10) || source_uri FROM documents WHERE user_id = ?`, p.Query, args[0])
-			if err != nil {
-				return err
-			}
-			where += ` AND id IN (SELECT unhex(value) FROM json_each(?))`
-			args = append(args, ids)
-		}
-		if err := tx.QueryRow(`SELECT count(*) FROM documents WHERE `+where, args...).Scan(&out.Total); err != nil {
+	total, err := documentParent.list(ctx, s, p, func(row storage.Row) error {
+		var chunks int64
+		d, err := scanDocument(row, &chunks)
+		if err != nil {
 			return err
 		}
-		return tx.Select(`SELECT `+documentColumns+`, (SELECT count(*) FROM chunks WHERE document_id = documents.id AND deleted_at IS NULL)
-			FROM documents WHERE `+where+` ORDER BY updated_at DESC, id DESC LIMIT ? OFFSET ?`, append(args, p.Limit, p.Offset)...).Each(func(row storage.Row) error {
-			var chunks int64
-			r, err := scanDocument(row, &chunks)
-			if err != nil {
-				return err
-			}
-			out.Documents = append(out.Documents, r.wire(chunks))
-			return nil
-		})
+		d.Chunks = chunks
+		out.Documents = append(out.Documents, d.Document)
+		return nil
 	})
+	out.Total = total
 	return out, err
-}
-
-func (r *documentRow) wire(chunks int64) Document {
-	if r.tags == nil {
-		r.tags = []string{}
-	}
-	return Document{ID: r.id, Source: r.source, SourceURI: r.uri, Title: r.title, Mime: r.mime, Tags: r.tags, Untrusted: r.untrusted, Chunks: chunks,
-		OccurredAt: r.occurredAt, CreatedAt: r.createdAt, UpdatedAt: r.updatedAt, DeletedAt: r.deletedAt}
 }
 
 // liveDocument gives a document that is not in the trash.
@@ -269,19 +233,13 @@ func (s *Service) Document(ctx context.Context, p DocumentViewParams) (DocumentV
 		if err != nil {
 			return err
 		}
-		if err := tx.QueryRow(`SELECT count(*) FROM chunks WHERE document_id = ? AND deleted_at IS NULL`, d.id).Scan(&out.Total); err != nil {
+		if out.Total, out.Offset, err = documentParent.page(tx, d.ID, p.AroundSeq, p.Limit, p.Offset); err != nil {
 			return err
 		}
-		out.Document = d.wire(out.Total)
-		if p.AroundSeq != nil {
-			var before int
-			if err := tx.QueryRow(`SELECT count(*) FROM chunks WHERE document_id = ? AND deleted_at IS NULL AND seq < ?`, d.id, *p.AroundSeq).Scan(&before); err != nil {
-				return err
-			}
-			out.Offset = max(0, min(before-p.Limit/2, int(out.Total)-p.Limit))
-		}
+		d.Chunks = out.Total
+		out.Document = d.Document
 		return tx.Select(`SELECT id, seq, heading, content, start_offset, end_offset FROM chunks WHERE document_id = ? AND deleted_at IS NULL
-			ORDER BY seq LIMIT ? OFFSET ?`, d.id, p.Limit, out.Offset).Each(func(row storage.Row) error {
+			ORDER BY seq LIMIT ? OFFSET ?`, d.ID, p.Limit, out.Offset).Each(func(row storage.Row) error {
 			var c Chunk
 			var content []byte
 			if err := row.Scan(&c.ID, &c.Seq, &c.Heading, &content, &c.StartOffset, &c.EndOffset); err != nil {
@@ -297,42 +255,48 @@ func (s *Service) Document(ctx context.Context, p DocumentViewParams) (DocumentV
 	if err != nil {
 		return out, err
 	}
-	hits := make([]Hit, len(out.Chunks))
+	ids := make([]uuid.UUID, len(out.Chunks))
 	for i, c := range out.Chunks {
-		hits[i] = Hit{ID: c.ID, Kind: KindChunk}
+		ids[i] = c.ID
 	}
-	return out, s.handedOut(ctx, hits...)
+	return out, s.handedOutParts(ctx, KindChunk, ids)
 }
 
-// DeleteDocument moves a document to the trash; search forgets its parts at once. Their ids
-// and vectors stay for as long as it can come back.
+// DeleteDocument moves a document to the trash; search forgets its parts at once.
 func (s *Service) DeleteDocument(ctx context.Context, p DocumentParams) (CountResult, error) {
-	var out CountResult
-	err := s.db.Write(ctx, func(tx *storage.Tx) error {
-		user := identity.UserID(ctx)
-		n, err := s.deleteDocumentTx(tx, user, p.DocumentID)
-		if err != nil {
+	return documentParent.delete(ctx, s, p.DocumentID)
+}
+
+// putDocument puts all parts of a document into search; known: only their attributes changed.
+func (s *Service) putDocument(tx *storage.Tx, user, id uuid.UUID, known bool) error {
+	d, err := s.liveDocument(tx, user, id)
+	if err != nil {
+		return err
+	}
+	rows, err := tx.Query(`SELECT id, seq, heading, content, content_hash, created_at FROM chunks WHERE document_id = ? AND deleted_at IS NULL ORDER BY seq`, id)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	var es []*search.Entry
+	for rows.Next() {
+		var chunk uuid.UUID
+		var p part
+		var content, hash []byte
+		var created time.Time
+		if err := rows.Scan(&chunk, &p.seq, &p.heading, &content, &hash, storage.Time(&created)); err != nil {
 			return err
 		}
-		if n == 0 {
-			return errNoDocument()
+		copy(p.hash[:], hash)
+		if p.text, err = s.open("chunks", "content", chunk, content); err != nil {
+			return err
 		}
-		out.Count = 1
-		out.UndoToken, err = s.undoable(tx, user, undoDocument, idsUndo{IDs: []uuid.UUID{p.DocumentID}, At: tx.Now.UnixMicro()})
+		e := d.entry(chunk, &p, created)
+		e.AlreadyKnown = known
+		es = append(es, e)
+	}
+	if err := rows.Err(); err != nil {
 		return err
-	})
-	return out, err
-}
-
-// deleteDocumentTx moves a document to the trash; 0: it is not there.
-func (s *Service) deleteDocumentTx(tx *storage.Tx, user, id uuid.UUID) (int, error) {
-	if n, err := trashWhole(tx, "documents", user, id); n == 0 || err != nil {
-		return 0, err
 	}
-	parts, err := partsOf(tx, "chunks", "document_id", id)
-	if err != nil {
-		return 0, err
-	}
-	changed(tx, user, "delete", id)
-	return 1, s.drop(tx, KindChunk, parts...)
+	return s.search.Put(tx, es...)
 }

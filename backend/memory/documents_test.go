@@ -14,6 +14,7 @@ import (
 	"github.com/google/uuid"
 
 	"helix/backend/fault"
+	"helix/backend/memory/search"
 	"helix/backend/storage"
 )
 
@@ -399,7 +400,7 @@ func TestDocumentsHoldNoNUL(t *testing.T) {
 	if c := v.Chunks[0]; c.Text != "first\ufffdword and more" || *c.EndOffset != 19 || v.Document.Title != "a\ufffdb" || v.Document.SourceURI != "file:\ufffda" {
 		t.Errorf("%s", marshal(t, v))
 	}
-	if r := must(b.Search(b.ctx, SearchParams{Query: "word"}))(t); len(r.Results) != 1 {
+	if r := must(b.Search(b.ctx, search.Params{Query: "word"}))(t); len(r.Results) != 1 {
 		t.Errorf("%d hits", len(r.Results))
 	}
 	for _, p := range []UpsertParams{{Text: ptr("\u200b \x00")}, {Chunks: []UpsertChunk{{Text: "\ufeff"}}}} {

@@ -11,6 +11,7 @@ import (
 	"github.com/google/uuid"
 
 	"helix/backend/fault"
+	"helix/backend/memory/search"
 	"helix/backend/storage"
 )
 
@@ -93,7 +94,7 @@ func answers(t testing.TB, s *Service, ctx context.Context) (out []string) {
 		if i%5 == 0 {
 			f = nil
 		}
-		x := must(s.SearchEnhanced(ctx, EnhancedParams{SearchParams: SearchParams{Query: fruit[r.IntN(len(fruit))] + " part t1", Limit: 100, Filters: f, Priors: &no}, Facets: true}))(t)
+		x := must(s.SearchEnhanced(ctx, search.EnhancedParams{Params: search.Params{Query: fruit[r.IntN(len(fruit))] + " part t1", Limit: 100, Filters: f, Priors: &no}, Facets: true}))(t)
 		x.TookMs = 0
 		out = append(out, marshal(t, f)+" "+marshal(t, x))
 		l := must(s.List(ctx, ListParams{Filters: f, Limit: 200}))(t)
@@ -153,9 +154,13 @@ func TestSearchDoesNotDrift(t *testing.T) {
 				}
 			}
 			rows := map[string]bool{}
-			for _, part := range searchable {
-				for _, id := range b.idsOf(t, `SELECT id FROM (`+part.rows+`)`) {
-					rows[part.kind+" "+id.String()] = true
+			for kind, query := range map[string]string{
+				KindMemory: `SELECT id FROM memories WHERE deleted_at IS NULL`,
+				KindTurn:   `SELECT t.id FROM conversation_turns t JOIN conversations c ON c.id = t.conversation_id WHERE t.deleted_at IS NULL AND c.deleted_at IS NULL`,
+				KindChunk:  `SELECT k.id FROM chunks k JOIN documents d ON d.id = k.document_id WHERE k.deleted_at IS NULL AND d.deleted_at IS NULL`,
+			} {
+				for _, id := range b.idsOf(t, query) {
+					rows[kind+" "+id.String()] = true
 				}
 			}
 			if found := b.findable(t); !private {
@@ -188,12 +193,8 @@ func TestSearchDoesNotDrift(t *testing.T) {
 
 func (b *bundle) idsOf(t testing.TB, query string) (out []uuid.UUID) {
 	t.Helper()
-	if err := b.db.Read(b.ctx, func(tx *storage.Tx) error {
-		rows, err := tx.Query(query)
-		if err != nil {
-			return err
-		}
-		out, err = readIDs(rows)
+	if err := b.db.Read(b.ctx, func(tx *storage.Tx) (err error) {
+		out, err = storage.Collect(tx.Select(query), storage.RowTo[uuid.UUID])
 		return err
 	}); err != nil {
 		t.Fatal(err)

@@ -2,7 +2,6 @@ package memory
 
 import (
 	"context"
-	"errors"
 	"maps"
 	"runtime"
 	"slices"
@@ -13,7 +12,6 @@ import (
 	"github.com/google/uuid"
 
 	"helix/backend/bus"
-	"helix/backend/fault"
 	"helix/backend/storage"
 	"helix/backend/vector"
 )
@@ -105,45 +103,6 @@ func (e *embeddingState) kick() {
 	}
 }
 
-// queueVector asks for the vector of an item that has just got its number, from each model in use. A
-// stored vector of the same text and model is used again. The index follows when the
-// transaction has committed, so a query never meets the vector of the text before.
-func (s *Service) queueVector(tx *storage.Tx, item int64, user uuid.UUID) error {
-	if len(s.embedding.models) == 0 {
-		return nil
-	}
-	p, err := s.currentPlan(tx)
-	if err != nil {
-		return err
-	}
-	reused := false
-	for _, model := range p.models() {
-		var known bool
-		if err := tx.QueryRow(`SELECT EXISTS (SELECT 1 FROM search_items i
-			JOIN item_vectors v ON v.item_kind = i.kind AND v.item_id = i.item_id AND v.model_id = ?2 AND v.text_hash = i.text_hash WHERE i.item = ?1)`, item, model).Scan(&known); err != nil {
-			return err
-		}
-		if known {
-			reused = true
-			continue
-		}
-		// One row by its values: a statement that can write several makes search_fts write what it
-		// has gathered, and a transaction of many items would leave as many segments there.
-		if _, err := tx.Exec(`INSERT INTO embedding_jobs (item, model_id, user_id, queued_at) VALUES (?, ?, ?, ?)`, item, model, user, tx.Now); err != nil {
-			return err
-		}
-	}
-	s.follow(tx, reused, item)
-	return nil
-}
-
-// vectorsGone is to be called for items that drop takes out of search.
-func (s *Service) vectorsGone(tx *storage.Tx, items ...int64) {
-	if len(s.embedding.models) > 0 {
-		s.follow(tx, false, items...)
-	}
-}
-
 // foreground makes background work wait, for a moment at most, until the function that it
 // gives is called. Queries hold it so that a batch of texts does not stand in their way.
 func (s *Service) foreground() (done func()) {
@@ -151,10 +110,10 @@ func (s *Service) foreground() (done func()) {
 	return s.embedding.front.leave
 }
 
-// meaning gives the generation that answers queries: a model and the index of its vectors,
+// generation gives the generation that answers queries: a model and the index of its vectors,
 // which belong together. It is nil with no model, and until the index has been opened.
 // It must not be called within a transaction.
-func (s *Service) meaning() *generation {
+func (s *Service) generation() *generation {
 	e := &s.embedding
 	if g := e.serving.Load(); g != nil || len(e.models) == 0 || e.running.Load() {
 		return g
@@ -167,60 +126,10 @@ func (s *Service) meaning() *generation {
 
 // index gives the index that serves; nil is none.
 func (s *Service) index() *vector.Index {
-	if g := s.meaning(); g != nil {
+	if g := s.generation(); g != nil {
 		return g.index
 	}
 	return nil
-}
-
-// noMeaning says why nothing can be found by meaning.
-func (s *Service) noMeaning() error {
-	switch {
-	case len(s.embedding.models) > 0:
-		return fault.Unavailablef("Search by meaning is getting ready.")
-	case s.o.Why != "":
-		return fault.Unavailablef("%s", s.o.Why)
-	}
-	return fault.Unavailablef("Search by meaning is not available here.")
-}
-
-// embedFor gives the vector of a query for the index of g.
-func (s *Service) embedFor(ctx context.Context, g *generation, text string) ([]float32, error) {
-	e := &s.embedding
-	key := queryKey{g.id, text}
-	if vec := e.queries.get(key); vec != nil {
-		return vec, nil
-	}
-	defer s.foreground()()
-	vecs, err := g.model.Embed(ctx, []string{text})
-	if err != nil {
-		return nil, err
-	}
-	if len(vecs) != 1 {
-		return nil, fault.Internalf(errors.New("no vector for a query"), "The sentence encoder gave no answer.")
-	}
-	if err := vector.Check(vecs[0], g.dims); err != nil {
-		return nil, fault.Unavailablef("The sentence encoder cannot read this query.").WithCause(err)
-	}
-	e.queries.put(key, vecs[0])
-	return vecs[0], nil
-}
-
-// degraded says what search by meaning lacks: "" is nothing, no_vectors that there is no
-// model, reindexing that more than 1 % of the items have no vector yet.
-func (s *Service) degraded() string {
-	e := &s.embedding
-	if len(e.models) == 0 {
-		return "no_vectors"
-	}
-	g := s.meaning()
-	if g == nil {
-		return "reindexing"
-	}
-	if g.behind(s) {
-		return "reindexing"
-	}
-	return ""
 }
 
 // lagChanged has the next answer of degraded counted anew.

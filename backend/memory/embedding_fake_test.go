@@ -15,6 +15,7 @@ import (
 	"github.com/google/uuid"
 
 	"helix/backend/bus"
+	"helix/backend/memory/search"
 	"helix/backend/storage"
 )
 
@@ -152,7 +153,7 @@ func (b *bundle) settled(t testing.TB) {
 // nearest gives the item whose vector is nearest to a text, and the cosine.
 func (b *bundle) nearest(t testing.TB, text string) (id uuid.UUID, score float32) {
 	t.Helper()
-	g := b.meaning()
+	g := b.generation()
 	if g == nil {
 		t.Fatal("nothing serves")
 	}
@@ -238,7 +239,7 @@ func (b *bundle) addMany(t testing.TB, texts ...string) {
 			if _, err := tx.Exec(`INSERT INTO memories (id, user_id, content, content_hash, created_at, updated_at) VALUES (?, ?, ?, ?, ?, ?)`, id, user, text, textHash(text), tx.Now, tx.Now); err != nil {
 				return err
 			}
-			if err := b.put(tx, &entry{kind: KindMemory, id: id, user: user, text: text, hash: textHash(text), typ: "episodic", source: "manual", salience: 50, createdAt: tx.Now}); err != nil {
+			if err := b.search.Put(tx, &search.Entry{Kind: KindMemory, ID: id, User: user, Text: text, Hash: textHash(text), Type: "episodic", Source: "manual", Salience: 50, CreatedAt: tx.Now}); err != nil {
 				return err
 			}
 		}

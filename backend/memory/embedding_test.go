@@ -45,7 +45,7 @@ func TestVectorsAreMadeInTheBackground(t *testing.T) {
 	if st.Ready != 2 || st.Failed != 0 || st.Stale != 0 || st.ModelID != "words@1" || st.Dims != 64 || !st.Available || st.BuildingModel != "" || !slices.Equal(st.Models, []string{"words@1"}) {
 		t.Errorf("status %+v", st)
 	}
-	if d := b.degraded(); d != "" {
+	if d := (meaning{b.Service}).Degraded(); d != "" {
 		t.Errorf("degraded %q", d)
 	}
 	until(t, "an event", func() bool { e := progress(); return len(e) > 0 && e[len(e)-1].Queued == 0 && e[len(e)-1].Ready == 2 })
@@ -61,13 +61,13 @@ func TestReindexingIsOverWithTheLastVector(t *testing.T) {
 	b := newBundle(t, Options{Embedder: newWordsModel("words@1", 64)})
 	b.add(t, "a red kite over the dunes")
 	for range 3 {
-		if d := b.degraded(); d != "reindexing" {
+		if d := (meaning{b.Service}).Degraded(); d != "reindexing" {
 			t.Fatalf("degraded %q while a vector is missing", d)
 		}
 		if err := b.EmbedPending(b.ctx); err != nil {
 			t.Fatal(err)
 		}
-		if d := b.degraded(); d != "" {
+		if d := (meaning{b.Service}).Degraded(); d != "" {
 			t.Fatalf("degraded %q with all vectors", d)
 		}
 		must(b.Reembed(b.ctx, ReembedParams{}))(t)
@@ -80,8 +80,8 @@ func TestWithoutRunTheFirstQueryOpensTheIndex(t *testing.T) {
 	model := newWordsModel("words@1", 64)
 	b := newBundle(t, Options{Embedder: model, VectorDir: dir})
 	m := b.add(t, "a red kite over the dunes")
-	if b.degraded() != "reindexing" {
-		t.Errorf("degraded %q while a vector is missing", b.degraded())
+	if (meaning{b.Service}).Degraded() != "reindexing" {
+		t.Errorf("degraded %q while a vector is missing", (meaning{b.Service}).Degraded())
 	}
 	if err := b.EmbedPending(b.ctx); err != nil {
 		t.Fatal(err)
@@ -110,7 +110,7 @@ func TestNoModel(t *testing.T) {
 	if n := b.number(t, `SELECT count(*) FROM embedding_jobs`); n != 0 {
 		t.Errorf("%d jobs", n)
 	}
-	if b.degraded() != "no_vectors" || b.index() != nil {
+	if (meaning{b.Service}).Degraded() != "no_vectors" || b.index() != nil {
 		t.Error("search by meaning is said to be there")
 	}
 	_, err := b.embedQuery(b.ctx, "x")

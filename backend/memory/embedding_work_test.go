@@ -70,7 +70,7 @@ func TestPauseOutlivesARestart(t *testing.T) {
 	defer b2.Close()
 	stop = b2.works(t)
 	defer stop()
-	until(t, "the index", func() bool { return b2.meaning() != nil })
+	until(t, "the index", func() bool { return b2.generation() != nil })
 	if st := b2.status(t); !st.Paused || st.Queued != 1 || model.calls.Load() != 0 {
 		t.Errorf("status %+v after %d calls", st, model.calls.Load())
 	}
@@ -113,7 +113,7 @@ func TestQueriesGoFirst(t *testing.T) {
 	gate := make(chan struct{})
 	model.gate = gate
 	b.works(t)
-	until(t, "the index", func() bool { return b.meaning() != nil })
+	until(t, "the index", func() bool { return b.generation() != nil })
 	until(t, "the worker", func() bool { return model.calls.Load() > 0 })
 	model.set(func(m *wordsModel) { m.gate = nil })
 	if _, err := b.embedQuery(b.ctx, "while the worker waits in the model"); err != nil {
@@ -171,9 +171,9 @@ func TestReembedRefuses(t *testing.T) {
 
 // embedQuery gives the vector of a query for the index that serves.
 func (s *Service) embedQuery(ctx context.Context, text string) ([]float32, error) {
-	g := s.meaning()
+	g := s.generation()
 	if g == nil {
-		return nil, s.noMeaning()
+		return nil, meaning{s}.Unavailable()
 	}
 	return s.embedFor(ctx, g, text)
 }

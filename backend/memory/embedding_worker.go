@@ -116,7 +116,7 @@ func (s *Service) embeddingTrouble(err error) {
 // It is for a process that does not Run, such as a command that ends with its work.
 func (s *Service) EmbedPending(ctx context.Context) error {
 	if len(s.embedding.models) == 0 {
-		return s.noMeaning()
+		return meaning{s}.Unavailable()
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -445,4 +445,12 @@ func failureMessage(err error) string {
 		return f.Message
 	}
 	return cutRunes(err.Error(), 300)
+}
+
+// spoken is the text of a turn as its vector is made: who says it belongs to what it means.
+func spoken(speaker, text string) string {
+	if speaker == "" {
+		return text
+	}
+	return speaker + ": " + text
 }

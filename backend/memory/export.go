@@ -12,6 +12,7 @@ import (
 
 	"helix/backend/fault"
 	"helix/backend/identity"
+	"helix/backend/memory/search"
 	"helix/backend/storage"
 )
 
@@ -89,7 +90,7 @@ type exportWriter interface{ line(l *exportLine) error }
 type exporter struct {
 	s       *Service
 	user    uuid.UUID
-	filters *Filters
+	filters *search.Filters
 	out     exportWriter
 	items   int64
 }
@@ -214,7 +215,7 @@ func (m *markdownExport) line(l *exportLine) error {
 		m.say(": ")
 	case KindChunk: // chunks overlap
 		if l.StartOffset != nil && l.EndOffset != nil {
-			if n := unitsOf(text); *l.EndOffset-*l.StartOffset == n && m.end > *l.StartOffset && m.end < *l.EndOffset {
+			if n := search.UTF16Len(text); *l.EndOffset-*l.StartOffset == n && m.end > *l.StartOffset && m.end < *l.EndOffset {
 				text = afterUnits(text, m.end-*l.StartOffset)
 			}
 			m.end = *l.EndOffset
@@ -230,7 +231,7 @@ func afterUnits(text string, n int64) string {
 		if n <= 0 {
 			return text[i:]
 		}
-		n -= unitsOf(string(r))
+		n -= search.UTF16Len(string(r))
 	}
 	return ""
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"helix/backend/fault"
+	"helix/backend/memory/search"
 	"helix/backend/storage"
 )
 
@@ -73,22 +74,22 @@ func TestExport(t *testing.T) {
 		t.Errorf("the document has %d sentences, want 60", n)
 	}
 
-	if _, r := b.exported(t, ExportParams{Filters: &Filters{Kinds: []string{KindTurn}, TagsAny: []string{"CHAT"}}}); r.Items != 2 {
+	if _, r := b.exported(t, ExportParams{Filters: &search.Filters{Kinds: []string{KindTurn}, TagsAny: []string{"CHAT"}}}); r.Items != 2 {
 		t.Errorf("%d turns", r.Items)
 	}
-	if _, r := b.exported(t, ExportParams{Filters: &Filters{TagsAll: []string{"x y"}}}); r.Items != 1 {
+	if _, r := b.exported(t, ExportParams{Filters: &search.Filters{TagsAll: []string{"x y"}}}); r.Items != 1 {
 		t.Errorf("%d items with the tag", r.Items)
 	}
-	if text, r := b.exported(t, ExportParams{Filters: &Filters{Types: []string{"procedural"}}}); r.Items != 0 || text != "" {
+	if text, r := b.exported(t, ExportParams{Filters: &search.Filters{Types: []string{"procedural"}}}); r.Items != 0 || text != "" {
 		t.Errorf("%d items", r.Items)
 	}
-	for _, p := range []ExportParams{{Format: "pdf"}, {Filters: &Filters{Types: []string{"dream"}}}} {
+	for _, p := range []ExportParams{{Format: "pdf"}, {Filters: &search.Filters{Types: []string{"dream"}}}} {
 		if _, err := b.Export(b.ctx, p); !fault.Is(err, fault.Invalid) {
 			t.Errorf("%+v: %v", p, err)
 		}
 	}
 	// An export can be imported again.
-	text, _ = b.exported(t, ExportParams{Filters: &Filters{Kinds: []string{KindMemory}}})
+	text, _ = b.exported(t, ExportParams{Filters: &search.Filters{Kinds: []string{KindMemory}}})
 	ref := must(b.db.Blobs().PutBytes(b.ctx, []byte(text)))(t)
 	if p := must(b.ImportPreview(b.ctx, ImportParams{BlobID: ref.String()}))(t); p.Format != "jsonl" || p.Items != 1 || len(p.Warnings) != 0 {
 		t.Errorf("as an import it is %+v", p)
@@ -202,7 +203,7 @@ func TestOffsetsOfEvidence(t *testing.T) {
 	b := newBundle(t, Options{})
 	text := "🍆 été aubergine"
 	b.add(t, text)
-	r := must(b.Search(b.ctx, SearchParams{Query: "aubergine"}))(t)
+	r := must(b.Search(b.ctx, search.Params{Query: "aubergine"}))(t)
 	if len(r.Results) != 1 || *r.Results[0].Evidence[0].StartOffset != 0 || *r.Results[0].Evidence[0].EndOffset != 16 {
 		t.Errorf("%s", marshal(t, r.Results))
 	}

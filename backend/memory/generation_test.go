@@ -42,7 +42,7 @@ func (b *bundle) pending(t testing.TB) {
 // its text, and nothing else.
 func (b *bundle) exact(t testing.TB) {
 	t.Helper()
-	g := b.meaning()
+	g := b.generation()
 	if g == nil {
 		t.Fatal("nothing serves")
 	}
@@ -109,7 +109,7 @@ func TestModelSwitchUnderLoad(t *testing.T) {
 			r := rand.New(rand.NewPCG(uint64(w), 3))
 			switched := false
 			for !stop.Load() {
-				g := b.meaning()
+				g := b.generation()
 				if g == nil {
 					t.Error("nothing serves")
 					return
@@ -151,12 +151,12 @@ func TestModelSwitchUnderLoad(t *testing.T) {
 	for range items / embedPiece * 9 / 10 {
 		gate <- struct{}{}
 	}
-	if b.meaning().id != "old@1" {
+	if b.generation().id != "old@1" {
 		t.Error("the new model serves too early")
 	}
 	next.set(func(m *wordsModel) { m.gate = nil })
 	close(gate)
-	until(t, "the switch", func() bool { g := b.meaning(); return g != nil && g.id == "new@2" })
+	until(t, "the switch", func() bool { g := b.generation(); return g != nil && g.id == "new@2" })
 	until(t, "queries of the new model", func() bool { return served[1].Load() > 50 })
 	stop.Store(true)
 	wg.Wait()
@@ -201,12 +201,12 @@ func TestModelsAcrossRestarts(t *testing.T) {
 		t.Fatalf("status after the switch %+v", st)
 	}
 	b = b.reopen(t, Options{Embedder: one, Models: []Embedder{two}, VectorDir: dir})
-	if g := b.meaning(); g == nil || g.id != "two@1" || g.index.Len() != 50 {
+	if g := b.generation(); g == nil || g.id != "two@1" || g.index.Len() != 50 {
 		t.Fatal("the choice is forgotten")
 	}
 	// A version of Helix that brings another default prepares it.
 	b = b.reopen(t, Options{Embedder: three, Models: []Embedder{two}, VectorDir: dir})
-	if g := b.meaning(); g == nil || g.id != "two@1" {
+	if g := b.generation(); g == nil || g.id != "two@1" {
 		t.Fatal("the old model does not serve")
 	}
 	if st := b.status(t); st.BuildingModel != "three@1" || st.Queued != 50 {
@@ -218,11 +218,11 @@ func TestModelsAcrossRestarts(t *testing.T) {
 	}
 	// Without its model the index cannot answer; the default starts from what it has.
 	b = b.reopen(t, Options{Embedder: three, VectorDir: dir})
-	if g := b.meaning(); g == nil || g.id != "three@1" || b.degraded() != "reindexing" {
+	if g := b.generation(); g == nil || g.id != "three@1" || (meaning{b.Service}).Degraded() != "reindexing" {
 		t.Fatal("the default does not serve")
 	}
 	b.pending(t)
-	if st := b.status(t); st.Ready != 50 || b.degraded() != "" && b.number(t, `SELECT count(*) FROM embedding_jobs WHERE model_id = 'three@1'`) > 0 {
+	if st := b.status(t); st.Ready != 50 || (meaning{b.Service}).Degraded() != "" && b.number(t, `SELECT count(*) FROM embedding_jobs WHERE model_id = 'three@1'`) > 0 {
 		t.Fatalf("status %+v", st)
 	}
 	b.exact(t)
@@ -294,15 +294,11 @@ func TestRestoredDatabase(t *testing.T) {
 	gone := b.add(t, "written after the backup about penguins")
 	b.settled(t)
 	b.write(t, func(tx *storage.Tx) error {
-		ids, err := tx.Query(`SELECT item_id FROM search_items ORDER BY item LIMIT 30`)
+		all, err := storage.Collect(tx.Select(`SELECT item_id FROM search_items ORDER BY item LIMIT 30`), storage.RowTo[uuid.UUID])
 		if err != nil {
 			return err
 		}
-		all, err := readIDs(ids)
-		if err != nil {
-			return err
-		}
-		return b.drop(tx, KindMemory, all...)
+		return b.search.Drop(tx, KindMemory, all...)
 	})
 	if b.index().Len() != 91 {
 		t.Fatalf("%d vectors", b.index().Len())
@@ -310,7 +306,7 @@ func TestRestoredDatabase(t *testing.T) {
 	if _, err := st.Restore(b.ctx, storage.RestoreParams{Path: backup.Path}); err != nil {
 		t.Fatal(err)
 	}
-	until(t, "the index of the restored database", func() bool { g := b.meaning(); return g != nil && g.index.Len() == 120 })
+	until(t, "the index of the restored database", func() bool { g := b.generation(); return g != nil && g.index.Len() == 120 })
 	b.settled(t)
 	b.exact(t)
 	if id, _ := b.nearest(t, "penguins"); id == gone.ID {
@@ -413,7 +409,7 @@ func TestManyVectorsOpenQuickly(t *testing.T) {
 	if b.index().Len() != n {
 		t.Fatalf("%d vectors after opening again", b.index().Len())
 	}
-	if b.degraded() != "" {
-		t.Errorf("degraded: %q", b.degraded())
+	if (meaning{b.Service}).Degraded() != "" {
+		t.Errorf("degraded: %q", (meaning{b.Service}).Degraded())
 	}
 }

@@ -13,6 +13,7 @@ import (
 
 	"helix/backend/fault"
 	"helix/backend/memory/importer/importertest"
+	"helix/backend/memory/search"
 	"helix/backend/storage"
 	"helix/backend/testkit"
 )
@@ -163,7 +164,7 @@ not json
 	if len(st.Errors) != 1 || st.Errors[0].Line != 3 {
 		t.Errorf("errors: %+v", st.Errors)
 	}
-	list := must(b.List(b.ctx, ListParams{Filters: &Filters{TagsAll: []string{"food", "import"}}}))(t)
+	list := must(b.List(b.ctx, ListParams{Filters: &search.Filters{TagsAll: []string{"food", "import"}}}))(t)
 	if len(list.Items) != 1 {
 		t.Fatalf("%+v", list)
 	}
@@ -171,7 +172,7 @@ not json
 	if m.Content != "Rye bread." || m.Type != "semantic" || m.Layer != 2 || !m.Untrusted || m.Source != "jsonl" || m.OccurredAt == nil {
 		t.Errorf("%+v", m)
 	}
-	if all := must(b.List(b.ctx, ListParams{Filters: &Filters{Layers: []int{3}}}))(t); all.Total != 2 {
+	if all := must(b.List(b.ctx, ListParams{Filters: &search.Filters{Layers: []int{3}}}))(t); all.Total != 2 {
 		t.Errorf("%d memories got the layer of the import", all.Total)
 	}
 	wantCounts(t, b.imported(t, ImportParams{Path: path, Tags: []string{"Import"}, Layer: 3}), "completed", 4, 0, 0, 3, 1)

@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"helix/backend/memory/search"
 )
 
 // Records of one file that have the same id are all kept: none takes the place of another, and
@@ -43,14 +45,14 @@ func TestImportKeepsRecordsOfOneID(t *testing.T) {
 			t.Errorf("%s: importing again changed %d rows", name, now-log)
 		}
 		for _, w := range words {
-			if r := must(b.Search(b.ctx, SearchParams{Query: w}))(t); int64(len(r.Results)) != n {
+			if r := must(b.Search(b.ctx, search.Params{Query: w}))(t); int64(len(r.Results)) != n {
 				t.Errorf("%s: %d results for %s, want %d", name, len(r.Results), w, n)
 			}
 		}
 		// The file changes: each record follows its own.
 		writeFile(t, filepath.Dir(path), name, strings.ReplaceAll(c.a+strings.Join(records, c.sep)+c.z, "hollyhock", "snapdragon"))
 		wantCounts(t, b.imported(t, ImportParams{Path: path}), "completed", 4*n, 0, n, 3*n, 0)
-		if r := must(b.Search(b.ctx, SearchParams{Query: "quagmire"}))(t); int64(len(r.Results)) != n {
+		if r := must(b.Search(b.ctx, search.Params{Query: "quagmire"}))(t); int64(len(r.Results)) != n {
 			t.Errorf("%s: another record has changed: %d results", name, len(r.Results))
 		}
 	}

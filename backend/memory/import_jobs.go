@@ -228,16 +228,13 @@ func (j *importJob) save(tx *storage.Tx, p *importPoint, status string) error {
 	if p.errs == nil {
 		p.errs = []ImportError{}
 	}
-	res, err := tx.Exec(`UPDATE memory_imports SET status = ?, progress = ?, counters = ?, errors = ?, checkpoint = ?, started_at = coalesce(started_at, ?), finished_at = ?
+	done, err := updateRow(tx, `UPDATE memory_imports SET status = ?, progress = ?, counters = ?, errors = ?, checkpoint = ?, started_at = coalesce(started_at, ?), finished_at = ?
 		WHERE id = ? AND status IN ('pending', 'running')`,
 		status, min(max(p.progress, 0), 1), compactJSON(p.importCounters), compactJSON(p.errs), compactJSON(p.cp), tx.Now, finished, j.id)
-	if err != nil {
-		return err
+	if err == nil && !done {
+		return errCancelled
 	}
-	if n, err := res.RowsAffected(); err != nil || n > 0 {
-		return err
-	}
-	return errCancelled
+	return err
 }
 
 // show makes the present state of a job that runs what ImportStatus answers; message says why a job waits.

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"helix/backend/memory/importer"
+	"helix/backend/memory/search"
 )
 
 // importURI names a file of an import as a document. A file has its name from its place; the
@@ -74,7 +75,7 @@ func nameOf(o *importOptions, entry string) string {
 func mergeTags(record, all []string) []string {
 	out := slices.Clone(all)
 	for _, t := range record {
-		if t = normalTag(t); t != "" && !slices.Contains(out, t) && len(out) < maxTags {
+		if t = search.NormalTag(t); t != "" && !slices.Contains(out, t) && len(out) < maxTags {
 			out = append(out, t)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"helix/backend/gateway"
 	"helix/backend/identity"
 	"helix/backend/memory/importer/importertest"
+	"helix/backend/memory/search"
 	"helix/backend/storage"
 	"helix/backend/storage/storagetest"
 )
@@ -145,8 +146,8 @@ func TestPausedVectorsOutliveTheProcess(t *testing.T) {
 	if n := model.texts.Load(); n != 0 {
 		t.Errorf("%d vectors were made while paused", n)
 	}
-	hybrid := SearchParams{Query: "mountain library", Mode: "hybrid"}
-	if r := ask[SearchResult](t, w, "memory.search", hybrid); r.Degraded != "reindexing" || len(r.Results) == 0 {
+	hybrid := search.Params{Query: "mountain library", Mode: "hybrid"}
+	if r := ask[search.Result](t, w, "memory.search", hybrid); r.Degraded != "reindexing" || len(r.Results) == 0 {
 		t.Errorf("search while vectors are missing: %q, %d results", r.Degraded, len(r.Results))
 	}
 	ask[EmbeddingStatus](t, w, "memory.reembed", ReembedParams{Pause: ptr(false)})
@@ -154,15 +155,15 @@ func TestPausedVectorsOutliveTheProcess(t *testing.T) {
 		st := ask[EmbeddingStatus](t, w, "memory.embedding_status", nil)
 		return st.Ready == all && st.Queued == 0 && !st.Paused
 	})
-	until(t, "search by meaning", func() bool { return ask[SearchResult](t, w, "memory.search", hybrid).Degraded == "" })
+	until(t, "search by meaning", func() bool { return ask[search.Result](t, w, "memory.search", hybrid).Degraded == "" })
 	w.stop()
 
 	w = wire(t, dir, root, Options{Why: "The model file is missing."})
-	if r := ask[SearchResult](t, w, "memory.search", hybrid); r.Degraded != "no_vectors" || len(r.Results) == 0 {
+	if r := ask[search.Result](t, w, "memory.search", hybrid); r.Degraded != "no_vectors" || len(r.Results) == 0 {
 		t.Errorf("search without a model: %q, %d results", r.Degraded, len(r.Results))
 	}
-	var r SearchResult
-	if err := w.call("memory.search", SearchParams{Query: "mountain", Mode: "vector"}, &r); !fault.Is(err, fault.Unavailable) || fault.As(err).Message != "The model file is missing." {
+	var r search.Result
+	if err := w.call("memory.search", search.Params{Query: "mountain", Mode: "vector"}, &r); !fault.Is(err, fault.Unavailable) || fault.As(err).Message != "The model file is missing." {
 		t.Errorf("search by meaning without a model: %v", err)
 	}
 	if st := ask[EmbeddingStatus](t, w, "memory.embedding_status", nil); st.Available || st.Reason != "The model file is missing." {
@@ -170,7 +171,7 @@ func TestPausedVectorsOutliveTheProcess(t *testing.T) {
 	}
 	w.stop()
 	w = wire(t, dir, root, Options{Embedder: model}) // it is back
-	until(t, "search by meaning", func() bool { return ask[SearchResult](t, w, "memory.search", hybrid).Degraded == "" })
+	until(t, "search by meaning", func() bool { return ask[search.Result](t, w, "memory.search", hybrid).Degraded == "" })
 	if n := model.texts.Load(); n > all+10 { // and the queries
 		t.Errorf("%d texts were embedded for %d turns", n, all)
 	}

@@ -2,31 +2,16 @@ package memory
 
 import (
 	"cmp"
-	"database/sql"
-	"errors"
+	"encoding/json"
 	"slices"
 	"time"
 
 	"github.com/google/uuid"
 
+	"helix/backend/fault"
 	"helix/backend/memory/importer"
 	"helix/backend/storage"
 )
-
-// conversationHead is what an import needs to know of a conversation.
-type conversationHead struct {
-	id           uuid.UUID
-	title        string
-	tags         []string
-	layer        int
-	typ          string
-	untrusted    bool
-	participants []string
-	started      *time.Time
-	ended        *time.Time
-	deletedAt    *time.Time
-	retitled     bool // its title has just changed
-}
 
 // storedTurn is a turn that a former import has stored.
 type storedTurn struct {
@@ -53,7 +38,7 @@ func (w *importWriter) conversation(p *prepared) (finished bool, err error) {
 		return false, err
 	}
 	from := w.at.cp.Turn
-	if head.deletedAt != nil {
+	if head.DeletedAt != nil {
 		n := int64(len(p.turns) - from)
 		w.at.Read, w.at.Skipped, w.at.Trashed = w.at.Read+n, w.at.Skipped+n, w.at.Trashed+n
 		return true, nil
@@ -65,7 +50,7 @@ func (w *importWriter) conversation(p *prepared) (finished bool, err error) {
 	}
 	var stored map[int64]*storedTurn
 	if known {
-		if stored, err = w.storedTurns(head.id, from); err != nil {
+		if stored, err = w.storedTurns(head.ID, from); err != nil {
 			return false, err
 		}
 	}
@@ -88,7 +73,7 @@ func (w *importWriter) conversation(p *prepared) (finished bool, err error) {
 		case old.is(&p.turns[i], p.hashes[i]):
 			w.at.Skipped++
 			if i == 0 && head.retitled { // the title is found with the first turn
-				w.found(w.turnEntry(head, p, i, old.id, old.createdAt))
+				w.found(head.entry(p.row(i, old.id, old.createdAt)))
 			}
 			continue
 		case old != nil:
@@ -122,36 +107,34 @@ func (w *importWriter) conversation(p *prepared) (finished bool, err error) {
 }
 
 // head finds or makes the row of a conversation.
-func (w *importWriter) head(c *importer.Conversation) (*conversationHead, bool, error) {
-	h := &conversationHead{}
-	err := w.tx.QueryRow(`SELECT id, title, tags, coalesce(layer, 0), type, untrusted, participants, started_at, ended_at, deleted_at FROM conversations
-		WHERE user_id = ? AND source = ? AND external_id = ?`, w.job.user, c.Source, c.ExternalID).
-		Scan(&h.id, &h.title, storage.JSON(&h.tags), &h.layer, &h.typ, &h.untrusted, storage.JSON(&h.participants),
-			storage.TimePtr(&h.started), storage.TimePtr(&h.ended), storage.TimePtr(&h.deletedAt))
+func (w *importWriter) head(c *importer.Conversation) (*conversationRow, bool, error) {
+	h, err := scanConversation(w.tx.QueryRow(`SELECT `+conversationColumns+` FROM conversations WHERE user_id = ? AND source = ? AND external_id = ?`, w.job.user, c.Source, c.ExternalID))
 	switch {
-	case errors.Is(err, sql.ErrNoRows):
+	case fault.Is(err, fault.NotFound):
 		return w.newHead(c)
 	case err != nil:
 		return nil, false, err
-	case h.deletedAt != nil || w.job.o.DryRun || c.Exported:
+	case h.DeletedAt != nil || w.job.o.DryRun || c.Exported:
 		return h, true, nil
 	}
-	if h.title == c.Title && sameTime(h.started, c.Started) && sameTime(h.ended, c.Ended) && slices.Equal(h.participants, c.Participants) {
+	if h.Title == c.Title && sameTime(h.StartedAt, c.Started) && sameTime(h.EndedAt, c.Ended) && slices.Equal(h.Participants, c.Participants) {
 		return h, true, nil
 	}
-	h.retitled = h.title != c.Title
-	h.title, h.started, h.ended, h.participants = c.Title, c.Started, c.Ended, c.Participants
+	h.retitled = h.Title != c.Title
+	h.Title, h.StartedAt, h.EndedAt, h.Participants = c.Title, c.Started, c.Ended, c.Participants
 	_, err = w.tx.Exec(`UPDATE conversations SET title = ?, started_at = ?, ended_at = ?, participants = ?, updated_at = ? WHERE id = ?`,
-		h.title, h.started, h.ended, listJSON(h.participants), w.tx.Now, h.id)
+		h.Title, h.StartedAt, h.EndedAt, listJSON(h.Participants), w.tx.Now, h.ID)
 	return h, true, err
 }
 
-func (w *importWriter) newHead(c *importer.Conversation) (*conversationHead, bool, error) {
+func (w *importWriter) newHead(c *importer.Conversation) (*conversationRow, bool, error) {
 	o := &w.job.o
-	h := &conversationHead{id: storage.NewID(), title: c.Title, tags: o.Tags, layer: o.Layer, typ: o.Type, untrusted: o.Untrusted == nil || *o.Untrusted,
-		participants: c.Participants, started: c.Started, ended: c.Ended}
+	h := &conversationRow{user: w.job.user, layer: o.Layer, typ: o.Type, Conversation: Conversation{
+		ID: rootID(w.job.user, 0, "conversation", c.Source, c.ExternalID), Source: c.Source, ExternalID: c.ExternalID, Title: c.Title, Tags: o.Tags,
+		Untrusted: o.Untrusted == nil || *o.Untrusted, Participants: c.Participants, StartedAt: c.Started, EndedAt: c.Ended,
+	}}
 	if c.Exported {
-		h.tags, h.layer, h.typ = mergeTags(c.Tags, o.Tags), cmp.Or(c.Layer, o.Layer), cmp.Or(c.Type, o.Type)
+		h.Tags, h.layer, h.typ = mergeTags(c.Tags, o.Tags), cmp.Or(c.Layer, o.Layer), cmp.Or(c.Type, o.Type)
 	}
 	if h.typ == "" {
 		h.typ = "episodic"
@@ -161,7 +144,7 @@ func (w *importWriter) newHead(c *importer.Conversation) (*conversationHead, boo
 	}
 	_, err := w.tx.Exec(`INSERT INTO conversations (id, user_id, source, external_id, title, started_at, ended_at, participants, tags, layer, type, untrusted, created_at, updated_at)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-		h.id, w.job.user, c.Source, c.ExternalID, h.title, h.started, h.ended, listJSON(h.participants), listJSON(h.tags), nullInt(h.layer), h.typ, h.untrusted, w.tx.Now, w.tx.Now)
+		h.ID, h.user, h.Source, h.ExternalID, h.Title, h.StartedAt, h.EndedAt, listJSON(h.Participants), listJSON(h.Tags), nullInt(h.layer), h.typ, h.Untrusted, w.tx.Now, w.tx.Now)
 	return h, false, err
 }
 
@@ -190,32 +173,41 @@ func (w *importWriter) bury(id uuid.UUID) error {
 	if _, err := w.tx.Exec(`UPDATE conversation_turns SET deleted_at = ?, updated_at = ? WHERE id = ?`, w.tx.Now, w.tx.Now, id); err != nil {
 		return err
 	}
-	return w.s.drop(w.tx, KindTurn, id)
+	return w.s.search.Drop(w.tx, KindTurn, id)
 }
 
-func (w *importWriter) turn(h *conversationHead, p *prepared, i int) error {
-	t, id := &p.turns[i], storage.NewID()
-	content, err := w.s.seal("conversation_turns", "content", id, p.texts[i])
-	if err != nil {
-		return err
+// turn stores a turn of an import at its place.
+func (w *importWriter) turn(h *conversationRow, p *prepared, i int) error {
+	t := p.row(i, uuid.Nil, w.tx.Now)
+	err := w.s.insertTurn(w.tx, h, t, p.turns[i].Metadata())
+	if err == nil {
+		w.found(h.entry(t))
 	}
-	meta := t.Metadata()
-	if meta == nil {
-		meta = []byte(`{}`)
-	}
-	if _, err := w.tx.Exec(`INSERT INTO conversation_turns (id, conversation_id, user_id, seq, external_id, role, speaker, content, occurred_at, content_hash, metadata, created_at, updated_at)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-		id, h.id, w.job.user, i, nullText(t.ExternalID), t.Role, t.Speaker, content, t.At, p.hashes[i], meta, w.tx.Now, w.tx.Now); err != nil {
-		return err
-	}
-	w.found(w.turnEntry(h, p, i, id, w.tx.Now))
-	return nil
+	return err
 }
 
-func (w *importWriter) turnEntry(h *conversationHead, p *prepared, i int, id uuid.UUID, createdAt time.Time) *entry {
+// row is a turn of an import as it is stored.
+func (p *prepared) row(i int, id uuid.UUID, createdAt time.Time) *turnRow {
 	t := &p.turns[i]
-	return &entry{
-		kind: KindTurn, id: id, parent: h.id, seq: int64(i), user: w.job.user, title: h.title, tags: h.tags, text: p.texts[i], hash: p.hashes[i], typ: h.typ, layer: h.layer,
-		source: p.rec.Conversation.Source, speaker: t.Speaker, untrusted: h.untrusted, salience: 50, occurredAt: t.At, createdAt: createdAt,
+	return &turnRow{hash: p.hashes[i], createdAt: createdAt,
+		Turn: Turn{ID: id, Seq: int64(i), TurnID: t.ExternalID, Role: t.Role, Speaker: t.Speaker, Text: p.texts[i], OccurredAt: t.At}}
+}
+
+// insertTurn stores a turn of c and gives it its id.
+func (s *Service) insertTurn(tx *storage.Tx, c *conversationRow, t *turnRow, metadata json.RawMessage) error {
+	if metadata == nil {
+		metadata = json.RawMessage(`{}`)
+	}
+	for generation := 0; ; generation++ {
+		t.ID = derivedID(c.ID, t.Seq, generation, t.TurnID, string(t.hash[:]))
+		content, err := s.seal("conversation_turns", "content", t.ID, t.Text)
+		if err != nil {
+			return err
+		}
+		if done, err := updateRow(tx, `INSERT INTO conversation_turns (id, conversation_id, user_id, seq, external_id, role, speaker, content, occurred_at, content_hash, metadata, created_at, updated_at)
+			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING`,
+			t.ID, c.ID, c.user, t.Seq, nullText(t.TurnID), t.Role, t.Speaker, content, t.OccurredAt, t.hash, metadata, tx.Now, tx.Now); done || err != nil {
+			return err
+		}
 	}
 }

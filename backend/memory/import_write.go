@@ -14,6 +14,7 @@ import (
 	"github.com/google/uuid"
 
 	"helix/backend/memory/importer"
+	"helix/backend/memory/search"
 	"helix/backend/storage"
 )
 
@@ -133,6 +134,7 @@ func (p *prepared) memory(job *importJob, m *importer.Memory) {
 	salience, _ := salienceOf("", tier) // there is one for each
 	p.draft = &draft{content: m.Content, hash: hash, typ: typ, layer: layer, tags: tags, occurredAt: m.At, tier: tier, salience: salience, pinned: m.Pinned, source: importer.JSONL, sourceRef: ref,
 		untrusted: job.o.Untrusted == nil || *job.o.Untrusted}
+	p.draft.key = []string{"memory", importer.JSONL, cmp.Or(ref, string(hash[:]))}
 	// What the file said is kept, so that an edit of the person is not taken for one of the file.
 	said := textHash(string(compactJSON([]any{m.Content, typ, layer, tags, m.At})))
 	meta := map[string]any{}
@@ -158,7 +160,7 @@ type importWriter struct {
 	at      *importPoint
 	began   time.Time
 	left    int
-	entries []*entry
+	entries []*search.Entry
 }
 
 // full reports whether the transaction is long enough, with what flush will take.
@@ -173,7 +175,7 @@ func (w *importWriter) full() bool {
 // found makes an entry findable at the end of the transaction, with all others: search_fts
 // writes what it has gathered whenever a row of another table follows, each time a segment
 // that has to be merged later.
-func (w *importWriter) found(e *entry) { w.entries = append(w.entries, e) }
+func (w *importWriter) found(e *search.Entry) { w.entries = append(w.entries, e) }
 
 // flush makes findable what was stored, and learns how long that takes.
 func (w *importWriter) flush() error {
@@ -181,7 +183,7 @@ func (w *importWriter) flush() error {
 		return nil
 	}
 	began := time.Now()
-	err := w.s.putMany(w.tx, w.entries)
+	err := w.s.search.Put(w.tx, w.entries...)
 	took := time.Since(began) / time.Duration(len(w.entries))
 	w.job.putTakes += (min(took, time.Millisecond) - w.job.putTakes) / 8
 	w.entries = nil
@@ -217,7 +219,7 @@ func (w *importWriter) document(d *documentIn, exported bool) error {
 	if err != nil {
 		return err
 	}
-	if was != nil && was.deletedAt != nil {
+	if was != nil && was.DeletedAt != nil {
 		w.at.Skipped++
 		w.at.Trashed++
 		return nil
@@ -263,10 +265,10 @@ func (w *importWriter) emptyRest(uri string) error {
 	base, number, _ := strings.Cut(uri, "#")
 	for n, _ := strconv.Atoi(number); ; n++ {
 		was, err := w.s.documentByURI(w.tx, w.job.user, base+"#"+strconv.Itoa(n))
-		if err != nil || was == nil || was.deletedAt != nil || w.job.o.DryRun {
+		if err != nil || was == nil || was.DeletedAt != nil || w.job.o.DryRun {
 			return err
 		}
-		if _, err := w.s.upsertDocument(w.tx, &documentIn{user: was.user, source: was.source, uri: was.uri}); err != nil {
+		if _, err := w.s.upsertDocument(w.tx, &documentIn{user: was.user, source: was.Source, uri: was.SourceURI}); err != nil {
 			return err
 		}
 	}

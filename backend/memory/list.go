@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"helix/backend/identity"
+	"helix/backend/memory/search"
 	"helix/backend/storage"
 )
 
@@ -46,11 +47,11 @@ func (s *Service) List(ctx context.Context, p ListParams) (ListResult, error) {
 		known := false
 		if !p.Trash { // the catalog counts a hundred times as fast, and when there are few it names them
 			var few []string
-			out.Total, few, known = s.search.catalog.memories(identity.UserID(ctx), p.Filters)
+			out.Total, few, known = s.search.Memories(identity.UserID(ctx), p.Filters)
 			if known && out.Total == 0 {
 				return nil
 			}
-			if known && p.Filters != nil && out.Total <= fewMemories {
+			if known && p.Filters != nil && out.Total <= search.FewMemories {
 				list, err := json.Marshal(few)
 				if err != nil {
 					return err
@@ -69,10 +70,10 @@ func (s *Service) List(ctx context.Context, p ListParams) (ListResult, error) {
 	if err != nil {
 		return out, err
 	}
-	var hits []Hit
+	var hits []search.Hit
 	for _, m := range items {
 		out.Items = append(out.Items, m.Item)
-		hits = append(hits, Hit{ID: m.ID, Kind: KindMemory})
+		hits = append(hits, search.Hit{ID: m.ID, Kind: KindMemory})
 	}
 	if err := s.handedOut(ctx, hits...); err != nil {
 		return ListResult{}, err
@@ -157,7 +158,7 @@ var memoryColumns = columns{
 	kind: KindMemory, occurred: "m.occurred_at", layer: "m.layer", typ: "m.type", source: "m.source", pinned: "m.pinned", untrusted: "m.untrusted",
 	salience: "m.salience", retention: "coalesce(m.retention, 1)", conversation: "NULL", document: "NULL",
 	tagged: func(n int) string {
-		return "EXISTS (SELECT 1 FROM memory_tags t WHERE t.memory_id = m.id AND t.tag IN (" + marks(n) + "))"
+		return "EXISTS (SELECT 1 FROM memory_tags t WHERE t.memory_id = m.id AND t.tag IN (" + search.Marks(n) + "))"
 	},
 }
 
@@ -165,7 +166,7 @@ var turnColumns = columns{
 	kind: KindTurn, occurred: "t.occurred_at", layer: "c.layer", typ: "c.type", source: "c.source", pinned: "0", untrusted: "c.untrusted",
 	salience: "50", retention: "1", conversation: "c.id", document: "NULL",
 	tagged: func(n int) string {
-		return "EXISTS (SELECT 1 FROM json_each(c.tags) j WHERE j.value IN (" + marks(n) + "))"
+		return "EXISTS (SELECT 1 FROM json_each(c.tags) j WHERE j.value IN (" + search.Marks(n) + "))"
 	},
 }
 
@@ -173,11 +174,9 @@ var chunkColumns = columns{
 	kind: KindChunk, occurred: "d.occurred_at", layer: "d.layer", typ: "d.type", source: "d.source", pinned: "0", untrusted: "d.untrusted",
 	salience: "50", retention: "1", conversation: "NULL", document: "d.id",
 	tagged: func(n int) string {
-		return "EXISTS (SELECT 1 FROM json_each(d.tags) j WHERE j.value IN (" + marks(n) + "))"
+		return "EXISTS (SELECT 1 FROM json_each(d.tags) j WHERE j.value IN (" + search.Marks(n) + "))"
 	},
 }
-
-func marks(n int) string { return strings.TrimSuffix(strings.Repeat("?, ", n), ", ") }
 
 func anys[T any](vs []T) []any {
 	out := make([]any, len(vs))
@@ -188,11 +187,11 @@ func anys[T any](vs []T) []any {
 }
 
 // filter adds the conditions of f.
-func (w *where) filter(f *Filters, c columns) error {
+func (w *where) filter(f *search.Filters, c columns) error {
 	if f == nil {
 		return nil
 	}
-	if err := f.check(); err != nil {
+	if err := f.Check(); err != nil {
 		return err
 	}
 	if f.From != nil {
@@ -205,16 +204,16 @@ func (w *where) filter(f *Filters, c columns) error {
 		w.add("0")
 	}
 	if n := len(f.Layers); n > 0 {
-		w.add(c.layer+" IN ("+marks(n)+")", anys(f.Layers)...)
+		w.add(c.layer+" IN ("+search.Marks(n)+")", anys(f.Layers)...)
 	}
 	if n := len(f.Types); n > 0 {
-		w.add(c.typ+" IN ("+marks(n)+")", anys(f.Types)...)
+		w.add(c.typ+" IN ("+search.Marks(n)+")", anys(f.Types)...)
 	}
 	if n := len(f.Sources); n > 0 {
-		w.add(c.source+" IN ("+marks(n)+")", anys(f.Sources)...)
+		w.add(c.source+" IN ("+search.Marks(n)+")", anys(f.Sources)...)
 	}
 	for _, t := range f.TagsAll {
-		w.add(c.tagged(1), normalTag(t))
+		w.add(c.tagged(1), search.NormalTag(t))
 	}
 	if n := len(f.TagsAny); n > 0 {
 		w.add(c.tagged(n), normalTags(f.TagsAny)...)
@@ -246,7 +245,7 @@ func (w *where) filter(f *Filters, c columns) error {
 func normalTags(tags []string) []any {
 	out := make([]any, len(tags))
 	for i, t := range tags {
-		out[i] = normalTag(t)
+		out[i] = search.NormalTag(t)
 	}
 	return out
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/google/uuid"
 
 	"helix/backend/fault"
+	"helix/backend/memory/search"
 	"helix/backend/storage"
 	"helix/backend/testkit"
 )
@@ -30,7 +31,7 @@ func TestPages(t *testing.T) {
 	must(b.Add(b.them, AddParams{Content: "theirs"}))(t)
 	walk := func(t *testing.T) {
 		for _, sort := range []string{"", "recent", "occurred", "salience", "retention"} {
-			for name, f := range map[string]*Filters{"all": nil, "tag": {TagsAny: []string{"T1", "t2"}}, "not": {TagsNone: []string{"t1"}}, "from": {From: &day}} {
+			for name, f := range map[string]*search.Filters{"all": nil, "tag": {TagsAny: []string{"T1", "t2"}}, "not": {TagsNone: []string{"t1"}}, "from": {From: &day}} {
 				want := must(b.List(b.ctx, ListParams{Sort: sort, Filters: f, Limit: 200}))(t)
 				if n := int64(len(want.Items)); n != want.Total || n == 0 || want.NextCursor != "" {
 					t.Fatalf("%s %s: %d items of %d", sort, name, n, want.Total)
@@ -59,7 +60,7 @@ func TestPages(t *testing.T) {
 		}
 	}
 	walk(t) // by the database alone
-	if err := b.catalogLoaded(b.ctx); err != nil {
+	if err := b.search.Load(b.ctx); err != nil {
 		t.Fatal(err)
 	}
 	walk(t)
@@ -75,14 +76,14 @@ func TestFilters(t *testing.T) {
 	b.exec(t, `UPDATE memories SET retention = 0.3 WHERE content = 'b'`)
 	check := func(t *testing.T) {
 		for name, c := range map[string]struct {
-			f    Filters
+			f    search.Filters
 			want string
 		}{
-			"none": {Filters{}, "cba"}, "from": {Filters{From: &day}, "ba"}, "to": {Filters{To: ptr(day.AddDate(0, 0, 1))}, "a"}, "layer": {Filters{Layers: []int{2, 3}}, "a"},
-			"types": {Filters{Types: []string{"episodic"}}, "cb"}, "sources": {Filters{Sources: []string{"note", "manual"}}, "ca"}, "all": {Filters{TagsAll: []string{"X", "y"}}, "a"},
-			"any": {Filters{TagsAny: []string{"x", "z"}}, "ba"}, "no": {Filters{TagsNone: []string{"y"}}, "cb"}, "kinds": {Filters{Kinds: []string{"turn"}}, ""},
-			"pinned": {Filters{Pinned: ptr(true)}, "a"}, "not pinned": {Filters{Pinned: ptr(false)}, "cb"}, "untrusted": {Filters{Untrusted: ptr(true)}, "b"},
-			"salience": {Filters{MinSalience: ptr(50.0)}, "ca"}, "retention": {Filters{MinRetention: ptr(0.5)}, "ca"}, "conversation": {Filters{ConversationID: ptr(uuid.New())}, ""},
+			"none": {search.Filters{}, "cba"}, "from": {search.Filters{From: &day}, "ba"}, "to": {search.Filters{To: ptr(day.AddDate(0, 0, 1))}, "a"}, "layer": {search.Filters{Layers: []int{2, 3}}, "a"},
+			"types": {search.Filters{Types: []string{"episodic"}}, "cb"}, "sources": {search.Filters{Sources: []string{"note", "manual"}}, "ca"}, "all": {search.Filters{TagsAll: []string{"X", "y"}}, "a"},
+			"any": {search.Filters{TagsAny: []string{"x", "z"}}, "ba"}, "no": {search.Filters{TagsNone: []string{"y"}}, "cb"}, "kinds": {search.Filters{Kinds: []string{"turn"}}, ""},
+			"pinned": {search.Filters{Pinned: ptr(true)}, "a"}, "not pinned": {search.Filters{Pinned: ptr(false)}, "cb"}, "untrusted": {search.Filters{Untrusted: ptr(true)}, "b"},
+			"salience": {search.Filters{MinSalience: ptr(50.0)}, "ca"}, "retention": {search.Filters{MinRetention: ptr(0.5)}, "ca"}, "conversation": {search.Filters{ConversationID: ptr(uuid.New())}, ""},
 		} {
 			got := ""
 			r := must(b.List(b.ctx, ListParams{Filters: &c.f}))(t)
@@ -95,12 +96,12 @@ func TestFilters(t *testing.T) {
 		}
 	}
 	check(t)
-	if err := b.catalogLoaded(b.ctx); err != nil {
+	if err := b.search.Load(b.ctx); err != nil {
 		t.Fatal(err)
 	}
 	check(t)
 	for name, p := range map[string]ListParams{
-		"type": {Filters: &Filters{Types: []string{"dream"}}}, "layer": {Filters: &Filters{Layers: []int{8}}}, "kind": {Filters: &Filters{Kinds: []string{"x"}}}, "sort": {Sort: "size"},
+		"type": {Filters: &search.Filters{Types: []string{"dream"}}}, "layer": {Filters: &search.Filters{Layers: []int{8}}}, "kind": {Filters: &search.Filters{Kinds: []string{"x"}}}, "sort": {Sort: "size"},
 		"limit": {Limit: 201}, "offset": {Offset: -1}, "cursor": {Cursor: "x"}, "cursor of another order": {Cursor: storage.Cursor{Sort: "salience", Key: 50, ID: uuid.New()}.String()},
 		"cursor with a text": {Cursor: storage.Cursor{Sort: "created_at", Key: "x", ID: uuid.New()}.String()},
 	} {

@@ -11,6 +11,7 @@ import (
 	"github.com/google/uuid"
 
 	"helix/backend/identity"
+	"helix/backend/memory/search"
 	"helix/backend/storage/storagetest"
 )
 
@@ -34,7 +35,7 @@ func TestQueryPlans(t *testing.T) {
 		must(b.List(b.ctx, ListParams{Sort: sort, Limit: 1, Cursor: p.NextCursor}))(t)
 	}
 	now := time.Now()
-	must(b.List(b.ctx, ListParams{Filters: &Filters{TagsAll: []string{"garden"}, Types: []string{"episodic"}, From: &now}}))(t)
+	must(b.List(b.ctx, ListParams{Filters: &search.Filters{TagsAll: []string{"garden"}, Types: []string{"episodic"}, From: &now}}))(t)
 	edited := must(b.Update(b.ctx, UpdateParams{ID: kept.ID.String(), Version: b.get(t, kept.ID).Version, Content: ptr("Anna planted tomatoes beside the house")}))(t)
 	must(b.Undo(b.ctx, UndoParams{UndoToken: edited.UndoToken}))(t)
 	must(b.History(b.ctx, HistoryParams{ID: kept.ID.String()}))(t)
@@ -79,13 +80,13 @@ func TestQueryPlans(t *testing.T) {
 		t.Fatal(err)
 	}
 	must(b.EmbeddingStatus(b.ctx, struct{}{}))(t)
-	hits := must(b.Search(b.ctx, SearchParams{Query: "tomatoes beside the house"}))(t)
+	hits := must(b.Search(b.ctx, search.Params{Query: "tomatoes beside the house"}))(t)
 	if len(hits.Results) == 0 {
 		t.Fatal("nothing was found")
 	}
-	must(b.Search(b.ctx, SearchParams{Query: "plums", Filters: &Filters{TagsAny: []string{"garden"}, From: &now, Sources: []string{"manual"}}}))(t)
-	enhanced := must(b.SearchEnhanced(b.ctx, EnhancedParams{SearchParams: SearchParams{Query: "market"}, GroupBy: "conversation"}))(t)
-	must(b.Related(b.ctx, RelatedParams{ID: kept.ID.String()}))(t)
+	must(b.Search(b.ctx, search.Params{Query: "plums", Filters: &search.Filters{TagsAny: []string{"garden"}, From: &now, Sources: []string{"manual"}}}))(t)
+	enhanced := must(b.SearchEnhanced(b.ctx, search.EnhancedParams{Params: search.Params{Query: "market"}, GroupBy: "conversation"}))(t)
+	must(b.Related(b.ctx, search.RelatedParams{ID: kept.ID.String()}))(t)
 	if err := b.LogRecall(b.ctx, "s1", append(hits.Results, enhanced.Results...)); err != nil {
 		t.Fatal(err)
 	}
@@ -113,7 +114,7 @@ func TestQueryPlans(t *testing.T) {
 	)
 	plans.Check(t, []storagetest.Scan{
 		{SQL: "FROM memories m WHERE m.user_id = ? AND m.deleted_at IS NULL ORDER BY", Reason: page},
-		{SQL: "FROM conversations c WHERE c.user_id = ? AND c.deleted_at IS NULL ORDER BY c.started_at DESC", Reason: page},
+		{SQL: "FROM conversations WHERE user_id = ? AND deleted_at IS NULL ORDER BY started_at DESC", Reason: page},
 		{SQL: "FROM documents WHERE user_id = ? AND deleted_at IS NULL ORDER BY updated_at DESC", Reason: page},
 		{SQL: "FROM memory_imports WHERE user_id = ? ORDER BY created_at DESC", Reason: page},
 		{SQL: "SELECT count(*) FROM memories m WHERE m.user_id = ? AND m.deleted_at IS NULL", Reason: "counts the entries of a narrow index for the length of the list"},

@@ -49,7 +49,7 @@ func (s *Service) sealAll(ctx context.Context) error {
 		return err
 	}
 	if s.o.Private {
-		if err := s.checkWords(ctx); err != nil { // they go first
+		if err := s.search.CheckWords(ctx); err != nil { // they go first
 			return err
 		}
 	}

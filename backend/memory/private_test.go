@@ -15,6 +15,7 @@ import (
 	"github.com/google/uuid"
 
 	"helix/backend/bus"
+	"helix/backend/memory/search"
 	"helix/backend/storage"
 	"helix/backend/storage/storagetest"
 	"helix/backend/testkit"
@@ -125,7 +126,7 @@ func (b *bundle) wholeOf(t *testing.T, m Item, word string) {
 	if r := b.agentAdd(t, "Never speak of the "+word); !r.Deduplicated {
 		t.Error("the recall is forgotten")
 	}
-	if r := must(b.Search(b.ctx, SearchParams{Query: word}))(t); len(r.Results) != 3 {
+	if r := must(b.Search(b.ctx, search.Params{Query: word}))(t); len(r.Results) != 3 {
 		t.Errorf("search finds %d things", len(r.Results))
 	}
 	if text, _ := b.exported(t, ExportParams{}); strings.Count(text, word) != 3 {

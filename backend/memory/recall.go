@@ -17,6 +17,7 @@ import (
 
 	"helix/backend/fault"
 	"helix/backend/identity"
+	"helix/backend/memory/search"
 	"helix/backend/storage"
 )
 
@@ -168,7 +169,7 @@ func (s *Service) recalled(tx *storage.Tx, user uuid.UUID, text string) (bool, e
 }
 
 // handedOut notes what a call is about to give to a program. What a person is shown is theirs.
-func (s *Service) handedOut(ctx context.Context, hits ...Hit) error {
+func (s *Service) handedOut(ctx context.Context, hits ...search.Hit) error {
 	if byPerson(ctx) || identity.UserID(ctx) == uuid.Nil {
 		return nil
 	}
@@ -191,7 +192,7 @@ func (s *Service) shinglesOf(item uuid.UUID, stored []byte) ([]byte, error) {
 
 // LogRecall notes what a search handed to an agent, so that the agent does not store it again.
 // Whatever gives hits to an agent calls it first; session is that of the agent.
-func (s *Service) LogRecall(ctx context.Context, session string, hits []Hit) error {
+func (s *Service) LogRecall(ctx context.Context, session string, hits []search.Hit) error {
 	if len(hits) == 0 {
 		return nil
 	}
@@ -204,13 +205,13 @@ func (s *Service) LogShown(ctx context.Context, session, kind, text string) erro
 	if kind != "prompt" && kind != "tool" {
 		return invalid("kind", "%q is not a kind of shown text: use prompt or tool.", clip(kind, 32))
 	}
-	hash := textHash(normalText(text))
+	hash := textHash(search.NormalText(text))
 	return s.db.Write(ctx, func(tx *storage.Tx) error {
 		return s.noteRecall(tx, identity.UserID(ctx), session, kind, uuid.UUID(hash[:16]), text)
 	})
 }
 
-func (s *Service) logRecall(tx *storage.Tx, user uuid.UUID, session string, hits []Hit) error {
+func (s *Service) logRecall(tx *storage.Tx, user uuid.UUID, session string, hits []search.Hit) error {
 	for _, h := range hits {
 		text, err := s.textOf(tx, user, h.Kind, h.ID)
 		if err != nil {
@@ -261,8 +262,8 @@ func (s *Service) noteRecall(tx *storage.Tx, user uuid.UUID, session, kind strin
 
 // textOf is the whole text of a thing that the user has; "": it is not there.
 func (s *Service) textOf(tx *storage.Tx, user uuid.UUID, kind string, id uuid.UUID) (string, error) {
-	table, ok := map[string]string{KindMemory: "memories", KindTurn: "conversation_turns", KindChunk: "chunks"}[kind]
-	if !ok {
+	table := search.Table(kind)
+	if table == "" {
 		return "", nil
 	}
 	var text string

@@ -11,6 +11,7 @@ import (
 	"github.com/google/uuid"
 
 	"helix/backend/identity"
+	"helix/backend/memory/search"
 	"helix/backend/testkit"
 )
 
@@ -51,9 +52,9 @@ func (b *bundle) agentAdd(t testing.TB, text string) AddResult {
 
 func (b *bundle) recall(t testing.TB, items ...Item) {
 	t.Helper()
-	var hits []Hit
+	var hits []search.Hit
 	for _, m := range items {
-		hits = append(hits, Hit{ID: m.ID, Kind: KindMemory})
+		hits = append(hits, search.Hit{ID: m.ID, Kind: KindMemory})
 	}
 	if err := b.LogRecall(b.ctx, "s1", hits); err != nil {
 		t.Fatal(err)
@@ -74,7 +75,7 @@ func TestRecalledTextIsNotStoredAgain(t *testing.T) {
 	c := b.conversation(t, "c", "D1:1", "we could meet at the small harbour cafe on Sunday at nine")
 	b.recall(t, items...)
 	turn := must(b.Conversation(b.ctx, ConversationParams{ID: c.ID}))(t).Turns[0]
-	if err := b.LogRecall(b.ctx, "s1", []Hit{{ID: turn.ID, Kind: KindTurn}}); err != nil {
+	if err := b.LogRecall(b.ctx, "s1", []search.Hit{{ID: turn.ID, Kind: KindTurn}}); err != nil {
 		t.Fatal(err)
 	}
 	strength := func() int64 { return b.count(t, `SELECT max(access_count) FROM memories`) }
@@ -240,7 +241,7 @@ func TestLongAgentConversation(t *testing.T) {
 	perFact := map[int]int{}
 	for turn := range 1000 {
 		f := r.IntN(len(facts))
-		found := must(b.Search(b.ctx, SearchParams{Query: facts[f], Limit: 5, Mode: "keyword"}))(t)
+		found := must(b.Search(b.ctx, search.Params{Query: facts[f], Limit: 5, Mode: "keyword"}))(t)
 		if err := b.LogRecall(b.ctx, "s1", found.Results); err != nil {
 			t.Fatal(err)
 		}
@@ -269,7 +270,7 @@ func TestRecallByAnAgentPipe(t *testing.T) {
 	id, _ := identity.From(b.ctx)
 	id.Client = identity.ClientProgram
 	agent := identity.With(b.ctx, id)
-	if err := b.LogRecall(agent, "s", []Hit{{ID: m.ID, Kind: KindMemory}, {ID: uuid.New(), Kind: KindChunk}}); err != nil {
+	if err := b.LogRecall(agent, "s", []search.Hit{{ID: m.ID, Kind: KindMemory}, {ID: uuid.New(), Kind: KindChunk}}); err != nil {
 		t.Fatal(err)
 	}
 	for _, source := range []string{"", "note", "agent"} {
@@ -293,16 +294,16 @@ func TestProgramRecallIsLoggedByEveryRead(t *testing.T) {
 	const text = "the ferry to the island leaves from the third pier at seven every morning"
 	for name, read := range map[string]func(b *bundle, ctx context.Context, m Item) error{
 		"search": func(b *bundle, ctx context.Context, m Item) error {
-			_, err := b.Search(ctx, SearchParams{Query: "ferry pier", Mode: modeKeyword})
+			_, err := b.Search(ctx, search.Params{Query: "ferry pier", Mode: search.ModeKeyword})
 			return err
 		},
 		"search_enhanced": func(b *bundle, ctx context.Context, m Item) error {
-			_, err := b.SearchEnhanced(ctx, EnhancedParams{SearchParams: SearchParams{Query: "ferry pier", Mode: modeKeyword}})
+			_, err := b.SearchEnhanced(ctx, search.EnhancedParams{Params: search.Params{Query: "ferry pier", Mode: search.ModeKeyword}})
 			return err
 		},
 		"related": func(b *bundle, ctx context.Context, m Item) error {
 			other := must(b.Add(b.ctx, AddParams{Content: "another ferry leaves from the pier"}))(t)
-			_, err := b.Related(ctx, RelatedParams{ID: other.Item.ID.String()})
+			_, err := b.Related(ctx, search.RelatedParams{ID: other.Item.ID.String()})
 			return err
 		},
 		"get": func(b *bundle, ctx context.Context, m Item) error {
@@ -367,13 +368,13 @@ func TestRecallAddsUp(t *testing.T) {
 	t.Parallel()
 	b := newBundle(t, Options{})
 	b.dialogue(t, nil, "we talked about the old lighthouse near the northern harbour", "the keeper was called Anselm and he had seven cats")
-	p := SearchParams{Query: "lighthouse harbour", Limit: 1}
-	with := must(b.SearchEnhanced(b.ctx, EnhancedParams{SearchParams: p}))(t).Results
+	p := search.Params{Query: "lighthouse harbour", Limit: 1}
+	with := must(b.SearchEnhanced(b.ctx, search.EnhancedParams{Params: p}))(t).Results
 	without := must(b.Search(b.ctx, p))(t).Results
 	if len(with) != 1 || len(with[0].Context) == 0 || len(without) != 1 {
 		t.Fatalf("%s\n%s", marshal(t, with), marshal(t, without))
 	}
-	for _, hits := range [][]Hit{with, without} {
+	for _, hits := range [][]search.Hit{with, without} {
 		if err := b.LogRecall(b.ctx, "s", hits); err != nil {
 			t.Fatal(err)
 		}

@@ -84,7 +84,7 @@ func (s *Service) setTier(tx *storage.Tx, m *memoryRow, tier string, value float
 		return err
 	}
 	m.SalienceTier, m.Salience, m.UpdatedAt = tier, value, tx.Now
-	return s.put(tx, m.attributes())
+	return s.search.Put(tx, m.attributes())
 }
 
 // Pin pins or unpins memories. Pinning reinforces them.
@@ -121,5 +121,5 @@ func (s *Service) setPinned(tx *storage.Tx, m *memoryRow, on bool) error {
 		return err
 	}
 	m.Pinned, m.UpdatedAt = on, tx.Now
-	return s.put(tx, m.attributes())
+	return s.search.Put(tx, m.attributes())
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 
 	"helix/backend/fault"
+	"helix/backend/memory/search"
 )
 
 // meaningBundle has a model whose vectors are all made when it is asked for.
@@ -42,15 +43,15 @@ func TestMeaningFindsWhatWordsDoNot(t *testing.T) {
 	car := b.add(t, "We bought a car.")
 	b.add(t, "Rain fell all night.")
 	embed()
-	r := must(b.Search(b.ctx, SearchParams{Query: "automobile purchase"}))(t)
+	r := must(b.Search(b.ctx, search.Params{Query: "automobile purchase"}))(t)
 	if len(r.Results) != 1 || r.Results[0].ID != car.ID || r.Degraded != "" || r.ModelID != "words" {
 		t.Errorf("hybrid: %+v", r)
 	}
-	e := must(b.SearchEnhanced(b.ctx, EnhancedParams{SearchParams: SearchParams{Query: "automobile purchase", Mode: modeVector}}))(t)
+	e := must(b.SearchEnhanced(b.ctx, search.EnhancedParams{Params: search.Params{Query: "automobile purchase", Mode: search.ModeVector}}))(t)
 	if p := e.Results[0].Parts; *p.VectorRank != 1 || *p.Cosine < 0.999 || p.BM25Rank != nil {
 		t.Errorf("parts %+v", p)
 	}
-	if ids := b.searchIDs(t, b.ctx, SearchParams{Query: "automobile purchase", Mode: modeKeyword}); len(ids) != 0 {
+	if ids := b.searchIDs(t, b.ctx, search.Params{Query: "automobile purchase", Mode: search.ModeKeyword}); len(ids) != 0 {
 		t.Errorf("keyword finds %v", ids)
 	}
 }
@@ -61,8 +62,8 @@ func TestALoneIrrelevantCandidateIsNotReturned(t *testing.T) {
 	b, embed := meaningBundle(t, nil)
 	b.add(t, "Rain fell all night.")
 	embed()
-	for _, mode := range []string{modeHybrid, modeVector, modeKeyword} {
-		if ids := b.searchIDs(t, b.ctx, SearchParams{Query: "quarterly tax report", Mode: mode}); len(ids) != 0 {
+	for _, mode := range []string{search.ModeHybrid, search.ModeVector, search.ModeKeyword} {
+		if ids := b.searchIDs(t, b.ctx, search.Params{Query: "quarterly tax report", Mode: mode}); len(ids) != 0 {
 			t.Errorf("%s returns noise", mode)
 		}
 	}
@@ -95,7 +96,7 @@ func TestOddVectors(t *testing.T) {
 			x.add(t, text)
 		}
 		[]func(){embedPlain, embed}[i]()
-		for _, h := range must(x.Search(x.ctx, SearchParams{Query: "apple river", Mode: modeVector}))(t).Results {
+		for _, h := range must(x.Search(x.ctx, search.Params{Query: "apple river", Mode: search.ModeVector}))(t).Results {
 			if !strings.Contains(h.Snippet, "short") && !strings.Contains(h.Snippet, "nothing") {
 				order[i] = append(order[i], h.Snippet)
 			}
@@ -104,7 +105,7 @@ func TestOddVectors(t *testing.T) {
 	if len(order[0]) != 3 || !slices.Equal(order[0], order[1]) {
 		t.Errorf("the order is %q, and %q with odd vectors", order[0], order[1])
 	}
-	if ids := b.searchIDs(t, b.ctx, SearchParams{Query: "short apple"}); len(ids) != 5 {
+	if ids := b.searchIDs(t, b.ctx, search.Params{Query: "short apple"}); len(ids) != 5 {
 		t.Errorf("what has no vector is not found by words: %v", ids)
 	}
 	if st := must(b.EmbeddingStatus(b.ctx, struct{}{}))(t); st.Failed != 2 {
@@ -119,14 +120,14 @@ func TestMMRVaries(t *testing.T) {
 		b.add(t, text)
 	}
 	embed()
-	plain := b.searchIDs(t, b.ctx, SearchParams{Query: "apple tart recipe"})
+	plain := b.searchIDs(t, b.ctx, search.Params{Query: "apple tart recipe"})
 	zero := 0.0
-	varied := b.searchIDs(t, b.ctx, SearchParams{Query: "apple tart recipe", MMR: &MMR{Lambda: &zero}})
+	varied := b.searchIDs(t, b.ctx, search.Params{Query: "apple tart recipe", MMR: &search.MMR{Lambda: &zero}})
 	if len(plain) != 4 || len(varied) != 4 || varied[0] != plain[0] || varied[1] != plain[3] {
 		t.Errorf("plain %v, varied %v", plain, varied)
 	}
 	one := 1.0
-	if same := b.searchIDs(t, b.ctx, SearchParams{Query: "apple tart recipe", MMR: &MMR{Lambda: &one}}); !slices.Equal(same, plain) {
+	if same := b.searchIDs(t, b.ctx, search.Params{Query: "apple tart recipe", MMR: &search.MMR{Lambda: &one}}); !slices.Equal(same, plain) {
 		t.Errorf("lambda 1 gives %v", same)
 	}
 }
@@ -140,7 +141,7 @@ func TestRelatedOfEachKind(t *testing.T) {
 	_, turns := b.dialogue(t, nil, "Our orchard has apple trees.", "Lovely.")
 	embed()
 	for _, id := range []string{a.ID.String(), "note-" + a.ID.String(), turns[0].String()} {
-		r := must(b.Related(b.ctx, RelatedParams{ID: id}))(t)
+		r := must(b.Related(b.ctx, search.RelatedParams{ID: id}))(t)
 		ids := map[uuid.UUID]bool{}
 		for _, h := range r.Results {
 			ids[h.ID] = true
@@ -150,7 +151,7 @@ func TestRelatedOfEachKind(t *testing.T) {
 		}
 	}
 	for _, id := range []string{uuid.NewString(), "x", ""} {
-		if _, err := b.Related(b.ctx, RelatedParams{ID: id}); !fault.Is(err, fault.NotFound) {
+		if _, err := b.Related(b.ctx, search.RelatedParams{ID: id}); !fault.Is(err, fault.NotFound) {
 			t.Errorf("related to %q: %v", id, err)
 		}
 	}
@@ -165,7 +166,7 @@ func TestFiltersWithVectors(t *testing.T) {
 	for range 40 {
 		f, fits := randomFilters(r)
 		f.MinSalience = nil
-		q := SearchParams{Query: fruit[r.IntN(len(fruit))] + " " + fruit[r.IntN(len(fruit))], Limit: 100, Mode: modeVector}
+		q := search.Params{Query: fruit[r.IntN(len(fruit))] + " " + fruit[r.IntN(len(fruit))], Limit: 100, Mode: search.ModeVector}
 		var want []uuid.UUID
 		for _, h := range must(b.Search(b.ctx, q))(t).Results {
 			if fits(&h, 100) {

@@ -10,16 +10,19 @@ import (
 	"sync"
 	"testing"
 	"time"
+	"unicode/utf16"
 
 	"github.com/google/uuid"
 
 	"helix/backend/fault"
+	"helix/backend/memory/search"
 	"helix/backend/storage"
+	"helix/backend/storage/storagetest"
 	"helix/backend/testkit"
 )
 
 // searchIDs gives the ids of what a search finds, in order.
-func (b *bundle) searchIDs(t testing.TB, ctx context.Context, p SearchParams) []uuid.UUID {
+func (b *bundle) searchIDs(t testing.TB, ctx context.Context, p search.Params) []uuid.UUID {
 	t.Helper()
 	r := must(b.Search(ctx, p))(t)
 	ids := make([]uuid.UUID, len(r.Results))
@@ -38,7 +41,7 @@ func (b *bundle) dialogue(t testing.TB, at *time.Time, lines ...string) (head uu
 			head, b.db.LocalUser().ID, head.String(), tx.Now, tx.Now); err != nil {
 			return err
 		}
-		var es []*entry
+		var es []*search.Entry
 		for i, line := range lines {
 			id, hash := storage.NewID(), hashOf(line)
 			who := []string{"Ann", "Bob"}[i%2]
@@ -47,10 +50,10 @@ func (b *bundle) dialogue(t testing.TB, at *time.Time, lines ...string) (head uu
 				return err
 			}
 			turns = append(turns, id)
-			es = append(es, &entry{kind: KindTurn, id: id, parent: head, seq: int64(i), user: b.db.LocalUser().ID, title: "Ann and Bob", text: line, hash: hash,
-				typ: "episodic", source: "locomo", speaker: who, untrusted: true, salience: 50, occurredAt: at, createdAt: tx.Now})
+			es = append(es, &search.Entry{Kind: KindTurn, ID: id, Parent: head, Seq: int64(i), User: b.db.LocalUser().ID, Title: "Ann and Bob", Text: line, Hash: hash,
+				Type: "episodic", Source: "locomo", Speaker: who, Untrusted: true, Salience: 50, OccurredAt: at, CreatedAt: tx.Now})
 		}
-		return b.putMany(tx, es)
+		return b.search.Put(tx, es...)
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -66,17 +69,17 @@ func TestWordsMatchInAnyOrderAndForm(t *testing.T) {
 	m := b.add(t, "We visited the café by the river before the move.")
 	b.add(t, "The dentist called about the bill.")
 	for _, q := range []string{"river cafe", "CAFÉ river moving", "visiting cafes", `"by the river"`, "what did we visit"} {
-		if ids := b.searchIDs(t, b.ctx, SearchParams{Query: q}); len(ids) != 1 || ids[0] != m.ID {
+		if ids := b.searchIDs(t, b.ctx, search.Params{Query: q}); len(ids) != 1 || ids[0] != m.ID {
 			t.Errorf("%q finds %v", q, ids)
 		}
 	}
-	if ids := b.searchIDs(t, b.ctx, SearchParams{Query: `"river the by"`}); len(ids) != 0 {
+	if ids := b.searchIDs(t, b.ctx, search.Params{Query: `"river the by"`}); len(ids) != 0 {
 		t.Errorf("a phrase in another order finds %v", ids)
 	}
-	if ids := b.searchIDs(t, b.ctx, SearchParams{Query: "submarine"}); len(ids) != 0 {
+	if ids := b.searchIDs(t, b.ctx, search.Params{Query: "submarine"}); len(ids) != 0 {
 		t.Errorf("an unknown word finds %v", ids)
 	}
-	if ids := b.searchIDs(t, b.ctx, SearchParams{Query: "the before"}); len(ids) == 0 {
+	if ids := b.searchIDs(t, b.ctx, search.Params{Query: "the before"}); len(ids) == 0 {
 		t.Error("a query of stop words alone finds nothing")
 	}
 }
@@ -86,7 +89,7 @@ func TestHitSaysWhatWasFound(t *testing.T) {
 	b := newBundle(t, Options{})
 	at := time.Date(2023, 5, 8, 13, 56, 0, 0, time.UTC)
 	head, turns := b.dialogue(t, &at, "How was your holiday?", "🏔 Great: we climbed a volcano in Iceland.", "That sounds exhausting!")
-	r := must(b.SearchEnhanced(b.ctx, EnhancedParams{SearchParams: SearchParams{Query: "volcano climbing"}, GroupBy: "conversation", Facets: true}))(t)
+	r := must(b.SearchEnhanced(b.ctx, search.EnhancedParams{Params: search.Params{Query: "volcano climbing"}, GroupBy: "conversation", Facets: true}))(t)
 	h := r.Results[0]
 	if h.ID != turns[1] || h.Kind != KindTurn || h.Speaker != "Bob" || !h.Untrusted || h.Title != "Ann and Bob" || !h.OccurredAt.Equal(at) {
 		t.Errorf("hit %+v", h)
@@ -112,7 +115,7 @@ func TestHitSaysWhatWasFound(t *testing.T) {
 	if g := r.Groups; len(g) != 1 || g[0].Key != head.String() || len(g[0].Hits) != len(r.Results) {
 		t.Errorf("groups %+v", g)
 	}
-	if f := r.Facets; f.Source[0] != (Count{"locomo", 3}) || f.Month[0] != (Count{"2023-05", 3}) {
+	if f := r.Facets; f.Source[0] != (search.Count{Value: "locomo", Count: 3}) || f.Month[0] != (search.Count{Value: "2023-05", Count: 3}) {
 		t.Errorf("facets %+v", f)
 	}
 }
@@ -124,7 +127,7 @@ func TestHitCarriesItsSalienceTier(t *testing.T) {
 		must(b.Add(b.ctx, AddParams{Content: "the ferry is " + tier, SalienceTier: tier}))(t)
 	}
 	b.dialogue(t, nil, "When does the ferry leave?")
-	for _, h := range must(b.Search(b.ctx, SearchParams{Query: "ferry", Limit: 10}))(t).Results {
+	for _, h := range must(b.Search(b.ctx, search.Params{Query: "ferry", Limit: 10}))(t).Results {
 		want := ""
 		if h.Kind == KindMemory {
 			want = strings.TrimPrefix(h.Snippet, "the ferry is ")
@@ -140,11 +143,11 @@ func TestNeighboursCount(t *testing.T) {
 	t.Parallel()
 	b := newBundle(t, Options{})
 	_, turns := b.dialogue(t, nil, "Nothing much.", "Which pottery class did you book?", "The Tuesday one, with Elena.", "Nice.", "Let us cook.", "Yes.", "No.", "Why?")
-	ids := b.searchIDs(t, b.ctx, SearchParams{Query: "pottery class"})
+	ids := b.searchIDs(t, b.ctx, search.Params{Query: "pottery class"})
 	if len(ids) < 2 || ids[0] != turns[1] || !slices.Contains(ids, turns[2]) {
 		t.Errorf("hybrid finds %v", ids)
 	}
-	if ids := b.searchIDs(t, b.ctx, SearchParams{Query: "pottery class", Mode: modeKeyword}); len(ids) != 1 {
+	if ids := b.searchIDs(t, b.ctx, search.Params{Query: "pottery class", Mode: search.ModeKeyword}); len(ids) != 1 {
 		t.Errorf("keyword finds %v", ids)
 	}
 }
@@ -153,7 +156,7 @@ func TestAnUpdateOrDeleteIsSeenAtOnce(t *testing.T) {
 	t.Parallel()
 	b := newBundle(t, Options{})
 	m := b.add(t, "The key is under the mat.", "home")
-	find := func(q string) int { t.Helper(); return len(b.searchIDs(t, b.ctx, SearchParams{Query: q})) }
+	find := func(q string) int { t.Helper(); return len(b.searchIDs(t, b.ctx, search.Params{Query: q})) }
 	if find("mat") != 1 || find("home") != 1 {
 		t.Fatal("not found by text and tag")
 	}
@@ -179,15 +182,15 @@ func TestAnUpdateOrDeleteIsSeenAtOnce(t *testing.T) {
 func TestSearchAgainFromTheDatabase(t *testing.T) {
 	t.Parallel()
 	b := newBundle(t, Options{})
-	must(b.Search(b.ctx, SearchParams{Query: "apple"}))(t) // from here on it is kept up to date
+	must(b.Search(b.ctx, search.Params{Query: "apple"}))(t) // from here on it is kept up to date
 	r := rand.New(rand.NewPCG(1, 2))
 	b.fill(t, r, 60)
 	b.dialogue(t, nil, "apple pear", "plum", "apple", "fig")
 	fresh := New(b.db, Options{})
 	t.Cleanup(func() { _ = fresh.Close() })
 	for _, q := range []string{"apple", "plum fig", "river apple stone"} {
-		a := must(b.Search(b.ctx, SearchParams{Query: q, Limit: 50}))(t)
-		c := must(fresh.Search(b.ctx, SearchParams{Query: q, Limit: 50}))(t)
+		a := must(b.Search(b.ctx, search.Params{Query: q, Limit: 50}))(t)
+		c := must(fresh.Search(b.ctx, search.Params{Query: q, Limit: 50}))(t)
 		a.TookMs, c.TookMs = 0, 0
 		if x, y := marshal(t, a), marshal(t, c); x != y {
 			t.Errorf("%q: kept up to date\n%s\nread anew\n%s", q, x, y)
@@ -211,7 +214,7 @@ func (b *bundle) fill(t testing.TB, r *rand.Rand, n int) {
 	t.Helper()
 	for i := range n {
 		layer := 1 + r.IntN(7)
-		p := AddParams{Type: typeNames[r.IntN(3)], Source: []string{"manual", "agent", "tool"}[r.IntN(3)], Layer: &layer, Pinned: r.IntN(4) == 0,
+		p := AddParams{Type: search.Types[r.IntN(3)], Source: []string{"manual", "agent", "tool"}[r.IntN(3)], Layer: &layer, Pinned: r.IntN(4) == 0,
 			SalienceTier: []string{"low", "medium", "high"}[r.IntN(3)]}
 		for range 3 + r.IntN(5) {
 			p.Content += fruit[r.IntN(len(fruit))] + " "
@@ -231,29 +234,31 @@ func (b *bundle) fill(t testing.TB, r *rand.Rand, n int) {
 }
 
 // randomFilters draws filters; fits says for a hit what they ask for, in other words.
-func randomFilters(r *rand.Rand) (*Filters, func(h *Hit, salience float64) bool) {
-	f := &Filters{}
-	var tests []func(h *Hit, salience float64) bool
-	maybe := func(set func(), test func(h *Hit, salience float64) bool) {
+func randomFilters(r *rand.Rand) (*search.Filters, func(h *search.Hit, salience float64) bool) {
+	f := &search.Filters{}
+	var tests []func(h *search.Hit, salience float64) bool
+	maybe := func(set func(), test func(h *search.Hit, salience float64) bool) {
 		if r.IntN(4) == 0 {
 			set()
 			tests = append(tests, test)
 		}
 	}
 	from, to := time.Date(2023, 3, 1, 0, 0, 0, 0, time.UTC), time.Date(2023, 9, 1, 0, 0, 0, 0, time.UTC)
-	maybe(func() { f.From = &from }, func(h *Hit, _ float64) bool { return h.OccurredAt != nil && !h.OccurredAt.Before(from) })
-	maybe(func() { f.To = &to }, func(h *Hit, _ float64) bool { return h.OccurredAt != nil && h.OccurredAt.Before(to) })
-	maybe(func() { f.Layers = []int{2, 3} }, func(h *Hit, _ float64) bool { return h.Layer == 2 || h.Layer == 3 })
-	maybe(func() { f.Types = []string{"semantic"} }, func(h *Hit, _ float64) bool { return h.Type == "semantic" })
-	maybe(func() { f.Sources = []string{"agent", "tool"} }, func(h *Hit, _ float64) bool { return h.Source == "agent" || h.Source == "tool" })
-	maybe(func() { f.TagsAll = []string{"Red", "blue"} }, func(h *Hit, _ float64) bool { return slices.Contains(h.Tags, "red") && slices.Contains(h.Tags, "blue") })
-	maybe(func() { f.TagsAny = []string{"green"} }, func(h *Hit, _ float64) bool { return slices.Contains(h.Tags, "green") })
-	maybe(func() { f.TagsNone = []string{"blue"} }, func(h *Hit, _ float64) bool { return !slices.Contains(h.Tags, "blue") })
+	maybe(func() { f.From = &from }, func(h *search.Hit, _ float64) bool { return h.OccurredAt != nil && !h.OccurredAt.Before(from) })
+	maybe(func() { f.To = &to }, func(h *search.Hit, _ float64) bool { return h.OccurredAt != nil && h.OccurredAt.Before(to) })
+	maybe(func() { f.Layers = []int{2, 3} }, func(h *search.Hit, _ float64) bool { return h.Layer == 2 || h.Layer == 3 })
+	maybe(func() { f.Types = []string{"semantic"} }, func(h *search.Hit, _ float64) bool { return h.Type == "semantic" })
+	maybe(func() { f.Sources = []string{"agent", "tool"} }, func(h *search.Hit, _ float64) bool { return h.Source == "agent" || h.Source == "tool" })
+	maybe(func() { f.TagsAll = []string{"Red", "blue"} }, func(h *search.Hit, _ float64) bool {
+		return slices.Contains(h.Tags, "red") && slices.Contains(h.Tags, "blue")
+	})
+	maybe(func() { f.TagsAny = []string{"green"} }, func(h *search.Hit, _ float64) bool { return slices.Contains(h.Tags, "green") })
+	maybe(func() { f.TagsNone = []string{"blue"} }, func(h *search.Hit, _ float64) bool { return !slices.Contains(h.Tags, "blue") })
 	yes, least := true, 60.0
-	maybe(func() { f.Pinned = &yes }, func(h *Hit, _ float64) bool { return h.Pinned })
-	maybe(func() { f.MinSalience = &least }, func(_ *Hit, s float64) bool { return s >= least })
-	maybe(func() { f.Kinds = []string{KindMemory} }, func(h *Hit, _ float64) bool { return h.Kind == KindMemory })
-	return f, func(h *Hit, s float64) bool {
+	maybe(func() { f.Pinned = &yes }, func(h *search.Hit, _ float64) bool { return h.Pinned })
+	maybe(func() { f.MinSalience = &least }, func(_ *search.Hit, s float64) bool { return s >= least })
+	maybe(func() { f.Kinds = []string{KindMemory} }, func(h *search.Hit, _ float64) bool { return h.Kind == KindMemory })
+	return f, func(h *search.Hit, s float64) bool {
 		for _, test := range tests {
 			if !test(h, s) {
 				return false
@@ -277,7 +282,7 @@ func TestFiltersEqualPostFiltering(t *testing.T) {
 		q := fruit[r.IntN(len(fruit))] + " " + fruit[r.IntN(len(fruit))]
 		f, fits := randomFilters(r)
 		var want []string
-		for _, h := range must(b.Search(b.ctx, SearchParams{Query: q, Limit: 100, Priors: &noPriors}))(t).Results {
+		for _, h := range must(b.Search(b.ctx, search.Params{Query: q, Limit: 100, Priors: &noPriors}))(t).Results {
 			if _, ok := salience[h.ID]; !ok && h.Kind == KindMemory {
 				salience[h.ID] = b.get(t, h.ID).Salience
 			} else if !ok {
@@ -288,7 +293,7 @@ func TestFiltersEqualPostFiltering(t *testing.T) {
 			}
 		}
 		var got []string
-		for _, id := range b.searchIDs(t, b.ctx, SearchParams{Query: q, Limit: 100, Filters: f, Priors: &noPriors}) {
+		for _, id := range b.searchIDs(t, b.ctx, search.Params{Query: q, Limit: 100, Filters: f, Priors: &noPriors}) {
 			got = append(got, id.String())
 		}
 		some += len(got)
@@ -306,7 +311,7 @@ func TestSearchGivesTheSameBytes(t *testing.T) {
 	b := newBundle(t, Options{})
 	b.fill(t, rand.New(rand.NewPCG(5, 6)), 80)
 	half := 0.5
-	p := EnhancedParams{SearchParams: SearchParams{Query: "apple river garden", Limit: 30, MMR: &MMR{Lambda: &half}}, Facets: true, GroupBy: "day"}
+	p := search.EnhancedParams{Params: search.Params{Query: "apple river garden", Limit: 30, MMR: &search.MMR{Lambda: &half}}, Facets: true, GroupBy: "day"}
 	first := ""
 	for range 5 {
 		r := must(b.SearchEnhanced(b.ctx, p))(t)
@@ -324,18 +329,18 @@ func TestOneUserNeverFindsAnother(t *testing.T) {
 	b := newBundle(t, Options{})
 	mine := b.add(t, "My secret garden of apples.")
 	theirs := must(b.Add(b.them, AddParams{Content: "Their secret garden of pears."}))(t)
-	for _, mode := range []string{modeHybrid, modeKeyword} {
-		if ids := b.searchIDs(t, b.ctx, SearchParams{Query: "secret garden pears", Mode: mode}); len(ids) != 1 || ids[0] != mine.ID {
+	for _, mode := range []string{search.ModeHybrid, search.ModeKeyword} {
+		if ids := b.searchIDs(t, b.ctx, search.Params{Query: "secret garden pears", Mode: mode}); len(ids) != 1 || ids[0] != mine.ID {
 			t.Errorf("%s: I find %v", mode, ids)
 		}
-		if ids := b.searchIDs(t, b.them, SearchParams{Query: "secret garden apples", Mode: mode}); len(ids) != 1 || ids[0] != theirs.Item.ID {
+		if ids := b.searchIDs(t, b.them, search.Params{Query: "secret garden apples", Mode: mode}); len(ids) != 1 || ids[0] != theirs.Item.ID {
 			t.Errorf("%s: they find %v", mode, ids)
 		}
 	}
-	if _, err := b.Related(b.them, RelatedParams{ID: mine.ID.String()}); !fault.Is(err, fault.NotFound) {
+	if _, err := b.Related(b.them, search.RelatedParams{ID: mine.ID.String()}); !fault.Is(err, fault.NotFound) {
 		t.Errorf("related of a foreign id: %v", err)
 	}
-	r := must(b.SearchEnhanced(b.them, EnhancedParams{SearchParams: SearchParams{Query: "secret"}, Facets: true}))(t)
+	r := must(b.SearchEnhanced(b.them, search.EnhancedParams{Params: search.Params{Query: "secret"}, Facets: true}))(t)
 	if r.Facets.Type[0].Count != 1 {
 		t.Errorf("their facets count %+v", r.Facets)
 	}
@@ -347,23 +352,23 @@ func TestSearchRefuses(t *testing.T) {
 	two, layer := 2.0, 9
 	now := time.Now()
 	before := now.Add(-time.Hour)
-	for _, p := range []SearchParams{
-		{Query: strings.Repeat("x", maxQuery+1)}, {Query: "x", Limit: 101}, {Query: "x", Limit: -1}, {Query: "x", Mode: "fuzzy"}, {Query: "x", MMR: &MMR{Lambda: &two}},
-		{Query: "x", Filters: &Filters{Layers: []int{layer}}}, {Query: "x", Filters: &Filters{Types: []string{"dream"}}},
-		{Query: "x", Filters: &Filters{Kinds: []string{"person"}}}, {Query: "x", Filters: &Filters{From: &now, To: &before}}, {Query: "x", MinScore: -1},
+	for _, p := range []search.Params{
+		{Query: strings.Repeat("x", 8<<10+1)}, {Query: "x", Limit: 101}, {Query: "x", Limit: -1}, {Query: "x", Mode: "fuzzy"}, {Query: "x", MMR: &search.MMR{Lambda: &two}},
+		{Query: "x", Filters: &search.Filters{Layers: []int{layer}}}, {Query: "x", Filters: &search.Filters{Types: []string{"dream"}}},
+		{Query: "x", Filters: &search.Filters{Kinds: []string{"person"}}}, {Query: "x", Filters: &search.Filters{From: &now, To: &before}}, {Query: "x", MinScore: -1},
 	} {
 		if _, err := b.Search(b.ctx, p); !fault.Is(err, fault.Invalid) {
 			t.Errorf("%s: %v", marshal(t, p)[:60], err)
 		}
 	}
-	if _, err := b.Search(b.ctx, SearchParams{Query: "x", Mode: modeVector}); !fault.Is(err, fault.Unavailable) {
+	if _, err := b.Search(b.ctx, search.Params{Query: "x", Mode: search.ModeVector}); !fault.Is(err, fault.Unavailable) {
 		t.Errorf("vector without a model: %v", err)
 	}
 	b.add(t, "x marks the spot")
-	if r := must(b.Search(b.ctx, SearchParams{Query: "x"}))(t); r.Degraded != "no_vectors" || len(r.Results) != 1 {
+	if r := must(b.Search(b.ctx, search.Params{Query: "x"}))(t); r.Degraded != "no_vectors" || len(r.Results) != 1 {
 		t.Errorf("hybrid without a model: %+v", r)
 	}
-	if r := must(b.Search(b.ctx, SearchParams{Query: "x", MinScore: 1}))(t); len(r.Results) != 0 {
+	if r := must(b.Search(b.ctx, search.Params{Query: "x", MinScore: 1}))(t); len(r.Results) != 0 {
 		t.Errorf("minScore lets through %+v", r.Results)
 	}
 }
@@ -376,7 +381,7 @@ func TestPrivateStorageKeepsNoWords(t *testing.T) {
 	check := func(s *Service) {
 		t.Helper()
 		for _, q := range []string{"yellow submarines", `"yellow and deep"`} {
-			r := must(s.Search(b.ctx, SearchParams{Query: q}))(t)
+			r := must(s.Search(b.ctx, search.Params{Query: q}))(t)
 			if len(r.Results) != 1 || r.Results[0].ID != m.ID || !strings.Contains(r.Results[0].Snippet, "submarine") {
 				t.Errorf("%q finds %+v", q, r.Results)
 			}
@@ -412,7 +417,7 @@ func TestSearchWhileOthersWrite(t *testing.T) {
 					return
 				default:
 				}
-				if _, err := b.SearchEnhanced(b.ctx, EnhancedParams{SearchParams: SearchParams{Query: "apple river"}, Facets: true}); err != nil {
+				if _, err := b.SearchEnhanced(b.ctx, search.EnhancedParams{Params: search.Params{Query: "apple river"}, Facets: true}); err != nil {
 					t.Error(err)
 					return
 				}
@@ -421,7 +426,7 @@ func TestSearchWhileOthersWrite(t *testing.T) {
 	}
 	for i := range 40 {
 		m := b.add(t, fmt.Sprintf("apple river number%d", i))
-		if ids := b.searchIDs(t, b.ctx, SearchParams{Query: fmt.Sprintf("number%d", i)}); len(ids) != 1 || ids[0] != m.ID {
+		if ids := b.searchIDs(t, b.ctx, search.Params{Query: fmt.Sprintf("number%d", i)}); len(ids) != 1 || ids[0] != m.ID {
 			t.Errorf("memory %d is not found at once: %v", i, ids)
 		}
 		if i%3 == 0 {
@@ -432,7 +437,64 @@ func TestSearchWhileOthersWrite(t *testing.T) {
 	}
 	close(stop)
 	wg.Wait()
-	if ids := b.searchIDs(t, b.ctx, SearchParams{Query: "apple", Limit: 100}); len(ids) != 26 {
+	if ids := b.searchIDs(t, b.ctx, search.Params{Query: "apple", Limit: 100}); len(ids) != 26 {
 		t.Errorf("%d are left", len(ids))
+	}
+}
+
+func utf16Units(s string) []uint16  { return utf16.Encode([]rune(s)) }
+func runesOf(units []uint16) []rune { return utf16.Decode(units) }
+
+// FuzzQuery: no text is an error of FTS5, and search answers it.
+func FuzzQuery(f *testing.F) {
+	for _, q := range []string{"", "AND OR NOT", `NEAR("a b", 5)`, `"unclosed`, `""`, `" " "`, "*", "a*", "^a", "a:b", "title:x", "-a", "a -b", "(a", "a)", "{a b}: c", "a + b",
+		"\x00", "a\x00b", "🏔", "\xff\xfe", "' OR 1=1", "ÀÉ", strings.Repeat(`"a b" `, 100), "the of and"} {
+		f.Add(q)
+	}
+	db := storagetest.Open(f)
+	s := New(db, Options{})
+	f.Cleanup(func() { _ = s.Close() })
+	ctx := storagetest.Ctx(f, db)
+	if _, err := s.Add(ctx, AddParams{Content: "a b title the near and or not x"}); err != nil {
+		f.Fatal(err)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		if len(text) > 8<<10 {
+			return
+		}
+		for _, mode := range []string{search.ModeHybrid, search.ModeKeyword} {
+			r, err := s.Search(ctx, search.Params{Query: text, Mode: mode})
+			if err != nil {
+				t.Fatalf("%q: %v", text, err)
+			}
+			for _, h := range r.Results {
+				units := len(utf16Units(h.Snippet))
+				for _, sp := range h.Highlights {
+					if sp.Start < 0 || sp.End <= sp.Start || sp.End > units {
+						t.Fatalf("%q marks %v of %d units", text, sp, units)
+					}
+				}
+			}
+		}
+		if m := search.FTSQuery(text, true); m != "" {
+			err := db.Read(ctx, func(tx *storage.Tx) error {
+				var n int
+				return tx.QueryRow(`SELECT count(*) FROM search_fts WHERE search_fts MATCH ?`, m).Scan(&n)
+			})
+			if err != nil {
+				t.Fatalf("%q became %q: %v", text, m, err)
+			}
+		}
+	})
+}
+
+func TestOneSpeakerIsPreferred(t *testing.T) {
+	t.Parallel()
+	b := newBundle(t, Options{})
+	_, turns := b.dialogue(t, nil, "I love sailing.", "I love sailing.", "x", "y", "z", "u")
+	for q, want := range map[string]int{"What does Ann love, sailing?": 0, "What does Bob love, sailing?": 1} {
+		if ids := b.searchIDs(t, b.ctx, search.Params{Query: q}); ids[0] != turns[want] {
+			t.Errorf("%q finds first %v", q, slices.Index(turns, ids[0]))
+		}
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"helix/backend/fault"
+	"helix/backend/memory/search"
 	"helix/backend/pause"
 	"helix/backend/storage"
 )
@@ -31,7 +32,7 @@ type Options struct {
 	VectorDir string     // where the vector index keeps its files; "" leaves them in a temporary folder
 	TempDir   string
 	Zone      func() string // the zone of times that have none; nil is UTC
-	Weights   Weights
+	Weights   search.Weights
 	TrashAge  func() time.Duration // how long what was deleted can be restored; nil is 30 days
 	Pause     *pause.Pause         // embeddings wait for its end, imports for room on the disk; nil is never
 	Private   bool                 // texts are sealed and the words of search are kept in memory only
@@ -45,7 +46,7 @@ type Service struct {
 	log *slog.Logger
 
 	store     storeState
-	search    searchState
+	search    *search.Index
 	imports   importState
 	embedding embeddingState
 
@@ -70,10 +71,24 @@ func New(db *storage.DB, o Options) *Service {
 	s.initStore()
 	s.initEmbedding()
 	s.initSearch()
-	s.initItems()
 	s.initImports()
 	return s
 }
+
+// initSearch makes the index, which background work reads before the first query needs it.
+func (s *Service) initSearch() {
+	s.search = search.New(s.db, search.Options{Logger: s.log, Meaning: meaning{s}, Weights: s.o.Weights, Private: s.o.Private, Unseal: s.open})
+	s.closing = append(s.closing, s.search.Close)
+	s.background = append(s.background, func(ctx context.Context) error {
+		if err := s.search.Load(ctx); err != nil && ctx.Err() == nil {
+			s.log.Warn("search is not ready", "err", err)
+		}
+		return nil
+	})
+}
+
+// Index is what can be found, for measurements.
+func (s *Service) Index() *search.Index { return s.search }
 
 // Run imports, embeds and cleans up until ctx ends.
 func (s *Service) Run(ctx context.Context) error {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"helix/backend/identity"
+	"helix/backend/memory/search"
 	"helix/backend/storage"
 )
 
@@ -34,12 +35,12 @@ func TestStats(t *testing.T) {
 	if s.Total != 5 || s.Memories != 3 || s.Turns != 2 || s.Conversations != 1 || s.Trash != 1 || s.IndexBytes == 0 {
 		t.Errorf("%+v", s)
 	}
-	for what, got := range map[string][2][]Count{
-		"types":   {s.ByType, {{"episodic", 4}, {"semantic", 1}}},
-		"layers":  {s.ByLayer, {{"", 4}, {"2", 1}}},
-		"sources": {s.BySource, {{"chatgpt", 2}, {"manual", 2}, {"note", 1}}},
-		"months":  {s.ByMonth, {{"", 1}, {"1969-12", 1}, {"1970-01", 1}, {"2023-05", 2}}},
-		"tags":    {s.Tags, {{"chat", 2}, {"x", 2}, {"y", 1}}},
+	for what, got := range map[string][2][]search.Count{
+		"types":   {s.ByType, {{Value: "episodic", Count: 4}, {Value: "semantic", Count: 1}}},
+		"layers":  {s.ByLayer, {{Value: "", Count: 4}, {Value: "2", Count: 1}}},
+		"sources": {s.BySource, {{Value: "chatgpt", Count: 2}, {Value: "manual", Count: 2}, {Value: "note", Count: 1}}},
+		"months":  {s.ByMonth, {{Value: "", Count: 1}, {Value: "1969-12", Count: 1}, {Value: "1970-01", Count: 1}, {Value: "2023-05", Count: 2}}},
+		"tags":    {s.Tags, {{Value: "chat", Count: 2}, {Value: "x", Count: 2}, {Value: "y", Count: 1}}},
 	} {
 		if !slices.Equal(got[0], got[1]) {
 			t.Errorf("%s %v, want %v", what, got[0], got[1])
@@ -94,7 +95,7 @@ func BenchmarkAtSize(b *testing.B) {
 		}
 		must(x.AddBatch(x.ctx, AddBatchParams{Items: items}))(b)
 	}
-	if err := x.catalogLoaded(x.ctx); err != nil {
+	if err := x.search.Load(x.ctx); err != nil {
 		b.Fatal(err)
 	}
 	b.Run("stats", func(b *testing.B) {
@@ -117,7 +118,7 @@ func BenchmarkAtSize(b *testing.B) {
 			}
 		})
 	}
-	for name, f := range map[string]Filters{
+	for name, f := range map[string]search.Filters{
 		"tag": {TagsAny: []string{"tag7"}}, "layer": {Layers: []int{3}}, "source": {Sources: []string{"note"}}, "none": {TagsNone: []string{"tag7"}},
 		"pinned": {Pinned: ptr(true)}, "from": {From: ptr(day.AddDate(2, 0, 0))},
 	} {

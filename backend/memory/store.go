@@ -3,7 +3,6 @@ package memory
 import (
 	"context"
 	"database/sql"
-	"encoding/json"
 	"errors"
 	"slices"
 	"strings"
@@ -14,6 +13,7 @@ import (
 	"helix/backend/bus"
 	"helix/backend/fault"
 	"helix/backend/identity"
+	"helix/backend/memory/search"
 	"helix/backend/storage"
 )
 
@@ -67,22 +67,9 @@ func (s *Service) scanMemory(r storage.Row) (*memoryRow, error) {
 	if retention.Valid {
 		m.Retention = &retention.Float64
 	}
-	m.Title = titleOf(m.Metadata)
+	m.Title = search.TitleOf(m.Metadata)
 	m.Content, err = s.open("memories", "content", m.ID, content)
 	return m, err
-}
-
-// titleOf is the title that metadata names, as that of a note.
-func titleOf(metadata json.RawMessage) string {
-	if len(metadata) <= len(`{"title":}`) {
-		return ""
-	}
-	var v struct {
-		Title any `json:"title"`
-	}
-	_ = json.Unmarshal(metadata, &v) // a title of another kind is none
-	title, _ := v.Title.(string)
-	return title
 }
 
 // memoriesWhere reads rows of memories m.
@@ -122,17 +109,17 @@ func (s *Service) memoriesOf(tx *storage.Tx, user uuid.UUID, ids []uuid.UUID) ([
 }
 
 // entry is the memory as search sees it.
-func (m *memoryRow) entry() *entry {
-	return &entry{
-		kind: KindMemory, id: m.ID, user: m.user, title: m.Title, tags: m.Tags, text: m.Content, hash: m.hash, typ: m.Type, layer: m.Layer,
-		source: m.Source, untrusted: m.Untrusted, pinned: m.Pinned, salience: m.Salience, retention: m.Retention, occurredAt: m.OccurredAt, createdAt: m.CreatedAt,
+func (m *memoryRow) entry() *search.Entry {
+	return &search.Entry{
+		Kind: KindMemory, ID: m.ID, User: m.user, Title: m.Title, Tags: m.Tags, Text: m.Content, Hash: m.hash, Type: m.Type, Layer: m.Layer,
+		Source: m.Source, Untrusted: m.Untrusted, Pinned: m.Pinned, Salience: m.Salience, Retention: m.Retention, OccurredAt: m.OccurredAt, CreatedAt: m.CreatedAt,
 	}
 }
 
 // attributes is entry for a memory whose words did not change.
-func (m *memoryRow) attributes() *entry {
+func (m *memoryRow) attributes() *search.Entry {
 	e := m.entry()
-	e.alreadyKnown = true
+	e.AlreadyKnown = true
 	return e
 }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/google/uuid"
 
 	"helix/backend/fault"
+	"helix/backend/memory/search"
 	"helix/backend/storage"
 )
 
@@ -43,7 +44,7 @@ func TestTwoUsers(t *testing.T) {
 			return err
 		},
 		"history": func(ctx context.Context) error { _, err := b.History(ctx, HistoryParams{ID: id}); return err },
-		"related": func(ctx context.Context) error { _, err := b.Related(ctx, RelatedParams{ID: id}); return err },
+		"related": func(ctx context.Context) error { _, err := b.Related(ctx, search.RelatedParams{ID: id}); return err },
 		"document": func(ctx context.Context) error {
 			_, err := b.Document(ctx, DocumentViewParams{ID: d.DocumentID})
 			return err
@@ -88,7 +89,7 @@ func TestTwoUsers(t *testing.T) {
 			return r.Total, err
 		},
 		"tag": func(ctx context.Context) (int64, error) {
-			r, err := b.List(ctx, ListParams{Filters: &Filters{TagsAny: []string{"secret"}}})
+			r, err := b.List(ctx, ListParams{Filters: &search.Filters{TagsAny: []string{"secret"}}})
 			return r.Total, err
 		},
 		"conversations": func(ctx context.Context) (int64, error) {
@@ -101,11 +102,11 @@ func TestTwoUsers(t *testing.T) {
 		},
 		"imports": func(ctx context.Context) (int64, error) { r, err := b.Imports(ctx, PageParams{}); return r.Total, err },
 		"search": func(ctx context.Context) (int64, error) {
-			r, err := b.Search(ctx, SearchParams{Query: "alone"})
+			r, err := b.Search(ctx, search.Params{Query: "alone"})
 			return int64(len(r.Results)), err
 		},
 		"search enhanced": func(ctx context.Context) (int64, error) {
-			r, err := b.SearchEnhanced(ctx, EnhancedParams{SearchParams: SearchParams{Query: "alone"}})
+			r, err := b.SearchEnhanced(ctx, search.EnhancedParams{Params: search.Params{Query: "alone"}})
 			return int64(len(r.Results)), err
 		},
 		"stats": func(ctx context.Context) (int64, error) {
@@ -189,7 +190,7 @@ func TestTwoUsersWithTheSameTexts(t *testing.T) {
 		t.Fatal("they share rows")
 	}
 	// What was handed to the agent of one says nothing about the other.
-	if err := b.LogRecall(b.ctx, "s", must(b.Search(b.ctx, SearchParams{Query: text}))(t).Results); err != nil {
+	if err := b.LogRecall(b.ctx, "s", must(b.Search(b.ctx, search.Params{Query: text}))(t).Results); err != nil {
 		t.Fatal(err)
 	}
 	if r := must(b.Add(b.them, AddParams{Content: text, Source: "agent", Dedupe: ptr(false)}))(t); r.Item == nil {
@@ -208,7 +209,7 @@ func TestTwoUsersWithTheSameTexts(t *testing.T) {
 		t.Errorf("the other has\n%s\nand had\n%s", y, x)
 	}
 	for query, want := range map[string]int{"spare key": 2, "alpha": 1, "page": 1, "another": 0} {
-		if n := len(must(b.Search(b.them, SearchParams{Query: query, Mode: modeKeyword}))(t).Results); n != want {
+		if n := len(must(b.Search(b.them, search.Params{Query: query, Mode: search.ModeKeyword}))(t).Results); n != want {
 			t.Errorf("%q finds %d, want %d", query, n, want)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/google/uuid"
 
 	"helix/backend/identity"
+	"helix/backend/memory/search"
 	"helix/backend/storage"
 )
 
@@ -23,7 +24,7 @@ func (s *Service) Tag(ctx context.Context, p TagParams) (ItemsResult, error) {
 	}
 	remove := make([]string, 0, len(p.Remove))
 	for _, tag := range p.Remove {
-		if tag = normalTag(tag); tag != "" && !slices.Contains(add, tag) {
+		if tag = search.NormalTag(tag); tag != "" && !slices.Contains(add, tag) {
 			remove = append(remove, tag)
 		}
 	}
@@ -41,7 +42,7 @@ func (s *Service) Tag(ctx context.Context, p TagParams) (ItemsResult, error) {
 		if err := s.retag(tx, m, d.Added, d.Removed); err != nil {
 			return nil, err
 		}
-		return d, s.put(tx, m.entry())
+		return d, s.search.Put(tx, m.entry())
 	})
 }
 

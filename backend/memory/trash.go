@@ -38,20 +38,16 @@ func (s *Service) Delete(ctx context.Context, p IDsParams) (CountResult, error) 
 func (s *Service) deleteTx(tx *storage.Tx, user uuid.UUID, ids []uuid.UUID) ([]uuid.UUID, error) {
 	var gone []uuid.UUID
 	for _, id := range ids {
-		res, err := tx.Exec(`UPDATE memories SET deleted_at = ?, updated_at = ? WHERE id = ? AND user_id = ? AND deleted_at IS NULL`, tx.Now, tx.Now, id, user)
+		done, err := updateRow(tx, `UPDATE memories SET deleted_at = ?, updated_at = ? WHERE id = ? AND user_id = ? AND deleted_at IS NULL`, tx.Now, tx.Now, id, user)
 		if err != nil {
 			return nil, err
 		}
-		if n, err := res.RowsAffected(); err != nil || n == 0 {
-			if err != nil {
-				return nil, err
-			}
-			continue
+		if done {
+			gone = append(gone, id)
 		}
-		gone = append(gone, id)
 	}
 	changed(tx, user, "delete", gone...)
-	return gone, s.drop(tx, KindMemory, gone...)
+	return gone, s.search.Drop(tx, KindMemory, gone...)
 }
 
 // Restore brings back from the trash: memories, and conversations and documents by their ids.
@@ -72,11 +68,11 @@ func (s *Service) Restore(ctx context.Context, p IDsParams) (CountResult, error)
 			if len(back) == len(ids) {
 				break
 			}
-			n, err := s.restoreWhole(tx, user, id, nil)
+			done, err := eitherParent(func(w *parent) (bool, error) { return w.restore(s, tx, user, id, nil) })
 			if err != nil {
 				return err
 			}
-			if n > 0 {
+			if done {
 				back = append(back, id)
 			}
 		}
@@ -92,47 +88,24 @@ func (s *Service) Restore(ctx context.Context, p IDsParams) (CountResult, error)
 	return out, nil
 }
 
-// restoreWhole brings back a conversation or document with all its parts, or only if it went to
-// the trash at a moment.
-func (s *Service) restoreWhole(tx *storage.Tx, user, id uuid.UUID, at *int64) (int, error) {
-	n, err := s.restoreConversation(tx, user, id, at)
-	if n == 0 && err == nil {
-		n, err = s.undeleteDocument(tx, user, id, at)
-	}
-	return n, err
-}
-
-// trashWhole marks a conversation or document as deleted; 0: it is not there.
-func trashWhole(tx *storage.Tx, table string, user, id uuid.UUID) (int64, error) {
-	res, err := tx.Exec(`UPDATE `+table+` SET deleted_at = ?, updated_at = ? WHERE id = ? AND user_id = ? AND deleted_at IS NULL`, tx.Now, tx.Now, id, user)
-	if err != nil {
-		return 0, err
-	}
-	return res.RowsAffected()
-}
-
 // restoreTx brings back those of ids that are in the trash, or only those that went there at a
 // moment. What was purged has no text and does not come back.
 func (s *Service) restoreTx(tx *storage.Tx, user uuid.UUID, ids []uuid.UUID, at *int64) ([]uuid.UUID, error) {
 	var back []uuid.UUID
 	for _, id := range ids {
-		res, err := tx.Exec(`UPDATE memories SET deleted_at = NULL, updated_at = ? WHERE id = ? AND user_id = ? AND deleted_at IS NOT NULL
+		done, err := updateRow(tx, `UPDATE memories SET deleted_at = NULL, updated_at = ? WHERE id = ? AND user_id = ? AND deleted_at IS NOT NULL
 			AND content <> '' AND (? IS NULL OR deleted_at = ?)`, tx.Now, id, user, at, at)
 		if err != nil {
 			return nil, err
 		}
-		n, err := res.RowsAffected()
-		if err != nil {
-			return nil, err
-		}
-		if n == 0 {
+		if !done {
 			continue
 		}
 		m, err := s.memory(tx, user, id)
 		if err != nil {
 			return nil, err
 		}
-		if err := s.put(tx, m.entry()); err != nil {
+		if err := s.search.Put(tx, m.entry()); err != nil {
 			return nil, err
 		}
 		back = append(back, id)
@@ -160,11 +133,13 @@ func (s *Service) Purge(ctx context.Context, p IDsParams) (CountResult, error) {
 			if out.Count == len(ids) {
 				break
 			}
-			n, err := s.purgeWhole(tx, user, id)
+			done, err := eitherParent(func(w *parent) (bool, error) { return w.purge(s, tx, user, id) })
 			if err != nil {
 				return err
 			}
-			out.Count += n
+			if done {
+				out.Count++
+			}
 		}
 		if out.Count == 0 {
 			return errNoMemory()
@@ -183,17 +158,13 @@ func (s *Service) Purge(ctx context.Context, p IDsParams) (CountResult, error) {
 func (s *Service) purgeTx(tx *storage.Tx, user uuid.UUID, ids []uuid.UUID) ([]uuid.UUID, error) {
 	var gone []uuid.UUID
 	for _, id := range ids {
-		res, err := tx.Exec(`UPDATE memories SET deleted_at = coalesce(deleted_at, ?), updated_at = ?, content = '', content_hash = ?, metadata = '{}',
+		done, err := updateRow(tx, `UPDATE memories SET deleted_at = coalesce(deleted_at, ?), updated_at = ?, content = '', content_hash = ?, metadata = '{}',
 			source_ref = CASE source WHEN 'jsonl' THEN source_ref END,
 			emotional_valence = NULL, occurred_at = NULL, pinned = 0 WHERE id = ? AND user_id = ? AND content <> ''`, tx.Now, tx.Now, textHash(""), id, user)
 		if err != nil {
 			return nil, err
 		}
-		n, err := res.RowsAffected()
-		if err != nil {
-			return nil, err
-		}
-		if n == 0 {
+		if !done {
 			continue
 		}
 		if _, err := tx.Exec(`DELETE FROM memory_tags WHERE memory_id = ?`, id); err != nil {
@@ -213,7 +184,7 @@ func (s *Service) purgeTx(tx *storage.Tx, user uuid.UUID, ids []uuid.UUID) ([]uu
 		}
 		gone = append(gone, id)
 	}
-	if err := s.drop(tx, KindMemory, gone...); err != nil {
+	if err := s.search.Drop(tx, KindMemory, gone...); err != nil {
 		return nil, err
 	}
 	changed(tx, user, "purge", gone...)

@@ -126,7 +126,7 @@ func (s *Service) undo(tx *storage.Tx, user uuid.UUID, act string, state []byte)
 			if err := s.retag(tx, m, add, remove); err != nil {
 				return false, err
 			}
-			return true, s.put(tx, m.entry())
+			return true, s.search.Put(tx, m.entry())
 		})
 	case undoTrust:
 		var u trustUndo
@@ -139,7 +139,7 @@ func (s *Service) undo(tx *storage.Tx, user uuid.UUID, act string, state []byte)
 }
 
 func (s *Service) undoIDs(tx *storage.Tx, user uuid.UUID, act string, u idsUndo) (n int, err error) {
-	each := func(id uuid.UUID) (int, error) { return s.restoreWhole(tx, user, id, &u.At) }
+	takeBack := func(w *parent, id uuid.UUID) (bool, error) { return w.restore(s, tx, user, id, &u.At) }
 	switch act {
 	case undoDelete:
 		back, err := s.restoreTx(tx, user, u.IDs, &u.At)
@@ -149,20 +149,16 @@ func (s *Service) undoIDs(tx *storage.Tx, user uuid.UUID, act string, u idsUndo)
 		if n = len(gone); n == len(u.IDs) || err != nil {
 			return n, err
 		}
-		each = func(id uuid.UUID) (int, error) {
-			k, err := s.deleteConversationTx(tx, user, id)
-			if k == 0 && err == nil {
-				k, err = s.deleteDocumentTx(tx, user, id)
-			}
-			return k, err
-		}
+		takeBack = func(w *parent, id uuid.UUID) (bool, error) { return w.deleteTx(s, tx, user, id) }
 	}
 	for _, id := range u.IDs {
-		k, err := each(id)
+		done, err := eitherParent(func(w *parent) (bool, error) { return takeBack(w, id) })
 		if err != nil {
 			return 0, err
 		}
-		n += k
+		if done {
+			n++
+		}
 	}
 	return n, nil
 }

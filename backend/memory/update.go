@@ -11,6 +11,7 @@ import (
 
 	"helix/backend/fault"
 	"helix/backend/identity"
+	"helix/backend/memory/search"
 	"helix/backend/storage"
 )
 
@@ -193,7 +194,7 @@ func (s *Service) changeTx(tx *storage.Tx, m *memoryRow, c change, origin string
 		field("occurred_at", next.OccurredAt)
 	}
 	if c.metadata != nil && string(c.metadata) != string(m.Metadata) {
-		next.Metadata, next.Title = c.metadata, titleOf(c.metadata)
+		next.Metadata, next.Title = c.metadata, search.TitleOf(c.metadata)
 		words = words || next.Title != m.Title
 		field("metadata", c.metadata)
 	}
@@ -235,9 +236,9 @@ func (s *Service) changeTx(tx *storage.Tx, m *memoryRow, c change, origin string
 	}
 	*m = next
 	if words {
-		return s.put(tx, m.entry())
+		return s.search.Put(tx, m.entry())
 	}
-	return s.put(tx, m.attributes())
+	return s.search.Put(tx, m.attributes())
 }
 
 // keepRevision keeps what a memory says, before an edit.

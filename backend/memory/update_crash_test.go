@@ -15,6 +15,7 @@ import (
 	"github.com/google/uuid"
 
 	"helix/backend/identity"
+	"helix/backend/memory/search"
 	"helix/backend/storage"
 	"helix/backend/storage/storagetest"
 	"helix/backend/testkit"
@@ -102,7 +103,7 @@ func TestKilledDuringUpdates(t *testing.T) {
 		if m.Version < promised || m.Version > promised+1 || m.Content != versionText(m.Version) || len(m.Tags) != 1 || m.Tags[0] != fmt.Sprint("v", m.Version) {
 			t.Fatalf("version %d of %d promised: %q %v", m.Version, promised, m.Content, m.Tags)
 		}
-		found := must(b.Search(b.ctx, SearchParams{Query: fmt.Sprint("version ", m.Version), Mode: "keyword"}))(t)
+		found := must(b.Search(b.ctx, search.Params{Query: fmt.Sprint("version ", m.Version), Mode: "keyword"}))(t)
 		if len(found.Results) != 1 {
 			t.Fatalf("search finds %d things", len(found.Results))
 		}

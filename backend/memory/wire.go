@@ -5,13 +5,15 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+
+	"helix/backend/memory/search"
 )
 
 // The kinds of things that search finds.
 const (
-	KindMemory = "memory" // a row of memories
-	KindTurn   = "turn"   // one message of a conversation
-	KindChunk  = "chunk"  // a part of a document
+	KindMemory = search.KindMemory // a row of memories
+	KindTurn   = search.KindTurn   // one message of a conversation
+	KindChunk  = search.KindChunk  // a part of a document
 )
 
 // Item is one memory.
@@ -41,25 +43,6 @@ type Item struct {
 	CreatedAt        time.Time       `json:"createdAt"`
 	UpdatedAt        time.Time       `json:"updatedAt"`
 	DeletedAt        *time.Time      `json:"deletedAt,omitempty"`
-}
-
-// Filters choose items before they are ranked. Absent fields choose everything.
-type Filters struct {
-	From           *time.Time `json:"from,omitempty"` // of occurredAt, inclusive
-	To             *time.Time `json:"to,omitempty"`   // exclusive
-	Layers         []int      `json:"layers,omitempty"`
-	Types          []string   `json:"types,omitempty"`
-	Sources        []string   `json:"sources,omitempty"`
-	TagsAll        []string   `json:"tagsAll,omitempty"`
-	TagsAny        []string   `json:"tagsAny,omitempty"`
-	TagsNone       []string   `json:"tagsNone,omitempty"`
-	Kinds          []string   `json:"kinds,omitempty"`
-	Pinned         *bool      `json:"pinned,omitempty"`
-	Untrusted      *bool      `json:"untrusted,omitempty"`
-	MinSalience    *float64   `json:"minSalience,omitempty"`
-	MinRetention   *float64   `json:"minRetention,omitempty"`
-	ConversationID *uuid.UUID `json:"conversationId,omitempty"`
-	DocumentID     *uuid.UUID `json:"documentId,omitempty"`
 }
 
 // AddParams is the request of memory.add.
@@ -118,12 +101,12 @@ type GetParams struct {
 
 // ListParams is the request of memory.list.
 type ListParams struct {
-	Filters *Filters `json:"filters,omitempty"`
-	Sort    string   `json:"sort,omitempty"`  // recent (default), occurred, salience, retention
-	Limit   int      `json:"limit,omitempty"` // 1 to 200; 0 is 50
-	Offset  int      `json:"offset,omitempty"`
-	Cursor  string   `json:"cursor,omitempty"`
-	Trash   bool     `json:"trash,omitempty"` // what was deleted, newest first
+	Filters *search.Filters `json:"filters,omitempty"`
+	Sort    string          `json:"sort,omitempty"`  // recent (default), occurred, salience, retention
+	Limit   int             `json:"limit,omitempty"` // 1 to 200; 0 is 50
+	Offset  int             `json:"offset,omitempty"`
+	Cursor  string          `json:"cursor,omitempty"`
+	Trash   bool            `json:"trash,omitempty"` // what was deleted, newest first
 }
 
 // ListResult is the answer of memory.list.
@@ -216,12 +199,6 @@ type Revision struct {
 	Tags     []string  `json:"tags"`
 	EditedAt time.Time `json:"editedAt"`
 	Origin   string    `json:"origin"` // person, agent, import, sync, undo
-}
-
-// RelatedParams is the request of memory.related. ID may be of any kind.
-type RelatedParams struct {
-	ID    string `json:"id"`
-	Limit int    `json:"limit,omitempty"` // 1 to 100; 0 is 10
 }
 
 // UpsertParams is the request of memory.upsert_chunks: chunks or text.
@@ -412,26 +389,18 @@ type ReembedParams struct {
 
 // Stats are counts of what there is.
 type Stats struct {
-	Total         int64   `json:"total"`
-	Memories      int64   `json:"memories"`
-	Turns         int64   `json:"turns"`
-	Chunks        int64   `json:"chunks"`
-	Conversations int64   `json:"conversations"`
-	Documents     int64   `json:"documents"`
-	Trash         int64   `json:"trash"`
-	ByType        []Count `json:"byType"`
-	ByLayer       []Count `json:"byLayer"`
-	BySource      []Count `json:"bySource"`
-	ByMonth       []Count `json:"byMonth"`
-	Tags          []Count `json:"tags"` // most used first, at most 100
-	IndexBytes    int64   `json:"indexBytes"`
-	VectorBytes   int64   `json:"vectorBytes"` // in memory
+	search.Counts
+	Conversations int64 `json:"conversations"`
+	Documents     int64 `json:"documents"`
+	Trash         int64 `json:"trash"`
+	IndexBytes    int64 `json:"indexBytes"`
+	VectorBytes   int64 `json:"vectorBytes"` // in memory
 }
 
 // ExportParams is the request of memory.export.
 type ExportParams struct {
-	Format  string   `json:"format,omitempty"` // jsonl (default), markdown
-	Filters *Filters `json:"filters,omitempty"`
+	Format  string          `json:"format,omitempty"` // jsonl (default), markdown
+	Filters *search.Filters `json:"filters,omitempty"`
 }
 
 // ExportResult names the blob that holds the export.

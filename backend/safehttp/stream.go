@@ -61,7 +61,7 @@ func (c *Client) Stream(ctx context.Context, r StreamRequest) (*Stream, error) {
 		body = &countedReader{r: body, moved: idle.moved}
 	}
 	idle.wait()
-	resp, u, err := c.exchange(moving, r.Request, body, failed)
+	resp, u, err := c.exchange(moving, r.Request, body, failed) //nolint:bodyclose // the caller closes Stream.Body
 	idle.stop()
 	if err != nil {
 		cancel(nil)
@@ -143,7 +143,7 @@ func (b *streamBody) Read(p []byte) (int, error) {
 		}
 		b.left -= int64(n)
 	}
-	if err != nil && err != io.EOF {
+	if err != nil && !errors.Is(err, io.EOF) {
 		err = b.failed(err)
 	}
 	return n, err

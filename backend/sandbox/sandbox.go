@@ -167,6 +167,7 @@ func (e *Engine) Close() error {
 	if e.vm != nil {
 		err = e.vm.Close()
 	}
+	e.cache.sweep() // the process may have been too short for Run
 	return errors.Join(err, merr, e.cache.close())
 }
 

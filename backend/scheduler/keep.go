@@ -8,7 +8,7 @@ import (
 
 // LastFailures gives the targets' runs that the last failure of each schedule names: their
 // own history keeps them, so that people can look at what went wrong.
-func (s *Service) LastFailures(tx *storage.Tx) ([]uuid.UUID, error) {
+func LastFailures(tx *storage.Tx) ([]uuid.UUID, error) {
 	return storage.Collect(tx.Select(`SELECT r.target_run_id FROM schedule_runs r WHERE r.status = 'failed' AND r.target_run_id IS NOT NULL
 		AND r.due_at = (SELECT max(x.due_at) FROM schedule_runs x WHERE x.schedule_id = r.schedule_id AND x.status = 'failed')`), storage.RowTo[uuid.UUID])
 }

@@ -38,7 +38,6 @@ func TestQueryPlans(t *testing.T) {
 	do(m.s.Resume(m.ctx, ScheduleParams{ScheduleID: c.ScheduleID}))
 	do(m.s.PauseAll(m.ctx, PauseAllParams{}))
 	do(m.s.ResumeAll(m.ctx, struct{}{}))
-	do(m.s.Prune(m.ctx))
 	do(m.s.Delete(m.ctx, ScheduleParams{ScheduleID: c.ScheduleID}))
 	do(m.s.Restore(m.ctx, ScheduleParams{ScheduleID: c.ScheduleID}))
 	const (
@@ -51,6 +50,5 @@ func TestQueryPlans(t *testing.T) {
 		{SQL: "FROM schedule_pause", Reason: few},
 		{SQL: "FROM schedule_notices WHERE user_id = ?", Reason: "only notices that nobody has seen are kept"},
 		{SQL: "WHERE r.user_id = ? ORDER BY r.created_at DESC", Reason: "reads one page in the order of the index"},
-		{SQL: "SELECT schedule_id FROM schedule_runs GROUP BY", Reason: "finds what to prune, in the background"},
 	})
 }

@@ -3,11 +3,9 @@ package scheduler
 import (
 	"context"
 	"encoding/json"
+	"strconv"
 	"strings"
-	"time"
 	"unicode/utf8"
-
-	"github.com/google/uuid"
 
 	"helix/backend/fault"
 	"helix/backend/identity"
@@ -187,46 +185,16 @@ func (s *Service) CancelRun(ctx context.Context, p RunParams) (Run, error) {
 	return out, err
 }
 
-// history keeps so much of each schedule's runs.
-const (
-	keepFull = 20
-	keepAge  = 90 * 24 * time.Hour
-)
+// keepFull is how many runs of a schedule stay whatever their age.
+const keepFull = 20
 
-// Prune thins the history: the last 20 runs of a schedule stay as they are. Of older ones,
-// successes lose their output and one a day stays; everything goes after 90 days. It gives
-// how many rows left. Each device keeps its own bound: this is not a delete for others.
-func (s *Service) Prune(ctx context.Context) (int64, error) {
-	var ids []uuid.UUID
-	err := s.db.Read(ctx, func(tx *storage.Tx) error {
-		var err error
-		ids, err = storage.Collect(tx.Select(`SELECT schedule_id FROM schedule_runs GROUP BY schedule_id HAVING count(*) > ?`, keepFull), storage.RowTo[uuid.UUID])
-		return err
-	})
-	var total int64
-	old := s.now().Add(-keepAge)
-	for _, id := range ids {
-		if err != nil {
-			break
-		}
-		err = s.db.Write(ctx, func(tx *storage.Tx) error {
-			return tx.WithoutCapture(func() error {
-				const older = `schedule_id = ?1 AND NOT (` + open + `) AND retry_at IS NULL
-					AND id NOT IN (SELECT id FROM schedule_runs WHERE schedule_id = ?1 ORDER BY due_at DESC, id DESC LIMIT ?2)`
-				res, err := tx.Exec(`DELETE FROM schedule_runs WHERE `+older+` AND (due_at < ?3 OR status = 'success' AND id NOT IN
-					(SELECT min(id) FROM schedule_runs WHERE schedule_id = ?1 AND status = 'success' GROUP BY due_at / 86400000000))`, id, keepFull, old)
-				if err != nil {
-					return err
-				}
-				n, err := res.RowsAffected()
-				total += n
-				if err != nil {
-					return err
-				}
-				_, err = tx.Exec(`UPDATE schedule_runs SET output = NULL WHERE `+older+` AND status = 'success' AND output IS NOT NULL`, id, keepFull)
-				return err
-			})
-		})
+// Retention declares how long runs of schedules stay: the last 20 of a schedule always, and
+// of older successes one a day.
+func Retention() storage.Retention {
+	return storage.Retention{
+		Table: "schedule_runs", Time: "due_at", Payloads: []string{"output"},
+		Only: `NOT (` + open + `) AND retry_at IS NULL AND id IN (SELECT id FROM
+			(SELECT id, row_number() OVER (PARTITION BY schedule_id ORDER BY due_at DESC, id DESC) AS number FROM schedule_runs) WHERE number > ` + strconv.Itoa(keepFull) + `)`,
+		Also: `status = 'success' AND id NOT IN (SELECT min(id) FROM schedule_runs WHERE status = 'success' GROUP BY schedule_id, due_at / 86400000000)`,
 	}
-	return total, err
 }

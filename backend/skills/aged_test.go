@@ -20,7 +20,8 @@ func (b *bench) largeRun() (Execution, storage.Ref) {
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	x := b.until(b.async(skill, string(in)), is("completed"))
+	id := b.async(skill, string(in))
+	x := b.until(id, func(x Execution) bool { return x.Status == "completed" && b.s.inMemory(id) == nil })
 	var name string
 	if err := b.db.Read(b.ctx, func(tx *storage.Tx) error {
 		return tx.QueryRow(`SELECT output_blob FROM composite_skill_steps WHERE execution_id = ? AND step_path = 'one'`, x.ExecutionID).Scan(&name)
@@ -41,7 +42,7 @@ func TestLargeStepOutputsOutliveTenPrunes(t *testing.T) {
 	storagetest.NoUndeclaredBlobReferences(t, b.db)
 	pol := storage.DefaultPolicy()
 	pol.BlobAge = 0 // what no row refers to goes with the second prune
-	store := storage.NewService(b.db, storage.ServiceOptions{Policy: func() storage.Policy { return pol }})
+	store := storage.NewService(b.db, storage.ServiceOptions{Policy: func() storage.Policy { return pol }, Retention: []storage.Retention{Retention(1000, 1<<30, nil)}})
 	for range 10 {
 		if _, err := store.Prune(b.ctx, storage.PruneParams{}); err != nil {
 			t.Fatal(err)

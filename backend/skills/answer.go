@@ -11,6 +11,7 @@ import (
 	"helix/backend/fault"
 	"helix/backend/identity"
 	"helix/backend/jcs"
+	"helix/backend/lifecycle"
 	"helix/backend/permission"
 	"helix/backend/skills/expr"
 	"helix/backend/skills/machine"
@@ -43,7 +44,7 @@ func (s *Service) Cancel(ctx context.Context, p CancelParams) (CancelResult, err
 		}
 		return CancelResult{}, err
 	}
-	reason := cut(p.Reason, 500)
+	reason := lifecycle.Cut(p.Reason, 500)
 	err = s.writes.Write(context.WithoutCancel(ctx), 1, func(tx *storage.Tx) error {
 		_, err := tx.Exec(`UPDATE composite_skill_executions SET cancel_requested_at = coalesce(cancel_requested_at, ?), updated_at = ?
 			WHERE id = ? AND status IN ('queued', 'running', 'waiting')`, s.now(), tx.Now, row.id)
@@ -111,7 +112,7 @@ func (s *Service) Answer(ctx context.Context, p AnswerParams) (Execution, error)
 		}
 	}
 	if strings.Contains(p.StepPath, "/") {
-		_, inner, err := s.look(ctx, row.id, false)
+		_, inner, err := s.loadExecution(ctx, row.id, false)
 		if err != nil {
 			return Execution{}, err
 		}

@@ -30,11 +30,11 @@ func (provider) Kind() callable.Kind { return callable.Skill }
 
 // Find implements callable.Provider. Of the user's own names the case does not matter.
 func (p provider) Find(ctx context.Context, id, name string) ([]callable.Info, error) {
-	c := &shelf{s: p.s, ctx: ctx, known: map[shelfKey][]definition.Callable{}}
+	c := &requestCatalog{s: p.s, ctx: ctx, known: map[catalogKey][]definition.Callable{}}
 	found, err := c.skills(id, name)
 	if err == nil && len(found) == 0 && name != "" && id == "" {
 		err = p.s.db.Read(ctx, func(tx *storage.Tx) error {
-			r, err := sameName(tx, identity.UserID(ctx), name)
+			r, err := p.s.sameName(tx, name)
 			if err == nil && r != nil {
 				found = []definition.Callable{r.callable()}
 			}
@@ -69,7 +69,7 @@ func (s *Service) sane(ctx context.Context, f *definition.Callable) (bool, error
 
 // FindVersion implements callable.Versioned.
 func (p provider) FindVersion(ctx context.Context, id, version string) ([]callable.Info, error) {
-	found, err := (&shelf{s: p.s, ctx: ctx, known: map[shelfKey][]definition.Callable{}}).FindVersion(id, version)
+	found, err := (&requestCatalog{s: p.s, ctx: ctx, known: map[catalogKey][]definition.Callable{}}).FindVersion(id, version)
 	if err != nil || len(found) == 0 {
 		return nil, err
 	}

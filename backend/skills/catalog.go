@@ -15,36 +15,36 @@ import (
 	"helix/backend/storage"
 )
 
-// shelf is what the caller of one request can call. It remembers what it found; it is for
+// requestCatalog is what the caller of one request can call. It remembers what it found; it is for
 // one goroutine.
-type shelf struct {
+type requestCatalog struct {
 	s     *Service
 	ctx   context.Context
-	known map[shelfKey][]definition.Callable
+	known map[catalogKey][]definition.Callable
 }
 
-type shelfKey struct {
+type catalogKey struct {
 	kind             definition.Kind
 	id, name, pinned string
 }
 
 // catalog gives what the caller can call.
 func (s *Service) catalog(ctx context.Context) definition.Catalog {
-	return &shelf{s: s, ctx: ctx, known: map[shelfKey][]definition.Callable{}}
+	return &requestCatalog{s: s, ctx: ctx, known: map[catalogKey][]definition.Callable{}}
 }
 
 // Serves implements definition.Kinds.
-func (c *shelf) Serves(kind definition.Kind) bool {
+func (c *requestCatalog) Serves(kind definition.Kind) bool {
 	return c.s.o.Callables.Provider(kind.Callable()) != nil
 }
 
 // Find implements definition.Catalog: own things first, then public ones; nothing of a kind
 // that this installation has not.
-func (c *shelf) Find(kind definition.Kind, id, name string) ([]definition.Callable, error) {
+func (c *requestCatalog) Find(kind definition.Kind, id, name string) ([]definition.Callable, error) {
 	if id != "" {
 		name = ""
 	}
-	return c.once(shelfKey{kind, id, name, ""}, func() ([]definition.Callable, error) {
+	return c.once(catalogKey{kind, id, name, ""}, func() ([]definition.Callable, error) {
 		if kind == definition.SkillCall { // with their steps
 			return c.skills(id, name)
 		}
@@ -58,8 +58,8 @@ func (c *shelf) Find(kind definition.Kind, id, name string) ([]definition.Callab
 }
 
 // FindVersion implements definition.Versions.
-func (c *shelf) FindVersion(id, version string) ([]definition.Callable, error) {
-	return c.once(shelfKey{definition.SkillCall, id, "", version}, func() (out []definition.Callable, _ error) {
+func (c *requestCatalog) FindVersion(id, version string) ([]definition.Callable, error) {
+	return c.once(catalogKey{definition.SkillCall, id, "", version}, func() (out []definition.Callable, _ error) {
 		key, err := uuid.Parse(id)
 		if err != nil {
 			return nil, nil
@@ -84,7 +84,7 @@ func (c *shelf) FindVersion(id, version string) ([]definition.Callable, error) {
 	})
 }
 
-func (c *shelf) once(key shelfKey, find func() ([]definition.Callable, error)) ([]definition.Callable, error) {
+func (c *requestCatalog) once(key catalogKey, find func() ([]definition.Callable, error)) ([]definition.Callable, error) {
 	if found, ok := c.known[key]; ok {
 		return found, nil
 	}
@@ -95,7 +95,7 @@ func (c *shelf) once(key shelfKey, find func() ([]definition.Callable, error)) (
 	return found, err
 }
 
-func (c *shelf) skills(id, name string) (out []definition.Callable, _ error) {
+func (c *requestCatalog) skills(id, name string) (out []definition.Callable, _ error) {
 	err := c.s.db.Read(c.ctx, func(tx *storage.Tx) error {
 		user := identity.UserID(c.ctx)
 		var found []*row

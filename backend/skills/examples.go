@@ -14,6 +14,7 @@ import (
 	"helix/backend/callable"
 	"helix/backend/fault"
 	"helix/backend/identity"
+	"helix/backend/lifecycle"
 	"helix/backend/skills/definition"
 	"helix/backend/storage"
 )
@@ -129,7 +130,7 @@ func (s *Service) CreateFromTemplate(ctx context.Context, p FromTemplateParams) 
 	}
 	at := slices.IndexFunc(list, func(e example) bool { return e.Key == p.Key })
 	if at < 0 {
-		return Meta{}, fault.NotFoundf("There is no template %q.", cut(p.Key, 64))
+		return Meta{}, fault.NotFoundf("There is no template %q.", lifecycle.Cut(p.Key, 64))
 	}
 	return s.createExample(ctx, list, &list[at], strings.TrimSpace(p.Name), false)
 }
@@ -184,7 +185,7 @@ func (s *Service) createExample(ctx context.Context, list []example, e *example,
 			return err
 		}
 		if reuse {
-			old, err := sameName(tx, n.user, name)
+			old, err := s.sameName(tx, name)
 			if err != nil {
 				return err
 			}
@@ -193,7 +194,7 @@ func (s *Service) createExample(ctx context.Context, list []example, e *example,
 				return nil
 			}
 		}
-		if n.name, err = freeName(tx, n.user, name); err != nil {
+		if n.name, err = s.kind.FreeName(tx, n.user, name, nil); err != nil {
 			return err
 		}
 		return s.addTx(tx, n, "from the template "+e.Key, "edit")

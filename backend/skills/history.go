@@ -35,8 +35,8 @@ func wireEvent(run uuid.UUID, e machine.Event) RunEvent {
 	return out
 }
 
-// tell is a run as its row has it.
-func (r *runRow) tell() Execution {
+// view returns a run as its row has it.
+func (r *runRow) view() Execution {
 	x := Execution{
 		SkillName: r.name, Version: r.label, VersionID: r.version, DefinitionHash: r.hash, Mode: r.mode, Trigger: r.trigger, Waits: []Wait{},
 		ParentExecutionID: r.parent, ParentStepPath: r.parentPath, RestartedFrom: r.restarted, Pinned: r.pinned, CreatedAt: r.created,
@@ -56,17 +56,17 @@ func (r *runRow) tell() Execution {
 
 // execution tells a run of the caller with its steps; skill also with its definition.
 func (s *Service) execution(ctx context.Context, id uuid.UUID, skill bool) (Execution, error) {
-	x, inner, err := s.look(ctx, id, skill)
+	x, inner, err := s.loadExecution(ctx, id, skill)
 	if err == nil {
 		err = s.addInner(ctx, &x, inner)
 	}
 	return x, err
 }
 
-// look tells a run, and which nested runs it waits for.
-func (s *Service) look(ctx context.Context, id uuid.UUID, skill bool) (x Execution, inner []innerWait, err error) {
+// loadExecution returns a run, and which nested runs it waits for.
+func (s *Service) loadExecution(ctx context.Context, id uuid.UUID, skill bool) (x Execution, inner []innerWait, err error) {
 	if r := s.inMemory(id); r != nil && r.row.user == identity.UserID(ctx) {
-		x, inner = r.tell(skill)
+		x, inner = r.view(skill)
 		return x, inner, nil
 	}
 	err = s.db.Read(ctx, func(tx *storage.Tx) error {
@@ -74,7 +74,7 @@ func (s *Service) look(ctx context.Context, id uuid.UUID, skill bool) (x Executi
 		if err != nil {
 			return err
 		}
-		x = row.tell()
+		x = row.view()
 		if skill {
 			if prog, err := s.program(tx, row); err == nil {
 				x.Skill = prog.body
@@ -95,11 +95,11 @@ func (s *Service) look(ctx context.Context, id uuid.UUID, skill bool) (x Executi
 	return x, inner, err
 }
 
-// tell is a run in memory.
-func (r *live) tell(skill bool) (Execution, []innerWait) {
+// view returns a run in memory, and the nested runs that it waits for.
+func (r *live) view(skill bool) (Execution, []innerWait) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	x := r.row.tell()
+	x := r.row.view()
 	if skill {
 		x.Skill = r.prog.body
 	}
@@ -116,8 +116,8 @@ func (r *live) tell(skill bool) (Execution, []innerWait) {
 			s.Unknown = true
 		}
 	}
-	if final(x.Status) && !final(r.told) { // its end is not on record yet
-		x.Status, x.Success = r.told, false
+	if final(x.Status) && !final(r.recorded) { // its end is not on record yet
+		x.Status, x.Success = r.recorded, false
 	}
 	return x, inner
 }
@@ -318,7 +318,7 @@ func (s *Service) History(ctx context.Context, p HistoryParams) (HistoryResult, 
 				out.NextCursor = storage.Cursor{Sort: "created_at", Key: last.CreatedAt.UnixMicro(), ID: last.ExecutionID}.String()
 				break
 			}
-			x := r.tell()
+			x := r.view()
 			x.FinalOutput, x.Input, x.ExecutionContext = json.RawMessage("null"), json.RawMessage("{}"), map[string]json.RawMessage{}
 			out.Executions = append(out.Executions, x)
 		}

@@ -38,18 +38,18 @@ type live struct {
 	stop      atomic.Pointer[string] // the reason of a person who canceled it
 	lost      atomic.Bool            // its database is gone
 
-	mu      sync.Mutex
-	row     runRow
-	st      *machine.State
-	news    chan struct{}        // closed and made anew when the status changes
-	told    Status               // the status on record
-	bytes   int64                // of the events
-	unsure  map[string]bool      // steps of which nobody knows whether they happened, at the end
-	asked   map[string]time.Time // when the open requests were made, by place
-	startAt time.Time            // of run.started
-	waited  time.Duration        // time spent waiting, up to now or to waitAt
-	waitAt  time.Time            // when it began to wait; zero: it does not
-	lastAt  time.Time            // of the last event
+	mu       sync.Mutex
+	row      runRow
+	st       *machine.State
+	news     chan struct{}        // closed and made anew when the status changes
+	recorded Status               // the status on record
+	bytes    int64                // of the events
+	unsure   map[string]bool      // steps of which nobody knows whether they happened, at the end
+	asked    map[string]time.Time // when the open requests were made, by place
+	startAt  time.Time            // of run.started
+	waited   time.Duration        // time spent waiting, up to now or to waitAt
+	waitAt   time.Time            // when it began to wait; zero: it does not
+	lastAt   time.Time            // of the last event
 
 	// Only the loop uses these.
 	fresh   bool            // the row is not in the database yet
@@ -116,7 +116,7 @@ func (s *Service) newLive(row runRow, prog *program, made created, events []mach
 		}
 		r.note(e)
 	}
-	r.told, r.suspect = row.status, row.interrupted
+	r.recorded, r.suspect = row.status, row.interrupted
 	r.stored = rowState{status: row.status, reason: row.reason}
 	if row.deadline != nil {
 		r.stored.deadline = *row.deadline
@@ -214,7 +214,7 @@ func (r *live) watch() (Status, string, <-chan struct{}) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	_, reason := r.st.Status()
-	return r.told, reason, r.news
+	return r.recorded, reason, r.news
 }
 
 // send hands a message to the loop; false: the run has left memory.
@@ -303,14 +303,14 @@ func (r *live) commit() bool {
 	}
 	r.batch, r.stored, r.suspect = nil, want, r.suspect && !clear
 	r.mu.Lock()
-	changed = r.told != want.status
-	if r.told = want.status; changed {
+	changed = r.recorded != want.status
+	if r.recorded = want.status; changed {
 		close(r.news)
 		r.news = make(chan struct{})
 	}
 	r.mu.Unlock()
 	if changed {
-		r.s.tell(row.id)
+		r.s.notifyWatchers(row.id)
 		if row.parent != nil && want.status != machine.Running {
 			r.s.wakeParent(*row.parent)
 		}

@@ -52,7 +52,7 @@ func (r *live) loop() {
 func (r *live) onRecord() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return final(r.told)
+	return final(r.recorded)
 }
 
 // leave takes the run out of memory.
@@ -76,7 +76,7 @@ func (r *live) leave() {
 	case r.first <- errGone:
 	default:
 	}
-	r.s.tell(r.row.id)
+	r.s.notifyWatchers(r.row.id)
 	switch status, _ := r.st.Status(); {
 	case status == machine.Running && !r.onRecord():
 		r.s.leftRunning.Store(true)

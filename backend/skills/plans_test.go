@@ -48,7 +48,6 @@ func TestQueryPlans(t *testing.T) {
 	do(b.s.Provider().List(b.ctx))
 	do(b.s.Provider().Find(b.ctx, m.SkillID.String(), ""))
 	do(b.s.Catalog(b.ctx, CatalogParams{}))
-	do(b.s.Prune(b.ctx))
 	do(b.s.DeleteComposite(b.ctx, SkillParams{SkillID: m.SkillID}))
 	do(b.s.RestoreComposite(b.ctx, SkillParams{SkillID: m.SkillID}))
 	b.service() // another start
@@ -60,7 +59,6 @@ func TestQueryPlans(t *testing.T) {
 		{SQL: "SELECT coalesce(sum(bytes), 0) FROM composite_skill_executions", Reason: "at most every ten seconds, when a person looks at the size"},
 		{SQL: "FROM composite_skills WHERE user_id = ?", Reason: few},
 		{SQL: "FROM public_skills", Reason: few},
-		{SQL: "FROM composite_skill_executions ORDER BY user_id", Reason: "finds what to prune, in the background"},
 		{SQL: "x.deleted_at IS NULL ORDER BY x.created_at DESC", Reason: page},
 		{SQL: "x.deleted_at IS NULL AND x.status = ? ORDER BY x.created_at DESC", Reason: page},
 		{SQL: "x.deleted_at IS NULL AND x.trigger = ? ORDER BY x.created_at DESC", Reason: page},

@@ -147,7 +147,7 @@ func (s *Service) finish(tx *storage.Tx, r *runRow, steps []stepRow) error {
 		if r.skill != nil {
 			e.SubjectID = r.skill.String()
 		}
-		if err := s.recordRun(tx, e); err != nil {
+		if err := s.audit(tx, e); err != nil {
 			return err
 		}
 	}
@@ -206,7 +206,7 @@ func insertSteps(tx *storage.Tx, r *runRow, steps []stepRow) error {
 	return nil
 }
 
-// fill puts what the state of a run says into how it is told.
+// fill completes the API view of a run from its state.
 // It gives the nested runs that it waits for.
 func (c *created) fill(x *Execution, st *machine.State, asked map[string]time.Time) (inner []innerWait) {
 	x.LastSeq, x.StepResults = st.Seq(), []StepResult{}

@@ -2,6 +2,7 @@ package skills
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"time"
 
@@ -14,61 +15,15 @@ import (
 // pruneBatch is how many runs leave in one transaction.
 const pruneBatch = 100
 
-// Prune removes the oldest runs that are more than the limits allow: by number of a skill,
-// and by size of a user. Pinned runs and those that Options.Keep names stay. It is no delete
-// for sync: each device keeps its own bounds.
-func (s *Service) Prune(ctx context.Context) (int, error) {
-	keep := map[uuid.UUID]bool{}
-	var over []uuid.UUID
-	err := s.db.Read(ctx, func(tx *storage.Tx) error {
-		if s.o.Keep != nil {
-			list, err := s.o.Keep(tx)
-			if err != nil {
-				return err
-			}
-			for _, id := range list {
-				keep[id] = true
-			}
-		}
-		var err error
-		over, err = s.excess(tx, keep)
-		return err
-	})
-	if err != nil {
-		return 0, err
+// Retention declares how long runs stay: besides the bounds that all histories have, runsEach
+// runs of a skill and bytes of a user's runs. Pinned runs, open ones and those of keep stay;
+// nil: none.
+func Retention(runsEach int, bytes int64, keep func(*storage.Tx) ([]uuid.UUID, error)) storage.Retention {
+	return storage.Retention{
+		Table: "composite_skill_executions", Time: "created_at", Only: "pinned = 0 AND status IN ('completed', 'failed', 'cancelled')", Keep: keep,
+		Also: fmt.Sprintf(`id IN (SELECT id FROM (SELECT id, row_number() OVER (PARTITION BY user_id, composite_skill_id ORDER BY created_at DESC, id DESC) AS number,
+			sum(bytes) OVER (PARTITION BY user_id ORDER BY created_at DESC, id DESC) AS total FROM composite_skill_executions) WHERE number > %d OR total > %d)`, runsEach, bytes),
 	}
-	n, err := s.remove(ctx, over)
-	if err == nil && n > 0 {
-		err = s.shrink(ctx)
-	}
-	return n, err
-}
-
-// excess lists the runs that are too many or too large, oldest first.
-func (s *Service) excess(tx *storage.Tx, keep map[uuid.UUID]bool) ([]uuid.UUID, error) {
-	type group struct{ user, skill uuid.UUID }
-	count, size := map[group]int{}, map[uuid.UUID]int64{}
-	var over []uuid.UUID
-	err := tx.Select(`SELECT id, user_id, composite_skill_id, bytes, pinned OR status IN ('queued', 'running', 'waiting') FROM composite_skill_executions
-		ORDER BY user_id, created_at DESC, id DESC`).Each(func(row storage.Row) error {
-		var id, user uuid.UUID
-		var skill uuid.NullUUID
-		var bytes int64
-		var stays bool
-		if err := row.Scan(&id, &user, &skill, &bytes, &stays); err != nil {
-			return err
-		}
-		g := group{user, skill.UUID}
-		count[g]++
-		size[user] += bytes
-		if !stays && !keep[id] && (count[g] > s.limits.HistoryRuns || size[user] > s.limits.HistoryBytes) {
-			over = append(over, id)
-			count[g]--
-			size[user] -= bytes
-		}
-		return nil
-	})
-	return over, err
 }
 
 // remove deletes runs with their steps and journals.

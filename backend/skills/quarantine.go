@@ -318,7 +318,7 @@ func (s *Service) endRow(ctx context.Context, id uuid.UUID, status Status, why *
 		return insertEvents(tx, id, []machine.Event{e})
 	})
 	if err == nil && user != uuid.Nil {
-		s.tell(id)
+		s.notifyWatchers(id)
 		bus.Publish(s.db.Bus(), user, wireEvent(id, e))
 	}
 	return err

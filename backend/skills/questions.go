@@ -174,7 +174,7 @@ func (s *Service) askAgain(ctx context.Context) {
 
 func (s *Service) askRun(ctx context.Context, row *runRow) error {
 	ctx = identity.With(ctx, identity.Identity{User: row.user, Scopes: identity.Read | identity.Write, Client: identity.ClientProgram, Pipe: "skills"})
-	x, _, err := s.look(ctx, row.id, false)
+	x, _, err := s.loadExecution(ctx, row.id, false)
 	if err != nil {
 		return err
 	}

@@ -101,7 +101,7 @@ func (s *Service) DryRun(ctx context.Context, p DryRunParams) (ExecuteResult, er
 	if err != nil {
 		return ExecuteResult{}, s.unwritten(err)
 	}
-	x := end.tell()
+	x := end.view()
 	d.made.fill(&x, d.st, nil)
 	for i := range x.StepResults {
 		r := &x.StepResults[i]
@@ -130,7 +130,7 @@ func (s *Service) rehearsed(ctx context.Context, p DryRunParams) (skill *row, er
 			skill, err = visibleSkill(tx, *p.SkillID)
 			return err
 		}
-		v, err := scanVersion(tx.QueryRow(`SELECT `+versionColumns+` FROM composite_skill_versions WHERE id = ? AND user_id = ?`, p.VersionID, identity.UserID(ctx)), true)
+		v, err := scanVersion(tx.QueryRow(`SELECT `+versionColumns+` FROM composite_skill_versions WHERE id = ? AND user_id = ?`, p.VersionID, identity.UserID(ctx)))
 		if err != nil {
 			return err
 		}

@@ -85,7 +85,7 @@ func (s *Service) target(tx *storage.Tx, old *runRow, prog *program, version *uu
 	if version == nil {
 		return k, nil
 	}
-	v, err := scanVersion(tx.QueryRow(`SELECT `+versionColumns+` FROM composite_skill_versions WHERE id = ? AND user_id = ?`, version, old.user), true)
+	v, err := scanVersion(tx.QueryRow(`SELECT `+versionColumns+` FROM composite_skill_versions WHERE id = ? AND user_id = ?`, version, old.user))
 	if err != nil {
 		return nil, err
 	}

@@ -15,11 +15,8 @@ import (
 // continued.
 const countAgain = 15 * time.Second
 
-// pruneEvery is how often Run prunes the history; the first time is a minute after the start.
-const pruneEvery = time.Hour
-
-// Run continues the runs that a stop interrupted, wakes those whose time has come, and
-// prunes history. It returns nil when ctx ends.
+// Run continues the runs that a stop interrupted and wakes those whose time has come. It
+// returns nil when ctx ends.
 func (s *Service) Run(ctx context.Context) error {
 	s.resume(ctx)
 	s.askAgain(ctx)
@@ -49,15 +46,6 @@ func (s *Service) Run(ctx context.Context) error {
 			}
 		case <-timer.C:
 			s.wakeDue(ctx)
-		case <-prune.C:
-			err := fault.Catch(func() error {
-				_, err := s.Prune(ctx)
-				return err
-			})
-			if err != nil && ctx.Err() == nil {
-				s.log.Error("prune the history of skills", "error", err)
-			}
-			prune.Reset(pruneEvery)
 		}
 		timer.Stop()
 	}

@@ -27,7 +27,7 @@ func (s *Service) followed(ctx context.Context, r *live, wait time.Duration) (Ex
 	for {
 		status, reason, news := r.watch()
 		if final(status) {
-			x, inner := r.tell(true)
+			x, inner := r.view(true)
 			err := s.addInner(context.WithoutCancel(ctx), &x, inner)
 			return x.ExecuteResult, err
 		}

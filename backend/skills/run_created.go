@@ -187,7 +187,7 @@ func (s *Service) program(tx *storage.Tx, r *runRow) (*program, error) {
 		if r.version == nil {
 			return nil, fault.NotFoundf("The definition of this run is gone.")
 		}
-		v, err := scanVersion(tx.QueryRow(`SELECT `+versionColumns+` FROM composite_skill_versions WHERE id = ?`, r.version), true)
+		v, err := scanVersion(tx.QueryRow(`SELECT `+versionColumns+` FROM composite_skill_versions WHERE id = ?`, r.version))
 		if err != nil {
 			return nil, err
 		}
@@ -202,7 +202,7 @@ func (r *row) atHash(tx *storage.Tx, hash string) error {
 		return err
 	}
 	v, err := scanVersion(tx.QueryRow(`SELECT `+versionColumns+` FROM composite_skill_versions WHERE composite_skill_id = ? AND user_id = ? AND definition_hash = ?
-		ORDER BY created_at DESC LIMIT 1`, r.id, r.user, sum), true)
+		ORDER BY created_at DESC LIMIT 1`, r.id, r.user, sum))
 	if err != nil {
 		return err
 	}

@@ -219,10 +219,11 @@ func TestRunHistory(t *testing.T) {
 func TestRunPrune(t *testing.T) {
 	t.Parallel()
 	var kept uuid.UUID
-	b := newBench(t, func(o *Options) {
-		o.Limits.HistoryRuns = 3
-		o.Keep = func(*storage.Tx) ([]uuid.UUID, error) { return []uuid.UUID{kept}, nil }
-	})
+	b := newBench(t)
+	prune := func(runs int, bytes int64) int64 {
+		r := Retention(runs, bytes, func(*storage.Tx) ([]uuid.UUID, error) { return []uuid.UUID{kept}, nil })
+		return storagetest.Prune(t, b.db, storage.ServiceOptions{Retention: []storage.Retention{r}})
+	}
 	var ids []uuid.UUID
 	for range 8 {
 		ids = append(ids, b.run(skillText(step("a", "ok", "")), `{}`).ExecutionID)
@@ -231,8 +232,8 @@ func TestRunPrune(t *testing.T) {
 	if _, err := b.s.Pin(b.ctx, PinParams{ExecutionID: ids[0], Pinned: true}); err != nil {
 		t.Fatal(err)
 	}
-	if n, err := b.s.Prune(b.ctx); err != nil || n != 3 {
-		t.Fatal(n, err)
+	if n := prune(3, 1<<30); n != 3 {
+		t.Fatal(n)
 	}
 	for i, id := range ids {
 		_, err := b.s.GetExecution(b.ctx, RunParams{ExecutionID: id})
@@ -240,9 +241,8 @@ func TestRunPrune(t *testing.T) {
 			t.Errorf("run %d: %v", i, err)
 		}
 	}
-	b.s.limits.HistoryBytes = 1
-	if n, err := b.s.Prune(b.ctx); err != nil || n != 3 {
-		t.Fatal(n, err)
+	if n := prune(3, 1); n != 3 {
+		t.Fatal(n)
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 	"helix/backend/bus"
 	"helix/backend/callable"
 	"helix/backend/fault"
+	"helix/backend/lifecycle"
 	"helix/backend/schema"
 	"helix/backend/storage"
 )
@@ -26,8 +27,6 @@ type Limits struct {
 	Input          int           // bytes of a run's input; 1 MiB
 	Document       int           // bytes of all outputs that a run holds; 16 MiB
 	Inline         int           // bytes of an output that are kept in its row, more become a blob; 64 KiB
-	HistoryRuns    int           // runs kept of a skill; 1,000
-	HistoryBytes   int64         // that all runs of a user take; 512 MiB
 	WaitInMemory   time.Duration // how long a waiting run stays in memory; 1 min
 	CancelPatience time.Duration // how long a canceled call may take to return before the run ends without it; 200 ms
 }
@@ -43,10 +42,6 @@ func (l Limits) filled() Limits {
 	or(&l.Input, 1<<20)
 	or(&l.Document, 16<<20)
 	or(&l.Inline, 64<<10)
-	or(&l.HistoryRuns, 1000)
-	if l.HistoryBytes <= 0 {
-		l.HistoryBytes = 512 << 20
-	}
 	if l.WaitInMemory <= 0 {
 		l.WaitInMemory = time.Minute
 	}
@@ -67,8 +62,6 @@ type Options struct {
 	Writes    *storage.Group   // commits the journal; nil: one of its own
 	Now       func() time.Time // nil: time.Now
 	Rand      func() float64   // from 0 to 1, for the jitter of back-offs; nil: math/rand
-	// Keep gives runs that history must keep besides the pinned ones; nil: none.
-	Keep func(tx *storage.Tx) ([]uuid.UUID, error)
 }
 
 const doors = 32
@@ -81,6 +74,7 @@ type Service struct {
 	log    *slog.Logger
 	limits Limits
 
+	kind     *lifecycle.Kind
 	writes   *storage.Group
 	schemas  schema.Cache
 	programs programs
@@ -93,7 +87,7 @@ type Service struct {
 	mu          sync.Mutex
 	live        map[uuid.UUID]*live           // runs in memory
 	lines       map[uuid.UUID]*line           // of each user with live or queued runs
-	watchers    map[uuid.UUID][]chan struct{} // told when the status of a run changes
+	watchers    map[uuid.UUID][]chan struct{} // get a value when the status of a run changes
 	closed      bool
 	wg          sync.WaitGroup
 	life        context.Context // ends with Close
@@ -125,6 +119,7 @@ func New(db *storage.DB, o Options) *Service {
 		live: map[uuid.UUID]*live{}, lines: map[uuid.UUID]*line{}, watchers: map[uuid.UUID][]chan struct{}{},
 		quiet: make(chan struct{}), again: make(chan struct{}, 1),
 	}
+	s.kind = s.kindOfSkills()
 	if s.writes = o.Writes; s.writes == nil {
 		s.writes = storage.NewGroup(db, maxGroup)
 	}
@@ -214,7 +209,8 @@ func (s *Service) watch(run uuid.UUID) (news <-chan struct{}, cancel func()) {
 	}
 }
 
-func (s *Service) tell(run uuid.UUID) {
+// notifyWatchers wakes what waits for a change of a run's status.
+func (s *Service) notifyWatchers(run uuid.UUID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, ch := range s.watchers[run] {

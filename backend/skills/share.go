@@ -17,6 +17,7 @@ import (
 	"helix/backend/fault"
 	"helix/backend/identity"
 	"helix/backend/jcs"
+	"helix/backend/lifecycle"
 	"helix/backend/skills/definition"
 	"helix/backend/storage"
 )
@@ -73,11 +74,6 @@ func (f shareFile) text() (json.RawMessage, error) {
 
 // signedSum is the text under a signature.
 func signedSum(sum string) []byte { return []byte("helix-skill/1\x00" + sum) }
-
-func fingerprint(key ed25519.PublicKey) string {
-	h := sha256.Sum256(key)
-	return hex.EncodeToString(h[:])
-}
 
 // Export makes the share file of a skill of the caller, signed with this device's key unless
 // that is locked. Tools are named, not identified: an id means nothing elsewhere.
@@ -136,7 +132,7 @@ func (s *Service) signSum(sum string) (*shareSignature, error) {
 		return nil, err
 	}
 	return &shareSignature{
-		DeviceKey: base64.StdEncoding.EncodeToString(s.db.Device().PublicKey), Sig: base64.StdEncoding.EncodeToString(raw),
+		DeviceKey: lifecycle.KeyText(s.db.Device().PublicKey), Sig: base64.StdEncoding.EncodeToString(raw),
 	}, nil
 }
 
@@ -148,7 +144,7 @@ func filename(name string) string {
 	if base == "" {
 		base = "skill"
 	}
-	return cut(base, 60) + shareSuffix
+	return lifecycle.Cut(base, 60) + shareSuffix
 }
 
 // portable is a body whose steps name what they call instead of giving its id.
@@ -216,7 +212,7 @@ func dependencies(b *definition.Body, c definition.Catalog) ([]dependency, error
 	return slices.CompactFunc(out, func(a, b dependency) bool { return a.ToolType == b.ToolType && a.Name == b.Name }), failed
 }
 
-// signer tells who signed a file: "unsigned", or the fingerprint of the key, and whether the
+// signer returns who signed a file: "unsigned", or the fingerprint of the key, and whether the
 // user trusts it. A signature that does not fit is Invalid.
 func (s *Service) signer(ctx context.Context, f *shareFile) (who string, trusted bool, err error) {
 	if f.Signature == nil {
@@ -227,14 +223,11 @@ func (s *Service) signer(ctx context.Context, f *shareFile) (who string, trusted
 	if kerr != nil || serr != nil || len(key) != ed25519.PublicKeySize || !ed25519.Verify(key, signedSum(f.SHA256), sig) {
 		return "", false, fault.Invalidf("The signature of the file does not fit: the file has been changed, or it was signed by somebody else than it says. Nothing was imported.")
 	}
-	who = fingerprint(key)
-	if ed25519.PublicKey(key).Equal(s.db.Device().PublicKey) && identity.UserID(ctx) == s.db.LocalUser().ID {
-		return who, true, nil
-	}
-	if sharer, ok := s.o.Callables.Provider(callable.Tool).(callable.Portable); ok {
-		_, trusted, err = sharer.TrustedSigner(ctx, who)
-	}
-	return who, trusted, err
+	err = s.db.Read(ctx, func(tx *storage.Tx) error {
+		_, trusted, err = lifecycle.KnownKey(tx, s.db, identity.UserID(ctx), key)
+		return err
+	})
+	return lifecycle.Fingerprint(key), trusted, err
 }
 
 // readShare reads a share file and refuses one that is not whole.
@@ -282,11 +275,11 @@ const (
 	conflictSkip    = "skip"
 )
 
-// sameName finds the caller's skill of a name; nil when there is none.
-func sameName(tx *storage.Tx, user uuid.UUID, name string) (*row, error) {
-	id, taken, err := nameTaken(tx, user, name, uuid.Nil)
-	if err != nil || !taken {
+// sameName returns the caller's skill of a name, or nil.
+func (s *Service) sameName(tx *storage.Tx, name string) (*row, error) {
+	it, err := s.kind.Named(tx, identity.UserID(tx.Context()), name, uuid.Nil)
+	if err != nil || it == nil {
 		return nil, err
 	}
-	return ownSkill(tx, id)
+	return ownSkill(tx, it.ID)
 }

@@ -41,8 +41,8 @@ func (s *Service) Import(ctx context.Context, p ImportParams) (ImportResult, err
 	if err != nil {
 		return out, err
 	}
-	plan := &importPlan{name: sk.Name}
-	err = s.db.Read(ctx, func(tx *storage.Tx) error { return plan.make(tx, sk.Name, p.OnConflict) })
+	var plan importPlan
+	err = s.db.Read(ctx, func(tx *storage.Tx) (err error) { plan, err = s.planImport(tx, sk.Name, p.OnConflict); return err })
 	if err != nil {
 		return out, err
 	}
@@ -122,30 +122,26 @@ type importPlan struct {
 	old    *row   // version: the skill that gets it
 }
 
-func (p *importPlan) make(tx *storage.Tx, name, onConflict string) error {
-	user := identity.UserID(tx.Context())
-	old, err := sameName(tx, user, name)
-	if err != nil {
-		return err
+// planImport decides what an import of a skill with this name does.
+func (s *Service) planImport(tx *storage.Tx, name, onConflict string) (importPlan, error) {
+	old, err := s.sameName(tx, name)
+	if err != nil || old == nil {
+		return importPlan{name: name, action: "created"}, err
 	}
-	p.name, p.action, p.old = name, "created", nil
-	switch {
-	case old == nil:
-	case onConflict == conflictVersion:
-		p.action, p.old = "version", old
-		p.name = old.name
-	case onConflict == conflictSkip:
-		p.action, p.name = "skipped", old.name
-	default:
-		p.name, err = freeName(tx, user, name)
+	switch onConflict {
+	case conflictVersion:
+		return importPlan{name: old.name, action: "version", old: old}, nil
+	case conflictSkip:
+		return importPlan{name: old.name, action: "skipped"}, nil
 	}
-	return err
+	name, err = s.kind.FreeName(tx, old.user, name, nil)
+	return importPlan{name: name, action: "created"}, err
 }
 
 // bring writes what was read.
 func (s *Service) bring(tx *storage.Tx, sk *definition.Skill, onConflict string, out *ImportResult) error {
-	plan := &importPlan{}
-	if err := plan.make(tx, sk.Name, onConflict); err != nil {
+	plan, err := s.planImport(tx, sk.Name, onConflict)
+	if err != nil {
 		return err
 	}
 	out.Name, out.Action = plan.name, plan.action
@@ -170,15 +166,15 @@ func (s *Service) bring(tx *storage.Tx, sk *definition.Skill, onConflict string,
 		out.Warnings = append(out.Warnings, "The skill that is here has that definition already; nothing was changed.")
 		return nil
 	}
-	if old.version, err = nextVersion(tx, old, sk.Version); err != nil {
+	if old.version, err = s.kind.NextVersion(tx, old.item(), sk.Version); err != nil {
 		return err
 	}
 	old.body, old.description, old.tags, old.icon, old.enabled = &sk.Body, sk.Description, sk.Tags, sk.Icon, false
 	if err := old.update(tx, true, "", "import"); err != nil {
 		return err
 	}
-	s.announce(tx, old, "updated")
-	return s.record(tx, "skill.imported", old, map[string]any{"name": old.name, "version": old.version, "definitionHash": old.hash, "signer": out.Signer})
+	s.kind.Announce(tx, old.item(), "updated")
+	return s.kind.Record(tx, old.item(), "imported", map[string]any{"name": old.name, "version": old.version, "definitionHash": old.hash, "signer": out.Signer})
 }
 
 // bringTools adds the tools of a file, or only says what would become of them, and makes the
@@ -236,13 +232,13 @@ func (c *withExpected) Find(kind definition.Kind, id, name string) ([]definition
 
 // missing lists what the skill calls and this installation has not, with the hash that the
 // file gives for it, and warns about things that are not what they were there.
-func missing(c definition.Catalog, b *definition.Body, told []Dependency, out *ImportResult) error {
+func missing(c definition.Catalog, b *definition.Body, listed []Dependency, out *ImportResult) error {
 	deps, err := dependencies(b, c)
 	if err != nil {
 		return err
 	}
 	hashes := map[Dependency]string{}
-	for _, d := range told {
+	for _, d := range listed {
 		hashes[Dependency{ToolType: d.ToolType, Name: d.Name}] = d.DefinitionHash
 	}
 	for _, d := range deps {

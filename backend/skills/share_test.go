@@ -14,14 +14,13 @@ import (
 	"helix/backend/callable"
 	"helix/backend/fault"
 	"helix/backend/jcs"
+	"helix/backend/lifecycle"
 	"helix/backend/skills/definition"
+	"helix/backend/storage"
 )
 
 // market is a cupboard whose tools travel.
-type market struct {
-	cupboard
-	trusted string
-}
+type market struct{ cupboard }
 
 func (m *market) Export(ctx context.Context, ids []string) (out []json.RawMessage, _ error) {
 	for _, id := range ids {
@@ -53,10 +52,6 @@ func (m *market) Import(ctx context.Context, tools []json.RawMessage, commit boo
 		out = append(out, done)
 	}
 	return out, nil
-}
-
-func (m *market) TrustedSigner(_ context.Context, fp string) (string, bool, error) {
-	return "Somebody", fp == m.trusted, nil
 }
 
 const travelling = `{"name":"Travels","description":"d","version":"1.4.2","tags":["x"],"icon":"i","outputMapping":null,"inputSchema":{"type":"object"},"steps":[
@@ -257,9 +252,16 @@ func TestImportElsewhere(t *testing.T) {
 		t.Fatalf("%v %+v", err, r)
 	}
 
-	shop := &market{trusted: r.Signer}
+	shop := &market{}
 	shop.things = []callable.Info{aTool("c", "count", "another")}
 	third := newDesk(t, func(o *Options) { o.Callables = offering(shop) })
+	key := here.db.Device().PublicKey
+	if err := third.db.Write(third.ctx, func(tx *storage.Tx) error {
+		_, err := lifecycle.SetTrust(tx, third.db.LocalUser().ID, key, "Somebody", true)
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
 	dry, err := third.Import(third.ctx, ImportParams{File: with, DryRun: true})
 	if err != nil || !dry.Trusted || len(dry.Errors) != 0 || len(dry.Missing) != 0 || len(shop.things) != 1 {
 		t.Fatalf("%v %+v", err, dry)

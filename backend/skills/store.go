@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"strings"
 
 	"github.com/google/uuid"
 
@@ -13,6 +12,7 @@ import (
 	"helix/backend/callable"
 	"helix/backend/fault"
 	"helix/backend/identity"
+	"helix/backend/lifecycle"
 	"helix/backend/skills/definition"
 	"helix/backend/storage"
 )
@@ -82,19 +82,18 @@ func (s *Service) add(ctx context.Context, n *row, valid bool, note, origin stri
 
 func (s *Service) addTx(tx *storage.Tx, n *row, note, origin string) error {
 	if n.version == "" {
-		n.version = "1.0.0"
+		n.version = lifecycle.FirstVersion
 	}
 	if n.visibility == "" {
 		n.visibility = "private"
 	}
-	if err := conflictOnName(tx, n); err != nil {
+	if err := s.checkName(tx, n); err != nil {
 		return err
 	}
 	if err := n.insert(tx, note, origin); err != nil {
 		return err
 	}
-	s.announce(tx, n, "created")
-	return s.record(tx, "skill.created", n, map[string]any{"name": n.name, "version": n.version, "definitionHash": n.hash, "origin": origin})
+	return s.kind.Changed(tx, n.item(), "created", map[string]any{"name": n.name, "version": n.version, "definitionHash": n.hash, "origin": origin})
 }
 
 // UpdateComposite changes a skill; a changed definition makes a version. Fields around the
@@ -157,7 +156,7 @@ func (s *Service) save(tx *storage.Tx, now *row, r *definition.Report, note stri
 	if sk.Visibility != "" {
 		now.visibility = sk.Visibility
 	}
-	if err := conflictOnName(tx, now); err != nil {
+	if err := s.checkName(tx, now); err != nil {
 		return err
 	}
 	hash, err := sk.Hash()
@@ -166,20 +165,20 @@ func (s *Service) save(tx *storage.Tx, now *row, r *definition.Report, note stri
 	}
 	fresh := hash != now.hash
 	if fresh {
-		if now.version, err = nextVersion(tx, now, sk.Version); err != nil {
+		if now.version, err = s.kind.NextVersion(tx, now.item(), sk.Version); err != nil {
 			return err
 		}
 	}
 	if err := now.update(tx, fresh, note, "edit"); err != nil {
 		return err
 	}
-	change, action := "updated", "skill.updated"
+	change := "updated"
 	if !fresh && now.enabled != was {
-		change = map[bool]string{true: "enabled", false: "disabled"}[now.enabled]
-		action = "skill." + change
+		if change, err = s.kind.Switched(tx, now.item(), now.enabled); err != nil {
+			return err
+		}
 	}
-	s.announce(tx, now, change)
-	return s.record(tx, action, now, map[string]any{"name": now.name, "version": now.version, "definitionHash": now.hash, "enabled": now.enabled})
+	return s.kind.Changed(tx, now.item(), change, map[string]any{"name": now.name, "version": now.version, "definitionHash": now.hash, "enabled": now.enabled})
 }
 
 // named takes the fields of a skill and the id that it must have.
@@ -275,47 +274,33 @@ type NameTaken struct {
 	Name    string    `json:"name"`
 }
 
-func conflictOnName(tx *storage.Tx, r *row) error {
-	id, taken, err := nameTaken(tx, r.user, r.name, r.id)
-	if err != nil || !taken {
-		return err
+// kindOfSkills describes stored skills.
+func (s *Service) kindOfSkills() *lifecycle.Kind {
+	return &lifecycle.Kind{
+		Table: "composite_skills", Versions: "composite_skill_versions", Parent: "composite_skill_id", Author: "origin",
+		Subject: string(callable.Skill), Action: "skill", Noun: "skill", MaxName: definition.MaxName,
+		Audit: s.audit,
+		Announce: func(tx *storage.Tx, it lifecycle.Item, change string) {
+			ev := Changed{SkillID: it.ID, Version: it.Version, Change: change}
+			tx.AfterCommit(func() { bus.Publish(s.db.Bus(), it.User, ev) })
+		},
 	}
-	return fault.Conflictf("There is a skill named %q already.", r.name).WithDetails(NameTaken{id, r.name})
 }
 
-// announce publishes skills.changed once the transaction has committed.
-func (s *Service) announce(tx *storage.Tx, r *row, change string) {
-	ev, user := Changed{SkillID: r.id, Version: r.version, Change: change}, r.user
-	tx.AfterCommit(func() { bus.Publish(s.db.Bus(), user, ev) })
+func (r *row) item() lifecycle.Item {
+	return lifecycle.Item{ID: r.id, User: r.user, Name: r.name, Version: r.version}
 }
 
-// record writes to the audit log when there is one.
-func (s *Service) record(tx *storage.Tx, action string, r *row, details any) error {
-	return s.recordRun(tx, audit.Entry{Action: action, Outcome: audit.OK, SubjectID: r.id.String(), Details: details})
+// checkName refuses a name that another skill of the user has.
+func (s *Service) checkName(tx *storage.Tx, r *row) error {
+	return s.kind.CheckName(tx, r.item(), func(other lifecycle.Item) any { return NameTaken{other.ID, other.Name} })
 }
 
-func (s *Service) recordRun(tx *storage.Tx, e audit.Entry) error {
+// audit writes to the audit log when there is one.
+func (s *Service) audit(tx *storage.Tx, e audit.Entry) error {
 	if s.o.Audit == nil {
 		return nil
 	}
 	e.SubjectKind = string(callable.Skill)
 	return s.o.Audit(tx, e)
-}
-
-// numbered appends " n" to a name, or raises the number in " (Clone)" and " (Clone n)", and
-// keeps it within the limit.
-func numbered(name string, n int) string {
-	suffix := fmt.Sprintf(" %d", n)
-	if base, ok := strings.CutSuffix(name, ")"); ok {
-		name, suffix = base, suffix+")"
-	}
-	return cut(name, definition.MaxName-len(suffix)) + suffix
-}
-
-// cut shortens a text to n characters.
-func cut(s string, n int) string {
-	if r := []rune(s); len(r) > n {
-		return strings.TrimRight(string(r[:n]), " ")
-	}
-	return s
 }

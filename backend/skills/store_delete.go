@@ -2,13 +2,8 @@ package skills
 
 import (
 	"context"
-	"database/sql"
-	"errors"
-	"time"
 
-	"helix/backend/fault"
 	"helix/backend/identity"
-	"helix/backend/skills/definition"
 	"helix/backend/storage"
 )
 
@@ -20,12 +15,8 @@ func (s *Service) DeleteComposite(ctx context.Context, p SkillParams) (DeleteRes
 		if err != nil {
 			return err
 		}
-		if _, err := tx.Exec(`UPDATE composite_skills SET deleted_at = ?, updated_at = ? WHERE id = ?`, tx.Now, tx.Now, r.id); err != nil {
-			return err
-		}
 		out.DeletedAt = tx.Now.UTC()
-		s.announce(tx, r, "deleted")
-		return s.record(tx, "skill.deleted", r, map[string]any{"name": r.name})
+		return s.kind.Delete(tx, r.item())
 	})
 	return out, err
 }
@@ -33,32 +24,7 @@ func (s *Service) DeleteComposite(ctx context.Context, p SkillParams) (DeleteRes
 // RestoreComposite takes a deletion back. When the name was taken meanwhile it gets a number;
 // a skill that is not deleted stays as it is.
 func (s *Service) RestoreComposite(ctx context.Context, p SkillParams) (Meta, error) {
-	user := identity.UserID(ctx)
-	err := s.db.Write(ctx, func(tx *storage.Tx) error {
-		var name string
-		var deleted *time.Time
-		err := tx.QueryRow(`SELECT name, deleted_at FROM composite_skills WHERE id = ? AND user_id = ?`, p.SkillID, user).Scan(&name, storage.TimePtr(&deleted))
-		switch {
-		case errors.Is(err, sql.ErrNoRows):
-			return errNoSkill()
-		case err != nil || deleted == nil:
-			return err
-		case tx.Now.Sub(*deleted) > restorable:
-			return fault.NotFoundf("The skill was deleted more than 30 days ago and cannot be restored.")
-		}
-		if name, err = freeName(tx, user, name); err != nil {
-			return err
-		}
-		if _, err := tx.Exec(`UPDATE composite_skills SET deleted_at = NULL, name = ?, updated_at = ? WHERE id = ?`, name, tx.Now, p.SkillID); err != nil {
-			return err
-		}
-		r, err := ownSkill(tx, p.SkillID)
-		if err != nil {
-			return err
-		}
-		s.announce(tx, r, "restored")
-		return s.record(tx, "skill.restored", r, map[string]any{"name": r.name})
-	})
+	err := s.db.Write(ctx, func(tx *storage.Tx) error { return s.kind.Restore(tx, p.SkillID) })
 	if err != nil {
 		return Meta{}, err
 	}
@@ -67,7 +33,6 @@ func (s *Service) RestoreComposite(ctx context.Context, p SkillParams) (Meta, er
 
 // CloneComposite copies an own or public skill: private and disabled.
 func (s *Service) CloneComposite(ctx context.Context, p SkillParams) (Meta, error) {
-	const suffix = " (Clone)"
 	user := identity.UserID(ctx)
 	var n *row
 	err := s.db.Write(ctx, func(tx *storage.Tx) error {
@@ -75,7 +40,7 @@ func (s *Service) CloneComposite(ctx context.Context, p SkillParams) (Meta, erro
 		if err != nil {
 			return err
 		}
-		name, err := freeName(tx, user, cut(src.name, definition.MaxName-len(suffix))+suffix)
+		name, err := s.kind.CloneName(tx, user, src.name)
 		if err != nil {
 			return err
 		}

@@ -2,10 +2,10 @@ package skills
 
 import (
 	"context"
-	"strings"
 
 	"helix/backend/fault"
 	"helix/backend/identity"
+	"helix/backend/lifecycle"
 	"helix/backend/skills/definition"
 	"helix/backend/storage"
 )
@@ -51,31 +51,27 @@ func (s *Service) ListComposite(ctx context.Context, p ListParams) (ListResult, 
 		return ListResult{}, err
 	}
 	out := ListResult{Skills: []Meta{}, Limit: p.Limit, Offset: p.Offset}
-	where, args := []string{"user_id = ?"}, []any{identity.UserID(ctx)}
-	add := func(cond string, v ...any) { where, args = append(where, cond), append(args, v...) }
+	var f lifecycle.Filter
+	f.Add("user_id = ?", identity.UserID(ctx))
 	if p.Deleted {
-		add("deleted_at IS NOT NULL AND deleted_at > ?", s.o.Now().Add(-restorable))
+		f.Add("deleted_at IS NOT NULL AND deleted_at > ?", s.o.Now().Add(-lifecycle.Restorable))
 	} else {
-		add("deleted_at IS NULL")
+		f.Add("deleted_at IS NULL")
 	}
 	if p.Enabled != nil {
-		add("is_enabled = ?", *p.Enabled)
+		f.Add("is_enabled = ?", *p.Enabled)
 	}
-	if p.Query != "" {
-		add(`(name LIKE ? ESCAPE '\' OR description LIKE ? ESCAPE '\' OR EXISTS (SELECT 1 FROM json_each(tags) j WHERE j.value LIKE ? ESCAPE '\'))`,
-			storage.Like(p.Query), storage.Like(p.Query), storage.Like(p.Query))
-	}
+	f.Text(p.Query, "name", "description", "tags")
 	if p.Tag != "" {
-		add("EXISTS (SELECT 1 FROM json_each(tags) j WHERE lower(j.value) = lower(?))", p.Tag)
+		f.Tags(p.Tag)
 	}
 	var rows []*row
 	err := s.db.Read(ctx, func(tx *storage.Tx) (err error) {
-		cond := strings.Join(where, " AND ")
-		if err := tx.QueryRow(`SELECT count(*) FROM composite_skills WHERE `+cond, args...).Scan(&out.Total); err != nil {
+		if err := tx.QueryRow(`SELECT count(*) FROM composite_skills WHERE `+f.Where(), f.Args...).Scan(&out.Total); err != nil {
 			return err
 		}
-		rows, err = scanRows(tx, `SELECT `+rowColumns+` FROM composite_skills WHERE `+cond+` ORDER BY created_at DESC, id DESC LIMIT ? OFFSET ?`,
-			append(args, p.Limit, p.Offset)...)
+		rows, err = scanRows(tx, `SELECT `+rowColumns+` FROM composite_skills WHERE `+f.Where()+` ORDER BY created_at DESC, id DESC LIMIT ? OFFSET ?`,
+			append(f.Args, p.Limit, p.Offset)...)
 		if err != nil {
 			return err
 		}
@@ -120,23 +116,16 @@ func (s *Service) SearchPublic(ctx context.Context, p SearchPublicParams) (Searc
 	if len(p.Tags) > definition.MaxTags {
 		return out, fault.Invalidf("tags has %d entries; %d are allowed.", len(p.Tags), definition.MaxTags)
 	}
-	where, args := []string{"1"}, []any{}
-	if p.Query != "" {
-		where = append(where, `(name LIKE ? ESCAPE '\' OR description LIKE ? ESCAPE '\' OR EXISTS (SELECT 1 FROM json_each(tags) j WHERE j.value LIKE ? ESCAPE '\'))`)
-		args = append(args, storage.Like(p.Query), storage.Like(p.Query), storage.Like(p.Query))
-	}
-	for _, tag := range p.Tags {
-		where = append(where, "EXISTS (SELECT 1 FROM json_each(tags) j WHERE lower(j.value) = lower(?))")
-		args = append(args, strings.TrimSpace(tag))
-	}
+	var f lifecycle.Filter
+	f.Text(p.Query, "name", "description", "tags")
+	f.Tags(p.Tags...)
 	var rows []*row
 	err := s.db.Read(ctx, func(tx *storage.Tx) (err error) {
-		cond := strings.Join(where, " AND ")
-		if err := tx.QueryRow(`SELECT count(*) FROM public_skills WHERE `+cond, args...).Scan(&out.Total); err != nil {
+		if err := tx.QueryRow(`SELECT count(*) FROM public_skills WHERE `+f.Where(), f.Args...).Scan(&out.Total); err != nil {
 			return err
 		}
-		if rows, err = scanRows(tx, `SELECT `+publicColumns+` FROM public_skills WHERE `+cond+` ORDER BY execution_count DESC, id LIMIT ?`,
-			append(args, p.Limit)...); err != nil {
+		if rows, err = scanRows(tx, `SELECT `+publicColumns+` FROM public_skills WHERE `+f.Where()+` ORDER BY execution_count DESC, id LIMIT ?`,
+			append(f.Args, p.Limit)...); err != nil {
 			return err
 		}
 		for i, r := range rows {

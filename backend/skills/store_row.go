@@ -15,9 +15,6 @@ import (
 	"helix/backend/storage"
 )
 
-// restorable is how long a deleted skill can be brought back.
-const restorable = 30 * 24 * time.Hour
-
 // errNoSkill is the one answer for an unknown, a deleted and somebody else's private skill.
 func errNoSkill() error { return fault.NotFoundf("There is no such skill.") }
 
@@ -116,28 +113,6 @@ func withLastRun(tx *storage.Tx, r *row) error {
 	}
 	r.lastRun = &id
 	return err
-}
-
-// nameTaken reports whether another living skill of the user has the name.
-func nameTaken(tx *storage.Tx, user uuid.UUID, name string, except uuid.UUID) (id uuid.UUID, taken bool, err error) {
-	err = tx.QueryRow(`SELECT id FROM composite_skills WHERE user_id = ? AND lower(name) = lower(?) AND deleted_at IS NULL AND id IS NOT ?`,
-		user, name, except).Scan(&id)
-	if errors.Is(err, sql.ErrNoRows) {
-		return uuid.Nil, false, nil
-	}
-	return id, err == nil, err
-}
-
-// freeName returns name, or name with a number that no other skill of the user has.
-func freeName(tx *storage.Tx, user uuid.UUID, name string) (string, error) {
-	try := name
-	for n := 2; ; n++ {
-		_, taken, err := nameTaken(tx, user, try, uuid.Nil)
-		if err != nil || !taken {
-			return try, err
-		}
-		try = numbered(name, n)
-	}
 }
 
 // insert writes a new skill with its first version.

@@ -2,79 +2,20 @@ package skills
 
 import (
 	"context"
+	"encoding/hex"
 	"errors"
-	"fmt"
 	"slices"
-	"strconv"
-	"strings"
 
 	"helix/backend/identity"
 	"helix/backend/skills/definition"
 	"helix/backend/storage"
 )
 
-// semver reads a version such as 1.2.3; ok is false for anything else.
-func semver(v string) (n [3]int, ok bool) {
-	parts := strings.Split(v, ".")
-	if len(parts) != 3 {
-		return n, false
-	}
-	for i, p := range parts {
-		x, err := strconv.Atoi(p)
-		if err != nil || x < 0 {
-			return n, false
-		}
-		n[i] = x
-	}
-	return n, true
-}
-
-// newer reports whether version a comes after b. A text that is no version comes first.
-func newer(a, b string) bool {
-	x, aOK := semver(a)
-	y, bOK := semver(b)
-	if !aOK || !bOK {
-		return aOK
-	}
-	return slices.Compare(x[:], y[:]) > 0
-}
-
-// nextVersion gives a changed definition its number: wanted when that is higher than every
-// number before, else the highest with its patch number raised.
-func nextVersion(tx *storage.Tx, r *row, wanted string) (string, error) {
-	top := r.version
-	rows, err := tx.Query(`SELECT version FROM composite_skill_versions WHERE composite_skill_id = ?`, r.id)
-	if err != nil {
-		return "", err
-	}
-	defer rows.Close()
-	for rows.Next() {
-		var v string
-		if err := rows.Scan(&v); err != nil {
-			return "", err
-		}
-		if newer(v, top) {
-			top = v
-		}
-	}
-	if err := rows.Err(); err != nil {
-		return "", err
-	}
-	if newer(wanted, top) {
-		return wanted, nil
-	}
-	n, ok := semver(top)
-	if !ok {
-		return "1.0.0", nil
-	}
-	return fmt.Sprintf("%d.%d.%d", n[0], n[1], n[2]+1), nil
-}
-
-// at gives the row the definition that it had at a version: the current one when it bears the
+// at gives the row the definition that it had at a version: the current one when it has the
 // label, else the newest that does. Two devices may have given one label to two definitions.
 func (r *row) at(tx *storage.Tx, version string) error {
 	v, err := scanVersion(tx.QueryRow(`SELECT `+versionColumns+` FROM composite_skill_versions WHERE composite_skill_id = ? AND user_id = ? AND version = ?
-		ORDER BY id IS ? DESC, created_at DESC, id DESC LIMIT 1`, r.id, r.user, version, r.head), true)
+		ORDER BY id IS ? DESC, created_at DESC, id DESC LIMIT 1`, r.id, r.user, version, r.head))
 	if err != nil {
 		return err
 	}
@@ -86,7 +27,7 @@ func (r *row) at(tx *storage.Tx, version string) error {
 // ownVersion loads a version of a living skill of the caller, and the skill.
 func ownVersion(tx *storage.Tx, p VersionParams) (*Version, *row, error) {
 	v, err := scanVersion(tx.QueryRow(`SELECT `+versionColumns+` FROM composite_skill_versions WHERE id = ? AND user_id = ?`,
-		p.VersionID, identity.UserID(tx.Context())), true)
+		p.VersionID, identity.UserID(tx.Context())))
 	if err != nil {
 		return nil, nil, err
 	}
@@ -106,16 +47,14 @@ func (s *Service) ListVersions(ctx context.Context, p SkillParams) (VersionsResu
 		if err != nil {
 			return err
 		}
-		return tx.Select(`SELECT id, composite_skill_id, version, definition_hash, note, origin, created_at, '' FROM composite_skill_versions
-			WHERE composite_skill_id = ? ORDER BY created_at DESC, id DESC`, r.id).Each(func(row storage.Row) error {
-			v, err := scanVersion(row, false)
-			if err != nil {
-				return err
-			}
-			v.Current = v.VersionID == r.head
-			out.Versions = append(out.Versions, *v)
-			return nil
-		})
+		list, err := s.kind.History(tx, r.id, nil, -1)
+		for _, v := range list {
+			out.Versions = append(out.Versions, Version{
+				VersionID: v.ID, SkillID: r.id, Version: v.Label, DefinitionHash: hex.EncodeToString(v.Hash[:]), Note: v.Note, Origin: v.Author,
+				Current: v.ID == r.head, CreatedAt: v.CreatedAt,
+			})
+		}
+		return err
 	})
 	return out, err
 }
@@ -246,14 +185,14 @@ func (s *Service) Rollback(ctx context.Context, p RollbackParams) (Meta, error) 
 		}
 		now.body = old
 		now.enabled = now.enabled && valid
-		if now.version, err = nextVersion(tx, now, ""); err != nil {
+		if now.version, err = s.kind.NextVersion(tx, now.item(), ""); err != nil {
 			return err
 		}
 		if err := now.update(tx, true, "back to "+v.Version, "rollback"); err != nil {
 			return err
 		}
-		s.announce(tx, now, "updated")
-		return s.record(tx, "skill.rolled_back", now, map[string]any{"to": v.Version, "version": now.version, "definitionHash": now.hash})
+		s.kind.Announce(tx, now.item(), "updated")
+		return s.kind.Record(tx, now.item(), "rolled_back", map[string]any{"to": v.Version, "version": now.version, "definitionHash": now.hash})
 	})
 	if err != nil {
 		return Meta{}, err

@@ -12,8 +12,8 @@ import (
 
 const versionColumns = `id, composite_skill_id, version, definition_hash, note, origin, created_at, body`
 
-// scanVersion reads one version, with its definition when body is set.
-func scanVersion(from storage.Row, body bool) (*Version, error) {
+// scanVersion reads one version with its definition.
+func scanVersion(from storage.Row) (*Version, error) {
 	v := &Version{}
 	var hash []byte
 	var text string
@@ -25,8 +25,6 @@ func scanVersion(from storage.Row, body bool) (*Version, error) {
 		return nil, err
 	}
 	v.DefinitionHash = hex.EncodeToString(hash)
-	if body {
-		v.Body = json.RawMessage(text)
-	}
+	v.Body = json.RawMessage(text)
 	return v, nil
 }

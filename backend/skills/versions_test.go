@@ -151,18 +151,6 @@ func TestVersionsNeverChange(t *testing.T) {
 	}
 }
 
-func TestNextVersion(t *testing.T) {
-	t.Parallel()
-	for _, c := range []struct {
-		a, b string
-		want bool
-	}{{"1.0.1", "1.0.0", true}, {"1.0.0", "1.0.0", false}, {"1.10.0", "1.9.9", true}, {"", "1.0.0", false}, {"1.0.0", "", true}, {"x.y.z", "", false}} {
-		if newer(c.a, c.b) != c.want {
-			t.Errorf("newer(%q, %q)", c.a, c.b)
-		}
-	}
-}
-
 func TestRights(t *testing.T) {
 	t.Parallel()
 	tools := someTools()

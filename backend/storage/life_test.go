@@ -207,7 +207,7 @@ func TestADayOfUse(t *testing.T) {
 		defer db.Close()
 		pol := DefaultPolicy()
 		pol.HistoryRows, pol.LowSpace = 100, 0
-		s := NewService(db, ServiceOptions{Policy: func() Policy { return pol }})
+		s := NewService(db, ServiceOptions{Policy: func() Policy { return pol }, Retention: []Retention{{Table: "custom_tool_usage", Time: "timestamp"}}})
 		ctx, cancel := context.WithCancel(asUser(t.Context(), db.LocalUser().ID))
 		ended := make(chan error)
 		go func() { ended <- s.Run(ctx) }()

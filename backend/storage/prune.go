@@ -3,6 +3,7 @@ package storage
 import (
 	"context"
 	"database/sql"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -16,26 +17,18 @@ import (
 	"helix/backend/identity"
 )
 
-// HistoryTable declares rows that are worth keeping only for a while. Prune deletes the
-// oldest rows beyond the bounds and cuts large payloads of old ones.
-type HistoryTable struct {
+// Retention declares how long the rows of a table stay. The domain that owns the table
+// declares it, and Prune applies it: to each user's rows, and to all of them the bounds of the
+// policy.
+type Retention struct {
 	Table    string
-	Time     string   // column of microseconds that orders the rows
-	Payloads []string // JSON or text columns that are cut to head and tail
-	Stats    bool     // bounded like statistics, not like runs
-	Only     string   // SQL condition of the rows that may go; "": all
-}
-
-// History lists the tables that Prune bounds, sorted. A table that does not exist yet is
-// skipped, so a domain may be listed before its migration is released.
-var History = []HistoryTable{
-	{Table: "agent_runs", Time: "created_at"},
-	{Table: "composite_skill_executions", Time: "created_at", Only: "pinned = 0 AND status IN ('completed', 'failed', 'cancelled')"},
-	{Table: "container_runs", Time: "created_at"},
-	{Table: "custom_tool_usage", Time: "timestamp", Payloads: []string{"input_params", "output_result"}},
-	{Table: "memory_decay_history", Time: "created_at", Stats: true},
-	{Table: "schedule_runs", Time: "created_at"},
-	{Table: "skill_executions", Time: "timestamp", Payloads: []string{"input_params", "output_result"}},
+	Time     string                         // column of microseconds that orders the rows
+	Key      string                         // columns that identify a row; "" for id, and only then the number of rows is bounded
+	Age      time.Duration                  // in place of the policy's; 0: the policy's
+	Payloads []string                       // JSON or text columns that are cut to head and tail
+	Only     string                         // SQL condition of the rows that may go; "": all
+	Also     string                         // SQL condition of rows that go before their time; "": none
+	Keep     func(*Tx) ([]uuid.UUID, error) // ids that stay; nil: none
 }
 
 const (
@@ -74,7 +67,7 @@ type pruner struct {
 }
 
 func (s *Service) prune(ctx context.Context, users []uuid.UUID, dry bool) (PruneResult, error) {
-	p := &pruner{s: s, pol: s.o.Policy(), dry: dry, now: time.Now(), batch: pruneBatch, columns: map[string][]string{}}
+	p := &pruner{s: s, pol: s.o.Policy(), dry: dry, now: s.o.Now(), batch: pruneBatch, columns: map[string][]string{}}
 	if err := s.db.Read(ctx, func(tx *Tx) error {
 		if err := tx.QueryRow(`SELECT EXISTS (SELECT 1 FROM sync_local WHERE hub IS NOT NULL)`).Scan(&p.hub); err != nil {
 			return err
@@ -91,7 +84,7 @@ func (s *Service) prune(ctx context.Context, users []uuid.UUID, dry bool) (Prune
 		return PruneResult{}, err
 	}
 	for _, u := range users {
-		for _, h := range History {
+		for _, h := range s.o.Retention {
 			if err := p.history(ctx, u, h); err != nil {
 				return PruneResult{}, fmt.Errorf("prune %s: %w", h.Table, err)
 			}
@@ -125,33 +118,54 @@ func (p *pruner) count(table string, rows, bytes int64) {
 	p.out[i].Bytes += bytes
 }
 
-// history applies age and number to one table of one user.
-func (p *pruner) history(ctx context.Context, user uuid.UUID, h HistoryTable) error {
-	cols := p.columns[h.Table]
-	if !slices.Contains(cols, h.Time) || !slices.Contains(cols, "user_id") || !slices.Contains(cols, "id") {
-		return nil
-	}
+// history applies the retention of one table to the rows of one user.
+func (p *pruner) history(ctx context.Context, user uuid.UUID, h Retention) error {
 	rows, age := p.pol.HistoryRows, p.pol.HistoryAge
-	if h.Stats {
-		rows, age = p.pol.StatsRows, p.pol.StatsAge
+	if h.Age > 0 {
+		age = h.Age
 	}
-	at := quote(h.Time)
-	where, args := `user_id = ? AND `+at+` < ?`, []any{user, p.now.Add(-age).UnixMicro()}
-	if err := p.s.db.Read(ctx, func(tx *Tx) error { // the newest row that is one too many
+	at, key := quote(h.Time), "id"
+	where, args := at+` < ?`, []any{user, p.now.Add(-age).UnixMicro()}
+	if h.Also != "" {
+		where += ` OR (` + h.Also + `)`
+	}
+	if h.Key != "" {
+		key = h.Key
+	} else if err := p.s.db.Read(ctx, func(tx *Tx) error { // the newest row that is one too many
 		var when int64
 		var id []byte
 		err := tx.QueryRow(`SELECT `+at+`, id FROM `+quote(h.Table)+` WHERE user_id = ? ORDER BY `+at+` DESC, id DESC LIMIT 1 OFFSET ?`, user, rows).Scan(&when, &id)
 		if err == nil {
-			where, args = `user_id = ? AND (`+at+` < ? OR (`+at+`, id) <= (?, ?))`, append(args, when, id)
+			where, args = where+` OR (`+at+`, id) <= (?, ?)`, append(args, when, id)
 		}
 		return ignoreNoRows(err)
 	}); err != nil {
 		return err
 	}
+	where = `user_id = ? AND (` + where + `)`
 	if h.Only != "" {
-		where = `(` + where + `) AND ` + h.Only
+		where += ` AND ` + h.Only
 	}
-	if err := p.delete(ctx, h.Table, where, args...); err != nil {
+	if h.Keep != nil {
+		var keep []uuid.UUID
+		err := p.s.db.Read(ctx, func(tx *Tx) (err error) {
+			keep, err = h.Keep(tx)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		list := []string{}
+		for _, id := range keep {
+			list = append(list, hex.EncodeToString(id[:]))
+		}
+		text, err := json.Marshal(list)
+		if err != nil {
+			return err
+		}
+		where, args = where+` AND id NOT IN (SELECT unhex(value) FROM json_each(?))`, append(args, string(text))
+	}
+	if err := p.delete(ctx, h.Table, key, where, args...); err != nil {
 		return err
 	}
 	old := p.now.Add(-p.pol.PayloadAge).UnixMicro()
@@ -164,8 +178,9 @@ func (p *pruner) history(ctx context.Context, user uuid.UUID, h HistoryTable) er
 }
 
 // delete removes the rows of table that fulfil where, a batch a transaction, without the
-// change log: what retention removes here stays on other devices until theirs does.
-func (p *pruner) delete(ctx context.Context, table, where string, args ...any) error {
+// change log: what retention removes here stays on other devices until theirs does. key is
+// the columns that identify a row.
+func (p *pruner) delete(ctx context.Context, table, key, where string, args ...any) error {
 	size := []string{"40"} // what a row costs besides its values
 	for _, c := range p.columns[table] {
 		size = append(size, "coalesce(octet_length("+quote(c)+"), 0)")
@@ -180,18 +195,14 @@ func (p *pruner) delete(ctx context.Context, table, where string, args ...any) e
 		p.count(table, rows, bytes)
 		return err
 	}
-	key := "rowid"
-	if slices.Contains(p.columns[table], "id") {
-		key = "id"
-	}
 	for {
 		var rows, bytes int64
 		err := p.turn(ctx, func(tx *Tx) error {
 			pick := `SELECT ` + key + ` FROM ` + t + ` WHERE ` + where + ` LIMIT ` + fmt.Sprint(p.batch)
-			if err := tx.QueryRow(`SELECT coalesce(sum(`+sum+`), 0) FROM `+t+` WHERE `+key+` IN (`+pick+`)`, args...).Scan(&bytes); err != nil {
+			if err := tx.QueryRow(`SELECT coalesce(sum(`+sum+`), 0) FROM `+t+` WHERE (`+key+`) IN (`+pick+`)`, args...).Scan(&bytes); err != nil {
 				return err
 			}
-			r, err := tx.Exec(`DELETE FROM `+t+` WHERE `+key+` IN (`+pick+`)`, args...)
+			r, err := tx.Exec(`DELETE FROM `+t+` WHERE (`+key+`) IN (`+pick+`)`, args...)
 			if err != nil {
 				return err
 			}
@@ -252,10 +263,7 @@ func cutPayload(v string) string {
 }
 
 // cut shortens large payloads of rows older than before.
-func (p *pruner) cut(ctx context.Context, user uuid.UUID, h HistoryTable, column string, before int64) error {
-	if !slices.Contains(p.columns[h.Table], column) {
-		return nil
-	}
+func (p *pruner) cut(ctx context.Context, user uuid.UUID, h Retention, column string, before int64) error {
 	t, c, name := quote(h.Table), quote(column), h.Table+"."+column
 	where := ` WHERE user_id = ? AND ` + quote(h.Time) + ` < ? AND octet_length(` + c + `) > ?`
 	if p.dry {
@@ -307,7 +315,7 @@ func (p *pruner) trash(ctx context.Context, user uuid.UUID) error {
 		if !slices.Contains(cols, "deleted_at") || !slices.Contains(cols, "user_id") {
 			continue
 		}
-		if err := p.delete(ctx, t.Table, `user_id = ? AND deleted_at < ?`, user, p.now.Add(-p.pol.TrashAge).UnixMicro()); err != nil {
+		if err := p.delete(ctx, t.Table, "id", `user_id = ? AND deleted_at < ?`, user, p.now.Add(-p.pol.TrashAge).UnixMicro()); err != nil {
 			return fmt.Errorf("purge %s: %w", t.Table, err)
 		}
 	}
@@ -329,11 +337,11 @@ func (p *pruner) changeLog(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if err := p.delete(ctx, "change_log", `seq IN (SELECT value FROM json_each(?))`, string(list)); err != nil {
+		if err := p.delete(ctx, "change_log", "seq", `seq IN (SELECT value FROM json_each(?))`, string(list)); err != nil {
 			return err
 		}
 	}
-	return p.delete(ctx, "change_log", `seq <= (SELECT seq FROM change_log ORDER BY seq DESC LIMIT 1 OFFSET ?)`, p.pol.ChangeLogMax/logRowBytes)
+	return p.delete(ctx, "change_log", "seq", `seq <= (SELECT seq FROM change_log ORDER BY seq DESC LIMIT 1 OFFSET ?)`, p.pol.ChangeLogMax/logRowBytes)
 }
 
 // supersededChanges lists the entries whose row has a newer one, in one pass over the log,

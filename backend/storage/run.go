@@ -17,14 +17,17 @@ import (
 
 // Times of the background work.
 const (
-	watchEvery  = 30 * time.Second
-	longRead    = 30 * time.Second
-	walLimit    = 64 << 20
-	pruneEvery  = 6 * time.Hour
-	backupEvery = 24 * time.Hour
-	checkEvery  = 7 * 24 * time.Hour
-	retryAfter  = time.Hour // after an automatic backup or check that failed
-	quietTime   = time.Minute
+	watchEvery = 30 * time.Second
+	longRead   = 30 * time.Second
+	walLimit   = 64 << 20
+	pruneEvery = time.Hour
+	// pruneAtLatest is how long pruning is put off while somebody is always at work.
+	pruneAtLatest = 24 * time.Hour
+	maxIdleWait   = 60 // seconds that one batch waits for an idle moment
+	backupEvery   = 24 * time.Hour
+	checkEvery    = 7 * 24 * time.Hour
+	retryAfter    = time.Hour // after an automatic backup or check that failed
+	quietTime     = time.Minute
 )
 
 // Run does the background work until ctx ends: it watches free space, the WAL and long
@@ -69,7 +72,8 @@ func (s *Service) watch(ctx context.Context, next *schedule) {
 			return err
 		})
 	}
-	if s.o.Busy() || !db.quiet(now, quietTime) {
+	late := now.After(next.prune.Add(pruneAtLatest))
+	if (s.o.Busy() || !db.quiet(now, quietTime)) && !late {
 		return
 	}
 	if s.o.Policy().AutoBackup && !s.o.Pause.Active() && now.After(next.backup) && s.overdue(ctx, "last_backup_at", backupEvery, now) {
@@ -81,23 +85,34 @@ func (s *Service) watch(ctx context.Context, next *schedule) {
 	}
 	if now.After(next.prune) && !s.o.Pause.By(pause.Person) { // when space is low, pruning makes some
 		next.prune = now.Add(pruneEvery)
-		s.background(ctx, "prune", s.pruneAll)
+		s.background(ctx, "prune", func(ctx context.Context) error {
+			_, err := s.pruneUsers(ctx)
+			return err
+		})
 	}
 }
 
-func (s *Service) pruneAll(ctx context.Context) error {
-	var users []uuid.UUID
-	if err := s.db.Read(ctx, func(tx *Tx) error {
-		return eachRow(ctx, tx, `SELECT id FROM users`, func(scan func(...any) error) error {
-			var u uuid.UUID
-			defer func() { users = append(users, u) }()
-			return scan(&u)
-		})
-	}); err != nil {
-		return err
+// PruneAll applies the retention settings to every user's rows, as Run does each hour.
+func (s *Service) PruneAll(ctx context.Context) (PruneResult, error) {
+	ctx, done, err := s.exclusive(ctx, "prune")
+	if err != nil {
+		return PruneResult{}, err
 	}
-	_, err := s.prune(ctx, users, false)
-	return err
+	r, err := s.pruneUsers(ctx)
+	done(err)
+	return r, err
+}
+
+func (s *Service) pruneUsers(ctx context.Context) (PruneResult, error) {
+	var users []uuid.UUID
+	err := s.db.Read(ctx, func(tx *Tx) (err error) {
+		users, err = Collect(tx.Select(`SELECT id FROM users`), RowTo[uuid.UUID])
+		return err
+	})
+	if err != nil {
+		return PruneResult{}, err
+	}
+	return s.prune(ctx, users, false)
 }
 
 // background runs one piece of work unless somebody's own long operation is going on.
@@ -132,9 +147,13 @@ func (s *Service) overdue(ctx context.Context, key string, every time.Duration, 
 	return err == nil && now.Sub(at) >= every
 }
 
-// untilIdle waits while a recording or a run is going on.
+// untilIdle waits while a recording or a run is going on, but not for ever: somebody may
+// always be at work.
 func (s *Service) untilIdle(ctx context.Context) error {
-	for s.o.Busy() {
+	for range maxIdleWait {
+		if !s.o.Busy() {
+			break
+		}
 		select {
 		case <-time.After(time.Second):
 		case <-ctx.Done():

@@ -22,11 +22,15 @@ type ServiceOptions struct {
 	UserDir    string        // the user's own files, kept in backups; empty: none
 	BackupDir  string        // default: backups beside the database
 	Policy     func() Policy // the settings in force; nil: DefaultPolicy
+	// Retention lists the tables that Prune bounds.
+	Retention []Retention
 	// Busy reports a recording or a run: prune and automatic backups wait for its end.
 	Busy func() bool
 	// Pause holds automatic backups and pruning back; the service itself pauses background work
 	// while the disk is nearly full. nil: a pause of its own.
 	Pause *pause.Pause
+	// Now is the time that retention counts from; nil: time.Now.
+	Now func() time.Time
 	// EndSessions is called after another database was put in place.
 	EndSessions func()
 
@@ -44,8 +48,6 @@ type Policy struct {
 	HistoryRows                          int64         // rows a user and history table; default 10,000
 	HistoryAge                           time.Duration // default 90 days
 	PayloadAge                           time.Duration // payloads above 64 KiB are cut after this; default 7 days
-	StatsRows                            int64         // default 50,000
-	StatsAge                             time.Duration // default 180 days
 	ChangeLogAge                         time.Duration // default 7 days
 	ChangeLogMax                         int64         // bytes; default 64 MiB
 	TrashAge                             time.Duration // default 30 days
@@ -59,7 +61,6 @@ func DefaultPolicy() Policy {
 	return Policy{
 		AutoBackup: true, BackupMax: 10 << 30, BackupAge: 90 * day, KeepDaily: 7, KeepWeekly: 4, KeepSnapshots: 3,
 		HistoryRows: 10_000, HistoryAge: 90 * day, PayloadAge: 7 * day,
-		StatsRows: 50_000, StatsAge: 180 * day,
 		ChangeLogAge: 7 * day, ChangeLogMax: 64 << 20,
 		TrashAge: 30 * day, BlobAge: day, LowSpace: 500 << 20,
 	}
@@ -87,6 +88,9 @@ func NewService(db *DB, o ServiceOptions) *Service {
 	}
 	if o.Pause == nil {
 		o.Pause, _ = pause.Open("", db.bus) // reads no file
+	}
+	if o.Now == nil {
+		o.Now = time.Now
 	}
 	if o.EndSessions == nil {
 		o.EndSessions = func() {}

@@ -42,7 +42,8 @@ func openHome(t *testing.T, dir string, root *memRoot) *home {
 	t.Helper()
 	h := &home{t: t, dir: dir, root: root}
 	h.db = openWith(t, filepath.Join(dir, "helix.db"), root)
-	h.s = NewService(h.db, ServiceOptions{ConfigFile: filepath.Join(dir, "config.toml"), UserDir: filepath.Join(dir, "mine"), scryptN: 1 << 10})
+	h.s = NewService(h.db, ServiceOptions{ConfigFile: filepath.Join(dir, "config.toml"), UserDir: filepath.Join(dir, "mine"), scryptN: 1 << 10,
+		Retention: []Retention{{Table: "custom_tool_usage", Time: "timestamp", Payloads: []string{"input_params", "output_result"}}}})
 	h.ctx = asUser(t.Context(), h.db.LocalUser().ID)
 	return h
 }

@@ -171,10 +171,9 @@ func (e *execution) refused(ctx context.Context, err error) error {
 			if err := e.append(tx, audit.Error, audit.Denied, map[string]any{"errorClass": "host_denied", "reason": den.Reason}); err != nil {
 				return err
 			}
-			if e.skill != nil {
-				return e.endSkill(tx, &ExecuteSkillResult{Status: SkillFailure, ErrorClass: "host_denied", Error: f.Message, Tier: e.tier, Isolation: e.isolation})
-			}
-			return e.insertUsage(tx, &outcome{status: StatusFailure, class: "host_denied", message: f.Message, started: tx.Now})
+			return e.insertEnd(tx, &ended{
+				state: string(StatusFailure), failure: failure{class: "host_denied", message: f.Message}, tier: e.tier, isolation: e.isolation,
+			})
 		})
 		if werr != nil {
 			e.s.log.Error("record a refused run", "run", e.id, "error", werr)

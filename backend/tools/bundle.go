@@ -7,8 +7,8 @@ import (
 
 	"github.com/google/uuid"
 
-	"helix/backend/audit"
 	"helix/backend/fault"
+	"helix/backend/lifecycle"
 	"helix/backend/storage"
 )
 
@@ -22,14 +22,14 @@ type Bundle struct {
 
 // BundleTool is one tool in a bundle.
 type BundleTool struct {
-	Definition BundleDefinition `json:"definition"`
-	Version    string           `json:"version"`
-	Author     string           `json:"author"`
-	Tags       []string         `json:"tags"`
-	Icon       string           `json:"icon"`
-	Samples    []Sample         `json:"samples,omitempty"`
-	Signature  *BundleSignature `json:"signature,omitempty"`
-	History    []BundleVersion  `json:"history,omitempty"`
+	Definition BundleDefinition           `json:"definition"`
+	Version    string                     `json:"version"`
+	Author     string                     `json:"author"`
+	Tags       []string                   `json:"tags"`
+	Icon       string                     `json:"icon"`
+	Samples    []Sample                   `json:"samples,omitempty"`
+	Signature  *lifecycle.BundleSignature `json:"signature,omitempty"`
+	History    []BundleVersion            `json:"history,omitempty"`
 }
 
 // BundleDefinition is what a tool is: its name and the fields under the definition hash.
@@ -111,8 +111,7 @@ func (s *Service) Export(ctx context.Context, p ExportParams) (ExportResult, err
 				}
 			}
 			out.Bundle.Tools = append(out.Bundle.Tools, b)
-			if err := audit.Append(tx, audit.Entry{Action: "tool.exported", SubjectKind: subjectKind, SubjectID: t.ID.String(),
-				Details: map[string]any{"version": t.Version, "definitionHash": t.DefinitionHash}}); err != nil {
+			if err := s.kind.Record(tx, t.item(), "exported", map[string]any{"version": t.Version, "definitionHash": t.DefinitionHash}); err != nil {
 				return err
 			}
 		}
@@ -138,21 +137,20 @@ func (s *Service) bundleTool(tx *storage.Tx, t *Tool, sign bool) (BundleTool, er
 	b := BundleTool{
 		Definition: t.definition().normalize().bundle(t.Name), Version: t.Version, Author: t.Author, Tags: t.Tags, Icon: t.Icon, Samples: t.Samples,
 	}
-	switch state := t.sig.verify(t.hash, t.Code); {
-	case state == SignatureLegacy:
+	switch state := t.sig.Verify(t.hash, t.Code); {
+	case state == lifecycle.SignatureLegacy:
 		b.Signature = t.sig
-	case state == SignatureUnknown && t.sig.Name == t.Name && t.sig.Version == t.Version && t.sig.Author == t.Author:
+	case state == lifecycle.SignatureUnknown && t.sig.Name == t.Name && t.sig.Version == t.Version && t.sig.Author == t.Author:
 		b.Signature = t.sig
 	case sign:
-		c := *t
-		sig, err := s.sign(tx, &c)
+		sig, err := lifecycle.Sign(tx, s.db, t.item(), t.hash, t.Author)
 		if fault.Is(err, fault.Unavailable) {
 			return b, nil // the key is locked: the tool travels unsigned
 		}
 		if err != nil {
 			return b, err
 		}
-		b.Signature, b.Author = sig, c.Author
+		b.Signature, b.Author = sig, sig.Author
 	}
 	return b, nil
 }

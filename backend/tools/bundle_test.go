@@ -16,6 +16,7 @@ import (
 	"github.com/google/uuid"
 
 	"helix/backend/fault"
+	"helix/backend/lifecycle"
 	"helix/backend/safehttp"
 	"helix/backend/storage"
 	"helix/backend/storage/storagetest"
@@ -83,7 +84,7 @@ func TestBundleRoundTrip(t *testing.T) {
 	}
 	res := b.review2(t, raw, Rename)
 	it := res.Items[0]
-	if it.Action != "create" || it.DefinitionHash != tool.DefinitionHash || it.Signature.State != SignatureUnknown || !slices.Equal(it.RequestedCapabilities, tool.Capabilities) || it.Definition.Description != "<b>hi</b> & bye" {
+	if it.Action != "create" || it.DefinitionHash != tool.DefinitionHash || it.Signature.State != lifecycle.SignatureUnknown || !slices.Equal(it.RequestedCapabilities, tool.Capabilities) || it.Definition.Description != "<b>hi</b> & bye" {
 		t.Fatalf("review %+v", it)
 	}
 	got := b.add2(t, raw, Rename).Tools[0]
@@ -226,8 +227,8 @@ func signWith(t testing.TB, bt *BundleTool, key ed25519.PrivateKey, author strin
 		t.Fatal(err)
 	}
 	bt.Author = author
-	sig := &BundleSignature{Name: bt.Definition.Name, Version: bt.Version, Author: author, SignedAt: "2026-01-02T03:04:05Z", PublicKey: keyText(key.Public().(ed25519.PublicKey))}
-	text, err := signedText(h, sig.Name, sig.Version, sig.Author, sig.SignedAt)
+	sig := &lifecycle.BundleSignature{Name: bt.Definition.Name, Version: bt.Version, Author: author, SignedAt: "2026-01-02T03:04:05Z", PublicKey: lifecycle.KeyText(key.Public().(ed25519.PublicKey))}
+	text, err := sig.Text(h)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -243,18 +244,18 @@ func TestSignatureVectors(t *testing.T) {
 	}}
 	signWith(t, &bt, testKey(1), "Ann")
 	h, _ := bt.Definition.definition().sum()
-	text, _ := signedText(h, "Signed é", "1.2.3", "Ann", "2026-01-02T03:04:05Z")
+	text, _ := bt.Signature.Text(h)
 	golden(t, "signature.json", append(indent(t, map[string]any{
-		"text": string(text), "publicKey": bt.Signature.PublicKey, "signature": bt.Signature.Signature, "fingerprint": keyFingerprint(testKey(1).Public().(ed25519.PublicKey)),
+		"text": string(text), "publicKey": bt.Signature.PublicKey, "signature": bt.Signature.Signature, "fingerprint": lifecycle.Fingerprint(testKey(1).Public().(ed25519.PublicKey)),
 	}), '\n'))
-	state := func(x BundleTool) SignatureState {
+	state := func(x BundleTool) lifecycle.SignatureState {
 		c, err := checker{}.checkCandidate(t.Context(), 0, x)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return c.state
 	}
-	if s := state(bt); s != SignatureUnknown {
+	if s := state(bt); s != lifecycle.SignatureUnknown {
 		t.Fatalf("state %s", s)
 	}
 	for name, change := range map[string]func(*BundleTool){
@@ -269,7 +270,9 @@ func TestSignatureVectors(t *testing.T) {
 		"version":      func(x *BundleTool) { x.Version = "1.2.4" },
 		"author":       func(x *BundleTool) { x.Author = "Ann " },
 		"signed at":    func(x *BundleTool) { x.Signature.SignedAt = "2026-01-02T03:04:06Z" },
-		"key":          func(x *BundleTool) { x.Signature.PublicKey = keyText(testKey(2).Public().(ed25519.PublicKey)) },
+		"key": func(x *BundleTool) {
+			x.Signature.PublicKey = lifecycle.KeyText(testKey(2).Public().(ed25519.PublicKey))
+		},
 		"signature":    func(x *BundleTool) { x.Signature.Signature = "A" + x.Signature.Signature[1:] },
 		"no signature": func(x *BundleTool) { x.Signature.Signature = "" },
 		"legacy flag":  func(x *BundleTool) { x.Signature.Legacy = true },
@@ -280,7 +283,7 @@ func TestSignatureVectors(t *testing.T) {
 		sig := *bt.Signature
 		x.Signature = &sig
 		change(&x)
-		if s := state(x); s != SignatureInvalid {
+		if s := state(x); s != lifecycle.SignatureInvalid {
 			t.Errorf("%s changed: %s", name, s)
 		}
 	}
@@ -296,11 +299,11 @@ func TestLegacySignature(t *testing.T) {
 	pemKey := string(pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der}))
 	payload := "return 1|Tool|1.0.0|Ann|2024"
 	sig := base64.StdEncoding.EncodeToString(ed25519.Sign(key, []byte(payload)))
-	state := func(code, name, version, author, at string) SignatureState {
-		s := &BundleSignature{Name: name, Version: version, Author: author, SignedAt: at, PublicKey: pemKey, Signature: sig, Legacy: true}
-		return s.verify([32]byte{}, code)
+	state := func(code, name, version, author, at string) lifecycle.SignatureState {
+		s := &lifecycle.BundleSignature{Name: name, Version: version, Author: author, SignedAt: at, PublicKey: pemKey, Signature: sig, Legacy: true}
+		return s.Verify([32]byte{}, code)
 	}
-	if s := state("return 1", "Tool", "1.0.0", "Ann", "2024"); s != SignatureLegacy {
+	if s := state("return 1", "Tool", "1.0.0", "Ann", "2024"); s != lifecycle.SignatureLegacy {
 		t.Fatalf("%s", s)
 	}
 	for _, c := range [][5]string{
@@ -308,14 +311,14 @@ func TestLegacySignature(t *testing.T) {
 		{"return 1", "Tool", "1.0.0", "Ann|2024", ""}, {"return 1", "Tool|1.0.0|Ann", "2024", "", ""}, {"return 2", "Tool", "1.0.0", "Ann", "2024"},
 		{"", "return 1|Tool", "1.0.0", "Ann", "2024"},
 	} {
-		if s := state(c[0], c[1], c[2], c[3], c[4]); s != SignatureInvalid {
+		if s := state(c[0], c[1], c[2], c[3], c[4]); s != lifecycle.SignatureInvalid {
 			t.Errorf("%q: %s", c, s)
 		}
 	}
 	b := setup(t)
 	raw := jsonText(map[string]any{"name": "Tool", "version": "1.0.0", "author": "Ann", "signedAt": "2024", "code": "return 1", "signature": sig, "publicKey": pemKey, "capabilities": []string{"state"}})
 	r := b.review2(t, raw, Rename)
-	if r.Items[0].Signature.State != SignatureLegacy || !strings.Contains(strings.Join(r.Items[0].Warnings, " "), "treated as unsigned") {
+	if r.Items[0].Signature.State != lifecycle.SignatureLegacy || !strings.Contains(strings.Join(r.Items[0].Warnings, " "), "treated as unsigned") {
 		t.Errorf("%+v", r.Items[0])
 	}
 }
@@ -352,7 +355,7 @@ func TestTrust(t *testing.T) {
 		t.Fatalf("after trusting the version: %v", err)
 	}
 	signed := b.add2(t, bundleOf("Signed", key, "Ann"), Rename).Tools[0]
-	if signed.Signature.State != SignatureUnknown {
+	if signed.Signature.State != lifecycle.SignatureUnknown {
 		t.Fatalf("%+v", signed.Signature)
 	}
 	wantKind(t, run(signed), fault.Denied)
@@ -367,7 +370,7 @@ func TestTrust(t *testing.T) {
 		t.Fatalf("by a trusted signer: %v", err)
 	}
 	g, _ := b.Get(b.ctx, GetParams{ToolID: signed.ID})
-	if g.Tool.Signature.State != SignatureTrusted {
+	if g.Tool.Signature.State != lifecycle.SignatureTrusted {
 		t.Errorf("%+v", g.Tool.Signature)
 	}
 	r := b.review2(t, bundleOf("Impostor", testKey(5), "Ann"), Rename)
@@ -375,20 +378,20 @@ func TestTrust(t *testing.T) {
 		t.Errorf("a known name with a new key: %v", r.Items[0].Warnings)
 	}
 	bad := json.RawMessage(strings.Replace(string(bundleOf("Bad", key, "Ann")), "return 'Bad'", "return 'bad'", 1))
-	if r := b.review2(t, bad, Rename); r.Items[0].Action != "blocked" || r.Items[0].Signature.State != SignatureInvalid {
+	if r := b.review2(t, bad, Rename); r.Items[0].Action != "blocked" || r.Items[0].Signature.State != lifecycle.SignatureInvalid {
 		t.Errorf("%+v", r.Items[0])
 	}
 	_, err = b.Import(b.ctx, ImportParams{Bundle: bad, DryRun: ptr(false)})
 	wantKind(t, err, fault.Invalid)
 	// A clone keeps the signature until its first edit.
 	c, err := b.Clone(b.ctx, CloneParams{ToolID: signed.ID})
-	if err != nil || c.Tool.Signature.State != SignatureTrusted {
+	if err != nil || c.Tool.Signature.State != lifecycle.SignatureTrusted {
 		t.Fatalf("clone %+v %v", c.Tool.Signature, err)
 	}
-	if u := b.update(t, c.Tool, `{"icon":"z","name":"Renamed"}`); u.Tool.Signature.State != SignatureTrusted {
+	if u := b.update(t, c.Tool, `{"icon":"z","name":"Renamed"}`); u.Tool.Signature.State != lifecycle.SignatureTrusted {
 		t.Errorf("a rename dropped it: %+v", u.Tool.Signature)
 	}
-	if u := b.update(t, c.Tool, `{"code":"return 5"}`); u.Tool.Signature.State != SignatureNone {
+	if u := b.update(t, c.Tool, `{"code":"return 5"}`); u.Tool.Signature.State != lifecycle.SignatureNone {
 		t.Errorf("an edit kept it: %+v", u.Tool.Signature)
 	}
 	own := b.create(t, CreateParams{Name: "Own", Code: "return 1"})
@@ -396,7 +399,7 @@ func TestTrust(t *testing.T) {
 	if err != nil || len(sig.Fingerprint) != 64 {
 		t.Fatal(err)
 	}
-	if g, _ := b.Get(b.ctx, GetParams{ToolID: own.ID}); g.Tool.Signature.State != SignatureTrusted || g.Tool.Signature.Fingerprint != sig.Fingerprint {
+	if g, _ := b.Get(b.ctx, GetParams{ToolID: own.ID}); g.Tool.Signature.State != lifecycle.SignatureTrusted || g.Tool.Signature.Fingerprint != sig.Fingerprint {
 		t.Errorf("%+v", g.Tool.Signature)
 	}
 	_, err = b.TrustSigner(b.ctx, TrustSignerParams{PublicKey: "nonsense"})

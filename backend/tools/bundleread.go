@@ -11,6 +11,7 @@ import (
 
 	"helix/backend/fault"
 	"helix/backend/jcs"
+	"helix/backend/lifecycle"
 )
 
 // BundleProblem are the details of the error about a bundle: which tool, from 0, and which
@@ -32,7 +33,7 @@ func bundleError(item int, field, format string, args ...any) error {
 type candidate struct {
 	tool     BundleTool
 	examined examined
-	state    SignatureState
+	state    lifecycle.SignatureState
 	warnings []string
 	digest   string // of everything that would be stored
 }
@@ -169,22 +170,22 @@ func (k checker) checkCandidate(ctx context.Context, i int, t BundleTool) (candi
 
 // signatureState verifies the signature against what the bundle says of the tool: a name or
 // version that was changed around a valid signature makes it invalid.
-func (c *candidate) signatureState() SignatureState {
+func (c *candidate) signatureState() lifecycle.SignatureState {
 	sig := c.tool.Signature
 	if sig == nil {
-		return SignatureNone
+		return lifecycle.SignatureNone
 	}
 	if sig.Name != c.tool.Definition.Name || sig.Version != c.tool.Version || sig.Author != c.tool.Author {
-		return SignatureInvalid
+		return lifecycle.SignatureInvalid
 	}
-	return sig.verify(c.examined.hash, c.tool.Definition.Code)
+	return sig.Verify(c.examined.hash, c.tool.Definition.Code)
 }
 
 func (c *candidate) explain() {
 	switch c.state {
-	case SignatureNone:
+	case lifecycle.SignatureNone:
 		c.warnings = append(c.warnings, "The tool is not signed: nobody vouches for it. You will be asked to trust this version before its first run.")
-	case SignatureLegacy:
+	case lifecycle.SignatureLegacy:
 		c.warnings = append(c.warnings, "The signature has the older form: it shows who wrote the code and does not cover what the tool asks for, so the tool is treated as unsigned.")
 	}
 	for _, p := range c.examined.result.Warnings {
@@ -270,7 +271,7 @@ func readLegacy(raw []byte) (BundleTool, []string, error) {
 		notes = append(notes, "The old right internet_access became one capability for each allowed host.")
 	}
 	if l.Signature != "" {
-		t.Signature = &BundleSignature{
+		t.Signature = &lifecycle.BundleSignature{
 			Name: l.Name, Version: first(l.Version), Author: l.Author, SignedAt: first(l.SignedAt, l.SignedAtOld),
 			PublicKey: first(l.PublicKey, l.PublicKeyOld), Signature: l.Signature, Legacy: true,
 		}

@@ -106,20 +106,6 @@ func bundleOf(list []json.RawMessage) json.RawMessage {
 	return b
 }
 
-// TrustedSigner implements callable.Portable: one list of signers serves tools and skills.
-func (r *toolProvider) TrustedSigner(ctx context.Context, fingerprint string) (name string, trusted bool, err error) {
-	known, err := r.s.Signers(ctx, struct{}{})
-	if err != nil {
-		return "", false, err
-	}
-	for _, s := range known.Signers {
-		if strings.EqualFold(s.Fingerprint, fingerprint) {
-			return s.Name, s.Trusted, nil
-		}
-	}
-	return "", false, nil
-}
-
 // Ensure implements callable.Maker.
 func (r *toolProvider) Ensure(ctx context.Context, d callable.Draft) (callable.Info, error) {
 	v, err := r.s.Validate(ctx, ValidateParams{Code: d.Code, Language: Language(d.Language), Description: d.Description, Parameters: d.Parameters})

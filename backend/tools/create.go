@@ -6,9 +6,8 @@ import (
 
 	"github.com/google/uuid"
 
-	"helix/backend/audit"
-	"helix/backend/fault"
 	"helix/backend/identity"
+	"helix/backend/lifecycle"
 	"helix/backend/storage"
 )
 
@@ -43,7 +42,7 @@ func (s *Service) Create(ctx context.Context, p CreateParams) (CreateResult, err
 		Name: p.Name, Icon: p.Icon, Visibility: p.Visibility, Version: p.Version, Samples: p.Samples, Tags: p.Tags,
 	}
 	if t.Version == "" {
-		t.Version = "1.0.0"
+		t.Version = lifecycle.FirstVersion
 	}
 	if t.Visibility == "" {
 		t.Visibility = Private
@@ -98,14 +97,10 @@ func checkFields(t *Tool) (err error) {
 
 // add inserts a checked tool with its first version.
 func (s *Service) add(tx *storage.Tx, t *Tool, note string) error {
-	var n int
-	if err := tx.QueryRow(`SELECT count(*) FROM custom_tools WHERE user_id = ? AND deleted_at IS NULL`, t.owner).Scan(&n); err != nil {
+	if err := s.kind.CheckCount(tx, t.owner, s.o.maxTools()); err != nil {
 		return err
 	}
-	if n >= s.o.maxTools() {
-		return fault.Limitf("There are %d tools already; no more than %d can be kept. Delete some first.", n, s.o.maxTools())
-	}
-	if err := conflictOnName(tx, t); err != nil {
+	if err := s.checkNameFree(tx, t); err != nil {
 		return err
 	}
 	t.CreatedAt, t.UpdatedAt = tx.Now, tx.Now
@@ -115,10 +110,9 @@ func (s *Service) add(tx *storage.Tx, t *Tool, note string) error {
 	if err := insertVersion(tx, t, note); err != nil {
 		return err
 	}
-	s.announce(tx, t.ID, "created")
-	return audit.Append(tx, audit.Entry{Action: "tool.created", SubjectKind: subjectKind, SubjectID: t.ID.String(), Details: map[string]any{
+	return s.kind.Changed(tx, t.item(), "created", map[string]any{
 		"name": t.Name, "version": t.Version, "definitionHash": t.DefinitionHash, "origin": t.Origin, "capabilities": t.Capabilities,
-	}})
+	})
 }
 
 // NameTaken are the details of the conflict when another tool has the name.
@@ -128,15 +122,7 @@ type NameTaken struct {
 	Version string    `json:"version"`
 }
 
-func conflictOnName(tx *storage.Tx, t *Tool) error {
-	id, taken, err := nameTaken(tx, t.owner, t.Name, t.ID)
-	if err != nil || !taken {
-		return err
-	}
-	other, err := ownTool(tx, id)
-	if err != nil {
-		return err
-	}
-	return fault.Conflictf("A tool named %q exists already (version %s).", other.Name, other.Version).
-		WithDetails(NameTaken{other.ID, other.Name, other.Version})
+// checkNameFree refuses a name that another tool of the user has.
+func (s *Service) checkNameFree(tx *storage.Tx, t *Tool) error {
+	return s.kind.CheckName(tx, t.item(), func(other lifecycle.Item) any { return NameTaken{other.ID, other.Name, other.Version} })
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/google/uuid"
 
 	"helix/backend/fault"
+	"helix/backend/lifecycle"
 	"helix/backend/storage"
 	"helix/backend/storage/storagetest"
 	"helix/backend/testkit"
@@ -54,7 +55,7 @@ func TestCreateKeepsWhatWasGiven(t *testing.T) {
 	}
 	tl := r.Tool
 	if tl.Name != "My Tool" || tl.Version != "1.0.0" || tl.Language != JavaScript || tl.SandboxProfile != Standard || tl.Visibility != Private || !tl.IsEnabled ||
-		!slices.Equal(tl.Tags, []string{"a", "b"}) || string(tl.Parameters) != defaultParameters || len(tl.DefinitionHash) != 64 || tl.Signature.State != SignatureNone || tl.Suspended {
+		!slices.Equal(tl.Tags, []string{"a", "b"}) || string(tl.Parameters) != defaultParameters || len(tl.DefinitionHash) != 64 || tl.Signature.State != lifecycle.SignatureNone || tl.Suspended {
 		t.Fatalf("tool = %+v", tl)
 	}
 	got, err := b.Get(b.ctx, GetParams{ToolID: tl.ID})

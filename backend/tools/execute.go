@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"strings"
 	"time"
 
@@ -15,6 +14,7 @@ import (
 	"helix/backend/duration"
 	"helix/backend/fault"
 	"helix/backend/identity"
+	"helix/backend/lifecycle"
 	"helix/backend/permission"
 	"helix/backend/sandbox"
 	"helix/backend/storage"
@@ -188,28 +188,44 @@ type Denial struct {
 	Action             string      `json:"action,omitempty"` // the method that lifts it
 }
 
-func (s *Service) run(ctx context.Context, c Caller, p ExecuteParams) (_ ExecuteResult, err error) {
+func (s *Service) run(ctx context.Context, c Caller, p ExecuteParams) (ExecuteResult, error) {
 	e, err := s.prepare(ctx, c, p)
 	if err != nil {
 		return ExecuteResult{}, err
 	}
+	var out ExecuteResult
+	err = e.run(ctx, func() error { return e.checkParams(ctx, p.Params) }, func() error {
+		out, err = e.perform(ctx)
+		return err
+	})
+	return out, err
+}
+
+// run makes every check of a stored definition in their order, then carries the run out. check
+// checks its parameters.
+func (e *execution) run(ctx context.Context, check, perform func() error) (err error) {
 	defer func() { e.events.abandon(err) }()
 	if err := e.admit(ctx); err != nil { // enabled and approved
-		return ExecuteResult{}, err
+		return err
 	}
-	if err := e.checkParams(ctx, p.Params); err != nil {
-		return ExecuteResult{}, err
+	if err := check(); err != nil {
+		return err
 	}
-	release, err := s.enter(ctx, e)
+	return e.carryOut(ctx, perform)
+}
+
+// carryOut waits for the run's turn, settles its rights and performs it.
+func (e *execution) carryOut(ctx context.Context, perform func() error) error {
+	release, err := e.s.enter(ctx, e)
 	if err != nil {
-		return ExecuteResult{}, err
+		return err
 	}
 	defer release()
 	if err := e.authorize(ctx); err != nil {
-		return ExecuteResult{}, e.refused(ctx, err)
+		return e.refused(ctx, err)
 	}
-	defer s.perm.EndRun(context.WithoutCancel(ctx), e.id) //nolint:errcheck // grants of the run also expire by themselves
-	return e.perform(ctx)
+	defer e.s.perm.EndRun(context.WithoutCancel(ctx), e.id) //nolint:errcheck // grants of the run also expire by themselves
+	return perform()
 }
 
 // prepare finds the tool and makes the run, without any effect.
@@ -279,7 +295,7 @@ func (e *execution) load(ctx context.Context, id uuid.UUID, version string) erro
 			return fault.Deniedf("%q belongs to somebody else. Clone it first, then run your copy.", t.Name).
 				WithDetails(Denial{Reason: "foreign", Action: "tools.clone"})
 		}
-		if t.Signature, err = e.s.trust(tx, t.owner, t.sig, t.sig.verify(t.hash, t.Code)); err != nil {
+		if t.Signature, err = lifecycle.Trust(tx, e.s.db, t.owner, t.sig, t.sig.Verify(t.hash, t.Code)); err != nil {
 			return err
 		}
 		e.current = t.Version
@@ -332,40 +348,48 @@ func (e *execution) makeDraft(ctx context.Context, p ExecuteParams) error {
 	return nil
 }
 
-// admit checks that the tool is enabled and its definition approved.
+// noun is what messages call the thing that runs.
+func (e *execution) noun() string {
+	if e.skill != nil {
+		return "skill"
+	}
+	return "tool"
+}
+
+// admit checks that what runs is enabled and its definition approved.
 func (e *execution) admit(ctx context.Context) error {
 	if err := e.checkDefinition(); err != nil {
 		return err
 	}
 	if !e.tool.IsEnabled {
-		return fault.Deniedf("The tool %q is disabled. Enable it to run it.", e.tool.Name).
-			WithDetails(Denial{Reason: "disabled", Action: "tools.set_enabled"})
+		action := "tools.set_enabled"
+		if e.skill != nil {
+			action = "skills.update_wasm"
+		}
+		return fault.Deniedf("The %s %q is disabled. Enable it to run it.", e.noun(), e.tool.Name).
+			WithDetails(Denial{Reason: "disabled", Action: action})
 	}
-	d, err := e.s.perm.Decide(e.withSubject(ctx), permission.Request{
-		Subject: e.subject(), Tier: permission.ReadOnly, Caller: e.caller.Authority, RunID: e.id,
-		Interactive: e.ask, Why: e.caller.Why, RunKind: e.kind, Rerun: e.rerun, Waiting: e.waiting,
-	})
-	if err != nil {
+	d, err := e.s.perm.Decide(e.withSubject(ctx), e.request("", "", permission.ReadOnly))
+	if err != nil || d.Effect == permission.Allow {
 		return err
 	}
-	if d.Effect == permission.Allow {
-		return nil
-	}
 	den := Denial{Reason: d.Reason, PendingApprovalID: idOrNil(d.PendingID)}
-	msg := "The tool %q may not run now."
+	msg := "may not run now."
 	switch d.Reason {
 	case permission.ReasonDefinitionChanged:
 		den.Action = "approvals.decide"
-		msg = "The tool %q has changed since it was approved. Look at the change in Approvals, then run it again."
-		if e.tool.Origin != OriginLocal && e.tool.sig == nil {
-			msg = "The tool %q came from elsewhere and carries no signature. Trust this version in Approvals before its first run."
-		} else if e.tool.Origin != OriginLocal {
-			msg = "The tool %q came from elsewhere and its signer is not trusted here. Trust the signer or this version before its first run."
+		switch {
+		case e.skill != nil || e.tool.Origin == OriginLocal:
+			msg = "has changed since it was approved. Look at the change in Approvals, then run it again."
+		case e.tool.sig == nil:
+			msg = "came from elsewhere and carries no signature. Trust this version in Approvals before its first run."
+		default:
+			msg = "came from elsewhere and its signer is not trusted here. Trust the signer or this version before its first run."
 		}
 	case permission.ReasonCallerLacks:
-		msg = "The caller does not hold the rights to run %q."
+		return fault.Deniedf("The caller does not hold the rights to run %q.", e.tool.Name).WithDetails(den)
 	}
-	return fault.Deniedf(msg, e.tool.Name).WithDetails(den)
+	return fault.Deniedf("The %s %q %s", e.noun(), e.tool.Name, msg).WithDetails(den)
 }
 
 // checkDefinition refuses a run whose caller counts on another definition.
@@ -373,7 +397,7 @@ func (e *execution) checkDefinition() error {
 	if e.caller.Definition == "" || e.caller.Definition == e.tool.DefinitionHash {
 		return nil
 	}
-	return fault.Deniedf("%s", e.speak(fmt.Sprintf("The tool %q has changed since its caller began.", e.tool.Name))).
+	return fault.Deniedf("The %s %q has changed since its caller began.", e.noun(), e.tool.Name).
 		WithDetails(Denial{Reason: permission.ReasonDefinitionChanged, Action: "permissions.diff"})
 }
 

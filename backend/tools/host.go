@@ -245,14 +245,6 @@ func (e *execution) depth() int {
 	return n
 }
 
-// callerKind is what this run is to a tool that it calls.
-func (e *execution) callerKind() string {
-	if e.skill != nil {
-		return "skill"
-	}
-	return "tool"
-}
-
 // maxDepth is how deep tools may call one another.
 const maxDepth = 4
 
@@ -279,7 +271,7 @@ func (h *host) tool(ctx context.Context, c *call, p sandbox.ToolRequest) (sandbo
 	if e.depth() >= maxDepth {
 		return sandbox.ToolResponse{}, fault.Limitf("Tools can call one another at most %d deep.", maxDepth)
 	}
-	r, err := e.s.ExecuteFor(ctx, Caller{Kind: e.callerKind(), Authority: e.auth, RunID: e.id, outer: e}, ExecuteParams{ToolID: &inner.ID, Params: p.Params})
+	r, err := e.s.ExecuteFor(ctx, Caller{Kind: e.noun(), Authority: e.auth, RunID: e.id, outer: e}, ExecuteParams{ToolID: &inner.ID, Params: p.Params})
 	if err != nil {
 		return sandbox.ToolResponse{}, err
 	}

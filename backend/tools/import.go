@@ -11,9 +11,9 @@ import (
 
 	"github.com/google/uuid"
 
-	"helix/backend/audit"
 	"helix/backend/fault"
 	"helix/backend/identity"
+	"helix/backend/lifecycle"
 	"helix/backend/safehttp"
 	"helix/backend/storage"
 )
@@ -44,17 +44,17 @@ func (OnConflict) Enum() []string { return []string{"rename", "replace", "skip"}
 
 // ImportItem is the review of one tool.
 type ImportItem struct {
-	Name                  string           `json:"name"`
-	Action                string           `json:"action"` // create, rename, replace, skip or blocked
-	NewName               string           `json:"newName,omitempty"`
-	DefinitionHash        string           `json:"definitionHash"`
-	Signature             SignatureInfo    `json:"signature"`
-	RequestedCapabilities []string         `json:"requestedCapabilities"`
-	Warnings              []string         `json:"warnings"`
-	Diff                  *DiffResult      `json:"diff,omitempty"` // replace: what changes in the tool that is here
-	Definition            BundleDefinition `json:"definition"`
-	Version               string           `json:"version"`
-	Author                string           `json:"author"`
+	Name                  string                  `json:"name"`
+	Action                string                  `json:"action"` // create, rename, replace, skip or blocked
+	NewName               string                  `json:"newName,omitempty"`
+	DefinitionHash        string                  `json:"definitionHash"`
+	Signature             lifecycle.SignatureInfo `json:"signature"`
+	RequestedCapabilities []string                `json:"requestedCapabilities"`
+	Warnings              []string                `json:"warnings"`
+	Diff                  *DiffResult             `json:"diff,omitempty"` // replace: what changes in the tool that is here
+	Definition            BundleDefinition        `json:"definition"`
+	Version               string                  `json:"version"`
+	Author                string                  `json:"author"`
 }
 
 // ImportResult is the review and, after the second step, the tools that were added; they are
@@ -151,13 +151,13 @@ func (s *Service) plans(tx *storage.Tx, list []candidate, on OnConflict) ([]plan
 			Warnings: append([]string{}, c.warnings...), Definition: c.tool.Definition, Version: c.tool.Version, Author: c.tool.Author,
 		}
 		var err error
-		if it.Signature, err = s.trust(tx, user, c.tool.Signature, c.state); err != nil {
+		if it.Signature, err = lifecycle.Trust(tx, s.db, user, c.tool.Signature, c.state); err != nil {
 			return nil, err
 		}
-		if it.Signature.State == SignatureUnknown {
+		if it.Signature.State == lifecycle.SignatureUnknown {
 			it.Warnings = append(it.Warnings, "The signature is valid, but its key is new here. Compare the fingerprint with the signer before you trust it.")
 		}
-		known, err := authorHasOtherKey(tx, user, c.tool.Author, it.Signature.Fingerprint)
+		known, err := lifecycle.AuthorHasOtherKey(tx, user, c.tool.Author, it.Signature.Fingerprint)
 		if err != nil {
 			return nil, err
 		}
@@ -165,56 +165,33 @@ func (s *Service) plans(tx *storage.Tx, list []candidate, on OnConflict) ([]plan
 			it.Warnings = append(it.Warnings, "You know an author named \""+c.tool.Author+"\" with another key. This may be somebody else.")
 		}
 		p := plan{}
-		if id, isTaken, err := nameTaken(tx, user, it.Name, uuid.Nil); err != nil {
+		old, err := s.kind.Named(tx, user, it.Name, uuid.Nil)
+		if err != nil {
 			return nil, err
-		} else if isTaken {
+		}
+		if old != nil {
 			it.Action = string(on)
 			switch on {
 			case Rename:
-				if it.NewName, err = freeNameBeside(tx, user, it.Name, taken); err != nil {
+				if it.NewName, err = s.kind.FreeName(tx, user, it.Name, taken); err != nil {
 					return nil, err
 				}
+				taken[strings.ToLower(it.NewName)] = true
 			case Replace:
-				if p.old, err = ownTool(tx, id); err != nil {
+				if p.old, err = ownTool(tx, old.ID); err != nil {
 					return nil, err
 				}
 				d := compare(p.old.definition(), c.examined.def, p.old.Version, c.tool.Version)
 				it.Diff = &d
 			}
 		}
-		if it.Signature.State == SignatureInvalid {
+		if it.Signature.State == lifecycle.SignatureInvalid {
 			it.Action = "blocked"
 		}
 		p.item = it
 		out = append(out, p)
 	}
 	return out, nil
-}
-
-// freeNameBeside is freeName that also avoids the names of the bundle itself.
-func freeNameBeside(tx *storage.Tx, user uuid.UUID, name string, taken map[string]bool) (string, error) {
-	for n := 2; ; n++ {
-		try := withSuffix(name, n)
-		_, exists, err := nameTaken(tx, user, try, uuid.Nil)
-		if err != nil {
-			return "", err
-		}
-		if !exists && !taken[strings.ToLower(try)] {
-			taken[strings.ToLower(try)] = true
-			return try, nil
-		}
-	}
-}
-
-// authorHasOtherKey reports whether the user knows the author's name with another key.
-func authorHasOtherKey(tx *storage.Tx, user uuid.UUID, author, fingerprint string) (bool, error) {
-	if author == "" || fingerprint == "" {
-		return false, nil
-	}
-	var n int
-	err := tx.QueryRow(`SELECT count(*) FROM tool_signers WHERE user_id = ? AND lower(name) = lower(?) AND fingerprint <> ? AND deleted_at IS NULL`,
-		user, author, fingerprint).Scan(&n)
-	return n > 0, err
 }
 
 func digests(list []candidate) []string {
@@ -301,8 +278,8 @@ func (s *Service) commit(ctx context.Context, list []candidate, source string, o
 // importOne adds or replaces one tool in tx.
 func (s *Service) importOne(tx *storage.Tx, c *candidate, p plan, origin Origin) (*Tool, error) {
 	user := identity.UserID(tx.Context())
-	if fp := p.item.Signature.Fingerprint; fp != "" && p.item.Signature.State != SignatureTrusted {
-		if err := addSigner(tx, user, fp, p.item.Signature.PublicKey, c.tool.Author); err != nil {
+	if p.item.Signature.State != lifecycle.SignatureTrusted {
+		if err := lifecycle.AddSigner(tx, user, c.tool.Signature); err != nil {
 			return nil, err
 		}
 	}
@@ -341,7 +318,11 @@ func (s *Service) replace(tx *storage.Tx, c *candidate, old *Tool, origin Origin
 	t := *old
 	t.setDefinition(c.examined.def)
 	t.Author, t.Icon, t.Tags, t.Samples, t.Origin, t.IsEnabled, t.Visibility = c.tool.Author, c.tool.Icon, c.tool.Tags, c.tool.Samples, origin, false, Private
-	if !hasVersion(tx, t.ID, c.tool.Version) {
+	used, err := s.kind.HasVersion(tx, t.ID, c.tool.Version)
+	if err != nil {
+		return nil, err
+	}
+	if !used {
 		t.Version = c.tool.Version
 	}
 	if _, err := s.commitDefinition(tx, old, &t, c.examined.hash, "replaced by an import"); err != nil {
@@ -352,8 +333,7 @@ func (s *Service) replace(tx *storage.Tx, c *candidate, old *Tool, origin Origin
 		return nil, err
 	}
 	s.announce(tx, t.ID, "updated")
-	if err := audit.Append(tx, audit.Entry{Action: "tool.imported", SubjectKind: subjectKind, SubjectID: t.ID.String(),
-		Details: map[string]any{"version": t.Version, "definitionHash": t.DefinitionHash, "replaced": old.Version}}); err != nil {
+	if err := s.kind.Record(tx, t.item(), "imported", map[string]any{"version": t.Version, "definitionHash": t.DefinitionHash, "replaced": old.Version}); err != nil {
 		return nil, err
 	}
 	return &t, s.complete(tx, &t)

@@ -10,6 +10,7 @@ import (
 
 	"helix/backend/fault"
 	"helix/backend/identity"
+	"helix/backend/lifecycle"
 	"helix/backend/storage"
 )
 
@@ -103,22 +104,17 @@ func (s *Service) List(ctx context.Context, p ListParams) (ListResult, error) {
 	}
 	user := identity.UserID(ctx)
 	out.Limit, out.Offset = p.Limit, p.Offset
-	where := []string{"t.user_id = ?", "t.deleted_at IS NULL"}
-	args := []any{user}
-	if p.Query != "" {
-		where = append(where, `(t.name LIKE ? ESCAPE '\' OR t.description LIKE ? ESCAPE '\')`)
-		args = append(args, storage.Like(p.Query), storage.Like(p.Query))
-	}
+	var f lifecycle.Filter
+	f.Add("user_id = ?", user)
+	f.Add("deleted_at IS NULL")
+	f.Text(p.Query, "name", "description")
 	if p.Visibility != "" {
-		where, args = append(where, "t.visibility = ?"), append(args, string(p.Visibility))
+		f.Add("visibility = ?", string(p.Visibility))
 	}
 	if p.Enabled != nil {
-		where, args = append(where, "t.is_enabled = ?"), append(args, *p.Enabled)
+		f.Add("is_enabled = ?", *p.Enabled)
 	}
-	for _, tag := range p.Tags {
-		where = append(where, "EXISTS (SELECT 1 FROM json_each(t.tags) j WHERE lower(j.value) = lower(?))")
-		args = append(args, strings.TrimSpace(tag))
-	}
+	f.Tags(p.Tags...)
 	order := map[ListSort]string{
 		"": "t.updated_at DESC, t.id DESC", SortRecent: "t.updated_at DESC, t.id DESC",
 		SortName: "t.name COLLATE NOCASE, t.id", SortUsage: "t.usage_count DESC, t.id",
@@ -129,37 +125,21 @@ func (s *Service) List(ctx context.Context, p ListParams) (ListResult, error) {
 			if err != nil {
 				return err
 			}
-			marks := "(" + strings.TrimSuffix(strings.Repeat("?,", len(ids)), ",") + ")"
-			if *p.Suspended {
-				where = append(where, "t.id IN "+marks)
-			} else {
-				where = append(where, "t.id NOT IN "+marks)
-			}
-			for _, id := range ids {
-				args = append(args, id)
-			}
+			f.OneOf("id", ids, *p.Suspended)
 		}
-		cond := strings.Join(where, " AND ")
-		if err := tx.QueryRow(`SELECT count(*) FROM custom_tools t WHERE `+cond, args...).Scan(&out.Total); err != nil {
+		if err := tx.QueryRow(`SELECT count(*) FROM custom_tools t WHERE `+f.Where(), f.Args...).Scan(&out.Total); err != nil {
 			return err
 		}
-		rows, err := tx.Query(`SELECT `+summaryColumns+`, coalesce((SELECT u.status FROM custom_tool_usage u WHERE u.custom_tool_id = t.id
-			ORDER BY u.timestamp DESC LIMIT 1), '') FROM custom_tools t WHERE `+cond+` ORDER BY `+order+` LIMIT ? OFFSET ?`,
-			append(args, p.Limit, p.Offset)...)
-		if err != nil {
-			return err
-		}
-		defer rows.Close()
-		for rows.Next() {
+		var err error
+		out.Tools, err = storage.Collect(tx.Select(`SELECT `+summaryColumns+`, coalesce((SELECT u.status FROM custom_tool_usage u WHERE u.custom_tool_id = t.id
+			ORDER BY u.timestamp DESC LIMIT 1), '') FROM custom_tools t WHERE `+f.Where()+` ORDER BY `+order+` LIMIT ? OFFSET ?`,
+			append(f.Args, p.Limit, p.Offset)...), func(row storage.Row) (Summary, error) {
 			var last string
-			t, err := scanSummary(rows, &last)
-			if err != nil {
-				return err
-			}
+			t, err := scanSummary(row, &last)
 			t.Mine, t.LastStatus = true, last
-			out.Tools = append(out.Tools, t)
-		}
-		if err := rows.Err(); err != nil {
+			return t, err
+		})
+		if err != nil {
 			return err
 		}
 		return s.markSuspended(tx, out.Tools)

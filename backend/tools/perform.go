@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -11,6 +13,7 @@ import (
 	"helix/backend/audit"
 	"helix/backend/bus"
 	"helix/backend/fault"
+	"helix/backend/lifecycle"
 	"helix/backend/permission"
 	"helix/backend/sandbox"
 	"helix/backend/storage"
@@ -92,38 +95,69 @@ func (e *execution) record(ctx context.Context, action, result string, details m
 	return nil
 }
 
-// outcome is how a run ended, for its row.
-type outcome struct {
-	status  RunStatus
-	class   string
-	message string
-	output  json.RawMessage
-	wallMs  float64
-	cpuMs   float64
-	memory  float64 // MiB
-	calls   int
-	started time.Time
+// ended is how a run ended: what its row keeps and what the answer is made from.
+type ended struct {
+	state     string // success, failure, timeout or canceled
+	output    json.RawMessage
+	failure   // the zero value: it succeeded
+	wallMs    float64
+	usage     sandbox.Usage
+	tier      string
+	isolation string
+	reasons   []string
+	logs      []LogLine
+	warnings  []string
 }
 
-// insertUsage writes the one row of a run and counts it.
-func (e *execution) insertUsage(tx *storage.Tx, o *outcome) error {
+// failure is why a run failed.
+type failure struct {
+	class, message, stack string
+	details               json.RawMessage
+	pending               *uuid.UUID
+}
+
+func (o *ended) cpuMs() float64  { return ms(o.usage.CPU) }
+func (o *ended) memory() float64 { return float64(o.usage.PeakMemory) / (1 << 20) }
+
+// keptRun is the part of an ended run that both tables of runs keep, with secrets masked.
+type keptRun struct {
+	input, output  json.RawMessage
+	class, message any
+}
+
+func (e *execution) kept(o *ended) keptRun {
 	hidden := append(append([]string{}, e.hidden...), e.host.secretValues()...)
-	params := payload(maskText(e.stored, hidden))
-	output := o.output
-	if output != nil {
-		output = payload(maskText(output, hidden))
+	k := keptRun{input: payload(maskText(e.stored, hidden))}
+	if o.output != nil {
+		k.output = payload(maskText(o.output, hidden))
 	}
-	var class, message any
 	if o.class != "" {
-		class = o.class
+		k.class = o.class
 	}
 	if o.message != "" {
-		message = string(maskText([]byte(shorten(o.message, 4000)), hidden))
+		k.message = string(maskText([]byte(shorten(o.message, 4000)), hidden))
+	}
+	return k
+}
+
+// insertEnd writes how the run ended into its row.
+func (e *execution) insertEnd(tx *storage.Tx, o *ended) error {
+	if e.skill != nil {
+		return e.endSkill(tx, o)
+	}
+	return e.insertUsage(tx, o)
+}
+
+// insertUsage writes the one row of a tool's run and counts it.
+func (e *execution) insertUsage(tx *storage.Tx, o *ended) error {
+	k, status := e.kept(o), RunStatus(o.state)
+	if !slices.Contains(status.Enum(), o.state) {
+		status = StatusFailure
 	}
 	if _, err := tx.Exec(`INSERT INTO custom_tool_usage (id, custom_tool_id, user_id, input_params, output_result, status, error_class,
 		error_message, execution_time_ms, cpu_time_ms, memory_used_mb, host_calls, version, definition_hash, caller, parent_id, timestamp, created_at, updated_at)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-		e.id, e.tool.ID, e.user, params, output, string(o.status), class, message, o.wallMs, o.cpuMs, o.memory, o.calls,
+		e.id, e.tool.ID, e.user, k.input, k.output, string(status), k.class, k.message, o.wallMs, o.cpuMs(), o.memory(), o.usage.HostCalls,
 		e.version, e.tool.hash, e.kind, e.caller.RunID, tx.Now, tx.Now, tx.Now); err != nil {
 		return err
 	}
@@ -188,53 +222,69 @@ func (e *execution) perform(ctx context.Context) (ExecuteResult, error) {
 			Log:  e.events.log,
 		})
 	}
-	return e.finish(ctx, res, err, warning)
+	o, err := e.finish(ctx, res, err, warning)
+	out := ExecuteResult{
+		Success: o.class == "", Output: o.output, Error: o.message, ErrorClass: o.class, ErrorStack: o.stack, ErrorDetails: o.details,
+		ExecutionTimeMs: o.wallMs, AuditLog: orEmpty(e.trail.wire), ExecutionID: e.id, CPUTimeMs: o.cpuMs(), MemoryUsedMb: o.memory(), Logs: o.logs,
+		PendingApprovalID: o.pending, Warnings: o.warnings, Draft: e.draft,
+	}
+	if out.Output == nil {
+		out.Output = json.RawMessage("null")
+	}
+	return out, err
 }
 
 func (e *execution) trust() sandbox.Trust {
 	switch {
 	case e.tool.Origin == OriginLocal:
 		return sandbox.TrustOwn
-	case e.tool.Signature.State == SignatureTrusted:
+	case e.tool.Signature.State == lifecycle.SignatureTrusted:
 		return sandbox.TrustSigned
 	}
 	return sandbox.TrustForeign
 }
 
-// finish turns how the sandbox ended into the answer and writes it down: the usage row, the
-// counter and the last entries in one transaction.
-func (e *execution) finish(ctx context.Context, res sandbox.Result, runErr error, warning string) (ExecuteResult, error) {
+// finish writes down how the sandbox ended: the row and the last entries in one transaction.
+// The error says that the sandbox was not available; the run is on record then too.
+func (e *execution) finish(ctx context.Context, res sandbox.Result, runErr error, warning string) (*ended, error) {
 	ctx = context.WithoutCancel(ctx)
-	out := ExecuteResult{
-		Success: runErr == nil, Output: res.Output, ExecutionID: e.id, Draft: e.draft, Logs: []LogLine{},
-		ExecutionTimeMs: ms(time.Since(e.started)), CPUTimeMs: ms(res.Usage.CPU), MemoryUsedMb: float64(res.Usage.PeakMemory) / (1 << 20),
+	o := &ended{
+		state: string(StatusSuccess), wallMs: ms(time.Since(e.started)), usage: res.Usage, tier: res.Tier, isolation: res.Isolation,
+		reasons: orEmpty(res.Reasons), logs: []LogLine{},
+	}
+	if o.tier == "" { // it did not come as far
+		o.tier, o.isolation, o.reasons = e.tier, e.isolation, orEmpty(e.reasons)
 	}
 	if warning != "" {
-		out.Warnings = append(out.Warnings, warning)
+		o.warnings = append(o.warnings, warning)
 	}
 	for _, l := range res.Logs {
-		out.Logs = append(out.Logs, e.logLine(l))
+		o.logs = append(o.logs, e.logLine(l))
 	}
-	o := &outcome{status: StatusSuccess, wallMs: out.ExecutionTimeMs, cpuMs: out.CPUTimeMs, memory: out.MemoryUsedMb, calls: res.Usage.HostCalls, started: e.started}
-	state := string(StatusSuccess)
-	if runErr != nil {
-		e.explain(runErr, &out)
-		out.Output = nil
-		o.status = StatusFailure
-		if out.ErrorClass == string(sandbox.ClassTimeout) || out.ErrorClass == string(sandbox.ClassCPU) {
-			o.status = StatusTimeout
+	details := map[string]any{
+		"microseconds": time.Since(e.started).Microseconds(), "cpuMicroseconds": o.usage.CPU.Microseconds(), "hostCalls": o.usage.HostCalls,
+	}
+	if e.tier != "" {
+		details["tier"], details["isolation"] = o.tier, o.isolation
+	}
+	action, result := audit.Complete, audit.OK
+	if runErr == nil {
+		if o.output = res.Output; len(o.output) == 0 {
+			o.output = json.RawMessage("null")
 		}
-		o.class, o.message = out.ErrorClass, out.Error
-		state = string(o.status)
-		if out.ErrorClass == string(sandbox.ClassCanceled) {
-			state = "canceled"
+		details["output"], details["bytes"] = digest(o.output), len(o.output)
+	} else {
+		o.failure, o.state = e.explain(runErr), string(StatusFailure)
+		action, result = audit.Error, audit.Failed
+		details["errorClass"] = o.class
+		switch sandbox.Class(o.class) {
+		case sandbox.ClassTimeout, sandbox.ClassCPU:
+			o.state = string(StatusTimeout)
+		case sandbox.ClassCanceled:
+			o.state = string(SkillCanceled)
+		case sandbox.ClassHostDenied:
+			result = audit.Denied
 		}
-	}
-	if len(out.Output) == 0 {
-		out.Output = json.RawMessage("null")
-	}
-	if out.Success {
-		o.output = out.Output
 	}
 	done, again := e.host.take(), e.rewrite()
 	err := e.s.writes.Write(ctx, 1, func(tx *storage.Tx) error {
@@ -244,71 +294,61 @@ func (e *execution) finish(ctx context.Context, res sandbox.Result, runErr error
 				return err
 			}
 		}
-		details := map[string]any{
-			"microseconds": time.Since(e.started).Microseconds(), "cpuMicroseconds": res.Usage.CPU.Microseconds(), "hostCalls": res.Usage.HostCalls,
-		}
-		action, result := audit.Complete, audit.OK
-		if out.Success {
-			details["output"], details["bytes"] = digest(out.Output), len(out.Output)
-		} else {
-			action, result = audit.Error, audit.Failed
-			details["errorClass"] = out.ErrorClass
-			if out.ErrorClass == string(sandbox.ClassHostDenied) {
-				result = audit.Denied
-			}
-		}
-		if err := e.append(tx, action, result, details); err != nil {
+		if err := e.append(tx, action, result, maps.Clone(details)); err != nil {
 			return err
 		}
 		if e.draft {
 			return nil
 		}
-		return e.insertUsage(tx, o)
+		return e.insertEnd(tx, o)
 	})
 	if err != nil {
-		e.s.log.Error("record the end of a tool run", "run", e.id, "error", err)
-		out.Warnings = append(out.Warnings, "This run could not be recorded: "+fault.As(err).Message)
+		e.s.log.Error("record the end of a run", "run", e.id, "error", err)
+		o.warnings = append(o.warnings, "This run could not be recorded: "+fault.As(err).Message)
 	}
 	e.host.close()
-	e.events.done(state)
-	sandbox.Charge(ctx, res.Usage) // an inner run counts against the run that called it
-	if !e.draft {
+	e.events.done(o.state)
+	sandbox.Charge(ctx, o.usage) // an inner run counts against the run that called it
+	switch {
+	case e.draft:
+	case e.skill != nil:
+		bus.Publish(e.s.db.Bus(), e.user, WasmChanged{SkillID: e.skill.ID, Kind: "used"})
+	default:
 		bus.Publish(e.s.db.Bus(), e.user, Changed{ToolID: e.tool.ID, Kind: "used"})
 	}
-	out.AuditLog = orEmpty(e.trail.wire)
-	if out.ErrorClass == string(sandbox.ClassUnavailable) {
-		return out, fault.Unavailablef("%s", out.Error).WithCause(runErr)
+	if o.class == string(sandbox.ClassUnavailable) {
+		return o, fault.Unavailablef("%s", o.message).WithCause(runErr)
 	}
-	return out, nil
+	return o, nil
 }
 
 func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
-// explain fills in why a run failed.
-func (e *execution) explain(err error, out *ExecuteResult) {
+// explain returns why a run failed.
+func (e *execution) explain(err error) failure {
 	var se *sandbox.Error
 	if !errors.As(err, &se) {
-		f := fault.As(err)
-		out.ErrorClass, out.Error = string(sandbox.ClassTrap), f.Message
 		e.s.log.Error("run a tool", "run", e.id, "error", err)
-		return
+		return failure{class: string(sandbox.ClassTrap), message: e.speak(fault.As(err).Message)}
 	}
-	out.ErrorClass, out.Error, out.ErrorStack = string(se.Class), se.Message, se.Stack
 	if se.Err != nil {
 		e.s.log.Debug("tool run failed", "run", e.id, "error", se)
 	}
+	out := failure{class: string(se.Class), message: se.Message, stack: se.Stack}
 	if se.Class == sandbox.ClassCanceled && e.auth != nil && e.auth.Err() != nil {
-		out.ErrorClass, out.Error = string(sandbox.ClassHostDenied), fault.As(e.auth.Err()).Message
+		out.class, out.message = string(sandbox.ClassHostDenied), fault.As(e.auth.Err()).Message
 	}
 	if se.Details != nil {
-		out.ErrorDetails = jsonText(se.Details)
+		out.details = jsonText(se.Details)
 	}
-	if out.ErrorClass == string(sandbox.ClassHostDenied) {
-		out.PendingApprovalID = idOrNil(e.host.lastPending())
+	if out.class == string(sandbox.ClassHostDenied) {
+		out.pending = idOrNil(e.host.lastPending())
 		if se.Message == "" {
-			out.Error = e.speak("The tool was refused something it needs.")
+			out.message = "The tool was refused something it needs."
 		}
 	}
+	out.message = e.speak(out.message)
+	return out
 }
 
 // waiting tells the clients that the run waits for a person.

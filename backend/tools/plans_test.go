@@ -44,7 +44,6 @@ func TestQueryPlans(t *testing.T) {
 	do(b.Signers(b.ctx, struct{}{}))
 	do(b.Delete(b.ctx, ToolID{ToolID: tool.ID}))
 	do(b.Restore(b.ctx, ToolID{ToolID: tool.ID}))
-	do(b.Prune(b.ctx))
 	do(nil, b.Recover(b.ctx))
 	const (
 		few   = "a user has few of them"
@@ -53,16 +52,13 @@ func TestQueryPlans(t *testing.T) {
 		start = "reads what a crash has left, at the start"
 	)
 	plans.Check(t, []storagetest.Scan{
-		{SQL: "DELETE FROM custom_tool_replies WHERE", Reason: prune},
-		{SQL: "DELETE FROM custom_tool_usage WHERE id IN", Reason: prune},
-		{SQL: "FROM custom_tool_usage GROUP BY custom_tool_id", Reason: prune},
 		{SQL: "FROM custom_tool_usage u", Reason: page},
 		{SQL: "FROM custom_tool_runs ORDER BY started_at", Reason: start},
 		{SQL: "FROM custom_tools WHERE user_id = ?", Reason: few},
 		{SQL: "FROM custom_tools WHERE deleted_at IS NULL AND user_id = ?", Reason: few},
 		{SQL: "EXISTS (SELECT 1 FROM audit_pruning)", Reason: "a table that is empty except while entries are pruned"},
 		{SQL: "FROM custom_tools t", Reason: few},
-		{SQL: "FROM skills s WHERE s.user_id = ?", Reason: few},
+		{SQL: "FROM skills s WHERE user_id = ?", Reason: few},
 		{SQL: "FROM skills WHERE user_id = ?", Reason: few},
 		{SQL: "FROM tool_signers WHERE user_id = ?", Reason: few},
 		{SQL: "FROM tool_secrets WHERE user_id = ?", Reason: few},

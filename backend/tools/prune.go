@@ -10,91 +10,18 @@ import (
 	"helix/backend/storage"
 )
 
-// Bounds of the history when Options say nothing else.
 const (
-	usageDays   = 90
-	usageRows   = 10_000
-	pruneBatch  = 500
 	replyAge    = 24 * time.Hour
-	maxReplies  = 10_000
 	stoppedText = "app stopped"
 )
 
-// Prune deletes runs beyond the bounds of the history and answers of old idempotency keys,
-// for all users, in small transactions; it returns how many rows left. Pruning is not a
-// delete for sync: each device keeps its own bound.
-func (s *Service) Prune(ctx context.Context) (int64, error) {
-	days, rows := usageDays, usageRows
-	if s.o.UsageDays != nil {
-		days = s.o.UsageDays()
+// Retention declares how long the histories of tools stay.
+func Retention() []storage.Retention {
+	return []storage.Retention{
+		{Table: "custom_tool_usage", Time: "timestamp", Payloads: []string{"input_params", "output_result"}},
+		{Table: "custom_tool_replies", Time: "created_at", Key: "user_id, key", Age: replyAge},
+		{Table: "skill_executions", Time: "timestamp", Payloads: []string{"input_params", "output_result"}, Only: "status <> 'running'"},
 	}
-	if s.o.UsageRows != nil {
-		rows = s.o.UsageRows()
-	}
-	var total int64
-	if days > 0 {
-		n, err := s.pruneLoop(ctx, `DELETE FROM custom_tool_usage WHERE id IN (SELECT id FROM custom_tool_usage WHERE timestamp < ? LIMIT ?)`,
-			time.Now().Add(-time.Duration(days)*24*time.Hour), pruneBatch)
-		total += n
-		if err != nil {
-			return total, err
-		}
-	}
-	if rows > 0 {
-		n, err := s.pruneCounts(ctx, rows)
-		total += n
-		if err != nil {
-			return total, err
-		}
-	}
-	n, err := s.pruneLoop(ctx, `DELETE FROM custom_tool_replies WHERE (user_id, key) IN (SELECT user_id, key FROM custom_tool_replies WHERE created_at < ? LIMIT ?)`,
-		time.Now().Add(-replyAge), pruneBatch)
-	return total + n, err
-}
-
-// pruneLoop repeats a bounded DELETE until it finds nothing more.
-func (s *Service) pruneLoop(ctx context.Context, query string, args ...any) (int64, error) {
-	var total int64
-	for {
-		var n int64
-		err := s.db.Write(ctx, func(tx *storage.Tx) error {
-			return tx.WithoutCapture(func() error {
-				r, err := tx.Exec(query, args...)
-				if err != nil {
-					return err
-				}
-				n, err = r.RowsAffected()
-				return err
-			})
-		})
-		total += n
-		if err != nil || n < pruneBatch {
-			return total, err
-		}
-	}
-}
-
-func (s *Service) pruneCounts(ctx context.Context, keep int) (int64, error) {
-	var full []uuid.UUID
-	err := s.db.Read(ctx, func(tx *storage.Tx) error {
-		var err error
-		full, err = storage.Collect(tx.Select(`SELECT custom_tool_id FROM custom_tool_usage GROUP BY custom_tool_id HAVING count(*) > ?`, keep), storage.RowTo[uuid.UUID])
-		return err
-	})
-	if err != nil {
-		return 0, err
-	}
-	var total int64
-	for _, id := range full {
-		n, err := s.pruneLoop(ctx, `DELETE FROM custom_tool_usage WHERE id IN (SELECT id FROM custom_tool_usage WHERE custom_tool_id = ?
-			AND timestamp < (SELECT timestamp FROM custom_tool_usage WHERE custom_tool_id = ? ORDER BY timestamp DESC LIMIT 1 OFFSET ?)
-			ORDER BY timestamp LIMIT ?)`, id, id, keep-1, pruneBatch)
-		total += n
-		if err != nil {
-			return total, err
-		}
-	}
-	return total, nil
 }
 
 // Recover turns runs that were going on when the app stopped into failed ones, one row each. Run calls it once; calling it while runs of this process go on leaves those

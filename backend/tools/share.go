@@ -10,9 +10,9 @@ import (
 
 	"github.com/google/uuid"
 
-	"helix/backend/audit"
 	"helix/backend/fault"
 	"helix/backend/identity"
+	"helix/backend/lifecycle"
 	"helix/backend/storage"
 )
 
@@ -139,9 +139,7 @@ func (s *Service) Share(ctx context.Context, p ShareParams) (ShareResult, error)
 			return err
 		}
 		out = ShareResult{ShareID: id, URL: shareScheme + id.String(), Version: v.Version, Note: noHub}
-		s.announce(tx, t.ID, "shared")
-		return audit.Append(tx, audit.Entry{Action: "tool.shared", SubjectKind: subjectKind, SubjectID: t.ID.String(),
-			Details: map[string]any{"version": v.Version, "access": p.Access}}) // never the id: knowing it is the right to open
+		return s.kind.Changed(tx, t.item(), "shared", map[string]any{"version": v.Version, "access": p.Access}) // never the id: knowing it is the right to open
 	})
 	return out, err
 }
@@ -158,8 +156,7 @@ func (s *Service) Unshare(ctx context.Context, p UnshareParams) (struct{}, error
 		if err != nil {
 			return err
 		}
-		s.announce(tx, tool, "unshared")
-		return audit.Append(tx, audit.Entry{Action: "tool.unshared", SubjectKind: subjectKind, SubjectID: tool.String()})
+		return s.kind.Changed(tx, lifecycle.Item{ID: tool}, "unshared", nil)
 	})
 }
 

@@ -4,15 +4,27 @@ import (
 	"database/sql"
 	"encoding/json"
 	"errors"
-	"strings"
-	"time"
 
 	"github.com/google/uuid"
 
 	"helix/backend/fault"
 	"helix/backend/identity"
+	"helix/backend/lifecycle"
 	"helix/backend/storage"
 )
+
+// toolKind describes custom tools.
+func (s *Service) toolKind() *lifecycle.Kind {
+	return &lifecycle.Kind{
+		Table: "custom_tools", Versions: "custom_tool_versions", Parent: "custom_tool_id", Author: "author",
+		Subject: subjectKind, Action: "tool", Noun: "tool", MaxName: maxName, Rights: s.perm,
+		Announce: func(tx *storage.Tx, it lifecycle.Item, change string) { s.announce(tx, it.ID, change) },
+	}
+}
+
+func (t *Tool) item() lifecycle.Item {
+	return lifecycle.Item{ID: t.ID, User: t.owner, Name: t.Name, Version: t.Version}
+}
 
 // errNotFound is the one answer for an unknown, a deleted and somebody else's private tool.
 func errNotFound() error { return fault.NotFoundf("There is no such tool.") }
@@ -50,11 +62,8 @@ func scanTool(row storage.Row, user uuid.UUID) (*Tool, error) {
 			return nil, err
 		}
 	}
-	if sig.Valid {
-		t.sig = &signature{}
-		if err := json.Unmarshal([]byte(sig.String), t.sig); err != nil {
-			return nil, err
-		}
+	if t.sig, err = lifecycle.ReadSignature(sig); err != nil {
+		return nil, err
 	}
 	if !t.Mine {
 		t.Samples = []Sample{}
@@ -85,45 +94,6 @@ func toolByRef(tx *storage.Tx, ref string) (*Tool, error) {
 	return scanTool(tx.QueryRow(`SELECT `+toolColumns+` FROM custom_tools WHERE user_id = ? AND lower(name) = lower(?) AND deleted_at IS NULL`, user, ref), user)
 }
 
-// nameTaken reports whether another living tool of the user has the name.
-func nameTaken(tx *storage.Tx, user uuid.UUID, name string, except uuid.UUID) (id uuid.UUID, taken bool, err error) {
-	err = tx.QueryRow(`SELECT id FROM custom_tools WHERE user_id = ? AND lower(name) = lower(?) AND deleted_at IS NULL AND id IS NOT ?`,
-		user, name, except).Scan(&id)
-	if errors.Is(err, sql.ErrNoRows) {
-		return uuid.Nil, false, nil
-	}
-	return id, err == nil, err
-}
-
-// freeName returns name, or name with a number that no other tool of the user has.
-func freeName(tx *storage.Tx, user uuid.UUID, name string) (string, error) {
-	try := name
-	for n := 2; ; n++ {
-		_, taken, err := nameTaken(tx, user, try, uuid.Nil)
-		if err != nil || !taken {
-			return try, err
-		}
-		try = withSuffix(name, n)
-	}
-}
-
-// withSuffix appends " n" to a name, or raises the number in " (Clone)" and " (Clone n)", and
-// keeps it within the limit.
-func withSuffix(name string, n int) string {
-	suffix := " " + itoa(n)
-	if base, ok := strings.CutSuffix(name, ")"); ok {
-		name, suffix = base, suffix+")"
-	}
-	return cutName(name, maxName-len([]rune(suffix))) + suffix
-}
-
-func cutName(name string, n int) string {
-	if r := []rune(name); len(r) > n {
-		return strings.TrimRight(string(r[:n]), " ")
-	}
-	return name
-}
-
 func jsonText(v any) json.RawMessage {
 	b, err := marshal(v)
 	if err != nil {
@@ -139,23 +109,12 @@ func nullJSON[T any](v *T) any {
 	return jsonText(v)
 }
 
-func (t *Tool) signatureColumns() (sig, fingerprint, at any) {
-	if t.sig == nil {
-		return nil, nil, nil
-	}
-	sig = jsonText(t.sig)
-	if key, err := t.sig.key(); err == nil {
-		fingerprint = keyFingerprint(key)
-	}
-	if ts, err := time.Parse(time.RFC3339Nano, t.sig.SignedAt); err == nil {
-		at = ts
-	}
-	return sig, fingerprint, at
-}
-
 func insertTool(tx *storage.Tx, t *Tool) error {
-	sig, fp, at := t.signatureColumns()
-	_, err := tx.Exec(`INSERT INTO custom_tools (id, user_id, name, description, language, code, parameters, capabilities,
+	sig, fp, at, err := t.sig.Columns()
+	if err != nil {
+		return err
+	}
+	_, err = tx.Exec(`INSERT INTO custom_tools (id, user_id, name, description, language, code, parameters, capabilities,
 		sandbox_profile, limits, definition_hash, version, author, signature, signer_fingerprint, signed_at, samples, tags, icon, origin,
 		clone_source_id, visibility, is_enabled, sync_state, created_at, updated_at)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
@@ -166,9 +125,12 @@ func insertTool(tx *storage.Tx, t *Tool) error {
 }
 
 func saveTool(tx *storage.Tx, t *Tool) error {
-	sig, fp, at := t.signatureColumns()
+	sig, fp, at, err := t.sig.Columns()
+	if err != nil {
+		return err
+	}
 	t.UpdatedAt = tx.Now
-	_, err := tx.Exec(`UPDATE custom_tools SET name = ?, description = ?, language = ?, code = ?, parameters = ?, capabilities = ?,
+	_, err = tx.Exec(`UPDATE custom_tools SET name = ?, description = ?, language = ?, code = ?, parameters = ?, capabilities = ?,
 		sandbox_profile = ?, limits = ?, definition_hash = ?, version = ?, author = ?, signature = ?, signer_fingerprint = ?, signed_at = ?,
 		samples = ?, tags = ?, icon = ?, origin = ?, visibility = ?, is_enabled = ?, sync_state = ?, updated_at = ?
 		WHERE id = ? AND user_id = ?`,
@@ -254,9 +216,4 @@ func loadVersion(tx *storage.Tx, tool uuid.UUID, version string) (*storedVersion
 func loadDefinition(tx *storage.Tx, tool uuid.UUID, version string, hash []byte) (*storedVersion, error) {
 	return scanVersion(tx.QueryRow(`SELECT `+versionColumns+` FROM custom_tool_versions WHERE custom_tool_id = ? AND version = ? AND definition_hash = ?
 		ORDER BY created_at DESC, id DESC LIMIT 1`, tool, version, hash))
-}
-
-func hasVersion(tx *storage.Tx, tool uuid.UUID, version string) bool {
-	var one int
-	return tx.QueryRow(`SELECT 1 FROM custom_tool_versions WHERE custom_tool_id = ? AND version = ?`, tool, version).Scan(&one) == nil
 }

@@ -11,6 +11,7 @@ import (
 
 	"helix/backend/fault"
 	"helix/backend/identity"
+	"helix/backend/lifecycle"
 	"helix/backend/permission"
 	"helix/backend/storage"
 )
@@ -48,7 +49,7 @@ func (t *Tool) subjectInfo(approved bool) permission.SubjectInfo {
 			info.Declared = append(info.Declared, permission.Want{Capability: w.cap, Resource: w.resource})
 		}
 	}
-	if t.Signature.State == SignatureTrusted || t.Signature.State == SignatureUnknown {
+	if t.Signature.State == lifecycle.SignatureTrusted || t.Signature.State == lifecycle.SignatureUnknown {
 		info.Signer = t.Signature.Signer
 	}
 	return info
@@ -99,7 +100,7 @@ func (s *Service) Subject(ctx context.Context, kind, id string) (permission.Subj
 		if err != nil {
 			return err
 		}
-		if t.Signature, err = s.trust(tx, t.owner, t.sig, t.sig.verify(t.hash, t.Code)); err != nil {
+		if t.Signature, err = lifecycle.Trust(tx, s.db, t.owner, t.sig, t.sig.Verify(t.hash, t.Code)); err != nil {
 			return err
 		}
 		info = t.subjectInfo(t.approvedHere())
@@ -111,7 +112,7 @@ func (s *Service) Subject(ctx context.Context, kind, id string) (permission.Subj
 // approvedHere: what the user wrote on this installation, and what a trusted signer signed,
 // needs no question of its own.
 func (t *Tool) approvedHere() bool {
-	return t.Origin == OriginLocal || t.Signature.State == SignatureTrusted
+	return t.Origin == OriginLocal || t.Signature.State == lifecycle.SignatureTrusted
 }
 
 // markSuspended tells which of the tools have grants that a change of definition put out of

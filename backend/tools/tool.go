@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"helix/backend/lifecycle"
 )
 
 // Language is what the code of a tool is written in.
@@ -79,34 +80,34 @@ type Sample struct {
 
 // Tool is a custom tool with all its fields.
 type Tool struct {
-	ID             uuid.UUID       `json:"id"`
-	Name           string          `json:"name"`        // unique among the user's tools, ignoring case
-	Description    string          `json:"description"` // read by people and by models
-	Language       Language        `json:"language"`
-	Code           string          `json:"code"`
-	Parameters     json.RawMessage `json:"parameters"`   // JSON Schema of the parameters
-	Capabilities   []string        `json:"capabilities"` // what the tool asks for; asking is not having
-	SandboxProfile Profile         `json:"sandboxProfile"`
-	Limits         *Limits         `json:"limits,omitempty"`
-	Version        string          `json:"version"`        // semantic version of the current definition
-	DefinitionHash string          `json:"definitionHash"` // 64 hex digits; grants are bound to it
-	Author         string          `json:"author"`
-	Signature      SignatureInfo   `json:"signature"`
-	Samples        []Sample        `json:"samples"`
-	Tags           []string        `json:"tags"`
-	Icon           string          `json:"icon"`
-	Origin         Origin          `json:"origin"`
-	CloneSourceID  *uuid.UUID      `json:"cloneSourceId,omitempty"`
-	Visibility     Visibility      `json:"visibility"`
-	IsEnabled      bool            `json:"isEnabled"`
-	Suspended      bool            `json:"suspended"` // its definition changed and waits for approval
-	SyncState      bool            `json:"syncState"` // the tool's state travels to the user's other devices
-	Mine           bool            `json:"mine"`      // false: somebody else's public tool, to read or clone
-	UsageCount     int64           `json:"usageCount"`
-	LastUsed       *time.Time      `json:"lastUsed,omitempty"`
-	CreatedAt      time.Time       `json:"createdAt"`
-	UpdatedAt      time.Time       `json:"updatedAt"`
-	ApproxTokens   int             `json:"approxTokens"` // about what describing it to a model costs: bytes of function name, description and schema / 4, rounded up
+	ID             uuid.UUID               `json:"id"`
+	Name           string                  `json:"name"`        // unique among the user's tools, ignoring case
+	Description    string                  `json:"description"` // read by people and by models
+	Language       Language                `json:"language"`
+	Code           string                  `json:"code"`
+	Parameters     json.RawMessage         `json:"parameters"`   // JSON Schema of the parameters
+	Capabilities   []string                `json:"capabilities"` // what the tool asks for; asking is not having
+	SandboxProfile Profile                 `json:"sandboxProfile"`
+	Limits         *Limits                 `json:"limits,omitempty"`
+	Version        string                  `json:"version"`        // semantic version of the current definition
+	DefinitionHash string                  `json:"definitionHash"` // 64 hex digits; grants are bound to it
+	Author         string                  `json:"author"`
+	Signature      lifecycle.SignatureInfo `json:"signature"`
+	Samples        []Sample                `json:"samples"`
+	Tags           []string                `json:"tags"`
+	Icon           string                  `json:"icon"`
+	Origin         Origin                  `json:"origin"`
+	CloneSourceID  *uuid.UUID              `json:"cloneSourceId,omitempty"`
+	Visibility     Visibility              `json:"visibility"`
+	IsEnabled      bool                    `json:"isEnabled"`
+	Suspended      bool                    `json:"suspended"` // its definition changed and waits for approval
+	SyncState      bool                    `json:"syncState"` // the tool's state travels to the user's other devices
+	Mine           bool                    `json:"mine"`      // false: somebody else's public tool, to read or clone
+	UsageCount     int64                   `json:"usageCount"`
+	LastUsed       *time.Time              `json:"lastUsed,omitempty"`
+	CreatedAt      time.Time               `json:"createdAt"`
+	UpdatedAt      time.Time               `json:"updatedAt"`
+	ApproxTokens   int                     `json:"approxTokens"` // about what describing it to a model costs: bytes of function name, description and schema / 4, rounded up
 
 	owner uuid.UUID
 	hash  [32]byte

@@ -18,6 +18,7 @@ import (
 	"helix/backend/bus"
 	"helix/backend/fault"
 	"helix/backend/identity"
+	"helix/backend/lifecycle"
 	"helix/backend/permission"
 	"helix/backend/safehttp"
 	"helix/backend/sandbox"
@@ -44,9 +45,6 @@ type Options struct {
 	Parallel, MaxWaiting int
 	// MaxTools is how many tools a user can keep; 0: 1,000.
 	MaxTools int
-	// UsageDays and UsageRows bound the history of runs, read before each pruning; nil: 90
-	// days and 10,000 rows a tool. 0 or less means no bound.
-	UsageDays, UsageRows func() int
 	// MinIsolation is the weakest isolation under which modules of others may run; "": process.
 	MinIsolation string
 	// HTTP changes the client that fetches for tools and imports, for tests.
@@ -84,6 +82,8 @@ type Service struct {
 	o     Options
 	log   *slog.Logger
 
+	kind, wasm *lifecycle.Kind
+
 	web    *safehttp.Client // for tools: every address is asked of permission
 	direct *safehttp.Client // for imports that the user started
 
@@ -118,6 +118,7 @@ func New(db *storage.DB, perm *permission.Service, aud *audit.Service, box *sand
 		large: make(chan struct{}, 1), reviews: map[reviewKey]review{}, undo: map[string]*clearing{},
 		again: make(chan struct{}, 1), writes: storage.NewGroup(db, 0),
 	}
+	s.kind, s.wasm = s.toolKind(), s.wasmTools()
 	s.life, s.stop = context.WithCancel(context.Background())
 	s.web, s.direct = s.clients()
 	perm.Register(subjectKind, s, s.rerun)
@@ -139,8 +140,8 @@ func (s *Service) replaced() {
 	}
 }
 
-// pruneEvery is how often Run prunes the history.
-const pruneEvery = time.Hour
+// sweepEvery is how often Run drops what nobody waits for any more.
+const sweepEvery = time.Hour
 
 // Close ends the runs that answered approvals started and waits for them. It may be
 // repeated, and is not needed after Run has returned.
@@ -154,7 +155,7 @@ func (s *Service) Close() error {
 	return nil
 }
 
-// Run closes what a crash left open, then prunes the history now and then until ctx ends,
+// Run closes what a crash left open, then tidies up now and then until ctx ends,
 // and waits for runs that an answered approval started.
 func (s *Service) Run(ctx context.Context) error {
 	recovered := func() {
@@ -163,17 +164,10 @@ func (s *Service) Run(ctx context.Context) error {
 		}
 	}
 	recovered()
-	t := time.NewTicker(pruneEvery)
+	t := time.NewTicker(sweepEvery)
 	defer t.Stop()
 	for {
-		err := fault.Catch(func() error {
-			_, err := s.Prune(ctx)
-			s.sweep()
-			return err
-		})
-		if err != nil && ctx.Err() == nil {
-			s.log.Warn("prune tool history", "error", err)
-		}
+		s.sweep()
 		select {
 		case <-t.C:
 		case <-s.again:
@@ -196,7 +190,7 @@ func (s *Service) complete(tx *storage.Tx, t *Tool) error {
 	user := identity.UserID(tx.Context())
 	t.ApproxTokens = approxTokens("tool_"+slug(t.Name), t.Description, t.Parameters)
 	var err error
-	t.Signature, err = s.trust(tx, user, t.sig, t.sig.verify(t.hash, t.Code))
+	t.Signature, err = lifecycle.Trust(tx, s.db, user, t.sig, t.sig.Verify(t.hash, t.Code))
 	if err != nil || !t.Mine {
 		return err
 	}

@@ -7,7 +7,6 @@ import (
 
 	"github.com/google/uuid"
 
-	"helix/backend/audit"
 	"helix/backend/bus"
 	"helix/backend/fault"
 	"helix/backend/storage"
@@ -184,7 +183,7 @@ func (s *Service) Update(ctx context.Context, p UpdateParams) (UpdateResult, err
 				return err
 			}
 		}
-		if err := conflictOnName(tx, &t); err != nil {
+		if err := s.checkNameFree(tx, &t); err != nil {
 			return err
 		}
 		t.setDefinition(ex.def)
@@ -208,12 +207,17 @@ func (s *Service) Update(ctx context.Context, p UpdateParams) (UpdateResult, err
 func (s *Service) commitDefinition(tx *storage.Tx, old, t *Tool, hash [32]byte, note string) ([]uuid.UUID, error) {
 	t.hash, t.DefinitionHash = hash, hashText(hash)
 	changed := hash != old.hash
+	var err error
 	if t.Version != old.Version {
-		if hasVersion(tx, t.ID, t.Version) {
+		if used, err := s.kind.HasVersion(tx, t.ID, t.Version); err != nil {
+			return nil, err
+		} else if used {
 			return nil, fault.Conflictf("The tool has a version %s already.", t.Version)
 		}
 	} else if changed {
-		t.Version = raisePatch(old.Version, func(v string) bool { return hasVersion(tx, t.ID, v) })
+		if t.Version, err = s.kind.NextVersion(tx, old.item(), ""); err != nil {
+			return nil, err
+		}
 	}
 	if changed {
 		t.sig = nil
@@ -226,11 +230,11 @@ func (s *Service) commitDefinition(tx *storage.Tx, old, t *Tool, hash [32]byte, 
 			return nil, err
 		}
 	}
-	action, details := "tool.updated", map[string]any{"version": t.Version, "definitionHash": t.DefinitionHash}
+	details := map[string]any{"version": t.Version, "definitionHash": t.DefinitionHash}
 	if changed {
 		details["oldHash"] = old.DefinitionHash
 	}
-	if err := audit.Append(tx, audit.Entry{Action: action, SubjectKind: subjectKind, SubjectID: t.ID.String(), Details: details}); err != nil {
+	if err := s.kind.Record(tx, t.item(), "updated", details); err != nil {
 		return nil, err
 	}
 	if !changed {
@@ -260,15 +264,11 @@ func (s *Service) SetEnabled(ctx context.Context, p SetEnabledParams) (ToolResul
 			if err := saveTool(tx, t); err != nil {
 				return err
 			}
-			kind := "enabled"
-			if !p.Enabled {
-				kind = "disabled"
-			}
-			if err := s.perm.SubjectChanged(tx, subjectKind, t.ID.String(), true); err != nil { // runs in progress go on
+			change, err := s.kind.Switched(tx, t.item(), t.IsEnabled)
+			if err != nil {
 				return err
 			}
-			s.announce(tx, t.ID, kind)
-			if err := audit.Append(tx, audit.Entry{Action: "tool." + kind, SubjectKind: subjectKind, SubjectID: t.ID.String()}); err != nil {
+			if err := s.kind.Changed(tx, t.item(), change, nil); err != nil {
 				return err
 			}
 		}

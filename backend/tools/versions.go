@@ -87,22 +87,14 @@ func (s *Service) Versions(ctx context.Context, p VersionsParams) (VersionsResul
 		if err := tx.QueryRow(`SELECT count(*) FROM custom_tool_versions WHERE custom_tool_id = ?`, t.ID).Scan(&out.Total); err != nil {
 			return err
 		}
-		before := int64(1) << 62
-		if p.Before != nil {
-			before = p.Before.UnixMicro()
+		list, err := s.kind.History(tx, t.ID, p.Before, p.Limit)
+		for _, v := range list {
+			out.Versions = append(out.Versions, VersionInfo{
+				Version: v.Label, DefinitionHash: hashText(v.Hash), Note: v.Note, Author: v.Author, CreatedAt: v.CreatedAt,
+				Current: v.Label == t.Version && hashText(v.Hash) == t.DefinitionHash,
+			})
 		}
-		return tx.Select(`SELECT version, definition_hash, note, author, created_at FROM custom_tool_versions
-			WHERE custom_tool_id = ? AND created_at < ? ORDER BY created_at DESC, id DESC LIMIT ?`, t.ID, before, p.Limit).Each(func(row storage.Row) error {
-			var v VersionInfo
-			var hash []byte
-			if err := row.Scan(&v.Version, &hash, &v.Note, &v.Author, storage.Time(&v.CreatedAt)); err != nil {
-				return err
-			}
-			v.DefinitionHash = hashText([32]byte(hash))
-			v.Current = v.Version == t.Version && v.DefinitionHash == t.DefinitionHash
-			out.Versions = append(out.Versions, v)
-			return nil
-		})
+		return err
 	})
 	return out, err
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"helix/backend/lifecycle"
 
 	"helix/backend/sandbox"
 )
@@ -15,32 +16,32 @@ const wasmKind = "wasm"
 // WasmSkill is a WebAssembly module that was installed as a skill. Its bytes are kept once in
 // the blob store under their content address.
 type WasmSkill struct {
-	ID             uuid.UUID       `json:"id"`
-	Name           string          `json:"name"` // unique among the user's WASM skills, ignoring case
-	Description    string          `json:"description"`
-	WasmBytecode   string          `json:"wasmBytecode"` // content address: sha256: and 64 hex digits
-	WasmSize       int64           `json:"wasmSize"`     // bytes
-	ABI            WasmABI         `json:"abi"`
-	Version        string          `json:"version"`   // semantic version; rises with each new bytecode
-	TimeoutMs      int64           `json:"timeoutMs"` // time limit of a run on the clock, 100..60000
-	MemoryMb       int64           `json:"memoryMb"`  // memory of a run: 64, 128 or 256 MiB
-	Capabilities   []string        `json:"capabilities"`
-	InputSchema    json.RawMessage `json:"inputSchema"`    // JSON Schema of the input; {} accepts anything
-	DefinitionHash string          `json:"definitionHash"` // 64 hex digits; grants are bound to it
-	Signature      SignatureInfo   `json:"signature"`
-	Signer         string          `json:"signer"` // who signed it, or "unsigned"
-	Origin         WasmOrigin      `json:"origin"`
-	IsEnabled      bool            `json:"isEnabled"`
-	Suspended      bool            `json:"suspended"`  // its definition changed and waits for approval
-	Downloaded     bool            `json:"downloaded"` // the module's bytes are on this device
-	Tier           string          `json:"tier"`       // where it will run: t0 or t1
-	Isolation      string          `json:"isolation"`  // that a run will have: inprocess, process, process+landlock or process+landlock+bwrap
-	Reasons        []string        `json:"reasons"`    // why the isolation is weaker than it could be, such as bwrap_missing
-	Runs           int64           `json:"runs"`
-	LastStatus     SkillStatus     `json:"lastStatus,omitempty"` // of the last run
-	LastRun        *time.Time      `json:"lastRun,omitempty"`
-	CreatedAt      time.Time       `json:"createdAt"`
-	UpdatedAt      time.Time       `json:"updatedAt"`
+	ID             uuid.UUID               `json:"id"`
+	Name           string                  `json:"name"` // unique among the user's WASM skills, ignoring case
+	Description    string                  `json:"description"`
+	WasmBytecode   string                  `json:"wasmBytecode"` // content address: sha256: and 64 hex digits
+	WasmSize       int64                   `json:"wasmSize"`     // bytes
+	ABI            WasmABI                 `json:"abi"`
+	Version        string                  `json:"version"`   // semantic version; rises with each new bytecode
+	TimeoutMs      int64                   `json:"timeoutMs"` // time limit of a run on the clock, 100..60000
+	MemoryMb       int64                   `json:"memoryMb"`  // memory of a run: 64, 128 or 256 MiB
+	Capabilities   []string                `json:"capabilities"`
+	InputSchema    json.RawMessage         `json:"inputSchema"`    // JSON Schema of the input; {} accepts anything
+	DefinitionHash string                  `json:"definitionHash"` // 64 hex digits; grants are bound to it
+	Signature      lifecycle.SignatureInfo `json:"signature"`
+	Signer         string                  `json:"signer"` // who signed it, or "unsigned"
+	Origin         WasmOrigin              `json:"origin"`
+	IsEnabled      bool                    `json:"isEnabled"`
+	Suspended      bool                    `json:"suspended"`  // its definition changed and waits for approval
+	Downloaded     bool                    `json:"downloaded"` // the module's bytes are on this device
+	Tier           string                  `json:"tier"`       // where it will run: t0 or t1
+	Isolation      string                  `json:"isolation"`  // that a run will have: inprocess, process, process+landlock or process+landlock+bwrap
+	Reasons        []string                `json:"reasons"`    // why the isolation is weaker than it could be, such as bwrap_missing
+	Runs           int64                   `json:"runs"`
+	LastStatus     SkillStatus             `json:"lastStatus,omitempty"` // of the last run
+	LastRun        *time.Time              `json:"lastRun,omitempty"`
+	CreatedAt      time.Time               `json:"createdAt"`
+	UpdatedAt      time.Time               `json:"updatedAt"`
 
 	owner uuid.UUID
 	hash  [32]byte
@@ -95,17 +96,17 @@ func (SkillStatus) Enum() []string {
 // WasmReport is what an installation finds out about a module. Errors stop the installation,
 // warnings never do.
 type WasmReport struct {
-	Valid        bool                `json:"valid"` // no errors
-	Errors       []WasmProblem       `json:"errors"`
-	Warnings     []WasmProblem       `json:"warnings"`
-	Info         *sandbox.ModuleInfo `json:"info,omitempty"`    // absent when the bytes are no module
-	Capabilities []string            `json:"capabilities"`      // that are asked for, in normal form
-	Tier         string              `json:"tier"`              // where it will run: t0 or t1
-	Isolation    string              `json:"isolation"`         // that a run will have
-	Reasons      []string            `json:"reasons"`           // why the isolation is weaker than it could be
-	Refused      string              `json:"refused,omitempty"` // why it would not run on this computer
-	Signature    SignatureInfo       `json:"signature"`
-	Signer       string              `json:"signer"` // who signed it, or "unsigned"
+	Valid        bool                    `json:"valid"` // no errors
+	Errors       []WasmProblem           `json:"errors"`
+	Warnings     []WasmProblem           `json:"warnings"`
+	Info         *sandbox.ModuleInfo     `json:"info,omitempty"`    // absent when the bytes are no module
+	Capabilities []string                `json:"capabilities"`      // that are asked for, in normal form
+	Tier         string                  `json:"tier"`              // where it will run: t0 or t1
+	Isolation    string                  `json:"isolation"`         // that a run will have
+	Reasons      []string                `json:"reasons"`           // why the isolation is weaker than it could be
+	Refused      string                  `json:"refused,omitempty"` // why it would not run on this computer
+	Signature    lifecycle.SignatureInfo `json:"signature"`
+	Signer       string                  `json:"signer"` // who signed it, or "unsigned"
 }
 
 // WasmProblem is one finding about a module or its description. Offset is the place in the
@@ -121,17 +122,17 @@ type WasmProblem struct {
 // CreateWasmParams install a module. Give its bytes in Wasm, or upload them first with
 // skills.upload_wasm and name them in BlobSHA256.
 type CreateWasmParams struct {
-	Name         string           `json:"name"` // 1..64 letters, digits, spaces, "_", "-" or "."
-	Description  string           `json:"description,omitempty"`
-	Wasm         []byte           `json:"wasm,omitempty"`       // the module in base64, at most 32 MiB
-	BlobSHA256   string           `json:"blobSha256,omitempty"` // of an uploaded module or of one of the user's skills
-	Version      string           `json:"version,omitempty"`    // default 1.0.0
-	TimeoutMs    int64            `json:"timeoutMs,omitempty"`  // 100..60000, default 5000
-	MemoryMb     int64            `json:"memoryMb,omitempty"`   // 64, 128 (default) or 256
-	Capabilities []string         `json:"capabilities,omitempty"`
-	InputSchema  json.RawMessage  `json:"inputSchema,omitempty"`
-	Signature    *BundleSignature `json:"signature,omitempty"` // of its author over the definition
-	Origin       WasmOrigin       `json:"origin,omitempty"`    // default import; local needs the right to approve
+	Name         string                     `json:"name"` // 1..64 letters, digits, spaces, "_", "-" or "."
+	Description  string                     `json:"description,omitempty"`
+	Wasm         []byte                     `json:"wasm,omitempty"`       // the module in base64, at most 32 MiB
+	BlobSHA256   string                     `json:"blobSha256,omitempty"` // of an uploaded module or of one of the user's skills
+	Version      string                     `json:"version,omitempty"`    // default 1.0.0
+	TimeoutMs    int64                      `json:"timeoutMs,omitempty"`  // 100..60000, default 5000
+	MemoryMb     int64                      `json:"memoryMb,omitempty"`   // 64, 128 (default) or 256
+	Capabilities []string                   `json:"capabilities,omitempty"`
+	InputSchema  json.RawMessage            `json:"inputSchema,omitempty"`
+	Signature    *lifecycle.BundleSignature `json:"signature,omitempty"` // of its author over the definition
+	Origin       WasmOrigin                 `json:"origin,omitempty"`    // default import; local needs the right to approve
 }
 
 // CreateWasmResult holds the new skill and what the installation found out.
@@ -211,17 +212,17 @@ type UpdateWasmParams struct {
 // version unless the patch names one. New bytes, capabilities, input schema or description
 // put the grants of the former definition out of force.
 type WasmPatch struct {
-	Name         *string          `json:"name,omitempty"`
-	Description  *string          `json:"description,omitempty"`
-	Wasm         []byte           `json:"wasm,omitempty"`
-	BlobSHA256   string           `json:"blobSha256,omitempty"`
-	Version      *string          `json:"version,omitempty"`
-	TimeoutMs    *int64           `json:"timeoutMs,omitempty"`
-	MemoryMb     *int64           `json:"memoryMb,omitempty"`
-	Capabilities *[]string        `json:"capabilities,omitempty"`
-	InputSchema  json.RawMessage  `json:"inputSchema,omitempty"`
-	Signature    *BundleSignature `json:"signature,omitempty"`
-	IsEnabled    *bool            `json:"isEnabled,omitempty"`
+	Name         *string                    `json:"name,omitempty"`
+	Description  *string                    `json:"description,omitempty"`
+	Wasm         []byte                     `json:"wasm,omitempty"`
+	BlobSHA256   string                     `json:"blobSha256,omitempty"`
+	Version      *string                    `json:"version,omitempty"`
+	TimeoutMs    *int64                     `json:"timeoutMs,omitempty"`
+	MemoryMb     *int64                     `json:"memoryMb,omitempty"`
+	Capabilities *[]string                  `json:"capabilities,omitempty"`
+	InputSchema  json.RawMessage            `json:"inputSchema,omitempty"`
+	Signature    *lifecycle.BundleSignature `json:"signature,omitempty"`
+	IsEnabled    *bool                      `json:"isEnabled,omitempty"`
 }
 
 // UpdateWasmResult holds the changed skill, the report when its definition changed, and the

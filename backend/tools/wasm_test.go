@@ -15,6 +15,7 @@ import (
 
 	"helix/backend/fault"
 	"helix/backend/identity"
+	"helix/backend/lifecycle"
 	"helix/backend/permission"
 	"helix/backend/storage"
 	"helix/backend/storage/storagetest"
@@ -144,7 +145,7 @@ func TestInstallRefuses(t *testing.T) {
 		"schema":             {func(p *CreateWasmParams) { p.InputSchema = json.RawMessage(`{"type":"fish"}`) }, fault.Invalid, "Schema"},
 		"origin":             {func(p *CreateWasmParams) { p.Origin = "moon" }, fault.Invalid, ""},
 		"false signature": {func(p *CreateWasmParams) {
-			p.Signature = &BundleSignature{Name: "a", Version: "1.0.0", Author: "m", SignedAt: "2026-01-01T00:00:00Z", PublicKey: strings.Repeat("A", 43) + "=", Signature: strings.Repeat("A", 86) + "=="}
+			p.Signature = &lifecycle.BundleSignature{Name: "a", Version: "1.0.0", Author: "m", SignedAt: "2026-01-01T00:00:00Z", PublicKey: strings.Repeat("A", 43) + "=", Signature: strings.Repeat("A", 86) + "=="}
 		}, fault.Invalid, "signature"},
 	} {
 		p := CreateWasmParams{Name: "x", Wasm: echo}

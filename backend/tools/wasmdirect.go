@@ -46,7 +46,7 @@ type RunCodeParams struct {
 
 // RunCode runs a file once, without keeping it or a row of the run. The audit log has the
 // run, and every right that it was given. Only a session that may approve can call it.
-func (s *Service) RunCode(ctx context.Context, p RunCodeParams) (_ ExecuteSkillResult, err error) {
+func (s *Service) RunCode(ctx context.Context, p RunCodeParams) (ExecuteSkillResult, error) {
 	if len(p.Input) > maxInput {
 		return ExecuteSkillResult{}, fault.Invalidf("The input has more than 4 MiB.")
 	}
@@ -69,16 +69,12 @@ func (s *Service) RunCode(ctx context.Context, p RunCodeParams) (_ ExecuteSkillR
 	if err := e.directLimits(&p); err != nil {
 		return ExecuteSkillResult{}, err
 	}
-	release, err := s.enter(ctx, e)
-	if err != nil {
-		return ExecuteSkillResult{}, err
-	}
-	defer release()
-	if err := e.authorize(ctx); err != nil {
-		return ExecuteSkillResult{}, e.refused(ctx, err)
-	}
-	defer s.perm.EndRun(context.WithoutCancel(ctx), e.id) //nolint:errcheck // grants of the run also expire by themselves
-	return e.performCode(ctx, code)
+	var out ExecuteSkillResult
+	err = e.carryOut(ctx, func() error {
+		out, err = e.performCode(ctx, code)
+		return err
+	})
+	return out, err
 }
 
 // direct makes the run of a draft or of a module that is not stored.

@@ -10,11 +10,9 @@ import (
 	"io"
 	"strings"
 
-	"github.com/google/uuid"
-
-	"helix/backend/audit"
 	"helix/backend/fault"
 	"helix/backend/identity"
+	"helix/backend/lifecycle"
 	"helix/backend/permission"
 	"helix/backend/sandbox"
 	"helix/backend/schema"
@@ -79,44 +77,27 @@ func (s *Service) CreateWasm(ctx context.Context, p CreateWasmParams) (CreateWas
 
 // addSkill inserts a checked skill.
 func (s *Service) addSkill(tx *storage.Tx, w *WasmSkill) error {
-	var n int
-	if err := tx.QueryRow(`SELECT count(*) FROM skills WHERE user_id = ? AND deleted_at IS NULL`, w.owner).Scan(&n); err != nil {
+	if err := s.wasm.CheckCount(tx, w.owner, maxSkills); err != nil {
 		return err
 	}
-	if n >= maxSkills {
-		return fault.Limitf("There are %d WASM skills already; no more than %d can be kept. Delete some first.", n, maxSkills)
-	}
-	if err := skillNameConflict(tx, w); err != nil {
+	if err := s.checkSkillNameFree(tx, w); err != nil {
 		return err
 	}
 	w.CreatedAt, w.UpdatedAt = tx.Now, tx.Now
-	if err := s.knowSigner(tx, w.owner, w.sig); err != nil {
+	if err := lifecycle.AddSigner(tx, w.owner, w.sig); err != nil {
 		return err
 	}
 	if err := insertSkill(tx, w); err != nil {
 		return err
 	}
-	s.announceSkill(tx, w.ID, "created")
-	return audit.Append(tx, audit.Entry{Action: "skill.created", SubjectKind: wasmKind, SubjectID: w.ID.String(), Details: map[string]any{
+	return s.wasm.Changed(tx, w.item(), "created", map[string]any{
 		"name": w.Name, "version": w.Version, "definitionHash": w.DefinitionHash, "wasm": w.WasmBytecode, "origin": w.Origin, "capabilities": w.Capabilities,
-	}})
-}
-
-// knowSigner puts the key of a signature on the list of known signers, untrusted.
-func (s *Service) knowSigner(tx *storage.Tx, user uuid.UUID, sig *signature) error {
-	if sig == nil {
-		return nil
-	}
-	key, err := sig.key()
-	if err != nil || key.Equal(tx.Device().PublicKey) {
-		return nil // an unusable key is told by the report
-	}
-	return addSigner(tx, user, keyFingerprint(key), keyText(key), sig.Author)
+	})
 }
 
 func (w *WasmSkill) fillDefaults() {
 	if w.Version == "" {
-		w.Version = "1.0.0"
+		w.Version = lifecycle.FirstVersion
 	}
 	if w.TimeoutMs == 0 {
 		w.TimeoutMs = defaultTimeoutMs
@@ -233,7 +214,7 @@ func (s *Service) ValidateWasm(ctx context.Context, p ValidateWasmParams) (WasmR
 // examineWasm makes the report about a module and completes the definition of w: address,
 // size, ABI, normal capabilities and hash. The error is of the call, not of the module.
 func (s *Service) examineWasm(ctx context.Context, w *WasmSkill, wasm []byte) (WasmReport, error) {
-	r := WasmReport{Errors: []WasmProblem{}, Warnings: []WasmProblem{}, Capabilities: []string{}, Reasons: []string{}, Signer: unsigned, Signature: SignatureInfo{State: SignatureNone}}
+	r := WasmReport{Errors: []WasmProblem{}, Warnings: []WasmProblem{}, Capabilities: []string{}, Reasons: []string{}, Signer: unsigned, Signature: lifecycle.SignatureInfo{State: lifecycle.SignatureNone}}
 	sum := shaOf(wasm)
 	w.WasmBytecode, w.WasmSize = addressPrefix+hex.EncodeToString(sum[:]), int64(len(wasm))
 	if s.box == nil {
@@ -260,7 +241,7 @@ func (s *Service) examineWasm(ctx context.Context, w *WasmSkill, wasm []byte) (W
 		return r, err
 	}
 	r.Signature, r.Signer = w.Signature, w.Signer
-	if w.Signature.State == SignatureInvalid || w.Signature.State == SignatureLegacy {
+	if w.Signature.State == lifecycle.SignatureInvalid || w.Signature.State == lifecycle.SignatureLegacy {
 		r.Errors = append(r.Errors, WasmProblem{Code: "signature", Field: "signature", Message: "The signature does not belong to this module and what it asks for. It was changed after it was signed."})
 	}
 	s.isolate(w)

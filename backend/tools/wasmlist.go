@@ -2,10 +2,10 @@ package tools
 
 import (
 	"context"
-	"strings"
 
 	"helix/backend/fault"
 	"helix/backend/identity"
+	"helix/backend/lifecycle"
 	"helix/backend/storage"
 )
 
@@ -16,21 +16,19 @@ func (s *Service) ListWasm(ctx context.Context, p ListWasmParams) (ListWasmResul
 		return out, err
 	}
 	out.Limit, out.Offset = p.Limit, p.Offset
-	where, args := []string{"s.user_id = ?", "s.deleted_at IS NULL"}, []any{identity.UserID(ctx)}
-	if p.Query != "" {
-		where = append(where, `(s.name LIKE ? ESCAPE '\' OR s.description LIKE ? ESCAPE '\')`)
-		args = append(args, storage.Like(p.Query), storage.Like(p.Query))
-	}
+	var f lifecycle.Filter
+	f.Add("user_id = ?", identity.UserID(ctx))
+	f.Add("deleted_at IS NULL")
+	f.Text(p.Query, "name", "description")
 	if p.Enabled != nil {
-		where, args = append(where, "s.is_enabled = ?"), append(args, *p.Enabled)
+		f.Add("is_enabled = ?", *p.Enabled)
 	}
-	cond := strings.Join(where, " AND ")
 	err := s.db.Read(ctx, func(tx *storage.Tx) error {
-		if err := tx.QueryRow(`SELECT count(*) FROM skills s WHERE `+cond, args...).Scan(&out.Total); err != nil {
+		if err := tx.QueryRow(`SELECT count(*) FROM skills s WHERE `+f.Where(), f.Args...).Scan(&out.Total); err != nil {
 			return err
 		}
-		list, err := storage.Collect(tx.Select(`SELECT `+skillColumns+` FROM skills s WHERE `+cond+` ORDER BY s.updated_at DESC, s.id DESC LIMIT ? OFFSET ?`,
-			append(args, p.Limit, p.Offset)...), scanSkill)
+		list, err := storage.Collect(tx.Select(`SELECT `+skillColumns+` FROM skills s WHERE `+f.Where()+` ORDER BY s.updated_at DESC, s.id DESC LIMIT ? OFFSET ?`,
+			append(f.Args, p.Limit, p.Offset)...), scanSkill)
 		if err != nil {
 			return err
 		}

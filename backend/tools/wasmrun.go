@@ -9,9 +9,9 @@ import (
 	"github.com/google/uuid"
 
 	"helix/backend/audit"
-	"helix/backend/bus"
 	"helix/backend/duration"
 	"helix/backend/fault"
+	"helix/backend/lifecycle"
 	"helix/backend/permission"
 	"helix/backend/sandbox"
 	"helix/backend/storage"
@@ -25,7 +25,7 @@ func (s *Service) ExecuteSkill(ctx context.Context, p ExecuteSkillParams) (Execu
 
 // ExecuteSkillFor runs a WASM skill on behalf of a composite skill, a schedule, an agent or
 // another part of Helix, with no more rights than the caller holds.
-func (s *Service) ExecuteSkillFor(ctx context.Context, c Caller, p ExecuteSkillParams) (_ ExecuteSkillResult, err error) {
+func (s *Service) ExecuteSkillFor(ctx context.Context, c Caller, p ExecuteSkillParams) (ExecuteSkillResult, error) {
 	switch {
 	case p.TimeoutMs < 0:
 		return ExecuteSkillResult{}, fault.Invalidf("timeoutMs must not be negative.")
@@ -36,23 +36,12 @@ func (s *Service) ExecuteSkillFor(ctx context.Context, c Caller, p ExecuteSkillP
 	if err != nil {
 		return ExecuteSkillResult{}, err
 	}
-	defer func() { e.events.abandon(err) }()
-	if err := e.admitSkill(ctx); err != nil {
-		return ExecuteSkillResult{}, err
-	}
-	if err := e.checkInput(ctx, p.Input); err != nil {
-		return ExecuteSkillResult{}, err
-	}
-	release, err := s.enter(ctx, e)
-	if err != nil {
-		return ExecuteSkillResult{}, err
-	}
-	defer release()
-	if err := e.authorize(ctx); err != nil {
-		return ExecuteSkillResult{}, e.refused(ctx, err)
-	}
-	defer s.perm.EndRun(context.WithoutCancel(ctx), e.id) //nolint:errcheck // grants of the run also expire by themselves
-	return e.performCode(ctx, func(ctx context.Context) (sandbox.Runnable, error) { return s.moduleOf(ctx, e.skill) })
+	var out ExecuteSkillResult
+	err = e.run(ctx, func() error { return e.checkInput(ctx, p.Input) }, func() error {
+		out, err = e.performCode(ctx, func(ctx context.Context) (sandbox.Runnable, error) { return s.moduleOf(ctx, e.skill) })
+		return err
+	})
+	return out, err
 }
 
 const maxInput = 4 << 20
@@ -121,34 +110,6 @@ func WireLimits(l sandbox.Limits) SkillLimits {
 	}
 }
 
-// admitSkill checks that the skill is enabled and its definition approved.
-func (e *execution) admitSkill(ctx context.Context) error {
-	if err := e.checkDefinition(); err != nil {
-		return err
-	}
-	if !e.skill.IsEnabled {
-		return fault.Deniedf("The skill %q is disabled. Enable it to run it.", e.skill.Name).
-			WithDetails(Denial{Reason: "disabled", Action: "skills.update_wasm"})
-	}
-	d, err := e.s.perm.Decide(e.withSubject(ctx), permission.Request{
-		Subject: e.subject(), Tier: permission.ReadOnly, Caller: e.caller.Authority, RunID: e.id,
-		Interactive: e.ask, Why: e.caller.Why, RunKind: e.kind, Rerun: e.rerun, Waiting: e.waiting,
-	})
-	if err != nil || d.Effect == permission.Allow {
-		return err
-	}
-	den := Denial{Reason: d.Reason, PendingApprovalID: idOrNil(d.PendingID)}
-	msg := "The skill %q may not run now."
-	switch d.Reason {
-	case permission.ReasonDefinitionChanged:
-		den.Action = "approvals.decide"
-		msg = "The skill %q has changed since it was approved. Look at the change in Approvals, then run it again."
-	case permission.ReasonCallerLacks:
-		msg = "The caller does not hold the rights to run %q."
-	}
-	return fault.Deniedf(msg, e.skill.Name).WithDetails(den)
-}
-
 // checkInput checks the input against the skill's schema, if it has one.
 func (e *execution) checkInput(ctx context.Context, input json.RawMessage) error {
 	if len(input) == 0 {
@@ -187,118 +148,35 @@ func (e *execution) performCode(ctx context.Context, compile func(context.Contex
 	defer stop()
 	e.events.start(e.limits.Wall)
 	if compileErr != nil {
-		return e.finishSkill(ctx, sandbox.Result{}, compileErr, warning)
+		o, err := e.finish(ctx, sandbox.Result{}, compileErr, warning)
+		return e.skillResult(o), err
 	}
-	trust, author := sandbox.TrustOwn, e.tool.Author
+	trust := sandbox.TrustOwn
 	if e.skill != nil {
 		trust = e.skill.trust()
 	}
 	res, err := e.s.box.Execute(runCtx, prog, sandbox.Call{
 		Input: e.params, Limits: e.limits, Host: e.host, Trust: trust, Tier: e.force,
-		Meta: sandbox.Meta{Name: e.tool.Name, Version: e.version, Author: author, User: e.user.String()},
+		Meta: sandbox.Meta{Name: e.tool.Name, Version: e.version, Author: e.tool.Author, User: e.user.String()},
 		Log:  e.events.log,
 	})
-	return e.finishSkill(ctx, res, err, warning)
+	o, err := e.finish(ctx, res, err, warning)
+	return e.skillResult(o), err
 }
 
-// finishSkill turns how the sandbox ended into the answer and writes it down.
-func (e *execution) finishSkill(ctx context.Context, res sandbox.Result, runErr error, warning string) (ExecuteSkillResult, error) {
-	ctx = context.WithoutCancel(ctx)
-	u := res.Usage
-	out := ExecuteSkillResult{
-		Success: runErr == nil, ExecutionID: e.id, Status: SkillSuccess, ExecutionTimeMs: ms(time.Since(e.started)), CPUTimeMs: ms(u.CPU),
-		PeakMemoryBytes: u.PeakMemory, HostCalls: u.HostCalls, Fuel: u.Fuel, OutputBytes: u.OutputBytes, Logs: []LogLine{},
-		Tier: res.Tier, Isolation: res.Isolation, Reasons: orEmpty(res.Reasons), Limits: WireLimits(e.limits),
+// skillResult is the answer about a run of a module or a file.
+func (e *execution) skillResult(o *ended) ExecuteSkillResult {
+	return ExecuteSkillResult{
+		Success: o.class == "", Output: o.output, Error: o.message, ErrorClass: o.class, ErrorStack: o.stack, ErrorDetails: o.details, ExecutionID: e.id,
+		Status: SkillStatus(o.state), ExecutionTimeMs: o.wallMs, CPUTimeMs: o.cpuMs(), PeakMemoryBytes: o.usage.PeakMemory, HostCalls: o.usage.HostCalls,
+		Fuel: o.usage.Fuel, OutputBytes: o.usage.OutputBytes, Logs: o.logs, Tier: o.tier, Isolation: o.isolation, Reasons: o.reasons,
+		Limits: WireLimits(e.limits), AuditLog: orEmpty(e.trail.wire), PendingApprovalID: o.pending, Warnings: o.warnings,
 	}
-	if out.Tier == "" { // it did not come as far
-		out.Tier, out.Isolation, out.Reasons = e.tier, e.isolation, orEmpty(e.reasons)
-	}
-	if warning != "" {
-		out.Warnings = append(out.Warnings, warning)
-	}
-	for _, l := range res.Logs {
-		out.Logs = append(out.Logs, e.logLine(l))
-	}
-	if runErr == nil {
-		if out.Output = res.Output; len(out.Output) == 0 {
-			out.Output = json.RawMessage("null")
-		}
-	} else {
-		var x ExecuteResult
-		e.explain(runErr, &x)
-		out.Error, out.ErrorClass, out.ErrorStack, out.ErrorDetails, out.PendingApprovalID = e.speak(x.Error), x.ErrorClass, x.ErrorStack, x.ErrorDetails, x.PendingApprovalID
-		out.Status = skillStatus(sandbox.Class(out.ErrorClass))
-	}
-	done, again := e.host.take(), e.rewrite()
-	err := e.s.writes.Write(ctx, 1, func(tx *storage.Tx) error {
-		again()
-		for _, a := range done {
-			if err := e.append(tx, a.action, a.outcome, a.details); err != nil {
-				return err
-			}
-		}
-		details := map[string]any{
-			"microseconds": time.Since(e.started).Microseconds(), "cpuMicroseconds": u.CPU.Microseconds(), "hostCalls": u.HostCalls,
-			"tier": out.Tier, "isolation": out.Isolation,
-		}
-		action, result := audit.Complete, audit.OK
-		if out.Success {
-			details["output"], details["bytes"] = digest(out.Output), len(out.Output)
-		} else {
-			action, result = audit.Error, audit.Failed
-			details["errorClass"] = out.ErrorClass
-			if out.ErrorClass == string(sandbox.ClassHostDenied) {
-				result = audit.Denied
-			}
-		}
-		if err := e.append(tx, action, result, details); err != nil {
-			return err
-		}
-		if e.draft {
-			return nil
-		}
-		return e.endSkill(tx, &out)
-	})
-	if err != nil {
-		e.s.log.Error("record the end of a skill's run", "run", e.id, "error", err)
-		out.Warnings = append(out.Warnings, "This run could not be recorded: "+fault.As(err).Message)
-	}
-	e.host.close()
-	e.events.done(string(out.Status))
-	sandbox.Charge(ctx, u)
-	if !e.draft {
-		bus.Publish(e.s.db.Bus(), e.user, WasmChanged{SkillID: e.skill.ID, Kind: "used"})
-	}
-	out.AuditLog = orEmpty(e.trail.wire)
-	if out.ErrorClass == string(sandbox.ClassUnavailable) {
-		return out, fault.Unavailablef("%s", out.Error).WithCause(runErr)
-	}
-	return out, nil
-}
-
-func skillStatus(c sandbox.Class) SkillStatus {
-	switch c {
-	case sandbox.ClassTimeout, sandbox.ClassCPU:
-		return SkillTimeout
-	case sandbox.ClassCanceled:
-		return SkillCanceled
-	}
-	return SkillFailure
 }
 
 // endSkill completes the row of a run. A row whose start could not be written is made now.
-func (e *execution) endSkill(tx *storage.Tx, r *ExecuteSkillResult) error {
-	hidden := append(append([]string{}, e.hidden...), e.host.secretValues()...)
-	var output, class, message any
-	if r.Success {
-		output = payload(maskText(r.Output, hidden))
-	}
-	if r.ErrorClass != "" {
-		class = r.ErrorClass
-	}
-	if r.Error != "" {
-		message = string(maskText([]byte(shorten(r.Error, 4000)), hidden))
-	}
+func (e *execution) endSkill(tx *storage.Tx, o *ended) error {
+	k := e.kept(o)
 	_, err := tx.Exec(`INSERT INTO skill_executions (id, skill_id, user_id, input_params, output_result, status, error_class, error_message,
 		execution_time_ms, cpu_time_ms, memory_used_mb, host_calls, tier, isolation, version, definition_hash, caller, parent_id, timestamp, created_at, updated_at)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
@@ -306,8 +184,8 @@ func (e *execution) endSkill(tx *storage.Tx, r *ExecuteSkillResult) error {
 		error_class = excluded.error_class, error_message = excluded.error_message, execution_time_ms = excluded.execution_time_ms,
 		cpu_time_ms = excluded.cpu_time_ms, memory_used_mb = excluded.memory_used_mb, host_calls = excluded.host_calls, tier = excluded.tier,
 		isolation = excluded.isolation, updated_at = excluded.updated_at`,
-		e.id, e.skill.ID, e.user, payload(maskText(e.stored, hidden)), output, string(r.Status), class, message,
-		r.ExecutionTimeMs, r.CPUTimeMs, float64(r.PeakMemoryBytes)/(1<<20), r.HostCalls, r.Tier, r.Isolation, e.version, e.skill.hash, e.kind,
+		e.id, e.skill.ID, e.user, k.input, k.output, o.state, k.class, k.message, o.wallMs, o.cpuMs(), o.memory(), o.usage.HostCalls,
+		o.tier, o.isolation, e.version, e.skill.hash, e.kind,
 		e.caller.RunID, tx.Now, tx.Now, tx.Now)
 	return err
 }
@@ -317,7 +195,7 @@ func (e *execution) endSkill(tx *storage.Tx, r *ExecuteSkillResult) error {
 func (w *WasmSkill) subjectInfo() permission.SubjectInfo {
 	info := permission.SubjectInfo{
 		Name: w.Name, State: permission.Active, DefinitionHash: w.hash, Definition: w.document(),
-		Approved: w.Origin != WasmHub || w.Signature.State == SignatureTrusted,
+		Approved: w.Origin != WasmHub || w.Signature.State == lifecycle.SignatureTrusted,
 	}
 	if !w.IsEnabled {
 		info.State = permission.Disabled
@@ -325,7 +203,7 @@ func (w *WasmSkill) subjectInfo() permission.SubjectInfo {
 	for _, c := range wants(w.Capabilities) {
 		info.Declared = append(info.Declared, permission.Want{Capability: c.cap, Resource: c.resource})
 	}
-	if w.sig != nil && (w.Signature.State == SignatureTrusted || w.Signature.State == SignatureUnknown) {
+	if w.sig != nil && (w.Signature.State == lifecycle.SignatureTrusted || w.Signature.State == lifecycle.SignatureUnknown) {
 		info.Signer = w.Signature.Signer
 	}
 	return info

@@ -12,8 +12,21 @@ import (
 	"helix/backend/fault"
 	"helix/backend/identity"
 	"helix/backend/jcs"
+	"helix/backend/lifecycle"
 	"helix/backend/storage"
 )
+
+// wasmTools describes WASM tools, which keep no former definitions.
+func (s *Service) wasmTools() *lifecycle.Kind {
+	return &lifecycle.Kind{
+		Table: "skills", Subject: wasmKind, Action: "skill", Noun: "skill", Title: "WASM skill", MaxName: maxName, Rights: s.perm,
+		Announce: func(tx *storage.Tx, it lifecycle.Item, change string) { s.announceSkill(tx, it.ID, change) },
+	}
+}
+
+func (w *WasmSkill) item() lifecycle.Item {
+	return lifecycle.Item{ID: w.ID, User: w.owner, Name: w.Name, Version: w.Version}
+}
 
 // errNoSkill is the one answer for an unknown, a deleted and somebody else's skill.
 func errNoSkill() error { return fault.NotFoundf("There is no such skill.") }
@@ -77,29 +90,14 @@ func scanSkill(row storage.Row) (*WasmSkill, error) {
 	w.InputSchema = json.RawMessage(schema)
 	copy(w.hash[:], hash)
 	w.DefinitionHash = hashText(w.hash)
-	if sig.Valid {
-		w.sig = &signature{}
-		if err := json.Unmarshal([]byte(sig.String), w.sig); err != nil {
-			return nil, err
-		}
-	}
-	return w, nil
+	w.sig, err = lifecycle.ReadSignature(sig)
+	return w, err
 }
 
 // ownSkill loads a WASM skill of the caller.
 func ownSkill(tx *storage.Tx, id uuid.UUID) (*WasmSkill, error) {
 	return scanSkill(tx.QueryRow(`SELECT `+skillColumns+` FROM skills s WHERE s.id = ? AND s.user_id = ? AND s.deleted_at IS NULL`,
 		id, identity.UserID(tx.Context())))
-}
-
-// skillNamed finds a living skill of the user by name, other than except.
-func skillNamed(tx *storage.Tx, user uuid.UUID, name string, except uuid.UUID) (id uuid.UUID, version string, found bool, err error) {
-	err = tx.QueryRow(`SELECT id, version FROM skills WHERE user_id = ? AND lower(name) = lower(?) AND deleted_at IS NULL AND id IS NOT ?`,
-		user, name, except).Scan(&id, &version)
-	if errors.Is(err, sql.ErrNoRows) {
-		return uuid.Nil, "", false, nil
-	}
-	return id, version, err == nil, err
 }
 
 // SkillNameTaken are the details of the conflict when another skill has the name.
@@ -109,27 +107,17 @@ type SkillNameTaken struct {
 	Version string    `json:"version"`
 }
 
-func skillNameConflict(tx *storage.Tx, w *WasmSkill) error {
-	id, version, taken, err := skillNamed(tx, w.owner, w.Name, w.ID)
-	if err != nil || !taken {
-		return err
-	}
-	return fault.Conflictf("A WASM skill named %q exists already (version %s).", w.Name, version).WithDetails(SkillNameTaken{id, w.Name, version})
-}
-
-func (w *WasmSkill) signatureColumns() (sig, fingerprint any) {
-	if w.sig == nil {
-		return nil, nil
-	}
-	if key, err := w.sig.key(); err == nil {
-		fingerprint = keyFingerprint(key)
-	}
-	return jsonText(w.sig), fingerprint
+// checkSkillNameFree refuses a name that another WASM tool of the user has.
+func (s *Service) checkSkillNameFree(tx *storage.Tx, w *WasmSkill) error {
+	return s.wasm.CheckName(tx, w.item(), func(other lifecycle.Item) any { return SkillNameTaken{other.ID, other.Name, other.Version} })
 }
 
 func insertSkill(tx *storage.Tx, w *WasmSkill) error {
-	sig, fp := w.signatureColumns()
-	_, err := tx.Exec(`INSERT INTO skills (id, user_id, name, description, wasm_bytecode, wasm_size, abi, version, timeout_ms, memory_mb,
+	sig, fp, _, err := w.sig.Columns()
+	if err != nil {
+		return err
+	}
+	_, err = tx.Exec(`INSERT INTO skills (id, user_id, name, description, wasm_bytecode, wasm_size, abi, version, timeout_ms, memory_mb,
 		capabilities, input_schema, definition_hash, signature, signer_fingerprint, origin, is_enabled, created_at, updated_at)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
 		w.ID, w.owner, w.Name, w.Description, w.WasmBytecode, w.WasmSize, string(w.ABI), w.Version, w.TimeoutMs, w.MemoryMb,
@@ -138,9 +126,12 @@ func insertSkill(tx *storage.Tx, w *WasmSkill) error {
 }
 
 func saveSkill(tx *storage.Tx, w *WasmSkill) error {
-	sig, fp := w.signatureColumns()
+	sig, fp, _, err := w.sig.Columns()
+	if err != nil {
+		return err
+	}
 	w.UpdatedAt = tx.Now
-	_, err := tx.Exec(`UPDATE skills SET name = ?, description = ?, wasm_bytecode = ?, wasm_size = ?, abi = ?, version = ?, timeout_ms = ?,
+	_, err = tx.Exec(`UPDATE skills SET name = ?, description = ?, wasm_bytecode = ?, wasm_size = ?, abi = ?, version = ?, timeout_ms = ?,
 		memory_mb = ?, capabilities = ?, input_schema = ?, definition_hash = ?, signature = ?, signer_fingerprint = ?, origin = ?, is_enabled = ?, updated_at = ?
 		WHERE id = ? AND user_id = ?`,
 		w.Name, w.Description, w.WasmBytecode, w.WasmSize, string(w.ABI), w.Version, w.TimeoutMs, w.MemoryMb,

@@ -9,6 +9,7 @@ import (
 
 	"helix/backend/bus"
 	"helix/backend/identity"
+	"helix/backend/lifecycle"
 	"helix/backend/permission"
 	"helix/backend/sandbox"
 	"helix/backend/storage"
@@ -24,9 +25,9 @@ func shaOf(b []byte) [32]byte { return sha256.Sum256(b) }
 
 // signatureOf completes a skill with the state of its signature.
 func (s *Service) signatureOf(tx *storage.Tx, w *WasmSkill) (err error) {
-	w.Signature, err = s.trust(tx, w.owner, w.sig, w.sig.verify(w.hash, ""))
+	w.Signature, err = lifecycle.Trust(tx, s.db, w.owner, w.sig, w.sig.Verify(w.hash, ""))
 	w.Signer = unsigned
-	if w.sig != nil && w.Signature.State != SignatureInvalid {
+	if w.sig != nil && w.Signature.State != lifecycle.SignatureInvalid {
 		if w.Signer = w.Signature.Signer; w.Signer == "" {
 			w.Signer = w.Signature.Fingerprint
 		}
@@ -38,7 +39,7 @@ func (s *Service) signatureOf(tx *storage.Tx, w *WasmSkill) (err error) {
 // user built, runs in process.
 func (w *WasmSkill) trust() sandbox.Trust {
 	switch {
-	case w.Signature.State == SignatureTrusted:
+	case w.Signature.State == lifecycle.SignatureTrusted:
 		return sandbox.TrustSigned
 	case w.Origin == WasmLocal:
 		return sandbox.TrustOwn

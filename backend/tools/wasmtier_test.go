@@ -7,6 +7,7 @@ import (
 
 	"helix/backend/fault"
 	"helix/backend/identity"
+	"helix/backend/lifecycle"
 	"helix/backend/sandbox"
 )
 
@@ -28,7 +29,7 @@ func TestTrustDecidesTheTier(t *testing.T) {
 		t.Fatal(err)
 	}
 	g, err := b.GetWasm(b.ctx, GetWasmParams{SkillID: w.ID})
-	if err != nil || g.Skill.Signature.State != SignatureTrusted || g.Skill.Tier != "t0" || g.Skill.Signer == "unsigned" {
+	if err != nil || g.Skill.Signature.State != lifecycle.SignatureTrusted || g.Skill.Tier != "t0" || g.Skill.Signer == "unsigned" {
 		t.Fatalf("%+v %v", g.Skill, err)
 	}
 	if r := b.execute(t, w, `1`); !r.Success || r.Tier != "t0" {
@@ -36,7 +37,7 @@ func TestTrustDecidesTheTier(t *testing.T) {
 	}
 	// The signature covers the definition: other bytes lose it.
 	u, err := b.UpdateWasm(b.ctx, UpdateWasmParams{SkillID: w.ID, Patch: WasmPatch{Wasm: module(t, "trap")}})
-	if err != nil || u.Skill.Signature.State != SignatureNone || u.Skill.Tier != "t1" {
+	if err != nil || u.Skill.Signature.State != lifecycle.SignatureNone || u.Skill.Tier != "t1" {
 		t.Errorf("%+v %v", u.Skill, err)
 	}
 }

@@ -2,16 +2,12 @@ package tools
 
 import (
 	"context"
-	"database/sql"
-	"encoding/base64"
-	"errors"
-	"time"
 
 	"github.com/google/uuid"
 
-	"helix/backend/audit"
 	"helix/backend/fault"
 	"helix/backend/identity"
+	"helix/backend/lifecycle"
 	"helix/backend/storage"
 )
 
@@ -91,12 +87,12 @@ func (s *Service) UpdateWasm(ctx context.Context, p UpdateWasmParams) (UpdateWas
 				WithDetails(WasmConflict{shorten(p.BaseVersion, 64), *now})
 		}
 		if w.WasmBytecode != now.WasmBytecode && w.Version == now.Version {
-			w.Version = raisePatch(now.Version, func(string) bool { return false })
+			w.Version = lifecycle.RaisePatch(now.Version)
 		}
-		if err := skillNameConflict(tx, &w); err != nil {
+		if err := s.checkSkillNameFree(tx, &w); err != nil {
 			return err
 		}
-		if err := s.knowSigner(tx, w.owner, p.Patch.Signature); err != nil {
+		if err := lifecycle.AddSigner(tx, w.owner, p.Patch.Signature); err != nil {
 			return err
 		}
 		if out.SuspendedGrants, err = s.commitSkill(tx, now, &w); err != nil {
@@ -152,21 +148,17 @@ func (s *Service) commitSkill(tx *storage.Tx, old, w *WasmSkill) (suspended []uu
 	if err := saveSkill(tx, w); err != nil {
 		return nil, err
 	}
-	id, kind := w.ID.String(), "updated"
+	change := "updated"
 	if old.IsEnabled != w.IsEnabled {
-		if kind = "disabled"; w.IsEnabled {
-			kind = "enabled"
-		}
-		if err := s.perm.SubjectChanged(tx, wasmKind, id, true); err != nil { // runs in progress go on
+		if change, err = s.wasm.Switched(tx, w.item(), w.IsEnabled); err != nil {
 			return nil, err
 		}
 	}
-	s.announceSkill(tx, w.ID, kind)
 	details := map[string]any{"version": w.Version, "definitionHash": w.DefinitionHash}
 	if w.hash != old.hash {
 		details["oldHash"], details["wasm"] = old.DefinitionHash, w.WasmBytecode
 	}
-	if err := audit.Append(tx, audit.Entry{Action: "skill." + kind, SubjectKind: wasmKind, SubjectID: id, Details: details}); err != nil {
+	if err := s.wasm.Changed(tx, w.item(), change, details); err != nil {
 		return nil, err
 	}
 	if w.hash == old.hash {
@@ -184,15 +176,8 @@ func (s *Service) DeleteWasm(ctx context.Context, p SkillID) (DeleteWasmResult, 
 		if err != nil {
 			return err
 		}
-		if _, err := tx.Exec(`UPDATE skills SET deleted_at = ?, updated_at = ? WHERE id = ?`, tx.Now, tx.Now, w.ID); err != nil {
-			return err
-		}
-		if _, err := s.perm.RevokeSubject(tx, wasmKind, w.ID.String(), "the skill was deleted"); err != nil {
-			return err
-		}
-		s.announceSkill(tx, w.ID, "deleted")
-		out.UndoUntil = tx.Now.Add(restorable)
-		return audit.Append(tx, audit.Entry{Action: "skill.deleted", SubjectKind: wasmKind, SubjectID: w.ID.String(), Details: map[string]any{"name": w.Name}})
+		out.UndoUntil = tx.Now.Add(lifecycle.Restorable)
+		return s.wasm.Delete(tx, w.item())
 	})
 	if err == nil {
 		s.cancelTool(p.SkillID)
@@ -204,57 +189,21 @@ func (s *Service) DeleteWasm(ctx context.Context, p SkillID) (DeleteWasmResult, 
 // meanwhile it gets a number.
 func (s *Service) RestoreWasm(ctx context.Context, p SkillID) (WasmSkillResult, error) {
 	var out WasmSkillResult
-	user := identity.UserID(ctx)
 	err := s.db.Write(ctx, func(tx *storage.Tx) error {
-		var name string
-		var deleted time.Time
-		err := tx.QueryRow(`SELECT name, deleted_at FROM skills WHERE id = ? AND user_id = ? AND deleted_at IS NOT NULL`, p.SkillID, user).
-			Scan(&name, storage.Time(&deleted))
-		if errors.Is(err, sql.ErrNoRows) {
-			return s.loadInto(tx, p, &out) // not deleted at all: nothing to do
+		if err := s.wasm.Restore(tx, p.SkillID); err != nil {
+			return err
 		}
+		w, err := ownSkill(tx, p.SkillID)
 		if err != nil {
 			return err
 		}
-		if tx.Now.Sub(deleted) > restorable {
-			return fault.NotFoundf("The skill was deleted more than 30 days ago and cannot be restored.")
-		}
-		for n, try := 2, name; ; n++ {
-			_, _, taken, err := skillNamed(tx, user, try, p.SkillID)
-			if err != nil {
-				return err
-			}
-			if !taken {
-				name = try
-				break
-			}
-			try = withSuffix(name, n)
-		}
-		if _, err := tx.Exec(`UPDATE skills SET deleted_at = NULL, name = ?, updated_at = ? WHERE id = ?`, name, tx.Now, p.SkillID); err != nil {
+		if err := s.completeSkill(tx, w); err != nil {
 			return err
 		}
-		if err := s.perm.SubjectChanged(tx, wasmKind, p.SkillID.String(), true); err != nil {
-			return err
-		}
-		s.announceSkill(tx, p.SkillID, "restored")
-		if err := audit.Append(tx, audit.Entry{Action: "skill.restored", SubjectKind: wasmKind, SubjectID: p.SkillID.String(), Details: map[string]any{"name": name}}); err != nil {
-			return err
-		}
-		return s.loadInto(tx, p, &out)
+		out.Skill = *w
+		return nil
 	})
 	return out, err
-}
-
-func (s *Service) loadInto(tx *storage.Tx, p SkillID, out *WasmSkillResult) error {
-	w, err := ownSkill(tx, p.SkillID)
-	if err != nil {
-		return err
-	}
-	if err := s.completeSkill(tx, w); err != nil {
-		return err
-	}
-	out.Skill = *w
-	return nil
 }
 
 // SignWasm signs the current definition of a WASM skill with this device's key, which says
@@ -266,27 +215,14 @@ func (s *Service) SignWasm(ctx context.Context, p SkillID) (SignResult, error) {
 		if err != nil {
 			return err
 		}
-		sig := &signature{
-			Name: w.Name, Version: w.Version, Author: s.db.LocalUser().DisplayName,
-			SignedAt: tx.Now.UTC().Format(time.RFC3339Nano), PublicKey: keyText(tx.Device().PublicKey),
-		}
-		text, err := signedText(w.hash, sig.Name, sig.Version, sig.Author, sig.SignedAt)
-		if err != nil {
+		if w.sig, err = lifecycle.Sign(tx, s.db, w.item(), w.hash, ""); err != nil {
 			return err
 		}
-		raw, err := s.db.Sign(text)
-		if err != nil {
-			return err
-		}
-		sig.Signature = base64.StdEncoding.EncodeToString(raw)
-		w.sig = sig
 		if err := saveSkill(tx, w); err != nil {
 			return err
 		}
-		out = SignResult{Signature: sig.Signature, Fingerprint: keyFingerprint(tx.Device().PublicKey)}
-		s.announceSkill(tx, w.ID, "signed")
-		return audit.Append(tx, audit.Entry{Action: "skill.signed", SubjectKind: wasmKind, SubjectID: w.ID.String(),
-			Details: map[string]any{"version": w.Version, "definitionHash": w.DefinitionHash, "fingerprint": out.Fingerprint}})
+		out, err = s.signed(tx, s.wasm, w.item(), w.hash, w.sig)
+		return err
 	})
 	return out, err
 }

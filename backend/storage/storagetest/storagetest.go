@@ -88,6 +88,23 @@ func Ctx(t testing.TB, db *storage.DB) context.Context {
 	return as(t, db.LocalUser().ID)
 }
 
+// Prune applies o.Retention to the rows of the local user and returns how many rows left.
+func Prune(t testing.TB, db *storage.DB, o storage.ServiceOptions) (rows int64) {
+	t.Helper()
+	r, err := storage.NewService(db, o).Prune(Ctx(t, db), storage.PruneParams{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, table := range r.Tables {
+		for _, declared := range o.Retention {
+			if table.Table == declared.Table {
+				rows += table.Rows
+			}
+		}
+	}
+	return rows
+}
+
 // OtherUser makes one more user in db and is the context of a call of theirs with every
 // scope.
 func OtherUser(t testing.TB, db *storage.DB) context.Context {

@@ -730,6 +730,45 @@ export interface GatewayUser {
   displayName: string;
 }
 
+/** BundleSignature is a signature as it travels: Ed25519 over the canonical JSON of {helix:"tool/1", definitionHash, name, version, author, signedAt}. It is stored as it came, with the name and version that it was made for. */
+export interface LifecycleBundleSignature {
+  name: string;
+  version: string;
+  author: string;
+  /** RFC 3339, exactly as it was signed */
+  signedAt: string;
+  /** base64 of 32 bytes, or PEM in the older form */
+  publicKey: string;
+  /** base64 */
+  signature: string;
+  legacy?: boolean;
+}
+
+/** SignatureInfo is the state of a definition's signature on this device. */
+export interface LifecycleSignatureInfo {
+  state: LifecycleSignatureState;
+  /** SHA-256 of the public key, 64 hex digits */
+  fingerprint?: string;
+  /** base64, for tools.trust_signer */
+  publicKey?: string;
+  /** the name the user gave this key, else the author in the signature */
+  signer?: string;
+  signedAt?: string;
+}
+
+/** SignatureState says what a signature is worth. */
+export type LifecycleSignatureState = "valid_trusted" | "valid_unknown" | "valid_legacy" | "invalid" | "none";
+
+/** Signer is a key that signed tools. */
+export interface LifecycleSigner {
+  fingerprint: string;
+  publicKey: string;
+  name: string;
+  trusted: boolean;
+  thisDevice: boolean;
+  addedAt: string;
+}
+
 /** Difference is where a replay and a journal part. */
 export interface MachineDifference {
   seq: number;
@@ -876,12 +915,6 @@ export interface MemoryConversationsResult {
   total: number;
 }
 
-/** Count is a value and how many items have it. */
-export interface MemoryCount {
-  value: string;
-  count: number;
-}
-
 /** CountResult tells how many rows an act touched, and how to take it back. */
 export interface MemoryCountResult {
   count: number;
@@ -965,62 +998,11 @@ export interface MemoryEmbeddingStatus {
   models: string[];
 }
 
-/** EnhancedParams is the request of memory.search_enhanced. */
-export interface MemoryEnhancedParams {
-  /** default true */
-  explain?: boolean;
-  /** neighbours on each side, 0 to 3; default 1 */
-  expand?: number;
-  /** conversation, source, day */
-  groupBy?: string;
-  facets?: boolean;
-  /** at most 8 KiB */
-  query: string;
-  /** 1 to 100; 0 is 10 */
-  limit?: number;
-  /** hybrid (default), keyword, vector */
-  mode?: string;
-  filters?: MemoryFilters;
-  mmr?: MemoryMMR;
-  minScore?: number;
-  /** default true */
-  includeTurns?: boolean;
-  /** default true */
-  priors?: boolean;
-}
-
-/** EnhancedResult is the answer of memory.search_enhanced. */
-export interface MemoryEnhancedResult {
-  facets?: MemoryFacets;
-  groups?: MemoryGroup[];
-  results: MemoryHit[];
-  tookMs: number;
-  mode: string;
-  /** no_vectors, reindexing */
-  degraded?: string;
-  modelId: string;
-}
-
-/** Evidence names the exact thing found. */
-export interface MemoryEvidence {
-  kind: string;
-  id: string;
-  conversationId?: string;
-  /** the id in the original, such as D1:3 */
-  turnId?: string;
-  documentId?: string;
-  seq?: number;
-  /** in the document, in UTF-16 code units where it was cut here */
-  startOffset?: number;
-  endOffset?: number;
-  quote: string;
-}
-
 /** ExportParams is the request of memory.export. */
 export interface MemoryExportParams {
   /** jsonl (default), markdown */
   format?: string;
-  filters?: MemoryFilters;
+  filters?: SearchFilters;
 }
 
 /** ExportResult names the blob that holds the export. */
@@ -1031,49 +1013,11 @@ export interface MemoryExportResult {
   path?: string;
 }
 
-/** Facets count what matched the query and the filters. */
-export interface MemoryFacets {
-  type: MemoryCount[];
-  layer: MemoryCount[];
-  tag: MemoryCount[];
-  source: MemoryCount[];
-  /** 2023-05, or "" for none */
-  month: MemoryCount[];
-}
-
-/** Filters choose items before they are ranked. Absent fields choose everything. */
-export interface MemoryFilters {
-  /** of occurredAt, inclusive */
-  from?: string;
-  /** exclusive */
-  to?: string;
-  layers?: number[];
-  types?: string[];
-  sources?: string[];
-  tagsAll?: string[];
-  tagsAny?: string[];
-  tagsNone?: string[];
-  kinds?: string[];
-  pinned?: boolean;
-  untrusted?: boolean;
-  minSalience?: number;
-  minRetention?: number;
-  conversationId?: string;
-  documentId?: string;
-}
-
 /** GetParams is the request of memory.get. ID also takes the form note-<uuid>. */
 export interface MemoryGetParams {
   id: string;
   /** the person opened it: one reinforcement */
   touch?: boolean;
-}
-
-/** Group is some of the hits, by their place in results. */
-export interface MemoryGroup {
-  key: string;
-  title: string;
-  hits: number[];
 }
 
 /** HistoryParams is the request of memory.history. */
@@ -1084,34 +1028,6 @@ export interface MemoryHistoryParams {
 /** HistoryResult lists what a memory said before, newest first. */
 export interface MemoryHistoryResult {
   revisions: MemoryRevision[];
-}
-
-/** Hit is one thing found. */
-export interface MemoryHit {
-  id: string;
-  /** memory, turn, chunk */
-  kind: string;
-  title?: string;
-  snippet: string;
-  highlights: MemorySpan[];
-  evidence: MemoryEvidence[];
-  /** of memory.search_enhanced */
-  context?: MemoryNeighbour[];
-  score: number;
-  parts?: MemoryParts;
-  type?: string;
-  layer?: number;
-  tags: string[];
-  source: string;
-  sourceRef?: string;
-  speaker?: string;
-  occurredAt?: string;
-  createdAt: string;
-  untrusted: boolean;
-  pinned: boolean;
-  /** of a memory */
-  salienceTier?: string;
-  retention?: number;
 }
 
 /** IDsParams names 1 to 1,000 memories. */
@@ -1294,7 +1210,7 @@ export interface MemoryJobResult {
 
 /** ListParams is the request of memory.list. */
 export interface MemoryListParams {
-  filters?: MemoryFilters;
+  filters?: SearchFilters;
   /** recent (default), occurred, salience, retention */
   sort?: string;
   /** 1 to 200; 0 is 50 */
@@ -1312,20 +1228,6 @@ export interface MemoryListResult {
   nextCursor?: string;
 }
 
-/** MMR asks for varied results (maximal marginal relevance, Carbonell and Goldstein 1998). */
-export interface MemoryMMR {
-  /** 0 is variety only, 1 relevance only; default 0.7 */
-  lambda?: number;
-}
-
-/** Neighbour is what stands before or after a hit in its conversation or document. */
-export interface MemoryNeighbour {
-  id: string;
-  seq: number;
-  speaker?: string;
-  text: string;
-}
-
 /** PageParams asks for a page of a list. */
 export interface MemoryPageParams {
   /** of titles */
@@ -1338,22 +1240,6 @@ export interface MemoryPageParams {
   from?: string;
   /** exclusive */
   to?: string;
-}
-
-/** Parts say what a score is made of. A rank is absent where the list did not have the item. */
-export interface MemoryParts {
-  bm25Rank?: number;
-  bm25?: number;
-  vectorRank?: number;
-  cosine?: number;
-  rrf: number;
-  /** above 1: who or when the query names fits */
-  cues: number;
-  recency: number;
-  salience: number;
-  retention: number;
-  pinned: number;
-  window: number;
 }
 
 /** PinParams is the request of memory.pin. */
@@ -1388,13 +1274,6 @@ export interface MemoryReembedParams {
   failed?: boolean;
 }
 
-/** RelatedParams is the request of memory.related. ID may be of any kind. */
-export interface MemoryRelatedParams {
-  id: string;
-  /** 1 to 100; 0 is 10 */
-  limit?: number;
-}
-
 /** Revision is one earlier form of a memory. */
 export interface MemoryRevision {
   version: number;
@@ -1412,33 +1291,6 @@ export interface MemorySalienceParams {
   tier: string;
 }
 
-/** SearchParams is the request of memory.search. */
-export interface MemorySearchParams {
-  /** at most 8 KiB */
-  query: string;
-  /** 1 to 100; 0 is 10 */
-  limit?: number;
-  /** hybrid (default), keyword, vector */
-  mode?: string;
-  filters?: MemoryFilters;
-  mmr?: MemoryMMR;
-  minScore?: number;
-  /** default true */
-  includeTurns?: boolean;
-  /** default true */
-  priors?: boolean;
-}
-
-/** SearchResult is the answer of memory.search. */
-export interface MemorySearchResult {
-  results: MemoryHit[];
-  tookMs: number;
-  mode: string;
-  /** no_vectors, reindexing */
-  degraded?: string;
-  modelId: string;
-}
-
 /** Signals are what the salience of a text is computed from; each is 0 when it is not known. */
 export interface MemorySignals {
   /** strength of feeling, 0 to 1 */
@@ -1451,30 +1303,24 @@ export interface MemorySignals {
   confidence: number;
 }
 
-/** Span is a part of a text, in UTF-16 code units as JavaScript counts them. */
-export interface MemorySpan {
-  start: number;
-  end: number;
-}
-
 /** Stats are counts of what there is. */
 export interface MemoryStats {
+  conversations: number;
+  documents: number;
+  trash: number;
+  indexBytes: number;
+  /** in memory */
+  vectorBytes: number;
   total: number;
   memories: number;
   turns: number;
   chunks: number;
-  conversations: number;
-  documents: number;
-  trash: number;
-  byType: MemoryCount[];
-  byLayer: MemoryCount[];
-  bySource: MemoryCount[];
-  byMonth: MemoryCount[];
+  byType: SearchCount[];
+  byLayer: SearchCount[];
+  bySource: SearchCount[];
+  byMonth: SearchCount[];
   /** most used first, at most 100 */
-  tags: MemoryCount[];
-  indexBytes: number;
-  /** in memory */
-  vectorBytes: number;
+  tags: SearchCount[];
 }
 
 /** TagParams is the request of memory.tag. */
@@ -2464,6 +2310,199 @@ export interface SchedulerUpdateParams {
   patch: unknown;
   /** another current revision is a conflict; 0: no check */
   expectedRevision?: number;
+}
+
+/** Count is a value and how many items have it. */
+export interface SearchCount {
+  value: string;
+  count: number;
+}
+
+/** EnhancedParams is the request of memory.search_enhanced. */
+export interface SearchEnhancedParams {
+  /** default true */
+  explain?: boolean;
+  /** neighbors on each side, 0 to 3; default 1 */
+  expand?: number;
+  /** conversation, source, day */
+  groupBy?: string;
+  facets?: boolean;
+  /** at most 8 KiB */
+  query: string;
+  /** 1 to 100; 0 is 10 */
+  limit?: number;
+  /** hybrid (default), keyword, vector */
+  mode?: string;
+  filters?: SearchFilters;
+  mmr?: SearchMMR;
+  minScore?: number;
+  /** default true */
+  includeTurns?: boolean;
+  /** default true */
+  priors?: boolean;
+}
+
+/** EnhancedResult is the answer of memory.search_enhanced. */
+export interface SearchEnhancedResult {
+  facets?: SearchFacets;
+  groups?: SearchGroup[];
+  results: SearchHit[];
+  tookMs: number;
+  mode: string;
+  /** no_vectors, reindexing */
+  degraded?: string;
+  modelId: string;
+}
+
+/** Evidence names the exact thing found. */
+export interface SearchEvidence {
+  kind: string;
+  id: string;
+  conversationId?: string;
+  /** the id in the original, such as D1:3 */
+  turnId?: string;
+  documentId?: string;
+  seq?: number;
+  /** in the document, in UTF-16 code units where it was cut here */
+  startOffset?: number;
+  endOffset?: number;
+  quote: string;
+}
+
+/** Facets count what matched the query and the filters. */
+export interface SearchFacets {
+  type: SearchCount[];
+  layer: SearchCount[];
+  tag: SearchCount[];
+  source: SearchCount[];
+  /** 2023-05, or "" for none */
+  month: SearchCount[];
+}
+
+/** Filters choose items before they are ranked. Absent fields choose everything. */
+export interface SearchFilters {
+  /** of occurredAt, inclusive */
+  from?: string;
+  /** exclusive */
+  to?: string;
+  layers?: number[];
+  types?: string[];
+  sources?: string[];
+  tagsAll?: string[];
+  tagsAny?: string[];
+  tagsNone?: string[];
+  kinds?: string[];
+  pinned?: boolean;
+  untrusted?: boolean;
+  minSalience?: number;
+  minRetention?: number;
+  conversationId?: string;
+  documentId?: string;
+}
+
+/** Group is some of the hits, by their place in results. */
+export interface SearchGroup {
+  key: string;
+  title: string;
+  hits: number[];
+}
+
+/** Hit is one thing found. */
+export interface SearchHit {
+  id: string;
+  /** memory, turn, chunk */
+  kind: string;
+  title?: string;
+  snippet: string;
+  highlights: SearchSpan[];
+  evidence: SearchEvidence[];
+  /** of memory.search_enhanced */
+  context?: SearchNeighbor[];
+  score: number;
+  parts?: SearchParts;
+  type?: string;
+  layer?: number;
+  tags: string[];
+  source: string;
+  sourceRef?: string;
+  speaker?: string;
+  occurredAt?: string;
+  createdAt: string;
+  untrusted: boolean;
+  pinned: boolean;
+  /** of a memory */
+  salienceTier?: string;
+  retention?: number;
+}
+
+/** MMR asks for varied results (maximal marginal relevance, Carbonell and Goldstein 1998). */
+export interface SearchMMR {
+  /** 0 is variety only, 1 relevance only; default 0.7 */
+  lambda?: number;
+}
+
+/** Neighbor is what stands before or after a hit in its conversation or document. */
+export interface SearchNeighbor {
+  id: string;
+  seq: number;
+  speaker?: string;
+  text: string;
+}
+
+/** Params is the request of memory.search. */
+export interface SearchParams {
+  /** at most 8 KiB */
+  query: string;
+  /** 1 to 100; 0 is 10 */
+  limit?: number;
+  /** hybrid (default), keyword, vector */
+  mode?: string;
+  filters?: SearchFilters;
+  mmr?: SearchMMR;
+  minScore?: number;
+  /** default true */
+  includeTurns?: boolean;
+  /** default true */
+  priors?: boolean;
+}
+
+/** Parts say what a score is made of. A rank is absent where the list did not have the item. */
+export interface SearchParts {
+  bm25Rank?: number;
+  bm25?: number;
+  vectorRank?: number;
+  cosine?: number;
+  rrf: number;
+  /** above 1: who or when the query names fits */
+  cues: number;
+  recency: number;
+  salience: number;
+  retention: number;
+  pinned: number;
+  window: number;
+}
+
+/** RelatedParams is the request of memory.related. ID may be of any kind. */
+export interface SearchRelatedParams {
+  id: string;
+  /** 1 to 100; 0 is 10 */
+  limit?: number;
+}
+
+/** Result is the answer of memory.search. */
+export interface SearchResult {
+  results: SearchHit[];
+  tookMs: number;
+  mode: string;
+  /** no_vectors, reindexing */
+  degraded?: string;
+  modelId: string;
+}
+
+/** Span is a part of a text, in UTF-16 code units as JavaScript counts them. */
+export interface SearchSpan {
+  start: number;
+  end: number;
 }
 
 /** AnswerParams answer a question of a run. Decision: approve or decline for an approval; done, retry or fail for an unknown outcome; retry or fail for a missing right. An empty stepPath answers the only question of a run. A quarantined run asks with an empty one: retry resumes it, fail ends it. */
@@ -3508,20 +3547,6 @@ export interface ToolsBundleDefinition {
   limits?: ToolsLimits;
 }
 
-/** BundleSignature is a signature as it travels: Ed25519 over the canonical JSON of {helix:"tool/1", definitionHash, name, version, author, signedAt}. */
-export interface ToolsBundleSignature {
-  name: string;
-  version: string;
-  author: string;
-  /** RFC 3339, exactly as it was signed */
-  signedAt: string;
-  /** base64 of 32 bytes, or PEM in the older form */
-  publicKey: string;
-  /** base64 */
-  signature: string;
-  legacy?: boolean;
-}
-
 /** BundleTool is one tool in a bundle. */
 export interface ToolsBundleTool {
   definition: ToolsBundleDefinition;
@@ -3530,7 +3555,7 @@ export interface ToolsBundleTool {
   tags: string[];
   icon: string;
   samples?: ToolsSample[];
-  signature?: ToolsBundleSignature;
+  signature?: LifecycleBundleSignature;
   history?: ToolsBundleVersion[];
 }
 
@@ -3657,7 +3682,7 @@ export interface ToolsCreateWasmParams {
   capabilities?: string[];
   inputSchema?: unknown;
   /** of its author over the definition */
-  signature?: ToolsBundleSignature;
+  signature?: LifecycleBundleSignature;
   /** default import; local needs the right to approve */
   origin?: ToolsWasmOrigin;
 }
@@ -3840,7 +3865,7 @@ export interface ToolsImportItem {
   action: string;
   newName?: string;
   definitionHash: string;
-  signature: ToolsSignatureInfo;
+  signature: LifecycleSignatureInfo;
   requestedCapabilities: string[];
   warnings: string[];
   /** replace: what changes in the tool that is here */
@@ -4184,39 +4209,14 @@ export interface ToolsSignResult {
   fingerprint: string;
 }
 
-/** SignatureInfo is the state of a tool's signature on this device. */
-export interface ToolsSignatureInfo {
-  state: ToolsSignatureState;
-  /** SHA-256 of the public key, 64 hex digits */
-  fingerprint?: string;
-  /** base64, for tools.trust_signer */
-  publicKey?: string;
-  /** the name the user gave this key, else the author in the signature */
-  signer?: string;
-  signedAt?: string;
-}
-
-/** SignatureState says what a signature is worth. */
-export type ToolsSignatureState = "valid_trusted" | "valid_unknown" | "valid_legacy" | "invalid" | "none";
-
-/** Signer is a key that signed tools. */
-export interface ToolsSigner {
-  fingerprint: string;
-  publicKey: string;
-  name: string;
-  trusted: boolean;
-  thisDevice: boolean;
-  addedAt: string;
-}
-
 /** SignerResult holds one signer. */
 export interface ToolsSignerResult {
-  signer: ToolsSigner;
+  signer: LifecycleSigner;
 }
 
 /** SignersResult lists the known signers, this device first. */
 export interface ToolsSignersResult {
-  signers: ToolsSigner[];
+  signers: LifecycleSigner[];
 }
 
 /** SkillExecution is one run in the history. Input and output above 64 KiB are cut to {"truncated":true,"bytes":n,"head":…}; secrets in them are masked. */
@@ -4391,7 +4391,7 @@ export interface ToolsTool {
   /** 64 hex digits; grants are bound to it */
   definitionHash: string;
   author: string;
-  signature: ToolsSignatureInfo;
+  signature: LifecycleSignatureInfo;
   samples: ToolsSample[];
   tags: string[];
   icon: string;
@@ -4635,7 +4635,7 @@ export interface ToolsWasmPatch {
   memoryMb?: number;
   capabilities?: string[];
   inputSchema?: unknown;
-  signature?: ToolsBundleSignature;
+  signature?: LifecycleBundleSignature;
   isEnabled?: boolean;
 }
 
@@ -4668,7 +4668,7 @@ export interface ToolsWasmReport {
   reasons: string[];
   /** why it would not run on this computer */
   refused?: string;
-  signature: ToolsSignatureInfo;
+  signature: LifecycleSignatureInfo;
   /** who signed it, or "unsigned" */
   signer: string;
 }
@@ -4695,7 +4695,7 @@ export interface ToolsWasmSkill {
   inputSchema: unknown;
   /** 64 hex digits; grants are bound to it */
   definitionHash: string;
-  signature: ToolsSignatureInfo;
+  signature: LifecycleSignatureInfo;
   /** who signed it, or "unsigned" */
   signer: string;
   origin: ToolsWasmOrigin;
@@ -4811,7 +4811,7 @@ export interface Methods {
   "memory.delete": { params: MemoryIDsParams; result: MemoryCountResult };
   /** Moves a conversation to the trash; search forgets its turns at once. */
   "memory.delete_conversation": { params: MemoryConversationIDParams; result: MemoryCountResult };
-  /** Moves a document to the trash; search forgets its parts at once. Their ids and vectors stay for as long as it can come back. */
+  /** Moves a document to the trash; search forgets its parts at once. */
   "memory.delete_document": { params: MemoryDocumentParams; result: MemoryCountResult };
   /** Gives parts of one document, in order: a page, or the page that has the part aroundSeq in its middle. */
   "memory.document": { params: MemoryDocumentViewParams; result: MemoryDocumentView };
@@ -4844,13 +4844,13 @@ export interface Methods {
   /** Computes the caller's vectors anew, tries again what failed, pauses the work or goes on with it, or prepares another model, which takes over by itself when it is ready. Naming the model that serves ends the preparation of another. */
   "memory.reembed": { params: MemoryReembedParams; result: MemoryEmbeddingStatus };
   /** Finds what is like one item of any kind, best first; the item is not among it. */
-  "memory.related": { params: MemoryRelatedParams; result: MemorySearchResult };
+  "memory.related": { params: SearchRelatedParams; result: SearchResult };
   /** Brings back from the trash: memories, and conversations and documents by their ids. Tags, pin, salience and vector are as they were. */
   "memory.restore": { params: MemoryIDsParams; result: MemoryCountResult };
-  /** Finds what a query is about, best first. Without a model, or before its index is ready, hybrid answers by words and says so in degraded; vector is then unavailable. An empty query finds nothing. */
-  "memory.search": { params: MemorySearchParams; result: MemorySearchResult };
-  /** Is Search with reasons, neighbours, groups and facets. */
-  "memory.search_enhanced": { params: MemoryEnhancedParams; result: MemoryEnhancedResult };
+  /** Finds what a query is about, best first; see search.Index. */
+  "memory.search": { params: SearchParams; result: SearchResult };
+  /** Is Search with reasons, neighbors, groups and facets. */
+  "memory.search_enhanced": { params: SearchEnhancedParams; result: SearchEnhancedResult };
   /** Sets the tier of memories. Only a person can set critical. */
   "memory.set_salience": { params: MemorySalienceParams; result: MemoryItemsResult };
   /** Says whether what came from a source is quoted as foreign text: a conversation, a document, or everything of an importer. Only a person can call something trusted. */
@@ -4869,8 +4869,8 @@ export interface Methods {
   "memory_delete": { params: MemoryIDsParams; result: MemoryCountResult };
   /** Another name of memory.add. Stores one memory. With Dedupe, text that is there already is not stored twice: its memory gets the missing tags. What was handed to a program or an agent in the last day is not stored again for one: the memory that it repeats is reinforced, and the answer has no item. */
   "memory_save": { params: MemoryAddParams; result: MemoryAddResult };
-  /** Another name of memory.search. Finds what a query is about, best first. Without a model, or before its index is ready, hybrid answers by words and says so in degraded; vector is then unavailable. An empty query finds nothing. */
-  "memory_search": { params: MemorySearchParams; result: MemorySearchResult };
+  /** Another name of memory.search. Finds what a query is about, best first; see search.Index. */
+  "memory_search": { params: SearchParams; result: SearchResult };
   /** Another name of memory.update. Changes a memory if nobody has edited it since the version named; else it is a Conflict with the present memory as detail, and nothing changes. What it said before is kept, see History. */
   "memory_update": { params: MemoryUpdateParams; result: MemoryUpdateResult };
   /** Compares two definitions of a callable. */

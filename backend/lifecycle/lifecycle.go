@@ -1,0 +1,202 @@
+// Package lifecycle owns what stored definitions have in common, whether they are custom tools,
+// WASM tools or skills: unique names, version labels, the trash, switching on and off, the
+// entries of the audit log about them, signatures and the list of signers. Each domain
+// describes its tables with a Kind and keeps what its definitions mean.
+package lifecycle
+
+import (
+	"database/sql"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"helix/backend/audit"
+	"helix/backend/fault"
+	"helix/backend/identity"
+	"helix/backend/storage"
+)
+
+// Restorable is how long a deleted definition can be restored.
+const Restorable = 30 * 24 * time.Hour
+
+// Rights is what permission does when a definition changes or goes.
+type Rights interface {
+	RevokeSubject(tx *storage.Tx, kind, id, reason string) (int, error)
+	SubjectChanged(tx *storage.Tx, kind, id string, usable bool) error
+}
+
+// Kind describes one kind of definition. Its table has the columns id, user_id, name, version,
+// is_enabled, created_at, updated_at and deleted_at.
+type Kind struct {
+	Table string // such as custom_tools
+	// Versions is the table of former definitions; "" when the kind keeps none. Parent is its
+	// column with the id of the definition, Author the one that says where a version came from.
+	Versions, Parent, Author string
+
+	Subject string // what permission and audit call it
+	Action  string // the first word of its actions in the audit log
+	Noun    string // in messages, such as tool
+	Title   string // in messages that tell the kinds apart; "": Noun
+	MaxName int    // characters of a name
+
+	Rights   Rights                                     // nil: nothing is granted to the kind
+	Audit    func(*storage.Tx, audit.Entry) error       // nil: audit.Append
+	Announce func(tx *storage.Tx, it Item, kind string) // publishes a change after the commit
+}
+
+// Item is one stored definition.
+type Item struct {
+	ID, User      uuid.UUID
+	Name, Version string
+}
+
+// NotFound is the one answer for an unknown, a deleted and somebody else's private definition.
+func (k *Kind) NotFound() error { return fault.NotFoundf("There is no such %s.", k.Noun) }
+
+func (k *Kind) title() string {
+	if k.Title != "" {
+		return k.Title
+	}
+	return k.Noun
+}
+
+// Record writes an action on a definition to the audit log.
+func (k *Kind) Record(tx *storage.Tx, it Item, action string, details any) error {
+	write := k.Audit
+	if write == nil {
+		write = audit.Append
+	}
+	return write(tx, audit.Entry{Action: k.Action + "." + action, SubjectKind: k.Subject, SubjectID: it.ID.String(), Details: details})
+}
+
+// Changed records a change of a definition and announces it under the same name.
+func (k *Kind) Changed(tx *storage.Tx, it Item, change string, details any) error {
+	k.Announce(tx, it, change)
+	return k.Record(tx, it, change, details)
+}
+
+// Switched tells permission that a definition was enabled or disabled, and returns the name of
+// the change. Runs in progress continue.
+func (k *Kind) Switched(tx *storage.Tx, it Item, enabled bool) (change string, err error) {
+	if k.Rights != nil {
+		err = k.Rights.SubjectChanged(tx, k.Subject, it.ID.String(), true)
+	}
+	if enabled {
+		return "enabled", err
+	}
+	return "disabled", err
+}
+
+// CheckCount refuses one more definition of a user when there are already limit.
+func (k *Kind) CheckCount(tx *storage.Tx, user uuid.UUID, limit int) error {
+	var n int
+	if err := tx.QueryRow(`SELECT count(*) FROM `+k.Table+` WHERE user_id = ? AND deleted_at IS NULL`, user).Scan(&n); err != nil || n < limit {
+		return err
+	}
+	return fault.Limitf("There are %d %ss already; no more than %d can be kept. Delete some first.", n, k.title(), limit)
+}
+
+// Named returns the definition of a user that has a name, ignoring case, other than except; nil
+// when the name is free.
+func (k *Kind) Named(tx *storage.Tx, user uuid.UUID, name string, except uuid.UUID) (*Item, error) {
+	it := &Item{User: user}
+	err := tx.QueryRow(`SELECT id, name, version FROM `+k.Table+` WHERE user_id = ? AND lower(name) = lower(?) AND deleted_at IS NULL AND id IS NOT ?`,
+		user, name, except).Scan(&it.ID, &it.Name, &it.Version)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil, nil
+	}
+	return it, err
+}
+
+// CheckName refuses a name that another definition of the user has. details makes the details
+// of the error from that one.
+func (k *Kind) CheckName(tx *storage.Tx, it Item, details func(other Item) any) error {
+	other, err := k.Named(tx, it.User, it.Name, it.ID)
+	if err != nil || other == nil {
+		return err
+	}
+	return fault.Conflictf("A %s named %q exists already (version %s).", k.title(), other.Name, other.Version).WithDetails(details(*other))
+}
+
+// FreeName returns the name, or the name with a number that no other definition of the user
+// has. Names in reserved, in lower case, count as taken, except the name itself.
+func (k *Kind) FreeName(tx *storage.Tx, user uuid.UUID, name string, reserved map[string]bool) (string, error) {
+	try := name
+	for n := 2; ; n++ {
+		other, err := k.Named(tx, user, try, uuid.Nil)
+		if err != nil || other == nil && (n == 2 || !reserved[strings.ToLower(try)]) {
+			return try, err
+		}
+		try = k.numbered(name, n)
+	}
+}
+
+// CloneName returns the name of a copy: the name with " (Clone)", or with " (Clone 2)" and so on.
+func (k *Kind) CloneName(tx *storage.Tx, user uuid.UUID, name string) (string, error) {
+	const suffix = " (Clone)"
+	return k.FreeName(tx, user, Cut(name, k.MaxName-len(suffix))+suffix, nil)
+}
+
+// numbered appends " n" to a name, or raises the number in " (Clone)" and " (Clone n)", and
+// keeps it within the limit.
+func (k *Kind) numbered(name string, n int) string {
+	suffix := fmt.Sprintf(" %d", n)
+	if base, ok := strings.CutSuffix(name, ")"); ok {
+		name, suffix = base, suffix+")"
+	}
+	return Cut(name, k.MaxName-len(suffix)) + suffix
+}
+
+// Cut shortens a text to n characters, without spaces at its end.
+func Cut(s string, n int) string {
+	if r := []rune(s); len(r) > n {
+		return strings.TrimRight(string(r[:n]), " ")
+	}
+	return s
+}
+
+// Delete moves a definition to the trash and revokes what was granted to it.
+func (k *Kind) Delete(tx *storage.Tx, it Item) error {
+	if _, err := tx.Exec(`UPDATE `+k.Table+` SET deleted_at = ?, updated_at = ? WHERE id = ?`, tx.Now, tx.Now, it.ID); err != nil {
+		return err
+	}
+	if k.Rights != nil {
+		if _, err := k.Rights.RevokeSubject(tx, k.Subject, it.ID.String(), "the "+k.Noun+" was deleted"); err != nil {
+			return err
+		}
+	}
+	return k.Changed(tx, it, "deleted", map[string]any{"name": it.Name})
+}
+
+// Restore takes a definition of the caller out of the trash within Restorable, without the
+// grants that it had. It gets a number when its name was taken meanwhile. A definition that is
+// not in the trash stays as it is.
+func (k *Kind) Restore(tx *storage.Tx, id uuid.UUID) error {
+	it := Item{ID: id, User: identity.UserID(tx.Context())}
+	var deleted *time.Time
+	err := tx.QueryRow(`SELECT name, version, deleted_at FROM `+k.Table+` WHERE id = ? AND user_id = ?`, id, it.User).
+		Scan(&it.Name, &it.Version, storage.TimePtr(&deleted))
+	switch {
+	case errors.Is(err, sql.ErrNoRows):
+		return k.NotFound()
+	case err != nil || deleted == nil:
+		return err
+	case tx.Now.Sub(*deleted) > Restorable:
+		return fault.NotFoundf("The %s was deleted more than 30 days ago and cannot be restored.", k.Noun)
+	}
+	if it.Name, err = k.FreeName(tx, it.User, it.Name, nil); err != nil {
+		return err
+	}
+	if _, err := tx.Exec(`UPDATE `+k.Table+` SET deleted_at = NULL, name = ?, updated_at = ? WHERE id = ?`, it.Name, tx.Now, id); err != nil {
+		return err
+	}
+	if k.Rights != nil {
+		if err := k.Rights.SubjectChanged(tx, k.Subject, id.String(), true); err != nil {
+			return err
+		}
+	}
+	return k.Changed(tx, it, "restored", map[string]any{"name": it.Name})
+}

@@ -1,0 +1,67 @@
+package lifecycle
+
+import (
+	"strings"
+
+	"github.com/google/uuid"
+
+	"helix/backend/storage"
+)
+
+// Filter collects the conditions of a list. The zero value lets everything through.
+type Filter struct {
+	conds []string
+	Args  []any
+}
+
+// Add adds a condition with its arguments.
+func (f *Filter) Add(cond string, args ...any) {
+	f.conds, f.Args = append(f.conds, cond), append(f.Args, args...)
+}
+
+// Text lets through rows in which one of the columns contains the query; each character of the
+// query is literal. An empty query lets every row through. A column named tags is a JSON array.
+func (f *Filter) Text(query string, columns ...string) {
+	if query == "" {
+		return
+	}
+	pattern := storage.Like(query)
+	conds := make([]string, len(columns))
+	for i, c := range columns {
+		conds[i] = c + ` LIKE ? ESCAPE '\'`
+		if c == "tags" {
+			conds[i] = `EXISTS (SELECT 1 FROM json_each(tags) j WHERE j.value LIKE ? ESCAPE '\')`
+		}
+		f.Args = append(f.Args, pattern)
+	}
+	f.conds = append(f.conds, "("+strings.Join(conds, " OR ")+")")
+}
+
+// Tags lets through rows whose column tags holds all of these, ignoring case.
+func (f *Filter) Tags(tags ...string) {
+	for _, t := range tags {
+		f.Add("EXISTS (SELECT 1 FROM json_each(tags) j WHERE lower(j.value) = lower(?))", strings.TrimSpace(t))
+	}
+}
+
+// OneOf lets through rows whose column is one of the ids, or with in false those whose column is
+// none of them.
+func (f *Filter) OneOf(column string, ids []uuid.UUID, in bool) {
+	args := make([]any, len(ids))
+	for i, id := range ids {
+		args[i] = id
+	}
+	op := " IN ("
+	if !in {
+		op = " NOT IN ("
+	}
+	f.Add(column+op+strings.TrimSuffix(strings.Repeat("?,", len(ids)), ",")+")", args...)
+}
+
+// Where is the condition, for use after WHERE.
+func (f *Filter) Where() string {
+	if len(f.conds) == 0 {
+		return "1"
+	}
+	return strings.Join(f.conds, " AND ")
+}

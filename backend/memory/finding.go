@@ -1,0 +1,34 @@
+package memory
+
+import (
+	"context"
+
+	"helix/backend/memory/search"
+)
+
+// Search finds what a query is about, best first; see search.Index.
+func (s *Service) Search(ctx context.Context, p search.Params) (search.Result, error) {
+	r, err := s.search.Search(ctx, p)
+	if err != nil {
+		return search.Result{}, err
+	}
+	return r, s.handedOut(ctx, r.Results...)
+}
+
+// SearchEnhanced is Search with reasons, neighbors, groups and facets.
+func (s *Service) SearchEnhanced(ctx context.Context, p search.EnhancedParams) (search.EnhancedResult, error) {
+	r, err := s.search.SearchEnhanced(ctx, p)
+	if err != nil {
+		return search.EnhancedResult{}, err
+	}
+	return r, s.handedOut(ctx, r.Results...)
+}
+
+// Related finds what is like one item of any kind, best first; the item is not among it.
+func (s *Service) Related(ctx context.Context, p search.RelatedParams) (search.Result, error) {
+	r, err := s.search.Related(ctx, p)
+	if err != nil {
+		return search.Result{}, err
+	}
+	return r, s.handedOut(ctx, r.Results...)
+}

@@ -1,0 +1,35 @@
+package memory
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"strconv"
+
+	"github.com/google/uuid"
+)
+
+// derivedID is the id of a row that has a natural key: the same on every device where the same
+// user imports the same thing (RFC 9562, version 8). Below a parent it begins with the beginning
+// of the parent's id and the row's place, so that the rows of one conversation stand together in
+// indexes and in order. Rows that were removed keep their ids: generation tells those of one key
+// apart.
+func derivedID(parent uuid.UUID, place int64, generation int, key ...string) uuid.UUID {
+	h := sha256.New()
+	h.Write(parent[:])
+	for _, k := range append(key, strconv.FormatInt(place, 10), strconv.Itoa(generation)) {
+		h.Write([]byte(strconv.Itoa(len(k)) + ":" + k))
+	}
+	id := uuid.UUID(h.Sum(nil)[:16])
+	if place >= 0 {
+		copy(id[:6], parent[:6])
+		binary.BigEndian.PutUint16(id[6:], uint16(min(place, 1<<12-1)))
+	}
+	id[6] = id[6]&0x0f | 0x80
+	id[8] = id[8]&0x3f | 0x80
+	return id
+}
+
+// rootID is the id of a row of user that has a natural key and no parent.
+func rootID(user uuid.UUID, generation int, key ...string) uuid.UUID {
+	return derivedID(user, -1, generation, key...)
+}

@@ -1,0 +1,124 @@
+package search
+
+import (
+	"database/sql"
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"helix/backend/storage"
+)
+
+// Entry is one thing as search sees it.
+type Entry struct {
+	Kind         string
+	ID           uuid.UUID
+	Parent       uuid.UUID // conversation or document
+	Seq          int64     // in its parent
+	User         uuid.UUID
+	Title        string
+	Tags         []string
+	Text         string
+	Hash         [32]byte // of the text, as content_hash
+	Type         string
+	Layer        int
+	Source       string
+	Speaker      string
+	Untrusted    bool
+	Pinned       bool
+	Salience     float64
+	Retention    *float64
+	OccurredAt   *time.Time
+	CreatedAt    time.Time
+	AlreadyKnown bool // only attributes changed: neither words nor text
+}
+
+// columns are those of search_fts. Who speaks stands beside the text of a turn, because
+// questions name people. The title of a conversation counts for its first turn only: in every
+// turn it would say nothing.
+func (e *Entry) columns() (title, tags, content string) {
+	title = e.Title
+	if e.Kind == KindTurn {
+		title = e.Speaker
+		if e.Seq == 0 {
+			title = strings.TrimSpace(e.Speaker + " " + e.Title)
+		}
+	}
+	return title, strings.Join(e.Tags, " "), e.Text
+}
+
+// Put makes entries findable by words at once and asks for their vectors. An entry replaces the
+// one of the same kind and id, and has another number then. Queries see them when tx has
+// committed.
+func (x *Index) Put(tx *storage.Tx, entries ...*Entry) error {
+	for _, e := range entries {
+		if err := x.put(tx, e); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (x *Index) put(tx *storage.Tx, e *Entry) error {
+	if e.AlreadyKnown {
+		tx.AfterCommit(func() { x.catalog.apply(e.change(0, 0, tx.Now)) })
+		return nil
+	}
+	if err := x.Drop(tx, e.Kind, e.ID); err != nil {
+		return err
+	}
+	var parent, seq any
+	if e.Parent != uuid.Nil {
+		parent, seq = e.Parent, e.Seq
+	}
+	title, tags, content := e.columns()
+	tokens := tokenize(content)
+	res, err := tx.Exec(`INSERT INTO search_items (user_id, kind, item_id, parent_id, seq, text_hash, tokens) VALUES (?, ?, ?, ?, ?, ?, ?)`,
+		e.User, e.Kind, e.ID, parent, seq, e.Hash[:], len(tokens))
+	if err != nil {
+		return err
+	}
+	item, err := res.LastInsertId()
+	if err != nil {
+		return err
+	}
+	if !x.o.Private {
+		if _, err := tx.Exec(`INSERT INTO search_fts (rowid, title, tags, content) VALUES (?, ?, ?, ?)`, item, title, tags, content); err != nil {
+			return err
+		}
+	}
+	weights := termWeights(title, tags, tokens)
+	known := *e
+	known.Text, known.Tags = "", slices.Clone(e.Tags)
+	tx.AfterCommit(func() {
+		x.postings.add(uint32(item), weights)
+		x.catalog.apply(known.change(uint32(item), len(tokens), tx.Now))
+	})
+	return x.o.Meaning.Queue(tx, item, e.User)
+}
+
+// Drop makes things unfindable. Their vectors stay in item_vectors until they are purged, so
+// that restoring them costs nothing.
+func (x *Index) Drop(tx *storage.Tx, kind string, ids ...uuid.UUID) error {
+	for _, id := range ids {
+		var item int64
+		err := tx.QueryRow(`DELETE FROM search_items WHERE kind = ? AND item_id = ? RETURNING item`, kind, id).Scan(&item)
+		if errors.Is(err, sql.ErrNoRows) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		if !x.o.Private {
+			if _, err := tx.Exec(`DELETE FROM search_fts WHERE rowid = ?`, item); err != nil {
+				return err
+			}
+		}
+		x.o.Meaning.Dropped(tx, item)
+		tx.AfterCommit(func() { x.catalog.apply(itemChange{item: uint32(item), drop: true}) })
+	}
+	return nil
+}

@@ -1,0 +1,227 @@
+// Package search finds what memory keeps, by words and by meaning.
+//
+// A request is a pipeline of values: parse reads it once, retrieve ranks items by their words and
+// by their meaning, fuse joins the rankings, choose scores and selects, and present reads the
+// texts of what was chosen. The package owns search_items and search_fts and what is held in
+// memory of them. Package memory tells it what to index and implements Meaning.
+package search
+
+import (
+	"context"
+	"log/slog"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"helix/backend/bus"
+	"helix/backend/fault"
+	"helix/backend/identity"
+	"helix/backend/storage"
+	"helix/backend/vector"
+)
+
+// Meaning makes and serves the vectors of texts.
+type Meaning interface {
+	// Serving gives what answers queries; nil: no model, or its index is not open yet.
+	Serving() *Vectors
+	// Degraded says what search by meaning lacks: "", no_vectors or reindexing.
+	Degraded() string
+	// Unavailable says why nothing can be found by meaning.
+	Unavailable() error
+	// Queue asks for the vector of an item that has just got its number.
+	Queue(tx *storage.Tx, item int64, user uuid.UUID) error
+	// Dropped says that an item has left the index.
+	Dropped(tx *storage.Tx, item int64)
+}
+
+// Vectors are a model and the index of its vectors, by the numbers of search_items.
+type Vectors struct {
+	Model string
+	Index *vector.Index
+	Embed func(ctx context.Context, text string) ([]float32, error)
+}
+
+// Options configure an Index.
+type Options struct {
+	Logger  *slog.Logger
+	Meaning Meaning
+	Weights Weights
+	Private bool // words are kept in memory only
+	// Unseal reads a text as memory stores it.
+	Unseal func(table, column string, id uuid.UUID, stored []byte) (string, error)
+}
+
+// Index is what can be found, for all users of a database. Its methods are safe for concurrent
+// use.
+type Index struct {
+	db  *storage.DB
+	o   Options
+	log *slog.Logger
+
+	catalog  catalog
+	postings postings
+	tuning   Tuning
+	slots    chan struct{} // see acquire
+
+	unsubscribe []func()
+}
+
+// New makes the index of db. It is read at the first query, or by Load.
+func New(db *storage.DB, o Options) *Index {
+	x := &Index{db: db, o: o, log: o.Logger, tuning: DefaultTuning(o.Weights), slots: make(chan struct{}, runtime.NumCPU())}
+	x.unsubscribe = []func(){
+		bus.Subscribe(db.Bus(), func(uuid.UUID, storage.Replaced) { x.reset() }),
+		bus.Subscribe(db.Bus(), func(_ uuid.UUID, c storage.Changed) { // storage has written to our tables by itself
+			if slices.ContainsFunc(kinds, func(k kind) bool { return k.table == c.Table }) {
+				x.reset()
+			}
+		}),
+	}
+	return x
+}
+
+// Close ends the subscriptions of the index.
+func (x *Index) Close() error {
+	for _, end := range x.unsubscribe {
+		end()
+	}
+	return nil
+}
+
+// reset forgets what was read from the database.
+func (x *Index) reset() {
+	x.postings.clear()
+	x.catalog.mu.Lock()
+	defer x.catalog.mu.Unlock()
+	if x.catalog.state == catalogReady {
+		x.catalog.state = catalogEmpty
+	}
+}
+
+// Search finds what a query is about, best first. Without a model, or before its index is
+// ready, hybrid answers by words and says so in Degraded; vector is then unavailable. An empty
+// query finds nothing.
+func (x *Index) Search(ctx context.Context, p Params) (Result, error) {
+	return x.SearchTuned(ctx, p, &x.tuning)
+}
+
+// SearchTuned is Search with other settings of ranking, for measurements.
+func (x *Index) SearchTuned(ctx context.Context, p Params, t *Tuning) (Result, error) {
+	q, err := parse(p, t)
+	if err != nil {
+		return Result{}, err
+	}
+	a, err := x.answer(ctx, q)
+	if err != nil {
+		return Result{}, err
+	}
+	return a.Result, nil
+}
+
+// answer is a result with what an enhanced result needs besides.
+type answer struct {
+	Result
+	chosen []chosen // as Results
+	facets *Facets
+}
+
+// answer runs a query.
+func (x *Index) answer(ctx context.Context, q *query) (*answer, error) {
+	if err := x.Load(ctx); err != nil {
+		return nil, err
+	}
+	release, err := x.acquire(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	lists, err := x.postingLists(ctx, q)
+	if err != nil {
+		return nil, err
+	}
+	m, err := x.meaningOf(ctx, q)
+	if err != nil {
+		return nil, err
+	}
+	selected, facets := x.choose(identity.UserID(ctx), q, lists, m)
+	a := &answer{Result: Result{Mode: q.mode, ModelID: m.model, Degraded: m.degraded}, facets: facets}
+	if a.chosen, a.Results, err = x.present(ctx, q, selected); err != nil {
+		return nil, err
+	}
+	a.TookMs = milliseconds(time.Since(q.asked))
+	return a, nil
+}
+
+func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
+
+// acquire waits, first come first served, until a query may compute: as many do at a time as
+// there are processors. More would take turns on them all the same, and all of them would end
+// late.
+func (x *Index) acquire(ctx context.Context) (release func(), err error) {
+	select {
+	case x.slots <- struct{}{}:
+		return func() { <-x.slots }, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// relatedWords is how many words of an item are looked for.
+const relatedWords = 24
+
+// Related finds what is like one item of any kind, best first; the item is not among it.
+func (x *Index) Related(ctx context.Context, p RelatedParams) (Result, error) {
+	id, err := uuid.Parse(strings.TrimPrefix(p.ID, "note-"))
+	if err != nil {
+		return Result{}, errNoItem()
+	}
+	q, err := parse(Params{Limit: p.Limit}, &x.tuning)
+	if err != nil {
+		return Result{}, err
+	}
+	if err := x.Load(ctx); err != nil {
+		return Result{}, err
+	}
+	item, ok := x.chosenByID(identity.UserID(ctx), id)
+	if !ok {
+		return Result{}, errNoItem()
+	}
+	texts, err := x.texts(ctx, []chosen{item})
+	if err != nil {
+		return Result{}, err
+	}
+	t := texts[id]
+	if t == nil {
+		return Result{}, errNoItem()
+	}
+	q.text, q.except = t.text, id
+	q.queryTerms = termsOf(strings.ReplaceAll(t.text, `"`, " "), true)
+	q.terms = q.terms[:min(len(q.terms), relatedWords)]
+	if v := x.o.Meaning.Serving(); v != nil {
+		if vec, ok := v.Index.Vector(item.item, nil); ok {
+			q.vec = vec
+		}
+	}
+	a, err := x.answer(ctx, q)
+	if err != nil {
+		return Result{}, err
+	}
+	return a.Result, nil
+}
+
+func errNoItem() error { return fault.NotFoundf("There is no such memory.") }
+
+// chosenByID is the item with an id, if user has it.
+func (x *Index) chosenByID(user, id uuid.UUID) (chosen, bool) {
+	c := &x.catalog
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	n, ok := c.numberOf(id)
+	if !ok || c.row(n).owner.id != user {
+		return chosen{}, false
+	}
+	return chosen{candidate: candidate{item: n}, row: *c.row(n)}, true
+}

@@ -1,0 +1,172 @@
+package memory
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+
+	"helix/backend/fault"
+	"helix/backend/identity"
+	"helix/backend/memory/importer"
+	"helix/backend/memory/search"
+	"helix/backend/storage"
+)
+
+// What other domains do with memory within transactions of their own.
+
+// AddTx is Add within tx.
+func (s *Service) AddTx(ctx context.Context, tx *storage.Tx, p AddParams) (AddResult, error) {
+	d, err := checkDraft(ctx, "", p)
+	if err != nil {
+		return AddResult{}, err
+	}
+	return s.addTx(tx, identity.UserID(ctx), d)
+}
+
+// Said is what was said in a conversation that goes on.
+type Said struct {
+	Source       string // agent, voice, …
+	Conversation string // its name in the source
+	Title        string
+	Untrusted    bool
+	Turns        []SaidTurn
+}
+
+// SaidTurn is one message. An ID that the conversation has already is not stored again.
+type SaidTurn struct {
+	ID            string // in the source; may be empty
+	Role, Speaker string
+	Text          string
+	At            *time.Time
+}
+
+// AppendTx adds turns to the end of a conversation of the caller, which it begins when it is not
+// there, and gives its id. A conversation in the trash takes none.
+func (s *Service) AppendTx(ctx context.Context, tx *storage.Tx, p Said) (uuid.UUID, error) {
+	user := identity.UserID(ctx)
+	if !slices.Contains(sources, p.Source) || p.Conversation == "" {
+		return uuid.Nil, invalid("source", "A conversation needs a source and a name in it.")
+	}
+	w := &importWriter{s: s, tx: tx, job: &importJob{user: user, o: importOptions{Untrusted: &p.Untrusted}}}
+	c := &importer.Conversation{Source: p.Source, ExternalID: p.Conversation, Title: p.Title, Exported: true} // its head stays as it is
+	h, _, err := w.head(c)
+	if err != nil {
+		return uuid.Nil, err
+	}
+	if h.DeletedAt != nil {
+		return uuid.Nil, fault.Conflictf("This conversation is in the trash. Restore it first.")
+	}
+	var next int64
+	if err := tx.QueryRow(`SELECT coalesce(max(seq) + 1, 0) FROM conversation_turns WHERE conversation_id = ? AND deleted_at IS NULL`, h.ID).Scan(&next); err != nil {
+		return uuid.Nil, err
+	}
+	for _, t := range p.Turns {
+		text, err := checkContent("text", t.Text)
+		if err != nil {
+			return uuid.Nil, err
+		}
+		known := false
+		if t.ID != "" {
+			if err := tx.QueryRow(`SELECT EXISTS (SELECT 1 FROM conversation_turns WHERE conversation_id = ? AND external_id = ? AND deleted_at IS NULL)`, h.ID, t.ID).Scan(&known); err != nil {
+				return uuid.Nil, err
+			}
+		}
+		if known {
+			continue
+		}
+		row := &turnRow{hash: textHash(text), createdAt: tx.Now, Turn: Turn{Seq: next, TurnID: t.ID, Role: t.Role, Speaker: t.Speaker, Text: text, OccurredAt: t.At}}
+		if err := s.insertTurn(tx, h, row, nil); err != nil {
+			return uuid.Nil, err
+		}
+		if err := s.search.Put(tx, h.entry(row)); err != nil {
+			return uuid.Nil, err
+		}
+		next++
+	}
+	changed(tx, user, "add", h.ID)
+	return h.ID, nil
+}
+
+// Rating is what was computed about a memory; nil fields stay as they are.
+type Rating struct {
+	ID        uuid.UUID
+	Version   int64    // of the memory that it was computed from
+	Retention *float64 // 0 to 1, derived on each device
+	Valence   *float64 // -1 to 1
+}
+
+// RateTx stores ratings of memories of the caller. Those that have changed since, or are gone,
+// keep what they have; it gives the number that was stored.
+func (s *Service) RateTx(ctx context.Context, tx *storage.Tx, ratings ...Rating) (n int, err error) {
+	for _, r := range ratings {
+		if r.Retention != nil && !(*r.Retention >= 0 && *r.Retention <= 1) {
+			return n, invalid("retention", "retention goes from 0 to 1.")
+		}
+		if r.Valence != nil {
+			if err := checkValence("emotionalValence", *r.Valence); err != nil {
+				return n, err
+			}
+		}
+		m, err := s.memory(tx, identity.UserID(ctx), r.ID)
+		if fault.Is(err, fault.NotFound) || err == nil && m.Version != r.Version {
+			continue
+		}
+		if err != nil {
+			return n, err
+		}
+		if r.Retention != nil {
+			if _, err := tx.Exec(`UPDATE memories SET retention = ?, decayed_at = ? WHERE id = ?`, *r.Retention, tx.Now, m.ID); err != nil {
+				return n, err
+			}
+			m.Retention = r.Retention
+		}
+		if r.Valence != nil && !sameNumber(r.Valence, m.EmotionalValence) {
+			if _, err := tx.Exec(`UPDATE memories SET emotional_valence = ?, version = version + 1, updated_at = ? WHERE id = ?`, *r.Valence, tx.Now, m.ID); err != nil {
+				return n, err
+			}
+		}
+		if err := s.search.Put(tx, m.attributes()); err != nil {
+			return n, err
+		}
+		n++
+	}
+	return n, nil
+}
+
+// Embedded is an item with its text and the vector of that text.
+type Embedded struct {
+	Number int64 // of the item; a page goes on after the last
+	Kind   string
+	ID     uuid.UUID
+	Text   string
+	Vector []float32
+}
+
+// EmbeddedTx gives items of the caller that have a vector of the model that serves, in the order
+// of their numbers: at most limit, after a number. It also gives the id of that model.
+func (s *Service) EmbeddedTx(ctx context.Context, tx *storage.Tx, after int64, limit int) (model string, items []Embedded, err error) {
+	p, err := s.currentPlan(tx)
+	if err != nil || s.embedding.models[p.active] == nil {
+		return "", nil, err
+	}
+	dims := s.embedding.models[p.active].Dims()
+	items, err = storage.Collect(tx.Select(`SELECT i.item, i.kind, i.item_id, v.vector, CASE i.kind
+			WHEN 'memory' THEN (SELECT content FROM memories WHERE id = i.item_id)
+			WHEN 'turn' THEN (SELECT content FROM conversation_turns WHERE id = i.item_id)
+			ELSE (SELECT content FROM chunks WHERE id = i.item_id) END
+		FROM search_items i JOIN item_vectors v ON v.item_kind = i.kind AND v.item_id = i.item_id AND v.model_id = ? AND v.text_hash = i.text_hash
+		WHERE i.user_id = ? AND i.item > ? ORDER BY i.item LIMIT ?`, p.active, identity.UserID(ctx), after, limit), func(r storage.Row) (e Embedded, err error) {
+		var vec, content []byte
+		if err = r.Scan(&e.Number, &e.Kind, &e.ID, &vec, &content); err != nil {
+			return e, err
+		}
+		if e.Text, err = s.open(search.Table(e.Kind), "content", e.ID, content); err != nil {
+			return e, err
+		}
+		e.Vector, err = decodeVector(vec, dims)
+		return e, err
+	})
+	return p.active, items, err
+}

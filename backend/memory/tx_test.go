@@ -1,0 +1,125 @@
+package memory
+
+import (
+	"errors"
+	"testing"
+
+	"helix/backend/fault"
+	"helix/backend/memory/search"
+	"helix/backend/storage"
+)
+
+func TestWritesOfOtherDomainsArePartOfTheirTransaction(t *testing.T) {
+	t.Parallel()
+	b := newBundle(t, Options{})
+	said := Said{Source: "agent", Conversation: "run-1", Title: "A talk", Turns: []SaidTurn{{ID: "1", Role: "user", Speaker: "Anna", Text: "where is the ladder"}, {ID: "2", Role: "assistant", Text: "behind the shed"}}}
+	write := func(outcome error) error {
+		return b.db.Write(b.ctx, func(tx *storage.Tx) error {
+			if _, err := b.AddTx(b.ctx, tx, AddParams{Content: "the ladder is behind the shed"}); err != nil {
+				return err
+			}
+			if _, err := b.AppendTx(b.ctx, tx, said); err != nil {
+				return err
+			}
+			return outcome
+		})
+	}
+	if stop := errors.New("stop"); !errors.Is(write(stop), stop) {
+		t.Fatal("the transaction did not end with its error")
+	}
+	if ids := b.searchIDs(t, b.ctx, search.Params{Query: "ladder shed"}); len(ids) != 0 {
+		t.Fatalf("%d results of a transaction that was undone", len(ids))
+	}
+	if err := write(nil); err != nil {
+		t.Fatal(err)
+	}
+	said.Turns = append(said.Turns, SaidTurn{ID: "3", Role: "user", Text: "thank you for the ladder"})
+	if err := write(nil); err != nil {
+		t.Fatal(err)
+	}
+	if ids := b.searchIDs(t, b.ctx, search.Params{Query: "ladder shed"}); len(ids) != 4 {
+		t.Fatalf("%d results, want a memory and three turns", len(ids))
+	}
+	c := must(b.Conversations(b.ctx, PageParams{}))(t).Conversations
+	turns := must(b.Conversation(b.ctx, ConversationParams{ID: c[0].ID}))(t).Turns
+	for i, turn := range turns {
+		if turn.Seq != int64(i) || turn.TurnID != said.Turns[i].ID || turn.Text != said.Turns[i].Text {
+			t.Errorf("turn %d is %+v", i, turn)
+		}
+	}
+	if len(c) != 1 || len(turns) != 3 || c[0].Untrusted {
+		t.Fatalf("%d conversations, %d turns", len(c), len(turns))
+	}
+	must(b.DeleteConversation(b.ctx, ConversationIDParams{ID: c[0].ID}))(t)
+	wantKind(t, write(nil), fault.Conflict, "trash")
+}
+
+func TestRatingIsNotWrittenOverALaterChange(t *testing.T) {
+	t.Parallel()
+	b := newBundle(t, Options{})
+	m := b.add(t, "a quiet evening")
+	rate := func(r Rating) (n int) {
+		t.Helper()
+		if err := b.db.Write(b.ctx, func(tx *storage.Tx) (err error) { n, err = b.RateTx(b.ctx, tx, r); return err }); err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	if n := rate(Rating{ID: m.ID, Version: m.Version, Retention: ptr(0.4), Valence: ptr(-0.5)}); n != 1 {
+		t.Fatalf("%d ratings stored", n)
+	}
+	if n := rate(Rating{ID: m.ID, Version: m.Version, Retention: ptr(0.1)}); n != 0 {
+		t.Fatal("a rating of an older version was stored")
+	}
+	if got := b.get(t, m.ID); *got.Retention != 0.4 || *got.EmotionalValence != -0.5 || got.Version != m.Version+1 {
+		t.Errorf("the memory is %+v", got)
+	}
+	kept := must(b.Search(b.ctx, search.Params{Query: "evening", Filters: &search.Filters{MinRetention: ptr(0.5)}}))(t)
+	if len(kept.Results) != 0 {
+		t.Error("search does not know the retention")
+	}
+	err := b.db.Write(b.them, func(tx *storage.Tx) error {
+		n, err := b.RateTx(b.them, tx, Rating{ID: m.ID, Version: m.Version + 1, Valence: ptr(1.0)})
+		if n != 0 {
+			t.Error("somebody else has rated a memory")
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestTextsAreReadWithTheirVectors(t *testing.T) {
+	t.Parallel()
+	model := newWordsModel("words-1", 16)
+	b := newBundle(t, Options{Embedder: model, VectorDir: t.TempDir()})
+	want := map[string]bool{"one text": true, "another text": true, "yes": true}
+	b.add(t, "one text")
+	b.add(t, "another text")
+	b.dialogue(t, nil, "yes")
+	if err := b.EmbedPending(b.ctx); err != nil {
+		t.Fatal(err)
+	}
+	b.add(t, "a text that waits for its vector")
+	if err := b.db.Read(b.ctx, func(tx *storage.Tx) error {
+		for after := int64(0); ; {
+			id, items, err := b.EmbeddedTx(b.ctx, tx, after, 2)
+			if err != nil || len(items) == 0 {
+				return err
+			}
+			for _, e := range items {
+				if !want[e.Text] || len(e.Vector) != 16 || id != "words-1" {
+					t.Errorf("%s has %q with %d numbers", e.Kind, e.Text, len(e.Vector))
+				}
+				delete(want, e.Text)
+				after = e.Number
+			}
+		}
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if len(want) > 0 {
+		t.Errorf("%v was not read", want)
+	}
+}
