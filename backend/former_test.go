@@ -315,6 +315,93 @@ func TestDataOfTheFormerVersionMigratesWhole(t *testing.T) {
 	b.worksOn(t, false)
 }
 
+// A device that enrolls gives all its data to the user of the hub.
+func TestDataOfTheFormerVersionIsRekeyedWhole(t *testing.T) {
+	t.Parallel()
+	b, err := Open(t.Context(), formerOptions(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	from, to := b.LocalUser(), uuid.New()
+	all := func() (rows map[string]map[string]int) {
+		t.Helper()
+		if err := b.DB.Read(t.Context(), func(tx *storage.Tx) error {
+			rows, _ = contents(t, tx, nil)
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+		return rows
+	}
+	entries := func() int {
+		t.Helper()
+		res, err := b.Audit.List(b.as(b.LocalUser()), audit.ListParams{Limit: 100})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(res.Entries)
+	}
+	before, listed := all(), entries()
+	for table, rows := range before {
+		if table == "audit_log" || table == "users" {
+			continue
+		}
+		renamed := map[string]int{}
+		for row, n := range rows {
+			renamed[strings.ReplaceAll(row, fmt.Sprintf("X'%X'", from[:]), fmt.Sprintf("X'%X'", to[:]))] = n
+		}
+		before[table] = renamed
+	}
+	delete(before, "users")
+	if err := b.DB.Write(b.as(from), func(tx *storage.Tx) error { return audit.Rekey(tx, from, to) }); err != nil {
+		t.Fatal(err)
+	}
+	if b.LocalUser() != to {
+		t.Fatalf("the local user is %s, want %s", b.LocalUser(), to)
+	}
+	after := all()
+	compareKept(t, before, after, 0)
+	for table, rows := range after {
+		for row := range rows {
+			if strings.Contains(row, fmt.Sprintf("X'%X'", from[:])) && table != "audit_log" && table != "users" {
+				t.Errorf("%s: still of the former user: %s", table, row[:min(len(row), 300)])
+			}
+		}
+	}
+	if n := entries(); n != min(listed+1, 100) {
+		t.Errorf("%d entries are listed, %d were before", n, listed)
+	}
+	b.worksOn(t, false)
+
+	// What is erased and exported is what the user did under either id.
+	ctx := b.as(to)
+	old := time.Now()
+	if res, err := b.Audit.EraseDetails(ctx, audit.EraseParams{Before: &old}); err != nil || res.Erased < 20 {
+		t.Errorf("erase: %+v, %v", res, err)
+	}
+	rep, err := b.Audit.Verify(ctx, audit.VerifyParams{})
+	if err != nil || !rep.OK {
+		t.Errorf("the audit log: %+v, %v", rep, err)
+	}
+	path := filepath.Join(t.TempDir(), "audit.jsonl")
+	res, err := b.Audit.Export(ctx, audit.ExportParams{Path: path})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	keys, err := b.DB.DeviceKeys(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if out, err := audit.Verify(f, keys); err != nil || !out.OK || res.Entries < rep.Entries {
+		t.Errorf("the export of %d entries: %+v, %v", res.Entries, out, err)
+	}
+}
+
 func TestBackupOfTheFormerVersionIsRestoredWhole(t *testing.T) {
 	t.Parallel()
 	o := formerOptions(t)

@@ -43,6 +43,7 @@ const (
 	Accepted          = "audit.accepted" // somebody took notice of an alarm
 	LogReplaced       = "audit.replaced" // a restored database brought its own log
 	KeyChanged        = "auth.device_key"
+	UserRekeyed       = "user.rekeyed" // the subject is an id that the user had before
 )
 
 // The outcomes this package and permission write; domains may add others.
@@ -148,6 +149,15 @@ func appendEntry(tx *storage.Tx, e Entry) (int64, error) {
 	b, user := tx.Bus(), e.User
 	tx.AfterCommit(func() { bus.Publish(b, user, ev) })
 	return r.Seq, nil
+}
+
+// Rekey is storage's, with an entry that says which user became which. The entries written
+// before keep the id that is under their hash, and are the user's all the same.
+func Rekey(tx *storage.Tx, from, to uuid.UUID) error {
+	if err := tx.Rekey(from, to); err != nil {
+		return err
+	}
+	return Append(tx, Entry{User: to, Action: UserRekeyed, SubjectKind: "user", SubjectID: from.String(), Details: map[string]any{"from": from, "to": to}})
 }
 
 // insert writes r behind h.

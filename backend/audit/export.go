@@ -113,8 +113,9 @@ type snapshot struct {
 	keys    []ed25519.PublicKey
 	said    []statement
 	isNew   bool
-	live    head // the end that this process wrote
-	extra   bool // there are rows beside the log
+	own     []uuid.UUID // the caller's ids: entries keep the one of their time
+	live    head        // the end that this process wrote
+	extra   bool        // there are rows beside the log
 	found   headState
 	adopted bool // the head file may belong to the log that was here before
 }
@@ -137,6 +138,9 @@ func (s *Service) look(ctx context.Context, from, to *time.Time) (p snapshot, er
 	p.adopted = s.adopt.Load()
 	return p, s.db.Read(ctx, func(tx *storage.Tx) (err error) {
 		if p.part, err = partOf(tx, from, to); err != nil {
+			return err
+		}
+		if p.own, err = tx.UserIDs(identity.UserID(ctx)); err != nil {
 			return err
 		}
 		if p.segs, err = segments(tx, p.part); err != nil {
@@ -243,7 +247,6 @@ func (s *Service) Verify(ctx context.Context, p VerifyParams) (Report, error) {
 }
 
 func (s *Service) verify(ctx context.Context, snap snapshot) (Report, error) {
-	user := identity.UserID(ctx)
 	excuses, err := newCoverage(snap.said)
 	if err != nil {
 		return Report{}, err
@@ -253,7 +256,7 @@ func (s *Service) verify(ctx context.Context, snap snapshot) (Report, error) {
 	var cut bool
 	err = s.walk(ctx, snap.part, snap.segs, func(r *row, details []byte, good bool) error {
 		v := judge(r, details)
-		v.bad, v.mine = !good, r.User == user
+		v.bad, v.mine = !good, slices.Contains(snap.own, r.User)
 		c.entry(r, &v)
 		cut = cut || r.Seq == snap.live.seq && r.Hash != snap.live.hash
 		return nil
@@ -359,7 +362,6 @@ func (s *Service) Export(ctx context.Context, p ExportParams) (ExportResult, err
 
 // export writes the lines of a snapshot.
 func (s *Service) export(ctx context.Context, dst io.Writer, snap snapshot, problem string) (entries, count int64, err error) {
-	user := identity.UserID(ctx)
 	sum := sha256.New()
 	w := bufio.NewWriterSize(io.MultiWriter(dst, sum), 256<<10)
 	head, err := s.header(ctx, snap)
@@ -380,7 +382,7 @@ func (s *Service) export(ctx context.Context, dst io.Writer, snap snapshot, prob
 	}
 	buf := make([]byte, 0, 16<<10)
 	err = s.walk(ctx, snap.part, snap.segs, func(r *row, details []byte, _ bool) error {
-		if r.User != user {
+		if !slices.Contains(snap.own, r.User) {
 			return write(appendOtherLine(buf[:0], r))
 		}
 		entries++
@@ -414,7 +416,7 @@ func (s *Service) export(ctx context.Context, dst io.Writer, snap snapshot, prob
 func (s *Service) header(ctx context.Context, snap snapshot) (header, error) {
 	segs := snap.segs
 	h := header{T: "header", Format: formatName, Version: formatVersion, ExportedAt: time.Now().UTC().Format(time.RFC3339), Part: snap.ranged, Devices: []deviceKey{},
-		Statements: latest(snap.said, identity.UserID(ctx).String())}
+		Statements: latest(snap.said, snap.own)}
 	index := map[uuid.UUID]int{}
 	add := func(dev uuid.UUID, key []byte) {
 		i, ok := index[dev]

@@ -36,8 +36,14 @@ func (s *Service) List(ctx context.Context, p ListParams) (ListResult, error) {
 	if len(p.Actions) > 32 || len(p.Text) > 200 {
 		return res, fault.Invalidf("A list takes at most 32 actions and 200 bytes of text.")
 	}
-	q := newListQuery(identity.UserID(ctx), &p)
-	err := s.db.Read(ctx, func(tx *storage.Tx) error { return s.list(tx, &p, q, &res) })
+	user := identity.UserID(ctx)
+	err := s.db.Read(ctx, func(tx *storage.Tx) error {
+		own, ids, err := ownEntries(tx, user)
+		if err != nil {
+			return err
+		}
+		return s.list(tx, &p, newListQuery(user, own, ids, &p), &res)
+	})
 	if err != nil {
 		return res, err
 	}
@@ -93,11 +99,21 @@ type listQuery struct {
 	args []any
 }
 
-func newListQuery(user uuid.UUID, p *ListParams) *listQuery {
-	q := &listQuery{user: user}
+// ownEntries is the condition that an entry l is one of the user's, and its arguments. Entries
+// keep the id that the user had when they were written.
+func ownEntries(tx *storage.Tx, user uuid.UUID) (string, []any, error) {
+	ids, err := tx.UserIDs(user)
+	args := make([]any, len(ids))
+	for i, id := range ids {
+		args[i] = id
+	}
+	return "l.user_id IN (?" + strings.Repeat(", ?", len(ids)-1) + ")", args, err
+}
+
+func newListQuery(user uuid.UUID, own string, ids []any, p *ListParams) *listQuery {
+	q := &listQuery{user: user, args: ids}
 	index := "NOT INDEXED"
-	where := []string{"l.user_id = ?"}
-	q.args = append(q.args, user)
+	where := []string{own}
 	if len(p.Actions) > 0 {
 		where = append(where, "l.action IN (?"+strings.Repeat(", ?", len(p.Actions)-1)+")")
 		for _, a := range p.Actions {
@@ -242,9 +258,13 @@ func (s *Service) Get(ctx context.Context, p GetParams) (GetResult, error) {
 		if err != nil {
 			return err
 		}
+		own, ids, err := ownEntries(tx, user)
+		if err != nil {
+			return err
+		}
 		var prev, dh []byte
 		var dev uuid.UUID
-		row := tx.QueryRow(`SELECT `+logColumns+`, d.details, l.prev_hash, l.details_hash, l.device_id FROM audit_log l LEFT JOIN audit_details d ON d.seq = l.seq WHERE l.seq = ? AND l.user_id = ?`, p.Seq, user)
+		row := tx.QueryRow(`SELECT `+logColumns+`, d.details, l.prev_hash, l.details_hash, l.device_id FROM audit_log l LEFT JOIN audit_details d ON d.seq = l.seq WHERE l.seq = ? AND `+own, append([]any{p.Seq}, ids...)...)
 		if res.LogEntry, err = scanEntry(row, user, signed, &prev, &dh, &dev); err != nil {
 			if errors.Is(err, sql.ErrNoRows) {
 				return fault.NotFoundf("There is no such entry.")
@@ -253,9 +273,9 @@ func (s *Service) Get(ctx context.Context, p GetParams) (GetResult, error) {
 		}
 		res.PrevHash, res.DetailsHash = hexOf([32]byte(prev)), hexOf([32]byte(dh))
 		res.Erased = string(res.Details) == "null" && [32]byte(dh) != hashDetails(nil)
-		for dst, q := range map[**int64]string{&res.Previous: `SELECT max(seq) FROM audit_log WHERE seq < ? AND user_id = ?`, &res.Following: `SELECT min(seq) FROM audit_log WHERE seq > ? AND user_id = ?`} {
+		for dst, q := range map[**int64]string{&res.Previous: `SELECT max(l.seq) FROM audit_log l WHERE l.seq < ? AND ` + own, &res.Following: `SELECT min(l.seq) FROM audit_log l WHERE l.seq > ? AND ` + own} {
 			var n sql.NullInt64
-			if err := tx.QueryRow(q, p.Seq, user).Scan(&n); err != nil {
+			if err := tx.QueryRow(q, append([]any{p.Seq}, ids...)...).Scan(&n); err != nil {
 				return err
 			}
 			if n.Valid {
@@ -286,8 +306,12 @@ func (s *Service) Get(ctx context.Context, p GetParams) (GetResult, error) {
 func (s *Service) Entries(ctx context.Context, runID uuid.UUID) ([]WireEntry, error) {
 	out := []WireEntry{}
 	err := s.db.Read(ctx, func(tx *storage.Tx) error {
+		own, ids, err := ownEntries(tx, identity.UserID(ctx))
+		if err != nil {
+			return err
+		}
 		return tx.Select(`SELECT l.at, l.action, d.details FROM audit_log l INDEXED BY audit_log_run LEFT JOIN audit_details d ON d.seq = l.seq
-			WHERE l.run_id = ? AND l.run_id IS NOT NULL AND l.user_id = ? ORDER BY l.seq LIMIT 1000`, runID, identity.UserID(ctx)).Each(func(row storage.Row) error {
+			WHERE l.run_id = ? AND l.run_id IS NOT NULL AND `+own+` ORDER BY l.seq LIMIT 1000`, append([]any{runID}, ids...)...).Each(func(row storage.Row) error {
 			var w WireEntry
 			var at int64
 			var details sql.NullString

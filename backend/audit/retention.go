@@ -169,32 +169,43 @@ func (s *Service) EraseDetails(ctx context.Context, p EraseParams) (EraseResult,
 	defer s.reading.Unlock()
 	var res EraseResult
 	err := s.db.Write(ctx, func(tx *storage.Tx) error {
-		st := &statement{Covers: coversDetails, User: user.String(), SubjectID: p.SubjectID}
-		_, hi, err := seqRange(tx, nil, nil)
-		if err != nil {
+		st := statement{Covers: coversDetails, SubjectID: p.SubjectID}
+		var err error
+		if _, st.Through, err = seqRange(tx, nil, nil); err != nil {
 			return err
 		}
-		st.Through = hi
 		q := `DELETE FROM audit_details WHERE seq IN (SELECT seq FROM audit_log WHERE user_id = ? AND action NOT IN (` + keepsDetails + `) AND seq <= ?`
-		args := []any{user}
 		if p.Before != nil {
 			st.Before = p.Before.UTC().Format(time.RFC3339Nano)
 			if st.Through, err = lastBefore(tx, *p.Before); err != nil {
 				return err
 			}
 		}
-		if args = append(args, st.Through); p.SubjectID != "" {
-			q, args = q+` AND subject_id = ?`, append(args, p.SubjectID)
+		more := []any{st.Through}
+		if p.SubjectID != "" {
+			q, more = q+` AND subject_id = ?`, append(more, p.SubjectID)
 		}
-		r, err := tx.Exec(q+`)`, args...)
+		ids, err := tx.UserIDs(user)
 		if err != nil {
 			return err
 		}
-		if res.Erased, err = r.RowsAffected(); err != nil {
-			return err
+		res.Erased = 0
+		for _, id := range ids { // a statement is about the id that the entries have
+			r, err := tx.Exec(q+`)`, append([]any{id}, more...)...)
+			if err != nil {
+				return err
+			}
+			own := st
+			if own.Count, err = r.RowsAffected(); err != nil {
+				return err
+			}
+			res.Erased += own.Count
+			own.User = id.String()
+			if err := Append(tx, Entry{Action: DataErase, SubjectKind: coversDetails, Details: &own}); err != nil {
+				return err
+			}
 		}
-		st.Count = res.Erased
-		return Append(tx, Entry{Action: DataErase, SubjectKind: coversDetails, Details: st})
+		return nil
 	})
 	return res, s.note(ctx, err)
 }

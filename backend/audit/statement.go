@@ -174,16 +174,16 @@ func (s *Service) Accept(ctx context.Context, p AcceptParams) (AcceptResult, err
 	return res, s.Sign(ctx)
 }
 
-// latest leaves out the statements about other users and those that a later one of the same
+// latest leaves out the statements about users other than own and those that a later one of the same
 // kind includes.
-func latest(sts []statement, user string) (out []statement) {
+func latest(sts []statement, own []uuid.UUID) (out []statement) {
 	type key struct{ covers, user, subject string }
 	at := map[key]int{}
 	for _, st := range sts {
 		k := key{st.Covers, st.User, st.SubjectID}
 		i, ok := at[k]
 		switch {
-		case st.User != "" && st.User != user:
+		case st.User != "" && !slices.ContainsFunc(own, func(id uuid.UUID) bool { return id.String() == st.User }):
 		case !ok:
 			at[k] = len(out)
 			out = append(out, st)

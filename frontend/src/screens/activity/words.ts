@@ -7,7 +7,7 @@ export const actionGroups: readonly { value: string; label: string; actions: rea
   { value: "access", label: "what runs used", actions: ["permission_check", "resource_access", "network_call", "secret.used"] },
   { value: "rights", label: "approvals and rights", actions: ["approval.requested", "approval.decided", "approval.expired", "grant.created", "grant.revoked", "grant.suspended", "definition.changed"] },
   { value: "settings", label: "settings", actions: ["config.changed"] },
-  { value: "data", label: "data", actions: ["data.export", "data.restore", "data.rollback", "data.erase"] },
+  { value: "data", label: "data", actions: ["data.export", "data.restore", "data.rollback", "data.erase", "user.rekeyed"] },
   { value: "audit", label: "the log itself", actions: ["audit.segment", "audit.pruned", "audit.alarm", "audit.accepted", "audit.replaced"] },
 ];
 
@@ -51,6 +51,7 @@ const sentences: Record<string, string> = {
   "audit.pruned": "Old entries left this log",
   "audit.alarm": "The end of this log did not fit its head file",
   "audit.accepted": "An alarm about this log was accepted",
+  "user.rekeyed": "The user of a hub took over this device's data",
   "audit.replaced": "Restored data brought its own log",
 };
 
