@@ -35,6 +35,7 @@ type draft struct {
 	valence    *float64
 	byAgent    bool     // an agent wants to store it
 	key        []string // of the record of an import, which its id is derived from
+	place      int      // among the memories of one transaction, which are listed in this order
 }
 
 // checkDraft checks what a caller wants to store. at is the path of the item in the request.
@@ -258,7 +259,7 @@ func (s *Service) insertTx(tx *storage.Tx, user uuid.UUID, d *draft) (*memoryRow
 	m := &memoryRow{user: user, hash: d.hash, Item: Item{
 		ID: id, Type: d.typ, Title: search.TitleOf(d.metadata), Content: d.content, Layer: d.layer, Tags: d.tags, Source: d.source, SourceRef: d.sourceRef,
 		Untrusted: d.untrusted, Salience: d.salience, SalienceTier: d.tier, Pinned: d.pinned, EmotionalValence: d.valence, OccurredAt: micros(d.occurredAt), InitialStrength: 1,
-		EmbeddingState: "none", Metadata: d.metadata, Version: 1, CreatedAt: tx.Now, UpdatedAt: tx.Now,
+		EmbeddingState: "none", Metadata: d.metadata, Version: 1, CreatedAt: d.at(tx), UpdatedAt: d.at(tx),
 	}}
 	if s.o.Embedder != nil {
 		m.EmbeddingState = "queued"
@@ -267,6 +268,11 @@ func (s *Service) insertTx(tx *storage.Tx, user uuid.UUID, d *draft) (*memoryRow
 		return nil, err
 	}
 	return m, nil
+}
+
+// at is when a new memory counts as created.
+func (d *draft) at(tx *storage.Tx) time.Time {
+	return tx.Now.Add(time.Duration(d.place) * time.Microsecond)
 }
 
 // insertRow stores the row of a draft and gives it its id.
@@ -282,7 +288,7 @@ func (s *Service) insertRow(tx *storage.Tx, user uuid.UUID, d *draft) (id uuid.U
 		if done, err := updateRow(tx, `INSERT INTO memories (id, user_id, type, content, occurred_at, layer, source, source_ref, untrusted, content_hash,
 			salience, salience_tier, pinned, emotional_valence, metadata, created_at, updated_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING`,
 			id, user, d.typ, content, d.occurredAt, nullInt(d.layer), d.source, nullText(d.sourceRef), d.untrusted, d.hash[:],
-			d.salience, d.tier, d.pinned, d.valence, d.metadata, tx.Now, tx.Now); done || err != nil {
+			d.salience, d.tier, d.pinned, d.valence, d.metadata, d.at(tx), d.at(tx)); done || err != nil {
 			return id, err
 		}
 	}

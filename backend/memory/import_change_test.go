@@ -205,6 +205,21 @@ not json
 	}
 }
 
+func TestImportedMemoriesAreListedInTheOrderOfTheFile(t *testing.T) {
+	t.Parallel()
+	b := newBundle(t, Options{})
+	var text strings.Builder
+	for i := range 60 {
+		fmt.Fprintf(&text, "{\"content\":\"Note %d.\"}\n", i)
+	}
+	b.imported(t, ImportParams{Path: writeFile(t, t.TempDir(), "notes.jsonl", text.String())})
+	for i, m := range must(b.List(b.ctx, ListParams{Limit: 100}))(t).Items {
+		if want := fmt.Sprintf("Note %d.", 59-i); m.Content != want {
+			t.Fatalf("place %d: %q in place of %q", i, m.Content, want)
+		}
+	}
+}
+
 func TestImportVault(t *testing.T) {
 	t.Parallel()
 	b := newBundle(t, Options{Zone: func() string { return "Europe/Berlin" }})

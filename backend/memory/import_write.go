@@ -161,6 +161,7 @@ type importWriter struct {
 	began   time.Time
 	left    int
 	entries []*search.Entry
+	placed  int // memories that were added
 }
 
 // full reports whether the transaction is long enough, with what flush will take.
@@ -298,6 +299,8 @@ func (w *importWriter) memory(d *draft, said string) error {
 		if w.job.o.DryRun {
 			return nil
 		}
+		d.place = w.placed
+		w.placed++
 		_, err = w.s.insertTx(w.tx, user, d)
 		return err
 	case err != nil:
