@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"helix/backend/duration"
 	"helix/backend/fault"
 	"helix/backend/identity"
 	"helix/backend/memory/search"
@@ -272,7 +273,7 @@ func (s *Service) insertTx(tx *storage.Tx, user uuid.UUID, d *draft) (*memoryRow
 
 // at is when a new memory counts as created.
 func (d *draft) at(tx *storage.Tx) time.Time {
-	return tx.Now.Add(time.Duration(d.place) * time.Microsecond)
+	return tx.Now.Add(duration.Of(d.place, time.Microsecond))
 }
 
 // insertRow stores the row of a draft and gives it its id.
