@@ -20,13 +20,14 @@ func killTexts() []string {
 	return []string{"app.theme = \"light\"\n" + strings.Repeat("# light\n", 4000), "app.theme = \"dark\"\n" + strings.Repeat("# dark\n", 4000)}
 }
 
-// writeForEver never returns; it prints a line once it has begun.
+// writeForEver never returns. It prints a line after its second write, since
+// the first of a new file leaves no backup.
 func writeForEver(path string) {
 	for i := 0; ; i++ {
 		if err := WriteFile(context.Background(), path, []byte(killTexts()[i%2])); err != nil {
 			panic(err)
 		}
-		if i == 0 {
+		if i == 1 {
 			_, _ = os.Stdout.WriteString("begun\n")
 		}
 	}
