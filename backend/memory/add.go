@@ -280,7 +280,7 @@ func (d *draft) at(tx *storage.Tx) time.Time {
 func (s *Service) insertRow(tx *storage.Tx, user uuid.UUID, d *draft) (id uuid.UUID, err error) {
 	for generation := 0; ; generation++ {
 		if id = storage.NewID(); d.key != nil {
-			id = rootID(user, generation, d.key...)
+			id = s.rootID(user, generation, d.key...)
 		}
 		content, err := s.seal("memories", "content", id, d.content)
 		if err != nil {
