@@ -14,6 +14,7 @@ export { default as Dialog } from "./Dialog.svelte";
 export { default as Diff } from "./Diff.svelte";
 export { default as EmptyState } from "./EmptyState.svelte";
 export { default as ErrorState } from "./ErrorState.svelte";
+export { default as FileDrop } from "./FileDrop.svelte";
 export { default as Field } from "./Field.svelte";
 export { default as IconButton } from "./IconButton.svelte";
 export { default as Inspector } from "./Inspector.svelte";

@@ -6,7 +6,7 @@ import { CalendarState } from "./calendar.svelte";
 import { ScheduleForm } from "./form.svelte";
 import { RunHistory } from "./history.svelte";
 import { RunDetail, ScheduleInspector } from "./inspector.svelte";
-import { ScheduleList } from "./list.svelte";
+import { scheduleList } from "./list.svelte";
 import type { Run, Schedule, Status, Template } from "./types";
 import { open } from "./words";
 
@@ -31,7 +31,7 @@ export function pauseEnd(length: PauseFor, now = Date.now()): string | undefined
 
 /** The Schedules screen as a whole. It outlives the component, so that a sheet keeps what is typed when another screen is shown. */
 export class SchedulesScreen {
-  readonly list: ScheduleList;
+  readonly list: ReturnType<typeof scheduleList>;
   readonly inspector: ScheduleInspector;
   readonly history: RunHistory;
   readonly detail: RunDetail;
@@ -59,7 +59,7 @@ export class SchedulesScreen {
   constructor(rpc: Rpc, notify: Notify) {
     this.#rpc = rpc;
     this.#notify = notify;
-    this.list = new ScheduleList(rpc);
+    this.list = scheduleList(rpc);
     this.inspector = new ScheduleInspector(rpc);
     this.history = new RunHistory(rpc);
     this.detail = new RunDetail(rpc);

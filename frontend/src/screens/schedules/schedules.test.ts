@@ -67,7 +67,8 @@ const ready = async (t: ReturnType<typeof setup>) => {
 describe("the list", () => {
   it("keeps what comes with Helix apart and does not count it as one's own", async () => {
     const { screen } = await ready(setup());
-    expect(screen.list.lines.map((l) => l.name)).toEqual(["Morning report", "Comes with Helix", "Clean up"]);
+    expect(screen.list.own.map((s) => s.name)).toEqual(["Morning report"]);
+    expect(screen.list.system.map((s) => s.name)).toEqual(["Clean up"]);
     expect(screen.list.bare).toBe(false);
     await screen.remove(screen.list.own[0]!);
     await until(() => screen.list.own.length === 0 && !screen.list.page.busy);

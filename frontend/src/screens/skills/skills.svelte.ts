@@ -2,7 +2,7 @@ import type { Rpc } from "../../lib/rpc";
 import { PermissionPrompt } from "../../lib/run/prompt.svelte";
 import { SkillForm } from "./form.svelte";
 import { SkillInspector } from "./inspector.svelte";
-import { WasmList } from "./list.svelte";
+import { wasmList } from "./list.svelte";
 import { SkillRun } from "./run.svelte";
 import type { Skill } from "./types";
 
@@ -21,7 +21,7 @@ const MAX_RUNS = 20;
  * component, so that runs go on and a sheet keeps what is typed when another screen is shown.
  */
 export class WasmScreen {
-  readonly list: WasmList;
+  readonly list: ReturnType<typeof wasmList>;
   readonly inspector: SkillInspector;
   readonly form: SkillForm;
   readonly prompt: PermissionPrompt;
@@ -33,7 +33,7 @@ export class WasmScreen {
   constructor(rpc: Rpc, notify: Notify) {
     this.#rpc = rpc;
     this.#notify = notify;
-    this.list = new WasmList(rpc);
+    this.list = wasmList(rpc);
     this.inspector = new SkillInspector(rpc);
     this.form = new SkillForm(rpc);
     this.prompt = new PermissionPrompt(rpc);
@@ -47,7 +47,7 @@ export class WasmScreen {
   start(): void {
     if (this.#started) return;
     this.#started = true;
-    this.list.start();
+    this.list.start(this.#rpc, ["skills.wasm_changed", "sandbox.status_changed"]);
     this.inspector.start();
     this.#rpc.on("approvals.changed", (e) => {
       this.prompt.follow(e);

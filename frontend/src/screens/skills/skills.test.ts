@@ -62,7 +62,7 @@ describe("the list", () => {
     expect(list.rows.map((r) => r.name)).toEqual(["Word count", "Second"]);
     list.search("sec");
     await until(() => list.rows.length === 1);
-    list.setEnabled("disabled");
+    list.setFilter("state", "disabled");
     await until(() => list.rows.length === 0 && !list.page.busy);
     expect(list.filtered).toBe(true);
     expect(list.bare).toBe(false);

@@ -4,7 +4,7 @@ import { PermissionPrompt } from "../../../lib/run/prompt.svelte";
 import type { Notify } from "../skills.svelte";
 import { RunFeed } from "./feed.svelte";
 import { CompositeInspector } from "./inspector.svelte";
-import { CompositeList } from "./list.svelte";
+import { SkillList } from "./list.svelte";
 import { SkillExport, SkillImport, SkillTemplates } from "./sharing.svelte";
 import { RunStart } from "./start.svelte";
 import type { Execution, Meta, Template, Version } from "./types";
@@ -24,7 +24,7 @@ const MAX_STARTS = 20;
  * shown.
  */
 export class CompositeScreen {
-  readonly list: CompositeList;
+  readonly list: SkillList;
   readonly inspector: CompositeInspector;
   readonly importing: SkillImport;
   readonly exporting: SkillExport;
@@ -39,7 +39,7 @@ export class CompositeScreen {
   constructor(rpc: Rpc, notify: Notify & Defer) {
     this.#rpc = rpc;
     this.#notify = notify;
-    this.list = new CompositeList(rpc);
+    this.list = new SkillList(rpc);
     this.inspector = new CompositeInspector(rpc);
     this.importing = new SkillImport(rpc);
     this.exporting = new SkillExport(rpc);
@@ -55,7 +55,7 @@ export class CompositeScreen {
   start(): void {
     if (this.#started) return;
     this.#started = true;
-    this.list.start();
+    this.list.listen();
     this.inspector.start();
     this.#rpc.on("approvals.changed", (e) => this.prompt.follow(e));
   }
