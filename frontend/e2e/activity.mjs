@@ -16,7 +16,7 @@ export default async function ({ page, helix, rpc, go, looks, check }) {
   await page.keyboard.press("j");
   await page.keyboard.press("j");
   const entry = page.getByRole("complementary", { name: "Entry" });
-  await entry.getByText("Place in the chain").waitFor();
+  await entry.getByText("Position in the log").waitFor();
   await looks("entry");
 
   // What arrives while something is read is counted, not shown.
@@ -36,9 +36,9 @@ export default async function ({ page, helix, rpc, go, looks, check }) {
   const labels = await list.getByRole("option").evaluateAll((l) => l.map((o) => o.getAttribute("aria-label")));
   check(labels.length > 0 && labels.every((l) => l.includes("Denied")), "only denied entries are listed");
   await page.getByRole("searchbox", { name: "Search activity" }).fill("nothing like this");
-  await page.getByText("No entry matches.").waitFor();
+  await page.getByText("No matching entries").waitFor();
   await looks("none");
-  await page.getByRole("button", { name: "Clear filter" }).click();
+  await page.getByRole("button", { name: "Clear filters" }).click();
 
   const [newest] = (await rpc("audit.list", { limit: 1, actions: ["start"] })).entries.concat((await rpc("audit.list", { limit: 1 })).entries);
   await go(`activity/run/${newest.runId}`);

@@ -4,7 +4,7 @@ import { makeTool, runUnattended } from "./lib/seed.mjs";
 
 export default async function ({ page, helix, rpc, go, shot, looks, check }) {
   await go("approvals");
-  await page.getByText("Nothing is waiting.").waitFor();
+  await page.getByText("Nothing is waiting for you").waitFor();
   await looks("empty");
 
   const weather = await makeTool(helix, "Weather", "api.example.com");
@@ -51,13 +51,13 @@ export default async function ({ page, helix, rpc, go, shot, looks, check }) {
   await page.getByText(/is denied from now on/).waitFor();
   await armed(page);
   await page.keyboard.press("d");
-  await page.getByText("Nothing is waiting.").waitFor();
+  await page.getByText("Nothing is waiting for you").waitFor();
 
   await page.getByRole("tab", { name: "Grants" }).click();
   await page.getByText(/api\.example\.com/).first().waitFor();
   await looks("grants");
   await page.getByRole("button", { name: "Revoke", exact: true }).click();
-  await page.getByText("The right was taken back").waitFor();
+  await page.getByText("Permission revoked").waitFor();
   await page.getByRole("button", { name: "Revoke", exact: true }).waitFor({ state: "hidden" });
   check((await rpc("permissions.list", { state: "active" })).total === 0, "the right is gone");
   await page.keyboard.press("Control+z");
@@ -69,7 +69,7 @@ export default async function ({ page, helix, rpc, go, shot, looks, check }) {
   await looks("denials");
   await page.getByRole("tab", { name: "History" }).click();
   await list.getByRole("option").first().click();
-  await page.getByText("Allowed before").waitFor();
+  await page.getByText("Already allowed").waitFor();
   await looks("history");
 
   // A changed definition suspends its rights and shows the difference.

@@ -25,10 +25,10 @@ export default async function (t) {
 }
 
 const toast = (page, words) => page.getByText(words, { exact: false }).first();
-const flow = (page) => page.getByRole("application", { name: "Flow of the skill" });
+const flow = (page) => page.getByRole("application", { name: "Steps of the skill, as a graph" });
 const node = (page, id) => page.locator(`[data-step="${id}"]`);
 const inspector = (page) => page.getByRole("complementary", { name: "Inspector" });
-const data = (page) => page.getByRole("tree", { name: "Data to map from" });
+const data = (page) => page.getByRole("tree", { name: "Available data" });
 const skillNamed = async (rpc, name) => {
   const { skills } = await rpc("skills.list_composite", { query: name });
   const found = skills.find((s) => s.name === name);
@@ -41,11 +41,11 @@ async function mouse({ page, go, rpc, check, looks }) {
   await page.getByRole("heading", { name: "New skill", level: 1 }).waitFor();
   await page.getByText("Chain your tools into one action.").waitFor();
   await looks("empty");
-  await page.getByRole("textbox", { name: "Name of the skill" }).fill("Shout");
+  await page.getByRole("textbox", { name: "Skill name" }).fill("Shout");
 
   // The input of the skill, in the settings beside it.
   await inspector(page).getByRole("button", { name: "Add field" }).click();
-  await page.getByRole("textbox", { name: "Name of the field" }).fill("word");
+  await page.getByRole("textbox", { name: "Field name" }).fill("word");
   await inspector(page).getByRole("checkbox", { name: "required" }).check();
 
   await page.getByRole("button", { name: "Add the first step" }).click();
@@ -113,7 +113,7 @@ async function mouse({ page, go, rpc, check, looks }) {
 /** A draft with errors can be saved and not enabled; each problem leads to its place. */
 async function problems({ page, go, rpc, check, looks }) {
   await go("skills/new");
-  await page.getByRole("textbox", { name: "Name of the skill" }).fill("Broken");
+  await page.getByRole("textbox", { name: "Skill name" }).fill("Broken");
   await page.keyboard.press("Enter");
   for (const name of [/^Repeater/, /^Transform/]) {
     await page.getByRole("button", { name: "Add a step", exact: true }).click();
@@ -162,7 +162,7 @@ async function toFlow(page) {
 /** The whole way without the pointer: build, map from the tree, save, run, see the output. */
 async function keyboard({ page, go, rpc, check, looks }) {
   await go("skills/new");
-  await page.waitForFunction(() => document.activeElement?.getAttribute("aria-label") === "Name of the skill");
+  await page.waitForFunction(() => document.activeElement?.getAttribute("aria-label") === "Skill name");
   const { keyboard } = page;
   await keyboard.type("By keys");
   await keyboard.press("Enter");
@@ -190,7 +190,7 @@ async function keyboard({ page, go, rpc, check, looks }) {
   await keyboard.press("Tab");
   await page.waitForFunction(() => document.activeElement?.matches("aside textarea"));
   await keyboard.press("Control+e");
-  await page.waitForFunction(() => document.activeElement?.getAttribute("aria-label") === "Data to map from");
+  await page.waitForFunction(() => document.activeElement?.getAttribute("aria-label") === "Available data");
   await keyboard.press("ArrowDown");
   await keyboard.press("Enter");
   await page.waitForFunction(() => document.activeElement?.matches("aside textarea") && document.activeElement.value === "$.repeater");
@@ -267,7 +267,7 @@ async function text({ page, go, rpc, check, looks }) {
 /** Branches, maps and approvals, built in the canvas. */
 async function arms({ page, go, rpc, check, looks }) {
   await go("skills/new");
-  await page.getByRole("textbox", { name: "Name of the skill" }).fill("Ways");
+  await page.getByRole("textbox", { name: "Skill name" }).fill("Cases");
   await page.keyboard.press("Enter");
   const pick = async (name) => {
     await page.getByRole("dialog", { name: "Add a step" }).getByRole("option", { name }).click();
@@ -305,7 +305,7 @@ async function arms({ page, go, rpc, check, looks }) {
   await page.getByRole("button", { name: "Show all" }).click();
   await page.keyboard.press("Control+s");
   await toast(page, "Saved Ways 1.0.0").waitFor();
-  const skill = await skillNamed(rpc, "Ways");
+  const skill = await skillNamed(rpc, "Cases");
   check(skill.steps[1].cases[0].steps[0].steps[0].inputMapping.text === "$.item" && skill.steps[1].else[0].toolType === "approval", "the ways are stored");
   const run = await rpc("skills.execute_composite", { skillId: skill.skillId, input: {} });
   check(run.success, `it runs: ${JSON.stringify(run.error ?? null)}`);
@@ -315,11 +315,11 @@ async function arms({ page, go, rpc, check, looks }) {
   await pick(/^Transform/);
   await inspector(page).getByRole("textbox", { name: "Value" }).fill("$.ask");
   await inspector(page).getByText("may be skipped, and then has no output").first().waitFor();
-  await data(page).getByText("may be absent").first().waitFor();
+  await data(page).getByText("optional").first().waitFor();
   await looks("absent");
   await inspector(page).getByRole("button", { name: "Give a default" }).click();
   await page.getByText("No problems").waitFor();
-  // Renaming follows everywhere.
+  // References are updated when you rename it.
   await page.getByRole("button", { name: "Show all" }).click();
   await node(page, "repeater").click();
   await inspector(page).getByRole("textbox", { name: "Id" }).fill("say-it");
@@ -328,7 +328,7 @@ async function arms({ page, go, rpc, check, looks }) {
   await page.getByText("No problems").waitFor();
   await page.keyboard.press("Control+s");
   await toast(page, "Saved Ways 1.0.1").waitFor();
-  check((await skillNamed(rpc, "Ways")).steps[1].cases[0].when === "$['say-it'].said == 'a b c'", "conditions follow a new id");
+  check((await skillNamed(rpc, "Cases")).steps[1].cases[0].when === "$['say-it'].said == 'a b c'", "conditions follow a new id");
 }
 
 /** Unsaved work is there again; a save from elsewhere is shown. */
@@ -340,17 +340,17 @@ async function leaving({ page, go, rpc, check }) {
   await page.getByText("Unsaved changes, kept on this device").waitFor();
   await page.getByRole("button", { name: "Back to skills" }).click();
   await toast(page, "Unsaved changes of Shout are kept").waitFor();
-  await page.getByRole("button", { name: "Go on" }).click();
-  await page.getByText("Your unsaved work is back.").waitFor();
+  await page.getByRole("button", { name: "Continue" }).click();
+  await page.getByText("Your unsaved changes were restored.").waitFor();
   await page.reload();
-  await page.getByText("Your unsaved work is back.").waitFor();
+  await page.getByText("Your unsaved changes were restored.").waitFor();
   check(!(await skillNamed(rpc, "Shout")).steps[1].description, "nothing was saved by itself");
   const { version, isEnabled } = await skillNamed(rpc, "Shout");
   await rpc("skills.update_composite", { skill: { skillId: skill.skillId, name: "Shout", isEnabled, description: "elsewhere", steps: [skill.steps[0]] }, expectedVersion: version });
   await page.getByText(/was saved elsewhere/).waitFor();
   await page.keyboard.press("Control+s");
   await page.getByText(/was saved meanwhile/).waitFor();
-  await page.getByRole("button", { name: "Take theirs" }).click();
+  await page.getByRole("button", { name: "Use theirs" }).click();
   await node(page, "make").waitFor({ state: "detached" });
   await page.getByText(/^Saved as 1\.0\.1/).waitFor();
 }
@@ -382,7 +382,7 @@ async function many({ page, go, rpc, check, shot }) {
     });
     console.log(`      canvas with ${n} steps: a frame p50 ${frames.p50.toFixed(1)} ms, p95 ${frames.p95.toFixed(1)} ms, worst ${frames.worst.toFixed(0)} ms; ${drawn} nodes drawn`);
     const edit = await page.evaluate(async () => {
-      const name = document.querySelector("[aria-label='Name of the skill']");
+      const name = document.querySelector("[aria-label='Skill name']");
       const view = document.querySelector(".svelte-flow__viewport").style.transform;
       const start = performance.now();
       for (let i = 0; i < 10; i++) {

@@ -123,7 +123,7 @@ async function first({ page, check, looks, go }) {
   await go("tools");
   const job = page.getByRole("contentinfo", { name: "Status" }).getByRole("button", { name: /^Running Word digest/ });
   await job.waitFor();
-  await page.getByRole("contentinfo", { name: "Status" }).getByText("waits for your approval").waitFor();
+  await page.getByRole("contentinfo", { name: "Status" }).getByText("waiting for your approval").waitFor();
   await job.click();
   const card = inspector(page).getByRole("region", { name: "Question of ask" });
   await card.getByText("Send the digest?").waitFor();
@@ -156,7 +156,7 @@ async function steps({ page, check, looks }) {
   await inspector(page).getByText(/Pause before the next attempt/).waitFor();
   await looks("attempts");
   await page.keyboard.press("Escape");
-  await inspector(page).getByRole("button", { name: "More about this run" }).click();
+  await inspector(page).getByRole("button", { name: "More actions" }).click();
   await page.getByRole("menuitem", { name: "Replay" }).click();
   await inspector(page).getByText(/^Identical:/).waitFor();
   await looks("replay");
@@ -182,7 +182,7 @@ async function restart({ page, check, looks, rpc }) {
   await card.getByRole("button", { name: "Approve" }).click();
   await state(page, "Completed").waitFor();
   await row(page, /^split/).click();
-  await inspector(page).getByText("Taken over from an earlier run.").waitFor();
+  await inspector(page).getByText("Reused from an earlier run.").waitFor();
   const { executions } = await rpc("skills.history", {});
   check(executions.length === 2 && executions[0].restartedFrom === executions[1].executionId, "the new run knows which one it goes on from");
   await looks("restarted");
@@ -206,7 +206,7 @@ async function dry({ page, check, looks, rpc }) {
   await inspector(page).getByRole("switch", { name: "Dry run" }).click();
 }
 
-/** A skill that waits for its time, without input. */
+/** A skill that waiting for its time, without input. */
 async function canceled({ page, rpc, check, looks }) {
   await rpc("skills.create_composite", { skill: { name: "Long wait", steps: [{ stepId: "now", toolType: "builtin", toolName: "time.now" }, { stepId: "pause", toolType: "builtin", toolName: "wait", parameters: { seconds: 3600 } }, { stepId: "later", toolType: "builtin", toolName: "time.now" }] } });
   await choose(page, /Long wait/);
@@ -244,8 +244,8 @@ async function permission({ page, rpc, looks, check }) {
   await choose(page, /Counts/);
   await inspector(page).getByRole("heading", { name: "Counts", level: 2 }).waitFor();
   await tab(page, "Run");
-  await inspector(page).getByRole("region", { name: "Rights that are missing" }).waitFor();
-  await looks("rights");
+  await inspector(page).getByRole("region", { name: "Missing permissions" }).waitFor();
+  await looks("permissions");
   await inspector(page).getByRole("button", { name: /^Run/ }).click();
   const card = inspector(page).getByRole("region", { name: "Question of count" });
   await card.getByText("“count” needs a right").waitFor();
@@ -258,7 +258,7 @@ async function permission({ page, rpc, looks, check }) {
   await state(page, "Completed").waitFor();
   check((await rpc("skills.history", { status: "completed" })).executions[0].skillName === "Counts", "it went on once it was allowed");
   await tab(page, "Run");
-  await inspector(page).getByRole("region", { name: "Rights that are missing" }).waitFor({ state: "detached" });
+  await inspector(page).getByRole("region", { name: "Missing permissions" }).waitFor({ state: "detached" });
 }
 
 /** The program dies while a tool changes something: nothing is done twice unasked. */
@@ -293,8 +293,8 @@ async function crash({ page, rpc, helix, looks, check, go }) {
   await card.getByText("ada@example.org").waitFor();
   await looks("unknown");
   await card.getByRole("button", { name: "It happened…" }).click();
-  await card.getByLabel("What it gave, as JSON").fill('"sent by hand"');
-  await card.getByRole("button", { name: "It happened, go on" }).click();
+  await card.getByLabel("Its result, as JSON").fill('"sent by hand"');
+  await card.getByRole("button", { name: "It happened, continue" }).click();
   await state(page, "Completed").waitFor();
   await inspector(page).getByText("sent by hand").first().waitFor();
   const after = await rpc("skills.get_execution", { executionId: executions[0].executionId });
@@ -317,7 +317,7 @@ async function versions({ page, rpc, looks, check }) {
   await versions.getByRole("option", { name: /Version 1\.0\.1, current/ }).waitFor();
   await inspector(page).getByText("needs in addition", { exact: false }).first().waitFor({ state: "attached" });
   const heads = await inspector(page).getByRole("heading", { level: 3 }).allTextContents();
-  check(heads[0] === "Rights", `rights come first, and not ${heads[0]}`);
+  check(heads[0] === "Permissions", `rights come first, and not ${heads[0]}`);
   check(["count", "time", "split"].every((id) => heads.includes(id)), "each step that differs is shown");
   await looks("versions");
   await inspector(page).getByRole("button", { name: "Side by side" }).click();
@@ -343,16 +343,16 @@ async function history({ page, rpc, looks, check }) {
   await looks("history");
   await inspector(page).getByLabel("Result").click();
   await page.getByRole("option", { name: "failed" }).click();
-  await inspector(page).getByText("No run fits.").waitFor();
+  await inspector(page).getByText("No matching runs").waitFor();
   await inspector(page).getByRole("button", { name: "Clear filters" }).click();
   await runs.getByRole("option").first().click({ button: "right" });
-  await page.getByRole("menuitem", { name: "Keep this run" }).click();
+  await page.getByRole("menuitem", { name: "Pin this run" }).click();
   await runs.getByTitle("Kept").waitFor();
   const kept = (await rpc("skills.history", { skillId: (await rpc("skills.list_composite", { query: "Word digest" })).skills[0].skillId })).executions;
   check(kept.filter((e) => e.pinned).length === 1, "one run is kept");
   await inspector(page).getByRole("button", { name: "Remove…" }).click();
-  await page.getByRole("menuitem", { name: "All that have ended" }).click();
-  await toast(page, "Removing all runs that have ended").waitFor();
+  await page.getByRole("menuitem", { name: "All finished runs" }).click();
+  await toast(page, "Removing all finished runs").waitFor();
   await page.keyboard.press("Control+z");
   await runs.getByRole("option").nth(1).waitFor();
   check((await rpc("skills.history", { skillId: kept[0].skillId })).executions.length === kept.length, "Undo removed nothing");
@@ -383,7 +383,7 @@ async function sharing({ page, helix, rpc, looks, check }) {
   await inspector(page).getByRole("region").getByText("Each morning").waitFor();
   await looks("details");
   await inspector(page).getByRole("button", { name: "Export…" }).click();
-  await sheet(page).getByText("With the tools of yours that it calls").waitFor();
+  await sheet(page).getByText("Include your tools that it calls").waitFor();
   await looks("export");
   const download = page.waitForEvent("download");
   await sheet(page).getByRole("button", { name: "Save file" }).click();

@@ -66,7 +66,7 @@ export default async function ({ page, context, helix, go, shot, axe, looks, che
   await stranger.evaluate(() => sessionStorage.clear());
   await stranger.goto("about:blank");
   await stranger.goto(link);
-  await stranger.getByRole("heading", { name: "This ticket does not work any more" }).waitFor();
+  await stranger.getByRole("heading", { name: "This link has expired" }).waitFor();
   if (process.env.HELIX_SHOTS) await stranger.screenshot({ path: `${process.env.HELIX_SHOTS}/frame-ticket.png` });
   await other.close();
 }

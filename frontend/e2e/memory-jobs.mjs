@@ -26,7 +26,7 @@ export default async function (t) {
 
 const note = (i) => `Note ${i}: the ${["heron", "kettle", "lantern", "meadow", "quarry"][i % 5]} of day ${i} and what was said about it that evening by the water`;
 const lines = (from, n) => Array.from({ length: n }, (_, i) => JSON.stringify({ content: note(from + i) })).join("\n") + "\n";
-const line = (page) => page.getByRole("group", { name: "Meaning search" });
+const line = (page) => page.getByRole("group", { name: "Semantic search" });
 const status = (page) => page.getByRole("contentinfo", { name: "Status" });
 
 /** A dropped file is uploaded and shown; a dropped place is read where it is. */
@@ -55,7 +55,7 @@ async function dropped({ page, check, looks }) {
   await until(() => field.evaluate((e) => e === document.activeElement), "the field for the path has the focus");
   // Some do say it.
   await drop("[role=dialog]", "text/uri-list", "file:///nowhere/my%20chats.zip");
-  await sheet(page).getByText("It could not be read.").waitFor();
+  await sheet(page).getByText("Couldn't read it.").waitFor();
   await sheet(page).getByRole("button", { name: "Choose something else" }).click();
   check((await field.inputValue()) === "/nowhere/my chats.zip", "the path is taken over");
   await page.keyboard.press("Escape");
@@ -77,7 +77,7 @@ async function paused({ page, rpc, check, looks }) {
   await looks("paused");
   await page.reload();
   await line(page).getByText("paused").waitFor();
-  await line(page).getByRole("button", { name: "Go on" }).click();
+  await line(page).getByRole("button", { name: "Continue" }).click();
   await line(page).getByRole("button", { name: "Pause" }).waitFor();
   await until(async () => (await rpc("memory.embedding_status")).ready > ready, "it goes on");
   // The rest of this suite has no need of it.
@@ -103,7 +103,7 @@ async function stopped({ page, rpc, dir, check, looks, shot }) {
   await sheet(page).getByRole("status").getByText(/[1-9][\d,]* records? read/).waitFor();
   await shot("importing");
   // It goes on in the background, and the same sheet is there again.
-  await sheet(page).getByRole("button", { name: "Go on in the background" }).click();
+  await sheet(page).getByRole("button", { name: "Continue in background" }).click();
   await sheet(page).waitFor({ state: "hidden" });
   await body(page);
   await page.keyboard.press("Control+i");
@@ -132,7 +132,7 @@ async function stoppedBelow({ page, rpc, go, dir, check, shot }) {
   const file = path.join(dir, "more.jsonl");
   await writeFile(file, lines(100_000, 40_000));
   await start(page, file);
-  await sheet(page).getByRole("button", { name: "Go on in the background" }).click();
+  await sheet(page).getByRole("button", { name: "Continue in background" }).click();
   await go("activity");
   await status(page).getByRole("progressbar", { name: /Importing more\.jsonl/ }).waitFor();
   await shot("importing-below");
@@ -187,13 +187,13 @@ async function filters({ page, looks, check }) {
   await choose("When", "Last 7 days");
   await choose("Kind", /^Messages/);
   await page.getByRole("button", { name: "Pinned", exact: true }).click();
-  await page.getByText("Nothing found.").waitFor();
+  await page.getByText("No results").waitFor();
   const ways = page.getByRole("button", { name: /^Without “/ });
   await until(async () => (await ways.count()) === 4, "each filter can be dropped");
   await looks("no-hit-filters");
   await page.getByRole("button", { name: "Without “Messages”" }).click();
   await until(async () => (await ways.count()) === 3, "only that one is dropped");
-  await page.getByText("Nothing found.").waitFor();
+  await page.getByText("No results").waitFor();
   await page.getByRole("button", { name: "Without “Pinned”" }).click();
   await rows(page).getByRole("option", { name: /Shelf 7 / }).waitFor();
   check((await rows(page).getByRole("option").count()) === 1, "the other filters still hold");
@@ -226,8 +226,8 @@ async function windows({ page, rpc, browser, helix, go, check, looks, axe }) {
     await both.waitFor();
     check(/cherry/.test(await both.innerText()) && /plum/.test(await both.innerText()), "both texts are shown");
     await looks("two-windows");
-    await inspector(page).getByRole("button", { name: "Take the stored text" }).click();
-    await toast(page, "Took the stored text").waitFor();
+    await inspector(page).getByRole("button", { name: "Use the stored text" }).click();
+    await toast(page, "Using the stored text").waitFor();
     await body(page);
     await page.keyboard.press("Control+z");
     check((await inspector(page).getByRole("textbox", { name: "Text", exact: true }).inputValue()).includes("plum"), "the draft can be brought back");
@@ -264,11 +264,11 @@ async function noModel({ browser, helix, check }) {
   const { page, looks } = other;
   try {
     await other.go("memory");
-    const banner = page.getByRole("status").filter({ hasText: "Search is by words only." });
+    const banner = page.getByRole("status").filter({ hasText: "Search uses keywords only." });
     await banner.getByText("The sentence encoder is damaged.").waitFor();
     await box(page).fill("cherry jam");
     await rows(page).getByRole("option", { name: /cherry jam/ }).first().waitFor();
-    await page.getByText(/\d+ hits? in .*by words only/).waitFor();
+    await page.getByText(/\d+ hits? in .*keywords only/).waitFor();
     await looks("no-model");
     await page.getByLabel("Search by: words and meaning").click();
     check((await page.getByRole("option", { name: /^meaning/ }).getAttribute("data-disabled")) !== null, "search by meaning cannot be chosen");

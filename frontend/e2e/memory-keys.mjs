@@ -81,7 +81,7 @@ async function keyboard({ page, rpc, go, lines, check }) {
 /** What is shown when reading fails, and while it takes long. */
 async function failures({ page, go, looks }) {
   await go("memory/list/memory/00000000-0000-7000-8000-000000000000");
-  await inspector(page).getByText("This memory could not be read.").waitFor();
+  await inspector(page).getByText("Couldn't load this memory.").waitFor();
   await looks("gone");
   await page.keyboard.press("Escape");
 }

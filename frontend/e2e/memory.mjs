@@ -34,7 +34,7 @@ export const inspector = (page) => page.getByRole("complementary", { name: "Memo
 export const rows = (page, name = "Memories") => page.getByRole("listbox", { name });
 export const box = (page) => page.getByRole("searchbox", { name: "Search memories" });
 export const toast = (page, text) => page.getByRole("region", { name: "Messages" }).getByText(text, { exact: false }).first();
-export const tab = (page, name) => page.getByRole("tablist", { name: "Views of the memory" }).getByRole("tab", { name });
+export const tab = (page, name) => page.getByRole("tablist", { name: "Memory views" }).getByRole("tab", { name });
 export const part = (page, name) => page.getByRole("tablist", { name: "Parts of the memory" }).getByRole("tab", { name });
 export const body = (page) => page.getByRole("heading", { name: "Memory", level: 1 }).click();
 
@@ -84,9 +84,9 @@ async function sources(dir) {
 async function empty({ page, go, looks }) {
   await go("memory");
   await page.getByRole("heading", { name: "Memory", level: 1 }).waitFor();
-  await page.getByText("Nothing here yet. Import your ChatGPT, Claude or Obsidian history.").waitFor();
+  await page.getByText("Import your ChatGPT, Claude or Obsidian history").waitFor();
   await looks("empty");
-  for (const [name, text] of [["Timeline", "Nothing has a date yet."], ["Conversations", "No conversations yet."], ["Documents", "No documents yet."], ["Trash", "The trash is empty."]]) {
+  for (const [name, text] of [["Timeline", "No dates yet"], ["Conversations", "No conversations yet."], ["Documents", "No documents yet."], ["Trash", "The trash is empty"]]) {
     await tab(page, name).click();
     await page.getByText(text).waitFor();
   }
@@ -109,14 +109,14 @@ async function chatgpt({ page, rpc, files, check, looks }) {
   await sheet(page).getByText("The path must be complete").waitFor();
   await field.fill(files.chat + ".missing");
   await page.keyboard.press("Enter");
-  await sheet(page).getByText("It could not be read.").waitFor();
+  await sheet(page).getByText("Couldn't read it.").waitFor();
   await looks("import-missing");
   await sheet(page).getByRole("button", { name: "Choose something else" }).click();
   await field.fill(files.chat);
   await page.keyboard.press("Enter");
   await sheet(page).getByText("ChatGPT export").first().waitFor();
   await sheet(page).getByText("pieces of it").waitFor();
-  await sheet(page).getByLabel("Tags for all of it").fill("old chats");
+  await sheet(page).getByLabel("Tags for all items").fill("old chats");
   await looks("import-preview");
   check((await rpc("memory.stats")).total === 0, "a preview stores nothing");
   await sheet(page).getByRole("button", { name: /^Import \d+ items?$/ }).click();
@@ -129,7 +129,7 @@ async function chatgpt({ page, rpc, files, check, looks }) {
   await look(page, files.chat);
   await sheet(page).getByText("nothing new in it").waitFor();
   await sheet(page).getByRole("button", { name: /^Import \d+ items?$/ }).click();
-  await sheet(page).getByText("All of it was known already.").waitFor();
+  await sheet(page).getByText("All of it was already imported.").waitFor();
   await sheet(page).getByRole("button", { name: "Done" }).click();
   check((await rpc("memory.stats")).turns === 100, "importing twice adds nothing");
 }
@@ -155,7 +155,7 @@ async function broken({ page, files, looks, check }) {
   check((await errors.count()) === 1 && /line 2/.test(await errors.first().innerText()), "the bad line is named");
   await looks("import-errors");
   await sheet(page).getByRole("button", { name: "Import something else" }).click();
-  await sheet(page).getByText("Former imports").waitFor();
+  await sheet(page).getByText("Earlier imports").waitFor();
   await sheet(page).getByRole("button", { name: /vault/ }).waitFor();
   await looks("import-former");
   await page.keyboard.press("Escape");
@@ -300,7 +300,7 @@ async function add({ page, rpc, check, looks }) {
   await sheet(page).getByText("Write something first").waitFor();
   await page.keyboard.type("Grace plays the cello in the Tuesday quartet.");
   await sheet(page).getByLabel("Tags").fill("Music, People");
-  await sheet(page).getByLabel("When it happened").fill("2024-09-03T19:30");
+  await sheet(page).getByLabel("Date").fill("2024-09-03T19:30");
   await looks("add");
   // Put away and taken up again: nothing is lost.
   await page.keyboard.press("Escape");
@@ -308,8 +308,8 @@ async function add({ page, rpc, check, looks }) {
   await toast(page, "Your text is kept").waitFor();
   await page.keyboard.press("n");
   check((await sheet(page).getByLabel("Text", { exact: true }).inputValue()).startsWith("Grace plays"), "the draft is kept");
-  await sheet(page).getByRole("button", { name: "Remember" }).click();
-  await toast(page, "Remembered").waitFor();
+  await sheet(page).getByRole("button", { name: "Save memory" }).click();
+  await toast(page, "Saved").waitFor();
   await inspector(page).getByRole("heading", { name: /^Grace plays/, level: 2 }).waitFor();
   await rows(page).getByRole("option", { name: /Grace plays/ }).waitFor();
   const { items } = await rpc("memory.list", {});
@@ -320,7 +320,7 @@ async function add({ page, rpc, check, looks }) {
   await page.keyboard.press("n");
   await sheet(page).getByLabel("Text", { exact: true }).fill("Grace plays the cello in the Tuesday quartet.");
   await page.keyboard.press("Control+Enter");
-  await toast(page, "You have this already").waitFor();
+  await toast(page, "You already have this").waitFor();
   await sheet(page).waitFor({ state: "hidden" });
   for (const content of ["The spare key is with Mrs. Holm next door.", "Water the ficus on Fridays.", "The flat in Bergen has a view of the harbour."]) await rpc("memory.add", { content });
 }
@@ -336,8 +336,8 @@ async function edit({ page, rpc, check, looks }) {
   await rows(page).getByRole("option", { name: /Water the ficus/ }).click();
   await inspector(page).getByRole("heading", { name: /Water the ficus/, level: 2 }).waitFor();
   await rows(page).getByRole("option", { name: /Grace plays/ }).click();
-  await inspector(page).getByText("You began to change this.").waitFor();
-  await inspector(page).getByRole("button", { name: "Go on" }).click();
+  await inspector(page).getByText("You have unsaved changes to this.").waitFor();
+  await inspector(page).getByRole("button", { name: "Continue" }).click();
   check((await area.inputValue()).includes("viola"), "the draft is kept");
   await page.keyboard.press("Control+Enter");
   await toast(page, "Saved").waitFor();
@@ -349,9 +349,9 @@ async function edit({ page, rpc, check, looks }) {
   await inspector(page).getByRole("heading", { name: /cello/, level: 2 }).waitFor();
   await part(page, "History").click();
   await inspector(page).getByRole("button", { name: /viola/ }).click();
-  await inspector(page).getByRole("region", { name: "Change of the text" }).waitFor();
+  await inspector(page).getByRole("region", { name: "Change in the text" }).waitFor();
   await looks("history");
-  await inspector(page).getByRole("button", { name: "Bring back" }).click();
+  await inspector(page).getByRole("button", { name: "Restore" }).click();
   await inspector(page).getByRole("heading", { name: /viola/, level: 2 }).waitFor();
   await page.keyboard.press("Control+z");
   await inspector(page).getByRole("heading", { name: /cello/, level: 2 }).waitFor();
@@ -369,11 +369,11 @@ async function conflict({ page, rpc, check, looks }) {
   const now = items.find((m) => m.content.startsWith("Grace"));
   await rpc("memory.update", { id: now.id, version: now.version, content: "Grace plays the violin." });
   await inspector(page).getByRole("button", { name: "Save", exact: true }).click();
-  await inspector(page).getByText("It was changed elsewhere meanwhile.").waitFor();
+  await inspector(page).getByText("This was changed elsewhere in the meantime.").waitFor();
   const both = inspector(page).getByRole("region", { name: "Both texts" });
   check(/violin/.test(await both.innerText()) && /double bass/.test(await both.innerText()), "both texts are shown");
   await looks("conflict");
-  await inspector(page).getByRole("button", { name: "Save mine on top" }).click();
+  await inspector(page).getByRole("button", { name: "Save mine" }).click();
   await inspector(page).getByRole("heading", { name: /double bass/, level: 2 }).waitFor();
   const { revisions } = await rpc("memory.history", { id: now.id });
   check(revisions.some((r) => r.content.includes("violin")), "the other text is in the history");
@@ -407,7 +407,7 @@ async function marks({ page, rpc, check, looks }) {
   await page.keyboard.press("j");
   await page.keyboard.press("x");
   await page.getByText("2 marked").waitFor();
-  await looks("marked");
+  await looks("selected");
   await page.keyboard.press("t");
   await sheet(page).getByLabel("Add", { exact: true }).fill("chores");
   await page.keyboard.press("Enter");
@@ -434,16 +434,16 @@ async function trash({ page, rpc, check, looks }) {
   await tab(page, "Trash").click();
   await rows(page, "Trash").getByRole("option", { name: /ficus/ }).click();
   await looks("trash");
-  await inspector(page).getByRole("button", { name: "Bring back" }).click();
+  await inspector(page).getByRole("button", { name: "Restore" }).click();
   await toast(page, "Brought back").waitFor();
-  await page.getByText("The trash is empty.").waitFor();
+  await page.getByText("The trash is empty").waitFor();
   const key = (await rpc("memory.list", {})).items.find((m) => m.content.includes("Mrs. Holm"));
   await rpc("memory.delete", { ids: [key.id] });
   await rows(page, "Trash").getByRole("option", { name: /Holm/ }).click();
-  await page.getByRole("button", { name: "Remove for good…" }).click();
+  await page.getByRole("button", { name: "Delete permanently…" }).click();
   await sheet(page).getByText("It cannot be undone.").waitFor();
   await looks("purge");
-  await sheet(page).getByRole("button", { name: "Remove for good" }).click();
+  await sheet(page).getByRole("button", { name: "Delete permanently" }).click();
   await toast(page, "for good").waitFor();
   check((await rpc("memory.list", { trash: true })).total === 0, "it is gone");
 }
@@ -461,7 +461,7 @@ async function views({ page, rpc, check, looks }) {
   await inspector(page).getByText("Tell them about the nut allergy").waitFor();
   await looks("conversation");
   await part(page, "Details").click();
-  await inspector(page).getByRole("switch", { name: "Foreign text" }).click();
+  await inspector(page).getByRole("switch", { name: "Untrusted" }).click();
   await until(async () => !(await rpc("memory.conversations", { query: "Dinner" })).conversations[0].untrusted, "the conversation is trusted");
   await part(page, "Text").click();
   await page.getByRole("searchbox", { name: "Filter conversations by title" }).fill("bicy");
@@ -492,7 +492,7 @@ async function nothing({ page, looks }) {
   await page.getByRole("menuitem", { name: "From … to …" }).click();
   await page.getByLabel("to", { exact: true }).fill("2001-01-01");
   await page.keyboard.press("Tab");
-  await page.getByText("Nothing found.").waitFor();
+  await page.getByText("No results").waitFor();
   await looks("no-hit");
   await page.getByRole("button", { name: /^Without “Until/ }).click();
   await rows(page).getByRole("option", { name: /Bergen/ }).first().waitFor();

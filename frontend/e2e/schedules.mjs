@@ -24,7 +24,7 @@ const sheet = (page) => page.getByRole("dialog");
 const inspector = (page) => page.getByRole("complementary", { name: "Schedule" });
 const rows = (page) => page.getByRole("listbox", { name: "Schedules" });
 const toast = (page, text) => page.getByRole("region", { name: "Messages" }).getByText(text, { exact: false }).first();
-const state = (page) => page.getByRole("status", { name: "Schedules now" });
+const state = (page) => page.getByRole("status", { name: "Current activity" });
 const hello = `export default async function (p) { await new Promise((r) => setTimeout(r, p.wait ?? 0)); return { hello: p.name }; }`;
 const parameters = { type: "object", properties: { name: { type: "string", maxLength: 50, description: "Whom to greet" }, wait: { type: "integer", minimum: 0, maximum: 25_000 } }, required: ["name"] };
 
@@ -33,14 +33,14 @@ async function empty({ page, rpc, go, looks, check }) {
   const before = await rpc("schedules.list", {});
   check(before.schedules.every((s) => s.system), "a fresh installation has only system schedules");
   await go("schedules");
-  await page.getByText("Let Helix do something by itself.").waitFor();
+  await page.getByText("Automate something.").waitFor();
   const names = await rows(page).getByRole("option").allInnerTexts();
   check(names.length === before.total, `only the ${before.total} system schedules are listed, and not ${names.length}`);
   check((await page.getByRole("searchbox").count()) === 0, "nothing to search in an empty list");
   await state(page).getByText("Nothing running").waitFor();
   await looks("empty");
   await go("schedules/history");
-  await page.getByText("Nothing has run yet.").waitFor();
+  await page.getByText("No runs yet").waitFor();
   await looks("history-empty");
   await go("schedules");
 }
@@ -57,7 +57,7 @@ async function create({ page, rpc, check, looks }) {
   await page.getByRole("option", { name: /Say hello/ }).click();
   check((await sheet(page).getByLabel("Name", { exact: true }).inputValue()) === "Say hello", "the name comes from the tool");
   // Its input is asked for by its schema, and nothing is made before it fits.
-  const make = sheet(page).getByRole("button", { name: "Make schedule" });
+  const make = sheet(page).getByRole("button", { name: "Create schedule" });
   await sheet(page).getByLabel("name *").waitFor();
   check(await make.getAttribute("aria-disabled"), "a required input is missing");
   await sheet(page).getByLabel("name *").fill("Ada");
@@ -77,7 +77,7 @@ async function create({ page, rpc, check, looks }) {
   await zone(page, "berlin", /Europe\/Berlin/);
   await sheet(page).getByLabel("Times", { exact: true }).click();
   await page.getByRole("option", { name: "Custom…" }).click();
-  const cron = sheet(page).getByLabel("Cron text", { exact: true });
+  const cron = sheet(page).getByLabel("Cron expression", { exact: true });
   await cron.fill("30 2 25-31 3 0");
   await sheet(page).getByText("clock change: runs at 03:00").first().waitFor();
   await looks("clock-change");
@@ -99,19 +99,19 @@ async function create({ page, rpc, check, looks }) {
   await sheet(page).getByText(/^weekdays at 09:00/i).waitFor();
   // The rule for missed times is told by its own times.
   await sheet(page).getByText(/Only the latest, .*09:00, runs at once/).waitFor();
-  await sheet(page).getByLabel("After sleep, or Helix was closed").click();
-  await page.getByRole("option", { name: /Make up for none/ }).click();
+  await sheet(page).getByLabel("If the computer was asleep or Helix was closed").click();
+  await page.getByRole("option", { name: /Skip missed runs/ }).click();
   await sheet(page).getByText("Nothing is made up for").waitFor();
   await sheet(page).getByRole("button", { name: "Limits, overlap and retries" }).click();
-  await sheet(page).getByLabel("Longest run, minutes").fill("x");
-  await sheet(page).getByText("A number.").waitFor();
-  await sheet(page).getByLabel("Longest run, minutes").fill("2");
-  await sheet(page).getByLabel("Longest run, minutes").scrollIntoViewIfNeeded();
+  await sheet(page).getByLabel("Time limit (minutes)").fill("x");
+  await sheet(page).getByText("Enter a number.").waitFor();
+  await sheet(page).getByLabel("Time limit (minutes)").fill("2");
+  await sheet(page).getByLabel("Time limit (minutes)").scrollIntoViewIfNeeded();
   await looks("limits");
   // Put away and taken up again: nothing is lost.
   await page.keyboard.press("Escape");
   await sheet(page).waitFor({ state: "hidden" });
-  await page.getByRole("region", { name: "Messages" }).getByRole("button", { name: "Go on" }).click();
+  await page.getByRole("region", { name: "Messages" }).getByRole("button", { name: "Continue" }).click();
   check((await sheet(page).getByLabel("name *").inputValue()) === "Ada", "what was typed is still there");
   await sheet(page).getByLabel("Name", { exact: true }).fill("Morning hello");
   await make.click();
@@ -163,9 +163,9 @@ async function skill({ page, rpc, go, check }) {
   await sheet(page).getByLabel("Skill", { exact: true }).fill("tell");
   await page.getByRole("option", { name: /Tell the time/ }).click();
   await sheet(page).getByText("Can run unattended: yes").waitFor();
-  await sheet(page).getByText("It takes no input.").waitFor();
-  await sheet(page).getByText("Make it paused, so that it does not start yet").click();
-  await sheet(page).getByRole("button", { name: "Make schedule" }).click();
+  await sheet(page).getByText("No input.").waitFor();
+  await sheet(page).getByText("Create paused").click();
+  await sheet(page).getByRole("button", { name: "Create schedule" }).click();
   await toast(page, "Made Tell the time").waitFor();
   const [made] = (await rpc("schedules.list", { kind: "skill" })).schedules;
   check(made.status === "paused" && made.nextRunAt === null, "it is made paused");
@@ -191,16 +191,16 @@ async function denied({ page, helix, rpc, check, looks, go }) {
   await sheet(page).getByText("Can run unattended: no").waitFor();
   await sheet(page).getByText("network:https(api.example.com)").waitFor();
   await sheet(page).getByLabel("Repeats").click();
-  await page.getByRole("option", { name: "At a steady interval" }).click();
+  await page.getByRole("option", { name: "At a fixed interval" }).click();
   await sheet(page).getByLabel("Every", { exact: true }).fill("90");
   await sheet(page).getByLabel("Unit of the interval").click();
   await page.getByRole("option", { name: "minutes", exact: true }).click();
   await sheet(page).getByText(/^every 90 minutes/i).waitFor();
   await looks("denied-preview");
-  await sheet(page).getByRole("button", { name: "Make schedule" }).click();
+  await sheet(page).getByRole("button", { name: "Create schedule" }).click();
   await toast(page, "Made Weather").waitFor();
   await inspector(page).getByRole("button", { name: "Run now" }).first().click();
-  await inspector(page).getByText("a right is missing").first().waitFor();
+  await inspector(page).getByText("a permission is missing").first().waitFor();
   // One notice, shown once.
   await toast(page, "Weather needs your approval").waitFor();
   await until(async () => (await rpc("schedules.notices", {})).notices.length === 0, "the notice is taken");
@@ -319,7 +319,7 @@ async function edit({ page, rpc, go, check, looks }) {
   // Changed elsewhere meanwhile: it is told and nothing typed is lost.
   await rpc("schedules.update", { scheduleId: s.scheduleId, patch: { description: "Greets each evening" } });
   await sheet(page).getByRole("button", { name: "Save", exact: true }).click();
-  await sheet(page).getByText("It was changed elsewhere meanwhile.").waitFor();
+  await sheet(page).getByText("This was changed elsewhere in the meantime.").waitFor();
   await looks("changed-elsewhere");
   await sheet(page).getByRole("button", { name: "Save", exact: true }).click();
   await toast(page, "Saved Evening hello").waitFor();
@@ -341,7 +341,7 @@ async function remove({ page, rpc, check }) {
   check((await rpc("schedules.list", { query: "Evening" })).schedules[0].recentRuns.length > 0, "Undo brought it back with its runs");
   // What comes with Helix stays.
   await list.getByRole("option", { name: /^History clean-up/ }).click();
-  await inspector(page).getByText("Comes with Helix").waitFor();
+  await inspector(page).getByText("Built-in").waitFor();
   await page.keyboard.press("Delete");
   await toast(page, "cannot be deleted").waitFor();
 }

@@ -11,7 +11,7 @@ export default async function ({ page, context, helix, rpc, go, looks, check }) 
 
   // A value: written, kept, refused, reset.
   await page.getByRole("searchbox", { name: "Search settings" }).fill("history.max_age_days");
-  const field = page.getByLabel("Runs stay for");
+  const field = page.getByLabel("Keep runs for");
   await field.fill("0");
   await field.press("Enter");
   await page.getByText(/cannot be 0/).waitFor();
@@ -43,7 +43,7 @@ export default async function ({ page, context, helix, rpc, go, looks, check }) 
   const token = await page.evaluate(() => navigator.clipboard.readText());
   check(/^[0-9a-f]{64}$/.test(token), "the token is on the clipboard");
   await looks("token");
-  await page.getByRole("button", { name: "I have it" }).click();
+  await page.getByRole("button", { name: "Done" }).click();
   await page.getByRole("button", { name: "Revoke", exact: true }).click();
   await page.getByText("No extra tokens.").waitFor();
   await page.keyboard.press("Control+z");
@@ -101,7 +101,7 @@ export default async function ({ page, context, helix, rpc, go, looks, check }) 
   await page.getByRole("button", { name: "Add secret" }).click();
   await page.getByLabel("Name").fill("WEATHER_KEY");
   await page.getByLabel("Value").fill("hunter2");
-  await page.getByRole("button", { name: "Keep secret" }).click();
+  await page.getByRole("button", { name: "Save secret" }).click();
   await page.getByText("WEATHER_KEY").waitFor();
   check(!(await page.content()).includes("hunter2"), "the value is not in the page");
   await page.getByRole("button", { name: "Delete" }).click();

@@ -28,7 +28,7 @@ export default async function (t) {
 const inspector = (page) => page.getByRole("complementary", { name: "Skill" });
 const sheet = (page) => page.getByRole("dialog");
 const toast = (page, text) => page.getByRole("region", { name: "Messages" }).getByText(text, { exact: false }).first();
-const list = (page) => page.getByRole("listbox", { name: "WASM skills" });
+const list = (page) => page.getByRole("listbox", { name: "WASM tools" });
 const result = (page) => inspector(page).getByRole("region", { name: "Result" });
 
 async function empty({ page, go, looks, check }) {
@@ -77,10 +77,10 @@ async function install({ page, rpc, check, looks }, { count }) {
   await looks("install");
   await sheet(page).getByLabel("Name", { exact: true }).fill("Word count");
   await sheet(page).getByLabel("Description").fill("Counts the words of a text");
-  await sheet(page).getByLabel("Time limit, milliseconds").fill("20");
+  await sheet(page).getByLabel("Time limit (ms)").fill("20");
   await sheet(page).getByText("A whole number from 100 to 60000.").waitFor();
   check(await sheet(page).getByRole("button", { name: "Install" }).getAttribute("aria-disabled"), "a time limit of 20 ms is refused");
-  await sheet(page).getByLabel("Time limit, milliseconds").fill("1000");
+  await sheet(page).getByLabel("Time limit (ms)").fill("1000");
   await sheet(page).getByLabel("Input, as JSON Schema").fill(SCHEMA);
   await sheet(page).getByText("Only computes", { exact: false }).waitFor({ state: "hidden" });
   await sheet(page).getByRole("heading", { name: "What it asks for" }).scrollIntoViewIfNeeded();
@@ -126,7 +126,7 @@ async function limits({ page, looks }) {
   await result(page).getByRole("button", { name: "Change time limit…" }).click();
   await sheet(page).getByRole("heading", { name: "Edit Word count" }).waitFor();
   await looks("edit");
-  await sheet(page).getByLabel("Time limit, milliseconds").fill("60000");
+  await sheet(page).getByLabel("Time limit (ms)").fill("60000");
   await sheet(page).getByLabel(/^Memory/).click();
   await page.getByRole("option", { name: "64 MB" }).click();
   await sheet(page).getByRole("button", { name: "Save" }).click();
@@ -161,7 +161,7 @@ async function history({ page, rpc, check, looks }) {
   await inspector(page).getByText("Isolation", { exact: true }).waitFor();
   await inspector(page).getByText(/tier t1/).waitFor();
   await looks("history-run");
-  await inspector(page).getByRole("button", { name: "Use again" }).click();
+  await inspector(page).getByRole("button", { name: "Reuse input" }).click();
   await page.keyboard.press("Control+Enter");
   await result(page).getByText("Succeeded").waitFor();
   const [{ id }] = (await rpc("skills.list_wasm", {})).skills;
@@ -176,9 +176,9 @@ async function about({ page, looks }) {
   await inspector(page).getByText("Where it runs").waitFor();
   await inspector(page).getByText("Hash").waitFor();
   await looks("details");
-  await inspector(page).getByRole("tab", { name: "Rights" }).click();
-  await inspector(page).getByText("It asks for nothing and can only compute.").waitFor();
-  await looks("rights");
+  await inspector(page).getByRole("tab", { name: "Permissions" }).click();
+  await inspector(page).getByText("No permissions requested.").waitFor();
+  await looks("permissions");
 }
 
 /** A Go program of some megabytes, dropped on the list; its input has no schema. */
@@ -235,7 +235,7 @@ async function rights({ page, check, looks }) {
   await prompt.getByRole("radio", { name: /This session/ }).check();
   await prompt.getByRole("button", { name: /^(Allow|Trust this version)$/ }).click();
   await result(page).getByText("Hello, Grace").waitFor();
-  await inspector(page).getByRole("tab", { name: "Rights" }).click();
+  await inspector(page).getByRole("tab", { name: "Permissions" }).click();
   await inspector(page).getByText("This session").first().waitFor();
   check((await inspector(page).getByRole("button", { name: "Revoke" }).count()) > 0, "the right can be revoked");
   await looks("rights-granted");
@@ -267,7 +267,7 @@ async function change({ page, rpc, check, looks }) {
   const greet = (await rpc("skills.list_wasm", { query: "greet" })).skills[0];
   await rpc("skills.update_wasm", { skillId: greet.id, patch: { version: "1.1.0" } });
   await sheet(page).getByRole("button", { name: "Save" }).click();
-  const told = sheet(page).getByText("It was changed elsewhere meanwhile.");
+  const told = sheet(page).getByText("This was changed elsewhere in the meantime.");
   await told.waitFor();
   check((await told.boundingBox()).height > 10, "the message is seen");
   await looks("changed-elsewhere");
@@ -277,7 +277,7 @@ async function change({ page, rpc, check, looks }) {
   const after = (await rpc("skills.get_wasm", { skillId: greet.id })).skill;
   check(after.description === "Greets somebody" && after.version === "1.1.0", "both changes are there");
   // What was changed has to be trusted again before it runs with its right.
-  await inspector(page).getByText("Its definition changed, so its rights wait for your approval.").waitFor();
+  await inspector(page).getByText("Its definition changed, so its permissions await your approval.").waitFor();
   await inspector(page).getByLabel("Input, any JSON").fill('{"name": "Ada"}');
   await page.keyboard.press("Control+Enter");
   const prompt = page.getByRole("dialog", { name: /Allow this|Trust this/ });
@@ -314,7 +314,7 @@ async function remove({ page, rpc, check }) {
 async function sandbox({ page, go, looks, check, rpc }) {
   await go("settings/sandbox");
   await page.getByRole("heading", { name: "Where code runs" }).waitFor();
-  await page.getByText("Modules from others", { exact: true }).waitFor();
+  await page.getByText("Third-party modules", { exact: true }).waitFor();
   await page.getByRole("cell", { name: /WASM/ }).waitFor();
   await looks("sandbox");
   await page.getByText("For all: input").scrollIntoViewIfNeeded();

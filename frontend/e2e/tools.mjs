@@ -63,7 +63,7 @@ async function walk({ page, go, rpc, check, looks, port }) {
   await page.getByText("No problems").waitFor();
   await page.getByRole("textbox", { name: "Code", exact: true }).waitFor();
   await looks("editor");
-  await page.getByRole("textbox", { name: "Name of the tool" }).fill("Greeter");
+  await page.getByRole("textbox", { name: "Tool name" }).fill("Greeter");
   await page.getByRole("button", { name: "Save", exact: true }).click();
   await toast(page, "Saved Greeter 1.0.0").waitFor();
   await page.getByRole("heading", { name: "Edit Greeter", level: 1 }).waitFor();
@@ -73,11 +73,11 @@ async function walk({ page, go, rpc, check, looks, port }) {
   const removes = page.getByRole("button", { name: /^Remove / });
   while ((await removes.count()) > 0) await removes.first().click();
   await page.getByRole("button", { name: "Add field" }).click();
-  await page.getByRole("textbox", { name: "Name of the field" }).fill("name");
+  await page.getByRole("textbox", { name: "Field name" }).fill("name");
   await page.getByRole("checkbox", { name: "required" }).check();
   await page.getByRole("textbox", { name: "Description of name" }).fill("Who to greet");
   await page.getByRole("button", { name: "Add field" }).click();
-  await page.getByRole("textbox", { name: "Name of the field" }).nth(1).fill("times");
+  await page.getByRole("textbox", { name: "Field name" }).nth(1).fill("times");
   await page.getByLabel("Type of times: string").click();
   await page.getByRole("option", { name: "integer" }).click();
   await page.getByRole("textbox", { name: "Default of times" }).fill("2");
@@ -99,10 +99,10 @@ async function walk({ page, go, rpc, check, looks, port }) {
   await page.getByRole("tab", { name: /Capabilities/ }).click();
   await page.getByRole("button", { name: "Use Standard" }).click();
   await page.getByLabel("Ask for").click();
-  await page.getByRole("option", { name: /Talk to a program on this computer/ }).click();
+  await page.getByRole("option", { name: /Connect to a program on this computer/ }).click();
   await page.getByRole("textbox", { name: "Port" }).fill(String(port));
   await page.getByRole("button", { name: "Add", exact: true }).click();
-  await page.getByText(`Talk to a program on this computer, port ${port}`).first().waitFor();
+  await page.getByText(`Connect to a program on this computer, port ${port}`).first().waitFor();
   await looks("capabilities");
   await page.getByText("No problems").waitFor();
   await page.keyboard.press("Control+s");
@@ -131,8 +131,8 @@ async function walk({ page, go, rpc, check, looks, port }) {
   check((await page.evaluate(() => window.clickedWhile)) === "false", "the early click fell into the guard");
   await looks("prompt");
   await prompt.getByRole("button", { name: "Deny" }).click();
-  await page.getByText("The run was refused").waitFor();
-  await page.getByText("waits for an approval").waitFor({ state: "hidden" });
+  await page.getByText("The run was denied").waitFor();
+  await page.getByText("is waiting for an approval").waitFor({ state: "hidden" });
   await looks("refused");
 
   // The stored tool asks, gets the right for this session, and runs.
@@ -172,11 +172,11 @@ async function walk({ page, go, rpc, check, looks, port }) {
   await looks("history");
   await page.getByRole("tab", { name: "Audit" }).click();
   await page.getByText(/Verified to entry/).waitFor();
-  await page.getByText("Talked to a host").first().waitFor();
+  await page.getByText("Connected to a host").first().waitFor();
   await looks("audit");
-  await page.getByRole("tab", { name: "Rights" }).click();
+  await page.getByRole("tab", { name: "Permissions" }).click();
   await page.getByText("This session").first().waitFor();
-  await looks("rights");
+  await looks("permissions");
   await page.getByRole("tab", { name: "State" }).click();
   await page.getByText("It remembers nothing").waitFor();
   await looks("state");
@@ -195,12 +195,12 @@ async function walk({ page, go, rpc, check, looks, port }) {
 
 async function share({ page, check, looks }) {
   await page.getByRole("tab", { name: "Sharing" }).click();
-  await page.getByText("It is not shared.").waitFor();
+  await page.getByText("Not shared").waitFor();
   await page.getByRole("button", { name: "Share…" }).click();
   const dialog = page.getByRole("dialog", { name: /^Share Greeter/ });
   await dialog.getByText("No hub is connected.").waitFor();
   await looks("share");
-  await dialog.getByRole("button", { name: "Make a link" }).click();
+  await dialog.getByRole("button", { name: "Create link" }).click();
   const link = dialog.getByRole("textbox", { name: /^Link to version/ });
   await link.waitFor();
   check(/^helix:\/\/tools\/shared\/[0-9a-f-]{36}$/.test(await link.inputValue()), "the link has the one form that is followed");
@@ -225,7 +225,7 @@ async function importing({ page, helix, go, check, looks, rpc }) {
   await sheet.getByText(/Signed by/).waitFor();
   await looks("import");
   const add = sheet.getByRole("button", { name: "Add, disabled" });
-  const confirm = sheet.getByRole("checkbox", { name: "It is the same" });
+  const confirm = sheet.getByRole("checkbox", { name: "Fingerprint matches" });
   if (await confirm.isVisible()) await confirm.check();
   await add.click();
   await toast(page, "Added Greeter").waitFor();
@@ -258,8 +258,8 @@ async function importing({ page, helix, go, check, looks, rpc }) {
   await looks("trust");
   await armed(page);
   await trust.getByRole("button", { name: "Deny" }).click();
-  await page.getByText("The run was refused").waitFor();
-  await page.getByText("waits for an approval").waitFor({ state: "hidden" });
+  await page.getByText("The run was denied").waitFor();
+  await page.getByText("is waiting for an approval").waitFor({ state: "hidden" });
   const third = (await rpc("tools.list", { query: "Greeter 3" })).tools[0];
   check((await rpc("tools.usage", { toolId: third.id })).summary.success === 0, "nothing of it ran");
   await rpc("tools.delete", { toolId: third.id });
@@ -313,7 +313,7 @@ async function failures({ page, go, rpc, check, looks }) {
   const conflict = page.getByRole("dialog", { name: "This tool was changed elsewhere" });
   await conflict.waitFor();
   await looks("conflict");
-  await conflict.getByRole("button", { name: "Save mine on top" }).click();
+  await conflict.getByRole("button", { name: "Save mine" }).click();
   await toast(page, "Saved Thrower 1.0.2").waitFor();
   check((await rpc("tools.get", { toolId: tool.id })).tool.code.includes("mine"), "the draft won because the user said so");
 
@@ -333,7 +333,7 @@ async function failures({ page, go, rpc, check, looks }) {
   await page.keyboard.type("thrower");
   await page.waitForFunction(() => document.querySelectorAll('[role=listbox][aria-label="My tools"] [role=option]').length === 1);
   await page.getByRole("searchbox").fill("%");
-  await page.getByText("No tool fits.").waitFor();
+  await page.getByText("No matching tools").waitFor();
   await looks("no-match");
   await page.getByRole("button", { name: "Clear filters" }).click();
   await rpc("tools.delete", { toolId: tool.id });
@@ -345,7 +345,7 @@ async function failures({ page, go, rpc, check, looks }) {
 
   await page.getByRole("button", { name: "Secrets" }).click();
   await page.getByRole("dialog", { name: "Secrets" }).waitFor();
-  await page.getByRole("textbox", { name: "Hosts that may receive it" }).click();
+  await page.getByRole("textbox", { name: "Allowed hosts" }).click();
   await looks("secrets");
   await page.getByRole("dialog", { name: "Secrets" }).getByRole("button", { name: "Close" }).click();
   await page.getByRole("dialog", { name: "Secrets" }).waitFor({ state: "hidden" });
@@ -360,7 +360,7 @@ async function keyboard({ page, go, rpc, check }) {
   await page.getByRole("heading", { name: "Tools", level: 1 }).waitFor();
   await page.keyboard.press("n");
   await page.getByRole("heading", { name: "New tool", level: 1 }).waitFor();
-  await page.waitForFunction(() => document.activeElement?.getAttribute("aria-label") === "Name of the tool");
+  await page.waitForFunction(() => document.activeElement?.getAttribute("aria-label") === "Tool name");
   await page.keyboard.type("By keys");
   await page.getByText("No problems").waitFor();
   await page.keyboard.press("Control+s");
@@ -396,9 +396,9 @@ async function reload({ page, go, check, rpc }) {
   await page.getByText("Unsaved changes, kept on this device").waitFor();
   await page.waitForFunction((id) => localStorage.getItem(`helix.tools.draft.${id}`)?.includes("unsaved"), tools[0].id);
   await page.reload();
-  await page.getByText("Your unsaved work is back.").waitFor();
+  await page.getByText("Your unsaved changes were restored.").waitFor();
   await page.getByText("'unsaved'").waitFor();
   check((await rpc("tools.get", { toolId: tools[0].id })).tool.code.includes("Hello"), "nothing was saved by itself");
-  await page.getByRole("button", { name: "Discard it" }).click();
+  await page.getByRole("button", { name: "Discard" }).click();
   await page.getByText("Saved as 1.0.0").waitFor();
 }

@@ -10,7 +10,7 @@ export default async function ({ page, helix, go, looks, check }) {
   edits.push(['"sealed":"open"', '"sealed":"locked"'], ['"lowSpace":false', '"lowSpace":true']);
   await page.reload();
   await page.getByText("Helix is locked.").waitFor();
-  await page.getByText("Little disk space is left").first().waitFor();
+  await page.getByText("Disk space is low").first().waitFor();
   await go("settings/data");
   await page.getByText("Retention").first().waitFor();
   await looks("locked");
@@ -29,7 +29,7 @@ export default async function ({ page, helix, go, looks, check }) {
   await page.getByText("The log is not intact at entry 1.").waitFor();
   await looks("broken");
   await page.getByRole("button", { name: "Show entry" }).click();
-  await page.getByText("Altered here").waitFor();
+  await page.getByText("Altered").waitFor();
 
   edits.length = 0;
   edits.push(['"lowSpace":false', '"lowSpace":false,"recovery":{"reason":"corrupt","message":"Some of the stored data cannot be read any more.","problems":["page 12: invalid cell"],"keptPath":"/data/corrupt-20260101T120000Z","since":"2026-01-01T12:00:00Z"}']);
@@ -37,5 +37,5 @@ export default async function ({ page, helix, go, looks, check }) {
   await page.getByRole("heading", { name: "Helix found damage in its data" }).waitFor();
   await page.getByText("Technical details").click();
   await looks("recovery");
-  check(await page.getByRole("button", { name: "Salvage what can be read" }).isVisible(), "salvage is offered");
+  check(await page.getByRole("button", { name: "Salvage readable data" }).isVisible(), "salvage is offered");
 }

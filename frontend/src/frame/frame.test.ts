@@ -45,7 +45,7 @@ describe("System", () => {
     rpc.emit("tools.execution", { executionId: "e1", toolId: "t1", seq: 2, state: "success" });
     expect(s.jobs).toEqual([]);
     rpc.emit("skills.execution_changed", { executionId: "e2", skillId: "s1", seq: 1, status: "running", waiting: "queued" } as never);
-    expect(s.jobs[0]).toMatchObject({ target: "skills/wasm/s1/run", step: "waits for its turn" });
+    expect(s.jobs[0]).toMatchObject({ target: "skills/wasm/s1/run", step: "pending" });
     s.jobs[0]?.cancel?.();
     expect(rpc.sent("skills.cancel")).toEqual([{ executionId: "e2" }]);
     rpc.emit("skills.execution_changed", { executionId: "e2", skillId: "s1", seq: 2, status: "canceled" } as never);
@@ -63,7 +63,7 @@ describe("System", () => {
     await s.load();
     expect(s.jobs).toMatchObject([
       { id: "i1", title: "Importing chats.zip…", progress: 0.25, target: "memory" },
-      { title: "Meaning search", step: "62 %" },
+      { title: "Semantic search", step: "62 %" },
     ]);
     rpc.emit("memory.import_progress", { ...job, progress: 0.5 });
     expect(s.jobs.find((j) => j.id === "i1")?.progress).toBe(0.5);
@@ -97,7 +97,7 @@ describe("System", () => {
     const run = { executionId: "r1", skillName: "Digest", mode: "live", status: "waiting", waitReason: "approval", createdAt: "2026-01-01T00:00:00Z" };
     rpc.handle({ "skills.history": ((p: { status: string }) => ({ executions: p.status === "waiting" ? [run, { ...run, executionId: "r0", parentExecutionId: "r1" }] : [], bytes: 0 })) as never });
     await s.load();
-    expect(s.jobs).toMatchObject([{ id: "r1", title: "Running Digest…", step: "waits for your approval", target: "skills/run/r1" }]);
+    expect(s.jobs).toMatchObject([{ id: "r1", title: "Running Digest…", step: "waiting for your approval", target: "skills/run/r1" }]);
     const event = (type: string, executionId: string, data: object = {}): void => rpc.emit("skills.run_event", { executionId, seq: 1, type, at: "2026-01-01T00:00:01Z", data });
     event("run.resumed", "r1");
     expect(s.jobs[0]).toMatchObject({ step: "", title: "Running Digest…" });
@@ -150,7 +150,7 @@ describe("System", () => {
     rpc.emit("sandbox.status_changed", { status: { reasons: ["landlock_unavailable", "bwrap_blocked"] } as never });
     expect(s.weaker).toBe("Modules run without Landlock and bubblewrap");
     rpc.emit("sandbox.status_changed", { status: { reasons: ["worker_unavailable"] } as never });
-    expect(s.weaker).toBe("Modules of others do not run");
+    expect(s.weaker).toBe("Third-party modules don't run");
     rpc.emit("sandbox.status_changed", { status: { reasons: [] } as never });
     expect(s.weaker).toBe("");
   });

@@ -31,18 +31,18 @@ const MAX_RUNS = 20;
 
 /** Why a run of a composite skill does not go on just now. */
 const steps: Record<string, string> = {
-  queued: "waits for its turn",
-  approval: "waits for your approval",
-  unknown_outcome: "waits for your answer",
-  permission: "waits for a right",
-  timer: "waits for its time",
-  quarantined: "waits for your decision",
+  queued: "pending",
+  approval: "waiting for your approval",
+  unknown_outcome: "waiting for your answer",
+  permission: "waiting for a permission",
+  timer: "waiting for its time",
+  quarantined: "waiting for your decision",
 };
 
 const operations: Record<string, string> = {
   backup: "Backing up…",
   restore: "Restoring…",
-  rollback: "Going back…",
+  rollback: "Rolling back…",
   migrate: "Updating your data…",
   export: "Exporting…",
   import: "Importing…",
@@ -191,7 +191,7 @@ export class System {
     try {
       this.held = (await this.#rpc.call("app.pause_background", how)).reasons.includes("person");
     } catch (e) {
-      toasts.error(e, "resume" in how ? "Background work wasn't resumed" : "Background work wasn't paused");
+      toasts.error(e, "resume" in how ? "Couldn't resume background work" : "Couldn't pause background work");
     }
   }
 
@@ -225,7 +225,7 @@ export class System {
 
   #warnings(): Warning[] {
     const out: Warning[] = [];
-    if (this.lowSpace) out.push({ id: "space", text: "Little disk space is left", action: "Free space", target: "settings/data" });
+    if (this.lowSpace) out.push({ id: "space", text: "Disk space is low", action: "Free space", target: "settings/data" });
     if (this.held) out.push({ id: "paused", text: "Background work is paused", action: "Resume", target: "", run: () => void this.pauseBackground({ resume: true }) });
     for (const d of this.degraded) {
       if (d.area === "backup") out.push({ id: "backup", text: "The automatic backup failed", action: "Back up now", target: "settings/data" });
@@ -260,7 +260,7 @@ export class System {
 
   #execution(e: { executionId: string; toolId: string; state: string }): void {
     const ended = ["success", "failure", "timeout", "canceled"].includes(e.state);
-    const step = e.state === "waiting" ? "waits for an approval" : "";
+    const step = e.state === "waiting" ? "is waiting for an approval" : "";
     this.#run(e.executionId, ended, { title: "Running a tool…", step, target: `tools/${e.toolId}` }, () => this.#rpc.call("tools.cancel", { executionId: e.executionId }));
   }
 
@@ -307,18 +307,18 @@ export class System {
     const since = this.jobs.find((j) => j.id === e.jobId)?.since ?? (e.startedAt ? Date.parse(e.startedAt) : Date.now());
     const name = format.visible(e.path.split(/[\\/]/).filter(Boolean).pop() ?? "", 40);
     const cancel = (): void => void this.#rpc.call("memory.import_cancel", { jobId: e.jobId }).catch((err) => toasts.error(err));
-    this.jobs = [...rest, { id: e.jobId, title: `Importing ${name}…`, step: e.status === "pending" ? "waits for its turn" : "", progress: e.progress, since, target: "memory", cancel, import: true }];
+    this.jobs = [...rest, { id: e.jobId, title: `Importing ${name}…`, step: e.status === "pending" ? "pending" : "", progress: e.progress, since, target: "memory", cancel, import: true }];
   }
 
   #embedding(ready: number, waiting: number, still: boolean): void {
     const had = this.jobs.find((j) => j.id === EMBEDDING);
     const rest = this.jobs.filter((j) => j.id !== EMBEDDING);
     const progress = ready / Math.max(1, ready + waiting);
-    this.jobs = waiting === 0 || still ? rest : [...rest, { id: EMBEDDING, title: "Meaning search", step: `${Math.floor(progress * 100)} %`, progress, since: had?.since ?? Date.now(), target: "memory" }];
+    this.jobs = waiting === 0 || still ? rest : [...rest, { id: EMBEDDING, title: "Semantic search", step: `${Math.floor(progress * 100)} %`, progress, since: had?.since ?? Date.now(), target: "memory" }];
   }
 
   #skill(e: { executionId: string; skillId: string; status: string; waiting?: string }): void {
-    const step = e.waiting === "approval" ? "waits for an approval" : e.waiting === "queued" ? "waits for its turn" : "";
+    const step = e.waiting === "approval" ? "is waiting for an approval" : e.waiting === "queued" ? "pending" : "";
     this.#run(e.executionId, e.status !== "running", { title: "Running a skill…", step, target: `skills/wasm/${e.skillId}/run` }, () => this.#rpc.call("skills.cancel", { executionId: e.executionId }));
   }
 }

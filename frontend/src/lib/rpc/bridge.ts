@@ -68,7 +68,7 @@ export class BridgeTransport implements Transport {
     this.close();
     const b = bridge();
     const runtime = host().runtime;
-    if (!b || !runtime) throw new Error("The window's bridge is missing.");
+    if (!b || !runtime) throw new Error("The connection to the window is missing.");
     // Frames can arrive before Open's own answer, so they wait for the id.
     const early: [string, string][] = [];
     let session = "";

@@ -57,7 +57,7 @@ const maxWaiting = 256;
 /** A silent pipe with calls in it is asked after this long, and given up after that much more. */
 const silence = { ask: 15_000, giveUp: 10_000, every: 5_000 };
 const noAnswer =
-  "The connection was lost before the answer came. It is not known whether this was done: look before you try again.";
+  "The connection was lost before the answer arrived. Check whether it was done before you try again.";
 
 /**
  * The JSON-RPC client of the interface. It connects, repeats what is safe to

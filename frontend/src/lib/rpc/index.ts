@@ -55,5 +55,5 @@ export const offlineReason = (): string => (rpc.connection.open ? "" : "Helix is
 
 /** Why this session may not call a method, or "". For `disabledReason`. */
 export function blocked(method: Method): string {
-  return offlineReason() || (rpc.can(method) ? "" : "This session may not do this. Open Helix from its own window or terminal.");
+  return offlineReason() || (rpc.can(method) ? "" : "This session can't do this. Open Helix from its window or a terminal.");
 }

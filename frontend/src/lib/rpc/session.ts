@@ -46,7 +46,7 @@ export async function signIn(fetcher: typeof fetch = fetch): Promise<SignIn> {
   }
   if (!answer.ok) return { state: "needed", reason: answer.status === 401 ? "refused" : "unreachable" };
   const body = (await answer.json()) as { token?: string };
-  if (!body.token) throw new RpcError({ message: "The ticket was accepted without a session." });
+  if (!body.token) throw new RpcError({ message: "The sign-in did not create a session." });
   sessionStorage.setItem(storageKey, body.token);
   return { state: "ready" };
 }

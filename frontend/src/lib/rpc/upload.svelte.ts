@@ -27,7 +27,7 @@ export const http = {
         if (x.status === 201) resolve(body as unknown as Uploaded);
         else reject(fromWire(body.error ?? { code: 0, message: `${file.name} was refused (${x.status}).` }));
       };
-      x.onerror = () => reject(new RpcError({ message: `The connection broke while ${file.name} was sent.`, kind: "unavailable", code: "UNAVAILABLE" }));
+      x.onerror = () => reject(new RpcError({ message: `The connection was lost while ${file.name} was being sent.`, kind: "unavailable", code: "UNAVAILABLE" }));
       x.onabort = () => reject(canceled());
       signal.addEventListener("abort", () => x.abort());
       x.send(file);

@@ -37,7 +37,7 @@ export class WebSocketTransport implements Transport {
         if (this.#socket !== socket) return;
         this.#socket = null;
         if (opened) h.closed(e.code);
-        else reject(new Error("The Helix backend cannot be reached."));
+        else reject(new Error("Can't reach the Helix backend."));
       };
     });
   }

@@ -13,8 +13,8 @@ describe("capabilities", () => {
   });
 
   it.each([
-    ["network:https(*.example.com)", "Talk to any subdomain of example.com over HTTPS"],
-    ["network:localhost(8000-8100)", "Talk to programs on this computer, ports 8000-8100"],
+    ["network:https(*.example.com)", "Connect to any subdomain of example.com over HTTPS"],
+    ["network:localhost(8000-8100)", "Connect to programs on this computer, ports 8000-8100"],
     ["filesystem:read(~/Notes/**)", "Read everything in ~/Notes"],
     ["filesystem:write", "Write files in its own folder"],
     ["secret(GH)", "Use the secret GH without seeing it"],
@@ -24,17 +24,17 @@ describe("capabilities", () => {
   ])("explains %s", (text, want) => expect(explainCapability(text)).toBe(want));
 
   it.each([
-    ["network:https(*)", "too wide"],
+    ["network:https(*)", "every host"],
     ["network:https(*.com)", "top-level"],
     ["network:https(https://a.com)", "Only the host"],
-    ["network:https(1.2.3.4)", "Addresses"],
-    ["network:https", "Name the host"],
+    ["network:https(1.2.3.4)", "IP addresses"],
+    ["network:https", "Enter a host"],
     ["network:https(a*.com)", "star"],
     ["network:localhost(70000)", "65535"],
     ["network:localhost", "Give a port"],
     ["filesystem:read(../x)", "Start with"],
     ["filesystem:read(/a/../b)", "“..”"],
-    ["filesystem:read(/**)", "too wide"],
+    ["filesystem:read(/**)", "all files"],
     ["filesystem:write(/tmp)", "takes no path"],
     ["state(lots)", "size"],
     ["mcp(server)", "server.tool"],
@@ -42,8 +42,8 @@ describe("capabilities", () => {
     ["env:read", "never"],
     ["network:outbound", "network:https("],
     ["mcp:tools", "mcp("],
-    ["nonsense", "no capability called"],
-    ["", "Name a capability"],
+    ["nonsense", "Unknown capability"],
+    ["", "Choose a capability"],
   ])("refuses %s", (text, part) => expect(capabilityProblem(text, "permissive")).toContain(part));
 
   it("follows the profile matrix", () => {

@@ -32,7 +32,7 @@ const OPEN: readonly Profile[] = ["standard", "permissive"];
 export const KINDS: readonly CapabilityKind[] = [
   {
     name: "network:https",
-    label: "Talk to a website",
+    label: "Connect to a website",
     resource: "Host",
     placeholder: "api.example.com",
     help: "One host, or *.example.com for its subdomains. Add :port when it is not 443.",
@@ -40,7 +40,7 @@ export const KINDS: readonly CapabilityKind[] = [
   },
   {
     name: "network:localhost",
-    label: "Talk to a program on this computer",
+    label: "Connect to a program on this computer",
     resource: "Port",
     placeholder: "8080",
     help: "A port or a range such as 8000-8100. Never a port of Helix itself.",
@@ -125,11 +125,11 @@ export function explainCapability(text: string): string {
   const { name, resource } = parseCapability(text);
   switch (name) {
     case "network:https":
-      if (resource.startsWith("*.")) return `Talk to any subdomain of ${resource.slice(2)} over HTTPS`;
-      return resource ? `Talk to ${resource} over HTTPS` : "Talk to a website over HTTPS";
+      if (resource.startsWith("*.")) return `Connect to any subdomain of ${resource.slice(2)} over HTTPS`;
+      return resource ? `Connect to ${resource} over HTTPS` : "Connect to a website over HTTPS";
     case "network:localhost":
-      if (resource.includes("-")) return `Talk to programs on this computer, ports ${resource}`;
-      return resource ? `Talk to a program on this computer, port ${resource}` : "Talk to programs on this computer";
+      if (resource.includes("-")) return `Connect to programs on this computer, ports ${resource}`;
+      return resource ? `Connect to a program on this computer, port ${resource}` : "Connect to programs on this computer";
     case "filesystem:read": {
       if (!resource) return "Read files";
       if (resource.endsWith("/**")) return `Read everything in ${resource.slice(0, -3)}`;
@@ -163,7 +163,7 @@ export function capabilityProblem(text: string, profile: Profile): string | null
   const { name, resource, kind } = parseCapability(text);
   const never = NEVER[name];
   if (never !== undefined) return never;
-  if (kind === null) return name === "" ? "Name a capability." : `There is no capability called ${name}.`;
+  if (kind === null) return name === "" ? "Choose a capability." : `Unknown capability ${name}.`;
   const bad = resourceProblem(kind.name, resource);
   if (bad !== null) return bad;
   if (!kind.profiles.includes(profile)) {
@@ -183,15 +183,15 @@ export function resourceProblem(name: string, resource: string): string | null {
     case "filesystem:read":
       return pathProblem(resource);
     case "filesystem:write":
-      return resource === "" ? null : "Writing takes no path: it is always the tool’s own folder.";
+      return resource === "" ? null : "Writing takes no path: tools write only to their own folder.";
     case "state":
       return resource === "" || /^\d+\s*(B|KB|MB|GB|KiB|MiB|GiB)?$/.test(resource)
         ? null
         : "Give a size such as 512KiB or 10MiB.";
     case "secret":
-      return resource === "" ? "Name the secret." : null;
+      return resource === "" ? "Enter the name of the secret." : null;
     case "tool":
-      return resource === "" ? "Name the tool." : null;
+      return resource === "" ? "Enter the name of the tool." : null;
     case "mcp":
       return /^[^.\s]+\.[^\s]+$/.test(resource) ? null : "Write server.tool, or server.* for all of its tools.";
     default:
@@ -200,13 +200,13 @@ export function resourceProblem(name: string, resource: string): string | null {
 }
 
 function hostProblem(resource: string): string | null {
-  if (resource === "") return "Name the host.";
+  if (resource === "") return "Enter a host.";
   if (/^[a-z]+:\/\//i.test(resource) || resource.includes("/")) return "Only the host: no https:// and no path.";
   const host = resource.replace(/:\d+$/, "");
-  if (host === "*") return "Every host is too wide. Name the host.";
+  if (host === "*") return "This covers every host. Enter one host.";
   const bare = host.startsWith("*.") ? host.slice(2) : host;
   if (bare.includes("*")) return "A star is only allowed as the whole first part: *.example.com.";
-  if (/^[\d.]+$/.test(bare) || bare.startsWith("[")) return "Addresses are not allowed. Name the host.";
+  if (/^[\d.]+$/.test(bare) || bare.startsWith("[")) return "IP addresses are not allowed. Enter a host name.";
   if (!bare.includes(".")) return host.startsWith("*.") ? "That covers a whole top-level domain." : "Write the full host, such as api.example.com.";
   if (!/^[a-z0-9.-]+$/i.test(bare)) return "Use the plain (punycode) form of the host.";
   return null;
@@ -222,10 +222,10 @@ function portProblem(resource: string): string | null {
 }
 
 function pathProblem(resource: string): string | null {
-  if (resource === "") return "Name the file or folder.";
+  if (resource === "") return "Enter a file or folder.";
   if (!/^(\/|~(\/|$)|\$(HOME|WORKSPACE|STATE)(\/|$)|[A-Za-z]:[\\/])/.test(resource)) return "Start with / or ~.";
   if (resource.split(/[\\/]/).includes("..")) return "The path may not contain “..”.";
-  if (resource === "/" || resource === "/**") return "The whole disk is too wide.";
+  if (resource === "/" || resource === "/**") return "Access to all files is not allowed.";
   if (resource.replace(/\/\*\*$/, "").includes("*")) return "A star is only allowed at the end, as /**.";
   return null;
 }

@@ -83,10 +83,10 @@ export function toForm(schema: Schema, previous: readonly SchemaField[] = []): S
   const required = Array.isArray(schema["required"]) ? (schema["required"] as unknown[]) : [];
   const fields: SchemaField[] = [];
   for (const [name, raw] of Object.entries(props ?? {})) {
-    if (!isObject(raw)) return { fields: [], blocked: `The field ${name} is not described by an object.` };
+    if (!isObject(raw)) return { fields: [], blocked: `The field ${name} must be described by an object.` };
     const t = raw["type"];
     if (t !== undefined && !(FIELD_TYPES as readonly unknown[]).includes(t)) {
-      return { fields: [], blocked: `The field ${name} has the type ${JSON.stringify(t)}, which the form does not offer.` };
+      return { fields: [], blocked: `The field ${name} has the type ${JSON.stringify(t)}, which the form doesn't support.` };
     }
     const rest: Schema = {};
     for (const [k, v] of Object.entries(raw)) if (!SHOWN.has(k)) rest[k] = v;
@@ -262,8 +262,8 @@ export function readParam(field: ParamField, text: string): { value: unknown; er
   switch (field.control) {
     case "number": {
       const n = Number(text);
-      if (!Number.isFinite(n)) return { value: undefined, error: "Write a number." };
-      if (field.type === "integer" && !Number.isInteger(n)) return { value: undefined, error: "Write a whole number." };
+      if (!Number.isFinite(n)) return { value: undefined, error: "Enter a number." };
+      if (field.type === "integer" && !Number.isInteger(n)) return { value: undefined, error: "Enter a whole number." };
       if (field.min !== undefined && n < field.min) return { value: undefined, error: `At least ${field.min}.` };
       if (field.max !== undefined && n > field.max) return { value: undefined, error: `At most ${field.max}.` };
       return { value: n, error: "" };
@@ -272,7 +272,7 @@ export function readParam(field: ParamField, text: string): { value: unknown; er
     case "json":
       try {
         const value: unknown = JSON.parse(text);
-        if (field.control === "json" && field.type === "array" && !Array.isArray(value)) return { value: undefined, error: "Write a JSON array: [ … ]." };
+        if (field.control === "json" && field.type === "array" && !Array.isArray(value)) return { value: undefined, error: "Enter a JSON array: [ … ]." };
         return { value, error: "" };
       } catch (e) {
         return { value: undefined, error: jsonError(text, e) };

@@ -17,7 +17,7 @@ export async function openInBrowser(): Promise<void> {
   try {
     openURL((await rpc.call("sessions.ticket", {})).url);
   } catch (e) {
-    toasts.error(e, "No link could be made");
+    toasts.error(e, "Couldn't create a link");
   }
 }
 
@@ -27,6 +27,6 @@ export async function copy(text: string, what = "Copied"): Promise<void> {
     await navigator.clipboard.writeText(text);
     toasts.ok(what);
   } catch {
-    toasts.add({ title: "The clipboard is not available here", text: "Select the text and copy it by hand.", tone: "warn" });
+    toasts.add({ title: "The clipboard isn't available here", text: "Select the text and copy it.", tone: "warn" });
   }
 }

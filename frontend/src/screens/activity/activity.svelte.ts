@@ -184,7 +184,7 @@ export class ActivityState {
       toasts.ok(`Exported ${format.plural(r.entries, "entry", "entries")}`, r.path);
     } catch (e) {
       if (asError(e).kind === "conflict") return asError(e).message;
-      toasts.error(e, "The log was not exported");
+      toasts.error(e, "Couldn't export the log");
     } finally {
       this.exporting = false;
     }

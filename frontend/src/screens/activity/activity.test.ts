@@ -103,7 +103,7 @@ describe("ActivityState", () => {
 
   it("sends the filters of the run, the words and the days", async () => {
     const t = setup(1);
-    t.s.what = "rights";
+    t.s.what = "permissions";
     t.s.text = "  mail ";
     t.s.from = "2026-01-02";
     t.s.to = "2026-01-02";
@@ -135,7 +135,7 @@ describe("ActivityState", () => {
   });
 
   it("says what happened in words", () => {
-    expect(sentence({ action: "network_call", details: { host: "api.example.com" } })).toBe("talked to the network: api.example.com");
+    expect(sentence({ action: "network_call", details: { host: "api.example.com" } })).toBe("used the network: api.example.com");
     expect(sentence({ action: "gateway.token_created", details: null })).toBe("gateway token created");
     expect(aboutSubject("start")).toBe(true);
     expect(aboutSubject("config.changed")).toBe(false);

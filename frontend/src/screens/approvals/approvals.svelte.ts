@@ -111,8 +111,8 @@ export class ApprovalsState {
   /** Why the question cannot be answered here, or "". */
   get blocked(): string {
     if (!this.#rpc.connection.open) return "Helix is not connected.";
-    if (!this.#rpc.can("approvals.decide")) return "This session may look, but not answer.";
-    if (this.detail.data && this.detail.data.status !== "pending") return "This was answered already.";
+    if (!this.#rpc.can("approvals.decide")) return "View only: this session can't answer approvals.";
+    if (this.detail.data && this.detail.data.status !== "pending") return "This was already answered.";
     return "";
   }
 
@@ -123,7 +123,7 @@ export class ApprovalsState {
     if (a.decision === "approve" && a.scope && !d.scopes.includes(a.scope)) return false;
     const partial = d.requested.length > 1 && this.allowed.size < d.requested.length;
     if (a.decision === "approve" && partial && this.allowed.size === 0) {
-      this.notice = "Nothing is ticked. Tick what to allow, or deny the whole request.";
+      this.notice = "Nothing is selected. Select what to allow, or deny the request.";
       return false;
     }
     const params: Params<"approvals.decide"> = { id: d.id, decision: a.decision, definitionHash: d.definitionHash };
@@ -146,18 +146,18 @@ export class ApprovalsState {
     } catch (e) {
       const err = asError(e);
       if (err.kind === "conflict") {
-        this.notice = `${err.message} Look again before you answer.`;
+        this.notice = `${err.message} Review it before you answer.`;
         await this.#loadDetail();
         return false;
       }
       // The answer can be kept although what came after it failed: ask what is true now.
       await this.#loadDetail();
       if (this.detail.data?.id === d.id && this.detail.data.status !== "pending") {
-        toasts.add({ title: "Your answer is kept, but the run did not start again", text: err.message, tone: "warn" });
+        toasts.add({ title: "Your answer was saved, but the run didn't restart", text: err.message, tone: "warn" });
         this.#next(d.id);
         return true;
       }
-      toasts.error(err, "The answer was not kept");
+      toasts.error(err, "Couldn't save the answer");
       return false;
     } finally {
       this.answering = false;
@@ -173,7 +173,7 @@ export class ApprovalsState {
       if (undoToken) toasts.undo(title, () => this.#rpc.call("permissions.revoke", { undoToken }).then(() => this.#loadRights()));
       else toasts.ok(title);
     } catch (e) {
-      toasts.error(e, "The right was not taken back");
+      toasts.error(e, "Couldn't revoke the permission");
     }
   }
 
@@ -183,7 +183,7 @@ export class ApprovalsState {
     if (!before) return;
     this.rights.data = { ...before, denials: before.denials.filter((x) => x.id !== d.id) };
     toasts.deferred({
-      title: "The refusal is forgotten; next time it asks again",
+      title: "Denial removed. It asks again next time.",
       commit: () => this.#rpc.call("permissions.revoke", { denialId: d.id }),
       revert: () => void this.#loadRights(),
     });
@@ -259,8 +259,8 @@ export class ApprovalsState {
       return;
     }
     const ids = r.grants.map((g) => g.id);
-    const title = r.runId ? `${name} was allowed and runs again` : `${name} was allowed`;
-    const text = r.rerunError ? `The run was not started again: ${r.rerunError}` : "";
+    const title = r.runId ? `${name} was allowed and is running again` : `${name} was allowed`;
+    const text = r.rerunError ? `The run didn't restart: ${r.rerunError}` : "";
     if (ids.length === 0) return void (text ? toasts.add({ title, text, tone: "warn" }) : toasts.ok(title));
     toasts.undo(title, async () => {
       for (const grantId of ids) {
@@ -268,7 +268,7 @@ export class ApprovalsState {
           if (e.kind !== "not_found" && e.kind !== "conflict") throw e;
         });
       }
-      toasts.add({ title: "The right was taken back" });
+      toasts.add({ title: "Permission revoked" });
     }, text);
   }
 

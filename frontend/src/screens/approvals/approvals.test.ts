@@ -139,7 +139,7 @@ describe("ApprovalsState", () => {
     s.toggle(0, false);
     s.toggle(1, false);
     expect(await s.answer({ decision: "approve", scope: "once" })).toBe(false);
-    expect(s.notice).toContain("Nothing is ticked");
+    expect(s.notice).toContain("Nothing is selected");
     expect(rpc.sent("approvals.decide")).toEqual([]);
   });
 
@@ -157,7 +157,7 @@ describe("ApprovalsState", () => {
     rpc.handle({ "approvals.get": () => detail(approval("1", { definitionHash: "b".repeat(64) })) });
     expect(await s.answer({ decision: "approve", scope: "run" })).toBe(false);
     expect(s.detail.data?.definitionHash).toBe("b".repeat(64));
-    expect(s.notice).toContain("Look again");
+    expect(s.notice).toContain("Review it");
     expect(await s.answer({ decision: "approve", scope: "run" })).toBe(false);
     now += guardMs;
     expect(await s.answer({ decision: "approve", scope: "run" })).toBe(true);
@@ -170,7 +170,7 @@ describe("ApprovalsState", () => {
     rpc.failNext("approvals.decide", new RpcError({ message: "The tool is gone.", kind: "denied" }));
     rpc.handle({ "approvals.get": () => detail(approval("1", { status: "approved" })) });
     expect(await s.answer({ decision: "approve", scope: "once" })).toBe(true);
-    expect(toasts.list[0]).toMatchObject({ title: "Your answer is kept, but the run did not start again", text: "The tool is gone." });
+    expect(toasts.list[0]).toMatchObject({ title: "Your answer was saved, but the run didn't restart", text: "The tool is gone." });
     expect(s.selected).toBeNull();
   });
 
@@ -180,7 +180,7 @@ describe("ApprovalsState", () => {
       now += guardMs;
       rpc.handle({ "approvals.decide": () => ({ status: "approved", grants, rerunError: "The tool is disabled." }) as never });
       await s.answer({ decision: "approve", scope: "once" });
-      expect(toasts.list.at(-1)).toMatchObject({ text: "The run was not started again: The tool is disabled." });
+      expect(toasts.list.at(-1)).toMatchObject({ text: "The run didn't restart: The tool is disabled." });
     }
   });
 
@@ -189,7 +189,7 @@ describe("ApprovalsState", () => {
     now += guardMs;
     rpc.failNext("approvals.decide", new RpcError({ message: "The disk is full. Nothing was changed.", kind: "limit" }));
     expect(await s.answer({ decision: "approve", scope: "once" })).toBe(false);
-    expect(toasts.list[0]?.title).toBe("The answer was not kept");
+    expect(toasts.list[0]?.title).toBe("Couldn't save the answer");
     expect(s.selected).toBe("1");
   });
 

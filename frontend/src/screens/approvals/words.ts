@@ -3,7 +3,7 @@
 export type Scope = "once" | "run" | "session" | "always";
 
 export const scopes: readonly { value: Scope; label: string; key: string; explains: string }[] = [
-  { value: "once", label: "Once", key: "1", explains: "for one call; unused it ends after an hour" },
+  { value: "once", label: "Once", key: "1", explains: "for one call; expires after an hour if unused" },
   { value: "run", label: "This run", key: "2", explains: "until the run ends" },
   { value: "session", label: "This session", key: "3", explains: "until you close Helix, at most 24 hours" },
   { value: "always", label: "Always…", key: "4", explains: "until you revoke it or it expires" },
@@ -20,7 +20,7 @@ export const expiries: readonly { value: string; label: string; days: number }[]
 /** How much an act can do, in a word and a tone. */
 export function tierWord(tier: string): { word: string; tone: "neutral" | "warn" | "danger" } {
   if (tier === "privileged") return { word: "Privileged", tone: "danger" };
-  if (tier === "side_effecting") return { word: "Changes things", tone: "warn" };
+  if (tier === "side_effecting") return { word: "Can change data", tone: "warn" };
   return { word: "Reads only", tone: "neutral" };
 }
 

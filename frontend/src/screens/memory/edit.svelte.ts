@@ -56,7 +56,7 @@ export class Edit {
 
   readonly open = $derived(this.base !== null);
   readonly textProblem = $derived(this.base === null ? "" : contentProblem(this.draft.content));
-  readonly dateProblem = $derived(this.base !== null && fromField(this.draft.at) === undefined ? "The date is not complete" : "");
+  readonly dateProblem = $derived(this.base !== null && fromField(this.draft.at) === undefined ? "The date is incomplete" : "");
   readonly problem = $derived(this.textProblem || this.dateProblem);
   readonly dirty = $derived.by(() => {
     if (this.base === null) return false;

@@ -25,7 +25,7 @@ export class AddForm {
   }
 
   readonly problem = $derived(contentProblem(this.content));
-  readonly timeProblem = $derived(fromField(this.at) === undefined ? "The date is not complete" : "");
+  readonly timeProblem = $derived(fromField(this.at) === undefined ? "The date is incomplete" : "");
   readonly tagProblem = $derived.by(() => {
     const tags = tagsOf(this.tags);
     if (tags.length > 16) return "At most 16 tags";

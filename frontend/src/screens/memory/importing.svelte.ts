@@ -42,7 +42,7 @@ export class Importing {
   tags = $state("");
   type = $state("");
   layer = $state(0);
-  /** Quoted as foreign text wherever an agent reads it. */
+  /** Quoted as untrusted wherever an agent reads it. */
   untrusted = $state(true);
   /** A person has said that a large archive may be unpacked. */
   allowLarge = $state(false);
@@ -78,7 +78,7 @@ export class Importing {
     for (const [id, j] of this.#live) all.set(id, j);
     return [...all.values()].filter((j) => !ended(j));
   });
-  readonly pathProblem = $derived(this.path.trim() === "" || isPath(this.path.trim()) ? "" : "The path must be complete: it starts with / or a drive letter.");
+  readonly pathProblem = $derived(this.path.trim() === "" || isPath(this.path.trim()) ? "" : "Enter a full path: it starts with / or a drive letter.");
 
   #latest(j: ImportJob): ImportJob {
     return this.#live.get(j.jobId) ?? j;
@@ -251,7 +251,7 @@ export class Importing {
     try {
       this.#heard(await this.#rpc.call("memory.import_cancel", { jobId }));
     } catch (e) {
-      this.#tell.error(e, "The import could not be stopped");
+      this.#tell.error(e, "Couldn't stop the import");
     } finally {
       this.canceling = false;
     }

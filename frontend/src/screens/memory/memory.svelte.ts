@@ -166,7 +166,7 @@ export class MemoryScreen {
     if (ids.length === 0) return;
     const some = ids.slice(0, MAX_IDS);
     const one = some.length === 1 ? (this.list.row(some[0]!)?.name ?? (this.thing.memory.data ? titleOf(this.thing.memory.data) : "")) : "";
-    const r = await this.#act("Nothing was moved to the trash", () => this.#rpc.call("memory.delete", { ids: [...some] }));
+    const r = await this.#act("Couldn't move to the trash", () => this.#rpc.call("memory.delete", { ids: [...some] }));
     if (!r) return;
     const chosen = this.thing.thing !== null && some.includes(this.thing.thing.id);
     this.timeline.drop(some);
@@ -177,7 +177,7 @@ export class MemoryScreen {
 
   /** Moves a conversation or a document to the trash. */
   async removeWhole(row: Pick<Row, "id" | "kind" | "name">): Promise<void> {
-    const r = await this.#act("It was not moved to the trash", () =>
+    const r = await this.#act("Couldn't move it to the trash", () =>
       row.kind === "conversation" ? this.#rpc.call("memory.delete_conversation", { id: row.id }) : this.#rpc.call("memory.delete_document", { documentId: row.id }),
     );
     if (!r) return;
@@ -192,10 +192,10 @@ export class MemoryScreen {
   async restore(rows: readonly Pick<Row, "id" | "name">[]): Promise<void> {
     if (rows.length === 0) return;
     const ids = rows.slice(0, MAX_IDS).map((r) => r.id);
-    const r = await this.#act("Nothing was brought back", () => this.#rpc.call("memory.restore", { ids }));
+    const r = await this.#act("Couldn't restore", () => this.#rpc.call("memory.restore", { ids }));
     if (!r) return;
     this.trash.drop(ids);
-    this.#notify.ok(rows.length === 1 ? `Brought back “${firstLine(rows[0]!.name, 40)}”` : `Brought back ${plural(ids.length, "thing")}`);
+    this.#notify.ok(rows.length === 1 ? `Restored “${firstLine(rows[0]!.name, 40)}”` : `Restored ${plural(ids.length, "item")}`);
   }
 
   /** Removes for good what was confirmed. */
@@ -203,16 +203,16 @@ export class MemoryScreen {
     const rows = this.purging;
     if (rows === null || rows.length === 0) return;
     const ids = rows.slice(0, MAX_IDS).map((r) => r.id);
-    const r = await this.#act("Nothing was removed", () => this.#rpc.call("memory.purge", { ids }));
+    const r = await this.#act("Couldn't delete", () => this.#rpc.call("memory.purge", { ids }));
     this.purging = null;
     if (!r) return;
     this.trash.drop(ids);
-    this.#notify.ok(rows.length === 1 ? `Removed “${firstLine(rows[0]!.name, 40)}” for good` : `Removed ${plural(ids.length, "thing")} for good`);
+    this.#notify.ok(rows.length === 1 ? `Deleted “${firstLine(rows[0]!.name, 40)}” permanently` : `Deleted ${plural(ids.length, "item")} permanently`);
   }
 
   async pin(ids: readonly string[], on: boolean): Promise<void> {
     if (ids.length === 0) return;
-    const r = await this.#act(on ? "It was not pinned" : "It is still pinned", () => this.#rpc.call("memory.pin", { ids: [...ids], on }));
+    const r = await this.#act(on ? "Couldn't pin it" : "Couldn't unpin it", () => this.#rpc.call("memory.pin", { ids: [...ids], on }));
     if (!r) return;
     this.#put(r.items);
     if (ids.length > 1) this.#notify.undo(`${on ? "Pinned" : "Unpinned"} ${plural(ids.length, "memory", "memories")}`, r.undoToken ? this.#undo(r.undoToken) : () => this.pin(ids, !on));
@@ -227,7 +227,7 @@ export class MemoryScreen {
 
   async setTier(ids: readonly string[], tier: Tier): Promise<void> {
     if (ids.length === 0) return;
-    const r = await this.#act("The salience was not changed", () => this.#rpc.call("memory.set_salience", { ids: [...ids], tier }));
+    const r = await this.#act("Couldn't change the salience", () => this.#rpc.call("memory.set_salience", { ids: [...ids], tier }));
     if (!r) return;
     this.#put(r.items);
     if (ids.length > 1) {
@@ -240,7 +240,7 @@ export class MemoryScreen {
   /** Adds and removes tags. */
   async tag(ids: readonly string[], add: readonly string[], remove: readonly string[]): Promise<boolean> {
     if (ids.length === 0 || add.length + remove.length === 0) return true;
-    const r = await this.#act("The tags were not changed", () => this.#rpc.call("memory.tag", { ids: [...ids], add: [...add], remove: [...remove] }));
+    const r = await this.#act("Couldn't change the tags", () => this.#rpc.call("memory.tag", { ids: [...ids], add: [...add], remove: [...remove] }));
     if (!r) return false;
     this.#put(r.items);
     if (ids.length > 1) {
@@ -251,11 +251,11 @@ export class MemoryScreen {
     return true;
   }
 
-  /** Says whether what is shown is quoted as foreign text. */
+  /** Says whether what is shown is quoted as untrusted. */
   async setUntrusted(untrusted: boolean): Promise<void> {
     const { thing, memory, reader } = this.thing;
     if (thing === null) return;
-    const title = "Whether it is trusted was not changed";
+    const title = "Couldn't change the trust";
     if (thing.kind === "memory") {
       const m = memory.data;
       if (!m) return;
@@ -290,12 +290,12 @@ export class MemoryScreen {
   async bringBack(rev: Revision): Promise<void> {
     const m = this.thing.memory.data;
     if (!m) return;
-    const after = await this.#act("It was not brought back", () => this.#rpc.call("memory.update", { id: m.id, version: m.version, content: rev.content, tags: rev.tags }));
+    const after = await this.#act("Couldn't restore it", () => this.#rpc.call("memory.update", { id: m.id, version: m.version, content: rev.content, tags: rev.tags }));
     if (!after) return void this.thing.read();
     this.#put([after]);
     this.thing.revision = null;
     void this.thing.readHistory();
-    this.#notify.undo("Brought back the earlier text", async () => {
+    this.#notify.undo("Restored the earlier text", async () => {
       this.#put([await this.#rpc.call("memory.update", { id: after.id, version: after.version, content: m.content, tags: m.tags })]);
       if (this.thing.tab === "history") void this.thing.readHistory();
     });
@@ -305,16 +305,16 @@ export class MemoryScreen {
   async add(): Promise<string> {
     const r = await this.form.save();
     if (r === null) return "";
-    if (r.known) this.#notify.ok("You have this already", "Its tags were added to it.");
-    else this.#notify.ok("Remembered");
+    if (r.known) this.#notify.ok("You already have this", "The tags were added to it.");
+    else this.#notify.ok("Saved");
     return r.memory.id;
   }
 
   async pause(on: boolean): Promise<void> {
-    await this.#act(on ? "It was not paused" : "It was not started", () => this.embedding.pause(on));
+    await this.#act(on ? "Couldn't pause it" : "Couldn't start it", () => this.embedding.pause(on));
   }
 
   async retryFailed(): Promise<void> {
-    await this.#act("It was not tried again", () => this.embedding.retry());
+    await this.#act("Couldn't retry it", () => this.embedding.retry());
   }
 }

@@ -441,7 +441,7 @@ describe("writing", () => {
     form.content = "Known";
     await screen.add();
     expect(rpc.sent("memory.add").at(-1).source).toBe("note");
-    expect(said).toEqual(["Remembered", "You have this already"]);
+    expect(said).toEqual(["Saved", "You already have this"]);
     form.tags = Array.from({ length: 17 }, (_, i) => `t${i}`).join(",");
     expect(form.tagProblem).toBe("At most 16 tags");
   });

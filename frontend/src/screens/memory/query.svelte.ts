@@ -136,7 +136,7 @@ export class Query {
     for (const s of this.sources) out.push({ id: `source:${s}`, label: sourceWord(s), drop: () => this.toggleSource(s) });
     for (const t of this.tags) out.push({ id: `tag:${t}`, label: `#${t}`, drop: () => this.toggleTag(t) });
     if (this.pinned) out.push({ id: "pinned", label: "Pinned", drop: () => this.togglePinned() });
-    if (this.trust !== "any") out.push({ id: "trust", label: this.trust === "foreign" ? "Foreign text" : "Trusted text", drop: () => this.setTrust("any") });
+    if (this.trust !== "any") out.push({ id: "trust", label: this.trust === "foreign" ? "Untrusted" : "Trusted text", drop: () => this.setTrust("any") });
     return out;
   }
 }

@@ -60,14 +60,14 @@ describe("why something was found", () => {
   const base = hit("a").parts!;
   it("has a bar for each list, against the best of all", () => {
     const best = bestOf([base, { ...base, bm25: 8, window: 4 }, undefined]);
-    expect(bars(base, best).map((b) => [b.name, b.width])).toEqual([["Words", 0.5], ["Meaning", 0.5], ["With what is around it", 0.5]]);
+    expect(bars(base, best).map((b) => [b.name, b.width])).toEqual([["Words", 0.5], ["Meaning", 0.5], ["With surrounding context", 0.5]]);
     const { bm25Rank: _r, bm25: _b, vectorRank: _v, cosine: _c, ...bare } = base;
-    expect(bars({ ...bare, window: 0 }, best).map((b) => b.text)).toEqual(["not among them", "not compared", "no share"]);
+    expect(bars({ ...bare, window: 0 }, best).map((b) => b.text)).toEqual(["not found", "not compared", "no share"]);
   });
 
   it("names only what shifted something", () => {
     expect(priors(base)).toEqual([]);
-    expect(priors({ ...base, recency: 1.1, pinned: 1.05 })).toEqual([{ name: "How recent", value: "× 1.10" }, { name: "Pinned", value: "× 1.05" }]);
+    expect(priors({ ...base, recency: 1.1, pinned: 1.05 })).toEqual([{ name: "Recency", value: "× 1.10" }, { name: "Pinned", value: "× 1.05" }]);
   });
 });
 

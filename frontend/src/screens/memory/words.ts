@@ -31,8 +31,8 @@ export const kindsWord = (k: string): string => manyWords[k] ?? k;
 
 const typeWords: Record<string, [string, string]> = {
   episodic: ["Event", "Something that happened"],
-  semantic: ["Fact", "Something that is so"],
-  procedural: ["Know-how", "How something is done"],
+  semantic: ["Fact", "A fact"],
+  procedural: ["Know-how", "How to do something"],
 };
 export const typeWord = (t: string): string => typeWords[t]?.[0] ?? t;
 export const typeHint = (t: string): string => typeWords[t]?.[1] ?? "";
@@ -41,9 +41,9 @@ const tierWords: Record<string, string> = { critical: "Critical", high: "High", 
 export const tierWord = (t: string): string => tierWords[t] ?? t;
 
 const modeWords: Record<Mode, [string, string]> = {
-  hybrid: ["words and meaning", "Finds the words, and what means the same"],
-  keyword: ["words", "Only texts that hold one of the words"],
-  vector: ["meaning", "Only by meaning, whatever the words"],
+  hybrid: ["hybrid", "Finds the words and similar meanings"],
+  keyword: ["words", "Only texts with one of the words"],
+  vector: ["meaning", "By meaning only"],
 };
 export const modeWord = (m: Mode): string => modeWords[m][0];
 export const modeHint = (m: Mode): string => modeWords[m][1];
@@ -106,22 +106,22 @@ export function bars(p: Parts, best: Best): Bar[] {
   const { bm25Rank, bm25, vectorRank, cosine } = p;
   const alike = cosine === undefined ? "" : `${Math.round(cosine * 100)} % alike`;
   return [
-    bm25Rank === undefined ? { name: "Words", width: 0, text: "not among them" } : { name: "Words", width: bm25 === undefined ? ranked(bm25Rank) : share(bm25, best.bm25), text: `place ${bm25Rank}` },
+    bm25Rank === undefined ? { name: "Words", width: 0, text: "not found" } : { name: "Words", width: bm25 === undefined ? ranked(bm25Rank) : share(bm25, best.bm25), text: `place ${bm25Rank}` },
     vectorRank === undefined
       ? { name: "Meaning", width: 0, text: alike === "" ? "not compared" : `${alike}, not among the nearest` }
       : { name: "Meaning", width: Math.max(0, Math.min(1, cosine ?? ranked(vectorRank))), text: [`place ${vectorRank}`, alike].filter(Boolean).join(", ") },
-    { name: "With what is around it", width: share(p.window, best.window), text: p.window > 0 ? `${Math.round(share(p.window, best.window) * 100)} % of the best` : "no share" },
+    { name: "With surrounding context", width: share(p.window, best.window), text: p.window > 0 ? `${Math.round(share(p.window, best.window) * 100)} % of the top score` : "no share" },
   ];
 }
 
 /** What only shifts near ties: factors other than 1. */
 export function priors(p: Parts): { name: string; value: string }[] {
   const all: [string, number][] = [
-    ["How recent", p.recency],
+    ["Recency", p.recency],
     ["Salience", p.salience],
     ["Retention", p.retention],
     ["Pinned", p.pinned],
-    ["Names and dates asked for", p.cues],
+    ["Names and dates in the query", p.cues],
   ];
   return all.filter(([, v]) => v > 0 && Math.abs(v - 1) >= 0.005).map(([name, v]) => ({ name, value: times(v) }));
 }

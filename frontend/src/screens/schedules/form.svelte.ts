@@ -42,7 +42,7 @@ export const placeOf = (path: string): Place => Object.entries(places).find(([fi
 /** What is wrong with a number that somebody typed; empty when nothing is. */
 export function numberError(text: string, min: number, max: number, whole = true): string {
   const n = Number(text);
-  if (text.trim() === "" || !Number.isFinite(n) || (whole && !Number.isInteger(n))) return whole ? "A whole number." : "A number.";
+  if (text.trim() === "" || !Number.isFinite(n) || (whole && !Number.isInteger(n))) return whole ? "Enter a whole number." : "Enter a number.";
   if (n < min) return `At least ${min}.`;
   return n > max ? `At most ${max.toLocaleString("en")}.` : "";
 }
@@ -127,15 +127,15 @@ export class ScheduleForm {
   }
   get nameError() {
     const n = this.name.trim();
-    return n === "" ? "Give it a name." : [...n].length > 100 ? "At most 100 characters." : "";
+    return n === "" ? "Enter a name." : [...n].length > 100 ? "At most 100 characters." : "";
   }
   get everyError() {
     return this.when === "interval" ? numberError(this.every, 1, 10_000) : "";
   }
   get onceError() {
     if (this.when !== "once") return "";
-    if (this.onceDay === "" || this.onceTime === "") return "Choose a day and a time.";
-    return this.base === null && new Date(`${this.onceDay}T${this.onceTime}`).getTime() < Date.now() ? "This time has passed." : "";
+    if (this.onceDay === "" || this.onceTime === "") return "Choose a date and time.";
+    return this.base === null && new Date(`${this.onceDay}T${this.onceTime}`).getTime() < Date.now() ? "This time is in the past." : "";
   }
   get graceError() {
     return this.missed === "skip" ? "" : numberError(this.grace, 0, 100_000, false);
@@ -150,7 +150,7 @@ export class ScheduleForm {
     retryCap: numberError(this.retryCap, 1, 604_800),
     disableAfter: numberError(this.disableAfter, 0, 1000),
     notifyAfter: numberError(this.notifyAfter, 0, 1000),
-    endsAt: this.startsAt !== "" && this.endsAt !== "" && this.endsAt <= this.startsAt ? "It ends before it starts." : "",
+    endsAt: this.startsAt !== "" && this.endsAt !== "" && this.endsAt <= this.startsAt ? "The end is before the start." : "",
     };
   }
   /** What the backend said about a field, while it still holds what it said it about. */
@@ -175,12 +175,12 @@ export class ScheduleForm {
   }
   /** Why it cannot be saved, for the button; "" when it can. */
   get blocked() {
-    if (this.kind === "" || (this.needsTarget && this.targetId === "")) return "Choose what it starts";
-    if (this.needsTarget && this.targetId !== this.#target?.id && this.schema.data === undefined && this.schema.error === undefined) return "What it takes is being read";
+    if (this.kind === "" || (this.needsTarget && this.targetId === "")) return "Choose what to run";
+    if (this.needsTarget && this.targetId !== this.#target?.id && this.schema.data === undefined && this.schema.error === undefined) return "Loading the input fields";
     if (this.inputProblem !== "") return "Fill in the input first";
-    if (this.preview.error?.kind === "invalid") return "The times are not valid yet";
+    if (this.preview.error?.kind === "invalid") return "Fix the times first";
     const wrong = this.nameError || this.everyError || this.onceError || this.graceError || Object.values(this.limits).find((e) => e !== "");
-    return wrong ? "Correct the marked fields first" : "";
+    return wrong ? "Fix the marked fields first" : "";
   }
   /** Whether closing would lose something; also asked just after the sheet has closed. */
   get dirty() {

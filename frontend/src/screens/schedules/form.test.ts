@@ -33,12 +33,12 @@ describe("a new schedule", () => {
     form.begin(status());
     expect([form.kind, form.zone, form.preset]).toEqual(["skill", "Europe/Berlin", "daily"]);
     expect(form.dirty).toBe(false);
-    expect(form.blocked).toBe("Choose what it starts");
+    expect(form.blocked).toBe("Choose what to run");
     await until(() => form.choices.length === 2);
     expect(form.choices[1]!.blocked).toContain("draft");
     form.setTarget("k1");
     expect(form.name).toBe("Report");
-    expect(form.blocked).toBe("What it takes is being read");
+    expect(form.blocked).toBe("Loading the input fields");
     await until(() => form.blocked === "");
     await until(() => form.rights.data !== undefined);
     expect(form.rights.data).toMatchObject({ ok: false, step: "Fetch page", needs: ["network:https(a.org)"] });
@@ -82,7 +82,7 @@ describe("a new schedule", () => {
     form.setExpression("60 * * * *");
     await until(() => form.preview.error !== undefined);
     expect([form.refused.when, form.wrongPart]).toEqual(["Minutes go from 0 to 59.", 0]);
-    expect(form.blocked).toBe("The times are not valid yet");
+    expect(form.blocked).toBe("Fix the times first");
     expect(await form.save()).toBeNull();
     await until(() => form.schema.data !== undefined);
     form.setExpression("0 9 * * *");
@@ -160,7 +160,7 @@ describe("a new schedule", () => {
     form.setWhen("once");
     expect(form.onceError).toBe("");
     form.onceDay = "2020-01-01";
-    expect(form.onceError).toBe("This time has passed.");
+    expect(form.onceError).toBe("This time is in the past.");
     expect(form.cadence()).toEqual({ type: "once", at: new Date("2020-01-01T09:00").toISOString() });
   });
 });
@@ -217,7 +217,7 @@ describe("errors", () => {
   });
 
   it("of numbers say what is allowed", () => {
-    expect(["", "x", "1.5", "0", "3000", "7"].map((t) => numberError(t, 1, 2000))).toEqual(["A whole number.", "A whole number.", "A whole number.", "At least 1.", "At most 2,000.", ""]);
+    expect(["", "x", "1.5", "0", "3000", "7"].map((t) => numberError(t, 1, 2000))).toEqual(["Enter a whole number.", "Enter a whole number.", "Enter a whole number.", "At least 1.", "At most 2,000.", ""]);
     expect(numberError("1.5", 1, 2, false)).toBe("");
   });
 });

@@ -44,7 +44,7 @@ export class RunDetail {
     if (runId === "") return;
     await this.run.run(async (signal) => {
       const run = await findRun(this.#rpc, scheduleId, runId, signal);
-      if (!run) throw new RpcError({ kind: "not_found", message: "This run is no longer kept." });
+      if (!run) throw new RpcError({ kind: "not_found", message: "This run is no longer stored." });
       return run;
     });
     if (runId === this.runId) await this.#readOutput();

@@ -20,8 +20,8 @@ export function missedExample(times: readonly PreviewTime[], policy: MissedPolic
   const gap = slept.length > 1 ? end - Date.parse(slept.at(-2)!.at) : 600_000;
   const wake = end + Math.min(600_000, Math.max(60_000, gap / 4));
   const inside = slept.filter((t) => wake - Date.parse(t.at) <= graceSecs * 1000);
-  const begin = slept.length === 1 ? `Say the computer sleeps at ${short(last)} and wakes a little later.` : `Say the computer sleeps through ${list(slept.map(short))} and wakes a little later.`;
-  const none = `Nothing is made up for; ${slept.length === 1 ? "it is" : `all ${slept.length} are`} listed as missed.`;
+  const begin = slept.length === 1 ? `If the computer sleeps at ${short(last)} and wakes a little later.` : `If the computer sleeps through ${list(slept.map(short))} and wakes a little later.`;
+  const none = `No catch-up runs: ${slept.length === 1 ? "it is" : `all ${slept.length} are`} listed as missed.`;
   if (policy === "skip" || graceSecs === 0) return `${begin} ${none}`;
   if (inside.length === 0) return `${begin} All are more than ${span(graceSecs)} late by then. ${none}`;
   const lost = slept.length - (policy === "once" ? 1 : inside.length);
@@ -29,7 +29,7 @@ export function missedExample(times: readonly PreviewTime[], policy: MissedPolic
     return slept.length === 1 ? `${begin} It runs at once.` : `${begin} Only the latest, ${short(inside.at(-1)!)}, runs at once; the other ${lost === 1 ? "one is" : `${lost} are`} listed as missed.`;
   }
   const done = inside.length === 1 ? `${short(inside[0]!)} runs at once` : `${plural(inside.length, "run")} come one after the other, the oldest first`;
-  return `${begin} ${done}${lost > 0 ? `; ${lost === 1 ? "the other one is" : `the other ${lost} are`} more than ${span(graceSecs)} late and listed as missed` : ""}. At most ${MAX_CATCHUP} are made up for.`;
+  return `${begin} ${done}${lost > 0 ? `; ${lost === 1 ? "the other one is" : `the other ${lost} are`} more than ${span(graceSecs)} late and listed as missed` : ""}. At most ${MAX_CATCHUP} are run.`;
 }
 
 function list(items: readonly string[]): string {

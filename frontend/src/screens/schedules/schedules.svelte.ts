@@ -145,7 +145,7 @@ export class SchedulesScreen {
     const s = await this.form.save();
     if (!s) return null;
     this.#touched(s.scheduleId);
-    this.#notify.ok(before ? `Saved ${s.name}` : `Made ${s.name}`, s.status === "active" ? s.words : "It is paused.");
+    this.#notify.ok(before ? `Saved ${s.name}` : `Created ${s.name}`, s.status === "active" ? s.words : "It is paused.");
     return s;
   }
 
@@ -187,7 +187,7 @@ export class SchedulesScreen {
       if (this.detail.runId === run.runId) this.detail.run.data = now;
       this.#touched(run.scheduleId);
     } catch (e) {
-      this.#notify.error(e, "The run was not canceled");
+      this.#notify.error(e, "Couldn't cancel the run");
     }
   }
 
@@ -217,11 +217,11 @@ export class SchedulesScreen {
     await this.#pause(async () => {
       const until = pauseEnd(length);
       await this.#rpc.call("schedules.pause_all", until === undefined ? {} : { until });
-    }, "The schedules were not paused");
+    }, "Couldn't pause the schedules");
   }
 
   async resumeAll(): Promise<void> {
-    await this.#pause(() => this.#rpc.call("schedules.resume_all", {}), "The schedules were not resumed");
+    await this.#pause(() => this.#rpc.call("schedules.resume_all", {}), "Couldn't resume the schedules");
   }
 
   async #pause(act: () => Promise<unknown>, failed: string): Promise<void> {
@@ -266,14 +266,14 @@ export class SchedulesScreen {
   async answer(run: Run): Promise<void> {
     try {
       const id = await this.#questionOf(run);
-      if (id === null) return void this.#notify.add({ title: "No open question belongs to this run", text: "It was answered, or it expired. Approvals shows what is open.", ms: 10_000, action: { label: "Approvals", run: this.toApprovals } });
+      if (id === null) return void this.#notify.add({ title: "This run has no open question", text: "It was answered or has expired. See Approvals for open questions.", ms: 10_000, action: { label: "Approvals", run: this.toApprovals } });
       const s = this.list.rows.find((x) => x.scheduleId === run.scheduleId) ?? this.inspector.schedule.data ?? null;
       this.#asked = s && !open(run.status) ? s : null;
       await this.prompt.show(id);
       // What is given for less than always does not help a run without anybody there.
       if (this.prompt.asked?.id === id && this.prompt.scopes.includes("always")) this.prompt.scope = "always";
     } catch (e) {
-      this.#notify.error(asError(e), "The question could not be read");
+      this.#notify.error(asError(e), "Couldn't load the question");
     }
   }
 }

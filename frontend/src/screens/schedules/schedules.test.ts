@@ -160,7 +160,7 @@ describe("what can be done", () => {
     await screen.answer(failed);
     rpc.handle({ "skills.get_execution": () => ({ error: { kind: "denied", message: "No.", approvalId: "a1" }, waits: [] }) });
     await screen.answer(failed);
-    expect(said.filter((s) => s === "No open question belongs to this run")).toHaveLength(2);
+    expect(said.filter((s) => s === "This run has no open question")).toHaveLength(2);
     expect(screen.prompt.asked).toBeNull();
     rpc.handle({ "skills.get_execution": ({ executionId }) => ({ error: { kind: "denied", message: "No.", ...(executionId === "x1" ? { approvalId: "a2" } : {}) }, waits: [] }) });
     await screen.answer(failed);

@@ -56,7 +56,7 @@ describe("what is missed", () => {
     expect(missedExample(daily, "once", 86_400)).toContain("Only the latest, Wed 4 Mar 09:00, runs at once; the other 2 are listed as missed.");
     expect(missedExample(daily, "all", 7 * 86_400)).toContain("3 runs come one after the other");
     expect(missedExample(daily, "all", 90_000)).toContain("2 runs come one after the other, the oldest first; the other one is more than 25 hours late");
-    expect(missedExample(daily, "all", 60)).toContain("Nothing is made up for");
+    expect(missedExample(daily, "all", 60)).toContain("No catch-up runs");
   });
 
   it("has an example for a single time, and none without any", () => {
@@ -80,7 +80,7 @@ describe("words about runs", () => {
     expect(reasonWord({ status: "missed", reason: "not_running", dueAt: from, lastMissedAt: to, missedCount: 1000, missedMore: true }, now)).toContain("more than 1,000 times");
     expect(reasonWord({ status: "missed", reason: "asleep", dueAt: from }, now)).toBe("asleep");
     expect(reasonWord({ status: "missed", reason: "asleep", dueAt: new Date(2026, 2, 2, 3).toISOString(), startedAt: from, finishedAt: to }, now)).toBe("asleep 2 Mar 02:10–07:45");
-    expect(reasonWord({ status: "skipped", reason: "overlap", dueAt: from })).toBe("the run before was still going on");
+    expect(reasonWord({ status: "skipped", reason: "overlap", dueAt: from })).toBe("the previous run hadn't finished");
     expect(reasonWord({ status: "success", dueAt: from })).toBe("");
     expect(stretch(from, new Date(2026, 2, 3, 1).toISOString(), now)).toBe("2 Mar 02:10 to 3 Mar 01:00");
   });

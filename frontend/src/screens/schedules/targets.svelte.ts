@@ -18,9 +18,9 @@ const MOST = 500;
 
 /** Why a callable cannot be chosen, by the reason that the backend names. */
 const blocked: Record<string, string> = {
-  draft: "A draft that cannot run yet",
+  draft: "A draft that can't run yet",
   disabled: "Disabled",
-  definition_changed: "Changed; its rights wait for your approval",
+  definition_changed: "Changed; its permissions await your approval",
 };
 
 /** What schedules can start on this installation: kinds from the backend, and what there is of each. */
@@ -45,7 +45,7 @@ export class Targets {
       const r = await this.#rpc.call("callables.list", { kind, limit: MOST }, { signal });
       return r.callables
         .filter((c) => c.blocked !== "foreign")
-        .map((c) => ({ id: c.id, name: c.name, hint: c.description ?? "", blocked: c.blocked ? (blocked[c.blocked] ?? "Cannot be called") : "", schema: c.input }));
+        .map((c) => ({ id: c.id, name: c.name, hint: c.description ?? "", blocked: c.blocked ? (blocked[c.blocked] ?? "Can't be called") : "", schema: c.input }));
     });
   }
 

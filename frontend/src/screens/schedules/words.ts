@@ -36,11 +36,11 @@ export const markWord: Record<MarkKind, string> = { planned: "planned", ran: "su
 export function runWord(status: string): { word: string; tone: Tone } {
   switch (status) {
     case "queued":
-      return { word: "Waits for its turn", tone: "info" };
+      return { word: "Queued", tone: "info" };
     case "running":
       return { word: "Running", tone: "accent" };
     case "waiting":
-      return { word: "Waits for an answer", tone: "warn" };
+      return { word: "Waiting for an answer", tone: "warn" };
     case "success":
       return { word: "Succeeded", tone: "ok" };
     case "failed":
@@ -63,14 +63,14 @@ export const open = (status: string): boolean => status === "queued" || status =
 
 /** What a schedule is doing, as a badge; null while it simply is on. */
 export function stateBadge(s: Pick<Schedule, "status" | "disabledReason" | "needsNewer">): { word: string; tone: Tone; why: string } | null {
-  if (s.needsNewer) return { word: "Needs a newer Helix", tone: "warn", why: "It was made by a newer Helix. It is not run and not changed here." };
+  if (s.needsNewer) return { word: "Needs a newer Helix", tone: "warn", why: "It was created by a newer version of Helix. It doesn't run and can't be changed here." };
   switch (s.status) {
     case "paused":
-      return { word: "Paused", tone: "neutral", why: "It does not run until you resume it. Times that pass meanwhile are not made up for." };
+      return { word: "Paused", tone: "neutral", why: "It doesn't run until you resume it. Runs missed in the meantime are skipped." };
     case "completed":
-      return { word: "Completed", tone: "ok", why: "It has done what it was made for." };
+      return { word: "Completed", tone: "ok", why: "All its runs are done." };
     case "disabled":
-      return { word: "Turned off", tone: "danger", why: disabledWhy(s.disabledReason ?? "") };
+      return { word: "Disabled", tone: "danger", why: disabledWhy(s.disabledReason ?? "") };
     default:
       return null;
   }
@@ -80,19 +80,19 @@ export function stateBadge(s: Pick<Schedule, "status" | "disabledReason" | "need
 export function disabledWhy(reason: string): string {
   switch (reason) {
     case "failures":
-      return "It failed too many times in a row. Turning it on starts the count again.";
+      return "It failed too many times in a row. Resuming it resets the count.";
     case "missed":
-      return "Its time passed while Helix could not run, and it was too late to make up for it.";
+      return "Its time passed while Helix couldn't run, and the grace period is over.";
     case "target_gone":
       return "Its target was deleted.";
     case "invalid":
       return "Its times or its input are no longer valid.";
     default:
-      return "It was turned off.";
+      return "It was disabled.";
   }
 }
 
-/** What it starts, in a word. */
+/** What to run, in a word. */
 export const kindWord: Record<string, string> = { skill: "Skill", tool: "Tool", synthesis: "Synthesis", decay: "Decay", agent: "Agent turn", cleanup: "History clean-up" };
 
 /** The target by name. */
@@ -101,7 +101,7 @@ export const targetName = (t: Schedule["target"]): string => t.name || (kindWord
 /** Why a run was started. */
 export function triggerWord(trigger: string, attempt = 0): string {
   if (attempt > 0 && trigger === "retry") return `attempt ${attempt + 1}`;
-  return { due: "on time", catchup: "made up for a missed time", retry: "tried again", manual: "by hand" }[trigger] ?? trigger;
+  return { due: "on time", catchup: "catch-up run", retry: "tried again", manual: "by hand" }[trigger] ?? trigger;
 }
 
 const hm = (when: string): string => clock(when).slice(0, 5);
@@ -130,23 +130,23 @@ export function reasonWord(run: Pick<Run, "status" | "reason" | "dueAt" | "lastM
     case "clock_jump":
       return `${times}the clock was set forward${when}`;
     case "overlap":
-      return run.status === "cancelled" ? "to make room for the next one" : "the run before was still going on";
+      return run.status === "cancelled" ? "to make room for the next one" : "the previous run hadn't finished";
     case "person":
       return open(run.status) ? "is being canceled" : "by hand";
     case "other_device":
       return "another device ran it";
     case "target_gone":
-      return "what it starts was deleted";
+      return "its target was deleted";
     case "needs_approval":
-      return "a right is missing";
+      return "a permission is missing";
     case "approval":
       return "a step asks for your approval";
     case "permission":
-      return "a right is missing";
+      return "a permission is missing";
     case "unknown_outcome":
-      return "nobody knows whether a step happened";
+      return "the outcome of a step is unknown";
     case "quarantined":
-      return "Helix ended unexpectedly with it";
+      return "Helix stopped unexpectedly during it";
     case "timer":
       return "a step waits";
     case "no_lease":
@@ -212,9 +212,9 @@ export function noteWords(note: string | undefined, local: string): string {
     case "gap_shifted":
       return `clock change: runs at ${local.slice(11, 16)}`;
     case "overlap_first":
-      return "clock change: comes twice, runs the first time";
+      return "clock change: occurs twice, runs the first time";
     case "overlap_both":
-      return "clock change: comes twice, runs both times";
+      return "clock change: occurs twice, runs both times";
     default:
       return (note ?? "").replaceAll("_", " ");
   }

@@ -65,7 +65,7 @@ export class DataState {
     return this.prune.run((signal) => this.#rpc.call("storage.prune", { dryRun: true }, { signal }));
   }
 
-  /** The parts of the bar; free space is not among them. */
+  /** The parts of the bar; free space is not found. */
   get parts(): Part[] {
     const s = this.status.data;
     if (!s) return [];
@@ -89,7 +89,7 @@ export class DataState {
     const tables = this.prune.data?.tables ?? [];
     const rows = tables.reduce((a, t) => a + t.rows, 0);
     const bytes = tables.reduce((a, t) => a + t.bytes, 0);
-    if (rows === 0) return "With these values nothing would be removed now.";
+    if (rows === 0) return "Nothing would be removed with these values.";
     return `With these values ${format.plural(rows, "row")}${bytes > 0 ? ` (${format.bytes(bytes)})` : ""} would be removed now: ${tables
       .filter((t) => t.rows > 0)
       .map((t) => `${format.count(t.rows)} in ${t.table}`)
@@ -98,7 +98,7 @@ export class DataState {
 
   /** Makes a backup. A place that is taken is answered with a text, so that another is asked for. */
   async backup(o: { path?: string; blobs: boolean; passphrase: string }): Promise<boolean | string> {
-    return this.#do("backup", "The backup was not made", async () => {
+    return this.#do("backup", "Couldn't make the backup", async () => {
       const r = await this.#rpc.call("storage.backup", {
         blobs: o.blobs,
         ...(o.path ? { path: o.path } : {}),
@@ -140,16 +140,16 @@ export class DataState {
   async restore(passphrase = ""): Promise<boolean> {
     const path = this.review?.backup.path;
     if (!path) return false;
-    return this.#do("restore", "Nothing was restored; your data is as it was", async () => {
+    return this.#do("restore", "Couldn't restore. Your data is unchanged.", async () => {
       const r = await this.#rpc.call("storage.restore", { path, ...(passphrase ? { passphrase } : {}) });
       this.review = null;
-      toasts.add({ title: "The backup is in place", text: `What was there before is kept in ${r.replacedPath} for 30 days.`, tone: "ok", ms: 0 });
+      toasts.add({ title: "Backup restored", text: `The previous data is kept in ${r.replacedPath} for 30 days.`, tone: "ok", ms: 0 });
     });
   }
 
   /** Writes everything into a folder; one that is not empty is answered with a text. */
   async export(dir: string): Promise<boolean | string> {
-    return this.#do("export", "Nothing was exported", async () => {
+    return this.#do("export", "Couldn't export", async () => {
       const r = await this.#rpc.call("storage.export", { dir });
       toasts.ok(`Exported ${format.plural(sum(r.rows), "row")} into ${format.plural(r.files, "file")}`, r.dir);
     }, true);
@@ -157,7 +157,7 @@ export class DataState {
 
   /** First looks, then `import(true)` takes it. */
   async import(dir: string, take = false): Promise<boolean> {
-    return this.#do("import", "Nothing was imported", async () => {
+    return this.#do("import", "Couldn't import", async () => {
       const result = await this.#rpc.call("storage.import", { dir, dryRun: !take });
       if (!take) this.importing = { dir, result };
       else {
@@ -175,7 +175,7 @@ export class DataState {
   }
 
   async pruneNow(): Promise<boolean> {
-    return this.#do("prune", "Nothing was removed", async () => {
+    return this.#do("prune", "Couldn't delete", async () => {
       const r = await this.#rpc.call("storage.prune", {});
       toasts.ok(`Removed ${format.plural(r.tables.reduce((a, t) => a + t.rows, 0), "row")}`);
       await this.load();

@@ -5,9 +5,9 @@ export type Token = Item<"tokens.list", "tokens">;
 export type Session = Item<"sessions.list", "sessions">;
 
 export const tokenScopes: readonly { value: string; label: string; explains: string }[] = [
-  { value: "read", label: "Read", explains: "look at everything" },
-  { value: "write", label: "Write", explains: "run tools and change things" },
-  { value: "approve", label: "Approve", explains: "answer approvals in your place" },
+  { value: "read", label: "Read", explains: "read everything" },
+  { value: "write", label: "Write", explains: "run tools and change data" },
+  { value: "approve", label: "Approve", explains: "answer approvals for you" },
   { value: "admin", label: "Admin", explains: "settings, keys, backups, other tokens" },
 ];
 
@@ -71,7 +71,7 @@ export class GatewayState {
     };
     toasts.deferred({
       title: `The token “${t.name}” is revoked`,
-      text: "Its sessions close when the time is over.",
+      text: "Its sessions close after the undo time.",
       commit: async () => {
         await this.#rpc.call("tokens.revoke", { id: t.id });
         await this.tokens.reload();
@@ -86,15 +86,15 @@ export class GatewayState {
       await this.#rpc.call("sessions.close", { sessionId: s.sessionId });
       this.sessions.items = this.sessions.items.filter((x) => x.sessionId !== s.sessionId);
     } catch (e) {
-      toasts.error(e, "The session was not closed");
+      toasts.error(e, "Couldn't close the session");
     }
   }
 
   /** The old root token cannot come back, so the act itself waits for 10 s. */
   rotateRoot(): void {
     toasts.deferred({
-      title: "The root token is replaced",
-      text: "Every session that came from it closes when the time is over.",
+      title: "Root token replaced",
+      text: "Its sessions close after the undo time.",
       commit: () => this.#rpc.call("tokens.rotate_root", {}),
       revert: () => {},
     });

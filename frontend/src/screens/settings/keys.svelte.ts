@@ -7,15 +7,15 @@ export type Secret = Item<"secrets.list", "secrets">;
 export function placeWord(state: string): { title: string; text: string; tone: "ok" | "warn" | "danger" | "neutral" } {
   switch (state) {
     case "keyring":
-      return { title: "In the keyring of this computer", text: "It opens when you log in and never lies in a file.", tone: "ok" };
+      return { title: "In the keyring of this computer", text: "It unlocks when you log in and is never stored in a file.", tone: "ok" };
     case "file":
-      return { title: "In a file, protected by your passphrase", text: "Helix asks for it through HELIX_KEY_PASSPHRASE at each start.", tone: "ok" };
+      return { title: "In a file, protected by your passphrase", text: "Set HELIX_KEY_PASSPHRASE at each start.", tone: "ok" };
     case "file, unprotected":
-      return { title: "In a file, unprotected", text: "Whoever can read your files can read your secrets. Move it to the keyring, or set HELIX_KEY_PASSPHRASE.", tone: "warn" };
+      return { title: "In a file, not encrypted", text: "Whoever can read your files can read your secrets. Move it to the keyring, or set HELIX_KEY_PASSPHRASE.", tone: "warn" };
     case "locked":
-      return { title: "Not there", text: "The key is not in the keyring, so sealed values cannot be read. Everything else works.", tone: "danger" };
+      return { title: "Not there", text: "The key is not in the keyring, so encrypted data can't be read. Everything else works.", tone: "danger" };
     default:
-      return { title: "There is no key yet", text: "It is made with the first thing that has to be sealed.", tone: "neutral" };
+      return { title: "No key yet", text: "It is created when the first value is encrypted.", tone: "neutral" };
   }
 }
 
@@ -81,7 +81,7 @@ export class KeysState {
 
   closeRecovery(confirmed: boolean): void {
     this.recovery = null;
-    if (confirmed) toasts.ok("The recovery code is confirmed", "Keep it apart from this computer.");
+    if (confirmed) toasts.ok("The recovery code is confirmed", "Store it away from this computer.");
     void this.load();
   }
 
@@ -106,7 +106,7 @@ export class KeysState {
   async moveToKeyring(): Promise<void> {
     await this.#do("move", async () => {
       await this.#rpc.call("keys.move_to_keyring", {});
-      toasts.ok("The key is in the keyring now", "Its file is gone.");
+      toasts.ok("The key is in the keyring now", "The key file was removed.");
       await this.load();
     });
   }
@@ -118,7 +118,7 @@ export class KeysState {
         await this.load();
       })
     )
-      toasts.ok("A new data key is in force", "Sealed values move to it in the background.");
+      toasts.ok("Data key rotated", "Encrypted values move to it in the background.");
   }
 
   async setSecret(name: string, value: string): Promise<boolean> {

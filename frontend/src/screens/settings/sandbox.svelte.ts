@@ -37,8 +37,8 @@ export class SandboxState {
     const st = this.status.data;
     if (!st) return "";
     const t1 = st.tiers.find((t) => t.tier === "t1");
-    if (isolations.indexOf(st.isolation) < isolations.indexOf(st.minIsolation)) return "Modules of others do not run now: this computer isolates less than the setting below asks for.";
-    if (t1 && !t1.available) return "Modules of others do not run now: they are never run inside Helix instead.";
+    if (isolations.indexOf(st.isolation) < isolations.indexOf(st.minIsolation)) return "Third-party modules don't run: this computer's isolation is weaker than the setting below requires.";
+    if (t1 && !t1.available) return "Third-party modules don't run: they never run unsandboxed.";
     return "";
   }
 
@@ -48,10 +48,10 @@ export class SandboxState {
     this.clearing = true;
     try {
       const r = await this.#rpc.call("sandbox.clear_cache", {});
-      toasts.ok(r.modules === 0 ? "There was nothing to clear" : `Cleared ${format.bytes(r.bytes)}`, r.modules === 0 ? "" : "Each module is compiled once more at its next start.");
+      toasts.ok(r.modules === 0 ? "Nothing to clear" : `Cleared ${format.bytes(r.bytes)}`, r.modules === 0 ? "" : "Modules are compiled again at their next start.");
       await this.load();
     } catch (e) {
-      toasts.error(e, "The cache was not cleared");
+      toasts.error(e, "Couldn't clear the cache");
     } finally {
       this.clearing = false;
     }

@@ -235,7 +235,7 @@ describe("DataState", () => {
     expect(toasts.list).toEqual([]);
     rpc.failNext("storage.backup", taken);
     expect(await s.backup({ blobs: true, passphrase: "" })).toBe(false);
-    expect(toasts.list[0]?.title).toBe("The backup was not made");
+    expect(toasts.list[0]?.title).toBe("Couldn't make the backup");
     s.stop();
   });
 
@@ -335,9 +335,9 @@ describe("SandboxState", () => {
     expect(s.status.data?.pool.idle).toBe(4);
     expect(s.refused).toBe("");
     rpc.emit("sandbox.status_changed", { status: status({ minIsolation: "process+landlock+bwrap" }) });
-    expect(s.refused).toContain("isolates less");
+    expect(s.refused).toContain("isolation is weaker");
     rpc.emit("sandbox.status_changed", { status: status({ tiers: [{ tier: "t1", available: false, reasons: ["worker_unavailable"] }] }) });
-    expect(s.refused).toContain("never run inside Helix");
+    expect(s.refused).toContain("never run unsandboxed");
     s.stop();
   });
 
@@ -350,10 +350,10 @@ describe("SandboxState", () => {
     expect(s.status.data?.cache.modules).toBe(0);
     cleared = { bytes: 0, modules: 0 };
     await s.clear();
-    expect(toasts.list.at(-1)?.title).toBe("There was nothing to clear");
+    expect(toasts.list.at(-1)?.title).toBe("Nothing to clear");
     rpc.failNext("sandbox.clear_cache", new RpcError({ kind: "unavailable", message: "The folder cannot be written." }));
     await s.clear();
-    expect(toasts.list.at(-1)?.title).toBe("The cache was not cleared");
+    expect(toasts.list.at(-1)?.title).toBe("Couldn't clear the cache");
     expect(s.clearing).toBe(false);
     s.stop();
   });

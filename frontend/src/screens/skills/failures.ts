@@ -62,7 +62,7 @@ export function describeFailure(errorClass: string | undefined, error: string | 
     case "memory": {
       const most = (limits?.memoryBytes ?? 0) >= 256 * 1024 * 1024;
       return {
-        title: "The run needed too much memory",
+        title: "The run used too much memory",
         text: `Memory limit reached${sentence(of(used.peakMemoryBytes, limits?.memoryBytes, bytes))}`,
         hint: most ? "It already has the largest memory, 256 MB. Give it smaller pieces." : "Choose more memory for the skill: 64, 128 or 256 MB.",
         action: "memory",
@@ -70,11 +70,11 @@ export function describeFailure(errorClass: string | undefined, error: string | 
     }
     case "trap": {
       const exit = (details as { exitCode?: number } | null | undefined)?.exitCode;
-      if (exit) return { title: `It ended with exit code ${exit}`, text, hint: "Exit code 0 is success. What it logged says more; try another input.", action: "input" };
-      return { title: "The module crashed", text: text || "The engine stopped the module.", hint: "What it logged was kept. Try another input, or replace the module with a corrected one.", action: "module" };
+      if (exit) return { title: `It ended with exit code ${exit}`, text, hint: "Exit code 0 is success. Check its log, or try another input.", action: "input" };
+      return { title: "The module crashed", text: text || "The engine stopped the module.", hint: "Its log was kept. Try another input, or replace the module with a corrected one.", action: "module" };
     }
     case "thrown":
-      return { title: "The module stopped with an error", text, hint: "What it logged was kept. Try another input, or replace the module with a corrected one.", action: "input" };
+      return { title: "The module stopped with an error", text, hint: "Its log was kept. Try another input, or replace the module with a corrected one.", action: "input" };
     case "output":
       return {
         title: "The output cannot be used",
@@ -84,39 +84,39 @@ export function describeFailure(errorClass: string | undefined, error: string | 
       };
     case "input":
     case "invalid":
-      return { title: "The input was not accepted", text, hint: "Nothing ran. Correct the input.", action: "input" };
+      return { title: "The input isn't valid", text, hint: "Nothing ran. Fix the input.", action: "input" };
     case "compile":
       return { title: "The module cannot be used", text, hint: "Nothing ran. Replace the module with one that passes the check.", action: "module" };
     case "missing_export":
-      return { title: "There is nothing to run", text, hint: "A module exports execute() and memory, or _start. Replace it with one that does.", action: "module" };
+      return { title: "Nothing to run", text, hint: "A module exports execute() and memory, or _start. Replace it with one that does.", action: "module" };
     case "host_denied":
       return refused(text, details);
     case "denied":
       return denied(text, details);
     case "canceled":
-      return { title: "Canceled", text: "You stopped the run. What it logged was kept.", hint: "Run it again when you like.", action: "retry", calm: true };
+      return { title: "Canceled", text: "You stopped the run. Its log was kept.", hint: "Run it again at any time.", action: "retry", calm: true };
     case "unavailable":
-      return { title: "The run could not start", text, hint: "Nothing ran. Settings › Sandbox shows what is missing and what to do.", action: "settings" };
+      return { title: "The run couldn't start", text, hint: "Nothing ran. See Settings › Sandbox for what is missing.", action: "settings" };
     case "limit":
       return { title: "Too many runs at once", text, hint: "Wait for other runs to end, then run again.", action: "retry" };
     case "not_found":
-      return { title: "The skill is not there any more", text, hint: "It was deleted, here or on another device.", action: "retry" };
+      return { title: "The skill no longer exists", text, hint: "It was deleted, here or on another device.", action: "retry" };
     default:
-      return { title: "The run failed", text: text || "No reason was given.", hint: "What it logged was kept. Run it again, or try another input.", action: "retry" };
+      return { title: "The run failed", text: text || "No reason was given.", hint: "Its log was kept. Run it again, or try another input.", action: "retry" };
   }
 }
 
 function denied(text: string, details: unknown): Failure {
   const d = details as { reason?: string; pendingApprovalId?: string } | null | undefined;
   if (d?.reason === "disabled") return { title: "The skill is disabled", text: "", hint: "Nothing ran. Enable it, then run it again.", action: "enable" };
-  if (d?.pendingApprovalId) return { title: "It waits for your answer", text, hint: "Nothing ran. Answer the request, then run it again.", action: "approvals" };
-  return { title: "The run was refused", text, hint: "Nothing ran. Rights shows what is allowed and what still needs an answer.", action: "capabilities" };
+  if (d?.pendingApprovalId) return { title: "It waiting for your answer", text, hint: "Nothing ran. Answer the request, then run it again.", action: "approvals" };
+  return { title: "The run was denied", text, hint: "Nothing ran. See Permissions for what is allowed and what needs an answer.", action: "capabilities" };
 }
 
 function refused(text: string, details: unknown): Failure {
   const reason = (details as { reason?: string } | null | undefined)?.reason;
   if (reason === "limit") return { title: "Too many requests", text, hint: "A run may call the host 1,000 times and make 100 requests. Ask for less in one run.", action: "input" };
-  if (reason === "address") return { title: "The address was refused", text, hint: "Private and local addresses are never reached, whatever was allowed.", action: "input" };
-  if (reason === "path") return { title: "The path was refused", text, hint: "Only files below an allowed folder can be read; links out of it are not followed.", action: "capabilities" };
-  return { title: "The module was refused something", text, hint: "Let the skill ask for it, then allow it when it runs.", action: "capabilities" };
+  if (reason === "address") return { title: "The address was blocked", text, hint: "Private and local addresses are always blocked.", action: "input" };
+  if (reason === "path") return { title: "The path was blocked", text, hint: "Only files below an allowed folder can be read; links out of it are not followed.", action: "capabilities" };
+  return { title: "The module was denied access", text, hint: "Declare it in the tool's capabilities, then allow it when it runs.", action: "capabilities" };
 }

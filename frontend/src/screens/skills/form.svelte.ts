@@ -60,7 +60,7 @@ export class SkillForm {
   readonly replaces = $derived(this.base !== null && this.#blob !== "");
   readonly nameError = $derived.by(() => {
     const n = this.name.trim();
-    if (n === "") return "Give it a name.";
+    if (n === "") return "Enter a name.";
     if (n.length > 64) return "At most 64 characters.";
     return /^[\p{L}\p{N} _.-]+$/u.test(n) ? "" : "Letters, digits, spaces, “-”, “_” and “.” only.";
   });
@@ -76,11 +76,11 @@ export class SkillForm {
   /** Why it cannot be saved, for the button; "" when it can. */
   readonly blocked = $derived.by(() => {
     if (!this.hasModule) return "Choose a module first";
-    if (this.busy !== "" && this.busy !== "saving") return "The module is being looked at";
-    if (this.unchecked) return "The module could not be checked";
+    if (this.busy !== "" && this.busy !== "saving") return "Inspecting the module";
+    if (this.unchecked) return "Couldn't check the module";
     if (this.report?.valid === false) return "The module cannot be used";
     const wrong = this.nameError || this.timeoutError || this.versionError || this.schemaError;
-    return wrong === "" ? "" : "Correct the marked fields first";
+    return wrong === "" ? "" : "Fix the marked fields first";
   });
   /** Where it will run: what somebody built here runs inside Helix. */
   readonly isolation = $derived(this.own ? "inprocess" : (this.report?.isolation ?? this.base?.isolation ?? ""));

@@ -100,7 +100,7 @@ describe("installing a module", () => {
     for (const [field, value] of [["name", "  "], ["name", "a/b"], ["timeout", "20"], ["timeout", "60001"], ["timeout", ""], ["version", "one"]] as const) {
       const before = form[field];
       form[field] = value;
-      expect(form.blocked, `${field} ${value}`).toBe("Correct the marked fields first");
+      expect(form.blocked, `${field} ${value}`).toBe("Fix the marked fields first");
       form[field] = before;
     }
     form.setSchema("{ no");
@@ -124,7 +124,7 @@ describe("installing a module", () => {
     rpc.failNext("skills.validate_wasm", new RpcError({ kind: "unavailable", message: "The engine is not ready." }));
     await form.choose([moduleFile()]);
     expect(form.error?.message).toBe("The engine is not ready.");
-    expect(form.blocked).toBe("The module could not be checked");
+    expect(form.blocked).toBe("Couldn't check the module");
     expect(await form.save()).toBeNull();
     await form.recheck();
     expect(form.error).toBeNull();

@@ -3,7 +3,7 @@ import type { Item, Result, Rpc } from "../../lib/rpc";
 import { Load } from "../../lib/ui/state";
 import type { Execution, Report, Skill, Status } from "./types";
 
-export type InspectorTab = "run" | "details" | "rights" | "history";
+export type InspectorTab = "run" | "details" | "permissions" | "history";
 export type HistoryFilter = "" | Exclude<Status, "running">;
 
 const PAGE = 50;
@@ -39,16 +39,16 @@ export class SkillInspector {
     if (this.#offs.length > 0) return;
     this.#offs.push(
       this.#rpc.on("skills.wasm_changed", (e) => {
-        if (e.skillId === this.id) this.#again("skill", "details", "rights");
+        if (e.skillId === this.id) this.#again("skill", "details", "permissions");
       }),
       this.#rpc.on("skills.execution_changed", (e) => {
         if (e.skillId === this.id && e.status !== "running") this.#again("skill", "history");
       }),
-      this.#rpc.on("approvals.changed", () => this.#again("rights", "skill")),
+      this.#rpc.on("approvals.changed", () => this.#again("permissions", "skill")),
       this.#rpc.on("permissions.changed", (e) => {
-        if (e.subjectId === this.id || !e.subjectId) this.#again("rights");
+        if (e.subjectId === this.id || !e.subjectId) this.#again("permissions");
       }),
-      this.#rpc.onReload(() => this.#again("skill", "details", "rights", "history")),
+      this.#rpc.onReload(() => this.#again("skill", "details", "permissions", "history")),
     );
   }
 
@@ -84,7 +84,7 @@ export class SkillInspector {
   async readTab(): Promise<void> {
     if (this.id === null) return;
     if (this.tab === "details" && this.report.data === undefined) await this.readReport();
-    if (this.tab === "rights" && this.preview.data === undefined) await this.readRights();
+    if (this.tab === "permissions" && this.preview.data === undefined) await this.readRights();
     if (this.tab === "history" && this.history.data === undefined) await this.readHistory();
   }
 
@@ -98,7 +98,7 @@ export class SkillInspector {
       if (this.id === null) return;
       if (stale.has("skill")) void this.readSkill();
       if (stale.has("details")) this.tab === "details" ? void this.readReport() : (this.report.data = undefined);
-      if (stale.has("rights")) this.tab === "rights" ? void this.readRights() : (this.preview.data = undefined);
+      if (stale.has("permissions")) this.tab === "permissions" ? void this.readRights() : (this.preview.data = undefined);
       if (stale.has("history")) this.tab === "history" ? void this.readHistory() : (this.history.data = undefined);
     }, 50);
   }
@@ -178,7 +178,7 @@ export class SkillInspector {
     }
   }
 
-  /** The request that waits for a right, or null. */
+  /** The request that waiting for a permission, or null. */
   async pendingFor(capability: string): Promise<string | null> {
     const id = this.id;
     if (id === null) return null;

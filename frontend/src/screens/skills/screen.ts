@@ -20,7 +20,7 @@ export const screen: ScreenDef = {
   commands: [
     ...(canBuild ? [{ id: "skills.new", title: "New skill", group: "Skills", words: "build chain create", run: () => nav.go("skills/new"), when: () => rpc.can("skills.create_composite") }] : []),
     { id: "skills.import", title: "Import skill…", group: "Skills", words: "file", run: () => (nav.go("skills"), compositeScreen().importing.begin()), when: () => rpc.can("skills.import") },
-    { id: "skills.install", title: "Install WASM skill…", group: "Skills", words: "module file add", run: () => (nav.go("skills/wasm"), wasmScreen().form.begin()) },
+    { id: "skills.install", title: "Install WASM tool…", group: "Skills", words: "module file add", run: () => (nav.go("skills/wasm"), wasmScreen().form.begin()) },
   ],
   start: () => {
     compositeScreen().start();

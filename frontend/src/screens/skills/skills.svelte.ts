@@ -103,10 +103,10 @@ export class WasmScreen {
     void this.list.page.reload();
     if (this.inspector.id === r.skill.id) void this.inspector.readSkill();
     if (before === null) {
-      this.#notify.ok(`Installed ${r.skill.name}`, r.skill.capabilities.length === 0 ? "It can only compute." : "It asks before it first does something.");
+      this.#notify.ok(`Installed ${r.skill.name}`, r.skill.capabilities.length === 0 ? "It needs no permissions." : "It asks before it uses a permission.");
       return r.skill;
     }
-    const waits = r.suspended === 0 ? "" : `${r.suspended === 1 ? "One right waits" : `${r.suspended} rights wait`} for your approval.`;
+    const waits = r.suspended === 0 ? "" : `${r.suspended === 1 ? "One permission awaits" : `${r.suspended} permissions await`} your approval.`;
     if (replaced) this.#notify.ok(`Saved ${r.skill.name} ${r.skill.version}`, waits);
     else this.#notify.undo(`Saved ${r.skill.name}`, () => this.#restore(before), waits);
     return r.skill;
@@ -152,7 +152,7 @@ export class WasmScreen {
         await this.list.page.reload();
         this.list.selectedId = skill.id;
       },
-      skill.capabilities.length === 0 ? "" : "Its rights are gone; it asks again.",
+      skill.capabilities.length === 0 ? "" : "Its permissions were removed. It asks again.",
     );
   }
 
@@ -161,7 +161,7 @@ export class WasmScreen {
     try {
       await this.#rpc.call("skills.sign_wasm", { skillId: skill.id });
       await this.#after(skill.id);
-      this.#notify.ok(`Signed ${skill.name}`, "It runs inside Helix from now on, until it changes.");
+      this.#notify.ok(`Signed ${skill.name}`, "It now runs inside Helix, until it changes.");
     } catch (e) {
       this.#notify.error(e, `${skill.name} was not signed`);
     }
@@ -172,7 +172,7 @@ export class WasmScreen {
     const id = await this.inspector.pendingFor(capability);
     if (id !== null) return this.prompt.show(id);
     if (this.inspector.error !== null) this.#notify.error(this.inspector.error);
-    else this.#notify.ok("Nothing waits for an answer yet", "Run the skill: it asks when it first needs this.");
+    else this.#notify.ok("Nothing is waiting for an answer", "Run the skill: it asks when it first needs this.");
   }
 
   async #after(id: string): Promise<void> {

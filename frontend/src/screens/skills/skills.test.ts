@@ -156,7 +156,7 @@ describe("the inspector", () => {
     await inspector.moreHistory();
     inspector.setStatus("failure");
     await until(() => inspector.history.data?.executions.every((e) => e.status === "failure") === true);
-    inspector.setTab("rights");
+    inspector.setTab("permissions");
     await until(() => inspector.held.data !== undefined);
     expect(inspector.held.data?.grants.map((g) => g.id)).toEqual(["g1"]);
     screen.stop();

@@ -4,24 +4,24 @@ import type { Completion, CompletionContext, CompletionResult } from "@codemirro
 const method = (label: string, detail: string, info: string): Completion => ({ label, type: "method", detail, info });
 
 const HELIX: Completion[] = [
-  method("fetch", "(url, options?)", "Asks a host that the tool may talk to. Needs network:https(host) or network:localhost(port)."),
+  method("fetch", "(url, options?)", "Sends a request to an allowed host. Needs network:https(host) or network:localhost(port)."),
   { label: "fs", type: "namespace", info: "Files: readText, list, writeText." },
-  { label: "state", type: "namespace", info: "What the tool remembers between runs: get, set, delete, keys." },
+  { label: "state", type: "namespace", info: "Values that the tool keeps between runs: get, set, delete, keys." },
   method("log", "(level?, message, fields?)", "Writes a line to the log of the run."),
-  method("secret", "(name)", "A placeholder for a secret. The value is put in only when a request goes to a host listed for it."),
-  method("tool", "(name, params)", "Runs another tool and gives its output. Needs tool(name)."),
+  method("secret", "(name)", "A placeholder for a secret. The value is inserted only in requests to its allowed hosts."),
+  method("tool", "(name, params)", "Runs another tool and returns its output. Needs tool(name)."),
 ];
 
 const FS: Completion[] = [
   method("readText", "(path)", "The text of a file, at most 4 MiB. Needs filesystem:read(path)."),
-  method("list", "(path)", "What a folder holds: name, size, isDir, modified. Needs filesystem:read(path)."),
+  method("list", "(path)", "The entries of a folder: name, size, isDir, modified. Needs filesystem:read(path)."),
   method("writeText", "(path, text)", "Writes a file in the tool's own folder. Needs filesystem:write and the permissive profile."),
 ];
 
 const STATE: Completion[] = [
   method("get", "(key)", "The value of a key, or null."),
-  method("set", "(key, value)", "Remembers a JSON value. Fails above the quota and leaves the old value."),
-  method("delete", "(key)", "Forgets a key."),
+  method("set", "(key, value)", "Stores a JSON value. Fails above the quota and keeps the old value."),
+  method("delete", "(key)", "Deletes a key."),
   method("keys", "()", "All keys."),
 ];
 
@@ -35,7 +35,7 @@ const RESPONSE: Completion[] = [
 ];
 
 const GLOBALS: Completion[] = [
-  { label: "helix", type: "variable", info: "The one door to the outside; each call is checked." },
+  { label: "helix", type: "variable", info: "Access to the outside. Every call is checked." },
   { label: "params", type: "variable", info: "The parameters of this run." },
   { label: "log", type: "function", detail: "(message)" },
   { label: "skillName", type: "variable", detail: "string" },

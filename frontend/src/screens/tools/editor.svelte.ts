@@ -160,7 +160,7 @@ export class ToolEditor {
   /** Errors that stop a save: what the backend found, and what can be seen here at once. */
   readonly errors = $derived.by<Problem[]>(() => {
     const out: Problem[] = [];
-    if (this.draft.name.trim() === "") out.push(problem("name", "Give the tool a name."));
+    if (this.draft.name.trim() === "") out.push(problem("name", "Enter a name."));
     else if (!/^[\p{L}\p{N} _.-]{1,64}$/u.test(this.draft.name.trim()))
       out.push(problem("name", "A name has 1 to 64 letters, digits, spaces or _ - ."));
     if (this.schemaError !== "") out.push(problem("parameters", this.schemaError));

@@ -76,10 +76,10 @@ export function describeFailure(errorClass: string | undefined, error: string | 
   const where = at === null ? {} : at.column === undefined ? { line: at.line } : { line: at.line, column: at.column };
   switch (errorClass) {
     case "compile":
-      return { title: "The code does not compile", text, hint: "Nothing ran. Fix the line and run again.", action: "code", ...where };
+      return { title: "The code doesn't compile", text, hint: "Nothing ran. Fix the line, then run it again.", action: "code", ...where };
     case "missing_export":
       return {
-        title: "There is nothing to run",
+        title: "Nothing to run",
         text: text || "The code has no entry.",
         hint: "Write export default function (params, helix) { … }.",
         action: "code",
@@ -90,7 +90,7 @@ export function describeFailure(errorClass: string | undefined, error: string | 
       return {
         title: "The tool crashed",
         text: text || "The engine stopped the tool.",
-        hint: "Often the code calls itself too deeply. The logs were kept.",
+        hint: "This is often caused by deep recursion. The logs were kept.",
         action: "code",
         ...where,
       };
@@ -110,7 +110,7 @@ export function describeFailure(errorClass: string | undefined, error: string | 
       };
     case "memory":
       return {
-        title: "The run needed too much memory",
+        title: "The run used too much memory",
         text: `Memory limit reached${sentence(of(mb(f.memoryUsedMb), mb(f.memoryLimitMb)))}`,
         hint: widen(f, "work on smaller pieces"),
         action: "profile",
@@ -118,17 +118,17 @@ export function describeFailure(errorClass: string | undefined, error: string | 
     case "output":
       return { title: "The result cannot be returned", text, hint: "A result must be plain JSON of at most 1 MiB. Return less, or a simpler value.", action: "code" };
     case "input":
-      return { title: "The parameters were not accepted", text, hint: "Nothing ran. Correct the parameters.", action: "params" };
+      return { title: "The input isn't valid", text, hint: "Nothing ran. Fix the input.", action: "params" };
     case "host_denied":
       return refused(text, f.details);
     case "denied":
-      return { title: "The run was refused", text, hint: "Nothing ran. Rights shows what is allowed and what still needs an answer.", action: "capabilities" };
+      return { title: "The run was denied", text, hint: "Nothing ran. See Permissions for what is allowed and what needs an answer.", action: "capabilities" };
     case "canceled":
-      return { title: "Canceled", text: "You stopped the run. What it logged was kept.", hint: "Run it again when you like.", action: "retry" };
+      return { title: "Canceled", text: "You stopped the run. Its log was kept.", hint: "Run it again at any time.", action: "retry" };
     case "unavailable":
-      return { title: "The run could not start", text, hint: "Nothing ran. Try again in a moment; Settings › Sandbox shows what is missing.", action: "wait" };
+      return { title: "The run couldn't start", text, hint: "Nothing ran. Try again in a moment; see Settings › Sandbox for what is missing.", action: "wait" };
     case "invalid":
-      return { title: "The parameters were not accepted", text, hint: "Nothing ran. Correct the parameters.", action: "params" };
+      return { title: "The input isn't valid", text, hint: "Nothing ran. Fix the input.", action: "params" };
     case "limit":
       return { title: "A limit was reached", text, hint: "Wait for other runs to end, then run again.", action: "wait" };
     default:
@@ -139,9 +139,9 @@ export function describeFailure(errorClass: string | undefined, error: string | 
 function refused(text: string, details: unknown): Failure {
   const reason = (details as { reason?: string } | null | undefined)?.reason;
   if (reason === "limit") return { title: "Too many requests", text, hint: "A run may make 1,000 calls to the host and 100 fetches. Ask for less in one run.", action: "code" };
-  if (reason === "address") return { title: "The address was refused", text, hint: "Private and local addresses are never reached, whatever was allowed.", action: "code" };
-  if (reason === "path") return { title: "The path was refused", text, hint: "Only files below an allowed folder can be read; links out of it are not followed.", action: "capabilities" };
-  return { title: "The tool was refused something", text, hint: "Allow it under Rights, or take the request out of the code.", action: "capabilities" };
+  if (reason === "address") return { title: "The address was blocked", text, hint: "Private and local addresses are always blocked.", action: "code" };
+  if (reason === "path") return { title: "The path was blocked", text, hint: "Only files below an allowed folder can be read; links out of it are not followed.", action: "capabilities" };
+  return { title: "The tool was denied access", text, hint: "Allow it under Permissions, or remove it from the code.", action: "capabilities" };
 }
 
 function mb(v: number | undefined): string {

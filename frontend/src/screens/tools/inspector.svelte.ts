@@ -6,7 +6,7 @@ import { ToolSharing } from "./sharing.svelte";
 import type { Approval, AuditEntry, Diff, HeldDenial, HeldGrant, Preview, Rights, StateEntry, Tool, UsageEntry, UsageSummary, VersionInfo } from "./types";
 
 /** The tabs of the inspector, in their order. */
-export const INSPECTOR_TABS = ["details", "rights", "history", "usage", "audit", "state", "sharing"] as const;
+export const INSPECTOR_TABS = ["details", "permissions", "history", "usage", "audit", "state", "sharing"] as const;
 export type InspectorTab = (typeof INSPECTOR_TABS)[number];
 
 const EVENTS_MS = 60;
@@ -39,7 +39,7 @@ interface Stored {
 }
 
 /**
- * Everything about the chosen tool. A tab is read when it is first looked at, and again
+ * Everything about the selected tool. A tab is read when it is first looked at, and again
  * when the backend says that something about it changed.
  */
 export class ToolInspector {
@@ -93,11 +93,11 @@ export class ToolInspector {
         if (e.toolId === this.id && !goesOn(e.state)) this.#soon("tool", "usage", "audit", "state");
       }),
       this.#rpc.on("tools.suspended", (e) => {
-        if (e.toolId === this.id) this.#soon("tool", "rights", "history");
+        if (e.toolId === this.id) this.#soon("tool", "permissions", "history");
       }),
-      this.#rpc.on("approvals.changed", () => this.#soon("rights")),
+      this.#rpc.on("approvals.changed", () => this.#soon("permissions")),
       this.#rpc.on("permissions.changed", (e) => {
-        if (e.subjectId === this.id || !e.subjectId) this.#soon("rights");
+        if (e.subjectId === this.id || !e.subjectId) this.#soon("permissions");
       }),
       this.#rpc.onReload(() => this.#soon("tool", ...INSPECTOR_TABS)),
     );
@@ -142,8 +142,8 @@ export class ToolInspector {
   async readTab(tab: InspectorTab): Promise<void> {
     switch (tab) {
       case "details":
-      case "rights":
-        await Promise.all([this.readRights(), ...(tab === "rights" ? [this.readPreview(), this.readHeld()] : [])]);
+      case "permissions":
+        await Promise.all([this.readRights(), ...(tab === "permissions" ? [this.readPreview(), this.readHeld()] : [])]);
         return;
       case "history":
         return this.readVersions();
@@ -384,10 +384,10 @@ export class ToolInspector {
   async revoke(grantId: string): Promise<(() => Promise<void>) | null> {
     const r = await this.#act(() => this.#rpc.call("permissions.revoke", { grantId }));
     if (r === null) return null;
-    void this.readTab("rights");
+    void this.readTab("permissions");
     return async () => {
       await this.#rpc.call("permissions.revoke", { undoToken: r.undoToken });
-      await this.readTab("rights");
+      await this.readTab("permissions");
     };
   }
 
@@ -423,8 +423,8 @@ function changedTabs(kind: string): InspectorTab[] {
     case "unshared":
       return ["sharing"];
     case "updated":
-      return ["history", "rights", "details"];
+      return ["history", "permissions", "details"];
     default:
-      return ["rights", "details"];
+      return ["permissions", "details"];
   }
 }

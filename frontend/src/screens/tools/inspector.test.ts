@@ -129,7 +129,7 @@ describe("the inspector", () => {
   it("shows rights that are in force, revokes one and gives it back", async () => {
     const { rpc, inspector } = setup();
     inspector.show("t1");
-    inspector.setTab("rights");
+    inspector.setTab("permissions");
     await until(() => inspector.held.data !== undefined && inspector.preview.data !== undefined);
     expect(inspector.held.data?.grants.map((g) => g.id)).toEqual(["g1"]);
     const undo = await inspector.revoke("g1");

@@ -16,8 +16,8 @@ export interface ProfileInfo {
 }
 
 export const PROFILES: readonly ProfileInfo[] = [
-  { name: "strict", label: "Strict", text: "Computes, remembers, runs other tools. No files, no network.", limits: { wallMs: 10_000, cpuMs: 10_000, memoryMb: 64 } },
-  { name: "standard", label: "Standard", text: "Also reads files and talks to hosts that you allow.", limits: { wallMs: 30_000, cpuMs: 10_000, memoryMb: 128 } },
+  { name: "strict", label: "Strict", text: "Computes, keeps state, runs other tools. No files, no network.", limits: { wallMs: 10_000, cpuMs: 10_000, memoryMb: 64 } },
+  { name: "standard", label: "Standard", text: "Also reads files and connects to hosts that you allow.", limits: { wallMs: 30_000, cpuMs: 10_000, memoryMb: 128 } },
   { name: "permissive", label: "Permissive", text: "Also writes files in its own folder, and has more time and memory.", limits: { wallMs: 60_000, cpuMs: 10_000, memoryMb: 256 } },
 ];
 

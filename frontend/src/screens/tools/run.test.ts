@@ -107,7 +107,7 @@ describe("a run", () => {
     rpc.failNext("tools.execute_custom", new RpcError({ message: "not allowed", kind: "denied", details: { pendingApprovalId: "p1" } }));
     await run.start(target, {});
     expect(run.pendingApprovalId).toBe("p1");
-    expect(run.failure?.title).toBe("The run was refused");
+    expect(run.failure?.title).toBe("The run was denied");
     const again = setup();
     const p = again.run.start(target, {});
     await until(() => again.rpc.calls.length === 1);

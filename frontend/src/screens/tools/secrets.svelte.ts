@@ -34,7 +34,7 @@ export class ToolSecrets {
   readonly problem = $derived.by(() => {
     if (!/^[A-Za-z0-9_.-]{1,64}$/.test(this.name.trim())) return "A name has letters, digits and _ . -";
     if (this.value === "") return "Paste the value.";
-    if (this.hostList.length === 0) return "Name at least one host that may receive it.";
+    if (this.hostList.length === 0) return "Enter at least one allowed host.";
     for (const h of this.hostList) {
       const p = resourceProblem("network:https", h);
       if (p !== null) return `${h}: ${p}`;

@@ -151,6 +151,6 @@ describe("secrets", () => {
     s.value = "x";
     expect(s.problem).toContain("host");
     s.hosts = "*";
-    expect(s.problem).toContain("too wide");
+    expect(s.problem).toContain("every host");
   });
 });

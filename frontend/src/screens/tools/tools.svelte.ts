@@ -70,7 +70,7 @@ export class ToolsScreen {
       if (run === undefined) return;
       run.resumed();
       if (a.runId !== "") void run.follow(a.runId);
-      void this.inspector.readTab("rights");
+      void this.inspector.readTab("permissions");
     });
   }
 
@@ -222,10 +222,10 @@ export class ToolsScreen {
       this.list.setTab("mine");
       await this.list.reload();
       this.list.select(tool.id);
-      this.#notify.ok(`Made ${tool.name}`, "The copy has no rights yet; it asks when it needs one.");
+      this.#notify.ok(`Created ${tool.name}`, "The copy has no permissions yet. It asks when it needs one.");
       return tool;
     } catch (e) {
-      this.#notify.error(e, "The tool was not cloned");
+      this.#notify.error(e, "Couldn't clone the tool");
       return null;
     }
   }
@@ -236,7 +236,7 @@ export class ToolsScreen {
       if (this.inspector.id === toolId) this.inspector.tool.data = tool;
       void this.list.reload();
     } catch (e) {
-      this.#notify.error(e, enabled ? "The tool was not enabled" : "The tool was not disabled");
+      this.#notify.error(e, enabled ? "Couldn't enable the tool" : "Couldn't disable the tool");
     }
   }
 
@@ -251,10 +251,10 @@ export class ToolsScreen {
         const { bundle } = await this.#rpc.call("tools.export", { toolIds: [...toolIds] });
         this.#save(file, JSON.stringify(bundle, null, 2) + "\n");
       }
-      this.#notify.ok(this.#pick ? "Saved the tool" : `Saved ${file}`, "Without secrets, state and history of runs.");
+      this.#notify.ok(this.#pick ? "Saved the tool" : `Saved ${file}`, "Without secrets, state and run history.");
       return true;
     } catch (e) {
-      this.#notify.error(e, "The tool was not exported");
+      this.#notify.error(e, "Couldn't export the tool");
       return false;
     }
   }
@@ -266,9 +266,9 @@ export class ToolsScreen {
       const pick = this.#pick;
       const r = await unlessTaken("Export the activity log", (title) => pick(title, "helix-audit.jsonl"), (path) => this.#rpc.call("audit.export", { path }));
       if (r === null) return;
-      this.#notify.ok(`Exported ${r.entries === 1 ? "one entry" : `${r.entries} entries`}`, "The whole log, which can be checked without Helix.");
+      this.#notify.ok(`Exported ${r.entries === 1 ? "one entry" : `${r.entries} entries`}`, "The log can be verified without Helix.");
     } catch (e) {
-      this.#notify.error(e, "The log was not exported");
+      this.#notify.error(e, "Couldn't export the log");
     }
   }
 
@@ -277,7 +277,7 @@ export class ToolsScreen {
     try {
       return (await this.#rpc.call("tools.get", { toolId })).tool.code;
     } catch (e) {
-      this.#notify.error(e, "The code could not be read");
+      this.#notify.error(e, "Couldn't load the code");
       return null;
     }
   }
@@ -286,7 +286,7 @@ export class ToolsScreen {
   async clearState(key?: string): Promise<void> {
     const undo = await this.inspector.clearState(key);
     if (undo === null) {
-      if (this.inspector.error !== null) this.#notify.error(this.inspector.error, "The state was not cleared");
+      if (this.inspector.error !== null) this.#notify.error(this.inspector.error, "Couldn't clear the state");
       return;
     }
     this.#notify.undo(key === undefined ? "Cleared the tool’s state" : `Cleared ${key}`, undo);
@@ -297,7 +297,7 @@ export class ToolsScreen {
     const before = this.inspector.tool.data?.version;
     const done = await this.inspector.rollback(version);
     if (done === null) {
-      if (this.inspector.error !== null) this.#notify.error(this.inspector.error, "The tool was not rolled back");
+      if (this.inspector.error !== null) this.#notify.error(this.inspector.error, "Couldn't roll back the tool");
       return;
     }
     const held = done.suspended;
@@ -306,7 +306,7 @@ export class ToolsScreen {
       async () => {
         if (before !== undefined) await this.inspector.rollback(before);
       },
-      held === 0 ? `It is now version ${done.tool.version}.` : `It is now version ${done.tool.version}. ${held === 1 ? "One right waits" : `${held} rights wait`} for your approval.`,
+      held === 0 ? `It is now version ${done.tool.version}.` : `It is now version ${done.tool.version}. ${held === 1 ? "One permission awaits" : `${held} permissions await`} your approval.`,
     );
   }
 
@@ -318,7 +318,7 @@ export class ToolsScreen {
       return;
     }
     if (this.inspector.error !== null) this.#notify.error(this.inspector.error);
-    else this.#notify.ok("Nothing waits for an answer yet", "Run the tool: it asks when it first needs this.");
+    else this.#notify.ok("Nothing is waiting for an answer", "Run the tool: it asks when it first needs this.");
   }
 }
 
@@ -327,7 +327,7 @@ export class ToolsScreen {
  * name is asked for. Null when the user cancels.
  */
 async function unlessTaken<T>(title: string, pick: (title: string) => Promise<string>, write: (path: string) => Promise<T>): Promise<T | null> {
-  for (let asked = title; ; asked = "There is a file of this name already. Choose another name.") {
+  for (let asked = title; ; asked = "A file with this name already exists. Choose another name.") {
     const path = await pick(asked);
     if (path === "") return null;
     try {

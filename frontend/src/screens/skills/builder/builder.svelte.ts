@@ -96,7 +96,7 @@ export class SkillBuilder {
 
   readonly errors = $derived.by<readonly Problem[]>(() => {
     const out: Problem[] = [];
-    if (this.draft.skill.name.trim() === "") out.push({ path: "name", code: "missing", message: "Give the skill a name." });
+    if (this.draft.skill.name.trim() === "") out.push({ path: "name", code: "missing", message: "Name the skill." });
     for (const e of this.validation?.errors ?? []) if (e.path !== "name" || out.length === 0) out.push(e);
     return out;
   });
@@ -242,14 +242,14 @@ export class SkillBuilder {
     const before = this.draft.skill;
     const base = this.base;
     this.#store.removeItem(key(base?.skillId ?? null));
-    this.draft.change("Discard the unsaved work", base === null ? emptySkill() : skillOf(this.stored.data ?? base), null);
+    this.draft.change("Discard unsaved changes", base === null ? emptySkill() : skillOf(this.stored.data ?? base), null);
     if (this.stored.data) this.base = this.stored.data;
     this.newerVersion = "";
     this.recovered = false;
     this.brokenText = null;
     this.changed();
     return () => {
-      this.draft.change("Take the unsaved work back", before, null);
+      this.draft.change("Restore unsaved changes", before, null);
       this.changed();
     };
   }
@@ -276,7 +276,7 @@ export class SkillBuilder {
     const to = this.standard;
     if (to === null) return;
     const { steps, inputSchema, outputMapping } = to;
-    this.draft.change("Write it in the standard form", { ...this.draft.skill, steps, ...(inputSchema === undefined ? {} : { inputSchema }), ...(outputMapping === undefined ? {} : { outputMapping }) });
+    this.draft.change("Convert to the standard format", { ...this.draft.skill, steps, ...(inputSchema === undefined ? {} : { inputSchema }), ...(outputMapping === undefined ? {} : { outputMapping }) });
     this.changed(0);
   }
 
@@ -385,7 +385,7 @@ export class SkillBuilder {
     this.newerVersion = "";
     const skill = skillOf(theirs);
     this.#original = textOf(skill);
-    this.draft.change("Take the stored version", skill, null);
+    this.draft.change("Use the stored version", skill, null);
     this.changed();
   }
 

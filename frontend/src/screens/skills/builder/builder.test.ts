@@ -51,13 +51,13 @@ describe("the builder", () => {
   afterEach(() => vi.useRealTimers());
 
   it("opens a skill, checks it and marks its steps", async () => {
-    errors = [{ path: "steps[0].inputMapping.url", code: "bad_parameter", message: "It is required.", stepId: "get" }];
+    errors = [{ path: "steps[0].inputMapping.url", code: "bad_parameter", message: "Required.", stepId: "get" }];
     const b = new SkillBuilder(fakeRpc(handlers()), store());
     await b.open(ID);
     await vi.advanceTimersByTimeAsync(10);
     expect(b.dirty).toBe(false);
     expect(b.marks.get("steps[0]")).toEqual({ errors: 1, warnings: 1 });
-    expect(b.problemsAt("steps[0].inputMapping").error).toBe("It is required.");
+    expect(b.problemsAt("steps[0].inputMapping").error).toBe("Required.");
     expect([b.refuses("steps[0]", "url"), b.refuses("steps[0]", "ur"), b.refuses("steps[1]", "url")]).toEqual([true, false, false]);
     expect(b.entryOf(b.draft.skill.steps[0]!)?.name).toBe("Fetch");
   });

@@ -50,7 +50,7 @@ export function stepOf(kind: "branch" | "map" | "approval" | "transform", taken:
     case "map":
       return { stepId: id, toolType: kind, items: "", steps: [] };
     case "approval":
-      return { stepId: id, toolType: kind, title: "Go on?" };
+      return { stepId: id, toolType: kind, title: "Continue?" };
     case "transform":
       return { stepId: id, toolType: kind, value: {} };
   }

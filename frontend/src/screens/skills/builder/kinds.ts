@@ -27,7 +27,7 @@ const KINDS: Record<string, Kind> = {
   builtin: { title: "Built-in", group: "Built-in", icon: Zap as unknown as Icon },
   mcp: { title: "MCP tool", group: "MCP tools", icon: Plug as unknown as Icon },
   skill: { title: "Skill", group: "Skills", icon: Blocks as unknown as Icon },
-  wasm: { title: "WASM tool", group: "WASM skills", icon: Binary as unknown as Icon },
+  wasm: { title: "WASM tool", group: "WASM tools", icon: Binary as unknown as Icon },
   branch: { title: "Branch", group: "Flow", icon: Split as unknown as Icon },
   map: { title: "For each", group: "Flow", icon: Repeat as unknown as Icon },
   approval: { title: "Approval", group: "Flow", icon: Hand as unknown as Icon },
@@ -38,10 +38,10 @@ export const kindOf = (toolType: string): Kind => KINDS[toolType] ?? { title: to
 
 /** What the steps that call nothing are for. */
 export const FLOW = [
-  { kind: "branch", text: "Take one of several ways, by conditions" },
+  { kind: "branch", text: "Choose a path by condition" },
   { kind: "map", text: "Run steps for each item of a list" },
-  { kind: "approval", text: "Wait until a person agrees" },
-  { kind: "transform", text: "Make a value out of others" },
+  { kind: "approval", text: "Wait for a person's approval" },
+  { kind: "transform", text: "Compute a value from others" },
 ] as const;
 
 /** The line under the id of a step. */
@@ -57,7 +57,7 @@ export function summary(s: Step): string {
     case "transform":
       return "Transform";
     default:
-      return s.toolName || s.toolId || "Choose what it calls";
+      return s.toolName || s.toolId || "Choose a target";
   }
 }
 
@@ -75,7 +75,7 @@ export function tierOf(tier: string): { label: string; tone: "neutral" | "info" 
     case "privileged":
       return { label: "Privileged", tone: "danger" };
     default:
-      return { label: "Changes things", tone: "info" };
+      return { label: "Can change data", tone: "info" };
   }
 }
 
@@ -85,9 +85,9 @@ export function policyOf(s: Step): string {
     case "retry":
       return `Retries ${s.maxRetries ?? 1}×`;
     case "skip":
-      return "Skipped when it fails";
+      return "Skipped on failure";
     case "continue":
-      return "Goes on when it fails";
+      return "Continues on failure";
     default:
       return "";
   }

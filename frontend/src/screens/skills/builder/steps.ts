@@ -142,10 +142,10 @@ export function newId(name: string, taken: ReadonlySet<string>): string {
 
 /** Why a step cannot have this id; empty when it can. */
 export function idProblem(id: string, others: ReadonlySet<string>): string {
-  if (id === "") return "Give the step an id.";
+  if (id === "") return "Enter a step ID.";
   if (!/^[A-Za-z_][A-Za-z0-9_-]{0,63}$/.test(id)) return "Letters, digits, _ and -, not starting with a digit.";
   if (RESERVED.has(id)) return `${id} is reserved.`;
-  if (others.has(id)) return "Another step has this id.";
+  if (others.has(id)) return "Another step has this ID.";
   return "";
 }
 
@@ -284,7 +284,7 @@ export function neighbour(skill: Skill, path: string | null, key: "up" | "down" 
   return ownerOf(list);
 }
 
-/** What a step may use, and whether it may be absent because a step is skipped. */
+/** What a step may use, and whether it optional because a step is skipped. */
 export interface Scope {
   /** Steps that have run when this place is reached: id → may have been skipped. */
   steps: ReadonlyMap<string, { path: string; step: Step; maybe: boolean }>;

@@ -116,7 +116,7 @@ export class CompositeScreen {
     const start = this.startOf(skill.skillId);
     const result = await start.rehearse(skill, run.input, run.executionId);
     if (result === null) {
-      if (start.error) this.#notify.error(start.error, "The dry run did not begin");
+      if (start.error) this.#notify.error(start.error, "Couldn't start the dry run");
       return null;
     }
     this.#keep(RunFeed.ofResult(result, { skillName: skill.name, version: skill.version, versionId: skill.versionId, skill: { steps: skill.steps }, createdAt: new Date().toISOString() }));
@@ -139,7 +139,7 @@ export class CompositeScreen {
     try {
       return (await this.#rpc.call("skills.get_execution", { executionId })).skillId ?? null;
     } catch (e) {
-      this.#notify.error(e, "The run could not be opened");
+      this.#notify.error(e, "Couldn't open the run");
       return null;
     }
   }
@@ -190,7 +190,7 @@ export class CompositeScreen {
     try {
       const copy = await this.#rpc.call("skills.clone_composite", { skillId: skill.skillId });
       await this.list.page.reload();
-      this.#notify.ok(`Made ${copy.name}`, "Disabled until you enable it.");
+      this.#notify.ok(`Created ${copy.name}`, "Disabled until you enable it.");
       return copy;
     } catch (e) {
       this.#notify.error(e, `${skill.name} was not copied`);
@@ -206,7 +206,7 @@ export class CompositeScreen {
     start.text = JSON.stringify(t.sampleInput ?? {}, null, 2);
     if (typeof t.sampleInput === "object" && t.sampleInput !== null && !Array.isArray(t.sampleInput)) start.params = { ...(t.sampleInput as Record<string, unknown>) };
     await this.list.page.reload();
-    this.#notify.ok(`Made ${skill.name}`, t.tools.length === 0 ? "" : `With ${t.tools.length === 1 ? "the tool" : "the tools"} ${t.tools.join(", ")}.`);
+    this.#notify.ok(`Created ${skill.name}`, t.tools.length === 0 ? "" : `With ${t.tools.length === 1 ? "the tool" : "the tools"} ${t.tools.join(", ")}.`);
     return skill;
   }
 
@@ -234,7 +234,7 @@ export class CompositeScreen {
     try {
       await this.inspector.history.pin(run, pinned);
     } catch (e) {
-      this.#notify.error(e, pinned ? "The run is not kept" : "The run is still kept");
+      this.#notify.error(e, pinned ? "The run is no longer pinned" : "The run is still pinned");
     }
   }
 

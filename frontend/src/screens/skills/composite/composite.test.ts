@@ -264,12 +264,12 @@ describe("the history", () => {
     const { history } = screen.inspector;
     history.show("s1");
     await history.read();
-    screen.purge(null, "all runs that have ended");
+    screen.purge(null, "all finished runs");
     expect(history.items).toHaveLength(0);
     expect(rpc.sent("skills.purge_history")).toEqual([]);
     later().revert();
     expect(history.items).toHaveLength(50);
-    screen.purge(null, "all runs that have ended");
+    screen.purge(null, "all finished runs");
     await later().commit();
     expect(rpc.sent("skills.purge_history")).toEqual([{ skillId: "s1" }]);
     expect(history.items.map((e) => e.pinned)).toEqual([true]);
@@ -312,7 +312,7 @@ describe("sharing", () => {
     expect((await screen.use(template))?.skillId).toBe("s5");
     expect(screen.templates.open).toBe(false);
     expect(screen.startOf("s5").params).toEqual({ text: "a" });
-    expect(said.at(-1)).toBe("Made Digest");
+    expect(said.at(-1)).toBe("Created Digest");
     screen.stop();
   });
 

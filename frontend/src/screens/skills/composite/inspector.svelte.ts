@@ -34,14 +34,14 @@ export class CompositeInspector {
     if (this.#offs.length > 0) return;
     this.#offs.push(
       this.#rpc.on("skills.changed", (e) => {
-        if (e.skillId === this.id) this.#again(...(e.change === "used" ? ["skill"] : ["skill", "rights", "versions"]));
+        if (e.skillId === this.id) this.#again(...(e.change === "used" ? ["skill"] : ["skill", "permissions", "versions"]));
       }),
       this.#rpc.on("skills.run_event", (e) => {
         if (e.type === "run.finished" || e.type === "run.waiting" || e.type === "run.created") this.#again("skill", "history");
       }),
-      this.#rpc.on("permissions.changed", () => this.#again("rights")),
-      this.#rpc.on("tools.changed", () => this.#again("rights")),
-      this.#rpc.onReload(() => this.#again("skill", "rights", "versions", "history")),
+      this.#rpc.on("permissions.changed", () => this.#again("permissions")),
+      this.#rpc.on("tools.changed", () => this.#again("permissions")),
+      this.#rpc.onReload(() => this.#again("skill", "permissions", "versions", "history")),
     );
   }
 
@@ -90,7 +90,7 @@ export class CompositeInspector {
       this.#stale = new Set();
       if (this.id === null) return;
       if (stale.has("skill")) void this.readSkill();
-      if (stale.has("rights")) this.tab === "run" || this.tab === "details" ? void this.readRights() : (this.rights.data = undefined);
+      if (stale.has("permissions")) this.tab === "run" || this.tab === "details" ? void this.readRights() : (this.rights.data = undefined);
       if (stale.has("versions")) this.tab === "versions" ? void this.readVersions() : (this.versions.data = undefined);
       if (stale.has("history")) this.tab === "history" ? void this.history.read() : (this.history.loaded = false);
     }, 80);

@@ -290,7 +290,7 @@ export class Journal {
       this.#shut(row, at, "ok");
       row.status = "running";
     } else if (decision === "decline") fail("denied", "it was declined");
-    else if (decision === "fail") row.asked === "unknown_outcome" ? fail("internal", "nobody knows whether it happened") : fail("denied", "it was not allowed");
+    else if (decision === "fail") row.asked === "unknown_outcome" ? fail("internal", "its outcome is unknown") : fail("denied", "it wasn't allowed");
     else if (decision === "timeout" && row.asked !== "timer") fail("timeout", "nobody answered in time");
     else {
       this.#shut(row, at, "ok");

@@ -29,7 +29,7 @@ export class SkillImport {
     const r = this.review;
     if (r === null) return "Choose a file first";
     if (r.errors.length > 0) return "The file has problems";
-    if (r.action === "skipped") return "A skill of that name exists, and it is to be left out";
+    if (r.action === "skipped") return "A skill with that name exists, and it is set to be skipped";
     return "";
   });
   /** What the button says: it names what happens. */

@@ -16,7 +16,7 @@ export class RunStart {
   /** Of a dry run: what the last run gave is used again. */
   fromLast = $state(true);
   busy = $state(false);
-  /** The run was refused, so nothing ran. */
+  /** The run was denied, so nothing ran. */
   error = $state.raw<RpcError | null>(null);
   /** The run that was started last. */
   lastId = $state<string | null>(null);

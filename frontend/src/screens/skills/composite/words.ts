@@ -1,10 +1,10 @@
 /** Words about composite skills, their steps and their runs. */
 
 const statuses: Record<string, string> = {
-  pending: "Not begun",
+  pending: "Not started",
   queued: "Queued",
   running: "Running",
-  retrying: "Trying again",
+  retrying: "Retrying",
   waiting: "Waiting",
   completed: "Completed",
   failed: "Failed",
@@ -47,9 +47,9 @@ export const tierWord = (tier: string): string => tiers[tier] ?? tier;
 
 const reasons: Record<string, string> = {
   condition: "Its condition was false.",
-  branch: "Another arm was taken.",
-  error: "It failed, and the skill goes on without it.",
-  reused: "Taken over from an earlier run.",
+  branch: "Another branch ran.",
+  error: "It failed, and the skill continued without it.",
+  reused: "Reused from an earlier run.",
 };
 
 /** Why a step was skipped. */
@@ -65,7 +65,7 @@ const origins: Record<string, string> = { edit: "Edited", import: "Imported", ro
 /** How a version came to be. */
 export const versionOrigin = (origin: string): string => origins[origin] ?? origin;
 
-const sources: Record<string, string> = { mock: "an answer given for it", recorded: "what an earlier run gave", real: "a real call that only reads", schema: "made up from its schema" };
+const sources: Record<string, string> = { mock: "a mock", recorded: "an earlier run", real: "a real call that only reads", schema: "generated from its schema" };
 
 /** Where a dry run took a step's result from. */
 export const sourceWord = (source: string): string => sources[source] ?? source;
