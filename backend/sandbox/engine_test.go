@@ -33,7 +33,7 @@ func artefactFiles(t *testing.T) fstest.MapFS {
 
 func TestArtefactsMissing(t *testing.T) {
 	t.Parallel()
-	e, err := open(context.Background(), Options{}, fstest.MapFS{"README.txt": {Data: []byte("x")}})
+	e, err := open(context.Background(), Options{WorkerCommand: childCommand}, fstest.MapFS{"README.txt": {Data: []byte("x")}})
 	if !fault.Is(err, fault.Unavailable) || !strings.Contains(err.Error(), "engine artefacts missing, run make engines") {
 		t.Fatalf("Open = %v", err)
 	}
@@ -78,7 +78,7 @@ func TestArtefactsDamaged(t *testing.T) {
 	} {
 		m := artefactFiles(t)
 		damage(m)
-		e, err := open(context.Background(), Options{}, m)
+		e, err := open(context.Background(), Options{WorkerCommand: childCommand}, m)
 		if !fault.Is(err, fault.Unavailable) || !strings.Contains(err.Error(), "make engines") || e.Close() != nil {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -86,7 +86,7 @@ func TestArtefactsDamaged(t *testing.T) {
 	// The compiling world is read when it is first needed.
 	m := artefactFiles(t)
 	m["compile.snap"] = m["run.snap"]
-	e, err := open(context.Background(), Options{CacheDir: sharedCache}, m)
+	e, err := open(context.Background(), Options{WorkerCommand: childCommand, CacheDir: sharedCache}, m)
 	if err != nil && cpuMeter == "thread" { // elsewhere it is needed at once, to calibrate
 		t.Fatal(err)
 	}
@@ -110,7 +110,7 @@ func mustRun(t *testing.T, e *Engine, text, want string) {
 
 func openWithCache(t *testing.T, dir string) *Engine {
 	t.Helper()
-	e, err := Open(context.Background(), Options{CacheDir: dir})
+	e, err := Open(context.Background(), Options{WorkerCommand: childCommand, CacheDir: dir})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -256,7 +256,7 @@ func TestThousandRunsLeaveNothing(t *testing.T) {
 	if testing.Short() || raceEnabled {
 		n = 30
 	}
-	e, err := Open(context.Background(), Options{Idle: 2, CacheDir: sharedCache})
+	e, err := Open(context.Background(), Options{WorkerCommand: childCommand, Idle: 2, CacheDir: sharedCache})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -295,7 +295,7 @@ func TestThousandRunsLeaveNothing(t *testing.T) {
 
 func TestCloseWaitsForRuns(t *testing.T) {
 	t.Parallel()
-	e, err := Open(context.Background(), Options{Idle: -1, CacheDir: sharedCache})
+	e, err := Open(context.Background(), Options{WorkerCommand: childCommand, Idle: -1, CacheDir: sharedCache})
 	if err != nil {
 		t.Fatal(err)
 	}

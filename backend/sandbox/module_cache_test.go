@@ -19,7 +19,7 @@ import (
 // cacheEngine opens an engine on a cache folder that already has the JavaScript engine's code.
 func cacheEngine(t testing.TB, dir string) *Engine {
 	t.Helper()
-	e, err := Open(context.Background(), Options{Workers: 2, CacheDir: dir})
+	e, err := Open(context.Background(), Options{WorkerCommand: childCommand, Workers: 2, CacheDir: dir})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -162,7 +162,7 @@ func TestWithoutCache(t *testing.T) {
 	testkit.SkipRaced(t, "compiles much, and one thing after the other")
 	t.Parallel()
 	wasm := textModule(t, ``, `(call $number (i32.const 6))`)
-	e, err := Open(context.Background(), Options{Workers: 1, Tier1: Tier1Off})
+	e, err := Open(context.Background(), Options{Workers: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -191,7 +191,7 @@ func TestWithoutCache(t *testing.T) {
 func TestCompileEnds(t *testing.T) {
 	t.Parallel()
 	wasm := fromGo(t, "program")
-	e, err := Open(context.Background(), Options{Workers: 1, Tier1: Tier1Off, CacheDir: sharedCache})
+	e, err := Open(context.Background(), Options{Workers: 1, CacheDir: sharedCache})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -245,7 +245,7 @@ func BenchmarkCompileGo(b *testing.B) {
 	b.Logf("%d bytes", len(wasm))
 	b.Run("new", func(b *testing.B) {
 		for b.Loop() {
-			e, err := Open(context.Background(), Options{Workers: 1, Tier1: Tier1Off})
+			e, err := Open(context.Background(), Options{Workers: 1})
 			if err != nil {
 				b.Fatal(err)
 			}
@@ -258,7 +258,7 @@ func BenchmarkCompileGo(b *testing.B) {
 	b.Run("cached", func(b *testing.B) {
 		mustCompile(b, shared, wasm)
 		for b.Loop() {
-			e, err := Open(context.Background(), Options{Workers: 1, Tier1: Tier1Off, CacheDir: sharedCache})
+			e, err := Open(context.Background(), Options{Workers: 1, CacheDir: sharedCache})
 			if err != nil {
 				b.Fatal(err)
 			}
