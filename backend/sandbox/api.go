@@ -11,7 +11,7 @@ type Options struct {
 	// CacheDir keeps compiled engine code between starts. It must belong to the user with
 	// mode 0700, else it is not used and Status says why. Empty: no disk cache.
 	CacheDir string
-	Workers  int // runs at a time; 0: 2 × cores, between 2 and 16
+	Workers  int // runs at a time, not counting half as many more that the queue may add; 0: 2 × cores, between 2 and 16
 	Queue    int // runs that may wait for a worker; 0: 256
 	Idle     int // prepared instances kept ready; 0: 4, negative: none
 	// WorkerCommand starts the child of tier t1: what ServeWorker returned. nil: no code runs

@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
-	"sync"
 	"testing"
 	"testing/fstest"
 	"time"
@@ -335,60 +334,6 @@ func TestCloseWaitsForRuns(t *testing.T) {
 	}
 	if err := errors.Join(<-closed, e.Close()); err != nil {
 		t.Error(err)
-	}
-}
-
-func TestQueue(t *testing.T) {
-	t.Parallel()
-	q := newQueue(1, 4)
-	ctx := context.Background()
-	if err := q.acquire(ctx, "a"); err != nil {
-		t.Fatal(err)
-	}
-	var mu sync.Mutex
-	var order []string
-	var wg sync.WaitGroup
-	wait := func(ctx context.Context, user, name string, place int) {
-		wg.Add(1)
-		go func() {
-			defer wg.Done()
-			if err := q.acquire(ctx, user); err != nil {
-				return
-			}
-			mu.Lock()
-			order = append(order, name)
-			mu.Unlock()
-			q.release()
-		}()
-		for { // until it stands in line
-			if _, n := q.counts(); n == place {
-				return
-			}
-			runtime.Gosched()
-		}
-	}
-	wait(ctx, "a", "a1", 1)
-	wait(ctx, "a", "a2", 2)
-	wait(ctx, "b", "b1", 3)
-	gone, cancel := context.WithCancel(ctx)
-	wait(gone, "c", "c1", 4)
-	if err := q.acquire(ctx, "d"); err == nil || err.Class != ClassUnavailable {
-		t.Errorf("a full queue gives %v", err)
-	}
-	cancel()
-	for {
-		if _, n := q.counts(); n == 3 {
-			break
-		}
-		runtime.Gosched()
-	}
-	q.release()
-	wg.Wait()
-	if got := strings.Join(order, " "); got != "a1 b1 a2" {
-		t.Errorf("order = %s, want users in turn", got)
-	}
-	if busy, n := q.counts(); busy != 0 || n != 0 || len(q.lines) != 0 || len(q.users) != 0 {
-		t.Errorf("left: %d busy, %d waiting", busy, n)
 	}
 }
 
