@@ -27,6 +27,7 @@ const (
 // levels places each package. A new package needs a line here.
 var levels = map[string]int{
 	"backend/duration":                     foundation,
+	"backend/lru":                          foundation,
 	"backend/fault":                        foundation,
 	"backend/picks":                        foundation,
 	"backend/pause":                        foundation,

@@ -355,28 +355,6 @@ func TestProgramsAreKept(t *testing.T) {
 	if a != b {
 		t.Error("the same text was compiled twice")
 	}
-	has := func(l *lru[[]byte], key byte) bool { _, ok := l.get([32]byte{key}); return ok }
-	length := func(b []byte) int64 { return int64(len(b)) }
-	l := newLRU(2, 100, length)
-	for i := range byte(3) {
-		l.add([32]byte{i}, nil)
-		l.get([32]byte{0})
-	}
-	if !has(l, 0) || has(l, 1) || !has(l, 2) || l.order.Len() != 2 {
-		t.Error("the one used longest ago should be gone")
-	}
-	large := newLRU(256, 100, length)
-	for i := range byte(10) {
-		large.add([32]byte{i}, make([]byte, 25))
-		large.add([32]byte{i}, make([]byte, 99)) // the first one stays
-	}
-	if large.order.Len() != 4 || large.bytes != 100 || !has(large, 9) || has(large, 5) {
-		t.Errorf("%d entries of %d bytes are kept", large.order.Len(), large.bytes)
-	}
-	large.add([32]byte{99}, make([]byte, 1000))
-	if large.order.Len() != 1 || !has(large, 99) {
-		t.Error("one that is too large should be alone")
-	}
 }
 
 func TestErrorKinds(t *testing.T) {

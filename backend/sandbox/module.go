@@ -91,7 +91,7 @@ func (e *Engine) CompileWASM(ctx context.Context, wasm []byte) (*Module, error) 
 
 func (s *modules) compile(ctx context.Context, e *Engine, wasm []byte) (*Module, *Error) {
 	key := hashOf(wasm)
-	if m, ok := s.kept.get(key); ok {
+	if m, ok := s.kept.Get(key); ok {
 		return m, nil
 	}
 	select { // one at a time: compiling already uses two cores
@@ -100,7 +100,7 @@ func (s *modules) compile(ctx context.Context, e *Engine, wasm []byte) (*Module,
 	case <-ctx.Done():
 		return nil, contextError(ctx)
 	}
-	if m, ok := s.kept.get(key); ok {
+	if m, ok := s.kept.Get(key); ok {
 		return m, nil
 	}
 	if err := s.open(e); err != nil {
@@ -123,7 +123,7 @@ func (s *modules) compile(ctx context.Context, e *Engine, wasm []byte) (*Module,
 		}
 		s.store(e, key, p)
 	}
-	s.kept.add(key, m)
+	s.kept.Put(key, m)
 	return m, nil
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/tetratelabs/wazero/api"
 	"github.com/tetratelabs/wazero/experimental"
 
+	"helix/backend/lru"
 	"helix/backend/sandbox/meter"
 )
 
@@ -23,7 +24,7 @@ const (
 // modules is what an engine needs for modules. Nothing is made before the first one.
 type modules struct {
 	compiling chan struct{}
-	kept      *lru[*Module]
+	kept      *lru.Cache[[32]byte, *Module]
 
 	mu     sync.Mutex
 	rt     wazero.Runtime
@@ -35,7 +36,7 @@ type modules struct {
 func newModules() *modules {
 	return &modules{
 		compiling: make(chan struct{}, 1), codes: map[*moduleCode]struct{}{},
-		kept: newLRU(maxModules, maxModuleBytes, func(m *Module) int64 { return m.info.Size }),
+		kept: lru.New[[32]byte](maxModules, maxModuleBytes, func(m *Module) int64 { return m.info.Size }),
 	}
 }
 
@@ -72,7 +73,7 @@ func (s *modules) close() error {
 	rt := s.rt
 	s.rt = nil
 	s.mu.Unlock()
-	s.kept.clear()
+	s.kept.Clear()
 	for c := range codes {
 		c.close()
 	}
