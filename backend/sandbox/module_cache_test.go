@@ -14,6 +14,8 @@ import (
 
 	"helix/backend/fault"
 	"helix/backend/testkit"
+
+	"helix/backend/sandbox/linear"
 )
 
 // cacheEngine opens an engine on a cache folder that already has the JavaScript engine's code.
@@ -273,8 +275,8 @@ func BenchmarkCompileGo(b *testing.B) {
 // FuzzDecodePrepared reads files that somebody changed and gave a right checksum.
 func FuzzDecodePrepared(f *testing.F) {
 	good := encodePrepared(&preparedModule{
-		Info: ModuleInfo{ABI: ABIExecute, Memory: 2}, Calls: []string{"execute"}, Pages: [][2]int{{0, wasmPage}, {wasmPage * 3, wasmPage}},
-		data: []memoryChunk{{0, make([]byte, wasmPage)}, {wasmPage * 3, make([]byte, wasmPage)}}, wasm: []byte("\x00asm"),
+		Info: ModuleInfo{ABI: ABIExecute, Memory: 2}, Calls: []string{"execute"}, Pages: [][2]int{{0, linear.Page}, {linear.Page * 3, linear.Page}},
+		data: []linear.Chunk{{At: 0, Data: make([]byte, linear.Page)}, {At: linear.Page * 3, Data: make([]byte, linear.Page)}}, wasm: []byte("\x00asm"),
 	})
 	f.Add(good)
 	f.Add(good[:20])
@@ -290,10 +292,10 @@ func FuzzDecodePrepared(f *testing.F) {
 		}
 		end := 0
 		for _, c := range p.data {
-			if c.at < end || len(c.data) == 0 || len(c.data)%wasmPage != 0 || c.at+len(c.data) > int(p.Info.Memory)<<16 {
-				t.Errorf("piece of %d bytes at %d", len(c.data), c.at)
+			if c.At < end || len(c.Data) == 0 || len(c.Data)%linear.Page != 0 || c.At+len(c.Data) > int(p.Info.Memory)<<16 {
+				t.Errorf("piece of %d bytes at %d", len(c.Data), c.At)
 			}
-			end = c.at + len(c.data)
+			end = c.At + len(c.Data)
 		}
 	})
 }

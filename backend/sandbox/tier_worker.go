@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"helix/backend/fault"
+	"helix/backend/sandbox/linear"
 	"helix/backend/sandbox/worker"
 )
 
@@ -142,7 +143,7 @@ func (w *workerRun) run(r *worker.Run, what Runnable, input []byte) error {
 	if len(r.Seed) == 8 {
 		c.Seed = (*[8]byte)(r.Seed)
 	}
-	if memoryOnHeap {
+	if linear.OnHeap {
 		debug.SetMemoryLimit(workerHeap + c.Limits.MemoryBytes)
 	}
 	res, err := w.e.Execute(ctx, what, c)
