@@ -1,7 +1,6 @@
 package qjs
 
 import (
-	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -127,11 +126,15 @@ func (e *Exception) Error() string {
 	return e.Name + ": " + e.Message
 }
 
-// instance makes the WASM instance with empty memory of the module's minimum.
+// instance makes the WASM instance. Its memory begins as the template's, without one empty.
 func (v *VM) instance(ctx context.Context, t *Template, o Options) (*Instance, error) {
 	in := &Instance{o: o, t: t, base: o.Clock(), since: time.Now()}
+	image := linear.NewImage(0, nil, 0)
+	if t != nil {
+		image = t.image
+	}
 	var err error
-	if in.linear, err = linear.New(cmp.Or(t.image, &linear.Image{}), MaxMemory); err != nil {
+	if in.linear, err = linear.New(image, MaxMemory); err != nil {
 		return nil, fmt.Errorf("reserve memory: %w", err)
 	}
 	alloc := experimental.MemoryAllocatorFunc(func(_, _ uint64) experimental.LinearMemory { return in.linear })
