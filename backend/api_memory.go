@@ -73,7 +73,7 @@ func importPath[R any](b *Backend, fn func(context.Context, memory.ImportParams)
 		}
 		if p.Untrusted != nil && !*p.Untrusted && !id.MayApprove() {
 			var zero R
-			return zero, fault.Deniedf("Only a person can call a source trusted. Nothing was imported.")
+			return zero, fault.Deniedf("Only a person can mark a source as trusted. Nothing was imported.")
 		}
 		return resolved(ctx, p)
 	}

@@ -45,7 +45,7 @@ func (b *Backend) PauseBackground(ctx context.Context, p PauseBackgroundParams) 
 		return pause.State{}, err
 	}
 	if err := b.Pause.Hold(until); err != nil {
-		return pause.State{}, fault.Internalf(err, "Couldn't keep that background work is paused.")
+		return pause.State{}, fault.Internalf(err, "Couldn't save the pause.")
 	}
 	return b.Pause.State(), nil
 }

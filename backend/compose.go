@@ -126,7 +126,7 @@ func (b *Backend) status(ctx context.Context, s *gateway.SystemStatus) error {
 		}
 	}
 	if b.DB.Keys().Locked() {
-		add("keys", "The key for sealed values is not available.", "Unlock the keyring, or enter the recovery code under Settings › Keys.")
+		add("keys", "The encryption key is not available.", "Unlock the keyring, or enter the recovery code under Settings › Keys.")
 	}
 	if why := b.Audit.Degraded(); why != "" {
 		add("audit", why, "Runs that change something are refused until the log can be written again.")
@@ -142,9 +142,9 @@ func (b *Backend) status(ctx context.Context, s *gateway.SystemStatus) error {
 		return nil
 	}
 	if why := b.DB.ReadOnlyReason(); why != "" {
-		add("storage", why, "Data can be read and not changed until then. Helix tries again by itself.")
+		add("storage", why, "Data can be read and not changed until then. Helix retries automatically.")
 	} else if b.Storage.LowSpace() {
-		add("storage", "The disk is nearly full. Imports, embeddings and backups are paused.", "Make room on the disk. Helix continues by itself.")
+		add("storage", "The disk is nearly full. Imports, embeddings and backups are paused.", "Free some disk space. Helix continues automatically.")
 	}
 	st, err := b.Storage.Status(ctx, struct{}{})
 	if err != nil {
@@ -188,7 +188,7 @@ func (b *Backend) sessionEnded(ctx context.Context, id identity.Identity) {
 		return
 	}
 	if err := b.Permission.EndSession(ctx, id.Session); err != nil { // while stopping, the database may be closed already
-		b.log.Debug("the rights of an ended session end at the next start", "err", err)
+		b.log.Debug("grants of an ended session stay until the next start", "err", err)
 	}
 }
 

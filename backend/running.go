@@ -28,7 +28,7 @@ func Running(ctx context.Context, o Options) (*Other, error) {
 	if errors.Is(err, fs.ErrNotExist) || (err == nil && !ep.Alive(ctx)) {
 		return nil, nil
 	} else if err != nil {
-		return nil, fault.Unavailablef("The file that tells where Helix listens cannot be read.").WithCause(err)
+		return nil, fault.Unavailablef("Couldn't read the endpoint file.").WithCause(err)
 	}
 	passphrase, _ := conf.Env("HELIX_KEY_PASSPHRASE")
 	root, err := conf.OpenRoot(ctx, config.RootOptions{Keyring: o.Keyring, Passphrase: passphrase})

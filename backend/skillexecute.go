@@ -54,7 +54,7 @@ func (b *Backend) ExecuteSkill(ctx context.Context, p ExecuteSkillParams) (Execu
 		}
 	}
 	if p.TimeoutMs != 0 {
-		return ExecuteSkillResult{}, fault.Invalidf("timeoutMs is for WASM skills. A composite skill has overallTimeoutMs.")
+		return ExecuteSkillResult{}, fault.Invalidf("timeoutMs is for WASM tools. A skill has overallTimeoutMs.")
 	}
 	r, err := b.Skills.ExecuteComposite(ctx, skills.ExecuteParams{
 		SkillID: p.SkillID, Skill: p.Skill, Input: p.Input, Version: p.Version, Async: p.Async, WaitMs: p.WaitMs, RequestID: p.RequestID,
@@ -78,7 +78,7 @@ func (b *Backend) isWasm(ctx context.Context, id uuid.UUID) (bool, error) {
 
 func (b *Backend) executeWasm(ctx context.Context, p ExecuteSkillParams) (ExecuteSkillResult, error) {
 	if p.Version != "" || p.Async || p.WaitMs != 0 || p.RequestID != "" {
-		return ExecuteSkillResult{}, fault.Invalidf("version, async, waitMs and requestId are for composite skills.")
+		return ExecuteSkillResult{}, fault.Invalidf("version, async, waitMs and requestId are for skills.")
 	}
 	r, err := b.Tools.ExecuteSkill(ctx, tools.ExecuteSkillParams{SkillID: *p.SkillID, Input: p.Input, TimeoutMs: p.TimeoutMs, Interactive: p.Interactive})
 	return ExecuteSkillResult{wasm: &r}, err

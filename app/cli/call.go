@@ -66,7 +66,7 @@ type names struct{ noun, method, list string }
 var (
 	toolNames  = names{"tool", "tools.list", "tools"}
 	skillNames = names{"skill", "skills.list_composite", "skills"}
-	wasmNames  = names{"WASM skill", "skills.list_wasm", "skills"}
+	wasmNames  = names{"WASM tool", "skills.list_wasm", "skills"}
 )
 
 func (c *command) toolID(ref string) (string, error)  { return c.idOf(toolNames, ref) }

@@ -332,7 +332,7 @@ func (c *checker) alarm(code string, seq int64) {
 	if _, known := sentences[code]; !known {
 		code = ProblemTruncated
 	}
-	c.problem(code, seq, "a head file that fits the log", "an alarm")
+	c.problem(code, seq, "a head file that matches the log", "an alarm")
 	c.rep.Alarm = c.rep.Alarm || !was
 }
 

@@ -20,7 +20,7 @@ type DeviceKeyResult struct {
 func (s *Service) DeviceKey(context.Context, struct{}) (DeviceKeyResult, error) {
 	d := s.db.Device()
 	if d.ID == uuid.Nil {
-		return DeviceKeyResult{}, fault.Unavailablef("This installation has no device key yet. It is made when the key for sealed values is available.")
+		return DeviceKeyResult{}, fault.Unavailablef("This installation has no device key yet. It is created when the encryption key is available.")
 	}
 	return DeviceKeyResult{DeviceID: d.ID, PublicKey: hex.EncodeToString(d.PublicKey)}, nil
 }

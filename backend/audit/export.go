@@ -290,7 +290,7 @@ func (s *Service) ends(c *checker, snap snapshot, cut bool) {
 		c.problem(ProblemTruncated, last+1, fmt.Sprint("segment ", h.No, " up to entry ", h.LastSeq), fmt.Sprint("entries up to ", last))
 	default:
 		was := c.bad
-		c.problem(snap.found.problem, 0, "a head file that fits the log", "another")
+		c.problem(snap.found.problem, 0, "a head file that matches the log", "another")
 		c.rep.Alarm = !was
 	}
 }
@@ -310,7 +310,7 @@ func (s *Service) Export(ctx context.Context, p ExportParams) (ExportResult, err
 		return res, fault.Invalidf("Give the full path of the file to write.")
 	}
 	if _, err := os.Lstat(p.Path); err == nil {
-		return res, fault.Conflictf("There already is a file of this name. Choose another.")
+		return res, fault.Conflictf("A file with this name already exists. Choose another.")
 	}
 	if err := s.Record(ctx, Entry{Action: DataExport, SubjectKind: "audit", Details: map[string]any{"from": p.From, "to": p.To}}); err != nil {
 		return res, err
@@ -344,10 +344,10 @@ func (s *Service) Export(ctx context.Context, p ExportParams) (ExportResult, err
 		}
 	}()
 	if res.Entries, res.Segments, err = s.export(ctx, f, snap, rep.Problem); err != nil {
-		return ExportResult{}, fault.Unavailablef("The export could not be written. Nothing was kept of it.").WithCause(err)
+		return ExportResult{}, fault.Unavailablef("Couldn't write the export. No partial file was left.").WithCause(err)
 	}
 	if err = errors.Join(f.Sync(), f.Close()); err != nil {
-		return ExportResult{}, fault.Unavailablef("The export could not be written. Nothing was kept of it.").WithCause(err)
+		return ExportResult{}, fault.Unavailablef("Couldn't write the export. No partial file was left.").WithCause(err)
 	}
 	// A link refuses to replace a file that appeared meanwhile; some file systems have none.
 	if err = os.Link(f.Name(), p.Path); err == nil {

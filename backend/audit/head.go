@@ -127,7 +127,7 @@ func ReadHead(path string) (Head, error) {
 	var h Head
 	b, err := os.ReadFile(path)
 	if errors.Is(err, os.ErrNotExist) {
-		return h, fault.NotFoundf("There is no audit head yet.")
+		return h, fault.NotFoundf("No audit head yet.")
 	}
 	if err != nil {
 		return h, err
@@ -296,7 +296,7 @@ func (s *Service) noteHead(tx *storage.Tx, found headState, adopt bool) error {
 		e.Details = map[string]any{"head": found.head}
 	}
 	if e.Action == Alarm {
-		s.log.Error("the audit log does not fit its head file", "problem", found.problem)
+		s.log.Error("the audit log does not match its head file", "problem", found.problem)
 	}
 	_, err := appendEntry(tx, e)
 	return err

@@ -267,7 +267,7 @@ func (s *Service) Get(ctx context.Context, p GetParams) (GetResult, error) {
 		row := tx.QueryRow(`SELECT `+logColumns+`, d.details, l.prev_hash, l.details_hash, l.device_id FROM audit_log l LEFT JOIN audit_details d ON d.seq = l.seq WHERE l.seq = ? AND `+own, append([]any{p.Seq}, ids...)...)
 		if res.LogEntry, err = scanEntry(row, user, signed, &prev, &dh, &dev); err != nil {
 			if errors.Is(err, sql.ErrNoRows) {
-				return fault.NotFoundf("There is no such entry.")
+				return fault.NotFoundf("Entry not found.")
 			}
 			return err
 		}

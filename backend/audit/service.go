@@ -189,7 +189,7 @@ func (s *Service) note(ctx context.Context, err error) error {
 	if ctx.Err() != nil || fault.Is(err, fault.Invalid) || fault.Is(err, fault.Canceled) || fault.Is(err, fault.Timeout) {
 		return err
 	}
-	f := fault.Unavailablef("The audit log cannot be written, so nothing was done. Reading goes on. Free some disk space, then try again.").WithCause(err)
+	f := fault.Unavailablef("Couldn't write the audit log, so nothing was done. You can still read data. Free some disk space, then try again.").WithCause(err)
 	if s.down.Swap(f) == nil {
 		s.log.Error("audit log cannot be written", "error", err)
 	}

@@ -163,7 +163,7 @@ func (s *Service) Accept(ctx context.Context, p AcceptParams) (AcceptResult, err
 			return err
 		}
 		if st.Count == 0 {
-			return fault.NotFoundf("The log holds no alarm of this kind that could be accepted. What is wrong with entries or signatures stays wrong.")
+			return fault.NotFoundf("The log has no alarm of this kind to accept. Problems with entries or signatures cannot be accepted.")
 		}
 		res.Seq = st.Through
 		return Append(tx, Entry{Action: Accepted, SubjectKind: "head", SubjectID: p.Problem, Details: st})

@@ -94,7 +94,7 @@ func (v *verifier) seal() {
 		v.c.problem(ProblemSignature, 0, "an export that the device signed", "the older form, which has no signature")
 	case v.header.Version == 1:
 	case !t.valid():
-		v.c.problem(ProblemSignature, 0, "a signature over the whole export", t.Signature)
+		v.c.problem(ProblemSignature, 0, "a signature over the export", t.Signature)
 	case !v.c.keys[string(t.key())]:
 		v.c.problem(ProblemUnknownKey, 0, "a trusted key", t.PublicKey)
 	}

@@ -223,7 +223,7 @@ func RefusalOf(err error) (Refusal, bool) {
 
 // Gone is the refusal for a callable that is not there.
 func Gone(ref Ref) error {
-	return fault.NotFoundf("There is no %s %q.", ref.Kind, ref.ID).WithDetails(Refusal{Reason: ReasonGone})
+	return fault.NotFoundf("No %s is named %q.", ref.Kind, ref.ID).WithDetails(Refusal{Reason: ReasonGone})
 }
 
 // CheckInput refuses an input that breaks the schema of i.
@@ -242,5 +242,5 @@ func CheckInput(ctx context.Context, i Info, input json.RawMessage) error {
 	if where == "" {
 		where = "the whole"
 	}
-	return fault.Invalidf("The input does not fit: %s: %s.", where, list[0].Message).WithDetails(Refusal{Reason: ReasonInput, Problems: list})
+	return fault.Invalidf("The input is not valid: %s: %s.", where, list[0].Message).WithDetails(Refusal{Reason: ReasonInput, Problems: list})
 }

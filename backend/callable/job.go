@@ -124,7 +124,7 @@ func (j *Job) State(_ context.Context, run uuid.UUID) (State, error) {
 	defer j.mu.Unlock()
 	x := j.runs[run]
 	if x == nil {
-		return State{}, fault.NotFoundf("There is no such run.")
+		return State{}, fault.NotFoundf("Run not found.")
 	}
 	return x.state, nil
 }

@@ -112,7 +112,7 @@ func (r *Registry) One(ctx context.Context, k Kind, id, name string) (Info, erro
 	case 1:
 		return found[0], nil
 	}
-	return Info{}, fault.Conflictf("%d callables are named %q. Name one by its kind and id, such as %s.", len(found), id, found[0].Ref)
+	return Info{}, fault.Conflictf("%d callables are named %q. Use a kind and id, such as %s.", len(found), id, found[0].Ref)
 }
 
 func orAny(k Kind) Kind {
@@ -142,11 +142,11 @@ func (r *Registry) List(ctx context.Context) ([]Info, error) {
 func (r *Registry) Call(ctx context.Context, ref Ref, q Request) (out Result, err error) {
 	p := r.Provider(ref.Kind)
 	if p == nil {
-		return Result{}, fault.Unavailablef("Nothing in this version of Helix serves callables of kind %s.", ref.Kind)
+		return Result{}, fault.Unavailablef("This version of Helix has no callables of kind %s.", ref.Kind)
 	}
 	defer func() {
 		if x := recover(); x != nil {
-			err = fault.Internalf(fmt.Errorf("panic in %s: %v", ref, x), "Something went wrong inside of %s.", ref)
+			err = fault.Internalf(fmt.Errorf("panic in %s: %v", ref, x), "%s has an internal error.", ref)
 		}
 	}()
 	return p.Call(ctx, ref, q)
@@ -156,7 +156,7 @@ func (r *Registry) Call(ctx context.Context, ref Ref, q Request) (out Result, er
 func (r *Registry) Rights(ctx context.Context, i Info, input json.RawMessage) (permission.PreviewResult, error) {
 	p := r.Provider(i.Kind)
 	if p == nil {
-		return permission.PreviewResult{}, fault.Unavailablef("Nothing in this version of Helix serves callables of kind %s.", i.Kind)
+		return permission.PreviewResult{}, fault.Unavailablef("This version of Helix has no callables of kind %s.", i.Kind)
 	}
 	return p.Rights(ctx, i, input)
 }

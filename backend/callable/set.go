@@ -107,7 +107,7 @@ func (s *Set) Call(ctx context.Context, ref Ref, r Request) (Result, error) {
 		return Result{}, err
 	}
 	if err := ctx.Err(); err != nil {
-		return Result{}, fault.New(fault.Canceled, "The call was canceled before it began.").WithCause(err)
+		return Result{}, fault.New(fault.Canceled, "The call was canceled before it started.").WithCause(err)
 	}
 	if s.record != nil && !f.Effects.ReadOnly && !f.Records {
 		e := audit.Entry{ActorKind: r.Caller.Kind, Action: "callable.call", SubjectKind: string(s.kind), SubjectID: f.ID, Outcome: audit.OK, RunID: r.Caller.Run}
@@ -115,7 +115,7 @@ func (s *Set) Call(ctx context.Context, ref Ref, r Request) (Result, error) {
 			e.ActorID = r.Caller.Run.String()
 		}
 		if err := s.record(ctx, e); err != nil {
-			return Result{}, fault.Unavailablef("The audit log cannot be written, so nothing was done.").WithCause(err)
+			return Result{}, fault.Unavailablef("Couldn't write the audit log, so nothing was done.").WithCause(err)
 		}
 	}
 	v, err := f.Run(ctx, r)
@@ -137,7 +137,7 @@ func Typed[P any](run func(ctx context.Context, r Request, in P) (any, error)) f
 	return func(ctx context.Context, r Request) (any, error) {
 		var in P
 		if err := json.Unmarshal(r.Input, &in); err != nil {
-			return nil, fault.Invalidf("The input is not what this takes.").WithCause(err)
+			return nil, fault.Invalidf("The input is not valid for this callable.").WithCause(err)
 		}
 		return run(ctx, r, in)
 	}
@@ -176,5 +176,5 @@ func Needs(i Info) permission.PreviewResult {
 
 // Changed is the refusal of a call that counts on a former definition.
 func Changed(i Info) error {
-	return fault.Deniedf("%q has changed since its caller began. Look at the change, then begin again.", i.Name).WithDetails(Refusal{Reason: ReasonChanged})
+	return fault.Deniedf("%q has changed since its caller started. Review the change, then start again.", i.Name).WithDetails(Refusal{Reason: ReasonChanged})
 }

@@ -39,7 +39,7 @@ func (r *Root) readKeyFile() (key []byte, safe bool, err error) {
 		return nil, false, fs.ErrNotExist
 	}
 	if err != nil {
-		return nil, false, fault.Unavailablef("The key file could not be read.").WithCause(err)
+		return nil, false, fault.Unavailablef("Couldn't read the key file.").WithCause(err)
 	}
 	damaged := func(cause error) ([]byte, bool, error) {
 		return nil, false, fault.Unavailablef("The key file is damaged.").WithCause(cause)

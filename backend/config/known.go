@@ -19,7 +19,7 @@ type Variable struct {
 
 // others are the variables that are not settings.
 var others = []Variable{
-	{Name: "HELIX_PROJECT_DIR", Help: "Folder of your own files: soul, psychology, skills."},
+	{Name: "HELIX_PROJECT_DIR", Help: "Folder with your own files: soul, psychology, skills."},
 	{Name: "HELIX_KEY_PASSPHRASE", Secret: true, Help: "Passphrase of the key file, where there is no keyring."},
 	{Name: "SUPABASE_URL", Help: "Address of the hub; read by helix sync setup."},
 	{Name: "SUPABASE_ANON_KEY", Secret: true, Help: "Public key of the hub; read by helix sync setup."},
@@ -98,7 +98,7 @@ func hint(key string) string {
 }
 
 func unknownKey(key string) error {
-	msg := "There is no setting " + key + "."
+	msg := "Unknown setting " + key + "."
 	if n := Nearest(key); n != "" {
 		msg += " Did you mean " + n + "?"
 	}

@@ -205,7 +205,7 @@ func (s *Service) evaluate() (Config, map[string]Source, []Problem) {
 	problems := slices.Clone(s.env.problems)
 	file, err := s.readFile()
 	if err != nil {
-		p := Problem{Code: "unparsable", Message: err.Error(), Hint: "The defaults are in force until the file is mended. Helix leaves it as it is.", Degraded: true}
+		p := Problem{Code: "unparsable", Message: err.Error(), Hint: "Helix uses the defaults until you fix the file. The file was not changed.", Degraded: true}
 		p.Line, p.Column = positionOf(err)
 		problems = append(problems, p)
 	}

@@ -314,7 +314,7 @@ func (r *Root) MoveToKeyring(ctx context.Context) error {
 		if r.ring != nil {
 			return nil
 		}
-		return fault.Unavailablef("There is no key file that could be moved.")
+		return fault.Unavailablef("There is no key file to move.")
 	}
 	read, cancel := context.WithTimeout(ctx, r.o.Timeout)
 	was, err := r.readRing(read)
@@ -330,7 +330,7 @@ func (r *Root) MoveToKeyring(ctx context.Context) error {
 		it.GatewayToken = hex.EncodeToString(newSecret())
 	}
 	if err := r.writeRing(ctx, it); err != nil {
-		return fault.Unavailablef("The keyring did not take the key. Nothing was changed.").WithCause(err)
+		return fault.Unavailablef("Couldn't store the key in the keyring. Nothing was changed.").WithCause(err)
 	}
 	r.ring, r.ringErr = &it, nil
 	return r.dropFiles()
@@ -387,15 +387,15 @@ func (r *Root) Problems() []Problem {
 	case errors.Is(r.ringErr, errSlow):
 		out = append(out, Problem{Code: "keyring_timeout", Message: "keyring timed out", Hint: "Unlock the keyring and start Helix again.", Degraded: true})
 	case errors.Is(r.ringErr, errBadItem):
-		out = append(out, Problem{Code: "keyring_value", Message: "The keyring item of Helix holds something else.", Hint: "Use your recovery code, or restore the item helix/" + r.o.Item + ".", Degraded: true})
+		out = append(out, Problem{Code: "keyring_value", Message: "The keyring item does not contain a Helix key.", Hint: "Use your recovery code, or restore the item helix/" + r.o.Item + ".", Degraded: true})
 	case r.ringErr != nil && !errors.Is(r.ringErr, errNoItem):
-		out = append(out, Problem{Code: "keyring_missing", Message: "No keyring answers on this computer.", Hint: "The key is kept in a file; set HELIX_KEY_PASSPHRASE to protect it."})
+		out = append(out, Problem{Code: "keyring_missing", Message: "No system keyring found.", Hint: "The key is kept in a file; set HELIX_KEY_PASSPHRASE to protect it."})
 	}
 	if r.fileErr != nil && !errors.Is(r.fileErr, fs.ErrNotExist) {
 		out = append(out, Problem{Code: "key_file", Message: fault.As(r.fileErr).Message, Hint: "Set HELIX_KEY_PASSPHRASE, or use your recovery code.", Degraded: true})
 	}
 	if r.file != nil && !r.fileSafe {
-		out = append(out, Problem{Code: "key_unprotected", Message: "The key lies unprotected in a file.", Hint: "Move it to the keyring, or set HELIX_KEY_PASSPHRASE."})
+		out = append(out, Problem{Code: "key_unprotected", Message: "The key file is not encrypted.", Hint: "Move it to the keyring, or set HELIX_KEY_PASSPHRASE."})
 	}
 	for _, f := range []string{r.keyFile(), r.tokenFile()} {
 		if othersCanRead(f) {

@@ -79,7 +79,7 @@ type SetResult struct {
 func (s *Service) Set(ctx context.Context, p SetParams) (SetResult, error) {
 	r := SetResult{Applied: []string{}, Restart: []string{}}
 	if len(p.Values) == 0 {
-		return r, fault.Invalidf("Name at least one setting.")
+		return r, fault.Invalidf("Give at least one setting.")
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -19,7 +19,7 @@ func (r *Root) StoreToken(ctx context.Context, token string) error {
 		it := *r.ring
 		it.GatewayToken = token
 		if err := r.writeRing(ctx, it); err != nil {
-			return fault.Unavailablef("The keyring did not take the new token. The former one stays.").WithCause(err)
+			return fault.Unavailablef("Couldn't store the new token in the keyring. The previous one stays valid.").WithCause(err)
 		}
 		r.ring = &it
 		return nil

@@ -71,10 +71,10 @@ func editTOML(text []byte, edits []edit) ([]byte, error) {
 	}
 	got, err := decodeTOML(text)
 	if err == nil && !sameValues(got, want) {
-		err = errors.New("the edited text does not mean what was asked for")
+		err = errors.New("the edited text does not have the requested value")
 	}
 	if err != nil {
-		return nil, fault.Conflictf("config.toml is written in a way that Helix cannot edit. Nothing was changed; please edit it by hand.").WithCause(err)
+		return nil, fault.Conflictf("Helix can't edit config.toml as it is written. Nothing was changed. Edit it by hand.").WithCause(err)
 	}
 	return text, nil
 }

@@ -99,7 +99,7 @@ func As(err error) *Error {
 	case errors.Is(err, context.DeadlineExceeded):
 		return &Error{Kind: Timeout, Message: "The call took too long.", Err: err}
 	}
-	return &Error{Kind: Internal, Message: "Something went wrong inside Helix. The log has the details.", Err: err}
+	return &Error{Kind: Internal, Message: "Helix has an internal error. The log has the details.", Err: err}
 }
 
 // KindOf is the Kind of As(err), and "" for nil.

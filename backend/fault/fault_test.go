@@ -20,7 +20,7 @@ func TestAs(t *testing.T) {
 		{"wrapped coded", fmt.Errorf("open: %w", coded), Denied, "no"},
 		{"canceled", fmt.Errorf("x: %w", context.Canceled), Canceled, "The call was canceled."},
 		{"deadline", context.DeadlineExceeded, Timeout, "The call took too long."},
-		{"foreign", errors.New("secret path /home/x"), Internal, "Something went wrong inside Helix. The log has the details."},
+		{"foreign", errors.New("secret path /home/x"), Internal, "Helix has an internal error. The log has the details."},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {

@@ -32,7 +32,7 @@ func (e *Error) LogValue() slog.Value {
 // Caught is the error for a recovered panic. Call it in the deferred function that recovers,
 // where the stack still shows the place.
 func Caught(value any) *Error {
-	return Internalf(&Panic{value, debug.Stack()}, "Something went wrong inside Helix. The log has the details.")
+	return Internalf(&Panic{value, debug.Stack()}, "Helix has an internal error. The log has the details.")
 }
 
 // Catch calls fn and returns its error. A panic in fn becomes an error of kind internal: one

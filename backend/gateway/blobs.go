@@ -63,7 +63,7 @@ func (s *Server) BlobsURL(ctx context.Context, p BlobParams) (BlobURL, error) {
 		"&sig=" + s.signBlob(hash, exp.Unix(), identity.UserID(ctx)), ExpiresAt: exp.UTC()}, nil
 }
 
-var errNoBlob = fault.NotFoundf("There is no such file.")
+var errNoBlob = fault.NotFoundf("File not found.")
 
 func parseSHA(text string) (h [32]byte, ok bool) {
 	b, err := hex.DecodeString(strings.ToLower(text))

@@ -58,7 +58,7 @@ func (ss *session) admitCall(r *request, wait bool) (*call, error) {
 		return nil, noMethod(r.method)
 	}
 	if !scopes.Has(m.scope) {
-		return nil, fault.Deniedf("This session may not do that: it needs the right %q.", scopeName(m.scope)).
+		return nil, fault.Deniedf("This session may not do that: it needs the scope %q.", scopeName(m.scope)).
 			WithDetails(map[string]any{"need": scopeName(m.scope), "have": scopes.Names()})
 	}
 	if m.scope&Approve != 0 && !id.Person() {
@@ -203,7 +203,7 @@ func (c *call) invoke(ctx context.Context, p any) (frame, result []byte, err err
 		return nil, nil, err
 	}
 	if frame, result, err = okFrame(c.r.id, v); err != nil {
-		return nil, nil, fault.Internalf(err, "Something went wrong inside Helix. The log has the details.")
+		return nil, nil, fault.Internalf(err, "Helix has an internal error. The log has the details.")
 	}
 	if len(frame) > c.ss.srv.o.Limits.MaxPayload {
 		return nil, nil, fault.Limitf("The result is larger than %d MiB. Ask for less at once with limit and offset.", c.ss.srv.o.Limits.MaxPayload>>20)

@@ -282,7 +282,7 @@ func (s *Server) SessionsClose(ctx context.Context, p SessionParams) (struct{}, 
 			return struct{}{}, nil
 		}
 	}
-	return struct{}{}, fault.NotFoundf("There is no such session.")
+	return struct{}{}, fault.NotFoundf("Session not found.")
 }
 
 // SessionsChanged says that a session of the user was opened or closed.

@@ -35,7 +35,7 @@ type idParams struct {
 func (s *things) get(ctx context.Context, p idParams) (thing, error) {
 	t, ok := s.rows[identity.UserID(ctx)][p.ID]
 	if !ok {
-		return thing{}, fault.NotFoundf("There is no such thing.")
+		return thing{}, fault.NotFoundf("Not found.")
 	}
 	return t, nil
 }

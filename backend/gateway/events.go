@@ -265,7 +265,7 @@ func (s *Server) checkTopics(topics []string) error {
 			known = known || name == t || (star && strings.HasPrefix(name, p))
 		}
 		if !known {
-			return fault.Invalidf("There is no event %q.", t)
+			return fault.Invalidf("Unknown event %q.", t)
 		}
 	}
 	return nil

@@ -190,7 +190,7 @@ func (h *handler) route(w http.ResponseWriter, r *http.Request) error {
 	all := h.routesAt(r.URL.Path)
 	if all == nil {
 		if h.extra || (r.Method != http.MethodGet && r.Method != http.MethodHead) {
-			return fault.NotFoundf("There is nothing at this address.")
+			return fault.NotFoundf("Nothing found at this address.")
 		}
 		return h.serveWeb(w, r)
 	}
@@ -218,7 +218,7 @@ func (h *handler) route(w http.ResponseWriter, r *http.Request) error {
 	}
 	if rt.scope != None {
 		if !cred.scopes.Has(rt.scope) {
-			return fault.Deniedf("This token may not do that: it needs the right %q.", scopeName(rt.scope))
+			return fault.Deniedf("This token may not do that: it needs the scope %q.", scopeName(rt.scope))
 		}
 		if h.s.stopping.Load() {
 			return fault.Unavailablef("Helix is stopping.")
@@ -265,7 +265,7 @@ func (h *handler) serveOwn(w http.ResponseWriter, r *http.Request, rt *route) er
 		return unauthenticated()
 	}
 	if !id.Scopes.Has(rt.scope) {
-		return fault.Deniedf("This caller may not do that: it needs the right %q.", scopeName(rt.scope))
+		return fault.Deniedf("This caller may not do that: it needs the scope %q.", scopeName(rt.scope))
 	}
 	if h.s.stopping.Load() {
 		return fault.Unavailablef("Helix is stopping.")

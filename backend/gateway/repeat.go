@@ -88,7 +88,7 @@ func (s *Server) beginOnce(ctx context.Context, k repeatKey, method string, hash
 		case oldMethod != method || string(oldHash) != string(hash[:]):
 			return fault.Conflictf("This key was used for another call.")
 		case response == nil:
-			return fault.Conflictf("Helix stopped while it worked on this call. Look whether it was done before you repeat it with a new key.")
+			return fault.Conflictf("Helix stopped while it worked on this call. Check whether it was done before you repeat it with a new key.")
 		case len(response) == 0:
 			return fault.Conflictf("This call was done. Its answer was not kept.")
 		default:

@@ -180,7 +180,7 @@ func (r *Services) Degraded() []Degraded {
 		if s.state == "failed" {
 			out = append(out, Degraded{
 				Area: s.name, Reason: "This service has failed: " + fault.As(s.err).Message,
-				Hint: "Helix starts it again by itself. If it keeps failing, restart Helix and report what the log says.",
+				Hint: "Helix restarts it automatically. If it keeps failing, restart Helix and report the log messages.",
 			})
 		}
 	}

@@ -221,7 +221,7 @@ func (ss *session) admit(c *credential) error {
 	s.mu.Lock()
 	if s.perUser[c.user.ID] >= s.o.Limits.SessionsPerUser {
 		s.mu.Unlock()
-		return fault.Limitf("There are already %d open sessions. Close one first.", s.o.Limits.SessionsPerUser)
+		return fault.Limitf("%d sessions are already open. Close one first.", s.o.Limits.SessionsPerUser)
 	}
 	s.perUser[c.user.ID]++
 	s.mu.Unlock()

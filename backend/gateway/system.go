@@ -55,8 +55,8 @@ func (s *Server) SystemStatus(ctx context.Context, _ struct{}) (SystemStatus, er
 		st.Degraded = append(st.Degraded, Degraded{Area: "gateway", Reason: s.net.degraded, Hint: "End the other program and restart the gateway, or set gateway.addr."})
 	}
 	if s.net.hidden != nil {
-		st.Degraded = append(st.Degraded, Degraded{Area: "gateway", Reason: "The file by which other programs find Helix could not be written. The command line and a second start do not see that it runs.",
-			Hint: "Make room on the disk, or make the folder writable. Helix tries again by itself."})
+		st.Degraded = append(st.Degraded, Degraded{Area: "gateway", Reason: "Couldn't write the endpoint file. The command line and other windows can't find this Helix.",
+			Hint: "Free some disk space, or make the folder writable. Helix retries automatically."})
 	}
 	s.net.mu.Unlock()
 	st.Degraded = append(st.Degraded, s.o.Services.Degraded()...)

@@ -225,7 +225,7 @@ func (s *Server) TokensRevoke(ctx context.Context, p TokenIDParams) (struct{}, e
 		}
 		if n, err := r.RowsAffected(); err != nil || n == 0 {
 			if err == nil {
-				err = fault.NotFoundf("There is no such token.")
+				err = fault.NotFoundf("Token not found.")
 			}
 			return err
 		}

@@ -85,7 +85,7 @@ func (u *Upload) parts(r *http.Request, boundary, part string, max int64) error 
 		}
 		if p.FormName() == part {
 			if found {
-				return fault.Invalidf("The part %q is there twice.", part)
+				return fault.Invalidf("The part %q occurs twice.", part)
 			}
 			found = true
 			u.Name, u.ContentType = p.FileName(), p.Header.Get("Content-Type")
@@ -135,7 +135,7 @@ func store(ctx context.Context, f *os.File, r io.Reader, max int64) (int64, erro
 	if err != nil {
 		var pe *os.PathError
 		if errors.Is(err, syscall.ENOSPC) {
-			return n, fault.Limitf("The disk is full. Nothing was kept of the upload. Make room, then send it again.").WithCause(err)
+			return n, fault.Limitf("The disk is full, so the upload was discarded. Free some space, then send it again.").WithCause(err)
 		}
 		if errors.As(err, &pe) {
 			return n, fault.Internalf(err, "The upload could not be stored.")

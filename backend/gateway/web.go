@@ -26,7 +26,7 @@ func (h *handler) serveWeb(w http.ResponseWriter, r *http.Request) error {
 	}
 	if !servable(h.s.o.Web, name) {
 		if path.Ext(name) != "" || strings.HasPrefix(path.Base(name), ".") {
-			return fault.NotFoundf("There is nothing at this address.")
+			return fault.NotFoundf("Nothing found at this address.")
 		}
 		name = "index.html"
 		if !servable(h.s.o.Web, name) {

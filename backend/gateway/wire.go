@@ -44,7 +44,7 @@ func badRequest(why string) *wireError {
 	return protocolError(-32600, http.StatusBadRequest, "%s", why)
 }
 func noMethod(name string) *wireError {
-	return protocolError(-32601, http.StatusNotFound, "there is no method %q", name)
+	return protocolError(-32601, http.StatusNotFound, "unknown method %q", name)
 }
 func badParams(format string, args ...any) *wireError {
 	return protocolError(-32602, http.StatusBadRequest, format, args...)

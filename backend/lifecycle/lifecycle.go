@@ -54,7 +54,7 @@ type Item struct {
 }
 
 // NotFound is the one answer for an unknown, a deleted and somebody else's private definition.
-func (k *Kind) NotFound() error { return fault.NotFoundf("There is no such %s.", k.Noun) }
+func (k *Kind) NotFound() error { return fault.NotFoundf("No such %s.", k.Noun) }
 
 func (k *Kind) title() string {
 	if k.Title != "" {
@@ -96,7 +96,7 @@ func (k *Kind) CheckCount(tx *storage.Tx, user uuid.UUID, limit int) error {
 	if err := tx.QueryRow(`SELECT count(*) FROM `+k.Table+` WHERE user_id = ? AND deleted_at IS NULL`, user).Scan(&n); err != nil || n < limit {
 		return err
 	}
-	return fault.Limitf("There are %d %ss already; no more than %d can be kept. Delete some first.", n, k.title(), limit)
+	return fault.Limitf("You have %d %ss, and the limit is %d. Delete some first.", n, k.title(), limit)
 }
 
 // Named returns the definition of a user that has a name, ignoring case, other than except; nil

@@ -69,7 +69,7 @@ func checkDraft(ctx context.Context, at string, p AddParams) (d *draft, err erro
 		d.source = "manual"
 	}
 	if !slices.Contains(sources, d.source) {
-		return nil, invalid(at+"source", "%q is not a source of memories.", clip(d.source, 32))
+		return nil, invalid(at+"source", "%q is not a memory source.", clip(d.source, 32))
 	}
 	if d.source == "manual" && !byPerson(ctx) {
 		d.source = "agent" // only a person writes by hand
@@ -145,7 +145,7 @@ func announce(tx *storage.Tx, user uuid.UUID, results ...AddResult) {
 func (s *Service) AddBatch(ctx context.Context, p AddBatchParams) (AddBatchResult, error) {
 	switch {
 	case len(p.Items) == 0:
-		return AddBatchResult{}, invalid("items", "There is nothing to store.")
+		return AddBatchResult{}, invalid("items", "Nothing to store.")
 	case len(p.Items) > maxIDs:
 		return AddBatchResult{}, invalid("items", "%d items are too many; %d are allowed at once.", len(p.Items), maxIDs)
 	}
@@ -280,7 +280,7 @@ func (d *draft) at(tx *storage.Tx) time.Time {
 func (s *Service) insertRow(tx *storage.Tx, user uuid.UUID, d *draft) (id uuid.UUID, err error) {
 	for generation := 0; ; generation++ {
 		if id = storage.NewID(); d.key != nil {
-			id = rootID(user, generation, d.key...)
+			id = s.rootID(user, generation, d.key...)
 		}
 		content, err := s.seal("memories", "content", id, d.content)
 		if err != nil {

@@ -52,14 +52,14 @@ func visible(r rune) bool {
 
 func checkType(field, typ string) error {
 	if !slices.Contains(memoryTypes, typ) {
-		return invalid(field, "%q is not a type of memory: use episodic, semantic or procedural.", clip(typ, 32))
+		return invalid(field, "%q is not a memory type. Use episodic, semantic or procedural.", clip(typ, 32))
 	}
 	return nil
 }
 
 func checkLayer(field string, layer int) error {
 	if layer < 1 || layer > 7 {
-		return invalid(field, "Layer %d does not exist: layers go from 1 to 7.", layer)
+		return invalid(field, "Layer %d does not exist. Layers are 1 to 7.", layer)
 	}
 	return nil
 }
@@ -77,12 +77,12 @@ func salienceOf(field, tier string) (float64, error) {
 			return t.value, nil
 		}
 	}
-	return 0, invalid(field, "%q is not a tier of salience: use critical, high, medium or low.", clip(tier, 32))
+	return 0, invalid(field, "%q is not a salience tier. Use critical, high, medium or low.", clip(tier, 32))
 }
 
 func checkValence(field string, v float64) error {
 	if !(v >= -1 && v <= 1) {
-		return invalid(field, "emotionalValence goes from -1 to 1.")
+		return invalid(field, "emotionalValence must be between -1 and 1.")
 	}
 	return nil
 }
@@ -121,7 +121,7 @@ func checkTags(field string, tags []string) ([]string, error) {
 			return nil, invalid(field, "The tag %q is longer than %d characters.", clip(t, 32), maxTag)
 		}
 		if len(out) == maxTags {
-			return nil, invalid(field, "There are more than %d tags.", maxTags)
+			return nil, invalid(field, "More than %d tags.", maxTags)
 		}
 		out = append(out, t)
 	}

@@ -27,15 +27,15 @@ func TestAddRefuses(t *testing.T) {
 		"white":        {AddParams{Content: " \n\t\x00"}, "content", "Write something first"},
 		"long":         {AddParams{Content: strings.Repeat("é", maxContent/2+1)}, "content", "Longer than 64 KiB: import it as a document"},
 		"very long":    {AddParams{Content: strings.Repeat("x", 3*maxContent)}, "content", "Longer than 64 KiB: import it as a document"},
-		"type":         {AddParams{Content: "x", Type: "dream"}, "type", "not a type of memory"},
-		"layer 0":      {AddParams{Content: "x", Layer: ptr(0)}, "layer", "layers go from 1 to 7"},
-		"layer 8":      {AddParams{Content: "x", Layer: ptr(8)}, "layer", "layers go from 1 to 7"},
+		"type":         {AddParams{Content: "x", Type: "dream"}, "type", "not a memory type"},
+		"layer 0":      {AddParams{Content: "x", Layer: ptr(0)}, "layer", "Layers are 1 to 7"},
+		"layer 8":      {AddParams{Content: "x", Layer: ptr(8)}, "layer", "Layers are 1 to 7"},
 		"year 10000":   {AddParams{Content: "x", OccurredAt: ptr(time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC))}, "occurredAt", "not a date"},
-		"source":       {AddParams{Content: "x", Source: "dream"}, "source", "not a source"},
-		"tier":         {AddParams{Content: "x", SalienceTier: "huge"}, "salienceTier", "not a tier"},
+		"source":       {AddParams{Content: "x", Source: "dream"}, "source", "not a memory source"},
+		"tier":         {AddParams{Content: "x", SalienceTier: "huge"}, "salienceTier", "not a salience tier"},
 		"metadata":     {AddParams{Content: "x", Metadata: json.RawMessage(`"x"`)}, "metadata", "JSON object"},
 		"bad metadata": {AddParams{Content: "x", Metadata: json.RawMessage(`{`)}, "metadata", "JSON object"},
-		"17 tags":      {AddParams{Content: "x", Tags: strings.Split("a b c d e f g h i j k l m n o p q", " ")}, "tags", "more than 16 tags"},
+		"17 tags":      {AddParams{Content: "x", Tags: strings.Split("a b c d e f g h i j k l m n o p q", " ")}, "tags", "More than 16 tags"},
 		"long tag":     {AddParams{Content: "x", Tags: []string{strings.Repeat("x", 65)}}, "tags", "longer than 64"},
 	} {
 		_, err := b.Add(b.ctx, c.p)
@@ -98,7 +98,7 @@ func TestAddBatchWithErrors(t *testing.T) {
 		t.Fatalf("%d memories, %+v", l.Total, r.Items[1].Error)
 	}
 	_, err := b.AddBatch(b.ctx, AddBatchParams{})
-	wantKind(t, err, fault.Invalid, "nothing to store")
+	wantKind(t, err, fault.Invalid, "Nothing to store")
 	_, err = b.AddBatch(b.ctx, AddBatchParams{Items: make([]AddParams, 1001)})
 	wantKind(t, err, fault.Invalid, "too many")
 }

@@ -14,7 +14,7 @@ func (s *Service) Callables() []callable.Func {
 	return []callable.Func{
 		{
 			Info: callable.Info{
-				Name: "memory.search", Title: "Finds what was remembered, said and read.", Effects: callable.Effects{ReadOnly: true, Idempotent: true}, Untrusted: true,
+				Name: "memory.search", Title: "Searches memories, conversations and documents.", Effects: callable.Effects{ReadOnly: true, Idempotent: true}, Untrusted: true,
 				Input: json.RawMessage(`{"type":"object","additionalProperties":false,"required":["query"],"properties":{
 					"query":{"type":"string","maxLength":8192,"description":"What to look for, in any words."},
 					"limit":{"type":"integer","minimum":1,"maximum":100,"description":"Default: 10."},
@@ -37,7 +37,7 @@ func (s *Service) Callables() []callable.Func {
 		},
 		{
 			Info: callable.Info{
-				Name: "memory.create", Title: "Remembers a text; the same text is not stored twice.", Effects: callable.Effects{Idempotent: true},
+				Name: "memory.create", Title: "Saves a memory. A text that already exists is not stored twice.", Effects: callable.Effects{Idempotent: true},
 				Input: json.RawMessage(`{"type":"object","additionalProperties":false,"required":["content"],"properties":{
 					"content":{"type":"string","minLength":1,"maxLength":65536},
 					"type":{"type":"string","description":"Default: episodic."},

@@ -26,7 +26,7 @@ type extent struct {
 // its second half: the end of a paragraph, else of a sentence, of a line, of a word, and in
 // text without any of these, wherever no character is torn from its marks. The next begins up
 // to chunkOverlap characters before that, at the beginning of a sentence or word. Between
-// extents that do not overlap there is nothing but white space. With markdown, headings
+// extents that do not overlap must not be blank. With markdown, headings
 // begin sections, and no extent reaches over one.
 func cutText(text string, markdown bool) []extent {
 	sections := []section{{end: len(text)}}

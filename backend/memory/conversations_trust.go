@@ -29,7 +29,7 @@ func (s *Service) SetUntrusted(ctx context.Context, p TrustParams) (CountResult,
 		}
 	}
 	if given != 1 {
-		return CountResult{}, invalid("source", "Name a conversation, a document or a source: one of them.")
+		return CountResult{}, invalid("source", "Give exactly one of a conversation, a document and a source.")
 	}
 	if !p.Untrusted && !mayTrust(ctx) {
 		return CountResult{}, errTrust()

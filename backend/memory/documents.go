@@ -96,7 +96,7 @@ func (s *Service) upsertDocument(tx *storage.Tx, d *documentIn) (upserted, error
 	if err != nil {
 		return upserted{}, err
 	}
-	row, out := d.row(tx, was), upserted{}
+	row, out := s.documentRow(tx, d, was), upserted{}
 	if was == nil {
 		out = upserted{created: true, changed: true}
 		err = row.insert(tx)
@@ -355,10 +355,10 @@ func (s *Service) documentByURI(tx *storage.Tx, user uuid.UUID, uri string) (*do
 	return r, err
 }
 
-// row gives the row that d asks for, with what it leaves open taken from the present row.
-func (d *documentIn) row(tx *storage.Tx, was *documentRow) *documentRow {
+// documentRow builds the row that d asks for. What d leaves open is taken from the present row.
+func (s *Service) documentRow(tx *storage.Tx, d *documentIn, was *documentRow) *documentRow {
 	r := &documentRow{user: d.user, typ: "semantic", metadata: json.RawMessage(`{}`), Document: Document{
-		ID: rootID(d.user, 0, "document", d.uri), Source: d.source, SourceURI: d.uri, Mime: "text/plain", Untrusted: true, Tags: []string{}, CreatedAt: tx.Now,
+		ID: s.rootID(d.user, 0, "document", d.uri), Source: d.source, SourceURI: d.uri, Mime: "text/plain", Untrusted: true, Tags: []string{}, CreatedAt: tx.Now,
 	}}
 	if was != nil {
 		*r = *was

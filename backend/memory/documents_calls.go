@@ -64,7 +64,7 @@ func documentOf(user uuid.UUID, p UpsertParams) (*documentIn, error) {
 	d := &documentIn{user: user, source: "document", uri: strings.TrimSpace(storable(p.Source.URI)), title: strings.TrimSpace(storable(p.Source.Title)), mime: storable(p.Source.Mime), untrusted: p.Untrusted}
 	switch {
 	case d.uri == "":
-		return nil, fault.Invalidf("source.uri: say where the document comes from.")
+		return nil, fault.Invalidf("source.uri: required.")
 	case len(d.uri) > uriMax:
 		return nil, fault.Invalidf("source.uri: longer than %d bytes.", uriMax)
 	case utf8.RuneCountInString(d.title) > titleMax:
@@ -93,7 +93,7 @@ func documentOf(user uuid.UUID, p UpsertParams) (*documentIn, error) {
 			return nil, fault.Invalidf("text: longer than 8 MiB.")
 		}
 		if !strings.ContainsFunc(*p.Text, visible) {
-			return nil, fault.Invalidf("text: there is nothing but white space.")
+			return nil, fault.Invalidf("text: must not be blank.")
 		}
 		d.parts = cutParts(storable(*p.Text), isMarkdown(d.mime, d.uri))
 		return d, nil
@@ -113,9 +113,9 @@ func (d *documentIn) takeChunks(chunks []UpsertChunk) error {
 		case c.Seq < 0:
 			return fault.Invalidf("chunks[%d].seq: must not be negative.", i)
 		case seen[c.Seq]:
-			return fault.Invalidf("chunks[%d].seq: %d is there twice.", i, c.Seq)
+			return fault.Invalidf("chunks[%d].seq: %d occurs twice.", i, c.Seq)
 		case !strings.ContainsFunc(c.Text, visible):
-			return fault.Invalidf("chunks[%d].text: there is nothing but white space.", i)
+			return fault.Invalidf("chunks[%d].text: must not be blank.", i)
 		case len(c.Text) > chunkMax:
 			return fault.Invalidf("chunks[%d].text: longer than 64 KiB.", i)
 		case utf8.RuneCountInString(c.Heading) > titleMax:
@@ -124,7 +124,7 @@ func (d *documentIn) takeChunks(chunks []UpsertChunk) error {
 			c.StartOffset != nil && c.EndOffset != nil && *c.EndOffset < *c.StartOffset:
 			return fault.Invalidf("chunks[%d]: offsets run from startOffset to endOffset.", i)
 		case len(c.Metadata) > 0 && string(c.Metadata) != "null" && !isObject(c.Metadata):
-			return fault.Invalidf("chunks[%d].metadata: give an object.", i)
+			return fault.Invalidf("chunks[%d].metadata: must be an object.", i)
 		case sum > documentMax:
 			return fault.Invalidf("chunks: longer than 8 MiB together.")
 		}

@@ -215,7 +215,7 @@ func TestDocumentReader(t *testing.T) {
 		}
 	}
 	_, err := b.Document(b.them, DocumentViewParams{ID: r.DocumentID})
-	wantKind(t, err, fault.NotFound, "There is no such document.")
+	wantKind(t, err, fault.NotFound, "Document not found.")
 	_, err = b.Document(b.ctx, DocumentViewParams{ID: r.DocumentID, Limit: 201})
 	wantKind(t, err, fault.Invalid, "limit")
 	if d := must(b.ListDocuments(b.them, PageParams{}))(t); d.Total != 0 || d.Documents == nil {
@@ -227,7 +227,7 @@ func TestDocumentReader(t *testing.T) {
 		t.Errorf("theirs: %+v", theirs)
 	}
 	_, err = b.DeleteDocument(b.them, DocumentParams{DocumentID: r.DocumentID})
-	wantKind(t, err, fault.NotFound, "There is no such document.")
+	wantKind(t, err, fault.NotFound, "Document not found.")
 }
 
 func TestDeleteDocumentAndUndo(t *testing.T) {
@@ -242,9 +242,9 @@ func TestDeleteDocumentAndUndo(t *testing.T) {
 		t.Fatalf("%+v; %d findable, %d vectors", gone, len(b.findable(t)), b.index().Len())
 	}
 	_, err := b.Document(b.ctx, DocumentViewParams{ID: r.DocumentID})
-	wantKind(t, err, fault.NotFound, "There is no such document.")
+	wantKind(t, err, fault.NotFound, "Document not found.")
 	_, err = b.DeleteDocument(b.ctx, DocumentParams{DocumentID: r.DocumentID})
-	wantKind(t, err, fault.NotFound, "There is no such document.")
+	wantKind(t, err, fault.NotFound, "Document not found.")
 	if d := must(b.ListDocuments(b.ctx, PageParams{}))(t); d.Total != 0 {
 		t.Errorf("list: %+v", d)
 	}
@@ -296,7 +296,7 @@ func TestUpsertRefuses(t *testing.T) {
 		"both":          {with(func(p *UpsertParams) { p.Text = ptr("x") }), "either chunks or text"},
 		"neither":       {UpsertParams{Source: UpsertSource{URI: "u"}}, "either chunks or text"},
 		"no chunk":      {UpsertParams{Source: UpsertSource{URI: "u"}, Chunks: []UpsertChunk{}}, "chunks: give 1"},
-		"empty text":    {text(" \n "), "white space"},
+		"empty text":    {text(" \n "), "must not be blank"},
 		"long text":     {text(strings.Repeat("x ", 5<<20)), "8 MiB"},
 		"empty chunk":   {chunks("u", "a", " "), "chunks[1].text"},
 		"long chunk":    {chunks("u", strings.Repeat("x", 65<<10)), "chunks[0].text"},
@@ -406,6 +406,6 @@ func TestDocumentsHoldNoNUL(t *testing.T) {
 	for _, p := range []UpsertParams{{Text: ptr("\u200b \x00")}, {Chunks: []UpsertChunk{{Text: "\ufeff"}}}} {
 		p.Source.URI = "file:b"
 		_, err := b.UpsertChunks(b.ctx, p)
-		wantKind(t, err, fault.Invalid, "nothing but white space")
+		wantKind(t, err, fault.Invalid, "must not be blank")
 	}
 }

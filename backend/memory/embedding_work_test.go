@@ -164,7 +164,7 @@ func TestReembedRefuses(t *testing.T) {
 	t.Parallel()
 	b := newBundle(t, Options{Embedder: newWordsModel("words@1", 16)})
 	_, err := b.Reembed(b.ctx, ReembedParams{ModelID: "other@2"})
-	wantKind(t, err, fault.Invalid, `There is no model "other@2" here.`)
+	wantKind(t, err, fault.Invalid, `Model "other@2" is not available here.`)
 	_, err = b.Reembed(b.ctx, ReembedParams{ModelID: "words@1", Failed: true})
 	wantKind(t, err, fault.Invalid, "Give one of")
 }

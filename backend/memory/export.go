@@ -24,7 +24,7 @@ func (s *Service) Export(ctx context.Context, p ExportParams) (ExportResult, err
 		p.Format = "jsonl"
 	}
 	if p.Format != "jsonl" && p.Format != "markdown" {
-		return ExportResult{}, invalid("format", "%q is not a format of export: use jsonl or markdown.", clip(p.Format, 32))
+		return ExportResult{}, invalid("format", "%q is not an export format. Use jsonl or markdown.", clip(p.Format, 32))
 	}
 	x := &exporter{s: s, user: identity.UserID(ctx), filters: p.Filters}
 	if _, err := x.conditions(); err != nil {

@@ -163,7 +163,7 @@ func (s *Service) ensurePlan(ctx context.Context) (*plan, error) {
 func (s *Service) prepare(ctx context.Context, model string) error {
 	e := &s.embedding
 	if e.models[model] == nil {
-		return fault.Invalidf("There is no model %q here.", clipID(model))
+		return fault.Invalidf("Model %q is not available here.", clipID(model))
 	}
 	err := s.db.Write(ctx, func(tx *storage.Tx) error {
 		p, _, err := s.readPlan(tx)

@@ -82,7 +82,7 @@ func (s *Service) openGeneration(id string) (*generation, error) {
 		if e.dir == "" {
 			dir, err := os.MkdirTemp(s.o.TempDir, "helix-vectors-")
 			if err != nil {
-				return nil, fault.Internalf(err, "There is no room for the vector index.")
+				return nil, fault.Internalf(err, "Not enough space for the vector index.")
 			}
 			e.dir = dir
 		}

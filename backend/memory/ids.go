@@ -29,7 +29,8 @@ func derivedID(parent uuid.UUID, place int64, generation int, key ...string) uui
 	return id
 }
 
-// rootID is the id of a row of user that has a natural key and no parent.
-func rootID(user uuid.UUID, generation int, key ...string) uuid.UUID {
-	return derivedID(user, -1, generation, key...)
+// rootID is the id of a row of user that has a natural key and no parent. What two devices import
+// before they share a user gets the same ids too.
+func (s *Service) rootID(user uuid.UUID, generation int, key ...string) uuid.UUID {
+	return derivedID(s.db.IDSpace(user), -1, generation, key...)
 }

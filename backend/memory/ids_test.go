@@ -27,19 +27,24 @@ func (b *bundle) asUser(t testing.TB, user uuid.UUID) {
 
 func TestSameExportHasSameIDsOnEveryDevice(t *testing.T) {
 	t.Parallel()
-	dir, user := t.TempDir(), uuid.New()
+	dir := t.TempDir()
 	files := map[string]string{
 		"conversations.json": `[{"uuid":"c1","name":"Garden","chat_messages":[{"uuid":"m1","sender":"human","text":"When do I plant beans?"},{"uuid":"m2","sender":"assistant","text":"In May."}]}]`,
 		"memories.jsonl":     `{"content":"a line without an id"}` + "\n" + `{"id":"a-long-enough-id","content":"a line with an id","tags":["x"]}` + "\n",
 		"locomo.json":        `[{"sample_id":"s","speaker_a":"Ann","speaker_b":"Bo","session_1":[{"speaker":"Ann","dia_id":"D1:1","text":"yes"},{"speaker":"Bo","dia_id":"D1:2","text":"yes"},{"speaker":"Ann","dia_id":"D1:3","text":"yes"}]}]`,
 		"note.md":            "# Compost\n\nTurn it twice a year.\n\n# Water\n\nIn the evening.\n",
 	}
-	var devices [2]map[string][]uuid.UUID
+	// The first two devices have a local user each, the others one user of a hub.
+	users := []uuid.UUID{uuid.Nil, uuid.Nil, uuid.New()}
+	users = append(users, users[2])
+	var devices [4]map[string][]uuid.UUID
 	var places []uuid.UUID
 	for i := range devices {
 		b := newBundle(t, Options{})
-		b.asUser(t, user)
-		if i == 1 { // rows from elsewhere come first
+		if users[i] != uuid.Nil {
+			b.asUser(t, users[i])
+		}
+		if i%2 == 1 { // rows from elsewhere come first
 			b.add(t, "something that only this device has")
 		}
 		for name, text := range files {
@@ -56,9 +61,11 @@ func TestSameExportHasSameIDsOnEveryDevice(t *testing.T) {
 		places = b.idsOf(t, `SELECT t.id FROM conversation_turns t JOIN conversations c ON c.id = t.conversation_id WHERE c.source = 'locomo' ORDER BY t.seq`)
 	}
 	for table, want := range map[string]int{"conversations": 2, "conversation_turns": 5, "documents": 1, "chunks": 2, "memories": 2} {
-		a, b := devices[0][table], devices[1][table]
-		if len(a) != want || !slices.Equal(a, b) {
-			t.Errorf("%s: %d rows, want %d; ids %v and %v", table, len(a), want, a, b)
+		for i := range 2 {
+			a, b := devices[2*i][table], devices[2*i+1][table]
+			if len(a) != want || !slices.Equal(a, b) {
+				t.Errorf("%s: %d rows, want %d; ids %v and %v", table, len(a), want, a, b)
+			}
 		}
 	}
 	if !slices.IsSortedFunc(places, func(a, b uuid.UUID) int { return slices.Compare(a[:], b[:]) }) {

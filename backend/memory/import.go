@@ -39,7 +39,7 @@ func (s *Service) importOptions(p ImportParams) (importOptions, error) {
 	var err error
 	switch {
 	case (o.Path == "") == (o.Blob == ""):
-		return o, invalid("path", "Name one file or folder to import.")
+		return o, invalid("path", "Give one file or folder to import.")
 	case o.Path != "" && !filepath.IsAbs(o.Path):
 		return o, invalid("path", "The path must be absolute.")
 	case len(o.Name) > maxRef:
@@ -52,7 +52,7 @@ func (s *Service) importOptions(p ImportParams) (importOptions, error) {
 		o.Format = importer.Auto
 	}
 	if o.Format != importer.Auto && !slices.Contains(importer.Formats, o.Format) {
-		return o, invalid("format", "%q is not a format: use auto, chatgpt, claude, markdown, text, jsonl or locomo.", clip(o.Format, 32))
+		return o, invalid("format", "%q is not a format. Use auto, chatgpt, claude, markdown, text, jsonl or locomo.", clip(o.Format, 32))
 	}
 	if o.Layer != 0 {
 		if err := checkLayer("layer", o.Layer); err != nil {
@@ -223,7 +223,7 @@ func importStatus(row storage.Row) (ImportStatus, error) {
 	err := row.Scan(&st.JobID, &st.Format, &st.Path, storage.JSON(&o), &st.Status, &st.Progress, storage.JSON(&c), storage.JSON(&st.Errors),
 		storage.TimePtr(&st.StartedAt), storage.TimePtr(&st.FinishedAt))
 	if errors.Is(err, sql.ErrNoRows) {
-		return st, fault.NotFoundf("There is no such import.")
+		return st, fault.NotFoundf("Import not found.")
 	}
 	st.DryRun = o.DryRun
 	c.fill(&st)

@@ -301,7 +301,7 @@ func TestBrokenExportKeepsWhatCameBefore(t *testing.T) {
 	path := writeFile(t, dir, "conversations.json", cut)
 	st := b.imported(t, ImportParams{Path: path})
 	wantCounts(t, st, "failed", 2, 2, 0, 0, 0)
-	want := fmt.Sprintf("conversations.json breaks off at byte %d", len(cut))
+	want := fmt.Sprintf("conversations.json ends unexpectedly at byte %d", len(cut))
 	if st.Message != want || len(st.Errors) != 1 || st.Errors[0].Message != want {
 		t.Errorf("%+v", st)
 	}

@@ -86,7 +86,7 @@ func (p *importPoint) note(e ImportError) {
 	}
 }
 
-var errCancelled = errors.New("memory: the import was cancelled")
+var errCancelled = errors.New("memory: the import was canceled")
 
 // resumeImports goes on with what a crash or the end of the program has interrupted.
 func (s *Service) resumeImports(ctx context.Context) error {
@@ -185,7 +185,7 @@ func (s *Service) workImport(ctx context.Context, job *importJob) {
 	default:
 		job.at.progress = 1
 		if n := job.at.Trashed; n > 0 {
-			job.at.Message = "Some of it is in the trash, and stays there."
+			job.at.Message = "Some items are in the trash and stay there."
 		}
 	}
 	err = s.endImport(ctx, job, status)

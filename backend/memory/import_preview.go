@@ -52,7 +52,7 @@ func (s *Service) ImportPreview(ctx context.Context, p ImportParams) (PreviewRes
 		}
 	}
 	if v.more > 0 {
-		v.Warnings = append(v.Warnings, fmt.Sprintf("There are %d more warnings.", v.more))
+		v.Warnings = append(v.Warnings, fmt.Sprintf("%d more warnings.", v.more))
 	}
 	v.Duplicates = job.at.Skipped
 	return v.PreviewResult, nil

@@ -130,7 +130,7 @@ func (w *importWriter) head(c *importer.Conversation) (*conversationRow, bool, e
 func (w *importWriter) newHead(c *importer.Conversation) (*conversationRow, bool, error) {
 	o := &w.job.o
 	h := &conversationRow{user: w.job.user, layer: o.Layer, typ: o.Type, Conversation: Conversation{
-		ID: rootID(w.job.user, 0, "conversation", c.Source, c.ExternalID), Source: c.Source, ExternalID: c.ExternalID, Title: c.Title, Tags: o.Tags,
+		ID: w.s.rootID(w.job.user, 0, "conversation", c.Source, c.ExternalID), Source: c.Source, ExternalID: c.ExternalID, Title: c.Title, Tags: o.Tags,
 		Untrusted: o.Untrusted == nil || *o.Untrusted, Participants: c.Participants, StartedAt: c.Started, EndedAt: c.Ended,
 	}}
 	if c.Exported {

@@ -239,7 +239,7 @@ func (w *importWriter) document(d *documentIn, exported bool) error {
 		switch {
 		case was == nil:
 			w.at.Added++
-		case d.row(w.tx, was).differs(was):
+		case w.s.documentRow(w.tx, d, was).differs(was):
 			w.at.Updated++
 		default:
 			w.at.Skipped++

@@ -23,11 +23,11 @@ func (s *Service) List(ctx context.Context, p ListParams) (ListResult, error) {
 		return out, err
 	}
 	if p.Cursor != "" && p.Offset > 0 {
-		return out, invalid("offset", "A page goes on from a cursor or from an offset, not from both.")
+		return out, invalid("offset", "Give a cursor or an offset, not both.")
 	}
 	column, ok := sorts[p.Sort]
 	if !ok {
-		return out, invalid("sort", "%q is not an order: use recent, occurred, salience or retention.", clip(p.Sort, 32))
+		return out, invalid("sort", "%q is not a sort order. Use recent, occurred, salience or retention.", clip(p.Sort, 32))
 	}
 	live := "m.deleted_at IS NULL"
 	if p.Trash {

@@ -119,5 +119,5 @@ func TestACursorTakesNoOffset(t *testing.T) {
 	}
 	r := must(b.List(b.ctx, ListParams{Limit: 2}))(t)
 	_, err := b.List(b.ctx, ListParams{Limit: 2, Cursor: r.NextCursor, Offset: 1})
-	wantKind(t, err, fault.Invalid, "not from both")
+	wantKind(t, err, fault.Invalid, "not both")
 }

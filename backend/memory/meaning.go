@@ -45,11 +45,11 @@ func (m meaning) Degraded() string {
 func (m meaning) Unavailable() error {
 	switch {
 	case len(m.s.embedding.models) > 0:
-		return fault.Unavailablef("Search by meaning is getting ready.")
+		return fault.Unavailablef("Semantic search is starting.")
 	case m.s.o.Why != "":
 		return fault.Unavailablef("%s", m.s.o.Why)
 	}
-	return fault.Unavailablef("Search by meaning is not available here.")
+	return fault.Unavailablef("Semantic search is not available here.")
 }
 
 // Queue asks each model in use for the vector of an item that has just got its number. A
@@ -104,7 +104,7 @@ func (s *Service) embedFor(ctx context.Context, g *generation, text string) ([]f
 		return nil, err
 	}
 	if len(vecs) != 1 {
-		return nil, fault.Internalf(errors.New("no vector for a query"), "The sentence encoder gave no answer.")
+		return nil, fault.Internalf(errors.New("no vector for a query"), "The sentence encoder did not answer.")
 	}
 	if err := vector.Check(vecs[0], g.dims); err != nil {
 		return nil, fault.Unavailablef("The sentence encoder cannot read this query.").WithCause(err)

@@ -231,6 +231,6 @@ func (s *Service) handedOutParts(ctx context.Context, kind string, ids []uuid.UU
 	return s.handedOut(ctx, hits...)
 }
 
-func errNoConversation() error { return fault.NotFoundf("There is no such conversation.") }
+func errNoConversation() error { return fault.NotFoundf("Conversation not found.") }
 
-func errNoDocument() error { return fault.NotFoundf("There is no such document.") }
+func errNoDocument() error { return fault.NotFoundf("Document not found.") }

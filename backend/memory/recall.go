@@ -203,7 +203,7 @@ func (s *Service) LogRecall(ctx context.Context, session string, hits []search.H
 // output of tools. It is treated as recalled text. kind is prompt or tool.
 func (s *Service) LogShown(ctx context.Context, session, kind, text string) error {
 	if kind != "prompt" && kind != "tool" {
-		return invalid("kind", "%q is not a kind of shown text: use prompt or tool.", clip(kind, 32))
+		return invalid("kind", "%q is not a kind of shown text. Use prompt or tool.", clip(kind, 32))
 	}
 	hash := textHash(search.NormalText(text))
 	return s.db.Write(ctx, func(tx *storage.Tx) error {

@@ -40,7 +40,7 @@ func unit(v float64) float64 {
 }
 
 func errCritical() error {
-	return fault.Deniedf("Only a person can call a memory critical. Nothing was changed.")
+	return fault.Deniedf("Only a person can mark a memory as critical. Nothing was changed.")
 }
 
 // checkTier gives the value of a tier that the caller may set.

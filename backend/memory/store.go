@@ -77,7 +77,7 @@ func (s *Service) memoriesWhere(tx *storage.Tx, rest string, args ...any) ([]*me
 	return storage.Collect(tx.Select(`SELECT `+rowColumns+` FROM memories m `+rest, args...), s.scanMemory)
 }
 
-func errNoMemory() error { return fault.NotFoundf("There is no such memory.") }
+func errNoMemory() error { return fault.NotFoundf("Memory not found.") }
 
 // memory reads one memory of user that is not in the trash.
 func (s *Service) memory(tx *storage.Tx, user, id uuid.UUID) (*memoryRow, error) {
@@ -139,7 +139,7 @@ func parseIDs(one string, many []string) ([]uuid.UUID, error) {
 	}
 	switch {
 	case len(many) == 0:
-		return nil, invalid("ids", "Name at least one memory.")
+		return nil, invalid("ids", "Give at least one memory.")
 	case len(many) > maxIDs:
 		return nil, invalid("ids", "%d ids are too many; %d are allowed at once.", len(many), maxIDs)
 	}
@@ -205,7 +205,7 @@ func mayTrust(ctx context.Context) bool {
 }
 
 func errTrust() error {
-	return fault.Deniedf("Only a person can call a source trusted. Nothing was changed.")
+	return fault.Deniedf("Only a person can mark a source as trusted. Nothing was changed.")
 }
 
 // origin says who makes a change, for its revision.

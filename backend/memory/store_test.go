@@ -127,7 +127,7 @@ func TestLifeOfAMemory(t *testing.T) {
 		t.Fatalf("deleted %+v, found %v", d, b.findable(t))
 	}
 	_, err := b.Get(b.ctx, GetParams{ID: m.ID.String()})
-	wantKind(t, err, fault.NotFound, "There is no such memory.")
+	wantKind(t, err, fault.NotFound, "Memory not found.")
 	if l := must(b.List(b.ctx, ListParams{Trash: true}))(t); l.Total != 1 || l.Items[0].ID != m.ID || l.Items[0].DeletedAt == nil {
 		t.Fatalf("trash %+v", l)
 	}

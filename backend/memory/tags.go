@@ -29,7 +29,7 @@ func (s *Service) Tag(ctx context.Context, p TagParams) (ItemsResult, error) {
 		}
 	}
 	if len(add)+len(remove) == 0 {
-		return ItemsResult{}, invalid("add", "Name a tag to add or to remove.")
+		return ItemsResult{}, invalid("add", "Give a tag to add or remove.")
 	}
 	return s.changeMany(ctx, ids, undoTag, func(tx *storage.Tx, m *memoryRow) (any, error) {
 		d := tagDelta{ID: m.ID, Added: difference(add, m.Tags), Removed: difference(remove, difference(remove, m.Tags))}

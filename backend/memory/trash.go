@@ -77,7 +77,7 @@ func (s *Service) Restore(ctx context.Context, p IDsParams) (CountResult, error)
 			}
 		}
 		if out.Count = len(back); out.Count == 0 {
-			return fault.NotFoundf("There is no such memory in the trash.")
+			return fault.NotFoundf("Memory not found in the trash.")
 		}
 		out.UndoToken, err = s.undoable(tx, user, undoRestore, idsUndo{IDs: back})
 		return err

@@ -267,7 +267,7 @@ func TestRestoreOfConversations(t *testing.T) {
 		t.Fatalf("%d things are found", n)
 	}
 	_, err := b.Conversation(b.ctx, ConversationParams{ID: c.ID})
-	wantKind(t, err, fault.NotFound, "There is no such conversation.")
+	wantKind(t, err, fault.NotFound, "Conversation not found.")
 	if l := must(b.Conversations(b.ctx, PageParams{Trash: true}))(t); l.Total != 1 || l.Conversations[0].Turns != 2 || l.Conversations[0].DeletedAt == nil {
 		t.Fatalf("trash %+v", l)
 	}

@@ -74,7 +74,7 @@ func (s *Service) Undo(ctx context.Context, p UndoParams) (CountResult, error) {
 			return fmt.Errorf("undo %s: %w", act, err)
 		}
 		if out.Count == 0 {
-			return fault.Conflictf("This was changed again meanwhile, so there is nothing to undo.")
+			return fault.Conflictf("This has changed again, so it can no longer be undone.")
 		}
 		return nil
 	})

@@ -102,7 +102,7 @@ type Rating struct {
 func (s *Service) RateTx(ctx context.Context, tx *storage.Tx, ratings ...Rating) (n int, err error) {
 	for _, r := range ratings {
 		if r.Retention != nil && !(*r.Retention >= 0 && *r.Retention <= 1) {
-			return n, invalid("retention", "retention goes from 0 to 1.")
+			return n, invalid("retention", "retention must be between 0 and 1.")
 		}
 		if r.Valence != nil {
 			if err := checkValence("emotionalValence", *r.Valence); err != nil {

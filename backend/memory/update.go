@@ -84,7 +84,7 @@ func checkChange(ctx context.Context, p UpdateParams) (c change, err error) {
 	if p.EmotionalValence != nil {
 		var v *float64
 		if err := json.Unmarshal(p.EmotionalValence, &v); err != nil {
-			return c, invalid("emotionalValence", "emotionalValence goes from -1 to 1.")
+			return c, invalid("emotionalValence", "emotionalValence must be between -1 and 1.")
 		}
 		if v != nil {
 			if err := checkValence("emotionalValence", *v); err != nil {
@@ -106,7 +106,7 @@ func (s *Service) Update(ctx context.Context, p UpdateParams) (UpdateResult, err
 		return UpdateResult{}, err
 	}
 	if p.Version < 1 {
-		return UpdateResult{}, invalid("version", "Say which version of the memory the change is for.")
+		return UpdateResult{}, invalid("version", "Give the version of the memory that you edited.")
 	}
 	c, err := checkChange(ctx, p)
 	if err != nil {
@@ -156,7 +156,7 @@ func edited(tx *storage.Tx, m *memoryRow, version int64) (bool, error) {
 }
 
 func errStale(m *memoryRow) error {
-	return fault.Conflictf("This memory was changed meanwhile. Nothing was overwritten: compare your text with the present one.").WithDetails(m.Item)
+	return fault.Conflictf("This memory has changed since you opened it. Nothing was overwritten. Compare your text with the current one.").WithDetails(m.Item)
 }
 
 // changeTx makes an edit: it keeps what the memory said, writes the row and its tags, and puts

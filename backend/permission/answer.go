@@ -80,7 +80,7 @@ func (s *Service) AnswerApproval(ctx context.Context, p AnswerParams) (AnswerRes
 	rerun := s.kind(sub.Kind).rerun
 	if p.Rerun && p.Decision == "approve" {
 		if rerun == nil || raw.rerun == nil {
-			return res, fault.Invalidf("This run cannot be started again. Answer without it, then start it yourself.")
+			return res, fault.Invalidf("This run can't be restarted from here. Answer without it, then start it yourself.")
 		}
 		s.mu.Lock()
 		s.reserve[p.ID] = true
@@ -204,7 +204,7 @@ func (s *Service) stale(ctx context.Context, user uuid.UUID, p *AnswerParams, ap
 	if err != nil && !fault.Is(err, fault.NotFound) {
 		return err
 	}
-	return fault.Conflictf("The definition has changed since you looked. Nothing was decided; look at the change first.").
+	return fault.Conflictf("The definition has changed since you opened it. Nothing was decided. Review the change first.").
 		WithDetails(Stale{Status: ap.Status, DefinitionHash: current, Diff: d})
 }
 
@@ -214,9 +214,9 @@ func conflict(ap *Approval) error {
 	case "expired":
 		msg = "This approval has expired. Start the run again to be asked again."
 	case "superseded":
-		msg = "This approval was overtaken by a newer definition."
+		msg = "This approval was superseded by a newer definition."
 	default:
-		msg = "This approval was already answered. The first answer holds."
+		msg = "This approval was already answered. The first answer stands."
 	}
 	return fault.Conflictf("%s", msg).WithDetails(Stale{Status: ap.Status, Approval: ap})
 }
@@ -236,7 +236,7 @@ func (s *Service) plan(p *AnswerParams, ap *Approval, raw *rawApproval, info *Su
 	if p.Decision == "deny" {
 		out.record["remember"] = p.Remember
 		if p.Remember && len(ap.Requested) == 0 {
-			return nil, fault.Invalidf("There is no capability here to remember a refusal of. Deny it once, or disable the %s.", kindWord(ap.Subject.Kind))
+			return nil, fault.Invalidf("No capability here can be denied permanently. Deny it once, or disable the %s.", kindWord(ap.Subject.Kind))
 		}
 		return out, nil
 	}
@@ -303,7 +303,7 @@ func (s *Service) chosen(p *AnswerParams, ap *Approval, out *answerPlan) ([]Item
 		it.Resource = pattern
 		i := slices.IndexFunc(ap.Requested, func(r Item) bool { return r.Capability == it.Capability && Covers(it.Capability, r.Resource, pattern) })
 		if i < 0 && (ap.Kind != "definition" || it.Allow) {
-			return nil, fault.Invalidf("%s was not asked for, so it cannot be answered here.", FormatCapability(it.Capability, clip(it.Resource, 80)))
+			return nil, fault.Invalidf("%s was not requested, so it can't be answered here.", FormatCapability(it.Capability, clip(it.Resource, 80)))
 		}
 		listed = append(listed, it)
 		if it.Allow {

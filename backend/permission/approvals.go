@@ -348,4 +348,4 @@ func (s *Service) Sweep(ctx context.Context) error {
 	})
 }
 
-var errNoApproval = fault.NotFoundf("There is no such approval.")
+var errNoApproval = fault.NotFoundf("Approval not found.")

@@ -167,6 +167,6 @@ func (a *Authority) descends(b *Authority) bool {
 }
 
 func errRevoked(what string) error {
-	return fault.Deniedf("A right that this run was using was taken back, so the run was stopped.").
+	return fault.Deniedf("A permission that this run was using was revoked, so the run was stopped.").
 		WithDetails(map[string]string{"reason": ReasonRevoked, "by": what})
 }

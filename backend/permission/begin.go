@@ -33,7 +33,7 @@ func (s *Service) Begin(ctx context.Context, caller *Authority, sub Subject, run
 		return nil, fault.Deniedf("Nobody is signed in, so nothing is allowed.")
 	}
 	if caller != nil && caller.user != id.User {
-		return nil, fault.Deniedf("A run cannot borrow rights from another user.")
+		return nil, fault.Deniedf("A run can't use permissions of another user.")
 	}
 	if caller != nil {
 		if err := caller.Err(); err != nil {
@@ -57,7 +57,7 @@ func (s *Service) Begin(ctx context.Context, caller *Authority, sub Subject, run
 			if err != nil {
 				return nil, err
 			}
-			return nil, fault.Deniedf("%s has changed since it was approved. Look at the change in Approvals first.", subjectWords(sub.Kind, info.Name)).
+			return nil, fault.Deniedf("%s has changed since it was approved. Review the change in Approvals first.", subjectWords(sub.Kind, info.Name)).
 				WithDetails(Refusal{Reason: ReasonDefinitionChanged, PendingID: &pending})
 		}
 		if err := s.adopt(ctx, id.User, sub, info.Definition); err != nil {

@@ -72,11 +72,11 @@ func ParseCapability(s string) (Capability, string, error) {
 	if has {
 		var ok bool
 		if resource, ok = strings.CutSuffix(resource, ")"); !ok {
-			return "", "", broken(clip(s, 200), "", "syntax", "The capability %q lacks its closing bracket.", clip(s, 80))
+			return "", "", broken(clip(s, 200), "", "syntax", "The capability %q has no closing bracket.", clip(s, 80))
 		}
 	}
 	if what, ok := never[name]; ok {
-		return "", "", broken(name, resource, "never", "The capability %s is never available: %s is not something a tool can be allowed.", name, what)
+		return "", "", broken(name, resource, "never", "The capability %s is never available: tools can't be allowed %s.", name, what)
 	}
 	if to, ok := replaced[name]; ok {
 		err := fault.Invalidf("The capability %s is no longer used: %s.", name, to)
@@ -84,7 +84,7 @@ func ParseCapability(s string) (Capability, string, error) {
 	}
 	c := Capability(name)
 	if !known(c) || c == Call {
-		return "", "", broken(clip(name, 200), resource, "unknown", "There is no capability %q.", clip(name, 80))
+		return "", "", broken(clip(name, 200), resource, "unknown", "Unknown capability %q.", clip(name, 80))
 	}
 	if !has {
 		switch c {
@@ -154,7 +154,7 @@ func Normalize(c Capability, pattern string) (string, error) {
 		}
 		return pattern, nil
 	}
-	return "", broken(clip(string(c), 200), pattern, "unknown", "There is no capability %q.", clip(string(c), 80))
+	return "", broken(clip(string(c), 200), pattern, "unknown", "Unknown capability %q.", clip(string(c), 80))
 }
 
 // unprintable are control and bidirectional characters: a resource is shown to people.

@@ -78,7 +78,7 @@ func (s *Service) concretePath(c Capability, resource string, sub Subject) (conc
 	}
 	path, err := resolve(p)
 	if err != nil {
-		return r, broken(string(c), resource, "unresolvable", "The path does not lead anywhere.")
+		return r, broken(string(c), resource, "unresolvable", "The path does not exist.")
 	}
 	if sp.ours(path, sub) {
 		return r, broken(string(c), resource, "own_folder", "This folder belongs to Helix and cannot be granted.")

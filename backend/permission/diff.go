@@ -53,7 +53,7 @@ func (s *Service) diff(ctx context.Context, user uuid.UUID, kind, id, from, to s
 		if to == "" || info.State != "" && to == hexHash(info.DefinitionHash) {
 			after, out.To = info.Definition, hexHash(info.DefinitionHash)
 			if info.State == "" {
-				return fault.NotFoundf("There is no such %s.", clip(Sanitize(kind), 40))
+				return fault.NotFoundf("No such %s.", clip(Sanitize(kind), 40))
 			}
 			return nil
 		}
@@ -82,7 +82,7 @@ func definition(tx *storage.Tx, user uuid.UUID, kind, id, hash string) (doc json
 	var d []byte
 	err = tx.QueryRow(`SELECT document FROM definitions WHERE user_id = ? AND subject_kind = ? AND subject_id = ? AND hash = ?`, user, kind, id, h).Scan(&d)
 	if errors.Is(err, sql.ErrNoRows) {
-		return nil, fault.NotFoundf("There is no such definition.")
+		return nil, fault.NotFoundf("Definition not found.")
 	}
 	return d, err
 }

@@ -64,7 +64,7 @@ func approvalSentence(a *Approval) string {
 	case len(a.Requested) > 0:
 		first := sentence(a.Requested[0].Capability, a.Requested[0].Resource)
 		if n := len(a.Requested) - 1; n == 1 {
-			return first + " and one more thing"
+			return first + " and 1 more"
 		} else if n > 1 {
 			return first + " and more"
 		}

@@ -58,7 +58,7 @@ func normalizePath(c Capability, in string) (string, error) {
 		s = filepath.ToSlash(filepath.Clean(filepath.FromSlash(s)))
 	}
 	if s = strings.TrimSuffix(s, "/"); root == "" && (s == "" || filepath.VolumeName(filepath.FromSlash(s)) == filepath.FromSlash(s)) {
-		return bad("root", "The whole disk cannot be granted.")
+		return bad("root", "Access to all files cannot be granted.")
 	}
 	if c == FilesystemWrite && root != "$STATE" {
 		return bad("write", "Writing is possible only inside the tool's own $STATE folder.")

@@ -57,7 +57,7 @@ func (s *Service) Preview(ctx context.Context, p PreviewParams) (PreviewResult, 
 		return res, err
 	}
 	if info.State == "" {
-		return res, fault.NotFoundf("There is no such %s.", clip(Sanitize(p.Subject.Kind), 40))
+		return res, fault.NotFoundf("No such %s.", clip(Sanitize(p.Subject.Kind), 40))
 	}
 	root := Subject{Kind: p.Subject.Kind, ID: p.Subject.ID, DefinitionHash: info.DefinitionHash}
 	steps := []Step{{ID: "run", Subject: root, Tier: tierOf(info.Declared), Wants: info.Declared}}

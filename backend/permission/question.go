@@ -167,7 +167,7 @@ func (s *Service) answerQuestion(ctx context.Context, user uuid.UUID, p *AnswerP
 	}
 	answer := s.kind(ap.Subject.Kind).answer
 	if answer == nil {
-		return res, fault.Unavailablef("Nothing takes this answer now. Restart Helix, then answer again.")
+		return res, fault.Unavailablef("Couldn't deliver the answer. Restart Helix, then answer again.")
 	}
 	if err := answer(ctx, Answered{Run: *ap.Run.ID, Ref: ap.ref, Choice: choice.ID, Data: p.Data, Note: Sanitize(p.Note)}); err != nil {
 		return res, err
@@ -184,7 +184,7 @@ func (s *Service) answerQuestion(ctx context.Context, user uuid.UUID, p *AnswerP
 		return res, err
 	}
 	if res.Status = now.Status; res.Status == "pending" {
-		return res, fault.Internalf(errors.New("permission: the domain left the question open"), "The answer was taken, but the question is still open.")
+		return res, fault.Internalf(errors.New("permission: the domain left the question open"), "The answer was saved, but the question is still open.")
 	}
 	return res, nil
 }
@@ -201,7 +201,7 @@ func (q *Question) choose(p *AnswerParams) (Choice, error) {
 		}
 	}
 	if len(fit) != 1 {
-		return Choice{}, fault.Invalidf("Name one of the choices %s that fits the decision.", strings.Join(ids, ", ")).WithDetails(map[string]any{"choices": ids})
+		return Choice{}, fault.Invalidf("Choose one of %s for this decision.", strings.Join(ids, ", ")).WithDetails(map[string]any{"choices": ids})
 	}
 	return fit[0], nil
 }

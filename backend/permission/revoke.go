@@ -93,7 +93,7 @@ func (s *Service) withTwins(tx *storage.Tx, user, id uuid.UUID) ([]uuid.UUID, er
 	var revoked bool
 	err := tx.QueryRow(`SELECT subject_kind, subject_id, capability, resource, revoked_at IS NOT NULL FROM capability_grants WHERE id = ? AND user_id = ?`, id, user).Scan(&kind, &subject, &c, &res, &revoked)
 	if errors.Is(err, sql.ErrNoRows) {
-		return nil, fault.NotFoundf("There is no such grant.")
+		return nil, fault.NotFoundf("Grant not found.")
 	}
 	if err != nil || revoked {
 		return nil, err
@@ -108,7 +108,7 @@ func (s *Service) mayWiden(ctx context.Context) error {
 		return err
 	}
 	if !who.MayApprove() {
-		return fault.Deniedf("This session may take rights back but not give them.").WithDetails(map[string]string{"scope": "approve"})
+		return fault.Deniedf("This session can revoke permissions but not grant them.").WithDetails(map[string]string{"scope": "approve"})
 	}
 	return nil
 }
@@ -125,7 +125,7 @@ func (s *Service) undoRevoke(ctx context.Context, user uuid.UUID, token string) 
 	}
 	s.mu.Unlock()
 	if !ok {
-		return RevokeResult{}, fault.Conflictf("It is too late to undo this. The rights can be asked for again.")
+		return RevokeResult{}, fault.Conflictf("It is too late to undo this. The permissions can be requested again.")
 	}
 	var res RevokeResult
 	err := s.db.Write(ctx, func(tx *storage.Tx) error {
@@ -160,7 +160,7 @@ func (s *Service) forgetDenial(ctx context.Context, user, id uuid.UUID) (RevokeR
 		err := tx.QueryRow(`UPDATE capability_denials SET deleted_at = ?, updated_at = ? WHERE id = ? AND user_id = ? AND deleted_at IS NULL RETURNING subject_kind, subject_id, capability, resource`,
 			tx.Now.UnixMicro(), tx.Now.UnixMicro(), id, user).Scan(&kind, &subject, &c, &r)
 		if errors.Is(err, sql.ErrNoRows) {
-			return fault.NotFoundf("There is no such denial.")
+			return fault.NotFoundf("Denial not found.")
 		}
 		if err != nil {
 			return err

@@ -55,7 +55,7 @@ func (a *Authority) saved() *savedAuthority {
 func (s *Service) Restore(ctx context.Context, raw json.RawMessage) (*Authority, error) {
 	var saved *savedAuthority
 	if err := json.Unmarshal(raw, &saved); err != nil || saved == nil {
-		return nil, fault.Internalf(err, "What the caller of the run held cannot be read.")
+		return nil, fault.Internalf(err, "Couldn't read the permissions of the run's caller.")
 	}
 	return s.restore(identity.UserID(ctx), saved)
 }
@@ -65,7 +65,7 @@ func (s *Service) restore(user uuid.UUID, saved *savedAuthority) (*Authority, er
 		return nil, nil
 	}
 	if saved.User != user {
-		return nil, fault.Deniedf("A run cannot borrow rights from another user.")
+		return nil, fault.Deniedf("A run can't use permissions of another user.")
 	}
 	parent, err := s.restore(user, saved.Parent)
 	if err != nil {

@@ -39,7 +39,7 @@ func (s *shop) Subject(ctx context.Context, _, id string) (SubjectInfo, error) {
 	defer s.mu.Unlock()
 	i, ok := s.tools[identity.UserID(ctx).String()+id]
 	if !ok {
-		return i, fault.NotFoundf("There is no such tool.")
+		return i, fault.NotFoundf("Tool not found.")
 	}
 	return i, nil
 }

@@ -67,7 +67,7 @@ func sentence(c Capability, resource string) string {
 		return "Use the MCP tool " + res
 	case Call:
 		if res == Privileged.String() {
-			return "Do something that can change this computer"
+			return "Do something that may change this computer"
 		}
 		if res == SideEffecting.String() {
 			return "Do something that has effects outside"

@@ -151,7 +151,7 @@ func (p *Picks) Resolve(ctx context.Context, path string, write bool) (string, e
 		return k.path, nil
 	}
 	if !filepath.IsLocal(rest) {
-		return "", fault.Deniedf("The name leads out of the chosen folder.")
+		return "", fault.Deniedf("The path points outside the chosen folder.")
 	}
 	real, err := filepath.EvalSymlinks(k.path)
 	if err != nil {
@@ -160,7 +160,7 @@ func (p *Picks) Resolve(ctx context.Context, path string, write bool) (string, e
 	full := filepath.Join(real, rest)
 	dir, err := filepath.EvalSymlinks(filepath.Dir(full))
 	if err != nil || (dir != real && !strings.HasPrefix(dir, real+string(filepath.Separator))) {
-		return "", fault.Deniedf("The name leads out of the chosen folder.").WithCause(err)
+		return "", fault.Deniedf("The path points outside the chosen folder.").WithCause(err)
 	}
 	return full, nil
 }

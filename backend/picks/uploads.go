@@ -98,7 +98,7 @@ func (u *Uploads) Delete(w http.ResponseWriter, r *http.Request) error {
 	token := r.URL.Query().Get("token")
 	path, ok := u.picks.uploaded(identity.UserID(r.Context()), token)
 	if !ok {
-		return fault.NotFoundf("There is no such upload.")
+		return fault.NotFoundf("Upload not found.")
 	}
 	u.picks.Forget(token)
 	u.drop(r.Context(), path)

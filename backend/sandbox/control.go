@@ -121,7 +121,7 @@ func (r *control) do(body, wait func()) outcome {
 	r.resume()
 	r.guarded(body)
 	if !r.over() {
-		r.fail(failf(ClassThrown, "the tool never finished: it waits for something that will not happen"))
+		r.fail(failf(ClassThrown, "the tool never finished: it waits for something that never happens"))
 	}
 	r.e.watchdog.remove(r)
 	r.pause()
@@ -206,7 +206,7 @@ func (r *control) take(op string) (id int64, refused string) {
 func (r *control) ask(op string, req json.RawMessage) (resp json.RawMessage, err error) {
 	defer func() {
 		if x := recover(); x != nil {
-			err = fault.Internalf(fmt.Errorf("host operation %s: panic: %v", op, x), "Something went wrong inside Helix.")
+			err = fault.Internalf(fmt.Errorf("host operation %s: panic: %v", op, x), "Helix has an internal error.")
 		}
 	}()
 	if r.c.Host == nil {

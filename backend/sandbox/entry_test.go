@@ -166,7 +166,7 @@ func TestThrown(t *testing.T) {
 		"throw new Error('no bread')": "Error: no bread", "throw 'text'": "text", "throw null": "null", "throw { a: 1 }": `{"a":1}`, "throw undefined": "undefined",
 		"await Promise.reject(new RangeError('r'))": "RangeError: r", "throw Object.assign(new Error('x'), { name: 'Mine' })": "Mine: x",
 		"throw { get message() { throw 1 } }": "", "throw new Proxy({}, { get() { throw 1 }, has() { throw 2 } })": "",
-		"await new Promise(() => {})": "the tool never finished: it waits for something that will not happen",
+		"await new Promise(() => {})": "the tool never finished: it waits for something that never happens",
 		"return await import('fs')":   `Error: cannot import "fs": a tool cannot import anything`,
 	} {
 		err := wantClass(t, text, Call{}, ClassThrown)

@@ -16,7 +16,7 @@ func (e *Engine) Execute(ctx context.Context, r Runnable, c Call) (Result, error
 	p, program := r.(*Program)
 	m, module := r.(*Module)
 	if p == nil && m == nil {
-		return res, failf(ClassUnavailable, "There is nothing to run.")
+		return res, failf(ClassUnavailable, "Nothing to run.")
 	}
 	if err := e.begin(); err != nil {
 		return res, err

@@ -146,7 +146,7 @@ func (m *Module) load(ctx context.Context, e *Engine) *Error {
 		return nil
 	}
 	if m.prepared == nil {
-		return failf(ClassUnavailable, "There is nothing to run.")
+		return failf(ClassUnavailable, "Nothing to run.")
 	}
 	within, cancel := context.WithTimeoutCause(ctx, compileDeadline, errCompileDeadline)
 	defer cancel()

@@ -71,7 +71,7 @@ func runOf(ctx context.Context) *moduleRun {
 // run executes the module under r.
 func (m *Module) run(r *control) outcome {
 	if m == nil {
-		r.fail(failf(ClassUnavailable, "There is nothing to run."))
+		r.fail(failf(ClassUnavailable, "Nothing to run."))
 		return *r.ended.Load()
 	}
 	defer runtime.KeepAlive(m) // its code is freed when nobody holds it

@@ -133,7 +133,7 @@ func (e *Engine) loadFrom(ctx context.Context, files fs.FS) *Error {
 		return nil
 	}
 	if err := e.calibrate(); err != nil {
-		return &Error{Class: ClassUnavailable, Message: "The engine artefacts do not fit, run make engines.", Err: err}
+		return &Error{Class: ClassUnavailable, Message: "The engine artefacts don't match. Run make engines.", Err: err}
 	}
 	return nil
 }

@@ -99,7 +99,7 @@ func (e *Engine) tier1(r *control, what Runnable, res *Result) outcome {
 
 func (e *Engine) tryTier1(r *control, what Runnable, res *Result) (outcome, *Error) {
 	if t := r.c.Tier; t != "" && t != tier1 {
-		return outcome{}, failf(ClassUnavailable, "There is no tier %q, only t0 and t1.", t)
+		return outcome{}, failf(ClassUnavailable, "Unknown tier %q; there are only t0 and t1.", t)
 	}
 	if err := e.children.refusal(&res.Isolation, &res.Reasons); err != nil {
 		return outcome{}, err

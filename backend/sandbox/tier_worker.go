@@ -225,7 +225,7 @@ const maxOp = 64
 // Call asks the parent and waits for its answer.
 func (h *remoteHost) Call(ctx context.Context, op string, req json.RawMessage) (json.RawMessage, error) {
 	if len(op) > maxOp {
-		return nil, fault.Invalidf("There is no such operation.")
+		return nil, fault.Invalidf("Unknown operation.")
 	}
 	if len(req) > worker.FromChildLimits.Body {
 		return nil, fault.Limitf("The request is too large.")

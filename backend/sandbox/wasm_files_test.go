@@ -120,7 +120,7 @@ func TestFilesFromC(t *testing.T) {
 	}
 	// Without a host, or one that gives nothing, there is nothing to see.
 	for _, host := range []Host{nil, HostFunc(func(context.Context, string, json.RawMessage) (json.RawMessage, error) {
-		return nil, fault.Invalidf("There is no such operation.")
+		return nil, fault.Invalidf("Unknown operation.")
 	})} {
 		if err := wantModuleClass(t, fromC(t, "files"), Call{Host: host}, ClassTrap); !strings.Contains(err.Message, "exit 5: open") {
 			t.Errorf("%v", err)

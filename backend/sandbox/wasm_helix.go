@@ -20,7 +20,7 @@ const maxRequest = 8 << 20
 func (w *moduleRun) helixCall(m guestMemory, p []uint64) errno {
 	b, ok := m.bytes(p[0], p[1])
 	if !ok {
-		return w.answered(nil, fault.Invalidf("The request does not lie in the module's memory."))
+		return w.answered(nil, fault.Invalidf("The request is outside the module's memory."))
 	}
 	if len(b) > maxRequest {
 		return w.answered(nil, fault.Limitf("The request is larger than %s.", size(maxRequest)))
@@ -37,7 +37,7 @@ func (w *moduleRun) helixCall(m guestMemory, p []uint64) errno {
 		return n
 	}
 	if op == OpFolders { // answers the host's own question only
-		return w.answered(nil, fault.Invalidf("There is no operation %q.", op))
+		return w.answered(nil, fault.Invalidf("Unknown operation %q.", op))
 	}
 	if _, refused := w.take(op); refused != "" {
 		w.refusal = limitRefusal(refused)
@@ -73,7 +73,7 @@ func (w *moduleRun) helixLog(req json.RawMessage) (json.RawMessage, error) {
 		Fields         json.RawMessage
 	}
 	if json.Unmarshal(req, &l) != nil {
-		return nil, fault.Invalidf("The arguments of log do not fit.")
+		return nil, fault.Invalidf("The arguments of log are not valid.")
 	}
 	w.flushErrors()
 	w.logs.add(l.Level, l.Message, string(l.Fields))

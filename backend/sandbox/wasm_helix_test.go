@@ -46,7 +46,7 @@ func TestHelixCall(t *testing.T) {
 		case OpFetch:
 			return nil, fault.Deniedf("No network for you.").WithDetails(Refusal{Reason: ReasonCapability, Capability: "network:https(a.b)", Resource: "a.b", Extra: 5})
 		case OpReadText:
-			return nil, fault.NotFoundf("There is no such file.")
+			return nil, fault.NotFoundf("File not found.")
 		case OpSecret:
 			return nil, errors.New("something private")
 		case OpTool:
@@ -70,7 +70,7 @@ func TestHelixCall(t *testing.T) {
 		if w.refusal == nil {
 			t.Error("the refusal is not remembered")
 		}
-		want(`{"op":"fs.readText","path":"x"}`, true, `{"name":"HelixError","message":"There is no such file.","code":"not_found"}`)
+		want(`{"op":"fs.readText","path":"x"}`, true, `{"name":"HelixError","message":"File not found.","code":"not_found"}`)
 		if w.refusal != nil {
 			t.Error("the refusal is remembered though the module went on")
 		}

@@ -30,11 +30,11 @@ func (t target) find(ctx context.Context, what Target) (callable.Info, error) {
 	case err != nil:
 		return callable.Info{}, err
 	case len(found) == 0 && id == "" && what.Name == "":
-		return callable.Info{}, fault.Invalidf("Say which %s: its id or its name.", t.kind)
+		return callable.Info{}, fault.Invalidf("Give the id or the name of the %s.", t.kind)
 	case len(found) == 0 || found[0].Blocked == callable.ReasonForeign:
-		return callable.Info{}, fault.NotFoundf("There is no such %s.", t.kind).WithDetails(callable.Refusal{Reason: callable.ReasonGone})
+		return callable.Info{}, fault.NotFoundf("No such %s.", t.kind).WithDetails(callable.Refusal{Reason: callable.ReasonGone})
 	case len(found) > 1:
-		return callable.Info{}, fault.Conflictf("Several have the name %q: choose one.", what.Name)
+		return callable.Info{}, fault.Conflictf("Several are named %q. Choose one.", what.Name)
 	}
 	return found[0], nil
 }
@@ -48,14 +48,14 @@ func (t target) Check(ctx context.Context, what Target) (Target, error) {
 	switch i.Blocked {
 	case "":
 	case callable.ReasonDraft:
-		return what, fault.Invalidf("The %s %q is a draft with errors. Correct it first.", t.kind, i.Name).WithDetails(callable.Refusal{Reason: i.Blocked})
+		return what, fault.Invalidf("The %s %q is a draft with errors. Fix them first.", t.kind, i.Name).WithDetails(callable.Refusal{Reason: i.Blocked})
 	default:
 		return what, fault.Conflictf("The %s %q is disabled. Enable it first.", t.kind, i.Name).WithDetails(callable.Refusal{Reason: i.Blocked})
 	}
 	if what.Version != "" && what.Version != i.Version {
 		v, ok := t.reg.Provider(t.kind).(callable.Versioned)
 		if !ok {
-			return what, fault.Invalidf("A schedule runs a %s as it is then: leave the version out.", t.kind)
+			return what, fault.Invalidf("A schedule always runs the current version of a %s. Leave out the version.", t.kind)
 		}
 		found, err := v.FindVersion(ctx, i.ID, what.Version)
 		if err != nil {

@@ -48,7 +48,7 @@ func (s *Service) make(tx *storage.Tx, c *sched, row *runRow, input json.RawMess
 	if added, err := s.insertRun(tx, row, now); err != nil {
 		return err
 	} else if !added {
-		return fault.Conflictf("This due time has its run already.")
+		return fault.Conflictf("This scheduled time already has a run.")
 	}
 	b.made = append(b.made, *row)
 	return nil

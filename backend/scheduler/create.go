@@ -106,7 +106,7 @@ func strict(raw json.RawMessage, v any, where string) error {
 		return fault.InvalidField(where, fault.CodeSyntax, "%s: a time looks like 2026-03-01T09:00:00Z", where)
 	}
 	if name, ok := strings.CutPrefix(err.Error(), "json: unknown field "); ok { // encoding/json has no type for it
-		return fault.InvalidField(where+"."+strings.Trim(name, `"`), fault.CodeUnknownField, "%s: there is no field %s", where, name)
+		return fault.InvalidField(where+"."+strings.Trim(name, `"`), fault.CodeUnknownField, "%s: unknown field %s", where, name)
 	}
 	return fault.InvalidField(where, fault.CodeSyntax, "%s is not valid JSON", where).WithCause(err)
 }
@@ -264,7 +264,7 @@ func (c *sched) checkNext(now time.Time) error {
 	case c.Cadence.Type == cadence.Once && !c.Cadence.At.After(now):
 		return fault.InvalidField("cadence.at", fault.CodePast, "time has passed")
 	case c.EndsAt != nil || c.StartsAt != nil:
-		return fault.InvalidField("endsAt", cadence.CodeNever, "it is never due between startsAt and endsAt")
+		return fault.InvalidField("endsAt", cadence.CodeNever, "no run falls between startsAt and endsAt")
 	}
 	return fault.InvalidField("cadence", cadence.CodeNever, "this date never occurs")
 }

@@ -118,7 +118,7 @@ func ended(st TargetState, why string) TargetState {
 	}
 	switch why {
 	case "timeout":
-		return TargetState{Status: "failed", Error: &RunError{Kind: "timeout", Message: "It took longer than its schedule allows and was canceled."}, Unknown: st.Unknown, StartedAt: st.StartedAt}
+		return TargetState{Status: "failed", Error: &RunError{Kind: "timeout", Message: "It took longer than the time limit of its schedule and was canceled."}, Unknown: st.Unknown, StartedAt: st.StartedAt}
 	case "person", "overlap":
 		st.Status, st.Error = "cancelled", nil
 	}
@@ -154,10 +154,10 @@ func (s *Service) finish(tx *storage.Tx, c *sched, r runRow, st TargetState, now
 		reason = ""
 	case "failed", "cancelled":
 	default:
-		st = TargetState{Status: "failed", Error: &RunError{Kind: "internal", Message: "The target ended in a state that Helix does not know."}}
+		st = TargetState{Status: "failed", Error: &RunError{Kind: "internal", Message: "The target ended in an unknown state."}}
 	}
 	if st.Status == "failed" && st.Error == nil {
-		st.Error = &RunError{Kind: "internal", Message: "It failed without a reason."}
+		st.Error = &RunError{Kind: "internal", Message: "It failed without giving a reason."}
 	}
 	gone := r.TargetRunID == nil && st.Error != nil && st.Error.Kind == "not_found"
 	switch {

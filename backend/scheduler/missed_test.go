@@ -232,7 +232,7 @@ func TestEditFiresNothingBeforeIt(t *testing.T) {
 	}
 	m.step()
 	m.want(c.ScheduleID, "02 09:00 due missed/edited", "03 09:05 due success", "04 09:05 catchup success")
-	if _, err := m.s.Update(m.ctx, UpdateParams{ScheduleID: c.ScheduleID, Patch: []byte(`{"name":"x"}`), ExpectedRevision: 1}); err == nil || !strings.Contains(err.Error(), "changed meanwhile") {
+	if _, err := m.s.Update(m.ctx, UpdateParams{ScheduleID: c.ScheduleID, Patch: []byte(`{"name":"x"}`), ExpectedRevision: 1}); err == nil || !strings.Contains(err.Error(), "has changed since") {
 		t.Errorf("stale edit: %v", err)
 	}
 }

@@ -111,16 +111,16 @@ func (s *Service) noticeAsks(tx *storage.Tx, l *live, now time.Time) error {
 	}
 	return s.addNotice(tx, c, &l.RunID, Notice{
 		Title: c.Name + " needs your decision", Level: "warning",
-		Body: "Helix stopped during this run, and it is not known whether what it does has happened. It was not repeated. Open the run and decide how it goes on; later times of the schedule do not wait for that.",
+		Body: "Helix stopped during this run, so its outcome is unknown. It was not repeated. Open the run and decide how to continue; later runs of the schedule do not wait for it.",
 	}, now)
 }
 
 // disabledNotice tells that a schedule was turned off.
 func (s *Service) disabledNotice(tx *storage.Tx, c *sched, reason string, now time.Time) error {
 	body := map[string]string{
-		"failures":    fmt.Sprintf("It failed %d times in a row. Resume it when the cause is gone.", max(c.ConsecutiveFailures, 1)),
-		"missed":      "Its time passed without a run.",
-		"target_gone": "What it starts was deleted.",
+		"failures":    fmt.Sprintf("It failed %d times in a row. Fix the cause, then resume it.", max(c.ConsecutiveFailures, 1)),
+		"missed":      "The scheduled time passed without a run.",
+		"target_gone": "Its target was deleted.",
 		"invalid":     "It cannot be read.",
 	}[reason]
 	return s.addNotice(tx, c, nil, Notice{Title: c.Name + " was turned off", Body: body, Level: "error"}, now)

@@ -62,17 +62,17 @@ func warnings(c *cadence.Cadence, times []PreviewTime) []string {
 			if strings.HasPrefix(day, "*") || strings.HasPrefix(week, "*") {
 				out = append(out, "Day of the month and weekday must both hold, because one of them begins with *.")
 			} else {
-				out = append(out, "It is due on each day that one of them names: the day of the month, or the weekday.")
+				out = append(out, "It runs on each day that matches either: the day of the month, or the weekday.")
 			}
 		}
 		if slices.Contains([]string{"29", "30", "31"}, day) {
-			out = append(out, fmt.Sprintf("Months without a day %s are left out; L is the last day of each month.", day))
+			out = append(out, fmt.Sprintf("Months without day %s are skipped. Use L for the last day of each month.", day))
 		}
 	}
 	for _, w := range []struct{ note, text string }{
-		{cadence.NoteGap, "Where the clocks skip the time, it runs at the first moment after."},
-		{cadence.NoteOverlapFirst, "Where the clocks show the time twice, it runs the first time only."},
-		{cadence.NoteOverlapBoth, "Where the clocks show a time twice, it runs both times."},
+		{cadence.NoteGap, "If daylight saving skips this time, it runs right after the change."},
+		{cadence.NoteOverlapFirst, "If daylight saving repeats this time, it runs the first time only."},
+		{cadence.NoteOverlapBoth, "If daylight saving repeats a time, it runs both times."},
 	} {
 		if slices.ContainsFunc(times, func(t PreviewTime) bool { return t.Note == w.note }) {
 			out = append(out, w.text)

@@ -183,7 +183,7 @@ func (s *Service) cancel(ctx context.Context, id uuid.UUID, why string) {
 }
 
 // The reasons that a target hears.
-var cancelReasons = map[string]string{"timeout": "its schedule gives it no more time", "person": "canceled by you", "overlap": "its schedule's next time has come"}
+var cancelReasons = map[string]string{"timeout": "it reached the time limit of its schedule", "person": "canceled by you", "overlap": "the next scheduled time has come"}
 
 func (s *Service) cancelTarget(ctx context.Context, l *live) {
 	s.task(func() error {
@@ -242,7 +242,7 @@ func (s *Service) ask(ctx context.Context) {
 		done := func(st TargetState, err error) {
 			switch {
 			case fault.Is(err, fault.NotFound):
-				st = failedState(fault.Internalf(err, "The run of the target is gone."))
+				st = failedState(fault.Internalf(err, "The target's run no longer exists."))
 			case err != nil:
 				s.log.Warn("a target does not tell how its run stands", "run", l.RunID, "err", err)
 				st = TargetState{}

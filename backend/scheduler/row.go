@@ -131,7 +131,7 @@ func mustJSON(v any) json.RawMessage {
 func (s *Service) loadSched(tx *storage.Tx, id uuid.UUID) (*sched, error) {
 	c, err := s.scanSched(tx.QueryRow(`SELECT `+schedColumns+schedTables+`WHERE s.id = ?`, id))
 	if errors.Is(err, sql.ErrNoRows) {
-		return nil, fault.NotFoundf("There is no such schedule.")
+		return nil, fault.NotFoundf("Schedule not found.")
 	}
 	return c, err
 }
@@ -140,7 +140,7 @@ func (s *Service) loadSched(tx *storage.Tx, id uuid.UUID) (*sched, error) {
 func (s *Service) own(tx *storage.Tx, user, id uuid.UUID) (*sched, error) {
 	c, err := s.loadSched(tx, id)
 	if err == nil && (c.user != user || c.deletedAt != nil) {
-		return nil, fault.NotFoundf("There is no such schedule.")
+		return nil, fault.NotFoundf("Schedule not found.")
 	}
 	return c, err
 }
@@ -149,7 +149,7 @@ func (s *Service) own(tx *storage.Tx, user, id uuid.UUID) (*sched, error) {
 func (s *Service) ownUsable(tx *storage.Tx, user, id uuid.UUID) (*sched, error) {
 	c, err := s.own(tx, user, id)
 	if err == nil && c.NeedsNewer {
-		return nil, fault.Unavailablef("This schedule needs a newer Helix. It was left as it is.")
+		return nil, fault.Unavailablef("This schedule needs a newer version of Helix. It was not changed.")
 	}
 	return c, err
 }

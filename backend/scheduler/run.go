@@ -20,7 +20,7 @@ func (s *Service) RunNow(ctx context.Context, p RunNowParams) (RunNowResult, err
 		return RunNowResult{}, err
 	}
 	if c.NeedsNewer {
-		return RunNowResult{}, fault.Unavailablef("This schedule needs a newer Helix. It was left as it is.")
+		return RunNowResult{}, fault.Unavailablef("This schedule needs a newer version of Helix. It was not changed.")
 	}
 	input := c.Target.Input
 	if len(p.Input) > 0 && string(p.Input) != "null" {

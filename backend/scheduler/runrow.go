@@ -50,7 +50,7 @@ func queryRuns(tx *storage.Tx, where string, args ...any) ([]runRow, error) {
 func loadRun(tx *storage.Tx, id uuid.UUID) (runRow, error) {
 	r, err := scanRun(tx.QueryRow(`SELECT `+runColumns+runTables+`WHERE r.id = ?`, id))
 	if errors.Is(err, sql.ErrNoRows) {
-		return r, fault.NotFoundf("There is no such run.")
+		return r, fault.NotFoundf("Run not found.")
 	}
 	return r, err
 }
@@ -59,7 +59,7 @@ func loadRun(tx *storage.Tx, id uuid.UUID) (runRow, error) {
 func ownRun(tx *storage.Tx, user, id uuid.UUID) (runRow, error) {
 	r, err := loadRun(tx, id)
 	if err == nil && r.user != user {
-		return runRow{}, fault.NotFoundf("There is no such run.")
+		return runRow{}, fault.NotFoundf("Run not found.")
 	}
 	return r, err
 }

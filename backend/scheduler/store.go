@@ -170,7 +170,7 @@ func (s *Service) Update(ctx context.Context, p UpdateParams) (Schedule, error) 
 		return Schedule{}, err
 	}
 	if was.NeedsNewer {
-		return Schedule{}, fault.Unavailablef("This schedule needs a newer Helix. It was left as it is.")
+		return Schedule{}, fault.Unavailablef("This schedule needs a newer version of Helix. It was not changed.")
 	}
 	in, now := was.params(), s.now()
 	if in.Target, err = patchTarget(was.Target, fields["target"]); err != nil {
@@ -192,11 +192,11 @@ func (s *Service) Update(ctx context.Context, p UpdateParams) (Schedule, error) 
 		return Schedule{}, err
 	}
 	if was.System && checked.Target.Kind != was.Target.Kind {
-		return Schedule{}, fault.Deniedf("The target of a schedule that comes with Helix cannot be changed.")
+		return Schedule{}, fault.Deniedf("The target of a built-in schedule can't be changed.")
 	}
 	return s.change(ctx, p.ScheduleID, "updated", func(tx *storage.Tx, c *sched, now time.Time) error {
 		if p.ExpectedRevision != 0 && c.Revision != p.ExpectedRevision || c.Revision != was.Revision {
-			return fault.Conflictf("The schedule was changed meanwhile. Nothing was saved; look at it again.").WithDetails(map[string]any{"revision": c.Revision})
+			return fault.Conflictf("The schedule has changed since you opened it. Nothing was saved. Reload it and try again.").WithDetails(map[string]any{"revision": c.Revision})
 		}
 		return s.edit(tx, c, &checked, timing, now)
 	})
@@ -308,7 +308,7 @@ func (s *Service) Delete(ctx context.Context, p ScheduleParams) (DeleteResult, e
 			return err
 		}
 		if c.System {
-			return fault.Deniedf("This schedule comes with Helix. It can be paused, not deleted.")
+			return fault.Deniedf("This schedule is built in. It can be paused but not deleted.")
 		}
 		if err := s.dropWaiting(tx, c, "deleted", now); err != nil {
 			return err
@@ -333,7 +333,7 @@ func (s *Service) Restore(ctx context.Context, p ScheduleParams) (Schedule, erro
 			return err
 		}
 		if c.user != user || c.deletedAt == nil {
-			return fault.NotFoundf("There is no deleted schedule like that.")
+			return fault.NotFoundf("Deleted schedule not found.")
 		}
 		var n int
 		if err := tx.QueryRow(`SELECT count(*) FROM schedules WHERE user_id = ? AND deleted_at IS NULL AND system_key IS NULL`, user).Scan(&n); err != nil {

@@ -53,7 +53,7 @@ func TestRefusals(t *testing.T) {
 		{"cadence", map[string]any{"type": "interval", "everySecs": 5}, fault.Invalid, "shortest interval is 60 s", "cadence.everySecs out_of_range"},
 		{"cadence", map[string]any{"type": "interval", "every_secs": 5}, fault.Invalid, "shortest interval is 60 s", "cadence.everySecs out_of_range"},
 		{"cadence", map[string]any{"type": "once", "at": simStart.Add(-time.Second)}, fault.Invalid, "time has passed", "cadence.at past"},
-		{"cadence", map[string]any{"type": "cron", "cron": "x"}, fault.Invalid, "there is no field", "cadence.cron unknown_field"},
+		{"cadence", map[string]any{"type": "cron", "cron": "x"}, fault.Invalid, "unknown field", "cadence.cron unknown_field"},
 		{"cadence", nil, fault.Invalid, "required", "cadence missing"},
 		{"name", " ", fault.Invalid, "name: required", "name missing"},
 		{"name", strings.Repeat("ä", 101), fault.Invalid, "at most 100", "name too_long"},
@@ -66,7 +66,7 @@ func TestRefusals(t *testing.T) {
 		{"maxRunMs", 10, fault.Invalid, "maxRunMs", "maxRunMs out_of_range"},
 		{"maxRuns", 0, fault.Invalid, "maxRuns", "maxRuns out_of_range"},
 		{"endsAt", simStart.Add(-time.Hour), fault.Invalid, "endsAt", "endsAt past"},
-		{"endsAt", simStart.Add(time.Minute), fault.Invalid, "never due between", "endsAt never_due"},
+		{"endsAt", simStart.Add(time.Minute), fault.Invalid, "no run falls between", "endsAt never_due"},
 		{"target", map[string]any{"kind": "tool", "name": "gone"}, fault.NotFound, "skill not found", "target not_found"},
 		{"target", map[string]any{"kind": "tool", "input": map[string]any{}}, fault.Invalid, "input/city: required", "target.input.city missing"},
 		{"target", map[string]any{"kind": "tool", "input": []int{1}}, fault.Invalid, "must be a JSON object", "target.input wrong_type"},
@@ -445,7 +445,7 @@ func TestPreview(t *testing.T) {
 		t.Errorf("%v, %v", got, r.Warnings)
 	}
 	r, err = m.s.Preview(m.ctx, PreviewParams{Cadence: cronUTC("0 9 13 * 5")})
-	if err != nil || len(r.Times) != 10 || len(r.Warnings) != 1 || !strings.Contains(r.Warnings[0], "one of them names") {
+	if err != nil || len(r.Times) != 10 || len(r.Warnings) != 1 || !strings.Contains(r.Warnings[0], "matches either") {
 		t.Errorf("%+v, %v", r, err)
 	}
 	if _, err := m.s.Preview(m.ctx, PreviewParams{Cadence: cronUTC("0 9 * * *"), Count: 101}); !fault.Is(err, fault.Invalid) {

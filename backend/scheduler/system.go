@@ -18,8 +18,8 @@ type systemSchedule struct {
 }
 
 var systemSchedules = []systemSchedule{
-	{"decay", "Memory decay", "Lets memories fade that are not used.", "0 0 * * * *"},
-	{"cleanup", "History clean-up", "Deletes runs that are older than the settings keep.", "30 3 * * *"},
+	{"decay", "Memory decay", "Reduces the strength of unused memories.", "0 0 * * * *"},
+	{"cleanup", "History clean-up", "Deletes runs that are past their retention period.", "30 3 * * *"},
 }
 
 // ensureSystem makes the system schedules whose targets are registered. Their runs stay on
@@ -62,10 +62,10 @@ func (s *Service) ensureSystem(ctx context.Context) error {
 
 // templates are offered and off.
 var templates = []struct{ key, name, description, kind, expression string }{
-	{"consolidation", "Memory consolidation", "Joins what belongs together, each morning.", "synthesis", "0 6 * * *"},
-	{"synthesis", "Daily synthesis", "Sums up the day, each evening.", "synthesis", "0 20 * * *"},
-	{"weekly", "Weekly review", "Looks back at the week, in the night to Sunday.", "synthesis", "0 3 * * 0"},
-	{"monthly", "Monthly review", "Looks back at the month, on its first day.", "synthesis", "0 3 1 * *"},
+	{"consolidation", "Memory consolidation", "Merges related memories every morning.", "synthesis", "0 6 * * *"},
+	{"synthesis", "Daily synthesis", "Summarizes the day every evening.", "synthesis", "0 20 * * *"},
+	{"weekly", "Weekly review", "Reviews the week, early on Sunday.", "synthesis", "0 3 * * 0"},
+	{"monthly", "Monthly review", "Reviews the past month on the first.", "synthesis", "0 3 1 * *"},
 }
 
 // Templates lists schedules that Helix offers. Those whose target is not in this build say so.
@@ -225,7 +225,7 @@ func (s *Service) PauseAll(ctx context.Context, p PauseAllParams) (PauseAllResul
 		return PauseAllResult{}, fault.Invalidf("until: that time has passed.")
 	}
 	if p.AllDevices && s.o.Leases != nil {
-		return PauseAllResult{}, fault.Unavailablef("Other devices cannot be paused from here yet. Pause this one, and each of the others there.")
+		return PauseAllResult{}, fault.Unavailablef("Other devices can't be paused from here yet. Pause each device separately.")
 	}
 	err := s.db.Write(ctx, func(tx *storage.Tx) error {
 		already, err := pausedAll(tx, user)

@@ -474,7 +474,7 @@ func (e *evaluation) members(v map[string]any) {
 				continue
 			case bool:
 				if !more {
-					e.fail(e.f.member(nil, k), "additionalProperties", func() string { return "the schema does not know this name" })
+					e.fail(e.f.member(nil, k), "additionalProperties", func() string { return "this property is not in the schema" })
 				}
 			case *jsonschema.Schema:
 				e.child(e.f.member(more, k), v[k])
@@ -651,7 +651,7 @@ func (e *evaluation) dynamic(v any) {
 func (e *evaluation) combine(v any) {
 	s, c := e.s, e.c
 	if s.Not != nil && e.also(s.Not, v, true) {
-		e.failf("not", "is what the schema excludes")
+		e.failf("not", "is excluded by the schema")
 	}
 	for _, sub := range s.AllOf {
 		if e.must(sub, v); e.over() {
@@ -671,7 +671,7 @@ func (e *evaluation) combine(v any) {
 		if matched {
 			c.found = c.found[:mark]
 		} else if e.bad = true; len(c.found) == mark {
-			e.failf("anyOf", "none of the alternatives fits")
+			e.failf("anyOf", "matches none of the alternatives")
 		}
 	}
 	if len(s.OneOf) > 0 {
@@ -682,14 +682,14 @@ func (e *evaluation) combine(v any) {
 			}
 			c.found = c.found[:mark]
 			if matched >= 0 {
-				e.failf("oneOf", "the alternatives %d and %d both fit", matched+1, i+1)
+				e.failf("oneOf", "matches both alternative %d and %d", matched+1, i+1)
 				break
 			}
 			matched = i
 		}
 		if matched < 0 {
 			if e.bad = true; len(c.found) == mark {
-				e.failf("oneOf", "none of the alternatives fits")
+				e.failf("oneOf", "matches none of the alternatives")
 			}
 		}
 	}

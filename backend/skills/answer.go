@@ -28,7 +28,7 @@ type answer struct {
 }
 
 func errNotAsked() error {
-	return fault.Conflictf("The run does not ask this any more.")
+	return fault.Conflictf("The run no longer asks this.")
 }
 
 // Cancel stops a run, on record first. A run that has ended answers its status.
@@ -226,9 +226,9 @@ func (s *Service) approvalChanged(user uuid.UUID, e permission.ApprovalChanged) 
 	if s.closed {
 		return
 	}
-	s.background("continue the runs that waited for a right", func() {
+	s.background("resume runs that waited for a permission", func() {
 		if err := s.permitted(s.life, user, e.ID); err != nil && s.life.Err() == nil {
-			s.log.Error("continue the runs that waited for a right", "approval", e.ID, "error", err)
+			s.log.Error("resume runs that waited for a permission", "approval", e.ID, "error", err)
 		}
 	})
 }

@@ -67,7 +67,7 @@ func rawJSON(text string) json.RawMessage { return json.RawMessage(text) }
 // decodeInput reads a built-in's input, which was checked against its schema.
 func decodeInput(input json.RawMessage, into any) error {
 	if err := json.Unmarshal(input, into); err != nil {
-		return fault.Invalidf("The input is not what this step takes.").WithCause(err)
+		return fault.Invalidf("The input is not valid for this step.").WithCause(err)
 	}
 	return nil
 }
@@ -75,7 +75,7 @@ func decodeInput(input json.RawMessage, into any) error {
 func timeNow(o *BuiltinOptions) callable.Func {
 	return callable.Func{
 		Info: callable.Info{
-			Name: "time.now", Title: "Tells the date and the time.", Effects: callable.Effects{ReadOnly: true, Idempotent: true},
+			Name: "time.now", Title: "Returns the date and time.", Effects: callable.Effects{ReadOnly: true, Idempotent: true},
 			Input: rawJSON(`{"type":"object","additionalProperties":false,"properties":{
 			"timezone":{"type":"string","maxLength":64,"description":"Time zone such as Europe/Berlin. Default: UTC."}}}`),
 			Output: rawJSON(`{"type":"object","required":["iso","unixMs","date","time","weekday","timezone"],"properties":{
@@ -109,11 +109,11 @@ const (
 func waitStep() callable.Func {
 	return callable.Func{
 		Info: callable.Info{
-			Name: waitName, Title: "Waits, also over a restart, for at most a day.", Effects: callable.Effects{ReadOnly: true, Idempotent: true},
+			Name: waitName, Title: "Waits for up to a day, even across a restart.", Effects: callable.Effects{ReadOnly: true, Idempotent: true},
 			Input: rawJSON(`{"type":"object","additionalProperties":false,"minProperties":1,"maxProperties":1,"properties":{
 			"ms":{"type":"integer","minimum":0,"maximum":86400000,"description":"Milliseconds to wait."},
 			"seconds":{"type":"number","minimum":0,"maximum":86400,"description":"Seconds to wait."},
-			"until":{"type":"string","format":"date-time","description":"When to go on, at most a day from now; at once when it is past."}}}`),
+			"until":{"type":"string","format":"date-time","description":"When to continue, at most a day from now. A time in the past continues at once."}}}`),
 			Output: rawJSON(`{"type":"object","required":["waitedMs"],"properties":{"waitedMs":{"type":"integer"}}}`),
 		},
 		Run: func(context.Context, callable.Request) (any, error) {
@@ -166,7 +166,7 @@ const (
 func notify(o *BuiltinOptions) callable.Func {
 	return callable.Func{
 		Info: callable.Info{
-			Name: "notify", Title: "Shows a notice.", Effects: callable.Effects{Idempotent: true},
+			Name: "notify", Title: "Shows a notification.", Effects: callable.Effects{Idempotent: true},
 			Input: rawJSON(`{"type":"object","additionalProperties":false,"required":["title"],"properties":{
 			"title":{"type":"string","minLength":1,"description":"What happened, in one line."},
 			"body":{"type":"string","description":"More about it."},
@@ -175,7 +175,7 @@ func notify(o *BuiltinOptions) callable.Func {
 		},
 		Run: callable.Typed(func(ctx context.Context, c callable.Request, in struct{ Title, Body, Level string }) (any, error) {
 			if o.Notify == nil {
-				return nil, fault.Unavailablef("Notices cannot be shown here.")
+				return nil, fault.Unavailablef("Notifications are not available here.")
 			}
 			if in.Level == "" {
 				in.Level = "info"

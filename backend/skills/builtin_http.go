@@ -53,7 +53,7 @@ type sendingKey struct{}
 func (w *web) check(ctx context.Context, u *url.URL) error {
 	s, ok := ctx.Value(sendingKey{}).(*sending)
 	if !ok || w.o.Allow == nil {
-		return fault.Deniedf("This address was asked for by nobody.")
+		return fault.Deniedf("Unexpected callback address.")
 	}
 	end, err := w.o.Allow(ctx, s.call, u, s.sent, s.revoked)
 	if err != nil {
@@ -118,7 +118,7 @@ func (w *web) run(ctx context.Context, c callable.Request, in httpInput) (any, e
 	}()
 	resp, err := w.client.Do(context.WithValue(ctx, sendingKey{}, s), *r)
 	if cause := context.Cause(ctx); err != nil && fault.Is(cause, fault.Denied) {
-		return nil, fault.Deniedf("The right to use this address was taken back.").WithCause(err)
+		return nil, fault.Deniedf("The permission to use this address was revoked.").WithCause(err)
 	}
 	if err != nil {
 		return nil, err

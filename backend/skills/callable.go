@@ -123,7 +123,7 @@ func (p provider) Call(ctx context.Context, ref callable.Ref, r callable.Request
 		}
 		return callable.Result{}, err
 	case out.Status == machine.Waiting:
-		return callable.Result{}, fault.Deniedf("The skill waits for you (%s). Answer it in Approvals; the run goes on then.", out.WaitReason).
+		return callable.Result{}, fault.Deniedf("The skill is waiting for you (%s). Answer in Approvals to continue the run.", out.WaitReason).
 			WithDetails(map[string]any{"executionId": out.ExecutionID, "waitReason": out.WaitReason})
 	case !out.Success:
 		kind, message := fault.Internal, "The run did not complete."
@@ -210,7 +210,7 @@ func (p provider) Diff(ctx context.Context, d permission.DiffParams) (out permis
 				return n, nil
 			}
 		}
-		return 0, fault.NotFoundf("There is no such definition.")
+		return 0, fault.NotFoundf("Definition not found.")
 	}
 	body := func(n int) (json.RawMessage, string, error) {
 		if n >= len(list.Versions) {

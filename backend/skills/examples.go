@@ -90,7 +90,7 @@ func (e *example) describe(tools map[string]callable.Draft, keys map[string]stri
 		case definition.Custom:
 			d, ok := tools[st.ToolName]
 			if !ok {
-				err = fmt.Errorf("there is no tool %q", st.ToolName)
+				err = fmt.Errorf("unknown tool %q", st.ToolName)
 			}
 			if !slices.Contains(e.Tools, d.Name) {
 				e.Tools, e.tools = append(e.Tools, d.Name), append(e.tools, d)
@@ -98,7 +98,7 @@ func (e *example) describe(tools map[string]callable.Draft, keys map[string]stri
 		case definition.SkillCall:
 			key, ok := keys[st.ToolName]
 			if !ok {
-				err = fmt.Errorf("there is no example %q before it", st.ToolName)
+				err = fmt.Errorf("no example %q before it", st.ToolName)
 			}
 			e.Skills, e.skills = append(e.Skills, st.ToolName), append(e.skills, key)
 		}
@@ -130,7 +130,7 @@ func (s *Service) CreateFromTemplate(ctx context.Context, p FromTemplateParams) 
 	}
 	at := slices.IndexFunc(list, func(e example) bool { return e.Key == p.Key })
 	if at < 0 {
-		return Meta{}, fault.NotFoundf("There is no template %q.", lifecycle.Cut(p.Key, 64))
+		return Meta{}, fault.NotFoundf("Template %q not found.", lifecycle.Cut(p.Key, 64))
 	}
 	return s.createExample(ctx, list, &list[at], strings.TrimSpace(p.Name), false)
 }
@@ -142,7 +142,7 @@ func (s *Service) createExample(ctx context.Context, list []example, e *example,
 	for _, d := range e.tools {
 		maker, ok := s.o.Callables.Provider(callable.Tool).(callable.Maker)
 		if !ok {
-			return Meta{}, fault.Unavailablef("The template needs small tools, and tools cannot be made here.")
+			return Meta{}, fault.Unavailablef("The template needs tools, and tools can't be created here.")
 		}
 		c, err := maker.Ensure(ctx, d)
 		if err != nil {

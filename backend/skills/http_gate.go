@@ -46,7 +46,7 @@ func (*HTTPGate) Subject(_ context.Context, _, id string) (permission.SubjectInf
 	name, text, ok := strings.Cut(id, " ")
 	capability, resource, err := permission.ParseCapability(text)
 	if !ok || err != nil || name != httpStep || capability != permission.NetworkHTTPS && capability != permission.NetworkLocalhost {
-		return permission.SubjectInfo{}, fault.NotFoundf("There is no such step.")
+		return permission.SubjectInfo{}, fault.NotFoundf("Step not found.")
 	}
 	doc, err := json.Marshal(map[string]string{"step": name, "reaches": text})
 	if err != nil {
@@ -97,7 +97,7 @@ func (g *HTTPGate) Allow(ctx context.Context, c *callable.Request, u *url.URL, _
 	}
 	end := func() {
 		if err := g.Permission.EndRun(context.WithoutCancel(ctx), run); err != nil {
-			g.Logger.Warn("end the rights of a step", "err", err)
+			g.Logger.Warn("end the grants of a step", "err", err)
 		}
 	}
 	entry := func(outcome string, details map[string]any) error {
@@ -121,7 +121,7 @@ func (g *HTTPGate) Allow(ctx context.Context, c *callable.Request, u *url.URL, _
 	}
 	if err := entry(audit.OK, map[string]any{"host": u.Host}); err != nil {
 		end()
-		return nil, fault.Unavailablef("The audit log cannot be written, so nothing was sent.").WithCause(err)
+		return nil, fault.Unavailablef("Couldn't write the audit log, so nothing was sent.").WithCause(err)
 	}
 	held, stop := auth.Context(ctx)
 	unwatch := context.AfterFunc(held, func() { revoked(context.Cause(held)) })
@@ -137,7 +137,7 @@ func httpRefused(c permission.Capability, resource string, d permission.Decision
 	case permission.ReasonDeniedByUser:
 		message = "You have refused " + what + " to http.request."
 	case permission.ReasonCallerLacks:
-		message = "The caller does not hold " + what + ", so it cannot lend it."
+		message = "The caller does not have " + what + ", so it can't pass it on."
 	}
 	return fault.Deniedf("%s", message).WithDetails(callable.Refusal{PendingApprovalID: d.PendingID, Reason: callable.Reason(d.Reason)})
 }

@@ -182,7 +182,7 @@ func (r *live) apply(e machine.Event, at time.Time) bool {
 	}
 	e.Seq, e.At = r.st.Seq()+1, at
 	if err := r.st.Apply(e); err != nil {
-		r.s.log.Error("a run cannot go on", "run", r.row.id, "error", err)
+		r.s.log.Error("a run cannot continue", "run", r.row.id, "error", err)
 		return false
 	}
 	r.note(e)

@@ -26,7 +26,7 @@ const WaitQuarantined = "quarantined"
 // quarantined.
 const maxInterruptions = 2
 
-const quarantineMessage = "Helix ended unexpectedly twice while this run was at work, so the run was not continued by itself. What it did is kept. Resume it, or cancel it."
+const quarantineMessage = "Helix stopped unexpectedly twice during this run, so it was not resumed automatically. Completed steps are kept. Resume it, or cancel it."
 
 func errQuarantined() *fault.Error { return fault.Conflictf("%s", quarantineMessage) }
 
@@ -161,7 +161,7 @@ func (s *Service) noteStop() {
 		return err
 	})
 	if err != nil { // the next start counts one interruption too many, which alone quarantines nothing
-		s.log.Warn("the stop of the runs that go on is not on record", "error", err)
+		s.log.Warn("the shutdown of running runs is not recorded", "error", err)
 	}
 }
 
@@ -226,7 +226,7 @@ func (s *Service) release(ctx context.Context, row *runRow, decision string) err
 		}
 		return err
 	case machine.GiveUp:
-		return s.endQuarantined(ctx, row.id, machine.Failed, &machine.Failure{Kind: string(fault.Internal), Message: "Helix ended unexpectedly twice while this run was at work, and it was not resumed"})
+		return s.endQuarantined(ctx, row.id, machine.Failed, &machine.Failure{Kind: string(fault.Internal), Message: "Helix stopped unexpectedly twice during this run, and it was not resumed"})
 	}
 	return fault.Invalidf("decision is %q; it must be %q or %q.", decision, machine.TryAgain, machine.GiveUp)
 }

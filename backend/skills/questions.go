@@ -34,17 +34,17 @@ var quarantineRef = place("", "")
 
 var choices = map[string][]permission.Choice{
 	machine.WaitApproval: {
-		{ID: machine.Approve, Label: "Approve", Approves: true, Help: "The run goes on."},
-		{ID: machine.Decline, Label: "Decline", Help: "The step fails or is skipped, as the skill says."},
+		{ID: machine.Approve, Label: "Approve", Approves: true, Help: "The run continues."},
+		{ID: machine.Decline, Label: "Decline", Help: "The step fails or is skipped, as the skill defines."},
 	},
 	machine.WaitUnknown: {
 		{ID: machine.GiveUp, Label: "Fail the step", Help: "The skill handles it like any other error."},
-		{ID: machine.Done, Label: "It happened", Approves: true, Help: "The run goes on without repeating the call."},
+		{ID: machine.Done, Label: "It happened", Approves: true, Help: "The run continues without repeating the call."},
 		{ID: machine.TryAgain, Label: "Repeat the call", Approves: true, Help: "If it did happen, it happens twice."},
 	},
 	WaitQuarantined: {
 		{ID: machine.GiveUp, Label: "Cancel the run"},
-		{ID: machine.TryAgain, Label: "Resume the run", Approves: true, Help: "If Helix ends unexpectedly again, the run is stopped again."},
+		{ID: machine.TryAgain, Label: "Resume the run", Approves: true, Help: "If Helix stops unexpectedly again, the run is paused again."},
 	},
 }
 
@@ -95,7 +95,7 @@ func (s *Service) ask(tx *storage.Tx, row *runRow, w machine.Wait) error {
 		}
 		q.Message, q.Details = w.Request.Message, details(w.Request.Show)
 	case machine.WaitUnknown:
-		q.Text = "Did the step " + w.Path + " happen? Helix stopped before its result came."
+		q.Text = "Did the step " + w.Path + " complete? Helix stopped before its result arrived."
 		q.Details = details(w.Input)
 	case WaitQuarantined:
 		q.Message = w.Request.Message

@@ -47,7 +47,7 @@ func (s *Service) mayQueue(user uuid.UUID) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if n := len(s.lineOf(user).queue); n >= s.limits.Queued {
-		return fault.Limitf("%d runs wait for their turn already. Nothing was started.", n)
+		return fault.Limitf("%d runs are already queued. Nothing was started.", n)
 	}
 	return nil
 }

@@ -119,7 +119,7 @@ func (s *Service) rehearsed(ctx context.Context, p DryRunParams) (skill *row, er
 		}
 	}
 	if n != 1 {
-		return nil, fault.Invalidf("Give skillId, skill or versionId: one of them.")
+		return nil, fault.Invalidf("Give exactly one of skillId, skill and versionId.")
 	}
 	if len(p.Skill) > 0 {
 		skill, _, err = s.given(ctx, p.Skill)
@@ -257,7 +257,7 @@ func (d *rehearsal) play() error {
 		case len(todo.Waits) > 0:
 			e = d.ask(todo.Waits[0])
 		default:
-			return fault.Internalf(nil, "The rehearsal cannot go on.")
+			return fault.Internalf(nil, "The dry run can't continue.")
 		}
 		if err := d.apply(e); err != nil {
 			return err

@@ -90,7 +90,7 @@ func (s *Service) target(tx *storage.Tx, old *runRow, prog *program, version *uu
 		return nil, err
 	}
 	if v.SkillID != k.id {
-		return nil, fault.Invalidf("That version is of another skill.")
+		return nil, fault.Invalidf("That version belongs to another skill.")
 	}
 	k.version, k.hash, k.head = v.Version, v.DefinitionHash, v.VersionID
 	k.body, err = definition.Parse(v.Body)
@@ -122,14 +122,14 @@ func reuse(to, was *definition.Body, source Execution, from string) (map[string]
 		r, ok := results[def.StepID]
 		switch {
 		case !ok:
-			return nil, nil, fault.Invalidf("The step %q did not run, so that nothing of it can be used again. Restart from it or from an earlier step.", def.StepID)
+			return nil, nil, fault.Invalidf("The step %q did not run, so it has no output to reuse. Restart from it or from an earlier step.", def.StepID)
 		case r.OutputMissing != "":
 			return nil, nil, fault.Unavailablef("The output of the step %q is missing, so it can't be reused. Restart from that step or an earlier one.", def.StepID)
 		case r.Status != machine.Completed && r.Status != machine.Skipped:
-			return nil, nil, fault.Invalidf("The step %q did not complete, so that nothing of it can be used again. Restart from it or from an earlier step.", def.StepID)
+			return nil, nil, fault.Invalidf("The step %q did not complete, so it has no output to reuse. Restart from it or from an earlier step.", def.StepID)
 		}
 		if !alike(old[def.StepID], def) {
-			warnings = append(warnings, fmt.Sprintf("The step %q is another one now; its result of that run is used all the same.", def.StepID))
+			warnings = append(warnings, fmt.Sprintf("The step %q has changed since; its earlier result is reused.", def.StepID))
 		}
 		d := machine.ReusedData{Status: r.Status, From: source.ExecutionID.String()}
 		if r.Status == machine.Completed {

@@ -124,7 +124,7 @@ func (s *Service) resume(ctx context.Context) {
 			break
 		}
 		if err := s.permitted(ctx, user, uuid.Nil); err != nil && ctx.Err() == nil {
-			s.log.Error("continue the runs that waited for a right", "error", err)
+			s.log.Error("resume runs that waited for a permission", "error", err)
 		}
 	}
 }

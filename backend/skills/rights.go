@@ -187,7 +187,7 @@ func (l *looker) judge(unattended bool) {
 		l.out.Verdict, l.out.Reason = verdictAsks, fmt.Sprintf("Step %s needs %s, which is not granted.", st.StepPath, st.Missing[0])
 		if unattended {
 			l.out.Verdict = verdictDenied
-			l.out.Reason += " Nobody would be there to be asked."
+			l.out.Reason += " Nobody will be there to answer."
 		}
 		return
 	}
@@ -230,7 +230,7 @@ func (l *looker) call(path string, st *definition.Step, depth int) error {
 	if len(found) != 1 {
 		out.Denied = "What it calls does not exist."
 		if len(found) > 1 {
-			out.Denied = "Several things have the name of what it calls."
+			out.Denied = "The name of what it calls is ambiguous."
 		}
 		l.add(out, permission.NewPreview())
 		return nil
@@ -287,7 +287,7 @@ func (l *looker) find(st *definition.Step) ([]definition.Callable, error) {
 // on the input.
 func (l *looker) needs(i callable.Info, st *definition.Step) (rights, error) {
 	if i.ID == "" && i.Kind == callable.Tool {
-		return rights{Tier: i.Effects.Tier(), Denied: "It comes with the file and is disabled until you enable it.", preview: permission.NewPreview()}, nil
+		return rights{Tier: i.Effects.Tier(), Denied: "It is imported with the file, and disabled until you enable it.", preview: permission.NewPreview()}, nil
 	}
 	key := i.Ref.String()
 	if r, ok := l.known[key]; ok && i.Kind != callable.Builtin {

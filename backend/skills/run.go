@@ -27,7 +27,7 @@ const (
 )
 
 func errUnwritten() *fault.Error {
-	return fault.Unavailablef("The run cannot be recorded now. Nothing was started.")
+	return fault.Unavailablef("Couldn't record the run. Nothing was started.")
 }
 
 // beginning is how a run comes into being.
@@ -127,7 +127,7 @@ func (s *Service) requested(ctx context.Context, request string) (id uuid.UUID, 
 // chosen gives the skill that a call names or holds.
 func (s *Service) chosen(ctx context.Context, id *uuid.UUID, raw json.RawMessage, version string) (skill *row, warnings []string, err error) {
 	if (id == nil) == (len(raw) == 0) {
-		return nil, nil, fault.Invalidf("Give skillId or skill: one of them.")
+		return nil, nil, fault.Invalidf("Give exactly one of skillId and skill.")
 	}
 	if id != nil {
 		err = s.db.Read(ctx, func(tx *storage.Tx) error {

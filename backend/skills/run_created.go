@@ -185,7 +185,7 @@ func (s *Service) program(tx *storage.Tx, r *runRow) (*program, error) {
 			return definition.Parse(r.body)
 		}
 		if r.version == nil {
-			return nil, fault.NotFoundf("The definition of this run is gone.")
+			return nil, fault.NotFoundf("The definition of this run no longer exists.")
 		}
 		v, err := scanVersion(tx.QueryRow(`SELECT `+versionColumns+` FROM composite_skill_versions WHERE id = ?`, r.version))
 		if err != nil {

@@ -58,7 +58,7 @@ type runRow struct {
 }
 
 // errNoRun is the one answer for an unknown run and for somebody else's.
-func errNoRun() error { return fault.NotFoundf("There is no such run.") }
+func errNoRun() error { return fault.NotFoundf("Run not found.") }
 
 const runColumns = `x.id, x.user_id, x.composite_skill_id, x.version_id, x.definition_hash, x.body, x.mode, x.trigger, x.input_params, x.status,
 	CASE WHEN i.quarantined_at IS NULL THEN x.wait_reason ELSE 'quarantined' END, i.quarantined_at, i.times IS NOT NULL, x.error_kind, x.error_message,

@@ -221,7 +221,7 @@ func (s *Service) signer(ctx context.Context, f *shareFile) (who string, trusted
 	key, kerr := base64.StdEncoding.DecodeString(f.Signature.DeviceKey)
 	sig, serr := base64.StdEncoding.DecodeString(f.Signature.Sig)
 	if kerr != nil || serr != nil || len(key) != ed25519.PublicKeySize || !ed25519.Verify(key, signedSum(f.SHA256), sig) {
-		return "", false, fault.Invalidf("The signature of the file does not fit: the file has been changed, or it was signed by somebody else than it says. Nothing was imported.")
+		return "", false, fault.Invalidf("The signature of the file is not valid: the file was changed, or someone else signed it. Nothing was imported.")
 	}
 	err = s.db.Read(ctx, func(tx *storage.Tx) error {
 		_, trusted, err = lifecycle.KnownKey(tx, s.db, identity.UserID(ctx), key)
@@ -237,11 +237,11 @@ func readShare(raw json.RawMessage) (*shareFile, error) {
 	}
 	text, err := jcs.Canonicalize(raw) // also refuses members that are there twice
 	if err != nil {
-		return nil, fault.Invalidf("The file is not JSON as share files have it.").WithCause(err)
+		return nil, fault.Invalidf("The file is not a valid share file.").WithCause(err)
 	}
 	f := &shareFile{}
 	if err := json.Unmarshal(text, f); err != nil || f.Format != shareFormat {
-		return nil, fault.Invalidf("This is not a file of a Helix skill.")
+		return nil, fault.Invalidf("This file is not a Helix skill.")
 	}
 	if f.FormatVersion != shareVersion {
 		return nil, fault.Invalidf("The file has format version %d; this version of Helix reads %d. A newer Helix may read it.", f.FormatVersion, shareVersion)
@@ -260,7 +260,7 @@ func readShare(raw json.RawMessage) (*shareFile, error) {
 		return nil, err
 	}
 	if h := sha256.Sum256(plain); f.SHA256 != hex.EncodeToString(h[:]) {
-		return nil, fault.Invalidf("The file has been changed or damaged: its sum does not fit. Nothing was imported.")
+		return nil, fault.Invalidf("The file was changed or damaged: its checksum does not match. Nothing was imported.")
 	}
 	if len(f.Tools) > maxShareTool {
 		return nil, fault.Limitf("The file has %d tools; %d are allowed.", len(f.Tools), maxShareTool)

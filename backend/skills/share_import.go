@@ -33,9 +33,9 @@ func (s *Service) Import(ctx context.Context, p ImportParams) (ImportResult, err
 	}
 	switch {
 	case f.Signature == nil:
-		out.Warnings = append(out.Warnings, "The file is not signed: nobody says who made it.")
+		out.Warnings = append(out.Warnings, "The file is not signed, so its author is unknown.")
 	case !out.Trusted:
-		out.Warnings = append(out.Warnings, "The file was signed with a key that you have not said you trust.")
+		out.Warnings = append(out.Warnings, "The file was signed with a key that you don't trust yet.")
 	}
 	sk, err := s.readShared(ctx, f, &out)
 	if err != nil {
@@ -48,7 +48,7 @@ func (s *Service) Import(ctx context.Context, p ImportParams) (ImportResult, err
 	}
 	if plan.action == "skipped" {
 		out.Name, out.Action = plan.name, plan.action
-		out.Warnings = append(out.Warnings, fmt.Sprintf("There is a skill named %q already; the file was left out.", plan.name))
+		out.Warnings = append(out.Warnings, fmt.Sprintf("A skill named %q already exists; the file was skipped.", plan.name))
 		out.Rights = RightsPreview{Steps: []StepRights{}, Union: []string{}, Verdict: verdictReady}
 		return out, nil
 	}
@@ -163,7 +163,7 @@ func (s *Service) bring(tx *storage.Tx, sk *definition.Skill, onConflict string,
 		return err
 	}
 	if hash == old.hash {
-		out.Warnings = append(out.Warnings, "The skill that is here has that definition already; nothing was changed.")
+		out.Warnings = append(out.Warnings, "Your skill already has this definition. Nothing was changed.")
 		return nil
 	}
 	if old.version, err = s.kind.NextVersion(tx, old.item(), sk.Version); err != nil {
@@ -201,10 +201,10 @@ func (s *Service) bringTools(ctx context.Context, f *shareFile, sk *definition.S
 		}
 		if t.New {
 			expected[t.As] = !commit
-			out.Warnings = append(out.Warnings, fmt.Sprintf("The tool %q comes with the skill, disabled: look at it and enable it.", t.As))
+			out.Warnings = append(out.Warnings, fmt.Sprintf("The tool %q was imported disabled. Review it, then enable it.", t.As))
 		}
 		if t.As != t.Name {
-			out.Warnings = append(out.Warnings, fmt.Sprintf("Another tool is called %q; the one of the file is called %q here.", t.Name, t.As))
+			out.Warnings = append(out.Warnings, fmt.Sprintf("A tool named %q already exists; the imported one was named %q.", t.Name, t.As))
 		}
 	}
 	sk.Walk(func(_ string, st *definition.Step) {
@@ -250,7 +250,7 @@ func missing(c definition.Catalog, b *definition.Body, listed []Dependency, out 
 		case len(found) == 0:
 			out.Missing = append(out.Missing, Dependency{d.ToolType, d.Name, there})
 		case there != "" && d.DefinitionHash != "" && there != d.DefinitionHash:
-			out.Warnings = append(out.Warnings, fmt.Sprintf("%q is another here than where the skill comes from.", d.Name))
+			out.Warnings = append(out.Warnings, fmt.Sprintf("%q is different here from the one the skill was made with.", d.Name))
 		}
 	}
 	return nil

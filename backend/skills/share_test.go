@@ -26,7 +26,7 @@ func (m *market) Export(ctx context.Context, ids []string) (out []json.RawMessag
 	for _, id := range ids {
 		found, _ := m.Find(ctx, id, "")
 		if len(found) == 0 {
-			return nil, fault.NotFoundf("There is no such tool.")
+			return nil, fault.NotFoundf("Tool not found.")
 		}
 		out = append(out, must(json.Marshal(map[string]string{"name": found[0].Name, "hash": found[0].Hash})))
 	}

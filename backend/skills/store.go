@@ -264,7 +264,7 @@ type Current struct {
 }
 
 func staleError(r *row) error {
-	return fault.Conflictf("The skill has changed meanwhile: it is at version %s now. Reload it and decide again.", r.version).
+	return fault.Conflictf("The skill has changed and is at version %s now. Reload it and decide again.", r.version).
 		WithDetails(Current{r.id, r.version, r.head})
 }
 

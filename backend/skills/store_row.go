@@ -16,7 +16,7 @@ import (
 )
 
 // errNoSkill is the one answer for an unknown, a deleted and somebody else's private skill.
-func errNoSkill() error { return fault.NotFoundf("There is no such skill.") }
+func errNoSkill() error { return fault.NotFoundf("Skill not found.") }
 
 // row is a stored skill.
 type row struct {

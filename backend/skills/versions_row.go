@@ -19,7 +19,7 @@ func scanVersion(from storage.Row) (*Version, error) {
 	var text string
 	err := from.Scan(&v.VersionID, &v.SkillID, &v.Version, &hash, &v.Note, &v.Origin, storage.Time(&v.CreatedAt), &text)
 	if errors.Is(err, sql.ErrNoRows) {
-		return nil, fault.NotFoundf("There is no such version.")
+		return nil, fault.NotFoundf("Version not found.")
 	}
 	if err != nil {
 		return nil, err

@@ -99,11 +99,11 @@ func (w *wrappedKey) aead(passphrase string) (interface {
 }, error) {
 	// A file from outside must not choose how much memory we take: 2^20 · 8 · 128 = 1 GiB.
 	if w.KDF != "scrypt" || w.N > 1<<20 || w.R > 8 || w.P > 4 {
-		return nil, fault.Invalidf("The key in this backup is wrapped in a way that Helix does not know.")
+		return nil, fault.Invalidf("The key in this backup uses an unknown format.")
 	}
 	key, err := scrypt.Key([]byte(passphrase), w.Salt, w.N, w.R, w.P, 32)
 	if err != nil {
-		return nil, fault.Invalidf("The key in this backup is wrapped in a way that Helix does not know.").WithCause(err)
+		return nil, fault.Invalidf("The key in this backup uses an unknown format.").WithCause(err)
 	}
 	return newAEAD(key)
 }
@@ -127,7 +127,7 @@ func (w *wrappedKey) open(ctx context.Context, passphrase string) ([]byte, error
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
-	return nil, fault.Deniedf("The passphrase is not right. Nothing was changed.")
+	return nil, fault.Deniedf("Wrong passphrase. Nothing was changed.")
 }
 
 // Backup writes one zip with database, blobs, settings and the user's files while Helix
@@ -225,7 +225,7 @@ func (s *Service) backupTarget(p, prefix string) (string, error) {
 	case err == nil && fi.IsDir():
 		return freshName(p, prefix, time.Now(), ".zip"), nil
 	case err == nil:
-		return "", fault.Conflictf("There is a file of that name already. Nothing was changed.")
+		return "", fault.Conflictf("A file with that name already exists. Nothing was changed.")
 	case !errors.Is(err, fs.ErrNotExist):
 		return "", fault.Invalidf("The path of the backup cannot be used.").WithCause(err)
 	}
@@ -326,7 +326,7 @@ func verifyWritten(ctx context.Context, file string, want *Manifest, progress fu
 	}
 	defer z.close()
 	if len(z.manifest.Files) != len(want.Files) {
-		return fault.Internalf(errors.New("manifest differs"), "The backup could not be read back, so it was thrown away.")
+		return fault.Internalf(errors.New("manifest differs"), "Couldn't verify the backup, so it was discarded.")
 	}
 	var n int64
 	for _, f := range z.manifest.Files {

@@ -181,7 +181,7 @@ func openBackup(file string) (_ *backupReader, err error) {
 	f, err := os.Open(file)
 	if err != nil {
 		if errors.Is(err, os.ErrNotExist) {
-			return nil, fault.NotFoundf("There is no backup of that name.")
+			return nil, fault.NotFoundf("Backup not found.")
 		}
 		return nil, fault.Invalidf("The backup cannot be read.").WithCause(err)
 	}
@@ -207,7 +207,7 @@ func openBackup(file string) (_ *backupReader, err error) {
 	}
 	for _, e := range z.File {
 		if !safeName(e.Name) {
-			return nil, badBackup(e.Name, "The backup has an entry %q that leads out of its folder.", e.Name)
+			return nil, badBackup(e.Name, "The backup has an entry %q that points outside its folder.", e.Name)
 		}
 		if _, dup := b.entries[e.Name]; dup {
 			return nil, badBackup(e.Name, "The backup has two entries named %q.", e.Name)

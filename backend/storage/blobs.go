@@ -151,7 +151,7 @@ func (b *Blobs) check(f *os.File, sha [32]byte) error {
 		}
 	}
 	b.mark(sha, false)
-	return fault.Unavailablef("A stored file is damaged. It was set aside.").WithCause(err)
+	return fault.Unavailablef("A stored file is damaged. It was moved aside.").WithCause(err)
 }
 
 // Has reports whether the content is here; it does not check it.

@@ -69,7 +69,7 @@ func (e *Downloads) Open(ctx context.Context, sum [32]byte) (io.ReadSeekCloser, 
 			return nil, "", err
 		}
 		if !owns {
-			return nil, "", fault.NotFoundf("There is no such file.")
+			return nil, "", fault.NotFoundf("File not found.")
 		}
 		x.kind = "application/octet-stream"
 	}

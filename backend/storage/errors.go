@@ -100,7 +100,7 @@ func constraintError(code int, err error) *fault.Error {
 	case sqlite3.SQLITE_CONSTRAINT_UNIQUE, sqlite3.SQLITE_CONSTRAINT_PRIMARYKEY, sqlite3.SQLITE_CONSTRAINT_ROWID:
 		f = fault.Conflictf("%s has a value that is already in use. Nothing was changed.", what)
 	case sqlite3.SQLITE_CONSTRAINT_FOREIGNKEY:
-		f = fault.Conflictf("Something this refers to is not there any more, or is still needed. Nothing was changed.")
+		f = fault.Conflictf("Something this refers to no longer exists, or is still in use. Nothing was changed.")
 	case sqlite3.SQLITE_CONSTRAINT_TRIGGER:
 		f = fault.Conflictf("This change is not allowed here. Nothing was changed.")
 	case sqlite3.SQLITE_CONSTRAINT_NOTNULL:

@@ -153,7 +153,7 @@ func (e *exporter) all(tx *Tx, only []string) error {
 	}
 	for _, n := range only {
 		if !slices.ContainsFunc(ts, func(t exportTable) bool { return t.name == n }) {
-			return fault.Invalidf("There is no table %q to export.", n)
+			return fault.Invalidf("No table %q to export.", n)
 		}
 	}
 	f := exportFormat{Format: 1, AppVersion: e.s.version(), CreatedAt: tx.Now, Rows: e.r.Rows}

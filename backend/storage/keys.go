@@ -115,7 +115,7 @@ func (k *Keys) Unseal(table, column string, id uuid.UUID, sealed []byte) ([]byte
 	}
 	no, rest, ok := splitSealed(sealed)
 	if !ok {
-		return nil, badSeal(table, column, errors.New("not a sealed value"))
+		return nil, badSeal(table, column, errors.New("not an encrypted value"))
 	}
 	aead := r.keys[no]
 	if aead == nil {
@@ -130,7 +130,7 @@ func (k *Keys) Unseal(table, column string, id uuid.UUID, sealed []byte) ([]byte
 }
 
 func badSeal(table, column string, err error) error {
-	return fault.Internalf(fmt.Errorf("unseal %s.%s: %w", table, column, err), "A sealed value in %s.%s could not be opened.", table, column)
+	return fault.Internalf(fmt.Errorf("unseal %s.%s: %w", table, column, err), "Couldn't decrypt a value in %s.%s.", table, column)
 }
 
 // seal builds 0x01 ‖ uvarint key number ‖ nonce ‖ ciphertext ‖ tag.
@@ -398,5 +398,5 @@ func (noRoot) Candidates() [][]byte                   { return nil }
 func (noRoot) Create(context.Context) ([]byte, error) { return nil, nil }
 func (noRoot) Place([]byte) string                    { return "none" }
 func (noRoot) Replace(context.Context, []byte) error {
-	return fault.Unavailablef("There is no place to keep a key.")
+	return fault.Unavailablef("Nowhere to store a key.")
 }

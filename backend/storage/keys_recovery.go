@@ -72,7 +72,7 @@ func ParseRecoveryCode(code string) ([]byte, error) {
 		root = append(root, b[:recoveryBlock]...)
 	}
 	if wrong != nil {
-		return nil, fault.Invalidf("The recovery code has a mistake. Look at groups %s.", strings.Join(wrong, ", ")).
+		return nil, fault.Invalidf("The recovery code is wrong. Check groups %s.", strings.Join(wrong, ", ")).
 			WithDetails(map[string]any{"groups": wrong})
 	}
 	return root, nil

@@ -227,7 +227,7 @@ func (k *Keys) Unlock(ctx context.Context, _ struct{}) (KeysStatus, error) {
 func (k *Keys) MoveToKeyring(ctx context.Context, _ struct{}) (KeysStatus, error) {
 	m, ok := k.root.(mover)
 	if !ok {
-		return KeysStatus{}, fault.Unavailablef("There is no keyring.")
+		return KeysStatus{}, fault.Unavailablef("No system keyring found.")
 	}
 	if k.Locked() {
 		return KeysStatus{}, errLocked()

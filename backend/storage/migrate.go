@@ -339,7 +339,7 @@ func verifyMigrated(ctx context.Context, path, before string, full bool) error {
 				return err
 			}
 			if broken > was {
-				return fault.Internalf(fmt.Errorf("foreign key check: %d broken, %d before", broken, was), "The update of the data did not come out right, so the former data stays in use.")
+				return fault.Internalf(fmt.Errorf("foreign key check: %d broken, %d before", broken, was), "The update of the data failed its checks. The previous data stays in use.")
 			}
 		}
 		problems, err := checkRows(ctx, db, "PRAGMA integrity_check(10)")
@@ -347,7 +347,7 @@ func verifyMigrated(ctx context.Context, path, before string, full bool) error {
 			return err
 		}
 		if len(problems) > 0 {
-			return fault.Internalf(errors.New(strings.Join(problems, "; ")), "The update of the data did not come out right, so the former data stays in use.")
+			return fault.Internalf(errors.New(strings.Join(problems, "; ")), "The update of the data failed its checks. The previous data stays in use.")
 		}
 	}
 	got, err := dumpSchema(ctx, db)
@@ -359,7 +359,7 @@ func verifyMigrated(ctx context.Context, path, before string, full bool) error {
 		return err
 	}
 	if d := schemaDifference(got, want); d != "" {
-		return fault.Internalf(fmt.Errorf("schema after migration: %s", d), "The update of the data did not come out right, so the former data stays in use.")
+		return fault.Internalf(fmt.Errorf("schema after migration: %s", d), "The update of the data failed its checks. The previous data stays in use.")
 	}
 	return nil
 }

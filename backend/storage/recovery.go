@@ -113,6 +113,6 @@ func (db *DB) heldBack(st fileState, known []migration) (bool, error) {
 		return false, nil // a later version than the one that was rolled back from
 	}
 	return true, db.enterRecovery(&RecoveryState{Reason: "held",
-		Message:  fmt.Sprintf("The data was rolled back to schema %d. Start the older Helix, or migrate again to go on with this one.", st.version),
+		Message:  fmt.Sprintf("The data was rolled back to schema %d. Start the older Helix, or migrate again to continue with this one.", st.version),
 		Problems: []string{fmt.Sprintf("file schema %d, program schema %d, rolled back at %s", st.version, known[len(known)-1].version, h.At.Format(time.RFC3339))}})
 }

@@ -44,7 +44,7 @@ func (tx *Tx) Rekey(from, to uuid.UUID) error {
 		return err
 	}
 	if !known {
-		return fault.NotFoundf("There is no such user.")
+		return fault.NotFoundf("User not found.")
 	}
 	tables, err := Collect(tx.Select(`SELECT m.name FROM sqlite_schema m, pragma_table_info(m.name) c WHERE m.type = 'table' AND c.name = 'user_id' ORDER BY m.name`), RowTo[string])
 	if err != nil {

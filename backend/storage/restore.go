@@ -298,7 +298,7 @@ func (s *Service) ourRoot(ctx context.Context) ([]byte, error) {
 	}
 	root, err := s.db.keys.root.Create(ctx)
 	if err == nil && len(root) == 0 {
-		err = fault.Unavailablef("There is no place to keep a key.")
+		err = fault.Unavailablef("Nowhere to store a key.")
 	}
 	return root, err
 }

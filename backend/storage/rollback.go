@@ -87,7 +87,7 @@ func (s *Service) findSnapshot(name string) (string, error) {
 	if name != "" {
 		p := s.resolve(name)
 		if !strings.HasSuffix(p, ".db") || fileSize(p) == 0 {
-			return "", fault.NotFoundf("There is no snapshot of that name.")
+			return "", fault.NotFoundf("Snapshot not found.")
 		}
 		return p, nil
 	}
@@ -100,7 +100,7 @@ func (s *Service) findSnapshot(name string) (string, error) {
 			return b.Path, nil
 		}
 	}
-	return "", fault.NotFoundf("There is no snapshot from before a migration.")
+	return "", fault.NotFoundf("No pre-migration snapshot found.")
 }
 
 // Migrate ends the hold that Rollback left and brings the data to this version's schema.

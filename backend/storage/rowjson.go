@@ -224,7 +224,7 @@ func decodeValue(c column, raw json.RawMessage) (any, error) {
 		return x.Float64()
 	case bool:
 		if c.kind != boolValue {
-			return nil, errors.New("true and false have no place here")
+			return nil, errors.New("true and false are not allowed here")
 		}
 		if x {
 			return int64(1), nil
@@ -249,5 +249,5 @@ func decodeValue(c column, raw json.RawMessage) (any, error) {
 		}
 		return x, nil
 	}
-	return nil, errors.New("an object or list has no place here")
+	return nil, errors.New("objects and lists are not allowed here")
 }

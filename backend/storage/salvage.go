@@ -29,7 +29,7 @@ func (s *Service) Salvage(ctx context.Context, p SalvageParams) (_ SalvageResult
 	s.db.rescue.Wait() // the copies are made
 	st := s.db.Recovery()
 	if st != nil && st.Reason == "missing" {
-		return r, fault.Conflictf("There is no data in the database to salvage. Restore a backup, or start with no data.")
+		return r, fault.Conflictf("The database holds no data to salvage. Restore a backup, or start with no data.")
 	}
 	if st == nil || st.Reason != "corrupt" {
 		return r, fault.Conflictf("The data is not damaged, so there is nothing to salvage.")
@@ -119,7 +119,7 @@ func (s *Service) salvageInto(ctx context.Context, stage, next string, r *Salvag
 		}
 	}
 	if problems, err := checkRows(ctx, to, "PRAGMA integrity_check(10)"); err != nil || len(problems) > 0 {
-		return fault.Internalf(errors.Join(err, errors.New(strings.Join(problems, "; "))), "The salvaged data did not come out right. Nothing was changed.")
+		return fault.Internalf(errors.Join(err, errors.New(strings.Join(problems, "; "))), "The salvaged data failed its checks. Nothing was changed.")
 	}
 	return errors.Join(syncFile(next), syncDir(stage))
 }

@@ -182,4 +182,4 @@ func (s *Secrets) Value(ctx context.Context, name string) (value []byte, err err
 	return value, err
 }
 
-func errNoSecret(name string) error { return fault.NotFoundf("There is no secret named %q.", name) }
+func errNoSecret(name string) error { return fault.NotFoundf("Secret %q not found.", name) }

@@ -214,4 +214,4 @@ func (db *DB) now(write bool) time.Time {
 	}
 }
 
-var errNested = fault.Internalf(errors.New("storage: Write inside Write"), "Something went wrong inside Helix. The log has the details.")
+var errNested = fault.Internalf(errors.New("storage: Write inside Write"), "Helix has an internal error. The log has the details.")

@@ -15,7 +15,7 @@ import (
 // read transaction it is Internal.
 func (tx *Tx) WithoutCapture(fn func() error) (err error) {
 	if !tx.write {
-		return fault.Internalf(errors.New("storage: WithoutCapture in a read transaction"), "Something went wrong inside Helix. The log has the details.")
+		return fault.Internalf(errors.New("storage: WithoutCapture in a read transaction"), "Helix has an internal error. The log has the details.")
 	}
 	if tx.muted++; tx.muted == 1 {
 		if _, err := tx.Exec(`UPDATE sync_local SET applying = 1`); err != nil {

@@ -172,13 +172,13 @@ func (v *visitor) module() {
 	case v.a.entry == "" && badDefault:
 		v.a.errors = append(v.a.errors, problemf("no_entry", "code", "The default export is not a function."))
 	case v.a.entry == "" && exported:
-		v.a.errors = append(v.a.errors, problemf("no_entry", "code", "Nothing can be started: export a default function, or name a function execute or main."))
+		v.a.errors = append(v.a.errors, problemf("no_entry", "code", "No entry point found: export a default function, or name a function execute or main."))
 	case v.a.entry == "":
 		v.a.entry = EntryBody
 	}
 	slices.Sort(forms)
 	if n := len(slices.Compact(forms)); n > 1 {
-		v.a.warnings = append(v.a.warnings, problemf("two_entries", "code", "There are %d forms of entry; %s is used.", n, v.a.entry))
+		v.a.warnings = append(v.a.warnings, problemf("two_entries", "code", "Found %d entry points; using %s.", n, v.a.entry))
 	}
 	if p := fn[v.a.entry]; p != nil {
 		v.bindEntry(p)
@@ -196,7 +196,7 @@ func isFunction(e js.IExpr) bool {
 }
 
 func (v *visitor) importError(module []byte) {
-	p := problemf("import", "code", "A tool cannot import %s: everything it may use is in helix.", module)
+	p := problemf("import", "code", "A tool can't import %s: everything it can use is in helix.", module)
 	p.Line, p.Column = v.src.place(v.src.offset(module))
 	v.a.errors = append(v.a.errors, p)
 }
@@ -376,12 +376,12 @@ func (v *visitor) call(f js.IExpr, args []js.Arg) {
 	case *js.DotExpr:
 		if name, data := memberName(f.Y); name == "constructor" {
 			v.danger("constructor")
-			v.warn("constructor_call", data, ".constructor is called, a way to reach Function. It throws when the tool runs.")
+			v.warn("constructor_call", data, ".constructor is called, which can reach Function. It throws when the tool runs.")
 		}
 	case *js.IndexExpr:
 		if lit, ok := f.Y.(*js.LiteralExpr); ok && stringValue(lit.Data) == "constructor" {
 			v.danger("constructor")
-			v.warn("constructor_call", lit.Data, "[\"constructor\"] is called, a way to reach Function. It throws when the tool runs.")
+			v.warn("constructor_call", lit.Data, "[\"constructor\"] is called, which can reach Function. It throws when the tool runs.")
 		}
 	case *js.LiteralExpr:
 		if f.TokenType == js.ImportToken {
@@ -434,7 +434,7 @@ func (v *visitor) loop(cond js.IExpr, body js.IStmt, place []byte) {
 		js.Walk(e, body)
 	}
 	if !e.found {
-		v.warn("endless_loop", place, "This loop has no end and waits for nothing; the time limit will stop it.")
+		v.warn("endless_loop", place, "This loop never ends; the time limit will stop it.")
 	}
 }
 

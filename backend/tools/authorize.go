@@ -99,7 +99,7 @@ func (e *execution) authorize(ctx context.Context) error {
 
 func (e *execution) endRights(ctx context.Context) {
 	if err := e.s.perm.EndRun(context.WithoutCancel(ctx), e.id); err != nil {
-		e.s.log.Warn("end rights of a run", "run", e.id, "error", err)
+		e.s.log.Warn("end the grants of a run", "run", e.id, "error", err)
 	}
 }
 
@@ -113,13 +113,13 @@ func (e *execution) capabilityDenied(c permission.Capability, resource string, d
 	case permission.ReasonDeniedByUser:
 		msg = "You have refused " + what + " to this tool."
 	case permission.ReasonUndeclared:
-		msg = "The tool used " + what + " without asking for it in its capabilities."
+		msg = "The tool used " + what + " without declaring it in its capabilities."
 	case permission.ReasonCallerLacks:
-		msg = "The caller does not hold " + what + ", so it cannot lend it."
+		msg = "The caller does not have " + what + ", so it can't pass it on."
 	case permission.ReasonNever:
 		msg = what + " can never be allowed."
 	case permission.ReasonRevoked:
-		msg = "A right that this run was using was taken back."
+		msg = "A permission that this run was using was revoked."
 	}
 	return &fault.Error{Kind: fault.Denied, Message: e.speak(msg), Details: Denial{
 		Reason: d.Reason, Capability: string(c), Resource: resource, PendingApprovalID: idOrNil(d.PendingID),

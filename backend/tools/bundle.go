@@ -81,7 +81,7 @@ const (
 func (s *Service) Export(ctx context.Context, p ExportParams) (ExportResult, error) {
 	out := ExportResult{Bundle: Bundle{Format: bundleFormat, FormatVersion: bundleVersion, Tools: []BundleTool{}}}
 	if len(p.ToolIDs) == 0 || len(p.ToolIDs) > maxBundleTools {
-		return out, fault.Invalidf("Name 1 to %d tools to export.", maxBundleTools)
+		return out, fault.Invalidf("Choose 1 to %d tools to export.", maxBundleTools)
 	}
 	if p.Path != "" {
 		if err := mayWriteFile(ctx, p.Path); err != nil {

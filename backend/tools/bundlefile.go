@@ -20,7 +20,7 @@ func mayWriteFile(ctx context.Context, path string) error {
 		return fault.Invalidf("Give the full path of the file to write.")
 	}
 	if _, err := os.Lstat(path); err == nil {
-		return fault.Conflictf("There already is a file of this name. Choose another.")
+		return fault.Conflictf("A file with this name already exists. Choose another.")
 	}
 	return nil
 }
@@ -38,13 +38,13 @@ func writeBundle(path string, b Bundle) (err error) {
 	defer os.Remove(f.Name()) //nolint:errcheck // gone already when all went well
 	_, err = f.Write(append(text, '\n'))
 	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
-		return fault.Unavailablef("The file could not be written. Nothing was kept of it.").WithCause(err)
+		return fault.Unavailablef("Couldn't write the file. No partial file was left.").WithCause(err)
 	}
 	// A link refuses to replace a file that appeared meanwhile; some file systems have none.
 	if err = os.Link(f.Name(), path); err == nil {
 		return nil
 	} else if errors.Is(err, os.ErrExist) {
-		return fault.Conflictf("There already is a file of this name. Choose another.")
+		return fault.Conflictf("A file with this name already exists. Choose another.")
 	}
 	if err = os.Rename(f.Name(), path); err != nil {
 		return fault.Invalidf("The file cannot be written there.").WithCause(err)

@@ -52,7 +52,7 @@ func (k checker) readBundle(ctx context.Context, raw []byte) ([]candidate, error
 		Code   string `json:"code"`
 	}
 	if err := json.Unmarshal(raw, &probe); err != nil {
-		return nil, bundleError(-1, "", "This is neither a bundle of tools nor a tool.")
+		return nil, bundleError(-1, "", "This file is neither a tool bundle nor a tool.")
 	}
 	var tools []BundleTool
 	var notes [][]string
@@ -67,7 +67,7 @@ func (k checker) readBundle(ctx context.Context, raw []byte) ([]candidate, error
 		}
 		tools = b.Tools
 	case probe.Format != "":
-		return nil, bundleError(-1, "format", "%q is not a bundle of tools.", shorten(probe.Format, 40))
+		return nil, bundleError(-1, "format", "%q is not a tool bundle.", shorten(probe.Format, 40))
 	case probe.Name != "" && probe.Code != "":
 		t, note, err := readLegacy(raw)
 		if err != nil {
@@ -75,7 +75,7 @@ func (k checker) readBundle(ctx context.Context, raw []byte) ([]candidate, error
 		}
 		tools, notes = []BundleTool{t}, [][]string{note}
 	default:
-		return nil, bundleError(-1, "", "This is neither a bundle of tools nor a tool.")
+		return nil, bundleError(-1, "", "This file is neither a tool bundle nor a tool.")
 	}
 	if len(tools) == 0 || len(tools) > maxBundleTools {
 		return nil, bundleError(-1, "tools", "The bundle has %d tools; it must have 1 to %d.", len(tools), maxBundleTools)
@@ -184,9 +184,9 @@ func (c *candidate) signatureState() lifecycle.SignatureState {
 func (c *candidate) explain() {
 	switch c.state {
 	case lifecycle.SignatureNone:
-		c.warnings = append(c.warnings, "The tool is not signed: nobody vouches for it. You will be asked to trust this version before its first run.")
+		c.warnings = append(c.warnings, "The tool is not signed. You will be asked to trust this version before its first run.")
 	case lifecycle.SignatureLegacy:
-		c.warnings = append(c.warnings, "The signature has the older form: it shows who wrote the code and does not cover what the tool asks for, so the tool is treated as unsigned.")
+		c.warnings = append(c.warnings, "The signature uses the older format, which does not cover the tool's capabilities, so the tool is treated as unsigned.")
 	}
 	for _, p := range c.examined.result.Warnings {
 		text := p.Message
@@ -268,7 +268,7 @@ func readLegacy(raw []byte) (BundleTool, []string, error) {
 		for _, h := range hosts {
 			t.Definition.Capabilities = append(t.Definition.Capabilities, "network:https("+h+")")
 		}
-		notes = append(notes, "The old right internet_access became one capability for each allowed host.")
+		notes = append(notes, "The old permission internet_access became one capability for each allowed host.")
 	}
 	if l.Signature != "" {
 		t.Signature = &lifecycle.BundleSignature{

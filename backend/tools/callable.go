@@ -61,7 +61,7 @@ func (s *Service) Callables() callable.Provider {
 func (s *Service) WasmCallables() callable.Provider {
 	const columns = `SELECT id, name, description, definition_hash, input_schema, capabilities, is_enabled, 1 FROM skills WHERE user_id = ?1 AND deleted_at IS NULL AND `
 	return &provider{
-		s: s, kind: callable.WASM, noun: "WASM skill",
+		s: s, kind: callable.WASM, noun: "WASM tool",
 		byID: columns + `id = ?2`, byName: columns + `lower(name) = lower(?2) AND name = ?2`, list: columns + `1 ORDER BY lower(name), id`,
 		run: func(ctx context.Context, c Caller, id uuid.UUID, r callable.Request) (ran, error) {
 			res, err := s.ExecuteSkillFor(ctx, c, ExecuteSkillParams{SkillID: id, Input: r.Input, TimeoutMs: millis(r.Timeout), Interactive: c.Kind == "" && r.Caller.Attended})
@@ -170,7 +170,7 @@ func (p *provider) Call(ctx context.Context, ref callable.Ref, r callable.Reques
 // Rights implements callable.Provider.
 func (p *provider) Rights(ctx context.Context, i callable.Info, _ json.RawMessage) (permission.PreviewResult, error) {
 	if i.Blocked == callable.ReasonForeign {
-		return permission.PreviewResult{}, fault.Deniedf("%q belongs to somebody else. Clone it first, then use your copy.", i.Name).
+		return permission.PreviewResult{}, fault.Deniedf("%q belongs to someone else. Clone it first, then use your copy.", i.Name).
 			WithDetails(callable.Refusal{Reason: callable.ReasonForeign})
 	}
 	return p.s.perm.Preview(ctx, permission.PreviewParams{Subject: permission.PreviewSubject{Kind: string(p.kind), ID: i.ID}})
@@ -199,12 +199,12 @@ func (p *provider) refused(ctx context.Context, ref callable.Ref, err error) err
 			}
 		}
 		if r.Reason == callable.ReasonChanged && r.PendingApprovalID == uuid.Nil {
-			out.Message = fmt.Sprintf("The %s has changed since its caller began. Look at the change, then begin again.", p.noun)
+			out.Message = fmt.Sprintf("The %s has changed since its caller started. Review the change, then start again.", p.noun)
 		}
 		out.Details = r
 	case fault.Canceled:
 		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-			out.Kind, out.Message = fault.Unavailable, "It did not get its turn in time."
+			out.Kind, out.Message = fault.Unavailable, "It waited in the queue longer than its time limit."
 		}
 	case fault.Invalid:
 		r := callable.Refusal{Reason: callable.ReasonInput} // the values of parameters are not repeated
@@ -236,7 +236,7 @@ func runFailed(ctx context.Context, class, message string) error {
 	case sandbox.ClassCanceled:
 		kind = fault.Canceled
 		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-			kind, message = fault.Timeout, "It did not end in time."
+			kind, message = fault.Timeout, "It did not finish within its time limit."
 		}
 	}
 	if message == "" {
@@ -257,7 +257,7 @@ func (s *Service) SkillRun(ctx context.Context, run uuid.UUID) (status SkillStat
 		return tx.QueryRow(`SELECT status FROM skill_executions WHERE id = ? AND user_id = ?`, run, identity.UserID(ctx)).Scan(&status)
 	})
 	if errors.Is(err, sql.ErrNoRows) {
-		return "", fault.NotFoundf("There is no such run.")
+		return "", fault.NotFoundf("Run not found.")
 	}
 	return status, err
 }

@@ -23,7 +23,7 @@ func (r *toolProvider) Export(ctx context.Context, ids []string) ([]json.RawMess
 	for _, text := range ids {
 		id, err := uuid.Parse(text)
 		if err != nil {
-			return nil, fault.NotFoundf("There is no such tool.")
+			return nil, fault.NotFoundf("Tool not found.")
 		}
 		order = append(order, id)
 	}

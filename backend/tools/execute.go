@@ -292,7 +292,7 @@ func (e *execution) load(ctx context.Context, id uuid.UUID, version string) erro
 			return err
 		}
 		if !t.Mine {
-			return fault.Deniedf("%q belongs to somebody else. Clone it first, then run your copy.", t.Name).
+			return fault.Deniedf("%q belongs to someone else. Clone it first, then run your copy.", t.Name).
 				WithDetails(Denial{Reason: "foreign", Action: "tools.clone"})
 		}
 		if t.Signature, err = lifecycle.Trust(tx, e.s.db, t.owner, t.sig, t.sig.Verify(t.hash, t.Code)); err != nil {
@@ -380,14 +380,14 @@ func (e *execution) admit(ctx context.Context) error {
 		den.Action = "approvals.decide"
 		switch {
 		case e.skill != nil || e.tool.Origin == OriginLocal:
-			msg = "has changed since it was approved. Look at the change in Approvals, then run it again."
+			msg = "has changed since it was approved. Review the change in Approvals, then run it again."
 		case e.tool.sig == nil:
-			msg = "came from elsewhere and carries no signature. Trust this version in Approvals before its first run."
+			msg = "was imported and is not signed. Trust this version in Approvals before its first run."
 		default:
-			msg = "came from elsewhere and its signer is not trusted here. Trust the signer or this version before its first run."
+			msg = "was imported and its signer is not trusted here. Trust the signer or this version before its first run."
 		}
 	case permission.ReasonCallerLacks:
-		return fault.Deniedf("The caller does not hold the rights to run %q.", e.tool.Name).WithDetails(den)
+		return fault.Deniedf("The caller has no permission to run %q.", e.tool.Name).WithDetails(den)
 	}
 	return fault.Deniedf("The %s %q %s", e.noun(), e.tool.Name, msg).WithDetails(den)
 }
@@ -397,7 +397,7 @@ func (e *execution) checkDefinition() error {
 	if e.caller.Definition == "" || e.caller.Definition == e.tool.DefinitionHash {
 		return nil
 	}
-	return fault.Deniedf("The %s %q has changed since its caller began.", e.noun(), e.tool.Name).
+	return fault.Deniedf("The %s %q has changed since its caller started.", e.noun(), e.tool.Name).
 		WithDetails(Denial{Reason: permission.ReasonDefinitionChanged, Action: "permissions.diff"})
 }
 

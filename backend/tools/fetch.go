@@ -45,7 +45,7 @@ func (s *Service) clients() (web, direct *safehttp.Client) {
 func checkAddress(ctx context.Context, u *url.URL) error {
 	c, ok := ctx.Value(callKey{}).(*call)
 	if !ok {
-		return fault.Deniedf("This address was asked for by nobody.")
+		return fault.Deniedf("Unexpected callback address.")
 	}
 	if local, port := loopback(u); local {
 		return c.allow(ctx, permission.NetworkLocalhost, port, audit.NetworkCall)

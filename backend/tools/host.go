@@ -105,13 +105,13 @@ func (h *host) dispatch(ctx context.Context, c *call, req json.RawMessage) (json
 	case sandbox.OpReadBytes:
 		return decodeCall(ctx, c, req, h.readBytes)
 	}
-	return nil, fault.Invalidf("There is no operation %q.", shorten(c.op, 40))
+	return nil, fault.Invalidf("Unknown operation %q.", shorten(c.op, 40))
 }
 
 func decodeCall[P, R any](ctx context.Context, c *call, req json.RawMessage, fn func(context.Context, *call, P) (R, error)) (json.RawMessage, error) {
 	var p P
 	if err := json.Unmarshal(req, &p); err != nil {
-		return nil, fault.Invalidf("The arguments of %s do not fit.", c.op)
+		return nil, fault.Invalidf("The arguments of %s are not valid.", c.op)
 	}
 	r, err := fn(ctx, c, p)
 	if err != nil {
@@ -265,7 +265,7 @@ func (h *host) tool(ctx context.Context, c *call, p sandbox.ToolRequest) (sandbo
 	}
 	for x := e; x != nil; x = x.caller.outer {
 		if !x.draft && x.tool.ID == inner.ID {
-			return sandbox.ToolResponse{}, fault.New(fault.Invalid, "The tools call one another in a circle: %q is running already.", inner.Name)
+			return sandbox.ToolResponse{}, fault.New(fault.Invalid, "The tools call each other in a loop: %q is already running.", inner.Name)
 		}
 	}
 	if e.depth() >= maxDepth {

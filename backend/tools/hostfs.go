@@ -54,9 +54,9 @@ func refusal(path string, err error) error {
 func fileError(err error) error {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return fault.NotFoundf("There is no such file.")
+		return fault.NotFoundf("File not found.")
 	case errors.Is(err, fs.ErrPermission):
-		return refusedPath("", "The system does not let Helix read this file.")
+		return refusedPath("", "The system doesn't allow Helix to read this file.")
 	}
 	return fault.New(fault.Unavailable, "The file cannot be read.").WithCause(err)
 }

@@ -162,7 +162,7 @@ func (s *Service) plans(tx *storage.Tx, list []candidate, on OnConflict) ([]plan
 			return nil, err
 		}
 		if known {
-			it.Warnings = append(it.Warnings, "You know an author named \""+c.tool.Author+"\" with another key. This may be somebody else.")
+			it.Warnings = append(it.Warnings, "You know an author named \""+c.tool.Author+"\" with another key. This may be someone else.")
 		}
 		p := plan{}
 		old, err := s.kind.Named(tx, user, it.Name, uuid.Nil)
@@ -241,7 +241,7 @@ func (s *Service) commit(ctx context.Context, list []candidate, source string, o
 	seen, ok := s.reviews[reviewKey{user, source}]
 	s.mu.Unlock()
 	if !ok || time.Now().After(seen.until) || !slices.Equal(seen.items, now) {
-		return out, fault.Conflictf("The source is not what was reviewed. Nothing was imported; review it again first.")
+		return out, fault.Conflictf("The source has changed since the review. Nothing was imported. Review it again first.")
 	}
 	err := s.db.Write(ctx, func(tx *storage.Tx) error {
 		ps, err := s.plans(tx, list, on)

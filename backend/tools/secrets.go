@@ -150,7 +150,7 @@ func (s *Service) SecretDelete(ctx context.Context, p SecretName) (struct{}, err
 		}
 		if n, err := r.RowsAffected(); err != nil || n == 0 {
 			if err == nil {
-				err = fault.NotFoundf("There is no such secret.")
+				err = fault.NotFoundf("Secret not found.")
 			}
 			return err
 		}
@@ -193,7 +193,7 @@ func (s *Service) loadSecret(ctx context.Context, user, tool uuid.UUID, name str
 		err := tx.QueryRow(`SELECT id, value, hosts, tool_ids FROM tool_secrets WHERE user_id = ? AND name = ?`, user, name).
 			Scan(&id, &sealed, storage.JSON(&x.hosts), storage.JSON(&x.tools))
 		if errors.Is(err, sql.ErrNoRows) {
-			return fault.NotFoundf("There is no secret named %q.", name)
+			return fault.NotFoundf("Secret %q not found.", name)
 		}
 		return err
 	})
@@ -201,7 +201,7 @@ func (s *Service) loadSecret(ctx context.Context, user, tool uuid.UUID, name str
 		return nil, err
 	}
 	if len(x.tools) > 0 && !slices.Contains(x.tools, tool) {
-		return nil, fault.NotFoundf("There is no secret named %q.", name)
+		return nil, fault.NotFoundf("Secret %q not found.", name)
 	}
 	plain, err := s.db.Keys().Unseal(secretTable, secretColumn, id, sealed)
 	if err != nil {

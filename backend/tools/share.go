@@ -95,7 +95,7 @@ const shareScheme = "helix://tools/shared/"
 var shareURL = regexp.MustCompile(`^helix://tools/shared/([0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})$`)
 
 // noHub is told wherever sharing would need one.
-const noHub = "No hub is connected, so this link opens on this device only. To give the tool to somebody else, export it as a file."
+const noHub = "No hub is connected, so this link opens on this device only. To share the tool with someone else, export it as a file."
 
 // parseShareURL accepts exactly one shape: no other path, query or fragment.
 func parseShareURL(text string) (uuid.UUID, error) {
@@ -151,7 +151,7 @@ func (s *Service) Unshare(ctx context.Context, p UnshareParams) (struct{}, error
 		err := tx.QueryRow(`UPDATE custom_tool_shares SET revoked_at = coalesce(revoked_at, ?) WHERE id = ? AND user_id = ? RETURNING custom_tool_id`,
 			tx.Now, p.ShareID, identity.UserID(ctx)).Scan(&tool)
 		if errors.Is(err, sql.ErrNoRows) {
-			return fault.NotFoundf("There is no such share.")
+			return fault.NotFoundf("Share not found.")
 		}
 		if err != nil {
 			return err

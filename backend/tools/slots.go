@@ -61,7 +61,7 @@ func (s *Service) enter(ctx context.Context, e *execution) (release func(), err 
 		delete(s.running, e.id)
 		s.mu.Unlock()
 		cancel(context.Canceled)
-		return nil, fault.Limitf("%d runs of this tool are going on and %d wait; this one was not started. Try again later.", n.Running, n.Waiting).WithDetails(n)
+		return nil, fault.Limitf("This tool has %d running and %d waiting runs, so this one was not started. Try again later.", n.Running, n.Waiting).WithDetails(n)
 	}
 	turn := make(chan struct{})
 	sl.queue = append(sl.queue, turn)
@@ -81,7 +81,7 @@ func (s *Service) enter(ctx context.Context, e *execution) (release func(), err 
 			s.free(e.tool.ID)
 		}
 		leave()
-		return nil, fault.New(fault.Canceled, "The run was canceled while it waited for its turn.")
+		return nil, fault.New(fault.Canceled, "The run was canceled while it was queued.")
 	}
 }
 
@@ -133,7 +133,7 @@ func (s *Service) once(ctx context.Context, p ExecuteParams, run func() (Execute
 	s.mu.Lock()
 	if s.keys[mark] {
 		s.mu.Unlock()
-		f := fault.Conflictf("A call with this idempotency key is still going on.")
+		f := fault.Conflictf("A call with this idempotency key is still running.")
 		f.RetryAfter = time.Second
 		return ExecuteResult{}, f
 	}

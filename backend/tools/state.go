@@ -419,7 +419,7 @@ func (s *Service) StateRestore(ctx context.Context, p StateRestoreParams) (State
 	}
 	s.mu.Unlock()
 	if cl == nil {
-		return out, fault.NotFoundf("There is nothing to undo any more.")
+		return out, fault.NotFoundf("Nothing left to undo.")
 	}
 	err := s.db.Write(ctx, func(tx *storage.Tx) error {
 		t, err := ownTool(tx, cl.tool)

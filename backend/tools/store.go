@@ -27,7 +27,7 @@ func (t *Tool) item() lifecycle.Item {
 }
 
 // errNotFound is the one answer for an unknown, a deleted and somebody else's private tool.
-func errNotFound() error { return fault.NotFoundf("There is no such tool.") }
+func errNotFound() error { return fault.NotFoundf("Tool not found.") }
 
 const toolColumns = `id, user_id, name, description, language, code, parameters, capabilities, sandbox_profile, limits,
 	definition_hash, version, author, signature, samples, tags, icon, origin, clone_source_id, visibility, is_enabled,

@@ -136,7 +136,7 @@ func (e *execution) directLimits(p *RunCodeParams) error {
 	}
 	l, ok := sandbox.Profile(profile)
 	if !ok {
-		return fault.Invalidf("There is no profile %q. Choose strict, standard, permissive or wasm.", shorten(profile, 40))
+		return fault.Invalidf("Unknown profile %q. Choose strict, standard, permissive or wasm.", shorten(profile, 40))
 	}
 	if p.TimeoutMs < 0 {
 		return fault.Invalidf("timeoutMs must not be negative.")
@@ -151,7 +151,7 @@ func (e *execution) directLimits(p *RunCodeParams) error {
 		e.tier, e.force = tierProcess, tierProcess
 		e.isolation, e.reasons = Isolation(e.s.box.Status())
 	default:
-		return fault.Invalidf("There is no tier %q. Choose t0 or t1.", shorten(p.Tier, 40))
+		return fault.Invalidf("Unknown tier %q. Choose t0 or t1.", shorten(p.Tier, 40))
 	}
 	return nil
 }

@@ -46,7 +46,7 @@ func (s *Service) CreateWasm(ctx context.Context, p CreateWasmParams) (CreateWas
 		return CreateWasmResult{}, err
 	}
 	if id, _ := identity.From(ctx); w.Origin == WasmLocal && !id.MayApprove() {
-		return CreateWasmResult{}, fault.Deniedf("A module runs in process only when a person says that it is their own: that needs the right to approve.")
+		return CreateWasmResult{}, fault.Deniedf("A module runs in process only when a person says that it is their own: that needs the scope approve.")
 	}
 	wasm, err := s.wasmBytes(ctx, p.Wasm, p.BlobSHA256)
 	if err != nil {
@@ -162,7 +162,7 @@ func (s *Service) wasmBytes(ctx context.Context, wasm []byte, blob string) ([]by
 		}
 	}
 	if !mine { // also when the bytes are here: they may be somebody else's
-		return nil, fault.NotFoundf("There is no such file. Upload the module first.")
+		return nil, fault.NotFoundf("File not found. Upload the module first.")
 	}
 	return s.readBlob(ctx, storage.Ref{SHA256: sum})
 }
@@ -274,7 +274,7 @@ func moduleProblem(err error) (WasmProblem, error) {
 func (w *WasmSkill) checkModule(r *WasmReport) {
 	if need := int64(r.Info.Memory) << 16; need > w.MemoryMb<<20 {
 		r.Errors = append(r.Errors, WasmProblem{Code: "memory", Field: "memoryMb", Message: fmt.Sprintf(
-			"The module starts with %d MiB of memory; this skill has %d MiB. Choose a larger tier.", (need+1<<20-1)>>20, w.MemoryMb)})
+			"The module starts with %d MiB of memory; this tool has %d MiB. Choose a larger tier.", (need+1<<20-1)>>20, w.MemoryMb)})
 	}
 }
 

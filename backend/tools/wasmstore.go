@@ -19,7 +19,7 @@ import (
 // wasmTools describes WASM tools, which keep no former definitions.
 func (s *Service) wasmTools() *lifecycle.Kind {
 	return &lifecycle.Kind{
-		Table: "skills", Subject: wasmKind, Action: "skill", Noun: "skill", Title: "WASM skill", MaxName: maxName, Rights: s.perm,
+		Table: "skills", Subject: wasmKind, Action: "skill", Noun: "skill", Title: "WASM tool", MaxName: maxName, Rights: s.perm,
 		Announce: func(tx *storage.Tx, it lifecycle.Item, change string) { s.announceSkill(tx, it.ID, change) },
 	}
 }
@@ -29,7 +29,7 @@ func (w *WasmSkill) item() lifecycle.Item {
 }
 
 // errNoSkill is the one answer for an unknown, a deleted and somebody else's skill.
-func errNoSkill() error { return fault.NotFoundf("There is no such skill.") }
+func errNoSkill() error { return fault.NotFoundf("Skill not found.") }
 
 // addressPrefix starts the content address of a module.
 const addressPrefix = "sha256:"

@@ -77,11 +77,11 @@ func (s *Service) refusedHere(w *WasmSkill) string {
 		return ""
 	}
 	if weaker(w.Isolation, s.minIsolation()) {
-		return fmt.Sprintf("It will not run here: the setting sandbox.minIsolation asks for %s, and this computer offers %s.", s.minIsolation(), w.Isolation)
+		return fmt.Sprintf("It can't run here: the setting sandbox.minIsolation asks for %s, and this computer offers %s.", s.minIsolation(), w.Isolation)
 	}
 	for _, t := range s.box.Status().Tiers {
 		if t.Tier == tierProcess && !t.Available {
-			return "It will not run here: modules of others need a separate process, and none can be started."
+			return "It can't run here: third-party modules need a separate process, and none can be started."
 		}
 	}
 	return ""

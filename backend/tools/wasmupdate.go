@@ -83,7 +83,7 @@ func (s *Service) UpdateWasm(ctx context.Context, p UpdateWasmParams) (UpdateWas
 			if err := s.completeSkill(tx, now); err != nil {
 				return err
 			}
-			return fault.Conflictf("The skill is at version %s now and was changed meanwhile. Your changes were not saved; look at it and save again.", now.Version).
+			return fault.Conflictf("The skill has changed and is at version %s now. Your changes were not saved. Review it, then save again.", now.Version).
 				WithDetails(WasmConflict{shorten(p.BaseVersion, 64), *now})
 		}
 		if w.WasmBytecode != now.WasmBytecode && w.Version == now.Version {

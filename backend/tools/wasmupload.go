@@ -77,14 +77,14 @@ func (u *uploads) add(user uuid.UUID, p *UploadWasmParams) (id uuid.UUID, data [
 			}
 		}
 		if n >= maxUploads {
-			return id, nil, fault.Limitf("%d uploads are going on already. Finish one first.", n)
+			return id, nil, fault.Limitf("%d uploads are already running. Finish one first.", n)
 		}
 		id, x = storage.NewID(), &upload{user: user}
 		u.open[id] = x
 	} else {
 		id = *p.UploadID
 		if x = u.open[id]; x == nil || x.user != user {
-			return id, nil, fault.NotFoundf("There is no such upload. Begin again.")
+			return id, nil, fault.NotFoundf("Upload not found. Start again.")
 		}
 	}
 	x.until = now.Add(uploadLife)

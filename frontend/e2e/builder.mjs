@@ -122,7 +122,7 @@ async function problems({ page, go, rpc, check, looks }) {
   }
   await inspector(page).getByRole("textbox", { name: "Value" }).fill('"$.nobody.x"');
   const list = page.getByRole("list", { name: "Problems" });
-  await list.getByText('There is no step "nobody".').waitFor();
+  await list.getByText('Step "nobody" not found.').waitFor();
   await list.getByText('The parameter "text" of Repeater is required.').waitFor();
   check((await node(page, "repeater").locator(".mark.error").count()) === 1, "the step with an error is marked");
   await looks("problems");
@@ -246,7 +246,7 @@ async function text({ page, go, rpc, check, looks }) {
   await page.keyboard.press("Control+a");
   const next = { skillId: skill.skillId, name: "By keys", isEnabled: true, steps: [...skill.steps, { stepId: "last", toolType: "transform", value: "$.nothing" }] };
   await page.keyboard.insertText(JSON.stringify(next, null, 2));
-  await page.getByText('There is no step "nothing".').first().waitFor();
+  await page.getByText('Step "nothing" not found.').first().waitFor();
   await page.locator(".cm-lintRange-error").first().waitFor();
   await looks("text");
   await page.keyboard.press("Control+a");

@@ -17,7 +17,7 @@ const protocolIntro = "# Protocol reference\n\n" +
 	"Params are an object with named fields; an unknown field is an error. `params._meta` may hold `idempotencyKey` (a UUID: the call is done once, " +
 	"repeats get the same answer) and `deadlineMs` (shortens the method's deadline). The notification `rpc.cancel` with `{\"ids\": [...]}` cancels running calls. " +
 	"A batch has at most 100 entries.\n\n" +
-	"On a WebSocket the first call is `connect`, unless the upgrade carried `Authorization: Bearer <token>`. A right includes those below it: " +
+	"On a WebSocket the first call is `connect`, unless the upgrade carried `Authorization: Bearer <token>`. A scope includes those below it: " +
 	"admin includes write and approve, and each of these includes read. What is kept for people (approvals, secrets, trusted memories) is open to the window, the command line, a browser that came with a ticket and a token that holds approve; every other token is a program. `session.get` tells which one a session is.\n\n" +
 	"Events arrive as notifications: `{\"jsonrpc\":\"2.0\",\"method\":\"<event>\",\"params\":{\"seq\":412,\"time\":\"…\",\"data\":{…}}}`. `seq` counts per user " +
 	"from 1 within an `epoch`. After a reconnect, `events.resume` replays what was missed; with `gap: true` the client reloads what it shows. " +
@@ -46,7 +46,7 @@ func Protocol(a *gateway.API, docs gateway.Docs) []byte {
 			b.WriteString("\n### other names\n")
 		}
 		fmt.Fprintf(&b, "\n#### `%s`\n\n%s\n\n", m.Name, methodComment(m, docs))
-		notes := "Right: " + scopeOf(m.Scope) + "."
+		notes := "Scope: " + scopeOf(m.Scope) + "."
 		if m.Costly {
 			notes += " Counts as expensive work."
 		}

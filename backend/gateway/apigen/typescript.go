@@ -42,7 +42,7 @@ func TypeScript(a *gateway.API, docs gateway.Docs) []byte {
 	}
 	g.line("}")
 	g.line("")
-	g.line("/** A right that a session may hold. */")
+	g.line("/** A scope that a session may hold. */")
 	g.line(`export type Scope = "none" | "read" | "write" | "approve" | "admin";`)
 	g.line("")
 	g.line("/** What the client must know of each method besides its types. */")
@@ -62,7 +62,7 @@ func TypeScript(a *gateway.API, docs gateway.Docs) []byte {
 	}
 	g.line("] as const satisfies readonly { name: keyof Methods; scope: Scope; costly: boolean; aliasOf?: keyof Methods; deadlineMs?: number }[];")
 	g.line("")
-	g.line("/** The right that each method asks for. */")
+	g.line("/** The scope that each method requires. */")
 	g.line("export const scopes = Object.fromEntries(METHODS.map((m) => [m.name, m.scope])) as Record<keyof Methods, Scope>;")
 	g.line("")
 	g.line("/** The names of all events. */")

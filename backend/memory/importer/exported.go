@@ -165,7 +165,7 @@ func (g *group) record() Record {
 	case g.kind == partChunk && len(g.document.Parts) > 0:
 		r.Document = &g.document
 	default:
-		r.Problem = &Problem{Line: g.line, Message: "There is no content in this record."}
+		r.Problem = &Problem{Line: g.line, Message: "This record has no content."}
 	}
 	return r
 }

@@ -156,7 +156,7 @@ type BrokenError struct {
 }
 
 func (e *BrokenError) Error() string {
-	return fmt.Sprintf("%s breaks off at byte %d", e.File, e.Offset)
+	return fmt.Sprintf("%s ends unexpectedly at byte %d", e.File, e.Offset)
 }
 
 // Metadata is what is kept of the turn besides its text, nil when there is nothing.

@@ -83,7 +83,7 @@ func (r *jsonlReader) group(first *exportedPart, at Position) *group {
 	return g
 }
 
-const msgLong = "This record is longer than 8 MiB and was left out."
+const msgLong = "Skipped a record longer than 8 MiB."
 
 // parseMemory reads one line; message says why it is none, for a person.
 func parseMemory(raw []byte, zone *time.Location) (_ *Memory, message string) {
@@ -115,7 +115,7 @@ func parseMemory(raw []byte, zone *time.Location) (_ *Memory, message string) {
 		m.Content = clean(*in.Text)
 	}
 	if m.Content == "" {
-		return nil, "There is no content in this record."
+		return nil, "This record has no content."
 	}
 	if m.Type != "" && !slices.Contains(memoryTypes, m.Type) {
 		return nil, "The type must be episodic, semantic or procedural."

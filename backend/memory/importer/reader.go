@@ -105,11 +105,11 @@ func done(e entry, from Position) bool {
 func unknown(t *tree, format string) error {
 	switch {
 	case t.one:
-		return fault.Invalidf("Helix cannot tell what this file is. Choose its format.")
+		return fault.Invalidf("Couldn't detect the format of this file. Choose it.")
 	case format == Auto:
-		return fault.Invalidf("There is nothing in here that Helix can import.")
+		return fault.Invalidf("Nothing here that Helix can import.")
 	}
-	return fault.Invalidf("There is no file of the format %s in here.", format)
+	return fault.Invalidf("No %s file found here.", format)
 }
 
 // Format is the format that is read, found out or as asked for.
@@ -287,7 +287,7 @@ func (c *conversations) next() (Record, error) {
 	}
 	switch {
 	case errors.Is(err, errLong):
-		return problem("The conversation at byte %d is longer than 8 MiB and was left out.", at)
+		return problem("The conversation at byte %d is longer than 8 MiB and was skipped.", at)
 	case err != nil:
 		return Record{}, err
 	}
@@ -301,7 +301,7 @@ func (c *conversations) next() (Record, error) {
 		conv, err = ParseLoCoMo(raw, c.name, c.zone)
 	}
 	if err != nil {
-		return problem("The conversation at byte %d is malformed and was left out.", at)
+		return problem("The conversation at byte %d is malformed and was skipped.", at)
 	}
 	return Record{Conversation: conv, After: after}, nil
 }

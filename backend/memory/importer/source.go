@@ -74,7 +74,7 @@ func openTree(src Source, large bool) (*tree, error) {
 func openError(err error) error {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return fault.NotFoundf("There is no such file or folder.").WithCause(err)
+		return fault.NotFoundf("File or folder not found.").WithCause(err)
 	case errors.Is(err, fs.ErrPermission):
 		return fault.Deniedf("Helix may not read this file or folder.").WithCause(err)
 	}
@@ -204,10 +204,10 @@ func zipTree(data io.ReaderAt, size int64, name, print string, large bool, done 
 		}
 		why := refuseName(f.Name)
 		if why == "" && f.Flags&1 != 0 {
-			why = "This file is encrypted and was left out."
+			why = "This file is encrypted and was skipped."
 		}
 		if why == "" && seen[f.Name] {
-			why = "There is another file of this name; only the first was read."
+			why = "Several files have this name; only the first was read."
 		}
 		if why != "" {
 			t.problems = append(t.problems, Problem{File: line(f.Name), Message: why})
@@ -236,9 +236,9 @@ func zipTree(data io.ReaderAt, size int64, name, print string, large bool, done 
 func refuseName(name string) string {
 	switch {
 	case !fs.ValidPath(name) || strings.ContainsAny(name, "\\\x00") || (len(name) > 1 && name[1] == ':'):
-		return "The name of this file leads out of the archive."
+		return "The path of this file points outside the archive."
 	case strings.EqualFold(path.Ext(name), ".zip"):
-		return "An archive inside an archive is not read."
+		return "Archives inside archives are not read."
 	}
 	return ""
 }
@@ -305,7 +305,7 @@ func folderTree(dir string) (*tree, error) {
 		if err != nil {
 			why := "This file cannot be read."
 			if d.Type()&fs.ModeSymlink != 0 {
-				why = "This link leads out of the folder or to nothing."
+				why = "This link points outside the folder or is broken."
 			}
 			t.problems = append(t.problems, Problem{File: name, Message: why})
 			return nil
@@ -314,7 +314,7 @@ func folderTree(dir string) (*tree, error) {
 			return nil
 		}
 		if st.Size() > MaxFile {
-			t.problems = append(t.problems, Problem{File: name, Message: "This file is larger than 4 GiB and was left out."})
+			t.problems = append(t.problems, Problem{File: name, Message: "This file is larger than 4 GiB and was skipped."})
 			return nil
 		}
 		if len(t.entries) == MaxEntries {

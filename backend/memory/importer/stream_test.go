@@ -44,7 +44,7 @@ func TestBreaksOffAtEveryByte(t *testing.T) {
 		if want := strings.Count(whole[:n], "]}}}}}"); len(got) != want {
 			t.Fatalf("cut at %d: %d records, want %d", n, len(got), want)
 		}
-		if err.Error() != fmt.Sprintf("conversations.json breaks off at byte %d", n) {
+		if err.Error() != fmt.Sprintf("conversations.json ends unexpectedly at byte %d", n) {
 			t.Fatalf("message: %v", err)
 		}
 	}

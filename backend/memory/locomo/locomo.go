@@ -66,7 +66,7 @@ func readFiles(dir string) ([]*file, error) {
 		files = append(files, f)
 	}
 	if len(files) == 0 {
-		return nil, fault.NotFoundf("There is no LoCoMo conversation (*.json) in %s.", dir)
+		return nil, fault.NotFoundf("No LoCoMo conversation (*.json) in %s.", dir)
 	}
 	return files, nil
 }

@@ -212,7 +212,7 @@ func (x *Index) Related(ctx context.Context, p RelatedParams) (Result, error) {
 	return a.Result, nil
 }
 
-func errNoItem() error { return fault.NotFoundf("There is no such memory.") }
+func errNoItem() error { return fault.NotFoundf("Memory not found.") }
 
 // chosenByID is the item with an id, if user has it.
 func (x *Index) chosenByID(user, id uuid.UUID) (chosen, bool) {

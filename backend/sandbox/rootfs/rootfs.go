@@ -267,17 +267,17 @@ func pathError(err error) error {
 	case errors.Is(err, ErrNotReal):
 		return fault.Deniedf("The path is not absolute.").WithCause(err)
 	case errors.Is(err, ErrLink):
-		return fault.Deniedf("The path leads through a symbolic link that appeared after it was allowed.").WithCause(err)
+		return fault.Deniedf("The path contains a symbolic link that was added after it was allowed.").WithCause(err)
 	case errors.Is(err, ErrNotRegular):
 		return fault.Deniedf("Only regular files and folders can be read.").WithCause(err)
 	case errors.Is(err, ErrForbidden):
-		return fault.Deniedf("This lies in a folder that no tool may read.").WithCause(err)
+		return fault.Deniedf("This is in a folder that no tool may read.").WithCause(err)
 	case errors.Is(err, ErrMoved):
-		return fault.Deniedf("The file was exchanged while it was opened.").WithCause(err)
+		return fault.Deniedf("The file was replaced while it was being opened.").WithCause(err)
 	case errors.Is(err, fs.ErrNotExist):
-		return fault.NotFoundf("There is no such file.").WithCause(err)
+		return fault.NotFoundf("File not found.").WithCause(err)
 	case errors.Is(err, fs.ErrPermission):
-		return fault.Deniedf("The system does not let Helix read this file.").WithCause(err)
+		return fault.Deniedf("The system doesn't allow Helix to read this file.").WithCause(err)
 	}
 	return fault.New(fault.Unavailable, "The file cannot be read.").WithCause(err)
 }

@@ -99,7 +99,7 @@ func New(s Spec, created time.Time, least time.Duration) (*Cadence, error) {
 		return c, nil
 	case Once:
 		if s.At == nil || s.At.IsZero() {
-			return nil, fault.InvalidField("at", fault.CodeMissing, "A single time needs at.")
+			return nil, fault.InvalidField("at", fault.CodeMissing, "A one-time schedule needs at.")
 		}
 		c.at = s.At.Truncate(time.Second)
 		return c, nil

@@ -55,13 +55,13 @@ const maxCron = 512
 // first. It does not check that the text is ever due.
 func parseCron(text string) (*cron, error) {
 	if len(text) > maxCron {
-		return nil, fault.InvalidField("expression", fault.CodeTooLong, "The cron text is longer than %d characters.", maxCron)
+		return nil, fault.InvalidField("expression", fault.CodeTooLong, "The cron expression is longer than %d characters.", maxCron)
 	}
 	line := strings.TrimSpace(text)
 	if strings.HasPrefix(line, "@") {
 		full, ok := shorthand[strings.ToLower(line)]
 		if !ok {
-			return nil, fault.InvalidField("expression", fault.CodeUnknownValue, "%s is not known; there are @hourly, @daily, @weekly, @monthly and @yearly.", line)
+			return nil, fault.InvalidField("expression", fault.CodeUnknownValue, "%s is not supported. Use @hourly, @daily, @weekly, @monthly or @yearly.", line)
 		}
 		line = full
 	}
@@ -72,7 +72,7 @@ func parseCron(text string) (*cron, error) {
 		parts = append([]string{"0"}, parts...)
 	case 6:
 	default:
-		return nil, fault.InvalidField("expression", fault.CodeSyntax, "A cron text has 5 fields, or 6 with seconds first; this one has %d.", len(parts))
+		return nil, fault.InvalidField("expression", fault.CodeSyntax, "A cron expression has 5 fields, or 6 with seconds first; this one has %d.", len(parts))
 	}
 	sets := [...]*uint64{&c.second, &c.minute, &c.hour, &c.day, &c.month, &c.weekday}
 	for i, p := range parts {
@@ -165,7 +165,7 @@ func (f field) span(part string, set *uint64) error {
 			lo = 0
 		}
 		if lo > hi {
-			return fmt.Errorf("the range %s runs backwards, which is not supported", body)
+			return fmt.Errorf("the range %s is reversed", body)
 		}
 	default:
 		n, err := f.value(body)

@@ -178,7 +178,7 @@ func (c *checker) reference(at, step string, head []string, seen scope, needs bo
 	case id == step:
 		c.n.bad(at, step, CodeReference, "A step cannot use its own output.")
 	case c.where[id] == "":
-		c.n.bad(at, step, CodeReference, "There is no step %q.", id)
+		c.n.bad(at, step, CodeReference, "Step %q not found.", id)
 	default:
 		c.n.bad(at, step, CodeReference, "Step %q (%s) has not run when this is needed, or runs in another arm or item.", id, c.where[id])
 	}
@@ -201,7 +201,7 @@ func (c *checker) call(path string, s *Step) {
 	}
 	switch len(found) {
 	case 0:
-		c.n.bad(path+".toolName", s.StepID, CodeTool, "There is no %s %q.", noun(s.ToolType), name)
+		c.n.bad(path+".toolName", s.StepID, CodeTool, "No %s is named %q.", noun(s.ToolType), name)
 		return
 	case 1:
 	default:
@@ -214,7 +214,7 @@ func (c *checker) call(path string, s *Step) {
 	}
 	c.parameters(path, s, f.Input)
 	if s.OnError() == Retry && s.Attempts() > 1 && !f.Effects.ReadOnly && !f.Effects.Idempotent && !s.RetryUnsafe {
-		c.n.odd(path+".errorHandling", s.StepID, CodeUnsafeRetry, "%s may change something each time it is tried; a retry after an unknown outcome needs retryUnsafe.", f.Name)
+		c.n.odd(path+".errorHandling", s.StepID, CodeUnsafeRetry, "%s may change something on each attempt; a retry after an unknown outcome needs retryUnsafe.", f.Name)
 	}
 	if s.ToolType == SkillCall {
 		c.circle(path, s, f, []string{})
@@ -249,7 +249,7 @@ func noun(k Kind) string {
 	case MCP:
 		return "MCP tool"
 	case WASM:
-		return "WASM skill"
+		return "WASM tool"
 	}
 	return string(k)
 }

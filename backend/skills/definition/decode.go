@@ -242,7 +242,7 @@ func (d *decoder) step(path string, m map[string]any, depth int) Step {
 func (d *decoder) kind(r *reader, s *Step) Kind {
 	if t := r.text("toolType", 32); t != "" {
 		if !serves(d.catalog, Kind(t)) {
-			r.bad("toolType", CodeKind, "There are no steps of kind %q.", t)
+			r.bad("toolType", CodeKind, "Unknown step kind %q.", t)
 		}
 		return Kind(t)
 	}

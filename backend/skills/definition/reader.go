@@ -236,7 +236,7 @@ func (r *reader) texts(key string, most, each int) []string {
 func (r *reader) rest(what string) {
 	for _, k := range slices.Sorted(maps.Keys(r.m)) {
 		if !r.seen[k] {
-			r.n.odd(r.at(k), r.step, CodeUnknown, "%s has no field %q; it is left out.", what, k)
+			r.n.odd(r.at(k), r.step, CodeUnknown, "%s has no field %q; it was ignored.", what, k)
 		}
 	}
 }

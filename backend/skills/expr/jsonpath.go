@@ -283,7 +283,7 @@ func checkText(text string) error {
 		case ")", "]":
 			depth--
 		case ours + "match", ours + "search":
-			return invalidf("There is no function %s.", t.text)
+			return invalidf("Unknown function %s.", t.text)
 		}
 	}
 	return nil

@@ -104,12 +104,12 @@ func (s *State) applyItem(e Event) error {
 	}
 	f := s.frameOf(e.StepPath, e.Iteration)
 	if f == nil || f.cur.each == nil {
-		return errEvent(e, "no such map is on its way")
+		return errEvent(e, "no such map is running")
 	}
 	m := f.cur.each
 	at := slices.IndexFunc(m.active, func(it *item) bool { return it.index == d.Index })
 	if at < 0 {
-		return errEvent(e, "no such item is on its way")
+		return errEvent(e, "no such item is running")
 	}
 	m.active = slices.Delete(m.active, at, at+1)
 	m.done++
@@ -182,7 +182,7 @@ func (s *State) applyOutcome(f *frame, e Event) error {
 		w.res.Status, w.res.EndedAt = Unmocked, e.At
 		s.show(w.res)
 		f.unmocked = true
-		s.failure = &Failure{Kind: "unmocked", Message: fmt.Sprintf("step %q: nothing answers for it in this rehearsal", w.res.Step.StepID)}
+		s.failure = &Failure{Kind: "unmocked", Message: fmt.Sprintf("step %q: this dry run has no mock for it", w.res.Step.StepID)}
 		f.cur = nil
 		return nil
 	case d.Error != nil:
@@ -290,7 +290,7 @@ func (s *State) applyAnswer(f *frame, e Event) error {
 		w.again++
 	case reason == WaitUnknown && d.Decision == GiveUp:
 		w.res.Unknown = true
-		s.settle(f, e.At, &Failure{Kind: "internal", Message: "Helix stopped during this step, and nobody knows whether it happened"})
+		s.settle(f, e.At, &Failure{Kind: "internal", Message: "Helix stopped during this step, so its outcome is unknown"})
 	case reason == WaitPermission && (d.Decision == GiveUp || d.Decision == Decline || d.Decision == TimeOver):
 		s.settle(f, e.At, &Failure{Kind: "denied", Message: "it was not allowed"})
 	default:

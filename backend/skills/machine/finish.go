@@ -89,7 +89,7 @@ func End(status Status, why *Failure) Event {
 // Unknown is the event for a call that a crash interrupted and that must not be made again:
 // it asks a person, or fails when the step says so.
 func Unknown(c *Call) Event {
-	const message = "Helix stopped during this step, and nobody knows whether it happened"
+	const message = "Helix stopped during this step, so its outcome is unknown"
 	if c.Step.Unknown() == definition.Fail {
 		return event(StepOutcome, c.Path, c.Iteration, c.Attempt, OutcomeData{Error: &Failure{Kind: "internal", Message: message}, Unknown: true})
 	}

@@ -482,7 +482,7 @@ func TestCrashAtEachEvent(t *testing.T) {
 				w.resume()
 			}
 			d := w.finished()
-			if d.Status != Completed && !(d.Status == Failed && strings.Contains(d.Error.Message, "nobody knows")) {
+			if d.Status != Completed && !(d.Status == Failed && strings.Contains(d.Error.Message, "outcome is unknown")) {
 				t.Fatalf("crash at %d (%v): %+v", at, inCall, d.Error)
 			}
 			w.checkReplay()

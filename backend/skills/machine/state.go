@@ -288,7 +288,7 @@ func (s *State) applyStep(e Event) error {
 	}
 	f := s.frameOf(e.StepPath, e.Iteration)
 	if f == nil {
-		return errEvent(e, "no such step is on its way")
+		return errEvent(e, "no such step is running")
 	}
 	w := f.cur
 	if w.res.StartedAt.IsZero() {

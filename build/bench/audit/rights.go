@@ -32,7 +32,7 @@ type domain struct {
 func (d *domain) Subject(_ context.Context, _, id string) (permission.SubjectInfo, error) {
 	i, ok := d.infos[id]
 	if !ok {
-		return i, fault.NotFoundf("There is no such tool.")
+		return i, fault.NotFoundf("Tool not found.")
 	}
 	return i, nil
 }

@@ -76,7 +76,7 @@ export interface Events {
   "things.changed": ApigenChanged;
 }
 
-/** A right that a session may hold. */
+/** A scope that a session may hold. */
 export type Scope = "none" | "read" | "write" | "approve" | "admin";
 
 /** What the client must know of each method besides its types. */
@@ -86,7 +86,7 @@ export const METHODS = [
   { name: "things.list", scope: "read", costly: false },
 ] as const satisfies readonly { name: keyof Methods; scope: Scope; costly: boolean; aliasOf?: keyof Methods; deadlineMs?: number }[];
 
-/** The right that each method asks for. */
+/** The scope that each method requires. */
 export const scopes = Object.fromEntries(METHODS.map((m) => [m.name, m.scope])) as Record<keyof Methods, Scope>;
 
 /** The names of all events. */

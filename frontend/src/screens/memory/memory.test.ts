@@ -19,7 +19,7 @@ function setup() {
     "memory.list": (p: { trash?: boolean }) => ({ items: p.trash ? binned : all, total: (p.trash ? binned : all).length }),
     "memory.get": (p: { id: string }) => {
       const m = all.find((x) => x.id === p.id);
-      if (!m) throw new RpcError({ kind: "not_found", message: "There is no such memory." });
+      if (!m) throw new RpcError({ kind: "not_found", message: "Memory not found." });
       return m;
     },
     "memory.update": (p: { id: string; version: number; content?: string }) => {

@@ -84,7 +84,7 @@ export function disabledWhy(reason: string): string {
     case "missed":
       return "Its time passed while Helix could not run, and it was too late to make up for it.";
     case "target_gone":
-      return "What it starts was deleted.";
+      return "Its target was deleted.";
     case "invalid":
       return "Its times or its input are no longer valid.";
     default:

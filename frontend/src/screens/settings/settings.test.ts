@@ -227,11 +227,11 @@ describe("DataState", () => {
 
   it("answers a place that is taken with a text, and tells other failures at once", async () => {
     const { rpc, s } = setup();
-    const taken = new RpcError({ kind: "conflict", message: "There is a file of that name already." });
+    const taken = new RpcError({ kind: "conflict", message: "A file with that name already exists." });
     rpc.failNext("storage.backup", taken);
-    expect(await s.backup({ path: "/b/1.zip", blobs: true, passphrase: "" })).toBe("There is a file of that name already.");
+    expect(await s.backup({ path: "/b/1.zip", blobs: true, passphrase: "" })).toBe("A file with that name already exists.");
     rpc.failNext("storage.export", taken);
-    expect(await s.export("/b")).toBe("There is a file of that name already.");
+    expect(await s.export("/b")).toBe("A file with that name already exists.");
     expect(toasts.list).toEqual([]);
     rpc.failNext("storage.backup", taken);
     expect(await s.backup({ blobs: true, passphrase: "" })).toBe(false);

@@ -27,7 +27,7 @@ const KINDS: Record<string, Kind> = {
   builtin: { title: "Built-in", group: "Built-in", icon: Zap as unknown as Icon },
   mcp: { title: "MCP tool", group: "MCP tools", icon: Plug as unknown as Icon },
   skill: { title: "Skill", group: "Skills", icon: Blocks as unknown as Icon },
-  wasm: { title: "WASM skill", group: "WASM skills", icon: Binary as unknown as Icon },
+  wasm: { title: "WASM tool", group: "WASM skills", icon: Binary as unknown as Icon },
   branch: { title: "Branch", group: "Flow", icon: Split as unknown as Icon },
   map: { title: "For each", group: "Flow", icon: Repeat as unknown as Icon },
   approval: { title: "Approval", group: "Flow", icon: Hand as unknown as Icon },

@@ -24,7 +24,7 @@ const kinds: Record<string, string> = {
   builtin: "Built in",
   mcp: "MCP tool",
   skill: "Skill",
-  wasm: "WASM skill",
+  wasm: "WASM tool",
   branch: "Branch",
   map: "For each",
   approval: "Approval",
