@@ -46,7 +46,7 @@ build/engines/node_modules/.package-lock.json: build/engines/package-lock.json
 	@touch $@
 
 ENGINES := backend/sandbox/artefacts/manifest.json
-$(ENGINES): build/engines/node_modules/.package-lock.json $(wildcard build/engines/gen/*.go backend/sandbox/prelude/* backend/sandbox/qjs/*.go backend/sandbox/meter/*.go)
+$(ENGINES): build/engines/node_modules/.package-lock.json $(wildcard build/engines/gen/*.go backend/sandbox/prelude/* backend/sandbox/qjs/*.go backend/sandbox/linear/*.go backend/sandbox/meter/*.go)
 	$(NICE) $(GO) run ./build/engines/gen
 
 .PHONY: engines
@@ -145,7 +145,7 @@ test-go: $(ENGINES) $(MODEL) ui
 	@mkdir -p build/bin && rm -f $(SKIPPED)
 	$(NICE) $(GO) test -json -timeout 30m $(PORTABLE) | $(GO) run ./build/testlog -skipped $(SKIPPED)
 	CGO_ENABLED=1 $(NICE) $(GO) test -race -timeout 30m $$($(GO) list ./backend/... | grep -vE '$(ONE_GOROUTINE)')
-	$(NICE) $(GO) test -tags portable ./backend/sandbox/qjs
+	$(NICE) $(GO) test -tags portable ./backend/sandbox/qjs ./backend/sandbox/linear
 	$(NICE) $(GO) test -tags portable -run '$(PORTABLE_MEMORY)' ./backend/sandbox
 
 # What depends on how memories are made, grown, measured and put back.

@@ -10,6 +10,6 @@ import (
 )
 
 func main() {
-	sandbox.ServeWorker() // ends the program when it is the sandbox's child
-	os.Exit(app.Main(os.Args[1:], frontend.Dist))
+	worker := sandbox.ServeWorker() // ends the program when it is the sandbox's child
+	os.Exit(app.Main(os.Args[1:], frontend.Dist, worker))
 }

@@ -56,7 +56,7 @@ func parseFlags(args []string) (f flags, err error) {
 
 // Main runs the desktop program and returns its exit code: 0 done or handed over to the
 // running Helix, 1 failed, 2 usage.
-func Main(args []string, dist fs.FS) int {
+func Main(args []string, dist fs.FS, worker []string) int {
 	f, err := parseFlags(args)
 	if errors.Is(err, flag.ErrHelp) {
 		return 0
@@ -72,7 +72,7 @@ func Main(args []string, dist fs.FS) int {
 		fmt.Fprintln(os.Stderr, "helix-desktop:", err)
 		return 1
 	}
-	s := &shell{flags: f, web: web, ready: make(chan struct{}), stopped: make(chan struct{}), painted: make(chan struct{})}
+	s := &shell{flags: f, web: web, worker: worker, ready: make(chan struct{}), stopped: make(chan struct{}), painted: make(chan struct{})}
 	s.statePath = backend.StateDir(f.dataDir)
 	s.place = loadPlace(filepath.Join(s.statePath, "window.json"))
 	if f.single {
@@ -94,6 +94,7 @@ func Main(args []string, dist fs.FS) int {
 type shell struct {
 	flags     flags
 	web       fs.FS
+	worker    []string // starts the sandbox's child
 	statePath string
 
 	ctx    context.Context // Wails' own; valid from startup on
@@ -165,7 +166,7 @@ func (s *shell) startBackend(ctx context.Context) {
 		close(s.ready)
 		return
 	}
-	be, err := backend.Open(ctx, backend.Options{DataDir: s.flags.dataDir, Web: s.web, Listen: true, Activate: s.activateCall})
+	be, err := backend.Open(ctx, backend.Options{DataDir: s.flags.dataDir, Web: s.web, Worker: s.worker, Listen: true, Activate: s.activateCall})
 	s.mu.Lock()
 	if err != nil {
 		s.failure = fault.As(err)

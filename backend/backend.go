@@ -51,6 +51,7 @@ type Options struct {
 	Logger  *slog.Logger        // nil: a log file in the state folder, warnings to Stderr too
 	LogTo   slog.Level          // least level that also goes to standard error; default info
 	Web     fs.FS               // the built interface; nil: none
+	Worker  []string            // what sandbox.ServeWorker returned; nil: no code runs in a child process
 
 	Listen bool // serve HTTP and WebSocket on loopback
 	// Once is for a single command in a process of its own: what was interrupted is not
@@ -147,7 +148,7 @@ func Open(ctx context.Context, o Options) (_ *Backend, err error) {
 
 	// The engine is prepared while the database opens: neither needs the other.
 	engine := sync.OnceValues(func() (*sandbox.Engine, error) {
-		return sandbox.Open(ctx, sandbox.Options{CacheDir: filepath.Join(paths.Cache, "engine"), MinIsolation: conf.SandboxMinIsolation, Lazy: o.Once && !o.OnceSandbox})
+		return sandbox.Open(ctx, sandbox.Options{CacheDir: filepath.Join(paths.Cache, "engine"), MinIsolation: conf.SandboxMinIsolation, WorkerCommand: o.Worker, Lazy: o.Once && !o.OnceSandbox})
 	})
 	go engine() //nolint:errcheck // openDomains reads the result
 	b.closing("sandbox", func() error {

@@ -27,8 +27,11 @@ import (
 	"helix/backend/tools"
 )
 
+// worker starts this program as the sandbox's child.
+var worker []string
+
 func TestMain(m *testing.M) {
-	sandbox.ServeWorker() // the children of tier t1 are this program too
+	worker = sandbox.ServeWorker()
 	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
 		if err := os.RemoveAll(warmed.dir); warmed.dir != "" && err != nil {
 			fmt.Fprintln(os.Stderr, err)
@@ -46,7 +49,7 @@ func (noKeyring) Set(string, string, string) error   { return errors.New("no key
 
 func testOptions(dir string) Options {
 	return Options{
-		DataDir: dir, Listen: true, Keyring: noKeyring{}, Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
+		DataDir: dir, Worker: worker, Listen: true, Keyring: noKeyring{}, Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
 		Environ: func(name string) string {
 			if name == "HOME" {
 				return dir

@@ -90,7 +90,7 @@ func Doctor(ctx context.Context, o Options) []Finding {
 	} else {
 		add(true, "memory", "", "the sentence encoder %s is in this build", model.ModelID())
 	}
-	engine, err := sandbox.Open(ctx, sandbox.Options{CacheDir: filepath.Join(paths.Cache, "engine"), Idle: -1})
+	engine, err := sandbox.Open(ctx, sandbox.Options{CacheDir: filepath.Join(paths.Cache, "engine"), WorkerCommand: o.Worker, Idle: -1})
 	if engine == nil {
 		add(false, "sandbox", "", "%v", err)
 		return out

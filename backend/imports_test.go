@@ -27,6 +27,7 @@ const (
 // levels places each package. A new package needs a line here.
 var levels = map[string]int{
 	"backend/duration":                     foundation,
+	"backend/lru":                          foundation,
 	"backend/fault":                        foundation,
 	"backend/picks":                        foundation,
 	"backend/pause":                        foundation,
@@ -51,6 +52,7 @@ var levels = map[string]int{
 	"backend/sandbox":                      engine,
 	"backend/sandbox/qjs":                  engine,
 	"backend/sandbox/prelude":              engine,
+	"backend/sandbox/linear":               engine,
 	"backend/sandbox/rootfs":               engine,
 	"backend/sandbox/worker":               engine,
 	"backend/sandbox/meter":                engine,
@@ -193,12 +195,14 @@ var sideways = map[string]map[string]string{
 	"backend/sandbox": {
 		"backend/sandbox/qjs":     "the engine's calls",
 		"backend/sandbox/prelude": "the guest's globals",
+		"backend/sandbox/linear":  "the memories of modules",
 		"backend/sandbox/rootfs":  "files for untrusted code",
 		"backend/sandbox/worker":  "the child process of tier t1",
 		"backend/sandbox/meter":   "nothing runs unmetered",
 	},
 	"backend/sandbox/qjs": {
-		"backend/sandbox/meter": "its instances are stopped through the gauge",
+		"backend/sandbox/linear": "the memories of its instances",
+		"backend/sandbox/meter":  "its instances are stopped through the gauge",
 	},
 	"backend/storage/storagetest": {
 		"backend/storage":  "opens one for a test",

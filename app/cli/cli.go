@@ -30,6 +30,7 @@ type Env struct {
 	Stdout, Stderr io.Writer
 	Web            fs.FS          // the web interface that `serve` offers; nil: none
 	Keyring        config.Keyring // nil: the system's
+	Worker         []string       // what sandbox.ServeWorker returned
 	// Open shows a file in the browser; nil: with the system's opener.
 	Open func(ctx context.Context, file string) error
 }

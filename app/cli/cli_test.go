@@ -21,8 +21,11 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the golden files")
 
+// worker starts this program as the sandbox's child.
+var worker []string
+
 func TestMain(m *testing.M) {
-	sandbox.ServeWorker() // the children of tier t1 are this program too
+	worker = sandbox.ServeWorker()
 	runAsCommand()
 	goleak.VerifyTestMain(m)
 }
@@ -55,7 +58,7 @@ type result struct {
 func helix(t *testing.T, dir, stdin string, args ...string) result {
 	t.Helper()
 	var out, errs bytes.Buffer
-	code := Main(t.Context(), append([]string{"--data-dir", dir}, args...), Env{Stdin: strings.NewReader(stdin), Stdout: &out, Stderr: &errs, Keyring: noKeyring{}})
+	code := Main(t.Context(), append([]string{"--data-dir", dir}, args...), Env{Stdin: strings.NewReader(stdin), Stdout: &out, Stderr: &errs, Keyring: noKeyring{}, Worker: worker})
 	return result{code, out.String(), errs.String()}
 }
 
@@ -194,7 +197,7 @@ func TestServe(t *testing.T) {
 	var out lockedBuffer
 	ended := make(chan int, 1)
 	go func() {
-		ended <- Main(ctx, []string{"--data-dir", dir, "serve", "--addr", "127.0.0.1:0", "--link"}, Env{Stdin: strings.NewReader(""), Stdout: &out, Stderr: &bytes.Buffer{}, Keyring: noKeyring{}})
+		ended <- Main(ctx, []string{"--data-dir", dir, "serve", "--addr", "127.0.0.1:0", "--link"}, Env{Stdin: strings.NewReader(""), Stdout: &out, Stderr: &bytes.Buffer{}, Keyring: noKeyring{}, Worker: worker})
 	}()
 	defer func() {
 		stop()
@@ -228,7 +231,7 @@ func TestServe(t *testing.T) {
 	if r := helix(t, dir, "", "db", "migrate"); r.code != ExitCode(fault.Conflict) {
 		t.Errorf("migrate beside a running backend: %+v", r)
 	}
-	second := Main(t.Context(), []string{"--data-dir", dir, "serve", "--addr", "127.0.0.1:0"}, Env{Stdin: strings.NewReader(""), Stdout: &bytes.Buffer{}, Stderr: &bytes.Buffer{}, Keyring: noKeyring{}})
+	second := Main(t.Context(), []string{"--data-dir", dir, "serve", "--addr", "127.0.0.1:0"}, Env{Stdin: strings.NewReader(""), Stdout: &bytes.Buffer{}, Stderr: &bytes.Buffer{}, Keyring: noKeyring{}, Worker: worker})
 	if second != ExitCode(fault.Conflict) {
 		t.Errorf("a second backend over the folder: exit %d", second)
 	}

@@ -169,7 +169,7 @@ func TestMemoryImportCanceled(t *testing.T) {
 	var errs lockedBuffer
 	ended := make(chan int, 1)
 	go func() {
-		ended <- Main(ctx, []string{"--data-dir", data, "memory", "import", file, "--no-embed"}, Env{Stdin: strings.NewReader(""), Stdout: &bytes.Buffer{}, Stderr: &errs, Keyring: noKeyring{}})
+		ended <- Main(ctx, []string{"--data-dir", data, "memory", "import", file, "--no-embed"}, Env{Stdin: strings.NewReader(""), Stdout: &bytes.Buffer{}, Stderr: &errs, Keyring: noKeyring{}, Worker: worker})
 	}()
 	if errs.wait(t, regexp.MustCompile(`[1-9]\d %`)) == "" {
 		t.Fatalf("no progress: %s", errs.String())

@@ -146,7 +146,7 @@ func TestSkillCtrlC(t *testing.T) {
 	var out lockedBuffer
 	ended := make(chan int, 1)
 	go func() {
-		ended <- Main(serve, []string{"--data-dir", dir, "serve", "--addr", "127.0.0.1:0", "--link"}, Env{Stdin: strings.NewReader(""), Stdout: &out, Stderr: &bytes.Buffer{}, Keyring: noKeyring{}})
+		ended <- Main(serve, []string{"--data-dir", dir, "serve", "--addr", "127.0.0.1:0", "--link"}, Env{Stdin: strings.NewReader(""), Stdout: &out, Stderr: &bytes.Buffer{}, Keyring: noKeyring{}, Worker: worker})
 	}()
 	defer func() {
 		stop()
@@ -164,7 +164,7 @@ func TestSkillCtrlC(t *testing.T) {
 	run, interrupt := context.WithCancel(t.Context())
 	code := make(chan int, 1)
 	go func() {
-		code <- Main(run, []string{"--data-dir", dir, "skill", "run", file("slow.json")}, Env{Stdin: strings.NewReader(""), Stdout: &bytes.Buffer{}, Stderr: &progress, Keyring: noKeyring{}})
+		code <- Main(run, []string{"--data-dir", dir, "skill", "run", file("slow.json")}, Env{Stdin: strings.NewReader(""), Stdout: &bytes.Buffer{}, Stderr: &progress, Keyring: noKeyring{}, Worker: worker})
 	}()
 	if progress.wait(t, regexp.MustCompile(`w: waits \(timer\)`)) == "" {
 		t.Fatal(progress.String())

@@ -26,7 +26,7 @@ func TestUIKeepsTheTicketPrivate(t *testing.T) {
 	var out lockedBuffer
 	ended := make(chan int, 1)
 	go func() {
-		ended <- Main(ctx, []string{"--data-dir", dir, "serve", "--addr", "127.0.0.1:0"}, Env{Stdin: strings.NewReader(""), Stdout: &out, Stderr: &bytes.Buffer{}, Keyring: noKeyring{}})
+		ended <- Main(ctx, []string{"--data-dir", dir, "serve", "--addr", "127.0.0.1:0"}, Env{Stdin: strings.NewReader(""), Stdout: &out, Stderr: &bytes.Buffer{}, Keyring: noKeyring{}, Worker: worker})
 	}()
 	defer func() {
 		stop()
@@ -78,7 +78,7 @@ func TestUIKeepsTheTicketPrivate(t *testing.T) {
 		t.Fatal(err)
 	}
 	var stdout, stderr bytes.Buffer
-	code := Main(t.Context(), []string{"--data-dir", dir, "ui"}, Env{Stdin: strings.NewReader(""), Stdout: &stdout, Stderr: &stderr, Keyring: noKeyring{}, Open: browser})
+	code := Main(t.Context(), []string{"--data-dir", dir, "ui"}, Env{Stdin: strings.NewReader(""), Stdout: &stdout, Stderr: &stderr, Keyring: noKeyring{}, Worker: worker, Open: browser})
 	if tab != nil {
 		tab.Close() //nolint:errcheck // the end of the test
 	}
@@ -92,7 +92,7 @@ func TestUIKeepsTheTicketPrivate(t *testing.T) {
 	}
 	// Without a browser the link is printed.
 	stdout.Reset()
-	code = Main(t.Context(), []string{"--data-dir", dir, "ui"}, Env{Stdin: strings.NewReader(""), Stdout: &stdout, Stderr: &stderr, Keyring: noKeyring{},
+	code = Main(t.Context(), []string{"--data-dir", dir, "ui"}, Env{Stdin: strings.NewReader(""), Stdout: &stdout, Stderr: &stderr, Keyring: noKeyring{}, Worker: worker,
 		Open: func(context.Context, string) error { return errors.New("no browser") }})
 	if code != 0 || !link.MatchString(stdout.String()) {
 		t.Errorf("without a browser: exit %d\n%s", code, stdout.String())

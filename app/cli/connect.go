@@ -34,7 +34,7 @@ func (c *command) options() backend.Options {
 	if err := level.UnmarshalText([]byte(c.LogLevel)); err != nil {
 		level = slog.LevelWarn
 	}
-	return backend.Options{DataDir: c.DataDir, EnvFile: c.EnvFile, LogTo: level, Keyring: c.env.Keyring}
+	return backend.Options{DataDir: c.DataDir, EnvFile: c.EnvFile, LogTo: level, Keyring: c.env.Keyring, Worker: c.env.Worker}
 }
 
 // connect reaches the running backend, else opens one in this process when the data folder is

@@ -34,7 +34,7 @@ func runAsCommand() {
 	if err := json.Unmarshal([]byte(text), &args); err != nil {
 		panic(err)
 	}
-	os.Exit(Main(context.Background(), args, Env{Keyring: noKeyring{}}))
+	os.Exit(Main(context.Background(), args, Env{Keyring: noKeyring{}, Worker: worker}))
 }
 
 // process is a helix command in a process of its own, not yet started.
@@ -80,7 +80,7 @@ func TestConcurrentCommandsTakeTurns(t *testing.T) {
 func TestWaitingCommandUsesANewServer(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	be, err := backend.Open(t.Context(), backend.Options{DataDir: dir, Keyring: noKeyring{}, Listen: true, Flags: map[string]string{"gateway.enabled": "true", "gateway.addr": "127.0.0.1:0"}})
+	be, err := backend.Open(t.Context(), backend.Options{DataDir: dir, Keyring: noKeyring{}, Worker: worker, Listen: true, Flags: map[string]string{"gateway.enabled": "true", "gateway.addr": "127.0.0.1:0"}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,12 +11,11 @@ type Options struct {
 	// CacheDir keeps compiled engine code between starts. It must belong to the user with
 	// mode 0700, else it is not used and Status says why. Empty: no disk cache.
 	CacheDir string
-	Workers  int // runs at a time; 0: 2 × cores, between 2 and 16
+	Workers  int // runs at a time, not counting half as many more that the queue may add; 0: 2 × cores, between 2 and 16
 	Queue    int // runs that may wait for a worker; 0: 256
 	Idle     int // prepared instances kept ready; 0: 4, negative: none
-	Tier1    Tier1Mode
-	// WorkerCommand starts the child of tier t1; nil: this executable with the argument
-	// sandbox-worker.
+	// WorkerCommand starts the child of tier t1: what ServeWorker returned. nil: no code runs
+	// in a child.
 	WorkerCommand []string
 	// MinIsolation is the weakest isolation in which tier t1 may run, one of the Isolation
 	// constants; empty: process.
@@ -33,15 +32,6 @@ type Options struct {
 	modulesOnly bool    // in the child process of a module: nothing of JavaScript is loaded
 	unitTime    float64 // in a child: what the parent has measured, see Engine.unitTime
 }
-
-// Tier1Mode says how the child process tier is used.
-type Tier1Mode string
-
-// Tier1Auto uses the child process tier where it is available; Tier1Off never does.
-const (
-	Tier1Auto Tier1Mode = ""
-	Tier1Off  Tier1Mode = "off"
-)
 
 // Language of a Source.
 type Language string

@@ -112,7 +112,7 @@ func TestChildrenAreNotAlike(t *testing.T) {
 // before and however long it lay idle.
 func TestTimeOriginIsTheRuns(t *testing.T) {
 	t.Parallel()
-	e, err := Open(context.Background(), Options{Idle: 1, Workers: 1, CacheDir: sharedCache})
+	e, err := Open(context.Background(), Options{WorkerCommand: childCommand, Idle: 1, Workers: 1, CacheDir: sharedCache})
 	if err != nil {
 		t.Fatal(err)
 	}

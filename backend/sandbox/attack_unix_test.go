@@ -47,7 +47,7 @@ func TestDiskFullWhileCaching(t *testing.T) {
 // worksWith runs a tool and a module with a cache folder.
 func worksWith(t *testing.T, dir string) {
 	t.Helper()
-	e, err := Open(context.Background(), Options{CacheDir: dir})
+	e, err := Open(context.Background(), Options{WorkerCommand: childCommand, CacheDir: dir})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -121,7 +121,7 @@ func TestCompileBombs(t *testing.T) {
 	if count == 0 {
 		t.Skip("it runs inside of TestSourceBombs")
 	}
-	e, err := Open(t.Context(), Options{Idle: 1, Workers: 1, CacheDir: sharedCache})
+	e, err := Open(t.Context(), Options{WorkerCommand: childCommand, Idle: 1, Workers: 1, CacheDir: sharedCache})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -137,7 +137,7 @@ func TestWatchdogRests(t *testing.T) {
 // TestClockOfARun: the clock of a run never goes back, and agrees with the time of day.
 func TestClockOfARun(t *testing.T) {
 	t.Parallel()
-	e, err := Open(context.Background(), Options{Idle: 1, CacheDir: sharedCache})
+	e, err := Open(context.Background(), Options{WorkerCommand: childCommand, Idle: 1, CacheDir: sharedCache})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -169,7 +169,7 @@ func TestClockOfARun(t *testing.T) {
 func TestCrosscheck(t *testing.T) {
 	testkit.SkipRaced(t, "many runs of the engine, one after the other")
 	t.Parallel()
-	e, err := Open(context.Background(), Options{Idle: 1, CacheDir: sharedCache, Crosscheck: true})
+	e, err := Open(context.Background(), Options{WorkerCommand: childCommand, Idle: 1, CacheDir: sharedCache, Crosscheck: true})
 	if err != nil {
 		t.Fatal(err)
 	}

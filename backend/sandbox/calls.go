@@ -205,20 +205,29 @@ func (r *run) deliver(a answer) error {
 }
 
 func (r *run) reject(id int64, err error) rejection {
+	out, denied := rejectionOf(err)
+	if denied != nil {
+		r.calls.refusals[id] = denied
+	}
+	return out
+}
+
+// rejectionOf is what a guest hears of an error of the host. denied is the error of the run if
+// it ends because of that; nil for other errors than a denial.
+func rejectionOf(err error) (out rejection, denied *Error) {
 	f := fault.As(err)
 	if f.Kind != fault.Denied {
-		return rejection{Name: "HelixError", Message: f.Message, Code: string(f.Kind)}
+		return rejection{Name: "HelixError", Message: f.Message, Code: string(f.Kind)}, nil
 	}
 	ref := refusalOf(f)
-	r.calls.refusals[id] = &Error{Class: ClassHostDenied, Message: f.Message, Details: ref, Err: f.Err}
-	out := rejection{
+	out = rejection{
 		Name: "PermissionError", Message: f.Message, Code: "denied",
 		Capability: ref.Capability, Resource: ref.Resource, Denied: true,
 	}
 	if ref.Reason == ReasonLimit {
 		out.Name, out.Code = "LimitError", "limit"
 	}
-	return out
+	return out, deniedError(f)
 }
 
 func refusalOf(f *fault.Error) Refusal {

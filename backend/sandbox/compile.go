@@ -81,7 +81,7 @@ func (e *Engine) CompileJS(ctx context.Context, s Source) (*Program, error) {
 		}
 	}
 	key := sha256.Sum256(fmt.Appendf(nil, "%d:%s%s\x00%s", len(s.Name), s.Name, s.Language, s.Text))
-	if p, ok := e.programs.get(key); ok {
+	if p, ok := e.programs.Get(key); ok {
 		return p, nil
 	}
 	t, err := e.translate(ctx, s)
@@ -93,7 +93,7 @@ func (e *Engine) CompileJS(ctx context.Context, s Source) (*Program, error) {
 		return nil, compileFailure(ctx, s, t, cerr)
 	}
 	p := &Program{name: s.Name, code: code, entry: t.entry, warnings: t.warnings, lines: t.lines}
-	e.programs.add(key, p)
+	e.programs.Put(key, p)
 	return p, nil
 }
 

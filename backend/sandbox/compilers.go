@@ -79,9 +79,8 @@ func (s *compilers) transform(ctx context.Context, t Transform) (Transformed, *E
 
 // start starts a child. It runs no code of a tool, so it may be less isolated than a run.
 func (s *compilers) start(ctx context.Context) (*worker.Process, *Error) {
-	s.c.look()
-	if s.c.command == nil {
-		return nil, s.c.off
+	if err := s.c.probe(); err != nil {
+		return nil, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, startTime)
 	defer cancel()

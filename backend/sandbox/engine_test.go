@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
-	"sync"
 	"testing"
 	"testing/fstest"
 	"time"
@@ -33,7 +32,7 @@ func artefactFiles(t *testing.T) fstest.MapFS {
 
 func TestArtefactsMissing(t *testing.T) {
 	t.Parallel()
-	e, err := open(context.Background(), Options{}, fstest.MapFS{"README.txt": {Data: []byte("x")}})
+	e, err := open(context.Background(), Options{WorkerCommand: childCommand}, fstest.MapFS{"README.txt": {Data: []byte("x")}})
 	if !fault.Is(err, fault.Unavailable) || !strings.Contains(err.Error(), "engine artefacts missing, run make engines") {
 		t.Fatalf("Open = %v", err)
 	}
@@ -78,7 +77,7 @@ func TestArtefactsDamaged(t *testing.T) {
 	} {
 		m := artefactFiles(t)
 		damage(m)
-		e, err := open(context.Background(), Options{}, m)
+		e, err := open(context.Background(), Options{WorkerCommand: childCommand}, m)
 		if !fault.Is(err, fault.Unavailable) || !strings.Contains(err.Error(), "make engines") || e.Close() != nil {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -86,7 +85,7 @@ func TestArtefactsDamaged(t *testing.T) {
 	// The compiling world is read when it is first needed.
 	m := artefactFiles(t)
 	m["compile.snap"] = m["run.snap"]
-	e, err := open(context.Background(), Options{CacheDir: sharedCache}, m)
+	e, err := open(context.Background(), Options{WorkerCommand: childCommand, CacheDir: sharedCache}, m)
 	if err != nil && cpuMeter == "thread" { // elsewhere it is needed at once, to calibrate
 		t.Fatal(err)
 	}
@@ -110,7 +109,7 @@ func mustRun(t *testing.T, e *Engine, text, want string) {
 
 func openWithCache(t *testing.T, dir string) *Engine {
 	t.Helper()
-	e, err := Open(context.Background(), Options{CacheDir: dir})
+	e, err := Open(context.Background(), Options{WorkerCommand: childCommand, CacheDir: dir})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -256,7 +255,7 @@ func TestThousandRunsLeaveNothing(t *testing.T) {
 	if testing.Short() || raceEnabled {
 		n = 30
 	}
-	e, err := Open(context.Background(), Options{Idle: 2, CacheDir: sharedCache})
+	e, err := Open(context.Background(), Options{WorkerCommand: childCommand, Idle: 2, CacheDir: sharedCache})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -295,7 +294,7 @@ func TestThousandRunsLeaveNothing(t *testing.T) {
 
 func TestCloseWaitsForRuns(t *testing.T) {
 	t.Parallel()
-	e, err := Open(context.Background(), Options{Idle: -1, CacheDir: sharedCache})
+	e, err := Open(context.Background(), Options{WorkerCommand: childCommand, Idle: -1, CacheDir: sharedCache})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -338,60 +337,6 @@ func TestCloseWaitsForRuns(t *testing.T) {
 	}
 }
 
-func TestQueue(t *testing.T) {
-	t.Parallel()
-	q := newQueue(1, 4)
-	ctx := context.Background()
-	if err := q.acquire(ctx, "a"); err != nil {
-		t.Fatal(err)
-	}
-	var mu sync.Mutex
-	var order []string
-	var wg sync.WaitGroup
-	wait := func(ctx context.Context, user, name string, place int) {
-		wg.Add(1)
-		go func() {
-			defer wg.Done()
-			if err := q.acquire(ctx, user); err != nil {
-				return
-			}
-			mu.Lock()
-			order = append(order, name)
-			mu.Unlock()
-			q.release()
-		}()
-		for { // until it stands in line
-			if _, n := q.counts(); n == place {
-				return
-			}
-			runtime.Gosched()
-		}
-	}
-	wait(ctx, "a", "a1", 1)
-	wait(ctx, "a", "a2", 2)
-	wait(ctx, "b", "b1", 3)
-	gone, cancel := context.WithCancel(ctx)
-	wait(gone, "c", "c1", 4)
-	if err := q.acquire(ctx, "d"); err == nil || err.Class != ClassUnavailable {
-		t.Errorf("a full queue gives %v", err)
-	}
-	cancel()
-	for {
-		if _, n := q.counts(); n == 3 {
-			break
-		}
-		runtime.Gosched()
-	}
-	q.release()
-	wg.Wait()
-	if got := strings.Join(order, " "); got != "a1 b1 a2" {
-		t.Errorf("order = %s, want users in turn", got)
-	}
-	if busy, n := q.counts(); busy != 0 || n != 0 || len(q.lines) != 0 || len(q.users) != 0 {
-		t.Errorf("left: %d busy, %d waiting", busy, n)
-	}
-}
-
 func TestStatus(t *testing.T) {
 	t.Parallel()
 	s := shared.Status()
@@ -409,28 +354,6 @@ func TestProgramsAreKept(t *testing.T) {
 	a, b := compile(t, "return 'kept'"), compile(t, "return 'kept'")
 	if a != b {
 		t.Error("the same text was compiled twice")
-	}
-	has := func(l *lru[[]byte], key byte) bool { _, ok := l.get([32]byte{key}); return ok }
-	length := func(b []byte) int64 { return int64(len(b)) }
-	l := newLRU(2, 100, length)
-	for i := range byte(3) {
-		l.add([32]byte{i}, nil)
-		l.get([32]byte{0})
-	}
-	if !has(l, 0) || has(l, 1) || !has(l, 2) || l.order.Len() != 2 {
-		t.Error("the one used longest ago should be gone")
-	}
-	large := newLRU(256, 100, length)
-	for i := range byte(10) {
-		large.add([32]byte{i}, make([]byte, 25))
-		large.add([32]byte{i}, make([]byte, 99)) // the first one stays
-	}
-	if large.order.Len() != 4 || large.bytes != 100 || !has(large, 9) || has(large, 5) {
-		t.Errorf("%d entries of %d bytes are kept", large.order.Len(), large.bytes)
-	}
-	large.add([32]byte{99}, make([]byte, 1000))
-	if large.order.Len() != 1 || !has(large, 99) {
-		t.Error("one that is too large should be alone")
 	}
 }
 

@@ -27,10 +27,11 @@ func (e *Engine) Execute(ctx context.Context, r Runnable, c Call) (Result, error
 		return res, err
 	}
 	if _, inner := ctx.Value(runKey{}).(*control); !inner {
-		if err := e.queue.acquire(ctx, c.Meta.User); err != nil {
+		key := workerKey{c.Meta.User, r}
+		if err := e.queue.acquire(ctx, key); err != nil {
 			return res, err
 		}
-		defer e.queue.release()
+		defer e.queue.release(key)
 	}
 	if ctx.Err() != nil {
 		return res, contextError(ctx)

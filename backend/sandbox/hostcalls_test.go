@@ -169,7 +169,7 @@ func TestFetchesOverlap(t *testing.T) {
 
 func TestInnerRuns(t *testing.T) {
 	t.Parallel()
-	e, err := Open(context.Background(), Options{Workers: 1, Idle: -1, CacheDir: sharedCache})
+	e, err := Open(context.Background(), Options{WorkerCommand: childCommand, Workers: 1, Idle: -1, CacheDir: sharedCache})
 	if err != nil {
 		t.Fatal(err)
 	}

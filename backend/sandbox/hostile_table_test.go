@@ -54,7 +54,7 @@ func TestHostileTable(t *testing.T) {
 	missed, total := 0, 0
 	refused := map[string]bool{} // by the compiler: no tier and no mode changes that
 	for _, mode := range picked("HELIX_HOSTILE_MODES", "plain crosscheck") {
-		e, err := Open(context.Background(), Options{CacheDir: sharedCache, Crosscheck: mode == "crosscheck"})
+		e, err := Open(context.Background(), Options{WorkerCommand: childCommand, CacheDir: sharedCache, Crosscheck: mode == "crosscheck"})
 		if err != nil {
 			t.Fatal(err)
 		}

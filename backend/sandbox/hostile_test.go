@@ -150,7 +150,7 @@ func TestHostileEverywhere(t *testing.T) {
 	}
 	runs := regexp.MustCompile("^(cpu|mem|deep|esc|host|out|wasm_(cpu|mem|deep|esc|trap|out))_")
 	for _, crosscheck := range []bool{false, true} {
-		e, err := Open(context.Background(), Options{CacheDir: sharedCache, Crosscheck: crosscheck})
+		e, err := Open(context.Background(), Options{WorkerCommand: childCommand, CacheDir: sharedCache, Crosscheck: crosscheck})
 		if err != nil {
 			t.Fatal(err)
 		}

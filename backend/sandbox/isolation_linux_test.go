@@ -46,7 +46,7 @@ func TestNothingIsLeftInMemory(t *testing.T) { // alone: others would make the m
 	if raceEnabled {
 		t.Skip("measures processor time and memory, which the race detector multiplies; make test runs it without")
 	}
-	e, err := Open(context.Background(), Options{Idle: 2, Workers: 2, CacheDir: sharedCache})
+	e, err := Open(context.Background(), Options{WorkerCommand: childCommand, Idle: 2, Workers: 2, CacheDir: sharedCache})
 	if err != nil {
 		t.Fatal(err)
 	}

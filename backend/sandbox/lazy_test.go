@@ -10,7 +10,7 @@ import (
 func TestLazyEngineLoadsAtFirstUse(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
-	e, err := Open(ctx, Options{Lazy: true})
+	e, err := Open(ctx, Options{WorkerCommand: childCommand, Lazy: true})
 	if err != nil || e.art != nil {
 		t.Fatalf("opened with %v, artefacts read: %v", err, e.art != nil)
 	}
@@ -26,7 +26,7 @@ func TestLazyEngineLoadsAtFirstUse(t *testing.T) {
 		t.Error(err)
 	}
 
-	unused, err := Open(t.Context(), Options{Lazy: true})
+	unused, err := Open(t.Context(), Options{WorkerCommand: childCommand, Lazy: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -34,7 +34,7 @@ func TestLazyEngineLoadsAtFirstUse(t *testing.T) {
 		t.Errorf("closing an unused engine: %v, artefacts read: %v", err, unused.art != nil)
 	}
 
-	broken, err := open(t.Context(), Options{Lazy: true}, fstest.MapFS{})
+	broken, err := open(t.Context(), Options{WorkerCommand: childCommand, Lazy: true}, fstest.MapFS{})
 	if err != nil {
 		t.Fatal(err)
 	}

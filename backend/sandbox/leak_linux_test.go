@@ -77,7 +77,7 @@ func TestMixedRunsLeaveNothing(t *testing.T) {
 	if !long || raceEnabled {
 		n = 300
 	}
-	e, err := Open(context.Background(), Options{CacheDir: sharedCache})
+	e, err := Open(context.Background(), Options{WorkerCommand: childCommand, CacheDir: sharedCache})
 	if err != nil {
 		t.Fatal(err)
 	}

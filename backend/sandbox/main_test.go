@@ -7,6 +7,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"runtime"
 	"testing"
 	"time"
 
@@ -26,14 +27,20 @@ const patience = 5 * time.Minute
 // sharedCache holds its compiled code, which takes a second to make and with -race many.
 var sharedCache string
 
+// usualProcessors is how many processors the runtime had before any test.
+var usualProcessors = runtime.GOMAXPROCS(0)
+
+// childCommand starts this program as the child of tier t1.
+var childCommand []string
+
 func TestMain(m *testing.M) {
-	ServeWorker() // the tests' children are this program too
+	childCommand = ServeWorker()
 	actAsChild()
 	flag.Parse()
 	dir, err := os.MkdirTemp("", "helix-sandbox-")
 	if err == nil {
 		sharedCache = dir
-		shared, err = Open(context.Background(), Options{Idle: 4, Workers: 4, CacheDir: dir})
+		shared, err = Open(context.Background(), Options{WorkerCommand: childCommand, Idle: 4, Workers: 4, CacheDir: dir})
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)

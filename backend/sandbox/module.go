@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"helix/backend/sandbox/linear"
 	"helix/backend/sandbox/meter"
 )
 
@@ -91,7 +92,7 @@ func (e *Engine) CompileWASM(ctx context.Context, wasm []byte) (*Module, error) 
 
 func (s *modules) compile(ctx context.Context, e *Engine, wasm []byte) (*Module, *Error) {
 	key := hashOf(wasm)
-	if m, ok := s.kept.get(key); ok {
+	if m, ok := s.kept.Get(key); ok {
 		return m, nil
 	}
 	select { // one at a time: compiling already uses two cores
@@ -100,7 +101,7 @@ func (s *modules) compile(ctx context.Context, e *Engine, wasm []byte) (*Module,
 	case <-ctx.Done():
 		return nil, contextError(ctx)
 	}
-	if m, ok := s.kept.get(key); ok {
+	if m, ok := s.kept.Get(key); ok {
 		return m, nil
 	}
 	if err := s.open(e); err != nil {
@@ -123,7 +124,7 @@ func (s *modules) compile(ctx context.Context, e *Engine, wasm []byte) (*Module,
 		}
 		s.store(e, key, p)
 	}
-	s.kept.add(key, m)
+	s.kept.Put(key, m)
 	return m, nil
 }
 
@@ -177,8 +178,8 @@ type preparedModule struct {
 	Globals    []string
 	Restorable bool
 	MaxPages   uint32
-	Pages      [][2]int      // offset and size of each piece of data
-	data       []memoryChunk // what memory holds at first; they lie in encoded
+	Pages      [][2]int       // offset and size of each piece of data
+	data       []linear.Chunk // what memory holds at first; they lie in encoded
 	wasm       []byte
 	encoded    []byte // all of it; data and wasm lie in it
 }
@@ -217,9 +218,9 @@ func prepareModule(ctx context.Context, wasm []byte, key [32]byte) (*preparedMod
 	for _, d := range ready.Data {
 		copy(first[d.Offset:], d.Bytes)
 	}
-	p.data = memoryChunks(first)
+	p.data = linear.Chunks(first)
 	for _, d := range p.data {
-		p.Pages = append(p.Pages, [2]int{d.at, len(d.data)})
+		p.Pages = append(p.Pages, [2]int{d.At, len(d.Data)})
 	}
 	for _, i := range report.Imports {
 		p.Info.Imports = append(p.Info.Imports, i.Module+"."+i.Name)

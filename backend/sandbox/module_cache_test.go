@@ -14,12 +14,14 @@ import (
 
 	"helix/backend/fault"
 	"helix/backend/testkit"
+
+	"helix/backend/sandbox/linear"
 )
 
 // cacheEngine opens an engine on a cache folder that already has the JavaScript engine's code.
 func cacheEngine(t testing.TB, dir string) *Engine {
 	t.Helper()
-	e, err := Open(context.Background(), Options{Workers: 2, CacheDir: dir})
+	e, err := Open(context.Background(), Options{WorkerCommand: childCommand, Workers: 2, CacheDir: dir})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -162,7 +164,7 @@ func TestWithoutCache(t *testing.T) {
 	testkit.SkipRaced(t, "compiles much, and one thing after the other")
 	t.Parallel()
 	wasm := textModule(t, ``, `(call $number (i32.const 6))`)
-	e, err := Open(context.Background(), Options{Workers: 1, Tier1: Tier1Off})
+	e, err := Open(context.Background(), Options{Workers: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -191,7 +193,7 @@ func TestWithoutCache(t *testing.T) {
 func TestCompileEnds(t *testing.T) {
 	t.Parallel()
 	wasm := fromGo(t, "program")
-	e, err := Open(context.Background(), Options{Workers: 1, Tier1: Tier1Off, CacheDir: sharedCache})
+	e, err := Open(context.Background(), Options{Workers: 1, CacheDir: sharedCache})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -245,7 +247,7 @@ func BenchmarkCompileGo(b *testing.B) {
 	b.Logf("%d bytes", len(wasm))
 	b.Run("new", func(b *testing.B) {
 		for b.Loop() {
-			e, err := Open(context.Background(), Options{Workers: 1, Tier1: Tier1Off})
+			e, err := Open(context.Background(), Options{Workers: 1})
 			if err != nil {
 				b.Fatal(err)
 			}
@@ -258,7 +260,7 @@ func BenchmarkCompileGo(b *testing.B) {
 	b.Run("cached", func(b *testing.B) {
 		mustCompile(b, shared, wasm)
 		for b.Loop() {
-			e, err := Open(context.Background(), Options{Workers: 1, Tier1: Tier1Off, CacheDir: sharedCache})
+			e, err := Open(context.Background(), Options{Workers: 1, CacheDir: sharedCache})
 			if err != nil {
 				b.Fatal(err)
 			}
@@ -273,8 +275,8 @@ func BenchmarkCompileGo(b *testing.B) {
 // FuzzDecodePrepared reads files that somebody changed and gave a right checksum.
 func FuzzDecodePrepared(f *testing.F) {
 	good := encodePrepared(&preparedModule{
-		Info: ModuleInfo{ABI: ABIExecute, Memory: 2}, Calls: []string{"execute"}, Pages: [][2]int{{0, wasmPage}, {wasmPage * 3, wasmPage}},
-		data: []memoryChunk{{0, make([]byte, wasmPage)}, {wasmPage * 3, make([]byte, wasmPage)}}, wasm: []byte("\x00asm"),
+		Info: ModuleInfo{ABI: ABIExecute, Memory: 2}, Calls: []string{"execute"}, Pages: [][2]int{{0, linear.Page}, {linear.Page * 3, linear.Page}},
+		data: []linear.Chunk{{At: 0, Data: make([]byte, linear.Page)}, {At: linear.Page * 3, Data: make([]byte, linear.Page)}}, wasm: []byte("\x00asm"),
 	})
 	f.Add(good)
 	f.Add(good[:20])
@@ -290,10 +292,10 @@ func FuzzDecodePrepared(f *testing.F) {
 		}
 		end := 0
 		for _, c := range p.data {
-			if c.at < end || len(c.data) == 0 || len(c.data)%wasmPage != 0 || c.at+len(c.data) > int(p.Info.Memory)<<16 {
-				t.Errorf("piece of %d bytes at %d", len(c.data), c.at)
+			if c.At < end || len(c.Data) == 0 || len(c.Data)%linear.Page != 0 || c.At+len(c.Data) > int(p.Info.Memory)<<16 {
+				t.Errorf("piece of %d bytes at %d", len(c.Data), c.At)
 			}
-			end = c.at + len(c.data)
+			end = c.At + len(c.Data)
 		}
 	})
 }

@@ -214,7 +214,7 @@ func TestNothingLeft(t *testing.T) {
 // TestMixedFates runs modules that end in every way beside each other: no result is
 // another's, and nothing is left.
 func TestMixedFates(t *testing.T) { // alone, since it counts what the process holds
-	e, err := Open(context.Background(), Options{Workers: 4, CacheDir: sharedCache})
+	e, err := Open(context.Background(), Options{WorkerCommand: childCommand, Workers: 4, CacheDir: sharedCache})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -302,7 +302,7 @@ func usedBy(t *testing.T) held {
 // TestFreed lets go of modules: their code and memories go.
 func TestFreed(t *testing.T) {
 	t.Parallel()
-	e, err := Open(context.Background(), Options{Workers: 2, CacheDir: sharedCache})
+	e, err := Open(context.Background(), Options{WorkerCommand: childCommand, Workers: 2, CacheDir: sharedCache})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -385,7 +385,7 @@ func TestWazeroPanics(t *testing.T) {
 func TestModuleCrosscheck(t *testing.T) {
 	testkit.SkipRaced(t, "many runs of the engine, one after the other")
 	t.Parallel()
-	e, err := Open(context.Background(), Options{Workers: 2, Crosscheck: true, Tier1: Tier1Off, CacheDir: sharedCache})
+	e, err := Open(context.Background(), Options{Workers: 2, Crosscheck: true, CacheDir: sharedCache})
 	if err != nil {
 		t.Fatal(err)
 	}

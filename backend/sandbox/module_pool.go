@@ -11,8 +11,14 @@ import (
 	"github.com/tetratelabs/wazero/api"
 	"github.com/tetratelabs/wazero/experimental"
 
+	"helix/backend/lru"
+	"helix/backend/sandbox/linear"
 	"helix/backend/sandbox/meter"
 )
+
+// maxPrivate is how many bytes an idle memory keeps for itself: those that nearly every run
+// writes.
+const maxPrivate = 1 << 20
 
 // How many modules are remembered: by number and by bytes of WASM together.
 const (
@@ -23,7 +29,7 @@ const (
 // modules is what an engine needs for modules. Nothing is made before the first one.
 type modules struct {
 	compiling chan struct{}
-	kept      *lru[*Module]
+	kept      *lru.Cache[[32]byte, *Module]
 
 	mu     sync.Mutex
 	rt     wazero.Runtime
@@ -35,7 +41,7 @@ type modules struct {
 func newModules() *modules {
 	return &modules{
 		compiling: make(chan struct{}, 1), codes: map[*moduleCode]struct{}{},
-		kept: newLRU(maxModules, maxModuleBytes, func(m *Module) int64 { return m.info.Size }),
+		kept: lru.New[[32]byte](maxModules, maxModuleBytes, func(m *Module) int64 { return m.info.Size }),
 	}
 }
 
@@ -72,7 +78,7 @@ func (s *modules) close() error {
 	rt := s.rt
 	s.rt = nil
 	s.mu.Unlock()
-	s.kept.clear()
+	s.kept.Clear()
 	for c := range codes {
 		c.close()
 	}
@@ -123,7 +129,7 @@ func (s *modules) link(ctx context.Context, e *Engine, p *preparedModule) (c *mo
 	pages := max(p.Info.Memory, 1) // the meter's own page when there is no memory
 	c = &moduleCode{
 		rt: s.rt, compiled: compiled, calls: p.Calls, globals: p.Globals, restorable: p.Restorable,
-		image: newMemoryImage(int(pages)<<16, p.data), max: uint64(max(p.MaxPages, pages)) << 16, keep: max(e.o.Idle, 0),
+		image: linear.NewImage(int(pages)<<16, p.data, maxPrivate), max: uint64(max(p.MaxPages, pages)) << 16, keep: max(e.o.Idle, 0),
 		// wazero's own random source is never read and takes longer to make than the rest.
 		config: wazero.NewModuleConfig().WithName("").WithStartFunctions().WithRandSource(e.o.Rand),
 	}
@@ -141,20 +147,20 @@ type moduleCode struct {
 	calls      []string
 	globals    []string
 	restorable bool
-	image      *memoryImage
+	image      *linear.Image
 	max        uint64 // bytes that the memory may grow to
 	keep       int    // instances and memories
 
 	mu       sync.Mutex
 	idle     []*moduleInstance // the latest last
-	memories []*wasmMemory     // of closed instances
+	memories []*linear.Memory  // of closed instances
 	closed   bool
 }
 
 // moduleInstance is an instance of a module, used by one run at a time.
 type moduleInstance struct {
 	mod     api.Module
-	mem     *wasmMemory
+	mem     *linear.Memory
 	gauge   *meter.Gauge
 	globals []savedGlobal
 	calls   []api.Function // nil: to be made
@@ -176,7 +182,7 @@ func (c *moduleCode) take() (*moduleInstance, error) {
 		c.mu.Unlock()
 		return in, nil
 	}
-	var mem *wasmMemory
+	var mem *linear.Memory
 	if n := len(c.memories); n > 0 {
 		mem = c.memories[n-1]
 		c.memories = c.memories[:n-1]
@@ -184,20 +190,20 @@ func (c *moduleCode) take() (*moduleInstance, error) {
 	c.mu.Unlock()
 	if mem == nil {
 		var err error
-		if mem, err = newWasmMemory(c.image, c.max); err != nil {
+		if mem, err = linear.New(c.image, c.max); err != nil {
 			return nil, err
 		}
 	}
 	in, err := c.instantiate(mem)
 	if err != nil {
-		mem.release()
+		mem.Release()
 		return nil, err
 	}
 	return in, nil
 }
 
-func (c *moduleCode) instantiate(mem *wasmMemory) (*moduleInstance, error) {
-	mem.limit = c.max
+func (c *moduleCode) instantiate(mem *linear.Memory) (*moduleInstance, error) {
+	mem.Limit = c.max
 	ctx := experimental.WithMemoryAllocator(context.Background(), experimental.MemoryAllocatorFunc(
 		func(_, _ uint64) experimental.LinearMemory { return mem }))
 	mod, err := c.rt.InstantiateModule(ctx, c.compiled, c.config)
@@ -232,7 +238,7 @@ func (in *moduleInstance) functions(names []string) []api.Function {
 // giveBack takes an instance whose run is over. One that ended in order and can be put back
 // into its first state waits for the next run; of others only the address range is kept.
 func (c *moduleCode) giveBack(in *moduleInstance, inOrder bool) {
-	if inOrder && c.restorable && in.restore(c.image.size) {
+	if inOrder && c.restorable && in.restore(c.image.Size()) {
 		c.mu.Lock()
 		if !c.closed && len(c.idle) < c.keep {
 			in.used = time.Now()
@@ -243,7 +249,7 @@ func (c *moduleCode) giveBack(in *moduleInstance, inOrder bool) {
 		c.mu.Unlock()
 	}
 	_ = in.mod.Close(context.Background()) // has nothing to close that could fail
-	if in.mem.restore() == nil {
+	if in.mem.Restore() == nil {
 		c.mu.Lock()
 		if !c.closed && len(c.memories) < c.keep {
 			c.memories = append(c.memories, in.mem)
@@ -252,7 +258,7 @@ func (c *moduleCode) giveBack(in *moduleInstance, inOrder bool) {
 		}
 		c.mu.Unlock()
 	}
-	in.mem.release()
+	in.mem.Release()
 }
 
 // restore puts the instance back into its first state and reports whether that worked.
@@ -263,9 +269,9 @@ func (in *moduleInstance) restore(size int) bool {
 	mem := in.mod.Memory()
 	if int(mem.Size()) != size {
 		// wazero asks for the memory of a new size and takes what it gets: the first one.
-		in.mem.shrink = true
+		in.mem.Shrink = true
 		mem.Grow(1)
-		in.mem.shrink = false
+		in.mem.Shrink = false
 		if int(mem.Size()) != size {
 			return false
 		}
@@ -276,7 +282,7 @@ func (in *moduleInstance) restore(size int) bool {
 	if in.gauge.Used() > shortRun {
 		in.calls = nil // each has a machine stack, which may have grown large
 	}
-	return in.mem.restore() == nil
+	return in.mem.Restore() == nil
 }
 
 func (c *moduleCode) trim(before time.Time) {
@@ -294,10 +300,10 @@ func (c *moduleCode) trim(before time.Time) {
 	c.mu.Unlock()
 	for _, in := range old {
 		_ = in.mod.Close(context.Background())
-		in.mem.release()
+		in.mem.Release()
 	}
 	for _, m := range mems {
-		m.release()
+		m.Release()
 	}
 }
 
@@ -315,11 +321,11 @@ func (c *moduleCode) close() {
 	ctx := context.Background()
 	for _, in := range idle {
 		_ = in.mod.Close(ctx)
-		in.mem.release()
+		in.mem.Release()
 	}
 	for _, m := range memories {
-		m.release()
+		m.Release()
 	}
-	c.image.close()
+	c.image.Close()
 	_ = c.compiled.Close(ctx)
 }

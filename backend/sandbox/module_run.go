@@ -81,11 +81,11 @@ func (m *Module) run(r *control) outcome {
 	}
 	r.start = time.Now() // loading was not the run's doing
 	c := m.code
-	if int64(c.image.size) > r.limits.MemoryBytes {
+	if int64(c.image.Size()) > r.limits.MemoryBytes {
 		r.fail(&Error{
 			Class:   ClassMemory,
-			Message: fmt.Sprintf("The module begins with %s of memory, its limit is %s.", size(int64(c.image.size)), size(r.limits.MemoryBytes)),
-			Details: LimitDetail{"memoryBytes", r.limits.MemoryBytes, int64(c.image.size)},
+			Message: fmt.Sprintf("The module begins with %s of memory, its limit is %s.", size(int64(c.image.Size())), size(r.limits.MemoryBytes)),
+			Details: LimitDetail{"memoryBytes", r.limits.MemoryBytes, int64(c.image.Size())},
 		})
 		return *r.ended.Load()
 	}
@@ -98,9 +98,9 @@ func (m *Module) run(r *control) outcome {
 	if s := r.c.Seed; s != nil {
 		w.rand = w.seeded(*s)
 	}
-	in.mem.limit = min(uint64(r.limits.MemoryBytes), c.max)
+	in.mem.Limit = min(uint64(r.limits.MemoryBytes), c.max)
 	in.gauge.Arm(r.limits.Fuel)
-	r.halt, r.fuel, r.peak = in.gauge.Stop, func() uint64 { return in.gauge.Used() + w.hostFuel.Load() }, func() int64 { return int64(in.mem.peak.Load()) }
+	r.halt, r.fuel, r.peak = in.gauge.Stop, func() uint64 { return in.gauge.Used() + w.hostFuel.Load() }, func() int64 { return int64(in.mem.Peak()) }
 	out := r.do(w.drive, w.waitHosts)
 	inOrder := w.finished && !r.crashed
 	if inOrder && in.gauge.Used() <= shortRun { // little to put back: sooner done than handed over
@@ -180,7 +180,7 @@ func (w *moduleRun) failure(exit *Error, err error) *Error {
 		return e
 	case exit == nil && w.in.gauge.TooDeep():
 		return &Error{Class: ClassTrap, Message: "The module trapped: stack overflow.", Stack: stackOf(err), Err: err}
-	case w.in.mem.refused.Load():
+	case w.in.mem.Refused():
 		e := w.outOfMemory(stackOf(err))
 		e.Err = err
 		return e

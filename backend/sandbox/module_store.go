@@ -17,6 +17,7 @@ import (
 	"github.com/tetratelabs/wazero"
 	"github.com/tetratelabs/wazero/experimental"
 
+	"helix/backend/sandbox/linear"
 	"helix/backend/sandbox/meter"
 )
 
@@ -99,7 +100,7 @@ func encodePrepared(p *preparedModule) []byte {
 	binary.LittleEndian.PutUint32(b[4:], uint32(len(header)))
 	b = append(b, header...)
 	for _, d := range p.data {
-		b = append(b, d.data...)
+		b = append(b, d.Data...)
 	}
 	b = append(b, p.wasm...)
 	binary.LittleEndian.PutUint32(b, crc32.Checksum(b[4:], checksums))
@@ -124,10 +125,10 @@ func decodePrepared(b []byte) (*preparedModule, error) {
 	b = b[n:]
 	end := 0
 	for _, at := range p.Pages {
-		if at[0] < end || at[1] <= 0 || at[1] > len(b) || (at[0]|at[1])%wasmPage != 0 || at[0] > int(p.Info.Memory)<<16-at[1] {
+		if at[0] < end || at[1] <= 0 || at[1] > len(b) || (at[0]|at[1])%linear.Page != 0 || at[0] > int(p.Info.Memory)<<16-at[1] {
 			return nil, errDamaged
 		}
-		p.data = append(p.data, memoryChunk{at[0], b[:at[1]:at[1]]})
+		p.data = append(p.data, linear.Chunk{At: at[0], Data: b[:at[1]:at[1]]})
 		b, end = b[at[1]:], at[0]+at[1]
 	}
 	p.wasm = b

@@ -3,6 +3,7 @@ package sandbox
 import (
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -13,23 +14,13 @@ import (
 // takes hundreds of milliseconds instead of ten. With one more processor than such guests,
 // the operating system shares the cores between all of them, as it does for other threads.
 //
-// The number of processors belongs to the whole process, so there is one of these.
+// The number of processors belongs to the whole process. An engine adds to it and takes
+// away what it has added, so that engines beside each other leave it as they found it.
 type processors struct {
-	mu      sync.Mutex
-	holding map[*watchdog]int // guests that compute for some time already
-	usual   int               // the number before it was raised; 0: it is not
-	raised  int
-	calm    time.Time // since when the usual number would do
-	busy    bool      // a change is under way
-	changed *sync.Cond
-}
-
-var process = newProcessors()
-
-func newProcessors() *processors {
-	p := &processors{holding: map[*watchdog]int{}}
-	p.changed = sync.NewCond(&p.mu)
-	return p
+	added  int       // how many more than usual
+	calm   time.Time // since when fewer would do
+	busy   atomic.Bool
+	change sync.WaitGroup // the change that is under way while busy
 }
 
 // computing is after how long a run counts as one that holds its processor, and calmTime how
@@ -39,71 +30,45 @@ const (
 	calmTime  = time.Second
 )
 
-// hold says how many guests of a watchdog compute now; settled says that it need not be
-// asked again before there are some.
-func (p *processors) hold(w *watchdog, n int, now time.Time) (settled bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if n == 0 {
-		delete(p.holding, w)
-	} else {
-		p.holding[w] = n
-	}
-	need := 1
-	for _, n := range p.holding {
-		need += n
-	}
-	if p.busy {
+// hold sees to it that there is a processor more than guests that compute. settled reports
+// that it need not be called again before there are some. One goroutine calls it at a time.
+func (p *processors) hold(guests int, now time.Time) (settled bool) {
+	if p.busy.Load() {
 		return false
 	}
-	have := p.raised
-	if p.usual == 0 {
-		have = runtime.GOMAXPROCS(0)
-	}
+	more := max(guests+1-(runtime.GOMAXPROCS(0)-p.added), 0)
 	switch {
-	case need > have:
-		if p.usual == 0 {
-			p.usual = have
-		}
-		p.raised = need
-		p.set(need)
-	case p.usual == 0:
+	case more > p.added:
+		p.add(more - p.added)
+	case p.added == 0:
 		return true
-	case need > p.usual:
+	case more > 0:
 		p.calm = time.Time{}
 	case p.calm.IsZero():
 		p.calm = now
 	case now.Sub(p.calm) > calmTime:
-		n := p.usual
-		p.usual, p.raised, p.calm = 0, 0, time.Time{}
-		p.set(n)
+		p.add(-p.added)
 	}
 	return false
 }
 
-// set changes the number on a goroutine of its own, since that waits for a collection in
+// add changes the number on a goroutine of its own, since that waits for a collection in
 // progress.
-func (p *processors) set(n int) {
-	p.busy = true
-	go func() { // leave waits for it
-		runtime.GOMAXPROCS(n)
-		p.mu.Lock()
-		p.busy = false
-		p.mu.Unlock()
-		p.changed.Broadcast()
-	}()
+func (p *processors) add(n int) {
+	p.added += n
+	p.calm = time.Time{}
+	p.busy.Store(true)
+	p.change.Go(func() {
+		runtime.GOMAXPROCS(runtime.GOMAXPROCS(0) + n)
+		p.busy.Store(false)
+	})
 }
 
-// leave forgets a watchdog that ends. The last one puts the usual number back.
-func (p *processors) leave(w *watchdog) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for p.busy {
-		p.changed.Wait()
-	}
-	delete(p.holding, w)
-	if len(p.holding) == 0 && p.usual != 0 {
-		runtime.GOMAXPROCS(p.usual)
-		p.usual, p.raised, p.calm = 0, 0, time.Time{}
+// close takes away what was added. hold is not called any more.
+func (p *processors) close() {
+	p.change.Wait()
+	if p.added > 0 {
+		runtime.GOMAXPROCS(runtime.GOMAXPROCS(0) - p.added)
+		p.added = 0
 	}
 }

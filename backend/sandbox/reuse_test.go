@@ -136,7 +136,7 @@ func TestGuestThatGoesOn(t *testing.T) {
 // reusing is an engine with one instance, which every run uses.
 func reusing(t *testing.T) *Engine {
 	t.Helper()
-	e, err := Open(context.Background(), Options{Idle: 1, CacheDir: sharedCache, Now: func() time.Time { return time.Unix(1.8e9, 0) }})
+	e, err := Open(context.Background(), Options{WorkerCommand: childCommand, Idle: 1, CacheDir: sharedCache, Now: func() time.Time { return time.Unix(1.8e9, 0) }})
 	if err != nil {
 		t.Fatal(err)
 	}

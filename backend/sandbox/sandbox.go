@@ -3,7 +3,7 @@
 // function; it can do nothing else, it sees nothing of other runs, and it always ends.
 //
 // It is an engine: no tables, no settings, no network. backend/tools may import it; it
-// imports only fault.
+// imports only fault and lru.
 package sandbox
 
 import (
@@ -15,6 +15,7 @@ import (
 	"sync"
 	"time"
 
+	"helix/backend/lru"
 	"helix/backend/sandbox/qjs"
 )
 
@@ -32,7 +33,7 @@ type Engine struct {
 	unitTime  float64 // nanoseconds for a unit of fuel, where threads have no clock
 	queue     *queue
 	spares    *spares
-	programs  *lru[*Program]
+	programs  *lru.Cache[[32]byte, *Program]
 	modules   *modules
 	children  *children // of tier t1
 	compilers *compilers
@@ -78,7 +79,8 @@ func open(ctx context.Context, o Options, files fs.FS) (*Engine, error) {
 		o.Idle = 4
 	}
 	e := &Engine{
-		o: o, modules: newModules(), queue: newQueue(o.Workers, o.Queue), programs: newLRU(maxPrograms, maxProgramBytes, func(p *Program) int64 { return int64(len(p.code)) }), done: make(chan struct{}), background: context.Background(),
+		o: o, modules: newModules(), queue: newQueue(o.Workers, o.Queue), done: make(chan struct{}), background: context.Background(),
+		programs: lru.New[[32]byte](maxPrograms, maxProgramBytes, func(p *Program) int64 { return int64(len(p.code)) }),
 	}
 	e.children = newChildren(e)
 	e.compilers = newCompilers(e.children)

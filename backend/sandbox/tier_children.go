@@ -3,7 +3,6 @@ package sandbox
 import (
 	"context"
 	"errors"
-	"os"
 	"os/exec"
 	"slices"
 	"sync"
@@ -13,19 +12,15 @@ import (
 	"helix/backend/sandbox/worker"
 )
 
-// served is set by ServeWorker: this program can be its own child.
-var served atomic.Bool
-
 // children starts the child processes of one engine. Once one was used, a spare is kept
 // that has loaded the same, is locked down, and waits for its one run.
 type children struct {
 	e *Engine
 
-	once    sync.Once // of look
-	command []string
+	once    sync.Once // of probe
+	command []string  // nil: there are no children at all
 	bwrap   *worker.Bwrap
 	reasons []string // of what is missing around every child
-	off     *Error   // why there are no children at all
 
 	wg      sync.WaitGroup
 	mu      sync.Mutex
@@ -81,7 +76,7 @@ type child struct {
 }
 
 func newChildren(e *Engine) *children {
-	c := &children{e: e}
+	c := &children{e: e, command: e.o.WorkerCommand}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	return c
 }
@@ -89,27 +84,18 @@ func newChildren(e *Engine) *children {
 // probeTime is how long a trial start may take.
 const probeTime = 15 * time.Second
 
-// look finds out once how children can be started here.
-func (c *children) look() {
+// probe finds out once how children can be started here. It fails where they cannot.
+func (c *children) probe() *Error {
+	if c.command == nil {
+		return failf(ClassUnavailable, "This program cannot start a separate process for a run.")
+	}
 	c.once.Do(func() {
 		c.reasons = []string{}
-		c.command = c.e.o.WorkerCommand
-		if c.command == nil {
-			program, err := os.Executable()
-			if err != nil || !served.Load() {
-				c.off = &Error{Class: ClassUnavailable, Message: "This program cannot start a separate process for a run.", Err: err}
-				return
-			}
-			c.command = []string{program, worker.Argument}
-		}
-		if c.e.o.Tier1 == Tier1Off {
-			c.off = failf(ClassUnavailable, "Running code in a separate process is turned off.")
-			return
-		}
 		if bwrapUsual {
 			c.useBwrap(worker.FindBwrap())
 		}
 	})
+	return nil
 }
 
 // useBwrap starts children in the bubblewrap at path, "" for none, when it works here: a
@@ -142,9 +128,8 @@ func (c *children) cacheDir() string {
 // refusal says why a run cannot take place in a child at all, before one is started, and
 // fills in what the isolation would be.
 func (c *children) refusal(isolation *string, reasons *[]string) *Error {
-	c.look()
-	if c.off != nil {
-		return c.off
+	if err := c.probe(); err != nil {
+		return err
 	}
 	*isolation, *reasons = c.expected()
 	if want := c.e.o.MinIsolation; isolationRank(*isolation) < isolationRank(want) {
@@ -162,13 +147,10 @@ func (c *children) expected() (isolation string, reasons []string) {
 // status is the line of tier t1.
 func (c *children) status() TierStatus {
 	s := TierStatus{Tier: tier1, Reasons: []string{}}
-	c.look()
 	switch {
 	case c.e.broken != nil:
 		s.Reasons = append(s.Reasons, "engine_unavailable")
-	case c.e.o.Tier1 == Tier1Off:
-		s.Reasons = append(s.Reasons, "off")
-	case c.off != nil:
+	case c.probe() != nil:
 		s.Reasons = append(s.Reasons, "worker_unavailable")
 	default:
 		s.Isolation, s.Reasons = c.expected()

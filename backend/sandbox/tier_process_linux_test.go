@@ -27,7 +27,7 @@ const parentArgument = "t1-parent"
 
 // actAsParent runs a tool without end in a child, says so, and waits to be killed.
 func actAsParent() {
-	e, err := Open(context.Background(), Options{Idle: -1, CacheDir: os.Args[2]})
+	e, err := Open(context.Background(), Options{WorkerCommand: childCommand, Idle: -1, CacheDir: os.Args[2]})
 	if err != nil {
 		fmt.Println(err)
 		os.Exit(1)
@@ -264,7 +264,7 @@ func TestKilledChild(t *testing.T) {
 // A spare that has died is not used.
 func TestDeadSpare(t *testing.T) {
 	t.Parallel()
-	e, err := Open(context.Background(), Options{Idle: -1, CacheDir: sharedCache})
+	e, err := Open(context.Background(), Options{WorkerCommand: childCommand, Idle: -1, CacheDir: sharedCache})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -292,7 +292,7 @@ func TestRunsInChildrenLeaveNothing(t *testing.T) {
 	if long {
 		runs = 1000
 	}
-	e, err := Open(context.Background(), Options{Idle: -1, CacheDir: sharedCache})
+	e, err := Open(context.Background(), Options{WorkerCommand: childCommand, Idle: -1, CacheDir: sharedCache})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -224,10 +224,10 @@ func TestTier1NeverFallsBack(t *testing.T) {
 	t.Parallel()
 	p := compile(t, "return 1")
 	for name, o := range map[string]Options{
-		"off":        {Tier1: Tier1Off},
+		"off":        {},
 		"no program": {WorkerCommand: []string{"/nonexistent/helix", "sandbox-worker"}},
 		"not Helix":  {WorkerCommand: []string{"/bin/true"}},
-		"vm wanted":  {MinIsolation: "vm"},
+		"vm wanted":  {MinIsolation: "vm", WorkerCommand: childCommand},
 	} {
 		o.Idle, o.CacheDir = -1, sharedCache
 		e, err := Open(context.Background(), o)
@@ -277,7 +277,7 @@ func TestMinIsolation(t *testing.T) {
 	have := shared.Status().Tiers[1]
 	isolation, _ := shared.children.expected()
 	for _, want := range []string{IsolationProcess, IsolationLandlock, IsolationBwrap} {
-		e, err := Open(context.Background(), Options{Idle: -1, CacheDir: sharedCache, MinIsolation: want})
+		e, err := Open(context.Background(), Options{WorkerCommand: childCommand, Idle: -1, CacheDir: sharedCache, MinIsolation: want})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -307,7 +307,7 @@ func TestWithoutBwrap(t *testing.T) {
 	}
 	p := compile(t, "return 1")
 	for path, want := range map[string]string{"": worker.ReasonBwrapMissing, broken: worker.ReasonBwrapBlocked} {
-		e, err := Open(context.Background(), Options{Idle: -1, CacheDir: sharedCache})
+		e, err := Open(context.Background(), Options{WorkerCommand: childCommand, Idle: -1, CacheDir: sharedCache})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -347,7 +347,7 @@ func TestIsolationNames(t *testing.T) {
 
 func TestSparesAreKeptAndTrimmed(t *testing.T) {
 	t.Parallel()
-	e, err := Open(context.Background(), Options{Idle: -1, CacheDir: sharedCache})
+	e, err := Open(context.Background(), Options{WorkerCommand: childCommand, Idle: -1, CacheDir: sharedCache})
 	if err != nil {
 		t.Fatal(err)
 	}

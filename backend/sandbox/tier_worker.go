@@ -11,25 +11,34 @@ import (
 	"time"
 
 	"helix/backend/fault"
+	"helix/backend/sandbox/linear"
 	"helix/backend/sandbox/worker"
 )
 
 // ServeWorker makes this program the child of tier t1, which ends it, when it was started
-// as one, and else only notes that it can be. Call it first thing in main: before
-// arguments are read and anything is opened.
-func ServeWorker() {
-	served.Store(true)
-	if len(os.Args) < 2 || os.Args[1] != worker.Argument {
-		return
+// as one, and otherwise returns Options.WorkerCommand: what starts it as one, nil where the
+// system does not name the program. Call it first thing in main: before arguments are read
+// and anything is opened.
+func ServeWorker() (command []string) {
+	if len(os.Args) > 1 && os.Args[1] == worker.Argument {
+		os.Exit(serveArguments())
 	}
+	program, err := os.Executable()
+	if err != nil {
+		return nil
+	}
+	return []string{program, worker.Argument}
+}
+
+func serveArguments() (code int) {
 	if os.Args[len(os.Args)-1] == worker.ProbeArgument {
-		os.Exit(0)
+		return 0
 	}
 	if err := serveWorker(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
+		return 1
 	}
-	os.Exit(0)
+	return 0
 }
 
 // workerHeap is from how many bytes on a child collects garbage after all.
@@ -83,7 +92,7 @@ func serveWorker() error {
 // openWorker loads what a child of a kind needs; the module is nil for JavaScript.
 func openWorker(h *worker.Hello, code []byte) (*Engine, *Module, error) {
 	e, err := Open(context.Background(), Options{
-		CacheDir: h.CacheDir, Workers: 1, Idle: 1, Tier1: Tier1Off, Crosscheck: h.Crosscheck,
+		CacheDir: h.CacheDir, Workers: 1, Idle: 1, Crosscheck: h.Crosscheck,
 		modulesOnly: h.Kind == worker.KindWASM, unitTime: h.UnitTime,
 	})
 	if err != nil {
@@ -134,7 +143,7 @@ func (w *workerRun) run(r *worker.Run, what Runnable, input []byte) error {
 	if len(r.Seed) == 8 {
 		c.Seed = (*[8]byte)(r.Seed)
 	}
-	if memoryOnHeap {
+	if linear.OnHeap {
 		debug.SetMemoryLimit(workerHeap + c.Limits.MemoryBytes)
 	}
 	res, err := w.e.Execute(ctx, what, c)

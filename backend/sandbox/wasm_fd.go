@@ -95,44 +95,19 @@ func (w *moduleRun) openStandard() {
 	)
 }
 
-func (w *moduleRun) fdClose(_ guestMemory, p []uint64) errno {
-	if w.file(p[0]) == nil {
-		return errnoBadf
-	}
+func (w *moduleRun) fdClose(_ *openFile, _ guestMemory, p []uint64) errno {
 	w.files.drop(uint32(p[0]))
 	return errnoOK
 }
 
-func (w *moduleRun) fdSync(_ guestMemory, p []uint64) errno {
-	if w.file(p[0]) == nil {
-		return errnoBadf
-	}
-	return errnoOK
-}
-
-func (w *moduleRun) fdAdvise(_ guestMemory, p []uint64) errno {
-	switch f := w.file(p[0]); {
-	case f == nil:
-		return errnoBadf
-	case f.std >= 0:
+func (w *moduleRun) fdAdvise(f *openFile, _ guestMemory, _ []uint64) errno {
+	if f.std >= 0 {
 		return errnoSpipe
 	}
 	return errnoOK
 }
 
-// readOnly answers for what would change a file.
-func (w *moduleRun) readOnly(fd uint64) errno {
-	if w.file(fd) == nil {
-		return errnoBadf
-	}
-	return errnoRofs
-}
-
-func (w *moduleRun) fdStat(m guestMemory, p []uint64) errno {
-	f := w.file(p[0])
-	if f == nil {
-		return errnoBadf
-	}
+func (w *moduleRun) fdStat(f *openFile, m guestMemory, p []uint64) errno {
 	var b [24]byte
 	b[0] = f.kind
 	binary.LittleEndian.PutUint16(b[2:], f.flags)
@@ -152,11 +127,7 @@ func (w *moduleRun) fdStat(m guestMemory, p []uint64) errno {
 	return m.put(p[1], b[:])
 }
 
-func (w *moduleRun) fdSetFlags(_ guestMemory, p []uint64) errno {
-	f := w.file(p[0])
-	if f == nil {
-		return errnoBadf
-	}
+func (w *moduleRun) fdSetFlags(f *openFile, _ guestMemory, p []uint64) errno {
 	if p[1]&^(flagAppend|flagNonblock) != 0 {
 		return errnoInval
 	}
@@ -164,11 +135,7 @@ func (w *moduleRun) fdSetFlags(_ guestMemory, p []uint64) errno {
 	return errnoOK
 }
 
-func (w *moduleRun) fdFileStat(m guestMemory, p []uint64) errno {
-	f := w.file(p[0])
-	if f == nil {
-		return errnoBadf
-	}
+func (w *moduleRun) fdFileStat(f *openFile, m guestMemory, p []uint64) errno {
 	size := int64(len(f.content))
 	if f.std >= 0 {
 		size = 0
@@ -190,11 +157,7 @@ func fileStat(kind byte, size, changed int64, path string) []byte {
 	return b[:]
 }
 
-func (w *moduleRun) fdRead(m guestMemory, p []uint64) errno {
-	f := w.file(p[0])
-	if f == nil {
-		return errnoBadf
-	}
+func (w *moduleRun) fdRead(f *openFile, m guestMemory, p []uint64) errno {
 	n, e := w.readFrom(m, f, p[1], p[2], f.at)
 	if e != errnoOK {
 		return e
@@ -206,11 +169,8 @@ func (w *moduleRun) fdRead(m guestMemory, p []uint64) errno {
 	return errnoOK
 }
 
-func (w *moduleRun) fdPread(m guestMemory, p []uint64) errno {
-	f := w.file(p[0])
+func (w *moduleRun) fdPread(f *openFile, m guestMemory, p []uint64) errno {
 	switch {
-	case f == nil:
-		return errnoBadf
 	case f.std >= 0:
 		return errnoSpipe
 	case p[3] > math.MaxInt64:
@@ -246,9 +206,8 @@ func (w *moduleRun) readFrom(m guestMemory, f *openFile, vectors, count uint64, 
 	return n, errnoOK
 }
 
-func (w *moduleRun) fdWrite(m guestMemory, p []uint64) errno {
-	f := w.file(p[0])
-	if f == nil || f.std <= 0 {
+func (w *moduleRun) fdWrite(f *openFile, m guestMemory, p []uint64) errno {
+	if f.std <= 0 {
 		return errnoBadf
 	}
 	bufs, e := m.vectors(p[1], p[2])
@@ -276,8 +235,8 @@ func (w *moduleRun) fdWrite(m guestMemory, p []uint64) errno {
 	return m.put32(p[3], uint32(total))
 }
 
-func (w *moduleRun) fdPwrite(_ guestMemory, p []uint64) errno {
-	if f := w.file(p[0]); f != nil && f.std >= 0 {
+func (w *moduleRun) fdPwrite(f *openFile, _ guestMemory, _ []uint64) errno {
+	if f.std >= 0 {
 		return errnoSpipe
 	}
 	return errnoBadf
@@ -300,12 +259,9 @@ func (w *moduleRun) fdRenumber(_ guestMemory, p []uint64) errno {
 	return errnoOK
 }
 
-func (w *moduleRun) fdSeek(m guestMemory, p []uint64) errno {
+func (w *moduleRun) fdSeek(f *openFile, m guestMemory, p []uint64) errno {
 	const set, current, end = 0, 1, 2
-	f := w.file(p[0])
 	switch {
-	case f == nil:
-		return errnoBadf
 	case f.std >= 0:
 		return errnoSpipe
 	case f.kind == fileDirectory:
@@ -335,11 +291,8 @@ func (w *moduleRun) fdSeek(m guestMemory, p []uint64) errno {
 	return errnoOK
 }
 
-func (w *moduleRun) fdTell(m guestMemory, p []uint64) errno {
-	f := w.file(p[0])
+func (w *moduleRun) fdTell(f *openFile, m guestMemory, p []uint64) errno {
 	switch {
-	case f == nil:
-		return errnoBadf
 	case f.std >= 0:
 		return errnoSpipe
 	case f.kind == fileDirectory:

@@ -95,9 +95,8 @@ func (w *moduleRun) giveFolders() {
 }
 
 // prestat tells the guest which descriptors are folders that were given.
-func (w *moduleRun) prestat(m guestMemory, p []uint64) errno {
-	f := w.file(p[0])
-	if f == nil || f.name == "" {
+func (w *moduleRun) prestat(f *openFile, m guestMemory, p []uint64) errno {
+	if f.name == "" {
 		return errnoBadf
 	}
 	var b [8]byte
@@ -105,9 +104,8 @@ func (w *moduleRun) prestat(m guestMemory, p []uint64) errno {
 	return m.put(p[1], b[:])
 }
 
-func (w *moduleRun) prestatName(m guestMemory, p []uint64) errno {
-	f := w.file(p[0])
-	if f == nil || f.name == "" {
+func (w *moduleRun) prestatName(f *openFile, m guestMemory, p []uint64) errno {
+	if f.name == "" {
 		return errnoBadf
 	}
 	if uint32(p[2]) < uint32(len(f.name)) {
@@ -277,12 +275,8 @@ func (w *moduleRun) pathReadlink(m guestMemory, p []uint64) errno {
 	return errnoInval
 }
 
-func (w *moduleRun) fdReaddir(m guestMemory, p []uint64) errno {
-	f := w.file(p[0])
-	switch {
-	case f == nil:
-		return errnoBadf
-	case f.kind != fileDirectory:
+func (w *moduleRun) fdReaddir(f *openFile, m guestMemory, p []uint64) errno {
+	if f.kind != fileDirectory {
 		return errnoNotdir
 	}
 	buf, ok := m.bytes(p[1], p[2])

@@ -86,20 +86,8 @@ func (w *moduleRun) answered(resp json.RawMessage, err error) errno {
 		w.refusal = nil
 		return w.answer(resp, false)
 	}
-	f := fault.As(err)
-	w.refusal = nil
-	if f.Kind != fault.Denied {
-		return w.answer(jsonObject(rejection{Name: "HelixError", Message: f.Message, Code: string(f.Kind)}), true)
-	}
-	w.refusal = deniedError(f)
-	ref := refusalOf(f)
-	out := rejection{
-		Name: "PermissionError", Message: f.Message, Code: "denied",
-		Capability: ref.Capability, Resource: ref.Resource, Denied: true,
-	}
-	if ref.Reason == ReasonLimit {
-		out.Name, out.Code = "LimitError", "limit"
-	}
+	var out rejection
+	out, w.refusal = rejectionOf(err)
 	return w.answer(jsonObject(out), true)
 }
 

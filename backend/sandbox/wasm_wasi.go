@@ -56,13 +56,17 @@ func importable() map[string]map[string]importedFunction {
 	f := func(params string, call func(*moduleRun, guestMemory, []uint64) errno) importedFunction {
 		return importedFunction{params, true, call}
 	}
-	readOnly := func(w *moduleRun, _ guestMemory, p []uint64) errno { return w.readOnly(p[0]) }
-	none := func(*moduleRun, guestMemory, []uint64) errno { return errnoNosys }
-	noSocket := func(w *moduleRun, _ guestMemory, p []uint64) errno {
-		if w.file(p[0]) == nil {
+	// onFile is for a function whose first parameter is a descriptor.
+	onFile := func(params string, call func(*moduleRun, *openFile, guestMemory, []uint64) errno) importedFunction {
+		return f(params, func(w *moduleRun, m guestMemory, p []uint64) errno {
+			if file := w.file(p[0]); file != nil {
+				return call(w, file, m, p)
+			}
 			return errnoBadf
-		}
-		return errnoNotsup
+		})
+	}
+	answer := func(params string, e errno) importedFunction {
+		return onFile(params, func(*moduleRun, *openFile, guestMemory, []uint64) errno { return e })
 	}
 	return map[string]map[string]importedFunction{
 		importWASI: {
@@ -72,46 +76,51 @@ func importable() map[string]map[string]importedFunction {
 			"environ_sizes_get":       f("ii", (*moduleRun).noSizes),
 			"clock_res_get":           f("ii", (*moduleRun).clockResolution),
 			"clock_time_get":          f("iIi", (*moduleRun).clockTime),
-			"fd_advise":               f("iIIi", (*moduleRun).fdAdvise),
-			"fd_allocate":             f("iII", readOnly),
-			"fd_close":                f("i", (*moduleRun).fdClose),
-			"fd_datasync":             f("i", (*moduleRun).fdSync),
-			"fd_fdstat_get":           f("ii", (*moduleRun).fdStat),
-			"fd_fdstat_set_flags":     f("ii", (*moduleRun).fdSetFlags),
-			"fd_fdstat_set_rights":    f("iII", (*moduleRun).fdSync),
-			"fd_filestat_get":         f("ii", (*moduleRun).fdFileStat),
-			"fd_filestat_set_size":    f("iI", readOnly),
-			"fd_filestat_set_times":   f("iIIi", readOnly),
-			"fd_pread":                f("iiiIi", (*moduleRun).fdPread),
-			"fd_prestat_dir_name":     f("iii", (*moduleRun).prestatName),
-			"fd_prestat_get":          f("ii", (*moduleRun).prestat),
-			"fd_pwrite":               f("iiiIi", (*moduleRun).fdPwrite),
-			"fd_read":                 f("iiii", (*moduleRun).fdRead),
-			"fd_readdir":              f("iiiIi", (*moduleRun).fdReaddir),
+			"fd_advise":               onFile("iIIi", (*moduleRun).fdAdvise),
+			"fd_allocate":             answer("iII", errnoRofs),
+			"fd_close":                onFile("i", (*moduleRun).fdClose),
+			"fd_datasync":             answer("i", errnoOK),
+			"fd_fdstat_get":           onFile("ii", (*moduleRun).fdStat),
+			"fd_fdstat_set_flags":     onFile("ii", (*moduleRun).fdSetFlags),
+			"fd_fdstat_set_rights":    answer("iII", errnoOK),
+			"fd_filestat_get":         onFile("ii", (*moduleRun).fdFileStat),
+			"fd_filestat_set_size":    answer("iI", errnoRofs),
+			"fd_filestat_set_times":   answer("iIIi", errnoRofs),
+			"fd_pread":                onFile("iiiIi", (*moduleRun).fdPread),
+			"fd_prestat_dir_name":     onFile("iii", (*moduleRun).prestatName),
+			"fd_prestat_get":          onFile("ii", (*moduleRun).prestat),
+			"fd_pwrite":               onFile("iiiIi", (*moduleRun).fdPwrite),
+			"fd_read":                 onFile("iiii", (*moduleRun).fdRead),
+			"fd_readdir":              onFile("iiiIi", (*moduleRun).fdReaddir),
 			"fd_renumber":             f("ii", (*moduleRun).fdRenumber),
-			"fd_seek":                 f("iIii", (*moduleRun).fdSeek),
-			"fd_sync":                 f("i", (*moduleRun).fdSync),
-			"fd_tell":                 f("ii", (*moduleRun).fdTell),
-			"fd_write":                f("iiii", (*moduleRun).fdWrite),
-			"path_create_directory":   f("iii", readOnly),
+			"fd_seek":                 onFile("iIii", (*moduleRun).fdSeek),
+			"fd_sync":                 answer("i", errnoOK),
+			"fd_tell":                 onFile("ii", (*moduleRun).fdTell),
+			"fd_write":                onFile("iiii", (*moduleRun).fdWrite),
+			"path_create_directory":   answer("iii", errnoRofs),
 			"path_filestat_get":       f("iiiii", (*moduleRun).pathFileStat),
-			"path_filestat_set_times": f("iiiiIIi", readOnly),
-			"path_link":               f("iiiiiii", readOnly),
+			"path_filestat_set_times": answer("iiiiIIi", errnoRofs),
+			"path_link":               answer("iiiiiii", errnoRofs),
 			"path_open":               f("iiiiiIIii", (*moduleRun).pathOpen),
 			"path_readlink":           f("iiiiii", (*moduleRun).pathReadlink),
-			"path_remove_directory":   f("iii", readOnly),
-			"path_rename":             f("iiiiii", readOnly),
-			"path_symlink":            f("iiiii", func(w *moduleRun, _ guestMemory, p []uint64) errno { return w.readOnly(p[2]) }),
-			"path_unlink_file":        f("iii", readOnly),
-			"poll_oneoff":             f("iiii", (*moduleRun).poll),
-			"proc_exit":               {"i", false, (*moduleRun).procExit},
-			"proc_raise":              f("i", none),
-			"random_get":              f("ii", (*moduleRun).random),
-			"sched_yield":             f("", (*moduleRun).yield),
-			"sock_accept":             f("iii", noSocket),
-			"sock_recv":               f("iiiiii", noSocket),
-			"sock_send":               f("iiiii", noSocket),
-			"sock_shutdown":           f("ii", noSocket),
+			"path_remove_directory":   answer("iii", errnoRofs),
+			"path_rename":             answer("iiiiii", errnoRofs),
+			"path_symlink": f("iiiii", func(w *moduleRun, _ guestMemory, p []uint64) errno {
+				if w.file(p[2]) == nil {
+					return errnoBadf
+				}
+				return errnoRofs
+			}),
+			"path_unlink_file": answer("iii", errnoRofs),
+			"poll_oneoff":      f("iiii", (*moduleRun).poll),
+			"proc_exit":        {"i", false, (*moduleRun).procExit},
+			"proc_raise":       f("i", func(*moduleRun, guestMemory, []uint64) errno { return errnoNosys }),
+			"random_get":       f("ii", (*moduleRun).random),
+			"sched_yield":      f("", (*moduleRun).yield),
+			"sock_accept":      answer("iii", errnoNotsup),
+			"sock_recv":        answer("iiiiii", errnoNotsup),
+			"sock_send":        answer("iiiii", errnoNotsup),
+			"sock_shutdown":    answer("ii", errnoNotsup),
 		},
 		importHelix: {
 			"call": f("ii", (*moduleRun).helixCall),

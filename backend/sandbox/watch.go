@@ -22,6 +22,8 @@ type watchdog struct {
 	closed  bool
 	ticking sync.Mutex // held during a tick
 	after   func()     // called with each tick
+
+	processors processors // used during ticks
 }
 
 // lingering is how many ticks without a run it takes for the timer to rest, so that runs
@@ -89,7 +91,7 @@ func (w *watchdog) tick() {
 		r.watching.Unlock()
 		list[i] = nil
 	}
-	w.calm = process.hold(w, holding, now)
+	w.calm = w.processors.hold(holding, now)
 	w.after()
 	w.mu.Lock()
 	w.timer.Reset(watchTick)
@@ -107,7 +109,7 @@ func (w *watchdog) close() {
 	w.ticking.Lock() // the last one has ended, and another will do nothing
 	w.armed = false
 	w.ticking.Unlock()
-	process.leave(w)
+	w.processors.close()
 }
 
 // look compares a run with its limits.

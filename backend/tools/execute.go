@@ -344,7 +344,7 @@ func (e *execution) makeDraft(ctx context.Context, p ExecuteParams) error {
 	e.version = version
 	info := e.tool.subjectInfo(true)
 	info.Draft = true
-	e.s.drafts.put(e.user.String()+e.subject().ID, info)
+	e.s.drafts.Put(e.user.String()+e.subject().ID, info)
 	return nil
 }
 

@@ -82,7 +82,7 @@ func (s *Service) Subject(ctx context.Context, kind, id string) (permission.Subj
 		return l.info, nil
 	}
 	if strings.HasPrefix(id, draftPrefix) {
-		if info, ok := s.drafts.get(identity.UserID(ctx).String() + id); ok {
+		if info, ok := s.drafts.Get(identity.UserID(ctx).String() + id); ok {
 			return info, nil
 		}
 		return permission.SubjectInfo{}, errNotFound()

@@ -19,6 +19,7 @@ import (
 	"helix/backend/fault"
 	"helix/backend/identity"
 	"helix/backend/lifecycle"
+	"helix/backend/lru"
 	"helix/backend/permission"
 	"helix/backend/safehttp"
 	"helix/backend/sandbox"
@@ -88,8 +89,8 @@ type Service struct {
 	direct *safehttp.Client // for imports that the user started
 
 	schemas schema.Cache
-	drafts  *lru[string, permission.SubjectInfo]
-	modules *lru[string, weak.Pointer[sandbox.Module]] // by content address; the engine decides which stay compiled
+	drafts  *lru.Cache[string, permission.SubjectInfo]
+	modules *lru.Cache[string, weak.Pointer[sandbox.Module]] // by content address; the engine decides which stay compiled
 
 	mu      sync.Mutex
 	running map[uuid.UUID]*execution // by execution id
@@ -113,7 +114,7 @@ func New(db *storage.DB, perm *permission.Service, aud *audit.Service, box *sand
 	}
 	s := &Service{
 		db: db, perm: perm, audit: aud, box: box, o: o, log: o.Logger,
-		drafts: newLRU[string, permission.SubjectInfo](64), modules: newLRU[string, weak.Pointer[sandbox.Module]](256),
+		drafts: lru.New[string, permission.SubjectInfo](64, 0, nil), modules: lru.New[string, weak.Pointer[sandbox.Module]](256, 0, nil),
 		running: map[uuid.UUID]*execution{}, slots: map[uuid.UUID]*slot{}, keys: map[string]bool{},
 		large: make(chan struct{}, 1), reviews: map[reviewKey]review{}, undo: map[string]*clearing{},
 		again: make(chan struct{}, 1), writes: storage.NewGroup(db, 0),

@@ -20,8 +20,11 @@ import (
 
 var update = flag.Bool("update", false, "write golden files")
 
+// worker starts this program as the sandbox's child.
+var worker []string
+
 func TestMain(m *testing.M) {
-	sandbox.ServeWorker() // the children of tier t1 are this program too
+	worker = sandbox.ServeWorker()
 	code := m.Run()
 	engine.close()
 	if code == 0 {
@@ -45,7 +48,9 @@ type sharedEngine struct {
 
 func (s *sharedEngine) open(t testing.TB) *sandbox.Engine {
 	t.Helper()
-	s.once.Do(func() { s.box, s.err = sandbox.Open(context.Background(), sandbox.Options{Idle: -1}) })
+	s.once.Do(func() {
+		s.box, s.err = sandbox.Open(context.Background(), sandbox.Options{Idle: -1, WorkerCommand: worker})
+	})
 	if s.err != nil {
 		t.Skipf("the sandbox cannot be opened: %v", s.err)
 	}

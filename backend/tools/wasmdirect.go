@@ -122,7 +122,7 @@ func (e *execution) direct(ctx context.Context, p *RunCodeParams) (func(context.
 	e.use(w)
 	info := w.subjectInfo()
 	info.Draft = true
-	e.s.drafts.put(e.user.String()+e.subject().ID, info)
+	e.s.drafts.Put(e.user.String()+e.subject().ID, info)
 	return func(ctx context.Context) (sandbox.Runnable, error) { return e.s.box.CompileWASM(ctx, wasm) }, nil
 }
 
@@ -183,7 +183,7 @@ func (e *execution) use(w *WasmSkill) {
 // moduleOf compiles the module of a skill. One that the engine still has is found without
 // reading the blob, whose name is the hash of what it holds.
 func (s *Service) moduleOf(ctx context.Context, w *WasmSkill) (*sandbox.Module, error) {
-	if p, ok := s.modules.get(w.WasmBytecode); ok {
+	if p, ok := s.modules.Get(w.WasmBytecode); ok {
 		if m := p.Value(); m != nil {
 			return m, nil
 		}
@@ -194,7 +194,7 @@ func (s *Service) moduleOf(ctx context.Context, w *WasmSkill) (*sandbox.Module, 
 	}
 	m, err := s.box.CompileWASM(ctx, wasm)
 	if err == nil {
-		s.modules.put(w.WasmBytecode, weak.Make(m))
+		s.modules.Put(w.WasmBytecode, weak.Make(m))
 	}
 	return m, err
 }

@@ -81,7 +81,7 @@ func TestOwnModuleStaysOwn(t *testing.T) {
 func TestForeignModulesNeedTheirProcess(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	box, err := sandbox.Open(t.Context(), sandbox.Options{Idle: -1, Tier1: sandbox.Tier1Off})
+	box, err := sandbox.Open(t.Context(), sandbox.Options{Idle: -1})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,10 +13,10 @@ import (
 )
 
 func main() {
-	sandbox.ServeWorker() // ends the program when it is the sandbox's child
+	worker := sandbox.ServeWorker() // ends the program when it is the sandbox's child
 	web, err := fs.Sub(frontend.Dist, "dist")
 	if err != nil {
 		panic(err) // the folder is embedded: only a broken build lacks it
 	}
-	os.Exit(cli.Main(context.Background(), os.Args[1:], cli.Env{Web: web}))
+	os.Exit(cli.Main(context.Background(), os.Args[1:], cli.Env{Web: web, Worker: worker}))
 }

@@ -168,7 +168,7 @@ func (b *builder) prepare(in *Instance, eval bool) error {
 			return err
 		}
 	}
-	in.linear.limit = templateMemory
+	in.linear.Limit = templateMemory
 	if err := in.SetLimits(templateStack, templateMemory); err != nil {
 		return err
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/tetratelabs/wazero/api"
 	"github.com/tetratelabs/wazero/experimental"
 
+	"helix/backend/sandbox/linear"
 	"helix/backend/sandbox/meter"
 )
 
@@ -31,7 +32,7 @@ type Instance struct {
 	t      *Template
 	mod    api.Module
 	mem    api.Memory
-	linear *linear
+	linear *linear.Memory
 	gauge  *meter.Gauge
 	sp     api.MutableGlobal
 	fns    [fnCount]entry
@@ -125,14 +126,20 @@ func (e *Exception) Error() string {
 	return e.Name + ": " + e.Message
 }
 
-// instance makes the WASM instance with empty memory of the module's minimum.
+// instance makes the WASM instance. Its memory begins as the template's, without one empty.
 func (v *VM) instance(ctx context.Context, t *Template, o Options) (*Instance, error) {
 	in := &Instance{o: o, t: t, base: o.Clock(), since: time.Now()}
-	in.linear = newLinear(MaxMemory)
+	image := linear.NewImage(0, nil, 0)
+	if t != nil {
+		image = t.image
+	}
+	var err error
+	if in.linear, err = linear.New(image, MaxMemory); err != nil {
+		return nil, fmt.Errorf("reserve memory: %w", err)
+	}
 	alloc := experimental.MemoryAllocatorFunc(func(_, _ uint64) experimental.LinearMemory { return in.linear })
 	in.With(ctx)
 	cfg := wazero.NewModuleConfig().WithName("").WithStartFunctions().WithRandSource(in.o.Rand)
-	var err error
 	if in.mod, err = v.rt.InstantiateModule(experimental.WithMemoryAllocator(ctx, alloc), v.mod, cfg); err != nil {
 		in.Close()
 		return nil, fmt.Errorf("instantiate engine: %w", err)
@@ -181,7 +188,7 @@ func (in *Instance) stopped() bool { return in.stop.Load() }
 // SetLimits sets the JavaScript stack and the linear memory in bytes. The engine's own
 // heap limit is 2 MiB below, so that code sees a catchable error first.
 func (in *Instance) SetLimits(stack, memory int64) error {
-	in.linear.limit = uint64(memory)
+	in.linear.Limit = uint64(memory)
 	if memory != in.memory {
 		if _, err := in.call(fnMemoryLimit, uint64(max(memory-2<<20, 1<<20))); err != nil {
 			return err
@@ -197,10 +204,10 @@ func (in *Instance) SetLimits(stack, memory int64) error {
 }
 
 // MemoryBytes is the size of linear memory, which never shrinks: the peak. Any goroutine.
-func (in *Instance) MemoryBytes() int64 { return int64(in.linear.size.Load()) }
+func (in *Instance) MemoryBytes() int64 { return int64(in.linear.Size()) }
 
 // MemoryRefused reports whether growth was refused because of the limit.
-func (in *Instance) MemoryRefused() bool { return in.linear.refused.Load() }
+func (in *Instance) MemoryRefused() bool { return in.linear.Refused() }
 
 // Close frees the instance. It may be repeated.
 func (in *Instance) Close() {
@@ -212,7 +219,7 @@ func (in *Instance) Close() {
 		in.broken = errors.New("instance is closed")
 	}
 	if in.linear != nil {
-		in.linear.release()
+		in.linear.Release()
 		in.linear = nil
 	}
 }

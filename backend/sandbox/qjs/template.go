@@ -6,6 +6,8 @@ import (
 	"errors"
 	"math"
 	"time"
+
+	"helix/backend/sandbox/linear"
 )
 
 // Layout says where things are in a prepared world. It is found when the engine artefacts
@@ -33,7 +35,7 @@ type Handles struct {
 // copies of it again. It is safe for use by many goroutines. Close it after its copies.
 type Template struct {
 	Layout
-	image *image
+	image *linear.Image
 }
 
 // NewTemplate takes a snapshot made by Build and the layout that belongs to it. The
@@ -44,8 +46,8 @@ func NewTemplate(snapshot []byte, l Layout) (*Template, error) {
 		return nil, err
 	}
 	t := &Template{Layout: l, image: im}
-	if uint64(l.Pages)<<16 != uint64(im.size) || !t.inside() {
-		im.close()
+	if uint64(l.Pages)<<16 != uint64(im.Size()) || !t.inside() {
+		im.Close()
 		return nil, errors.New("the snapshot does not fit its layout")
 	}
 	return t, nil
@@ -53,7 +55,7 @@ func NewTemplate(snapshot []byte, l Layout) (*Template, error) {
 
 // inside reports whether every place of the layout is in the memory.
 func (t *Template) inside() bool {
-	size := t.image.size
+	size := uint32(t.image.Size())
 	in := func(at, n uint32) bool { return at != 0 && n <= size && at <= size-n }
 	ok := in(t.Scratch, scratchSize) && in(t.StackPointer, 0) && in(uint32(t.Handles.Undefined), 8) && len(t.Random) > 0
 	for _, at := range append(append([]uint32{}, t.Random...), t.TimeOrigin...) {
@@ -66,10 +68,10 @@ func (t *Template) inside() bool {
 }
 
 // Shared reports whether copies share the template's pages until they write to them.
-func (t *Template) Shared() bool { return t.image.cow != nil }
+func (t *Template) Shared() bool { return t.image.Shared() }
 
 // Close frees the template. Close its copies first.
-func (t *Template) Close() { t.image.close() }
+func (t *Template) Close() { t.image.Close() }
 
 // Copy makes an instance that is a copy of t, which must belong to the VM's module. Seed it
 // before the first use.
@@ -78,22 +80,12 @@ func (v *VM) Copy(ctx context.Context, t *Template, o Options) (*Instance, error
 	if err != nil {
 		return nil, err
 	}
-	if err := in.become(); err != nil {
+	if !in.Whole() {
 		in.Close()
-		return nil, err
+		return nil, errNoCopy
 	}
+	in.rewind()
 	return in, nil
-}
-
-// become gives an instance that has just been made the template's world.
-func (in *Instance) become() error {
-	if in.mem.Size() != in.t.image.size {
-		return errNoCopy
-	}
-	if err := in.t.image.place(in.linear); err != nil {
-		return err
-	}
-	return in.rewind()
 }
 
 // Reset makes a used instance a fresh one: its whole memory, its globals and its limits are
@@ -105,32 +97,31 @@ func (in *Instance) Reset() error {
 	if !in.Whole() {
 		return errNoCopy
 	}
-	if err := in.t.image.restore(in.linear); err != nil {
+	if err := in.linear.Restore(); err != nil {
 		in.lost = true
 		return err
 	}
-	return in.rewind()
+	in.rewind()
+	return nil
 }
 
 // Whole reports whether Reset can work: the instance did not grow and is not closed.
 func (in *Instance) Whole() bool {
-	return !in.lost && in.mod != nil && !in.mod.IsClosed() && uint64(in.t.image.size) == in.linear.size.Load()
+	return !in.lost && in.mod != nil && !in.mod.IsClosed() && uint64(in.t.image.Size()) == in.linear.Size()
 }
 
 // rewind sets what is not in the memory.
-func (in *Instance) rewind() error {
+func (in *Instance) rewind() {
 	in.sp.Set(uint64(in.t.StackPointer))
 	in.gauge.Arm(0)
 	in.stack, in.memory, in.top, in.depth = in.t.StackLimit, in.t.MemoryLimit, 0, 0
-	in.linear.limit = uint64(in.memory)
-	in.linear.refused.Store(false)
+	in.linear.Limit = uint64(in.memory)
 	in.stop.Store(false)
 	in.broken = nil
 	if in.resets++; in.resets%renewCalls == 0 {
 		in.fns = [fnCount]entry{}
 	}
 	in.With(context.Background())
-	return nil
 }
 
 // renewCalls is after how many resets the machine stacks are given up, which grow with deep
@@ -156,10 +147,8 @@ var errNoCopy = errors.New("the instance is no copy of its template any more")
 
 // PrivateBytes is how much memory the instance has for itself, where it shares the rest.
 func (in *Instance) PrivateBytes() (int, error) {
-	if in.t.image.cow != nil {
-		if n, ok := in.t.image.cow.privateBytes(in.linear); ok {
-			return n, nil
-		}
+	if n, ok := in.linear.PrivateBytes(); ok {
+		return n, nil
 	}
 	return 0, errors.ErrUnsupported
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"syscall"
 	"time"
 
 	"github.com/landlock-lsm/go-landlock/landlock"
@@ -98,27 +97,4 @@ func limitResources(o LockOptions) error {
 		}
 	}
 	return nil
-}
-
-// setLimit lowers a limit of this process; one that is lower already stays.
-func setLimit(what int, value uint64) error {
-	var have unix.Rlimit
-	if err := unix.Prlimit(0, what, nil, &have); err != nil {
-		return fmt.Errorf("read limit %d: %w", what, err)
-	}
-	have.Max = min(have.Max, value)
-	have.Cur = min(have.Cur, have.Max)
-	if err := unix.Prlimit(0, what, &have, nil); err != nil {
-		return fmt.Errorf("set limit %d: %w", what, err)
-	}
-	return nil
-}
-
-// SelfCPU is the processor time that this process has used.
-func SelfCPU() time.Duration {
-	var u syscall.Rusage
-	if syscall.Getrusage(syscall.RUSAGE_SELF, &u) != nil {
-		return 0
-	}
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }

@@ -1,4 +1,4 @@
-//go:build unix && !linux
+//go:build unix
 
 package worker
 
@@ -8,10 +8,6 @@ import (
 )
 
 const startDir = "/"
-
-// attributes keeps the terminal's signals away from the child, which notices the end of
-// its input when its parent is gone.
-func attributes(bool) *syscall.SysProcAttr { return &syscall.SysProcAttr{Setsid: true} }
 
 // yieldTo makes a child that has just begun, and what it starts, wait for processor time
 // behind Helix: guests on all processors then take it only where nobody else wants it.

@@ -1,7 +1,6 @@
 package expr
 
 import (
-	"github.com/theory/jsonpath"
 	"github.com/theory/jsonpath/spec"
 )
 
@@ -28,7 +27,7 @@ func ParseCondition(text string) (*Condition, error) {
 	if !closed(text) {
 		return nil, bad("its brackets do not match")
 	}
-	p, err := jsonpath.NewParser(jsonpath.WithRegistry(functions)).Parse("$[?(" + rewrite(text) + ")]")
+	p, err := newParser().Parse("$[?(" + rewrite(text) + ")]")
 	if err != nil {
 		return nil, bad(parseReason(err))
 	}

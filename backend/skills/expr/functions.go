@@ -9,6 +9,7 @@ import (
 	"regexp/syntax"
 	"sync"
 
+	"github.com/theory/jsonpath"
 	"github.com/theory/jsonpath/registry"
 	"github.com/theory/jsonpath/spec"
 
@@ -16,21 +17,22 @@ import (
 	"helix/backend/jcs"
 )
 
-// functions are those of RFC 9535. match and search are our own: the library's fail on an
-// argument that matches nothing, compile the pattern for each node, and anchor only the
-// ends of an alternation.
-var functions = func() *registry.Registry {
+// newParser makes the parser of one expression with the functions of RFC 9535. match and
+// search are our own: the library's fail on an argument that matches nothing, compile the
+// pattern for each node, and anchor only the ends of an alternation.
+func newParser() *jsonpath.Parser {
 	r := registry.New()
+	patterns := patternCache{all: map[patternKey]*regexp.Regexp{}}
 	for name, whole := range map[string]bool{"match": true, "search": false} {
 		err := r.Register(ours+name, spec.FuncLogical, twoValues, func(args []spec.PathValue) spec.PathValue {
-			return spec.Logical(matches(args, whole))
+			return spec.Logical(patterns.matches(args, whole))
 		})
 		if err != nil {
 			panic(err) // the names are ours
 		}
 	}
-	return r
-}()
+	return jsonpath.NewParser(jsonpath.WithRegistry(r))
+}
 
 func twoValues(args []spec.FuncExprArg) error {
 	if len(args) != 2 {
@@ -44,7 +46,7 @@ func twoValues(args []spec.FuncExprArg) error {
 	return nil
 }
 
-func matches(args []spec.PathValue, whole bool) bool {
+func (c *patternCache) matches(args []spec.PathValue, whole bool) bool {
 	var s [2]string
 	for i := range s {
 		v := spec.ValueFrom(args[i])
@@ -56,7 +58,7 @@ func matches(args []spec.PathValue, whole bool) bool {
 			return false
 		}
 	}
-	re := pattern(s[1], whole)
+	re := c.get(s[1], whole)
 	return re != nil && re.MatchString(s[0])
 }
 
@@ -68,13 +70,14 @@ type patternKey struct {
 	whole bool
 }
 
+// patternCache keeps the compiled patterns of one expression, which may come from the
+// document; it is emptied when full.
 type patternCache struct {
 	mu  sync.Mutex
 	all map[patternKey]*regexp.Regexp // nil: not a pattern
 }
 
-func newPatternCache() *patternCache { return &patternCache{all: map[patternKey]*regexp.Regexp{}} }
-
+// get compiles a regular expression of RFC 9485 for RE2: a dot stands for no line end.
 func (c *patternCache) get(text string, whole bool) *regexp.Regexp {
 	if len(text) > MaxText {
 		return nil

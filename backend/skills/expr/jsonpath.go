@@ -3,12 +3,10 @@ package expr
 import (
 	"cmp"
 	"maps"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
-	"github.com/theory/jsonpath"
 	"github.com/theory/jsonpath/spec"
 )
 
@@ -30,7 +28,7 @@ func ParsePath(text string) (*Path, error) {
 	if err := checkText(text); err != nil {
 		return nil, err
 	}
-	p, err := jsonpath.NewParser(jsonpath.WithRegistry(functions)).Parse(rewrite(text))
+	p, err := newParser().Parse(rewrite(text))
 	if err != nil {
 		return nil, invalidf("%q is not a path: %s.", text, parseReason(err))
 	}
@@ -485,14 +483,6 @@ func mul(a, b int) int {
 		return MaxNodes + 1
 	}
 	return a * b
-}
-
-// patternCache keeps compiled patterns; it is emptied when full.
-var patterns = newPatternCache()
-
-// pattern compiles a regular expression of RFC 9485 for RE2: a dot stands for no line end.
-func pattern(text string, whole bool) *regexp.Regexp {
-	return patterns.get(text, whole)
 }
 
 // names reads ["name"] selectors of a canonical text up to the first other thing.
