@@ -267,7 +267,7 @@ async function text({ page, go, rpc, check, looks }) {
 /** Branches, maps and approvals, built in the canvas. */
 async function arms({ page, go, rpc, check, looks }) {
   await go("skills/new");
-  await page.getByRole("textbox", { name: "Skill name" }).fill("Cases");
+  await page.getByRole("textbox", { name: "Skill name" }).fill("Ways");
   await page.keyboard.press("Enter");
   const pick = async (name) => {
     await page.getByRole("dialog", { name: "Add a step" }).getByRole("option", { name }).click();
@@ -305,7 +305,7 @@ async function arms({ page, go, rpc, check, looks }) {
   await page.getByRole("button", { name: "Show all" }).click();
   await page.keyboard.press("Control+s");
   await toast(page, "Saved Ways 1.0.0").waitFor();
-  const skill = await skillNamed(rpc, "Cases");
+  const skill = await skillNamed(rpc, "Ways");
   check(skill.steps[1].cases[0].steps[0].steps[0].inputMapping.text === "$.item" && skill.steps[1].else[0].toolType === "approval", "the ways are stored");
   const run = await rpc("skills.execute_composite", { skillId: skill.skillId, input: {} });
   check(run.success, `it runs: ${JSON.stringify(run.error ?? null)}`);
@@ -328,7 +328,7 @@ async function arms({ page, go, rpc, check, looks }) {
   await page.getByText("No problems").waitFor();
   await page.keyboard.press("Control+s");
   await toast(page, "Saved Ways 1.0.1").waitFor();
-  check((await skillNamed(rpc, "Cases")).steps[1].cases[0].when === "$['say-it'].said == 'a b c'", "conditions follow a new id");
+  check((await skillNamed(rpc, "Ways")).steps[1].cases[0].when === "$['say-it'].said == 'a b c'", "conditions follow a new id");
 }
 
 /** Unsaved work is there again; a save from elsewhere is shown. */
@@ -349,7 +349,7 @@ async function leaving({ page, go, rpc, check }) {
   await rpc("skills.update_composite", { skill: { skillId: skill.skillId, name: "Shout", isEnabled, description: "elsewhere", steps: [skill.steps[0]] }, expectedVersion: version });
   await page.getByText(/was saved elsewhere/).waitFor();
   await page.keyboard.press("Control+s");
-  await page.getByText(/was saved meanwhile/).waitFor();
+  await page.getByText(/was saved in the meantime/).waitFor();
   await page.getByRole("button", { name: "Use theirs" }).click();
   await node(page, "make").waitFor({ state: "detached" });
   await page.getByText(/^Saved as 1\.0\.1/).waitFor();

@@ -77,7 +77,7 @@ const title = (page) => page.getByRole("heading", { name: "Skills", level: 1 }).
 
 async function empty({ page, go, looks, check }) {
   await go("skills");
-  await page.getByText("Chain your tools into one action.").waitFor();
+  await page.getByText("Chain your tools into one action").waitFor();
   check((await page.getByRole("searchbox").count()) === 0, "nothing to search in an empty list");
   check((await page.getByRole("tab").allTextContents()).map((s) => s.trim()).join() === "Skills,WASM", "skills come first, modules second");
   await looks("empty");
@@ -315,7 +315,7 @@ async function versions({ page, rpc, looks, check }) {
   await page.keyboard.press("v");
   const versions = inspector(page).getByRole("listbox", { name: "Versions" });
   await versions.getByRole("option", { name: /Version 1\.0\.1, current/ }).waitFor();
-  await inspector(page).getByText("needs in addition", { exact: false }).first().waitFor({ state: "attached" });
+  await inspector(page).getByText("also needs", { exact: false }).first().waitFor({ state: "attached" });
   const heads = await inspector(page).getByRole("heading", { level: 3 }).allTextContents();
   check(heads[0] === "Permissions", `rights come first, and not ${heads[0]}`);
   check(["count", "time", "split"].every((id) => heads.includes(id)), "each step that differs is shown");

@@ -31,7 +31,7 @@ const status = (page) => page.getByRole("contentinfo", { name: "Status" });
 
 /** A dropped file is uploaded and shown; a dropped place is read where it is. */
 async function dropped({ page, check, looks }) {
-  await page.getByText("Nothing here yet.").waitFor();
+  await page.getByText("Import your ChatGPT, Claude or Obsidian history").waitFor();
   const drop = (on, type, data) =>
     page.evaluate(
       ([on, type, data]) => {
@@ -109,7 +109,7 @@ async function stopped({ page, rpc, dir, check, looks, shot }) {
   await page.keyboard.press("Control+i");
   await sheet(page).getByRole("button", { name: "Cancel import" }).click();
   await sheet(page).getByText("The import was stopped.").waitFor();
-  await sheet(page).getByText("What had been stored by then stays").waitFor();
+  await sheet(page).getByText("What was saved stays").waitFor();
   await until(() => sheet(page).getByRole("button", { name: "Done" }).evaluate((e) => e === document.activeElement), "the focus is on the next button");
   await looks("stopped");
   const kept = (await rpc("memory.stats")).memories - before;

@@ -106,7 +106,7 @@ async function chatgpt({ page, rpc, files, check, looks }) {
   await looks("import-choose");
   const field = sheet(page).getByLabel("File or folder on the computer that runs Helix");
   await field.fill("conversations.json");
-  await sheet(page).getByText("The path must be complete").waitFor();
+  await sheet(page).getByText("Enter a full path").waitFor();
   await field.fill(files.chat + ".missing");
   await page.keyboard.press("Enter");
   await sheet(page).getByText("Couldn't read it.").waitFor();
@@ -441,7 +441,7 @@ async function trash({ page, rpc, check, looks }) {
   await rpc("memory.delete", { ids: [key.id] });
   await rows(page, "Trash").getByRole("option", { name: /Holm/ }).click();
   await page.getByRole("button", { name: "Delete permanently…" }).click();
-  await sheet(page).getByText("It cannot be undone.").waitFor();
+  await sheet(page).getByText("This can't be undone.").waitFor();
   await looks("purge");
   await sheet(page).getByRole("button", { name: "Delete permanently" }).click();
   await toast(page, "for good").waitFor();

@@ -33,7 +33,7 @@ async function empty({ page, rpc, go, looks, check }) {
   const before = await rpc("schedules.list", {});
   check(before.schedules.every((s) => s.system), "a fresh installation has only system schedules");
   await go("schedules");
-  await page.getByText("Automate something.").waitFor();
+  await page.getByText("Automate something").waitFor();
   const names = await rows(page).getByRole("option").allInnerTexts();
   check(names.length === before.total, `only the ${before.total} system schedules are listed, and not ${names.length}`);
   check((await page.getByRole("searchbox").count()) === 0, "nothing to search in an empty list");
@@ -101,7 +101,7 @@ async function create({ page, rpc, check, looks }) {
   await sheet(page).getByText(/Only the latest, .*09:00, runs at once/).waitFor();
   await sheet(page).getByLabel("If the computer was asleep or Helix was closed").click();
   await page.getByRole("option", { name: /Skip missed runs/ }).click();
-  await sheet(page).getByText("Nothing is made up for").waitFor();
+  await sheet(page).getByText("No catch-up runs").waitFor();
   await sheet(page).getByRole("button", { name: "Limits, overlap and retries" }).click();
   await sheet(page).getByLabel("Time limit (minutes)").fill("x");
   await sheet(page).getByText("Enter a number.").waitFor();
@@ -242,7 +242,7 @@ async function list({ page, rpc, check, looks, go }) {
   await page.keyboard.press("Escape");
   await page.keyboard.press("/");
   await page.keyboard.type("nothing like it");
-  await page.getByText("No schedule fits.").waitFor();
+  await page.getByText("No matching schedules").waitFor();
   await page.getByRole("button", { name: "Clear filters" }).click();
   await rows(page).getByRole("option").nth(2).waitFor();
 }

@@ -91,7 +91,7 @@ export default async function ({ page, context, helix, rpc, go, looks, check }) 
   await fields.nth(0).fill("0000");
   await fields.nth(1).fill(groups[asked[1] - 1]);
   await code.getByRole("button", { name: "I have written it down" }).click();
-  await page.getByText("That is not what stands above.", { exact: false }).waitFor();
+  await page.getByText("The groups don't match.", { exact: false }).waitFor();
   await fields.nth(0).fill(groups[asked[0] - 1]);
   await looks("recovery");
   await code.getByRole("button", { name: "I have written it down" }).click();
@@ -115,7 +115,7 @@ export default async function ({ page, context, helix, rpc, go, looks, check }) 
   await visitor.goto(await helix.ticket());
   await visitor.getByRole("navigation", { name: "Screens" }).waitFor();
   await visitor.evaluate(() => (location.hash = "#/settings/gateway"));
-  await visitor.getByText("This page may look at the settings", { exact: false }).waitFor();
+  await visitor.getByText("Settings are read-only", { exact: false }).waitFor();
   check(await visitor.getByRole("button", { name: "New token" }).getAttribute("aria-disabled") === "true", "a visitor makes no token");
   await other.close();
 }

@@ -34,7 +34,7 @@ const result = (page) => inspector(page).getByRole("region", { name: "Result" })
 async function empty({ page, go, looks, check }) {
   await go("skills/wasm");
   await page.getByRole("heading", { name: "Skills", level: 1 }).waitFor();
-  await page.getByText("No WASM skills. Install a .wasm file.").waitFor();
+  await page.getByText("No WASM tools yet").waitFor();
   check((await page.getByRole("searchbox").count()) === 0, "nothing to search in an empty list");
   await looks("empty");
 }
@@ -191,12 +191,12 @@ async function second({ page, check, looks }, { greet }) {
     return d;
   }, data);
   await list(page).dispatchEvent("dragover", { dataTransfer: files });
-  await page.getByText("Drop the .wasm file to install it").waitFor();
+  await page.getByText("Drop a .wasm file to install it").waitFor();
   await list(page).dispatchEvent("drop", { dataTransfer: files });
   // Some megabytes are compiled before anything is shown.
   await sheet(page).getByText("Where it will run").waitFor();
-  await sheet(page).getByText("I built this module myself").click();
-  await sheet(page).getByText("It runs inside Helix").waitFor();
+  await sheet(page).getByText("I built this module").click();
+  await sheet(page).getByText("Runs inside Helix").waitFor();
   await sheet(page).getByRole("button", { name: "Install" }).click();
   await toast(page, "Installed greet").waitFor();
   await inspector(page).getByRole("tab", { name: "Run" }).click();
@@ -305,8 +305,8 @@ async function remove({ page, rpc, check }) {
   await list(page).getByRole("option", { name: /greet/ }).waitFor();
   check((await rpc("skills.list_wasm", {})).total === 2, "Undo brought it back");
   // By search and filter.
-  await page.getByRole("textbox", { name: "Search skills" }).or(page.getByRole("searchbox", { name: "Search skills" })).fill("nothing like it");
-  await page.getByText("No skill fits.").waitFor();
+  await page.getByRole("textbox", { name: "Search WASM tools" }).or(page.getByRole("searchbox", { name: "Search WASM tools" })).fill("nothing like it");
+  await page.getByText("No matching WASM tools").waitFor();
   await page.getByRole("button", { name: "Clear filters" }).click();
   await list(page).getByRole("option").nth(1).waitFor();
 }

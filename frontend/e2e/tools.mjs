@@ -110,7 +110,7 @@ async function walk({ page, go, rpc, check, looks, port }) {
 
   // A draft run asks, and is denied.
   await page.getByRole("tab", { name: /Test run/ }).click();
-  await page.getByText("This runs the text as it stands").waitFor();
+  await page.getByText("Runs the current code").waitFor();
   await page.getByLabel(/^name/).fill("Ada");
   // A click in the very moment in which the prompt appears answers nothing.
   await page.evaluate(() => {
@@ -178,7 +178,7 @@ async function walk({ page, go, rpc, check, looks, port }) {
   await page.getByText("This session").first().waitFor();
   await looks("permissions");
   await page.getByRole("tab", { name: "State" }).click();
-  await page.getByText("It remembers nothing").waitFor();
+  await page.getByText("No stored values").waitFor();
   await looks("state");
 
   // Rolling back makes a version and suspends nothing that was never granted to it.
@@ -238,7 +238,7 @@ async function importing({ page, helix, go, check, looks, rpc }) {
   await writeFile(file, JSON.stringify(bundle));
   await page.getByRole("button", { name: "Import", exact: true }).click();
   await sheet.locator("input[type=file]").setInputFiles(file);
-  await sheet.getByText("The signature does not fit.").waitFor();
+  await sheet.getByText("The signature doesn't match.").waitFor();
   await looks("import-invalid");
   await sheet.getByRole("button", { name: "Review as unsigned" }).click();
   await sheet.getByText("Not signed", { exact: true }).waitFor();
