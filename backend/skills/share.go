@@ -268,13 +268,6 @@ func readShare(raw json.RawMessage) (*shareFile, error) {
 	return f, nil
 }
 
-// The ways out of a taken name.
-const (
-	conflictRename  = "rename"
-	conflictVersion = "newVersion"
-	conflictSkip    = "skip"
-)
-
 // sameName returns the caller's skill of a name, or nil.
 func (s *Service) sameName(tx *storage.Tx, name string) (*row, error) {
 	it, err := s.kind.Named(tx, identity.UserID(tx.Context()), name, uuid.Nil)
