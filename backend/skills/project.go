@@ -26,7 +26,7 @@ type stepRow struct {
 	blob   string // SHA-256 of an output that is too large for its row
 }
 
-// result tells a step of a run as people and callers see it.
+// result builds the API view of a step of a run.
 func (c *created) result(res *machine.StepResult) StepResult {
 	name := res.Step.ToolName
 	if t, ok := c.Tools[res.Step.StepID]; ok {
@@ -106,8 +106,8 @@ func (r *live) underWay(key, step string) bool {
 // stepBytes is about what the row of a step takes beside its output.
 const stepBytes = 256
 
-// brief is what the row of a run says about its top-level steps.
-type brief struct {
+// stepSummary is a top-level step in the row of a run.
+type stepSummary struct {
 	StepID   string  `json:"stepId"`
 	Status   Status  `json:"status"`
 	Attempts int     `json:"attempts"`
@@ -116,13 +116,13 @@ type brief struct {
 
 // finish writes the end of a run: its row, its steps, and what its skill counts.
 func (s *Service) finish(tx *storage.Tx, r *runRow, steps []stepRow) error {
-	briefs := []brief{}
+	summaries := []stepSummary{}
 	for _, x := range steps {
 		if x.result.Iteration == "" && !strings.Contains(x.result.StepPath, "/") {
-			briefs = append(briefs, brief{x.result.StepID, x.result.Status, x.result.Attempts, x.result.ExecutionTimeMs})
+			summaries = append(summaries, stepSummary{x.result.StepID, x.result.Status, x.result.Attempts, x.result.ExecutionTimeMs})
 		}
 	}
-	text, err := json.Marshal(briefs)
+	text, err := json.Marshal(summaries)
 	if err != nil {
 		return err
 	}

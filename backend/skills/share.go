@@ -2,10 +2,6 @@ package skills
 
 import (
 	"context"
-	"crypto/ed25519"
-	"crypto/sha256"
-	"encoding/base64"
-	"encoding/hex"
 	"encoding/json"
 	"regexp"
 	"slices"
@@ -16,64 +12,30 @@ import (
 	"helix/backend/callable"
 	"helix/backend/fault"
 	"helix/backend/identity"
-	"helix/backend/jcs"
 	"helix/backend/lifecycle"
 	"helix/backend/skills/definition"
 	"helix/backend/storage"
 )
 
-// The format of share files, *.helixskill.json.
 const (
-	shareFormat  = "helix-skill"
-	shareVersion = 1
 	shareSuffix  = ".helixskill.json"
 	maxShareFile = 8 << 20
 	maxShareTool = 100
 )
 
+// shareFormat is the form of share files, *.helixskill.json.
+var shareFormat = lifecycle.Container{Format: "helix-skill", Version: 1, MaxBytes: maxShareFile, Sealed: true}
+
 // shareFile is a skill that travels. It holds no ids of users or tools, no grants, no secrets
-// and no history. Its text is canonical JSON (RFC 8785); SHA256 is over the text without
-// sha256 and signature, and the signature over that sum.
+// and no history.
 type shareFile struct {
 	Format        string            `json:"format"`
 	FormatVersion int               `json:"formatVersion"`
 	Skill         json.RawMessage   `json:"skill"`
 	Dependencies  []Dependency      `json:"dependencies"`
 	Tools         []json.RawMessage `json:"tools,omitempty"`
-	SHA256        string            `json:"sha256,omitempty"`
-	Signature     *shareSignature   `json:"signature,omitempty"`
+	lifecycle.Seal
 }
-
-// shareSignature is Ed25519 by the key of the device that exported.
-type shareSignature struct {
-	DeviceKey string `json:"deviceKey"` // base64 of 32 bytes
-	Sig       string `json:"sig"`       // base64
-}
-
-// sum is the hash that a file must name.
-func (f shareFile) sum() (string, error) {
-	f.SHA256, f.Signature = "", nil
-	text, err := f.text()
-	if err != nil {
-		return "", err
-	}
-	h := sha256.Sum256(text)
-	return hex.EncodeToString(h[:]), nil
-}
-
-func (f shareFile) text() (json.RawMessage, error) {
-	if f.Dependencies == nil {
-		f.Dependencies = []Dependency{}
-	}
-	raw, err := json.Marshal(f)
-	if err != nil {
-		return nil, err
-	}
-	return jcs.Canonicalize(raw)
-}
-
-// signedSum is the text under a signature.
-func signedSum(sum string) []byte { return []byte("helix-skill/1\x00" + sum) }
 
 // Export makes the share file of a skill of the caller, signed with this device's key unless
 // that is locked. Tools are named, not identified: an id means nothing elsewhere.
@@ -84,7 +46,7 @@ func (s *Service) Export(ctx context.Context, p ExportParams) (ExportResult, err
 		return ExportResult{}, err
 	}
 	c := s.catalog(ctx)
-	f := &shareFile{Format: shareFormat, FormatVersion: shareVersion}
+	f := &shareFile{Format: shareFormat.Format, FormatVersion: shareFormat.Version, Dependencies: []Dependency{}}
 	sk := r.skill()
 	sk.SkillID, sk.IsEnabled, sk.Visibility = "", nil, ""
 	if sk.Body, err = portable(&sk.Body, c); err != nil {
@@ -113,27 +75,8 @@ func (s *Service) Export(ctx context.Context, p ExportParams) (ExportResult, err
 			return ExportResult{}, err
 		}
 	}
-	if f.SHA256, err = f.sum(); err != nil {
-		return ExportResult{}, err
-	}
-	if f.Signature, err = s.signSum(f.SHA256); err != nil {
-		return ExportResult{}, err
-	}
-	text, err := f.text()
+	text, err := shareFormat.Write(s.db, f, func(seal lifecycle.Seal) { f.Seal = seal })
 	return ExportResult{File: text, Filename: filename(r.name)}, err
-}
-
-func (s *Service) signSum(sum string) (*shareSignature, error) {
-	raw, err := s.db.Sign(signedSum(sum))
-	if fault.Is(err, fault.Unavailable) {
-		return nil, nil // the key is locked: the skill travels unsigned
-	}
-	if err != nil {
-		return nil, err
-	}
-	return &shareSignature{
-		DeviceKey: lifecycle.KeyText(s.db.Device().PublicKey), Sig: base64.StdEncoding.EncodeToString(raw),
-	}, nil
 }
 
 var notInNames = regexp.MustCompile(`[^\p{L}\p{N}._-]+`)
@@ -215,13 +158,9 @@ func dependencies(b *definition.Body, c definition.Catalog) ([]dependency, error
 // signer returns who signed a file: "unsigned", or the fingerprint of the key, and whether the
 // user trusts it. A signature that does not fit is Invalid.
 func (s *Service) signer(ctx context.Context, f *shareFile) (who string, trusted bool, err error) {
-	if f.Signature == nil {
-		return "unsigned", false, nil
-	}
-	key, kerr := base64.StdEncoding.DecodeString(f.Signature.DeviceKey)
-	sig, serr := base64.StdEncoding.DecodeString(f.Signature.Sig)
-	if kerr != nil || serr != nil || len(key) != ed25519.PublicKeySize || !ed25519.Verify(key, signedSum(f.SHA256), sig) {
-		return "", false, fault.Invalidf("The signature of the file is not valid: the file was changed, or someone else signed it. Nothing was imported.")
+	key, err := shareFormat.Signer(f.Seal)
+	if err != nil || key == nil {
+		return "unsigned", false, err
 	}
 	err = s.db.Read(ctx, func(tx *storage.Tx) error {
 		_, trusted, err = lifecycle.KnownKey(tx, s.db, identity.UserID(ctx), key)
@@ -232,48 +171,19 @@ func (s *Service) signer(ctx context.Context, f *shareFile) (who string, trusted
 
 // readShare reads a share file and refuses one that is not whole.
 func readShare(raw json.RawMessage) (*shareFile, error) {
-	if len(raw) > maxShareFile {
-		return nil, fault.Limitf("The file has %d bytes; %d are allowed.", len(raw), maxShareFile)
-	}
-	text, err := jcs.Canonicalize(raw) // also refuses members that are there twice
+	text, headed, err := shareFormat.Read(raw)
 	if err != nil {
-		return nil, fault.Invalidf("The file is not a valid share file.").WithCause(err)
+		return nil, err
 	}
 	f := &shareFile{}
-	if err := json.Unmarshal(text, f); err != nil || f.Format != shareFormat {
+	if err := json.Unmarshal(text, f); err != nil || !headed {
 		return nil, fault.Invalidf("This file is not a Helix skill.")
-	}
-	if f.FormatVersion != shareVersion {
-		return nil, fault.Invalidf("The file has format version %d; this version of Helix reads %d. A newer Helix may read it.", f.FormatVersion, shareVersion)
-	}
-	var whole map[string]json.RawMessage
-	if err := json.Unmarshal(text, &whole); err != nil {
-		return nil, err
-	}
-	delete(whole, "sha256")
-	delete(whole, "signature")
-	plain, err := json.Marshal(whole)
-	if err != nil {
-		return nil, err
-	}
-	if plain, err = jcs.Canonicalize(plain); err != nil {
-		return nil, err
-	}
-	if h := sha256.Sum256(plain); f.SHA256 != hex.EncodeToString(h[:]) {
-		return nil, fault.Invalidf("The file was changed or damaged: its checksum does not match. Nothing was imported.")
 	}
 	if len(f.Tools) > maxShareTool {
 		return nil, fault.Limitf("The file has %d tools; %d are allowed.", len(f.Tools), maxShareTool)
 	}
 	return f, nil
 }
-
-// The ways out of a taken name.
-const (
-	conflictRename  = "rename"
-	conflictVersion = "newVersion"
-	conflictSkip    = "skip"
-)
 
 // sameName returns the caller's skill of a name, or nil.
 func (s *Service) sameName(tx *storage.Tx, name string) (*row, error) {

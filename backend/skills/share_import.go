@@ -8,6 +8,7 @@ import (
 	"helix/backend/callable"
 	"helix/backend/fault"
 	"helix/backend/identity"
+	"helix/backend/lifecycle"
 	"helix/backend/skills/definition"
 	"helix/backend/storage"
 )
@@ -17,11 +18,8 @@ import (
 // draft; a file whose sum or signature does not fit is refused.
 func (s *Service) Import(ctx context.Context, p ImportParams) (ImportResult, error) {
 	out := ImportResult{Errors: []definition.Problem{}, Warnings: []string{}, Missing: []Dependency{}}
-	switch p.OnConflict {
-	case "":
-		p.OnConflict = conflictRename
-	case conflictRename, conflictVersion, conflictSkip:
-	default:
+	choice, ok := conflictChoices[p.OnConflict]
+	if !ok {
 		return out, fault.Invalidf("onConflict is %q; it must be rename, newVersion or skip.", p.OnConflict)
 	}
 	f, err := readShare(p.File)
@@ -41,25 +39,25 @@ func (s *Service) Import(ctx context.Context, p ImportParams) (ImportResult, err
 	if err != nil {
 		return out, err
 	}
-	var plan importPlan
-	err = s.db.Read(ctx, func(tx *storage.Tx) (err error) { plan, err = s.planImport(tx, sk.Name, p.OnConflict); return err })
+	var place lifecycle.Place
+	err = s.db.Read(ctx, func(tx *storage.Tx) (err error) { place, err = s.place(tx, sk.Name, choice); return err })
 	if err != nil {
 		return out, err
 	}
-	if plan.action == "skipped" {
-		out.Name, out.Action = plan.name, plan.action
-		out.Warnings = append(out.Warnings, fmt.Sprintf("A skill named %q already exists; the file was skipped.", plan.name))
+	out.Name, out.Action = place.Name, importActions[place.Action]
+	if place.Action == lifecycle.Leave {
+		out.Warnings = append(out.Warnings, fmt.Sprintf("A skill named %q already exists; the file was skipped.", place.Name))
 		out.Rights = RightsPreview{Steps: []StepRights{}, Union: []string{}, Verdict: verdictReady}
 		return out, nil
 	}
-	expected, err := s.bringTools(ctx, f, sk, !p.DryRun, &out)
+	expected, err := s.importTools(ctx, f, sk, !p.DryRun, &out)
 	if err != nil {
 		return out, err
 	}
 	c := &withExpected{Catalog: s.catalog(ctx), expected: expected}
 	sk.SkillID = ""
-	if plan.old != nil {
-		sk.SkillID = plan.old.id.String() // so that a skill which calls itself is found
+	if place.Action == lifecycle.Update {
+		sk.SkillID = place.Old.ID.String() // so that a skill which calls itself is found
 	}
 	text, err := sk.Text()
 	if err != nil {
@@ -83,10 +81,9 @@ func (s *Service) Import(ctx context.Context, p ImportParams) (ImportResult, err
 		return out, err
 	}
 	if p.DryRun {
-		out.Name, out.Action = plan.name, plan.action
 		return out, nil
 	}
-	err = s.db.Write(ctx, func(tx *storage.Tx) error { return s.bring(tx, r.Skill, p.OnConflict, &out) })
+	err = s.db.Write(ctx, func(tx *storage.Tx) error { return s.importSkill(tx, r.Skill, choice, &out) })
 	return out, err
 }
 
@@ -115,48 +112,40 @@ func (s *Service) readShared(ctx context.Context, f *shareFile, out *ImportResul
 	return sk, nil
 }
 
-// importPlan is what an import does with a name.
-type importPlan struct {
-	name   string
-	action string // created, version or skipped
-	old    *row   // version: the skill that gets it
+// conflictChoices are the values of onConflict on the wire.
+var conflictChoices = map[string]lifecycle.OnConflict{
+	"": lifecycle.Rename, "rename": lifecycle.Rename, "newVersion": lifecycle.Replace, "skip": lifecycle.Skip,
 }
 
-// planImport decides what an import of a skill with this name does.
-func (s *Service) planImport(tx *storage.Tx, name, onConflict string) (importPlan, error) {
-	old, err := s.sameName(tx, name)
-	if err != nil || old == nil {
-		return importPlan{name: name, action: "created"}, err
-	}
-	switch onConflict {
-	case conflictVersion:
-		return importPlan{name: old.name, action: "version", old: old}, nil
-	case conflictSkip:
-		return importPlan{name: old.name, action: "skipped"}, nil
-	}
-	name, err = s.kind.FreeName(tx, old.user, name, nil)
-	return importPlan{name: name, action: "created"}, err
+// importActions are the values of action on the wire.
+var importActions = map[lifecycle.Action]string{lifecycle.Create: "created", lifecycle.Update: "version", lifecycle.Leave: "skipped"}
+
+func (s *Service) place(tx *storage.Tx, name string, choice lifecycle.OnConflict) (lifecycle.Place, error) {
+	return s.kind.Place(tx, identity.UserID(tx.Context()), name, choice, nil)
 }
 
-// bring writes what was read.
-func (s *Service) bring(tx *storage.Tx, sk *definition.Skill, onConflict string, out *ImportResult) error {
-	plan, err := s.planImport(tx, sk.Name, onConflict)
+// importSkill stores a skill that has been checked.
+func (s *Service) importSkill(tx *storage.Tx, sk *definition.Skill, choice lifecycle.OnConflict, out *ImportResult) error {
+	place, err := s.place(tx, sk.Name, choice)
 	if err != nil {
 		return err
 	}
-	out.Name, out.Action = plan.name, plan.action
-	switch plan.action {
-	case "skipped":
+	out.Name, out.Action = place.Name, importActions[place.Action]
+	switch place.Action {
+	case lifecycle.Leave:
 		return nil
-	case "created":
+	case lifecycle.Create:
 		n := &row{
-			id: storage.NewID(), user: identity.UserID(tx.Context()), name: plan.name, description: sk.Description, version: sk.Version, tags: sk.Tags,
+			id: storage.NewID(), user: identity.UserID(tx.Context()), name: place.Name, description: sk.Description, version: sk.Version, tags: sk.Tags,
 			icon: sk.Icon, body: &sk.Body,
 		}
 		out.SkillID = &n.id
 		return s.addTx(tx, n, "", "import")
 	}
-	old := plan.old
+	old, err := ownSkill(tx, place.Old.ID)
+	if err != nil {
+		return err
+	}
 	out.SkillID = &old.id
 	hash, err := sk.Hash()
 	if err != nil {
@@ -177,10 +166,10 @@ func (s *Service) bring(tx *storage.Tx, sk *definition.Skill, onConflict string,
 	return s.kind.Record(tx, old.item(), "imported", map[string]any{"name": old.name, "version": old.version, "definitionHash": old.hash, "signer": out.Signer})
 }
 
-// bringTools adds the tools of a file, or only says what would become of them, and makes the
+// importTools adds the tools of a file, or only says what would become of them, and makes the
 // steps call them by the names that they have here. It returns the names that are not here
 // yet because nothing was added.
-func (s *Service) bringTools(ctx context.Context, f *shareFile, sk *definition.Skill, commit bool, out *ImportResult) (map[string]bool, error) {
+func (s *Service) importTools(ctx context.Context, f *shareFile, sk *definition.Skill, commit bool, out *ImportResult) (map[string]bool, error) {
 	if len(f.Tools) == 0 {
 		return nil, nil
 	}

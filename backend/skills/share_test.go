@@ -118,7 +118,7 @@ func TestExportImport(t *testing.T) {
 		var f struct {
 			Dependencies []Dependency
 			Tools        []json.RawMessage
-			Signature    *shareSignature
+			Signature    *lifecycle.SealSignature
 		}
 		if err := json.Unmarshal(r.File, &f); err != nil || f.Signature == nil {
 			t.Fatalf("%v %s", err, r.File)

@@ -76,6 +76,9 @@ const (
 	maxBundleDepth = 48
 )
 
+// bundleContainer is the form of bundles. Each tool has its own signature, so the file has none.
+var bundleContainer = lifecycle.Container{Format: bundleFormat, Version: bundleVersion, MaxBytes: maxBundle, MaxDepth: maxBundleDepth}
+
 // Export writes tools as a bundle. Each carries its own signature; one without gets this
 // device's, unless sign is false or the key is locked.
 func (s *Service) Export(ctx context.Context, p ExportParams) (ExportResult, error) {

@@ -7,10 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"time"
 
 	"helix/backend/fault"
-	"helix/backend/jcs"
 	"helix/backend/lifecycle"
 )
 
@@ -40,42 +38,28 @@ type candidate struct {
 
 // readBundle checks a bundle, or one tool in the older form, as a whole.
 func (k checker) readBundle(ctx context.Context, raw []byte) ([]candidate, error) {
-	if len(raw) > maxBundle {
-		return nil, bundleError(-1, "", "The bundle has %d bytes; at most %d are allowed.", len(raw), maxBundle)
-	}
-	if _, err := jcs.Decode(raw, maxBundleDepth, 0); err != nil {
-		return nil, bundleError(-1, "", "The bundle cannot be read: %s.", err)
-	}
-	var probe struct {
-		Format string `json:"format"`
-		Name   string `json:"name"`
-		Code   string `json:"code"`
-	}
-	if err := json.Unmarshal(raw, &probe); err != nil {
-		return nil, bundleError(-1, "", "This file is neither a tool bundle nor a tool.")
+	raw, headed, err := bundleContainer.Read(raw)
+	if err != nil {
+		field := ""
+		if e := (*lifecycle.ContainerError)(nil); errors.As(err, &e) {
+			field = e.Field
+		}
+		return nil, bundleError(-1, field, "%s", fault.As(err).Message)
 	}
 	var tools []BundleTool
 	var notes [][]string
-	switch {
-	case probe.Format == bundleFormat:
+	if headed {
 		var b Bundle
 		if err := json.Unmarshal(raw, &b); err != nil {
 			return nil, bundleError(-1, fieldOf(err), "The bundle cannot be read: a field has the wrong type.")
 		}
-		if b.FormatVersion != bundleVersion {
-			return nil, bundleError(-1, "formatVersion", "The bundle has format version %d; this Helix reads version %d.", b.FormatVersion, bundleVersion)
-		}
 		tools = b.Tools
-	case probe.Format != "":
-		return nil, bundleError(-1, "format", "%q is not a tool bundle.", shorten(probe.Format, 40))
-	case probe.Name != "" && probe.Code != "":
+	} else {
 		t, note, err := readLegacy(raw)
 		if err != nil {
 			return nil, err
 		}
 		tools, notes = []BundleTool{t}, [][]string{note}
-	default:
-		return nil, bundleError(-1, "", "This file is neither a tool bundle nor a tool.")
 	}
 	if len(tools) == 0 || len(tools) > maxBundleTools {
 		return nil, bundleError(-1, "tools", "The bundle has %d tools; it must have 1 to %d.", len(tools), maxBundleTools)
@@ -222,12 +206,15 @@ type legacyTool struct {
 	SignedAtOld     string            `json:"signed_at"`
 }
 
-// readLegacy reads one tool of the older form. isEnabled and enabled are read by nobody: an
+// readLegacy reads one tool of the older form. isEnabled and enabled are ignored: an
 // imported tool is disabled.
 func readLegacy(raw []byte) (BundleTool, []string, error) {
 	var l legacyTool
 	if err := json.Unmarshal(raw, &l); err != nil {
 		return BundleTool{}, nil, bundleError(0, fieldOf(err), "A field has the wrong type.")
+	}
+	if l.Name == "" || l.Code == "" {
+		return BundleTool{}, nil, bundleError(-1, "", "This file is neither a tool bundle nor a tool.")
 	}
 	first := func(list ...string) string {
 		for _, s := range list {
@@ -279,6 +266,3 @@ func readLegacy(raw []byte) (BundleTool, []string, error) {
 	}
 	return t, notes, nil
 }
-
-// reviewTime is how long a dry run can be committed.
-const reviewTime = time.Hour

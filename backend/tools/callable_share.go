@@ -11,10 +11,8 @@ import (
 
 	"helix/backend/callable"
 	"helix/backend/fault"
+	"helix/backend/storage"
 )
-
-// bundled is how many tools travel in one bundle.
-const bundled = 100
 
 // Export implements callable.Portable. The tools carry the signatures that they have;
 // the share file itself is what this device signs.
@@ -44,64 +42,52 @@ func (r *toolProvider) Export(ctx context.Context, ids []string) ([]json.RawMess
 }
 
 // Import implements callable.Portable.
-func (r *toolProvider) Import(ctx context.Context, list []json.RawMessage, commit bool) ([]callable.Imported, error) {
-	if len(list) == 0 {
-		return []callable.Imported{}, nil
-	}
-	items, err := r.review(ctx, list)
-	if err != nil {
-		return nil, err
-	}
-	out := make([]callable.Imported, len(list))
-	var fresh []json.RawMessage
-	var places []int
-	for i, it := range items {
-		out[i] = callable.Imported{Name: it.Name, As: it.Name, Warnings: it.Warnings}
-		if it.Action == "blocked" {
-			return nil, fault.Invalidf("The signature of the tool %q does not match it.", it.Name)
-		}
-		mine, err := r.Find(ctx, "", it.Name)
-		if err != nil {
-			return nil, err
-		}
-		if len(mine) == 1 && mine[0].Blocked != callable.ReasonForeign && mine[0].Hash == it.DefinitionHash {
-			continue // it is here already
-		}
-		out[i].New, fresh, places = true, append(fresh, list[i]), append(places, i)
-		if it.NewName != "" {
-			out[i].As = it.NewName
-		}
-	}
-	if len(fresh) == 0 || !commit {
+func (r *toolProvider) Import(ctx context.Context, raw []json.RawMessage, commit bool) ([]callable.Imported, error) {
+	out := make([]callable.Imported, len(raw))
+	if len(raw) == 0 {
 		return out, nil
 	}
-	if _, err := r.review(ctx, fresh); err != nil { // an import adds exactly what was reviewed
-		return nil, err
+	if len(raw) > maxBundleTools {
+		return nil, fault.Limitf("A share file holds at most %d tools.", maxBundleTools)
 	}
-	dry := false
-	done, err := r.s.Import(ctx, ImportParams{Bundle: bundleOf(fresh), DryRun: &dry, OnConflict: Rename})
+	list, err := r.s.checker().readBundle(ctx, bundleOf(raw))
 	if err != nil {
 		return nil, err
 	}
-	for n, t := range done.Tools {
-		out[places[n]].As = t.Name
+	run := r.s.db.Read
+	if commit {
+		run = r.s.db.Write
+	}
+	err = run(ctx, func(tx *storage.Tx) error {
+		plans, err := r.s.plans(tx, list, Rename)
+		if err != nil {
+			return err
+		}
+		for i, p := range plans {
+			if p.item.Action == actionBlocked {
+				return fault.Invalidf("The signature of the tool %q does not match it.", p.item.Name)
+			}
+			out[i] = callable.Imported{Name: p.item.Name, As: p.Name, New: !p.same, Warnings: p.item.Warnings}
+			if p.same {
+				out[i].As = p.item.Name
+			} else if commit {
+				if _, err := r.s.importOne(tx, &list[i], p, OriginImport); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
 	}
 	return out, nil
 }
 
-func (r *toolProvider) review(ctx context.Context, list []json.RawMessage) ([]ImportItem, error) {
-	if len(list) > bundled {
-		return nil, fault.Limitf("A share file holds at most %d tools.", bundled)
-	}
-	dry := true
-	res, err := r.s.Import(ctx, ImportParams{Bundle: bundleOf(list), DryRun: &dry, OnConflict: Rename})
-	return res.Items, err
-}
-
 func bundleOf(list []json.RawMessage) json.RawMessage {
-	b, err := json.Marshal(map[string]any{"format": "helix-tools", "formatVersion": 1, "exportedAt": time.Time{}, "tools": list})
+	b, err := json.Marshal(map[string]any{"format": bundleFormat, "formatVersion": bundleVersion, "exportedAt": time.Time{}, "tools": list})
 	if err != nil {
-		return json.RawMessage("{}") // a value of the file is no JSON: the reader says so
+		return json.RawMessage("{}") // a value is not JSON: the reader rejects the empty object
 	}
 	return b
 }

@@ -32,7 +32,7 @@ type ImportParams struct {
 // OnConflict says what to do with a tool whose name is taken.
 type OnConflict string
 
-// The ways out of a taken name.
+// What to do when the name is taken.
 const (
 	Rename  OnConflict = "rename"
 	Replace OnConflict = "replace"
@@ -66,7 +66,7 @@ type ImportResult struct {
 
 // Import reviews or adds the tools of a bundle, an address or a share. It is all or nothing.
 func (s *Service) Import(ctx context.Context, p ImportParams) (ImportResult, error) {
-	if err := checkEnum("way out of a taken name", p.OnConflict); err != nil {
+	if err := checkEnum("choice for a taken name", p.OnConflict); err != nil {
 		return ImportResult{}, err
 	}
 	if p.OnConflict == "" {
@@ -131,10 +131,15 @@ func (s *Service) download(ctx context.Context, address string) ([]byte, error) 
 	return r.Body, nil
 }
 
-// plan is what would happen to one candidate.
+// actionBlocked marks a tool whose signature does not match it.
+const actionBlocked = "blocked"
+
+// plan is the review of one candidate and where an import puts it.
 type plan struct {
+	lifecycle.Place
 	item ImportItem
-	old  *Tool // replace: the tool that is here
+	old  *Tool // of the user, with this name
+	same bool  // old has this definition
 }
 
 // plans decides for each candidate what an import would do, without doing it.
@@ -165,28 +170,25 @@ func (s *Service) plans(tx *storage.Tx, list []candidate, on OnConflict) ([]plan
 			it.Warnings = append(it.Warnings, "You know an author named \""+c.tool.Author+"\" with another key. This may be someone else.")
 		}
 		p := plan{}
-		old, err := s.kind.Named(tx, user, it.Name, uuid.Nil)
-		if err != nil {
+		if p.Place, err = s.kind.Place(tx, user, it.Name, lifecycle.OnConflict(on), taken); err != nil {
 			return nil, err
 		}
-		if old != nil {
-			it.Action = string(on)
-			switch on {
-			case Rename:
-				if it.NewName, err = s.kind.FreeName(tx, user, it.Name, taken); err != nil {
-					return nil, err
-				}
-				taken[strings.ToLower(it.NewName)] = true
-			case Replace:
-				if p.old, err = ownTool(tx, old.ID); err != nil {
-					return nil, err
-				}
-				d := compare(p.old.definition(), c.examined.def, p.old.Version, c.tool.Version)
-				it.Diff = &d
+		if p.Old != nil {
+			if p.old, err = ownTool(tx, p.Old.ID); err != nil {
+				return nil, err
 			}
+			p.same = p.old.hash == c.examined.hash
+			it.Action = string(on)
+		}
+		switch {
+		case p.Name != it.Name && p.Action == lifecycle.Create:
+			it.NewName = p.Name
+		case p.Action == lifecycle.Update:
+			d := compare(p.old.definition(), c.examined.def, p.old.Version, c.tool.Version)
+			it.Diff = &d
 		}
 		if it.Signature.State == lifecycle.SignatureInvalid {
-			it.Action = "blocked"
+			it.Action = actionBlocked
 		}
 		p.item = it
 		out = append(out, p)
@@ -249,13 +251,13 @@ func (s *Service) commit(ctx context.Context, list []candidate, source string, o
 			return err
 		}
 		for i, p := range ps {
-			if p.item.Action == "blocked" {
+			if p.item.Action == actionBlocked {
 				return bundleError(i, "signature", "The signature does not match the tool. To import it as unsigned, remove the signature from the file first.")
 			}
 		}
 		for i, p := range ps {
 			out.Items = append(out.Items, p.item)
-			if p.item.Action == string(Skip) {
+			if p.Action == lifecycle.Leave {
 				continue
 			}
 			t, err := s.importOne(tx, &list[i], p, origin)
@@ -283,15 +285,12 @@ func (s *Service) importOne(tx *storage.Tx, c *candidate, p plan, origin Origin)
 			return nil, err
 		}
 	}
-	if p.old != nil {
+	if p.Action == lifecycle.Update {
 		return s.replace(tx, c, p.old, origin)
 	}
 	t := &Tool{
-		ID: storage.NewID(), owner: user, Mine: true, Name: c.tool.Definition.Name, Version: c.tool.Version, Author: c.tool.Author, Icon: c.tool.Icon,
+		ID: storage.NewID(), owner: user, Mine: true, Name: p.Name, Version: c.tool.Version, Author: c.tool.Author, Icon: c.tool.Icon,
 		Tags: c.tool.Tags, Samples: c.tool.Samples, Origin: origin, Visibility: Private, sig: c.tool.Signature,
-	}
-	if p.item.NewName != "" {
-		t.Name = p.item.NewName
 	}
 	t.setDefinition(c.examined.def)
 	t.hash, t.DefinitionHash = c.examined.hash, hashText(c.examined.hash)

@@ -6,6 +6,9 @@ import (
 	"github.com/google/uuid"
 )
 
+// reviewTime is how long a dry run can be committed.
+const reviewTime = time.Hour
+
 // reviewKey names a source that a user has reviewed.
 type reviewKey struct {
 	user   uuid.UUID

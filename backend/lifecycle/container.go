@@ -1,0 +1,157 @@
+package lifecycle
+
+import (
+	"crypto/ed25519"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+
+	"helix/backend/fault"
+	"helix/backend/jcs"
+	"helix/backend/storage"
+)
+
+// Container describes the JSON files in which definitions of one kind travel. Every file has
+// the members format and formatVersion. A sealed file is canonical JSON (RFC 8785) with the
+// members sha256, over the text without sha256 and signature, and optionally signature.
+type Container struct {
+	Format   string
+	Version  int
+	MaxBytes int
+	MaxDepth int // of arrays and objects; ignored for sealed files, which have the bound of package jcs
+	Sealed   bool
+}
+
+// ContainerError is a file that cannot be read; Field is the member that is wrong, or "".
+type ContainerError struct {
+	Field string
+	Err   error // a *fault.Error
+}
+
+func (e *ContainerError) Error() string { return e.Err.Error() }
+
+func (e *ContainerError) Unwrap() error { return e.Err }
+
+// Seal is the integrity of a sealed file.
+type Seal struct {
+	SHA256    string         `json:"sha256,omitempty"`
+	Signature *SealSignature `json:"signature,omitempty"`
+}
+
+// SealSignature is Ed25519 over the sum of a file, by the key of the device that exported it.
+type SealSignature struct {
+	DeviceKey string `json:"deviceKey"` // base64 of 32 bytes
+	Sig       string `json:"sig"`       // base64
+}
+
+// Read checks what files of all kinds have in common and returns the text to decode. The text
+// of a sealed file is canonical and has the sum that it names. headed is false for JSON
+// without a format, such as the files of older programs; the caller decides about those.
+func (c Container) Read(raw []byte) (text []byte, headed bool, err error) {
+	if len(raw) > c.MaxBytes {
+		return nil, false, &ContainerError{"", fault.Limitf("The file has %d bytes; at most %d are allowed.", len(raw), c.MaxBytes)}
+	}
+	text = raw
+	if c.Sealed {
+		text, err = jcs.Canonicalize(raw)
+	} else {
+		_, err = jcs.Decode(raw, c.MaxDepth, 0)
+	}
+	if err != nil { // also a member that is given twice
+		return nil, false, &ContainerError{"", fault.Invalidf("The file cannot be read: %s.", err).WithCause(err)}
+	}
+	var h struct {
+		Format        string `json:"format"`
+		FormatVersion int    `json:"formatVersion"`
+	}
+	err = json.Unmarshal(text, &h)
+	switch {
+	case err != nil:
+		return nil, false, &ContainerError{"", fault.Invalidf("The file cannot be read: it is not a %s file.", c.Format).WithCause(err)}
+	case h.Format == "":
+		return text, false, nil
+	case h.Format != c.Format:
+		return nil, false, &ContainerError{"format", fault.Invalidf("%q is not the format %s.", Cut(h.Format, 40), c.Format)}
+	case h.FormatVersion != c.Version:
+		return nil, false, &ContainerError{"formatVersion", fault.Invalidf("The file has format version %d; this version of Helix reads %d. A newer Helix may read it.", h.FormatVersion, c.Version)}
+	case !c.Sealed:
+		return text, true, nil
+	}
+	var seal struct {
+		SHA256 string `json:"sha256"`
+	}
+	if err := json.Unmarshal(text, &seal); err != nil {
+		return nil, false, &ContainerError{"sha256", fault.Invalidf("The file cannot be read: its sum is not a text.").WithCause(err)}
+	}
+	sum, err := sealSum(text)
+	if err != nil {
+		return nil, false, &ContainerError{"", err}
+	}
+	if seal.SHA256 != sum {
+		return nil, false, &ContainerError{"sha256", fault.Invalidf("The file was changed or damaged: its checksum does not match. Nothing was imported.")}
+	}
+	return text, true, nil
+}
+
+// sealSum is the sum of a file: unknown members count, so that nothing can be added to it.
+func sealSum(text []byte) (string, error) {
+	var members map[string]json.RawMessage
+	if err := json.Unmarshal(text, &members); err != nil {
+		return "", err
+	}
+	delete(members, "sha256")
+	delete(members, "signature")
+	plain, err := json.Marshal(members)
+	if err != nil {
+		return "", err
+	}
+	if plain, err = jcs.Canonicalize(plain); err != nil {
+		return "", err
+	}
+	h := sha256.Sum256(plain)
+	return hex.EncodeToString(h[:]), nil
+}
+
+// signed is the text under the signature of a file with this sum.
+func (c Container) signed(sum string) []byte {
+	return fmt.Appendf(nil, "%s/%d\x00%s", c.Format, c.Version, sum)
+}
+
+// Write returns a file as it travels. set stores the seal in the file; the signature is left
+// out while the key of the device is locked.
+func (c Container) Write(db *storage.DB, file any, set func(Seal)) (json.RawMessage, error) {
+	raw, err := json.Marshal(file)
+	if err != nil {
+		return nil, err
+	}
+	var seal Seal
+	if seal.SHA256, err = sealSum(raw); err != nil {
+		return nil, err
+	}
+	sig, err := db.Sign(c.signed(seal.SHA256))
+	if err == nil {
+		seal.Signature = &SealSignature{KeyText(db.Device().PublicKey), base64.StdEncoding.EncodeToString(sig)}
+	} else if !fault.Is(err, fault.Unavailable) {
+		return nil, err
+	}
+	set(seal)
+	if raw, err = json.Marshal(file); err != nil {
+		return nil, err
+	}
+	return jcs.Canonicalize(raw)
+}
+
+// Signer returns the key that signed a file; nil for an unsigned one.
+func (c Container) Signer(s Seal) (ed25519.PublicKey, error) {
+	if s.Signature == nil {
+		return nil, nil
+	}
+	key, kerr := base64.StdEncoding.DecodeString(s.Signature.DeviceKey)
+	sig, serr := base64.StdEncoding.DecodeString(s.Signature.Sig)
+	if kerr != nil || serr != nil || len(key) != ed25519.PublicKeySize || !ed25519.Verify(key, c.signed(s.SHA256), sig) {
+		return nil, fault.Invalidf("The signature does not match the file: the file was changed, or signed with another key. Nothing was imported.")
+	}
+	return key, nil
+}
