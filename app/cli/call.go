@@ -85,7 +85,7 @@ func (c *command) idOf(n names, ref string) (string, error) {
 		var total int
 		var rows []struct{ ID, SkillID, Name string }
 		if err := errors.Join(json.Unmarshal(page["total"], &total), json.Unmarshal(page[n.list], &rows)); err != nil {
-			return "", fault.Internalf(err, "The backend's answer to %s was not understood.", n.method)
+			return "", fault.Internalf(err, "Couldn't read the answer to %s.", n.method)
 		}
 		for _, r := range rows {
 			if strings.EqualFold(r.Name, ref) {
@@ -93,7 +93,7 @@ func (c *command) idOf(n names, ref string) (string, error) {
 			}
 		}
 		if offset += len(rows); len(rows) == 0 || offset >= total {
-			return "", fault.NotFoundf("No %s is called %q.", n.noun, ref)
+			return "", fault.NotFoundf("No %s is named %q.", n.noun, ref)
 		}
 	}
 }

@@ -16,13 +16,13 @@ import (
 )
 
 type skillRunCmd struct {
-	Skill   string `arg:"" help:"Id, name, or a file with a skill that is not saved."`
+	Skill   string `arg:"" help:"Id, name, or a skill file."`
 	Input   string `help:"JSON, @file or -." placeholder:"JSON"`
 	Version string `help:"Run this version of a saved skill." placeholder:"V"`
-	Async   bool   `help:"Print the run's id and leave it running."`
-	DryRun  bool   `help:"Rehearse it: nothing outside is called or changed."`
-	From    string `help:"With --dry-run: answer with what this run recorded." placeholder:"EXEC"`
-	Mocks   string `help:"With --dry-run: answers by step path, as JSON, @file or -." placeholder:"@FILE"`
+	Async   bool   `help:"Print the run's id and don't wait."`
+	DryRun  bool   `help:"Dry run: simulate the steps without side effects."`
+	From    string `help:"With --dry-run: use the recorded results of this run." placeholder:"EXEC"`
+	Mocks   string `help:"With --dry-run: mocks by step path, as JSON, @file or -." placeholder:"@FILE"`
 }
 
 type skillFailure struct{ Kind, Message string }
@@ -62,7 +62,7 @@ func (r *skillRunCmd) Run(c *command) error {
 		return fault.Invalidf("--from and --mocks are for --dry-run.")
 	}
 	if r.Async && r.DryRun {
-		return fault.Invalidf("A rehearsal cannot be left running.")
+		return fault.Invalidf("A dry run can't be left running.")
 	}
 	p := map[string]any{}
 	input, err := c.input(r.Input)
@@ -101,7 +101,7 @@ func (r *skillRunCmd) name(c *command, p map[string]any) error {
 	}
 	id, err := c.skillID(r.Skill)
 	if fault.Is(err, fault.NotFound) && filepath.Ext(r.Skill) == ".json" {
-		return fault.NotFoundf("No skill and no file is called %q.", r.Skill)
+		return fault.NotFoundf("No skill or file is named %q.", r.Skill)
 	}
 	p["skillId"] = id
 	return err
@@ -165,7 +165,7 @@ func (r *skillRunCmd) live(c *command, p map[string]any) error {
 		return err
 	}
 	if _, ok := c.conn.(*own); ok && r.Async {
-		return fault.Unavailablef("Helix is not running, so nothing would go on with the run. Start it with `helix serve`.")
+		return fault.Unavailablef("Helix is not running, so the run could not continue. Start it with `helix serve`.")
 	}
 	follow, stop := context.WithCancel(c.ctx)
 	events := make(chan struct{}, 1)
@@ -248,7 +248,7 @@ func (c *command) followRun(id string, events <-chan struct{}, alone bool) (*ski
 			waits = time.Time{}
 		}
 		if alone && !waits.IsZero() && time.Since(waits) > aloneWait {
-			return nil, nil, fault.Unavailablef("The run %s waits for its time. It goes on when Helix runs: `helix serve`.", id)
+			return nil, nil, fault.Unavailablef("The run %s is waiting for its time. It continues when Helix runs: `helix serve`.", id)
 		}
 		if len(page.Events) > 0 && seq < page.LastSeq {
 			continue
@@ -297,20 +297,20 @@ func (c *command) progress(e *runEvent) {
 	case "step.outcome":
 		switch {
 		case d.Error != nil && d.Unknown:
-			c.say("%s: %s (it may have happened all the same)", step, plain(d.Error.Message))
+			c.say("%s: %s (it may have happened anyway)", step, plain(d.Error.Message))
 		case d.Error != nil:
 			c.say("%s: %s", step, plain(d.Error.Message))
 		default:
 			c.say("%s: done in %d ms", step, d.TookMs)
 		}
 	case "step.retry":
-		c.say("%s: tries again in %d ms", step, d.DelayMs)
+		c.say("%s: retry in %d ms", step, d.DelayMs)
 	case "step.skipped":
-		c.say("%s: left out (%s)", step, d.Reason)
+		c.say("%s: skipped (%s)", step, d.Reason)
 	case "step.reused":
-		c.say("%s: result of the earlier run", step)
+		c.say("%s: reused from the earlier run", step)
 	case "approval.requested":
-		c.say("%s: waits (%s) %s", step, d.Reason, plain(first(d.Title, d.Message)))
+		c.say("%s: waiting (%s) %s", step, d.Reason, plain(first(d.Title, d.Message)))
 	case "approval.answered":
 		c.say("%s: answered: %s", step, d.Decision)
 	}
@@ -360,7 +360,7 @@ func (c *command) ended(e *skillExecution, raw json.RawMessage) error {
 		fmt.Fprintf(c.env.Stderr, "helix: The run %s waits for you (%s). It stays as it is.\n", e.ExecutionID, e.WaitReason)
 		return failed{ExitCode(fault.Denied)}
 	}
-	kind, message := fault.Internal, "The run did not end well."
+	kind, message := fault.Internal, "The run failed."
 	if e.Error != nil {
 		kind, message = fault.Kind(e.Error.Kind), e.Error.Message
 	}

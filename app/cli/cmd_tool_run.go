@@ -46,7 +46,7 @@ func (r *toolRunCmd) Run(c *command) error {
 		p["code"], p["language"] = code, lang
 	} else if p["toolId"], err = c.toolID(r.Tool); err != nil {
 		if _, statErr := os.Stat(r.Tool); errors.Is(statErr, fs.ErrNotExist) && filepath.Ext(r.Tool) != "" {
-			return fault.NotFoundf("No tool and no file is called %q.", r.Tool)
+			return fault.NotFoundf("No tool or file is named %q.", r.Tool)
 		}
 		return err
 	}
@@ -208,7 +208,7 @@ func (e *toolEditCmd) Run(c *command) error {
 type toolExportCmd struct {
 	Tools   []string `arg:""`
 	Output  string   `short:"o" type:"path" help:"Default: standard output."`
-	History bool     `help:"With earlier versions."`
+	History bool     `help:"Include earlier versions."`
 }
 
 func (e *toolExportCmd) Run(c *command) error {
@@ -233,7 +233,7 @@ func (e *toolExportCmd) Run(c *command) error {
 type toolImportCmd struct {
 	Source     string `arg:"" help:"File, https address or helix:// link."`
 	Yes        bool   `help:"Add the tools after the review without asking."`
-	OnConflict string `default:"rename" enum:"rename,replace,skip" help:"When a name is taken (${enum})."`
+	OnConflict string `default:"rename" enum:"rename,replace,skip" help:"If a name is taken (${enum})."`
 }
 
 type importItems struct {
@@ -278,7 +278,7 @@ func (i *toolImportCmd) Run(c *command) error {
 		return err
 	}
 	p["dryRun"] = false
-	// The commit names what was reviewed, so a source that changed meanwhile is refused.
+	// The commit names what was reviewed, so a source that changed meanwhile is rejected.
 	var reviewed struct {
 		Items []struct{ DefinitionHash string }
 	}
@@ -295,8 +295,8 @@ func (i *toolImportCmd) Run(c *command) error {
 
 type toolShareCmd struct {
 	toolRef
-	Public  bool          `help:"Also list it for search."`
-	Expires time.Duration `help:"The link ends after this long."`
+	Public  bool          `help:"Also list it in search."`
+	Expires time.Duration `help:"The link expires after this long."`
 }
 
 func (s *toolShareCmd) Run(c *command) error {
@@ -320,8 +320,8 @@ type toolSecretCmd struct {
 
 type toolSecretSetCmd struct {
 	Name string   `arg:""`
-	Host []string `required:"" help:"A host that may receive it; may be repeated."`
-	Tool []string `help:"Only this tool or skill may use it; may be repeated. Default: each that you allow to."`
+	Host []string `required:"" help:"Allowed host; may be repeated."`
+	Tool []string `help:"Only this tool or skill may use it; may be repeated. Default: any that you allow."`
 }
 
 func (s *toolSecretSetCmd) Run(c *command) error {
@@ -345,11 +345,11 @@ type toolStateCmd struct {
 	Clear struct {
 		toolRef
 		Key string `help:"Only this key."`
-	} `cmd:"" help:"Forget one key, or all." call:"tools.state_clear"`
+	} `cmd:"" help:"Delete one key, or all." call:"tools.state_clear"`
 }
 
 type toolTemplatesCmd struct {
-	New  string `help:"Make a tool from the template of this name or id." placeholder:"NAME"`
+	New  string `help:"Create a tool from this template." placeholder:"NAME"`
 	Name string `help:"Name of the new tool; default: the template's."`
 }
 
@@ -382,5 +382,5 @@ func (t *toolTemplatesCmd) Run(c *command) error {
 		setIf(p, "language", tpl.Language)
 		return show(c, "tools.create", p, c.created)
 	}
-	return fault.NotFoundf("No template is called %q. `helix tool templates` lists them.", t.New)
+	return fault.NotFoundf("No template is named %q. `helix tool templates` lists them.", t.New)
 }

@@ -97,7 +97,7 @@ async function create({ page, rpc, check, looks }) {
   check((await sheet(page).getByLabel("name *").inputValue()) === "Ada", "the input stays");
   await cron.fill("0 9 * * 1-5");
   await sheet(page).getByText(/^weekdays at 09:00/i).waitFor();
-  // The rule for missed times is told by its own times.
+  // The rule for missed runs is told by its own times.
   await sheet(page).getByText(/Only the latest, .*09:00, runs at once/).waitFor();
   await sheet(page).getByLabel("If the computer was asleep or Helix was closed").click();
   await page.getByRole("option", { name: /Skip missed runs/ }).click();

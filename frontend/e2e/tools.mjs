@@ -233,7 +233,7 @@ async function importing({ page, helix, go, check, looks, rpc }) {
   const copy = tools.find((x) => x.name !== "Greeter");
   check(tools.length === 2 && copy && !copy.isEnabled, "the copy is there and disabled");
 
-  // A changed tool under an old signature is refused, with the one way on.
+  // A changed tool under an old signature is rejected, with the one way on.
   bundle.tools[0].definition.code += "\n// changed";
   await writeFile(file, JSON.stringify(bundle));
   await page.getByRole("button", { name: "Import", exact: true }).click();

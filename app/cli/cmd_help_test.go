@@ -1,0 +1,132 @@
+package cli
+
+import (
+	"bytes"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/alecthomas/kong"
+)
+
+// TestExamplesParse parses each example of the help, as a shell would split it.
+func TestExamplesParse(t *testing.T) {
+	t.Parallel()
+	for path, lines := range examples {
+		for _, line := range lines {
+			words, ok := strings.CutPrefix(strings.SplitN(line, " > ", 2)[0], "helix ")
+			if !ok {
+				continue
+			}
+			var g grammar
+			p, err := kong.New(&g, kong.Vars{"version": "x"}, kong.ExplicitGroups(groups))
+			if err != nil {
+				t.Fatal(err)
+			}
+			args := split(t, words)
+			if _, err := p.Parse(args); err != nil && !strings.Contains(err.Error(), "no such file") {
+				t.Errorf("%s: %v", line, err)
+			}
+			if find(p.Model.Node, strings.Fields(path)) == nil {
+				t.Errorf("examples name the unknown command %q", path)
+			}
+		}
+	}
+}
+
+// split has the shell split a line, without running anything of it.
+func split(t *testing.T, line string) []string {
+	t.Helper()
+	out, err := exec.Command("sh", "-c", "for a in "+line+`; do printf '%s\0' "$a"; done`).Output()
+	if err != nil {
+		t.Fatalf("%s: %v", line, err)
+	}
+	return strings.Split(strings.TrimSuffix(string(out), "\x00"), "\x00")
+}
+
+func TestCompletionOffersCommandsFlagsAndValues(t *testing.T) {
+	t.Parallel()
+	for line, want := range map[string]string{
+		"":                              "serve",
+		"mem":                           "memory",
+		"memory se":                     "search",
+		"memory search --mo":            "--mode",
+		"memory search --mode ":         "hybrid",
+		"memory search --mode k":        "keyword",
+		"--data-dir /tmp memory sea":    "search",
+		"tools r":                       "run",
+		"completion f":                  "fish",
+		"memory search words --json --": "--mode",
+	} {
+		var out bytes.Buffer
+		Main(t.Context(), append([]string{completeWord}, strings.Split(line, " ")...), Env{Stdout: &out, Stderr: &out})
+		if !strings.Contains("\n"+out.String(), "\n"+want+"\n") {
+			t.Errorf("%q: %q lacks %q", line, out.String(), want)
+		}
+	}
+}
+
+// TestCompletionScripts has each shell that is installed read its script.
+func TestCompletionScripts(t *testing.T) {
+	t.Parallel()
+	for shell, check := range map[string][]string{"bash": {"-n"}, "zsh": {"-n"}, "fish": {"--no-execute"}, "powershell": nil} {
+		var out bytes.Buffer
+		if code := Main(t.Context(), []string{"completion", shell}, Env{Stdout: &out, Stderr: &out}); code != 0 || !strings.Contains(out.String(), completeWord) {
+			t.Errorf("%s: exit %d, %s", shell, code, out.String())
+		}
+		path, err := exec.LookPath(shell)
+		if err != nil || check == nil {
+			continue
+		}
+		c := exec.Command(path, check...)
+		c.Stdin = &out
+		if text, err := c.CombinedOutput(); err != nil {
+			t.Errorf("%s: %v, %s", shell, err, text)
+		}
+	}
+}
+
+// TestBashCompletes runs the script in a real bash, with a helix that is this test's table.
+func TestBashCompletes(t *testing.T) {
+	t.Parallel()
+	bash, err := exec.LookPath("bash")
+	if err != nil {
+		t.Skip("bash is not installed")
+	}
+	script := "helix() { [ \"$1 $2 $3\" = '__complete memory se' ] && echo search; }\n" + completions["bash"] +
+		"COMP_WORDS=(helix memory se) COMP_CWORD=2; _helix; echo \"${COMPREPLY[@]}\"\n"
+	out, err := exec.Command(bash, "-c", script).CombinedOutput()
+	if err != nil || string(out) != "search\n" {
+		t.Errorf("%v, %q", err, out)
+	}
+}
+
+func TestManPageNamesEveryCommand(t *testing.T) {
+	t.Parallel()
+	var out bytes.Buffer
+	if code := Main(t.Context(), []string{"man"}, Env{Stdout: &out, Stderr: &out}); code != 0 {
+		t.Fatal(out.String())
+	}
+	for _, want := range []string{".TH HELIX 1", ".SS memory", ".SS memory search", "Examples:", ".SH EXIT STATUS"} {
+		if !strings.Contains(strings.ReplaceAll(out.String(), `\-`, "-"), want) {
+			t.Errorf("the page lacks %q", want)
+		}
+	}
+	if man, err := exec.LookPath("groff"); err == nil {
+		c := exec.Command(man, "-man", "-Tascii", "-ww")
+		c.Stdin = &out
+		if text, err := c.CombinedOutput(); err != nil || bytes.Contains(text, []byte("warning:")) {
+			t.Errorf("%v, %.500s", err, text)
+		}
+	}
+}
+
+func TestVersionFlagAndHelpCommand(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ args, want string }{{"--version", "helix dev\n"}, {"help memory search", "Usage: helix memory"}, {"help", "Everyday commands:"}} {
+		var out bytes.Buffer
+		if code := Main(t.Context(), strings.Fields(c.args), Env{Stdout: &out, Stderr: &out}); code != 0 || !strings.Contains(out.String(), c.want) {
+			t.Errorf("%s: exit %d, %s", c.args, code, out.String())
+		}
+	}
+}
