@@ -18,7 +18,7 @@ import (
 
 type uiCmd struct {
 	Print  bool     `help:"Print the link instead of opening the browser."`
-	Scopes []string `default:"read,write,approve" help:"Rights of the browser session: read, write, approve, admin."`
+	Scopes []string `default:"admin" help:"Rights of the browser session: read, write, approve, admin. Admin is all of them."`
 	Path   string   `help:"Where the interface opens, such as /settings."`
 }
 
