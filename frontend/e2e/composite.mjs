@@ -125,7 +125,7 @@ async function first({ page, check, looks, go }) {
   await job.waitFor();
   await page.getByRole("contentinfo", { name: "Status" }).getByText("waiting for your approval").waitFor();
   await job.click();
-  const card = inspector(page).getByRole("region", { name: "Question of ask" });
+  const card = inspector(page).getByRole("region", { name: "Question from ask" });
   await card.getByText("Send the digest?").waitFor();
   await card.getByText("It begins with HELLO!").waitFor();
   check((await card.getByRole("button", { name: "Approve" }).getAttribute("aria-disabled")) === "true", "nothing is approved without its note");
@@ -156,7 +156,7 @@ async function steps({ page, check, looks }) {
   await inspector(page).getByText(/Pause before the next attempt/).waitFor();
   await looks("attempts");
   await page.keyboard.press("Escape");
-  await inspector(page).getByRole("button", { name: "More actions" }).click();
+  await inspector(page).getByRole("button", { name: "Run actions" }).click();
   await page.getByRole("menuitem", { name: "Replay" }).click();
   await inspector(page).getByText(/^Identical:/).waitFor();
   await looks("replay");
@@ -177,7 +177,7 @@ async function restart({ page, check, looks, rpc }) {
   await looks("restart");
   await sheet(page).getByRole("button", { name: "Restart", exact: true }).click();
   await toast(page, "Restarted from flaky").waitFor();
-  const card = inspector(page).getByRole("region", { name: "Question of ask" });
+  const card = inspector(page).getByRole("region", { name: "Question from ask" });
   await card.getByLabel(/^Note/).fill("again");
   await card.getByRole("button", { name: "Approve" }).click();
   await state(page, "Completed").waitFor();
@@ -247,8 +247,8 @@ async function permission({ page, rpc, looks, check }) {
   await inspector(page).getByRole("region", { name: "Missing permissions" }).waitFor();
   await looks("permissions");
   await inspector(page).getByRole("button", { name: /^Run/ }).click();
-  const card = inspector(page).getByRole("region", { name: "Question of count" });
-  await card.getByText("“count” needs a right").waitFor();
+  const card = inspector(page).getByRole("region", { name: "Question from count" });
+  await card.getByText("“count” needs a permission").waitFor();
   await looks("permission");
   await card.getByRole("button", { name: "Answer the request…" }).click();
   const prompt = page.getByRole("dialog", { name: /Allow this|Trust this/ });
@@ -270,7 +270,7 @@ async function crash({ page, rpc, helix, looks, check, go }) {
   await inspector(page).getByRole("heading", { name: "Sends", level: 2 }).waitFor();
   await tab(page, "Run");
   await inspector(page).getByRole("button", { name: /^Run/ }).click();
-  const card = inspector(page).getByRole("region", { name: "Question of send" });
+  const card = inspector(page).getByRole("region", { name: "Question from send" });
   await card.getByRole("button", { name: "Answer the request…" }).click();
   const prompt = page.getByRole("dialog", { name: /Allow this|Trust this/ });
   await armed(page);

@@ -159,7 +159,7 @@ async function several({ page, rpc, check, looks }) {
     await page.keyboard.press("x");
     if (i < 11) await page.keyboard.press("j");
   }
-  await page.getByText("12 marked").waitFor();
+  await page.getByText("12 selected").waitFor();
   await page.keyboard.press("Delete");
   await toast(page, "Moved 12 memories to the trash").hover(); // it stays while the pointer is on it, however long the looks take
   await rows(page).getByRole("option", { name: /Shelf/ }).first().waitFor({ state: "detached" });
@@ -270,7 +270,7 @@ async function noModel({ browser, helix, check }) {
     await rows(page).getByRole("option", { name: /cherry jam/ }).first().waitFor();
     await page.getByText(/\d+ hits? in .*keywords only/).waitFor();
     await looks("no-model");
-    await page.getByLabel("Search by: words and meaning").click();
+    await page.getByLabel("Search by: hybrid").click();
     check((await page.getByRole("option", { name: /^meaning/ }).getAttribute("data-disabled")) !== null, "search by meaning cannot be chosen");
     await page.keyboard.press("Escape");
     await tab(page, "Timeline").click();

@@ -66,7 +66,7 @@ async function keyboard({ page, rpc, go, lines, check }) {
   await rows(page, "Trash").getByRole("option", { name: /pump/ }).waitFor();
   await key("j");
   await key("r");
-  await toast(page, "Brought back").waitFor();
+  await toast(page, "Restored").waitFor();
   const back = (await rpc("memory.list", {})).items.find((m) => m.content.includes("pump"));
   check(back?.pinned, "it is back, with its pin");
   // The palette finds memories too.

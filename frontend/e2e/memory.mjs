@@ -406,7 +406,7 @@ async function marks({ page, rpc, check, looks }) {
   await page.keyboard.press("x");
   await page.keyboard.press("j");
   await page.keyboard.press("x");
-  await page.getByText("2 marked").waitFor();
+  await page.getByText("2 selected").waitFor();
   await looks("selected");
   await page.keyboard.press("t");
   await sheet(page).getByLabel("Add", { exact: true }).fill("chores");
@@ -435,7 +435,7 @@ async function trash({ page, rpc, check, looks }) {
   await rows(page, "Trash").getByRole("option", { name: /ficus/ }).click();
   await looks("trash");
   await inspector(page).getByRole("button", { name: "Restore" }).click();
-  await toast(page, "Brought back").waitFor();
+  await toast(page, "Restored").waitFor();
   await page.getByText("The trash is empty").waitFor();
   const key = (await rpc("memory.list", {})).items.find((m) => m.content.includes("Mrs. Holm"));
   await rpc("memory.delete", { ids: [key.id] });
@@ -444,7 +444,7 @@ async function trash({ page, rpc, check, looks }) {
   await sheet(page).getByText("This can't be undone.").waitFor();
   await looks("purge");
   await sheet(page).getByRole("button", { name: "Delete permanently" }).click();
-  await toast(page, "for good").waitFor();
+  await toast(page, "permanently").waitFor();
   check((await rpc("memory.list", { trash: true })).total === 0, "it is gone");
 }
 

@@ -115,7 +115,7 @@ async function create({ page, rpc, check, looks }) {
   check((await sheet(page).getByLabel("name *").inputValue()) === "Ada", "what was typed is still there");
   await sheet(page).getByLabel("Name", { exact: true }).fill("Morning hello");
   await make.click();
-  await toast(page, "Made Morning hello").waitFor();
+  await toast(page, "Created Morning hello").waitFor();
   await inspector(page).getByRole("heading", { name: "Morning hello", level: 2 }).waitFor();
   const [made] = (await rpc("schedules.list", { query: "Morning" })).schedules;
   check(made.cadence.expression === "0 9 * * 1-5" && made.cadence.timezone === "Europe/Berlin" && made.missedPolicy === "skip" && made.maxRunMs === 120_000, "it is stored as it was decided");
@@ -146,7 +146,7 @@ async function runNow({ page, rpc, check, looks }) {
   await rpc("schedules.update", { scheduleId: after.scheduleId, patch: { target: { ...after.target, input: { name: "Grace", wait: 25_000 } } } });
   await page.keyboard.press("r");
   await inspector(page).getByRole("button", { name: "Cancel" }).waitFor();
-  await state(page).getByText("1 run going on").waitFor();
+  await state(page).getByText("1 run in progress").waitFor();
   await inspector(page).getByRole("button", { name: "Cancel" }).click();
   await inspector(page).getByText("Canceled", { exact: true }).first().waitFor();
   const { runs } = await rpc("schedules.runs", { scheduleId: after.scheduleId });
@@ -166,7 +166,7 @@ async function skill({ page, rpc, go, check }) {
   await sheet(page).getByText("No input.").waitFor();
   await sheet(page).getByText("Create paused").click();
   await sheet(page).getByRole("button", { name: "Create schedule" }).click();
-  await toast(page, "Made Tell the time").waitFor();
+  await toast(page, "Created Tell the time").waitFor();
   const [made] = (await rpc("schedules.list", { kind: "skill" })).schedules;
   check(made.status === "paused" && made.nextRunAt === null, "it is made paused");
   await inspector(page).getByRole("button", { name: "Run now" }).first().click();
@@ -198,7 +198,7 @@ async function denied({ page, helix, rpc, check, looks, go }) {
   await sheet(page).getByText(/^every 90 minutes/i).waitFor();
   await looks("denied-preview");
   await sheet(page).getByRole("button", { name: "Create schedule" }).click();
-  await toast(page, "Made Weather").waitFor();
+  await toast(page, "Created Weather").waitFor();
   await inspector(page).getByRole("button", { name: "Run now" }).first().click();
   await inspector(page).getByText("a permission is missing").first().waitFor();
   // One notice, shown once.
@@ -236,7 +236,7 @@ async function list({ page, rpc, check, looks, go }) {
   const name = await inspector(page).getByRole("heading", { level: 2 }).innerText();
   check(name === "Weather", `the first row is chosen by j, not ${name}`);
   await page.keyboard.press("Space");
-  await rows(page).getByRole("option", { name: /^Weather.*, on$/ }).waitFor();
+  await rows(page).getByRole("option", { name: /^Weather.*, active$/ }).waitFor();
   check((await rpc("schedules.list", { query: "Weather" })).schedules[0].status === "active", "Space turned it on again");
   // Search and filters.
   await page.keyboard.press("Escape");
@@ -343,7 +343,7 @@ async function remove({ page, rpc, check }) {
   await list.getByRole("option", { name: /^History clean-up/ }).click();
   await inspector(page).getByText("Built-in").waitFor();
   await page.keyboard.press("Delete");
-  await toast(page, "cannot be deleted").waitFor();
+  await toast(page, "can't be deleted").waitFor();
 }
 
 /** A run that fails says why, in the words of what failed. */

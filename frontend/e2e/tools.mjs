@@ -145,7 +145,7 @@ async function walk({ page, go, rpc, check, looks, port }) {
   await page.getByLabel(/^name/).fill("Ada");
   await page.keyboard.press("Control+Enter");
   await prompt.waitFor();
-  await page.getByText("Waiting for your answer").waitFor();
+  await page.getByText("Waiting for your answer…").waitFor();
   await prompt.getByRole("radio", { name: /This session/ }).check();
   await armed(page);
   await prompt.getByRole("button", { name: "Allow", exact: true }).click();
@@ -206,7 +206,7 @@ async function share({ page, check, looks }) {
   check(/^helix:\/\/tools\/shared\/[0-9a-f-]{36}$/.test(await link.inputValue()), "the link has the one form that is followed");
   await dialog.getByRole("button", { name: "Done" }).click();
   await page.getByRole("button", { name: "Withdraw" }).click();
-  await page.getByText("Withdrawn").waitFor();
+  await page.getByText("Withdrawn", { exact: true }).waitFor();
   await looks("sharing");
 }
 
@@ -399,6 +399,6 @@ async function reload({ page, go, check, rpc }) {
   await page.getByText("Your unsaved changes were restored.").waitFor();
   await page.getByText("'unsaved'").waitFor();
   check((await rpc("tools.get", { toolId: tools[0].id })).tool.code.includes("Hello"), "nothing was saved by itself");
-  await page.getByRole("button", { name: "Discard" }).click();
+  await page.getByRole("button", { name: "Discard", exact: true }).click();
   await page.getByText("Saved as 1.0.0").waitFor();
 }

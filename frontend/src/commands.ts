@@ -101,7 +101,7 @@ export function globalCommands(shell: Shell, system: System): Command[] {
         id: `theme.${choice}`,
         title: { system: "Use the system's appearance", light: "Use light appearance", dark: "Use dark appearance" }[choice],
         group: "Appearance",
-        words: "theme colour mode",
+        words: "theme color mode",
         when: () => theme.choice !== choice,
         run: () => theme.set(choice),
       }),

@@ -164,7 +164,7 @@ export class System {
       toasts.ok(`${name} was restarted`);
     } catch (e) {
       // Restarting the gateway ends the very connection that asked for it.
-      if (!(name === "gateway" && e instanceof RpcError && e.kind === "unavailable")) toasts.error(e, `${name} could not be restarted`);
+      if (!(name === "gateway" && e instanceof RpcError && e.kind === "unavailable")) toasts.error(e, `Couldn't restart ${name}`);
     } finally {
       this.restarting = "";
       void this.loadServices();

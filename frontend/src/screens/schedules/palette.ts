@@ -25,7 +25,7 @@ export async function paletteSchedules(rpc: Rpc, query: string, go: (target: str
             run: () =>
               void rpc.call("schedules.run_now", { scheduleId: s.scheduleId }).then(
                 (r) => go(`schedules/${s.scheduleId}/runs/${r.runId}`),
-                (e: unknown) => toasts.error(e, `${s.name} was not started`),
+                (e: unknown) => toasts.error(e, `Couldn't start ${s.name}`),
               ),
           },
         ]),

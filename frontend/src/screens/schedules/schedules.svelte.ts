@@ -158,7 +158,7 @@ export class SchedulesScreen {
       if (this.inspector.id === s.scheduleId) this.inspector.schedule.data = now;
       this.#touched(s.scheduleId);
     } catch (e) {
-      this.#notify.error(e, on ? `${s.name} was not turned on` : `${s.name} was not paused`);
+      this.#notify.error(e, on ? `Couldn't resume ${s.name}` : `Couldn't pause ${s.name}`);
       this.list.soon();
     }
   }
@@ -172,7 +172,7 @@ export class SchedulesScreen {
       this.#touched(s.scheduleId);
       return r.runId;
     } catch (e) {
-      this.#notify.error(e, `${s.name} was not started`);
+      this.#notify.error(e, `Couldn't start ${s.name}`);
       return "";
     } finally {
       const rest = new Set(this.starting);
@@ -193,13 +193,13 @@ export class SchedulesScreen {
 
   /** Deletes a schedule; Undo brings it back. */
   async remove(s: Schedule): Promise<void> {
-    if (s.system) return void this.#notify.add({ title: `${s.name} comes with Helix and cannot be deleted`, text: "You can pause it.", tone: "warn" });
+    if (s.system) return void this.#notify.add({ title: `${s.name} is built in and can't be deleted`, text: "You can pause it.", tone: "warn" });
     this.list.hide(s.scheduleId);
     try {
       await this.#rpc.call("schedules.delete", { scheduleId: s.scheduleId });
     } catch (e) {
       await this.list.unhide(s.scheduleId);
-      this.#notify.error(e, `${s.name} was not deleted`);
+      this.#notify.error(e, `Couldn't delete ${s.name}`);
       return;
     }
     if (this.inspector.id === s.scheduleId) this.inspector.show(null);
@@ -244,7 +244,7 @@ export class SchedulesScreen {
       this.#touched(s.scheduleId);
       this.#notify.ok(`${s.name} runs on this device now`);
     } catch (e) {
-      this.#notify.error(e, `${s.name} was not taken over`);
+      this.#notify.error(e, `Couldn't take over ${s.name}`);
     }
   }
 

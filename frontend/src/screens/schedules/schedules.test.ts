@@ -120,7 +120,7 @@ describe("what can be done", () => {
     expect(both).toEqual(["r9", ""]);
     rpc.failNext("schedules.run_now", new RpcError({ kind: "unavailable", message: "busy" }));
     expect(await screen.runNow(s)).toBe("");
-    expect(said).toContain("Morning report was not started");
+    expect(said).toContain("Couldn't start Morning report");
     expect(screen.starting.size).toBe(0);
     screen.stop();
   });
@@ -131,7 +131,7 @@ describe("what can be done", () => {
     screen.list.selectedId = "s1";
     rpc.failNext("schedules.delete", new RpcError({ kind: "unavailable", message: "no" }));
     await screen.remove(screen.list.own[0]!);
-    expect(said).toContain("Morning report was not deleted");
+    expect(said).toContain("Couldn't delete Morning report");
     expect(screen.list.own).toHaveLength(1);
     await screen.remove(screen.list.own[0]!);
     expect(said).toContain("Deleted Morning report");

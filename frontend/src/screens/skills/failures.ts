@@ -77,7 +77,7 @@ export function describeFailure(errorClass: string | undefined, error: string | 
       return { title: "The module stopped with an error", text, hint: "Its log was kept. Try another input, or replace the module with a corrected one.", action: "input" };
     case "output":
       return {
-        title: "The output cannot be used",
+        title: "The output can't be used",
         text,
         hint: `A module writes one JSON value${limits?.outputBytes ? ` of at most ${bytes(limits.outputBytes)}` : ""} to standard output and everything else to standard error.`,
         action: "module",
@@ -86,7 +86,7 @@ export function describeFailure(errorClass: string | undefined, error: string | 
     case "invalid":
       return { title: "The input isn't valid", text, hint: "Nothing ran. Fix the input.", action: "input" };
     case "compile":
-      return { title: "The module cannot be used", text, hint: "Nothing ran. Replace the module with one that passes the check.", action: "module" };
+      return { title: "The module can't be used", text, hint: "Nothing ran. Replace the module with one that passes the check.", action: "module" };
     case "missing_export":
       return { title: "Nothing to run", text, hint: "A module exports execute() and memory, or _start. Replace it with one that does.", action: "module" };
     case "host_denied":
@@ -109,7 +109,7 @@ export function describeFailure(errorClass: string | undefined, error: string | 
 function denied(text: string, details: unknown): Failure {
   const d = details as { reason?: string; pendingApprovalId?: string } | null | undefined;
   if (d?.reason === "disabled") return { title: "The skill is disabled", text: "", hint: "Nothing ran. Enable it, then run it again.", action: "enable" };
-  if (d?.pendingApprovalId) return { title: "It waiting for your answer", text, hint: "Nothing ran. Answer the request, then run it again.", action: "approvals" };
+  if (d?.pendingApprovalId) return { title: "The run needs your answer", text, hint: "Nothing ran. Answer the request, then run it again.", action: "approvals" };
   return { title: "The run was denied", text, hint: "Nothing ran. See Permissions for what is allowed and what needs an answer.", action: "capabilities" };
 }
 

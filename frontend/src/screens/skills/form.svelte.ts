@@ -78,7 +78,7 @@ export class SkillForm {
     if (!this.hasModule) return "Choose a module first";
     if (this.busy !== "" && this.busy !== "saving") return "Inspecting the module";
     if (this.unchecked) return "Couldn't check the module";
-    if (this.report?.valid === false) return "The module cannot be used";
+    if (this.report?.valid === false) return "The module can't be used";
     const wrong = this.nameError || this.timeoutError || this.versionError || this.schemaError;
     return wrong === "" ? "" : "Fix the marked fields first";
   });

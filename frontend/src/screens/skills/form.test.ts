@@ -73,7 +73,7 @@ describe("installing a module", () => {
   it("installs nothing while the report has errors, and asks again when something is decided", async () => {
     const { rpc, form } = setup(report({ valid: false, errors: [{ code: "memory", field: "memoryMb", message: "Choose a larger tier." }] }));
     await form.choose([moduleFile()]);
-    expect(form.blocked).toBe("The module cannot be used");
+    expect(form.blocked).toBe("The module can't be used");
     expect(await form.save()).toBeNull();
     rpc.handle({ "skills.validate_wasm": () => report() });
     form.setMemory(256);

@@ -178,7 +178,7 @@ export class SkillInspector {
     }
   }
 
-  /** The request that waiting for a permission, or null. */
+  /** The request that a run waits for, or null. */
   async pendingFor(capability: string): Promise<string | null> {
     const id = this.id;
     if (id === null) return null;

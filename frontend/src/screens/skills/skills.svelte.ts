@@ -129,7 +129,7 @@ export class WasmScreen {
       await set(enabled);
       this.#notify.undo(`${enabled ? "Enabled" : "Disabled"} ${skill.name}`, () => set(!enabled));
     } catch (e) {
-      this.#notify.error(e, `${skill.name} was not ${enabled ? "enabled" : "disabled"}`);
+      this.#notify.error(e, `Couldn't ${enabled ? "enable" : "disable"} ${skill.name}`);
     }
   }
 
@@ -140,7 +140,7 @@ export class WasmScreen {
       await this.#rpc.call("skills.delete_wasm", { skillId: skill.id });
     } catch (e) {
       await this.list.unhide(skill.id);
-      this.#notify.error(e, `${skill.name} was not deleted`);
+      this.#notify.error(e, `Couldn't delete ${skill.name}`);
       return;
     }
     if (this.inspector.id === skill.id) this.inspector.show(null);
@@ -163,7 +163,7 @@ export class WasmScreen {
       await this.#after(skill.id);
       this.#notify.ok(`Signed ${skill.name}`, "It now runs inside Helix, until it changes.");
     } catch (e) {
-      this.#notify.error(e, `${skill.name} was not signed`);
+      this.#notify.error(e, `Couldn't sign ${skill.name}`);
     }
   }
 

@@ -105,7 +105,7 @@ describe("what can be done with a skill", () => {
     await screen.list.page.reload();
     rpc.failNext("skills.delete_wasm", new RpcError({ kind: "unavailable", message: "Not now." }));
     await screen.remove(skill());
-    expect(said).toEqual(["Word count was not deleted"]);
+    expect(said).toEqual(["Couldn't delete Word count"]);
     expect(screen.list.rows).toHaveLength(2);
     screen.stop();
   });

@@ -116,7 +116,7 @@ export function describeFailure(errorClass: string | undefined, error: string | 
         action: "profile",
       };
     case "output":
-      return { title: "The result cannot be returned", text, hint: "A result must be plain JSON of at most 1 MiB. Return less, or a simpler value.", action: "code" };
+      return { title: "The result can't be returned", text, hint: "A result must be plain JSON of at most 1 MiB. Return less, or a simpler value.", action: "code" };
     case "input":
       return { title: "The input isn't valid", text, hint: "Nothing ran. Fix the input.", action: "params" };
     case "host_denied":

@@ -203,7 +203,7 @@ export class ToolsScreen {
       await this.#rpc.call("tools.delete", { toolId });
     } catch (e) {
       await this.list.unhide(toolId);
-      this.#notify.error(e, `${name} was not deleted`);
+      this.#notify.error(e, `Couldn't delete ${name}`);
       return;
     }
     if (this.inspector.id === toolId) this.inspector.show(null);

@@ -72,7 +72,7 @@ describe("the screen", () => {
     rpc.failNext("tools.delete", new RpcError({ message: "no", kind: "denied" }));
     await screen.remove("t1", "Text Counter");
     expect(screen.list.rows).toHaveLength(2);
-    expect(said[0]).toContain("was not deleted");
+    expect(said[0]).toContain("Couldn't delete");
     screen.list.stop();
   });
 

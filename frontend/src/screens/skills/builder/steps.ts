@@ -284,7 +284,7 @@ export function neighbour(skill: Skill, path: string | null, key: "up" | "down" 
   return ownerOf(list);
 }
 
-/** What a step may use, and whether it optional because a step is skipped. */
+/** What a step may use, and whether it may be absent because a step is skipped. */
 export interface Scope {
   /** Steps that have run when this place is reached: id → may have been skipped. */
   steps: ReadonlyMap<string, { path: string; step: Step; maybe: boolean }>;

@@ -157,7 +157,7 @@ export class CompositeScreen {
       this.#notify.undo(`${enabled ? "Enabled" : "Disabled"} ${skill.name}`, () => set(!enabled));
     } catch (e) {
       await this.#after(skill.skillId);
-      this.#notify.error(e, `${skill.name} was not ${enabled ? "enabled" : "disabled"}`);
+      this.#notify.error(e, `Couldn't ${enabled ? "enable" : "disable"} ${skill.name}`);
     }
   }
 
@@ -168,7 +168,7 @@ export class CompositeScreen {
       await this.#rpc.call("skills.delete_composite", { skillId: skill.skillId });
     } catch (e) {
       await this.list.unhide(skill.skillId);
-      this.#notify.error(e, `${skill.name} was not deleted`);
+      this.#notify.error(e, `Couldn't delete ${skill.name}`);
       return;
     }
     if (this.inspector.id === skill.skillId) this.inspector.show(null);
@@ -193,7 +193,7 @@ export class CompositeScreen {
       this.#notify.ok(`Created ${copy.name}`, "Disabled until you enable it.");
       return copy;
     } catch (e) {
-      this.#notify.error(e, `${skill.name} was not copied`);
+      this.#notify.error(e, `Couldn't copy ${skill.name}`);
       return null;
     }
   }
@@ -225,7 +225,7 @@ export class CompositeScreen {
       if (newest) this.inspector.look(newest.versionId);
       this.#notify.undo(`${skill.name} is as in ${version.version} again`, () => to(now), `Saved as version ${made.version}.`);
     } catch (e) {
-      this.#notify.error(e, `${skill.name} was not rolled back`);
+      this.#notify.error(e, `Couldn't roll back ${skill.name}`);
     }
   }
 

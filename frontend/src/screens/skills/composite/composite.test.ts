@@ -126,7 +126,7 @@ describe("the list of skills", () => {
     await screen.list.load();
     rpc.failNext("skills.delete_composite", new RpcError({ kind: "unavailable", message: "no" }));
     await screen.remove(meta());
-    expect(said.at(-1)).toBe("Digest was not deleted");
+    expect(said.at(-1)).toBe("Couldn't delete Digest");
     expect(screen.list.rows).toHaveLength(2);
     screen.stop();
   });

@@ -55,7 +55,7 @@ const reasons: Record<string, string> = {
 /** Why a step was skipped. */
 export const reasonText = (reason: string): string => reasons[reason] ?? reason;
 
-const waits: Record<string, string> = { approval: "for your approval", unknown_outcome: "for your answer", permission: "for a right", timer: "for its time", quarantined: "for your decision" };
+const waits: Record<string, string> = { approval: "for your approval", unknown_outcome: "for your answer", permission: "for a permission", timer: "for its time", quarantined: "for your decision" };
 
 /** What a run waits for. */
 export const waitWord = (reason: string | undefined): string => (reason === undefined ? "" : (waits[reason] ?? ""));
