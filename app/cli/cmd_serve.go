@@ -84,7 +84,7 @@ func (s *serveCmd) printLink(c *command, be *backend.Backend) {
 		return
 	}
 	fmt.Fprintf(c.env.Stdout, "\nOpen this in a browser on this computer within a minute; it works once:\n\n  %s\n\n", t.URL)
-	fmt.Fprintln(c.env.Stdout, "Later: `build/bin/helix ui` makes a new one. Ctrl-C stops Helix.")
+	fmt.Fprintln(c.env.Stdout, "Later: `helix ui` makes a new one. Ctrl-C stops Helix.")
 }
 
 type statusCmd struct{}

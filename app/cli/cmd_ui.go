@@ -18,7 +18,7 @@ import (
 
 type uiCmd struct {
 	Print  bool     `help:"Print the link instead of opening the browser."`
-	Scopes []string `default:"read,write,approve,admin" help:"Scopes of the browser session. Default: all."`
+	Scopes []string `default:"admin" help:"Scopes of the browser session: read, write, approve or admin, which includes the others."`
 	Path   string   `help:"Page to open, such as /settings."`
 }
 

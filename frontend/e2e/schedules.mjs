@@ -370,7 +370,7 @@ async function away({ page, helix, rpc, go, check, looks }) {
   helix.forget();
   // The session ended with the program; a new link opens the page again.
   await page.goto("about:blank");
-  await page.goto(await helix.adminTicket());
+  await page.goto(await helix.ticket());
   await page.getByRole("navigation", { name: "Screens" }).waitFor();
   await go(`schedules/${s.scheduleId}/runs`);
   const missed = inspector(page).getByRole("option", { name: /Missed, Helix was not running/ });

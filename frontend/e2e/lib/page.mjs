@@ -42,7 +42,7 @@ export async function openPage(browser, helix, suite, prepare = async () => {}) 
     // A refused connection while the backend is down is what some tests are about.
     if (m.type() === "error" && !/ERR_CONNECTION_REFUSED|WebSocket connection|status of 401|Failed to load resource/.test(m.text())) complaints.push(`console: ${m.text()}`);
   });
-  await page.goto(await helix.adminTicket());
+  await page.goto(await helix.ticket());
   await page.getByRole("navigation", { name: "Screens" }).waitFor();
 
   const t = { page, context, browser, helix, rpc: helix.rpc, complaints };
