@@ -157,18 +157,20 @@ async function runNow({ page, rpc, check, looks }) {
 
 /** A skill as the target: its rights are told, and its run leads to its own course. */
 async function skill({ page, rpc, go, check }) {
-  const { skillId } = await rpc("skills.create_composite", { skill: { name: "Tell the time", steps: [{ stepId: "now", toolType: "builtin", toolName: "time.now" }] } });
+  const { skillId } = await rpc("skills.create_composite", { skill: { name: "Tell the time", steps: [{ stepId: "now", toolType: "builtin", toolName: "time.now" }, { stepId: "who", toolType: "transform", value: "$.input.who" }] } });
   await go("schedules");
   await page.keyboard.press("n");
   await sheet(page).getByLabel("Skill", { exact: true }).fill("tell");
   await page.getByRole("option", { name: /Tell the time/ }).click();
   await sheet(page).getByText("Can run unattended: yes").waitFor();
-  await sheet(page).getByText("No input.").waitFor();
+  // A skill without a schema takes any object, and its steps may need one.
+  await sheet(page).getByLabel("Parameters as JSON").fill('{"who": "Ada"}');
   await sheet(page).getByText("Create paused").click();
   await sheet(page).getByRole("button", { name: "Create schedule" }).click();
   await toast(page, "Created Tell the time").waitFor();
   const [made] = (await rpc("schedules.list", { kind: "skill" })).schedules;
   check(made.status === "paused" && made.nextRunAt === null, "it is made paused");
+  check(made.target.input.who === "Ada", "its input is stored");
   await inspector(page).getByRole("button", { name: "Run now" }).first().click();
   await inspector(page).getByText("Succeeded").first().waitFor();
   await inspector(page).getByRole("link", { name: "Open the run step by step" }).click();
