@@ -66,6 +66,14 @@ async function create({ page, rpc, check, looks }) {
   await sheet(page).getByLabel("Times", { exact: true }).click();
   await page.getByRole("option", { name: "Weekdays at 09:00" }).click();
   await sheet(page).getByText(/^weekdays at 09:00/i).waitFor();
+  // Days and a time, without cron.
+  await sheet(page).getByLabel("Time of day").fill("08:30");
+  await sheet(page).getByRole("button", { name: "Saturday" }).click();
+  await sheet(page).getByText(/08:30/).first().waitFor();
+  await looks("days");
+  await sheet(page).getByRole("button", { name: "Saturday" }).click();
+  await sheet(page).getByLabel("Time of day").fill("09:00");
+  await sheet(page).getByText(/^weekdays at 09:00/i).waitFor();
   const times = sheet(page).getByRole("region", { name: "Next times" }).getByRole("listitem");
   check((await times.count()) === 10, "ten times are shown");
   await zone(page, "tokyo", /Asia\/Tokyo/);

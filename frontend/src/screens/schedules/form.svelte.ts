@@ -2,7 +2,7 @@ import { asError, type RpcError } from "../../lib/rpc/errors";
 import { fieldErrors, isWithin } from "../../lib/rpc/fields";
 import type { Rpc } from "../../lib/rpc";
 import { Load } from "../../lib/ui/state";
-import { asCadence, inUnits, presetOf, presets, CUSTOM, units, type CadenceSpec } from "./cadence";
+import { asCadence, inUnits, presetOf, presets, weeklyCron, weeklyOf, CUSTOM, DAYS, units, type Weekly, type CadenceSpec } from "./cadence";
 import type { MissedPolicy } from "./missed";
 import { readRights, type Rights } from "./rights";
 import { Targets } from "./targets.svelte";
@@ -327,6 +327,15 @@ export class ScheduleForm {
     this.preset = preset;
     const p = presets.find((x) => x.value === preset);
     if (p) this.expression = p.expression;
+    else if (preset === DAYS && !weeklyOf(this.expression)) this.expression = "0 9 * * 1-5";
+    this.timesChanged();
+  }
+
+  /** Sets the days and the time of the expression. */
+  setWeekly(w: Weekly): void {
+    if (w.time === "") return;
+    this.expression = weeklyCron(w);
+    this.preset = DAYS;
     this.timesChanged();
   }
 
