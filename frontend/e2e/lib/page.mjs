@@ -53,10 +53,10 @@ export async function openPage(browser, helix, suite, prepare = async () => {}) 
   t.go = async (target) => {
     await page.evaluate((h) => (location.hash = h), `#/${target}`);
   };
-  t.shot = async (name) => {
-    if (!shots) return;
-    await mkdir(shots, { recursive: true });
-    await page.screenshot({ path: path.join(shots, `${suite}-${name}.png`) });
+  t.shot = async (name, dir = shots) => {
+    if (!dir) return;
+    await mkdir(dir, { recursive: true });
+    await page.screenshot({ path: path.join(dir, `${suite}-${name}.png`) });
   };
   /** What axe finds fails the suite at its end. */
   t.axe = async (where, rules) => {
