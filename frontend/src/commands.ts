@@ -1,3 +1,5 @@
+import { language, languageNames } from "./lib/i18n";
+import { common as t } from "./lib/i18n/common";
 import { client, rpc } from "./lib/rpc";
 import { commands, copy, nav, openInBrowser, theme, toasts, type Command } from "./lib/ui";
 import type { System } from "./frame/system.svelte";
@@ -22,36 +24,36 @@ export function globalCommands(shell: Shell, system: System): Command[] {
   for (const s of screens) {
     list.push({
       id: `go.${s.id}`,
-      title: `Go to ${s.title}`,
-      group: "Go to",
+      title: t.goToScreen(s.title),
+      group: t.goTo,
       ...(s.keys ? { keys: s.keys } : {}),
       when: () => available(s.needs),
       run: () => nav.go(s.id),
     });
-    for (const c of s.commands ?? []) list.push({ ...c, when: () => available(s.needs) && (c.when?.() ?? true) });
+    for (const c of s.commands?.() ?? []) list.push({ ...c, when: () => available(s.needs) && (c.when?.() ?? true) });
   }
   list.push(
     {
       id: "app.palette",
-      title: "Open command palette",
+      title: t.openPalette,
       keys: "mod+k",
       hidden: true,
       run: () => (shell.palette = !shell.palette),
     },
-    { id: "app.shortcuts", title: "Show keyboard shortcuts", group: "Help", keys: "?", run: () => (shell.shortcuts = true) },
-    { id: "app.undo", title: "Undo the last act", keys: "mod+z", hidden: true, when: () => canUndo(), run: () => toasts.undoLast() },
+    { id: "app.shortcuts", title: t.showShortcuts, group: t.help, keys: "?", run: () => (shell.shortcuts = true) },
+    { id: "app.undo", title: t.undoLast, keys: "mod+z", hidden: true, when: () => canUndo(), run: () => toasts.undoLast() },
     {
       id: "app.services",
-      title: "Show services",
+      title: t.showServices,
       group: "Helix",
       words: "status backend state restart",
       run: () => (shell.services = true),
     },
-    { id: "app.log", title: "Show RPC log", group: "Helix", words: "frames debug wire", run: () => (shell.log = true) },
+    { id: "app.log", title: t.showLog, group: "Helix", words: "frames debug wire", run: () => (shell.log = true) },
     ...(["1h", "tomorrow", "forever"] as const).map(
       (time): Command => ({
         id: `app.pause-background.${time}`,
-        title: `Pause background work ${{ "1h": "for 1 hour", tomorrow: "until tomorrow", forever: "until I resume" }[time]}`,
+        title: { "1h": t.pauseHour, tomorrow: t.pauseTomorrow, forever: t.pauseForever }[time],
         group: "Helix",
         words: "stop schedules embeddings backups",
         when: () => rpc.can("app.pause_background"),
@@ -60,7 +62,7 @@ export function globalCommands(shell: Shell, system: System): Command[] {
     ),
     {
       id: "app.resume-background",
-      title: "Resume background work",
+      title: t.resumeBackground,
       group: "Helix",
       words: "schedules embeddings backups pause",
       when: () => rpc.can("app.pause_background") && system.held,
@@ -68,22 +70,22 @@ export function globalCommands(shell: Shell, system: System): Command[] {
     },
     {
       id: "gateway.copy-url",
-      title: "Copy gateway URL",
+      title: t.copyGateway,
       group: "Helix",
       words: "address port",
       when: () => system.url !== "",
-      run: () => copy(system.url, "Address copied"),
+      run: () => copy(system.url, t.addressCopied),
     },
     {
       id: "gateway.restart",
-      title: "Restart gateway",
+      title: t.restartGateway,
       group: "Helix",
       when: () => rpc.can("services.restart"),
       run: () => system.restart("gateway"),
     },
     {
       id: "gateway.open-browser",
-      title: "Open in browser",
+      title: t.openBrowser,
       group: "Helix",
       words: "ticket web",
       when: () => rpc.can("sessions.ticket"),
@@ -91,7 +93,7 @@ export function globalCommands(shell: Shell, system: System): Command[] {
     },
     {
       id: "app.reconnect",
-      title: "Reconnect now",
+      title: t.reconnectNow,
       group: "Helix",
       when: () => rpc.connection.phase === "reconnecting",
       run: () => client.retryNow(),
@@ -99,11 +101,21 @@ export function globalCommands(shell: Shell, system: System): Command[] {
     ...(["system", "light", "dark"] as const).map(
       (choice): Command => ({
         id: `theme.${choice}`,
-        title: { system: "Use the system's appearance", light: "Use light appearance", dark: "Use dark appearance" }[choice],
-        group: "Appearance",
+        title: { system: t.themeSystem, light: t.themeLight, dark: t.themeDark }[choice],
+        group: t.appearance,
         words: "theme color mode",
         when: () => theme.choice !== choice,
         run: () => theme.set(choice),
+      }),
+    ),
+    ...(["system", "en", "de"] as const).map(
+      (choice): Command => ({
+        id: `language.${choice}`,
+        title: choice === "system" ? t.languageSystem : t.languageIn(languageNames[choice]),
+        group: t.appearance,
+        words: "language sprache",
+        when: () => language.choice !== choice,
+        run: () => language.set(choice).catch((e: unknown) => toasts.error(e, t.languageFailed)),
       }),
     ),
   );

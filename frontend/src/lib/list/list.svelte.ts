@@ -1,9 +1,12 @@
 import type { EventName, Rpc } from "../rpc";
+import { nav } from "../ui/nav.svelte";
 import { Paged, type Page } from "../ui/paged.svelte";
+import { toasts, type Notify } from "../ui/toasts.svelte";
+import type { Route } from "./route";
 
 /** What one page is read with. */
 export interface PageQuery<F> {
-  /** What is searched for, trimmed; "" for everything. */
+  /** The search text, trimmed; "" for everything. */
   query: string;
   filters: F;
   offset: number;
@@ -16,10 +19,24 @@ export interface ListOptions<T, F> {
   id: (row: T) => string;
   /** Reads one page. */
   read: (q: PageQuery<F>) => Promise<Page<T>>;
-  /** The filters at rest. A filter that has this value does not narrow the list. */
+  /** How the address names the selected row. */
+  route: Route;
+  /** The default filters. A filter that has its default value does not narrow the list. */
   filters?: F;
   /** Rows that do not count as the user's own, such as built-in schedules. */
   system?: (row: T) => boolean;
+}
+
+/** How a row is deleted and restored, and the messages about it. */
+export interface Deletion {
+  act: () => Promise<unknown>;
+  restore: () => Promise<unknown>;
+  /** "Deleted Morning report" */
+  done: string;
+  /** What else the person should know. */
+  text?: string;
+  /** "Couldn't delete Morning report" */
+  failed: string;
 }
 
 const typingMs = 200;
@@ -27,17 +44,16 @@ const eventsMs = 50;
 
 /**
  * The state of a list screen: rows in pages, a search, filters, the selected row and rows that
- * are being deleted. It knows no DOM. `ListPane` shows it, `listCommands` moves in it, and
- * `followAddress` ties the selection to the address.
+ * are being deleted. It knows no DOM; `ListScreen` shows it.
  */
 export class ListState<T, F extends Record<string, string> = Record<string, never>> {
   query = $state("");
   filters = $state.raw<F>({} as F);
-  selectedId = $state<string | null>(null);
   readonly page: Paged<T>;
   readonly id: (row: T) => string;
   #hidden = $state.raw<ReadonlySet<string>>(new Set());
-  readonly #rest: F;
+  readonly #route: Route;
+  readonly #defaults: F;
   readonly #system: (row: T) => boolean;
   #typing: ReturnType<typeof setTimeout> | undefined;
   #events: ReturnType<typeof setTimeout> | undefined;
@@ -45,7 +61,8 @@ export class ListState<T, F extends Record<string, string> = Record<string, neve
 
   constructor(o: ListOptions<T, F>) {
     this.id = o.id;
-    this.#rest = this.filters = o.filters ?? ({} as F);
+    this.#route = o.route;
+    this.#defaults = this.filters = o.filters ?? ({} as F);
     this.#system = o.system ?? (() => false);
     this.page = new Paged<T>((offset, limit, signal) => o.read({ query: this.query.trim(), filters: this.filters, offset, limit, signal }));
   }
@@ -54,13 +71,27 @@ export class ListState<T, F extends Record<string, string> = Record<string, neve
   readonly rows = $derived.by(() => (this.#hidden.size === 0 ? this.page.items : this.page.items.filter((r) => !this.#hidden.has(this.id(r)))));
   readonly own = $derived.by(() => this.rows.filter((r) => !this.#system(r)));
   readonly system = $derived.by(() => this.rows.filter((r) => this.#system(r)));
-  readonly selected = $derived.by(() => this.rows.find((r) => this.id(r) === this.selectedId) ?? null);
-  /** How many there are, without those that are hidden. */
+  /** How many rows there are, without hidden ones. */
   readonly total = $derived.by(() => Math.max(0, this.page.total - (this.page.items.length - this.rows.length)));
   /** A search or a filter narrows the list. */
-  readonly filtered = $derived.by(() => this.query.trim() !== "" || Object.entries(this.#rest).some(([k, v]) => this.filters[k as keyof F] !== v));
-  /** The user has nothing here yet: teach how to begin instead of offering filters. */
+  readonly filtered = $derived.by(() => this.query.trim() !== "" || Object.entries(this.#defaults).some(([k, v]) => this.filters[k as keyof F] !== v));
+  /** The user has none yet: show how to begin instead of filters. */
   readonly bare = $derived.by(() => this.own.length === 0 && !this.filtered && !this.page.first && !this.page.error);
+
+  /** The id that the address names, null for none. It may be of a row that is not in the list. */
+  get selectedId(): string | null {
+    return this.#route.selected() ?? null;
+  }
+  /** The selected row, when it is in the list. */
+  get selected(): T | null {
+    const id = this.selectedId;
+    return id === null ? null : (this.rows.find((r) => this.id(r) === id) ?? null);
+  }
+
+  /** Selects a row by its address. Does nothing while the address belongs to something else: nobody is taken away from there. */
+  select(id: string | null, how: "push" | "replace" = "push"): void {
+    if (this.#route.selected() !== undefined) nav.go(this.#route.to(id), how);
+  }
 
   /**
    * Reads again after a reconnect and soon after each of the events. `offs` end what else the
@@ -77,7 +108,7 @@ export class ListState<T, F extends Record<string, string> = Record<string, neve
     clearTimeout(this.#events);
   }
 
-  /** Reads again in `ms`; several changes in a row are one read. */
+  /** Reads again in `ms`; several changes in a row cause one read. */
   soon(ms = eventsMs): void {
     clearTimeout(this.#events);
     this.#events = setTimeout(() => void this.page.reload(), ms);
@@ -98,23 +129,24 @@ export class ListState<T, F extends Record<string, string> = Record<string, neve
   clearFilters(): void {
     clearTimeout(this.#typing);
     this.query = "";
-    this.filters = this.#rest;
+    this.filters = this.#defaults;
     void this.page.restart();
   }
 
-  /** Replaces one row by what the backend answered, so that it changes at once. */
+  /** Replaces one row by the backend's answer, so that it changes at once. */
   put(row: T): void {
     const id = this.id(row);
     this.page.items = this.page.items.map((r) => (this.id(r) === id ? row : r));
   }
 
-  /** Hides a row before the backend has deleted it, and selects the one after it. */
+  /** Hides a row before the backend has deleted it. The row after it is selected when it was. */
   hide(id: string): void {
     const at = this.own.findIndex((r) => this.id(r) === id);
+    const rest = this.own.filter((r) => this.id(r) !== id);
     this.#hidden = new Set(this.#hidden).add(id);
     if (this.selectedId !== id) return;
-    const next = at < 0 ? undefined : this.own[Math.min(at, this.own.length - 1)];
-    this.selectedId = next === undefined ? null : this.id(next);
+    const next = at < 0 ? undefined : rest[Math.min(at, rest.length - 1)];
+    this.select(next === undefined ? null : this.id(next), "replace");
   }
 
   /** Shows a hidden row again where the backend lists it now. */
@@ -123,5 +155,33 @@ export class ListState<T, F extends Record<string, string> = Record<string, neve
     const hidden = new Set(this.#hidden);
     hidden.delete(id);
     this.#hidden = hidden;
+  }
+
+  /**
+   * Deletes a row at once and offers Undo for 10 s. A row that the backend refuses to delete
+   * comes back with the error. True when it was deleted.
+   */
+  async remove(id: string, d: Deletion, notify: Pick<Notify, "error" | "undo"> = toasts): Promise<boolean> {
+    const selected = this.selectedId === id;
+    this.hide(id);
+    try {
+      await d.act();
+    } catch (e) {
+      await this.unhide(id);
+      if (selected) this.select(id, "replace");
+      notify.error(e, d.failed);
+      return false;
+    }
+    void this.unhide(id);
+    notify.undo(
+      d.done,
+      async () => {
+        await d.restore();
+        await this.page.reload();
+        this.select(id);
+      },
+      d.text,
+    );
+    return true;
   }
 }

@@ -1,2 +1,3 @@
 /** The part of the kit without components, for state classes and their tests. */
-export { ListState, type PageQuery } from "./list.svelte";
+export { ListState, type Deletion, type PageQuery } from "./list.svelte";
+export { route, type Route } from "./route";

@@ -8,6 +8,7 @@
  * State classes take an `Rpc` in their constructor instead of importing `rpc`,
  * so that tests give them `fakeRpc()`.
  */
+import { common } from "../i18n/common";
 import { BridgeTransport, bridge } from "./bridge";
 import { RpcClient } from "./client.svelte";
 import type { Method, Rpc } from "./types";
@@ -51,9 +52,9 @@ export const client = new RpcClient(inWindow ? new BridgeTransport() : new WebSo
 export const rpc: Rpc = client as unknown as Rpc;
 
 /** Why nothing can be changed now, or "". For `disabledReason`. */
-export const offlineReason = (): string => (rpc.connection.open ? "" : "Helix is not connected. You can read, not change.");
+export const offlineReason = (): string => (rpc.connection.open ? "" : common.offline);
 
 /** Why this session may not call a method, or "". For `disabledReason`. */
 export function blocked(method: Method): string {
-  return offlineReason() || (rpc.can(method) ? "" : "This session can't do this. Open Helix from its window or a terminal.");
+  return offlineReason() || (rpc.can(method) ? "" : common.notAllowed);
 }

@@ -1,3 +1,4 @@
+import { common as t } from "../i18n/common";
 import { rpc } from "../rpc";
 import { toasts } from "./toasts.svelte";
 
@@ -17,16 +18,16 @@ export async function openInBrowser(): Promise<void> {
   try {
     openURL((await rpc.call("sessions.ticket", {})).url);
   } catch (e) {
-    toasts.error(e, "Couldn't create a link");
+    toasts.error(e, t.linkFailed);
   }
 }
 
 /** Puts text on the clipboard and says so. */
-export async function copy(text: string, what = "Copied"): Promise<void> {
+export async function copy(text: string, what = t.copied): Promise<void> {
   try {
     await navigator.clipboard.writeText(text);
     toasts.ok(what);
   } catch {
-    toasts.add({ title: "The clipboard isn't available here", text: "Select the text and copy it.", tone: "warn" });
+    toasts.add({ title: t.clipboardMissing, text: t.clipboardHelp, tone: "warn" });
   }
 }

@@ -30,6 +30,9 @@ export interface Command {
   hidden?: boolean;
 }
 
+/** Commands, or what computes them; computed ones may depend on state, such as the language or the selected row. */
+export type CommandList = readonly Command[] | (() => readonly Command[]);
+
 /** Commands that depend on what the user types, such as "Run tool: …". */
 export type CommandSource = (query: string) => Promise<Command[]> | Command[];
 
@@ -38,8 +41,8 @@ export const isMac = typeof navigator !== "undefined" && /Mac|iPhone|iPad/.test(
 /** The parts of a shortcut as keycaps: `mod+shift+a` → ["Ctrl", "Shift", "A"]. */
 export function keycaps(keys: string, mac = isMac): string[] {
   const names: Record<string, string> = mac
-    ? { mod: "⌘", shift: "⇧", alt: "⌥", ctrl: "⌃", enter: "↩", escape: "esc", delete: "⌫", arrowup: "↑", arrowdown: "↓" }
-    : { mod: "Ctrl", shift: "Shift", alt: "Alt", ctrl: "Ctrl", enter: "Enter", escape: "Esc", delete: "Del", arrowup: "↑", arrowdown: "↓" };
+    ? { mod: "⌘", shift: "⇧", alt: "⌥", ctrl: "⌃", enter: "↩", escape: "esc", delete: "⌫", arrowup: "↑", arrowdown: "↓", space: "Space" }
+    : { mod: "Ctrl", shift: "Shift", alt: "Alt", ctrl: "Ctrl", enter: "Enter", escape: "Esc", delete: "Del", arrowup: "↑", arrowdown: "↓", space: "Space" };
   return keys.split(/[+ ]/).map((k) => names[k.toLowerCase()] ?? (k.length === 1 ? k.toUpperCase() : k));
 }
 
@@ -72,7 +75,7 @@ function typing(target: EventTarget | null): boolean {
 }
 
 export class Commands {
-  #sets = $state.raw<readonly (readonly Command[])[]>([]);
+  #sets = $state.raw<readonly CommandList[]>([]);
   #sources = new Set<CommandSource>();
   #prefix = "";
   #prefixTimer: ReturnType<typeof setTimeout> | undefined;
@@ -94,12 +97,12 @@ export class Commands {
   /** Everything that can be run now; later additions win over earlier ones with the same id. */
   get all(): Command[] {
     const byID = new Map<string, Command>();
-    for (const set of this.#sets) for (const c of set) if (!c.when || c.when()) byID.set(c.id, c);
+    for (const set of this.#sets) for (const c of typeof set === "function" ? set() : set) if (!c.when || c.when()) byID.set(c.id, c);
     return [...byID.values()];
   }
 
-  /** Adds commands; returns how to remove them. */
-  add(list: readonly Command[]): () => void {
+  /** Adds commands; returns how to remove them. A function is asked each time the table is read. */
+  add(list: CommandList): () => void {
     // Untracked: an effect that adds commands must not depend on the others.
     this.#sets = [...untrack(() => this.#sets), list];
     return () => {

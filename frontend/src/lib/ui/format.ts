@@ -1,4 +1,6 @@
-/** Plain-language numbers and times. Every function is pure; `now` is given for tests. */
+/** Numbers and times in the language of the interface. Every function is pure; `now` is given for tests. */
+import { date, number } from "../i18n";
+import { common as t } from "../i18n/common";
 
 const units = ["B", "KiB", "MiB", "GiB", "TiB"];
 
@@ -10,70 +12,65 @@ export function bytes(n: number): string {
     v /= 1024;
     i++;
   }
-  return `${i === 0 || v >= 10 ? Math.round(v) : v.toFixed(1)} ${units[i]}`;
+  const digits = i === 0 || v >= 10 ? 0 : 1;
+  return `${number(v, { minimumFractionDigits: digits, maximumFractionDigits: digits, useGrouping: false })} ${units[i]}`;
 }
 
 /** 12,345 */
-export const count = (n: number): string => n.toLocaleString("en");
+export const count = (n: number): string => number(n);
 
-/** "1 tool", "3 tools". */
-export const plural = (n: number, one: string, many = one + "s"): string => `${count(n)} ${n === 1 ? one : many}`;
+/** "1 tool", "3 tools", for texts that are not in a catalogue yet; those have `plural` of lib/i18n. */
+export const plural = (n: number, one: string, many = one + "s"): string => `${number(n)} ${n === 1 ? one : many}`;
 
 /** 820 ms, 1.4 s, 2 min 5 s, 3 h 10 min. */
 export function duration(ms: number): string {
-  if (ms < 1000) return `${Math.round(ms)} ms`;
-  if (ms < 60_000) return `${(ms / 1000).toFixed(ms < 10_000 ? 1 : 0)} s`;
+  if (ms < 1000) return t.milliseconds(number(Math.round(ms)));
+  const digits = ms < 10_000 ? 1 : 0;
+  if (ms < 60_000) return t.seconds(number(ms / 1000, { minimumFractionDigits: digits, maximumFractionDigits: digits }));
   const s = Math.round(ms / 1000);
-  if (s < 3600) return s % 60 ? `${Math.floor(s / 60)} min ${s % 60} s` : `${s / 60} min`;
+  if (s < 3600) return s % 60 ? `${t.minutes(number(Math.floor(s / 60)))} ${t.seconds(number(s % 60))}` : t.minutes(number(s / 60));
   const m = Math.round(s / 60);
-  return m % 60 ? `${Math.floor(m / 60)} h ${m % 60} min` : `${m / 60} h`;
+  return m % 60 ? `${t.hours(number(Math.floor(m / 60)))} ${t.minutes(number(m % 60))}` : t.hours(number(m / 60));
 }
+
+const secondsSince = (when: string | number | Date, now: number): number => Math.max(0, (now - new Date(when).getTime()) / 1000);
 
 /** "now", "4 min", "3 h", "2 d", then the date. */
 export function age(when: string | number | Date, now = Date.now()): string {
-  const t = new Date(when).getTime();
-  if (!Number.isFinite(t)) return "";
-  const s = Math.max(0, (now - t) / 1000);
-  if (s < 45) return "now";
-  if (s < 3600) return `${Math.max(1, Math.round(s / 60))} min`;
-  if (s < 86_400) return `${Math.round(s / 3600)} h`;
-  if (s < 14 * 86_400) return `${Math.round(s / 86_400)} d`;
+  const s = secondsSince(when, now);
+  if (!Number.isFinite(s)) return "";
+  if (s < 45) return t.now;
+  if (s < 3600) return t.minutes(number(Math.max(1, Math.round(s / 60))));
+  if (s < 86_400) return t.hours(number(Math.round(s / 3600)));
+  if (s < 14 * 86_400) return t.days(number(Math.round(s / 86_400)));
   return day(when, now);
 }
 
 /** As age, in a sentence: "just now", "4 min ago", "on 3 Mar". */
 export function ago(when: string | number | Date, now = Date.now()): string {
-  const a = age(when, now);
-  if (!a) return "";
-  if (a === "now") return "just now";
-  return /^\d+ (min|h|d)$/.test(a) ? `${a} ago` : `on ${a}`;
+  const s = secondsSince(when, now);
+  if (!Number.isFinite(s)) return "";
+  if (s < 45) return t.justNow;
+  return s < 14 * 86_400 ? t.ago(age(when, now)) : t.onDay(day(when, now));
 }
-
-const months = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
 
 /** "3 Mar", with the year when it is another one. Local time. */
 export function day(when: string | number | Date, now = Date.now()): string {
-  const d = new Date(when);
-  const year = d.getFullYear() === new Date(now).getFullYear() ? "" : ` ${d.getFullYear()}`;
-  return `${d.getDate()} ${months[d.getMonth()]}${year}`;
+  const other = new Date(when).getFullYear() !== new Date(now).getFullYear();
+  return date(when, { day: "numeric", month: "short", ...(other ? { year: "numeric" } : {}) });
 }
-
-const two = (n: number): string => String(n).padStart(2, "0");
 
 /** 14:05:09, local time. */
-export function clock(when: string | number | Date): string {
-  const d = new Date(when);
-  return `${two(d.getHours())}:${two(d.getMinutes())}:${two(d.getSeconds())}`;
-}
+export const clock = (when: string | number | Date): string => date(when, { hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23" });
 
 /** "3 Mar, 14:05", local time. */
 export const moment = (when: string | number | Date, now = Date.now()): string => `${day(when, now)}, ${clock(when).slice(0, 5)}`;
 
 /** "Today", "Yesterday", else the day. */
 export function dayName(when: string | number | Date, now = Date.now()): string {
-  const start = (t: number | string | Date): number => new Date(t).setHours(0, 0, 0, 0);
+  const start = (at: number | string | Date): number => new Date(at).setHours(0, 0, 0, 0);
   const days = Math.round((start(now) - start(when)) / 86_400_000);
-  return days === 0 ? "Today" : days === 1 ? "Yesterday" : day(when, now);
+  return days === 0 ? t.today : days === 1 ? t.yesterday : day(when, now);
 }
 
 /** Text from others, safe to show in one place: control and direction signs become visible, cut at `max`. */

@@ -18,6 +18,8 @@ export class Nav {
   /** Goes to `screen` or `screen/rest`; segments must already be encoded when they may hold a slash. */
   go(target: string, how: "push" | "replace" = "push"): void {
     const hash = "#/" + target.replace(/^[#/]+/, "");
+    // Without a page, as in unit tests, the path is all there is.
+    if (typeof location === "undefined") return this.#take(hash);
     if (hash === location.hash) return;
     if (how === "replace") {
       history.replaceState(null, "", hash);
@@ -27,7 +29,11 @@ export class Nav {
 
   /** Takes over the address of the page. Called once by App, and by each change of the fragment. */
   read(): void {
-    this.path = location.hash.replace(/^#\/?/, "").split("/").filter(Boolean).map(decode);
+    this.#take(location.hash);
+  }
+
+  #take(hash: string): void {
+    this.path = hash.replace(/^#\/?/, "").split("/").filter(Boolean).map(decode);
   }
 
   listen(): () => void {
@@ -58,6 +64,8 @@ export interface LinkTarget {
   item?: (id: string) => string;
   /** Names that may follow the screen's. */
   parts?: readonly string[];
+  /** The target of a link of another form, by its segments; null when it is not of this screen. `isId` says whether a segment is an id. */
+  link?: (segments: readonly string[], isId: (segment: string | undefined) => boolean) => string | null;
 }
 
 /**
@@ -70,13 +78,15 @@ export function fromLink(link: string, screens: readonly LinkTarget[]): string |
   const rest = link.slice("helix://".length).replace(/\/$/, "");
   if (/[?#%\s\\]|\.\./.test(rest)) return null;
   const parts = rest.split("/");
-  const [head, second, third] = parts;
-  if (head === "runs" && parts.length === 2 && id.test(second ?? "")) return `activity/run/${second}`;
+  const [head, second] = parts;
+  for (const s of screens) {
+    const own = s.link?.(parts, (segment) => id.test(segment ?? ""));
+    if (own) return own;
+  }
   const screen = screens.find((s) => s.id === head);
   if (!screen) return null;
   if (parts.length === 1) return screen.id;
   if (parts.length === 2 && screen.parts?.includes(second ?? "")) return rest;
   if (parts.length === 2 && screen.item && id.test(second ?? "")) return screen.item(second!);
-  if (head === "tools" && second === "shared" && parts.length === 3 && third && id.test(third)) return rest;
   return null;
 }

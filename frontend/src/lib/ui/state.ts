@@ -4,9 +4,10 @@
  */
 export { copy, openInBrowser, openURL } from "./browser";
 export { commands, keycaps, isMac, score, Commands } from "./commands.svelte";
-export type { Command, CommandSource } from "./commands.svelte";
+export type { Command, CommandList, CommandSource } from "./commands.svelte";
 export { diffLines, fold } from "./diff";
 export * as format from "./format";
+export { JobList, type Job } from "./jobs.svelte";
 export { lasting } from "./lasting.svelte";
 export { Load } from "./load.svelte";
 export { minute, second } from "./now.svelte";
@@ -15,3 +16,4 @@ export { Paged } from "./paged.svelte";
 export { theme } from "./theme.svelte";
 export type { ThemeChoice } from "./theme.svelte";
 export { toasts, undoSeconds } from "./toasts.svelte";
+export type { Notify } from "./toasts.svelte";

@@ -1,3 +1,4 @@
+import { common } from "../i18n/common";
 import { asError } from "../rpc/errors";
 
 export type ToastTone = "info" | "ok" | "warn" | "danger";
@@ -120,7 +121,7 @@ export class Toasts {
     this.#commits.set(id, () => void this.#guard(d.commit, d.revert));
     this.list = [
       ...this.list.slice(-4),
-      { id, title: d.title, text: d.text ?? "", tone: "info", ms: undoSeconds * 1000, action: { label: "Undo", run }, left: undoSeconds },
+      { id, title: d.title, text: d.text ?? "", tone: "info", ms: undoSeconds * 1000, action: { label: common.undo, run }, left: undoSeconds },
     ];
     this.#count(id, undoSeconds, () => this.dismiss(id));
     return id;
@@ -147,6 +148,14 @@ export class Toasts {
       }, 1000),
     );
   }
+}
+
+/** What state classes use of the messages, so that tests can give them something else. */
+export interface Notify {
+  ok(title: string, text?: string): unknown;
+  add(t: ToastInit): unknown;
+  error(e: unknown, title?: string): void;
+  undo(title: string, restore: () => Promise<unknown> | void, text?: string): unknown;
 }
 
 /** The page's own messages. */

@@ -8,6 +8,7 @@ export const screen: ScreenDef = {
   order: 40,
   icon: History,
   needs: ["audit.list"],
+  link: (s, isId) => (s.length === 2 && s[0] === "runs" && isId(s[1]) ? `activity/run/${s[1]}` : null),
   item: (id) => `activity/subject/${id}`,
   load: () => import("./Activity.svelte"),
   keys: "g y",

@@ -1,6 +1,6 @@
 import ShieldQuestion from "@lucide/svelte/icons/shield-question-mark";
-import { system } from "../../frame/context";
 import type { ScreenDef } from "../../lib/ui/screen";
+import { waiting } from "./waiting.svelte";
 
 export const screen: ScreenDef = {
   id: "approvals",
@@ -13,6 +13,8 @@ export const screen: ScreenDef = {
   parts: ["grants", "denials", "history"],
   load: () => import("./Approvals.svelte"),
   keys: ["mod+shift+a", "g a"],
-  badge: () => system.waiting,
+  badge: () => waiting.count,
   badgeLabel: "waiting",
+  status: () => (waiting.count > 0 ? [{ id: "approvals", text: `${waiting.count} waiting for approval`, icon: ShieldQuestion, tone: "accent", target: "approvals" }] : []),
+  start: (rpc) => waiting.start(rpc),
 };

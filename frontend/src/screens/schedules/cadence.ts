@@ -1,4 +1,7 @@
-/** Cadences as people choose them: presets, intervals, single times, and cron texts told field by field. */
+/** Cadences as people choose them: presets, intervals, single times, and cron expressions explained field by field. */
+import { date, listing, plural } from "../../lib/i18n";
+import { common } from "../../lib/i18n/common";
+import { t } from "./messages";
 
 /** When a schedule is due, as the backend takes and answers it. */
 export interface CadenceSpec {
@@ -17,29 +20,24 @@ export function asCadence(v: unknown): CadenceSpec | null {
   return type === "cron" || type === "interval" || type === "once" ? (v as CadenceSpec) : null;
 }
 
-export interface Preset {
-  value: string;
-  label: string;
-  expression: string;
-}
-
 /** The value of the choice that shows the cron field. */
 export const CUSTOM = "custom";
-
-export const presets: readonly Preset[] = [
-  { value: "minute", label: "Every minute", expression: "* * * * *" },
-  { value: "minutes5", label: "Every 5 minutes", expression: "*/5 * * * *" },
-  { value: "minutes15", label: "Every 15 minutes", expression: "*/15 * * * *" },
-  { value: "hourly", label: "Every hour", expression: "0 * * * *" },
-  { value: "midnight", label: "Every day at 00:00", expression: "0 0 * * *" },
-  { value: "daily", label: "Every day at 09:00", expression: "0 9 * * *" },
-  { value: "weekdays", label: "Weekdays at 09:00", expression: "0 9 * * 1-5" },
-  { value: "weekly", label: "Every Sunday at 00:00", expression: "0 0 * * 0" },
-  { value: "monthly", label: "On the 1st of each month at 00:00", expression: "0 0 1 * *" },
-];
-
 /** The value of the choice of days and a time. */
 export const DAYS = "days";
+
+/** Expressions that can be chosen by name. */
+export const presets = {
+  minute: "* * * * *",
+  minutes5: "*/5 * * * *",
+  minutes15: "*/15 * * * *",
+  hourly: "0 * * * *",
+  midnight: "0 0 * * *",
+  daily: "0 9 * * *",
+  weekdays: "0 9 * * 1-5",
+  weekly: "0 0 * * 0",
+  monthly: "0 0 1 * *",
+} as const;
+export type Preset = keyof typeof presets | typeof DAYS | typeof CUSTOM;
 
 /** Days of the week, 0 for Sunday, and a time such as 08:30. */
 export interface Weekly {
@@ -67,103 +65,100 @@ export function weeklyCron(w: Weekly): string {
 }
 
 /** The preset of a cron expression, days and a time, or custom. */
-export const presetOf = (expression: string): string => presets.find((p) => p.expression === expression.trim().replace(/\s+/g, " "))?.value ?? (weeklyOf(expression) ? DAYS : CUSTOM);
+export const presetOf = (expression: string): Preset => (Object.entries(presets).find(([, e]) => e === expression.trim().replace(/\s+/g, " "))?.[0] as Preset | undefined) ?? (weeklyOf(expression) ? DAYS : CUSTOM);
 
 const nicknames: Record<string, string> = { "@yearly": "0 0 1 1 *", "@annually": "0 0 1 1 *", "@monthly": "0 0 1 * *", "@weekly": "0 0 * * 0", "@daily": "0 0 * * *", "@midnight": "0 0 * * *", "@hourly": "0 * * * *" };
 
-const weekdays = ["Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"];
-const months = ["January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November", "December"];
+// Names that cron expressions may contain, whatever the language.
+const weekdays = ["SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT"];
+const months = ["JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC"];
+/** Sunday is 0 and 7. The 7th of January 2024 was one. */
+const weekday = (n: number): string => date(Date.UTC(2024, 0, 7 + (n % 7)), { weekday: "long", timeZone: "UTC" });
+/** January is 0. */
+const month = (n: number): string => date(Date.UTC(2024, n, 1), { month: "long", timeZone: "UTC" });
 
-/** One part of a cron text with its meaning. */
+/** One field of a cron expression with its meaning. */
 export interface CronPart {
   name: string;
   text: string;
   /** In words; empty when only the backend can tell. */
   means: string;
-  /** What may stand here. */
+  /** The values that it takes. */
   takes: string;
 }
 
-const five = ["Minute", "Hour", "Day of month", "Month", "Weekday"];
-const takes: Record<string, string> = { Second: "0–59", Minute: "0–59", Hour: "0–23", "Day of month": "1–31, L, 15W", Month: "1–12, JAN–DEC", Weekday: "0–7, SUN–SAT, 1#2, 5L" };
+type Field = keyof typeof t.cronFields;
+const takes: Record<Field, string> = { second: "0–59", minute: "0–59", hour: "0–23", day: "1–31, L, 15W", month: "1–12, JAN–DEC", weekday: "0–7, SUN–SAT, 1#2, 5L" };
+const five: readonly Field[] = ["minute", "hour", "day", "month", "weekday"];
 
-/** A cron text, part by part. Parts that are missing stand there empty, so that one sees what is to come. */
+/** A cron expression, field by field. Missing fields are there, empty, so that one sees what is to come. */
 export function explainCron(expression: string): CronPart[] {
   const line = nicknames[expression.trim().toLowerCase()] ?? expression.trim();
   const parts = line === "" ? [] : line.split(/\s+/);
-  const names = parts.length > 5 ? ["Second", ...five] : five;
-  return names.map((name, i) => ({ name, text: parts[i] ?? "", means: meaning(name, parts[i] ?? ""), takes: takes[name] ?? "" }));
+  const fields: readonly Field[] = parts.length > 5 ? ["second", ...five] : five;
+  return fields.map((f, i) => ({ name: t.cronFields[f], text: parts[i] ?? "", means: meaning(f, parts[i] ?? ""), takes: takes[f] }));
 }
 
-function meaning(name: string, text: string): string {
+function meaning(field: Field, text: string): string {
   if (text === "") return "";
-  if (text === "*" || text === "?") return "any";
-  const list = text.split(",").map((t) => one(name, t));
-  return list.some((w) => w === "") ? "" : and(list);
+  if (text === "*" || text === "?") return t.cronAny;
+  const list = text.split(",").map((part) => one(field, part));
+  return list.some((w) => w === "") ? "" : listing(list);
 }
 
-function one(name: string, text: string): string {
-  const unit = name === "Day of month" ? "day" : name.toLowerCase();
+function one(field: Field, text: string): string {
   const [, range = "", step = ""] = /^([^/]+)(?:\/(\d+))?$/.exec(text) ?? [];
   if (range === "") return "";
-  const every = step === "" || step === "1" ? "" : `every ${step} ${unit}s`;
-  if (range === "*") return every === "" ? "any" : every;
-  if (name === "Day of month" && range === "L") return "the last day";
-  if (name === "Day of month" && /^\d+W$/i.test(range)) return `the weekday nearest the ${nth(parseInt(range, 10))}`;
-  if (name === "Weekday") {
+  const every = step === "" || step === "1" ? "" : t.cronEvery[field](Number(step));
+  if (range === "*") return every === "" ? t.cronAny : every;
+  if (field === "day" && range === "L") return t.cronLastDay;
+  if (field === "day" && /^\d+W$/i.test(range)) return t.cronNearest(parseInt(range, 10));
+  if (field === "weekday") {
     const last = /^([0-7])L$/i.exec(range);
-    if (last) return `the last ${weekdays[Number(last[1])]} of the month`;
+    if (last) return t.cronLastWeekday(weekday(Number(last[1])));
     const count = /^([0-7])#([1-5])$/.exec(range);
-    if (count) return `the ${nth(Number(count[2]))} ${weekdays[Number(count[1])]} of the month`;
+    if (count) return t.cronNthWeekday(Number(count[2]), weekday(Number(count[1])));
   }
-  const ends = range.split("-").map((v) => value(name, v));
+  const ends = range.split("-").map((v) => value(field, v));
   if (ends.length > 2 || ends.some((v) => v === "")) return "";
-  const span = ends.length === 2 ? `${ends[0]} to ${ends[1]}` : (ends[0] ?? "");
-  if (every !== "") return ends.length === 2 ? `${every}, ${span}` : `${every} from ${span}`;
-  return span;
+  const [from = "", to] = ends;
+  const span = to === undefined ? from : t.cronRange(from, to);
+  if (every === "") return span;
+  return to === undefined ? t.cronEveryFrom(every, span) : t.cronEveryRange(every, span);
 }
 
-function value(name: string, text: string): string {
-  if (name === "Weekday") {
-    const n = /^\d$/.test(text) ? Number(text) : weekdays.findIndex((w) => w.slice(0, 3).toLowerCase() === text.toLowerCase());
-    return weekdays[n] ?? "";
+function value(field: Field, text: string): string {
+  const n = /^\d+$/.test(text) ? Number(text) : NaN;
+  if (field === "weekday") {
+    const day = Number.isNaN(n) ? weekdays.indexOf(text.toUpperCase()) : n;
+    return day >= 0 && day <= 7 ? weekday(day) : "";
   }
-  if (name === "Month") {
-    const n = /^\d+$/.test(text) ? Number(text) - 1 : months.findIndex((m) => m.slice(0, 3).toLowerCase() === text.toLowerCase());
-    return months[n] ?? "";
+  if (field === "month") {
+    const at = Number.isNaN(n) ? months.indexOf(text.toUpperCase()) : n - 1;
+    return at >= 0 && at < 12 ? month(at) : "";
   }
-  const [low, high] = name === "Hour" ? [0, 23] : name === "Day of month" ? [1, 31] : [0, 59];
-  if (!/^\d+$/.test(text) || Number(text) < low || Number(text) > high) return "";
-  return name === "Day of month" ? `the ${nth(Number(text))}` : String(Number(text));
+  const [low, high] = field === "hour" ? [0, 23] : field === "day" ? [1, 31] : [0, 59];
+  if (Number.isNaN(n) || n < low || n > high) return "";
+  return field === "day" ? t.cronDay(n) : String(n);
 }
 
-/** 1st, 2nd, 23rd. */
-export function nth(n: number): string {
-  const tens = n % 100;
-  if (tens >= 11 && tens <= 13) return `${n}th`;
-  return `${n}${["th", "st", "nd", "rd"][n % 10] ?? "th"}`;
-}
+/** Units of lengths of time by their seconds. */
+export const units = ["60", "3600", "86400"] as const;
+export type Unit = (typeof units)[number];
 
-function and(list: readonly string[]): string {
-  return list.length < 2 ? (list[0] ?? "") : `${list.slice(0, -1).join(", ")} and ${list.at(-1)}`;
-}
-
-export const units = [
-  { value: "60", label: "minutes", one: "minute" },
-  { value: "3600", label: "hours", one: "hour" },
-  { value: "86400", label: "days", one: "day" },
-] as const;
+/** Units as choices. */
+export const unitOptions = (): { value: string; label: string }[] => units.map((u) => ({ value: u, label: t.units[u].other }));
 
 /** Seconds as a number and the largest unit that divides them: 7200 → 2 hours. */
-export function inUnits(secs: number): { count: number; unit: string } {
-  const unit = [...units].reverse().find((u) => secs % Number(u.value) === 0) ?? units[0];
-  return { count: secs / Number(unit.value), unit: unit.value };
+export function inUnits(secs: number): { count: number; unit: Unit } {
+  const unit = [...units].reverse().find((u) => secs % Number(u) === 0) ?? units[0];
+  return { count: secs / Number(unit), unit };
 }
 
-/** "45 s", "2 h", "1 day", "3 days": a length of time that somebody set. */
+/** "45 s", "2 hours", "1 day", "3 days": a length of time that somebody set. */
 export function span(secs: number): string {
-  if (secs < 60 || secs % 60 !== 0) return secs < 120 ? `${secs} s` : `${Math.floor(secs / 60)} min ${secs % 60} s`;
+  if (secs < 120 && (secs < 60 || secs % 60 !== 0)) return common.seconds(String(secs));
+  if (secs % 60 !== 0) return `${common.minutes(String(Math.floor(secs / 60)))} ${common.seconds(String(secs % 60))}`;
   const { count, unit } = inUnits(secs);
-  const u = units.find((x) => x.value === unit)!;
-  return `${count} ${count === 1 ? u.one : u.label}`;
+  return plural(count, t.units[unit]);
 }

@@ -1,5 +1,6 @@
 import type { Rpc } from "../../lib/rpc";
 import { Load } from "../../lib/ui/state";
+import { t } from "./messages";
 import type { CalendarItem, Schedule } from "./types";
 import { markOf, type MarkKind } from "./words";
 
@@ -59,7 +60,7 @@ export function arrange(items: readonly CalendarItem[], days: readonly Date[], n
   const ends = days.map((d, i) => (days[i + 1] ?? new Date(d.getFullYear(), d.getMonth(), d.getDate() + 1)).getTime());
   const row = (id: string): CalendarRow => {
     let r = rows.get(id);
-    if (!r) rows.set(id, (r = { scheduleId: id, name: names.get(id) ?? "Deleted schedule", cells: days.map((_, day) => ({ day, marks: [], folded: false })) }));
+    if (!r) rows.set(id, (r = { scheduleId: id, name: names.get(id) ?? t.deletedSchedule, cells: days.map((_, day) => ({ day, marks: [], folded: false })) }));
     return r;
   };
   for (const id of names.keys()) row(id);

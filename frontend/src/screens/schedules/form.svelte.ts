@@ -2,11 +2,13 @@ import { asError, type RpcError } from "../../lib/rpc/errors";
 import { fieldErrors, isWithin } from "../../lib/rpc/fields";
 import type { Rpc } from "../../lib/rpc";
 import { Load } from "../../lib/ui/state";
-import { asCadence, inUnits, presetOf, presets, weeklyCron, weeklyOf, CUSTOM, DAYS, units, type Weekly, type CadenceSpec } from "./cadence";
+import { asCadence, CUSTOM, DAYS, inUnits, presetOf, presets, units, weeklyCron, weeklyOf, type CadenceSpec, type Preset, type Unit, type Weekly } from "./cadence";
+import { t } from "./messages";
 import type { MissedPolicy } from "./missed";
 import { readRights, type Rights } from "./rights";
 import { Targets } from "./targets.svelte";
 import type { CreateParams, Preview, Schedule, Status, Template } from "./types";
+import { dayText } from "./words";
 import { ownZone } from "./zones";
 
 const TYPING_MS = 250;
@@ -42,9 +44,9 @@ export const placeOf = (path: string): Place => Object.entries(places).find(([fi
 /** What is wrong with a number that somebody typed; empty when nothing is. */
 export function numberError(text: string, min: number, max: number, whole = true): string {
   const n = Number(text);
-  if (text.trim() === "" || !Number.isFinite(n) || (whole && !Number.isInteger(n))) return whole ? "Enter a whole number." : "Enter a number.";
-  if (n < min) return `At least ${min}.`;
-  return n > max ? `At most ${max.toLocaleString("en")}.` : "";
+  if (text.trim() === "" || !Number.isFinite(n) || (whole && !Number.isInteger(n))) return whole ? t.enterWhole : t.enterNumber;
+  if (n < min) return t.atLeast(min);
+  return n > max ? t.atMost(max) : "";
 }
 
 /**
@@ -64,18 +66,18 @@ export class ScheduleForm {
   inputProblem = $state("");
   when = $state<WhenKind>("cron");
   /** The preset that was chosen, or custom, which shows the cron field. */
-  preset = $state("daily");
+  preset = $state<Preset>("daily");
   expression = $state("0 9 * * *");
   /** An IANA name; empty: that of this device, also when it changes. */
   zone = $state("UTC");
   every = $state("1");
-  everyUnit = $state("3600");
+  everyUnit = $state<Unit>("3600");
   /** Local, as a date field and a time field hold them. */
   onceDay = $state("");
   onceTime = $state("09:00");
   missed = $state<MissedPolicy>("once");
   grace = $state("1");
-  graceUnit = $state("86400");
+  graceUnit = $state<Unit>("86400");
   overlap = $state("skip");
   jitter = $state("0");
   retries = $state("2");
@@ -127,15 +129,15 @@ export class ScheduleForm {
   }
   get nameError() {
     const n = this.name.trim();
-    return n === "" ? "Enter a name." : [...n].length > 100 ? "At most 100 characters." : "";
+    return n === "" ? t.enterName : [...n].length > 100 ? t.nameTooLong : "";
   }
   get everyError() {
     return this.when === "interval" ? numberError(this.every, 1, 10_000) : "";
   }
   get onceError() {
     if (this.when !== "once") return "";
-    if (this.onceDay === "" || this.onceTime === "") return "Choose a date and time.";
-    return this.base === null && new Date(`${this.onceDay}T${this.onceTime}`).getTime() < Date.now() ? "This time is in the past." : "";
+    if (this.onceDay === "" || this.onceTime === "") return t.chooseTime;
+    return this.base === null && new Date(`${this.onceDay}T${this.onceTime}`).getTime() < Date.now() ? t.pastTime : "";
   }
   get graceError() {
     return this.missed === "skip" ? "" : numberError(this.grace, 0, 100_000, false);
@@ -150,7 +152,7 @@ export class ScheduleForm {
     retryCap: numberError(this.retryCap, 1, 604_800),
     disableAfter: numberError(this.disableAfter, 0, 1000),
     notifyAfter: numberError(this.notifyAfter, 0, 1000),
-    endsAt: this.startsAt !== "" && this.endsAt !== "" && this.endsAt <= this.startsAt ? "The end is before the start." : "",
+    endsAt: this.startsAt !== "" && this.endsAt !== "" && this.endsAt <= this.startsAt ? t.endBeforeStart : "",
     };
   }
   /** What the backend said about a field, while it still holds what it said it about. */
@@ -175,12 +177,12 @@ export class ScheduleForm {
   }
   /** Why it cannot be saved, for the button; "" when it can. */
   get blocked() {
-    if (this.kind === "" || (this.needsTarget && this.targetId === "")) return "Choose what to run";
-    if (this.needsTarget && this.targetId !== this.#target?.id && this.schema.data === undefined && this.schema.error === undefined) return "Loading the input fields";
-    if (this.inputProblem !== "") return "Fill in the input first";
-    if (this.preview.error?.kind === "invalid") return "Fix the times first";
+    if (this.kind === "" || (this.needsTarget && this.targetId === "")) return t.chooseTarget;
+    if (this.needsTarget && this.targetId !== this.#target?.id && this.schema.data === undefined && this.schema.error === undefined) return t.loadingInput;
+    if (this.inputProblem !== "") return t.fillInput;
+    if (this.preview.error?.kind === "invalid") return t.fixTimes;
     const wrong = this.nameError || this.everyError || this.onceError || this.graceError || Object.values(this.limits).find((e) => e !== "");
-    return wrong ? "Fix the marked fields first" : "";
+    return wrong ? t.fixFields : "";
   }
   /** Whether closing would lose something; also asked just after the sheet has closed. */
   get dirty() {
@@ -217,7 +219,7 @@ export class ScheduleForm {
   copy(s: Schedule): void {
     this.reset();
     this.#fill(s);
-    this.name = `${s.name} copy`.slice(0, 100);
+    this.name = t.copyOf(s.name).slice(0, 100);
     this.#opened();
     this.#start = "{}";
   }
@@ -323,11 +325,11 @@ export class ScheduleForm {
     this.timesChanged();
   }
 
-  setPreset(preset: string): void {
+  setPreset(preset: Preset): void {
     this.preset = preset;
-    const p = presets.find((x) => x.value === preset);
-    if (p) this.expression = p.expression;
-    else if (preset === DAYS && !weeklyOf(this.expression)) this.expression = "0 9 * * 1-5";
+    if (preset === DAYS) {
+      if (!weeklyOf(this.expression)) this.expression = "0 9 * * 1-5";
+    } else if (preset !== CUSTOM) this.expression = presets[preset];
     this.timesChanged();
   }
 
@@ -470,8 +472,8 @@ export class ScheduleForm {
     }
     Object.assign(this, {
       open: false, base: null, name: "", description: "", kind: "", targetId: "", input: {}, inputProblem: "",
-      when: "cron", preset: "daily", expression: "0 9 * * *", zone: ownZone(), every: "1", everyUnit: units[1].value, onceDay: "", onceTime: "09:00",
-      missed: "once", grace: "1", graceUnit: units[2].value, overlap: "skip", jitter: "0", retries: "2", retryBase: "60", retryCap: "3600",
+      when: "cron", preset: "daily", expression: "0 9 * * *", zone: ownZone(), every: "1", everyUnit: units[1], onceDay: "", onceTime: "09:00",
+      missed: "once", grace: "1", graceUnit: units[2], overlap: "skip", jitter: "0", retries: "2", retryBase: "60", retryCap: "3600",
       disableAfter: "5", notifyAfter: "3", notification: "conditional", notifyWhen: "", maxRun: "30", maxRuns: "", startsAt: "", endsAt: "",
       takeover: false, paused: false, busy: false, error: null, stale: false,
     }); // prettier-ignore
@@ -482,14 +484,11 @@ export class ScheduleForm {
   }
 }
 
-export { CUSTOM };
-
 /** "2026-03-02T09:00" in local time; empty for nothing. */
 function localText(iso: string | null | undefined): string {
   if (!iso) return "";
   const d = new Date(iso);
-  const two = (n: number): string => String(n).padStart(2, "0");
-  return `${d.getFullYear()}-${two(d.getMonth() + 1)}-${two(d.getDate())}T${two(d.getHours())}:${two(d.getMinutes())}`;
+  return `${dayText(d)}T${d.toTimeString().slice(0, 5)}`;
 }
 
 function instant(local: string): string | undefined {

@@ -1,6 +1,7 @@
 import { RpcError, type Result, type Rpc } from "../../lib/rpc";
 import { Load } from "../../lib/ui/state";
 import { findRun, RunHistory } from "./history.svelte";
+import { t } from "./messages";
 import type { Preview, Run, Schedule } from "./types";
 import { open } from "./words";
 
@@ -44,7 +45,7 @@ export class RunDetail {
     if (runId === "") return;
     await this.run.run(async (signal) => {
       const run = await findRun(this.#rpc, scheduleId, runId, signal);
-      if (!run) throw new RpcError({ kind: "not_found", message: "This run is no longer stored." });
+      if (!run) throw new RpcError({ kind: "not_found", message: t.runGone });
       return run;
     });
     if (runId === this.runId) await this.#readOutput();

@@ -1,4 +1,4 @@
-import { ListState } from "../../lib/list/state";
+import { ListState, route } from "../../lib/list/state";
 import type { Params, Rpc } from "../../lib/rpc";
 import type { Schedule } from "./types";
 
@@ -6,6 +6,7 @@ import type { Schedule } from "./types";
 export function scheduleList(rpc: Rpc): ListState<Schedule, { status: string; kind: string }> {
   return new ListState({
     id: (s) => s.scheduleId,
+    route: route("schedules", ["calendar", "history"]),
     filters: { status: "any", kind: "" },
     system: (s) => s.system,
     read: async ({ query, filters, offset, limit, signal }) => {

@@ -1,5 +1,6 @@
 import type { Rpc } from "../../lib/rpc";
 import type { ToastInit } from "../../lib/ui/toasts.svelte";
+import { t } from "./messages";
 import type { Notice } from "./types";
 
 /** Where notices are shown. */
@@ -112,11 +113,11 @@ export class Notices {
       // They are in the run history.
     } else if (fresh.length > SHOWN) {
       const bad = fresh.filter((n) => n.level === "error").length;
-      this.#place.toast({ title: `${fresh.length} notices from schedules`, text: fresh.map((n) => n.title).slice(0, SHOWN).join(" · ") + " …", tone: bad > 0 ? "danger" : "info", ms: 15_000, action: { label: "Show", run: () => this.#place.open("", "") } });
+      this.#place.toast({ title: t.notices(fresh.length), text: fresh.map((n) => n.title).slice(0, SHOWN).join(" · ") + " …", tone: bad > 0 ? "danger" : "info", ms: 15_000, action: { label: t.show, run: () => this.#place.open("", "") } });
     } else {
       for (const n of fresh) {
         if (this.#place.desktop(preview ? n : { ...n, body: "" })) continue;
-        this.#place.toast({ title: n.title, text: n.body, tone: tones[n.level] ?? "info", ms: 15_000, action: { label: "Show", run: () => this.#place.open(n.scheduleId, n.runId ?? "") } });
+        this.#place.toast({ title: n.title, text: n.body, tone: tones[n.level] ?? "info", ms: 15_000, action: { label: t.show, run: () => this.#place.open(n.scheduleId, n.runId ?? "") } });
       }
     }
     try {

@@ -1,9 +1,11 @@
 /** Schedules in the command palette: "Run schedule: …" and "Open schedule: …". */
 import type { Rpc } from "../../lib/rpc";
+import { common } from "../../lib/i18n/common";
 import { toasts } from "../../lib/ui/state";
 import type { Command } from "../../lib/ui/commands.svelte";
+import { t } from "./messages";
 
-/** Schedules whose name fits what is typed, each with its commands. Words such as "run schedule" are left out of the search. */
+/** Schedules whose name matches what is typed, each with its commands. Words such as "run schedule" are left out of the search. */
 export async function paletteSchedules(rpc: Rpc, query: string, go: (target: string) => void): Promise<Command[]> {
   const q = query
     .trim()
@@ -13,19 +15,19 @@ export async function paletteSchedules(rpc: Rpc, query: string, go: (target: str
   if (q === "" && !/^(run|open|schedule|cron)/i.test(query.trim())) return [];
   const { schedules } = await rpc.call("schedules.list", { ...(q === "" ? {} : { query: q }), limit: 8, offset: 0 });
   return schedules.flatMap((s) => [
-    { id: `schedules.open.${s.scheduleId}`, title: `Open schedule: ${s.name}`, group: "Schedules", words: s.words, run: () => go(`schedules/${s.scheduleId}`) },
+    { id: `schedules.open.${s.scheduleId}`, title: common.onThing(t.openSchedule, s.name), group: t.list.title, words: s.words, run: () => go(`schedules/${s.scheduleId}`) },
     ...(s.needsNewer
       ? []
       : [
           {
             id: `schedules.run.${s.scheduleId}`,
-            title: `Run schedule now: ${s.name}`,
-            group: "Schedules",
+            title: common.onThing(t.runSchedule, s.name),
+            group: t.list.title,
             words: s.words,
             run: () =>
               void rpc.call("schedules.run_now", { scheduleId: s.scheduleId }).then(
                 (r) => go(`schedules/${s.scheduleId}/runs/${r.runId}`),
-                (e: unknown) => toasts.error(e, `Couldn't start ${s.name}`),
+                (e: unknown) => toasts.error(e, t.cannotStart(s.name)),
               ),
           },
         ]),

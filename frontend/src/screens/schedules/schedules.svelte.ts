@@ -1,22 +1,14 @@
 import { asError, type Rpc } from "../../lib/rpc";
 import { PermissionPrompt } from "../../lib/run/prompt.svelte";
-import { Load } from "../../lib/ui/state";
-import type { ToastInit } from "../../lib/ui/toasts.svelte";
+import { Load, type Notify } from "../../lib/ui/state";
 import { CalendarState } from "./calendar.svelte";
 import { ScheduleForm } from "./form.svelte";
 import { RunHistory } from "./history.svelte";
 import { RunDetail, ScheduleInspector } from "./inspector.svelte";
 import { scheduleList } from "./list.svelte";
+import { t } from "./messages";
 import type { Run, Schedule, Status, Template } from "./types";
 import { open } from "./words";
-
-/** How the screen tells the user about something that it did. */
-export interface Notify {
-  ok(title: string, text?: string): void;
-  add(t: ToastInit): void;
-  error(e: unknown, title?: string): void;
-  undo(title: string, restore: () => Promise<unknown> | void, text?: string): void;
-}
 
 /** How long "Pause all" lasts. */
 export type PauseFor = "hour" | "tomorrow" | "resume";
@@ -70,7 +62,7 @@ export class SchedulesScreen {
       const s = this.#asked;
       this.#asked = null;
       if (this.form.open) void this.form.readRights();
-      if (s && a.approved) this.#notify.add({ title: `${s.name} may do this now`, tone: "ok", ms: 10_000, action: { label: "Run now", run: () => void this.runNow(s) } });
+      if (s && a.approved) this.#notify.add({ title: t.allowed(s.name), tone: "ok", ms: 10_000, action: { label: t.runNow, run: () => void this.runNow(s) } });
     });
   }
 
@@ -145,7 +137,7 @@ export class SchedulesScreen {
     const s = await this.form.save();
     if (!s) return null;
     this.#touched(s.scheduleId);
-    this.#notify.ok(before ? `Saved ${s.name}` : `Created ${s.name}`, s.status === "active" ? s.words : "It is paused.");
+    this.#notify.ok((before ? t.saved : t.created)(s.name), s.status === "active" ? s.words : t.createdPaused);
     return s;
   }
 
@@ -158,7 +150,7 @@ export class SchedulesScreen {
       if (this.inspector.id === s.scheduleId) this.inspector.schedule.data = now;
       this.#touched(s.scheduleId);
     } catch (e) {
-      this.#notify.error(e, on ? `Couldn't resume ${s.name}` : `Couldn't pause ${s.name}`);
+      this.#notify.error(e, (on ? t.cannotResume : t.cannotPause)(s.name));
       this.list.soon();
     }
   }
@@ -172,7 +164,7 @@ export class SchedulesScreen {
       this.#touched(s.scheduleId);
       return r.runId;
     } catch (e) {
-      this.#notify.error(e, `Couldn't start ${s.name}`);
+      this.#notify.error(e, t.cannotStart(s.name));
       return "";
     } finally {
       const rest = new Set(this.starting);
@@ -187,41 +179,32 @@ export class SchedulesScreen {
       if (this.detail.runId === run.runId) this.detail.run.data = now;
       this.#touched(run.scheduleId);
     } catch (e) {
-      this.#notify.error(e, "Couldn't cancel the run");
+      this.#notify.error(e, t.cannotCancel);
     }
   }
 
   /** Deletes a schedule; Undo brings it back. */
   async remove(s: Schedule): Promise<void> {
-    if (s.system) return void this.#notify.add({ title: `${s.name} is built in and can't be deleted`, text: "You can pause it.", tone: "warn" });
-    this.list.hide(s.scheduleId);
-    try {
-      await this.#rpc.call("schedules.delete", { scheduleId: s.scheduleId });
-    } catch (e) {
-      await this.list.unhide(s.scheduleId);
-      this.#notify.error(e, `Couldn't delete ${s.name}`);
-      return;
-    }
-    if (this.inspector.id === s.scheduleId) this.inspector.show(null);
-    void this.list.unhide(s.scheduleId);
-    this.#touched(null);
-    this.#notify.undo(`Deleted ${s.name}`, async () => {
-      await this.#rpc.call("schedules.restore", { scheduleId: s.scheduleId });
-      await this.list.page.reload();
-      this.list.selectedId = s.scheduleId;
-      this.#touched(null);
-    });
+    if (s.system) return void this.#notify.add({ title: t.builtInKept(s.name), text: t.builtInKeptHelp, tone: "warn" });
+    const params = { scheduleId: s.scheduleId };
+    const deletion = {
+      act: () => this.#rpc.call("schedules.delete", params),
+      restore: () => this.#rpc.call("schedules.restore", params).then(() => this.#touched(null)),
+      done: t.deleted(s.name),
+      failed: t.cannotDelete(s.name),
+    };
+    if (await this.list.remove(s.scheduleId, deletion, this.#notify)) this.#touched(null);
   }
 
   async pauseAll(length: PauseFor): Promise<void> {
     await this.#pause(async () => {
       const until = pauseEnd(length);
       await this.#rpc.call("schedules.pause_all", until === undefined ? {} : { until });
-    }, "Couldn't pause the schedules");
+    }, t.cannotPauseAll);
   }
 
   async resumeAll(): Promise<void> {
-    await this.#pause(() => this.#rpc.call("schedules.resume_all", {}), "Couldn't resume the schedules");
+    await this.#pause(() => this.#rpc.call("schedules.resume_all", {}), t.cannotResumeAll);
   }
 
   async #pause(act: () => Promise<unknown>, failed: string): Promise<void> {
@@ -242,9 +225,9 @@ export class SchedulesScreen {
     try {
       this.list.put(await this.#rpc.call("schedules.take_over", { scheduleId: s.scheduleId }));
       this.#touched(s.scheduleId);
-      this.#notify.ok(`${s.name} runs on this device now`);
+      this.#notify.ok(t.takenOver(s.name));
     } catch (e) {
-      this.#notify.error(e, `Couldn't take over ${s.name}`);
+      this.#notify.error(e, t.cannotTakeOver(s.name));
     }
   }
 
@@ -266,14 +249,14 @@ export class SchedulesScreen {
   async answer(run: Run): Promise<void> {
     try {
       const id = await this.#questionOf(run);
-      if (id === null) return void this.#notify.add({ title: "This run has no open question", text: "It was answered or has expired. See Approvals for open questions.", ms: 10_000, action: { label: "Approvals", run: this.toApprovals } });
+      if (id === null) return void this.#notify.add({ title: t.noRequest, text: t.noRequestHelp, ms: 10_000, action: { label: t.approvals, run: this.toApprovals } });
       const s = this.list.rows.find((x) => x.scheduleId === run.scheduleId) ?? this.inspector.schedule.data ?? null;
       this.#asked = s && !open(run.status) ? s : null;
       await this.prompt.show(id);
       // What is given for less than always does not help a run without anybody there.
       if (this.prompt.asked?.id === id && this.prompt.scopes.includes("always")) this.prompt.scope = "always";
     } catch (e) {
-      this.#notify.error(asError(e), "Couldn't load the question");
+      this.#notify.error(asError(e), t.cannotAsk);
     }
   }
 }

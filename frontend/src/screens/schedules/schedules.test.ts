@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { RpcError } from "../../lib/rpc/errors";
+import { nav } from "../../lib/ui/state";
 import { arrange, CalendarState, daysOf } from "./calendar.svelte";
 import { fake, notice, run, schedule, status, until } from "./fixtures";
 import { findRun, RunHistory } from "./history.svelte";
@@ -128,7 +129,7 @@ describe("what can be done", () => {
   it("deletes one with Undo, keeps it when that fails, and never one that comes with Helix", async () => {
     const t = await ready(setup());
     const { rpc, screen, said } = t;
-    screen.list.selectedId = "s1";
+    nav.go("schedules/s1");
     rpc.failNext("schedules.delete", new RpcError({ kind: "unavailable", message: "no" }));
     await screen.remove(screen.list.own[0]!);
     expect(said).toContain("Couldn't delete Morning report");
@@ -160,7 +161,7 @@ describe("what can be done", () => {
     await screen.answer(failed);
     rpc.handle({ "skills.get_execution": () => ({ error: { kind: "denied", message: "No.", approvalId: "a1" }, waits: [] }) });
     await screen.answer(failed);
-    expect(said.filter((s) => s === "This run has no open question")).toHaveLength(2);
+    expect(said.filter((s) => s === "This run has no open request")).toHaveLength(2);
     expect(screen.prompt.asked).toBeNull();
     rpc.handle({ "skills.get_execution": ({ executionId }) => ({ error: { kind: "denied", message: "No.", ...(executionId === "x1" ? { approvalId: "a2" } : {}) }, waits: [] }) });
     await screen.answer(failed);

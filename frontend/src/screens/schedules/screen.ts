@@ -1,13 +1,18 @@
 import CalendarClock from "@lucide/svelte/icons/calendar-clock";
+import CirclePause from "@lucide/svelte/icons/circle-pause";
 import { rpc } from "../../lib/rpc";
-import { commands, nav } from "../../lib/ui/state";
 import type { ScreenDef } from "../../lib/ui/screen";
+import { nav } from "../../lib/ui/state";
 import { schedulesScreen, startNotices } from "./instance";
+import { t } from "./messages";
 import { paletteSchedules } from "./palette";
+import { pause } from "./pause.svelte";
 
 export const screen: ScreenDef = {
   id: "schedules",
-  title: "Schedules",
+  get title() {
+    return t.list.title;
+  },
   group: "Work",
   order: 40,
   icon: CalendarClock,
@@ -16,13 +21,15 @@ export const screen: ScreenDef = {
   parts: ["calendar", "history"],
   load: () => import("./Schedules.svelte"),
   keys: "g h",
-  commands: [
-    { id: "schedules.new", title: "New schedule…", group: "Schedules", words: "cron timer repeat every day", run: () => (nav.go("schedules"), schedulesScreen().create()) },
-    { id: "schedules.pause_all", title: "Pause all schedules", group: "Schedules", words: "stop cron", when: () => rpc.can("schedules.pause_all"), run: () => void schedulesScreen().pauseAll("resume") },
-    { id: "schedules.resume_all", title: "Resume all schedules", group: "Schedules", words: "cron", when: () => rpc.can("schedules.resume_all"), run: () => void schedulesScreen().resumeAll() },
+  commands: () => [
+    { id: "schedules.new", title: t.newSchedule, group: t.list.title, words: t.createWords, run: () => (nav.go("schedules"), schedulesScreen().create()) },
+    { id: "schedules.pause_all", title: t.pauseAll, group: t.list.title, words: "stop cron", when: () => rpc.can("schedules.pause_all"), run: () => schedulesScreen().pauseAll("resume") },
+    { id: "schedules.resume_all", title: t.resumeAll, group: t.list.title, words: "cron", when: () => rpc.can("schedules.resume_all"), run: () => schedulesScreen().resumeAll() },
   ],
-  start: () => {
+  search: (rpc, query) => paletteSchedules(rpc, query, (to) => nav.go(to)),
+  status: () => (pause.active ? [{ id: "schedules", text: t.pausedUntil(pause.end), icon: CirclePause, tone: "warn", target: "schedules" }] : []),
+  start: (rpc) => {
+    pause.start(rpc);
     startNotices();
-    commands.addSource((query) => paletteSchedules(rpc, query, (to) => nav.go(to)));
   },
 };

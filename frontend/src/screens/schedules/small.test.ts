@@ -1,7 +1,8 @@
 import { describe, expect, it } from "vitest";
 import { addressOf, placeOf } from "./address";
-import { asCadence, explainCron, inUnits, nth, presetOf, presets, span, weeklyCron, weeklyOf } from "./cadence";
+import { asCadence, explainCron, inUnits, presetOf, presets, span, weeklyCron, weeklyOf } from "./cadence";
 import { times } from "./fixtures";
+import { nth } from "./messages";
 import { missedExample } from "./missed";
 import { absolute, markOf, marksWords, noteWords, onThisClock, reasonWord, stretch, until, wallDay, wallTime } from "./words";
 import { city, offset, zones } from "./zones";
@@ -28,7 +29,7 @@ describe("a cron text", () => {
   });
 
   it("is known by its preset", () => {
-    for (const p of presets) expect(presetOf(` ${p.expression} `)).toBe(p.value);
+    for (const [name, expression] of Object.entries(presets)) expect(presetOf(` ${expression} `)).toBe(name);
     expect(presetOf("1 2 3 4 5")).toBe("custom");
     expect(presetOf("30 8 * * 1-5")).toBe("days");
     expect(weeklyOf("30 8 * * 1-5")).toEqual({ days: [1, 2, 3, 4, 5], time: "08:30" });

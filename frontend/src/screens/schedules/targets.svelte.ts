@@ -1,5 +1,6 @@
 import type { Rpc } from "../../lib/rpc";
 import { Load } from "../../lib/ui/state";
+import { t } from "./messages";
 import type { Status, TargetKind } from "./types";
 
 /** One thing that a schedule can start. */
@@ -15,13 +16,6 @@ export interface Choice {
 
 /** More than this is not listed; searching narrows it. */
 const MOST = 500;
-
-/** Why a callable cannot be chosen, by the reason that the backend names. */
-const blocked: Record<string, string> = {
-  draft: "A draft that can't run yet",
-  disabled: "Disabled",
-  definition_changed: "Changed; its permissions await your approval",
-};
 
 /** What schedules can start on this installation: kinds from the backend, and what there is of each. */
 export class Targets {
@@ -45,7 +39,7 @@ export class Targets {
       const r = await this.#rpc.call("callables.list", { kind, limit: MOST }, { signal });
       return r.callables
         .filter((c) => c.blocked !== "foreign")
-        .map((c) => ({ id: c.id, name: c.name, hint: c.description ?? "", blocked: c.blocked ? (blocked[c.blocked] ?? "Can't be called") : "", schema: c.input }));
+        .map((c) => ({ id: c.id, name: c.name, hint: c.description ?? "", blocked: c.blocked ? ((t.blocked as Record<string, string>)[c.blocked] ?? t.blocked.other) : "", schema: c.input }));
     });
   }
 

@@ -1,232 +1,148 @@
-import { clock, count, day, duration, plural } from "../../lib/ui/format";
+import { date } from "../../lib/i18n";
+import { common } from "../../lib/i18n/common";
+import { clock, day, duration } from "../../lib/ui/format";
+import { t } from "./messages";
 import type { Run, RunMark, Schedule } from "./types";
 
 export type Tone = "neutral" | "accent" | "ok" | "warn" | "danger" | "info";
 
-/** How a mark is drawn. Each is another shape, so that colour is never needed to tell them apart. */
+/** A text by a key that the backend names; the key itself for one that this version does not know. */
+export const lookup = (texts: Readonly<Record<string, string>>, key: string): string => texts[key] ?? key.replaceAll("_", " ");
+
+/** How a mark is drawn. Each is another shape, so that color is never needed to tell them apart. */
 export type MarkKind = "planned" | "ran" | "failed" | "missed" | "skipped" | "cancelled" | "running";
 
+const marks: Readonly<Record<string, MarkKind>> = {
+  success: "ran",
+  ran: "ran",
+  failed: "failed",
+  missed: "missed",
+  skipped: "skipped",
+  cancelled: "cancelled",
+  interrupted: "cancelled",
+  queued: "running",
+  running: "running",
+  waiting: "running",
+};
 /** The mark of a run's status, or of a kind that the calendar answers. */
-export function markOf(status: string): MarkKind {
-  switch (status) {
-    case "success":
-    case "ran":
-      return "ran";
-    case "failed":
-      return "failed";
-    case "missed":
-      return "missed";
-    case "skipped":
-      return "skipped";
-    case "cancelled":
-    case "interrupted":
-      return "cancelled";
-    case "queued":
-    case "running":
-    case "waiting":
-      return "running";
-    default:
-      return "planned";
-  }
-}
+export const markOf = (status: string): MarkKind => marks[status] ?? "planned";
 
-export const markWord: Record<MarkKind, string> = { planned: "planned", ran: "succeeded", failed: "failed", missed: "missed", skipped: "skipped", cancelled: "canceled", running: "running" };
-
+const tones: Readonly<Record<string, Tone>> = { queued: "info", running: "accent", waiting: "warn", success: "ok", failed: "danger", interrupted: "warn", missed: "warn" };
 /** A run's status as a word with its tone. */
-export function runWord(status: string): { word: string; tone: Tone } {
-  switch (status) {
-    case "queued":
-      return { word: "Queued", tone: "info" };
-    case "running":
-      return { word: "Running", tone: "accent" };
-    case "waiting":
-      return { word: "Waiting for an answer", tone: "warn" };
-    case "success":
-      return { word: "Succeeded", tone: "ok" };
-    case "failed":
-      return { word: "Failed", tone: "danger" };
-    case "cancelled":
-      return { word: "Canceled", tone: "neutral" };
-    case "interrupted":
-      return { word: "Interrupted", tone: "warn" };
-    case "missed":
-      return { word: "Missed", tone: "warn" };
-    case "skipped":
-      return { word: "Skipped", tone: "neutral" };
-    default:
-      return { word: status, tone: "neutral" };
-  }
-}
+export const runWord = (status: string): { word: string; tone: Tone } => ({ word: lookup(t.statuses, status), tone: tones[status] ?? "neutral" });
 
 /** Runs that have not ended. */
-export const open = (status: string): boolean => status === "queued" || status === "running" || status === "waiting";
+export const open = (status: string): boolean => markOf(status) === "running";
 
-/** What a schedule is doing, as a badge; null while it simply is on. */
+/** The state of a schedule as a badge; null while it simply is on. */
 export function stateBadge(s: Pick<Schedule, "status" | "disabledReason" | "needsNewer">): { word: string; tone: Tone; why: string } | null {
-  if (s.needsNewer) return { word: "Needs a newer Helix", tone: "warn", why: "It was created by a newer version of Helix. It doesn't run and can't be changed here." };
-  switch (s.status) {
-    case "paused":
-      return { word: "Paused", tone: "neutral", why: "It doesn't run until you resume it. Runs missed in the meantime are skipped." };
-    case "completed":
-      return { word: "Completed", tone: "ok", why: "All its runs are done." };
-    case "disabled":
-      return { word: "Disabled", tone: "danger", why: disabledWhy(s.disabledReason ?? "") };
-    default:
-      return null;
-  }
+  const b = t.badges;
+  if (s.needsNewer) return { word: b.newer, tone: "warn", why: b.newerWhy };
+  if (s.status === "paused") return { word: b.paused, tone: "neutral", why: b.pausedWhy };
+  if (s.status === "completed") return { word: b.completed, tone: "ok", why: b.completedWhy };
+  if (s.status === "disabled") return { word: b.disabled, tone: "danger", why: (t.disabledWhy as Record<string, string>)[s.disabledReason ?? ""] ?? t.disabledWhy.other };
+  return null;
 }
-
-/** Why Helix turned a schedule off. */
-export function disabledWhy(reason: string): string {
-  switch (reason) {
-    case "failures":
-      return "It failed too many times in a row. Resuming it resets the count.";
-    case "missed":
-      return "Its time passed while Helix couldn't run, and the grace period is over.";
-    case "target_gone":
-      return "Its target was deleted.";
-    case "invalid":
-      return "Its times or its input are no longer valid.";
-    default:
-      return "It was disabled.";
-  }
-}
-
-/** What to run, in a word. */
-export const kindWord: Record<string, string> = { skill: "Skill", tool: "Tool", synthesis: "Synthesis", decay: "Decay", agent: "Agent turn", cleanup: "History clean-up" };
 
 /** The target by name. */
-export const targetName = (t: Schedule["target"]): string => t.name || (kindWord[t.kind] ?? t.kind);
+export const targetName = (target: Schedule["target"]): string => target.name || lookup(t.kinds, target.kind);
 
 /** Why a run was started. */
-export function triggerWord(trigger: string, attempt = 0): string {
-  if (attempt > 0 && trigger === "retry") return `attempt ${attempt + 1}`;
-  return { due: "on time", catchup: "catch-up run", retry: "tried again", manual: "by hand" }[trigger] ?? trigger;
-}
+export const triggerWord = (trigger: string, attempt = 0): string => (attempt > 0 && trigger === "retry" ? t.attempt(attempt + 1) : lookup(t.triggers, trigger));
 
 const hm = (when: string): string => clock(when).slice(0, 5);
 
-/** A stretch of time in local words: "02:10–07:45", with days where they differ. */
+/** A stretch of time: "2 Mar 02:10–07:45", with both days where they differ. */
 export function stretch(from: string, to: string, now = Date.now()): string {
-  if (from === to) return `${day(from, now)} ${hm(from)}`;
-  return day(from, now) === day(to, now) ? `${day(from, now)} ${hm(from)}–${hm(to)}` : `${day(from, now)} ${hm(from)} to ${day(to, now)} ${hm(to)}`;
+  const begin = `${day(from, now)} ${hm(from)}`;
+  if (from === to) return begin;
+  return day(from, now) === day(to, now) ? `${begin}–${hm(to)}` : t.stretch(begin, `${day(to, now)} ${hm(to)}`);
 }
 
-/** Why a run is what it is, in a sentence's part; empty when the status says it all. */
+/** The reason of runs that are open, or that ended in another way than most with this reason. */
+const special = (run: Pick<Run, "status" | "reason">): string | undefined => {
+  if (run.reason === "overlap" && run.status === "cancelled") return t.reasons.madeRoom;
+  if (run.reason === "person" && open(run.status)) return t.reasons.canceling;
+  return run.reason === "timeout" && open(run.status) ? t.reasons.timingOut : undefined;
+};
+/** Reasons that go with the time at which runs were missed. */
+const dated = ["busy", "not_running", "clock", "clock_changed", "clock_jump", "too_late", "grace", "asleep"];
+
+/** Why a run is what it is, as a part of a sentence; empty when the status says it all. */
 export function reasonWord(run: Pick<Run, "status" | "reason" | "dueAt" | "lastMissedAt" | "missedCount" | "missedMore" | "startedAt" | "finishedAt">, now = Date.now()): string {
-  const many = run.missedCount !== undefined && run.missedCount > 1;
-  const times = many ? `${run.missedMore ? "more than " : ""}${count(run.missedCount ?? 0)} times, ` : "";
-  const when = many && run.lastMissedAt ? ` ${stretch(run.dueAt, run.lastMissedAt, now)}` : "";
-  switch (run.reason ?? "") {
-    case "asleep":
-      // A missed time says since when nobody looked at the clock, and when somebody did again.
-      return `${times}asleep${run.startedAt && run.finishedAt ? ` ${stretch(run.startedAt, run.finishedAt, now)}` : when}`;
-    case "busy":
-      return `${times}Helix was too busy${when}`;
-    case "not_running":
-      return `${times}Helix was not running${when}`;
-    case "clock":
-    case "clock_changed":
-    case "clock_jump":
-      return `${times}the clock was set forward${when}`;
-    case "overlap":
-      return run.status === "cancelled" ? "to make room for the next one" : "the previous run hadn't finished";
-    case "person":
-      return open(run.status) ? "is being canceled" : "by hand";
-    case "other_device":
-      return "another device ran it";
-    case "target_gone":
-      return "its target was deleted";
-    case "needs_approval":
-      return "a permission is missing";
-    case "approval":
-      return "a step asks for your approval";
-    case "permission":
-      return "a permission is missing";
-    case "unknown_outcome":
-      return "the outcome of a step is unknown";
-    case "quarantined":
-      return "Helix stopped unexpectedly during it";
-    case "timer":
-      return "a step waits";
-    case "no_lease":
-      return "another device may have run it";
-    case "timeout":
-      return open(run.status) ? "took too long and is being canceled" : "it took too long";
-    case "too_late":
-    case "grace":
-      return `${times}too late to make up for it${when}`;
-    case "":
-      return many ? `${times.replace(/, $/, "")}${when}` : "";
-    default:
-      return `${times}${(run.reason ?? "").replaceAll("_", " ")}${when}`;
-  }
+  const reason = run.reason ?? "";
+  const count = run.missedCount ?? 0;
+  const missed = count > 1 && run.lastMissedAt ? ` ${stretch(run.dueAt, run.lastMissedAt, now)}` : "";
+  const times = count > 1 ? t.times(count, run.missedMore === true) : "";
+  if (reason === "") return times + (times === "" ? "" : missed);
+  // A missed time says since when nobody looked at the clock, and when somebody did again.
+  const slept = reason === "asleep" && run.startedAt && run.finishedAt ? ` ${stretch(run.startedAt, run.finishedAt, now)}` : missed;
+  const known = special(run) ?? lookup(t.reasons, reason);
+  const isDated = dated.includes(reason) || !(reason in t.reasons);
+  const why = isDated ? known + slept : known;
+  return isDated && times !== "" ? t.timesFor(times, why) : why;
 }
 
-/** "in 14 min", "in 3 h", "in 2 d", "tomorrow 09:00"…: the time that is to come. */
+/** "in 14 min", "in 3 h", "in 2 d", "on 3 Mar": a time to come. */
 export function until(when: string | number | Date, now = Date.now()): string {
   const s = (new Date(when).getTime() - now) / 1000;
   if (!Number.isFinite(s)) return "";
-  if (s <= 0) return "now";
-  if (s < 60) return `in ${Math.ceil(s)} s`;
-  if (s < 3600) return `in ${Math.round(s / 60)} min`;
-  if (s < 86_400) return `in ${Math.round(s / 3600)} h`;
-  if (s < 14 * 86_400) return `in ${Math.round(s / 86_400)} d`;
-  return `on ${day(when, now)}`;
+  if (s <= 0) return common.now;
+  if (s < 60) return t.in(common.seconds(String(Math.ceil(s))));
+  if (s < 3600) return t.in(common.minutes(String(Math.round(s / 60))));
+  if (s < 86_400) return t.in(common.hours(String(Math.round(s / 3600))));
+  return s < 14 * 86_400 ? t.in(common.days(String(Math.round(s / 86_400)))) : common.onDay(day(when, now));
 }
 
-const weekday = ["Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"];
+const dayOf = { weekday: "short", day: "numeric", month: "short" } as const;
 
 /** "Mon 3 Mar, 09:00" in local time. */
-export const absolute = (when: string | number | Date, now = Date.now()): string => `${weekday[new Date(when).getDay()]} ${day(when, now)}, ${clock(when).slice(0, 5)}`;
+export function absolute(when: string | number | Date, now = Date.now()): string {
+  const year = new Date(when).getFullYear();
+  return `${date(when, dayOf)}${year === new Date(now).getFullYear() ? "" : ` ${year}`}, ${clock(when).slice(0, 5)}`;
+}
 
 /** "18 succeeded, 1 failed": what the sparkline shows, for those who do not see it. */
 export function marksWords(runs: readonly Pick<RunMark, "status">[]): string {
-  if (runs.length === 0) return "never run";
+  if (runs.length === 0) return t.neverRun;
   const by = new Map<MarkKind, number>();
   for (const r of runs) by.set(markOf(r.status), (by.get(markOf(r.status)) ?? 0) + 1);
-  return `last ${plural(runs.length, "run")}: ${[...by].map(([k, n]) => `${n} ${markWord[k]}`).join(", ")}`;
+  return t.lastRuns(runs.length, [...by].map(([k, n]) => t.markCount(n, t.marks[k])));
 }
+
+const two = (n: number): string => String(n).padStart(2, "0");
+/** YYYY-MM-DD of a local day, as date fields hold it. */
+export const dayText = (d: Date): string => `${d.getFullYear()}-${two(d.getMonth() + 1)}-${two(d.getDate())}`;
 
 /** Due times by the clock of this device, for those that come without a zone of their own. */
 export function onThisClock<T extends { at: string; local: string; offset: string }>(times: readonly T[], hasZone: boolean): readonly T[] {
   if (hasZone) return times;
-  const two = (n: number): string => String(n).padStart(2, "0");
-  return times.map((t) => {
-    const d = new Date(t.at);
+  return times.map((time) => {
+    const d = new Date(time.at);
     const away = -d.getTimezoneOffset();
     return {
-      ...t,
-      local: `${d.getFullYear()}-${two(d.getMonth() + 1)}-${two(d.getDate())} ${two(d.getHours())}:${two(d.getMinutes())}:${two(d.getSeconds())}`,
+      ...time,
+      local: `${dayText(d)} ${two(d.getHours())}:${two(d.getMinutes())}:${two(d.getSeconds())}`,
       offset: `${away < 0 ? "-" : "+"}${two(Math.floor(Math.abs(away) / 60))}:${two(Math.abs(away) % 60)}`,
     };
   });
 }
 
 /** How late a run began, or nothing when nobody would notice. */
-export const lateWord = (ms: number): string => (ms < 1000 ? "" : `${duration(ms)} late`);
+export const lateWord = (ms: number): string => (ms < 1000 ? "" : t.lateBy(duration(ms)));
 
 /** What a clock change does to a due time. */
 export function noteWords(note: string | undefined, local: string): string {
-  switch (note) {
-    case "gap_shifted":
-      return `clock change: runs at ${local.slice(11, 16)}`;
-    case "overlap_first":
-      return "clock change: occurs twice, runs the first time";
-    case "overlap_both":
-      return "clock change: occurs twice, runs both times";
-    default:
-      return (note ?? "").replaceAll("_", " ");
-  }
+  if (note === "gap_shifted") return t.clockGap(local.slice(11, 16));
+  if (note === "overlap_first") return t.clockFirst;
+  return note === "overlap_both" ? t.clockBoth : (note ?? "").replaceAll("_", " ");
 }
 
-/** "Mon 3 Mar 2026" of a wall-clock text such as 2026-03-02 09:00:00, without any zone. */
-export function wallDay(local: string): string {
-  const d = new Date(`${local.slice(0, 10)}T00:00:00Z`);
-  if (Number.isNaN(d.getTime())) return local.slice(0, 10);
-  const month = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"][d.getUTCMonth()];
-  return `${weekday[d.getUTCDay()]} ${d.getUTCDate()} ${month} ${d.getUTCFullYear()}`;
-}
+/** "Mon 3 Mar" of a wall-clock text such as 2026-03-02 09:00:00, without any zone. */
+export const shortDay = (local: string): string => date(`${local.slice(0, 10)}T00:00:00Z`, { ...dayOf, timeZone: "UTC" }) || local.slice(0, 10);
+
+/** "Mon 3 Mar 2026" of a wall-clock text. */
+export const wallDay = (local: string): string => `${shortDay(local)} ${local.slice(0, 4)}`;
 
 /** 09:00, with seconds only where there are some. */
 export const wallTime = (local: string): string => (local.slice(17, 19) === "00" || local.length < 19 ? local.slice(11, 16) : local.slice(11, 19));

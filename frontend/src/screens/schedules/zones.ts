@@ -45,3 +45,6 @@ export const ownZone = (): string => Intl.DateTimeFormat().resolvedOptions().tim
 
 /** "New York" for America/New_York. */
 export const city = (zone: string): string => (zone.split("/").at(-1) ?? zone).replaceAll("_", " ");
+
+/** A zone as people read it: "America/New York". */
+export const zoneName = (zone: string): string => zone.replaceAll("_", " ");

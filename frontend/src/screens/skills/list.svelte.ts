@@ -1,4 +1,4 @@
-import { ListState } from "../../lib/list/state";
+import { ListState, route } from "../../lib/list/state";
 import type { Rpc } from "../../lib/rpc";
 import type { Skill } from "./types";
 
@@ -12,6 +12,7 @@ export const stateOptions = [
 export function wasmList(rpc: Rpc): ListState<Skill, { state: string }> {
   return new ListState({
     id: (s) => s.id,
+    route: route("skills/wasm"),
     filters: { state: "any" },
     read: async ({ query, filters, offset, limit, signal }) => {
       const r = await rpc.call("skills.list_wasm", { ...(query && { query }), ...(filters.state !== "any" && { enabled: filters.state === "enabled" }), limit, offset }, { signal });

@@ -135,24 +135,17 @@ export class WasmScreen {
 
   /** Deletes a skill; Undo brings it back. */
   async remove(skill: Skill): Promise<void> {
-    this.list.hide(skill.id);
-    try {
-      await this.#rpc.call("skills.delete_wasm", { skillId: skill.id });
-    } catch (e) {
-      await this.list.unhide(skill.id);
-      this.#notify.error(e, `Couldn't delete ${skill.name}`);
-      return;
-    }
-    if (this.inspector.id === skill.id) this.inspector.show(null);
-    void this.list.unhide(skill.id);
-    this.#notify.undo(
-      `Deleted ${skill.name}`,
-      async () => {
-        await this.#rpc.call("skills.restore_wasm", { skillId: skill.id });
-        await this.list.page.reload();
-        this.list.selectedId = skill.id;
+    const params = { skillId: skill.id };
+    await this.list.remove(
+      skill.id,
+      {
+        act: () => this.#rpc.call("skills.delete_wasm", params),
+        restore: () => this.#rpc.call("skills.restore_wasm", params),
+        done: `Deleted ${skill.name}`,
+        text: skill.capabilities.length === 0 ? "" : "Its permissions were removed. It asks again.",
+        failed: `Couldn't delete ${skill.name}`,
       },
-      skill.capabilities.length === 0 ? "" : "Its permissions were removed. It asks again.",
+      this.#notify,
     );
   }
 

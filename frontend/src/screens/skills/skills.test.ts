@@ -1,4 +1,5 @@
 import { describe, expect, it } from "vitest";
+import { nav } from "../../lib/ui/state";
 import { RpcError } from "../../lib/rpc/errors";
 import { isolationWords, reasonWords } from "../../lib/run/isolation";
 import { execution, fake, result, skill, until } from "./fixtures";
@@ -88,7 +89,7 @@ describe("what can be done with a skill", () => {
   it("deletes at once and brings back with Undo", async () => {
     const { screen, said, undo, rows } = setup();
     await screen.list.page.reload();
-    screen.list.selectedId = "s1";
+    nav.go("skills/wasm/s1");
     await screen.remove(skill());
     expect(said).toEqual(["Deleted Word count"]);
     expect(screen.list.rows.map((r) => r.id)).toEqual(["s2"]);

@@ -163,25 +163,18 @@ export class CompositeScreen {
 
   /** Deletes a skill; Undo brings it back. */
   async remove(skill: Meta): Promise<void> {
-    this.list.hide(skill.skillId);
-    try {
-      await this.#rpc.call("skills.delete_composite", { skillId: skill.skillId });
-    } catch (e) {
-      await this.list.unhide(skill.skillId);
-      this.#notify.error(e, `Couldn't delete ${skill.name}`);
-      return;
-    }
-    if (this.inspector.id === skill.skillId) this.inspector.show(null);
-    void this.list.unhide(skill.skillId);
+    const params = { skillId: skill.skillId };
     const schedules = this.list.schedulesOf(skill).length;
-    this.#notify.undo(
-      `Deleted ${skill.name}`,
-      async () => {
-        await this.#rpc.call("skills.restore_composite", { skillId: skill.skillId });
-        await this.list.page.reload();
-        this.list.selectedId = skill.skillId;
+    await this.list.remove(
+      skill.skillId,
+      {
+        act: () => this.#rpc.call("skills.delete_composite", params),
+        restore: () => this.#rpc.call("skills.restore_composite", params),
+        done: `Deleted ${skill.name}`,
+        text: schedules === 0 ? "" : `${schedules === 1 ? "Its schedule has" : `Its ${schedules} schedules have`} nothing to start now.`,
+        failed: `Couldn't delete ${skill.name}`,
       },
-      schedules === 0 ? "" : `${schedules === 1 ? "Its schedule has" : `Its ${schedules} schedules have`} nothing to start now.`,
+      this.#notify,
     );
   }
 

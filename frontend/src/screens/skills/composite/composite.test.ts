@@ -1,4 +1,5 @@
 import { describe, expect, it } from "vitest";
+import { nav } from "../../../lib/ui/state";
 import { RpcError } from "../../../lib/rpc/errors";
 import { asText, byStep, place } from "./changes";
 import { CompositeScreen } from "./composite.svelte";
@@ -111,7 +112,7 @@ describe("the list of skills", () => {
   it("is deleted with Undo, and chosen again", async () => {
     const { screen, undo, said } = setup();
     await screen.list.load();
-    screen.list.selectedId = "s1";
+    nav.go("skills/s1");
     await screen.remove(meta());
     expect(said.at(-1)).toBe("Deleted Digest");
     await until(() => screen.list.rows.length === 1);

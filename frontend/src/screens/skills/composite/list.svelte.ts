@@ -1,4 +1,4 @@
-import { ListState } from "../../../lib/list/state";
+import { ListState, route } from "../../../lib/list/state";
 import type { Rpc } from "../../../lib/rpc";
 import type { Meta, Schedule } from "./types";
 
@@ -12,6 +12,7 @@ export class SkillList extends ListState<Meta, { state: string }> {
   constructor(rpc: Rpc) {
     super({
       id: (s) => s.skillId,
+      route: route("skills", ["wasm", "new", "run"]),
       filters: { state: "any" },
       read: async ({ query, filters, offset, limit, signal }) => {
         const r = await rpc.call("skills.list_composite", { ...(query && { query }), ...(filters.state !== "any" && { enabled: filters.state === "enabled" }), limit, offset }, { signal });

@@ -1,6 +1,12 @@
 import { describe, expect, it } from "vitest";
-import { fakeRpc } from "../lib/rpc/fake";
-import { paletteCallables } from "./callables";
+import { fakeRpc } from "../rpc/fake";
+import { searchCallables, type CallablePlace } from "./callables";
+
+const places: CallablePlace[] = [
+  { kind: "tool", noun: "tool", open: "Edit", group: "Tools", at: (id) => `tools/${id}`, part: "/edit" },
+  { kind: "skill", noun: "skill", open: "Open", group: "Skills", at: (id) => `skills/${id}`, part: "" },
+  { kind: "wasm", noun: "skill", also: "module", open: "Open", group: "Skills", at: (id) => `skills/wasm/${id}`, part: "" },
+];
 
 const all = [
   { kind: "tool", id: "t1", name: "Text Counter" },
@@ -18,11 +24,11 @@ describe("callables in the palette", () => {
       callables: all.filter((c) => c.kind === p.kind && c.name.toLowerCase().includes((p.query ?? "").toLowerCase())).map((c) => ({ ...c, effects: {} })),
     })) as never,
   });
-  const titles = async (query: string): Promise<string[]> => (await paletteCallables(rpc, query, () => {})).map((c) => c.title);
+  const titles = async (query: string): Promise<string[]> => (await searchCallables(rpc, query, places, () => {})).map((c) => c.title);
 
   it("offer to run and open what fits", async () => {
     const went: string[] = [];
-    const found = await paletteCallables(rpc, "run tool: text", (to) => went.push(to));
+    const found = await searchCallables(rpc, "run tool: text", places, (to) => went.push(to));
     expect(found.map((c) => c.title)).toEqual(["Run tool: Text Counter", "Edit tool: Text Counter"]);
     for (const c of found) c.run();
     expect(went).toEqual(["tools/t1/run", "tools/t1/edit"]);

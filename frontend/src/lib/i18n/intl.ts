@@ -1,0 +1,33 @@
+/** Plurals, numbers, lists and dates in the language of the interface. */
+import { language } from "./language.svelte";
+
+/** The forms of a word. `other` is always needed; a language names the more that it has. */
+export type Forms = { other: string } & { [K in Intl.LDMLPluralRule]?: string };
+
+const made = new Map<string, unknown>();
+
+/** Formatters are costly to create, so each is created once. */
+function cached<T>(kind: string, options: object | undefined, create: (locale: string) => T): T {
+  const id = `${kind} ${language.locale} ${options === undefined ? "" : JSON.stringify(options)}`;
+  let it = made.get(id) as T | undefined;
+  if (it === undefined) made.set(id, (it = create(language.locale)));
+  return it;
+}
+
+/** The form that goes with a number: `choose(n, { one: "was", other: "were" })`. */
+export const choose = (n: number, forms: Forms): string => forms[cached("plural", undefined, (l) => new Intl.PluralRules(l)).select(n)] ?? forms.other;
+
+/** "1 run", "3,000 runs". */
+export const plural = (n: number, forms: Forms): string => `${number(n)} ${choose(n, forms)}`;
+
+/** 12,345 or 12.345. */
+export const number = (n: number, options?: Intl.NumberFormatOptions): string => cached("number", options, (l) => new Intl.NumberFormat(l, options)).format(n);
+
+/** A date or time of this device's zone: `date(d, { day: "numeric", month: "short" })`. */
+export const date = (when: string | number | Date, options: Intl.DateTimeFormatOptions): string => {
+  const d = new Date(when);
+  return Number.isNaN(d.getTime()) ? "" : cached("date", options, (l) => new Intl.DateTimeFormat(l, options)).format(d);
+};
+
+/** "a, b and c". */
+export const listing = (items: readonly string[]): string => cached("list", undefined, (l) => new Intl.ListFormat(l)).format(items);

@@ -1,0 +1,71 @@
+import type { EventData, Rpc } from "../../lib/rpc";
+import { format, JobList, toasts } from "../../lib/ui/state";
+
+/** Runs that are looked for at the start, of each state. */
+const most = 20;
+
+/** Why a run does not continue just now. */
+const steps: Record<string, string> = {
+  queued: "pending",
+  approval: "waiting for your approval",
+  unknown_outcome: "waiting for your answer",
+  permission: "waiting for a permission",
+  timer: "waiting for its time",
+  quarantined: "waiting for your decision",
+};
+
+/** Runs of skills and WASM tools that are running now, also those that began before the page was opened. */
+export class SkillJobs extends JobList {
+  #rpc: Rpc | null = null;
+  /** Runs of skills, as opposed to those of WASM tools, which are only known by their events. */
+  readonly #skills = new Set<string>();
+
+  start(rpc: Rpc): void {
+    this.#rpc = rpc;
+    rpc.on("skills.run_event", (e) => this.#event(e));
+    rpc.on("skills.execution_changed", (e) => {
+      if (e.status !== "running") return this.remove(e.executionId);
+      const step = e.waiting === "approval" ? "is waiting for an approval" : e.waiting === "queued" ? "pending" : "";
+      this.put({ id: e.executionId, title: "Running a skill…", step, target: `skills/wasm/${e.skillId}/run`, cancel: () => this.#cancel(e.executionId) });
+    });
+    rpc.onReload(() => void this.read());
+    void this.read();
+  }
+
+  /** Reads the runs of skills that have not ended: they continue whether or not somebody looks. */
+  async read(): Promise<void> {
+    const rpc = this.#rpc;
+    if (!rpc?.can("skills.history")) return;
+    try {
+      const pages = await Promise.all(["queued", "running", "waiting"].map((status) => rpc.call("skills.history", { status, limit: most })));
+      const runs = pages.flatMap((p) => p.executions).filter((e) => !e.parentExecutionId && e.mode === "live");
+      const ids = new Set(runs.map((e) => e.executionId));
+      this.retain((j) => !this.#skills.has(j.id) || ids.has(j.id));
+      for (const e of runs) this.#show(e.executionId, e.skillName, steps[e.status === "waiting" ? (e.waitReason ?? "") : e.status] ?? "", Date.parse(e.startedAt ?? e.createdAt));
+    } catch {
+      // The Skills screen shows why; the status bar only lacks these jobs.
+    }
+  }
+
+  /** What runs inside another skill is part of that one. */
+  #event(e: EventData<"skills.run_event">): void {
+    const data = (e.data ?? {}) as { skill?: string; trigger?: string; reason?: string };
+    const known = this.get(e.executionId) !== undefined;
+    if (e.type === "run.finished") this.remove(e.executionId);
+    else if (e.type === "run.created" && data.trigger !== "skill") this.#show(e.executionId, data.skill ?? "", "", Date.parse(e.at));
+    else if (known && e.type === "run.waiting") this.#show(e.executionId, "", steps[data.reason ?? ""] ?? "waiting");
+    else if (known && (e.type === "run.resumed" || e.type === "run.started")) this.#show(e.executionId, "", "");
+  }
+
+  #show(id: string, name: string, step: string, since?: number): void {
+    this.#skills.add(id);
+    const title = name === "" ? (this.get(id)?.title ?? "Running a skill…") : `Running ${format.visible(name, 40)}…`;
+    this.put({ id, title, step, since, target: `skills/run/${id}`, cancel: () => this.#cancel(id) });
+  }
+
+  #cancel(executionId: string): void {
+    void this.#rpc?.call("skills.cancel", { executionId }).catch((err) => toasts.error(err));
+  }
+}
+
+export const skillJobs = new SkillJobs();

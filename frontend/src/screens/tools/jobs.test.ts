@@ -1,0 +1,15 @@
+import { expect, it } from "vitest";
+import { fakeRpc } from "../../lib/rpc/fake";
+import { ToolJobs } from "./jobs.svelte";
+
+it("jobs of tools are runs, from their start to their end", () => {
+  const rpc = fakeRpc();
+  const s = new ToolJobs();
+  s.start(rpc);
+  rpc.emit("tools.execution", { executionId: "e1", toolId: "t1", seq: 1, state: "running" });
+  const since = s.all[0]?.since;
+  rpc.emit("tools.execution", { executionId: "e1", toolId: "t1", seq: 2, state: "waiting" });
+  expect(s.all).toMatchObject([{ target: "tools/t1", step: "is waiting for an approval", since }]);
+  rpc.emit("tools.execution", { executionId: "e1", toolId: "t1", seq: 3, state: "success" });
+  expect(s.all).toEqual([]);
+});
