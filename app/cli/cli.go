@@ -120,7 +120,7 @@ func Main(ctx context.Context, args []string, env Env) int {
 		kong.Description("A private assistant workbench. Without a running Helix, a command opens the data folder itself."),
 		kong.Writers(env.Stdout, env.Stderr),
 		kong.Exit(func(code int) { exit = code; panic(exited{}) }),
-		kong.ConfigureHelp(kong.HelpOptions{Compact: true, NoExpandSubcommands: true}),
+		kong.Help(printHelp),
 		kong.Vars{"version": backend.Version},
 		kong.ExplicitGroups(groups),
 	)
@@ -131,7 +131,7 @@ func Main(ctx context.Context, args []string, env Env) int {
 	if len(args) == 0 {
 		args = []string{"--help"}
 	}
-	addExamples(parser)
+	parser.Model.HelpFlag.Help = "Show help."
 	if args[0] == completeWord {
 		complete(env.Stdout, parser.Model.Node, args[1:])
 		return 0

@@ -3,33 +3,35 @@ package cli
 import (
 	"bytes"
 	"os/exec"
+	"regexp"
 	"strings"
 	"testing"
 
 	"github.com/alecthomas/kong"
 )
 
-// TestExamplesParse parses each example of the help, as a shell would split it.
-func TestExamplesParse(t *testing.T) {
+// TestEveryCommandHasAnExampleThatParses parses each example of the help, as a shell would
+// split it.
+func TestEveryCommandHasAnExampleThatParses(t *testing.T) {
 	t.Parallel()
-	for path, lines := range examples {
-		for _, line := range lines {
-			words, ok := strings.CutPrefix(strings.SplitN(line, " > ", 2)[0], "helix ")
-			if !ok {
-				continue
-			}
-			var g grammar
-			p, err := kong.New(&g, kong.Vars{"version": "x"}, kong.ExplicitGroups(groups))
-			if err != nil {
-				t.Fatal(err)
-			}
-			args := split(t, words)
-			if _, err := p.Parse(args); err != nil && !strings.Contains(err.Error(), "no such file") {
-				t.Errorf("%s: %v", line, err)
-			}
-			if find(p.Model.Node, strings.Fields(path)) == nil {
-				t.Errorf("examples name the unknown command %q", path)
-			}
+	parser := func() *kong.Kong {
+		p, err := kong.New(&grammar{}, kong.Vars{"version": "x"}, kong.ExplicitGroups(groups))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p
+	}
+	p := parser()
+	for _, n := range p.Model.Leaves(true) {
+		if len(examplesOf(p.Model.Node, n)) == 0 {
+			t.Errorf("%s has no example", fullName(n))
+		}
+	}
+	redirection := regexp.MustCompile(`^.*?helix (.*?)(\)| [<>] .*)?$`)
+	for line := range strings.Lines(exampleLines) {
+		words := redirection.FindStringSubmatch(strings.TrimSpace(line))[1]
+		if _, err := parser().Parse(split(t, words)); err != nil && !strings.Contains(err.Error(), "no such file") {
+			t.Errorf("%s: %v", line, err)
 		}
 	}
 }

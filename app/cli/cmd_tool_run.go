@@ -17,7 +17,7 @@ import (
 
 type toolRunCmd struct {
 	Tool    string `arg:"" help:"Id, name, or a .ts or .js file, which runs as a draft."`
-	Params  string `help:"JSON object, @file or -."`
+	Input   string `help:"JSON object, @file or -." aliases:"params" placeholder:"JSON"`
 	Version string `help:"Run this version of a stored tool."`
 }
 
@@ -33,7 +33,7 @@ type toolRun struct {
 
 func (r *toolRunCmd) Run(c *command) error {
 	c.runsCode = true
-	params, err := c.input(r.Params)
+	params, err := c.input(r.Input)
 	if err != nil {
 		return err
 	}
@@ -315,7 +315,7 @@ type toolSecretCmd struct {
 	List   struct{}         `cmd:"" help:"List names and hosts." call:"tools.secrets"`
 	Delete struct {
 		Name string `arg:""`
-	} `cmd:"" help:"Delete a secret." call:"tools.secret_delete"`
+	} `cmd:"" aliases:"rm,remove" help:"Delete a secret." call:"tools.secret_delete"`
 }
 
 type toolSecretSetCmd struct {
