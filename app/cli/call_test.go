@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"encoding/json"
 	"regexp"
 	"strings"
 	"testing"
@@ -96,5 +97,84 @@ func TestMemoryRestoreTakesTheBeginningOfTheText(t *testing.T) {
 	}
 	if r := helix(t, data, "", "memory", "restore", "The spare tire"); r.code != 7 || !strings.Contains(r.stderr, "Use an id") {
 		t.Errorf("%+v", r)
+	}
+}
+
+func TestErrorsOfDraftsAreNamed(t *testing.T) {
+	t.Parallel()
+	file, data := skillFiles(t, map[string]string{"bad.ts": "export default () => {\n  const x = ;\n}"}), t.TempDir()
+	if r := helix(t, data, "", "rpc", "skills.create_composite", `{"skill":`+skillTexts["fails.json"]+`}`); r.code != 0 {
+		t.Fatal(r)
+	}
+	if r := helix(t, data, "", "rpc", "skills.create_composite", `{"skill":{"name":"Bad","steps":[{"stepId":"a","toolType":"transform","value":"$.later"}]}}`); r.code != 0 {
+		t.Fatal(r)
+	}
+	for _, c := range []struct {
+		args []string
+		code int
+		want string
+	}{
+		{[]string{"tool", "create", file("bad.ts")}, 2, "  line 2, column 13: Unexpected"},
+		{[]string{"tool", "run", file("bad.ts")}, 2, "  line 2, column 13: Unexpected"},
+		{[]string{"skill", "run", "Bad"}, 7, "error: steps[0].value (a): "},
+	} {
+		if r := helix(t, data, "", c.args...); r.code != c.code || !strings.Contains(r.stderr, c.want) {
+			t.Errorf("%v: %+v", c.args, r)
+		}
+	}
+}
+
+// TestJSONParses runs every command that needs nothing but a data folder with --json.
+func TestJSONParses(t *testing.T) {
+	t.Parallel()
+	file, data := skillFiles(t, skillTexts), t.TempDir()
+	for _, line := range []string{
+		"tool create " + file("counter.js"), "tool list", "tool show counter", "tool run counter --params {\"text\":\"a\"}", "tool validate " + file("counter.js"),
+		"tool update counter " + file("counter.js"), "tool versions counter", "tool clone counter --name copy", "tool disable copy", "tool enable copy",
+		"tool delete copy", "tool restore copy", "tool export counter", "tool share counter", "tool sign counter", "tool secret list", "tool state show counter", "tool state clear counter",
+		"tool usage", "tool audit", "tool templates", "skill list", "skill validate " + file("good.json"), "skill run " + file("good.json") + " --input {\"n\":1}", "skill history",
+		"schedule create --name S --tool counter --every 1h", "schedule list", "schedule show S", "schedule edit S --every 2h", "schedule pause S", "schedule resume S", "schedule pause-all",
+		"schedule resume-all", "schedule history", "schedule next --every 1h", "schedule delete S --yes", "schedule restore S",
+		"memory add hello", "memory list", "memory search hello", "memory conversations", "memory documents", "memory imports", "memory stats", "memory export",
+		"call --list", "call counter --input {\"text\":\"a\"}", "sandbox status", "sandbox verify " + fixture("echo"), "audit list", "audit verify", "audit key",
+		"approvals list", "permissions list", "backup create", "backup list", "db check", "keys status", "secrets list", "config list", "config get app.theme", "config set app.theme dark",
+		"token list", "token create x", "version", "doctor", "rpc tools.list",
+	} {
+		r := helix(t, data, "", append([]string{"--json"}, strings.Fields(line)...)...)
+		if r.code != 0 {
+			t.Errorf("%s: exit %d, %s", line, r.code, r.stderr)
+		}
+		for row := range strings.Lines(r.stdout) {
+			if !json.Valid([]byte(row)) {
+				t.Errorf("%s: not JSON: %.200s", line, row)
+			}
+		}
+		if r.stdout == "" && line != "memory export" {
+			t.Errorf("%s: no output", line)
+		}
+	}
+}
+
+func TestToolTestComparesSamples(t *testing.T) {
+	t.Parallel()
+	file, data := skillFiles(t, skillTexts), t.TempDir()
+	made := helix(t, data, "", "tool", "create", file("counter.js"))
+	id := strings.TrimSpace(made.stdout)
+	sample := `{"toolId":"` + id + `","baseVersion":"1.0.0","patch":{"samples":[{"name":"two","params":{"text":"a b"},"expected":{"words":2}},{"name":"three","params":{"text":"a b"},"expected":{"words":3}}]}}`
+	if r := helix(t, data, "", "rpc", "tools.update", sample); r.code != 0 {
+		t.Fatal(r)
+	}
+	if r := helix(t, data, "", "tool", "test", "counter"); r.code != 1 || !strings.Contains(r.stdout, "ok ") || !strings.Contains(r.stdout, "FAILED") {
+		t.Errorf("%+v", r)
+	}
+	var out struct {
+		Results []struct {
+			Name string
+			OK   bool
+		}
+	}
+	r := helix(t, data, "", "--json", "tool", "test", "counter")
+	if err := json.Unmarshal([]byte(r.stdout), &out); err != nil || len(out.Results) != 2 || !out.Results[0].OK || out.Results[1].OK {
+		t.Errorf("%+v, %v", r, err)
 	}
 }

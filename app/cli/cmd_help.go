@@ -12,12 +12,19 @@ import (
 	"helix/backend/fault"
 )
 
-// helpCmd is there for the list of commands: Main turns `help COMMAND` into `COMMAND --help`.
 type helpCmd struct {
 	Command []string `arg:"" optional:"" help:"The command."`
 }
 
-func (h *helpCmd) Run(*command) error { return nil }
+func (h *helpCmd) Run(c *command) error {
+	n := c.grammar.Node
+	for _, word := range h.Command {
+		if n = child(n, word); n == nil {
+			return fault.Invalidf("No command is named %q. See `helix help`.", strings.Join(h.Command, " "))
+		}
+	}
+	return writeHelp(c.env.Stdout, c.grammar.Node, n)
+}
 
 // exampleLines has one command line each. A test parses them.
 //
@@ -60,12 +67,16 @@ func child(n *kong.Node, name string) *kong.Node {
 // exitStatus is shown in the help and in the manual page.
 const exitStatus = "0 done, 1 failed, 2 wrong usage or input, 3 not found, 4 denied, 5 timeout or limit, 6 Helix or a part of it is not available, 7 conflict, 130 canceled."
 
-// printHelp prints the help of the command that was given, or of the program.
+// printHelp is what --help does: it prints the help of the command before it, or of the program.
 func printHelp(_ kong.HelpOptions, k *kong.Context) error {
-	root, n := k.Model.Node, k.Selected()
+	n := k.Selected()
 	if n == nil {
-		n = root
+		n = k.Model.Node
 	}
+	return writeHelp(k.Stdout, k.Model.Node, n)
+}
+
+func writeHelp(w io.Writer, root, n *kong.Node) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "Usage: %s\n\n%s\n", synopsis(n), wrap(n.Help, 0))
 	if len(n.Aliases) > 0 {
@@ -98,7 +109,7 @@ func printHelp(_ kong.HelpOptions, k *kong.Context) error {
 	if len(n.Children) > 0 {
 		fmt.Fprintf(&b, "\nRun `%s <command> --help` for more about a command.\n", fullName(n))
 	}
-	_, err := io.WriteString(k.Stdout, b.String())
+	_, err := io.WriteString(w, b.String())
 	return err
 }
 
@@ -221,7 +232,11 @@ _helix() {
 }
 if [[ "$funcstack[1]" = _helix ]]; then _helix "$@"; else compdef _helix helix; fi
 `,
-	"fish": `complete -c helix -a '(helix __complete (commandline -opc)[2..] (commandline -ct) 2>/dev/null)'
+	"fish": `function __helix
+	helix __complete (commandline -opc)[2..] (commandline -ct) 2>/dev/null
+end
+complete -c helix -n 'count (__helix) >/dev/null' -f -a '(__helix)'
+complete -c helix -n 'not count (__helix) >/dev/null' -F
 `,
 	"powershell": `Register-ArgumentCompleter -Native -CommandName helix -ScriptBlock {
 	param($word, $ast, $position)
