@@ -377,7 +377,7 @@ func TestLockoutCountsAcrossConnections(t *testing.T) {
 	}
 }
 
-func TestWrongTokensAllLookTheSame(t *testing.T) {
+func TestWrongTokensAreIndistinguishable(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
 	seen := map[string]bool{}
