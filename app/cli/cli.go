@@ -12,7 +12,6 @@ import (
 	"io/fs"
 	"os"
 	"os/signal"
-	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -120,7 +119,7 @@ func Main(ctx context.Context, args []string, env Env) int {
 		kong.Description("A private assistant workbench. Without a running Helix, a command opens the data folder itself."),
 		kong.Writers(env.Stdout, env.Stderr),
 		kong.Exit(func(code int) { exit = code; panic(exited{}) }),
-		kong.ConfigureHelp(kong.HelpOptions{Compact: true, NoExpandSubcommands: true}),
+		kong.Help(printHelp),
 		kong.Vars{"version": backend.Version},
 		kong.ExplicitGroups(groups),
 	)
@@ -131,7 +130,7 @@ func Main(ctx context.Context, args []string, env Env) int {
 	if len(args) == 0 {
 		args = []string{"--help"}
 	}
-	addExamples(parser)
+	parser.Model.HelpFlag.Help = "Show help."
 	if args[0] == completeWord {
 		complete(env.Stdout, parser.Model.Node, args[1:])
 		return 0
@@ -166,14 +165,11 @@ func parse(p *kong.Kong, args []string) (k *kong.Context, err error) {
 	return p.Parse(args)
 }
 
-// expandAliases turns `help COMMAND` into `COMMAND --help`, and the one-word forms that start a
-// single service into `serve` with the port of that service.
+// expandAliases turns --version into `version`, and the one-word forms that start a single
+// service into `serve` with the port of that service.
 func expandAliases(args []string) []string {
-	switch args[0] {
-	case "--version":
-		return []string{"version"}
-	case "help":
-		return append(slices.Clone(args[1:]), "--help")
+	if args[0] == "--version" {
+		return append([]string{"version"}, args[1:]...)
 	}
 	ports := map[string]string{"skill-sandbox": "--sandbox-port", "voice-pipeline": "--voice-port", "sync-coordinator": "--sync-port"}
 	flag, ok := ports[args[0]]
@@ -249,7 +245,15 @@ func (c *command) report(err error) int {
 	}
 	fmt.Fprintln(c.env.Stderr, "helix:", e.Message)
 	if e.Details != nil && !c.Quiet {
-		if b, err := json.Marshal(e.Details); err == nil && len(b) < 2000 && string(b) != "{}" {
+		var draft validated
+		b, err := json.Marshal(e.Details)
+		switch {
+		case err != nil:
+		case json.Unmarshal(b, &draft) == nil && len(draft.Errors) > 0:
+			for _, d := range draft.Errors {
+				fmt.Fprintf(c.env.Stderr, "  line %d, column %d: %s\n", d.Line, d.Column, plain(d.Message))
+			}
+		case len(b) < 2000 && string(b) != "{}":
 			fmt.Fprintln(c.env.Stderr, "  "+string(b))
 		}
 	}

@@ -11,7 +11,7 @@ import (
 
 type callCmd struct {
 	Name    string `arg:"" optional:"" help:"Name or id, with the kind if ambiguous, such as tool:NAME or skill:ID."`
-	Input   string `help:"JSON, @file or -. Default: {}."`
+	Input   string `help:"JSON, @file or -. Default: {}." placeholder:"JSON"`
 	Version string `help:"Call this version."`
 	List    bool   `help:"List everything that can be called, or what matches NAME."`
 }

@@ -319,7 +319,7 @@ type secretsCmd struct {
 	Set    secretsSetCmd `cmd:"" help:"Store a value read from standard input."`
 	Delete struct {
 		Name string `arg:""`
-	} `cmd:"" help:"Delete a secret." call:"secrets.delete"`
+	} `cmd:"" aliases:"rm,remove" help:"Delete a secret." call:"secrets.delete"`
 }
 
 type secretsSetCmd struct {

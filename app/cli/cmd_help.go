@@ -1,6 +1,7 @@
 package cli
 
 import (
+	_ "embed" // examples
 	"fmt"
 	"io"
 	"slices"
@@ -11,60 +12,45 @@ import (
 	"helix/backend/fault"
 )
 
-// helpCmd is there for the list of commands: Main turns `help COMMAND` into `COMMAND --help`.
 type helpCmd struct {
 	Command []string `arg:"" optional:"" help:"The command."`
 }
 
-func (h *helpCmd) Run(*command) error { return nil }
-
-// examples by command, shown at the end of its help. A test parses each of them.
-var examples = map[string][]string{
-	"serve":              {"helix serve", "helix serve --link"},
-	"ui":                 {"helix ui", "helix ui --print"},
-	"rpc":                {"helix rpc memory.stats", `helix rpc tools.list '{"limit":5}'`},
-	"events":             {"helix events 'memory.*'"},
-	"call":               {"helix call --list", `helix call "Text Counter" --input '{"text":"one two"}'`},
-	"tool create":        {"helix tool create counter.ts", "helix tool create fetch.ts --capability 'network:https(api.example.com)'"},
-	"tool run":           {`helix tool run "Text Counter" --params '{"text":"one two"}'`, "helix tool run draft.ts"},
-	"tool import":        {"helix tool import tools.json --yes"},
-	"tool delete":        {`helix tool delete "Text Counter"`},
-	"skill run":          {`helix skill run Digest --input '{"topic":"go"}'`, "helix skill run digest.json --dry-run"},
-	"skill import":       {"helix skill import digest.helixskill.json"},
-	"schedule create":    {`helix schedule create --name Report --skill Digest --cron "30 8 * * 1-5"`, "helix schedule create --name Ping --tool Ping --every 1h"},
-	"schedule next":      {`helix schedule next --cron "30 8 * * 1-5"`},
-	"schedule history":   {"helix schedule history --status missed"},
-	"memory import":      {"helix memory import chatgpt-export.zip", "helix memory import ~/notes --dry-run"},
-	"memory search":      {`helix memory search "where is the spare key"`, "helix memory search invoice --from 2024-01 --tag tax"},
-	"memory add":         {`helix memory add "The spare key is with Nora." --tag home`, "helix memory add -"},
-	"approvals":          {"helix approvals"},
-	"approvals decide":   {"helix approvals decide 018f3c5e-0000-7000-8000-000000000000 --approve --scope session"},
-	"permissions revoke": {"helix permissions revoke 018f3c5e-0000-7000-8000-000000000000"},
-	"audit list":         {"helix audit list --limit 20"},
-	"audit verify":       {"helix audit verify", "helix audit verify --file helix-audit.jsonl"},
-	"backup create":      {"helix backup create", "helix backup create /mnt/usb/helix.zip --passphrase-file pass.txt"},
-	"restore":            {"helix restore helix.zip --dry-run"},
-	"sandbox run":        {`helix sandbox run counter.ts --params '{"text":"one two"}'`},
-	"config set":         {"helix config set app.theme dark"},
-	"token create":       {"helix token create script --scopes read"},
-	"completion":         {"source <(helix completion bash)", "helix completion fish > ~/.config/fish/completions/helix.fish"},
-	"man":                {"helix man > /usr/local/share/man/man1/helix.1"},
-}
-
-func addExamples(p *kong.Kong) {
-	for path, lines := range examples {
-		if n := find(p.Model.Node, strings.Fields(path)); n != nil {
-			n.Detail = "Examples:\n\n  " + strings.Join(lines, "\n\n  ")
+func (h *helpCmd) Run(c *command) error {
+	n := c.grammar.Node
+	for _, word := range h.Command {
+		if n = child(n, word); n == nil {
+			return fault.Invalidf("No command is named %q. See `helix help`.", strings.Join(h.Command, " "))
 		}
 	}
+	return writeHelp(c.env.Stdout, c.grammar.Node, n)
 }
 
-// find returns the command that the words lead to, or nil.
+// exampleLines has one command line each. A test parses them.
+//
+//go:embed examples.txt
+var exampleLines string
+
+// examplesOf returns the examples of one command: lines in which it is the command that the
+// words lead to.
+func examplesOf(root, n *kong.Node) (out []string) {
+	for line := range strings.Lines(exampleLines) {
+		_, words, _ := strings.Cut(line, "helix ")
+		if find(root, strings.FieldsFunc(words, func(r rune) bool { return strings.ContainsRune(" )\n", r) })) == n {
+			out = append(out, strings.TrimSpace(line))
+		}
+	}
+	return out
+}
+
+// find returns the command that the first words lead to.
 func find(n *kong.Node, words []string) *kong.Node {
 	for _, w := range words {
-		if n = child(n, w); n == nil {
-			return nil
+		c := child(n, w)
+		if c == nil {
+			break
 		}
+		n = c
 	}
 	return n
 }
@@ -76,6 +62,150 @@ func child(n *kong.Node, name string) *kong.Node {
 		}
 	}
 	return nil
+}
+
+// exitStatus is shown in the help and in the manual page.
+const exitStatus = "0 done, 1 failed, 2 wrong usage or input, 3 not found, 4 denied, 5 timeout or limit, 6 Helix or a part of it is not available, 7 conflict, 130 canceled."
+
+// printHelp is what --help does: it prints the help of the command before it, or of the program.
+func printHelp(_ kong.HelpOptions, k *kong.Context) error {
+	n := k.Selected()
+	if n == nil {
+		n = k.Model.Node
+	}
+	return writeHelp(k.Stdout, k.Model.Node, n)
+}
+
+func writeHelp(w io.Writer, root, n *kong.Node) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "Usage: %s\n\n%s\n", synopsis(n), wrap(n.Help, 0))
+	if len(n.Aliases) > 0 {
+		section(&b, "Aliases", [][2]string{{strings.Join(n.Aliases, ", "), ""}})
+	}
+	if n == root {
+		for _, g := range groups {
+			section(&b, strings.TrimSuffix(g.Title, ":"), commandRows(n, g.Key))
+		}
+	} else {
+		section(&b, "Commands", commandRows(n, ""))
+	}
+	var arguments [][2]string
+	for _, a := range n.Positional {
+		arguments = append(arguments, [2]string{a.Summary(), a.Help})
+	}
+	section(&b, "Arguments", arguments)
+	if n != root {
+		section(&b, "Flags", flagRows(n.Flags))
+	}
+	section(&b, "Global flags", flagRows(root.Flags))
+	var lines [][2]string
+	for _, e := range examplesOf(root, n) {
+		lines = append(lines, [2]string{e, ""})
+	}
+	section(&b, "Examples", lines)
+	if n == root {
+		fmt.Fprintf(&b, "\nExit status:\n  %s\n", wrap(exitStatus, 2))
+	}
+	if len(n.Children) > 0 {
+		fmt.Fprintf(&b, "\nRun `%s <command> --help` for more about a command.\n", fullName(n))
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+func synopsis(n *kong.Node) string {
+	out := fullName(n)
+	for _, f := range n.Flags {
+		if f.Required {
+			out += " " + f.Summary()
+		}
+	}
+	for _, a := range n.Positional {
+		out += " " + a.Summary()
+	}
+	if len(n.Children) > 0 {
+		out += " <command>"
+	}
+	return out + " [flags]"
+}
+
+// fullName is the command with its parents, without their aliases.
+func fullName(n *kong.Node) string {
+	if n.Parent == nil {
+		return n.Name
+	}
+	return fullName(n.Parent) + " " + n.Name
+}
+
+// commandRows lists the commands of n in a group; "" is every group.
+func commandRows(n *kong.Node, group string) (rows [][2]string) {
+	for _, c := range n.Children {
+		if !c.Hidden && (group == "" || c.Group != nil && c.Group.Key == group) {
+			rows = append(rows, [2]string{c.Name, c.Help})
+		}
+	}
+	return rows
+}
+
+func flagRows(flags []*kong.Flag) (rows [][2]string) {
+	for _, f := range flags {
+		if f.Hidden {
+			continue
+		}
+		name := f.String()
+		if f.Tag.Negatable != "" {
+			name = strings.Replace(name, "--", "--[no-]", 1)
+		}
+		if f.Short == 0 {
+			name = "    " + name
+		}
+		rows = append(rows, [2]string{name, f.Help})
+	}
+	return rows
+}
+
+// helpWidth is that of a common terminal; helpColumn is where explanations begin at the latest.
+const helpWidth, helpColumn = 80, 30
+
+// section prints a title and rows of a name and its explanation, or nothing without rows.
+func section(b *strings.Builder, title string, rows [][2]string) {
+	if len(rows) == 0 {
+		return
+	}
+	width := 0
+	for _, r := range rows {
+		if len(r[0]) <= helpColumn-4 {
+			width = max(width, len(r[0]))
+		}
+	}
+	fmt.Fprintf(b, "\n%s:\n", title)
+	for _, r := range rows {
+		line := fmt.Sprintf("  %-*s  ", width, r[0])
+		if len(r[0]) > width && r[1] != "" {
+			line = fmt.Sprintf("  %s\n%*s", r[0], width+4, "")
+		}
+		b.WriteString(strings.TrimRight(line+wrap(r[1], width+4), " ") + "\n")
+	}
+}
+
+// wrap breaks a text into lines that begin at the column indent.
+func wrap(text string, indent int) string {
+	var b strings.Builder
+	at := indent
+	for i, word := range strings.Fields(text) {
+		switch {
+		case i == 0:
+		case at+1+len(word) > helpWidth:
+			fmt.Fprintf(&b, "\n%*s", indent, "")
+			at = indent
+		default:
+			b.WriteByte(' ')
+			at++
+		}
+		b.WriteString(word)
+		at += len(word)
+	}
+	return b.String()
 }
 
 type completionCmd struct {
@@ -102,7 +232,11 @@ _helix() {
 }
 if [[ "$funcstack[1]" = _helix ]]; then _helix "$@"; else compdef _helix helix; fi
 `,
-	"fish": `complete -c helix -a '(helix __complete (commandline -opc)[2..] (commandline -ct) 2>/dev/null)'
+	"fish": `function __helix
+	helix __complete (commandline -opc)[2..] (commandline -ct) 2>/dev/null
+end
+complete -c helix -n 'count (__helix) >/dev/null' -f -a '(__helix)'
+complete -c helix -n 'not count (__helix) >/dev/null' -F
 `,
 	"powershell": `Register-ArgumentCompleter -Native -CommandName helix -ScriptBlock {
 	param($word, $ast, $position)
@@ -175,7 +309,7 @@ func findFlag(path []*kong.Node, word string) *kong.Flag {
 	name, _, _ := strings.Cut(strings.TrimLeft(word, "-"), "=")
 	for _, n := range path {
 		for _, f := range n.Flags {
-			if f.Name == name || string(f.Short) == name {
+			if f.Name == name || string(f.Short) == name || slices.Contains(f.Aliases, name) {
 				return f
 			}
 		}
@@ -191,25 +325,25 @@ func (*manCmd) Run(c *command) error {
 	fmt.Fprintf(&b, ".TH HELIX 1\n.SH NAME\nhelix \\- %s\n.SH SYNOPSIS\n.B helix\n.I command\n[flags]\n.SH DESCRIPTION\n%s\n.SH OPTIONS\n", "private assistant workbench", roff(c.grammar.Help))
 	manFlags(&b, c.grammar.Flags)
 	b.WriteString(".SH COMMANDS\n")
-	manNode(&b, "", c.grammar.Node)
-	b.WriteString(".SH EXIT STATUS\n0 done, 1 failed, 2 wrong usage or input, 3 not found, 4 denied, 5 timeout or limit, 6 Helix or a part of it is not available, 7 conflict, 130 canceled.\n")
+	manNode(&b, c.grammar.Node, c.grammar.Node)
+	b.WriteString(".SH EXIT STATUS\n" + exitStatus + "\n")
 	if _, err := io.WriteString(c.env.Stdout, b.String()); err != nil {
 		return fault.Unavailablef("Couldn't write the page.").WithCause(err)
 	}
 	return nil
 }
 
-func manNode(b *strings.Builder, path string, n *kong.Node) {
+func manNode(b *strings.Builder, root, n *kong.Node) {
 	for _, c := range n.Children {
 		if c.Hidden {
 			continue
 		}
-		fmt.Fprintf(b, ".SS %s\n%s\n", roff(path+c.Name), roff(c.Help))
+		fmt.Fprintf(b, ".SS %s\n%s\n", roff(strings.TrimPrefix(synopsis(c), "helix ")), roff(c.Help))
 		manFlags(b, c.Flags)
-		if c.Detail != "" {
-			fmt.Fprintf(b, ".PP\n.nf\n%s\n.fi\n", roff(c.Detail))
+		if lines := examplesOf(root, c); len(lines) > 0 {
+			fmt.Fprintf(b, ".PP\nExamples:\n.nf\n%s\n.fi\n", roff(strings.Join(lines, "\n")))
 		}
-		manNode(b, path+c.Name+" ", c)
+		manNode(b, root, c)
 	}
 }
 

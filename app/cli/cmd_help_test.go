@@ -2,34 +2,38 @@ package cli
 
 import (
 	"bytes"
+	"os"
 	"os/exec"
+	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
 	"github.com/alecthomas/kong"
 )
 
-// TestExamplesParse parses each example of the help, as a shell would split it.
-func TestExamplesParse(t *testing.T) {
+// TestEveryCommandHasAnExampleThatParses parses each example of the help, as a shell would
+// split it.
+func TestEveryCommandHasAnExampleThatParses(t *testing.T) {
 	t.Parallel()
-	for path, lines := range examples {
-		for _, line := range lines {
-			words, ok := strings.CutPrefix(strings.SplitN(line, " > ", 2)[0], "helix ")
-			if !ok {
-				continue
-			}
-			var g grammar
-			p, err := kong.New(&g, kong.Vars{"version": "x"}, kong.ExplicitGroups(groups))
-			if err != nil {
-				t.Fatal(err)
-			}
-			args := split(t, words)
-			if _, err := p.Parse(args); err != nil && !strings.Contains(err.Error(), "no such file") {
-				t.Errorf("%s: %v", line, err)
-			}
-			if find(p.Model.Node, strings.Fields(path)) == nil {
-				t.Errorf("examples name the unknown command %q", path)
-			}
+	parser := func() *kong.Kong {
+		p, err := kong.New(&grammar{}, kong.Vars{"version": "x"}, kong.ExplicitGroups(groups))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p
+	}
+	p := parser()
+	for _, n := range p.Model.Leaves(true) {
+		if len(examplesOf(p.Model.Node, n)) == 0 {
+			t.Errorf("%s has no example", fullName(n))
+		}
+	}
+	redirection := regexp.MustCompile(`^.*?helix (.*?)(\)| [<>] .*)?$`)
+	for line := range strings.Lines(exampleLines) {
+		words := redirection.FindStringSubmatch(strings.TrimSpace(line))[1]
+		if _, err := parser().Parse(split(t, words)); err != nil && !strings.Contains(err.Error(), "no such file") {
+			t.Errorf("%s: %v", line, err)
 		}
 	}
 }
@@ -86,18 +90,40 @@ func TestCompletionScripts(t *testing.T) {
 	}
 }
 
-// TestBashCompletes runs the script in a real bash, with a helix that is this test's table.
-func TestBashCompletes(t *testing.T) {
+// TestShellsComplete runs each script in its shell, as far as that is installed, with a helix
+// that runs this test's program.
+func TestShellsComplete(t *testing.T) {
 	t.Parallel()
-	bash, err := exec.LookPath("bash")
+	dir := t.TempDir()
+	self, err := os.Executable()
 	if err != nil {
-		t.Skip("bash is not installed")
+		t.Fatal(err)
 	}
-	script := "helix() { [ \"$1 $2 $3\" = '__complete memory se' ] && echo search; }\n" + completions["bash"] +
-		"COMP_WORDS=(helix memory se) COMP_CWORD=2; _helix; echo \"${COMPREPLY[@]}\"\n"
-	out, err := exec.Command(bash, "-c", script).CombinedOutput()
-	if err != nil || string(out) != "search\n" {
-		t.Errorf("%v, %q", err, out)
+	if err := os.WriteFile(filepath.Join(dir, "helix"), []byte("#!/bin/sh\n"+commandEnv+"=- exec '"+self+"' \"$@\"\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for shell, script := range map[string]string{
+		"bash": `source <(helix completion bash)
+COMP_WORDS=(helix memory se) COMP_CWORD=2; _helix; echo "${COMPREPLY[@]}"
+COMP_WORDS=(helix memory search --mode k) COMP_CWORD=4; _helix; echo "${COMPREPLY[@]}"`,
+		"zsh": `autoload -Uz compinit; compinit -u -D; source <(helix completion zsh)
+compadd() { print "${(P)2}" }
+words=(helix memory se) CURRENT=3; _helix
+words=(helix memory search --mode k) CURRENT=5; _helix`,
+		"fish": `helix completion fish | source
+complete -C "helix memory se"
+complete -C "helix memory search --mode k"`,
+	} {
+		path, err := exec.LookPath(shell)
+		if err != nil {
+			continue
+		}
+		c := exec.Command(path, "-c", script)
+		c.Dir = dir
+		c.Env = append(os.Environ(), "PATH="+dir+":"+os.Getenv("PATH"), "HOME="+dir)
+		if out, err := c.CombinedOutput(); err != nil || string(out) != "search\nkeyword\n" {
+			t.Errorf("%s: %v, %q", shell, err, out)
+		}
 	}
 }
 
@@ -123,7 +149,7 @@ func TestManPageNamesEveryCommand(t *testing.T) {
 
 func TestVersionFlagAndHelpCommand(t *testing.T) {
 	t.Parallel()
-	for _, c := range []struct{ args, want string }{{"--version", "helix dev\n"}, {"help memory search", "Usage: helix memory"}, {"help", "Everyday commands:"}} {
+	for _, c := range []struct{ args, want string }{{"--version", "helix dev\n"}, {"help memory search", "Usage: helix memory"}, {"help", "Everyday commands:"}, {"--quiet help memory search", "Usage: helix memory"}, {"--version --json", `"version":"dev"`}} {
 		var out bytes.Buffer
 		if code := Main(t.Context(), strings.Fields(c.args), Env{Stdout: &out, Stderr: &out}); code != 0 || !strings.Contains(out.String(), c.want) {
 			t.Errorf("%s: exit %d, %s", c.args, code, out.String())

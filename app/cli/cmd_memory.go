@@ -21,7 +21,7 @@ type memoryCmd struct {
 	List          memoryListCmd          `cmd:"" help:"List memories."`
 	Show          memoryShowCmd          `cmd:"" help:"Show a memory, or a conversation or document around a result."`
 	Edit          memoryEditCmd          `cmd:"" help:"Edit a memory in $EDITOR or with flags."`
-	Rm            memoryRmCmd            `cmd:"" aliases:"delete" help:"Move memories to the trash; restore brings them back for 30 days."`
+	Delete        memoryDeleteCmd        `cmd:"" aliases:"rm,remove" help:"Move memories to the trash; restore brings them back for 30 days."`
 	Restore       memoryRestoreCmd       `cmd:"" help:"Restore memories from the trash."`
 	Undo          memoryUndoCmd          `cmd:"" help:"Undo an action by its token."`
 	Pin           memoryPinCmd           `cmd:"" help:"Pin a memory."`

@@ -120,7 +120,7 @@ func (c *command) editText(text string) (changed, file string, err error) {
 	return out, f.Name(), nil
 }
 
-type memoryRmCmd struct {
+type memoryDeleteCmd struct {
 	IDs          []string `arg:"" name:"id" help:"Ids, up to 1,000."`
 	Conversation bool     `xor:"what" help:"The ids are of conversations."`
 	Document     bool     `xor:"what" help:"The ids are of documents."`
@@ -128,7 +128,7 @@ type memoryRmCmd struct {
 	Yes          bool     `short:"y" help:"Don't ask for confirmation."`
 }
 
-func (r *memoryRmCmd) Run(c *command) error {
+func (r *memoryDeleteCmd) Run(c *command) error {
 	if r.Purge {
 		if err := c.confirm(r.Yes, fmt.Sprintf("Permanently delete %d memories?", len(r.IDs))); err != nil {
 			return err
@@ -161,11 +161,38 @@ func (c *command) printCount(r memory.CountResult) {
 }
 
 type memoryRestoreCmd struct {
-	IDs []string `arg:"" name:"id" help:"Ids, as shown by helix memory list --trash."`
+	Refs []string `arg:"" name:"memory" help:"Ids, or how the texts of deleted memories begin."`
 }
 
 func (r *memoryRestoreCmd) Run(c *command) error {
-	return show(c, "memory.restore", map[string]any{"ids": r.IDs}, func(r memory.CountResult) { c.say("%d restored.", r.Count) })
+	ids := slices.Clone(r.Refs)
+	var trash []memory.Item
+	for i, ref := range r.Refs {
+		if _, err := uuid.Parse(ref); err == nil {
+			continue
+		}
+		if trash == nil {
+			var err error
+			if trash, err = rowsOf[memory.Item](c, "memory.list", "items", map[string]any{"trash": true}); err != nil {
+				return err
+			}
+		}
+		var found []string
+		for _, m := range trash {
+			if len(m.Content) >= len(ref) && strings.EqualFold(m.Content[:len(ref)], ref) {
+				found = append(found, m.ID.String())
+			}
+		}
+		switch len(found) {
+		case 0:
+			return fault.NotFoundf("No deleted memory begins with %q. List them with: helix memory list --trash", ref)
+		case 1:
+			ids[i] = found[0]
+		default:
+			return fault.Conflictf("%d deleted memories begin with %q. Use an id: %s.", len(found), ref, strings.Join(found, ", "))
+		}
+	}
+	return show(c, "memory.restore", map[string]any{"ids": ids}, func(r memory.CountResult) { c.say("%d restored.", r.Count) })
 }
 
 type memoryUndoCmd struct {

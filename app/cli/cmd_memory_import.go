@@ -215,7 +215,7 @@ func (c *command) cancelImport(job uuid.UUID) error {
 	defer cancel()
 	var st memory.ImportStatus
 	if err := c.conn.Call(ctx, "memory.import_cancel", map[string]any{"jobId": job}, &st); err != nil {
-		fmt.Fprintf(c.env.Stderr, "helix: The import could not be canceled: %s\n", fault.As(err).Message)
+		fmt.Fprintf(c.env.Stderr, "helix: Couldn't cancel the import: %s\n", fault.As(err).Message)
 	} else {
 		c.say("Canceled. What was imported is kept: %s Run the same command to continue.", counted(st))
 	}
@@ -303,7 +303,7 @@ func (r *memoryReembedCmd) Run(c *command) error {
 		return err
 	}
 	if !st.Available {
-		return fault.Unavailablef("%s", first(st.Reason, "There is no sentence encoder in this build."))
+		return fault.Unavailablef("%s", first(st.Reason, "Semantic search isn't available: this build has no sentence encoder."))
 	}
 	if r.Pause || r.NoWait {
 		if c.JSON {

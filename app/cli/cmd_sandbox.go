@@ -113,7 +113,7 @@ func (s *sandboxStatusCmd) Run(c *command) error {
 
 type sandboxRunCmd struct {
 	File    string   `arg:"" help:"A .js, .ts or .wasm file, or the name or id of an installed WASM tool."`
-	Params  string   `help:"The input: JSON, @file or -."`
+	Input   string   `help:"JSON, @file or -." aliases:"params" placeholder:"JSON"`
 	Profile string   `help:"strict, standard, permissive or wasm."`
 	Grant   []string `help:"Capability to allow, such as network:https(api.example.com); may be repeated. Needs a terminal and is recorded." placeholder:"CAP" sep:"none"`
 	Tier    string   `help:"t0 runs in this process, t1 in a separate one. t0 for a module needs a terminal."`
@@ -136,7 +136,7 @@ type sandboxRun struct {
 
 func (r *sandboxRunCmd) Run(c *command) error {
 	c.runsCode = true
-	input, err := c.input(r.Params)
+	input, err := c.input(r.Input)
 	if err != nil {
 		return err
 	}
@@ -179,7 +179,7 @@ func (r *sandboxRunCmd) installed(c *command, input json.RawMessage) error {
 	if r.Profile != "" || r.Tier != "" || len(r.Grant) > 0 {
 		return fault.Invalidf("An installed skill has its own limits, tier and grants: leave --profile, --tier and --grant out.")
 	}
-	id, err := c.idOf(wasmNames, r.File)
+	id, err := c.idOf(wasmKind, r.File, false)
 	if fault.Is(err, fault.NotFound) {
 		return fault.NotFoundf("No file or WASM tool is named %q.", r.File)
 	}

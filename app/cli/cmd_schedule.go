@@ -3,10 +3,7 @@ package cli
 import (
 	"encoding/json"
 	"fmt"
-	"strings"
 	"time"
-
-	"github.com/google/uuid"
 
 	"helix/backend/duration"
 	"helix/backend/fault"
@@ -18,7 +15,8 @@ type scheduleCmd struct {
 	Show      scheduleShowCmd      `cmd:"" help:"Show one schedule in full."`
 	Create    scheduleCreateCmd    `cmd:"" help:"Create a schedule."`
 	Edit      scheduleEditCmd      `cmd:"" help:"Change a schedule. Earlier times don't run."`
-	Delete    scheduleDeleteCmd    `cmd:"" help:"Delete a schedule; restore brings it back for 30 days."`
+	Delete    deleteCmd            `cmd:"" aliases:"rm,remove" help:"Delete a schedule; restore brings it back for 30 days."`
+	Restore   restoreNamedCmd      `cmd:"" help:"Restore a deleted schedule."`
 	Pause     schedulePauseCmd     `cmd:"" help:"Pause a schedule."`
 	Resume    scheduleResumeCmd    `cmd:"" help:"Resume a schedule."`
 	PauseAll  schedulePauseAllCmd  `cmd:"" help:"Pause all schedules. Current runs continue."`
@@ -85,29 +83,12 @@ type scheduleRef struct {
 }
 
 // find resolves an id, or a name that only one schedule has.
-func (r scheduleRef) find(c *command) (scheduler.Schedule, error) {
-	var s scheduler.Schedule
-	if _, err := uuid.Parse(r.Schedule); err == nil {
-		_, err := c.call("schedules.get", map[string]any{"scheduleId": r.Schedule}, &s)
-		return s, err
+func (r scheduleRef) find(c *command) (s scheduler.Schedule, err error) {
+	id, err := c.idOf(scheduleKind, r.Schedule, false)
+	if err == nil {
+		_, err = c.call("schedules.get", map[string]any{"scheduleId": id}, &s)
 	}
-	var list scheduler.ListResult
-	if _, err := c.call("schedules.list", map[string]any{"query": r.Schedule, "limit": 100}, &list); err != nil {
-		return s, err
-	}
-	n := 0
-	for _, one := range list.Schedules {
-		if strings.EqualFold(one.Name, r.Schedule) {
-			s, n = one, n+1
-		}
-	}
-	switch n {
-	case 0:
-		return s, fault.NotFoundf("No schedule is named %q.", r.Schedule)
-	case 1:
-		return s, nil
-	}
-	return s, fault.Conflictf("%d schedules are named %q. Use an id.", n, r.Schedule)
+	return s, err
 }
 
 // with calls a method on the schedule and prints what it came to.

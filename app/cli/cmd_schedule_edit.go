@@ -18,7 +18,7 @@ type scheduleFields struct {
 	Tool        string        `xor:"target" help:"Id or name of a tool to run."`
 	Synthesis   string        `xor:"target" help:"Kind of memory synthesis." placeholder:"KIND"`
 	Decay       bool          `xor:"target" help:"Run memory decay."`
-	Input       string        `help:"Input as a JSON object, @file or -."`
+	Input       string        `help:"Input as a JSON object, @file or -." placeholder:"JSON"`
 	Missed      string        `help:"Missed runs: skip, once or all."`
 	Grace       time.Duration `default:"-1s" help:"Grace period: skip runs missed by more than this." placeholder:"24h"`
 	Overlap     string        `help:"If the previous run hasn't finished: skip, queue or cancelPrevious."`
@@ -141,24 +141,6 @@ func (s *scheduleEditCmd) Run(c *command) error {
 	p := map[string]any{"scheduleId": was.ScheduleID, "patch": json.RawMessage(raw), "expectedRevision": was.Revision}
 	return show(c, "schedules.update", p, func(r scheduler.Schedule) {
 		c.say("%s: %s, next %s.", r.Name, r.Words, first(nextTime(r.NextRunAt), "never"))
-	})
-}
-
-type scheduleDeleteCmd struct {
-	scheduleRef
-	Yes bool `short:"y" help:"Don't ask for confirmation."`
-}
-
-func (d *scheduleDeleteCmd) Run(c *command) error {
-	s, err := d.find(c)
-	if err != nil {
-		return err
-	}
-	if err := c.confirm(d.Yes, "Delete the schedule "+plain(s.Name)+"?"); err != nil {
-		return err
-	}
-	return show(c, "schedules.delete", map[string]any{"scheduleId": s.ScheduleID}, func(scheduler.DeleteResult) {
-		c.say("Deleted. `helix rpc schedules.restore '{\"scheduleId\":\"%s\"}'` brings it back for 30 days.", s.ScheduleID)
 	})
 }
 

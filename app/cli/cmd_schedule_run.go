@@ -13,7 +13,7 @@ import (
 
 type scheduleRunCmd struct {
 	scheduleRef
-	Input  string `help:"Input instead of the schedule's: a JSON object, @file or -."`
+	Input  string `help:"Input instead of the schedule's: a JSON object, @file or -." placeholder:"JSON"`
 	NoWait bool   `help:"Don't wait for it to finish. Without a running Helix it begins when one starts."`
 }
 

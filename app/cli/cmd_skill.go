@@ -18,10 +18,15 @@ type skillCmd struct {
 	Run      skillRunCmd      `cmd:"" help:"Run a skill, or a skill file. Progress goes to standard error."`
 	Validate skillValidateCmd `cmd:"" help:"Check a skill file."`
 	List     skillListCmd     `cmd:"" help:"List skills."`
-	Export   skillExportCmd   `cmd:"" help:"Export a skill to a file."`
-	Import   skillImportCmd   `cmd:"" help:"Review a skill file, then add the skill, disabled."`
-	History  skillHistoryCmd  `cmd:"" help:"Runs, newest first."`
-	Cancel   skillCancelCmd   `cmd:"" help:"Stop a run."`
+	Show     struct {
+		Skill string `arg:"" help:"Id or name." param:"skillId" ref:"skill"`
+	} `cmd:"" help:"Show one skill in full." call:"skills.get_metadata"`
+	Delete  deleteCmd       `cmd:"" aliases:"rm,remove" help:"Delete a skill; restore brings it back for 30 days."`
+	Restore restoreNamedCmd `cmd:"" help:"Restore a deleted skill."`
+	Export  skillExportCmd  `cmd:"" help:"Export a skill to a file."`
+	Import  skillImportCmd  `cmd:"" help:"Review a skill file, then add the skill, disabled."`
+	History skillHistoryCmd `cmd:"" help:"Runs, newest first."`
+	Cancel  skillCancelCmd  `cmd:"" help:"Stop a run."`
 }
 
 type skillRow struct {

@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -125,7 +124,7 @@ func (r *skillRunCmd) rehearse(c *command, p map[string]any) error {
 	var e skillExecution
 	raw, err := c.call("skills.dry_run", p, &e)
 	if err != nil {
-		return c.invalidSkill(err)
+		return c.invalidSkill(err, p["skillId"])
 	}
 	for _, s := range e.StepResults {
 		line := s.Status
@@ -165,7 +164,7 @@ func (r *skillRunCmd) live(c *command, p map[string]any) error {
 		return err
 	}
 	if _, ok := c.conn.(*own); ok && r.Async {
-		return fault.Unavailablef("Helix is not running, so the run could not continue. Start it with `helix serve`.")
+		return fault.Unavailablef("Couldn't start the run: Helix is not running. Start it with `helix serve`.")
 	}
 	follow, stop := context.WithCancel(c.ctx)
 	events := make(chan struct{}, 1)
@@ -185,7 +184,7 @@ func (r *skillRunCmd) live(c *command, p map[string]any) error {
 	var begun skillExecution
 	raw, err := c.call("skills.execute_composite", p, &begun)
 	if err != nil {
-		return c.invalidSkill(err)
+		return c.invalidSkill(err, p["skillId"])
 	}
 	for _, w := range begun.Warnings {
 		c.say("warning: %s", plain(w))
@@ -322,7 +321,7 @@ func (c *command) cancelRun(id string) error {
 	defer cancel()
 	var r struct{ Status string }
 	if err := c.conn.Call(ctx, "skills.cancel", map[string]any{"executionId": id, "reason": "Ctrl-C"}, &r); err != nil {
-		fmt.Fprintf(c.env.Stderr, "helix: The run %s could not be canceled: %s\n", id, fault.As(err).Message)
+		fmt.Fprintf(c.env.Stderr, "helix: Couldn't cancel the run %s: %s\n", id, fault.As(err).Message)
 	} else {
 		c.say("The run %s is %s.", id, r.Status)
 	}
@@ -372,17 +371,31 @@ func (c *command) ended(e *skillExecution, raw json.RawMessage) error {
 	return failed{1}
 }
 
-// invalidSkill prints the problems of a definition that cannot run.
-func (c *command) invalidSkill(err error) error {
-	var f *fault.Error
-	if !errors.As(err, &f) || f.Kind != fault.Invalid {
-		return err
-	}
+// invalidSkill prints the problems of a definition that cannot run: those that the error has, or
+// those of the draft that the saved skill id is.
+func (c *command) invalidSkill(err error, id any) error {
 	var d struct{ Errors []problem }
-	if b, jerr := json.Marshal(f.Details); jerr != nil || json.Unmarshal(b, &d) != nil || len(d.Errors) == 0 {
+	e := fault.As(err)
+	switch e.Kind {
+	case fault.Invalid:
+		b, jerr := json.Marshal(e.Details)
+		if jerr != nil || json.Unmarshal(b, &d) != nil {
+			return err
+		}
+	case fault.Conflict:
+		var saved struct{ Valid bool }
+		raw, cerr := c.call("skills.get_metadata", map[string]any{"skillId": id}, &saved)
+		if cerr != nil || saved.Valid {
+			return err
+		}
+		if _, cerr := c.call("skills.validate_composite", map[string]any{"skill": raw}, &d); cerr != nil {
+			return err
+		}
+	}
+	if len(d.Errors) == 0 {
 		return err
 	}
 	c.skillProblems("error", d.Errors)
-	fmt.Fprintln(c.env.Stderr, "helix:", f.Message)
-	return failed{ExitCode(fault.Invalid)}
+	fmt.Fprintln(c.env.Stderr, "helix:", e.Message)
+	return failed{ExitCode(e.Kind)}
 }

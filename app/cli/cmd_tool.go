@@ -35,13 +35,11 @@ type toolCmd struct {
 	} `cmd:"" help:"Copy a tool." call:"tools.clone"`
 	Enable  struct{ toolRef } `cmd:"" help:"Enable a tool." call:"tools.set_enabled" with:"{\"enabled\":true}"`
 	Disable struct{ toolRef } `cmd:"" help:"Disable a tool." call:"tools.set_enabled" with:"{\"enabled\":false}"`
-	Delete  struct{ toolRef } `cmd:"" help:"Delete a tool; restore brings it back for 30 days." call:"tools.delete"`
-	Restore struct {
-		ID string `arg:"" param:"toolId"`
-	} `cmd:"" help:"Restore a deleted tool." call:"tools.restore"`
-	Export  toolExportCmd `cmd:"" help:"Export tools to a bundle file."`
-	Import  toolImportCmd `cmd:"" help:"Review a bundle, then add its tools, disabled."`
-	Share   toolShareCmd  `cmd:"" help:"Create a link to one version of a tool."`
+	Delete  deleteCmd         `cmd:"" aliases:"rm,remove" help:"Delete a tool; restore brings it back for 30 days."`
+	Restore restoreNamedCmd   `cmd:"" help:"Restore a deleted tool."`
+	Export  toolExportCmd     `cmd:"" help:"Export tools to a bundle file."`
+	Import  toolImportCmd     `cmd:"" help:"Review a bundle, then add its tools, disabled."`
+	Share   toolShareCmd      `cmd:"" help:"Create a link to one version of a tool."`
 	Unshare struct {
 		Share string `arg:"" param:"shareId"`
 	} `cmd:"" help:"Stop sharing." call:"tools.unshare"`

@@ -17,7 +17,7 @@ import (
 
 type toolRunCmd struct {
 	Tool    string `arg:"" help:"Id, name, or a .ts or .js file, which runs as a draft."`
-	Params  string `help:"JSON object, @file or -."`
+	Input   string `help:"JSON object, @file or -." aliases:"params" placeholder:"JSON"`
 	Version string `help:"Run this version of a stored tool."`
 }
 
@@ -33,7 +33,7 @@ type toolRun struct {
 
 func (r *toolRunCmd) Run(c *command) error {
 	c.runsCode = true
-	params, err := c.input(r.Params)
+	params, err := c.input(r.Input)
 	if err != nil {
 		return err
 	}
@@ -130,23 +130,35 @@ func (t *toolTestCmd) Run(c *command) error {
 	if len(got.Tool.Samples) == 0 {
 		return fault.NotFoundf("This tool has no stored samples. Save one in its editor.")
 	}
-	bad := 0
+	type sampleResult struct {
+		Name            string          `json:"name"`
+		OK              bool            `json:"ok"`
+		Output          json.RawMessage `json:"output,omitempty"`
+		Expected        json.RawMessage `json:"expected,omitempty"`
+		Error           string          `json:"error,omitempty"`
+		ExecutionTimeMs float64         `json:"executionTimeMs"`
+	}
+	results, rows, failures := []sampleResult{}, [][]string{}, 0
 	for _, s := range got.Tool.Samples {
 		var res toolRun
 		if _, err := c.call("tools.execute_custom", map[string]any{"toolId": id, "params": s.Params}, &res); err != nil {
 			return err
 		}
 		ok := res.Success && (s.Expected == nil || sameJSON(res.Output, s.Expected))
-		word := "ok"
+		results = append(results, sampleResult{s.Name, ok, res.Output, s.Expected, res.Error, res.ExecutionTimeMs})
+		row := []string{"ok", s.Name, fmt.Sprintf("%.0f ms", res.ExecutionTimeMs), "", ""}
 		if !ok {
-			word, bad = "FAILED", bad+1
+			failures++
+			row[0], row[3], row[4] = "FAILED", cut(first(res.Error, string(res.Output)), 300), cut(string(s.Expected), 300)
 		}
-		fmt.Fprintf(c.env.Stdout, "%s\t%s\t%.0f ms\n", word, plain(s.Name), res.ExecutionTimeMs)
-		if !ok {
-			fmt.Fprintf(c.env.Stdout, "  got      %s\n  expected %s\n", cut(first(res.Error, string(res.Output)), 300), cut(string(s.Expected), 300))
-		}
+		rows = append(rows, row)
 	}
-	if bad > 0 {
+	if !c.JSON {
+		c.table([]string{"RESULT", "SAMPLE", "TIME", "GOT", "EXPECTED"}, rows)
+	} else if err := c.printJSON(map[string]any{"results": results}); err != nil {
+		return err
+	}
+	if failures > 0 {
 		return failed{1}
 	}
 	return nil
@@ -315,7 +327,7 @@ type toolSecretCmd struct {
 	List   struct{}         `cmd:"" help:"List names and hosts." call:"tools.secrets"`
 	Delete struct {
 		Name string `arg:""`
-	} `cmd:"" help:"Delete a secret." call:"tools.secret_delete"`
+	} `cmd:"" aliases:"rm,remove" help:"Delete a secret." call:"tools.secret_delete"`
 }
 
 type toolSecretSetCmd struct {
