@@ -284,7 +284,7 @@ async function calendar({ page, go, looks, check }) {
   await page.getByRole("option", { name: "Month" }).click();
   await grid.getByRole("gridcell").first().waitFor();
   await looks("month");
-  await page.getByRole("button", { name: "Month after" }).click();
+  await page.getByRole("button", { name: "Next month" }).click();
   await grid.getByRole("gridcell", { name: /planned/ }).first().waitFor();
   await grid.focus();
   await page.keyboard.press("Home");

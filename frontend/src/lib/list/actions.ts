@@ -1,6 +1,7 @@
 import { common } from "../i18n/common";
 import { keycaps, type Command } from "../ui/commands.svelte";
 import type { MenuItem } from "../ui/Menu.svelte";
+import { toasts } from "../ui/toasts.svelte";
 
 /** One thing that can be done with a row. The row menu, the palette and the shortcuts are made of it. */
 export interface RowAction {
@@ -27,11 +28,14 @@ export interface ListHandle {
 export const menuItems = (actions: readonly (RowAction | null)[]): (MenuItem | null)[] =>
   actions.map((a) => a && { label: a.label, run: () => void a.run(), disabledReason: a.blocked ?? "", danger: a.danger === true, ...(a.keys ? { keys: keycaps(typeof a.keys === "string" ? a.keys : a.keys[0]!) } : {}) });
 
-/** Row actions as commands: "Run now: Morning report". */
-export const rowCommands = (screen: string, group: string, name: string, actions: readonly (RowAction | null)[]): Command[] =>
-  actions.flatMap((a) =>
-    a === null || a.blocked ? [] : [{ id: `${screen}.${a.id}`, title: common.onThing(a.label.replace(/…$/, ""), name), group, run: a.run, ...(a.keys ? { keys: a.keys } : {}) }],
-  );
+/** Row actions as commands: "Run now: Morning report". The shortcut of one that can't be used says why; the palette leaves it out. */
+export const rowCommands = (screen: string, group: string, name: string, actions: readonly (RowAction | null)[], explain: (why: string) => void = (title) => void toasts.add({ title, tone: "warn" })): Command[] =>
+  actions.flatMap((a) => {
+    if (a === null || (a.blocked && !a.keys)) return [];
+    const { blocked, keys } = a;
+    const title = common.onThing(a.label.replace(/…$/, ""), name);
+    return [{ id: `${screen}.${a.id}`, title, group, ...(keys ? { keys } : {}), ...(blocked ? { hidden: true, run: () => explain(blocked) } : { run: a.run }) }];
+  });
 
 /** What all lists can do: search with `/`, move with j and k, close with Escape while `open`. */
 export function listCommands(screen: string, group: string, search: string, list: () => ListHandle | undefined, open: () => boolean, close: () => void): Command[] {

@@ -179,8 +179,16 @@ describe("row actions", () => {
     expect(menuItems(actions).map((i) => i && [i.label, i.keys, i.disabledReason, i.danger])).toEqual([["Edit…", ["E"], "", false], null, ["Delete", ["Del"], "Built in", true]]);
   });
 
-  it("make the commands that can be used, named after the row", () => {
-    expect(rowCommands("plants", "Plants", "Fern", actions).map((c) => [c.id, c.title, c.keys])).toEqual([["plants.edit", "Edit: Fern", ["e", "Enter"]]]);
+  it("make commands that are named after the row; one that can't be used says why", () => {
+    const explain = vi.fn();
+    const all = rowCommands("plants", "Plants", "Fern", actions, explain);
+    expect(all.map((c) => [c.id, c.title, c.keys, c.hidden ?? false])).toEqual([
+      ["plants.edit", "Edit: Fern", ["e", "Enter"], false],
+      ["plants.delete", "Delete: Fern", "Delete", true],
+    ]);
+    all[1]!.run();
+    expect([run.mock.calls.length, explain.mock.calls]).toEqual([0, [["Built in"]]]);
+    expect(rowCommands("plants", "Plants", "Fern", [{ id: "x", label: "X", run, blocked: "no" }])).toEqual([]);
   });
 
   it("come with search, next, previous and close", () => {
