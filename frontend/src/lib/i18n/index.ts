@@ -5,3 +5,4 @@
 export { catalogue } from "./catalogue.svelte";
 export { choose, date, dateRange, listing, number, plural, type Forms } from "./intl";
 export { language, languageNames, type Language, type LanguageChoice } from "./language.svelte";
+export { lookup, optionsOf } from "./values";
