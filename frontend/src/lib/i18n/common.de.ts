@@ -128,6 +128,8 @@ export default {
   themeLight: "Helle Darstellung verwenden",
   themeDark: "Dunkle Darstellung verwenden",
   languageSystem: "Sprache des Systems verwenden",
+  language: "Sprache",
+  languageHint: "Gilt sofort, auf diesem Gerät. Manche Bereiche gibt es nur auf Englisch.",
   languageIn: (name) => `Sprache: ${name}`,
 
   status: "Status",

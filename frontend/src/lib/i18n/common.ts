@@ -135,6 +135,8 @@ export const en = {
   themeLight: "Use light appearance",
   themeDark: "Use dark appearance",
   languageSystem: "Use the system's language",
+  language: "Language",
+  languageHint: "Applied immediately, on this device. Some screens are in English only.",
   languageIn: (name: string) => `Language: ${name}`,
 
   // The status bar

@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, it, vi } from "vitest";
-import { catalogue, choose, date, language, listing, number, plural } from ".";
+import { catalogue, choose, date, dateRange, language, listing, number, plural } from ".";
 import { preferred } from "./language.svelte";
 import { pseudo } from "./pseudo";
 
@@ -15,6 +15,7 @@ describe("a catalogue", () => {
     expect([t.title, t.runs(1), t.runs(1200)]).toEqual(["Runs", "1 run", "1,200 runs"]);
     await language.set("de");
     expect([t.title, t.runs(1), t.runs(1200), t.states.on]).toEqual(["Läufe", "1 Lauf", "1.200 Läufe", "An"]);
+    expect(dateRange(new Date(2026, 10, 23), new Date(2026, 10, 29), { day: "numeric", month: "long", year: "numeric" })).toBe("23.–29. November 2026");
     expect([number(0.5), listing(["a", "b", "c"]), date("2026-03-02T12:00:00Z", { day: "numeric", month: "long" })]).toEqual(["0,5", "a, b und c", "2. März"]);
   });
 
@@ -37,6 +38,16 @@ describe("a catalogue", () => {
     broken = false;
     await language.set("de");
     expect(t.title).toBe("Läufe");
+  });
+
+  it("shows the language that was chosen last, whichever is loaded first", async () => {
+    let loaded: (m: { default: typeof de }) => void = () => {};
+    catalogue(en, { de: () => new Promise((r) => (loaded = r)) });
+    const slow = language.set("de");
+    await language.set("pseudo");
+    loaded({ default: de });
+    await slow;
+    expect([language.current, language.choice]).toEqual(["pseudo", "pseudo"]);
   });
 
   it("has a pseudo-locale that is longer everywhere", () => {

@@ -3,5 +3,6 @@
  * translations beside it; `common.ts` here is that of the frame and `lib/ui`.
  */
 export { catalogue } from "./catalogue.svelte";
-export { choose, date, listing, number, plural, type Forms } from "./intl";
+export { choose, date, dateRange, listing, number, plural, type Forms } from "./intl";
 export { language, languageNames, type Language, type LanguageChoice } from "./language.svelte";
+export { lookup, optionsOf } from "./values";

@@ -4,6 +4,7 @@ import { language } from "./language.svelte";
 /** The forms of a word. `other` is always needed; a language names the more that it has. */
 export type Forms = { other: string } & { [K in Intl.LDMLPluralRule]?: string };
 
+/** Formatters by kind, locale and options. */
 const made = new Map<string, unknown>();
 
 /** Formatters are costly to create, so each is created once. */
@@ -28,6 +29,9 @@ export const date = (when: string | number | Date, options: Intl.DateTimeFormatO
   const d = new Date(when);
   return Number.isNaN(d.getTime()) ? "" : cached("date", options, (l) => new Intl.DateTimeFormat(l, options)).format(d);
 };
+
+/** "23–29 March 2026", with what both ends share written once. */
+export const dateRange = (from: Date, to: Date, options: Intl.DateTimeFormatOptions): string => cached("date", options, (l) => new Intl.DateTimeFormat(l, options)).formatRange(from, to);
 
 /** "a, b and c". */
 export const listing = (items: readonly string[]): string => cached("list", undefined, (l) => new Intl.ListFormat(l)).format(items);

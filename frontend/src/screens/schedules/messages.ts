@@ -463,7 +463,3 @@ export const en = {
 
 export type Messages = typeof en;
 export const t = catalogue(en, { de: () => import("./messages.de") });
-
-/** Texts by value as the options of a choice. */
-export const optionsOf = <K extends string>(texts: { readonly [V in K]: string | { label: string; hint: string } }): { value: K; label: string; hint?: string }[] =>
-  (Object.entries(texts) as [K, string | { label: string; hint: string }][]).map(([value, x]) => ({ value, ...(typeof x === "string" ? { label: x } : x) }));

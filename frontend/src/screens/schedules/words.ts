@@ -1,13 +1,10 @@
-import { date } from "../../lib/i18n";
+import { date, lookup } from "../../lib/i18n";
 import { common } from "../../lib/i18n/common";
 import { clock, day, duration } from "../../lib/ui/format";
 import { t } from "./messages";
 import type { Run, RunMark, Schedule } from "./types";
 
 export type Tone = "neutral" | "accent" | "ok" | "warn" | "danger" | "info";
-
-/** A text by a key that the backend names; the key itself for one that this version does not know. */
-export const lookup = (texts: Readonly<Record<string, string>>, key: string): string => texts[key] ?? key.replaceAll("_", " ");
 
 /** How a mark is drawn. Each is another shape, so that color is never needed to tell them apart. */
 export type MarkKind = "planned" | "ran" | "failed" | "missed" | "skipped" | "cancelled" | "running";
