@@ -136,7 +136,7 @@ func (s *Service) askLease(ctx context.Context, user, id uuid.UUID) {
 		s.mu.Unlock()
 		return
 	}
-	h.user, h.asking, h.asked = user, true, mono
+	h.user, h.asking, h.asked = user, true, max(mono, 1)
 	s.held[id] = h
 	s.mu.Unlock()
 	s.leaseTask(ctx, user, id, func(ctx context.Context) (LeaseGrant, error) { return s.o.Leases.Claim(ctx, id, s.device()) })

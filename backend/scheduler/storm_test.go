@@ -161,6 +161,13 @@ func TestStorm(t *testing.T) {
 	storm(t, rand.New(rand.NewPCG(seed, 1)), kills)
 }
 
+// In this run a lease is asked for while the monotonic clock is at zero. It was asked for again at
+// once, without end.
+func TestLeaseRequestAtClockZeroIsNotRepeated(t *testing.T) {
+	t.Parallel()
+	storm(t, rand.New(rand.NewPCG(1795445782287113937, 1)), 4)
+}
+
 func storm(t *testing.T, r *rand.Rand, kills int) {
 	hub := newMemLeases()
 	begin := time.Date(2026, 3, 27, 12, 0, 0, 0, time.UTC) // both zones change within days of each other
