@@ -85,6 +85,10 @@ ui: frontend/dist/index.html
 $(HELIX): ui $(ENGINES) $(MODEL)
 	CGO_ENABLED=0 $(NICE) $(GO) build -trimpath -ldflags "$(LDFLAGS)" -o $@ ./app/cmd/helix
 
+# The manual page, from the same command table as the help.
+man: $(HELIX)
+	$(HELIX) man > build/bin/helix.1
+
 .PHONY: $(WINDOW)
 $(WINDOW): ui $(ENGINES) $(MODEL)
 	CGO_ENABLED=1 $(NICE) $(GO) build $(DESKTOP) -ldflags "$(LDFLAGS)" -o $@ .

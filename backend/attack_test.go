@@ -192,10 +192,10 @@ func (a *attacked) reveals(answer string) string {
 	return ""
 }
 
-// TestForeignRequestsDoNothing sends to every address of every port what a foreign page,
+// TestCrossOriginRequestsAreRefused sends to every address of every port what a foreign page,
 // a rebound name and a program without a good token can send. All is refused, nothing
 // changes and no answer tells anything.
-func TestForeignRequestsDoNothing(t *testing.T) {
+func TestCrossOriginRequestsAreRefused(t *testing.T) {
 	t.Parallel()
 	a := attack(t)
 	ctx := a.as(a.LocalUser())

@@ -307,9 +307,9 @@ func (b *Backend) Run(ctx context.Context) error {
 	return b.core.Run(ctx)
 }
 
-// whole delays run until there is a whole database: in recovery mode its work could only
+// whenHealthy delays run until the database is usable: in recovery mode its work could only
 // fail, and it begins when a backup or a salvage has been put in place.
-func (b *Backend) whole(run func(context.Context) error) func(context.Context) error {
+func (b *Backend) whenHealthy(run func(context.Context) error) func(context.Context) error {
 	return func(ctx context.Context) error {
 		again := make(chan struct{}, 1)
 		cancel := bus.Subscribe(b.Bus, func(uuid.UUID, storage.Replaced) {

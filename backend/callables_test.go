@@ -25,8 +25,8 @@ import (
 	"helix/backend/tools"
 )
 
-// holdsNothing is the authority of a run of a tool without rights.
-func (c *chain) holdsNothing() *permission.Authority {
+// noAuthority is the authority of a run of a tool without rights.
+func (c *chain) noAuthority() *permission.Authority {
 	c.t.Helper()
 	poor := c.tool("poor", "export default () => 1")
 	info, err := c.Tools.Subject(c.ctx, "tool", poor.ID.String())
@@ -73,7 +73,7 @@ func TestProvidersConform(t *testing.T) {
 		w.Header().Set("Content-Type", "application/json")
 		w.Write([]byte(`{"n":7}`)) //nolint:errcheck // the caller reads it
 	}
-	base := callabletest.Harness{Ctx: c.ctx, Registry: c.Callables, Effects: func() int { return int(c.asked.Load()) }, Audited: audited, Nothing: c.holdsNothing()}
+	base := callabletest.Harness{Ctx: c.ctx, Registry: c.Callables, Effects: func() int { return int(c.asked.Load()) }, Audited: audited, Nothing: c.noAuthority()}
 	asker, slow := c.allowed("asks"), c.allowed("slow")
 	strict, err := c.Tools.Create(c.ctx, tools.CreateParams{Name: "strict", Code: "export default (p) => p.n", Parameters: json.RawMessage(`{"type":"object","properties":{"n":{"type":"integer"}},"required":["n"]}`)})
 	if err != nil {
@@ -244,7 +244,7 @@ func TestRestartKeepsNarrowedAuthority(t *testing.T) {
 		t.Fatalf("the user's own run: %+v, asked %d times", own, c.asked.Load())
 	}
 	_, err := c.Callables.Call(c.ctx, callable.Ref{Kind: callable.Skill, ID: m.SkillID.String()},
-		callable.Request{Caller: callable.Caller{Kind: "agent", Authority: c.holdsNothing()}})
+		callable.Request{Caller: callable.Caller{Kind: "agent", Authority: c.noAuthority()}})
 	if !fault.Is(err, fault.Denied) {
 		t.Fatal(err)
 	}
@@ -268,7 +268,7 @@ func beginNarrowRuns(t *testing.T, dir string) {
 	c.ctx = c.as(c.LocalUser())
 	c.allowed("alpha")
 	m := c.save("Waits, then asks", `[{"stepId":"ok","toolType":"approval","title":"Go on?"},{"stepId":"a","toolName":"alpha","toolType":"custom"}]`)
-	ref, nothing := callable.Ref{Kind: callable.Skill, ID: m.SkillID.String()}, c.holdsNothing()
+	ref, nothing := callable.Ref{Kind: callable.Skill, ID: m.SkillID.String()}, c.noAuthority()
 	var run uuid.UUID
 	err := c.DB.Write(c.ctx, func(tx *storage.Tx) (err error) {
 		run, err = c.Callables.Starter(callable.Skill).Enqueue(tx, ref, callable.Request{Caller: callable.Caller{Kind: "agent", Authority: nothing}, Budget: callable.Budget{MaxTurns: 3}})
@@ -313,8 +313,8 @@ func TestScheduleOfABuiltin(t *testing.T) {
 	}
 }
 
-// TestCallablesListSaysWhyCallsWouldBeRefused lists with a limit, as pickers do.
-func TestCallablesListSaysWhyCallsWouldBeRefused(t *testing.T) {
+// TestCallablesListExplainsRefusals lists with a limit, as pickers do.
+func TestCallablesListExplainsRefusals(t *testing.T) {
 	t.Parallel()
 	c := newChain(t)
 	fine, changed := c.tool("fine", "export default () => 1"), c.allowed("changed")

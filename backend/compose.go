@@ -50,19 +50,19 @@ func (b *Backend) openGateway(ctx context.Context, paths config.Paths, conf conf
 		b.Services.Add("skill-sandbox", b.Sandbox.Run, b.sandboxPort)
 	}
 	if !b.o.Once || b.o.OnceMemory {
-		b.Services.Add("memory", b.whole(b.Memory.Run), nil)
+		b.Services.Add("memory", b.whenHealthy(b.Memory.Run), nil)
 	}
 	if !b.o.Once {
-		b.Services.Add("skills", b.whole(b.Skills.Run), nil)
+		b.Services.Add("skills", b.whenHealthy(b.Skills.Run), nil)
 		if conf.SchedulerEnabled {
-			b.Services.Add("scheduler", b.whole(b.Scheduler.Run), nil)
+			b.Services.Add("scheduler", b.whenHealthy(b.Scheduler.Run), nil)
 		}
 	}
 	Register(b, b.API)
 	b.core = gateway.NewServices(nil, b.log)
 	for name, run := range map[string]func(context.Context) error{
-		"gateway": b.Gateway.Run, "services": b.Services.Run, "storage": b.Storage.Run, "keys": b.whole(b.Keys.Run), "audit": b.whole(b.Audit.Run),
-		"permission": b.whole(b.Permission.Run), "tools": b.whole(b.Tools.Run), "uploads": b.whole(b.uploads.Run),
+		"gateway": b.Gateway.Run, "services": b.Services.Run, "storage": b.Storage.Run, "keys": b.whenHealthy(b.Keys.Run), "audit": b.whenHealthy(b.Audit.Run),
+		"permission": b.whenHealthy(b.Permission.Run), "tools": b.whenHealthy(b.Tools.Run), "uploads": b.whenHealthy(b.uploads.Run),
 	} {
 		b.core.Add(name, run, nil)
 	}

@@ -18,6 +18,7 @@ import (
 type Finding struct {
 	Check, Note, Hint string
 	OK                bool
+	Failed            bool // Helix, or tools, cannot run before it is fixed
 }
 
 // Local is ctx with the identity of the person whose data this is and all rights: for code
@@ -39,12 +40,15 @@ func ConfigFile(o Options) (string, error) {
 // beside a running Helix and on a damaged one.
 func Doctor(ctx context.Context, o Options) []Finding {
 	out := []Finding{}
+	fail := func(check, hint, note string, args ...any) {
+		out = append(out, Finding{Check: check, Failed: true, Note: fmt.Sprintf(note, args...), Hint: hint})
+	}
 	add := func(ok bool, check, hint, note string, args ...any) {
 		out = append(out, Finding{Check: check, OK: ok, Note: fmt.Sprintf(note, args...), Hint: hint})
 	}
 	conf, err := config.Load(config.Options{DataDir: o.DataDir, EnvFile: o.EnvFile, Environ: o.Environ})
 	if err != nil {
-		add(false, "config", "", "%v", err)
+		fail("config", "", "%v", err)
 		return out
 	}
 	paths := conf.Paths()
@@ -63,7 +67,7 @@ func Doctor(ctx context.Context, o Options) []Finding {
 		st, err := os.Stat(dir)
 		switch {
 		case err != nil:
-			add(false, "folders", "Make the folder, or start Helix with --data-dir.", "the %s folder cannot be read", name)
+			fail("folders", "Make the folder, or start Helix with --data-dir.", "the %s folder cannot be read", name)
 		case runtime.GOOS != "windows" && st.Mode().Perm()&0o077 != 0:
 			add(false, "folders", "chmod 700 "+dir, "the %s folder can be read by other users", name)
 		default:
@@ -92,14 +96,14 @@ func Doctor(ctx context.Context, o Options) []Finding {
 	}
 	engine, err := sandbox.Open(ctx, sandbox.Options{CacheDir: filepath.Join(paths.Cache, "engine"), WorkerCommand: o.Worker, Idle: -1})
 	if engine == nil {
-		add(false, "sandbox", "", "%v", err)
+		fail("sandbox", "", "%v", err)
 		return out
 	}
 	defer engine.Close() //nolint:errcheck // nothing ran in it
 	if st := engine.Status(); st.Ready {
 		add(true, "sandbox", "", "%s %s", st.Engine.Name, st.Engine.Version)
 	} else {
-		add(false, "sandbox", "make engines", "%s", st.Reason)
+		fail("sandbox", "make engines", "%s", st.Reason)
 	}
 	return out
 }

@@ -303,7 +303,7 @@ func (b *Backend) runs(t *testing.T) {
 	}
 }
 
-func TestDataOfTheFormerVersionMigratesWhole(t *testing.T) {
+func TestFormerVersionMigratesAllData(t *testing.T) {
 	t.Parallel()
 	o := formerOptions(t)
 	former, columns := formerContents(t, filepath.Join(o.DataDir, "data", "helix.db"))
@@ -316,7 +316,7 @@ func TestDataOfTheFormerVersionMigratesWhole(t *testing.T) {
 }
 
 // A device that enrolls gives all its data to the user of the hub.
-func TestDataOfTheFormerVersionIsRekeyedWhole(t *testing.T) {
+func TestFormerVersionRekeysAllData(t *testing.T) {
 	t.Parallel()
 	b, err := Open(t.Context(), formerOptions(t))
 	if err != nil {
@@ -402,7 +402,7 @@ func TestDataOfTheFormerVersionIsRekeyedWhole(t *testing.T) {
 	}
 }
 
-func TestBackupOfTheFormerVersionIsRestoredWhole(t *testing.T) {
+func TestFormerVersionBackupRestoresAllData(t *testing.T) {
 	t.Parallel()
 	o := formerOptions(t)
 	z, err := zip.OpenReader(filepath.Join(o.DataDir, "backup.zip"))

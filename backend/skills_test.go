@@ -287,7 +287,7 @@ func TestSkillTimeoutLeavesDoubt(t *testing.T) {
 }
 
 // A deleted tool, a changed one and one that was changed while the run was going on.
-func TestSkillToolGoneOrChanged(t *testing.T) {
+func TestRunFailsWhenToolWasDeletedOrChanged(t *testing.T) {
 	t.Parallel()
 	c := newChain(t)
 	one := c.tool("One", "export default () => 1")

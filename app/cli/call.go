@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -16,7 +17,7 @@ import (
 // Run carries out the commands that are one call and its result as JSON. The tags of such a
 // command say it all: `call` names the method, `with` holds parameters that are always the same,
 // and each argument and flag that was given is a parameter, called as `param` says or else as
-// itself. With `ref:"tool"` it may also be a tool's name. It is called after the Run of commands
+// itself. With `ref:"tool"`, or another of kinds, it may also be a name. It is called after the Run of commands
 // that have one, and does nothing then.
 func (*grammar) Run(c *command, k *kong.Context) error {
 	node := k.Selected()
@@ -39,8 +40,8 @@ func (*grammar) Run(c *command, k *kong.Context) error {
 		if v.Target.IsZero() {
 			continue
 		}
-		if v.Tag.Get("ref") == "tool" {
-			id, err := c.toolID(v.Target.String())
+		if k, ok := kinds[v.Tag.Get("ref")]; ok {
+			id, err := c.idOf(k, v.Target.String(), false)
 			if err != nil {
 				return err
 			}
@@ -60,40 +61,186 @@ func (c *command) raw(method string, params any) error {
 	return c.printJSON(raw)
 }
 
-// names says how things of one kind are found by name.
-type names struct{ noun, method, list string }
+// kind is one sort of thing that people name, list, delete and restore: the methods that do it
+// and the parameter that takes the id.
+type kind struct {
+	noun, list, rows, delete, restore, id string
+	// step is the type of the steps of skills that call it.
+	step string
+	// asks has delete ask even when nothing depends on it.
+	asks bool
+}
 
 var (
-	toolNames  = names{"tool", "tools.list", "tools"}
-	skillNames = names{"skill", "skills.list_composite", "skills"}
-	wasmNames  = names{"WASM tool", "skills.list_wasm", "skills"}
+	toolKind     = kind{"tool", "tools.list", "tools", "tools.delete", "tools.restore", "toolId", "custom", false}
+	skillKind    = kind{"skill", "skills.list_composite", "skills", "skills.delete_composite", "skills.restore_composite", "skillId", "skill", false}
+	wasmKind     = kind{noun: "WASM tool", list: "skills.list_wasm", rows: "skills"}
+	scheduleKind = kind{"schedule", "schedules.list", "schedules", "schedules.delete", "schedules.restore", "scheduleId", "", true}
 )
 
-func (c *command) toolID(ref string) (string, error)  { return c.idOf(toolNames, ref) }
-func (c *command) skillID(ref string) (string, error) { return c.idOf(skillNames, ref) }
+// kinds are by the name of the command that holds their verbs.
+var kinds = map[string]kind{"tool": toolKind, "skill": skillKind, "schedule": scheduleKind}
 
-// idOf accepts an id, or the name of something.
-func (c *command) idOf(n names, ref string) (string, error) {
+func (c *command) toolID(ref string) (string, error)  { return c.idOf(toolKind, ref, false) }
+func (c *command) skillID(ref string) (string, error) { return c.idOf(skillKind, ref, false) }
+
+// named is the row of a list that idOf reads.
+type named struct{ ID, SkillID, ScheduleID, Name string }
+
+// idOf accepts an id, or a name that only one has, among the deleted ones if they are meant.
+func (c *command) idOf(k kind, ref string, deleted bool) (string, error) {
 	if _, err := uuid.Parse(ref); err == nil {
 		return ref, nil
 	}
-	for offset := 0; ; {
+	p := map[string]any{"query": ref}
+	if deleted {
+		p["deleted"] = true
+	}
+	rows, err := rowsOf[named](c, k.list, k.rows, p)
+	if err != nil {
+		return "", err
+	}
+	var ids []string
+	for _, r := range rows {
+		if strings.EqualFold(r.Name, ref) {
+			ids = append(ids, first(r.ID, r.SkillID, r.ScheduleID))
+		}
+	}
+	noun := k.noun
+	if deleted {
+		noun = "deleted " + noun
+	}
+	switch len(ids) {
+	case 0:
+		return "", fault.NotFoundf("No %s is named %q.", noun, ref)
+	case 1:
+		return ids[0], nil
+	}
+	return "", fault.Conflictf("%d %ss are named %q. Use an id: %s.", len(ids), noun, ref, strings.Join(ids, ", "))
+}
+
+// rowsOf calls a method that lists by pages until it has every row.
+func rowsOf[T any](c *command, method, field string, p map[string]any) (all []T, err error) {
+	p["limit"] = 100
+	for {
+		p["offset"] = len(all)
 		var page map[string]json.RawMessage
-		if _, err := c.call(n.method, map[string]any{"query": ref, "limit": 100, "offset": offset}, &page); err != nil {
-			return "", err
+		if _, err := c.call(method, p, &page); err != nil {
+			return nil, err
 		}
 		var total int
-		var rows []struct{ ID, SkillID, Name string }
-		if err := errors.Join(json.Unmarshal(page["total"], &total), json.Unmarshal(page[n.list], &rows)); err != nil {
-			return "", fault.Internalf(err, "The backend's answer to %s was not understood.", n.method)
+		var rows []T
+		if err := errors.Join(json.Unmarshal(page["total"], &total), json.Unmarshal(page[field], &rows)); err != nil {
+			return nil, fault.Internalf(err, "Couldn't read the answer to %s.", method)
 		}
-		for _, r := range rows {
-			if strings.EqualFold(r.Name, ref) {
-				return first(r.ID, r.SkillID), nil
-			}
-		}
-		if offset += len(rows); len(rows) == 0 || offset >= total {
-			return "", fault.NotFoundf("No %s is called %q.", n.noun, ref)
+		all = append(all, rows...)
+		if len(rows) == 0 || len(all) >= total {
+			return all, nil
 		}
 	}
 }
+
+// deleteCmd deletes a thing of the kind of the command that holds it.
+type deleteCmd struct {
+	Name string `arg:"" help:"Id or name."`
+	Yes  bool   `short:"y" help:"Don't ask for confirmation."`
+}
+
+func (d *deleteCmd) Run(c *command, ctx *kong.Context) error {
+	k := kinds[ctx.Selected().Parent.Name]
+	id, err := c.idOf(k, d.Name, false)
+	if err != nil {
+		return err
+	}
+	users, err := c.dependents(k, id)
+	if err != nil {
+		return err
+	}
+	if (len(users) > 0 || k.asks) && !d.Yes {
+		for _, u := range users {
+			fmt.Fprintf(c.env.Stderr, "%s needs it.\n", plain(u))
+		}
+		question := fmt.Sprintf("Delete the %s %s?", k.noun, plain(d.Name))
+		if !isTerminal(c.env.Stdin) {
+			return fault.Deniedf("%s Confirm with: helix %s delete %s --yes", question, k.noun, shellWord(d.Name))
+		}
+		if err := c.confirm(false, question); err != nil {
+			return err
+		}
+	}
+	return show(c, k.delete, map[string]any{k.id: id}, func(json.RawMessage) {
+		c.say("Deleted. Within 30 days, restore it with: helix %s restore %s", k.noun, id)
+	})
+}
+
+// restoreNamedCmd restores a deleted thing of the kind of the command that holds it.
+type restoreNamedCmd struct {
+	Name string `arg:"" help:"Id or name."`
+}
+
+func (r *restoreNamedCmd) Run(c *command, ctx *kong.Context) error {
+	k := kinds[ctx.Selected().Parent.Name]
+	id, err := c.idOf(k, r.Name, true)
+	if err != nil {
+		return err
+	}
+	return show(c, k.restore, map[string]any{k.id: id}, func(json.RawMessage) { c.say("Restored.") })
+}
+
+// dependents names the schedules that run a thing and the skills that call it.
+func (c *command) dependents(k kind, id string) (out []string, err error) {
+	if k.step == "" {
+		return nil, nil
+	}
+	own, err := rowsOf[named](c, k.list, k.rows, map[string]any{})
+	if err != nil {
+		return nil, err
+	}
+	uses := func(ref, name string) bool {
+		return ref == id || ref == "" && slices.ContainsFunc(own, func(r named) bool {
+			return first(r.ID, r.SkillID) == id && strings.EqualFold(r.Name, name)
+		})
+	}
+	schedules, err := rowsOf[struct {
+		Name   string
+		Target struct{ ID, Name string }
+	}](c, scheduleKind.list, scheduleKind.rows, map[string]any{"kind": k.noun})
+	if err != nil {
+		return nil, err
+	}
+	for _, s := range schedules {
+		if uses(s.Target.ID, s.Target.Name) {
+			out = append(out, "The schedule "+s.Name)
+		}
+	}
+	skills, err := rowsOf[named](c, skillKind.list, skillKind.rows, map[string]any{})
+	if err != nil {
+		return nil, err
+	}
+	for _, s := range skills {
+		var body struct{ Steps []any }
+		if _, err := c.call("skills.get_metadata", map[string]any{"skillId": s.SkillID}, &body); err != nil {
+			return nil, err
+		}
+		if s.SkillID != id && anyStep(body.Steps, func(step map[string]any) bool {
+			ref, _ := step["toolId"].(string)
+			name, _ := step["toolName"].(string)
+			return step["toolType"] == k.step && uses(ref, name)
+		}) {
+			out = append(out, "The skill "+s.Name)
+		}
+	}
+	return out, nil
+}
+
+// anyStep reports whether one of the steps, at any depth, is one that match accepts.
+func anyStep(steps any, match func(map[string]any) bool) bool {
+	list, _ := steps.([]any)
+	return slices.ContainsFunc(list, func(e any) bool {
+		step, _ := e.(map[string]any)
+		return match(step) || anyStep(step["steps"], match) || anyStep(step["else"], match) || anyStep(step["cases"], match)
+	})
+}
+
+// shellWord quotes a word for a POSIX shell.
+func shellWord(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }

@@ -39,47 +39,61 @@ type Env struct {
 type grammar struct {
 	Globals
 
-	Serve   serveCmd   `cmd:"" help:"Run the backend in the foreground and print its URL."`
-	Status  statusCmd  `cmd:"" help:"Show whether Helix runs, and how it is."`
-	Stop    stopCmd    `cmd:"" help:"Stop the running backend in good order."`
-	Doctor  doctorCmd  `cmd:"" help:"Check the installation; every finding comes with a hint."`
-	Version versionCmd `cmd:"" help:"Print the version."`
-	UI      uiCmd      `cmd:"" name:"ui" help:"Open the interface in the browser with a one-time link."`
+	Serve   serveCmd   `cmd:"" group:"start" help:"Run Helix in the foreground and print its URL."`
+	Status  statusCmd  `cmd:"" group:"start" help:"Show whether Helix is running, and its state."`
+	Stop    stopCmd    `cmd:"" group:"start" help:"Stop the running Helix gracefully."`
+	Doctor  doctorCmd  `cmd:"" group:"start" help:"Check the installation and suggest fixes."`
+	Version versionCmd `cmd:"" group:"start" help:"Print the version."`
+	UI      uiCmd      `cmd:"" group:"start" name:"ui" help:"Open Helix in the browser."`
 
-	RPC    rpcCmd    `cmd:"" name:"rpc" help:"Call one method. PARAMS is JSON, - for standard input, or @file."`
-	Events eventsCmd `cmd:"" help:"Print events as JSON lines until interrupted."`
-	Token  tokenCmd  `cmd:"" aliases:"tokens" help:"Make and revoke tokens for other programs."`
-	Config configCmd `cmd:"" help:"Read and change settings."`
+	RPC    rpcCmd    `cmd:"" group:"advanced" name:"rpc" help:"Call a method of the API."`
+	Events eventsCmd `cmd:"" group:"advanced" help:"Print events as JSON lines until interrupted."`
+	Token  tokenCmd  `cmd:"" group:"advanced" aliases:"tokens" help:"Manage access tokens for other programs."`
+	Config configCmd `cmd:"" group:"advanced" help:"Read and change settings."`
 
-	Call        callCmd        `cmd:"" help:"Call a tool, a skill or a built-in by name; --list shows them all."`
-	Tool        toolCmd        `cmd:"" aliases:"tools" help:"Write, run and share tools."`
-	Skill       skillCmd       `cmd:"" aliases:"skills" help:"Run, check and share skills, which are chains of steps."`
-	Schedule    scheduleCmd    `cmd:"" aliases:"schedules" help:"Have skills and tools started at times, and see what ran."`
-	Memory      memoryCmd      `cmd:"" aliases:"memories" help:"Import, search and keep what was said and written."`
-	Sandbox     sandboxCmd     `cmd:"" help:"Run untrusted code with hard limits, and see how it is shut in."`
-	Audit       auditCmd       `cmd:"" help:"Look back at what was done, and prove that the log is intact."`
-	Approvals   approvalsCmd   `cmd:"" aliases:"approval" help:"Answer what tools ask for."`
-	Permissions permissionsCmd `cmd:"" aliases:"permission" help:"See and take back rights."`
+	Call        callCmd        `cmd:"" group:"work" help:"Call a tool, a skill or a built-in by name; --list shows them all."`
+	Tool        toolCmd        `cmd:"" group:"work" aliases:"tools" help:"Write, run and share tools."`
+	Skill       skillCmd       `cmd:"" group:"work" aliases:"skills" help:"Run, check and share skills."`
+	Schedule    scheduleCmd    `cmd:"" group:"work" aliases:"schedules" help:"Manage schedules and see their runs."`
+	Memory      memoryCmd      `cmd:"" group:"work" aliases:"memories" help:"Import, search and edit memories."`
+	Sandbox     sandboxCmd     `cmd:"" group:"safety" help:"Run untrusted code with hard limits."`
+	Audit       auditCmd       `cmd:"" group:"safety" help:"View and verify the activity log."`
+	Approvals   approvalsCmd   `cmd:"" group:"safety" aliases:"approval" help:"Answer permission requests."`
+	Permissions permissionsCmd `cmd:"" group:"safety" aliases:"permission" help:"List and revoke permissions."`
 
-	Backup  backupCmd  `cmd:"" aliases:"backups" help:"Make, list and verify backups."`
-	Restore restoreCmd `cmd:"" help:"Put a backup in the place of the present data, which is kept."`
-	Export  exportCmd  `cmd:"" help:"Write everything in a form that is readable without Helix."`
-	Import  importCmd  `cmd:"" help:"Read an export into this installation."`
-	DB      dbCmd      `cmd:"" name:"db" help:"Check, migrate, roll back, salvage and prune the database."`
-	Keys    keysCmd    `cmd:"" aliases:"key" help:"Where the key lives, rotation and the recovery code."`
-	Secrets secretsCmd `cmd:"" aliases:"secret" help:"Stored secrets by name; values are never shown."`
+	Backup  backupCmd  `cmd:"" group:"data" aliases:"backups" help:"Make, list and verify backups."`
+	Restore restoreCmd `cmd:"" group:"data" help:"Restore a backup. The current data is kept aside."`
+	Export  exportCmd  `cmd:"" group:"data" help:"Export all data in open formats."`
+	Import  importCmd  `cmd:"" group:"data" help:"Import an export of Helix."`
+	DB      dbCmd      `cmd:"" group:"data" name:"db" help:"Check, migrate, roll back, salvage and prune the database."`
+	Keys    keysCmd    `cmd:"" group:"data" aliases:"key" help:"Manage the encryption key and recovery code."`
+	Secrets secretsCmd `cmd:"" group:"data" aliases:"secret" help:"Manage stored secrets."`
+
+	Help       helpCmd       `cmd:"" group:"help" help:"Show help for a command."`
+	Completion completionCmd `cmd:"" group:"help" help:"Print a completion script for a shell."`
+	Man        manCmd        `cmd:"" group:"help" help:"Print the manual page, in roff."`
+}
+
+// groups are the sections of the command list in the help.
+var groups = []kong.Group{
+	{Key: "work", Title: "Everyday commands:"},
+	{Key: "start", Title: "Start and stop:"},
+	{Key: "safety", Title: "Permissions and safety:"},
+	{Key: "data", Title: "Data:"},
+	{Key: "advanced", Title: "Settings and automation:"},
+	{Key: "help", Title: "Help:"},
 }
 
 // Globals are the flags that every command takes.
 type Globals struct {
-	DataDir   string        `help:"Keep everything under this folder instead of the system's places." placeholder:"DIR" type:"path"`
-	JSON      bool          `name:"json" help:"Print exactly the result of the call."`
-	Quiet     bool          `short:"q" help:"No progress and no messages."`
-	Timeout   time.Duration `default:"60s" help:"Give up after this long."`
-	URL       string        `name:"url" help:"Talk to this backend instead of the one in the endpoint file." placeholder:"URL"`
+	DataDir   string        `help:"Data folder. Default: the system's standard locations." placeholder:"DIR" type:"path"`
+	JSON      bool          `name:"json" help:"Print JSON."`
+	Quiet     bool          `short:"q" help:"Print no progress or messages."`
+	Timeout   time.Duration `default:"60s" help:"Time limit of the command."`
+	URL       string        `name:"url" help:"URL of the Helix to use instead of the local one." placeholder:"URL"`
 	TokenFile string        `help:"File with the token for --url." placeholder:"FILE" type:"path"`
-	EnvFile   string        `help:"Read settings from this .env file too." placeholder:"FILE" type:"path"`
-	LogLevel  string        `default:"warn" enum:"debug,info,warn,error" help:"What to log to standard error (${enum})."`
+	EnvFile   string        `help:"Also read settings from this .env file." placeholder:"FILE" type:"path"`
+	LogLevel  string        `default:"warn" enum:"debug,info,warn,error" help:"Log level on standard error (${enum})."`
 }
 
 // Main runs one command and returns the exit code of gateway.md: 0 done, 1 internal or the
@@ -105,8 +119,9 @@ func Main(ctx context.Context, args []string, env Env) int {
 		kong.Description("A private assistant workbench. Without a running Helix, a command opens the data folder itself."),
 		kong.Writers(env.Stdout, env.Stderr),
 		kong.Exit(func(code int) { exit = code; panic(exited{}) }),
-		kong.ConfigureHelp(kong.HelpOptions{Compact: true, NoExpandSubcommands: true}),
+		kong.Help(printHelp),
 		kong.Vars{"version": backend.Version},
+		kong.ExplicitGroups(groups),
 	)
 	if err != nil {
 		fmt.Fprintln(env.Stderr, "helix:", err)
@@ -114,6 +129,11 @@ func Main(ctx context.Context, args []string, env Env) int {
 	}
 	if len(args) == 0 {
 		args = []string{"--help"}
+	}
+	parser.Model.HelpFlag.Help = "Show help."
+	if args[0] == completeWord {
+		complete(env.Stdout, parser.Model.Node, args[1:])
+		return 0
 	}
 	kctx, err := parse(parser, expandAliases(args))
 	if exit >= 0 {
@@ -123,7 +143,7 @@ func Main(ctx context.Context, args []string, env Env) int {
 		fmt.Fprintf(env.Stderr, "helix: %v\nTry `helix --help`.\n", err)
 		return 2
 	}
-	c := &command{Globals: g.Globals, env: env, ctx: ctx}
+	c := &command{Globals: g.Globals, env: env, ctx: ctx, grammar: parser.Model}
 	defer c.close()
 	if err := kctx.Run(c); err != nil {
 		return c.report(err)
@@ -145,9 +165,12 @@ func parse(p *kong.Kong, args []string) (k *kong.Context, err error) {
 	return p.Parse(args)
 }
 
-// expandAliases turns the one-word forms that start a single service into `serve` with the
-// port of that service.
+// expandAliases turns --version into `version`, and the one-word forms that start a single
+// service into `serve` with the port of that service.
 func expandAliases(args []string) []string {
+	if args[0] == "--version" {
+		return append([]string{"version"}, args[1:]...)
+	}
 	ports := map[string]string{"skill-sandbox": "--sandbox-port", "voice-pipeline": "--voice-port", "sync-coordinator": "--sync-port"}
 	flag, ok := ports[args[0]]
 	if !ok {
@@ -170,9 +193,10 @@ func expandAliases(args []string) []string {
 // command is the state of one run of the program.
 type command struct {
 	Globals
-	env  Env
-	ctx  context.Context
-	conn caller
+	env     Env
+	ctx     context.Context
+	conn    caller
+	grammar *kong.Application
 	// background has a backend that is opened for this command do background work too, such
 	// as starting what schedules name.
 	background bool
@@ -221,7 +245,15 @@ func (c *command) report(err error) int {
 	}
 	fmt.Fprintln(c.env.Stderr, "helix:", e.Message)
 	if e.Details != nil && !c.Quiet {
-		if b, err := json.Marshal(e.Details); err == nil && len(b) < 2000 && string(b) != "{}" {
+		var draft validated
+		b, err := json.Marshal(e.Details)
+		switch {
+		case err != nil:
+		case json.Unmarshal(b, &draft) == nil && len(draft.Errors) > 0:
+			for _, d := range draft.Errors {
+				fmt.Fprintf(c.env.Stderr, "  line %d, column %d: %s\n", d.Line, d.Column, plain(d.Message))
+			}
+		case len(b) < 2000 && string(b) != "{}":
 			fmt.Fprintln(c.env.Stderr, "  "+string(b))
 		}
 	}
@@ -255,7 +287,7 @@ func (c *command) call(method string, params, out any) (json.RawMessage, error) 
 	}
 	if out != nil {
 		if err := json.Unmarshal(raw, out); err != nil {
-			return nil, fault.Internalf(err, "The backend's answer to %s was not understood.", method)
+			return nil, fault.Internalf(err, "Couldn't read the answer to %s.", method)
 		}
 	}
 	return raw, nil

@@ -10,7 +10,7 @@ import (
 )
 
 type approvalsCmd struct {
-	List   approvalsListCmd   `cmd:"" default:"withargs" help:"Show what waits for an answer."`
+	List   approvalsListCmd   `cmd:"" default:"withargs" help:"List requests that wait for an answer."`
 	Show   approvalsShowCmd   `cmd:"" help:"Show one request in full."`
 	Decide approvalsDecideCmd `cmd:"" help:"Approve or deny; needs a terminal."`
 	Watch  approvalsWatchCmd  `cmd:"" help:"Print each new request until interrupted."`
@@ -61,7 +61,7 @@ type approvalsListCmd struct {
 func (l *approvalsListCmd) Run(c *command) error {
 	return show(c, "approvals.list", map[string]any{"status": l.Status, "limit": 100, "offset": 0}, func(r struct{ Approvals []approval }) {
 		if len(r.Approvals) == 0 {
-			c.say("Nothing is waiting. Tools ask here before they do something new.")
+			c.say("No requests are waiting.")
 			return
 		}
 		rows := [][]string{}
@@ -86,19 +86,19 @@ func (s *approvalsShowCmd) Run(c *command) error {
 
 type approvalsDecideCmd struct {
 	ID       string        `arg:""`
-	Approve  bool          `xor:"answer" required:"" help:"Allow what was asked."`
-	Deny     bool          `xor:"answer" required:"" help:"Refuse it."`
-	Choice   string        `help:"One of a question's choices, such as retry."`
-	Data     string        `help:"JSON for a question's form."`
+	Approve  bool          `xor:"answer" required:"" help:"Approve it."`
+	Deny     bool          `xor:"answer" required:"" help:"Deny it."`
+	Choice   string        `help:"Choice to select, such as retry."`
+	Data     string        `help:"Form data as JSON."`
 	Scope    string        `default:"once" enum:"once,run,session,always" help:"How long the approval lasts (${enum})."`
-	Expires  time.Duration `help:"With --scope always: ends after this long."`
+	Expires  time.Duration `help:"With --scope=always: expire after this long."`
 	Rerun    bool          `help:"Run again with the same input."`
-	Remember bool          `help:"With --deny: refuse the same request from now on."`
+	Remember bool          `help:"With --deny: always deny this request."`
 }
 
 func (d *approvalsDecideCmd) Run(c *command) error {
 	if !isTerminal(c.env.Stdin) {
-		return fault.Deniedf("An approval needs a person: run this in a terminal.")
+		return fault.Deniedf("Approving needs a person. Run this in a terminal.")
 	}
 	var got struct {
 		Approval approval
@@ -148,9 +148,9 @@ func (w *approvalsWatchCmd) Run(c *command) error {
 }
 
 type permissionsCmd struct {
-	List    permissionsListCmd    `cmd:"" default:"withargs" help:"List rights and refusals."`
-	Revoke  permissionsRevokeCmd  `cmd:"" help:"Take a right back; runs that use it end."`
-	Preview permissionsPreviewCmd `cmd:"" help:"Show what a tool could do now, without running it."`
+	List    permissionsListCmd    `cmd:"" default:"withargs" help:"List grants and denials."`
+	Revoke  permissionsRevokeCmd  `cmd:"" help:"Revoke a grant; runs that use it stop."`
+	Preview permissionsPreviewCmd `cmd:"" help:"Show what a tool may do, without running it."`
 }
 
 type permissionsListCmd struct {
@@ -177,7 +177,7 @@ func (l *permissionsListCmd) Run(c *command) error {
 			rows = append(rows, []string{"deny", d.ID, first(d.SubjectName, d.SubjectID), capability(d.Capability, d.Resource), "", "", ""})
 		}
 		if len(rows) == 0 {
-			c.say("No rights were given and none refused.")
+			c.say("No grants or denials.")
 			return
 		}
 		c.table([]string{"", "ID", "WHO", "WHAT", "SCOPE", "STATE", "SINCE"}, rows)

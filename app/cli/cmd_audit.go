@@ -17,11 +17,11 @@ import (
 )
 
 type auditCmd struct {
-	Key    auditKeyCmd    `cmd:"" help:"Print this device's public key, which verifies its exports anywhere."`
+	Key    auditKeyCmd    `cmd:"" help:"Print this device's public key, for verifying its exports."`
 	List   auditListCmd   `cmd:"" help:"Show the newest entries."`
 	Verify auditVerifyCmd `cmd:"" help:"Check the chain and its signatures: exit 0 intact, 1 broken, 6 cannot read."`
-	Accept auditAcceptCmd `cmd:"" help:"Take notice of an alarm about the end of the log, so that verify no longer reports it. This is itself an entry."`
-	Export auditExportCmd `cmd:"" help:"Write the log as JSON lines that audit verify --file can check anywhere."`
+	Accept auditAcceptCmd `cmd:"" help:"Accept an alarm about the end of the log, so that verify no longer reports it. This is recorded."`
+	Export auditExportCmd `cmd:"" help:"Export the log as JSON lines, which audit verify --file can check."`
 }
 
 type auditListCmd struct {
@@ -60,7 +60,7 @@ func (l *auditListCmd) Run(c *command) error {
 }
 
 type auditVerifyCmd struct {
-	File      string `help:"Check an export instead of this installation's log; needs no backend and no keyring." type:"path" placeholder:"EXPORT"`
+	File      string `help:"Check an export instead of this installation's log. Helix need not run." type:"path" placeholder:"EXPORT"`
 	PublicKey string `help:"File with the device's public key: hex or PEM." type:"path" placeholder:"FILE"`
 	From      int64  `help:"First entry."`
 	To        int64  `help:"Last entry."`
@@ -93,12 +93,12 @@ func (v *auditVerifyCmd) offline(c *command) error {
 	}
 	f, err := os.Open(v.File)
 	if err != nil {
-		return fault.Unavailablef("Could not read %s.", filepath.Base(v.File)).WithCause(err)
+		return fault.Unavailablef("Couldn't read %s.", filepath.Base(v.File)).WithCause(err)
 	}
 	defer f.Close()
 	r, err := audit.Verify(f, keys)
 	if err != nil {
-		return fault.Unavailablef("Could not read %s as an audit export.", filepath.Base(v.File)).WithCause(err)
+		return fault.Unavailablef("Couldn't read %s as an audit export.", filepath.Base(v.File)).WithCause(err)
 	}
 	raw, err := json.Marshal(r)
 	if err != nil {
@@ -116,7 +116,7 @@ func (v *auditVerifyCmd) keys(c *command) ([]ed25519.PublicKey, error) {
 	}
 	head, err := audit.ReadHead(filepath.Join(backend.StateDir(c.DataDir), "audit-head"))
 	if err != nil {
-		c.say("This computer has signed nothing yet, so no key is known. Give the signer's key with --public-key.")
+		c.say("This computer has no signing key yet. Give the signer's key with --public-key.")
 		return nil, nil
 	}
 	return []ed25519.PublicKey{head.Key()}, nil
@@ -155,7 +155,7 @@ func (c *command) verdict(r audit.Report, raw json.RawMessage) error {
 func readPublicKey(path string) (ed25519.PublicKey, error) {
 	b, err := os.ReadFile(path)
 	if err != nil {
-		return nil, fault.Unavailablef("Could not read the key file.").WithCause(err)
+		return nil, fault.Unavailablef("Couldn't read the key file.").WithCause(err)
 	}
 	if block, _ := pem.Decode(b); block != nil && len(block.Bytes) >= ed25519.PublicKeySize {
 		return ed25519.PublicKey(block.Bytes[len(block.Bytes)-ed25519.PublicKeySize:]), nil
@@ -181,7 +181,7 @@ type auditAcceptCmd struct {
 
 func (a *auditAcceptCmd) Run(c *command) error {
 	return show(c, "audit.accept", map[string]any{"problem": a.Problem}, func(r struct{ Seq int64 }) {
-		c.say("Took notice of the alarm in entry %d.", r.Seq)
+		c.say("Accepted the alarm in entry %d.", r.Seq)
 	})
 }
 

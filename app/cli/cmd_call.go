@@ -10,10 +10,10 @@ import (
 )
 
 type callCmd struct {
-	Name    string `arg:"" optional:"" help:"Name or id, with its kind when several share it, such as tool:NAME or skill:ID."`
-	Input   string `help:"JSON, @file or -. Default: {}."`
+	Name    string `arg:"" optional:"" help:"Name or id, with the kind if ambiguous, such as tool:NAME or skill:ID."`
+	Input   string `help:"JSON, @file or -. Default: {}." placeholder:"JSON"`
 	Version string `help:"Call this version."`
-	List    bool   `help:"List what can be called, or what has NAME in its name or description."`
+	List    bool   `help:"List everything that can be called, or what matches NAME."`
 }
 
 func (r *callCmd) Run(c *command) error {

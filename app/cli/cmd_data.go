@@ -10,15 +10,15 @@ import (
 )
 
 type backupCmd struct {
-	Create backupCreateCmd `cmd:"" help:"Make a backup now; Helix goes on working meanwhile."`
+	Create backupCreateCmd `cmd:"" help:"Make a backup. Helix keeps working."`
 	List   backupListCmd   `cmd:"" help:"List backups."`
-	Verify backupVerifyCmd `cmd:"" help:"Read a backup back and check every byte."`
+	Verify backupVerifyCmd `cmd:"" help:"Read a backup and check every byte."`
 }
 
 type backupCreateCmd struct {
 	Path           string `arg:"" optional:"" type:"path" help:"Default: the backups folder."`
-	NoBlobs        bool   `help:"Leave out audio and modules."`
-	PassphraseFile string `type:"path" help:"Seal the key into the backup with the passphrase in this file, so that it opens on another computer."`
+	NoBlobs        bool   `help:"Leave out audio files and modules."`
+	PassphraseFile string `type:"path" help:"Encrypt the key into the backup with the passphrase in this file, so that it opens on other computers."`
 }
 
 func (b *backupCreateCmd) Run(c *command) error {
@@ -47,7 +47,7 @@ func passphrase(file string) (string, error) {
 	}
 	b, err := os.ReadFile(file)
 	if err != nil {
-		return "", fault.Invalidf("Could not read the passphrase file.").WithCause(err)
+		return "", fault.Invalidf("Couldn't read the passphrase file.").WithCause(err)
 	}
 	return strings.TrimRight(string(b), "\r\n"), nil
 }
@@ -112,8 +112,8 @@ func (c *command) problems(method string, params any, good string) error {
 
 type restoreCmd struct {
 	Path           string `arg:"" type:"path"`
-	DryRun         bool   `help:"Check everything and say what would change."`
-	Yes            bool   `help:"Do not ask."`
+	DryRun         bool   `help:"Check everything and show what would change."`
+	Yes            bool   `help:"Don't ask for confirmation."`
 	PassphraseFile string `type:"path" help:"Passphrase of the backup."`
 }
 
@@ -130,7 +130,7 @@ func (r *restoreCmd) Run(c *command) error {
 	p := map[string]any{"path": r.Path, "dryRun": r.DryRun}
 	setIf(p, "passphrase", pass)
 	if !r.DryRun {
-		if err := c.confirm(r.Yes, "The present data moves aside and the backup takes its place."); err != nil {
+		if err := c.confirm(r.Yes, "This replaces the current data with the backup. The current data is kept aside."); err != nil {
 			return err
 		}
 	}
@@ -139,7 +139,7 @@ func (r *restoreCmd) Run(c *command) error {
 
 func (c *command) kept(r restored) {
 	if r.ReplacedPath != "" {
-		c.say("The data from before is kept in %s.", r.ReplacedPath)
+		c.say("The previous data is kept in %s.", r.ReplacedPath)
 	}
 }
 
@@ -168,13 +168,13 @@ func (e *exportCmd) Run(c *command) error {
 	if c.JSON {
 		return c.printJSON(raw)
 	}
-	c.say("Exported to %s. No secrets and no keys are in it.", e.Dir)
+	c.say("Exported to %s. It contains no secrets or keys.", e.Dir)
 	return nil
 }
 
 type importCmd struct {
 	Dir    string `arg:"" type:"path"`
-	DryRun bool   `help:"Only count."`
+	DryRun bool   `help:"Only count the rows."`
 }
 
 func (i *importCmd) Run(c *command) error {
@@ -186,12 +186,12 @@ func (i *importCmd) Run(c *command) error {
 }
 
 type dbCmd struct {
-	Check    dbCheckCmd    `cmd:"" help:"Check the database and the files beside it."`
+	Check    dbCheckCmd    `cmd:"" help:"Check the database and its files."`
 	Migrate  dbMigrateCmd  `cmd:"" help:"Allow this version to migrate again after a rollback."`
 	Rollback dbRollbackCmd `cmd:"" help:"Go back to the copy made before a migration."`
-	Salvage  dbSalvageCmd  `cmd:"" help:"Copy every readable row of a damaged database into a new file."`
-	StartNew dbStartNewCmd `cmd:"" help:"Begin with an empty database when the present one is missing or damaged."`
-	Prune    dbPruneCmd    `cmd:"" help:"Remove history that is past its limits."`
+	Salvage  dbSalvageCmd  `cmd:"" help:"Copy the readable rows of a damaged database into a new one."`
+	StartNew dbStartNewCmd `cmd:"" help:"Start with an empty database when the current one is missing or damaged."`
+	Prune    dbPruneCmd    `cmd:"" help:"Remove history that is past its retention."`
 }
 
 type dbCheckCmd struct {
@@ -204,11 +204,11 @@ func (d *dbCheckCmd) Run(c *command) error {
 
 type dbRollbackCmd struct {
 	Snapshot string `arg:"" optional:"" help:"Default: the newest."`
-	Yes      bool   `help:"Do not ask."`
+	Yes      bool   `help:"Don't ask for confirmation."`
 }
 
 func (d *dbRollbackCmd) Run(c *command) error {
-	if err := c.confirm(d.Yes, "The database goes back to the copy from before the migration; the present one is kept."); err != nil {
+	if err := c.confirm(d.Yes, "This rolls the database back to the copy from before the migration. The current one is kept."); err != nil {
 		return err
 	}
 	p := map[string]any{}
@@ -247,7 +247,7 @@ func (d *dbSalvageCmd) Run(c *command) error {
 		}
 		c.table([]string{"TABLE", "KEPT", "LOST"}, rows)
 		if r.LostPages > 0 {
-			c.say("%d pages of the file could not be read. They may have held more rows.", r.LostPages)
+			c.say("%d pages of the file couldn't be read. They may have held more rows.", r.LostPages)
 		}
 		c.say("The damaged files are kept in %s.", r.KeptPath)
 	}
@@ -255,10 +255,10 @@ func (d *dbSalvageCmd) Run(c *command) error {
 		return nil
 	}
 	if c.JSON || !isTerminal(c.env.Stdin) {
-		c.say("Data is missing, so the database was not replaced. Repeat with --accept-loss to use what was salvaged, or restore a backup.")
+		c.say("Data is missing, so the database was not replaced. Use --accept-loss to continue with the salvaged data, or restore a backup.")
 		return failed{1}
 	}
-	if err := c.confirm(false, "Data is missing. Use what was salvaged? A backup may hold more."); err != nil {
+	if err := c.confirm(false, "Data is missing. Continue with the salvaged data? A backup may hold more."); err != nil {
 		return err
 	}
 	_, err = c.call("storage.salvage", map[string]any{"acceptLoss": true}, nil)
@@ -266,18 +266,18 @@ func (d *dbSalvageCmd) Run(c *command) error {
 }
 
 type dbStartNewCmd struct {
-	Yes bool `help:"Do not ask."`
+	Yes bool `help:"Don't ask for confirmation."`
 }
 
 func (d *dbStartNewCmd) Run(c *command) error {
-	if err := c.confirm(d.Yes, "Helix begins with an empty database. What is there now is moved aside and kept for 30 days."); err != nil {
+	if err := c.confirm(d.Yes, "Helix starts with an empty database. The current files are moved aside and kept for 30 days."); err != nil {
 		return err
 	}
 	return show(c, "storage.start_new", struct{}{}, func(r restored) { c.kept(r) })
 }
 
 type dbPruneCmd struct {
-	DryRun bool `help:"Only count."`
+	DryRun bool `help:"Only count the rows."`
 }
 
 func (d *dbPruneCmd) Run(c *command) error {
@@ -289,10 +289,10 @@ func (d *dbPruneCmd) Run(c *command) error {
 }
 
 type keysCmd struct {
-	Status         struct{}      `cmd:"" help:"Where the key lives." call:"keys.status"`
-	Rotate         struct{}      `cmd:"" help:"Make a new data key; rows move to it in the background." call:"keys.rotate"`
+	Status         struct{}      `cmd:"" help:"Show where the key is stored." call:"keys.status"`
+	Rotate         struct{}      `cmd:"" help:"Rotate the data key. Rows are re-encrypted in the background." call:"keys.rotate"`
 	ExportRecovery keysExportCmd `cmd:"" help:"Print the recovery code, once. Write it down."`
-	ImportRecovery keysImportCmd `cmd:"" help:"Enter a recovery code from standard input."`
+	ImportRecovery keysImportCmd `cmd:"" help:"Read a recovery code from standard input."`
 }
 
 type keysExportCmd struct{}
@@ -300,7 +300,7 @@ type keysExportCmd struct{}
 func (k *keysExportCmd) Run(c *command) error {
 	return show(c, "keys.export_recovery", struct{}{}, func(r struct{ Code string }) {
 		fmt.Fprintln(c.env.Stdout, r.Code)
-		c.say("Whoever has this code can open your sealed data. It is not stored anywhere.")
+		c.say("Anyone with this code can decrypt your data. It is not stored anywhere.")
 	})
 }
 
@@ -319,7 +319,7 @@ type secretsCmd struct {
 	Set    secretsSetCmd `cmd:"" help:"Store a value read from standard input."`
 	Delete struct {
 		Name string `arg:""`
-	} `cmd:"" help:"Delete a secret." call:"secrets.delete"`
+	} `cmd:"" aliases:"rm,remove" help:"Delete a secret." call:"secrets.delete"`
 }
 
 type secretsSetCmd struct {

@@ -15,36 +15,36 @@ import (
 )
 
 type memoryCmd struct {
-	Import        memoryImportCmd        `cmd:"" help:"Read exports of chats, notes and other texts into memory."`
-	Search        memorySearchCmd        `cmd:"" help:"Find what was said or written, by words and by meaning."`
-	Add           memoryAddCmd           `cmd:"" help:"Store one memory."`
+	Import        memoryImportCmd        `cmd:"" help:"Import chats, notes and other texts."`
+	Search        memorySearchCmd        `cmd:"" help:"Search memories, conversations and documents."`
+	Add           memoryAddCmd           `cmd:"" help:"Add a memory."`
 	List          memoryListCmd          `cmd:"" help:"List memories."`
-	Show          memoryShowCmd          `cmd:"" help:"Show a memory, or a conversation or document around what was found."`
-	Edit          memoryEditCmd          `cmd:"" help:"Edit a memory in $EDITOR, or change it with flags."`
-	Rm            memoryRmCmd            `cmd:"" aliases:"delete" help:"Move memories to the trash; restore brings them back for 30 days."`
-	Restore       memoryRestoreCmd       `cmd:"" help:"Bring memories back from the trash."`
-	Undo          memoryUndoCmd          `cmd:"" help:"Take an act back, with the token that it printed."`
-	Pin           memoryPinCmd           `cmd:"" help:"Pin a memory, so that it comes before its likes."`
-	History       memoryHistoryCmd       `cmd:"" help:"What a memory said before."`
+	Show          memoryShowCmd          `cmd:"" help:"Show a memory, or a conversation or document around a result."`
+	Edit          memoryEditCmd          `cmd:"" help:"Edit a memory in $EDITOR or with flags."`
+	Delete        memoryDeleteCmd        `cmd:"" aliases:"rm,remove" help:"Move memories to the trash; restore brings them back for 30 days."`
+	Restore       memoryRestoreCmd       `cmd:"" help:"Restore memories from the trash."`
+	Undo          memoryUndoCmd          `cmd:"" help:"Undo an action by its token."`
+	Pin           memoryPinCmd           `cmd:"" help:"Pin a memory."`
+	History       memoryHistoryCmd       `cmd:"" help:"Show the edit history of a memory."`
 	Conversations memoryConversationsCmd `cmd:"" aliases:"conversation" help:"List conversations, or read one."`
 	Documents     memoryDocumentsCmd     `cmd:"" aliases:"document" help:"List documents, or read one."`
-	Imports       memoryImportsCmd       `cmd:"" help:"List imports and how they ended."`
-	Export        memoryExportCmd        `cmd:"" help:"Write memories into a file."`
-	Stats         memoryStatsCmd         `cmd:"" help:"Count what there is, and how far search by meaning is."`
-	Reembed       memoryReembedCmd       `cmd:"" help:"Prepare search by meaning anew, or what is missing of it."`
-	BenchLocomo   memoryLocomoCmd        `cmd:"" name:"bench-locomo" help:"Measure how well questions find their evidence in the LoCoMo conversations."`
+	Imports       memoryImportsCmd       `cmd:"" help:"List imports and their results."`
+	Export        memoryExportCmd        `cmd:"" help:"Export memories to a file."`
+	Stats         memoryStatsCmd         `cmd:"" help:"Show counts and the state of semantic search."`
+	Reembed       memoryReembedCmd       `cmd:"" help:"Rebuild or complete the index of semantic search."`
+	BenchLocomo   memoryLocomoCmd        `cmd:"" name:"bench-locomo" help:"Measure search quality on the LoCoMo conversations."`
 }
 
 // memoryFilterFlags choose what is searched, listed or exported.
 type memoryFilterFlags struct {
-	From   string   `help:"Not before this day or time, such as 2023-05-01 or 2023-05." placeholder:"WHEN"`
-	To     string   `help:"Not after this day or time." placeholder:"WHEN"`
-	Layer  []int    `help:"Layer 1 to 7; may be repeated."`
-	Tag    []string `help:"With this tag; may be repeated, then with all of them." sep:"none"`
+	From   string   `help:"Earliest date or time, such as 2023-05-01 or 2023-05." placeholder:"WHEN"`
+	To     string   `help:"Latest date or time." placeholder:"WHEN"`
+	Layer  []int    `help:"Layer from 1 to 7; may be repeated."`
+	Tag    []string `help:"With this tag; repeat to require several." sep:"none"`
 	NoTag  []string `help:"Without this tag." sep:"none"`
 	Type   []string `help:"episodic, semantic or procedural."`
-	Source []string `help:"Where it is from, such as manual, chatgpt or markdown."`
-	Pinned bool     `help:"Only what is pinned."`
+	Source []string `help:"Source, such as manual, chatgpt or markdown."`
+	Pinned bool     `help:"Only pinned items."`
 	Kind   []string `help:"memory, turn (of a conversation) or chunk (of a document)."`
 }
 
@@ -94,12 +94,12 @@ func period(text string) (from, until time.Time, err error) {
 }
 
 type memorySearchCmd struct {
-	Query []string `arg:"" help:"What it was about; words in double quotes are found as they stand."`
-	K     int      `short:"k" default:"10" help:"How many, 1 to 100."`
-	Mode  string   `default:"hybrid" enum:"hybrid,keyword,vector" help:"How to find (${enum})."`
+	Query []string `arg:"" help:"Search text; phrases in double quotes match exactly."`
+	K     int      `short:"k" default:"10" help:"Maximum number of results, 1 to 100."`
+	Mode  string   `default:"hybrid" enum:"hybrid,keyword,vector" help:"Search mode (${enum})."`
 	memoryFilterFlags
-	Explain bool `help:"Say why each was found, with what stands around it."`
-	MMR     bool `name:"mmr" help:"Rather varied than near-equal results."`
+	Explain bool `help:"Explain each result, with its context."`
+	MMR     bool `name:"mmr" help:"Prefer varied results (MMR)."`
 }
 
 func (s *memorySearchCmd) Run(c *command) error {
@@ -125,12 +125,12 @@ func (s *memorySearchCmd) Run(c *command) error {
 	return show(c, method, p, func(r search.Result) {
 		switch r.Degraded {
 		case "no_vectors":
-			c.say("Found by words only: the sentence encoder is not in this build.")
+			c.say("Keyword search only: the sentence encoder is not in this build.")
 		case "reindexing":
-			c.say("Search by meaning is not complete yet; `helix memory stats` tells how far it is.")
+			c.say("Semantic search is not complete yet. See `helix memory stats`.")
 		}
 		if len(r.Results) == 0 {
-			c.say("Nothing was found.")
+			c.say("No results.")
 			return
 		}
 		for i, h := range r.Results {
@@ -219,16 +219,16 @@ func why(h search.Hit) string {
 	p := h.Parts
 	out := []string{fmt.Sprintf("score %.4f", h.Score)}
 	if p.BM25Rank != nil {
-		out = append(out, fmt.Sprintf("words: place %d", *p.BM25Rank))
+		out = append(out, fmt.Sprintf("keywords: rank %d", *p.BM25Rank))
 	}
 	if p.VectorRank != nil {
-		out = append(out, fmt.Sprintf("meaning: place %d", *p.VectorRank))
+		out = append(out, fmt.Sprintf("meaning: rank %d", *p.VectorRank))
 	}
 	if p.Cosine != nil {
 		out = append(out, fmt.Sprintf("cosine %.3f", *p.Cosine))
 	}
 	if p.Window > 0 {
-		out = append(out, fmt.Sprintf("neighbours %.4f", p.Window))
+		out = append(out, fmt.Sprintf("neighbors %.4f", p.Window))
 	}
 	for _, f := range []struct {
 		name string
@@ -250,14 +250,14 @@ func memoryTime(at *time.Time, created time.Time) string {
 }
 
 type memoryAddCmd struct {
-	Text     string   `arg:"" optional:"" help:"The text; - or nothing reads standard input."`
-	Type     string   `default:"episodic" enum:"episodic,semantic,procedural" help:"What kind of memory (${enum})."`
+	Text     string   `arg:"" optional:"" help:"The text; - or none reads standard input."`
+	Type     string   `default:"episodic" enum:"episodic,semantic,procedural" help:"Type of memory (${enum})."`
 	Layer    *int     `help:"1 to 7."`
 	Tag      []string `help:"A tag; may be repeated." sep:"none"`
-	At       string   `help:"When it happened; default: nothing is said about it." placeholder:"WHEN"`
+	At       string   `help:"When it happened. Default: no date." placeholder:"WHEN"`
 	Salience string   `help:"critical, high, medium or low."`
 	Pin      bool     `help:"Pin it."`
-	Again    bool     `help:"Store it even when the same text is there already."`
+	Again    bool     `help:"Add it even if the same text exists."`
 }
 
 func (a *memoryAddCmd) Run(c *command) error {
@@ -288,10 +288,10 @@ func (a *memoryAddCmd) Run(c *command) error {
 	if err := show(c, "memory.add", p, func(r memory.AddResult) {
 		switch {
 		case r.Item == nil:
-			c.say("This was recalled from memory: nothing was stored.")
+			c.say("This text was recalled from memory, so it was not stored again.")
 			return
 		case r.Deduplicated:
-			c.say("This text is there already.")
+			c.say("This text already exists.")
 		default:
 			c.say("Stored.")
 		}
@@ -303,7 +303,7 @@ func (a *memoryAddCmd) Run(c *command) error {
 	return nil
 }
 
-const maxMemoryInput = 1 << 20 // what is longer than a memory may be is refused by the backend, in words
+const maxMemoryInput = 1 << 20 // what is longer than a memory may be is rejected by the backend, in words
 
 // text is an argument, or standard input for "-" and "".
 func (c *command) text(arg string) (string, error) {
@@ -315,18 +315,18 @@ func (c *command) text(arg string) (string, error) {
 	}
 	b, err := io.ReadAll(io.LimitReader(c.env.Stdin, maxMemoryInput))
 	if err != nil {
-		return "", fault.Invalidf("Could not read standard input.").WithCause(err)
+		return "", fault.Invalidf("Couldn't read standard input.").WithCause(err)
 	}
 	return strings.TrimRight(strings.TrimPrefix(string(b), "\ufeff"), "\r\n"), nil // a byte order mark is not of the text
 }
 
 type memoryListCmd struct {
 	memoryFilterFlags
-	Sort   string `default:"recent" enum:"recent,occurred,salience,retention" help:"By what (${enum})."`
-	Trash  bool   `help:"What was deleted."`
+	Sort   string `default:"recent" enum:"recent,occurred,salience,retention" help:"Sort order (${enum})."`
+	Trash  bool   `help:"Show the trash."`
 	Limit  int    `default:"50"`
 	Offset int    `default:"0"`
-	Cursor string `help:"Go on where the last page ended."`
+	Cursor string `help:"Continue from this cursor."`
 }
 
 func (l *memoryListCmd) Run(c *command) error {
@@ -345,7 +345,7 @@ func (l *memoryListCmd) Run(c *command) error {
 			case l.Trash:
 				c.say("The trash is empty.")
 			case len(filters) > 0:
-				c.say("No memory is like that.")
+				c.say("No matching memories.")
 			default:
 				c.say("No memories. Import a history: `helix memory import PATH`, or add one: `helix memory add TEXT`.")
 			}
@@ -363,8 +363,8 @@ func (l *memoryListCmd) Run(c *command) error {
 }
 
 type memoryShowCmd struct {
-	Ref    string `arg:"" help:"Id of a memory, a conversation or a document; ID#N is the place N in it."`
-	Around int    `default:"3" help:"With ID#N: how many of its neighbours on each side."`
+	Ref    string `arg:"" help:"Id of a memory, conversation or document; ID#N is position N in it."`
+	Around int    `default:"3" help:"With ID#N: how many neighbors on each side."`
 }
 
 func (s *memoryShowCmd) Run(c *command) error {
@@ -389,7 +389,7 @@ func (c *command) printMemory(m memory.Item) {
 		layer = strconv.Itoa(m.Layer)
 	}
 	c.fields("id", m.ID.String(), "when", memoryTime(m.OccurredAt, m.CreatedAt), "type", m.Type, "layer", layer, "tags", strings.Join(m.Tags, " "),
-		"source", strings.TrimSpace(m.Source+" "+m.SourceRef), "salience", m.SalienceTier, "pinned", yes(m.Pinned), "foreign text", yes(m.Untrusted),
+		"source", strings.TrimSpace(m.Source+" "+m.SourceRef), "salience", m.SalienceTier, "pinned", yes(m.Pinned), "untrusted", yes(m.Untrusted),
 		"by meaning", m.EmbeddingState, "version", strconv.FormatInt(m.Version, 10), "deleted", nextTime(m.DeletedAt))
 	fmt.Fprintln(c.env.Stdout)
 	c.printText(m.Content)

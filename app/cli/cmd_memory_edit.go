@@ -19,12 +19,12 @@ type memoryEditCmd struct {
 	ID       string   `arg:""`
 	Text     *string  `help:"The new text; - reads standard input."`
 	Type     string   `help:"episodic, semantic or procedural."`
-	Layer    *int     `help:"1 to 7; 0 takes it away."`
+	Layer    *int     `help:"1 to 7; 0 removes the layer."`
 	AddTag   []string `help:"Add a tag; may be repeated." sep:"none"`
-	DropTag  []string `help:"Take a tag away; may be repeated." sep:"none"`
-	At       *string  `help:"When it happened; empty takes it away." placeholder:"WHEN"`
+	DropTag  []string `help:"Remove a tag; may be repeated." sep:"none"`
+	At       *string  `help:"When it happened; empty removes the date." placeholder:"WHEN"`
 	Salience string   `help:"critical, high, medium or low."`
-	Trust    *bool    `help:"It is your own text; --trust=false: it is another's, and is quoted to the agent."`
+	Trust    *bool    `help:"Mark it as your own text. With --trust=false it is untrusted: quoted to the agent."`
 }
 
 func (e *memoryEditCmd) Run(c *command) error {
@@ -120,20 +120,20 @@ func (c *command) editText(text string) (changed, file string, err error) {
 	return out, f.Name(), nil
 }
 
-type memoryRmCmd struct {
+type memoryDeleteCmd struct {
 	IDs          []string `arg:"" name:"id" help:"Ids, up to 1,000."`
 	Conversation bool     `xor:"what" help:"The ids are of conversations."`
 	Document     bool     `xor:"what" help:"The ids are of documents."`
-	Purge        bool     `xor:"what" help:"Remove memories for good; this cannot be undone."`
-	Yes          bool     `short:"y" help:"Do not ask."`
+	Purge        bool     `xor:"what" help:"Delete permanently. This can't be undone."`
+	Yes          bool     `short:"y" help:"Don't ask for confirmation."`
 }
 
-func (r *memoryRmCmd) Run(c *command) error {
+func (r *memoryDeleteCmd) Run(c *command) error {
 	if r.Purge {
-		if err := c.confirm(r.Yes, fmt.Sprintf("Remove %d memories for good?", len(r.IDs))); err != nil {
+		if err := c.confirm(r.Yes, fmt.Sprintf("Permanently delete %d memories?", len(r.IDs))); err != nil {
 			return err
 		}
-		return show(c, "memory.purge", map[string]any{"ids": r.IDs}, func(n memory.CountResult) { c.say("%d removed for good.", n.Count) })
+		return show(c, "memory.purge", map[string]any{"ids": r.IDs}, func(n memory.CountResult) { c.say("%d permanently deleted.", n.Count) })
 	}
 	if !r.Conversation && !r.Document {
 		return show(c, "memory.delete", map[string]any{"ids": r.IDs}, c.printCount)
@@ -161,19 +161,46 @@ func (c *command) printCount(r memory.CountResult) {
 }
 
 type memoryRestoreCmd struct {
-	IDs []string `arg:"" name:"id" help:"Ids; helix memory list --trash tells them."`
+	Refs []string `arg:"" name:"memory" help:"Ids, or how the texts of deleted memories begin."`
 }
 
 func (r *memoryRestoreCmd) Run(c *command) error {
-	return show(c, "memory.restore", map[string]any{"ids": r.IDs}, func(r memory.CountResult) { c.say("%d restored.", r.Count) })
+	ids := slices.Clone(r.Refs)
+	var trash []memory.Item
+	for i, ref := range r.Refs {
+		if _, err := uuid.Parse(ref); err == nil {
+			continue
+		}
+		if trash == nil {
+			var err error
+			if trash, err = rowsOf[memory.Item](c, "memory.list", "items", map[string]any{"trash": true}); err != nil {
+				return err
+			}
+		}
+		var found []string
+		for _, m := range trash {
+			if len(m.Content) >= len(ref) && strings.EqualFold(m.Content[:len(ref)], ref) {
+				found = append(found, m.ID.String())
+			}
+		}
+		switch len(found) {
+		case 0:
+			return fault.NotFoundf("No deleted memory begins with %q. List them with: helix memory list --trash", ref)
+		case 1:
+			ids[i] = found[0]
+		default:
+			return fault.Conflictf("%d deleted memories begin with %q. Use an id: %s.", len(found), ref, strings.Join(found, ", "))
+		}
+	}
+	return show(c, "memory.restore", map[string]any{"ids": ids}, func(r memory.CountResult) { c.say("%d restored.", r.Count) })
 }
 
 type memoryUndoCmd struct {
-	Token string `arg:"" help:"What rm or another act printed."`
+	Token string `arg:"" help:"Token that the action printed."`
 }
 
 func (u *memoryUndoCmd) Run(c *command) error {
-	return show(c, "memory.undo", map[string]any{"undoToken": u.Token}, func(r memory.CountResult) { c.say("%d as before.", r.Count) })
+	return show(c, "memory.undo", map[string]any{"undoToken": u.Token}, func(r memory.CountResult) { c.say("%d unchanged.", r.Count) })
 }
 
 type memoryPinCmd struct {
@@ -198,7 +225,7 @@ type memoryHistoryCmd struct {
 func (h *memoryHistoryCmd) Run(c *command) error {
 	return show(c, "memory.history", map[string]any{"id": h.ID}, func(r memory.HistoryResult) {
 		if len(r.Revisions) == 0 {
-			c.say("It was never changed.")
+			c.say("No edits yet.")
 			return
 		}
 		for _, v := range r.Revisions {

@@ -16,7 +16,7 @@ import (
 )
 
 type memoryExportCmd struct {
-	Format string `default:"jsonl" enum:"jsonl,markdown" help:"One JSON object a line, or Markdown to read (${enum})."`
+	Format string `default:"jsonl" enum:"jsonl,markdown" help:"JSON lines or Markdown (${enum})."`
 	Output string `short:"o" type:"path" help:"Default: standard output."`
 	memoryFilterFlags
 }
@@ -63,7 +63,7 @@ func saveFile(path string, from io.Reader) (err error) {
 	if real, err := filepath.EvalSymlinks(path); err == nil {
 		path = real
 	}
-	unwritable := func(err error) error { return fault.Invalidf("Could not write %s.", path).WithCause(err) }
+	unwritable := func(err error) error { return fault.Invalidf("Couldn't write %s.", path).WithCause(err) }
 	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
 		to, err := os.OpenFile(path, os.O_WRONLY, 0)
 		if err != nil {
@@ -100,7 +100,7 @@ func (c *command) blob(id string) (io.ReadCloser, error) {
 	if o, ok := c.conn.(*own); ok {
 		sum, err := hex.DecodeString(id)
 		if err != nil || len(sum) != 32 {
-			return nil, fault.Internalf(err, "The backend named no file.")
+			return nil, fault.Internalf(err, "The export has no file.")
 		}
 		return o.be.DB.Blobs().Open(storage.Ref{SHA256: [32]byte(sum)})
 	}
@@ -123,7 +123,7 @@ func (c *command) blob(id string) (io.ReadCloser, error) {
 	if resp.StatusCode != http.StatusOK {
 		resp.Body.Close()
 		cancel()
-		return nil, fault.NotFoundf("The export is no longer there.")
+		return nil, fault.NotFoundf("The export no longer exists.")
 	}
 	return download{resp.Body, cancel}, nil
 }

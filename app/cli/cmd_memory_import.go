@@ -15,15 +15,15 @@ import (
 )
 
 type memoryImportCmd struct {
-	Paths   []string `arg:"" name:"path" type:"path" help:"Files or folders: exports of ChatGPT or Claude (also the zip), Markdown, text, JSON lines, LoCoMo."`
-	Format  string   `default:"auto" enum:"auto,chatgpt,claude,markdown,text,jsonl,locomo" help:"What it is (${enum})."`
-	Tag     []string `help:"Tag everything; may be repeated." sep:"none"`
-	Layer   *int     `help:"Put everything on this layer, 1 to 7."`
+	Paths   []string `arg:"" name:"path" type:"path" help:"Files or folders: ChatGPT or Claude exports (zip or JSON), Markdown, text, JSON lines, LoCoMo."`
+	Format  string   `default:"auto" enum:"auto,chatgpt,claude,markdown,text,jsonl,locomo" help:"Format (${enum})."`
+	Tag     []string `help:"Tag all items; may be repeated." sep:"none"`
+	Layer   *int     `help:"Layer of all items, 1 to 7."`
 	Type    string   `help:"episodic, semantic or procedural."`
-	Trust   bool     `help:"It is all your own text; otherwise the agent quotes it as foreign."`
-	DryRun  bool     `help:"Say what would come, and change nothing."`
-	Large   bool     `name:"allow-large" help:"Also read archives that unpack to far more than they are, without asking."`
-	NoEmbed bool     `help:"Without a running Helix: do not wait for search by meaning. It is prepared when Helix runs."`
+	Trust   bool     `help:"Mark it all as your own text. Otherwise it is untrusted: quoted to the agent."`
+	DryRun  bool     `help:"Show what would be imported, without changes."`
+	Large   bool     `name:"allow-large" help:"Allow archives that unpack to far more than their size."`
+	NoEmbed bool     `help:"If Helix isn't running: don't wait for semantic indexing."`
 }
 
 func (i *memoryImportCmd) Run(c *command) error {
@@ -178,7 +178,7 @@ func counted(st memory.ImportStatus) string {
 	for _, n := range []struct {
 		n    int64
 		what string
-	}{{st.Updated, "updated"}, {st.Skipped, "there already"}, {st.Failed, "not understood"}} {
+	}{{st.Updated, "updated"}, {st.Skipped, "already imported"}, {st.Failed, "unreadable"}} {
 		if n.n > 0 {
 			out += fmt.Sprintf(", %d %s", n.n, n.what)
 		}
@@ -215,9 +215,9 @@ func (c *command) cancelImport(job uuid.UUID) error {
 	defer cancel()
 	var st memory.ImportStatus
 	if err := c.conn.Call(ctx, "memory.import_cancel", map[string]any{"jobId": job}, &st); err != nil {
-		fmt.Fprintf(c.env.Stderr, "helix: The import could not be canceled: %s\n", fault.As(err).Message)
+		fmt.Fprintf(c.env.Stderr, "helix: Couldn't cancel the import: %s\n", fault.As(err).Message)
 	} else {
-		c.say("Canceled. What was read is kept: %s The same command goes on from there.", counted(st))
+		c.say("Canceled. What was imported is kept: %s Run the same command to continue.", counted(st))
 	}
 	return failed{ExitCode(fault.Canceled)}
 }
@@ -274,12 +274,12 @@ func (i *memoryImportsCmd) Run(c *command) error {
 }
 
 type memoryReembedCmd struct {
-	Model  string `help:"Use this model from now on; the present one serves until it is ready." placeholder:"ID"`
-	All    bool   `help:"Compute everything anew."`
-	Failed bool   `help:"Try again what has failed."`
-	Pause  bool   `xor:"pause" help:"Stop the work until --resume."`
-	Resume bool   `xor:"pause" help:"Go on with it."`
-	NoWait bool   `help:"Do not wait for its end."`
+	Model  string `help:"Switch to this model. The current one is used until it is ready." placeholder:"ID"`
+	All    bool   `help:"Recompute everything."`
+	Failed bool   `help:"Retry failed items."`
+	Pause  bool   `xor:"pause" help:"Pause indexing until --resume."`
+	Resume bool   `xor:"pause" help:"Resume indexing."`
+	NoWait bool   `help:"Don't wait for it to finish."`
 }
 
 func (r *memoryReembedCmd) Run(c *command) error {
@@ -303,7 +303,7 @@ func (r *memoryReembedCmd) Run(c *command) error {
 		return err
 	}
 	if !st.Available {
-		return fault.Unavailablef("%s", first(st.Reason, "There is no sentence encoder in this build."))
+		return fault.Unavailablef("%s", first(st.Reason, "Semantic search isn't available: this build has no sentence encoder."))
 	}
 	if r.Pause || r.NoWait {
 		if c.JSON {
@@ -313,7 +313,7 @@ func (r *memoryReembedCmd) Run(c *command) error {
 		return nil
 	}
 	if st.Paused && st.Queued > 0 {
-		return fault.Conflictf("The work is paused. Go on with `helix memory reembed --resume`.")
+		return fault.Conflictf("Indexing is paused. Continue with `helix memory reembed --resume`.")
 	}
 	if err := c.awaitEmbedding(false); err != nil {
 		return err
@@ -330,7 +330,7 @@ func (r *memoryReembedCmd) Run(c *command) error {
 }
 
 func embedded(st memory.EmbeddingStatus) string {
-	out := fmt.Sprintf("Search by meaning: %d ready", st.Ready)
+	out := fmt.Sprintf("Semantic search: %d ready", st.Ready)
 	for _, n := range []struct {
 		n    int64
 		what string
@@ -351,7 +351,7 @@ func (c *command) awaitEmbedding(ownOnly bool) error {
 	if _, alone := c.conn.(*own); ownOnly && !alone {
 		return nil
 	}
-	bar := c.bar("Search by meaning")
+	bar := c.bar("Semantic search")
 	defer bar.end()
 	tick := time.NewTicker(200 * time.Millisecond)
 	defer tick.Stop()
@@ -373,7 +373,7 @@ func (c *command) awaitEmbedding(ownOnly bool) error {
 		case <-tick.C:
 		case <-c.ctx.Done():
 			bar.end()
-			c.say("Everything is stored; search by meaning goes on when Helix runs.")
+			c.say("Everything is imported. Semantic indexing continues when Helix runs.")
 			return failed{ExitCode(fault.Canceled)}
 		}
 	}

@@ -12,9 +12,9 @@ import (
 )
 
 type memoryLocomoCmd struct {
-	Dir     string `arg:"" type:"existingdir" help:"Folder with the conversations as JSON."`
+	Dir     string `arg:"" type:"existingdir" help:"Folder with the conversations in JSON."`
 	Tune    bool   `help:"Also choose settings by leaving one conversation out at a time."`
-	Weights string `help:"Measure with these weights of words, meaning and neighbours, such as 1,0.4,0.5." placeholder:"W,M,N"`
+	Weights string `help:"Weights of keywords, meaning and neighbors, such as 1,0.4,0.5." placeholder:"W,M,N"`
 }
 
 // Run needs neither a running Helix nor its data: it works in a temporary folder.
@@ -25,7 +25,7 @@ func (m *memoryLocomoCmd) Run(c *command) error {
 	}
 	o := locomo.Options{Tune: m.Tune, Weights: search.Weights{Keyword: w[0], Vector: w[1], Window: w[2]}, Logger: slog.New(slog.DiscardHandler)}
 	if model, err := embed.Open(); err != nil {
-		c.say("%s Measured by words only.", fault.As(err).Message)
+		c.say("%s Measured with keywords only.", fault.As(err).Message)
 	} else {
 		defer model.Release()
 		o.Embedder = model

@@ -14,8 +14,8 @@ import (
 
 // pageFlags are those of lists.
 type pageFlags struct {
-	Query  string `help:"Words of the title."`
-	Trash  bool   `help:"What was deleted."`
+	Query  string `help:"Words in the title."`
+	Trash  bool   `help:"Show the trash."`
 	Limit  int    `default:"50"`
 	Offset int    `default:"0"`
 }
@@ -27,7 +27,7 @@ func (f pageFlags) params() map[string]any {
 }
 
 type memoryConversationsCmd struct {
-	ID string `arg:"" optional:"" help:"Read this one; ID#N begins around its turn N."`
+	ID string `arg:"" optional:"" help:"Show this conversation; ID#N starts around turn N."`
 	pageFlags
 }
 
@@ -72,7 +72,7 @@ func (f pageFlags) place(ref string) (map[string]any, error) {
 func (c *command) printConversation(r memory.ConversationResult) {
 	v := r.Conversation
 	c.fields("id", v.ID.String(), "title", v.Title, "began", memoryTime(v.StartedAt, v.CreatedAt), "source", v.Source, "with", strings.Join(v.Participants, ", "),
-		"tags", strings.Join(v.Tags, " "), "turns", fmt.Sprint(r.Total), "foreign text", yes(v.Untrusted))
+		"tags", strings.Join(v.Tags, " "), "turns", fmt.Sprint(r.Total), "untrusted", yes(v.Untrusted))
 	fmt.Fprintln(c.env.Stdout)
 	for _, t := range r.Turns {
 		c.printTurn(t)
@@ -94,7 +94,7 @@ func (c *command) printTurn(t memory.Turn) {
 }
 
 type memoryDocumentsCmd struct {
-	ID string `arg:"" optional:"" help:"Read this one; ID#N begins around its part N."`
+	ID string `arg:"" optional:"" help:"Show this document; ID#N starts around part N."`
 	pageFlags
 }
 
@@ -122,7 +122,7 @@ func (m *memoryDocumentsCmd) Run(c *command) error {
 func (c *command) printDocument(r memory.DocumentView) {
 	d := r.Document
 	c.fields("id", d.ID.String(), "title", d.Title, "from", d.SourceURI, "kind", d.Mime, "tags", strings.Join(d.Tags, " "), "parts", fmt.Sprint(r.Total),
-		"changed", nextTime(&d.UpdatedAt), "foreign text", yes(d.Untrusted))
+		"changed", nextTime(&d.UpdatedAt), "untrusted", yes(d.Untrusted))
 	heading := ""
 	for _, k := range r.Chunks {
 		if k.Heading != heading {
@@ -171,8 +171,8 @@ func (memoryStatsCmd) Run(c *command) error {
 		}
 		c.fields("memories", fmt.Sprint(r.Memories), "conversations", fmt.Sprintf("%d with %d turns", r.Conversations, r.Turns),
 			"documents", fmt.Sprintf("%d with %d parts", r.Documents, r.Chunks), "trash", fmt.Sprint(r.Trash),
-			"by meaning", strings.TrimPrefix(embedded(e), "Search by meaning: "), "encoder", model,
-			"word index", size(r.IndexBytes), "vectors", size(r.VectorBytes)+" in memory",
+			"by meaning", strings.TrimPrefix(embedded(e), "Semantic search: "), "encoder", model,
+			"keyword index", size(r.IndexBytes), "vectors", size(r.VectorBytes)+" in memory",
 			"types", counts(r.ByType), "layers", counts(r.ByLayer), "sources", counts(r.BySource), "tags", counts(r.Tags), "months", counts(r.ByMonth))
 	})
 }

@@ -51,7 +51,7 @@ func TestMemoryCommands(t *testing.T) {
 	}
 
 	id := strings.TrimSpace(do(0, "add", "The spare key is with Nora.", "--tag", "home", "--at", "2024-02").stdout)
-	if r := with("The spare key is with Nora.\n", 0, "add", "-"); strings.TrimSpace(r.stdout) != id || !strings.Contains(r.stderr, "there already") {
+	if r := with("The spare key is with Nora.\n", 0, "add", "-"); strings.TrimSpace(r.stdout) != id || !strings.Contains(r.stderr, "already exists") {
 		t.Errorf("the same from standard input: %+v", r)
 	}
 	with("", 2, "add", "-")
@@ -131,7 +131,7 @@ func TestMemoryCommands(t *testing.T) {
 	do(2, "show", id+"#x")
 
 	good := write("good.jsonl", `{"content":"One."}`+"\n"+`{"content":7}`+"\n"+`{"content":"Two."}`+"\n")
-	if r := do(0, "import", good); !strings.Contains(r.stdout, "2 added") || !strings.Contains(r.stdout, "1 not understood") || !strings.Contains(r.stderr, "line 2") {
+	if r := do(0, "import", good); !strings.Contains(r.stdout, "2 added") || !strings.Contains(r.stdout, "1 unreadable") || !strings.Contains(r.stderr, "line 2") {
 		t.Errorf("import with a bad record: %+v", r)
 	}
 	var st memory.ImportStatus
@@ -180,7 +180,7 @@ func TestMemoryImportCanceled(t *testing.T) {
 		if code == 0 {
 			t.Skip("the import was faster than Ctrl-C")
 		}
-		if code != 130 || !strings.Contains(errs.String(), "What was read is kept") {
+		if code != 130 || !strings.Contains(errs.String(), "What was imported is kept") {
 			t.Errorf("exit %d: %s", code, errs.String())
 		}
 	case <-time.After(5 * time.Minute):
@@ -192,7 +192,7 @@ func TestMemoryImportCanceled(t *testing.T) {
 	}
 }
 
-// A file that is there already stays as it is until the new one is complete.
+// A file that is already imported stays as it is until the new one is complete.
 func TestSaveFile(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

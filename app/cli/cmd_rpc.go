@@ -29,7 +29,7 @@ func (r *rpcCmd) Run(c *command) error {
 
 type eventsCmd struct {
 	Topics []string `arg:"" optional:"" help:"Event names; memory.* matches a group. Default: all."`
-	After  int64    `default:"-1" help:"Replay what came after this sequence number first."`
+	After  int64    `default:"-1" help:"First replay events after this sequence number."`
 }
 
 func (e *eventsCmd) Run(c *command) error {
@@ -44,10 +44,10 @@ func (e *eventsCmd) Run(c *command) error {
 }
 
 type tokenCmd struct {
-	Create tokenCreateCmd `cmd:"" help:"Make a token; it is printed once."`
+	Create tokenCreateCmd `cmd:"" help:"Create a token. It is printed once."`
 	List   tokenListCmd   `cmd:"" help:"List tokens."`
 	Revoke tokenRevokeCmd `cmd:"" help:"Revoke a token and end its sessions."`
-	Rotate tokenRotateCmd `cmd:"" help:"Replace the token that the command line itself uses."`
+	Rotate tokenRotateCmd `cmd:"" help:"Replace the token of the command line."`
 }
 
 type tokenCreateCmd struct {
@@ -63,7 +63,7 @@ func (t *tokenCreateCmd) Run(c *command) error {
 	}
 	return show(c, "tokens.create", p, func(r struct{ ID, Token string }) {
 		fmt.Fprintln(c.env.Stdout, r.Token)
-		c.say("Token %s made. It is not shown again.", r.ID)
+		c.say("Token %s created. It is not shown again.", r.ID)
 	})
 }
 
@@ -119,9 +119,9 @@ func (t *tokenRotateCmd) Run(c *command) error {
 }
 
 type configCmd struct {
-	Get  configGetCmd  `cmd:"" help:"Print one value."`
-	Set  configSetCmd  `cmd:"" help:"Change one value; an empty value with --reset goes back to the default."`
-	List configListCmd `cmd:"" help:"List every setting with its value and where it comes from."`
+	Get  configGetCmd  `cmd:"" help:"Print a setting."`
+	Set  configSetCmd  `cmd:"" help:"Change a setting."`
+	List configListCmd `cmd:"" help:"List all settings with their values and origins."`
 	Path configPathCmd `cmd:"" help:"Print the path of config.toml."`
 }
 
@@ -152,7 +152,7 @@ func bare(raw json.RawMessage) string {
 type configSetCmd struct {
 	Key   string `arg:""`
 	Value string `arg:"" optional:"" help:"JSON, or plain text for a string."`
-	Reset bool   `help:"Go back to the default."`
+	Reset bool   `help:"Reset to the default."`
 }
 
 func (s *configSetCmd) Run(c *command) error {
@@ -164,7 +164,7 @@ func (s *configSetCmd) Run(c *command) error {
 	}
 	return show(c, "config.set", map[string]any{"values": map[string]any{s.Key: v}}, func(r struct{ Applied, Restart []string }) {
 		if len(r.Restart) > 0 {
-			c.say("Saved. It takes effect when Helix starts again.")
+			c.say("Saved. Restart Helix to apply it.")
 		} else {
 			c.say("Saved.")
 		}

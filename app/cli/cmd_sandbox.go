@@ -15,10 +15,10 @@ import (
 )
 
 type sandboxCmd struct {
-	Status sandboxStatusCmd `cmd:"" help:"Show how untrusted code is shut in on this computer."`
-	Run    sandboxRunCmd    `cmd:"" help:"Run a file once, or an installed WASM skill."`
-	Verify sandboxVerifyCmd `cmd:"" help:"Look at a WASM module as an installation would."`
-	Bench  sandboxBenchCmd  `cmd:"" help:"Measure for a few seconds how fast code starts and stops here."`
+	Status sandboxStatusCmd `cmd:"" help:"Show the isolation on this computer."`
+	Run    sandboxRunCmd    `cmd:"" help:"Run a file once, or an installed WASM tool."`
+	Verify sandboxVerifyCmd `cmd:"" help:"Inspect a WASM module."`
+	Bench  sandboxBenchCmd  `cmd:"" help:"Benchmark the sandbox for a few seconds."`
 }
 
 type sandboxStatusCmd struct{}
@@ -52,12 +52,12 @@ type tierStatus struct {
 // tierWords say what a tier is and what weakens it, for a person.
 var tierWords = map[string]string{
 	"t0":                   "inside Helix: your own tools, and modules signed by a trusted key",
-	"t1":                   "in a separate, locked process: modules of others",
-	"not_built":            "this version does not have it",
+	"t1":                   "in a separate, restricted process: third-party modules",
+	"not_built":            "not available in this version",
 	"engine_unavailable":   "the engine is missing: run make engines",
 	"landlock_unavailable": "the kernel has no Landlock",
 	"bwrap_missing":        "bubblewrap is not installed",
-	"bwrap_blocked":        "the system does not let bubblewrap work",
+	"bwrap_blocked":        "the system doesn't allow bubblewrap",
 	"landlock_partial":     "the kernel's Landlock does not cover the network",
 	"jobobject_failed":     "Windows refused a job object",
 	"worker_unavailable":   "this program cannot start a separate process",
@@ -80,9 +80,9 @@ func (s *sandboxStatusCmd) Run(c *command) error {
 		c.fields(
 			"state", state, "engine", strings.TrimSpace(r.Engine.Name+" "+r.Engine.Version), "sha256", r.Engine.SHA256,
 			"cpu", map[string]string{"thread": "measured by the system, per run", "fuel": "estimated from the work done"}[r.CPUMeter],
-			"memory", map[string]string{"cow": "each run shares a prepared world until it writes", "copy": "each run gets a copy of a prepared world"}[r.Snapshot],
+			"memory", map[string]string{"cow": "copy-on-write memory for each run", "copy": "a full memory copy for each run"}[r.Snapshot],
 			"pool", fmt.Sprintf("%d prepared, %d running, %d waiting, %d discarded", r.Pool.Idle, r.Pool.Busy, r.Pool.Queued, r.Pool.Discarded),
-			"cache", cache, "modules of others", r.Isolation+" (at least "+r.MinIsolation+")",
+			"cache", cache, "third-party modules", r.Isolation+" (at least "+r.MinIsolation+")",
 		)
 		fmt.Fprintln(c.env.Stdout)
 		rows := [][]string{}
@@ -112,11 +112,11 @@ func (s *sandboxStatusCmd) Run(c *command) error {
 }
 
 type sandboxRunCmd struct {
-	File    string   `arg:"" help:"A .js, .ts or .wasm file, or the name or id of an installed WASM skill."`
-	Params  string   `help:"The input: JSON, @file or -."`
+	File    string   `arg:"" help:"A .js, .ts or .wasm file, or the name or id of an installed WASM tool."`
+	Input   string   `help:"JSON, @file or -." aliases:"params" placeholder:"JSON"`
 	Profile string   `help:"strict, standard, permissive or wasm."`
-	Grant   []string `help:"A capability that it may use, such as network:https(api.example.com); may be repeated. Needs a terminal; it is put on record." placeholder:"CAP" sep:"none"`
-	Tier    string   `help:"t0 runs in this program, t1 in a separate process. t0 for a module needs a terminal."`
+	Grant   []string `help:"Capability to allow, such as network:https(api.example.com); may be repeated. Needs a terminal and is recorded." placeholder:"CAP" sep:"none"`
+	Tier    string   `help:"t0 runs in this process, t1 in a separate one. t0 for a module needs a terminal."`
 }
 
 type sandboxRun struct {
@@ -136,19 +136,19 @@ type sandboxRun struct {
 
 func (r *sandboxRunCmd) Run(c *command) error {
 	c.runsCode = true
-	input, err := c.input(r.Params)
+	input, err := c.input(r.Input)
 	if err != nil {
 		return err
 	}
 	code, err := os.ReadFile(r.File)
 	if errors.Is(err, fs.ErrNotExist) {
 		if filepath.Ext(r.File) != "" {
-			return fault.NotFoundf("There is no file %s.", r.File)
+			return fault.NotFoundf("File %s not found.", r.File)
 		}
 		return r.installed(c, input)
 	}
 	if err != nil {
-		return fault.Invalidf("Could not read %s.", r.File).WithCause(err)
+		return fault.Invalidf("Couldn't read %s.", r.File).WithCause(err)
 	}
 	kind := map[string]string{".js": "javascript", ".mjs": "javascript", ".ts": "typescript", ".wasm": "wasm"}[strings.ToLower(filepath.Ext(r.File))]
 	if kind == "" {
@@ -179,9 +179,9 @@ func (r *sandboxRunCmd) installed(c *command, input json.RawMessage) error {
 	if r.Profile != "" || r.Tier != "" || len(r.Grant) > 0 {
 		return fault.Invalidf("An installed skill has its own limits, tier and grants: leave --profile, --tier and --grant out.")
 	}
-	id, err := c.idOf(wasmNames, r.File)
+	id, err := c.idOf(wasmKind, r.File, false)
 	if fault.Is(err, fault.NotFound) {
-		return fault.NotFoundf("No file and no WASM skill is called %q.", r.File)
+		return fault.NotFoundf("No file or WASM tool is named %q.", r.File)
 	}
 	if err != nil {
 		return err
@@ -278,10 +278,10 @@ type wasmReport struct {
 func (v *sandboxVerifyCmd) Run(c *command) error {
 	wasm, err := os.ReadFile(v.File)
 	if errors.Is(err, fs.ErrNotExist) {
-		return fault.NotFoundf("There is no file %s.", v.File)
+		return fault.NotFoundf("File %s not found.", v.File)
 	}
 	if err != nil {
-		return fault.Invalidf("Could not read %s.", v.File).WithCause(err)
+		return fault.Invalidf("Couldn't read %s.", v.File).WithCause(err)
 	}
 	if len(wasm) == 0 {
 		return fault.Invalidf("%s is empty.", filepath.Base(v.File))
@@ -310,7 +310,7 @@ func (v *sandboxVerifyCmd) Run(c *command) error {
 func (r *wasmReport) print(c *command) {
 	verdict := "can be installed"
 	if !r.Valid {
-		verdict = "is refused"
+		verdict = "is rejected"
 	}
 	lines := []string{"module", verdict}
 	if i := r.Info; i != nil {

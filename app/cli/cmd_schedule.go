@@ -3,10 +3,7 @@ package cli
 import (
 	"encoding/json"
 	"fmt"
-	"strings"
 	"time"
-
-	"github.com/google/uuid"
 
 	"helix/backend/duration"
 	"helix/backend/fault"
@@ -14,18 +11,19 @@ import (
 )
 
 type scheduleCmd struct {
-	List      scheduleListCmd      `cmd:"" help:"List schedules with their next times."`
+	List      scheduleListCmd      `cmd:"" help:"List schedules with their next runs."`
 	Show      scheduleShowCmd      `cmd:"" help:"Show one schedule in full."`
-	Create    scheduleCreateCmd    `cmd:"" help:"Have something started at times."`
-	Edit      scheduleEditCmd      `cmd:"" help:"Change a schedule; nothing that was due before fires."`
-	Delete    scheduleDeleteCmd    `cmd:"" help:"Delete a schedule; it can be restored for 30 days."`
-	Pause     schedulePauseCmd     `cmd:"" help:"Stop a schedule from firing."`
-	Resume    scheduleResumeCmd    `cmd:"" help:"Let a schedule fire again."`
-	PauseAll  schedulePauseAllCmd  `cmd:"" help:"Stop all schedules from firing; what runs goes on."`
-	ResumeAll scheduleResumeAllCmd `cmd:"" help:"Let all schedules fire again."`
-	Run       scheduleRunCmd       `cmd:"" help:"Start it now and wait for its end; the next time stays."`
-	History   scheduleHistoryCmd   `cmd:"" help:"What ran, what failed, and what was missed and why."`
-	Next      scheduleNextCmd      `cmd:"" help:"Tell when something would be due; needs no running Helix."`
+	Create    scheduleCreateCmd    `cmd:"" help:"Create a schedule."`
+	Edit      scheduleEditCmd      `cmd:"" help:"Change a schedule. Earlier times don't run."`
+	Delete    deleteCmd            `cmd:"" aliases:"rm,remove" help:"Delete a schedule; restore brings it back for 30 days."`
+	Restore   restoreNamedCmd      `cmd:"" help:"Restore a deleted schedule."`
+	Pause     schedulePauseCmd     `cmd:"" help:"Pause a schedule."`
+	Resume    scheduleResumeCmd    `cmd:"" help:"Resume a schedule."`
+	PauseAll  schedulePauseAllCmd  `cmd:"" help:"Pause all schedules. Current runs continue."`
+	ResumeAll scheduleResumeAllCmd `cmd:"" help:"Resume all schedules."`
+	Run       scheduleRunCmd       `cmd:"" help:"Run it now and wait. The schedule doesn't change."`
+	History   scheduleHistoryCmd   `cmd:"" help:"List runs, with missed ones and reasons."`
+	Next      scheduleNextCmd      `cmd:"" help:"Preview run times. Helix need not run."`
 	Cancel    scheduleCancelCmd    `cmd:"" help:"Stop a run."`
 }
 
@@ -44,7 +42,7 @@ func (l *scheduleListCmd) Run(c *command) error {
 	setIf(p, "kind", l.Kind)
 	return show(c, "schedules.list", p, func(r scheduler.ListResult) {
 		if r.Total == 0 {
-			c.say("No schedules. Make one: `helix schedule create --name Report --skill \"My skill\" --cron \"0 9 * * 1-5\"`.")
+			c.say("No schedules. Create one: `helix schedule create --name Report --skill \"My skill\" --cron \"0 9 * * 1-5\"`.")
 			return
 		}
 		rows := [][]string{}
@@ -85,29 +83,12 @@ type scheduleRef struct {
 }
 
 // find resolves an id, or a name that only one schedule has.
-func (r scheduleRef) find(c *command) (scheduler.Schedule, error) {
-	var s scheduler.Schedule
-	if _, err := uuid.Parse(r.Schedule); err == nil {
-		_, err := c.call("schedules.get", map[string]any{"scheduleId": r.Schedule}, &s)
-		return s, err
+func (r scheduleRef) find(c *command) (s scheduler.Schedule, err error) {
+	id, err := c.idOf(scheduleKind, r.Schedule, false)
+	if err == nil {
+		_, err = c.call("schedules.get", map[string]any{"scheduleId": id}, &s)
 	}
-	var list scheduler.ListResult
-	if _, err := c.call("schedules.list", map[string]any{"query": r.Schedule, "limit": 100}, &list); err != nil {
-		return s, err
-	}
-	n := 0
-	for _, one := range list.Schedules {
-		if strings.EqualFold(one.Name, r.Schedule) {
-			s, n = one, n+1
-		}
-	}
-	switch n {
-	case 0:
-		return s, fault.NotFoundf("No schedule is called %q.", r.Schedule)
-	case 1:
-		return s, nil
-	}
-	return s, fault.Conflictf("%d schedules are called %q; name one by its id.", n, r.Schedule)
+	return s, err
 }
 
 // with calls a method on the schedule and prints what it came to.
@@ -124,8 +105,8 @@ type scheduleShowCmd struct{ scheduleRef }
 func (s *scheduleShowCmd) Run(c *command) error {
 	return s.with(c, "schedules.get", func(s scheduler.Schedule) {
 		c.fields("id", s.ScheduleID.String(), "name", s.Name, "description", s.Description, "state", scheduleState(s), "when", s.Words, "next", nextTime(s.NextRunAt),
-			"target", s.Target.Kind+" "+s.Target.Name, "input", string(s.Target.Input), "missed times", s.MissedPolicy, "grace", (duration.Of(s.GraceSecs, time.Second)).String(),
-			"overlap", s.Overlap, "notification", s.Notification, "notify when", s.NotifyWhen, "longest run", (duration.Of(s.MaxRunMs, time.Millisecond)).String(),
+			"target", s.Target.Kind+" "+s.Target.Name, "input", string(s.Target.Input), "missed runs", s.MissedPolicy, "grace", (duration.Of(s.GraceSecs, time.Second)).String(),
+			"overlap", s.Overlap, "notification", s.Notification, "notify when", s.NotifyWhen, "time limit", (duration.Of(s.MaxRunMs, time.Millisecond)).String(),
 			"last", lastRun(s.LastRun), "failures in a row", fmt.Sprint(s.ConsecutiveFailures), "revision", fmt.Sprint(s.Revision))
 	})
 }
@@ -174,7 +155,7 @@ func moment(text string) (time.Time, error) {
 
 type scheduleNextCmd struct {
 	cadenceFlags
-	Count int `short:"n" default:"10" help:"How many times, up to 100."`
+	Count int `short:"n" default:"10" help:"Number of times, up to 100."`
 }
 
 func (n *scheduleNextCmd) Run(c *command) error {
@@ -183,7 +164,7 @@ func (n *scheduleNextCmd) Run(c *command) error {
 		return err
 	}
 	if spec == nil {
-		return fault.Invalidf("Say when with --cron, --every or --at.")
+		return fault.Invalidf("Set the times with --cron, --every or --at.")
 	}
 	raw, err := json.Marshal(spec)
 	if err != nil {
@@ -197,7 +178,7 @@ func (n *scheduleNextCmd) Run(c *command) error {
 		return c.printJSON(r)
 	}
 	c.say("%s", r.Description)
-	notes := map[string]string{"gap_shifted": "the clocks skip this time: it runs at the first moment after", "overlap_first": "the clocks show this time twice: it runs the first time", "overlap_both": "the clocks show this time twice: it runs both times"}
+	notes := map[string]string{"gap_shifted": "skipped by daylight saving: runs right after the change", "overlap_first": "repeated by daylight saving: runs the first time", "overlap_both": "repeated by daylight saving: runs both times"}
 	for _, t := range r.Times {
 		line := t.Local + " " + t.Offset
 		if t.Note != "" {

@@ -13,21 +13,21 @@ import (
 // scheduleFields are what create and edit can set.
 type scheduleFields struct {
 	cadenceFlags
-	Description string        `help:"What it is for."`
+	Description string        `help:"Description."`
 	Skill       string        `xor:"target" help:"Id or name of a skill to run."`
 	Tool        string        `xor:"target" help:"Id or name of a tool to run."`
 	Synthesis   string        `xor:"target" help:"Kind of memory synthesis." placeholder:"KIND"`
-	Decay       bool          `xor:"target" help:"Let memories fade."`
-	Input       string        `help:"Input as a JSON object, @file or -."`
-	Missed      string        `help:"What becomes of missed times: skip, once or all."`
-	Grace       time.Duration `default:"-1s" help:"Missed times older than this do not run any more." placeholder:"24h"`
-	Overlap     string        `help:"When it is still at work: skip, queue or cancelPrevious."`
+	Decay       bool          `xor:"target" help:"Run memory decay."`
+	Input       string        `help:"Input as a JSON object, @file or -." placeholder:"JSON"`
+	Missed      string        `help:"Missed runs: skip, once or all."`
+	Grace       time.Duration `default:"-1s" help:"Grace period: skip runs missed by more than this." placeholder:"24h"`
+	Overlap     string        `help:"If the previous run hasn't finished: skip, queue or cancelPrevious."`
 	Notify      string        `help:"always, conditional or never."`
 	NotifyWhen  string        `help:"Condition over the run, such as '$.output.count > 5'."`
-	MaxRun      time.Duration `help:"Cancel a run after this long." placeholder:"30m"`
-	Starts      string        `help:"Not due before this time."`
-	Ends        string        `help:"Not due after this time."`
-	MaxRuns     int64         `help:"Done after so many runs."`
+	MaxRun      time.Duration `help:"Time limit of a run." placeholder:"30m"`
+	Starts      string        `help:"Start time."`
+	Ends        string        `help:"End time."`
+	MaxRuns     int64         `help:"Stop after this many runs."`
 }
 
 // put adds the given ones to p.
@@ -90,9 +90,9 @@ func (f *scheduleFields) put(c *command, p map[string]any) error {
 }
 
 type scheduleCreateCmd struct {
-	Name string `required:"" help:"What it is called."`
+	Name string `required:"" help:"Name."`
 	scheduleFields
-	Paused bool `help:"Make it without starting it."`
+	Paused bool `help:"Create it paused."`
 }
 
 func (s *scheduleCreateCmd) Run(c *command) error {
@@ -102,9 +102,9 @@ func (s *scheduleCreateCmd) Run(c *command) error {
 	}
 	switch {
 	case p["cadence"] == nil:
-		return fault.Invalidf("Say when with --cron, --every or --at.")
+		return fault.Invalidf("Set the times with --cron, --every or --at.")
 	case s.Skill == "" && s.Tool == "" && s.Synthesis == "" && !s.Decay:
-		return fault.Invalidf("Say what to start with --skill, --tool, --synthesis or --decay.")
+		return fault.Invalidf("Choose what to run with --skill, --tool, --synthesis or --decay.")
 	}
 	if s.Paused {
 		p["paused"] = true
@@ -128,7 +128,7 @@ func (s *scheduleEditCmd) Run(c *command) error {
 		return err
 	}
 	if len(patch) == 0 {
-		return fault.Invalidf("Say what to change, such as --cron.")
+		return fault.Invalidf("Give something to change, such as --cron.")
 	}
 	was, err := s.find(c)
 	if err != nil {
@@ -141,24 +141,6 @@ func (s *scheduleEditCmd) Run(c *command) error {
 	p := map[string]any{"scheduleId": was.ScheduleID, "patch": json.RawMessage(raw), "expectedRevision": was.Revision}
 	return show(c, "schedules.update", p, func(r scheduler.Schedule) {
 		c.say("%s: %s, next %s.", r.Name, r.Words, first(nextTime(r.NextRunAt), "never"))
-	})
-}
-
-type scheduleDeleteCmd struct {
-	scheduleRef
-	Yes bool `short:"y" help:"Do not ask."`
-}
-
-func (d *scheduleDeleteCmd) Run(c *command) error {
-	s, err := d.find(c)
-	if err != nil {
-		return err
-	}
-	if err := c.confirm(d.Yes, "Delete the schedule "+plain(s.Name)+"?"); err != nil {
-		return err
-	}
-	return show(c, "schedules.delete", map[string]any{"scheduleId": s.ScheduleID}, func(scheduler.DeleteResult) {
-		c.say("Deleted. `helix rpc schedules.restore '{\"scheduleId\":\"%s\"}'` brings it back for 30 days.", s.ScheduleID)
 	})
 }
 
@@ -176,7 +158,7 @@ func (r *scheduleResumeCmd) Run(c *command) error {
 
 type schedulePauseAllCmd struct {
 	Until string        `xor:"until" help:"Until this time."`
-	For   time.Duration `xor:"until" help:"For so long, such as 1h."`
+	For   time.Duration `xor:"until" help:"For this long, such as 1h."`
 }
 
 func (p *schedulePauseAllCmd) Run(c *command) error {
@@ -191,12 +173,12 @@ func (p *schedulePauseAllCmd) Run(c *command) error {
 		in["until"] = time.Now().Add(p.For).UTC()
 	}
 	return show(c, "schedules.pause_all", in, func(r scheduler.PauseAllResult) {
-		c.say("Nothing fires until %s.", first(nextTime(r.Until), "you resume"))
+		c.say("All schedules are paused until %s.", first(nextTime(r.Until), "you resume"))
 	})
 }
 
 type scheduleResumeAllCmd struct{}
 
 func (scheduleResumeAllCmd) Run(c *command) error {
-	return show(c, "schedules.resume_all", map[string]any{}, func(scheduler.PauseAllResult) { c.say("Schedules fire again.") })
+	return show(c, "schedules.resume_all", map[string]any{}, func(scheduler.PauseAllResult) { c.say("Schedules resumed.") })
 }

@@ -13,8 +13,8 @@ import (
 
 type scheduleRunCmd struct {
 	scheduleRef
-	Input  string `help:"Input instead of the schedule's: a JSON object, @file or -."`
-	NoWait bool   `help:"Do not wait for its end. Without a running Helix it begins when one starts."`
+	Input  string `help:"Input instead of the schedule's: a JSON object, @file or -." placeholder:"JSON"`
+	NoWait bool   `help:"Don't wait for it to finish. Without a running Helix it begins when one starts."`
 }
 
 func (r *scheduleRunCmd) Run(c *command) error {
@@ -58,10 +58,10 @@ func (r *scheduleRunCmd) Run(c *command) error {
 	case "success":
 		return nil
 	case "waiting":
-		c.say("It waits: %s.", first(run.Reason, "for an answer"))
+		c.say("Waiting: %s.", first(run.Reason, "for an answer"))
 		return failed{ExitCode(fault.Denied)}
 	case "cancelled":
-		c.say("It was canceled.")
+		c.say("Canceled.")
 		return failed{ExitCode(fault.Canceled)}
 	}
 	if run.Error != nil {
@@ -94,7 +94,7 @@ func (c *command) awaitRun(schedule, id uuid.UUID) (scheduler.Run, error) {
 		case <-c.ctx.Done():
 			return scheduler.Run{}, c.ctx.Err()
 		case <-limit.C:
-			return scheduler.Run{}, fault.New(fault.Timeout, "It is not over within %s. It goes on; `helix schedule history` tells how it ends.", c.Timeout)
+			return scheduler.Run{}, fault.New(fault.Timeout, "Not finished within %s. It continues; see `helix schedule history`.", c.Timeout)
 		}
 	}
 }
@@ -103,8 +103,8 @@ type scheduleHistoryCmd struct {
 	Schedule string `arg:"" optional:"" help:"Id or name; default all."`
 	Status   string `help:"Only runs in this state, such as missed."`
 	Limit    int    `default:"20"`
-	Cursor   string `help:"Go on where the last page ended."`
-	Output   string `help:"Print the output of this run." placeholder:"RUN"`
+	Cursor   string `help:"Continue from this cursor."`
+	Output   string `help:"Print the output of the run." placeholder:"RUN"`
 }
 
 func (h *scheduleHistoryCmd) Run(c *command) error {

@@ -17,11 +17,11 @@ import (
 
 type serveCmd struct {
 	Addr        string `help:"Loopback address to listen on; port 0 takes any free one." placeholder:"HOST:PORT"`
-	SandboxPort int    `help:"Also open this loopback port for POST /execute alone."`
+	SandboxPort int    `help:"Also serve POST /execute on this loopback port."`
 	VoicePort   int    `hidden:""` // no effect until there is a voice service
 	SyncPort    int    `hidden:""` // no effect until there is a sync relay
-	OnlyPorts   bool   `hidden:"" help:"Take any free port for the main routes."`
-	Link        bool   `help:"Also print a one-time link that opens the interface in a browser, with all rights."`
+	OnlyPorts   bool   `hidden:"" help:"Use any free port."`
+	Link        *bool  `negatable:"" help:"Print a one-time link that opens Helix in a browser. Default: in a terminal."`
 }
 
 // extra lists the ports to open besides the gateway's, and says which flags have no effect.
@@ -63,7 +63,7 @@ func (s *serveCmd) Run(c *command) error {
 		return errors.Join(err, <-ended, be.Close())
 	}
 	fmt.Fprintln(c.env.Stdout, "Helix", backend.Version, "serves", be.Gateway.URL())
-	if s.Link {
+	if link := s.Link; link != nil && *link || link == nil && isTerminal(c.env.Stdout) {
 		s.printLink(c, be)
 	}
 	select {
@@ -80,11 +80,11 @@ func (s *serveCmd) Run(c *command) error {
 func (s *serveCmd) printLink(c *command, be *backend.Backend) {
 	t, err := be.Gateway.SessionsTicket(be.Local(c.ctx), gateway.TicketParams{Scopes: []string{"admin"}})
 	if err != nil {
-		c.say("No link could be made: %s", fault.As(err).Message)
+		c.say("Couldn't create a link: %s", fault.As(err).Message)
 		return
 	}
 	fmt.Fprintf(c.env.Stdout, "\nOpen this in a browser on this computer within a minute; it works once:\n\n  %s\n\n", t.URL)
-	fmt.Fprintln(c.env.Stdout, "Later: `build/bin/helix ui` makes a new one. Ctrl-C stops Helix.")
+	fmt.Fprintln(c.env.Stdout, "Later: `helix ui` makes a new one. Ctrl-C stops Helix.")
 }
 
 type statusCmd struct{}
@@ -205,32 +205,34 @@ type doctorCmd struct{}
 type finding struct {
 	Check string `json:"check"`
 	OK    bool   `json:"ok"`
-	Note  string `json:"note"`
-	Hint  string `json:"hint,omitempty"`
+	// Failed: Helix, or tools, cannot run before it is fixed. Other findings are warnings.
+	Failed bool   `json:"failed,omitempty"`
+	Note   string `json:"note"`
+	Hint   string `json:"hint,omitempty"`
 }
 
 func (d *doctorCmd) Run(c *command) error {
 	found := backend.Doctor(c.ctx, c.options())
 	out := []finding{}
 	for _, f := range found {
-		out = append(out, finding{f.Check, f.OK, f.Note, f.Hint})
+		out = append(out, finding{f.Check, f.OK, f.Failed, f.Note, f.Hint})
 	}
 	if running, err := c.remote(c.ctx); err == nil {
-		note := "not running; commands open the data themselves"
+		note := "not running; commands open the data directly"
 		if running != nil {
 			note = "running at " + running.URL
 		}
 		out = append(out, finding{Check: "backend", OK: true, Note: note})
 		var st systemStatus
 		if _, err := c.call("system.status", struct{}{}, &st); err != nil {
-			out = append(out, finding{Check: "status", Note: fault.As(err).Message, Hint: "Look at helix.log in the state folder."})
+			out = append(out, finding{Check: "status", Note: fault.As(err).Message, Hint: "See helix.log in the state folder."})
 		} else {
 			for _, g := range st.Degraded {
 				out = append(out, finding{Check: g.Area, Note: g.Reason, Hint: g.Hint})
 			}
 		}
 	} else {
-		out = append(out, finding{Check: "backend", Note: fault.As(err).Message})
+		out = append(out, finding{Check: "backend", Failed: true, Note: fault.As(err).Message})
 	}
 	if c.JSON {
 		if err := c.printJSON(map[string]any{"findings": out}); err != nil {
@@ -239,7 +241,10 @@ func (d *doctorCmd) Run(c *command) error {
 	} else {
 		for _, f := range out {
 			mark := "ok  "
-			if !f.OK {
+			switch {
+			case f.Failed:
+				mark = "FAIL"
+			case !f.OK:
 				mark = "WARN"
 			}
 			fmt.Fprintf(c.env.Stdout, "%s  %-12s %s\n", mark, f.Check, plain(f.Note))
@@ -248,7 +253,7 @@ func (d *doctorCmd) Run(c *command) error {
 			}
 		}
 	}
-	if slices.ContainsFunc(out, func(f finding) bool { return !f.OK }) {
+	if slices.ContainsFunc(out, func(f finding) bool { return f.Failed }) {
 		return failed{1}
 	}
 	return nil

@@ -15,13 +15,18 @@ import (
 )
 
 type skillCmd struct {
-	Run      skillRunCmd      `cmd:"" help:"Run a skill, or a file that holds one; progress goes to standard error."`
-	Validate skillValidateCmd `cmd:"" help:"Check a file and tell everything that is wrong with it."`
+	Run      skillRunCmd      `cmd:"" help:"Run a skill, or a skill file. Progress goes to standard error."`
+	Validate skillValidateCmd `cmd:"" help:"Check a skill file."`
 	List     skillListCmd     `cmd:"" help:"List skills."`
-	Export   skillExportCmd   `cmd:"" help:"Write a skill as a file to share."`
-	Import   skillImportCmd   `cmd:"" help:"Look at a shared file, then add its skill, disabled."`
-	History  skillHistoryCmd  `cmd:"" help:"Runs, newest first."`
-	Cancel   skillCancelCmd   `cmd:"" help:"Stop a run."`
+	Show     struct {
+		Skill string `arg:"" help:"Id or name." param:"skillId" ref:"skill"`
+	} `cmd:"" help:"Show one skill in full." call:"skills.get_metadata"`
+	Delete  deleteCmd       `cmd:"" aliases:"rm,remove" help:"Delete a skill; restore brings it back for 30 days."`
+	Restore restoreNamedCmd `cmd:"" help:"Restore a deleted skill."`
+	Export  skillExportCmd  `cmd:"" help:"Export a skill to a file."`
+	Import  skillImportCmd  `cmd:"" help:"Review a skill file, then add the skill, disabled."`
+	History skillHistoryCmd `cmd:"" help:"Runs, newest first."`
+	Cancel  skillCancelCmd  `cmd:"" help:"Stop a run."`
 }
 
 type skillRow struct {
@@ -46,10 +51,10 @@ func (c *command) skillFile(name string) (json.RawMessage, error) {
 		b, err = os.ReadFile(name)
 	}
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fault.NotFoundf("There is no file %s.", name)
+		return nil, fault.NotFoundf("File %s not found.", name)
 	}
 	if err != nil {
-		return nil, fault.Invalidf("Could not read %s.", name).WithCause(err)
+		return nil, fault.Invalidf("Couldn't read %s.", name).WithCause(err)
 	}
 	if !json.Valid(b) {
 		return nil, fault.Invalidf("%s is not JSON.", map[bool]string{true: "Standard input", false: filepath.Base(name)}[name == "-"])
@@ -112,7 +117,7 @@ func (v *skillValidateCmd) Run(c *command) error {
 }
 
 type skillListCmd struct {
-	Enabled bool   `help:"Only skills that are enabled."`
+	Enabled bool   `help:"Only enabled skills."`
 	Query   string `help:"Part of the name, the description or a tag."`
 	Limit   int    `default:"50"`
 	Offset  int    `default:"0"`
@@ -154,7 +159,7 @@ func (l *skillListCmd) Run(c *command) error {
 type skillExportCmd struct {
 	Skill     string `arg:"" help:"Id or name."`
 	Output    string `short:"o" type:"path" help:"Default: standard output." placeholder:"FILE"`
-	WithTools bool   `help:"With the custom tools that it calls."`
+	WithTools bool   `help:"Include the tools that it calls."`
 }
 
 func (e *skillExportCmd) Run(c *command) error {
@@ -171,7 +176,7 @@ func (e *skillExportCmd) Run(c *command) error {
 		return err
 	}
 	if err := os.WriteFile(e.Output, append(r.File, '\n'), 0o600); err != nil {
-		return fault.Invalidf("Could not write %s.", e.Output).WithCause(err)
+		return fault.Invalidf("Couldn't write %s.", e.Output).WithCause(err)
 	}
 	c.say("Written to %s.", e.Output)
 	return nil
@@ -179,7 +184,7 @@ func (e *skillExportCmd) Run(c *command) error {
 
 type skillImportCmd struct {
 	File       string `arg:"" help:"A share file, or - for standard input." `
-	OnConflict string `default:"rename" enum:"rename,newVersion,skip" help:"When a skill has that name (${enum})."`
+	OnConflict string `default:"rename" enum:"rename,newVersion,skip" help:"If the name is taken (${enum})."`
 	Yes        bool   `help:"Add the skill after the review without asking."`
 }
 
@@ -208,7 +213,7 @@ func (i *skillImportCmd) Run(c *command) error {
 	}
 	c.reviewed(&r)
 	if r.Action == "skipped" {
-		c.say("A skill has that name, so nothing is added.")
+		c.say("A skill with that name exists, so nothing is added.")
 		return c.ifJSON(raw)
 	}
 	if err := c.confirm(i.Yes, "Add this skill, disabled?"); err != nil {
@@ -240,10 +245,10 @@ func (c *command) shareFile(name string) (json.RawMessage, error) {
 	}
 	b, err := os.ReadFile(name)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fault.NotFoundf("There is no file %s.", name)
+		return nil, fault.NotFoundf("File %s not found.", name)
 	}
 	if err != nil {
-		return nil, fault.Invalidf("Could not read %s.", name).WithCause(err)
+		return nil, fault.Invalidf("Couldn't read %s.", name).WithCause(err)
 	}
 	if !json.Valid(b) {
 		return nil, fault.Invalidf("%s is not JSON.", filepath.Base(name))
@@ -255,7 +260,7 @@ func (c *command) shareFile(name string) (json.RawMessage, error) {
 func (c *command) reviewed(r *skillImport) {
 	signer := r.Signer
 	if r.Signer != "unsigned" && !r.Trusted {
-		signer += " (not known here)"
+		signer += " (unknown here)"
 	}
 	c.say("%s: %s, signed by %s", plain(r.Name), r.Action, plain(signer))
 	for _, right := range r.Rights.Union {
@@ -274,7 +279,7 @@ func (c *command) reviewed(r *skillImport) {
 
 type skillHistoryCmd struct {
 	Skill  string `arg:"" optional:"" help:"Id or name; default: all skills."`
-	Status string `default:"" enum:",queued,running,waiting,completed,failed,cancelled" placeholder:"STATUS" help:"queued, running, waiting, completed, failed or cancelled."`
+	Status string `default:"" enum:",queued,running,waiting,completed,failed,cancelled" placeholder:"STATUS" help:"Only runs in this state."`
 	Limit  int    `default:"50"`
 }
 
@@ -311,7 +316,7 @@ func (h *skillHistoryCmd) Run(c *command) error {
 		}
 		c.table([]string{"EXECUTION", "SKILL", "STATUS", "TRIGGER", "STEPS", "TIME", "BEGAN", "ERROR"}, rows)
 		if r.NextCursor != "" {
-			c.say("There are more; raise --limit.")
+			c.say("More results exist; raise --limit.")
 		}
 	})
 }

@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -16,13 +15,13 @@ import (
 )
 
 type skillRunCmd struct {
-	Skill   string `arg:"" help:"Id, name, or a file with a skill that is not saved."`
+	Skill   string `arg:"" help:"Id, name, or a skill file."`
 	Input   string `help:"JSON, @file or -." placeholder:"JSON"`
 	Version string `help:"Run this version of a saved skill." placeholder:"V"`
-	Async   bool   `help:"Print the run's id and leave it running."`
-	DryRun  bool   `help:"Rehearse it: nothing outside is called or changed."`
-	From    string `help:"With --dry-run: answer with what this run recorded." placeholder:"EXEC"`
-	Mocks   string `help:"With --dry-run: answers by step path, as JSON, @file or -." placeholder:"@FILE"`
+	Async   bool   `help:"Print the run's id and don't wait."`
+	DryRun  bool   `help:"Dry run: simulate the steps without side effects."`
+	From    string `help:"With --dry-run: use the recorded results of this run." placeholder:"EXEC"`
+	Mocks   string `help:"With --dry-run: mocks by step path, as JSON, @file or -." placeholder:"@FILE"`
 }
 
 type skillFailure struct{ Kind, Message string }
@@ -62,7 +61,7 @@ func (r *skillRunCmd) Run(c *command) error {
 		return fault.Invalidf("--from and --mocks are for --dry-run.")
 	}
 	if r.Async && r.DryRun {
-		return fault.Invalidf("A rehearsal cannot be left running.")
+		return fault.Invalidf("A dry run can't be left running.")
 	}
 	p := map[string]any{}
 	input, err := c.input(r.Input)
@@ -101,7 +100,7 @@ func (r *skillRunCmd) name(c *command, p map[string]any) error {
 	}
 	id, err := c.skillID(r.Skill)
 	if fault.Is(err, fault.NotFound) && filepath.Ext(r.Skill) == ".json" {
-		return fault.NotFoundf("No skill and no file is called %q.", r.Skill)
+		return fault.NotFoundf("No skill or file is named %q.", r.Skill)
 	}
 	p["skillId"] = id
 	return err
@@ -125,7 +124,7 @@ func (r *skillRunCmd) rehearse(c *command, p map[string]any) error {
 	var e skillExecution
 	raw, err := c.call("skills.dry_run", p, &e)
 	if err != nil {
-		return c.invalidSkill(err)
+		return c.invalidSkill(err, p["skillId"])
 	}
 	for _, s := range e.StepResults {
 		line := s.Status
@@ -165,7 +164,7 @@ func (r *skillRunCmd) live(c *command, p map[string]any) error {
 		return err
 	}
 	if _, ok := c.conn.(*own); ok && r.Async {
-		return fault.Unavailablef("Helix is not running, so nothing would go on with the run. Start it with `helix serve`.")
+		return fault.Unavailablef("Couldn't start the run: Helix is not running. Start it with `helix serve`.")
 	}
 	follow, stop := context.WithCancel(c.ctx)
 	events := make(chan struct{}, 1)
@@ -185,7 +184,7 @@ func (r *skillRunCmd) live(c *command, p map[string]any) error {
 	var begun skillExecution
 	raw, err := c.call("skills.execute_composite", p, &begun)
 	if err != nil {
-		return c.invalidSkill(err)
+		return c.invalidSkill(err, p["skillId"])
 	}
 	for _, w := range begun.Warnings {
 		c.say("warning: %s", plain(w))
@@ -248,7 +247,7 @@ func (c *command) followRun(id string, events <-chan struct{}, alone bool) (*ski
 			waits = time.Time{}
 		}
 		if alone && !waits.IsZero() && time.Since(waits) > aloneWait {
-			return nil, nil, fault.Unavailablef("The run %s waits for its time. It goes on when Helix runs: `helix serve`.", id)
+			return nil, nil, fault.Unavailablef("The run %s is waiting for its time. It continues when Helix runs: `helix serve`.", id)
 		}
 		if len(page.Events) > 0 && seq < page.LastSeq {
 			continue
@@ -297,20 +296,20 @@ func (c *command) progress(e *runEvent) {
 	case "step.outcome":
 		switch {
 		case d.Error != nil && d.Unknown:
-			c.say("%s: %s (it may have happened all the same)", step, plain(d.Error.Message))
+			c.say("%s: %s (it may have happened anyway)", step, plain(d.Error.Message))
 		case d.Error != nil:
 			c.say("%s: %s", step, plain(d.Error.Message))
 		default:
 			c.say("%s: done in %d ms", step, d.TookMs)
 		}
 	case "step.retry":
-		c.say("%s: tries again in %d ms", step, d.DelayMs)
+		c.say("%s: retry in %d ms", step, d.DelayMs)
 	case "step.skipped":
-		c.say("%s: left out (%s)", step, d.Reason)
+		c.say("%s: skipped (%s)", step, d.Reason)
 	case "step.reused":
-		c.say("%s: result of the earlier run", step)
+		c.say("%s: reused from the earlier run", step)
 	case "approval.requested":
-		c.say("%s: waits (%s) %s", step, d.Reason, plain(first(d.Title, d.Message)))
+		c.say("%s: waiting (%s) %s", step, d.Reason, plain(first(d.Title, d.Message)))
 	case "approval.answered":
 		c.say("%s: answered: %s", step, d.Decision)
 	}
@@ -322,7 +321,7 @@ func (c *command) cancelRun(id string) error {
 	defer cancel()
 	var r struct{ Status string }
 	if err := c.conn.Call(ctx, "skills.cancel", map[string]any{"executionId": id, "reason": "Ctrl-C"}, &r); err != nil {
-		fmt.Fprintf(c.env.Stderr, "helix: The run %s could not be canceled: %s\n", id, fault.As(err).Message)
+		fmt.Fprintf(c.env.Stderr, "helix: Couldn't cancel the run %s: %s\n", id, fault.As(err).Message)
 	} else {
 		c.say("The run %s is %s.", id, r.Status)
 	}
@@ -360,7 +359,7 @@ func (c *command) ended(e *skillExecution, raw json.RawMessage) error {
 		fmt.Fprintf(c.env.Stderr, "helix: The run %s waits for you (%s). It stays as it is.\n", e.ExecutionID, e.WaitReason)
 		return failed{ExitCode(fault.Denied)}
 	}
-	kind, message := fault.Internal, "The run did not end well."
+	kind, message := fault.Internal, "The run failed."
 	if e.Error != nil {
 		kind, message = fault.Kind(e.Error.Kind), e.Error.Message
 	}
@@ -372,17 +371,31 @@ func (c *command) ended(e *skillExecution, raw json.RawMessage) error {
 	return failed{1}
 }
 
-// invalidSkill prints the problems of a definition that cannot run.
-func (c *command) invalidSkill(err error) error {
-	var f *fault.Error
-	if !errors.As(err, &f) || f.Kind != fault.Invalid {
-		return err
-	}
+// invalidSkill prints the problems of a definition that cannot run: those that the error has, or
+// those of the draft that the saved skill id is.
+func (c *command) invalidSkill(err error, id any) error {
 	var d struct{ Errors []problem }
-	if b, jerr := json.Marshal(f.Details); jerr != nil || json.Unmarshal(b, &d) != nil || len(d.Errors) == 0 {
+	e := fault.As(err)
+	switch e.Kind {
+	case fault.Invalid:
+		b, jerr := json.Marshal(e.Details)
+		if jerr != nil || json.Unmarshal(b, &d) != nil {
+			return err
+		}
+	case fault.Conflict:
+		var saved struct{ Valid bool }
+		raw, cerr := c.call("skills.get_metadata", map[string]any{"skillId": id}, &saved)
+		if cerr != nil || saved.Valid {
+			return err
+		}
+		if _, cerr := c.call("skills.validate_composite", map[string]any{"skill": raw}, &d); cerr != nil {
+			return err
+		}
+	}
+	if len(d.Errors) == 0 {
 		return err
 	}
 	c.skillProblems("error", d.Errors)
-	fmt.Fprintln(c.env.Stderr, "helix:", f.Message)
-	return failed{ExitCode(fault.Invalid)}
+	fmt.Fprintln(c.env.Stderr, "helix:", e.Message)
+	return failed{ExitCode(e.Kind)}
 }

@@ -166,7 +166,7 @@ func TestSkillCtrlC(t *testing.T) {
 	go func() {
 		code <- Main(run, []string{"--data-dir", dir, "skill", "run", file("slow.json")}, Env{Stdin: strings.NewReader(""), Stdout: &bytes.Buffer{}, Stderr: &progress, Keyring: noKeyring{}, Worker: worker})
 	}()
-	if progress.wait(t, regexp.MustCompile(`w: waits \(timer\)`)) == "" {
+	if progress.wait(t, regexp.MustCompile(`w: waiting \(timer\)`)) == "" {
 		t.Fatal(progress.String())
 	}
 	interrupt()

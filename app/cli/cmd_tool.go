@@ -17,43 +17,41 @@ type toolCmd struct {
 		toolRef
 		Version string
 	} `cmd:"" help:"Show one tool in full." call:"tools.get"`
-	Create   toolCreateCmd   `cmd:"" help:"Make a tool from a source file."`
-	Edit     toolEditCmd     `cmd:"" help:"Edit the code in $EDITOR; it is validated before it is saved."`
-	Update   toolUpdateCmd   `cmd:"" help:"Replace the code by a file's."`
-	Run      toolRunCmd      `cmd:"" help:"Run a stored tool, or a file as a draft."`
+	Create   toolCreateCmd   `cmd:"" help:"Create a tool from a source file."`
+	Edit     toolEditCmd     `cmd:"" help:"Edit the code in $EDITOR. It is checked before it is saved."`
+	Update   toolUpdateCmd   `cmd:"" help:"Replace the code with a file."`
+	Run      toolRunCmd      `cmd:"" help:"Run a tool, or a file as a draft."`
 	Validate toolValidateCmd `cmd:"" help:"Check a source file."`
-	Test     toolTestCmd     `cmd:"" help:"Run a tool on its stored samples and compare."`
+	Test     toolTestCmd     `cmd:"" help:"Run a tool on its samples and compare the results."`
 	Versions toolVersionsCmd `cmd:"" help:"List versions."`
 	Diff     toolDiffCmd     `cmd:"" help:"Compare two versions."`
 	Rollback struct {
 		toolRef
 		Version string `arg:""`
-	} `cmd:"" help:"Make an earlier version the newest again." call:"tools.rollback"`
+	} `cmd:"" help:"Roll back to an earlier version." call:"tools.rollback"`
 	Clone struct {
 		toolRef
 		Name string
 	} `cmd:"" help:"Copy a tool." call:"tools.clone"`
-	Enable  struct{ toolRef } `cmd:"" help:"Allow a tool to run." call:"tools.set_enabled" with:"{\"enabled\":true}"`
-	Disable struct{ toolRef } `cmd:"" help:"Keep a tool from running." call:"tools.set_enabled" with:"{\"enabled\":false}"`
-	Delete  struct{ toolRef } `cmd:"" help:"Delete a tool; restore brings it back for 30 days." call:"tools.delete"`
-	Restore struct {
-		ID string `arg:"" param:"toolId"`
-	} `cmd:"" help:"Bring back a deleted tool." call:"tools.restore"`
-	Export  toolExportCmd `cmd:"" help:"Write tools into one bundle file."`
-	Import  toolImportCmd `cmd:"" help:"Review a bundle, then add its tools, disabled."`
-	Share   toolShareCmd  `cmd:"" help:"Make a link to one version of a tool."`
+	Enable  struct{ toolRef } `cmd:"" help:"Enable a tool." call:"tools.set_enabled" with:"{\"enabled\":true}"`
+	Disable struct{ toolRef } `cmd:"" help:"Disable a tool." call:"tools.set_enabled" with:"{\"enabled\":false}"`
+	Delete  deleteCmd         `cmd:"" aliases:"rm,remove" help:"Delete a tool; restore brings it back for 30 days."`
+	Restore restoreNamedCmd   `cmd:"" help:"Restore a deleted tool."`
+	Export  toolExportCmd     `cmd:"" help:"Export tools to a bundle file."`
+	Import  toolImportCmd     `cmd:"" help:"Review a bundle, then add its tools, disabled."`
+	Share   toolShareCmd      `cmd:"" help:"Create a link to one version of a tool."`
 	Unshare struct {
 		Share string `arg:"" param:"shareId"`
-	} `cmd:"" help:"End a share." call:"tools.unshare"`
+	} `cmd:"" help:"Stop sharing." call:"tools.unshare"`
 	Sign   struct{ toolRef } `cmd:"" help:"Sign a tool with this device's key." call:"tools.sign"`
-	Secret toolSecretCmd     `cmd:"" help:"Secrets that tools may send to listed hosts, without seeing them."`
-	State  toolStateCmd      `cmd:"" help:"What a tool remembers between runs."`
+	Secret toolSecretCmd     `cmd:"" help:"Manage the secrets that tools can use."`
+	State  toolStateCmd      `cmd:"" help:"Manage the state of a tool."`
 	Usage  toolUsageCmd      `cmd:"" help:"Runs, newest first."`
 	Audit  struct {
 		Tool  string `arg:"" optional:"" param:"toolId" ref:"tool"`
 		Limit int    `default:"50"`
-	} `cmd:"" help:"Audit entries of a tool." call:"tools.audit"`
-	Templates toolTemplatesCmd `cmd:"" help:"List the templates, or make a tool from one with --new."`
+	} `cmd:"" help:"List audit entries of a tool." call:"tools.audit"`
+	Templates toolTemplatesCmd `cmd:"" help:"List templates, or create a tool from one with --new."`
 }
 
 type toolRow struct {
@@ -68,7 +66,7 @@ type toolListCmd struct {
 	Query      string   `help:"Words in name or description."`
 	Tag        []string `help:"Only tools with these tags."`
 	Visibility string   `help:"private or public."`
-	Enabled    *bool    `help:"Only enabled ones, or with --enabled=false only disabled ones."`
+	Enabled    *bool    `help:"Only enabled tools, or disabled ones with --enabled=false."`
 	Limit      int      `default:"50"`
 	Offset     int      `default:"0"`
 }
@@ -127,7 +125,7 @@ func (t toolRef) with(c *command, method string, extra map[string]any) error {
 func source(path string) (code, language string, err error) {
 	b, err := os.ReadFile(path)
 	if err != nil {
-		return "", "", fault.Invalidf("Could not read %s.", path).WithCause(err)
+		return "", "", fault.Invalidf("Couldn't read %s.", path).WithCause(err)
 	}
 	switch strings.ToLower(filepath.Ext(path)) {
 	case ".ts", ".mts":
@@ -143,9 +141,9 @@ func source(path string) (code, language string, err error) {
 type toolCreateCmd struct {
 	File        string   `arg:"" type:"existingfile"`
 	Name        string   `help:"Default: the file's name."`
-	Description string   `help:"What it does; models read this."`
+	Description string   `help:"What it does. Models read this."`
 	Schema      string   `help:"File with the JSON Schema of the parameters." type:"existingfile"`
-	Cap         []string `help:"A capability it asks for, such as 'network:https(api.example.com)'; may be repeated." sep:"none"`
+	Cap         []string `help:"Capability to declare, such as 'network:https(api.example.com)'; may be repeated." sep:"none"`
 	Profile     string   `help:"strict, standard or permissive."`
 }
 
@@ -191,7 +189,7 @@ func (c *command) created(r savedTool) {
 type toolUpdateCmd struct {
 	toolRef
 	File string `arg:"" type:"existingfile"`
-	Note string `help:"Why; shown in the history."`
+	Note string `help:"Version note."`
 }
 
 func (u *toolUpdateCmd) Run(c *command) error {

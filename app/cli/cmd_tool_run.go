@@ -17,7 +17,7 @@ import (
 
 type toolRunCmd struct {
 	Tool    string `arg:"" help:"Id, name, or a .ts or .js file, which runs as a draft."`
-	Params  string `help:"JSON object, @file or -."`
+	Input   string `help:"JSON object, @file or -." aliases:"params" placeholder:"JSON"`
 	Version string `help:"Run this version of a stored tool."`
 }
 
@@ -33,7 +33,7 @@ type toolRun struct {
 
 func (r *toolRunCmd) Run(c *command) error {
 	c.runsCode = true
-	params, err := c.input(r.Params)
+	params, err := c.input(r.Input)
 	if err != nil {
 		return err
 	}
@@ -46,7 +46,7 @@ func (r *toolRunCmd) Run(c *command) error {
 		p["code"], p["language"] = code, lang
 	} else if p["toolId"], err = c.toolID(r.Tool); err != nil {
 		if _, statErr := os.Stat(r.Tool); errors.Is(statErr, fs.ErrNotExist) && filepath.Ext(r.Tool) != "" {
-			return fault.NotFoundf("No tool and no file is called %q.", r.Tool)
+			return fault.NotFoundf("No tool or file is named %q.", r.Tool)
 		}
 		return err
 	}
@@ -130,23 +130,35 @@ func (t *toolTestCmd) Run(c *command) error {
 	if len(got.Tool.Samples) == 0 {
 		return fault.NotFoundf("This tool has no stored samples. Save one in its editor.")
 	}
-	bad := 0
+	type sampleResult struct {
+		Name            string          `json:"name"`
+		OK              bool            `json:"ok"`
+		Output          json.RawMessage `json:"output,omitempty"`
+		Expected        json.RawMessage `json:"expected,omitempty"`
+		Error           string          `json:"error,omitempty"`
+		ExecutionTimeMs float64         `json:"executionTimeMs"`
+	}
+	results, rows, failures := []sampleResult{}, [][]string{}, 0
 	for _, s := range got.Tool.Samples {
 		var res toolRun
 		if _, err := c.call("tools.execute_custom", map[string]any{"toolId": id, "params": s.Params}, &res); err != nil {
 			return err
 		}
 		ok := res.Success && (s.Expected == nil || sameJSON(res.Output, s.Expected))
-		word := "ok"
+		results = append(results, sampleResult{s.Name, ok, res.Output, s.Expected, res.Error, res.ExecutionTimeMs})
+		row := []string{"ok", s.Name, fmt.Sprintf("%.0f ms", res.ExecutionTimeMs), "", ""}
 		if !ok {
-			word, bad = "FAILED", bad+1
+			failures++
+			row[0], row[3], row[4] = "FAILED", cut(first(res.Error, string(res.Output)), 300), cut(string(s.Expected), 300)
 		}
-		fmt.Fprintf(c.env.Stdout, "%s\t%s\t%.0f ms\n", word, plain(s.Name), res.ExecutionTimeMs)
-		if !ok {
-			fmt.Fprintf(c.env.Stdout, "  got      %s\n  expected %s\n", cut(first(res.Error, string(res.Output)), 300), cut(string(s.Expected), 300))
-		}
+		rows = append(rows, row)
 	}
-	if bad > 0 {
+	if !c.JSON {
+		c.table([]string{"RESULT", "SAMPLE", "TIME", "GOT", "EXPECTED"}, rows)
+	} else if err := c.printJSON(map[string]any{"results": results}); err != nil {
+		return err
+	}
+	if failures > 0 {
 		return failed{1}
 	}
 	return nil
@@ -208,7 +220,7 @@ func (e *toolEditCmd) Run(c *command) error {
 type toolExportCmd struct {
 	Tools   []string `arg:""`
 	Output  string   `short:"o" type:"path" help:"Default: standard output."`
-	History bool     `help:"With earlier versions."`
+	History bool     `help:"Include earlier versions."`
 }
 
 func (e *toolExportCmd) Run(c *command) error {
@@ -233,7 +245,7 @@ func (e *toolExportCmd) Run(c *command) error {
 type toolImportCmd struct {
 	Source     string `arg:"" help:"File, https address or helix:// link."`
 	Yes        bool   `help:"Add the tools after the review without asking."`
-	OnConflict string `default:"rename" enum:"rename,replace,skip" help:"When a name is taken (${enum})."`
+	OnConflict string `default:"rename" enum:"rename,replace,skip" help:"If a name is taken (${enum})."`
 }
 
 type importItems struct {
@@ -278,7 +290,7 @@ func (i *toolImportCmd) Run(c *command) error {
 		return err
 	}
 	p["dryRun"] = false
-	// The commit names what was reviewed, so a source that changed meanwhile is refused.
+	// The commit names what was reviewed, so a source that changed meanwhile is rejected.
 	var reviewed struct {
 		Items []struct{ DefinitionHash string }
 	}
@@ -295,8 +307,8 @@ func (i *toolImportCmd) Run(c *command) error {
 
 type toolShareCmd struct {
 	toolRef
-	Public  bool          `help:"Also list it for search."`
-	Expires time.Duration `help:"The link ends after this long."`
+	Public  bool          `help:"Also list it in search."`
+	Expires time.Duration `help:"The link expires after this long."`
 }
 
 func (s *toolShareCmd) Run(c *command) error {
@@ -315,13 +327,13 @@ type toolSecretCmd struct {
 	List   struct{}         `cmd:"" help:"List names and hosts." call:"tools.secrets"`
 	Delete struct {
 		Name string `arg:""`
-	} `cmd:"" help:"Delete a secret." call:"tools.secret_delete"`
+	} `cmd:"" aliases:"rm,remove" help:"Delete a secret." call:"tools.secret_delete"`
 }
 
 type toolSecretSetCmd struct {
 	Name string   `arg:""`
-	Host []string `required:"" help:"A host that may receive it; may be repeated."`
-	Tool []string `help:"Only this tool or skill may use it; may be repeated. Default: each that you allow to."`
+	Host []string `required:"" help:"Allowed host; may be repeated."`
+	Tool []string `help:"Only this tool or skill may use it; may be repeated. Default: any that you allow."`
 }
 
 func (s *toolSecretSetCmd) Run(c *command) error {
@@ -345,11 +357,11 @@ type toolStateCmd struct {
 	Clear struct {
 		toolRef
 		Key string `help:"Only this key."`
-	} `cmd:"" help:"Forget one key, or all." call:"tools.state_clear"`
+	} `cmd:"" help:"Delete one key, or all." call:"tools.state_clear"`
 }
 
 type toolTemplatesCmd struct {
-	New  string `help:"Make a tool from the template of this name or id." placeholder:"NAME"`
+	New  string `help:"Create a tool from this template." placeholder:"NAME"`
 	Name string `help:"Name of the new tool; default: the template's."`
 }
 
@@ -382,5 +394,5 @@ func (t *toolTemplatesCmd) Run(c *command) error {
 		setIf(p, "language", tpl.Language)
 		return show(c, "tools.create", p, c.created)
 	}
-	return fault.NotFoundf("No template is called %q. `helix tool templates` lists them.", t.New)
+	return fault.NotFoundf("No template is named %q. `helix tool templates` lists them.", t.New)
 }

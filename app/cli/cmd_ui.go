@@ -18,8 +18,8 @@ import (
 
 type uiCmd struct {
 	Print  bool     `help:"Print the link instead of opening the browser."`
-	Scopes []string `default:"read,write,approve" help:"Rights of the browser session: read, write, approve, admin."`
-	Path   string   `help:"Where the interface opens, such as /settings."`
+	Scopes []string `default:"admin" help:"Scopes of the browser session: read, write, approve or admin, which includes the others."`
+	Path   string   `help:"Page to open, such as /settings."`
 }
 
 type ticket struct {
@@ -45,7 +45,7 @@ func (u *uiCmd) Run(c *command) error {
 		}
 		if opened = c.openLink(t); opened != nil && !errors.Is(opened, context.Canceled) {
 			fmt.Fprintln(c.env.Stdout, t.URL)
-			c.say("No browser could be started. Open the link within a minute; it works once.")
+			c.say("Couldn't start a browser. Open the link within a minute; it works once.")
 			opened = nil
 		}
 	})

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -63,8 +64,12 @@ func TestUIKeepsTheTicketPrivate(t *testing.T) {
 				t.Errorf("use %d of the ticket: %d, %v", i+1, resp.StatusCode, err)
 			}
 			if i == 0 {
-				if tab, err = gateway.Dial(ctx, gateway.ClientOptions{URL: m[1], Token: r.Token}); err != nil {
+				if tab, err = gateway.Dial(ctx, gateway.ClientOptions{URL: m[1], Token: r.Token, Scopes: []string{"admin"}}); err != nil {
 					return err
+				}
+				var session struct{ Scopes []string }
+				if err := tab.Call(ctx, "session.get", nil, &session); err != nil || !slices.Contains(session.Scopes, "admin") {
+					t.Errorf("the tab has %v, %v; want the rights of the person", session.Scopes, err)
 				}
 			}
 		}

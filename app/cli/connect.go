@@ -76,7 +76,7 @@ func (c *command) remote(ctx context.Context) (*gateway.ClientOptions, error) {
 		}
 		b, err := os.ReadFile(c.TokenFile)
 		if err != nil {
-			return nil, fault.Invalidf("Could not read the token file.").WithCause(err)
+			return nil, fault.Invalidf("Couldn't read the token file.").WithCause(err)
 		}
 		o.Token = strings.TrimSpace(string(b))
 		return &o, nil

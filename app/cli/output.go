@@ -141,7 +141,7 @@ func (c *command) input(arg string) (json.RawMessage, error) {
 		b = []byte(arg)
 	}
 	if err != nil {
-		return nil, fault.Invalidf("Could not read %s.", arg).WithCause(err)
+		return nil, fault.Invalidf("Couldn't read %s.", arg).WithCause(err)
 	}
 	if !json.Valid(b) {
 		return nil, fault.Invalidf("%s is not valid JSON.", what(arg))
@@ -165,7 +165,7 @@ func (c *command) confirm(yes bool, question string) error {
 		return nil
 	}
 	if !isTerminal(c.env.Stdin) {
-		return fault.Deniedf("%s Repeat with --yes to confirm.", question)
+		return fault.Deniedf("%s Use --yes to confirm.", question)
 	}
 	fmt.Fprintf(c.env.Stderr, "%s [y/N] ", question)
 	var answer string

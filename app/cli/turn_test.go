@@ -24,14 +24,17 @@ import (
 // commandEnv has this test program be the helix program: it holds the arguments as JSON.
 const commandEnv = "HELIX_TEST_COMMAND"
 
-// runAsCommand runs the command of commandEnv, if there is one, and ends the process.
+// runAsCommand runs the command of commandEnv, if there is one, and ends the process. "-" is the
+// command of the process's arguments.
 func runAsCommand() {
 	var args []string
 	text := os.Getenv(commandEnv)
 	if text == "" {
 		return
 	}
-	if err := json.Unmarshal([]byte(text), &args); err != nil {
+	if text == "-" {
+		args = os.Args[1:]
+	} else if err := json.Unmarshal([]byte(text), &args); err != nil {
 		panic(err)
 	}
 	os.Exit(Main(context.Background(), args, Env{Keyring: noKeyring{}, Worker: worker}))

@@ -41,7 +41,7 @@ func (c *command) secret(prompt string) (string, error) {
 	}
 	v := strings.TrimRight(string(b), "\r\n")
 	if v == "" {
-		return "", fault.Invalidf("Nothing came on standard input.")
+		return "", fault.Invalidf("Standard input was empty.")
 	}
 	return v, nil
 }

@@ -230,9 +230,9 @@ func chromium(t *testing.T, done <-chan struct{}, address string, args ...string
 	return out.String()
 }
 
-// TestForeignPageCanDoNothing opens a page of another port and of other names in a real
+// TestCrossOriginPagesAreRefused opens a page of another port and of other names in a real
 // browser while the backend runs. Nothing that it tries is readable or has an effect.
-func TestForeignPageCanDoNothing(t *testing.T) {
+func TestCrossOriginPagesAreRefused(t *testing.T) {
 	s := serve(t)
 	s.helix("tool", "list")
 	before := [2]string{s.helix("tool", "list"), s.helix("rpc", "audit.list", "{}")}

@@ -120,8 +120,8 @@ type snapshot struct {
 	adopted bool // the head file may belong to the log that was here before
 }
 
-// look takes a snapshot while no segment is closed.
-func (s *Service) look(ctx context.Context, from, to *time.Time) (p snapshot, err error) {
+// takeSnapshot takes a snapshot while no segment is closed.
+func (s *Service) takeSnapshot(ctx context.Context, from, to *time.Time) (p snapshot, err error) {
 	s.closing.Lock()
 	defer s.closing.Unlock()
 	if p.keys, err = s.trusted(ctx); err != nil {
@@ -239,7 +239,7 @@ func (s *Service) walk(ctx context.Context, p part, segs []segment, entry func(*
 func (s *Service) Verify(ctx context.Context, p VerifyParams) (Report, error) {
 	s.reading.RLock()
 	defer s.reading.RUnlock()
-	snap, err := s.look(ctx, p.From, p.To)
+	snap, err := s.takeSnapshot(ctx, p.From, p.To)
 	if err != nil {
 		return Report{}, err
 	}
@@ -320,7 +320,7 @@ func (s *Service) Export(ctx context.Context, p ExportParams) (ExportResult, err
 	}
 	s.reading.RLock()
 	defer s.reading.RUnlock()
-	snap, err := s.look(ctx, nil, nil)
+	snap, err := s.takeSnapshot(ctx, nil, nil)
 	if err != nil {
 		return res, err
 	}
@@ -329,7 +329,7 @@ func (s *Service) Export(ctx context.Context, p ExportParams) (ExportResult, err
 		return res, err
 	}
 	if p.From != nil || p.To != nil {
-		if snap, err = s.look(ctx, p.From, p.To); err != nil {
+		if snap, err = s.takeSnapshot(ctx, p.From, p.To); err != nil {
 			return res, err
 		}
 	}

@@ -402,8 +402,8 @@ func TestExportTamperings(t *testing.T) {
 	t.Logf("%d alterations of %d lines", n, len(lines))
 }
 
-// TestRetentionSaysWhat: the sweep names what it erased, once, and a second sweep says nothing.
-func TestRetentionSaysWhat(t *testing.T) {
+// TestRetentionReportsRemovedRows: the sweep names what it erased, once, and a second sweep says nothing.
+func TestRetentionReportsRemovedRows(t *testing.T) {
 	t.Parallel()
 	now := time.Now()
 	e := setup(t, Options{Now: func() time.Time { return now }, DetailsDays: func() int { return 90 }})

@@ -221,8 +221,8 @@ func RefusalOf(err error) (Refusal, bool) {
 	return r, ok
 }
 
-// Gone is the refusal for a callable that is not there.
-func Gone(ref Ref) error {
+// NotFound is the refusal for a callable that is not there.
+func NotFound(ref Ref) error {
 	return fault.NotFoundf("No %s is named %q.", ref.Kind, ref.ID).WithDetails(Refusal{Reason: ReasonGone})
 }
 

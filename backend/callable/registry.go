@@ -108,7 +108,7 @@ func (r *Registry) One(ctx context.Context, k Kind, id, name string) (Info, erro
 	}
 	switch len(found) {
 	case 0:
-		return Info{}, Gone(Ref{orAny(k), id})
+		return Info{}, NotFound(Ref{orAny(k), id})
 	case 1:
 		return found[0], nil
 	}

@@ -86,7 +86,7 @@ func (s *Set) get(id string) (Func, error) {
 	defer s.mu.RUnlock()
 	f, ok := s.all[id]
 	if !ok {
-		return f, Gone(Ref{s.kind, id})
+		return f, NotFound(Ref{s.kind, id})
 	}
 	return f, nil
 }

@@ -43,7 +43,7 @@ func golden(t *testing.T, name string, got []byte) {
 
 // Every setting is whole: key, default within its range, help; the list is a golden file, so
 // that a changed default is seen in review.
-func TestEverySettingIsWhole(t *testing.T) {
+func TestEverySettingHasTagsAndDefault(t *testing.T) {
 	t.Parallel()
 	if n := reflect.TypeFor[Config]().NumField(); n != len(Settings()) {
 		t.Fatalf("%d fields, %d settings", n, len(Settings()))

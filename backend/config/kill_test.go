@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// writerEnv makes the test program the writer that TestFileOfAKilledWriter kills.
+// writerEnv makes the test program the writer that TestKilledWriterLeavesValidFile kills.
 const writerEnv = "HELIX_TEST_WRITER"
 
 func killTexts() []string {
@@ -33,7 +33,7 @@ func writeForEver(path string) {
 	}
 }
 
-func TestFileOfAKilledWriter(t *testing.T) {
+func TestKilledWriterLeavesValidFile(t *testing.T) {
 	t.Parallel()
 	rounds := 12
 	if os.Getenv("HELIX_LONG") != "" {

@@ -151,7 +151,7 @@ func TestDotenvRules(t *testing.T) {
 	}
 }
 
-func TestBrokenFileGivesDefaultsAndStays(t *testing.T) {
+func TestBrokenConfigFileFallsBackToDefaults(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
 	const broken = "app.theme = \"dark\"\ngateway.enabled = maybe\n"
@@ -295,7 +295,7 @@ func TestSchemaDescribesEveryKey(t *testing.T) {
 	}
 }
 
-func TestWritersTakeTurnsAndReadersSeeWholeFiles(t *testing.T) {
+func TestConcurrentWritersNeverTearFiles(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "f")
 	texts := []string{strings.Repeat("a", 5000), strings.Repeat("b", 5000), strings.Repeat("c", 5000)}

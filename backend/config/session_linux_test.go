@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-func TestKeyringIsAskedOnlyOverABusThatIsThere(t *testing.T) {
+func TestKeyringNeedsASessionBus(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv("XDG_RUNTIME_DIR", dir)
 	for addr, want := range map[string]bool{"": false, "disabled:": false, "autolaunch:": false, "unix:path=/nowhere": true} {

@@ -52,7 +52,7 @@ func TestEditKeepsEverythingElse(t *testing.T) {
 	}
 }
 
-func TestTOMLErrorsSayWhere(t *testing.T) {
+func TestTOMLErrorsHavePosition(t *testing.T) {
 	t.Parallel()
 	_, err := decodeTOML([]byte("a = 1\nb = \"open\n"))
 	if line, column := positionOf(err); line != 2 || column == 0 {

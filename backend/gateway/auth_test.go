@@ -253,6 +253,42 @@ func TestTicketWorksOnce(t *testing.T) {
 	}
 }
 
+// TestTicketIsRefusedElsewhere brings a good ticket from another page and under a name that
+// was pointed at this computer. The refusal doesn't use the ticket up. A program's token
+// without the admin scope makes none.
+func TestTicketIsRefusedElsewhere(t *testing.T) {
+	t.Parallel()
+	f := setup(t, withDB(t))
+	admin := f.memory(t, f.owner())
+	var tk struct{ Result Ticket }
+	if err := json.Unmarshal([]byte(admin.ask(`{"jsonrpc":"2.0","id":1,"method":"sessions.ticket","params":{"scopes":["admin"]}}`)), &tk); err != nil {
+		t.Fatal(err)
+	}
+	_, text, _ := strings.Cut(tk.Result.URL, "#ticket=")
+	for why, head := range map[string]http.Header{
+		"foreign origin": {"Origin": {"https://evil.example"}},
+		"null origin":    {"Origin": {"null"}},
+		"rebound host":   {"Host": {"evil.example"}},
+		"cross-site":     {"Sec-Fetch-Site": {"cross-site"}},
+	} {
+		if status, _, body := f.get(t, "POST", f.URL()+"/session", head, strings.NewReader(`{"ticket":"`+text+`"}`)); status != 403 || strings.Contains(body, `"token":`) {
+			t.Errorf("%s: %d %s", why, status, body)
+		}
+	}
+	if status, token := f.redeem(t, tk.Result.URL); status != 200 || len(token) != 64 {
+		t.Errorf("the ticket was used up by a refusal: %d", status)
+	}
+	var program struct{ Result struct{ Token string } }
+	if err := json.Unmarshal([]byte(admin.ask(`{"jsonrpc":"2.0","id":2,"method":"tokens.create","params":{"name":"program","scopes":["read","write","approve"]}}`)), &program); err != nil {
+		t.Fatal(err)
+	}
+	for _, scopes := range []string{`[]`, `["read"]`, `["admin"]`} {
+		if status, got := f.post(t, program.Result.Token, `{"jsonrpc":"2.0","id":3,"method":"sessions.ticket","params":{"scopes":`+scopes+`}}`); strings.Contains(got, "ticket=") || !strings.Contains(got, `"error"`) {
+			t.Errorf("a program made a ticket with %s: %d %s", scopes, status, got)
+		}
+	}
+}
+
 func TestTicketsAndBrowserSessionsEnd(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -341,7 +377,7 @@ func TestLockoutCountsAcrossConnections(t *testing.T) {
 	}
 }
 
-func TestWrongTokensAllLookTheSame(t *testing.T) {
+func TestWrongTokensAreIndistinguishable(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
 	seen := map[string]bool{}

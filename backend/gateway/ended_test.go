@@ -13,9 +13,9 @@ import (
 	"helix/backend/identity"
 )
 
-// TestSessionEndedIsToldOnce ends a WebSocket session, one of POST /rpc and one that never
+// TestSessionEndIsNotifiedOnce ends a WebSocket session, one of POST /rpc and one that never
 // connected: the first two are told once, with their user and id.
-func TestSessionEndedIsToldOnce(t *testing.T) {
+func TestSessionEndIsNotifiedOnce(t *testing.T) {
 	t.Parallel()
 	ended := make(chan identity.Identity, 10)
 	f := setup(t, func(o *Options) {

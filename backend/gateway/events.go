@@ -136,7 +136,7 @@ func (h *hub) publish(topic string, data []byte) {
 	defer h.mu.Unlock()
 	h.seq++
 	frame := eventFrame(topic, h.seq, time.Now(), data)
-	h.keep(keptEvent{h.seq, topic, frame})
+	h.retain(keptEvent{h.seq, topic, frame})
 	for ss := range h.live {
 		if ss.sub.matches(topic) {
 			ss.out.event(h.seq, frame)
@@ -156,8 +156,8 @@ func (h *hub) pass(topic string, data []byte) {
 	}
 }
 
-// keep appends to the ring and drops the oldest beyond the bounds.
-func (h *hub) keep(e keptEvent) {
+// retain appends to the ring and drops the oldest beyond the bounds.
+func (h *hub) retain(e keptEvent) {
 	l := &h.srv.o.Limits
 	for h.n > 0 && (h.n >= l.ReplayEvents || h.bytes+len(e.frame) > l.ReplayBytes) {
 		h.bytes -= len(h.kept[h.head].frame)

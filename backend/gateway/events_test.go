@@ -122,7 +122,7 @@ func TestEventBeforeItsResponse(t *testing.T) {
 	})
 }
 
-func TestAnotherUserHearsNothing(t *testing.T) {
+func TestEventsReachOnlyTheirUser(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
 	other := uuid.New()

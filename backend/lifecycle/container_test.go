@@ -21,7 +21,7 @@ func sealedText(t testing.TB, text string) string {
 	return strings.TrimSuffix(text, "}") + `,"sha256":"` + sum + `"}`
 }
 
-func TestContainerReadsWhatIsWhole(t *testing.T) {
+func TestContainerRejectsDamagedFiles(t *testing.T) {
 	t.Parallel()
 	const good = `{"format":"things","formatVersion":1,"x":[1]}`
 	for name, c := range map[string]struct {

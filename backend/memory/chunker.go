@@ -86,7 +86,7 @@ func bestCut(text string, start, limit, end int) int {
 			return at[kind]
 		}
 	}
-	return whole(text, least, limit, end)
+	return graphemeBoundary(text, least, limit, end)
 }
 
 // overlapStart gives where the extent after the one that ends at cut begins.
@@ -184,9 +184,9 @@ func isCloser(r rune) bool {
 	return r == '"' || r == '\'' || unicode.In(r, unicode.Pe, unicode.Pf)
 }
 
-// whole gives the last place from least to pos where no character is cut from the marks that
+// graphemeBoundary gives the last place from least to pos where no character is cut from the marks that
 // follow it; pos when there is none near.
-func whole(text string, least, pos, end int) int {
+func graphemeBoundary(text string, least, pos, end int) int {
 	at := pos
 	for n := 0; n < 32 && at > least && at < end; n++ {
 		next, _ := utf8.DecodeRuneInString(text[at:])

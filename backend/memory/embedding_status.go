@@ -78,7 +78,7 @@ func (s *Service) vectorsMade(jobs []*job, took time.Duration) {
 	}
 	p.mu.Unlock()
 	if !e.running.Load() {
-		s.tellProgress()
+		s.publishProgress()
 	} else if e.keep != nil {
 		select {
 		case e.keep <- struct{}{}:
@@ -87,9 +87,9 @@ func (s *Service) vectorsMade(jobs []*job, took time.Duration) {
 	}
 }
 
-// tellProgress publishes how far the work is, at most four times a second for each user. It
+// publishProgress publishes how far the work is, at most four times a second for each user. It
 // reports whether there is more to tell when that time is over.
-func (s *Service) tellProgress() (more bool) {
+func (s *Service) publishProgress() (more bool) {
 	e := &s.embedding
 	p := &e.progress
 	type news struct {

@@ -147,7 +147,7 @@ func TestProgressEventsAreFew(t *testing.T) {
 	b.addMany(t, numbered(fewer(2000))...)
 	stop := b.works(t)
 	b.settled(t)
-	until(t, "the last event", func() bool { return !b.tellProgress() })
+	until(t, "the last event", func() bool { return !b.publishProgress() })
 	stop()
 	cancel()
 	if len(times) == 0 {

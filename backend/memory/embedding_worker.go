@@ -172,7 +172,7 @@ func (s *Service) keepIndexes(ctx context.Context) {
 			s.log.Warn("the other model does not take over", "err", err)
 		}
 		tidy = tidy || before != e.plan.Load()
-		if more := s.tellProgress(); more {
+		if more := s.publishProgress(); more {
 			wait = vectorNewsEvery
 		}
 		if time.Since(flushed) >= flushEvery {

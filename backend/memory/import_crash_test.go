@@ -33,7 +33,7 @@ type importChild struct {
 
 func zeroRoot() storage.Root { return &storagetest.Root{Key: make([]byte, storage.RootKeySize)} }
 
-// TestImportChild is the process that TestKilledImportGoesOn kills.
+// TestImportChild is the process that TestKilledImportResumes kills.
 func TestImportChild(t *testing.T) {
 	text := os.Getenv(importCrashEnv)
 	if text == "" {
@@ -67,7 +67,7 @@ func TestImportChild(t *testing.T) {
 
 // A process that is killed at any moment leaves a job that goes on where it was: each turn is
 // stored once and counted once, also in the middle of a long conversation.
-func TestKilledImportGoesOn(t *testing.T) {
+func TestKilledImportResumes(t *testing.T) {
 	testkit.SkipRaced(t, "a process of the test has no time for anything")
 	t.Parallel()
 	if raced {
@@ -212,7 +212,7 @@ func await[T any](t testing.TB, c <-chan T) (v T) {
 	return v
 }
 
-func TestCancelKeepsWhatIsCommitted(t *testing.T) {
+func TestCancelKeepsCommittedRows(t *testing.T) {
 	t.Parallel()
 	b := newBundle(t, Options{})
 	path, wrote := export(t, importertest.Options{Conversations: 30, Turns: 100, Words: 10})
@@ -265,7 +265,7 @@ func (b *bundle) closeHeld(t testing.TB, release func()) {
 }
 
 // The end of the program interrupts an import; the next start goes on with it.
-func TestClosedImportGoesOn(t *testing.T) {
+func TestClosedImportResumes(t *testing.T) {
 	t.Parallel()
 	b := newBundle(t, Options{})
 	path, wrote := export(t, importertest.Options{Conversations: 30, Turns: 100, Words: 10})

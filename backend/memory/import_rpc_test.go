@@ -93,7 +93,7 @@ func (w *wired) imports(t *testing.T, path string, done func(ImportStatus) bool)
 
 // A person stops an import that runs and takes the same file later: what was stored stays,
 // and nothing is stored twice.
-func TestImportIsCancelledAndTakenAgain(t *testing.T) {
+func TestCanceledImportCanBeRepeated(t *testing.T) {
 	t.Parallel()
 	dir, root := t.TempDir(), storagetest.NewRoot()
 	storagetest.Blank(t, filepath.Join(dir, "helix.db"))

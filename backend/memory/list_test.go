@@ -111,7 +111,7 @@ func TestFilters(t *testing.T) {
 	}
 }
 
-func TestACursorTakesNoOffset(t *testing.T) {
+func TestCursorAndOffsetAreExclusive(t *testing.T) {
 	t.Parallel()
 	b := newBundle(t, Options{})
 	for i := range 4 {

@@ -84,7 +84,7 @@ func TestWordsMatchInAnyOrderAndForm(t *testing.T) {
 	}
 }
 
-func TestHitSaysWhatWasFound(t *testing.T) {
+func TestHitExplainsItsMatch(t *testing.T) {
 	t.Parallel()
 	b := newBundle(t, Options{})
 	at := time.Date(2023, 5, 8, 13, 56, 0, 0, time.UTC)
@@ -306,7 +306,7 @@ func TestFiltersEqualPostFiltering(t *testing.T) {
 	}
 }
 
-func TestSearchGivesTheSameBytes(t *testing.T) {
+func TestSearchIsDeterministic(t *testing.T) {
 	t.Parallel()
 	b := newBundle(t, Options{})
 	b.fill(t, rand.New(rand.NewPCG(5, 6)), 80)

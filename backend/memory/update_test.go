@@ -192,7 +192,7 @@ func TestTagsUnderConcurrentChange(t *testing.T) {
 	}
 }
 
-func TestOnlyAPersonCallsCritical(t *testing.T) {
+func TestOnlyAPersonMarksCritical(t *testing.T) {
 	t.Parallel()
 	b := newBundle(t, Options{})
 	id, _ := identity.From(b.ctx)
@@ -247,8 +247,8 @@ func TestScore(t *testing.T) {
 	}
 }
 
-// TestWhatReinforces tells apart what counts as use and what does not.
-func TestWhatReinforces(t *testing.T) {
+// TestReinforcementTriggers tells apart what counts as use and what does not.
+func TestReinforcementTriggers(t *testing.T) {
 	testkit.SkipRaced(t, "much of the database and little at the same time")
 	t.Parallel()
 	b := newBundle(t, Options{})

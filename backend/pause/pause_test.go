@@ -53,7 +53,7 @@ func TestAPersonsPauseOutlivesARestart(t *testing.T) {
 	}
 }
 
-func TestADamagedFilePausesNothing(t *testing.T) {
+func TestDamagedFileDoesNotPauseWork(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "pause.json")
 	if err := os.WriteFile(file, []byte("{"), 0o600); err != nil {

@@ -55,7 +55,7 @@ func (s *Service) raise(ctx context.Context, user uuid.UUID, r *Request, reason 
 		q.kind = "tier"
 		q.items = []Item{{Capability: Call, Resource: r.Tier.String(), Why: Sanitize(r.Why)}}
 	default:
-		q.items = []Item{{Capability: r.Cap, Resource: s.asked(r, &info), Why: Sanitize(r.Why)}}
+		q.items = []Item{{Capability: r.Cap, Resource: s.wantedResource(r, &info), Why: Sanitize(r.Why)}}
 		if r.Cap == FilesystemWrite {
 			q.items[0] = Item{Capability: State, Resource: stateWanted(&info), Why: Sanitize(r.Why)}
 		}
@@ -90,9 +90,9 @@ func (s *Service) raise(ctx context.Context, user uuid.UUID, r *Request, reason 
 	return id, ch, err
 }
 
-// asked is the resource that a grant would name: for a state quota what was declared, else
+// wantedResource is the resource that a grant would name: for a state quota what was declared, else
 // exactly what was wanted.
-func (s *Service) asked(r *Request, info *SubjectInfo) string {
+func (s *Service) wantedResource(r *Request, info *SubjectInfo) string {
 	if r.Cap == State {
 		return stateWanted(info)
 	}

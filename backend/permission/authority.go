@@ -63,7 +63,7 @@ func (a *Authority) allows(c Capability, res concrete) bool {
 		return false
 	}
 	// What was revoked, suspended or refused since the run began is gone.
-	sh, _, err := a.svc.shelf(context.Background(), a.user, a.sub, false)
+	sh, _, err := a.svc.grantsOf(context.Background(), a.user, a.sub, false)
 	if err != nil {
 		a.svc.log.Error("read the grants of a run", "error", err)
 		return false

@@ -47,7 +47,7 @@ func (s *Service) Begin(ctx context.Context, caller *Authority, sub Subject, run
 	if info.State != Active {
 		return nil, fault.Deniedf("%s is not active, so it does not run.", subjectWords(sub.Kind, info.Name)).WithDetails(Refusal{Reason: ReasonInactive})
 	}
-	sh, _, err := s.shelf(ctx, id.User, sub, true)
+	sh, _, err := s.grantsOf(ctx, id.User, sub, true)
 	if err != nil {
 		return nil, err
 	}
@@ -68,7 +68,7 @@ func (s *Service) Begin(ctx context.Context, caller *Authority, sub Subject, run
 		if err := s.bindRun(ctx, id.User, sub, run); err != nil {
 			return nil, err
 		}
-		if sh, _, err = s.shelf(ctx, id.User, sub, true); err != nil {
+		if sh, _, err = s.grantsOf(ctx, id.User, sub, true); err != nil {
 			return nil, err
 		}
 	}
@@ -85,7 +85,7 @@ func (s *Service) Begin(ctx context.Context, caller *Authority, sub Subject, run
 }
 
 // hold computes declared ∩ granted ∩ what the caller holds.
-func (s *Service) hold(sh *shelf, info *SubjectInfo, sub Subject, caller *Authority, run, session uuid.UUID) []holding {
+func (s *Service) hold(sh *subjectGrants, info *SubjectInfo, sub Subject, caller *Authority, run, session uuid.UUID) []holding {
 	now := s.nowMicro()
 	in := &input{run: run, session: session}
 	var own []holding

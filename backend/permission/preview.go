@@ -152,7 +152,7 @@ func (p *previewer) check(ctx context.Context, sub Subject) error {
 		p.stop(sub, info, ReasonInactive, "is "+state)
 		return nil
 	}
-	sh, _, err := p.s.shelf(ctx, p.user, sub, false)
+	sh, _, err := p.s.grantsOf(ctx, p.user, sub, false)
 	if err != nil {
 		return err
 	}
@@ -186,7 +186,7 @@ func (p *previewer) step(ctx context.Context, st *Step) error {
 	if err := p.check(ctx, st.Subject); err != nil {
 		return err
 	}
-	sh, _, err := p.s.shelf(ctx, p.user, st.Subject, false)
+	sh, _, err := p.s.grantsOf(ctx, p.user, st.Subject, false)
 	if err != nil {
 		return err
 	}
@@ -212,7 +212,7 @@ func (p *previewer) step(ctx context.Context, st *Step) error {
 
 // capability tells how one want of a step stands. A grant that covers only a part of it
 // makes it narrowed.
-func (p *previewer) capability(sh *shelf, st *Step, w Want) PreviewCapability {
+func (p *previewer) capability(sh *subjectGrants, st *Step, w Want) PreviewCapability {
 	c := PreviewCapability{Capability: w.Capability, Resource: w.Resource, State: "missing"}
 	now, sp := p.s.nowMicro(), p.s.space()
 	want := compile(w.Capability, w.Resource, sp, st.Subject)

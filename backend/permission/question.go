@@ -37,9 +37,9 @@ type Choice struct {
 	Approves bool   `json:"approves"`       // counts as an approval; otherwise as a denial
 }
 
-// Asked is a Question with who asks it. Ref names it within its run; asking the same Ref
+// QuestionRequest is a Question with who asks it. Ref names it within its run; asking the same Ref
 // again changes nothing while the question is open.
-type Asked struct {
+type QuestionRequest struct {
 	User        uuid.UUID
 	Subject     Subject // its hash is not used: the question itself is what is decided
 	SubjectName string
@@ -79,7 +79,7 @@ func (s *Service) RegisterAnswerer(kindName string, fn Answerer) {
 }
 
 // AskTx shows a question in Approvals from the commit on. Its kind is command.
-func (s *Service) AskTx(tx *storage.Tx, a Asked) error {
+func (s *Service) AskTx(tx *storage.Tx, a QuestionRequest) error {
 	a.Question.Text = Sanitize(a.Question.Text)
 	doc, err := json.Marshal(a.Question)
 	if err != nil {

@@ -39,7 +39,7 @@ func (a *asking) ask(ref string, choices ...Choice) Approval {
 		choices = []Choice{{ID: "go", Label: "Send", Approves: true}, {ID: "stop", Label: "Don't send"}, {ID: "later", Label: "Ask me tomorrow"}}
 	}
 	a.write(func(tx *storage.Tx) error {
-		return a.s.AskTx(tx, Asked{User: identity.UserID(a.ctx), Subject: Subject{Kind: "skill", ID: "mail"}, SubjectName: "Mail\u202e", Run: a.run, RunKind: "skill",
+		return a.s.AskTx(tx, QuestionRequest{User: identity.UserID(a.ctx), Subject: Subject{Kind: "skill", ID: "mail"}, SubjectName: "Mail\u202e", Run: a.run, RunKind: "skill",
 			Ref: ref, Tier: SideEffecting, Question: Question{Text: "Send the letter?", Choices: choices}})
 	})
 	list, err := a.s.ListApprovals(a.ctx, ListApprovalsParams{})

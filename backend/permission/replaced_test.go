@@ -12,7 +12,7 @@ import (
 
 // What was decided over the data that a restore has replaced counts no more, and runs that
 // rest on it end.
-func TestNothingIsKeptOfReplacedData(t *testing.T) {
+func TestReplacedDataClearsCaches(t *testing.T) {
 	t.Parallel()
 	e := setup(t, Options{})
 	sub := e.tool("a", "network:https(api.example.com)")

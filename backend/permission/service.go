@@ -69,7 +69,7 @@ type Service struct {
 
 	mu      sync.RWMutex
 	kinds   map[string]kind
-	books   map[uuid.UUID]*book
+	books   map[uuid.UUID]*userCache
 	gens    map[uuid.UUID]uint64
 	runs    map[uuid.UUID][]*Authority // by run id
 	waiting map[uuid.UUID][]chan answer
@@ -87,10 +87,10 @@ type kind struct {
 	answer Answerer // of questions that are not about capabilities; nil: none are asked
 }
 
-// book caches what is known of one user; any change drops it.
-type book struct {
+// userCache caches what is known of one user; any change drops it.
+type userCache struct {
 	gen     uint64
-	shelves map[string]*shelf
+	shelves map[string]*subjectGrants
 	seen    map[decisionKey]cached
 }
 
@@ -120,7 +120,7 @@ func New(db *storage.DB, b *bus.Bus, o Options) *Service {
 		o.Wait = WaitForAnswer
 	}
 	s := &Service{
-		db: db, bus: b, o: o, log: o.Logger, began: time.Now(), kinds: map[string]kind{}, books: map[uuid.UUID]*book{}, gens: map[uuid.UUID]uint64{}, runs: map[uuid.UUID][]*Authority{},
+		db: db, bus: b, o: o, log: o.Logger, began: time.Now(), kinds: map[string]kind{}, books: map[uuid.UUID]*userCache{}, gens: map[uuid.UUID]uint64{}, runs: map[uuid.UUID][]*Authority{},
 		waiting: map[uuid.UUID][]chan answer{}, reserve: map[uuid.UUID]bool{}, undo: map[string]undo{}, lastUse: map[uuid.UUID]time.Time{},
 	}
 	for _, p := range o.Own {
@@ -329,17 +329,17 @@ func (s *Service) remember(user uuid.UUID, k *decisionKey, d Decision, g *grant,
 	if s.gens[user] != gen {
 		return
 	}
-	b := s.bookLocked(user)
+	b := s.userCacheLocked(user)
 	if len(b.seen) >= maxDecisions {
 		clear(b.seen)
 	}
 	b.seen[*k] = c
 }
 
-func (s *Service) bookLocked(user uuid.UUID) *book {
+func (s *Service) userCacheLocked(user uuid.UUID) *userCache {
 	b := s.books[user]
 	if b == nil {
-		b = &book{gen: s.gens[user], shelves: map[string]*shelf{}, seen: map[decisionKey]cached{}}
+		b = &userCache{gen: s.gens[user], shelves: map[string]*subjectGrants{}, seen: map[decisionKey]cached{}}
 		s.books[user] = b
 	}
 	return b
@@ -366,7 +366,7 @@ func (s *Service) evaluate(ctx context.Context, user uuid.UUID, r *Request) (Dec
 	if err != nil {
 		return Decision{}, nil, in, 0, err
 	}
-	sh, gen, err := s.shelf(ctx, user, r.Subject, r.Tier == Privileged)
+	sh, gen, err := s.grantsOf(ctx, user, r.Subject, r.Tier == Privileged)
 	if err != nil {
 		return Decision{}, nil, in, 0, err
 	}
@@ -376,7 +376,7 @@ func (s *Service) evaluate(ctx context.Context, user uuid.UUID, r *Request) (Dec
 			return Decision{}, nil, in, 0, err
 		}
 		in.definition = true
-		if sh, gen, err = s.shelf(ctx, user, r.Subject, true); err != nil {
+		if sh, gen, err = s.grantsOf(ctx, user, r.Subject, true); err != nil {
 			return Decision{}, nil, in, 0, err
 		}
 	}

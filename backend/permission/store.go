@@ -12,8 +12,8 @@ import (
 	"helix/backend/storage"
 )
 
-// shelf is what the tables say about one subject of one user.
-type shelf struct {
+// subjectGrants is what the tables say about one subject of one user.
+type subjectGrants struct {
 	grants   map[Capability][]grant
 	denials  []rule
 	approved map[[32]byte]bool
@@ -24,18 +24,18 @@ type shelf struct {
 }
 
 // approves reports whether the definition is one that was approved.
-func (sh *shelf) approves(hash [32]byte, info *SubjectInfo) bool {
+func (sh *subjectGrants) approves(hash [32]byte, info *SubjectInfo) bool {
 	return info.Draft || sh.approved[hash] || hash == [32]byte{} && info.DefinitionHash == hash
 }
 
 // firstIsApproved reports whether the user's own definition may count as approved without a
 // question: nothing was allowed to a former one that this one would inherit.
-func (sh *shelf) firstIsApproved(hash [32]byte, info *SubjectInfo) bool {
+func (sh *subjectGrants) firstIsApproved(hash [32]byte, info *SubjectInfo) bool {
 	return info.Approved && hash == info.DefinitionHash && !sh.bound
 }
 
 // holds reports whether the grant behind a right of a run is still there.
-func (sh *shelf) holds(h holding, now int64, hash [32]byte) bool {
+func (sh *subjectGrants) holds(h holding, now int64, hash [32]byte) bool {
 	for i := range sh.grants[h.cap] {
 		if g := &sh.grants[h.cap][i]; g.id == h.grant {
 			return g.live(now, hash)
@@ -44,12 +44,12 @@ func (sh *shelf) holds(h holding, now int64, hash [32]byte) bool {
 	return false
 }
 
-func shelfKey(kind, id string) string { return kind + "\x00" + id }
+func subjectKey(kind, id string) string { return kind + "\x00" + id }
 
-// shelf loads what is known about a subject, from the cache unless fresh is asked for. gen
+// grantsOf loads what is known about a subject, from the cache unless fresh is asked for. gen
 // tells which state of the user's rights it shows.
-func (s *Service) shelf(ctx context.Context, user uuid.UUID, sub Subject, fresh bool) (*shelf, uint64, error) {
-	key := shelfKey(sub.Kind, sub.ID)
+func (s *Service) grantsOf(ctx context.Context, user uuid.UUID, sub Subject, fresh bool) (*subjectGrants, uint64, error) {
+	key := subjectKey(sub.Kind, sub.ID)
 	s.mu.RLock()
 	gen := s.gens[user]
 	if b := s.books[user]; b != nil && !fresh {
@@ -59,9 +59,9 @@ func (s *Service) shelf(ctx context.Context, user uuid.UUID, sub Subject, fresh 
 		}
 	}
 	s.mu.RUnlock()
-	var sh *shelf
+	var sh *subjectGrants
 	err := s.db.Read(ctx, func(tx *storage.Tx) (err error) {
-		sh, err = loadShelf(tx, user, sub, s.space())
+		sh, err = loadSubjectGrants(tx, user, sub, s.space())
 		return err
 	})
 	if err != nil {
@@ -70,13 +70,13 @@ func (s *Service) shelf(ctx context.Context, user uuid.UUID, sub Subject, fresh 
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.gens[user] == gen {
-		s.bookLocked(user).shelves[key] = sh
+		s.userCacheLocked(user).shelves[key] = sh
 	}
 	return sh, gen, nil
 }
 
-func loadShelf(tx *storage.Tx, user uuid.UUID, sub Subject, sp *space) (*shelf, error) {
-	sh := &shelf{grants: map[Capability][]grant{}, approved: map[[32]byte]bool{}}
+func loadSubjectGrants(tx *storage.Tx, user uuid.UUID, sub Subject, sp *space) (*subjectGrants, error) {
+	sh := &subjectGrants{grants: map[Capability][]grant{}, approved: map[[32]byte]bool{}}
 	rows, err := tx.Query(`SELECT id, definition_hash, capability, resource, scope, run_id, session_id, coalesce(uses_left, 0), coalesce(expires_at, 0), suspended_at IS NOT NULL, origin, created_at
 		FROM capability_grants WHERE user_id = ? AND subject_kind = ? AND subject_id = ? AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > ?) ORDER BY created_at, id`,
 		user, sub.Kind, sub.ID, tx.Now)
@@ -110,7 +110,7 @@ func loadShelf(tx *storage.Tx, user uuid.UUID, sub Subject, sp *space) (*shelf, 
 	return sh, sh.loadDefinitions(tx, user, sub)
 }
 
-func (sh *shelf) loadDenials(tx *storage.Tx, user uuid.UUID, sub Subject, sp *space) error {
+func (sh *subjectGrants) loadDenials(tx *storage.Tx, user uuid.UUID, sub Subject, sp *space) error {
 	return tx.Select(`SELECT capability, resource FROM capability_denials WHERE user_id = ? AND subject_kind IN (?, '*') AND subject_id IN (?, '*') AND deleted_at IS NULL`, user, sub.Kind, sub.ID).Each(func(row storage.Row) error {
 		var c Capability
 		var pattern string
@@ -131,7 +131,7 @@ func (sh *shelf) loadDenials(tx *storage.Tx, user uuid.UUID, sub Subject, sp *sp
 	})
 }
 
-func (sh *shelf) loadDefinitions(tx *storage.Tx, user uuid.UUID, sub Subject) error {
+func (sh *subjectGrants) loadDefinitions(tx *storage.Tx, user uuid.UUID, sub Subject) error {
 	return tx.Select(`SELECT hash, approved_at IS NOT NULL FROM definitions WHERE user_id = ? AND subject_kind = ? AND subject_id = ?`, user, sub.Kind, sub.ID).Each(func(row storage.Row) error {
 		var h []byte
 		var ok bool

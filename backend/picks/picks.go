@@ -101,8 +101,8 @@ func (p *Picks) Forget(token string) {
 	delete(p.all, token)
 }
 
-// keeps reports whether a token stands for path.
-func (p *Picks) keeps(path string) bool {
+// holdsPath reports whether a token stands for path.
+func (p *Picks) holdsPath(path string) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := p.now()

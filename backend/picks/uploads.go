@@ -138,7 +138,7 @@ func (u *Uploads) Sweep(ctx context.Context) {
 	}
 	for _, f := range files {
 		path := filepath.Join(u.dir, f.Name())
-		if part, _ := filepath.Match(partUploads, f.Name()); part || u.picks.keeps(path) {
+		if part, _ := filepath.Match(partUploads, f.Name()); part || u.picks.holdsPath(path) {
 			continue
 		}
 		u.drop(ctx, path)

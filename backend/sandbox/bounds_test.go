@@ -210,7 +210,7 @@ func BenchmarkKill(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	defer shared.spares.giveBack(g, true)
+	defer shared.spares.release(g, true)
 	var took []time.Duration
 	for b.Loop() {
 		c := newControl(context.Background(), shared, Call{Input: json.RawMessage("{}")}, Limits{}.effective(false))

@@ -152,7 +152,7 @@ func (e *Engine) compiler() (*qjs.Instance, error) {
 
 // compiled takes the instance back. One is kept.
 func (e *Engine) compiled(in *qjs.Instance, again bool) {
-	if again && in.Whole() && in.Reset() == nil {
+	if again && in.Intact() && in.Reset() == nil {
 		e.mu.Lock()
 		if e.compilerSpare == nil && !e.closed {
 			e.compilerSpare, in = in, nil

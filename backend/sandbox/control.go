@@ -30,7 +30,7 @@ type control struct {
 	start  time.Time
 	caller context.Context
 	ctx    context.Context // of host calls; it ends with the run
-	logs   logBook
+	logs   logBuffer
 	usage  Usage // filled when do returns
 
 	// Set by the kind of run before do; each may be nil.
@@ -66,7 +66,7 @@ func newControl(ctx context.Context, e *Engine, c Call, l Limits) *control {
 	// The caller's cancellation goes through end, so that it is the outcome.
 	r.context.run = r
 	r.ctx = &r.context
-	r.logs = newLogBook(l.LogBytes, e.o.Now, c.Log)
+	r.logs = newLogBuffer(l.LogBytes, e.o.Now, c.Log)
 	return r
 }
 

@@ -96,7 +96,7 @@ func (e *Engine) calibrate() error {
 			return err
 		}
 	}
-	e.spares.giveBack(g, true)
+	e.spares.release(g, true)
 	e.unitTime = best
 	return nil
 }

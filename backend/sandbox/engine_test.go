@@ -250,7 +250,7 @@ func TestCacheSweep(t *testing.T) {
 	}
 }
 
-func TestThousandRunsLeaveNothing(t *testing.T) {
+func TestThousandRunsLeakNothing(t *testing.T) {
 	n := 1000
 	if testing.Short() || raceEnabled {
 		n = 30

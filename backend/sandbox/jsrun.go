@@ -29,7 +29,7 @@ func (p *Program) run(c *control) outcome {
 	r := newRun(c, g, p)
 	defer c.crosscheck(g.in)()
 	out := r.do()
-	c.e.spares.giveBack(g, r.reusable())
+	c.e.spares.release(g, r.reusable())
 	return out
 }
 
@@ -60,7 +60,7 @@ func (r *run) do() outcome { return r.control.do(r.drive, r.calls.wait) }
 
 // reusable reports, after do, whether the instance may serve again once it is put back. It
 // does not matter how the run ended, since that restores everything.
-func (r *run) reusable() bool { return !r.crashed && r.g.in.Whole() }
+func (r *run) reusable() bool { return !r.crashed && r.g.in.Intact() }
 
 // drive runs the program until something has decided the outcome.
 func (r *run) drive() {

@@ -67,9 +67,9 @@ var mixedFates = []struct {
 	{"helix.state.keys().catch(() => 1); setTimeout(() => 1, 1e6); return 1", Limits{}, ""},
 }
 
-// TestMixedRunsLeaveNothing runs programs of mixed fate: what the process holds afterwards
+// TestMixedRunsLeakNothing runs programs of mixed fate: what the process holds afterwards
 // is what it held when it had run each of them a few times.
-func TestMixedRunsLeaveNothing(t *testing.T) {
+func TestMixedRunsLeakNothing(t *testing.T) {
 	if raceEnabled {
 		t.Skip("measures processor time and memory, which the race detector multiplies; make test runs it without")
 	}
@@ -173,7 +173,7 @@ func TestIdleInstanceIsSmall(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer e.spares.giveBack(g, true)
+	defer e.spares.release(g, true)
 	if own, err := g.in.PrivateBytes(); err != nil || own == 0 || own > 512<<10 {
 		t.Errorf("an instance at rest has %d bytes of its own (%v)", own, err)
 	}

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// logBook collects the log lines of one run up to a number of bytes of text.
-type logBook struct {
+// logBuffer collects the log lines of one run up to a number of bytes of text.
+type logBuffer struct {
 	lines []LogLine
 	left  int64
 	full  bool
@@ -15,15 +15,15 @@ type logBook struct {
 	tell  func(LogLine)
 }
 
-func newLogBook(limit int64, now func() time.Time, tell func(LogLine)) logBook {
-	return logBook{lines: []LogLine{}, left: limit, now: now, tell: tell}
+func newLogBuffer(limit int64, now func() time.Time, tell func(LogLine)) logBuffer {
+	return logBuffer{lines: []LogLine{}, left: limit, now: now, tell: tell}
 }
 
 // lineCost is what a line counts beside its text, so that empty lines end too.
 const lineCost = 16
 
 // add takes one line; false says that the log is full and no more lines are wanted.
-func (l *logBook) add(level, message, fields string) bool {
+func (l *logBuffer) add(level, message, fields string) bool {
 	if l.full {
 		return false
 	}

@@ -235,9 +235,9 @@ func (in *moduleInstance) functions(names []string) []api.Function {
 	return in.calls
 }
 
-// giveBack takes an instance whose run is over. One that ended in order and can be put back
+// release takes an instance whose run is over. One that ended in order and can be put back
 // into its first state waits for the next run; of others only the address range is kept.
-func (c *moduleCode) giveBack(in *moduleInstance, inOrder bool) {
+func (c *moduleCode) release(in *moduleInstance, inOrder bool) {
 	if inOrder && c.restorable && in.restore(c.image.Size()) {
 		c.mu.Lock()
 		if !c.closed && len(c.idle) < c.keep {

@@ -104,13 +104,13 @@ func (m *Module) run(r *control) outcome {
 	out := r.do(w.drive, w.waitHosts)
 	inOrder := w.finished && !r.crashed
 	if inOrder && in.gauge.Used() <= shortRun { // little to put back: sooner done than handed over
-		c.giveBack(in, true)
+		c.release(in, true)
 		return out
 	}
 	r.e.runs.Add(1) // Execute still counts as a run, so Close waits for both
 	go func() {
 		defer r.e.runs.Done()
-		c.giveBack(in, inOrder)
+		c.release(in, inOrder)
 	}()
 	return out
 }

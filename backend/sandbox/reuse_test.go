@@ -51,7 +51,7 @@ func TestResetIsComplete(t *testing.T) {
 			if !bytes.Contains(g.in.Snapshot(), []byte("s3cr3t-7f1d90")) {
 				t.Fatal("the run left no trace, so this test shows nothing")
 			}
-			e.spares.giveBack(g, r.reusable())
+			e.spares.release(g, r.reusable())
 		}
 	}
 }
@@ -104,9 +104,9 @@ func TestReuseKeepsRandomness(t *testing.T) {
 	}
 }
 
-// TestGuestThatGoesOn reports its end and then does not return, which only a guest that got
+// TestGuestThatKeepsRunningIsStopped reports its end and then does not return, which only a guest that got
 // hold of the host function could do.
-func TestGuestThatGoesOn(t *testing.T) {
+func TestGuestThatKeepsRunningIsStopped(t *testing.T) {
 	t.Parallel()
 	for _, on := range []string{"for (;;);", "const a = new Uint8Array(4e7); for (;;) a.sort();"} {
 		code, err := shared.bytecode(context.Background(), "(function (host) { host(5, '1'); "+on+" })", "forged.js", false)
@@ -127,7 +127,7 @@ func TestGuestThatGoesOn(t *testing.T) {
 		if end == nil || string(out.output) != "1" || !r.stopped.Load() {
 			t.Errorf("%s: the guest returned with %v, the run with %+v", on, end, out)
 		}
-		if g.in.Whole() && g.in.Reset() != nil {
+		if g.in.Intact() && g.in.Reset() != nil {
 			t.Errorf("%s: the instance cannot be put back", on)
 		}
 	}

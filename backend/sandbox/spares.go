@@ -96,8 +96,8 @@ func (s *spares) signal() {
 	}
 }
 
-// giveBack takes a guest after its run; again says that it may serve another.
-func (s *spares) giveBack(g *guest, again bool) {
+// release takes a guest after its run; again says that it may serve another.
+func (s *spares) release(g *guest, again bool) {
 	s.mu.Lock()
 	s.out--
 	again = again && !s.closed && len(s.ready)+len(s.used) < s.max
@@ -201,7 +201,7 @@ func (e *Engine) guest(seed *[8]byte) (*guest, error) {
 	if seed != nil {
 		s = *seed
 	} else if _, err := io.ReadFull(e.o.Rand, s[:]); err != nil {
-		e.spares.giveBack(g, true)
+		e.spares.release(g, true)
 		return nil, err
 	}
 	g.in.Seed(s)

@@ -111,7 +111,7 @@ func (e *Engine) tryTier1(r *control, what Runnable, res *Result) (outcome, *Err
 		var cause error
 		if t.child, cause = e.children.take(r.caller, w); cause == nil {
 			res.Isolation, res.Reasons = t.child.isolation, t.child.reasons
-			if cause = t.give(); cause == nil {
+			if cause = t.sendRun(); cause == nil {
 				return t.run(), nil
 			}
 			t.child.p.Kill()

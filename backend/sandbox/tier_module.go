@@ -32,6 +32,6 @@ func (e *Engine) workerModule(code []byte) (*Module, error) {
 	if err != nil {
 		return nil, err
 	}
-	c.giveBack(in, true)
+	c.release(in, true)
 	return &Module{info: p.Info, code: c, prepared: p}, nil
 }

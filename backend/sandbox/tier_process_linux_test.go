@@ -92,7 +92,7 @@ func eventually(t testing.TB, what string, done func() bool) {
 	}
 }
 
-func TestParentKilledChildrenGone(t *testing.T) {
+func TestChildrenDieWithParent(t *testing.T) {
 	t.Parallel()
 	cmd := exec.Command("/proc/self/exe", parentArgument, sharedCache)
 	out, err := cmd.StdoutPipe()
@@ -186,7 +186,7 @@ func (r *oneRun) child(t *testing.T) int {
 	return 0
 }
 
-func TestChildHasNothing(t *testing.T) {
+func TestChildProcessHasNoAccess(t *testing.T) {
 	t.Parallel()
 	r := startRun(t)
 	pid := r.child(t)
@@ -286,7 +286,7 @@ func TestDeadSpare(t *testing.T) {
 	}
 }
 
-func TestRunsInChildrenLeaveNothing(t *testing.T) {
+func TestChildRunsLeakNothing(t *testing.T) {
 	testkit.SkipRaced(t, "many runs of the engine, one after the other")
 	runs := 40
 	if long {

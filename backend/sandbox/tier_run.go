@@ -35,8 +35,8 @@ type tierRun struct {
 	usedBytes atomic.Int64
 }
 
-// give hands the child its run.
-func (t *tierRun) give() error {
+// sendRun hands the child its run.
+func (t *tierRun) sendRun() error {
 	stop := context.AfterFunc(t.caller, t.child.p.Kill) // a child that does not read would hold us
 	defer stop()
 	l := t.limits

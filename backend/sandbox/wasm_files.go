@@ -62,13 +62,13 @@ const (
 
 func (w *moduleRun) file(fd uint64) *openFile {
 	if uint32(fd) > 2 {
-		w.giveFolders()
+		w.preopenFolders()
 	}
 	return w.files.get(uint32(fd))
 }
 
-// giveFolders opens the folders that the host gives, when the guest first asks for one.
-func (w *moduleRun) giveFolders() {
+// preopenFolders opens the folders that the host gives, when the guest first asks for one.
+func (w *moduleRun) preopenFolders() {
 	if w.foldersGiven {
 		return
 	}

@@ -23,7 +23,7 @@ func inRun(t testing.TB, c Call, fn func(w *moduleRun, m guestMemory)) (*moduleR
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer m.code.giveBack(in, false)
+	defer m.code.release(in, false)
 	if c.Input == nil {
 		c.Input = json.RawMessage("{}")
 	}

@@ -265,7 +265,7 @@ func TestOverlap(t *testing.T) {
 	}
 }
 
-func TestTargetThatPanicsOrIsGone(t *testing.T) {
+func TestPanickingOrDeletedTargetFailsRun(t *testing.T) {
 	t.Parallel()
 	m := newSim(t, Options{})
 	good := m.create(CreateParams{Name: "good", Cadence: cronUTC("0 * * * *")})

@@ -78,7 +78,7 @@ func (s *Service) settleOutcome(ctx context.Context, l *live, st TargetState, no
 			if err != nil || !slices.Contains(asks, st.WaitReason) {
 				return err
 			}
-			return s.noticeAsks(tx, l, now)
+			return s.notifyQuestion(tx, l, now)
 		})
 		if err == nil {
 			s.mu.Lock()

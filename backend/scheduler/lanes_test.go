@@ -8,8 +8,8 @@ import (
 	"github.com/google/uuid"
 )
 
-// TestLongJobsDelayNobody: a run that holds a slot for 30 s moves to the long lane.
-func TestLongJobsDelayNobody(t *testing.T) {
+// TestLongRunsDoNotDelayOthers: a run that holds a slot for 30 s moves to the long lane.
+func TestLongRunsDoNotDelayOthers(t *testing.T) {
 	t.Parallel()
 	m := newSim(t, Options{Lanes: map[string]int{"tool": 2, longLane: 3}})
 	m.target.lasts = func(o Occurrence) (time.Duration, TargetState) {

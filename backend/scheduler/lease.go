@@ -247,9 +247,9 @@ func (s *Service) follow(ctx context.Context) {
 	}
 }
 
-// tellHub records a due time that did not run, once it is committed, so that no other device
+// reportToHub records a due time that did not run, once it is committed, so that no other device
 // takes it for open. When the hub does not hear of it, another device may run it.
-func (s *Service) tellHub(tx *storage.Tx, r runRow) {
+func (s *Service) reportToHub(tx *storage.Tx, r runRow) {
 	if s.o.Leases == nil {
 		return
 	}

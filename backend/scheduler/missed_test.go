@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// TestSleepOverThreeTimes: each policy tells what becomes of them.
-func TestSleepOverThreeTimes(t *testing.T) {
+// TestThreeMissedTimesAfterSleep: each policy tells what becomes of them.
+func TestThreeMissedTimesAfterSleep(t *testing.T) {
 	t.Parallel()
 	for policy, want := range map[string][]string{
 		"skip": {"02 09:00 due success", "02 10:00 due missed/asleep", "02 11:00 due missed/asleep", "02 12:00 due missed/asleep", "02 13:00 due success"},
@@ -148,8 +148,8 @@ func TestNotRunning(t *testing.T) {
 	m.want(c.ScheduleID, "02 09:00 due missed/not_running", "03 09:00 catchup success")
 }
 
-// TestAYearAsleep: a schedule of each minute leaves one row that says how it was.
-func TestAYearAsleep(t *testing.T) {
+// TestCatchUpAfterAYear: a schedule of each minute leaves one row that says how it was.
+func TestCatchUpAfterAYear(t *testing.T) {
 	t.Parallel()
 	m := newSim(t, Options{})
 	c := m.create(CreateParams{Cadence: cronUTC("* * * * *")})

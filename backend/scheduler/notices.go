@@ -100,8 +100,8 @@ func (s *Service) addNotice(tx *storage.Tx, c *sched, run *uuid.UUID, n Notice, 
 	return err
 }
 
-// noticeAsks tells that a person has to say what became of a run.
-func (s *Service) noticeAsks(tx *storage.Tx, l *live, now time.Time) error {
+// notifyQuestion tells that a person has to say what became of a run.
+func (s *Service) notifyQuestion(tx *storage.Tx, l *live, now time.Time) error {
 	c, err := s.loadSched(tx, l.ScheduleID)
 	if err != nil || c.Notification == "never" {
 		return ignoreNotFound(err)

@@ -20,7 +20,7 @@ func (s *Service) pump(ctx context.Context) time.Duration {
 	}
 	if poll {
 		s.polled = mono
-		s.lookAtAll()
+		s.checkAllRuns()
 	}
 	refused := s.endPauses(ctx, now)
 	s.renewLeases(ctx, mono)
@@ -102,7 +102,7 @@ func (s *Service) restore(ctx context.Context) bool {
 		return false
 	}
 	s.adopt(list)
-	s.lookAtAll() // one may have ended meanwhile
+	s.checkAllRuns() // one may have ended meanwhile
 	return true
 }
 
@@ -119,7 +119,7 @@ func (s *Service) adopt(list []runRow) {
 		}
 		l := &live{runRow: r, kind: s.kindLocked(r.TargetKind)}
 		if l.kind == nil {
-			l.kind = &kind{gone{r.TargetKind}, longLane, ""}
+			l.kind = &kind{unavailableTarget{r.TargetKind}, longLane, ""}
 		}
 		l.home = s.lane(l.kind.lane)
 		s.live[r.RunID], s.targets[*r.TargetRunID] = l, l
@@ -138,20 +138,20 @@ func (s *Service) adopt(list []runRow) {
 	s.kick()
 }
 
-// gone stands for a kind of target that is not in this build any more.
-type gone struct{ kind string }
+// unavailableTarget stands for a kind of target that is not in this build any more.
+type unavailableTarget struct{ kind string }
 
-func (g gone) Check(context.Context, Target) (Target, error) {
+func (g unavailableTarget) Check(context.Context, Target) (Target, error) {
 	return Target{}, unavailableKind(g.kind)
 }
-func (g gone) Enqueue(*storage.Tx, Occurrence) (uuid.UUID, error) {
+func (g unavailableTarget) Enqueue(*storage.Tx, Occurrence) (uuid.UUID, error) {
 	return uuid.Nil, unavailableKind(g.kind)
 }
-func (g gone) Start(uuid.UUID) {}
-func (g gone) State(context.Context, uuid.UUID) (TargetState, error) {
+func (g unavailableTarget) Start(uuid.UUID) {}
+func (g unavailableTarget) State(context.Context, uuid.UUID) (TargetState, error) {
 	return TargetState{}, fault.NotFoundf("%s", fault.As(unavailableKind(g.kind)).Message)
 }
-func (g gone) Cancel(context.Context, uuid.UUID, string) error { return nil }
+func (g unavailableTarget) Cancel(context.Context, uuid.UUID, string) error { return nil }
 
 // end asks for the end of a run; mu is held.
 func (r *live) end(why string, now time.Duration) {
@@ -160,8 +160,8 @@ func (r *live) end(why string, now time.Duration) {
 	}
 }
 
-// askEnd notes in a transaction that a run is to end, and cancels its target afterwards.
-func (s *Service) askEnd(tx *storage.Tx, r runRow, why string, now time.Time) error {
+// requestCancel notes in a transaction that a run is to end, and cancels its target afterwards.
+func (s *Service) requestCancel(tx *storage.Tx, r runRow, why string, now time.Time) error {
 	if _, err := tx.Exec(`UPDATE schedule_runs SET reason = ?, updated_at = ? WHERE id = ? AND `+open, why, now, r.RunID); err != nil {
 		return err
 	}
@@ -211,15 +211,15 @@ func (s *Service) expire(ctx context.Context, mono time.Duration) {
 	}
 	s.mu.Unlock()
 	for _, l := range late {
-		err := s.db.Write(s.as(ctx, l.user), func(tx *storage.Tx) error { return s.askEnd(tx, l.runRow, "timeout", s.now()) })
+		err := s.db.Write(s.as(ctx, l.user), func(tx *storage.Tx) error { return s.requestCancel(tx, l.runRow, "timeout", s.now()) })
 		if err != nil {
 			s.log.Warn("a run that takes too long is not canceled yet", "run", l.RunID, "err", err)
 		}
 	}
 }
 
-// lookAtAll asks every run for its state, in case that its end went by unheard.
-func (s *Service) lookAtAll() {
+// checkAllRuns asks every run for its state, in case that its end went by unheard.
+func (s *Service) checkAllRuns() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, l := range s.live {

@@ -171,7 +171,7 @@ func (s *Service) CancelRun(ctx context.Context, p RunParams) (Run, error) {
 			}
 			return s.complete(tx, c, now)
 		}
-		return s.askEnd(tx, r, "person", now)
+		return s.requestCancel(tx, r, "person", now)
 	})
 	if err != nil {
 		return Run{}, err

@@ -123,7 +123,7 @@ func (s *Service) insertRun(tx *storage.Tx, r *runRow, now time.Time) (added boo
 		return err
 	})
 	if added && r.term > 0 && !isOpen(r.Status) {
-		s.tellHub(tx, *r)
+		s.reportToHub(tx, *r)
 	}
 	if added {
 		s.runEvent(tx, r.user, r.RunID, r.ScheduleID, r.Status, now)

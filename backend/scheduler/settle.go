@@ -364,7 +364,7 @@ func (s *Service) overlap(tx *storage.Tx, c *sched, row *runRow, now time.Time) 
 			if waits(r) {
 				err = s.closeRun(tx, r, "skipped", "overlap", now)
 			} else {
-				err = s.askEnd(tx, r, "overlap", now)
+				err = s.requestCancel(tx, r, "overlap", now)
 			}
 			if err != nil {
 				return false, err

@@ -208,8 +208,8 @@ func (t *simTarget) nextEnd() (at time.Time) {
 	return at
 }
 
-// tell tells the scheduler which runs are over.
-func (t *simTarget) tell(s *Service) {
+// report tells the scheduler which runs are over.
+func (t *simTarget) report(s *Service) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for id, r := range t.runs {
@@ -324,7 +324,7 @@ func (m *sim) run(d time.Duration) {
 			wait = min(wait, end.Sub(m.clock.Wall()))
 		}
 		m.clock.pass(wait, false)
-		m.target.tell(m.s)
+		m.target.report(m.s)
 	}
 }
 

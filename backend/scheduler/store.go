@@ -98,6 +98,9 @@ func (s *Service) List(ctx context.Context, p ListParams) (ListResult, error) {
 	}
 	out.Limit, out.Offset = p.Limit, p.Offset
 	where, args := []string{"s.user_id = ?", "s.deleted_at IS NULL"}, []any{identity.UserID(ctx)}
+	if p.Deleted {
+		where[1] = "s.deleted_at IS NOT NULL"
+	}
 	switch p.Status {
 	case "":
 	case "paused":

@@ -278,7 +278,7 @@ func pass(now time.Time, d time.Duration, devices []*device, hub *memLeases, r *
 		for _, d := range devices {
 			d.clock.pass(wait, !d.down.IsZero())
 			if d.life.Err() == nil && d.down.IsZero() {
-				d.target.tell(d.s)
+				d.target.report(d.s)
 			}
 		}
 	}

@@ -131,8 +131,10 @@ type ListParams struct {
 	Status string `json:"status,omitempty"`
 	Kind   string `json:"kind,omitempty"` // of the target
 	Query  string `json:"query,omitempty"`
-	Limit  int    `json:"limit,omitempty"` // 1..100, default 50
-	Offset int    `json:"offset,omitempty"`
+	// Deleted lists those that can be restored instead.
+	Deleted bool `json:"deleted,omitempty"`
+	Limit   int  `json:"limit,omitempty"` // 1..100, default 50
+	Offset  int  `json:"offset,omitempty"`
 }
 
 // ListResult is one page: the system's own schedules last, else the newest first.

@@ -727,7 +727,7 @@ func (c *checker) mismatches() error {
 	for i, m := range c.found {
 		out[i] = Finding{m.at.path(), m.keyword, shorten(m.message(), 300)}
 	}
-	return fault.Invalidf("%s: %s", orWhole(out[0].Path, "the value"), out[0].Message).WithDetails(Findings{out})
+	return fault.Invalidf("%s: %s", pathOr(out[0].Path, "the value"), out[0].Message).WithDetails(Findings{out})
 }
 
 // sortedKeys makes the order of findings, and the work, the same each time.

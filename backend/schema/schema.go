@@ -250,12 +250,12 @@ func (in *inventory) explain(err error) error {
 		if u := fragment(invalid.URL); u != "" {
 			path = u + path
 		}
-		return problem(path, "Not a valid JSON Schema: %s: %s.", orWhole(path, "the schema"), why)
+		return problem(path, "Not a valid JSON Schema: %s: %s.", pathOr(path, "the schema"), why)
 	}
 	return problem("", "Not a valid JSON Schema: %s.", strings.ReplaceAll(shorten(err.Error(), 300), address, ""))
 }
 
-func orWhole(path, whole string) string {
+func pathOr(path, whole string) string {
 	if path == "" {
 		return whole
 	}

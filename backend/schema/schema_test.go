@@ -338,7 +338,7 @@ func TestDefaultsAndSecrets(t *testing.T) {
 	}
 }
 
-func TestCacheKeepsWhatIsUsed(t *testing.T) {
+func TestCacheEvictsLeastRecentlyUsed(t *testing.T) {
 	t.Parallel()
 	var c Cache
 	first := must(c.Compile([]byte(`{"const":"kept"}`)))

@@ -72,7 +72,7 @@ func (s *Service) Cancel(ctx context.Context, p CancelParams) (CancelResult, err
 	case <-r.gone:
 	case <-ctx.Done():
 	}
-	status, _, err := s.standing(context.WithoutCancel(ctx), row.id)
+	status, _, err := s.runStatus(context.WithoutCancel(ctx), row.id)
 	return CancelResult{Status: status}, err
 }
 

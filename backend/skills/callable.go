@@ -93,7 +93,7 @@ func (p provider) List(ctx context.Context) (out []callable.Info, err error) {
 func (p provider) Call(ctx context.Context, ref callable.Ref, r callable.Request) (callable.Result, error) {
 	id, err := uuid.Parse(ref.ID)
 	if err != nil {
-		return callable.Result{}, callable.Gone(ref)
+		return callable.Result{}, callable.NotFound(ref)
 	}
 	if r.Hash != "" {
 		found, err := p.pinned(ctx, ref, r.Version)
@@ -143,7 +143,7 @@ func (p provider) pinned(ctx context.Context, ref callable.Ref, version string) 
 		found, err = p.FindVersion(ctx, ref.ID, version)
 	}
 	if err == nil && len(found) == 0 {
-		err = callable.Gone(ref)
+		err = callable.NotFound(ref)
 	}
 	if err != nil {
 		return callable.Info{}, err
@@ -156,7 +156,7 @@ func unbegun(ref callable.Ref, err error) error {
 	out := *fault.As(err)
 	switch out.Kind {
 	case fault.NotFound:
-		return fault.As(callable.Gone(ref)).WithCause(err)
+		return fault.As(callable.NotFound(ref)).WithCause(err)
 	case fault.Conflict:
 		out.Details = callable.Refusal{Reason: callable.ReasonDisabled}
 	case fault.Invalid:
@@ -169,13 +169,13 @@ func unbegun(ref callable.Ref, err error) error {
 func (p provider) Rights(ctx context.Context, i callable.Info, _ json.RawMessage) (permission.PreviewResult, error) {
 	id, err := uuid.Parse(i.ID)
 	if err != nil {
-		return permission.PreviewResult{}, callable.Gone(i.Ref)
+		return permission.PreviewResult{}, callable.NotFound(i.Ref)
 	}
 	r, err := p.s.visible(ctx, id)
 	if err != nil {
 		return permission.PreviewResult{}, err
 	}
-	l, err := p.s.lookAt(ctx, p.s.catalog(ctx), r.body)
+	l, err := p.s.previewRights(ctx, p.s.catalog(ctx), r.body)
 	if err != nil {
 		return permission.PreviewResult{}, err
 	}
@@ -195,7 +195,7 @@ func (p provider) Diff(ctx context.Context, d permission.DiffParams) (out permis
 	out.Changes = []permission.DiffChange{}
 	id, err := uuid.Parse(d.SubjectID)
 	if err != nil {
-		return out, callable.Gone(callable.Ref{Kind: callable.Skill, ID: d.SubjectID})
+		return out, callable.NotFound(callable.Ref{Kind: callable.Skill, ID: d.SubjectID})
 	}
 	list, err := p.s.ListVersions(ctx, SkillParams{SkillID: id})
 	if err != nil {
@@ -248,7 +248,7 @@ func (p provider) Enqueue(tx *storage.Tx, ref callable.Ref, r callable.Request) 
 	if ref.Kind == callable.Skill {
 		id, err := uuid.Parse(ref.ID)
 		if err != nil {
-			return uuid.Nil, callable.Gone(ref)
+			return uuid.Nil, callable.NotFound(ref)
 		}
 		e.SkillID, e.Version = &id, r.Version
 		return p.s.EnqueueTx(tx, e)
@@ -258,7 +258,7 @@ func (p provider) Enqueue(tx *storage.Tx, ref callable.Ref, r callable.Request) 
 		return uuid.Nil, err
 	}
 	if len(found) != 1 || found[0].Blocked == callable.ReasonForeign {
-		return uuid.Nil, callable.Gone(ref)
+		return uuid.Nil, callable.NotFound(ref)
 	}
 	params := map[string]json.RawMessage{}
 	if len(r.Input) > 0 {

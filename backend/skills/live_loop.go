@@ -98,7 +98,7 @@ func (r *live) leave() {
 // childrenWait reports that the runs which carry out steps of this one all wait.
 func (r *live) childrenWait(todo machine.Todo) bool {
 	for _, c := range todo.Paused {
-		status, _, err := r.s.standing(context.WithoutCancel(r.ctx), childID(r.row.id, c))
+		status, _, err := r.s.runStatus(context.WithoutCancel(r.ctx), childID(r.row.id, c))
 		if err != nil || status != machine.Waiting {
 			return false
 		}

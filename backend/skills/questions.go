@@ -17,7 +17,7 @@ import (
 // Questions shows a person what a run waits for, and takes it back when it is settled.
 // permission.Service is one.
 type Questions interface {
-	AskTx(tx *storage.Tx, a permission.Asked) error
+	AskTx(tx *storage.Tx, a permission.QuestionRequest) error
 	// CloseTx ends the question ref of a run, or all of its questions when ref is empty.
 	// token is the created token that choice came with, or zero.
 	CloseTx(tx *storage.Tx, run uuid.UUID, ref, choice string, token uuid.UUID) error
@@ -104,7 +104,7 @@ func (s *Service) ask(tx *storage.Tx, row *runRow, w machine.Wait) error {
 	if row.skill != nil {
 		skill = row.skill.String()
 	}
-	return s.o.Questions.AskTx(tx, permission.Asked{
+	return s.o.Questions.AskTx(tx, permission.QuestionRequest{
 		User: row.user, Subject: permission.Subject{Kind: subjectKind, ID: skill}, SubjectName: row.name,
 		Run: row.id, RunKind: subjectKind, Ref: place(w.Path, w.Iteration), Tier: permission.SideEffecting, Question: q,
 	})
@@ -135,9 +135,9 @@ func (s *Service) AnswerQuestion(ctx context.Context, a permission.Answered) err
 	return err
 }
 
-// askAgain shows the questions of the runs that wait, for databases from before questions were
+// repeatQuestions shows the questions of the runs that wait, for databases from before questions were
 // shown, and for restored ones. What is shown already stays as it is.
-func (s *Service) askAgain(ctx context.Context) {
+func (s *Service) repeatQuestions(ctx context.Context) {
 	if s.o.Questions == nil {
 		return
 	}
@@ -161,7 +161,7 @@ func (s *Service) askAgain(ctx context.Context) {
 		if err != nil {
 			break
 		}
-		err = fault.Catch(func() error { return s.askRun(ctx, row) })
+		err = fault.Catch(func() error { return s.askAboutRun(ctx, row) })
 		if err != nil && ctx.Err() == nil { // the run itself still shows its question
 			s.log.Error("show what a run waits for", "run", row.id, "error", err)
 			err = nil
@@ -172,7 +172,7 @@ func (s *Service) askAgain(ctx context.Context) {
 	}
 }
 
-func (s *Service) askRun(ctx context.Context, row *runRow) error {
+func (s *Service) askAboutRun(ctx context.Context, row *runRow) error {
 	ctx = identity.With(ctx, identity.Identity{User: row.user, Scopes: identity.Read | identity.Write, Client: identity.ClientProgram, Pipe: "skills"})
 	x, _, err := s.loadExecution(ctx, row.id, false)
 	if err != nil {

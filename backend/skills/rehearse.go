@@ -122,7 +122,7 @@ func (s *Service) rehearsed(ctx context.Context, p DryRunParams) (skill *row, er
 		return nil, fault.Invalidf("Give exactly one of skillId, skill and versionId.")
 	}
 	if len(p.Skill) > 0 {
-		skill, _, err = s.given(ctx, p.Skill)
+		skill, _, err = s.readDraft(ctx, p.Skill)
 		return skill, err
 	}
 	err = s.db.Read(ctx, func(tx *storage.Tx) error {

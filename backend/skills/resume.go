@@ -19,7 +19,7 @@ const countAgain = 15 * time.Second
 // returns nil when ctx ends.
 func (s *Service) Run(ctx context.Context) error {
 	s.resume(ctx)
-	s.askAgain(ctx)
+	s.repeatQuestions(ctx)
 	prune := time.NewTimer(time.Minute)
 	defer prune.Stop()
 	for {
@@ -42,7 +42,7 @@ func (s *Service) Run(ctx context.Context) error {
 			}
 			if lost || s.uncounted.Swap(false) {
 				s.resume(ctx)
-				s.askAgain(ctx)
+				s.repeatQuestions(ctx)
 			}
 		case <-timer.C:
 			s.wakeDue(ctx)
@@ -150,7 +150,7 @@ func (s *Service) broken(ctx context.Context, id uuid.UUID, why error) {
 
 // nextWake is when the first waiting run outside of memory is to come back.
 func (s *Service) nextWake(ctx context.Context) (at time.Time, err error) {
-	list, err := s.sleeping(ctx, time.Time{})
+	list, err := s.sleepingRuns(ctx, time.Time{})
 	for _, u := range list {
 		if at.IsZero() || u.at.Before(at) {
 			at = u.at
@@ -159,14 +159,14 @@ func (s *Service) nextWake(ctx context.Context) (at time.Time, err error) {
 	return at, err
 }
 
-type sleeper struct {
+type sleepingRun struct {
 	id uuid.UUID
 	at time.Time
 }
 
-// sleeping lists waiting runs outside of memory that have a time, those until then; zero:
+// sleepingRuns lists waiting runs outside of memory that have a time, those until then; zero:
 // the first of them.
-func (s *Service) sleeping(ctx context.Context, until time.Time) (list []sleeper, err error) {
+func (s *Service) sleepingRuns(ctx context.Context, until time.Time) (list []sleepingRun, err error) {
 	err = s.db.Read(ctx, func(tx *storage.Tx) error {
 		bound := int64(1 << 62)
 		if !until.IsZero() {
@@ -174,7 +174,7 @@ func (s *Service) sleeping(ctx context.Context, until time.Time) (list []sleeper
 		}
 		return tx.Select(`SELECT id, wake_at FROM composite_skill_executions WHERE status = 'waiting' AND wake_at <= ? AND device_id = ?
 			ORDER BY wake_at LIMIT 1000`, bound, s.db.Device().ID).Each(func(row storage.Row) error {
-			var x sleeper
+			var x sleepingRun
 			if err := row.Scan(&x.id, storage.Time(&x.at)); err != nil {
 				return err
 			}
@@ -195,7 +195,7 @@ func (s *Service) sleeping(ctx context.Context, until time.Time) (list []sleeper
 
 // wakeDue brings back the waiting runs whose time has come.
 func (s *Service) wakeDue(ctx context.Context) {
-	list, err := s.sleeping(ctx, s.now())
+	list, err := s.sleepingRuns(ctx, s.now())
 	if err != nil {
 		s.log.Error("look for waiting runs", "error", err)
 		return

@@ -64,7 +64,7 @@ func (s *Service) visible(ctx context.Context, id uuid.UUID) (r *row, err error)
 
 // rights looks at each step that calls something.
 func (s *Service) rights(ctx context.Context, c definition.Catalog, body *definition.Body, unattended bool) (RightsPreview, error) {
-	l, err := s.lookAt(ctx, c, body)
+	l, err := s.previewRights(ctx, c, body)
 	if err != nil {
 		return RightsPreview{}, err
 	}
@@ -74,8 +74,8 @@ func (s *Service) rights(ctx context.Context, c definition.Catalog, body *defini
 	return l.out, nil
 }
 
-func (s *Service) lookAt(ctx context.Context, c definition.Catalog, body *definition.Body) (*looker, error) {
-	l := &looker{
+func (s *Service) previewRights(ctx context.Context, c definition.Catalog, body *definition.Body) (*rightsPreview, error) {
+	l := &rightsPreview{
 		s: s, ctx: ctx, catalog: c, known: map[string]rights{}, skills: map[string]bool{}, out: RightsPreview{Steps: []StepRights{}, Union: []string{}},
 		whole: permission.NewPreview(),
 	}
@@ -161,7 +161,7 @@ func first(texts ...string) string {
 	return ""
 }
 
-type looker struct {
+type rightsPreview struct {
 	s       *Service
 	ctx     context.Context
 	catalog definition.Catalog
@@ -172,7 +172,7 @@ type looker struct {
 }
 
 // judge says what the steps come to.
-func (l *looker) judge(unattended bool) {
+func (l *rightsPreview) judge(unattended bool) {
 	l.out.Verdict = verdictReady
 	for _, st := range l.out.Steps {
 		if st.Denied != "" {
@@ -193,7 +193,7 @@ func (l *looker) judge(unattended bool) {
 	}
 }
 
-func (l *looker) steps(prefix string, steps []definition.Step, depth int) error {
+func (l *rightsPreview) steps(prefix string, steps []definition.Step, depth int) error {
 	for i := range steps {
 		st := &steps[i]
 		path := prefix + st.StepID
@@ -215,7 +215,7 @@ func (l *looker) steps(prefix string, steps []definition.Step, depth int) error 
 	return nil
 }
 
-func (l *looker) call(path string, st *definition.Step, depth int) error {
+func (l *rightsPreview) call(path string, st *definition.Step, depth int) error {
 	if len(l.out.Steps) >= maxRightsSteps {
 		return fault.Limitf("The skill and those that it calls have more than %d steps.", maxRightsSteps)
 	}
@@ -263,7 +263,7 @@ func (l *looker) call(path string, st *definition.Step, depth int) error {
 	return nil
 }
 
-func (l *looker) add(st StepRights, p permission.PreviewResult) {
+func (l *rightsPreview) add(st StepRights, p permission.PreviewResult) {
 	l.out.Steps = append(l.out.Steps, st)
 	l.whole.Add(st.StepPath, p)
 	if st.Denied != "" {
@@ -275,7 +275,7 @@ func (l *looker) add(st StepRights, p permission.PreviewResult) {
 }
 
 // find finds what a step calls, a pinned skill as it was.
-func (l *looker) find(st *definition.Step) ([]definition.Callable, error) {
+func (l *rightsPreview) find(st *definition.Step) ([]definition.Callable, error) {
 	found, err := l.catalog.Find(st.ToolType, st.ToolID, st.ToolName)
 	if v, ok := l.catalog.(definition.Versions); ok && err == nil && len(found) == 1 && st.ToolType == definition.SkillCall && st.SkillVersion != "" {
 		return v.FindVersion(found[0].ID, st.SkillVersion)
@@ -285,7 +285,7 @@ func (l *looker) find(st *definition.Step) ([]definition.Callable, error) {
 
 // needs asks what a call needs, once for each thing that is called; what built-ins need depends
 // on the input.
-func (l *looker) needs(i callable.Info, st *definition.Step) (rights, error) {
+func (l *rightsPreview) needs(i callable.Info, st *definition.Step) (rights, error) {
 	if i.ID == "" && i.Kind == callable.Tool {
 		return rights{Tier: i.Effects.Tier(), Denied: "It is imported with the file, and disabled until you enable it.", preview: permission.NewPreview()}, nil
 	}

@@ -139,7 +139,7 @@ func (s *Service) chosen(ctx context.Context, id *uuid.UUID, raw json.RawMessage
 		}
 		return skill, nil, err
 	}
-	return s.given(ctx, raw)
+	return s.readDraft(ctx, raw)
 }
 
 // saved loads a skill that may run.
@@ -172,8 +172,8 @@ func (s *Service) sound(ctx context.Context, skill *row) error {
 	return nil
 }
 
-// given reads a definition that is not saved.
-func (s *Service) given(ctx context.Context, raw json.RawMessage) (*row, []string, error) {
+// readDraft reads a definition that is not saved.
+func (s *Service) readDraft(ctx context.Context, raw json.RawMessage) (*row, []string, error) {
 	report, err := definition.Read(raw, s.catalog(ctx))
 	if err != nil {
 		return nil, nil, err

@@ -60,7 +60,7 @@ func (s *Service) await(ctx context.Context, id uuid.UUID, wait time.Duration) e
 	timer := time.NewTimer(wait)
 	defer timer.Stop()
 	for {
-		status, reason, err := s.standing(ctx, id)
+		status, reason, err := s.runStatus(ctx, id)
 		if err != nil || final(status) || status == machine.Waiting && reason != machine.WaitTimer {
 			return err
 		}
@@ -76,8 +76,8 @@ func (s *Service) await(ctx context.Context, id uuid.UUID, wait time.Duration) e
 	}
 }
 
-// standing is the status of a run and why it waits.
-func (s *Service) standing(ctx context.Context, id uuid.UUID) (status Status, reason string, err error) {
+// runStatus is the status of a run and why it waits.
+func (s *Service) runStatus(ctx context.Context, id uuid.UUID) (status Status, reason string, err error) {
 	if r := s.inMemory(id); r != nil {
 		status, reason, _ = r.watch()
 		return status, reason, nil

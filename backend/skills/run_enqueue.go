@@ -35,7 +35,7 @@ func (s *Service) EnqueueTx(tx *storage.Tx, o Enqueue) (uuid.UUID, error) {
 			err = s.sound(ctx, skill)
 		}
 	} else {
-		skill, _, err = s.given(ctx, o.Skill)
+		skill, _, err = s.readDraft(ctx, o.Skill)
 	}
 	if err != nil {
 		return uuid.Nil, err

@@ -266,7 +266,7 @@ func TestRunLargeOutputs(t *testing.T) {
 	b.replay(out.ExecutionID)
 }
 
-func TestRunToolGone(t *testing.T) {
+func TestRunFailsWhenToolWasDeleted(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	m, err := b.s.CreateComposite(b.ctx, SaveParams{Skill: skillText(step("a", "ok", ""), step("b", "x", ""))})

@@ -265,15 +265,15 @@ func TestRunPermission(t *testing.T) {
 // asked records what a service asks in Approvals, by reference, and how it was closed.
 type asked struct {
 	mu     sync.Mutex
-	open   map[string]permission.Asked
+	open   map[string]permission.QuestionRequest
 	closed map[string]string
 }
 
-func (a *asked) AskTx(_ *storage.Tx, q permission.Asked) error {
+func (a *asked) AskTx(_ *storage.Tx, q permission.QuestionRequest) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.open == nil {
-		a.open, a.closed = map[string]permission.Asked{}, map[string]string{}
+		a.open, a.closed = map[string]permission.QuestionRequest{}, map[string]string{}
 	}
 	a.open[q.Ref] = q
 	return nil
@@ -291,7 +291,7 @@ func (a *asked) CloseTx(_ *storage.Tx, _ uuid.UUID, ref, choice string, _ uuid.U
 	return nil
 }
 
-func (a *asked) question(ref string) permission.Asked {
+func (a *asked) question(ref string) permission.QuestionRequest {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.open[ref]
@@ -338,7 +338,7 @@ func TestRunUnknown(t *testing.T) {
 			b.s = b.service(func(o *Options) { o.Questions = &q })
 			b.start(b.s)
 			if c.decision != "" {
-				var w permission.Asked
+				var w permission.QuestionRequest
 				x := b.until(id, func(x Execution) bool {
 					w = q.question(place("a", ""))
 					return is(machine.Waiting)(x) && w.Run == id

@@ -138,8 +138,8 @@ func rounds(short int) int {
 	return short
 }
 
-// checkWhole opens what a killed process left and checks every page.
-func checkWhole(t *testing.T, what, task, dir string) (*DB, *Service) {
+// checkConsistent opens what a killed process left and checks every page.
+func checkConsistent(t *testing.T, what, task, dir string) (*DB, *Service) {
 	t.Helper()
 	db, s, err := openCrash(t.Context(), task, dir)
 	if err != nil {
@@ -171,7 +171,7 @@ func TestKilledDuringWrites(t *testing.T) {
 		for _, a := range acks {
 			promised[a] = true
 		}
-		db, _ := checkWhole(t, fmt.Sprint("round ", i), "write", dir)
+		db, _ := checkConsistent(t, fmt.Sprint("round ", i), "write", dir)
 		have := map[string]int{}
 		must(t, db.Read(t.Context(), func(tx *Tx) error {
 			return eachRow(t.Context(), tx, `SELECT display_name, count(*) FROM users GROUP BY 1`, func(scan func(...any) error) error {
@@ -250,11 +250,11 @@ func TestKilledDuringMigration(t *testing.T) {
 		if st, err := readFileState(t.Context(), filepath.Join(dir, "helix.db")); err != nil || (st.version != old && st.version != 9002) {
 			t.Fatalf("schema %d, %v: neither old nor new", st.version, err)
 		} else if st.version == old { // then the old program still opens it
-			db, _ := checkWhole(t, point, "write", dir)
+			db, _ := checkConsistent(t, point, "write", dir)
 			sameRows(t, rows(t, db, toolTables...), want)
 			shut(t, db)
 		}
-		db, _ := checkWhole(t, point, "migrate", dir)
+		db, _ := checkConsistent(t, point, "migrate", dir)
 		sameRows(t, rows(t, db, toolTables...), want)
 		shut(t, db)
 		st, err := readFileState(t.Context(), filepath.Join(dir, "helix.db"))
@@ -292,7 +292,7 @@ func TestKilledDuringBackup(t *testing.T) {
 		for _, a := range acks {
 			promised[a] = true
 		}
-		db, s := checkWhole(t, point, "backup", dir)
+		db, s := checkConsistent(t, point, "backup", dir)
 		sameRows(t, rows(t, db, toolTables...), want)
 		all, err := s.listBackups()
 		must(t, err)
@@ -317,7 +317,7 @@ func TestKilledDuringRestore(t *testing.T) {
 	each(t, []string{"restore.unpacked", "restore.staged", "swap.journal", "swap.move2", "swap.move3", "swap.move4", "swap.move5"}, func(t *testing.T, point string, after time.Duration) {
 		dir := cloned(t, base)
 		crash(t, "restore", dir, point, after)
-		db, _ := checkWhole(t, point, "restore", dir)
+		db, _ := checkConsistent(t, point, "restore", dir)
 		got := rows(t, db, toolTables...)
 		switch n := len(got["custom_tools"]); n {
 		case 20:
@@ -351,7 +351,7 @@ func TestKilledDuringRollback(t *testing.T) {
 		if err != nil && !os.IsNotExist(err) {
 			t.Fatal(err)
 		}
-		db, _ := checkWhole(t, point, "rollback", dir)
+		db, _ := checkConsistent(t, point, "rollback", dir)
 		if db.Recovery() == nil { // not yet rolled back
 			if strings.HasPrefix(point, "swap.") {
 				t.Fatalf("schema %d: the decision was on disk and was not carried out", st.version)
@@ -363,7 +363,7 @@ func TestKilledDuringRollback(t *testing.T) {
 			return
 		}
 		shut(t, db)
-		db, _ = checkWhole(t, point, "", dir) // the older program
+		db, _ = checkConsistent(t, point, "", dir) // the older program
 		sameRows(t, rows(t, db, toolTables...), want)
 		shut(t, db)
 	})

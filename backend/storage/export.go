@@ -377,7 +377,7 @@ func (s *Service) importRows(tx *Tx, dir string, r *ImportResult) error {
 			return err
 		}
 	}
-	return dropStrangers(tx, ts, r)
+	return dropDanglingRows(tx, ts, r)
 }
 
 func (s *Service) importTable(tx *Tx, t exportTable, f io.Reader, r *ImportResult, step func()) error {
@@ -432,9 +432,9 @@ func (s *Service) importTable(tx *Tx, t exportTable, f io.Reader, r *ImportResul
 	return nil
 }
 
-// dropStrangers removes rows that were just read and refer to a row that is missing, or
+// dropDanglingRows removes rows that were just read and refer to a row that is missing, or
 // that belongs to somebody else. It repeats, since a removed row may be referred to.
-func dropStrangers(tx *Tx, ts []exportTable, r *ImportResult) error {
+func dropDanglingRows(tx *Tx, ts []exportTable, r *ImportResult) error {
 	user := identity.UserID(tx.ctx)
 	for again := true; again; {
 		again = false

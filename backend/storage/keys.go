@@ -201,7 +201,7 @@ func (k *Keys) attach(ctx context.Context, db *DB) error {
 			return k.use(ctx, r)
 		}
 	}
-	empty, err := db.nothingSealed(ctx)
+	empty, err := db.hasNoEncryptedValues(ctx)
 	k.sealed.Store(!empty)
 	if err != nil || !empty {
 		return err
@@ -360,9 +360,9 @@ func errNoDatabase() error {
 	return fault.Unavailablef("The keys cannot be used while the database is damaged.")
 }
 
-// nothingSealed reports whether no data key and no sealed value exist, which alone allows a
+// hasNoEncryptedValues reports whether no data key and no sealed value exist, which alone allows a
 // new root key.
-func (db *DB) nothingSealed(ctx context.Context) (empty bool, err error) {
+func (db *DB) hasNoEncryptedValues(ctx context.Context) (empty bool, err error) {
 	err = db.Read(ctx, func(tx *Tx) error {
 		var n int
 		if err := tx.QueryRow(`SELECT count(*) FROM data_keys`).Scan(&n); err != nil || n > 0 {

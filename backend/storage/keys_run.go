@@ -183,9 +183,9 @@ func (c SealedColumn) id() string {
 	return c.ID
 }
 
-// giveBack returns the uses that were counted in advance and not needed. Close calls it
+// returnUnusedCounts returns the uses that were counted in advance and not needed. Close calls it
 // while it holds the turn of the writer. A count that stays too high is safe.
-func (k *Keys) giveBack(w *sql.DB) {
+func (k *Keys) returnUnusedCounts(w *sql.DB) {
 	r := k.ring.Load()
 	left := k.left.Swap(0)
 	if r == nil || left <= 0 {

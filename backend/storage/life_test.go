@@ -260,7 +260,7 @@ func TestADayOfUse(t *testing.T) {
 	})
 }
 
-func TestLowSpaceIsToldOnce(t *testing.T) {
+func TestLowSpaceIsReportedOnce(t *testing.T) {
 	t.Parallel()
 	h := newHome(t)
 	var events []LowSpace

@@ -152,7 +152,7 @@ func leaveFile(t *testing.T, dir, name string) {
 }
 
 // Who chooses to start with no data gets an empty database, and what was there is kept.
-func TestStartNewKeepsWhatWasThere(t *testing.T) {
+func TestStartNewKeepsPreviousFiles(t *testing.T) {
 	t.Parallel()
 	for _, l := range losses {
 		t.Run(l.name, func(t *testing.T) {

@@ -231,7 +231,7 @@ func standaloneDSN(path string) string { return roDSN(path) + "&immutable=1" }
 // readFileState looks without writing. Only a rollback journal that a crash left, which
 // makes the file unreadable as it is, is played back first.
 func readFileState(ctx context.Context, path string) (fileState, error) {
-	st, err := lookAtFile(ctx, path, roDSN(path))
+	st, err := inspectFile(ctx, path, roDSN(path))
 	if sqliteCode(err)&0xff != sqlite3.SQLITE_READONLY {
 		return st, err
 	}
@@ -244,15 +244,15 @@ func readFileState(ctx context.Context, path string) (fileState, error) {
 	if err = errors.Join(err, db.Close()); err != nil {
 		return st, err
 	}
-	return lookAtFile(ctx, path, roDSN(path))
+	return inspectFile(ctx, path, roDSN(path))
 }
 
-// standaloneState is readFileState for a file that nobody has open.
-func standaloneState(ctx context.Context, path string) (fileState, error) {
-	return lookAtFile(ctx, path, standaloneDSN(path))
+// closedFileState is readFileState for a file that nobody has open.
+func closedFileState(ctx context.Context, path string) (fileState, error) {
+	return inspectFile(ctx, path, standaloneDSN(path))
 }
 
-func lookAtFile(ctx context.Context, path, dsn string) (st fileState, err error) {
+func inspectFile(ctx context.Context, path, dsn string) (st fileState, err error) {
 	st.applied, st.logged = map[int64]bool{}, map[int64][]byte{}
 	if fileSize(path) == 0 {
 		return st, nil

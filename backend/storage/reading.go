@@ -86,7 +86,7 @@ func (db *DB) startReading(ctx context.Context, cause error) error {
 	if err != nil {
 		return errors.Join(cause, err)
 	}
-	st, err := lookAtFile(ctx, db.path, dsn)
+	st, err := inspectFile(ctx, db.path, dsn)
 	if err != nil || !st.present {
 		return errors.Join(cause, err)
 	}
@@ -183,7 +183,7 @@ func (k *Keys) attachReading(ctx context.Context, db *DB) error {
 			return nil
 		}
 	}
-	empty, err := db.nothingSealed(ctx)
+	empty, err := db.hasNoEncryptedValues(ctx)
 	k.sealed.Store(!empty)
 	return err
 }

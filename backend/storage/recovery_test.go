@@ -272,7 +272,7 @@ func TestWaysIntoAndOutOfTheHeldState(t *testing.T) {
 	}
 }
 
-func TestSwapThatFailsKeepsTheFormerData(t *testing.T) {
+func TestFailedSwapKeepsPreviousData(t *testing.T) {
 	t.Parallel()
 	h := newHome(t)
 	seed(t, h.db, h.db.LocalUser().ID, 3)

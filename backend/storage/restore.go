@@ -114,7 +114,7 @@ func (s *Service) checkStaged(ctx context.Context, path string) (schema int64, e
 	if err != nil || len(problems) > 0 {
 		return 0, badBackup(nameDB, "The database in the backup is damaged.").WithCause(errors.Join(err, errors.New(strings.Join(problems, "; "))))
 	}
-	st, err := standaloneState(ctx, path)
+	st, err := closedFileState(ctx, path)
 	if err != nil {
 		return 0, err
 	}
@@ -310,7 +310,7 @@ func (s *Service) modernize(ctx context.Context, path string) error {
 	if err != nil {
 		return err
 	}
-	st, err := standaloneState(ctx, path)
+	st, err := closedFileState(ctx, path)
 	if err != nil {
 		return err
 	}

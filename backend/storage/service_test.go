@@ -135,7 +135,7 @@ func wantKind(t *testing.T, err error, k fault.Kind, text string) {
 	}
 }
 
-func TestBackupAndRestoreGiveEqualData(t *testing.T) {
+func TestBackupThenRestorePreservesData(t *testing.T) {
 	testkit.SkipRaced(t, "much of the database and little at the same time")
 	t.Parallel()
 	h := newHome(t)
@@ -359,7 +359,7 @@ func TestBackupTargets(t *testing.T) {
 	wantKind(t, err, fault.NotFound, "")
 }
 
-func TestExportAndImportGiveEqualRows(t *testing.T) {
+func TestExportThenImportPreservesRows(t *testing.T) {
 	testkit.SkipRaced(t, "much of the database and little at the same time")
 	t.Parallel()
 	h := newHome(t)

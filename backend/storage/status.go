@@ -388,7 +388,7 @@ func nameTime(name string, fallback time.Time) time.Time {
 func (s *Service) describeBackup(b *BackupInfo) {
 	if strings.HasSuffix(b.Name, ".db") {
 		if _, err := fmt.Sscanf(b.Name, "pre-%d-", &b.SchemaVersion); err != nil {
-			if st, err := standaloneState(context.Background(), b.Path); err == nil {
+			if st, err := closedFileState(context.Background(), b.Path); err == nil {
 				b.SchemaVersion = st.version
 			}
 		}

@@ -178,7 +178,7 @@ func (db *DB) Close() error {
 		}
 		if db.writer != nil {
 			if db.recovery.Load() == nil && !db.unclean && !db.ReadOnly() {
-				db.keys.giveBack(db.writer)
+				db.keys.returnUnusedCounts(db.writer)
 				db.closed = errors.Join(db.closed, db.stopClean())
 			}
 			db.closed = errors.Join(db.closed, db.writer.Close())

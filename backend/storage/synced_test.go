@@ -97,8 +97,8 @@ func changes(t *testing.T, db *DB) (out []change) {
 	return out
 }
 
-// brief writes changes as "table op fields" for comparison.
-func brief(list []change) string {
+// summarize writes changes as "table op fields" for comparison.
+func summarize(list []change) string {
 	var b strings.Builder
 	for _, c := range list {
 		fmt.Fprintf(&b, "%s %s %b\n", c.Tbl, c.Op, c.Fields)
@@ -109,7 +109,7 @@ func brief(list []change) string {
 func wantChanges(t *testing.T, db *DB, want string) []change {
 	t.Helper()
 	got := changes(t, db)
-	if b := strings.TrimSpace(brief(got)); b != strings.TrimSpace(want) {
+	if b := strings.TrimSpace(summarize(got)); b != strings.TrimSpace(want) {
 		t.Fatalf("change log:\n%s\nwant:\n%s", b, want)
 	}
 	return got
@@ -410,7 +410,7 @@ func TestTriggersFollowTheList(t *testing.T) {
 
 // A random sequence of edits leaves a log that, replayed on a copy of the rows as they were
 // before, gives the rows as they are now: each entry names every field that differs.
-func TestReplayGivesTheSameRows(t *testing.T) {
+func TestReplayReproducesRows(t *testing.T) {
 	testkit.SkipRaced(t, "much of the database and little at the same time")
 	t.Parallel()
 	db := openNotes(t)

@@ -121,13 +121,13 @@ func (e *execution) capabilityDenied(c permission.Capability, resource string, d
 	case permission.ReasonRevoked:
 		msg = "A permission that this run was using was revoked."
 	}
-	return &fault.Error{Kind: fault.Denied, Message: e.speak(msg), Details: Denial{
+	return &fault.Error{Kind: fault.Denied, Message: e.withNoun(msg), Details: Denial{
 		Reason: d.Reason, Capability: string(c), Resource: resource, PendingApprovalID: idOrNil(d.PendingID),
 	}}
 }
 
-// speak makes a sentence about a tool one about what runs.
-func (e *execution) speak(msg string) string {
+// withNoun makes a sentence about a tool one about what runs.
+func (e *execution) withNoun(msg string) string {
 	if e.skill == nil {
 		return msg
 	}

@@ -472,7 +472,7 @@ func TestShares(t *testing.T) {
 	wantKind(t, err, fault.Invalid)
 }
 
-func TestImportIsAllOrNothing(t *testing.T) {
+func TestImportIsAtomic(t *testing.T) {
 	t.Parallel()
 	b := setup(t, func(o *Options) { o.MaxTools = 2 })
 	bd := Bundle{Format: bundleFormat, FormatVersion: 1}

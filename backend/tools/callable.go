@@ -152,7 +152,7 @@ func effects(capabilities []string) callable.Effects {
 func (p *provider) Call(ctx context.Context, ref callable.Ref, r callable.Request) (callable.Result, error) {
 	id, err := uuid.Parse(ref.ID)
 	if err != nil {
-		return callable.Result{}, callable.Gone(ref)
+		return callable.Result{}, callable.NotFound(ref)
 	}
 	caller := Caller{Kind: r.Caller.Kind, Authority: r.Caller.Authority, RunID: r.Caller.Run, Why: r.Caller.Why(), Definition: r.Hash}
 	out, err := p.run(ctx, caller, id, r)
@@ -189,7 +189,7 @@ func (p *provider) refused(ctx context.Context, ref callable.Ref, err error) err
 	out := *fault.As(err)
 	switch out.Kind {
 	case fault.NotFound:
-		return fault.As(callable.Gone(ref)).WithCause(err)
+		return fault.As(callable.NotFound(ref)).WithCause(err)
 	case fault.Denied:
 		r := callable.Refusal{Reason: permission.ReasonInactive}
 		if d, ok := out.Details.(Denial); ok {

@@ -213,7 +213,7 @@ func TestExportToAFile(t *testing.T) {
 	}
 }
 
-func TestToolsTellTheirCost(t *testing.T) {
+func TestToolsListTokenCost(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	tool := b.create(t, CreateParams{Name: "Cost", Description: "Twelve bytes", Code: "return 1"})

@@ -28,7 +28,7 @@ func TestPlaceholdersAreFilled(t *testing.T) {
 	h := newHost(e)
 	t.Cleanup(h.close)
 	const ph = placeholderPrefix + "00112233445566778899aabbccddeeff"
-	l := &lentSecret{name: "KEY", placeholder: ph}
+	l := &runSecret{name: "KEY", placeholder: ph}
 	h.mu.Lock()
 	h.know(l, value)
 	h.secrets["KEY"] = l

@@ -20,7 +20,7 @@ func TestSecretsAreReplacedInEveryForm(t *testing.T) {
 	e := &execution{s: b.Service, id: storage.NewID(), user: identity.UserID(b.ctx), tool: &Tool{}}
 	h := newHost(e)
 	t.Cleanup(h.close)
-	l := &lentSecret{name: "KEY", placeholder: placeholderPrefix + "0"}
+	l := &runSecret{name: "KEY", placeholder: placeholderPrefix + "0"}
 	h.mu.Lock()
 	h.know(l, value)
 	h.secrets["KEY"] = l

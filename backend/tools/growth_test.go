@@ -19,10 +19,10 @@ type usage struct {
 	pages                               int // of the database in use
 }
 
-// TestManyRunsTakeNothingMore makes runs of a tool, 60,000 by HELIX_LONG: once the first
+// TestManyRunsDoNotGrow makes runs of a tool, 60,000 by HELIX_LONG: once the first
 // sixth is done and the histories have been pruned, further runs take no more memory,
 // goroutines, files or space in the database. HELIX_RUNS sets another number.
-func TestManyRunsTakeNothingMore(t *testing.T) {
+func TestManyRunsDoNotGrow(t *testing.T) {
 	if os.Getenv("HELIX_LONG") == "" {
 		t.Skip("it takes minutes; make soak runs it")
 	}

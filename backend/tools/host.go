@@ -25,7 +25,7 @@ type host struct {
 	credits map[string]int // rights that were granted for one use while the run was authorized
 	pending uuid.UUID      // the last open question
 	after   []afterCall    // what calls did, written when the run ends
-	secrets map[string]*lentSecret
+	secrets map[string]*runSecret
 	memory  map[string]json.RawMessage // state of a draft, which is not kept
 }
 
@@ -37,7 +37,7 @@ type afterCall struct {
 }
 
 func newHost(e *execution) *host {
-	return &host{e: e, credits: map[string]int{}, secrets: map[string]*lentSecret{}, memory: map[string]json.RawMessage{}}
+	return &host{e: e, credits: map[string]int{}, secrets: map[string]*runSecret{}, memory: map[string]json.RawMessage{}}
 }
 
 func creditKey(c permission.Capability, resource string) string { return string(c) + "\x00" + resource }

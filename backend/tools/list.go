@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -22,6 +23,7 @@ type ListParams struct {
 	Suspended  *bool      `json:"suspended,omitempty"` // whether a change of definition put rights out of force
 	Tags       []string   `json:"tags,omitempty"`      // tools that carry all of these
 	Sort       ListSort   `json:"sort,omitempty"`      // default recent
+	Deleted    bool       `json:"deleted,omitempty"`   // those that can be restored instead
 	Limit      int        `json:"limit,omitempty"`     // 1..100, default 50
 	Offset     int        `json:"offset,omitempty"`
 }
@@ -106,7 +108,11 @@ func (s *Service) List(ctx context.Context, p ListParams) (ListResult, error) {
 	out.Limit, out.Offset = p.Limit, p.Offset
 	var f lifecycle.Filter
 	f.Add("user_id = ?", user)
-	f.Add("deleted_at IS NULL")
+	if p.Deleted {
+		f.Add("deleted_at > ?", time.Now().Add(-lifecycle.Restorable))
+	} else {
+		f.Add("deleted_at IS NULL")
+	}
 	f.Text(p.Query, "name", "description")
 	if p.Visibility != "" {
 		f.Add("visibility = ?", string(p.Visibility))

@@ -329,7 +329,7 @@ func (e *execution) explain(err error) failure {
 	var se *sandbox.Error
 	if !errors.As(err, &se) {
 		e.s.log.Error("run a tool", "run", e.id, "error", err)
-		return failure{class: string(sandbox.ClassTrap), message: e.speak(fault.As(err).Message)}
+		return failure{class: string(sandbox.ClassTrap), message: e.withNoun(fault.As(err).Message)}
 	}
 	if se.Err != nil {
 		e.s.log.Debug("tool run failed", "run", e.id, "error", se)
@@ -347,7 +347,7 @@ func (e *execution) explain(err error) failure {
 			out.message = "The tool was refused something it needs."
 		}
 	}
-	out.message = e.speak(out.message)
+	out.message = e.withNoun(out.message)
 	return out
 }
 

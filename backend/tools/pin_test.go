@@ -334,7 +334,7 @@ func victim(t *testing.T, dir string) {
 	b.run(t, tool, "")
 }
 
-func TestManyRunsLeaveNothing(t *testing.T) {
+func TestManyRunsLeakNothing(t *testing.T) {
 	testkit.SkipRaced(t, "many runs of the engine, one after the other")
 	n := 100
 	if os.Getenv("HELIX_LONG") != "" {

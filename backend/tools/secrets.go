@@ -221,8 +221,8 @@ func (x *openSecret) covers(hostPort string) bool {
 	return false
 }
 
-// lentSecret is a secret that a run has a placeholder for.
-type lentSecret struct {
+// runSecret is a secret that a run has a placeholder for.
+type runSecret struct {
 	name        string
 	placeholder string
 	values      []string // that it had during the run; for masking, also after it was deleted
@@ -267,7 +267,7 @@ func (h *host) secret(ctx context.Context, c *call, p sandbox.NameRequest) (sand
 	if _, err := rand.Read(raw[:]); err != nil {
 		return sandbox.SecretResponse{}, err
 	}
-	l := &lentSecret{name: p.Name, placeholder: placeholderPrefix + hex.EncodeToString(raw[:])}
+	l := &runSecret{name: p.Name, placeholder: placeholderPrefix + hex.EncodeToString(raw[:])}
 	h.know(l, x.value)
 	h.secrets[p.Name] = l
 	return sandbox.SecretResponse{Placeholder: l.placeholder}, nil
@@ -277,7 +277,7 @@ func (h *host) secret(ctx context.Context, c *call, p sandbox.NameRequest) (sand
 const placeholderPrefix = "helix-secret-"
 
 // know makes a value of l one that must not be kept or shown anywhere. h.mu is held.
-func (h *host) know(l *lentSecret, value string) {
+func (h *host) know(l *runSecret, value string) {
 	if !slices.Contains(l.values, value) {
 		l.values = append(l.values, value)
 		l.forget = append(l.forget, h.e.s.audit.KnowSecret(value))
@@ -362,7 +362,7 @@ func (h *host) fill(ctx context.Context, hostPort, text string, escape func(stri
 		return text, nil
 	}
 	h.mu.Lock()
-	lent := make([]*lentSecret, 0, len(h.secrets))
+	lent := make([]*runSecret, 0, len(h.secrets))
 	for _, l := range h.secrets {
 		lent = append(lent, l)
 	}

@@ -102,7 +102,7 @@ func TestForeignModulesNeedTheirProcess(t *testing.T) {
 	}
 }
 
-func TestIsolationIsTold(t *testing.T) {
+func TestStatusReportsIsolation(t *testing.T) {
 	t.Parallel()
 	tiers := func(isolation string, reasons ...string) sandbox.Status {
 		return sandbox.Status{Tiers: []sandbox.TierStatus{{Tier: "t0", Available: true, Isolation: "inprocess", Reasons: []string{"x"}}, {Tier: "t1", Available: true, Isolation: isolation, Reasons: reasons}}}

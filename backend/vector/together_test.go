@@ -10,7 +10,7 @@ import (
 // While one goroutine adds, replaces and removes, others search. A vector that is replaced all
 // the time is found by every search, one that was removed before is found by none, and no
 // search sees an id twice or a score that no version of a vector has.
-func TestSearchesSeeWholeStates(t *testing.T) {
+func TestSearchReadsOneSnapshot(t *testing.T) {
 	t.Parallel()
 	t.Run("by code", func(t *testing.T) { t.Parallel(); searchWhileWriting(t, 0) })
 	t.Run("by compact rows", func(t *testing.T) { t.Parallel(); searchWhileWriting(t, exactBelow) })

@@ -189,7 +189,7 @@ func (ix *Index) Remove(id uint32) error {
 	if !ok {
 		return nil
 	}
-	return ix.giveUp(slot)
+	return ix.retireSlot(slot)
 }
 
 // Tag returns what Add was given with the vector of id, and whether there is one.

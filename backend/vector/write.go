@@ -61,7 +61,7 @@ func (ix *Index) put(vs []Vector) error {
 	ix.stats.Slots = ix.file.slots
 	ix.mu.Unlock()
 	for _, old := range olds {
-		if err := ix.giveUp(old); err != nil {
+		if err := ix.retireSlot(old); err != nil {
 			return err
 		}
 	}
@@ -90,9 +90,9 @@ func (ix *Index) centreOf(slot uint32) *centre {
 	return ix.centre
 }
 
-// giveUp marks the record of a slot that is hidden already; it is written again when no
+// retireSlot marks the record of a slot that is hidden already; it is written again when no
 // search that may read it is left.
-func (ix *Index) giveUp(slot uint32) error {
+func (ix *Index) retireSlot(slot uint32) error {
 	ix.left = append(ix.left, slot)
 	ix.dirty = true
 	if err := ix.file.mark(slot, flagDead); err != nil {

@@ -228,7 +228,7 @@ export default async function (params: { url: string }, helix: any): Promise<unk
 }
 `
 
-// network shows a call that is refused, approved for one run, done, and refused again.
+// network shows a call that is rejected, approved for one run, done, and refused again.
 func (d *demo) network() error {
 	d.say("Write a third tool in TypeScript, one that asks a server for data.")
 	server, asked, err := testServer(d.ctx)

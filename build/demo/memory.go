@@ -43,7 +43,7 @@ func (d *demo) memory() error {
 	if err := os.WriteFile(file, []byte(b.String()), 0o600); err != nil {
 		return err
 	}
-	for i, want := range []string{fmt.Sprintf("%d added", len(talkText)), fmt.Sprintf("%d there already", len(talkText))} {
+	for i, want := range []string{fmt.Sprintf("%d added", len(talkText)), fmt.Sprintf("%d already imported", len(talkText))} {
 		out, _, err := d.run("memory", "import", file, "--tag", "friends")
 		if err != nil {
 			return err

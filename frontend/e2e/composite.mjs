@@ -284,7 +284,7 @@ async function crash({ page, rpc, helix, looks, check, go }) {
   await helix.start();
   // The session ended with the program; a new link opens the page again.
   await page.goto("about:blank");
-  await page.goto(await helix.adminTicket());
+  await page.goto(await helix.ticket());
   await page.getByRole("navigation", { name: "Screens" }).waitFor();
   const { executions } = await rpc("skills.history", { status: "waiting" });
   check(executions.length === 1 && executions[0].waitReason === "unknown_outcome", "the run waits for an answer");

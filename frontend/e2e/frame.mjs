@@ -59,10 +59,15 @@ export default async function ({ page, context, helix, go, shot, axe, looks, che
   await stranger.goto(helix.url);
   await stranger.getByRole("heading", { name: "This page needs a ticket" }).waitFor();
   const link = await helix.ticket();
-  await stranger.goto(link);
-  await stranger.reload();
+  await stranger.evaluate((to) => (location.href = to), link); // pasted: only the fragment changes, nothing is reloaded by hand
   await stranger.getByRole("navigation", { name: "Screens" }).waitFor();
   check(!stranger.url().includes("ticket"), "the ticket leaves the address");
+  await stranger.evaluate(() => (location.hash = "#/settings/gateway"));
+  await stranger.getByRole("button", { name: "New token" }).waitFor();
+  check((await stranger.getByRole("button", { name: "New token" }).getAttribute("aria-disabled")) !== "true", "the default link opens the settings");
+  await stranger.evaluate((to) => (location.href = to), link);
+  await stranger.getByText("This link has expired").waitFor();
+  check(!stranger.url().includes("ticket"), "a refused ticket leaves the address too");
   await stranger.evaluate(() => sessionStorage.clear());
   await stranger.goto("about:blank");
   await stranger.goto(link);

@@ -168,7 +168,7 @@ async function uploads({ browser, helix, rpc, files, check }) {
   try {
     const page = await context.newPage();
     page.setDefaultTimeout(180_000);
-    await page.goto(await helix.ticket());
+    await page.goto(await helix.ticket("--scopes", "read,write,approve"));
     await page.getByRole("navigation", { name: "Screens" }).waitFor();
     await page.evaluate(() => (location.hash = "#/memory"));
     await page.getByRole("heading", { name: "Memory", level: 1 }).waitFor();

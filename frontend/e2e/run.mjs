@@ -3,6 +3,7 @@
 // HELIX_BIN: the helix program, default build/bin/helix. HELIX_SHOTS: where
 // screenshots go; without it none are taken. CHROMIUM: the browser, default /usr/bin/chromium. HELIX_WEB: a built
 // interface to test in place of the one inside the program.
+import { writeFile } from "node:fs/promises";
 import { readdir } from "node:fs/promises";
 import path from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
@@ -43,7 +44,11 @@ async function run(browser, name) {
     failed++;
     console.error(`FAIL  ${name}\n${e.stack ?? e}`);
     if (t) {
-      await t.shot("failed").catch(() => {});
+      // What the page showed when it failed, and its accessible tree, which says why a name was not found.
+      const dir = process.env.HELIX_SHOTS ?? path.join(here, "..", "..", "build", "bin", "failed");
+      await t.shot("failed", dir).catch(() => {});
+      await writeFile(path.join(dir, `${name}-failed.yml`), await t.page.locator("body").ariaSnapshot()).catch(() => {});
+      console.error(`see ${dir}`);
       if (t.complaints.length > 0) console.error(t.complaints.join("\n"));
     }
     if (process.env.HELIX_E2E_LOG && helix) console.error(helix.log.join(""));

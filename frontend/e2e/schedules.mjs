@@ -66,6 +66,14 @@ async function create({ page, rpc, check, looks }) {
   await sheet(page).getByLabel("Times", { exact: true }).click();
   await page.getByRole("option", { name: "Weekdays at 09:00" }).click();
   await sheet(page).getByText(/^weekdays at 09:00/i).waitFor();
+  // Days and a time, without cron.
+  await sheet(page).getByLabel("Time of day").fill("08:30");
+  await sheet(page).getByRole("button", { name: "Saturday" }).click();
+  await sheet(page).getByText(/08:30/).first().waitFor();
+  await looks("days");
+  await sheet(page).getByRole("button", { name: "Saturday" }).click();
+  await sheet(page).getByLabel("Time of day").fill("09:00");
+  await sheet(page).getByText(/^weekdays at 09:00/i).waitFor();
   const times = sheet(page).getByRole("region", { name: "Next times" }).getByRole("listitem");
   check((await times.count()) === 10, "ten times are shown");
   await zone(page, "tokyo", /Asia\/Tokyo/);
@@ -97,7 +105,7 @@ async function create({ page, rpc, check, looks }) {
   check((await sheet(page).getByLabel("name *").inputValue()) === "Ada", "the input stays");
   await cron.fill("0 9 * * 1-5");
   await sheet(page).getByText(/^weekdays at 09:00/i).waitFor();
-  // The rule for missed times is told by its own times.
+  // The rule for missed runs is told by its own times.
   await sheet(page).getByText(/Only the latest, .*09:00, runs at once/).waitFor();
   await sheet(page).getByLabel("If the computer was asleep or Helix was closed").click();
   await page.getByRole("option", { name: /Skip missed runs/ }).click();
@@ -157,18 +165,20 @@ async function runNow({ page, rpc, check, looks }) {
 
 /** A skill as the target: its rights are told, and its run leads to its own course. */
 async function skill({ page, rpc, go, check }) {
-  const { skillId } = await rpc("skills.create_composite", { skill: { name: "Tell the time", steps: [{ stepId: "now", toolType: "builtin", toolName: "time.now" }] } });
+  const { skillId } = await rpc("skills.create_composite", { skill: { name: "Tell the time", steps: [{ stepId: "now", toolType: "builtin", toolName: "time.now" }, { stepId: "who", toolType: "transform", value: "$.input.who" }] } });
   await go("schedules");
   await page.keyboard.press("n");
   await sheet(page).getByLabel("Skill", { exact: true }).fill("tell");
   await page.getByRole("option", { name: /Tell the time/ }).click();
   await sheet(page).getByText("Can run unattended: yes").waitFor();
-  await sheet(page).getByText("No input.").waitFor();
+  // A skill without a schema takes any object, and its steps may need one.
+  await sheet(page).getByLabel("Parameters as JSON").fill('{"who": "Ada"}');
   await sheet(page).getByText("Create paused").click();
   await sheet(page).getByRole("button", { name: "Create schedule" }).click();
   await toast(page, "Created Tell the time").waitFor();
   const [made] = (await rpc("schedules.list", { kind: "skill" })).schedules;
   check(made.status === "paused" && made.nextRunAt === null, "it is made paused");
+  check(made.target.input.who === "Ada", "its input is stored");
   await inspector(page).getByRole("button", { name: "Run now" }).first().click();
   await inspector(page).getByText("Succeeded").first().waitFor();
   await inspector(page).getByRole("link", { name: "Open the run step by step" }).click();
@@ -370,7 +380,7 @@ async function away({ page, helix, rpc, go, check, looks }) {
   helix.forget();
   // The session ended with the program; a new link opens the page again.
   await page.goto("about:blank");
-  await page.goto(await helix.adminTicket());
+  await page.goto(await helix.ticket());
   await page.getByRole("navigation", { name: "Screens" }).waitFor();
   await go(`schedules/${s.scheduleId}/runs`);
   const missed = inspector(page).getByRole("option", { name: /Missed, Helix was not running/ });

@@ -112,7 +112,7 @@ export default async function ({ page, context, helix, rpc, go, looks, check }) 
   // A page without the admin scope may look, not change.
   const other = await context.browser().newContext();
   const visitor = await other.newPage();
-  await visitor.goto(await helix.ticket());
+  await visitor.goto(await helix.ticket("--scopes", "read,write,approve"));
   await visitor.getByRole("navigation", { name: "Screens" }).waitFor();
   await visitor.evaluate(() => (location.hash = "#/settings/gateway"));
   await visitor.getByText("Settings are read-only", { exact: false }).waitFor();

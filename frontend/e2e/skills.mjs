@@ -79,7 +79,7 @@ async function install({ page, rpc, check, looks }, { count }) {
   await sheet(page).getByLabel("Description").fill("Counts the words of a text");
   await sheet(page).getByLabel("Time limit (ms)").fill("20");
   await sheet(page).getByText("A whole number from 100 to 60000.").waitFor();
-  check(await sheet(page).getByRole("button", { name: "Install" }).getAttribute("aria-disabled"), "a time limit of 20 ms is refused");
+  check(await sheet(page).getByRole("button", { name: "Install" }).getAttribute("aria-disabled"), "a time limit of 20 ms is rejected");
   await sheet(page).getByLabel("Time limit (ms)").fill("1000");
   await sheet(page).getByLabel("Input, as JSON Schema").fill(SCHEMA);
   await sheet(page).getByText("Only computes", { exact: false }).waitFor({ state: "hidden" });

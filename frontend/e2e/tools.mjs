@@ -233,7 +233,7 @@ async function importing({ page, helix, go, check, looks, rpc }) {
   const copy = tools.find((x) => x.name !== "Greeter");
   check(tools.length === 2 && copy && !copy.isEnabled, "the copy is there and disabled");
 
-  // A changed tool under an old signature is refused, with the one way on.
+  // A changed tool under an old signature is rejected, with the one way on.
   bundle.tools[0].definition.code += "\n// changed";
   await writeFile(file, JSON.stringify(bundle));
   await page.getByRole("button", { name: "Import", exact: true }).click();
@@ -338,10 +338,15 @@ async function failures({ page, go, rpc, check, looks }) {
   await page.getByRole("button", { name: "Clear filters" }).click();
   await rpc("tools.delete", { toolId: tool.id });
 
+  // The Marketplace appears with the first tool that is shared.
+  await rpc("tools.delete", { toolId: (await rpc("tools.list", { visibility: "public" })).tools[0]?.id ?? loop.id }).catch(() => {});
+  await page.getByRole("tab", { name: /Marketplace/ }).waitFor({ state: "detached" });
+  const { tool: open } = await rpc("tools.create", { name: "For everyone", code: "export default () => 1", language: "javascript", visibility: "public" });
   await page.getByRole("tab", { name: /Marketplace/ }).click();
-  await page.getByText("Connect a hub to browse shared tools").first().waitFor();
+  await page.getByRole("option", { name: /For everyone/ }).waitFor();
   await looks("marketplace");
   await page.getByRole("tab", { name: /My Tools/ }).click();
+  await rpc("tools.delete", { toolId: open.id });
 
   await page.getByRole("button", { name: "Secrets" }).click();
   await page.getByRole("dialog", { name: "Secrets" }).waitFor();

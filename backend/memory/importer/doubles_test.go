@@ -61,7 +61,7 @@ func idsOf(records []Record) (ids []string) {
 }
 
 // As many records as one likes may have one id: it does not take longer for each.
-func TestOneIDOfAllRecords(t *testing.T) {
+func TestRecordsWithTheSameIDAreKept(t *testing.T) {
 	t.Parallel()
 	var s ids
 	for i := range 200_000 {

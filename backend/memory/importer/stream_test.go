@@ -91,7 +91,7 @@ func TestDamage(t *testing.T) {
 }
 
 // Reading can go on behind each record and gives what was not given yet.
-func TestGoesOnBehindEachRecord(t *testing.T) {
+func TestImportResumesAfterEachRecord(t *testing.T) {
 	t.Parallel()
 	var big bytes.Buffer
 	if _, err := importertest.ChatGPT(&big, importertest.Options{Conversations: 6, Turns: 4}); err != nil {

@@ -144,7 +144,7 @@ func TestDiversify(t *testing.T) {
 	}
 }
 
-func TestQueryThatNamesTwoSpeakersPrefersNeither(t *testing.T) {
+func TestQueryWithTwoSpeakersPrefersNeither(t *testing.T) {
 	t.Parallel()
 	var c catalog
 	for _, name := range []string{"", "Ann", "Bob"} {

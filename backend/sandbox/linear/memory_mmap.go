@@ -129,7 +129,7 @@ func (m *Memory) drop(from, to int) error {
 	if from >= to {
 		return nil
 	}
-	if err := giveBack(m.buf[from:to]); err != nil {
+	if err := discardPages(m.buf[from:to]); err != nil {
 		return err
 	}
 	if m.image.shared == nil && from < m.image.size { // else it comes back by itself

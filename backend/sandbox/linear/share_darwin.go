@@ -19,8 +19,8 @@ func (*shared) place([]byte) error                       { return nil }
 func (*shared) close()                                   {}
 func (*shared) private([]byte, *pageScan) ([]span, bool) { return nil, false }
 
-// giveBack makes a range zero by mapping new pages over it.
-func giveBack(b []byte) error {
+// discardPages makes a range zero by mapping new pages over it.
+func discardPages(b []byte) error {
 	_, err := unix.MmapPtr(-1, 0, unsafe.Pointer(&b[0]), uintptr(len(b)), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON|unix.MAP_FIXED|unix.MAP_NORESERVE)
 	return err
 }

@@ -76,8 +76,8 @@ func (s *shared) close() {
 	_ = unix.Close(s.fd) // a memory file has nothing to lose
 }
 
-// giveBack gives the private pages of a range back; the file's content shows again, or zero.
-func giveBack(b []byte) error { return unix.Madvise(b, unix.MADV_DONTNEED) }
+// discardPages gives the private pages of a range back; the file's content shows again, or zero.
+func discardPages(b []byte) error { return unix.Madvise(b, unix.MADV_DONTNEED) }
 
 // openPagemap opens the list of pages when a memory is first put back: a process that serves
 // one run only holds no file for it.

@@ -146,8 +146,8 @@ func tree(callee byte) []byte {
 	}
 }
 
-// TestManyReturnsInARowAreLookedAt comes back from a deep call into long tails.
-func TestManyReturnsInARowAreLookedAt(t *testing.T) {
+// TestConsecutiveReturnsAreAnalyzed comes back from a deep call into long tails.
+func TestConsecutiveReturnsAreAnalyzed(t *testing.T) {
 	t.Parallel()
 	down := []byte{0x20, 0, 0x45, opIf, 0x40, opReturn, opEnd, 0x20, 0, 0x41, 1, 0x6b}
 	for name, call := range map[string][]byte{"direct": {opCall, 0}, "indirect": {0x41, 0, opCallIndirect, 1, 0}} {

@@ -51,7 +51,7 @@ func Prepare(instrumented []byte) (Prepared, error) {
 	}
 	numbers := m.changeable(&p)
 	if p.Restorable {
-		if p.Restorable, err = m.keepsShape(); err != nil {
+		if p.Restorable, err = m.hasFixedTables(); err != nil {
 			return Prepared{}, err
 		}
 	}
@@ -148,8 +148,8 @@ func (m *module) changeable(p *Prepared) []int {
 	return numbers
 }
 
-// keepsShape says whether no instruction changes a table or drops a segment.
-func (m *module) keepsShape() (bool, *Error) {
+// hasFixedTables says whether no instruction changes a table or drops a segment.
+func (m *module) hasFixedTables() (bool, *Error) {
 	s := &scanner{m: m}
 	for f := range m.bodies {
 		s.open(f)

@@ -80,7 +80,7 @@ func (v *VM) Copy(ctx context.Context, t *Template, o Options) (*Instance, error
 	if err != nil {
 		return nil, err
 	}
-	if !in.Whole() {
+	if !in.Intact() {
 		in.Close()
 		return nil, errNoCopy
 	}
@@ -94,7 +94,7 @@ func (v *VM) Copy(ctx context.Context, t *Template, o Options) (*Instance, error
 // it has no instruction that could. Seed it before the next use. An instance that grew, that
 // is closed, or for which Reset failed can only be closed.
 func (in *Instance) Reset() error {
-	if !in.Whole() {
+	if !in.Intact() {
 		return errNoCopy
 	}
 	if err := in.linear.Restore(); err != nil {
@@ -105,8 +105,8 @@ func (in *Instance) Reset() error {
 	return nil
 }
 
-// Whole reports whether Reset can work: the instance did not grow and is not closed.
-func (in *Instance) Whole() bool {
+// Intact reports whether Reset can work: the instance did not grow and is not closed.
+func (in *Instance) Intact() bool {
 	return !in.lost && in.mod != nil && !in.mod.IsClosed() && uint64(in.t.image.Size()) == in.linear.Size()
 }
 

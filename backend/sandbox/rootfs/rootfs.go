@@ -175,7 +175,7 @@ func walk(path string) (*os.File, error) {
 
 // enter opens the folder name in parent, which must be a real folder.
 func enter(parent *os.Root, name string) (*os.Root, error) {
-	want, err := look(parent, name)
+	want, err := lstat(parent, name)
 	if err != nil {
 		return nil, err
 	}
@@ -194,7 +194,7 @@ func enter(parent *os.Root, name string) (*os.Root, error) {
 }
 
 func openLast(parent *os.Root, name string) (*os.File, error) {
-	want, err := look(parent, name)
+	want, err := lstat(parent, name)
 	if err != nil {
 		return nil, err
 	}
@@ -213,7 +213,7 @@ func openLast(parent *os.Root, name string) (*os.File, error) {
 	return file, nil
 }
 
-func look(parent *os.Root, name string) (fs.FileInfo, error) {
+func lstat(parent *os.Root, name string) (fs.FileInfo, error) {
 	if err := checkName(name); err != nil {
 		return nil, err
 	}

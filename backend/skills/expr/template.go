@@ -39,12 +39,12 @@ type Use struct {
 type absent struct{}
 
 // take counts a value that becomes part of the result.
-func (e *evaluation) take(v any, where *place) error { return e.said(e.meter.Take(v), where) }
+func (e *evaluation) take(v any, where *place) error { return e.locate(e.meter.Take(v), where) }
 
 // grow counts bytes of the result that are no value of their own.
-func (e *evaluation) grow(n int, where *place) error { return e.said(e.meter.take(n), where) }
+func (e *evaluation) grow(n int, where *place) error { return e.locate(e.meter.take(n), where) }
 
-func (e *evaluation) said(err error, where *place) error {
+func (e *evaluation) locate(err error, where *place) error {
 	if err != nil && where != nil {
 		return fault.Limitf("%s%s", at(where), fault.As(err).Message)
 	}

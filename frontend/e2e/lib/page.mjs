@@ -42,7 +42,7 @@ export async function openPage(browser, helix, suite, prepare = async () => {}) 
     // A refused connection while the backend is down is what some tests are about.
     if (m.type() === "error" && !/ERR_CONNECTION_REFUSED|WebSocket connection|status of 401|Failed to load resource/.test(m.text())) complaints.push(`console: ${m.text()}`);
   });
-  await page.goto(await helix.adminTicket());
+  await page.goto(await helix.ticket());
   await page.getByRole("navigation", { name: "Screens" }).waitFor();
 
   const t = { page, context, browser, helix, rpc: helix.rpc, complaints };
@@ -53,10 +53,10 @@ export async function openPage(browser, helix, suite, prepare = async () => {}) 
   t.go = async (target) => {
     await page.evaluate((h) => (location.hash = h), `#/${target}`);
   };
-  t.shot = async (name) => {
-    if (!shots) return;
-    await mkdir(shots, { recursive: true });
-    await page.screenshot({ path: path.join(shots, `${suite}-${name}.png`) });
+  t.shot = async (name, dir = shots) => {
+    if (!dir) return;
+    await mkdir(dir, { recursive: true });
+    await page.screenshot({ path: path.join(dir, `${suite}-${name}.png`) });
   };
   /** What axe finds fails the suite at its end. */
   t.axe = async (where, rules) => {

@@ -37,7 +37,7 @@ export type {
   Result,
   Rpc,
 } from "./types";
-export { forgetSession, signIn } from "./session";
+export { forgetSession, onTicket, signIn } from "./session";
 export type { SignIn } from "./session";
 
 /** True inside the desktop window. */

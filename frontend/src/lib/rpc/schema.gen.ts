@@ -1990,6 +1990,8 @@ export interface SchedulerListParams {
   /** of the target */
   kind?: string;
   query?: string;
+  /** Deleted lists those that can be restored instead. */
+  deleted?: boolean;
   /** 1..100, default 50 */
   limit?: number;
   offset?: number;
@@ -3923,6 +3925,8 @@ export interface ToolsListParams {
   tags?: string[];
   /** default recent */
   sort?: ToolsListSort;
+  /** those that can be restored instead */
+  deleted?: boolean;
   /** 1..100, default 50 */
   limit?: number;
   offset?: number;

@@ -50,3 +50,14 @@ export async function signIn(fetcher: typeof fetch = fetch): Promise<SignIn> {
   sessionStorage.setItem(storageKey, body.token);
   return { state: "ready" };
 }
+
+/** Calls `enter` when a link with a ticket is pasted into the open page. Listeners that are added later don't see the ticket. */
+export function onTicket(enter: () => Promise<void>): () => void {
+  const onChange = (e: Event): void => {
+    if (!parseFragment(location.hash).ticket) return;
+    e.stopImmediatePropagation();
+    void enter();
+  };
+  addEventListener("hashchange", onChange);
+  return () => removeEventListener("hashchange", onChange);
+}

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { fieldProblem, fromForm, newField, paramFields, parseSchema, readParam, showParam, startValue, strangers, toForm, type ParamField } from "./schema";
+import { fieldProblem, fromForm, newField, paramFields, parseSchema, readParam, showParam, startValue, strangers, takesAnything, toForm, type ParamField } from "./schema";
 
 const schema = {
   $schema: "https://json-schema.org/draft/2020-12/schema",
@@ -88,6 +88,10 @@ describe("the run form", () => {
     expect(paramFields({ type: "array" })).toBeNull();
     expect(paramFields(null)).toEqual([]);
     expect(paramFields({ type: "object" })).toEqual([]);
+    expect(takesAnything({ type: "object" })).toBe(true);
+    expect(takesAnything(undefined)).toBe(true);
+    expect(takesAnything({ type: "object", additionalProperties: false })).toBe(false);
+    expect(takesAnything({ properties: { p: { type: "string" } } })).toBe(false);
   });
 
   it("starts with the defaults", () => expect(startValue(fields)).toEqual({ n: 3 }));

@@ -194,6 +194,11 @@ export interface ParamField {
   max?: number;
 }
 
+/** Whether a schema names no field and yet takes any object. */
+export function takesAnything(schema: unknown): boolean {
+  return paramFields(schema)?.length === 0 && (schema as { additionalProperties?: unknown } | null)?.additionalProperties !== false;
+}
+
 /** The form for filling in a schema; null when it has to be written as JSON. */
 export function paramFields(schema: unknown): ParamField[] | null {
   if (schema === null || schema === undefined) return [];

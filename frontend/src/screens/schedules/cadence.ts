@@ -22,6 +22,8 @@ export function asCadence(v: unknown): CadenceSpec | null {
 
 /** The value of the choice that shows the cron field. */
 export const CUSTOM = "custom";
+/** The value of the choice of days and a time. */
+export const DAYS = "days";
 
 /** Expressions that can be chosen by name. */
 export const presets = {
@@ -35,10 +37,35 @@ export const presets = {
   weekly: "0 0 * * 0",
   monthly: "0 0 1 * *",
 } as const;
-export type Preset = keyof typeof presets | typeof CUSTOM;
+export type Preset = keyof typeof presets | typeof DAYS | typeof CUSTOM;
 
-/** The preset of a cron expression, or custom. */
-export const presetOf = (expression: string): Preset => (Object.entries(presets).find(([, e]) => e === expression.trim().replace(/\s+/g, " "))?.[0] as Preset | undefined) ?? CUSTOM;
+/** Days of the week, 0 for Sunday, and a time such as 08:30. */
+export interface Weekly {
+  days: readonly number[];
+  time: string;
+}
+
+/** The days and the time of a cron expression that has only these, else null. */
+export function weeklyOf(expression: string): Weekly | null {
+  const m = /^(\d{1,2}) (\d{1,2}) \* \* (\*|[0-7](?:-[0-7])?(?:,[0-7](?:-[0-7])?)*)$/.exec(expression.trim().replace(/\s+/g, " "));
+  if (!m || Number(m[1]) > 59 || Number(m[2]) > 23) return null;
+  const days = new Set<number>();
+  for (const part of (m[3] === "*" ? "0-6" : m[3]!).split(",")) {
+    const [from, to = from] = part.split("-").map(Number) as [number, number?];
+    for (let d = from; d <= to!; d++) days.add(d % 7);
+  }
+  return { days: [...days].sort(), time: `${m[2]!.padStart(2, "0")}:${m[1]!.padStart(2, "0")}` };
+}
+
+/** The cron expression of days and a time; no days or all of them are every day. */
+export function weeklyCron(w: Weekly): string {
+  const [hour, minute] = w.time.split(":").map(Number);
+  const days = w.days.length % 7 === 0 ? "*" : w.days.join(",") === "1,2,3,4,5" ? "1-5" : w.days.join(",");
+  return `${minute} ${hour} * * ${days}`;
+}
+
+/** The preset of a cron expression, days and a time, or custom. */
+export const presetOf = (expression: string): Preset => (Object.entries(presets).find(([, e]) => e === expression.trim().replace(/\s+/g, " "))?.[0] as Preset | undefined) ?? (weeklyOf(expression) ? DAYS : CUSTOM);
 
 const nicknames: Record<string, string> = { "@yearly": "0 0 1 1 *", "@annually": "0 0 1 1 *", "@monthly": "0 0 1 * *", "@weekly": "0 0 * * 0", "@daily": "0 0 * * *", "@midnight": "0 0 * * *", "@hourly": "0 * * * *" };
 

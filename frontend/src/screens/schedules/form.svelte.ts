@@ -2,7 +2,7 @@ import { asError, type RpcError } from "../../lib/rpc/errors";
 import { fieldErrors, isWithin } from "../../lib/rpc/fields";
 import type { Rpc } from "../../lib/rpc";
 import { Load } from "../../lib/ui/state";
-import { asCadence, CUSTOM, inUnits, presetOf, presets, units, type CadenceSpec, type Preset, type Unit } from "./cadence";
+import { asCadence, CUSTOM, DAYS, inUnits, presetOf, presets, units, weeklyCron, weeklyOf, type CadenceSpec, type Preset, type Unit, type Weekly } from "./cadence";
 import { t } from "./messages";
 import type { MissedPolicy } from "./missed";
 import { readRights, type Rights } from "./rights";
@@ -327,7 +327,17 @@ export class ScheduleForm {
 
   setPreset(preset: Preset): void {
     this.preset = preset;
-    if (preset !== CUSTOM) this.expression = presets[preset];
+    if (preset === DAYS) {
+      if (!weeklyOf(this.expression)) this.expression = "0 9 * * 1-5";
+    } else if (preset !== CUSTOM) this.expression = presets[preset];
+    this.timesChanged();
+  }
+
+  /** Sets the days and the time of the expression. */
+  setWeekly(w: Weekly): void {
+    if (w.time === "") return;
+    this.expression = weeklyCron(w);
+    this.preset = DAYS;
     this.timesChanged();
   }
 

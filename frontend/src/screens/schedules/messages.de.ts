@@ -4,6 +4,8 @@ import type { Messages } from "./messages";
 const runs = (n: number): string => plural(n, { one: "Lauf", other: "Läufe" });
 
 export default {
+  weekdays: "Tage",
+  timeOfDay: "Uhrzeit",
   list: {
     title: "Zeitpläne",
     one: "Zeitplan",
@@ -361,6 +363,7 @@ export default {
     weekdays: "Werktags um 09:00",
     weekly: "Jeden Sonntag um 00:00",
     monthly: "Am 1. jedes Monats um 00:00",
+    days: "Tage und Uhrzeit",
     custom: "Eigene…",
   },
   every: "Alle",

@@ -7,6 +7,8 @@ export const nth = (n: number): string => `${n}${{ zero: "th", one: "st", two: "
 const runs = (n: number): string => plural(n, { one: "run", other: "runs" });
 
 export const en = {
+  weekdays: "Days",
+  timeOfDay: "Time of day",
   list: {
     title: "Schedules",
     one: "Schedule",
@@ -377,6 +379,7 @@ export const en = {
     weekdays: "Weekdays at 09:00",
     weekly: "Every Sunday at 00:00",
     monthly: "On the 1st of each month at 00:00",
+    days: "Days and time",
     custom: "Custom…",
   },
   every: "Every",

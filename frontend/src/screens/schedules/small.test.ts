@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { addressOf, placeOf } from "./address";
-import { asCadence, explainCron, inUnits, presetOf, presets, span } from "./cadence";
+import { asCadence, explainCron, inUnits, presetOf, presets, span, weeklyCron, weeklyOf } from "./cadence";
 import { times } from "./fixtures";
 import { nth } from "./messages";
 import { missedExample } from "./missed";
@@ -31,6 +31,13 @@ describe("a cron text", () => {
   it("is known by its preset", () => {
     for (const [name, expression] of Object.entries(presets)) expect(presetOf(` ${expression} `)).toBe(name);
     expect(presetOf("1 2 3 4 5")).toBe("custom");
+    expect(presetOf("30 8 * * 1-5")).toBe("days");
+    expect(weeklyOf("30 8 * * 1-5")).toEqual({ days: [1, 2, 3, 4, 5], time: "08:30" });
+    expect(weeklyOf("5 22 * * 0,6-7")).toEqual({ days: [0, 6], time: "22:05" });
+    expect(weeklyOf("5 22 1 * 0")).toBeNull();
+    expect(weeklyOf("60 22 * * 0")).toBeNull();
+    for (const cron of ["30 8 * * 1-5", "0 0 * * *", "5 22 * * 0,6"]) expect(weeklyCron(weeklyOf(cron)!)).toBe(cron);
+    expect(weeklyCron({ days: [], time: "07:00" })).toBe("0 7 * * *");
   });
 });
 

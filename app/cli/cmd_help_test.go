@@ -1,0 +1,158 @@
+package cli
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/alecthomas/kong"
+)
+
+// TestEveryCommandHasAnExampleThatParses parses each example of the help, as a shell would
+// split it.
+func TestEveryCommandHasAnExampleThatParses(t *testing.T) {
+	t.Parallel()
+	parser := func() *kong.Kong {
+		p, err := kong.New(&grammar{}, kong.Vars{"version": "x"}, kong.ExplicitGroups(groups))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p
+	}
+	p := parser()
+	for _, n := range p.Model.Leaves(true) {
+		if len(examplesOf(p.Model.Node, n)) == 0 {
+			t.Errorf("%s has no example", fullName(n))
+		}
+	}
+	redirection := regexp.MustCompile(`^.*?helix (.*?)(\)| [<>] .*)?$`)
+	for line := range strings.Lines(exampleLines) {
+		words := redirection.FindStringSubmatch(strings.TrimSpace(line))[1]
+		if _, err := parser().Parse(split(t, words)); err != nil && !strings.Contains(err.Error(), "no such file") {
+			t.Errorf("%s: %v", line, err)
+		}
+	}
+}
+
+// split has the shell split a line, without running anything of it.
+func split(t *testing.T, line string) []string {
+	t.Helper()
+	out, err := exec.Command("sh", "-c", "for a in "+line+`; do printf '%s\0' "$a"; done`).Output()
+	if err != nil {
+		t.Fatalf("%s: %v", line, err)
+	}
+	return strings.Split(strings.TrimSuffix(string(out), "\x00"), "\x00")
+}
+
+func TestCompletionOffersCommandsFlagsAndValues(t *testing.T) {
+	t.Parallel()
+	for line, want := range map[string]string{
+		"":                              "serve",
+		"mem":                           "memory",
+		"memory se":                     "search",
+		"memory search --mo":            "--mode",
+		"memory search --mode ":         "hybrid",
+		"memory search --mode k":        "keyword",
+		"--data-dir /tmp memory sea":    "search",
+		"tools r":                       "run",
+		"completion f":                  "fish",
+		"memory search words --json --": "--mode",
+	} {
+		var out bytes.Buffer
+		Main(t.Context(), append([]string{completeWord}, strings.Split(line, " ")...), Env{Stdout: &out, Stderr: &out})
+		if !strings.Contains("\n"+out.String(), "\n"+want+"\n") {
+			t.Errorf("%q: %q lacks %q", line, out.String(), want)
+		}
+	}
+}
+
+// TestCompletionScripts has each shell that is installed read its script.
+func TestCompletionScripts(t *testing.T) {
+	t.Parallel()
+	for shell, check := range map[string][]string{"bash": {"-n"}, "zsh": {"-n"}, "fish": {"--no-execute"}, "powershell": nil} {
+		var out bytes.Buffer
+		if code := Main(t.Context(), []string{"completion", shell}, Env{Stdout: &out, Stderr: &out}); code != 0 || !strings.Contains(out.String(), completeWord) {
+			t.Errorf("%s: exit %d, %s", shell, code, out.String())
+		}
+		path, err := exec.LookPath(shell)
+		if err != nil || check == nil {
+			continue
+		}
+		c := exec.Command(path, check...)
+		c.Stdin = &out
+		if text, err := c.CombinedOutput(); err != nil {
+			t.Errorf("%s: %v, %s", shell, err, text)
+		}
+	}
+}
+
+// TestShellsComplete runs each script in its shell, as far as that is installed, with a helix
+// that runs this test's program.
+func TestShellsComplete(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "helix"), []byte("#!/bin/sh\n"+commandEnv+"=- exec '"+self+"' \"$@\"\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for shell, script := range map[string]string{
+		"bash": `source <(helix completion bash)
+COMP_WORDS=(helix memory se) COMP_CWORD=2; _helix; echo "${COMPREPLY[@]}"
+COMP_WORDS=(helix memory search --mode k) COMP_CWORD=4; _helix; echo "${COMPREPLY[@]}"`,
+		"zsh": `autoload -Uz compinit; compinit -u -D; source <(helix completion zsh)
+compadd() { print "${(P)2}" }
+words=(helix memory se) CURRENT=3; _helix
+words=(helix memory search --mode k) CURRENT=5; _helix`,
+		"fish": `helix completion fish | source
+complete -C "helix memory se"
+complete -C "helix memory search --mode k"`,
+	} {
+		path, err := exec.LookPath(shell)
+		if err != nil {
+			continue
+		}
+		c := exec.Command(path, "-c", script)
+		c.Dir = dir
+		c.Env = append(os.Environ(), "PATH="+dir+":"+os.Getenv("PATH"), "HOME="+dir)
+		if out, err := c.CombinedOutput(); err != nil || string(out) != "search\nkeyword\n" {
+			t.Errorf("%s: %v, %q", shell, err, out)
+		}
+	}
+}
+
+func TestManPageNamesEveryCommand(t *testing.T) {
+	t.Parallel()
+	var out bytes.Buffer
+	if code := Main(t.Context(), []string{"man"}, Env{Stdout: &out, Stderr: &out}); code != 0 {
+		t.Fatal(out.String())
+	}
+	for _, want := range []string{".TH HELIX 1", ".SS memory", ".SS memory search", "Examples:", ".SH EXIT STATUS"} {
+		if !strings.Contains(strings.ReplaceAll(out.String(), `\-`, "-"), want) {
+			t.Errorf("the page lacks %q", want)
+		}
+	}
+	if man, err := exec.LookPath("groff"); err == nil {
+		c := exec.Command(man, "-man", "-Tascii", "-ww")
+		c.Stdin = &out
+		if text, err := c.CombinedOutput(); err != nil || bytes.Contains(text, []byte("warning:")) {
+			t.Errorf("%v, %.500s", err, text)
+		}
+	}
+}
+
+func TestVersionFlagAndHelpCommand(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ args, want string }{{"--version", "helix dev\n"}, {"help memory search", "Usage: helix memory"}, {"help", "Everyday commands:"}, {"--quiet help memory search", "Usage: helix memory"}, {"--version --json", `"version":"dev"`}} {
+		var out bytes.Buffer
+		if code := Main(t.Context(), strings.Fields(c.args), Env{Stdout: &out, Stderr: &out}); code != 0 || !strings.Contains(out.String(), c.want) {
+			t.Errorf("%s: exit %d, %s", c.args, code, out.String())
+		}
+	}
+}
