@@ -348,8 +348,9 @@ async function history({ page, rpc, looks, check }) {
   await runs.getByRole("option").first().click({ button: "right" });
   await page.getByRole("menuitem", { name: "Pin this run" }).click();
   await runs.getByTitle("Kept").waitFor();
-  const kept = (await rpc("skills.history", { skillId: (await rpc("skills.list_composite", { query: "Word digest" })).skills[0].skillId })).executions;
-  check(kept.filter((e) => e.pinned).length === 1, "one run is kept");
+  const { skillId } = (await rpc("skills.list_composite", { query: "Word digest" })).skills.find((s) => s.name === "Word digest");
+  const kept = (await rpc("skills.history", { skillId })).executions;
+  check(kept.filter((e) => e.pinned).length === 1, `one run is pinned, of ${kept.length}`);
   await inspector(page).getByRole("button", { name: "Remove…" }).click();
   await page.getByRole("menuitem", { name: "All finished runs" }).click();
   await toast(page, "Removing all finished runs").waitFor();
