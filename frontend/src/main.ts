@@ -3,6 +3,7 @@ import App from "./App.svelte";
 import { language } from "./lib/i18n";
 import { theme } from "./lib/ui/theme.svelte";
 import "./styles/base.css";
+import "./styles/primitives.css";
 
 theme.listen();
 language.listen();

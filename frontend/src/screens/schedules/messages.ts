@@ -203,7 +203,7 @@ export const en = {
     skipped: "Skipped",
   },
   marks: { planned: "planned", ran: "succeeded", failed: "failed", missed: "missed", skipped: "skipped", cancelled: "canceled", running: "running" },
-  lastRuns: (n: number, counts: readonly string[]) => `last ${runs(n)}: ${counts.join(", ")}`,
+  lastRuns: (n: number, counts: readonly string[]) => `${choose(n, { one: "last run", other: `last ${runs(n)}` })}: ${counts.join(", ")}`,
   newest: (status: string, when: string) => `Newest: ${status}, ${when}`,
   triggers: { due: "on time", catchup: "catch-up run", retry: "retry", manual: "by hand" },
   attempt: (n: number) => `attempt ${n}`,
