@@ -1,0 +1,206 @@
+package cluster
+
+import (
+	"cmp"
+	"context"
+	"math"
+	"math/rand/v2"
+	"slices"
+)
+
+// Members lists the points of each cluster.
+func Members(labels []int) (list [][]int) {
+	for i, l := range labels {
+		if l == Noise {
+			continue
+		}
+		for len(list) <= l {
+			list = append(list, nil)
+		}
+		list[l] = append(list[l], i)
+	}
+	return list
+}
+
+// Quality measures one cluster.
+type Quality struct {
+	Silhouette float64 // mean over its points, −1 to 1 (Rousseeuw 1987)
+	Cohesion   float64 // mean cosine to the centroid, 1 at most
+}
+
+// Measure returns the quality of each cluster. The silhouette of a cluster that is alone equals
+// its cohesion; that of a single point is 0. The mean distance of a point to a cluster follows from the
+// cluster's sum, so the time grows with points times clusters.
+func (p *Points) Measure(labels []int) []Quality {
+	groups := Members(labels)
+	sums := make([][]float64, len(groups))
+	for g, members := range groups {
+		sums[g] = make([]float64, p.dim)
+		for _, i := range members {
+			for k, f := range p.row(i) {
+				sums[g][k] += float64(f)
+			}
+		}
+	}
+	out := make([]Quality, len(groups))
+	for g, members := range groups {
+		norm := math.Sqrt(dot(sums[g], sums[g]))
+		silhouettes := 0.0
+		for _, i := range members {
+			own := p.against(i, sums[g])
+			if norm > 0 {
+				out[g].Cohesion += own / norm
+			}
+			if len(members) < 2 {
+				continue
+			}
+			a := 1 - (own-1)/float64(len(members)-1) // without the point itself
+			b := math.Inf(1)
+			for h := range groups {
+				if h != g {
+					b = min(b, 1-p.against(i, sums[h])/float64(len(groups[h])))
+				}
+			}
+			if m := max(a, b); m > 0 && !math.IsInf(b, 1) {
+				silhouettes += (b - a) / m
+			}
+		}
+		out[g].Cohesion /= float64(len(members))
+		out[g].Silhouette = silhouettes / float64(len(members))
+		if len(groups) == 1 {
+			out[g].Silhouette = out[g].Cohesion
+		}
+	}
+	return out
+}
+
+func (p *Points) against(i int, sum []float64) (d float64) {
+	for k, f := range p.row(i) {
+		d += float64(f) * sum[k]
+	}
+	return d
+}
+
+func dot(a, b []float64) (d float64) {
+	for i := range a {
+		d += a[i] * b[i]
+	}
+	return d
+}
+
+// Baseline is the mean cosine of 2,000 random pairs of different points.
+func (p *Points) Baseline(seed uint64) float64 {
+	var list []int
+	for i, ok := range p.valid {
+		if ok {
+			list = append(list, i)
+		}
+	}
+	if len(list) < 2 {
+		return 0
+	}
+	rng := rand.New(rand.NewPCG(seed, 1)) //nolint:gosec // a seeded sample, not a secret
+	sum := 0.0
+	const pairs = 2000
+	for range pairs {
+		i, j := rng.IntN(len(list)), rng.IntN(len(list)-1)
+		if j >= i {
+			j++
+		}
+		sum += p.Cosine(list[i], list[j])
+	}
+	return sum / pairs
+}
+
+// Stability is, for each cluster, the mean Jaccard index with its best match in five seeded
+// subsamples of 80 % (Hennig 2007).
+func (g *Graph) Stability(ctx context.Context, labels []int, minPts int, seed uint64) ([]float64, error) {
+	groups := Members(labels)
+	out := make([]float64, len(groups))
+	const samples, share = 5, 0.8
+	for s := range samples {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		rng := rand.New(rand.NewPCG(seed, uint64(s)+2)) //nolint:gosec // a seeded sample, not a secret
+		in := make([]bool, len(labels))
+		for i := range in {
+			in[i] = rng.Float64() < share
+		}
+		sub := g.DBSCAN(minPts, in)
+		sizes := map[int]int{}
+		for _, l := range sub {
+			sizes[l]++
+		}
+		for c, members := range groups {
+			hits, size := map[int]int{}, 0
+			for _, i := range members {
+				if in[i] {
+					size++
+					if sub[i] != Noise {
+						hits[sub[i]]++
+					}
+				}
+			}
+			best := 0.0
+			for l, n := range hits {
+				best = max(best, float64(n)/float64(size+sizes[l]-n))
+			}
+			out[c] += best / samples
+		}
+	}
+	return out, nil
+}
+
+// KDistance returns the distances of at most sample points, evenly taken, to their k-th nearest
+// neighbor, in ascending order.
+func (p *Points) KDistance(ctx context.Context, k, sample int) ([]float64, error) {
+	var list []int
+	for i, ok := range p.valid {
+		if ok {
+			list = append(list, i)
+		}
+	}
+	if len(list) <= k {
+		return nil, nil
+	}
+	step := (len(list) + sample - 1) / sample
+	var out []float64
+	for s := 0; s < len(list); s += step {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		near := make([]float64, 0, k+1) // descending cosines
+		for _, j := range list {
+			if j == list[s] {
+				continue
+			}
+			c := p.Cosine(list[s], j)
+			if len(near) == k && c <= near[k-1] {
+				continue
+			}
+			at, _ := slices.BinarySearchFunc(near, c, func(a, b float64) int { return cmp.Compare(b, a) })
+			near = slices.Insert(near, at, c)
+			near = near[:min(k, len(near))]
+		}
+		out = append(out, 1-near[k-1])
+	}
+	slices.Sort(out)
+	return out, nil
+}
+
+// Knee is the value at the bend of an ascending curve: the one farthest below the line between
+// its ends (Satopää et al. 2011).
+func Knee(x []float64) float64 {
+	if len(x) == 0 {
+		return 0
+	}
+	first, last, best, at := x[0], x[len(x)-1], -1.0, 0
+	for i, v := range x {
+		line := first + (last-first)*float64(i)/float64(max(1, len(x)-1))
+		if d := line - v; d > best {
+			best, at = d, i
+		}
+	}
+	return x[at]
+}
