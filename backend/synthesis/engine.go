@@ -7,8 +7,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-
-	"helix/backend/fault"
 )
 
 // Engine finds patterns in texts.
@@ -108,7 +106,7 @@ func (l Local) Analyze(ctx context.Context, in Input, progress func(string, floa
 		{"narrative", 0.90, a.narrative, run["narrative"]},
 	} {
 		if err := ctx.Err(); err != nil {
-			return Analysis{}, fault.Canceledf("The synthesis was canceled. Nothing was stored.").WithCause(err)
+			return Analysis{}, errCanceled
 		}
 		if st.when {
 			progress(st.name, st.from)
@@ -129,10 +127,12 @@ type analysis struct {
 	progress func(string, float64)
 	err      error
 
-	texts  []scored  // one for each of in.Texts
-	usual  float64   // mean valence of all texts
-	groups *grouping // topics; made when a detector first asks
-	out    Analysis
+	texts      []scored  // one for each of in.Texts
+	usual      float64   // mean valence of all texts
+	groups     *grouping // topics; made when a detector first asks
+	vocabulary *vocabulary
+	persons    []person
+	out        Analysis
 }
 
 // scored is what the analysis knows of a text besides itself.

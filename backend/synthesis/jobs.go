@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"database/sql"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
@@ -46,7 +45,7 @@ type work struct {
 	told     time.Time
 }
 
-var errCanceled = fault.Canceledf("The synthesis was canceled. Nothing was stored.")
+var errCanceled = &fault.Error{Kind: fault.Canceled, Message: "The synthesis was canceled. Nothing was stored."}
 
 // check completes the request and reports what is wrong with it.
 func (p *SynthesizeParams) check() (err error) {
@@ -368,8 +367,17 @@ func (s *Service) finish(w *work, ins Insights, err error) (job Job, _ error) {
 	})
 }
 
-// Recover ends the jobs that a former process left behind.
-func (s *Service) Recover(ctx context.Context) error {
+// Run ends the jobs that a former process left behind, and waits for ctx.
+func (s *Service) Run(ctx context.Context) error {
+	if err := s.recover(ctx); err != nil && ctx.Err() == nil {
+		s.log.Warn("interrupted jobs are not ended", "err", err)
+	}
+	<-ctx.Done()
+	return nil
+}
+
+// recover leaves alone what a schedule has enqueued and will start again.
+func (s *Service) recover(ctx context.Context) error {
 	return s.db.Write(ctx, func(tx *storage.Tx) error {
 		s.mu.Lock()
 		mine := make([]any, 0, len(s.work))
@@ -382,7 +390,7 @@ func (s *Service) Recover(ctx context.Context) error {
 			marks += ", ?"
 		}
 		_, err := tx.Exec(`UPDATE memory_synthesis_jobs SET status = 'failed', error_message = 'The job was interrupted. Nothing was stored. Run it again.', completed_at = ?, updated_at = ?
-			WHERE status IN ('pending', 'running') AND is_recurring = 0 AND id NOT IN (X''`+marks+`)`, append([]any{tx.Now, tx.Now}, mine...)...)
+			WHERE (status = 'running' OR status = 'pending' AND input_hash NOT LIKE '`+runKey+`%') AND is_recurring = 0 AND id NOT IN (X''`+marks+`)`, append([]any{tx.Now, tx.Now}, mine...)...)
 		return err
 	})
 }
@@ -489,16 +497,5 @@ func (s *Service) Schedule(ctx context.Context, p ScheduleParams) (ScheduleResul
 		return ScheduleResult{}, fault.Unavailablef("Schedules are not available in this build.")
 	}
 	p.SynthesisType = typ
-	return s.o.Schedule(ctx, uuid.NewSHA1(s.db.IDSpace(identity.UserID(ctx)), []byte("synthesis schedule "+typ)), p)
-}
-
-// params are the request of a scheduled or programmed run.
-func paramsOf(raw json.RawMessage, typ string) (p SynthesizeParams, err error) {
-	if len(raw) > 0 {
-		if err := json.Unmarshal(raw, &p); err != nil {
-			return p, fault.Invalidf("The input of a synthesis cannot be read.").WithCause(err)
-		}
-	}
-	p.SynthesisType = typ
-	return p, p.check()
+	return s.o.Schedule(ctx, p)
 }

@@ -14,7 +14,6 @@ import (
 
 	"helix/backend/fault"
 	"helix/backend/memory"
-	"helix/backend/pause"
 	"helix/backend/storage"
 )
 
@@ -95,15 +94,14 @@ type Embedder interface {
 	Embed(ctx context.Context, texts []string) ([][]float32, error)
 }
 
-// Scheduler repeats a synthesis. It returns the schedule and its next time.
-type Scheduler func(ctx context.Context, id uuid.UUID, p ScheduleParams) (ScheduleResult, error)
+// Scheduler makes or changes the schedule of a synthesis.
+type Scheduler func(ctx context.Context, p ScheduleParams) (ScheduleResult, error)
 
 // Options configure a Service.
 type Options struct {
 	Logger   *slog.Logger
 	Embedder Embedder      // nil: texts that are not stored have no vectors
 	Zone     func() string // of days and hours in descriptions; nil is UTC
-	Pause    *pause.Pause  // scheduled jobs wait for its end; nil is never
 	Engine   Engine        // nil: the local engine
 	Schedule Scheduler     // nil: synthesis_schedule is unavailable
 }
@@ -125,8 +123,7 @@ type Service struct {
 	end     context.CancelFunc
 }
 
-// New makes the service. Jobs that a former process left behind are ended by the first call of
-// Recover. Close it.
+// New makes the service; Run ends what a former process left behind. Close it.
 func New(db *storage.DB, m Memory, o Options) *Service {
 	if o.Logger == nil {
 		o.Logger = slog.Default()

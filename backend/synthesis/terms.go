@@ -1,0 +1,190 @@
+package synthesis
+
+import (
+	"math"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"helix/backend/memory/search"
+)
+
+// filler are the words of everyday talk that name no subject, beside those that search leaves out
+// of questions.
+var filler = set(`actually again ago ah almost already alright also always amazing anyway appreciate around awesome away back bad bet better big bit blessed bring came
+	can check come coming congrat congratulations cool couple course cute day days definitely done dude else end enjoy enough even ever every everyone everything exactly
+	excited exciting fantastic feel feeling feels felt find fine first forward found fun gave get gets getting give glad go goes going gonna good got gotta great guess guy guys
+	haha happen happened happy hard heard hello help helped hey hi hmm honestly hope hopefully huge idea incredible indeed inspiring interesting keep kind knew know
+	last lately later let lets like little ll lol long look looked looking looks lot lots love loved lovely made make makes making many maybe mean mention might minute mm moment
+	month morning much nah need never new next nice night nope oh ok okay old one ones opinion part people perfect perhaps pic picture photo place plan pretty probably proud put quite
+	reach ready real really recently remember right said saw say saying says see seeing seem seems seen sent share shares shared show showed sometime soon sorry sound sounds special start started
+	stay still stuff super sure take taking talk talking tell thank thanks thing things think thinking thought time times today together tomorrow tonight took total totally tried true try
+	trying two used usually want wanted way week weekend weeks well went whatever whoa wish wonderful won word work world worry worth wow yeah year years yep yes yesterday yet yup
+	three four five six seven eight nine ten hundred thousand second third amp http https www com image support chat catch update keep
+	monday tuesday wednesday thursday friday saturday sunday january february march april may june july august september october november december`)
+
+func set(words string) map[string]bool {
+	out := map[string]bool{}
+	for w := range strings.FieldsSeq(words) {
+		out[w] = true
+	}
+	return out
+}
+
+// token is a word of a text that can be part of a term.
+type token struct {
+	stem, shown string
+	next        bool // the next token of the text follows it directly
+}
+
+// tokens gives the words of a text that may name what it is about.
+func tokens(body string) []token {
+	words := search.Words(body)
+	var out []token
+	last := -2
+	for i, w := range words {
+		if w.Stop || filler[w.Token] || utf8.RuneCountInString(w.Token) < 3 || !letters(w.Token) {
+			continue
+		}
+		if i == last+1 && len(out) > 0 && strings.TrimSpace(body[words[last].End:w.Start]) == "" {
+			out[len(out)-1].next = true
+		}
+		shown := body[w.Start:w.End]
+		// A capital in the middle of a sentence belongs to a name; elsewhere it may not.
+		if before := strings.TrimRightFunc(body[:w.Start], unicode.IsSpace); before == "" || strings.ContainsAny(before[len(before)-1:], ".!?:\"") || shown != strings.ToUpper(shown[:1])+shown[1:] {
+			shown = strings.ToLower(shown)
+		}
+		out = append(out, token{stem: w.Stem, shown: shown})
+		last = i
+	}
+	return out
+}
+
+func letters(s string) bool {
+	for _, r := range s {
+		if !unicode.IsLetter(r) {
+			return false
+		}
+	}
+	return true
+}
+
+// vocabulary counts in how many texts each word and each pair of neighboring words is.
+type vocabulary struct {
+	texts [][]token
+	df    map[string]int
+}
+
+func newVocabulary(texts []Text) *vocabulary {
+	v := &vocabulary{texts: make([][]token, len(texts)), df: map[string]int{}}
+	for i, t := range texts {
+		v.texts[i] = tokens(t.Body)
+		for key := range v.keys(i) {
+			v.df[key]++
+		}
+	}
+	return v
+}
+
+// keys are the words and pairs of a text, with a form to show.
+func (v *vocabulary) keys(i int) map[string]string {
+	out := map[string]string{}
+	for k, t := range v.texts[i] {
+		out[t.stem] = t.shown
+		if t.next {
+			out[t.stem+" "+v.texts[i][k+1].stem] = t.shown + " " + v.texts[i][k+1].shown
+		}
+	}
+	return out
+}
+
+// term is a word or a pair that stands for a group of texts.
+type term struct {
+	key, shown string
+	in         int // texts of the group that have it
+	score      float64
+}
+
+// terms are the words and pairs that tell a group of texts from all others, best first, by
+// class-based tf-idf (Grootendorst 2022) over the number of texts. A term is in at least two
+// texts and in an eighth of the group; pairs go before the words in them.
+func (v *vocabulary) terms(members []int, n int) []term {
+	type seen struct {
+		in    int
+		shown map[string]int
+	}
+	found := map[string]*seen{}
+	for _, m := range members {
+		for key, shown := range v.keys(m) {
+			s := found[key]
+			if s == nil {
+				s = &seen{shown: map[string]int{}}
+				found[key] = s
+			}
+			s.in++
+			s.shown[shown]++
+		}
+	}
+	least := max(2, (len(members)+7)/8)
+	var list []term
+	for key, s := range found {
+		if s.in < least {
+			continue
+		}
+		share, rest := float64(s.in)/float64(len(members)), float64(v.df[key])/float64(len(v.texts))
+		if share <= rest*1.2 { // as frequent elsewhere
+			continue
+		}
+		t := term{key: key, in: s.in, score: share * math.Log(1+float64(len(v.texts))/float64(v.df[key]))}
+		if strings.Contains(key, " ") {
+			t.score *= 1.5
+		}
+		for shown, c := range s.shown { // the most frequent form, the first of equals
+			if best := s.shown[t.shown]; c > best || c == best && (t.shown == "" || shown < t.shown) {
+				t.shown = shown
+			}
+		}
+		list = append(list, t)
+	}
+	slices.SortFunc(list, func(a, b term) int {
+		switch {
+		case a.score > b.score:
+			return -1
+		case a.score < b.score:
+			return 1
+		}
+		return strings.Compare(a.key, b.key)
+	})
+	var out []term
+	for _, t := range list {
+		if len(out) == n {
+			break
+		}
+		overlaps := slices.ContainsFunc(out, func(o term) bool {
+			return slices.ContainsFunc(strings.Fields(t.key), func(w string) bool { return slices.Contains(strings.Fields(o.key), w) })
+		})
+		if !overlaps {
+			out = append(out, t)
+		}
+	}
+	return out
+}
+
+// terms are the words to show for a group of texts.
+func (a *analysis) terms(members []int, n int) []string {
+	list := a.words().terms(members, n)
+	out := make([]string, len(list))
+	for i, t := range list {
+		out[i] = t.shown
+	}
+	return out
+}
+
+// words counts the words of all texts once.
+func (a *analysis) words() *vocabulary {
+	if a.vocabulary == nil {
+		a.vocabulary = newVocabulary(a.in.Texts)
+	}
+	return a.vocabulary
+}
