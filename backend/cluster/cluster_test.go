@@ -113,7 +113,7 @@ func TestPlantedGroupsAreFound(t *testing.T) {
 		t.Fatalf("labels %v", labels)
 	}
 	q := p.Measure(labels)
-	stable, err := g.Stability(context.Background(), labels, 3, 1)
+	stable, err := Stability(context.Background(), labels, 1, func(in []bool) []int { return g.DBSCAN(3, in) })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -184,4 +184,56 @@ func TestKDistanceAndKnee(t *testing.T) {
 	if k := Knee(d); k < 0.05 || k > 0.4 {
 		t.Errorf("knee %f of %v", k, d)
 	}
+}
+
+func TestHDBSCANFindsGroupsOfDifferentDensity(t *testing.T) {
+	t.Parallel()
+	for _, each := range []int{20, 150} { // exact, and by nearest neighbors
+		r := rand.New(rand.NewPCG(9, 2))
+		x, truth := planted(r, 2, each, 0, 64, 0.15)
+		wide, more := planted(r, 2, each, 15, 64, 0.8)
+		for i, v := range wide {
+			x = append(x, v)
+			if l := more[i]; l != Noise {
+				truth = append(truth, l+2)
+			} else {
+				truth = append(truth, l)
+			}
+		}
+		nb, err := New(x).Nearest(context.Background())
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := nb.HDBSCAN(5, 3, nil)
+		if a := adjustedRand(got, truth); a < 0.9 {
+			t.Errorf("%d in each group: adjusted Rand index %f, %v", each, a, got)
+		}
+		none := nb.HDBSCAN(5, 3, make([]bool, len(x)))
+		if slices.Max(none) != Noise {
+			t.Error("points that do not exist are clustered")
+		}
+	}
+}
+
+// adjustedRand is the adjusted Rand index (Hubert and Arabie 1985).
+func adjustedRand(a, b []int) float64 {
+	both, left, right := map[[2]int]float64{}, map[int]float64{}, map[int]float64{}
+	for i := range a {
+		both[[2]int{a[i], b[i]}]++
+		left[a[i]]++
+		right[b[i]]++
+	}
+	pairs := func(n float64) float64 { return n * (n - 1) / 2 }
+	sum, sl, sr := 0.0, 0.0, 0.0
+	for _, n := range both {
+		sum += pairs(n)
+	}
+	for _, n := range left {
+		sl += pairs(n)
+	}
+	for _, n := range right {
+		sr += pairs(n)
+	}
+	expected := sl * sr / pairs(float64(len(a)))
+	return (sum - expected) / ((sl+sr)/2 - expected)
 }

@@ -113,8 +113,8 @@ func (p *Points) Baseline(seed uint64) float64 {
 }
 
 // Stability is, for each cluster, the mean Jaccard index with its best match in five seeded
-// subsamples of 80 % (Hennig 2007).
-func (g *Graph) Stability(ctx context.Context, labels []int, minPts int, seed uint64) ([]float64, error) {
+// subsamples of 80 %, which again clusters (Hennig 2007).
+func Stability(ctx context.Context, labels []int, seed uint64, again func(in []bool) []int) ([]float64, error) {
 	groups := Members(labels)
 	out := make([]float64, len(groups))
 	const samples, share = 5, 0.8
@@ -127,7 +127,7 @@ func (g *Graph) Stability(ctx context.Context, labels []int, minPts int, seed ui
 		for i := range in {
 			in[i] = rng.Float64() < share
 		}
-		sub := g.DBSCAN(minPts, in)
+		sub := again(in)
 		sizes := map[int]int{}
 		for _, l := range sub {
 			sizes[l]++
@@ -203,4 +203,45 @@ func Knee(x []float64) float64 {
 		}
 	}
 	return x[at]
+}
+
+// Weights are the cosines of points to their centroid, 0 at least.
+func (p *Points) Weights(members []int) []float64 {
+	sum := make([]float64, p.dim)
+	for _, i := range members {
+		for k, f := range p.row(i) {
+			sum[k] += float64(f)
+		}
+	}
+	norm := math.Sqrt(dot(sum, sum))
+	out := make([]float64, len(members))
+	for k, i := range members {
+		if norm > 0 {
+			out[k] = max(0, p.against(i, sum)/norm)
+		}
+	}
+	return out
+}
+
+// Density counts, for at most sample points, evenly taken, the other points within eps.
+func (p *Points) Density(ctx context.Context, eps float64, sample int) ([]float64, error) {
+	step := max(1, (p.n+sample-1)/sample)
+	var out []float64
+	for i := 0; i < p.n; i += step {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		if !p.valid[i] {
+			continue
+		}
+		n := 0.0
+		for j := range p.n {
+			if j != i && p.valid[j] && p.Cosine(i, j) >= 1-eps {
+				n++
+			}
+		}
+		out = append(out, n)
+	}
+	slices.Sort(out)
+	return out, nil
 }

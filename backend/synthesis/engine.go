@@ -132,6 +132,7 @@ type analysis struct {
 	groups     *grouping // topics; made when a detector first asks
 	vocabulary *vocabulary
 	persons    []person
+	nameOf     map[string]string // persons by their names in lower case
 	out        Analysis
 }
 

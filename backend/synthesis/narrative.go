@@ -118,18 +118,13 @@ func (a *analysis) moodShift() {
 	})
 }
 
-// change is the strongest turning point of a series: its index, the means of the segments before
-// and after it, and the p of their difference after Holm over all turning points.
+// change is the strongest turning point of a series: its index, the means of all values before and
+// after it, and the p of their difference after Holm over all turning points.
 func change(x []float64) (at int, before, after, p float64, ok bool) {
 	points := turningPoints(x)
-	if len(points) == 0 {
-		return 0, 0, 0, 1, false
-	}
-	edges := append(append([]int{0}, points...), len(x))
-	ps := make([]float64, len(points))
-	effect := make([]float64, len(points))
-	for i := range points {
-		effect[i], ps[i] = welch(x[edges[i+1]:edges[i+2]], x[edges[i]:edges[i+1]])
+	ps, effect := make([]float64, len(points)), make([]float64, len(points))
+	for i, t := range points {
+		effect[i], ps[i] = welch(x[t:], x[:t])
 	}
 	best := -1
 	for i, q := range holm(ps) {
@@ -140,7 +135,8 @@ func change(x []float64) (at int, before, after, p float64, ok bool) {
 	if best < 0 {
 		return 0, 0, 0, 1, false
 	}
-	return edges[best+1], mean(x[edges[best]:edges[best+1]]), mean(x[edges[best+1]:edges[best+2]]), p, true
+	at = points[best]
+	return at, mean(x[:at]), mean(x[at:]), p, true
 }
 
 // perMonth counts texts by month.

@@ -101,6 +101,8 @@ func (a *analysis) people() []person {
 					c.all++
 					before := strings.ToLower(words[k-1])
 					switch {
+					case capital(words[k-1]) && k > 1 && !notNames[before], k+1 < len(words) && capital(words[k+1]) && !notNames[strings.ToLower(words[k+1])]:
+						// part of a longer name: of a book or a company as often as of a person
 					case beforePerson[before], k+1 < len(words) && afterPerson[strings.ToLower(words[k+1])]:
 						c.person++
 					case beforePlace[before]:
@@ -145,6 +147,7 @@ func (a *analysis) people() []person {
 		}
 		alias[key] = full
 	}
+	a.nameOf = alias
 	by := map[string]*person{}
 	get := func(key, name string) *person {
 		if by[key] == nil {
@@ -209,7 +212,12 @@ func (a *analysis) people() []person {
 	return a.persons
 }
 
-var toYou = regexp.MustCompile(`(?i)\b(you|your|you're|you've)\b`)
+func capital(w string) bool {
+	r, _ := utf8.DecodeRuneInString(w)
+	return unicode.IsUpper(r)
+}
+
+var toYou = regexp.MustCompile(`(?i)\b(you|your|yours|you're|you've)\b`)
 
 func title(w string) string {
 	r, n := utf8.DecodeRuneInString(w)

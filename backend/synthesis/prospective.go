@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 )
 
 // A statement is one sentence in which a person says what they plan, wish, fear or value.
@@ -21,7 +23,8 @@ type statement struct {
 // The words between a subject and its verb that change nothing.
 const adverbs = `(?:(?:really|still|also|always|just|definitely|actually|so|truly|totally|now|currently|seriously|finally|both|even|kind of|kinda|very) )*`
 
-// prospectiveCue is a form in which people speak of the future. Its last group is what it is about.
+// prospectiveCue is a form in which people speak of the future. Its last group is what it is about;
+// a group before that is a verb that belongs to it.
 type prospectiveCue struct {
 	typ  string
 	sure float64
@@ -31,6 +34,9 @@ type prospectiveCue struct {
 func future(typ string, sure float64, pattern string) prospectiveCue {
 	return prospectiveCue{typ, sure, regexp.MustCompile(`(?i)(?:^|[^\p{L}'])` + strings.ReplaceAll(pattern, "~", adverbs) + ` (.+)$`)}
 }
+
+// bareFuture is a plan without a subject, which counts at the beginning of a sentence only.
+const bareFuture = `(?i)^(?:gonna|planning to)`
 
 // The first that fits counts; those that say more stand first.
 var prospectiveCues = []prospectiveCue{
@@ -44,14 +50,16 @@ var prospectiveCues = []prospectiveCue{
 	future("aspiration", 0.7, `i(?:'d| would) ~(?:love|like) to`),
 	future("goal", 0.9, `(?:my|our) (?:main |big |biggest |next |new |long-term |short-term )?(?:goal|aim|plan|objective|target|resolution)s? (?:is|are|for \w+(?: \w+)? is)(?: to)?`),
 	future("goal", 0.85, `(?:i|we)(?:'ve| have)? ~(?:decided|resolved|committed|promised myself)(?: to| on)`),
-	future("goal", 0.85, `(?:i|we)(?:'m|'re| am| are) ~(?:planning|determined|preparing|training|studying|saving(?: up)?|aiming|working)(?: to| on| for| towards?)`),
+	future("goal", 0.85, `(?:i|we)(?:'m|'re| am| are) ~(?:planning|determined|aiming)(?: to| on)`),
+	future("goal", 0.85, `(?:i|we)(?:'m|'re| am| are) ~((?:preparing|training|studying|saving(?: up)?|working)(?: to| on| for| towards?))`),
 	future("goal", 0.85, `(?:i|we) ~(?:plan|intend|aim)(?: to| on)`),
-	future("goal", 0.75, `(?:i|we)(?:'ve| have)? ~(?:signed up|applied|enrolled|registered)(?: for| to| in)`),
-	future("goal", 0.75, `i ~(?:want|wanna)(?: to)?`),
+	future("goal", 0.75, `(?:i|we)(?:'ve| have)? ~((?:signed up|applied|enrolled|registered)(?: for| to| in))`),
+	future("goal", 0.75, `i ~(?:want to|wanna)`),
 	future("goal", 0.7, `i(?:'m| am) ~(?:going to|gonna)`),
-	future("goal", 0.7, `i(?:'m| am) ~(?:trying|looking|learning)(?: to| into| for)`),
+	future("goal", 0.7, `i(?:'m| am) ~((?:looking|learning)(?: to| into| for))`),
+	future("goal", 0.7, `i(?:'m| am) ~trying to`),
 	future("goal", 0.65, `i ~(?:need|have|ought)(?: to)`),
-	future("goal", 0.75, `(?:gonna|planning to|going to)`),
+	{"goal", 0.75, regexp.MustCompile(bareFuture + ` (.+)$`)},
 	future("goal", 0.8, `ich (?:will|möchte|plane|habe vor)(?: unbedingt| endlich| nächstes jahr)?`),
 	future("fear", 0.85, `my (?:biggest|greatest|worst|main) (?:fear|worry) (?:is|was)(?: that)?`),
 	future("fear", 0.85, `i(?:'m| am|'ve been| have been) ~(?:~)(?:a bit |a little |kind of |pretty )?(?:afraid|scared|terrified|worried|anxious|nervous)(?: of| about| that| to)?`),
@@ -70,11 +78,17 @@ var (
 	unreal    = regexp.MustCompile(`(?i)\b(?:if|unless|whenever|pretend|imagine|suppose|said|says|told me|asked|wondered|as if)\b[^.]{0,40}$`)
 	reached   = regexp.MustCompile(`(?i)\b(finally|finished|completed|achieved|passed|graduated|accomplished|reached|succeeded|made it|did it|pulled it off|got (?:the|my|in|accepted|hired|promoted)|launched|opened|started|bought|won|adopted|geschafft)\b`)
 	dropped   = regexp.MustCompile(`(?i)\b(gave up|giving up|given up|quit|decided not to|decided against|no longer (?:want|plan|going)|changed my mind|cancell?ed|dropped out|not going to|aufgegeben)\b`)
-	smallVerb = set(`go see check look say tell ask know give share show hear take try make let get do have be think talk chat catch keep come bring put thank congratulate help join watch meet visit eat sleep relax rest thinking going getting`)
+	// vague words and pronouns make an object only together with two words that say more.
+	vague      = set("keep see check look say tell ask know give share show hear take try make let get do have be think talk chat catch come bring put continue go stay use")
+	pronoun    = set("it that this them those these one")
+	determiner = set("a an the my our this that her his their")
+	looseStart = set("and or but so that which as than then")
+	looseEnd   = set("and or to the a an of for with in on at my our his her their that but so by as from is are was")
+	smallVerb  = set(`go see check look say tell ask know give share show hear take try make let get do have be think talk chat catch keep come bring put thank congratulate help join watch meet visit eat sleep relax rest thinking going getting`)
 )
 
 const (
-	objectWords  = 12
+	objectWords  = 14
 	leastOutcome = 2 // stems that a later text must share
 )
 
@@ -123,39 +137,54 @@ func readStatement(s sentence) (st statement, ok bool) {
 	if m := valued.FindStringSubmatch(s.text); m != nil && !s.question && !negation.MatchString(m[0]) {
 		st = statement{typ: "value", object: strings.TrimSpace(m[1]), sure: 0.8}
 		st.stems = contentStems(st.object)
-		return st, len(st.stems) > 0 && !strings.Contains(" "+strings.ToLower(st.object)+" ", " it ")
+		first, _, _ := strings.Cut(strings.ToLower(st.object), " ")
+		return st, len(st.stems) > 0 && !toYou.MatchString(st.object) && !pronoun[first] && !looseEnd[first] && !strings.Contains(st.object, ",")
 	}
 	for _, c := range prospectiveCues {
 		at := c.re.FindStringSubmatchIndex(s.text)
 		if at == nil {
 			continue
 		}
-		before, object := s.text[:at[0]], s.text[at[2]:at[3]]
-		if strings.HasPrefix(c.re.String(), `(?i)(?:^|[^\p{L}'])(?:gonna`) && before != "" { // without a subject only at the beginning
+		before, verb, object := s.text[:at[0]], "", s.text[at[len(at)-2]:at[len(at)-1]]
+		if len(at) > 4 {
+			verb = s.text[at[2]:at[3]] + " "
+		}
+		if strings.HasPrefix(c.re.String(), bareFuture) && before != "" {
 			continue
 		}
 		if s.question && !(c.typ == "fear" && strings.Contains(strings.ToLower(s.text), "what if")) || unreal.MatchString(before) || negation.MatchString(before) {
 			continue
 		}
-		object = strings.TrimSpace(phraseEnd.ReplaceAllString(object, ""))
-		if strings.HasPrefix(strings.ToLower(object), "not ") && c.typ != "fear" {
-			continue
-		}
-		words := strings.Fields(object)
-		if len(words) > objectWords {
-			words = words[:objectWords]
+		words := strings.Fields(phraseEnd.ReplaceAllString(object, ""))
+		cutOff := len(words) > objectWords
+		words = words[:min(len(words), objectWords)]
+		for len(words) > 0 && looseEnd[strings.ToLower(words[len(words)-1])] {
+			words = words[:len(words)-1]
 		}
 		if len(words) == 0 {
 			continue
 		}
-		st = statement{typ: c.typ, object: strings.Join(words, " "), sure: c.sure}
+		first := strings.ToLower(words[0])
+		if r, _ := utf8.DecodeRuneInString(first); !unicode.IsLetter(r) && !unicode.IsDigit(r) || looseStart[first] {
+			continue
+		}
+		if first == "not" && c.typ != "fear" || first == "be" && strings.HasPrefix(c.re.String(), bareFuture) {
+			continue
+		}
+		if determiner[first] && strings.Contains(s.text[:at[len(at)-2]], "going to") {
+			verb = "go to "
+		}
+		st = statement{typ: c.typ, object: verb + strings.Join(words, " "), sure: c.sure}
 		st.stems = contentStems(st.object)
 		least := 1
-		if c.typ == "goal" && smallVerb[strings.ToLower(words[0])] {
-			least = 2 // to see you, to check it out
+		if vague[first] || slices.ContainsFunc(words, func(w string) bool { return pronoun[strings.ToLower(w)] }) {
+			least = 2 // to see it, to keep going
 		}
-		if len(st.stems) < least || c.typ == "goal" && len(words) < 2 {
+		if c.typ != "fear" && (len(st.stems) < least || len(words) < 2 && verb == "" && c.typ != "possible_self" || toYou.MatchString(object)) || len(st.stems) == 0 {
 			continue
+		}
+		if cutOff {
+			st.object += " …"
 		}
 		return st, true
 	}

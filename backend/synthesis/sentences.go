@@ -19,7 +19,7 @@ var abbreviation = regexp.MustCompile(`(?i)\b(mr|mrs|ms|dr|st|vs|etc|e\.g|i\.e|p
 // sentences cuts a text into sentences.
 func sentences(body string) (out []sentence) {
 	body = strings.NewReplacer("’", "'", "‘", "'", "`", "'").Replace(body)
-	body = quoted.ReplaceAllString(body, " … ")
+	body = quoted.ReplaceAllString(attachment.ReplaceAllString(body, ""), " … ")
 	start := 0
 	flush := func(end int) {
 		if s := strings.Join(strings.Fields(body[start:end]), " "); s != "" && s != "…" {

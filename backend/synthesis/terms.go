@@ -2,6 +2,7 @@ package synthesis
 
 import (
 	"math"
+	"regexp"
 	"slices"
 	"strings"
 	"unicode"
@@ -21,6 +22,7 @@ var filler = set(`actually again ago ah almost already alright also always amazi
 	reach ready real really recently remember right said saw say saying says see seeing seem seems seen sent share shares shared show showed sometime soon sorry sound sounds special start started
 	stay still stuff super sure take taking talk talking tell thank thanks thing things think thinking thought time times today together tomorrow tonight took total totally tried true try
 	trying two used usually want wanted way week weekend weeks well went whatever whoa wish wonderful won word work world worry worth wow yeah year years yep yes yesterday yet yup
+	means meant words something anything nothing hear problem problems worry worries since happening agree others person persons learn learned learning standing posing sitting favorite interested specific
 	three four five six seven eight nine ten hundred thousand second third amp http https www com image support chat catch update keep
 	monday tuesday wednesday thursday friday saturday sunday january february march april may june july august september october november december`)
 
@@ -32,6 +34,9 @@ func set(words string) map[string]bool {
 	return out
 }
 
+// attachment is what importers add for a picture that a message came with.
+var attachment = regexp.MustCompile(`\[shares [^\]]*\]`)
+
 // token is a word of a text that can be part of a term.
 type token struct {
 	stem, shown string
@@ -40,6 +45,7 @@ type token struct {
 
 // tokens gives the words of a text that may name what it is about.
 func tokens(body string) []token {
+	body = strings.ReplaceAll(attachment.ReplaceAllString(body, ""), "’", "'")
 	words := search.Words(body)
 	var out []token
 	last := -2
@@ -171,14 +177,21 @@ func (v *vocabulary) terms(members []int, n int) []term {
 	return out
 }
 
-// terms are the words to show for a group of texts.
+// terms are the words to show for a group of texts; people are no topics.
 func (a *analysis) terms(members []int, n int) []string {
-	list := a.words().terms(members, n)
-	out := make([]string, len(list))
-	for i, t := range list {
-		out[i] = t.shown
+	out := []string{}
+	for _, t := range a.words().terms(members, n+3) {
+		if len(out) < n && !slices.ContainsFunc(strings.Fields(strings.ToLower(t.shown)), a.isPerson) {
+			out = append(out, t.shown)
+		}
 	}
 	return out
+}
+
+// isPerson reports whether a word in lower case is the name of somebody, or short for it.
+func (a *analysis) isPerson(word string) bool {
+	a.people()
+	return a.nameOf[word] != ""
 }
 
 // words counts the words of all texts once.

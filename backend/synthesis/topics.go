@@ -10,14 +10,16 @@ import (
 )
 
 const (
-	minPoints   = 3
-	defaultEps  = 0.25
-	leastEps    = 0.10
-	mostEps     = 0.45
-	kneeFrom    = 50 // texts from which the distance is taken from the data
-	kneeSample  = 500
-	leastTokens = 3 // texts with fewer words that name something are small talk
-	clusterSeed = 0x68656c6978
+	minPoints     = 3
+	defaultEps    = 0.25
+	leastEps      = 0.10
+	mostEps       = 0.45
+	kneeFrom      = 50 // texts from which the distance is taken from the data
+	densitySample = 500
+	uneven        = 3 // times the density of a tenth of the texts
+	topicSize     = 5 // least texts of a topic found by density
+	leastTokens   = 3 // texts with fewer words that name something are small talk
+	clusterSeed   = 0x68656c6978
 )
 
 // group is a topic: texts of similar meaning.
@@ -75,23 +77,12 @@ func (a *analysis) cluster() error {
 	if len(vectors) < minPoints {
 		return nil
 	}
-	points := cluster.New(vectors)
-	eps := defaultEps
-	if len(vectors) >= kneeFrom {
-		curve, err := points.KDistance(a.ctx, minPoints, kneeSample)
-		if err != nil {
-			return err
-		}
-		eps = min(mostEps, max(leastEps, cluster.Knee(curve)))
-	}
-	a.progress("semantic", 0.4)
-	graph, err := points.Near(a.ctx, eps)
+	points, again, labels, err := a.partition(vectors)
 	if err != nil {
 		return err
 	}
 	a.progress("semantic", 0.55)
-	labels := graph.DBSCAN(minPoints, nil)
-	stable, err := graph.Stability(a.ctx, labels, minPoints, clusterSeed)
+	stable, err := cluster.Stability(a.ctx, labels, clusterSeed, again)
 	if err != nil {
 		return err
 	}
@@ -123,6 +114,60 @@ func (a *analysis) cluster() error {
 		a.groups.list = append(a.groups.list, g)
 	}
 	return nil
+}
+
+// partition clusters vectors with DBSCAN, or with HDBSCAN where their density differs much, and
+// says how to cluster a part of them again. From 50 texts on the mean of all is taken off first: what
+// all vectors of an encoder have in common says nothing (Mu and Viswanath 2018).
+func (a *analysis) partition(vectors [][]float32) (points *cluster.Points, again func([]bool) []int, labels []int, err error) {
+	eps := defaultEps
+	if len(vectors) < kneeFrom {
+		points = cluster.New(vectors)
+	} else {
+		points = cluster.New(centered(vectors))
+		curve, err := points.KDistance(a.ctx, minPoints, densitySample)
+		if err != nil {
+			return nil, nil, nil, err
+		}
+		eps = min(mostEps, max(leastEps, cluster.Knee(curve)))
+		density, err := points.Density(a.ctx, eps, densitySample)
+		if err != nil {
+			return nil, nil, nil, err
+		}
+		if quantile(density, 0.9) > uneven*max(1, quantile(density, 0.1)) {
+			near, err := points.Nearest(a.ctx)
+			if err != nil {
+				return nil, nil, nil, err
+			}
+			again = func(in []bool) []int { return near.HDBSCAN(topicSize, minPoints, in) }
+		}
+	}
+	if again == nil {
+		graph, err := points.Near(a.ctx, eps)
+		if err != nil {
+			return nil, nil, nil, err
+		}
+		again = func(in []bool) []int { return graph.DBSCAN(minPoints, in) }
+	}
+	return points, again, again(nil), nil
+}
+
+// centered returns vectors of unit length without their mean.
+func centered(vectors [][]float32) [][]float32 {
+	mean := make([]float64, len(vectors[0]))
+	for _, v := range vectors {
+		for k, f := range v {
+			mean[k] += float64(f)
+		}
+	}
+	out := make([][]float32, len(vectors))
+	for i, v := range vectors {
+		out[i] = make([]float32, len(v))
+		for k, f := range v {
+			out[i][k] = f - float32(mean[k]/float64(len(vectors)))
+		}
+	}
+	return out
 }
 
 // semantic reports the topics.
