@@ -38,10 +38,14 @@ const corpusTurns = `(t.role = 'user' OR c.source NOT IN ('chatgpt', 'claude', '
 // the model of their vectors ("" without one). Documents are left out: others wrote them.
 func (s *Service) CorpusTx(ctx context.Context, tx *storage.Tx, f CorpusFilter) (model string, list []Passage, err error) {
 	dims := 0
-	if p, err := s.currentPlan(tx); err != nil {
-		return "", nil, err
-	} else if m := s.embedding.models[p.active]; m != nil {
-		model, dims = p.active, m.Dims()
+	if len(s.embedding.models) > 0 {
+		p, err := s.currentPlan(tx)
+		if err != nil {
+			return "", nil, err
+		}
+		if m := s.embedding.models[p.active]; m != nil {
+			model, dims = p.active, m.Dims()
+		}
 	}
 	var memories, turns where
 	user := identity.UserID(ctx)

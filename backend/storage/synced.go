@@ -521,6 +521,7 @@ var LocalOnly = []string{
 	"gateway_tokens",
 	"item_vectors",
 	"memory_imports",
+	"memory_synthesis_jobs",
 	"memory_undo",
 	"pending_approvals",
 	"recall_log",

@@ -51,17 +51,6 @@ func (a *analysis) number(members []int) string {
 	}
 }
 
-// listing joins words as in a sentence.
-func listing(words []string) string {
-	switch len(words) {
-	case 0:
-		return ""
-	case 1:
-		return words[0]
-	}
-	return strings.Join(words[:len(words)-1], ", ") + " and " + words[len(words)-1]
-}
-
 // about names the terms of a group, or nothing.
 func about(terms []string) string {
 	if len(terms) == 0 {

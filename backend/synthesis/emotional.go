@@ -45,12 +45,12 @@ func (a *analysis) score() {
 // times of strong feeling.
 func (a *analysis) emotional() {
 	var pos, neg, all []int
-	var moods, strength []float64
+	var moods []float64
 	for i, t := range a.texts {
 		if !t.known {
 			continue
 		}
-		all, moods, strength = append(all, i), append(moods, t.valence), append(strength, t.arousal)
+		all, moods = append(all, i), append(moods, t.valence)
 		switch {
 		case t.valence > moodLine:
 			pos = append(pos, i)

@@ -49,8 +49,8 @@ var (
 		god lord earth covid ok okay tv usa uk eu ai mom mum dad grandma grandpa wow yeah hey thanks hi yes no oh well so and but the my we you he she they it`)
 )
 
-// people finds the persons of the texts, once. A name counts when it stands in the middle of
-// sentences at least twice, is hardly ever written in lower case, and more often stands where a person is
+// people finds the persons of the texts, once. A name counts when it stands at least twice,
+// once in the middle of a sentence, is hardly ever written in lower case, and more often stands where a person is
 // named than where a place is.
 func (a *analysis) people() []person {
 	if a.persons != nil {
@@ -124,7 +124,7 @@ func (a *analysis) people() []person {
 	}
 	var found []string
 	for w, c := range names {
-		if alias[strings.ToLower(w)] == "" && !notNames[strings.ToLower(w)] && !filler[strings.ToLower(w)] && c.middle >= 2 && c.person >= 2 && c.person > c.place && 5*c.lower < c.all {
+		if alias[strings.ToLower(w)] == "" && !notNames[strings.ToLower(w)] && !filler[strings.ToLower(w)] && c.middle >= 1 && c.all >= 2 && c.person >= 2 && c.person > c.place && 5*c.lower < c.all {
 			found = append(found, w)
 		}
 	}

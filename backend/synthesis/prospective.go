@@ -40,7 +40,7 @@ const bareFuture = `(?i)^(?:gonna|planning to)`
 
 // The first that fits counts; those that say more stand first.
 var prospectiveCues = []prospectiveCue{
-	future("possible_self", 0.8, `i(?:'d)? ~(?:want|wanna|hope|would love|love|dream of|plan|aim)(?: to)? ~(?:be|become|being|becoming) (?:an? )`),
+	future("possible_self", 0.8, `i(?:'d)? ~(?:want|wanna|hope|would love|love|dream of|plan|aim)(?: to)? ~(?:be|become|being|becoming) an?`),
 	future("possible_self", 0.8, `i (?:can )?see myself ~(?:as|being|becoming)`),
 	future("possible_self", 0.75, `i ~(?:want|hope) to be(?:come)? (?:the kind of (?:person|man|woman|parent) (?:who|that)|someone (?:who|that))`),
 	future("aspiration", 0.85, `(?:my|our) (?:biggest |big |greatest |lifelong |ultimate )?dream (?:is|was|has always been)(?: to)?`),
@@ -71,7 +71,7 @@ var prospectiveCues = []prospectiveCue{
 }
 
 // valued is the form in which the value comes first.
-var valued = regexp.MustCompile(`(?i)^(?:and |but |so |well,? |honestly,? )?([\p{L}' ,-]{3,60}?) (?:is|are|means|mean|has always been) ` + adverbs + `(?:important|everything|essential|a lot|the world|the most important thing) (?:to|for) me\b`)
+var valued = regexp.MustCompile(`(?i)^(?:and |but |so |well,? |honestly,? )?([\p{L}' ,-]{3,60}?) (?:is|are|means|mean|has always been) ` + adverbs + `(?:important|everything|essential|a lot|the world|the most important \w+) (?:to|for) me\b`)
 
 var (
 	phraseEnd = regexp.MustCompile(`(?i)(?:[,;:.!?…—–()]| - | because | so that | so i | but | and then | and i | and we | when | if | since | while | after | before | though | although | as i | lol\b| haha\b).*$`)

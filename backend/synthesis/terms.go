@@ -1,6 +1,7 @@
 package synthesis
 
 import (
+	_ "embed" // the list of words
 	"math"
 	"regexp"
 	"slices"
@@ -11,20 +12,13 @@ import (
 	"helix/backend/memory/search"
 )
 
-// filler are the words of everyday talk that name no subject, beside those that search leaves out
-// of questions.
-var filler = set(`actually again ago ah almost already alright also always amazing anyway appreciate around awesome away back bad bet better big bit blessed bring came
-	can check come coming congrat congratulations cool couple course cute day days definitely done dude else end enjoy enough even ever every everyone everything exactly
-	excited exciting fantastic feel feeling feels felt find fine first forward found fun gave get gets getting give glad go goes going gonna good got gotta great guess guy guys
-	haha happen happened happy hard heard hello help helped hey hi hmm honestly hope hopefully huge idea incredible indeed inspiring interesting keep kind knew know
-	last lately later let lets like little ll lol long look looked looking looks lot lots love loved lovely made make makes making many maybe mean mention might minute mm moment
-	month morning much nah need never new next nice night nope oh ok okay old one ones opinion part people perfect perhaps pic picture photo place plan pretty probably proud put quite
-	reach ready real really recently remember right said saw say saying says see seeing seem seems seen sent share shares shared show showed sometime soon sorry sound sounds special start started
-	stay still stuff super sure take taking talk talking tell thank thanks thing things think thinking thought time times today together tomorrow tonight took total totally tried true try
-	trying two used usually want wanted way week weekend weeks well went whatever whoa wish wonderful won word work world worry worth wow yeah year years yep yes yesterday yet yup
-	means meant words something anything nothing hear problem problems worry worries since happening agree others person persons learn learned learning standing posing sitting favorite interested specific
-	three four five six seven eight nine ten hundred thousand second third amp http https www com image support chat catch update keep
-	monday tuesday wednesday thursday friday saturday sunday january february march april may june july august september october november december`)
+// fillerWords are the words of everyday talk that name no subject, beside those that search leaves
+// out of questions.
+//
+//go:embed filler.txt
+var fillerWords string
+
+var filler = set(fillerWords)
 
 func set(words string) map[string]bool {
 	out := map[string]bool{}

@@ -1,3 +1,5 @@
+-- +goose Up
+
 -- Patterns that were found in memories and conversations, and what was made of them.
 
 CREATE TABLE memory_patterns (
