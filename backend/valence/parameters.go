@@ -43,7 +43,7 @@ func New(p Parameters) (*Model, error) {
 	if len(p.Projection) != Components*VectorDims || len(p.Landmarks) != p.Count*PointDims || len(p.Weights[0]) != p.Count || len(p.Weights[1]) != p.Count {
 		return nil, errors.New("valence: sizes do not fit")
 	}
-	m := &Model{p: p, words: newLexicon(), lengths: make([]float64, p.Count)}
+	m := &Model{p: p, words: newLexicon(), lengths: make([]float64, p.Count), decay: newDecay()}
 	for i := range m.lengths {
 		for j, q := range p.Landmarks[i*PointDims : (i+1)*PointDims] {
 			x := float64(q) * float64(p.LandmarkScale[j])

@@ -41,6 +41,7 @@ type Model struct {
 	p       Parameters
 	words   *lexicon
 	lengths []float64 // the squared length of each landmark
+	decay   *decay
 }
 
 // Open returns the model that is in the binary.
@@ -151,8 +152,31 @@ func (m *Model) similarities(z [PointDims]float64, near []float64) {
 	kernel.DotBytes(q[:], m.p.Landmarks, sums)
 	unit := largest / whole
 	for i, s := range sums {
-		near[i] = math.Exp(-m.p.Gamma * max(0, length+m.lengths[i]-2*float64(s)*unit))
+		near[i] = m.decay.at(m.p.Gamma * max(0, length+m.lengths[i]-2*float64(s)*unit))
 	}
+}
+
+// decay is exp(-x) in steps of 1/decayStep. math.Exp would be half of the time of a score.
+type decay [16*decayStep + 1]float64
+
+const decayStep = 64
+
+func newDecay() *decay {
+	d := new(decay)
+	for i := range d {
+		d[i] = math.Exp(-float64(i) / decayStep)
+	}
+	return d
+}
+
+// at gives exp(-x) within 1e-8, for x that is not negative.
+func (d *decay) at(x float64) float64 {
+	if x >= 16 {
+		return 0
+	}
+	i := int(x * decayStep)
+	rest := x - float64(i)/decayStep
+	return d[i] * (1 - rest*(1-rest*(1./2-rest*(1./6))))
 }
 
 // normalize gives a vector the length one, and whether it can have it.

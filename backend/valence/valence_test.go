@@ -200,3 +200,13 @@ func BenchmarkScore(b *testing.B) {
 		m.Score(text, v)
 	}
 }
+
+func TestDecayIsTheExponential(t *testing.T) {
+	t.Parallel()
+	d := newDecay()
+	for x := 0.0; x < 20; x += 0.0137 {
+		if got, want := d.at(x), math.Exp(-x); math.Abs(got-want) > 2e-7 || math.Abs(got-want) > 1e-8 && x < 16 {
+			t.Errorf("exp(-%v) is %v, want %v", x, got, want)
+		}
+	}
+}
