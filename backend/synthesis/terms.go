@@ -47,7 +47,7 @@ func tokens(body string) []token {
 		if w.Stop || filler[w.Token] || utf8.RuneCountInString(w.Token) < 3 || !letters(w.Token) {
 			continue
 		}
-		if i == last+1 && len(out) > 0 && strings.TrimSpace(body[words[last].End:w.Start]) == "" {
+		if i == last+1 && len(out) > 0 && strings.Trim(body[words[last].End:w.Start], " -") == "" {
 			out[len(out)-1].next = true
 		}
 		shown := body[w.Start:w.End]
