@@ -260,6 +260,7 @@ func (p *memoryPipe) life() {
 	}
 	p.items(word)
 	p.readers(found[at], word)
+	p.patterns()
 	p.documents(word)
 
 	p.embedded()
