@@ -157,6 +157,9 @@ type finding struct {
 	series      []Point
 }
 
+// surest is the highest confidence that a computed pattern has.
+const surest = 0.99
+
 // add makes a finding part of the result. Confidences that are no number never pass.
 func (a *analysis) add(f finding) {
 	if math.IsNaN(f.confidence) || len(f.members) == 0 {
@@ -164,7 +167,7 @@ func (a *analysis) add(f finding) {
 	}
 	kind := patternKinds[f.typ]
 	p := Pattern{
-		Type: f.typ, PatternType: patternName(f.typ), Layer: kind.layer, Description: f.description, Confidence: round(min(max(f.confidence, 0), 1)),
+		Type: f.typ, PatternType: patternName(f.typ), Layer: kind.layer, Description: f.description, Confidence: round(min(max(f.confidence, 0), surest)),
 		ConfidenceParts: map[string]float64{}, Subjects: f.subjects, Recommendations: []string{}, Status: "active", Engine: "local", Series: f.series, subject: f.subject, core: f.core,
 	}
 	if p.Subjects == nil {

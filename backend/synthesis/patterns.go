@@ -135,6 +135,9 @@ func (s *Service) Patterns(ctx context.Context, p PatternsParams) (PatternsResul
 		}
 		add("pattern_type = ?", typ)
 	}
+	for word := range strings.FieldsSeq(p.Query) {
+		add(`description LIKE ? ESCAPE '\'`, storage.Like(word))
+	}
 	switch p.Status {
 	case "":
 		where = append(where, "status IN ('active', 'stale')")

@@ -75,7 +75,15 @@ func (a *analysis) rhythms() {
 		}
 	}
 	wAt, wShare, wP := rhythm(weekdays, 1, 1)
-	hAt, hShare, hP := rhythm(hours, hoursOfRhythm, 2)
+	span := hoursOfRhythm
+	hAt, hShare, hP := rhythm(hours, span, 2)
+	for span > 1 { // the shortest window that holds as many
+		at, most := fullest(hours, span-1)
+		if float64(most) < hShare*float64(len(slots)) {
+			break
+		}
+		hAt, span = at, span-1
+	}
 	p := holm([]float64{wP, hP})
 	if len(days) >= leastRhythm && p[0] <= rhythmP && wShare*7 >= rhythmShare {
 		members := a.members(func(at time.Time) bool { return int(at.Weekday()) == wAt })
@@ -86,8 +94,8 @@ func (a *analysis) rhythms() {
 		})
 	}
 	if len(slots) >= leastRhythm && len(days) >= leastRhythm && p[1] <= rhythmP && hShare*24/hoursOfRhythm >= rhythmShare {
-		to := (hAt + hoursOfRhythm) % 24
-		members := a.members(func(at time.Time) bool { return (at.Hour()-hAt+24)%24 < hoursOfRhythm })
+		to := (hAt + span) % 24
+		members := a.members(func(at time.Time) bool { return (at.Hour()-hAt+24)%24 < span })
 		a.add(finding{
 			typ: "temporal_cluster", subject: "hours", core: fmt.Sprint(hAt), members: members,
 			description: fmt.Sprintf("%.0f %% of the hours in which you wrote were between %02d:00 and %02d:00", 100*hShare, hAt, to),

@@ -179,6 +179,7 @@ type HistoryResult struct {
 type PatternsParams struct {
 	Layer         int     `json:"layer,omitempty"`       // 1 to 7
 	PatternType   string  `json:"patternType,omitempty"` // with or without its detector; older names are understood
+	Query         string  `json:"query,omitempty"`       // words in the description
 	Status        string  `json:"status,omitempty"`      // default: active and stale
 	MinConfidence float64 `json:"minConfidence,omitempty"`
 	Sort          string  `json:"sort,omitempty"`  // confidence (default), salience, recent

@@ -3719,6 +3719,8 @@ export interface SynthesisPatternsParams {
   layer?: number;
   /** with or without its detector; older names are understood */
   patternType?: string;
+  /** words in the description */
+  query?: string;
   /** default: active and stale */
   status?: string;
   minConfidence?: number;
