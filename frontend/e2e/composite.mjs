@@ -351,6 +351,7 @@ async function history({ page, rpc, looks, check }) {
   const { skillId } = (await rpc("skills.list_composite", { query: "Word digest" })).skills.find((s) => s.name === "Word digest");
   // The row shows it before the backend has it.
   await until(async () => (await rpc("skills.history", { skillId })).executions.filter((e) => e.pinned).length === 1, "one run is pinned");
+  const kept = (await rpc("skills.history", { skillId })).executions;
   await inspector(page).getByRole("button", { name: "Remove…" }).click();
   await page.getByRole("menuitem", { name: "All finished runs" }).click();
   await toast(page, "Removing all finished runs").waitFor();
