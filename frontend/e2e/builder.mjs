@@ -61,7 +61,7 @@ async function mouse({ page, go, rpc, check, looks }) {
   await inspector(page).getByRole("button", { name: "Map text from data" }).click();
   await data(page).getByRole("treeitem", { name: /^word/ }).click();
   check((await inspector(page).getByRole("textbox", { name: /^text/ }).inputValue()) === "$.input.word", "a click puts the path into the field");
-  await inspector(page).locator(".live").getByText('"text"').waitFor();
+  await inspector(page).locator("[data-live]").getByText('"text"').waitFor();
   await inspector(page).getByRole("textbox", { name: /^times/ }).fill("3");
   await page.getByText("No problems").waitFor();
   await looks("step");
@@ -104,7 +104,7 @@ async function mouse({ page, go, rpc, check, looks }) {
   await page.getByLabel("Source of the data: Last run").waitFor();
   await data(page).getByRole("treeitem", { name: /^repeater/ }).locator("span").first().click();
   await data(page).getByText('"ho ho ho "').waitFor();
-  await inspector(page).locator(".live").getByText("{ n, out }").waitFor();
+  await inspector(page).locator("[data-live]").getByText("{ n, out }").waitFor();
   await looks("data");
   await page.getByRole("button", { name: "Run", exact: true }).click();
   await page.waitForFunction((id) => location.hash === `#/skills/${id}/run`, made.skillId);
@@ -218,7 +218,7 @@ async function keyboard({ page, go, rpc, check, looks }) {
   await tree.waitFor();
   await page.waitForFunction(() => document.activeElement?.getAttribute("role") === "tree");
   await keyboard.press("Home");
-  check((await tree.getByRole("treeitem", { selected: true }).getAttribute("aria-label")).startsWith("repeater, Tool"), "the tree is moved in by keys");
+  check((await tree.getByRole("treeitem", { selected: true }).getAttribute("aria-label")).startsWith("Repeater, Tool"), "the tree is moved in by keys");
   await keyboard.press("End");
   await keyboard.press("Enter");
   await page.waitForFunction(() => document.activeElement?.matches("aside textarea"));

@@ -3,6 +3,7 @@ import type { Rpc } from "../../../lib/rpc";
 import { Load } from "../../../lib/ui/state";
 import { emptySkill, SkillDraft, textOf } from "./draft.svelte";
 import { Mapping } from "./mapping.svelte";
+import { t } from "./messages";
 import { memberPath } from "./expressions";
 import { isShort, shapeProblem, stepOfProblem, walk } from "./steps";
 import { CALLS, type Entry, type Meta, type Problem, type Skill, type Step, type Validation } from "./types";
@@ -96,7 +97,7 @@ export class SkillBuilder {
 
   readonly errors = $derived.by<readonly Problem[]>(() => {
     const out: Problem[] = [];
-    if (this.draft.skill.name.trim() === "") out.push({ path: "name", code: "missing", message: "Name the skill." });
+    if (this.draft.skill.name.trim() === "") out.push({ path: "name", code: "missing", message: t.nameMissing });
     for (const e of this.validation?.errors ?? []) if (e.path !== "name" || out.length === 0) out.push(e);
     return out;
   });
@@ -242,14 +243,14 @@ export class SkillBuilder {
     const before = this.draft.skill;
     const base = this.base;
     this.#store.removeItem(key(base?.skillId ?? null));
-    this.draft.change("Discard unsaved changes", base === null ? emptySkill() : skillOf(this.stored.data ?? base), null);
+    this.draft.change(t.changes.discard, base === null ? emptySkill() : skillOf(this.stored.data ?? base), null);
     if (this.stored.data) this.base = this.stored.data;
     this.newerVersion = "";
     this.recovered = false;
     this.brokenText = null;
     this.changed();
     return () => {
-      this.draft.change("Restore unsaved changes", before, null);
+      this.draft.change(t.changes.unDiscard, before, null);
       this.changed();
     };
   }
@@ -276,7 +277,7 @@ export class SkillBuilder {
     const to = this.standard;
     if (to === null) return;
     const { steps, inputSchema, outputMapping } = to;
-    this.draft.change("Convert to the standard format", { ...this.draft.skill, steps, ...(inputSchema === undefined ? {} : { inputSchema }), ...(outputMapping === undefined ? {} : { outputMapping }) });
+    this.draft.change(t.changes.standard, { ...this.draft.skill, steps, ...(inputSchema === undefined ? {} : { inputSchema }), ...(outputMapping === undefined ? {} : { outputMapping }) });
     this.changed(0);
   }
 
@@ -385,7 +386,7 @@ export class SkillBuilder {
     this.newerVersion = "";
     const skill = skillOf(theirs);
     this.#original = textOf(skill);
-    this.draft.change("Use the stored version", skill, null);
+    this.draft.change(t.changes.theirs, skill, null);
     this.changed();
   }
 

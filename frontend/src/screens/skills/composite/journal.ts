@@ -1,4 +1,5 @@
 /** The course of a run as rows of a timeline, made from its events one by one. Pure. */
+import { t } from "../messages";
 import type { Body, ExecuteResult, Failure, RunEvent, Step, StepResult } from "./types";
 import { isOver } from "./words";
 
@@ -289,9 +290,9 @@ export class Journal {
     if (decision === "retry") {
       this.#shut(row, at, "ok");
       row.status = "running";
-    } else if (decision === "decline") fail("denied", "it was declined");
-    else if (decision === "fail") row.asked === "unknown_outcome" ? fail("internal", "its outcome is unknown") : fail("denied", "it wasn't allowed");
-    else if (decision === "timeout" && row.asked !== "timer") fail("timeout", "nobody answered in time");
+    } else if (decision === "decline") fail("denied", t.answered.declined);
+    else if (decision === "fail") row.asked === "unknown_outcome" ? fail("internal", t.answered.unknown) : fail("denied", t.answered.refused);
+    else if (decision === "timeout" && row.asked !== "timer") fail("timeout", t.answered.timeout);
     else {
       this.#shut(row, at, "ok");
       row.status = "completed";
