@@ -236,7 +236,7 @@ export default {
   attemptLimit: "Zeitlimit je Versuch",
   id: "ID",
   idHint: (id) => `Seine Ausgabe heißt $.${id === "" ? "id" : id}. Beim Umbenennen ändern sich die Verweise mit.`,
-  note: "Titel",
+  note: "Titel des Schritts",
   notePlaceholder: "Wird statt des Namens des Aufgerufenen gezeigt",
   fullResult: "Das ganze Ergebnis",
   outputHint: "Eine Vorlage, in der $ das Ergebnis des Werkzeugs ist.",

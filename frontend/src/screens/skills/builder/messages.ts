@@ -244,7 +244,7 @@ export const en = {
   attemptLimit: "Timeout per attempt",
   id: "Id",
   idHint: (id: string) => `Refer to its output as $.${id === "" ? "id" : id}. References are updated when you rename it.`,
-  note: "Title",
+  note: "Step title",
   notePlaceholder: "Shown instead of the name of what it calls",
   fullResult: "The full result",
   outputHint: "A template in which $ is the tool's result.",
