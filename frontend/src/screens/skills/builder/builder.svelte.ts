@@ -5,6 +5,7 @@ import { emptySkill, SkillDraft, textOf } from "./draft.svelte";
 import { Mapping } from "./mapping.svelte";
 import { t } from "./messages";
 import { memberPath } from "./expressions";
+import { CanvasRun } from "./run.svelte";
 import { isShort, shapeProblem, stepOfProblem, walk } from "./steps";
 import { CALLS, type Entry, type Meta, type Problem, type Skill, type Step, type Validation } from "./types";
 
@@ -57,6 +58,7 @@ export interface Mark {
 export class SkillBuilder {
   readonly draft = new SkillDraft();
   readonly mapping: Mapping;
+  readonly run: CanvasRun;
   /** The stored skill under the draft; null for a new one. */
   base = $state.raw<Meta | null>(null);
   readonly stored = new Load<Meta>();
@@ -90,6 +92,7 @@ export class SkillBuilder {
     this.#rpc = rpc;
     this.#store = store;
     this.mapping = new Mapping(rpc, this.draft, (s) => this.entryOf(s));
+    this.run = new CanvasRun(rpc, this.draft, this.mapping, store);
   }
 
   readonly text = $derived(textOf(this.draft.skill));
@@ -143,6 +146,7 @@ export class SkillBuilder {
   /** Reads a skill, or begins a new one; unsaved work of an earlier visit is laid on top. */
   async open(skillId: string | null): Promise<void> {
     void this.readCatalog();
+    this.run.open(skillId);
     if (skillId === null) {
       this.#load(null, emptySkill());
       this.#recover(null);
@@ -352,7 +356,10 @@ export class SkillBuilder {
     this.recovered = false;
     this.newerVersion = "";
     this.changed(0);
-    if (fresh) void this.mapping.readRuns(meta.skillId);
+    if (fresh) {
+      this.run.open(meta.skillId, true);
+      void this.mapping.readRuns(meta.skillId);
+    }
   }
 
   async #readTheirs(base: Meta): Promise<boolean> {

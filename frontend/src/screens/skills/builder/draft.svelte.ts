@@ -171,6 +171,13 @@ export class SkillDraft {
     this.change(t.changes.add(step.stepId), insertStep(this.skill, at.list, at.index, step), `${at.list}[${at.index}]`);
   }
 
+  /** Puts copies of steps in, with new ids where theirs are taken, and selects the first. */
+  paste(steps: readonly Step[], at: { list: string; index: number } = this.after()): void {
+    let skill = this.skill;
+    steps.forEach((s, i) => (skill = insertStep(skill, at.list, at.index + i, copyStep(s, idsOf(skill)))));
+    this.change(t.changes.paste(steps.length), skill, `${at.list}[${at.index}]`);
+  }
+
   /** The ids that are taken. */
   ids(): Set<string> {
     return idsOf(this.skill);
@@ -200,8 +207,7 @@ export class SkillDraft {
   /** Puts a copy after a step and selects it. */
   duplicate(path: string | null = this.selected): void {
     const step = path === null ? null : stepAt(this.skill, path);
-    if (!step) return;
-    this.add(copyStep(step, this.ids()), this.after(path));
+    if (step) this.paste([step], this.after(path));
   }
 
   /** Changes fields of a step; undefined removes one. Typing into one field is one change. */

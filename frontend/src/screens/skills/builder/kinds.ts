@@ -31,7 +31,7 @@ export const groupOf = (kind: string): keyof typeof t.kindGroups => (kind in t.k
 
 /** What a step is called: its own title, else what it calls or does. */
 export function titleOf(s: Step): string {
-  if (s.description) return s.description;
+  if (s.description) return s.description.replace(/\.$/, "");
   if (s.toolType === "approval" && typeof s.title === "string" && s.title !== "" && !s.title.startsWith("$")) return s.title;
   return s.toolName || s.toolId || (CALLS.includes(s.toolType) ? t.noTarget : kindTitle(s.toolType));
 }

@@ -265,6 +265,7 @@ export default {
   parameterName: "Name des Parameters",
   addParameter: "Hinzufügen",
   addField: "Feld hinzufügen",
+  addNamed: "Benannten Wert hinzufügen",
   asJson: "Als JSON",
   asForm: "Als Formular",
   asFields: "Als Felder",

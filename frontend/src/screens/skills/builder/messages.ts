@@ -273,6 +273,7 @@ export const en = {
   parameterName: "Parameter name",
   addParameter: "Add",
   addField: "Add field",
+  addNamed: "Add named value",
   asJson: "As JSON",
   asForm: "As a form",
   asFields: "As fields",

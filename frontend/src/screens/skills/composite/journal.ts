@@ -106,6 +106,18 @@ export class Journal {
     return this.#rows.get(`${path}@${iteration}`);
   }
 
+  /** How each step stands over all its iterations, by its path: what needs attention counts first. */
+  states(): ReadonlyMap<string, string> {
+    const order = ["waiting", "running", "retrying", "failed", "cancelled", "completed"];
+    const rank = (status: string): number => (order.includes(status) ? order.indexOf(status) : order.length);
+    const out = new Map<string, string>();
+    for (const row of this.#rows.values()) {
+      const known = out.get(row.path);
+      if (row.kind !== "item" && (known === undefined || rank(row.status) < rank(known))) out.set(row.path, row.status);
+    }
+    return out;
+  }
+
   byKey(key: string): Row | undefined {
     return this.#rows.get(key);
   }
