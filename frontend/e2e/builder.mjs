@@ -124,6 +124,8 @@ async function mouse({ page, go, rpc, check, looks }) {
   await sheet.getByRole("button", { name: "Run", exact: true }).click();
   await node(page, "make").locator('[data-state="completed"]').waitFor();
   await page.getByRole("region", { name: "Run on the canvas" }).getByText("Completed").waitFor();
+  await inspector(page).getByRole("tree", { name: "Result" }).getByText('"ha ha ha "').waitFor();
+  await data(page).getByText('"ha "', { exact: true }).waitFor();
   await looks("ran");
   await page.getByRole("button", { name: "Show timeline" }).click();
   await page.waitForFunction((id) => location.hash.startsWith(`#/skills/${id}/timeline/`), made.skillId);

@@ -335,12 +335,10 @@ export default {
   showTimeline: "Ablauf zeigen",
   closeRun: "Lauf schließen",
   runStep: "Diesen Schritt ausführen",
-  runStepHelp: "Ruft ihn jetzt auf, mit seinen Werten und den Daten unten.",
   result: "Ergebnis",
   stepFailed: "Der Schritt ist fehlgeschlagen",
   noResult: "Noch kein Ergebnis. Führen Sie den Schritt oder den Skill aus.",
   pin: "Als Daten festlegen",
   unpin: "Lösen",
   pinHelp: "Festgelegte Ergebnisse dienen der Zuordnung und ersetzen den Schritt in Probeläufen.",
-  pinnedDry: "Probelauf mit festgelegten Daten",
 } satisfies Messages;

@@ -346,14 +346,12 @@ export const en = {
   showTimeline: "Show timeline",
   closeRun: "Close the run",
   runStep: "Run this step",
-  runStepHelp: "Calls it now, with its values and the data below.",
   result: "Result",
   stepFailed: "The step failed",
   noResult: "No result yet. Run the step, or run the skill.",
   pin: "Pin as data",
   unpin: "Unpin",
   pinHelp: "Pinned results are used for mapping and in dry runs instead of calling the step.",
-  pinnedDry: "Dry run with pinned data",
 };
 
 export type Messages = typeof en;
