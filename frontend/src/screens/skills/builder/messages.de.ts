@@ -334,11 +334,11 @@ export default {
   lastRunBar: "Lauf auf der Zeichenfläche",
   showTimeline: "Ablauf zeigen",
   closeRun: "Lauf schließen",
-  runStep: "Diesen Schritt ausführen",
+  runStep: "Schritt ausführen",
   result: "Ergebnis",
   stepFailed: "Der Schritt ist fehlgeschlagen",
   noResult: "Noch kein Ergebnis. Führen Sie den Schritt oder den Skill aus.",
-  pin: "Als Daten festlegen",
+  pin: "Festlegen",
   unpin: "Lösen",
   pinHelp: "Festgelegte Ergebnisse dienen der Zuordnung und ersetzen den Schritt in Probeläufen.",
 } satisfies Messages;
