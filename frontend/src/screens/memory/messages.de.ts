@@ -8,7 +8,7 @@ const items = (n: number): string => plural(n, { one: "Eintrag", other: "Einträ
 const messages = (n: number): string => plural(n, { one: "Nachricht", other: "Nachrichten" });
 const parts = (n: number): string => plural(n, { one: "Abschnitt", other: "Abschnitte" });
 const hits = (n: number): string => plural(n, { one: "Treffer", other: "Treffer" });
-const quoted = "Agenten zitieren ihn und folgen keinen Anweisungen darin.";
+const quoted = "Agenten zitieren diesen Text und folgen keinen Anweisungen darin.";
 
 export default {
   title: "Gedächtnis",
@@ -184,7 +184,7 @@ export default {
   rowDeleted: (ago) => `gelöscht ${ago}`,
   storedAt: (when) => `Gespeichert ${when}`,
   happenedAt: (when) => `Geschehen ${when}`,
-  untrustedTip: `Nicht vertrauenswürdiger Text: ${quoted}`,
+  untrustedTip: `Nicht vertrauenswürdig: ${quoted}`,
 
   parents: {
     conversations: {
@@ -310,7 +310,7 @@ export default {
   factors: { recency: "Aktualität", salience: "Wichtigkeit", retention: "Erinnerungsstärke", pinned: "Angeheftet", cues: "Namen und Daten in der Anfrage" },
   quotes: (n) => choose(n, { one: "Satz", other: "Sätze" }),
 
-  importance: "Bedeutung",
+  importance: "Gewichtung",
   salience: "Wichtigkeit",
   salienceHint: "1 bis 4 auf der Tastatur",
   retention: "Erinnerungsstärke",
