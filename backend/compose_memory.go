@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"helix/backend/audit"
 	"helix/backend/callable"
 	"helix/backend/config"
 	"helix/backend/embed"
@@ -26,7 +27,7 @@ import (
 func (b *Backend) openMemory(conf config.Config) {
 	paths := b.Config.Paths()
 	o := memory.Options{
-		Logger: b.log, VectorDir: filepath.Join(paths.Data, "vectors"), TempDir: paths.Cache, Private: conf.StoragePrivate,
+		Logger: b.log, Audit: audit.Append, VectorDir: filepath.Join(paths.Data, "vectors"), TempDir: paths.Cache, Private: conf.StoragePrivate,
 		Zone:     func() string { return cmp.Or(b.Config.Current().MemoryZone, "Local") },
 		Pause:    b.Pause,
 		TrashAge: func() time.Duration { return b.Config.Current().HistoryTrashMaxAge },

@@ -43,7 +43,7 @@ func (b *Backend) openSkills(conf config.Config) {
 
 func (b *Backend) openScheduler() {
 	b.Scheduler = scheduler.New(b.DB, scheduler.Options{
-		Logger: b.log, Condition: expr.Predicate, Callables: b.Callables,
+		Logger: b.log, Condition: expr.Predicate, Callables: b.Callables, Audit: audit.Append,
 	})
 	clean := callable.NewJob("cleanup", "History clean-up", b.cleanUp, b.Scheduler.Ended)
 	b.Callables.Add(clean)

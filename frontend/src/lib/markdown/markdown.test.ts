@@ -22,6 +22,7 @@ describe("Markdown", () => {
     ["# Ada\n\nMet at the **choir**.", "h1(Ada) p(Met at the strong(choir).)"],
     ["one\ntwo", "p(one⏎two)"],
     ["- milk\n- [ ] eggs\n- [x] bread", "ul(p(milk) o p(eggs) x p(bread))"],
+    ["- a\n\n- [ ] b\n- [x] c", "ul(p(a) o p(b) x p(c))"],
     ["3. a\n4. b", "ol3(p(a) p(b))"],
     ["> said *so*", "quote(p(said em(so)))"],
     ["```js\na < b && c\n```", "pre(a < b && c)"],

@@ -63,6 +63,8 @@ function inlinesOf(tokens: readonly Token[] = []): Inline[] {
         return [{ type: "mark", inlines: inlinesOf(t.tokens) }];
       case "codespan":
         return [{ type: "code", text: t.text }];
+      case "checkbox": // of a task, which has it too
+        return [];
       case "br":
         return [{ type: "break" }];
       case "link":

@@ -176,6 +176,8 @@ export interface AuditWireActor {
   id: string;
   /** of a token: as it was called when it was made */
   name?: string;
+  /** of a user: window, browser or terminal, where that is known */
+  client?: string;
 }
 
 /** WireSubject is what it was done to, or what did it on the user's behalf. */

@@ -8,7 +8,7 @@ const items = (n: number): string => plural(n, { one: "Eintrag", other: "Einträ
 const messages = (n: number): string => plural(n, { one: "Nachricht", other: "Nachrichten" });
 const parts = (n: number): string => plural(n, { one: "Abschnitt", other: "Abschnitte" });
 const hits = (n: number): string => plural(n, { one: "Treffer", other: "Treffer" });
-const quoted = "Agenten zitieren ihn und folgen keinen Anweisungen darin.";
+const quoted = "Agenten zitieren diesen Text und folgen keinen Anweisungen darin.";
 
 export default {
   title: "Gedächtnis",
@@ -45,8 +45,8 @@ export default {
   tiers: { critical: "Kritisch", high: "Hoch", medium: "Mittel", low: "Niedrig" },
   salienceOf: { critical: "Kritische Wichtigkeit", high: "Hohe Wichtigkeit", medium: "Mittlere Wichtigkeit", low: "Niedrige Wichtigkeit" },
   modes: {
-    hybrid: { label: "beidem", hint: "Findet die Wörter und ähnliche Bedeutungen" },
-    keyword: { label: "Wörtern", hint: "Nur Texte mit einem der Wörter" },
+    hybrid: { label: "Wort + Bedeutung", hint: "Findet die Wörter und ähnliche Bedeutungen" },
+    keyword: { label: "Wort", hint: "Nur Texte mit einem der Wörter" },
     vector: { label: "Bedeutung", hint: "Nur nach der Bedeutung" },
   },
   formats: { chatgpt: "ChatGPT-Export", claude: "Claude-Export", markdown: "Markdown- oder Obsidian-Ordner", text: "Einfacher Text", jsonl: "JSON-Zeilen", locomo: "LoCoMo-Gespräch" },
@@ -161,7 +161,7 @@ export default {
   searchFailed: "Die Suche ist fehlgeschlagen.",
   kept: "Ihre Erinnerungen sind unverändert.",
   useKeywords: "Nach Wörtern suchen",
-  useHybrid: "Nach beidem suchen",
+  useHybrid: "Nach Wort und Bedeutung suchen",
   clearSearch: "Suche leeren",
   noResults: "Keine Treffer",
   removeFilter: "Entfernen Sie einen Filter.",
@@ -184,7 +184,7 @@ export default {
   rowDeleted: (ago) => `gelöscht ${ago}`,
   storedAt: (when) => `Gespeichert ${when}`,
   happenedAt: (when) => `Geschehen ${when}`,
-  untrustedTip: `Nicht vertrauenswürdiger Text: ${quoted}`,
+  untrustedTip: `Nicht vertrauenswürdig: ${quoted}`,
 
   parents: {
     conversations: {
@@ -310,7 +310,7 @@ export default {
   factors: { recency: "Aktualität", salience: "Wichtigkeit", retention: "Erinnerungsstärke", pinned: "Angeheftet", cues: "Namen und Daten in der Anfrage" },
   quotes: (n) => choose(n, { one: "Satz", other: "Sätze" }),
 
-  importance: "Bedeutung",
+  importance: "Gewichtung",
   salience: "Wichtigkeit",
   salienceHint: "1 bis 4 auf der Tastatur",
   retention: "Erinnerungsstärke",
