@@ -13,7 +13,7 @@ slept sleep spent spend stood stand swam swim won win wore wear sat sit sang sin
 lent lend meant mean hung hang fought fight lied lie lying lie dying die tying tie built build dealt deal
 saw see seen see children child kids kid men man women woman people people feet foot teeth tooth mice mouse
 wives wife lives life knives knife leaves leave better good best good worse bad worst bad stopped stop planning plan
-planned plan swimming swim sitting sit hitting hit cutting cut putting put shopping shop`)
+planned plan agreed agree disagreed disagree swimming swim sitting sit hitting hit cutting cut putting put shopping shop`)
 
 func pairs(text string) map[string]string {
 	f := strings.Fields(text)

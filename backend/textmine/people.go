@@ -42,6 +42,12 @@ godmother godmother godfather godfather ex ex roommate roommate flatmate roommat
 mutter mother mama mother vater father papa father schwester sister bruder brother sohn son tochter daughter frau wife mann husband
 oma grandmother opa grandfather tante aunt onkel uncle`)
 
+// pets are whose names are no persons.
+var pets = set("dog cat puppy pup kitten hamster guinea horse pony rabbit bunny parrot turtle tortoise hund katze kater")
+
+// never is more than what can speak for a person.
+const never = 1 << 20
+
 // calling are the kinships that serve as names: "Mom called".
 var calling = set("mom mum mama mommy dad daddy papa grandma granny nana grandpa granddad oma opa")
 
@@ -61,7 +67,7 @@ york chicago boston seattle denver austin dallas houston miami atlanta philadelp
 california texas florida nevada oregon arizona colorado alaska hawaii michigan ohio virginia carolina illinois pennsylvania toronto montreal vancouver
 alps rockies facebook instagram twitter youtube google amazon netflix spotify apple microsoft whatsapp tiktok linkedin github python java
 internet tv covid ok okay mr mrs ms dr prof st sir madam monday lol omg bbq asap pm am
-helix uber ikea lego zoom excel linux windows android iphone mac marathon championship league cup street avenue park lake mount river university college`)
+congrats bye cheers yup nope ouch aww woah woohoo plus agreed thankfully hopefully unfortunately kudos bravo ciao helix uber ikea lego zoom excel linux windows android iphone mac marathon championship league cup street avenue park lake mount river university college`)
 
 var (
 	placeWords = set("in at near from across around via through visit visiting visited into inside outside to im aus nach")
@@ -69,10 +75,10 @@ var (
 	metWords   = set(`with told tell met meet call called love miss ask asked hey hi hello dear thanks thank bye for hug hugged saw see visit
 		sorry congrats congratulations invited invite helped help married text texted know knows mit hallo danke named is was does did has`)
 	actWords = set(`said says say told tells asked asks called calls came comes wants wanted thinks thought loves loved likes liked helped helps
-		gave gives got gets has had is was and went goes made makes knows knew looked looks needs needed felt feels always never just also really will would
-		moved lives works worked started invited brought showed turned agreed argued promised texted wrote writes left loves hates hated still did does took takes teaches taught plays can could bought cooked cried died passed won lost met laughed smiled hugged who sagt sagte hat ist war kommt kam`)
-	spokenTo = set("talk speak listen close engage marry write lie say apologize next")
-	titles   = set("mr mrs ms dr prof aunt uncle auntie grandma grandpa sister brother coach professor tante onkel frau herr")
+		gave gives got gets went goes made makes knows knew looked looks needs needed felt feels moved lives works worked started invited brought showed turned agreed argued promised texted wrote writes left loves hates hated still did does took takes teaches taught plays bought cooked cried died passed won lost met laughed smiled hugged sagt sagte kommt kam`)
+	stateWords = set("is was has had and can could will would still always never just also really did does who hat ist war")
+	spokenTo   = set("talk speak listen close engage marry write lie say apologize next")
+	titles     = set("mr mrs ms dr prof aunt uncle auntie grandma grandpa sister brother coach professor tante onkel frau herr")
 )
 
 // nicknames shorten names in ways that no rule finds.
@@ -86,6 +92,7 @@ type candidate struct {
 	mentions         []Mention
 	inner            bool // seen other than at the beginning of a sentence
 	person, thing    int  // contexts that speak for and against
+	acts             int  // of those for, the ones in which the person does or has something
 	introduced       bool // "my friend Tom"
 	kinship, speaker string
 	plain            int // how often the word is written in lower case
@@ -143,7 +150,7 @@ func (r *reader) sentence(doc int, d Doc, s Sentence) {
 			continue
 		}
 		name, n := r.nameAt(d.Text, t, i)
-		if n == 0 {
+		if n == 0 || t[i].Quoted {
 			continue
 		}
 		c := r.candidate(name)
@@ -185,7 +192,7 @@ func (r *reader) kinshipAt(doc int, d Doc, t []Token, i int) int {
 		}
 		of, j = d.Speaker, i
 	}
-	for j < len(t) && j < i+3 && !t[j].Break && slices.Contains([]string{"older", "younger", "little", "big", "best", "dear", "late", "twin", "new", "old", "elder", "own", "good", "close", "oldest", "youngest", "beloved"}, t[j].Lower) {
+	for j < len(t) && j < i+3 && !t[j].Break && slices.Contains([]string{"older", "younger", "little", "big", "best", "dear", "late", "twin", "new", "old", "elder", "good", "close", "oldest", "youngest", "beloved"}, t[j].Lower) {
 		j++
 	}
 	if j >= len(t) || j > i && t[j].Break {
@@ -193,6 +200,16 @@ func (r *reader) kinshipAt(doc int, d Doc, t []Token, i int) int {
 	}
 	word := bare(t[j].Lower)
 	kinship := kinships[word]
+	if pets[word] && j+1 < len(t) {
+		if name, m := r.nameAt(d.Text, t, j+1); m > 0 { // my dog Max
+			r.candidate(name).thing += never
+		}
+		if i > 0 && t[i].Break {
+			if name, m := r.nameAt(d.Text, t, i-1); m > 0 { // Max, my dog
+				r.candidate(name).thing += never
+			}
+		}
+	}
 	if kinship == "" && !roles[word] {
 		return 0
 	}
@@ -200,7 +217,7 @@ func (r *reader) kinshipAt(doc int, d Doc, t []Token, i int) int {
 	// A name in apposition: my sister Anna; my sister, Anna, said
 	if k := j + 1; k < len(t) && word == t[j].Lower {
 		name, m := r.nameAt(d.Text, t, k)
-		apposition := m > 0 && !titles[word] && (!t[k].Break || d.Text[t[j].End:t[k].Start] == ", " && k+m < len(t) && t[k+m].Break)
+		apposition := m > 0 && (!t[k].Break || d.Text[t[j].End:t[k].Start] == ", " && k+m < len(t) && t[k+m].Break)
 		if apposition && !slices.Contains(r.speakers, name) {
 			c := r.candidate(name)
 			c.mentions = append(c.mentions, Mention{doc, Span{t[k].Start, t[k].Start + len(bare(d.Text[t[k].Start:t[k+m-1].End]))}})
@@ -280,10 +297,15 @@ func (r *reader) context(c *candidate, t []Token, i, n int) {
 		c.person++
 	case !addressed && (actWords[after] || after != "need" && strings.HasSuffix(after, "ed")):
 		c.person++
+		c.acts++
+	case !addressed && stateWords[after] && after != "and":
+		c.person++
 	case after == "and" && firstPerson[lower(t, next+1)] || i > 1 && t[i-1].Lower == "and" && firstPerson[t[i-2].Lower]:
 		c.person++
+		c.acts++
 	case possessive && next < len(t):
 		c.person++
+		c.acts++
 	}
 }
 
@@ -325,6 +347,7 @@ func (r *reader) merge(c Corrections) []Person {
 			whole = to
 		} else if !slices.Contains(r.speakers, name) {
 			whole = fullest(name, kept, r.speakers)
+			whole = cmp.Or(renamed[strings.ToLower(whole)], whole)
 		}
 		if ignored[strings.ToLower(name)] || ignored[strings.ToLower(whole)] {
 			continue
@@ -412,7 +435,7 @@ func (r *reader) isPerson(name string, renamed map[string]string) bool {
 	if r.lower[strings.ToLower(name)]*3 > len(x.mentions) { // also a common word
 		return false
 	}
-	return len(x.mentions) >= 2 && x.person > x.thing && (x.inner || x.person >= 2)
+	return len(x.mentions) >= 2 && x.person > x.thing && (x.inner || x.acts > 0 && x.person > 1 && r.lower[strings.ToLower(name)] == 0)
 }
 
 // fullest gives the one longer name that name is a short form of, or name itself.

@@ -53,6 +53,7 @@ type pattern struct {
 	obligation bool
 	verb       bool // a bare verb must follow
 	polite     bool // used in small talk: some verbs behind it mean nothing
+	vague      bool // an outcome that needs no object, and has one only after certain words
 }
 
 func patterns(kind ProspectKind, outcome OutcomeKind, lines string) (out []pattern) {
@@ -67,6 +68,8 @@ func patterns(kind ProspectKind, outcome OutcomeKind, lines string) (out []patte
 				line, p.verb = rest, true
 			} else if rest, ok := strings.CutSuffix(line, " must"); ok {
 				line, p.obligation = rest, true
+			} else if rest, ok := strings.CutSuffix(line, " ."); ok {
+				line, p.vague = rest, true
 			} else if rest, ok := strings.CutSuffix(line, " polite"); ok {
 				line, p.polite = rest, true
 			} else {
@@ -189,19 +192,19 @@ var (
 			möchte
 			muss must`),
 		patterns("", Dropped, `
-			gave|give|given up
-			am giving up
-			have given up
+			gave|give|given up .
+			am giving up .
+			have given up .
 			quit
 			have quit
 			dropped|abandoned|scrapped|cancelled|canceled
-			dropped out
+			dropped out .
 			decided not to
 			have decided not to
 			decided against
 			have decided against
-			changed my|our mind
-			have changed my|our mind
+			changed my|our mind .
+			have changed my|our mind .
 			called off|it
 			no longer want|plan to
 			have lost interest in
@@ -216,14 +219,13 @@ var (
 			reached my|our|the
 			managed to
 			have managed to
-			got the job|role|position|part|place|grant|scholarship|visa|apartment|flat|house
-			got accepted|promoted|hired|into|engaged|certified
-			did it
-			made it
+			got the job|role|position|part|place|grant|scholarship|visa|apartment|flat|house .
+			got accepted|promoted|hired|engaged|certified .
+			got into
+			did it .
+			made it .
 			ran my first
 			won the|first
-			paid off
-			have paid off
 			launched|published
 			habe geschafft|bestanden`),
 		patterns("", Moved, `
@@ -271,14 +273,19 @@ var (
 	invited   = set("chat talk catch hang come join see hear")
 	farewells = set("go run head leave sleep wait rush")
 	// states are what "be" means when it speaks of no self.
-	states     = set(`there able with sure clear honest part home back in on at ready careful done around here late early close out fair less over using doing going working quick frank prepared`)
+	states = set(`there able with sure clear honest part home back in on at ready careful done around here late early close out fair less over using doing going working quick frank prepared`)
+	// selves begin what a person can be, rather than how.
+	selves     = set("a an the my our someone somebody like more better one her his")
+	endings    = set("to through into out on of about again the")
+	guesses    = set("be have feel seem look") // it must have been hard
+	light      = set("try keep make take happen work give start continue figure see same shot way thing things best going trying pushing doing out on up over whatever matter")
 	stopObject = set(`but because cause since although though while which where when unless until weil aber obwohl wenn
 		as`)
 	trailing      = set("too now though also lately really then already so honestly and or but to")
 	functionWords = set(`a an the my our your his her its their this that these those to of in on at for with from by about as into up out
 		and or but so if be am is are was were been being do does did doing have has had having can could will would should may might must go
 		going get getting make there here much more most many some any all such what how ich wir ein eine der die das zu im in und`)
-	empty       = set("it that this them him her you me us one something anything things stuff more")
+	empty       = set("it that this them him her you me us one something anything things stuff")
 	polite      = set("you your him them it that this those these her there what how")
 	importance  = set("important essential everything sacred vital crucial central precious")
 	frightening = set("scares scare terrifies terrify frightens frighten worries")
@@ -336,7 +343,7 @@ func Prospects(text string, at time.Time) (found []Prospect, outcomes []Outcome)
 					continue
 				}
 			}
-			if s.Question || t[i].Negated || hypothetical(t, i) {
+			if s.Question || t[i].Negated || hypothetical(t, i) || i > 0 && (t[0].Lower == "if" || t[0].Lower == "wenn") {
 				if !(subject && w == "i" && i >= 2 && t[i-1].Lower == "if" && t[i-2].Lower == "what") {
 					continue
 				}
@@ -352,7 +359,16 @@ func Prospects(text string, at time.Time) (found []Prospect, outcomes []Outcome)
 			if w == "we" && (p.words[0][0] == "should" || p.words[0][0] == "ought") { // advice: we should meet
 				continue
 			}
+			for end < len(t) && !t[end].Break && manner(t[end].Lower) {
+				end++
+			}
 			stop := objectEnd(t, end)
+			if p.vague && stop > end && !endings[t[end].Lower] || p.outcome != "" && stop == end && !p.vague {
+				continue // made it with milk
+			}
+			if p.outcome == Dropped && (lower(t, end) == "off" || lower(t, end) == "by") { // dropped off a parcel
+				continue
+			}
 			cue := Span{t[i].Start, t[end-1].End}
 			object := Span{cue.End, cue.End}
 			if stop > end {
@@ -362,13 +378,18 @@ func Prospects(text string, at time.Time) (found []Prospect, outcomes []Outcome)
 				outcomes = append(outcomes, Outcome{Span{cue.Start, object.End}, p.outcome, text[object.Start:object.End]})
 				continue
 			}
-			if kind := p.accept(t[end:stop], w); kind != "" {
+			if kind := p.accept(t[end:stop], w, elided); kind != "" {
 				add(kind, cue, object, p.obligation)
 				i = stop - 1
 			}
 		}
 	}
 	return found, outcomes
+}
+
+// manner reports whether a word between a cue and its object only says how.
+func manner(w string) bool {
+	return adverbs[w] && (strings.HasSuffix(w, "ly") || w == "still" || w == "just" || w == "always" || w == "also")
 }
 
 // leading is the first token that is no interjection or adverb.
@@ -411,10 +432,13 @@ func match(t []Token, from int, elided bool) (*pattern, int) {
 	for k := range afterSubject {
 		p := &afterSubject[k]
 		words := p.words
-		if elided && (words[0][0] == "am" || words[0][0] == "have" && len(words) > 2) {
+		if elided && (words[0][0] == "am" && p.outcome == "" || words[0][0] == "have" && words[1][0] == "been") {
 			words = words[1:]
-		} else if elided && p.outcome == "" && len(words) < 2 && !p.obligation {
-			continue // "Fear …", "Value …" at the beginning of a sentence
+			if words[0][0] == "going" && !strings.EqualFold(t[from].Text, "gonna") { // only "gonna" can stand alone
+				words = p.words
+			}
+		} else if elided && p.outcome == "" && (len(words) < 2 && !p.obligation || p.kind != Goal && p.kind != Aspiration) {
+			continue // "Believe in yourself": an imperative
 		}
 		if end := fits(t, from, words); end > 0 && (!p.verb || end < len(t) && !notVerbs[t[end].Lower] && !t[end].Break) {
 			return p, end
@@ -441,7 +465,7 @@ func fits(t []Token, i int, words [][]string) int {
 }
 
 // accept judges the object of a prospect, and gives its kind or "".
-func (p *pattern) accept(object []Token, subject string) ProspectKind {
+func (p *pattern) accept(object []Token, subject string, elided bool) ProspectKind {
 	if len(object) == 0 {
 		return ""
 	}
@@ -453,7 +477,20 @@ func (p *pattern) accept(object []Token, subject string) ProspectKind {
 		}
 		return ""
 	}
+	if p.kind == PossibleSelf && slices.Contains(last, "be") && !selves[first] {
+		if p.words[0][0] == "am" {
+			return "" // going to be late
+		}
+		return Aspiration
+	}
+	if p.kind == PossibleSelf && elided && p.words[0][0] == "am" {
+		return "" // gonna be a great night
+	}
 	switch {
+	case p.words[0][0] == "must" && guesses[first], clauseWords[first]:
+		return ""
+	case p.considers() && !strings.HasSuffix(first, "ing") && !selves[first]:
+		return "" // thinking about Max
 	case p.polite && (smallTalk[first] || farewells[first] && len(object) < 4):
 		return ""
 	case p.polite && p.words[0][0] == "would" && invited[first], p.polite && len(object) == 2 && empty[object[1].Lower], empty[first]:
@@ -464,11 +501,17 @@ func (p *pattern) accept(object []Token, subject string) ProspectKind {
 		return "" // I am afraid I can't come
 	}
 	for _, t := range object {
-		if isContent(t.Lower) {
+		if isContent(t.Lower) && !(light[t.Lower] && (p.kind == Goal || p.kind == Aspiration)) {
 			return p.kind
 		}
 	}
 	return ""
+}
+
+// considers reports whether the cue speaks of a thought, which plans something only where an action
+// or a thing follows.
+func (p *pattern) considers() bool {
+	return slices.ContainsFunc(p.words, func(w []string) bool { return w[0] == "thinking" || w[0] == "considering" })
 }
 
 // isContent reports whether a word can be what a prospect is about.
@@ -483,10 +526,10 @@ func objectEnd(t []Token, from int) int {
 	end := from
 	for ; end < len(t) && end-from < objectWords; end++ {
 		w := t[end].Lower
-		if t[end].Quoted || end > from && t[end].Break {
+		if t[end].Quoted || t[end].Break {
 			break
 		}
-		if end > from && stopObject[w] && !(w == "as" && end == from+1) {
+		if stopObject[w] && !(w == "as" && end <= from+1) {
 			break
 		}
 		if end > from && (w == "and" || w == "so" || w == "or" || w == "und") && (end+1 == len(t) || firstPerson[lower(t, end+1)] || otherPersons[lower(t, end+1)]) {
@@ -525,7 +568,7 @@ func byNoun(t []Token, i int) (kind ProspectKind, cue, object Span, ok bool) {
 			from++
 		}
 		end := objectEnd(t, from)
-		if end <= from || negations[t[from].Lower] || slices.Contains([]string{"going", "coming", "working", "what", "done", "over", "set"}, t[from].Lower) {
+		if end <= from || negations[t[from].Lower] || slices.Contains([]string{"going", "coming", "working", "what", "done", "over", "set", "comin", "true", "still"}, t[from].Lower) {
 			return
 		}
 		return afterMy[k].kind, Span{t[i].Start, t[is].End}, Span{t[from].Start, t[end-1].End}, true
@@ -554,7 +597,7 @@ func byPredicate(t []Token, i int) (kind ProspectKind, cue, object Span, ok bool
 		return
 	}
 	from := i
-	for from > 0 && i-from < 8 && !t[from].Break && !clauseWords[t[from-1].Lower] && !t[from-1].Quoted {
+	for from > 0 && i-from < 8 && !t[from].Break && (!clauseWords[t[from-1].Lower] || t[from-1].Lower == "and") && !t[from-1].Quoted {
 		from--
 		if t[from].Lower == "that" || t[from].Lower == "think" {
 			from++

@@ -71,7 +71,8 @@ var relationPatterns = []struct {
 		fall out with|over
 		fell out
 		not|stop speak|talk to each|me|him|her
-		break up
+		i|we|they break up
+		break up with
 		cheat on
 		disagree
 		criticize
@@ -157,7 +158,7 @@ func relationEnd(lemmas []string, tokens []Token, i int, words [][]string) int {
 			for _, a := range alternatives {
 				fit = fit || lemmas[i] == a || tokens[i].Lower == a
 			}
-			if !fit && (k == 0 || !adverbs[lemmas[i]] || tokens[i].Break) {
+			if !fit && (k == 0 || !adverbs[tokens[i].Lower] || tokens[i].Break) {
 				return 0
 			}
 		}

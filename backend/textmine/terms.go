@@ -35,11 +35,17 @@ type usage struct {
 }
 
 // Terms gives the n terms that mark group among all, the best first: class-based tf-idf over
-// lemmas, without stop words. Phrases of two words come before their words, and names keep their
-// capitals. all includes group.
+// lemmas, without stop words and the names by which speakers address each other. Phrases of two
+// words come before their words, and names keep their capitals. all includes group.
 func Terms(group, all []Doc, n int) []Term {
-	inGroup, words := count(group)
-	everywhere, total := count(all)
+	var speakers []string
+	for _, d := range all {
+		if d.Speaker != "" && !slices.Contains(speakers, d.Speaker) {
+			speakers = append(speakers, d.Speaker)
+		}
+	}
+	inGroup, words := count(group, speakers)
+	everywhere, total := count(all, speakers)
 	if words == 0 || n <= 0 {
 		return nil
 	}
@@ -96,7 +102,7 @@ func (u *usage) form() string {
 }
 
 // count finds the words and phrases of texts, by lemma, and how many words there are.
-func count(docs []Doc) (terms map[string]*usage, words int) {
+func count(docs []Doc, speakers []string) (terms map[string]*usage, words int) {
 	terms = map[string]*usage{}
 	note := func(doc int, lemma, form string) {
 		u := terms[lemma]
@@ -110,6 +116,15 @@ func count(docs []Doc) (terms map[string]*usage, words int) {
 			u.docs, u.lastDoc = u.docs+1, doc
 		}
 	}
+	address := map[string]bool{}
+	isSpeaker := func(lemma string) bool {
+		known, ok := address[lemma]
+		if !ok {
+			known = slices.ContainsFunc(speakers, func(s string) bool { return strings.EqualFold(s, lemma) || shortens(lemma, s) })
+			address[lemma] = known
+		}
+		return known
+	}
 	for d, doc := range docs {
 		for _, s := range Parse(doc.Text) {
 			last, lastForm, lastEnd := "", "", -1
@@ -119,7 +134,7 @@ func count(docs []Doc) (terms map[string]*usage, words int) {
 					continue
 				}
 				lemma := Lemma(t.Lower)
-				if !isTopical(t, lemma) || i+1 < len(s.Tokens) && s.Tokens[i+1].Start == t.Start {
+				if !isTopical(t, lemma) || isSpeaker(lemma) || i+1 < len(s.Tokens) && s.Tokens[i+1].Start == t.Start {
 					last = ""
 					continue
 				}
