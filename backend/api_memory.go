@@ -9,6 +9,8 @@ import (
 	"helix/backend/identity"
 	"helix/backend/memory"
 	"helix/backend/picks"
+	"helix/backend/psychology"
+	"helix/backend/synthesis"
 )
 
 func registerMemory(b *Backend, a *gateway.API) {
@@ -28,7 +30,7 @@ func registerMemory(b *Backend, a *gateway.API) {
 	gateway.Alias(a, "memory_delete", "memory.delete")
 	gateway.Handle(a, "memory.restore", gateway.Write, s.Restore)
 	gateway.Handle(a, "memory.purge", gateway.Admin, s.Purge)
-	gateway.Handle(a, "memory.undo", gateway.Write, s.Undo)
+	gateway.Handle(a, "memory.undo", gateway.Write, b.undoMemory, gateway.DocumentedBy(s.Undo))
 	gateway.Handle(a, "memory.pin", gateway.Write, s.Pin)
 	gateway.Handle(a, "memory.set_salience", gateway.Write, s.SetSalience)
 	gateway.Handle(a, "memory.tag", gateway.Write, s.Tag)
@@ -51,10 +53,54 @@ func registerMemory(b *Backend, a *gateway.API) {
 	gateway.Handle(a, "memory.stats", gateway.Read, s.Stats)
 	gateway.Handle(a, "memory.export", gateway.Read, b.exportMemory, gateway.DocumentedBy(s.Export), gateway.Costly(), gateway.Deadline(runLimit))
 
+	registerSynthesis(b, a)
+	registerPsychology(b, a)
+
 	gateway.Forward[memory.Changed](a, "memory.changed")
 	gateway.Forward[memory.ImportProgress](a, "memory.import_progress")
 	gateway.Forward[memory.ImportDone](a, "memory.import_done")
 	gateway.Forward[memory.EmbeddingProgress](a, "memory.embedding_progress", gateway.Transient())
+}
+
+func registerSynthesis(b *Backend, a *gateway.API) {
+	s := b.Synthesis
+	gateway.Handle(a, "memory.synthesize", gateway.Write, s.Synthesize, gateway.Costly())
+	gateway.Handle(a, "memory.synthesis_status", gateway.Read, s.Status)
+	gateway.Handle(a, "memory.synthesis_cancel", gateway.Write, s.Cancel)
+	gateway.Handle(a, "memory.synthesis_history", gateway.Read, s.History)
+	gateway.Handle(a, "memory.synthesis_preview", gateway.Read, s.Preview)
+	gateway.Handle(a, "memory.synthesis_schedule", gateway.Write, s.Schedule)
+	gateway.Handle(a, "memory.list_patterns", gateway.Read, s.Patterns)
+	gateway.Handle(a, "memory.get_pattern", gateway.Read, s.Pattern)
+	gateway.Handle(a, "memory.pattern_feedback", gateway.Write, s.Feedback)
+	gateway.Handle(a, "memory.list_recommendations", gateway.Read, s.Recommendations)
+	gateway.Handle(a, "memory.update_recommendation", gateway.Write, s.UpdateRecommendation)
+	gateway.Handle(a, "memory.cluster_map", gateway.Read, s.ClusterMap, gateway.Costly())
+
+	gateway.Forward[synthesis.Progress](a, "memory.synthesis_progress", gateway.Transient())
+	gateway.Forward[synthesis.Done](a, "memory.synthesis_done")
+	gateway.Forward[synthesis.PatternsChanged](a, "memory.patterns_changed")
+}
+
+func registerPsychology(b *Backend, a *gateway.API) {
+	s := b.Psychology
+	gateway.Handle(a, "psychology.get_settings", gateway.Read, s.Settings)
+	gateway.Handle(a, "psychology.update_settings", gateway.Write, s.UpdateSettings)
+	gateway.Handle(a, "psychology.decay_run", gateway.Write, s.DecayRun, gateway.Costly())
+	gateway.Alias(a, "psychology.run_decay", "psychology.decay_run")
+	gateway.Handle(a, "psychology.decay_history", gateway.Read, s.DecayHistory)
+	gateway.Handle(a, "psychology.forecast", gateway.Read, s.Forecast)
+	gateway.Handle(a, "psychology.fading", gateway.Read, s.Fading)
+
+	gateway.Forward[psychology.Done](a, "psychology.decay_done")
+}
+
+// undoMemory is memory.undo: it takes acts on memories back, and feedback on patterns.
+func (b *Backend) undoMemory(ctx context.Context, p memory.UndoParams) (memory.CountResult, error) {
+	if strings.HasPrefix(p.UndoToken, synthesis.UndoPrefix) {
+		return b.Synthesis.Undo(ctx, p)
+	}
+	return b.Memory.Undo(ctx, p)
 }
 
 // importPath resolves the path of an import. A file of the person's becomes readable for

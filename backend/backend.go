@@ -28,10 +28,12 @@ import (
 	"helix/backend/pause"
 	"helix/backend/permission"
 	"helix/backend/picks"
+	"helix/backend/psychology"
 	"helix/backend/sandbox"
 	"helix/backend/scheduler"
 	"helix/backend/skills"
 	"helix/backend/storage"
+	"helix/backend/synthesis"
 	"helix/backend/tools"
 )
 
@@ -89,12 +91,15 @@ type Backend struct {
 	Skills     *skills.Service
 	Scheduler  *scheduler.Service
 	Memory     *memory.Service
+	Synthesis  *synthesis.Service
+	Psychology *psychology.Service
 	Gateway    *gateway.Server
 	Services   *gateway.Services // those that a person can stop and start
 	Picks      *picks.Picks
 	API        *gateway.API // the method table that Gateway serves
 
-	encoder   string // why there is no sentence encoder; "": there is one
+	embedder  memory.Embedder // nil without an encoder
+	encoder   string          // why there is no sentence encoder; "": there is one
 	downloads *storage.Downloads
 	uploads   *picks.Uploads
 
@@ -226,16 +231,18 @@ func (b *Backend) openDomains(paths config.Paths, conf config.Config, engine fun
 	b.openSkills(conf)
 	b.openScheduler()
 	b.openMemory(conf)
+	b.openSynthesis()
+	b.openPsychology()
 	b.Storage = storage.NewService(b.DB, storage.ServiceOptions{
 		ConfigFile: paths.ConfigFile(), UserDir: paths.User,
 		Policy: b.storagePolicy, Pause: b.Pause,
-		Retention: append(tools.Retention(), scheduler.Retention(),
+		Retention: append(append(tools.Retention(), psychology.Retention()...), scheduler.Retention(), synthesis.Retention(),
 			skills.Retention(conf.SkillsHistoryRuns, conf.SkillsHistoryBytes, scheduler.LastFailures)),
 		EndSessions: func() {
 			b.Config.FileChanged(b.LocalUser())
 			b.Gateway.EndSessions()
 		},
-		Busy: func() bool { return b.Tools.Busy() || b.Skills.Busy() || b.Memory.Busy() },
+		Busy: func() bool { return b.Tools.Busy() || b.Skills.Busy() || b.Memory.Busy() || b.Synthesis.Busy() },
 	})
 	return nil
 }

@@ -3,15 +3,22 @@ package backend
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
+	"helix/backend/callable"
 	"helix/backend/config"
 	"helix/backend/embed"
 	"helix/backend/fault"
 	"helix/backend/memory"
 	"helix/backend/memory/search"
+	"helix/backend/psychology"
+	"helix/backend/scheduler"
+	"helix/backend/scheduler/cadence"
+	"helix/backend/synthesis"
 )
 
 // openMemory builds the memory over the sentence encoder of this build. Without one, search
@@ -27,12 +34,13 @@ func (b *Backend) openMemory(conf config.Config) {
 	if w, ok := config.Numbers(conf.MemoryWeights, 3, 10); ok {
 		o.Weights = search.Weights{Keyword: w[0], Vector: w[1], Window: w[2]}
 	}
-	if model, err := embed.Open(); err != nil {
+	model, err := embed.Open()
+	if err != nil {
 		o.Why = fault.As(err).Message
 		b.encoder = o.Why
 		b.log.Warn("memory is searched by words only", "err", err)
 	} else {
-		o.Embedder = model
+		o.Embedder, b.embedder = model, model
 		b.closing("sentence encoder", func() error { model.Release(); return nil })
 	}
 	b.Memory = memory.New(b.DB, o)
@@ -51,4 +59,58 @@ func (b *Backend) exportMemory(ctx context.Context, p memory.ExportParams) (memo
 		b.downloads.Add(ctx, r.BlobID, kind)
 	}
 	return r, err
+}
+
+// openSynthesis builds the search for patterns over the memory, and makes it callable.
+func (b *Backend) openSynthesis() {
+	b.Synthesis = synthesis.New(b.DB, b.Memory, synthesis.Options{
+		Logger: b.log, Embedder: b.embedder, Schedule: b.scheduleSynthesis,
+		Zone: func() string { return cmp.Or(b.Config.Current().MemoryZone, "Local") },
+	})
+	b.Callables.Add(b.Synthesis.Provider(b.Audit.Record, b.Scheduler.Ended))
+	b.closing("synthesis", b.Synthesis.Close)
+}
+
+// scheduleSynthesis makes the schedule of a synthesis, or changes the one there is.
+func (b *Backend) scheduleSynthesis(ctx context.Context, p synthesis.ScheduleParams) (out synthesis.ScheduleResult, err error) {
+	spec, err := json.Marshal(cadence.Spec{Type: cadence.Cron, Expression: p.Cron, Timezone: p.Zone})
+	if err != nil {
+		return out, err
+	}
+	there, err := b.Scheduler.List(ctx, scheduler.ListParams{Kind: string(synthesis.Kind), Limit: 100})
+	if err != nil {
+		return out, err
+	}
+	var made scheduler.Schedule
+	i := slices.IndexFunc(there.Schedules, func(s scheduler.Schedule) bool { return s.Target.Name == p.SynthesisType })
+	switch {
+	case i < 0:
+		made, err = b.Scheduler.Create(ctx, scheduler.CreateParams{
+			Name: "Synthesis: " + strings.ReplaceAll(p.SynthesisType, "_", " "), Cadence: spec, Paused: !p.Enabled,
+			Target: scheduler.Target{Kind: string(synthesis.Kind), Name: p.SynthesisType, Input: json.RawMessage("{}")},
+		})
+	default:
+		patch, _ := json.Marshal(map[string]any{"cadence": json.RawMessage(spec)})
+		made, err = b.Scheduler.Update(ctx, scheduler.UpdateParams{ScheduleID: there.Schedules[i].ScheduleID, Patch: patch})
+		if id := (scheduler.ScheduleParams{ScheduleID: made.ScheduleID}); err == nil && p.Enabled != (made.Status == "active") {
+			if p.Enabled {
+				made, err = b.Scheduler.Resume(ctx, id)
+			} else {
+				made, err = b.Scheduler.Pause(ctx, id)
+			}
+		}
+	}
+	return synthesis.ScheduleResult{
+		ScheduleID: made.ScheduleID, SynthesisType: p.SynthesisType, Cron: made.Cadence.Expression, Zone: made.Cadence.Timezone, Enabled: made.Status == "active", NextRun: made.NextRunAt,
+	}, err
+}
+
+// openPsychology builds the decay of memories; the scheduler evaluates it every hour.
+func (b *Backend) openPsychology() {
+	b.Psychology = psychology.New(b.DB, b.Memory, b.log)
+	decay := callable.NewJob("decay", "Memory decay", func(ctx context.Context) (any, error) {
+		return b.Psychology.DecayRun(b.asLocalUser(ctx), psychology.RunParams{})
+	}, b.Scheduler.Ended)
+	b.Callables.Add(decay)
+	b.closing("decay", func() error { decay.Close(); return nil })
 }

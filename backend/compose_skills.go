@@ -67,9 +67,14 @@ func (b *Backend) notifyUser(ctx context.Context, n skills.Notification) error {
 	return nil
 }
 
+// asLocalUser is the context of work that a system schedule does.
+func (b *Backend) asLocalUser(ctx context.Context) context.Context {
+	return identity.With(ctx, identity.Identity{User: b.LocalUser(), Scopes: identity.Write.Closed(), Client: identity.ClientProgram, Label: "scheduler", Pipe: "schedule"})
+}
+
 // cleanUp applies the retention settings to all histories and says what left.
 func (b *Backend) cleanUp(ctx context.Context) (any, error) {
-	ctx = identity.With(ctx, identity.Identity{User: b.LocalUser(), Scopes: identity.Write.Closed(), Client: identity.ClientProgram, Label: "scheduler", Pipe: "schedule"})
+	ctx = b.asLocalUser(ctx)
 	done, err := b.Storage.PruneAll(ctx)
 	return done, errors.Join(err, b.Audit.Prune(ctx))
 }

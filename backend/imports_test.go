@@ -68,6 +68,9 @@ var levels = map[string]int{
 	"backend/memory":                       domain,
 	"backend/memory/search":                domain,
 	"backend/memory/locomo":                domain,
+	"backend/synthesis":                    domain,
+	"backend/psychology":                   domain,
+	"backend/cluster":                      engine,
 	"backend/memory/importer":              engine,
 	"backend/memory/importer/importertest": engine,
 	"app/e2e":                              face,
@@ -161,6 +164,16 @@ var sideways = map[string]map[string]string{
 	},
 	"backend/memory": {
 		"backend/memory/search": "finds what memory keeps",
+	},
+	"backend/synthesis": {
+		"backend/memory":        "reads what is stored through memory.CorpusTx",
+		"backend/memory/search": "cuts texts into the words that search knows",
+	},
+	"backend/psychology": {
+		"backend/memory": "rates memories through memory.DecayingTx and RateTx",
+	},
+	"backend/cluster": {
+		"backend/kernel": "its loops are those of the kernel",
 	},
 	"backend/memory/locomo": {
 		"backend/memory":        "measures the real import",

@@ -10,7 +10,6 @@ import (
 	"helix/backend/fault"
 	"helix/backend/identity"
 	"helix/backend/memory/importer"
-	"helix/backend/memory/search"
 	"helix/backend/storage"
 )
 
@@ -133,40 +132,4 @@ func (s *Service) RateTx(ctx context.Context, tx *storage.Tx, ratings ...Rating)
 		n++
 	}
 	return n, nil
-}
-
-// Embedded is an item with its text and the vector of that text.
-type Embedded struct {
-	Number int64 // of the item; a page goes on after the last
-	Kind   string
-	ID     uuid.UUID
-	Text   string
-	Vector []float32
-}
-
-// EmbeddedTx gives items of the caller that have a vector of the model that serves, in the order
-// of their numbers: at most limit, after a number. It also gives the id of that model.
-func (s *Service) EmbeddedTx(ctx context.Context, tx *storage.Tx, after int64, limit int) (model string, items []Embedded, err error) {
-	p, err := s.currentPlan(tx)
-	if err != nil || s.embedding.models[p.active] == nil {
-		return "", nil, err
-	}
-	dims := s.embedding.models[p.active].Dims()
-	items, err = storage.Collect(tx.Select(`SELECT i.item, i.kind, i.item_id, v.vector, CASE i.kind
-			WHEN 'memory' THEN (SELECT content FROM memories WHERE id = i.item_id)
-			WHEN 'turn' THEN (SELECT content FROM conversation_turns WHERE id = i.item_id)
-			ELSE (SELECT content FROM chunks WHERE id = i.item_id) END
-		FROM search_items i JOIN item_vectors v ON v.item_kind = i.kind AND v.item_id = i.item_id AND v.model_id = ? AND v.text_hash = i.text_hash
-		WHERE i.user_id = ? AND i.item > ? ORDER BY i.item LIMIT ?`, p.active, identity.UserID(ctx), after, limit), func(r storage.Row) (e Embedded, err error) {
-		var vec, content []byte
-		if err = r.Scan(&e.Number, &e.Kind, &e.ID, &vec, &content); err != nil {
-			return e, err
-		}
-		if e.Text, err = s.open(search.Table(e.Kind), "content", e.ID, content); err != nil {
-			return e, err
-		}
-		e.Vector, err = decodeVector(vec, dims)
-		return e, err
-	})
-	return p.active, items, err
 }

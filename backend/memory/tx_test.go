@@ -2,7 +2,10 @@ package memory
 
 import (
 	"errors"
+	"slices"
 	"testing"
+
+	"github.com/google/uuid"
 
 	"helix/backend/fault"
 	"helix/backend/memory/search"
@@ -90,36 +93,60 @@ func TestRatingIsNotWrittenOverALaterChange(t *testing.T) {
 	}
 }
 
-func TestTextsAreReadWithTheirVectors(t *testing.T) {
+func TestCorpusHasThePersonsTextsWithTheirVectors(t *testing.T) {
 	t.Parallel()
-	model := newWordsModel("words-1", 16)
-	b := newBundle(t, Options{Embedder: model, VectorDir: t.TempDir()})
-	want := map[string]bool{"one text": true, "another text": true, "yes": true}
+	b := newBundle(t, Options{Embedder: newWordsModel("words-1", 16), VectorDir: t.TempDir()})
 	b.add(t, "one text")
-	b.add(t, "another text")
+	gone := b.add(t, "a deleted text")
 	b.dialogue(t, nil, "yes")
 	if err := b.EmbedPending(b.ctx); err != nil {
 		t.Fatal(err)
 	}
-	b.add(t, "a text that waits for its vector")
-	if err := b.db.Read(b.ctx, func(tx *storage.Tx) error {
-		for after := int64(0); ; {
-			id, items, err := b.EmbeddedTx(b.ctx, tx, after, 2)
-			if err != nil || len(items) == 0 {
-				return err
+	must(b.Delete(b.ctx, IDsParams{IDs: []string{gone.ID.String()}}))(t)
+	late := b.add(t, "a text that waits for its vector")
+	read := func(f CorpusFilter) (texts []string) {
+		t.Helper()
+		if err := b.db.Read(b.ctx, func(tx *storage.Tx) error {
+			model, list, err := b.CorpusTx(b.ctx, tx, f)
+			if model != "words-1" {
+				t.Errorf("vectors of %q", model)
 			}
-			for _, e := range items {
-				if !want[e.Text] || len(e.Vector) != 16 || id != "words-1" {
-					t.Errorf("%s has %q with %d numbers", e.Kind, e.Text, len(e.Vector))
+			for _, p := range list {
+				texts = append(texts, p.Text)
+				if want := p.ID != late.ID; (len(p.Vector) == 16) != want {
+					t.Errorf("%q has %d numbers", p.Text, len(p.Vector))
 				}
-				delete(want, e.Text)
-				after = e.Number
 			}
+			return err
+		}); err != nil {
+			t.Fatal(err)
 		}
+		return texts
+	}
+	for _, c := range []struct {
+		f    CorpusFilter
+		want []string
+	}{
+		{CorpusFilter{}, []string{"one text", "yes", late.Content}},
+		{CorpusFilter{Limit: 1}, []string{late.Content}},
+		{CorpusFilter{IDs: []uuid.UUID{late.ID, gone.ID}}, []string{late.Content}},
+		{CorpusFilter{From: &late.CreatedAt}, []string{late.Content}},
+		{CorpusFilter{To: ptr(late.CreatedAt)}, []string{"one text", "yes"}},
+	} {
+		got, want := read(c.f), slices.Clone(c.want)
+		slices.Sort(got)
+		slices.Sort(want)
+		if !slices.Equal(got, want) {
+			t.Errorf("%+v gave %q, want %q", c.f, got, want)
+		}
+	}
+	if err := b.db.Read(b.them, func(tx *storage.Tx) error {
+		_, list, err := b.CorpusTx(b.them, tx, CorpusFilter{})
+		if len(list) > 0 {
+			t.Error("somebody else reads them")
+		}
+		return err
 	}); err != nil {
 		t.Fatal(err)
-	}
-	if len(want) > 0 {
-		t.Errorf("%v was not read", want)
 	}
 }

@@ -348,11 +348,14 @@ func (s *Service) TakeOver(ctx context.Context, p ScheduleParams) (Schedule, err
 		s.granted(p.ScheduleID, g, nil, mono, wall)
 	}
 	return s.change(ctx, p.ScheduleID, "updated", func(tx *storage.Tx, c *sched, now time.Time) error {
+		leased := s.o.Leases != nil && c.Placement.Takeover
 		if g := s.lease(c.ScheduleID); g.through.After(c.last) {
 			c.last = g.through
 		}
-		if c.last.Before(now) && !c.Placement.Here {
-			c.last = now // what was due before was the other device's
+		// What was due before is the other device's, unless its lease has just been taken from it: then
+		// this device accounts for all that the hub has no record of.
+		if c.last.Before(now) && !c.Placement.Here && !leased {
+			c.last = now
 		}
 		c.Revision++
 		c.UpdatedAt = now

@@ -168,6 +168,15 @@ func TestLeaseRequestAtClockZeroIsNotRepeated(t *testing.T) {
 	storm(t, rand.New(rand.NewPCG(1795445782287113937, 1)), 4)
 }
 
+// In these runs a device takes over a schedule at the moment of a due time, or while the former home
+// is down. No device accounted for that due time.
+func TestDueTimeAtTakeOverIsKept(t *testing.T) {
+	t.Parallel()
+	for _, seed := range []uint64{1795449397816472160, 1795449421199812339} {
+		storm(t, rand.New(rand.NewPCG(seed, 1)), 30)
+	}
+}
+
 func storm(t *testing.T, r *rand.Rand, kills int) {
 	hub := newMemLeases()
 	begin := time.Date(2026, 3, 27, 12, 0, 0, 0, time.UTC) // both zones change within days of each other

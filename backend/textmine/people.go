@@ -95,7 +95,6 @@ type candidate struct {
 	acts             int  // of those for, the ones in which the person does or has something
 	introduced       bool // "my friend Tom"
 	kinship, speaker string
-	plain            int // how often the word is written in lower case
 }
 
 type reader struct {

@@ -401,6 +401,16 @@ CREATE TABLE data_keys (
     retired_at INTEGER
 ) STRICT;
 
+CREATE TABLE decay_runs (
+    id          BLOB PRIMARY KEY CHECK (length(id) = 16),
+    user_id     BLOB NOT NULL CHECK (length(user_id) = 16),
+    started_at  INTEGER NOT NULL,
+    finished_at INTEGER,
+    items       INTEGER NOT NULL DEFAULT 0,
+    changed     INTEGER NOT NULL DEFAULT 0,
+    skipped     TEXT NOT NULL DEFAULT '[]' CHECK (json_valid(skipped))
+) STRICT;
+
 CREATE TABLE definitions (
     id           BLOB PRIMARY KEY CHECK (length(id) = 16),
     user_id      BLOB NOT NULL CHECK (length(user_id) = 16),
@@ -505,6 +515,18 @@ CREATE TABLE memories (
     sync_meta          BLOB
 ) STRICT;
 
+CREATE TABLE memory_decay_history (
+    id                 BLOB PRIMARY KEY CHECK (length(id) = 16),
+    user_id            BLOB NOT NULL CHECK (length(user_id) = 16),
+    item_id            BLOB NOT NULL CHECK (length(item_id) = 16),
+    layer_number       INTEGER NOT NULL,
+    previous_retention REAL NOT NULL,
+    new_retention      REAL NOT NULL,
+    threshold          REAL NOT NULL,
+    at                 INTEGER NOT NULL,
+    run_id             BLOB NOT NULL CHECK (length(run_id) = 16)
+) STRICT;
+
 CREATE TABLE memory_imports (
     id          BLOB PRIMARY KEY CHECK (length(id) = 16),
     user_id     BLOB NOT NULL CHECK (length(user_id) = 16),
@@ -521,6 +543,40 @@ CREATE TABLE memory_imports (
     finished_at INTEGER
 , source_blob TEXT GENERATED ALWAYS AS (CASE WHEN status IN ('pending', 'running') THEN options ->> '$.blob' END) VIRTUAL) STRICT;
 
+CREATE TABLE memory_patterns (
+    id                BLOB PRIMARY KEY CHECK (length(id) = 16),
+    user_id           BLOB NOT NULL CHECK (length(user_id) = 16),
+    pattern_id        TEXT NOT NULL,
+    pattern_type      TEXT NOT NULL,
+    category          TEXT NOT NULL,
+    layer             INTEGER NOT NULL CHECK (layer BETWEEN 1 AND 7),
+    description       TEXT NOT NULL,
+    evidence          TEXT NOT NULL DEFAULT '[]' CHECK (json_valid(evidence)),
+    confidence        REAL NOT NULL CHECK (confidence BETWEEN 0 AND 1),
+    measured          REAL NOT NULL CHECK (measured BETWEEN 0 AND 1),
+    confidence_parts  TEXT NOT NULL DEFAULT '{}' CHECK (json_valid(confidence_parts)),
+    salience          REAL NOT NULL DEFAULT 0 CHECK (salience BETWEEN 0 AND 1),
+    subject           TEXT NOT NULL DEFAULT '',
+    subjects          TEXT NOT NULL DEFAULT '[]' CHECK (json_valid(subjects)),
+    recommendations   TEXT NOT NULL DEFAULT '[]' CHECK (json_valid(recommendations)),
+    series            TEXT NOT NULL DEFAULT '[]' CHECK (json_valid(series)),
+    first_detected    INTEGER NOT NULL,
+    last_observed     INTEGER NOT NULL,
+    observation_count INTEGER NOT NULL DEFAULT 1 CHECK (observation_count >= 1),
+    last_confirmed    INTEGER,
+    status            TEXT NOT NULL DEFAULT 'active' CHECK (status IN ('active', 'stale', 'rejected', 'superseded')),
+    superseded_by     BLOB CHECK (superseded_by IS NULL OR length(superseded_by) = 16),
+    user_confirmed    INTEGER CHECK (user_confirmed IS NULL OR user_confirmed IN (0, 1)),
+    user_notes        TEXT NOT NULL DEFAULT '',
+    undo              TEXT CHECK (undo IS NULL OR json_valid(undo)),
+    engine            TEXT NOT NULL DEFAULT 'local',
+    job_id            BLOB CHECK (job_id IS NULL OR length(job_id) = 16),
+    created_at        INTEGER NOT NULL,
+    updated_at        INTEGER NOT NULL,
+    deleted_at        INTEGER,
+    sync_meta         BLOB
+) STRICT;
+
 CREATE TABLE memory_revisions (
     id         BLOB PRIMARY KEY CHECK (length(id) = 16),
     user_id    BLOB NOT NULL CHECK (length(user_id) = 16),
@@ -534,6 +590,55 @@ CREATE TABLE memory_revisions (
     updated_at INTEGER NOT NULL,
     deleted_at INTEGER,
     sync_meta  BLOB
+) STRICT;
+
+CREATE TABLE memory_synthesis (
+    id                BLOB PRIMARY KEY CHECK (length(id) = 16),
+    user_id           BLOB NOT NULL CHECK (length(user_id) = 16),
+    pattern_type      TEXT NOT NULL,
+    memory_ids        TEXT NOT NULL DEFAULT '[]' CHECK (json_valid(memory_ids)),
+    synthesis_content TEXT NOT NULL,
+    confidence_score  REAL NOT NULL CHECK (confidence_score BETWEEN 0 AND 1),
+    fingerprint       TEXT NOT NULL,
+    job_id            BLOB CHECK (job_id IS NULL OR length(job_id) = 16),
+    engine            TEXT NOT NULL DEFAULT 'local',
+    layer             INTEGER NOT NULL CHECK (layer BETWEEN 1 AND 7),
+    last_observed     INTEGER NOT NULL,
+    observation_count INTEGER NOT NULL DEFAULT 1 CHECK (observation_count >= 1),
+    created_at        INTEGER NOT NULL,
+    updated_at        INTEGER NOT NULL,
+    deleted_at        INTEGER,
+    sync_meta         BLOB
+) STRICT;
+
+CREATE TABLE memory_synthesis_jobs (
+    id                BLOB PRIMARY KEY CHECK (length(id) = 16),
+    user_id           BLOB NOT NULL CHECK (length(user_id) = 16),
+    synthesis_type    TEXT NOT NULL CHECK (synthesis_type IN ('emotional_patterns', 'prospective_self', 'relational_memory', 'narrative_coherence', 'full_synthesis')),
+    time_range_start  INTEGER,
+    time_range_end    INTEGER,
+    status            TEXT NOT NULL CHECK (status IN ('pending', 'running', 'completed', 'failed', 'cancelled')),
+    progress          REAL NOT NULL DEFAULT 0 CHECK (progress BETWEEN 0 AND 1),
+    stage             TEXT NOT NULL DEFAULT '',
+    error_message     TEXT,
+    insights          TEXT NOT NULL DEFAULT '{}' CHECK (json_valid(insights)),
+    memories_analyzed INTEGER NOT NULL DEFAULT 0,
+    patterns_detected INTEGER NOT NULL DEFAULT 0,
+    engine            TEXT NOT NULL DEFAULT 'local',
+    params            TEXT NOT NULL DEFAULT '{}' CHECK (json_valid(params)),
+    input_hash        TEXT NOT NULL DEFAULT '',
+    model             TEXT NOT NULL DEFAULT '',
+    cost_usd          REAL NOT NULL DEFAULT 0,
+    input_tokens      INTEGER NOT NULL DEFAULT 0,
+    output_tokens     INTEGER NOT NULL DEFAULT 0,
+    is_recurring      INTEGER NOT NULL DEFAULT 0 CHECK (is_recurring IN (0, 1)),
+    cron_schedule     TEXT,
+    last_run          INTEGER,
+    next_run          INTEGER,
+    started_at        INTEGER,
+    completed_at      INTEGER,
+    created_at        INTEGER NOT NULL,
+    updated_at        INTEGER NOT NULL
 ) STRICT;
 
 CREATE TABLE memory_tags (
@@ -590,6 +695,20 @@ CREATE TABLE pending_approvals (
     decided_by      TEXT,
     decision        TEXT CHECK (json_valid(decision))
 , question TEXT CHECK (json_valid(question)), ref TEXT NOT NULL DEFAULT '') STRICT;
+
+CREATE TABLE psychology_settings (
+    id                BLOB PRIMARY KEY CHECK (length(id) = 16),
+    user_id           BLOB NOT NULL UNIQUE CHECK (length(user_id) = 16),
+    decay_enabled     INTEGER NOT NULL DEFAULT 1 CHECK (decay_enabled IN (0, 1)),
+    layers            TEXT NOT NULL DEFAULT '{}' CHECK (json_valid(layers)),
+    rate              REAL NOT NULL DEFAULT 0.95 CHECK (rate BETWEEN 0.8 AND 0.99),
+    minimum_intensity REAL NOT NULL DEFAULT 0.1 CHECK (minimum_intensity BETWEEN 0 AND 0.5),
+    preserve_high     INTEGER NOT NULL DEFAULT 1 CHECK (preserve_high IN (0, 1)),
+    created_at        INTEGER NOT NULL,
+    updated_at        INTEGER NOT NULL,
+    deleted_at        INTEGER,
+    sync_meta         BLOB
+) STRICT;
 
 CREATE TABLE recall_log (
     id         INTEGER PRIMARY KEY,
@@ -835,6 +954,20 @@ CREATE TABLE sync_local (
     seen_seq    INTEGER NOT NULL DEFAULT 0
 ) STRICT;
 
+CREATE TABLE synthesis_recommendations (
+    id             BLOB PRIMARY KEY CHECK (length(id) = 16),
+    user_id        BLOB NOT NULL CHECK (length(user_id) = 16),
+    pattern_id     BLOB NOT NULL REFERENCES memory_patterns (id) ON DELETE CASCADE,
+    recommendation TEXT NOT NULL,
+    category       TEXT NOT NULL CHECK (category IN ('psychological', 'behavioral', 'relational', 'growth')),
+    priority       TEXT NOT NULL CHECK (priority IN ('low', 'medium', 'high')),
+    status         TEXT NOT NULL DEFAULT 'pending' CHECK (status IN ('pending', 'acknowledged', 'working_on', 'completed')),
+    created_at     INTEGER NOT NULL,
+    updated_at     INTEGER NOT NULL,
+    deleted_at     INTEGER,
+    sync_meta      BLOB
+) STRICT;
+
 CREATE TABLE tool_secrets (
     id          BLOB PRIMARY KEY CHECK (length(id) = 16),
     user_id     BLOB NOT NULL CHECK (length(user_id) = 16),
@@ -982,6 +1115,8 @@ CREATE INDEX custom_tools_used ON custom_tools (user_id, last_used DESC) WHERE d
 
 CREATE INDEX custom_tools_user ON custom_tools (user_id, updated_at DESC) WHERE deleted_at IS NULL;
 
+CREATE INDEX decay_runs_user ON decay_runs (user_id, started_at DESC, id DESC);
+
 CREATE INDEX device_keys_user ON device_keys (user_id);
 
 CREATE INDEX documents_deleted ON documents (deleted_at) WHERE deleted_at IS NOT NULL;
@@ -1014,13 +1149,31 @@ CREATE INDEX memories_retention ON memories (user_id, retention DESC, id DESC) W
 
 CREATE INDEX memories_salience ON memories (user_id, salience DESC, id DESC) WHERE deleted_at IS NULL;
 
+CREATE INDEX memory_decay_history_item ON memory_decay_history (item_id, at DESC);
+
+CREATE INDEX memory_decay_history_user ON memory_decay_history (user_id, at DESC, id DESC);
+
 CREATE INDEX memory_imports_user ON memory_imports (user_id, created_at DESC);
+
+CREATE INDEX memory_patterns_confidence ON memory_patterns (user_id, confidence DESC, created_at DESC, id);
+
+CREATE UNIQUE INDEX memory_patterns_key ON memory_patterns (user_id, pattern_id);
+
+CREATE INDEX memory_patterns_layer ON memory_patterns (user_id, layer);
+
+CREATE INDEX memory_patterns_type ON memory_patterns (user_id, pattern_type);
 
 CREATE INDEX memory_revisions_edited ON memory_revisions (edited_at);
 
 CREATE INDEX memory_revisions_memory ON memory_revisions (memory_id, version DESC);
 
 CREATE INDEX memory_revisions_user ON memory_revisions (user_id);
+
+CREATE INDEX memory_synthesis_jobs_status ON memory_synthesis_jobs (status);
+
+CREATE INDEX memory_synthesis_jobs_user ON memory_synthesis_jobs (user_id, updated_at DESC, id DESC);
+
+CREATE UNIQUE INDEX memory_synthesis_key ON memory_synthesis (user_id, fingerprint);
 
 CREATE INDEX memory_tags_tag ON memory_tags (user_id, tag);
 
@@ -1089,6 +1242,10 @@ CREATE UNIQUE INDEX skills_name ON skills (user_id, lower(name)) WHERE deleted_a
 CREATE INDEX skills_user ON skills (user_id, updated_at DESC) WHERE deleted_at IS NULL;
 
 CREATE INDEX sync_local_user ON sync_local (user_id);
+
+CREATE UNIQUE INDEX synthesis_recommendations_key ON synthesis_recommendations (user_id, pattern_id, recommendation);
+
+CREATE INDEX synthesis_recommendations_pattern ON synthesis_recommendations (pattern_id);
 
 CREATE UNIQUE INDEX tool_secrets_name ON tool_secrets (user_id, name);
 

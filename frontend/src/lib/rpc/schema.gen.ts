@@ -1827,6 +1827,161 @@ export interface PermissionSubjectRef {
   name?: string;
 }
 
+/** Crossing is a threshold that the retention of an item fell below, or rose above. */
+export interface PsychologyCrossing {
+  /** of the item */
+  id: string;
+  layer: number;
+  previous: number;
+  retention: number;
+  threshold: number;
+  at: string;
+  runId: string;
+}
+
+/** Done is the event of a run that has ended. */
+export interface PsychologyDone {
+  runId: string;
+  changed: number;
+}
+
+/** Fading is when a threshold is reached. */
+export interface PsychologyFading {
+  threshold: number;
+  at: string;
+}
+
+/** FadingItem is a memory that fades soon. */
+export interface PsychologyFadingItem {
+  id: string;
+  retention: number;
+  /** when it falls below 0.3 */
+  at: string;
+  reason: string;
+}
+
+/** FadingParams select memories that will fall below 0.3. */
+export interface PsychologyFadingParams {
+  /** 1 to 365, default 30 */
+  withinDays?: number;
+  /** 1 to 100, default 50 */
+  limit?: number;
+  offset?: number;
+}
+
+/** FadingResult lists them, soonest first. */
+export interface PsychologyFadingResult {
+  items: PsychologyFadingItem[];
+  total: number;
+}
+
+/** ForecastParams is the request of psychology.forecast. */
+export interface PsychologyForecastParams {
+  id: string;
+  /** default now */
+  from?: string;
+  /** default 90 days later; at most two years after from */
+  to?: string;
+  /** 2 to 500, default 60 */
+  points?: number;
+  whatIf?: PsychologyWhatIf;
+}
+
+/** ForecastResult is how an item will fade. */
+export interface PsychologyForecastResult {
+  points: PsychologyPoint[];
+  crossings: PsychologyFading[];
+  floor: number;
+  reason: string;
+  model: string;
+  parameter: number;
+}
+
+/** HistoryParams select threshold crossings, newest first. */
+export interface PsychologyHistoryParams {
+  id?: string;
+  /** 1 to 100, default 50 */
+  limit?: number;
+  offset?: number;
+}
+
+/** HistoryResult is a page of crossings, and the last runs. */
+export interface PsychologyHistoryResult {
+  crossings: PsychologyCrossing[];
+  total: number;
+  /** the last 20 */
+  runs: PsychologyRun[];
+}
+
+/** Point is the retention at a time. */
+export interface PsychologyPoint {
+  at: string;
+  retention: number;
+}
+
+/** Run is one evaluation of all memories. */
+export interface PsychologyRun {
+  runId: string;
+  startedAt: string;
+  finishedAt?: string;
+  items: number;
+  changed: number;
+}
+
+/** RunParams is the request of psychology.decay_run. */
+export interface PsychologyRunParams {
+  /** count what would change */
+  dryRun?: boolean;
+}
+
+/** RunResult is what a run did. */
+export interface PsychologyRunResult {
+  runId: string;
+  items: number;
+  changed: number;
+  /** now under 0.3 */
+  fading: number;
+  skipped: PsychologySkipped[];
+  tookMs: number;
+}
+
+/** Settings say how memories fade. */
+export interface PsychologySettings {
+  /** default true */
+  decayEnabled: boolean;
+  /** which layers, 1 to 7, fade; default all */
+  layers: Record<string, boolean>;
+  /** 0.80 to 0.99, default 0.95; lower fades faster */
+  rate: number;
+  /** 0 to 0.5, default 0.1: what always stays */
+  minimumIntensity: number;
+  /** default true: high items keep half of their strength */
+  preserveHighSalience: boolean;
+}
+
+/** SettingsParams change settings; absent fields stay as they are. */
+export interface PsychologySettingsParams {
+  decayEnabled?: boolean;
+  layers?: Record<string, boolean>;
+  rate?: number;
+  minimumIntensity?: number;
+  preserveHighSalience?: boolean;
+}
+
+/** Skipped is an item that could not be computed. */
+export interface PsychologySkipped {
+  id: string;
+  reason: string;
+}
+
+/** WhatIf changes an item in a forecast alone. */
+export interface PsychologyWhatIf {
+  pinned?: boolean;
+  /** critical, high, medium, low */
+  tier?: string;
+  reinforceAt?: string[];
+}
+
 /** BenchResult lists the figures, and what could not be measured here. */
 export interface SandboxBenchResult {
   rows: SandboxBenchRow[];
@@ -3498,6 +3653,390 @@ export interface StorageVerifyBackupResult {
   hasKey: boolean;
 }
 
+/** Analysis is what a job found. */
+export interface SynthesisAnalysis {
+  patterns: SynthesisPattern[];
+  summary?: string;
+  recommendations?: SynthesisRecommendation[];
+  warnings?: string[];
+  emotionalProfile?: SynthesisEmotionalProfile;
+  prospectiveSelf?: SynthesisProspectiveSelf;
+  relationalDynamics?: SynthesisRelationalDynamics;
+  narrativeThemes?: string[];
+  /** share of texts that themes explain */
+  identityCoherence?: number;
+  lastUpdated?: string;
+}
+
+/** Conversation is one text to analyze that is not stored. */
+export interface SynthesisConversation {
+  id: string;
+  /** at most 256 KiB */
+  text: string;
+  timestamp: string;
+}
+
+/** Done is sent when a job has ended. */
+export interface SynthesisDone {
+  jobId: string;
+  synthesisType: string;
+  /** pending, running, completed, failed, cancelled */
+  status: string;
+  progress: number;
+  /** load, valence, temporal, semantic, emotional, relational, prospective, narrative, write */
+  stage?: string;
+  insights: SynthesisInsights;
+  engine: string;
+  createdAt: string;
+  startedAt?: string;
+  completedAt?: string;
+  error?: string;
+}
+
+/** EmotionalProfile describes the moods of the texts. Valences are -1 to 1. */
+export interface SynthesisEmotionalProfile {
+  /** positive, neutral, negative, most frequent first */
+  dominantEmotions: string[];
+  /** 10th and 90th percentile */
+  emotionalRange: number[];
+  emotionalTriggers: string[];
+  /** 1 − standard deviation */
+  emotionalStability: number;
+}
+
+/** EvidenceDetail is one text that a pattern rests on. */
+export interface SynthesisEvidenceDetail {
+  id: string;
+  /** memory, turn, conversation */
+  kind: string;
+  parentId?: string;
+  /** empty: the text is not there any more */
+  quote: string;
+  occurredAt: string;
+  /** 0 to 1 */
+  weight: number;
+}
+
+/** FeedbackParams is the request of memory.pattern_feedback. */
+export interface SynthesisFeedbackParams {
+  id: string;
+  /** confirm, reject, clear */
+  verdict: string;
+  /** at most 2,000 characters; absent: as it is */
+  note?: string;
+}
+
+/** FeedbackResult is the pattern, and how to take the feedback back within ten minutes. */
+export interface SynthesisFeedbackResult {
+  pattern: SynthesisPattern;
+  undoToken: string;
+}
+
+/** HistoryParams select jobs, newest first. */
+export interface SynthesisHistoryParams {
+  /** 1 to 100; default 50 */
+  limit?: number;
+  offset?: number;
+  type?: string;
+  status?: string;
+}
+
+/** HistoryResult is a page of jobs. */
+export interface SynthesisHistoryResult {
+  jobs: SynthesisJob[];
+  total: number;
+}
+
+/** Insights count what a job did. */
+export interface SynthesisInsights {
+  texts: number;
+  patterns: number;
+  created: number;
+  updated: number;
+  unchanged: number;
+  summary?: string;
+  warnings?: string[];
+  dryRun?: boolean;
+  /** of a dry run */
+  found?: SynthesisPattern[];
+}
+
+/** Job is how a job stands. */
+export interface SynthesisJob {
+  jobId: string;
+  synthesisType: string;
+  /** pending, running, completed, failed, cancelled */
+  status: string;
+  progress: number;
+  /** load, valence, temporal, semantic, emotional, relational, prospective, narrative, write */
+  stage?: string;
+  insights: SynthesisInsights;
+  engine: string;
+  createdAt: string;
+  startedAt?: string;
+  completedAt?: string;
+  error?: string;
+}
+
+/** JobParams names a job. */
+export interface SynthesisJobParams {
+  jobId: string;
+}
+
+/** MapCluster is a group of points. */
+export interface SynthesisMapCluster {
+  id: number;
+  label: string;
+  size: number;
+  /** 0 to 1 */
+  cohesion: number;
+}
+
+/** MapFilters bound the texts of a map. */
+export interface SynthesisMapFilters {
+  from?: string;
+  to?: string;
+}
+
+/** MapParams is the request of memory.cluster_map. */
+export interface SynthesisMapParams {
+  filters?: SynthesisMapFilters;
+  /** the newest texts, 1 to 5,000; default 1,000 */
+  limit?: number;
+}
+
+/** MapPoint is one text. X and Y are -1 to 1. */
+export interface SynthesisMapPoint {
+  id: string;
+  kind: string;
+  /** the beginning of the text */
+  label: string;
+  x: number;
+  y: number;
+  /** -1: none */
+  cluster: number;
+}
+
+/** MapResult places texts in a plane so that similar ones are near each other. */
+export interface SynthesisMapResult {
+  points: SynthesisMapPoint[];
+  clusters: SynthesisMapCluster[];
+  /** texts without a vector */
+  skipped: number;
+}
+
+/** Pattern is one finding with what it rests on. */
+export interface SynthesisPattern {
+  id?: string;
+  /** such as goal or semantic_cluster */
+  type: string;
+  /** with its detector, such as prospective_goal */
+  patternType: string;
+  layer: number;
+  description: string;
+  /** ids of the texts */
+  evidence: string[];
+  /** the strongest ones */
+  evidenceDetail?: SynthesisEvidenceDetail[];
+  confidence: number;
+  /** what the confidence was computed from */
+  confidenceParts: Record<string, number>;
+  /** 0 to 1 */
+  salience: number;
+  subjects: string[];
+  recommendations: string[];
+  firstDetected?: string;
+  lastObserved?: string;
+  observationCount?: number;
+  status: string;
+  supersededBy?: string;
+  userConfirmed?: boolean;
+  userNotes?: string;
+  engine: string;
+  fingerprint: string;
+  /** its chart; in memory.get_pattern only */
+  series?: SynthesisPoint[];
+}
+
+/** PatternParams names a pattern. */
+export interface SynthesisPatternParams {
+  id: string;
+}
+
+/** PatternsChanged names patterns that were made or changed; empty for many. */
+export interface SynthesisPatternsChanged {
+  ids: string[];
+}
+
+/** PatternsParams select patterns. */
+export interface SynthesisPatternsParams {
+  /** 1 to 7 */
+  layer?: number;
+  /** with or without its detector; older names are understood */
+  patternType?: string;
+  /** words in the description */
+  query?: string;
+  /** default: active and stale */
+  status?: string;
+  minConfidence?: number;
+  /** confidence (default), salience, recent */
+  sort?: string;
+  /** 1 to 100; default 50 */
+  limit?: number;
+  offset?: number;
+}
+
+/** PatternsResult is a page of patterns. */
+export interface SynthesisPatternsResult {
+  patterns: SynthesisPattern[];
+  total: number;
+  limit: number;
+  offset: number;
+}
+
+/** Point is one value of a chart. */
+export interface SynthesisPoint {
+  at: string;
+  value: number;
+}
+
+/** Preview shows what an engine would send away before it is sent. */
+export interface SynthesisPreview {
+  leavesMachine: boolean;
+  destination?: string;
+  exactText?: string;
+  removed?: SynthesisRemoved[];
+  estimatedTokens?: number;
+  estimatedCostUsd?: number;
+  conversationCount: number;
+}
+
+/** Progress is sent while a job runs. */
+export interface SynthesisProgress {
+  jobId: string;
+  stage: string;
+  progress: number;
+}
+
+/** ProspectiveSelf lists what the texts say about the future. */
+export interface SynthesisProspectiveSelf {
+  aspirations: string[];
+  fears: string[];
+  identityThemes: string[];
+  /** share of goals that moved or were reached */
+  goalAlignment: number;
+  growthAreas: string[];
+}
+
+/** Recommendation is something to consider because of a pattern. */
+export interface SynthesisRecommendation {
+  id?: string;
+  patternId?: string;
+  recommendation: string;
+  /** psychological, behavioral, relational, growth */
+  category: string;
+  /** low, medium, high */
+  priority: string;
+  /** pending, acknowledged, working_on, completed */
+  status: string;
+  createdAt?: string;
+  updatedAt?: string;
+}
+
+/** RecommendationParams change the status of a recommendation. */
+export interface SynthesisRecommendationParams {
+  id: string;
+  status: string;
+}
+
+/** RecommendationsParams select recommendations: high, medium, low, then newest first. */
+export interface SynthesisRecommendationsParams {
+  status?: string;
+  priority?: string;
+  /** 1 to 100; default 50 */
+  limit?: number;
+  offset?: number;
+}
+
+/** RecommendationsResult is a page of recommendations. */
+export interface SynthesisRecommendationsResult {
+  recommendations: SynthesisRecommendation[];
+  total: number;
+}
+
+/** RelationalDynamics lists the people of the texts. */
+export interface SynthesisRelationalDynamics {
+  keyRelationships: string[];
+  attachmentPatterns: string[];
+  /** share of support among cues of support and conflict */
+  trustLevels: Record<string, number>;
+}
+
+/** Removed is a part of the text that was masked. Offsets are bytes of exactText. */
+export interface SynthesisRemoved {
+  start: number;
+  end: number;
+  kind: string;
+}
+
+/** ScheduleParams is the request of memory.synthesis_schedule. */
+export interface SynthesisScheduleParams {
+  synthesisType: string;
+  cron: string;
+  /** IANA name; default: this computer's */
+  zone?: string;
+  enabled: boolean;
+}
+
+/** ScheduleResult is the schedule that repeats a synthesis. */
+export interface SynthesisScheduleResult {
+  scheduleId: string;
+  synthesisType: string;
+  cron: string;
+  zone: string;
+  enabled: boolean;
+  nextRun?: string;
+}
+
+/** SynthesizeParams is the request of memory.synthesize and memory.synthesis_preview. */
+export interface SynthesisSynthesizeParams {
+  /** see Types; relational_dynamics and narrative_themes are aliases */
+  synthesisType: string;
+  /** at most 1,000; absent: what is stored */
+  conversations?: SynthesisConversation[];
+  timeRange?: SynthesisTimeRange;
+  /** the newest texts, 1 to 10,000; default 100 */
+  limit?: number;
+  /** least confidence that is stored, 0 to 1; default 0.7 */
+  confidence?: number;
+  /** local (default) or llm */
+  engine?: string;
+  /** how long to wait for the end, 0 to 10,000; default 500 */
+  waitMs?: number;
+  /** nothing is stored, and patterns of every confidence are returned */
+  dryRun?: boolean;
+}
+
+/** SynthesizeResult names the job. The rest is present when the job ended within waitMs. */
+export interface SynthesisSynthesizeResult {
+  jobId: string;
+  status: string;
+  synthesisType?: string;
+  analysis?: SynthesisAnalysis;
+  executionTimeMs?: number;
+  conversationCount?: number;
+  engine?: string;
+  /** US dollars; 0 for local */
+  cost: number;
+  model?: string;
+}
+
+/** TimeRange bounds what is read. Start is included, End is not. */
+export interface SynthesisTimeRange {
+  start?: string;
+  end?: string;
+}
+
 /** Access says who can open a share. */
 export type ToolsAccess = "link" | "public";
 
@@ -4807,6 +5346,8 @@ export interface Methods {
   "memory.add": { params: MemoryAddParams; result: MemoryAddResult };
   /** Stores several; one that is refused does not stop the others. */
   "memory.add_batch": { params: MemoryAddBatchParams; result: MemoryAddBatchResult };
+  /** Places the newest texts in a plane: their two principal components, and the topic of each. */
+  "memory.cluster_map": { params: SynthesisMapParams; result: SynthesisMapResult };
   /** Gives turns of one conversation, in order: a page, or the page that has the turn AroundSeq in its middle. */
   "memory.conversation": { params: MemoryConversationParams; result: MemoryConversationResult };
   /** Lists conversations, the latest first and those without a time last. */
@@ -4825,6 +5366,8 @@ export interface Methods {
   "memory.export": { params: MemoryExportParams; result: MemoryExportResult };
   /** Gives one memory. With Touch the person has opened it, which reinforces it. */
   "memory.get": { params: MemoryGetParams; result: MemoryItem };
+  /** Returns a pattern with its evidence and the series of its chart. */
+  "memory.get_pattern": { params: SynthesisPatternParams; result: SynthesisPattern };
   /** Lists what a memory said before, newest first: at most 50 forms, of the last year. */
   "memory.history": { params: MemoryHistoryParams; result: MemoryHistoryResult };
   /** Starts an import and gives its job at once. What cannot be opened or has no known format is refused here. Jobs of one user run one after the other. */
@@ -4841,6 +5384,12 @@ export interface Methods {
   "memory.list": { params: MemoryListParams; result: MemoryListResult };
   /** Lists documents, newest change first. */
   "memory.list_documents": { params: MemoryPageParams; result: MemoryDocumentsResult };
+  /** Lists patterns. Rejected and superseded ones are left out unless their status is asked for. */
+  "memory.list_patterns": { params: SynthesisPatternsParams; result: SynthesisPatternsResult };
+  /** Lists recommendations of patterns that still hold. */
+  "memory.list_recommendations": { params: SynthesisRecommendationsParams; result: SynthesisRecommendationsResult };
+  /** Records what the person thinks of a pattern. Confirm keeps its description and raises its confidence; reject hides it and later ones like it; clear takes both back. */
+  "memory.pattern_feedback": { params: SynthesisFeedbackParams; result: SynthesisFeedbackResult };
   /** Pins or unpins memories. Pinning reinforces them. */
   "memory.pin": { params: MemoryPinParams; result: MemoryItemsResult };
   /** Removes memories for good, whether they are in the trash or not; conversations and documents go by their ids when they are in the trash. Only that there was something is kept. */
@@ -4861,12 +5410,26 @@ export interface Methods {
   "memory.set_untrusted": { params: MemoryTrustParams; result: MemoryCountResult };
   /** Counts what there is, without the trash. Items are counted in memory, where search keeps what it needs to know of each; the first call after the start may wait until that is read. */
   "memory.stats": { params: Record<string, never>; result: MemoryStats };
+  /** Ends a job. What was found is dropped; earlier patterns stay as they are. A job that is over stays as it ended. */
+  "memory.synthesis_cancel": { params: SynthesisJobParams; result: SynthesisJob };
+  /** Lists jobs, newest first. */
+  "memory.synthesis_history": { params: SynthesisHistoryParams; result: SynthesisHistoryResult };
+  /** Says what leaves this computer when a request runs: nothing with the local engine. */
+  "memory.synthesis_preview": { params: SynthesisSynthesizeParams; result: SynthesisPreview };
+  /** Repeats a synthesis of all that is stored. There is one schedule of each type; a new request changes it. */
+  "memory.synthesis_schedule": { params: SynthesisScheduleParams; result: SynthesisScheduleResult };
+  /** Returns how a job stands. */
+  "memory.synthesis_status": { params: SynthesisJobParams; result: SynthesisJob };
+  /** Starts a job that looks for patterns, and waits a moment for its end. An equal request while a job runs returns that job. */
+  "memory.synthesize": { params: SynthesisSynthesizeParams; result: SynthesisSynthesizeResult };
   /** Adds tags to memories and removes others. A tag that is in both lists is added. Adding one that is there, or removing one that is not, changes nothing. */
   "memory.tag": { params: MemoryTagParams; result: MemoryItemsResult };
   /** Takes an act back. A token is good once and for ten minutes. What was changed again meanwhile stays as it is; when that is everything it is a Conflict. */
   "memory.undo": { params: MemoryUndoParams; result: MemoryCountResult };
   /** Changes a memory if nobody has edited it since the version named; else it is a Conflict with the present memory as detail, and nothing changes. What it said before is kept, see History. */
   "memory.update": { params: MemoryUpdateParams; result: MemoryUpdateResult };
+  /** Sets the status of a recommendation. */
+  "memory.update_recommendation": { params: SynthesisRecommendationParams; result: SynthesisRecommendation };
   /** Makes a document what the caller says it is now; parts that did not change keep their ids and vectors. The vectors of new parts are made first, for 15 seconds at most: those of the rest, and all when that fails, are made in the background. */
   "memory.upsert_chunks": { params: MemoryUpsertParams; result: MemoryUpsertResult };
   /** Another name of memory.delete. Moves memories to the trash, where they stay for 30 days. Search forgets them at once. Ids that are not there are passed over, unless none is. */
@@ -4885,6 +5448,20 @@ export interface Methods {
   "permissions.preview": { params: PermissionPreviewParams; result: PermissionPreviewResult };
   /** Takes rights back. Runs that use them end within a second; the questions of the subject stay. For 10 s the token in the result puts the grants back, which needs the scope approve as every widening does. */
   "permissions.revoke": { params: PermissionRevokeParams; result: PermissionRevokeResult };
+  /** Lists threshold crossings and the last runs. */
+  "psychology.decay_history": { params: PsychologyHistoryParams; result: PsychologyHistoryResult };
+  /** Evaluates the retention of all memories of the caller. Evaluating again changes nothing: only the time since the last reinforcement counts. */
+  "psychology.decay_run": { params: PsychologyRunParams; result: PsychologyRunResult };
+  /** Lists memories that fall below 0.3 soon, soonest first. */
+  "psychology.fading": { params: PsychologyFadingParams; result: PsychologyFadingResult };
+  /** Shows how a memory will fade, and what pinning, another tier or reviews would change. Its value for now is what a run would store. */
+  "psychology.forecast": { params: PsychologyForecastParams; result: PsychologyForecastResult };
+  /** Returns the caller's settings. */
+  "psychology.get_settings": { params: Record<string, never>; result: PsychologySettings };
+  /** Another name of psychology.decay_run. Evaluates the retention of all memories of the caller. Evaluating again changes nothing: only the time since the last reinforcement counts. */
+  "psychology.run_decay": { params: PsychologyRunParams; result: PsychologyRunResult };
+  /** Changes settings. Nothing is computed until the next run. */
+  "psychology.update_settings": { params: PsychologySettingsParams; result: PsychologySettings };
   /** Returns the OpenRPC 1.3.2 document of every method and event. */
   "rpc.discover": { params: Record<string, never>; result: unknown };
   /** Measures for a few seconds how fast code starts, computes and is stopped on this computer. The figures are for a person; they are compared with other engines by make bench- */
@@ -5213,8 +5790,16 @@ export interface Events {
   "memory.import_done": MemoryImportDone;
   /** ImportProgress is the event memory.import_progress, at most 4 a second. */
   "memory.import_progress": MemoryImportProgress;
+  /** PatternsChanged names patterns that were made or changed; empty for many. */
+  "memory.patterns_changed": SynthesisPatternsChanged;
+  /** Done is sent when a job has ended. */
+  "memory.synthesis_done": SynthesisDone;
+  /** Progress is sent while a job runs. */
+  "memory.synthesis_progress": SynthesisProgress;
   /** Changed is the event permissions.changed. */
   "permissions.changed": PermissionChanged;
+  /** Done is the event of a run that has ended. */
+  "psychology.decay_done": PsychologyDone;
   /** SandboxChanged is published when the state of the sandbox changes in a way that a person may want to see. */
   "sandbox.status_changed": ToolsSandboxChanged;
   /** Changed is the event schedules.changed. */
@@ -5301,6 +5886,7 @@ export const METHODS = [
   { name: "keys.unlock", scope: "admin", costly: false },
   { name: "memory.add", scope: "write", costly: false },
   { name: "memory.add_batch", scope: "write", costly: false },
+  { name: "memory.cluster_map", scope: "read", costly: true },
   { name: "memory.conversation", scope: "read", costly: false },
   { name: "memory.conversations", scope: "read", costly: false },
   { name: "memory.delete", scope: "write", costly: false },
@@ -5310,6 +5896,7 @@ export const METHODS = [
   { name: "memory.embedding_status", scope: "read", costly: false },
   { name: "memory.export", scope: "read", costly: true, deadlineMs: 240000 },
   { name: "memory.get", scope: "read", costly: false },
+  { name: "memory.get_pattern", scope: "read", costly: false },
   { name: "memory.history", scope: "read", costly: false },
   { name: "memory.import", scope: "write", costly: true },
   { name: "memory.import_cancel", scope: "write", costly: false },
@@ -5318,6 +5905,9 @@ export const METHODS = [
   { name: "memory.imports", scope: "read", costly: false },
   { name: "memory.list", scope: "read", costly: false },
   { name: "memory.list_documents", scope: "read", costly: false },
+  { name: "memory.list_patterns", scope: "read", costly: false },
+  { name: "memory.list_recommendations", scope: "read", costly: false },
+  { name: "memory.pattern_feedback", scope: "write", costly: false },
   { name: "memory.pin", scope: "write", costly: false },
   { name: "memory.purge", scope: "admin", costly: false },
   { name: "memory.reembed", scope: "write", costly: false },
@@ -5328,9 +5918,16 @@ export const METHODS = [
   { name: "memory.set_salience", scope: "write", costly: false },
   { name: "memory.set_untrusted", scope: "write", costly: false },
   { name: "memory.stats", scope: "read", costly: false },
+  { name: "memory.synthesis_cancel", scope: "write", costly: false },
+  { name: "memory.synthesis_history", scope: "read", costly: false },
+  { name: "memory.synthesis_preview", scope: "read", costly: false },
+  { name: "memory.synthesis_schedule", scope: "write", costly: false },
+  { name: "memory.synthesis_status", scope: "read", costly: false },
+  { name: "memory.synthesize", scope: "write", costly: true },
   { name: "memory.tag", scope: "write", costly: false },
   { name: "memory.undo", scope: "write", costly: false },
   { name: "memory.update", scope: "write", costly: false },
+  { name: "memory.update_recommendation", scope: "write", costly: false },
   { name: "memory.upsert_chunks", scope: "write", costly: true },
   { name: "memory_delete", scope: "write", costly: false, aliasOf: "memory.delete" },
   { name: "memory_save", scope: "write", costly: false, aliasOf: "memory.add" },
@@ -5340,6 +5937,13 @@ export const METHODS = [
   { name: "permissions.list", scope: "read", costly: false },
   { name: "permissions.preview", scope: "read", costly: false },
   { name: "permissions.revoke", scope: "write", costly: false },
+  { name: "psychology.decay_history", scope: "read", costly: false },
+  { name: "psychology.decay_run", scope: "write", costly: true },
+  { name: "psychology.fading", scope: "read", costly: false },
+  { name: "psychology.forecast", scope: "read", costly: false },
+  { name: "psychology.get_settings", scope: "read", costly: false },
+  { name: "psychology.run_decay", scope: "write", costly: true, aliasOf: "psychology.decay_run" },
+  { name: "psychology.update_settings", scope: "write", costly: false },
   { name: "rpc.discover", scope: "read", costly: false },
   { name: "sandbox.bench", scope: "write", costly: true, deadlineMs: 240000 },
   { name: "sandbox.clear_cache", scope: "write", costly: false },
@@ -5509,7 +6113,11 @@ export const EVENTS = [
   "memory.embedding_progress",
   "memory.import_done",
   "memory.import_progress",
+  "memory.patterns_changed",
+  "memory.synthesis_done",
+  "memory.synthesis_progress",
   "permissions.changed",
+  "psychology.decay_done",
   "sandbox.status_changed",
   "schedules.changed",
   "schedules.notification",

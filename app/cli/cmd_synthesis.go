@@ -1,0 +1,263 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"math"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"helix/backend/fault"
+	"helix/backend/synthesis"
+)
+
+type synthesisCmd struct {
+	Run      synthesisRunCmd      `cmd:"" default:"withargs" help:"Look for patterns in memories and conversations."`
+	Status   synthesisStatusCmd   `cmd:"" help:"Show how a job stands."`
+	History  synthesisHistoryCmd  `cmd:"" help:"List jobs."`
+	Patterns synthesisPatternsCmd `cmd:"" help:"List the patterns that were found, or show one."`
+	Feedback synthesisFeedbackCmd `cmd:"" help:"Confirm or reject a pattern."`
+}
+
+type synthesisRunCmd struct {
+	UserID     string  `name:"user-id" short:"u" required:"" placeholder:"UUID" help:"Your user id, or me."`
+	Limit      int     `short:"l" default:"100" help:"How many of the newest texts are read, 1 to 10000."`
+	Confidence float64 `short:"c" default:"0.7" help:"Least confidence of a pattern, 0 to 1."`
+	Type       string  `default:"full_synthesis" help:"full_synthesis, emotional_patterns, relational_memory, prospective_self or narrative_coherence."`
+	Engine     string  `default:"local" help:"local. It opens no network connection."`
+	Since      string  `placeholder:"TIME" help:"Only texts from this time on, as 2026-01-31 or RFC 3339."`
+	Until      string  `placeholder:"TIME" help:"Only texts before this time."`
+	DryRun     bool    `help:"Show what would be found, without changes."`
+}
+
+func (s *synthesisRunCmd) Run(c *command) error {
+	if s.UserID != "me" {
+		if _, err := uuid.Parse(s.UserID); err != nil {
+			return fault.Invalidf("--user-id: %q is not a UUID.", s.UserID)
+		}
+	}
+	if s.Limit < 1 || s.Limit > 10_000 {
+		return fault.Invalidf("--limit must be 1 to 10000.")
+	}
+	if math.IsNaN(s.Confidence) || s.Confidence < 0 || s.Confidence > 1 {
+		return fault.Invalidf("--confidence must be between 0 and 1.")
+	}
+	var session struct {
+		User struct {
+			ID uuid.UUID `json:"id"`
+		} `json:"user"`
+	}
+	if _, err := c.call("session.get", struct{}{}, &session); err != nil {
+		return err
+	}
+	if s.UserID != "me" && s.UserID != session.User.ID.String() {
+		return fault.Deniedf("This is the id of another user. Yours is %s.", session.User.ID)
+	}
+	p := map[string]any{"synthesisType": s.Type, "limit": s.Limit, "confidence": s.Confidence, "engine": s.Engine, "dryRun": s.DryRun, "waitMs": 0}
+	span := map[string]any{}
+	for name, text := range map[string]string{"start": s.Since, "end": s.Until} {
+		if text == "" {
+			continue
+		}
+		at, err := parseDay(text)
+		if err != nil {
+			return err
+		}
+		span[name] = at
+	}
+	if len(span) > 0 {
+		p["timeRange"] = span
+	}
+	var started synthesis.SynthesizeResult
+	if _, err := c.call("memory.synthesize", p, &started); err != nil {
+		return err
+	}
+	job, raw, err := c.followSynthesis(started.JobID)
+	if c.ctx.Err() != nil {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(c.ctx), 10*time.Second)
+		defer cancel()
+		if err := c.conn.Call(ctx, "memory.synthesis_cancel", map[string]any{"jobId": started.JobID}, nil); err == nil {
+			c.say("Canceled. Nothing was stored.")
+		}
+		return failed{ExitCode(fault.Canceled)}
+	}
+	switch {
+	case err != nil:
+		return err
+	case job.Status == "failed":
+		return fmt.Errorf("%s", job.Error)
+	case job.Status == "cancelled":
+		return fault.New(fault.Canceled, "The synthesis was canceled. Nothing was stored.")
+	}
+	return c.printSynthesis(job, raw)
+}
+
+func (c *command) followSynthesis(id uuid.UUID) (job synthesis.Job, raw json.RawMessage, err error) {
+	bar := c.bar("synthesis")
+	defer bar.end()
+	tick := time.NewTicker(150 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		job = synthesis.Job{}
+		if raw, err = c.call("memory.synthesis_status", map[string]any{"jobId": id}, &job); err != nil || job.CompletedAt != nil {
+			return job, raw, err
+		}
+		bar.show(job.Progress, job.Stage)
+		select {
+		case <-tick.C:
+		case <-c.ctx.Done():
+			return job, nil, c.ctx.Err()
+		}
+	}
+}
+
+// printSynthesis prints the patterns that the job found and what became of them.
+func (c *command) printSynthesis(job synthesis.Job, raw json.RawMessage) error {
+	list := job.Insights.Found
+	if !job.Insights.DryRun {
+		for offset := 0; ; {
+			var page synthesis.PatternsResult
+			if _, err := c.call("memory.list_patterns", map[string]any{"limit": 100, "offset": offset, "status": "active"}, &page); err != nil {
+				return err
+			}
+			for _, p := range page.Patterns {
+				if !p.LastObserved.Before(*job.StartedAt) {
+					list = append(list, p)
+				}
+			}
+			if offset += len(page.Patterns); len(page.Patterns) == 0 || int64(offset) >= page.Total {
+				break
+			}
+		}
+	}
+	if c.JSON {
+		text, err := json.Marshal(struct {
+			Job      json.RawMessage     `json:"job"`
+			Patterns []synthesis.Pattern `json:"patterns"`
+		}{raw, list})
+		if err != nil {
+			return err
+		}
+		return c.printJSON(json.RawMessage(text))
+	}
+	for _, p := range list {
+		c.printPatternLine(p)
+	}
+	if s := job.Insights.Summary; s != "" && len(list) == 0 {
+		fmt.Fprintln(c.env.Stdout, plain(s))
+	}
+	for _, w := range job.Insights.Warnings {
+		c.say("warning: %s", plain(w))
+	}
+	if job.Insights.DryRun {
+		fmt.Fprintf(c.env.Stdout, "%d found, nothing stored\n", len(list))
+		return nil
+	}
+	fmt.Fprintf(c.env.Stdout, "created %d, updated %d, unchanged %d\n", job.Insights.Created, job.Insights.Updated, job.Insights.Unchanged)
+	return nil
+}
+
+func (c *command) printPatternLine(p synthesis.Pattern) {
+	fmt.Fprintf(c.env.Stdout, "%.2f  %-20s  %s\n", p.Confidence, p.Type, plain(strings.ReplaceAll(p.Description, "*", "")))
+}
+
+// parseDay reads a day, from its beginning here, or a time of RFC 3339.
+func parseDay(text string) (time.Time, error) {
+	if t, err := time.Parse(time.RFC3339, text); err == nil {
+		return t, nil
+	}
+	t, err := time.ParseInLocation(time.DateOnly, text, time.Local)
+	if err != nil {
+		return t, fault.Invalidf("%q is not a day such as 2026-01-31 or a time of RFC 3339.", text)
+	}
+	return t, nil
+}
+
+type synthesisStatusCmd struct {
+	Job string `arg:"" help:"Id of the job."`
+}
+
+func (s *synthesisStatusCmd) Run(c *command) error {
+	return show(c, "memory.synthesis_status", map[string]any{"jobId": s.Job}, func(j synthesis.Job) {
+		c.fields("job", j.JobID.String(), "type", j.SynthesisType, "status", j.Status, "stage", j.Stage, "progress", fmt.Sprintf("%.0f %%", 100*j.Progress),
+			"texts", fmt.Sprint(j.Insights.Texts), "patterns", fmt.Sprint(j.Insights.Patterns), "error", j.Error)
+	})
+}
+
+type synthesisHistoryCmd struct {
+	Limit  int    `default:"50"`
+	Offset int    `default:"0"`
+	Type   string `help:"Only jobs of this type."`
+	Status string `default:"" enum:",pending,running,completed,failed,cancelled" placeholder:"STATUS" help:"Only jobs in this state."`
+}
+
+func (s *synthesisHistoryCmd) Run(c *command) error {
+	p := map[string]any{"limit": s.Limit, "offset": s.Offset}
+	setIf(p, "type", s.Type)
+	setIf(p, "status", s.Status)
+	return show(c, "memory.synthesis_history", p, func(r synthesis.HistoryResult) {
+		if len(r.Jobs) == 0 {
+			c.say("No jobs. Start one: `helix synthesis --user-id me`.")
+			return
+		}
+		rows := [][]string{}
+		for _, j := range r.Jobs {
+			rows = append(rows, []string{j.JobID.String(), j.CreatedAt.Local().Format("2006-01-02 15:04"), j.SynthesisType, j.Status, fmt.Sprint(j.Insights.Texts), fmt.Sprint(j.Insights.Patterns)})
+		}
+		c.table([]string{"ID", "STARTED", "TYPE", "STATUS", "TEXTS", "PATTERNS"}, rows)
+	})
+}
+
+type synthesisPatternsCmd struct {
+	ID            string  `arg:"" optional:"" help:"Show this pattern with its evidence."`
+	Layer         int     `help:"Only this layer, 1 to 7."`
+	Type          string  `help:"Only this type, such as goal or semantic_cluster."`
+	Status        string  `help:"active, stale, rejected or superseded. Default: active and stale."`
+	MinConfidence float64 `help:"Only patterns of at least this confidence."`
+	Sort          string  `default:"confidence" enum:"confidence,salience,recent" help:"Order (${enum})."`
+	Limit         int     `default:"50"`
+	Offset        int     `default:"0"`
+}
+
+func (s *synthesisPatternsCmd) Run(c *command) error {
+	if s.ID != "" {
+		return show(c, "memory.get_pattern", map[string]any{"id": s.ID}, func(p synthesis.Pattern) {
+			c.printPatternLine(p)
+			for _, e := range p.EvidenceDetail {
+				fmt.Fprintf(c.env.Stdout, "  %s  %s\n", e.OccurredAt.Local().Format(time.DateOnly), plain(first(e.Quote, "(deleted)")))
+			}
+		})
+	}
+	p := map[string]any{"limit": s.Limit, "offset": s.Offset, "sort": s.Sort, "minConfidence": s.MinConfidence}
+	setIf(p, "patternType", s.Type)
+	setIf(p, "status", s.Status)
+	if s.Layer != 0 {
+		p["layer"] = s.Layer
+	}
+	return show(c, "memory.list_patterns", p, func(r synthesis.PatternsResult) {
+		if len(r.Patterns) == 0 {
+			c.say("No patterns. Look for some: `helix synthesis --user-id me`.")
+			return
+		}
+		rows := [][]string{}
+		for _, x := range r.Patterns {
+			rows = append(rows, []string{x.ID.String(), fmt.Sprintf("%.2f", x.Confidence), x.Type, x.Status, strings.ReplaceAll(x.Description, "*", "")})
+		}
+		c.table([]string{"ID", "CONFIDENCE", "TYPE", "STATUS", "DESCRIPTION"}, rows)
+	})
+}
+
+type synthesisFeedbackCmd struct {
+	ID      string `arg:"" help:"Id of the pattern."`
+	Verdict string `arg:"" enum:"confirm,reject,clear" help:"confirm, reject or clear."`
+	Note    string `help:"A note that is shown with it."`
+}
+
+func (s *synthesisFeedbackCmd) Run(c *command) error {
+	p := map[string]any{"id": s.ID, "verdict": s.Verdict}
+	setIf(p, "note", s.Note)
+	return show(c, "memory.pattern_feedback", p, func(r synthesis.FeedbackResult) { c.printPatternLine(r.Pattern) })
+}

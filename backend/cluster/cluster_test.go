@@ -1,0 +1,239 @@
+package cluster
+
+import (
+	"context"
+	"math"
+	"math/rand/v2"
+	"runtime"
+	"slices"
+	"testing"
+)
+
+// planted makes groups of vectors around random centers, and noise.
+func planted(r *rand.Rand, groups, each, noise, dim int, spread float64) (x [][]float32, truth []int) {
+	unit := func() []float32 {
+		v := make([]float32, dim)
+		for i := range v {
+			v[i] = float32(r.NormFloat64())
+		}
+		return v
+	}
+	for g := range groups {
+		center := unit()
+		for range each {
+			v := unit()
+			for i := range v {
+				v[i] = center[i] + float32(spread)*v[i]
+			}
+			x, truth = append(x, v), append(truth, g)
+		}
+	}
+	for range noise {
+		x, truth = append(x, unit()), append(truth, Noise)
+	}
+	return x, truth
+}
+
+// naive is DBSCAN as it is defined.
+func naive(x [][]float32, eps float64, minPts int) []int {
+	p := New(x)
+	n := len(x)
+	near := func(i int) (out []int) {
+		for j := range n {
+			if j != i && p.valid[i] && p.valid[j] && float32(p.Cosine(i, j)) >= float32(1-eps) {
+				out = append(out, j)
+			}
+		}
+		return out
+	}
+	labels, next := make([]int, n), 0
+	for i := range labels {
+		labels[i] = Noise
+	}
+	core := func(i int) bool { return p.valid[i] && len(near(i))+1 >= minPts }
+	var grow func(i, l int)
+	grow = func(i, l int) {
+		labels[i] = l
+		for _, j := range near(i) {
+			if core(j) && labels[j] == Noise {
+				grow(j, l)
+			}
+		}
+	}
+	for i := range n {
+		if core(i) && labels[i] == Noise {
+			grow(i, next)
+			next++
+		}
+	}
+	for i := range n {
+		best := -2.0
+		for _, j := range near(i) {
+			if !core(i) && core(j) && p.Cosine(i, j) > best {
+				best, labels[i] = p.Cosine(i, j), labels[j]
+			}
+		}
+	}
+	return Number(labels)
+}
+
+func TestDBSCANEqualsItsDefinition(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(20) {
+		r := rand.New(rand.NewPCG(seed, 7))
+		x, _ := planted(r, 1+r.IntN(6), 3+r.IntN(30), r.IntN(60), 16, 0.3+r.Float64())
+		r.Shuffle(len(x), func(i, j int) { x[i], x[j] = x[j], x[i] })
+		x = append(x, make([]float32, 16), append([]float32{float32(math.NaN())}, make([]float32, 15)...))
+		eps, minPts := 0.1+0.5*r.Float64(), 2+r.IntN(4)
+		g, err := New(x).Near(context.Background(), eps)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := g.DBSCAN(minPts, nil)
+		if want := naive(x, eps, minPts); !slices.Equal(got, want) {
+			t.Fatalf("seed %d: %v, want %v", seed, got, want)
+		}
+		if got[len(x)-1] != Noise || got[len(x)-2] != Noise {
+			t.Fatal("a vector without direction is in a cluster")
+		}
+	}
+}
+
+func TestPlantedGroupsAreFound(t *testing.T) {
+	t.Parallel()
+	r := rand.New(rand.NewPCG(1, 2))
+	x, truth := planted(r, 5, 40, 30, 64, 0.4)
+	p := New(x)
+	g, err := p.Near(context.Background(), 0.25)
+	if err != nil {
+		t.Fatal(err)
+	}
+	labels := g.DBSCAN(3, nil)
+	if !slices.Equal(labels, truth) {
+		t.Fatalf("labels %v", labels)
+	}
+	q := p.Measure(labels)
+	stable, err := Stability(context.Background(), labels, 1, func(in []bool) []int { return g.DBSCAN(3, in) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range q {
+		if q[i].Silhouette < 0.5 || q[i].Silhouette > 1 || q[i].Cohesion < 0.8 || q[i].Cohesion > 1.0001 || stable[i] < 0.95 {
+			t.Errorf("cluster %d: %+v, stability %f", i, q[i], stable[i])
+		}
+	}
+	if b := p.Baseline(1); math.Abs(b) > 0.3 {
+		t.Errorf("baseline %f", b)
+	}
+	noise, _ := planted(r, 0, 0, 300, 64, 0)
+	g, err = New(noise).Near(context.Background(), 0.45)
+	if err != nil || slices.ContainsFunc(g.DBSCAN(3, nil), func(l int) bool { return l != Noise }) {
+		t.Error("random vectors make a cluster")
+	}
+}
+
+// The order of the points changes only the numbers of the clusters, and threads change nothing.
+func TestResultsDependOnThePointsAlone(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 4))
+	x, _ := planted(r, 6, 50, 100, 32, 0.7)
+	run := func(x [][]float32) []int {
+		g, err := New(x).Near(context.Background(), 0.35)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return g.DBSCAN(3, nil)
+	}
+	want := run(x)
+	old := runtime.GOMAXPROCS(1)
+	one := run(x)
+	runtime.GOMAXPROCS(old)
+	if !slices.Equal(want, one) {
+		t.Error("one thread gives another result")
+	}
+	order := r.Perm(len(x))
+	moved := make([][]float32, len(x))
+	for i, o := range order {
+		moved[i] = x[o]
+	}
+	back := make([]int, len(x))
+	for i, l := range run(moved) {
+		back[order[i]] = l
+	}
+	if !slices.Equal(want, Number(back)) {
+		t.Error("the order of the points changes the clusters")
+	}
+}
+
+func TestCanceledClusteringStops(t *testing.T) {
+	t.Parallel()
+	x, _ := planted(rand.New(rand.NewPCG(1, 1)), 2, 500, 0, 16, 0.5)
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	if _, err := New(x).Near(ctx, 0.3); err == nil {
+		t.Error("it went on")
+	}
+}
+
+func TestKDistanceAndKnee(t *testing.T) {
+	t.Parallel()
+	x, _ := planted(rand.New(rand.NewPCG(5, 1)), 3, 30, 20, 64, 0.4)
+	d, err := New(x).KDistance(context.Background(), 3, 1000)
+	if err != nil || len(d) != len(x) || !slices.IsSorted(d) {
+		t.Fatal(len(d), err)
+	}
+	if k := Knee(d); k < 0.05 || k > 0.4 {
+		t.Errorf("knee %f of %v", k, d)
+	}
+}
+
+func TestHDBSCANFindsGroupsOfDifferentDensity(t *testing.T) {
+	t.Parallel()
+	for _, each := range []int{20, 150} { // exact, and by nearest neighbors
+		r := rand.New(rand.NewPCG(9, 2))
+		x, truth := planted(r, 2, each, 0, 64, 0.15)
+		wide, more := planted(r, 2, each, 15, 64, 0.8)
+		for i, v := range wide {
+			x = append(x, v)
+			if l := more[i]; l != Noise {
+				truth = append(truth, l+2)
+			} else {
+				truth = append(truth, l)
+			}
+		}
+		nb, err := New(x).Nearest(context.Background())
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := nb.HDBSCAN(5, 3, nil)
+		if a := adjustedRand(got, truth); a < 0.9 {
+			t.Errorf("%d in each group: adjusted Rand index %f, %v", each, a, got)
+		}
+		none := nb.HDBSCAN(5, 3, make([]bool, len(x)))
+		if slices.Max(none) != Noise {
+			t.Error("points that do not exist are clustered")
+		}
+	}
+}
+
+// adjustedRand is the adjusted Rand index (Hubert and Arabie 1985).
+func adjustedRand(a, b []int) float64 {
+	both, left, right := map[[2]int]float64{}, map[int]float64{}, map[int]float64{}
+	for i := range a {
+		both[[2]int{a[i], b[i]}]++
+		left[a[i]]++
+		right[b[i]]++
+	}
+	pairs := func(n float64) float64 { return n * (n - 1) / 2 }
+	sum, sl, sr := 0.0, 0.0, 0.0
+	for _, n := range both {
+		sum += pairs(n)
+	}
+	for _, n := range left {
+		sl += pairs(n)
+	}
+	for _, n := range right {
+		sr += pairs(n)
+	}
+	expected := sl * sr / pairs(float64(len(a)))
+	return (sum - expected) / ((sl+sr)/2 - expected)
+}

@@ -1,0 +1,120 @@
+// Package cluster groups vectors by cosine distance, which is 1 − cosine. Results depend on the
+// vectors alone: neither the number of threads nor anything random that is not seeded changes a
+// bit of them.
+package cluster
+
+import (
+	"context"
+	"math"
+	"runtime"
+	"sync"
+	"sync/atomic"
+
+	"helix/backend/kernel"
+)
+
+// Noise is the label of points that are in no cluster.
+const Noise = -1
+
+// Points are vectors of unit length.
+type Points struct {
+	n, dim int
+	x      []float32 // row after row
+	packed []float32 // the same for kernel.MatMul: one column for each point
+	valid  []bool
+}
+
+// New copies vectors of one length and brings them to unit length. Those that are zero, or hold
+// a value that is no finite number, are noise in every result.
+func New(vectors [][]float32) *Points {
+	p := &Points{n: len(vectors), valid: make([]bool, len(vectors))}
+	for _, v := range vectors {
+		p.dim = max(p.dim, len(v))
+	}
+	p.x = make([]float32, p.n*p.dim)
+	for i, v := range vectors {
+		var sum float64
+		for _, f := range v {
+			sum += float64(f) * float64(f)
+		}
+		if len(v) != p.dim || sum == 0 || math.IsNaN(sum) || math.IsInf(sum, 0) {
+			continue
+		}
+		p.valid[i] = true
+		scale := 1 / math.Sqrt(sum)
+		row := p.row(i)
+		for k, f := range v {
+			row[k] = float32(float64(f) * scale)
+		}
+	}
+	return p
+}
+
+// Len is the number of points.
+func (p *Points) Len() int { return p.n }
+
+func (p *Points) row(i int) []float32 { return p.x[i*p.dim : (i+1)*p.dim] }
+
+// Cosine is the cosine of two points.
+func (p *Points) Cosine(i, j int) float64 { return float64(kernel.Dot(p.row(i), p.row(j))) }
+
+// pack lays the points out as columns for the matrix kernel.
+func (p *Points) pack() {
+	if p.packed != nil {
+		return
+	}
+	const w = kernel.PanelWidth
+	p.packed = make([]float32, kernel.PackedLen(p.dim, p.n))
+	for j := 0; j < p.n; j += w {
+		panel := p.packed[j*p.dim:]
+		for c := range min(w, p.n-j) {
+			for k, f := range p.row(j + c) {
+				panel[k*w+c] = f
+			}
+		}
+	}
+}
+
+// Sizes of the tiles in which all pairs are compared: a tile of results stays in the cache.
+const (
+	tileRows = 128
+	tileCols = 512
+)
+
+// pairs calls visit with tiles of cosines: row r of a tile holds the cosines of point i+r with the
+// points from j on. half visits each pair at least once in either order, else all of both are
+// visited. Tiles of one task (the rows from i on) come in order; tasks run at the same time.
+func (p *Points) pairs(ctx context.Context, half bool, visit func(task, i, rows, j, cols int, cos []float32, ld int)) error {
+	p.pack()
+	tasks := (p.n + tileRows - 1) / tileRows
+	var next atomic.Int64
+	var wg sync.WaitGroup
+	for range min(runtime.GOMAXPROCS(0), tasks) {
+		wg.Go(func() {
+			buf := make([]float32, tileRows*tileCols)
+			for {
+				t := int(next.Add(1)) - 1
+				if t >= tasks {
+					return
+				}
+				i := t * tileRows
+				rows := min(tileRows, p.n-i)
+				from := 0
+				if half {
+					from = i / tileCols * tileCols
+				}
+				for j := from; j < p.n; j += tileCols {
+					if ctx.Err() != nil {
+						return
+					}
+					cols := min(tileCols, p.n-j)
+					clear(buf)
+					kernel.MatMul(buf, tileCols, p.x[i*p.dim:], p.dim, p.packed[j*p.dim:], rows, p.dim, cols, false)
+					visit(t, i, rows, j, cols, buf, tileCols)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	return ctx.Err()
+}

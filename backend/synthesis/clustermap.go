@@ -1,0 +1,136 @@
+package synthesis
+
+import (
+	"context"
+	"math"
+	"math/rand/v2"
+
+	"helix/backend/fault"
+)
+
+const (
+	maxMap     = 5000
+	defaultMap = 1000
+	labelRunes = 80
+)
+
+// ClusterMap places the newest texts in a plane: their two principal components, and the topic of
+// each.
+func (s *Service) ClusterMap(ctx context.Context, p MapParams) (MapResult, error) {
+	out := MapResult{Points: []MapPoint{}, Clusters: []MapCluster{}}
+	if p.Limit == 0 {
+		p.Limit = defaultMap
+	}
+	if p.Limit < 1 || p.Limit > maxMap {
+		return out, fault.InvalidField("limit", fault.CodeRange, "limit is %d; it must be 1 to %d.", p.Limit, maxMap)
+	}
+	sp := SynthesizeParams{Limit: p.Limit}
+	if p.Filters != nil {
+		sp.TimeRange = &TimeRange{Start: p.Filters.From, End: p.Filters.To}
+	}
+	texts, _, err := s.load(ctx, sp)
+	if err != nil {
+		return out, err
+	}
+	sortTexts(texts)
+	a := &analysis{ctx: ctx, in: Input{Type: Full, Texts: texts, Zone: s.zone()}, progress: func(string, float64) {}, texts: make([]scored, len(texts))}
+	topics := a.topics()
+	if a.err != nil {
+		return out, a.err
+	}
+	cluster := make(map[int]int)
+	for c, g := range topics {
+		for _, m := range g.members {
+			cluster[m] = c
+		}
+		out.Clusters = append(out.Clusters, MapCluster{ID: c, Label: g.name, Size: len(g.members), Cohesion: round(min(1, g.parts["cohesion"]))})
+	}
+	var vectors [][]float32
+	for i, t := range texts {
+		if len(t.Vector) == 0 || len(vectors) > 0 && len(t.Vector) != len(vectors[0]) {
+			out.Skipped++
+			continue
+		}
+		c, ok := cluster[i]
+		if !ok {
+			c = -1
+		}
+		vectors = append(vectors, t.Vector)
+		out.Points = append(out.Points, MapPoint{ID: t.ID, Kind: t.Kind, Label: excerpt(t.Body, labelRunes), Cluster: c})
+	}
+	x, y := plane(vectors)
+	for i := range out.Points {
+		out.Points[i].X, out.Points[i].Y = round(x[i]), round(y[i])
+	}
+	return out, nil
+}
+
+// plane gives the coordinates of vectors on their two principal components, by power iteration
+// from a seeded start, scaled to -1 to 1.
+func plane(vectors [][]float32) (x, y []float64) {
+	n := len(vectors)
+	x, y = make([]float64, n), make([]float64, n)
+	if n < 2 {
+		return x, y
+	}
+	dim := len(vectors[0])
+	center := make([]float64, dim)
+	for _, v := range vectors {
+		for k, f := range v {
+			center[k] += float64(f) / float64(n)
+		}
+	}
+	rng := rand.New(rand.NewPCG(clusterSeed, 3)) //nolint:gosec // a seeded start, not a secret
+	var axes [][]float64
+	for _, out := range [][]float64{x, y} {
+		axis := make([]float64, dim)
+		for k := range axis {
+			axis[k] = rng.NormFloat64()
+		}
+		for range 30 {
+			next := make([]float64, dim)
+			for _, v := range vectors {
+				d := 0.0
+				for k, f := range v {
+					d += (float64(f) - center[k]) * axis[k]
+				}
+				for k, f := range v {
+					next[k] += d * (float64(f) - center[k])
+				}
+			}
+			for _, other := range axes { // at right angles to the first
+				d := 0.0
+				for k := range next {
+					d += next[k] * other[k]
+				}
+				for k := range next {
+					next[k] -= d * other[k]
+				}
+			}
+			norm := 0.0
+			for _, f := range next {
+				norm += f * f
+			}
+			if norm = math.Sqrt(norm); norm == 0 {
+				break
+			}
+			for k := range next {
+				axis[k] = next[k] / norm
+			}
+		}
+		axes = append(axes, axis)
+		most := 0.0
+		for i, v := range vectors {
+			for k, f := range v {
+				out[i] += (float64(f) - center[k]) * axis[k]
+			}
+			most = max(most, math.Abs(out[i]))
+		}
+		for i := range out {
+			if most > 0 {
+				out[i] /= most
+			}
+		}
+	}
+	return x, y
+}

@@ -1,0 +1,228 @@
+package synthesis
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Engine finds patterns in texts.
+type Engine interface {
+	Name() string
+	// Preview shows what would leave this computer. Nothing is sent without approval of exactly
+	// this text.
+	Preview(ctx context.Context, in Input) (Preview, error)
+	// Analyze returns patterns without ids; progress hears the stage and how far it is, 0 to 1.
+	Analyze(ctx context.Context, in Input, progress func(stage string, p float64)) (Analysis, error)
+}
+
+// Input is what an engine works on.
+type Input struct {
+	Type      string // one of Types
+	Texts     []Text
+	Model     string // of the vectors
+	Zone      *time.Location
+	Threshold float64 // least confidence that is stored
+}
+
+// Text is one text with what is known about it.
+type Text struct {
+	ID       string
+	Kind     string // memory, turn, conversation
+	Parent   string // its conversation, or ""
+	Speaker  string // "": the person
+	Body     string
+	At       time.Time
+	Valence  *float64 // set by a person; nil: to be computed
+	Salience float64  // 0 to 1
+	Vector   []float32
+}
+
+// detectors names the detectors of a synthesis, by the category of their patterns.
+func (in Input) detectors() map[string]bool {
+	switch in.Type {
+	case Emotional:
+		return map[string]bool{"emotional": true}
+	case Prospective:
+		return map[string]bool{"prospective": true}
+	case Relational:
+		return map[string]bool{"relational": true}
+	case Narrative:
+		return map[string]bool{"narrative": true}
+	}
+	return map[string]bool{"temporal": true, "semantic": true, "emotional": true, "relational": true, "prospective": true, "narrative": true}
+}
+
+// sortTexts orders texts by time, then id: the order of the input never matters.
+func sortTexts(texts []Text) {
+	slices.SortFunc(texts, func(a, b Text) int {
+		if c := a.At.Compare(b.At); c != 0 {
+			return c
+		}
+		return strings.Compare(a.ID, b.ID)
+	})
+}
+
+// Local is the engine that works on this computer alone. It is a pure function of its input.
+type Local struct{}
+
+// Name implements Engine.
+func (Local) Name() string { return "local" }
+
+// Preview implements Engine.
+func (Local) Preview(_ context.Context, in Input) (Preview, error) {
+	return Preview{ConversationCount: len(in.Texts)}, nil
+}
+
+// Analyze implements Engine.
+func (l Local) Analyze(ctx context.Context, in Input, progress func(string, float64)) (Analysis, error) {
+	a := &analysis{ctx: ctx, in: in, progress: progress}
+	a.out.Patterns = []Pattern{}
+	if len(in.Texts) < leastTexts {
+		a.out.Summary = fmt.Sprintf("There are %s; at least %d are needed.", count(len(in.Texts), "text", "texts"), leastTexts)
+		return a.out, nil
+	}
+	a.in.Texts = slices.Clone(in.Texts)
+	sortTexts(a.in.Texts)
+	if a.in.Zone == nil {
+		a.in.Zone = time.UTC
+	}
+	run := in.detectors()
+	for _, st := range []struct {
+		name string
+		from float64
+		do   func()
+		when bool
+	}{
+		{"valence", 0.05, a.score, true},
+		{"temporal", 0.25, a.temporal, run["temporal"]},
+		{"semantic", 0.30, a.semantic, run["semantic"]},
+		{"emotional", 0.70, a.emotional, run["emotional"]},
+		{"relational", 0.78, a.relational, run["relational"]},
+		{"prospective", 0.85, a.prospective, run["prospective"]},
+		{"narrative", 0.90, a.narrative, run["narrative"]},
+	} {
+		if err := ctx.Err(); err != nil {
+			return Analysis{}, errCanceled
+		}
+		if st.when {
+			progress(st.name, st.from)
+			st.do()
+		}
+		if a.err != nil {
+			return Analysis{}, a.err
+		}
+	}
+	a.finish()
+	return a.out, nil
+}
+
+// analysis is one run of Local.
+type analysis struct {
+	ctx      context.Context
+	in       Input
+	progress func(string, float64)
+	err      error
+
+	texts      []scored  // one for each of in.Texts
+	usual      float64   // mean valence of all texts
+	groups     *grouping // topics; made when a detector first asks
+	vocabulary *vocabulary
+	persons    []person
+	nameOf     map[string]string // persons by their names in lower case
+	out        Analysis
+}
+
+// scored is what the analysis knows of a text besides itself.
+type scored struct {
+	valence float64
+	arousal float64
+	known   bool // valence is a number
+}
+
+// finding is a pattern in the making.
+type finding struct {
+	typ         string
+	subject     string // what it is about, for its identity; "" for clusters
+	core        string // tells findings of one type and subject apart
+	subjects    []string
+	members     []int // indexes of texts
+	weights     []float64
+	description string
+	confidence  float64
+	parts       map[string]float64
+	series      []Point
+}
+
+// surest is the highest confidence that a computed pattern has.
+const surest = 0.99
+
+// add makes a finding part of the result. Confidences that are no number never pass.
+func (a *analysis) add(f finding) {
+	if math.IsNaN(f.confidence) || len(f.members) == 0 {
+		return
+	}
+	kind := patternKinds[f.typ]
+	p := Pattern{
+		Type: f.typ, PatternType: patternName(f.typ), Layer: kind.layer, Description: f.description, Confidence: round(min(max(f.confidence, 0), surest)),
+		ConfidenceParts: map[string]float64{}, Subjects: f.subjects, Recommendations: []string{}, Status: "active", Engine: "local", Series: f.series, subject: f.subject, core: f.core,
+	}
+	if p.Subjects == nil {
+		p.Subjects = []string{}
+	}
+	for name, v := range f.parts {
+		p.ConfidenceParts[name] = round(v)
+	}
+	for i, m := range f.members {
+		t, weight := a.in.Texts[m], 1.0
+		if f.weights != nil {
+			weight = round(f.weights[i])
+		}
+		p.Evidence = append(p.Evidence, t.ID)
+		p.EvidenceDetail = append(p.EvidenceDetail, EvidenceDetail{ID: t.ID, Kind: t.Kind, ParentID: t.Parent, Quote: excerpt(t.Body, quoteRunes), OccurredAt: t.At, Weight: weight})
+		p.Salience += t.Salience
+	}
+	p.Salience = round(min(1, p.Salience/float64(len(f.members))*(0.6+0.4*(1-math.Exp(-float64(len(f.members))/10)))))
+	p.Fingerprint = p.fingerprint()
+	for _, r := range recommend(&p) {
+		p.Recommendations = append(p.Recommendations, r.Recommendation)
+	}
+	a.out.Patterns = append(a.out.Patterns, p)
+}
+
+// finish brings the patterns into their order and writes the summary.
+func (a *analysis) finish() {
+	slices.SortStableFunc(a.out.Patterns, func(x, y Pattern) int {
+		switch {
+		case x.Confidence > y.Confidence:
+			return -1
+		case x.Confidence < y.Confidence:
+			return 1
+		}
+		return strings.Compare(x.Fingerprint, y.Fingerprint)
+	})
+	sure := 0
+	for _, p := range a.out.Patterns {
+		if p.Confidence >= a.in.Threshold {
+			sure++
+		}
+	}
+	first, last := a.in.Texts[0].At, a.in.Texts[len(a.in.Texts)-1].At
+	a.out.Summary = fmt.Sprintf("%s in %s %s.", count(sure, "pattern", "patterns"), count(len(a.in.Texts), "text", "texts"), a.span(first, last))
+	if sure == 0 && len(a.in.Texts) < 30 {
+		a.out.Summary += " Patterns usually show from about 30 texts on."
+	}
+}
+
+// round keeps confidences and weights short, and the same on every machine.
+func round(v float64) float64 { return math.Round(v*1e4) / 1e4 }
+
+func count(n int, one, other string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, other)
+}

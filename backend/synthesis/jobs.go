@@ -1,0 +1,501 @@
+package synthesis
+
+import (
+	"context"
+	"crypto/sha256"
+	"database/sql"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/google/uuid"
+
+	"helix/backend/bus"
+	"helix/backend/duration"
+	"helix/backend/fault"
+	"helix/backend/identity"
+	"helix/backend/memory"
+	"helix/backend/storage"
+)
+
+const (
+	maxTexts         = 10_000
+	maxConversations = 1000
+	maxConversation  = 256 << 10 // bytes
+	defaultLimit     = 100
+	defaultThreshold = 0.7
+	defaultWait      = 500 * time.Millisecond
+	maxWait          = 10 * time.Second
+	leastTexts       = 3 // fewer give no pattern
+)
+
+// work is a job of this process that is not over.
+type work struct {
+	id, user uuid.UUID
+	ctx      context.Context // of the caller's identity; ends with the service or by cancel
+	cancel   context.CancelFunc
+	p        SynthesizeParams
+	hash     string
+	done     chan struct{}
+	began    time.Time
+	result   SynthesizeResult // after done
+	shown    Progress         // guarded by Service.mu
+	told     time.Time
+}
+
+var errCanceled = &fault.Error{Kind: fault.Canceled, Message: "The synthesis was canceled. Nothing was stored."}
+
+// check completes the request and reports what is wrong with it.
+func (p *SynthesizeParams) check() (err error) {
+	if p.SynthesisType, err = parseType("synthesisType", p.SynthesisType); err != nil {
+		return err
+	}
+	if p.Limit == 0 {
+		p.Limit = defaultLimit
+	}
+	if p.Limit < 1 || p.Limit > maxTexts {
+		return fault.InvalidField("limit", fault.CodeRange, "limit is %d; it must be 1 to %d.", p.Limit, maxTexts)
+	}
+	if p.Confidence == nil {
+		c := defaultThreshold
+		p.Confidence = &c
+	}
+	if c := *p.Confidence; math.IsNaN(c) || c < 0 || c > 1 {
+		return fault.InvalidField("confidence", fault.CodeRange, "confidence must be between 0 and 1.")
+	}
+	if p.WaitMs != nil && (*p.WaitMs < 0 || *p.WaitMs > int(maxWait.Milliseconds())) {
+		return fault.InvalidField("waitMs", fault.CodeRange, "waitMs is %d; it must be 0 to %d.", *p.WaitMs, maxWait.Milliseconds())
+	}
+	if r := p.TimeRange; r != nil && r.Start != nil && r.End != nil && !r.Start.Before(*r.End) {
+		return fault.InvalidField("timeRange", fault.CodeInvalid, "The start of the time range must be before its end.")
+	}
+	if len(p.Conversations) > maxConversations {
+		return fault.InvalidField("conversations", fault.CodeRange, "At most 1,000 conversations at a time.")
+	}
+	seen := map[string]bool{}
+	for i, c := range p.Conversations {
+		field := fmt.Sprintf("conversations/%d", i)
+		switch {
+		case c.ID == "":
+			return fault.InvalidField(field+"/id", fault.CodeInvalid, "Conversation %d has no id.", i)
+		case seen[c.ID]:
+			return fault.InvalidField(field+"/id", fault.CodeInvalid, "Conversation %d has the id of another one.", i)
+		case len(c.Text) > maxConversation:
+			return fault.InvalidField(field+"/text", fault.CodeRange, "Conversation %d is longer than 256 KiB.", i)
+		case c.Timestamp.IsZero() || c.Timestamp.Year() < 1900 || c.Timestamp.Year() > 2200:
+			return fault.InvalidField(field+"/timestamp", fault.CodeInvalid, "Conversation %d has no valid timestamp.", i)
+		}
+		seen[c.ID] = true
+	}
+	switch p.Engine {
+	case "", "local":
+		p.Engine = "local"
+	case "llm":
+		return fault.Unavailablef("Set up a provider first.")
+	default:
+		return fault.InvalidField("engine", fault.CodeInvalid, "The engine is local or llm, not %q.", p.Engine)
+	}
+	return nil
+}
+
+// key identifies equal requests.
+func (p SynthesizeParams) key() string {
+	p.WaitMs = nil
+	sum := sha256.Sum256([]byte(compactJSON(p)))
+	return hex.EncodeToString(sum[:])
+}
+
+// Synthesize starts a job that looks for patterns, and waits a moment for its end. An equal
+// request while a job runs returns that job.
+func (s *Service) Synthesize(ctx context.Context, p SynthesizeParams) (SynthesizeResult, error) {
+	if err := p.check(); err != nil {
+		return SynthesizeResult{}, err
+	}
+	wait := defaultWait
+	if p.WaitMs != nil {
+		wait = duration.Of(int64(*p.WaitMs), time.Millisecond)
+	}
+	user, key := identity.UserID(ctx), p.key()
+	s.mu.Lock()
+	var w *work
+	for _, other := range s.work {
+		if other.user == user && other.hash == key {
+			w = other
+		}
+	}
+	s.mu.Unlock()
+	if w == nil {
+		id := storage.NewID()
+		err := s.db.Write(ctx, func(tx *storage.Tx) error {
+			return insertJob(tx, user, id, key, p)
+		})
+		if err != nil {
+			return SynthesizeResult{}, err
+		}
+		w = s.begin(ctx, user, id, key, p)
+	}
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-w.done:
+		return w.result, nil
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+	job, err := s.Status(context.WithoutCancel(ctx), JobParams{w.id})
+	return SynthesizeResult{JobID: w.id, Status: job.Status}, err
+}
+
+func insertJob(tx *storage.Tx, user, id uuid.UUID, key string, p SynthesizeParams) error {
+	stored := p
+	stored.Conversations = nil // texts of others are not kept
+	var from, to *time.Time
+	if p.TimeRange != nil {
+		from, to = p.TimeRange.Start, p.TimeRange.End
+	}
+	_, err := tx.Exec(`INSERT INTO memory_synthesis_jobs (id, user_id, synthesis_type, time_range_start, time_range_end, status, engine, params, input_hash, created_at, updated_at)
+		VALUES (?, ?, ?, ?, ?, 'pending', ?, ?, ?, ?, ?)`, id, user, p.SynthesisType, from, to, p.Engine, compactJSON(stored), key, tx.Now, tx.Now)
+	return err
+}
+
+// begin hands a stored job to the worker of its user.
+func (s *Service) begin(ctx context.Context, user, id uuid.UUID, key string, p SynthesizeParams) *work {
+	who, _ := identity.From(ctx)
+	jctx, cancel := context.WithCancel(identity.With(s.life, who))
+	w := &work{id: id, user: user, ctx: jctx, cancel: cancel, p: p, hash: key, done: make(chan struct{})}
+	w.shown = Progress{JobID: id}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.work[id] = w
+	if !s.running[user] && !s.closed {
+		s.running[user] = true
+		s.wg.Go(func() { s.serve(user) })
+	}
+	return w
+}
+
+// serve runs the jobs of a user, one after the other, until none is left.
+func (s *Service) serve(user uuid.UUID) {
+	for {
+		s.mu.Lock()
+		var next *work
+		for _, w := range s.work {
+			if w.user == user && (next == nil || w.id.String() < next.id.String()) { // ids are in order of time
+				next = w
+			}
+		}
+		if next == nil || s.closed {
+			delete(s.running, user)
+			s.mu.Unlock()
+			return
+		}
+		s.mu.Unlock()
+		s.run(next)
+	}
+}
+
+// run does one job and stores how it ended.
+func (s *Service) run(w *work) {
+	defer w.cancel()
+	w.began = time.Now()
+	var ins Insights
+	var analysis *Analysis
+	err := fault.Catch(func() (err error) {
+		if err = s.start(w); err != nil {
+			return err
+		}
+		analysis, ins, err = s.carryOut(w)
+		return err
+	})
+	if s.life.Err() == nil {
+		job, endErr := s.finish(w, ins, err)
+		if endErr != nil {
+			s.log.Error("the end of a synthesis is not stored", "job", w.id, "err", endErr)
+		}
+		w.result = SynthesizeResult{JobID: w.id, Status: job.Status, SynthesisType: w.p.SynthesisType, Engine: w.p.Engine,
+			ExecutionTimeMs: time.Since(w.began).Milliseconds(), ConversationCount: ins.Texts}
+		if err == nil {
+			w.result.Analysis = analysis
+		}
+	}
+	s.mu.Lock()
+	delete(s.work, w.id)
+	s.mu.Unlock()
+	close(w.done)
+}
+
+func (s *Service) start(w *work) error {
+	return s.db.Write(w.ctx, func(tx *storage.Tx) error {
+		res, err := tx.Exec(`UPDATE memory_synthesis_jobs SET status = 'running', stage = 'load', started_at = ?, updated_at = ? WHERE id = ? AND status = 'pending'`, tx.Now, tx.Now, w.id)
+		if err != nil {
+			return err
+		}
+		if n, err := res.RowsAffected(); err != nil || n == 0 {
+			return errors.Join(err, errCanceled)
+		}
+		return nil
+	})
+}
+
+// carryOut reads, analyzes and stores.
+func (s *Service) carryOut(w *work) (*Analysis, Insights, error) {
+	ins := Insights{DryRun: w.p.DryRun}
+	in := Input{Type: w.p.SynthesisType, Zone: s.zone(), Threshold: *w.p.Confidence}
+	var err error
+	if in.Texts, in.Model, err = s.load(w.ctx, w.p); err != nil {
+		return nil, ins, err
+	}
+	ins.Texts = len(in.Texts)
+	a, err := s.engine.Analyze(w.ctx, in, func(stage string, p float64) { s.progress(w, stage, p) })
+	if err == nil {
+		err = w.ctx.Err()
+	}
+	if err != nil {
+		return nil, ins, err
+	}
+	ins.Summary, ins.Warnings = a.Summary, a.Warnings
+	if w.p.DryRun {
+		ins.Patterns, ins.Found = len(a.Patterns), a.Patterns
+		return &a, ins, nil
+	}
+	s.progress(w, "write", 0.95)
+	if err := s.store(w, &a, &ins, in); err != nil {
+		return nil, ins, err
+	}
+	ins.Patterns = len(a.Patterns)
+	return &a, ins, nil
+}
+
+// load gives the texts that a request is about.
+func (s *Service) load(ctx context.Context, p SynthesizeParams) (texts []Text, model string, err error) {
+	f := memory.CorpusFilter{Limit: p.Limit}
+	if p.TimeRange != nil {
+		f.From, f.To = p.TimeRange.Start, p.TimeRange.End
+	}
+	if len(p.Conversations) > 0 {
+		return s.given(ctx, p, f)
+	}
+	err = s.db.Read(ctx, func(tx *storage.Tx) error {
+		var list []memory.Passage
+		model, list, err = s.memory.CorpusTx(ctx, tx, f)
+		for _, m := range list {
+			t := Text{ID: m.ID.String(), Kind: m.Kind, Speaker: m.Speaker, Body: m.Text, At: m.At, Valence: m.Valence, Salience: m.Salience / 100, Vector: m.Vector}
+			if m.Parent != uuid.Nil {
+				t.Parent = m.Parent.String()
+			}
+			texts = append(texts, t)
+		}
+		return err
+	})
+	return texts, model, err
+}
+
+// given makes texts of the conversations in the request.
+func (s *Service) given(ctx context.Context, p SynthesizeParams, f memory.CorpusFilter) (texts []Text, model string, err error) {
+	for _, c := range p.Conversations {
+		if f.From != nil && c.Timestamp.Before(*f.From) || f.To != nil && !c.Timestamp.Before(*f.To) {
+			continue
+		}
+		texts = append(texts, Text{ID: c.ID, Kind: "conversation", Body: c.Text, At: c.Timestamp, Salience: 0.5})
+	}
+	sortTexts(texts)
+	if len(texts) > p.Limit {
+		texts = texts[len(texts)-p.Limit:]
+	}
+	if s.o.Embedder == nil {
+		return texts, "", nil
+	}
+	const batch = 16
+	for i := 0; i < len(texts); i += batch {
+		part := texts[i:min(i+batch, len(texts))]
+		bodies := make([]string, len(part))
+		for k := range part {
+			bodies[k] = part[k].Body
+		}
+		vectors, err := s.o.Embedder.Embed(ctx, bodies)
+		if err != nil {
+			return nil, "", err
+		}
+		for k := range part {
+			part[k].Vector = vectors[k]
+		}
+	}
+	return texts, s.o.Embedder.ModelID(), nil
+}
+
+// progress notes how far a job has come; listeners hear of it four times a second at most.
+func (s *Service) progress(w *work, stage string, p float64) {
+	s.mu.Lock()
+	now := time.Now()
+	tell := stage != w.shown.Stage || now.Sub(w.told) >= 250*time.Millisecond
+	w.shown.Stage, w.shown.Progress = stage, max(w.shown.Progress, min(p, 1))
+	e := w.shown
+	if tell {
+		w.told = now
+	}
+	s.mu.Unlock()
+	if tell {
+		bus.Publish(s.db.Bus(), w.user, e)
+	}
+}
+
+// finish stores how a job ended.
+func (s *Service) finish(w *work, ins Insights, err error) (job Job, _ error) {
+	status, message := "completed", ""
+	switch {
+	case err == nil:
+	case w.ctx.Err() != nil, fault.Is(err, fault.Canceled):
+		status = "cancelled"
+	default:
+		status, message = "failed", fault.As(err).Message
+		s.log.Warn("synthesis", "job", w.id, "err", err)
+	}
+	ctx := context.WithoutCancel(w.ctx)
+	return job, s.db.Write(ctx, func(tx *storage.Tx) error {
+		_, err := tx.Exec(`UPDATE memory_synthesis_jobs SET status = ?, progress = CASE WHEN ?1 = 'completed' THEN 1 ELSE progress END, error_message = nullif(?, ''), insights = ?, memories_analyzed = ?,
+			patterns_detected = ?, completed_at = ?, updated_at = ? WHERE id = ? AND status IN ('pending', 'running')`, status, message, compactJSON(ins), ins.Texts, ins.Patterns, tx.Now, tx.Now, w.id)
+		if err != nil {
+			return err
+		}
+		if job, err = readJob(tx, w.user, w.id); err != nil {
+			return err
+		}
+		tx.AfterCommit(func() { bus.Publish(tx.Bus(), w.user, Done{job}) })
+		return nil
+	})
+}
+
+// Run ends the jobs that a former process left behind, and waits for ctx.
+func (s *Service) Run(ctx context.Context) error {
+	if err := s.recover(ctx); err != nil && ctx.Err() == nil {
+		s.log.Warn("interrupted jobs are not ended", "err", err)
+	}
+	<-ctx.Done()
+	return nil
+}
+
+// recover leaves alone what a schedule has enqueued and will start again.
+func (s *Service) recover(ctx context.Context) error {
+	return s.db.Write(ctx, func(tx *storage.Tx) error {
+		s.mu.Lock()
+		mine := make([]any, 0, len(s.work))
+		for id := range s.work {
+			mine = append(mine, id)
+		}
+		s.mu.Unlock()
+		marks := ""
+		for range mine {
+			marks += ", ?"
+		}
+		_, err := tx.Exec(`UPDATE memory_synthesis_jobs SET status = 'failed', error_message = 'The job was interrupted. Nothing was stored. Run it again.', completed_at = ?, updated_at = ?
+			WHERE (status = 'running' OR status = 'pending' AND input_hash NOT LIKE '`+runKey+`%') AND is_recurring = 0 AND id NOT IN (X''`+marks+`)`, append([]any{tx.Now, tx.Now}, mine...)...)
+		return err
+	})
+}
+
+const jobColumns = `id, synthesis_type, status, progress, stage, insights, engine, created_at, started_at, completed_at, coalesce(error_message, '')`
+
+func scanJob(r storage.Row) (j Job, err error) {
+	err = r.Scan(&j.JobID, &j.SynthesisType, &j.Status, &j.Progress, &j.Stage, storage.JSON(&j.Insights), &j.Engine, storage.Time(&j.CreatedAt), storage.TimePtr(&j.StartedAt), storage.TimePtr(&j.CompletedAt), &j.Error)
+	return j, err
+}
+
+func readJob(tx *storage.Tx, user, id uuid.UUID) (Job, error) {
+	j, err := scanJob(tx.QueryRow(`SELECT `+jobColumns+` FROM memory_synthesis_jobs WHERE id = ? AND user_id = ? AND is_recurring = 0`, id, user))
+	if errors.Is(err, sql.ErrNoRows) {
+		return j, fault.NotFoundf("Job not found.")
+	}
+	return j, err
+}
+
+// Status returns how a job stands.
+func (s *Service) Status(ctx context.Context, p JobParams) (j Job, err error) {
+	err = s.db.Read(ctx, func(tx *storage.Tx) error {
+		j, err = readJob(tx, identity.UserID(ctx), p.JobID)
+		return err
+	})
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if w := s.work[p.JobID]; err == nil && w != nil && j.CompletedAt == nil {
+		j.Progress = max(j.Progress, w.shown.Progress)
+		if w.shown.Stage != "" {
+			j.Stage = w.shown.Stage
+		}
+	}
+	return j, err
+}
+
+// Cancel ends a job. What was found is dropped; earlier patterns stay as they are. A job that is
+// over stays as it ended.
+func (s *Service) Cancel(ctx context.Context, p JobParams) (Job, error) {
+	j, err := s.Status(ctx, p)
+	if err != nil || j.CompletedAt != nil {
+		return j, err
+	}
+	s.mu.Lock()
+	w := s.work[p.JobID]
+	s.mu.Unlock()
+	if w != nil {
+		w.cancel()
+		select {
+		case <-w.done:
+		case <-ctx.Done():
+			return j, ctx.Err()
+		}
+	}
+	return s.Status(ctx, p)
+}
+
+// History lists jobs, newest first.
+func (s *Service) History(ctx context.Context, p HistoryParams) (HistoryResult, error) {
+	out := HistoryResult{}
+	if err := storage.CheckPage(&p.Limit, &p.Offset, 50, 100); err != nil {
+		return out, err
+	}
+	where, args := "user_id = ? AND is_recurring = 0", []any{identity.UserID(ctx)}
+	if p.Type != "" {
+		typ, err := parseType("type", p.Type)
+		if err != nil {
+			return out, err
+		}
+		where, args = where+" AND synthesis_type = ?", append(args, typ)
+	}
+	if p.Status != "" {
+		where, args = where+" AND status = ?", append(args, p.Status)
+	}
+	return out, s.db.Read(ctx, func(tx *storage.Tx) (err error) {
+		if err = tx.QueryRow(`SELECT count(*) FROM memory_synthesis_jobs WHERE `+where, args...).Scan(&out.Total); err != nil {
+			return err
+		}
+		out.Jobs, err = storage.Collect(tx.Select(`SELECT `+jobColumns+` FROM memory_synthesis_jobs WHERE `+where+` ORDER BY created_at DESC, id DESC LIMIT ? OFFSET ?`, append(args, p.Limit, p.Offset)...), scanJob)
+		return err
+	})
+}
+
+// Preview says what leaves this computer when a request runs: nothing with the local engine.
+func (s *Service) Preview(ctx context.Context, p SynthesizeParams) (Preview, error) {
+	if err := p.check(); err != nil {
+		return Preview{}, err
+	}
+	texts, model, err := s.load(ctx, p)
+	if err != nil {
+		return Preview{}, err
+	}
+	return s.engine.Preview(ctx, Input{Type: p.SynthesisType, Texts: texts, Model: model, Zone: s.zone()})
+}
+
+// Schedule repeats a synthesis of all that is stored. There is one schedule of each type; a new
+// request changes it.
+func (s *Service) Schedule(ctx context.Context, p ScheduleParams) (ScheduleResult, error) {
+	typ, err := parseType("synthesisType", p.SynthesisType)
+	if err != nil {
+		return ScheduleResult{}, err
+	}
+	if s.o.Schedule == nil {
+		return ScheduleResult{}, fault.Unavailablef("Schedules are not available in this build.")
+	}
+	p.SynthesisType = typ
+	return s.o.Schedule(ctx, p)
+}

@@ -1,0 +1,350 @@
+package synthesis
+
+import (
+	"context"
+	"crypto/rand"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"math"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/google/uuid"
+
+	"helix/backend/bus"
+	"helix/backend/fault"
+	"helix/backend/identity"
+	"helix/backend/memory"
+	"helix/backend/storage"
+)
+
+const (
+	listedEvidence = 3  // quotes of a pattern in a list
+	shownEvidence  = 50 // of one pattern
+	quoteRunes     = 240
+	undoAge        = 10 * time.Minute
+	maxNote        = 2000
+)
+
+// UndoPrefix begins the tokens that Undo understands.
+const UndoPrefix = "pattern-"
+
+const patternColumns = `id, pattern_id, pattern_type, layer, description, evidence, confidence, confidence_parts, salience, subjects, recommendations, series,
+	first_detected, last_observed, observation_count, status, superseded_by, user_confirmed, user_notes, engine`
+
+func scanPattern(r storage.Row) (p Pattern, err error) {
+	var stored []storedEvidence
+	err = r.Scan(&p.ID, &p.Fingerprint, &p.Type, &p.Layer, &p.Description, storage.JSON(&stored), &p.Confidence, storage.JSON(&p.ConfidenceParts), &p.Salience, storage.JSON(&p.Subjects),
+		storage.JSON(&p.Recommendations), storage.JSON(&p.Series), storage.Time(&p.FirstDetected), storage.Time(&p.LastObserved), &p.ObservationCount, &p.Status, &p.SupersededBy, &p.UserConfirmed, &p.UserNotes, &p.Engine)
+	p.PatternType = patternName(p.Type)
+	p.Evidence = make([]string, len(stored))
+	for i, e := range stored {
+		p.Evidence[i] = e.ID
+		p.EvidenceDetail = append(p.EvidenceDetail, EvidenceDetail{ID: e.ID, Kind: e.Kind, ParentID: e.Parent, Quote: e.Quote, OccurredAt: micros(e.At), Weight: e.Weight})
+	}
+	return p, err
+}
+
+// quote fills in the quotes of the strongest evidence of patterns, at most n of each.
+func (s *Service) quote(ctx context.Context, tx *storage.Tx, list []Pattern, n int) error {
+	var ids []uuid.UUID
+	for i := range list {
+		p := &list[i]
+		slices.SortStableFunc(p.EvidenceDetail, func(a, b EvidenceDetail) int {
+			switch {
+			case a.Weight > b.Weight:
+				return -1
+			case a.Weight < b.Weight:
+				return 1
+			}
+			return 0
+		})
+		p.EvidenceDetail = p.EvidenceDetail[:min(n, len(p.EvidenceDetail))]
+		for _, e := range p.EvidenceDetail {
+			if id, err := uuid.Parse(e.ID); err == nil && e.Kind != "conversation" {
+				ids = append(ids, id)
+			}
+		}
+	}
+	if len(ids) == 0 {
+		return nil
+	}
+	_, passages, err := s.memory.CorpusTx(ctx, tx, memory.CorpusFilter{IDs: ids})
+	if err != nil {
+		return err
+	}
+	texts := make(map[string]string, len(passages))
+	for _, m := range passages {
+		texts[m.ID.String()] = m.Text
+	}
+	for i := range list {
+		for k := range list[i].EvidenceDetail {
+			if e := &list[i].EvidenceDetail[k]; e.Kind != "conversation" {
+				e.Quote = excerpt(texts[e.ID], quoteRunes)
+			}
+		}
+	}
+	return nil
+}
+
+// excerpt is the beginning of a text on one line.
+func excerpt(text string, runes int) string {
+	text = strings.Join(strings.Fields(text), " ")
+	if utf8.RuneCountInString(text) <= runes {
+		return text
+	}
+	r := []rune(text)[:runes-1]
+	if i := strings.LastIndexByte(string(r), ' '); i > runes/2 {
+		return string(r)[:i] + "…"
+	}
+	return string(r) + "…"
+}
+
+var patternOrders = map[string]string{
+	"": "confidence DESC, created_at DESC, id", "confidence": "confidence DESC, created_at DESC, id",
+	"salience": "salience DESC, confidence DESC, id", "recent": "last_observed DESC, confidence DESC, id",
+}
+
+// Patterns lists patterns. Rejected and superseded ones are left out unless their status is
+// asked for.
+func (s *Service) Patterns(ctx context.Context, p PatternsParams) (PatternsResult, error) {
+	out := PatternsResult{}
+	if err := storage.CheckPage(&p.Limit, &p.Offset, 50, 100); err != nil {
+		return out, err
+	}
+	out.Limit, out.Offset = p.Limit, p.Offset
+	order, ok := patternOrders[p.Sort]
+	if !ok {
+		return out, fault.InvalidField("sort", fault.CodeInvalid, "The order is confidence, salience or recent, not %q.", p.Sort)
+	}
+	where, args := []string{"user_id = ? AND deleted_at IS NULL"}, []any{identity.UserID(ctx)}
+	add := func(cond string, arg any) { where, args = append(where, cond), append(args, arg) }
+	if p.Layer != 0 {
+		if p.Layer < 1 || p.Layer > 7 {
+			return out, fault.InvalidField("layer", fault.CodeRange, "Layers are 1 to 7.")
+		}
+		add("layer = ?", p.Layer)
+	}
+	if p.PatternType != "" {
+		typ, err := parsePatternType(p.PatternType)
+		if err != nil {
+			return out, err
+		}
+		add("pattern_type = ?", typ)
+	}
+	for word := range strings.FieldsSeq(p.Query) {
+		add(`description LIKE ? ESCAPE '\'`, storage.Like(word))
+	}
+	switch p.Status {
+	case "":
+		where = append(where, "status IN ('active', 'stale')")
+	case "active", "stale", "rejected", "superseded":
+		add("status = ?", p.Status)
+	default:
+		return out, fault.InvalidField("status", fault.CodeInvalid, "The status is active, stale, rejected or superseded, not %q.", p.Status)
+	}
+	if math.IsNaN(p.MinConfidence) || p.MinConfidence < 0 || p.MinConfidence > 1 {
+		return out, fault.InvalidField("minConfidence", fault.CodeRange, "minConfidence must be between 0 and 1.")
+	}
+	if p.MinConfidence > 0 {
+		add("confidence >= ?", p.MinConfidence)
+	}
+	cond := strings.Join(where, " AND ")
+	return out, s.db.Read(ctx, func(tx *storage.Tx) (err error) {
+		if err = tx.QueryRow(`SELECT count(*) FROM memory_patterns WHERE `+cond, args...).Scan(&out.Total); err != nil {
+			return err
+		}
+		if out.Patterns, err = storage.Collect(tx.Select(`SELECT `+patternColumns+` FROM memory_patterns WHERE `+cond+` ORDER BY `+order+` LIMIT ? OFFSET ?`, append(args, p.Limit, p.Offset)...), scanPattern); err != nil {
+			return err
+		}
+		for i := range out.Patterns {
+			out.Patterns[i].Series = nil
+		}
+		return s.quote(ctx, tx, out.Patterns, listedEvidence)
+	})
+}
+
+func readPattern(tx *storage.Tx, user, id uuid.UUID) (Pattern, error) {
+	p, err := scanPattern(tx.QueryRow(`SELECT `+patternColumns+` FROM memory_patterns WHERE id = ? AND user_id = ? AND deleted_at IS NULL`, id, user))
+	if errors.Is(err, sql.ErrNoRows) {
+		return p, fault.NotFoundf("Pattern not found.")
+	}
+	return p, err
+}
+
+// Pattern returns a pattern with its evidence and the series of its chart.
+func (s *Service) Pattern(ctx context.Context, p PatternParams) (out Pattern, err error) {
+	err = s.db.Read(ctx, func(tx *storage.Tx) error {
+		if out, err = readPattern(tx, identity.UserID(ctx), p.ID); err != nil {
+			return err
+		}
+		one := []Pattern{out}
+		err = s.quote(ctx, tx, one, shownEvidence)
+		out = one[0]
+		return err
+	})
+	return out, err
+}
+
+// verdict is what feedback changes of a pattern, and the token that takes it back.
+type verdict struct {
+	Status    string `json:"status"`
+	Confirmed *bool  `json:"confirmed"`
+	Notes     string `json:"notes"`
+	Token     string `json:"token,omitempty"`
+	At        int64  `json:"at,omitempty"`
+}
+
+// Feedback records what the person thinks of a pattern. Confirm keeps its description and raises
+// its confidence; reject hides it and later ones like it; clear takes both back.
+func (s *Service) Feedback(ctx context.Context, p FeedbackParams) (FeedbackResult, error) {
+	if p.Note != nil && utf8.RuneCountInString(*p.Note) > maxNote {
+		return FeedbackResult{}, fault.InvalidField("note", fault.CodeRange, "A note has at most 2,000 characters.")
+	}
+	yes, no := true, false
+	out := FeedbackResult{UndoToken: UndoPrefix + rand.Text()}
+	err := s.db.Write(ctx, func(tx *storage.Tx) error {
+		was, err := readPattern(tx, identity.UserID(ctx), p.ID)
+		if err != nil {
+			return err
+		}
+		before := verdict{was.Status, was.UserConfirmed, was.UserNotes, out.UndoToken, tx.Now.UnixMicro()}
+		now := verdict{Status: was.Status, Confirmed: was.UserConfirmed, Notes: was.UserNotes}
+		switch p.Verdict {
+		case "confirm":
+			now.Status, now.Confirmed = "active", &yes
+		case "reject":
+			now.Status, now.Confirmed = "rejected", &no
+		case "clear":
+			now.Confirmed = nil
+			if now.Status == "rejected" {
+				now.Status = "active"
+			}
+		default:
+			return fault.InvalidField("verdict", fault.CodeInvalid, "The verdict is confirm, reject or clear, not %q.", p.Verdict)
+		}
+		if p.Note != nil {
+			now.Notes = *p.Note
+		}
+		return s.setVerdict(tx, p.ID, now, compactJSON(before), &out.Pattern)
+	})
+	return out, err
+}
+
+func (s *Service) setVerdict(tx *storage.Tx, id uuid.UUID, v verdict, undo any, out *Pattern) error {
+	user := identity.UserID(tx.Context())
+	var measured float64
+	if err := tx.QueryRow(`SELECT measured FROM memory_patterns WHERE id = ?`, id).Scan(&measured); err != nil {
+		return err
+	}
+	var confirmedAt any
+	if v.Confirmed != nil && *v.Confirmed {
+		confirmedAt = tx.Now
+	}
+	if _, err := tx.Exec(`UPDATE memory_patterns SET status = ?, user_confirmed = ?, user_notes = ?, confidence = ?, last_confirmed = coalesce(?, last_confirmed), undo = ?, updated_at = ? WHERE id = ? AND user_id = ?`,
+		v.Status, v.Confirmed, v.Notes, confirmedConfidence(measured, v.Confirmed), confirmedAt, undo, tx.Now, id, user); err != nil {
+		return err
+	}
+	p, err := readPattern(tx, user, id)
+	if err != nil {
+		return err
+	}
+	one := []Pattern{p}
+	if err := s.quote(tx.Context(), tx, one, shownEvidence); err != nil {
+		return err
+	}
+	*out = one[0]
+	tx.AfterCommit(func() { bus.Publish(tx.Bus(), user, PatternsChanged{[]uuid.UUID{id}}) })
+	return nil
+}
+
+// Undo takes feedback back, once and within ten minutes.
+func (s *Service) Undo(ctx context.Context, p memory.UndoParams) (memory.CountResult, error) {
+	err := s.db.Write(ctx, func(tx *storage.Tx) error {
+		var id uuid.UUID
+		var raw string
+		err := tx.QueryRow(`SELECT id, undo FROM memory_patterns WHERE user_id = ? AND undo ->> 'token' = ?`, identity.UserID(ctx), p.UndoToken).Scan(&id, &raw)
+		if errors.Is(err, sql.ErrNoRows) {
+			return fault.NotFoundf("This can no longer be undone.")
+		}
+		if err != nil {
+			return err
+		}
+		var before verdict
+		if err := json.Unmarshal([]byte(raw), &before); err != nil {
+			return err
+		}
+		if tx.Now.Sub(micros(before.At)) > undoAge {
+			return fault.NotFoundf("This can no longer be undone.")
+		}
+		var out Pattern
+		return s.setVerdict(tx, id, before, nil, &out)
+	})
+	if err != nil {
+		return memory.CountResult{}, err
+	}
+	return memory.CountResult{Count: 1}, nil
+}
+
+var recommendationStatuses = []string{"pending", "acknowledged", "working_on", "completed"}
+
+// Recommendations lists recommendations of patterns that still hold.
+func (s *Service) Recommendations(ctx context.Context, p RecommendationsParams) (RecommendationsResult, error) {
+	out := RecommendationsResult{}
+	if err := storage.CheckPage(&p.Limit, &p.Offset, 50, 100); err != nil {
+		return out, err
+	}
+	where, args := `r.user_id = ? AND r.deleted_at IS NULL AND p.status IN ('active', 'stale')`, []any{identity.UserID(ctx)}
+	if p.Status != "" {
+		if !slices.Contains(recommendationStatuses, p.Status) {
+			return out, fault.InvalidField("status", fault.CodeInvalid, "The status is pending, acknowledged, working_on or completed, not %q.", p.Status)
+		}
+		where, args = where+" AND r.status = ?", append(args, p.Status)
+	}
+	if p.Priority != "" {
+		if !slices.Contains([]string{"low", "medium", "high"}, p.Priority) {
+			return out, fault.InvalidField("priority", fault.CodeInvalid, "The priority is low, medium or high, not %q.", p.Priority)
+		}
+		where, args = where+" AND r.priority = ?", append(args, p.Priority)
+	}
+	from := ` FROM synthesis_recommendations r JOIN memory_patterns p ON p.id = r.pattern_id WHERE ` + where
+	return out, s.db.Read(ctx, func(tx *storage.Tx) (err error) {
+		if err = tx.QueryRow(`SELECT count(*)`+from, args...).Scan(&out.Total); err != nil {
+			return err
+		}
+		out.Recommendations, err = storage.Collect(tx.Select(`SELECT `+recommendationColumns+from+`
+			ORDER BY CASE r.priority WHEN 'high' THEN 0 WHEN 'medium' THEN 1 ELSE 2 END, r.created_at DESC, r.id DESC LIMIT ? OFFSET ?`, append(args, p.Limit, p.Offset)...), scanRecommendation)
+		return err
+	})
+}
+
+const recommendationColumns = `r.id, r.pattern_id, r.recommendation, r.category, r.priority, r.status, r.created_at, r.updated_at`
+
+func scanRecommendation(r storage.Row) (x Recommendation, err error) {
+	err = r.Scan(&x.ID, &x.PatternID, &x.Recommendation, &x.Category, &x.Priority, &x.Status, storage.Time(&x.CreatedAt), storage.Time(&x.UpdatedAt))
+	return x, err
+}
+
+// UpdateRecommendation sets the status of a recommendation.
+func (s *Service) UpdateRecommendation(ctx context.Context, p RecommendationParams) (out Recommendation, err error) {
+	if !slices.Contains(recommendationStatuses, p.Status) {
+		return out, fault.InvalidField("status", fault.CodeInvalid, "The status is pending, acknowledged, working_on or completed, not %q.", p.Status)
+	}
+	return out, s.db.Write(ctx, func(tx *storage.Tx) error {
+		user := identity.UserID(ctx)
+		if _, err := tx.Exec(`UPDATE synthesis_recommendations SET status = ?, updated_at = ? WHERE id = ? AND user_id = ?`, p.Status, tx.Now, p.ID, user); err != nil {
+			return err
+		}
+		out, err = scanRecommendation(tx.QueryRow(`SELECT `+recommendationColumns+` FROM synthesis_recommendations r WHERE r.id = ? AND r.user_id = ?`, p.ID, user))
+		if errors.Is(err, sql.ErrNoRows) {
+			return fault.NotFoundf("Recommendation not found.")
+		}
+		if err == nil {
+			tx.AfterCommit(func() { bus.Publish(tx.Bus(), user, PatternsChanged{[]uuid.UUID{out.PatternID}}) })
+		}
+		return err
+	})
+}

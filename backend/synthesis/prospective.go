@@ -1,0 +1,386 @@
+package synthesis
+
+import (
+	"fmt"
+	"math"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+)
+
+// A statement is one sentence in which a person says what they plan, wish, fear or value.
+type statement struct {
+	typ    string
+	text   int    // index
+	object string // in the words of the text
+	stems  []string
+	sure   float64 // how surely the sentence means it
+}
+
+// The words between a subject and its verb that change nothing.
+const adverbs = `(?:(?:really|still|also|always|just|definitely|actually|so|truly|totally|now|currently|seriously|finally|both|even|kind of|kinda|very) )*`
+
+// prospectiveCue is a form in which people speak of the future. Its last group is what it is about;
+// a group before that is a verb that belongs to it.
+type prospectiveCue struct {
+	typ  string
+	sure float64
+	re   *regexp.Regexp
+}
+
+func future(typ string, sure float64, pattern string) prospectiveCue {
+	return prospectiveCue{typ, sure, regexp.MustCompile(`(?i)(?:^|[^\p{L}'])` + strings.ReplaceAll(pattern, "~", adverbs) + ` (.+)$`)}
+}
+
+// bareFuture is a plan without a subject, which counts at the beginning of a sentence only.
+const bareFuture = `(?i)^(?:gonna|planning to)`
+
+// The first that fits counts; those that say more stand first.
+var prospectiveCues = []prospectiveCue{
+	future("possible_self", 0.8, `i(?:'d| would)? ~(?:want to|wanna|hope to|love to|dream of|plan to|aim to) ~(?:be|become|being|becoming) an?`),
+	future("possible_self", 0.8, `i (?:can )?see myself ~(?:as|being|becoming)`),
+	future("possible_self", 0.75, `i ~(?:want|hope) to be(?:come)? (?:the kind of (?:person|man|woman|parent) (?:who|that)|someone (?:who|that))`),
+	future("aspiration", 0.85, `(?:my|our) (?:biggest |big |greatest |lifelong |ultimate )?dream (?:is|was|has always been)(?: to)?`),
+	future("aspiration", 0.8, `i(?:'ve| have) ~(?:always |long )?(?:wanted|dreamed|dreamt|wished)(?: to| of)`),
+	future("aspiration", 0.75, `i(?:'m| am) ~(?:hoping|dreaming)(?: to| of)`),
+	future("aspiration", 0.72, `i ~(?:hope|dream|wish)(?: to| of| i could| that i can)`),
+	future("aspiration", 0.7, `i(?:'d| would) ~(?:love|like) to`),
+	future("goal", 0.9, `(?:my|our) (?:main |big |biggest |next |new |long-term |short-term )?(?:goal|aim|plan|objective|target|resolution)s? (?:is|are|for \w+(?: \w+)? is)(?: to)?`),
+	future("goal", 0.85, `(?:i|we)(?:'ve| have)? ~(?:decided|resolved|committed|promised myself)(?: to| on)`),
+	future("goal", 0.85, `(?:i|we)(?:'m|'re| am| are) ~(?:planning|determined|aiming)(?: to| on)`),
+	future("goal", 0.85, `(?:i|we)(?:'m|'re| am| are) ~((?:preparing|training|studying|saving(?: up)?|working)(?: to| on| for| towards?))`),
+	future("goal", 0.85, `(?:i|we) ~(?:plan|intend|aim)(?: to| on)`),
+	future("goal", 0.75, `(?:i|we)(?:'ve| have)? ~((?:signed up|applied|enrolled|registered)(?: for| to| in))`),
+	future("goal", 0.75, `i ~(?:want to|wanna)`),
+	future("goal", 0.7, `i(?:'m| am) ~(?:going to|gonna)`),
+	future("goal", 0.7, `i(?:'m| am) ~((?:looking|learning)(?: to| into| for))`),
+	future("goal", 0.7, `i(?:'m| am) ~trying to`),
+	future("goal", 0.65, `i ~(?:need|have|ought)(?: to)`),
+	{"goal", 0.75, regexp.MustCompile(bareFuture + ` (.+)$`)},
+	future("goal", 0.8, `ich (?:will|möchte|plane|habe vor)(?: unbedingt| endlich| nächstes jahr)?`),
+	future("fear", 0.85, `my (?:biggest|greatest|worst|main) (?:fear|worry) (?:is|was)(?: that)?`),
+	future("fear", 0.85, `i(?:'m| am|'ve been| have been) ~(?:~)(?:a bit |a little |kind of |pretty )?(?:afraid|scared|terrified|worried|anxious|nervous)(?: of| about| that| to)?`),
+	future("fear", 0.8, `i ~(?:fear|dread|worry)(?: about| that)?`),
+	future("fear", 0.75, `what if (?:i|we)`),
+	future("fear", 0.8, `ich habe angst(?:,| vor| dass)?`),
+	future("value", 0.8, `i ~(?:value|believe in|care (?:deeply |a lot )?about|stand (?:up )?for)`),
+	future("value", 0.8, `what matters (?:most )?to me is`),
+}
+
+// valued is the form in which the value comes first.
+var valued = regexp.MustCompile(`(?i)^(?:and |but |so |well,? |honestly,? )?([\p{L}' ,-]{3,60}?) (?:is|are|means|mean|has always been) ` + adverbs + `(?:important|everything|essential|a lot|the world|the most important \w+) (?:to|for) me\b`)
+
+var (
+	phraseEnd = regexp.MustCompile(`(?i)(?:[,;:.!?…—–()]| - | because | so that | so i | but | and then | and i | and we | when | if | since | while | after | before | though | although | as i | lol\b| haha\b).*$`)
+	unreal    = regexp.MustCompile(`(?i)\b(?:if|unless|whenever|pretend|imagine|suppose|said|says|told me|asked|wondered|as if)\b[^.]{0,40}$`)
+	reached   = regexp.MustCompile(`(?i)\b(finally|finished|completed|achieved|passed|graduated|accomplished|reached|succeeded|made it|did it|pulled it off|got (?:the|my|in|accepted|hired|promoted)|launched|opened|won|adopted|geschafft)\b`)
+	dropped   = regexp.MustCompile(`(?i)\b(gave up|giving up|given up|quit|decided not to|decided against|no longer (?:want|plan|going)|changed my mind|cancell?ed|dropped out|not going to|aufgegeben)\b`)
+	// vague words and pronouns make an object only together with two words that say more.
+	vague      = set("keep see check look say tell ask know give share show hear take try make let get do have be think talk chat catch come bring put continue go stay use")
+	pronoun    = set("it that this them those these one")
+	determiner = set("a an the my our this that her his their")
+	looseStart = set("and or but so that which as than then")
+	looseEnd   = set("and or to the a an of for with in on at my our his her their that but so by as from is are was")
+	smallVerb  = set(`go see check look say tell ask know give share show hear take try make let get do have be think talk chat catch keep come bring put thank congratulate help join watch meet visit eat sleep relax rest thinking going getting`)
+)
+
+const (
+	objectWords  = 14
+	leastOutcome = 2 // stems that a later text must share
+)
+
+// prospective finds what people plan, wish, fear and value, links what belongs together, and says
+// what later texts tell about it.
+func (a *analysis) prospective() {
+	out := &ProspectiveSelf{Aspirations: []string{}, Fears: []string{}, IdentityThemes: []string{}, GrowthAreas: []string{}}
+	a.out.ProspectiveSelf = out
+	var list []statement
+	for i, t := range a.in.Texts {
+		for _, s := range sentences(t.Body) {
+			if st, ok := readStatement(s); ok {
+				st.text = i
+				list = append(list, st)
+			}
+		}
+	}
+	goals, moved := 0, 0
+	for _, g := range link(list, a.in.Texts) {
+		state := a.outcome(g)
+		f := a.statementFinding(g, state)
+		a.add(f)
+		switch object := g[0].object; g[0].typ {
+		case "goal":
+			if goals++; state != "open" && state != "dropped" {
+				moved++
+			}
+			if state == "moved" {
+				out.GrowthAreas = append(out.GrowthAreas, object)
+			}
+		case "aspiration":
+			out.Aspirations = append(out.Aspirations, object)
+		case "fear":
+			out.Fears = append(out.Fears, object)
+		default:
+			out.IdentityThemes = append(out.IdentityThemes, object)
+		}
+	}
+	if goals > 0 {
+		out.GoalAlignment = round(float64(moved) / float64(goals))
+	}
+}
+
+// readStatement reads one sentence; ok is false for one that speaks of no future or value of its writer.
+func readStatement(s sentence) (st statement, ok bool) {
+	if m := valued.FindStringSubmatch(s.text); m != nil && !s.question && !negation.MatchString(m[0]) {
+		st = statement{typ: "value", object: strings.TrimSpace(m[1]), sure: 0.8}
+		st.stems = contentStems(st.object)
+		first, _, _ := strings.Cut(strings.ToLower(st.object), " ")
+		return st, len(st.stems) > 0 && !toYou.MatchString(st.object) && !pronoun[first] && !looseEnd[first] && !strings.Contains(st.object, ",")
+	}
+	for _, c := range prospectiveCues {
+		at := c.re.FindStringSubmatchIndex(s.text)
+		if at == nil {
+			continue
+		}
+		before, verb, object := s.text[:at[0]], "", s.text[at[len(at)-2]:at[len(at)-1]]
+		if len(at) > 4 {
+			verb = s.text[at[2]:at[3]] + " "
+		}
+		if strings.HasPrefix(c.re.String(), bareFuture) && before != "" {
+			continue
+		}
+		if s.question && !(c.typ == "fear" && strings.Contains(strings.ToLower(s.text), "what if")) || unreal.MatchString(before) || negation.MatchString(before) {
+			continue
+		}
+		words := strings.Fields(phraseEnd.ReplaceAllString(object, ""))
+		cutOff := len(words) > objectWords
+		words = words[:min(len(words), objectWords)]
+		for len(words) > 0 && looseEnd[strings.ToLower(words[len(words)-1])] {
+			words = words[:len(words)-1]
+		}
+		if len(words) == 0 {
+			continue
+		}
+		first := strings.ToLower(words[0])
+		if r, _ := utf8.DecodeRuneInString(first); !unicode.IsLetter(r) && !unicode.IsDigit(r) || looseStart[first] {
+			continue
+		}
+		if first == "not" && c.typ != "fear" || first == "be" && strings.HasPrefix(c.re.String(), bareFuture) {
+			continue
+		}
+		if determiner[first] && strings.Contains(s.text[:at[len(at)-2]], "going to") {
+			verb = "go to "
+		}
+		st = statement{typ: c.typ, object: verb + strings.Join(words, " "), sure: c.sure}
+		st.stems = contentStems(st.object)
+		least := 1
+		if vague[first] || slices.ContainsFunc(words, func(w string) bool { return pronoun[strings.ToLower(w)] }) {
+			least = 2 // to see it, to keep going
+		}
+		if c.typ != "fear" && (len(st.stems) < least || len(words) < 2 && verb == "" && c.typ != "possible_self" || toYou.MatchString(object)) || len(st.stems) == 0 {
+			continue
+		}
+		if cutOff {
+			st.object += " …"
+		}
+		return st, true
+	}
+	return st, false
+}
+
+func contentStems(text string) (out []string) {
+	for _, t := range tokens(text) {
+		if !slices.Contains(out, t.stem) && !smallVerb[t.stem] {
+			out = append(out, t.stem)
+		}
+	}
+	return out
+}
+
+func overlap(a, b []string) (both int) {
+	for _, x := range a {
+		if slices.Contains(b, x) {
+			both++
+		}
+	}
+	return both
+}
+
+// link groups the statements of one writer and type that are about the same thing: they share half of their words, or
+// two of them.
+func link(list []statement, texts []Text) (groups [][]statement) {
+	for _, s := range list {
+		placed := false
+		for g := range groups {
+			first := groups[g][0]
+			if first.typ != s.typ || texts[first.text].Speaker != texts[s.text].Speaker {
+				continue
+			}
+			if slices.ContainsFunc(groups[g], func(o statement) bool {
+				both := overlap(o.stems, s.stems)
+				return both >= 2 && 3*both >= max(len(o.stems), len(s.stems)) || both > 0 && 2*both >= len(o.stems)+len(s.stems)-both
+			}) {
+				groups[g], placed = append(groups[g], s), true
+				break
+			}
+		}
+		if !placed {
+			groups = append(groups, []statement{s})
+		}
+	}
+	return groups
+}
+
+// outcome says what later texts of the writer tell: reached, dropped, moved when they come back to
+// it on another day, else open.
+func (a *analysis) outcome(g []statement) string {
+	first := a.in.Texts[g[0].text]
+	var stems []string
+	for _, s := range g {
+		for _, x := range s.stems {
+			if !slices.Contains(stems, x) {
+				stems = append(stems, x)
+			}
+		}
+	}
+	state := "open"
+	last := a.in.Texts[g[len(g)-1].text]
+	if last.At.Sub(first.At) >= day {
+		state = "moved"
+	}
+	if g[0].typ == "fear" || g[0].typ == "value" {
+		return state
+	}
+	for i := g[0].text + 1; i < len(a.in.Texts); i++ {
+		t := a.in.Texts[i]
+		if t.Speaker != first.Speaker || t.At.Sub(first.At) < day {
+			continue
+		}
+		if overlap(stems, contentStems(t.Body)) < min(leastOutcome, len(stems)) || len(stems) < leastOutcome {
+			continue
+		}
+		for _, s := range sentences(t.Body) {
+			if s.question || overlap(stems, contentStems(s.text)) < leastOutcome {
+				continue
+			}
+			switch {
+			case cued(dropped, s.text):
+				state = "dropped"
+			case cued(reached, s.text) && firstPerson.MatchString(s.text):
+				state = "reached"
+			}
+		}
+	}
+	return state
+}
+
+var firstPerson = regexp.MustCompile(`(?i)(?:^|[^\p{L}])(i|we|my|our|i've|ich|wir)(?:$|[^\p{L}])`)
+
+var stateWords = map[string]string{
+	"open": "", "moved": "; it came up again later", "reached": "; a later text says that it was done", "dropped": "; a later text says that it was given up",
+}
+
+var statementWords = map[string]string{"goal": "a plan", "aspiration": "a wish", "fear": "a worry", "possible_self": "who to become", "value": "what matters"}
+
+func (a *analysis) statementFinding(g []statement, state string) finding {
+	var members []int
+	miss := 1.0
+	for k, s := range g {
+		if k == 0 || !slices.Contains(members, s.text) {
+			members = append(members, s.text)
+		}
+		if k == 0 {
+			miss = 1 - s.sure
+		} else if len(members) > 1 {
+			miss *= 0.6
+		}
+	}
+	first := a.in.Texts[members[0]]
+	who := a.author(members[0])
+	if who == "you" {
+		who = "You"
+	}
+	times := ""
+	if n := len(members); n > 1 {
+		times = fmt.Sprintf(" and %s up to %s", count(n-1, "more time", "more times"), a.in.Texts[members[n-1]].At.In(a.in.Zone).Format("2 January 2006"))
+	}
+	when := ""
+	if due, ok := dueDate(g[0].object+" "+first.Body, first.At.In(a.in.Zone)); ok && g[0].typ == "goal" {
+		when = ", meant for " + due
+	}
+	mood, _ := a.meanValence(members)
+	key := slices.Clone(g[0].stems)
+	slices.Sort(key)
+	parts := map[string]float64{"wording": g[0].sure, "mentions": float64(len(members)), "mood": mood - a.usual}
+	return finding{
+		typ: g[0].typ, subject: strings.ToLower(first.Speaker) + ":" + strings.Join(key, " "), subjects: []string{g[0].object}, members: members,
+		description: fmt.Sprintf("%s wrote on %s%s of %s: *%s*%s%s", who, first.At.In(a.in.Zone).Format("2 January 2006"), times, statementWords[g[0].typ], g[0].object, when, stateWords[state]),
+		confidence:  min(0.97, 1-miss) * (1 - 0.02*math.Max(0, float64(2-len(g[0].stems)))), parts: parts, series: a.moods(members),
+	}
+}
+
+var (
+	relativeDay = regexp.MustCompile(`(?i)\b(tomorrow|next week|next month|next year|this weekend|next weekend|next (monday|tuesday|wednesday|thursday|friday|saturday|sunday)|in (a|one|two|three|four|five|six|\d{1,2}) (day|week|month|year)s?)\b`)
+	inMonth     = regexp.MustCompile(`\b(?:in|by|until|this|next) (January|February|March|April|May|June|July|August|September|October|November|December)\b`)
+	numbers     = map[string]int{"a": 1, "one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6}
+)
+
+// dueDate reads when something is meant for, against the time of the text itself.
+func dueDate(text string, at time.Time) (string, bool) {
+	if m := relativeDay.FindStringSubmatch(text); m != nil {
+		switch w := strings.ToLower(m[1]); {
+		case w == "tomorrow":
+			return at.AddDate(0, 0, 1).Format("2 January 2006"), true
+		case w == "next week":
+			return "the week of " + at.AddDate(0, 0, 8-isoDay(at)).Format("2 January 2006"), true
+		case strings.HasSuffix(w, "weekend"):
+			d := 6 - isoDay(at)
+			if strings.HasPrefix(w, "next") || d < 0 {
+				d += 7
+			}
+			return "the weekend of " + at.AddDate(0, 0, d).Format("2 January 2006"), true
+		case w == "next month":
+			return time.Date(at.Year(), at.Month()+1, 1, 0, 0, 0, 0, at.Location()).Format("January 2006"), true
+		case w == "next year":
+			return fmt.Sprint(at.Year() + 1), true
+		case m[2] != "":
+			for d := 1; d <= 7; d++ {
+				if next := at.AddDate(0, 0, d); strings.EqualFold(next.Weekday().String(), m[2]) {
+					return next.Format("2 January 2006"), true
+				}
+			}
+		case m[3] != "":
+			n := numbers[strings.ToLower(m[3])]
+			if n == 0 {
+				fmt.Sscan(m[3], &n) //nolint:errcheck // digits, as matched
+			}
+			switch strings.ToLower(m[4]) {
+			case "day":
+				return at.AddDate(0, 0, n).Format("2 January 2006"), true
+			case "week":
+				return "about " + at.AddDate(0, 0, 7*n).Format("2 January 2006"), true
+			case "month":
+				return at.AddDate(0, n, 0).Format("January 2006"), true
+			default:
+				return fmt.Sprint(at.Year() + n), true
+			}
+		}
+	}
+	if m := inMonth.FindStringSubmatch(text); m != nil {
+		month, err := time.Parse("January", m[1])
+		if err == nil {
+			year := at.Year()
+			if month.Month() < at.Month() {
+				year++
+			}
+			return fmt.Sprintf("%s %d", m[1], year), true
+		}
+	}
+	return "", false
+}
+
+// isoDay is 1 for Monday to 7 for Sunday.
+func isoDay(t time.Time) int { return (int(t.Weekday())+6)%7 + 1 }

@@ -1,0 +1,132 @@
+package synthesis
+
+import (
+	"fmt"
+	"math"
+	"regexp"
+	"slices"
+	"time"
+)
+
+const (
+	leastMentions   = 5
+	leastDays       = 3
+	leastCues       = 3
+	leastAttachment = 8
+)
+
+// The cues of what people do for and against each other. They are whole words; negated ones do not count.
+var (
+	supportCue  = regexp.MustCompile(`(?i)\b(support(?:s|ed|ing|ive)?|helped|helps me|help me|there for (?:me|us|you|him|her|them|each other)|encourag(?:e|es|ed|ing|ement)|comfort(?:s|ed|ing)|stood by|stands by|listen(?:s|ed) to (?:me|us)|proud of (?:you|me|him|her|them)|cheer(?:s|ed) (?:me|us|you) (?:up|on)|t(?:ake|akes|ook) care of|looked after|backed me|believe(?:s|d)? in (?:me|you)|unterstütz\w+|hat mir geholfen|für mich da)\b`)
+	conflictCue = regexp.MustCompile(`(?i)\b(argu(?:e|es|ed|ing|ment|ments)|had a fight|fought with|fight with|fights with|fighting with|quarrel\w*|yell(?:s|ed|ing)? at|shout(?:s|ed|ing)? at|(?:angry|mad|furious|annoyed|upset|frustrated) (?:at|with)|upset me|hurt me|hurts me|hurt my feelings|betray(?:s|ed|al)|lied to|broke up|ignor(?:es|ed|ing) me|fell out|let me down|blam(?:es|ed|ing) me|insult(?:s|ed)|criticiz(?:es|ed)|jealous of|not talking|stritt\w*|gestritten|Streit)\b`)
+	trustCue    = regexp.MustCompile(`(?i)\b(trust(?:s|ed|ing)?|rel(?:y|ies|ied) on|confid(?:e|es|ed) in|count(?:s|ed)? on|honest with|keeps? (?:his|her|their) (?:word|promise|promises)|open up to|opened up to|vertrau\w*|verlass\w* auf)\b`)
+	closeCue    = regexp.MustCompile(`(?i)\b(miss(?:es|ed|ing)? (?:you|him|her|them|my)|(?:afraid|scared) (?:to lose|of losing)|can't (?:live|be) without|need (?:you|him|her) (?:here|with me|close)|close to (?:me|him|her|you)|clos(?:er|est)|pull(?:s|ed)? away|push(?:es|ed)? (?:me|him|her) away|need(?:s|ed)? space|reassur\w+|vermiss\w*)\b`)
+)
+
+// relational reports the people of the texts and how they and the writer deal with each other.
+func (a *analysis) relational() {
+	out := &RelationalDynamics{KeyRelationships: []string{}, AttachmentPatterns: []string{}, TrustLevels: map[string]float64{}}
+	a.out.RelationalDynamics = out
+	people := slices.Clone(a.people())
+	slices.SortStableFunc(people, func(x, y person) int { return len(y.mentions) - len(x.mentions) })
+	for _, p := range people {
+		days := a.days(p.mentions)
+		if len(p.mentions) >= leastMentions && days >= leastDays {
+			out.KeyRelationships = append(out.KeyRelationships, p.name)
+			a.relationship(p, days)
+		}
+		support := a.cue(p, supportCue, "support", "support or help", leastCues)
+		conflict := a.cue(p, conflictCue, "conflict", "an argument or hurt", leastCues)
+		a.cue(p, trustCue, "trust", "trust", leastCues)
+		if n := a.cue(p, closeCue, "attachment", "missing, closeness or distance", leastAttachment); n >= leastAttachment {
+			out.AttachmentPatterns = append(out.AttachmentPatterns, p.name)
+		}
+		if support+conflict >= leastCues {
+			out.TrustLevels[p.name] = round(float64(support) / float64(support+conflict))
+		}
+	}
+}
+
+func (a *analysis) days(members []int) int {
+	days := map[string]bool{}
+	for _, m := range members {
+		days[a.in.Texts[m].At.In(a.in.Zone).Format(time.DateOnly)] = true
+	}
+	return len(days)
+}
+
+// writers names who wrote texts: "You" or a name for one author, else nobody.
+func (a *analysis) writers(members []int) string {
+	who := a.in.Texts[members[0]].Speaker
+	for _, m := range members {
+		if a.in.Texts[m].Speaker != who {
+			return ""
+		}
+	}
+	if who == "" {
+		return "You"
+	}
+	return who
+}
+
+func (a *analysis) relationship(p person, days int) {
+	n := float64(len(p.mentions))
+	mood, _ := a.meanValence(p.mentions)
+	var at, moods []float64
+	for _, m := range p.mentions {
+		if a.texts[m].known {
+			at, moods = append(at, a.in.Texts[m].At.Sub(a.in.Texts[p.mentions[0]].At).Hours()/24), append(moods, a.texts[m].valence)
+		}
+	}
+	slope, pv := trend(at, moods)
+	direction := ""
+	if pv <= growthP && slope != 0 && at[len(at)-1] > 0 {
+		direction = "; the mood rose over this time"
+		if slope < 0 {
+			direction = "; the mood fell over this time"
+		}
+	}
+	name := "*" + p.name + "*"
+	if p.relation != "" {
+		name += " (" + p.relation + ")"
+	}
+	first, last := a.in.Texts[p.mentions[0]].At, a.in.Texts[p.mentions[len(p.mentions)-1]].At
+	text := fmt.Sprintf("%s is mentioned in %s on %d days %s%s%s", name, a.number(p.mentions), days, a.span(first, last), a.mood(p.mentions), direction)
+	if who := a.writers(p.mentions); who != "" {
+		verb := "mentions"
+		if who == "You" {
+			verb = "mention"
+		}
+		text = fmt.Sprintf("%s %s %s in %s on %d days %s%s%s", who, verb, name, a.number(p.mentions), days, a.span(first, last), a.mood(p.mentions), direction)
+	}
+	a.add(finding{
+		typ: "relationship", subject: p.key, subjects: []string{p.name}, members: p.mentions, description: text,
+		confidence: (1 - math.Exp(-n/3)) * (0.7 + 0.28*(1-math.Exp(-float64(days)/3))), parts: map[string]float64{"mentions": n, "days": float64(days), "mood": mood - a.usual, "trend": slope}, series: a.moods(p.mentions),
+	})
+}
+
+// cue reports a behavior toward a person when enough texts have its cue, and returns their number.
+func (a *analysis) cue(p person, cue *regexp.Regexp, typ, word string, least int) int {
+	var members []int
+	for m := range p.lines {
+		if slices.ContainsFunc(p.lines[m], func(l line) bool { return cued(cue, l.text) }) {
+			members = append(members, m)
+		}
+	}
+	if len(members) < least {
+		return len(members)
+	}
+	slices.Sort(members)
+	mood, _ := a.meanValence(members)
+	when := a.span(a.in.Texts[members[0]].At, a.in.Texts[members[len(members)-1]].At)
+	text := fmt.Sprintf("%s mention %s together with *%s* %s", a.number(members), word, p.name, when)
+	if who := a.writers(members); who != "" {
+		text = fmt.Sprintf("%s wrote of %s together with *%s* in %s %s", who, word, p.name, a.number(members), when)
+	}
+	n := float64(len(members))
+	a.add(finding{
+		typ: typ, subject: p.key, subjects: []string{p.name}, members: members, description: text,
+		confidence: 0.95 * (1 - math.Exp(-n/2.2)), parts: map[string]float64{"size": n, "mood": mood - a.usual}, series: a.moods(members),
+	})
+	return len(members)
+}

@@ -1,0 +1,268 @@
+package synthesis
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"helix/backend/bus"
+	"helix/backend/storage"
+)
+
+// sharedEvidence is the Jaccard index from which two patterns of the same type and subject are
+// the same one.
+const sharedEvidence = 0.5
+
+// fingerprint identifies a pattern across runs and devices.
+func (p *Pattern) fingerprint() string {
+	kind := patternKinds[p.Type]
+	sum := sha256.Sum256([]byte(strings.Join([]string{kind.detector, p.Type, string(rune('0' + p.Layer)), p.subject, p.core}, "\x00")))
+	return hex.EncodeToString(sum[:16])
+}
+
+// known is a stored pattern that new ones are compared with.
+type known struct {
+	id                            uuid.UUID
+	fingerprint, typ, subject     string
+	category, status, description string
+	evidence                      []storedEvidence
+	measured                      float64
+	confirmed                     *bool
+	seen                          bool
+}
+
+// storedEvidence is evidence as a row holds it. Quotes of what is stored elsewhere are read when
+// they are shown, so that a deleted text is not quoted any more.
+type storedEvidence struct {
+	ID     string  `json:"id"`
+	Kind   string  `json:"kind"`
+	Parent string  `json:"parent,omitempty"`
+	Quote  string  `json:"quote,omitempty"`
+	At     int64   `json:"at"` // microseconds
+	Weight float64 `json:"weight"`
+}
+
+func toStored(list []EvidenceDetail) []storedEvidence {
+	out := make([]storedEvidence, len(list))
+	for i, e := range list {
+		out[i] = storedEvidence{ID: e.ID, Kind: e.Kind, Parent: e.ParentID, At: e.OccurredAt.UnixMicro(), Weight: e.Weight}
+		if e.Kind == "conversation" {
+			out[i].Quote = e.Quote
+		}
+	}
+	return out
+}
+
+func (k *known) ids() map[string]bool {
+	out := make(map[string]bool, len(k.evidence))
+	for _, e := range k.evidence {
+		out[e.ID] = true
+	}
+	return out
+}
+
+// jaccard is the share of the ids in either that are in both.
+func jaccard(a map[string]bool, b []string) float64 {
+	both := 0
+	for _, id := range b {
+		if a[id] {
+			both++
+		}
+	}
+	if len(a)+len(b) == 0 {
+		return 0
+	}
+	return float64(both) / float64(len(a)+len(b)-both)
+}
+
+func readKnown(tx *storage.Tx, user uuid.UUID) ([]*known, error) {
+	return storage.Collect(tx.Select(`SELECT id, pattern_id, pattern_type, category, subject, status, description, evidence, measured, user_confirmed
+		FROM memory_patterns WHERE user_id = ? AND deleted_at IS NULL ORDER BY id`, user), func(r storage.Row) (*known, error) {
+		var k known
+		err := r.Scan(&k.id, &k.fingerprint, &k.typ, &k.category, &k.subject, &k.status, &k.description, storage.JSON(&k.evidence), &k.measured, &k.confirmed)
+		return &k, err
+	})
+}
+
+// match finds the stored pattern that p is; reject tells that the person does not want to see it.
+func match(list []*known, p *Pattern) (same *known, rejected bool) {
+	best := 0.0
+	for _, k := range list {
+		sameKind := k.typ == p.Type && k.subject == p.subject
+		var shared float64
+		if sameKind || k.status == "rejected" && k.category == patternKinds[p.Type].detector {
+			shared = jaccard(k.ids(), p.Evidence)
+		}
+		if k.status == "rejected" && (k.fingerprint == p.Fingerprint || sameKind && p.subject != "" || shared >= sharedEvidence) {
+			return nil, true
+		}
+		switch {
+		case k.seen || !sameKind:
+		case k.fingerprint == p.Fingerprint:
+			same, best = k, 2
+		case shared >= sharedEvidence && shared > best:
+			same, best = k, shared
+		}
+	}
+	return same, false
+}
+
+// confirmedConfidence is the confidence of a pattern after the person's verdict.
+func confirmedConfidence(measured float64, confirmed *bool) float64 {
+	if confirmed != nil && *confirmed {
+		return min(0.99, measured*1.1)
+	}
+	return measured
+}
+
+// store writes all findings of a job in one transaction, and leaves in a what the person sees.
+func (s *Service) store(w *work, a *Analysis, ins *Insights, in Input) error {
+	return s.db.Write(w.ctx, func(tx *storage.Tx) error {
+		*ins = Insights{Texts: ins.Texts, Summary: ins.Summary, Warnings: ins.Warnings}
+		have, err := readKnown(tx, w.user)
+		if err != nil {
+			return err
+		}
+		var kept []Pattern
+		var ids []uuid.UUID
+		for i := range a.Patterns {
+			p := a.Patterns[i]
+			if !(p.Confidence >= in.Threshold) { // NaN too
+				continue
+			}
+			k, rejected := match(have, &p)
+			switch {
+			case rejected:
+				continue
+			case k == nil:
+				k = &known{id: uuid.NewSHA1(s.db.IDSpace(w.user), []byte("pattern "+p.Fingerprint)), fingerprint: p.Fingerprint, typ: p.Type, subject: p.subject, category: patternKinds[p.Type].detector, status: "active"}
+				have = append(have, k)
+				ins.Created++
+			case k.description == p.Description && k.status == "active" && math.Abs(k.measured-p.Confidence) < 1e-9 && sameIDs(k.evidence, p.Evidence):
+				ins.Unchanged++
+			default:
+				ins.Updated++
+			}
+			k.seen = true
+			p.ID, p.Fingerprint, p.Status = k.id, k.fingerprint, "active"
+			if k.confirmed != nil && *k.confirmed && k.description != "" {
+				p.Description = k.description // confirmed words stay
+			}
+			measured := p.Confidence
+			p.Confidence = confirmedConfidence(measured, k.confirmed)
+			k.evidence = toStored(p.EvidenceDetail)
+			if err := s.writePattern(tx, w, &p, k, measured); err != nil {
+				return err
+			}
+			kept, ids = append(kept, p), append(ids, p.ID)
+		}
+		a.Patterns = kept
+		gone, err := s.retire(tx, have, kept, in)
+		if err != nil {
+			return err
+		}
+		ids = append(ids, gone...)
+		a.Recommendations = nil
+		for i := range kept {
+			for _, r := range recommend(&kept[i]) {
+				if err := s.writeRecommendation(tx, w.user, &r); err != nil {
+					return err
+				}
+				a.Recommendations = append(a.Recommendations, r)
+			}
+		}
+		now := tx.Now
+		a.LastUpdated = &now
+		if len(ids) > 100 {
+			ids = []uuid.UUID{}
+		}
+		tx.AfterCommit(func() { bus.Publish(tx.Bus(), w.user, PatternsChanged{ids}) })
+		return nil
+	})
+}
+
+func sameIDs(stored []storedEvidence, ids []string) bool {
+	return slices.EqualFunc(stored, ids, func(e storedEvidence, id string) bool { return e.ID == id })
+}
+
+func (s *Service) writePattern(tx *storage.Tx, w *work, p *Pattern, k *known, measured float64) error {
+	_, err := tx.Exec(`INSERT INTO memory_patterns (id, user_id, pattern_id, pattern_type, category, layer, description, evidence, confidence, measured, confidence_parts, salience, subject, subjects,
+			recommendations, series, first_detected, last_observed, engine, job_id, created_at, updated_at)
+		VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?17, ?18, ?19, ?17, ?17)
+		ON CONFLICT (user_id, pattern_id) DO UPDATE SET description = excluded.description, evidence = excluded.evidence, confidence = excluded.confidence, measured = excluded.measured,
+			confidence_parts = excluded.confidence_parts, salience = excluded.salience, subjects = excluded.subjects, recommendations = excluded.recommendations, series = excluded.series,
+			last_observed = excluded.last_observed, observation_count = observation_count + 1, status = 'active', superseded_by = NULL, job_id = excluded.job_id, updated_at = excluded.updated_at, deleted_at = NULL`,
+		p.ID, w.user, p.Fingerprint, p.Type, patternKinds[p.Type].detector, p.Layer, p.Description, compactJSON(k.evidence), p.Confidence, measured, compactJSON(p.ConfidenceParts), p.Salience,
+		p.subject, compactJSON(p.Subjects), compactJSON(p.Recommendations), compactJSON(p.Series), tx.Now, p.Engine, w.id)
+	if err != nil {
+		return err
+	}
+	if err := tx.QueryRow(`SELECT first_detected, last_observed, observation_count FROM memory_patterns WHERE id = ?`, p.ID).
+		Scan(storage.Time(&p.FirstDetected), storage.Time(&p.LastObserved), &p.ObservationCount); err != nil {
+		return err
+	}
+	_, err = tx.Exec(`INSERT INTO memory_synthesis (id, user_id, pattern_type, memory_ids, synthesis_content, confidence_score, fingerprint, job_id, engine, layer, last_observed, created_at, updated_at)
+		VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?11, ?11)
+		ON CONFLICT (user_id, fingerprint) DO UPDATE SET memory_ids = excluded.memory_ids, synthesis_content = excluded.synthesis_content, confidence_score = excluded.confidence_score,
+			job_id = excluded.job_id, last_observed = excluded.last_observed, observation_count = observation_count + 1, updated_at = excluded.updated_at`,
+		uuid.NewSHA1(s.db.IDSpace(w.user), []byte("synthesis "+p.Fingerprint)), w.user, patternName(p.Type), compactJSON(p.Evidence), p.Description, p.Confidence, p.Fingerprint, w.id, p.Engine, p.Layer, tx.Now)
+	return err
+}
+
+// retire marks the patterns that this run should have seen again and did not: superseded when
+// another one has taken their evidence over, else stale.
+func (s *Service) retire(tx *storage.Tx, have []*known, kept []Pattern, in Input) (ids []uuid.UUID, err error) {
+	read := make(map[string]bool, len(in.Texts))
+	for _, t := range in.Texts {
+		read[t.ID] = true
+	}
+	ran := in.detectors()
+	for _, k := range have {
+		if k.seen || k.status == "rejected" || k.status == "superseded" || !ran[k.category] || len(k.evidence) == 0 ||
+			slices.ContainsFunc(k.evidence, func(e storedEvidence) bool { return !read[e.ID] }) {
+			continue
+		}
+		status, link := "stale", uuid.Nil
+		for _, p := range kept {
+			if p.Type != k.typ {
+				continue
+			}
+			mine, taken := k.ids(), 0
+			for _, id := range p.Evidence {
+				if mine[id] {
+					taken++
+				}
+			}
+			if 2*taken >= len(mine) {
+				status, link = "superseded", p.ID
+				break
+			}
+		}
+		if status == k.status {
+			continue
+		}
+		if _, err := tx.Exec(`UPDATE memory_patterns SET status = ?, superseded_by = ?, updated_at = ? WHERE id = ?`, status, link, tx.Now, k.id); err != nil {
+			return nil, err
+		}
+		ids = append(ids, k.id)
+	}
+	return ids, nil
+}
+
+func (s *Service) writeRecommendation(tx *storage.Tx, user uuid.UUID, r *Recommendation) error {
+	r.ID = uuid.NewSHA1(s.db.IDSpace(user), []byte("recommendation "+r.PatternID.String()+" "+r.Recommendation))
+	if _, err := tx.Exec(`INSERT INTO synthesis_recommendations (id, user_id, pattern_id, recommendation, category, priority, created_at, updated_at)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (user_id, pattern_id, recommendation) DO UPDATE SET priority = excluded.priority, updated_at = excluded.updated_at WHERE priority <> excluded.priority`,
+		r.ID, user, r.PatternID, r.Recommendation, r.Category, r.Priority, tx.Now, tx.Now); err != nil {
+		return err
+	}
+	return tx.QueryRow(`SELECT id, status, created_at, updated_at FROM synthesis_recommendations WHERE user_id = ? AND pattern_id = ? AND recommendation = ?`, user, r.PatternID, r.Recommendation).
+		Scan(&r.ID, &r.Status, storage.Time(&r.CreatedAt), storage.Time(&r.UpdatedAt))
+}
+
+func micros(us int64) time.Time { return time.UnixMicro(us).UTC() }

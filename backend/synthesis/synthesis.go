@@ -1,0 +1,171 @@
+// Package synthesis finds patterns in a person's memories and conversations: what clusters in
+// time and topic, moods, people, plans and themes. Each pattern names the texts it rests on and
+// has a confidence computed from them. The engine local is deterministic and opens no socket.
+package synthesis
+
+import (
+	"context"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+
+	"helix/backend/fault"
+	"helix/backend/memory"
+	"helix/backend/storage"
+)
+
+// The kinds of synthesis.
+const (
+	Emotional   = "emotional_patterns"
+	Prospective = "prospective_self"
+	Relational  = "relational_memory"
+	Narrative   = "narrative_coherence"
+	Full        = "full_synthesis"
+)
+
+// Types lists the kinds of synthesis.
+func Types() []string { return []string{Full, Emotional, Relational, Prospective, Narrative} }
+
+// typeAliases are names that other programs use.
+var typeAliases = map[string]string{"relational_dynamics": Relational, "narrative_themes": Narrative}
+
+// patternKind says where the patterns of a type belong.
+type patternKind struct {
+	detector string
+	layer    int
+}
+
+var patternKinds = map[string]patternKind{
+	"temporal_cluster": {"temporal", 5}, "semantic_cluster": {"semantic", 1},
+	"emotional_positive": {"emotional", 2}, "emotional_negative": {"emotional", 2}, "emotional_trigger": {"emotional", 2},
+	"emotional_regulation": {"emotional", 2}, "intensity_pattern": {"emotional", 2}, "topic_connection": {"emotional", 2},
+	"goal": {"prospective", 4}, "aspiration": {"prospective", 4}, "fear": {"prospective", 4}, "possible_self": {"prospective", 4}, "value": {"prospective", 4},
+	"relationship": {"relational", 3}, "attachment": {"relational", 3}, "trust": {"relational", 3}, "conflict": {"relational", 3}, "support": {"relational", 3},
+	"narrative_theme": {"narrative", 1}, "sense_making": {"narrative", 1}, "identity_development": {"narrative", 1}, "growth_theme": {"narrative", 1},
+}
+
+// patternAliases are former names of pattern types.
+var patternAliases = map[string]string{
+	"goal_theme": "goal", "relationship_dynamic": "relationship", "relational_pattern": "relationship", "behavioral_pattern": "intensity_pattern",
+	"value_conflict": "value", "growth_area": "growth_theme", "prospective_fear": "fear", "prospective_possibility": "possible_self",
+	"transformation_trajectory": "identity_development", "purpose_alignment": "value",
+}
+
+// patternName is a type with its detector, as memory_synthesis stores it.
+func patternName(typ string) string { return patternKinds[typ].detector + "_" + typ }
+
+// parsePatternType reads the name of a pattern type, with or without its detector.
+func parsePatternType(name string) (string, error) {
+	if to, ok := patternAliases[name]; ok {
+		return to, nil
+	}
+	if _, ok := patternKinds[name]; ok {
+		return name, nil
+	}
+	for typ := range patternKinds {
+		if patternName(typ) == name {
+			return typ, nil
+		}
+	}
+	return "", fault.InvalidField("patternType", fault.CodeInvalid, "%q is not a type of pattern.", name)
+}
+
+func parseType(field, name string) (string, error) {
+	if to, ok := typeAliases[name]; ok {
+		return to, nil
+	}
+	if slices.Contains(Types(), name) {
+		return name, nil
+	}
+	return "", fault.InvalidField(field, fault.CodeInvalid, "The type of a synthesis is one of %v, not %q.", Types(), name)
+}
+
+// Memory is what synthesis reads.
+type Memory interface {
+	CorpusTx(ctx context.Context, tx *storage.Tx, f memory.CorpusFilter) (model string, list []memory.Passage, err error)
+}
+
+// Embedder turns texts that are not stored into vectors.
+type Embedder interface {
+	ModelID() string
+	Embed(ctx context.Context, texts []string) ([][]float32, error)
+}
+
+// Scheduler makes or changes the schedule of a synthesis.
+type Scheduler func(ctx context.Context, p ScheduleParams) (ScheduleResult, error)
+
+// Options configure a Service.
+type Options struct {
+	Logger   *slog.Logger
+	Embedder Embedder      // nil: texts that are not stored have no vectors
+	Zone     func() string // of days and hours in descriptions; nil is UTC
+	Engine   Engine        // nil: the local engine
+	Schedule Scheduler     // nil: synthesis_schedule is unavailable
+}
+
+// Service runs the jobs and answers for the patterns of all users of this device.
+type Service struct {
+	db     *storage.DB
+	memory Memory
+	o      Options
+	log    *slog.Logger
+	engine Engine
+
+	mu      sync.Mutex
+	work    map[uuid.UUID]*work // jobs that are not over
+	running map[uuid.UUID]bool  // users with a worker
+	closed  bool
+	wg      sync.WaitGroup
+	life    context.Context
+	end     context.CancelFunc
+}
+
+// New makes the service; Run ends what a former process left behind. Close it.
+func New(db *storage.DB, m Memory, o Options) *Service {
+	if o.Logger == nil {
+		o.Logger = slog.Default()
+	}
+	if o.Engine == nil {
+		o.Engine = Local{}
+	}
+	s := &Service{db: db, memory: m, o: o, log: o.Logger, engine: o.Engine, work: map[uuid.UUID]*work{}, running: map[uuid.UUID]bool{}}
+	s.life, s.end = context.WithCancel(context.Background())
+	return s
+}
+
+// Close cancels the jobs that run and waits for them. They are not ended in the database: the
+// next start calls them interrupted.
+func (s *Service) Close() error {
+	s.mu.Lock()
+	s.closed = true
+	s.mu.Unlock()
+	s.end()
+	s.wg.Wait()
+	return nil
+}
+
+// Busy reports whether a job runs.
+func (s *Service) Busy() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.running) > 0
+}
+
+func (s *Service) zone() *time.Location {
+	if s.o.Zone == nil {
+		return time.UTC
+	}
+	loc, err := time.LoadLocation(s.o.Zone())
+	if err != nil {
+		return time.UTC
+	}
+	return loc
+}
+
+// Retention says how long jobs are kept.
+func Retention() storage.Retention {
+	return storage.Retention{Table: "memory_synthesis_jobs", Time: "created_at", Only: "status NOT IN ('pending', 'running')"}
+}

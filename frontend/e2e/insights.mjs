@@ -1,0 +1,122 @@
+// The Insights screen: nothing yet, patterns found, evidence, answers with Undo, a second run that
+// adds nothing, the map, the analyses, and a schedule.
+import { until } from "./lib/page.mjs";
+
+export default async function (t) {
+  await empty(t);
+  await find(t);
+  await read(t);
+  await answer(t);
+  await again(t);
+  await map(t);
+  await analyses(t);
+}
+
+const rows = (page) => page.getByRole("listbox", { name: "Insights" });
+const panel = (page) => page.getByRole("complementary", { name: "Pattern" });
+const toast = (page, text) => page.getByRole("region", { name: "Messages" }).getByText(text, { exact: false }).first();
+
+/** Half a year of notes with plans, people and moods in them. */
+function notes() {
+  const day = (n) => new Date(Date.UTC(2026, 0, 5 + n, 18, (n * 7) % 60)).toISOString();
+  const out = [];
+  const add = (n, content) => out.push({ content, occurredAt: day(n) });
+  for (let i = 0; i < 8; i++) {
+    add(i * 9, `Marathon training in the rain, kilometre ${10 + i}: the knee holds and I am happy with the run.`);
+    add(i * 9 + 1, `My sister Nora helped me with the move, box number ${i + 1}.`);
+    add(i * 9 + 2, `Argued with Ben about the budget again, meeting ${i + 1}; I am sad and angry.`);
+    add(i * 9 + 3, `Baked sourdough bread, loaf ${i + 1}, with a crisp crust.`);
+  }
+  add(80, "I plan to run a marathon in Hamburg in October.");
+  add(81, "I am afraid of losing my job at the agency.");
+  add(82, "I've always wanted to see the northern lights.");
+  return out;
+}
+
+async function empty({ page, go, looks, check }) {
+  await go("insights");
+  await page.getByText("See what your memories say about you").waitFor();
+  check((await page.getByRole("searchbox").count()) === 0, "nothing to search before there is a pattern");
+  await looks("empty");
+}
+
+async function find({ page, rpc, check, looks }) {
+  await rpc("memory.add_batch", { items: notes() });
+  await until(async () => (await rpc("memory.embedding_status", {})).queued === 0, "everything is indexed");
+  await page.getByRole("button", { name: "Find patterns" }).first().click();
+  await toast(page, "new pattern").waitFor();
+  const list = await rpc("memory.list_patterns", { limit: 100 });
+  check(list.total >= 5, `there are ${list.total} patterns`);
+  await rows(page).getByRole("option").nth(4).waitFor();
+  for (const type of ["goal", "fear", "aspiration"]) check(list.patterns.some((p) => p.type === type), `a ${type} was found`);
+  await looks("patterns");
+}
+
+async function read({ page, rpc, check, looks }) {
+  await rows(page).getByRole("option", { name: /run a marathon in Hamburg/ }).click();
+  await panel(page).getByRole("heading", { name: "Plan" }).waitFor();
+  await panel(page).getByText("I plan to run a marathon in Hamburg in October.").waitFor();
+  await panel(page).getByText("Clearness of the wording").waitFor();
+  await looks("pattern");
+  await panel(page).getByRole("button", { name: "Open in Memory" }).click();
+  await until(() => page.url().includes("#/memory/list/memory/"), "the evidence opens in Memory");
+  await page.getByRole("complementary").getByText("I plan to run a marathon in Hamburg in October.").first().waitFor();
+  await page.goBack();
+  await panel(page).getByRole("heading", { name: "Plan" }).waitFor();
+  const state = panel(page).getByRole("combobox", { name: "State" });
+  if ((await state.count()) > 0) {
+    await state.click();
+    await page.getByRole("option", { name: "working on it" }).click();
+    await until(async () => (await rpc("memory.list_recommendations", { status: "working_on" })).total === 1, "the recommendation is in progress");
+  } else check(false, "the plan has a recommendation");
+}
+
+async function answer({ page, rpc, check }) {
+  const id = page.url().split("/").pop();
+  await page.keyboard.press("x");
+  await toast(page, "Rejected").waitFor();
+  await until(async () => (await rpc("memory.get_pattern", { id })).status === "rejected", "it is rejected");
+  await panel(page).getByText("You rejected this.").waitFor();
+  await page.getByRole("region", { name: "Messages" }).getByRole("button", { name: /Undo/ }).first().click();
+  await until(async () => (await rpc("memory.get_pattern", { id })).status === "active", "Undo takes it back");
+  await panel(page).getByRole("button", { name: "That's right" }).click();
+  await panel(page).getByText("You confirmed this.").waitFor();
+  check((await rpc("memory.get_pattern", { id })).userConfirmed === true, "it is confirmed");
+  await panel(page).getByRole("button", { name: "Note…" }).click();
+  await panel(page).getByRole("textbox", { name: "Note" }).fill("Since the summer");
+  await panel(page).getByRole("button", { name: "Save note" }).click();
+  await panel(page).getByText("Since the summer").waitFor();
+}
+
+async function again({ page, rpc, check }) {
+  const before = await rpc("memory.list_patterns", { limit: 1 });
+  await page.getByRole("button", { name: "Find patterns" }).first().click();
+  await toast(page, "Nothing new was found").waitFor();
+  const after = await rpc("memory.list_patterns", { limit: 1 });
+  check(after.total === before.total, `a second run adds nothing: ${before.total}, then ${after.total}`);
+  await page.getByRole("searchbox").fill("northern");
+  await until(async () => (await rows(page).getByRole("option").count()) === 1, "the search narrows the list");
+  await page.getByRole("searchbox").fill("");
+}
+
+async function map({ page, looks, check }) {
+  await page.getByRole("tab", { name: "Map" }).click();
+  const image = page.getByRole("img", { name: /Map of 3\d texts/ });
+  await image.waitFor();
+  check((await image.locator("circle").count()) >= 35, "each text is a point");
+  await looks("map");
+}
+
+async function analyses({ page, rpc, looks, check }) {
+  await page.getByRole("tab", { name: "Analyses" }).click();
+  const card = page.getByRole("article", { name: "Plans and wishes" });
+  await card.getByRole("button", { name: "Run" }).click();
+  await card.getByText("Last:").waitFor();
+  check((await rpc("memory.synthesis_history", { type: "prospective_self" })).total === 1, "the analysis ran once");
+  await looks("analyses");
+  await card.getByRole("button", { name: "Repeat…" }).click();
+  await page.getByRole("menuitem", { name: "Sundays at 03:00" }).click();
+  await toast(page, "repeats").waitFor();
+  const s = await rpc("schedules.list", { kind: "synthesis" });
+  check(s.total === 1 && s.schedules[0].status === "active" && s.schedules[0].target.name === "prospective_self", "there is a schedule");
+}

@@ -1,0 +1,216 @@
+import { ListState, route } from "../../lib/list/state";
+import { lookup } from "../../lib/i18n";
+import { asError, type Params, type Rpc } from "../../lib/rpc";
+import { JobList } from "../../lib/ui/jobs.svelte";
+import { Load, type Notify } from "../../lib/ui/state";
+import { t } from "./messages";
+import type { Analysis, ClusterMap, Detail, Job, Pattern, Recommendation, View } from "./types";
+
+/** Every text that fits is read: patterns need more than the last hundred. */
+const everything = 10_000;
+const historyRows = 50;
+
+export function patternList(rpc: Rpc): ListState<Pattern, { layer: string; type: string; status: string; sort: string }> {
+  return new ListState({
+    id: (p) => p.id ?? "",
+    route: route("insights", ["map", "analyses"]),
+    filters: { layer: "", type: "", status: "", sort: "confidence" },
+    read: async ({ query, filters, offset, limit, signal }) => {
+      const params: Params<"memory.list_patterns"> = { limit, offset, sort: filters.sort };
+      if (query !== "") params.query = query;
+      if (filters.layer !== "") params.layer = Number(filters.layer);
+      if (filters.type !== "") params.patternType = filters.type;
+      if (filters.status !== "") params.status = filters.status;
+      const r = await rpc.call("memory.list_patterns", params, { signal });
+      return { items: r.patterns, total: r.total };
+    },
+  });
+}
+
+/** The Insights screen: patterns, what is known of the selected one, the map, and the analyses. */
+export class InsightsScreen {
+  readonly list: ReturnType<typeof patternList>;
+  readonly pattern = new Load<Detail>();
+  readonly advice = new Load<readonly Recommendation[]>();
+  readonly history = new Load<readonly Job[]>();
+  readonly map = new Load<ClusterMap>();
+  readonly jobs = new JobList();
+  /** The job that runs, or null. */
+  job = $state.raw<Job | null>(null);
+  view = $state<View>("patterns");
+  /** The note that is being written; null while none is. */
+  note = $state<string | null>(null);
+  readonly #rpc: Rpc;
+  readonly #notify: Notify;
+  #id: string | null = null;
+
+  constructor(rpc: Rpc, notify: Notify) {
+    this.#rpc = rpc;
+    this.#notify = notify;
+    this.list = patternList(rpc);
+  }
+
+  start(): void {
+    this.list.start(
+      this.#rpc,
+      ["memory.patterns_changed"],
+      this.#rpc.on("memory.synthesis_progress", (e) => this.#progress(e.jobId, e.stage, e.progress)),
+      this.#rpc.on("memory.synthesis_done", (e) => this.#ended(e)),
+      this.#rpc.on("memory.patterns_changed", (e) => {
+        if (this.#id !== null && (e.ids.length === 0 || e.ids.includes(this.#id))) void this.#read();
+      }),
+      this.#rpc.onReload(() => void this.readHistory()),
+    );
+    void this.list.page.reload();
+    void this.readHistory();
+  }
+
+  stop(): void {
+    this.list.stop();
+  }
+
+  /** Shows a part of the screen and reads what it needs. */
+  show(view: View, id: string | null): void {
+    this.view = view;
+    if (view === "map") void this.readMap();
+    if (view === "analyses") void this.readHistory();
+    if (id === this.#id) return;
+    this.#id = id;
+    this.note = null;
+    this.pattern.data = undefined;
+    this.advice.data = undefined;
+    void this.#read();
+  }
+
+  async #read(): Promise<void> {
+    const id = this.#id;
+    if (id === null) return;
+    await Promise.all([
+      this.pattern.run((signal) => this.#rpc.call("memory.get_pattern", { id }, { signal })),
+      this.advice.run(async (signal) => (await this.#rpc.call("memory.list_recommendations", { limit: 100 }, { signal })).recommendations.filter((r) => r.patternId === id)),
+    ]);
+  }
+
+  readMap(): Promise<void> {
+    return this.map.run((signal) => this.#rpc.call("memory.cluster_map", {}, { signal }));
+  }
+
+  readHistory(): Promise<void> {
+    return this.history.run(async (signal) => {
+      const jobs = (await this.#rpc.call("memory.synthesis_history", { limit: historyRows }, { signal })).jobs;
+      this.#show(jobs.find((j) => j.status === "running") ?? jobs.find((j) => j.status === "pending") ?? null);
+      return jobs;
+    });
+  }
+
+  /** The last finished job of an analysis. */
+  last(kind: Analysis): Job | undefined {
+    return this.history.data?.find((j) => j.synthesisType === kind && j.completedAt);
+  }
+
+  async run(kind: Analysis): Promise<void> {
+    try {
+      await this.#rpc.call("memory.synthesize", { synthesisType: kind, limit: everything, waitMs: 0 });
+      await this.readHistory();
+    } catch (e) {
+      this.#notify.error(e, t.cannotStart);
+    }
+  }
+
+  async cancel(): Promise<void> {
+    const job = this.job;
+    if (!job) return;
+    try {
+      await this.#rpc.call("memory.synthesis_cancel", { jobId: job.jobId });
+    } catch (e) {
+      this.#notify.error(e, t.cannotCancel);
+    }
+  }
+
+  #show(job: Job | null): void {
+    if (this.job && this.job.jobId !== job?.jobId) this.jobs.remove(this.job.jobId);
+    this.job = job;
+    if (!job) return;
+    this.jobs.put({ id: job.jobId, title: nameOf(job.synthesisType), step: lookup(t.stages, job.stage ?? ""), progress: job.progress, target: "insights/analyses", cancel: () => void this.cancel() });
+  }
+
+  #progress(jobId: string, stage: string, progress: number): void {
+    if (this.job?.jobId === jobId) this.#show({ ...this.job, stage, progress, status: "running" });
+    else void this.readHistory();
+  }
+
+  #ended(job: Job): void {
+    const mine = this.job?.jobId === job.jobId;
+    if (mine) this.#show(null);
+    void this.readHistory();
+    if (this.view === "map") void this.readMap();
+    if (!mine) return;
+    const { created, updated, summary } = job.insights;
+    if (job.status === "completed") this.#notify.ok(t.done(created, updated), summary ?? "");
+    else if (job.status === "cancelled") this.#notify.add({ title: t.runCanceled });
+    else this.#notify.add({ title: t.runFailed, text: job.error ?? "", tone: "danger" });
+  }
+
+  /** Confirms or rejects a pattern, or takes that back. */
+  async answer(p: Pattern | Detail, verdict: "confirm" | "reject" | "clear"): Promise<void> {
+    const id = p.id ?? "";
+    try {
+      const r = await this.#rpc.call("memory.pattern_feedback", { id, verdict });
+      this.#put(r.pattern);
+      this.#notify.undo({ confirm: t.confirmedToast, reject: t.rejectedToast, clear: t.clearedToast }[verdict], async () => {
+        await this.#rpc.call("memory.undo", { undoToken: r.undoToken });
+        await this.list.page.reload();
+      });
+    } catch (e) {
+      this.#notify.error(e, t.cannotSave);
+    }
+  }
+
+  async saveNote(): Promise<void> {
+    const p = this.pattern.data;
+    if (!p || this.note === null) return;
+    try {
+      const verdict = p.userConfirmed === undefined ? "clear" : p.userConfirmed ? "confirm" : "reject";
+      const r = await this.#rpc.call("memory.pattern_feedback", { id: p.id ?? "", verdict, note: this.note });
+      this.note = null;
+      this.#put(r.pattern);
+      this.#notify.ok(t.noteSaved);
+    } catch (e) {
+      this.#notify.error(e, t.cannotSave);
+    }
+  }
+
+  #put(p: Pattern): void {
+    this.list.put(p);
+    if (this.#id === p.id) void this.#read();
+  }
+
+  async setAdvice(r: Recommendation, status: string): Promise<void> {
+    try {
+      const now = await this.#rpc.call("memory.update_recommendation", { id: r.id ?? "", status });
+      this.advice.data = this.advice.data?.map((x) => (x.id === now.id ? now : x));
+    } catch (e) {
+      this.#notify.error(e, t.cannotSetState);
+    }
+  }
+
+  /** Makes, changes or stops the schedule of an analysis. */
+  async repeat(kind: Analysis, cron: string): Promise<void> {
+    try {
+      const enabled = cron !== "";
+      await this.#rpc.call("memory.synthesis_schedule", { synthesisType: kind, cron: cron || "0 20 * * *", enabled });
+      this.#notify.ok((enabled ? t.repeats : t.repeatStopped)(nameOf(kind)));
+    } catch (e) {
+      this.#notify.error(asError(e), t.cannotRepeat);
+    }
+  }
+}
+
+/** What an analysis is called. */
+export const nameOf = (kind: string): string => t.analyses[kind as Analysis]?.name ?? kind;
+export const percent = (confidence: number): number => Math.round(100 * confidence);
+/** The tone of a confidence: sure above 80 %, likely above 60 %. */
+export const toneOf = (confidence: number): "ok" | "warn" | "danger" => (confidence > 0.8 ? "ok" : confidence > 0.6 ? "warn" : "danger");
+/** A description in parts: those at odd places are terms, which stand between asterisks. */
+export const termsOf = (description: string): string[] => description.split("*");
+export const plainText = (description: string): string => description.replaceAll("*", "");
