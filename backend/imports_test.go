@@ -64,7 +64,6 @@ var levels = map[string]int{
 	"backend/vector":                       engine,
 	"backend/embed":                        engine,
 	"backend/valence":                      engine,
-	"backend/textmine":                     engine,
 	"backend/memory":                       domain,
 	"backend/memory/search":                domain,
 	"backend/memory/locomo":                domain,
