@@ -69,6 +69,7 @@ var levels = map[string]int{
 	"backend/memory/locomo":                domain,
 	"backend/synthesis":                    domain,
 	"backend/psychology":                   domain,
+	"backend/providers":                    domain,
 	"backend/cluster":                      engine,
 	"backend/memory/importer":              engine,
 	"backend/memory/importer/importertest": engine,

@@ -1,0 +1,472 @@
+package providers
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/google/uuid"
+
+	"helix/backend/fault"
+)
+
+// The types of entries. A wire has one name in settings and one decoder.
+const (
+	WireChat      = "openai"
+	WireResponses = "openai_responses"
+	WireAnthropic = "anthropic"
+	WireGemini    = "gemini"
+	WireScripted  = "scripted"
+)
+
+// Limits of one answer.
+const (
+	maxEvent       = 8 << 20
+	maxGeminiEvent = 32 << 20
+	maxStream      = 64 << 20
+	maxCalls       = 128
+	maxArgs        = 1 << 20
+	maxOpaque      = 1 << 20
+)
+
+// decoder turns the events of one wire into ours. event takes one event or a whole answer that was
+// not streamed: both have the same members. done is true after the last event of a stream.
+type decoder interface {
+	event(data []byte) (done bool, err error)
+	end()
+	state() *assembler
+}
+
+// assembler is what the decoders have in common: it numbers blocks, joins characters, gathers
+// calls and keeps the end of the answer until the stream ends.
+type assembler struct {
+	out    []Event
+	newID  func() string
+	origin Opaque // Provider and Model of opaque parts
+
+	texts    map[int]*joiner // of blocks whose last delta ended inside a character
+	calls    []*pendingCall
+	ids      map[string]bool
+	usage    Usage
+	counted  bool
+	reason   string
+	raw      string
+	received bool // something other than an error came
+}
+
+// pendingCall is a tool call whose arguments still come.
+type pendingCall struct {
+	key, index int // index is the service's own, -1 when it gives none
+	wireID     string
+	id, name   string
+	args       []byte
+	started    bool
+	sent       bool
+}
+
+func (a *assembler) state() *assembler { return a }
+
+func (a *assembler) emit(e Event) { a.received, a.out = true, append(a.out, e) }
+
+// text emits a delta of a block; kind is EventText or EventReasoning.
+func (a *assembler) text(kind EventType, block int, b []byte, summary bool) {
+	if len(b) == 0 {
+		return
+	}
+	at := block << 1
+	if kind == EventReasoning {
+		at++
+	}
+	j := a.texts[at]
+	if j == nil {
+		if partial(b) == 0 {
+			a.emit(Event{Type: kind, Block: block, Delta: string(wellFormed(b)), Summary: summary})
+			return
+		}
+		j = &joiner{}
+		if a.texts == nil {
+			a.texts = map[int]*joiner{}
+		}
+		a.texts[at] = j
+	}
+	if s := j.add(b); s != "" {
+		a.emit(Event{Type: kind, Block: block, Delta: s, Summary: summary})
+	}
+}
+
+// call returns the call with the service's index, else with its id, else the one that goes on or the
+// next. name is what came with it, if anything: an id that changes begins a call only with a name.
+func (a *assembler) call(index int, id, name string) (*pendingCall, error) {
+	for i := len(a.calls) - 1; i >= 0; i-- {
+		c := a.calls[i]
+		if index >= 0 && c.index == index && (id == "" || c.wireID == "" || c.wireID == id || name == "") || index < 0 && id != "" && c.wireID == id {
+			return c, nil
+		}
+	}
+	if n := len(a.calls); n > 0 && index < 0 && id == "" {
+		if last := a.calls[n-1]; name == "" || !last.started || name == last.name && !json.Valid(last.args) {
+			return last, nil
+		}
+	}
+	if len(a.calls) >= maxCalls {
+		return nil, fault.Unavailablef("The answer has more than %d tool calls.", maxCalls)
+	}
+	c := &pendingCall{key: len(a.calls), index: index}
+	a.calls = append(a.calls, c)
+	return c, nil
+}
+
+// start announces a call once its name is known.
+func (a *assembler) start(c *pendingCall) {
+	if c.started || c.name == "" {
+		return
+	}
+	c.started = true
+	c.id = c.wireID
+	if c.id == "" {
+		c.id = "call_" + a.newID()
+	}
+	if a.ids == nil {
+		a.ids = map[string]bool{}
+	}
+	for base, n := c.id, 2; a.ids[c.id]; n++ {
+		c.id = fmt.Sprintf("%s_%d", base, n)
+	}
+	a.ids[c.id] = true
+	a.emit(Event{Type: EventToolStart, Key: c.key, ID: c.id, Name: c.name})
+}
+
+func (a *assembler) args(c *pendingCall, b []byte) error {
+	if len(b) == 0 {
+		return nil
+	}
+	if len(c.args)+len(b) > maxArgs {
+		return fault.Unavailablef("The arguments of a tool call are larger than %d bytes.", maxArgs)
+	}
+	a.start(c)
+	c.args = append(c.args, b...)
+	if partial(c.args) == 0 && partial(b) == 0 { // fragments are shown, the call is what counts
+		a.emit(Event{Type: EventToolDelta, Key: c.key, Delta: string(wellFormed(b))})
+	}
+	return nil
+}
+
+// finishCall delivers a call; one without a name was never begun.
+func (a *assembler) finishCall(c *pendingCall) {
+	if c.sent || c.name == "" {
+		return
+	}
+	a.start(c)
+	c.sent = true
+	args, ok := repairArgs(c.args)
+	a.emit(Event{Type: EventToolCall, Key: c.key, ID: c.id, Name: c.name, Args: args, BadArgs: !ok})
+}
+
+// repairArgs removes white space and fences around arguments and nothing else. No arguments are an
+// empty object.
+func repairArgs(b []byte) (args string, ok bool) {
+	s := bytes.TrimSpace(wellFormed(b))
+	if rest, fenced := bytes.CutPrefix(s, []byte("```")); fenced {
+		if inner, closed := bytes.CutSuffix(rest, []byte("```")); closed {
+			s = bytes.TrimSpace(bytes.TrimPrefix(inner, []byte("json")))
+		}
+	}
+	if len(s) == 0 {
+		return "{}", true
+	}
+	if !json.Valid(s) {
+		return string(wellFormed(b)), false
+	}
+	return string(s), true
+}
+
+func (a *assembler) opaque(kind string, data []byte) {
+	if len(data) == 0 || len(data) > maxOpaque {
+		return
+	}
+	o := a.origin
+	o.Kind, o.Data = kind, bytes.Clone(data)
+	a.emit(Event{Type: EventOpaque, Opaque: &o})
+}
+
+func (a *assembler) count(u Usage) {
+	u.Requests = 1
+	if a.counted && u == a.usage {
+		return
+	}
+	a.usage, a.counted = u, true
+	shown := u
+	a.emit(Event{Type: EventUsage, Usage: &shown})
+}
+
+// finish notes the reason; it is delivered at the end, since usage may follow it.
+func (a *assembler) finish(reason, raw string) { a.reason, a.raw, a.received = reason, raw, true }
+
+// closeAnswer emits what is still open, and the Finish if the service gave a reason.
+func (a *assembler) closeAnswer() {
+	for _, at := range slices.Sorted(maps.Keys(a.texts)) {
+		if s := a.texts[at].end(); s != "" {
+			kind := EventText
+			if at&1 == 1 {
+				kind = EventReasoning
+			}
+			a.emit(Event{Type: kind, Block: at >> 1, Delta: s})
+		}
+	}
+	a.texts = nil
+	if a.reason == "" {
+		return
+	}
+	for _, c := range a.calls {
+		a.finishCall(c)
+	}
+	if len(a.calls) > 0 && a.reason == FinishStop {
+		a.reason = FinishToolCalls // many servers say stop
+	}
+	a.emit(Event{Type: EventFinish, Reason: a.reason, Raw: a.raw})
+}
+
+func newDecoder(wire string, a assembler) decoder {
+	if a.newID == nil {
+		a.newID = uuid.NewString
+	}
+	switch wire {
+	case WireResponses:
+		return &responsesDecoder{assembler: a}
+	case WireAnthropic:
+		return &anthropicDecoder{assembler: a}
+	case WireGemini:
+		return &geminiDecoder{assembler: a}
+	}
+	return &chatDecoder{assembler: a}
+}
+
+// DecodeOptions of Decode; the zero value works.
+type DecodeOptions struct {
+	// Provider and Model mark opaque parts.
+	Provider, Model string
+	// NewID makes the ids of calls that come without one; nil: random.
+	NewID func() string
+}
+
+// Decode reads an answer of a wire, streamed or whole, whichever it is, and yields its events as
+// they come: each before the next read. It ends after Finish or one error.
+func Decode(wire string, body io.Reader, o DecodeOptions) iter.Seq2[Event, error] {
+	return func(yield func(Event, error) bool) {
+		counted := &countingReader{r: body}
+		d := newDecoder(wire, assembler{newID: o.NewID, origin: Opaque{Provider: o.Provider, Model: o.Model}})
+		a := d.state()
+		deliver := func() bool {
+			for _, e := range a.out {
+				if !yield(e, nil) {
+					return false
+				}
+			}
+			clear(a.out)
+			a.out = a.out[:0]
+			return true
+		}
+		err := decodeBody(wire, d, counted, deliver)
+		if errors.Is(err, errStopped) {
+			return
+		}
+		if err == nil || a.reason != "" && !isRefusal(err) { // the answer is whole, whatever became of the rest
+			d.end()
+			a.closeAnswer()
+			if !deliver() || a.reason != "" {
+				return
+			}
+			err = truncated(counted.n, nil)
+		} else {
+			a.reason = ""
+			a.closeAnswer()
+			if !deliver() {
+				return
+			}
+		}
+		yield(Event{}, asStreamError(err, counted.n))
+	}
+}
+
+var (
+	errStopped = errors.New("the consumer stopped")
+	errHTML    = errors.New("a web page")
+)
+
+func decodeBody(wire string, d decoder, body io.Reader, deliver func() bool) error {
+	limit := maxEvent
+	if wire == WireGemini {
+		limit = maxGeminiEvent
+	}
+	br := bufio.NewReaderSize(body, 16)
+	for {
+		first, err := br.Peek(1)
+		if err != nil {
+			if errors.Is(err, io.EOF) {
+				return nil
+			}
+			return err
+		}
+		if first[0] == ' ' || first[0] == '\t' || first[0] == '\r' || first[0] == '\n' {
+			_, _ = br.Discard(1)
+			continue
+		}
+		switch first[0] {
+		case '{', '[':
+			return decodeWhole(d, br, limit, deliver)
+		case '<':
+			return errHTML
+		}
+		break
+	}
+	s := newSSE(br, limit)
+	for {
+		data, err := s.next()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if data = bytes.TrimSpace(data); len(data) == 0 {
+			continue
+		}
+		if string(data) == "[DONE]" {
+			return nil
+		}
+		done, err := d.event(data)
+		if !deliver() {
+			return errStopped
+		}
+		if done || err != nil {
+			return err
+		}
+	}
+}
+
+// decodeWhole reads an answer in one piece, or Gemini's array of chunks.
+func decodeWhole(d decoder, r io.Reader, limit int, deliver func() bool) error {
+	body, err := io.ReadAll(io.LimitReader(r, int64(limit)+1))
+	if err != nil {
+		return err
+	}
+	if len(body) > limit {
+		return errEventSize
+	}
+	c := cursor{b: body}
+	if c.peek() != '[' {
+		_, err = d.event(body)
+	} else {
+		c.array(func() {
+			if chunk := c.raw(); err == nil && chunk != nil {
+				_, err = d.event(chunk)
+			}
+		})
+		err = cmp.Or(err, c.end())
+	}
+	if !deliver() {
+		return errStopped
+	}
+	return err
+}
+
+type countingReader struct {
+	r io.Reader
+	n int64
+}
+
+func (c *countingReader) Read(p []byte) (int, error) {
+	n, err := c.r.Read(p)
+	c.n += int64(n)
+	if c.n > maxStream {
+		return n, errEventSize
+	}
+	return n, err
+}
+
+// Received are the details of an answer that broke off.
+type Received struct {
+	Received int64 `json:"received"`
+}
+
+func truncated(n int64, cause error) *fault.Error {
+	return fault.Unavailablef("The answer of the model broke off. What came was kept.").WithDetails(Received{n}).WithCause(cause)
+}
+
+func asStreamError(err error, n int64) error {
+	var f *fault.Error
+	switch {
+	case errors.As(err, &f):
+		return err
+	case errors.Is(err, errHTML):
+		return fault.Unavailablef("The server answered a web page. Check the base URL.").WithCause(err)
+	case errors.Is(err, errJSON), errors.Is(err, errEventSize):
+		return fault.Unavailablef("The answer of the model can't be read.").WithDetails(Received{n}).WithCause(err)
+	}
+	return truncated(n, err)
+}
+
+// ServiceError is what a service says went wrong. It is the cause of the *fault.Error that a call
+// returns.
+type ServiceError struct {
+	Status  int
+	Code    string // the service's own type or code
+	Message string
+}
+
+func (e *ServiceError) Error() string {
+	return fmt.Sprintf("status %d, %s: %s", e.Status, e.Code, e.Message)
+}
+
+func isRefusal(err error) bool {
+	var s *ServiceError
+	return errors.As(err, &s)
+}
+
+// serviceError reads the error object of any wire at c.
+func serviceError(c *cursor, status int) error {
+	e := ServiceError{Status: status}
+	if c.peek() == '"' {
+		e.Message = c.str()
+		return e.fault(0)
+	}
+	c.object(func(key []byte) {
+		switch string(key) {
+		case "message":
+			e.Message = c.str()
+		case "type", "status":
+			if s := c.str(); e.Code == "" {
+				e.Code = s
+			}
+		case "code":
+			if c.peek() == '"' {
+				if s := c.str(); s != "" {
+					e.Code = s
+				}
+				return
+			}
+			if n := c.count(); n >= 400 && n < 600 {
+				e.Status = int(n)
+			}
+		}
+	})
+	return e.fault(0)
+}
+
+// hasAny reports whether s contains one of the words.
+func hasAny(s string, words ...string) bool {
+	for _, w := range words {
+		if strings.Contains(s, w) {
+			return true
+		}
+	}
+	return false
+}

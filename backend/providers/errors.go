@@ -1,0 +1,174 @@
+package providers
+
+import (
+	"errors"
+	"net/http"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"helix/backend/fault"
+)
+
+var keyLike = regexp.MustCompile(`(?i)\b(sk|pk|rk|xai|gsk|AIza)[-_A-Za-z0-9*]{8,}`)
+
+// scrub removes the key and text like keys.
+func scrub(s, key string) string {
+	if key != "" {
+		s = strings.ReplaceAll(s, key, "[key]")
+	}
+	return keyLike.ReplaceAllString(s, "[key]")
+}
+
+// fault gives the error of a service its kind.
+func (e *ServiceError) fault(retryAfter time.Duration) *fault.Error {
+	e.Message = scrub(strings.TrimSpace(e.Message), "")
+	if len(e.Message) > 500 {
+		e.Message = strings.ToValidUTF8(e.Message[:500], "") + "…"
+	}
+	text := strings.ToLower(e.Code + " " + e.Message)
+	says := e.Message
+	if says == "" {
+		says = "The service gave no reason."
+	}
+	var f *fault.Error
+	switch {
+	case hasAny(text, "insufficient_quota", "billing", "credit balance", "exceeded your current quota", "payment required", "insufficient credits", "out of credits") || e.Status == http.StatusPaymentRequired:
+		f = fault.Limitf("The account has no credit left: %s", says)
+		e.Code = codeQuota
+	case hasAny(text, "context_length_exceeded", "context length", "context window", "prompt is too long", "maximum context", "too many tokens", "exceeds the maximum number of tokens", "request_too_large"):
+		f = fault.Limitf("The conversation is too long for the model: %s", says)
+		e.Code = codeContext
+	case hasAny(text, "content_filter", "content_policy", "content management policy", "responsibleaipolicy"):
+		f = fault.Deniedf("The service's filter refused the request: %s", says)
+	case e.Status == http.StatusUnauthorized || e.Status == http.StatusForbidden || hasAny(text, "authentication_error", "invalid_api_key", "permission_error", "api key not valid", "api_key_invalid", "unauthenticated"):
+		f = fault.Deniedf("The service refused the key: %s", says)
+		e.Code = codeKey
+	case e.Status == http.StatusTooManyRequests || hasAny(text, "rate_limit", "resource_exhausted", "too many requests"):
+		f = fault.Limitf("The service limits its calls: %s", says)
+		f.RetryAfter = retryAfter
+		e.Code = codeRate
+	case e.Status == http.StatusNotFound || hasAny(text, "model_not_found", "not_found_error"):
+		f = fault.NotFoundf("The service doesn't know the model or the address: %s", says)
+	case e.Status == http.StatusConflict && !hasAny(text, "rate"):
+		f = fault.Conflictf("The service refused the request: %s", says)
+	case e.Status == http.StatusRequestTimeout, e.Status == http.StatusConflict, e.Status == http.StatusTooEarly, e.Status >= 500, e.Status == 0:
+		f = fault.Unavailablef("The service is unavailable: %s", says)
+		f.RetryAfter = retryAfter
+	default:
+		f = fault.Invalidf("The service refused the request: %s", says)
+	}
+	return f.WithCause(e)
+}
+
+// Codes that replace those of the services where the router decides by them.
+const (
+	codeQuota   = "quota"
+	codeContext = "context"
+	codeKey     = "key"
+	codeRate    = "rate"
+)
+
+// CodeOf returns the code of a service's error in err's chain: quota, context, key, rate, or the
+// service's own.
+func CodeOf(err error) string {
+	var s *ServiceError
+	if errors.As(err, &s) {
+		return s.Code
+	}
+	return ""
+}
+
+// bodyError reads the body of an answer with a status of 400 and above.
+func bodyError(status int, body []byte, retryAfter time.Duration, key string) *fault.Error {
+	e := ServiceError{Status: status}
+	body = []byte(scrub(string(body), key))
+	c := cursor{b: body}
+	if c.peek() == '[' { // Gemini without alt=sse
+		inner := body
+		c.array(func() { inner = c.raw() })
+		c = cursor{b: inner}
+	}
+	var found *fault.Error
+	c.object(func(k []byte) {
+		switch string(k) {
+		case "error":
+			if ch := c.peek(); ch == '{' || ch == '"' {
+				found = fault.As(serviceError(&c, status))
+			}
+		case "message", "detail":
+			if s := c.str(); s != "" {
+				e.Message = s
+			}
+		}
+	})
+	switch {
+	case found != nil:
+		if found.Kind == fault.Limit || found.Kind == fault.Unavailable {
+			found.RetryAfter = retryAfter
+		}
+		return found
+	case e.Message == "" && strings.HasPrefix(strings.TrimSpace(string(body)), "<"):
+		e.Message = "It answered a web page. Check the base URL."
+	case e.Message == "":
+		e.Message = strings.ToValidUTF8(string(body[:min(len(body), 200)]), "")
+	}
+	return e.fault(retryAfter)
+}
+
+// retryAfter reads what a service says about when to come again.
+func retryAfter(h http.Header, now time.Time) time.Duration {
+	if ms, err := strconv.ParseFloat(h.Get("Retry-After-Ms"), 64); err == nil && ms >= 0 && ms < 1e9 {
+		return time.Duration(ms * float64(time.Millisecond))
+	}
+	if v := h.Get("Retry-After"); v != "" {
+		if s, err := strconv.ParseFloat(v, 64); err == nil && s >= 0 && s < 1e6 {
+			return time.Duration(s * float64(time.Second))
+		}
+		if at, err := http.ParseTime(v); err == nil {
+			return max(at.Sub(now), 0)
+		}
+	}
+	for _, k := range []string{"X-Ratelimit-Reset-Requests", "X-Ratelimit-Reset-Tokens", "X-Ratelimit-Reset"} {
+		if d, err := time.ParseDuration(h.Get(k)); err == nil && d >= 0 {
+			return d
+		}
+	}
+	return 0
+}
+
+// retryable reports whether the same call may succeed at the same service.
+func retryable(err error) bool {
+	f := fault.As(err)
+	if code := CodeOf(err); code == codeQuota || code == codeContext {
+		return false
+	}
+	switch f.Kind {
+	case fault.Unavailable, fault.Timeout, fault.Limit:
+		return true
+	}
+	return false
+}
+
+// fallsBack reports whether the next model of a chain may be asked.
+func fallsBack(err error) bool {
+	switch f := fault.As(err); f.Kind {
+	case fault.Unavailable, fault.Timeout, fault.NotFound, fault.Limit:
+		return true
+	case fault.Denied:
+		return CodeOf(err) == codeKey
+	}
+	return false
+}
+
+// breaks reports whether the failure counts for the circuit: the transport's and the server's, never
+// the user's.
+func breaks(err error) bool {
+	var s *ServiceError
+	if errors.As(err, &s) {
+		return s.Status >= 500
+	}
+	k := fault.KindOf(err)
+	return k == fault.Unavailable || k == fault.Timeout
+}

@@ -1,0 +1,149 @@
+package providers
+
+import (
+	"encoding/json"
+	"math/bits"
+	"strconv"
+	"strings"
+)
+
+// Micros is money in millionths of a US dollar.
+type Micros = int64
+
+const maxMicros = 1 << 62
+
+// decimalMicros reads decimal text times 10^shift as an integer, rounded up: dollars with a shift
+// of 6. It is false for what is not a decimal of at least 0, and for amounts that no account has.
+func decimalMicros(s string, shift int) (Micros, bool) {
+	s = strings.TrimSpace(s)
+	mantissa, exponent, has := strings.Cut(strings.ToLower(s), "e")
+	if has {
+		e, err := strconv.Atoi(exponent)
+		if err != nil || e < -400 || e > 400 {
+			return 0, false
+		}
+		shift += e
+	}
+	whole, fraction, _ := strings.Cut(mantissa, ".")
+	digits := whole + fraction
+	if digits == "" || strings.Trim(digits, "0123456789") != "" {
+		return 0, false
+	}
+	digits = strings.TrimLeft(digits, "0")
+	point := len(digits) - len(fraction) + shift // digits before the point
+	if digits == "" {
+		return 0, true
+	}
+	if point > 18 {
+		return 0, false
+	}
+	for len(digits) < point {
+		digits += "0"
+	}
+	point = max(point, 0)
+	up := strings.Trim(digits[point:], "0") != "" || digits != "" && shift < 0 && point == 0
+	var n int64
+	if point > 0 {
+		var err error
+		if n, err = strconv.ParseInt(digits[:point], 10, 64); err != nil {
+			return 0, false
+		}
+	}
+	if up {
+		n++
+	}
+	return n, true
+}
+
+// Price holds micros per million tokens; nil means that the catalogue does not say.
+type Price struct {
+	Input      *Micros `json:"input,omitempty"`
+	Output     *Micros `json:"output,omitempty"`
+	CacheRead  *Micros `json:"cacheRead,omitempty"`
+	CacheWrite *Micros `json:"cacheWrite,omitempty"`
+	Reasoning  *Micros `json:"reasoning,omitempty"`
+	// Over holds the prices of prompts above a size.
+	Over []Tier `json:"over,omitempty"`
+}
+
+// Tier is a price for prompts of more than Above tokens.
+type Tier struct {
+	Above int64 `json:"above"`
+	Price
+}
+
+// Known reports whether input and output have prices.
+func (p Price) Known() bool { return p.Input != nil && p.Output != nil }
+
+// Cost returns what u costs, and whether the price is known.
+func (p Price) Cost(u Usage) (Micros, bool) {
+	best := int64(-1)
+	for _, t := range p.Over {
+		if u.Prompt() > t.Above && t.Above > best && t.Known() {
+			best = t.Above
+			over := t.Price
+			over.Over = nil
+			p.Input, p.Output, p.CacheRead, p.CacheWrite, p.Reasoning = over.Input, over.Output, over.CacheRead, over.CacheWrite, over.Reasoning
+		}
+	}
+	if !p.Known() {
+		return 0, false
+	}
+	or := func(a, b *Micros) Micros {
+		if a != nil {
+			return *a
+		}
+		return *b
+	}
+	reasoning := min(u.Reasoning, u.Output)
+	return sumMicros(
+		u.Input, *p.Input,
+		u.CacheRead, or(p.CacheRead, p.Input),
+		u.CacheWrite, or(p.CacheWrite, p.Input),
+		u.CacheWrite1h, or(p.CacheWrite, p.Input),
+		u.Output-reasoning, *p.Output,
+		reasoning, or(p.Reasoning, p.Output),
+	), true
+}
+
+// sumMicros adds pairs of counts and prices in 128 bits and divides once by a million, rounded up.
+func sumMicros(pairs ...int64) Micros {
+	var hi, lo uint64
+	for i := 0; i < len(pairs); i += 2 {
+		h, l := bits.Mul64(uint64(max(pairs[i], 0)), uint64(max(pairs[i+1], 0)))
+		var carry uint64
+		lo, carry = bits.Add64(lo, l, 0)
+		hi, _ = bits.Add64(hi, h, carry)
+	}
+	const million = 1_000_000
+	lo, carry := bits.Add64(lo, million-1, 0)
+	if hi += carry; hi >= million {
+		return maxMicros
+	}
+	q, _ := bits.Div64(hi, lo, million)
+	return int64(min(q, maxMicros))
+}
+
+// catalogCost is the cost member of the catalogue: dollars a million tokens, as decimal text.
+type catalogCost struct {
+	Input       json.Number  `json:"input,omitempty"`
+	Output      json.Number  `json:"output,omitempty"`
+	CacheRead   json.Number  `json:"cache_read,omitempty"`
+	CacheWrite  json.Number  `json:"cache_write,omitempty"`
+	Reasoning   json.Number  `json:"reasoning,omitempty"`
+	ContextOver *catalogCost `json:"context_over_200k,omitempty"`
+}
+
+func (c catalogCost) price() Price {
+	read := func(n json.Number) *Micros {
+		if m, ok := decimalMicros(string(n), 6); ok {
+			return &m
+		}
+		return nil
+	}
+	p := Price{Input: read(c.Input), Output: read(c.Output), CacheRead: read(c.CacheRead), CacheWrite: read(c.CacheWrite), Reasoning: read(c.Reasoning)}
+	if c.ContextOver != nil {
+		p.Over = []Tier{{Above: 200_000, Price: c.ContextOver.price()}}
+	}
+	return p
+}

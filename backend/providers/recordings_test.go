@@ -1,0 +1,316 @@
+package providers
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"testing/iotest"
+	"unicode/utf8"
+
+	"go.uber.org/goleak"
+	"gopkg.in/yaml.v3"
+
+	"helix/backend/testkit"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+var update = flag.Bool("update", false, "write golden files")
+
+// exchange is one request and its answer of a recording.
+type exchange struct {
+	name, wire    string
+	request, body string
+	streamed      bool
+}
+
+// recordings reads all recordings but those of Bedrock's own transport.
+func recordings(t testing.TB) []exchange {
+	t.Helper()
+	root := testkit.Data(t, "providers")
+	var out []exchange
+	must(t, filepath.WalkDir(root, func(path string, _ fs.DirEntry, err error) error {
+		if err != nil || !strings.HasSuffix(path, ".yaml") || strings.Contains(path, "Bedrock") {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		var file struct {
+			Interactions []struct {
+				Request  struct{ URL, Body string }
+				Response struct {
+					Body    string
+					Headers map[string][]string
+				}
+			}
+		}
+		if err := yaml.Unmarshal(text, &file); err != nil {
+			return fmt.Errorf("%s: %w", path, err)
+		}
+		rel, _ := filepath.Rel(root, path)
+		for i, x := range file.Interactions {
+			wire := ""
+			switch u, _, _ := strings.Cut(x.Request.URL, "?"); {
+			case strings.HasSuffix(u, "/chat/completions"):
+				wire = WireChat
+			case strings.HasSuffix(u, "/responses"):
+				wire = WireResponses
+			case strings.HasSuffix(u, "/messages"), strings.Contains(u, "awPredict"):
+				wire = WireAnthropic
+			case strings.Contains(u, "enerateContent"):
+				wire = WireGemini
+			default:
+				t.Errorf("%s: no wire for %s", rel, u)
+			}
+			streamed := strings.Contains(strings.Join(x.Response.Headers["Content-Type"], ""), "event-stream")
+			out = append(out, exchange{fmt.Sprintf("%s#%d", filepath.ToSlash(rel), i), wire, x.Request.Body, x.Response.Body, streamed})
+		}
+		return nil
+	}))
+	return out
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func numbered() func() string {
+	n := 0
+	return func() string { n++; return fmt.Sprint(n) }
+}
+
+// decodeAll returns the events of a body as lines of JSON.
+func decodeAll(wire string, r io.Reader) (string, Reply, error) {
+	var b strings.Builder
+	var f folder
+	for e, err := range Decode(wire, r, DecodeOptions{Provider: "p", Model: "m", NewID: numbered()}) {
+		if err != nil {
+			return b.String(), f.reply(), err
+		}
+		line, _ := json.Marshal(e)
+		b.Write(line)
+		b.WriteByte('\n')
+		f.add(e)
+	}
+	return b.String(), f.reply(), nil
+}
+
+// splitReader returns its text in pieces of random size.
+type splitReader struct {
+	text string
+	rnd  *rand.Rand
+}
+
+func (s *splitReader) Read(p []byte) (int, error) {
+	if s.text == "" {
+		return 0, io.EOF
+	}
+	n := min(len(p), len(s.text), 1+s.rnd.IntN(1<<s.rnd.IntN(12)))
+	copy(p, s.text[:n])
+	s.text = s.text[n:]
+	return n, nil
+}
+
+// digest keeps a text out of the project, whose recordings are data of others: how it begins, its
+// length and its hash.
+func digest(s string) string {
+	if len(s) < 40 {
+		return s
+	}
+	begin := []rune(s)[:20]
+	return fmt.Sprintf("%s… %d bytes %x", string(begin), len(s), sha256.Sum256([]byte(s)))[:min(len(string(begin))+40, 120)]
+}
+
+// golden is what a person reviews of one answer.
+type golden struct {
+	Name      string   `json:"name"`
+	Text      string   `json:"text,omitempty"`
+	Reasoning string   `json:"reasoning,omitempty"`
+	Calls     []string `json:"calls,omitempty"`
+	Opaque    []string `json:"opaque,omitempty"`
+	Sources   []Source `json:"sources,omitempty"`
+	Finish    string   `json:"finish"`
+	Raw       string   `json:"raw"`
+	Usage     Usage    `json:"usage"`
+}
+
+func TestRecordingsDecodeToTheirGoldensUnderEverySplit(t *testing.T) {
+	t.Parallel()
+	const file = "testdata/recordings.jsonl"
+	var lines []string
+	kinds := map[string]int{}
+	for i, x := range recordings(t) {
+		kinds[fmt.Sprint(x.wire, " ", x.streamed)]++
+		events, reply, err := decodeAll(x.wire, strings.NewReader(x.body))
+		if err != nil {
+			t.Errorf("%s: %v", x.name, err)
+			continue
+		}
+		g := golden{Name: x.name, Text: digest(reply.Text()), Reasoning: digest(reply.ReasoningText()), Finish: reply.Reason, Raw: reply.Raw, Usage: reply.Usage, Sources: reply.Sources}
+		for _, p := range reply.Parts {
+			switch p.Kind {
+			case PartToolCall:
+				if !json.Valid([]byte(p.Args)) {
+					t.Errorf("%s: arguments %q are not JSON", x.name, p.Args)
+				}
+				g.Calls = append(g.Calls, p.ID+" "+p.Name+" "+p.Args)
+			case PartOpaque:
+				g.Opaque = append(g.Opaque, fmt.Sprintf("%s, %d bytes", p.Opaque.Kind, len(p.Opaque.Data)))
+			}
+		}
+		line, err := json.Marshal(g)
+		must(t, err)
+		lines = append(lines, string(line))
+
+		if got, _, err := decodeAll(x.wire, iotest.OneByteReader(strings.NewReader(x.body))); err != nil || got != events {
+			t.Errorf("%s: byte by byte the events differ (%v)", x.name, err)
+		}
+		for seed := range uint64(8) {
+			r := &splitReader{x.body, rand.New(rand.NewPCG(seed, uint64(i)))}
+			if got, _, err := decodeAll(x.wire, r); err != nil || got != events {
+				t.Errorf("%s: with split %d the events differ (%v)", x.name, seed, err)
+			}
+		}
+	}
+	want := map[string]int{
+		"openai true": 105, "openai false": 89, "openai_responses true": 29, "openai_responses false": 25,
+		"anthropic true": 19, "anthropic false": 18, "gemini true": 29, "gemini false": 27,
+	}
+	if fmt.Sprint(kinds) != fmt.Sprint(want) {
+		t.Errorf("exchanges are %v, want %v", kinds, want)
+	}
+	text := strings.Join(lines, "\n") + "\n"
+	if *update {
+		must(t, os.WriteFile(file, []byte(text), 0o644))
+	}
+	stored, err := os.ReadFile(file)
+	must(t, err)
+	for i, line := range strings.Split(string(stored), "\n") {
+		if i >= len(lines) {
+			break
+		}
+		if line != lines[i] {
+			t.Errorf("golden %d differs:\n got %.600s\nwant %.600s", i, lines[i], line)
+		}
+	}
+	if string(stored) != text {
+		t.Error("the goldens differ; -update writes them")
+	}
+}
+
+func TestStreamsCutAnywhereAreNeverSuccess(t *testing.T) {
+	t.Parallel()
+	shortest := map[string]exchange{}
+	for _, x := range recordings(t) {
+		if old, ok := shortest[x.wire]; x.streamed && (!ok || len(x.body) < len(old.body)) {
+			shortest[x.wire] = x
+		}
+	}
+	for _, wire := range []string{WireChat, WireResponses, WireAnthropic, WireGemini} {
+		x := shortest[wire]
+		_, whole, err := decodeAll(wire, strings.NewReader(x.body))
+		must(t, err)
+		for cut := range len(x.body) {
+			for _, end := range []error{io.EOF, io.ErrUnexpectedEOF} {
+				r := io.MultiReader(strings.NewReader(x.body[:cut]), iotest.ErrReader(end))
+				_, got, err := decodeAll(wire, r)
+				if err == nil && (got.Text() != whole.Text() || len(got.Calls()) != len(whole.Calls()) || got.Reason != whole.Reason) {
+					t.Fatalf("%s cut at %d counts as complete with %q", x.name, cut, got.Text())
+				}
+				if !strings.HasPrefix(whole.Text(), got.Text()) {
+					t.Fatalf("%s cut at %d has the text %q", x.name, cut, got.Text())
+				}
+				if err != nil && len(got.Calls()) > 0 && wire != WireGemini && wire != WireAnthropic && wire != WireResponses {
+					t.Fatalf("%s cut at %d delivered a call", x.name, cut)
+				}
+			}
+		}
+	}
+}
+
+func FuzzDecode(f *testing.F) {
+	wires := []string{WireChat, WireResponses, WireAnthropic, WireGemini}
+	for i, s := range []string{
+		"data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"a\\ud83d\"}}]}\n\ndata: {\"choices\":[{\"delta\":{\"content\":\"\\ude00\"},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n",
+		`{"object":"response","status":"completed","output":[{"type":"message","content":[{"type":"output_text","text":"a"}]}]}`,
+		"event: x\r\ndata: {\"type\":\"content_block_start\",\"index\":0,\"content_block\":{\"type\":\"tool_use\",\"id\":\"a\",\"name\":\"b\",\"input\":{}}}\r\n\r\n",
+		`[{"candidates":[{"content":{"parts":[{"functionCall":{"name":"a","args":{}}}]},"finishReason":"STOP"}]}]`,
+	} {
+		f.Add(uint8(i), []byte(s), uint64(i))
+	}
+	f.Fuzz(func(t *testing.T, which uint8, body []byte, seed uint64) {
+		wire := wires[int(which)%len(wires)]
+		events, reply, err := decodeAll(wire, bytes.NewReader(body))
+		split, _, splitErr := decodeAll(wire, &splitReader{string(body), rand.New(rand.NewPCG(seed, 1))})
+		if events != split || fmt.Sprint(err) != fmt.Sprint(splitErr) {
+			t.Fatalf("%s: a split changes the events:\n%s%v\n%s%v", wire, events, err, split, splitErr)
+		}
+		if (err == nil) != (reply.Reason != "") {
+			t.Fatalf("%s: reason %q with error %v", wire, reply.Reason, err)
+		}
+		for _, p := range reply.Parts {
+			if !utf8.ValidString(p.Text) || !utf8.ValidString(p.Args) || p.Kind == PartToolCall && !slices.Contains(reply.BadArgs, p.ID) && !json.Valid([]byte(p.Args)) {
+				t.Fatalf("%s: part %+v", wire, p)
+			}
+		}
+	})
+}
+
+func FuzzCursor(f *testing.F) {
+	for _, s := range []string{`{"a":[1,-0.5e+7,"\u00e9\ud83d\ude00",true,null]}`, `"\x"`, `01`, `{"a":1,}`, `[[[[`, "\"\x01\"", `1.`, `{"a" : {"b" : [ ] } }`} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		c := cursor{b: []byte(s)}
+		c.skip()
+		err := c.end()
+		if (err == nil) != json.Valid([]byte(s)) && strings.Count(s, "[")+strings.Count(s, "{") < maxDepth {
+			t.Fatalf("%q: %v, valid JSON is %v", s, err, json.Valid([]byte(s)))
+		}
+		c = cursor{b: []byte(s)}
+		var want string
+		if utf8.ValidString(s) && c.peek() == '"' && json.Unmarshal([]byte(s), &want) == nil {
+			if got := c.str(); got != want {
+				t.Fatalf("%q decodes to %q, want %q", s, got, want)
+			}
+		}
+	})
+}
+
+func FuzzSSE(f *testing.F) {
+	f.Add("data: a\n\ndata:b\r\rdata\r\ndata: c\r\n\r\n: x\ndata: d", uint64(1))
+	f.Add("\ufeffdata: a\n\n", uint64(2))
+	f.Fuzz(func(t *testing.T, text string, seed uint64) {
+		read := func(r io.Reader) (out []string) {
+			s := newSSE(r, 1<<20)
+			for {
+				data, err := s.next()
+				if errors.Is(err, io.EOF) {
+					return out
+				}
+				must(t, err)
+				out = append(out, string(data))
+			}
+		}
+		want := read(strings.NewReader(text))
+		if got := read(&splitReader{text, rand.New(rand.NewPCG(seed, 3))}); !slices.Equal(got, want) {
+			t.Fatalf("a split changes %q to %q", want, got)
+		}
+	})
+}

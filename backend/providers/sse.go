@@ -1,0 +1,118 @@
+package providers
+
+import (
+	"bytes"
+	"errors"
+	"io"
+)
+
+var errEventSize = errors.New("event larger than allowed")
+
+// sseReader reads the data of server-sent events as the WHATWG rules say, at any borders of reads.
+// An event at the end without a blank line counts, because some gateways leave it out.
+type sseReader struct {
+	r     io.Reader
+	max   int
+	buf   []byte // what was read and not yet used is buf[at:]
+	at    int
+	data  []byte
+	lines int  // data lines of this event
+	cr    bool // the last line ended with CR: a LF belongs to it
+	begun bool // a byte order mark can no longer come
+	err   error
+}
+
+func newSSE(r io.Reader, max int) *sseReader { return &sseReader{r: r, max: max} }
+
+// next returns the data of the next event, valid until the next call; io.EOF at a clean end.
+func (s *sseReader) next() ([]byte, error) {
+	s.data, s.lines = s.data[:0], 0
+	for {
+		line, whole, err := s.line()
+		if err != nil {
+			return nil, err
+		}
+		switch {
+		case len(line) == 0 && whole:
+			if s.lines > 0 {
+				return s.data, nil
+			}
+			continue
+		case bytes.HasPrefix(line, []byte("data")) && (len(line) == 4 || line[4] == ':'):
+			value := bytes.TrimPrefix(line[min(5, len(line)):], []byte(" "))
+			if len(s.data)+len(value) > s.max {
+				return nil, errEventSize
+			}
+			if s.lines++; s.lines > 1 {
+				s.data = append(s.data, '\n')
+			}
+			s.data = append(s.data, value...)
+		}
+		if !whole {
+			if s.lines > 0 {
+				return s.data, nil
+			}
+			return nil, io.EOF
+		}
+	}
+}
+
+// line returns the next line without its end; whole is false for the rest at a clean end.
+func (s *sseReader) line() (line []byte, whole bool, err error) {
+	for seen := s.at; ; {
+		if s.cr && s.at < len(s.buf) {
+			if s.cr = false; s.buf[s.at] == '\n' {
+				s.at++
+				seen = max(seen, s.at)
+			}
+		}
+		if !s.begun && (len(s.buf)-s.at >= 3 || s.err != nil) {
+			s.begun = true
+			if bytes.HasPrefix(s.buf[s.at:], []byte("\xef\xbb\xbf")) {
+				s.at += 3
+				seen = s.at
+			}
+		}
+		if n := bytes.IndexAny(s.buf[seen:], "\r\n"); n >= 0 && s.begun {
+			end := seen + n
+			line = s.buf[s.at:end]
+			s.cr = s.buf[end] == '\r'
+			s.at = end + 1
+			return line, true, nil
+		} else if s.begun {
+			seen = len(s.buf)
+		}
+		if s.err != nil {
+			if !errors.Is(s.err, io.EOF) {
+				return nil, false, s.err
+			}
+			line, s.at = s.buf[s.at:], len(s.buf)
+			return line, false, nil
+		}
+		if len(s.buf)-s.at > s.max+16 {
+			return nil, false, errEventSize
+		}
+		seen -= s.at
+		s.fill()
+		seen += s.at
+	}
+}
+
+// fill reads once.
+func (s *sseReader) fill() {
+	if s.at > 0 {
+		s.buf = s.buf[:copy(s.buf, s.buf[s.at:])]
+		s.at = 0
+	}
+	if cap(s.buf)-len(s.buf) < 4<<10 {
+		s.buf = append(make([]byte, 0, max(16<<10, 2*cap(s.buf))), s.buf...)
+	}
+	for range 100 { // a reader may return nothing now and then
+		n, err := s.r.Read(s.buf[len(s.buf):cap(s.buf)])
+		s.buf, s.err = s.buf[:len(s.buf)+n], err
+		if n > 0 || err != nil {
+			return
+		}
+	}
+	s.err = io.ErrNoProgress
+}

@@ -1,0 +1,396 @@
+package providers
+
+import (
+	"bytes"
+	"encoding/json"
+)
+
+// chatDecoder reads OpenAI chat completions as the many compatible servers really send them.
+type chatDecoder struct {
+	assembler
+	plain   bool // reasoning came in a member of its own, so that of the details repeats it
+	details []reasoningDetail
+	refused bool
+}
+
+// reasoningDetail is an element of reasoning_details, as OpenRouter wants it back.
+type reasoningDetail struct {
+	Type      string `json:"type"`
+	Text      string `json:"text,omitempty"`
+	Summary   string `json:"summary,omitempty"`
+	Data      string `json:"data,omitempty"`
+	Signature string `json:"signature,omitempty"`
+	ID        string `json:"id,omitempty"`
+	Format    string `json:"format,omitempty"`
+	Index     int64  `json:"index"`
+}
+
+func (d *chatDecoder) event(data []byte) (bool, error) {
+	c := cursor{b: data}
+	var err error
+	var isError bool
+	c.object(func(key []byte) {
+		switch string(key) {
+		case "choices":
+			n := int64(0)
+			c.array(func() {
+				if e := d.choice(&c, n); err == nil {
+					err = e
+				}
+				n++
+			})
+		case "usage":
+			d.usageOf(&c)
+		case "x_groq":
+			c.object(func(key []byte) {
+				if string(key) == "usage" && !d.counted {
+					d.usageOf(&c)
+				}
+			})
+		case "citations":
+			c.array(func() {
+				if c.peek() == '"' {
+					d.emit(Event{Type: EventSource, URL: c.str()})
+				}
+			})
+		case "error":
+			if ch := c.peek(); ch == '{' || ch == '"' {
+				isError = true
+				err = serviceError(&c, 0)
+			}
+		case "object":
+			isError = isError || string(c.bytes()) == "error"
+		}
+	})
+	if err == nil {
+		err = c.end()
+	}
+	if err == nil && isError { // some servers put the error at the top level
+		err = serviceError(&cursor{b: data}, 0)
+	}
+	return false, err
+}
+
+func (d *chatDecoder) choice(c *cursor, index int64) (err error) {
+	var delta, finish []byte
+	c.object(func(key []byte) {
+		switch string(key) {
+		case "index":
+			index = c.count()
+		case "delta", "message":
+			if c.peek() == '{' {
+				delta = c.raw()
+			}
+		case "finish_reason":
+			finish = c.bytes()
+		}
+	})
+	if c.bad || index != 0 {
+		return nil
+	}
+	if delta != nil {
+		err = d.delta(delta)
+	}
+	if len(finish) > 0 {
+		d.finish(chatReason(string(finish)), string(wellFormed(finish)))
+	}
+	return err
+}
+
+func chatReason(raw string) string {
+	switch raw {
+	case "stop", "stop_sequence", "end_turn", "eos", "eos_token":
+		return FinishStop
+	case "length", "max_tokens", "model_length":
+		return FinishLength
+	case "tool_calls", "function_call", "tool_use":
+		return FinishToolCalls
+	case "content_filter", "safety":
+		return FinishContentFilter
+	case "refusal":
+		return FinishRefusal
+	}
+	return FinishUnknown
+}
+
+func (d *chatDecoder) delta(b []byte) (err error) {
+	c := cursor{b: b}
+	var reasoning, content, details []byte
+	c.object(func(key []byte) {
+		switch string(key) {
+		case "content":
+			if c.peek() == '[' {
+				d.contentParts(&c)
+				return
+			}
+			content = c.bytes()
+		case "reasoning", "reasoning_content", "reasoning_text":
+			if c.peek() == '"' {
+				if b := c.bytes(); len(reasoning) == 0 {
+					reasoning = b
+				}
+			}
+		case "reasoning_details":
+			details = c.raw()
+		case "refusal":
+			if b := c.bytes(); len(b) > 0 {
+				d.text(EventText, 0, b, false)
+				d.refused = true
+			}
+		case "tool_calls":
+			c.array(func() {
+				if e := d.toolCall(&c); err == nil {
+					err = e
+				}
+			})
+		case "function_call":
+			if c.peek() == '{' {
+				err = d.function(&c, 0, "")
+			}
+		case "annotations":
+			c.array(func() { d.annotation(&c) })
+		}
+	})
+	if len(reasoning) > 0 {
+		d.plain = true
+		d.text(EventReasoning, 0, reasoning, false)
+	}
+	if details != nil {
+		d.addDetails(details)
+	}
+	d.text(EventText, 0, content, false)
+	return err
+}
+
+// contentParts reads content as a list, with thinking among it as Mistral sends it.
+func (d *chatDecoder) contentParts(c *cursor) {
+	c.array(func() {
+		var kind string
+		var text []byte
+		c.object(func(key []byte) {
+			switch string(key) {
+			case "type":
+				kind = c.str()
+			case "text":
+				text = c.bytes()
+			case "thinking":
+				if c.peek() == '"' {
+					text = c.bytes()
+					return
+				}
+				c.array(func() {
+					c.object(func(key []byte) {
+						if string(key) == "text" {
+							d.text(EventReasoning, 0, c.bytes(), false)
+						}
+					})
+				})
+			}
+		})
+		if kind == "thinking" {
+			d.text(EventReasoning, 0, text, false)
+			return
+		}
+		d.text(EventText, 0, text, false)
+	})
+}
+
+func (d *chatDecoder) annotation(c *cursor) {
+	e := Event{Type: EventSource}
+	read := func(key []byte) {
+		switch string(key) {
+		case "url":
+			e.URL = c.str()
+		case "title":
+			e.Title = c.str()
+		}
+	}
+	c.object(func(key []byte) {
+		if string(key) == "url_citation" {
+			c.object(read)
+			return
+		}
+		read(key)
+	})
+	if e.URL != "" {
+		d.emit(e)
+	}
+}
+
+// toolCall reads one element of tool_calls. Its members may come in any order.
+func (d *chatDecoder) toolCall(c *cursor) error {
+	index, id := -1, ""
+	var function, extra []byte
+	c.object(func(key []byte) {
+		switch string(key) {
+		case "index":
+			if ch := c.peek(); ch >= '0' && ch <= '9' {
+				index = int(min(c.count(), 1<<20))
+			}
+		case "id":
+			id = c.str()
+		case "function":
+			function = c.raw()
+		case "extra_content":
+			extra = c.raw()
+		}
+	})
+	if c.bad {
+		return nil
+	}
+	if bytes.HasPrefix(extra, []byte("{")) {
+		d.opaque("extra_content", extra)
+	}
+	return d.function(&cursor{b: function}, index, id)
+}
+
+// function reads the name and the arguments, which some servers send as an object.
+func (d *chatDecoder) function(c *cursor, index int, id string) error {
+	var name, args []byte
+	if len(c.b) > 0 {
+		c.object(func(key []byte) {
+			switch string(key) {
+			case "name":
+				name = c.bytes()
+			case "arguments":
+				switch c.peek() {
+				case '"':
+					args = c.bytes()
+				case '{', '[':
+					args = c.raw()
+				}
+			}
+		})
+	}
+	call, err := d.call(index, id, string(name))
+	if err != nil {
+		return err
+	}
+	if call.wireID == "" {
+		call.wireID = id
+	}
+	// A name comes whole each time or in pieces.
+	if n := string(wellFormed(name)); n != call.name && !call.started {
+		call.name += n
+	}
+	return d.args(call, args)
+}
+
+func (d *chatDecoder) addDetails(b []byte) {
+	c := cursor{b: b}
+	c.array(func() {
+		var r reasoningDetail
+		var shown []byte
+		c.object(func(key []byte) {
+			switch string(key) {
+			case "type":
+				r.Type = c.str()
+			case "text", "summary":
+				if b := c.bytes(); len(b) > 0 {
+					shown = b
+					if string(key) == "text" {
+						r.Text = string(wellFormed(b))
+					} else {
+						r.Summary = string(wellFormed(b))
+					}
+				}
+			case "data":
+				r.Data = c.str()
+			case "signature":
+				r.Signature = c.str()
+			case "id":
+				r.ID = c.str()
+			case "format":
+				r.Format = c.str()
+			case "index":
+				r.Index = c.count()
+			}
+		})
+		if !d.plain {
+			d.text(EventReasoning, int(min(r.Index, 1<<20)), shown, r.Summary != "")
+		}
+		if n := len(d.details); n > 0 {
+			if last := &d.details[n-1]; last.Index == r.Index && last.Type == r.Type && (r.ID == "" || last.ID == "" || last.ID == r.ID) && r.Data == "" {
+				last.Text += r.Text
+				last.Summary += r.Summary
+				last.Signature += r.Signature
+				if r.ID != "" {
+					last.ID = r.ID
+				}
+				if r.Format != "" {
+					last.Format = r.Format
+				}
+				return
+			}
+		}
+		d.details = append(d.details, r)
+	})
+}
+
+func (d *chatDecoder) end() {
+	signed := false
+	for _, r := range d.details {
+		signed = signed || r.Data != "" || r.Signature != ""
+	}
+	if signed {
+		if b, err := json.Marshal(d.details); err == nil {
+			d.opaque("reasoning_details", b)
+		}
+	}
+	if d.refused && d.reason != "" {
+		d.reason = FinishRefusal
+	}
+}
+
+// usageOf reads a usage object. Some services count reasoning beside the completion; the total
+// says so.
+func (d *chatDecoder) usageOf(c *cursor) {
+	if c.peek() != '{' {
+		c.skip()
+		return
+	}
+	var prompt, completion, total, cached, hit, written, reasoning, micros int64
+	c.object(func(key []byte) {
+		switch string(key) {
+		case "prompt_tokens":
+			prompt = c.count()
+		case "completion_tokens":
+			completion = c.count()
+		case "total_tokens":
+			total = c.count()
+		case "prompt_cache_hit_tokens":
+			hit = c.count()
+		case "prompt_tokens_details":
+			c.object(func(key []byte) {
+				switch string(key) {
+				case "cached_tokens":
+					cached = c.count()
+				case "cache_write_tokens":
+					written = c.count()
+				}
+			})
+		case "completion_tokens_details":
+			c.object(func(key []byte) {
+				if string(key) == "reasoning_tokens" {
+					reasoning = c.count()
+				}
+			})
+		case "cost":
+			if m, ok := decimalMicros(string(c.raw()), 6); ok {
+				micros = max(micros, m)
+			}
+		case "cost_in_usd_ticks":
+			if m, ok := decimalMicros(string(c.raw()), -4); ok {
+				micros = max(micros, m)
+			}
+		}
+	})
+	if cached == 0 {
+		cached = hit
+	}
+	u := Usage{Input: max(prompt-cached-written, 0), CacheRead: cached, CacheWrite: written, Output: completion, Reasoning: reasoning, ReportedMicros: micros}
+	if reasoning > 0 && total == prompt+completion+reasoning {
+		u.Output += reasoning
+	}
+	d.count(u)
+}

@@ -1,0 +1,215 @@
+package providers
+
+// geminiDecoder reads generateContent; a chunk of a stream is a whole answer with less in it.
+type geminiDecoder struct {
+	assembler
+	block int
+	last  string // kind of the last part: a change begins a block
+	seen  map[string]bool
+}
+
+func (d *geminiDecoder) end() {}
+
+func (d *geminiDecoder) event(data []byte) (done bool, err error) {
+	c := cursor{b: data}
+	d.received = true
+	c.object(func(key []byte) {
+		switch string(key) {
+		case "candidates":
+			n := 0
+			c.array(func() {
+				if n++; n == 1 {
+					if e := d.candidate(&c); err == nil {
+						err = e
+					}
+				}
+			})
+		case "usageMetadata":
+			d.usageOf(&c)
+		case "promptFeedback":
+			c.object(func(key []byte) {
+				if string(key) == "blockReason" {
+					if raw := c.str(); raw != "" {
+						d.finish(FinishContentFilter, raw)
+					}
+				}
+			})
+		case "error":
+			if ch := c.peek(); ch == '{' || ch == '"' {
+				err = serviceError(&c, 0)
+			}
+		case "response": // Vertex and the command line wrap the chunk
+			if c.peek() == '{' {
+				_, err = d.event(c.raw())
+			}
+		}
+	})
+	if err == nil {
+		err = c.end()
+	}
+	return false, err
+}
+
+func (d *geminiDecoder) candidate(c *cursor) (err error) {
+	c.object(func(key []byte) {
+		switch string(key) {
+		case "content":
+			c.object(func(key []byte) {
+				if string(key) == "parts" {
+					c.array(func() {
+						if e := d.part(c); err == nil {
+							err = e
+						}
+					})
+				}
+			})
+		case "finishReason":
+			if raw := c.str(); raw != "" {
+				d.finish(geminiReason(raw), raw)
+			}
+		case "groundingMetadata":
+			c.object(func(key []byte) {
+				if string(key) == "groundingChunks" {
+					c.array(func() { d.source(c) })
+				}
+			})
+		}
+	})
+	return err
+}
+
+func geminiReason(raw string) string {
+	switch raw {
+	case "STOP":
+		return FinishStop
+	case "MAX_TOKENS":
+		return FinishLength
+	case "SAFETY", "RECITATION", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII", "IMAGE_SAFETY", "LANGUAGE":
+		return FinishContentFilter
+	}
+	return FinishUnknown
+}
+
+func (d *geminiDecoder) source(c *cursor) {
+	e := Event{Type: EventSource, Block: d.block}
+	c.object(func([]byte) { // web, retrievedContext, maps
+		c.object(func(key []byte) {
+			switch string(key) {
+			case "uri":
+				e.URL = c.str()
+			case "title":
+				e.Title = c.str()
+			}
+		})
+	})
+	if e.URL == "" || d.seen[e.URL] {
+		return
+	}
+	if d.seen == nil {
+		d.seen = map[string]bool{}
+	}
+	d.seen[e.URL] = true
+	d.emit(e)
+}
+
+func (d *geminiDecoder) part(c *cursor) error {
+	var text, signature, function []byte
+	var thought bool
+	c.object(func(key []byte) {
+		switch string(key) {
+		case "text":
+			text = c.bytes()
+		case "thought":
+			thought = c.truth()
+		case "thoughtSignature", "thought_signature":
+			signature = c.bytes()
+		case "functionCall":
+			function = c.raw()
+		}
+	})
+	if c.bad {
+		return nil
+	}
+	kind := "text"
+	switch {
+	case len(function) > 0 && function[0] == '{':
+		kind = "call"
+	case thought:
+		kind = "thought"
+	}
+	if kind != d.last {
+		if d.last != "" {
+			d.block++
+		}
+		d.last = kind
+	}
+	// A signature precedes what it signs; one that signs nothing visible is a part of its own.
+	if len(signature) > 0 {
+		of := kind
+		if kind == "text" && len(text) == 0 {
+			of = "part"
+		}
+		d.opaque(of, signature)
+	}
+	switch kind {
+	case "call":
+		return d.functionCall(function)
+	case "thought":
+		d.text(EventReasoning, d.block, text, true)
+	default:
+		d.text(EventText, d.block, text, false)
+	}
+	return nil
+}
+
+func (d *geminiDecoder) functionCall(raw []byte) error {
+	c := cursor{b: raw}
+	var id, name string
+	var args []byte
+	c.object(func(key []byte) {
+		switch string(key) {
+		case "id":
+			id = c.str()
+		case "name":
+			name = c.str()
+		case "args":
+			if c.peek() == '{' {
+				args = c.raw()
+			}
+		}
+	})
+	call, err := d.call(len(d.calls), "", name) // each comes whole
+	if err != nil {
+		return err
+	}
+	call.wireID, call.name = id, name
+	err = d.args(call, args)
+	d.finishCall(call)
+	return err
+}
+
+func (d *geminiDecoder) usageOf(c *cursor) {
+	if c.peek() != '{' {
+		c.skip()
+		return
+	}
+	var prompt, cached, tools, candidates, thoughts int64
+	c.object(func(key []byte) {
+		switch string(key) {
+		case "promptTokenCount":
+			prompt = c.count()
+		case "cachedContentTokenCount":
+			cached = c.count()
+		case "toolUsePromptTokenCount":
+			tools = c.count()
+		case "candidatesTokenCount":
+			candidates = c.count()
+		case "thoughtsTokenCount":
+			thoughts = c.count()
+		}
+	})
+	if prompt+candidates+thoughts+tools == 0 {
+		return
+	}
+	d.count(Usage{Input: max(prompt-cached, 0) + tools, CacheRead: cached, ToolPrompt: tools, Output: candidates + thoughts, Reasoning: thoughts})
+}
