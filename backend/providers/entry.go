@@ -1,0 +1,204 @@
+package providers
+
+import (
+	"cmp"
+	"net"
+	"net/http"
+	"net/url"
+	"regexp"
+	"strings"
+
+	"helix/backend/fault"
+)
+
+// Entry is a service in the registry, without its key.
+type Entry struct {
+	// Type is openai, openai_responses, anthropic, gemini or scripted.
+	Type string `json:"type"`
+	// BaseURL is empty for the type's own service. For scripted it is the file of the script.
+	BaseURL string `json:"baseUrl,omitempty"`
+	// APIKeyEnv names the variable that holds the key.
+	APIKeyEnv    string            `json:"apiKeyEnv,omitempty"`
+	ExtraHeaders map[string]string `json:"extraHeaders,omitempty"`
+	// CatalogProvider is whose models these are, if not the entry's own name.
+	CatalogProvider string `json:"catalogProvider,omitempty"`
+	Organization    string `json:"organization,omitempty"`
+	// TimeoutIdleMs is the longest silence, 60,000 by default.
+	TimeoutIdleMs int `json:"timeoutIdleMs,omitempty"`
+	// MaxConcurrent is 4 by default.
+	MaxConcurrent int `json:"maxConcurrent,omitempty"`
+	// RPM bounds the calls a minute; 0 is no bound.
+	RPM                   int               `json:"rpm,omitempty"`
+	SkipCatalogValidation bool              `json:"skipCatalogValidation,omitempty"`
+	GenericKey            bool              `json:"genericKey,omitempty"`
+	Quirks                map[string]string `json:"quirks,omitempty"`
+	Disabled              bool              `json:"disabled,omitempty"`
+}
+
+var entryName = regexp.MustCompile(`^[a-z][a-z0-9_-]{0,31}$`)
+
+var envName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,99}$`)
+
+// defaults are the services that defined the wires, and the variables of their keys.
+var defaults = map[string]struct {
+	base string
+	env  []string
+}{
+	WireChat:      {"https://api.openai.com/v1", []string{"OPENAI_API_KEY"}},
+	WireResponses: {"https://api.openai.com/v1", []string{"OPENAI_API_KEY"}},
+	WireAnthropic: {"https://api.anthropic.com", []string{"ANTHROPIC_API_KEY"}},
+	WireGemini:    {"https://generativelanguage.googleapis.com", []string{"GEMINI_API_KEY", "GOOGLE_API_KEY"}},
+	WireScripted:  {},
+}
+
+// shipped are the entries of a new installation.
+func shipped() map[string]Entry {
+	return map[string]Entry{"openai": {Type: WireChat}, "anthropic": {Type: WireAnthropic}, "gemini": {Type: WireGemini, CatalogProvider: "google"}}
+}
+
+// check normalizes an entry.
+func (e *Entry) check() error {
+	switch e.Type {
+	case "openai_chat", "openai_compatible":
+		e.Type = WireChat
+	}
+	if _, ok := defaults[e.Type]; !ok {
+		return fault.InvalidField("entry.type", fault.CodeUnknownValue, "A provider's type is openai, openai_responses, anthropic, gemini or scripted.")
+	}
+	if e.APIKeyEnv != "" && !envName.MatchString(e.APIKeyEnv) {
+		return fault.InvalidField("entry.apiKeyEnv", fault.CodeSyntax, "That is not the name of a variable.")
+	}
+	if e.MaxConcurrent < 0 || e.MaxConcurrent > 64 || e.RPM < 0 || e.TimeoutIdleMs < 0 || e.TimeoutIdleMs > 600_000 {
+		return fault.InvalidField("entry", fault.CodeRange, "A provider has at most 64 calls at once and a silence of at most 600,000 ms.")
+	}
+	for k, v := range e.ExtraHeaders {
+		if keyHeader(k) || strings.ContainsAny(k+v, "\r\n") {
+			return fault.InvalidField("entry.extraHeaders", fault.CodeInvalid, "Header %s can't be set here. Keys are stored as secrets.", k)
+		}
+	}
+	if e.Type == WireScripted {
+		if e.BaseURL == "" {
+			return fault.InvalidField("entry.baseUrl", fault.CodeMissing, "A scripted provider names the file of its script.")
+		}
+		return nil
+	}
+	e.BaseURL = strings.TrimSpace(e.BaseURL)
+	if e.BaseURL == "" {
+		return nil
+	}
+	u, err := url.Parse(e.BaseURL)
+	if err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Scheme != "https" && u.Scheme != "http" {
+		return fault.InvalidField("entry.baseUrl", fault.CodeSyntax, "That is not a base URL.")
+	}
+	if u.Scheme == "http" && !loopback(u.Hostname()) {
+		return fault.InvalidField("entry.baseUrl", fault.CodeInvalid, "An address outside this computer needs https.")
+	}
+	return nil
+}
+
+func keyHeader(name string) bool {
+	switch http.CanonicalHeaderKey(name) {
+	case "Authorization", "X-Api-Key", "X-Goog-Api-Key", "Api-Key", "Cookie", "Proxy-Authorization":
+		return true
+	}
+	return false
+}
+
+func loopback(host string) bool {
+	ip := net.ParseIP(host)
+	return strings.EqualFold(host, "localhost") || ip != nil && ip.IsLoopback()
+}
+
+// base returns the base URL without what the wire adds.
+func (e Entry) base() string {
+	b := strings.TrimRight(cmp.Or(e.BaseURL, defaults[e.Type].base), "/")
+	for _, suffix := range []string{"/chat/completions", "/responses", "/v1/messages", "/messages"} {
+		b = strings.TrimSuffix(b, suffix)
+	}
+	switch e.Type {
+	case WireAnthropic:
+		b = strings.TrimSuffix(b, "/v1")
+	case WireGemini:
+		b = strings.TrimSuffix(b, "/v1beta")
+	case WireChat, WireResponses:
+		if u, err := url.Parse(b); err == nil && (u.Path == "" || u.Path == "/") {
+			b += "/v1"
+		}
+	}
+	return b
+}
+
+func (e Entry) host() string {
+	u, err := url.Parse(e.base())
+	if err != nil {
+		return ""
+	}
+	return u.Host
+}
+
+// local reports whether the service runs on this computer.
+func (e Entry) local() bool {
+	u, err := url.Parse(e.base())
+	return e.Type == WireScripted || err == nil && loopback(u.Hostname())
+}
+
+// official reports whether the service is the one that defined the wire.
+func (e Entry) official() bool {
+	d := Entry{Type: e.Type}
+	return e.host() == d.host() || e.Type != WireAnthropic && e.Type != WireGemini && strings.HasSuffix(e.host(), ".openai.azure.com")
+}
+
+func (e Entry) endpoint(model string, stream bool) string {
+	switch e.Type {
+	case WireResponses:
+		return e.base() + "/responses"
+	case WireAnthropic:
+		return e.base() + "/v1/messages"
+	case WireGemini:
+		method := ":generateContent"
+		if stream {
+			method = ":streamGenerateContent?alt=sse"
+		}
+		return e.base() + "/v1beta/models/" + url.PathEscape(model) + method
+	}
+	return e.base() + "/chat/completions"
+}
+
+func (e Entry) modelsEndpoint() string {
+	switch e.Type {
+	case WireAnthropic:
+		return e.base() + "/v1/models?limit=1000"
+	case WireGemini:
+		return e.base() + "/v1beta/models?pageSize=1000"
+	}
+	return e.base() + "/models"
+}
+
+// header returns the headers of a request and the names of those that carry the key.
+func (e Entry) header(key string) (h http.Header, sensitive []string) {
+	h = http.Header{"Content-Type": {"application/json"}, "Accept": {"text/event-stream, application/json"}}
+	for k, v := range e.ExtraHeaders {
+		h.Set(k, v)
+	}
+	switch e.Type {
+	case WireAnthropic:
+		h.Set("Anthropic-Version", "2023-06-01")
+		sensitive = []string{"X-Api-Key"}
+		if key != "" {
+			h.Set("X-Api-Key", key)
+		}
+	case WireGemini:
+		sensitive = []string{"X-Goog-Api-Key"}
+		if key != "" {
+			h.Set("X-Goog-Api-Key", key)
+		}
+	default:
+		if e.Organization != "" {
+			h.Set("OpenAI-Organization", e.Organization)
+		}
+		if key != "" {
+			h.Set("Authorization", "Bearer "+key)
+		}
+	}
+	return h, sensitive
+}

@@ -1,0 +1,603 @@
+package providers
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"iter"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+
+	"helix/backend/fault"
+	"helix/backend/safehttp"
+)
+
+// Limits of retries and of the circuit.
+const (
+	attempts      = 3
+	baseDelay     = 250 * time.Millisecond
+	maxDelay      = 2 * time.Second
+	maxRetryAfter = time.Minute
+	maxErrorBody  = 64 << 10
+
+	circuitFailures = 5
+	circuitWindow   = time.Minute
+	circuitFirst    = 30 * time.Second
+	circuitLongest  = 5 * time.Minute
+)
+
+// Meter keeps the budget: no call is made without a hold on it.
+type Meter interface {
+	Reserve(ctx context.Context, e Estimate) (Hold, error)
+}
+
+// Hold is reserved budget. Settle is called exactly once.
+type Hold interface {
+	Settle(u Usage, cost Micros, outcome string)
+}
+
+// Estimate is the most that a call may cost.
+type Estimate struct {
+	Provider, Model, Purpose string
+	Input, Output            int64
+	Micros                   Micros
+	PriceUnknown             bool
+}
+
+// RoleConfig is the chain of a role, first preferred.
+type RoleConfig struct {
+	Chain       []ModelRef `json:"chain"`
+	Effort      Effort     `json:"effort,omitempty"`
+	Temperature *float64   `json:"temperature,omitempty"`
+	MaxOutput   int        `json:"maxOutput,omitempty"`
+	// MaxCostMicrosCall refuses calls that may cost more.
+	MaxCostMicrosCall Micros `json:"maxCostMicrosCall,omitempty"`
+}
+
+// Options of Open. Config, Key, HTTP and Meter are required.
+type Options struct {
+	// Config returns the registry of the caller in ctx.
+	Config func(ctx context.Context) (map[string]Entry, map[Role]RoleConfig, error)
+	// Key returns the key of an entry and where it is from; "" when it has none.
+	Key func(ctx context.Context, name string, e Entry) (key, source string, err error)
+	// Catalog returns the catalogue in force.
+	Catalog func() (*Catalog, error)
+	HTTP    *safehttp.Client
+	Meter   Meter
+	// AllowScripted permits the scripted wire, for tests and evaluations.
+	AllowScripted bool
+	// AssumedPrice is booked where no price is known; the zero value is 15 and 75 dollars a million.
+	AssumedPrice Price
+	// Rand is uniform in [0, 1); nil: math/rand.
+	Rand func() float64
+}
+
+// Router answers requests. It is safe for concurrent use and starts nothing by itself.
+type Router struct {
+	o Options
+
+	mu       sync.Mutex
+	circuits map[string]*circuit
+	slots    map[string]chan struct{}
+	recent   map[string][]time.Time // starts of calls in the last minute
+	scripts  map[string]*script
+	ratios   ratios
+}
+
+// Open makes a router.
+func Open(o Options) (*Router, error) {
+	if o.Config == nil || o.Key == nil || o.HTTP == nil || o.Meter == nil {
+		return nil, errors.New("providers: Config, Key, HTTP and Meter are required")
+	}
+	if o.Catalog == nil {
+		o.Catalog = embeddedCatalog
+	}
+	if o.Rand == nil {
+		o.Rand = rand.Float64
+	}
+	if !o.AssumedPrice.Known() {
+		in, out := Micros(15_000_000), Micros(75_000_000)
+		o.AssumedPrice = Price{Input: &in, Output: &out}
+	}
+	return &Router{o: o, circuits: map[string]*circuit{}, slots: map[string]chan struct{}{}, recent: map[string][]time.Time{}, scripts: map[string]*script{}}, nil
+}
+
+// target is one model of a chain with what a call of it needs.
+type target struct {
+	name  string
+	model string
+	entry Entry
+	info  ModelInfo
+	key   string
+}
+
+// chain returns the models that may answer q, and q with the role's settings.
+func (r *Router) chain(ctx context.Context, q Request) (Request, map[string]Entry, []ModelRef, RoleConfig, error) {
+	entries, roles, err := r.o.Config(ctx)
+	if err != nil {
+		return q, nil, nil, RoleConfig{}, err
+	}
+	if q.Model != "" {
+		return q, entries, []ModelRef{q.Model}, RoleConfig{}, nil
+	}
+	c := roles[q.Role]
+	if len(c.Chain) == 0 && q.Role == RoleFast {
+		c = roles[RoleChat]
+	}
+	if len(c.Chain) == 0 {
+		return q, nil, nil, c, fault.Unavailablef("Set up a model first.").WithDetails(map[string]string{"screen": "settings/models", "role": string(q.Role)})
+	}
+	if q.Reasoning == "" {
+		q.Reasoning = c.Effort
+	}
+	if q.Temperature == nil {
+		q.Temperature = c.Temperature
+	}
+	if q.MaxOutput == 0 {
+		q.MaxOutput = c.MaxOutput
+	}
+	return q, entries, c.Chain, c, nil
+}
+
+// resolve finds a model of the registry and its key.
+func (r *Router) resolve(ctx context.Context, entries map[string]Entry, ref ModelRef) (target, error) {
+	name, model := ref.Split()
+	e, ok := entries[name]
+	if !ok || model == "" {
+		return target{}, fault.Invalidf("%q names no model of a provider.", ref)
+	}
+	if e.Disabled {
+		return target{}, fault.Unavailablef("Provider %s is disabled.", name)
+	}
+	if e.Type == WireScripted && !r.o.AllowScripted {
+		return target{}, fault.Deniedf("Scripted providers are for tests.")
+	}
+	t := target{name: name, model: model, entry: e}
+	var err error
+	if t.info, err = r.info(name, e, model); err != nil {
+		return target{}, err
+	}
+	var source string
+	if t.key, source, err = r.o.Key(ctx, name, e); err != nil {
+		return target{}, err
+	}
+	if source == "" && !e.local() {
+		return target{}, fault.Unavailablef("No key for %s.", name)
+	}
+	return t, nil
+}
+
+// info describes a model of an entry.
+func (r *Router) info(name string, e Entry, model string) (ModelInfo, error) {
+	cat, err := r.o.Catalog()
+	if err != nil {
+		return ModelInfo{}, err
+	}
+	provider := catalogProvider(cat, name, e)
+	if i, ok := cat.Info(provider, model); ok {
+		i.Ref = ModelRef(name + "/" + model)
+		return i, nil
+	}
+	if !e.SkipCatalogValidation && !e.local() {
+		near := cat.nearest(provider, model)
+		return ModelInfo{}, fault.Invalidf("%s has no model %q. Similar: %s.", name, model, strings.Join(near, ", ")).WithDetails(map[string]any{"nearest": near})
+	}
+	i := ModelInfo{Ref: ModelRef(name + "/" + model), Name: model, Family: familyOf(model), Window: 128_000, Output: 16_000, Caps: Caps{Tools: true}, Source: "assumed"}
+	if e.local() {
+		i.Caps.Structured = true
+	}
+	return i, nil
+}
+
+func catalogProvider(c *Catalog, name string, e Entry) string {
+	if e.CatalogProvider != "" {
+		return e.CatalogProvider
+	}
+	if _, ok := c.Providers[name]; ok {
+		return name
+	}
+	if e.BaseURL == "" || e.official() {
+		return map[string]string{WireChat: "openai", WireResponses: "openai", WireAnthropic: "anthropic", WireGemini: "google"}[e.Type]
+	}
+	return name
+}
+
+// Complete returns the whole answer. On an error the reply holds what came before it.
+func (r *Router) Complete(ctx context.Context, q Request) (Reply, error) {
+	return Fold(r.Stream(ctx, q))
+}
+
+// Stream answers q. It ends after Finish or one error. Breaking out of the loop or canceling ctx
+// closes the connection and settles what was used.
+func (r *Router) Stream(ctx context.Context, q Request) iter.Seq2[Event, error] {
+	return func(yield func(Event, error) bool) {
+		q, entries, chain, role, err := r.chain(ctx, q)
+		if err != nil {
+			yield(Event{}, err)
+			return
+		}
+		s := &session{r: r, q: q, role: role, yield: yield}
+		var last error
+		for _, ref := range chain {
+			t, err := r.resolve(ctx, entries, ref)
+			if err == nil {
+				err = fits(q, t.info)
+			}
+			if err != nil {
+				if last == nil || !fallsBack(last) {
+					last = err
+				}
+				continue
+			}
+			done, err := s.try(ctx, t)
+			if done {
+				return
+			}
+			if last = err; !fallsBack(err) {
+				break
+			}
+		}
+		yield(Event{}, last)
+	}
+}
+
+// fits checks what a request needs before a model is asked.
+func fits(q Request, i ModelInfo) error {
+	if len(q.Tools) > 0 && !i.Caps.Tools {
+		return fault.Invalidf("%s can't call tools.", i.Ref)
+	}
+	if n := int(roughTokens(q)); i.Window > 0 && n > i.Window {
+		return fault.Limitf("The conversation is too long for %s.", i.Ref).WithDetails(map[string]int{"tokens": n, "window": i.Window}).
+			WithCause(&ServiceError{Code: codeContext})
+	}
+	return nil
+}
+
+// session is one request on its way through the chain.
+type session struct {
+	r       *Router
+	q       Request
+	role    RoleConfig
+	yield   func(Event, error) bool
+	attempt int
+	stopped bool
+}
+
+// try asks one model until its attempts are used up. done says that the consumer has had the end.
+func (s *session) try(ctx context.Context, t target) (done bool, err error) {
+	for n := range attempts {
+		visible, err := s.once(ctx, t)
+		if s.stopped || err == nil {
+			return true, nil
+		}
+		switch {
+		case ctx.Err() != nil:
+			s.yield(Event{}, fault.As(ctx.Err()))
+			return true, nil
+		case visible && (!s.q.AllowDiscard || !retryable(err)):
+			s.yield(Event{}, err)
+			return true, nil
+		case visible:
+			if !s.yield(Event{Type: EventDiscard, Attempt: s.attempt, Raw: fault.As(err).Message}, nil) {
+				return true, nil
+			}
+		}
+		if n == attempts-1 || !retryable(err) {
+			return false, err
+		}
+		if err := s.wait(ctx, n, err); err != nil {
+			return false, err
+		}
+	}
+	return false, nil
+}
+
+// wait sleeps before the next attempt, or returns the error when that would be too late.
+func (s *session) wait(ctx context.Context, n int, cause error) error {
+	d := time.Duration(s.r.o.Rand() * float64(min(maxDelay, baseDelay<<n)))
+	if after := fault.As(cause).RetryAfter; after > 0 {
+		if after > maxRetryAfter {
+			return cause
+		}
+		d = after + time.Duration(s.r.o.Rand()*float64(after)/10)
+	}
+	if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) < d {
+		return cause
+	}
+	return sleep(ctx, d)
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return fault.As(ctx.Err())
+	}
+}
+
+// once makes one attempt; visible says that the consumer saw something of it.
+func (s *session) once(ctx context.Context, t target) (visible bool, err error) {
+	r := s.r
+	circuit := r.circuit(t.name + " " + t.entry.host())
+	if err := circuit.enter(time.Now()); err != nil {
+		return false, err
+	}
+	release, err := r.slot(ctx, t)
+	if err != nil {
+		circuit.leave(time.Now(), false, false)
+		return false, err
+	}
+	defer release()
+	input := roughTokens(s.q)
+	est := Estimate{Provider: t.name, Model: t.model, Purpose: s.q.Purpose, Input: input, Output: int64(s.q.MaxOutput)}
+	if est.Output == 0 {
+		est.Output = int64(t.info.Output)
+	}
+	est.Micros, est.PriceUnknown = r.cost(t, Usage{Input: est.Input, Output: est.Output})
+	if limit := s.role.MaxCostMicrosCall; limit > 0 && est.Micros > limit {
+		circuit.leave(time.Now(), false, false)
+		return false, fault.Limitf("The call may cost more than the role's limit.").WithDetails(map[string]Micros{"micros": est.Micros, "limit": limit}).WithCause(&ServiceError{Code: codeQuota})
+	}
+	hold, err := r.o.Meter.Reserve(ctx, est)
+	if err != nil {
+		circuit.leave(time.Now(), false, false)
+		return false, err
+	}
+	s.attempt++
+	var usage Usage
+	var received int
+	outcome := "stopped"
+	defer func() {
+		if usage.Requests == 0 && received > 0 {
+			usage = Usage{Input: input, Output: int64(received+3) / 4, Requests: 1, Estimated: true}
+		} else if outcome != "done" {
+			usage.Estimated = usage.Requests > 0
+		}
+		cost, _ := r.cost(t, usage)
+		hold.Settle(usage, max(cost, usage.ReportedMicros), outcome)
+		circuit.leave(time.Now(), err != nil && breaks(err), err == nil && !s.stopped)
+	}()
+	if !s.yield(Event{Type: EventAttempt, Attempt: s.attempt, ID: uuid.NewString(), Provider: t.name, Model: t.model}, nil) {
+		s.stopped = true
+		return false, nil
+	}
+	for e, eventErr := range r.call(ctx, t, s.q) {
+		if eventErr != nil {
+			outcome = "failed"
+			return visible, eventErr
+		}
+		switch e.Type {
+		case EventUsage:
+			usage = *e.Usage
+			r.ratios.learn(t.info.Ref, s.q, usage)
+		case EventFinish:
+			outcome = "done"
+		case EventText, EventReasoning, EventToolStart, EventToolDelta:
+			visible = true
+			received += len(e.Delta)
+		}
+		e.Attempt = s.attempt
+		if !s.yield(e, nil) {
+			s.stopped = true
+			return visible, nil
+		}
+	}
+	return visible, nil
+}
+
+// cost prices usage; unknown says that the assumed price was taken.
+func (r *Router) cost(t target, u Usage) (micros Micros, unknown bool) {
+	if cost, ok := t.info.Prices.Cost(u); ok {
+		return cost, false
+	}
+	if t.entry.local() {
+		return 0, true
+	}
+	cost, _ := r.o.AssumedPrice.Cost(u)
+	return cost, true
+}
+
+// call sends q to a model, with the names of its tools as the wire takes them.
+func (r *Router) call(ctx context.Context, t target, q Request) iter.Seq2[Event, error] {
+	if t.entry.Type == WireScripted {
+		return r.scripted(t, q)
+	}
+	return func(yield func(Event, error) bool) {
+		body, _, err := encodeCall(t.entry.Type, Call{Request: q, Provider: t.name, ID: t.model, Info: t.info, Official: t.entry.official(), Quirks: t.entry.Quirks})
+		if err != nil {
+			yield(Event{}, err)
+			return
+		}
+		names := map[string]string{}
+		for _, tool := range q.Tools {
+			names[wireName(tool.Name)] = tool.Name
+		}
+		stream, err := r.open(ctx, t, t.entry.endpoint(t.model, !q.NoStream), body)
+		if err != nil {
+			yield(Event{}, err)
+			return
+		}
+		defer stream.Body.Close()
+		for e, err := range Decode(t.entry.Type, stream.Body, DecodeOptions{Provider: t.name, Model: t.model}) {
+			if err != nil {
+				yield(Event{}, scrubbed(err, t.key))
+				return
+			}
+			if original, ok := names[e.Name]; ok && (e.Type == EventToolStart || e.Type == EventToolCall) {
+				e.Name = original
+			}
+			if !yield(e, nil) {
+				return
+			}
+		}
+	}
+}
+
+// scrubbed removes a key from a service's message.
+func scrubbed(err error, key string) error {
+	var f *fault.Error
+	if key != "" && errors.As(err, &f) && strings.Contains(f.Error(), key) {
+		clean := *f
+		clean.Message, clean.Err = scrub(f.Message, key), nil
+		var s *ServiceError
+		if errors.As(f.Err, &s) {
+			clean.Err = &ServiceError{Status: s.Status, Code: s.Code, Message: scrub(s.Message, key)}
+		}
+		return &clean
+	}
+	return err
+}
+
+// open sends a body and returns the answer's, after checking its status.
+func (r *Router) open(ctx context.Context, t target, url string, body []byte) (*safehttp.Stream, error) {
+	header, sensitive := t.entry.header(t.key)
+	idle := 60 * time.Second
+	if t.entry.TimeoutIdleMs > 0 {
+		idle = time.Duration(t.entry.TimeoutIdleMs) * time.Millisecond
+	}
+	q := safehttp.StreamRequest{Request: safehttp.Request{Method: "POST", URL: url, Header: header, Body: body, Sensitive: sensitive, SensitiveBody: true}, Idle: idle, MaxBody: maxStream}
+	if body == nil {
+		q.Method = "GET"
+	}
+	s, err := r.o.HTTP.Stream(ctx, q)
+	if err != nil {
+		if t.entry.local() && fault.Is(err, fault.Unavailable) {
+			return nil, fault.Unavailablef("Nothing answers at %s. Is the model server running?", t.entry.host()).WithCause(err)
+		}
+		return nil, err
+	}
+	if s.Status < 300 {
+		return s, nil
+	}
+	defer s.Body.Close()
+	text, _ := io.ReadAll(io.LimitReader(s.Body, maxErrorBody))
+	after := retryAfter(s.Header, time.Now())
+	if s.Status < 400 {
+		return nil, fault.Unavailablef("%s redirects. Check the base URL.", t.name)
+	}
+	return nil, bodyError(s.Status, bytes.TrimSpace(text), after, t.key)
+}
+
+// slot waits for one of the provider's concurrent calls and for its calls a minute.
+func (r *Router) slot(ctx context.Context, t target) (release func(), err error) {
+	n := t.entry.MaxConcurrent
+	if n == 0 {
+		n = 4
+	}
+	r.mu.Lock()
+	slots := r.slots[t.name]
+	if cap(slots) != n {
+		slots = make(chan struct{}, n)
+		r.slots[t.name] = slots
+	}
+	r.mu.Unlock()
+	select { // goroutines that wait to send are served in order
+	case slots <- struct{}{}:
+	case <-ctx.Done():
+		return nil, fault.As(ctx.Err())
+	}
+	release = func() { <-slots }
+	for t.entry.RPM > 0 {
+		now := time.Now()
+		r.mu.Lock()
+		recent := slices.DeleteFunc(r.recent[t.name], func(at time.Time) bool { return now.Sub(at) >= time.Minute })
+		if len(recent) < t.entry.RPM {
+			r.recent[t.name] = append(recent, now)
+			r.mu.Unlock()
+			break
+		}
+		r.recent[t.name] = recent
+		wait := time.Minute - now.Sub(recent[0])
+		r.mu.Unlock()
+		if err := sleep(ctx, wait); err != nil {
+			release()
+			return nil, err
+		}
+	}
+	return release, nil
+}
+
+func (r *Router) circuit(key string) *circuit {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	c := r.circuits[key]
+	if c == nil {
+		c = &circuit{}
+		r.circuits[key] = c
+	}
+	return c
+}
+
+// circuit stops calls of a service that fails, and lets one through after a while.
+type circuit struct {
+	mu       sync.Mutex
+	failures []time.Time
+	until    time.Time
+	pause    time.Duration // 0: closed
+	probing  bool
+}
+
+// CircuitState says whether calls go through.
+type CircuitState struct {
+	// State is closed, open or half_open.
+	State string     `json:"state"`
+	Until *time.Time `json:"until,omitempty"`
+}
+
+func (c *circuit) enter(now time.Time) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.pause == 0 {
+		return nil
+	}
+	if now.Before(c.until) || c.probing {
+		f := fault.Unavailablef("The service failed repeatedly and is left alone for a while.").WithCause(errCircuitOpen)
+		f.RetryAfter = max(c.until.Sub(now), time.Second)
+		return f
+	}
+	c.probing = true
+	return nil
+}
+
+var errCircuitOpen = errors.New("circuit open")
+
+func (c *circuit) leave(now time.Time, failed, succeeded bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	probe := c.probing
+	c.probing = false
+	switch {
+	case succeeded:
+		c.failures, c.pause = nil, 0
+	case failed && probe:
+		c.pause = min(2*c.pause, circuitLongest)
+		c.until = now.Add(c.pause)
+	case failed:
+		c.failures = slices.DeleteFunc(c.failures, func(at time.Time) bool { return now.Sub(at) > circuitWindow })
+		if c.failures = append(c.failures, now); len(c.failures) >= circuitFailures && c.pause == 0 {
+			c.pause, c.until = circuitFirst, now.Add(circuitFirst)
+		}
+	}
+}
+
+func (c *circuit) state(now time.Time) CircuitState {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	until := c.until
+	switch {
+	case c.pause == 0:
+		return CircuitState{State: "closed"}
+	case now.Before(until):
+		return CircuitState{State: "open", Until: &until}
+	}
+	return CircuitState{State: "half_open"}
+}

@@ -1,0 +1,80 @@
+package providers
+
+import (
+	"slices"
+	"sync"
+)
+
+// Ratios of bytes to tokens.
+const (
+	firstRatio   = 3.6
+	leastRatio   = 2.0
+	mostRatio    = 6.0
+	ratioSamples = 15
+	imageTokens  = 1_600 // about what the wires count for one of a usual size
+)
+
+// size returns the bytes of text in a request and the number of its attachments.
+func size(q Request) (bytes, images int) {
+	add := func(parts []Part) {
+		for _, p := range parts {
+			bytes += len(p.Text) + len(p.Args) + len(p.Name)
+			if p.Kind == PartImage || p.Kind == PartFile {
+				images++
+			}
+			if p.Opaque != nil {
+				bytes += len(p.Opaque.Data)
+			}
+		}
+	}
+	add(q.System)
+	for _, m := range q.Messages {
+		bytes += 8
+		add(m.Parts)
+	}
+	for _, t := range q.Tools {
+		bytes += len(t.Name) + len(t.Description) + len(t.Input)
+	}
+	if q.Schema != nil {
+		bytes += len(q.Schema.Schema)
+	}
+	return bytes, images
+}
+
+// roughTokens estimates a request without knowledge of the model.
+func roughTokens(q Request) int64 {
+	n, images := size(q)
+	return int64(float64(n)/firstRatio) + int64(images*imageTokens) + 1
+}
+
+// ratios learns how many bytes a token of a model has, as a median of what services reported.
+type ratios struct {
+	mu      sync.Mutex
+	samples map[ModelRef][]float64
+}
+
+func (r *ratios) learn(ref ModelRef, q Request, u Usage) {
+	n, images := size(q)
+	tokens := u.Prompt() - int64(images*imageTokens)
+	if u.Estimated || tokens < 32 || n < 100 {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.samples == nil {
+		r.samples = map[ModelRef][]float64{}
+	}
+	s := append(r.samples[ref], min(max(float64(n)/float64(tokens), leastRatio), mostRatio))
+	r.samples[ref] = s[max(0, len(s)-ratioSamples):]
+}
+
+// of returns the ratio of a model and whether it was learned.
+func (r *ratios) of(ref ModelRef) (float64, bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	s := slices.Sorted(slices.Values(r.samples[ref]))
+	if len(s) == 0 {
+		return firstRatio, false
+	}
+	return s[len(s)/2], true
+}
