@@ -30,6 +30,7 @@ func Register(b *Backend, a *gateway.API) {
 	registerComposite(b, a)
 	registerSchedules(b, a)
 	registerMemory(b, a)
+	registerProviders(b, a)
 }
 
 func registerGateway(b *Backend, a *gateway.API) {

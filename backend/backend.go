@@ -28,6 +28,7 @@ import (
 	"helix/backend/pause"
 	"helix/backend/permission"
 	"helix/backend/picks"
+	"helix/backend/providers"
 	"helix/backend/psychology"
 	"helix/backend/sandbox"
 	"helix/backend/scheduler"
@@ -93,6 +94,7 @@ type Backend struct {
 	Memory     *memory.Service
 	Synthesis  *synthesis.Service
 	Psychology *psychology.Service
+	Providers  *providers.Service
 	Gateway    *gateway.Server
 	Services   *gateway.Services // those that a person can stop and start
 	Picks      *picks.Picks
@@ -233,6 +235,9 @@ func (b *Backend) openDomains(paths config.Paths, conf config.Config, engine fun
 	b.openMemory(conf)
 	b.openSynthesis()
 	b.openPsychology()
+	if err := b.openProviders(); err != nil {
+		return err
+	}
 	b.Storage = storage.NewService(b.DB, storage.ServiceOptions{
 		ConfigFile: paths.ConfigFile(), UserDir: paths.User,
 		Policy: b.storagePolicy, Pause: b.Pause,

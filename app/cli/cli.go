@@ -48,8 +48,12 @@ type grammar struct {
 
 	RPC    rpcCmd    `cmd:"" group:"advanced" name:"rpc" help:"Call a method of the API."`
 	Events eventsCmd `cmd:"" group:"advanced" help:"Print events as JSON lines until interrupted."`
-	Token  tokenCmd  `cmd:"" group:"advanced" aliases:"tokens" help:"Manage access tokens for other programs."`
+	Token  tokenCmd  `cmd:"" group:"advanced" help:"Manage access tokens for other programs."`
 	Config configCmd `cmd:"" group:"advanced" help:"Read and change settings."`
+
+	Providers providersCmd `cmd:"" group:"advanced" aliases:"provider" help:"Manage the services of language models."`
+	Catalog   catalogCmd   `cmd:"" group:"advanced" help:"See what is known about models."`
+	Tokens    tokensCmd    `cmd:"" group:"advanced" help:"Estimate the tokens of a text."`
 
 	Call        callCmd        `cmd:"" group:"work" help:"Call a tool, a skill or a built-in by name; --list shows them all."`
 	Tool        toolCmd        `cmd:"" group:"work" aliases:"tools" help:"Write, run and share tools."`

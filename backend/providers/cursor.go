@@ -2,6 +2,7 @@ package providers
 
 import (
 	"errors"
+	"slices"
 	"strconv"
 	"unicode/utf8"
 )
@@ -362,10 +363,10 @@ func (j *joiner) add(b []byte) string {
 	if len(j.rest) == 0 && utf8.Valid(b) {
 		return string(b)
 	}
-	all := append(j.rest, b...)
+	all := slices.Concat(j.rest, b)
 	n := len(all) - partial(all)
 	out := string(wellFormed(all[:n]))
-	j.rest = append([]byte(nil), all[n:]...)
+	j.rest = all[n:]
 	return out
 }
 

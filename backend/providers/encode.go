@@ -43,13 +43,13 @@ func encodeCall(wire string, c Call) (body []byte, warnings []string, err error)
 	var o object
 	switch wire {
 	case WireResponses:
-		o, err = p.responses()
+		o = p.responses()
 	case WireAnthropic:
 		o, err = p.anthropic()
 	case WireGemini:
 		o, err = p.gemini()
 	default:
-		o, err = p.chat()
+		o = p.chat()
 	}
 	if err != nil {
 		return nil, nil, err
@@ -267,7 +267,6 @@ func (p *plan) schema() any {
 	return s
 }
 
-// sampling sets the members that three wires name alike.
 func (p *plan) temperature() *float64 {
 	if p.call.Info.NoTemperature {
 		return nil
@@ -293,7 +292,7 @@ func (p *plan) cacheKey() string {
 
 // — chat completions —
 
-func (p *plan) chat() (object, error) {
+func (p *plan) chat() object {
 	c := p.call
 	o := object{"model": c.ID}
 	var messages []object
@@ -353,7 +352,7 @@ func (p *plan) chat() (object, error) {
 	if k := p.cacheKey(); k != "" && c.Official {
 		o["prompt_cache_key"] = k
 	}
-	return o, nil
+	return o
 }
 
 func (p *plan) common(o object, stop string) {
@@ -421,7 +420,7 @@ func (p *plan) chatMessage(m Message) object {
 
 // — Responses —
 
-func (p *plan) responses() (object, error) {
+func (p *plan) responses() object {
 	c := p.call
 	o := object{"model": c.ID, "store": false}
 	if s := text(c.System); s != "" {
@@ -502,7 +501,7 @@ func (p *plan) responses() (object, error) {
 	if k := p.cacheKey(); k != "" {
 		o["prompt_cache_key"] = k
 	}
-	return o, nil
+	return o
 }
 
 // — Anthropic —

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"iter"
+	"log/slog"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -75,7 +76,8 @@ type Options struct {
 	// AssumedPrice is booked where no price is known; the zero value is 15 and 75 dollars a million.
 	AssumedPrice Price
 	// Rand is uniform in [0, 1); nil: math/rand.
-	Rand func() float64
+	Rand   func() float64
+	Logger *slog.Logger // nil: slog.Default()
 }
 
 // Router answers requests. It is safe for concurrent use and starts nothing by itself.
@@ -87,6 +89,7 @@ type Router struct {
 	slots    map[string]chan struct{}
 	recent   map[string][]time.Time // starts of calls in the last minute
 	scripts  map[string]*script
+	failed   map[string]string // the last transport error of a provider, until it answers
 	ratios   ratios
 }
 
@@ -98,6 +101,9 @@ func Open(o Options) (*Router, error) {
 	if o.Catalog == nil {
 		o.Catalog = embeddedCatalog
 	}
+	if o.Logger == nil {
+		o.Logger = slog.Default()
+	}
 	if o.Rand == nil {
 		o.Rand = rand.Float64
 	}
@@ -105,7 +111,7 @@ func Open(o Options) (*Router, error) {
 		in, out := Micros(15_000_000), Micros(75_000_000)
 		o.AssumedPrice = Price{Input: &in, Output: &out}
 	}
-	return &Router{o: o, circuits: map[string]*circuit{}, slots: map[string]chan struct{}{}, recent: map[string][]time.Time{}, scripts: map[string]*script{}}, nil
+	return &Router{o: o, circuits: map[string]*circuit{}, slots: map[string]chan struct{}{}, recent: map[string][]time.Time{}, scripts: map[string]*script{}, failed: map[string]string{}}, nil
 }
 
 // target is one model of a chain with what a call of it needs.
@@ -365,6 +371,13 @@ func (s *session) once(ctx context.Context, t target) (visible bool, err error) 
 		cost, _ := r.cost(t, usage)
 		hold.Settle(usage, max(cost, usage.ReportedMicros), outcome)
 		circuit.leave(time.Now(), err != nil && breaks(err), err == nil && !s.stopped)
+		if err == nil && !s.stopped {
+			r.succeeded(t.name)
+		} else if err != nil && breaks(err) {
+			r.mu.Lock()
+			r.failed[t.name] = fault.As(err).Message
+			r.mu.Unlock()
+		}
 	}()
 	if !s.yield(Event{Type: EventAttempt, Attempt: s.attempt, ID: uuid.NewString(), Provider: t.name, Model: t.model}, nil) {
 		s.stopped = true
@@ -412,10 +425,13 @@ func (r *Router) call(ctx context.Context, t target, q Request) iter.Seq2[Event,
 		return r.scripted(t, q)
 	}
 	return func(yield func(Event, error) bool) {
-		body, _, err := encodeCall(t.entry.Type, Call{Request: q, Provider: t.name, ID: t.model, Info: t.info, Official: t.entry.official(), Quirks: t.entry.Quirks})
+		body, warnings, err := encodeCall(t.entry.Type, Call{Request: q, Provider: t.name, ID: t.model, Info: t.info, Official: t.entry.official(), Quirks: t.entry.Quirks})
 		if err != nil {
 			yield(Event{}, err)
 			return
+		}
+		for _, w := range warnings {
+			r.o.Logger.Debug("request to a model", "model", t.info.Ref, "warning", w)
 		}
 		names := map[string]string{}
 		for _, tool := range q.Tools {
@@ -445,16 +461,16 @@ func (r *Router) call(ctx context.Context, t target, q Request) iter.Seq2[Event,
 // scrubbed removes a key from a service's message.
 func scrubbed(err error, key string) error {
 	var f *fault.Error
-	if key != "" && errors.As(err, &f) && strings.Contains(f.Error(), key) {
-		clean := *f
-		clean.Message, clean.Err = scrub(f.Message, key), nil
-		var s *ServiceError
-		if errors.As(f.Err, &s) {
-			clean.Err = &ServiceError{Status: s.Status, Code: s.Code, Message: scrub(s.Message, key)}
-		}
-		return &clean
+	if key == "" || !errors.As(err, &f) {
+		return err
 	}
-	return err
+	clean := *f
+	clean.Message = scrub(f.Message, key)
+	var s *ServiceError
+	if errors.As(f.Err, &s) {
+		clean.Err = &ServiceError{Status: s.Status, Code: s.Code, Message: scrub(s.Message, key)}
+	}
+	return &clean
 }
 
 // open sends a body and returns the answer's, after checking its status.
@@ -524,6 +540,18 @@ func (r *Router) slot(ctx context.Context, t target) (release func(), err error)
 		}
 	}
 	return release, nil
+}
+
+func (r *Router) succeeded(name string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.failed, name)
+}
+
+func (r *Router) lastError(name string) string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.failed[name]
 }
 
 func (r *Router) circuit(key string) *circuit {

@@ -110,7 +110,7 @@ func complaint(problems []Problem) string {
 
 // native reports whether the first model that would answer q holds to a schema by itself.
 func (r *Router) native(ctx context.Context, q Request) bool {
-	q, entries, chain, _, err := r.chain(ctx, q)
+	_, entries, chain, _, err := r.chain(ctx, q)
 	if err != nil {
 		return false
 	}

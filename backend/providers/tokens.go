@@ -64,8 +64,8 @@ func (r *ratios) learn(ref ModelRef, q Request, u Usage) {
 	if r.samples == nil {
 		r.samples = map[ModelRef][]float64{}
 	}
-	s := append(r.samples[ref], min(max(float64(n)/float64(tokens), leastRatio), mostRatio))
-	r.samples[ref] = s[max(0, len(s)-ratioSamples):]
+	r.samples[ref] = append(r.samples[ref], min(max(float64(n)/float64(tokens), leastRatio), mostRatio))
+	r.samples[ref] = r.samples[ref][max(0, len(r.samples[ref])-ratioSamples):]
 }
 
 // of returns the ratio of a model and whether it was learned.

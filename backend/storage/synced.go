@@ -535,7 +535,9 @@ var LocalOnly = []string{
 	"memory_imports",
 	"memory_synthesis_jobs",
 	"memory_undo",
+	"model_roles", // name providers of this device
 	"pending_approvals",
+	"providers", // their keys stay on this device
 	"recall_log",
 	"rpc_idempotency",
 	"schedule_notices",

@@ -671,6 +671,16 @@ CREATE TABLE migration_log (
     snapshot    TEXT
 ) STRICT;
 
+CREATE TABLE model_roles (
+    id         BLOB PRIMARY KEY CHECK (length(id) = 16),
+    user_id    BLOB NOT NULL CHECK (length(user_id) = 16),
+    role       TEXT NOT NULL,
+    config     TEXT NOT NULL CHECK (json_valid(config)),
+    created_at INTEGER NOT NULL,
+    updated_at INTEGER NOT NULL,
+    UNIQUE (user_id, role)
+) STRICT;
+
 CREATE TABLE pending_approvals (
     id              BLOB PRIMARY KEY CHECK (length(id) = 16),
     user_id         BLOB NOT NULL CHECK (length(user_id) = 16),
@@ -695,6 +705,17 @@ CREATE TABLE pending_approvals (
     decided_by      TEXT,
     decision        TEXT CHECK (json_valid(decision))
 , question TEXT CHECK (json_valid(question)), ref TEXT NOT NULL DEFAULT '') STRICT;
+
+CREATE TABLE providers (
+    id         BLOB PRIMARY KEY CHECK (length(id) = 16),
+    user_id    BLOB NOT NULL CHECK (length(user_id) = 16),
+    name       TEXT NOT NULL,
+    entry      TEXT NOT NULL CHECK (json_valid(entry)),
+    removed    INTEGER NOT NULL DEFAULT 0 CHECK (removed IN (0, 1)), -- of those that come with Helix
+    created_at INTEGER NOT NULL,
+    updated_at INTEGER NOT NULL,
+    UNIQUE (user_id, name)
+) STRICT;
 
 CREATE TABLE psychology_settings (
     id                BLOB PRIMARY KEY CHECK (length(id) = 16),

@@ -1829,6 +1829,331 @@ export interface PermissionSubjectRef {
   name?: string;
 }
 
+/** Caps are what a model can do. */
+export interface ProvidersCaps {
+  tools: boolean;
+  images: boolean;
+  files: boolean;
+  reasoning: boolean;
+  structured: boolean;
+}
+
+/** CatalogChanged is published when another catalogue is in force. */
+export interface ProvidersCatalogChanged {
+  date: string;
+}
+
+/** Changed is published when an entry or what is known of it changed. */
+export interface ProvidersChanged {
+  name: string;
+  state: string;
+}
+
+/** Changes counts the models that differ. */
+export interface ProvidersChanges {
+  added: number;
+  removed: number;
+  priced: number;
+}
+
+/** CircuitState says whether calls go through. */
+export interface ProvidersCircuitState {
+  /** State is closed, open or half_open. */
+  state: string;
+  until?: string;
+}
+
+/** CountParams name a model and what is counted. */
+export interface ProvidersCountParams {
+  model?: string;
+  text?: string;
+  messages?: ProvidersMessage[];
+  tools?: ProvidersToolDecl[];
+}
+
+/** CountPart is the share of one part. */
+export interface ProvidersCountPart {
+  name: string;
+  tokens: number;
+}
+
+/** CountResult is an estimate. */
+export interface ProvidersCountResult {
+  tokens: number;
+  /** Method is calibrated where services reported the sizes of earlier prompts, else estimate. */
+  method: string;
+  parts: ProvidersCountPart[];
+}
+
+/** DetectResult holds the servers that answered. */
+export interface ProvidersDetectResult {
+  found: ProvidersDetected[];
+}
+
+/** Detected is a model server on this computer. */
+export interface ProvidersDetected {
+  type: string;
+  baseUrl: string;
+  product: string;
+  models: string[];
+}
+
+/** Difference is one model that two catalogues do not agree on. */
+export interface ProvidersDifference {
+  model: string;
+  /** Kind is added, removed or priced. */
+  kind: string;
+}
+
+/** Entry is a service in the registry, without its key. */
+export interface ProvidersEntry {
+  /** Type is openai, openai_responses, anthropic, gemini or scripted. */
+  type: string;
+  /** BaseURL is empty for the type's own service. For scripted it is the file of the script. */
+  baseUrl?: string;
+  /** APIKeyEnv names the variable that holds the key. */
+  apiKeyEnv?: string;
+  extraHeaders?: Record<string, string>;
+  /** CatalogProvider is whose models these are, if not the entry's own name. */
+  catalogProvider?: string;
+  organization?: string;
+  /** TimeoutIdleMs is the longest silence, 60,000 by default. */
+  timeoutIdleMs?: number;
+  /** MaxConcurrent is 4 by default. */
+  maxConcurrent?: number;
+  /** RPM bounds the calls a minute; 0 is no bound. */
+  rpm?: number;
+  skipCatalogValidation?: boolean;
+  genericKey?: boolean;
+  quirks?: Record<string, string>;
+  disabled?: boolean;
+}
+
+/** FetchResult says what a fetch brought. */
+export interface ProvidersFetchResult {
+  date: string;
+  sha256: string;
+  providers: number;
+  models: number;
+  changed: ProvidersChanges;
+}
+
+/** ListResult holds the registry, by name. */
+export interface ProvidersListResult {
+  providers: ProvidersView[];
+}
+
+/** Message is one turn of a conversation. */
+export interface ProvidersMessage {
+  role: string;
+  parts: ProvidersPart[];
+}
+
+/** ModelInfo describes a model to callers and in the interface. */
+export interface ProvidersModelInfo {
+  ref: string;
+  name: string;
+  family?: string;
+  caps: ProvidersCaps;
+  window: number;
+  output: number;
+  prices: ProvidersPrice;
+  status?: string;
+  /** Source is catalog, server or assumed. */
+  source: string;
+  /** NoTemperature says that the model refuses a temperature. */
+  noTemperature?: boolean;
+  /** Interleaved names the member in which a chat server wants earlier reasoning back. */
+  interleaved?: string;
+}
+
+/** ModelsParams choose models. */
+export interface ProvidersModelsParams {
+  provider?: string;
+  /** Query must occur in the name or the id. */
+  query?: string;
+  /** Capability is tools, images, files, reasoning or structured. */
+  capability?: string;
+  /** Limit is 1 to 200; default 50. */
+  limit?: number;
+  offset?: number;
+}
+
+/** ModelsResult is one page. */
+export interface ProvidersModelsResult {
+  models: ProvidersModelInfo[];
+  total: number;
+}
+
+/** NameParams name an entry. */
+export interface ProvidersNameParams {
+  name: string;
+}
+
+/** Opaque is a signature or encrypted reasoning: stored and sent back unchanged to the provider and model family it came from, never shown or logged. */
+export interface ProvidersOpaque {
+  provider: string;
+  model: string;
+  kind: string;
+  data: string;
+}
+
+/** Part is a piece of a message; Kind says which fields count. */
+export interface ProvidersPart {
+  kind: string;
+  /** Text of text, reasoning and tool results. */
+  text?: string;
+  /** Data and MediaType of images and files; Name of files, tool calls and results. */
+  data?: string;
+  mediaType?: string;
+  name?: string;
+  /** ID pairs a tool call with its result. Args is the call's input as JSON. */
+  id?: string;
+  args?: string;
+  error?: boolean;
+  /** Opaque is what a service wants back unchanged. */
+  opaque?: ProvidersOpaque;
+}
+
+/** Price holds micros per million tokens; nil means that the catalogue does not say. */
+export interface ProvidersPrice {
+  input?: number;
+  output?: number;
+  cacheRead?: number;
+  cacheWrite?: number;
+  reasoning?: number;
+  /** Over holds the prices of prompts above a size. */
+  over?: ProvidersTier[];
+}
+
+/** RoleConfig is the chain of a role, first preferred. */
+export interface ProvidersRoleConfig {
+  chain: string[];
+  effort?: string;
+  temperature?: number;
+  maxOutput?: number;
+  /** MaxCostMicrosCall refuses calls that may cost more. */
+  maxCostMicrosCall?: number;
+}
+
+/** RoleView is a role with its models. */
+export interface ProvidersRoleView {
+  role: string;
+  chain: string[];
+  /** Problems say in words why a model of the chain can't do the work. */
+  problems: string[];
+  options: ProvidersRoleConfig;
+}
+
+/** RolesResult holds all roles. */
+export interface ProvidersRolesResult {
+  roles: ProvidersRoleView[];
+}
+
+/** SetParams add or change an entry. */
+export interface ProvidersSetParams {
+  /** Name is a-z, 0-9, _ and -, and begins with a letter. */
+  name: string;
+  entry: ProvidersEntry;
+  /** APIKey is stored as a sealed secret; empty leaves the key as it is. */
+  apiKey?: string;
+}
+
+/** SetRoleParams choose the models of a role. */
+export interface ProvidersSetRoleParams {
+  role: string;
+  /** Chain names models as provider/model, first preferred. Empty: none. */
+  chain: string[];
+  /** Options are the effort, the temperature, the longest answer and the highest cost of a call. */
+  options?: ProvidersRoleConfig;
+}
+
+/** ShowParams choose a part of the catalogue. */
+export interface ProvidersShowParams {
+  provider?: string;
+  model?: string;
+}
+
+/** ShowResult is what the catalogue knows. */
+export interface ProvidersShowResult {
+  date: string;
+  sha256: string;
+  providers: string[];
+  /** Models are those of the provider that was named. */
+  models: ProvidersModelInfo[];
+}
+
+/** TestParams choose what is tried. */
+export interface ProvidersTestParams {
+  name: string;
+  /** Model is asked with call; without one, the chat role's model of this provider. */
+  model?: string;
+  /** Call sends one short message, which costs money. */
+  call?: boolean;
+}
+
+/** TestResult holds the steps up to the first that failed. */
+export interface ProvidersTestResult {
+  steps: ProvidersTestStep[];
+  costMicros: number;
+}
+
+/** TestStep is one of key, connect, models and stream. */
+export interface ProvidersTestStep {
+  step: string;
+  ok: boolean;
+  ms: number;
+  message: string;
+  hint?: string;
+  /** Kind of the error. */
+  kind?: string;
+}
+
+/** Tier is a price for prompts of more than Above tokens. */
+export interface ProvidersTier {
+  above: number;
+  input?: number;
+  output?: number;
+  cacheRead?: number;
+  cacheWrite?: number;
+  reasoning?: number;
+  /** Over holds the prices of prompts above a size. */
+  over?: ProvidersTier[];
+}
+
+/** ToolDecl declares a tool. Input is JSON Schema 2020-12. */
+export interface ProvidersToolDecl {
+  name: string;
+  description?: string;
+  input?: unknown;
+}
+
+/** VerifyResult compares the catalogue in force with that of the build. */
+export interface ProvidersVerifyResult {
+  equal: boolean;
+  /** Differences are at most 1,000. */
+  differences: ProvidersDifference[];
+}
+
+/** View is an entry as the interface shows it. */
+export interface ProvidersView {
+  name: string;
+  type: string;
+  baseUrl: string;
+  enabled: boolean;
+  /** Local says that the service runs on this computer. */
+  local: boolean;
+  /** KeySource says where the key is from; empty: there is none. The key itself is never returned. */
+  keySource: string;
+  /** State is ready, no_key, unreachable, open or disabled. */
+  state: string;
+  circuit: ProvidersCircuitState;
+  lastError?: string;
+  /** Models counts those in the catalogue. */
+  models: number;
+  entry: ProvidersEntry;
+}
+
 /** Crossing is a threshold that the retention of an item fell below, or rose above. */
 export interface PsychologyCrossing {
   /** of the item */
@@ -5300,6 +5625,12 @@ export interface Methods {
   "callables.call": { params: CallableCallParams; result: CallableCallResult };
   /** Lists what the user can call: tools, WASM tools, skills and built-ins. */
   "callables.list": { params: CallableListParams; result: CallableListResult };
+  /** Fetches the public catalogue. A broken one, and one that lost more than three tenths of its models, is refused, and the former stays. */
+  "catalog.fetch": { params: Record<string, never>; result: ProvidersFetchResult };
+  /** Returns the catalogue in force: its providers, the models of one, or one model. */
+  "catalog.show": { params: ProvidersShowParams; result: ProvidersShowResult };
+  /** Compares the catalogue in force with the one that came with this version. */
+  "catalog.verify": { params: Record<string, never>; result: ProvidersVerifyResult };
   /** Returns the settings in force and where each came from. */
   "config.get": { params: ConfigGetParams; result: ConfigGetResult };
   /** Returns a JSON Schema of all settings: an object with one property a key. Beside type, default, minimum, maximum, enum and description a property has x-unit, x-env and x-restart. */
@@ -5450,6 +5781,26 @@ export interface Methods {
   "permissions.preview": { params: PermissionPreviewParams; result: PermissionPreviewResult };
   /** Takes rights back. Runs that use them end within a second; the questions of the subject stay. For 10 s the token in the result puts the grants back, which needs the scope approve as every widening does. */
   "permissions.revoke": { params: PermissionRevokeParams; result: PermissionRevokeResult };
+  /** Estimates how many tokens a text or a conversation has for a model. */
+  "providers.count_tokens": { params: ProvidersCountParams; result: ProvidersCountResult };
+  /** Looks for model servers on this computer. */
+  "providers.detect": { params: Record<string, never>; result: ProvidersDetectResult };
+  /** Returns one entry. */
+  "providers.get": { params: ProvidersNameParams; result: ProvidersView };
+  /** Returns the registry with the state of each service. It makes no call. */
+  "providers.list": { params: Record<string, never>; result: ProvidersListResult };
+  /** Lists what the catalogue has for the registry. */
+  "providers.models": { params: ProvidersModelsParams; result: ProvidersModelsResult };
+  /** Removes an entry and its key. */
+  "providers.remove": { params: ProvidersNameParams; result: Record<string, never> };
+  /** Returns which models answer for which role. */
+  "providers.roles": { params: Record<string, never>; result: ProvidersRolesResult };
+  /** Adds or changes an entry, and stores its key. */
+  "providers.set": { params: ProvidersSetParams; result: ProvidersView };
+  /** Chooses the models that answer for a role. */
+  "providers.set_role": { params: ProvidersSetRoleParams; result: ProvidersRoleView };
+  /** Tries a service step by step. Only call makes it cost anything. */
+  "providers.test": { params: ProvidersTestParams; result: ProvidersTestResult };
   /** Lists threshold crossings and the last runs. */
   "psychology.decay_history": { params: PsychologyHistoryParams; result: PsychologyHistoryResult };
   /** Evaluates the retention of all memories of the caller. Evaluating again changes nothing: only the time since the last reinforcement counts. */
@@ -5800,6 +6151,10 @@ export interface Events {
   "memory.synthesis_progress": SynthesisProgress;
   /** Changed is the event permissions.changed. */
   "permissions.changed": PermissionChanged;
+  /** CatalogChanged is published when another catalogue is in force. */
+  "providers.catalog_changed": ProvidersCatalogChanged;
+  /** Changed is published when an entry or what is known of it changed. */
+  "providers.changed": ProvidersChanged;
   /** Done is the event of a run that has ended. */
   "psychology.decay_done": PsychologyDone;
   /** SandboxChanged is published when the state of the sandbox changes in a way that a person may want to see. */
@@ -5864,6 +6219,9 @@ export const METHODS = [
   { name: "blobs.url", scope: "read", costly: false },
   { name: "callables.call", scope: "write", costly: true, deadlineMs: 240000 },
   { name: "callables.list", scope: "read", costly: false },
+  { name: "catalog.fetch", scope: "admin", costly: true, deadlineMs: 240000 },
+  { name: "catalog.show", scope: "read", costly: false },
+  { name: "catalog.verify", scope: "read", costly: false },
   { name: "config.get", scope: "read", costly: false },
   { name: "config.schema", scope: "read", costly: false },
   { name: "config.set", scope: "admin", costly: false },
@@ -5939,6 +6297,16 @@ export const METHODS = [
   { name: "permissions.list", scope: "read", costly: false },
   { name: "permissions.preview", scope: "read", costly: false },
   { name: "permissions.revoke", scope: "write", costly: false },
+  { name: "providers.count_tokens", scope: "read", costly: false },
+  { name: "providers.detect", scope: "write", costly: true },
+  { name: "providers.get", scope: "read", costly: false },
+  { name: "providers.list", scope: "read", costly: false },
+  { name: "providers.models", scope: "read", costly: false },
+  { name: "providers.remove", scope: "admin", costly: false },
+  { name: "providers.roles", scope: "read", costly: false },
+  { name: "providers.set", scope: "admin", costly: false },
+  { name: "providers.set_role", scope: "write", costly: false },
+  { name: "providers.test", scope: "write", costly: true, deadlineMs: 240000 },
   { name: "psychology.decay_history", scope: "read", costly: false },
   { name: "psychology.decay_run", scope: "write", costly: true },
   { name: "psychology.fading", scope: "read", costly: false },
@@ -6119,6 +6487,8 @@ export const EVENTS = [
   "memory.synthesis_done",
   "memory.synthesis_progress",
   "permissions.changed",
+  "providers.catalog_changed",
+  "providers.changed",
   "psychology.decay_done",
   "sandbox.status_changed",
   "schedules.changed",

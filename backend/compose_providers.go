@@ -1,0 +1,58 @@
+package backend
+
+import (
+	"context"
+	"os"
+
+	"helix/backend/audit"
+	"helix/backend/providers"
+	"helix/backend/safehttp"
+)
+
+// openProviders builds the door to language models. It makes no call by itself.
+func (b *Backend) openProviders() (err error) {
+	client := safehttp.New(safehttp.Options{
+		AllowLoopback: func(int) bool { return true }, DenyPorts: b.ownPort, // model servers of this computer
+		MaxRequest: 64 << 20, MaxRedirects: -1,
+	})
+	b.closing("connections to providers", func() error { client.Close(); return nil })
+	b.Providers, err = providers.New(b.DB, providers.ServiceOptions{
+		HTTP: client, Meter: callRecord{b}, Env: b.variable, CacheDir: b.Config.Paths().Cache, Logger: b.log,
+	})
+	return err
+}
+
+// variable returns a variable that a provider names, also one that Helix itself doesn't know.
+func (b *Backend) variable(name string) (string, bool) {
+	if v, _ := b.Config.Env(name); v != "" {
+		return v, true
+	}
+	if b.o.Environ != nil { // only what the caller of Open gave
+		return "", false
+	}
+	return os.LookupEnv(name)
+}
+
+// callRecord puts each call of a model on record with what it cost.
+type callRecord struct{ b *Backend }
+
+// Reserve implements providers.Meter.
+func (c callRecord) Reserve(ctx context.Context, e providers.Estimate) (providers.Hold, error) {
+	return recordedCall{c.b, context.WithoutCancel(ctx), e}, nil
+}
+
+type recordedCall struct {
+	b   *Backend
+	ctx context.Context
+	e   providers.Estimate
+}
+
+// Settle implements providers.Hold.
+func (c recordedCall) Settle(u providers.Usage, cost providers.Micros, outcome string) {
+	err := c.b.Audit.Record(c.ctx, audit.Entry{Action: "providers.called", SubjectKind: "provider", SubjectID: c.e.Provider, Details: map[string]any{
+		"model": c.e.Model, "purpose": c.e.Purpose, "usage": u, "costMicros": cost, "outcome": outcome,
+	}})
+	if err != nil {
+		c.b.log.Warn("record the call of a model", "err", err)
+	}
+}
