@@ -61,6 +61,7 @@ export default {
     wellness: "Wohlbefinden",
     memory: "Erinnerung",
     layer: "Schicht",
+    entry: "Eintrag",
   },
   empty: { people: "Noch keine Menschen", emotions: "Noch keine Gefühle", goals: "Noch keine Ziele, Hoffnungen oder Ängste", layers: "Noch keine Einträge" },
   emptyText: "Füge einen hinzu, oder nimm an, was die Einsichten vorschlagen.",

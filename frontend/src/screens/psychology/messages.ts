@@ -61,6 +61,7 @@ export const en = {
     wellness: "Wellness",
     memory: "Memory",
     layer: "Layer",
+    entry: "Entry",
   } as Record<string, string>,
   empty: { people: "No people yet", emotions: "No emotions yet", goals: "No goals, hopes or fears yet", layers: "No entries yet" } as Record<string, string>,
   emptyText: "Add one, or accept what Insights proposes.",

@@ -97,7 +97,7 @@ export class PsychologyScreen {
     await this.forecast.run((signal) =>
       this.#rpc.call(
         "psychology.forecast",
-        { id, whatIf: { ...(pinned === undefined ? {} : { pinned }), ...(tier ? { tier } : {}), ...(review ? { reinforceAt: [`${review}T12:00:00Z`] } : {}) } },
+        { id, points: 240, whatIf: { ...(pinned === undefined ? {} : { pinned }), ...(tier ? { tier } : {}), ...(review ? { reinforceAt: [`${review}T12:00:00Z`] } : {}) } },
         { signal },
       ),
     );
