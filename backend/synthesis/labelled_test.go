@@ -36,7 +36,13 @@ func (c tally) recall() float64    { return float64(c.right) / float64(c.right+c
 // report is right, and they find at least 0.6 of what there is.
 func TestLabelledDialogues(t *testing.T) {
 	t.Parallel()
-	b, err := os.ReadFile("testdata/dialogues.json")
+	for _, name := range []string{"dialogues", "dialogues_unseen"} { // the second were written after the rules
+		t.Run(name, func(t *testing.T) { labelled(t, "testdata/"+name+".json") })
+	}
+}
+
+func labelled(t *testing.T, file string) {
+	b, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
