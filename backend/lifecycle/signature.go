@@ -307,8 +307,8 @@ func SetTrust(tx *storage.Tx, user uuid.UUID, key ed25519.PublicKey, name string
 	return LoadSigner(tx, user, Fingerprint(key))
 }
 
-// AuthorHasOtherKey reports whether the user knows an author's name with another key.
-func AuthorHasOtherKey(tx *storage.Tx, user uuid.UUID, author, fingerprint string) (other bool, err error) {
+// authorHasOtherKey reports whether the user knows an author's name with another key.
+func authorHasOtherKey(tx *storage.Tx, user uuid.UUID, author, fingerprint string) (other bool, err error) {
 	if author == "" || fingerprint == "" {
 		return false, nil
 	}

@@ -212,7 +212,7 @@ func (s *Service) ResolveShare(ctx context.Context, p ResolveShareParams) (Resol
 	if err != nil {
 		return out, err
 	}
-	out.Preview, err = s.review(ctx, list, "share:"+out.ShareID.String(), Rename)
+	out.Preview, err = s.review(ctx, list, "share:"+out.ShareID.String(), lifecycle.Rename)
 	return out, err
 }
 

@@ -746,6 +746,9 @@ export interface LifecycleBundleSignature {
   legacy?: boolean;
 }
 
+/** OnConflict says what an import does with a definition whose name is taken. */
+export type LifecycleOnConflict = "rename" | "replace" | "skip";
+
 /** SignatureInfo is the state of a definition's signature on this device. */
 export interface LifecycleSignatureInfo {
   state: LifecycleSignatureState;
@@ -4880,7 +4883,7 @@ export interface ToolsImportParams {
   /** default true */
   dryRun?: boolean;
   /** default rename */
-  onConflict?: ToolsOnConflict;
+  onConflict?: LifecycleOnConflict;
 }
 
 /** ImportResult is the review and, after the second step, the tools that were added; they are disabled and private. */
@@ -4973,9 +4976,6 @@ export interface ToolsMetadata {
   usageCount: number;
   isEnabled: boolean;
 }
-
-/** OnConflict says what to do with a tool whose name is taken. */
-export type ToolsOnConflict = "rename" | "replace" | "skip";
 
 /** Origin says how a tool came here. */
 export type ToolsOrigin = "local" | "clone" | "import" | "share" | "hub";
