@@ -116,6 +116,32 @@ type Want struct {
 	Why        string
 }
 
+// ParseWant reads one capability.
+func ParseWant(text string) (Want, error) {
+	c, resource, err := ParseCapability(text)
+	return Want{Capability: c, Resource: resource}, err
+}
+
+// ParseWants reads stored capabilities; what does not parse is left out, since it was checked
+// when it was saved and cannot be granted.
+func ParseWants(caps []string) []Want {
+	out := make([]Want, 0, len(caps))
+	for _, c := range caps {
+		if w, err := ParseWant(c); err == nil {
+			out = append(out, w)
+		}
+	}
+	return out
+}
+
+// Text is the normal form, as definitions store it.
+func (w Want) Text() string {
+	if w.Capability == FilesystemWrite {
+		return string(w.Capability)
+	}
+	return FormatCapability(w.Capability, w.Resource)
+}
+
 // SubjectInfo is what a domain knows about one of its subjects.
 type SubjectInfo struct {
 	Name           string

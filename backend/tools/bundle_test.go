@@ -76,7 +76,7 @@ func TestBundleRoundTrip(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	raw := jsonText(r.Bundle)
+	raw := lifecycle.Text(r.Bundle)
 	for _, never := range []string{"planted-", a.db.LocalUser().ID.String(), tool.ID.String(), "grant", "usage"} {
 		if strings.Contains(string(raw), never) {
 			t.Errorf("the bundle holds %q", never)
@@ -102,11 +102,11 @@ func TestImportIsTwoSteps(t *testing.T) {
 	a, b := setup(t), setup(t)
 	one := a.create(t, CreateParams{Name: "One", Code: "return 1"})
 	two := a.create(t, CreateParams{Name: "Two", Code: "return 2"})
-	raw := jsonText(a.export(t, true, one.ID, two.ID))
+	raw := lifecycle.Text(a.export(t, true, one.ID, two.ID))
 	_, err := b.Import(b.ctx, ImportParams{Bundle: raw, DryRun: ptr(false)})
 	wantKind(t, err, fault.Conflict)
 	b.review2(t, raw, lifecycle.Rename)
-	changed := json.RawMessage(strings.Replace(string(jsonText(a.export(t, false, one.ID, two.ID))), "return 2", "return 3", 1))
+	changed := json.RawMessage(strings.Replace(string(lifecycle.Text(a.export(t, false, one.ID, two.ID))), "return 2", "return 3", 1))
 	_, err = b.Import(b.ctx, ImportParams{Bundle: changed, DryRun: ptr(false)})
 	wantKind(t, err, fault.Conflict)
 	if l, _ := b.List(b.ctx, ListParams{}); l.Total != 0 {
@@ -135,7 +135,7 @@ func TestBadBundles(t *testing.T) {
 	with := func(change func(*Bundle)) json.RawMessage {
 		x := Bundle{Format: bundleFormat, FormatVersion: 1, Tools: []BundleTool{good}}
 		change(&x)
-		return jsonText(x)
+		return lifecycle.Text(x)
 	}
 	deep := strings.Repeat("[", 60) + strings.Repeat("]", 60)
 	for name, c := range map[string]struct {
@@ -190,7 +190,7 @@ func TestImportFromAnAddress(t *testing.T) {
 	t.Parallel()
 	a := setup(t)
 	tool := a.create(t, CreateParams{Name: "Net", Code: "return 1"})
-	body := jsonText(a.export(t, true, tool.ID))
+	body := lifecycle.Text(a.export(t, true, tool.ID))
 	srv := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(body) }))
 	t.Cleanup(srv.Close)
 	pool := x509.NewCertPool()
@@ -316,7 +316,7 @@ func TestLegacySignature(t *testing.T) {
 		}
 	}
 	b := setup(t)
-	raw := jsonText(map[string]any{"name": "Tool", "version": "1.0.0", "author": "Ann", "signedAt": "2024", "code": "return 1", "signature": sig, "publicKey": pemKey, "capabilities": []string{"state"}})
+	raw := lifecycle.Text(map[string]any{"name": "Tool", "version": "1.0.0", "author": "Ann", "signedAt": "2024", "code": "return 1", "signature": sig, "publicKey": pemKey, "capabilities": []string{"state"}})
 	r := b.review2(t, raw, lifecycle.Rename)
 	if r.Items[0].Signature.State != lifecycle.SignatureLegacy || !strings.Contains(strings.Join(r.Items[0].Warnings, " "), "treated as unsigned") {
 		t.Errorf("%+v", r.Items[0])
@@ -332,7 +332,7 @@ func TestTrust(t *testing.T) {
 		if k != nil {
 			signWith(t, &bt, k, author)
 		}
-		return jsonText(Bundle{Format: bundleFormat, FormatVersion: 1, Tools: []BundleTool{bt}})
+		return lifecycle.Text(Bundle{Format: bundleFormat, FormatVersion: 1, Tools: []BundleTool{bt}})
 	}
 	run := func(tool Tool) error {
 		if _, err := b.SetEnabled(b.ctx, SetEnabledParams{ToolID: tool.ID, Enabled: true}); err != nil {
@@ -418,8 +418,8 @@ func TestShares(t *testing.T) {
 	}
 	b.update(t, tool, `{"code":"return 2"}`)
 	r, err := b.ResolveShare(other, ResolveShareParams{URL: sh.URL})
-	if err != nil || r.Preview.Items[0].DefinitionHash != tool.DefinitionHash || strings.Contains(string(jsonText(r)), "planted") {
-		t.Fatalf("%s %v", jsonText(r), err)
+	if err != nil || r.Preview.Items[0].DefinitionHash != tool.DefinitionHash || strings.Contains(string(lifecycle.Text(r)), "planted") {
+		t.Fatalf("%s %v", lifecycle.Text(r), err)
 	}
 	if l, _ := b.List(other, ListParams{}); l.Total != 0 {
 		t.Error("opening a link added something")
@@ -479,7 +479,7 @@ func TestImportIsAtomic(t *testing.T) {
 	for i := range 3 {
 		bd.Tools = append(bd.Tools, BundleTool{Version: "1.0.0", Definition: BundleDefinition{Name: "T" + itoa(i), Code: "return 1"}})
 	}
-	raw := jsonText(bd)
+	raw := lifecycle.Text(bd)
 	b.review2(t, raw, lifecycle.Rename)
 	_, err := b.Import(b.ctx, ImportParams{Bundle: raw, DryRun: ptr(false)})
 	wantKind(t, err, fault.Limit)

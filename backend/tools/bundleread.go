@@ -91,16 +91,16 @@ func (k checker) checkCandidate(ctx context.Context, i int, t BundleTool) (candi
 	}
 	c := candidate{tool: t}
 	var err error
-	if c.tool.Definition.Name, err = checkName(t.Definition.Name); err != nil {
+	if c.tool.Definition.Name, err = lifecycle.CheckName("tool", t.Definition.Name); err != nil {
 		return c, field("name", err)
 	}
 	if c.tool.Version == "" {
 		c.tool.Version = "1.0.0"
 	}
-	if err := checkVersion(c.tool.Version); err != nil {
+	if err := lifecycle.CheckVersion(c.tool.Version); err != nil {
 		return c, field("version", err)
 	}
-	if err := checkText("author", t.Author, maxAuthor); err != nil {
+	if err := lifecycle.CheckText("author", t.Author, maxAuthor); err != nil {
 		return c, field("author", err)
 	}
 	if err := checkIcon(t.Icon); err != nil {
@@ -124,14 +124,14 @@ func (k checker) checkCandidate(ctx context.Context, i int, t BundleTool) (candi
 	labels := map[string]bool{c.tool.Version: true}
 	for j, v := range t.History {
 		at := fmt.Sprintf("history[%d]", j)
-		if err := checkVersion(v.Version); err != nil {
+		if err := lifecycle.CheckVersion(v.Version); err != nil {
 			return c, field(at+".version", err)
 		}
 		if labels[v.Version] {
 			return c, bundleError(i, at+".version", "The version %s is given twice.", v.Version)
 		}
 		labels[v.Version] = true
-		if err := checkText("note", v.Note, 1000); err != nil {
+		if err := lifecycle.CheckText("note", v.Note, 1000); err != nil {
 			return c, field(at+".note", err)
 		}
 		if ex := k.examine(ctx, v.Definition.definition()); !ex.result.Valid {
@@ -140,7 +140,7 @@ func (k checker) checkCandidate(ctx context.Context, i int, t BundleTool) (candi
 	}
 	c.Incoming = lifecycle.Incoming{Name: c.tool.Definition.Name, Author: c.tool.Author, Hash: hashText(c.examined.hash), Signature: c.tool.Signature, State: c.signatureState()}
 	c.explain()
-	c.digest = digest(jsonText(c.tool))
+	c.digest = digest(lifecycle.Text(c.tool))
 	return c, nil
 }
 

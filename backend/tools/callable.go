@@ -136,8 +136,8 @@ func (p *provider) scan(tx *storage.Tx, query string, args ...any) ([]callable.I
 // which it could reach the network, another tool or its own state.
 func effects(capabilities []string) callable.Effects {
 	out := callable.Effects{ReadOnly: true}
-	for _, w := range wants(capabilities) {
-		switch w.cap {
+	for _, w := range permission.ParseWants(capabilities) {
+		switch w.Capability {
 		case permission.FilesystemRead, permission.Secret:
 		case permission.NetworkHTTPS, permission.NetworkLocalhost, permission.MCP:
 			out.ReadOnly, out.OpenWorld = false, true

@@ -67,7 +67,7 @@ func (s *Service) Clone(ctx context.Context, p CloneParams) (ToolResult, error) 
 			if name, err = s.kind.CloneName(tx, user, src.Name); err != nil {
 				return err
 			}
-		} else if name, err = checkName(name); err != nil {
+		} else if name, err = lifecycle.CheckName("tool", name); err != nil {
 			return err
 		}
 		t := &Tool{

@@ -134,7 +134,7 @@ func checkCall(p *ExecuteParams) error {
 	case len(p.IdempotencyKey) > 128:
 		return fault.Invalidf("An idempotency key has at most 128 bytes.")
 	}
-	if err := checkEnum("language", p.Language); err != nil {
+	if err := lifecycle.CheckEnum("language", p.Language); err != nil {
 		return err
 	}
 	if len(p.Params) > 4<<20 {
@@ -164,7 +164,7 @@ type execution struct {
 	params    json.RawMessage
 	stored    json.RawMessage // params as the usage row keeps them
 	hidden    []string        // values masked in the row
-	wants     []want
+	wants     []permission.Want
 	ask       bool            // wait for a person
 	rerun     json.RawMessage // starts the same run again
 	auth      *permission.Authority
@@ -242,13 +242,13 @@ func (s *Service) prepare(ctx context.Context, c Caller, p ExecuteParams) (*exec
 	} else if err := e.load(ctx, *p.ToolID, p.Version); err != nil {
 		return nil, err
 	}
-	e.wants = wants(e.tool.Capabilities)
+	e.wants = permission.ParseWants(e.tool.Capabilities)
 	base, _ := sandbox.Profile(string(e.tool.SandboxProfile))
 	e.limits = base.Lower(e.tool.Limits.sandbox()).Lower(sandbox.Limits{Wall: duration.Of(p.TimeoutMs, time.Millisecond)})
 	if c.Kind == "" {
 		payload := p
 		payload.Interactive = false
-		e.rerun = jsonText(payload)
+		e.rerun = lifecycle.Text(payload)
 	}
 	return e, nil
 }
@@ -327,7 +327,7 @@ func (e *execution) makeDraft(ctx context.Context, p ExecuteParams) error {
 	name, version, author := "Unsaved tool", "draft", ""
 	if m := p.Metadata; m != nil {
 		for _, t := range []string{m.Name, m.Version, m.Author} {
-			if err := checkText("metadata", t, maxAuthor); err != nil {
+			if err := lifecycle.CheckText("metadata", t, maxAuthor); err != nil {
 				return err
 			}
 		}

@@ -53,7 +53,7 @@ type ImportResult struct {
 
 // Import reviews or adds the tools of a bundle, an address or a share. It is all or nothing.
 func (s *Service) Import(ctx context.Context, p ImportParams) (ImportResult, error) {
-	if err := checkEnum("choice for a taken name", p.OnConflict); err != nil {
+	if err := lifecycle.CheckEnum("choice for a taken name", p.OnConflict); err != nil {
 		return ImportResult{}, err
 	}
 	if p.OnConflict == "" {

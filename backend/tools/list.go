@@ -98,10 +98,10 @@ func (s *Service) List(ctx context.Context, p ListParams) (ListResult, error) {
 	if err := storage.CheckPage(&p.Limit, &p.Offset, 50, 100); err != nil {
 		return out, err
 	}
-	if err := checkEnum("visibility", p.Visibility); err != nil {
+	if err := lifecycle.CheckEnum("visibility", p.Visibility); err != nil {
 		return out, err
 	}
-	if err := checkEnum("sort order", p.Sort); err != nil {
+	if err := lifecycle.CheckEnum("sort order", p.Sort); err != nil {
 		return out, err
 	}
 	user := identity.UserID(ctx)

@@ -25,7 +25,7 @@ var errCanceledByUser = errors.New("canceled by the user")
 type trail struct{ wire []AuditEntry }
 
 func (t *trail) add(now time.Time, action string, details any) {
-	t.wire = append(t.wire, AuditEntry{Timestamp: now, Ts: now.UnixMilli(), Action: action, Details: jsonText(details)})
+	t.wire = append(t.wire, AuditEntry{Timestamp: now, Ts: now.UnixMilli(), Action: action, Details: lifecycle.Text(details)})
 }
 
 // entry is an entry of the audit log about this run. Details hold digests and sizes, never
@@ -135,7 +135,7 @@ func (e *execution) kept(o *ended) keptRun {
 		k.class = o.class
 	}
 	if o.message != "" {
-		k.message = string(maskText([]byte(shorten(o.message, 4000)), hidden))
+		k.message = string(maskText([]byte(lifecycle.Shorten(o.message, 4000)), hidden))
 	}
 	return k
 }
@@ -339,7 +339,7 @@ func (e *execution) explain(err error) failure {
 		out.class, out.message = string(sandbox.ClassHostDenied), fault.As(e.auth.Err()).Message
 	}
 	if se.Details != nil {
-		out.details = jsonText(se.Details)
+		out.details = lifecycle.Text(se.Details)
 	}
 	if out.class == string(sandbox.ClassHostDenied) {
 		out.pending = idOrNil(e.host.lastPending())

@@ -112,7 +112,7 @@ func (s *Service) Share(ctx context.Context, p ShareParams) (ShareResult, error)
 	if p.Access == "" {
 		return out, fault.Invalidf("Say who may open it: access link or public.")
 	}
-	if err := checkEnum("kind of access", p.Access); err != nil {
+	if err := lifecycle.CheckEnum("kind of access", p.Access); err != nil {
 		return out, err
 	}
 	var id uuid.UUID

@@ -64,34 +64,12 @@ const (
 
 // quotaOf is the room that a tool's capabilities ask for, and the resource that names it.
 func quotaOf(caps []string) (int64, string) {
-	for _, w := range wants(caps) {
-		if w.cap == permission.State {
-			return min(parseSize(w.resource), maxQuota), w.resource
+	for _, w := range permission.ParseWants(caps) {
+		if w.Capability == permission.State {
+			return min(permission.StateBytes(w.Resource), maxQuota), w.Resource
 		}
 	}
 	return defaultQuota, "1MiB"
-}
-
-// parseSize reads the normal form of a quota.
-func parseSize(s string) int64 {
-	unit := int64(1)
-	for _, u := range []struct {
-		name string
-		n    int64
-	}{{"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10}, {"B", 1}} {
-		if n, ok := strings.CutSuffix(s, u.name); ok {
-			s, unit = n, u.n
-			break
-		}
-	}
-	var n int64
-	for _, c := range s {
-		if c < '0' || c > '9' || n > 1<<40 {
-			return 0
-		}
-		n = n*10 + int64(c-'0')
-	}
-	return n * unit
 }
 
 func (e *execution) quota() int64 { q, _ := quotaOf(e.tool.Capabilities); return q }

@@ -44,9 +44,9 @@ func (t *Tool) subjectInfo(approved bool) permission.SubjectInfo {
 	if !t.IsEnabled {
 		info.State = permission.Disabled
 	}
-	for _, w := range wants(t.Capabilities) {
-		if profileAllows(t.SandboxProfile, w.cap) {
-			info.Declared = append(info.Declared, permission.Want{Capability: w.cap, Resource: w.resource})
+	for _, w := range permission.ParseWants(t.Capabilities) {
+		if profileAllows(t.SandboxProfile, w.Capability) {
+			info.Declared = append(info.Declared, w)
 		}
 	}
 	if t.Signature.State == lifecycle.SignatureTrusted || t.Signature.State == lifecycle.SignatureUnknown {
@@ -125,7 +125,7 @@ func (s *Service) markSuspended(tx *storage.Tx, list []Summary) error {
 	if len(list) == 1 {
 		only = list[0].ID.String()
 	}
-	return s.eachSuspended(tx, only, func(id string) {
+	return s.perm.EachSuspended(tx, subjectKind, only, func(id string) {
 		for i := range list {
 			if id == list[i].ID.String() {
 				list[i].Suspended = true
@@ -138,38 +138,13 @@ func (s *Service) markSuspended(tx *storage.Tx, list []Summary) error {
 func (s *Service) suspendedTools(tx *storage.Tx) ([]uuid.UUID, error) {
 	out := []uuid.UUID{}
 	seen := map[string]bool{}
-	err := s.eachSuspended(tx, "", func(id string) {
+	err := s.perm.EachSuspended(tx, subjectKind, "", func(id string) {
 		if u, err := uuid.Parse(id); err == nil && !seen[id] {
 			out = append(out, u)
 		}
 		seen[id] = true
 	})
 	return out, err
-}
-
-// eachSuspended calls fn for every suspended grant of a tool, of at most 1000; only names
-// one tool, or "" for all.
-func (s *Service) eachSuspended(tx *storage.Tx, only string, fn func(id string)) error {
-	return s.eachSuspendedOf(tx, subjectKind, only, fn)
-}
-
-func (s *Service) eachSuspendedOf(tx *storage.Tx, kind, only string, fn func(id string)) error {
-	p := permission.ListParams{State: "suspended", SubjectID: only, Limit: 100}
-	for {
-		r, err := s.perm.List(tx.Context(), p)
-		if err != nil {
-			return err
-		}
-		for _, g := range r.Grants {
-			if g.Subject.Kind == kind {
-				fn(g.Subject.ID)
-			}
-		}
-		p.Offset += len(r.Grants)
-		if len(r.Grants) == 0 || p.Offset >= r.Total || p.Offset >= 1000 {
-			return nil
-		}
-	}
 }
 
 func (s *Service) skillSubject(ctx context.Context, text string) (info permission.SubjectInfo, err error) {

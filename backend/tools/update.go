@@ -9,6 +9,7 @@ import (
 
 	"helix/backend/bus"
 	"helix/backend/fault"
+	"helix/backend/lifecycle"
 	"helix/backend/storage"
 )
 
@@ -145,7 +146,7 @@ type VersionConflict struct {
 // puts the grants of the old definition out of force; other changes do none of these.
 func (s *Service) Update(ctx context.Context, p UpdateParams) (UpdateResult, error) {
 	out := UpdateResult{SuspendedGrants: []uuid.UUID{}}
-	if err := checkText("note", p.Note, 1000); err != nil {
+	if err := lifecycle.CheckText("note", p.Note, 1000); err != nil {
 		return out, err
 	}
 	var base *Tool
@@ -175,7 +176,7 @@ func (s *Service) Update(ctx context.Context, p UpdateParams) (UpdateResult, err
 			if err := s.complete(tx, now); err != nil {
 				return err
 			}
-			return fault.Conflictf("The tool is at version %s now, not %s. Your changes were not saved; compare and save again.", now.Version, shorten(p.BaseVersion, 64)).
+			return fault.Conflictf("The tool is at version %s now, not %s. Your changes were not saved; compare and save again.", now.Version, lifecycle.Shorten(p.BaseVersion, 64)).
 				WithDetails(VersionConflict{p.BaseVersion, *now})
 		}
 		if ex.hash != now.hash {

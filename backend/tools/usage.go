@@ -11,6 +11,7 @@ import (
 	"github.com/google/uuid"
 
 	"helix/backend/identity"
+	"helix/backend/lifecycle"
 	"helix/backend/storage"
 )
 
@@ -82,7 +83,7 @@ func (s *Service) Usage(ctx context.Context, p UsageParams) (UsageResult, error)
 	if err := storage.CheckPage(&p.Limit, nil, 50, 100); err != nil {
 		return out, err
 	}
-	if err := checkEnum("status", p.Status); err != nil {
+	if err := lifecycle.CheckEnum("status", p.Status); err != nil {
 		return out, err
 	}
 	user := identity.UserID(ctx)

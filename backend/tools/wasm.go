@@ -4,8 +4,9 @@ import (
 	"encoding/json"
 	"time"
 
-	"github.com/google/uuid"
 	"helix/backend/lifecycle"
+
+	"github.com/google/uuid"
 
 	"helix/backend/sandbox"
 )

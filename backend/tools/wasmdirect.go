@@ -11,6 +11,7 @@ import (
 
 	"helix/backend/duration"
 	"helix/backend/fault"
+	"helix/backend/lifecycle"
 	"helix/backend/permission"
 	"helix/backend/sandbox"
 )
@@ -50,7 +51,7 @@ func (s *Service) RunCode(ctx context.Context, p RunCodeParams) (ExecuteSkillRes
 	if len(p.Input) > maxInput {
 		return ExecuteSkillResult{}, fault.Invalidf("The input has more than 4 MiB.")
 	}
-	if err := checkText("name", p.Name, maxAuthor); err != nil {
+	if err := lifecycle.CheckText("name", p.Name, maxAuthor); err != nil {
 		return ExecuteSkillResult{}, err
 	}
 	if p.Name = filepath.Base(filepath.ToSlash(p.Name)); p.Name == "." || p.Name == "/" {
@@ -95,7 +96,7 @@ func (e *execution) direct(ctx context.Context, p *RunCodeParams) (func(context.
 		if err != nil {
 			return nil, err
 		}
-		e.wants = wants(e.tool.Capabilities)
+		e.wants = permission.ParseWants(e.tool.Capabilities)
 		e.tier, e.isolation = tierInProcess, sandbox.IsolationInProcess
 		return func(ctx context.Context) (sandbox.Runnable, error) {
 			return e.s.box.CompileJS(ctx, e.tool.definition().source("tool"))
@@ -136,7 +137,7 @@ func (e *execution) directLimits(p *RunCodeParams) error {
 	}
 	l, ok := sandbox.Profile(profile)
 	if !ok {
-		return fault.Invalidf("Unknown profile %q. Choose strict, standard, permissive or wasm.", shorten(profile, 40))
+		return fault.Invalidf("Unknown profile %q. Choose strict, standard, permissive or wasm.", lifecycle.Shorten(profile, 40))
 	}
 	if p.TimeoutMs < 0 {
 		return fault.Invalidf("timeoutMs must not be negative.")
@@ -151,7 +152,7 @@ func (e *execution) directLimits(p *RunCodeParams) error {
 		e.tier, e.force = tierProcess, tierProcess
 		e.isolation, e.reasons = Isolation(e.s.box.Status())
 	default:
-		return fault.Invalidf("Unknown tier %q. Choose t0 or t1.", shorten(p.Tier, 40))
+		return fault.Invalidf("Unknown tier %q. Choose t0 or t1.", lifecycle.Shorten(p.Tier, 40))
 	}
 	return nil
 }
@@ -176,7 +177,7 @@ func (e *execution) use(w *WasmSkill) {
 	e.s.isolate(w)
 	e.skill, e.tool = w, w.asTool()
 	e.version, e.current = w.Version, w.Version
-	e.wants = wants(w.Capabilities)
+	e.wants = permission.ParseWants(w.Capabilities)
 	e.tier, e.isolation, e.reasons = w.Tier, w.Isolation, w.Reasons
 }
 

@@ -115,13 +115,13 @@ func (w *WasmSkill) fillDefaults() {
 
 // check checks and cleans everything that is not the definition.
 func (w *WasmSkill) check() (err error) {
-	if w.Name, err = checkName(w.Name); err != nil {
-		return fault.Invalidf("A skill's name has 1 to 64 letters, digits, spaces or the signs _ - and a dot.")
-	}
-	if err := checkText("description", w.Description, maxDescription); err != nil {
+	if w.Name, err = lifecycle.CheckName("skill", w.Name); err != nil {
 		return err
 	}
-	if err := checkVersion(w.Version); err != nil {
+	if err := lifecycle.CheckText("description", w.Description, lifecycle.MaxDescription); err != nil {
+		return err
+	}
+	if err := lifecycle.CheckVersion(w.Version); err != nil {
 		return err
 	}
 	if w.TimeoutMs < minTimeoutMs || w.TimeoutMs > maxTimeoutMs {
@@ -130,7 +130,7 @@ func (w *WasmSkill) check() (err error) {
 	if w.MemoryMb != 64 && w.MemoryMb != 128 && w.MemoryMb != 256 {
 		return fault.Invalidf("memoryMb is %d; it must be 64, 128 or 256.", w.MemoryMb)
 	}
-	return checkEnum("origin", w.Origin)
+	return lifecycle.CheckEnum("origin", w.Origin)
 }
 
 // wasmBytes gives the module of a call: the bytes in it, or those of a blob that the caller
@@ -264,7 +264,7 @@ func moduleProblem(err error) (WasmProblem, error) {
 		Offset  *int64 `json:"offset"`
 		Feature string `json:"feature"`
 	}
-	if e.Details != nil && json.Unmarshal(jsonText(e.Details), &at) == nil {
+	if e.Details != nil && json.Unmarshal(lifecycle.Text(e.Details), &at) == nil {
 		p.Offset, p.Feature = at.Offset, at.Feature
 	}
 	return p, nil
@@ -285,11 +285,8 @@ func (w *WasmSkill) checkCapabilities(r *WasmReport) {
 		r.Errors = append(r.Errors, WasmProblem{Code: p.Code, Field: p.Field, Message: strings.ReplaceAll(p.Message, "A tool", "A skill")})
 	}
 	for _, c := range list {
-		if !profileAllows(Permissive, c.cap) {
-			r.Errors = append(r.Errors, WasmProblem{Code: "capability", Field: "capabilities", Message: fmt.Sprintf("A module can never use %s.", c.cap)})
-		}
-		if c.cap == permission.NetworkHTTPS && strings.HasPrefix(c.resource, "*.") {
-			r.Warnings = append(r.Warnings, WasmProblem{Code: "wildcard", Field: "capabilities", Message: fmt.Sprintf("%s covers every host below %s.", c.text, strings.TrimPrefix(c.resource, "*."))})
+		if c.Capability == permission.NetworkHTTPS && strings.HasPrefix(c.Resource, "*.") {
+			r.Warnings = append(r.Warnings, WasmProblem{Code: "wildcard", Field: "capabilities", Message: fmt.Sprintf("%s covers every host below %s.", c.Text(), strings.TrimPrefix(c.Resource, "*."))})
 		}
 	}
 	w.Capabilities = definition{Capabilities: texts}.normalize().Capabilities

@@ -81,7 +81,7 @@ func (s *Service) WasmExecutions(ctx context.Context, p SkillExecutionsParams) (
 	if err := storage.CheckPage(&p.Limit, nil, 50, 100); err != nil {
 		return out, err
 	}
-	if err := checkEnum("status", p.Status); err != nil {
+	if err := lifecycle.CheckEnum("status", p.Status); err != nil {
 		return out, err
 	}
 	user := identity.UserID(ctx)

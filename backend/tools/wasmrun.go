@@ -70,7 +70,7 @@ func (s *Service) prepareSkill(ctx context.Context, c Caller, p ExecuteSkillPara
 	if c.Kind == "" {
 		again := p
 		again.Interactive = false
-		e.rerun = jsonText(again)
+		e.rerun = lifecycle.Text(again)
 	}
 	return e, nil
 }
@@ -195,13 +195,10 @@ func (e *execution) endSkill(tx *storage.Tx, o *ended) error {
 func (w *WasmSkill) subjectInfo() permission.SubjectInfo {
 	info := permission.SubjectInfo{
 		Name: w.Name, State: permission.Active, DefinitionHash: w.hash, Definition: w.document(),
-		Approved: w.Origin != WasmHub || w.Signature.State == lifecycle.SignatureTrusted,
+		Approved: w.Origin != WasmHub || w.Signature.State == lifecycle.SignatureTrusted, Declared: permission.ParseWants(w.Capabilities),
 	}
 	if !w.IsEnabled {
 		info.State = permission.Disabled
-	}
-	for _, c := range wants(w.Capabilities) {
-		info.Declared = append(info.Declared, permission.Want{Capability: c.cap, Resource: c.resource})
 	}
 	if w.sig != nil && (w.Signature.State == lifecycle.SignatureTrusted || w.Signature.State == lifecycle.SignatureUnknown) {
 		info.Signer = w.Signature.Signer

@@ -15,6 +15,7 @@ import (
 	"helix/backend/bus"
 	"helix/backend/fault"
 	"helix/backend/identity"
+	"helix/backend/lifecycle"
 	"helix/backend/permission"
 	"helix/backend/sandbox"
 	"helix/backend/storage"
@@ -253,7 +254,7 @@ func TestSkillHost(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.agree(t, w.ID.String(), "always")
-	quote := func(s string) string { return string(jsonText(s)) }
+	quote := func(s string) string { return string(lifecycle.Text(s)) }
 	for _, c := range []struct{ in, out string }{
 		{`{"op":"tool","name":"doubler","params":{"n":21}}`, `{"output":42}`},
 		{`{"op":"state.set","key":"a","value":{"b":1}}`, `{}`},
@@ -445,7 +446,7 @@ func TestRunCode(t *testing.T) {
 		t.Fatal(err)
 	}
 	code := "export default async (p, helix) => [await helix.fs.readText(p.dir + '/a.txt'), await helix.fs.readText(p.dir + '/a.txt')]"
-	if r, err = b.RunCode(b.ctx, RunCodeParams{Kind: CodeTypeScript, Code: code, Input: jsonText(map[string]string{"dir": dir}), Grants: []string{"filesystem:read(" + dir + "/**)"}}); err != nil || string(r.Output) != `["x","x"]` {
+	if r, err = b.RunCode(b.ctx, RunCodeParams{Kind: CodeTypeScript, Code: code, Input: lifecycle.Text(map[string]string{"dir": dir}), Grants: []string{"filesystem:read(" + dir + "/**)"}}); err != nil || string(r.Output) != `["x","x"]` {
 		t.Errorf("a folder: %+v %v", r, err)
 	}
 	for name, p := range map[string]RunCodeParams{

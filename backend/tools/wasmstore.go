@@ -19,7 +19,7 @@ import (
 // wasmTools describes WASM tools, which keep no former definitions.
 func (s *Service) wasmTools() *lifecycle.Kind {
 	return &lifecycle.Kind{
-		Table: "skills", Subject: wasmKind, Action: "skill", Noun: "skill", Title: "WASM tool", MaxName: maxName, Rights: s.perm,
+		Table: "skills", Subject: wasmKind, Action: "skill", Noun: "skill", Title: "WASM tool", MaxName: lifecycle.MaxName, Rights: s.perm,
 		Announce: func(tx *storage.Tx, it lifecycle.Item, change string) { s.announceSkill(tx, it.ID, change) },
 	}
 }
@@ -50,11 +50,11 @@ func (w *WasmSkill) definition() wasmDefinition {
 }
 
 // document is the definition as the approval sheet and the diff show it.
-func (w *WasmSkill) document() json.RawMessage { return jsonText(w.definition()) }
+func (w *WasmSkill) document() json.RawMessage { return lifecycle.Text(w.definition()) }
 
 // rehash sets the definition hash.
 func (w *WasmSkill) rehash() error {
-	h, err := jcs.Hash(hashTag, w.definition())
+	h, err := jcs.Hash(lifecycle.HashTag, w.definition())
 	if err != nil {
 		return fault.Invalidf("The definition cannot be hashed: %s", fault.As(err).Message).WithCause(err)
 	}
@@ -121,7 +121,7 @@ func insertSkill(tx *storage.Tx, w *WasmSkill) error {
 		capabilities, input_schema, definition_hash, signature, signer_fingerprint, origin, is_enabled, created_at, updated_at)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
 		w.ID, w.owner, w.Name, w.Description, w.WasmBytecode, w.WasmSize, string(w.ABI), w.Version, w.TimeoutMs, w.MemoryMb,
-		jsonText(w.Capabilities), w.InputSchema, w.hash, sig, fp, string(w.Origin), w.IsEnabled, w.CreatedAt, w.UpdatedAt)
+		lifecycle.Text(w.Capabilities), w.InputSchema, w.hash, sig, fp, string(w.Origin), w.IsEnabled, w.CreatedAt, w.UpdatedAt)
 	return err
 }
 
@@ -135,6 +135,6 @@ func saveSkill(tx *storage.Tx, w *WasmSkill) error {
 		memory_mb = ?, capabilities = ?, input_schema = ?, definition_hash = ?, signature = ?, signer_fingerprint = ?, origin = ?, is_enabled = ?, updated_at = ?
 		WHERE id = ? AND user_id = ?`,
 		w.Name, w.Description, w.WasmBytecode, w.WasmSize, string(w.ABI), w.Version, w.TimeoutMs, w.MemoryMb,
-		jsonText(w.Capabilities), w.InputSchema, w.hash, sig, fp, string(w.Origin), w.IsEnabled, w.UpdatedAt, w.ID, w.owner)
+		lifecycle.Text(w.Capabilities), w.InputSchema, w.hash, sig, fp, string(w.Origin), w.IsEnabled, w.UpdatedAt, w.ID, w.owner)
 	return err
 }

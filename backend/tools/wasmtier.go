@@ -115,7 +115,7 @@ func (w *WasmSkill) wasmSubject() permission.Subject {
 // completeSkill fills in what the row alone does not tell.
 func (s *Service) completeSkill(tx *storage.Tx, list ...*WasmSkill) error {
 	suspended := map[string]bool{}
-	if err := s.eachSuspendedOf(tx, wasmKind, "", func(id string) { suspended[id] = true }); err != nil {
+	if err := s.perm.EachSuspended(tx, wasmKind, "", func(id string) { suspended[id] = true }); err != nil {
 		return err
 	}
 	for _, w := range list {

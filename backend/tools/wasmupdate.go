@@ -84,7 +84,7 @@ func (s *Service) UpdateWasm(ctx context.Context, p UpdateWasmParams) (UpdateWas
 				return err
 			}
 			return fault.Conflictf("The skill has changed and is at version %s now. Your changes were not saved. Review it, then save again.", now.Version).
-				WithDetails(WasmConflict{shorten(p.BaseVersion, 64), *now})
+				WithDetails(WasmConflict{lifecycle.Shorten(p.BaseVersion, 64), *now})
 		}
 		if w.WasmBytecode != now.WasmBytecode && w.Version == now.Version {
 			w.Version = lifecycle.RaisePatch(now.Version)
@@ -208,8 +208,8 @@ func (s *Service) RestoreWasm(ctx context.Context, p SkillID) (WasmSkillResult, 
 
 // SignWasm signs the current definition of a WASM skill with this device's key, which says
 // that the user vouches for the module: from then on it runs in process, until it changes.
-func (s *Service) SignWasm(ctx context.Context, p SkillID) (SignResult, error) {
-	var out SignResult
+func (s *Service) SignWasm(ctx context.Context, p SkillID) (lifecycle.SignResult, error) {
+	var out lifecycle.SignResult
 	err := s.db.Write(ctx, func(tx *storage.Tx) error {
 		w, err := ownSkill(tx, p.SkillID)
 		if err != nil {
@@ -221,7 +221,7 @@ func (s *Service) SignWasm(ctx context.Context, p SkillID) (SignResult, error) {
 		if err := saveSkill(tx, w); err != nil {
 			return err
 		}
-		out, err = s.signed(tx, s.wasm, w.item(), w.hash, w.sig)
+		out, err = s.wasm.Signed(tx, w.item(), w.hash, w.sig)
 		return err
 	})
 	return out, err

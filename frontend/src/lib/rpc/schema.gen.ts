@@ -749,6 +749,12 @@ export interface LifecycleBundleSignature {
 /** OnConflict says what an import does with a definition whose name is taken. */
 export type LifecycleOnConflict = "rename" | "replace" | "skip";
 
+/** SignResult holds the signature made by this device. */
+export interface LifecycleSignResult {
+  signature: string;
+  fingerprint: string;
+}
+
 /** SignatureInfo is the state of a definition's signature on this device. */
 export interface LifecycleSignatureInfo {
   state: LifecycleSignatureState;
@@ -5200,12 +5206,6 @@ export interface ToolsSharesResult {
   hub: boolean;
 }
 
-/** SignResult holds the signature made by this device. */
-export interface ToolsSignResult {
-  signature: string;
-  fingerprint: string;
-}
-
 /** SignerResult holds one signer. */
 export interface ToolsSignerResult {
   signer: LifecycleSigner;
@@ -6119,7 +6119,7 @@ export interface Methods {
   /** Looks among public skills, the most used first. Each character of the query stands for itself. */
   "skills.search_public": { params: SkillsSearchPublicParams; result: SkillsSearchPublicResult };
   /** Signs the current definition of a WASM skill with this device's key, which says that the user vouches for the module: from then on it runs in process, until it changes. */
-  "skills.sign_wasm": { params: ToolsSkillID; result: ToolsSignResult };
+  "skills.sign_wasm": { params: ToolsSkillID; result: LifecycleSignResult };
   /** Tells how a run stands, or lists the installed skills. */
   "skills.status": { params: SkillsStatusParams; result: SkillsStatusResult };
   /** Lists finished skills to start from. They need nothing but this installation. */
@@ -6249,7 +6249,7 @@ export interface Methods {
   /** Lists the caller's shares, of one tool or of all. */
   "tools.shares": { params: ToolsSharesParams; result: ToolsSharesResult };
   /** Signs the current definition of a tool with this device's key and stores the signature with it. It is unavailable while the key is locked. */
-  "tools.sign": { params: ToolsToolID; result: ToolsSignResult };
+  "tools.sign": { params: ToolsToolID; result: LifecycleSignResult };
   /** Lists the keys that signed tools here, and this device's own. */
   "tools.signers": { params: Record<string, never>; result: ToolsSignersResult };
   /** Lists what a tool stored, values and files. */
