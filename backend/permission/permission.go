@@ -7,6 +7,8 @@ package permission
 import (
 	"context"
 	"encoding/json"
+	"fmt"
+	"helix/backend/fault"
 
 	"github.com/google/uuid"
 )
@@ -132,6 +134,34 @@ func ParseWants(caps []string) []Want {
 		}
 	}
 	return out
+}
+
+// Bounds of what one definition asks for.
+const (
+	maxWants        = 32
+	MaxProgramState = int64(16) << 20
+)
+
+// EachWant reads the capabilities that a definition asks for, without repetitions: accept gets
+// each with its place, refuse what the definition cannot have and why; -1 is the list as a whole.
+func EachWant(noun string, caps []string, accept func(i int, w Want), refuse func(i int, code, message string)) {
+	if len(caps) > maxWants {
+		refuse(-1, "capabilities", fmt.Sprintf("A %s asks for at most %d capabilities.", noun, maxWants))
+		return
+	}
+	seen := map[string]bool{}
+	for i, c := range caps {
+		w, err := ParseWant(c)
+		switch {
+		case err != nil:
+			refuse(i, "capability", fault.As(err).Message)
+		case w.Capability == State && StateBytes(w.Resource) > MaxProgramState:
+			refuse(i, "quota", fmt.Sprintf("A %s keeps at most 16 MiB of state.", noun))
+		case !seen[w.Text()]:
+			seen[w.Text()] = true
+			accept(i, w)
+		}
+	}
 }
 
 // Text is the normal form, as definitions store it.

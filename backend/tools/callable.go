@@ -16,6 +16,7 @@ import (
 	"helix/backend/permission"
 	"helix/backend/sandbox"
 	"helix/backend/storage"
+	"helix/backend/wasmtools"
 )
 
 // provider offers one kind of what this package runs. The queries give the columns that
@@ -252,7 +253,7 @@ func (s *Service) IsWasm(ctx context.Context, id uuid.UUID) (bool, error) {
 }
 
 // SkillRun tells how a run of one of the user's WASM tools ended or stands.
-func (s *Service) SkillRun(ctx context.Context, run uuid.UUID) (status SkillStatus, err error) {
+func (s *Service) SkillRun(ctx context.Context, run uuid.UUID) (status wasmtools.SkillStatus, err error) {
 	err = s.db.Read(ctx, func(tx *storage.Tx) error {
 		return tx.QueryRow(`SELECT status FROM skill_executions WHERE id = ? AND user_id = ?`, run, identity.UserID(ctx)).Scan(&status)
 	})

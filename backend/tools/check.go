@@ -19,15 +19,14 @@ import (
 
 // Bounds of a tool.
 const (
-	maxCode         = 256 << 10
-	maxCapabilities = 32
-	maxTags         = 16
-	maxTag          = 64
-	maxIcon         = 64
-	maxAuthor       = 100
-	maxSamples      = 50
-	maxTools        = 1000
-	maxVersions     = 200
+	maxCode     = 256 << 10
+	maxTags     = 16
+	maxTag      = 64
+	maxIcon     = 64
+	maxAuthor   = 100
+	maxSamples  = 50
+	maxTools    = 1000
+	maxVersions = 200
 )
 
 func itoa(n int) string { return strconv.Itoa(n) }
@@ -179,40 +178,25 @@ func (k checker) examine(ctx context.Context, d definition) examined {
 }
 
 func checkCapabilities(d definition, v *Validation) ([]string, []permission.Want) {
-	if len(d.Capabilities) > maxCapabilities {
-		v.Errors = append(v.Errors, problemf("capabilities", "capabilities", "A tool asks for at most %d capabilities.", maxCapabilities))
-		return nil, nil
-	}
 	profile := d.SandboxProfile
 	if profile == "" {
 		profile = Standard
 	}
 	var texts []string
 	var list []permission.Want
-	for i, c := range d.Capabilities {
-		w, err := permission.ParseWant(c)
-		if err != nil {
-			p := problemf("capability", "capabilities", "%s", fault.As(err).Message)
+	problem := func(i int, code, format string, args ...any) Problem {
+		p := problemf(code, "capabilities", format, args...)
+		if i >= 0 {
 			p.Path = "/" + itoa(i)
-			v.Errors = append(v.Errors, p)
-			continue
 		}
-		if w.Capability == permission.State && permission.StateBytes(w.Resource) > maxQuota {
-			p := problemf("quota", "capabilities", "A tool keeps at most 16 MiB of state.")
-			p.Path = "/" + itoa(i)
-			v.Errors = append(v.Errors, p)
-			continue
-		}
-		if slices.Contains(texts, w.Text()) {
-			continue
-		}
+		return p
+	}
+	permission.EachWant("tool", d.Capabilities, func(i int, w permission.Want) {
 		texts, list = append(texts, w.Text()), append(list, w)
 		if !profileAllows(profile, w.Capability) {
-			p := problemf("profile_forbids", "capabilities", "The profile %s never allows %s; a run would be refused.", profile, w.Capability)
-			p.Path = "/" + itoa(i)
-			v.Warnings = append(v.Warnings, p)
+			v.Warnings = append(v.Warnings, problem(i, "profile_forbids", "The profile %s never allows %s; a run would be refused.", profile, w.Capability))
 		}
-	}
+	}, func(i int, code, message string) { v.Errors = append(v.Errors, problem(i, code, "%s", message)) })
 	return texts, list
 }
 

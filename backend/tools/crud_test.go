@@ -210,7 +210,6 @@ func TestVersionsOfTwoDevices(t *testing.T) {
 func TestHashedFieldsDoNotMergeByThemselves(t *testing.T) {
 	t.Parallel()
 	storagetest.Hashed(t, "custom_tools", definition{})
-	storagetest.Hashed(t, "skills", wasmDefinition{})
 }
 
 func TestDiffOfManyTexts(t *testing.T) {

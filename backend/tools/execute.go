@@ -18,6 +18,7 @@ import (
 	"helix/backend/permission"
 	"helix/backend/sandbox"
 	"helix/backend/storage"
+	"helix/backend/wasmtools"
 )
 
 // ExecuteParams run a stored tool by its id, or Code as a draft. With ToolID the code, schema,
@@ -148,8 +149,8 @@ type execution struct {
 	s         *Service
 	id        uuid.UUID
 	user      uuid.UUID
-	tool      *Tool      // for a draft only the definition and the names are filled
-	skill     *WasmSkill // the run is of this skill; tool then holds what both share
+	tool      *Tool                // for a draft only the definition and the names are filled
+	skill     *wasmtools.WasmSkill // the run is of this skill; tool then holds what both share
 	version   string
 	current   string // the version that is not history
 	draft     bool

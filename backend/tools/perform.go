@@ -17,6 +17,7 @@ import (
 	"helix/backend/permission"
 	"helix/backend/sandbox"
 	"helix/backend/storage"
+	"helix/backend/wasmtools"
 )
 
 var errCanceledByUser = errors.New("canceled by the user")
@@ -281,7 +282,7 @@ func (e *execution) finish(ctx context.Context, res sandbox.Result, runErr error
 		case sandbox.ClassTimeout, sandbox.ClassCPU:
 			o.state = string(StatusTimeout)
 		case sandbox.ClassCanceled:
-			o.state = string(SkillCanceled)
+			o.state = string(wasmtools.SkillCanceled)
 		case sandbox.ClassHostDenied:
 			result = audit.Denied
 		}
@@ -312,7 +313,7 @@ func (e *execution) finish(ctx context.Context, res sandbox.Result, runErr error
 	switch {
 	case e.draft:
 	case e.skill != nil:
-		bus.Publish(e.s.db.Bus(), e.user, WasmChanged{SkillID: e.skill.ID, Kind: "used"})
+		bus.Publish(e.s.db.Bus(), e.user, wasmtools.WasmChanged{SkillID: e.skill.ID, Kind: "used"})
 	default:
 		bus.Publish(e.s.db.Bus(), e.user, Changed{ToolID: e.tool.ID, Kind: "used"})
 	}

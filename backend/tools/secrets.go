@@ -24,6 +24,7 @@ import (
 	"helix/backend/permission"
 	"helix/backend/sandbox"
 	"helix/backend/storage"
+	"helix/backend/wasmtools"
 )
 
 // SecretSetParams store a secret for tools. The value goes only into requests to Hosts.
@@ -110,7 +111,7 @@ func (s *Service) SecretSet(ctx context.Context, p SecretSetParams) (struct{}, e
 func ownRunnable(tx *storage.Tx, id uuid.UUID) error {
 	_, err := ownTool(tx, id)
 	if fault.Is(err, fault.NotFound) {
-		if _, serr := ownSkill(tx, id); !fault.Is(serr, fault.NotFound) {
+		if _, serr := wasmtools.Load(tx, id); !fault.Is(serr, fault.NotFound) {
 			return serr
 		}
 	}

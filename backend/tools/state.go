@@ -57,7 +57,6 @@ type StateRestoreParams struct {
 // Bounds of a tool's state.
 const (
 	defaultQuota = int64(1) << 20
-	maxQuota     = int64(16) << 20
 	maxStateKey  = 256
 	undoFor      = time.Minute
 )
@@ -66,7 +65,7 @@ const (
 func quotaOf(caps []string) (int64, string) {
 	for _, w := range permission.ParseWants(caps) {
 		if w.Capability == permission.State {
-			return min(permission.StateBytes(w.Resource), maxQuota), w.Resource
+			return min(permission.StateBytes(w.Resource), permission.MaxProgramState), w.Resource
 		}
 	}
 	return defaultQuota, "1MiB"
@@ -448,9 +447,7 @@ func putBack(folder string, files []stateFile) error {
 // sweep forgets what can no longer be undone or committed.
 func (s *Service) sweep() {
 	now := time.Now()
-	s.uploads.mu.Lock()
-	s.uploads.sweep(now)
-	s.uploads.mu.Unlock()
+	s.wasm.Sweep()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for k, c := range s.undo {

@@ -14,6 +14,7 @@ import (
 	"helix/backend/lifecycle"
 	"helix/backend/permission"
 	"helix/backend/storage"
+	"helix/backend/wasmtools"
 )
 
 // draftPrefix marks the subject id of unsaved code; the rest is its definition hash.
@@ -25,10 +26,10 @@ func (t *Tool) subject() permission.Subject {
 }
 
 func (e *execution) subject() permission.Subject {
-	if e.skill != nil {
-		return e.skill.wasmSubject()
-	}
 	s := e.tool.subject()
+	if e.skill != nil {
+		s = e.skill.Subject()
+	}
 	if e.draft {
 		s.ID = draftPrefix + hex.EncodeToString(e.tool.hash[:])
 	}
@@ -67,7 +68,7 @@ type loaded struct {
 // withSubject is ctx that knows the subject of the run.
 func (e *execution) withSubject(ctx context.Context) context.Context {
 	if e.skill != nil && !e.draft {
-		return context.WithValue(ctx, loadedKey{}, loaded{e.subject().ID, e.skill.subjectInfo()})
+		return context.WithValue(ctx, loadedKey{}, loaded{e.subject().ID, e.skill.Info()})
 	}
 	if e.draft || e.version != e.current {
 		return ctx
@@ -87,8 +88,8 @@ func (s *Service) Subject(ctx context.Context, kind, id string) (permission.Subj
 		}
 		return permission.SubjectInfo{}, errNotFound()
 	}
-	if kind == wasmKind {
-		return s.skillSubject(ctx, id)
+	if kind == wasmtools.Kind {
+		return s.wasm.SubjectInfo(ctx, id)
 	}
 	tool, err := uuid.Parse(id)
 	if err != nil {
@@ -145,25 +146,6 @@ func (s *Service) suspendedTools(tx *storage.Tx) ([]uuid.UUID, error) {
 		seen[id] = true
 	})
 	return out, err
-}
-
-func (s *Service) skillSubject(ctx context.Context, text string) (info permission.SubjectInfo, err error) {
-	id, err := uuid.Parse(text)
-	if err != nil {
-		return info, errNoSkill()
-	}
-	err = s.db.Read(ctx, func(tx *storage.Tx) error {
-		w, err := ownSkill(tx, id)
-		if err != nil {
-			return err
-		}
-		if err := s.signatureOf(tx, w); err != nil {
-			return err
-		}
-		info = w.subjectInfo()
-		return nil
-	})
-	return info, err
 }
 
 // rerun starts a run again whose question was answered.
