@@ -28,8 +28,8 @@ type Decaying struct {
 // at most limit, after an id. With ids it returns those instead.
 func (s *Service) DecayingTx(ctx context.Context, tx *storage.Tx, after uuid.UUID, limit int, ids ...uuid.UUID) ([]Decaying, error) {
 	var c where
-	c.add("user_id = ?", identity.UserID(ctx))
-	c.add("deleted_at IS NULL")
+	c.add("+user_id = ?", identity.UserID(ctx)) // by the primary key: an index of the user's would be sorted for each page
+	c.add("+deleted_at IS NULL")
 	if len(ids) > 0 {
 		c.addIDs("id", ids)
 		limit = len(ids)

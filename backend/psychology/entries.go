@@ -45,7 +45,7 @@ type decayRow struct {
 // decaying reads what the retention of entries is computed from.
 func decaying(tx *storage.Tx, user uuid.UUID, where string, args ...any) ([]decayRow, error) {
 	return storage.Collect(tx.Select(`SELECT id, version, layer_number, initial_strength, salience_tier, pinned, coalesce(last_reinforced_at, created_at), retention FROM psychology_entries
-		WHERE user_id = ? AND deleted_at IS NULL AND `+where, append([]any{user}, args...)...), func(r storage.Row) (d decayRow, err error) {
+		WHERE +user_id = ? AND +deleted_at IS NULL AND `+where, append([]any{user}, args...)...), func(r storage.Row) (d decayRow, err error) {
 		err = r.Scan(&d.id, &d.version, &d.layer, &d.strength, &d.tier, &d.pinned, storage.Time(&d.anchor), &d.stored)
 		return d, err
 	})

@@ -2,6 +2,7 @@ package psychology
 
 import (
 	"context"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"math"
@@ -131,6 +132,7 @@ func (r *decayRun) finish(ctx context.Context, failed error) error {
 // evaluate computes the retention of items, notes what crossed a threshold, and returns what is to
 // be written: what moved by more than least or crossed, and what goes to the trash.
 func (r *decayRun) evaluate(tx *storage.Tx, rows []decayRow, least float64) (write []moved, trash []uuid.UUID, err error) {
+	var crossings [][6]any
 	for _, d := range rows {
 		r.out.Items++
 		if d.anchor.After(tx.Now.Add(time.Minute)) {
@@ -157,15 +159,21 @@ func (r *decayRun) evaluate(tx *storage.Tx, rows []decayRow, least float64) (wri
 		}
 		r.out.Changed++
 		write = append(write, moved{d, now})
-		if r.dry || crossed == 0 {
-			continue
-		}
-		if _, err := tx.Exec(`INSERT INTO memory_decay_history (id, user_id, item_id, layer_number, previous_retention, new_retention, threshold, at, run_id) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-			storage.NewID(), r.user, d.id, d.layer, was, now, crossed, tx.Now, r.out.RunID); err != nil {
-			return nil, nil, err
+		if crossed > 0 {
+			id := storage.NewID()
+			crossings = append(crossings, [6]any{hex.EncodeToString(id[:]), hex.EncodeToString(d.id[:]), d.layer, was, now, crossed})
 		}
 	}
-	return write, trash, nil
+	if r.dry || len(crossings) == 0 {
+		return write, trash, nil
+	}
+	list, err := json.Marshal(crossings)
+	if err != nil {
+		return nil, nil, err
+	}
+	_, err = tx.Exec(`INSERT INTO memory_decay_history (id, user_id, item_id, layer_number, previous_retention, new_retention, threshold, at, run_id)
+		SELECT unhex(value ->> 0), ?2, unhex(value ->> 1), value ->> 2, value ->> 3, value ->> 4, value ->> 5, ?3, ?4 FROM json_each(?1)`, string(list), r.user, tx.Now, r.out.RunID)
+	return write, trash, err
 }
 
 func (r *decayRun) layers(tx *storage.Tx) error {
@@ -202,10 +210,17 @@ func (r *decayRun) entries(tx *storage.Tx, after uuid.UUID) (uuid.UUID, bool, er
 		return after, false, err
 	}
 	if !r.dry {
-		for _, m := range write {
-			if _, err := tx.Exec(`UPDATE psychology_entries SET retention = ?, decayed_at = ? WHERE id = ? AND user_id = ? AND version = ?`, m.now, tx.Now, m.id, r.user, m.version); err != nil {
-				return after, false, err
-			}
+		values := make([][3]any, len(write))
+		for i, m := range write {
+			values[i] = [3]any{hex.EncodeToString(m.id[:]), m.version, m.now}
+		}
+		list, err := json.Marshal(values)
+		if err != nil {
+			return after, false, err
+		}
+		if _, err := tx.Exec(`UPDATE psychology_entries SET retention = j.value ->> 2, decayed_at = ?2 FROM json_each(?1) j WHERE psychology_entries.id = unhex(j.value ->> 0) AND version = j.value ->> 1 AND +user_id = ?3`,
+			string(list), tx.Now, r.user); err != nil {
+			return after, false, err
 		}
 		for _, id := range trash {
 			if _, err := tx.Exec(`UPDATE psychology_entries SET deleted_at = ?1, updated_at = ?1, version = version + 1 WHERE id = ?2 AND user_id = ?3`, tx.Now, id, r.user); err != nil {

@@ -327,7 +327,7 @@ type ItemsResult struct {
 
 // Item is a memory, an entry or a layer as decay shows it.
 type Item struct {
-	ID           uuid.UUID `json:"id,omitzero"`
+	ID           uuid.UUID `json:"id"`
 	Kind         string    `json:"kind"` // memory, entry, layer
 	LayerNumber  int       `json:"layerNumber"`
 	Title        string    `json:"title"`

@@ -1929,7 +1929,7 @@ export interface PsychologyFadingItem {
   /** when it falls below 0.3 */
   at: string;
   reason: string;
-  id?: string;
+  id: string;
   /** memory, entry, layer */
   kind: string;
   layerNumber: number;
@@ -2060,7 +2060,7 @@ export interface PsychologyInteractionResult {
 
 /** Item is a memory, an entry or a layer as decay shows it. */
 export interface PsychologyItem {
-  id?: string;
+  id: string;
   /** memory, entry, layer */
   kind: string;
   layerNumber: number;
