@@ -196,7 +196,10 @@ func (s *Service) run(ctx context.Context, c Caller, p ExecuteParams) (ExecuteRe
 	}
 	var out ExecuteResult
 	err = e.run(ctx, func() error { return e.checkParams(ctx, p.Params) }, func() error {
-		out, err = e.perform(ctx)
+		o, err := e.perform(ctx, e.compileTool)
+		if o != nil {
+			out = e.toolResult(o)
+		}
 		return err
 	})
 	return out, err

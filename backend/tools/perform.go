@@ -201,11 +201,11 @@ func (e *execution) begin(ctx context.Context) (warning string, err error) {
 	return "The start of this run could not be recorded.", nil
 }
 
-// perform runs the tool and keeps how it ended.
-func (e *execution) perform(ctx context.Context) (ExecuteResult, error) {
+// perform runs what compile gives and keeps how it ended.
+func (e *execution) perform(ctx context.Context, compile func(context.Context) (sandbox.Runnable, error)) (*ended, error) {
 	warning, err := e.begin(ctx)
 	if err != nil {
-		return ExecuteResult{}, err
+		return nil, err
 	}
 	if e.caller.begun != nil {
 		e.caller.begun(e.id)
@@ -215,15 +215,24 @@ func (e *execution) perform(ctx context.Context) (ExecuteResult, error) {
 	defer stop()
 	e.events.start(e.limits.Wall)
 	var res sandbox.Result
-	prog, err := e.s.box.CompileJS(runCtx, e.tool.definition().source("tool"))
+	prog, err := compile(runCtx)
 	if err == nil {
 		res, err = e.s.box.Execute(runCtx, prog, sandbox.Call{
-			Input: e.params, Limits: e.limits, Host: e.host, Trust: e.trust(),
+			Input: e.params, Limits: e.limits, Host: e.host, Trust: e.trust(), Tier: e.force,
 			Meta: sandbox.Meta{Name: e.tool.Name, Version: e.version, Author: e.tool.Author, User: e.user.String()},
 			Log:  e.events.log,
 		})
 	}
-	o, err := e.finish(ctx, res, err, warning)
+	return e.finish(ctx, res, err, warning)
+}
+
+// compileTool compiles the code of a tool.
+func (e *execution) compileTool(ctx context.Context) (sandbox.Runnable, error) {
+	return e.s.box.CompileJS(ctx, e.tool.definition().source("tool"))
+}
+
+// toolResult is the answer about a run of a tool.
+func (e *execution) toolResult(o *ended) ExecuteResult {
 	out := ExecuteResult{
 		Success: o.class == "", Output: o.output, Error: o.message, ErrorClass: o.class, ErrorStack: o.stack, ErrorDetails: o.details,
 		ExecutionTimeMs: o.wallMs, AuditLog: orEmpty(e.trail.wire), ExecutionID: e.id, CPUTimeMs: o.cpuMs(), MemoryUsedMb: o.memory(), Logs: o.logs,
@@ -232,11 +241,13 @@ func (e *execution) perform(ctx context.Context) (ExecuteResult, error) {
 	if out.Output == nil {
 		out.Output = json.RawMessage("null")
 	}
-	return out, err
+	return out
 }
 
 func (e *execution) trust() sandbox.Trust {
 	switch {
+	case e.skill != nil:
+		return e.skill.Trust()
 	case e.tool.Origin == OriginLocal:
 		return sandbox.TrustOwn
 	case e.tool.Signature.State == lifecycle.SignatureTrusted:

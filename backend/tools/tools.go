@@ -189,6 +189,21 @@ func (s *Service) announce(tx *storage.Tx, id uuid.UUID, kind string) {
 	tx.AfterCommit(func() { bus.Publish(tx.Bus(), user, Changed{ToolID: id, Kind: kind}) })
 }
 
+// answer runs do in a transaction and completes the tool that it gives.
+func (s *Service) answer(ctx context.Context, run func(context.Context, func(*storage.Tx) error) error, do func(*storage.Tx) (*Tool, error)) (out ToolResult, err error) {
+	err = run(ctx, func(tx *storage.Tx) error {
+		t, err := do(tx)
+		if err == nil {
+			err = s.complete(tx, t)
+		}
+		if err == nil {
+			out.Tool = *t
+		}
+		return err
+	})
+	return out, err
+}
+
 // complete fills in what the row alone does not tell: the state of the signature and
 // whether grants are suspended.
 func (s *Service) complete(tx *storage.Tx, t *Tool) error {

@@ -254,30 +254,19 @@ func (s *Service) commitDefinition(tx *storage.Tx, old, t *Tool, hash [32]byte, 
 
 // SetEnabled switches a tool on or off. Runs in progress go on.
 func (s *Service) SetEnabled(ctx context.Context, p SetEnabledParams) (ToolResult, error) {
-	var out ToolResult
-	err := s.db.Write(ctx, func(tx *storage.Tx) error {
+	return s.answer(ctx, s.db.Write, func(tx *storage.Tx) (*Tool, error) {
 		t, err := ownTool(tx, p.ToolID)
+		if err != nil || t.IsEnabled == p.Enabled {
+			return t, err
+		}
+		t.IsEnabled = p.Enabled
+		if err := saveTool(tx, t); err != nil {
+			return nil, err
+		}
+		change, err := s.kind.Switched(tx, t.item(), t.IsEnabled)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		if t.IsEnabled != p.Enabled {
-			t.IsEnabled = p.Enabled
-			if err := saveTool(tx, t); err != nil {
-				return err
-			}
-			change, err := s.kind.Switched(tx, t.item(), t.IsEnabled)
-			if err != nil {
-				return err
-			}
-			if err := s.kind.Changed(tx, t.item(), change, nil); err != nil {
-				return err
-			}
-		}
-		if err := s.complete(tx, t); err != nil {
-			return err
-		}
-		out.Tool = *t
-		return nil
+		return t, s.kind.Changed(tx, t.item(), change, nil)
 	})
-	return out, err
 }

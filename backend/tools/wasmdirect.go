@@ -99,9 +99,7 @@ func (e *execution) direct(ctx context.Context, p *RunCodeParams) (func(context.
 		}
 		e.wants = permission.ParseWants(e.tool.Capabilities)
 		e.tier, e.isolation = wasmtools.TierInProcess, sandbox.IsolationInProcess
-		return func(ctx context.Context) (sandbox.Runnable, error) {
-			return e.s.box.CompileJS(ctx, e.tool.definition().source("tool"))
-		}, nil
+		return e.compileTool, nil
 	}
 	if p.Code != "" {
 		return nil, fault.Invalidf("A module is given in wasm or blobSha256, not in code.")

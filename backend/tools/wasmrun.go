@@ -114,37 +114,16 @@ func (e *execution) beginSkill(tx *storage.Tx) error {
 	return err
 }
 
-// performCode runs what compile gives and keeps how it ended.
+// performCode runs what compile gives. When that is not to be had now, nothing has begun.
 func (e *execution) performCode(ctx context.Context, compile func(context.Context) (sandbox.Runnable, error)) (ExecuteSkillResult, error) {
 	prog, compileErr := compile(e.runCtx)
 	if fault.Is(compileErr, fault.Unavailable) || fault.Is(compileErr, fault.Canceled) {
-		return ExecuteSkillResult{}, compileErr // nothing has begun
+		return ExecuteSkillResult{}, compileErr
 	}
-	warning, err := e.begin(ctx)
-	if err != nil {
+	o, err := e.perform(ctx, func(context.Context) (sandbox.Runnable, error) { return prog, compileErr })
+	if o == nil {
 		return ExecuteSkillResult{}, err
 	}
-	if e.caller.begun != nil {
-		e.caller.begun(e.id)
-	}
-	e.started = time.Now()
-	runCtx, stop := e.auth.Context(e.runCtx)
-	defer stop()
-	e.events.start(e.limits.Wall)
-	if compileErr != nil {
-		o, err := e.finish(ctx, sandbox.Result{}, compileErr, warning)
-		return e.skillResult(o), err
-	}
-	trust := sandbox.TrustOwn
-	if e.skill != nil {
-		trust = e.skill.Trust()
-	}
-	res, err := e.s.box.Execute(runCtx, prog, sandbox.Call{
-		Input: e.params, Limits: e.limits, Host: e.host, Trust: trust, Tier: e.force,
-		Meta: sandbox.Meta{Name: e.tool.Name, Version: e.version, Author: e.tool.Author, User: e.user.String()},
-		Log:  e.events.log,
-	})
-	o, err := e.finish(ctx, res, err, warning)
 	return e.skillResult(o), err
 }
 

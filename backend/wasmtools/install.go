@@ -3,6 +3,7 @@ package wasmtools
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
@@ -217,7 +218,7 @@ func (s *Service) ValidateWasm(ctx context.Context, p ValidateWasmParams) (WasmR
 // size, ABI, normal capabilities and hash. The error is of the call, not of the module.
 func (s *Service) Examine(ctx context.Context, w *WasmSkill, wasm []byte) (WasmReport, error) {
 	r := WasmReport{Errors: []WasmProblem{}, Warnings: []WasmProblem{}, Capabilities: []string{}, Reasons: []string{}, Signer: unsigned, Signature: lifecycle.SignatureInfo{State: lifecycle.SignatureNone}}
-	sum := shaOf(wasm)
+	sum := sha256.Sum256(wasm)
 	w.WasmBytecode, w.WasmSize = addressPrefix+hex.EncodeToString(sum[:]), int64(len(wasm))
 	if s.box == nil {
 		return r, fault.Unavailablef("The sandbox is not available, so no module can be checked. Settings › Sandbox says why.")

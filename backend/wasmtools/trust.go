@@ -2,7 +2,6 @@ package wasmtools
 
 import (
 	"context"
-	"crypto/sha256"
 	"fmt"
 	"slices"
 	"time"
@@ -23,8 +22,6 @@ const (
 	TierInProcess = "t0"
 	TierProcess   = "t1"
 )
-
-func shaOf(b []byte) [32]byte { return sha256.Sum256(b) }
 
 // CheckSignature completes a skill with the state of its signature.
 func (s *Service) CheckSignature(tx *storage.Tx, w *WasmSkill) (err error) {

@@ -2,6 +2,7 @@ package wasmtools
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"os"
@@ -76,7 +77,7 @@ func TestInstallWasm(t *testing.T) {
 		t.Fatal(err)
 	}
 	w, rep := r.Skill, r.Report
-	sum := shaOf(module(t, "echo"))
+	sum := sha256.Sum256(module(t, "echo"))
 	if w.Name != "Echo" || w.WasmBytecode != "sha256:"+hex.EncodeToString(sum[:]) || w.WasmSize != int64(len(module(t, "echo"))) || w.ABI != ABIExecute ||
 		w.Version != "1.0.0" || w.TimeoutMs != 5000 || w.MemoryMb != 128 || w.Origin != WasmImport || !w.IsEnabled || !w.Downloaded || w.Signer != "unsigned" ||
 		w.Tier != "t1" || w.Isolation == "inprocess" || w.Suspended || string(w.InputSchema) != "{}" || len(w.DefinitionHash) != 64 {
@@ -188,7 +189,7 @@ func TestUploadInParts(t *testing.T) {
 		}
 	}
 	two, err := b.UploadWasm(b.ctx, UploadWasmParams{UploadID: &one.UploadID, Offset: 100, Data: echo[100:], Done: true})
-	sum := shaOf(echo)
+	sum := sha256.Sum256(echo)
 	if err != nil || two.BlobSHA256 != hex.EncodeToString(sum[:]) || two.Size != int64(len(echo)) {
 		t.Fatalf("%+v %v", two, err)
 	}
