@@ -74,6 +74,7 @@ var levels = map[string]int{
 	"backend/memory/importer/importertest": engine,
 	"app/e2e":                              face,
 	"backend/tools":                        domain,
+	"backend/wasmtools":                    domain,
 	"backend/skills":                       domain,
 	"backend/scheduler":                    domain,
 	"backend":                              composition,
@@ -163,6 +164,9 @@ var sideways = map[string]map[string]string{
 	},
 	"backend/memory": {
 		"backend/memory/search": "finds what memory keeps",
+	},
+	"backend/tools": {
+		"backend/wasmtools": "runs WASM tools under the same checks, rights and limits as its own",
 	},
 	"backend/synthesis": {
 		"backend/memory":        "reads what is stored through memory.CorpusTx",

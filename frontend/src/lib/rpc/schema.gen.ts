@@ -746,6 +746,15 @@ export interface LifecycleBundleSignature {
   legacy?: boolean;
 }
 
+/** OnConflict says what an import does with a definition whose name is taken. */
+export type LifecycleOnConflict = "rename" | "replace" | "skip";
+
+/** SignResult holds the signature made by this device. */
+export interface LifecycleSignResult {
+  signature: string;
+  fingerprint: string;
+}
+
 /** SignatureInfo is the state of a definition's signature on this device. */
 export interface LifecycleSignatureInfo {
   state: LifecycleSignatureState;
@@ -4611,12 +4620,6 @@ export interface ToolsChanged {
   kind: string;
 }
 
-/** ClearedCache says what left with the cache. */
-export interface ToolsClearedCache {
-  bytes: number;
-  modules: number;
-}
-
 /** CloneParams copy a tool of one's own or a public one. */
 export interface ToolsCloneParams {
   toolId: string;
@@ -4659,43 +4662,9 @@ export interface ToolsCreateResult {
   validation: ToolsValidation;
 }
 
-/** CreateWasmParams install a module. Give its bytes in Wasm, or upload them first with skills.upload_wasm and name them in BlobSHA256. */
-export interface ToolsCreateWasmParams {
-  /** 1..64 letters, digits, spaces, "_", "-" or "." */
-  name: string;
-  description?: string;
-  /** the module in base64, at most 32 MiB */
-  wasm?: string;
-  /** of an uploaded module or of one of the user's skills */
-  blobSha256?: string;
-  /** default 1.0.0 */
-  version?: string;
-  /** 100..60000, default 5000 */
-  timeoutMs?: number;
-  /** 64, 128 (default) or 256 */
-  memoryMb?: number;
-  capabilities?: string[];
-  inputSchema?: unknown;
-  /** of its author over the definition */
-  signature?: LifecycleBundleSignature;
-  /** default import; local needs the right to approve */
-  origin?: ToolsWasmOrigin;
-}
-
-/** CreateWasmResult holds the new skill and what the installation found out. */
-export interface ToolsCreateWasmResult {
-  skill: ToolsWasmSkill;
-  report: ToolsWasmReport;
-}
-
 /** DeleteResult says until when the tool can be restored with everything it had. */
 export interface ToolsDeleteResult {
   /** RFC 3339 */
-  undoUntil: string;
-}
-
-/** DeleteWasmResult says until when skills.restore_wasm brings the skill back. */
-export interface ToolsDeleteWasmResult {
   undoUntil: string;
 }
 
@@ -4779,7 +4748,7 @@ export interface ToolsExecuteSkillResult {
   errorStack?: string;
   errorDetails?: unknown;
   executionId: string;
-  status: ToolsSkillStatus;
+  status: WasmtoolsSkillStatus;
   executionTimeMs: number;
   cpuTimeMs: number;
   peakMemoryBytes: number;
@@ -4794,7 +4763,7 @@ export interface ToolsExecuteSkillResult {
   isolation: string;
   /** why the isolation is weaker than it could be */
   reasons: string[];
-  limits: ToolsSkillLimits;
+  limits: WasmtoolsSkillLimits;
   auditLog: ToolsAuditEntry[];
   pendingApprovalId?: string;
   warnings?: string[];
@@ -4841,18 +4810,6 @@ export interface ToolsGetParams {
   version?: string;
 }
 
-/** GetWasmParams name a skill; with Report its module is looked at again. */
-export interface ToolsGetWasmParams {
-  skillId: string;
-  report?: boolean;
-}
-
-/** GetWasmResult holds a skill and, when it was asked for and the module is on this device, the report about it. */
-export interface ToolsGetWasmResult {
-  skill: ToolsWasmSkill;
-  report?: ToolsWasmReport;
-}
-
 /** ImportItem is the review of one tool. */
 export interface ToolsImportItem {
   name: string;
@@ -4880,7 +4837,7 @@ export interface ToolsImportParams {
   /** default true */
   dryRun?: boolean;
   /** default rename */
-  onConflict?: ToolsOnConflict;
+  onConflict?: LifecycleOnConflict;
 }
 
 /** ImportResult is the review and, after the second step, the tools that were added; they are disabled and private. */
@@ -4936,24 +4893,6 @@ export interface ToolsListResult {
 /** ListSort is the order of a list. */
 export type ToolsListSort = "recent" | "name" | "usage";
 
-/** ListWasmParams choose from the user's WASM skills. */
-export interface ToolsListWasmParams {
-  /** part of name or description; every character is literal */
-  query?: string;
-  enabled?: boolean;
-  /** 1..100, default 50 */
-  limit?: number;
-  offset?: number;
-}
-
-/** ListWasmResult is one page, the last changed first; Total counts all matches. */
-export interface ToolsListWasmResult {
-  skills: ToolsWasmSkill[];
-  total: number;
-  limit: number;
-  offset: number;
-}
-
 /** LogLine is one line that a tool wrote with console.* or helix.log. */
 export interface ToolsLogLine {
   at: string;
@@ -4973,9 +4912,6 @@ export interface ToolsMetadata {
   usageCount: number;
   isEnabled: boolean;
 }
-
-/** OnConflict says what to do with a tool whose name is taken. */
-export type ToolsOnConflict = "rename" | "replace" | "skip";
 
 /** Origin says how a tool came here. */
 export type ToolsOrigin = "local" | "clone" | "import" | "share" | "hub";
@@ -5054,50 +4990,6 @@ export interface ToolsSample {
   params: unknown;
   /** absent: any output will do */
   expected?: unknown;
-}
-
-/** SandboxChanged is published when the state of the sandbox changes in a way that a person may want to see. */
-export interface ToolsSandboxChanged {
-  status: ToolsSandboxStatus;
-}
-
-/** SandboxProfile is a named set of bounds for one run. */
-export interface ToolsSandboxProfile {
-  /** strict, standard, permissive or wasm */
-  name: string;
-  /** units of work */
-  fuel: number;
-  stackBytes: number;
-  wallMs: number;
-  cpuMs: number;
-  memoryBytes: number;
-  inputBytes: number;
-  outputBytes: number;
-  logBytes: number;
-  hostCalls: number;
-}
-
-/** SandboxStatus is what the engine says about itself, with the bounds that runs have. */
-export interface ToolsSandboxStatus {
-  /** the setting: weakest isolation under which modules of others may run */
-  minIsolation: string;
-  /** that modules of others have on this computer */
-  isolation: string;
-  /** why that is not more, such as bwrap_missing */
-  reasons: string[];
-  /** the bounds by profile, tightest first */
-  profiles: ToolsSandboxProfile[];
-  engine: SandboxEngineInfo;
-  ready: boolean;
-  /** why it is not ready */
-  reason?: string;
-  /** thread, or fuel where threads have no clock */
-  cpuMeter: string;
-  /** how each run gets a fresh world: cow shares a prepared one's pages until they are written, copy copies it */
-  snapshot: string;
-  pool: SandboxPoolStatus;
-  tiers: SandboxTierStatus[];
-  cache: SandboxCacheStatus;
 }
 
 /** SearchParams look through the public tools on this device. */
@@ -5200,12 +5092,6 @@ export interface ToolsSharesResult {
   hub: boolean;
 }
 
-/** SignResult holds the signature made by this device. */
-export interface ToolsSignResult {
-  signature: string;
-  fingerprint: string;
-}
-
 /** SignerResult holds one signer. */
 export interface ToolsSignerResult {
   signer: LifecycleSigner;
@@ -5222,7 +5108,7 @@ export interface ToolsSkillExecution {
   skillId: string;
   input: unknown;
   output: unknown;
-  status: ToolsSkillStatus;
+  status: WasmtoolsSkillStatus;
   errorClass?: string;
   error?: string;
   executionTimeMs: number;
@@ -5241,7 +5127,7 @@ export interface ToolsSkillExecution {
 export interface ToolsSkillExecutionChanged {
   executionId: string;
   skillId: string;
-  status: ToolsSkillStatus;
+  status: WasmtoolsSkillStatus;
   seq: number;
   progress?: number;
   waiting?: string;
@@ -5251,7 +5137,7 @@ export interface ToolsSkillExecutionChanged {
 /** SkillExecutionsParams choose from the runs of a skill, newest first. */
 export interface ToolsSkillExecutionsParams {
   skillId: string;
-  status?: ToolsSkillStatus;
+  status?: WasmtoolsSkillStatus;
   /** 1..100, default 50 */
   limit?: number;
   /** id of the last run seen */
@@ -5264,25 +5150,6 @@ export interface ToolsSkillExecutionsResult {
   /** there are older ones */
   more: boolean;
 }
-
-/** SkillID names one skill. */
-export interface ToolsSkillID {
-  skillId: string;
-}
-
-/** SkillLimits are the limits that a run had. */
-export interface ToolsSkillLimits {
-  wallMs: number;
-  cpuMs: number;
-  memoryBytes: number;
-  inputBytes: number;
-  outputBytes: number;
-  logBytes: number;
-  hostCalls: number;
-}
-
-/** SkillStatus is the state of one execution of a skill. */
-export type ToolsSkillStatus = "running" | "success" | "failure" | "timeout" | "canceled";
 
 /** StateClearParams name the tool and, when Key is set, the one entry to clear. */
 export interface ToolsStateClearParams {
@@ -5463,38 +5330,6 @@ export interface ToolsUpdateResult {
   suspendedGrants: string[];
 }
 
-/** UpdateWasmParams change a skill. BaseVersion, when given, is the version that the caller read; when the skill has moved on since, the answer is a conflict. */
-export interface ToolsUpdateWasmParams {
-  skillId: string;
-  patch: ToolsWasmPatch;
-  baseVersion?: string;
-}
-
-/** UpdateWasmResult holds the changed skill, the report when its definition changed, and the grants that the change put out of force until the new definition is approved. */
-export interface ToolsUpdateWasmResult {
-  skill: ToolsWasmSkill;
-  report?: ToolsWasmReport;
-  suspendedGrants: string[];
-}
-
-/** UploadWasmParams carry a part of a module that is too large for one call. The first part has no UploadID; Done marks the last. */
-export interface ToolsUploadWasmParams {
-  uploadId?: string;
-  /** where Data belongs: the size received so far */
-  offset?: number;
-  /** base64; up to 8 MiB a part */
-  data: string;
-  done?: boolean;
-}
-
-/** UploadWasmResult says how much has arrived; with the last part it names the blob. */
-export interface ToolsUploadWasmResult {
-  uploadId: string;
-  size: number;
-  /** for skills.validate_wasm and skills.create_wasm, within an hour */
-  blobSha256?: string;
-}
-
 /** UsageEntry is one finished run. Parameters and output above 64 KiB are cut to {"truncated":true,"bytes":n,"head":…}; secrets in them are masked. */
 export interface ToolsUsageEntry {
   /** the executionId of the run */
@@ -5558,15 +5393,6 @@ export interface ToolsValidateParams {
   limits?: ToolsLimits;
 }
 
-/** ValidateWasmParams name a module to look at, and what would be asked for with it. */
-export interface ToolsValidateWasmParams {
-  wasm?: string;
-  blobSha256?: string;
-  capabilities?: string[];
-  inputSchema?: unknown;
-  memoryMb?: number;
-}
-
 /** Validation is the advice of the static checks. Errors stop a save, warnings never do; the sandbox, not this, is what keeps a tool in bounds. */
 export interface ToolsValidation {
   /** no errors */
@@ -5609,20 +5435,194 @@ export interface ToolsVersionsResult {
 /** Visibility says who may read a tool. */
 export type ToolsVisibility = "private" | "public";
 
+/** ClearedCache says what left with the cache. */
+export interface WasmtoolsClearedCache {
+  bytes: number;
+  modules: number;
+}
+
+/** CreateWasmParams install a module. Give its bytes in Wasm, or upload them first with skills.upload_wasm and name them in BlobSHA256. */
+export interface WasmtoolsCreateWasmParams {
+  /** 1..64 letters, digits, spaces, "_", "-" or "." */
+  name: string;
+  description?: string;
+  /** the module in base64, at most 32 MiB */
+  wasm?: string;
+  /** of an uploaded module or of one of the user's skills */
+  blobSha256?: string;
+  /** default 1.0.0 */
+  version?: string;
+  /** 100..60000, default 5000 */
+  timeoutMs?: number;
+  /** 64, 128 (default) or 256 */
+  memoryMb?: number;
+  capabilities?: string[];
+  inputSchema?: unknown;
+  /** of its author over the definition */
+  signature?: LifecycleBundleSignature;
+  /** default import; local needs the right to approve */
+  origin?: WasmtoolsWasmOrigin;
+}
+
+/** CreateWasmResult holds the new skill and what the installation found out. */
+export interface WasmtoolsCreateWasmResult {
+  skill: WasmtoolsWasmSkill;
+  report: WasmtoolsWasmReport;
+}
+
+/** DeleteWasmResult says until when skills.restore_wasm brings the skill back. */
+export interface WasmtoolsDeleteWasmResult {
+  undoUntil: string;
+}
+
+/** GetWasmParams name a skill; with Report its module is looked at again. */
+export interface WasmtoolsGetWasmParams {
+  skillId: string;
+  report?: boolean;
+}
+
+/** GetWasmResult holds a skill and, when it was asked for and the module is on this device, the report about it. */
+export interface WasmtoolsGetWasmResult {
+  skill: WasmtoolsWasmSkill;
+  report?: WasmtoolsWasmReport;
+}
+
+/** ListWasmParams choose from the user's WASM skills. */
+export interface WasmtoolsListWasmParams {
+  /** part of name or description; every character is literal */
+  query?: string;
+  enabled?: boolean;
+  /** 1..100, default 50 */
+  limit?: number;
+  offset?: number;
+}
+
+/** ListWasmResult is one page, the last changed first; Total counts all matches. */
+export interface WasmtoolsListWasmResult {
+  skills: WasmtoolsWasmSkill[];
+  total: number;
+  limit: number;
+  offset: number;
+}
+
+/** SandboxChanged is published when the state of the sandbox changes in a way that a person may want to see. */
+export interface WasmtoolsSandboxChanged {
+  status: WasmtoolsSandboxStatus;
+}
+
+/** SandboxProfile is a named set of bounds for one run. */
+export interface WasmtoolsSandboxProfile {
+  /** strict, standard, permissive or wasm */
+  name: string;
+  /** units of work */
+  fuel: number;
+  stackBytes: number;
+  wallMs: number;
+  cpuMs: number;
+  memoryBytes: number;
+  inputBytes: number;
+  outputBytes: number;
+  logBytes: number;
+  hostCalls: number;
+}
+
+/** SandboxStatus is what the engine says about itself, with the bounds that runs have. */
+export interface WasmtoolsSandboxStatus {
+  /** the setting: weakest isolation under which modules of others may run */
+  minIsolation: string;
+  /** that modules of others have on this computer */
+  isolation: string;
+  /** why that is not more, such as bwrap_missing */
+  reasons: string[];
+  /** the bounds by profile, tightest first */
+  profiles: WasmtoolsSandboxProfile[];
+  engine: SandboxEngineInfo;
+  ready: boolean;
+  /** why it is not ready */
+  reason?: string;
+  /** thread, or fuel where threads have no clock */
+  cpuMeter: string;
+  /** how each run gets a fresh world: cow shares a prepared one's pages until they are written, copy copies it */
+  snapshot: string;
+  pool: SandboxPoolStatus;
+  tiers: SandboxTierStatus[];
+  cache: SandboxCacheStatus;
+}
+
+/** SkillID names one skill. */
+export interface WasmtoolsSkillID {
+  skillId: string;
+}
+
+/** SkillLimits are the limits that a run had. */
+export interface WasmtoolsSkillLimits {
+  wallMs: number;
+  cpuMs: number;
+  memoryBytes: number;
+  inputBytes: number;
+  outputBytes: number;
+  logBytes: number;
+  hostCalls: number;
+}
+
+/** SkillStatus is the state of one execution of a skill. */
+export type WasmtoolsSkillStatus = "running" | "success" | "failure" | "timeout" | "canceled";
+
+/** UpdateWasmParams change a skill. BaseVersion, when given, is the version that the caller read; when the skill has moved on since, the answer is a conflict. */
+export interface WasmtoolsUpdateWasmParams {
+  skillId: string;
+  patch: WasmtoolsWasmPatch;
+  baseVersion?: string;
+}
+
+/** UpdateWasmResult holds the changed skill, the report when its definition changed, and the grants that the change put out of force until the new definition is approved. */
+export interface WasmtoolsUpdateWasmResult {
+  skill: WasmtoolsWasmSkill;
+  report?: WasmtoolsWasmReport;
+  suspendedGrants: string[];
+}
+
+/** UploadWasmParams carry a part of a module that is too large for one call. The first part has no UploadID; Done marks the last. */
+export interface WasmtoolsUploadWasmParams {
+  uploadId?: string;
+  /** where Data belongs: the size received so far */
+  offset?: number;
+  /** base64; up to 8 MiB a part */
+  data: string;
+  done?: boolean;
+}
+
+/** UploadWasmResult says how much has arrived; with the last part it names the blob. */
+export interface WasmtoolsUploadWasmResult {
+  uploadId: string;
+  size: number;
+  /** for skills.validate_wasm and skills.create_wasm, within an hour */
+  blobSha256?: string;
+}
+
+/** ValidateWasmParams name a module to look at, and what would be asked for with it. */
+export interface WasmtoolsValidateWasmParams {
+  wasm?: string;
+  blobSha256?: string;
+  capabilities?: string[];
+  inputSchema?: unknown;
+  memoryMb?: number;
+}
+
 /** WasmABI is how a module is called. */
-export type ToolsWasmABI = "execute" | "command";
+export type WasmtoolsWasmABI = "execute" | "command";
 
 /** WasmChanged is published when a WASM skill of the user changes; Kind is created, updated, enabled, disabled, deleted, restored, signed or used. */
-export interface ToolsWasmChanged {
+export interface WasmtoolsWasmChanged {
   skillId: string;
   kind: string;
 }
 
 /** WasmOrigin says how a WASM skill came here. */
-export type ToolsWasmOrigin = "local" | "import" | "hub";
+export type WasmtoolsWasmOrigin = "local" | "import" | "hub";
 
 /** WasmPatch names the fields to change; an absent field is left as it is. New bytes raise the version unless the patch names one. New bytes, capabilities, input schema or description put the grants of the former definition out of force. */
-export interface ToolsWasmPatch {
+export interface WasmtoolsWasmPatch {
   name?: string;
   description?: string;
   wasm?: string;
@@ -5637,7 +5637,7 @@ export interface ToolsWasmPatch {
 }
 
 /** WasmProblem is one finding about a module or its description. Offset is the place in the module's bytes and Feature the part of WebAssembly that is refused, when there is one. */
-export interface ToolsWasmProblem {
+export interface WasmtoolsWasmProblem {
   /** stable name: compile, missing_export, capability, schema, signature, … */
   code: string;
   /** wasm, capabilities, inputSchema, … */
@@ -5648,11 +5648,11 @@ export interface ToolsWasmProblem {
 }
 
 /** WasmReport is what an installation finds out about a module. Errors stop the installation, warnings never do. */
-export interface ToolsWasmReport {
+export interface WasmtoolsWasmReport {
   /** no errors */
   valid: boolean;
-  errors: ToolsWasmProblem[];
-  warnings: ToolsWasmProblem[];
+  errors: WasmtoolsWasmProblem[];
+  warnings: WasmtoolsWasmProblem[];
   /** absent when the bytes are no module */
   info?: SandboxModuleInfo;
   /** that are asked for, in normal form */
@@ -5671,7 +5671,7 @@ export interface ToolsWasmReport {
 }
 
 /** WasmSkill is a WebAssembly module that was installed as a skill. Its bytes are kept once in the blob store under their content address. */
-export interface ToolsWasmSkill {
+export interface WasmtoolsWasmSkill {
   id: string;
   /** unique among the user's WASM skills, ignoring case */
   name: string;
@@ -5680,7 +5680,7 @@ export interface ToolsWasmSkill {
   wasmBytecode: string;
   /** bytes */
   wasmSize: number;
-  abi: ToolsWasmABI;
+  abi: WasmtoolsWasmABI;
   /** semantic version; rises with each new bytecode */
   version: string;
   /** time limit of a run on the clock, 100..60000 */
@@ -5695,7 +5695,7 @@ export interface ToolsWasmSkill {
   signature: LifecycleSignatureInfo;
   /** who signed it, or "unsigned" */
   signer: string;
-  origin: ToolsWasmOrigin;
+  origin: WasmtoolsWasmOrigin;
   isEnabled: boolean;
   /** its definition changed and waits for approval */
   suspended: boolean;
@@ -5709,15 +5709,15 @@ export interface ToolsWasmSkill {
   reasons: string[];
   runs: number;
   /** of the last run */
-  lastStatus?: ToolsSkillStatus;
+  lastStatus?: WasmtoolsSkillStatus;
   lastRun?: string;
   createdAt: string;
   updatedAt: string;
 }
 
 /** WasmSkillResult holds one skill. */
-export interface ToolsWasmSkillResult {
-  skill: ToolsWasmSkill;
+export interface WasmtoolsWasmSkillResult {
+  skill: WasmtoolsWasmSkill;
 }
 
 /** Every method: what it takes and what it gives. */
@@ -5975,11 +5975,11 @@ export interface Methods {
   /** Measures for a few seconds how fast code starts, computes and is stopped on this computer. The figures are for a person; they are compared with other engines by make bench- */
   "sandbox.bench": { params: Record<string, never>; result: SandboxBenchResult };
   /** Deletes compiled code that is kept between starts. What runs goes on; the next start of each module compiles it once more. */
-  "sandbox.clear_cache": { params: Record<string, never>; result: ToolsClearedCache };
+  "sandbox.clear_cache": { params: Record<string, never>; result: WasmtoolsClearedCache };
   /** Runs a file once, without keeping it or a row of the run. The audit log has the run, and every right that it was given. Only a session that may approve can call it. */
   "sandbox.run": { params: ToolsRunCodeParams; result: ToolsExecuteSkillResult };
   /** Describes the engine that runs untrusted code: what it is, its tiers, its pool, its cache, and the bounds of each profile. */
-  "sandbox.status": { params: Record<string, never>; result: ToolsSandboxStatus };
+  "sandbox.status": { params: Record<string, never>; result: WasmtoolsSandboxStatus };
   /** Tells what was and will be due in a stretch of days. A day is 24 hours from the time of day of From; on one with more than 200 marks each schedule has counts instead. */
   "schedules.calendar": { params: SchedulerCalendarParams; result: SchedulerCalendarResult };
   /** Stops a run. One that its target does not end within 10 seconds is closed all the same; the result says how it stands now. */
@@ -6057,11 +6057,11 @@ export interface Methods {
   /** Makes a skill of the caller from a template, with the small tools and the other skills that it calls, unless the caller has those already. When the name is taken it gets a number. */
   "skills.create_from_template": { params: SkillsFromTemplateParams; result: SkillsMeta };
   /** Installs a module as a skill of the caller, enabled. What the report calls an error is Invalid with the report as details, and nothing is kept; a taken name is a Conflict. Capabilities that the module asks for are not granted by this. */
-  "skills.create_wasm": { params: ToolsCreateWasmParams; result: ToolsCreateWasmResult };
+  "skills.create_wasm": { params: WasmtoolsCreateWasmParams; result: WasmtoolsCreateWasmResult };
   /** Deletes a skill; it can be restored for 30 days. Runs that go on go on. */
   "skills.delete_composite": { params: SkillsSkillParams; result: SkillsDeleteResult };
   /** Puts a WASM skill into the trash: its grants are revoked and its runs end. skills.restore_wasm brings it back for 30 days, without the grants. */
-  "skills.delete_wasm": { params: ToolsSkillID; result: ToolsDeleteWasmResult };
+  "skills.delete_wasm": { params: WasmtoolsSkillID; result: WasmtoolsDeleteWasmResult };
   /** Compares two definitions step by step, of one skill or of two, and the rights that they need. */
   "skills.diff_versions": { params: SkillsDiffParams; result: SkillsDiffResult };
   /** Gives the run document of a run, for mapping. */
@@ -6087,7 +6087,7 @@ export interface Methods {
   /** Gives one with its body. */
   "skills.get_version": { params: SkillsVersionParams; result: SkillsVersion };
   /** Returns a WASM skill of the caller, and on request the report about its module. */
-  "skills.get_wasm": { params: ToolsGetWasmParams; result: ToolsGetWasmResult };
+  "skills.get_wasm": { params: WasmtoolsGetWasmParams; result: WasmtoolsGetWasmResult };
   /** Lists runs, newest first. Rehearsals are not among them. */
   "skills.history": { params: SkillsHistoryParams; result: SkillsHistoryResult };
   /** Brings a share file in. The skill is disabled: enabling it accepts what its rights preview says. A definition that cannot run here, because a tool is missing, comes in as a draft; a file whose sum or signature does not fit is refused. */
@@ -6099,7 +6099,7 @@ export interface Methods {
   /** Lists the definitions that a skill had, newest first and without their bodies. */
   "skills.list_versions": { params: SkillsSkillParams; result: SkillsVersionsResult };
   /** Returns a page of the caller's WASM skills, the last changed first. */
-  "skills.list_wasm": { params: ToolsListWasmParams; result: ToolsListWasmResult };
+  "skills.list_wasm": { params: WasmtoolsListWasmParams; result: WasmtoolsListWasmResult };
   /** Keeps a run from being pruned. */
   "skills.pin": { params: SkillsPinParams; result: SkillsExecution };
   /** Says what a run would need, without asking anybody. The steps of skills that it calls are listed where they are called first. */
@@ -6113,13 +6113,13 @@ export interface Methods {
   /** Takes a deletion back. When the name was taken meanwhile it gets a number; a skill that is not deleted stays as it is. */
   "skills.restore_composite": { params: SkillsSkillParams; result: SkillsMeta };
   /** Brings a deleted WASM skill back within 30 days. When its name was taken meanwhile it gets a number. */
-  "skills.restore_wasm": { params: ToolsSkillID; result: ToolsWasmSkillResult };
+  "skills.restore_wasm": { params: WasmtoolsSkillID; result: WasmtoolsWasmSkillResult };
   /** Makes an old definition the current one, as a new version. Rolling back to the current definition changes nothing. When the definition cannot run any more, because something that it calls is gone, the skill is disabled. */
   "skills.rollback": { params: SkillsRollbackParams; result: SkillsMeta };
   /** Looks among public skills, the most used first. Each character of the query stands for itself. */
   "skills.search_public": { params: SkillsSearchPublicParams; result: SkillsSearchPublicResult };
   /** Signs the current definition of a WASM skill with this device's key, which says that the user vouches for the module: from then on it runs in process, until it changes. */
-  "skills.sign_wasm": { params: ToolsSkillID; result: ToolsSignResult };
+  "skills.sign_wasm": { params: WasmtoolsSkillID; result: LifecycleSignResult };
   /** Tells how a run stands, or lists the installed skills. */
   "skills.status": { params: SkillsStatusParams; result: SkillsStatusResult };
   /** Lists finished skills to start from. They need nothing but this installation. */
@@ -6127,13 +6127,13 @@ export interface Methods {
   /** Changes a skill; a changed definition makes a version. Fields around the definition (name, description, tags, icon, isEnabled, visibility) that are left out stay as they are. With steps the definition is replaced as a whole, without them it stays. */
   "skills.update_composite": { params: SkillsSaveParams; result: SkillsMeta };
   /** Changes a WASM skill of the caller. When the definition changes, the grants of the former one go out of force, a signature that does not cover the new one is dropped, and new bytes raise the version. Runs in progress go on with what they began with. */
-  "skills.update_wasm": { params: ToolsUpdateWasmParams; result: ToolsUpdateWasmResult };
+  "skills.update_wasm": { params: WasmtoolsUpdateWasmParams; result: WasmtoolsUpdateWasmResult };
   /** Takes a module in parts, for those that are too large for one call, and puts it into the blob store with the last part. A blob that no skill names is removed after a day. */
-  "skills.upload_wasm": { params: ToolsUploadWasmParams; result: ToolsUploadWasmResult };
+  "skills.upload_wasm": { params: WasmtoolsUploadWasmParams; result: WasmtoolsUploadWasmResult };
   /** Checks a definition and finds everything at once. */
   "skills.validate_composite": { params: SkillsValidateParams; result: SkillsValidateResult };
   /** Looks at a module as an installation would, without keeping anything. */
-  "skills.validate_wasm": { params: ToolsValidateWasmParams; result: ToolsWasmReport };
+  "skills.validate_wasm": { params: WasmtoolsValidateWasmParams; result: WasmtoolsWasmReport };
   /** Returns a page of the runs of a skill, newest first. */
   "skills.wasm_executions": { params: ToolsSkillExecutionsParams; result: ToolsSkillExecutionsResult };
   /** Another name of services.start. Starts a service; starting a running one changes nothing. */
@@ -6249,7 +6249,7 @@ export interface Methods {
   /** Lists the caller's shares, of one tool or of all. */
   "tools.shares": { params: ToolsSharesParams; result: ToolsSharesResult };
   /** Signs the current definition of a tool with this device's key and stores the signature with it. It is unavailable while the key is locked. */
-  "tools.sign": { params: ToolsToolID; result: ToolsSignResult };
+  "tools.sign": { params: ToolsToolID; result: LifecycleSignResult };
   /** Lists the keys that signed tools here, and this device's own. */
   "tools.signers": { params: Record<string, never>; result: ToolsSignersResult };
   /** Lists what a tool stored, values and files. */
@@ -6313,7 +6313,7 @@ export interface Events {
   /** FadingSoon is the event that something has faded below 0.3, at most once a day. */
   "psychology.fading": PsychologyFadingSoon;
   /** SandboxChanged is published when the state of the sandbox changes in a way that a person may want to see. */
-  "sandbox.status_changed": ToolsSandboxChanged;
+  "sandbox.status_changed": WasmtoolsSandboxChanged;
   /** Changed is the event schedules.changed. */
   "schedules.changed": SchedulerChanged;
   /** Notification is the event schedules.notification. */
@@ -6333,7 +6333,7 @@ export interface Events {
   /** RunEvent is one event of a run; it is also what skills.run_event carries. Seq has no gaps. */
   "skills.run_event": SkillsRunEvent;
   /** WasmChanged is published when a WASM skill of the user changes; Kind is created, updated, enabled, disabled, deleted, restored, signed or used. */
-  "skills.wasm_changed": ToolsWasmChanged;
+  "skills.wasm_changed": WasmtoolsWasmChanged;
   /** BackupProgress is the event storage.backup_progress for backup, restore, migration, export, import and salvage. Done and Total are bytes, or rows where Unit says so. */
   "storage.backup_progress": StorageBackupProgress;
   /** Changed is the event storage.changed: rows of Table were changed by storage itself (import, restore, prune). Many stands for more ids than are worth listing. */
