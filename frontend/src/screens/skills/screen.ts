@@ -29,8 +29,8 @@ export const screen: ScreenDef = {
       rpc,
       query,
       [
-        { kind: "skill", noun: "skill", open: "Open", group: "Skills", at: (id) => `skills/${id}`, part: "" },
-        { kind: "wasm", noun: "skill", also: "module", open: "Open", group: "Skills", at: (id) => `skills/wasm/${id}`, part: "" },
+        { kind: "skill", noun: "skill", run: "Run skill", open: "Open skill", group: "Skills", at: (id) => `skills/${id}`, part: "" },
+        { kind: "wasm", noun: "skill", also: "module", run: "Run skill", open: "Open skill", group: "Skills", at: (id) => `skills/wasm/${id}`, part: "" },
       ],
       (to) => nav.go(to),
     ),
