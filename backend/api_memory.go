@@ -9,6 +9,7 @@ import (
 	"helix/backend/identity"
 	"helix/backend/memory"
 	"helix/backend/picks"
+	"helix/backend/psychology"
 	"helix/backend/synthesis"
 )
 
@@ -53,6 +54,7 @@ func registerMemory(b *Backend, a *gateway.API) {
 	gateway.Handle(a, "memory.export", gateway.Read, b.exportMemory, gateway.DocumentedBy(s.Export), gateway.Costly(), gateway.Deadline(runLimit))
 
 	registerSynthesis(b, a)
+	registerPsychology(b, a)
 
 	gateway.Forward[memory.Changed](a, "memory.changed")
 	gateway.Forward[memory.ImportProgress](a, "memory.import_progress")
@@ -78,6 +80,19 @@ func registerSynthesis(b *Backend, a *gateway.API) {
 	gateway.Forward[synthesis.Progress](a, "memory.synthesis_progress", gateway.Transient())
 	gateway.Forward[synthesis.Done](a, "memory.synthesis_done")
 	gateway.Forward[synthesis.PatternsChanged](a, "memory.patterns_changed")
+}
+
+func registerPsychology(b *Backend, a *gateway.API) {
+	s := b.Psychology
+	gateway.Handle(a, "psychology.get_settings", gateway.Read, s.Settings)
+	gateway.Handle(a, "psychology.update_settings", gateway.Write, s.UpdateSettings)
+	gateway.Handle(a, "psychology.decay_run", gateway.Write, s.DecayRun, gateway.Costly())
+	gateway.Alias(a, "psychology.run_decay", "psychology.decay_run")
+	gateway.Handle(a, "psychology.decay_history", gateway.Read, s.DecayHistory)
+	gateway.Handle(a, "psychology.forecast", gateway.Read, s.Forecast)
+	gateway.Handle(a, "psychology.fading", gateway.Read, s.Fading)
+
+	gateway.Forward[psychology.Done](a, "psychology.decay_done")
 }
 
 // undoMemory is memory.undo: it takes acts on memories back, and feedback on patterns.

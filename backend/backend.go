@@ -28,6 +28,7 @@ import (
 	"helix/backend/pause"
 	"helix/backend/permission"
 	"helix/backend/picks"
+	"helix/backend/psychology"
 	"helix/backend/sandbox"
 	"helix/backend/scheduler"
 	"helix/backend/skills"
@@ -91,6 +92,7 @@ type Backend struct {
 	Scheduler  *scheduler.Service
 	Memory     *memory.Service
 	Synthesis  *synthesis.Service
+	Psychology *psychology.Service
 	Gateway    *gateway.Server
 	Services   *gateway.Services // those that a person can stop and start
 	Picks      *picks.Picks
@@ -230,10 +232,11 @@ func (b *Backend) openDomains(paths config.Paths, conf config.Config, engine fun
 	b.openScheduler()
 	b.openMemory(conf)
 	b.openSynthesis()
+	b.openPsychology()
 	b.Storage = storage.NewService(b.DB, storage.ServiceOptions{
 		ConfigFile: paths.ConfigFile(), UserDir: paths.User,
 		Policy: b.storagePolicy, Pause: b.Pause,
-		Retention: append(tools.Retention(), scheduler.Retention(), synthesis.Retention(),
+		Retention: append(append(tools.Retention(), psychology.Retention()...), scheduler.Retention(), synthesis.Retention(),
 			skills.Retention(conf.SkillsHistoryRuns, conf.SkillsHistoryBytes, scheduler.LastFailures)),
 		EndSessions: func() {
 			b.Config.FileChanged(b.LocalUser())

@@ -214,7 +214,8 @@ func TestOnlyPeopleDoWhatIsKeptForPeople(t *testing.T) {
 			if err != nil || len(l.Entries) != 1 {
 				t.Fatalf("%+v %v", l, err)
 			}
-			want := audit.WireActor{Kind: "user", ID: a.LocalUser().String()}
+			kind, _, _ := strings.Cut(name, " ") // of the client
+			want := audit.WireActor{Kind: "user", ID: a.LocalUser().String(), Client: kind}
 			if me.Token != nil {
 				want = audit.WireActor{Kind: audit.TokenActor, ID: me.Token.ID.String(), Name: me.Token.Name}
 			}

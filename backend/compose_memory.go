@@ -9,11 +9,14 @@ import (
 	"strings"
 	"time"
 
+	"helix/backend/audit"
+	"helix/backend/callable"
 	"helix/backend/config"
 	"helix/backend/embed"
 	"helix/backend/fault"
 	"helix/backend/memory"
 	"helix/backend/memory/search"
+	"helix/backend/psychology"
 	"helix/backend/scheduler"
 	"helix/backend/scheduler/cadence"
 	"helix/backend/synthesis"
@@ -24,7 +27,7 @@ import (
 func (b *Backend) openMemory(conf config.Config) {
 	paths := b.Config.Paths()
 	o := memory.Options{
-		Logger: b.log, VectorDir: filepath.Join(paths.Data, "vectors"), TempDir: paths.Cache, Private: conf.StoragePrivate,
+		Logger: b.log, Audit: audit.Append, VectorDir: filepath.Join(paths.Data, "vectors"), TempDir: paths.Cache, Private: conf.StoragePrivate,
 		Zone:     func() string { return cmp.Or(b.Config.Current().MemoryZone, "Local") },
 		Pause:    b.Pause,
 		TrashAge: func() time.Duration { return b.Config.Current().HistoryTrashMaxAge },
@@ -101,4 +104,14 @@ func (b *Backend) scheduleSynthesis(ctx context.Context, p synthesis.SchedulePar
 	return synthesis.ScheduleResult{
 		ScheduleID: made.ScheduleID, SynthesisType: p.SynthesisType, Cron: made.Cadence.Expression, Zone: made.Cadence.Timezone, Enabled: made.Status == "active", NextRun: made.NextRunAt,
 	}, err
+}
+
+// openPsychology builds the decay of memories; the scheduler evaluates it every hour.
+func (b *Backend) openPsychology() {
+	b.Psychology = psychology.New(b.DB, b.Memory, b.log)
+	decay := callable.NewJob("decay", "Memory decay", func(ctx context.Context) (any, error) {
+		return b.Psychology.DecayRun(b.asLocalUser(ctx), psychology.RunParams{})
+	}, b.Scheduler.Ended)
+	b.Callables.Add(decay)
+	b.closing("decay", func() error { decay.Close(); return nil })
 }

@@ -43,7 +43,7 @@ func (b *Backend) openSkills(conf config.Config) {
 
 func (b *Backend) openScheduler() {
 	b.Scheduler = scheduler.New(b.DB, scheduler.Options{
-		Logger: b.log, Condition: expr.Predicate, Callables: b.Callables,
+		Logger: b.log, Condition: expr.Predicate, Callables: b.Callables, Audit: audit.Append,
 	})
 	clean := callable.NewJob("cleanup", "History clean-up", b.cleanUp, b.Scheduler.Ended)
 	b.Callables.Add(clean)
@@ -67,9 +67,14 @@ func (b *Backend) notifyUser(ctx context.Context, n skills.Notification) error {
 	return nil
 }
 
+// asLocalUser is the context of work that a system schedule does.
+func (b *Backend) asLocalUser(ctx context.Context) context.Context {
+	return identity.With(ctx, identity.Identity{User: b.LocalUser(), Scopes: identity.Write.Closed(), Client: identity.ClientProgram, Label: "scheduler", Pipe: "schedule"})
+}
+
 // cleanUp applies the retention settings to all histories and says what left.
 func (b *Backend) cleanUp(ctx context.Context) (any, error) {
-	ctx = identity.With(ctx, identity.Identity{User: b.LocalUser(), Scopes: identity.Write.Closed(), Client: identity.ClientProgram, Label: "scheduler", Pipe: "schedule"})
+	ctx = b.asLocalUser(ctx)
 	done, err := b.Storage.PruneAll(ctx)
 	return done, errors.Join(err, b.Audit.Prune(ctx))
 }

@@ -68,6 +68,7 @@ var levels = map[string]int{
 	"backend/memory/search":                domain,
 	"backend/memory/locomo":                domain,
 	"backend/synthesis":                    domain,
+	"backend/psychology":                   domain,
 	"backend/cluster":                      engine,
 	"backend/memory/importer":              engine,
 	"backend/memory/importer/importertest": engine,
@@ -166,6 +167,9 @@ var sideways = map[string]map[string]string{
 	"backend/synthesis": {
 		"backend/memory":        "reads what is stored through memory.CorpusTx",
 		"backend/memory/search": "cuts texts into the words that search knows",
+	},
+	"backend/psychology": {
+		"backend/memory": "rates memories through memory.DecayingTx and RateTx",
 	},
 	"backend/cluster": {
 		"backend/kernel": "its loops are those of the kernel",

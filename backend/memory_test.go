@@ -154,7 +154,7 @@ func (p *memoryPipe) embedded() bool {
 			return false
 		}
 		var r search.Result
-		if st.Queued == 0 && st.Stale == 0 && p.do("memory.search", search.Params{Query: "ready", Mode: "vector"}, &r) == nil && r.Degraded == "" {
+		if st.Ready > 0 && st.Queued == 0 && st.Stale == 0 && p.do("memory.search", search.Params{Query: "ready", Mode: "vector"}, &r) == nil && r.Degraded == "" {
 			return true
 		}
 		if time.Since(began) > patience {

@@ -70,6 +70,11 @@ func TestMemoryDocumentation(t *testing.T) {
 	if ran < 10 {
 		t.Errorf("%d commands ran: the page is not read as it should be", ran)
 	}
+	insights, err := os.ReadFile("../../docs/insights.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text += string(insights)
 	named := map[string]bool{}
 	for _, m := range docMethods.FindAllStringSubmatch(text, -1) {
 		named[m[1]] = true

@@ -189,7 +189,10 @@ func (e *Entry) fill(tx *storage.Tx) error {
 		}
 	}
 	if e.ActorKind == "user" && e.ActorID == e.User.String() {
-		e.ActorID = "" // the row says whose it is
+		e.ActorID = "" // the row says whose it is; the id says where the person was
+		if ok && id.User == e.User && id.Token == uuid.Nil && id.Client != identity.ClientProgram {
+			e.ActorID = id.Client.String()
+		}
 	}
 	if e.Outcome == "" {
 		e.Outcome = OK

@@ -147,6 +147,28 @@ func TestAppendChainsAndPublishes(t *testing.T) {
 	}
 }
 
+// TestEntriesNameTheClient: what a person did says where, and the id stays the user's.
+func TestEntriesNameTheClient(t *testing.T) {
+	t.Parallel()
+	e := setup(t, Options{})
+	id, _ := identity.From(e.ctx)
+	for _, client := range []identity.Client{identity.ClientWindow, identity.ClientTerminal, identity.ClientProgram} {
+		id.Client = client
+		if err := e.s.Record(identity.With(e.ctx, id), Entry{Action: Start}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	l, err := e.s.List(e.ctx, ListParams{})
+	if err != nil || len(l.Entries) != 3 {
+		t.Fatalf("%+v %v", l, err)
+	}
+	for i, want := range []string{"", "terminal", "window"} {
+		if a := l.Entries[i].Actor; a != (WireActor{Kind: "user", ID: id.User.String(), Client: want}) {
+			t.Errorf("actor %+v, want the client %q", a, want)
+		}
+	}
+}
+
 // TestHeadCacheFollowsTheDatabase rolls a savepoint back under the cached end of the chain.
 func TestHeadCacheFollowsTheDatabase(t *testing.T) {
 	t.Parallel()

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"encoding/json"
 	"errors"
+	"slices"
 	"strings"
 	"time"
 
@@ -167,8 +168,13 @@ func scanEntry(rows storage.Row, user uuid.UUID, signed int64, more ...any) (Log
 		return e, err
 	}
 	e.Timestamp, e.TS = timeOf(at), at/1000
-	if e.Actor.Kind == "user" && e.Actor.ID == "" {
-		e.Actor.ID = user.String()
+	if e.Actor.Kind == "user" {
+		if slices.Contains(identity.ClientNames(), e.Actor.ID) {
+			e.Actor.Client, e.Actor.ID = e.Actor.ID, ""
+		}
+		if e.Actor.ID == "" {
+			e.Actor.ID = user.String()
+		}
 	}
 	if len(run) == 16 {
 		id := uuid.UUID(run)

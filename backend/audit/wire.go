@@ -20,6 +20,8 @@ type WireActor struct {
 	Kind string `json:"kind"`
 	ID   string `json:"id"`
 	Name string `json:"name,omitempty"` // of a token: as it was called when it was made
+
+	Client string `json:"client,omitempty"` // of a user: window, browser or terminal, where that is known
 }
 
 // WireSubject is what it was done to, or what did it on the user's behalf.

@@ -6,6 +6,8 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+
+	"helix/backend/kernel"
 )
 
 // Members lists the points of each cluster.
@@ -29,44 +31,40 @@ type Quality struct {
 }
 
 // Measure returns the quality of each cluster. The silhouette of a cluster that is alone equals
-// its cohesion; that of a single point is 0. The mean distance of a point to a cluster follows from the
-// cluster's sum, so the time grows with points times clusters.
+// its cohesion; that of a single point is 0. The mean distance of a point to a cluster follows
+// from the cluster's sum, so the time grows with points times clusters.
 func (p *Points) Measure(labels []int) []Quality {
 	groups := Members(labels)
-	sums := make([][]float64, len(groups))
+	means := make([]float32, len(groups)*p.dim) // not of unit length
+	norms := make([]float64, len(groups))
 	for g, members := range groups {
-		sums[g] = make([]float64, p.dim)
-		for _, i := range members {
-			for k, f := range p.row(i) {
-				sums[g][k] += float64(f)
-			}
-		}
+		mean, norm := p.mean(members)
+		copy(means[g*p.dim:], mean)
+		norms[g] = norm
 	}
-	out := make([]Quality, len(groups))
+	out, cos := make([]Quality, len(groups)), make([]float32, len(groups))
 	for g, members := range groups {
-		norm := math.Sqrt(dot(sums[g], sums[g]))
-		silhouettes := 0.0
+		n := float64(len(members))
 		for _, i := range members {
-			own := p.against(i, sums[g])
-			if norm > 0 {
-				out[g].Cohesion += own / norm
+			kernel.DotRows(p.row(i), means, p.dim, cos)
+			own := float64(cos[g])
+			if norms[g] > 0 {
+				out[g].Cohesion += own / norms[g] / n
 			}
 			if len(members) < 2 {
 				continue
 			}
-			a := 1 - (own-1)/float64(len(members)-1) // without the point itself
+			a := 1 - (own*n-1)/(n-1) // without the point itself
 			b := math.Inf(1)
-			for h := range groups {
+			for h, c := range cos {
 				if h != g {
-					b = min(b, 1-p.against(i, sums[h])/float64(len(groups[h])))
+					b = min(b, 1-float64(c))
 				}
 			}
 			if m := max(a, b); m > 0 && !math.IsInf(b, 1) {
-				silhouettes += (b - a) / m
+				out[g].Silhouette += (b - a) / m / n
 			}
 		}
-		out[g].Cohesion /= float64(len(members))
-		out[g].Silhouette = silhouettes / float64(len(members))
 		if len(groups) == 1 {
 			out[g].Silhouette = out[g].Cohesion
 		}
@@ -74,18 +72,21 @@ func (p *Points) Measure(labels []int) []Quality {
 	return out
 }
 
-func (p *Points) against(i int, sum []float64) (d float64) {
-	for k, f := range p.row(i) {
-		d += float64(f) * sum[k]
+// mean is the mean of points, and its length.
+func (p *Points) mean(members []int) (mean []float32, norm float64) {
+	sum := make([]float64, p.dim)
+	for _, i := range members {
+		for k, f := range p.row(i) {
+			sum[k] += float64(f)
+		}
 	}
-	return d
-}
-
-func dot(a, b []float64) (d float64) {
-	for i := range a {
-		d += a[i] * b[i]
+	mean = make([]float32, p.dim)
+	for k, f := range sum {
+		f /= float64(len(members))
+		mean[k] = float32(f)
+		norm += f * f
 	}
-	return d
+	return mean, math.Sqrt(norm)
 }
 
 // Baseline is the mean cosine of 2,000 random pairs of different points.
@@ -207,17 +208,11 @@ func Knee(x []float64) float64 {
 
 // Weights are the cosines of points to their centroid, 0 at least.
 func (p *Points) Weights(members []int) []float64 {
-	sum := make([]float64, p.dim)
-	for _, i := range members {
-		for k, f := range p.row(i) {
-			sum[k] += float64(f)
-		}
-	}
-	norm := math.Sqrt(dot(sum, sum))
+	mean, norm := p.mean(members)
 	out := make([]float64, len(members))
 	for k, i := range members {
 		if norm > 0 {
-			out[k] = max(0, p.against(i, sum)/norm)
+			out[k] = max(0, float64(kernel.Dot(p.row(i), mean))/norm)
 		}
 	}
 	return out

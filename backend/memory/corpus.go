@@ -64,13 +64,8 @@ func (s *Service) CorpusTx(ctx context.Context, tx *storage.Tx, f CorpusFilter) 
 		bound("< ?", f.To)
 	}
 	if f.IDs != nil {
-		ids := make([]any, len(f.IDs))
-		for i, id := range f.IDs {
-			ids[i] = id
-		}
-		among := "IN (" + search.Marks(len(ids)) + ")"
-		memories.add("id "+among, ids...)
-		turns.add("t.id "+among, ids...)
+		memories.addIDs("id", f.IDs)
+		turns.addIDs("t.id", f.IDs)
 	}
 	limit := f.Limit
 	if limit == 0 {

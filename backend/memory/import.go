@@ -11,6 +11,7 @@ import (
 	"slices"
 	"time"
 
+	"helix/backend/audit"
 	"helix/backend/fault"
 	"helix/backend/identity"
 	"helix/backend/memory/importer"
@@ -144,7 +145,10 @@ func (s *Service) Import(ctx context.Context, p ImportParams) (JobResult, error)
 	err = s.db.Write(ctx, func(tx *storage.Tx) error {
 		_, err := tx.Exec(`INSERT INTO memory_imports (id, user_id, format, path, options, status, created_at) VALUES (?, ?, ?, ?, ?, 'pending', ?)`,
 			id, user, o.Format, o.where(), json.RawMessage(options), tx.Now)
-		return err
+		if err != nil || o.DryRun {
+			return err
+		}
+		return s.auditImport(tx, audit.Entry{Action: "import.started", RunID: id, Details: map[string]any{"name": filepath.Base(o.where()), "format": o.Format}})
 	})
 	if err != nil {
 		return JobResult{}, err

@@ -4,12 +4,14 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"path/filepath"
 	"slices"
 	"sync"
 	"time"
 
 	"github.com/google/uuid"
 
+	"helix/backend/audit"
 	"helix/backend/bus"
 	"helix/backend/fault"
 	"helix/backend/memory/importer"
@@ -204,11 +206,31 @@ func (s *Service) endImport(ctx context.Context, job *importJob, status string) 
 	})
 }
 
+// auditImport writes an entry about an import to the audit log.
+func (s *Service) auditImport(tx *storage.Tx, e audit.Entry) error {
+	if s.o.Audit == nil {
+		return nil
+	}
+	e.SubjectKind, e.SubjectID = "import", e.RunID.String()
+	return s.o.Audit(tx, e)
+}
+
 // importDone tells listeners that a job has ended.
 func (s *Service) importDone(tx *storage.Tx, user, id uuid.UUID) error {
 	st, err := importStatus(tx.QueryRow(`SELECT `+importColumns+` FROM memory_imports WHERE id = ? AND user_id = ?`, id, user))
 	if err != nil {
 		return err
+	}
+	if !st.DryRun {
+		outcome := audit.OK
+		if st.Status == "failed" {
+			outcome = audit.Failed
+		}
+		err = s.auditImport(tx, audit.Entry{User: user, ActorKind: "import", ActorID: id.String(), Action: "import." + st.Status, RunID: id, Outcome: outcome,
+			Details: map[string]any{"name": filepath.Base(st.Path), "format": st.Format, "added": st.Added, "updated": st.Updated, "skipped": st.Skipped, "failed": st.Failed}})
+		if err != nil {
+			return err
+		}
 	}
 	tx.AfterCommit(func() {
 		if st.Added+st.Updated > 0 && !st.DryRun {

@@ -2,9 +2,13 @@ package memory
 
 import (
 	"context"
+	"os"
 	"path/filepath"
+	"slices"
+	"sync"
 	"testing"
 
+	"helix/backend/audit"
 	"helix/backend/fault"
 	"helix/backend/gateway"
 	"helix/backend/identity"
@@ -89,6 +93,34 @@ func (w *wired) imports(t *testing.T, path string, done func(ImportStatus) bool)
 		return st.FinishedAt != nil || done != nil && done(st)
 	})
 	return st
+}
+
+// An import is in the audit log when it starts and when it ends.
+func TestImportsAreAudited(t *testing.T) {
+	t.Parallel()
+	dir, root := t.TempDir(), storagetest.NewRoot()
+	storagetest.Blank(t, filepath.Join(dir, "helix.db"))
+	var mu sync.Mutex
+	var got []string
+	w := wire(t, dir, root, Options{Audit: func(_ *storage.Tx, e audit.Entry) error {
+		mu.Lock()
+		defer mu.Unlock()
+		if details, ok := e.Details.(map[string]any); !ok || details["name"] != "notes.txt" || e.SubjectID != e.RunID.String() {
+			t.Errorf("entry %+v", e)
+		}
+		got = append(got, e.Action)
+		return nil
+	}})
+	path := filepath.Join(t.TempDir(), "notes.txt")
+	if err := os.WriteFile(path, []byte("The attic window sticks."), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	w.imports(t, path, nil)
+	mu.Lock()
+	defer mu.Unlock()
+	if want := []string{"import.started", "import.completed"}; !slices.Equal(got, want) {
+		t.Errorf("audited %q, want %q", got, want)
+	}
 }
 
 // A person stops an import that runs and takes the same file later: what was stored stays,

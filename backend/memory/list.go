@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/google/uuid"
+
 	"helix/backend/identity"
 	"helix/backend/memory/search"
 	"helix/backend/storage"
@@ -141,6 +143,15 @@ type where struct {
 
 func (w *where) add(cond string, args ...any) {
 	w.conds, w.args = append(w.conds, cond), append(w.args, args...)
+}
+
+// addIDs limits a column to some ids.
+func (w *where) addIDs(column string, ids []uuid.UUID) {
+	args := make([]any, len(ids))
+	for i, id := range ids {
+		args[i] = id
+	}
+	w.add(column+" IN ("+search.Marks(len(ids))+")", args...)
 }
 
 func (w *where) clone() where { return where{slices.Clone(w.conds), slices.Clone(w.args)} }

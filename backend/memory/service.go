@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"helix/backend/audit"
 	"helix/backend/fault"
 	"helix/backend/memory/search"
 	"helix/backend/pause"
@@ -33,9 +34,10 @@ type Options struct {
 	TempDir   string
 	Zone      func() string // the zone of times that have none; nil is UTC
 	Weights   search.Weights
-	TrashAge  func() time.Duration // how long what was deleted can be restored; nil is 30 days
-	Pause     *pause.Pause         // embeddings wait for its end, imports for room on the disk; nil is never
-	Private   bool                 // texts are sealed and the words of search are kept in memory only
+	TrashAge  func() time.Duration                 // how long what was deleted can be restored; nil is 30 days
+	Pause     *pause.Pause                         // embeddings wait for its end, imports for room on the disk; nil is never
+	Audit     func(*storage.Tx, audit.Entry) error // nil: nothing is audited
+	Private   bool                                 // texts are sealed and the words of search are kept in memory only
 }
 
 // Service answers for the memory of all users of this device. Its methods are safe for

@@ -324,7 +324,10 @@ func (s *Service) Create(ctx context.Context, p CreateParams) (Schedule, error) 
 		if n >= s.o.MaxPerUser {
 			return fault.Limitf("%d schedules at most", s.o.MaxPerUser)
 		}
-		return s.insertSched(tx, c)
+		if err := s.insertSched(tx, c); err != nil {
+			return err
+		}
+		return s.audit(tx, c, "", "created")
 	})
 	if err != nil {
 		return Schedule{}, err

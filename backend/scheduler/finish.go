@@ -254,6 +254,9 @@ func (s *Service) disable(tx *storage.Tx, c *sched, reason string, now time.Time
 		return err
 	}
 	s.changed(tx, c.user, c.ScheduleID, "disabled")
+	if err := s.audit(tx, c, "system", "disabled"); err != nil {
+		return err
+	}
 	return s.disabledNotice(tx, c, reason, now)
 }
 

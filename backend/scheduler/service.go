@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"helix/backend/audit"
 	"helix/backend/bus"
 	"helix/backend/callable"
 	"helix/backend/fault"
@@ -35,6 +36,8 @@ type Options struct {
 	Condition func(text string) (holds func(doc any) (bool, error), err error)
 	// Callables are what schedules can start beside what Register adds; nil: nothing.
 	Callables *callable.Registry
+	// Audit writes an entry of the audit log in a transaction; nil: nothing is audited.
+	Audit func(*storage.Tx, audit.Entry) error
 	// Leases is the hub's table for schedules that another device may take over; nil: there
 	// is no hub, and this device fires everything.
 	Leases Leases
@@ -291,6 +294,18 @@ func (s *Service) changed(tx *storage.Tx, user, id uuid.UUID, change string) {
 		e.ScheduleID = &id
 	}
 	tx.AfterCommit(func() { bus.Publish(tx.Bus(), user, e); s.kick() })
+}
+
+// audit writes a change to the audit log. actor is "" for the caller; c is nil for all schedules.
+func (s *Service) audit(tx *storage.Tx, c *sched, actor, change string) error {
+	if s.o.Audit == nil {
+		return nil
+	}
+	e := audit.Entry{ActorKind: actor, Action: "schedule." + change, SubjectKind: "schedule"}
+	if c != nil {
+		e.User, e.SubjectID, e.Details = c.user, c.ScheduleID.String(), map[string]any{"name": c.Name}
+	}
+	return s.o.Audit(tx, e)
 }
 
 func (s *Service) runEvent(tx *storage.Tx, user uuid.UUID, run, schedule uuid.UUID, status string, at time.Time) {

@@ -77,7 +77,10 @@ func (s *Service) change(ctx context.Context, id uuid.UUID, what string, fn func
 			return err
 		}
 		s.changed(tx, c.user, id, what)
-		return fn(tx, c, s.now())
+		if err := fn(tx, c, s.now()); err != nil {
+			return err
+		}
+		return s.audit(tx, c, "", what)
 	})
 	if err != nil {
 		return Schedule{}, err
@@ -321,6 +324,9 @@ func (s *Service) Delete(ctx context.Context, p ScheduleParams) (DeleteResult, e
 			return err
 		}
 		s.changed(tx, c.user, c.ScheduleID, "deleted")
+		if err := s.audit(tx, c, "", "deleted"); err != nil {
+			return err
+		}
 		return s.saveState(tx, c)
 	})
 	return DeleteResult{DeletedAt: now}, err
@@ -350,6 +356,9 @@ func (s *Service) Restore(ctx context.Context, p ScheduleParams) (Schedule, erro
 		}
 		c.deletedAt = nil
 		s.changed(tx, user, c.ScheduleID, "restored")
+		if err := s.audit(tx, c, "", "restored"); err != nil {
+			return err
+		}
 		if !c.fires() {
 			return nil
 		}

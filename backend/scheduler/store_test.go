@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"helix/backend/audit"
 	"helix/backend/fault"
 	"helix/backend/storage"
 	"helix/backend/storage/storagetest"
@@ -227,6 +228,37 @@ func TestDeleteAndRestore(t *testing.T) {
 	}
 	m.run(time.Hour)
 	m.want(c.ScheduleID, "02 09:00 due success", "02 13:00 due success")
+}
+
+// TestChangesAreAudited: each change of a schedule is in the audit log, in the same transaction.
+func TestChangesAreAudited(t *testing.T) {
+	t.Parallel()
+	var got []string
+	m := newSim(t, Options{Audit: func(_ *storage.Tx, e audit.Entry) error {
+		if e.SubjectKind != "schedule" || (e.SubjectID == "") != (e.Details == nil) {
+			t.Errorf("entry %+v", e)
+		}
+		got = append(got, e.Action)
+		return nil
+	}})
+	c := m.create(CreateParams{Cadence: cronUTC("0 * * * *")})
+	p := ScheduleParams{c.ScheduleID}
+	for _, act := range []func() error{
+		func() error { _, err := m.s.Pause(m.ctx, p); return err },
+		func() error { _, err := m.s.Resume(m.ctx, p); return err },
+		func() error { _, err := m.s.Delete(m.ctx, p); return err },
+		func() error { _, err := m.s.Restore(m.ctx, p); return err },
+		func() error { _, err := m.s.PauseAll(m.ctx, PauseAllParams{}); return err },
+		func() error { _, err := m.s.ResumeAll(m.ctx, struct{}{}); return err },
+	} {
+		if err := act(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := []string{"schedule.created", "schedule.paused", "schedule.resumed", "schedule.deleted", "schedule.restored", "schedule.paused_all", "schedule.resumed_all"}
+	if !slices.Equal(got, want) {
+		t.Errorf("audited %q, want %q", got, want)
+	}
 }
 
 // TestNewerRows: what a newer Helix wrote is shown, never fired and never changed.

@@ -250,8 +250,11 @@ func (s *Service) PauseAll(ctx context.Context, p PauseAllParams) (PauseAllResul
 			}
 		}
 		_, err = tx.Exec(`INSERT INTO schedule_pause (user_id, paused_at, until) VALUES (?, ?, ?) ON CONFLICT (user_id) DO UPDATE SET until = excluded.until`, user, now, p.Until)
+		if err != nil {
+			return err
+		}
 		s.changed(tx, user, uuid.Nil, "paused")
-		return err
+		return s.audit(tx, nil, "", "paused_all")
 	})
 	return PauseAllResult{Paused: err == nil, Until: p.Until}, err
 }
@@ -259,6 +262,11 @@ func (s *Service) PauseAll(ctx context.Context, p PauseAllParams) (PauseAllResul
 // ResumeAll lets them fire again, from their next times on.
 func (s *Service) ResumeAll(ctx context.Context, _ struct{}) (PauseAllResult, error) {
 	user := identity.UserID(ctx)
-	err := s.db.Write(ctx, func(tx *storage.Tx) error { return s.resumeAll(tx, user, s.now()) })
+	err := s.db.Write(ctx, func(tx *storage.Tx) error {
+		if err := s.resumeAll(tx, user, s.now()); err != nil {
+			return err
+		}
+		return s.audit(tx, nil, "", "resumed_all")
+	})
 	return PauseAllResult{Paused: err != nil}, err
 }

@@ -25,7 +25,7 @@ import (
 // that was acknowledged is lost, and with room again writes work.
 func TestFullDisk(t *testing.T) {
 	t.Parallel()
-	dir := smallDisk(t, 8<<20)
+	dir := smallDisk(t, 10<<20) // room for the schema twice: in the file and in the WAL
 	root := &memRoot{}
 	h := openHome(t, filepath.Join(dir, "d"), root)
 	setRoom := func(tx *Tx, n int) error {

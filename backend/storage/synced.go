@@ -374,6 +374,16 @@ var Synced = []SyncedTable{
 		},
 	},
 	{
+		Table: "psychology_settings", Policy: MergeRows,
+		Fields: []SyncedField{
+			{No: 1, Name: "decay_enabled", Merge: LWW},
+			{No: 2, Name: "layers", Merge: LWW},
+			{No: 3, Name: "rate", Merge: LWW},
+			{No: 4, Name: "minimum_intensity", Merge: LWW},
+			{No: 5, Name: "preserve_high", Merge: LWW},
+		},
+	},
+	{
 		// A run enters the log when it has ended.
 		Table: "schedule_runs", Policy: AppendRows, Final: "NEW.status IN ('success', 'failed', 'cancelled', 'missed', 'skipped')",
 		Fields: []SyncedField{
@@ -515,11 +525,13 @@ var LocalOnly = []string{
 	"custom_tool_runs",
 	"custom_tool_shares",
 	"custom_tool_state",
+	"decay_runs",
 	"definitions",
 	"device_keys",
 	"embedding_jobs",
 	"gateway_tokens",
 	"item_vectors",
+	"memory_decay_history",
 	"memory_imports",
 	"memory_synthesis_jobs",
 	"memory_undo",

@@ -1,9 +1,12 @@
 package synthesis
 
 import (
+	"crypto/sha256"
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"os"
+	"os/exec"
 	"runtime"
 	"slices"
 	"strings"
@@ -324,5 +327,39 @@ func TestEmotionalPatterns(t *testing.T) {
 		if patternKinds[p.Type].detector != "emotional" {
 			t.Errorf("%s in a synthesis of emotions", p.Type)
 		}
+	}
+}
+
+// The local engine opens no socket: nothing that it is made of can.
+func TestLocalEngineCannotReachANetwork(t *testing.T) {
+	t.Parallel()
+	out, err := exec.Command("go", "list", "-deps", ".").Output()
+	if err != nil {
+		t.Skip("no go command:", err)
+	}
+	for dep := range strings.FieldsSeq(string(out)) {
+		if dep == "helix/backend/safehttp" || strings.HasPrefix(dep, "helix/backend/gateway") {
+			t.Errorf("it depends on %s", dep)
+		}
+	}
+}
+
+// Two processes give the same bytes.
+func TestTwoProcessesAgree(t *testing.T) {
+	t.Parallel()
+	texts := planted(rand.New(rand.NewPCG(6, 6)), 30, 0.6)
+	for i := range texts {
+		texts[i].Body += []string{" Anna called me.", " I told Anna that I plan to leave the city.", " We argued with Ben.", ""}[i%4]
+	}
+	sum := fmt.Sprintf("%x", sha256.Sum256([]byte(compactJSON(analyze(t, Input{Texts: texts})))))
+	if os.Getenv("SYNTHESIS_CHILD") != "" {
+		fmt.Println("sum", sum)
+		return
+	}
+	cmd := exec.Command(os.Args[0], "-test.run", "^TestTwoProcessesAgree$", "-test.v")
+	cmd.Env = append(os.Environ(), "SYNTHESIS_CHILD=1")
+	out, err := cmd.CombinedOutput()
+	if err != nil || !strings.Contains(string(out), "sum "+sum) {
+		t.Errorf("%v, want %s in\n%s", err, sum, out)
 	}
 }

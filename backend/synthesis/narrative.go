@@ -10,6 +10,7 @@ const (
 	themeWeeks  = 3
 	growthP     = 0.05
 	leastGrowth = 6
+	maxSeries   = 400
 )
 
 // narrative finds themes that come back over weeks, times at which the mood or the share of a
@@ -43,7 +44,7 @@ func (a *analysis) theme(g group, weeks int) {
 	a.add(finding{
 		typ: "narrative_theme", core: g.key, subjects: g.terms, members: g.members, weights: g.weights,
 		description: fmt.Sprintf("*%s* comes back in %d different weeks %s: %s%s", g.name, weeks, a.span(first, last), a.number(g.members), a.mood(g.members)),
-		confidence:  g.confidence + (1-g.confidence)*0.5*(1-math.Exp(-float64(weeks-2)/4)),
+		confidence:  g.confidence * (1 + 0.25*(1-math.Exp(-float64(weeks-2)/4))), // what comes back is less of a coincidence
 		parts:       map[string]float64{"cluster": g.confidence, "weeks": float64(weeks), "mood": mood - a.usual}, series: a.perMonth(g.members),
 	})
 }
@@ -121,7 +122,16 @@ func (a *analysis) moodShift() {
 // change is the strongest turning point of a series: its index, the means of all values before and
 // after it, and the p of their difference after Holm over all turning points.
 func change(x []float64) (at int, before, after, p float64, ok bool) {
-	points := turningPoints(x)
+	// Long series are looked at in groups: a turn that takes fewer texts than that is none.
+	step := (len(x) + maxSeries - 1) / maxSeries
+	grouped := make([]float64, 0, maxSeries)
+	for i := 0; i < len(x); i += step {
+		grouped = append(grouped, mean(x[i:min(i+step, len(x))]))
+	}
+	points := turningPoints(grouped)
+	for i := range points {
+		points[i] *= step
+	}
 	ps, effect := make([]float64, len(points)), make([]float64, len(points))
 	for i, t := range points {
 		effect[i], ps[i] = welch(x[t:], x[:t])

@@ -40,7 +40,7 @@ const bareFuture = `(?i)^(?:gonna|planning to)`
 
 // The first that fits counts; those that say more stand first.
 var prospectiveCues = []prospectiveCue{
-	future("possible_self", 0.8, `i(?:'d)? ~(?:want|wanna|hope|would love|love|dream of|plan|aim)(?: to)? ~(?:be|become|being|becoming) an?`),
+	future("possible_self", 0.8, `i(?:'d| would)? ~(?:want to|wanna|hope to|love to|dream of|plan to|aim to) ~(?:be|become|being|becoming) an?`),
 	future("possible_self", 0.8, `i (?:can )?see myself ~(?:as|being|becoming)`),
 	future("possible_self", 0.75, `i ~(?:want|hope) to be(?:come)? (?:the kind of (?:person|man|woman|parent) (?:who|that)|someone (?:who|that))`),
 	future("aspiration", 0.85, `(?:my|our) (?:biggest |big |greatest |lifelong |ultimate )?dream (?:is|was|has always been)(?: to)?`),
@@ -76,7 +76,7 @@ var valued = regexp.MustCompile(`(?i)^(?:and |but |so |well,? |honestly,? )?([\p
 var (
 	phraseEnd = regexp.MustCompile(`(?i)(?:[,;:.!?…—–()]| - | because | so that | so i | but | and then | and i | and we | when | if | since | while | after | before | though | although | as i | lol\b| haha\b).*$`)
 	unreal    = regexp.MustCompile(`(?i)\b(?:if|unless|whenever|pretend|imagine|suppose|said|says|told me|asked|wondered|as if)\b[^.]{0,40}$`)
-	reached   = regexp.MustCompile(`(?i)\b(finally|finished|completed|achieved|passed|graduated|accomplished|reached|succeeded|made it|did it|pulled it off|got (?:the|my|in|accepted|hired|promoted)|launched|opened|started|bought|won|adopted|geschafft)\b`)
+	reached   = regexp.MustCompile(`(?i)\b(finally|finished|completed|achieved|passed|graduated|accomplished|reached|succeeded|made it|did it|pulled it off|got (?:the|my|in|accepted|hired|promoted)|launched|opened|won|adopted|geschafft)\b`)
 	dropped   = regexp.MustCompile(`(?i)\b(gave up|giving up|given up|quit|decided not to|decided against|no longer (?:want|plan|going)|changed my mind|cancell?ed|dropped out|not going to|aufgegeben)\b`)
 	// vague words and pronouns make an object only together with two words that say more.
 	vague      = set("keep see check look say tell ask know give share show hear take try make let get do have be think talk chat catch come bring put continue go stay use")

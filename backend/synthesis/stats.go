@@ -302,3 +302,13 @@ func turningPoints(x []float64) []int {
 	slices.Reverse(at)
 	return at
 }
+
+// poissonTail is the probability of n or more where rate is usual.
+func poissonTail(n int, rate float64) float64 {
+	p, sum := math.Exp(-rate), 0.0
+	for k := range n {
+		sum += p
+		p *= rate / float64(k+1)
+	}
+	return max(0, 1-sum)
+}

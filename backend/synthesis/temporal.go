@@ -45,6 +45,9 @@ func (a *analysis) temporal() {
 		from, to := middle.Add(-aroundWindow/2*day), middle.Add(aroundWindow/2*day)
 		near := sort.Search(len(texts), func(i int) bool { return texts[i].At.After(to) }) - sort.Search(len(texts), func(i int) bool { return !texts[i].At.Before(from) }) - len(members)
 		expected := max(0, float64(near)) / (aroundWindow - 1)
+		if poissonTail(len(members), expected)*float64(len(windows)) > significant {
+			continue // at this rate of writing some windows are as full by chance
+		}
 		span := last.Sub(first).Hours() / 24
 		terms := a.terms(members, 3)
 		a.add(finding{

@@ -1,6 +1,7 @@
 // Activity: days, filters, new rows, an entry in its chain, verify, export.
 import { readFile } from "node:fs/promises";
 import path from "node:path";
+import { until } from "./lib/page.mjs";
 import { makeTool, runUnattended } from "./lib/seed.mjs";
 
 export default async function ({ page, helix, rpc, go, looks, check }) {
@@ -10,6 +11,12 @@ export default async function ({ page, helix, rpc, go, looks, check }) {
   const list = page.getByRole("listbox", { name: "Entries" });
   await list.getByRole("option").first().waitFor();
   await page.getByText(/Verified to entry/).waitFor();
+  // Who and what is said in words; signatures of the log are folded into the heading of the day.
+  await rpc("schedules.create", { name: "Morning", target: { kind: "tool", id: tool.id }, cadence: { type: "interval", everySecs: 86_400 } });
+  await list.getByRole("option", { name: /Schedule Morning was created, you, in a browser/ }).waitFor();
+  await list.getByRole("option", { name: /Tool Weather stopped: a permission was denied/ }).first().waitFor();
+  await page.keyboard.press("v");
+  await page.getByRole("region", { name: "Messages" }).getByText("The log is intact").waitFor();
   await looks("list");
 
   // By keyboard: down, open, neighbours.
@@ -30,11 +37,10 @@ export default async function ({ page, helix, rpc, go, looks, check }) {
   await page.keyboard.press("Escape");
 
   // Filters.
-  await page.getByLabel(/^Outcome:/).click();
+  await page.getByLabel(/^Result:/).click();
   await page.getByRole("option", { name: "denied", exact: true }).click();
-  await list.getByRole("option").first().waitFor();
-  const labels = await list.getByRole("option").evaluateAll((l) => l.map((o) => o.getAttribute("aria-label")));
-  check(labels.length > 0 && labels.every((l) => l.includes("Denied")), "only denied entries are listed");
+  const labels = () => list.getByRole("option").evaluateAll((l) => l.map((o) => o.getAttribute("aria-label")));
+  await until(async () => (await labels()).length > 0 && (await labels()).every((l) => l.endsWith("Denied")), "only denied entries are listed");
   await page.getByRole("searchbox", { name: "Search activity" }).fill("nothing like this");
   await page.getByText("No matching entries").waitFor();
   await looks("none");

@@ -61,7 +61,7 @@ async function mouse({ page, go, rpc, check, looks }) {
   await inspector(page).getByRole("button", { name: "Map text from data" }).click();
   await data(page).getByRole("treeitem", { name: /^word/ }).click();
   check((await inspector(page).getByRole("textbox", { name: /^text/ }).inputValue()) === "$.input.word", "a click puts the path into the field");
-  await inspector(page).locator(".live").getByText('"text"').waitFor();
+  await inspector(page).locator("[data-live]").getByText('"text"').waitFor();
   await inspector(page).getByRole("textbox", { name: /^times/ }).fill("3");
   await page.getByText("No problems").waitFor();
   await looks("step");
@@ -104,10 +104,45 @@ async function mouse({ page, go, rpc, check, looks }) {
   await page.getByLabel("Source of the data: Last run").waitFor();
   await data(page).getByRole("treeitem", { name: /^repeater/ }).locator("span").first().click();
   await data(page).getByText('"ho ho ho "').waitFor();
-  await inspector(page).locator(".live").getByText("{ n, out }").waitFor();
+  await inspector(page).locator("[data-live]").getByText('"ho ho ho "').waitFor();
   await looks("data");
+
+  // One step alone; its result is data, and is kept when it is pinned.
+  await node(page, "repeater").click();
+  await inspector(page).getByRole("button", { name: "Run this step" }).click();
+  await inspector(page).getByRole("tree", { name: "Result" }).getByText('"ho ho ho "').waitFor();
+  await inspector(page).getByRole("button", { name: "Pin as data" }).click();
+  await node(page, "repeater").getByTitle("pinned").waitFor();
+  await looks("pinned");
+  await inspector(page).getByRole("button", { name: "Unpin" }).click();
+
+  // All of it, with its states on the canvas.
   await page.getByRole("button", { name: "Run", exact: true }).click();
-  await page.waitForFunction((id) => location.hash === `#/skills/${id}/run`, made.skillId);
+  const sheet = page.getByRole("dialog", { name: "Run this skill" });
+  await sheet.getByLabel("word").fill("ha ");
+  await looks("run-sheet");
+  await sheet.getByRole("button", { name: "Run", exact: true }).click();
+  await node(page, "make").locator('[data-state="completed"]').waitFor();
+  await page.getByRole("region", { name: "Run on the canvas" }).getByText("Completed").waitFor();
+  await inspector(page).getByRole("tree", { name: "Result" }).getByText('"ha ha ha "').waitFor();
+  await data(page).getByText('"ha "', { exact: true }).waitFor();
+  await looks("ran");
+  await page.getByRole("button", { name: "Show timeline" }).click();
+  await page.waitForFunction((id) => location.hash.startsWith(`#/skills/${id}/timeline/`), made.skillId);
+
+  // A step goes from one skill to another.
+  await go(`skills/${made.skillId}/edit`);
+  await node(page, "repeater").click();
+  await page.keyboard.press("Control+c");
+  await toast(page, "Copied Repeater").waitFor();
+  await go("skills/new");
+  await page.getByText("Chain your tools into one action.").waitFor();
+  await page.keyboard.press("Escape");
+  await page.keyboard.press("Control+v");
+  await node(page, "repeater").waitFor();
+  await page.getByRole("button", { name: "Back to skills" }).click();
+  await toast(page, "Unsaved changes of the new skill are kept").waitFor();
+  await page.evaluate(() => localStorage.removeItem("helix.skills.draft.new"));
 }
 
 /** A draft with errors can be saved and not enabled; each problem leads to its place. */
@@ -218,7 +253,7 @@ async function keyboard({ page, go, rpc, check, looks }) {
   await tree.waitFor();
   await page.waitForFunction(() => document.activeElement?.getAttribute("role") === "tree");
   await keyboard.press("Home");
-  check((await tree.getByRole("treeitem", { selected: true }).getAttribute("aria-label")).startsWith("repeater, Tool"), "the tree is moved in by keys");
+  check((await tree.getByRole("treeitem", { selected: true }).getAttribute("aria-label")).startsWith("Repeater, Tool"), "the tree is moved in by keys");
   await keyboard.press("End");
   await keyboard.press("Enter");
   await page.waitForFunction(() => document.activeElement?.matches("aside textarea"));
@@ -230,7 +265,9 @@ async function keyboard({ page, go, rpc, check, looks }) {
   // Run it and see what came out.
   await keyboard.press("Control+Enter");
   const made = await skillNamed(rpc, "By keys");
-  await page.waitForFunction((id) => location.hash === `#/skills/${id}/run`, made.skillId);
+  const sheet = page.getByRole("dialog", { name: "Run this skill" });
+  await sheet.getByRole("button", { name: "Run", exact: true }).click();
+  await node(page, "repeater_2").locator('[data-state="completed"]').waitFor();
   const result = await rpc("skills.execute_composite", { skillId: made.skillId, input: {} });
   check(result.success && result.finalOutput.said === "go", "the mapped value reached the second step");
 }
@@ -299,7 +336,7 @@ async function arms({ page, go, rpc, check, looks }) {
   await page.keyboard.press("ArrowRight");
   await page.keyboard.press("Enter");
   await pick(/^Approval/);
-  await inspector(page).getByRole("textbox", { name: "Title" }).fill("Say nothing?");
+  await inspector(page).getByRole("textbox", { name: "Title", exact: true }).fill("Say nothing?");
   await page.getByText("No problems").waitFor();
   await looks("ways");
   await page.getByRole("button", { name: "Show all" }).click();
@@ -336,7 +373,7 @@ async function leaving({ page, go, rpc, check }) {
   const skill = await skillNamed(rpc, "Shout");
   await go(`skills/${skill.skillId}/edit`);
   await node(page, "make").click();
-  await inspector(page).getByRole("textbox", { name: "Note" }).fill("Puts it together");
+  await inspector(page).getByRole("textbox", { name: "Step title" }).fill("Puts it together");
   await page.getByText("Unsaved changes, kept on this device").waitFor();
   await page.getByRole("button", { name: "Back to skills" }).click();
   await toast(page, "Unsaved changes of Shout are kept").waitFor();

@@ -4,7 +4,7 @@
 // brought back, deleted for good.
 import { writeFile } from "node:fs/promises";
 import path from "node:path";
-import { armed } from "./lib/page.mjs";
+import { armed, until } from "./lib/page.mjs";
 
 const TOOLS = {
   "Split words": ["export default async (p: { text: string }) => p.text.split(' ').filter(Boolean)", { type: "object", required: ["text"], properties: { text: { type: "string" } } }],
@@ -349,8 +349,9 @@ async function history({ page, rpc, looks, check }) {
   await page.getByRole("menuitem", { name: "Pin this run" }).click();
   await runs.getByTitle("Kept").waitFor();
   const { skillId } = (await rpc("skills.list_composite", { query: "Word digest" })).skills.find((s) => s.name === "Word digest");
+  // The row shows it before the backend has it.
+  await until(async () => (await rpc("skills.history", { skillId })).executions.filter((e) => e.pinned).length === 1, "one run is pinned");
   const kept = (await rpc("skills.history", { skillId })).executions;
-  check(kept.filter((e) => e.pinned).length === 1, `one run is pinned, of ${kept.length}`);
   await inspector(page).getByRole("button", { name: "Remove…" }).click();
   await page.getByRole("menuitem", { name: "All finished runs" }).click();
   await toast(page, "Removing all finished runs").waitFor();

@@ -236,7 +236,7 @@ async function list({ page, rpc, check, looks, go }) {
   await go("schedules");
   await rows(page).getByRole("option").nth(2).waitFor();
   const labels = await rows(page).getByRole("option").evaluateAll((l) => l.map((o) => o.getAttribute("aria-label")));
-  check(labels.length === 3 && labels[2].includes("History clean-up"), `own ones first, then what comes with Helix: ${labels}`);
+  check(labels.length === 4 && ["History clean-up", "Memory decay"].every((name, i) => labels[2 + i].includes(name)), `own ones first, then what comes with Helix: ${labels}`);
   await looks("list");
   // The switch of a row, and Space.
   await rows(page).getByRole("option", { name: /^Weather/ }).locator("[data-switch]").click();
@@ -280,7 +280,7 @@ async function calendar({ page, go, looks, check }) {
   const grid = page.getByRole("grid");
   await grid.waitFor();
   await grid.getByRole("gridcell").first().waitFor();
-  check((await grid.getByRole("row").count()) === 4, "a row for each schedule, below the days");
+  check((await grid.getByRole("row").count()) === 5, "a row for each schedule, below the days");
   await grid.focus();
   await page.keyboard.press("ArrowDown");
   await page.keyboard.press("Home");

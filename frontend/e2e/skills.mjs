@@ -70,7 +70,7 @@ async function install({ page, rpc, check, looks }, { count }) {
   await sheet(page).getByLabel("Module").first().setInputFiles(count);
   await sheet(page).getByText("Where it will run").waitFor();
   await sheet(page).getByText("command: A program").waitFor();
-  await sheet(page).getByText("Unsigned", { exact: true }).waitFor();
+  await sheet(page).getByText("Unsigned.", { exact: true }).waitFor();
   check((await sheet(page).getByLabel("Name", { exact: true }).inputValue()) === "count words", "the name comes from the file");
   await sheet(page).getByText("Imports").click();
   await sheet(page).getByText(/WASI/).first().waitFor();
@@ -155,7 +155,7 @@ async function history({ page, rpc, check, looks }) {
   check((await runs.getByRole("option").count()) === 5, "five runs are kept");
   await looks("history");
   await inspector(page).getByLabel("Result").click();
-  await page.getByRole("option", { name: "succeeded" }).click();
+  await page.getByRole("option", { name: "succeeded", exact: true }).click();
   await runs.getByRole("option").nth(1).waitFor({ state: "detached" });
   await runs.getByRole("option").first().click();
   await inspector(page).getByText("Isolation", { exact: true }).waitFor();

@@ -401,6 +401,16 @@ CREATE TABLE data_keys (
     retired_at INTEGER
 ) STRICT;
 
+CREATE TABLE decay_runs (
+    id          BLOB PRIMARY KEY CHECK (length(id) = 16),
+    user_id     BLOB NOT NULL CHECK (length(user_id) = 16),
+    started_at  INTEGER NOT NULL,
+    finished_at INTEGER,
+    items       INTEGER NOT NULL DEFAULT 0,
+    changed     INTEGER NOT NULL DEFAULT 0,
+    skipped     TEXT NOT NULL DEFAULT '[]' CHECK (json_valid(skipped))
+) STRICT;
+
 CREATE TABLE definitions (
     id           BLOB PRIMARY KEY CHECK (length(id) = 16),
     user_id      BLOB NOT NULL CHECK (length(user_id) = 16),
@@ -503,6 +513,18 @@ CREATE TABLE memories (
     updated_at         INTEGER NOT NULL,
     deleted_at         INTEGER,
     sync_meta          BLOB
+) STRICT;
+
+CREATE TABLE memory_decay_history (
+    id                 BLOB PRIMARY KEY CHECK (length(id) = 16),
+    user_id            BLOB NOT NULL CHECK (length(user_id) = 16),
+    item_id            BLOB NOT NULL CHECK (length(item_id) = 16),
+    layer_number       INTEGER NOT NULL,
+    previous_retention REAL NOT NULL,
+    new_retention      REAL NOT NULL,
+    threshold          REAL NOT NULL,
+    at                 INTEGER NOT NULL,
+    run_id             BLOB NOT NULL CHECK (length(run_id) = 16)
 ) STRICT;
 
 CREATE TABLE memory_imports (
@@ -673,6 +695,20 @@ CREATE TABLE pending_approvals (
     decided_by      TEXT,
     decision        TEXT CHECK (json_valid(decision))
 , question TEXT CHECK (json_valid(question)), ref TEXT NOT NULL DEFAULT '') STRICT;
+
+CREATE TABLE psychology_settings (
+    id                BLOB PRIMARY KEY CHECK (length(id) = 16),
+    user_id           BLOB NOT NULL UNIQUE CHECK (length(user_id) = 16),
+    decay_enabled     INTEGER NOT NULL DEFAULT 1 CHECK (decay_enabled IN (0, 1)),
+    layers            TEXT NOT NULL DEFAULT '{}' CHECK (json_valid(layers)),
+    rate              REAL NOT NULL DEFAULT 0.95 CHECK (rate BETWEEN 0.8 AND 0.99),
+    minimum_intensity REAL NOT NULL DEFAULT 0.1 CHECK (minimum_intensity BETWEEN 0 AND 0.5),
+    preserve_high     INTEGER NOT NULL DEFAULT 1 CHECK (preserve_high IN (0, 1)),
+    created_at        INTEGER NOT NULL,
+    updated_at        INTEGER NOT NULL,
+    deleted_at        INTEGER,
+    sync_meta         BLOB
+) STRICT;
 
 CREATE TABLE recall_log (
     id         INTEGER PRIMARY KEY,
@@ -1079,6 +1115,8 @@ CREATE INDEX custom_tools_used ON custom_tools (user_id, last_used DESC) WHERE d
 
 CREATE INDEX custom_tools_user ON custom_tools (user_id, updated_at DESC) WHERE deleted_at IS NULL;
 
+CREATE INDEX decay_runs_user ON decay_runs (user_id, started_at DESC, id DESC);
+
 CREATE INDEX device_keys_user ON device_keys (user_id);
 
 CREATE INDEX documents_deleted ON documents (deleted_at) WHERE deleted_at IS NOT NULL;
@@ -1110,6 +1148,10 @@ CREATE INDEX memories_ref ON memories (user_id, source, source_ref) WHERE source
 CREATE INDEX memories_retention ON memories (user_id, retention DESC, id DESC) WHERE deleted_at IS NULL;
 
 CREATE INDEX memories_salience ON memories (user_id, salience DESC, id DESC) WHERE deleted_at IS NULL;
+
+CREATE INDEX memory_decay_history_item ON memory_decay_history (item_id, at DESC);
+
+CREATE INDEX memory_decay_history_user ON memory_decay_history (user_id, at DESC, id DESC);
 
 CREATE INDEX memory_imports_user ON memory_imports (user_id, created_at DESC);
 

@@ -33,6 +33,16 @@ export default {
   stopped: "Angehalten",
   failed: "Fehlgeschlagen",
 
+  layers: {
+    1: { label: "1 Erzählkern", hint: "Ihre Lebensgeschichte und ihre Themen" },
+    2: { label: "2 Emotionales Gedächtnis", hint: "Gefühle und was sie auslöst" },
+    3: { label: "3 Beziehungsgedächtnis", hint: "Menschen und Ihr Verhältnis zu ihnen" },
+    4: { label: "4 Mögliches Selbst", hint: "Vorhaben, Wünsche und Sorgen" },
+    5: { label: "5 Rhythmen", hint: "Gewohnheiten und wiederkehrende Themen" },
+    6: { label: "6 Wandel", hint: "Wie Sie sich verändern und wachsen" },
+    7: { label: "7 Sinn", hint: "Werte und was Ihnen wichtig ist" },
+  },
+
   offline: "Helix ist nicht verbunden. Lesen geht, Ändern nicht.",
   notAllowed: "Diese Sitzung darf das nicht. Öffnen Sie Helix über sein Fenster oder ein Terminal.",
   screenFailed: (title) => `${title} konnte nicht geladen werden`,

@@ -34,6 +34,17 @@ export const en = {
   stopped: "Stopped",
   failed: "Failed",
 
+  // The layers of memories and patterns
+  layers: {
+    1: { label: "1 Narrative core", hint: "Your life story and its themes" },
+    2: { label: "2 Emotional memory", hint: "Feelings and what brings them about" },
+    3: { label: "3 Relational memory", hint: "People and how you get along with them" },
+    4: { label: "4 Prospective self", hint: "Plans, wishes and worries" },
+    5: { label: "5 Integration rhythms", hint: "Habits and recurring topics" },
+    6: { label: "6 Transformation", hint: "How you change and grow" },
+    7: { label: "7 Purpose engine", hint: "Values and what matters to you" },
+  } as Record<number, { label: string; hint: string }>,
+
   // Errors that any call may meet
   offline: "Helix is not connected. You can read, not change.",
   notAllowed: "This session can't do this. Open Helix from its window or a terminal.",

@@ -16,7 +16,8 @@ export function preferred(languages: readonly string[]): Language {
 
 /** The language of the interface. A change shows at once, without a reload. */
 export class LanguageState {
-  choice = $state<LanguageChoice>("system");
+  /** English until the person chooses: some screens have no other language yet, and a mix is worse. */
+  choice = $state<LanguageChoice>("en");
   /** The language that is shown. It changes only when every catalogue has been loaded, so that languages never mix. */
   current = $state<Language>("en");
   readonly #loaders = new Set<(language: Language) => Promise<void>>();
@@ -30,7 +31,7 @@ export class LanguageState {
   /** Applies the stored choice and follows the browser's languages; call the result to stop. */
   listen(): () => void {
     const stored = localStorage.getItem(key);
-    if (isLanguage(stored)) this.choice = stored;
+    if (isLanguage(stored) || stored === "system") this.choice = stored;
     const follow = (): void => void this.#apply().catch(() => {}); // without its texts the former language stays
     follow();
     addEventListener("languagechange", follow);
@@ -47,8 +48,7 @@ export class LanguageState {
       this.choice = before;
       throw e;
     }
-    if (choice === "system") localStorage.removeItem(key);
-    else localStorage.setItem(key, choice);
+    localStorage.setItem(key, choice);
   }
 
   /** Resolves when the texts of all catalogues are there. Await it before showing a screen that was just loaded. */

@@ -176,6 +176,8 @@ export interface AuditWireActor {
   id: string;
   /** of a token: as it was called when it was made */
   name?: string;
+  /** of a user: window, browser or terminal, where that is known */
+  client?: string;
 }
 
 /** WireSubject is what it was done to, or what did it on the user's behalf. */
@@ -1825,6 +1827,161 @@ export interface PermissionSubjectRef {
   id: string;
   /** made safe to show */
   name?: string;
+}
+
+/** Crossing is a threshold that the retention of an item fell below, or rose above. */
+export interface PsychologyCrossing {
+  /** of the item */
+  id: string;
+  layer: number;
+  previous: number;
+  retention: number;
+  threshold: number;
+  at: string;
+  runId: string;
+}
+
+/** Done is the event of a run that has ended. */
+export interface PsychologyDone {
+  runId: string;
+  changed: number;
+}
+
+/** Fading is when a threshold is reached. */
+export interface PsychologyFading {
+  threshold: number;
+  at: string;
+}
+
+/** FadingItem is a memory that fades soon. */
+export interface PsychologyFadingItem {
+  id: string;
+  retention: number;
+  /** when it falls below 0.3 */
+  at: string;
+  reason: string;
+}
+
+/** FadingParams select memories that will fall below 0.3. */
+export interface PsychologyFadingParams {
+  /** 1 to 365, default 30 */
+  withinDays?: number;
+  /** 1 to 100, default 50 */
+  limit?: number;
+  offset?: number;
+}
+
+/** FadingResult lists them, soonest first. */
+export interface PsychologyFadingResult {
+  items: PsychologyFadingItem[];
+  total: number;
+}
+
+/** ForecastParams is the request of psychology.forecast. */
+export interface PsychologyForecastParams {
+  id: string;
+  /** default now */
+  from?: string;
+  /** default 90 days later; at most two years after from */
+  to?: string;
+  /** 2 to 500, default 60 */
+  points?: number;
+  whatIf?: PsychologyWhatIf;
+}
+
+/** ForecastResult is how an item will fade. */
+export interface PsychologyForecastResult {
+  points: PsychologyPoint[];
+  crossings: PsychologyFading[];
+  floor: number;
+  reason: string;
+  model: string;
+  parameter: number;
+}
+
+/** HistoryParams select threshold crossings, newest first. */
+export interface PsychologyHistoryParams {
+  id?: string;
+  /** 1 to 100, default 50 */
+  limit?: number;
+  offset?: number;
+}
+
+/** HistoryResult is a page of crossings, and the last runs. */
+export interface PsychologyHistoryResult {
+  crossings: PsychologyCrossing[];
+  total: number;
+  /** the last 20 */
+  runs: PsychologyRun[];
+}
+
+/** Point is the retention at a time. */
+export interface PsychologyPoint {
+  at: string;
+  retention: number;
+}
+
+/** Run is one evaluation of all memories. */
+export interface PsychologyRun {
+  runId: string;
+  startedAt: string;
+  finishedAt?: string;
+  items: number;
+  changed: number;
+}
+
+/** RunParams is the request of psychology.decay_run. */
+export interface PsychologyRunParams {
+  /** count what would change */
+  dryRun?: boolean;
+}
+
+/** RunResult is what a run did. */
+export interface PsychologyRunResult {
+  runId: string;
+  items: number;
+  changed: number;
+  /** now under 0.3 */
+  fading: number;
+  skipped: PsychologySkipped[];
+  tookMs: number;
+}
+
+/** Settings say how memories fade. */
+export interface PsychologySettings {
+  /** default true */
+  decayEnabled: boolean;
+  /** which layers, 1 to 7, fade; default all */
+  layers: Record<string, boolean>;
+  /** 0.80 to 0.99, default 0.95; lower fades faster */
+  rate: number;
+  /** 0 to 0.5, default 0.1: what always stays */
+  minimumIntensity: number;
+  /** default true: high items keep half of their strength */
+  preserveHighSalience: boolean;
+}
+
+/** SettingsParams change settings; absent fields stay as they are. */
+export interface PsychologySettingsParams {
+  decayEnabled?: boolean;
+  layers?: Record<string, boolean>;
+  rate?: number;
+  minimumIntensity?: number;
+  preserveHighSalience?: boolean;
+}
+
+/** Skipped is an item that could not be computed. */
+export interface PsychologySkipped {
+  id: string;
+  reason: string;
+}
+
+/** WhatIf changes an item in a forecast alone. */
+export interface PsychologyWhatIf {
+  pinned?: boolean;
+  /** critical, high, medium, low */
+  tier?: string;
+  reinforceAt?: string[];
 }
 
 /** BenchResult lists the figures, and what could not be measured here. */
@@ -5293,6 +5450,20 @@ export interface Methods {
   "permissions.preview": { params: PermissionPreviewParams; result: PermissionPreviewResult };
   /** Takes rights back. Runs that use them end within a second; the questions of the subject stay. For 10 s the token in the result puts the grants back, which needs the scope approve as every widening does. */
   "permissions.revoke": { params: PermissionRevokeParams; result: PermissionRevokeResult };
+  /** Lists threshold crossings and the last runs. */
+  "psychology.decay_history": { params: PsychologyHistoryParams; result: PsychologyHistoryResult };
+  /** Evaluates the retention of all memories of the caller. Evaluating again changes nothing: only the time since the last reinforcement counts. */
+  "psychology.decay_run": { params: PsychologyRunParams; result: PsychologyRunResult };
+  /** Lists memories that fall below 0.3 soon, soonest first. */
+  "psychology.fading": { params: PsychologyFadingParams; result: PsychologyFadingResult };
+  /** Shows how a memory will fade, and what pinning, another tier or reviews would change. Its value for now is what a run would store. */
+  "psychology.forecast": { params: PsychologyForecastParams; result: PsychologyForecastResult };
+  /** Returns the caller's settings. */
+  "psychology.get_settings": { params: Record<string, never>; result: PsychologySettings };
+  /** Another name of psychology.decay_run. Evaluates the retention of all memories of the caller. Evaluating again changes nothing: only the time since the last reinforcement counts. */
+  "psychology.run_decay": { params: PsychologyRunParams; result: PsychologyRunResult };
+  /** Changes settings. Nothing is computed until the next run. */
+  "psychology.update_settings": { params: PsychologySettingsParams; result: PsychologySettings };
   /** Returns the OpenRPC 1.3.2 document of every method and event. */
   "rpc.discover": { params: Record<string, never>; result: unknown };
   /** Measures for a few seconds how fast code starts, computes and is stopped on this computer. The figures are for a person; they are compared with other engines by make bench- */
@@ -5629,6 +5800,8 @@ export interface Events {
   "memory.synthesis_progress": SynthesisProgress;
   /** Changed is the event permissions.changed. */
   "permissions.changed": PermissionChanged;
+  /** Done is the event of a run that has ended. */
+  "psychology.decay_done": PsychologyDone;
   /** SandboxChanged is published when the state of the sandbox changes in a way that a person may want to see. */
   "sandbox.status_changed": ToolsSandboxChanged;
   /** Changed is the event schedules.changed. */
@@ -5766,6 +5939,13 @@ export const METHODS = [
   { name: "permissions.list", scope: "read", costly: false },
   { name: "permissions.preview", scope: "read", costly: false },
   { name: "permissions.revoke", scope: "write", costly: false },
+  { name: "psychology.decay_history", scope: "read", costly: false },
+  { name: "psychology.decay_run", scope: "write", costly: true },
+  { name: "psychology.fading", scope: "read", costly: false },
+  { name: "psychology.forecast", scope: "read", costly: false },
+  { name: "psychology.get_settings", scope: "read", costly: false },
+  { name: "psychology.run_decay", scope: "write", costly: true, aliasOf: "psychology.decay_run" },
+  { name: "psychology.update_settings", scope: "write", costly: false },
   { name: "rpc.discover", scope: "read", costly: false },
   { name: "sandbox.bench", scope: "write", costly: true, deadlineMs: 240000 },
   { name: "sandbox.clear_cache", scope: "write", costly: false },
@@ -5939,6 +6119,7 @@ export const EVENTS = [
   "memory.synthesis_done",
   "memory.synthesis_progress",
   "permissions.changed",
+  "psychology.decay_done",
   "sandbox.status_changed",
   "schedules.changed",
   "schedules.notification",

@@ -1,30 +1,38 @@
 import { asError, type Item, type Params, type Result, type Rpc } from "../../lib/rpc";
-import { Load, format, toasts } from "../../lib/ui/state";
-import { actionGroups } from "./words";
+import { Load, format, nav, toasts, type Notify } from "../../lib/ui/state";
+import { t } from "./messages";
+import { actionsOf, isRoutine, nameOf, subjectOf, type Group } from "./words";
 
 export type Entry = Item<"audit.list", "entries">;
 export type EntryDetail = Result<"audit.get">;
 export type Report = Result<"audit.verify">;
-export type Row = { day: string; id: string } | { entry: Entry; id: number };
+/** A line of the list: the heading of a day, with how many routine entries it hides, or an entry. */
+export type Row = { day: string; id: string; routine: number } | { entry: Entry; id: number };
+
+export interface Filter {
+  what: Group;
+  outcome: string;
+  runId: string;
+  subjectId: string;
+  text: string;
+  /** Days, as date fields hold them. */
+  from: string;
+  to: string;
+}
+const unfiltered: Filter = { what: "", outcome: "", runId: "", subjectId: "", text: "", from: "", to: "" };
 
 const pageSize = 100;
 /** A page is shown once it holds this many entries. */
 const enough = 40;
+const typingMs = 200;
 
-/** What the Activity screen shows: entries newest first, live, filtered; and whether the chain is whole. */
+/** What the Activity screen shows: entries newest first, live, filtered; and whether the log is intact. */
 export class ActivityState {
-  what = $state("");
-  outcome = $state("");
-  runId = $state("");
-  subjectId = $state("");
-  text = $state("");
-  from = $state("");
-  to = $state("");
+  filter = $state.raw<Filter>(unfiltered);
   entries = $state.raw<readonly Entry[]>([]);
   /** How many matching entries arrived and are not shown yet. */
   fresh = $state(0);
-  selected = $state<number | null>(null);
-  /** The view is at its top and nothing is being read: new rows may come in by themselves. */
+  /** The list is scrolled to its top: new rows may appear while nothing is selected. */
   atTop = $state(true);
   readonly page = new Load<true>();
   readonly detail = new Load<EntryDetail>();
@@ -32,15 +40,18 @@ export class ActivityState {
   verifiedAt = $state(0);
   exporting = $state(false);
   #next = $state<number | undefined>(undefined);
-  #rpc: Rpc;
+  readonly #rpc: Rpc;
+  readonly #notify: Notify;
   #off: (() => void)[];
   #timer: ReturnType<typeof setTimeout> | undefined;
+  #typing: ReturnType<typeof setTimeout> | undefined;
   #seen = 0;
 
-  constructor(rpc: Rpc) {
+  constructor(rpc: Rpc, notify: Notify = toasts) {
     this.#rpc = rpc;
+    this.#notify = notify;
     this.#off = [
-      rpc.on("audit.appended", (e) => this.#appended(e.seq)),
+      rpc.on("audit.appended", (e) => this.#appended(e.seq, e.action)),
       rpc.onReload(() => void this.load()),
     ];
   }
@@ -52,37 +63,43 @@ export class ActivityState {
 
   stop(): void {
     clearTimeout(this.#timer);
+    clearTimeout(this.#typing);
     for (const off of this.#off) off();
   }
 
-  get filtered(): boolean {
-    return this.what !== "" || this.outcome !== "" || this.runId !== "" || this.subjectId !== "" || this.text !== "" || this.from !== "" || this.to !== "";
+  /** The number of the entry that the address names. */
+  get selected(): number | null {
+    const id = nav.screen === "activity" ? (nav.rest[0] ?? "") : "";
+    return /^\d+$/.test(id) ? Number(id) : null;
   }
+
+  readonly filtered = $derived(Object.values(this.filter).some((v) => v !== ""));
 
   get more(): boolean {
     return this.#next !== undefined;
   }
 
-  /** Entries with a heading before the first of each day. */
-  get rows(): Row[] {
+  /** Entries by day. Routine entries are counted, and shown where the log itself is asked for. */
+  readonly rows = $derived.by((): Row[] => {
     const out: Row[] = [];
-    let last = "";
+    let head: { day: string; id: string; routine: number } | undefined;
     for (const entry of this.entries) {
       const day = format.dayName(entry.timestamp);
-      if (day !== last) out.push({ day, id: `day ${day}` });
-      last = day;
-      out.push({ entry, id: entry.seq });
+      if (head?.day !== day) out.push((head = { day, id: `day ${day}`, routine: 0 }));
+      if (isRoutine(entry.action) && this.filter.what === "") head.routine++;
+      else out.push({ entry, id: entry.seq });
     }
     return out;
-  }
+  });
 
-  /** Subjects that appear in what is loaded, for the filter "who". */
-  get subjects(): { id: string; name: string }[] {
-    const map = new Map<string, string>();
-    for (const e of this.entries) if (e.subject.id) map.set(e.subject.id, e.subject.name || `${e.subject.kind} ${e.subject.id.slice(0, 8)}`);
-    if (this.subjectId && !map.has(this.subjectId)) map.set(this.subjectId, this.subjectId.slice(0, 8));
-    return [...map].map(([id, name]) => ({ id, name })).sort((a, b) => a.name.localeCompare(b.name));
-  }
+  /** The subjects of the entries that were read, as the choices of a filter. */
+  readonly subjects = $derived.by((): { value: string; label: string }[] => {
+    const found = new Map<string, string>();
+    for (const e of this.entries) if (e.subject.id && nameOf(e) !== "") found.set(e.subject.id, subjectOf(e));
+    const { subjectId } = this.filter;
+    if (subjectId && !found.has(subjectId)) found.set(subjectId, subjectId.slice(0, 8));
+    return [...found].map(([value, label]) => ({ value, label })).sort((a, b) => a.label.localeCompare(b.label));
+  });
 
   /** Reads from the newest entry. */
   async load(): Promise<void> {
@@ -117,11 +134,11 @@ export class ActivityState {
     let before: number | undefined;
     await this.page.run(async (signal) => {
       for (;;) {
-        const r = await this.#rpc.call("audit.list", { ...this.#filter(), limit: pageSize, ...(before === undefined ? {} : { before }) }, { signal });
+        const r = await this.#rpc.call("audit.list", { ...this.#params(), limit: pageSize, ...(before === undefined ? {} : { before }) }, { signal });
         added.push(...r.entries.filter((e) => e.seq > newest));
         before = r.next;
         if (before === undefined || before <= newest + 1) break;
-        // So much arrived that reading all of it is no use: start over from the top.
+        // After so many, the list starts over from the newest.
         if (added.length >= 500) {
           this.entries = added;
           this.#next = before;
@@ -133,58 +150,78 @@ export class ActivityState {
     });
   }
 
+  set(change: Partial<Filter>): void {
+    clearTimeout(this.#typing);
+    this.filter = { ...this.filter, ...change };
+    void this.load();
+  }
+
+  /** Searches once typing pauses. */
+  search(text: string): void {
+    this.filter = { ...this.filter, text };
+    clearTimeout(this.#typing);
+    this.#typing = setTimeout(() => void this.load(), typingMs);
+  }
+
   clear(): void {
-    this.what = this.outcome = this.runId = this.subjectId = this.text = this.from = this.to = "";
-    void this.load();
+    this.set(unfiltered);
   }
 
-  /** Jumps to the entries of one run. */
-  showRun(runId: string): void {
-    if (this.runId === runId) return;
-    this.what = this.outcome = this.subjectId = this.text = this.from = this.to = "";
-    this.runId = runId;
-    void this.load();
+  /** Filters for the last days, today alone with 0. */
+  setDays(days: number): void {
+    const d = new Date();
+    d.setDate(d.getDate() - days);
+    this.set({ from: `${d.getFullYear()}-${String(d.getMonth() + 1).padStart(2, "0")}-${String(d.getDate()).padStart(2, "0")}`, to: "" });
   }
 
-  select(seq: number | null): void {
-    if (this.selected === seq) return;
-    this.selected = seq;
+  /** Shows what the address names: an entry, the entries of a run, or those about one subject. */
+  show([head = "", id = ""]: readonly string[]): void {
+    if (head === "run" && id !== this.filter.runId) return this.set({ ...unfiltered, runId: id });
+    if (head === "subject" && id !== this.filter.subjectId) return this.set({ ...unfiltered, subjectId: id });
+    const seq = this.selected;
+    if (seq === this.detail.data?.seq) return;
     this.detail.cancel();
-    this.detail.data = undefined;
-    this.detail.error = undefined;
+    this.detail.data = this.detail.error = undefined;
     if (seq !== null) void this.detail.run((signal) => this.#rpc.call("audit.get", { seq }, { signal }));
   }
 
-  async verify(): Promise<void> {
+  /** Checks the log. With `announce` its result is a message too. */
+  async verify(announce = false): Promise<void> {
     await this.report.run((signal) => this.#rpc.call("audit.verify", {}, { signal }));
-    if (this.report.data) this.verifiedAt = Date.now();
+    const { data, error } = this.report;
+    if (data) this.verifiedAt = Date.now();
+    if (!announce) return;
+    if (error) this.#notify.error(error, t.cannotVerify(""));
+    else if (data?.ok) this.#notify.ok(t.intact, t.intactHelp(data.entries, data.segments, data.unsigned));
+    else if (data) this.#notify.add({ title: data.firstBadSeq ? t.brokenAt(data.firstBadSeq) : t.broken, text: data.message ?? "", tone: "danger" });
   }
 
-  /** Takes notice of an alarm about the end of the log. */
+  /** Accepts an alarm about the end of the log. */
   async accept(problem: string): Promise<void> {
     try {
       await this.#rpc.call("audit.accept", { problem });
       await this.verify();
     } catch (e) {
-      toasts.error(e);
+      this.#notify.error(e);
     }
   }
 
   /**
-   * Writes the log to a file that `audit verify --file` can check anywhere. A name that is
-   * taken is answered with a text, so that another is asked for.
+   * Writes the log to a file that `audit verify --file` can check anywhere. Answers why the
+   * name can't be used, or "".
    */
   async export(path: string): Promise<string> {
     this.exporting = true;
     try {
       const params: Params<"audit.export"> = { path };
-      if (this.from) params.from = this.#filter().from!;
-      if (this.to) params.to = this.#filter().to!;
+      const { from, to } = this.#params();
+      if (from) params.from = from;
+      if (to) params.to = to;
       const r = await this.#rpc.call("audit.export", params);
-      toasts.ok(`Exported ${format.plural(r.entries, "entry", "entries")}`, r.path);
+      this.#notify.ok(t.exported(r.entries), r.path);
     } catch (e) {
       if (asError(e).kind === "conflict") return asError(e).message;
-      toasts.error(e, "Couldn't export the log");
+      this.#notify.error(e, t.cannotExport);
     } finally {
       this.exporting = false;
     }
@@ -192,51 +229,52 @@ export class ActivityState {
   }
 
   /**
-   * One page. The backend looks only as far as it can in a short time, so a rare
+   * Reads one page. The backend searches only as far as it can in a short time, so a rare
    * filter may need several answers until there is enough to show.
    */
   async #read(before: number | undefined, signal: AbortSignal): Promise<Result<"audit.list">> {
     const entries: Entry[] = [];
     let next = before;
     do {
-      const r = await this.#rpc.call("audit.list", { ...this.#filter(), limit: pageSize, ...(next === undefined ? {} : { before: next }) }, { signal });
+      const r = await this.#rpc.call("audit.list", { ...this.#params(), limit: pageSize, ...(next === undefined ? {} : { before: next }) }, { signal });
       entries.push(...r.entries);
       next = r.next;
     } while (next !== undefined && entries.length < enough);
     return next === undefined ? { entries } : { entries, next };
   }
 
-  #filter(): Params<"audit.list"> {
+  #params(): Params<"audit.list"> {
+    const { what, outcome, runId, subjectId, text, from, to } = this.filter;
     const p: Params<"audit.list"> = {};
-    const actions = actionGroups.find((g) => g.value === this.what)?.actions ?? [];
-    if (actions.length > 0) p.actions = [...actions];
-    if (this.outcome) p.outcome = this.outcome;
-    if (this.runId) p.runId = this.runId;
-    if (this.subjectId) p.subjectId = this.subjectId;
-    if (this.text.trim()) p.text = this.text.trim();
-    // Days are the user's own: from their start to their end, local time.
-    if (this.from) p.from = new Date(`${this.from}T00:00:00`).toISOString();
-    if (this.to) p.to = new Date(`${this.to}T23:59:59.999`).toISOString();
+    if (what) p.actions = [...actionsOf[what]];
+    if (outcome) p.outcome = outcome;
+    if (runId) p.runId = runId;
+    if (subjectId) p.subjectId = subjectId;
+    if (text.trim()) p.text = text.trim();
+    // Days are local: from their start to their end.
+    if (from) p.from = new Date(`${from}T00:00:00`).toISOString();
+    if (to) p.to = new Date(`${to}T23:59:59.999`).toISOString();
     return p;
   }
 
-  #appended(seq: number): void {
+  #appended(seq: number, action: string): void {
     if (seq <= this.#seen) return;
     this.#seen = seq;
+    if (isRoutine(action) && this.filter.what === "") return;
     this.fresh++;
     clearTimeout(this.#timer);
     this.#timer = setTimeout(() => void this.#settle(), 250);
   }
 
-  /** Lets new rows in when nothing is being read; otherwise counts those that match. */
+  /** Shows new rows while nothing is selected; otherwise counts those that match. */
   async #settle(): Promise<void> {
     if (this.fresh === 0) return;
     if (this.atTop && this.selected === null) return this.showFresh();
     if (!this.filtered) return;
     const newest = this.entries[0]?.seq ?? 0;
     try {
-      const r = await this.#rpc.call("audit.list", { ...this.#filter(), limit: pageSize });
-      this.fresh = r.entries.filter((e) => e.seq > newest).length;
+      const r = await this.#rpc.call("audit.list", { ...this.#params(), limit: pageSize });
+      this.fresh = r.entries.filter((e) => e.seq > newest && (this.filter.what !== "" || !isRoutine(e.action))).length;
     } catch {
       // The count stays an upper bound until the next event.
     }

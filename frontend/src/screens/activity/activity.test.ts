@@ -1,7 +1,8 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { fakeRpc, type FakeRpc } from "../../lib/rpc/fake";
+import { nav } from "../../lib/ui/state";
 import { ActivityState, type Entry } from "./activity.svelte";
-import { aboutSubject, sentence } from "./words";
+import { actionsOf, sentence, whoOf } from "./words";
 
 const entry = (seq: number, more: Partial<Entry> = {}): Entry =>
   ({
@@ -39,7 +40,10 @@ const append = (t: ReturnType<typeof setup>, more: Partial<Entry> = {}): void =>
 };
 
 describe("ActivityState", () => {
-  beforeEach(() => void vi.useFakeTimers());
+  beforeEach(() => {
+    vi.useFakeTimers();
+    nav.go("activity");
+  });
   afterEach(() => void vi.useRealTimers());
 
   it("reads pages from the newest and groups them by day", async () => {
@@ -69,7 +73,8 @@ describe("ActivityState", () => {
   it("counts new entries while something is read, and shows them when asked", async () => {
     const t = setup(3);
     await t.s.load();
-    t.s.select(2);
+    nav.go("activity/2");
+    t.s.show(nav.rest);
     for (let i = 0; i < 12; i++) append(t);
     await vi.advanceTimersByTimeAsync(300);
     expect(t.s.entries.map((e) => e.seq)).toEqual([3, 2, 1]);
@@ -82,8 +87,8 @@ describe("ActivityState", () => {
 
   it("counts only what the filter lets through", async () => {
     const t = setup(3);
-    t.s.outcome = "denied";
-    await t.s.load();
+    t.s.set({ outcome: "denied" });
+    await vi.advanceTimersByTimeAsync(0);
     t.s.atTop = false;
     append(t);
     append(t, { outcome: "denied" });
@@ -103,16 +108,13 @@ describe("ActivityState", () => {
 
   it("sends the filters of the run, the words and the days", async () => {
     const t = setup(1);
-    t.s.what = "permissions";
-    t.s.text = "  mail ";
-    t.s.from = "2026-01-02";
-    t.s.to = "2026-01-02";
-    await t.s.load();
+    t.s.set({ what: "permissions", text: "  mail ", from: "2026-01-02", to: "2026-01-02" });
+    await vi.advanceTimersByTimeAsync(0);
     const p = t.rpc.sent("audit.list").at(-1)!;
     expect(p.actions).toContain("grant.revoked");
     expect(p.text).toBe("mail");
     expect(new Date(p.to!).getTime() - new Date(p.from!).getTime()).toBe(86_400_000 - 1);
-    t.s.showRun("r1");
+    t.s.show(["run", "r1"]);
     await vi.advanceTimersByTimeAsync(0);
     expect(t.rpc.sent("audit.list").at(-1)).toEqual({ runId: "r1", limit: 100 });
     t.s.clear();
@@ -134,10 +136,45 @@ describe("ActivityState", () => {
     expect(t.s.entries[0]!.seq).toBe(4);
   });
 
-  it("says what happened in words", () => {
-    expect(sentence({ action: "network_call", details: { host: "api.example.com" } })).toBe("used the network: api.example.com");
-    expect(sentence({ action: "gateway.token_created", details: null })).toBe("gateway token created");
-    expect(aboutSubject("start")).toBe(true);
-    expect(aboutSubject("config.changed")).toBe(false);
+  it("folds signatures of the log into the heading of their day", async () => {
+    const t = setup(3);
+    t.log[1] = entry(2, { action: "audit.segment", subject: { kind: "segment", id: "1" } });
+    await t.s.load();
+    expect(t.s.rows).toMatchObject([{ routine: 1 }, { id: 3 }, { id: 1 }]);
+    t.rpc.emit("audit.appended", { seq: 4, action: "audit.segment", subject: { kind: "segment", id: "2" }, outcome: "ok" });
+    expect(t.s.fresh).toBe(0);
+    t.s.set({ what: "log" });
+    await vi.advanceTimersByTimeAsync(0);
+    expect(t.s.rows).toMatchObject([{ routine: 0 }, { id: 3 }, { id: 2 }, { id: 1 }]);
+  });
+
+  it("says the result of a check that was asked for", async () => {
+    const said: string[] = [];
+    const t = setup(3);
+    t.rpc.handle({ "audit.verify": () => ({ ok: true, lastSeq: 3, entries: 3, segments: 1, unsigned: 1 }) as never });
+    const s = new ActivityState(t.rpc, { ok: (title, text) => said.push(`${title}. ${text}`), add: (x) => said.push(x.title), error: (_, title = "") => void said.push(title), undo: () => {} });
+    await s.verify();
+    expect(said).toEqual([]);
+    await s.verify(true);
+    t.rpc.handle({ "audit.verify": () => ({ ok: false, firstBadSeq: 2, lastSeq: 3 }) as never });
+    await s.verify(true);
+    expect(said).toEqual(["The log is intact. 3 entries checked against 1 signature. 1 entry will be signed within a minute.", "The log is not intact at entry 2."]);
+  });
+
+  it("says what happened and who did it", () => {
+    const say = (more: Partial<Entry>): string => sentence(entry(1, more));
+    expect(say({ action: "network_call", details: { host: "api.example.com" } })).toBe("Tool Counter used the network: api.example.com");
+    expect(say({ action: "skill.run", outcome: "error", subject: { kind: "skill", id: "s", name: "Check a table" } })).toBe("Skill Check a table failed");
+    expect(say({ action: "schedule.deleted", subject: { kind: "schedule", id: "x" }, details: { name: "Morning" } })).toBe("Schedule Morning was deleted");
+    expect(say({ action: "import.completed", subject: { kind: "import", id: "x" }, details: { name: "vault", added: 3 } })).toBe("Import vault finished: 3 added");
+    expect(say({ action: "config.changed", subject: { kind: "config", id: "" }, details: { keys: ["a", "b"] } })).toBe("Settings changed: a, b");
+    expect(say({ action: "thing.spun_up", subject: { kind: "thing", id: "" } })).toBe("Thing: thing spun up");
+    const who = (actor: Entry["actor"]): string => whoOf({ actor, subject: { kind: "tool", id: "t1" } });
+    expect(who({ kind: "user", id: "u", client: "window" })).toBe("you, in the window");
+    expect([who({ kind: "user", id: "u" }), who({ kind: "token", id: "t", name: "CI" }), who({ kind: "system", id: "" }), who({ kind: "tool", id: "t1" })]).toEqual(["you", "program CI", "Helix", ""]);
+  });
+
+  it("asks for no more actions than the backend takes", () => {
+    for (const actions of Object.values(actionsOf)) expect(actions.length).toBeLessThanOrEqual(32);
   });
 });

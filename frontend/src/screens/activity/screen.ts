@@ -1,9 +1,12 @@
 import History from "@lucide/svelte/icons/history";
 import type { ScreenDef } from "../../lib/ui/screen";
+import { t } from "./messages";
 
 export const screen: ScreenDef = {
   id: "activity",
-  title: "Activity",
+  get title() {
+    return t.title;
+  },
   group: "System",
   order: 40,
   icon: History,

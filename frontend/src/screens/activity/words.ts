@@ -1,84 +1,78 @@
+import { lookup, number } from "../../lib/i18n";
+import { format } from "../../lib/ui/state";
 import type { Entry } from "./activity.svelte";
+import { t } from "./messages";
 
 /** Groups of actions that the filter offers. */
-export const actionGroups: readonly { value: string; label: string; actions: readonly string[] }[] = [
-  { value: "", label: "anything", actions: [] },
-  { value: "runs", label: "runs", actions: ["start", "complete", "error"] },
-  { value: "access", label: "what runs used", actions: ["permission_check", "resource_access", "network_call", "secret.used"] },
-  { value: "permissions", label: "approvals and permissions", actions: ["approval.requested", "approval.decided", "approval.expired", "grant.created", "grant.revoked", "grant.suspended", "definition.changed"] },
-  { value: "settings", label: "settings", actions: ["config.changed"] },
-  { value: "data", label: "data", actions: ["data.export", "data.restore", "data.rollback", "data.erase", "user.rekeyed"] },
-  { value: "audit", label: "the log itself", actions: ["audit.segment", "audit.pruned", "audit.alarm", "audit.accepted", "audit.replaced"] },
-];
+export type Group = "" | "runs" | "access" | "permissions" | "changes" | "imports" | "settings" | "log";
 
-export const outcomes: readonly { value: string; label: string }[] = [
-  { value: "", label: "any" },
-  { value: "ok", label: "done" },
-  { value: "denied", label: "denied" },
-  { value: "error", label: "failed" },
-  { value: "pending", label: "waiting" },
-];
+const changed = (noun: string, ...more: string[]): string[] => ["created", "updated", "deleted", "restored", ...more].map((verb) => `${noun}.${verb}`);
 
-export function outcomeWord(outcome: string): { word: string; tone: "ok" | "danger" | "warn" | "neutral" } {
-  if (outcome === "ok") return { word: "Done", tone: "ok" };
-  if (outcome === "denied") return { word: "Denied", tone: "danger" };
-  if (outcome === "error") return { word: "Failed", tone: "danger" };
-  if (outcome === "pending") return { word: "Waiting", tone: "warn" };
-  return { word: outcome || "Done", tone: "neutral" };
-}
-
-const sentences: Record<string, string> = {
-  start: "started",
-  complete: "finished",
-  error: "failed",
-  permission_check: "asked for a permission",
-  resource_access: "used a resource",
-  network_call: "used the network",
-  "secret.used": "used a secret",
-  "approval.requested": "is waiting for an approval",
-  "approval.decided": "was answered",
-  "approval.expired": "wasn't answered in time",
-  "grant.created": "was granted a permission",
-  "grant.revoked": "lost a permission",
-  "grant.suspended": "had a permission suspended",
-  "definition.changed": "was changed",
-  "config.changed": "Settings changed",
-  "data.export": "Data was exported",
-  "data.restore": "A backup was restored",
-  "data.rollback": "Data rolled back to an earlier schema",
-  "data.erase": "Details were erased",
-  "audit.segment": "Log segment signed",
-  "audit.pruned": "Old entries removed from the log",
-  "audit.alarm": "The end of the log didn't match its head file",
-  "audit.accepted": "Log alarm accepted",
-  "user.rekeyed": "Device enrolled at a hub",
-  "audit.replaced": "Restored data replaced the log",
+/** The actions of each group; the backend takes at most 32 at once. */
+export const actionsOf: Record<Group, readonly string[]> = {
+  "": [],
+  runs: ["start", "complete", "error", "skill.run", "callable.call"],
+  access: ["permission_check", "resource_access", "network_call", "secret.used"],
+  permissions: ["approval.requested", "approval.decided", "approval.expired", "grant.created", "grant.revoked", "grant.suspended", "denial.removed", "definition.changed"],
+  changes: [...changed("tool", "imported", "exported", "rolled_back", "signed", "shared"), ...changed("skill", "imported", "exported", "rolled_back"), ...changed("schedule", "paused", "resumed", "disabled", "paused_all", "resumed_all"), "tool.state_cleared", "tool.state_restored"],
+  imports: ["import.started", "import.completed", "import.failed", "import.cancelled", "data.import", "data.export", "data.restore", "data.rollback", "data.erase", "user.rekeyed"],
+  settings: ["config.changed", "secret.set", "secret.deleted", "signer.trusted", "gateway.lockout", "gateway.root_rotated", "gateway.token_created", "gateway.token_revoked", "auth.device_key", "auth.key_moved", "auth.keys_rotated", "auth.recovery_exported", "auth.recovery_imported"],
+  log: ["audit.segment", "audit.pruned", "audit.alarm", "audit.accepted", "audit.replaced", "audit.resumed"],
 };
+
+/** Whether Helix itself writes this entry, as often as something happens: days show only how many there are. */
+export const isRoutine = (action: string): boolean => action === "audit.segment";
+
+export function outcomeTone(outcome: string): "ok" | "danger" | "warn" | "neutral" {
+  if (outcome === "ok") return "ok";
+  return outcome === "denied" || outcome === "error" ? "danger" : outcome === "pending" ? "warn" : "neutral";
+}
+const capital = (s: string): string => s.charAt(0).toUpperCase() + s.slice(1);
+export const outcomeWord = (outcome: string): string => capital(lookup(t.outcomes, outcome || "ok"));
 
 /** Plain details as an object, or an empty one. */
 export function detailsOf(e: Pick<Entry, "details">): Record<string, unknown> {
   return e.details && typeof e.details === "object" && !Array.isArray(e.details) ? (e.details as Record<string, unknown>) : {};
 }
 
-/** What the subject did, or what happened: without the subject's name. */
-export function sentence(e: Pick<Entry, "action" | "details">): string {
-  const known = sentences[e.action];
+const text = (v: unknown): string => (typeof v === "string" ? format.visible(v, 80) : "");
+
+/** The name of the subject; "" when it has none. Of what was deleted, the entry itself may know it. */
+export function nameOf(e: Pick<Entry, "subject" | "details">): string {
+  const { kind, id, name } = e.subject;
+  return format.visible(name || text(detailsOf(e)["name"]) || (kind === "secret" ? id : ""), 60);
+}
+
+/** The subject as a sentence begins with it: "Skill Check a table". */
+export function subjectOf(e: Pick<Entry, "subject" | "details">): string {
+  const { kind } = e.subject;
+  const name = nameOf(e);
+  if (kind in t.kinds) return name === "" ? lookup(t.unnamed, kind) : t.named(lookup(t.kinds, kind), name);
+  return name || (kind === "" ? t.helix : capital(lookup(t.kinds, kind)));
+}
+
+/** What an entry is about besides its subject: a permission, a host, keys of settings, a count. */
+function detailOf(e: Pick<Entry, "action" | "details">): string {
   const d = detailsOf(e);
-  const right = typeof d.capability === "string" && typeof d.resource === "string" ? `${d.capability}${d.resource ? `(${d.resource})` : ""}` : d.capability;
-  const what = [right, d.resource, d.host, d.key, d.keys, d.name, d.path].find((x) => typeof x === "string" || Array.isArray(x));
-  const tail = what === undefined ? "" : `: ${Array.isArray(what) ? what.join(", ") : String(what)}`;
-  return (known ?? e.action.replace(/[._]/g, " ")) + tail;
+  if (typeof d["capability"] === "string") return `${text(d["capability"])}${d["resource"] ? `(${text(d["resource"])})` : ""}`;
+  if (e.action.startsWith("import.")) return typeof d["added"] === "number" ? t.added(d["added"]) : "";
+  const found = [d["resource"], d["host"], d["key"], d["keys"], d["name"], d["path"]].find((x) => typeof x === "string" || Array.isArray(x));
+  return Array.isArray(found) ? found.map((x) => (typeof x === "number" ? number(x) : text(x))).join(", ") : text(found);
 }
 
-/** The subject as a sentence begins with it. */
-export function subjectOf(e: Pick<Entry, "subject">): string {
-  if (e.subject.name) return e.subject.name;
-  const kind = (e.subject.kind || "helix").replaceAll("_", " ");
-  return `${kind.charAt(0).toUpperCase()}${kind.slice(1)}${e.subject.id ? ` ${e.subject.id.slice(-6)}` : ""}`;
+/** What happened, as a sentence. */
+export function sentence(e: Pick<Entry, "action" | "details" | "subject" | "outcome">): string {
+  const subject = subjectOf(e);
+  const known = t.sentences[`${e.action}/${e.outcome}`] ?? t.sentences[e.action];
+  if (known) return known(subject, detailOf(e));
+  const change = t.changes[e.action.slice(e.action.lastIndexOf(".") + 1)];
+  return change ? change(subject) : t.other(subject, e.action.replace(/[._]/g, " "));
 }
 
-/** Whether the sentence needs the subject in front of it. */
-export const aboutSubject = (action: string): boolean => {
-  const known = sentences[action];
-  return known !== undefined && known[0] === known[0]!.toLowerCase();
-};
+/** Who did it: "you, in the window"; nothing when the sentence names it already. */
+export function whoOf(e: Pick<Entry, "actor" | "subject">): string {
+  const { kind, id, name, client = "" } = e.actor;
+  if (kind === e.subject.kind && id === e.subject.id && kind !== "") return "";
+  if (kind === "user" || kind === "") return lookup(t.you, client);
+  return name ? t.tokenNamed(format.visible(name, 60)) : lookup(t.actors, kind);
+}

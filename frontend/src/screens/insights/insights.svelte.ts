@@ -43,6 +43,10 @@ export class InsightsScreen {
   readonly #rpc: Rpc;
   readonly #notify: Notify;
   #id: string | null = null;
+  /** The job that was started here and not yet announced, or "". */
+  #started = "";
+  /** The job that ended last. */
+  #ended: Job | null = null;
 
   constructor(rpc: Rpc, notify: Notify) {
     this.#rpc = rpc;
@@ -55,7 +59,7 @@ export class InsightsScreen {
       this.#rpc,
       ["memory.patterns_changed"],
       this.#rpc.on("memory.synthesis_progress", (e) => this.#progress(e.jobId, e.stage, e.progress)),
-      this.#rpc.on("memory.synthesis_done", (e) => this.#ended(e)),
+      this.#rpc.on("memory.synthesis_done", (e) => this.#end(e)),
       this.#rpc.on("memory.patterns_changed", (e) => {
         if (this.#id !== null && (e.ids.length === 0 || e.ids.includes(this.#id))) void this.#read();
       }),
@@ -110,7 +114,10 @@ export class InsightsScreen {
 
   async run(kind: Analysis): Promise<void> {
     try {
-      await this.#rpc.call("memory.synthesize", { synthesisType: kind, limit: everything, waitMs: 0 });
+      const { jobId } = await this.#rpc.call("memory.synthesize", { synthesisType: kind, limit: everything, waitMs: 0 });
+      // A short job can end before its start is answered.
+      if (this.#ended?.jobId === jobId) this.#announce(this.#ended);
+      else this.#started = jobId;
       await this.readHistory();
     } catch (e) {
       this.#notify.error(e, t.cannotStart);
@@ -128,6 +135,7 @@ export class InsightsScreen {
   }
 
   #show(job: Job | null): void {
+    if (job && job.jobId === this.#ended?.jobId) job = null; // read before it ended
     if (this.job && this.job.jobId !== job?.jobId) this.jobs.remove(this.job.jobId);
     this.job = job;
     if (!job) return;
@@ -139,12 +147,16 @@ export class InsightsScreen {
     else void this.readHistory();
   }
 
-  #ended(job: Job): void {
-    const mine = this.job?.jobId === job.jobId;
-    if (mine) this.#show(null);
+  #end(job: Job): void {
+    this.#ended = job;
+    if (this.job?.jobId === job.jobId) this.#show(null);
     void this.readHistory();
     if (this.view === "map") void this.readMap();
-    if (!mine) return;
+    if (this.#started === job.jobId) this.#announce(job);
+  }
+
+  #announce(job: Job): void {
+    this.#started = "";
     const { created, updated, summary } = job.insights;
     if (job.status === "completed") this.#notify.ok(t.done(created, updated), summary ?? "");
     else if (job.status === "cancelled") this.#notify.add({ title: t.runCanceled });

@@ -10,12 +10,14 @@ function setup() {
   const said: string[] = [];
   let undo: (() => unknown) | null = null;
   let jobs = [] as object[];
+  let next = "j1";
+  let onStart = () => {};
   const rpc = fakeRpc({
     "memory.list_patterns": () => ({ patterns: [pattern()], total: 1, limit: 50, offset: 0 }),
     "memory.get_pattern": () => pattern(),
     "memory.list_recommendations": () => ({ recommendations: [{ id: "r1", patternId: "p1", status: "pending" }, { id: "r2", patternId: "p2", status: "pending" }], total: 2 }),
     "memory.synthesis_history": () => ({ jobs, total: jobs.length }),
-    "memory.synthesize": () => ((jobs = [job()]), { jobId: "j1", status: "running", cost: 0 }),
+    "memory.synthesize": () => (onStart(), (jobs = [job({ jobId: next })]), { jobId: next, status: "running", cost: 0 }),
     "memory.synthesis_cancel": () => job({ status: "cancelled" }),
     "memory.pattern_feedback": (p: { verdict: string }) => ({ pattern: pattern({ status: p.verdict === "reject" ? "rejected" : "active" }), undoToken: "pattern-x" }),
     "memory.undo": () => ({ count: 1 }),
@@ -30,7 +32,7 @@ function setup() {
     },
   } as never);
   screen.start();
-  return { rpc, screen, said, takeBack: () => undo?.(), end: () => (jobs = []) };
+  return { rpc, screen, said, takeBack: () => undo?.(), end: () => (jobs = []), begin: (id: string, during = () => {}) => ((next = id), (onStart = during)) };
 }
 
 describe("insights", () => {
@@ -51,12 +53,21 @@ describe("insights", () => {
   it("says what became of a canceled and of a failed job", async () => {
     const s = setup();
     for (const [status, text] of [["cancelled", "Earlier patterns are unchanged"], ["failed", "Couldn't find patterns"]] as const) {
+      s.begin(status);
       await s.screen.run("full_synthesis");
       await vi.waitFor(() => expect(s.screen.job).not.toBeNull());
       s.end();
-      s.rpc.emit("memory.synthesis_done", job({ status }) as never);
+      s.rpc.emit("memory.synthesis_done", job({ jobId: status, status }) as never);
       expect(s.said.at(-1)).toContain(text);
     }
+  });
+
+  it("announces a job that ended before its start was answered", async () => {
+    const s = setup();
+    s.begin("short", () => s.rpc.emit("memory.synthesis_done", job({ jobId: "short", status: "completed", progress: 1 }) as never));
+    await s.screen.run("full_synthesis");
+    expect(s.said).toEqual(["3 new patterns"]);
+    expect(s.screen.job, "the list still has it as running").toBeNull();
   });
 
   it("rejects with Undo", async () => {

@@ -34,15 +34,6 @@ export default {
   sort: "Reihenfolge",
   anyLayer: "alle Ebenen",
   anyType: "alle Arten",
-  layers: {
-    1: "1 Erzählkern",
-    2: "2 Emotionales Gedächtnis",
-    3: "3 Beziehungsgedächtnis",
-    4: "4 Mögliches Selbst",
-    5: "5 Rhythmen",
-    6: "6 Wandel",
-    7: "7 Sinn",
-  },
   states: { "": "aktuell", active: "aktiv", stale: "zuletzt nicht gefunden", rejected: "abgelehnt", superseded: "ersetzt" },
   sorts: { confidence: "Sicherheit", salience: "Wichtigkeit", recent: "zuletzt gefunden" },
   types: {

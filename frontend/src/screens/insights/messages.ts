@@ -33,15 +33,6 @@ export const en = {
   sort: "Sort",
   anyLayer: "all layers",
   anyType: "all types",
-  layers: {
-    1: "1 Narrative core",
-    2: "2 Emotional memory",
-    3: "3 Relational memory",
-    4: "4 Prospective self",
-    5: "5 Integration rhythms",
-    6: "6 Transformation",
-    7: "7 Purpose engine",
-  } as Record<string, string>,
   states: { "": "current", active: "active", stale: "not seen lately", rejected: "rejected", superseded: "replaced" } as Record<string, string>,
   sorts: { confidence: "confidence", salience: "importance", recent: "last seen" },
   types: {

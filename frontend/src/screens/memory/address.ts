@@ -3,21 +3,21 @@
  *   memory                                     the list
  *   memory/list/memory/<id>                    a memory
  *   memory/list/turn/<id>/<conversation>/<seq> a message in its conversation
- *   memory/list/chunk/<id>/<document>/<seq>    a part of a document in its place
- *   memory/timeline[/…as above]
- *   memory/conversations[/conversation/<id>]
- *   memory/documents[/document/<id>]
- *   memory/trash
+ *   memory/list/chunk/<id>/<document>/<seq>    a part of a document
+ *   memory/timeline[/…]                        as in the list; also conversation/<id>, document/<id>
+ *   memory/conversations[/<id>]
+ *   memory/documents[/<id>]
+ *   memory/trash[/<id>]
  *   memory/<id>                                a memory, as a link names it
  */
 import type { Hit, View } from "./types";
 
 /** What the inspector can show. */
-export type ThingKind = "memory" | "turn" | "chunk" | "conversation" | "document";
+export type ItemKind = "memory" | "turn" | "chunk" | "conversation" | "document";
 
-/** One thing and where it stands. */
-export interface Thing {
-  kind: ThingKind;
+/** One item and where it stands. */
+export interface Item {
+  kind: ItemKind;
   id: string;
   /** The conversation of a turn, the document of a chunk. */
   parentId: string;
@@ -27,35 +27,38 @@ export interface Thing {
 
 export interface Place {
   view: View;
-  thing: Thing | null;
+  item: Item | null;
 }
 
-const views: readonly View[] = ["list", "timeline", "conversations", "documents", "trash"];
-const kinds: readonly ThingKind[] = ["memory", "turn", "chunk", "conversation", "document"];
+const kinds: readonly ItemKind[] = ["memory", "turn", "chunk", "conversation", "document"];
+/** Views whose items are named by their id alone, with the kind of an item. */
+const plainViews: Partial<Record<View, ItemKind>> = { conversations: "conversation", documents: "document", trash: "memory" };
+
+export const itemWith = (kind: ItemKind, id: string): Item => ({ kind, id, parentId: "", seq: -1 });
 
 /** What an address shows. */
 export function placeOf(rest: readonly string[]): Place {
-  const [head = "", kind = "", id = "", parentId = "", seq = ""] = rest;
-  if (head === "") return { view: "list", thing: null };
-  if (!views.includes(head as View)) return { view: "list", thing: { kind: "memory", id: head, parentId: "", seq: -1 } };
-  const view = head as View;
-  if (id === "" || !kinds.includes(kind as ThingKind)) return { view, thing: null };
-  return { view, thing: { kind: kind as ThingKind, id, parentId, seq: /^\d+$/.test(seq) ? Number(seq) : -1 } };
+  const [head = "list", second = "", id = "", parentId = "", seq = ""] = rest;
+  const plain = plainViews[head as View];
+  if (plain) return { view: head as View, item: second === "" ? null : itemWith(plain, second) };
+  if (head !== "list" && head !== "timeline") return { view: "list", item: itemWith("memory", head) };
+  const known = id !== "" && kinds.includes(second as ItemKind);
+  return { view: head, item: known ? { kind: second as ItemKind, id, parentId, seq: /^\d+$/.test(seq) ? Number(seq) : -1 } : null };
 }
 
-/** The address of a view, with a thing open beside it. */
-export function addressOf(view: View, thing: Thing | null = null): string {
-  if (thing === null) return view === "list" ? "memory" : `memory/${view}`;
-  const tail = thing.parentId === "" ? "" : `/${thing.parentId}${thing.seq >= 0 ? `/${thing.seq}` : ""}`;
-  return `memory/${view}/${thing.kind}/${thing.id}${tail}`;
+/** The address of a view, with an item open beside it. */
+export function addressOf(view: View, item: Item | null = null): string {
+  if (item === null) return view === "list" ? "memory" : `memory/${view}`;
+  if (plainViews[view]) return `memory/${view}/${item.id}`;
+  const tail = item.parentId === "" ? "" : `/${item.parentId}${item.seq >= 0 ? `/${item.seq}` : ""}`;
+  return `memory/${view}/${item.kind}/${item.id}${tail}`;
 }
 
-/** The thing that a hit found. */
-export function thingOf(hit: Pick<Hit, "id" | "kind" | "evidence">): Thing {
-  if (hit.kind === "memory") return memoryThing(hit.id);
+/** The item that a hit found. */
+export function itemOf(hit: Pick<Hit, "id" | "kind" | "evidence">): Item {
+  if (hit.kind === "memory") return itemWith("memory", hit.id);
   const e = hit.evidence.find((x) => x.id === hit.id) ?? hit.evidence[0];
   return { kind: hit.kind === "chunk" ? "chunk" : "turn", id: hit.id, parentId: e?.conversationId ?? e?.documentId ?? "", seq: e?.seq ?? -1 };
 }
 
-export const memoryThing = (id: string): Thing => ({ kind: "memory", id, parentId: "", seq: -1 });
-export const sameThing = (a: Thing | null, b: Thing | null): boolean => a?.id === b?.id && a?.kind === b?.kind;
+export const sameItem = (a: Item | null, b: Item | null): boolean => a?.id === b?.id && a?.kind === b?.kind;

@@ -1,51 +1,52 @@
 import { asError, type Rpc, type RpcError } from "../../lib/rpc";
+import { t } from "./messages";
 import type { Memory, UpdateParams } from "./types";
 
-/** What can be changed in place. Tags have their own place. */
+/** What can be edited in the inspector. Tags have their own dialog. */
 export interface Draft {
   content: string;
   type: string;
   /** 0: none. */
   layer: number;
-  /** As a date-time field writes it, local; "": not known. */
+  /** As a date-time field holds it, in local time; "" for none. */
   at: string;
 }
 
 const two = (n: number): string => String(n).padStart(2, "0");
 
-/** A time as a date-time field writes it, in local time. */
+/** A time as a date-time field holds it, in local time. */
 export function toField(at: string | undefined): string {
   if (!at) return "";
   const d = new Date(at);
   return Number.isFinite(d.getTime()) ? `${String(d.getFullYear()).padStart(4, "0")}-${two(d.getMonth() + 1)}-${two(d.getDate())}T${two(d.getHours())}:${two(d.getMinutes())}` : "";
 }
 
-/** A date-time field as a time; null when it is empty, undefined when it is none. */
+/** The time in a date-time field; null when it is empty, undefined when it is not a time. */
 export function fromField(field: string): string | null | undefined {
   if (field.trim() === "") return null;
   const d = new Date(field);
   return Number.isFinite(d.getTime()) ? d.toISOString() : undefined;
 }
 
-export const MAX_CONTENT = 64 * 1024;
+const maxContent = 64 * 1024;
 
-/** Why a text cannot be stored, or "". */
+/** Why a text can't be stored, or "". */
 export function contentProblem(text: string): string {
-  if (text.trim() === "") return "Write something first";
-  if (new TextEncoder().encode(text).length > MAX_CONTENT) return "Longer than 64 KiB: import it as a document";
+  if (text.trim() === "") return t.writeFirst;
+  if (new TextEncoder().encode(text).length > maxContent) return t.tooLong;
   return "";
 }
 
 const draftOf = (m: Memory): Draft => ({ content: m.content, type: m.type, layer: m.layer ?? 0, at: toField(m.occurredAt) });
 
-/** Changing a memory in its place. What is typed stays until it is saved or thrown away, also when something else is looked at. */
+/** Editing a memory in the inspector. What is typed is kept until it is saved or discarded, also while something else is shown. */
 export class Edit {
-  /** The memory that is being changed, as it was when that began. */
+  /** The memory as it was when editing began; null while nothing is edited. */
   base = $state.raw<Memory | null>(null);
   draft = $state<Draft>({ content: "", type: "episodic", layer: 0, at: "" });
   saving = $state(false);
   error = $state.raw<RpcError | null>(null);
-  /** It was changed elsewhere meanwhile: how it is now. */
+  /** The stored memory, when it was changed elsewhere meanwhile. */
   theirs = $state.raw<Memory | null>(null);
   readonly #rpc: Rpc;
   #kept = new Map<string, { base: Memory; draft: Draft }>();
@@ -56,7 +57,7 @@ export class Edit {
 
   readonly open = $derived(this.base !== null);
   readonly textProblem = $derived(this.base === null ? "" : contentProblem(this.draft.content));
-  readonly dateProblem = $derived(this.base !== null && fromField(this.draft.at) === undefined ? "The date is incomplete" : "");
+  readonly dateProblem = $derived(this.base !== null && fromField(this.draft.at) === undefined ? t.dateIncomplete : "");
   readonly problem = $derived(this.textProblem || this.dateProblem);
   readonly dirty = $derived.by(() => {
     if (this.base === null) return false;
@@ -65,12 +66,12 @@ export class Edit {
     return d.content !== was.content || d.type !== was.type || d.layer !== was.layer || d.at !== was.at;
   });
 
-  /** Whether there is a draft of this memory that was left. */
+  /** Whether there is an unsaved draft of this memory. */
   has(id: string): boolean {
     return this.#kept.has(id);
   }
 
-  /** Begins, or goes on where it was left. */
+  /** Begins to edit, or continues with the draft. */
   begin(m: Memory): void {
     if (this.base?.id === m.id) return;
     this.leave();
@@ -80,13 +81,13 @@ export class Edit {
     this.#kept.delete(m.id);
   }
 
-  /** Closes it and keeps what was typed. */
+  /** Closes the editor and keeps the draft. */
   leave(): void {
     if (this.base !== null && this.dirty) this.#kept.set(this.base.id, { base: this.base, draft: { ...this.draft } });
     this.#close();
   }
 
-  /** Throws away what was typed; answers how to bring it back, or null when there was nothing. */
+  /** Discards the draft; answers how to undo that, or null when there was none. */
   discard(): (() => void) | null {
     const { base } = this;
     if (base === null) return null;
@@ -138,7 +139,7 @@ export class Edit {
     }
   }
 
-  /** The version that is stored now: the error has it, else it is read. */
+  /** Reads the stored version: the error has it, or it is read. */
   async #conflict(base: Memory, err: RpcError): Promise<void> {
     const now = err.details as Partial<Memory> | null | undefined;
     try {
@@ -148,7 +149,7 @@ export class Edit {
     }
   }
 
-  /** Goes on with the draft on top of what is stored now. */
+  /** Saves the draft over the stored version. */
   async keepMine(): Promise<{ before: Memory; after: Memory } | null> {
     if (this.theirs === null) return null;
     this.base = this.theirs;
@@ -156,7 +157,7 @@ export class Edit {
     return this.save();
   }
 
-  /** Takes what is stored now; answers how to bring the draft back. */
+  /** Keeps the stored version; answers how to restore the draft. */
   takeTheirs(): (() => void) | null {
     if (this.theirs === null) return null;
     this.base = this.theirs;

@@ -2,7 +2,7 @@ import type { EventData, Rpc } from "../../lib/rpc";
 import { Load } from "../../lib/ui/state";
 import type { EmbeddingStatus } from "./types";
 
-/** How far meaning search is: what was made ready, what waits, and why it may not work at all. */
+/** The progress of semantic search: how many texts have a vector, how many wait, and why it is unavailable. */
 export class Embedding {
   readonly status = new Load<EmbeddingStatus>();
   changing = $state(false);
@@ -24,7 +24,7 @@ export class Embedding {
     return this.status.run((signal) => this.#rpc.call("memory.embedding_status", {}, { signal }));
   }
 
-  /** Takes over what an event says. The last one leads to a look at everything. */
+  /** Follows an event. After the last one the whole status is read. */
   progress(e: EventData<"memory.embedding_progress">): void {
     const now = this.status.data;
     if (now === undefined || e.queued === 0) {
@@ -39,7 +39,7 @@ export class Embedding {
     await this.#change({ pause: on });
   }
 
-  /** Tries again what failed. */
+  /** Retries the texts that failed. */
   async retry(): Promise<void> {
     await this.#change({ failed: true });
   }

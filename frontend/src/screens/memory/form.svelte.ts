@@ -1,9 +1,10 @@
 import { asError, type Rpc, type RpcError } from "../../lib/rpc";
 import { contentProblem, fromField } from "./edit.svelte";
+import { t } from "./messages";
 import type { AddParams, Memory } from "./types";
 import { tagsOf } from "./words";
 
-/** Writing a memory or a note. What is typed stays until it is stored or cleared. */
+/** The sheet for a new memory or note. What is typed is kept until it is saved or cleared. */
 export class AddForm {
   open = $state(false);
   content = $state("");
@@ -13,11 +14,9 @@ export class AddForm {
   tags = $state("");
   at = $state("");
   saving = $state(false);
-  /** Problems are shown once somebody tried to store it. */
+  /** Problems are shown after the first attempt to save. */
   tried = $state(false);
   error = $state.raw<RpcError | null>(null);
-  /** The same text was there already: that memory. */
-  known = $state.raw<Memory | null>(null);
   readonly #rpc: Rpc;
 
   constructor(rpc: Rpc) {
@@ -25,12 +24,11 @@ export class AddForm {
   }
 
   readonly problem = $derived(contentProblem(this.content));
-  readonly timeProblem = $derived(fromField(this.at) === undefined ? "The date is incomplete" : "");
+  readonly timeProblem = $derived(fromField(this.at) === undefined ? t.dateIncomplete : "");
   readonly tagProblem = $derived.by(() => {
     const tags = tagsOf(this.tags);
-    if (tags.length > 16) return "At most 16 tags";
-    const long = tags.find((t) => [...t].length > 64);
-    return long ? `A tag has at most 64 characters: ${long.slice(0, 20)}…` : "";
+    if (tags.length > 16) return t.tooManyTags;
+    return tags.some((tag) => [...tag].length > 64) ? t.tagTooLong : "";
   });
   readonly dirty = $derived(this.content.trim() !== "" || this.tags.trim() !== "" || this.at !== "");
 
@@ -45,14 +43,13 @@ export class AddForm {
     this.type = "episodic";
     this.layer = 0;
     this.tried = false;
-    this.error = this.known = null;
+    this.error = null;
   }
 
-  /** Stores it. Answers the memory, or null; then the form says why and keeps everything. */
+  /** Saves it. Answers the memory and whether it existed, or null; then the form says why and keeps everything. */
   async save(): Promise<{ memory: Memory; known: boolean } | null> {
     this.tried = true;
     this.error = null;
-    this.known = null;
     if (this.saving || this.problem !== "" || this.timeProblem !== "" || this.tagProblem !== "") return null;
     const params: AddParams = { content: this.content, type: this.type, tags: tagsOf(this.tags), source: this.note ? "note" : "manual" };
     if (this.layer > 0) params.layer = this.layer;

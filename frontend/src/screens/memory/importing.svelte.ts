@@ -1,24 +1,25 @@
 import { asError, Upload, type Rpc, type RpcError } from "../../lib/rpc";
 import { Load, Paged } from "../../lib/ui/state";
+import { t } from "./messages";
 import type { ImportJob, ImportParams, Preview } from "./types";
 import { baseName, ended, resultWords, tagsOf } from "./words";
 
-/** How the end of an import is told when nobody looks at it. */
-export interface Tell {
+/** How the end of an import is announced while its sheet is closed. */
+export interface ImportNotify {
   done(title: string, text: string, job: ImportJob): void;
   error(e: unknown, title?: string): void;
 }
 
 export type Step = "choose" | "preview" | "job";
 
-/** Reports whether an import stopped with the question if so large an archive is to be unpacked. */
+/** Whether a preview failed because an archive unpacks to much more than it is; the person may allow it. */
 export function isLargeArchive(e: RpcError | null | undefined): boolean {
   return e?.kind === "limit" && (e.details as { code?: string } | undefined)?.code === "large_archive";
 }
 
 const isPath = (p: string): boolean => /^(\/|~\/|[A-Za-z]:[\\/]|pick:)/.test(p);
 
-/** The place that a dropped file names, or "": browsers keep it to themselves, some windows tell. */
+/** The path of a dropped file, or "": most browsers do not give it. */
 export function droppedPath(uriList: string): string {
   const first = uriList.split(/\r?\n/).find((l) => l !== "" && !l.startsWith("#")) ?? "";
   if (!first.startsWith("file://")) return "";
@@ -30,13 +31,13 @@ export function droppedPath(uriList: string): string {
   }
 }
 
-/** Bringing in a file or a folder: look first, then start; the work goes on whatever is shown. */
+/** The import of a file or a folder: a preview first, then the job, which continues whatever is shown. */
 export class Importing {
   open = $state(false);
   step = $state<Step>("choose");
-  /** A full path, or what the system's own dialog gave. */
+  /** A full path, or the token of a chosen or uploaded file. */
   path = $state("");
-  /** What a person reads in its place. */
+  /** What is shown in place of a token. */
   name = $state("");
   format = $state("auto");
   tags = $state("");
@@ -44,7 +45,7 @@ export class Importing {
   layer = $state(0);
   /** Quoted as untrusted wherever an agent reads it. */
   untrusted = $state(true);
-  /** A person has said that a large archive may be unpacked. */
+  /** The person allowed a large archive to be unpacked. */
   allowLarge = $state(false);
   starting = $state(false);
   canceling = $state(false);
@@ -54,17 +55,17 @@ export class Importing {
   readonly preview = new Load<Preview>();
   readonly upload: Upload;
   readonly jobs: Paged<ImportJob>;
-  /** What events said of each import since. */
+  /** Imports by id, as the last event described them. */
   #live = $state.raw<ReadonlyMap<string, ImportJob>>(new Map());
   readonly #rpc: Rpc;
-  readonly #tell: Tell;
+  readonly #notify: ImportNotify;
   #offs: (() => void)[] = [];
-  #told = new Set<string>();
+  #announced = new Set<string>();
 
-  constructor(rpc: Rpc, tell: Tell, upload = new Upload()) {
+  constructor(rpc: Rpc, notify: ImportNotify, upload = new Upload()) {
     this.#rpc = rpc;
     this.upload = upload;
-    this.#tell = tell;
+    this.#notify = notify;
     this.jobs = new Paged<ImportJob>(async (offset, limit, signal) => {
       const r = await rpc.call("memory.imports", { offset, limit }, { signal });
       return { items: r.jobs, total: r.total };
@@ -78,7 +79,7 @@ export class Importing {
     for (const [id, j] of this.#live) all.set(id, j);
     return [...all.values()].filter((j) => !ended(j));
   });
-  readonly pathProblem = $derived(this.path.trim() === "" || isPath(this.path.trim()) ? "" : "Enter a full path: it starts with / or a drive letter.");
+  readonly pathProblem = $derived(this.path.trim() === "" || isPath(this.path.trim()) ? "" : t.pathProblem);
 
   #latest(j: ImportJob): ImportJob {
     return this.#live.get(j.jobId) ?? j;
@@ -88,9 +89,9 @@ export class Importing {
   start(): void {
     if (this.#offs.length > 0) return;
     this.#offs = [
-      this.#rpc.on("memory.import_progress", (e) => this.#heard(e)),
+      this.#rpc.on("memory.import_progress", (e) => this.#update(e)),
       this.#rpc.on("memory.import_done", (e) => {
-        this.#heard(e);
+        this.#update(e);
         this.#end(e);
       }),
       this.#rpc.onReload(() => {
@@ -105,7 +106,7 @@ export class Importing {
     for (const off of this.#offs.splice(0)) off();
   }
 
-  #heard(j: ImportJob): void {
+  #update(j: ImportJob): void {
     const had = this.#live.get(j.jobId);
     if (had && ended(had) && !ended(j)) return;
     this.#live = new Map(this.#live).set(j.jobId, j);
@@ -113,12 +114,12 @@ export class Importing {
 
   #end(j: ImportJob): void {
     if (this.open) void this.jobs.reload();
-    if (this.#told.has(j.jobId) || (this.open && this.jobId === j.jobId)) return;
-    this.#told.add(j.jobId);
+    if (this.#announced.has(j.jobId) || (this.open && this.jobId === j.jobId)) return;
+    this.#announced.add(j.jobId);
     const name = baseName(j.path);
-    if (j.status === "completed") this.#tell.done(`Imported ${name}`, resultWords(j), j);
-    else if (j.status === "failed") this.#tell.done(`The import of ${name} failed`, j.message ?? "", j);
-    else this.#tell.done(`Stopped the import of ${name}`, `${resultWords(j)}. What was added stays.`, j);
+    if (j.status === "completed") this.#notify.done(t.imported(name), resultWords(j), j);
+    else if (j.status === "failed") this.#notify.done(t.importFailed(name), j.message ?? "", j);
+    else this.#notify.done(t.importStopped(name), t.stoppedHelp(resultWords(j)), j);
   }
 
   /** Opens the sheet where it was left: a running import is shown, else something can be chosen. */
@@ -126,19 +127,19 @@ export class Importing {
     this.open = true;
     void this.jobs.reload();
     if (this.step === "job" && this.job !== null && ended(this.job)) this.reset();
-    const going = this.running[0];
-    if (this.step === "choose" && going) this.show(going.jobId);
+    const running = this.running[0];
+    if (this.step === "choose" && running) this.show(running.jobId);
   }
 
-  /** Opens the sheet where something else can be chosen; what runs goes on. */
-  beginAnew(): void {
+  /** Opens the sheet at its first step; running imports continue. */
+  beginNew(): void {
     this.open = true;
-    this.again();
+    this.chooseAnother();
     void this.jobs.reload();
   }
 
-  /** Back to choosing. A path that was typed before is still there. */
-  again(): void {
+  /** Goes back to the first step. A path that was typed is kept. */
+  chooseAnother(): void {
     this.upload.cancel();
     this.upload.drop();
     this.upload.error = null;
@@ -153,14 +154,14 @@ export class Importing {
 
   /** Forgets what was chosen. */
   reset(): void {
-    this.again();
+    this.chooseAnother();
     this.path = this.name = this.tags = this.type = "";
     this.format = "auto";
     this.layer = 0;
     this.untrusted = true;
   }
 
-  /** A file or folder was chosen: look at it. */
+  /** Previews the chosen file or folder. */
   async choose(path: string, name = ""): Promise<void> {
     this.path = path.trim();
     this.name = name || (path.startsWith("pick:") ? "" : baseName(path));
@@ -168,18 +169,18 @@ export class Importing {
     this.allowLarge = false;
     if (this.path === "" || this.pathProblem !== "") return;
     this.step = "preview";
-    await this.look();
+    await this.readPreview();
   }
 
-  /** A file of this computer was chosen in the browser: send it, then look at it. */
+  /** Uploads a file that was chosen in the browser, then previews it. */
   async send(file: File): Promise<void> {
-    this.beginAnew();
+    this.beginNew();
     const sent = await this.upload.send(file);
     if (sent) await this.choose(sent.token, sent.name);
   }
 
-  /** Reads what an import would bring. Nothing is stored. */
-  async look(): Promise<void> {
+  /** Reads what an import would add. Nothing is saved. */
+  async readPreview(): Promise<void> {
     this.preview.data = this.preview.error = undefined;
     await this.preview.run((signal) => this.#rpc.call("memory.import_preview", this.#source(this.format), { signal }));
   }
@@ -188,18 +189,18 @@ export class Importing {
     return { path: this.path, format, ...(this.allowLarge && { allowLarge: true }) };
   }
 
-  /** The answer to the question about a large archive: look inside all the same. */
-  async allow(): Promise<void> {
+  /** Previews a large archive after the person allowed it. */
+  async allowArchive(): Promise<void> {
     this.allowLarge = true;
-    await this.look();
+    await this.readPreview();
   }
 
   async setFormat(f: string): Promise<void> {
     this.format = f;
-    if (this.step === "preview") await this.look();
+    if (this.step === "preview") await this.readPreview();
   }
 
-  /** Starts; it goes on by itself from here. */
+  /** Starts the import. */
   async run(): Promise<boolean> {
     if (this.starting) return false;
     const params: ImportParams = { ...this.#source(this.preview.data?.format ?? this.format), untrusted: this.untrusted };
@@ -238,20 +239,20 @@ export class Importing {
     if (id === "") return;
     try {
       const j = await this.#rpc.call("memory.import_status", { jobId: id });
-      this.#heard(j);
+      this.#update(j);
       this.error = null;
     } catch (e) {
       if (this.jobId === id) this.error = asError(e);
     }
   }
 
-  /** Stops an import. What was committed stays. */
+  /** Cancels an import. What was saved is kept. */
   async cancel(jobId: string): Promise<void> {
     this.canceling = true;
     try {
-      this.#heard(await this.#rpc.call("memory.import_cancel", { jobId }));
+      this.#update(await this.#rpc.call("memory.import_cancel", { jobId }));
     } catch (e) {
-      this.#tell.error(e, "Couldn't stop the import");
+      this.#notify.error(e, t.cannotStopImport);
     } finally {
       this.canceling = false;
     }

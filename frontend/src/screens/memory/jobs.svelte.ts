@@ -1,9 +1,12 @@
 import type { Rpc } from "../../lib/rpc";
+import { lookup } from "../../lib/i18n";
 import { format, JobList, toasts } from "../../lib/ui/state";
+import { t } from "./messages";
+import { percent } from "./words";
 
 /** The one job of embedding texts for semantic search. */
 const embedding = "memory.embedding";
-/** After so long without progress the backend is asked whether it paused: no event says so. */
+/** After so long without progress the backend is asked whether it paused; no event says so. */
 const quietMs = 5000;
 const most = 20;
 
@@ -40,7 +43,7 @@ export class MemoryJobs extends JobList {
     try {
       const ended = this.#ended;
       const [{ jobs }, e] = await Promise.all([rpc.call("memory.imports", { limit: most }), rpc.call("memory.embedding_status", {})]);
-      // An import that ended meanwhile would be shown for ever by an answer from before.
+      // An answer from before an import ended would show it as running.
       if (ended !== this.#ended) return await this.read();
       this.retain((j) => j.id === embedding);
       for (const j of jobs) this.#import(j);
@@ -54,13 +57,13 @@ export class MemoryJobs extends JobList {
     if (e.status !== "running" && e.status !== "pending") return this.remove(e.jobId);
     const name = format.visible(e.path.split(/[\\/]/).filter(Boolean).pop() ?? "", 40);
     const cancel = (): void => void this.#rpc?.call("memory.import_cancel", { jobId: e.jobId }).catch((err) => toasts.error(err));
-    this.put({ id: e.jobId, title: `Importing ${name}…`, step: e.status === "pending" ? "pending" : "", progress: e.progress, since: e.startedAt ? Date.parse(e.startedAt) : undefined, target: "memory", cancel });
+    this.put({ id: e.jobId, title: t.importing(name), step: e.status === "pending" ? lookup(t.jobStates, e.status) : "", progress: e.progress, since: e.startedAt ? Date.parse(e.startedAt) : undefined, target: "memory", cancel });
   }
 
   #embedding(ready: number, waiting: number, paused: boolean): void {
     if (waiting === 0 || paused) return this.remove(embedding);
     const progress = ready / (ready + waiting);
-    this.put({ id: embedding, title: "Semantic search", step: `${Math.floor(progress * 100)} %`, progress, target: "memory" });
+    this.put({ id: embedding, title: t.semantic, step: percent(progress), progress, target: "memory" });
   }
 }
 

@@ -1,4 +1,5 @@
 import { asError, type Params, type Rpc, type RpcError } from "../../lib/rpc";
+import { Marks } from "./lists.svelte";
 import { Query } from "./query.svelte";
 import { rowOfHit, rowOfMemory, type Row } from "./rows";
 import type { Enhanced, Facets, Memory, Mode } from "./types";
@@ -6,23 +7,23 @@ import type { Enhanced, Facets, Memory, Mode } from "./types";
 export type Sort = "recent" | "occurred" | "salience";
 
 /** From the last key to the search. */
-const TYPING_MS = 80;
-/** Changes that come in a row are one read. */
-const SOON_MS = 250;
+const typingMs = 80;
+/** Several changes in a row cause one read. */
+const soonMs = 250;
 /** Memories that are read at once. */
-export const PAGE = 100;
+export const pageSize = 100;
 /** Rows that are read before they come into view. */
-const AHEAD = 30;
-const HITS = 50;
-const MOST_HITS = 100;
+const ahead = 30;
+const hits = 50;
+const mostHits = 100;
 
-/** A line of the list; empty while what belongs there has not been read. */
+/** A row of the list; null until it was read. */
 export interface Slot {
   key: string;
   row: Row | null;
 }
 
-/** Slots that wait to be filled. A long list takes many, and each is the same for all of them. */
+/** Empty slots. A long list has many, so each is created once and used by all lists. */
 const blanks: Slot[] = [];
 function blankRun(from: number, to: number): Slot[] {
   for (let i = blanks.length; i < to; i++) blanks.push({ key: `#${i}`, row: null });
@@ -30,7 +31,7 @@ function blankRun(from: number, to: number): Slot[] {
 }
 const blank = (i: number): Slot => blankRun(i, i + 1)[0]!;
 
-/** What the last search said about itself. */
+/** How the last search was done. */
 export interface Answer {
   tookMs: number;
   mode: Mode;
@@ -39,8 +40,8 @@ export interface Answer {
 }
 
 /**
- * The list: what was found, or without a search everything, latest first. All of it has a place
- * from the start, so that the scroll bar tells the truth; what is looked at is read.
+ * The list: search results, or without a search everything, latest first. Every memory has a slot
+ * from the start, so that the scroll bar is right; slots are read when they come into view.
  */
 export class MemoryList {
   readonly query = new Query();
@@ -52,36 +53,42 @@ export class MemoryList {
   loaded = $state(false);
   answer = $state.raw<Answer | null>(null);
   facets = $state.raw<Facets | null>(null);
-  selectedId = $state<string | null>(null);
-  /** Rows taken together for one act. */
-  marked = $state.raw<ReadonlySet<string>>(new Set());
-  /** The answer that is shown is one to this search; "" for none. */
+  /** Rows selected together for one action. */
+  readonly marks = new Marks();
+  /** The search that the shown results answer; "" for none. */
   shownFor = $state("");
   readonly #rpc: Rpc;
   #abort: AbortController | undefined;
   #typing: ReturnType<typeof setTimeout> | undefined;
   #soon: ReturnType<typeof setTimeout> | undefined;
-  /** Grows whenever what was read may be out of date. */
+  /** Grows whenever pages that were read may be out of date. */
   #age = 0;
   #read = new Map<number, number>();
   readonly #pages = new Map<number, AbortController>();
-  /** A page that is read because a key leads there, wherever the list is. */
+  /** A page that is read because a key has moved to it, wherever the list is scrolled. */
   #wanted = -1;
-  /** Where the rows stand that were read; what it says is checked against the slots. */
+  /** The index of each row that was read; it is checked against the slots. */
   readonly #at = new Map<string, number>();
   #seen: [number, number] = [0, 1];
-  #limit = HITS;
+  #limit = hits;
 
-  constructor(rpc: Rpc) {
+  readonly #selectedId: () => string | null;
+
+  /** `selectedId` is the row that the address names. */
+  constructor(rpc: Rpc, selectedId: () => string | null = () => null) {
     this.#rpc = rpc;
+    this.#selectedId = selectedId;
     this.query.changed = () => void this.run();
   }
 
-  readonly selected = $derived(this.selectedId === null ? null : this.row(this.selectedId));
+  get selectedId(): string | null {
+    return this.#selectedId();
+  }
+  readonly selected = $derived.by(() => (this.selectedId === null ? null : this.row(this.selectedId)));
   readonly first = $derived(!this.loaded && !this.error);
   readonly empty = $derived(this.loaded && this.slots.length === 0);
   /** There may be more hits than are shown. */
-  readonly mayBeMore = $derived(this.shownFor !== "" && this.slots.length >= HITS && this.slots.length < MOST_HITS);
+  readonly mayBeMore = $derived(this.shownFor !== "" && this.slots.length >= hits && this.slots.length < mostHits);
 
   row(id: string): Row | null {
     const { slots } = this;
@@ -89,7 +96,7 @@ export class MemoryList {
     return row?.id === id ? row : null;
   }
 
-  /** Where a row stands; -1 when it is not known. */
+  /** The index of a row; -1 when it is not known. */
   placeOf(id: string | null): number {
     return id !== null && this.row(id) !== null ? this.#at.get(id)! : -1;
   }
@@ -101,12 +108,6 @@ export class MemoryList {
     this.slots = slots;
   }
 
-  /** What the next act is about: what is marked, else what is chosen. Only memories can be changed. */
-  readonly targets = $derived.by((): string[] => {
-    if (this.marked.size > 0) return [...this.marked];
-    return this.selected?.kind === "memory" ? [this.selected.id] : [];
-  });
-
   stop(): void {
     clearTimeout(this.#typing);
     clearTimeout(this.#soon);
@@ -116,11 +117,11 @@ export class MemoryList {
     this.busy = false;
   }
 
-  /** Takes what is typed; the search follows in a moment, and an older one is given up. */
+  /** Searches once typing pauses; an older search is canceled. */
   type(text: string): void {
     this.query.text = text;
     clearTimeout(this.#typing);
-    this.#typing = setTimeout(() => void this.run(), TYPING_MS);
+    this.#typing = setTimeout(() => void this.run(), typingMs);
   }
 
   setMode(m: Mode): void {
@@ -141,24 +142,24 @@ export class MemoryList {
   /** Searches, or lists from the start. */
   run(): Promise<void> {
     clearTimeout(this.#typing);
-    this.#limit = HITS;
-    this.marked = new Set();
+    this.#limit = hits;
+    this.marks.clear();
     this.#seen = [0, 1];
     return this.#again();
   }
 
-  /** Shows more of what was found. */
+  /** Shows more hits. */
   more(): Promise<void> {
-    this.#limit = MOST_HITS;
+    this.#limit = mostHits;
     return this.#search();
   }
 
-  /** Reads again in a moment; many changes in a row, as during an import, are one read. */
+  /** Reads again soon; many changes in a row, as during an import, cause one read. */
   soon(): void {
     this.#soon ??= setTimeout(() => {
       this.#soon = undefined;
       void this.#again();
-    }, SOON_MS);
+    }, soonMs);
   }
 
   #again(): Promise<void> {
@@ -192,8 +193,8 @@ export class MemoryList {
     const abort = this.#begin();
     this.#forget(() => true);
     if (this.shownFor !== "" || this.answer !== null) this.#seen = [0, 1];
-    const from = Math.floor(this.#seen[0] / PAGE);
-    const to = Math.floor(Math.max(this.#seen[0], this.#seen[1] - 1) / PAGE);
+    const from = Math.floor(this.#seen[0] / pageSize);
+    const to = Math.floor(Math.max(this.#seen[0], this.#seen[1] - 1) / pageSize);
     try {
       for (let n = from; n <= to; n++) {
         const page = await this.#page(n, abort.signal);
@@ -213,12 +214,12 @@ export class MemoryList {
     }
   }
 
-  /** Reads what comes into view; what went by before it was read is left. */
+  /** Reads what comes into view. Pages that were scrolled past are canceled. */
   ensure(from: number, to: number): void {
     if (this.shownFor !== "" || this.query.searching) return;
     this.#seen = [Math.max(0, from), Math.max(1, to)];
-    const first = Math.floor(Math.max(0, from - AHEAD) / PAGE);
-    const last = Math.floor((Math.min(this.slots.length, to + AHEAD) - 1) / PAGE);
+    const first = Math.floor(Math.max(0, from - ahead) / pageSize);
+    const last = Math.floor((Math.min(this.slots.length, to + ahead) - 1) / pageSize);
     this.#forget((n) => n !== this.#wanted && (n < first || n > last));
     for (let n = first; n <= last; n++) {
       if (this.#pages.has(n) || this.#read.get(n) === this.#age) continue;
@@ -226,7 +227,7 @@ export class MemoryList {
     }
   }
 
-  /** Gives up pages that are being read. */
+  /** Cancels pages that are being read. */
   #forget(which: (n: number) => boolean): void {
     for (const [n, abort] of this.#pages) {
       if (!which(n)) continue;
@@ -235,11 +236,11 @@ export class MemoryList {
     }
   }
 
-  /** Reads the place of an empty slot, for a key that leads there; answers what stands in it. */
+  /** Reads an empty slot that a key has moved to; answers its row. */
   async reach(slot: Slot): Promise<Row | null> {
     const at = Number(slot.key.slice(1));
     if (slot.row !== null || !Number.isInteger(at)) return slot.row;
-    this.#wanted = Math.floor(at / PAGE);
+    this.#wanted = Math.floor(at / pageSize);
     await this.#fill(this.#wanted);
     this.#wanted = -1;
     return this.slots[at]?.row ?? null;
@@ -263,20 +264,20 @@ export class MemoryList {
 
   #page(n: number, signal?: AbortSignal): Promise<{ items: readonly Memory[]; total: number }> {
     const filters = this.query.wire();
-    return this.#rpc.call("memory.list", { limit: PAGE, offset: n * PAGE, sort: this.sort, ...(filters ? { filters } : {}) }, signal ? { signal } : {});
+    return this.#rpc.call("memory.list", { limit: pageSize, offset: n * pageSize, sort: this.sort, ...(filters ? { filters } : {}) }, signal ? { signal } : {});
   }
 
   #put(n: number, items: readonly Memory[], total: number, anew: boolean): void {
     const had = anew ? [] : this.slots.slice(0, total);
     const next = had.length < total ? had.concat(blankRun(had.length, total)) : had;
     if (anew) this.#at.clear();
-    // A row that moved leaves its old place, which is read again when it is looked at.
+    // A row that moved leaves its old slot empty, to be read again when it comes into view.
     for (const m of items) {
       const at = this.#at.get(m.id);
       if (at !== undefined && next[at]?.key === m.id) next[at] = blank(at);
     }
     items.forEach((m, i) => {
-      const at = n * PAGE + i;
+      const at = n * pageSize + i;
       if (at >= next.length) return;
       next[at] = { key: m.id, row: rowOfMemory(m) };
       this.#at.set(m.id, at);
@@ -307,7 +308,7 @@ export class MemoryList {
     this.loaded = true;
   }
 
-  /** Takes over what the backend answered for some memories, so that their rows change at once. */
+  /** Replaces memories by the backend's answer, so that their rows change at once. */
   put(items: readonly Memory[]): void {
     const by = new Map(items.map((m) => [m.id, m]));
     if (by.size === 0) return;
@@ -315,42 +316,30 @@ export class MemoryList {
       const m = s.row === null ? undefined : by.get(s.key);
       if (!m || s.row === null) return s;
       const fresh = rowOfMemory(m);
-      // What was found keeps its words and why; only its marks change.
+      // A hit keeps its snippet and scores; only its attributes change.
       return { key: s.key, row: s.row.hit ? { ...s.row, tags: fresh.tags, pinned: fresh.pinned, tier: fresh.tier, untrusted: fresh.untrusted, memory: m } : fresh };
     });
   }
 
-  /** Takes rows out; the one after the chosen is chosen. Answers which that is. */
+  /** Removes rows; answers the one to select next when the selected one is among them. */
   drop(ids: readonly string[]): Row | null {
     const gone = new Set(ids);
-    const at = this.slots.findIndex((s) => s.row !== null && s.row.id === this.selectedId);
-    const chosenGoes = this.selectedId !== null && gone.has(this.selectedId);
+    const selected = this.selectedId !== null && gone.has(this.selectedId);
+    const at = this.placeOf(this.selectedId);
     this.#age++;
     this.#abort?.abort();
     this.#abort = undefined;
     this.busy = false;
     const left = this.slots.filter((s) => s.row === null || !gone.has(s.row.id));
-    let next: Row | null = null;
-    if (chosenGoes) {
-      const after = this.slots.slice(at + 1).find((s) => s.row !== null && !gone.has(s.row.id)) ?? left[left.length - 1];
-      next = after?.row ?? null;
-      this.selectedId = next?.id ?? null;
-    }
+    const next = this.slots.slice(at + 1).find((s) => s.row !== null && !gone.has(s.row.id)) ?? left[left.length - 1];
     this.total = Math.max(0, this.total - (this.slots.length - left.length));
     this.#set(left.map((s, i) => (s.row === null ? blank(i) : s)));
-    this.marked = new Set([...this.marked].filter((id) => !gone.has(id)));
-    return chosenGoes ? next : null;
+    this.marks.drop(ids);
+    return selected ? (next?.row ?? null) : null;
   }
 
-  /** Marks or unmarks a row for an act on several. */
+  /** Selects a row for an action on several, or deselects it. */
   mark(id: string): void {
-    if (this.row(id)?.kind !== "memory") return;
-    const set = new Set(this.marked);
-    if (!set.delete(id)) set.add(id);
-    this.marked = set;
-  }
-
-  unmark(): void {
-    this.marked = new Set();
+    if (this.row(id)?.kind === "memory") this.marks.toggle(id);
   }
 }

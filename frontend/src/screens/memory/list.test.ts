@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { RpcError } from "../../lib/rpc/errors";
 import { fake, hit, memory, turnHit, until } from "./fixtures";
-import { MemoryList, PAGE } from "./list.svelte";
+import { MemoryList, pageSize } from "./list.svelte";
 import { Query } from "./query.svelte";
 
 const many = (n: number) => Array.from({ length: n }, (_, i) => memory(`m${i}`));
@@ -12,11 +12,12 @@ function setup(n = 3) {
     "memory.list": (p: { limit: number; offset: number }) => ({ items: all.slice(p.offset, p.offset + p.limit), total: all.length }),
     "memory.search_enhanced": (p: { query: string }) => ({ results: [hit(`h-${p.query}`), turnHit("t1", "c1", 7)], tookMs: 3, mode: "hybrid", modelId: "m", facets: { type: [], layer: [], tag: [], source: [], month: [] } }),
   });
-  return { rpc, list: new MemoryList(rpc as never), set: (next: ReturnType<typeof many>) => (all = next) };
+  let selected: string | null = null;
+  return { rpc, list: new MemoryList(rpc as never, () => selected), select: (id: string | null) => (selected = id), set: (next: ReturnType<typeof many>) => (all = next) };
 }
 
 describe("searching", () => {
-  it("waits for the last key, and gives up what is older", async () => {
+  it("waits until typing pauses and cancels older searches", async () => {
     const { rpc, list } = setup();
     await list.run();
     list.type("a");
@@ -25,10 +26,10 @@ describe("searching", () => {
     await until(() => list.shownFor === "abc");
     expect(rpc.sent("memory.search_enhanced").map((p) => p.query)).toEqual(["abc"]);
     expect(list.slots.map((s) => s.row?.kind)).toEqual(["memory", "turn"]);
-    expect(list.slots[1]?.row?.thing).toEqual({ kind: "turn", id: "t1", parentId: "c1", seq: 7 });
+    expect(list.slots[1]?.row?.item).toEqual({ kind: "turn", id: "t1", parentId: "c1", seq: 7 });
   });
 
-  it("never shows an answer that was overtaken", async () => {
+  it("ignores an answer that arrives after a later one", async () => {
     const { rpc, list } = setup();
     const waiting: ((v: unknown) => void)[] = [];
     rpc.handle({ "memory.search_enhanced": (p: { query: string }) => new Promise((done) => waiting.push(() => done({ results: [hit(p.query)], tookMs: 1, mode: "hybrid", modelId: "" }))) });
@@ -63,18 +64,18 @@ describe("searching", () => {
   it("sends filters, and a chip drops only its own", async () => {
     const { rpc, list } = setup();
     list.query.text = "x";
-    list.query.toggleTag("work");
-    list.query.toggleSource("chatgpt");
+    list.query.toggle("tags", "work");
+    list.query.toggle("sources", "chatgpt");
     await until(() => rpc.sent("memory.search_enhanced").length >= 1 && !list.busy);
     expect(rpc.sent("memory.search_enhanced").at(-1).filters).toEqual({ tagsAll: ["work"], sources: ["chatgpt"] });
-    list.query.chips.find((c) => c.id === "tag:work")!.drop();
+    list.query.chips.find((c) => c.id === "tags:work")!.drop();
     await until(() => !list.busy);
     expect(rpc.sent("memory.search_enhanced").at(-1).filters).toEqual({ sources: ["chatgpt"] });
   });
 });
 
 describe("the list of all", () => {
-  it("gives every memory a place, and reads those in view", async () => {
+  it("gives every memory a slot and reads those in view", async () => {
     const { rpc, list } = setup(1000);
     await list.run();
     expect(list.slots).toHaveLength(1000);
@@ -86,10 +87,10 @@ describe("the list of all", () => {
     const calls = rpc.sent("memory.list").length;
     list.ensure(495, 510);
     expect(rpc.sent("memory.list")).toHaveLength(calls);
-    expect(rpc.sent("memory.list").every((p) => p.limit === PAGE)).toBe(true);
+    expect(rpc.sent("memory.list").every((p) => p.limit === pageSize)).toBe(true);
   });
 
-  it("gives up what went by, but not the place that a key leads to", async () => {
+  it("cancels pages that were scrolled past, but not the one a key moves to", async () => {
     const { rpc, list } = setup(1000);
     await list.run();
     const answers: [number, AbortSignal | undefined][] = [];
@@ -107,7 +108,7 @@ describe("the list of all", () => {
     await until(() => list.slots[550]?.row !== null);
     expect(list.slots[350]?.row).toBeNull();
     expect(list.error).toBeUndefined();
-    // What was given up is read when it is looked at again.
+    // A canceled page is read when it comes into view again.
     list.ensure(350, 360);
     await until(() => list.slots[350]?.row !== null);
   });
@@ -148,17 +149,16 @@ describe("the list of all", () => {
     expect(new Set(keys).size).toBe(keys.length);
   });
 
-  it("chooses the next when the chosen is taken out", async () => {
-    const { list } = setup(3);
+  it("says what to select next when the selected row is removed", async () => {
+    const { list, select } = setup(3);
     await list.run();
-    list.selectedId = "m1";
+    select("m1");
     list.mark("m1");
     expect(list.drop(["m1"])?.id).toBe("m2");
-    expect(list.selectedId).toBe("m2");
-    expect(list.marked.size).toBe(0);
+    expect(list.marks.size).toBe(0);
+    select("m2");
     expect(list.drop(["m0"])).toBeNull();
     expect(list.drop(["m2"])).toBeNull();
-    expect(list.selectedId).toBeNull();
   });
 
   it("changes rows at once, and keeps why they were found", async () => {
@@ -169,14 +169,14 @@ describe("the list of all", () => {
     expect(list.row("h-q")).toMatchObject({ pinned: true, tags: ["x"] });
     expect(list.row("h-q")?.hit?.parts?.bm25Rank).toBe(1);
     list.mark("t1");
-    expect(list.marked.size).toBe(0);
+    expect(list.marks.size).toBe(0);
   });
 });
 
 describe("filters", () => {
   it("turns days into instants, the last one included", () => {
     const q = new Query();
-    q.setRange("2024-02-01", "2024-02-29");
+    q.set({ time: "range", from: "2024-02-01", to: "2024-02-29" });
     const f = q.wire()!;
     expect(Date.parse(f.to!) - Date.parse(f.from!)).toBe(29 * 86_400_000);
     expect(q.chips.map((c) => c.id)).toEqual(["time"]);
@@ -186,14 +186,13 @@ describe("filters", () => {
 
   it("knows all of its chips", () => {
     const q = new Query();
-    q.setTime("week");
-    q.toggleKind("turn");
-    q.toggleType("semantic");
-    q.toggleLayer(3);
-    q.togglePinned();
-    q.setTrust("own");
+    q.set({ time: "week" });
+    q.toggle("kinds", "turn");
+    q.toggle("types", "semantic");
+    q.toggle("layers", "3");
+    q.set({ pinned: true, trust: "own" });
     expect(q.wire(Date.parse("2026-03-08T00:00:00Z"))).toEqual({ from: "2026-03-01T00:00:00.000Z", kinds: ["turn"], types: ["semantic"], layers: [3], pinned: true, untrusted: false });
-    expect(q.chips.map((c) => c.label)).toEqual(["Last 7 days", "Messages", "Fact", "Layer 3", "Pinned", "Trusted text"]);
+    expect(q.chips.map((c) => c.label)).toEqual(["Last 7 days", "Messages", "Fact", "3 Relational memory", "Pinned", "Trusted text"]);
     q.clear();
     expect(q.filtered).toBe(false);
   });

@@ -1,52 +1,55 @@
+import type { Route } from "../../lib/list/state";
 import type { Rpc } from "../../lib/rpc";
-import { Load } from "../../lib/ui/state";
-import type { ToastInit } from "../../lib/ui/toasts.svelte";
-import { Browse, Trash } from "./browse.svelte";
+import { Load, nav, type Notify } from "../../lib/ui/state";
+import { addressOf, itemWith, placeOf, sameItem, type Place } from "./address";
 import { Edit } from "./edit.svelte";
 import { Embedding } from "./embedding.svelte";
 import { AddForm } from "./form.svelte";
 import { Importing } from "./importing.svelte";
+import { ItemInspector } from "./inspector.svelte";
+import { resolveLink } from "./links";
 import { MemoryList } from "./list.svelte";
-import type { Row } from "./rows";
-import { ThingState } from "./thing.svelte";
+import { Marks, parentList, trashList, type RowList } from "./lists.svelte";
+import { t } from "./messages";
+import { rowOfMemory, type Row } from "./rows";
 import { Timeline } from "./timeline.svelte";
-import type { Memory, Revision, Stats, Tier, View } from "./types";
-import { firstLine, tierWord, titleOf } from "./words";
-import { plural } from "../../lib/ui/format";
+import type { ImportJob, Memory, Revision, Stats, Tier, View } from "./types";
+import { firstLine, titleOf, viewOfFormat } from "./words";
 
-/** How the screen tells the user about something that it did. */
-export interface Notify {
-  ok(title: string, text?: string): void;
-  add(t: ToastInit): void;
-  error(e: unknown, title?: string): void;
-  undo(title: string, restore: () => Promise<unknown> | void, text?: string): void;
-}
+/** The most ids of one call. */
+const maxIds = 1000;
+const statsMs = 1000;
+/** Rows that are selected faster than this are passed with a key that is held down. */
+const quickMs = 160;
+/** How long such a key rests before the row under it is shown. */
+const restMs = 120;
 
-/** So many ids in one call. */
-const MAX_IDS = 1000;
-const STATS_MS = 1000;
-
-/** The Memory screen as a whole. It outlives the component, so that drafts and imports go on. */
+/** The Memory screen as a whole. It outlives the component, so that drafts and imports continue. */
 export class MemoryScreen {
   readonly list: MemoryList;
-  readonly thing: ThingState;
+  readonly inspector: ItemInspector;
   readonly edit: Edit;
-  readonly conversations: Browse;
-  readonly documents: Browse;
-  readonly trash: Trash;
+  readonly conversations: RowList;
+  readonly documents: RowList;
+  readonly trash: RowList;
+  readonly trashMarks = new Marks();
   readonly timeline: Timeline;
   readonly form: AddForm;
   readonly importing: Importing;
   readonly embedding: Embedding;
   readonly stats = new Load<Stats>();
-  /** Which part of the screen is shown, so that only that is read again. */
-  view = $state<View>("list");
   /** The memories whose tags are being changed; null: none. */
   tagging = $state.raw<readonly string[] | null>(null);
-  /** What is to be removed for good, once that is confirmed. */
+  /** What is deleted permanently once that is confirmed. */
   purging = $state.raw<readonly Row[] | null>(null);
-  /** Leads to what the next act chose; the page sets it. */
-  go: (row: Row | null) => void = () => {};
+  /** The row that a held key has moved to. It is selected at once, and shown when the key rests. */
+  #passing = $state.raw<Row | null>(null);
+  /** Where the address leads as soon as it changes. WebKit allows a hundred changes in half a minute, so it may never do so. */
+  #ahead = $state.raw<{ path: readonly string[]; place: Place } | null>(null);
+  #resting: ReturnType<typeof setTimeout> | undefined;
+  #selectedAt = 0;
+  /** The view whose rows were read last. */
+  #shown: View = "list";
   readonly #rpc: Rpc;
   readonly #notify: Notify;
   #offs: (() => void)[] = [];
@@ -55,25 +58,122 @@ export class MemoryScreen {
   constructor(rpc: Rpc, notify: Notify) {
     this.#rpc = rpc;
     this.#notify = notify;
-    this.list = new MemoryList(rpc);
-    this.thing = new ThingState(rpc);
+    this.list = new MemoryList(rpc, () => (this.view === "list" ? this.selectedId : null));
+    this.inspector = new ItemInspector(rpc);
     this.edit = new Edit(rpc);
-    this.conversations = new Browse(rpc, "conversations");
-    this.documents = new Browse(rpc, "documents");
-    this.trash = new Trash(rpc);
+    this.conversations = parentList(rpc, "conversations", this.#route("conversations"));
+    this.documents = parentList(rpc, "documents", this.#route("documents"));
+    this.trash = trashList(rpc, this.#route("trash"));
     this.timeline = new Timeline(rpc);
     this.form = new AddForm(rpc);
     this.embedding = new Embedding(rpc);
     this.importing = new Importing(rpc, {
-      done: (title, text, job) => notify.add({ title, text, tone: job.status === "failed" ? "danger" : "ok", ms: 12_000, action: { label: "Show", run: () => this.importing.show(job.jobId) } }),
+      done: (title, text, job) => notify.add({ title, text, tone: job.status === "failed" ? "danger" : "ok", ms: 12_000, action: { label: t.show, run: () => this.importing.show(job.jobId) } }),
       error: (e, title) => notify.error(e, title),
     });
   }
 
+  // — What is shown —
+
+  /** What the address names. */
+  readonly place = $derived.by((): Place => (this.#ahead?.path === nav.path ? this.#ahead.place : placeOf(nav.screen === "memory" ? nav.rest : [])));
+  get view(): View {
+    return this.place.view;
+  }
+  /** The selected row of the view. */
+  readonly selectedId = $derived.by(() => this.#passing?.id ?? this.place.item?.id ?? null);
+
+  #route(view: View): Route {
+    return { selected: () => (this.view === view ? this.selectedId : undefined), to: (id) => addressOf(view, id === null ? null : itemWith("memory", id)) };
+  }
+
+  /** Selects a row. While a key is held down, what it passes is selected but not shown. */
+  select(row: Row): void {
+    const quick = this.place.item !== null && performance.now() - this.#selectedAt < quickMs;
+    this.#selectedAt = performance.now();
+    if (!quick) return this.goTo(row);
+    clearTimeout(this.#resting);
+    this.#passing = row;
+    this.#resting = setTimeout(() => this.settle(), restMs);
+  }
+
+  /** Shows the row that a held key has moved to. */
+  settle(): void {
+    if (this.#passing !== null) this.goTo(this.#passing);
+  }
+
+  /** Shows a row in the inspector. */
+  goTo(row: Pick<Row, "item"> | null): void {
+    clearTimeout(this.#resting);
+    this.#passing = null;
+    const { view, item } = this.place;
+    this.#ahead = { path: nav.path, place: { view, item: row?.item ?? null } };
+    try {
+      nav.go(addressOf(view, row?.item ?? null), item === null ? "push" : "replace");
+    } catch {
+      // The place is shown without its address.
+    }
+  }
+
+  /** Shows a memory and begins to edit it. */
+  async startEdit(row: Pick<Row, "id" | "item">): Promise<void> {
+    this.goTo(row);
+    this.show(this.place);
+    if (this.inspector.memory.data?.id !== row.id) await this.inspector.read();
+    const m = this.inspector.memory.data;
+    if (m?.id !== row.id || m.deletedAt) return;
+    this.inspector.setTab("text");
+    this.edit.begin(m);
+  }
+
+  /** Reads what a place shows. */
+  show({ view, item }: Place): void {
+    if (!sameItem(item, this.inspector.item)) this.edit.leave();
+    if (view !== this.#shown) {
+      this.#shown = view;
+      this.#readView();
+    }
+    const row = view === "list" ? this.list.selected : view === "timeline" && item ? this.timeline.row(item.id) : null;
+    this.inspector.show(view === "trash" ? null : item, view === "list" ? (row?.hit ?? null) : null, row?.memory);
+  }
+
+  /** The row that the selection is about: of the list, or made of what the inspector shows. */
+  get current(): Row | null {
+    if (this.view === "trash") return this.trash.selected;
+    if (this.view === "conversations" || this.view === "documents") return this[this.view].selected;
+    const m = this.inspector.memory.data;
+    const row = this.view === "list" ? this.list.selected : this.timeline.row(this.selectedId ?? "");
+    return row ?? (m && m.id === this.selectedId && !m.deletedAt ? rowOfMemory(m) : null);
+  }
+
+  /** Opens the document that a link in a text names. */
+  async openLink(target: string): Promise<void> {
+    const d = await this.#act(t.cannotOpenLink, async () => ({ found: await resolveLink(this.#rpc, target, this.inspector.reader.document?.sourceUri) }));
+    if (d === null) return;
+    if (d.found) nav.go(addressOf("documents", itemWith("document", d.found.id)));
+    else this.#notify.add({ title: t.linkMissing(firstLine(target, 60)), text: t.linkMissingHelp, tone: "warn" });
+  }
+
+  /** Shows what an import added, the newest first. */
+  showImported(job: Pick<ImportJob, "format">): void {
+    const view = viewOfFormat(job.format);
+    if (view !== "list") this[view].clearFilters();
+    else {
+      this.list.sort = "recent";
+      this.list.clear();
+    }
+    nav.go(addressOf(view));
+  }
+
   /** There is nothing at all yet. */
-  readonly bare = $derived.by(() => this.stats.data !== undefined && this.stats.data.total === 0 && this.stats.data.memories === 0 && this.stats.data.conversations === 0 && this.stats.data.documents === 0);
+  readonly bare = $derived.by(() => {
+    const s = this.stats.data;
+    return s !== undefined && s.total + s.memories + s.conversations + s.documents === 0;
+  });
   /** Tags that are in use, the most used first. */
-  readonly knownTags = $derived.by(() => (this.stats.data?.tags ?? []).map((t) => t.value));
+  readonly knownTags = $derived.by(() => (this.stats.data?.tags ?? []).map((x) => x.value));
+
+  // — Following the backend —
 
   /** Starts listening; once for the life of the screen's component. */
   start(): void {
@@ -93,26 +193,18 @@ export class MemoryScreen {
 
   stop(): void {
     for (const off of this.#offs.splice(0)) off();
+    clearTimeout(this.#resting);
     clearTimeout(this.#soon);
+    this.#passing = null;
     this.#soon = undefined;
-    this.list.stop();
-    this.conversations.stop();
-    this.documents.stop();
-    this.trash.stop();
-    this.timeline.stop();
+    for (const part of [this.list, this.conversations, this.documents, this.trash]) part.stop();
   }
 
   reload(): void {
     void this.readStats();
     void this.embedding.read();
     this.#readView();
-    if (this.thing.thing !== null) this.thing.touched(null, "update");
-  }
-
-  show(view: View): void {
-    if (this.view === view) return;
-    this.view = view;
-    this.#readView();
+    if (this.inspector.item !== null) this.inspector.touched(null, "update");
   }
 
   async readStats(): Promise<void> {
@@ -122,37 +214,37 @@ export class MemoryScreen {
   }
 
   #readView(): void {
-    if (this.view === "list") this.list.soon();
-    else if (this.view === "conversations") void this.conversations.page.reload();
-    else if (this.view === "documents") void this.documents.page.reload();
-    else if (this.view === "trash") void this.trash.reload();
-    else void this.readStats();
+    if (this.#shown === "list") this.list.soon();
+    else if (this.#shown === "timeline") void this.readStats();
+    else void this[this.#shown].page.reload();
   }
 
   #changed(ids: readonly string[] | null, op: string): void {
-    this.thing.touched(ids, op);
+    this.inspector.touched(ids, op);
     this.#soon ??= setTimeout(() => {
       this.#soon = undefined;
       void this.readStats();
-    }, STATS_MS);
-    // Results do not move under the eyes of somebody who reads them because something was added.
+    }, statsMs);
     const grows = op === "add" || op === "import" || op === "documents";
-    if (this.view === "list" && !(grows && this.list.query.searching && this.list.slots.length > 0)) this.list.soon();
-    if (this.view === "conversations" && op !== "update") this.conversations.soon();
-    if (this.view === "documents" && op !== "update") this.documents.soon();
-    if (this.view === "trash" && !grows && op !== "update") this.trash.soon();
+    const view = this.#shown;
+    // Results that somebody reads do not move because something was added.
+    if (view === "list" && !(grows && this.list.query.searching && this.list.slots.length > 0)) this.list.soon();
+    if ((view === "conversations" || view === "documents") && op !== "update") this[view].soon();
+    if (view === "trash" && !grows && op !== "update") this.trash.soon();
   }
 
   #put(items: readonly Memory[]): void {
     this.list.put(items);
-    for (const m of items) this.thing.put(m);
+    for (const m of items) this.inspector.put(m);
   }
 
-  async #act<T>(title: string, act: () => Promise<T>): Promise<T | null> {
+  // — Actions —
+
+  async #act<T>(failed: string, act: () => Promise<T>): Promise<T | null> {
     try {
       return await act();
     } catch (e) {
-      this.#notify.error(e, title);
+      this.#notify.error(e, failed);
       return null;
     }
   }
@@ -161,160 +253,177 @@ export class MemoryScreen {
     return () => this.#rpc.call("memory.undo", { undoToken: token ?? "" });
   }
 
-  /** Moves memories to the trash; for ten seconds one key brings them back. */
+  /** Says that several memories were changed, with Undo where the backend can take it back. */
+  #changedMany(title: string, token: string | undefined, undo?: () => Promise<unknown>): void {
+    const back = token ? this.#undo(token) : undo;
+    if (back) this.#notify.undo(title, async () => void (await back()));
+    else this.#notify.ok(title);
+  }
+
+  /** Moves memories to the trash, with Undo. */
   async remove(ids: readonly string[]): Promise<void> {
     if (ids.length === 0) return;
-    const some = ids.slice(0, MAX_IDS);
-    const one = some.length === 1 ? (this.list.row(some[0]!)?.name ?? (this.thing.memory.data ? titleOf(this.thing.memory.data) : "")) : "";
-    const r = await this.#act("Couldn't move to the trash", () => this.#rpc.call("memory.delete", { ids: [...some] }));
+    const some = ids.slice(0, maxIds);
+    const shown = this.inspector.memory.data;
+    const name = some.length > 1 ? "" : (this.list.row(some[0]!)?.name ?? (shown ? titleOf(shown) : ""));
+    const r = await this.#act(t.cannotTrash, () => this.#rpc.call("memory.delete", { ids: [...some] }));
     if (!r) return;
-    const chosen = this.thing.thing !== null && some.includes(this.thing.thing.id);
+    const selected = some.includes(this.selectedId ?? "");
     this.timeline.drop(some);
     const next = this.list.drop(some);
-    if (chosen) this.go(this.view === "list" ? next : null);
-    this.#notify.undo(one !== "" ? `Moved “${firstLine(one, 40)}” to the trash` : `Moved ${plural(r.count, "memory", "memories")} to the trash`, this.#undo(r.undoToken));
+    if (selected) this.goTo(next);
+    this.#notify.undo(name === "" ? t.manyToTrash(r.count) : t.toTrash(firstLine(name, 40)), async () => void (await this.#undo(r.undoToken)()));
   }
 
-  /** Moves a conversation or a document to the trash. */
-  async removeWhole(row: Pick<Row, "id" | "kind" | "name">): Promise<void> {
-    const r = await this.#act("Couldn't move it to the trash", () =>
-      row.kind === "conversation" ? this.#rpc.call("memory.delete_conversation", { id: row.id }) : this.#rpc.call("memory.delete_document", { documentId: row.id }),
+  /** Moves a conversation or a document to the trash, with Undo. */
+  async removeParent(row: Pick<Row, "id" | "kind" | "name">): Promise<void> {
+    const conversation = row.kind === "conversation";
+    const list = conversation ? this.conversations : this.documents;
+    let token = "";
+    const removed = await list.remove(
+      row.id,
+      {
+        act: async () => {
+          const r = await (conversation ? this.#rpc.call("memory.delete_conversation", { id: row.id }) : this.#rpc.call("memory.delete_document", { documentId: row.id }));
+          token = r.undoToken ?? "";
+        },
+        restore: () => this.#undo(token)(),
+        done: t.toTrash(firstLine(row.name, 40)),
+        failed: t.cannotTrash,
+      },
+      this.#notify,
     );
-    if (!r) return;
-    const chosen = this.thing.thing?.id === row.id;
-    const next = (row.kind === "conversation" ? this.conversations : this.documents).drop(row.id);
+    if (!removed || this.view !== "timeline") return;
     this.timeline.drop([row.id]);
-    if (chosen) this.go(this.view === "timeline" ? null : next);
-    this.#notify.undo(`Moved “${firstLine(row.name, 40)}” to the trash`, this.#undo(r.undoToken));
+    if (this.selectedId === row.id) this.goTo(null);
   }
 
-  /** Brings things back from the trash. */
+  /** The rows of the trash that an action is about: the marked ones, else the selected one. */
+  get trashTargets(): readonly Row[] {
+    if (this.trashMarks.size > 0) return this.trash.rows.filter((r) => this.trashMarks.has(r.id));
+    return this.trash.selected ? [this.trash.selected] : [];
+  }
+
+  /** Restores rows from the trash. */
   async restore(rows: readonly Pick<Row, "id" | "name">[]): Promise<void> {
-    if (rows.length === 0) return;
-    const ids = rows.slice(0, MAX_IDS).map((r) => r.id);
-    const r = await this.#act("Couldn't restore", () => this.#rpc.call("memory.restore", { ids }));
-    if (!r) return;
-    this.trash.drop(ids);
-    this.#notify.ok(rows.length === 1 ? `Restored “${firstLine(rows[0]!.name, 40)}”` : `Restored ${plural(ids.length, "item")}`);
+    await this.#leaveTrash(rows, t.cannotRestore, (ids) => this.#rpc.call("memory.restore", { ids }), t.restored, t.manyRestored);
   }
 
-  /** Removes for good what was confirmed. */
+  /** Deletes permanently what was confirmed. */
   async purge(): Promise<void> {
-    const rows = this.purging;
-    if (rows === null || rows.length === 0) return;
-    const ids = rows.slice(0, MAX_IDS).map((r) => r.id);
-    const r = await this.#act("Couldn't delete", () => this.#rpc.call("memory.purge", { ids }));
+    const rows = this.purging ?? [];
+    await this.#leaveTrash(rows, t.cannotPurge, (ids) => this.#rpc.call("memory.purge", { ids }), t.purged, t.manyPurged);
     this.purging = null;
-    if (!r) return;
-    this.trash.drop(ids);
-    this.#notify.ok(rows.length === 1 ? `Deleted “${firstLine(rows[0]!.name, 40)}” permanently` : `Deleted ${plural(ids.length, "item")} permanently`);
+  }
+
+  async #leaveTrash(rows: readonly Pick<Row, "id" | "name">[], failed: string, act: (ids: string[]) => Promise<unknown>, one: (name: string) => string, many: (n: number) => string): Promise<void> {
+    const ids = rows.slice(0, maxIds).map((r) => r.id);
+    if (ids.length === 0 || (await this.#act(failed, () => act(ids).then(() => true))) === null) return;
+    const at = this.trash.rows.findIndex((r) => r.id === this.selectedId);
+    const left = this.trash.rows.filter((r) => !ids.includes(r.id));
+    this.trashMarks.drop(ids);
+    if (ids.includes(this.selectedId ?? "")) this.trash.select(left[Math.min(at, left.length - 1)]?.id ?? null, "replace");
+    await this.trash.page.reload();
+    this.#notify.ok(rows.length === 1 ? one(firstLine(rows[0]!.name, 40)) : many(ids.length));
   }
 
   async pin(ids: readonly string[], on: boolean): Promise<void> {
     if (ids.length === 0) return;
-    const r = await this.#act(on ? "Couldn't pin it" : "Couldn't unpin it", () => this.#rpc.call("memory.pin", { ids: [...ids], on }));
+    const r = await this.#act(on ? t.cannotPin : t.cannotUnpin, () => this.#rpc.call("memory.pin", { ids: [...ids], on }));
     if (!r) return;
     this.#put(r.items);
-    if (ids.length > 1) this.#notify.undo(`${on ? "Pinned" : "Unpinned"} ${plural(ids.length, "memory", "memories")}`, r.undoToken ? this.#undo(r.undoToken) : () => this.pin(ids, !on));
+    if (ids.length > 1) this.#changedMany((on ? t.pinned : t.unpinned)(ids.length), r.undoToken, () => this.pin(ids, !on));
   }
 
-  /** Pins what is not, and the other way round: all go the way of the first. */
+  /** Pins or unpins memories, all like the first. */
   togglePin(ids: readonly string[]): Promise<void> {
     const first = ids[0];
-    const on = first !== undefined && (this.list.row(first)?.pinned ?? (this.thing.memory.data?.id === first && this.thing.memory.data.pinned));
+    const shown = this.inspector.memory.data;
+    const on = first !== undefined && (this.list.row(first)?.pinned ?? (shown?.id === first && shown.pinned));
     return this.pin(ids, !on);
   }
 
   async setTier(ids: readonly string[], tier: Tier): Promise<void> {
     if (ids.length === 0) return;
-    const r = await this.#act("Couldn't change the salience", () => this.#rpc.call("memory.set_salience", { ids: [...ids], tier }));
+    const r = await this.#act(t.cannotSetSalience, () => this.#rpc.call("memory.set_salience", { ids: [...ids], tier }));
     if (!r) return;
     this.#put(r.items);
-    if (ids.length > 1) {
-      const title = `${tierWord(tier)} salience for ${plural(ids.length, "memory", "memories")}`;
-      if (r.undoToken) this.#notify.undo(title, this.#undo(r.undoToken));
-      else this.#notify.ok(title);
-    }
+    if (ids.length > 1) this.#changedMany(t.salienceSet(t.salienceOf[tier], ids.length), r.undoToken);
   }
 
   /** Adds and removes tags. */
   async tag(ids: readonly string[], add: readonly string[], remove: readonly string[]): Promise<boolean> {
     if (ids.length === 0 || add.length + remove.length === 0) return true;
-    const r = await this.#act("Couldn't change the tags", () => this.#rpc.call("memory.tag", { ids: [...ids], add: [...add], remove: [...remove] }));
+    const r = await this.#act(t.cannotTag, () => this.#rpc.call("memory.tag", { ids: [...ids], add: [...add], remove: [...remove] }));
     if (!r) return false;
     this.#put(r.items);
-    if (ids.length > 1) {
-      const title = `Changed the tags of ${plural(ids.length, "memory", "memories")}`;
-      if (r.undoToken) this.#notify.undo(title, this.#undo(r.undoToken));
-      else this.#notify.ok(title);
-    }
+    if (ids.length > 1) this.#changedMany(t.tagsChanged(ids.length), r.undoToken);
     return true;
   }
 
-  /** Says whether what is shown is quoted as untrusted. */
+  /** Sets whether agents get the shown item quoted as untrusted. */
   async setUntrusted(untrusted: boolean): Promise<void> {
-    const { thing, memory, reader } = this.thing;
-    if (thing === null) return;
-    const title = "Couldn't change the trust";
-    if (thing.kind === "memory") {
+    const { item, memory, reader } = this.inspector;
+    if (item === null) return;
+    if (item.kind === "memory") {
       const m = memory.data;
       if (!m) return;
-      const r = await this.#act(title, () => this.#rpc.call("memory.update", { id: m.id, version: m.version, untrusted }));
+      const r = await this.#act(t.cannotTrust, () => this.#rpc.call("memory.update", { id: m.id, version: m.version, untrusted }));
       if (r) this.#put([r]);
-      else void this.thing.read();
+      else void this.inspector.read();
       return;
     }
-    const id = reader.id;
-    const r = await this.#act(title, () => this.#rpc.call("memory.set_untrusted", { untrusted, ...(reader.of === "conversation" ? { conversationId: id } : { documentId: id }) }));
+    const { id } = reader;
+    const r = await this.#act(t.cannotTrust, () => this.#rpc.call("memory.set_untrusted", { untrusted, ...(reader.of === "conversation" ? { conversationId: id } : { documentId: id }) }));
     if (!r) return;
     void reader.reload();
     if (this.view !== "timeline") this.#readView();
   }
 
-  /** Saves what was changed in place; for ten seconds one key takes it back. */
+  /** Saves what was edited, with Undo. */
   async save(mine = false): Promise<boolean> {
     const r = mine ? await this.edit.keepMine() : await this.edit.save();
     if (r === null) return this.edit.base === null;
     this.#put([r.after]);
-    this.thing.history.data = undefined;
-    if (this.thing.tab === "history") void this.thing.readHistory();
+    this.inspector.history.data = undefined;
+    if (this.inspector.tab === "history") void this.inspector.readHistory();
     const { before, after } = r;
-    this.#notify.undo("Saved", async () => {
-      const back = await this.#rpc.call("memory.update", { id: after.id, version: after.version, content: before.content, type: before.type, layer: before.layer ?? 0, occurredAt: before.occurredAt ?? null });
-      this.#put([back]);
+    this.#notify.undo(t.saved, async () => {
+      this.#put([await this.#rpc.call("memory.update", { id: after.id, version: after.version, content: before.content, type: before.type, layer: before.layer ?? 0, occurredAt: before.occurredAt ?? null })]);
     });
     return true;
   }
 
-  /** Makes a memory say again what it said in an earlier revision. */
-  async bringBack(rev: Revision): Promise<void> {
-    const m = this.thing.memory.data;
+  /** Gives a memory the text and the tags of an earlier revision, with Undo. */
+  async restoreRevision(rev: Revision): Promise<void> {
+    const m = this.inspector.memory.data;
     if (!m) return;
-    const after = await this.#act("Couldn't restore it", () => this.#rpc.call("memory.update", { id: m.id, version: m.version, content: rev.content, tags: rev.tags }));
-    if (!after) return void this.thing.read();
+    const after = await this.#act(t.cannotRestoreText, () => this.#rpc.call("memory.update", { id: m.id, version: m.version, content: rev.content, tags: rev.tags }));
+    if (!after) return void this.inspector.read();
     this.#put([after]);
-    this.thing.revision = null;
-    void this.thing.readHistory();
-    this.#notify.undo("Restored the earlier text", async () => {
+    this.inspector.revision = null;
+    void this.inspector.readHistory();
+    this.#notify.undo(t.textRestored, async () => {
       this.#put([await this.#rpc.call("memory.update", { id: after.id, version: after.version, content: m.content, tags: m.tags })]);
-      if (this.thing.tab === "history") void this.thing.readHistory();
+      if (this.inspector.tab === "history") void this.inspector.readHistory();
     });
   }
 
-  /** Stores what was written in the sheet. Answers its id, or "". */
+  /** Saves what was written in the sheet and shows it. */
   async add(): Promise<string> {
     const r = await this.form.save();
     if (r === null) return "";
-    if (r.known) this.#notify.ok("You already have this", "The tags were added to it.");
-    else this.#notify.ok("Saved");
+    if (r.known) this.#notify.ok(t.known, t.knownHelp);
+    else this.#notify.ok(t.saved);
+    nav.go(addressOf("list", itemWith("memory", r.memory.id)));
     return r.memory.id;
   }
 
   async pause(on: boolean): Promise<void> {
-    await this.#act(on ? "Couldn't pause it" : "Couldn't start it", () => this.embedding.pause(on));
+    await this.#act(on ? t.cannotPause : t.cannotResume, () => this.embedding.pause(on));
   }
 
   async retryFailed(): Promise<void> {
-    await this.#act("Couldn't retry it", () => this.embedding.retry());
+    await this.#act(t.cannotRetry, () => this.embedding.retry());
   }
 }

@@ -2,9 +2,11 @@ import { describe, expect, it } from "vitest";
 import { RpcError } from "../../lib/rpc/errors";
 import { Upload } from "../../lib/rpc/upload.svelte";
 import { conversation, doc, embedding, fake, job, memory, preview, stats, until } from "./fixtures";
+import { nav } from "../../lib/ui/state";
 import { Importing, isLargeArchive } from "./importing.svelte";
-import { rowOfConversation } from "./rows";
+import { bestMatch, linkPath } from "./links";
 import { MemoryScreen } from "./memory.svelte";
+import { rowOfConversation } from "./rows";
 
 function setup() {
   let all = [memory("a", { content: "First", tags: ["x"] }), memory("b", { content: "Second" })];
@@ -81,19 +83,17 @@ async function opened() {
   const s = setup();
   s.screen.start();
   await until(() => s.screen.list.loaded && s.screen.stats.data !== undefined);
-  s.screen.list.selectedId = "a";
-  s.screen.thing.show({ kind: "memory", id: "a", parentId: "", seq: -1 }, null);
-  await until(() => s.screen.thing.memory.data !== undefined);
+  nav.go("memory/list/memory/a");
+  s.screen.show(s.screen.place);
+  await until(() => s.screen.inspector.memory.data !== undefined);
   return s;
 }
 
 describe("acts", () => {
   it("moves to the trash, goes to the next, and Undo brings it back", async () => {
     const { screen, said, undo, rpc } = await opened();
-    let went = "";
-    screen.go = (row) => (went = row?.id ?? "none");
     await screen.remove(["a"]);
-    expect(went).toBe("b");
+    expect(nav.path.join("/")).toBe("memory/list/memory/b");
     expect(said.at(-1)).toBe("Moved “First” to the trash");
     await undo();
     expect(rpc.sent("memory.undo")).toEqual([{ undoToken: "token" }]);
@@ -109,7 +109,7 @@ describe("acts", () => {
     expect(rpc.sent("memory.pin").map((p) => p.on)).toEqual([true, false]);
     await screen.setTier(["a"], "critical");
     expect(screen.list.row("a")?.tier).toBe("critical");
-    expect(screen.thing.memory.data?.salienceTier).toBe("critical");
+    expect(screen.inspector.memory.data?.salienceTier).toBe("critical");
     await screen.tag(["a", "b"], ["y"], []);
     expect(said.at(-1)).toBe("Changed the tags of 2 memories");
     rpc.failNext("memory.tag", new RpcError({ message: "no" }));
@@ -141,7 +141,7 @@ describe("acts", () => {
 describe("changing in place", () => {
   it("keeps a draft while something else is looked at", async () => {
     const { screen } = await opened();
-    const m = screen.thing.memory.data!;
+    const m = screen.inspector.memory.data!;
     screen.edit.begin(m);
     screen.edit.draft.content = "Half";
     screen.edit.leave();
@@ -158,19 +158,19 @@ describe("changing in place", () => {
 
   it("saves only what changed, and Undo writes what was there", async () => {
     const { screen, rpc, undo } = await opened();
-    screen.edit.begin(screen.thing.memory.data!);
+    screen.edit.begin(screen.inspector.memory.data!);
     screen.edit.draft.content = "Changed";
     expect(await screen.save()).toBe(true);
     expect(rpc.sent("memory.update")[0]).toEqual({ id: "a", version: 1, content: "Changed" });
     await undo();
     expect(rpc.sent("memory.update")[1]).toMatchObject({ version: 2, content: "First" });
-    expect(screen.thing.memory.data?.content).toBe("First");
+    expect(screen.inspector.memory.data?.content).toBe("First");
     screen.stop();
   });
 
   it("shows both texts of a conflict, and loses none", async () => {
     const { screen, change, rpc } = await opened();
-    screen.edit.begin(screen.thing.memory.data!);
+    screen.edit.begin(screen.inspector.memory.data!);
     screen.edit.draft.content = "Mine";
     change("a", { content: "Theirs" });
     expect(await screen.save()).toBe(false);
@@ -178,7 +178,7 @@ describe("changing in place", () => {
     expect(screen.edit.draft.content).toBe("Mine");
     expect(await screen.save(true)).toBe(true);
     expect(rpc.sent("memory.update").at(-1)).toMatchObject({ version: 2, content: "Mine" });
-    screen.edit.begin(screen.thing.memory.data!);
+    screen.edit.begin(screen.inspector.memory.data!);
     screen.edit.draft.content = "Again";
     change("a", { content: "Other" });
     await screen.save();
@@ -191,7 +191,7 @@ describe("changing in place", () => {
 
   it("refuses what cannot be stored before it is sent", async () => {
     const { screen, rpc } = await opened();
-    screen.edit.begin(screen.thing.memory.data!);
+    screen.edit.begin(screen.inspector.memory.data!);
     screen.edit.draft.content = "  ";
     expect(screen.edit.problem).toBe("Write something first");
     await screen.save();
@@ -204,12 +204,12 @@ describe("changing in place", () => {
 
   it("brings back an earlier text, with Undo", async () => {
     const { screen, undo } = await opened();
-    screen.thing.setTab("history");
-    await until(() => screen.thing.history.data !== undefined);
-    await screen.bringBack(screen.thing.history.data![0]!);
-    expect(screen.thing.memory.data?.content).toBe("Before");
+    screen.inspector.setTab("history");
+    await until(() => screen.inspector.history.data !== undefined);
+    await screen.restoreRevision(screen.inspector.history.data![0]!);
+    expect(screen.inspector.memory.data?.content).toBe("Before");
     await undo();
-    expect(screen.thing.memory.data?.content).toBe("First");
+    expect(screen.inspector.memory.data?.content).toBe("First");
     screen.stop();
   });
 });
@@ -217,10 +217,10 @@ describe("changing in place", () => {
 describe("reading in place", () => {
   it("opens around what was found and reads on both sides", async () => {
     const { screen } = setup();
-    const { thing } = screen;
-    thing.show({ kind: "turn", id: "t50", parentId: "c1", seq: 50 }, null);
-    await until(() => thing.reader.pieces.length > 0);
-    const { reader } = thing;
+    const { inspector } = screen;
+    inspector.show({ kind: "turn", id: "t50", parentId: "c1", seq: 50 }, null);
+    await until(() => inspector.reader.pieces.length > 0);
+    const { reader } = inspector;
     expect(reader.pieces.some((p) => p.seq === 50)).toBe(true);
     await reader.earlier();
     expect(reader.before).toBe(0);
@@ -230,16 +230,16 @@ describe("reading in place", () => {
     expect(reader.after).toBe(0);
     expect(reader.pieces.map((p) => p.seq)).toEqual(Array.from({ length: 100 }, (_, i) => i));
     // Another hit in the same conversation needs no reading.
-    thing.show({ kind: "turn", id: "t3", parentId: "c1", seq: 3 }, null);
+    inspector.show({ kind: "turn", id: "t3", parentId: "c1", seq: 3 }, null);
     expect(reader.busy).toBe("");
     expect(reader.focus).toBe(3);
   });
 
   it("says that something is gone", async () => {
     const { screen } = setup();
-    screen.thing.show({ kind: "memory", id: "gone", parentId: "", seq: -1 }, null);
-    await until(() => screen.thing.memory.error !== undefined);
-    expect(screen.thing.memory.error?.kind).toBe("not_found");
+    screen.inspector.show({ kind: "memory", id: "gone", parentId: "", seq: -1 }, null);
+    await until(() => screen.inspector.memory.error !== undefined);
+    expect(screen.inspector.memory.error?.kind).toBe("not_found");
   });
 });
 
@@ -252,7 +252,7 @@ describe("importing a file of this computer", () => {
     const file = (name: string) => Object.assign(new Blob(["x"]), { name }) as File;
     await importing.send(file("a.zip"));
     expect([importing.step, importing.name, importing.path]).toEqual(["preview", "a.zip", "pick:a.zip"]);
-    importing.again();
+    importing.chooseAnother();
     expect(discarded).toEqual(["pick:a.zip"]);
     expect(importing.path).toBe("");
     await importing.send(file("b.zip"));
@@ -320,7 +320,7 @@ describe("importing", () => {
     await importing.choose("/home/me/chats.zip");
     expect(isLargeArchive(importing.preview.error)).toBe(true);
     expect(importing.preview.data).toBeUndefined();
-    await importing.allow();
+    await importing.allowArchive();
     expect(importing.preview.data?.items).toBe(10);
     await importing.run();
     const source = { path: "/home/me/chats.zip", allowLarge: true };
@@ -381,11 +381,11 @@ describe("other views", () => {
   it("shows at once what the list knows of a memory", async () => {
     const { screen } = setup();
     const known = memory("a", { content: "First" });
-    screen.thing.show({ kind: "memory", id: "a", parentId: "", seq: -1 }, null, known);
-    expect(screen.thing.memory.data).toBe(known);
-    screen.thing.show({ kind: "memory", id: "b", parentId: "", seq: -1 }, null, known);
-    expect(screen.thing.memory.data).toBeUndefined();
-    await until(() => screen.thing.memory.data?.id === "b");
+    screen.inspector.show({ kind: "memory", id: "a", parentId: "", seq: -1 }, null, known);
+    expect(screen.inspector.memory.data).toBe(known);
+    screen.inspector.show({ kind: "memory", id: "b", parentId: "", seq: -1 }, null, known);
+    expect(screen.inspector.memory.data).toBeUndefined();
+    await until(() => screen.inspector.memory.data?.id === "b");
   });
 
   it("shows the trash of all kinds, the latest first", async () => {
@@ -395,15 +395,37 @@ describe("other views", () => {
       "memory.conversations": () => ({ conversations: [conversation("c1", { deletedAt: "2026-05-03T00:00:00Z" })], total: 1 }),
       "memory.list_documents": () => ({ documents: [doc("d1", { deletedAt: "2026-05-02T00:00:00Z" })], total: 1 }),
     });
-    const { trash } = screen;
-    await trash.reload();
+    nav.go("memory/trash");
+    const { trash, trashMarks } = screen;
+    await trash.page.reload();
     expect(trash.rows.map((r) => r.id)).toEqual(["c1", "d1", "a"]);
-    trash.selectedId = "d1";
-    trash.mark("a");
-    trash.mark("c1");
-    await screen.restore(trash.targets);
+    trash.select("d1");
+    expect(screen.trashTargets.map((r) => r.id)).toEqual(["d1"]);
+    trashMarks.toggle("a");
+    trashMarks.toggle("c1");
+    rpc.handle({ "memory.list": () => ({ items: [], total: 0 }), "memory.conversations": () => ({ conversations: [], total: 0 }) });
+    await screen.restore(screen.trashTargets);
     expect(rpc.sent("memory.restore")).toEqual([{ ids: ["c1", "a"] }]);
-    expect(trash.rows.map((r) => r.id)).toEqual(["d1"]);
+    expect([trash.rows.map((r) => r.id), trashMarks.size, trash.selectedId]).toEqual([["d1"], 0, "d1"]);
+    await screen.restore(trash.rows);
+    expect(trash.selectedId).toBeNull();
+  });
+
+  it("reads the trash in pages that are in order across kinds", async () => {
+    const { screen, rpc } = setup();
+    const at = (i: number) => new Date(Date.UTC(2026, 4, 1) - i * 1000).toISOString();
+    const kind = (n: number) => Array.from({ length: 130 }, (_, i) => ({ id: `${n}-${i}`, deletedAt: at(i * 3 + n) }));
+    const page = <T>(all: T[], p: { limit: number; offset: number }) => all.slice(p.offset, p.offset + p.limit);
+    rpc.handle({
+      "memory.list": (p) => ({ items: page(kind(0), p).map((x) => memory(x.id, x)), total: 130 }),
+      "memory.conversations": (p) => ({ conversations: page(kind(1), p).map((x) => conversation(x.id, x)), total: 130 }),
+      "memory.list_documents": (p) => ({ documents: page(kind(2), p).map((x) => doc(x.id, x)), total: 130 }),
+    });
+    await screen.trash.page.reload();
+    for (let i = 0; i < 4; i++) await screen.trash.page.more();
+    const times = screen.trash.rows.map((r) => r.deletedAt);
+    expect([times.length, new Set(screen.trash.rows.map((r) => r.id)).size]).toEqual([390, 390]);
+    expect(times).toEqual([...times].sort().reverse());
   });
 
   it("knows how far meaning search is", async () => {
@@ -419,6 +441,54 @@ describe("other views", () => {
     rpc.handle({ "memory.embedding_status": () => embedding({ available: false, reason: "The sentence encoder is not in this build.", queued: 0 }) });
     await e.read();
     expect(e.missing).toBe(true);
+  });
+});
+
+describe("links between documents", () => {
+  const at = (path: string, title = "") => doc(path, { sourceUri: `file:///vault/${path}`, title });
+
+  it("name a path, without heading, ending and way there", () => {
+    expect(["Ada", "People/Ada.md#Gifts", "../People/Ada%20B.md", "./a.markdown", "#Gifts"].map(linkPath)).toEqual(["ada", "people/ada", "people/ada b", "a", ""]);
+  });
+
+  it("find the document by its path, or its title, and the nearest of several", () => {
+    const all = [at("a/Ada.md"), at("b/Ada.md"), at("b/Bread.md", "The best bread")];
+    expect(bestMatch(all, "ada", "file:///vault/b/Bread.md")?.sourceUri).toBe("file:///vault/b/Ada.md");
+    expect(bestMatch(all, "a/ada", "file:///vault/b/Bread.md")?.sourceUri).toBe("file:///vault/a/Ada.md");
+    expect(bestMatch(all, "the best bread")?.sourceUri).toBe("file:///vault/b/Bread.md");
+    expect(bestMatch(all, "da")).toBeUndefined();
+  });
+
+  it("open it, or say that there is none", async () => {
+    const { screen, rpc, said } = setup();
+    rpc.handle({ "memory.list_documents": (p: { query: string }) => ({ documents: p.query === "ada" ? [at("Ada.md")] : [], total: 0 }) });
+    nav.go("memory");
+    await screen.openLink("Ada");
+    expect(nav.path.slice(0, 2)).toEqual(["memory", "documents"]);
+    await screen.openLink("Olaf");
+    expect(said).toEqual(["There is no document named “Olaf”"]);
+  });
+});
+
+describe("the selection", () => {
+  it("is the address, and a row that a held key passes is not shown", async () => {
+    const { screen } = await opened();
+    const b = screen.list.row("b")!;
+    screen.select(b);
+    expect(nav.path.at(-1)).toBe("b");
+    screen.select(screen.list.row("a")!);
+    expect([screen.selectedId, nav.path.at(-1)]).toEqual(["a", "b"]);
+    screen.settle();
+    expect([screen.selectedId, nav.path.at(-1)]).toEqual(["a", "a"]);
+    screen.stop();
+  });
+
+  it("follows an import to what it added", () => {
+    const { screen } = setup();
+    for (const [format, path] of [["chatgpt", "memory/conversations"], ["markdown", "memory/documents"], ["jsonl", "memory"]]) {
+      screen.showImported({ format: format! });
+      expect(nav.path.join("/")).toBe(path);
+    }
   });
 });
 

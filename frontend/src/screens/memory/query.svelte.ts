@@ -1,10 +1,28 @@
 /** What is searched for: the words, and the filters that choose before anything is ranked. */
+import { lookup } from "../../lib/i18n";
 import { format } from "../../lib/ui/state";
+import { t } from "./messages";
 import type { Filters, Mode } from "./types";
-import { kindsWord, sourceWord, typeWord } from "./words";
+import { layerWord, sourceWord, typeWord } from "./words";
 
 export type Time = "any" | "week" | "month" | "year" | "range";
-export type Trust = "any" | "own" | "foreign";
+export type Trust = "any" | "own" | "untrusted";
+/** Filters that take several values. */
+export type Facet = "kinds" | "types" | "layers" | "sources" | "tags";
+
+export interface Filter {
+  time: Time;
+  /** Days of a range, as date fields write them. */
+  from: string;
+  to: string;
+  kinds: readonly string[];
+  types: readonly string[];
+  layers: readonly string[];
+  sources: readonly string[];
+  tags: readonly string[];
+  pinned: boolean;
+  trust: Trust;
+}
 
 /** A filter that is on, and how to drop it. */
 export interface Chip {
@@ -13,8 +31,18 @@ export interface Chip {
   drop(): void;
 }
 
+const unfiltered: Filter = { time: "any", from: "", to: "", kinds: [], types: [], layers: [], sources: [], tags: [], pinned: false, trust: "any" };
 const day = 86_400_000;
-const spans: Record<string, [number, string]> = { week: [7, "Last 7 days"], month: [30, "Last 30 days"], year: [365, "Last 12 months"] };
+const days: Partial<Record<Time, number>> = { week: 7, month: 30, year: 365 };
+
+/** The text of a value of a filter. */
+export const valueWord: Record<Facet, (value: string) => string> = {
+  kinds: (v) => lookup(t.kinds, v),
+  types: typeWord,
+  layers: (v) => layerWord(Number(v)),
+  sources: sourceWord,
+  tags: (v) => `#${v}`,
+};
 
 /** Start of a day that a date field holds, in local time; undefined for none. */
 function startOf(date: string, plus = 0): string | undefined {
@@ -24,22 +52,10 @@ function startOf(date: string, plus = 0): string | undefined {
   return Number.isFinite(d.getTime()) ? d.toISOString() : undefined;
 }
 
-const toggled = <T>(list: readonly T[], v: T): T[] => (list.includes(v) ? list.filter((x) => x !== v) : [...list, v]);
-
 export class Query {
   text = $state("");
   mode = $state<Mode>("hybrid");
-  time = $state<Time>("any");
-  /** Days of a range, as date fields write them. */
-  from = $state("");
-  to = $state("");
-  layers = $state.raw<readonly number[]>([]);
-  types = $state.raw<readonly string[]>([]);
-  sources = $state.raw<readonly string[]>([]);
-  tags = $state.raw<readonly string[]>([]);
-  kinds = $state.raw<readonly string[]>([]);
-  pinned = $state(false);
-  trust = $state<Trust>("any");
+  filter = $state.raw<Filter>(unfiltered);
   /** Called after each change of a filter. */
   changed: () => void = () => {};
 
@@ -48,95 +64,53 @@ export class Query {
   readonly chips = $derived.by(() => this.#chips());
   readonly filtered = $derived(this.chips.length > 0);
 
-  setTime(t: Time): void {
-    this.time = t;
-    this.changed();
-  }
-  setRange(from: string, to: string): void {
-    this.time = "range";
-    this.from = from;
-    this.to = to;
-    this.changed();
-  }
-  toggleLayer(n: number): void {
-    this.layers = toggled(this.layers, n);
-    this.changed();
-  }
-  toggleType(t: string): void {
-    this.types = toggled(this.types, t);
-    this.changed();
-  }
-  toggleSource(s: string): void {
-    this.sources = toggled(this.sources, s);
-    this.changed();
-  }
-  toggleTag(t: string): void {
-    this.tags = toggled(this.tags, t);
-    this.changed();
-  }
-  toggleKind(k: string): void {
-    this.kinds = toggled(this.kinds, k);
-    this.changed();
-  }
-  togglePinned(): void {
-    this.pinned = !this.pinned;
-    this.changed();
-  }
-  setTrust(t: Trust): void {
-    this.trust = t;
+  set(change: Partial<Filter>): void {
+    this.filter = { ...this.filter, ...change };
     this.changed();
   }
 
+  /** Adds a value to a filter, or takes it away. */
+  toggle(facet: Facet, value: string): void {
+    const had = this.filter[facet];
+    this.set({ [facet]: had.includes(value) ? had.filter((x) => x !== value) : [...had, value] });
+  }
+
   clear(): void {
-    this.time = "any";
-    this.from = this.to = "";
-    this.layers = [];
-    this.types = [];
-    this.sources = [];
-    this.tags = [];
-    this.kinds = [];
-    this.pinned = false;
-    this.trust = "any";
-    this.changed();
+    this.set(unfiltered);
   }
 
   /** The filters as the backend takes them; undefined when there are none. */
   wire(now = Date.now()): Filters | undefined {
     const f: Filters = {};
-    const span = spans[this.time];
-    if (span) f.from = new Date(now - span[0] * day).toISOString();
-    if (this.time === "range") {
-      const from = startOf(this.from);
-      const to = startOf(this.to, 1);
-      if (from) f.from = from;
-      if (to) f.to = to;
-    }
-    if (this.layers.length > 0) f.layers = [...this.layers];
-    if (this.types.length > 0) f.types = [...this.types];
-    if (this.sources.length > 0) f.sources = [...this.sources];
-    if (this.tags.length > 0) f.tagsAll = [...this.tags];
-    if (this.kinds.length > 0) f.kinds = [...this.kinds];
-    if (this.pinned) f.pinned = true;
-    if (this.trust !== "any") f.untrusted = this.trust === "foreign";
+    const { time, from, to, kinds, types, layers, sources, tags, pinned, trust } = this.filter;
+    const span = days[time];
+    const first = span ? new Date(now - span * day).toISOString() : time === "range" ? startOf(from) : undefined;
+    const last = time === "range" ? startOf(to, 1) : undefined;
+    if (first) f.from = first;
+    if (last) f.to = last;
+    if (layers.length > 0) f.layers = layers.map(Number);
+    if (types.length > 0) f.types = [...types];
+    if (sources.length > 0) f.sources = [...sources];
+    if (tags.length > 0) f.tagsAll = [...tags];
+    if (kinds.length > 0) f.kinds = [...kinds];
+    if (pinned) f.pinned = true;
+    if (trust !== "any") f.untrusted = trust === "untrusted";
     return Object.keys(f).length === 0 ? undefined : f;
   }
 
   #chips(): Chip[] {
+    const { time, from, to, pinned, trust } = this.filter;
     const out: Chip[] = [];
-    const span = spans[this.time];
-    if (span) out.push({ id: "time", label: span[1], drop: () => this.setTime("any") });
-    if (this.time === "range" && (startOf(this.from) || startOf(this.to))) {
-      const say = (d: string): string => format.day(startOf(d) ?? "");
-      const label = !startOf(this.to) ? `Since ${say(this.from)}` : !startOf(this.from) ? `Until ${say(this.to)}` : `${say(this.from)} – ${say(this.to)}`;
-      out.push({ id: "time", label, drop: () => ((this.from = this.to = ""), this.setTime("any")) });
+    const first = startOf(from);
+    const last = startOf(to);
+    const range = first && last ? t.range(format.day(first), format.day(last)) : first ? t.since(format.day(first)) : last ? t.until(format.day(last)) : "";
+    const label = time === "range" ? range : time === "any" ? "" : t.times[time];
+    if (label !== "") out.push({ id: "time", label, drop: () => this.set({ time: "any", from: "", to: "" }) });
+    for (const facet of ["kinds", "types", "layers", "sources", "tags"] as const) {
+      for (const v of this.filter[facet]) out.push({ id: `${facet}:${v}`, label: valueWord[facet](v), drop: () => this.toggle(facet, v) });
     }
-    for (const k of this.kinds) out.push({ id: `kind:${k}`, label: kindsWord(k), drop: () => this.toggleKind(k) });
-    for (const t of this.types) out.push({ id: `type:${t}`, label: typeWord(t), drop: () => this.toggleType(t) });
-    for (const n of this.layers) out.push({ id: `layer:${n}`, label: `Layer ${n}`, drop: () => this.toggleLayer(n) });
-    for (const s of this.sources) out.push({ id: `source:${s}`, label: sourceWord(s), drop: () => this.toggleSource(s) });
-    for (const t of this.tags) out.push({ id: `tag:${t}`, label: `#${t}`, drop: () => this.toggleTag(t) });
-    if (this.pinned) out.push({ id: "pinned", label: "Pinned", drop: () => this.togglePinned() });
-    if (this.trust !== "any") out.push({ id: "trust", label: this.trust === "foreign" ? "Untrusted" : "Trusted text", drop: () => this.setTrust("any") });
+    if (pinned) out.push({ id: "pinned", label: t.pinnedFilter, drop: () => this.set({ pinned: false }) });
+    if (trust !== "any") out.push({ id: "trust", label: t.trusts[trust], drop: () => this.set({ trust: "any" }) });
     return out;
   }
 }

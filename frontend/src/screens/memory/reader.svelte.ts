@@ -6,7 +6,7 @@ export interface Piece {
   id: string;
   seq: number;
   text: string;
-  /** Who said it; "" in a document. */
+  /** The speaker; "" in a document. */
   speaker: string;
   role: string;
   heading: string;
@@ -15,9 +15,9 @@ export interface Piece {
 
 export type Of = "conversation" | "document";
 
-/** So many on each side of what was opened, at first. */
-const AROUND = 21;
-const MORE = 50;
+/** How many pieces are read first, around the opened one, and then at each end. */
+const around = 21;
+const more = 50;
 
 interface Window {
   conversation: Conversation | null;
@@ -27,17 +27,17 @@ interface Window {
   offset: number;
 }
 
-/** A conversation or a document, read around one place and further as it is scrolled. */
+/** A conversation or a document, read around one piece and further as it is scrolled. */
 export class Reader {
   of = $state<Of>("conversation");
   id = $state("");
-  /** The piece that it was opened at; -1: from its beginning. */
+  /** The number of the piece it was opened at; -1: from the beginning. */
   focus = $state(-1);
   conversation = $state.raw<Conversation | null>(null);
   document = $state.raw<Doc | null>(null);
   pieces = $state.raw<readonly Piece[]>([]);
   total = $state(0);
-  /** How many stand before the first that is shown. */
+  /** How many pieces come before the first one shown. */
   offset = $state(0);
   error = $state.raw<RpcError | undefined>(undefined);
   busy = $state<"" | "open" | "earlier" | "later">("");
@@ -68,7 +68,7 @@ export class Reader {
     this.error = undefined;
   }
 
-  /** Opens it at a piece. What is there already stays, when the piece is among it. */
+  /** Opens it at a piece. Pieces that were read are kept when it is one of them. */
   async open(of: Of, id: string, seq = -1): Promise<void> {
     const same = this.of === of && this.id === id;
     this.focus = seq;
@@ -76,20 +76,20 @@ export class Reader {
     this.of = of;
     this.id = id;
     this.#clear();
-    await this.#run("open", (signal) => (seq < 0 ? this.#read({ offset: 0, limit: MORE }, signal) : this.#read({ aroundSeq: seq, limit: AROUND }, signal)));
+    await this.#run("open", (signal) => (seq < 0 ? this.#read({ offset: 0, limit: more }, signal) : this.#read({ aroundSeq: seq, limit: around }, signal)));
   }
 
-  /** Reads again what is shown, after it changed. */
+  /** Reads the shown pieces again. */
   async reload(): Promise<void> {
     if (this.id === "") return;
-    const limit = Math.min(200, Math.max(this.pieces.length, AROUND));
+    const limit = Math.min(200, Math.max(this.pieces.length, around));
     await this.#run("open", (signal) => this.#read({ offset: this.offset, limit }, signal));
   }
 
-  /** Reads what stands before. */
+  /** Reads earlier pieces. */
   async earlier(): Promise<void> {
     if (this.before === 0 || this.busy !== "") return;
-    const limit = Math.min(MORE, this.offset);
+    const limit = Math.min(more, this.offset);
     const had = this.pieces;
     await this.#run("earlier", async (signal) => {
       const w = await this.#read({ offset: this.offset - limit, limit }, signal);
@@ -97,13 +97,13 @@ export class Reader {
     });
   }
 
-  /** Reads what follows. */
+  /** Reads later pieces. */
   async later(): Promise<void> {
     if (this.after === 0 || this.busy !== "") return;
     const had = this.pieces;
     const offset = this.offset;
     await this.#run("later", async (signal) => {
-      const w = await this.#read({ offset: offset + had.length, limit: MORE }, signal);
+      const w = await this.#read({ offset: offset + had.length, limit: more }, signal);
       return { ...w, offset, pieces: [...had, ...w.pieces], total: w.pieces.length === 0 ? offset + had.length : w.total };
     });
   }

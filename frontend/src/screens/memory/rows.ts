@@ -1,26 +1,27 @@
 /** Rows of the lists: what a hit, a memory, a conversation and a document have in common. */
 import { format } from "../../lib/ui/state";
-import { memoryThing, thingOf, type Thing } from "./address";
+import { itemOf, itemWith, type Item } from "./address";
+import { t } from "./messages";
 import { plain } from "./plain";
 import type { Conversation, Doc, Hit, Kind, Memory, Span, Tier } from "./types";
-import { firstLine } from "./words";
+import { firstLine, titleOf } from "./words";
 
 export interface Row {
   id: string;
   kind: Kind | "conversation" | "document";
-  thing: Thing;
-  /** How it is called in menus and read out. */
+  item: Item;
+  /** Its name in menus and messages. */
   name: string;
   title: string;
-  /** What is shown of its text, on one or two lines. */
+  /** The beginning of its text, for one or two lines. */
   text: string;
   highlights: readonly Span[];
   source: string;
   speaker: string;
   tags: readonly string[];
-  /** When it happened, else when it was stored. */
+  /** When it happened, or when it was stored. */
   at: string;
-  /** `at` is only the time of storing. */
+  /** `at` is the time of storing. */
   stored: boolean;
   tier: Tier | null;
   untrusted: boolean;
@@ -32,7 +33,7 @@ export interface Row {
   deletedAt: string;
 }
 
-/** A place as a person reads it. */
+/** The address of a file as a path. */
 export function readable(uri: string): string {
   if (!uri.startsWith("file://")) return uri;
   try {
@@ -51,13 +52,17 @@ function flat(text: string, max: number): string {
 /** The place of a part among the headings of its document; a heading that says the title again says it once. */
 export const placeWord = (title: string): string => title.split(" › ").filter((p, i, all) => p !== all[i - 1]).join(" › ");
 
+/** What rows without their own value have. */
+const blank = { highlights: [], speaker: "", tier: null, pinned: false, hit: null, memory: null, size: 0, deletedAt: "" } as const;
+
 export function rowOfHit(h: Hit): Row {
   const title = h.title ? placeWord(h.title) : "";
   const shown = plain(h.snippet, h.highlights, title.split(" › ").pop());
   return {
+    ...blank,
     id: h.id,
     kind: h.kind as Kind,
-    thing: thingOf(h),
+    item: itemOf(h),
     name: firstLine(title || h.snippet, 80),
     title: format.visible(title, 120),
     text: shown.text,
@@ -71,80 +76,68 @@ export function rowOfHit(h: Hit): Row {
     untrusted: h.untrusted,
     pinned: h.pinned,
     hit: h,
-    memory: null,
-    size: 0,
-    deletedAt: "",
   };
 }
 
 export function rowOfMemory(m: Memory): Row {
   return {
+    ...blank,
     id: m.id,
     kind: "memory",
-    thing: memoryThing(m.id),
-    name: firstLine(m.title || m.content, 80),
+    item: itemWith("memory", m.id),
+    name: titleOf(m),
     title: m.title ? format.visible(m.title, 120) : "",
     text: flat(m.content, 260),
-    highlights: [],
     source: m.source,
-    speaker: "",
     tags: m.tags,
     at: m.occurredAt ?? m.createdAt,
     stored: !m.occurredAt,
     tier: m.salienceTier as Tier,
     untrusted: m.untrusted,
     pinned: m.pinned,
-    hit: null,
     memory: m,
-    size: 0,
     deletedAt: m.deletedAt ?? "",
   };
 }
 
 export function rowOfConversation(c: Conversation): Row {
   return {
+    ...blank,
     id: c.id,
     kind: "conversation",
-    thing: { kind: "conversation", id: c.id, parentId: "", seq: -1 },
-    name: firstLine(c.title, 80) || "Untitled conversation",
-    title: firstLine(c.title, 120) || "Untitled conversation",
+    item: itemWith("conversation", c.id),
+    name: firstLine(c.title, 80) || t.untitled,
+    title: firstLine(c.title, 120) || t.untitled,
     text: c.participants.map((p) => format.visible(p, 40)).join(", "),
-    highlights: [],
     source: c.source,
-    speaker: "",
     tags: c.tags,
     at: c.endedAt ?? c.startedAt ?? c.createdAt,
     stored: !c.endedAt && !c.startedAt,
-    tier: null,
     untrusted: c.untrusted,
-    pinned: false,
-    hit: null,
-    memory: null,
     size: c.turns,
     deletedAt: c.deletedAt ?? "",
   };
 }
 
 export function rowOfDocument(d: Doc): Row {
+  const path = readable(d.sourceUri);
   return {
+    ...blank,
     id: d.id,
     kind: "document",
-    thing: { kind: "document", id: d.id, parentId: "", seq: -1 },
+    item: itemWith("document", d.id),
     name: firstLine(d.title || d.sourceUri, 80),
-    title: firstLine(d.title, 120) || format.visible(readable(d.sourceUri), 120),
-    text: format.visible(readable(d.sourceUri), 200),
-    highlights: [],
+    title: firstLine(d.title, 120) || format.visible(path, 120),
+    text: format.visible(path, 200),
     source: d.source,
-    speaker: "",
     tags: d.tags,
     at: d.occurredAt ?? d.updatedAt,
     stored: !d.occurredAt,
-    tier: null,
     untrusted: d.untrusted,
-    pinned: false,
-    hit: null,
-    memory: null,
     size: d.chunks,
     deletedAt: d.deletedAt ?? "",
   };
 }
+
+/** "12 messages" or "3 parts"; nothing for a memory. */
+export const sizeWord = (row: Pick<Row, "kind" | "size">): string => (row.kind === "conversation" ? t.messages(row.size) : row.kind === "document" ? t.parts(row.size) : "");

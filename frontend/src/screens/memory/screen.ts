@@ -4,11 +4,14 @@ import { nav } from "../../lib/ui/state";
 import type { ScreenDef } from "../../lib/ui/screen";
 import { memoryScreen } from "./instance";
 import { memoryJobs } from "./jobs.svelte";
+import { t } from "./messages";
 import { paletteMemory } from "./palette";
 
 export const screen: ScreenDef = {
   id: "memory",
-  title: "Memory",
+  get title() {
+    return t.title;
+  },
   group: "Mind",
   order: 10,
   icon: Brain,
@@ -18,13 +21,13 @@ export const screen: ScreenDef = {
   load: () => import("./Memory.svelte"),
   keys: "g m",
   commands: () => [
-    { id: "memory.new", title: "New memory…", group: "Memory", words: "remember note write add", when: () => rpc.can("memory.add"), run: () => (nav.go("memory"), memoryScreen().form.begin()) },
-    { id: "memory.note", title: "New note…", group: "Memory", words: "remember write", when: () => rpc.can("memory.add"), run: () => (nav.go("memory"), memoryScreen().form.begin(true)) },
-    { id: "memory.import", title: "Import memories…", group: "Memory", words: "chatgpt claude obsidian markdown jsonl history export", when: () => rpc.can("memory.import"), run: () => (nav.go("memory"), memoryScreen().importing.begin()) },
-    { id: "memory.conversations", title: "Conversations", group: "Memory", run: () => nav.go("memory/conversations") },
-    { id: "memory.documents", title: "Documents", group: "Memory", run: () => nav.go("memory/documents") },
-    { id: "memory.timeline", title: "Timeline of memories", group: "Memory", run: () => nav.go("memory/timeline") },
-    { id: "memory.trash", title: "Trash of memories", group: "Memory", words: "deleted restore", run: () => nav.go("memory/trash") },
+    { id: "memory.new", title: t.newMemoryMore, group: t.title, words: t.newWords, when: () => rpc.can("memory.add"), run: () => (nav.go("memory"), memoryScreen().form.begin()) },
+    { id: "memory.note", title: t.newNote, group: t.title, words: t.newWords, when: () => rpc.can("memory.add"), run: () => (nav.go("memory"), memoryScreen().form.begin(true)) },
+    { id: "memory.import", title: t.importMemories, group: t.title, words: t.importWords, when: () => rpc.can("memory.import"), run: () => (nav.go("memory"), memoryScreen().importing.begin()) },
+    { id: "memory.conversations", title: t.views.conversations, group: t.title, run: () => nav.go("memory/conversations") },
+    { id: "memory.documents", title: t.views.documents, group: t.title, run: () => nav.go("memory/documents") },
+    { id: "memory.timeline", title: t.timelineCommand, group: t.title, run: () => nav.go("memory/timeline") },
+    { id: "memory.trash", title: t.trashCommand, group: t.title, words: t.restore, run: () => nav.go("memory/trash") },
   ],
   search: (rpc, query) => paletteMemory(rpc, query, (to) => nav.go(to)),
   jobs: () => memoryJobs.all,

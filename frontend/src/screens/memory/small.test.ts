@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { addressOf, placeOf, thingOf } from "./address";
+import { addressOf, itemOf, placeOf } from "./address";
 import { fromField, toField } from "./edit.svelte";
 import { fake, hit, turnHit } from "./fixtures";
 import { droppedPath } from "./importing.svelte";
@@ -9,13 +9,13 @@ import { bars, bestOf, firstLine, monthSpan, monthWord, pieces, priors, resultWo
 
 describe("addresses", () => {
   it("go there and back", () => {
-    for (const a of ["memory", "memory/trash", "memory/list/memory/m1", "memory/list/turn/t1/c1/7", "memory/conversations/conversation/c1", "memory/list/chunk/k1/d1/0"]) {
+    for (const a of ["memory", "memory/trash", "memory/list/memory/m1", "memory/list/turn/t1/c1/7", "memory/conversations/c1", "memory/documents/d1", "memory/trash/m1", "memory/timeline/conversation/c1", "memory/list/chunk/k1/d1/0"]) {
       const p = placeOf(a.split("/").slice(1));
-      expect(addressOf(p.view, p.thing)).toBe(a);
+      expect(addressOf(p.view, p.item)).toBe(a);
     }
-    expect(placeOf(["m1"])).toEqual({ view: "list", thing: { kind: "memory", id: "m1", parentId: "", seq: -1 } });
-    expect(placeOf(["list", "nonsense", "x"]).thing).toBeNull();
-    expect(thingOf(turnHit("t1", "c1", 7))).toEqual({ kind: "turn", id: "t1", parentId: "c1", seq: 7 });
+    expect(placeOf(["m1"])).toEqual({ view: "list", item: { kind: "memory", id: "m1", parentId: "", seq: -1 } });
+    expect(placeOf(["list", "nonsense", "x"]).item).toBeNull();
+    expect(itemOf(turnHit("t1", "c1", 7))).toEqual({ kind: "turn", id: "t1", parentId: "c1", seq: 7 });
   });
 });
 
@@ -51,8 +51,8 @@ describe("text", () => {
     expect(monthSpan("2024-12")).toEqual({ from: "2024-12-01T00:00:00.000Z", to: "2025-01-01T00:00:00.000Z" });
   });
 
-  it("tells what an import did", () => {
-    expect(resultWords({ added: 1200, updated: 0, skipped: 3, failed: 1 })).toBe("1,200 added, 3 already known, 1 could not be read");
+  it("says what an import did", () => {
+    expect(resultWords({ added: 1200, updated: 0, skipped: 3, failed: 1 })).toBe("1,200 added, 3 already imported, 1 unreadable");
   });
 });
 
@@ -80,7 +80,7 @@ describe("fields", () => {
     expect(toField("nonsense")).toBe("");
   });
 
-  it("take the place of a dropped file where it is told", () => {
+  it("take the path of a dropped file where the browser gives it", () => {
     expect(droppedPath("# c\r\nfile:///home/me/my%20chats.zip\r\n")).toBe("/home/me/my chats.zip");
     expect(droppedPath("file:///C:/Users/me/a.zip")).toBe("C:/Users/me/a.zip");
     expect(droppedPath("https://example.org/a.zip")).toBe("");

@@ -3,20 +3,20 @@ import { rowOfConversation, rowOfDocument, rowOfMemory, type Row } from "./rows"
 import type { Count, Filters } from "./types";
 import { monthSpan } from "./words";
 
-/** A line of the timeline: the heading of a month, a row in it, or what stands for rows that are not read. */
+/** A line of the timeline: the heading of a month, a row, the rest of a month, or a month that was not read. */
 export type Line =
   | { key: string; month: string; count: number; kind: "month" }
   | { key: string; month: string; row: Row; kind: "row" }
   | { key: string; month: string; left: number; kind: "more" }
   | { key: string; month: string; kind: "wait" };
 
-const SIZE = 100;
+const size = 100;
 
 interface Month {
   rows: readonly Row[];
   total: number;
   loaded: boolean;
-  /** Which counts it was read under. */
+  /** The counts it was read with. */
   age: number;
   /** How many of each list were read. */
   read: { memories: number; conversations: number; documents: number };
@@ -25,18 +25,16 @@ interface Month {
 
 const none: Month = { rows: [], total: 0, loaded: false, age: 0, read: { memories: 0, conversations: 0, documents: 0 }, left: { memories: 1, conversations: 1, documents: 1 } };
 
-/** What happened when, a month at a time. Months that are not looked at are not read. */
+/** Everything that has a date, by month. A month is read when it comes into view. */
 export class Timeline {
   /** Months that hold something, the latest first, as the backend counts them. */
   months = $state.raw<readonly Count[]>([]);
-  selectedId = $state<string | null>(null);
   error = $state.raw<RpcError | undefined>(undefined);
   loaded = $state(false);
   #data = $state.raw<ReadonlyMap<string, Month>>(new Map());
   readonly #rpc: Rpc;
   readonly #busy = new Set<string>();
   #age = 0;
-  #soon: ReturnType<typeof setTimeout> | undefined;
 
   constructor(rpc: Rpc) {
     this.#rpc = rpc;
@@ -53,7 +51,7 @@ export class Timeline {
     }
     return out;
   });
-  /** Lines are the same things while nothing about them changed, so that they are not drawn again. */
+  /** Lines that did not change keep their identity, so that they are not drawn again. */
   readonly #heads = new WeakMap<Count, [Line, Line]>();
   readonly #made = new WeakMap<Month, Line[]>();
 
@@ -82,29 +80,25 @@ export class Timeline {
 
   readonly empty = $derived(this.loaded && this.months.length === 0);
   readonly years = $derived([...new Set(this.months.map((m) => m.value.slice(0, 4)).filter((y) => y !== ""))]);
-  readonly selected = $derived.by(() => {
-    for (const l of this.lines) if (l.kind === "row" && l.row.id === this.selectedId) return l.row;
-    return null;
-  });
 
-  stop(): void {
-    clearTimeout(this.#soon);
-    this.#soon = undefined;
+  row(id: string): Row | null {
+    for (const l of this.lines) if (l.kind === "row" && l.row.id === id) return l.row;
+    return null;
   }
 
-  /** Takes the months from the counts of all; what was read is read again when it is looked at. */
+  /** Sets the months from the counts; a month is read again when it comes into view. */
   set(months: readonly Count[]): void {
     const known = months.filter((m) => m.count > 0 && m.value !== "").sort((a, b) => (a.value < b.value ? 1 : -1));
     this.months = known;
     this.loaded = true;
     this.#age++;
     this.#busy.clear();
-    // The rows stay until they are looked at and the new ones are there, so that nothing jumps.
+    // Rows stay until the new ones were read, so that nothing jumps.
     const there = new Set(known.map((m) => m.value));
     this.#data = new Map([...this.#data].filter(([m]) => there.has(m)));
   }
 
-  /** Reads a month that comes into view, unless what is there is what the last counts were about. */
+  /** Reads a month that comes into view, unless it was read since the last counts. */
   ensure(month: string): void {
     if (month !== "" && this.#data.get(month)?.age !== this.#age) void this.#read(month, true);
   }
@@ -123,12 +117,12 @@ export class Timeline {
     const filters: Filters = { ...span };
     try {
       const [m, c, d] = await Promise.all([
-        had.left.memories > 0 ? this.#rpc.call("memory.list", { limit: SIZE, offset: had.read.memories, sort: "occurred", filters }) : null,
-        had.left.conversations > 0 ? this.#rpc.call("memory.conversations", { limit: SIZE, offset: had.read.conversations, ...span }) : null,
-        had.left.documents > 0 ? this.#rpc.call("memory.list_documents", { limit: SIZE, offset: had.read.documents, ...span }) : null,
+        had.left.memories > 0 ? this.#rpc.call("memory.list", { limit: size, offset: had.read.memories, sort: "occurred", filters }) : null,
+        had.left.conversations > 0 ? this.#rpc.call("memory.conversations", { limit: size, offset: had.read.conversations, ...span }) : null,
+        had.left.documents > 0 ? this.#rpc.call("memory.list_documents", { limit: size, offset: had.read.documents, ...span }) : null,
       ]);
       if (age !== this.#age) return;
-      // A conversation that went on over months stands in the last of them.
+      // A conversation of several months is listed in the last of them.
       const rows = [...had.rows, ...(m?.items.map(rowOfMemory) ?? []), ...(c?.conversations.map(rowOfConversation).filter((r) => r.at < span.to) ?? []), ...(d?.documents.map(rowOfDocument) ?? [])];
       rows.sort((a, b) => (a.at < b.at ? 1 : a.at > b.at ? -1 : 0));
       const read = { memories: had.read.memories + (m?.items.length ?? 0), conversations: had.read.conversations + (c?.conversations.length ?? 0), documents: had.read.documents + (d?.documents.length ?? 0) };
@@ -148,10 +142,9 @@ export class Timeline {
     }
   }
 
-  /** Takes rows out, before the backend has been asked again. */
+  /** Removes rows at once, before the backend was asked again. */
   drop(ids: readonly string[]): void {
     const gone = new Set(ids);
     this.#data = new Map([...this.#data].map(([m, d]) => [m, d.rows.some((r) => gone.has(r.id)) ? { ...d, rows: d.rows.filter((r) => !gone.has(r.id)), total: d.total - d.rows.filter((r) => gone.has(r.id)).length } : d]));
-    if (this.selectedId !== null && gone.has(this.selectedId)) this.selectedId = null;
   }
 }

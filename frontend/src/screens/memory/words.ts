@@ -1,63 +1,19 @@
-/** What the screen says about memories, in words. */
+/** What the screen says about memories that is more than a text of its catalogue. */
+import { date, lookup, optionsOf } from "../../lib/i18n";
+import { common } from "../../lib/i18n/common";
 import { format } from "../../lib/ui/state";
+import { t } from "./messages";
 import { plain } from "./plain";
-import type { Hit, ImportJob, Kind, Memory, MemoryType, Mode, Parts, Span, Tier } from "./types";
+import type { Hit, ImportJob, Memory, Parts, Span, View } from "./types";
 
-export const tiers: readonly Tier[] = ["critical", "high", "medium", "low"];
-export const types: readonly MemoryType[] = ["episodic", "semantic", "procedural"];
-export const kinds: readonly Kind[] = ["memory", "turn", "chunk"];
-export const modes: readonly Mode[] = ["hybrid", "keyword", "vector"];
-
-const sources: Record<string, string> = {
-  manual: "Written here",
-  note: "Note",
-  agent: "Agent",
-  chatgpt: "ChatGPT",
-  claude: "Claude",
-  markdown: "Markdown",
-  text: "Text file",
-  jsonl: "JSON lines",
-  locomo: "LoCoMo",
-  voice: "Voice",
-  document: "Document",
-  tool: "Tool",
-};
-export const sourceWord = (s: string): string => sources[s] ?? format.visible(s, 40);
-
-const kindWords: Record<string, string> = { memory: "Memory", turn: "Message", chunk: "Part of a document" };
-export const kindWord = (k: string): string => kindWords[k] ?? k;
-const manyWords: Record<string, string> = { memory: "Memories", turn: "Messages", chunk: "Parts of documents" };
-export const kindsWord = (k: string): string => manyWords[k] ?? k;
-
-const typeWords: Record<string, [string, string]> = {
-  episodic: ["Event", "Something that happened"],
-  semantic: ["Fact", "A fact"],
-  procedural: ["Know-how", "How to do something"],
-};
-export const typeWord = (t: string): string => typeWords[t]?.[0] ?? t;
-export const typeHint = (t: string): string => typeWords[t]?.[1] ?? "";
-
-const tierWords: Record<string, string> = { critical: "Critical", high: "High", medium: "Medium", low: "Low" };
-export const tierWord = (t: string): string => tierWords[t] ?? t;
-
-const modeWords: Record<Mode, [string, string]> = {
-  hybrid: ["hybrid", "Finds the words and similar meanings"],
-  keyword: ["words", "Only texts with one of the words"],
-  vector: ["meaning", "By meaning only"],
-};
-export const modeWord = (m: Mode): string => modeWords[m][0];
-export const modeHint = (m: Mode): string => modeWords[m][1];
-
-const formats: Record<string, string> = {
-  chatgpt: "ChatGPT export",
-  claude: "Claude export",
-  markdown: "Markdown or Obsidian folder",
-  text: "Plain text",
-  jsonl: "JSON lines",
-  locomo: "LoCoMo conversation",
-};
-export const formatWord = (f: string): string => formats[f] ?? f;
-export const importFormats: readonly string[] = Object.keys(formats);
+export const sourceWord = (s: string): string => lookup(t.sources, format.visible(s, 40));
+const typeOf = (type: string): { label: string; hint: string } => (t.types as Record<string, { label: string; hint: string }>)[type] ?? { label: type, hint: "" };
+export const typeWord = (type: string): string => typeOf(type).label;
+export const typeHint = (type: string): string => typeOf(type).hint;
+export const layerWord = (layer: number): string => common.layers[layer]?.label ?? String(layer);
+/** The choices of a field for the layer; "0" is none. */
+export const layerOptions = (): { value: string; label: string; hint?: string }[] => [{ value: "0", ...t.noLayer }, ...optionsOf(common.layers)];
+export const hashed = (tags: readonly string[]): string => tags.map((tag) => `#${tag}`).join(" ");
 
 /** "12 Mar 2024, 14:05", or only the day; nothing when the time is not known. */
 export function when(at: string | undefined): string {
@@ -76,7 +32,7 @@ export function firstLine(text: string, max = 160): string {
 }
 
 /** A title for an item that has none of its own. */
-export const titleOf = (m: Pick<Memory, "title" | "content">): string => firstLine(m.title || m.content, 80) || "Empty";
+export const titleOf = (m: Pick<Memory, "title" | "content">): string => firstLine(m.title || m.content, 80) || t.empty;
 
 /** One part of a score as a bar. */
 export interface Bar {
@@ -87,9 +43,8 @@ export interface Bar {
 }
 
 const ranked = (rank: number): number => 61 / (60 + rank);
-const times = (v: number): string => `× ${v.toFixed(2)}`;
 
-/** The highest of what was found, against which the bars are drawn. */
+/** The highest scores among the hits, against which the bars are drawn. */
 export interface Best {
   bm25: number;
   window: number;
@@ -101,29 +56,23 @@ export function bestOf(all: readonly (Parts | undefined)[]): Best {
 
 const share = (v: number, best: number): number => (best > 0 ? Math.max(0, Math.min(1, v / best)) : 0);
 
-/** Why something was found: one bar for each list that had it. */
+/** Why something was found: one bar for each ranking that had it. */
 export function bars(p: Parts, best: Best): Bar[] {
   const { bm25Rank, bm25, vectorRank, cosine } = p;
-  const alike = cosine === undefined ? "" : `${Math.round(cosine * 100)} % alike`;
+  const { words, meaning, window } = t.bars;
+  const alike = cosine === undefined ? "" : t.alike(Math.round(cosine * 100));
   return [
-    bm25Rank === undefined ? { name: "Words", width: 0, text: "not found" } : { name: "Words", width: bm25 === undefined ? ranked(bm25Rank) : share(bm25, best.bm25), text: `place ${bm25Rank}` },
+    bm25Rank === undefined ? { name: words, width: 0, text: t.notFound } : { name: words, width: bm25 === undefined ? ranked(bm25Rank) : share(bm25, best.bm25), text: t.rank(bm25Rank) },
     vectorRank === undefined
-      ? { name: "Meaning", width: 0, text: alike === "" ? "not compared" : `${alike}, not among the nearest` }
-      : { name: "Meaning", width: Math.max(0, Math.min(1, cosine ?? ranked(vectorRank))), text: [`place ${vectorRank}`, alike].filter(Boolean).join(", ") },
-    { name: "With surrounding context", width: share(p.window, best.window), text: p.window > 0 ? `${Math.round(share(p.window, best.window) * 100)} % of the top score` : "no share" },
+      ? { name: meaning, width: 0, text: alike === "" ? t.notCompared : t.notNear(alike) }
+      : { name: meaning, width: Math.max(0, Math.min(1, cosine ?? ranked(vectorRank))), text: [t.rank(vectorRank), alike].filter(Boolean).join(", ") },
+    { name: window, width: share(p.window, best.window), text: p.window > 0 ? t.ofTop(Math.round(share(p.window, best.window) * 100)) : t.noShare },
   ];
 }
 
 /** What only shifts near ties: factors other than 1. */
 export function priors(p: Parts): { name: string; value: string }[] {
-  const all: [string, number][] = [
-    ["Recency", p.recency],
-    ["Salience", p.salience],
-    ["Retention", p.retention],
-    ["Pinned", p.pinned],
-    ["Names and dates in the query", p.cues],
-  ];
-  return all.filter(([, v]) => v > 0 && Math.abs(v - 1) >= 0.005).map(([name, v]) => ({ name, value: times(v) }));
+  return (["recency", "salience", "retention", "pinned", "cues"] as const).filter((f) => p[f] > 0 && Math.abs(p[f] - 1) >= 0.005).map((f) => ({ name: t.factors[f], value: `× ${p[f].toFixed(2)}` }));
 }
 
 /** A piece of text, marked or not. */
@@ -168,13 +117,8 @@ export function spansOf(text: string, words: readonly string[]): Span[] {
 /** The words that a hit has marked. */
 export const markedWords = (h: Pick<Hit, "snippet" | "highlights">): string[] => h.highlights.map((s) => h.snippet.slice(s.start, s.end));
 
-/** "Jan 2024"; "No date" for what has none. */
-export function monthWord(month: string): string {
-  const m = /^(\d{4})-(\d{2})$/.exec(month);
-  if (!m) return "No date";
-  const names = ["January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November", "December"];
-  return `${names[Number(m[2]) - 1] ?? m[2]} ${m[1]}`;
-}
+/** "January 2024"; "No date" for what has none. */
+export const monthWord = (month: string): string => (/^\d{4}-\d{2}$/.test(month) ? date(`${month}-01T00:00:00Z`, { month: "long", year: "numeric", timeZone: "UTC" }) : t.noDate);
 
 /** First instant of a month and of the one after, as the backend counts months. */
 export function monthSpan(month: string): { from: string; to: string } {
@@ -186,19 +130,16 @@ export const percent = (part: number): string => `${Math.floor(Math.max(0, Math.
 
 export const ended = (j: Pick<ImportJob, "status">): boolean => ["completed", "failed", "cancelled"].includes(j.status);
 
-const states: Record<string, string> = { pending: "Waiting", running: "Importing", completed: "Done", failed: "Failed", cancelled: "Canceled" };
-export const jobWord = (s: string): string => states[s] ?? s;
-
 /** The last part of a path. */
 export const baseName = (path: string): string => format.visible(path.replace(/[\\/]+$/, "").split(/[\\/]/).pop() || path, 80);
 
-/** "120 added, 3 updated, 14 already known, 1 could not be read". */
-export function resultWords(j: Pick<ImportJob, "added" | "updated" | "skipped" | "failed">): string {
-  const n = format.count;
-  return [`${n(j.added)} added`, j.updated > 0 && `${n(j.updated)} updated`, j.skipped > 0 && `${n(j.skipped)} already known`, j.failed > 0 && `${n(j.failed)} could not be read`].filter(Boolean).join(", ");
-}
+/** "120 added, 3 updated, 14 already imported, 1 unreadable". */
+export const resultWords = (j: Pick<ImportJob, "added" | "updated" | "skipped" | "failed">): string => t.importResult(j.added, j.updated, j.skipped, j.failed);
+
+/** The view that shows what an import of this format adds. */
+export const viewOfFormat = (f: string): View & ("list" | "conversations" | "documents") => (f === "jsonl" ? "list" : f === "markdown" || f === "text" ? "documents" : "conversations");
 
 /** Tags as the backend keeps them, from a line of text. */
 export function tagsOf(text: string): string[] {
-  return [...new Set(text.split(/[,\n]/).map((t) => t.trim().replace(/^#/, "").toLowerCase()).filter(Boolean))];
+  return [...new Set(text.split(/[,\n]/).map((x) => x.trim().replace(/^#/, "").toLowerCase()).filter(Boolean))];
 }

@@ -1,5 +1,7 @@
+import { choose } from "../../lib/i18n";
 import { asError, type Rpc } from "../../lib/rpc";
-import { Load, format } from "../../lib/ui/state";
+import { Load } from "../../lib/ui/state";
+import { t } from "./messages";
 
 /** One setting with everything its line needs. */
 export interface Setting {
@@ -28,36 +30,9 @@ interface Property {
   "x-restart"?: boolean;
 }
 
-const labels: Record<string, string> = {
-  "app.gpu": "Graphics card",
-  "app.theme": "Colors",
-  "notifications.enabled": "Show notifications",
-  "notifications.preview": "Show details",
-  "notifications.quiet": "Quiet hours",
-  "gateway.addr": "Address",
-  "gateway.enabled": "Allow browser and API access",
-  "gateway.origins": "Origins",
-  "storage.private": "Private mode",
-  "storage.allow_network_fs": "Allow network file systems",
-  "sandbox.minIsolation": "Minimum isolation",
-  "backup.auto": "Automatic backup",
-  "log.level": "Log level",
-  "backup.keep_daily": "Daily backups",
-  "backup.keep_weekly": "Weekly backups",
-  "backup.max_age_days": "Keep backups for",
-  "backup.max_bytes": "Maximum backup size",
-  "history.max_age_days": "Keep runs for",
-  "history.max_rows": "Maximum number of runs",
-  "history.payload_max_age_days": "Keep full payloads for",
-  "history.trash_max_age_days": "Keep deleted items for",
-  "history.log_max_age_days": "Keep log files for",
-  "audit.details_max_age_days": "Keep activity details for",
-  "audit.entries_max_age_days": "Keep activity for",
-};
-
 /** "history.max_age_days" → "Max age". The unit is shown beside the value. */
 export function labelOf(key: string): string {
-  if (labels[key]) return labels[key];
+  if (t.labels[key]) return t.labels[key];
   const words = key
     .split(".")
     .slice(1)
@@ -69,8 +44,8 @@ export function labelOf(key: string): string {
   return words.charAt(0).toUpperCase() + words.slice(1);
 }
 
-const unitWords: Record<string, string> = { ms: "ms", s: "seconds", h: "hours", d: "days", rows: "rows", files: "files", "1/s": "a second", "1/min": "a minute" };
-export const unitWord = (unit: string): string => unitWords[unit] ?? unit;
+/** The unit of a value, in the form that goes with it. */
+export const unitWord = (unit: string, value: unknown): string => (t.units[unit] ? choose(Number(value), t.units[unit]) : unit);
 
 /** How a value is written in its field: sizes with their unit, lists one a line. */
 export function shown(s: Pick<Setting, "type" | "unit">, value: unknown): string {
@@ -80,41 +55,26 @@ export function shown(s: Pick<Setting, "type" | "unit">, value: unknown): string
     for (const [unit, size] of [["GiB", 2 ** 30], ["MiB", 2 ** 20], ["KiB", 2 ** 10]] as const) {
       if (value >= size && value % size === 0) return `${value / size} ${unit}`;
     }
-    return format.count(value).replaceAll(",", "");
+    return String(value);
   }
   return value === null || value === undefined ? "" : String(value);
 }
 
 /** What the user wrote, as `config.set` takes it. */
 export function written(s: Pick<Setting, "type">, text: string): unknown {
-  const t = text.trim();
-  if (s.type === "array") return t.split(/[\n,]/).map((x) => x.trim()).filter(Boolean);
-  if (s.type === "integer" && /^-?\d+$/.test(t)) return Number(t);
-  return t;
+  const value = text.trim();
+  if (s.type === "array") return value.split(/[\n,]/).map((x) => x.trim()).filter(Boolean);
+  return s.type === "integer" && /^-?\d+$/.test(value) ? Number(value) : value;
 }
 
-const words: Record<string, Record<string, string>> = {
-  "app.gpu": { auto: "Automatic", on: "On", off: "Off" },
-  "app.theme": { system: "Same as the system", light: "Light", dark: "Dark" },
-  "backup.auto": { daily: "Daily", off: "Off" },
-  "log.level": { debug: "Everything", info: "Normal", warn: "Warnings", error: "Errors only" },
-  "sandbox.minIsolation": {
-    inprocess: "Inside Helix",
-    process: "Own process",
-    "process+landlock": "Process and Landlock",
-    "process+landlock+bwrap": "Process, Landlock and bubblewrap",
-  },
-};
-
 /** What a choice of a setting is called; a choice without a word is shown as it is written. */
-export const choiceWord = (key: string, value: string): string => words[key]?.[value] ?? value;
+export const choiceWord = (key: string, value: string): string => t.choices[key]?.[value] ?? value;
 
 /** Where a value that cannot be changed here comes from, or "". */
 export function fixedBy(s: Pick<Setting, "source" | "env">): string {
-  if (s.source === "environment") return `Set by the variable ${s.env}`;
-  if (s.source === ".env" || s.source === "dotenv") return `Set by ${s.env} in a .env file`;
-  if (s.source === "flag") return "Set on the command line";
-  return "";
+  if (s.source === "environment") return t.setByVariable(s.env);
+  if (s.source === ".env" || s.source === "dotenv") return t.setByDotenv(s.env);
+  return s.source === "flag" ? t.setByFlag : "";
 }
 
 /** All settings with their values, sources and problems. One instance feeds every page. */
@@ -164,7 +124,7 @@ export class ConfigState {
     return Object.entries(schema).map(([key, p]) => ({
       key,
       label: labelOf(key),
-      help: p.description ?? "",
+      help: t.help[key] ?? p.description ?? "",
       type: (p.type ?? "string") as Setting["type"],
       unit: p["x-unit"] ?? "",
       enum: p.enum ?? [],

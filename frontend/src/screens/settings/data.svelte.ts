@@ -1,5 +1,6 @@
 import { asError, type Item, type Result, type RpcError, type Rpc } from "../../lib/rpc";
 import { Load, Paged, format, toasts } from "../../lib/ui/state";
+import { t } from "./messages";
 
 export type Backup = Item<"storage.backups", "backups">;
 export type Status = Result<"storage.status">;
@@ -8,7 +9,6 @@ export interface Part {
   name: string;
   bytes: number;
   share: number;
-  tone: 1 | 2 | 3 | 4;
 }
 
 const sum = (o: Readonly<Record<string, number>> | undefined): number => Object.values(o ?? {}).reduce((a, b) => a + b, 0);
@@ -71,10 +71,10 @@ export class DataState {
     if (!s) return [];
     const backups = this.backups.items.reduce((a, b) => a + b.sizeBytes, 0);
     const all = [
-      { name: "Database", bytes: s.sizeBytes, tone: 1 as const },
-      { name: "Write-ahead log", bytes: s.walBytes, tone: 2 as const },
-      { name: "Files", bytes: s.blobBytes, tone: 3 as const },
-      { name: "Backups", bytes: backups, tone: 4 as const },
+      { name: t.parts.database, bytes: s.sizeBytes },
+      { name: t.parts.wal, bytes: s.walBytes },
+      { name: t.parts.files, bytes: s.blobBytes },
+      { name: t.parts.backups, bytes: backups },
     ];
     const total = all.reduce((a, p) => a + p.bytes, 0) || 1;
     return all.map((p) => ({ ...p, share: p.bytes / total }));
@@ -87,24 +87,20 @@ export class DataState {
   /** "Retention would remove 12 rows (3 KiB) now." */
   get pruneText(): string {
     const tables = this.prune.data?.tables ?? [];
-    const rows = tables.reduce((a, t) => a + t.rows, 0);
-    const bytes = tables.reduce((a, t) => a + t.bytes, 0);
-    if (rows === 0) return "Nothing would be removed with these values.";
-    return `With these values ${format.plural(rows, "row")}${bytes > 0 ? ` (${format.bytes(bytes)})` : ""} would be removed now: ${tables
-      .filter((t) => t.rows > 0)
-      .map((t) => `${format.count(t.rows)} in ${t.table}`)
-      .join(", ")}.`;
+    const rows = tables.reduce((a, x) => a + x.rows, 0);
+    const bytes = tables.reduce((a, x) => a + x.bytes, 0);
+    return rows === 0 ? t.pruneNothing : t.prune(rows, bytes > 0 ? format.bytes(bytes) : "", tables.filter((x) => x.rows > 0).map((x) => t.inTable(x.rows, x.table)));
   }
 
   /** Makes a backup. A place that is taken is answered with a text, so that another is asked for. */
   async backup(o: { path?: string; blobs: boolean; passphrase: string }): Promise<boolean | string> {
-    return this.#do("backup", "Couldn't make the backup", async () => {
+    return this.#do("backup", t.backupFailed, async () => {
       const r = await this.#rpc.call("storage.backup", {
         blobs: o.blobs,
         ...(o.path ? { path: o.path } : {}),
         ...(o.passphrase ? { passphrase: o.passphrase } : {}),
       });
-      toasts.ok(`Backed up, ${format.bytes(r.sizeBytes)}`, r.path);
+      toasts.ok(t.backedUp(format.bytes(r.sizeBytes)), r.path);
       await this.load();
     }, o.path !== undefined);
   }
@@ -140,29 +136,29 @@ export class DataState {
   async restore(passphrase = ""): Promise<boolean> {
     const path = this.review?.backup.path;
     if (!path) return false;
-    return this.#do("restore", "Couldn't restore. Your data is unchanged.", async () => {
+    return this.#do("restore", t.restoreFailed, async () => {
       const r = await this.#rpc.call("storage.restore", { path, ...(passphrase ? { passphrase } : {}) });
       this.review = null;
-      toasts.add({ title: "Backup restored", text: `The previous data is kept in ${r.replacedPath} for 30 days.`, tone: "ok", ms: 0 });
+      toasts.add({ title: t.restored, text: t.replacedKept(r.replacedPath), tone: "ok", ms: 0 });
     });
   }
 
   /** Writes everything into a folder; one that is not empty is answered with a text. */
   async export(dir: string): Promise<boolean | string> {
-    return this.#do("export", "Couldn't export", async () => {
+    return this.#do("export", t.exportFailed, async () => {
       const r = await this.#rpc.call("storage.export", { dir });
-      toasts.ok(`Exported ${format.plural(sum(r.rows), "row")} into ${format.plural(r.files, "file")}`, r.dir);
+      toasts.ok(t.exported(sum(r.rows), r.files), r.dir);
     }, true);
   }
 
-  /** First looks, then `import(true)` takes it. */
+  /** Reviews a folder; with `take` it imports it. */
   async import(dir: string, take = false): Promise<boolean> {
-    return this.#do("import", "Couldn't import", async () => {
+    return this.#do("import", t.importFailed, async () => {
       const result = await this.#rpc.call("storage.import", { dir, dryRun: !take });
       if (!take) this.importing = { dir, result };
       else {
         this.importing = null;
-        toasts.ok(`Imported ${format.plural(sum(result.inserted), "row")}`, `${format.plural(sum(result.skipped), "row")} were there already.`);
+        toasts.ok(t.imported(sum(result.inserted)), t.importedKnown(sum(result.skipped)));
         await this.load();
       }
     });
@@ -175,9 +171,9 @@ export class DataState {
   }
 
   async pruneNow(): Promise<boolean> {
-    return this.#do("prune", "Couldn't delete", async () => {
+    return this.#do("prune", t.removeFailed, async () => {
       const r = await this.#rpc.call("storage.prune", {});
-      toasts.ok(`Removed ${format.plural(r.tables.reduce((a, t) => a + t.rows, 0), "row")}`);
+      toasts.ok(t.removed(r.tables.reduce((a, x) => a + x.rows, 0)));
       await this.load();
     });
   }

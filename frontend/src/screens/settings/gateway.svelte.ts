@@ -1,15 +1,10 @@
 import { type Item, type Rpc } from "../../lib/rpc";
 import { Paged, toasts } from "../../lib/ui/state";
+import { Deferred } from "./deferred.svelte";
+import { t } from "./messages";
 
 export type Token = Item<"tokens.list", "tokens">;
 export type Session = Item<"sessions.list", "sessions">;
-
-export const tokenScopes: readonly { value: string; label: string; explains: string }[] = [
-  { value: "read", label: "Read", explains: "read everything" },
-  { value: "write", label: "Write", explains: "run tools and change data" },
-  { value: "approve", label: "Approve", explains: "answer approvals for you" },
-  { value: "admin", label: "Admin", explains: "settings, keys, backups, other tokens" },
-];
 
 /** Tokens and sessions of Settings › Gateway. */
 export class GatewayState {
@@ -19,8 +14,7 @@ export class GatewayState {
   made = $state.raw<{ name: string; token: string } | null>(null);
   #rpc: Rpc;
   #off: (() => void)[];
-  /** Tokens whose revocation waits for the end of its Undo. */
-  #leaving = $state.raw<ReadonlySet<string>>(new Set());
+  readonly #revoked = new Deferred();
 
   constructor(rpc: Rpc) {
     this.#rpc = rpc;
@@ -52,7 +46,7 @@ export class GatewayState {
 
   /** Tokens without those that are being revoked. */
   get shown(): Token[] {
-    return this.tokens.items.filter((t) => !this.#leaving.has(t.id));
+    return this.tokens.items.filter((x) => !this.#revoked.has(x.id));
   }
 
   /** Makes a token; its text is then in `made`. Rejects with what is wrong with the input. */
@@ -64,20 +58,10 @@ export class GatewayState {
   }
 
   /** A revoked token cannot come back, so the act itself waits for 10 s. */
-  revoke(t: Token): void {
-    this.#leaving = new Set([...this.#leaving, t.id]);
-    const back = (): void => {
-      this.#leaving = new Set([...this.#leaving].filter((id) => id !== t.id));
-    };
-    toasts.deferred({
-      title: `The token “${t.name}” is revoked`,
-      text: "Its sessions close after the undo time.",
-      commit: async () => {
-        await this.#rpc.call("tokens.revoke", { id: t.id });
-        await this.tokens.reload();
-        back();
-      },
-      revert: back,
+  revoke(x: Token): void {
+    this.#revoked.add(x.id, t.revoked(x.name), t.afterUndo, async () => {
+      await this.#rpc.call("tokens.revoke", { id: x.id });
+      await this.tokens.reload();
     });
   }
 
@@ -86,15 +70,15 @@ export class GatewayState {
       await this.#rpc.call("sessions.close", { sessionId: s.sessionId });
       this.sessions.items = this.sessions.items.filter((x) => x.sessionId !== s.sessionId);
     } catch (e) {
-      toasts.error(e, "Couldn't close the session");
+      toasts.error(e, t.closeFailed);
     }
   }
 
   /** The old root token cannot come back, so the act itself waits for 10 s. */
   rotateRoot(): void {
     toasts.deferred({
-      title: "Root token replaced",
-      text: "Its sessions close after the undo time.",
+      title: t.rootReplaced,
+      text: t.afterUndo,
       commit: () => this.#rpc.call("tokens.rotate_root", {}),
       revert: () => {},
     });

@@ -1,22 +1,17 @@
 import { asError, type Item, type Result, type Rpc } from "../../lib/rpc";
+import { common } from "../../lib/i18n/common";
 import { Load, Paged, toasts } from "../../lib/ui/state";
+import { Deferred } from "./deferred.svelte";
+import { t } from "./messages";
 
 export type Secret = Item<"secrets.list", "secrets">;
 
+const tones = { keyring: "ok", file: "ok", "file, unprotected": "warn", locked: "danger", none: "neutral" } as const;
+
 /** Where the key lives, in words, and how good that is. */
 export function placeWord(state: string): { title: string; text: string; tone: "ok" | "warn" | "danger" | "neutral" } {
-  switch (state) {
-    case "keyring":
-      return { title: "In the keyring of this computer", text: "It unlocks when you log in and is never stored in a file.", tone: "ok" };
-    case "file":
-      return { title: "In a file, protected by your passphrase", text: "Set HELIX_KEY_PASSPHRASE at each start.", tone: "ok" };
-    case "file, unprotected":
-      return { title: "In a file, not encrypted", text: "Whoever can read your files can read your secrets. Move it to the keyring, or set HELIX_KEY_PASSPHRASE.", tone: "warn" };
-    case "locked":
-      return { title: "Not there", text: "The key is not in the keyring, so encrypted data can't be read. Everything else works.", tone: "danger" };
-    default:
-      return { title: "No key yet", text: "It is created when the first value is encrypted.", tone: "neutral" };
-  }
+  const known = state in tones ? (state as keyof typeof tones) : "none";
+  return { ...t.keyPlaces[known], tone: tones[known] };
 }
 
 /** Settings › Keys: the key, the recovery code, the secrets. */
@@ -30,7 +25,7 @@ export class KeysState {
   #rpc: Rpc;
   #random: () => number;
   #off: (() => void)[];
-  #leaving = $state.raw<ReadonlySet<string>>(new Set());
+  readonly #deleted = new Deferred();
 
   constructor(rpc: Rpc, random: () => number = Math.random) {
     this.#rpc = rpc;
@@ -52,7 +47,7 @@ export class KeysState {
   }
 
   get shown(): Secret[] {
-    return this.secrets.items.filter((s) => !this.#leaving.has(s.name));
+    return this.secrets.items.filter((s) => !this.#deleted.has(s.name));
   }
 
   async load(): Promise<void> {
@@ -81,14 +76,14 @@ export class KeysState {
 
   closeRecovery(confirmed: boolean): void {
     this.recovery = null;
-    if (confirmed) toasts.ok("The recovery code is confirmed", "Store it away from this computer.");
+    if (confirmed) toasts.ok(t.confirmed, t.storeAway);
     void this.load();
   }
 
   async importRecovery(code: string): Promise<boolean> {
     return this.#do("import", async () => {
       await this.#rpc.call("keys.import_recovery", { code });
-      toasts.ok("Unlocked");
+      toasts.ok(common.unlocked);
       await this.load();
     });
   }
@@ -97,7 +92,7 @@ export class KeysState {
   async unlock(): Promise<void> {
     await this.#do("unlock", async () => {
       await this.#rpc.call("keys.unlock", {});
-      toasts.ok("Unlocked");
+      toasts.ok(common.unlocked);
       await this.load();
     });
   }
@@ -106,7 +101,7 @@ export class KeysState {
   async moveToKeyring(): Promise<void> {
     await this.#do("move", async () => {
       await this.#rpc.call("keys.move_to_keyring", {});
-      toasts.ok("The key is in the keyring now", "The key file was removed.");
+      toasts.ok(t.moved, t.movedText);
       await this.load();
     });
   }
@@ -118,7 +113,7 @@ export class KeysState {
         await this.load();
       })
     )
-      toasts.ok("Data key rotated", "Encrypted values move to it in the background.");
+      toasts.ok(t.rotated, t.rotatedText);
   }
 
   async setSecret(name: string, value: string): Promise<boolean> {
@@ -130,18 +125,9 @@ export class KeysState {
 
   /** A deleted secret cannot come back, since its value is never shown: the act waits 10 s. */
   deleteSecret(s: Secret): void {
-    this.#leaving = new Set([...this.#leaving, s.name]);
-    const back = (): void => {
-      this.#leaving = new Set([...this.#leaving].filter((n) => n !== s.name));
-    };
-    toasts.deferred({
-      title: `The secret ${s.name} is deleted`,
-      commit: async () => {
-        await this.#rpc.call("secrets.delete", { name: s.name });
-        await this.secrets.reload();
-        back();
-      },
-      revert: back,
+    this.#deleted.add(s.name, t.secretDeleted(s.name), "", async () => {
+      await this.#rpc.call("secrets.delete", { name: s.name });
+      await this.secrets.reload();
     });
   }
 

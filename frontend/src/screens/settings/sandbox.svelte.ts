@@ -1,5 +1,6 @@
 import type { Result, Rpc } from "../../lib/rpc";
 import { Load, format, toasts } from "../../lib/ui/state";
+import { t } from "./messages";
 
 export type SandboxStatus = Result<"sandbox.status">;
 
@@ -36,9 +37,9 @@ export class SandboxState {
   get refused(): string {
     const st = this.status.data;
     if (!st) return "";
-    const t1 = st.tiers.find((t) => t.tier === "t1");
-    if (isolations.indexOf(st.isolation) < isolations.indexOf(st.minIsolation)) return "Third-party modules don't run: this computer's isolation is weaker than the setting below requires.";
-    if (t1 && !t1.available) return "Third-party modules don't run: they never run unsandboxed.";
+    const t1 = st.tiers.find((x) => x.tier === "t1");
+    if (isolations.indexOf(st.isolation) < isolations.indexOf(st.minIsolation)) return t.tooWeak;
+    if (t1 && !t1.available) return t.neverUnsandboxed;
     return "";
   }
 
@@ -48,10 +49,11 @@ export class SandboxState {
     this.clearing = true;
     try {
       const r = await this.#rpc.call("sandbox.clear_cache", {});
-      toasts.ok(r.modules === 0 ? "Nothing to clear" : `Cleared ${format.bytes(r.bytes)}`, r.modules === 0 ? "" : "Modules are compiled again at their next start.");
+      if (r.modules === 0) toasts.ok(t.nothingToClear);
+      else toasts.ok(t.cleared(format.bytes(r.bytes)), t.clearedText);
       await this.load();
     } catch (e) {
-      toasts.error(e, "Couldn't clear the cache");
+      toasts.error(e, t.clearFailed);
     } finally {
       this.clearing = false;
     }

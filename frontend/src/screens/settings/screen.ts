@@ -1,28 +1,25 @@
 import Settings from "@lucide/svelte/icons/settings";
 import ShieldAlert from "@lucide/svelte/icons/shield-alert";
+import { common } from "../../lib/i18n/common";
 import { nav } from "../../lib/ui/nav.svelte";
 import type { ScreenDef } from "../../lib/ui/screen";
 import { isolation } from "./isolation.svelte";
+import { t } from "./messages";
 import { sections } from "./sections";
 
 export const screen: ScreenDef = {
   id: "settings",
-  title: "Settings",
+  get title() {
+    return common.settings;
+  },
   group: "System",
   order: 90,
   icon: Settings,
   needs: ["config.get", "config.schema"],
-  parts: sections.map((s) => s.id),
+  parts: sections,
   load: () => import("./Settings.svelte"),
   keys: ["mod+,", "g s"],
-  commands: () =>
-    sections.map((s) => ({
-      id: `settings.${s.id}`,
-      title: `Settings: ${s.title}`,
-      group: "Settings",
-      words: s.words,
-      run: () => nav.go(`settings/${s.id}`),
-    })),
+  commands: () => sections.map((id) => ({ id: `settings.${id}`, title: t.openPage(t.pages[id]), group: common.settings, words: t.pageWords[id], run: () => nav.go(`settings/${id}`) })),
   status: () => (isolation.missing === "" ? [] : [{ id: "isolation", text: isolation.missing, icon: ShieldAlert, tone: "muted", target: "settings/sandbox", optional: true }]),
   start: (rpc) => isolation.start(rpc),
 };

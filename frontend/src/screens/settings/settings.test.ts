@@ -47,7 +47,7 @@ describe("ConfigState", () => {
     expect(c.all).toHaveLength(4);
     expect(c.pick(["log.level", "no.such"]).map((s) => [s.label, s.value, s.source])).toEqual([["Log level", "info", "default"]]);
     expect(c.groups("runs").flatMap((g) => g.settings.map((s) => s.key))).toEqual(["history.max_age_days"]);
-    expect(fixedBy(c.pick(["gateway.addr"])[0]!)).toBe("Set by the variable HELIX_GATEWAY_ADDR");
+    expect(fixedBy(c.pick(["gateway.addr"])[0]!)).toBe("Set by the variable HELIX_GATEWAY_ADDR.");
     expect(fixedBy(c.pick(["log.level"])[0]!)).toBe("");
   });
 

@@ -1,6 +1,7 @@
 import { asError, type RpcError } from "../../lib/rpc/errors";
 import type { Params, Rpc } from "../../lib/rpc";
 import { parseSchema } from "../../lib/run/schema";
+import { t } from "./messages";
 import type { Report, Skill } from "./types";
 import { fileProblem, headProblem, uploadModule, type ModuleFile } from "./upload";
 import { nameFromFile } from "./words";
@@ -60,27 +61,27 @@ export class SkillForm {
   readonly replaces = $derived(this.base !== null && this.#blob !== "");
   readonly nameError = $derived.by(() => {
     const n = this.name.trim();
-    if (n === "") return "Enter a name.";
-    if (n.length > 64) return "At most 64 characters.";
-    return /^[\p{L}\p{N} _.-]+$/u.test(n) ? "" : "Letters, digits, spaces, “-”, “_” and “.” only.";
+    if (n === "") return t.errors.name;
+    if (n.length > 64) return t.errors.nameLong;
+    return /^[\p{L}\p{N} _.-]+$/u.test(n) ? "" : t.errors.nameSigns;
   });
   readonly timeoutError = $derived.by(() => {
     const n = Number(this.timeout);
-    return this.timeout.trim() !== "" && Number.isInteger(n) && n >= MIN_TIMEOUT && n <= MAX_TIMEOUT ? "" : "A whole number from 100 to 60000.";
+    return this.timeout.trim() !== "" && Number.isInteger(n) && n >= MIN_TIMEOUT && n <= MAX_TIMEOUT ? "" : t.errors.timeout;
   });
-  readonly versionError = $derived(/^\d+\.\d+\.\d+([-+][\w.+-]+)?$/.test(this.version.trim()) ? "" : "Like 1.0.0.");
+  readonly versionError = $derived.by(() => (/^\d+\.\d+\.\d+([-+][\w.+-]+)?$/.test(this.version.trim()) ? "" : t.errors.version));
   readonly schemaError = $derived.by(() => (this.schema.trim() === "" ? "" : parseSchema(this.schema).error));
   /** A module is there that the backend could not look at. */
   readonly unchecked = $derived(this.#blob !== "" && this.report === null);
   readonly ready = $derived(this.hasModule && !this.unchecked && this.busy === "" && this.nameError === "" && this.timeoutError === "" && this.versionError === "" && this.schemaError === "" && this.report?.valid !== false);
   /** Why it cannot be saved, for the button; "" when it can. */
   readonly blocked = $derived.by(() => {
-    if (!this.hasModule) return "Choose a module first";
-    if (this.busy !== "" && this.busy !== "saving") return "Inspecting the module";
-    if (this.unchecked) return "Couldn't check the module";
-    if (this.report?.valid === false) return "The module can't be used";
+    if (!this.hasModule) return t.errors.chooseModule;
+    if (this.busy !== "" && this.busy !== "saving") return t.inspecting;
+    if (this.unchecked) return t.errors.unchecked;
+    if (this.report?.valid === false) return t.errors.unusable;
     const wrong = this.nameError || this.timeoutError || this.versionError || this.schemaError;
-    return wrong === "" ? "" : "Fix the marked fields first";
+    return wrong === "" ? "" : t.errors.fields;
   });
   /** Where it will run: what somebody built here runs inside Helix. */
   readonly isolation = $derived(this.own ? "inprocess" : (this.report?.isolation ?? this.base?.isolation ?? ""));
@@ -111,7 +112,7 @@ export class SkillForm {
   async choose(files: readonly ModuleFile[]): Promise<void> {
     this.open = true;
     if (files.length > 1) {
-      this.fileError = "Choose one module at a time.";
+      this.fileError = t.errors.oneModule;
       return;
     }
     const file = files[0];

@@ -1,18 +1,9 @@
 import type { EventData, Rpc } from "../../lib/rpc";
 import { format, JobList, toasts } from "../../lib/ui/state";
+import { t } from "./messages";
 
 /** Runs that are looked for at the start, of each state. */
 const most = 20;
-
-/** Why a run does not continue just now. */
-const steps: Record<string, string> = {
-  queued: "pending",
-  approval: "waiting for your approval",
-  unknown_outcome: "waiting for your answer",
-  permission: "waiting for a permission",
-  timer: "waiting for its time",
-  quarantined: "waiting for your decision",
-};
 
 /** Runs of skills and WASM tools that are running now, also those that began before the page was opened. */
 export class SkillJobs extends JobList {
@@ -25,8 +16,8 @@ export class SkillJobs extends JobList {
     rpc.on("skills.run_event", (e) => this.#event(e));
     rpc.on("skills.execution_changed", (e) => {
       if (e.status !== "running") return this.remove(e.executionId);
-      const step = e.waiting === "approval" ? "is waiting for an approval" : e.waiting === "queued" ? "pending" : "";
-      this.put({ id: e.executionId, title: "Running a skill…", step, target: `skills/wasm/${e.skillId}/run`, cancel: () => this.#cancel(e.executionId) });
+      const step = e.waiting === "approval" ? t.waitsForApproval : e.waiting === "queued" ? t.pending : "";
+      this.put({ id: e.executionId, title: t.running, step, target: `skills/wasm/${e.skillId}/run`, cancel: () => this.#cancel(e.executionId) });
     });
     rpc.onReload(() => void this.read());
     void this.read();
@@ -41,7 +32,7 @@ export class SkillJobs extends JobList {
       const runs = pages.flatMap((p) => p.executions).filter((e) => !e.parentExecutionId && e.mode === "live");
       const ids = new Set(runs.map((e) => e.executionId));
       this.retain((j) => !this.#skills.has(j.id) || ids.has(j.id));
-      for (const e of runs) this.#show(e.executionId, e.skillName, steps[e.status === "waiting" ? (e.waitReason ?? "") : e.status] ?? "", Date.parse(e.startedAt ?? e.createdAt));
+      for (const e of runs) this.#show(e.executionId, e.skillName, t.jobSteps[e.status === "waiting" ? (e.waitReason ?? "") : e.status] ?? "", Date.parse(e.startedAt ?? e.createdAt));
     } catch {
       // The Skills screen shows why; the status bar only lacks these jobs.
     }
@@ -53,13 +44,13 @@ export class SkillJobs extends JobList {
     const known = this.get(e.executionId) !== undefined;
     if (e.type === "run.finished") this.remove(e.executionId);
     else if (e.type === "run.created" && data.trigger !== "skill") this.#show(e.executionId, data.skill ?? "", "", Date.parse(e.at));
-    else if (known && e.type === "run.waiting") this.#show(e.executionId, "", steps[data.reason ?? ""] ?? "waiting");
+    else if (known && e.type === "run.waiting") this.#show(e.executionId, "", t.jobSteps[data.reason ?? ""] ?? t.waiting);
     else if (known && (e.type === "run.resumed" || e.type === "run.started")) this.#show(e.executionId, "", "");
   }
 
   #show(id: string, name: string, step: string, since?: number): void {
     this.#skills.add(id);
-    const title = name === "" ? (this.get(id)?.title ?? "Running a skill…") : `Running ${format.visible(name, 40)}…`;
+    const title = name === "" ? (this.get(id)?.title ?? t.running) : t.runningNamed(format.visible(name, 40));
     this.put({ id, title, step, since, target: `skills/run/${id}`, cancel: () => this.#cancel(id) });
   }
 

@@ -2,12 +2,6 @@ import { ListState, route } from "../../lib/list/state";
 import type { Rpc } from "../../lib/rpc";
 import type { Skill } from "./types";
 
-export const stateOptions = [
-  { value: "any", label: "any" },
-  { value: "enabled", label: "enabled" },
-  { value: "disabled", label: "disabled" },
-];
-
 /** The user's WASM tools. */
 export function wasmList(rpc: Rpc): ListState<Skill, { state: string }> {
   return new ListState({

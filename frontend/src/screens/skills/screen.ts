@@ -3,14 +3,16 @@ import { rpc } from "../../lib/rpc";
 import { searchCallables } from "../../lib/run/callables";
 import { nav } from "../../lib/ui";
 import type { ScreenDef } from "../../lib/ui/screen";
-import { canBuild } from "./composite/builder";
 import { compositeScreen } from "./composite/instance";
 import { wasmScreen } from "./instance";
 import { skillJobs } from "./jobs.svelte";
+import { t } from "./messages";
 
 export const screen: ScreenDef = {
   id: "skills",
-  title: "Skills",
+  get title() {
+    return t.list.title;
+  },
   group: "Work",
   order: 30,
   icon: Blocks,
@@ -20,17 +22,17 @@ export const screen: ScreenDef = {
   load: () => import("./Skills.svelte"),
   keys: "g k",
   commands: () => [
-    ...(canBuild ? [{ id: "skills.new", title: "New skill", group: "Skills", words: "build chain create", run: () => nav.go("skills/new"), when: () => rpc.can("skills.create_composite") }] : []),
-    { id: "skills.import", title: "Import skill…", group: "Skills", words: "file", run: () => (nav.go("skills"), compositeScreen().importing.begin()), when: () => rpc.can("skills.import") },
-    { id: "skills.install", title: "Install WASM tool…", group: "Skills", words: "module file add", run: () => (nav.go("skills/wasm"), wasmScreen().form.begin()) },
+    { id: "skills.new", title: t.newSkill, group: t.list.title, words: t.newWords, run: () => nav.go("skills/new"), when: () => rpc.can("skills.create_composite") },
+    { id: "skills.import", title: t.importSkill, group: t.list.title, words: t.importWords, run: () => (nav.go("skills"), compositeScreen().importing.begin()), when: () => rpc.can("skills.import") },
+    { id: "skills.install", title: t.install, group: t.list.title, words: t.installWords, run: () => (nav.go("skills/wasm"), wasmScreen().form.begin()) },
   ],
   search: (rpc, query) =>
     searchCallables(
       rpc,
       query,
       [
-        { kind: "skill", noun: "skill", run: "Run skill", open: "Open skill", group: "Skills", at: (id) => `skills/${id}`, part: "" },
-        { kind: "wasm", noun: "skill", also: "module", run: "Run skill", open: "Open skill", group: "Skills", at: (id) => `skills/wasm/${id}`, part: "" },
+        { kind: "skill", noun: "skill", run: t.run, open: t.open, group: t.list.title, at: (id) => `skills/${id}`, part: "" },
+        { kind: "wasm", noun: "skill", also: "module", run: t.run, open: t.open, group: t.list.title, at: (id) => `skills/wasm/${id}`, part: "" },
       ],
       (to) => nav.go(to),
     ),

@@ -1,17 +1,12 @@
 import type { Rpc } from "../../lib/rpc";
 import { PermissionPrompt } from "../../lib/run/prompt.svelte";
+import type { Notify } from "../../lib/ui/state";
 import { SkillForm } from "./form.svelte";
 import { SkillInspector } from "./inspector.svelte";
 import { wasmList } from "./list.svelte";
+import { t } from "./messages";
 import { SkillRun } from "./run.svelte";
 import type { Skill } from "./types";
-
-/** How the screen tells the user about something that it did. */
-export interface Notify {
-  ok(title: string, text?: string): void;
-  error(e: unknown, title?: string): void;
-  undo(title: string, restore: () => Promise<unknown> | void, text?: string): void;
-}
 
 /** Finished runs that are remembered, one a skill. */
 const MAX_RUNS = 20;
@@ -27,10 +22,10 @@ export class WasmScreen {
   readonly prompt: PermissionPrompt;
   readonly #runs = new Map<string, SkillRun>();
   readonly #rpc: Rpc;
-  readonly #notify: Notify;
+  readonly #notify: Omit<Notify, "add">;
   #started = false;
 
-  constructor(rpc: Rpc, notify: Notify) {
+  constructor(rpc: Rpc, notify: Omit<Notify, "add">) {
     this.#rpc = rpc;
     this.#notify = notify;
     this.list = wasmList(rpc);
@@ -103,12 +98,12 @@ export class WasmScreen {
     void this.list.page.reload();
     if (this.inspector.id === r.skill.id) void this.inspector.readSkill();
     if (before === null) {
-      this.#notify.ok(`Installed ${r.skill.name}`, r.skill.capabilities.length === 0 ? "It needs no permissions." : "It asks before it uses a permission.");
+      this.#notify.ok(t.installed(r.skill.name), r.skill.capabilities.length === 0 ? t.needsNothing : t.asksFirst);
       return r.skill;
     }
-    const waits = r.suspended === 0 ? "" : `${r.suspended === 1 ? "One permission awaits" : `${r.suspended} permissions await`} your approval.`;
-    if (replaced) this.#notify.ok(`Saved ${r.skill.name} ${r.skill.version}`, waits);
-    else this.#notify.undo(`Saved ${r.skill.name}`, () => this.#restore(before), waits);
+    const waits = r.suspended === 0 ? "" : t.permissionsWait(r.suspended);
+    if (replaced) this.#notify.ok(t.savedVersion(r.skill.name, r.skill.version), waits);
+    else this.#notify.undo(t.saved(r.skill.name), () => this.#restore(before), waits);
     return r.skill;
   }
 
@@ -127,9 +122,9 @@ export class WasmScreen {
     };
     try {
       await set(enabled);
-      this.#notify.undo(`${enabled ? "Enabled" : "Disabled"} ${skill.name}`, () => set(!enabled));
+      this.#notify.undo(enabled ? t.enabled(skill.name) : t.disabled(skill.name), () => set(!enabled));
     } catch (e) {
-      this.#notify.error(e, `Couldn't ${enabled ? "enable" : "disable"} ${skill.name}`);
+      this.#notify.error(e, enabled ? t.cannotEnable(skill.name) : t.cannotDisable(skill.name));
     }
   }
 
@@ -141,9 +136,9 @@ export class WasmScreen {
       {
         act: () => this.#rpc.call("skills.delete_wasm", params),
         restore: () => this.#rpc.call("skills.restore_wasm", params),
-        done: `Deleted ${skill.name}`,
-        text: skill.capabilities.length === 0 ? "" : "Its permissions were removed. It asks again.",
-        failed: `Couldn't delete ${skill.name}`,
+        done: t.deleted(skill.name),
+        text: skill.capabilities.length === 0 ? "" : t.permissionsRemoved,
+        failed: t.cannotDelete(skill.name),
       },
       this.#notify,
     );
@@ -154,9 +149,9 @@ export class WasmScreen {
     try {
       await this.#rpc.call("skills.sign_wasm", { skillId: skill.id });
       await this.#after(skill.id);
-      this.#notify.ok(`Signed ${skill.name}`, "It now runs inside Helix, until it changes.");
+      this.#notify.ok(t.signed(skill.name), t.signedText);
     } catch (e) {
-      this.#notify.error(e, `Couldn't sign ${skill.name}`);
+      this.#notify.error(e, t.cannotSignIt(skill.name));
     }
   }
 
@@ -165,7 +160,7 @@ export class WasmScreen {
     const id = await this.inspector.pendingFor(capability);
     if (id !== null) return this.prompt.show(id);
     if (this.inspector.error !== null) this.#notify.error(this.inspector.error);
-    else this.#notify.ok("Nothing is waiting for an answer", "Run the skill: it asks when it first needs this.");
+    else this.#notify.ok(t.nothingWaits, t.nothingWaitsText);
   }
 
   async #after(id: string): Promise<void> {

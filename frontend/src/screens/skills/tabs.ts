@@ -10,8 +10,7 @@ import { wasmScreen } from "./instance";
 import WasmTab from "./WasmTab.svelte";
 
 export interface SkillTab {
-  id: string;
-  title: string;
+  id: "composite" | "wasm";
   /** Its address. */
   target: string;
   /** The tab appears only when the backend registers it. */
@@ -24,8 +23,8 @@ export interface SkillTab {
 }
 
 const all: readonly SkillTab[] = [
-  { id: "composite", title: "Skills", target: "skills", needs: "skills.list_composite", component: CompositeTab, count: () => compositeScreen().list.total, read: () => void compositeScreen().list.page.reload() },
-  { id: "wasm", title: "WASM", target: "skills/wasm", needs: "skills.list_wasm", component: WasmTab, count: () => wasmScreen().list.total, read: () => void wasmScreen().list.page.reload() },
+  { id: "composite", target: "skills", needs: "skills.list_composite", component: CompositeTab, count: () => compositeScreen().list.total, read: () => void compositeScreen().list.page.reload() },
+  { id: "wasm", target: "skills/wasm", needs: "skills.list_wasm", component: WasmTab, count: () => wasmScreen().list.total, read: () => void wasmScreen().list.page.reload() },
 ];
 
 /** The tabs that work here, in order. */

@@ -1,5 +1,6 @@
 /** Reading a module from a file and bringing it to the backend in parts. */
 import type { Rpc } from "../../lib/rpc";
+import { t } from "./messages";
 
 /** Modules above this are refused before they are sent. */
 export const MAX_MODULE = 32 * 1024 * 1024;
@@ -15,19 +16,17 @@ export interface ModuleFile {
 
 /** Why a file cannot be a module, in words; "" when it may be one. */
 export function fileProblem(file: Pick<ModuleFile, "name" | "size">): string {
-  if (file.size === 0) return `${file.name} is empty.`;
-  if (file.size > MAX_MODULE) return `${file.name} has more than 32 MiB. A module may have at most that.`;
-  return "";
+  if (file.size === 0) return t.errors.emptyFile(file.name);
+  return file.size > MAX_MODULE ? t.errors.tooLarge(file.name) : "";
 }
 
 /** Why bytes are no module, before anything is sent; "" when they begin as one. */
 export function headProblem(bytes: Uint8Array, name: string): string {
   if (bytes.length < 8 || bytes[0] !== 0 || bytes[1] !== 0x61 || bytes[2] !== 0x73 || bytes[3] !== 0x6d) {
     const text = new TextDecoder().decode(bytes.subarray(0, 64)).trimStart();
-    return text.startsWith("(module") ? `${name} is WebAssembly text. Turn it into a binary first: wat2wasm ${name}` : `${name} is not a WebAssembly module.`;
+    return text.startsWith("(module") ? t.errors.isText(name) : t.errors.noModule(name);
   }
-  if (bytes[4] !== 1 || bytes[5] !== 0) return `${name} is a WebAssembly component or a later version. Helix runs core modules of version 1.`;
-  return "";
+  return bytes[4] !== 1 || bytes[5] !== 0 ? t.errors.component(name) : "";
 }
 
 /** Bytes as base64. */

@@ -1,23 +1,17 @@
 /** Words about modules. */
-
-const abis: Record<string, string> = {
-  execute: "Calls execute(); input and output as JSON on standard input and output",
-  command: "A program; input and output as JSON on standard input and output, exit code 0 is success",
-};
+import { jsonError } from "../../lib/run/schema";
+import { t } from "./messages";
 
 /** How a module is called. */
-export const abiWords = (abi: string): string => abis[abi] ?? abi;
-
-/** Where a skill came from. */
-export const originWords = (origin: string): string => ({ local: "Built here", import: "Installed from a file", hub: "From the hub" })[origin] ?? origin;
+export const abiWords = (abi: string): string => t.abis[abi] ?? abi;
 
 /** `sha256:ab…` without its prefix. */
 export const hashOf = (address: string): string => address.replace(/^sha256:/, "");
 
 /** The start of an import's module name in words, for a person who reads the list. */
 export function importWords(name: string): string {
-  if (name.startsWith("wasi_snapshot_preview1")) return "WASI: clocks, random numbers, standard input and output";
-  if (/^helix([./]|$)/.test(name)) return "Helix: files, network and state that you allow";
+  if (name.startsWith("wasi_snapshot_preview1")) return t.importsWasi;
+  if (/^helix([./]|$)/.test(name)) return t.importsHelix;
   return name.split(/[./]/)[0] ?? name;
 }
 
@@ -42,4 +36,15 @@ export function nameFromFile(file: string): string {
   const base = file.replace(/^.*[\\/]/, "").replace(/\.wasm$/i, "");
   const clean = base.replace(/[_+]+/g, " ").replace(/[^\p{L}\p{N} .-]+/gu, " ").replace(/\s+/g, " ").trim();
   return clean.slice(0, 64) || "Skill";
+}
+
+/** What is wrong with a JSON text; "" for nothing, and for an empty text. */
+export function jsonProblem(text: string): string {
+  if (text.trim() === "") return "";
+  try {
+    JSON.parse(text);
+    return "";
+  } catch (e) {
+    return jsonError(text, e);
+  }
 }

@@ -3,7 +3,9 @@ import type { Rpc } from "../../../lib/rpc";
 import { Load } from "../../../lib/ui/state";
 import { emptySkill, SkillDraft, textOf } from "./draft.svelte";
 import { Mapping } from "./mapping.svelte";
+import { t } from "./messages";
 import { memberPath } from "./expressions";
+import { CanvasRun } from "./run.svelte";
 import { isShort, shapeProblem, stepOfProblem, walk } from "./steps";
 import { CALLS, type Entry, type Meta, type Problem, type Skill, type Step, type Validation } from "./types";
 
@@ -56,6 +58,7 @@ export interface Mark {
 export class SkillBuilder {
   readonly draft = new SkillDraft();
   readonly mapping: Mapping;
+  readonly run: CanvasRun;
   /** The stored skill under the draft; null for a new one. */
   base = $state.raw<Meta | null>(null);
   readonly stored = new Load<Meta>();
@@ -89,6 +92,7 @@ export class SkillBuilder {
     this.#rpc = rpc;
     this.#store = store;
     this.mapping = new Mapping(rpc, this.draft, (s) => this.entryOf(s));
+    this.run = new CanvasRun(rpc, this.draft, this.mapping, store);
   }
 
   readonly text = $derived(textOf(this.draft.skill));
@@ -96,7 +100,7 @@ export class SkillBuilder {
 
   readonly errors = $derived.by<readonly Problem[]>(() => {
     const out: Problem[] = [];
-    if (this.draft.skill.name.trim() === "") out.push({ path: "name", code: "missing", message: "Name the skill." });
+    if (this.draft.skill.name.trim() === "") out.push({ path: "name", code: "missing", message: t.nameMissing });
     for (const e of this.validation?.errors ?? []) if (e.path !== "name" || out.length === 0) out.push(e);
     return out;
   });
@@ -142,6 +146,7 @@ export class SkillBuilder {
   /** Reads a skill, or begins a new one; unsaved work of an earlier visit is laid on top. */
   async open(skillId: string | null): Promise<void> {
     void this.readCatalog();
+    this.run.open(skillId);
     if (skillId === null) {
       this.#load(null, emptySkill());
       this.#recover(null);
@@ -242,14 +247,14 @@ export class SkillBuilder {
     const before = this.draft.skill;
     const base = this.base;
     this.#store.removeItem(key(base?.skillId ?? null));
-    this.draft.change("Discard unsaved changes", base === null ? emptySkill() : skillOf(this.stored.data ?? base), null);
+    this.draft.change(t.changes.discard, base === null ? emptySkill() : skillOf(this.stored.data ?? base), null);
     if (this.stored.data) this.base = this.stored.data;
     this.newerVersion = "";
     this.recovered = false;
     this.brokenText = null;
     this.changed();
     return () => {
-      this.draft.change("Restore unsaved changes", before, null);
+      this.draft.change(t.changes.unDiscard, before, null);
       this.changed();
     };
   }
@@ -276,7 +281,7 @@ export class SkillBuilder {
     const to = this.standard;
     if (to === null) return;
     const { steps, inputSchema, outputMapping } = to;
-    this.draft.change("Convert to the standard format", { ...this.draft.skill, steps, ...(inputSchema === undefined ? {} : { inputSchema }), ...(outputMapping === undefined ? {} : { outputMapping }) });
+    this.draft.change(t.changes.standard, { ...this.draft.skill, steps, ...(inputSchema === undefined ? {} : { inputSchema }), ...(outputMapping === undefined ? {} : { outputMapping }) });
     this.changed(0);
   }
 
@@ -351,7 +356,10 @@ export class SkillBuilder {
     this.recovered = false;
     this.newerVersion = "";
     this.changed(0);
-    if (fresh) void this.mapping.readRuns(meta.skillId);
+    if (fresh) {
+      this.run.open(meta.skillId, true);
+      void this.mapping.readRuns(meta.skillId);
+    }
   }
 
   async #readTheirs(base: Meta): Promise<boolean> {
@@ -385,7 +393,7 @@ export class SkillBuilder {
     this.newerVersion = "";
     const skill = skillOf(theirs);
     this.#original = textOf(skill);
-    this.draft.change("Use the stored version", skill, null);
+    this.draft.change(t.changes.theirs, skill, null);
     this.changed();
   }
 

@@ -257,4 +257,38 @@ describe("mapping", () => {
     expect(b.mapping.source).toBe(SAMPLES);
     b.close();
   });
+
+  it("runs one step with the data that it sees, and keeps its result as data", async () => {
+    const rpc = fakeRpc(
+      handlers({
+        "skills.get_metadata": () =>
+          meta({ steps: [{ stepId: "get", toolType: "custom", toolId: "t1", toolName: "Fetch", parameters: { retries: 2 }, inputMapping: { url: "$.input.url" }, outputMapping: "$.body" }, { stepId: "make", toolType: "transform", value: { got: "$.get" } }] } as Partial<Meta>),
+        "skills.evaluate": (p) => ({ value: p.expression === "$.body" ? (p.document as { body: string }).body : p.as === "template" && "url" in (p.expression as object) ? { url: "https://a" } : { got: (p.document as Record<string, unknown>)["get"] }, matches: [] }),
+        "callables.call": () => ({ name: "Fetch", kind: "tool", id: "t1", output: { body: "news" }, usage: {} }) as never,
+      }),
+    );
+    const kept = store();
+    const b = new SkillBuilder(rpc, kept);
+    await b.open(ID);
+    expect(await b.run.step("steps[0]")).toBe(true);
+    expect(rpc.sent("callables.call")).toEqual([{ kind: "tool", id: "t1", input: { retries: 2, url: "https://a" }, interactive: true }]);
+    expect(b.mapping.results).toEqual({ get: "news" });
+    expect(b.mapping.known("get")).toBe(true);
+    expect(await b.run.step("steps[1]")).toBe(true);
+    expect(b.mapping.results["make"]).toEqual({ got: "news" });
+
+    b.run.pin("get", "old news");
+    expect(b.run.mocks).toEqual({ get: { output: "old news" } });
+    expect(b.mapping.documentAt("steps[1]")["get"]).toBe("old news");
+    const again = new SkillBuilder(rpc, kept);
+    await again.open(ID);
+    expect(again.mapping.pins).toEqual({ get: "old news" });
+    again.run.pin("get", undefined);
+    expect([...kept.keys()].filter((k) => k.includes("pins"))).toEqual([]);
+
+    rpc.failNext("callables.call", new RpcError({ kind: "denied", message: "not allowed" }));
+    expect(await b.run.step("steps[0]")).toBe(false);
+    expect(b.run.errors["get"]?.message).toBe("not allowed");
+    expect(b.run.busy).toBe("");
+  });
 });

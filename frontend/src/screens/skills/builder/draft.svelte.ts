@@ -1,5 +1,6 @@
 /** A skill while it is being changed: operations on it, what is selected, undo and redo. */
 import { renameInTemplate, renameStep } from "./expressions";
+import { t } from "./messages";
 import { armsOf, copyStep, idsOf, insertStep, listAt, moveStep, neighbour, newId, ownerOf, placeOf, removeStep, shapeProblem, stepAt, walk, withValue } from "./steps";
 import type { Entry, Skill, Step } from "./types";
 
@@ -167,7 +168,14 @@ export class SkillDraft {
 
   /** Puts a step in and selects it. */
   add(step: Step, at: { list: string; index: number } = this.after()): void {
-    this.change(`Add ${step.stepId}`, insertStep(this.skill, at.list, at.index, step), `${at.list}[${at.index}]`);
+    this.change(t.changes.add(step.stepId), insertStep(this.skill, at.list, at.index, step), `${at.list}[${at.index}]`);
+  }
+
+  /** Puts copies of steps in, with new ids where theirs are taken, and selects the first. */
+  paste(steps: readonly Step[], at: { list: string; index: number } = this.after()): void {
+    let skill = this.skill;
+    steps.forEach((s, i) => (skill = insertStep(skill, at.list, at.index + i, copyStep(s, idsOf(skill)))));
+    this.change(t.changes.paste(steps.length), skill, `${at.list}[${at.index}]`);
   }
 
   /** The ids that are taken. */
@@ -183,7 +191,7 @@ export class SkillDraft {
     const next = removeStep(this.skill, path);
     const left = listAt(next, at.list).length;
     const select = left === 0 ? (ownerOf(at.list) === null ? null : at.list) : `${at.list}[${Math.min(at.index, left - 1)}]`;
-    this.change(`Delete ${step.stepId}`, next, select);
+    this.change(t.changes.delete(step.stepId), next, select);
     return step;
   }
 
@@ -192,15 +200,14 @@ export class SkillDraft {
     const step = path === null ? null : stepAt(this.skill, path);
     const moved = path === null || !step ? null : moveStep(this.skill, path, by);
     if (!moved || !step) return false;
-    this.change(`Move ${step.stepId}`, moved.skill, moved.path);
+    this.change(t.changes.move(step.stepId), moved.skill, moved.path);
     return true;
   }
 
   /** Puts a copy after a step and selects it. */
   duplicate(path: string | null = this.selected): void {
     const step = path === null ? null : stepAt(this.skill, path);
-    if (!step) return;
-    this.add(copyStep(step, this.ids()), this.after(path));
+    if (step) this.paste([step], this.after(path));
   }
 
   /** Changes fields of a step; undefined removes one. Typing into one field is one change. */
@@ -212,7 +219,7 @@ export class SkillDraft {
       if (v === undefined) delete next[k];
       else next[k] = v;
     }
-    this.change(`Edit ${was.stepId}`, withValue(this.skill, path, next), this.selected, merge === "" ? "" : `${path}:${merge}`);
+    this.change(t.changes.edit(was.stepId), withValue(this.skill, path, next), this.selected, merge === "" ? "" : `${path}:${merge}`);
   }
 
   /** Changes any value of the skill by its path. */
@@ -232,7 +239,7 @@ export class SkillDraft {
       const n = next.notification;
       if (n) next = { ...next, notification: { ...n, ...(n.title === undefined ? {} : { title: renameInTemplate(n.title, was, id) }), ...(n.body === undefined ? {} : { body: renameInTemplate(n.body, was, id) }) } };
     }
-    this.change(`Rename ${was}`, next);
+    this.change(t.changes.rename(was), next);
   }
 
   /** Lets a step call something else. Mappings and policies stay. */
@@ -248,11 +255,11 @@ export class SkillDraft {
     try {
       v = JSON.parse(text);
     } catch {
-      return "This is not valid JSON yet.";
+      return t.invalidJson;
     }
     const problem = shapeProblem(v);
     if (problem !== "") return problem;
-    if (JSON.stringify(v) !== JSON.stringify(this.skill)) this.change("Edit the text", { ...(v as Skill), name: (v as Skill).name ?? "" }, this.selected, "text");
+    if (JSON.stringify(v) !== JSON.stringify(this.skill)) this.change(t.changes.text, { ...(v as Skill), name: (v as Skill).name ?? "" }, this.selected, "text");
     return "";
   }
 

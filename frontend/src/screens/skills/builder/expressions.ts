@@ -1,4 +1,5 @@
 /** Paths inside expressions: which steps they use, and renaming them. Texts are never evaluated here. */
+import { t } from "./messages";
 import type { Step } from "./types";
 
 /** One use of a name at the start of a path. */
@@ -144,13 +145,13 @@ export function showTemplate(v: unknown): string {
 
 /** Reads what was typed as a mapping. Undefined clears it; an error is in words. */
 export function readTemplate(text: string): { value: unknown; error: string } {
-  const t = text.trim();
-  if (t === "") return { value: undefined, error: "" };
-  if (t.startsWith("$")) return { value: t, error: "" };
+  const source = text.trim();
+  if (source === "") return { value: undefined, error: "" };
+  if (source.startsWith("$")) return { value: source, error: "" };
   try {
-    return { value: JSON.parse(t) as unknown, error: "" };
+    return { value: JSON.parse(source) as unknown, error: "" };
   } catch {
-    return { value: undefined, error: "Write a path such as $.input.name, or JSON with paths in it." };
+    return { value: undefined, error: t.templateError };
   }
 }
 

@@ -10,84 +10,59 @@ import Wrench from "@lucide/svelte/icons/wrench";
 import Zap from "@lucide/svelte/icons/zap";
 import type { Component } from "svelte";
 import type { Arm } from "./steps";
-import type { Step } from "./types";
+import { t } from "./messages";
+import { CALLS, type Step } from "./types";
 
 type Icon = Component<Record<string, unknown>>;
 
-export interface Kind {
-  /** One of it. */
-  title: string;
-  /** Heading of its group in the palette. */
-  group: string;
-  icon: Icon;
+const icons = { custom: Wrench, builtin: Zap, mcp: Plug, skill: Blocks, wasm: Binary, branch: Split, map: Repeat, approval: Hand, transform: Braces } as unknown as Readonly<Record<string, Icon>>;
+
+/** Expressions as examples in fields that are empty. */
+export const examples = { condition: "$.input.count > 3", path: "$.input…", list: "$.fetch.results", value: "$.fetch" };
+
+/** The groups of the palette, in order. */
+export const groupOrder: readonly (keyof typeof t.kindGroups)[] = ["custom", "builtin", "skill", "wasm", "mcp", "flow", "other"];
+/** The kinds that call nothing. */
+export const flowKinds = ["branch", "map", "approval", "transform"] as const;
+
+export const iconOf = (kind: string): Icon => icons[kind] ?? icons["custom"]!;
+export const kindTitle = (kind: string): string => t.kinds[kind] ?? (kind || t.unknown);
+export const groupOf = (kind: string): keyof typeof t.kindGroups => (kind in t.kindGroups ? (kind as keyof typeof t.kindGroups) : kind in icons ? "flow" : "other");
+
+/** What a step is called: its own title, else what it calls or does. */
+export function titleOf(s: Step): string {
+  if (s.description) return s.description.replace(/\.$/, "");
+  if (s.toolType === "approval" && typeof s.title === "string" && s.title !== "" && !s.title.startsWith("$")) return s.title;
+  return s.toolName || s.toolId || (CALLS.includes(s.toolType) ? t.noTarget : kindTitle(s.toolType));
 }
 
-const KINDS: Record<string, Kind> = {
-  custom: { title: "Tool", group: "Tools", icon: Wrench as unknown as Icon },
-  builtin: { title: "Built-in", group: "Built-in", icon: Zap as unknown as Icon },
-  mcp: { title: "MCP tool", group: "MCP tools", icon: Plug as unknown as Icon },
-  skill: { title: "Skill", group: "Skills", icon: Blocks as unknown as Icon },
-  wasm: { title: "WASM tool", group: "WASM tools", icon: Binary as unknown as Icon },
-  branch: { title: "Branch", group: "Flow", icon: Split as unknown as Icon },
-  map: { title: "For each", group: "Flow", icon: Repeat as unknown as Icon },
-  approval: { title: "Approval", group: "Flow", icon: Hand as unknown as Icon },
-  transform: { title: "Transform", group: "Flow", icon: Braces as unknown as Icon },
-};
-
-export const kindOf = (toolType: string): Kind => KINDS[toolType] ?? { title: toolType || "Unknown", group: "Other", icon: Wrench as unknown as Icon };
-
-/** What the steps that call nothing are for. */
-export const FLOW = [
-  { kind: "branch", text: "Choose a path by condition" },
-  { kind: "map", text: "Run steps for each item of a list" },
-  { kind: "approval", text: "Wait for a person's approval" },
-  { kind: "transform", text: "Compute a value from others" },
-] as const;
-
-/** The line under the id of a step. */
+/** The line under the title of a step: its id, and what is worth knowing of its kind. */
 export function summary(s: Step): string {
-  if (s.description) return s.description;
-  switch (s.toolType) {
-    case "branch":
-      return `${(s.cases?.length ?? 0) + 1} ways`;
-    case "map":
-      return s.items ? `Each of ${s.items}` : "For each item";
-    case "approval":
-      return typeof s.title === "string" && s.title !== "" && !s.title.startsWith("$") ? s.title : "Approval";
-    case "transform":
-      return "Transform";
-    default:
-      return s.toolName || s.toolId || "Choose a target";
-  }
+  const more = s.toolType === "branch" ? t.ways((s.cases?.length ?? 0) + 1) : s.toolType === "map" && s.items ? t.eachOf(s.items) : "";
+  return [s.stepId || t.noId, more].filter(Boolean).join(" · ");
 }
 
 export function armTitle(arm: Arm): string {
-  if (arm.kind === "body") return "For each item";
-  if (arm.kind === "else") return arm.index === 0 ? "Always" : "Otherwise";
-  return arm.when === "" ? `Case ${arm.index + 1}` : arm.when;
+  if (arm.kind === "body") return t.forEach;
+  if (arm.kind === "else") return arm.index === 0 ? t.always : t.otherwise;
+  return arm.when === "" ? t.case(arm.index + 1) : arm.when;
 }
 
 /** Tiers of calls. */
-export function tierOf(tier: string): { label: string; tone: "neutral" | "info" | "warn" | "danger" } {
-  switch (tier) {
-    case "readOnly":
-      return { label: "Reads only", tone: "neutral" };
-    case "privileged":
-      return { label: "Privileged", tone: "danger" };
-    default:
-      return { label: "Can change data", tone: "info" };
-  }
+export function tierOf(tier: string): { label: string; tone: "neutral" | "info" | "danger" } {
+  const known = tier === "readOnly" || tier === "privileged" ? tier : "sideEffecting";
+  return { label: t.tiers[known], tone: ({ readOnly: "neutral", privileged: "danger", sideEffecting: "info" } as const)[known] };
 }
 
 /** What happens on failure, in a word for a node. */
 export function policyOf(s: Step): string {
   switch (s.errorHandling) {
     case "retry":
-      return `Retries ${s.maxRetries ?? 1}×`;
+      return t.retries(s.maxRetries ?? 1);
     case "skip":
-      return "Skipped on failure";
+      return t.skippedOnFailure;
     case "continue":
-      return "Continues on failure";
+      return t.continuesOnFailure;
     default:
       return "";
   }

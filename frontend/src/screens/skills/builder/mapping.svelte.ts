@@ -39,6 +39,10 @@ export class Mapping {
   source = $state<string>(SAMPLES);
   runs = $state.raw<readonly Run[]>([]);
   readonly document = new Load<Record<string, unknown>>();
+  /** Results of steps that were run alone, by their ids. */
+  results = $state.raw<Readonly<Record<string, unknown>>>({});
+  /** Results that are pinned as data, by the ids of the steps. */
+  pins = $state.raw<Readonly<Record<string, unknown>>>({});
   /** The field that was in use last. */
   target = $state.raw<Target | null>(null);
   readonly #rpc: Rpc;
@@ -82,7 +86,14 @@ export class Mapping {
   }
 
   readonly #samples = $derived.by(() => sampleDocument(this.#draft.skill, this.#find));
-  readonly #real = $derived(this.source === SAMPLES ? undefined : this.document.data);
+  /** What a run gave; results of single steps and pinned ones stand in it. */
+  readonly #real = $derived.by(() => {
+    const own = { ...this.results, ...this.pins };
+    const run = this.source === SAMPLES ? undefined : this.document.data;
+    if (Object.keys(own).length === 0) return run;
+    const steps = Object.fromEntries(Object.entries(own).map(([id, output]) => [id, { status: "completed", output, skipped: false, attempts: 1 }]));
+    return { ...run, ...own, steps: { ...(run?.["steps"] as object | undefined), ...steps } } as Record<string, unknown>;
+  });
 
   /** The document as a place of the skill sees it; what a run does not have is made from schemas. */
   documentAt(path: string): Record<string, unknown> {
@@ -151,7 +162,7 @@ export class Mapping {
     const before = this.#cache.get(key);
     if (before) return before;
     // A run that has it all is named rather than sent.
-    const named = real !== undefined && !inMap && Object.keys(document).every((k) => k in real);
+    const named = real !== undefined && real === this.document.data && !inMap && Object.keys(document).every((k) => k in real);
     const answer = this.#ask({ ...(named ? { executionId: this.source } : { document }), expression, as });
     this.#cache.set(key, answer);
     return answer;

@@ -3,6 +3,7 @@ import { SkillDraft, stepFor, stepOf, textOf } from "./draft.svelte";
 import { namesInTemplate, namesUsed, readTemplate, renameStep, showTemplate, usesIn } from "./expressions";
 import { locate, spotOf } from "./jsonlines";
 import { layout, linesWithin, pathOf, SIZE } from "./layout";
+import { idPath } from "./run.svelte";
 import { sample, sampleDocument } from "./samples";
 import { copyStep, isShort, moveStep, neighbour, newId, ownerOf, placeOf, rows, scopeAt, segments, shapeProblem, slots, stepAt, stepOfProblem, valueAt, withValue } from "./steps";
 import type { Entry, Skill, Step } from "./types";
@@ -270,5 +271,17 @@ describe("text and samples", () => {
     const doc = sampleDocument({ name: "", inputSchema: { type: "object", properties: { q: { type: "string" }, n: { default: 5 } } }, steps: [{ stepId: "f", toolType: "custom", toolName: "F" }] }, () => entry);
     expect(doc).toMatchObject({ input: { q: "text", n: 5 }, f: { list: [1] }, steps: { f: { status: "completed" } } });
     expect(sample({ $ref: "#/x" })).toBeNull();
+  });
+
+  it("pastes steps with new ids, which those inside follow", () => {
+    const d = new SkillDraft();
+    d.open({ name: "To", steps: [{ stepId: "get", toolType: "builtin", toolName: "http" }] });
+    d.select("steps[0]");
+    d.paste([{ stepId: "get", toolType: "builtin", toolName: "http" }, { stepId: "make", toolType: "transform", value: "$.make" }] as Step[]);
+    expect(d.skill.steps.map((s) => s.stepId)).toEqual(["get", "get_2", "make"]);
+    expect(d.selected).toBe("steps[1]");
+    expect(d.undo()).toBe("Paste 2 steps");
+    expect(d.skill.steps).toHaveLength(1);
+    expect(idPath({ name: "", steps: [{ stepId: "a", toolType: "map", steps: [{ stepId: "b", toolType: "branch", cases: [{ when: "", steps: [{ stepId: "c", toolType: "transform" }] }] }] }] } as unknown as Skill, "steps[0].steps[0].cases[0].steps[0]")).toBe("a/b/c");
   });
 });

@@ -7,6 +7,7 @@
  * and an index, `steps[2].cases[0].steps[1]`.
  */
 import { renameStep } from "./expressions";
+import { t } from "./messages";
 import type { Case, Skill, Step } from "./types";
 
 export type Segment = string | number;
@@ -142,11 +143,10 @@ export function newId(name: string, taken: ReadonlySet<string>): string {
 
 /** Why a step cannot have this id; empty when it can. */
 export function idProblem(id: string, others: ReadonlySet<string>): string {
-  if (id === "") return "Enter a step ID.";
-  if (!/^[A-Za-z_][A-Za-z0-9_-]{0,63}$/.test(id)) return "Letters, digits, _ and -, not starting with a digit.";
-  if (RESERVED.has(id)) return `${id} is reserved.`;
-  if (others.has(id)) return "Another step has this ID.";
-  return "";
+  if (id === "") return t.idErrors.missing;
+  if (!/^[A-Za-z_][A-Za-z0-9_-]{0,63}$/.test(id)) return t.idErrors.signs;
+  if (RESERVED.has(id)) return t.idErrors.reserved(id);
+  return others.has(id) ? t.idErrors.taken : "";
 }
 
 /** A step list with another one at an index. */
@@ -350,17 +350,17 @@ const FIELDS: Record<string, "string" | "number" | "object" | "list"> = {
 
 /** Why the steps of a value cannot be drawn; empty when they can. */
 export function shapeProblem(v: unknown): string {
-  if (v === null || typeof v !== "object" || Array.isArray(v)) return "A skill is a JSON object.";
+  if (v === null || typeof v !== "object" || Array.isArray(v)) return t.shape.object;
   const list = (steps: unknown, at: string): string => {
-    if (!Array.isArray(steps)) return `${at} must be a list of steps.`;
+    if (!Array.isArray(steps)) return t.shape.steps(at);
     for (let i = 0; i < steps.length; i++) {
       const s: unknown = steps[i];
       const here = `${at}[${i}]`;
-      if (s === null || typeof s !== "object" || Array.isArray(s)) return `${here} must be an object.`;
+      if (s === null || typeof s !== "object" || Array.isArray(s)) return t.shape.beObject(here);
       const step = s as Record<string, unknown>;
       for (const [field, type] of Object.entries(FIELDS)) {
         const v = step[field];
-        if (v !== undefined && (type === "list" ? !Array.isArray(v) : type === "object" ? v === null || typeof v !== "object" || Array.isArray(v) : typeof v !== type)) return `${here}.${field} must be ${{ string: "a text", number: "a number", object: "an object", list: "a list" }[type]}.`;
+        if (v !== undefined && (type === "list" ? !Array.isArray(v) : type === "object" ? v === null || typeof v !== "object" || Array.isArray(v) : typeof v !== type)) return { string: t.shape.beText, number: t.shape.beNumber, object: t.shape.beObject, list: t.shape.beList }[type](`${here}.${field}`);
       }
       if (step["steps"] !== undefined) {
         const p = list(step["steps"], `${here}.steps`);
@@ -371,18 +371,18 @@ export function shapeProblem(v: unknown): string {
         if (p) return p;
       }
       if (step["cases"] === undefined) continue;
-      if (!Array.isArray(step["cases"])) return `${here}.cases must be a list.`;
+      if (!Array.isArray(step["cases"])) return t.shape.beList(`${here}.cases`);
       for (let j = 0; j < step["cases"].length; j++) {
         const c: unknown = step["cases"][j];
-        if (c === null || typeof c !== "object") return `${here}.cases[${j}] must be an object.`;
-        if (typeof (c as Case).when !== "string") return `${here}.cases[${j}].when must be a text.`;
+        if (c === null || typeof c !== "object") return t.shape.beObject(`${here}.cases[${j}]`);
+        if (typeof (c as Case).when !== "string") return t.shape.beText(`${here}.cases[${j}].when`);
         const p = list((c as Case).steps, `${here}.cases[${j}].steps`);
         if (p) return p;
       }
     }
     return "";
   };
-  if (typeof ((v as Skill).name ?? "") !== "string") return "name must be a text.";
+  if (typeof ((v as Skill).name ?? "") !== "string") return t.shape.beText("name");
   return list((v as Skill).steps, "steps");
 }
 

@@ -1,4 +1,5 @@
 /** Changes between two versions, gathered by step. Pure. */
+import { t } from "../messages";
 import type { FieldChange, VersionDiff } from "./types";
 import { pretty } from "./words";
 
@@ -28,8 +29,8 @@ export function asText(changes: readonly FieldChange[], side: "before" | "after"
 export function byStep(diff: VersionDiff): StepChange[] {
   const { added, removed, moved, changed } = diff.steps;
   const out: StepChange[] = [];
-  for (const s of added) out.push({ stepId: s.stepId, kind: "added", words: `added at ${place(s.path)}`, before: "", after: pretty(s.step) });
-  for (const s of removed) out.push({ stepId: s.stepId, kind: "removed", words: `removed from ${place(s.path)}`, before: pretty(s.step), after: "" });
+  for (const s of added) out.push({ stepId: s.stepId, kind: "added", words: t.places.added(place(s.path)), before: "", after: pretty(s.step) });
+  for (const s of removed) out.push({ stepId: s.stepId, kind: "removed", words: t.places.removed(place(s.path)), before: pretty(s.step), after: "" });
   const fields = new Map<string, FieldChange[]>();
   for (const c of changed) {
     const id = c.stepId ?? "";
@@ -37,9 +38,9 @@ export function byStep(diff: VersionDiff): StepChange[] {
   }
   for (const [stepId, list] of fields) {
     const move = moved.find((m) => m.stepId === stepId);
-    out.push({ stepId, kind: "changed", words: move ? `changed, and moved to ${place(move.to)}` : "changed", before: asText(list, "before"), after: asText(list, "after") });
+    out.push({ stepId, kind: "changed", words: move ? t.places.changedMoved(place(move.to)) : t.places.changed, before: asText(list, "before"), after: asText(list, "after") });
   }
-  for (const m of moved) if (!fields.has(m.stepId)) out.push({ stepId: m.stepId, kind: "moved", words: `moved from ${place(m.from)} to ${place(m.to)}`, before: "", after: "" });
+  for (const m of moved) if (!fields.has(m.stepId)) out.push({ stepId: m.stepId, kind: "moved", words: t.places.moved(place(m.from), place(m.to)), before: "", after: "" });
   return out;
 }
 
@@ -48,9 +49,9 @@ export function place(path: string): string {
   const words: string[] = [];
   for (const [, name, index] of path.matchAll(/(\w+)(?:\[(\d+)\])?/g)) {
     const n = index === undefined ? "" : String(Number(index) + 1);
-    if (name === "cases") words.push(`arm ${n}`);
-    else if (name === "else") words.push(n === "" ? "else" : `else › ${n}`);
+    if (name === "cases") words.push(t.places.case(n));
+    else if (name === "else") words.push(t.places.else, n);
     else words.push(n);
   }
-  return `place ${words.filter(Boolean).join(" › ")}`;
+  return t.places.place(words.filter(Boolean).join(" › "));
 }

@@ -1,7 +1,8 @@
 import { asError, type RpcError } from "../../../lib/rpc/errors";
 import type { Rpc } from "../../../lib/rpc";
 import { PermissionPrompt } from "../../../lib/run/prompt.svelte";
-import type { Notify } from "../skills.svelte";
+import type { Notify } from "../../../lib/ui/state";
+import { t } from "../messages";
 import { RunFeed } from "./feed.svelte";
 import { CompositeInspector } from "./inspector.svelte";
 import { SkillList } from "./list.svelte";
@@ -33,10 +34,10 @@ export class CompositeScreen {
   readonly #feeds = new Map<string, RunFeed>();
   readonly #starts = new Map<string, RunStart>();
   readonly #rpc: Rpc;
-  readonly #notify: Notify & Defer;
+  readonly #notify: Omit<Notify, "add"> & Defer;
   #started = false;
 
-  constructor(rpc: Rpc, notify: Notify & Defer) {
+  constructor(rpc: Rpc, notify: Omit<Notify, "add"> & Defer) {
     this.#rpc = rpc;
     this.#notify = notify;
     this.list = new SkillList(rpc);
@@ -116,7 +117,7 @@ export class CompositeScreen {
     const start = this.startOf(skill.skillId);
     const result = await start.rehearse(skill, run.input, run.executionId);
     if (result === null) {
-      if (start.error) this.#notify.error(start.error, "Couldn't start the dry run");
+      if (start.error) this.#notify.error(start.error, t.cannotDryRun);
       return null;
     }
     this.#keep(RunFeed.ofResult(result, { skillName: skill.name, version: skill.version, versionId: skill.versionId, skill: { steps: skill.steps }, createdAt: new Date().toISOString() }));
@@ -127,7 +128,7 @@ export class CompositeScreen {
   async restart(run: Execution, fromStepId: string, more: { versionId?: string; input?: unknown } = {}): Promise<string | RpcError> {
     try {
       const { executionId, warnings } = await this.#rpc.call("skills.restart", { executionId: run.executionId, fromStepId, ...more });
-      this.#notify.ok(`Restarted from ${fromStepId}`, warnings.join(" "));
+      this.#notify.ok(t.restarted(fromStepId), warnings.join(" "));
       return executionId;
     } catch (e) {
       return asError(e);
@@ -139,7 +140,7 @@ export class CompositeScreen {
     try {
       return (await this.#rpc.call("skills.get_execution", { executionId })).skillId ?? null;
     } catch (e) {
-      this.#notify.error(e, "Couldn't open the run");
+      this.#notify.error(e, t.cannotOpenRun);
       return null;
     }
   }
@@ -154,10 +155,10 @@ export class CompositeScreen {
     };
     try {
       await set(enabled);
-      this.#notify.undo(`${enabled ? "Enabled" : "Disabled"} ${skill.name}`, () => set(!enabled));
+      this.#notify.undo(enabled ? t.enabled(skill.name) : t.disabled(skill.name), () => set(!enabled));
     } catch (e) {
       await this.#after(skill.skillId);
-      this.#notify.error(e, `Couldn't ${enabled ? "enable" : "disable"} ${skill.name}`);
+      this.#notify.error(e, enabled ? t.cannotEnable(skill.name) : t.cannotDisable(skill.name));
     }
   }
 
@@ -170,9 +171,9 @@ export class CompositeScreen {
       {
         act: () => this.#rpc.call("skills.delete_composite", params),
         restore: () => this.#rpc.call("skills.restore_composite", params),
-        done: `Deleted ${skill.name}`,
-        text: schedules === 0 ? "" : `${schedules === 1 ? "Its schedule has" : `Its ${schedules} schedules have`} nothing to start now.`,
-        failed: `Couldn't delete ${skill.name}`,
+        done: t.deleted(skill.name),
+        text: schedules === 0 ? "" : t.schedulesLeft(schedules),
+        failed: t.cannotDelete(skill.name),
       },
       this.#notify,
     );
@@ -183,23 +184,23 @@ export class CompositeScreen {
     try {
       const copy = await this.#rpc.call("skills.clone_composite", { skillId: skill.skillId });
       await this.list.page.reload();
-      this.#notify.ok(`Created ${copy.name}`, "Disabled until you enable it.");
+      this.#notify.ok(t.created(copy.name), t.createdDisabled);
       return copy;
     } catch (e) {
-      this.#notify.error(e, `Couldn't copy ${skill.name}`);
+      this.#notify.error(e, t.cannotCopy(skill.name));
       return null;
     }
   }
 
   /** Makes a skill of a template, its form filled in with the template's sample; null when it was refused. */
-  async use(t: Template): Promise<Meta | null> {
-    const skill = await this.templates.make(t);
+  async use(template: Template): Promise<Meta | null> {
+    const skill = await this.templates.make(template);
     if (skill === null) return null;
     const start = this.startOf(skill.skillId);
-    start.text = JSON.stringify(t.sampleInput ?? {}, null, 2);
-    if (typeof t.sampleInput === "object" && t.sampleInput !== null && !Array.isArray(t.sampleInput)) start.params = { ...(t.sampleInput as Record<string, unknown>) };
+    start.text = JSON.stringify(template.sampleInput ?? {}, null, 2);
+    if (typeof template.sampleInput === "object" && template.sampleInput !== null && !Array.isArray(template.sampleInput)) start.params = { ...(template.sampleInput as Record<string, unknown>) };
     await this.list.page.reload();
-    this.#notify.ok(`Created ${skill.name}`, t.tools.length === 0 ? "" : `With ${t.tools.length === 1 ? "the tool" : "the tools"} ${t.tools.join(", ")}.`);
+    this.#notify.ok(t.created(skill.name), template.tools.length === 0 ? "" : t.withTools(template.tools));
     return skill;
   }
 
@@ -216,9 +217,9 @@ export class CompositeScreen {
       const made = await to(version.versionId);
       const newest = this.inspector.versions.data?.[0];
       if (newest) this.inspector.look(newest.versionId);
-      this.#notify.undo(`${skill.name} is as in ${version.version} again`, () => to(now), `Saved as version ${made.version}.`);
+      this.#notify.undo(t.rolledBack(skill.name, version.version), () => to(now), t.savedAs(made.version));
     } catch (e) {
-      this.#notify.error(e, `Couldn't roll back ${skill.name}`);
+      this.#notify.error(e, t.cannotRollBack(skill.name));
     }
   }
 
@@ -227,15 +228,15 @@ export class CompositeScreen {
     try {
       await this.inspector.history.pin(run, pinned);
     } catch (e) {
-      this.#notify.error(e, pinned ? "The run is no longer pinned" : "The run is still pinned");
+      this.#notify.error(e, pinned ? t.noLongerPinned : t.stillPinned);
     }
   }
 
   /** Removes runs that have ended after ten seconds in which it can be taken back. */
-  purge(before: string | null, words: string): void {
+  purge(before: string | null, title: string): void {
     const { history } = this.inspector;
     const revert = history.drop(before);
-    this.#notify.deferred({ title: `Removing ${words}`, text: "Pinned runs stay.", commit: () => history.purge(before), revert });
+    this.#notify.deferred({ title, text: t.pinnedStay, commit: () => history.purge(before), revert });
   }
 
   async #after(id: string): Promise<void> {

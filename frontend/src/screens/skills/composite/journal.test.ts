@@ -143,6 +143,18 @@ describe("the journal of a run", () => {
   });
 });
 
+describe("the states of steps", () => {
+  it("say over all iterations what needs attention first", () => {
+    const e = writer();
+    const j = new Journal({ steps: [step("each", { toolType: "map", toolName: "", steps: [step("in")] }), step("after")] });
+    const at = (iteration: string) => ({ stepPath: "each/in", iteration, attempt: 1 });
+    for (const ev of [e("run.started"), e("step.intent", { stepPath: "each", attempt: 1, data: { count: 2 } }), e("step.intent", at("0")), e("step.outcome", { ...at("0"), data: { error: { kind: "internal", message: "no" } } }), e("step.intent", at("1"))]) j.apply(ev);
+    expect(Object.fromEntries(j.states())).toEqual({ each: "running", "each/in": "running", after: "pending" });
+    j.apply(e("step.outcome", { ...at("1"), data: { output: 1 } }));
+    expect(j.states().get("each/in")).toBe("failed");
+  });
+});
+
 describe("the scale", () => {
   it("is even where there is work, and short where nothing happens", () => {
     const s = makeScale([[0, 100], [3_600_000, 3_600_100]], 0, 3_600_100);

@@ -1,4 +1,5 @@
 /** The course of a run as rows of a timeline, made from its events one by one. Pure. */
+import { t } from "../messages";
 import type { Body, ExecuteResult, Failure, RunEvent, Step, StepResult } from "./types";
 import { isOver } from "./words";
 
@@ -103,6 +104,18 @@ export class Journal {
   /** The row of a step in an iteration, or undefined when nothing is known of it. */
   get(path: string, iteration = ""): Row | undefined {
     return this.#rows.get(`${path}@${iteration}`);
+  }
+
+  /** How each step stands over all its iterations, by its path: what needs attention counts first. */
+  states(): ReadonlyMap<string, string> {
+    const order = ["waiting", "running", "retrying", "failed", "cancelled", "completed"];
+    const rank = (status: string): number => (order.includes(status) ? order.indexOf(status) : order.length);
+    const out = new Map<string, string>();
+    for (const row of this.#rows.values()) {
+      const known = out.get(row.path);
+      if (row.kind !== "item" && (known === undefined || rank(row.status) < rank(known))) out.set(row.path, row.status);
+    }
+    return out;
   }
 
   byKey(key: string): Row | undefined {
@@ -289,9 +302,9 @@ export class Journal {
     if (decision === "retry") {
       this.#shut(row, at, "ok");
       row.status = "running";
-    } else if (decision === "decline") fail("denied", "it was declined");
-    else if (decision === "fail") row.asked === "unknown_outcome" ? fail("internal", "its outcome is unknown") : fail("denied", "it wasn't allowed");
-    else if (decision === "timeout" && row.asked !== "timer") fail("timeout", "nobody answered in time");
+    } else if (decision === "decline") fail("denied", t.answered.declined);
+    else if (decision === "fail") row.asked === "unknown_outcome" ? fail("internal", t.answered.unknown) : fail("denied", t.answered.refused);
+    else if (decision === "timeout" && row.asked !== "timer") fail("timeout", t.answered.timeout);
     else {
       this.#shut(row, at, "ok");
       row.status = "completed";

@@ -1,6 +1,7 @@
 import { asError, type RpcError } from "../../../lib/rpc/errors";
 import type { Rpc } from "../../../lib/rpc";
 import { Load } from "../../../lib/ui/state";
+import { t } from "../messages";
 import type { ImportResult, Meta, Template } from "./types";
 
 export type OnConflict = "rename" | "newVersion" | "skip";
@@ -27,13 +28,12 @@ export class SkillImport {
   /** Why it cannot be added, or "". */
   readonly blocked = $derived.by(() => {
     const r = this.review;
-    if (r === null) return "Choose a file first";
-    if (r.errors.length > 0) return "The file has problems";
-    if (r.action === "skipped") return "A skill with that name exists, and it is set to be skipped";
-    return "";
+    if (r === null) return t.fileFirst;
+    if (r.errors.length > 0) return t.fileProblems;
+    return r.action === "skipped" ? t.fileSkipped : "";
   });
   /** What the button says: it names what happens. */
-  readonly verb = $derived(this.review?.action === "version" ? "Add as a new version" : "Add, disabled");
+  readonly verb = $derived.by(() => (this.review?.action === "version" ? t.addVersion : t.addDisabled));
 
   begin(): void {
     this.reset();
@@ -48,14 +48,14 @@ export class SkillImport {
     this.error = null;
     this.name = file.name;
     if (file.size > MAX_FILE) {
-      this.error = asError(new Error(`${file.name} is larger than 4 MiB. Nothing was read.`));
+      this.error = asError(new Error(t.fileTooLarge(file.name)));
       return;
     }
     try {
       this.#file = JSON.parse(await file.text());
     } catch {
       this.#file = undefined;
-      this.error = asError(new Error(`${file.name} is not JSON. Choose a file that Helix exported.`));
+      this.error = asError(new Error(t.fileNotJson(file.name)));
       return;
     }
     await this.look();
@@ -173,12 +173,12 @@ export class SkillTemplates {
   }
 
   /** Makes a skill of a template; null when it was refused. */
-  async make(t: Template): Promise<Meta | null> {
+  async make(template: Template): Promise<Meta | null> {
     if (this.making !== "") return null;
-    this.making = t.key;
+    this.making = template.key;
     this.error = null;
     try {
-      const skill = await this.#rpc.call("skills.create_from_template", { key: t.key });
+      const skill = await this.#rpc.call("skills.create_from_template", { key: template.key });
       this.open = false;
       return skill;
     } catch (e) {

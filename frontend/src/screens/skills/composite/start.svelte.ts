@@ -15,6 +15,8 @@ export class RunStart {
   fillFromSchema = $state(true);
   /** Of a dry run: what the last run gave is used again. */
   fromLast = $state(true);
+  /** Of a dry run: results that stand for steps, by the path of the step. */
+  mocks: Record<string, { output: unknown }> = {};
   busy = $state(false);
   /** The run was denied, so nothing ran. */
   error = $state.raw<RpcError | null>(null);
@@ -44,6 +46,7 @@ export class RunStart {
         input,
         allowReadOnly: this.allowReadOnly,
         fillFromSchema: this.fillFromSchema,
+        ...(Object.keys(this.mocks).length === 0 ? {} : { mocks: this.mocks }),
         ...(recorded === null ? {} : { executionId: recorded }),
       });
       this.lastId = result.executionId;
