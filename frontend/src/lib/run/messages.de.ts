@@ -6,10 +6,26 @@ const times = (n: number): string => (n === 1 ? "einmal" : `${number(n)}-mal`);
 
 export default {
   times,
-  used: (n) => (n === 0 ? "noch nie verwendet" : `${times(n)} verwendet`),
+  ran: (n) => (n === 0 ? "noch nie gelaufen" : `${number(n)}-mal gelaufen`),
+  lastRun: (status) => `letzter Lauf: ${status}`,
   statuses: { success: "Erfolgreich", failure: "Fehlgeschlagen", timeout: "Zeit abgelaufen", canceled: "Abgebrochen" },
   callers: { user: "von Hand", cli: "das Terminal", http: "ein Programm", agent: "der Agent", skill: "ein Skill", schedule: "ein Zeitplan", voice: "Sprachbefehl", tool: "ein Werkzeug" },
   timeline: (n) => `${plural(n, { one: "Lauf", other: "Läufe" })}, der neueste rechts; höhere Balken dauerten länger`,
+
+  result: "Ergebnis",
+  atLine: (what, line) => `${what}, Zeile ${line}`,
+  answerRequest: "Anfrage beantworten",
+  run: "Ausführen",
+  runAgain: "Erneut ausführen",
+  output: "Ausgabe",
+  copyOutput: "Ausgabe kopieren",
+  copiedOutput: "Ausgabe kopiert",
+  returnedNothing: "Es kam nichts zurück.",
+  log: "Protokoll",
+  lines: (n) => plural(n, { one: "Zeile", other: "Zeilen" }),
+  noLogYet: "Noch nichts.",
+  noLog: "Keine Protokollzeilen.",
+  logOf: "Protokoll des Laufs",
 
   definition: "Definition",
   fields: {

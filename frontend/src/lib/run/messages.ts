@@ -6,10 +6,27 @@ const profile = (name: string): string => ({ strict: "Strict", standard: "Standa
 export const en = {
   // Runs
   times: (n: number) => (n === 1 ? "once" : `${number(n)} times`),
-  used: (n: number) => (n === 0 ? "never used" : `used ${n === 1 ? "once" : `${number(n)} times`}`),
+  ran: (n: number) => (n === 0 ? "never run" : n === 1 ? "run once" : `run ${number(n)} times`),
+  lastRun: (status: string) => `last run: ${status}`,
   statuses: { success: "Succeeded", failure: "Failed", timeout: "Timed out", canceled: "Canceled" },
   callers: { user: "you", cli: "the terminal", http: "a program", agent: "the agent", skill: "a skill", schedule: "a schedule", voice: "your voice", tool: "a tool" },
   timeline: (n: number) => `${plural(n, { one: "run", other: "runs" })}, newest on the right; taller bars took longer`,
+
+  // What came of a run
+  result: "Result",
+  atLine: (what: string, line: number) => `${what}, line ${line}`,
+  answerRequest: "Answer request",
+  run: "Run",
+  runAgain: "Run again",
+  output: "Output",
+  copyOutput: "Copy output",
+  copiedOutput: "Copied the output",
+  returnedNothing: "It returned nothing.",
+  log: "Log",
+  lines: (n: number) => plural(n, { one: "line", other: "lines" }),
+  noLogYet: "Nothing yet.",
+  noLog: "No log output.",
+  logOf: "Log of the run",
 
   // Definitions
   definition: "Definition",
