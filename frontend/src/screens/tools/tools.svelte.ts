@@ -8,7 +8,7 @@ import { t } from "./messages";
 import { PermissionPrompt } from "../../lib/run/prompt.svelte";
 import { ToolRun, type RunTarget } from "./run.svelte";
 import { ToolSecrets } from "./secrets.svelte";
-import type { Notify } from "../../lib/ui/toasts.svelte";
+import type { Notify } from "../../lib/ui/state";
 import type { Approval, LogLine, Template, Tool } from "./types";
 
 /** Gives a text to the user as a file; the browser downloads it. */
