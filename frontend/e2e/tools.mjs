@@ -56,6 +56,10 @@ async function walk({ page, go, rpc, check, looks, port }) {
   await page.getByRole("heading", { name: "Text Counter", level: 2 }).waitFor();
   await looks("templates");
   check((await templates.getByRole("option").count()) === 6, "six templates are offered");
+  // Escape closes the panel as it closes that of a tool; the list keeps its place.
+  await page.keyboard.press("Escape");
+  await page.getByRole("heading", { name: "Text Counter", level: 2 }).waitFor({ state: "hidden" });
+  await templates.getByRole("option", { name: /Text Counter/ }).click();
   await page.getByRole("button", { name: "Use template" }).click();
 
   // The editor: saved as it is, then changed.
@@ -353,8 +357,11 @@ async function failures({ page, go, rpc, check, looks }) {
   await page.getByRole("tab", { name: /Marketplace/ }).waitFor({ state: "detached" });
   const { tool: open } = await rpc("tools.create", { name: "For everyone", code: "export default () => 1", language: "javascript", visibility: "public" });
   await page.getByRole("tab", { name: /Marketplace/ }).click();
-  await page.getByRole("option", { name: /For everyone/ }).waitFor();
+  await page.getByRole("option", { name: /For everyone/ }).click();
+  await page.getByRole("heading", { name: "For everyone", level: 2 }).waitFor();
   await looks("marketplace");
+  await page.keyboard.press("Escape");
+  await page.getByRole("heading", { name: "For everyone", level: 2 }).waitFor({ state: "hidden" });
   await page.getByRole("tab", { name: /My tools/ }).click();
   await rpc("tools.delete", { toolId: open.id });
 

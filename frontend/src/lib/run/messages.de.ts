@@ -2,10 +2,8 @@ import { listing, number, plural } from "../i18n";
 import type { Messages } from "./messages";
 
 const profile = (name: string): string => ({ strict: "Streng", standard: "Standard", permissive: "Großzügig" })[name] ?? name;
-const times = (n: number): string => (n === 1 ? "einmal" : `${number(n)}-mal`);
 
 export default {
-  times,
   ran: (n) => (n === 0 ? "noch nie gelaufen" : `${number(n)}-mal gelaufen`),
   lastRun: (status) => `letzter Lauf: ${status}`,
   statuses: { success: "Erfolgreich", failure: "Fehlgeschlagen", timeout: "Zeit abgelaufen", canceled: "Abgebrochen" },
@@ -15,7 +13,6 @@ export default {
   result: "Ergebnis",
   atLine: (what, line) => `${what}, Zeile ${line}`,
   answerRequest: "Anfrage beantworten",
-  run: "Ausführen",
   runAgain: "Erneut ausführen",
   output: "Ausgabe",
   copyOutput: "Ausgabe kopieren",
@@ -47,7 +44,6 @@ export default {
   asksMore: "Verlangt mehr",
   noLonger: "Nicht mehr",
 
-  profile,
   scopes: { once: "Einmal", run: "Dieser Lauf", session: "Diese Sitzung", always: "Immer" },
   scopeHints: { once: "für einen Aufruf, innerhalb einer Stunde", run: "bis der Lauf endet", session: "bis Helix geschlossen wird, höchstens 24 Stunden", always: "bis zum Widerruf oder Ablauf" },
   effective: "Geltende Berechtigungen",

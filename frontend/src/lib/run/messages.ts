@@ -5,7 +5,6 @@ const profile = (name: string): string => ({ strict: "Strict", standard: "Standa
 
 export const en = {
   // Runs
-  times: (n: number) => (n === 1 ? "once" : `${number(n)} times`),
   ran: (n: number) => (n === 0 ? "never run" : n === 1 ? "run once" : `run ${number(n)} times`),
   lastRun: (status: string) => `last run: ${status}`,
   statuses: { success: "Succeeded", failure: "Failed", timeout: "Timed out", canceled: "Canceled" },
@@ -16,7 +15,6 @@ export const en = {
   result: "Result",
   atLine: (what: string, line: number) => `${what}, line ${line}`,
   answerRequest: "Answer request",
-  run: "Run",
   runAgain: "Run again",
   output: "Output",
   copyOutput: "Copy output",
@@ -50,7 +48,6 @@ export const en = {
   noLonger: "No longer",
 
   // Permissions
-  profile,
   scopes: { once: "Once", run: "This run", session: "This session", always: "Always" },
   scopeHints: { once: "for one call, within an hour", run: "until the run ends", session: "until you close Helix, at most 24 hours", always: "until you revoke it or it expires" },
   effective: "Effective permissions",

@@ -11,9 +11,6 @@ export const full = (capability: string, resource: string): string => (resource 
 /** A value of any kind as text, for a comparison. */
 export const valueText = (v: unknown): string => (v === undefined || v === null ? "" : typeof v === "string" ? v : JSON.stringify(v, null, 2));
 
-/** `once`, `12 times`. */
-export const times = (n: number): string => t.times(n);
-
 /** Name of a grant's scope. */
 export const scopeText = (scope: string): string => lookup(t.scopes, scope);
 

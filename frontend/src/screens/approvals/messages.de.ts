@@ -61,7 +61,6 @@ export default {
   notConnected: "Nicht verbunden.",
 
   allow: "Erlauben",
-  allowFor: { once: "Einmal erlauben", run: "Diesen Lauf erlauben", session: "Diese Sitzung erlauben", always: "Immer erlauben" },
   allowTip: { once: "Einen Aufruf erlauben; verfällt ungenutzt nach einer Stunde", run: "Erlauben, bis der Lauf endet", session: "Erlauben, bis Helix geschlossen wird, höchstens 24 Stunden", always: "Erlauben bis zum Widerruf oder Ablauf" },
   expires: "Wann „immer“ abläuft",
   always: "Immer",

@@ -1,22 +1,20 @@
 /** Texts of the Approvals screen. */
 import { catalogue, listing, number, plural } from "../../lib/i18n";
 
-const list = {
-  title: "Requests",
-  one: "Request",
-  search: "Search requests",
-  filter: "Filter requests",
-  loading: "Loading requests",
-  failed: "Couldn't load requests.",
-  kept: "Nothing was answered.",
-  noMatch: "No matching requests",
-};
-
 export const en = {
   title: "Approvals",
   waiting: "waiting",
   waitingFor: (n: number) => `${number(n)} waiting for approval`,
-  list,
+  list: {
+    title: "Requests",
+    one: "Request",
+    search: "Search requests",
+    filter: "Filter requests",
+    loading: "Loading requests",
+    failed: "Couldn't load requests.",
+    kept: "Nothing was answered.",
+    noMatch: "No matching requests",
+  },
   tabs: { waiting: "Waiting", grants: "Grants", denials: "Denials", history: "History" },
   showTab: { waiting: "Show waiting requests", grants: "Show grants", denials: "Show denials", history: "Show answered requests" },
   openRequest: "Open request",
@@ -66,7 +64,6 @@ export const en = {
 
   // Answering
   allow: "Allow",
-  allowFor: { once: "Allow once", run: "Allow this run", session: "Allow this session", always: "Allow always" },
   allowTip: { once: "Allow one call; expires after an hour if unused", run: "Allow until the run ends", session: "Allow until you close Helix, at most 24 hours", always: "Allow until you revoke it or it expires" },
   expires: "When “always” expires",
   always: "Always",
