@@ -51,6 +51,8 @@ export default {
   dropSkill: "Skill-Datei zum Importieren hier ablegen",
   dropModule: ".wasm-Datei zum Installieren hier ablegen",
   run: "Ausführen",
+  runSkill: "Skill ausführen",
+  openSkill: "Skill öffnen",
   runAgain: "Erneut ausführen",
   runIt: "Ausführen",
   enable: "Aktivieren",

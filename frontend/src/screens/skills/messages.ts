@@ -52,6 +52,8 @@ export const en = {
   dropSkill: "Drop a skill file to import it",
   dropModule: "Drop a .wasm file to install it",
   run: "Run",
+  runSkill: "Run skill",
+  openSkill: "Open skill",
   runAgain: "Run again",
   runIt: "Run it",
   enable: "Enable",
