@@ -169,7 +169,8 @@ var sideways = map[string]map[string]string{
 		"backend/memory/search": "cuts texts into the words that search knows",
 	},
 	"backend/psychology": {
-		"backend/memory": "rates memories through memory.DecayingTx and RateTx",
+		"backend/memory":    "reads and writes the retention of memories through memory.DecayingTx and RetainTx",
+		"backend/synthesis": "patterns become entries",
 	},
 	"backend/cluster": {
 		"backend/kernel": "its loops are those of the kernel",

@@ -1829,6 +1829,21 @@ export interface PermissionSubjectRef {
   name?: string;
 }
 
+/** Changed is the event that entries, layers, the soul or settings have changed. */
+export interface PsychologyChanged {
+  layers: number[];
+  ids: string[];
+}
+
+/** Counts are of an export or import. */
+export interface PsychologyCounts {
+  files: number;
+  entries: number;
+  interactions: number;
+  /** that can't be read */
+  skipped: number;
+}
+
 /** Crossing is a threshold that the retention of an item fell below, or rose above. */
 export interface PsychologyCrossing {
   /** of the item */
@@ -1845,6 +1860,53 @@ export interface PsychologyCrossing {
 export interface PsychologyDone {
   runId: string;
   changed: number;
+  trashed: number;
+}
+
+/** Entry is one part of a layer. */
+export interface PsychologyEntry {
+  id: string;
+  layerNumber: number;
+  kind: string;
+  data: unknown;
+  /** the memories that it rests on */
+  memoryIds: string[];
+  /** person, synthesis, import */
+  origin: string;
+  patternId?: string;
+  initialStrength: number;
+  /** now */
+  retention: number;
+  lastReinforcedAt?: string;
+  reinforcementCount: number;
+  salienceTier: string;
+  pinned: boolean;
+  /** reopened after it had faded: edits keep what it said before */
+  open?: boolean;
+  version: number;
+  createdAt: string;
+  updatedAt: string;
+  problem?: string;
+  raw?: string;
+}
+
+/** ExportParams say where an export goes. */
+export interface PsychologyExportParams {
+  /** a folder in that of your own files; default that folder itself */
+  path?: string;
+  /** one file to download instead */
+  zip?: boolean;
+}
+
+/** ExportResult counts what was exported. */
+export interface PsychologyExportResult {
+  path?: string;
+  blobId?: string;
+  files: number;
+  entries: number;
+  interactions: number;
+  /** that can't be read */
+  skipped: number;
 }
 
 /** Fading is when a threshold is reached. */
@@ -1853,16 +1915,23 @@ export interface PsychologyFading {
   at: string;
 }
 
-/** FadingItem is a memory that fades soon. */
+/** FadingItem is a memory or an entry that fades soon. */
 export interface PsychologyFadingItem {
-  id: string;
-  retention: number;
   /** when it falls below 0.3 */
   at: string;
   reason: string;
+  id: string;
+  /** memory, entry, layer */
+  kind: string;
+  layerNumber: number;
+  title: string;
+  /** now */
+  retention: number;
+  pinned: boolean;
+  salienceTier: string;
 }
 
-/** FadingParams select memories that will fall below 0.3. */
+/** FadingParams select memories and entries that will fall below 0.3. */
 export interface PsychologyFadingParams {
   /** 1 to 365, default 30 */
   withinDays?: number;
@@ -1877,9 +1946,17 @@ export interface PsychologyFadingResult {
   total: number;
 }
 
+/** FadingSoon is the event that something has faded below 0.3, at most once a day. */
+export interface PsychologyFadingSoon {
+  count: number;
+}
+
 /** ForecastParams is the request of psychology.forecast. */
 export interface PsychologyForecastParams {
-  id: string;
+  /** of a memory or an entry */
+  id?: string;
+  /** in place of an id */
+  layerNumber?: number;
   /** default now */
   from?: string;
   /** default 90 days later; at most two years after from */
@@ -1895,6 +1972,7 @@ export interface PsychologyForecastResult {
   crossings: PsychologyFading[];
   floor: number;
   reason: string;
+  item: PsychologyItem;
   model: string;
   parameter: number;
 }
@@ -1915,10 +1993,202 @@ export interface PsychologyHistoryResult {
   runs: PsychologyRun[];
 }
 
+/** IDsParams name entries. */
+export interface PsychologyIDsParams {
+  /** at most 1,000 */
+  ids: string[];
+}
+
+/** ImportParams name the export to import. */
+export interface PsychologyImportParams {
+  /** a folder in that of your own files; default that folder itself */
+  path?: string;
+  blobId?: string;
+}
+
+/** Interaction is what happened with a person. */
+export interface PsychologyInteraction {
+  id: string;
+  personId?: string;
+  at: string;
+  dimension?: string;
+  evidence?: number | null;
+  salienceTier: string;
+  note?: string;
+  memoryId?: string;
+  /** overall trust */
+  before: number;
+  after: number;
+}
+
+/** InteractionParams record what happened with a person. */
+export interface PsychologyInteractionParams {
+  /** the entry of the person */
+  personId: string;
+  /** default now */
+  at?: string;
+  /** competence, integrity, benevolence, predictability, vulnerabilitySafety; default all */
+  dimension?: string;
+  /** -1 to 1; null: the outcome is not known, which changes no trust */
+  evidence?: number | null;
+  salienceTier: string;
+  note?: string;
+  memoryId?: string;
+  /** an interaction that this one corrects */
+  replaces?: string;
+}
+
+/** InteractionResult says what an interaction has changed. */
+export interface PsychologyInteractionResult {
+  interactionId: string;
+  person: PsychologyEntry;
+  /** overall trust */
+  before: number;
+  after: number;
+  stage: string;
+  needs?: PsychologyStageNeeds;
+}
+
+/** Item is a memory, an entry or a layer as decay shows it. */
+export interface PsychologyItem {
+  id: string;
+  /** memory, entry, layer */
+  kind: string;
+  layerNumber: number;
+  title: string;
+  /** now */
+  retention: number;
+  pinned: boolean;
+  salienceTier: string;
+}
+
+/** ItemsResult lists items after a change. */
+export interface PsychologyItemsResult {
+  items: PsychologyItem[];
+  undoToken?: string;
+}
+
+/** Kind describes one kind of entry. */
+export interface PsychologyKind {
+  kind: string;
+  layer: number;
+  title: string;
+  /** JSON Schema of its data; other keys are kept */
+  schema: unknown;
+}
+
+/** Layer is one of the seven layers. */
+export interface PsychologyLayer {
+  /** absent: nothing was stored for it yet */
+  id?: string;
+  layerNumber: number;
+  layerName: string;
+  theory: string;
+  data: unknown;
+  decayModel: string;
+  /** the parameter of the model */
+  decayRate: number;
+  initialStrength: number;
+  /** now */
+  retention: number;
+  lastUpdated: string;
+  lastReinforcedAt?: string;
+  enabled: boolean;
+  version: number;
+  entries: PsychologyEntry[];
+  kinds: PsychologyKind[];
+  /** why its data can't be read */
+  problem?: string;
+  /** what stands there instead */
+  raw?: string;
+}
+
+/** LayerParams name a layer. */
+export interface PsychologyLayerParams {
+  layerNumber: number;
+}
+
+/** LayerStatus says how complete a layer is. */
+export interface PsychologyLayerStatus {
+  layerNumber: number;
+  layerName: string;
+  /** healthy: entries of all kinds; warning: of some; inactive: none or off; error: something can't be read */
+  status: string;
+  reason?: string;
+  /** kinds without an entry */
+  missing?: string[];
+  /** the entry that can't be read */
+  id?: string;
+}
+
+/** LayersResult is the answer of psychology.get_all_layers. */
+export interface PsychologyLayersResult {
+  layers: PsychologyLayer[];
+}
+
+/** Overview summarizes psychology. */
+export interface PsychologyOverview {
+  layers: PsychologyOverviewLayer[];
+  settings: PsychologySettings;
+  nextDecayAt?: string;
+  /** mean over people with interactions */
+  trustOverall?: number;
+}
+
+/** OverviewLayer is a line of it. */
+export interface PsychologyOverviewLayer {
+  layerNumber: number;
+  layerName: string;
+  theory: string;
+  status: string;
+  reason?: string;
+  retention: number;
+  entries: number;
+  /** entries under 0.3 */
+  fading: number;
+  enabled: boolean;
+  lastReinforcedAt?: string;
+  /** its strongest entries */
+  summary: string;
+}
+
+/** PageParams select a page. */
+export interface PsychologyPageParams {
+  /** 1 to 100, default 20 */
+  limit?: number;
+  offset?: number;
+}
+
+/** PinParams pin or unpin entries or memories. */
+export interface PsychologyPinParams {
+  ids: string[];
+  on: boolean;
+}
+
 /** Point is the retention at a time. */
 export interface PsychologyPoint {
   at: string;
   retention: number;
+}
+
+/** ProposalParams name the pattern that is proposed as an entry. */
+export interface PsychologyProposalParams {
+  patternId: string;
+}
+
+/** ReinforceParams reinforce entries or memories. */
+export interface PsychologyReinforceParams {
+  ids: string[];
+  /** review, confirm, edit, use */
+  kind: string;
+  /** the share of what was lost that comes back, 0 to 1; default by kind */
+  strength?: number;
+}
+
+/** RestoreParams name what decay moved to the trash, or the run that did it. */
+export interface PsychologyRestoreParams {
+  ids?: string[];
+  runId?: string;
 }
 
 /** Run is one evaluation of all memories. */
@@ -1928,6 +2198,8 @@ export interface PsychologyRun {
   finishedAt?: string;
   items: number;
   changed: number;
+  trashed: number;
+  error?: string;
 }
 
 /** RunParams is the request of psychology.decay_run. */
@@ -1939,41 +2211,221 @@ export interface PsychologyRunParams {
 /** RunResult is what a run did. */
 export interface PsychologyRunResult {
   runId: string;
+  layers: number;
+  /** memories and entries */
   items: number;
   changed: number;
   /** now under 0.3 */
   fading: number;
   skipped: PsychologySkipped[];
+  /** in mode hard */
+  trashed: string[];
   tookMs: number;
 }
 
-/** Settings say how memories fade. */
+/** SalienceParams set the tier of entries or memories. */
+export interface PsychologySalienceParams {
+  ids: string[];
+  /** critical, high, medium, low */
+  tier: string;
+}
+
+/** Settings say how memories and entries fade, and what psychology may do. */
 export interface PsychologySettings {
+  /** default true; off: nothing fades, no proposals, the agent reads nothing */
+  enabled: boolean;
   /** default true */
   decayEnabled: boolean;
   /** which layers, 1 to 7, fade; default all */
   layers: Record<string, boolean>;
+  /** soft (default): what fades ranks lower; hard: it is moved to the trash */
+  mode: string;
   /** 0.80 to 0.99, default 0.95; lower fades faster */
   rate: number;
   /** 0 to 0.5, default 0.1: what always stays */
   minimumIntensity: number;
+  /** default false */
+  trustDecay: boolean;
   /** default true: high items keep half of their strength */
   preserveHighSalience: boolean;
+  /** 1 to 365, default 30: how long an item stays at the floor before hard mode takes it */
+  hardGraceDays: number;
+  /** default true */
+  agentMayRead: boolean;
+  /** default true: patterns are offered as entries */
+  proposals: boolean;
 }
 
 /** SettingsParams change settings; absent fields stay as they are. */
 export interface PsychologySettingsParams {
+  enabled?: boolean;
   decayEnabled?: boolean;
   layers?: Record<string, boolean>;
+  mode?: string;
   rate?: number;
   minimumIntensity?: number;
+  trustDecay?: boolean;
   preserveHighSalience?: boolean;
+  hardGraceDays?: number;
+  agentMayRead?: boolean;
+  proposals?: boolean;
 }
 
 /** Skipped is an item that could not be computed. */
 export interface PsychologySkipped {
   id: string;
   reason: string;
+}
+
+/** Soul is the text about how the assistant should work with its person. */
+export interface PsychologySoul {
+  text: string;
+  /** 0: the template */
+  version: number;
+  updatedAt?: string;
+  /** of the file */
+  path: string;
+  /** characters of it that enter a prompt, at most */
+  shown: number;
+}
+
+/** SoulHistoryResult lists revisions, newest first. */
+export interface PsychologySoulHistoryResult {
+  revisions: PsychologySoulRevision[];
+  total: number;
+}
+
+/** SoulRevision is the soul as it was. */
+export interface PsychologySoulRevision {
+  version: number;
+  text: string;
+  at: string;
+}
+
+/** StageNeeds is what the next stage takes. */
+export interface PsychologyStageNeeds {
+  stage: string;
+  trust: number;
+  interactions: number;
+  highSalienceInteractions: number;
+}
+
+/** StatusParams select a layer, or with 0 all. */
+export interface PsychologyStatusParams {
+  layerNumber?: number;
+}
+
+/** StatusResult is the answer of psychology.get_layer_status. */
+export interface PsychologyStatusResult {
+  layers: PsychologyLayerStatus[];
+}
+
+/** Trust is how far a person is trusted, each value 0 to 1. */
+export interface PsychologyTrust {
+  competence: number;
+  integrity: number;
+  benevolence: number;
+  predictability: number;
+  vulnerabilitySafety: number;
+  overall: number;
+}
+
+/** TrustMapParams select the person whose interactions are listed. */
+export interface PsychologyTrustMapParams {
+  personId?: string;
+}
+
+/** TrustMapResult lists people, most trusted first. */
+export interface PsychologyTrustMapResult {
+  people: PsychologyTrustedPerson[];
+  /** of the person, the last 50 */
+  interactions: PsychologyInteraction[];
+}
+
+/** TrustedPerson is a person with the trust of now. */
+export interface PsychologyTrustedPerson {
+  entry: PsychologyEntry;
+  trust: PsychologyTrust;
+  stage: string;
+  needs?: PsychologyStageNeeds;
+}
+
+/** UndoResult counts what an act touched, and how to take it back. */
+export interface PsychologyUndoResult {
+  count: number;
+  undoToken?: string;
+}
+
+/** UpdateLayerParams change a layer; absent fields stay as they are. */
+export interface PsychologyUpdateLayerParams {
+  layerNumber: number;
+  /** as read; another one is a conflict */
+  version?: number;
+  data?: unknown;
+  initialStrength?: number;
+  enabled?: boolean;
+}
+
+/** UpdateSoulParams replace the soul. */
+export interface PsychologyUpdateSoulParams {
+  text: string;
+  /** as read */
+  version: number;
+}
+
+/** UpsertParams add an entry, or with an id replace its data. */
+export interface PsychologyUpsertParams {
+  layerNumber: number;
+  kind: string;
+  data: unknown;
+  /** absent in an edit: as they are */
+  memoryIds?: string[];
+  id?: string;
+  /** as read; another one is a conflict */
+  version?: number;
+}
+
+/** ViewEntry is an entry at its own time. */
+export interface PsychologyViewEntry {
+  at: string;
+  /** a goal that is open after its date */
+  pastDue?: boolean;
+  id: string;
+  layerNumber: number;
+  kind: string;
+  data: unknown;
+  /** the memories that it rests on */
+  memoryIds: string[];
+  /** person, synthesis, import */
+  origin: string;
+  patternId?: string;
+  initialStrength: number;
+  /** now */
+  retention: number;
+  lastReinforcedAt?: string;
+  reinforcementCount: number;
+  salienceTier: string;
+  pinned: boolean;
+  /** reopened after it had faded: edits keep what it said before */
+  open?: boolean;
+  version: number;
+  createdAt: string;
+  updatedAt: string;
+  problem?: string;
+  raw?: string;
+}
+
+/** ViewParams select entries of a layer. */
+export interface PsychologyViewParams {
+  kind?: string;
+  /** of their own time: felt, target, begun, else created */
+  start?: string;
+  end?: string;
+}
+
+/** ViewResult lists them in the order of their time. */
+export interface PsychologyViewResult {
+  entries: PsychologyViewEntry[];
 }
 
 /** WhatIf changes an item in a forecast alone. */
@@ -5450,20 +5902,74 @@ export interface Methods {
   "permissions.preview": { params: PermissionPreviewParams; result: PermissionPreviewResult };
   /** Takes rights back. Runs that use them end within a second; the questions of the subject stay. For 10 s the token in the result puts the grants back, which needs the scope approve as every widening does. */
   "permissions.revoke": { params: PermissionRevokeParams; result: PermissionRevokeResult };
+  /** Makes an entry of a pattern, with its evidence, and confirms the pattern. A person who has an entry of that name already keeps it as it is: the evidence is linked to it. */
+  "psychology.accept_proposal": { params: PsychologyProposalParams; result: PsychologyEntry };
   /** Lists threshold crossings and the last runs. */
   "psychology.decay_history": { params: PsychologyHistoryParams; result: PsychologyHistoryResult };
-  /** Evaluates the retention of all memories of the caller. Evaluating again changes nothing: only the time since the last reinforcement counts. */
+  /** Evaluates the retention of all memories, entries and layers of the caller. Evaluating again changes nothing: only the time since the last reinforcement counts. In mode hard it moves what has been at its floor for long to the trash. */
   "psychology.decay_run": { params: PsychologyRunParams; result: PsychologyRunResult };
-  /** Lists memories that fall below 0.3 soon, soonest first. */
+  /** Moves entries to the trash, from where Undo and restore_from_decay bring them back for 30 days. */
+  "psychology.delete_entry": { params: PsychologyIDsParams; result: PsychologyUndoResult };
+  /** Rejects a pattern, so that it is not proposed again. */
+  "psychology.dismiss_proposal": { params: PsychologyProposalParams; result: PsychologyUndoResult };
+  /** Returns a method that lists the entries of a layer in the order of their own time: when it was felt, when a goal is due, when a change began, else when the entry was made. */
+  "psychology.emotional_map": { params: PsychologyViewParams; result: PsychologyViewResult };
+  /** Writes the files of psychology below the folder of the person's own files, each in one step; with Zip they become one file to download instead. Entries that can't be read are counted. */
+  "psychology.export": { params: PsychologyExportParams; result: PsychologyExportResult };
+  /** Lists memories and entries that fall below 0.3 soon, soonest first. */
   "psychology.fading": { params: PsychologyFadingParams; result: PsychologyFadingResult };
-  /** Shows how a memory will fade, and what pinning, another tier or reviews would change. Its value for now is what a run would store. */
+  /** Shows how a memory, an entry or a layer will fade, and what pinning, another tier or reviews would change. Its value for now is what every other method reports. */
   "psychology.forecast": { params: PsychologyForecastParams; result: PsychologyForecastResult };
+  /** Returns the seven layers with their entries. */
+  "psychology.get_all_layers": { params: Record<string, never>; result: PsychologyLayersResult };
+  /** Returns a layer with its entries, newest first. */
+  "psychology.get_layer": { params: PsychologyLayerParams; result: PsychologyLayer };
+  /** Says how complete layers are, and what cannot be read. */
+  "psychology.get_layer_status": { params: PsychologyStatusParams; result: PsychologyStatusResult };
+  /** Another name of memory.list_patterns. Lists patterns. Rejected and superseded ones are left out unless their status is asked for. */
+  "psychology.get_memory_patterns": { params: SynthesisPatternsParams; result: SynthesisPatternsResult };
   /** Returns the caller's settings. */
   "psychology.get_settings": { params: Record<string, never>; result: PsychologySettings };
-  /** Another name of psychology.decay_run. Evaluates the retention of all memories of the caller. Evaluating again changes nothing: only the time since the last reinforcement counts. */
+  /** Returns the soul: what the assistant should know of the person and how it should speak. A change that the person made in the file becomes a revision. */
+  "psychology.get_soul": { params: Record<string, never>; result: PsychologySoul };
+  /** Returns a method that lists the entries of a layer in the order of their own time: when it was felt, when a goal is due, when a change began, else when the entry was made. */
+  "psychology.goals": { params: PsychologyViewParams; result: PsychologyViewResult };
+  /** Reads the files of an export, from below the folder of the person's own files or from a file that Export has packed. Everything is checked before anything is written; entries that are there get the content of the file. The soul is not imported: only a person changes it. */
+  "psychology.import": { params: PsychologyImportParams; result: PsychologyCounts };
+  /** Summarizes the seven layers. */
+  "psychology.overview": { params: Record<string, never>; result: PsychologyOverview };
+  /** Makes entries or memories keep the retention that they have; unpinned, they fade from there. */
+  "psychology.pin": { params: PsychologyPinParams; result: PsychologyItemsResult };
+  /** Returns a method that lists the entries of a layer in the order of their own time: when it was felt, when a goal is due, when a change began, else when the entry was made. */
+  "psychology.purpose": { params: PsychologyViewParams; result: PsychologyViewResult };
+  /** Counts something that happened with a person, and explains what it changed. With replaces, it corrects an earlier one: trust is computed from the corrected log. */
+  "psychology.record_interaction": { params: PsychologyInteractionParams; result: PsychologyInteractionResult };
+  /** Counts that entries or memories were reviewed, confirmed, edited or used: part of what was forgotten comes back, and time counts from now. A use counts once an hour. */
+  "psychology.reinforce": { params: PsychologyReinforceParams; result: PsychologyItemsResult };
+  /** Brings back what decay, or a person, moved to the trash, and reinforces it. */
+  "psychology.restore_from_decay": { params: PsychologyRestoreParams; result: PsychologyUndoResult };
+  /** Another name of psychology.decay_run. Evaluates the retention of all memories, entries and layers of the caller. Evaluating again changes nothing: only the time since the last reinforcement counts. In mode hard it moves what has been at its floor for long to the trash. */
   "psychology.run_decay": { params: PsychologyRunParams; result: PsychologyRunResult };
+  /** Starts a job that looks for patterns, and waits a moment for its end. An equal request while a job runs returns that job. */
+  "psychology.run_synthesis": { params: SynthesisSynthesizeParams; result: SynthesisSynthesizeResult };
+  /** Sets how important entries or memories are. Only a person can set critical. */
+  "psychology.set_salience": { params: PsychologySalienceParams; result: PsychologyItemsResult };
+  /** Lists the revisions of the soul, newest first. */
+  "psychology.soul_history": { params: PsychologyPageParams; result: PsychologySoulHistoryResult };
+  /** Returns a method that lists the entries of a layer in the order of their own time: when it was felt, when a goal is due, when a change began, else when the entry was made. */
+  "psychology.transformation": { params: PsychologyViewParams; result: PsychologyViewResult };
+  /** Returns the people with their trust now, what the next stage takes, and of one person the last interactions. */
+  "psychology.trust_map": { params: PsychologyTrustMapParams; result: PsychologyTrustMapResult };
+  /** Takes back an act on entries or memories, for ten minutes. What was changed again since stays as it is. */
+  "psychology.undo": { params: MemoryUndoParams; result: PsychologyUndoResult };
+  /** Changes what a person wrote of a layer, its initial strength, or whether it fades. */
+  "psychology.update_layer": { params: PsychologyUpdateLayerParams; result: PsychologyLayer };
   /** Changes settings. Nothing is computed until the next run. */
   "psychology.update_settings": { params: PsychologySettingsParams; result: PsychologySettings };
+  /** Replaces the soul. Only a person in a session of their own can do that. */
+  "psychology.update_soul": { params: PsychologyUpdateSoulParams; result: PsychologySoul };
+  /** Adds an entry, or with an id replaces its data. An edit reinforces it. */
+  "psychology.upsert_entry": { params: PsychologyUpsertParams; result: PsychologyEntry };
   /** Returns the OpenRPC 1.3.2 document of every method and event. */
   "rpc.discover": { params: Record<string, never>; result: unknown };
   /** Measures for a few seconds how fast code starts, computes and is stopped on this computer. The figures are for a person; they are compared with other engines by make bench- */
@@ -5800,8 +6306,12 @@ export interface Events {
   "memory.synthesis_progress": SynthesisProgress;
   /** Changed is the event permissions.changed. */
   "permissions.changed": PermissionChanged;
+  /** Changed is the event that entries, layers, the soul or settings have changed. */
+  "psychology.changed": PsychologyChanged;
   /** Done is the event of a run that has ended. */
   "psychology.decay_done": PsychologyDone;
+  /** FadingSoon is the event that something has faded below 0.3, at most once a day. */
+  "psychology.fading": PsychologyFadingSoon;
   /** SandboxChanged is published when the state of the sandbox changes in a way that a person may want to see. */
   "sandbox.status_changed": ToolsSandboxChanged;
   /** Changed is the event schedules.changed. */
@@ -5939,13 +6449,40 @@ export const METHODS = [
   { name: "permissions.list", scope: "read", costly: false },
   { name: "permissions.preview", scope: "read", costly: false },
   { name: "permissions.revoke", scope: "write", costly: false },
+  { name: "psychology.accept_proposal", scope: "write", costly: false },
   { name: "psychology.decay_history", scope: "read", costly: false },
   { name: "psychology.decay_run", scope: "write", costly: true },
+  { name: "psychology.delete_entry", scope: "write", costly: false },
+  { name: "psychology.dismiss_proposal", scope: "write", costly: false },
+  { name: "psychology.emotional_map", scope: "read", costly: false },
+  { name: "psychology.export", scope: "read", costly: false },
   { name: "psychology.fading", scope: "read", costly: false },
   { name: "psychology.forecast", scope: "read", costly: false },
+  { name: "psychology.get_all_layers", scope: "read", costly: false },
+  { name: "psychology.get_layer", scope: "read", costly: false },
+  { name: "psychology.get_layer_status", scope: "read", costly: false },
+  { name: "psychology.get_memory_patterns", scope: "read", costly: false, aliasOf: "memory.list_patterns" },
   { name: "psychology.get_settings", scope: "read", costly: false },
+  { name: "psychology.get_soul", scope: "read", costly: false },
+  { name: "psychology.goals", scope: "read", costly: false },
+  { name: "psychology.import", scope: "write", costly: false },
+  { name: "psychology.overview", scope: "read", costly: false },
+  { name: "psychology.pin", scope: "write", costly: false },
+  { name: "psychology.purpose", scope: "read", costly: false },
+  { name: "psychology.record_interaction", scope: "write", costly: false },
+  { name: "psychology.reinforce", scope: "write", costly: false },
+  { name: "psychology.restore_from_decay", scope: "write", costly: false },
   { name: "psychology.run_decay", scope: "write", costly: true, aliasOf: "psychology.decay_run" },
+  { name: "psychology.run_synthesis", scope: "write", costly: true },
+  { name: "psychology.set_salience", scope: "write", costly: false },
+  { name: "psychology.soul_history", scope: "read", costly: false },
+  { name: "psychology.transformation", scope: "read", costly: false },
+  { name: "psychology.trust_map", scope: "read", costly: false },
+  { name: "psychology.undo", scope: "write", costly: false },
+  { name: "psychology.update_layer", scope: "write", costly: false },
   { name: "psychology.update_settings", scope: "write", costly: false },
+  { name: "psychology.update_soul", scope: "write", costly: false },
+  { name: "psychology.upsert_entry", scope: "write", costly: false },
   { name: "rpc.discover", scope: "read", costly: false },
   { name: "sandbox.bench", scope: "write", costly: true, deadlineMs: 240000 },
   { name: "sandbox.clear_cache", scope: "write", costly: false },
@@ -6119,7 +6656,9 @@ export const EVENTS = [
   "memory.synthesis_done",
   "memory.synthesis_progress",
   "permissions.changed",
+  "psychology.changed",
   "psychology.decay_done",
+  "psychology.fading",
   "sandbox.status_changed",
   "schedules.changed",
   "schedules.notification",
