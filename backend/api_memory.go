@@ -1,6 +1,7 @@
 package backend
 
 import (
+	"cmp"
 	"context"
 	"strings"
 
@@ -84,15 +85,50 @@ func registerSynthesis(b *Backend, a *gateway.API) {
 
 func registerPsychology(b *Backend, a *gateway.API) {
 	s := b.Psychology
-	gateway.Handle(a, "psychology.get_settings", gateway.Read, s.Settings)
-	gateway.Handle(a, "psychology.update_settings", gateway.Write, s.UpdateSettings)
+	gateway.Handle(a, "psychology.overview", gateway.Read, s.Overview)
+	gateway.Handle(a, "psychology.get_layer", gateway.Read, s.GetLayer)
+	gateway.Handle(a, "psychology.get_all_layers", gateway.Read, s.GetAllLayers)
+	gateway.Handle(a, "psychology.update_layer", gateway.Write, s.UpdateLayer)
+	gateway.Handle(a, "psychology.get_layer_status", gateway.Read, s.LayerStatus)
+	gateway.Handle(a, "psychology.upsert_entry", gateway.Write, s.UpsertEntry)
+	gateway.Handle(a, "psychology.delete_entry", gateway.Write, s.DeleteEntry)
+	gateway.Handle(a, "psychology.undo", gateway.Write, s.Undo)
+	gateway.Handle(a, "psychology.reinforce", gateway.Write, s.Reinforce)
+	gateway.Handle(a, "psychology.pin", gateway.Write, s.Pin)
+	gateway.Handle(a, "psychology.set_salience", gateway.Write, s.SetSalience)
+	gateway.Handle(a, "psychology.forecast", gateway.Read, s.Forecast)
+	gateway.Handle(a, "psychology.fading", gateway.Read, s.Fading)
 	gateway.Handle(a, "psychology.decay_run", gateway.Write, s.DecayRun, gateway.Costly())
 	gateway.Alias(a, "psychology.run_decay", "psychology.decay_run")
 	gateway.Handle(a, "psychology.decay_history", gateway.Read, s.DecayHistory)
-	gateway.Handle(a, "psychology.forecast", gateway.Read, s.Forecast)
-	gateway.Handle(a, "psychology.fading", gateway.Read, s.Fading)
+	gateway.Handle(a, "psychology.restore_from_decay", gateway.Write, s.RestoreFromDecay)
+	gateway.Handle(a, "psychology.get_settings", gateway.Read, s.Settings)
+	gateway.Handle(a, "psychology.update_settings", gateway.Write, s.UpdateSettings)
+	gateway.Handle(a, "psychology.record_interaction", gateway.Write, s.RecordInteraction)
+	gateway.Handle(a, "psychology.trust_map", gateway.Read, s.TrustMap)
+	gateway.Handle(a, "psychology.emotional_map", gateway.Read, s.View(2), gateway.DocumentedBy(s.View))
+	gateway.Handle(a, "psychology.goals", gateway.Read, s.View(4), gateway.DocumentedBy(s.View))
+	gateway.Handle(a, "psychology.transformation", gateway.Read, s.View(6), gateway.DocumentedBy(s.View))
+	gateway.Handle(a, "psychology.purpose", gateway.Read, s.View(7), gateway.DocumentedBy(s.View))
+	gateway.Handle(a, "psychology.get_soul", gateway.Read, s.GetSoul)
+	gateway.Handle(a, "psychology.update_soul", gateway.Write, s.UpdateSoul)
+	gateway.Handle(a, "psychology.soul_history", gateway.Read, s.SoulHistory)
+	gateway.Handle(a, "psychology.accept_proposal", gateway.Write, s.AcceptProposal)
+	gateway.Handle(a, "psychology.dismiss_proposal", gateway.Write, s.DismissProposal)
+	gateway.Handle(a, "psychology.export", gateway.Read, b.exportPsychology, gateway.DocumentedBy(s.Export))
+	gateway.Handle(a, "psychology.import", gateway.Write, b.importPsychology, gateway.DocumentedBy(s.Import))
+	gateway.Handle(a, "psychology.run_synthesis", gateway.Write, b.runSynthesis, gateway.DocumentedBy(b.Synthesis.Synthesize), gateway.Costly())
+	gateway.Alias(a, "psychology.get_memory_patterns", "memory.list_patterns")
 
+	gateway.Forward[psychology.Changed](a, "psychology.changed")
+	gateway.Forward[psychology.FadingSoon](a, "psychology.fading")
 	gateway.Forward[psychology.Done](a, "psychology.decay_done")
+}
+
+// runSynthesis is psychology.run_synthesis: memory.synthesize of everything by default.
+func (b *Backend) runSynthesis(ctx context.Context, p synthesis.SynthesizeParams) (synthesis.SynthesizeResult, error) {
+	p.SynthesisType = cmp.Or(p.SynthesisType, "full_synthesis")
+	return b.Synthesis.Synthesize(ctx, p)
 }
 
 // undoMemory is memory.undo: it takes acts on memories back, and feedback on patterns.

@@ -5,6 +5,7 @@ import (
 	"helix/backend/gateway"
 	"helix/backend/permission"
 	"helix/backend/tools"
+	"helix/backend/wasmtools"
 )
 
 func registerRights(b *Backend, a *gateway.API) {
@@ -83,25 +84,25 @@ func registerTools(b *Backend, a *gateway.API) {
 }
 
 func registerSkills(b *Backend, a *gateway.API) {
-	t := b.Tools
-	gateway.Handle(a, "sandbox.status", gateway.Read, t.SandboxStatus)
-	gateway.Handle(a, "sandbox.clear_cache", gateway.Write, t.SandboxClearCache)
+	t, w := b.Tools, b.WasmTools
+	gateway.Handle(a, "sandbox.status", gateway.Read, w.SandboxStatus)
+	gateway.Handle(a, "sandbox.clear_cache", gateway.Write, w.SandboxClearCache)
 	gateway.Handle(a, "sandbox.run", gateway.Approve, t.RunCode, gateway.Costly(), gateway.Deadline(runLimit))
 	gateway.Handle(a, "sandbox.bench", gateway.Write, b.Sandbox.Bench, gateway.Costly(), gateway.Deadline(runLimit))
 
 	gateway.Handle(a, "skills.execute", gateway.Write, b.ExecuteSkill, gateway.Costly(), gateway.Deadline(runLimit))
-	gateway.Handle(a, "skills.create_wasm", gateway.Write, t.CreateWasm, gateway.Costly(), gateway.Deadline(runLimit))
-	gateway.Handle(a, "skills.validate_wasm", gateway.Read, t.ValidateWasm, gateway.Costly(), gateway.Deadline(runLimit))
-	gateway.Handle(a, "skills.upload_wasm", gateway.Write, t.UploadWasm)
-	gateway.Handle(a, "skills.list_wasm", gateway.Read, t.ListWasm)
-	gateway.Handle(a, "skills.get_wasm", gateway.Read, t.GetWasm)
-	gateway.Handle(a, "skills.update_wasm", gateway.Write, t.UpdateWasm, gateway.Deadline(runLimit))
-	gateway.Handle(a, "skills.delete_wasm", gateway.Write, t.DeleteWasm)
-	gateway.Handle(a, "skills.restore_wasm", gateway.Write, t.RestoreWasm)
-	gateway.Handle(a, "skills.sign_wasm", gateway.Approve, t.SignWasm)
+	gateway.Handle(a, "skills.create_wasm", gateway.Write, w.CreateWasm, gateway.Costly(), gateway.Deadline(runLimit))
+	gateway.Handle(a, "skills.validate_wasm", gateway.Read, w.ValidateWasm, gateway.Costly(), gateway.Deadline(runLimit))
+	gateway.Handle(a, "skills.upload_wasm", gateway.Write, w.UploadWasm)
+	gateway.Handle(a, "skills.list_wasm", gateway.Read, w.ListWasm)
+	gateway.Handle(a, "skills.get_wasm", gateway.Read, w.GetWasm)
+	gateway.Handle(a, "skills.update_wasm", gateway.Write, w.UpdateWasm, gateway.Deadline(runLimit))
+	gateway.Handle(a, "skills.delete_wasm", gateway.Write, w.DeleteWasm)
+	gateway.Handle(a, "skills.restore_wasm", gateway.Write, w.RestoreWasm)
+	gateway.Handle(a, "skills.sign_wasm", gateway.Approve, w.SignWasm)
 	gateway.Handle(a, "skills.wasm_executions", gateway.Read, t.WasmExecutions)
 
-	gateway.Forward[tools.SandboxChanged](a, "sandbox.status_changed", gateway.Everyone())
+	gateway.Forward[wasmtools.SandboxChanged](a, "sandbox.status_changed", gateway.Everyone())
 	gateway.Forward[tools.SkillExecutionChanged](a, "skills.execution_changed")
-	gateway.Forward[tools.WasmChanged](a, "skills.wasm_changed")
+	gateway.Forward[wasmtools.WasmChanged](a, "skills.wasm_changed")
 }

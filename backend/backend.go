@@ -36,6 +36,7 @@ import (
 	"helix/backend/storage"
 	"helix/backend/synthesis"
 	"helix/backend/tools"
+	"helix/backend/wasmtools"
 )
 
 // Version and Commit are set when the program is built (-ldflags -X).
@@ -88,6 +89,7 @@ type Backend struct {
 	Permission *permission.Service
 	Sandbox    *sandbox.Engine
 	Tools      *tools.Service
+	WasmTools  *wasmtools.Service
 	Callables  *callable.Registry
 	Skills     *skills.Service
 	Scheduler  *scheduler.Service
@@ -227,8 +229,9 @@ func (b *Backend) openDomains(paths config.Paths, conf config.Config, engine fun
 		b.log.Warn("tools cannot run", "err", err) // a state: system.status says so too
 	}
 	b.closing("sandbox", b.Sandbox.Close)
-	b.Tools = tools.New(b.DB, b.Permission, b.Audit, b.Sandbox, tools.Options{
-		Logger: b.log, MinIsolation: conf.SandboxMinIsolation, StateDir: toolFiles, Home: home, Own: own, OwnPort: b.ownPort,
+	b.WasmTools = wasmtools.New(b.DB, b.Permission, b.Sandbox, conf.SandboxMinIsolation)
+	b.Tools = tools.New(b.DB, b.Permission, b.Audit, b.Sandbox, b.WasmTools, tools.Options{
+		Logger: b.log, StateDir: toolFiles, Home: home, Own: own, OwnPort: b.ownPort,
 	})
 	b.openSkills(conf)
 	b.openScheduler()

@@ -23,6 +23,7 @@ import (
 	"helix/backend/skills/machine"
 	"helix/backend/storage"
 	"helix/backend/tools"
+	"helix/backend/wasmtools"
 )
 
 // noAuthority is the authority of a run of a tool without rights.
@@ -79,7 +80,7 @@ func TestProvidersConform(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	wasm, err := c.Tools.CreateWasm(c.ctx, tools.CreateWasmParams{Name: "echo", Wasm: wasmFile(t, "echo"), Origin: tools.WasmLocal, InputSchema: json.RawMessage(`{"type":"object","required":["a"]}`)})
+	wasm, err := c.WasmTools.CreateWasm(c.ctx, wasmtools.CreateWasmParams{Name: "echo", Wasm: wasmFile(t, "echo"), Origin: wasmtools.WasmLocal, InputSchema: json.RawMessage(`{"type":"object","required":["a"]}`)})
 	if err != nil {
 		t.Fatal(err)
 	}

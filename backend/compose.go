@@ -68,7 +68,7 @@ func (b *Backend) openGateway(ctx context.Context, paths config.Paths, conf conf
 		b.core.Add(name, run, nil)
 	}
 	if !b.o.Once {
-		b.core.Add("sandbox", b.Tools.WatchSandbox, nil)
+		b.core.Add("sandbox", b.WasmTools.WatchSandbox, nil)
 	}
 	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -16,6 +17,7 @@ import (
 	"helix/backend/fault"
 	"helix/backend/memory"
 	"helix/backend/memory/search"
+	"helix/backend/picks"
 	"helix/backend/psychology"
 	"helix/backend/scheduler"
 	"helix/backend/scheduler/cadence"
@@ -106,12 +108,49 @@ func (b *Backend) scheduleSynthesis(ctx context.Context, p synthesis.SchedulePar
 	}, err
 }
 
-// openPsychology builds the decay of memories; the scheduler evaluates it every hour.
+// decaySchedule is the name of the built-in schedule that evaluates decay.
+const decaySchedule = "Memory decay"
+
+// openPsychology builds the layers and the decay of memories; the scheduler evaluates it every hour.
 func (b *Backend) openPsychology() {
-	b.Psychology = psychology.New(b.DB, b.Memory, b.log)
-	decay := callable.NewJob("decay", "Memory decay", func(ctx context.Context) (any, error) {
+	b.Psychology = psychology.New(b.DB, b.Memory, psychology.Options{Logger: b.log, Patterns: b.Synthesis, Dir: b.Config.Paths().User, NextRun: b.nextDecay})
+	decay := callable.NewJob("decay", decaySchedule, func(ctx context.Context) (any, error) {
 		return b.Psychology.DecayRun(b.asLocalUser(ctx), psychology.RunParams{})
 	}, b.Scheduler.Ended)
 	b.Callables.Add(decay)
 	b.closing("decay", func() error { decay.Close(); return nil })
+}
+
+// nextDecay is when the scheduler evaluates decay next; nil while it is paused.
+func (b *Backend) nextDecay(ctx context.Context) *time.Time {
+	list, err := b.Scheduler.List(ctx, scheduler.ListParams{Kind: "decay", Limit: 1})
+	if err != nil || len(list.Schedules) == 0 {
+		return nil
+	}
+	return list.Schedules[0].NextRunAt
+}
+
+// exportPsychology is psychology.export; a packed file can then be fetched.
+func (b *Backend) exportPsychology(ctx context.Context, p psychology.ExportParams) (psychology.ExportResult, error) {
+	r, err := b.Psychology.Export(ctx, p)
+	if err == nil && r.BlobID != "" {
+		b.downloads.Add(ctx, r.BlobID, "application/zip")
+	}
+	return r, err
+}
+
+// importPsychology is psychology.import; a file that was uploaded is read first.
+func (b *Backend) importPsychology(ctx context.Context, p psychology.ImportParams) (psychology.Counts, error) {
+	if !strings.HasPrefix(p.Path, picks.Prefix) {
+		return b.Psychology.Import(ctx, p)
+	}
+	path, err := b.Picks.Resolve(ctx, p.Path, false)
+	if err != nil {
+		return psychology.Counts{}, err
+	}
+	packed, err := os.ReadFile(path)
+	if err != nil {
+		return psychology.Counts{}, fault.Unavailablef("The file can't be read. Nothing was imported.").WithCause(err)
+	}
+	return b.Psychology.ImportZip(ctx, packed)
 }

@@ -25,6 +25,7 @@ import (
 	"helix/backend/skills"
 	"helix/backend/storage"
 	"helix/backend/tools"
+	"helix/backend/wasmtools"
 )
 
 // worker starts this program as the sandbox's child.
@@ -140,7 +141,7 @@ func target(t *testing.T) *gatewaytest.Target {
 			if !fault.Is(err, fault.Denied) {
 				t.Fatalf("the run was not refused: %v", err)
 			}
-			skill, err := b.Tools.CreateWasm(ctx, tools.CreateWasmParams{Name: word, Description: word, Wasm: wasmFile(t, "echo"), Origin: tools.WasmLocal})
+			skill, err := b.WasmTools.CreateWasm(ctx, wasmtools.CreateWasmParams{Name: word, Description: word, Wasm: wasmFile(t, "echo"), Origin: wasmtools.WasmLocal})
 			if err != nil {
 				t.Fatal(err)
 			}

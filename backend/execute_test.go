@@ -23,6 +23,7 @@ import (
 	"helix/backend/storage"
 	"helix/backend/testkit"
 	"helix/backend/tools"
+	"helix/backend/wasmtools"
 )
 
 func wasmFile(t *testing.T, name string) []byte {
@@ -59,7 +60,7 @@ func newExecutor(t *testing.T) *executor {
 		if name == "off" {
 			file = "echo"
 		}
-		r, err := e.Tools.CreateWasm(e.as(e.LocalUser()), tools.CreateWasmParams{Name: name, Wasm: wasmFile(t, file), Origin: tools.WasmLocal, TimeoutMs: 1000})
+		r, err := e.WasmTools.CreateWasm(e.as(e.LocalUser()), wasmtools.CreateWasmParams{Name: name, Wasm: wasmFile(t, file), Origin: wasmtools.WasmLocal, TimeoutMs: 1000})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -114,20 +115,20 @@ func TestPostExecute(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	foreign, err := e.Tools.CreateWasm(e.as(other.ID), tools.CreateWasmParams{Name: "theirs", Wasm: wasmFile(t, "echo")})
+	foreign, err := e.WasmTools.CreateWasm(e.as(other.ID), wasmtools.CreateWasmParams{Name: "theirs", Wasm: wasmFile(t, "echo")})
 	if err != nil {
 		t.Fatal(err)
 	}
 	e.ids["foreign"], e.ids["unknown"] = foreign.Skill.ID, uuid.New()
 	off := false
-	if _, err := e.Tools.UpdateWasm(ctx, tools.UpdateWasmParams{SkillID: e.ids["off"], Patch: tools.WasmPatch{IsEnabled: &off}}); err != nil {
+	if _, err := e.WasmTools.UpdateWasm(ctx, wasmtools.UpdateWasmParams{SkillID: e.ids["off"], Patch: wasmtools.WasmPatch{IsEnabled: &off}}); err != nil {
 		t.Fatal(err)
 	}
 	wants := []string{"state"}
-	if _, err := e.Tools.UpdateWasm(ctx, tools.UpdateWasmParams{SkillID: e.ids["call"], Patch: tools.WasmPatch{Capabilities: &wants}}); err != nil {
+	if _, err := e.WasmTools.UpdateWasm(ctx, wasmtools.UpdateWasmParams{SkillID: e.ids["call"], Patch: wasmtools.WasmPatch{Capabilities: &wants}}); err != nil {
 		t.Fatal(err)
 	}
-	gone, err := e.Tools.CreateWasm(ctx, tools.CreateWasmParams{Name: "gone", Wasm: append(wasmFile(t, "echo"), 0, 2, 1, 'x'), Origin: tools.WasmLocal})
+	gone, err := e.WasmTools.CreateWasm(ctx, wasmtools.CreateWasmParams{Name: "gone", Wasm: append(wasmFile(t, "echo"), 0, 2, 1, 'x'), Origin: wasmtools.WasmLocal})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -200,7 +201,7 @@ func TestPostExecute(t *testing.T) {
 		t.Errorf("the port serves more than /execute: %d %s", status, text)
 	}
 	h, err := e.Tools.WasmExecutions(ctx, tools.SkillExecutionsParams{SkillID: e.ids["spin"]})
-	if err != nil || len(h.Executions) != 2 || h.Executions[0].Status != tools.SkillTimeout || h.Executions[0].MemoryUsedMb <= 0 {
+	if err != nil || len(h.Executions) != 2 || h.Executions[0].Status != wasmtools.SkillTimeout || h.Executions[0].MemoryUsedMb <= 0 {
 		t.Errorf("history: %+v %v", h, err)
 	}
 }
@@ -259,18 +260,18 @@ func TestExecuteEndsWithItsClient(t *testing.T) {
 	e := newExecutor(t)
 	ctx := e.as(e.LocalUser())
 	ms := int64(60_000)
-	if _, err := e.Tools.UpdateWasm(ctx, tools.UpdateWasmParams{SkillID: e.ids["spin"], Patch: tools.WasmPatch{TimeoutMs: &ms}}); err != nil {
+	if _, err := e.WasmTools.UpdateWasm(ctx, wasmtools.UpdateWasmParams{SkillID: e.ids["spin"], Patch: wasmtools.WasmPatch{TimeoutMs: &ms}}); err != nil {
 		t.Fatal(err)
 	}
 	c, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", strings.TrimPrefix(e.urls[0], "http://"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	running, ended := make(chan struct{}), make(chan tools.SkillStatus, 1)
+	running, ended := make(chan struct{}), make(chan wasmtools.SkillStatus, 1)
 	defer bus.Subscribe(e.Bus, func(_ uuid.UUID, x tools.SkillExecutionChanged) {
 		if x.Seq == 1 {
 			close(running)
-		} else if x.Status != tools.SkillRunning {
+		} else if x.Status != wasmtools.SkillRunning {
 			ended <- x.Status
 		}
 	})()
@@ -285,7 +286,7 @@ func TestExecuteEndsWithItsClient(t *testing.T) {
 	}
 	select {
 	case s := <-ended:
-		if s != tools.SkillCanceled {
+		if s != wasmtools.SkillCanceled {
 			t.Errorf("it ended as %s", s)
 		}
 	case <-time.After(patience):
@@ -363,13 +364,13 @@ func TestSandboxStatus(t *testing.T) {
 	o.Flags["sandbox.minIsolation"] = "process+landlock"
 	b := startWith(t, o)
 	ctx := b.as(b.LocalUser())
-	heard := make(chan tools.SandboxChanged, 10)
-	defer bus.Subscribe(b.Bus, func(user uuid.UUID, e tools.SandboxChanged) {
+	heard := make(chan wasmtools.SandboxChanged, 10)
+	defer bus.Subscribe(b.Bus, func(user uuid.UUID, e wasmtools.SandboxChanged) {
 		if user == uuid.Nil {
 			heard <- e
 		}
 	})()
-	s, err := b.Tools.SandboxStatus(ctx, struct{}{})
+	s, err := b.WasmTools.SandboxStatus(ctx, struct{}{})
 	if err != nil || !s.Ready || s.MinIsolation != "process+landlock" || len(s.Profiles) != 4 || s.Profiles[3].Name != "wasm" || s.Profiles[3].WallMs != 5000 ||
 		s.Profiles[0].MemoryBytes != 64<<20 || s.Profiles[1].HostCalls != 1000 || len(s.Tiers) != 2 || !strings.HasPrefix(s.Isolation, "process") || s.Reasons == nil {
 		t.Errorf("%+v %v", s, err)
@@ -377,7 +378,7 @@ func TestSandboxStatus(t *testing.T) {
 	if s.Cache.Modules == 0 {
 		t.Errorf("nothing is in the cache: %+v", s.Cache)
 	}
-	r, err := b.Tools.SandboxClearCache(ctx, struct{}{})
+	r, err := b.WasmTools.SandboxClearCache(ctx, struct{}{})
 	if err != nil || r.Modules != s.Cache.Modules || r.Bytes == 0 {
 		t.Errorf("%+v %v", r, err)
 	}
@@ -386,7 +387,7 @@ func TestSandboxStatus(t *testing.T) {
 			break
 		}
 	}
-	if s, err = b.Tools.SandboxStatus(ctx, struct{}{}); err != nil || s.Cache.Modules != 0 {
+	if s, err = b.WasmTools.SandboxStatus(ctx, struct{}{}); err != nil || s.Cache.Modules != 0 {
 		t.Errorf("%+v %v", s.Cache, err)
 	}
 	// What was cleared is made again when it is needed.

@@ -75,6 +75,7 @@ var levels = map[string]int{
 	"backend/memory/importer/importertest": engine,
 	"app/e2e":                              face,
 	"backend/tools":                        domain,
+	"backend/wasmtools":                    domain,
 	"backend/skills":                       domain,
 	"backend/scheduler":                    domain,
 	"backend":                              composition,
@@ -165,12 +166,16 @@ var sideways = map[string]map[string]string{
 	"backend/memory": {
 		"backend/memory/search": "finds what memory keeps",
 	},
+	"backend/tools": {
+		"backend/wasmtools": "runs WASM tools under the same checks, rights and limits as its own",
+	},
 	"backend/synthesis": {
 		"backend/memory":        "reads what is stored through memory.CorpusTx",
 		"backend/memory/search": "cuts texts into the words that search knows",
 	},
 	"backend/psychology": {
-		"backend/memory": "rates memories through memory.DecayingTx and RateTx",
+		"backend/memory":    "reads and writes the retention of memories through memory.DecayingTx and RetainTx",
+		"backend/synthesis": "patterns become entries",
 	},
 	"backend/cluster": {
 		"backend/kernel": "its loops are those of the kernel",

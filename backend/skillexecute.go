@@ -9,6 +9,7 @@ import (
 	"helix/backend/fault"
 	"helix/backend/skills"
 	"helix/backend/tools"
+	"helix/backend/wasmtools"
 )
 
 // ExecuteSkillParams run a skill of either kind by its id, or a composite skill that is not
@@ -104,7 +105,7 @@ func (b *Backend) CancelSkill(ctx context.Context, p skills.CancelParams) (Cance
 	if serr != nil {
 		return CancelSkillResult{}, err
 	}
-	as := map[tools.SkillStatus]skills.Status{tools.SkillSuccess: "completed", tools.SkillCanceled: "cancelled", tools.SkillRunning: "running"}[status]
+	as := map[wasmtools.SkillStatus]skills.Status{wasmtools.SkillSuccess: "completed", wasmtools.SkillCanceled: "cancelled", wasmtools.SkillRunning: "running"}[status]
 	if as == "" {
 		as = "failed"
 	}

@@ -27,6 +27,7 @@ import (
 	"helix/backend/skills/machine"
 	"helix/backend/storage"
 	"helix/backend/tools"
+	"helix/backend/wasmtools"
 )
 
 // chain is a running backend with a counting server that tools can ask.
@@ -594,7 +595,7 @@ func TestSkillHTTPRequest(t *testing.T) {
 func TestSkillExecuteServesBothKinds(t *testing.T) {
 	t.Parallel()
 	c := newChain(t)
-	wasm, err := c.Tools.CreateWasm(c.ctx, tools.CreateWasmParams{Name: "echo", Wasm: wasmFile(t, "echo"), Origin: tools.WasmLocal})
+	wasm, err := c.WasmTools.CreateWasm(c.ctx, wasmtools.CreateWasmParams{Name: "echo", Wasm: wasmFile(t, "echo"), Origin: wasmtools.WasmLocal})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -717,7 +718,7 @@ func TestHugeNumbersAreRefusedEverywhere(t *testing.T) {
 	_, err = c.Skills.ExecuteComposite(c.ctx, skills.ExecuteParams{SkillID: &outer.SkillID, Input: json.RawMessage(huge)})
 	refused("input of a skill that calls a skill", err)
 
-	wasm, err := c.Tools.CreateWasm(c.ctx, tools.CreateWasmParams{Name: "echo", Wasm: wasmFile(t, "echo"), Origin: tools.WasmLocal})
+	wasm, err := c.WasmTools.CreateWasm(c.ctx, wasmtools.CreateWasmParams{Name: "echo", Wasm: wasmFile(t, "echo"), Origin: wasmtools.WasmLocal})
 	if err != nil {
 		t.Fatal(err)
 	}

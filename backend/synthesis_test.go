@@ -1,9 +1,13 @@
 package backend
 
 import (
+	"encoding/json"
 	"time"
 
+	"github.com/google/uuid"
+
 	"helix/backend/memory"
+	"helix/backend/psychology"
 	"helix/backend/scheduler"
 	"helix/backend/synthesis"
 )
@@ -70,4 +74,64 @@ func (p *memoryPipe) patterns() {
 	if schedules.Total != 1 {
 		t.Errorf("%d schedules", schedules.Total)
 	}
+	p.layers(one.ID)
+}
+
+// layers uses every method of psychology once.
+func (p *memoryPipe) layers(pattern uuid.UUID) {
+	t := p.t
+	t.Helper()
+	var goal, person psychology.Entry
+	p.call("psychology.accept_proposal", psychology.ProposalParams{PatternID: pattern}, &goal)
+	if goal.Origin != "synthesis" || goal.LayerNumber != 4 || len(goal.MemoryIDs) == 0 {
+		t.Errorf("%+v", goal)
+	}
+	p.call("psychology.upsert_entry", psychology.UpsertParams{LayerNumber: 3, Kind: "person", Data: json.RawMessage(`{"name":"Ada"}`)}, &person)
+	var trust psychology.InteractionResult
+	p.call("psychology.record_interaction", psychology.InteractionParams{PersonID: person.ID, SalienceTier: "high", Evidence: new(0.5)}, &trust)
+	if trust.After <= trust.Before {
+		t.Errorf("%+v", trust)
+	}
+	ids := []uuid.UUID{goal.ID, goal.MemoryIDs[0]}
+	var items psychology.ItemsResult
+	p.call("psychology.reinforce", psychology.ReinforceParams{IDs: ids, Kind: "review"}, &items)
+	p.call("psychology.set_salience", psychology.SalienceParams{IDs: ids, Tier: "high"}, &items)
+	p.call("psychology.pin", psychology.PinParams{IDs: ids, On: true}, &items)
+	if len(items.Items) != 2 || !items.Items[0].Pinned || !items.Items[1].Pinned {
+		t.Errorf("%+v", items)
+	}
+	var undone psychology.UndoResult
+	p.call("psychology.undo", memory.UndoParams{UndoToken: items.UndoToken}, &undone)
+	if undone.Count != 2 {
+		t.Errorf("%+v", undone)
+	}
+	for _, method := range []string{"overview", "get_all_layers", "get_layer_status", "fading", "decay_history", "get_settings", "trust_map", "emotional_map", "goals", "transformation", "purpose", "get_soul", "soul_history", "get_memory_patterns"} {
+		p.call("psychology."+method, struct{}{}, nil)
+	}
+	var layer psychology.Layer
+	p.call("psychology.get_layer", psychology.LayerParams{LayerNumber: 4}, &layer)
+	p.call("psychology.update_layer", psychology.UpdateLayerParams{LayerNumber: 4, Version: layer.Version, Data: json.RawMessage(`{"note":"mine"}`)}, &layer)
+	p.call("psychology.forecast", psychology.ForecastParams{ID: &goal.ID}, nil)
+	p.call("psychology.update_settings", psychology.SettingsParams{TrustDecay: new(false)}, nil)
+	p.call("psychology.run_decay", psychology.RunParams{DryRun: true}, nil)
+	p.call("psychology.decay_run", psychology.RunParams{DryRun: true}, nil)
+	p.call("psychology.export", psychology.ExportParams{Zip: true}, nil)
+	var files psychology.ExportResult
+	p.call("psychology.export", psychology.ExportParams{}, &files)
+	var back psychology.Counts
+	p.call("psychology.import", psychology.ImportParams{}, &back)
+	if back.Entries != files.Entries || files.Entries < 2 {
+		t.Errorf("%+v %+v", files, back)
+	}
+	var gone psychology.UndoResult
+	p.call("psychology.delete_entry", psychology.IDsParams{IDs: []uuid.UUID{goal.ID}}, nil)
+	p.call("psychology.delete_entry", psychology.IDsParams{IDs: []uuid.UUID{person.ID}}, &gone)
+	p.call("psychology.restore_from_decay", psychology.RestoreParams{IDs: []uuid.UUID{person.ID}}, &gone)
+	p.call("psychology.dismiss_proposal", psychology.ProposalParams{PatternID: pattern}, &gone)
+	p.call("memory.undo", memory.UndoParams{UndoToken: gone.UndoToken}, nil)
+	var soul psychology.Soul
+	p.call("psychology.get_soul", struct{}{}, &soul)
+	p.call("psychology.update_soul", psychology.UpdateSoulParams{Text: "Be brief.", Version: soul.Version}, &soul)
+	wait := 10_000
+	p.call("psychology.run_synthesis", synthesis.SynthesizeParams{WaitMs: &wait}, nil)
 }

@@ -61,6 +61,7 @@ type grammar struct {
 	Schedule    scheduleCmd    `cmd:"" group:"work" aliases:"schedules" help:"Manage schedules and see their runs."`
 	Memory      memoryCmd      `cmd:"" group:"work" aliases:"memories" help:"Import, search and edit memories."`
 	Synthesis   synthesisCmd   `cmd:"" group:"work" aliases:"memory-synthesis" help:"Find patterns in your memories, with evidence."`
+	Psychology  psychologyCmd  `cmd:"" group:"work" help:"See and keep the seven layers of your inner map."`
 	Decay       decayCmd       `cmd:"" group:"work" aliases:"psychology-decay" help:"See how memories fade, and why."`
 	Sandbox     sandboxCmd     `cmd:"" group:"safety" help:"Run untrusted code with hard limits."`
 	Audit       auditCmd       `cmd:"" group:"safety" help:"View and verify the activity log."`

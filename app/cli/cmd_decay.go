@@ -1,26 +1,59 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
+	"helix/backend/fault"
 	"helix/backend/psychology"
+	"helix/backend/scheduler/cadence"
 )
 
 type decayCmd struct {
-	Run      decayRunCmd      `cmd:"" default:"withargs" help:"Evaluate how far memories have faded. Helix does it every hour."`
-	Forecast decayForecastCmd `cmd:"" help:"Show how a memory will fade."`
-	Fading   decayFadingCmd   `cmd:"" help:"List memories that fade soon."`
-	History  decayHistoryCmd  `cmd:"" help:"List runs and what crossed a threshold."`
+	Run      decayRunCmd      `cmd:"" default:"withargs" help:"Evaluate how far memories and entries have faded, once or by a schedule."`
+	Forecast decayForecastCmd `cmd:"" help:"Show how a memory, an entry or a layer will fade."`
+	Fading   decayFadingCmd   `cmd:"" help:"List what fades soon."`
+	History  decayHistoryCmd  `cmd:"" help:"List what crossed a threshold."`
+	Restore  decayRestoreCmd  `cmd:"" help:"Bring back what decay moved to the trash."`
 }
 
 type decayRunCmd struct {
-	Once   bool `help:"Evaluate once. This is the default."`
-	DryRun bool `help:"Show what would change, without changes."`
+	Once     bool   `xor:"when" help:"Evaluate once and exit."`
+	Schedule string `xor:"when" placeholder:"CRON" help:"Evaluate at these times until Ctrl-C, as 5 or 6 cron fields. Default: every hour."`
+	DryRun   bool   `help:"Show what would change, without changes."`
 }
 
 func (d *decayRunCmd) Run(c *command) error {
-	return show(c, "psychology.decay_run", map[string]any{"dryRun": d.DryRun}, func(r psychology.RunResult) {
+	if d.Once {
+		return d.evaluate(c)
+	}
+	times, err := cadence.New(cadence.Spec{Type: cadence.Cron, Expression: cmp.Or(d.Schedule, "0 0 * * * *"), Timezone: "Local"}, time.Now(), time.Second)
+	if err != nil {
+		return fault.Invalidf("--schedule: %s", fault.As(err).Message)
+	}
+	for {
+		due, ok := times.Next(time.Now())
+		if !ok {
+			return fault.Invalidf("--schedule: this never happens again.")
+		}
+		c.say("next evaluation at %s, Ctrl-C stops", due.At.Local().Format(time.DateTime))
+		select {
+		case <-c.ctx.Done():
+			return nil
+		case <-time.After(time.Until(due.At)):
+		}
+		if err := d.evaluate(c); c.ctx.Err() != nil {
+			return nil
+		} else if err != nil {
+			c.say("%s", fault.As(err).Message) // the next one may work
+		}
+	}
+}
+
+// evaluate makes one run. Another one that is under way does the same work.
+func (d *decayRunCmd) evaluate(c *command) error {
+	err := show(c, "psychology.decay_run", map[string]any{"dryRun": d.DryRun}, func(r psychology.RunResult) {
 		for _, s := range r.Skipped {
 			c.say("skipped %s: %s", s.ID, s.Reason)
 		}
@@ -28,12 +61,34 @@ func (d *decayRunCmd) Run(c *command) error {
 		if d.DryRun {
 			verb = "would change"
 		}
-		fmt.Fprintf(c.env.Stdout, "%d memories, %d %s, %d below 0.3\n", r.Items, r.Changed, verb, r.Fading)
+		fmt.Fprintf(c.env.Stdout, "%d memories and entries, %d %s, %d below 0.3, %d to the trash\n", r.Items, r.Changed, verb, r.Fading, len(r.Trashed))
+	})
+	if fault.Is(err, fault.Conflict) {
+		c.say("A decay run is already under way.")
+		return nil
+	}
+	return err
+}
+
+type decayRestoreCmd struct {
+	IDs []string `arg:"" optional:"" name:"id" help:"Ids of memories or entries."`
+	Of  string   `name:"run" placeholder:"ID" help:"Everything that this run moved to the trash."`
+}
+
+func (d *decayRestoreCmd) Run(c *command) error {
+	p := map[string]any{}
+	setIf(p, "runId", d.Of)
+	if len(d.IDs) > 0 {
+		p["ids"] = d.IDs
+	}
+	return show(c, "psychology.restore_from_decay", p, func(r psychology.UndoResult) {
+		fmt.Fprintf(c.env.Stdout, "restored %d\n", r.Count)
 	})
 }
 
 type decayForecastCmd struct {
-	ID     string `arg:"" help:"Id of the memory."`
+	ID     string `arg:"" optional:"" help:"Id of a memory or an entry."`
+	Layer  int    `placeholder:"N" help:"A layer, 1 to 7, in place of an id."`
 	Days   int    `default:"90" help:"How far to look ahead, at most 731."`
 	Points int    `default:"10" help:"How many values, 2 to 500."`
 	Pinned bool   `help:"As if it were pinned."`
@@ -41,7 +96,11 @@ type decayForecastCmd struct {
 }
 
 func (d *decayForecastCmd) Run(c *command) error {
-	p := map[string]any{"id": d.ID, "points": d.Points, "to": time.Now().AddDate(0, 0, d.Days)}
+	p := map[string]any{"points": d.Points, "to": time.Now().AddDate(0, 0, d.Days)}
+	setIf(p, "id", d.ID)
+	if d.Layer != 0 {
+		p["layerNumber"] = d.Layer
+	}
 	what := map[string]any{}
 	if d.Pinned {
 		what["pinned"] = true
@@ -77,14 +136,14 @@ func (d *decayFadingCmd) Run(c *command) error {
 		}
 		rows := [][]string{}
 		for _, x := range r.Items {
-			rows = append(rows, []string{x.ID.String(), fmt.Sprintf("%.2f", x.Retention), x.At.Local().Format(time.DateOnly), x.Reason})
+			rows = append(rows, []string{x.ID.String(), x.Title, fmt.Sprintf("%.2f", x.Retention), x.At.Local().Format(time.DateOnly), x.Reason})
 		}
-		c.table([]string{"MEMORY", "RETENTION", "BELOW 0.3", "REASON"}, rows)
+		c.table([]string{"ID", "TITLE", "RETENTION", "BELOW 0.3", "REASON"}, rows)
 	})
 }
 
 type decayHistoryCmd struct {
-	ID     string `arg:"" optional:"" help:"Only this memory."`
+	ID     string `arg:"" optional:"" help:"Only this memory or entry."`
 	Limit  int    `default:"50"`
 	Offset int    `default:"0"`
 }
@@ -97,6 +156,6 @@ func (d *decayHistoryCmd) Run(c *command) error {
 		for _, x := range r.Crossings {
 			rows = append(rows, []string{x.At.Local().Format("2006-01-02 15:04"), x.ID.String(), fmt.Sprintf("%.2f", x.Previous), fmt.Sprintf("%.2f", x.Retention), fmt.Sprintf("%.2f", x.Threshold)})
 		}
-		c.table([]string{"AT", "MEMORY", "BEFORE", "AFTER", "CROSSED"}, rows)
+		c.table([]string{"AT", "ID", "BEFORE", "AFTER", "CROSSED"}, rows)
 	})
 }

@@ -13,6 +13,7 @@ import (
 	"unicode/utf8"
 
 	"helix/backend/fault"
+	"helix/backend/jcs"
 )
 
 const (
@@ -271,13 +272,10 @@ func encodeDetails(v any, r *Redactor) ([]byte, error) {
 	if raw, ok := v.(json.RawMessage); ok && len(raw) == 0 {
 		return nil, nil
 	}
-	var buf bytes.Buffer
-	enc := json.NewEncoder(&buf)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(v); err != nil {
+	b, err := jcs.Marshal(v)
+	if err != nil {
 		return nil, fault.Internalf(err, "The details of an audit entry are not JSON.")
 	}
-	b := bytes.TrimSuffix(buf.Bytes(), []byte("\n"))
 	b = scrub(b, r)
 	if len(b) > maxDetails || depth(b) > maxDepth {
 		b = truncate(b)

@@ -47,13 +47,10 @@ func Append(dst, text []byte) ([]byte, error) {
 func Hash(tag string, v any) ([32]byte, error) {
 	raw, ok := v.(json.RawMessage)
 	if !ok {
-		var buf bytes.Buffer
-		enc := json.NewEncoder(&buf)
-		enc.SetEscapeHTML(false)
-		if err := enc.Encode(v); err != nil {
+		var err error
+		if raw, err = Marshal(v); err != nil {
 			return [32]byte{}, fmt.Errorf("hash %s: %w", tag, err)
 		}
-		raw = buf.Bytes()
 	}
 	buf := make([]byte, 0, len(tag)+1+len(raw))
 	buf = append(append(buf, tag...), 0)
@@ -62,6 +59,17 @@ func Hash(tag string, v any) ([32]byte, error) {
 		return [32]byte{}, err
 	}
 	return sha256.Sum256(buf), nil
+}
+
+// Marshal is json.Marshal that leaves <, > and & readable. The text is not canonical.
+func Marshal(v any) (json.RawMessage, error) {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		return nil, err
+	}
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
 }
 
 type parser struct {

@@ -143,15 +143,15 @@ func (c Container) Write(db *storage.DB, file any, set func(Seal)) (json.RawMess
 	return jcs.Canonicalize(raw)
 }
 
-// Signer returns the key that signed a file; nil for an unsigned one.
-func (c Container) Signer(s Seal) (ed25519.PublicKey, error) {
+// Signer returns the signature of a file and its state; nil for an unsigned one.
+func (c Container) Signer(s Seal) (*BundleSignature, SignatureState, error) {
 	if s.Signature == nil {
-		return nil, nil
+		return nil, SignatureNone, nil
 	}
 	key, kerr := base64.StdEncoding.DecodeString(s.Signature.DeviceKey)
 	sig, serr := base64.StdEncoding.DecodeString(s.Signature.Sig)
 	if kerr != nil || serr != nil || len(key) != ed25519.PublicKeySize || !ed25519.Verify(key, c.signed(s.SHA256), sig) {
-		return nil, fault.Invalidf("The signature does not match the file: the file was changed, or signed with another key. Nothing was imported.")
+		return nil, SignatureInvalid, fault.Invalidf("The signature does not match the file: the file was changed, or signed with another key. Nothing was imported.")
 	}
-	return key, nil
+	return &BundleSignature{PublicKey: s.Signature.DeviceKey, Signature: s.Signature.Sig}, SignatureUnknown, nil
 }

@@ -51,6 +51,7 @@ type Kind struct {
 type Item struct {
 	ID, User      uuid.UUID
 	Name, Version string
+	Hash          string // of the definition, 64 hex digits; Named fills it in
 }
 
 // NotFound is the one answer for an unknown, a deleted and somebody else's private definition.
@@ -103,8 +104,8 @@ func (k *Kind) CheckCount(tx *storage.Tx, user uuid.UUID, limit int) error {
 // when the name is free.
 func (k *Kind) Named(tx *storage.Tx, user uuid.UUID, name string, except uuid.UUID) (*Item, error) {
 	it := &Item{User: user}
-	err := tx.QueryRow(`SELECT id, name, version FROM `+k.Table+` WHERE user_id = ? AND lower(name) = lower(?) AND deleted_at IS NULL AND id IS NOT ?`,
-		user, name, except).Scan(&it.ID, &it.Name, &it.Version)
+	err := tx.QueryRow(`SELECT id, name, version, lower(hex(definition_hash)) FROM `+k.Table+` WHERE user_id = ? AND lower(name) = lower(?) AND deleted_at IS NULL AND id IS NOT ?`,
+		user, name, except).Scan(&it.ID, &it.Name, &it.Version, &it.Hash)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, nil
 	}

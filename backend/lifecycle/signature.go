@@ -104,6 +104,18 @@ func Sign(tx *storage.Tx, db *storage.DB, it Item, hash [32]byte, author string)
 	return s, err
 }
 
+// SignResult holds the signature made by this device.
+type SignResult struct {
+	Signature   string `json:"signature"`
+	Fingerprint string `json:"fingerprint"`
+}
+
+// Signed records a new signature of a definition by this device.
+func (k *Kind) Signed(tx *storage.Tx, it Item, hash [32]byte, sig *BundleSignature) (SignResult, error) {
+	out := SignResult{Signature: sig.Signature, Fingerprint: Fingerprint(tx.Device().PublicKey)}
+	return out, k.Changed(tx, it, "signed", map[string]any{"version": it.Version, "definitionHash": hex.EncodeToString(hash[:]), "fingerprint": out.Fingerprint})
+}
+
 // ParseKey reads a public key from base64 of its 32 bytes or from PEM.
 func ParseKey(text string) (ed25519.PublicKey, error) {
 	text = strings.TrimSpace(text)
@@ -307,8 +319,8 @@ func SetTrust(tx *storage.Tx, user uuid.UUID, key ed25519.PublicKey, name string
 	return LoadSigner(tx, user, Fingerprint(key))
 }
 
-// AuthorHasOtherKey reports whether the user knows an author's name with another key.
-func AuthorHasOtherKey(tx *storage.Tx, user uuid.UUID, author, fingerprint string) (other bool, err error) {
+// authorHasOtherKey reports whether the user knows an author's name with another key.
+func authorHasOtherKey(tx *storage.Tx, user uuid.UUID, author, fingerprint string) (other bool, err error) {
 	if author == "" || fingerprint == "" {
 		return false, nil
 	}

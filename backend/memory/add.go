@@ -350,6 +350,27 @@ func use(tx *storage.Tx, m *memoryRow) error {
 	return reinforce(tx, m, gainUse)
 }
 
+// reinforceUndo is what a reinforcement changed of a memory.
+type reinforceUndo struct {
+	ID        uuid.UUID  `json:"id"`
+	Strength  float64    `json:"strength"`
+	At        *time.Time `json:"at"`
+	Retention *float64   `json:"retention"`
+	Set       int64      `json:"set"` // the version that it made
+}
+
+// Reinforce counts that memories were reviewed or confirmed: gain is the share of what was
+// forgotten that comes back, 0 to 1. With hourly it counts only once an hour.
+func (s *Service) Reinforce(ctx context.Context, ids []uuid.UUID, gain float64, hourly bool) (ItemsResult, error) {
+	return s.changeMany(ctx, ids, undoReinforce, func(tx *storage.Tx, m *memoryRow) (any, error) {
+		if hourly && m.LastReinforcedAt != nil && tx.Now.Sub(*m.LastReinforcedAt) < useEvery {
+			return nil, nil
+		}
+		u := reinforceUndo{m.ID, m.InitialStrength, m.LastReinforcedAt, m.Retention, m.Version + 1}
+		return u, reinforce(tx, m, gain)
+	})
+}
+
 // Get gives one memory. With Touch the person has opened it, which reinforces it.
 func (s *Service) Get(ctx context.Context, p GetParams) (Item, error) {
 	id, err := parseID("id", p.ID)

@@ -49,7 +49,7 @@ func (s *Service) SetUntrusted(ctx context.Context, p TrustParams) (CountResult,
 			return err
 		}
 		if out.Count <= trustUndoRows {
-			out.UndoToken, err = s.undoable(tx, user, undoTrust, u)
+			out.UndoToken, err = tx.KeepUndo(user, undoTrust, u)
 		}
 		return err
 	})

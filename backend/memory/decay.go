@@ -2,6 +2,8 @@ package memory
 
 import (
 	"context"
+	"encoding/hex"
+	"encoding/json"
 	"time"
 
 	"github.com/google/uuid"
@@ -26,8 +28,8 @@ type Decaying struct {
 // at most limit, after an id. With ids it returns those instead.
 func (s *Service) DecayingTx(ctx context.Context, tx *storage.Tx, after uuid.UUID, limit int, ids ...uuid.UUID) ([]Decaying, error) {
 	var c where
-	c.add("user_id = ?", identity.UserID(ctx))
-	c.add("deleted_at IS NULL")
+	c.add("+user_id = ?", identity.UserID(ctx)) // by the primary key: an index of the user's would be sorted for each page
+	c.add("+deleted_at IS NULL")
 	if len(ids) > 0 {
 		c.addIDs("id", ids)
 		limit = len(ids)
@@ -39,4 +41,42 @@ func (s *Service) DecayingTx(ctx context.Context, tx *storage.Tx, after uuid.UUI
 		err = r.Scan(&d.ID, &d.Version, &d.Layer, &d.Strength, &d.Tier, &d.Pinned, storage.Time(&d.Anchor), &d.Retention)
 		return d, err
 	})
+}
+
+// Retained is the computed retention of a memory, 0 to 1.
+type Retained struct {
+	ID        uuid.UUID
+	Version   int64 // as read; a memory that has changed since keeps what it has
+	Retention float64
+}
+
+// RetainTx stores computed retentions of memories of the caller, and returns how many. Nothing
+// else of them changes.
+func (s *Service) RetainTx(ctx context.Context, tx *storage.Tx, list []Retained) (n int, err error) {
+	if len(list) == 0 {
+		return 0, nil
+	}
+	rows := make([][3]any, len(list))
+	for i, r := range list {
+		if !(r.Retention >= 0 && r.Retention <= 1) {
+			return 0, invalid("retention", "retention must be between 0 and 1.")
+		}
+		rows[i] = [3]any{hex.EncodeToString(r.ID[:]), r.Version, r.Retention}
+	}
+	values, err := json.Marshal(rows)
+	if err != nil {
+		return 0, err
+	}
+	kept := map[uuid.UUID]float64{}
+	err = tx.Select(`UPDATE memories SET retention = j.value ->> 2, decayed_at = ?2 FROM json_each(?1) j
+		WHERE memories.id = unhex(j.value ->> 0) AND version = j.value ->> 1 AND +user_id = ?3 AND +deleted_at IS NULL RETURNING id, retention`, string(values), tx.Now, identity.UserID(ctx)).
+		Each(func(r storage.Row) error {
+			var id uuid.UUID
+			var v float64
+			err := r.Scan(&id, &v)
+			kept[id] = v
+			return err
+		})
+	s.search.Retain(tx, KindMemory, kept)
+	return len(kept), err
 }

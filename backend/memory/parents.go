@@ -144,7 +144,7 @@ func (w *parent) delete(ctx context.Context, s *Service, id uuid.UUID) (out Coun
 			return w.none()
 		}
 		out.Count = 1
-		out.UndoToken, err = s.undoable(tx, user, w.undo, idsUndo{IDs: []uuid.UUID{id}, At: tx.Now.UnixMicro()})
+		out.UndoToken, err = tx.KeepUndo(user, w.undo, idsUndo{IDs: []uuid.UUID{id}, At: tx.Now.UnixMicro()})
 		return err
 	})
 	return out, err

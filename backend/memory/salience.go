@@ -116,8 +116,13 @@ type pinUndo struct {
 	Set bool      `json:"set"`
 }
 
+// setPinned pins m, or unpins it: then it fades from what it has now.
 func (s *Service) setPinned(tx *storage.Tx, m *memoryRow, on bool) error {
-	if _, err := tx.Exec(`UPDATE memories SET pinned = ?, updated_at = ? WHERE id = ?`, on, tx.Now, m.ID); err != nil {
+	set := ``
+	if !on {
+		set = `, initial_strength = coalesce(retention, initial_strength), last_reinforced_at = ?2`
+	}
+	if _, err := tx.Exec(`UPDATE memories SET pinned = ?1, updated_at = ?2`+set+` WHERE id = ?3`, on, tx.Now, m.ID); err != nil {
 		return err
 	}
 	m.Pinned, m.UpdatedAt = on, tx.Now

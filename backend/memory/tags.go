@@ -79,7 +79,7 @@ func (s *Service) changeMany(ctx context.Context, ids []uuid.UUID, act string, f
 			return nil
 		}
 		changed(tx, user, "update", touched...)
-		out.UndoToken, err = s.undoable(tx, user, act, undo)
+		out.UndoToken, err = tx.KeepUndo(user, act, undo)
 		return err
 	})
 	if err != nil {

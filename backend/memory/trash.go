@@ -28,7 +28,7 @@ func (s *Service) Delete(ctx context.Context, p IDsParams) (CountResult, error) 
 			return errNoMemory()
 		}
 		out.Count = len(gone)
-		out.UndoToken, err = s.undoable(tx, user, undoDelete, idsUndo{gone, tx.Now.UnixMicro()})
+		out.UndoToken, err = tx.KeepUndo(user, undoDelete, idsUndo{gone, tx.Now.UnixMicro()})
 		return err
 	})
 	return out, err
@@ -79,7 +79,7 @@ func (s *Service) Restore(ctx context.Context, p IDsParams) (CountResult, error)
 		if out.Count = len(back); out.Count == 0 {
 			return fault.NotFoundf("Memory not found in the trash.")
 		}
-		out.UndoToken, err = s.undoable(tx, user, undoRestore, idsUndo{IDs: back})
+		out.UndoToken, err = tx.KeepUndo(user, undoRestore, idsUndo{IDs: back})
 		return err
 	})
 	if err != nil {

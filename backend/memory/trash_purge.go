@@ -61,7 +61,7 @@ func (s *Service) cleanup(ctx context.Context, now time.Time) error {
 		}
 	}
 	return s.db.Write(ctx, func(tx *storage.Tx) error {
-		if _, err := tx.Exec(`DELETE FROM memory_undo WHERE created_at < ?`, now.Add(-undoAge)); err != nil {
+		if err := tx.PruneUndo(now); err != nil {
 			return err
 		}
 		if _, err := tx.Exec(`DELETE FROM recall_log WHERE at < ?`, now.Add(-recallAge)); err != nil {

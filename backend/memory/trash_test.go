@@ -161,7 +161,7 @@ func TestUndoTokensEnd(t *testing.T) {
 	d := must(b.Delete(b.ctx, IDsParams{IDs: []string{m.ID.String()}}))(t)
 	_, err := b.Undo(b.them, UndoParams{UndoToken: d.UndoToken})
 	wantKind(t, err, fault.NotFound, "can no longer be undone")
-	b.exec(t, `UPDATE memory_undo SET created_at = created_at - ?`, undoAge.Microseconds()+1)
+	b.exec(t, `UPDATE memory_undo SET created_at = created_at - ?`, 10*time.Minute.Microseconds()+1)
 	_, err = b.Undo(b.ctx, UndoParams{UndoToken: d.UndoToken})
 	wantKind(t, err, fault.NotFound, "can no longer be undone")
 	if got := must(b.Restore(b.ctx, IDsParams{IDs: []string{"note-" + m.ID.String()}}))(t); got.Count != 1 {

@@ -2,13 +2,11 @@ package memory
 
 import (
 	"context"
-	"crypto/rand"
 	"database/sql"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/google/uuid"
 
@@ -25,32 +23,16 @@ const (
 	undoPin          = "pin"
 	undoTag          = "tag"
 	undoSalience     = "salience"
+	undoReinforce    = "reinforce"
 	undoConversation = "delete_conversation"
 	undoDocument     = "delete_document"
 	undoTrust        = "set_untrusted"
 )
 
-const undoAge = 10 * time.Minute
-
 // idsUndo names the rows of an act, and when it was.
 type idsUndo struct {
 	IDs []uuid.UUID `json:"ids"`
 	At  int64       `json:"at,omitempty"` // microseconds
-}
-
-// undoable keeps how to take an act back and gives the token for it. State holds no text: a
-// text is in its revision.
-func (s *Service) undoable(tx *storage.Tx, user uuid.UUID, act string, state any) (token string, err error) {
-	b, err := json.Marshal(state)
-	if err != nil {
-		return "", err
-	}
-	if _, err := tx.Exec(`DELETE FROM memory_undo WHERE user_id = ? AND created_at < ?`, user, tx.Now.Add(-undoAge)); err != nil {
-		return "", err
-	}
-	token = rand.Text()
-	_, err = tx.Exec(`INSERT INTO memory_undo (token, user_id, act, state, created_at) VALUES (?, ?, ?, ?, ?)`, token, user, act, string(b), tx.Now)
-	return token, err
 }
 
 // Undo takes an act back. A token is good once and for ten minutes. What was changed again
@@ -59,18 +41,11 @@ func (s *Service) Undo(ctx context.Context, p UndoParams) (CountResult, error) {
 	var out CountResult
 	err := s.db.Write(ctx, func(tx *storage.Tx) error {
 		user := identity.UserID(ctx)
-		var act, state string
-		err := tx.QueryRow(`SELECT act, state FROM memory_undo WHERE token = ? AND user_id = ? AND created_at >= ?`, p.UndoToken, user, tx.Now.Add(-undoAge)).Scan(&act, &state)
-		if errors.Is(err, sql.ErrNoRows) {
-			return fault.NotFoundf("This can no longer be undone.")
-		}
+		act, state, err := tx.TakeUndo(user, p.UndoToken)
 		if err != nil {
 			return err
 		}
-		if _, err := tx.Exec(`DELETE FROM memory_undo WHERE token = ?`, p.UndoToken); err != nil {
-			return err
-		}
-		if out.Count, err = s.undo(tx, user, act, []byte(state)); err != nil {
+		if out.Count, err = s.undo(tx, user, act, state); err != nil {
 			return fmt.Errorf("undo %s: %w", act, err)
 		}
 		if out.Count == 0 {
@@ -112,6 +87,14 @@ func (s *Service) undo(tx *storage.Tx, user uuid.UUID, act string, state []byte)
 				return false, nil
 			}
 			return true, s.setTier(tx, m, u.Tier, u.Salience)
+		})
+	case undoReinforce:
+		return undoEach(s, tx, user, state, func(u reinforceUndo) uuid.UUID { return u.ID }, func(m *memoryRow, u reinforceUndo) (bool, error) {
+			if m.Version != u.Set {
+				return false, nil
+			}
+			_, err := tx.Exec(`UPDATE memories SET initial_strength = ?, last_reinforced_at = ?, retention = ?, version = version + 1 WHERE id = ?`, u.Strength, u.At, u.Retention, m.ID)
+			return true, err
 		})
 	case undoTag:
 		return undoEach(s, tx, user, state, func(u tagDelta) uuid.UUID { return u.ID }, func(m *memoryRow, u tagDelta) (bool, error) {

@@ -1,6 +1,7 @@
 package memory
 
 import (
+	"context"
 	"errors"
 	"slices"
 	"testing"
@@ -57,39 +58,37 @@ func TestWritesOfOtherDomainsArePartOfTheirTransaction(t *testing.T) {
 	wantKind(t, write(nil), fault.Conflict, "trash")
 }
 
-func TestRatingIsNotWrittenOverALaterChange(t *testing.T) {
+func TestRetentionIsNotWrittenOverALaterChange(t *testing.T) {
 	t.Parallel()
 	b := newBundle(t, Options{})
 	m := b.add(t, "a quiet evening")
-	rate := func(r Rating) (n int) {
+	retain := func(ctx context.Context, r Retained) (n int) {
 		t.Helper()
-		if err := b.db.Write(b.ctx, func(tx *storage.Tx) (err error) { n, err = b.RateTx(b.ctx, tx, r); return err }); err != nil {
+		if err := b.db.Write(ctx, func(tx *storage.Tx) (err error) { n, err = b.RetainTx(ctx, tx, []Retained{r}); return err }); err != nil {
 			t.Fatal(err)
 		}
 		return n
 	}
-	if n := rate(Rating{ID: m.ID, Version: m.Version, Retention: ptr(0.4), Valence: ptr(-0.5)}); n != 1 {
-		t.Fatalf("%d ratings stored", n)
+	found := func(least float64) int {
+		return len(must(b.Search(b.ctx, search.Params{Query: "evening", Filters: &search.Filters{MinRetention: &least}}))(t).Results)
 	}
-	if n := rate(Rating{ID: m.ID, Version: m.Version, Retention: ptr(0.1)}); n != 0 {
-		t.Fatal("a rating of an older version was stored")
+	if found(0.5) != 1 { // the catalog of search is loaded
+		t.Fatal("a memory that never faded is not found")
 	}
-	if got := b.get(t, m.ID); *got.Retention != 0.4 || *got.EmotionalValence != -0.5 || got.Version != m.Version+1 {
+	if n := retain(b.ctx, Retained{m.ID, m.Version, 0.4}); n != 1 {
+		t.Fatalf("%d stored", n)
+	}
+	if n := retain(b.ctx, Retained{m.ID, m.Version - 1, 0.1}); n != 0 {
+		t.Fatal("the retention of an older version was stored")
+	}
+	if n := retain(b.them, Retained{m.ID, m.Version, 0.1}); n != 0 {
+		t.Fatal("somebody else has rated a memory")
+	}
+	if got := b.get(t, m.ID); *got.Retention != 0.4 || got.Version != m.Version || !got.UpdatedAt.Equal(m.UpdatedAt) {
 		t.Errorf("the memory is %+v", got)
 	}
-	kept := must(b.Search(b.ctx, search.Params{Query: "evening", Filters: &search.Filters{MinRetention: ptr(0.5)}}))(t)
-	if len(kept.Results) != 0 {
+	if found(0.5) != 0 || found(0.3) != 1 {
 		t.Error("search does not know the retention")
-	}
-	err := b.db.Write(b.them, func(tx *storage.Tx) error {
-		n, err := b.RateTx(b.them, tx, Rating{ID: m.ID, Version: m.Version + 1, Valence: ptr(1.0)})
-		if n != 0 {
-			t.Error("somebody else has rated a memory")
-		}
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
 	}
 }
 

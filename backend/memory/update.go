@@ -133,7 +133,7 @@ func (s *Service) Update(ctx context.Context, p UpdateParams) (UpdateResult, err
 			return err
 		}
 		if after := m.state(); m.Version != before.Version {
-			if out.UndoToken, err = s.undoable(tx, m.user, undoUpdate, updateUndo{ID: m.ID, Before: before, After: after}); err != nil {
+			if out.UndoToken, err = tx.KeepUndo(m.user, undoUpdate, updateUndo{ID: m.ID, Before: before, After: after}); err != nil {
 				return err
 			}
 			changed(tx, m.user, "update", m.ID)

@@ -231,6 +231,12 @@ var byteUnits = []struct {
 	n    int64
 }{{"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10}, {"B", 1}}
 
+// StateBytes is the size that the resource of the capability state names; 0 for anything else.
+func StateBytes(resource string) int64 {
+	n, _ := parseBytes(resource)
+	return n
+}
+
 func parseBytes(s string) (int64, error) {
 	s = strings.TrimSpace(s)
 	num, unit := s, int64(1)

@@ -345,3 +345,24 @@ func (s *Service) GrantsOf(ctx context.Context, kind, id string) ([]Grant, []Den
 	})
 	return grants, denials, err
 }
+
+// EachSuspended calls fn for every suspended grant of a kind of subject, of at most 1000; only
+// names one subject, or "" for all.
+func (s *Service) EachSuspended(tx *storage.Tx, kind, only string, fn func(id string)) error {
+	p := ListParams{State: "suspended", SubjectID: only, Limit: 100}
+	for {
+		r, err := s.List(tx.Context(), p)
+		if err != nil {
+			return err
+		}
+		for _, g := range r.Grants {
+			if g.Subject.Kind == kind {
+				fn(g.Subject.ID)
+			}
+		}
+		p.Offset += len(r.Grants)
+		if len(r.Grants) == 0 || p.Offset >= r.Total || p.Offset >= 1000 {
+			return nil
+		}
+	}
+}

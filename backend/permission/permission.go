@@ -7,6 +7,8 @@ package permission
 import (
 	"context"
 	"encoding/json"
+	"fmt"
+	"helix/backend/fault"
 
 	"github.com/google/uuid"
 )
@@ -114,6 +116,60 @@ type Want struct {
 	Capability Capability
 	Resource   string // a pattern
 	Why        string
+}
+
+// ParseWant reads one capability.
+func ParseWant(text string) (Want, error) {
+	c, resource, err := ParseCapability(text)
+	return Want{Capability: c, Resource: resource}, err
+}
+
+// ParseWants reads stored capabilities; what does not parse is left out, since it was checked
+// when it was saved and cannot be granted.
+func ParseWants(caps []string) []Want {
+	out := make([]Want, 0, len(caps))
+	for _, c := range caps {
+		if w, err := ParseWant(c); err == nil {
+			out = append(out, w)
+		}
+	}
+	return out
+}
+
+// Bounds of what one definition asks for.
+const (
+	maxWants        = 32
+	MaxProgramState = int64(16) << 20
+)
+
+// EachWant reads the capabilities that a definition asks for, without repetitions: accept gets
+// each with its place, refuse what the definition cannot have and why; -1 is the list as a whole.
+func EachWant(noun string, caps []string, accept func(i int, w Want), refuse func(i int, code, message string)) {
+	if len(caps) > maxWants {
+		refuse(-1, "capabilities", fmt.Sprintf("A %s asks for at most %d capabilities.", noun, maxWants))
+		return
+	}
+	seen := map[string]bool{}
+	for i, c := range caps {
+		w, err := ParseWant(c)
+		switch {
+		case err != nil:
+			refuse(i, "capability", fault.As(err).Message)
+		case w.Capability == State && StateBytes(w.Resource) > MaxProgramState:
+			refuse(i, "quota", fmt.Sprintf("A %s keeps at most 16 MiB of state.", noun))
+		case !seen[w.Text()]:
+			seen[w.Text()] = true
+			accept(i, w)
+		}
+	}
+}
+
+// Text is the normal form, as definitions store it.
+func (w Want) Text() string {
+	if w.Capability == FilesystemWrite {
+		return string(w.Capability)
+	}
+	return FormatCapability(w.Capability, w.Resource)
 }
 
 // SubjectInfo is what a domain knows about one of its subjects.

@@ -1,5 +1,6 @@
-// Package psychology lets memories fade by known laws, and shows why. Retention is a pure
-// function of the time since the last reinforcement: how often it is computed never matters.
+// Package psychology holds a person's inner map in seven layers of entries that the person owns,
+// and lets entries and memories fade by known laws, and shows why. Retention is a pure function of
+// the time since the last reinforcement: how often it is computed never matters.
 package psychology
 
 import (
@@ -23,17 +24,12 @@ type Law struct {
 	Parameter float64 `json:"parameter"`
 }
 
-// laws of the layers 1 to 7; index 0 is that of anything else.
-var laws = [8]Law{
-	{Ebbinghaus, 168}, {Exponential, 720}, {Ebbinghaus, 168}, {Power, 0.5}, {Exponential, 360}, {Ebbinghaus, 240}, {Exponential, 480}, {Ebbinghaus, 1440},
-}
-
 // LawOf is the law of a layer.
 func LawOf(layer int) Law {
 	if layer < 1 || layer > 7 {
-		return laws[0]
+		return layers[0].law
 	}
-	return laws[layer]
+	return layers[layer].law
 }
 
 // Retention is what is left of strength s after t hours of effective time under a law: 0 to 1. It
@@ -64,7 +60,7 @@ func (l Law) after(s, r, floor float64) float64 {
 	switch {
 	case s <= r:
 		return 0
-	case r <= 0 || min(floor, s) >= r:
+	case r <= 0 || min(floor, s) > r:
 		return math.Inf(1)
 	}
 	switch l.Model {
@@ -94,7 +90,7 @@ var thresholds = []float64{0.7, 0.5, 0.3}
 // fadingLine is the retention under which something counts as fading.
 const fadingLine = 0.3
 
-// item is what decay knows of one memory.
+// item is what decay knows of one memory, entry or layer.
 type item struct {
 	layer    int
 	strength float64
@@ -105,7 +101,9 @@ type item struct {
 }
 
 // still reports whether an item keeps its retention: it is pinned, or its layer is off.
-func (s Settings) still(x item) bool { return x.pinned || !s.DecayEnabled || !s.on(x.layer) }
+func (s Settings) still(x item) bool {
+	return x.pinned || !s.Enabled || !s.DecayEnabled || !s.on(x.layer)
+}
 
 // floor is the retention below which x does not fall.
 func (s Settings) floor(x item) float64 {

@@ -35,7 +35,7 @@ func newFixture(t *testing.T) *fixture {
 			t.Error(err)
 		}
 	})
-	return &fixture{New(db, mem, nil), db, mem, storagetest.Ctx(t, db), storagetest.OtherUser(t, db), t}
+	return &fixture{New(db, mem, Options{Dir: t.TempDir()}), db, mem, storagetest.Ctx(t, db), storagetest.OtherUser(t, db), t}
 }
 
 // old stores a memory whose last reinforcement was some hours ago.
@@ -160,8 +160,8 @@ func TestForecast(t *testing.T) {
 	f := newFixture(t)
 	id := f.old(f.ctx, 240, "medium", 0)
 	f.run(RunParams{})
-	out, err := f.Forecast(f.ctx, ForecastParams{ID: id})
-	if err != nil || len(out.Points) != 60 || out.Model != Exponential || out.Parameter != 720 || out.Floor != 0.1 || !strings.Contains(out.Reason, "Not used for 10 days") {
+	out, err := f.Forecast(f.ctx, ForecastParams{ID: &id})
+	if err != nil || len(out.Points) != 60 || out.Model != Exponential || out.Parameter != 720 || out.Floor != 0.1 || !strings.Contains(out.Reason, "Not revisited for 10 days") {
 		t.Fatalf("%+v %v", out, err)
 	}
 	stored, _ := f.row(id)
@@ -176,24 +176,24 @@ func TestForecast(t *testing.T) {
 	if len(out.Crossings) < 2 || out.Crossings[0].Threshold != 0.7 {
 		t.Errorf("%+v", out.Crossings)
 	}
-	pinned, err := f.Forecast(f.ctx, ForecastParams{ID: id, WhatIf: &WhatIf{Pinned: ptr(true)}})
+	pinned, err := f.Forecast(f.ctx, ForecastParams{ID: &id, WhatIf: &WhatIf{Pinned: ptr(true)}})
 	if err != nil || math.Abs(pinned.Points[59].Retention-out.Points[0].Retention) > 1e-3 || len(pinned.Crossings) != 0 {
 		t.Errorf("%+v %v", pinned.Points[59], err)
 	}
 	review := time.Now().AddDate(0, 0, 30)
-	reviewed, err := f.Forecast(f.ctx, ForecastParams{ID: id, WhatIf: &WhatIf{ReinforceAt: []time.Time{review}}})
+	reviewed, err := f.Forecast(f.ctx, ForecastParams{ID: &id, WhatIf: &WhatIf{ReinforceAt: []time.Time{review}}})
 	if err != nil || reviewed.Points[59].Retention <= out.Points[59].Retention {
 		t.Errorf("a review changes nothing: %v", err)
 	}
 	for name, p := range map[string]ForecastParams{
-		"too long":    {ID: id, To: ptr(time.Now().AddDate(3, 0, 0))},
-		"many points": {ID: id, Points: 501},
+		"too long":    {ID: &id, To: ptr(time.Now().AddDate(3, 0, 0))},
+		"many points": {ID: &id, Points: 501},
 	} {
 		if _, err := f.Forecast(f.ctx, p); !fault.Is(err, fault.Limit) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if _, err := f.Forecast(f.them, ForecastParams{ID: id}); !fault.Is(err, fault.NotFound) {
+	if _, err := f.Forecast(f.them, ForecastParams{ID: &id}); !fault.Is(err, fault.NotFound) {
 		t.Error("somebody else's memory:", err)
 	}
 	soon, err := f.Fading(f.ctx, FadingParams{WithinDays: 60})

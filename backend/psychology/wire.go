@@ -1,27 +1,40 @@
 package psychology
 
 import (
+	"encoding/json"
 	"time"
 
 	"github.com/google/uuid"
 )
 
-// Settings say how memories fade.
+// Settings say how memories and entries fade, and what psychology may do.
 type Settings struct {
+	Enabled              bool            `json:"enabled"`              // default true; off: nothing fades, no proposals, the agent reads nothing
 	DecayEnabled         bool            `json:"decayEnabled"`         // default true
 	Layers               map[string]bool `json:"layers"`               // which layers, 1 to 7, fade; default all
+	Mode                 string          `json:"mode"`                 // soft (default): what fades ranks lower; hard: it is moved to the trash
 	Rate                 float64         `json:"rate"`                 // 0.80 to 0.99, default 0.95; lower fades faster
 	MinimumIntensity     float64         `json:"minimumIntensity"`     // 0 to 0.5, default 0.1: what always stays
+	TrustDecay           bool            `json:"trustDecay"`           // default false
 	PreserveHighSalience bool            `json:"preserveHighSalience"` // default true: high items keep half of their strength
+	HardGraceDays        int             `json:"hardGraceDays"`        // 1 to 365, default 30: how long an item stays at the floor before hard mode takes it
+	AgentMayRead         bool            `json:"agentMayRead"`         // default true
+	Proposals            bool            `json:"proposals"`            // default true: patterns are offered as entries
 }
 
 // SettingsParams change settings; absent fields stay as they are.
 type SettingsParams struct {
+	Enabled              *bool           `json:"enabled,omitempty"`
 	DecayEnabled         *bool           `json:"decayEnabled,omitempty"`
 	Layers               map[string]bool `json:"layers,omitempty"`
+	Mode                 *string         `json:"mode,omitempty"`
 	Rate                 *float64        `json:"rate,omitempty"`
 	MinimumIntensity     *float64        `json:"minimumIntensity,omitempty"`
+	TrustDecay           *bool           `json:"trustDecay,omitempty"`
 	PreserveHighSalience *bool           `json:"preserveHighSalience,omitempty"`
+	HardGraceDays        *int            `json:"hardGraceDays,omitempty"`
+	AgentMayRead         *bool           `json:"agentMayRead,omitempty"`
+	Proposals            *bool           `json:"proposals,omitempty"`
 }
 
 // RunParams is the request of psychology.decay_run.
@@ -31,12 +44,14 @@ type RunParams struct {
 
 // RunResult is what a run did.
 type RunResult struct {
-	RunID   uuid.UUID `json:"runId"`
-	Items   int       `json:"items"`
-	Changed int       `json:"changed"`
-	Fading  int       `json:"fading"` // now under 0.3
-	Skipped []Skipped `json:"skipped"`
-	TookMs  int64     `json:"tookMs"`
+	RunID   uuid.UUID   `json:"runId"`
+	Layers  int         `json:"layers"`
+	Items   int         `json:"items"` // memories and entries
+	Changed int         `json:"changed"`
+	Fading  int         `json:"fading"` // now under 0.3
+	Skipped []Skipped   `json:"skipped"`
+	Trashed []uuid.UUID `json:"trashed"` // in mode hard
+	TookMs  int64       `json:"tookMs"`
 }
 
 // Skipped is an item that could not be computed.
@@ -77,15 +92,18 @@ type Run struct {
 	FinishedAt *time.Time `json:"finishedAt,omitempty"`
 	Items      int        `json:"items"`
 	Changed    int        `json:"changed"`
+	Trashed    int        `json:"trashed"`
+	Error      string     `json:"error,omitempty"`
 }
 
 // ForecastParams is the request of psychology.forecast.
 type ForecastParams struct {
-	ID     uuid.UUID  `json:"id"`
-	From   *time.Time `json:"from,omitempty"`   // default now
-	To     *time.Time `json:"to,omitempty"`     // default 90 days later; at most two years after from
-	Points int        `json:"points,omitempty"` // 2 to 500, default 60
-	WhatIf *WhatIf    `json:"whatIf,omitempty"`
+	ID          *uuid.UUID `json:"id,omitempty"`          // of a memory or an entry
+	LayerNumber int        `json:"layerNumber,omitempty"` // in place of an id
+	From        *time.Time `json:"from,omitempty"`        // default now
+	To          *time.Time `json:"to,omitempty"`          // default 90 days later; at most two years after from
+	Points      int        `json:"points,omitempty"`      // 2 to 500, default 60
+	WhatIf      *WhatIf    `json:"whatIf,omitempty"`
 }
 
 // WhatIf changes an item in a forecast alone.
@@ -102,6 +120,7 @@ type ForecastResult struct {
 	Crossings []Fading `json:"crossings"`
 	Floor     float64  `json:"floor"`
 	Reason    string   `json:"reason"`
+	Item      Item     `json:"item"`
 }
 
 // Point is the retention at a time.
@@ -116,7 +135,7 @@ type Fading struct {
 	At        time.Time `json:"at"`
 }
 
-// FadingParams select memories that will fall below 0.3.
+// FadingParams select memories and entries that will fall below 0.3.
 type FadingParams struct {
 	WithinDays int `json:"withinDays,omitempty"` // 1 to 365, default 30
 	Limit      int `json:"limit,omitempty"`      // 1 to 100, default 50
@@ -129,16 +148,346 @@ type FadingResult struct {
 	Total int64        `json:"total"`
 }
 
-// FadingItem is a memory that fades soon.
+// FadingItem is a memory or an entry that fades soon.
 type FadingItem struct {
-	ID        uuid.UUID `json:"id"`
-	Retention float64   `json:"retention"`
-	At        time.Time `json:"at"` // when it falls below 0.3
-	Reason    string    `json:"reason"`
+	Item
+	At     time.Time `json:"at"` // when it falls below 0.3
+	Reason string    `json:"reason"`
 }
 
 // Done is the event of a run that has ended.
 type Done struct {
 	RunID   uuid.UUID `json:"runId"`
 	Changed int       `json:"changed"`
+	Trashed int       `json:"trashed"`
+}
+
+// FadingSoon is the event that something has faded below 0.3, at most once a day.
+type FadingSoon struct {
+	Count int `json:"count"`
+}
+
+// Changed is the event that entries, layers, the soul or settings have changed.
+type Changed struct {
+	Layers []int       `json:"layers"`
+	IDs    []uuid.UUID `json:"ids"`
+}
+
+// Layer is one of the seven layers.
+type Layer struct {
+	ID               *uuid.UUID      `json:"id,omitempty"` // absent: nothing was stored for it yet
+	LayerNumber      int             `json:"layerNumber"`
+	LayerName        string          `json:"layerName"`
+	Theory           string          `json:"theory"`
+	Data             json.RawMessage `json:"data"`
+	DecayModel       Model           `json:"decayModel"`
+	DecayRate        float64         `json:"decayRate"` // the parameter of the model
+	InitialStrength  float64         `json:"initialStrength"`
+	Retention        float64         `json:"retention"` // now
+	LastUpdated      time.Time       `json:"lastUpdated"`
+	LastReinforcedAt *time.Time      `json:"lastReinforcedAt,omitempty"`
+	Enabled          bool            `json:"enabled"`
+	Version          int64           `json:"version"`
+	Entries          []Entry         `json:"entries"`
+	Kinds            []Kind          `json:"kinds"`
+	Problem          string          `json:"problem,omitempty"` // why its data can't be read
+	Raw              string          `json:"raw,omitempty"`     // what stands there instead
+}
+
+// Entry is one part of a layer.
+type Entry struct {
+	ID                 uuid.UUID       `json:"id"`
+	LayerNumber        int             `json:"layerNumber"`
+	Kind               string          `json:"kind"`
+	Data               json.RawMessage `json:"data"`
+	MemoryIDs          []uuid.UUID     `json:"memoryIds"` // the memories that it rests on
+	Origin             string          `json:"origin"`    // person, synthesis, import
+	PatternID          *uuid.UUID      `json:"patternId,omitempty"`
+	InitialStrength    float64         `json:"initialStrength"`
+	Retention          float64         `json:"retention"` // now
+	LastReinforcedAt   *time.Time      `json:"lastReinforcedAt,omitempty"`
+	ReinforcementCount int64           `json:"reinforcementCount"`
+	SalienceTier       string          `json:"salienceTier"`
+	Pinned             bool            `json:"pinned"`
+	Open               bool            `json:"open,omitempty"` // reopened after it had faded: edits keep what it said before
+	Version            int64           `json:"version"`
+	CreatedAt          time.Time       `json:"createdAt"`
+	UpdatedAt          time.Time       `json:"updatedAt"`
+	Problem            string          `json:"problem,omitempty"`
+	Raw                string          `json:"raw,omitempty"`
+}
+
+// LayerParams name a layer.
+type LayerParams struct {
+	LayerNumber int `json:"layerNumber"`
+}
+
+// LayersResult is the answer of psychology.get_all_layers.
+type LayersResult struct {
+	Layers []Layer `json:"layers"`
+}
+
+// UpdateLayerParams change a layer; absent fields stay as they are.
+type UpdateLayerParams struct {
+	LayerNumber     int             `json:"layerNumber"`
+	Version         int64           `json:"version,omitempty"` // as read; another one is a conflict
+	Data            json.RawMessage `json:"data,omitempty"`
+	InitialStrength *float64        `json:"initialStrength,omitempty"`
+	Enabled         *bool           `json:"enabled,omitempty"`
+}
+
+// StatusParams select a layer, or with 0 all.
+type StatusParams struct {
+	LayerNumber int `json:"layerNumber,omitempty"`
+}
+
+// StatusResult is the answer of psychology.get_layer_status.
+type StatusResult struct {
+	Layers []LayerStatus `json:"layers"`
+}
+
+// LayerStatus says how complete a layer is.
+type LayerStatus struct {
+	LayerNumber int        `json:"layerNumber"`
+	LayerName   string     `json:"layerName"`
+	Status      string     `json:"status"` // healthy: entries of all kinds; warning: of some; inactive: none or off; error: something can't be read
+	Reason      string     `json:"reason,omitempty"`
+	Missing     []string   `json:"missing,omitempty"` // kinds without an entry
+	ID          *uuid.UUID `json:"id,omitempty"`      // the entry that can't be read
+}
+
+// Overview summarizes psychology.
+type Overview struct {
+	Layers       []OverviewLayer `json:"layers"`
+	Settings     Settings        `json:"settings"`
+	NextDecayAt  *time.Time      `json:"nextDecayAt,omitempty"`
+	TrustOverall *float64        `json:"trustOverall,omitempty"` // mean over people with interactions
+}
+
+// OverviewLayer is a line of it.
+type OverviewLayer struct {
+	LayerNumber      int        `json:"layerNumber"`
+	LayerName        string     `json:"layerName"`
+	Theory           string     `json:"theory"`
+	Status           string     `json:"status"`
+	Reason           string     `json:"reason,omitempty"`
+	Retention        float64    `json:"retention"`
+	Entries          int        `json:"entries"`
+	Fading           int        `json:"fading"` // entries under 0.3
+	Enabled          bool       `json:"enabled"`
+	LastReinforcedAt *time.Time `json:"lastReinforcedAt,omitempty"`
+	Summary          string     `json:"summary"` // its strongest entries
+}
+
+// UpsertParams add an entry, or with an id replace its data.
+type UpsertParams struct {
+	LayerNumber int             `json:"layerNumber"`
+	Kind        string          `json:"kind"`
+	Data        json.RawMessage `json:"data"`
+	MemoryIDs   []uuid.UUID     `json:"memoryIds,omitempty"` // absent in an edit: as they are
+	ID          *uuid.UUID      `json:"id,omitempty"`
+	Version     int64           `json:"version,omitempty"` // as read; another one is a conflict
+}
+
+// IDsParams name entries.
+type IDsParams struct {
+	IDs []uuid.UUID `json:"ids"` // at most 1,000
+}
+
+// UndoResult counts what an act touched, and how to take it back.
+type UndoResult struct {
+	Count     int    `json:"count"`
+	UndoToken string `json:"undoToken,omitempty"`
+}
+
+// ReinforceParams reinforce entries or memories.
+type ReinforceParams struct {
+	IDs      []uuid.UUID `json:"ids"`
+	Kind     string      `json:"kind"`               // review, confirm, edit, use
+	Strength *float64    `json:"strength,omitempty"` // the share of what was lost that comes back, 0 to 1; default by kind
+}
+
+// PinParams pin or unpin entries or memories.
+type PinParams struct {
+	IDs []uuid.UUID `json:"ids"`
+	On  bool        `json:"on"`
+}
+
+// SalienceParams set the tier of entries or memories.
+type SalienceParams struct {
+	IDs  []uuid.UUID `json:"ids"`
+	Tier string      `json:"tier"` // critical, high, medium, low
+}
+
+// ItemsResult lists items after a change.
+type ItemsResult struct {
+	Items     []Item `json:"items"`
+	UndoToken string `json:"undoToken,omitempty"`
+}
+
+// Item is a memory, an entry or a layer as decay shows it.
+type Item struct {
+	ID           uuid.UUID `json:"id"`
+	Kind         string    `json:"kind"` // memory, entry, layer
+	LayerNumber  int       `json:"layerNumber"`
+	Title        string    `json:"title"`
+	Retention    float64   `json:"retention"` // now
+	Pinned       bool      `json:"pinned"`
+	SalienceTier string    `json:"salienceTier"`
+}
+
+// RestoreParams name what decay moved to the trash, or the run that did it.
+type RestoreParams struct {
+	IDs   []uuid.UUID `json:"ids,omitempty"`
+	RunID *uuid.UUID  `json:"runId,omitempty"`
+}
+
+// InteractionParams record what happened with a person.
+type InteractionParams struct {
+	PersonID     uuid.UUID  `json:"personId"`            // the entry of the person
+	At           time.Time  `json:"at,omitzero"`         // default now
+	Dimension    string     `json:"dimension,omitempty"` // competence, integrity, benevolence, predictability, vulnerabilitySafety; default all
+	Evidence     *float64   `json:"evidence"`            // -1 to 1; null: the outcome is not known, which changes no trust
+	SalienceTier string     `json:"salienceTier"`
+	Note         string     `json:"note,omitempty"`
+	MemoryID     *uuid.UUID `json:"memoryId,omitempty"`
+	Replaces     *uuid.UUID `json:"replaces,omitempty"` // an interaction that this one corrects
+}
+
+// InteractionResult says what an interaction has changed.
+type InteractionResult struct {
+	InteractionID uuid.UUID   `json:"interactionId"`
+	Person        Entry       `json:"person"`
+	Before        float64     `json:"before"` // overall trust
+	After         float64     `json:"after"`
+	Stage         string      `json:"stage"`
+	Needs         *StageNeeds `json:"needs,omitempty"`
+}
+
+// StageNeeds is what the next stage takes.
+type StageNeeds struct {
+	Stage                    string  `json:"stage"`
+	Trust                    float64 `json:"trust"`
+	Interactions             int     `json:"interactions"`
+	HighSalienceInteractions int     `json:"highSalienceInteractions"`
+}
+
+// TrustMapParams select the person whose interactions are listed.
+type TrustMapParams struct {
+	PersonID *uuid.UUID `json:"personId,omitempty"`
+}
+
+// TrustMapResult lists people, most trusted first.
+type TrustMapResult struct {
+	People       []TrustedPerson `json:"people"`
+	Interactions []Interaction   `json:"interactions"` // of the person, the last 50
+}
+
+// TrustedPerson is a person with the trust of now.
+type TrustedPerson struct {
+	Entry Entry       `json:"entry"`
+	Trust Trust       `json:"trust"`
+	Stage string      `json:"stage"`
+	Needs *StageNeeds `json:"needs,omitempty"`
+}
+
+// Interaction is what happened with a person.
+type Interaction struct {
+	ID           uuid.UUID  `json:"id"`
+	PersonID     uuid.UUID  `json:"personId,omitzero"`
+	At           time.Time  `json:"at"`
+	Dimension    string     `json:"dimension,omitempty"`
+	Evidence     *float64   `json:"evidence"`
+	SalienceTier string     `json:"salienceTier"`
+	Note         string     `json:"note,omitempty"`
+	MemoryID     *uuid.UUID `json:"memoryId,omitempty"`
+	Before       float64    `json:"before"` // overall trust
+	After        float64    `json:"after"`
+}
+
+// ViewParams select entries of a layer.
+type ViewParams struct {
+	Kind  string     `json:"kind,omitempty"`
+	Start *time.Time `json:"start,omitempty"` // of their own time: felt, target, begun, else created
+	End   *time.Time `json:"end,omitempty"`
+}
+
+// ViewResult lists them in the order of their time.
+type ViewResult struct {
+	Entries []ViewEntry `json:"entries"`
+}
+
+// ViewEntry is an entry at its own time.
+type ViewEntry struct {
+	Entry
+	At      time.Time `json:"at"`
+	PastDue bool      `json:"pastDue,omitempty"` // a goal that is open after its date
+}
+
+// Soul is the text about how the assistant should work with its person.
+type Soul struct {
+	Text      string     `json:"text"`
+	Version   int64      `json:"version"` // 0: the template
+	UpdatedAt *time.Time `json:"updatedAt,omitempty"`
+	Path      string     `json:"path"`  // of the file
+	Shown     int        `json:"shown"` // characters of it that enter a prompt, at most
+
+	sha string
+}
+
+// UpdateSoulParams replace the soul.
+type UpdateSoulParams struct {
+	Text    string `json:"text"`
+	Version int64  `json:"version"` // as read
+}
+
+// PageParams select a page.
+type PageParams struct {
+	Limit  int `json:"limit,omitempty"` // 1 to 100, default 20
+	Offset int `json:"offset,omitempty"`
+}
+
+// SoulHistoryResult lists revisions, newest first.
+type SoulHistoryResult struct {
+	Revisions []SoulRevision `json:"revisions"`
+	Total     int64          `json:"total"`
+}
+
+// SoulRevision is the soul as it was.
+type SoulRevision struct {
+	Version int64     `json:"version"`
+	Text    string    `json:"text"`
+	At      time.Time `json:"at"`
+}
+
+// ProposalParams name the pattern that is proposed as an entry.
+type ProposalParams struct {
+	PatternID uuid.UUID `json:"patternId"`
+}
+
+// ExportParams say where an export goes.
+type ExportParams struct {
+	Path string `json:"path,omitempty"` // a folder in that of your own files; default that folder itself
+	Zip  bool   `json:"zip,omitempty"`  // one file to download instead
+}
+
+// ExportResult counts what was exported.
+type ExportResult struct {
+	Counts
+	Path   string `json:"path,omitempty"`
+	BlobID string `json:"blobId,omitempty"`
+}
+
+// ImportParams name the export to import.
+type ImportParams struct {
+	Path   string `json:"path,omitempty"` // a folder in that of your own files; default that folder itself
+	BlobID string `json:"blobId,omitempty"`
+}
+
+// Counts are of an export or import.
+type Counts struct {
+	Files        int `json:"files"`
+	Entries      int `json:"entries"`
+	Interactions int `json:"interactions"`
+	Skipped      int `json:"skipped"` // that can't be read
 }

@@ -1,7 +1,6 @@
 package skills
 
 import (
-	"bytes"
 	"context"
 	"encoding/hex"
 	"encoding/json"
@@ -17,6 +16,7 @@ import (
 
 	"helix/backend/fault"
 	"helix/backend/identity"
+	"helix/backend/jcs"
 	"helix/backend/skills/machine"
 	"helix/backend/storage"
 )
@@ -239,7 +239,7 @@ func (s *Service) documentOf(ctx context.Context, id uuid.UUID) (json.RawMessage
 	if r := s.inMemory(id); r != nil && r.row.user == identity.UserID(ctx) {
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		return marshal(r.st.Document())
+		return jcs.Marshal(r.st.Document())
 	}
 	var out json.RawMessage
 	err := s.db.Read(ctx, func(tx *storage.Tx) error {
@@ -254,21 +254,10 @@ func (s *Service) documentOf(ctx context.Context, id uuid.UUID) (json.RawMessage
 		if st == nil {
 			return fault.NotFoundf("The run has not begun, or its journal is on another device.")
 		}
-		out, err = marshal(st.Document())
+		out, err = jcs.Marshal(st.Document())
 		return err
 	})
 	return out, err
-}
-
-// marshal writes JSON that leaves <, > and & readable.
-func marshal(v any) (json.RawMessage, error) {
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	if err := e.Encode(v); err != nil {
-		return nil, err
-	}
-	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
 }
 
 // History lists runs, newest first. Rehearsals are not among them.

@@ -360,7 +360,7 @@ func shape(schema json.RawMessage) (json.RawMessage, bool) {
 	if !ok {
 		return nil, false
 	}
-	b, err := marshal(out)
+	b, err := jcs.Marshal(out)
 	return b, err == nil
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"helix/backend/fault"
 	"helix/backend/identity"
+	"helix/backend/jcs"
 	"helix/backend/skills/definition"
 	"helix/backend/skills/machine"
 	"helix/backend/storage"
@@ -147,7 +148,7 @@ func alike(a, b *definition.Step) bool {
 	}
 	x, y := *a, *b
 	x.UI, y.UI = nil, nil
-	left, lerr := marshal(x)
-	right, rerr := marshal(y)
+	left, lerr := jcs.Marshal(x)
+	right, rerr := jcs.Marshal(y)
 	return lerr == nil && rerr == nil && bytes.Equal(left, right)
 }

@@ -12,6 +12,7 @@ import (
 
 	"helix/backend/callable"
 	"helix/backend/fault"
+	"helix/backend/jcs"
 	"helix/backend/permission"
 	"helix/backend/skills/definition"
 	"helix/backend/storage"
@@ -145,7 +146,7 @@ func knownInput(st *definition.Step) json.RawMessage {
 			delete(in, k)
 		}
 	}
-	raw, err := marshal(in)
+	raw, err := jcs.Marshal(in)
 	if err != nil {
 		return nil
 	}

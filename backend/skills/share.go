@@ -155,20 +155,6 @@ func dependencies(b *definition.Body, c definition.Catalog) ([]dependency, error
 	return slices.CompactFunc(out, func(a, b dependency) bool { return a.ToolType == b.ToolType && a.Name == b.Name }), failed
 }
 
-// signer returns who signed a file: "unsigned", or the fingerprint of the key, and whether the
-// user trusts it. A signature that does not fit is Invalid.
-func (s *Service) signer(ctx context.Context, f *shareFile) (who string, trusted bool, err error) {
-	key, err := shareFormat.Signer(f.Seal)
-	if err != nil || key == nil {
-		return "unsigned", false, err
-	}
-	err = s.db.Read(ctx, func(tx *storage.Tx) error {
-		_, trusted, err = lifecycle.KnownKey(tx, s.db, identity.UserID(ctx), key)
-		return err
-	})
-	return lifecycle.Fingerprint(key), trusted, err
-}
-
 // readShare reads a share file and refuses one that is not whole.
 func readShare(raw json.RawMessage) (*shareFile, error) {
 	text, headed, err := shareFormat.Read(raw)

@@ -1,6 +1,7 @@
 package skills
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -26,27 +27,31 @@ func (s *Service) Import(ctx context.Context, p ImportParams) (ImportResult, err
 	if err != nil {
 		return out, err
 	}
-	if out.Signer, out.Trusted, err = s.signer(ctx, f); err != nil {
+	in := lifecycle.Incoming{}
+	if in.Signature, in.State, err = shareFormat.Signer(f.Seal); err != nil {
 		return out, err
 	}
-	switch {
-	case f.Signature == nil:
-		out.Warnings = append(out.Warnings, "The file is not signed, so its author is unknown.")
-	case !out.Trusted:
-		out.Warnings = append(out.Warnings, "The file was signed with a key that you don't trust yet.")
+	if in.Signature == nil {
+		in.Warnings = []string{"The file is not signed, so its author is unknown."}
 	}
 	sk, err := s.readShared(ctx, f, &out)
 	if err != nil {
 		return out, err
 	}
-	var place lifecycle.Place
-	err = s.db.Read(ctx, func(tx *storage.Tx) (err error) { place, err = s.place(tx, sk.Name, choice); return err })
+	in.Name = sk.Name
+	var reviews []lifecycle.Review
+	err = s.db.Read(ctx, func(tx *storage.Tx) (err error) {
+		reviews, err = s.kind.Review(tx, s.db, []lifecycle.Incoming{in}, choice)
+		return err
+	})
 	if err != nil {
 		return out, err
 	}
-	out.Name, out.Action = place.Name, importActions[place.Action]
-	if place.Action == lifecycle.Leave {
-		out.Warnings = append(out.Warnings, fmt.Sprintf("A skill named %q already exists; the file was skipped.", place.Name))
+	r := &reviews[0]
+	out.Name, out.Action, out.Warnings = r.Name, importActions[r.Action], append(r.Warnings, out.Warnings...)
+	out.Signer, out.Trusted = cmp.Or(r.Signature.Fingerprint, "unsigned"), r.Signature.State == lifecycle.SignatureTrusted
+	if r.Action == lifecycle.Leave {
+		out.Warnings = append(out.Warnings, fmt.Sprintf("A skill named %q already exists; the file was skipped.", r.Name))
 		out.Rights = RightsPreview{Steps: []StepRights{}, Union: []string{}, Verdict: verdictReady}
 		return out, nil
 	}
@@ -56,34 +61,44 @@ func (s *Service) Import(ctx context.Context, p ImportParams) (ImportResult, err
 	}
 	c := &withExpected{Catalog: s.catalog(ctx), expected: expected}
 	sk.SkillID = ""
-	if place.Action == lifecycle.Update {
-		sk.SkillID = place.Old.ID.String() // so that a skill which calls itself is found
+	if r.Action == lifecycle.Update {
+		sk.SkillID = r.Old.ID.String() // so that a skill which calls itself is found
 	}
 	text, err := sk.Text()
 	if err != nil {
 		return out, err
 	}
-	r, err := definition.Read(text, c)
+	read, err := definition.Read(text, c)
 	if err != nil {
 		return out, err
 	}
-	if !r.Whole {
-		return out, problemsError(r, "The skill in the file cannot be saved")
+	if !read.Whole {
+		return out, problemsError(read, "The skill in the file cannot be saved")
 	}
-	out.Errors = r.Errors
-	for _, w := range r.Warnings {
+	out.Errors = read.Errors
+	for _, w := range read.Warnings {
 		out.Warnings = append(out.Warnings, w.Path+": "+w.Message)
 	}
-	if err := missing(c, &r.Skill.Body, f.Dependencies, &out); err != nil {
+	if err := missing(c, &read.Skill.Body, f.Dependencies, &out); err != nil {
 		return out, err
 	}
-	if out.Rights, err = s.rights(ctx, c, &r.Skill.Body, false); err != nil {
+	if out.Rights, err = s.rights(ctx, c, &read.Skill.Body, false); err != nil {
 		return out, err
 	}
 	if p.DryRun {
 		return out, nil
 	}
-	err = s.db.Write(ctx, func(tx *storage.Tx) error { return s.importSkill(tx, r.Skill, choice, &out) })
+	if in.Hash, err = read.Skill.Hash(); err != nil {
+		return out, err
+	}
+	err = s.db.Write(ctx, func(tx *storage.Tx) error { // what was reviewed may have changed
+		reviews, err := s.kind.Review(tx, s.db, []lifecycle.Incoming{in}, choice)
+		if err != nil {
+			return err
+		}
+		out.Name, out.Action = reviews[0].Name, importActions[reviews[0].Action]
+		return lifecycle.Import(reviews, func(_ int, r *lifecycle.Review) error { return s.importSkill(tx, read.Skill, r, &out) })
+	})
 	return out, err
 }
 
@@ -120,38 +135,22 @@ var conflictChoices = map[string]lifecycle.OnConflict{
 // importActions are the values of action on the wire.
 var importActions = map[lifecycle.Action]string{lifecycle.Create: "created", lifecycle.Update: "version", lifecycle.Leave: "skipped"}
 
-func (s *Service) place(tx *storage.Tx, name string, choice lifecycle.OnConflict) (lifecycle.Place, error) {
-	return s.kind.Place(tx, identity.UserID(tx.Context()), name, choice, nil)
-}
-
 // importSkill stores a skill that has been checked.
-func (s *Service) importSkill(tx *storage.Tx, sk *definition.Skill, choice lifecycle.OnConflict, out *ImportResult) error {
-	place, err := s.place(tx, sk.Name, choice)
-	if err != nil {
-		return err
-	}
-	out.Name, out.Action = place.Name, importActions[place.Action]
-	switch place.Action {
-	case lifecycle.Leave:
-		return nil
-	case lifecycle.Create:
+func (s *Service) importSkill(tx *storage.Tx, sk *definition.Skill, r *lifecycle.Review, out *ImportResult) error {
+	if r.Action == lifecycle.Create {
 		n := &row{
-			id: storage.NewID(), user: identity.UserID(tx.Context()), name: place.Name, description: sk.Description, version: sk.Version, tags: sk.Tags,
+			id: storage.NewID(), user: identity.UserID(tx.Context()), name: r.Name, description: sk.Description, version: sk.Version, tags: sk.Tags,
 			icon: sk.Icon, body: &sk.Body,
 		}
 		out.SkillID = &n.id
 		return s.addTx(tx, n, "", "import")
 	}
-	old, err := ownSkill(tx, place.Old.ID)
+	old, err := ownSkill(tx, r.Old.ID)
 	if err != nil {
 		return err
 	}
 	out.SkillID = &old.id
-	hash, err := sk.Hash()
-	if err != nil {
-		return err
-	}
-	if hash == old.hash {
+	if r.Same {
 		out.Warnings = append(out.Warnings, "Your skill already has this definition. Nothing was changed.")
 		return nil
 	}

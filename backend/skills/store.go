@@ -12,6 +12,7 @@ import (
 	"helix/backend/callable"
 	"helix/backend/fault"
 	"helix/backend/identity"
+	"helix/backend/jcs"
 	"helix/backend/lifecycle"
 	"helix/backend/skills/definition"
 	"helix/backend/storage"
@@ -226,7 +227,7 @@ func complete(fields map[string]json.RawMessage, old *row) (json.RawMessage, err
 			fields[k] = stored[k]
 		}
 	}
-	return marshal(fields)
+	return jcs.Marshal(fields)
 }
 
 // read reads what a person wrote and refuses what could not be kept as a draft.

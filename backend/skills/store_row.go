@@ -11,6 +11,7 @@ import (
 
 	"helix/backend/fault"
 	"helix/backend/identity"
+	"helix/backend/jcs"
 	"helix/backend/skills/definition"
 	"helix/backend/storage"
 )
@@ -74,7 +75,7 @@ func scanRow(from storage.Row) (*row, error) {
 			text[k] = json.RawMessage(v.String)
 		}
 	}
-	whole, err := marshal(text)
+	whole, err := jcs.Marshal(text)
 	if err != nil {
 		return nil, err
 	}

@@ -18,8 +18,13 @@ var Sealed = []SealedColumn{
 	{Table: "device_keys", Column: "private_key"},
 	{Table: "memories", Column: "content", Private: true},
 	{Table: "memory_revisions", Column: "content", Private: true},
+	{Table: "psychology_entries", Column: "data"},
+	{Table: "psychology_layers", Column: "data"},
 	{Table: "recall_log", Column: "shingles", ID: "item_id", Private: true},
 	{Table: "rpc_idempotency", Column: "response", ID: "key"},
 	{Table: "secrets", Column: "value"},
+	{Table: "soul_documents", Column: "text"},
+	{Table: "soul_revisions", Column: "text"},
 	{Table: "tool_secrets", Column: "value"},
+	{Table: "trust_interactions", Column: "note"},
 }

@@ -27,31 +27,35 @@ type line struct {
 var kin = map[string]string{
 	"mom": "mother", "mum": "mother", "mother": "mother", "mama": "mother", "dad": "father", "father": "father", "papa": "father", "parents": "parents",
 	"sister": "sister", "brother": "brother", "sisters": "sisters", "brothers": "brothers", "siblings": "siblings", "son": "son", "daughter": "daughter", "kids": "children", "children": "children", "kid": "child", "child": "child",
-	"wife": "wife", "husband": "husband", "partner": "partner", "girlfriend": "girlfriend", "boyfriend": "boyfriend", "fiance": "partner", "fiancee": "partner", "ex": "former partner",
+	"wife": "wife", "husband": "husband", "partner": "partner", "girlfriend": "girlfriend", "boyfriend": "boyfriend", "fiance": "partner", "fiancee": "partner", "fiancé": "partner", "fiancée": "partner", "stepfather": "stepfather", "stepdad": "stepfather", "stepmother": "stepmother", "stepmom": "stepmother", "stepbrother": "stepbrother", "stepsister": "stepsister", "ex": "former partner",
 	"grandma": "grandmother", "grandmother": "grandmother", "granny": "grandmother", "grandpa": "grandfather", "grandfather": "grandfather", "grandparents": "grandparents",
 	"aunt": "aunt", "uncle": "uncle", "cousin": "cousin", "niece": "niece", "nephew": "nephew", "boss": "manager", "manager": "manager", "colleague": "colleague", "coworker": "colleague", "colleagues": "colleagues",
 	"roommate": "roommate", "neighbor": "neighbor", "neighbour": "neighbor", "therapist": "therapist", "mentor": "mentor", "coach": "coach", "teacher": "teacher", "friend": "friend", "friends": "friends",
-	"mutter": "mother", "vater": "father", "eltern": "parents", "schwester": "sister", "bruder": "brother", "sohn": "son", "tochter": "daughter", "frau": "wife", "mann": "husband", "freundin": "girlfriend", "freund": "friend", "chef": "manager", "chefin": "manager", "oma": "grandmother", "opa": "grandfather", "kollege": "colleague", "kollegin": "colleague", "kinder": "children",
+	"mutter": "mother", "vater": "father", "eltern": "parents", "schwester": "sister", "bruder": "brother", "sohn": "son", "tochter": "daughter", "frau": "wife", "mann": "husband", "freundin": "girlfriend", "freund": "friend", "chef": "manager", "chefin": "manager", "mutti": "mother", "vati": "father", "oma": "grandmother", "opa": "grandfather", "kollege": "colleague", "kollegin": "colleague", "kinder": "children",
 }
 
 // broad relations are a person only together with a name.
 var broad = map[string]bool{"friend": true, "friends": true, "teacher": true, "coach": true, "neighbor": true, "child": true, "colleagues": true}
 
 var (
-	kinship = regexp.MustCompile(`(?i)\b(?:my|our|mein|meine|meiner|meinem|meinen|unsere?) (?:(?:best|older|younger|little|big|dear|old|new|late|good|close|twin|twin|favorite|ältere|jüngere|kleine|große|beste|bester) )?([a-zäöüß]+)(?:,? ([A-Z][a-zäöüéè]{2,}))?\b`)
-	word    = regexp.MustCompile(`[\p{L}][\p{L}'-]*`)
+	kinship = regexp.MustCompile(`(?i)\b(?:my|our|mein|meine|meiner|meinem|meinen|unsere?) (?:(?:best|older|younger|little|big|dear|old|new|late|good|close|twin|twin|favorite|ältere|jüngere|kleine|große|beste|bester) )?([a-zäöüßé]+)(?:,? ([A-Z][a-zäöüéè]{2,}))?\b`)
+	// Parents are called without a name too: Mom called.
+	bareKin = regexp.MustCompile(`(?:^|[^\p{L}'’]|[.!?,;:] )(Mom|Mum|Mama|Mutti|Dad|Papa|Vati|Grandma|Grandpa|Granny|Oma|Opa)(?:'s)?(?:[^\p{L}-]|$)`)
+	// Who is meant by these is whom the sentence before names.
+	byPronoun = regexp.MustCompile(`(?i)^(?:(?:and|but|so|then|yes|no|yeah|well|oh|also|sadly|luckily|er|sie),? )*(?:he|she|er)\b`)
+	word      = regexp.MustCompile(`[\p{L}][\p{L}'-]*`)
 	// A name after these belongs to a person, a name after those to a place.
-	beforePerson = set("with told asked called met saw visited thanked thank thanks helped hey hi hello dear and miss missed love loved hug hugged invited texted emailed for named bro cc friend sister brother aunt uncle cousin dr mr mrs ms mit")
+	beforePerson = set("with told asked called met saw visited thanked thank thanks helped hey hi hello dear and miss missed love loved hug hugged invited texted emailed for named bro cc trust trusts trusted wrote heard argued fought quarreled married met dated kissed phoned rang miss call text see tell ask friend sister brother aunt uncle cousin dr mr mrs ms mit")
 	beforePlace  = set("in at near to from around through across towards visit visiting toward via nach aus the on of a an this that")
-	afterPerson  = set("said says told asked called thinks thought wants wanted was is has had did does got gave feels felt looks seems helped loves loved likes came went made knows knew and will would could can sagt sagte hat ist")
+	afterPerson  = set("said says told asked called thinks thought wants wanted was is has had did does got gave feels felt looks seems helped loves loved likes came went made knows knew and will would could can called wrote texted brought sent tried started moved visited invited offered promised showed picked drove lied yelled shouted forgot apologized apologised hugged cried laughed listened comforted encouraged ignored slammed accused criticized keeps always never just still also agreed disagreed left sat lives works plays teaches studies got married broke sang cooked baked joined stayed believes hopes needs says calls writes takes gives likes hates remembered suggested explained admitted sagt sagte hat ist")
 	notNames     = set(`i i'm i'll i've i'd monday tuesday wednesday thursday friday saturday sunday january february march april may june july august september october november december
 		christmas easter halloween thanksgiving english german french spanish american british internet google facebook instagram youtube twitter netflix amazon apple android iphone windows linux python java
 		god lord earth covid ok okay tv usa uk eu ai mom mum dad grandma grandpa wow yeah hey thanks hi yes no oh well so and but the my we you he she they it`)
 )
 
 // people finds the persons of the texts, once. A name counts when it stands at least twice,
-// once in the middle of a sentence, is hardly ever written in lower case, and more often stands where a person is
-// named than where a place is.
+// is hardly ever written in lower case, and more often stands where a person is named than where a
+// place is.
 func (a *analysis) people() []person {
 	if a.persons != nil {
 		return a.persons
@@ -79,9 +83,10 @@ func (a *analysis) people() []person {
 			}
 			talks[t.Parent][t.Speaker] = true
 		}
-		for _, s := range split[i] {
+		for j, s := range split[i] {
 			words := word.FindAllString(s.text, -1)
 			for k, w := range words {
+				pronounNext := j+1 < len(split[i]) && byPronoun.MatchString(split[i][j+1].text)
 				w = strings.TrimSuffix(w, "'s")
 				r, _ := utf8.DecodeRuneInString(w)
 				switch {
@@ -105,6 +110,8 @@ func (a *analysis) people() []person {
 						// part of a longer name: of a book or a company as often as of a person
 					case beforePerson[before], k+1 < len(words) && afterPerson[strings.ToLower(words[k+1])]:
 						c.person++
+					case !beforePlace[before] && pronounNext:
+						c.person++
 					case beforePlace[before]:
 						c.place++
 					case strings.Contains(s.text, ", "+w+"!"), strings.Contains(s.text, ", "+w+"."), strings.Contains(s.text, ", "+w+","):
@@ -124,7 +131,7 @@ func (a *analysis) people() []person {
 	}
 	var found []string
 	for w, c := range names {
-		if alias[strings.ToLower(w)] == "" && !notNames[strings.ToLower(w)] && !filler[strings.ToLower(w)] && c.middle >= 1 && c.all >= 2 && c.person >= 2 && c.person > c.place && 5*c.lower < c.all {
+		if alias[strings.ToLower(w)] == "" && !notNames[strings.ToLower(w)] && !filler[strings.ToLower(w)] && c.all >= 2 && c.person > c.place && 5*c.lower < c.all && (c.middle >= 1 || c.person >= 2) && 4*c.person >= c.all {
 			found = append(found, w)
 		}
 	}
@@ -155,6 +162,7 @@ func (a *analysis) people() []person {
 		}
 		return by[key]
 	}
+	last := map[string][]*person{} // whom the sentence before names, by conversation
 	for i, t := range a.in.Texts {
 		other := ""
 		if who := talks[t.Parent]; len(who) == 2 {
@@ -164,7 +172,14 @@ func (a *analysis) people() []person {
 				}
 			}
 		}
+		var named []*person
+		if t.Parent == "" {
+			clear(last)
+		}
 		mention := func(p *person, s string, said bool) {
+			if !slices.Contains(named, p) {
+				named = append(named, p)
+			}
 			if n := len(p.mentions); n == 0 || p.mentions[n-1] != i {
 				p.mentions = append(p.mentions, i)
 			}
@@ -173,6 +188,7 @@ func (a *analysis) people() []person {
 			}
 		}
 		for _, s := range split[i] {
+			named = nil
 			for _, w := range word.FindAllString(s.text, -1) {
 				r, _ := utf8.DecodeRuneInString(w)
 				if full := alias[strings.ToLower(strings.TrimSuffix(w, "'s"))]; full != "" && full != t.Speaker && unicode.IsUpper(r) {
@@ -197,6 +213,19 @@ func (a *analysis) people() []person {
 					}
 					mention(get(strings.ToLower(owner+relation), owner+relation), s.text, false)
 				}
+			}
+			for _, m := range bareKin.FindAllStringSubmatch(s.text, -1) {
+				owner := "your "
+				if t.Speaker != "" {
+					owner = t.Speaker + "'s "
+				}
+				relation := kin[strings.ToLower(m[1])]
+				mention(get(strings.ToLower(owner+relation), owner+relation), s.text, false)
+			}
+			if before := last[t.Parent]; len(named) == 0 && len(before) == 1 && byPronoun.MatchString(s.text) {
+				before[0].lines[i] = append(before[0].lines[i], line{s.text, false})
+			} else if len(named) > 0 {
+				last[t.Parent] = named
 			}
 			if other != "" && !s.question && toYou.MatchString(s.text) {
 				p := get(strings.ToLower(other), other)

@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/net/dns/dnsmessage"
 
+	"helix/backend/lifecycle"
 	"helix/backend/safehttp"
 )
 
@@ -106,7 +107,7 @@ func TestNamesThatResolveInside(t *testing.T) {
 		await Promise.all(params.hosts.map(async h => { for (let i = 0; i < 2; i++)
 			try { const r = await helix.fetch("https://" + h + "/", {timeoutMs: h.startsWith("turn") ? 1000 : 25000}); out[h] = "got " + r.status } catch (e) { out[h] = e.message } }));
 		return out;`})
-	params := jsonText(map[string]any{"hosts": hosts})
+	params := lifecycle.Text(map[string]any{"hosts": hosts})
 	for range 3 {
 		if _, err := b.Execute(b.ctx, ExecuteParams{ToolID: &tool.ID, Params: params}); err != nil {
 			b.allow(t, tool, "always")

@@ -15,18 +15,18 @@ import (
 
 // nameable reports whether a want names one resource, so that permission can be asked for
 // it before the run. A pattern can only be asked about when the run names what it wants.
-func (w want) nameable() bool {
-	switch w.cap {
+func nameable(w permission.Want) bool {
+	switch w.Capability {
 	case permission.State, permission.Secret:
 		return true
 	case permission.NetworkHTTPS:
-		return !strings.HasPrefix(w.resource, "*.")
+		return !strings.HasPrefix(w.Resource, "*.")
 	case permission.NetworkLocalhost:
-		return !strings.Contains(w.resource, "-")
+		return !strings.Contains(w.Resource, "-")
 	case permission.ToolCall, permission.MCP:
-		return !strings.HasSuffix(w.resource, "*")
+		return !strings.HasSuffix(w.Resource, "*")
 	case permission.FilesystemRead:
-		return !strings.HasSuffix(w.resource, "/**")
+		return !strings.HasSuffix(w.Resource, "/**")
 	}
 	return false
 }
@@ -36,9 +36,9 @@ func (w want) nameable() bool {
 // waits; otherwise every missing right becomes a pending approval at once.
 func (e *execution) authorize(ctx context.Context) error {
 	for _, w := range e.wants {
-		if !profileAllows(e.tool.SandboxProfile, w.cap) {
-			return fault.Deniedf("The profile %s never allows %s. Change the tool's profile, or take the capability out.", e.tool.SandboxProfile, w.cap).
-				WithDetails(Denial{Reason: "profile", Capability: string(w.cap), Resource: w.resource, Action: "tools.update"})
+		if !profileAllows(e.tool.SandboxProfile, w.Capability) {
+			return fault.Deniedf("The profile %s never allows %s. Change the tool's profile, or take the capability out.", e.tool.SandboxProfile, w.Capability).
+				WithDetails(Denial{Reason: "profile", Capability: string(w.Capability), Resource: w.Resource, Action: "tools.update"})
 		}
 	}
 	if len(e.wants) > 0 {
@@ -57,17 +57,17 @@ func (e *execution) authorize(ctx context.Context) error {
 	var open []uuid.UUID
 	asked := false
 	for _, w := range e.wants {
-		if !w.nameable() || e.auth.Allows(w.cap, w.resource) {
+		if !nameable(w) || e.auth.Allows(w.Capability, w.Resource) {
 			continue
 		}
 		asked = true
-		d, err := e.s.perm.Decide(ctx, e.request(w.cap, w.resource, permission.SideEffecting))
+		d, err := e.s.perm.Decide(ctx, e.request(w.Capability, w.Resource, permission.SideEffecting))
 		if err != nil {
 			e.endRights(ctx)
 			return err
 		}
 		if d.Effect == permission.Allow {
-			e.host.credit(w.cap, w.resource)
+			e.host.credit(w.Capability, w.Resource)
 			continue
 		}
 		e.ask = false // one answer is enough to know that nobody agrees; the rest is only put on record
@@ -75,7 +75,7 @@ func (e *execution) authorize(ctx context.Context) error {
 			open = append(open, d.PendingID)
 		}
 		if first == nil {
-			first = e.capabilityDenied(w.cap, w.resource, d)
+			first = e.capabilityDenied(w.Capability, w.Resource, d)
 		}
 	}
 	if first != nil {

@@ -123,7 +123,7 @@ func (s *Service) Export(ctx context.Context, p ExportParams) (ExportResult, err
 	if err != nil {
 		return out, err
 	}
-	if n := len(jsonText(out.Bundle)); n > maxBundle {
+	if n := len(lifecycle.Text(out.Bundle)); n > maxBundle {
 		return ExportResult{}, fault.Limitf("The bundle would have %d bytes; at most %d are allowed. Export fewer tools, or without their history.", n, maxBundle)
 	}
 	if p.Path != "" {

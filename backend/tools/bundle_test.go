@@ -32,7 +32,7 @@ func (b *bundle) export(t testing.TB, sign bool, ids ...uuid.UUID) Bundle {
 	return r.Bundle
 }
 
-func (b *bundle) review2(t testing.TB, raw json.RawMessage, on OnConflict) ImportResult {
+func (b *bundle) review2(t testing.TB, raw json.RawMessage, on lifecycle.OnConflict) ImportResult {
 	t.Helper()
 	r, err := b.Import(b.ctx, ImportParams{Bundle: raw, OnConflict: on})
 	if err != nil {
@@ -44,7 +44,7 @@ func (b *bundle) review2(t testing.TB, raw json.RawMessage, on OnConflict) Impor
 	return r
 }
 
-func (b *bundle) add2(t testing.TB, raw json.RawMessage, on OnConflict) ImportResult {
+func (b *bundle) add2(t testing.TB, raw json.RawMessage, on lifecycle.OnConflict) ImportResult {
 	t.Helper()
 	b.review2(t, raw, on)
 	r, err := b.Import(b.ctx, ImportParams{Bundle: raw, OnConflict: on, DryRun: ptr(false)})
@@ -76,18 +76,18 @@ func TestBundleRoundTrip(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	raw := jsonText(r.Bundle)
+	raw := lifecycle.Text(r.Bundle)
 	for _, never := range []string{"planted-", a.db.LocalUser().ID.String(), tool.ID.String(), "grant", "usage"} {
 		if strings.Contains(string(raw), never) {
 			t.Errorf("the bundle holds %q", never)
 		}
 	}
-	res := b.review2(t, raw, Rename)
+	res := b.review2(t, raw, lifecycle.Rename)
 	it := res.Items[0]
 	if it.Action != "create" || it.DefinitionHash != tool.DefinitionHash || it.Signature.State != lifecycle.SignatureUnknown || !slices.Equal(it.RequestedCapabilities, tool.Capabilities) || it.Definition.Description != "<b>hi</b> & bye" {
 		t.Fatalf("review %+v", it)
 	}
-	got := b.add2(t, raw, Rename).Tools[0]
+	got := b.add2(t, raw, lifecycle.Rename).Tools[0]
 	if got.DefinitionHash != tool.DefinitionHash || got.IsEnabled || got.Visibility != Private || got.Origin != OriginImport || got.Version != "1.0.1" || got.Author != a.db.LocalUser().DisplayName {
 		t.Fatalf("imported %+v", got)
 	}
@@ -102,25 +102,25 @@ func TestImportIsTwoSteps(t *testing.T) {
 	a, b := setup(t), setup(t)
 	one := a.create(t, CreateParams{Name: "One", Code: "return 1"})
 	two := a.create(t, CreateParams{Name: "Two", Code: "return 2"})
-	raw := jsonText(a.export(t, true, one.ID, two.ID))
+	raw := lifecycle.Text(a.export(t, true, one.ID, two.ID))
 	_, err := b.Import(b.ctx, ImportParams{Bundle: raw, DryRun: ptr(false)})
 	wantKind(t, err, fault.Conflict)
-	b.review2(t, raw, Rename)
-	changed := json.RawMessage(strings.Replace(string(jsonText(a.export(t, false, one.ID, two.ID))), "return 2", "return 3", 1))
+	b.review2(t, raw, lifecycle.Rename)
+	changed := json.RawMessage(strings.Replace(string(lifecycle.Text(a.export(t, false, one.ID, two.ID))), "return 2", "return 3", 1))
 	_, err = b.Import(b.ctx, ImportParams{Bundle: changed, DryRun: ptr(false)})
 	wantKind(t, err, fault.Conflict)
 	if l, _ := b.List(b.ctx, ListParams{}); l.Total != 0 {
 		t.Fatalf("%d tools after conflicts", l.Total)
 	}
 	b.create(t, CreateParams{Name: "one", Code: "return 7"})
-	r := b.review2(t, raw, Rename)
+	r := b.review2(t, raw, lifecycle.Rename)
 	if r.Items[0].Action != "rename" || r.Items[0].NewName != "One 2" || r.Items[1].Action != "create" {
 		t.Errorf("rename %+v", r.Items)
 	}
-	if r = b.review2(t, raw, Skip); r.Items[0].Action != "skip" {
+	if r = b.review2(t, raw, lifecycle.Skip); r.Items[0].Action != "skip" {
 		t.Errorf("skip %+v", r.Items[0])
 	}
-	r = b.add2(t, raw, Replace)
+	r = b.add2(t, raw, lifecycle.Replace)
 	if r.Items[0].Action != "replace" || r.Items[0].Diff == nil || !strings.Contains(r.Items[0].Diff.Code, "+return 1") || len(r.Tools) != 2 || r.Tools[0].IsEnabled || r.Tools[0].Version != "1.0.1" {
 		t.Errorf("replace %+v %+v", r.Items[0], r.Tools[0])
 	}
@@ -135,7 +135,7 @@ func TestBadBundles(t *testing.T) {
 	with := func(change func(*Bundle)) json.RawMessage {
 		x := Bundle{Format: bundleFormat, FormatVersion: 1, Tools: []BundleTool{good}}
 		change(&x)
-		return jsonText(x)
+		return lifecycle.Text(x)
 	}
 	deep := strings.Repeat("[", 60) + strings.Repeat("]", 60)
 	for name, c := range map[string]struct {
@@ -168,7 +168,7 @@ func TestBadBundles(t *testing.T) {
 	} {
 		_, err := b.Import(b.ctx, ImportParams{Bundle: c.raw})
 		f := fault.As(err)
-		d, ok := f.Details.(BundleProblem)
+		d, ok := f.Details.(lifecycle.BundleProblem)
 		if f.Kind != fault.Invalid || !ok || d.Item != c.item || d.Field != c.field {
 			t.Errorf("%s: %v %+v, want item %d field %q", name, err, f.Details, c.item, c.field)
 		}
@@ -180,7 +180,7 @@ func TestLegacyTool(t *testing.T) {
 	b := setup(t)
 	raw := json.RawMessage(`{"id":"x","name":"Old one","description":"d","code":"return 1","input_schema":{"type":"object"},"isEnabled":true,"sandbox_profile":"strict",
 		"capabilities":["internet_access"],"allowed_hosts":["api.example.com","*.example.org"],"created_at":"2024-01-01"}`)
-	got := b.add2(t, raw, Rename).Tools[0]
+	got := b.add2(t, raw, lifecycle.Rename).Tools[0]
 	if got.IsEnabled || got.SandboxProfile != Strict || !slices.Equal(got.Capabilities, []string{"network:https(*.example.org)", "network:https(api.example.com)"}) {
 		t.Errorf("%+v", got)
 	}
@@ -190,7 +190,7 @@ func TestImportFromAnAddress(t *testing.T) {
 	t.Parallel()
 	a := setup(t)
 	tool := a.create(t, CreateParams{Name: "Net", Code: "return 1"})
-	body := jsonText(a.export(t, true, tool.ID))
+	body := lifecycle.Text(a.export(t, true, tool.ID))
 	srv := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(body) }))
 	t.Cleanup(srv.Close)
 	pool := x509.NewCertPool()
@@ -253,7 +253,7 @@ func TestSignatureVectors(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return c.state
+		return c.State
 	}
 	if s := state(bt); s != lifecycle.SignatureUnknown {
 		t.Fatalf("state %s", s)
@@ -316,8 +316,8 @@ func TestLegacySignature(t *testing.T) {
 		}
 	}
 	b := setup(t)
-	raw := jsonText(map[string]any{"name": "Tool", "version": "1.0.0", "author": "Ann", "signedAt": "2024", "code": "return 1", "signature": sig, "publicKey": pemKey, "capabilities": []string{"state"}})
-	r := b.review2(t, raw, Rename)
+	raw := lifecycle.Text(map[string]any{"name": "Tool", "version": "1.0.0", "author": "Ann", "signedAt": "2024", "code": "return 1", "signature": sig, "publicKey": pemKey, "capabilities": []string{"state"}})
+	r := b.review2(t, raw, lifecycle.Rename)
 	if r.Items[0].Signature.State != lifecycle.SignatureLegacy || !strings.Contains(strings.Join(r.Items[0].Warnings, " "), "treated as unsigned") {
 		t.Errorf("%+v", r.Items[0])
 	}
@@ -332,7 +332,7 @@ func TestTrust(t *testing.T) {
 		if k != nil {
 			signWith(t, &bt, k, author)
 		}
-		return jsonText(Bundle{Format: bundleFormat, FormatVersion: 1, Tools: []BundleTool{bt}})
+		return lifecycle.Text(Bundle{Format: bundleFormat, FormatVersion: 1, Tools: []BundleTool{bt}})
 	}
 	run := func(tool Tool) error {
 		if _, err := b.SetEnabled(b.ctx, SetEnabledParams{ToolID: tool.ID, Enabled: true}); err != nil {
@@ -341,7 +341,7 @@ func TestTrust(t *testing.T) {
 		_, err := b.Execute(b.ctx, ExecuteParams{ToolID: &tool.ID})
 		return err
 	}
-	unsigned := b.add2(t, bundleOf("Unsigned", nil, ""), Rename).Tools[0]
+	unsigned := b.add2(t, bundleOf("Unsigned", nil, ""), lifecycle.Rename).Tools[0]
 	_, err := b.Execute(b.ctx, ExecuteParams{ToolID: &unsigned.ID})
 	if wantKind(t, err, fault.Denied).Details.(Denial).Reason != "disabled" {
 		t.Error("an imported tool is not disabled")
@@ -354,7 +354,7 @@ func TestTrust(t *testing.T) {
 	if err := run(unsigned); err != nil {
 		t.Fatalf("after trusting the version: %v", err)
 	}
-	signed := b.add2(t, bundleOf("Signed", key, "Ann"), Rename).Tools[0]
+	signed := b.add2(t, bundleOf("Signed", key, "Ann"), lifecycle.Rename).Tools[0]
 	if signed.Signature.State != lifecycle.SignatureUnknown {
 		t.Fatalf("%+v", signed.Signature)
 	}
@@ -373,12 +373,12 @@ func TestTrust(t *testing.T) {
 	if g.Tool.Signature.State != lifecycle.SignatureTrusted {
 		t.Errorf("%+v", g.Tool.Signature)
 	}
-	r := b.review2(t, bundleOf("Impostor", testKey(5), "Ann"), Rename)
+	r := b.review2(t, bundleOf("Impostor", testKey(5), "Ann"), lifecycle.Rename)
 	if !strings.Contains(strings.Join(r.Items[0].Warnings, " "), "with another key") {
 		t.Errorf("a known name with a new key: %v", r.Items[0].Warnings)
 	}
 	bad := json.RawMessage(strings.Replace(string(bundleOf("Bad", key, "Ann")), "return 'Bad'", "return 'bad'", 1))
-	if r := b.review2(t, bad, Rename); r.Items[0].Action != "blocked" || r.Items[0].Signature.State != lifecycle.SignatureInvalid {
+	if r := b.review2(t, bad, lifecycle.Rename); r.Items[0].Action != "blocked" || r.Items[0].Signature.State != lifecycle.SignatureInvalid {
 		t.Errorf("%+v", r.Items[0])
 	}
 	_, err = b.Import(b.ctx, ImportParams{Bundle: bad, DryRun: ptr(false)})
@@ -418,8 +418,8 @@ func TestShares(t *testing.T) {
 	}
 	b.update(t, tool, `{"code":"return 2"}`)
 	r, err := b.ResolveShare(other, ResolveShareParams{URL: sh.URL})
-	if err != nil || r.Preview.Items[0].DefinitionHash != tool.DefinitionHash || strings.Contains(string(jsonText(r)), "planted") {
-		t.Fatalf("%s %v", jsonText(r), err)
+	if err != nil || r.Preview.Items[0].DefinitionHash != tool.DefinitionHash || strings.Contains(string(lifecycle.Text(r)), "planted") {
+		t.Fatalf("%s %v", lifecycle.Text(r), err)
 	}
 	if l, _ := b.List(other, ListParams{}); l.Total != 0 {
 		t.Error("opening a link added something")
@@ -479,8 +479,8 @@ func TestImportIsAtomic(t *testing.T) {
 	for i := range 3 {
 		bd.Tools = append(bd.Tools, BundleTool{Version: "1.0.0", Definition: BundleDefinition{Name: "T" + itoa(i), Code: "return 1"}})
 	}
-	raw := jsonText(bd)
-	b.review2(t, raw, Rename)
+	raw := lifecycle.Text(bd)
+	b.review2(t, raw, lifecycle.Rename)
 	_, err := b.Import(b.ctx, ImportParams{Bundle: raw, DryRun: ptr(false)})
 	wantKind(t, err, fault.Limit)
 	if l, _ := b.List(b.ctx, ListParams{}); l.Total != 0 {

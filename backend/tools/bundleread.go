@@ -12,27 +12,19 @@ import (
 	"helix/backend/lifecycle"
 )
 
-// BundleProblem are the details of the error about a bundle: which tool, from 0, and which
-// field; Item is -1 when the bundle as a whole is wrong.
-type BundleProblem struct {
-	Item  int    `json:"item"`
-	Field string `json:"field"`
-}
-
 func bundleError(item int, field, format string, args ...any) error {
 	msg := fmt.Sprintf(format, args...)
 	if item >= 0 {
 		msg = fmt.Sprintf("Tool %d of the bundle, %s: %s", item+1, field, msg)
 	}
-	return fault.Invalidf("%s Nothing was imported.", msg).WithDetails(BundleProblem{item, field})
+	return fault.Invalidf("%s Nothing was imported.", msg).WithDetails(lifecycle.BundleProblem{Item: item, Field: field})
 }
 
 // candidate is one tool of a bundle after all checks that need no database.
 type candidate struct {
+	lifecycle.Incoming
 	tool     BundleTool
 	examined examined
-	state    lifecycle.SignatureState
-	warnings []string
 	digest   string // of everything that would be stored
 }
 
@@ -77,7 +69,7 @@ func (k checker) readBundle(ctx context.Context, raw []byte) ([]candidate, error
 		}
 		names[key] = true
 		if notes != nil {
-			c.warnings = append(notes[i], c.warnings...)
+			c.Warnings = append(notes[i], c.Warnings...)
 		}
 		out = append(out, c)
 	}
@@ -99,16 +91,16 @@ func (k checker) checkCandidate(ctx context.Context, i int, t BundleTool) (candi
 	}
 	c := candidate{tool: t}
 	var err error
-	if c.tool.Definition.Name, err = checkName(t.Definition.Name); err != nil {
+	if c.tool.Definition.Name, err = lifecycle.CheckName("tool", t.Definition.Name); err != nil {
 		return c, field("name", err)
 	}
 	if c.tool.Version == "" {
 		c.tool.Version = "1.0.0"
 	}
-	if err := checkVersion(c.tool.Version); err != nil {
+	if err := lifecycle.CheckVersion(c.tool.Version); err != nil {
 		return c, field("version", err)
 	}
-	if err := checkText("author", t.Author, maxAuthor); err != nil {
+	if err := lifecycle.CheckText("author", t.Author, maxAuthor); err != nil {
 		return c, field("author", err)
 	}
 	if err := checkIcon(t.Icon); err != nil {
@@ -132,23 +124,23 @@ func (k checker) checkCandidate(ctx context.Context, i int, t BundleTool) (candi
 	labels := map[string]bool{c.tool.Version: true}
 	for j, v := range t.History {
 		at := fmt.Sprintf("history[%d]", j)
-		if err := checkVersion(v.Version); err != nil {
+		if err := lifecycle.CheckVersion(v.Version); err != nil {
 			return c, field(at+".version", err)
 		}
 		if labels[v.Version] {
 			return c, bundleError(i, at+".version", "The version %s is given twice.", v.Version)
 		}
 		labels[v.Version] = true
-		if err := checkText("note", v.Note, 1000); err != nil {
+		if err := lifecycle.CheckText("note", v.Note, 1000); err != nil {
 			return c, field(at+".note", err)
 		}
 		if ex := k.examine(ctx, v.Definition.definition()); !ex.result.Valid {
 			return c, bundleError(i, at+"."+ex.result.Errors[0].Field, "%s", ex.result.Errors[0].Message)
 		}
 	}
-	c.state = c.signatureState()
+	c.Incoming = lifecycle.Incoming{Name: c.tool.Definition.Name, Author: c.tool.Author, Hash: hashText(c.examined.hash), Signature: c.tool.Signature, State: c.signatureState()}
 	c.explain()
-	c.digest = digest(jsonText(c.tool))
+	c.digest = digest(lifecycle.Text(c.tool))
 	return c, nil
 }
 
@@ -166,18 +158,18 @@ func (c *candidate) signatureState() lifecycle.SignatureState {
 }
 
 func (c *candidate) explain() {
-	switch c.state {
+	switch c.State {
 	case lifecycle.SignatureNone:
-		c.warnings = append(c.warnings, "The tool is not signed. You will be asked to trust this version before its first run.")
+		c.Warnings = append(c.Warnings, "The tool is not signed. You will be asked to trust this version before its first run.")
 	case lifecycle.SignatureLegacy:
-		c.warnings = append(c.warnings, "The signature uses the older format, which does not cover the tool's capabilities, so the tool is treated as unsigned.")
+		c.Warnings = append(c.Warnings, "The signature uses the older format, which does not cover the tool's capabilities, so the tool is treated as unsigned.")
 	}
 	for _, p := range c.examined.result.Warnings {
 		text := p.Message
 		if p.Line > 0 {
 			text = fmt.Sprintf("Line %d: %s", p.Line, text)
 		}
-		c.warnings = append(c.warnings, text)
+		c.Warnings = append(c.Warnings, text)
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 	"helix/backend/permission"
 	"helix/backend/sandbox"
 	"helix/backend/storage"
+	"helix/backend/wasmtools"
 )
 
 // provider offers one kind of what this package runs. The queries give the columns that
@@ -136,8 +137,8 @@ func (p *provider) scan(tx *storage.Tx, query string, args ...any) ([]callable.I
 // which it could reach the network, another tool or its own state.
 func effects(capabilities []string) callable.Effects {
 	out := callable.Effects{ReadOnly: true}
-	for _, w := range wants(capabilities) {
-		switch w.cap {
+	for _, w := range permission.ParseWants(capabilities) {
+		switch w.Capability {
 		case permission.FilesystemRead, permission.Secret:
 		case permission.NetworkHTTPS, permission.NetworkLocalhost, permission.MCP:
 			out.ReadOnly, out.OpenWorld = false, true
@@ -252,7 +253,7 @@ func (s *Service) IsWasm(ctx context.Context, id uuid.UUID) (bool, error) {
 }
 
 // SkillRun tells how a run of one of the user's WASM tools ended or stands.
-func (s *Service) SkillRun(ctx context.Context, run uuid.UUID) (status SkillStatus, err error) {
+func (s *Service) SkillRun(ctx context.Context, run uuid.UUID) (status wasmtools.SkillStatus, err error) {
 	err = s.db.Read(ctx, func(tx *storage.Tx) error {
 		return tx.QueryRow(`SELECT status FROM skill_executions WHERE id = ? AND user_id = ?`, run, identity.UserID(ctx)).Scan(&status)
 	})

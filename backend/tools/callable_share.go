@@ -11,7 +11,7 @@ import (
 
 	"helix/backend/callable"
 	"helix/backend/fault"
-	"helix/backend/storage"
+	"helix/backend/lifecycle"
 )
 
 // Export implements callable.Portable. The tools carry the signatures that they have;
@@ -54,32 +54,15 @@ func (r *toolProvider) Import(ctx context.Context, raw []json.RawMessage, commit
 	if err != nil {
 		return nil, err
 	}
-	run := r.s.db.Read
-	if commit {
-		run = r.s.db.Write
-	}
-	err = run(ctx, func(tx *storage.Tx) error {
-		plans, err := r.s.plans(tx, list, Rename)
-		if err != nil {
-			return err
-		}
-		for i, p := range plans {
-			if p.item.Action == actionBlocked {
-				return fault.Invalidf("The signature of the tool %q does not match it.", p.item.Name)
-			}
-			out[i] = callable.Imported{Name: p.item.Name, As: p.Name, New: !p.same, Warnings: p.item.Warnings}
-			if p.same {
-				out[i].As = p.item.Name
-			} else if commit {
-				if _, err := r.s.importOne(tx, &list[i], p, OriginImport); err != nil {
-					return err
-				}
-			}
-		}
-		return nil
-	})
+	_, reviews, err := r.s.importList(ctx, list, lifecycle.Reuse, OriginImport, commit)
 	if err != nil {
 		return nil, err
+	}
+	for i, v := range reviews {
+		if v.Signature.State == lifecycle.SignatureInvalid {
+			return nil, fault.Invalidf("The signature of the tool %q does not match it.", list[i].Name)
+		}
+		out[i] = callable.Imported{Name: list[i].Name, As: v.Name, New: v.Action == lifecycle.Create, Warnings: v.Warnings}
 	}
 	return out, nil
 }

@@ -4,15 +4,14 @@ import (
 	"context"
 	"fmt"
 	"net"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
-	"unicode"
 	"unicode/utf8"
 
 	"helix/backend/fault"
 	"helix/backend/jcs"
+	"helix/backend/lifecycle"
 	"helix/backend/permission"
 	"helix/backend/sandbox"
 	"helix/backend/schema"
@@ -20,46 +19,21 @@ import (
 
 // Bounds of a tool.
 const (
-	maxName         = 64
-	maxDescription  = 2000
-	maxCode         = 256 << 10
-	maxCapabilities = 32
-	maxTags         = 16
-	maxTag          = 64
-	maxIcon         = 64
-	maxAuthor       = 100
-	maxSamples      = 50
-	maxTools        = 1000
-	maxVersions     = 200
+	maxCode     = 256 << 10
+	maxTags     = 16
+	maxTag      = 64
+	maxIcon     = 64
+	maxAuthor   = 100
+	maxSamples  = 50
+	maxTools    = 1000
+	maxVersions = 200
 )
 
 func itoa(n int) string { return strconv.Itoa(n) }
 
-// namePattern: letters, digits, space and _ - . in any script, and the ending that Clone adds.
-var namePattern = regexp.MustCompile(`^[\p{L}\p{M}\p{N}_.-]([\p{L}\p{M}\p{N} _.-]{0,62}[\p{L}\p{M}\p{N}_.-])?( ?\(Clone( \d{1,4})?\))?$`)
-
-func checkName(name string) (string, error) {
-	name = strings.TrimSpace(name)
-	if !utf8.ValidString(name) || utf8.RuneCountInString(name) > maxName || !namePattern.MatchString(name) {
-		return "", fault.Invalidf("A tool's name has 1 to 64 letters, digits, spaces or the signs _ - and a dot.")
-	}
-	return name, nil
-}
-
-// checkText refuses control characters in a one-line text.
-func checkText(what, s string, limit int) error {
-	if n := utf8.RuneCountInString(s); n > limit {
-		return fault.Invalidf("The %s has %d characters; at most %d are allowed.", what, n, limit)
-	}
-	if !utf8.ValidString(s) || strings.ContainsFunc(s, func(r rune) bool { return unicode.IsControl(r) && r != '\n' && r != '\t' }) {
-		return fault.Invalidf("The %s has characters that cannot be shown.", what)
-	}
-	return nil
-}
-
 // checkIcon accepts a short name or an emoji; never a path or markup.
 func checkIcon(s string) error {
-	if err := checkText("icon", s, maxIcon); err != nil {
+	if err := lifecycle.CheckText("icon", s, maxIcon); err != nil {
 		return err
 	}
 	if strings.ContainsAny(s, `/\<>&"'`) || strings.Contains(s, "..") {
@@ -76,7 +50,7 @@ func cleanTags(tags []string) ([]string, error) {
 		if t == "" || slices.Contains(out, t) {
 			continue
 		}
-		if err := checkText("tag", t, maxTag); err != nil {
+		if err := lifecycle.CheckText("tag", t, maxTag); err != nil {
 			return nil, err
 		}
 		out = append(out, t)
@@ -94,7 +68,7 @@ func checkSamples(list []Sample) ([]Sample, error) {
 	size := 0
 	out := []Sample{}
 	for i, s := range list {
-		if err := checkText("name of a sample", s.Name, 100); err != nil {
+		if err := lifecycle.CheckText("name of a sample", s.Name, 100); err != nil {
 			return nil, err
 		}
 		if len(s.Params) == 0 {
@@ -112,16 +86,6 @@ func checkSamples(list []Sample) ([]Sample, error) {
 	return out, nil
 }
 
-func checkEnum[T interface {
-	~string
-	Enum() []string
-}](what string, v T) error {
-	if v != "" && !slices.Contains(v.Enum(), string(v)) {
-		return fault.Invalidf("%q is not a %s; it is one of %s.", shorten(string(v), 40), what, strings.Join(v.Enum(), ", "))
-	}
-	return nil
-}
-
 // profileAllows is the table of profiles: what may be asked for at all.
 func profileAllows(p Profile, c permission.Capability) bool {
 	switch c {
@@ -133,37 +97,6 @@ func profileAllows(p Profile, c permission.Capability) bool {
 		return p == Permissive
 	}
 	return false
-}
-
-// want is one parsed capability of a definition.
-type want struct {
-	text     string // normal form, as it is stored
-	cap      permission.Capability
-	resource string
-}
-
-func parseWant(text string) (want, error) {
-	c, resource, err := permission.ParseCapability(text)
-	if err != nil {
-		return want{}, err
-	}
-	w := want{cap: c, resource: resource, text: permission.FormatCapability(c, resource)}
-	if c == permission.FilesystemWrite {
-		w.text = string(c)
-	}
-	return w, nil
-}
-
-// wants parses stored capabilities; what does not parse is left out, since it was checked
-// when it was saved and cannot be granted.
-func wants(caps []string) []want {
-	out := make([]want, 0, len(caps))
-	for _, c := range caps {
-		if w, err := parseWant(c); err == nil {
-			out = append(out, w)
-		}
-	}
-	return out
 }
 
 // examined is a definition that was looked at as a whole.
@@ -190,15 +123,15 @@ const longCode = 32 << 10
 func (k checker) examine(ctx context.Context, d definition) examined {
 	v := Validation{Errors: []Problem{}, Warnings: []Problem{}, DetectedDangerousFunctions: []string{}}
 	noSchema := len(d.Parameters) == 0 || string(d.Parameters) == "null"
-	if err := checkEnum("language", d.Language); err != nil {
+	if err := lifecycle.CheckEnum("language", d.Language); err != nil {
 		v.Errors = append(v.Errors, problemf("language", "language", "%s", fault.As(err).Message))
 		d.Language = ""
 	}
-	if err := checkEnum("profile", d.SandboxProfile); err != nil {
+	if err := lifecycle.CheckEnum("profile", d.SandboxProfile); err != nil {
 		v.Errors = append(v.Errors, problemf("profile", "sandboxProfile", "%s", fault.As(err).Message))
 		d.SandboxProfile = ""
 	}
-	if err := checkText("description", d.Description, maxDescription); err != nil {
+	if err := lifecycle.CheckText("description", d.Description, lifecycle.MaxDescription); err != nil {
 		v.Errors = append(v.Errors, problemf("description", "description", "%s", fault.As(err).Message))
 	}
 	caps, list := checkCapabilities(d, &v)
@@ -244,41 +177,26 @@ func (k checker) examine(ctx context.Context, d definition) examined {
 	return ex
 }
 
-func checkCapabilities(d definition, v *Validation) ([]string, []want) {
-	if len(d.Capabilities) > maxCapabilities {
-		v.Errors = append(v.Errors, problemf("capabilities", "capabilities", "A tool asks for at most %d capabilities.", maxCapabilities))
-		return nil, nil
-	}
+func checkCapabilities(d definition, v *Validation) ([]string, []permission.Want) {
 	profile := d.SandboxProfile
 	if profile == "" {
 		profile = Standard
 	}
 	var texts []string
-	var list []want
-	for i, c := range d.Capabilities {
-		w, err := parseWant(c)
-		if err != nil {
-			p := problemf("capability", "capabilities", "%s", fault.As(err).Message)
+	var list []permission.Want
+	problem := func(i int, code, format string, args ...any) Problem {
+		p := problemf(code, "capabilities", format, args...)
+		if i >= 0 {
 			p.Path = "/" + itoa(i)
-			v.Errors = append(v.Errors, p)
-			continue
 		}
-		if w.cap == permission.State && parseSize(w.resource) > maxQuota {
-			p := problemf("quota", "capabilities", "A tool keeps at most 16 MiB of state.")
-			p.Path = "/" + itoa(i)
-			v.Errors = append(v.Errors, p)
-			continue
-		}
-		if slices.Contains(texts, w.text) {
-			continue
-		}
-		texts, list = append(texts, w.text), append(list, w)
-		if !profileAllows(profile, w.cap) {
-			p := problemf("profile_forbids", "capabilities", "The profile %s never allows %s; a run would be refused.", profile, w.cap)
-			p.Path = "/" + itoa(i)
-			v.Warnings = append(v.Warnings, p)
-		}
+		return p
 	}
+	permission.EachWant("tool", d.Capabilities, func(i int, w permission.Want) {
+		texts, list = append(texts, w.Text()), append(list, w)
+		if !profileAllows(profile, w.Capability) {
+			v.Warnings = append(v.Warnings, problem(i, "profile_forbids", "The profile %s never allows %s; a run would be refused.", profile, w.Capability))
+		}
+	}, func(i int, code, message string) { v.Errors = append(v.Errors, problem(i, code, "%s", message)) })
 	return texts, list
 }
 
@@ -309,7 +227,7 @@ func checkLimits(d definition, v *Validation) {
 }
 
 // compareUse sets what the code does beside what the tool asks for.
-func compareUse(a *analysis, list []want, v *Validation) {
+func compareUse(a *analysis, list []permission.Want, v *Validation) {
 	add := func(line, column int, code, field, format string, args ...any) {
 		v.Warnings = append(v.Warnings, Problem{Code: code, Field: field, Message: fmt.Sprintf(format, args...), Line: line, Column: column})
 	}
@@ -326,16 +244,16 @@ func compareUse(a *analysis, list []want, v *Validation) {
 		add(h.line, h.column, "host_without_capability", "code", "The code names the host %s, but no capability covers it.", name)
 	}
 	for _, w := range list {
-		switch w.cap {
+		switch w.Capability {
 		case permission.FilesystemWrite:
 			add(0, 0, "filesystem_write", "capabilities", "The tool asks to write files in its own folder.")
 		case permission.NetworkHTTPS:
-			if strings.HasPrefix(w.resource, "*.") {
-				add(0, 0, "wildcard", "capabilities", "%s covers every host below %s.", w.text, strings.TrimPrefix(w.resource, "*."))
+			if strings.HasPrefix(w.Resource, "*.") {
+				add(0, 0, "wildcard", "capabilities", "%s covers every host below %s.", w.Text(), strings.TrimPrefix(w.Resource, "*."))
 			}
 		}
-		if used, ok := memberOf(w.cap); ok && !a.helixAny && !a.helix[used] {
-			add(0, 0, "unused_capability", "capabilities", "No code uses %s.", w.text)
+		if used, ok := memberOf(w.Capability); ok && !a.helixAny && !a.helix[used] {
+			add(0, 0, "unused_capability", "capabilities", "No code uses %s.", w.Text())
 		}
 	}
 }
@@ -359,16 +277,16 @@ func memberOf(c permission.Capability) (string, bool) {
 
 // hostDeclared is advice only: whether some declared pattern looks as if it covers the host.
 // What a run may reach is decided by permission alone.
-func hostDeclared(h hostUse, list []want) bool {
+func hostDeclared(h hostUse, list []permission.Want) bool {
 	local := h.local()
 	for _, w := range list {
 		switch {
-		case w.cap == permission.NetworkLocalhost && local:
-			if portDeclared(h, w.resource) {
+		case w.Capability == permission.NetworkLocalhost && local:
+			if portDeclared(h, w.Resource) {
 				return true
 			}
-		case w.cap == permission.NetworkHTTPS && !local:
-			name, _, _ := strings.Cut(w.resource, ":")
+		case w.Capability == permission.NetworkHTTPS && !local:
+			name, _, _ := strings.Cut(w.Resource, ":")
 			if base, wild := strings.CutPrefix(name, "*."); wild && strings.HasSuffix(h.host, "."+base) || name == h.host {
 				return true
 			}

@@ -73,19 +73,19 @@ func (s *Service) Create(ctx context.Context, p CreateParams) (CreateResult, err
 
 // checkFields checks and cleans everything that is not the definition.
 func checkFields(t *Tool) (err error) {
-	if t.Name, err = checkName(t.Name); err != nil {
+	if t.Name, err = lifecycle.CheckName("tool", t.Name); err != nil {
 		return err
 	}
-	if err := checkVersion(t.Version); err != nil {
+	if err := lifecycle.CheckVersion(t.Version); err != nil {
 		return err
 	}
-	if err := checkEnum("visibility", t.Visibility); err != nil {
+	if err := lifecycle.CheckEnum("visibility", t.Visibility); err != nil {
 		return err
 	}
 	if err := checkIcon(t.Icon); err != nil {
 		return err
 	}
-	if err := checkText("author", t.Author, maxAuthor); err != nil {
+	if err := lifecycle.CheckText("author", t.Author, maxAuthor); err != nil {
 		return err
 	}
 	if t.Samples, err = checkSamples(t.Samples); err != nil {

@@ -7,10 +7,8 @@ import (
 
 	"helix/backend/fault"
 	"helix/backend/jcs"
+	"helix/backend/lifecycle"
 )
-
-// hashTag keeps definition hashes apart from every other hash of canonical JSON.
-const hashTag = "helix-def-v1"
 
 // defaultParameters is the schema of a tool that names none.
 const defaultParameters = `{"type":"object"}`
@@ -53,7 +51,7 @@ func (d definition) normalize() definition {
 
 // sum is the definition hash: SHA-256 over the tag and the canonical JSON (RFC 8785).
 func (d definition) sum() ([32]byte, error) {
-	h, err := jcs.Hash(hashTag, d.normalize())
+	h, err := jcs.Hash(lifecycle.HashTag, d.normalize())
 	if err != nil {
 		return h, fault.Invalidf("The definition cannot be hashed: %s", fault.As(err).Message).WithCause(err)
 	}

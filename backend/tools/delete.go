@@ -33,42 +33,31 @@ func (s *Service) Delete(ctx context.Context, p ToolID) (DeleteResult, error) {
 // Restore brings a deleted tool back within 30 days. When its name was taken meanwhile it
 // gets a number.
 func (s *Service) Restore(ctx context.Context, p ToolID) (ToolResult, error) {
-	var out ToolResult
-	err := s.db.Write(ctx, func(tx *storage.Tx) error {
+	return s.answer(ctx, s.db.Write, func(tx *storage.Tx) (*Tool, error) {
 		if err := s.kind.Restore(tx, p.ToolID); err != nil {
-			return err
+			return nil, err
 		}
-		t, err := ownTool(tx, p.ToolID)
-		if err != nil {
-			return err
-		}
-		if err := s.complete(tx, t); err != nil {
-			return err
-		}
-		out.Tool = *t
-		return nil
+		return ownTool(tx, p.ToolID)
 	})
-	return out, err
 }
 
 // Clone copies a tool of the caller or a public one: private, without grants, secrets and
 // state. A signature comes along, since the definition is the same; it is dropped with the
 // first edit.
 func (s *Service) Clone(ctx context.Context, p CloneParams) (ToolResult, error) {
-	var out ToolResult
 	user := identity.UserID(ctx)
-	err := s.db.Write(ctx, func(tx *storage.Tx) error {
+	return s.answer(ctx, s.db.Write, func(tx *storage.Tx) (*Tool, error) {
 		src, err := visibleTool(tx, p.ToolID)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		name := p.Name
 		if name == "" {
 			if name, err = s.kind.CloneName(tx, user, src.Name); err != nil {
-				return err
+				return nil, err
 			}
-		} else if name, err = checkName(name); err != nil {
-			return err
+		} else if name, err = lifecycle.CheckName("tool", name); err != nil {
+			return nil, err
 		}
 		t := &Tool{
 			ID: storage.NewID(), owner: user, Mine: true, Name: name, Version: src.Version, Author: src.Author, Icon: src.Icon, Tags: src.Tags,
@@ -77,16 +66,8 @@ func (s *Service) Clone(ctx context.Context, p CloneParams) (ToolResult, error) 
 		t.setDefinition(src.definition())
 		t.hash, t.DefinitionHash, t.sig = src.hash, src.DefinitionHash, src.sig
 		if err := lifecycle.AddSigner(tx, user, src.sig); err != nil {
-			return err
+			return nil, err
 		}
-		if err := s.add(tx, t, "cloned from "+src.Name); err != nil {
-			return err
-		}
-		if err := s.complete(tx, t); err != nil {
-			return err
-		}
-		out.Tool = *t
-		return nil
+		return t, s.add(tx, t, "cloned from "+src.Name)
 	})
-	return out, err
 }

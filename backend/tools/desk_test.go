@@ -15,6 +15,7 @@ import (
 	"helix/backend/bus"
 	"helix/backend/fault"
 	"helix/backend/identity"
+	"helix/backend/lifecycle"
 	"helix/backend/permission"
 )
 
@@ -24,7 +25,7 @@ func TestEveryHeardRunEnds(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	made := b.create(t, CreateParams{Name: "Foreign", Code: "return 1"})
-	foreign := b.add2(t, jsonText(b.export(t, false, made.ID)), Rename).Tools[0].ID
+	foreign := b.add2(t, lifecycle.Text(b.export(t, false, made.ID)), lifecycle.Rename).Tools[0].ID
 	if _, err := b.SetEnabled(b.ctx, SetEnabledParams{ToolID: foreign, Enabled: true}); err != nil {
 		t.Fatal(err)
 	}

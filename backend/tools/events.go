@@ -8,6 +8,7 @@ import (
 	"helix/backend/bus"
 	"helix/backend/fault"
 	"helix/backend/sandbox"
+	"helix/backend/wasmtools"
 )
 
 // progressAfter is how long a run goes on before its progress is told.
@@ -36,9 +37,9 @@ func (r *reporter) publish(state string, progress float64, line *LogLine) {
 	}
 	r.seq++
 	if w := r.e.skill; w != nil {
-		ev := SkillExecutionChanged{ExecutionID: r.e.id, SkillID: w.ID, Status: SkillRunning, Seq: r.seq, Progress: progress, Log: line}
+		ev := SkillExecutionChanged{ExecutionID: r.e.id, SkillID: w.ID, Status: wasmtools.SkillRunning, Seq: r.seq, Progress: progress, Log: line}
 		if slices.Contains(ev.Status.Enum(), state) {
-			ev.Status = SkillStatus(state)
+			ev.Status = wasmtools.SkillStatus(state)
 		} else {
 			ev.Waiting = state
 		}

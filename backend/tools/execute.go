@@ -18,6 +18,7 @@ import (
 	"helix/backend/permission"
 	"helix/backend/sandbox"
 	"helix/backend/storage"
+	"helix/backend/wasmtools"
 )
 
 // ExecuteParams run a stored tool by its id, or Code as a draft. With ToolID the code, schema,
@@ -134,7 +135,7 @@ func checkCall(p *ExecuteParams) error {
 	case len(p.IdempotencyKey) > 128:
 		return fault.Invalidf("An idempotency key has at most 128 bytes.")
 	}
-	if err := checkEnum("language", p.Language); err != nil {
+	if err := lifecycle.CheckEnum("language", p.Language); err != nil {
 		return err
 	}
 	if len(p.Params) > 4<<20 {
@@ -148,8 +149,8 @@ type execution struct {
 	s         *Service
 	id        uuid.UUID
 	user      uuid.UUID
-	tool      *Tool      // for a draft only the definition and the names are filled
-	skill     *WasmSkill // the run is of this skill; tool then holds what both share
+	tool      *Tool                // for a draft only the definition and the names are filled
+	skill     *wasmtools.WasmSkill // the run is of this skill; tool then holds what both share
 	version   string
 	current   string // the version that is not history
 	draft     bool
@@ -164,7 +165,7 @@ type execution struct {
 	params    json.RawMessage
 	stored    json.RawMessage // params as the usage row keeps them
 	hidden    []string        // values masked in the row
-	wants     []want
+	wants     []permission.Want
 	ask       bool            // wait for a person
 	rerun     json.RawMessage // starts the same run again
 	auth      *permission.Authority
@@ -195,7 +196,10 @@ func (s *Service) run(ctx context.Context, c Caller, p ExecuteParams) (ExecuteRe
 	}
 	var out ExecuteResult
 	err = e.run(ctx, func() error { return e.checkParams(ctx, p.Params) }, func() error {
-		out, err = e.perform(ctx)
+		o, err := e.perform(ctx, e.compileTool)
+		if o != nil {
+			out = e.toolResult(o)
+		}
 		return err
 	})
 	return out, err
@@ -242,13 +246,13 @@ func (s *Service) prepare(ctx context.Context, c Caller, p ExecuteParams) (*exec
 	} else if err := e.load(ctx, *p.ToolID, p.Version); err != nil {
 		return nil, err
 	}
-	e.wants = wants(e.tool.Capabilities)
+	e.wants = permission.ParseWants(e.tool.Capabilities)
 	base, _ := sandbox.Profile(string(e.tool.SandboxProfile))
 	e.limits = base.Lower(e.tool.Limits.sandbox()).Lower(sandbox.Limits{Wall: duration.Of(p.TimeoutMs, time.Millisecond)})
 	if c.Kind == "" {
 		payload := p
 		payload.Interactive = false
-		e.rerun = jsonText(payload)
+		e.rerun = lifecycle.Text(payload)
 	}
 	return e, nil
 }
@@ -327,7 +331,7 @@ func (e *execution) makeDraft(ctx context.Context, p ExecuteParams) error {
 	name, version, author := "Unsaved tool", "draft", ""
 	if m := p.Metadata; m != nil {
 		for _, t := range []string{m.Name, m.Version, m.Author} {
-			if err := checkText("metadata", t, maxAuthor); err != nil {
+			if err := lifecycle.CheckText("metadata", t, maxAuthor); err != nil {
 				return err
 			}
 		}

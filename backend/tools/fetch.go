@@ -13,6 +13,7 @@ import (
 	"helix/backend/audit"
 	"helix/backend/duration"
 	"helix/backend/fault"
+	"helix/backend/lifecycle"
 	"helix/backend/permission"
 	"helix/backend/safehttp"
 	"helix/backend/sandbox"
@@ -90,7 +91,7 @@ func (h *host) fetch(ctx context.Context, c *call, p sandbox.FetchRequest) (sand
 	var out sandbox.FetchResponse
 	u, err := url.Parse(p.URL)
 	if err != nil || u.Host == "" {
-		return out, fault.Invalidf("%q is not an address that can be fetched.", shorten(h.scrub(p.URL), 100))
+		return out, fault.Invalidf("%q is not an address that can be fetched.", lifecycle.Shorten(h.scrub(p.URL), 100))
 	}
 	body := []byte(nil)
 	switch {

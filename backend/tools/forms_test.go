@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"helix/backend/identity"
+	"helix/backend/lifecycle"
 	"helix/backend/storage"
 )
 
@@ -31,7 +32,7 @@ func TestSecretsAreReplacedInEveryForm(t *testing.T) {
 	}
 	for name, text := range map[string]string{
 		"as it is": "x " + value, "query": "https://h/?k=" + url.QueryEscape(value), "path": "https://h/" + url.PathEscape(value),
-		"JSON": string(quoted), "JSON of the host": string(jsonText(value)), "base64": "Basic " + base64.StdEncoding.EncodeToString([]byte(value)),
+		"JSON": string(quoted), "JSON of the host": string(lifecycle.Text(value)), "base64": "Basic " + base64.StdEncoding.EncodeToString([]byte(value)),
 	} {
 		got := h.scrub(text)
 		if !strings.Contains(got, "[secret KEY]") || strings.Contains(got, "p+q") || strings.Contains(got, "p%2Bq") {

@@ -11,6 +11,8 @@ import (
 
 	"helix/backend/audit"
 	"helix/backend/fault"
+	"helix/backend/jcs"
+	"helix/backend/lifecycle"
 	"helix/backend/permission"
 	"helix/backend/sandbox"
 	"helix/backend/storage"
@@ -105,7 +107,7 @@ func (h *host) dispatch(ctx context.Context, c *call, req json.RawMessage) (json
 	case sandbox.OpReadBytes:
 		return decodeCall(ctx, c, req, h.readBytes)
 	}
-	return nil, fault.Invalidf("Unknown operation %q.", shorten(c.op, 40))
+	return nil, fault.Invalidf("Unknown operation %q.", lifecycle.Shorten(c.op, 40))
 }
 
 func decodeCall[P, R any](ctx context.Context, c *call, req json.RawMessage, fn func(context.Context, *call, P) (R, error)) (json.RawMessage, error) {
@@ -117,7 +119,7 @@ func decodeCall[P, R any](ctx context.Context, c *call, req json.RawMessage, fn 
 	if err != nil {
 		return nil, err
 	}
-	return marshal(r)
+	return jcs.Marshal(r)
 }
 
 // guestError is what the guest may see of an error: a refusal names the capability.

@@ -15,6 +15,7 @@ import (
 	"helix/backend/sandbox"
 	"helix/backend/sandbox/rootfs"
 	"helix/backend/storage"
+	"helix/backend/wasmtools"
 )
 
 // Bounds of reading files.
@@ -26,7 +27,7 @@ const (
 // StateFolder is the folder for the files of a tool or a WASM skill below root, "" for what
 // is not stored. Permission knows it as $STATE.
 func StateFolder(root string, sub permission.Subject) string {
-	if root == "" || sub.Kind != subjectKind && sub.Kind != wasmKind || strings.HasPrefix(sub.ID, draftPrefix) {
+	if root == "" || sub.Kind != subjectKind && sub.Kind != wasmtools.Kind || strings.HasPrefix(sub.ID, draftPrefix) {
 		return ""
 	}
 	return filepath.Join(root, sub.ID)

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"testing"
 
+	"helix/backend/lifecycle"
 	"helix/backend/storage"
 )
 
@@ -41,7 +42,7 @@ func TestFolderExchangedWhileReading(t *testing.T) {
 			seen[what] = (seen[what] || 0) + 1;
 		}
 		return seen;`})
-	params := string(jsonText(map[string]any{"p": filepath.Join(sub, "a.txt")}))
+	params := string(lifecycle.Text(map[string]any{"p": filepath.Join(sub, "a.txt")}))
 	b.run(t, tool, params) // asks for the one file
 	b.allow(t, tool, "always")
 	if err := b.db.Write(b.ctx, func(tx *storage.Tx) error { // as if the person had allowed the folder
@@ -99,7 +100,7 @@ func TestRightsOnceStillOpenExactly(t *testing.T) {
 		}
 	}
 	tool := b.create(t, CreateParams{Capabilities: []string{"filesystem:read(" + file + ")"}, Code: `return await helix.fs.readText(params.p)`})
-	p := string(jsonText(map[string]any{"p": file}))
+	p := string(lifecycle.Text(map[string]any{"p": file}))
 	for _, want := range []string{`"inside"`, "null"} {
 		if _, err := b.Execute(b.ctx, ExecuteParams{ToolID: &tool.ID, Params: []byte(p)}); err == nil {
 			t.Fatal("the run began without a grant")

@@ -22,25 +22,12 @@ import (
 // review; the second, with DryRun false, adds exactly what was reviewed and is a conflict
 // when the source has changed since.
 type ImportParams struct {
-	Bundle     json.RawMessage `json:"bundle,omitempty"` // a bundle, or one tool in the older form; ≤ 5 MiB
-	URL        string          `json:"url,omitempty"`    // https address of a bundle
-	ShareID    *uuid.UUID      `json:"shareId,omitempty"`
-	DryRun     *bool           `json:"dryRun,omitempty"`     // default true
-	OnConflict OnConflict      `json:"onConflict,omitempty"` // default rename
+	Bundle     json.RawMessage      `json:"bundle,omitempty"` // a bundle, or one tool in the older form; ≤ 5 MiB
+	URL        string               `json:"url,omitempty"`    // https address of a bundle
+	ShareID    *uuid.UUID           `json:"shareId,omitempty"`
+	DryRun     *bool                `json:"dryRun,omitempty"`     // default true
+	OnConflict lifecycle.OnConflict `json:"onConflict,omitempty"` // default rename
 }
-
-// OnConflict says what to do with a tool whose name is taken.
-type OnConflict string
-
-// What to do when the name is taken.
-const (
-	Rename  OnConflict = "rename"
-	Replace OnConflict = "replace"
-	Skip    OnConflict = "skip"
-)
-
-// Enum lists the values for the generated client.
-func (OnConflict) Enum() []string { return []string{"rename", "replace", "skip"} }
 
 // ImportItem is the review of one tool.
 type ImportItem struct {
@@ -66,11 +53,11 @@ type ImportResult struct {
 
 // Import reviews or adds the tools of a bundle, an address or a share. It is all or nothing.
 func (s *Service) Import(ctx context.Context, p ImportParams) (ImportResult, error) {
-	if err := checkEnum("choice for a taken name", p.OnConflict); err != nil {
+	if err := lifecycle.CheckEnum("choice for a taken name", p.OnConflict); err != nil {
 		return ImportResult{}, err
 	}
 	if p.OnConflict == "" {
-		p.OnConflict = Rename
+		p.OnConflict = lifecycle.Rename
 	}
 	list, source, origin, err := s.readSource(ctx, p)
 	if err != nil {
@@ -79,7 +66,20 @@ func (s *Service) Import(ctx context.Context, p ImportParams) (ImportResult, err
 	if p.DryRun == nil || *p.DryRun {
 		return s.review(ctx, list, source, p.OnConflict)
 	}
-	return s.commit(ctx, list, source, origin, p.OnConflict)
+	key, shown := reviewOf(ctx, list, source)
+	s.mu.Lock()
+	seen, ok := s.reviews[key]
+	s.mu.Unlock()
+	if !ok || time.Now().After(seen.until) || !slices.Equal(seen.items, shown) {
+		return ImportResult{Items: []ImportItem{}, Tools: []Tool{}}, fault.Conflictf("The source has changed since the review. Nothing was imported. Review it again first.")
+	}
+	out, _, err := s.importList(ctx, list, p.OnConflict, origin, true)
+	if err == nil {
+		s.mu.Lock()
+		delete(s.reviews, key)
+		s.mu.Unlock()
+	}
+	return out, err
 }
 
 // readSource reads and checks the one source that p names.
@@ -134,162 +134,112 @@ func (s *Service) download(ctx context.Context, address string) ([]byte, error) 
 // actionBlocked marks a tool whose signature does not match it.
 const actionBlocked = "blocked"
 
-// plan is the review of one candidate and where an import puts it.
-type plan struct {
-	lifecycle.Place
-	item ImportItem
-	old  *Tool // of the user, with this name
-	same bool  // old has this definition
+// item is the review of a candidate as clients see it; old is the tool that it would replace.
+func (c *candidate) item(r *lifecycle.Review, on lifecycle.OnConflict, old *Tool) ImportItem {
+	it := ImportItem{
+		Name: c.Name, Action: "create", DefinitionHash: c.Hash, Signature: r.Signature, RequestedCapabilities: c.examined.def.Capabilities,
+		Warnings: r.Warnings, Definition: c.tool.Definition, Version: c.tool.Version, Author: c.Author,
+	}
+	if r.Old != nil {
+		it.Action = string(on)
+	}
+	switch {
+	case r.Name != c.Name && r.Action == lifecycle.Create:
+		it.NewName = r.Name
+	case old != nil:
+		d := compare(old.definition(), c.examined.def, old.Version, c.tool.Version)
+		it.Diff = &d
+	}
+	if it.Signature.State == lifecycle.SignatureInvalid {
+		it.Action = actionBlocked
+	}
+	return it
 }
 
-// plans decides for each candidate what an import would do, without doing it.
-func (s *Service) plans(tx *storage.Tx, list []candidate, on OnConflict) ([]plan, error) {
-	user := identity.UserID(tx.Context())
-	taken := map[string]bool{}
-	for _, c := range list {
-		taken[strings.ToLower(c.tool.Definition.Name)] = true
-	}
-	out := make([]plan, 0, len(list))
-	for _, c := range list {
-		it := ImportItem{
-			Name: c.tool.Definition.Name, Action: "create", DefinitionHash: hashText(c.examined.hash), RequestedCapabilities: c.examined.def.Capabilities,
-			Warnings: append([]string{}, c.warnings...), Definition: c.tool.Definition, Version: c.tool.Version, Author: c.tool.Author,
-		}
-		var err error
-		if it.Signature, err = lifecycle.Trust(tx, s.db, user, c.tool.Signature, c.state); err != nil {
-			return nil, err
-		}
-		if it.Signature.State == lifecycle.SignatureUnknown {
-			it.Warnings = append(it.Warnings, "The signature is valid, but its key is new here. Compare the fingerprint with the signer before you trust it.")
-		}
-		known, err := lifecycle.AuthorHasOtherKey(tx, user, c.tool.Author, it.Signature.Fingerprint)
-		if err != nil {
-			return nil, err
-		}
-		if known {
-			it.Warnings = append(it.Warnings, "You know an author named \""+c.tool.Author+"\" with another key. This may be someone else.")
-		}
-		p := plan{}
-		if p.Place, err = s.kind.Place(tx, user, it.Name, lifecycle.OnConflict(on), taken); err != nil {
-			return nil, err
-		}
-		if p.Old != nil {
-			if p.old, err = ownTool(tx, p.Old.ID); err != nil {
-				return nil, err
-			}
-			p.same = p.old.hash == c.examined.hash
-			it.Action = string(on)
-		}
-		switch {
-		case p.Name != it.Name && p.Action == lifecycle.Create:
-			it.NewName = p.Name
-		case p.Action == lifecycle.Update:
-			d := compare(p.old.definition(), c.examined.def, p.old.Version, c.tool.Version)
-			it.Diff = &d
-		}
-		if it.Signature.State == lifecycle.SignatureInvalid {
-			it.Action = actionBlocked
-		}
-		p.item = it
-		out = append(out, p)
-	}
-	return out, nil
-}
-
-func digests(list []candidate) []string {
-	out := make([]string, len(list))
+// reviewOf names a source that the caller reviews, and what it holds now.
+func reviewOf(ctx context.Context, list []candidate, source string) (reviewKey, []string) {
+	shown := make([]string, len(list))
 	for i, c := range list {
-		out[i] = c.digest
+		shown[i] = c.digest
 	}
-	return out
+	if source == "bundle" {
+		source += ":" + strings.Join(shown, ",")
+	}
+	return reviewKey{identity.UserID(ctx), source}, shown
 }
 
 // review answers a dry run and remembers what it showed.
-func (s *Service) review(ctx context.Context, list []candidate, source string, on OnConflict) (ImportResult, error) {
-	out := ImportResult{Items: []ImportItem{}, Tools: []Tool{}}
-	err := s.db.Read(ctx, func(tx *storage.Tx) error {
-		ps, err := s.plans(tx, list, on)
-		for _, p := range ps {
-			out.Items = append(out.Items, p.item)
-		}
-		return err
-	})
+func (s *Service) review(ctx context.Context, list []candidate, source string, on lifecycle.OnConflict) (ImportResult, error) {
+	out, _, err := s.importList(ctx, list, on, "", false)
 	if err != nil {
 		return out, err
 	}
 	s.sweep()
-	shown := digests(list)
-	if source == "bundle" {
-		source += ":" + strings.Join(shown, ",")
-	}
+	key, shown := reviewOf(ctx, list, source)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.reviews) >= 1000 {
 		clear(s.reviews)
 	}
-	s.reviews[reviewKey{identity.UserID(ctx), source}] = review{items: shown, until: time.Now().Add(reviewTime)}
+	s.reviews[key] = review{items: shown, until: time.Now().Add(reviewTime)}
 	return out, nil
 }
 
-// commit adds exactly what was reviewed.
-func (s *Service) commit(ctx context.Context, list []candidate, source string, origin Origin, on OnConflict) (ImportResult, error) {
-	out := ImportResult{Items: []ImportItem{}, Tools: []Tool{}}
-	user := identity.UserID(ctx)
-	now := digests(list)
-	if source == "bundle" {
-		source += ":" + strings.Join(now, ",")
+// importList reviews tools and, with commit, adds them.
+func (s *Service) importList(ctx context.Context, list []candidate, on lifecycle.OnConflict, origin Origin, commit bool) (out ImportResult, reviews []lifecycle.Review, err error) {
+	incoming := make([]lifecycle.Incoming, len(list))
+	for i, c := range list {
+		incoming[i] = c.Incoming
 	}
-	s.mu.Lock()
-	seen, ok := s.reviews[reviewKey{user, source}]
-	s.mu.Unlock()
-	if !ok || time.Now().After(seen.until) || !slices.Equal(seen.items, now) {
-		return out, fault.Conflictf("The source has changed since the review. Nothing was imported. Review it again first.")
+	run := s.db.Read
+	if commit {
+		run = s.db.Write
 	}
-	err := s.db.Write(ctx, func(tx *storage.Tx) error {
-		ps, err := s.plans(tx, list, on)
-		if err != nil {
+	err = run(ctx, func(tx *storage.Tx) (err error) {
+		out = ImportResult{Items: []ImportItem{}, Tools: []Tool{}}
+		if reviews, err = s.kind.Review(tx, s.db, incoming, on); err != nil {
 			return err
 		}
-		for i, p := range ps {
-			if p.item.Action == actionBlocked {
-				return bundleError(i, "signature", "The signature does not match the tool. To import it as unsigned, remove the signature from the file first.")
+		old := make([]*Tool, len(list))
+		for i := range reviews {
+			r := &reviews[i]
+			if r.Action == lifecycle.Update {
+				if old[i], err = ownTool(tx, r.Old.ID); err != nil {
+					return err
+				}
 			}
+			out.Items = append(out.Items, list[i].item(r, on, old[i]))
 		}
-		for i, p := range ps {
-			out.Items = append(out.Items, p.item)
-			if p.Action == lifecycle.Leave {
-				continue
-			}
-			t, err := s.importOne(tx, &list[i], p, origin)
-			if err != nil {
-				return err
-			}
-			out.Tools = append(out.Tools, *t)
+		if !commit {
+			return nil
 		}
-		return nil
+		return lifecycle.Import(reviews, func(i int, r *lifecycle.Review) error {
+			t, err := s.importOne(tx, &list[i], r, old[i], origin)
+			if err == nil {
+				out.Tools = append(out.Tools, *t)
+			}
+			return err
+		})
 	})
 	if err != nil {
-		return ImportResult{Items: []ImportItem{}, Tools: []Tool{}}, err
+		out = ImportResult{Items: []ImportItem{}, Tools: []Tool{}}
 	}
-	s.mu.Lock()
-	delete(s.reviews, reviewKey{user, source})
-	s.mu.Unlock()
-	return out, nil
+	return out, reviews, err
 }
 
 // importOne adds or replaces one tool in tx.
-func (s *Service) importOne(tx *storage.Tx, c *candidate, p plan, origin Origin) (*Tool, error) {
+func (s *Service) importOne(tx *storage.Tx, c *candidate, r *lifecycle.Review, old *Tool, origin Origin) (*Tool, error) {
 	user := identity.UserID(tx.Context())
-	if p.item.Signature.State != lifecycle.SignatureTrusted {
-		if err := lifecycle.AddSigner(tx, user, c.tool.Signature); err != nil {
+	if r.Signature.State != lifecycle.SignatureTrusted {
+		if err := lifecycle.AddSigner(tx, user, c.Signature); err != nil {
 			return nil, err
 		}
 	}
-	if p.Action == lifecycle.Update {
-		return s.replace(tx, c, p.old, origin)
+	if old != nil {
+		return s.replace(tx, c, old, origin)
 	}
 	t := &Tool{
-		ID: storage.NewID(), owner: user, Mine: true, Name: p.Name, Version: c.tool.Version, Author: c.tool.Author, Icon: c.tool.Icon,
+		ID: storage.NewID(), owner: user, Mine: true, Name: r.Name, Version: c.tool.Version, Author: c.tool.Author, Icon: c.tool.Icon,
 		Tags: c.tool.Tags, Samples: c.tool.Samples, Origin: origin, Visibility: Private, sig: c.tool.Signature,
 	}
 	t.setDefinition(c.examined.def)
@@ -298,14 +248,14 @@ func (s *Service) importOne(tx *storage.Tx, c *candidate, p plan, origin Origin)
 		return nil, err
 	}
 	for _, v := range c.tool.History {
-		old := *t
-		old.setDefinition(v.Definition.definition())
-		hash, err := old.definition().sum()
+		former := *t
+		former.setDefinition(v.Definition.definition())
+		hash, err := former.definition().sum()
 		if err != nil {
 			return nil, err
 		}
-		old.hash, old.Version, old.Author = hash, v.Version, v.Author
-		if err := insertVersion(tx, &old, v.Note); err != nil {
+		former.hash, former.Version, former.Author = hash, v.Version, v.Author
+		if err := insertVersion(tx, &former, v.Note); err != nil {
 			return nil, err
 		}
 	}

@@ -98,10 +98,10 @@ func (s *Service) List(ctx context.Context, p ListParams) (ListResult, error) {
 	if err := storage.CheckPage(&p.Limit, &p.Offset, 50, 100); err != nil {
 		return out, err
 	}
-	if err := checkEnum("visibility", p.Visibility); err != nil {
+	if err := lifecycle.CheckEnum("visibility", p.Visibility); err != nil {
 		return out, err
 	}
-	if err := checkEnum("sort order", p.Sort); err != nil {
+	if err := lifecycle.CheckEnum("sort order", p.Sort); err != nil {
 		return out, err
 	}
 	user := identity.UserID(ctx)
@@ -215,34 +215,25 @@ func (s *Service) Search(ctx context.Context, p SearchParams) (SearchResult, err
 // Get returns a tool with all its fields, the caller's own or a public one; with Version its
 // definition as it was then.
 func (s *Service) Get(ctx context.Context, p GetParams) (ToolResult, error) {
-	var out ToolResult
-	err := s.db.Read(ctx, func(tx *storage.Tx) error {
+	return s.answer(ctx, s.db.Read, func(tx *storage.Tx) (*Tool, error) {
 		t, err := visibleTool(tx, p.ToolID)
+		if err != nil || p.Version == "" || p.Version == t.Version {
+			return t, err
+		}
+		if !t.Mine {
+			return nil, fault.NotFoundf("The tool has no such version.")
+		}
+		v, err := loadVersion(tx, t.ID, p.Version)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		if p.Version != "" && p.Version != t.Version {
-			if !t.Mine {
-				return fault.NotFoundf("The tool has no such version.")
-			}
-			v, err := loadVersion(tx, t.ID, p.Version)
-			if err != nil {
-				return err
-			}
-			same := v.hash == t.hash
-			t.setDefinition(v.def)
-			t.Version, t.hash, t.DefinitionHash = v.Version, v.hash, v.DefinitionHash
-			if !same {
-				t.sig = nil
-			}
+		if v.hash != t.hash {
+			t.sig = nil
 		}
-		if err := s.complete(tx, t); err != nil {
-			return err
-		}
-		out.Tool = *t
-		return nil
+		t.setDefinition(v.def)
+		t.Version, t.hash, t.DefinitionHash = v.Version, v.hash, v.DefinitionHash
+		return t, nil
 	})
-	return out, err
 }
 
 // Metadata returns what a caller needs to run a tool.

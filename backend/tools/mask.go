@@ -27,7 +27,7 @@ func maskParams(s *schema.Schema, params json.RawMessage) (json.RawMessage, []st
 		return json.RawMessage("null"), nil
 	}
 	v, found := s.Redact(v, masked)
-	out, err := marshal(v)
+	out, err := jcs.Marshal(v)
 	if err != nil {
 		return json.RawMessage("null"), nil
 	}
@@ -41,7 +41,7 @@ func maskText(text []byte, secrets []string) []byte {
 		if len(s) < 4 {
 			continue
 		}
-		quoted, err := marshal(s)
+		quoted, err := jcs.Marshal(s)
 		if err != nil {
 			continue
 		}
@@ -56,12 +56,12 @@ func payload(text json.RawMessage) json.RawMessage {
 		return text
 	}
 	head := strings.ToValidUTF8(string(text[:maxPayload/2]), "")
-	q, err := marshal(head)
+	q, err := jcs.Marshal(head)
 	if err != nil {
 		return json.RawMessage("null")
 	}
 	if len(q) > maxPayload-64 { // quoting doubled it
-		q, _ = marshal(strings.ToValidUTF8(head[:maxPayload/8], ""))
+		q, _ = jcs.Marshal(strings.ToValidUTF8(head[:maxPayload/8], ""))
 	}
 	return json.RawMessage(fmt.Sprintf(`{"truncated":true,"bytes":%d,"head":%s}`, len(text), q))
 }

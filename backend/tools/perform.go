@@ -17,6 +17,7 @@ import (
 	"helix/backend/permission"
 	"helix/backend/sandbox"
 	"helix/backend/storage"
+	"helix/backend/wasmtools"
 )
 
 var errCanceledByUser = errors.New("canceled by the user")
@@ -25,7 +26,7 @@ var errCanceledByUser = errors.New("canceled by the user")
 type trail struct{ wire []AuditEntry }
 
 func (t *trail) add(now time.Time, action string, details any) {
-	t.wire = append(t.wire, AuditEntry{Timestamp: now, Ts: now.UnixMilli(), Action: action, Details: jsonText(details)})
+	t.wire = append(t.wire, AuditEntry{Timestamp: now, Ts: now.UnixMilli(), Action: action, Details: lifecycle.Text(details)})
 }
 
 // entry is an entry of the audit log about this run. Details hold digests and sizes, never
@@ -135,7 +136,7 @@ func (e *execution) kept(o *ended) keptRun {
 		k.class = o.class
 	}
 	if o.message != "" {
-		k.message = string(maskText([]byte(shorten(o.message, 4000)), hidden))
+		k.message = string(maskText([]byte(lifecycle.Shorten(o.message, 4000)), hidden))
 	}
 	return k
 }
@@ -200,11 +201,11 @@ func (e *execution) begin(ctx context.Context) (warning string, err error) {
 	return "The start of this run could not be recorded.", nil
 }
 
-// perform runs the tool and keeps how it ended.
-func (e *execution) perform(ctx context.Context) (ExecuteResult, error) {
+// perform runs what compile gives and keeps how it ended.
+func (e *execution) perform(ctx context.Context, compile func(context.Context) (sandbox.Runnable, error)) (*ended, error) {
 	warning, err := e.begin(ctx)
 	if err != nil {
-		return ExecuteResult{}, err
+		return nil, err
 	}
 	if e.caller.begun != nil {
 		e.caller.begun(e.id)
@@ -214,15 +215,24 @@ func (e *execution) perform(ctx context.Context) (ExecuteResult, error) {
 	defer stop()
 	e.events.start(e.limits.Wall)
 	var res sandbox.Result
-	prog, err := e.s.box.CompileJS(runCtx, e.tool.definition().source("tool"))
+	prog, err := compile(runCtx)
 	if err == nil {
 		res, err = e.s.box.Execute(runCtx, prog, sandbox.Call{
-			Input: e.params, Limits: e.limits, Host: e.host, Trust: e.trust(),
+			Input: e.params, Limits: e.limits, Host: e.host, Trust: e.trust(), Tier: e.force,
 			Meta: sandbox.Meta{Name: e.tool.Name, Version: e.version, Author: e.tool.Author, User: e.user.String()},
 			Log:  e.events.log,
 		})
 	}
-	o, err := e.finish(ctx, res, err, warning)
+	return e.finish(ctx, res, err, warning)
+}
+
+// compileTool compiles the code of a tool.
+func (e *execution) compileTool(ctx context.Context) (sandbox.Runnable, error) {
+	return e.s.box.CompileJS(ctx, e.tool.definition().source("tool"))
+}
+
+// toolResult is the answer about a run of a tool.
+func (e *execution) toolResult(o *ended) ExecuteResult {
 	out := ExecuteResult{
 		Success: o.class == "", Output: o.output, Error: o.message, ErrorClass: o.class, ErrorStack: o.stack, ErrorDetails: o.details,
 		ExecutionTimeMs: o.wallMs, AuditLog: orEmpty(e.trail.wire), ExecutionID: e.id, CPUTimeMs: o.cpuMs(), MemoryUsedMb: o.memory(), Logs: o.logs,
@@ -231,11 +241,13 @@ func (e *execution) perform(ctx context.Context) (ExecuteResult, error) {
 	if out.Output == nil {
 		out.Output = json.RawMessage("null")
 	}
-	return out, err
+	return out
 }
 
 func (e *execution) trust() sandbox.Trust {
 	switch {
+	case e.skill != nil:
+		return e.skill.Trust()
 	case e.tool.Origin == OriginLocal:
 		return sandbox.TrustOwn
 	case e.tool.Signature.State == lifecycle.SignatureTrusted:
@@ -281,7 +293,7 @@ func (e *execution) finish(ctx context.Context, res sandbox.Result, runErr error
 		case sandbox.ClassTimeout, sandbox.ClassCPU:
 			o.state = string(StatusTimeout)
 		case sandbox.ClassCanceled:
-			o.state = string(SkillCanceled)
+			o.state = string(wasmtools.SkillCanceled)
 		case sandbox.ClassHostDenied:
 			result = audit.Denied
 		}
@@ -312,7 +324,7 @@ func (e *execution) finish(ctx context.Context, res sandbox.Result, runErr error
 	switch {
 	case e.draft:
 	case e.skill != nil:
-		bus.Publish(e.s.db.Bus(), e.user, WasmChanged{SkillID: e.skill.ID, Kind: "used"})
+		bus.Publish(e.s.db.Bus(), e.user, wasmtools.WasmChanged{SkillID: e.skill.ID, Kind: "used"})
 	default:
 		bus.Publish(e.s.db.Bus(), e.user, Changed{ToolID: e.tool.ID, Kind: "used"})
 	}
@@ -339,7 +351,7 @@ func (e *execution) explain(err error) failure {
 		out.class, out.message = string(sandbox.ClassHostDenied), fault.As(e.auth.Err()).Message
 	}
 	if se.Details != nil {
-		out.details = jsonText(se.Details)
+		out.details = lifecycle.Text(se.Details)
 	}
 	if out.class == string(sandbox.ClassHostDenied) {
 		out.pending = idOrNil(e.host.lastPending())

@@ -18,6 +18,7 @@ import (
 	"helix/backend/bus"
 	"helix/backend/fault"
 	"helix/backend/identity"
+	"helix/backend/lifecycle"
 	"helix/backend/permission"
 	"helix/backend/storage"
 	"helix/backend/storage/storagetest"
@@ -153,7 +154,7 @@ func TestMatrix(t *testing.T) {
 	uses := map[string]string{
 		"state":                           "await helix.state.set('k', 'ok'); return await helix.state.get('k')",
 		"tool(Inner)":                     "return await helix.tool('Inner', {})",
-		"filesystem:read(" + file + ")":   "return await helix.fs.readText(" + string(jsonText(file)) + ")",
+		"filesystem:read(" + file + ")":   "return await helix.fs.readText(" + string(lifecycle.Text(file)) + ")",
 		"network:localhost(" + port + ")": "return await (await helix.fetch('http://localhost:" + port + "/')).text()",
 		"secret(S)":                       "return (await helix.secret('S')).length > 10 ? 'ok' : ''",
 		"network:https(api.example.com)":  "return 'ok'", // asked for before the run, whether it is used or not
@@ -162,11 +163,11 @@ func TestMatrix(t *testing.T) {
 	for capability, code := range uses {
 		for _, profile := range []Profile{Strict, Standard, Permissive} {
 			tool := b.create(t, CreateParams{Code: code, Capabilities: []string{capability}, SandboxProfile: profile})
-			w, err := parseWant(capability)
+			w, err := permission.ParseWant(capability)
 			if err != nil {
 				t.Fatal(err)
 			}
-			allowed := profileAllows(profile, w.cap)
+			allowed := profileAllows(profile, w.Capability)
 			for _, kind := range []string{"", "agent", "skill", "schedule", "voice"} {
 				c := Caller{Kind: kind, RunID: uuid.New()}
 				r, err := b.ExecuteFor(b.ctx, c, ExecuteParams{ToolID: &tool.ID})
@@ -426,7 +427,7 @@ func TestAuditSurvivesAndShowsEdits(t *testing.T) {
 	if err != nil || !a.Verified || len(a.Entries) < 3 || a.Head < 3 {
 		t.Fatalf("%+v %v", a, err)
 	}
-	if strings.Contains(string(jsonText(a)), "planted-word") {
+	if strings.Contains(string(lifecycle.Text(a)), "planted-word") {
 		t.Error("contents are in the audit log")
 	}
 	if err := b.db.Write(b.ctx, func(tx *storage.Tx) error {

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"helix/backend/storage/storagetest"
+	"helix/backend/wasmtools"
 )
 
 func TestQueryPlans(t *testing.T) {
@@ -39,7 +40,7 @@ func TestQueryPlans(t *testing.T) {
 	b.update(t, tool, `{"description":"counts"}`)
 	do(b.Versions(b.ctx, VersionsParams{ToolID: tool.ID}))
 	do(b.SetEnabled(b.ctx, SetEnabledParams{ToolID: tool.ID, Enabled: true}))
-	do(b.ListWasm(b.ctx, ListWasmParams{}))
+	do(b.ListWasm(b.ctx, wasmtools.ListWasmParams{}))
 	do(b.Secrets(b.ctx, struct{}{}))
 	do(b.Signers(b.ctx, struct{}{}))
 	do(b.Delete(b.ctx, ToolID{ToolID: tool.ID}))

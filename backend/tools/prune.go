@@ -2,7 +2,6 @@ package tools
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/google/uuid"
@@ -28,24 +27,15 @@ func Retention() []storage.Retention {
 // alone.
 func (s *Service) Recover(ctx context.Context) error {
 	return s.db.Write(ctx, func(tx *storage.Tx) error {
-		rows, err := tx.Query(`SELECT id, user_id, custom_tool_id, started_at FROM custom_tool_runs ORDER BY started_at`)
-		if err != nil {
-			return err
-		}
 		type left struct {
-			id, user, tool uuid.UUID
-			at             time.Time
+			id, tool uuid.UUID
+			at       time.Time
 		}
-		var list []left
-		for rows.Next() {
-			var l left
-			if err := rows.Scan(&l.id, &l.user, &l.tool, storage.Time(&l.at)); err != nil {
-				rows.Close()
-				return err
-			}
-			list = append(list, l)
-		}
-		if err := errors.Join(rows.Err(), rows.Close()); err != nil {
+		list, err := storage.Collect(tx.Select(`SELECT id, custom_tool_id, started_at FROM custom_tool_runs ORDER BY started_at`), func(row storage.Row) (l left, err error) {
+			err = row.Scan(&l.id, &l.tool, storage.Time(&l.at))
+			return l, err
+		})
+		if err != nil {
 			return err
 		}
 		for _, l := range list {
@@ -71,25 +61,14 @@ func (s *Service) Recover(ctx context.Context) error {
 
 // recoverSkills closes the rows of skills' runs that nobody will complete.
 func (s *Service) recoverSkills(tx *storage.Tx) error {
-	rows, err := tx.Query(`SELECT id FROM skill_executions WHERE status = 'running'`)
+	left, err := storage.Collect(tx.Select(`SELECT id FROM skill_executions WHERE status = 'running'`), storage.RowTo[uuid.UUID])
 	if err != nil {
 		return err
 	}
-	defer rows.Close()
-	var left []uuid.UUID
-	for rows.Next() {
-		var id uuid.UUID
-		if err := rows.Scan(&id); err != nil {
-			return err
-		}
-		if !s.isRunning(id) {
-			left = append(left, id)
-		}
-	}
-	if err := rows.Err(); err != nil {
-		return err
-	}
 	for _, id := range left {
+		if s.isRunning(id) {
+			continue
+		}
 		if _, err := tx.Exec(`UPDATE skill_executions SET status = 'failure', error_class = 'interrupted', error_message = ?, updated_at = ? WHERE id = ?`,
 			stoppedText, tx.Now, id); err != nil {
 			return err

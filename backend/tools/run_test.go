@@ -16,6 +16,7 @@ import (
 
 	"helix/backend/bus"
 	"helix/backend/fault"
+	"helix/backend/lifecycle"
 	"helix/backend/permission"
 	"helix/backend/storage"
 )
@@ -399,7 +400,7 @@ func TestNestedTools(t *testing.T) {
 		for j := range i {
 			caps = append(caps, "tool("+names[j]+")")
 		}
-		u := b.update(t, tools[i], `{"capabilities":`+string(jsonText(caps))+`}`)
+		u := b.update(t, tools[i], `{"capabilities":`+string(lifecycle.Text(caps))+`}`)
 		tools[i] = u.Tool
 		_, err := b.Execute(b.ctx, ExecuteParams{ToolID: &tools[i].ID})
 		wantKind(t, err, fault.Denied) // the definition changed
@@ -456,7 +457,7 @@ func TestStateAndFiles(t *testing.T) {
 		t.Fatalf("%+v", r)
 	}
 	for _, bad := range []string{"/etc/passwd", "../x", "a/../../x", ".", "C:\\x", "a\\b"} {
-		if r := do(`{"op":"write","k":` + string(jsonText(bad)) + `,"v":"x"}`); r.Success || r.ErrorClass != "host_denied" {
+		if r := do(`{"op":"write","k":` + string(lifecycle.Text(bad)) + `,"v":"x"}`); r.Success || r.ErrorClass != "host_denied" {
 			t.Errorf("wrote to %q: %+v", bad, r)
 		}
 	}
@@ -521,7 +522,7 @@ func TestReadingFiles(t *testing.T) {
 	tool := b.create(t, CreateParams{Code: "return params.list ? (await helix.fs.list(params.p)).map(e => e.name) : await helix.fs.readText(params.p)",
 		Capabilities: []string{"filesystem:read(~/notes/**)"}})
 	run := func(p string, list bool) ExecuteResult {
-		return b.run(t, tool, string(jsonText(map[string]any{"p": p, "list": list})))
+		return b.run(t, tool, string(lifecycle.Text(map[string]any{"p": p, "list": list})))
 	}
 	if r := run(filepath.Join(notes, "a.txt"), false); r.Success || r.PendingApprovalID == nil {
 		t.Fatalf("read without a right: %+v", r)
@@ -548,7 +549,7 @@ func TestSecretsNeverReachTheTool(t *testing.T) {
 		t.Fatal(err)
 	}
 	l, err := b.Secrets(b.ctx, struct{}{})
-	if err != nil || len(l.Secrets) != 1 || strings.Contains(string(jsonText(l)), value) {
+	if err != nil || len(l.Secrets) != 1 || strings.Contains(string(lifecycle.Text(l)), value) {
 		t.Fatalf("%+v %v", l, err)
 	}
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -563,8 +564,8 @@ func TestSecretsNeverReachTheTool(t *testing.T) {
 	wantKind(t, err, fault.Denied)
 	b.allow(t, tool, "always")
 	r := b.run(t, tool, "")
-	if !r.Success || !strings.Contains(string(r.Output), placeholderPrefix) || strings.Contains(string(jsonText(r)), value) {
-		t.Fatalf("%s", jsonText(r))
+	if !r.Success || !strings.Contains(string(r.Output), placeholderPrefix) || strings.Contains(string(lifecycle.Text(r)), value) {
+		t.Fatalf("%s", lifecycle.Text(r))
 	}
 	again := b.run(t, tool, "")
 	if string(again.Output) == string(r.Output) {

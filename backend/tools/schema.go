@@ -46,7 +46,7 @@ func apply(ctx context.Context, s *schema.Schema, params json.RawMessage) (json.
 	case !changed:
 		return params, nil
 	}
-	return marshal(v)
+	return jcs.Marshal(v)
 }
 
 func paramFault(list []ParamError) error {
@@ -55,15 +55,4 @@ func paramFault(list []ParamError) error {
 		where = "the parameters"
 	}
 	return fault.Invalidf("The parameters do not match the tool's schema: %s: %s.", where, list[0].Message).WithDetails(ParamErrors{Errors: list})
-}
-
-// marshal is json.Marshal without HTML escapes.
-func marshal(v any) (json.RawMessage, error) {
-	var buf bytes.Buffer
-	enc := json.NewEncoder(&buf)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(v); err != nil {
-		return nil, err
-	}
-	return bytes.TrimRight(buf.Bytes(), "\n"), nil
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"helix/backend/fault"
+	"helix/backend/lifecycle"
 	"helix/backend/schema"
 	"helix/backend/storage"
 	"helix/backend/testkit"
@@ -58,7 +59,7 @@ func TestParameters(t *testing.T) {
 	for i := range 50 {
 		text["k"+itoa(i)] = i
 	}
-	_, err = apply(t.Context(), many, jsonText(text))
+	_, err = apply(t.Context(), many, lifecycle.Text(text))
 	if d := fault.As(err).Details.(ParamErrors); len(d.Errors) != schema.MaxFindings {
 		t.Errorf("%d errors listed", len(d.Errors))
 	}

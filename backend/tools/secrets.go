@@ -20,9 +20,11 @@ import (
 	"helix/backend/audit"
 	"helix/backend/fault"
 	"helix/backend/identity"
+	"helix/backend/lifecycle"
 	"helix/backend/permission"
 	"helix/backend/sandbox"
 	"helix/backend/storage"
+	"helix/backend/wasmtools"
 )
 
 // SecretSetParams store a secret for tools. The value goes only into requests to Hosts.
@@ -96,7 +98,7 @@ func (s *Service) SecretSet(ctx context.Context, p SecretSetParams) (struct{}, e
 		}
 		if _, err := tx.Exec(`INSERT INTO tool_secrets (id, user_id, name, hosts, tool_ids, value, created_at, updated_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?)
 			ON CONFLICT (user_id, name) DO UPDATE SET hosts = excluded.hosts, tool_ids = excluded.tool_ids, value = excluded.value, updated_at = excluded.updated_at`,
-			id, user, p.Name, jsonText(hosts), jsonText(orEmpty(p.ToolIDs)), sealed, tx.Now, tx.Now); err != nil {
+			id, user, p.Name, lifecycle.Text(hosts), lifecycle.Text(orEmpty(p.ToolIDs)), sealed, tx.Now, tx.Now); err != nil {
 			return err
 		}
 		s.announce(tx, uuid.Nil, "secrets")
@@ -109,7 +111,7 @@ func (s *Service) SecretSet(ctx context.Context, p SecretSetParams) (struct{}, e
 func ownRunnable(tx *storage.Tx, id uuid.UUID) error {
 	_, err := ownTool(tx, id)
 	if fault.Is(err, fault.NotFound) {
-		if _, serr := ownSkill(tx, id); !fault.Is(serr, fault.NotFound) {
+		if _, serr := wasmtools.Load(tx, id); !fault.Is(serr, fault.NotFound) {
 			return serr
 		}
 	}
@@ -232,12 +234,12 @@ type runSecret struct {
 // checkSecrets refuses a run before its start when it needs a secret that cannot be opened.
 func (e *execution) checkSecrets(ctx context.Context) error {
 	for _, w := range e.wants {
-		if w.cap != permission.Secret {
+		if w.Capability != permission.Secret {
 			continue
 		}
-		_, err := e.s.loadSecret(ctx, e.user, e.tool.ID, w.resource)
+		_, err := e.s.loadSecret(ctx, e.user, e.tool.ID, w.Resource)
 		if fault.Is(err, fault.Unavailable) {
-			return fault.Unavailablef("The tool needs the secret %q, and the key that opens it is locked. Unlock the keyring, then run the tool again.", w.resource).WithCause(err)
+			return fault.Unavailablef("The tool needs the secret %q, and the key that opens it is locked. Unlock the keyring, then run the tool again.", w.Resource).WithCause(err)
 		}
 		if err != nil && !fault.Is(err, fault.NotFound) { // a missing one is told when the tool asks for it
 			return err
@@ -332,7 +334,7 @@ func forms(value string) []string {
 		forHTML = nil // a text always has a JSON form
 	}
 	all := []string{value}
-	for _, f := range []string{url.QueryEscape(value), url.PathEscape(value), inside(jsonText(value)), inside(forHTML), base64.StdEncoding.EncodeToString([]byte(value))} {
+	for _, f := range []string{url.QueryEscape(value), url.PathEscape(value), inside(lifecycle.Text(value)), inside(forHTML), base64.StdEncoding.EncodeToString([]byte(value))} {
 		if f != "" && !slices.Contains(all, f) {
 			all = append(all, f)
 		}
@@ -348,7 +350,7 @@ func (h *host) scrubJSON(raw json.RawMessage) json.RawMessage {
 	defer h.mu.Unlock()
 	for _, l := range h.secrets {
 		for _, v := range l.values {
-			q := jsonText(v)
+			q := lifecycle.Text(v)
 			raw = bytes.ReplaceAll(raw, q[1:len(q)-1], []byte("[secret "+l.name+"]"))
 		}
 	}

@@ -112,7 +112,7 @@ func (s *Service) Share(ctx context.Context, p ShareParams) (ShareResult, error)
 	if p.Access == "" {
 		return out, fault.Invalidf("Say who may open it: access link or public.")
 	}
-	if err := checkEnum("kind of access", p.Access); err != nil {
+	if err := lifecycle.CheckEnum("kind of access", p.Access); err != nil {
 		return out, err
 	}
 	var id uuid.UUID
@@ -212,7 +212,7 @@ func (s *Service) ResolveShare(ctx context.Context, p ResolveShareParams) (Resol
 	if err != nil {
 		return out, err
 	}
-	out.Preview, err = s.review(ctx, list, "share:"+out.ShareID.String(), Rename)
+	out.Preview, err = s.review(ctx, list, "share:"+out.ShareID.String(), lifecycle.Rename)
 	return out, err
 }
 

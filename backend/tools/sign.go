@@ -14,12 +14,6 @@ import (
 // signature is the signature of a stored definition.
 type signature = lifecycle.BundleSignature
 
-// SignResult holds the signature made by this device.
-type SignResult struct {
-	Signature   string `json:"signature"`
-	Fingerprint string `json:"fingerprint"`
-}
-
 // SignersResult lists the known signers, this device first.
 type SignersResult struct {
 	Signers []lifecycle.Signer `json:"signers"`
@@ -39,8 +33,8 @@ type SignerResult struct {
 
 // Sign signs the current definition of a tool with this device's key and stores the
 // signature with it. It is unavailable while the key is locked.
-func (s *Service) Sign(ctx context.Context, p ToolID) (SignResult, error) {
-	var out SignResult
+func (s *Service) Sign(ctx context.Context, p ToolID) (lifecycle.SignResult, error) {
+	var out lifecycle.SignResult
 	err := s.db.Write(ctx, func(tx *storage.Tx) error {
 		t, err := ownTool(tx, p.ToolID)
 		if err != nil {
@@ -53,16 +47,10 @@ func (s *Service) Sign(ctx context.Context, p ToolID) (SignResult, error) {
 		if err := saveTool(tx, t); err != nil {
 			return err
 		}
-		out, err = s.signed(tx, s.kind, t.item(), t.hash, t.sig)
+		out, err = s.kind.Signed(tx, t.item(), t.hash, t.sig)
 		return err
 	})
 	return out, err
-}
-
-// signed records a new signature of a definition.
-func (s *Service) signed(tx *storage.Tx, k *lifecycle.Kind, it lifecycle.Item, hash [32]byte, sig *signature) (SignResult, error) {
-	out := SignResult{Signature: sig.Signature, Fingerprint: lifecycle.Fingerprint(tx.Device().PublicKey)}
-	return out, k.Changed(tx, it, "signed", map[string]any{"version": it.Version, "definitionHash": hashText(hash), "fingerprint": out.Fingerprint})
 }
 
 // Signers lists the keys that signed tools here, and this device's own.
@@ -81,7 +69,7 @@ func (s *Service) TrustSigner(ctx context.Context, p TrustSignerParams) (SignerR
 	if err != nil {
 		return SignerResult{}, err
 	}
-	if err := checkText("name", p.Name, maxAuthor); err != nil {
+	if err := lifecycle.CheckText("name", p.Name, maxAuthor); err != nil {
 		return SignerResult{}, err
 	}
 	var out SignerResult

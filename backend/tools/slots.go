@@ -13,6 +13,7 @@ import (
 
 	"helix/backend/fault"
 	"helix/backend/identity"
+	"helix/backend/lifecycle"
 	"helix/backend/storage"
 )
 
@@ -128,7 +129,7 @@ func (s *Service) cancelTool(tool uuid.UUID) {
 func (s *Service) once(ctx context.Context, p ExecuteParams, run func() (ExecuteResult, error)) (ExecuteResult, error) {
 	user, key := identity.UserID(ctx), p.IdempotencyKey
 	p.IdempotencyKey, p.Interactive = "", false
-	hash := sha256.Sum256(jsonText(p))
+	hash := sha256.Sum256(lifecycle.Text(p))
 	mark := user.String() + key
 	s.mu.Lock()
 	if s.keys[mark] {
@@ -154,7 +155,7 @@ func (s *Service) once(ctx context.Context, p ExecuteParams, run func() (Execute
 	}
 	if werr := s.db.Write(context.WithoutCancel(ctx), func(tx *storage.Tx) error {
 		_, err := tx.Exec(`INSERT INTO custom_tool_replies (user_id, key, request_hash, response, created_at) VALUES (?, ?, ?, ?, ?)
-			ON CONFLICT (user_id, key) DO NOTHING`, user, key, hash, jsonText(out), tx.Now)
+			ON CONFLICT (user_id, key) DO NOTHING`, user, key, hash, lifecycle.Text(out), tx.Now)
 		return err
 	}); werr != nil {
 		out.Warnings = append(out.Warnings, "The answer could not be kept: repeating the call would run the tool again.")

@@ -57,41 +57,18 @@ type StateRestoreParams struct {
 // Bounds of a tool's state.
 const (
 	defaultQuota = int64(1) << 20
-	maxQuota     = int64(16) << 20
 	maxStateKey  = 256
 	undoFor      = time.Minute
 )
 
 // quotaOf is the room that a tool's capabilities ask for, and the resource that names it.
 func quotaOf(caps []string) (int64, string) {
-	for _, w := range wants(caps) {
-		if w.cap == permission.State {
-			return min(parseSize(w.resource), maxQuota), w.resource
+	for _, w := range permission.ParseWants(caps) {
+		if w.Capability == permission.State {
+			return min(permission.StateBytes(w.Resource), permission.MaxProgramState), w.Resource
 		}
 	}
 	return defaultQuota, "1MiB"
-}
-
-// parseSize reads the normal form of a quota.
-func parseSize(s string) int64 {
-	unit := int64(1)
-	for _, u := range []struct {
-		name string
-		n    int64
-	}{{"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10}, {"B", 1}} {
-		if n, ok := strings.CutSuffix(s, u.name); ok {
-			s, unit = n, u.n
-			break
-		}
-	}
-	var n int64
-	for _, c := range s {
-		if c < '0' || c > '9' || n > 1<<40 {
-			return 0
-		}
-		n = n*10 + int64(c-'0')
-	}
-	return n * unit
 }
 
 func (e *execution) quota() int64 { q, _ := quotaOf(e.tool.Capabilities); return q }
@@ -470,9 +447,7 @@ func putBack(folder string, files []stateFile) error {
 // sweep forgets what can no longer be undone or committed.
 func (s *Service) sweep() {
 	now := time.Now()
-	s.uploads.mu.Lock()
-	s.uploads.sweep(now)
-	s.uploads.mu.Unlock()
+	s.wasm.Sweep()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for k, c := range s.undo {

@@ -17,7 +17,7 @@ import (
 func (s *Service) toolKind() *lifecycle.Kind {
 	return &lifecycle.Kind{
 		Table: "custom_tools", Versions: "custom_tool_versions", Parent: "custom_tool_id", Author: "author",
-		Subject: subjectKind, Action: "tool", Noun: "tool", MaxName: maxName, Rights: s.perm,
+		Subject: subjectKind, Action: "tool", Noun: "tool", MaxName: lifecycle.MaxName, Rights: s.perm,
 		Announce: func(tx *storage.Tx, it lifecycle.Item, change string) { s.announce(tx, it.ID, change) },
 	}
 }
@@ -94,19 +94,11 @@ func toolByRef(tx *storage.Tx, ref string) (*Tool, error) {
 	return scanTool(tx.QueryRow(`SELECT `+toolColumns+` FROM custom_tools WHERE user_id = ? AND lower(name) = lower(?) AND deleted_at IS NULL`, user, ref), user)
 }
 
-func jsonText(v any) json.RawMessage {
-	b, err := marshal(v)
-	if err != nil {
-		return json.RawMessage("null") // only values made by this package come here
-	}
-	return b
-}
-
 func nullJSON[T any](v *T) any {
 	if v == nil {
 		return nil
 	}
-	return jsonText(v)
+	return lifecycle.Text(v)
 }
 
 func insertTool(tx *storage.Tx, t *Tool) error {
@@ -118,8 +110,8 @@ func insertTool(tx *storage.Tx, t *Tool) error {
 		sandbox_profile, limits, definition_hash, version, author, signature, signer_fingerprint, signed_at, samples, tags, icon, origin,
 		clone_source_id, visibility, is_enabled, sync_state, created_at, updated_at)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-		t.ID, t.owner, t.Name, t.Description, string(t.Language), t.Code, t.Parameters, jsonText(t.Capabilities),
-		string(t.SandboxProfile), nullJSON(t.Limits), t.hash, t.Version, t.Author, sig, fp, at, jsonText(t.Samples), jsonText(t.Tags), t.Icon,
+		t.ID, t.owner, t.Name, t.Description, string(t.Language), t.Code, t.Parameters, lifecycle.Text(t.Capabilities),
+		string(t.SandboxProfile), nullJSON(t.Limits), t.hash, t.Version, t.Author, sig, fp, at, lifecycle.Text(t.Samples), lifecycle.Text(t.Tags), t.Icon,
 		string(t.Origin), t.CloneSourceID, string(t.Visibility), t.IsEnabled, t.SyncState, t.CreatedAt, t.UpdatedAt)
 	return err
 }
@@ -134,9 +126,9 @@ func saveTool(tx *storage.Tx, t *Tool) error {
 		sandbox_profile = ?, limits = ?, definition_hash = ?, version = ?, author = ?, signature = ?, signer_fingerprint = ?, signed_at = ?,
 		samples = ?, tags = ?, icon = ?, origin = ?, visibility = ?, is_enabled = ?, sync_state = ?, updated_at = ?
 		WHERE id = ? AND user_id = ?`,
-		t.Name, t.Description, string(t.Language), t.Code, t.Parameters, jsonText(t.Capabilities),
+		t.Name, t.Description, string(t.Language), t.Code, t.Parameters, lifecycle.Text(t.Capabilities),
 		string(t.SandboxProfile), nullJSON(t.Limits), t.hash, t.Version, t.Author, sig, fp, at,
-		jsonText(t.Samples), jsonText(t.Tags), t.Icon, string(t.Origin), string(t.Visibility), t.IsEnabled, t.SyncState, t.UpdatedAt,
+		lifecycle.Text(t.Samples), lifecycle.Text(t.Tags), t.Icon, string(t.Origin), string(t.Visibility), t.IsEnabled, t.SyncState, t.UpdatedAt,
 		t.ID, t.owner)
 	return err
 }
@@ -146,7 +138,7 @@ func insertVersion(tx *storage.Tx, t *Tool, note string) error {
 	_, err := tx.Exec(`INSERT INTO custom_tool_versions (id, custom_tool_id, user_id, version, definition_hash, language, code,
 		parameters, capabilities, sandbox_profile, limits, description, note, author, created_at, updated_at)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-		storage.NewID(), t.ID, t.owner, t.Version, t.hash, string(t.Language), t.Code, t.Parameters, jsonText(t.Capabilities),
+		storage.NewID(), t.ID, t.owner, t.Version, t.hash, string(t.Language), t.Code, t.Parameters, lifecycle.Text(t.Capabilities),
 		string(t.SandboxProfile), nullJSON(t.Limits), t.Description, note, t.Author, tx.Now, tx.Now)
 	if err != nil {
 		return err

@@ -14,6 +14,7 @@ import (
 	"helix/backend/lifecycle"
 	"helix/backend/permission"
 	"helix/backend/storage"
+	"helix/backend/wasmtools"
 )
 
 // draftPrefix marks the subject id of unsaved code; the rest is its definition hash.
@@ -25,10 +26,10 @@ func (t *Tool) subject() permission.Subject {
 }
 
 func (e *execution) subject() permission.Subject {
-	if e.skill != nil {
-		return e.skill.wasmSubject()
-	}
 	s := e.tool.subject()
+	if e.skill != nil {
+		s = e.skill.Subject()
+	}
 	if e.draft {
 		s.ID = draftPrefix + hex.EncodeToString(e.tool.hash[:])
 	}
@@ -44,9 +45,9 @@ func (t *Tool) subjectInfo(approved bool) permission.SubjectInfo {
 	if !t.IsEnabled {
 		info.State = permission.Disabled
 	}
-	for _, w := range wants(t.Capabilities) {
-		if profileAllows(t.SandboxProfile, w.cap) {
-			info.Declared = append(info.Declared, permission.Want{Capability: w.cap, Resource: w.resource})
+	for _, w := range permission.ParseWants(t.Capabilities) {
+		if profileAllows(t.SandboxProfile, w.Capability) {
+			info.Declared = append(info.Declared, w)
 		}
 	}
 	if t.Signature.State == lifecycle.SignatureTrusted || t.Signature.State == lifecycle.SignatureUnknown {
@@ -67,7 +68,7 @@ type loaded struct {
 // withSubject is ctx that knows the subject of the run.
 func (e *execution) withSubject(ctx context.Context) context.Context {
 	if e.skill != nil && !e.draft {
-		return context.WithValue(ctx, loadedKey{}, loaded{e.subject().ID, e.skill.subjectInfo()})
+		return context.WithValue(ctx, loadedKey{}, loaded{e.subject().ID, e.skill.Info()})
 	}
 	if e.draft || e.version != e.current {
 		return ctx
@@ -87,8 +88,8 @@ func (s *Service) Subject(ctx context.Context, kind, id string) (permission.Subj
 		}
 		return permission.SubjectInfo{}, errNotFound()
 	}
-	if kind == wasmKind {
-		return s.skillSubject(ctx, id)
+	if kind == wasmtools.Kind {
+		return s.wasm.SubjectInfo(ctx, id)
 	}
 	tool, err := uuid.Parse(id)
 	if err != nil {
@@ -125,7 +126,7 @@ func (s *Service) markSuspended(tx *storage.Tx, list []Summary) error {
 	if len(list) == 1 {
 		only = list[0].ID.String()
 	}
-	return s.eachSuspended(tx, only, func(id string) {
+	return s.perm.EachSuspended(tx, subjectKind, only, func(id string) {
 		for i := range list {
 			if id == list[i].ID.String() {
 				list[i].Suspended = true
@@ -138,57 +139,13 @@ func (s *Service) markSuspended(tx *storage.Tx, list []Summary) error {
 func (s *Service) suspendedTools(tx *storage.Tx) ([]uuid.UUID, error) {
 	out := []uuid.UUID{}
 	seen := map[string]bool{}
-	err := s.eachSuspended(tx, "", func(id string) {
+	err := s.perm.EachSuspended(tx, subjectKind, "", func(id string) {
 		if u, err := uuid.Parse(id); err == nil && !seen[id] {
 			out = append(out, u)
 		}
 		seen[id] = true
 	})
 	return out, err
-}
-
-// eachSuspended calls fn for every suspended grant of a tool, of at most 1000; only names
-// one tool, or "" for all.
-func (s *Service) eachSuspended(tx *storage.Tx, only string, fn func(id string)) error {
-	return s.eachSuspendedOf(tx, subjectKind, only, fn)
-}
-
-func (s *Service) eachSuspendedOf(tx *storage.Tx, kind, only string, fn func(id string)) error {
-	p := permission.ListParams{State: "suspended", SubjectID: only, Limit: 100}
-	for {
-		r, err := s.perm.List(tx.Context(), p)
-		if err != nil {
-			return err
-		}
-		for _, g := range r.Grants {
-			if g.Subject.Kind == kind {
-				fn(g.Subject.ID)
-			}
-		}
-		p.Offset += len(r.Grants)
-		if len(r.Grants) == 0 || p.Offset >= r.Total || p.Offset >= 1000 {
-			return nil
-		}
-	}
-}
-
-func (s *Service) skillSubject(ctx context.Context, text string) (info permission.SubjectInfo, err error) {
-	id, err := uuid.Parse(text)
-	if err != nil {
-		return info, errNoSkill()
-	}
-	err = s.db.Read(ctx, func(tx *storage.Tx) error {
-		w, err := ownSkill(tx, id)
-		if err != nil {
-			return err
-		}
-		if err := s.signatureOf(tx, w); err != nil {
-			return err
-		}
-		info = w.subjectInfo()
-		return nil
-	})
-	return info, err
 }
 
 // rerun starts a run again whose question was answered.

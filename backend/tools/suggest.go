@@ -2,6 +2,7 @@ package tools
 
 import (
 	"encoding/json"
+	"helix/backend/jcs"
 	"slices"
 
 	"github.com/tdewolff/parse/v2"
@@ -108,7 +109,7 @@ func (u *paramUse) schema() json.RawMessage {
 		}
 		props[n] = p
 	}
-	out, err := marshal(map[string]any{"type": "object", "properties": props})
+	out, err := jcs.Marshal(map[string]any{"type": "object", "properties": props})
 	if err != nil {
 		return nil
 	}

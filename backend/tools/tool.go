@@ -4,8 +4,9 @@ import (
 	"encoding/json"
 	"time"
 
-	"github.com/google/uuid"
 	"helix/backend/lifecycle"
+
+	"github.com/google/uuid"
 )
 
 // Language is what the code of a tool is written in.

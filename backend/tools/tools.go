@@ -25,6 +25,7 @@ import (
 	"helix/backend/sandbox"
 	"helix/backend/schema"
 	"helix/backend/storage"
+	"helix/backend/wasmtools"
 )
 
 // subjectKind is what permission and audit call a tool.
@@ -46,8 +47,6 @@ type Options struct {
 	Parallel, MaxWaiting int
 	// MaxTools is how many tools a user can keep; 0: 1,000.
 	MaxTools int
-	// MinIsolation is the weakest isolation under which modules of others may run; "": process.
-	MinIsolation string
 	// HTTP changes the client that fetches for tools and imports, for tests.
 	HTTP func(*safehttp.Options)
 }
@@ -83,7 +82,8 @@ type Service struct {
 	o     Options
 	log   *slog.Logger
 
-	kind, wasm *lifecycle.Kind
+	kind *lifecycle.Kind
+	wasm *wasmtools.Service
 
 	web    *safehttp.Client // for tools: every address is asked of permission
 	direct *safehttp.Client // for imports that the user started
@@ -99,7 +99,6 @@ type Service struct {
 	keys    map[string]bool          // idempotency keys of calls in progress
 	reviews map[reviewKey]review     // dry runs that may be committed
 	undo    map[string]*clearing
-	uploads uploads
 	wg      sync.WaitGroup  // runs started by an answered approval
 	again   chan struct{}   // the database was replaced
 	writes  *storage.Group  // of runs that begin and end
@@ -108,22 +107,27 @@ type Service struct {
 }
 
 // New returns the service and registers tools as a kind of permission subject.
-func New(db *storage.DB, perm *permission.Service, aud *audit.Service, box *sandbox.Engine, o Options) *Service {
+func New(db *storage.DB, perm *permission.Service, aud *audit.Service, box *sandbox.Engine, wasm *wasmtools.Service, o Options) *Service {
 	if o.Logger == nil {
 		o.Logger = slog.Default()
 	}
 	s := &Service{
-		db: db, perm: perm, audit: aud, box: box, o: o, log: o.Logger,
+		db: db, perm: perm, audit: aud, box: box, wasm: wasm, o: o, log: o.Logger,
 		drafts: lru.New[string, permission.SubjectInfo](64, 0, nil), modules: lru.New[string, weak.Pointer[sandbox.Module]](256, 0, nil),
 		running: map[uuid.UUID]*execution{}, slots: map[uuid.UUID]*slot{}, keys: map[string]bool{},
 		large: make(chan struct{}, 1), reviews: map[reviewKey]review{}, undo: map[string]*clearing{},
 		again: make(chan struct{}, 1), writes: storage.NewGroup(db, 0),
 	}
-	s.kind, s.wasm = s.toolKind(), s.wasmTools()
+	s.kind = s.toolKind()
 	s.life, s.stop = context.WithCancel(context.Background())
 	s.web, s.direct = s.clients()
 	perm.Register(subjectKind, s, s.rerun)
-	perm.Register(wasmKind, s, s.rerunSkill)
+	perm.Register(wasmtools.Kind, s, s.rerunSkill)
+	bus.Subscribe(db.Bus(), func(_ uuid.UUID, e wasmtools.WasmChanged) {
+		if e.Kind == "deleted" {
+			s.cancelTool(e.SkillID)
+		}
+	})
 	bus.Subscribe(db.Bus(), func(uuid.UUID, storage.Replaced) { s.replaced() })
 	return s
 }
@@ -183,6 +187,21 @@ func (s *Service) Run(ctx context.Context) error {
 func (s *Service) announce(tx *storage.Tx, id uuid.UUID, kind string) {
 	user := identity.UserID(tx.Context())
 	tx.AfterCommit(func() { bus.Publish(tx.Bus(), user, Changed{ToolID: id, Kind: kind}) })
+}
+
+// answer runs do in a transaction and completes the tool that it gives.
+func (s *Service) answer(ctx context.Context, run func(context.Context, func(*storage.Tx) error) error, do func(*storage.Tx) (*Tool, error)) (out ToolResult, err error) {
+	err = run(ctx, func(tx *storage.Tx) error {
+		t, err := do(tx)
+		if err == nil {
+			err = s.complete(tx, t)
+		}
+		if err == nil {
+			out.Tool = *t
+		}
+		return err
+	})
+	return out, err
 }
 
 // complete fills in what the row alone does not tell: the state of the signature and

@@ -16,6 +16,7 @@ import (
 	"helix/backend/sandbox"
 	"helix/backend/storage"
 	"helix/backend/storage/storagetest"
+	"helix/backend/wasmtools"
 )
 
 var update = flag.Bool("update", false, "write golden files")
@@ -63,9 +64,13 @@ func (s *sharedEngine) close() {
 	}
 }
 
+// wasmDefinitions lets tests call the methods of both services.
+type wasmDefinitions struct{ *wasmtools.Service }
+
 // bundle is one database with everything that tools need.
 type bundle struct {
 	*Service
+	wasmDefinitions
 	db    *storage.DB
 	perm  *permission.Service
 	audit *audit.Service
@@ -92,13 +97,14 @@ func setupOn(t testing.TB, db *storage.DB, change ...func(*Options)) *bundle {
 	perm := permission.New(db, db.Bus(), permission.Options{
 		Home: o.Home, Audit: aud, StateDir: func(s permission.Subject) string { return StateFolder(o.StateDir, s) }, OwnPort: o.OwnPort,
 	})
-	s := New(db, perm, aud, engine.open(t), o)
+	wasm := wasmtools.New(db, perm, engine.open(t), "")
+	s := New(db, perm, aud, engine.open(t), wasm, o)
 	t.Cleanup(func() {
 		if err := s.Close(); err != nil {
 			t.Error(err)
 		}
 	})
-	return &bundle{Service: s, db: db, perm: perm, audit: aud, ctx: storagetest.Ctx(t, db), dir: dir}
+	return &bundle{Service: s, wasmDefinitions: wasmDefinitions{wasm}, db: db, perm: perm, audit: aud, ctx: storagetest.Ctx(t, db), dir: dir}
 }
 
 func (b *bundle) create(t testing.TB, p CreateParams) Tool {

@@ -9,6 +9,7 @@ import (
 
 	"helix/backend/bus"
 	"helix/backend/fault"
+	"helix/backend/lifecycle"
 	"helix/backend/storage"
 )
 
@@ -145,7 +146,7 @@ type VersionConflict struct {
 // puts the grants of the old definition out of force; other changes do none of these.
 func (s *Service) Update(ctx context.Context, p UpdateParams) (UpdateResult, error) {
 	out := UpdateResult{SuspendedGrants: []uuid.UUID{}}
-	if err := checkText("note", p.Note, 1000); err != nil {
+	if err := lifecycle.CheckText("note", p.Note, 1000); err != nil {
 		return out, err
 	}
 	var base *Tool
@@ -175,7 +176,7 @@ func (s *Service) Update(ctx context.Context, p UpdateParams) (UpdateResult, err
 			if err := s.complete(tx, now); err != nil {
 				return err
 			}
-			return fault.Conflictf("The tool is at version %s now, not %s. Your changes were not saved; compare and save again.", now.Version, shorten(p.BaseVersion, 64)).
+			return fault.Conflictf("The tool is at version %s now, not %s. Your changes were not saved; compare and save again.", now.Version, lifecycle.Shorten(p.BaseVersion, 64)).
 				WithDetails(VersionConflict{p.BaseVersion, *now})
 		}
 		if ex.hash != now.hash {
@@ -253,30 +254,19 @@ func (s *Service) commitDefinition(tx *storage.Tx, old, t *Tool, hash [32]byte, 
 
 // SetEnabled switches a tool on or off. Runs in progress go on.
 func (s *Service) SetEnabled(ctx context.Context, p SetEnabledParams) (ToolResult, error) {
-	var out ToolResult
-	err := s.db.Write(ctx, func(tx *storage.Tx) error {
+	return s.answer(ctx, s.db.Write, func(tx *storage.Tx) (*Tool, error) {
 		t, err := ownTool(tx, p.ToolID)
+		if err != nil || t.IsEnabled == p.Enabled {
+			return t, err
+		}
+		t.IsEnabled = p.Enabled
+		if err := saveTool(tx, t); err != nil {
+			return nil, err
+		}
+		change, err := s.kind.Switched(tx, t.item(), t.IsEnabled)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		if t.IsEnabled != p.Enabled {
-			t.IsEnabled = p.Enabled
-			if err := saveTool(tx, t); err != nil {
-				return err
-			}
-			change, err := s.kind.Switched(tx, t.item(), t.IsEnabled)
-			if err != nil {
-				return err
-			}
-			if err := s.kind.Changed(tx, t.item(), change, nil); err != nil {
-				return err
-			}
-		}
-		if err := s.complete(tx, t); err != nil {
-			return err
-		}
-		out.Tool = *t
-		return nil
+		return t, s.kind.Changed(tx, t.item(), change, nil)
 	})
-	return out, err
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/google/uuid"
 
 	"helix/backend/identity"
+	"helix/backend/lifecycle"
 	"helix/backend/storage"
 )
 
@@ -82,7 +83,7 @@ func (s *Service) Usage(ctx context.Context, p UsageParams) (UsageResult, error)
 	if err := storage.CheckPage(&p.Limit, nil, 50, 100); err != nil {
 		return out, err
 	}
-	if err := checkEnum("status", p.Status); err != nil {
+	if err := lifecycle.CheckEnum("status", p.Status); err != nil {
 		return out, err
 	}
 	user := identity.UserID(ctx)
@@ -152,16 +153,11 @@ const (
 
 func summarize(tx *storage.Tx, sum *UsageSummary, cond string, args []any) error {
 	args = slices.Clip(args)
-	rows, err := tx.Query(`SELECT status, count(*) FROM (SELECT u.status AS status FROM custom_tool_usage u WHERE `+cond+`
-		ORDER BY u.timestamp DESC LIMIT ?) GROUP BY status`, append(args, summaryRuns)...)
-	if err != nil {
-		return err
-	}
-	defer rows.Close()
-	for rows.Next() {
+	err := tx.Select(`SELECT status, count(*) FROM (SELECT u.status AS status FROM custom_tool_usage u WHERE `+cond+`
+		ORDER BY u.timestamp DESC LIMIT ?) GROUP BY status`, append(args, summaryRuns)...).Each(func(row storage.Row) error {
 		var status RunStatus
 		var n int
-		if err := rows.Scan(&status, &n); err != nil {
+		if err := row.Scan(&status, &n); err != nil {
 			return err
 		}
 		sum.Runs += n
@@ -173,28 +169,18 @@ func summarize(tx *storage.Tx, sum *UsageSummary, cond string, args []any) error
 		default:
 			sum.Failure = n
 		}
-	}
-	if err := rows.Err(); err != nil {
-		return err
-	}
-	times, err := tx.Query(`SELECT u.execution_time_ms FROM custom_tool_usage u WHERE `+cond+` ORDER BY u.timestamp DESC LIMIT ?`, append(args, newestRuns)...)
+		return nil
+	})
 	if err != nil {
 		return err
 	}
-	defer times.Close()
-	var ms []float64
-	for times.Next() {
-		var v float64
-		if err := times.Scan(&v); err != nil {
-			return err
-		}
-		ms = append(ms, v)
-	}
+	ms, err := storage.Collect(tx.Select(`SELECT u.execution_time_ms FROM custom_tool_usage u WHERE `+cond+` ORDER BY u.timestamp DESC LIMIT ?`,
+		append(args, newestRuns)...), storage.RowTo[float64])
 	slices.Sort(ms)
 	if len(ms) > 0 {
 		sum.P50Ms, sum.P95Ms = percentile(ms, 50), percentile(ms, 95)
 	}
-	return times.Err()
+	return err
 }
 
 // percentile is the smallest of the sorted values that at least p percent do not exceed

@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"helix/backend/lifecycle"
 	"helix/backend/storage"
 )
 
@@ -133,7 +134,7 @@ func compare(from, to definition, fromName, toName string) DiffResult {
 		{"parameters", from.Parameters, to.Parameters}, {"capabilities", from.Capabilities, to.Capabilities},
 		{"sandboxProfile", from.SandboxProfile, to.SandboxProfile}, {"limits", from.Limits, to.Limits},
 	} {
-		a, b := jsonText(f.a), jsonText(f.b)
+		a, b := lifecycle.Text(f.a), lifecycle.Text(f.b)
 		if string(a) != string(b) {
 			out.Fields = append(out.Fields, FieldChange{f.name, a, b})
 		}

@@ -11,8 +11,10 @@ import (
 
 	"helix/backend/duration"
 	"helix/backend/fault"
+	"helix/backend/lifecycle"
 	"helix/backend/permission"
 	"helix/backend/sandbox"
+	"helix/backend/wasmtools"
 )
 
 // CodeKind is what a file that runs once holds.
@@ -50,7 +52,7 @@ func (s *Service) RunCode(ctx context.Context, p RunCodeParams) (ExecuteSkillRes
 	if len(p.Input) > maxInput {
 		return ExecuteSkillResult{}, fault.Invalidf("The input has more than 4 MiB.")
 	}
-	if err := checkText("name", p.Name, maxAuthor); err != nil {
+	if err := lifecycle.CheckText("name", p.Name, maxAuthor); err != nil {
 		return ExecuteSkillResult{}, err
 	}
 	if p.Name = filepath.Base(filepath.ToSlash(p.Name)); p.Name == "." || p.Name == "/" {
@@ -95,32 +97,30 @@ func (e *execution) direct(ctx context.Context, p *RunCodeParams) (func(context.
 		if err != nil {
 			return nil, err
 		}
-		e.wants = wants(e.tool.Capabilities)
-		e.tier, e.isolation = tierInProcess, sandbox.IsolationInProcess
-		return func(ctx context.Context) (sandbox.Runnable, error) {
-			return e.s.box.CompileJS(ctx, e.tool.definition().source("tool"))
-		}, nil
+		e.wants = permission.ParseWants(e.tool.Capabilities)
+		e.tier, e.isolation = wasmtools.TierInProcess, sandbox.IsolationInProcess
+		return e.compileTool, nil
 	}
 	if p.Code != "" {
 		return nil, fault.Invalidf("A module is given in wasm or blobSha256, not in code.")
 	}
-	wasm, err := e.s.wasmBytes(ctx, p.Wasm, p.BlobSHA256)
+	wasm, err := e.s.wasm.Module(ctx, p.Wasm, p.BlobSHA256)
 	if err != nil {
 		return nil, err
 	}
-	w := &WasmSkill{owner: e.user, Name: p.Name, Version: "draft", Capabilities: p.Grants, MemoryMb: 256, IsEnabled: true, draft: true}
-	w.fillDefaults()
-	report, err := e.s.examineWasm(ctx, w, wasm)
+	w := &wasmtools.WasmSkill{Owner: e.user, Name: p.Name, Version: "draft", Capabilities: p.Grants, MemoryMb: 256, IsEnabled: true}
+	w.FillDefaults()
+	report, err := e.s.wasm.Examine(ctx, w, wasm)
 	if err != nil {
 		return nil, err
 	}
 	if !report.Valid {
-		f := fault.As(installError(report))
+		f := fault.As(wasmtools.InstallError(report))
 		f.Message = "The module cannot run: " + report.Errors[0].Message
 		return nil, f
 	}
 	e.use(w)
-	info := w.subjectInfo()
+	info := w.Info()
 	info.Draft = true
 	e.s.drafts.Put(e.user.String()+e.subject().ID, info)
 	return func(ctx context.Context) (sandbox.Runnable, error) { return e.s.box.CompileWASM(ctx, wasm) }, nil
@@ -136,7 +136,7 @@ func (e *execution) directLimits(p *RunCodeParams) error {
 	}
 	l, ok := sandbox.Profile(profile)
 	if !ok {
-		return fault.Invalidf("Unknown profile %q. Choose strict, standard, permissive or wasm.", shorten(profile, 40))
+		return fault.Invalidf("Unknown profile %q. Choose strict, standard, permissive or wasm.", lifecycle.Shorten(profile, 40))
 	}
 	if p.TimeoutMs < 0 {
 		return fault.Invalidf("timeoutMs must not be negative.")
@@ -144,14 +144,14 @@ func (e *execution) directLimits(p *RunCodeParams) error {
 	e.limits = l.Lower(sandbox.Limits{Wall: duration.Of(p.TimeoutMs, time.Millisecond)})
 	switch p.Tier {
 	case "":
-	case tierInProcess:
-		e.tier, e.isolation, e.reasons = tierInProcess, sandbox.IsolationInProcess, nil
-		e.force = tierInProcess
-	case tierProcess:
-		e.tier, e.force = tierProcess, tierProcess
-		e.isolation, e.reasons = Isolation(e.s.box.Status())
+	case wasmtools.TierInProcess:
+		e.tier, e.isolation, e.reasons = wasmtools.TierInProcess, sandbox.IsolationInProcess, nil
+		e.force = wasmtools.TierInProcess
+	case wasmtools.TierProcess:
+		e.tier, e.force = wasmtools.TierProcess, wasmtools.TierProcess
+		e.isolation, e.reasons = wasmtools.Isolation(e.s.box.Status())
 	default:
-		return fault.Invalidf("Unknown tier %q. Choose t0 or t1.", shorten(p.Tier, 40))
+		return fault.Invalidf("Unknown tier %q. Choose t0 or t1.", lifecycle.Shorten(p.Tier, 40))
 	}
 	return nil
 }
@@ -172,23 +172,23 @@ func (e *execution) agree(ctx context.Context, pending uuid.UUID) {
 }
 
 // use makes a skill what the run is of.
-func (e *execution) use(w *WasmSkill) {
-	e.s.isolate(w)
-	e.skill, e.tool = w, w.asTool()
+func (e *execution) use(w *wasmtools.WasmSkill) {
+	e.s.wasm.Isolate(w)
+	e.skill, e.tool = w, asTool(w)
 	e.version, e.current = w.Version, w.Version
-	e.wants = wants(w.Capabilities)
+	e.wants = permission.ParseWants(w.Capabilities)
 	e.tier, e.isolation, e.reasons = w.Tier, w.Isolation, w.Reasons
 }
 
 // moduleOf compiles the module of a skill. One that the engine still has is found without
 // reading the blob, whose name is the hash of what it holds.
-func (s *Service) moduleOf(ctx context.Context, w *WasmSkill) (*sandbox.Module, error) {
+func (s *Service) moduleOf(ctx context.Context, w *wasmtools.WasmSkill) (*sandbox.Module, error) {
 	if p, ok := s.modules.Get(w.WasmBytecode); ok {
 		if m := p.Value(); m != nil {
 			return m, nil
 		}
 	}
-	wasm, err := s.readBlob(ctx, w.ref())
+	wasm, err := s.wasm.Read(ctx, w.Ref())
 	if err != nil {
 		return nil, err
 	}

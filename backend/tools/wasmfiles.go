@@ -16,8 +16,8 @@ import (
 func (h *host) folders(ctx context.Context, c *call, _ struct{}) (sandbox.FoldersResponse, error) {
 	out := sandbox.FoldersResponse{Folders: []sandbox.Folder{}}
 	for _, w := range h.e.wants {
-		base, tree := strings.CutSuffix(w.resource, "/**")
-		if w.cap != permission.FilesystemRead || !tree {
+		base, tree := strings.CutSuffix(w.Resource, "/**")
+		if w.Capability != permission.FilesystemRead || !tree {
 			continue
 		}
 		if err := c.allow(ctx, permission.FilesystemRead, base, audit.ResourceAccess); err != nil {

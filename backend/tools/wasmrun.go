@@ -12,9 +12,9 @@ import (
 	"helix/backend/duration"
 	"helix/backend/fault"
 	"helix/backend/lifecycle"
-	"helix/backend/permission"
 	"helix/backend/sandbox"
 	"helix/backend/storage"
+	"helix/backend/wasmtools"
 )
 
 // ExecuteSkill runs a WASM skill of the caller. What it asks for and was not granted ends the
@@ -53,12 +53,12 @@ func (s *Service) prepareSkill(ctx context.Context, c Caller, p ExecuteSkillPara
 	}
 	e := s.newExecution(ctx, c, p.Interactive)
 	if err := s.db.Read(ctx, func(tx *storage.Tx) error {
-		w, err := ownSkill(tx, p.SkillID)
+		w, err := wasmtools.Load(tx, p.SkillID)
 		if err != nil {
 			return err
 		}
 		e.skill = w
-		return s.signatureOf(tx, w)
+		return s.wasm.CheckSignature(tx, w)
 	}); err != nil {
 		if aerr := e.auditUnknown(ctx, p, err); aerr != nil {
 			return nil, errors.Join(err, aerr)
@@ -66,11 +66,11 @@ func (s *Service) prepareSkill(ctx context.Context, c Caller, p ExecuteSkillPara
 		return nil, err
 	}
 	e.use(e.skill)
-	e.limits = e.skill.limits().Lower(sandbox.Limits{Wall: duration.Of(p.TimeoutMs, time.Millisecond)})
+	e.limits = e.skill.Limits().Lower(sandbox.Limits{Wall: duration.Of(p.TimeoutMs, time.Millisecond)})
 	if c.Kind == "" {
 		again := p
 		again.Interactive = false
-		e.rerun = jsonText(again)
+		e.rerun = lifecycle.Text(again)
 	}
 	return e, nil
 }
@@ -82,31 +82,15 @@ func (e *execution) auditUnknown(ctx context.Context, p ExecuteSkillParams, err 
 		return nil
 	}
 	kind, id := e.actor()
-	return e.s.audit.Record(ctx, audit.Entry{User: e.user, ActorKind: kind, ActorID: id, Action: audit.Error, SubjectKind: wasmKind,
+	return e.s.audit.Record(ctx, audit.Entry{User: e.user, ActorKind: kind, ActorID: id, Action: audit.Error, SubjectKind: wasmtools.Kind,
 		SubjectID: p.SkillID.String(), Outcome: audit.Denied, Details: map[string]any{"reason": "not_found"}})
 }
 
 // asTool gives the parts of a run that tools and skills share what they look at.
-func (w *WasmSkill) asTool() *Tool {
+func asTool(w *wasmtools.WasmSkill) *Tool {
 	return &Tool{
-		ID: w.ID, owner: w.owner, hash: w.hash, DefinitionHash: w.DefinitionHash, Name: w.Name, Version: w.Version, Parameters: w.InputSchema,
+		ID: w.ID, owner: w.Owner, hash: w.Hash, DefinitionHash: w.DefinitionHash, Name: w.Name, Version: w.Version, Parameters: w.InputSchema,
 		Capabilities: w.Capabilities, SandboxProfile: Permissive, IsEnabled: w.IsEnabled, Mine: true, Author: w.Signature.Signer,
-	}
-}
-
-// limits are those of the profile wasm with the skill's own time and memory.
-func (w *WasmSkill) limits() sandbox.Limits {
-	l, _ := sandbox.Profile("wasm")
-	l.Wall, l.MemoryBytes = duration.Of(w.TimeoutMs, time.Millisecond), w.MemoryMb<<20
-	l.CPU = min(l.CPU, l.Wall)
-	return l
-}
-
-// WireLimits gives limits the form that clients read.
-func WireLimits(l sandbox.Limits) SkillLimits {
-	return SkillLimits{
-		WallMs: l.Wall.Milliseconds(), CPUMs: l.CPU.Milliseconds(), MemoryBytes: l.MemoryBytes, InputBytes: l.InputBytes,
-		OutputBytes: l.OutputBytes, LogBytes: l.LogBytes, HostCalls: l.HostCalls,
 	}
 }
 
@@ -115,7 +99,7 @@ func (e *execution) checkInput(ctx context.Context, input json.RawMessage) error
 	if len(input) == 0 {
 		input = json.RawMessage("{}")
 	}
-	if string(e.skill.InputSchema) == anyInput {
+	if string(e.skill.InputSchema) == wasmtools.AnyInput {
 		e.params, e.stored = input, input
 		return nil
 	}
@@ -126,41 +110,20 @@ func (e *execution) checkInput(ctx context.Context, input json.RawMessage) error
 func (e *execution) beginSkill(tx *storage.Tx) error {
 	_, err := tx.Exec(`INSERT INTO skill_executions (id, skill_id, user_id, input_params, status, tier, isolation, version, definition_hash, caller,
 		parent_id, timestamp, created_at, updated_at) VALUES (?, ?, ?, ?, 'running', ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-		e.id, e.skill.ID, e.user, payload(e.stored), e.tier, e.isolation, e.version, e.skill.hash, e.kind, e.caller.RunID, tx.Now, tx.Now, tx.Now)
+		e.id, e.skill.ID, e.user, payload(e.stored), e.tier, e.isolation, e.version, e.skill.Hash, e.kind, e.caller.RunID, tx.Now, tx.Now, tx.Now)
 	return err
 }
 
-// performCode runs what compile gives and keeps how it ended.
+// performCode runs what compile gives. When that is not to be had now, nothing has begun.
 func (e *execution) performCode(ctx context.Context, compile func(context.Context) (sandbox.Runnable, error)) (ExecuteSkillResult, error) {
 	prog, compileErr := compile(e.runCtx)
 	if fault.Is(compileErr, fault.Unavailable) || fault.Is(compileErr, fault.Canceled) {
-		return ExecuteSkillResult{}, compileErr // nothing has begun
+		return ExecuteSkillResult{}, compileErr
 	}
-	warning, err := e.begin(ctx)
-	if err != nil {
+	o, err := e.perform(ctx, func(context.Context) (sandbox.Runnable, error) { return prog, compileErr })
+	if o == nil {
 		return ExecuteSkillResult{}, err
 	}
-	if e.caller.begun != nil {
-		e.caller.begun(e.id)
-	}
-	e.started = time.Now()
-	runCtx, stop := e.auth.Context(e.runCtx)
-	defer stop()
-	e.events.start(e.limits.Wall)
-	if compileErr != nil {
-		o, err := e.finish(ctx, sandbox.Result{}, compileErr, warning)
-		return e.skillResult(o), err
-	}
-	trust := sandbox.TrustOwn
-	if e.skill != nil {
-		trust = e.skill.trust()
-	}
-	res, err := e.s.box.Execute(runCtx, prog, sandbox.Call{
-		Input: e.params, Limits: e.limits, Host: e.host, Trust: trust, Tier: e.force,
-		Meta: sandbox.Meta{Name: e.tool.Name, Version: e.version, Author: e.tool.Author, User: e.user.String()},
-		Log:  e.events.log,
-	})
-	o, err := e.finish(ctx, res, err, warning)
 	return e.skillResult(o), err
 }
 
@@ -168,9 +131,9 @@ func (e *execution) performCode(ctx context.Context, compile func(context.Contex
 func (e *execution) skillResult(o *ended) ExecuteSkillResult {
 	return ExecuteSkillResult{
 		Success: o.class == "", Output: o.output, Error: o.message, ErrorClass: o.class, ErrorStack: o.stack, ErrorDetails: o.details, ExecutionID: e.id,
-		Status: SkillStatus(o.state), ExecutionTimeMs: o.wallMs, CPUTimeMs: o.cpuMs(), PeakMemoryBytes: o.usage.PeakMemory, HostCalls: o.usage.HostCalls,
+		Status: wasmtools.SkillStatus(o.state), ExecutionTimeMs: o.wallMs, CPUTimeMs: o.cpuMs(), PeakMemoryBytes: o.usage.PeakMemory, HostCalls: o.usage.HostCalls,
 		Fuel: o.usage.Fuel, OutputBytes: o.usage.OutputBytes, Logs: o.logs, Tier: o.tier, Isolation: o.isolation, Reasons: o.reasons,
-		Limits: WireLimits(e.limits), AuditLog: orEmpty(e.trail.wire), PendingApprovalID: o.pending, Warnings: o.warnings,
+		Limits: wasmtools.WireLimits(e.limits), AuditLog: orEmpty(e.trail.wire), PendingApprovalID: o.pending, Warnings: o.warnings,
 	}
 }
 
@@ -185,28 +148,9 @@ func (e *execution) endSkill(tx *storage.Tx, o *ended) error {
 		cpu_time_ms = excluded.cpu_time_ms, memory_used_mb = excluded.memory_used_mb, host_calls = excluded.host_calls, tier = excluded.tier,
 		isolation = excluded.isolation, updated_at = excluded.updated_at`,
 		e.id, e.skill.ID, e.user, k.input, k.output, o.state, k.class, k.message, o.wallMs, o.cpuMs(), o.memory(), o.usage.HostCalls,
-		o.tier, o.isolation, e.version, e.skill.hash, e.kind,
+		o.tier, o.isolation, e.version, e.skill.Hash, e.kind,
 		e.caller.RunID, tx.Now, tx.Now, tx.Now)
 	return err
-}
-
-// subjectInfo is what permission needs to know of a skill. Installing it was the user's
-// agreement to what it is then; a change needs a new one.
-func (w *WasmSkill) subjectInfo() permission.SubjectInfo {
-	info := permission.SubjectInfo{
-		Name: w.Name, State: permission.Active, DefinitionHash: w.hash, Definition: w.document(),
-		Approved: w.Origin != WasmHub || w.Signature.State == lifecycle.SignatureTrusted,
-	}
-	if !w.IsEnabled {
-		info.State = permission.Disabled
-	}
-	for _, c := range wants(w.Capabilities) {
-		info.Declared = append(info.Declared, permission.Want{Capability: c.cap, Resource: c.resource})
-	}
-	if w.sig != nil && (w.Signature.State == lifecycle.SignatureTrusted || w.Signature.State == lifecycle.SignatureUnknown) {
-		info.Signer = w.Signature.Signer
-	}
-	return info
 }
 
 // rerunSkill starts a run of a skill again whose question was answered.

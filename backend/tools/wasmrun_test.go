@@ -15,9 +15,11 @@ import (
 	"helix/backend/bus"
 	"helix/backend/fault"
 	"helix/backend/identity"
+	"helix/backend/lifecycle"
 	"helix/backend/permission"
 	"helix/backend/sandbox"
 	"helix/backend/storage"
+	"helix/backend/wasmtools"
 )
 
 func TestSkillRuns(t *testing.T) {
@@ -25,7 +27,7 @@ func TestSkillRuns(t *testing.T) {
 	b := setup(t)
 	w := b.install(t, "echo")
 	r := b.execute(t, w, `{"a":[1,"ü\u0000"]}`)
-	if !r.Success || string(r.Output) != `{"a":[1,"ü\u0000"]}` || r.Status != SkillSuccess || r.Error != "" || r.Tier != "t0" || r.Isolation != "inprocess" ||
+	if !r.Success || string(r.Output) != `{"a":[1,"ü\u0000"]}` || r.Status != wasmtools.SkillSuccess || r.Error != "" || r.Tier != "t0" || r.Isolation != "inprocess" ||
 		r.PeakMemoryBytes < 80<<16 || r.Fuel == 0 || r.ExecutionTimeMs <= 0 || len(r.Logs) != 1 || r.Logs[0].Message != "echoing" || r.Reasons == nil ||
 		r.Limits.WallMs != 5000 || r.Limits.MemoryBytes != 128<<20 || r.Limits.CPUMs != 5000 || len(r.AuditLog) < 2 {
 		t.Errorf("%+v", r)
@@ -43,7 +45,7 @@ func TestSkillRuns(t *testing.T) {
 		t.Fatalf("%d rows", len(list))
 	}
 	x := list[6]
-	if x.ID != r.ExecutionID || x.SkillID != w.ID || x.Status != SkillSuccess || string(x.Input) != `{"a":[1,"ü\u0000"]}` || string(x.Output) != string(x.Input) ||
+	if x.ID != r.ExecutionID || x.SkillID != w.ID || x.Status != wasmtools.SkillSuccess || string(x.Input) != `{"a":[1,"ü\u0000"]}` || string(x.Output) != string(x.Input) ||
 		x.MemoryUsedMb < 5 || x.ExecutionTimeMs <= 0 || x.Tier != "t0" || x.Isolation != "inprocess" || x.Version != "1.0.0" || x.Caller != "user" || x.Timestamp.IsZero() {
 		t.Errorf("%+v", x)
 	}
@@ -55,8 +57,8 @@ func TestSkillRuns(t *testing.T) {
 	if err != nil || len(last.Executions) != 4 || last.More || last.Executions[3].ID != x.ID {
 		t.Fatalf("%+v %v", last, err)
 	}
-	got, err := b.GetWasm(b.ctx, GetWasmParams{SkillID: w.ID})
-	if err != nil || got.Skill.Runs != 7 || got.Skill.LastStatus != SkillSuccess || got.Skill.LastRun == nil {
+	got, err := b.GetWasm(b.ctx, wasmtools.GetWasmParams{SkillID: w.ID})
+	if err != nil || got.Skill.Runs != 7 || got.Skill.LastStatus != wasmtools.SkillSuccess || got.Skill.LastRun == nil {
 		t.Errorf("%+v %v", got, err)
 	}
 }
@@ -67,20 +69,20 @@ func TestSkillEnds(t *testing.T) {
 	b := setup(t)
 	for _, c := range []struct {
 		module, class string
-		status        SkillStatus
-		change        func(*CreateWasmParams)
+		status        wasmtools.SkillStatus
+		change        func(*wasmtools.CreateWasmParams)
 		input         string
 	}{
-		{"trap", "trap", SkillFailure, nil, ""},
-		{"spin", "timeout", SkillTimeout, func(p *CreateWasmParams) { p.TimeoutMs = 100 }, ""},
-		{"exit", "trap", SkillFailure, nil, ""},
-		{"grow", "memory", SkillFailure, func(p *CreateWasmParams) { p.MemoryMb = 64; p.Wasm = growTo(t, 2000) }, ""},
-		{"call", "output", SkillFailure, nil, `{"op":"log","message":"x"`}, // not a request at all
+		{"trap", "trap", wasmtools.SkillFailure, nil, ""},
+		{"spin", "timeout", wasmtools.SkillTimeout, func(p *wasmtools.CreateWasmParams) { p.TimeoutMs = 100 }, ""},
+		{"exit", "trap", wasmtools.SkillFailure, nil, ""},
+		{"grow", "memory", wasmtools.SkillFailure, func(p *wasmtools.CreateWasmParams) { p.MemoryMb = 64; p.Wasm = growTo(t, 2000) }, ""},
+		{"call", "output", wasmtools.SkillFailure, nil, `{"op":"log","message":"x"`}, // not a request at all
 	} {
 		if c.module == "call" {
 			continue
 		}
-		w := b.install(t, c.module, func(p *CreateWasmParams) {
+		w := b.install(t, c.module, func(p *wasmtools.CreateWasmParams) {
 			if c.change != nil {
 				c.change(p)
 			}
@@ -114,7 +116,7 @@ func growTo(t *testing.T, pages int) []byte {
 func TestSkillLimitsAreRead(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	grow := b.install(t, "grow", func(p *CreateWasmParams) { p.MemoryMb = 128 })
+	grow := b.install(t, "grow", func(p *wasmtools.CreateWasmParams) { p.MemoryMb = 128 })
 	if r := b.execute(t, grow, ""); !r.Success || r.PeakMemoryBytes < 1000<<16 {
 		t.Errorf("62.5 MiB under 128: %+v", r)
 	}
@@ -128,7 +130,7 @@ func TestSkillLimitsAreRead(t *testing.T) {
 	}
 	_, err = b.ExecuteSkill(b.ctx, ExecuteSkillParams{SkillID: grow.ID, Input: json.RawMessage(`"` + strings.Repeat("x", maxInput) + `"`)})
 	wantKind(t, err, fault.Invalid)
-	long := b.install(t, "echo", func(p *CreateWasmParams) { p.TimeoutMs = 60_000; p.MemoryMb = 256 })
+	long := b.install(t, "echo", func(p *wasmtools.CreateWasmParams) { p.TimeoutMs = 60_000; p.MemoryMb = 256 })
 	if r := b.execute(t, long, "1"); r.Limits.WallMs != 60_000 || r.Limits.MemoryBytes != 256<<20 || r.Limits.CPUMs != 5000 {
 		t.Errorf("%+v", r.Limits)
 	}
@@ -157,7 +159,7 @@ func TestSkillPayloadsAreCut(t *testing.T) {
 func TestSkillInputSchema(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	w := b.install(t, "echo", func(p *CreateWasmParams) {
+	w := b.install(t, "echo", func(p *wasmtools.CreateWasmParams) {
 		p.InputSchema = json.RawMessage(`{"type":"object","required":["a"],"properties":{"a":{"type":"integer"},"b":{"default":7},"pin":{"type":"string","format":"password"}}}`)
 	})
 	if r := b.execute(t, w, `{"a":1,"pin":"hunter2-hunter2"}`); string(r.Output) != `{"a":1,"b":7,"pin":"hunter2-hunter2"}` {
@@ -176,15 +178,19 @@ func TestSkillInputSchema(t *testing.T) {
 // A grant belongs to what was approved: other bytes or other capabilities need a new answer.
 func TestChangedSkillWaitsForApproval(t *testing.T) {
 	t.Parallel()
-	for name, patch := range map[string]func(*testing.T) WasmPatch{
-		"bytes":        func(t *testing.T) WasmPatch { return WasmPatch{Wasm: append(module(t, "call"), 0, 2, 1, 'x')} }, // a custom section
-		"capabilities": func(*testing.T) WasmPatch { return WasmPatch{Capabilities: &[]string{"state", "tool(x)"}} },
-		"description":  func(*testing.T) WasmPatch { s := "other words"; return WasmPatch{Description: &s} },
+	for name, patch := range map[string]func(*testing.T) wasmtools.WasmPatch{
+		"bytes": func(t *testing.T) wasmtools.WasmPatch {
+			return wasmtools.WasmPatch{Wasm: append(module(t, "call"), 0, 2, 1, 'x')}
+		}, // a custom section
+		"capabilities": func(*testing.T) wasmtools.WasmPatch {
+			return wasmtools.WasmPatch{Capabilities: &[]string{"state", "tool(x)"}}
+		},
+		"description": func(*testing.T) wasmtools.WasmPatch { s := "other words"; return wasmtools.WasmPatch{Description: &s} },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b := setup(t)
-			w := b.install(t, "call", func(p *CreateWasmParams) { p.Capabilities = []string{"state"} })
+			w := b.install(t, "call", func(p *wasmtools.CreateWasmParams) { p.Capabilities = []string{"state"} })
 			const set = `{"op":"state.set","key":"k","value":5}`
 			_, err := b.ExecuteSkill(b.ctx, ExecuteSkillParams{SkillID: w.ID, Input: json.RawMessage(set)})
 			f := wantKind(t, err, fault.Denied)
@@ -192,14 +198,14 @@ func TestChangedSkillWaitsForApproval(t *testing.T) {
 			if den.PendingApprovalID == nil || den.Capability != "state" || den.ExecutionID == nil || !strings.HasPrefix(f.Message, "The skill") {
 				t.Fatalf("%+v %+v", f, den)
 			}
-			if x := b.executions(t, w.ID); len(x) != 1 || x[0].Status != SkillFailure || x[0].ErrorClass != "host_denied" {
+			if x := b.executions(t, w.ID); len(x) != 1 || x[0].Status != wasmtools.SkillFailure || x[0].ErrorClass != "host_denied" {
 				t.Errorf("%+v", x)
 			}
 			b.agree(t, w.ID.String(), "always")
 			if r := b.execute(t, w, set); !r.Success || string(r.Output) != "{}" {
 				t.Fatalf("%+v", r)
 			}
-			u, err := b.UpdateWasm(b.ctx, UpdateWasmParams{SkillID: w.ID, Patch: patch(t)})
+			u, err := b.UpdateWasm(b.ctx, wasmtools.UpdateWasmParams{SkillID: w.ID, Patch: patch(t)})
 			if err != nil || len(u.SuspendedGrants) != 1 || !u.Skill.Suspended {
 				t.Fatalf("%+v %v", u, err)
 			}
@@ -208,7 +214,7 @@ func TestChangedSkillWaitsForApproval(t *testing.T) {
 			if den.Reason != permission.ReasonDefinitionChanged || den.PendingApprovalID == nil {
 				t.Fatalf("%+v %v", den, err)
 			}
-			if l, err := b.ListWasm(b.ctx, ListWasmParams{}); err != nil || !l.Skills[0].Suspended {
+			if l, err := b.ListWasm(b.ctx, wasmtools.ListWasmParams{}); err != nil || !l.Skills[0].Suspended {
 				t.Errorf("list: %+v %v", l, err)
 			}
 			b.agree(t, w.ID.String(), "always")
@@ -220,7 +226,7 @@ func TestChangedSkillWaitsForApproval(t *testing.T) {
 			if r := b.execute(t, w, `{"op":"state.get","key":"k"}`); !r.Success || string(r.Output) != `{"found":true,"value":5}` {
 				t.Errorf("after the answer: %s %s", r.Output, r.Error)
 			}
-			if _, err := b.DeleteWasm(b.ctx, SkillID{w.ID}); err != nil {
+			if _, err := b.DeleteWasm(b.ctx, wasmtools.SkillID{SkillID: w.ID}); err != nil {
 				t.Fatal(err)
 			}
 			if n := b.count(t, `SELECT count(*) FROM capability_grants WHERE subject_kind = 'wasm' AND revoked_at IS NULL AND suspended_at IS NULL`); n != 0 {
@@ -246,14 +252,14 @@ func TestSkillHost(t *testing.T) {
 	if _, err := b.SecretSet(b.ctx, SecretSetParams{Name: "KEY", Value: value, Hosts: []string{"api.example.com"}}); err != nil {
 		t.Fatal(err)
 	}
-	w := b.install(t, "call", func(p *CreateWasmParams) {
+	w := b.install(t, "call", func(p *wasmtools.CreateWasmParams) {
 		p.Capabilities = []string{"state", "tool(doubler)", "secret(KEY)", "filesystem:read(" + folder + "/**)", "filesystem:write($STATE/**)"}
 	})
 	if _, err := b.ExecuteSkill(b.ctx, ExecuteSkillParams{SkillID: w.ID}); fault.KindOf(err) != fault.Denied {
 		t.Fatal(err)
 	}
 	b.agree(t, w.ID.String(), "always")
-	quote := func(s string) string { return string(jsonText(s)) }
+	quote := func(s string) string { return string(lifecycle.Text(s)) }
 	for _, c := range []struct{ in, out string }{
 		{`{"op":"tool","name":"doubler","params":{"n":21}}`, `{"output":42}`},
 		{`{"op":"state.set","key":"a","value":{"b":1}}`, `{}`},
@@ -293,7 +299,7 @@ func TestSkillHost(t *testing.T) {
 	}
 	var host SkillExecution
 	for _, x := range b.executions(t, w.ID) {
-		if strings.Contains(string(x.Input), "doubler") && x.Status == SkillSuccess {
+		if strings.Contains(string(x.Input), "doubler") && x.Status == wasmtools.SkillSuccess {
 			host = x
 		}
 	}
@@ -312,7 +318,7 @@ func TestSecretsStayOutOfSkillRows(t *testing.T) {
 	if _, err := b.SecretSet(b.ctx, SecretSetParams{Name: "KEY", Value: value, Hosts: []string{"api.example.com"}}); err != nil {
 		t.Fatal(err)
 	}
-	w := b.install(t, "call", func(p *CreateWasmParams) { p.Capabilities = []string{"secret(KEY)"} })
+	w := b.install(t, "call", func(p *wasmtools.CreateWasmParams) { p.Capabilities = []string{"secret(KEY)"} })
 	if _, err := b.ExecuteSkill(b.ctx, ExecuteSkillParams{SkillID: w.ID}); fault.KindOf(err) != fault.Denied {
 		t.Fatal(err)
 	}
@@ -330,14 +336,14 @@ func TestModuleIsMissing(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	w := b.install(t, "echo")
-	if err := b.db.Blobs().Remove(w.ref()); err != nil {
+	if err := b.db.Blobs().Remove(w.Ref()); err != nil {
 		t.Fatal(err)
 	}
 	_, err := b.ExecuteSkill(b.ctx, ExecuteSkillParams{SkillID: w.ID})
 	if f := wantKind(t, err, fault.Unavailable); f.Message != "module not downloaded yet" {
 		t.Errorf("%q", f.Message)
 	}
-	g, err := b.GetWasm(b.ctx, GetWasmParams{SkillID: w.ID, Report: true})
+	g, err := b.GetWasm(b.ctx, wasmtools.GetWasmParams{SkillID: w.ID, Report: true})
 	if err != nil || g.Skill.Downloaded || g.Report != nil {
 		t.Errorf("%+v %v", g, err)
 	}
@@ -349,7 +355,7 @@ func TestModuleIsMissing(t *testing.T) {
 func TestCancelSkill(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	w := b.install(t, "spin", func(p *CreateWasmParams) { p.TimeoutMs = 60_000 })
+	w := b.install(t, "spin", func(p *wasmtools.CreateWasmParams) { p.TimeoutMs = 60_000 })
 	var mu sync.Mutex
 	var seen []SkillExecutionChanged
 	running := make(chan uuid.UUID, 1)
@@ -371,15 +377,15 @@ func TestCancelSkill(t *testing.T) {
 		}
 	}()
 	r := b.execute(t, w, "")
-	if r.Success || r.ErrorClass != "canceled" || r.Status != SkillCanceled {
+	if r.Success || r.ErrorClass != "canceled" || r.Status != wasmtools.SkillCanceled {
 		t.Errorf("%+v", r)
 	}
-	if x := b.executions(t, w.ID)[0]; x.Status != SkillCanceled || x.ErrorClass != "canceled" || x.CPUTimeMs < 0 {
+	if x := b.executions(t, w.ID)[0]; x.Status != wasmtools.SkillCanceled || x.ErrorClass != "canceled" || x.CPUTimeMs < 0 {
 		t.Errorf("%+v", x)
 	}
 	mu.Lock()
 	defer mu.Unlock()
-	if n := len(seen); n < 2 || seen[0].Status != SkillRunning || seen[n-1].Status != SkillCanceled || seen[n-1].SkillID != w.ID || seen[n-1].Seq != int64(n) {
+	if n := len(seen); n < 2 || seen[0].Status != wasmtools.SkillRunning || seen[n-1].Status != wasmtools.SkillCanceled || seen[n-1].SkillID != w.ID || seen[n-1].Seq != int64(n) {
 		t.Errorf("%+v", seen)
 	}
 }
@@ -402,7 +408,7 @@ func TestInterruptedSkillRuns(t *testing.T) {
 	if err := b.Recover(b.ctx); err != nil {
 		t.Fatal(err)
 	}
-	if x := b.executions(t, w.ID); len(x) != 1 || x[0].Status != SkillFailure || x[0].ErrorClass != "interrupted" {
+	if x := b.executions(t, w.ID); len(x) != 1 || x[0].Status != wasmtools.SkillFailure || x[0].ErrorClass != "interrupted" {
 		t.Errorf("%+v", x)
 	}
 	if n := b.count(t, `SELECT count(*) FROM change_log WHERE tbl = 'skill_executions'`); n != 1 {
@@ -445,7 +451,7 @@ func TestRunCode(t *testing.T) {
 		t.Fatal(err)
 	}
 	code := "export default async (p, helix) => [await helix.fs.readText(p.dir + '/a.txt'), await helix.fs.readText(p.dir + '/a.txt')]"
-	if r, err = b.RunCode(b.ctx, RunCodeParams{Kind: CodeTypeScript, Code: code, Input: jsonText(map[string]string{"dir": dir}), Grants: []string{"filesystem:read(" + dir + "/**)"}}); err != nil || string(r.Output) != `["x","x"]` {
+	if r, err = b.RunCode(b.ctx, RunCodeParams{Kind: CodeTypeScript, Code: code, Input: lifecycle.Text(map[string]string{"dir": dir}), Grants: []string{"filesystem:read(" + dir + "/**)"}}); err != nil || string(r.Output) != `["x","x"]` {
 		t.Errorf("a folder: %+v %v", r, err)
 	}
 	for name, p := range map[string]RunCodeParams{
@@ -472,7 +478,7 @@ func TestTooManySkillRuns(t *testing.T) {
 	if b.o.maxWaiting() > 0 {
 		b.o.MaxWaiting = 1
 	}
-	w := b.install(t, "spin", func(p *CreateWasmParams) { p.TimeoutMs = 60_000 })
+	w := b.install(t, "spin", func(p *wasmtools.CreateWasmParams) { p.TimeoutMs = 60_000 })
 	begun := make(chan uuid.UUID, 10)
 	defer bus.Subscribe(b.db.Bus(), func(_ uuid.UUID, e SkillExecutionChanged) {
 		if e.Seq == 1 {
@@ -503,7 +509,7 @@ func TestTooManySkillRuns(t *testing.T) {
 func TestSkillRunsAgainAfterTheAnswer(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	w := b.install(t, "call", func(p *CreateWasmParams) { p.Capabilities = []string{"state"} })
+	w := b.install(t, "call", func(p *wasmtools.CreateWasmParams) { p.Capabilities = []string{"state"} })
 	_, err := b.ExecuteSkill(b.ctx, ExecuteSkillParams{SkillID: w.ID, Input: json.RawMessage(`{"op":"state.keys"}`)})
 	den, _ := wantKind(t, err, fault.Denied).Details.(Denial)
 	q, err := b.perm.GetApproval(b.ctx, permission.GetApprovalParams{ID: *den.PendingApprovalID})
@@ -512,7 +518,7 @@ func TestSkillRunsAgainAfterTheAnswer(t *testing.T) {
 	}
 	ended := make(chan SkillExecutionChanged, 1)
 	defer bus.Subscribe(b.db.Bus(), func(_ uuid.UUID, e SkillExecutionChanged) {
-		if e.Status == SkillSuccess {
+		if e.Status == wasmtools.SkillSuccess {
 			ended <- e
 		}
 	})()
@@ -523,7 +529,7 @@ func TestSkillRunsAgainAfterTheAnswer(t *testing.T) {
 	if e := <-ended; e.ExecutionID != *a.RunID || e.SkillID != w.ID {
 		t.Errorf("%+v", e)
 	}
-	if x := b.executions(t, w.ID); len(x) != 2 || x[0].ID != *a.RunID || x[0].Status != SkillSuccess || string(x[0].Output) != `{"keys":[]}` {
+	if x := b.executions(t, w.ID); len(x) != 2 || x[0].ID != *a.RunID || x[0].Status != wasmtools.SkillSuccess || string(x[0].Output) != `{"keys":[]}` {
 		t.Errorf("%+v", x)
 	}
 }
@@ -532,8 +538,8 @@ func TestSkillRunsAgainAfterTheAnswer(t *testing.T) {
 func TestSecretOfOneSkill(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	one := b.install(t, "call", func(p *CreateWasmParams) { p.Capabilities = []string{"secret(KEY)"} })
-	two := b.install(t, "call", func(p *CreateWasmParams) { p.Capabilities = []string{"secret(KEY)"} })
+	one := b.install(t, "call", func(p *wasmtools.CreateWasmParams) { p.Capabilities = []string{"secret(KEY)"} })
+	two := b.install(t, "call", func(p *wasmtools.CreateWasmParams) { p.Capabilities = []string{"secret(KEY)"} })
 	set := SecretSetParams{Name: "KEY", Value: "0123456789", Hosts: []string{"api.example.com"}, ToolIDs: []uuid.UUID{one.ID}}
 	if _, err := b.SecretSet(b.ctx, set); err != nil {
 		t.Fatal(err)
@@ -541,7 +547,7 @@ func TestSecretOfOneSkill(t *testing.T) {
 	set.ToolIDs = []uuid.UUID{uuid.New()}
 	_, err := b.SecretSet(b.ctx, set)
 	wantKind(t, err, fault.NotFound)
-	for w, want := range map[*WasmSkill]string{&one: "placeholder", &two: "not_found"} {
+	for w, want := range map[*wasmtools.WasmSkill]string{&one: "placeholder", &two: "not_found"} {
 		if _, err := b.ExecuteSkill(b.ctx, ExecuteSkillParams{SkillID: w.ID}); fault.KindOf(err) != fault.Denied {
 			t.Fatal(err)
 		}
@@ -556,7 +562,7 @@ func TestSecretOfOneSkill(t *testing.T) {
 func TestRevokedRightEndsTheSkill(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	w := b.install(t, "spin", func(p *CreateWasmParams) { p.TimeoutMs, p.Capabilities = 60_000, []string{"state"} })
+	w := b.install(t, "spin", func(p *wasmtools.CreateWasmParams) { p.TimeoutMs, p.Capabilities = 60_000, []string{"state"} })
 	if _, err := b.ExecuteSkill(b.ctx, ExecuteSkillParams{SkillID: w.ID}); fault.KindOf(err) != fault.Denied {
 		t.Fatal(err)
 	}
@@ -565,7 +571,7 @@ func TestRevokedRightEndsTheSkill(t *testing.T) {
 	defer bus.Subscribe(b.db.Bus(), func(_ uuid.UUID, e SkillExecutionChanged) { running <- struct{}{} })()
 	go func() {
 		<-running
-		if _, err := b.DeleteWasm(b.ctx, SkillID{w.ID}); err != nil {
+		if _, err := b.DeleteWasm(b.ctx, wasmtools.SkillID{SkillID: w.ID}); err != nil {
 			t.Error(err)
 		}
 	}()

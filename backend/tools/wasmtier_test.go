@@ -9,14 +9,15 @@ import (
 	"helix/backend/identity"
 	"helix/backend/lifecycle"
 	"helix/backend/sandbox"
+	"helix/backend/wasmtools"
 )
 
 // A module of others runs in a separate process; what the user signed runs here.
 func TestTrustDecidesTheTier(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	w := b.install(t, "echo", func(p *CreateWasmParams) { p.Origin = "" })
-	if w.Origin != WasmImport || w.Tier != "t1" || w.Isolation == "inprocess" {
+	w := b.install(t, "echo", func(p *wasmtools.CreateWasmParams) { p.Origin = "" })
+	if w.Origin != wasmtools.WasmImport || w.Tier != "t1" || w.Isolation == "inprocess" {
 		t.Fatalf("%+v", w)
 	}
 	if r := b.execute(t, w, `{"n":1}`); !r.Success || r.Tier != "t1" || !strings.HasPrefix(r.Isolation, "process") || string(r.Output) != `{"n":1}` {
@@ -25,10 +26,10 @@ func TestTrustDecidesTheTier(t *testing.T) {
 	if x := b.executions(t, w.ID)[0]; x.Tier != "t1" || !strings.HasPrefix(x.Isolation, "process") {
 		t.Errorf("%+v", x)
 	}
-	if _, err := b.SignWasm(b.ctx, SkillID{w.ID}); err != nil {
+	if _, err := b.SignWasm(b.ctx, wasmtools.SkillID{SkillID: w.ID}); err != nil {
 		t.Fatal(err)
 	}
-	g, err := b.GetWasm(b.ctx, GetWasmParams{SkillID: w.ID})
+	g, err := b.GetWasm(b.ctx, wasmtools.GetWasmParams{SkillID: w.ID})
 	if err != nil || g.Skill.Signature.State != lifecycle.SignatureTrusted || g.Skill.Tier != "t0" || g.Skill.Signer == "unsigned" {
 		t.Fatalf("%+v %v", g.Skill, err)
 	}
@@ -36,7 +37,7 @@ func TestTrustDecidesTheTier(t *testing.T) {
 		t.Errorf("signed: %+v", r)
 	}
 	// The signature covers the definition: other bytes lose it.
-	u, err := b.UpdateWasm(b.ctx, UpdateWasmParams{SkillID: w.ID, Patch: WasmPatch{Wasm: module(t, "trap")}})
+	u, err := b.UpdateWasm(b.ctx, wasmtools.UpdateWasmParams{SkillID: w.ID, Patch: wasmtools.WasmPatch{Wasm: module(t, "trap")}})
 	if err != nil || u.Skill.Signature.State != lifecycle.SignatureNone || u.Skill.Tier != "t1" {
 		t.Errorf("%+v %v", u.Skill, err)
 	}
@@ -59,19 +60,19 @@ func TestOwnModuleStaysOwn(t *testing.T) {
 	low, _ := identity.From(b.ctx)
 	low.Scopes = identity.Write.Closed()
 	name := "other name"
-	u, err := b.UpdateWasm(identity.With(b.ctx, low), UpdateWasmParams{SkillID: w.ID, Patch: WasmPatch{Name: &name, Capabilities: &[]string{"state"}}})
-	if err != nil || u.Skill.Origin != WasmLocal || u.Skill.Tier != "t0" {
+	u, err := b.UpdateWasm(identity.With(b.ctx, low), wasmtools.UpdateWasmParams{SkillID: w.ID, Patch: wasmtools.WasmPatch{Name: &name, Capabilities: &[]string{"state"}}})
+	if err != nil || u.Skill.Origin != wasmtools.WasmLocal || u.Skill.Tier != "t0" {
 		t.Fatalf("the same bytes: %+v %v", u.Skill, err)
 	}
-	u, err = b.UpdateWasm(b.ctx, UpdateWasmParams{SkillID: w.ID, Patch: WasmPatch{Wasm: module(t, "trap")}})
-	if err != nil || u.Skill.Origin != WasmLocal || u.Report.Tier != "t0" {
+	u, err = b.UpdateWasm(b.ctx, wasmtools.UpdateWasmParams{SkillID: w.ID, Patch: wasmtools.WasmPatch{Wasm: module(t, "trap")}})
+	if err != nil || u.Skill.Origin != wasmtools.WasmLocal || u.Report.Tier != "t0" {
 		t.Fatalf("a person's other bytes: %+v %v", u.Skill, err)
 	}
-	u, err = b.UpdateWasm(identity.With(b.ctx, low), UpdateWasmParams{SkillID: w.ID, Patch: WasmPatch{Wasm: module(t, "spin")}})
-	if err != nil || u.Skill.Origin != WasmImport || u.Skill.Tier != "t1" || u.Report.Tier != "t1" {
+	u, err = b.UpdateWasm(identity.With(b.ctx, low), wasmtools.UpdateWasmParams{SkillID: w.ID, Patch: wasmtools.WasmPatch{Wasm: module(t, "spin")}})
+	if err != nil || u.Skill.Origin != wasmtools.WasmImport || u.Skill.Tier != "t1" || u.Report.Tier != "t1" {
 		t.Fatalf("other bytes: %+v %v", u.Skill, err)
 	}
-	if g, err := b.GetWasm(b.ctx, GetWasmParams{SkillID: w.ID}); err != nil || g.Skill.Origin != WasmImport || g.Skill.Tier != "t1" {
+	if g, err := b.GetWasm(b.ctx, wasmtools.GetWasmParams{SkillID: w.ID}); err != nil || g.Skill.Origin != wasmtools.WasmImport || g.Skill.Tier != "t1" {
 		t.Errorf("%+v %v", g.Skill, err)
 	}
 }
@@ -86,45 +87,19 @@ func TestForeignModulesNeedTheirProcess(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer box.Close() //nolint:errcheck // only this test's
-	b.box = box
-	r, err := b.CreateWasm(b.ctx, CreateWasmParams{Name: "Foreign", Wasm: module(t, "echo")})
+	wasm := wasmtools.New(b.db, b.perm, box, "")
+	b.box, b.wasm, b.wasmDefinitions = box, wasm, wasmDefinitions{wasm}
+	r, err := b.CreateWasm(b.ctx, wasmtools.CreateWasmParams{Name: "Foreign", Wasm: module(t, "echo")})
 	if err != nil || r.Report.Refused == "" || r.Skill.Tier != "t1" || len(r.Report.Warnings) != 1 || r.Report.Warnings[0].Code != "isolation" {
 		t.Fatalf("%+v %v", r.Report, err)
 	}
 	_, err = b.ExecuteSkill(b.ctx, ExecuteSkillParams{SkillID: r.Skill.ID})
 	wantKind(t, err, fault.Unavailable)
-	if x := b.executions(t, r.Skill.ID); len(x) != 1 || x[0].Tier != "t1" || x[0].Status != SkillFailure || x[0].ErrorClass != "unavailable" {
+	if x := b.executions(t, r.Skill.ID); len(x) != 1 || x[0].Tier != "t1" || x[0].Status != wasmtools.SkillFailure || x[0].ErrorClass != "unavailable" {
 		t.Errorf("%+v", x)
 	}
 	own := b.install(t, "echo")
 	if r := b.execute(t, own, "1"); !r.Success || r.Tier != "t0" {
 		t.Errorf("own: %s", r.Error)
-	}
-}
-
-func TestStatusReportsIsolation(t *testing.T) {
-	t.Parallel()
-	tiers := func(isolation string, reasons ...string) sandbox.Status {
-		return sandbox.Status{Tiers: []sandbox.TierStatus{{Tier: "t0", Available: true, Isolation: "inprocess", Reasons: []string{"x"}}, {Tier: "t1", Available: true, Isolation: isolation, Reasons: reasons}}}
-	}
-	for _, c := range []struct {
-		st      sandbox.Status
-		want    string
-		reasons int
-		min     string
-		refused bool
-	}{
-		{tiers("process+landlock+bwrap"), "process+landlock+bwrap", 0, "process+landlock+bwrap", false},
-		{tiers("process+landlock", "bwrap_missing"), "process+landlock", 1, "process+landlock+bwrap", true},
-		{tiers("process+landlock", "bwrap_missing"), "process+landlock", 1, "process+landlock", false},
-		{tiers("process", "landlock_unavailable", "bwrap_missing"), "process", 2, "", false},
-		{tiers("process", "landlock_unavailable", "bwrap_missing"), "process", 2, "process+landlock", true},
-		{sandbox.Status{}, "process", 0, "inprocess", false},
-	} {
-		got, reasons := Isolation(c.st)
-		s := &Service{o: Options{MinIsolation: c.min}}
-		if got != c.want || len(reasons) != c.reasons || reasons == nil || weaker(got, s.minIsolation()) != c.refused {
-			t.Errorf("%+v: %s %v", c, got, reasons)
-		}
 	}
 }

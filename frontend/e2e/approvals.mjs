@@ -30,15 +30,20 @@ export default async function ({ page, helix, rpc, go, shot, looks, check }) {
     }).observe(document.body, { childList: true, subtree: true });
   });
   await list.getByRole("option", { name: /Weather/ }).click();
-  await page.getByRole("button", { name: "Allow once" }).waitFor();
+  await page.getByRole("button", { name: "Allow: Once" }).waitFor();
   check((await page.evaluate(() => window.pressedWhile)) === "false", "the key was pressed in the first moment");
   check((await rpc("approvals.list")).total === 3, "a key in the first moment answers nothing");
   await looks("request");
+  const panel = page.getByRole("complementary", { name: "Request" });
+  await page.keyboard.press("Escape");
+  await panel.waitFor({ state: "hidden" });
+  await list.getByRole("option", { name: /Weather/ }).click();
+  await panel.waitFor();
 
   // The pointer answers after that.
   await armed(page);
   await page.getByRole("checkbox", { name: "and run again" }).uncheck();
-  await page.getByRole("button", { name: "This session" }).click();
+  await page.getByRole("button", { name: "Allow: This session" }).click();
   await page.getByText(/Weather was allowed/).waitFor();
   check((await rpc("permissions.list")).grants[0]?.scope === "session", "the right is for the session");
   await shot("allowed");

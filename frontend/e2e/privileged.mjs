@@ -21,7 +21,7 @@ export default async function ({ page, helix, rpc, go, looks, check }) {
   const waiting = async () => (await rpc("approvals.list")).total;
   await page.getByRole("region", { name: "One" }).focus();
   await page.keyboard.press("1");
-  await page.getByRole("button", { name: "Allow once" }).focus();
+  await page.getByRole("button", { name: "Allow: Once" }).focus();
   await page.keyboard.press("Enter");
 
   await page.getByRole("region", { name: "One" }).focus();
@@ -33,7 +33,7 @@ export default async function ({ page, helix, rpc, go, looks, check }) {
 
   await page.getByRole("checkbox", { name: "and run again" }).uncheck();
   await armed(page);
-  await page.getByRole("button", { name: "This run" }).click();
+  await page.getByRole("button", { name: "Allow: This run" }).click();
   await page.getByText("Two was allowed").waitFor();
   check((await waiting()) === 0, "the pointer answers");
 }

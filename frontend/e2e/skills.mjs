@@ -220,9 +220,9 @@ async function rights({ page, check, looks }) {
   await page.getByRole("heading", { name: "Skills", level: 1 }).click();
   await page.keyboard.press("e");
   await sheet(page).getByLabel("Ask for").click();
-  await page.getByRole("option", { name: /Remember things between runs/ }).click();
+  await page.getByRole("option", { name: /Remember values between runs/ }).click();
   await sheet(page).getByRole("button", { name: "Add", exact: true }).click();
-  await sheet(page).getByText("Remember things between runs").first().waitFor();
+  await sheet(page).getByText("Remember values between runs").first().waitFor();
   await sheet(page).getByRole("button", { name: "Save" }).click();
   await toast(page, "Saved greet").waitFor();
   await inspector(page).getByLabel("Input, any JSON").fill('{"name": "Grace"}');

@@ -48,7 +48,7 @@ async function walk({ page, go, rpc, check, looks, port }) {
   // Nothing yet: one sentence and the way on.
   await go("tools");
   await page.getByRole("heading", { name: "Tools", level: 1 }).waitFor();
-  await page.getByText("Tools are small programs Helix can run for you. Start from a template.").waitFor();
+  await page.getByText("Tools are small programs that Helix runs for you").waitFor();
   await looks("empty");
   await page.getByRole("button", { name: "Show templates" }).click();
   const templates = page.getByRole("listbox", { name: "Templates" });
@@ -56,6 +56,10 @@ async function walk({ page, go, rpc, check, looks, port }) {
   await page.getByRole("heading", { name: "Text Counter", level: 2 }).waitFor();
   await looks("templates");
   check((await templates.getByRole("option").count()) === 6, "six templates are offered");
+  // Escape closes the panel as it closes that of a tool; the list keeps its place.
+  await page.keyboard.press("Escape");
+  await page.getByRole("heading", { name: "Text Counter", level: 2 }).waitFor({ state: "hidden" });
+  await templates.getByRole("option", { name: /Text Counter/ }).click();
   await page.getByRole("button", { name: "Use template" }).click();
 
   // The editor: saved as it is, then changed.
@@ -89,6 +93,7 @@ async function walk({ page, go, rpc, check, looks, port }) {
   // Code with an error, in place, then code that talks to a server of this test.
   await type(page, "Code", "export default function ( {");
   await page.getByText(/\d+ errors?/).first().waitFor();
+  await page.getByRole("button", { name: /^syntax error .* line 1, column \d+$/ }).first().waitFor();
   check(await page.getByRole("button", { name: "Save", exact: true }).getAttribute("aria-disabled"), "a tool with errors cannot be saved");
   await looks("problems");
   await type(page, "Code", CODE(port));
@@ -97,12 +102,14 @@ async function walk({ page, go, rpc, check, looks, port }) {
   await page.getByRole("option", { name: "TypeScript" }).click();
   // The strict profile forbids the network; the picker says so and offers the next one.
   await page.getByRole("tab", { name: /Capabilities/ }).click();
+  await page.getByText("The profile Strict doesn't allow every permission.").waitFor();
   await page.getByRole("button", { name: "Use Standard" }).click();
   await page.getByLabel("Ask for").click();
   await page.getByRole("option", { name: /Connect to a program on this computer/ }).click();
   await page.getByRole("textbox", { name: "Port" }).fill(String(port));
   await page.getByRole("button", { name: "Add", exact: true }).click();
   await page.getByText(`Connect to a program on this computer, port ${port}`).first().waitFor();
+  await page.getByText("The profile Standard allows everything this tool asks for.").waitFor();
   await looks("capabilities");
   await page.getByText("No problems").waitFor();
   await page.keyboard.press("Control+s");
@@ -160,16 +167,23 @@ async function walk({ page, go, rpc, check, looks, port }) {
 
   // What is left of it: two runs, two versions, an audit that holds.
   await inspector(page).getByRole("button", { name: "Close inspector" }).click();
-  await page.getByRole("tab", { name: "Usage" }).click();
+  await page.getByRole("tab", { name: "History" }).click();
   await page.getByRole("listbox", { name: "Runs" }).getByRole("option").nth(1).waitFor();
-  await looks("usage");
+  await looks("history");
   await page.getByRole("listbox", { name: "Runs" }).getByRole("option").first().click();
   await page.getByRole("tree", { name: "Parameters" }).getByText('"Ada"').waitFor();
-  await looks("usage-run");
-  await page.keyboard.press("h");
+  await looks("history-run");
+  await page.keyboard.press("v");
   await page.getByText("2 versions").waitFor();
-  await page.getByRole("region", { name: "Change of the code" }).waitFor();
-  await looks("history");
+  await page.getByRole("region", { name: "Change: Code" }).waitFor();
+  await looks("versions");
+  // Beside the list there is room for one column; side by side is a click away.
+  await page.getByRole("button", { name: "Side by side" }).click();
+  const compared = page.getByRole("dialog", { name: /^Version 1\.0\.0 compared with/ });
+  await compared.getByRole("columnheader", { name: "1.0.1" }).first().waitFor();
+  await looks("compare");
+  await page.keyboard.press("Escape");
+  await compared.waitFor({ state: "hidden" });
   await page.getByRole("tab", { name: "Audit" }).click();
   await page.getByText(/Verified to entry/).waitFor();
   await page.getByText("Connected to a host").first().waitFor();
@@ -182,7 +196,7 @@ async function walk({ page, go, rpc, check, looks, port }) {
   await looks("state");
 
   // Rolling back makes a version and suspends nothing that was never granted to it.
-  await page.getByRole("tab", { name: "History" }).click();
+  await page.getByRole("tab", { name: "Versions" }).click();
   await page.getByRole("button", { name: "Roll back" }).click();
   await toast(page, "Rolled back to 1.0.0").waitFor();
   await page.getByText("3 versions").waitFor();
@@ -274,7 +288,7 @@ async function importing({ page, helix, go, check, looks, rpc }) {
 }
 
 async function undo({ page, check, rpc, looks, axe }) {
-  const list = page.getByRole("listbox", { name: "My tools" });
+  const list = page.getByRole("listbox", { name: "Tools", exact: true });
   await looks("list");
   const copy = list.getByRole("option", { name: /disabled/ });
   await copy.click({ button: "right" });
@@ -282,14 +296,14 @@ async function undo({ page, check, rpc, looks, axe }) {
   await axe("row menu");
   await page.getByRole("menuitem", { name: /Delete/ }).click();
   await toast(page, "Deleted").waitFor();
-  await page.waitForFunction(() => document.querySelectorAll('[role=listbox][aria-label="My tools"] [role=option]').length === 1);
+  await page.waitForFunction(() => document.querySelectorAll('[role=listbox][aria-label="Tools"] [role=option]').length === 1);
   await page.getByRole("button", { name: "Undo" }).first().click();
-  await page.waitForFunction(() => document.querySelectorAll('[role=listbox][aria-label="My tools"] [role=option]').length === 2);
+  await page.waitForFunction(() => document.querySelectorAll('[role=listbox][aria-label="Tools"] [role=option]').length === 2);
   check((await rpc("tools.list", {})).total === 2, "Undo brought the tool back");
   // This time for good.
   await list.getByRole("option", { name: /disabled/ }).click();
   await page.keyboard.press("Delete");
-  await page.waitForFunction(() => document.querySelectorAll('[role=listbox][aria-label="My tools"] [role=option]').length === 1);
+  await page.waitForFunction(() => document.querySelectorAll('[role=listbox][aria-label="Tools"] [role=option]').length === 1);
 }
 
 async function failures({ page, go, rpc, check, looks }) {
@@ -331,7 +345,7 @@ async function failures({ page, go, rpc, check, looks }) {
   await go("tools");
   await page.keyboard.press("/");
   await page.keyboard.type("thrower");
-  await page.waitForFunction(() => document.querySelectorAll('[role=listbox][aria-label="My tools"] [role=option]').length === 1);
+  await page.waitForFunction(() => document.querySelectorAll('[role=listbox][aria-label="Tools"] [role=option]').length === 1);
   await page.getByRole("searchbox").fill("%");
   await page.getByText("No matching tools").waitFor();
   await looks("no-match");
@@ -343,9 +357,12 @@ async function failures({ page, go, rpc, check, looks }) {
   await page.getByRole("tab", { name: /Marketplace/ }).waitFor({ state: "detached" });
   const { tool: open } = await rpc("tools.create", { name: "For everyone", code: "export default () => 1", language: "javascript", visibility: "public" });
   await page.getByRole("tab", { name: /Marketplace/ }).click();
-  await page.getByRole("option", { name: /For everyone/ }).waitFor();
+  await page.getByRole("option", { name: /For everyone/ }).click();
+  await page.getByRole("heading", { name: "For everyone", level: 2 }).waitFor();
   await looks("marketplace");
-  await page.getByRole("tab", { name: /My Tools/ }).click();
+  await page.keyboard.press("Escape");
+  await page.getByRole("heading", { name: "For everyone", level: 2 }).waitFor({ state: "hidden" });
+  await page.getByRole("tab", { name: /My tools/ }).click();
   await rpc("tools.delete", { toolId: open.id });
 
   await page.getByRole("button", { name: "Secrets" }).click();

@@ -2,7 +2,7 @@ import { parse, type AST } from "svelte/compiler";
 import { describe, expect, it } from "vitest";
 
 const components = import.meta.glob<string>(["./**/*.svelte", "!./**/demo/*"], { query: "?raw", import: "default", eager: true });
-const catalogues = Object.keys(import.meta.glob(["./screens/*/messages.ts"]));
+const catalogues = Object.keys(import.meta.glob(["./screens/*/messages.ts", "./lib/*/messages.ts"]));
 
 /** Folders whose texts are in a catalogue: the frame, what all screens share, and each screen that has one. */
 const folders = ["./frame/", "./lib/ui/", "./lib/list/", ...catalogues.map((file) => file.replace("messages.ts", ""))];

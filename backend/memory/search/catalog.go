@@ -96,6 +96,7 @@ type itemChange struct {
 	item    uint32
 	drop    bool
 	only    bool // only attributes
+	retain  bool // only the retention
 	version int64
 	row     row // without owner, family, tags and speaker
 	user    uuid.UUID
@@ -187,6 +188,12 @@ func (c *catalog) apply(changes ...itemChange) {
 }
 
 func (c *catalog) applyLocked(ch *itemChange) {
+	if ch.retain {
+		if n, ok := c.numbers[itemKey{ch.row.kind, ch.row.id}]; ok {
+			c.row(n).retention = ch.row.retention
+		}
+		return
+	}
 	if ch.only {
 		if n, ok := c.numbers[itemKey{ch.row.kind, ch.row.id}]; ok {
 			old := c.row(n)

@@ -100,6 +100,17 @@ func (x *Index) put(tx *storage.Tx, e *Entry) error {
 	return x.o.Meaning.Queue(tx, item, e.User)
 }
 
+// Retain sets the retention of things, once tx is committed.
+func (x *Index) Retain(tx *storage.Tx, kind string, retention map[uuid.UUID]float64) {
+	tx.AfterCommit(func() {
+		changes := make([]itemChange, 0, len(retention))
+		for id, v := range retention {
+			changes = append(changes, itemChange{retain: true, row: row{kind: nameIndex(kindNames, kind), id: id, retention: float32(v)}})
+		}
+		x.catalog.apply(changes...)
+	})
+}
+
 // Drop makes things unfindable. Their vectors stay in item_vectors until they are purged, so
 // that restoring them costs nothing.
 func (x *Index) Drop(tx *storage.Tx, kind string, ids ...uuid.UUID) error {

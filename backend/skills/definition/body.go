@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 
+	"helix/backend/jcs"
 	"helix/backend/skills/expr"
 )
 
@@ -40,18 +41,7 @@ func (b *Body) Text() (json.RawMessage, error) {
 		c.Steps = []Step{}
 		b = &c
 	}
-	return marshal(b)
-}
-
-// marshal is json.Marshal that leaves <, > and & readable.
-func marshal(v any) (json.RawMessage, error) {
-	var buf bytes.Buffer
-	e := json.NewEncoder(&buf)
-	e.SetEscapeHTML(false)
-	if err := e.Encode(v); err != nil {
-		return nil, err
-	}
-	return bytes.TrimSuffix(buf.Bytes(), []byte("\n")), nil
+	return jcs.Marshal(b)
 }
 
 // Count is how many steps the body has, with those of nested bodies.
@@ -67,7 +57,7 @@ func (s *Skill) Text() (json.RawMessage, error) {
 		c.Steps = []Step{}
 		s = &c
 	}
-	return marshal(s)
+	return jcs.Marshal(s)
 }
 
 // Versions is what a Catalog may also offer: skills as they were at a version.

@@ -131,7 +131,7 @@ func (f *flat) add(owner, slot, path string, steps []Step) error {
 		if n.fields, err = fieldsOf(plain); err != nil {
 			return err
 		}
-		if n.text, err = marshal(n.fields); err != nil {
+		if n.text, err = jcs.Marshal(n.fields); err != nil {
 			return err
 		}
 		f.byKey[n.key] = n
@@ -154,7 +154,7 @@ func (f *flat) add(owner, slot, path string, steps []Step) error {
 }
 
 func fieldsOf(v any) (map[string]json.RawMessage, error) {
-	text, err := marshal(v)
+	text, err := jcs.Marshal(v)
 	if err != nil {
 		return nil, err
 	}
@@ -208,7 +208,7 @@ func closed(m map[string]json.RawMessage) (map[string]json.RawMessage, error) {
 		inner[k][member] = v
 	}
 	for k, v := range inner {
-		text, err := marshal(v)
+		text, err := jcs.Marshal(v)
 		if err != nil {
 			return nil, err
 		}
@@ -321,7 +321,7 @@ func (d *Diff) Apply(from *Body) (*Body, error) {
 		return nil, unfit("%d steps have no place", len(f.byKey)-len(d.Removed)-b.used)
 	}
 	f.fields["steps"] = steps
-	text, err := marshal(f.fields)
+	text, err := jcs.Marshal(f.fields)
 	if err != nil {
 		return nil, err
 	}
@@ -382,7 +382,7 @@ func (b *builder) list(owner, slot, path string, depth int) (json.RawMessage, er
 		}
 		out = append(out, text)
 	}
-	return marshal(out)
+	return jcs.Marshal(out)
 }
 
 func (b *builder) step(n *node, path string, depth int) (json.RawMessage, error) {
@@ -412,11 +412,11 @@ func (b *builder) step(n *node, path string, depth int) (json.RawMessage, error)
 			}
 			cases[i]["steps"] = text
 		}
-		text, err := marshal(cases)
+		text, err := jcs.Marshal(cases)
 		if err != nil {
 			return nil, err
 		}
 		fields["cases"] = text
 	}
-	return marshal(fields)
+	return jcs.Marshal(fields)
 }

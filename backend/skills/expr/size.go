@@ -1,12 +1,12 @@
 package expr
 
 import (
-	"bytes"
 	"encoding/json"
 	"strconv"
 	"unicode/utf8"
 
 	"helix/backend/fault"
+	"helix/backend/jcs"
 )
 
 // MaxSize is the most bytes of JSON that the value of a template may take.
@@ -52,13 +52,7 @@ func Encode(v any, most int) (json.RawMessage, error) {
 	if err := NewMeter(most).Take(v); err != nil {
 		return nil, err
 	}
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(v); err != nil {
-		return nil, err
-	}
-	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
+	return jcs.Marshal(v)
 }
 
 // size is how many bytes v takes as JSON, or any number above most.

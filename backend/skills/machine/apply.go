@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"helix/backend/duration"
+	"helix/backend/jcs"
 	"helix/backend/skills/definition"
 	"helix/backend/skills/expr"
 )
@@ -188,7 +189,7 @@ func (s *State) applyOutcome(f *frame, e Event) error {
 	case d.Error != nil:
 		w.res.Error = d.Error
 		if d.Preview != "" {
-			if b, err := encode(map[string]string{"preview": d.Preview}); err == nil {
+			if b, err := jcs.Marshal(map[string]string{"preview": d.Preview}); err == nil {
 				w.res.Output = b
 			}
 		}
@@ -267,7 +268,7 @@ func (s *State) applyAnswer(f *frame, e Event) error {
 	w.request = nil
 	switch {
 	case reason == WaitApproval && d.Decision == Approve:
-		out, err := encode(map[string]any{"decision": d.Decision, "data": orNull(d.Data)})
+		out, err := jcs.Marshal(map[string]any{"decision": d.Decision, "data": orNull(d.Data)})
 		if err != nil {
 			return err
 		}

@@ -1,7 +1,6 @@
 package machine
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -12,6 +11,7 @@ import (
 
 	"helix/backend/duration"
 	"helix/backend/fault"
+	"helix/backend/jcs"
 	"helix/backend/skills/definition"
 	"helix/backend/skills/expr"
 )
@@ -88,24 +88,13 @@ func (t *Todo) record(typ Type, path, iteration string, attempt int, data any) {
 func event(typ Type, path, iteration string, attempt int, data any) Event {
 	e := Event{Type: typ, StepPath: path, Iteration: iteration, Attempt: attempt, Data: json.RawMessage("{}")}
 	if data != nil {
-		b, err := encode(data)
+		b, err := jcs.Marshal(data)
 		if err != nil {
 			panic(err) // our own types, and JSON that was decoded before
 		}
 		e.Data = b
 	}
 	return e
-}
-
-// encode writes JSON that is the same for the same value.
-func encode(v any) (json.RawMessage, error) {
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(v); err != nil {
-		return nil, err
-	}
-	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
 }
 
 // next adds what a frame needs.
@@ -220,7 +209,7 @@ func (s *State) nextItems(f *frame, t *Todo) {
 		}
 		failed = append(failed, i)
 	}
-	b, err := encode(out)
+	b, err := jcs.Marshal(out)
 	if err != nil {
 		s.outcome(w, t, nil, failureOf(err), false, nil)
 		return

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"helix/backend/jcs"
 	"helix/backend/skills/definition"
 )
 
@@ -85,7 +86,7 @@ func line(e *Event) json.RawMessage {
 	if e == nil {
 		return json.RawMessage("null")
 	}
-	b, err := encode(map[string]any{"type": e.Type, "stepPath": e.StepPath, "iteration": e.Iteration, "attempt": e.Attempt, "data": e.Data})
+	b, err := jcs.Marshal(map[string]any{"type": e.Type, "stepPath": e.StepPath, "iteration": e.Iteration, "attempt": e.Attempt, "data": e.Data})
 	if err != nil {
 		return json.RawMessage(fmt.Sprintf("%q", err.Error()))
 	}

@@ -406,9 +406,13 @@ CREATE TABLE decay_runs (
     user_id     BLOB NOT NULL CHECK (length(user_id) = 16),
     started_at  INTEGER NOT NULL,
     finished_at INTEGER,
+    layers      INTEGER NOT NULL DEFAULT 0,
     items       INTEGER NOT NULL DEFAULT 0,
     changed     INTEGER NOT NULL DEFAULT 0,
-    skipped     TEXT NOT NULL DEFAULT '[]' CHECK (json_valid(skipped))
+    skipped     TEXT NOT NULL DEFAULT '[]' CHECK (json_valid(skipped)),
+    trashed     TEXT NOT NULL DEFAULT '[]' CHECK (json_valid(trashed)), -- ids
+    errors      TEXT,
+    announced   INTEGER NOT NULL DEFAULT 0 CHECK (announced IN (0, 1)) -- that something fades
 ) STRICT;
 
 CREATE TABLE definitions (
@@ -717,18 +721,69 @@ CREATE TABLE providers (
     UNIQUE (user_id, name)
 ) STRICT;
 
+CREATE TABLE psychology_entries (
+    id                  BLOB PRIMARY KEY CHECK (length(id) = 16),
+    user_id             BLOB NOT NULL CHECK (length(user_id) = 16),
+    layer_number        INTEGER NOT NULL CHECK (layer_number BETWEEN 1 AND 7),
+    kind                TEXT NOT NULL,
+    data                BLOB NOT NULL, -- sealed JSON
+    memory_ids          TEXT NOT NULL DEFAULT '[]' CHECK (json_valid(memory_ids)),
+    origin              TEXT NOT NULL DEFAULT 'person' CHECK (origin IN ('person', 'synthesis', 'import')),
+    pattern_id          BLOB CHECK (length(pattern_id) = 16),
+    initial_strength    REAL NOT NULL DEFAULT 1 CHECK (initial_strength BETWEEN 0 AND 1),
+    last_reinforced_at  INTEGER,
+    reinforcement_count INTEGER NOT NULL DEFAULT 0,
+    open_until          INTEGER, -- edits until then keep what the entry said before
+    salience_tier       TEXT NOT NULL DEFAULT 'medium' CHECK (salience_tier IN ('critical', 'high', 'medium', 'low')),
+    pinned              INTEGER NOT NULL DEFAULT 0 CHECK (pinned IN (0, 1)),
+    retention           REAL,
+    decayed_at          INTEGER,
+    version             INTEGER NOT NULL DEFAULT 1,
+    created_at          INTEGER NOT NULL,
+    updated_at          INTEGER NOT NULL,
+    deleted_at          INTEGER,
+    sync_meta           BLOB
+) STRICT;
+
+CREATE TABLE psychology_layers (
+    id                 BLOB PRIMARY KEY CHECK (length(id) = 16),
+    user_id            BLOB NOT NULL CHECK (length(user_id) = 16),
+    layer_number       INTEGER NOT NULL CHECK (layer_number BETWEEN 1 AND 7),
+    layer_name         TEXT NOT NULL,
+    data               BLOB NOT NULL, -- sealed JSON
+    decay_model        TEXT NOT NULL,
+    decay_rate         REAL NOT NULL,
+    initial_strength   REAL NOT NULL DEFAULT 1 CHECK (initial_strength BETWEEN 0 AND 1),
+    enabled            INTEGER NOT NULL DEFAULT 1 CHECK (enabled IN (0, 1)),
+    last_updated       INTEGER NOT NULL, -- changes with a person's edit only
+    last_reinforced_at INTEGER,
+    version            INTEGER NOT NULL DEFAULT 1,
+    retention          REAL,
+    decayed_at         INTEGER,
+    created_at         INTEGER NOT NULL,
+    updated_at         INTEGER NOT NULL,
+    deleted_at         INTEGER,
+    sync_meta          BLOB,
+    UNIQUE (user_id, layer_number)
+) STRICT;
+
 CREATE TABLE psychology_settings (
-    id                BLOB PRIMARY KEY CHECK (length(id) = 16),
-    user_id           BLOB NOT NULL UNIQUE CHECK (length(user_id) = 16),
-    decay_enabled     INTEGER NOT NULL DEFAULT 1 CHECK (decay_enabled IN (0, 1)),
-    layers            TEXT NOT NULL DEFAULT '{}' CHECK (json_valid(layers)),
-    rate              REAL NOT NULL DEFAULT 0.95 CHECK (rate BETWEEN 0.8 AND 0.99),
-    minimum_intensity REAL NOT NULL DEFAULT 0.1 CHECK (minimum_intensity BETWEEN 0 AND 0.5),
-    preserve_high     INTEGER NOT NULL DEFAULT 1 CHECK (preserve_high IN (0, 1)),
-    created_at        INTEGER NOT NULL,
-    updated_at        INTEGER NOT NULL,
-    deleted_at        INTEGER,
-    sync_meta         BLOB
+    id                     BLOB PRIMARY KEY CHECK (length(id) = 16),
+    user_id                BLOB NOT NULL UNIQUE CHECK (length(user_id) = 16),
+    enabled                INTEGER NOT NULL DEFAULT 1 CHECK (enabled IN (0, 1)),
+    decay_enabled          INTEGER NOT NULL DEFAULT 1 CHECK (decay_enabled IN (0, 1)),
+    mode                   TEXT NOT NULL DEFAULT 'soft' CHECK (mode IN ('soft', 'hard')),
+    rate                   REAL NOT NULL DEFAULT 0.95 CHECK (rate BETWEEN 0.8 AND 0.99),
+    minimum_intensity      REAL NOT NULL DEFAULT 0.1 CHECK (minimum_intensity BETWEEN 0 AND 0.5),
+    trust_decay            INTEGER NOT NULL DEFAULT 0 CHECK (trust_decay IN (0, 1)),
+    preserve_high_salience INTEGER NOT NULL DEFAULT 1 CHECK (preserve_high_salience IN (0, 1)),
+    hard_grace_days        INTEGER NOT NULL DEFAULT 30 CHECK (hard_grace_days BETWEEN 1 AND 365),
+    agent_may_read         INTEGER NOT NULL DEFAULT 1 CHECK (agent_may_read IN (0, 1)),
+    proposals              INTEGER NOT NULL DEFAULT 1 CHECK (proposals IN (0, 1)),
+    created_at             INTEGER NOT NULL,
+    updated_at             INTEGER NOT NULL,
+    deleted_at             INTEGER,
+    sync_meta              BLOB
 ) STRICT;
 
 CREATE TABLE recall_log (
@@ -952,6 +1007,30 @@ CREATE TABLE skills (
     sync_meta          BLOB
 ) STRICT;
 
+CREATE TABLE soul_documents (
+    id         BLOB PRIMARY KEY CHECK (length(id) = 16),
+    user_id    BLOB NOT NULL UNIQUE CHECK (length(user_id) = 16),
+    text       BLOB NOT NULL, -- sealed
+    version    INTEGER NOT NULL DEFAULT 1,
+    sha256     TEXT NOT NULL,
+    created_at INTEGER NOT NULL,
+    updated_at INTEGER NOT NULL,
+    deleted_at INTEGER,
+    sync_meta  BLOB
+) STRICT;
+
+CREATE TABLE soul_revisions (
+    id         BLOB PRIMARY KEY CHECK (length(id) = 16),
+    user_id    BLOB NOT NULL CHECK (length(user_id) = 16),
+    version    INTEGER NOT NULL,
+    text       BLOB NOT NULL, -- sealed
+    at         INTEGER NOT NULL,
+    created_at INTEGER NOT NULL,
+    updated_at INTEGER NOT NULL,
+    deleted_at INTEGER,
+    sync_meta  BLOB
+) STRICT;
+
 CREATE TABLE sync_base (
     tbl    TEXT NOT NULL,
     row_id BLOB NOT NULL CHECK (length(row_id) = 16),
@@ -1013,6 +1092,24 @@ CREATE TABLE tool_signers (
     updated_at  INTEGER NOT NULL,
     deleted_at  INTEGER,
     sync_meta   BLOB
+) STRICT;
+
+CREATE TABLE trust_interactions (
+    id            BLOB PRIMARY KEY CHECK (length(id) = 16),
+    user_id       BLOB NOT NULL CHECK (length(user_id) = 16),
+    person_id     BLOB NOT NULL CHECK (length(person_id) = 16),
+    at            INTEGER NOT NULL,
+    dimension     TEXT, -- NULL: all of them
+    evidence      REAL CHECK (evidence BETWEEN -1 AND 1), -- NULL: not known
+    salience_tier TEXT NOT NULL CHECK (salience_tier IN ('critical', 'high', 'medium', 'low')),
+    note          BLOB, -- sealed
+    memory_id     BLOB CHECK (length(memory_id) = 16),
+    before        REAL NOT NULL,
+    after         REAL NOT NULL,
+    created_at    INTEGER NOT NULL,
+    updated_at    INTEGER NOT NULL,
+    deleted_at    INTEGER,
+    sync_meta     BLOB
 ) STRICT;
 
 CREATE TABLE users (
@@ -1210,6 +1307,10 @@ CREATE INDEX pending_approvals_subject ON pending_approvals (user_id, subject_id
 
 CREATE INDEX pending_approvals_user ON pending_approvals (user_id, status, last_at);
 
+CREATE INDEX psychology_entries_layer ON psychology_entries (user_id, layer_number);
+
+CREATE INDEX psychology_entries_retention ON psychology_entries (user_id, retention);
+
 CREATE UNIQUE INDEX recall_log_item ON recall_log (user_id, kind, item_id, session_id);
 
 CREATE INDEX recall_log_user ON recall_log (user_id, at DESC);
@@ -1262,6 +1363,8 @@ CREATE UNIQUE INDEX skills_name ON skills (user_id, lower(name)) WHERE deleted_a
 
 CREATE INDEX skills_user ON skills (user_id, updated_at DESC) WHERE deleted_at IS NULL;
 
+CREATE INDEX soul_revisions_user ON soul_revisions (user_id, version DESC);
+
 CREATE INDEX sync_local_user ON sync_local (user_id);
 
 CREATE UNIQUE INDEX synthesis_recommendations_key ON synthesis_recommendations (user_id, pattern_id, recommendation);
@@ -1272,11 +1375,16 @@ CREATE UNIQUE INDEX tool_secrets_name ON tool_secrets (user_id, name);
 
 CREATE UNIQUE INDEX tool_signers_key ON tool_signers (user_id, fingerprint) WHERE deleted_at IS NULL;
 
+CREATE INDEX trust_interactions_person ON trust_interactions (user_id, person_id, at, id);
+
 CREATE VIEW memories_full AS
 SELECT m.*, v.vector AS embedding, v.model_id AS embedding_model, v.dims AS embedding_dims, v.text_hash AS embedding_hash
 FROM memories m
 LEFT JOIN vector_meta g ON g.state = 'active'
 LEFT JOIN item_vectors v ON v.item_kind = 'memory' AND v.item_id = m.id AND v.model_id = g.model_id AND v.text_hash = m.content_hash;
+
+CREATE VIEW psychology_layers_legacy AS
+SELECT id, user_id, layer_number, layer_name, data, coalesce(retention, initial_strength) AS decay_rate, last_updated FROM psychology_layers WHERE deleted_at IS NULL;
 
 CREATE VIEW public_skills AS
 SELECT id, name, description, steps, version, tags, icon, execution_count, input_schema, output_mapping, notification, overall_timeout_ms,

@@ -36,6 +36,7 @@ import (
 	"helix/backend/storage"
 	"helix/backend/storage/storagetest"
 	"helix/backend/tools"
+	"helix/backend/wasmtools"
 	"helixbench/figures"
 )
 
@@ -157,7 +158,7 @@ func (b *bench) open(dir string) {
 	ended := make(chan error, 1)
 	go func() { ended <- b.box.Run(life) }() // as the program does
 	b.stop = func() { cancel(); check(<-ended) }
-	b.svc = tools.New(b.db, perm, b.audit, b.box, tools.Options{StateDir: filepath.Join(dir, "state"), Parallel: 16, MaxTools: 20_000})
+	b.svc = tools.New(b.db, perm, b.audit, b.box, wasmtools.New(b.db, perm, b.box, ""), tools.Options{StateDir: filepath.Join(dir, "state"), Parallel: 16, MaxTools: 20_000})
 	b.ctx = identity.With(context.Background(), identity.Identity{User: b.db.LocalUser().ID, Session: uuid.New(), Scopes: identity.Admin.Closed(), Client: identity.ClientTerminal, Pipe: "memory"})
 }
 

@@ -40,7 +40,7 @@ export async function openPage(browser, helix, suite, prepare = async () => {}) 
   page.on("pageerror", (e) => complaints.push(`page error: ${e.stack ?? e.message}`));
   page.on("console", (m) => {
     // A refused connection while the backend is down is what some tests are about.
-    if (m.type() === "error" && !/ERR_CONNECTION_REFUSED|WebSocket connection|status of 401|Failed to load resource/.test(m.text())) complaints.push(`console: ${m.text()}`);
+    if (["error", "warning"].includes(m.type()) && !/ERR_CONNECTION_REFUSED|WebSocket connection|status of 401|Failed to load resource/.test(m.text())) complaints.push(`console: ${m.text()}`);
   });
   await page.goto(await helix.ticket());
   await page.getByRole("navigation", { name: "Screens" }).waitFor();

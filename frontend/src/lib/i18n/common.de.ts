@@ -139,7 +139,7 @@ export default {
   themeDark: "Dunkle Darstellung verwenden",
   languageSystem: "Sprache des Systems verwenden",
   language: "Sprache",
-  languageHint: "Gilt sofort, auf diesem Gerät. Manche Bereiche gibt es nur auf Englisch.",
+  languageHint: "Gilt sofort, auf diesem Gerät.",
   languageIn: (name) => `Sprache: ${name}`,
 
   status: "Status",

@@ -147,7 +147,7 @@ export const en = {
   themeDark: "Use dark appearance",
   languageSystem: "Use the system's language",
   language: "Language",
-  languageHint: "Applied immediately, on this device. Some screens are in English only.",
+  languageHint: "Applied immediately, on this device.",
   languageIn: (name: string) => `Language: ${name}`,
 
   // The status bar

@@ -746,6 +746,15 @@ export interface LifecycleBundleSignature {
   legacy?: boolean;
 }
 
+/** OnConflict says what an import does with a definition whose name is taken. */
+export type LifecycleOnConflict = "rename" | "replace" | "skip";
+
+/** SignResult holds the signature made by this device. */
+export interface LifecycleSignResult {
+  signature: string;
+  fingerprint: string;
+}
+
 /** SignatureInfo is the state of a definition's signature on this device. */
 export interface LifecycleSignatureInfo {
   state: LifecycleSignatureState;
@@ -2154,6 +2163,21 @@ export interface ProvidersView {
   entry: ProvidersEntry;
 }
 
+/** Changed is the event that entries, layers, the soul or settings have changed. */
+export interface PsychologyChanged {
+  layers: number[];
+  ids: string[];
+}
+
+/** Counts are of an export or import. */
+export interface PsychologyCounts {
+  files: number;
+  entries: number;
+  interactions: number;
+  /** that can't be read */
+  skipped: number;
+}
+
 /** Crossing is a threshold that the retention of an item fell below, or rose above. */
 export interface PsychologyCrossing {
   /** of the item */
@@ -2170,6 +2194,53 @@ export interface PsychologyCrossing {
 export interface PsychologyDone {
   runId: string;
   changed: number;
+  trashed: number;
+}
+
+/** Entry is one part of a layer. */
+export interface PsychologyEntry {
+  id: string;
+  layerNumber: number;
+  kind: string;
+  data: unknown;
+  /** the memories that it rests on */
+  memoryIds: string[];
+  /** person, synthesis, import */
+  origin: string;
+  patternId?: string;
+  initialStrength: number;
+  /** now */
+  retention: number;
+  lastReinforcedAt?: string;
+  reinforcementCount: number;
+  salienceTier: string;
+  pinned: boolean;
+  /** reopened after it had faded: edits keep what it said before */
+  open?: boolean;
+  version: number;
+  createdAt: string;
+  updatedAt: string;
+  problem?: string;
+  raw?: string;
+}
+
+/** ExportParams say where an export goes. */
+export interface PsychologyExportParams {
+  /** a folder in that of your own files; default that folder itself */
+  path?: string;
+  /** one file to download instead */
+  zip?: boolean;
+}
+
+/** ExportResult counts what was exported. */
+export interface PsychologyExportResult {
+  path?: string;
+  blobId?: string;
+  files: number;
+  entries: number;
+  interactions: number;
+  /** that can't be read */
+  skipped: number;
 }
 
 /** Fading is when a threshold is reached. */
@@ -2178,16 +2249,23 @@ export interface PsychologyFading {
   at: string;
 }
 
-/** FadingItem is a memory that fades soon. */
+/** FadingItem is a memory or an entry that fades soon. */
 export interface PsychologyFadingItem {
-  id: string;
-  retention: number;
   /** when it falls below 0.3 */
   at: string;
   reason: string;
+  id: string;
+  /** memory, entry, layer */
+  kind: string;
+  layerNumber: number;
+  title: string;
+  /** now */
+  retention: number;
+  pinned: boolean;
+  salienceTier: string;
 }
 
-/** FadingParams select memories that will fall below 0.3. */
+/** FadingParams select memories and entries that will fall below 0.3. */
 export interface PsychologyFadingParams {
   /** 1 to 365, default 30 */
   withinDays?: number;
@@ -2202,9 +2280,17 @@ export interface PsychologyFadingResult {
   total: number;
 }
 
+/** FadingSoon is the event that something has faded below 0.3, at most once a day. */
+export interface PsychologyFadingSoon {
+  count: number;
+}
+
 /** ForecastParams is the request of psychology.forecast. */
 export interface PsychologyForecastParams {
-  id: string;
+  /** of a memory or an entry */
+  id?: string;
+  /** in place of an id */
+  layerNumber?: number;
   /** default now */
   from?: string;
   /** default 90 days later; at most two years after from */
@@ -2220,6 +2306,7 @@ export interface PsychologyForecastResult {
   crossings: PsychologyFading[];
   floor: number;
   reason: string;
+  item: PsychologyItem;
   model: string;
   parameter: number;
 }
@@ -2240,10 +2327,202 @@ export interface PsychologyHistoryResult {
   runs: PsychologyRun[];
 }
 
+/** IDsParams name entries. */
+export interface PsychologyIDsParams {
+  /** at most 1,000 */
+  ids: string[];
+}
+
+/** ImportParams name the export to import. */
+export interface PsychologyImportParams {
+  /** a folder in that of your own files; default that folder itself */
+  path?: string;
+  blobId?: string;
+}
+
+/** Interaction is what happened with a person. */
+export interface PsychologyInteraction {
+  id: string;
+  personId?: string;
+  at: string;
+  dimension?: string;
+  evidence?: number | null;
+  salienceTier: string;
+  note?: string;
+  memoryId?: string;
+  /** overall trust */
+  before: number;
+  after: number;
+}
+
+/** InteractionParams record what happened with a person. */
+export interface PsychologyInteractionParams {
+  /** the entry of the person */
+  personId: string;
+  /** default now */
+  at?: string;
+  /** competence, integrity, benevolence, predictability, vulnerabilitySafety; default all */
+  dimension?: string;
+  /** -1 to 1; null: the outcome is not known, which changes no trust */
+  evidence?: number | null;
+  salienceTier: string;
+  note?: string;
+  memoryId?: string;
+  /** an interaction that this one corrects */
+  replaces?: string;
+}
+
+/** InteractionResult says what an interaction has changed. */
+export interface PsychologyInteractionResult {
+  interactionId: string;
+  person: PsychologyEntry;
+  /** overall trust */
+  before: number;
+  after: number;
+  stage: string;
+  needs?: PsychologyStageNeeds;
+}
+
+/** Item is a memory, an entry or a layer as decay shows it. */
+export interface PsychologyItem {
+  id: string;
+  /** memory, entry, layer */
+  kind: string;
+  layerNumber: number;
+  title: string;
+  /** now */
+  retention: number;
+  pinned: boolean;
+  salienceTier: string;
+}
+
+/** ItemsResult lists items after a change. */
+export interface PsychologyItemsResult {
+  items: PsychologyItem[];
+  undoToken?: string;
+}
+
+/** Kind describes one kind of entry. */
+export interface PsychologyKind {
+  kind: string;
+  layer: number;
+  title: string;
+  /** JSON Schema of its data; other keys are kept */
+  schema: unknown;
+}
+
+/** Layer is one of the seven layers. */
+export interface PsychologyLayer {
+  /** absent: nothing was stored for it yet */
+  id?: string;
+  layerNumber: number;
+  layerName: string;
+  theory: string;
+  data: unknown;
+  decayModel: string;
+  /** the parameter of the model */
+  decayRate: number;
+  initialStrength: number;
+  /** now */
+  retention: number;
+  lastUpdated: string;
+  lastReinforcedAt?: string;
+  enabled: boolean;
+  version: number;
+  entries: PsychologyEntry[];
+  kinds: PsychologyKind[];
+  /** why its data can't be read */
+  problem?: string;
+  /** what stands there instead */
+  raw?: string;
+}
+
+/** LayerParams name a layer. */
+export interface PsychologyLayerParams {
+  layerNumber: number;
+}
+
+/** LayerStatus says how complete a layer is. */
+export interface PsychologyLayerStatus {
+  layerNumber: number;
+  layerName: string;
+  /** healthy: entries of all kinds; warning: of some; inactive: none or off; error: something can't be read */
+  status: string;
+  reason?: string;
+  /** kinds without an entry */
+  missing?: string[];
+  /** the entry that can't be read */
+  id?: string;
+}
+
+/** LayersResult is the answer of psychology.get_all_layers. */
+export interface PsychologyLayersResult {
+  layers: PsychologyLayer[];
+}
+
+/** Overview summarizes psychology. */
+export interface PsychologyOverview {
+  layers: PsychologyOverviewLayer[];
+  settings: PsychologySettings;
+  nextDecayAt?: string;
+  /** mean over people with interactions */
+  trustOverall?: number;
+}
+
+/** OverviewLayer is a line of it. */
+export interface PsychologyOverviewLayer {
+  layerNumber: number;
+  layerName: string;
+  theory: string;
+  status: string;
+  reason?: string;
+  retention: number;
+  entries: number;
+  /** entries under 0.3 */
+  fading: number;
+  enabled: boolean;
+  lastReinforcedAt?: string;
+  /** its strongest entries */
+  summary: string;
+}
+
+/** PageParams select a page. */
+export interface PsychologyPageParams {
+  /** 1 to 100, default 20 */
+  limit?: number;
+  offset?: number;
+}
+
+/** PinParams pin or unpin entries or memories. */
+export interface PsychologyPinParams {
+  ids: string[];
+  on: boolean;
+}
+
 /** Point is the retention at a time. */
 export interface PsychologyPoint {
   at: string;
   retention: number;
+}
+
+/** ProposalParams name the pattern that is proposed as an entry. */
+export interface PsychologyProposalParams {
+  patternId: string;
+}
+
+/** ReinforceParams reinforce entries or memories. */
+export interface PsychologyReinforceParams {
+  ids: string[];
+  /** review, confirm, edit, use */
+  kind: string;
+  /** the share of what was lost that comes back, 0 to 1; default by kind */
+  strength?: number;
+}
+
+/** RestoreParams name what decay moved to the trash, or the run that did it. */
+export interface PsychologyRestoreParams {
+  ids?: string[];
+  runId?: string;
 }
 
 /** Run is one evaluation of all memories. */
@@ -2253,6 +2532,8 @@ export interface PsychologyRun {
   finishedAt?: string;
   items: number;
   changed: number;
+  trashed: number;
+  error?: string;
 }
 
 /** RunParams is the request of psychology.decay_run. */
@@ -2264,41 +2545,221 @@ export interface PsychologyRunParams {
 /** RunResult is what a run did. */
 export interface PsychologyRunResult {
   runId: string;
+  layers: number;
+  /** memories and entries */
   items: number;
   changed: number;
   /** now under 0.3 */
   fading: number;
   skipped: PsychologySkipped[];
+  /** in mode hard */
+  trashed: string[];
   tookMs: number;
 }
 
-/** Settings say how memories fade. */
+/** SalienceParams set the tier of entries or memories. */
+export interface PsychologySalienceParams {
+  ids: string[];
+  /** critical, high, medium, low */
+  tier: string;
+}
+
+/** Settings say how memories and entries fade, and what psychology may do. */
 export interface PsychologySettings {
+  /** default true; off: nothing fades, no proposals, the agent reads nothing */
+  enabled: boolean;
   /** default true */
   decayEnabled: boolean;
   /** which layers, 1 to 7, fade; default all */
   layers: Record<string, boolean>;
+  /** soft (default): what fades ranks lower; hard: it is moved to the trash */
+  mode: string;
   /** 0.80 to 0.99, default 0.95; lower fades faster */
   rate: number;
   /** 0 to 0.5, default 0.1: what always stays */
   minimumIntensity: number;
+  /** default false */
+  trustDecay: boolean;
   /** default true: high items keep half of their strength */
   preserveHighSalience: boolean;
+  /** 1 to 365, default 30: how long an item stays at the floor before hard mode takes it */
+  hardGraceDays: number;
+  /** default true */
+  agentMayRead: boolean;
+  /** default true: patterns are offered as entries */
+  proposals: boolean;
 }
 
 /** SettingsParams change settings; absent fields stay as they are. */
 export interface PsychologySettingsParams {
+  enabled?: boolean;
   decayEnabled?: boolean;
   layers?: Record<string, boolean>;
+  mode?: string;
   rate?: number;
   minimumIntensity?: number;
+  trustDecay?: boolean;
   preserveHighSalience?: boolean;
+  hardGraceDays?: number;
+  agentMayRead?: boolean;
+  proposals?: boolean;
 }
 
 /** Skipped is an item that could not be computed. */
 export interface PsychologySkipped {
   id: string;
   reason: string;
+}
+
+/** Soul is the text about how the assistant should work with its person. */
+export interface PsychologySoul {
+  text: string;
+  /** 0: the template */
+  version: number;
+  updatedAt?: string;
+  /** of the file */
+  path: string;
+  /** characters of it that enter a prompt, at most */
+  shown: number;
+}
+
+/** SoulHistoryResult lists revisions, newest first. */
+export interface PsychologySoulHistoryResult {
+  revisions: PsychologySoulRevision[];
+  total: number;
+}
+
+/** SoulRevision is the soul as it was. */
+export interface PsychologySoulRevision {
+  version: number;
+  text: string;
+  at: string;
+}
+
+/** StageNeeds is what the next stage takes. */
+export interface PsychologyStageNeeds {
+  stage: string;
+  trust: number;
+  interactions: number;
+  highSalienceInteractions: number;
+}
+
+/** StatusParams select a layer, or with 0 all. */
+export interface PsychologyStatusParams {
+  layerNumber?: number;
+}
+
+/** StatusResult is the answer of psychology.get_layer_status. */
+export interface PsychologyStatusResult {
+  layers: PsychologyLayerStatus[];
+}
+
+/** Trust is how far a person is trusted, each value 0 to 1. */
+export interface PsychologyTrust {
+  competence: number;
+  integrity: number;
+  benevolence: number;
+  predictability: number;
+  vulnerabilitySafety: number;
+  overall: number;
+}
+
+/** TrustMapParams select the person whose interactions are listed. */
+export interface PsychologyTrustMapParams {
+  personId?: string;
+}
+
+/** TrustMapResult lists people, most trusted first. */
+export interface PsychologyTrustMapResult {
+  people: PsychologyTrustedPerson[];
+  /** of the person, the last 50 */
+  interactions: PsychologyInteraction[];
+}
+
+/** TrustedPerson is a person with the trust of now. */
+export interface PsychologyTrustedPerson {
+  entry: PsychologyEntry;
+  trust: PsychologyTrust;
+  stage: string;
+  needs?: PsychologyStageNeeds;
+}
+
+/** UndoResult counts what an act touched, and how to take it back. */
+export interface PsychologyUndoResult {
+  count: number;
+  undoToken?: string;
+}
+
+/** UpdateLayerParams change a layer; absent fields stay as they are. */
+export interface PsychologyUpdateLayerParams {
+  layerNumber: number;
+  /** as read; another one is a conflict */
+  version?: number;
+  data?: unknown;
+  initialStrength?: number;
+  enabled?: boolean;
+}
+
+/** UpdateSoulParams replace the soul. */
+export interface PsychologyUpdateSoulParams {
+  text: string;
+  /** as read */
+  version: number;
+}
+
+/** UpsertParams add an entry, or with an id replace its data. */
+export interface PsychologyUpsertParams {
+  layerNumber: number;
+  kind: string;
+  data: unknown;
+  /** absent in an edit: as they are */
+  memoryIds?: string[];
+  id?: string;
+  /** as read; another one is a conflict */
+  version?: number;
+}
+
+/** ViewEntry is an entry at its own time. */
+export interface PsychologyViewEntry {
+  at: string;
+  /** a goal that is open after its date */
+  pastDue?: boolean;
+  id: string;
+  layerNumber: number;
+  kind: string;
+  data: unknown;
+  /** the memories that it rests on */
+  memoryIds: string[];
+  /** person, synthesis, import */
+  origin: string;
+  patternId?: string;
+  initialStrength: number;
+  /** now */
+  retention: number;
+  lastReinforcedAt?: string;
+  reinforcementCount: number;
+  salienceTier: string;
+  pinned: boolean;
+  /** reopened after it had faded: edits keep what it said before */
+  open?: boolean;
+  version: number;
+  createdAt: string;
+  updatedAt: string;
+  problem?: string;
+  raw?: string;
+}
+
+/** ViewParams select entries of a layer. */
+export interface PsychologyViewParams {
+  kind?: string;
+  /** of their own time: felt, target, begun, else created */
+  start?: string;
+  end?: string;
+}
+
+/** ViewResult lists them in the order of their time. */
+export interface PsychologyViewResult {
+  entries: PsychologyViewEntry[];
 }
 
 /** WhatIf changes an item in a forecast alone. */
@@ -4484,12 +4945,6 @@ export interface ToolsChanged {
   kind: string;
 }
 
-/** ClearedCache says what left with the cache. */
-export interface ToolsClearedCache {
-  bytes: number;
-  modules: number;
-}
-
 /** CloneParams copy a tool of one's own or a public one. */
 export interface ToolsCloneParams {
   toolId: string;
@@ -4532,43 +4987,9 @@ export interface ToolsCreateResult {
   validation: ToolsValidation;
 }
 
-/** CreateWasmParams install a module. Give its bytes in Wasm, or upload them first with skills.upload_wasm and name them in BlobSHA256. */
-export interface ToolsCreateWasmParams {
-  /** 1..64 letters, digits, spaces, "_", "-" or "." */
-  name: string;
-  description?: string;
-  /** the module in base64, at most 32 MiB */
-  wasm?: string;
-  /** of an uploaded module or of one of the user's skills */
-  blobSha256?: string;
-  /** default 1.0.0 */
-  version?: string;
-  /** 100..60000, default 5000 */
-  timeoutMs?: number;
-  /** 64, 128 (default) or 256 */
-  memoryMb?: number;
-  capabilities?: string[];
-  inputSchema?: unknown;
-  /** of its author over the definition */
-  signature?: LifecycleBundleSignature;
-  /** default import; local needs the right to approve */
-  origin?: ToolsWasmOrigin;
-}
-
-/** CreateWasmResult holds the new skill and what the installation found out. */
-export interface ToolsCreateWasmResult {
-  skill: ToolsWasmSkill;
-  report: ToolsWasmReport;
-}
-
 /** DeleteResult says until when the tool can be restored with everything it had. */
 export interface ToolsDeleteResult {
   /** RFC 3339 */
-  undoUntil: string;
-}
-
-/** DeleteWasmResult says until when skills.restore_wasm brings the skill back. */
-export interface ToolsDeleteWasmResult {
   undoUntil: string;
 }
 
@@ -4652,7 +5073,7 @@ export interface ToolsExecuteSkillResult {
   errorStack?: string;
   errorDetails?: unknown;
   executionId: string;
-  status: ToolsSkillStatus;
+  status: WasmtoolsSkillStatus;
   executionTimeMs: number;
   cpuTimeMs: number;
   peakMemoryBytes: number;
@@ -4667,7 +5088,7 @@ export interface ToolsExecuteSkillResult {
   isolation: string;
   /** why the isolation is weaker than it could be */
   reasons: string[];
-  limits: ToolsSkillLimits;
+  limits: WasmtoolsSkillLimits;
   auditLog: ToolsAuditEntry[];
   pendingApprovalId?: string;
   warnings?: string[];
@@ -4714,18 +5135,6 @@ export interface ToolsGetParams {
   version?: string;
 }
 
-/** GetWasmParams name a skill; with Report its module is looked at again. */
-export interface ToolsGetWasmParams {
-  skillId: string;
-  report?: boolean;
-}
-
-/** GetWasmResult holds a skill and, when it was asked for and the module is on this device, the report about it. */
-export interface ToolsGetWasmResult {
-  skill: ToolsWasmSkill;
-  report?: ToolsWasmReport;
-}
-
 /** ImportItem is the review of one tool. */
 export interface ToolsImportItem {
   name: string;
@@ -4753,7 +5162,7 @@ export interface ToolsImportParams {
   /** default true */
   dryRun?: boolean;
   /** default rename */
-  onConflict?: ToolsOnConflict;
+  onConflict?: LifecycleOnConflict;
 }
 
 /** ImportResult is the review and, after the second step, the tools that were added; they are disabled and private. */
@@ -4809,24 +5218,6 @@ export interface ToolsListResult {
 /** ListSort is the order of a list. */
 export type ToolsListSort = "recent" | "name" | "usage";
 
-/** ListWasmParams choose from the user's WASM skills. */
-export interface ToolsListWasmParams {
-  /** part of name or description; every character is literal */
-  query?: string;
-  enabled?: boolean;
-  /** 1..100, default 50 */
-  limit?: number;
-  offset?: number;
-}
-
-/** ListWasmResult is one page, the last changed first; Total counts all matches. */
-export interface ToolsListWasmResult {
-  skills: ToolsWasmSkill[];
-  total: number;
-  limit: number;
-  offset: number;
-}
-
 /** LogLine is one line that a tool wrote with console.* or helix.log. */
 export interface ToolsLogLine {
   at: string;
@@ -4846,9 +5237,6 @@ export interface ToolsMetadata {
   usageCount: number;
   isEnabled: boolean;
 }
-
-/** OnConflict says what to do with a tool whose name is taken. */
-export type ToolsOnConflict = "rename" | "replace" | "skip";
 
 /** Origin says how a tool came here. */
 export type ToolsOrigin = "local" | "clone" | "import" | "share" | "hub";
@@ -4927,50 +5315,6 @@ export interface ToolsSample {
   params: unknown;
   /** absent: any output will do */
   expected?: unknown;
-}
-
-/** SandboxChanged is published when the state of the sandbox changes in a way that a person may want to see. */
-export interface ToolsSandboxChanged {
-  status: ToolsSandboxStatus;
-}
-
-/** SandboxProfile is a named set of bounds for one run. */
-export interface ToolsSandboxProfile {
-  /** strict, standard, permissive or wasm */
-  name: string;
-  /** units of work */
-  fuel: number;
-  stackBytes: number;
-  wallMs: number;
-  cpuMs: number;
-  memoryBytes: number;
-  inputBytes: number;
-  outputBytes: number;
-  logBytes: number;
-  hostCalls: number;
-}
-
-/** SandboxStatus is what the engine says about itself, with the bounds that runs have. */
-export interface ToolsSandboxStatus {
-  /** the setting: weakest isolation under which modules of others may run */
-  minIsolation: string;
-  /** that modules of others have on this computer */
-  isolation: string;
-  /** why that is not more, such as bwrap_missing */
-  reasons: string[];
-  /** the bounds by profile, tightest first */
-  profiles: ToolsSandboxProfile[];
-  engine: SandboxEngineInfo;
-  ready: boolean;
-  /** why it is not ready */
-  reason?: string;
-  /** thread, or fuel where threads have no clock */
-  cpuMeter: string;
-  /** how each run gets a fresh world: cow shares a prepared one's pages until they are written, copy copies it */
-  snapshot: string;
-  pool: SandboxPoolStatus;
-  tiers: SandboxTierStatus[];
-  cache: SandboxCacheStatus;
 }
 
 /** SearchParams look through the public tools on this device. */
@@ -5073,12 +5417,6 @@ export interface ToolsSharesResult {
   hub: boolean;
 }
 
-/** SignResult holds the signature made by this device. */
-export interface ToolsSignResult {
-  signature: string;
-  fingerprint: string;
-}
-
 /** SignerResult holds one signer. */
 export interface ToolsSignerResult {
   signer: LifecycleSigner;
@@ -5095,7 +5433,7 @@ export interface ToolsSkillExecution {
   skillId: string;
   input: unknown;
   output: unknown;
-  status: ToolsSkillStatus;
+  status: WasmtoolsSkillStatus;
   errorClass?: string;
   error?: string;
   executionTimeMs: number;
@@ -5114,7 +5452,7 @@ export interface ToolsSkillExecution {
 export interface ToolsSkillExecutionChanged {
   executionId: string;
   skillId: string;
-  status: ToolsSkillStatus;
+  status: WasmtoolsSkillStatus;
   seq: number;
   progress?: number;
   waiting?: string;
@@ -5124,7 +5462,7 @@ export interface ToolsSkillExecutionChanged {
 /** SkillExecutionsParams choose from the runs of a skill, newest first. */
 export interface ToolsSkillExecutionsParams {
   skillId: string;
-  status?: ToolsSkillStatus;
+  status?: WasmtoolsSkillStatus;
   /** 1..100, default 50 */
   limit?: number;
   /** id of the last run seen */
@@ -5137,25 +5475,6 @@ export interface ToolsSkillExecutionsResult {
   /** there are older ones */
   more: boolean;
 }
-
-/** SkillID names one skill. */
-export interface ToolsSkillID {
-  skillId: string;
-}
-
-/** SkillLimits are the limits that a run had. */
-export interface ToolsSkillLimits {
-  wallMs: number;
-  cpuMs: number;
-  memoryBytes: number;
-  inputBytes: number;
-  outputBytes: number;
-  logBytes: number;
-  hostCalls: number;
-}
-
-/** SkillStatus is the state of one execution of a skill. */
-export type ToolsSkillStatus = "running" | "success" | "failure" | "timeout" | "canceled";
 
 /** StateClearParams name the tool and, when Key is set, the one entry to clear. */
 export interface ToolsStateClearParams {
@@ -5336,38 +5655,6 @@ export interface ToolsUpdateResult {
   suspendedGrants: string[];
 }
 
-/** UpdateWasmParams change a skill. BaseVersion, when given, is the version that the caller read; when the skill has moved on since, the answer is a conflict. */
-export interface ToolsUpdateWasmParams {
-  skillId: string;
-  patch: ToolsWasmPatch;
-  baseVersion?: string;
-}
-
-/** UpdateWasmResult holds the changed skill, the report when its definition changed, and the grants that the change put out of force until the new definition is approved. */
-export interface ToolsUpdateWasmResult {
-  skill: ToolsWasmSkill;
-  report?: ToolsWasmReport;
-  suspendedGrants: string[];
-}
-
-/** UploadWasmParams carry a part of a module that is too large for one call. The first part has no UploadID; Done marks the last. */
-export interface ToolsUploadWasmParams {
-  uploadId?: string;
-  /** where Data belongs: the size received so far */
-  offset?: number;
-  /** base64; up to 8 MiB a part */
-  data: string;
-  done?: boolean;
-}
-
-/** UploadWasmResult says how much has arrived; with the last part it names the blob. */
-export interface ToolsUploadWasmResult {
-  uploadId: string;
-  size: number;
-  /** for skills.validate_wasm and skills.create_wasm, within an hour */
-  blobSha256?: string;
-}
-
 /** UsageEntry is one finished run. Parameters and output above 64 KiB are cut to {"truncated":true,"bytes":n,"head":…}; secrets in them are masked. */
 export interface ToolsUsageEntry {
   /** the executionId of the run */
@@ -5431,15 +5718,6 @@ export interface ToolsValidateParams {
   limits?: ToolsLimits;
 }
 
-/** ValidateWasmParams name a module to look at, and what would be asked for with it. */
-export interface ToolsValidateWasmParams {
-  wasm?: string;
-  blobSha256?: string;
-  capabilities?: string[];
-  inputSchema?: unknown;
-  memoryMb?: number;
-}
-
 /** Validation is the advice of the static checks. Errors stop a save, warnings never do; the sandbox, not this, is what keeps a tool in bounds. */
 export interface ToolsValidation {
   /** no errors */
@@ -5482,20 +5760,194 @@ export interface ToolsVersionsResult {
 /** Visibility says who may read a tool. */
 export type ToolsVisibility = "private" | "public";
 
+/** ClearedCache says what left with the cache. */
+export interface WasmtoolsClearedCache {
+  bytes: number;
+  modules: number;
+}
+
+/** CreateWasmParams install a module. Give its bytes in Wasm, or upload them first with skills.upload_wasm and name them in BlobSHA256. */
+export interface WasmtoolsCreateWasmParams {
+  /** 1..64 letters, digits, spaces, "_", "-" or "." */
+  name: string;
+  description?: string;
+  /** the module in base64, at most 32 MiB */
+  wasm?: string;
+  /** of an uploaded module or of one of the user's skills */
+  blobSha256?: string;
+  /** default 1.0.0 */
+  version?: string;
+  /** 100..60000, default 5000 */
+  timeoutMs?: number;
+  /** 64, 128 (default) or 256 */
+  memoryMb?: number;
+  capabilities?: string[];
+  inputSchema?: unknown;
+  /** of its author over the definition */
+  signature?: LifecycleBundleSignature;
+  /** default import; local needs the right to approve */
+  origin?: WasmtoolsWasmOrigin;
+}
+
+/** CreateWasmResult holds the new skill and what the installation found out. */
+export interface WasmtoolsCreateWasmResult {
+  skill: WasmtoolsWasmSkill;
+  report: WasmtoolsWasmReport;
+}
+
+/** DeleteWasmResult says until when skills.restore_wasm brings the skill back. */
+export interface WasmtoolsDeleteWasmResult {
+  undoUntil: string;
+}
+
+/** GetWasmParams name a skill; with Report its module is looked at again. */
+export interface WasmtoolsGetWasmParams {
+  skillId: string;
+  report?: boolean;
+}
+
+/** GetWasmResult holds a skill and, when it was asked for and the module is on this device, the report about it. */
+export interface WasmtoolsGetWasmResult {
+  skill: WasmtoolsWasmSkill;
+  report?: WasmtoolsWasmReport;
+}
+
+/** ListWasmParams choose from the user's WASM skills. */
+export interface WasmtoolsListWasmParams {
+  /** part of name or description; every character is literal */
+  query?: string;
+  enabled?: boolean;
+  /** 1..100, default 50 */
+  limit?: number;
+  offset?: number;
+}
+
+/** ListWasmResult is one page, the last changed first; Total counts all matches. */
+export interface WasmtoolsListWasmResult {
+  skills: WasmtoolsWasmSkill[];
+  total: number;
+  limit: number;
+  offset: number;
+}
+
+/** SandboxChanged is published when the state of the sandbox changes in a way that a person may want to see. */
+export interface WasmtoolsSandboxChanged {
+  status: WasmtoolsSandboxStatus;
+}
+
+/** SandboxProfile is a named set of bounds for one run. */
+export interface WasmtoolsSandboxProfile {
+  /** strict, standard, permissive or wasm */
+  name: string;
+  /** units of work */
+  fuel: number;
+  stackBytes: number;
+  wallMs: number;
+  cpuMs: number;
+  memoryBytes: number;
+  inputBytes: number;
+  outputBytes: number;
+  logBytes: number;
+  hostCalls: number;
+}
+
+/** SandboxStatus is what the engine says about itself, with the bounds that runs have. */
+export interface WasmtoolsSandboxStatus {
+  /** the setting: weakest isolation under which modules of others may run */
+  minIsolation: string;
+  /** that modules of others have on this computer */
+  isolation: string;
+  /** why that is not more, such as bwrap_missing */
+  reasons: string[];
+  /** the bounds by profile, tightest first */
+  profiles: WasmtoolsSandboxProfile[];
+  engine: SandboxEngineInfo;
+  ready: boolean;
+  /** why it is not ready */
+  reason?: string;
+  /** thread, or fuel where threads have no clock */
+  cpuMeter: string;
+  /** how each run gets a fresh world: cow shares a prepared one's pages until they are written, copy copies it */
+  snapshot: string;
+  pool: SandboxPoolStatus;
+  tiers: SandboxTierStatus[];
+  cache: SandboxCacheStatus;
+}
+
+/** SkillID names one skill. */
+export interface WasmtoolsSkillID {
+  skillId: string;
+}
+
+/** SkillLimits are the limits that a run had. */
+export interface WasmtoolsSkillLimits {
+  wallMs: number;
+  cpuMs: number;
+  memoryBytes: number;
+  inputBytes: number;
+  outputBytes: number;
+  logBytes: number;
+  hostCalls: number;
+}
+
+/** SkillStatus is the state of one execution of a skill. */
+export type WasmtoolsSkillStatus = "running" | "success" | "failure" | "timeout" | "canceled";
+
+/** UpdateWasmParams change a skill. BaseVersion, when given, is the version that the caller read; when the skill has moved on since, the answer is a conflict. */
+export interface WasmtoolsUpdateWasmParams {
+  skillId: string;
+  patch: WasmtoolsWasmPatch;
+  baseVersion?: string;
+}
+
+/** UpdateWasmResult holds the changed skill, the report when its definition changed, and the grants that the change put out of force until the new definition is approved. */
+export interface WasmtoolsUpdateWasmResult {
+  skill: WasmtoolsWasmSkill;
+  report?: WasmtoolsWasmReport;
+  suspendedGrants: string[];
+}
+
+/** UploadWasmParams carry a part of a module that is too large for one call. The first part has no UploadID; Done marks the last. */
+export interface WasmtoolsUploadWasmParams {
+  uploadId?: string;
+  /** where Data belongs: the size received so far */
+  offset?: number;
+  /** base64; up to 8 MiB a part */
+  data: string;
+  done?: boolean;
+}
+
+/** UploadWasmResult says how much has arrived; with the last part it names the blob. */
+export interface WasmtoolsUploadWasmResult {
+  uploadId: string;
+  size: number;
+  /** for skills.validate_wasm and skills.create_wasm, within an hour */
+  blobSha256?: string;
+}
+
+/** ValidateWasmParams name a module to look at, and what would be asked for with it. */
+export interface WasmtoolsValidateWasmParams {
+  wasm?: string;
+  blobSha256?: string;
+  capabilities?: string[];
+  inputSchema?: unknown;
+  memoryMb?: number;
+}
+
 /** WasmABI is how a module is called. */
-export type ToolsWasmABI = "execute" | "command";
+export type WasmtoolsWasmABI = "execute" | "command";
 
 /** WasmChanged is published when a WASM skill of the user changes; Kind is created, updated, enabled, disabled, deleted, restored, signed or used. */
-export interface ToolsWasmChanged {
+export interface WasmtoolsWasmChanged {
   skillId: string;
   kind: string;
 }
 
 /** WasmOrigin says how a WASM skill came here. */
-export type ToolsWasmOrigin = "local" | "import" | "hub";
+export type WasmtoolsWasmOrigin = "local" | "import" | "hub";
 
 /** WasmPatch names the fields to change; an absent field is left as it is. New bytes raise the version unless the patch names one. New bytes, capabilities, input schema or description put the grants of the former definition out of force. */
-export interface ToolsWasmPatch {
+export interface WasmtoolsWasmPatch {
   name?: string;
   description?: string;
   wasm?: string;
@@ -5510,7 +5962,7 @@ export interface ToolsWasmPatch {
 }
 
 /** WasmProblem is one finding about a module or its description. Offset is the place in the module's bytes and Feature the part of WebAssembly that is refused, when there is one. */
-export interface ToolsWasmProblem {
+export interface WasmtoolsWasmProblem {
   /** stable name: compile, missing_export, capability, schema, signature, … */
   code: string;
   /** wasm, capabilities, inputSchema, … */
@@ -5521,11 +5973,11 @@ export interface ToolsWasmProblem {
 }
 
 /** WasmReport is what an installation finds out about a module. Errors stop the installation, warnings never do. */
-export interface ToolsWasmReport {
+export interface WasmtoolsWasmReport {
   /** no errors */
   valid: boolean;
-  errors: ToolsWasmProblem[];
-  warnings: ToolsWasmProblem[];
+  errors: WasmtoolsWasmProblem[];
+  warnings: WasmtoolsWasmProblem[];
   /** absent when the bytes are no module */
   info?: SandboxModuleInfo;
   /** that are asked for, in normal form */
@@ -5544,7 +5996,7 @@ export interface ToolsWasmReport {
 }
 
 /** WasmSkill is a WebAssembly module that was installed as a skill. Its bytes are kept once in the blob store under their content address. */
-export interface ToolsWasmSkill {
+export interface WasmtoolsWasmSkill {
   id: string;
   /** unique among the user's WASM skills, ignoring case */
   name: string;
@@ -5553,7 +6005,7 @@ export interface ToolsWasmSkill {
   wasmBytecode: string;
   /** bytes */
   wasmSize: number;
-  abi: ToolsWasmABI;
+  abi: WasmtoolsWasmABI;
   /** semantic version; rises with each new bytecode */
   version: string;
   /** time limit of a run on the clock, 100..60000 */
@@ -5568,7 +6020,7 @@ export interface ToolsWasmSkill {
   signature: LifecycleSignatureInfo;
   /** who signed it, or "unsigned" */
   signer: string;
-  origin: ToolsWasmOrigin;
+  origin: WasmtoolsWasmOrigin;
   isEnabled: boolean;
   /** its definition changed and waits for approval */
   suspended: boolean;
@@ -5582,15 +6034,15 @@ export interface ToolsWasmSkill {
   reasons: string[];
   runs: number;
   /** of the last run */
-  lastStatus?: ToolsSkillStatus;
+  lastStatus?: WasmtoolsSkillStatus;
   lastRun?: string;
   createdAt: string;
   updatedAt: string;
 }
 
 /** WasmSkillResult holds one skill. */
-export interface ToolsWasmSkillResult {
-  skill: ToolsWasmSkill;
+export interface WasmtoolsWasmSkillResult {
+  skill: WasmtoolsWasmSkill;
 }
 
 /** Every method: what it takes and what it gives. */
@@ -5801,30 +6253,84 @@ export interface Methods {
   "providers.set_role": { params: ProvidersSetRoleParams; result: ProvidersRoleView };
   /** Tries a service step by step. Only call makes it cost anything. */
   "providers.test": { params: ProvidersTestParams; result: ProvidersTestResult };
+  /** Makes an entry of a pattern, with its evidence, and confirms the pattern. A person who has an entry of that name already keeps it as it is: the evidence is linked to it. */
+  "psychology.accept_proposal": { params: PsychologyProposalParams; result: PsychologyEntry };
   /** Lists threshold crossings and the last runs. */
   "psychology.decay_history": { params: PsychologyHistoryParams; result: PsychologyHistoryResult };
-  /** Evaluates the retention of all memories of the caller. Evaluating again changes nothing: only the time since the last reinforcement counts. */
+  /** Evaluates the retention of all memories, entries and layers of the caller. Evaluating again changes nothing: only the time since the last reinforcement counts. In mode hard it moves what has been at its floor for long to the trash. */
   "psychology.decay_run": { params: PsychologyRunParams; result: PsychologyRunResult };
-  /** Lists memories that fall below 0.3 soon, soonest first. */
+  /** Moves entries to the trash, from where Undo and restore_from_decay bring them back for 30 days. */
+  "psychology.delete_entry": { params: PsychologyIDsParams; result: PsychologyUndoResult };
+  /** Rejects a pattern, so that it is not proposed again. */
+  "psychology.dismiss_proposal": { params: PsychologyProposalParams; result: PsychologyUndoResult };
+  /** Returns a method that lists the entries of a layer in the order of their own time: when it was felt, when a goal is due, when a change began, else when the entry was made. */
+  "psychology.emotional_map": { params: PsychologyViewParams; result: PsychologyViewResult };
+  /** Writes the files of psychology below the folder of the person's own files, each in one step; with Zip they become one file to download instead. Entries that can't be read are counted. */
+  "psychology.export": { params: PsychologyExportParams; result: PsychologyExportResult };
+  /** Lists memories and entries that fall below 0.3 soon, soonest first. */
   "psychology.fading": { params: PsychologyFadingParams; result: PsychologyFadingResult };
-  /** Shows how a memory will fade, and what pinning, another tier or reviews would change. Its value for now is what a run would store. */
+  /** Shows how a memory, an entry or a layer will fade, and what pinning, another tier or reviews would change. Its value for now is what every other method reports. */
   "psychology.forecast": { params: PsychologyForecastParams; result: PsychologyForecastResult };
+  /** Returns the seven layers with their entries. */
+  "psychology.get_all_layers": { params: Record<string, never>; result: PsychologyLayersResult };
+  /** Returns a layer with its entries, newest first. */
+  "psychology.get_layer": { params: PsychologyLayerParams; result: PsychologyLayer };
+  /** Says how complete layers are, and what cannot be read. */
+  "psychology.get_layer_status": { params: PsychologyStatusParams; result: PsychologyStatusResult };
+  /** Another name of memory.list_patterns. Lists patterns. Rejected and superseded ones are left out unless their status is asked for. */
+  "psychology.get_memory_patterns": { params: SynthesisPatternsParams; result: SynthesisPatternsResult };
   /** Returns the caller's settings. */
   "psychology.get_settings": { params: Record<string, never>; result: PsychologySettings };
-  /** Another name of psychology.decay_run. Evaluates the retention of all memories of the caller. Evaluating again changes nothing: only the time since the last reinforcement counts. */
+  /** Returns the soul: what the assistant should know of the person and how it should speak. A change that the person made in the file becomes a revision. */
+  "psychology.get_soul": { params: Record<string, never>; result: PsychologySoul };
+  /** Returns a method that lists the entries of a layer in the order of their own time: when it was felt, when a goal is due, when a change began, else when the entry was made. */
+  "psychology.goals": { params: PsychologyViewParams; result: PsychologyViewResult };
+  /** Reads the files of an export, from below the folder of the person's own files or from a file that Export has packed. Everything is checked before anything is written; entries that are there get the content of the file. The soul is not imported: only a person changes it. */
+  "psychology.import": { params: PsychologyImportParams; result: PsychologyCounts };
+  /** Summarizes the seven layers. */
+  "psychology.overview": { params: Record<string, never>; result: PsychologyOverview };
+  /** Makes entries or memories keep the retention that they have; unpinned, they fade from there. */
+  "psychology.pin": { params: PsychologyPinParams; result: PsychologyItemsResult };
+  /** Returns a method that lists the entries of a layer in the order of their own time: when it was felt, when a goal is due, when a change began, else when the entry was made. */
+  "psychology.purpose": { params: PsychologyViewParams; result: PsychologyViewResult };
+  /** Counts something that happened with a person, and explains what it changed. With replaces, it corrects an earlier one: trust is computed from the corrected log. */
+  "psychology.record_interaction": { params: PsychologyInteractionParams; result: PsychologyInteractionResult };
+  /** Counts that entries or memories were reviewed, confirmed, edited or used: part of what was forgotten comes back, and time counts from now. A use counts once an hour. */
+  "psychology.reinforce": { params: PsychologyReinforceParams; result: PsychologyItemsResult };
+  /** Brings back what decay, or a person, moved to the trash, and reinforces it. */
+  "psychology.restore_from_decay": { params: PsychologyRestoreParams; result: PsychologyUndoResult };
+  /** Another name of psychology.decay_run. Evaluates the retention of all memories, entries and layers of the caller. Evaluating again changes nothing: only the time since the last reinforcement counts. In mode hard it moves what has been at its floor for long to the trash. */
   "psychology.run_decay": { params: PsychologyRunParams; result: PsychologyRunResult };
+  /** Starts a job that looks for patterns, and waits a moment for its end. An equal request while a job runs returns that job. */
+  "psychology.run_synthesis": { params: SynthesisSynthesizeParams; result: SynthesisSynthesizeResult };
+  /** Sets how important entries or memories are. Only a person can set critical. */
+  "psychology.set_salience": { params: PsychologySalienceParams; result: PsychologyItemsResult };
+  /** Lists the revisions of the soul, newest first. */
+  "psychology.soul_history": { params: PsychologyPageParams; result: PsychologySoulHistoryResult };
+  /** Returns a method that lists the entries of a layer in the order of their own time: when it was felt, when a goal is due, when a change began, else when the entry was made. */
+  "psychology.transformation": { params: PsychologyViewParams; result: PsychologyViewResult };
+  /** Returns the people with their trust now, what the next stage takes, and of one person the last interactions. */
+  "psychology.trust_map": { params: PsychologyTrustMapParams; result: PsychologyTrustMapResult };
+  /** Takes back an act on entries or memories, for ten minutes. What was changed again since stays as it is. */
+  "psychology.undo": { params: MemoryUndoParams; result: PsychologyUndoResult };
+  /** Changes what a person wrote of a layer, its initial strength, or whether it fades. */
+  "psychology.update_layer": { params: PsychologyUpdateLayerParams; result: PsychologyLayer };
   /** Changes settings. Nothing is computed until the next run. */
   "psychology.update_settings": { params: PsychologySettingsParams; result: PsychologySettings };
+  /** Replaces the soul. Only a person in a session of their own can do that. */
+  "psychology.update_soul": { params: PsychologyUpdateSoulParams; result: PsychologySoul };
+  /** Adds an entry, or with an id replaces its data. An edit reinforces it. */
+  "psychology.upsert_entry": { params: PsychologyUpsertParams; result: PsychologyEntry };
   /** Returns the OpenRPC 1.3.2 document of every method and event. */
   "rpc.discover": { params: Record<string, never>; result: unknown };
   /** Measures for a few seconds how fast code starts, computes and is stopped on this computer. The figures are for a person; they are compared with other engines by make bench- */
   "sandbox.bench": { params: Record<string, never>; result: SandboxBenchResult };
   /** Deletes compiled code that is kept between starts. What runs goes on; the next start of each module compiles it once more. */
-  "sandbox.clear_cache": { params: Record<string, never>; result: ToolsClearedCache };
+  "sandbox.clear_cache": { params: Record<string, never>; result: WasmtoolsClearedCache };
   /** Runs a file once, without keeping it or a row of the run. The audit log has the run, and every right that it was given. Only a session that may approve can call it. */
   "sandbox.run": { params: ToolsRunCodeParams; result: ToolsExecuteSkillResult };
   /** Describes the engine that runs untrusted code: what it is, its tiers, its pool, its cache, and the bounds of each profile. */
-  "sandbox.status": { params: Record<string, never>; result: ToolsSandboxStatus };
+  "sandbox.status": { params: Record<string, never>; result: WasmtoolsSandboxStatus };
   /** Tells what was and will be due in a stretch of days. A day is 24 hours from the time of day of From; on one with more than 200 marks each schedule has counts instead. */
   "schedules.calendar": { params: SchedulerCalendarParams; result: SchedulerCalendarResult };
   /** Stops a run. One that its target does not end within 10 seconds is closed all the same; the result says how it stands now. */
@@ -5902,11 +6408,11 @@ export interface Methods {
   /** Makes a skill of the caller from a template, with the small tools and the other skills that it calls, unless the caller has those already. When the name is taken it gets a number. */
   "skills.create_from_template": { params: SkillsFromTemplateParams; result: SkillsMeta };
   /** Installs a module as a skill of the caller, enabled. What the report calls an error is Invalid with the report as details, and nothing is kept; a taken name is a Conflict. Capabilities that the module asks for are not granted by this. */
-  "skills.create_wasm": { params: ToolsCreateWasmParams; result: ToolsCreateWasmResult };
+  "skills.create_wasm": { params: WasmtoolsCreateWasmParams; result: WasmtoolsCreateWasmResult };
   /** Deletes a skill; it can be restored for 30 days. Runs that go on go on. */
   "skills.delete_composite": { params: SkillsSkillParams; result: SkillsDeleteResult };
   /** Puts a WASM skill into the trash: its grants are revoked and its runs end. skills.restore_wasm brings it back for 30 days, without the grants. */
-  "skills.delete_wasm": { params: ToolsSkillID; result: ToolsDeleteWasmResult };
+  "skills.delete_wasm": { params: WasmtoolsSkillID; result: WasmtoolsDeleteWasmResult };
   /** Compares two definitions step by step, of one skill or of two, and the rights that they need. */
   "skills.diff_versions": { params: SkillsDiffParams; result: SkillsDiffResult };
   /** Gives the run document of a run, for mapping. */
@@ -5932,7 +6438,7 @@ export interface Methods {
   /** Gives one with its body. */
   "skills.get_version": { params: SkillsVersionParams; result: SkillsVersion };
   /** Returns a WASM skill of the caller, and on request the report about its module. */
-  "skills.get_wasm": { params: ToolsGetWasmParams; result: ToolsGetWasmResult };
+  "skills.get_wasm": { params: WasmtoolsGetWasmParams; result: WasmtoolsGetWasmResult };
   /** Lists runs, newest first. Rehearsals are not among them. */
   "skills.history": { params: SkillsHistoryParams; result: SkillsHistoryResult };
   /** Brings a share file in. The skill is disabled: enabling it accepts what its rights preview says. A definition that cannot run here, because a tool is missing, comes in as a draft; a file whose sum or signature does not fit is refused. */
@@ -5944,7 +6450,7 @@ export interface Methods {
   /** Lists the definitions that a skill had, newest first and without their bodies. */
   "skills.list_versions": { params: SkillsSkillParams; result: SkillsVersionsResult };
   /** Returns a page of the caller's WASM skills, the last changed first. */
-  "skills.list_wasm": { params: ToolsListWasmParams; result: ToolsListWasmResult };
+  "skills.list_wasm": { params: WasmtoolsListWasmParams; result: WasmtoolsListWasmResult };
   /** Keeps a run from being pruned. */
   "skills.pin": { params: SkillsPinParams; result: SkillsExecution };
   /** Says what a run would need, without asking anybody. The steps of skills that it calls are listed where they are called first. */
@@ -5958,13 +6464,13 @@ export interface Methods {
   /** Takes a deletion back. When the name was taken meanwhile it gets a number; a skill that is not deleted stays as it is. */
   "skills.restore_composite": { params: SkillsSkillParams; result: SkillsMeta };
   /** Brings a deleted WASM skill back within 30 days. When its name was taken meanwhile it gets a number. */
-  "skills.restore_wasm": { params: ToolsSkillID; result: ToolsWasmSkillResult };
+  "skills.restore_wasm": { params: WasmtoolsSkillID; result: WasmtoolsWasmSkillResult };
   /** Makes an old definition the current one, as a new version. Rolling back to the current definition changes nothing. When the definition cannot run any more, because something that it calls is gone, the skill is disabled. */
   "skills.rollback": { params: SkillsRollbackParams; result: SkillsMeta };
   /** Looks among public skills, the most used first. Each character of the query stands for itself. */
   "skills.search_public": { params: SkillsSearchPublicParams; result: SkillsSearchPublicResult };
   /** Signs the current definition of a WASM skill with this device's key, which says that the user vouches for the module: from then on it runs in process, until it changes. */
-  "skills.sign_wasm": { params: ToolsSkillID; result: ToolsSignResult };
+  "skills.sign_wasm": { params: WasmtoolsSkillID; result: LifecycleSignResult };
   /** Tells how a run stands, or lists the installed skills. */
   "skills.status": { params: SkillsStatusParams; result: SkillsStatusResult };
   /** Lists finished skills to start from. They need nothing but this installation. */
@@ -5972,13 +6478,13 @@ export interface Methods {
   /** Changes a skill; a changed definition makes a version. Fields around the definition (name, description, tags, icon, isEnabled, visibility) that are left out stay as they are. With steps the definition is replaced as a whole, without them it stays. */
   "skills.update_composite": { params: SkillsSaveParams; result: SkillsMeta };
   /** Changes a WASM skill of the caller. When the definition changes, the grants of the former one go out of force, a signature that does not cover the new one is dropped, and new bytes raise the version. Runs in progress go on with what they began with. */
-  "skills.update_wasm": { params: ToolsUpdateWasmParams; result: ToolsUpdateWasmResult };
+  "skills.update_wasm": { params: WasmtoolsUpdateWasmParams; result: WasmtoolsUpdateWasmResult };
   /** Takes a module in parts, for those that are too large for one call, and puts it into the blob store with the last part. A blob that no skill names is removed after a day. */
-  "skills.upload_wasm": { params: ToolsUploadWasmParams; result: ToolsUploadWasmResult };
+  "skills.upload_wasm": { params: WasmtoolsUploadWasmParams; result: WasmtoolsUploadWasmResult };
   /** Checks a definition and finds everything at once. */
   "skills.validate_composite": { params: SkillsValidateParams; result: SkillsValidateResult };
   /** Looks at a module as an installation would, without keeping anything. */
-  "skills.validate_wasm": { params: ToolsValidateWasmParams; result: ToolsWasmReport };
+  "skills.validate_wasm": { params: WasmtoolsValidateWasmParams; result: WasmtoolsWasmReport };
   /** Returns a page of the runs of a skill, newest first. */
   "skills.wasm_executions": { params: ToolsSkillExecutionsParams; result: ToolsSkillExecutionsResult };
   /** Another name of services.start. Starts a service; starting a running one changes nothing. */
@@ -6094,7 +6600,7 @@ export interface Methods {
   /** Lists the caller's shares, of one tool or of all. */
   "tools.shares": { params: ToolsSharesParams; result: ToolsSharesResult };
   /** Signs the current definition of a tool with this device's key and stores the signature with it. It is unavailable while the key is locked. */
-  "tools.sign": { params: ToolsToolID; result: ToolsSignResult };
+  "tools.sign": { params: ToolsToolID; result: LifecycleSignResult };
   /** Lists the keys that signed tools here, and this device's own. */
   "tools.signers": { params: Record<string, never>; result: ToolsSignersResult };
   /** Lists what a tool stored, values and files. */
@@ -6155,10 +6661,14 @@ export interface Events {
   "providers.catalog_changed": ProvidersCatalogChanged;
   /** Changed is published when an entry or what is known of it changed. */
   "providers.changed": ProvidersChanged;
+  /** Changed is the event that entries, layers, the soul or settings have changed. */
+  "psychology.changed": PsychologyChanged;
   /** Done is the event of a run that has ended. */
   "psychology.decay_done": PsychologyDone;
+  /** FadingSoon is the event that something has faded below 0.3, at most once a day. */
+  "psychology.fading": PsychologyFadingSoon;
   /** SandboxChanged is published when the state of the sandbox changes in a way that a person may want to see. */
-  "sandbox.status_changed": ToolsSandboxChanged;
+  "sandbox.status_changed": WasmtoolsSandboxChanged;
   /** Changed is the event schedules.changed. */
   "schedules.changed": SchedulerChanged;
   /** Notification is the event schedules.notification. */
@@ -6178,7 +6688,7 @@ export interface Events {
   /** RunEvent is one event of a run; it is also what skills.run_event carries. Seq has no gaps. */
   "skills.run_event": SkillsRunEvent;
   /** WasmChanged is published when a WASM skill of the user changes; Kind is created, updated, enabled, disabled, deleted, restored, signed or used. */
-  "skills.wasm_changed": ToolsWasmChanged;
+  "skills.wasm_changed": WasmtoolsWasmChanged;
   /** BackupProgress is the event storage.backup_progress for backup, restore, migration, export, import and salvage. Done and Total are bytes, or rows where Unit says so. */
   "storage.backup_progress": StorageBackupProgress;
   /** Changed is the event storage.changed: rows of Table were changed by storage itself (import, restore, prune). Many stands for more ids than are worth listing. */
@@ -6307,13 +6817,40 @@ export const METHODS = [
   { name: "providers.set", scope: "admin", costly: false },
   { name: "providers.set_role", scope: "write", costly: false },
   { name: "providers.test", scope: "write", costly: true, deadlineMs: 240000 },
+  { name: "psychology.accept_proposal", scope: "write", costly: false },
   { name: "psychology.decay_history", scope: "read", costly: false },
   { name: "psychology.decay_run", scope: "write", costly: true },
+  { name: "psychology.delete_entry", scope: "write", costly: false },
+  { name: "psychology.dismiss_proposal", scope: "write", costly: false },
+  { name: "psychology.emotional_map", scope: "read", costly: false },
+  { name: "psychology.export", scope: "read", costly: false },
   { name: "psychology.fading", scope: "read", costly: false },
   { name: "psychology.forecast", scope: "read", costly: false },
+  { name: "psychology.get_all_layers", scope: "read", costly: false },
+  { name: "psychology.get_layer", scope: "read", costly: false },
+  { name: "psychology.get_layer_status", scope: "read", costly: false },
+  { name: "psychology.get_memory_patterns", scope: "read", costly: false, aliasOf: "memory.list_patterns" },
   { name: "psychology.get_settings", scope: "read", costly: false },
+  { name: "psychology.get_soul", scope: "read", costly: false },
+  { name: "psychology.goals", scope: "read", costly: false },
+  { name: "psychology.import", scope: "write", costly: false },
+  { name: "psychology.overview", scope: "read", costly: false },
+  { name: "psychology.pin", scope: "write", costly: false },
+  { name: "psychology.purpose", scope: "read", costly: false },
+  { name: "psychology.record_interaction", scope: "write", costly: false },
+  { name: "psychology.reinforce", scope: "write", costly: false },
+  { name: "psychology.restore_from_decay", scope: "write", costly: false },
   { name: "psychology.run_decay", scope: "write", costly: true, aliasOf: "psychology.decay_run" },
+  { name: "psychology.run_synthesis", scope: "write", costly: true },
+  { name: "psychology.set_salience", scope: "write", costly: false },
+  { name: "psychology.soul_history", scope: "read", costly: false },
+  { name: "psychology.transformation", scope: "read", costly: false },
+  { name: "psychology.trust_map", scope: "read", costly: false },
+  { name: "psychology.undo", scope: "write", costly: false },
+  { name: "psychology.update_layer", scope: "write", costly: false },
   { name: "psychology.update_settings", scope: "write", costly: false },
+  { name: "psychology.update_soul", scope: "write", costly: false },
+  { name: "psychology.upsert_entry", scope: "write", costly: false },
   { name: "rpc.discover", scope: "read", costly: false },
   { name: "sandbox.bench", scope: "write", costly: true, deadlineMs: 240000 },
   { name: "sandbox.clear_cache", scope: "write", costly: false },
@@ -6489,7 +7026,9 @@ export const EVENTS = [
   "permissions.changed",
   "providers.catalog_changed",
   "providers.changed",
+  "psychology.changed",
   "psychology.decay_done",
+  "psychology.fading",
   "sandbox.status_changed",
   "schedules.changed",
   "schedules.notification",

@@ -3,9 +3,9 @@ import { fakeRpc } from "../rpc/fake";
 import { searchCallables, type CallablePlace } from "./callables";
 
 const places: CallablePlace[] = [
-  { kind: "tool", noun: "tool", open: "Edit", group: "Tools", at: (id) => `tools/${id}`, part: "/edit" },
-  { kind: "skill", noun: "skill", open: "Open", group: "Skills", at: (id) => `skills/${id}`, part: "" },
-  { kind: "wasm", noun: "skill", also: "module", open: "Open", group: "Skills", at: (id) => `skills/wasm/${id}`, part: "" },
+  { kind: "tool", noun: "tool", run: "Run tool", open: "Edit tool", group: "Tools", at: (id) => `tools/${id}`, part: "/edit" },
+  { kind: "skill", noun: "skill", run: "Run skill", open: "Open skill", group: "Skills", at: (id) => `skills/${id}`, part: "" },
+  { kind: "wasm", noun: "skill", also: "module", run: "Run skill", open: "Open skill", group: "Skills", at: (id) => `skills/wasm/${id}`, part: "" },
 ];
 
 const all = [

@@ -1,4 +1,5 @@
 /** What can be called, in the command palette: "Run tool: …", "Edit tool: …", "Run skill: …" and "Open skill: …". */
+import { common } from "../i18n/common";
 import type { Item, Rpc } from "../rpc";
 import type { Command } from "../ui/commands.svelte";
 
@@ -7,11 +8,12 @@ type Callable = Item<"callables.list", "callables">;
 /** A kind of callable that a screen can open and run. */
 export interface CallablePlace {
   kind: string;
-  /** The word for one of them, which may stand in front of its name. */
+  /** The word for one of them that may be typed in front of its name. */
   noun: string;
   /** Another word that may stand there; the kind itself always may. */
   also?: string;
-  /** The verb that opens one. */
+  /** What the commands are called: "Run tool", "Edit tool". */
+  run: string;
   open: string;
   /** Heading in the palette. */
   group: string;
@@ -36,7 +38,7 @@ function commandsOf(c: Callable, p: CallablePlace, go: (target: string) => void)
   if (c.blocked === "foreign") return [];
   const shared = { group: p.group, words: c.description ?? "" };
   return [
-    ...(c.blocked ? [] : [{ ...shared, id: `${c.kind}.run.${c.id}`, title: `Run ${p.noun}: ${c.name}`, run: () => go(`${p.at(c.id)}/run`) }]),
-    { ...shared, id: `${c.kind}.open.${c.id}`, title: `${p.open} ${p.noun}: ${c.name}`, run: () => go(p.at(c.id) + p.part) },
+    ...(c.blocked ? [] : [{ ...shared, id: `${c.kind}.run.${c.id}`, title: common.onThing(p.run, c.name), run: () => go(`${p.at(c.id)}/run`) }]),
+    { ...shared, id: `${c.kind}.open.${c.id}`, title: common.onThing(p.open, c.name), run: () => go(p.at(c.id) + p.part) },
   ];
 }

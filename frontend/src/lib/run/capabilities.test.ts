@@ -4,7 +4,7 @@ import { capabilityProblem, explainCapability, formatCapability, KINDS, parseCap
 describe("capabilities", () => {
   it("reads and writes every kind", () => {
     for (const k of KINDS) {
-      const text = formatCapability(k.name, k.resource === "" ? "" : k.placeholder);
+      const text = formatCapability(k.name, k.placeholder);
       const p = parseCapability(text);
       expect(p.kind?.name).toBe(k.name);
       expect(formatCapability(p.name, p.resource)).toBe(text);

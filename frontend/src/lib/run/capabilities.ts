@@ -1,24 +1,20 @@
 /** Capabilities in plain words: parsing, checking and explaining the strings a tool asks for. */
+import { t } from "./messages";
 
 /** The sandbox profiles, from the narrowest to the widest. */
 export type Profile = "strict" | "standard" | "permissive";
 
-/** One kind of capability that a person can pick. */
+/** One kind of capability that a person can pick. Its texts are those of `t.capabilities`. */
 export interface CapabilityKind {
   /** The name before the bracket, for example `network:https`. */
-  name: string;
-  /** What the picker calls it. */
-  label: string;
-  /** Name of the part in brackets; empty when the kind takes none. */
-  resource: string;
+  name: keyof typeof t.capabilities;
+  /** An example of the part in brackets; empty when the kind takes none. */
   placeholder: string;
-  /** One sentence under the field. */
-  help: string;
   /** The profiles under which it may be asked for. */
   profiles: readonly Profile[];
 }
 
-/** A parsed capability string. `kind` is null when nobody knows the name. */
+/** A parsed capability string. `kind` is null when its name is unknown. */
 export interface ParsedCapability {
   name: string;
   resource: string;
@@ -30,80 +26,15 @@ const OPEN: readonly Profile[] = ["standard", "permissive"];
 
 /** Every kind that can be asked for, in the order of the picker. */
 export const KINDS: readonly CapabilityKind[] = [
-  {
-    name: "network:https",
-    label: "Connect to a website",
-    resource: "Host",
-    placeholder: "api.example.com",
-    help: "One host, or *.example.com for its subdomains. Add :port when it is not 443.",
-    profiles: OPEN,
-  },
-  {
-    name: "network:localhost",
-    label: "Connect to a program on this computer",
-    resource: "Port",
-    placeholder: "8080",
-    help: "A port or a range such as 8000-8100. Never a port of Helix itself.",
-    profiles: OPEN,
-  },
-  {
-    name: "filesystem:read",
-    label: "Read files",
-    resource: "Path",
-    placeholder: "~/Notes/**",
-    help: "A file, or a folder with everything below it. Folders of Helix can never be read.",
-    profiles: OPEN,
-  },
-  {
-    name: "filesystem:write",
-    label: "Write files in its own folder",
-    resource: "",
-    placeholder: "",
-    help: "Only inside the folder that belongs to this tool.",
-    profiles: ["permissive"],
-  },
-  {
-    name: "state",
-    label: "Remember things between runs",
-    resource: "Quota",
-    placeholder: "1MiB",
-    help: "How much it may keep, for example 512KiB or 10MiB.",
-    profiles: ALL,
-  },
-  {
-    name: "secret",
-    label: "Use a secret",
-    resource: "Name",
-    placeholder: "GITHUB_TOKEN",
-    help: "The tool never sees the value. It is put into requests to the hosts listed for the secret.",
-    profiles: OPEN,
-  },
-  {
-    name: "tool",
-    label: "Run another tool",
-    resource: "Tool",
-    placeholder: "Text Counter",
-    help: "By name or id. The other tool can do no more than this one.",
-    profiles: ALL,
-  },
-  {
-    name: "mcp",
-    label: "Call an MCP tool",
-    resource: "Server and tool",
-    placeholder: "server.tool",
-    help: "Exactly one tool, or server.* for all tools of a server.",
-    profiles: OPEN,
-  },
+  { name: "network:https", placeholder: "api.example.com", profiles: OPEN },
+  { name: "network:localhost", placeholder: "8080", profiles: OPEN },
+  { name: "filesystem:read", placeholder: "~/Notes/**", profiles: OPEN },
+  { name: "filesystem:write", placeholder: "", profiles: ["permissive"] },
+  { name: "state", placeholder: "1MiB", profiles: ALL },
+  { name: "secret", placeholder: "GITHUB_TOKEN", profiles: OPEN },
+  { name: "tool", placeholder: "Text Counter", profiles: ALL },
+  { name: "mcp", placeholder: "server.tool", profiles: OPEN },
 ];
-
-const NEVER: Record<string, string> = {
-  "process:spawn": "Tools can never start programs.",
-  "env:read": "Tools can never read the environment.",
-  "discord:webhooks": "Not offered. Ask for network:https(discord.com) instead.",
-  "network:outbound": "Too wide. List the hosts: network:https(api.example.com).",
-  "mcp:tools": "Too wide. List the tools: mcp(server.tool).",
-  internet_access: "Too wide. List the hosts: network:https(api.example.com).",
-};
 
 /** Splits `network:https(api.x.com)` into its name and resource. */
 export function parseCapability(text: string): ParsedCapability {
@@ -123,32 +54,25 @@ export function formatCapability(name: string, resource: string): string {
 /** What a capability allows, as one plain sentence without a full stop. */
 export function explainCapability(text: string): string {
   const { name, resource } = parseCapability(text);
+  const say = t.explain;
   switch (name) {
     case "network:https":
-      if (resource.startsWith("*.")) return `Connect to any subdomain of ${resource.slice(2)} over HTTPS`;
-      return resource ? `Connect to ${resource} over HTTPS` : "Connect to a website over HTTPS";
+      return resource.startsWith("*.") ? say.subdomains(resource.slice(2)) : say.host(resource);
     case "network:localhost":
-      if (resource.includes("-")) return `Connect to programs on this computer, ports ${resource}`;
-      return resource ? `Connect to a program on this computer, port ${resource}` : "Connect to programs on this computer";
+      return resource.includes("-") ? say.ports(resource) : say.port(resource);
     case "filesystem:read": {
-      if (!resource) return "Read files";
-      if (resource.endsWith("/**")) return `Read everything in ${resource.slice(0, -3)}`;
-      if (resource.endsWith("/")) return `Read everything in ${resource.slice(0, -1)}`;
-      return `Read ${resource}`;
+      const folder = /^(.+)\/(?:\*\*)?$/.exec(resource)?.[1];
+      return folder === undefined ? say.read(resource) : say.readAll(folder);
     }
     case "filesystem:write":
-      return "Write files in its own folder";
+      return say.write;
     case "state":
-      return resource ? `Remember up to ${resource} between runs` : "Remember things between runs";
     case "secret":
-      return resource ? `Use the secret ${resource} without seeing it` : "Use a secret without seeing it";
     case "tool":
-      return resource ? `Run the tool ${resource}` : "Run another tool";
+      return say[name](resource);
     case "mcp": {
-      if (!resource) return "Call an MCP tool";
-      const dot = resource.indexOf(".");
-      if (resource.endsWith(".*")) return `Call every tool of the MCP server ${resource.slice(0, -2)}`;
-      return dot < 0 ? `Call the MCP tool ${resource}` : `Call ${resource.slice(dot + 1)} on the MCP server ${resource.slice(0, dot)}`;
+      const [, server = "", tool = ""] = /^([^.]*)\.(.*)$/.exec(resource) ?? [];
+      return server === "" ? say.mcp(resource) : tool === "*" ? say.mcpServer(server) : say.mcpTool(tool, server);
     }
     default:
       return text;
@@ -161,20 +85,17 @@ export function explainCapability(text: string): string {
  */
 export function capabilityProblem(text: string, profile: Profile): string | null {
   const { name, resource, kind } = parseCapability(text);
-  const never = NEVER[name];
+  const never = (t.never as Record<string, string>)[name];
   if (never !== undefined) return never;
-  if (kind === null) return name === "" ? "Choose a capability." : `Unknown capability ${name}.`;
+  if (kind === null) return name === "" ? t.problems.choose : t.problems.unknown(name);
   const bad = resourceProblem(kind.name, resource);
   if (bad !== null) return bad;
-  if (!kind.profiles.includes(profile)) {
-    const need = kind.profiles[0];
-    return `The ${profile} profile never allows this. It needs ${need}.`;
-  }
-  return null;
+  return kind.profiles.includes(profile) ? null : t.forbiddenNeeds(profile, kind.profiles[0]!);
 }
 
 /** What is wrong with the part in brackets; null when nothing is. */
 export function resourceProblem(name: string, resource: string): string | null {
+  const p = t.problems;
   switch (name) {
     case "network:https":
       return hostProblem(resource);
@@ -183,49 +104,45 @@ export function resourceProblem(name: string, resource: string): string | null {
     case "filesystem:read":
       return pathProblem(resource);
     case "filesystem:write":
-      return resource === "" ? null : "Writing takes no path: tools write only to their own folder.";
+      return resource === "" ? null : p.noPath;
     case "state":
-      return resource === "" || /^\d+\s*(B|KB|MB|GB|KiB|MiB|GiB)?$/.test(resource)
-        ? null
-        : "Give a size such as 512KiB or 10MiB.";
+      return resource === "" || /^\d+\s*(B|KB|MB|GB|KiB|MiB|GiB)?$/.test(resource) ? null : p.size;
     case "secret":
-      return resource === "" ? "Enter the name of the secret." : null;
     case "tool":
-      return resource === "" ? "Enter the name of the tool." : null;
+      return resource === "" ? p[name] : null;
     case "mcp":
-      return /^[^.\s]+\.[^\s]+$/.test(resource) ? null : "Write server.tool, or server.* for all of its tools.";
+      return /^[^.\s]+\.[^\s]+$/.test(resource) ? null : p.mcp;
     default:
       return null;
   }
 }
 
 function hostProblem(resource: string): string | null {
-  if (resource === "") return "Enter a host.";
-  if (/^[a-z]+:\/\//i.test(resource) || resource.includes("/")) return "Only the host: no https:// and no path.";
+  const p = t.problems;
+  if (resource === "") return p.host;
+  if (/^[a-z]+:\/\//i.test(resource) || resource.includes("/")) return p.hostOnly;
   const host = resource.replace(/:\d+$/, "");
-  if (host === "*") return "This covers every host. Enter one host.";
+  if (host === "*") return p.everyHost;
   const bare = host.startsWith("*.") ? host.slice(2) : host;
-  if (bare.includes("*")) return "A star is only allowed as the whole first part: *.example.com.";
-  if (/^[\d.]+$/.test(bare) || bare.startsWith("[")) return "IP addresses are not allowed. Enter a host name.";
-  if (!bare.includes(".")) return host.startsWith("*.") ? "That covers a whole top-level domain." : "Write the full host, such as api.example.com.";
-  if (!/^[a-z0-9.-]+$/i.test(bare)) return "Use the plain (punycode) form of the host.";
-  return null;
+  if (bare.includes("*")) return p.star;
+  if (/^[\d.]+$/.test(bare) || bare.startsWith("[")) return p.address;
+  if (!bare.includes(".")) return host.startsWith("*.") ? p.topLevel : p.fullHost;
+  return /^[a-z0-9.-]+$/i.test(bare) ? null : p.punycode;
 }
 
 function portProblem(resource: string): string | null {
   const m = /^(\d{1,5})(?:-(\d{1,5}))?$/.exec(resource);
-  if (!m) return "Give a port such as 8080, or a range 8000-8100.";
+  if (!m) return t.problems.port;
   const from = Number(m[1]);
   const to = m[2] === undefined ? from : Number(m[2]);
-  if (from < 1 || to > 65535 || to < from) return "Ports go from 1 to 65535.";
-  return null;
+  return from < 1 || to > 65535 || to < from ? t.problems.portRange : null;
 }
 
 function pathProblem(resource: string): string | null {
-  if (resource === "") return "Enter a file or folder.";
-  if (!/^(\/|~(\/|$)|\$(HOME|WORKSPACE|STATE)(\/|$)|[A-Za-z]:[\\/])/.test(resource)) return "Start with / or ~.";
-  if (resource.split(/[\\/]/).includes("..")) return "The path may not contain “..”.";
-  if (resource === "/" || resource === "/**") return "Access to all files is not allowed.";
-  if (resource.replace(/\/\*\*$/, "").includes("*")) return "A star is only allowed at the end, as /**.";
-  return null;
+  const p = t.problems;
+  if (resource === "") return p.path;
+  if (!/^(\/|~(\/|$)|\$(HOME|WORKSPACE|STATE)(\/|$)|[A-Za-z]:[\\/])/.test(resource)) return p.absolute;
+  if (resource.split(/[\\/]/).includes("..")) return p.parent;
+  if (resource === "/" || resource === "/**") return p.allFiles;
+  return resource.replace(/\/\*\*$/, "").includes("*") ? p.pathStar : null;
 }

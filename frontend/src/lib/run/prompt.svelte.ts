@@ -12,6 +12,9 @@ export const GUARD_MS = 500;
 /** How long a privileged request needs a key to be held. */
 export const HOLD_MS = 600;
 
+/** How long an answer lasts unless another scope is chosen, wherever it is given: for the run that asked, else for one call. */
+export const defaultScope = (asked: Pick<Approval, "scopes">): Scope => (asked.scopes.includes("run") ? "run" : ((asked.scopes[0] ?? "once") as Scope));
+
 /** One thing that is asked for, with the answer that is being prepared. */
 export interface Wanted {
   capability: string;
@@ -100,7 +103,7 @@ export class PermissionPrompt {
   #open(asked: Approval): void {
     this.asked = asked;
     this.wanted = asked.requested.map((r) => ({ capability: r.capability, resource: r.resource, why: r.why ?? "", allow: true }));
-    this.scope = (asked.scopes.includes("run") ? "run" : (asked.scopes[0] ?? "once")) as Scope;
+    this.scope = defaultScope(asked);
     this.expires = "";
     this.remember = false;
     this.rerun = true;

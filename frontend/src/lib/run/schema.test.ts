@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { fieldProblem, fromForm, newField, paramFields, parseSchema, readParam, showParam, startValue, strangers, takesAnything, toForm, type ParamField } from "./schema";
+import { fieldProblem, fromForm, newField, paramFields, parseSchema, readParam, showParam, startValue, extraParams, takesAnything, toForm, type ParamField } from "./schema";
 
 const schema = {
   $schema: "https://json-schema.org/draft/2020-12/schema",
@@ -97,7 +97,7 @@ describe("the run form", () => {
   it("starts with the defaults", () => expect(startValue(fields)).toEqual({ n: 3 }));
 
   it("names parameters that no field asks for", () => {
-    expect(strangers(fields, { text: "a", old: 1 })).toEqual(["old"]);
+    expect(extraParams(fields, { text: "a", old: 1 })).toEqual(["old"]);
   });
 
   it("reads what is typed", () => {

@@ -1,5 +1,7 @@
 /** JSON Schema of a tool's parameters as a form: for editing the schema and for filling it in. */
 
+import { t } from "./messages";
+
 /** A schema or any part of it. */
 export type Schema = Record<string, unknown>;
 
@@ -45,11 +47,11 @@ export function parseSchema(text: string): { schema: Schema; error: "" } | { sch
   } catch (e) {
     return { schema: null, error: jsonError(text, e) };
   }
-  if (!isObject(v)) return { schema: null, error: "A schema is a JSON object." };
+  if (!isObject(v)) return { schema: null, error: t.schema.object };
   return { schema: v, error: "" };
 }
 
-/** Says where JSON text breaks, by line and column when the engine tells. */
+/** Says where JSON text breaks, by line and column when the engine names it. */
 export function jsonError(text: string, e: unknown): string {
   const message = e instanceof Error ? e.message : String(e);
   const pos = /position (\d+)/.exec(message);
@@ -57,9 +59,9 @@ export function jsonError(text: string, e: unknown): string {
     const before = text.slice(0, Number(pos[1]));
     const line = before.split("\n").length;
     const column = before.length - before.lastIndexOf("\n");
-    return `Not valid JSON at line ${line}, column ${column}.`;
+    return t.jsonAt(line, column);
   }
-  return "Not valid JSON yet.";
+  return t.jsonYet;
 }
 
 let nextKey = 1;
@@ -76,29 +78,27 @@ export function newField(taken: readonly SchemaField[]): SchemaField {
 export function toForm(schema: Schema, previous: readonly SchemaField[] = []): SchemaForm {
   const type = schema["type"];
   if (type !== undefined && type !== "object") {
-    return { fields: [], blocked: `The form edits schemas of type object; this one is ${JSON.stringify(type)}.` };
+    return { fields: [], blocked: t.schema.otherType(JSON.stringify(type)) };
   }
   const props = schema["properties"];
-  if (props !== undefined && !isObject(props)) return { fields: [], blocked: "properties must be an object." };
+  if (props !== undefined && !isObject(props)) return { fields: [], blocked: t.schema.properties };
   const required = Array.isArray(schema["required"]) ? (schema["required"] as unknown[]) : [];
   const fields: SchemaField[] = [];
   for (const [name, raw] of Object.entries(props ?? {})) {
-    if (!isObject(raw)) return { fields: [], blocked: `The field ${name} must be described by an object.` };
-    const t = raw["type"];
-    if (t !== undefined && !(FIELD_TYPES as readonly unknown[]).includes(t)) {
-      return { fields: [], blocked: `The field ${name} has the type ${JSON.stringify(t)}, which the form doesn't support.` };
-    }
+    if (!isObject(raw)) return { fields: [], blocked: t.schema.fieldObject(name) };
+    const type = raw["type"];
+    if (type !== undefined && !(FIELD_TYPES as readonly unknown[]).includes(type)) return { fields: [], blocked: t.schema.fieldType(name, JSON.stringify(type)) };
     const rest: Schema = {};
     for (const [k, v] of Object.entries(raw)) if (!SHOWN.has(k)) rest[k] = v;
     fields.push({
       key: previous.find((p) => p.name === name)?.key ?? nextKey++,
       name,
-      type: (t as FieldType | undefined) ?? "string",
+      type: (type as FieldType | undefined) ?? "string",
       required: required.includes(name),
       description: typeof raw["description"] === "string" ? raw["description"] : "",
       default: raw["default"] === undefined ? "" : JSON.stringify(raw["default"]),
       rest,
-      typed: t !== undefined,
+      typed: type !== undefined,
     });
   }
   return { fields, blocked: "" };
@@ -106,11 +106,11 @@ export function toForm(schema: Schema, previous: readonly SchemaField[] = []): S
 
 /** What is wrong with a row, in words; empty when nothing is. */
 export function fieldProblem(field: SchemaField, all: readonly SchemaField[]): string {
-  if (field.name.trim() === "") return "Give the field a name.";
-  if (all.some((f) => f.key !== field.key && f.name === field.name)) return "Another field has this name.";
+  if (field.name.trim() === "") return t.schema.fieldName;
+  if (all.some((f) => f.key !== field.key && f.name === field.name)) return t.schema.fieldTaken;
   if (field.default.trim() !== "") {
     const v = defaultValue(field);
-    if (v === undefined) return `The default is not a ${field.type}.`;
+    if (v === undefined) return t.schema.fieldDefault(field.type);
   }
   return "";
 }
@@ -257,7 +257,7 @@ export function startValue(fields: readonly ParamField[]): Record<string, unknow
 }
 
 /** Parameters that have no field, for example of a sample that is older than the schema. */
-export function strangers(fields: readonly ParamField[], value: Record<string, unknown>): string[] {
+export function extraParams(fields: readonly ParamField[], value: Record<string, unknown>): string[] {
   return Object.keys(value).filter((k) => !fields.some((f) => f.name === k));
 }
 
@@ -267,17 +267,17 @@ export function readParam(field: ParamField, text: string): { value: unknown; er
   switch (field.control) {
     case "number": {
       const n = Number(text);
-      if (!Number.isFinite(n)) return { value: undefined, error: "Enter a number." };
-      if (field.type === "integer" && !Number.isInteger(n)) return { value: undefined, error: "Enter a whole number." };
-      if (field.min !== undefined && n < field.min) return { value: undefined, error: `At least ${field.min}.` };
-      if (field.max !== undefined && n > field.max) return { value: undefined, error: `At most ${field.max}.` };
+      if (!Number.isFinite(n)) return { value: undefined, error: t.number };
+      if (field.type === "integer" && !Number.isInteger(n)) return { value: undefined, error: t.integer };
+      if (field.min !== undefined && n < field.min) return { value: undefined, error: t.atLeast(field.min) };
+      if (field.max !== undefined && n > field.max) return { value: undefined, error: t.atMost(field.max) };
       return { value: n, error: "" };
     }
     case "choice":
     case "json":
       try {
         const value: unknown = JSON.parse(text);
-        if (field.control === "json" && field.type === "array" && !Array.isArray(value)) return { value: undefined, error: "Enter a JSON array: [ … ]." };
+        if (field.control === "json" && field.type === "array" && !Array.isArray(value)) return { value: undefined, error: t.array };
         return { value, error: "" };
       } catch (e) {
         return { value: undefined, error: jsonError(text, e) };

@@ -1,54 +1,27 @@
-/** Words about runs, rights and definitions. */
-import { count } from "../ui/format";
-
-/** `once`, `12 times`. */
-export const times = (n: number): string => (n === 1 ? "once" : `${count(n)} times`);
+/** Words about runs, permissions and definitions that a value of the backend stands for. */
+import { lookup } from "../i18n";
+import { t } from "./messages";
 
 /** The first characters of a hash, enough to compare by eye. */
 export const shortHash = (hash: string | undefined): string => (hash ?? "").replace(/^sha256:/, "").slice(0, 12);
 
-/** Name of a grant's scope. */
-export function scopeText(scope: string): string {
-  switch (scope) {
-    case "once":
-      return "Once";
-    case "run":
-      return "This run";
-    case "session":
-      return "This session";
-    case "always":
-      return "Always";
-    default:
-      return scope;
-  }
-}
+/** A capability as it is written: `network:https(api.example.com)`. */
+export const full = (capability: string, resource: string): string => (resource === "" || capability.includes("(") ? capability : `${capability}(${resource})`);
 
-const callers: Record<string, string> = { user: "you", cli: "the terminal", http: "a program", agent: "the agent", skill: "a skill", schedule: "a schedule", voice: "your voice", tool: "a tool" };
+/** A value of any kind as text, for a comparison. */
+export const valueText = (v: unknown): string => (v === undefined || v === null ? "" : typeof v === "string" ? v : JSON.stringify(v, null, 2));
+
+/** Name of a grant's scope. */
+export const scopeText = (scope: string): string => lookup(t.scopes, scope);
 
 /** Who started a run. */
-export const callerWord = (caller: string): string => callers[caller] ?? caller;
-
-const fields: Record<string, string> = {
-  code: "Code",
-  language: "Language",
-  parameters: "Parameters",
-  description: "Description",
-  capabilities: "Capabilities",
-  sandboxProfile: "Profile",
-  limits: "Limits",
-  name: "Name",
-  icon: "Icon",
-  tags: "Tags",
-  wasmBytecode: "Module",
-  abi: "ABI",
-  inputSchema: "Input",
-};
+export const callerWord = (caller: string): string => lookup(t.callers, caller);
 
 /** Name of a field of a definition. */
-export const fieldWord = (name: string): string => fields[name] ?? name;
+export const fieldWord = (name: string): string => (t.fields as Record<string, string>)[name] ?? name;
 
 /** A place in a definition, such as `/parameters/required/0`. */
 export function pathWords(path: string): string {
   const [field = "", ...rest] = path.split("/").filter(Boolean);
-  return [field === "" ? "Definition" : fieldWord(field), ...rest].join(" › ");
+  return [field === "" ? t.definition : fieldWord(field), ...rest].join(" › ");
 }

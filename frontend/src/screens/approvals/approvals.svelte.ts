@@ -1,12 +1,15 @@
 import { RpcError, asError, type EventData, type Item, type Params, type Result, type Rpc } from "../../lib/rpc";
-import { Load, Paged, toasts } from "../../lib/ui/state";
-import type { Scope } from "./words";
+import { ListState, route } from "../../lib/list/state";
+import { defaultScope, type Scope } from "../../lib/run/prompt.svelte";
+import { Load, nav, toasts } from "../../lib/ui/state";
+import { t } from "./messages";
+import { TABS, type Tab } from "./words";
 
 export type Approval = Item<"approvals.list", "approvals">;
 export type Detail = Result<"approvals.get">;
 export type Grant = Item<"permissions.list", "grants">;
 export type Denial = Item<"permissions.list", "denials">;
-export type Tab = "waiting" | "grants" | "denials" | "history";
+
 
 /** Answers are refused for this long after a question appears: a key meant for something else must not answer it. */
 export const guardMs = 500;
@@ -24,10 +27,10 @@ export interface Answer {
 
 /** What the Approvals screen shows and does. No DOM. */
 export class ApprovalsState {
-  tab = $state<Tab>("waiting");
-  selected = $state<string | null>(null);
-  readonly waiting: Paged<Approval>;
-  readonly history: Paged<Approval>;
+  /** Requests that wait for an answer. */
+  readonly waiting: ListState<Approval>;
+  /** Requests that were answered or have expired. */
+  readonly history: ListState<Approval>;
   readonly rights = new Load<{ grants: readonly Grant[]; denials: readonly Denial[]; total: number }>();
   readonly detail = new Load<Detail>();
   pendingCount = $state(0);
@@ -42,6 +45,10 @@ export class ApprovalsState {
   query = $state("");
   grantState = $state<"" | "active" | "suspended" | "revoked" | "expired">("");
   readonly privileged = $derived(this.detail.data?.tier === "privileged");
+  /** The scope of an answer for which none was chosen. */
+  readonly defaultScope = $derived(this.detail.data ? defaultScope(this.detail.data) : "once");
+  /** The request whose details are shown. */
+  #shown: string | null = null;
   #rpc: Rpc;
   #now: () => number;
   #appeared = 0;
@@ -51,13 +58,33 @@ export class ApprovalsState {
   constructor(rpc: Rpc, now: () => number = Date.now) {
     this.#rpc = rpc;
     this.#now = now;
-    const page = (status: string) => async (offset: number, limit: number, signal: AbortSignal) => {
+    const read = async (status: string, offset: number, limit: number, signal: AbortSignal) => {
       const r = await rpc.call("approvals.list", { status, limit, offset }, { signal });
       this.pendingCount = r.pendingCount;
-      return { items: r.approvals, total: r.total };
+      return r;
     };
-    this.waiting = new Paged(page("pending"));
-    this.history = new Paged(page("all"));
+    const id = (a: Approval): string => a.id;
+    this.waiting = new ListState({
+      id,
+      route: route("approvals", TABS.slice(1)),
+      read: async ({ offset, limit, signal }) => {
+        const r = await read("pending", offset, limit, signal);
+        return { items: r.approvals, total: r.total };
+      },
+    });
+    /** Waiting requests among the pages that were read: they are left out. */
+    let skipped = 0;
+    this.history = new ListState({
+      id,
+      route: route("approvals/history"),
+      read: async ({ offset, limit, signal }) => {
+        if (offset === 0) skipped = 0;
+        const r = await read("all", offset + skipped, limit, signal);
+        const items = r.approvals.filter((a) => a.status !== "pending");
+        skipped += r.approvals.length - items.length;
+        return { items, total: r.total - skipped };
+      },
+    });
     this.#off = [
       rpc.on("approvals.changed", (e) => this.#changed(e)),
       rpc.on("permissions.changed", () => this.#soon()),
@@ -70,30 +97,37 @@ export class ApprovalsState {
     for (const off of this.#off) off();
   }
 
+  /** The tab that the address names. */
+  get tab(): Tab {
+    return TABS.find((x) => x === nav.path[1]) ?? "waiting";
+  }
+
+  /** The list that the current tab shows, where it shows one. */
+  get list(): ListState<Approval> {
+    return this.tab === "history" ? this.history : this.waiting;
+  }
+
+  /** The request that the address names. */
+  get selected(): string | null {
+    return this.list.selectedId;
+  }
+
   /** Reads what the current tab shows. */
   async reload(): Promise<void> {
-    if (this.tab === "waiting") await this.waiting.reload();
-    else if (this.tab === "history") await this.history.reload();
-    else await this.#loadRights();
-    if (this.selected && (this.tab === "waiting" || this.tab === "history")) await this.#loadDetail();
+    if (this.tab === "grants" || this.tab === "denials") return this.#loadRights();
+    await this.list.page.reload();
+    await this.#loadDetail();
   }
 
-  show(tab: Tab): void {
-    if (this.tab === tab) return;
-    this.tab = tab;
-    this.select(null);
-    void this.reload();
-  }
-
-  /** Selects a question; its answer buttons wake up after the guard. */
-  select(id: string | null): void {
-    if (this.selected === id) return;
-    this.selected = id;
+  /** Shows a request; its answer buttons wake up after the guard. */
+  show(id: string | null): void {
+    if (this.#shown === id) return;
+    this.#shown = id;
     this.notice = "";
     this.detail.cancel();
     this.detail.data = undefined;
     this.detail.error = undefined;
-    if (id && (this.tab === "waiting" || this.tab === "history")) void this.#loadDetail();
+    void this.#loadDetail();
   }
 
   /** Whether an answer is accepted now. */
@@ -110,9 +144,9 @@ export class ApprovalsState {
 
   /** Why the question cannot be answered here, or "". */
   get blocked(): string {
-    if (!this.#rpc.connection.open) return "Helix is not connected.";
-    if (!this.#rpc.can("approvals.decide")) return "View only: this session can't answer approvals.";
-    if (this.detail.data && this.detail.data.status !== "pending") return "This was already answered.";
+    if (!this.#rpc.connection.open) return t.offline;
+    if (!this.#rpc.can("approvals.decide")) return t.viewOnly;
+    if (this.detail.data && this.detail.data.status !== "pending") return t.alreadyAnswered;
     return "";
   }
 
@@ -123,7 +157,7 @@ export class ApprovalsState {
     if (a.decision === "approve" && a.scope && !d.scopes.includes(a.scope)) return false;
     const partial = d.requested.length > 1 && this.allowed.size < d.requested.length;
     if (a.decision === "approve" && partial && this.allowed.size === 0) {
-      this.notice = "Nothing is selected. Select what to allow, or deny the request.";
+      this.notice = t.nothingSelected;
       return false;
     }
     const params: Params<"approvals.decide"> = { id: d.id, decision: a.decision, definitionHash: d.definitionHash };
@@ -131,7 +165,7 @@ export class ApprovalsState {
       if (a.choice) params.choice = a.choice;
       if (a.decision === "approve" && d.question.form) params.data = $state.snapshot(this.data);
     } else if (a.decision === "approve") {
-      params.scope = a.scope ?? "once";
+      params.scope = a.scope ?? this.defaultScope;
       if (a.expiresAt) params.expiresAt = a.expiresAt;
       if (partial) params.items = d.requested.map((i, n) => ({ capability: i.capability, resource: i.resource, allow: this.allowed.has(n) }));
       if (this.rerun && d.run.rerun) params.rerun = true;
@@ -146,18 +180,18 @@ export class ApprovalsState {
     } catch (e) {
       const err = asError(e);
       if (err.kind === "conflict") {
-        this.notice = `${err.message} Review it before you answer.`;
+        this.notice = t.reviewFirst(err.message);
         await this.#loadDetail();
         return false;
       }
       // The answer can be kept although what came after it failed: ask what is true now.
       await this.#loadDetail();
       if (this.detail.data?.id === d.id && this.detail.data.status !== "pending") {
-        toasts.add({ title: "Your answer was saved, but the run didn't restart", text: err.message, tone: "warn" });
+        toasts.add({ title: t.savedNotRestarted, text: err.message, tone: "warn" });
         this.#next(d.id);
         return true;
       }
-      toasts.error(err, "Couldn't save the answer");
+      toasts.error(err, t.cannotSave);
       return false;
     } finally {
       this.answering = false;
@@ -168,12 +202,12 @@ export class ApprovalsState {
   async revoke(what: { grantId: string } | { subjectId: string }, title: string): Promise<void> {
     try {
       const r = await this.#rpc.call("permissions.revoke", what);
-      await this.#loadRights(); // told when the list shows it: else it still offers to revoke
+      await this.#loadRights(); // before the message: until then the list still offers to revoke
       const undoToken = r.undoToken;
       if (undoToken) toasts.undo(title, () => this.#rpc.call("permissions.revoke", { undoToken }).then(() => this.#loadRights()));
       else toasts.ok(title);
     } catch (e) {
-      toasts.error(e, "Couldn't revoke the permission");
+      toasts.error(e, t.cannotRevoke);
     }
   }
 
@@ -183,7 +217,7 @@ export class ApprovalsState {
     if (!before) return;
     this.rights.data = { ...before, denials: before.denials.filter((x) => x.id !== d.id) };
     toasts.deferred({
-      title: "Denial removed. It asks again next time.",
+      title: t.denialRemoved,
       commit: () => this.#rpc.call("permissions.revoke", { denialId: d.id }),
       revert: () => void this.#loadRights(),
     });
@@ -223,12 +257,12 @@ export class ApprovalsState {
   }
 
   async #loadDetail(): Promise<void> {
-    const id = this.selected;
-    if (!id) return;
+    const id = this.#shown;
+    if (id === null) return;
     const before = this.detail.data;
     await this.detail.run((signal) => this.#rpc.call("approvals.get", { id }, { signal }));
     const d = this.detail.data;
-    if (!d || this.selected !== id) return;
+    if (!d || this.#shown !== id) return;
     // A new question, or one that reads otherwise than before, wakes up anew.
     if (before?.id !== d.id || before.definitionHash !== d.definitionHash || before.requested.length !== d.requested.length) {
       this.#appeared = this.#now();
@@ -249,37 +283,36 @@ export class ApprovalsState {
   }
 
   #said(d: Detail, a: Answer, r: Result<"approvals.decide">): void {
-    const name = d.subject.name || "The request";
-    if (d.question) {
-      const label = d.question.choices.find((c) => c.id === a.choice)?.label ?? "";
-      return void toasts.ok(`${name}: ${label}`);
-    }
-    if (a.decision === "deny") {
-      toasts.add({ title: a.remember ? `${name} is denied from now on` : `${name} was denied`, tone: "info" });
-      return;
-    }
+    const name = d.subject.name || t.theRequest;
+    if (d.question) return void toasts.ok(t.chosen(name, d.question.choices.find((c) => c.id === a.choice)?.label ?? ""));
+    if (a.decision === "deny") return void toasts.add({ title: a.remember ? t.deniedAlways(name) : t.deniedNow(name), tone: "info" });
+    const title = r.runId ? t.allowedAgain(name) : t.allowed(name);
+    const failed = r.rerunError ? t.notRestarted(r.rerunError) : "";
     const ids = r.grants.map((g) => g.id);
-    const title = r.runId ? `${name} was allowed and is running again` : `${name} was allowed`;
-    const text = r.rerunError ? `The run didn't restart: ${r.rerunError}` : "";
-    if (ids.length === 0) return void (text ? toasts.add({ title, text, tone: "warn" }) : toasts.ok(title));
-    toasts.undo(title, async () => {
-      for (const grantId of ids) {
-        await this.#rpc.call("permissions.revoke", { grantId }).catch((e: RpcError) => {
-          if (e.kind !== "not_found" && e.kind !== "conflict") throw e;
-        });
-      }
-      toasts.add({ title: "Permission revoked" });
-    }, text);
+    if (ids.length === 0) return void (failed ? toasts.add({ title, text: failed, tone: "warn" }) : toasts.ok(title));
+    const once = (a.scope ?? this.defaultScope) === "once";
+    toasts.undo(title, () => this.#undo(d.subject.id, ids, once), failed || (once ? t.undoOnce : t.undoScope));
   }
 
-  /** After an answer: the neighbour below, else above, with a fresh guard. */
+  /** Takes an answer back, as far as that is possible: a call that was made stays made. */
+  async #undo(subjectId: string, ids: readonly string[], once: boolean): Promise<void> {
+    const { grants } = await this.#rpc.call("permissions.list", { subjectId, limit: 100 });
+    const used = grants.some((g) => ids.includes(g.id) && g.lastUsedAt);
+    for (const grantId of ids) {
+      await this.#rpc.call("permissions.revoke", { grantId }).catch((e: RpcError) => {
+        if (e.kind !== "not_found" && e.kind !== "conflict") throw e;
+      });
+    }
+    toasts.add(used && once ? { title: t.usedUp, text: t.usedUpText, tone: "warn" } : { title: t.revoked, text: used ? t.revokedUsed : t.revokedUnused });
+  }
+
+  /** After an answer: the neighbor below, else above, with a fresh guard. */
   #next(answered: string): void {
-    const list = this.waiting.items;
-    const i = list.findIndex((a) => a.id === answered);
-    const next = list[i + 1] ?? list[i - 1];
-    this.waiting.items = list.filter((a) => a.id !== answered);
     this.#appeared = 0;
-    this.select(next && next.id !== answered ? next.id : null);
+    if (this.tab === "waiting") {
+      this.waiting.hide(answered);
+      this.show(this.selected);
+    }
     this.#soon();
   }
 }

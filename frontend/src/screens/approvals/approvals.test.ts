@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { RpcError } from "../../lib/rpc";
 import { fakeRpc, type FakeRpc } from "../../lib/rpc/fake";
-import { toasts } from "../../lib/ui/state";
+import { nav, toasts } from "../../lib/ui/state";
 import { ApprovalsState, guardMs, type Approval, type Detail } from "./approvals.svelte";
 
 const hash = "a".repeat(64);
@@ -45,8 +45,9 @@ function setup(list: Approval[]): { rpc: FakeRpc; s: ApprovalsState; list: Appro
 }
 async function opened(list: Approval[]): Promise<ReturnType<typeof setup>> {
   const t = setup(list);
+  nav.go(`approvals/${list[0]!.id}`);
+  t.s.show(t.s.selected);
   await t.s.reload();
-  t.s.select(list[0]!.id);
   await vi.waitFor(() => expect(t.s.detail.data).toBeDefined());
   return t;
 }
@@ -201,6 +202,44 @@ describe("ApprovalsState", () => {
     await vi.waitFor(() => expect(rpc.sent("permissions.revoke")).toEqual([{ grantId: "g1" }]));
   });
 
+  it("says at Undo what can and cannot be undone", async () => {
+    for (const [scope, lastUsedAt, title, text] of [
+      ["once", undefined, "Permission revoked", "It hadn't been used."],
+      ["once", "2026-01-01T00:00:01Z", "Too late to undo", "The one call was already made"],
+      ["session", "2026-01-01T00:00:01Z", "Permission revoked", "Calls that were already made can't be undone."],
+    ] as const) {
+      const { rpc, s } = await opened([approval("1")]);
+      now += guardMs;
+      rpc.handle({ "permissions.list": () => ({ grants: [{ id: "g1", ...(lastUsedAt && { lastUsedAt }) }], denials: [], total: 1 }) as never });
+      await s.answer({ decision: "approve", scope });
+      expect(toasts.list.at(-1)!.text).toContain(scope === "once" ? "until the call is made" : "already made stay");
+      toasts.undoLast();
+      await vi.waitFor(() => expect(toasts.list.at(-1)!.title).toBe(title));
+      expect(toasts.list.at(-1)!.text).toContain(text);
+      expect(rpc.sent("permissions.revoke")).toEqual([{ grantId: "g1" }]);
+      for (const x of toasts.list) toasts.dismiss(x.id);
+    }
+  });
+
+  it("lasts as long as in the prompt unless a scope is chosen", async () => {
+    const { rpc, s } = await opened([approval("1")]);
+    now += guardMs;
+    expect(s.defaultScope).toBe("run");
+    await s.answer({ decision: "approve" });
+    expect(rpc.sent("approvals.decide")[0]!.scope).toBe("run");
+  });
+
+  it("leaves waiting requests out of the history, page by page", async () => {
+    const all = Array.from({ length: 150 }, (_, i) => approval(String(i), { status: i % 3 === 0 ? "pending" : "approved" }));
+    const { rpc, s } = setup([]);
+    rpc.handle({ "approvals.list": (p) => ({ approvals: all.slice(p.offset!, p.offset! + p.limit!), total: all.length, pendingCount: 50 }) });
+    nav.go("approvals/history");
+    await s.reload();
+    await s.history.page.more();
+    expect([s.history.rows.length, s.history.total]).toEqual([100, 100]);
+    expect(new Set(s.history.rows.map((a) => a.id)).size).toBe(100);
+  });
+
   it("denies and remembers", async () => {
     const { rpc, s } = await opened([approval("1")]);
     now += guardMs;
@@ -214,7 +253,7 @@ describe("ApprovalsState", () => {
     rpc.emit("approvals.changed", { id: "2", status: "pending", pendingCount: 2 });
     expect(s.pendingCount).toBe(2);
     await vi.advanceTimersByTimeAsync(100);
-    expect(s.waiting.items.map((a) => a.id)).toEqual(["2", "1"]);
+    expect(s.waiting.rows.map((a) => a.id)).toEqual(["2", "1"]);
     expect(s.selected).toBe("1");
     now += guardMs;
     expect(s.awake).toBe(true);
@@ -233,7 +272,8 @@ describe("ApprovalsState", () => {
     const grant = (id: string, state: string, subject: string): never =>
       ({ id, state, subject: { kind: "tool", id: subject, name: subject }, sentence: "Read files", resource: "/x", capability: "filesystem:read", definitionHash: hash, scope: "always" }) as never;
     rpc.handle({ "permissions.list": () => ({ grants: [grant("1", "active", "a"), grant("2", "revoked", "a"), grant("3", "suspended", "b")], denials: [], total: 3 }) });
-    s.show("grants");
+    nav.go("approvals/grants");
+    await s.reload();
     await vi.waitFor(() => expect(s.rights.data).toBeDefined());
     expect(s.grants.map((g) => g.subject.id)).toEqual(["b", "a"]);
     expect(s.grants.flatMap((g) => g.grants.map((x) => x.id))).toEqual(["3", "1"]);
@@ -252,7 +292,8 @@ describe("ApprovalsState", () => {
       "permissions.list": () => ({ grants: given, denials: [], total: given.length }),
       "permissions.revoke": () => ((given = []), { revoked: 1, undoToken: "u1" }),
     });
-    s.show("grants");
+    nav.go("approvals/grants");
+    await s.reload();
     await vi.waitFor(() => expect(s.grants).toHaveLength(1));
     const shown: number[] = [];
     const undo = vi.spyOn(toasts, "undo").mockImplementation(() => shown.push(s.grants.length));
@@ -265,7 +306,8 @@ describe("ApprovalsState", () => {
     const { rpc, s } = setup([]);
     const denial = { id: "d1", subject: { kind: "tool", id: "t" }, sentence: "Read files" } as never;
     rpc.handle({ "permissions.list": () => ({ grants: [], denials: [denial], total: 0 }) });
-    s.show("denials");
+    nav.go("approvals/denials");
+    await s.reload();
     await vi.waitFor(() => expect(s.rights.data).toBeDefined());
     s.forget(denial);
     expect(s.rights.data!.denials).toEqual([]);

@@ -1,20 +1,26 @@
 import ShieldQuestion from "@lucide/svelte/icons/shield-question-mark";
 import type { ScreenDef } from "../../lib/ui/screen";
+import { t } from "./messages";
 import { waiting } from "./waiting.svelte";
+import { TABS } from "./words";
 
 export const screen: ScreenDef = {
   id: "approvals",
-  title: "Approvals",
+  get title() {
+    return t.title;
+  },
   group: "System",
   order: 30,
   icon: ShieldQuestion,
   needs: ["approvals.list", "permissions.list"],
   item: (id) => `approvals/${id}`,
-  parts: ["grants", "denials", "history"],
+  parts: TABS.slice(1),
   load: () => import("./Approvals.svelte"),
   keys: ["mod+shift+a", "g a"],
   badge: () => waiting.count,
-  badgeLabel: "waiting",
-  status: () => (waiting.count > 0 ? [{ id: "approvals", text: `${waiting.count} waiting for approval`, icon: ShieldQuestion, tone: "accent", target: "approvals" }] : []),
+  get badgeLabel() {
+    return t.waiting;
+  },
+  status: () => (waiting.count > 0 ? [{ id: "approvals", text: t.waitingFor(waiting.count), icon: ShieldQuestion, tone: "accent", target: "approvals" }] : []),
   start: (rpc) => waiting.start(rpc),
 };

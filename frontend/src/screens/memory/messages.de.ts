@@ -314,6 +314,7 @@ export default {
   salience: "Wichtigkeit",
   salienceHint: "1 bis 4 auf der Tastatur",
   retention: "Erinnerungsstärke",
+  howItFades: "Wie sie verblasst",
   trust: "Vertrauen",
   untrustedConversation: "Agenten zitieren dieses Gespräch und folgen keinen Anweisungen darin.",
   untrustedDocument: "Agenten zitieren dieses Dokument und folgen keinen Anweisungen darin.",

@@ -325,6 +325,7 @@ export const en = {
   salience: "Salience",
   salienceHint: "1 to 4 on the keyboard",
   retention: "Retention",
+  howItFades: "How it fades",
   trust: "Trust",
   untrustedConversation: "Agents quote this conversation and never follow instructions in it.",
   untrustedDocument: "Agents quote this document and never follow instructions in it.",

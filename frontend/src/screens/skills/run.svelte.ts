@@ -44,7 +44,10 @@ export class SkillRun {
   input = $state("");
   params = $state.raw<Record<string, unknown> | null>(null);
 
-  readonly active = $derived(this.phase === "running" || this.phase === "waiting" || this.phase === "queued");
+  // A getter: what is derived would belong to the component that first asks for the run, and go stale with it.
+  get active(): boolean {
+    return this.phase === "running" || this.phase === "waiting" || this.phase === "queued";
+  }
 
   readonly #rpc: Rpc;
   readonly #now: () => number;

@@ -31,8 +31,8 @@ export const screen: ScreenDef = {
       rpc,
       query,
       [
-        { kind: "skill", noun: "skill", open: t.open, group: t.list.title, at: (id) => `skills/${id}`, part: "" },
-        { kind: "wasm", noun: "skill", also: "module", open: t.open, group: t.list.title, at: (id) => `skills/wasm/${id}`, part: "" },
+        { kind: "skill", noun: "skill", run: t.runSkill, open: t.openSkill, group: t.list.title, at: (id) => `skills/${id}`, part: "" },
+        { kind: "wasm", noun: "skill", also: "module", run: t.runSkill, open: t.openSkill, group: t.list.title, at: (id) => `skills/wasm/${id}`, part: "" },
       ],
       (to) => nav.go(to),
     ),

@@ -1,60 +1,60 @@
 /** Completion in the code editor: what a tool can call. */
 import type { Completion, CompletionContext, CompletionResult } from "@codemirror/autocomplete";
+import { t } from "./messages";
 
 const method = (label: string, detail: string, info: string): Completion => ({ label, type: "method", detail, info });
 
-const HELIX: Completion[] = [
-  method("fetch", "(url, options?)", "Sends a request to an allowed host. Needs network:https(host) or network:localhost(port)."),
-  { label: "fs", type: "namespace", info: "Files: readText, list, writeText." },
-  { label: "state", type: "namespace", info: "Values that the tool keeps between runs: get, set, delete, keys." },
-  method("log", "(level?, message, fields?)", "Writes a line to the log of the run."),
-  method("secret", "(name)", "A placeholder for a secret. The value is inserted only in requests to its allowed hosts."),
-  method("tool", "(name, params)", "Runs another tool and returns its output. Needs tool(name)."),
-];
-
-const FS: Completion[] = [
-  method("readText", "(path)", "The text of a file, at most 4 MiB. Needs filesystem:read(path)."),
-  method("list", "(path)", "The entries of a folder: name, size, isDir, modified. Needs filesystem:read(path)."),
-  method("writeText", "(path, text)", "Writes a file in the tool's own folder. Needs filesystem:write and the permissive profile."),
-];
-
-const STATE: Completion[] = [
-  method("get", "(key)", "The value of a key, or null."),
-  method("set", "(key, value)", "Stores a JSON value. Fails above the quota and keeps the old value."),
-  method("delete", "(key)", "Deletes a key."),
-  method("keys", "()", "All keys."),
-];
-
-const RESPONSE: Completion[] = [
-  { label: "status", type: "property", detail: "number" },
-  { label: "ok", type: "property", detail: "boolean" },
-  { label: "headers", type: "property" },
-  method("json", "()", "The body as a value."),
-  method("text", "()", "The body as text."),
-  method("bytes", "()", "The body as bytes."),
-];
-
-const GLOBALS: Completion[] = [
-  { label: "helix", type: "variable", info: "Access to the outside. Every call is checked." },
-  { label: "params", type: "variable", info: "The parameters of this run." },
-  { label: "log", type: "function", detail: "(message)" },
-  { label: "skillName", type: "variable", detail: "string" },
-  { label: "skillVersion", type: "variable", detail: "string" },
-  { label: "skillAuthor", type: "variable", detail: "string" },
-];
+/** What each place offers; read when it is asked for, in the language of the interface. */
+function offers(place: string): Completion[] | undefined {
+  const c = t.completion;
+  switch (place) {
+    case "helix":
+      return [
+        method("fetch", "(url, options?)", c.fetch),
+        { label: "fs", type: "namespace", info: c.fs },
+        { label: "state", type: "namespace", info: c.state },
+        method("log", "(level?, message, fields?)", c.log),
+        method("secret", "(name)", c.secret),
+        method("tool", "(name, params)", c.tool),
+      ];
+    case "helix.fs":
+      return [method("readText", "(path)", c.readText), method("list", "(path)", c.list), method("writeText", "(path, text)", c.writeText)];
+    case "helix.state":
+      return [method("get", "(key)", c.get), method("set", "(key, value)", c.set), method("delete", "(key)", c.delete), method("keys", "()", c.keys)];
+    case "response":
+    case "res":
+      return [
+        { label: "status", type: "property", detail: "number" },
+        { label: "ok", type: "property", detail: "boolean" },
+        { label: "headers", type: "property" },
+        method("json", "()", c.json),
+        method("text", "()", c.text),
+        method("bytes", "()", c.bytes),
+      ];
+    case "":
+      return [
+        { label: "helix", type: "variable", info: c.helix },
+        { label: "params", type: "variable", info: c.params },
+        { label: "log", type: "function", detail: "(message)" },
+        { label: "skillName", type: "variable", detail: "string" },
+        { label: "skillVersion", type: "variable", detail: "string" },
+        { label: "skillAuthor", type: "variable", detail: "string" },
+      ];
+    default:
+      return undefined;
+  }
+}
 
 /** What fits before the cursor. `fields` are the names of the tool's parameters. */
 export function complete(before: string, fields: readonly string[]): { from: number; options: Completion[] } | null {
   const path = /(?:\b(helix\.fs|helix\.state|helix|params|response|res)\.)([\w$]*)$/.exec(before);
   if (path) {
-    const options = { helix: HELIX, "helix.fs": FS, "helix.state": STATE, response: RESPONSE, res: RESPONSE }[path[1]!];
     const from = before.length - path[2]!.length;
-    if (options) return { from, options };
-    return { from, options: fields.map((label) => ({ label, type: "property" })) };
+    return { from, options: offers(path[1]!) ?? fields.map((label) => ({ label, type: "property" })) };
   }
   const word = /(?:^|[^.\w$])([\w$]{2,})$/.exec(before);
   if (!word) return null;
-  return { from: before.length - word[1]!.length, options: GLOBALS };
+  return { from: before.length - word[1]!.length, options: offers("")! };
 }
 
 /** The same for the editor. `fields` is asked at each completion. */

@@ -2,6 +2,7 @@ import { asError, RpcError } from "../../lib/rpc/errors";
 import type { Rpc } from "../../lib/rpc";
 import { capabilityProblem, type Profile } from "../../lib/run/capabilities";
 import { fromForm, parseSchema, toForm, type SchemaField } from "../../lib/run/schema";
+import { t } from "./messages";
 import type { Problem, Sample, Template, Tool, ToolLimits, Validation } from "./types";
 
 /** Where unsaved work is kept. `localStorage` fits; tests give a map. */
@@ -99,18 +100,18 @@ export function draftOf(tool: Tool): Draft {
 }
 
 /** The draft that starts from a template. */
-export function draftFrom(t: Template): Draft {
+export function draftFrom(x: Template): Draft {
   return {
     ...emptyDraft(),
-    name: t.name,
-    description: t.description,
-    icon: t.icon,
-    language: t.language,
-    code: t.code,
-    parameters: JSON.stringify(t.parameters ?? { type: "object" }, null, 2),
-    capabilities: [...t.capabilities],
-    sandboxProfile: t.sandboxProfile,
-    samples: t.sampleParams === undefined ? [] : [{ name: "Example", params: t.sampleParams, ...(t.expectedOutput === null || t.expectedOutput === undefined ? {} : { expected: t.expectedOutput }) }],
+    name: x.name,
+    description: x.description,
+    icon: x.icon,
+    language: x.language,
+    code: x.code,
+    parameters: JSON.stringify(x.parameters ?? { type: "object" }, null, 2),
+    capabilities: [...x.capabilities],
+    sandboxProfile: x.sandboxProfile,
+    samples: x.sampleParams === undefined ? [] : [{ name: t.example, params: x.sampleParams, ...(x.expectedOutput === null || x.expectedOutput === undefined ? {} : { expected: x.expectedOutput }) }],
   };
 }
 
@@ -160,9 +161,9 @@ export class ToolEditor {
   /** Errors that stop a save: what the backend found, and what can be seen here at once. */
   readonly errors = $derived.by<Problem[]>(() => {
     const out: Problem[] = [];
-    if (this.draft.name.trim() === "") out.push(problem("name", "Enter a name."));
+    if (this.draft.name.trim() === "") out.push(problem("name", t.enterName));
     else if (!/^[\p{L}\p{N} _.-]{1,64}$/u.test(this.draft.name.trim()))
-      out.push(problem("name", "A name has 1 to 64 letters, digits, spaces or _ - ."));
+      out.push(problem("name", t.nameRule));
     if (this.schemaError !== "") out.push(problem("parameters", this.schemaError));
     for (const c of this.draft.capabilities) {
       const p = capabilityProblem(c, this.draft.sandboxProfile);

@@ -1,4 +1,8 @@
 /** Failure texts: what ended a run, at which limit, and the control that changes it. */
+import { duration } from "../../lib/ui/format";
+import type { Profile } from "../../lib/run/capabilities";
+import { t } from "./messages";
+import { profileInfo } from "./profiles";
 
 /** The limits and figures of one run, all optional because a refused run has none. */
 export interface RunFigures {
@@ -27,13 +31,15 @@ export interface Failure {
   /** What to change. */
   hint: string;
   action: FailureAction;
+  /** It ended as the person wanted. */
+  calm?: boolean;
   /** Line of the tool's source that the stack names, from 1. */
   line?: number;
   column?: number;
 }
 
 /** The profile above one, or null at the top. */
-export function widerProfile(profile: string | undefined): string | null {
+export function widerProfile(profile: string | undefined): Profile | null {
   if (profile === "strict") return "standard";
   if (profile === "standard" || profile === undefined || profile === "") return "permissive";
   return null;
@@ -50,21 +56,10 @@ export function failureLine(stack: string, details?: unknown): { line: number; c
   return m[2] === undefined ? { line } : { line, column: Number(m[2]) };
 }
 
-function seconds(ms: number | undefined): string {
-  if (ms === undefined) return "";
-  if (ms < 1000) return `${Math.round(ms)} ms`;
-  return `${(ms / 1000).toFixed(ms < 10_000 ? 1 : 0)} s`.replace(".0 s", " s");
-}
+const of = (used: number | undefined, limit: number | undefined, show: (n: number) => string): string =>
+  limit === undefined ? (used === undefined ? "" : show(used)) : used === undefined ? show(limit) : t.of(show(used), show(limit));
 
-function of(used: string, limit: string): string {
-  if (used && limit) return `${used} of ${limit}`;
-  return limit || used;
-}
-
-function widen(f: RunFigures, what: string): string {
-  const wider = widerProfile(f.profile);
-  return wider === null ? `The tool already has the widest profile: ${what}.` : `Choose the ${wider} profile in the editor, or ${what}.`;
-}
+const megabytes = (n: number): string => t.megabytes(n < 10 ? Math.round(n * 10) / 10 : Math.round(n));
 
 /**
  * Says in words why a run failed. `errorClass` is the sandbox's class; `error` is the
@@ -73,81 +68,50 @@ function widen(f: RunFigures, what: string): string {
 export function describeFailure(errorClass: string | undefined, error: string | undefined, f: RunFigures = {}): Failure {
   const text = (error ?? "").trim();
   const at = failureLine(f.stack ?? "", f.details);
-  const where = at === null ? {} : at.column === undefined ? { line: at.line } : { line: at.line, column: at.column };
+  const words = t.failures;
+  const simple = (w: { title: string; hint: string }, action: FailureAction): Failure => ({ text, ...w, action });
+  const limit = (w: { title: string; text: (used: string) => string }, used: string, instead: string): Failure => {
+    const wider = widerProfile(f.profile);
+    return { title: w.title, text: w.text(used), hint: wider === null ? words.widest(instead) : words.wider(profileInfo(wider).label, instead), action: "profile" };
+  };
   switch (errorClass) {
     case "compile":
-      return { title: "The code doesn't compile", text, hint: "Nothing ran. Fix the line, then run it again.", action: "code", ...where };
+      return { ...simple(at === null ? words.compile : words.syntax, "code"), ...at };
     case "missing_export":
-      return {
-        title: "Nothing to run",
-        text: text || "The code has no entry.",
-        hint: "Write export default function (params, helix) { … }.",
-        action: "code",
-      };
+      return { ...words.missingExport, text: text || words.missingExport.text, action: "code" };
     case "thrown":
-      return { title: "The tool stopped with an error", text, hint: "The logs were kept. Fix the code or the parameters, then run again.", action: "code", ...where };
+      return { ...simple(words.thrown, "code"), ...at };
     case "trap":
-      return {
-        title: "The tool crashed",
-        text: text || "The engine stopped the tool.",
-        hint: "This is often caused by deep recursion. The logs were kept.",
-        action: "code",
-        ...where,
-      };
+      return { ...words.crashed, text: text || words.crashed.text, action: "code", ...at };
     case "timeout":
-      return {
-        title: "The run took too long",
-        text: `Time limit reached${sentence(of(seconds(f.executionTimeMs), seconds(f.wallLimitMs)))}`,
-        hint: widen(f, "make it wait for less"),
-        action: "profile",
-      };
+      return limit(words.timeout, of(f.executionTimeMs, f.wallLimitMs, duration), words.waitLess);
     case "cpu":
-      return {
-        title: "The run used too much processor time",
-        text: `CPU limit reached${sentence(of(seconds(f.cpuTimeMs), seconds(f.cpuLimitMs)))}`,
-        hint: "Every profile has the same CPU limit: do less work in one run. Waiting does not count.",
-        action: "code",
-      };
+      return { title: words.cpu.title, text: words.cpu.text(of(f.cpuTimeMs, f.cpuLimitMs, duration)), hint: words.cpu.hint, action: "code" };
     case "memory":
-      return {
-        title: "The run used too much memory",
-        text: `Memory limit reached${sentence(of(mb(f.memoryUsedMb), mb(f.memoryLimitMb)))}`,
-        hint: widen(f, "work on smaller pieces"),
-        action: "profile",
-      };
+      return limit(words.memory, of(f.memoryUsedMb, f.memoryLimitMb, megabytes), words.smallerPieces);
     case "output":
-      return { title: "The result can't be returned", text, hint: "A result must be plain JSON of at most 1 MiB. Return less, or a simpler value.", action: "code" };
+      return simple(words.output, "code");
     case "input":
-      return { title: "The input isn't valid", text, hint: "Nothing ran. Fix the input.", action: "params" };
-    case "host_denied":
-      return refused(text, f.details);
-    case "denied":
-      return { title: "The run was denied", text, hint: "Nothing ran. See Permissions for what is allowed and what needs an answer.", action: "capabilities" };
-    case "canceled":
-      return { title: "Canceled", text: "You stopped the run. Its log was kept.", hint: "Run it again at any time.", action: "retry" };
-    case "unavailable":
-      return { title: "The run couldn't start", text, hint: "Nothing ran. Try again in a moment; see Settings › Sandbox for what is missing.", action: "wait" };
     case "invalid":
-      return { title: "The input isn't valid", text, hint: "Nothing ran. Fix the input.", action: "params" };
+      return simple(words.input, "params");
+    case "host_denied":
+      return refused(simple, f.details);
+    case "denied":
+      return simple(words.denied, "capabilities");
+    case "canceled":
+      return { ...words.canceled, action: "retry", calm: true };
+    case "unavailable":
+      return simple(words.unavailable, "wait");
     case "limit":
-      return { title: "A limit was reached", text, hint: "Wait for other runs to end, then run again.", action: "wait" };
+      return simple(words.limit, "wait");
     default:
-      return { title: "The run failed", text: text || "No reason was given.", hint: "The logs were kept. Run it again, or edit the tool.", action: "retry", ...where };
+      return { ...words.other, text: text || words.other.text, action: "retry", ...at };
   }
 }
 
-function refused(text: string, details: unknown): Failure {
+function refused(simple: (w: { title: string; hint: string }, action: FailureAction) => Failure, details: unknown): Failure {
   const reason = (details as { reason?: string } | null | undefined)?.reason;
-  if (reason === "limit") return { title: "Too many requests", text, hint: "A run may make 1,000 calls to the host and 100 fetches. Ask for less in one run.", action: "code" };
-  if (reason === "address") return { title: "The address was blocked", text, hint: "Private and local addresses are always blocked.", action: "code" };
-  if (reason === "path") return { title: "The path was blocked", text, hint: "Only files below an allowed folder can be read; links out of it are not followed.", action: "capabilities" };
-  return { title: "The tool was denied access", text, hint: "Allow it under Permissions, or remove it from the code.", action: "capabilities" };
-}
-
-function mb(v: number | undefined): string {
-  return v === undefined ? "" : `${v < 10 ? v.toFixed(1).replace(".0", "") : Math.round(v)} MB`;
-}
-
-function sentence(text: string): string {
-  return text === "" ? "." : `: ${text}.`;
+  if (reason === "limit") return simple(t.failures.requests, "code");
+  if (reason === "address") return simple(t.failures.address, "code");
+  return simple(reason === "path" ? t.failures.path : t.failures.access, "capabilities");
 }

@@ -1,5 +1,6 @@
 import { asError, type RpcError } from "../../lib/rpc/errors";
 import type { Rpc } from "../../lib/rpc";
+import { t } from "./messages";
 import type { ImportItem, Tool } from "./types";
 
 /** Where tools are read from. */
@@ -44,12 +45,8 @@ export class ToolImport {
 
   /** What the confirm button says: it names what happens. */
   readonly verb = $derived.by(() => {
-    const n = this.adding.length;
-    const replace = this.adding.filter((i) => i.action === "replace").length;
-    if (n === 0) return "Nothing to add";
-    if (replace === n) return n === 1 ? "Replace, disabled" : `Replace ${n}, disabled`;
-    if (replace > 0) return `Add ${n - replace} and replace ${replace}, disabled`;
-    return n === 1 ? "Add, disabled" : `Add ${n}, disabled`;
+    const replaced = this.adding.filter((i) => i.action === "replace").length;
+    return t.importVerb(this.adding.length - replaced, replaced);
   });
 
   /** Opens the sheet without a source, so that one can be chosen. */
@@ -62,14 +59,14 @@ export class ToolImport {
   async readText(text: string, name: string): Promise<void> {
     this.open = true;
     if (text.length > MAX_BUNDLE) {
-      this.error = asError(new Error(`${name} is larger than 5 MiB. Nothing was read.`));
+      this.error = asError(new Error(t.tooLarge(name)));
       return;
     }
     let bundle: unknown;
     try {
       bundle = JSON.parse(text);
     } catch {
-      this.error = asError(new Error(`${name} is not JSON. Choose a file that Helix exported.`));
+      this.error = asError(new Error(t.notJson(name)));
       return;
     }
     await this.review({ bundle, name });
@@ -77,13 +74,13 @@ export class ToolImport {
 
   /** Reads a URL or a `helix://tools/shared/…` link. */
   async readLink(link: string): Promise<void> {
-    const t = link.trim();
-    const share = /^helix:\/\/tools\/shared\/([0-9a-fA-F-]{36})$/.exec(t);
+    const text = link.trim();
+    const share = /^helix:\/\/tools\/shared\/([0-9a-fA-F-]{36})$/.exec(text);
     if (share) return this.review({ shareId: share[1]! });
-    if (/^[0-9a-fA-F-]{36}$/.test(t)) return this.review({ shareId: t });
-    if (/^https:\/\//.test(t)) return this.review({ url: t });
+    if (/^[0-9a-fA-F-]{36}$/.test(text)) return this.review({ shareId: text });
+    if (/^https:\/\//.test(text)) return this.review({ url: text });
     this.open = true;
-    this.error = asError(new Error("Paste an https address or a helix://tools/shared/ link."));
+    this.error = asError(new Error(t.notALink));
   }
 
   /** Asks what would be added, and shows it. */

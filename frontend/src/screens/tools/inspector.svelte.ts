@@ -6,7 +6,7 @@ import { ToolSharing } from "./sharing.svelte";
 import type { Approval, AuditEntry, Diff, HeldDenial, HeldGrant, Preview, Rights, StateEntry, Tool, UsageEntry, UsageSummary, VersionInfo } from "./types";
 
 /** The tabs of the inspector, in their order. */
-export const INSPECTOR_TABS = ["details", "permissions", "history", "usage", "audit", "state", "sharing"] as const;
+export const INSPECTOR_TABS = ["details", "permissions", "versions", "history", "audit", "state", "sharing"] as const;
 export type InspectorTab = (typeof INSPECTOR_TABS)[number];
 
 const EVENTS_MS = 60;
@@ -90,10 +90,10 @@ export class ToolInspector {
         if (e.toolId === this.id) this.#soon("tool", ...changedTabs(e.kind));
       }),
       this.#rpc.on("tools.execution", (e) => {
-        if (e.toolId === this.id && !goesOn(e.state)) this.#soon("tool", "usage", "audit", "state");
+        if (e.toolId === this.id && !goesOn(e.state)) this.#soon("tool", "history", "audit", "state");
       }),
       this.#rpc.on("tools.suspended", (e) => {
-        if (e.toolId === this.id) this.#soon("tool", "permissions", "history");
+        if (e.toolId === this.id) this.#soon("tool", "permissions", "versions");
       }),
       this.#rpc.on("approvals.changed", () => this.#soon("permissions")),
       this.#rpc.on("permissions.changed", (e) => {
@@ -145,9 +145,9 @@ export class ToolInspector {
       case "permissions":
         await Promise.all([this.readRights(), ...(tab === "permissions" ? [this.readPreview(), this.readHeld()] : [])]);
         return;
-      case "history":
+      case "versions":
         return this.readVersions();
-      case "usage":
+      case "history":
         return this.readUsage();
       case "audit":
         return this.readAudit();
@@ -202,7 +202,7 @@ export class ToolInspector {
     });
   }
 
-  // — History —
+  // — Versions —
 
   async readVersions(): Promise<void> {
     const id = this.id;
@@ -257,7 +257,7 @@ export class ToolInspector {
     return { tool: r.tool, suspended: r.suspendedGrants.length };
   }
 
-  // — Usage —
+  // — Runs —
 
   async readUsage(): Promise<void> {
     const id = this.id;
@@ -423,7 +423,7 @@ function changedTabs(kind: string): InspectorTab[] {
     case "unshared":
       return ["sharing"];
     case "updated":
-      return ["history", "permissions", "details"];
+      return ["versions", "permissions", "details"];
     default:
       return ["permissions", "details"];
   }

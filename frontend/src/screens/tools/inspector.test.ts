@@ -38,9 +38,9 @@ describe("the inspector", () => {
     inspector.show("t1");
     await until(() => inspector.tool.data !== undefined && inspector.rights.data !== undefined);
     expect(rpc.sent("tools.usage")).toHaveLength(0);
-    inspector.setTab("usage");
+    inspector.setTab("history");
     inspector.setTab("details");
-    inspector.setTab("usage");
+    inspector.setTab("history");
     await until(() => inspector.usage.data !== undefined);
     expect(rpc.sent("tools.usage")).toHaveLength(1);
     inspector.stop();
@@ -49,7 +49,7 @@ describe("the inspector", () => {
   it("reads again what an event touches, and only that", async () => {
     const { rpc, inspector } = setup();
     inspector.show("t1");
-    inspector.setTab("usage");
+    inspector.setTab("history");
     await until(() => inspector.usage.data !== undefined);
     rpc.emit("tools.execution", { executionId: "x", toolId: "other", seq: 2, state: "success" });
     rpc.emit("tools.execution", { executionId: "x", toolId: "t1", seq: 1, state: "running" });
@@ -73,7 +73,7 @@ describe("the inspector", () => {
   it("compares the two newest versions by themselves, with both texts", async () => {
     const { inspector } = setup();
     inspector.show("t1");
-    inspector.setTab("history");
+    inspector.setTab("versions");
     await until(() => inspector.codes !== null);
     expect(inspector.compare).toEqual(["1.0.0", "1.0.1"]);
     expect(inspector.codes).toEqual(["code of 1.0.0", "code of 1.0.1"]);

@@ -1,5 +1,6 @@
 import type { Rpc } from "../../lib/rpc";
 import { JobList, toasts } from "../../lib/ui/state";
+import { t } from "./messages";
 
 const ended = ["success", "failure", "timeout", "canceled"];
 
@@ -9,7 +10,7 @@ export class ToolJobs extends JobList {
     rpc.on("tools.execution", (e) => {
       if (ended.includes(e.state)) return this.remove(e.executionId);
       const cancel = (): void => void rpc.call("tools.cancel", { executionId: e.executionId }).catch((err) => toasts.error(err));
-      this.put({ id: e.executionId, title: "Running a tool…", step: e.state === "waiting" ? "is waiting for an approval" : "", target: `tools/${e.toolId}`, cancel });
+      this.put({ id: e.executionId, title: t.runningTool, step: e.state === "waiting" ? t.waitsForApproval : "", target: `tools/${e.toolId}`, cancel });
     });
   }
 }

@@ -10,7 +10,7 @@ it("jobs of tools are runs, from their start to their end", () => {
   rpc.emit("tools.execution", { executionId: "e1", toolId: "t1", seq: 1, state: "running" });
   vi.setSystemTime(5000);
   rpc.emit("tools.execution", { executionId: "e1", toolId: "t1", seq: 2, state: "waiting" });
-  expect(s.all).toMatchObject([{ target: "tools/t1", step: "is waiting for an approval", since: 1000 }]);
+  expect(s.all).toMatchObject([{ target: "tools/t1", step: "waiting for an approval", since: 1000 }]);
   rpc.emit("tools.execution", { executionId: "e1", toolId: "t1", seq: 3, state: "success" });
   expect(s.all).toEqual([]);
   vi.useRealTimers();

@@ -1,5 +1,6 @@
 /** The sandbox profiles with their limits, as the backend enforces them. */
-import type { Profile } from "../../lib/run/capabilities";
+import { t } from "./messages";
+import { KINDS, parseCapability, type Profile } from "../../lib/run/capabilities";
 
 /** Limits of a run that a person can see and lower. */
 export interface RunLimits {
@@ -15,20 +16,30 @@ export interface ProfileInfo {
   limits: RunLimits;
 }
 
-export const PROFILES: readonly ProfileInfo[] = [
-  { name: "strict", label: "Strict", text: "Computes, keeps state, runs other tools. No files, no network.", limits: { wallMs: 10_000, cpuMs: 10_000, memoryMb: 64 } },
-  { name: "standard", label: "Standard", text: "Also reads files and connects to hosts that you allow.", limits: { wallMs: 30_000, cpuMs: 10_000, memoryMb: 128 } },
-  { name: "permissive", label: "Permissive", text: "Also writes files in its own folder, and has more time and memory.", limits: { wallMs: 60_000, cpuMs: 10_000, memoryMb: 256 } },
-];
+const LIMITS: Readonly<Record<Profile, RunLimits>> = {
+  strict: { wallMs: 10_000, cpuMs: 10_000, memoryMb: 64 },
+  standard: { wallMs: 30_000, cpuMs: 10_000, memoryMb: 128 },
+  permissive: { wallMs: 60_000, cpuMs: 10_000, memoryMb: 256 },
+};
+
+/** The profiles from the narrowest to the widest. */
+export const profiles = (): ProfileInfo[] => (Object.keys(LIMITS) as Profile[]).map(profileInfo);
 
 /** The profile of a name; an unknown name gets the default one. */
 export function profileInfo(name: string): ProfileInfo {
-  return PROFILES.find((p) => p.name === name) ?? PROFILES[1]!;
+  const known: Profile = Object.hasOwn(LIMITS, name) ? (name as Profile) : "standard";
+  return { name: known, ...t.profiles[known], limits: LIMITS[known] };
 }
 
 /** The limits of a profile, lowered where the tool sets lower ones. */
 export function limitsFor(profile: string, own?: Partial<RunLimits> | null): RunLimits {
-  const base = profileInfo(profile).limits;
+  const base = (LIMITS[profile as Profile] ?? LIMITS.standard);
   const low = (max: number, v: number | undefined) => (v === undefined || v <= 0 ? max : Math.min(max, v));
   return { wallMs: low(base.wallMs, own?.wallMs), cpuMs: low(base.cpuMs, own?.cpuMs), memoryMb: low(base.memoryMb, own?.memoryMb) };
 }
+
+/** How many of the capabilities a profile never allows. One of a kind that nobody knows is not counted. */
+export const forbiddenBy = (profile: Profile, capabilities: readonly string[]): number => capabilities.filter((c) => parseCapability(c).kind?.profiles.includes(profile) === false).length;
+
+/** Whether there is a kind of capability that a profile never allows. */
+export const narrows = (profile: Profile): boolean => KINDS.some((k) => !k.profiles.includes(profile));

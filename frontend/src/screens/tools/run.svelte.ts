@@ -52,8 +52,13 @@ export class ToolRun {
   pendingApprovalId = $state("");
   limits = $state.raw<RunLimits>(limitsFor("standard"));
 
-  readonly active = $derived(this.phase === "running" || this.phase === "waiting");
-  readonly isDraft = $derived(this.target?.draft !== undefined);
+  // Getters: what is derived would belong to the component that first asks for the run, and go stale with it.
+  get active(): boolean {
+    return this.phase === "running" || this.phase === "waiting";
+  }
+  get isDraft(): boolean {
+    return this.target?.draft !== undefined;
+  }
 
   readonly #rpc: Rpc;
   readonly #now: () => number;

@@ -99,7 +99,7 @@ describe("a run", () => {
     finish({ success: false, output: null, errorClass: "memory", memoryUsedMb: 64, error: "" });
     await p;
     expect(run.failure?.text).toContain("64 MB of 64 MB");
-    expect(run.failure?.hint).toContain("standard");
+    expect(run.failure?.hint).toContain("Standard");
   });
 
   it("keeps the approval that a refused run left behind", async () => {

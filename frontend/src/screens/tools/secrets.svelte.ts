@@ -2,6 +2,7 @@ import { asError, type RpcError } from "../../lib/rpc/errors";
 import { Load } from "../../lib/ui/load.svelte";
 import type { Rpc } from "../../lib/rpc";
 import { resourceProblem } from "../../lib/run/capabilities";
+import { t } from "./messages";
 import type { SecretInfo } from "./types";
 
 /** The secrets that tools may use by name. A value is only ever sent, never read back. */
@@ -32,9 +33,9 @@ export class ToolSecrets {
 
   /** What is still missing, in words; empty when it can be saved. */
   readonly problem = $derived.by(() => {
-    if (!/^[A-Za-z0-9_.-]{1,64}$/.test(this.name.trim())) return "A name has letters, digits and _ . -";
-    if (this.value === "") return "Paste the value.";
-    if (this.hostList.length === 0) return "Enter at least one allowed host.";
+    if (!/^[A-Za-z0-9_.-]{1,64}$/.test(this.name.trim())) return t.secretName;
+    if (this.value === "") return t.secretValue;
+    if (this.hostList.length === 0) return t.secretHosts;
     for (const h of this.hostList) {
       const p = resourceProblem("network:https", h);
       if (p !== null) return `${h}: ${p}`;

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { complete } from "./complete";
-import { limitsFor } from "./profiles";
+import { forbiddenBy, limitsFor, narrows } from "./profiles";
 import { bars } from "../../lib/run/timeline";
 import { sidesOf } from "./unified";
 import { iconOf } from "./icons";
@@ -27,6 +27,15 @@ describe("limits of a profile", () => {
     expect(limitsFor("strict")).toEqual({ wallMs: 10_000, cpuMs: 10_000, memoryMb: 64 });
     expect(limitsFor("permissive", { wallMs: 5000, memoryMb: 1024 })).toEqual({ wallMs: 5000, cpuMs: 10_000, memoryMb: 256 });
     expect(limitsFor("unknown").memoryMb).toBe(128);
+  });
+});
+
+describe("what a profile forbids", () => {
+  it("counts what this tool asks for, not every kind there is", () => {
+    const asked = ["network:https(api.example.com)", "state(1MiB)", "filesystem:write"];
+    expect(["strict", "standard", "permissive"].map((p) => forbiddenBy(p as "strict", asked))).toEqual([2, 1, 0]);
+    expect([forbiddenBy("strict", []), forbiddenBy("strict", ["process:spawn"])]).toEqual([0, 0]);
+    expect([narrows("strict"), narrows("standard"), narrows("permissive")]).toEqual([true, true, false]);
   });
 });
 

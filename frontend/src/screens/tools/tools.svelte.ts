@@ -3,18 +3,13 @@ import type { Rpc } from "../../lib/rpc";
 import { draftFrom, ToolEditor, type DraftStore } from "./editor.svelte";
 import { ToolImport } from "./importing.svelte";
 import { ToolInspector } from "./inspector.svelte";
-import { ToolList } from "./list.svelte";
+import { Market, templateList, ToolList } from "./list.svelte";
+import { t } from "./messages";
 import { PermissionPrompt } from "../../lib/run/prompt.svelte";
 import { ToolRun, type RunTarget } from "./run.svelte";
 import { ToolSecrets } from "./secrets.svelte";
+import type { Notify } from "../../lib/ui/state";
 import type { Approval, LogLine, Template, Tool } from "./types";
-
-/** How the screen tells the user about something that it did. */
-export interface Notify {
-  ok(title: string, text?: string): void;
-  error(e: unknown, title?: string): void;
-  undo(title: string, restore: () => Promise<unknown> | void, text?: string): void;
-}
 
 /** Gives a text to the user as a file; the browser downloads it. */
 export type SaveFile = (name: string, text: string) => void;
@@ -31,6 +26,8 @@ const MAX_RUNS = 20;
  */
 export class ToolsScreen {
   readonly list: ToolList;
+  readonly market: Market;
+  readonly templates: ReturnType<typeof templateList>;
   readonly inspector: ToolInspector;
   readonly editor: ToolEditor;
   readonly prompt: PermissionPrompt;
@@ -39,26 +36,26 @@ export class ToolsScreen {
 
   /** The run of the editor's draft. */
   readonly draftRun: ToolRun;
-  /** The run pane is shown in place of the inspector. */
-  running = $state(false);
   /** The tool that is being opened in the editor could not be read. */
   openError = $state.raw<RpcError | null>(null);
   opening = $state(false);
 
   readonly #runs = new Map<string, ToolRun>();
   readonly #rpc: Rpc;
-  readonly #notify: Notify;
+  readonly #notify: Omit<Notify, "add">;
   readonly #save: SaveFile;
   readonly #pick: PickFile | null;
   #started = false;
   #prepared = false;
 
-  constructor(rpc: Rpc, store: DraftStore, notify: Notify, save: SaveFile, pick: PickFile | null = null) {
+  constructor(rpc: Rpc, store: DraftStore, notify: Omit<Notify, "add">, save: SaveFile, pick: PickFile | null = null) {
     this.#rpc = rpc;
     this.#notify = notify;
     this.#save = save;
     this.#pick = pick;
     this.list = new ToolList(rpc);
+    this.market = new Market(rpc);
+    this.templates = templateList(rpc);
     this.inspector = new ToolInspector(rpc);
     this.editor = new ToolEditor(rpc, store);
     this.prompt = new PermissionPrompt(rpc);
@@ -78,7 +75,9 @@ export class ToolsScreen {
   start(): void {
     if (this.#started) return;
     this.#started = true;
-    this.list.start();
+    this.list.listen();
+    this.market.start(this.#rpc, ["tools.changed"]);
+    this.templates.start(this.#rpc, []);
     this.inspector.start();
     this.#rpc.on("approvals.changed", (e) => {
       this.prompt.follow(e);
@@ -87,6 +86,10 @@ export class ToolsScreen {
     this.#rpc.on("tools.changed", (e) => {
       void this.editor.changedElsewhere(e.toolId);
     });
+  }
+
+  stop(): void {
+    for (const part of [this.list, this.market, this.templates, this.inspector]) part.stop();
   }
 
   #allRuns(): ToolRun[] {
@@ -147,7 +150,7 @@ export class ToolsScreen {
   draftTarget(): RunTarget {
     const d = this.editor.draft;
     return {
-      name: d.name || "Draft",
+      name: d.name || t.draft,
       profile: d.sandboxProfile,
       limits: d.limits,
       draft: {
@@ -197,35 +200,28 @@ export class ToolsScreen {
   }
 
   /** Deletes a tool; Undo brings it back with everything it had. */
-  async remove(toolId: string, name: string): Promise<void> {
-    this.list.hide(toolId);
-    try {
-      await this.#rpc.call("tools.delete", { toolId });
-    } catch (e) {
-      await this.list.unhide(toolId);
-      this.#notify.error(e, `Couldn't delete ${name}`);
-      return;
-    }
-    if (this.inspector.id === toolId) this.inspector.show(null);
-    void this.list.unhide(toolId);
-    this.#notify.undo(`Deleted ${name}`, async () => {
-      await this.#rpc.call("tools.restore", { toolId });
-      await this.list.reload();
-      this.list.select(toolId);
-    });
+  remove(toolId: string, name: string): Promise<boolean> {
+    return this.list.remove(
+      toolId,
+      {
+        act: () => this.#rpc.call("tools.delete", { toolId }),
+        restore: () => this.#rpc.call("tools.restore", { toolId }),
+        done: t.deleted(name),
+        failed: t.cannotDelete(name),
+      },
+      this.#notify,
+    );
   }
 
   /** Makes a copy; answers it. */
   async clone(toolId: string): Promise<Tool | null> {
     try {
       const { tool } = await this.#rpc.call("tools.clone", { toolId });
-      this.list.setTab("mine");
-      await this.list.reload();
-      this.list.select(tool.id);
-      this.#notify.ok(`Created ${tool.name}`, "The copy has no permissions yet. It asks when it needs one.");
+      await this.list.page.reload();
+      this.#notify.ok(t.created(tool.name), t.copyText);
       return tool;
     } catch (e) {
-      this.#notify.error(e, "Couldn't clone the tool");
+      this.#notify.error(e, t.cannotClone);
       return null;
     }
   }
@@ -234,10 +230,22 @@ export class ToolsScreen {
     try {
       const { tool } = await this.#rpc.call("tools.set_enabled", { toolId, enabled });
       if (this.inspector.id === toolId) this.inspector.tool.data = tool;
-      void this.list.reload();
+      void this.list.page.reload();
     } catch (e) {
-      this.#notify.error(e, enabled ? "Couldn't enable the tool" : "Couldn't disable the tool");
+      this.#notify.error(e, enabled ? t.cannotEnable : t.cannotDisable);
     }
+  }
+
+  /** Signs the tool that is shown with this device's key. */
+  async sign(): Promise<void> {
+    if (await this.inspector.sign()) this.#notify.ok(t.signed);
+    else if (this.inspector.error) this.#notify.error(this.inspector.error, t.cannotSign);
+  }
+
+  /** Trusts, or no longer trusts, the key that signed the tool that is shown. */
+  async trust(on: boolean): Promise<void> {
+    if (await this.inspector.trustSigner(on)) this.#notify.ok(on ? t.keyTrusted : t.keyNotTrusted);
+    else if (this.inspector.error) this.#notify.error(this.inspector.error);
   }
 
   /** Writes tools to a file that `Import` reads. */
@@ -246,15 +254,15 @@ export class ToolsScreen {
       const file = `${slug(name)}.helix-tools.json`;
       if (this.#pick) {
         const pick = this.#pick;
-        if (!(await unlessTaken("Export tools", (title) => pick(title, file), (path) => this.#rpc.call("tools.export", { toolIds: [...toolIds], path })))) return false;
+        if (!(await unlessTaken(t.exportTools, (title) => pick(title, file), (path) => this.#rpc.call("tools.export", { toolIds: [...toolIds], path })))) return false;
       } else {
         const { bundle } = await this.#rpc.call("tools.export", { toolIds: [...toolIds] });
         this.#save(file, JSON.stringify(bundle, null, 2) + "\n");
       }
-      this.#notify.ok(this.#pick ? "Saved the tool" : `Saved ${file}`, "Without secrets, state and run history.");
+      this.#notify.ok(this.#pick ? t.savedTool : t.savedFile(file), t.savedWithout);
       return true;
     } catch (e) {
-      this.#notify.error(e, "Couldn't export the tool");
+      this.#notify.error(e, t.cannotExport);
       return false;
     }
   }
@@ -264,11 +272,11 @@ export class ToolsScreen {
     if (!this.#pick) return this.#save(`${slug(name)}-audit.jsonl`, this.inspector.auditLines());
     try {
       const pick = this.#pick;
-      const r = await unlessTaken("Export the activity log", (title) => pick(title, "helix-audit.jsonl"), (path) => this.#rpc.call("audit.export", { path }));
+      const r = await unlessTaken(t.exportLog, (title) => pick(title, "helix-audit.jsonl"), (path) => this.#rpc.call("audit.export", { path }));
       if (r === null) return;
-      this.#notify.ok(`Exported ${r.entries === 1 ? "one entry" : `${r.entries} entries`}`, "The log can be verified without Helix.");
+      this.#notify.ok(t.exported(r.entries), t.exportedText);
     } catch (e) {
-      this.#notify.error(e, "Couldn't export the log");
+      this.#notify.error(e, t.cannotExportLog);
     }
   }
 
@@ -277,7 +285,7 @@ export class ToolsScreen {
     try {
       return (await this.#rpc.call("tools.get", { toolId })).tool.code;
     } catch (e) {
-      this.#notify.error(e, "Couldn't load the code");
+      this.#notify.error(e, t.cannotLoadCode);
       return null;
     }
   }
@@ -286,10 +294,10 @@ export class ToolsScreen {
   async clearState(key?: string): Promise<void> {
     const undo = await this.inspector.clearState(key);
     if (undo === null) {
-      if (this.inspector.error !== null) this.#notify.error(this.inspector.error, "Couldn't clear the state");
+      if (this.inspector.error !== null) this.#notify.error(this.inspector.error, t.cannotClear);
       return;
     }
-    this.#notify.undo(key === undefined ? "Cleared the tool’s state" : `Cleared ${key}`, undo);
+    this.#notify.undo(key === undefined ? t.clearedAll : t.cleared(key), undo);
   }
 
   /** Makes an old version the newest again, with Undo. */
@@ -297,16 +305,15 @@ export class ToolsScreen {
     const before = this.inspector.tool.data?.version;
     const done = await this.inspector.rollback(version);
     if (done === null) {
-      if (this.inspector.error !== null) this.#notify.error(this.inspector.error, "Couldn't roll back the tool");
+      if (this.inspector.error !== null) this.#notify.error(this.inspector.error, t.cannotRollBack);
       return;
     }
-    const held = done.suspended;
     this.#notify.undo(
-      `Rolled back to ${version}`,
+      t.rolledBack(version),
       async () => {
         if (before !== undefined) await this.inspector.rollback(before);
       },
-      held === 0 ? `It is now version ${done.tool.version}.` : `It is now version ${done.tool.version}. ${held === 1 ? "One permission awaits" : `${held} permissions await`} your approval.`,
+      t.rolledBackText(done.tool.version, done.suspended),
     );
   }
 
@@ -318,7 +325,7 @@ export class ToolsScreen {
       return;
     }
     if (this.inspector.error !== null) this.#notify.error(this.inspector.error);
-    else this.#notify.ok("Nothing is waiting for an answer", "Run the tool: it asks when it first needs this.");
+    else this.#notify.ok(t.nothingWaits, t.nothingWaitsText);
   }
 }
 
@@ -327,7 +334,7 @@ export class ToolsScreen {
  * name is asked for. Null when the user cancels.
  */
 async function unlessTaken<T>(title: string, pick: (title: string) => Promise<string>, write: (path: string) => Promise<T>): Promise<T | null> {
-  for (let asked = title; ; asked = "A file with this name already exists. Choose another name.") {
+  for (let asked = title; ; asked = t.nameTaken) {
     const path = await pick(asked);
     if (path === "") return null;
     try {

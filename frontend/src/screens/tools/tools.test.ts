@@ -1,4 +1,5 @@
-import { describe, expect, it } from "vitest";
+import { beforeEach, describe, expect, it } from "vitest";
+import { nav } from "../../lib/ui/state";
 import { RpcError } from "../../lib/rpc/errors";
 import { approval, fake, result, row, tool, until, validation } from "./fixtures";
 import { ToolsScreen, type PickFile } from "./tools.svelte";
@@ -49,8 +50,11 @@ function setup(pick: PickFile | null = null) {
     pick,
   );
   screen.start();
+  void screen.list.page.reload();
   return { rpc, screen, said, undos, files, finish: (r: Partial<RunResult> = {}) => done(result(r)) };
 }
+
+beforeEach(() => nav.go("tools"));
 
 describe("the screen", () => {
   it("deletes at once and brings everything back on Undo", async () => {
@@ -63,7 +67,7 @@ describe("the screen", () => {
     expect(rpc.sent("tools.restore")).toEqual([{ toolId: "t1" }]);
     expect(screen.list.rows.map((r) => r?.id)).toEqual(["t1", "t2"]);
     expect(screen.list.selectedId).toBe("t1");
-    screen.list.stop();
+    screen.stop();
   });
 
   it("shows the row again when deleting was refused", async () => {
@@ -73,16 +77,16 @@ describe("the screen", () => {
     await screen.remove("t1", "Text Counter");
     expect(screen.list.rows).toHaveLength(2);
     expect(said[0]).toContain("Couldn't delete");
-    screen.list.stop();
+    screen.stop();
   });
 
-  it("clones, chooses the copy and says what it lacks", async () => {
+  it("clones and says what the copy lacks", async () => {
     const { screen, said } = setup();
     await until(() => screen.list.rows.length === 2);
     expect((await screen.clone("t1"))?.id).toBe("t3");
-    expect(screen.list.selectedId).toBe("t3");
+    expect(screen.list.rows).toHaveLength(3);
     expect(said[0]).toContain("(Clone)");
-    screen.list.stop();
+    screen.stop();
   });
 
   it("exports to a file with a safe name", async () => {
@@ -90,7 +94,7 @@ describe("the screen", () => {
     await screen.export(["t1"], "Text / Counter");
     expect(files[0]![0]).toBe("text-counter.helix-tools.json");
     expect(JSON.parse(files[0]![1])).toEqual({ format: "helix-tools" });
-    screen.list.stop();
+    screen.stop();
   });
 
   it("exports to a chosen path where nothing can be downloaded", async () => {
@@ -104,7 +108,7 @@ describe("the screen", () => {
     expect(await screen.export(["t1"], "None")).toBe(false);
     expect(rpc.sent("tools.export")).toHaveLength(1);
     expect(files).toEqual([]);
-    screen.list.stop();
+    screen.stop();
   });
 
   it("asks for another name when there is a file of this name", async () => {
@@ -119,7 +123,7 @@ describe("the screen", () => {
     expect(asked[1]).toContain("already");
     expect(rpc.sent("tools.export").map((p) => (p as { path?: string }).path)).toEqual(["pick:1:text-counter.helix-tools.json", "pick:2:text-counter.helix-tools.json"]);
     expect(said.at(-1)).toBe("Saved the tool");
-    screen.list.stop();
+    screen.stop();
   });
 
   it("shows the prompt of its own run and lets the run go on after the answer", async () => {
@@ -139,7 +143,7 @@ describe("the screen", () => {
     expect(run.phase).toBe("done");
     expect(screen.linesOf("x1")?.map((l) => l.message)).toEqual(["hello"]);
     expect(screen.linesOf("x0")).toBeNull();
-    screen.list.stop();
+    screen.stop();
   });
 
   it("leaves requests of others to Approvals", async () => {
@@ -153,7 +157,7 @@ describe("the screen", () => {
     expect(screen.prompt.open).toBe(false);
     finish();
     await p;
-    screen.list.stop();
+    screen.stop();
   });
 
   it("shows the request that an ended run left behind", async () => {
@@ -166,7 +170,7 @@ describe("the screen", () => {
     expect(screen.prompt.open).toBe(true);
     expect(screen.prompt.canRerun).toBe(true);
     screen.prompt.later();
-    screen.list.stop();
+    screen.stop();
   });
 
   it("opens a template as it is, without speaking of unsaved work", () => {
@@ -177,7 +181,7 @@ describe("the screen", () => {
     expect(screen.editor.draft.code).toBe("7");
     expect(screen.editor.recovered).toBe(false);
     screen.editor.close();
-    screen.list.stop();
+    screen.stop();
   });
 
   it("keeps the draft of the editor while another screen is shown", async () => {
@@ -187,6 +191,6 @@ describe("the screen", () => {
     screen.editor.close();
     await screen.edit("t1");
     expect(screen.editor.draft.code).toBe("unsaved");
-    screen.list.stop();
+    screen.stop();
   });
 });

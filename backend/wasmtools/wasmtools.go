@@ -1,17 +1,43 @@
-package tools
+// Package wasmtools owns WASM tools as stored definitions: WebAssembly modules that were checked
+// and installed, how far they are trusted, and where they run. Package tools runs them.
+package wasmtools
 
 import (
+	"cmp"
 	"encoding/json"
 	"time"
 
-	"github.com/google/uuid"
 	"helix/backend/lifecycle"
+	"helix/backend/permission"
+	"helix/backend/storage"
+
+	"github.com/google/uuid"
 
 	"helix/backend/sandbox"
 )
 
-// wasmKind is what permission and audit call a WASM skill.
-const wasmKind = "wasm"
+// Kind is what permission and audit call a WASM skill.
+const Kind = "wasm"
+
+// Service serves WASM tools as stored definitions. There is one a database; its methods are safe
+// for concurrent use.
+type Service struct {
+	db      *storage.DB
+	perm    *permission.Service
+	box     *sandbox.Engine
+	kind    *lifecycle.Kind
+	uploads uploads
+
+	minIsolation, setting string // the weakest isolation for modules of others; setting is as it was given
+}
+
+// New returns the service. minIsolation is the weakest isolation under which modules of others
+// may run; "": process.
+func New(db *storage.DB, perm *permission.Service, box *sandbox.Engine, minIsolation string) *Service {
+	s := &Service{db: db, perm: perm, box: box, minIsolation: cmp.Or(minIsolation, sandbox.IsolationProcess), setting: minIsolation}
+	s.kind = s.newKind()
+	return s
+}
 
 // WasmSkill is a WebAssembly module that was installed as a skill. Its bytes are kept once in
 // the blob store under their content address.
@@ -43,10 +69,9 @@ type WasmSkill struct {
 	CreatedAt      time.Time               `json:"createdAt"`
 	UpdatedAt      time.Time               `json:"updatedAt"`
 
-	owner uuid.UUID
-	hash  [32]byte
-	sig   *signature
-	draft bool // not stored: it runs once
+	Owner uuid.UUID                  `json:"-"`
+	Hash  [32]byte                   `json:"-"`
+	Sig   *lifecycle.BundleSignature `json:"-"`
 }
 
 // WasmABI is how a module is called.
@@ -241,101 +266,6 @@ type DeleteWasmResult struct {
 // WasmSkillResult holds one skill.
 type WasmSkillResult struct {
 	Skill WasmSkill `json:"skill"`
-}
-
-// ExecuteSkillParams run a skill.
-type ExecuteSkillParams struct {
-	SkillID     uuid.UUID       `json:"skillId"`
-	Input       json.RawMessage `json:"input,omitempty"`       // any JSON, at most 4 MiB; default {}
-	TimeoutMs   int64           `json:"timeoutMs,omitempty"`   // lowers the time limit of this run
-	Interactive bool            `json:"interactive,omitempty"` // wait up to 120 s for an approval instead of ending denied
-}
-
-// ExecuteSkillResult is how a run ended. A skill that failed is a result with Success false,
-// not an error of the call; calls that never started the skill are errors.
-type ExecuteSkillResult struct {
-	Success           bool            `json:"success"`
-	Output            json.RawMessage `json:"output,omitempty"`
-	Error             string          `json:"error,omitempty"`
-	ErrorClass        string          `json:"errorClass,omitempty"` // thrown, trap, timeout, cpu, memory, output, input, host_denied, canceled, …
-	ErrorStack        string          `json:"errorStack,omitempty"` // of JavaScript: positions in its own text
-	ErrorDetails      json.RawMessage `json:"errorDetails,omitempty"`
-	ExecutionID       uuid.UUID       `json:"executionId"`
-	Status            SkillStatus     `json:"status"`
-	ExecutionTimeMs   float64         `json:"executionTimeMs"`
-	CPUTimeMs         float64         `json:"cpuTimeMs"`
-	PeakMemoryBytes   int64           `json:"peakMemoryBytes"`
-	HostCalls         int             `json:"hostCalls"`
-	Fuel              uint64          `json:"fuel"` // units of work that were metered
-	OutputBytes       int64           `json:"outputBytes"`
-	Logs              []LogLine       `json:"logs"`
-	Tier              string          `json:"tier"`      // t0 or t1
-	Isolation         string          `json:"isolation"` // inprocess, process, process+landlock or process+landlock+bwrap
-	Reasons           []string        `json:"reasons"`   // why the isolation is weaker than it could be
-	Limits            SkillLimits     `json:"limits"`
-	AuditLog          []AuditEntry    `json:"auditLog"`
-	PendingApprovalID *uuid.UUID      `json:"pendingApprovalId,omitempty"`
-	Warnings          []string        `json:"warnings,omitempty"`
-}
-
-// SkillLimits are the limits that a run had.
-type SkillLimits struct {
-	WallMs      int64 `json:"wallMs"`
-	CPUMs       int64 `json:"cpuMs"`
-	MemoryBytes int64 `json:"memoryBytes"`
-	InputBytes  int64 `json:"inputBytes"`
-	OutputBytes int64 `json:"outputBytes"`
-	LogBytes    int64 `json:"logBytes"`
-	HostCalls   int   `json:"hostCalls"`
-}
-
-// SkillExecutionsParams choose from the runs of a skill, newest first.
-type SkillExecutionsParams struct {
-	SkillID uuid.UUID   `json:"skillId"`
-	Status  SkillStatus `json:"status,omitempty"`
-	Limit   int         `json:"limit,omitempty"`  // 1..100, default 50
-	Before  *uuid.UUID  `json:"before,omitempty"` // id of the last run seen
-}
-
-// SkillExecution is one run in the history. Input and output above 64 KiB are cut to
-// {"truncated":true,"bytes":n,"head":…}; secrets in them are masked.
-type SkillExecution struct {
-	ID              uuid.UUID       `json:"id"`
-	SkillID         uuid.UUID       `json:"skillId"`
-	Input           json.RawMessage `json:"input"`
-	Output          json.RawMessage `json:"output"`
-	Status          SkillStatus     `json:"status"`
-	ErrorClass      string          `json:"errorClass,omitempty"`
-	Error           string          `json:"error,omitempty"`
-	ExecutionTimeMs float64         `json:"executionTimeMs"`
-	CPUTimeMs       float64         `json:"cpuTimeMs"`
-	MemoryUsedMb    float64         `json:"memoryUsedMb"`
-	HostCalls       int             `json:"hostCalls"`
-	Tier            string          `json:"tier"`
-	Isolation       string          `json:"isolation"`
-	Version         string          `json:"version"`
-	Caller          string          `json:"caller"` // user, cli, http, agent, skill, schedule, voice or tool
-	Timestamp       time.Time       `json:"timestamp"`
-}
-
-// SkillExecutionsResult is one page of runs.
-type SkillExecutionsResult struct {
-	Executions []SkillExecution `json:"executions"`
-	More       bool             `json:"more"` // there are older ones
-}
-
-// SkillExecutionChanged reports a run of a skill. Seq counts from 1 within a run; Status is
-// running until the last report. Progress is the part of the time limit that has passed, 0 to
-// 1. Waiting is queued or approval while the run has not begun. Log is a line that the skill
-// wrote.
-type SkillExecutionChanged struct {
-	ExecutionID uuid.UUID   `json:"executionId"`
-	SkillID     uuid.UUID   `json:"skillId"`
-	Status      SkillStatus `json:"status"`
-	Seq         int64       `json:"seq"`
-	Progress    float64     `json:"progress,omitempty"`
-	Waiting     string      `json:"waiting,omitempty"`
-	Log         *LogLine    `json:"log,omitempty"`
 }
 
 // WasmChanged is published when a WASM skill of the user changes; Kind is created, updated,

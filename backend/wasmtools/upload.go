@@ -1,4 +1,4 @@
-package tools
+package wasmtools
 
 import (
 	"context"
@@ -57,6 +57,13 @@ func (u *uploads) sweep(now time.Time) {
 			delete(u.done, k)
 		}
 	}
+}
+
+// Sweep drops uploads that were not finished or not used in time.
+func (s *Service) Sweep() {
+	s.uploads.mu.Lock()
+	defer s.uploads.mu.Unlock()
+	s.uploads.sweep(time.Now())
 }
 
 // add appends a part and returns the whole when it was the last.

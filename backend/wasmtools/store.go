@@ -1,4 +1,4 @@
-package tools
+package wasmtools
 
 import (
 	"database/sql"
@@ -17,19 +17,19 @@ import (
 )
 
 // wasmTools describes WASM tools, which keep no former definitions.
-func (s *Service) wasmTools() *lifecycle.Kind {
+func (s *Service) newKind() *lifecycle.Kind {
 	return &lifecycle.Kind{
-		Table: "skills", Subject: wasmKind, Action: "skill", Noun: "skill", Title: "WASM tool", MaxName: maxName, Rights: s.perm,
-		Announce: func(tx *storage.Tx, it lifecycle.Item, change string) { s.announceSkill(tx, it.ID, change) },
+		Table: "skills", Subject: Kind, Action: "skill", Noun: "skill", Title: "WASM tool", MaxName: lifecycle.MaxName, Rights: s.perm,
+		Announce: func(tx *storage.Tx, it lifecycle.Item, change string) { s.announce(tx, it.ID, change) },
 	}
 }
 
 func (w *WasmSkill) item() lifecycle.Item {
-	return lifecycle.Item{ID: w.ID, User: w.owner, Name: w.Name, Version: w.Version}
+	return lifecycle.Item{ID: w.ID, User: w.Owner, Name: w.Name, Version: w.Version}
 }
 
-// errNoSkill is the one answer for an unknown, a deleted and somebody else's skill.
-func errNoSkill() error { return fault.NotFoundf("Skill not found.") }
+// errNotFound is the one answer for an unknown, a deleted and somebody else's skill.
+func errNotFound() error { return fault.NotFoundf("Skill not found.") }
 
 // addressPrefix starts the content address of a module.
 const addressPrefix = "sha256:"
@@ -46,24 +46,24 @@ type wasmDefinition struct {
 }
 
 func (w *WasmSkill) definition() wasmDefinition {
-	return wasmDefinition{wasmKind, w.Description, w.WasmBytecode, w.ABI, orEmpty(w.Capabilities), w.InputSchema}
+	return wasmDefinition{Kind, w.Description, w.WasmBytecode, w.ABI, append([]string{}, w.Capabilities...), w.InputSchema}
 }
 
-// document is the definition as the approval sheet and the diff show it.
-func (w *WasmSkill) document() json.RawMessage { return jsonText(w.definition()) }
+// Document is the definition as the approval sheet and the diff show it.
+func (w *WasmSkill) Document() json.RawMessage { return lifecycle.Text(w.definition()) }
 
 // rehash sets the definition hash.
 func (w *WasmSkill) rehash() error {
-	h, err := jcs.Hash(hashTag, w.definition())
+	h, err := jcs.Hash(lifecycle.HashTag, w.definition())
 	if err != nil {
 		return fault.Invalidf("The definition cannot be hashed: %s", fault.As(err).Message).WithCause(err)
 	}
-	w.hash, w.DefinitionHash = h, hashText(h)
+	w.Hash, w.DefinitionHash = h, hex.EncodeToString(h[:])
 	return nil
 }
 
-// ref is the skill's module in the blob store.
-func (w *WasmSkill) ref() storage.Ref {
+// Ref is the skill's module in the blob store.
+func (w *WasmSkill) Ref() storage.Ref {
 	r := storage.Ref{Size: w.WasmSize}
 	if b, err := hex.DecodeString(strings.TrimPrefix(w.WasmBytecode, addressPrefix)); err == nil && len(b) == len(r.SHA256) {
 		copy(r.SHA256[:], b)
@@ -79,23 +79,23 @@ func scanSkill(row storage.Row) (*WasmSkill, error) {
 	var schema string
 	var sig sql.NullString
 	var hash []byte
-	err := row.Scan(&w.ID, &w.owner, &w.Name, &w.Description, &w.WasmBytecode, &w.WasmSize, &w.ABI, &w.Version, &w.TimeoutMs, &w.MemoryMb,
+	err := row.Scan(&w.ID, &w.Owner, &w.Name, &w.Description, &w.WasmBytecode, &w.WasmSize, &w.ABI, &w.Version, &w.TimeoutMs, &w.MemoryMb,
 		storage.JSON(&w.Capabilities), &schema, &hash, &sig, &w.Origin, &w.IsEnabled, storage.Time(&w.CreatedAt), storage.Time(&w.UpdatedAt))
 	if errors.Is(err, sql.ErrNoRows) {
-		return nil, errNoSkill()
+		return nil, errNotFound()
 	}
 	if err != nil {
 		return nil, err
 	}
 	w.InputSchema = json.RawMessage(schema)
-	copy(w.hash[:], hash)
-	w.DefinitionHash = hashText(w.hash)
-	w.sig, err = lifecycle.ReadSignature(sig)
+	copy(w.Hash[:], hash)
+	w.DefinitionHash = hex.EncodeToString(w.Hash[:])
+	w.Sig, err = lifecycle.ReadSignature(sig)
 	return w, err
 }
 
-// ownSkill loads a WASM skill of the caller.
-func ownSkill(tx *storage.Tx, id uuid.UUID) (*WasmSkill, error) {
+// Load loads a WASM skill of the caller.
+func Load(tx *storage.Tx, id uuid.UUID) (*WasmSkill, error) {
 	return scanSkill(tx.QueryRow(`SELECT `+skillColumns+` FROM skills s WHERE s.id = ? AND s.user_id = ? AND s.deleted_at IS NULL`,
 		id, identity.UserID(tx.Context())))
 }
@@ -109,24 +109,24 @@ type SkillNameTaken struct {
 
 // checkSkillNameFree refuses a name that another WASM tool of the user has.
 func (s *Service) checkSkillNameFree(tx *storage.Tx, w *WasmSkill) error {
-	return s.wasm.CheckName(tx, w.item(), func(other lifecycle.Item) any { return SkillNameTaken{other.ID, other.Name, other.Version} })
+	return s.kind.CheckName(tx, w.item(), func(other lifecycle.Item) any { return SkillNameTaken{other.ID, other.Name, other.Version} })
 }
 
 func insertSkill(tx *storage.Tx, w *WasmSkill) error {
-	sig, fp, _, err := w.sig.Columns()
+	sig, fp, _, err := w.Sig.Columns()
 	if err != nil {
 		return err
 	}
 	_, err = tx.Exec(`INSERT INTO skills (id, user_id, name, description, wasm_bytecode, wasm_size, abi, version, timeout_ms, memory_mb,
 		capabilities, input_schema, definition_hash, signature, signer_fingerprint, origin, is_enabled, created_at, updated_at)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-		w.ID, w.owner, w.Name, w.Description, w.WasmBytecode, w.WasmSize, string(w.ABI), w.Version, w.TimeoutMs, w.MemoryMb,
-		jsonText(w.Capabilities), w.InputSchema, w.hash, sig, fp, string(w.Origin), w.IsEnabled, w.CreatedAt, w.UpdatedAt)
+		w.ID, w.Owner, w.Name, w.Description, w.WasmBytecode, w.WasmSize, string(w.ABI), w.Version, w.TimeoutMs, w.MemoryMb,
+		lifecycle.Text(w.Capabilities), w.InputSchema, w.Hash, sig, fp, string(w.Origin), w.IsEnabled, w.CreatedAt, w.UpdatedAt)
 	return err
 }
 
 func saveSkill(tx *storage.Tx, w *WasmSkill) error {
-	sig, fp, _, err := w.sig.Columns()
+	sig, fp, _, err := w.Sig.Columns()
 	if err != nil {
 		return err
 	}
@@ -135,6 +135,6 @@ func saveSkill(tx *storage.Tx, w *WasmSkill) error {
 		memory_mb = ?, capabilities = ?, input_schema = ?, definition_hash = ?, signature = ?, signer_fingerprint = ?, origin = ?, is_enabled = ?, updated_at = ?
 		WHERE id = ? AND user_id = ?`,
 		w.Name, w.Description, w.WasmBytecode, w.WasmSize, string(w.ABI), w.Version, w.TimeoutMs, w.MemoryMb,
-		jsonText(w.Capabilities), w.InputSchema, w.hash, sig, fp, string(w.Origin), w.IsEnabled, w.UpdatedAt, w.ID, w.owner)
+		lifecycle.Text(w.Capabilities), w.InputSchema, w.Hash, sig, fp, string(w.Origin), w.IsEnabled, w.UpdatedAt, w.ID, w.Owner)
 	return err
 }

@@ -1,4 +1,4 @@
-package tools
+package wasmtools
 
 import (
 	"context"
@@ -48,7 +48,7 @@ func (s *Service) GetWasm(ctx context.Context, p GetWasmParams) (GetWasmResult, 
 	var out GetWasmResult
 	var w *WasmSkill
 	if err := s.db.Read(ctx, func(tx *storage.Tx) (err error) {
-		if w, err = ownSkill(tx, p.SkillID); err != nil {
+		if w, err = Load(tx, p.SkillID); err != nil {
 			return err
 		}
 		return s.completeSkill(tx, w)
@@ -59,7 +59,7 @@ func (s *Service) GetWasm(ctx context.Context, p GetWasmParams) (GetWasmResult, 
 	if !p.Report {
 		return out, nil
 	}
-	wasm, err := s.readBlob(ctx, w.ref())
+	wasm, err := s.Read(ctx, w.Ref())
 	if fault.Is(err, fault.Unavailable) {
 		return out, nil // Downloaded tells it
 	}
@@ -67,48 +67,10 @@ func (s *Service) GetWasm(ctx context.Context, p GetWasmParams) (GetWasmResult, 
 		return out, err
 	}
 	again := *w // the report completes a definition, which must stay as it is stored
-	report, err := s.examineWasm(ctx, &again, wasm)
+	report, err := s.Examine(ctx, &again, wasm)
 	if err != nil {
 		return out, err
 	}
 	out.Report = &report
 	return out, nil
-}
-
-// WasmExecutions returns a page of the runs of a skill, newest first.
-func (s *Service) WasmExecutions(ctx context.Context, p SkillExecutionsParams) (SkillExecutionsResult, error) {
-	out := SkillExecutionsResult{Executions: []SkillExecution{}}
-	if err := storage.CheckPage(&p.Limit, nil, 50, 100); err != nil {
-		return out, err
-	}
-	if err := checkEnum("status", p.Status); err != nil {
-		return out, err
-	}
-	user := identity.UserID(ctx)
-	err := s.db.Read(ctx, func(tx *storage.Tx) error {
-		if _, err := ownSkill(tx, p.SkillID); err != nil {
-			return err
-		}
-		where, args := "skill_id = ? AND user_id = ?", []any{p.SkillID, user}
-		if p.Status != "" {
-			where, args = where+" AND status = ?", append(args, string(p.Status))
-		}
-		if p.Before != nil {
-			where += " AND (timestamp, id) < (SELECT timestamp, id FROM skill_executions WHERE id = ? AND skill_id = ? AND user_id = ?)"
-			args = append(args, *p.Before, p.SkillID, user)
-		}
-		var err error
-		out.Executions, err = storage.Collect(tx.Select(`SELECT id, skill_id, input_params, output_result, status, coalesce(error_class, ''), coalesce(error_message, ''),
-			execution_time_ms, cpu_time_ms, memory_used_mb, host_calls, tier, isolation, version, caller, timestamp
-			FROM skill_executions WHERE `+where+` ORDER BY timestamp DESC, id DESC LIMIT ?`, append(args, p.Limit+1)...), func(row storage.Row) (x SkillExecution, err error) {
-			err = row.Scan(&x.ID, &x.SkillID, storage.JSON(&x.Input), storage.JSON(&x.Output), &x.Status, &x.ErrorClass, &x.Error,
-				&x.ExecutionTimeMs, &x.CPUTimeMs, &x.MemoryUsedMb, &x.HostCalls, &x.Tier, &x.Isolation, &x.Version, &x.Caller, storage.Time(&x.Timestamp))
-			return x, err
-		})
-		return err
-	})
-	if len(out.Executions) > p.Limit {
-		out.Executions, out.More = out.Executions[:p.Limit], true
-	}
-	return out, err
 }

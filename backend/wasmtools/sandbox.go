@@ -1,4 +1,4 @@
-package tools
+package wasmtools
 
 import (
 	"context"
@@ -28,6 +28,17 @@ type SandboxProfile struct {
 	StackBytes int64  `json:"stackBytes"`
 }
 
+// SkillLimits are the limits that a run had.
+type SkillLimits struct {
+	WallMs      int64 `json:"wallMs"`
+	CPUMs       int64 `json:"cpuMs"`
+	MemoryBytes int64 `json:"memoryBytes"`
+	InputBytes  int64 `json:"inputBytes"`
+	OutputBytes int64 `json:"outputBytes"`
+	LogBytes    int64 `json:"logBytes"`
+	HostCalls   int   `json:"hostCalls"`
+}
+
 // SandboxChanged is published when the state of the sandbox changes in a way that a person
 // may want to see.
 type SandboxChanged struct {
@@ -47,7 +58,7 @@ func (s *Service) SandboxStatus(context.Context, struct{}) (SandboxStatus, error
 }
 
 func (s *Service) sandboxStatus() SandboxStatus {
-	out := SandboxStatus{Status: s.box.Status(), MinIsolation: s.o.MinIsolation, Profiles: []SandboxProfile{}}
+	out := SandboxStatus{Status: s.box.Status(), MinIsolation: s.setting, Profiles: []SandboxProfile{}}
 	out.Isolation, out.Reasons = Isolation(out.Status)
 	for _, name := range sandbox.ProfileNames {
 		l, _ := sandbox.Profile(name)
@@ -86,5 +97,13 @@ func (s *Service) WatchSandbox(ctx context.Context) error {
 			last = now
 			bus.Publish(s.db.Bus(), uuid.Nil, SandboxChanged{now})
 		}
+	}
+}
+
+// WireLimits gives limits the form that clients read.
+func WireLimits(l sandbox.Limits) SkillLimits {
+	return SkillLimits{
+		WallMs: l.Wall.Milliseconds(), CPUMs: l.CPU.Milliseconds(), MemoryBytes: l.MemoryBytes, InputBytes: l.InputBytes,
+		OutputBytes: l.OutputBytes, LogBytes: l.LogBytes, HostCalls: l.HostCalls,
 	}
 }

@@ -1,13 +1,15 @@
-package tools
+package wasmtools
 
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"helix/backend/fault"
@@ -30,33 +32,33 @@ const (
 	unsigned         = "unsigned"
 )
 
-// anyInput is the schema of a skill that says nothing about its input.
-const anyInput = "{}"
+// AnyInput is the schema of a skill that says nothing about its input.
+const AnyInput = "{}"
 
 // CreateWasm installs a module as a skill of the caller, enabled. What the report calls an
 // error is Invalid with the report as details, and nothing is kept; a taken name is a
 // Conflict. Capabilities that the module asks for are not granted by this.
 func (s *Service) CreateWasm(ctx context.Context, p CreateWasmParams) (CreateWasmResult, error) {
 	w := &WasmSkill{
-		ID: storage.NewID(), owner: identity.UserID(ctx), Name: p.Name, Description: p.Description, Version: p.Version, TimeoutMs: p.TimeoutMs,
-		MemoryMb: p.MemoryMb, Capabilities: p.Capabilities, InputSchema: p.InputSchema, Origin: p.Origin, IsEnabled: true, sig: p.Signature,
+		ID: storage.NewID(), Owner: identity.UserID(ctx), Name: p.Name, Description: p.Description, Version: p.Version, TimeoutMs: p.TimeoutMs,
+		MemoryMb: p.MemoryMb, Capabilities: p.Capabilities, InputSchema: p.InputSchema, Origin: p.Origin, IsEnabled: true, Sig: p.Signature,
 	}
-	w.fillDefaults()
+	w.FillDefaults()
 	if err := w.check(); err != nil {
 		return CreateWasmResult{}, err
 	}
 	if id, _ := identity.From(ctx); w.Origin == WasmLocal && !id.MayApprove() {
 		return CreateWasmResult{}, fault.Deniedf("A module runs in process only when a person says that it is their own: that needs the scope approve.")
 	}
-	wasm, err := s.wasmBytes(ctx, p.Wasm, p.BlobSHA256)
+	wasm, err := s.Module(ctx, p.Wasm, p.BlobSHA256)
 	if err != nil {
 		return CreateWasmResult{}, err
 	}
-	report, err := s.examineWasm(ctx, w, wasm)
+	report, err := s.Examine(ctx, w, wasm)
 	if err != nil {
 		return CreateWasmResult{}, err
 	}
-	if err := installError(report); err != nil {
+	if err := InstallError(report); err != nil {
 		return CreateWasmResult{}, err
 	}
 	if err := s.keepWasm(ctx, wasm); err != nil {
@@ -77,25 +79,26 @@ func (s *Service) CreateWasm(ctx context.Context, p CreateWasmParams) (CreateWas
 
 // addSkill inserts a checked skill.
 func (s *Service) addSkill(tx *storage.Tx, w *WasmSkill) error {
-	if err := s.wasm.CheckCount(tx, w.owner, maxSkills); err != nil {
+	if err := s.kind.CheckCount(tx, w.Owner, maxSkills); err != nil {
 		return err
 	}
 	if err := s.checkSkillNameFree(tx, w); err != nil {
 		return err
 	}
 	w.CreatedAt, w.UpdatedAt = tx.Now, tx.Now
-	if err := lifecycle.AddSigner(tx, w.owner, w.sig); err != nil {
+	if err := lifecycle.AddSigner(tx, w.Owner, w.Sig); err != nil {
 		return err
 	}
 	if err := insertSkill(tx, w); err != nil {
 		return err
 	}
-	return s.wasm.Changed(tx, w.item(), "created", map[string]any{
+	return s.kind.Changed(tx, w.item(), "created", map[string]any{
 		"name": w.Name, "version": w.Version, "definitionHash": w.DefinitionHash, "wasm": w.WasmBytecode, "origin": w.Origin, "capabilities": w.Capabilities,
 	})
 }
 
-func (w *WasmSkill) fillDefaults() {
+// FillDefaults sets what was not given.
+func (w *WasmSkill) FillDefaults() {
 	if w.Version == "" {
 		w.Version = lifecycle.FirstVersion
 	}
@@ -109,19 +112,19 @@ func (w *WasmSkill) fillDefaults() {
 		w.Origin = WasmImport
 	}
 	if t := strings.TrimSpace(string(w.InputSchema)); t == "" || t == "null" {
-		w.InputSchema = json.RawMessage(anyInput)
+		w.InputSchema = json.RawMessage(AnyInput)
 	}
 }
 
 // check checks and cleans everything that is not the definition.
 func (w *WasmSkill) check() (err error) {
-	if w.Name, err = checkName(w.Name); err != nil {
-		return fault.Invalidf("A skill's name has 1 to 64 letters, digits, spaces or the signs _ - and a dot.")
-	}
-	if err := checkText("description", w.Description, maxDescription); err != nil {
+	if w.Name, err = lifecycle.CheckName("skill", w.Name); err != nil {
 		return err
 	}
-	if err := checkVersion(w.Version); err != nil {
+	if err := lifecycle.CheckText("description", w.Description, lifecycle.MaxDescription); err != nil {
+		return err
+	}
+	if err := lifecycle.CheckVersion(w.Version); err != nil {
 		return err
 	}
 	if w.TimeoutMs < minTimeoutMs || w.TimeoutMs > maxTimeoutMs {
@@ -130,12 +133,12 @@ func (w *WasmSkill) check() (err error) {
 	if w.MemoryMb != 64 && w.MemoryMb != 128 && w.MemoryMb != 256 {
 		return fault.Invalidf("memoryMb is %d; it must be 64, 128 or 256.", w.MemoryMb)
 	}
-	return checkEnum("origin", w.Origin)
+	return lifecycle.CheckEnum("origin", w.Origin)
 }
 
-// wasmBytes gives the module of a call: the bytes in it, or those of a blob that the caller
+// Module gives the module of a call: the bytes in it, or those of a blob that the caller
 // uploaded or has a skill of.
-func (s *Service) wasmBytes(ctx context.Context, wasm []byte, blob string) ([]byte, error) {
+func (s *Service) Module(ctx context.Context, wasm []byte, blob string) ([]byte, error) {
 	switch {
 	case len(wasm) > 0 && blob != "":
 		return nil, fault.Invalidf("Give wasm or blobSha256, not both.")
@@ -164,7 +167,7 @@ func (s *Service) wasmBytes(ctx context.Context, wasm []byte, blob string) ([]by
 	if !mine { // also when the bytes are here: they may be somebody else's
 		return nil, fault.NotFoundf("File not found. Upload the module first.")
 	}
-	return s.readBlob(ctx, storage.Ref{SHA256: sum})
+	return s.Read(ctx, storage.Ref{SHA256: sum})
 }
 
 // errNotDownloaded is told when a skill's row is here and its module is not.
@@ -172,7 +175,7 @@ func errNotDownloaded(err error) error {
 	return fault.Unavailablef("module not downloaded yet").WithCause(err)
 }
 
-func (s *Service) readBlob(ctx context.Context, ref storage.Ref) ([]byte, error) {
+func (s *Service) Read(ctx context.Context, ref storage.Ref) ([]byte, error) {
 	f, err := s.db.Blobs().Open(ref)
 	if fault.Is(err, fault.NotFound) {
 		return nil, errNotDownloaded(err)
@@ -199,23 +202,23 @@ func (s *Service) keepWasm(ctx context.Context, wasm []byte) error {
 
 // ValidateWasm looks at a module as an installation would, without keeping anything.
 func (s *Service) ValidateWasm(ctx context.Context, p ValidateWasmParams) (WasmReport, error) {
-	wasm, err := s.wasmBytes(ctx, p.Wasm, p.BlobSHA256)
+	wasm, err := s.Module(ctx, p.Wasm, p.BlobSHA256)
 	if err != nil {
 		return WasmReport{}, err
 	}
-	w := &WasmSkill{owner: identity.UserID(ctx), Name: "module", Capabilities: p.Capabilities, InputSchema: p.InputSchema, MemoryMb: p.MemoryMb}
-	w.fillDefaults()
+	w := &WasmSkill{Owner: identity.UserID(ctx), Name: "module", Capabilities: p.Capabilities, InputSchema: p.InputSchema, MemoryMb: p.MemoryMb}
+	w.FillDefaults()
 	if err := w.check(); err != nil {
 		return WasmReport{}, err
 	}
-	return s.examineWasm(ctx, w, wasm)
+	return s.Examine(ctx, w, wasm)
 }
 
-// examineWasm makes the report about a module and completes the definition of w: address,
+// Examine makes the report about a module and completes the definition of w: address,
 // size, ABI, normal capabilities and hash. The error is of the call, not of the module.
-func (s *Service) examineWasm(ctx context.Context, w *WasmSkill, wasm []byte) (WasmReport, error) {
+func (s *Service) Examine(ctx context.Context, w *WasmSkill, wasm []byte) (WasmReport, error) {
 	r := WasmReport{Errors: []WasmProblem{}, Warnings: []WasmProblem{}, Capabilities: []string{}, Reasons: []string{}, Signer: unsigned, Signature: lifecycle.SignatureInfo{State: lifecycle.SignatureNone}}
-	sum := shaOf(wasm)
+	sum := sha256.Sum256(wasm)
 	w.WasmBytecode, w.WasmSize = addressPrefix+hex.EncodeToString(sum[:]), int64(len(wasm))
 	if s.box == nil {
 		return r, fault.Unavailablef("The sandbox is not available, so no module can be checked. Settings › Sandbox says why.")
@@ -237,14 +240,14 @@ func (s *Service) examineWasm(ctx context.Context, w *WasmSkill, wasm []byte) (W
 	if err := w.rehash(); err != nil {
 		return r, err
 	}
-	if err := s.db.Read(ctx, func(tx *storage.Tx) error { return s.signatureOf(tx, w) }); err != nil {
+	if err := s.db.Read(ctx, func(tx *storage.Tx) error { return s.CheckSignature(tx, w) }); err != nil {
 		return r, err
 	}
 	r.Signature, r.Signer = w.Signature, w.Signer
 	if w.Signature.State == lifecycle.SignatureInvalid || w.Signature.State == lifecycle.SignatureLegacy {
 		r.Errors = append(r.Errors, WasmProblem{Code: "signature", Field: "signature", Message: "The signature does not belong to this module and what it asks for. It was changed after it was signed."})
 	}
-	s.isolate(w)
+	s.Isolate(w)
 	r.Tier, r.Isolation, r.Reasons = w.Tier, w.Isolation, w.Reasons
 	if r.Refused = s.refusedHere(w); r.Refused != "" {
 		r.Warnings = append(r.Warnings, WasmProblem{Code: "isolation", Field: "wasm", Message: r.Refused})
@@ -264,7 +267,7 @@ func moduleProblem(err error) (WasmProblem, error) {
 		Offset  *int64 `json:"offset"`
 		Feature string `json:"feature"`
 	}
-	if e.Details != nil && json.Unmarshal(jsonText(e.Details), &at) == nil {
+	if e.Details != nil && json.Unmarshal(lifecycle.Text(e.Details), &at) == nil {
 		p.Offset, p.Feature = at.Offset, at.Feature
 	}
 	return p, nil
@@ -279,20 +282,17 @@ func (w *WasmSkill) checkModule(r *WasmReport) {
 }
 
 func (w *WasmSkill) checkCapabilities(r *WasmReport) {
-	v := Validation{}
-	texts, list := checkCapabilities(definition{Capabilities: w.Capabilities, SandboxProfile: Permissive}, &v)
-	for _, p := range v.Errors {
-		r.Errors = append(r.Errors, WasmProblem{Code: p.Code, Field: p.Field, Message: strings.ReplaceAll(p.Message, "A tool", "A skill")})
-	}
-	for _, c := range list {
-		if !profileAllows(Permissive, c.cap) {
-			r.Errors = append(r.Errors, WasmProblem{Code: "capability", Field: "capabilities", Message: fmt.Sprintf("A module can never use %s.", c.cap)})
+	texts := []string{}
+	permission.EachWant("skill", w.Capabilities, func(_ int, c permission.Want) {
+		texts = append(texts, c.Text())
+		if c.Capability == permission.NetworkHTTPS && strings.HasPrefix(c.Resource, "*.") {
+			r.Warnings = append(r.Warnings, WasmProblem{Code: "wildcard", Field: "capabilities", Message: fmt.Sprintf("%s covers every host below %s.", c.Text(), strings.TrimPrefix(c.Resource, "*."))})
 		}
-		if c.cap == permission.NetworkHTTPS && strings.HasPrefix(c.resource, "*.") {
-			r.Warnings = append(r.Warnings, WasmProblem{Code: "wildcard", Field: "capabilities", Message: fmt.Sprintf("%s covers every host below %s.", c.text, strings.TrimPrefix(c.resource, "*."))})
-		}
-	}
-	w.Capabilities = definition{Capabilities: texts}.normalize().Capabilities
+	}, func(_ int, code, message string) {
+		r.Errors = append(r.Errors, WasmProblem{Code: code, Field: "capabilities", Message: message})
+	})
+	slices.Sort(texts)
+	w.Capabilities = texts
 	r.Capabilities = w.Capabilities
 }
 
@@ -302,8 +302,8 @@ func (w *WasmSkill) checkInputSchema(r *WasmReport) {
 	}
 }
 
-// installError is the error for a report with errors.
-func installError(r WasmReport) error {
+// InstallError is the error for a report with errors.
+func InstallError(r WasmReport) error {
 	if r.Valid {
 		return nil
 	}

@@ -1,4 +1,4 @@
-package tools
+package wasmtools
 
 import (
 	"context"
@@ -43,7 +43,7 @@ func (p *WasmPatch) apply(w *WasmSkill) (definition bool) {
 		w.InputSchema = p.InputSchema
 	}
 	if p.Signature != nil {
-		w.sig = p.Signature
+		w.Sig = p.Signature
 	}
 	return len(p.Wasm) > 0 || p.BlobSHA256 != "" || p.Capabilities != nil || len(p.InputSchema) > 0 || p.Description != nil || p.Signature != nil || p.MemoryMb != nil
 }
@@ -55,7 +55,7 @@ func (s *Service) UpdateWasm(ctx context.Context, p UpdateWasmParams) (UpdateWas
 	var out UpdateWasmResult
 	var base *WasmSkill
 	if err := s.db.Read(ctx, func(tx *storage.Tx) (err error) {
-		base, err = ownSkill(tx, p.SkillID)
+		base, err = Load(tx, p.SkillID)
 		return err
 	}); err != nil {
 		return out, err
@@ -63,7 +63,7 @@ func (s *Service) UpdateWasm(ctx context.Context, p UpdateWasmParams) (UpdateWas
 	w := *base
 	w.Capabilities = append([]string{}, base.Capabilities...)
 	deep := p.Patch.apply(&w)
-	w.fillDefaults()
+	w.FillDefaults()
 	if err := w.check(); err != nil {
 		return out, err
 	}
@@ -75,16 +75,16 @@ func (s *Service) UpdateWasm(ctx context.Context, p UpdateWasmParams) (UpdateWas
 		out.Report = report
 	}
 	err := s.db.Write(ctx, func(tx *storage.Tx) error {
-		now, err := ownSkill(tx, p.SkillID)
+		now, err := Load(tx, p.SkillID)
 		if err != nil {
 			return err
 		}
-		if p.BaseVersion != "" && p.BaseVersion != now.Version || now.hash != base.hash || !now.UpdatedAt.Equal(base.UpdatedAt) {
+		if p.BaseVersion != "" && p.BaseVersion != now.Version || now.Hash != base.Hash || !now.UpdatedAt.Equal(base.UpdatedAt) {
 			if err := s.completeSkill(tx, now); err != nil {
 				return err
 			}
 			return fault.Conflictf("The skill has changed and is at version %s now. Your changes were not saved. Review it, then save again.", now.Version).
-				WithDetails(WasmConflict{shorten(p.BaseVersion, 64), *now})
+				WithDetails(WasmConflict{lifecycle.Shorten(p.BaseVersion, 64), *now})
 		}
 		if w.WasmBytecode != now.WasmBytecode && w.Version == now.Version {
 			w.Version = lifecycle.RaisePatch(now.Version)
@@ -92,7 +92,7 @@ func (s *Service) UpdateWasm(ctx context.Context, p UpdateWasmParams) (UpdateWas
 		if err := s.checkSkillNameFree(tx, &w); err != nil {
 			return err
 		}
-		if err := lifecycle.AddSigner(tx, w.owner, p.Patch.Signature); err != nil {
+		if err := lifecycle.AddSigner(tx, w.Owner, p.Patch.Signature); err != nil {
 			return err
 		}
 		if out.SuspendedGrants, err = s.commitSkill(tx, now, &w); err != nil {
@@ -103,7 +103,7 @@ func (s *Service) UpdateWasm(ctx context.Context, p UpdateWasmParams) (UpdateWas
 	if err != nil {
 		return UpdateWasmResult{}, err
 	}
-	out.Skill, out.SuspendedGrants = w, orEmpty(out.SuspendedGrants)
+	out.Skill, out.SuspendedGrants = w, append([]uuid.UUID{}, out.SuspendedGrants...)
 	return out, nil
 }
 
@@ -114,28 +114,28 @@ func (s *Service) examineUpdate(ctx context.Context, p *WasmPatch, base, w *Wasm
 	if !fresh {
 		blob = base.WasmBytecode
 	}
-	wasm, err := s.wasmBytes(ctx, wasm, blob)
+	wasm, err := s.Module(ctx, wasm, blob)
 	if err != nil {
 		return nil, err
 	}
 	if p.Signature == nil { // the former one says nothing about a new definition
-		w.sig = nil
+		w.Sig = nil
 	}
-	report, err := s.examineWasm(ctx, w, wasm)
+	report, err := s.Examine(ctx, w, wasm)
 	if err != nil {
 		return nil, err
 	}
-	if err := installError(report); err != nil {
+	if err := InstallError(report); err != nil {
 		return nil, err
 	}
 	if id, _ := identity.From(ctx); w.WasmBytecode != base.WasmBytecode && !id.MayApprove() {
 		w.Origin = WasmImport // that a module is the user's own is said by a person, for these bytes
-		s.isolate(w)
+		s.Isolate(w)
 		report.Tier, report.Isolation, report.Reasons = w.Tier, w.Isolation, w.Reasons
 		report.Refused = s.refusedHere(w)
 	}
-	if p.Signature == nil && w.hash == base.hash {
-		w.sig = base.sig
+	if p.Signature == nil && w.Hash == base.Hash {
+		w.Sig = base.Sig
 	}
 	if fresh {
 		return &report, s.keepWasm(ctx, wasm)
@@ -150,21 +150,21 @@ func (s *Service) commitSkill(tx *storage.Tx, old, w *WasmSkill) (suspended []uu
 	}
 	change := "updated"
 	if old.IsEnabled != w.IsEnabled {
-		if change, err = s.wasm.Switched(tx, w.item(), w.IsEnabled); err != nil {
+		if change, err = s.kind.Switched(tx, w.item(), w.IsEnabled); err != nil {
 			return nil, err
 		}
 	}
 	details := map[string]any{"version": w.Version, "definitionHash": w.DefinitionHash}
-	if w.hash != old.hash {
+	if w.Hash != old.Hash {
 		details["oldHash"], details["wasm"] = old.DefinitionHash, w.WasmBytecode
 	}
-	if err := s.wasm.Changed(tx, w.item(), change, details); err != nil {
+	if err := s.kind.Changed(tx, w.item(), change, details); err != nil {
 		return nil, err
 	}
-	if w.hash == old.hash {
+	if w.Hash == old.Hash {
 		return nil, nil
 	}
-	return s.perm.DefinitionChanged(tx, w.wasmSubject(), old.hash, w.hash, w.document())
+	return s.perm.DefinitionChanged(tx, w.Subject(), old.Hash, w.Hash, w.Document())
 }
 
 // DeleteWasm puts a WASM skill into the trash: its grants are revoked and its runs end.
@@ -172,16 +172,13 @@ func (s *Service) commitSkill(tx *storage.Tx, old, w *WasmSkill) (suspended []uu
 func (s *Service) DeleteWasm(ctx context.Context, p SkillID) (DeleteWasmResult, error) {
 	var out DeleteWasmResult
 	err := s.db.Write(ctx, func(tx *storage.Tx) error {
-		w, err := ownSkill(tx, p.SkillID)
+		w, err := Load(tx, p.SkillID)
 		if err != nil {
 			return err
 		}
 		out.UndoUntil = tx.Now.Add(lifecycle.Restorable)
-		return s.wasm.Delete(tx, w.item())
+		return s.kind.Delete(tx, w.item())
 	})
-	if err == nil {
-		s.cancelTool(p.SkillID)
-	}
 	return out, err
 }
 
@@ -190,10 +187,10 @@ func (s *Service) DeleteWasm(ctx context.Context, p SkillID) (DeleteWasmResult, 
 func (s *Service) RestoreWasm(ctx context.Context, p SkillID) (WasmSkillResult, error) {
 	var out WasmSkillResult
 	err := s.db.Write(ctx, func(tx *storage.Tx) error {
-		if err := s.wasm.Restore(tx, p.SkillID); err != nil {
+		if err := s.kind.Restore(tx, p.SkillID); err != nil {
 			return err
 		}
-		w, err := ownSkill(tx, p.SkillID)
+		w, err := Load(tx, p.SkillID)
 		if err != nil {
 			return err
 		}
@@ -208,20 +205,20 @@ func (s *Service) RestoreWasm(ctx context.Context, p SkillID) (WasmSkillResult, 
 
 // SignWasm signs the current definition of a WASM skill with this device's key, which says
 // that the user vouches for the module: from then on it runs in process, until it changes.
-func (s *Service) SignWasm(ctx context.Context, p SkillID) (SignResult, error) {
-	var out SignResult
+func (s *Service) SignWasm(ctx context.Context, p SkillID) (lifecycle.SignResult, error) {
+	var out lifecycle.SignResult
 	err := s.db.Write(ctx, func(tx *storage.Tx) error {
-		w, err := ownSkill(tx, p.SkillID)
+		w, err := Load(tx, p.SkillID)
 		if err != nil {
 			return err
 		}
-		if w.sig, err = lifecycle.Sign(tx, s.db, w.item(), w.hash, ""); err != nil {
+		if w.Sig, err = lifecycle.Sign(tx, s.db, w.item(), w.Hash, ""); err != nil {
 			return err
 		}
 		if err := saveSkill(tx, w); err != nil {
 			return err
 		}
-		out, err = s.signed(tx, s.wasm, w.item(), w.hash, w.sig)
+		out, err = s.kind.Signed(tx, w.item(), w.Hash, w.Sig)
 		return err
 	})
 	return out, err

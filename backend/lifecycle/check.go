@@ -1,0 +1,85 @@
+package lifecycle
+
+import (
+	"encoding/json"
+	"regexp"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"helix/backend/fault"
+	"helix/backend/jcs"
+)
+
+// HashTag keeps the hashes of definitions apart from those of other things.
+const HashTag = "helix-def-v1"
+
+// Bounds of what definitions say of themselves, in characters.
+const (
+	MaxName        = 64
+	MaxDescription = 2000
+)
+
+// namePattern: letters, digits, space and _ - . in any script, and the ending that Clone adds.
+var namePattern = regexp.MustCompile(`^[\p{L}\p{M}\p{N}_.-]([\p{L}\p{M}\p{N} _.-]{0,62}[\p{L}\p{M}\p{N}_.-])?( ?\(Clone( \d{1,4})?\))?$`)
+
+// CheckName trims and checks the name of a tool or a WASM tool.
+func CheckName(noun, name string) (string, error) {
+	name = strings.TrimSpace(name)
+	if !utf8.ValidString(name) || utf8.RuneCountInString(name) > MaxName || !namePattern.MatchString(name) {
+		return "", fault.Invalidf("A %s's name has 1 to 64 letters, digits, spaces or the signs _ - and a dot.", noun)
+	}
+	return name, nil
+}
+
+// CheckText refuses control characters in a one-line text.
+func CheckText(what, s string, limit int) error {
+	if n := utf8.RuneCountInString(s); n > limit {
+		return fault.Invalidf("The %s has %d characters; at most %d are allowed.", what, n, limit)
+	}
+	if !utf8.ValidString(s) || strings.ContainsFunc(s, func(r rune) bool { return unicode.IsControl(r) && r != '\n' && r != '\t' }) {
+		return fault.Invalidf("The %s has characters that cannot be shown.", what)
+	}
+	return nil
+}
+
+// CheckEnum refuses a value that is not in its list; the empty one passes.
+func CheckEnum[T interface {
+	~string
+	Enum() []string
+}](what string, v T) error {
+	if v != "" && !slices.Contains(v.Enum(), string(v)) {
+		return fault.Invalidf("%q is not a %s; it is one of %s.", Shorten(string(v), 40), what, strings.Join(v.Enum(), ", "))
+	}
+	return nil
+}
+
+// CheckVersion refuses a label that is no semantic version.
+func CheckVersion(v string) error {
+	if !IsVersion(v) {
+		return fault.Invalidf("%q is not a semantic version such as 1.2.3.", Shorten(v, 64))
+	}
+	return nil
+}
+
+// Shorten cuts s to n characters with an ellipsis.
+func Shorten(s string, n int) string {
+	count := 0
+	for i := range s {
+		if count == n {
+			return s[:i] + "…"
+		}
+		count++
+	}
+	return strings.ToValidUTF8(s, "\uFFFD")
+}
+
+// Text is the JSON of a value of a definition as its row keeps it.
+func Text(v any) json.RawMessage {
+	b, err := jcs.Marshal(v)
+	if err != nil {
+		return json.RawMessage("null") // only values that were read from JSON come here
+	}
+	return b
+}

@@ -1,0 +1,449 @@
+package psychology
+
+import (
+	"context"
+	_ "embed"
+	"encoding/json"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/google/uuid"
+
+	"helix/backend/fault"
+	"helix/backend/identity"
+	"helix/backend/jcs"
+	"helix/backend/schema"
+	"helix/backend/storage"
+)
+
+// layerSpec is what is fixed of a layer.
+type layerSpec struct {
+	name, theory string
+	law          Law
+}
+
+// layers 1 to 7; index 0 holds the law of anything else.
+var layers = [8]layerSpec{
+	{law: Law{Ebbinghaus, 168}},
+	{"Narrative Core", "McAdams, life story", Law{Exponential, 720}},
+	{"Emotional Memory", "Damasio, somatic markers", Law{Ebbinghaus, 168}},
+	{"Relational Memory", "Attachment theory", Law{Power, 0.5}},
+	{"Prospective Self", "Markus and Nurius, possible selves", Law{Exponential, 360}},
+	{"Integration Rhythms", "Memory reconsolidation", Law{Ebbinghaus, 240}},
+	{"Transformation", "Lewin, unfreeze–change–refreeze", Law{Exponential, 480}},
+	{"Purpose Engine", "Frankl, logotherapy; ikigai", Law{Ebbinghaus, 1440}},
+}
+
+// Kind describes one kind of entry.
+type Kind struct {
+	Kind   string          `json:"kind"`
+	Layer  int             `json:"layer"`
+	Title  string          `json:"title"`
+	Schema json.RawMessage `json:"schema"` // JSON Schema of its data; other keys are kept
+
+	check *schema.Schema
+}
+
+//go:embed kinds.json
+var kindsJSON []byte
+
+// readKinds reads the kinds. One without a schema has that of the next one.
+func readKinds() (list []Kind) {
+	if err := json.Unmarshal(kindsJSON, &list); err != nil {
+		panic(err) // embedded
+	}
+	for i := range slices.Backward(list) {
+		if list[i].Schema == nil {
+			list[i].Schema, list[i].check = list[i+1].Schema, list[i+1].check
+			continue
+		}
+		var err error
+		if list[i].check, err = schema.Compile(list[i].Schema); err != nil {
+			panic(err)
+		}
+	}
+	return list
+}
+
+// kindOf finds a kind of a layer.
+func (s *Service) kindOf(layer int, kind string) (Kind, error) {
+	if err := checkLayer(layer); err != nil {
+		return Kind{}, err
+	}
+	var names []string
+	for _, k := range s.kinds() {
+		if k.Layer == layer && k.Kind == kind {
+			return k, nil
+		}
+		if k.Layer == layer {
+			names = append(names, k.Kind)
+		}
+	}
+	return Kind{}, fault.InvalidField("kind", fault.CodeInvalid, "Layer %d has entries of the kinds %v, not %q.", layer, names, kind)
+}
+
+// checkData checks the data of an entry.
+func (k Kind) checkData(ctx context.Context, data json.RawMessage) error {
+	if len(data) > maxData {
+		return fault.Limitf("An entry has at most %d KiB.", maxData>>10)
+	}
+	v, err := jcs.Decode(data, 16, 0)
+	if err != nil {
+		return fault.InvalidField("data", fault.CodeInvalid, "The data of an entry is a JSON object.")
+	}
+	if _, ok := v.(map[string]any); !ok {
+		return fault.InvalidField("data", fault.CodeInvalid, "The data of an entry is a JSON object.")
+	}
+	if k.check == nil { // any object
+		return nil
+	}
+	found, err := schema.Mismatches(k.check.Check(ctx, v))
+	if err != nil || len(found) == 0 {
+		return err
+	}
+	return fault.InvalidField("data"+found[0].Path, fault.CodeInvalid, "%s: %s. Nothing was saved.", fieldName(found[0].Path), found[0].Message)
+}
+
+func fieldName(pointer string) string {
+	if pointer == "" {
+		return "The entry"
+	}
+	return pointer[1:]
+}
+
+func checkLayer(n int) error {
+	if n < 1 || n > 7 {
+		return fault.InvalidField("layerNumber", fault.CodeRange, "Layers are 1 to 7.")
+	}
+	return nil
+}
+
+// layerRow is the stored part of a layer.
+type layerRow struct {
+	id          uuid.UUID
+	number      int
+	sealed      []byte
+	strength    float64
+	enabled     bool
+	lastUpdated time.Time
+	reinforced  *time.Time
+	version     int64
+	stored      *float64
+	created     time.Time
+}
+
+func (r layerRow) item() item {
+	anchor := r.created
+	if r.reinforced != nil {
+		anchor = *r.reinforced
+	}
+	return item{layer: r.number, strength: r.strength, tier: "medium", anchor: anchor, stored: r.stored}
+}
+
+// layerRows returns the layers of the caller that are stored, by number; version 0: it is not.
+func layerRows(tx *storage.Tx, user uuid.UUID) (rows [8]layerRow, err error) {
+	for n := range rows {
+		rows[n] = layerRow{number: n, strength: 1, enabled: true, created: tx.Now, lastUpdated: tx.Now}
+	}
+	return rows, tx.Select(`SELECT id, layer_number, data, initial_strength, enabled, last_updated, last_reinforced_at, version, retention, created_at FROM psychology_layers WHERE user_id = ? AND deleted_at IS NULL`, user).
+		Each(func(r storage.Row) error {
+			var l layerRow
+			if err := r.Scan(&l.id, &l.number, &l.sealed, &l.strength, &l.enabled, storage.Time(&l.lastUpdated), storage.TimePtr(&l.reinforced), &l.version, &l.stored, storage.Time(&l.created)); err != nil {
+				return err
+			}
+			rows[l.number] = l
+			return nil
+		})
+}
+
+// ensureLayers creates the layers of a user that are missing.
+func (s *Service) ensureLayers(tx *storage.Tx, user uuid.UUID) error {
+	rows, err := layerRows(tx, user)
+	if err != nil {
+		return err
+	}
+	for n := 1; n <= 7; n++ {
+		if rows[n].version > 0 {
+			continue
+		}
+		id := uuid.NewSHA1(s.db.IDSpace(user), []byte("psychology layer "+strconv.Itoa(n)))
+		sealed, err := s.db.Keys().Seal("psychology_layers", "data", id, []byte("{}"))
+		if err != nil {
+			return err
+		}
+		if _, err := tx.Exec(`INSERT INTO psychology_layers (id, user_id, layer_number, layer_name, data, decay_model, decay_rate, last_updated, created_at, updated_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?8, ?8)
+			ON CONFLICT (id) DO UPDATE SET deleted_at = NULL, updated_at = excluded.updated_at`,
+			id, user, n, layers[n].name, sealed, string(layers[n].law.Model), layers[n].law.Parameter, tx.Now); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// layer builds the wire form of a layer with its entries.
+func (s *Service) layer(conf Settings, r layerRow, entries []Entry, now time.Time) Layer {
+	spec := layers[r.number]
+	l := Layer{
+		LayerNumber: r.number, LayerName: spec.name, Theory: spec.theory, Data: json.RawMessage("{}"), DecayModel: spec.law.Model, DecayRate: spec.law.Parameter, InitialStrength: r.strength,
+		Retention: conf.retention(r.item(), now), LastUpdated: r.lastUpdated, LastReinforcedAt: r.reinforced, Enabled: r.enabled, Version: r.version, Entries: entries, Kinds: []Kind{},
+	}
+	if r.version > 0 {
+		l.ID = &r.id
+		plain, err := s.db.Keys().Unseal("psychology_layers", "data", r.id, r.sealed)
+		switch {
+		case err != nil:
+			l.Problem = fault.As(err).Message
+		case !json.Valid(plain):
+			l.Problem, l.Raw = "The data of this layer is not valid JSON.", string(plain)
+		default:
+			l.Data = plain
+		}
+	}
+	for _, k := range s.kinds() {
+		if k.Layer == r.number {
+			l.Kinds = append(l.Kinds, k)
+		}
+	}
+	return l
+}
+
+// GetLayer returns a layer with its entries, newest first.
+func (s *Service) GetLayer(ctx context.Context, p LayerParams) (out Layer, err error) {
+	if err := checkLayer(p.LayerNumber); err != nil {
+		return out, err
+	}
+	all, err := s.allLayers(ctx, p.LayerNumber)
+	if err != nil {
+		return out, err
+	}
+	return all[0], nil
+}
+
+// GetAllLayers returns the seven layers with their entries.
+func (s *Service) GetAllLayers(ctx context.Context, _ struct{}) (LayersResult, error) {
+	all, err := s.allLayers(ctx, 0)
+	return LayersResult{all}, err
+}
+
+// allLayers reads one layer, or with 0 all of them.
+func (s *Service) allLayers(ctx context.Context, only int) (out []Layer, err error) {
+	return out, s.db.Read(ctx, func(tx *storage.Tx) error {
+		user := identity.UserID(ctx)
+		conf, err := settings(tx, user)
+		if err != nil {
+			return err
+		}
+		rows, err := layerRows(tx, user)
+		if err != nil {
+			return err
+		}
+		for n := 1; n <= 7; n++ {
+			if only != 0 && n != only {
+				continue
+			}
+			entries, err := s.entries(tx, conf, "layer_number = ?", n)
+			if err != nil {
+				return err
+			}
+			out = append(out, s.layer(conf, rows[n], entries, tx.Now))
+		}
+		return nil
+	})
+}
+
+// UpdateLayer changes what a person wrote of a layer, its initial strength, or whether it fades.
+func (s *Service) UpdateLayer(ctx context.Context, p UpdateLayerParams) (out Layer, err error) {
+	if err := checkLayer(p.LayerNumber); err != nil {
+		return out, err
+	}
+	if p.Data != nil {
+		if err := (Kind{}).checkData(ctx, p.Data); err != nil {
+			return out, err
+		}
+	}
+	if v := p.InitialStrength; v != nil && !(*v >= 0 && *v <= 1) {
+		return out, fault.InvalidField("initialStrength", fault.CodeRange, "initialStrength must be between 0 and 1.")
+	}
+	err = s.db.Write(ctx, func(tx *storage.Tx) error {
+		user := identity.UserID(ctx)
+		if err := s.ensureLayers(tx, user); err != nil {
+			return err
+		}
+		rows, err := layerRows(tx, user)
+		if err != nil {
+			return err
+		}
+		r := rows[p.LayerNumber]
+		conf, err := settings(tx, user)
+		if err != nil {
+			return err
+		}
+		if p.Version != 0 && p.Version != r.version {
+			return fault.Conflictf("This layer has changed since you opened it. Nothing was overwritten.").WithDetails(s.layer(conf, r, nil, tx.Now))
+		}
+		sealed := r.sealed
+		if p.Data != nil {
+			if sealed, err = s.db.Keys().SealChanged("psychology_layers", "data", r.id, r.sealed, p.Data); err != nil {
+				return err
+			}
+		}
+		strength, reinforced := r.strength, r.reinforced
+		if p.InitialStrength != nil && *p.InitialStrength != r.strength {
+			strength, reinforced = *p.InitialStrength, &tx.Now
+		}
+		if p.Enabled != nil && *p.Enabled != r.enabled {
+			if r.strength, r.reinforced, r.stored, err = s.switchLayer(tx, conf, r, *p.Enabled); err != nil {
+				return err
+			}
+			if p.InitialStrength == nil {
+				strength, reinforced = r.strength, r.reinforced
+			}
+		}
+		_, err = tx.Exec(`UPDATE psychology_layers SET data = ?, initial_strength = ?, last_reinforced_at = ?, enabled = coalesce(?, enabled), last_updated = ?, updated_at = ?, version = version + 1 WHERE id = ? AND user_id = ?`,
+			sealed, strength, reinforced, p.Enabled, tx.Now, tx.Now, r.id, user)
+		s.changed(tx, user, []int{p.LayerNumber})
+		return err
+	})
+	if err != nil {
+		return out, err
+	}
+	return s.GetLayer(ctx, LayerParams{p.LayerNumber})
+}
+
+// switchLayer makes the items of a layer keep the retention that they have when it is switched
+// off, and fade from there when it is switched on again.
+func (s *Service) switchLayer(tx *storage.Tx, conf Settings, r layerRow, on bool) (strength float64, reinforced *time.Time, stored *float64, err error) {
+	user := identity.UserID(tx.Context())
+	rows, err := decaying(tx, user, "layer_number = ?", r.number)
+	if err != nil {
+		return 0, nil, nil, err
+	}
+	for _, e := range rows {
+		now := conf.retention(e.item, tx.Now)
+		query := `UPDATE psychology_entries SET retention = ?1, decayed_at = ?2 WHERE id = ?3 AND user_id = ?4`
+		if on && !e.pinned {
+			query = `UPDATE psychology_entries SET retention = ?1, decayed_at = ?2, initial_strength = ?1, last_reinforced_at = ?2 WHERE id = ?3 AND user_id = ?4`
+		}
+		if _, err := tx.Exec(query, now, tx.Now, e.id, user); err != nil {
+			return 0, nil, nil, err
+		}
+	}
+	now := conf.retention(r.item(), tx.Now)
+	if _, err := tx.Exec(`UPDATE psychology_layers SET retention = ?, decayed_at = ? WHERE id = ?`, now, tx.Now, r.id); err != nil {
+		return 0, nil, nil, err
+	}
+	if on {
+		return now, &tx.Now, &now, nil
+	}
+	return r.strength, r.reinforced, &now, nil
+}
+
+// LayerStatus says how complete layers are, and what cannot be read.
+func (s *Service) LayerStatus(ctx context.Context, p StatusParams) (StatusResult, error) {
+	out := StatusResult{Layers: []LayerStatus{}}
+	if p.LayerNumber != 0 {
+		if err := checkLayer(p.LayerNumber); err != nil {
+			return out, err
+		}
+	}
+	all, err := s.allLayers(ctx, p.LayerNumber)
+	for _, l := range all {
+		out.Layers = append(out.Layers, l.status())
+	}
+	return out, err
+}
+
+func (l Layer) status() LayerStatus {
+	st := LayerStatus{LayerNumber: l.LayerNumber, LayerName: l.LayerName, Status: "healthy"}
+	missing := map[string]bool{}
+	for _, k := range l.Kinds {
+		missing[k.Title] = !slices.ContainsFunc(l.Entries, func(e Entry) bool { return e.Kind == k.Kind })
+	}
+	bad := slices.IndexFunc(l.Entries, func(e Entry) bool { return e.Problem != "" })
+	var lacks []string
+	for _, k := range l.Kinds {
+		if missing[k.Title] {
+			lacks = append(lacks, k.Title)
+		}
+	}
+	switch {
+	case l.Problem != "":
+		st.Status, st.Reason = "error", l.Problem
+	case bad >= 0:
+		st.Status, st.Reason, st.ID = "error", l.Entries[bad].Problem, &l.Entries[bad].ID
+	case !l.Enabled:
+		st.Status, st.Reason = "inactive", "This layer is off."
+	case len(l.Entries) == 0:
+		st.Status, st.Reason = "inactive", "There are no entries yet."
+	case len(lacks) > 0:
+		st.Status, st.Reason, st.Missing = "warning", "Some kinds have no entry yet.", lacks
+	}
+	return st
+}
+
+// Overview summarizes the seven layers.
+func (s *Service) Overview(ctx context.Context, _ struct{}) (out Overview, err error) {
+	err = s.db.Read(ctx, func(tx *storage.Tx) (err error) {
+		out.Settings, err = settings(tx, identity.UserID(ctx))
+		return err
+	})
+	if err != nil {
+		return out, err
+	}
+	all, err := s.allLayers(ctx, 0)
+	if err != nil {
+		return out, err
+	}
+	var trust []float64
+	for _, l := range all {
+		st := l.status()
+		o := OverviewLayer{LayerNumber: l.LayerNumber, LayerName: l.LayerName, Theory: l.Theory, Status: st.Status, Reason: st.Reason, Retention: l.Retention, Entries: len(l.Entries), LastReinforcedAt: l.LastReinforcedAt, Enabled: l.Enabled, Summary: summary(l)}
+		for _, e := range l.Entries {
+			if e.Retention < fadingLine {
+				o.Fading++
+			}
+			if e.LastReinforcedAt != nil && (o.LastReinforcedAt == nil || e.LastReinforcedAt.After(*o.LastReinforcedAt)) {
+				o.LastReinforcedAt = e.LastReinforcedAt
+			}
+			if t := trustOf(e); t != nil && t.Interactions > 0 {
+				trust = append(trust, t.Trust.Overall)
+			}
+		}
+		out.Layers = append(out.Layers, o)
+	}
+	if len(trust) > 0 {
+		sum := 0.0
+		for _, t := range trust {
+			sum += t
+		}
+		sum /= float64(len(trust))
+		out.TrustOverall = &sum
+	}
+	if s.o.NextRun != nil {
+		out.NextDecayAt = s.o.NextRun(ctx)
+	}
+	return out, nil
+}
+
+// summary names the strongest entries of a layer.
+func summary(l Layer) string {
+	list := slices.Clone(l.Entries)
+	slices.SortStableFunc(list, func(a, b Entry) int {
+		switch {
+		case a.Retention > b.Retention:
+			return -1
+		case a.Retention < b.Retention:
+			return 1
+		}
+		return 0
+	})
+	var out string
+	for i, e := range list[:min(3, len(list))] {
+		if i > 0 {
+			out += ", "
+		}
+		out += e.title()
+	}
+	return out
+}

@@ -1,0 +1,16 @@
+/** Addresses: psychology, psychology/<view>, psychology/<view>/<item>, psychology/layers/<number>/<item>. */
+import { views, type Place, type View } from "./types";
+
+const listed: Partial<Record<View, number>> = { people: 3, emotions: 2, goals: 4 };
+
+export function placeOf(rest: readonly string[]): Place {
+  const view = views.find((v) => v === rest[0]) ?? "overview";
+  if (view !== "layers") return { view, layer: listed[view] ?? 0, id: rest[1] ?? "" };
+  const n = Number(rest[1]);
+  return { view, layer: Number.isInteger(n) && n >= 1 && n <= 7 ? n : 1, id: rest[2] ?? "" };
+}
+
+export function addressOf({ view, layer, id }: Place): string {
+  const parts = ["psychology", ...(view === "overview" ? [] : [view]), ...(view === "layers" ? [String(layer)] : []), ...(id === "" ? [] : [id])];
+  return parts.join("/");
+}
