@@ -36,7 +36,7 @@ func (c tally) recall() float64    { return float64(c.right) / float64(c.right+c
 // report is right, and they find at least 0.6 of what there is.
 func TestLabelledDialogues(t *testing.T) {
 	t.Parallel()
-	for _, name := range []string{"dialogues", "dialogues_unseen"} { // the second were written after the rules
+	for _, name := range []string{"dialogues", "dialogues_held_out"} { // the second were written apart from the rules
 		t.Run(name, func(t *testing.T) { labelled(t, "testdata/"+name+".json") })
 	}
 }

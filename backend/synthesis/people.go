@@ -27,41 +27,50 @@ type line struct {
 var kin = map[string]string{
 	"mom": "mother", "mum": "mother", "mother": "mother", "mama": "mother", "dad": "father", "father": "father", "papa": "father", "parents": "parents",
 	"sister": "sister", "brother": "brother", "sisters": "sisters", "brothers": "brothers", "siblings": "siblings", "son": "son", "daughter": "daughter", "kids": "children", "children": "children", "kid": "child", "child": "child",
-	"wife": "wife", "husband": "husband", "partner": "partner", "girlfriend": "girlfriend", "boyfriend": "boyfriend", "fiance": "partner", "fiancee": "partner", "fiancé": "partner", "fiancée": "partner", "stepfather": "stepfather", "stepdad": "stepfather", "stepmother": "stepmother", "stepmom": "stepmother", "stepbrother": "stepbrother", "stepsister": "stepsister", "ex": "former partner",
-	"grandma": "grandmother", "grandmother": "grandmother", "granny": "grandmother", "grandpa": "grandfather", "grandfather": "grandfather", "grandparents": "grandparents",
-	"aunt": "aunt", "uncle": "uncle", "cousin": "cousin", "niece": "niece", "nephew": "nephew", "boss": "manager", "manager": "manager", "colleague": "colleague", "coworker": "colleague", "colleagues": "colleagues",
-	"roommate": "roommate", "neighbor": "neighbor", "neighbour": "neighbor", "therapist": "therapist", "mentor": "mentor", "coach": "coach", "teacher": "teacher", "friend": "friend", "friends": "friends",
-	"mutter": "mother", "vater": "father", "eltern": "parents", "schwester": "sister", "bruder": "brother", "sohn": "son", "tochter": "daughter", "frau": "wife", "mann": "husband", "freundin": "girlfriend", "freund": "friend", "chef": "manager", "chefin": "manager", "mutti": "mother", "vati": "father", "oma": "grandmother", "opa": "grandfather", "kollege": "colleague", "kollegin": "colleague", "kinder": "children",
+	"wife": "wife", "husband": "husband", "partner": "partner", "spouse": "partner", "hubby": "husband", "girlfriend": "girlfriend", "boyfriend": "boyfriend", "fiance": "partner", "fiancee": "partner", "fiancé": "partner", "fiancée": "partner", "ex": "former partner",
+	"mommy": "mother", "daddy": "father", "stepmother": "stepmother", "stepmom": "stepmother", "stepfather": "stepfather", "stepdad": "stepfather", "stepsister": "stepsister", "stepbrother": "stepbrother", "twin": "twin",
+	"mother-in-law": "mother-in-law", "father-in-law": "father-in-law", "sister-in-law": "sister-in-law", "brother-in-law": "brother-in-law", "son-in-law": "son-in-law", "daughter-in-law": "daughter-in-law", "godmother": "godmother", "godfather": "godfather",
+	"nana": "grandmother", "granddad": "grandfather", "grandson": "grandson", "granddaughter": "granddaughter", "grandma": "grandmother", "grandmother": "grandmother", "granny": "grandmother", "grandpa": "grandfather", "grandfather": "grandfather", "grandparents": "grandparents",
+	"aunt": "aunt", "auntie": "aunt", "uncle": "uncle", "cousin": "cousin", "niece": "niece", "nephew": "nephew", "boss": "manager", "manager": "manager", "colleague": "colleague", "coworker": "colleague", "colleagues": "colleagues",
+	"roommate": "roommate", "flatmate": "roommate", "classmate": "classmate", "landlord": "landlord", "landlady": "landlady", "neighbor": "neighbor", "neighbour": "neighbor", "therapist": "therapist", "mentor": "mentor", "coach": "coach", "teacher": "teacher", "friend": "friend", "friends": "friends",
+	"mutter": "mother", "vater": "father", "eltern": "parents", "schwester": "sister", "bruder": "brother", "sohn": "son", "tochter": "daughter", "frau": "wife", "mann": "husband", "freundin": "girlfriend", "freund": "friend", "chef": "manager", "chefin": "manager", "oma": "grandmother", "opa": "grandfather", "kollege": "colleague", "kollegin": "colleague", "kinder": "children",
 }
 
 // broad relations are a person only together with a name.
-var broad = map[string]bool{"friend": true, "friends": true, "teacher": true, "coach": true, "neighbor": true, "child": true, "colleagues": true}
+var broad = map[string]bool{"friend": true, "friends": true, "teacher": true, "coach": true, "neighbor": true, "child": true, "colleagues": true, "landlord": true, "landlady": true, "classmate": true}
+
+// calling are the kinship words that serve as a name of the writer's own kin: "Mom called".
+var calling = set("mom mum mama mommy dad daddy papa grandma granny nana grandpa granddad")
 
 var (
-	kinship = regexp.MustCompile(`(?i)\b(?:my|our|mein|meine|meiner|meinem|meinen|unsere?) (?:(?:best|older|younger|little|big|dear|old|new|late|good|close|twin|twin|favorite|ältere|jüngere|kleine|große|beste|bester) )?([a-zäöüßé]+)(?:,? ([A-Z][a-zäöüéè]{2,}))?\b`)
-	// Parents are called without a name too: Mom called.
-	bareKin = regexp.MustCompile(`(?:^|[^\p{L}'’]|[.!?,;:] )(Mom|Mum|Mama|Mutti|Dad|Papa|Vati|Grandma|Grandpa|Granny|Oma|Opa)(?:'s)?(?:[^\p{L}-]|$)`)
-	// Who is meant by these is whom the sentence before names.
-	byPronoun = regexp.MustCompile(`(?i)^(?:(?:and|but|so|then|yes|no|yeah|well|oh|also|sadly|luckily|er|sie),? )*(?:he|she|er)\b`)
-	word      = regexp.MustCompile(`[\p{L}][\p{L}'-]*`)
+	kinship = regexp.MustCompile(`(?i)\b(my|our|your|mein|meine|meiner|meinem|meinen|unsere?) (?:(?:best|older|younger|elder|oldest|youngest|little|big|dear|old|new|late|good|close|twin|favorite|ältere|jüngere|kleine|große|beste|bester) )?([\p{L}-]+)(?:,? ([\p{L}]{3,}))?`)
+	word    = regexp.MustCompile(`[\p{L}][\p{L}'-]*`)
 	// A name after these belongs to a person, a name after those to a place.
-	beforePerson = set("with told asked called met saw visited thanked thank thanks helped hey hi hello dear and miss missed love loved hug hugged invited texted emailed for named bro cc trust trusts trusted wrote heard argued fought quarreled married met dated kissed phoned rang miss call text see tell ask friend sister brother aunt uncle cousin dr mr mrs ms mit")
-	beforePlace  = set("in at near to from around through across towards visit visiting toward via nach aus the on of a an this that")
-	afterPerson  = set("said says told asked called thinks thought wants wanted was is has had did does got gave feels felt looks seems helped loves loved likes came went made knows knew and will would could can called wrote texted brought sent tried started moved visited invited offered promised showed picked drove lied yelled shouted forgot apologized apologised hugged cried laughed listened comforted encouraged ignored slammed accused criticized keeps always never just still also agreed disagreed left sat lives works plays teaches studies got married broke sang cooked baked joined stayed believes hopes needs says calls writes takes gives likes hates remembered suggested explained admitted sagt sagte hat ist")
-	notNames     = set(`i i'm i'll i've i'd monday tuesday wednesday thursday friday saturday sunday january february march april may june july august september october november december
+	beforePerson = set(`with told asked called met saw visited thanked thank thanks helped hey hi hello dear and miss missed love loved hug hugged invited texted emailed for named bro cc friend sister brother aunt uncle cousin mit
+		ask tell call meet see know knew know thank invite help like liked give gave forgive forgave trust married sorry congrats bye lieber liebe danke`)
+	// titles make the next word a name by themselves.
+	titles = set("mr mrs ms dr prof professor aunt uncle auntie coach frau herr tante onkel")
+	// After these verbs "to" leads to a person.
+	spokenTo    = set("talk talked talking speak spoke spoken speaking listen listened write wrote written say said lie lied apologize apologized close next married engaged explained")
+	beforePlace = set("in at near to from around through across towards visit visiting toward via nach aus the on of a an this that")
+	afterPerson = set("was is has had and will would could can never always still just hat ist")
+	// acts are what people do and things hardly do.
+	acts = set(`said says told asked tells asks called calls thinks thought wants wanted did does got gets gave gives feels felt looks seems loves likes came comes went goes made makes knows knew
+		took takes brought teaches taught lives works plays wrote writes texted left hates promised agrees argues apologizes cried cries laughs smiles died met sang blames sagt sagte kommt kam`)
+	notNames = set(`i i'm i'll i've i'd monday tuesday wednesday thursday friday saturday sunday january february march april may june july august september october november december
 		christmas easter halloween thanksgiving english german french spanish american british internet google facebook instagram youtube twitter netflix amazon apple android iphone windows linux python java
 		god lord earth covid ok okay tv usa uk eu ai mom mum dad grandma grandpa wow yeah hey thanks hi yes no oh well so and but the my we you he she they it`)
 )
 
-// people finds the persons of the texts, once. A name counts when it stands at least twice,
-// is hardly ever written in lower case, and more often stands where a person is named than where a
-// place is.
+// people finds the persons of the texts, once. A name counts when it is introduced ("my friend Tom"), or when it stands
+// at least twice, in the middle of a sentence or before what people do, is hardly ever written in lower case, and more
+// often stands where a person is named than where a place is.
 func (a *analysis) people() []person {
 	if a.persons != nil {
 		return a.persons
 	}
 	a.persons = []person{}
-	type clues struct{ middle, person, place, lower, all int }
+	type clues struct{ middle, person, place, acts, lower, all int }
 	names := map[string]*clues{}
 	at := func(w string) *clues {
 		if names[w] == nil {
@@ -69,6 +78,7 @@ func (a *analysis) people() []person {
 		}
 		return names[w]
 	}
+	introduced := map[string]bool{} // my friend Tom, Mr. Miller
 	split := make([][]sentence, len(a.in.Texts))
 	speakers := map[string]bool{}
 	talks := map[string]map[string]bool{} // speakers of each conversation
@@ -83,38 +93,46 @@ func (a *analysis) people() []person {
 			}
 			talks[t.Parent][t.Speaker] = true
 		}
-		for j, s := range split[i] {
+		for _, s := range split[i] {
+			for _, m := range kinOf(s.text) {
+				if kin[strings.ToLower(m[2])] != "" && properName(m[3]) {
+					introduced[m[3]] = true
+				}
+			}
 			words := word.FindAllString(s.text, -1)
-			for k, w := range words {
-				pronounNext := j+1 < len(split[i]) && byPronoun.MatchString(split[i][j+1].text)
-				w = strings.TrimSuffix(w, "'s")
+			for k, full := range words {
+				w := strings.TrimSuffix(full, "'s")
 				r, _ := utf8.DecodeRuneInString(w)
 				switch {
 				case utf8.RuneCountInString(w) < 3 || w == strings.ToUpper(w):
 				case unicode.IsLower(r):
 					at(title(w)).lower++
-				case k == 0:
-					if c := at(w); len(words) > 1 && afterPerson[strings.ToLower(words[1])] {
-						c.person++
-						c.all++
-					} else {
-						c.all++
-					}
 				default:
 					c := at(w)
-					c.middle++
 					c.all++
-					before := strings.ToLower(words[k-1])
+					before, after := "", ""
+					if k > 0 {
+						before = strings.ToLower(words[k-1])
+						c.middle++
+					}
+					if k+1 < len(words) {
+						after = words[k+1]
+					}
+					does := acts[after] || after == "and" && k+2 < len(words) && words[k+2] == "I" || before == "and" && k > 1 && words[k-2] == "I" ||
+						full == w && len(after) > 4 && strings.HasSuffix(after, "ed") && !capital(after)
 					switch {
-					case capital(words[k-1]) && k > 1 && !notNames[before], k+1 < len(words) && capital(words[k+1]) && !notNames[strings.ToLower(words[k+1])]:
+					case titles[before] && properName(w):
+						introduced[w] = true
+					case k > 1 && capital(words[k-1]) && !notNames[before], k > 0 && after != "" && capital(after) && !notNames[strings.ToLower(after)]:
 						// part of a longer name: of a book or a company as often as of a person
-					case beforePerson[before], k+1 < len(words) && afterPerson[strings.ToLower(words[k+1])]:
+					case does:
 						c.person++
-					case !beforePlace[before] && pronounNext:
+						c.acts++
+					case beforePerson[before], afterPerson[after], before == "to" && k > 1 && spokenTo[strings.ToLower(words[k-2])], s.question && auxiliary[before]:
 						c.person++
 					case beforePlace[before]:
 						c.place++
-					case strings.Contains(s.text, ", "+w+"!"), strings.Contains(s.text, ", "+w+"."), strings.Contains(s.text, ", "+w+","):
+					case k > 0 && (strings.Contains(s.text, ", "+w+"!") || strings.Contains(s.text, ", "+w+".") || strings.Contains(s.text, ", "+w+",")):
 						c.person++ // spoken to
 					}
 				}
@@ -130,8 +148,21 @@ func (a *analysis) people() []person {
 		}
 	}
 	var found []string
+	var long []string // seen once, which may be the long form of a name
 	for w, c := range names {
-		if alias[strings.ToLower(w)] == "" && !notNames[strings.ToLower(w)] && !filler[strings.ToLower(w)] && c.all >= 2 && c.person > c.place && 5*c.lower < c.all && (c.middle >= 1 || c.person >= 2) && 4*c.person >= c.all {
+		switch {
+		case alias[strings.ToLower(w)] != "" || !properName(w) || 5*c.lower >= c.all:
+		case introduced[w] && c.place <= c.all/2,
+			c.all >= 2 && c.person > c.place && 5*c.person >= c.all && (c.middle >= 1 || c.acts >= 1 && c.lower == 0):
+			found = append(found, w)
+		case c.person > c.place && c.lower == 0:
+			long = append(long, w)
+		}
+	}
+	for _, w := range long {
+		if slices.ContainsFunc(found, func(short string) bool {
+			return len(short) >= 3 && len(w) >= len(short)+2 && strings.HasPrefix(w, short)
+		}) {
 			found = append(found, w)
 		}
 	}
@@ -189,43 +220,46 @@ func (a *analysis) people() []person {
 		}
 		for _, s := range split[i] {
 			named = nil
+			ofKin := func(writer, relation string) {
+				owner := "your "
+				if writer != "" {
+					owner = writer + "'s "
+				}
+				if !broad[relation] {
+					mention(get(strings.ToLower(owner+relation), owner+relation), s.text, false)
+				}
+			}
 			for _, w := range word.FindAllString(s.text, -1) {
 				r, _ := utf8.DecodeRuneInString(w)
 				if full := alias[strings.ToLower(strings.TrimSuffix(w, "'s"))]; full != "" && full != t.Speaker && unicode.IsUpper(r) {
 					mention(get(strings.ToLower(full), full), s.text, false)
+				} else if w = strings.TrimSuffix(w, "'s"); unicode.IsUpper(r) && calling[strings.ToLower(w)] && !owned.MatchString(s.text) {
+					ofKin(t.Speaker, kin[strings.ToLower(w)])
 				}
 			}
-			for _, m := range kinship.FindAllStringSubmatch(s.text, -1) {
-				relation := kin[strings.ToLower(m[1])]
+			for _, m := range kinOf(s.text) {
+				relation, writer := kin[strings.ToLower(m[2])], t.Speaker
+				if strings.EqualFold(m[1], "your") {
+					if writer = other; writer == "" {
+						continue
+					}
+				}
 				if relation == "" {
 					continue
 				}
-				if full := alias[strings.ToLower(m[2])]; m[2] != "" && full != "" {
-					if p := get(strings.ToLower(full), full); p.relation == "" {
+				if full := alias[strings.ToLower(m[3])]; properName(m[3]) && full != "" {
+					// My kids, John: he is spoken to.
+					if p := get(strings.ToLower(full), full); p.relation == "" && full != other && relation != "children" && !strings.HasSuffix(relation, "s") {
 						p.relation = relation
 					}
 					continue
 				}
-				if !broad[relation] {
-					owner := "your "
-					if t.Speaker != "" {
-						owner = t.Speaker + "'s "
-					}
-					mention(get(strings.ToLower(owner+relation), owner+relation), s.text, false)
-				}
+				ofKin(writer, relation)
 			}
-			for _, m := range bareKin.FindAllStringSubmatch(s.text, -1) {
-				owner := "your "
-				if t.Speaker != "" {
-					owner = t.Speaker + "'s "
-				}
-				relation := kin[strings.ToLower(m[1])]
-				mention(get(strings.ToLower(owner+relation), owner+relation), s.text, false)
-			}
-			if before := last[t.Parent]; len(named) == 0 && len(before) == 1 && byPronoun.MatchString(s.text) {
-				before[0].lines[i] = append(before[0].lines[i], line{s.text, false})
-			} else if len(named) > 0 {
+			if before := last[t.Parent]; len(named) > 0 {
 				last[t.Parent] = named
+			} else if len(before) == 1 && byPronoun.MatchString(s.text) {
+				before[0].lines[i] = append(before[0].lines[i], line{s.text, false})
 			}
 			if other != "" && !s.question && toYou.MatchString(s.text) {
 				p := get(strings.ToLower(other), other)
@@ -241,10 +275,34 @@ func (a *analysis) people() []person {
 	return a.persons
 }
 
+// kinOf finds "my sister" and "your brother Tom": the owner, the word and the name, behind the whole match.
+func kinOf(text string) [][]string {
+	lower := strings.ToLower(text)
+	if !strings.Contains(lower, "my ") && !strings.Contains(lower, "our ") && !strings.Contains(lower, "mein") && !strings.Contains(lower, "unser") {
+		return nil
+	}
+	return kinship.FindAllStringSubmatch(text, -1)
+}
+
+// auxiliary verbs stand before the person in a question.
+var auxiliary = set("is was does did has")
+
+// owned are kinship words in capitals that belong to somebody: "Anna's Mom", "the Dad".
+var owned = regexp.MustCompile(`(?:'s|\b(?i:my|our|your|his|her|their|the|a)) (?:Mom|Mum|Mama|Mommy|Dad|Daddy|Papa|Grandma|Granny|Nana|Grandpa|Granddad)\b`)
+
+// properName reports whether a word is written like a name and is not known for something else.
+func properName(w string) bool {
+	lower := strings.ToLower(w)
+	return w != "" && capital(w) && !notNames[lower] && !filler[lower] && kin[lower] == "" && !titles[lower]
+}
+
 func capital(w string) bool {
 	r, _ := utf8.DecodeRuneInString(w)
 	return unicode.IsUpper(r)
 }
+
+// byPronoun begins a sentence about whom the sentence before names.
+var byPronoun = regexp.MustCompile(`(?i)^(?:(?:and|but|so|then|yes|no|yeah|well|oh|also|sadly|luckily|er|sie),? )*(?:he|she|er)\b`)
 
 var toYou = regexp.MustCompile(`(?i)\b(you|your|yours|you're|you've)\b`)
 

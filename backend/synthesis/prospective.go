@@ -36,71 +36,83 @@ func future(typ string, sure float64, pattern string) prospectiveCue {
 }
 
 // bareFuture is a plan without a subject, which counts at the beginning of a sentence only.
-const bareFuture = `(?i)^(?:gonna|planning to|must|need to)`
-
-var startsBare = regexp.MustCompile(bareFuture)
+const bareFuture = `(?i)^(?:gonna|planning to|must|need to|have to)`
 
 // The first that fits counts; those that say more stand first.
 var prospectiveCues = []prospectiveCue{
-	future("possible_self", 0.8, `i(?:'d| would)? ~(?:want to|wanna|hope to|love to|dream of|plan to|aim to) ~(?:be|become|being|becoming) an?`),
-	future("possible_self", 0.8, `i (?:can )?(?:see|imagine|picture) myself ~(?:as|being|becoming|living|working|running)`),
+	future("possible_self", 0.8, `i(?:'d| would)? ~(?:want to|wanna|hope to|love to|like to|dream of|plan to|aim to|aspire to) ~(?:be|become|being|becoming) an?`),
+	future("possible_self", 0.8, `i (?:can |could )?(?:see|picture|imagine) myself ~(?:as|being|becoming|living|working)`),
+	future("possible_self", 0.75, `i(?:'d| would)? ~(?:want|like|hope) to ~be(?:come)? ~(?:more|better)`),
+	future("possible_self", 0.7, `i could ~become an?`),
 	future("possible_self", 0.75, `i ~(?:want|hope) to be(?:come)? (?:the kind of (?:person|man|woman|parent) (?:who|that)|someone (?:who|that))`),
-	future("possible_self", 0.75, `i ~(?:want|hope) to be ~(?:more )?like`),
-	future("possible_self", 0.72, `i (?:could|might|will|'ll) ~become an?`),
 	future("aspiration", 0.85, `(?:my|our) (?:biggest |big |greatest |lifelong |ultimate )?dream (?:is|was|has always been)(?: to)?`),
-	future("aspiration", 0.8, `i(?:'ve| have) ~(?:always |long )?(?:wanted|dreamed|dreamt|wished)(?: to| of)`),
-	future("aspiration", 0.75, `i(?:'m| am) ~(?:hoping|dreaming)(?: to| of)`),
-	future("aspiration", 0.72, `i ~(?:hope|dream|wish)(?: to| of| i could| that i can)`),
-	future("aspiration", 0.7, `i(?:'d| would) ~(?:love|like) to`),
-	future("goal", 0.9, `(?:my|our) (?:main |big |biggest |next |new |long-term |short-term )?(?:goal|aim|plan|objective|target|resolution|ambition|intention)s? (?:is|are|for \w+(?: \w+)? is)(?: to)?`),
-	future("goal", 0.85, `(?:i|we)(?:'ve| have)? ~(?:decided|resolved|committed|promised myself)(?: to| on)`),
-	future("goal", 0.85, `(?:i|we)(?:'m|'re| am| are) ~(?:planning|determined|aiming)(?: to| on| for| at)`),
+	future("aspiration", 0.8, `(?:i|we)(?:'ve| have) ~(?:always |long )?(?:wanted|dreamed|dreamt|wished)(?: to| of)`),
+	future("aspiration", 0.75, `(?:i|we)(?:'m|'re| am| are) ~(?:hoping|dreaming|longing)(?: to| of| for)`),
+	future("aspiration", 0.72, `(?:i|we) ~(?:hope|dream|wish|long|aspire)(?: to| of| i could| we could| that i can)`),
+	future("aspiration", 0.7, `(?:i|we)(?:'d| would) ~love to`),
+	future("goal", 0.7, `(?:i|we)(?:'d| would) ~like to`),
+	future("goal", 0.9, `(?:my|our) (?:main |big |biggest |next |new |long-term |short-term )?(?:goal|aim|plan|objective|target|resolution|ambition|intention|mission)s? (?:is|are|for \w+(?: \w+)? is)(?: to)?`),
+	future("goal", 0.85, `(?:i|we)(?:'ve| have)? ~(?:decided|resolved|committed|promised myself|made up my mind)(?: to| on)`),
+	future("goal", 0.85, `(?:i|we)(?:'m|'re| am| are) ~(?:planning|determined|aiming)(?: to| on| for)`),
+	future("goal", 0.8, `(?:i|we)(?:'ve| have) been ~(?:planning|wanting|meaning|hoping) to`),
+	future("goal", 0.7, `(?:i|we)(?:'m|'re| am| are) ~(?:thinking (?:of|about)|considering)`),
 	future("goal", 0.85, `(?:i|we)(?:'m|'re| am| are) ~((?:preparing|training|studying|saving(?: up)?|working)(?: to| on| for| towards?))`),
-	future("goal", 0.8, `(?:i|we)(?:'ve| have) been ~(?:planning|meaning|saving up) (?:to|for)`),
-	future("goal", 0.7, `i(?:'m| am|'ve been| have been) ~(thinking (?:about|of))`),
 	future("goal", 0.85, `(?:i|we) ~(?:plan|intend|aim)(?: to| on)`),
 	future("goal", 0.75, `(?:i|we)(?:'ve| have)? ~((?:signed up|applied|enrolled|registered)(?: for| to| in))`),
 	future("goal", 0.75, `(?:i|we) ~(?:want to|wanna)`),
+	future("goal", 0.7, `(?:i|we)(?:'ll| will) ~((?:learn|start|stop|quit|apply|finish|try))`),
 	future("goal", 0.7, `i(?:'m| am) ~(?:going to|gonna)`),
 	future("goal", 0.7, `i(?:'m| am) ~((?:looking|learning)(?: to| into| for))`),
 	future("goal", 0.7, `i(?:'m| am) ~trying to`),
-	future("goal", 0.65, `(?:i|we) ~(?:(?:need|have|ought) to|must|should)`),
+	future("goal", 0.65, `(?:i|we) ~(?:need|have|ought) to`),
+	future("goal", 0.65, `i ~(?:must|should)`),
 	{"goal", 0.75, regexp.MustCompile(bareFuture + ` (.+)$`)},
 	future("goal", 0.8, `ich (?:will|möchte|plane|habe vor)(?: unbedingt| endlich| nächstes jahr)?`),
 	future("fear", 0.85, `my (?:biggest|greatest|worst|main) (?:fear|worry) (?:is|was)(?: that)?`),
 	future("fear", 0.85, `i(?:'m| am|'ve been| have been) ~(?:~)(?:a bit |a little |kind of |pretty )?(?:afraid|scared|terrified|worried|anxious|nervous)(?: of| about| that| to)?`),
-	future("fear", 0.8, `i(?:'m| am|'ve been| have been) ~(?:dreading|fearing)`),
 	future("fear", 0.8, `i ~(?:fear|dread|worry)(?: about| that)?`),
+	future("fear", 0.8, `i(?:'m| am)? ~(?:keep |can't stop )?(?:dreading|worrying)(?: about| that)?`),
 	future("fear", 0.75, `what if (?:i|we)`),
 	future("fear", 0.8, `ich habe angst(?:,| vor| dass)?`),
-	future("value", 0.8, `i ~(?:value|believe in|care (?:deeply |a lot )?about|stand (?:up )?for)`),
-	future("value", 0.8, `it(?:'s| is) ~important to me (?:to|that)`),
+	future("value", 0.8, `i ~(?:value|cherish|believe in|care (?:deeply |a lot )?about|stand (?:up )?for)`),
 	future("value", 0.8, `what matters (?:most )?to me is`),
+	future("value", 0.75, `it(?:'s| is) ~(?:important|essential) (?:to|for) me (?:to|that)`),
 }
 
-// objectFirst are the forms in which what is valued or feared comes first.
-var objectFirst = []prospectiveCue{
-	{"value", 0.8, regexp.MustCompile(`(?i)^(?:and |but |so |well,? |honestly,? )?([\p{L}' ,-]{3,60}?) (?:is|are|means|mean|matters|matter|has always been) ` + adverbs + `(?:(?:important|everything|essential|a lot|the world|the most important \w+) )?(?:to|for) me\b`)},
-	{"fear", 0.8, regexp.MustCompile(`(?i)^(?:and |but |so )?(?:the (?:thought|idea|prospect) of )?([\p{L}' -]{3,60}?) (?:scares?|frightens?|terrif(?:y|ies)|worr(?:y|ies)) me\b`)},
-}
+// frightening is the form in which the fear comes first.
+var frightening = regexp.MustCompile(`(?i)^(?:and |but |so )?((?:the )?(?:thought|idea|prospect) of .{3,60}?) ` + adverbs + `(?:scares|terrifies|frightens|worries) (?:me|us)\b`)
 
-var article = regexp.MustCompile(`(?i)^(?:a|an|the) `)
+// ownFuture is what a sentence with one of the cues has: its writer, or a form that may leave the writer out.
+var ownFuture = regexp.MustCompile(`(?:^|[^\p{L}])(?:i|we|my|our|me|ich)(?:$|[^\p{L}])|^(?:gonna|planning|must|need|have)`)
+
+// valued is the form in which the value comes first.
+var valued = regexp.MustCompile(`(?i)^(?:and |but |so |well,? |honestly,? )?([\p{L}' ,-]{3,60}?) (?:is|are|means|mean|matters?|has always been) ` + adverbs + `(?:important|everything|essential|a lot|the world|the most important \w+) (?:to|for) me\b`)
 
 var (
 	phraseEnd = regexp.MustCompile(`(?i)(?:[,;:.!?…—–()]| - | because | so that | so i | but | and then | and i | and we | when | if | since | while | after | before | though | although | as i | lol\b| haha\b).*$`)
-	unreal    = regexp.MustCompile(`(?i)\b(?:if|unless|whenever|pretend|imagine|suppose|said|says|thinks?|told me|asked|wondered|as if)\b[^.]{0,40}$`)
+	unreal    = regexp.MustCompile(`(?i)\b(?:if|unless|whenever|pretend|imagine|suppose|said|says|told me|asked|wondered|as if)\b[^.]{0,40}$|\b(?:thinks|believes|suggests|suggested|insists|claims)(?: that)?\s*$`)
 	reached   = regexp.MustCompile(`(?i)\b(finally|finished|completed|achieved|passed|graduated|accomplished|reached|succeeded|made it|did it|pulled it off|got (?:the|my|in|accepted|hired|promoted)|launched|opened|won|adopted|geschafft)\b`)
 	dropped   = regexp.MustCompile(`(?i)\b(gave up|giving up|given up|quit|decided not to|decided against|no longer (?:want|plan|going)|changed my mind|cancell?ed|dropped out|not going to|aufgegeben)\b`)
 	// vague words and pronouns make an object only together with two words that say more.
 	vague      = set("keep see check look say tell ask know give share show hear take try make let get do have be think talk chat catch come bring put continue go stay use")
-	stateVerb  = set("be have feel seem mean") // must have been fun
-	makes      = set("get make find buy build")
 	pronoun    = set("it that this them those these one")
 	determiner = set("a an the my our this that her his their")
 	looseStart = set("and or but so that which as than then")
 	looseEnd   = set("and or to the a an of for with in on at my our his her their that but so by as from is are was")
 	smallVerb  = set(`go see check look say tell ask know give share show hear take try make let get do have be think talk chat catch keep come bring put thank congratulate help join watch meet visit eat sleep relax rest thinking going getting`)
 )
+
+// guesses follow a "must" that supposes: must be hard, must have been fun.
+var guesses = set("be have feel look seem mean")
+
+// hints are parts of words of which every cue has one; the cues are tried where one stands.
+var hints = strings.Fields(`want wanna hope hoping love like dream plan aim aspir see picture imagine could become wish long goal target objective resol
+	ambition intent intend mission decid commit promis made determin mean think consider prepar train study studi saving work signed appl enroll regist will 'll going gonna look
+	learn trying need have 've ought must should fear worr afraid scar terrif anxious nervous dread what value cherish believe care stand important essential
+	möchte plane habe frighten`)
+
+// oneWord are the types whose object may be a single word: to travel, animals.
+var oneWord = set("possible_self value aspiration")
 
 const (
 	objectWords  = 14
@@ -149,18 +161,22 @@ func (a *analysis) prospective() {
 
 // readStatement reads one sentence; ok is false for one that speaks of no future or value of its writer.
 func readStatement(s sentence) (st statement, ok bool) {
-	if !firstPerson.MatchString(s.text) && !startsBare.MatchString(s.text) {
-		return st, false // every form needs one of these, and this is read faster than all of them
-	}
-	for _, form := range objectFirst {
-		m := form.re.FindStringSubmatch(s.text)
-		if m == nil || s.question || negation.MatchString(m[0]) {
-			continue
-		}
-		st = statement{typ: form.typ, object: article.ReplaceAllString(strings.TrimSpace(m[1]), ""), sure: 0.8}
+	if m := valued.FindStringSubmatch(s.text); m != nil && !s.question && !negation.MatchString(m[0]) {
+		st = statement{typ: "value", object: strings.TrimSpace(m[1]), sure: 0.8}
 		st.stems = contentStems(st.object)
 		first, _, _ := strings.Cut(strings.ToLower(st.object), " ")
-		return st, len(st.stems) > 0 && !toYou.MatchString(st.object) && !pronoun[first] && !looseEnd[first] && !strings.Contains(st.object, ",")
+		if len(st.stems) > 0 && !toYou.MatchString(st.object) && !pronoun[first] && !looseEnd[first] && !strings.Contains(st.object, ",") {
+			return st, true
+		}
+	}
+	if m := frightening.FindStringSubmatch(s.text); m != nil && !s.question && !negation.MatchString(m[0]) {
+		st = statement{typ: "fear", object: m[1], sure: 0.8, stems: contentStems(m[1])}
+		return st, len(st.stems) > 0 && !toYou.MatchString(m[1])
+	}
+	lower := strings.ToLower(s.text)
+	if !ownFuture.MatchString(lower) ||
+		!slices.ContainsFunc(hints, func(h string) bool { return strings.Contains(lower, h) }) {
+		return st, false
 	}
 	for _, c := range prospectiveCues {
 		at := c.re.FindStringSubmatchIndex(s.text)
@@ -190,7 +206,10 @@ func readStatement(s sentence) (st statement, ok bool) {
 		if r, _ := utf8.DecodeRuneInString(first); !unicode.IsLetter(r) && !unicode.IsDigit(r) || looseStart[first] {
 			continue
 		}
-		if first == "not" && c.typ != "fear" || stateVerb[first] && strings.HasPrefix(c.re.String(), bareFuture) {
+		if considers := strings.Contains(c.re.String(), "considering"); first == "it" || first == "them" || considers && !strings.HasSuffix(first, "ing") && !determiner[first] {
+			continue // working on it; thinking about you
+		}
+		if first == "not" && c.typ != "fear" || guesses[first] && strings.HasPrefix(c.re.String(), bareFuture) {
 			continue
 		}
 		if determiner[first] && strings.Contains(s.text[:at[len(at)-2]], "going to") {
@@ -199,12 +218,12 @@ func readStatement(s sentence) (st statement, ok bool) {
 		st = statement{typ: c.typ, object: verb + strings.Join(words, " "), sure: c.sure}
 		st.stems = contentStems(st.object)
 		least := 1
-		if makes[first] && len(words) > 2 && determiner[strings.ToLower(words[1])] {
-			// to get a cat, to make my own plates
-		} else if vague[first] || c.typ != "value" && slices.ContainsFunc(words, func(w string) bool { return pronoun[strings.ToLower(w)] }) {
+		last := strings.ToLower(words[len(words)-1])
+		second := strings.ToLower(words[min(1, len(words)-1)])
+		if c.typ != "value" && (vague[first] && !determiner[second] && c.sure < 0.8 || pronoun[last] || pronoun[second] && second != "this" && len(words) < 4) {
 			least = 2 // to see it, to keep going
 		}
-		if c.typ != "fear" && (len(st.stems) < least || len(words) < 2 && verb == "" && c.typ != "possible_self" && c.typ != "value" && c.typ != "aspiration" || toYou.MatchString(object)) || len(st.stems) == 0 {
+		if c.typ != "fear" && (len(st.stems) < least || len(words) < 2 && verb == "" && !oneWord[c.typ] || toYou.MatchString(object)) || len(st.stems) == 0 {
 			continue
 		}
 		if cutOff {
@@ -301,7 +320,7 @@ func (a *analysis) outcome(g []statement) string {
 	return state
 }
 
-var firstPerson = regexp.MustCompile(`(?i)(?:^|[^\p{L}])(i|we|me|my|our|i've|ich|wir)(?:$|[^\p{L}])`)
+var firstPerson = regexp.MustCompile(`(?i)(?:^|[^\p{L}])(i|we|my|our|i've|ich|wir)(?:$|[^\p{L}])`)
 
 var stateWords = map[string]string{
 	"open": "", "moved": "; it came up again later", "reached": "; a later text says that it was done", "dropped": "; a later text says that it was given up",
