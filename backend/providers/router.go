@@ -15,6 +15,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"helix/backend/duration"
 	"helix/backend/fault"
 	"helix/backend/safehttp"
 )
@@ -478,7 +479,7 @@ func (r *Router) open(ctx context.Context, t target, url string, body []byte) (*
 	header, sensitive := t.entry.header(t.key)
 	idle := 60 * time.Second
 	if t.entry.TimeoutIdleMs > 0 {
-		idle = time.Duration(t.entry.TimeoutIdleMs) * time.Millisecond
+		idle = duration.Of(t.entry.TimeoutIdleMs, time.Millisecond)
 	}
 	q := safehttp.StreamRequest{Request: safehttp.Request{Method: "POST", URL: url, Header: header, Body: body, Sensitive: sensitive, SensitiveBody: true}, Idle: idle, MaxBody: maxStream}
 	if body == nil {
