@@ -178,7 +178,8 @@ func (r *decayRun) evaluate(tx *storage.Tx, rows []decayRow, least float64) (wri
 
 func (r *decayRun) layers(tx *storage.Tx) error {
 	if !r.dry {
-		if err := r.s.ensureLayers(tx, r.user); err != nil {
+		// While the keys are locked no layer can be made; memories fade all the same.
+		if err := r.s.ensureLayers(tx, r.user); err != nil && !fault.Is(err, fault.Unavailable) {
 			return err
 		}
 	}
