@@ -478,7 +478,7 @@ async function views({ page, rpc, check, looks }) {
   await talks.getByRole("option").click();
   await body(page);
   await page.keyboard.press("Delete");
-  await toast(page, "to the trash").waitFor();
+  await toast(page, "Moved “Fixing the bicycle” to the trash").waitFor();
   await until(async () => (await rpc("memory.search", { query: "cassette" })).results.length === 0, "its messages are not found");
   await page.keyboard.press("Control+z");
   await talks.getByRole("option", { name: /bicycle/ }).waitFor();
