@@ -113,7 +113,7 @@ const decaySchedule = "Memory decay"
 
 // openPsychology builds the layers and the decay of memories; the scheduler evaluates it every hour.
 func (b *Backend) openPsychology() {
-	b.Psychology = psychology.New(b.DB, b.Memory, psychology.Options{Logger: b.log, Patterns: b.Synthesis, Dir: b.Config.Paths().User, NextRun: b.nextDecay})
+	b.Psychology = psychology.New(b.DB, b.Memory, psychology.Options{Logger: b.log, Patterns: b.Synthesis, Dir: b.Config.Paths().User, Owner: b.LocalUser, NextRun: b.nextDecay})
 	decay := callable.NewJob("decay", decaySchedule, func(ctx context.Context) (any, error) {
 		return b.Psychology.DecayRun(b.asLocalUser(ctx), psychology.RunParams{})
 	}, b.Scheduler.Ended)

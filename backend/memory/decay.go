@@ -43,6 +43,26 @@ func (s *Service) DecayingTx(ctx context.Context, tx *storage.Tx, after uuid.UUI
 	})
 }
 
+// TrashTx moves memories of the caller to the trash, and returns those that were not there yet.
+func (s *Service) TrashTx(ctx context.Context, tx *storage.Tx, ids []uuid.UUID) ([]uuid.UUID, error) {
+	return s.deleteTx(tx, identity.UserID(ctx), ids)
+}
+
+// RebaseTx makes memories of the caller fade from a retention, and from now on. Pinned ones keep
+// what they have.
+func (s *Service) RebaseTx(ctx context.Context, tx *storage.Tx, list []Retained) error {
+	if _, err := s.RetainTx(ctx, tx, list); err != nil {
+		return err
+	}
+	for _, r := range list {
+		if _, err := tx.Exec(`UPDATE memories SET initial_strength = ?1, last_reinforced_at = ?2, version = version + 1 WHERE id = ?3 AND user_id = ?4 AND version = ?5 AND NOT pinned`,
+			r.Retention, tx.Now, r.ID, identity.UserID(ctx), r.Version); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // Retained is the computed retention of a memory, 0 to 1.
 type Retained struct {
 	ID        uuid.UUID

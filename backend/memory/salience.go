@@ -3,6 +3,7 @@ package memory
 import (
 	"context"
 	"math"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -98,6 +99,7 @@ func (s *Service) Pin(ctx context.Context, p PinParams) (ItemsResult, error) {
 		if m.Pinned == on {
 			return nil, nil
 		}
+		was := pinUndo{m.ID, on, m.InitialStrength, m.LastReinforcedAt, m.Retention}
 		if err := s.setPinned(tx, m, on); err != nil {
 			return nil, err
 		}
@@ -106,14 +108,17 @@ func (s *Service) Pin(ctx context.Context, p PinParams) (ItemsResult, error) {
 				return nil, err
 			}
 		}
-		return pinUndo{ID: m.ID, Set: on}, nil
+		return was, nil
 	})
 }
 
-// pinUndo is what an act made the pin of a memory.
+// pinUndo is what an act made the pin of a memory, and what it faded from before.
 type pinUndo struct {
-	ID  uuid.UUID `json:"id"`
-	Set bool      `json:"set"`
+	ID        uuid.UUID  `json:"id"`
+	Set       bool       `json:"set"`
+	Strength  float64    `json:"strength"`
+	At        *time.Time `json:"at"`
+	Retention *float64   `json:"retention"`
 }
 
 // setPinned pins m, or unpins it: then it fades from what it has now.

@@ -79,7 +79,11 @@ func (s *Service) undo(tx *storage.Tx, user uuid.UUID, act string, state []byte)
 			if m.Pinned != u.Set {
 				return false, nil
 			}
-			return true, s.setPinned(tx, m, !u.Set)
+			if err := s.setPinned(tx, m, !u.Set); err != nil {
+				return true, err
+			}
+			_, err := tx.Exec(`UPDATE memories SET initial_strength = ?, last_reinforced_at = ?, retention = ?, version = version + 1 WHERE id = ?`, u.Strength, u.At, u.Retention, m.ID)
+			return true, err
 		})
 	case undoSalience:
 		return undoEach(s, tx, user, state, func(u tierUndo) uuid.UUID { return u.ID }, func(m *memoryRow, u tierUndo) (bool, error) {

@@ -1,9 +1,11 @@
 package psychology
 
 import (
+	"bytes"
 	"context"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"maps"
 	"slices"
 	"strings"
@@ -27,6 +29,7 @@ const (
 	useEvery   = time.Hour     // a use counts once in this time
 	openFor    = 6 * time.Hour // how long an entry stays open after it was reopened
 	openBelow  = 0.5           // the retention under which a review reopens an entry
+	maxNote    = 4000          // bytes
 	keptEarly  = 20            // earlier texts that an entry keeps
 	undoPrefix = "psychology-"
 	undoAct    = "psychology"
@@ -184,11 +187,12 @@ func (s *Service) upsert(tx *storage.Tx, p UpsertParams, origin string, pattern 
 		if p.Version != 0 && p.Version != old.Version {
 			return out, fault.Conflictf("This entry has changed since you opened it. Nothing was overwritten.").WithDetails(old.Entry)
 		}
-		data := p.Data
-		if old.Open {
-			if data, err = withEarlier(data, old.Data, tx.Now); err != nil {
-				return out, err
-			}
+		data, err := withEarlier(p.Data, old.Data, old.Open, tx.Now)
+		if err == nil && p.Kind == "person" {
+			data, err = s.computedTrust(tx, id, data)
+		}
+		if err != nil {
+			return out, err
 		}
 		sealed, err := s.db.Keys().SealChanged("psychology_entries", "data", id, old.sealed, data)
 		if err != nil {
@@ -211,7 +215,13 @@ func (s *Service) upsert(tx *storage.Tx, p UpsertParams, origin string, pattern 
 		if n >= maxEntries {
 			return out, fault.Limitf("There are %d entries, the most that are possible. Delete some first.", n)
 		}
-		sealed, err := s.db.Keys().Seal("psychology_entries", "data", id, p.Data)
+		data := p.Data
+		if p.Kind == "person" {
+			if data, err = s.computedTrust(tx, id, data); err != nil {
+				return out, err
+			}
+		}
+		sealed, err := s.db.Keys().Seal("psychology_entries", "data", id, data)
 		if err != nil {
 			return out, err
 		}
@@ -228,8 +238,9 @@ func (s *Service) upsert(tx *storage.Tx, p UpsertParams, origin string, pattern 
 	return r.Entry, err
 }
 
-// withEarlier keeps what an open entry said before an edit under the key earlier.
-func withEarlier(data, old json.RawMessage, now time.Time) (json.RawMessage, error) {
+// withEarlier keeps the earlier texts of an entry over an edit, under the key earlier, and adds what
+// an open entry says now.
+func withEarlier(data, old json.RawMessage, open bool, now time.Time) (json.RawMessage, error) {
 	var next, was map[string]json.RawMessage
 	if err := json.Unmarshal(data, &next); err != nil {
 		return nil, err
@@ -244,18 +255,37 @@ func withEarlier(data, old json.RawMessage, now time.Time) (json.RawMessage, err
 	delete(was, "earlier")
 	delete(next, "earlier")
 	if maps.EqualFunc(was, next, func(a, b json.RawMessage) bool { return string(a) == string(b) }) {
-		return data, nil
+		return old, nil
+	}
+	if !open {
+		if raw, ok := earlier(list); ok {
+			next["earlier"] = raw
+		}
+		return json.Marshal(next)
 	}
 	one, err := json.Marshal(map[string]any{"until": now.UTC(), "data": was})
 	if err != nil {
 		return nil, err
 	}
-	list = append([]json.RawMessage{one}, list...)
-	next["earlier"], err = json.Marshal(list[:min(len(list), keptEarly)])
-	if err != nil {
-		return nil, err
-	}
+	next["earlier"], _ = earlier(append([]json.RawMessage{one}, list...))
 	return json.Marshal(next)
+}
+
+// earlier is the newest of the earlier texts, as many as there is room for.
+func earlier(list []json.RawMessage) (json.RawMessage, bool) {
+	list = list[:min(len(list), keptEarly)]
+	for len(list) > 1 && len(bytes.Join(rawBytes(list), nil)) > maxData {
+		list = list[:len(list)-1]
+	}
+	raw, err := json.Marshal(list)
+	return raw, err == nil && len(list) > 0
+}
+
+func rawBytes(list []json.RawMessage) (out [][]byte) {
+	for _, r := range list {
+		out = append(out, r)
+	}
+	return out
 }
 
 // touchLayer reinforces a layer, whose entry was added or reinforced.
@@ -291,12 +321,20 @@ type entryUndo struct {
 	Tier       string     `json:"tier"`
 	Pinned     bool       `json:"pinned"`
 	Retention  *float64   `json:"retention,omitempty"`
+	Deleted    *time.Time `json:"deleted,omitempty"` // it was in the trash
+}
+
+// undoOf keeps an entry as it is, before an act that raises its version by one.
+func undoOf(r entryRow) entryUndo {
+	return entryUndo{r.ID, r.Version + 1, base64.StdEncoding.EncodeToString(r.sealed), r.InitialStrength, r.LastReinforcedAt, r.ReinforcementCount, r.SalienceTier, r.Pinned, r.stored, nil}
 }
 
 // act changes entries of the caller with fn, and memories with of, and returns all of them and a
 // token that takes the act back.
 func (s *Service) act(ctx context.Context, ids []uuid.UUID, action string, fn func(*storage.Tx, Settings, entryRow) (bool, error), of func([]uuid.UUID) (memory.ItemsResult, error)) (out ItemsResult, err error) {
 	out.Items = []Item{}
+	seen := map[uuid.UUID]bool{}
+	ids = slices.DeleteFunc(slices.Clone(ids), func(id uuid.UUID) bool { again := seen[id]; seen[id] = true; return again })
 	if len(ids) == 0 || len(ids) > maxIDs {
 		return out, fault.InvalidField("ids", fault.CodeRange, "Give 1 to %d ids.", maxIDs)
 	}
@@ -325,7 +363,7 @@ func (s *Service) act(ctx context.Context, ids []uuid.UUID, action string, fn fu
 				return err
 			}
 			if changed {
-				undo = append(undo, entryUndo{r.ID, r.Version + 1, base64.StdEncoding.EncodeToString(r.sealed), r.InitialStrength, r.LastReinforcedAt, r.ReinforcementCount, r.SalienceTier, r.Pinned, r.stored})
+				undo = append(undo, undoOf(r))
 				touched, inLayers = append(touched, id), append(inLayers, r.LayerNumber)
 			}
 			if now, err := s.one(tx, conf, id); err == nil {
@@ -340,6 +378,13 @@ func (s *Service) act(ctx context.Context, ids []uuid.UUID, action string, fn fu
 			}
 			if len(found) < len(rest) || of == nil {
 				return fault.NotFoundf("Entry not found. Nothing was changed.")
+			}
+			live := make([]memory.Retained, len(found)) // what they have now, not at the last run
+			for i, d := range found {
+				live[i] = memory.Retained{ID: d.ID, Version: d.Version, Retention: conf.retention(itemOf(d), tx.Now)}
+			}
+			if _, err := s.memory.RetainTx(ctx, tx, live); err != nil {
+				return err
 			}
 		}
 		if len(undo) == 0 {
@@ -477,6 +522,7 @@ func (s *Service) DeleteEntry(ctx context.Context, p IDsParams) (out UndoResult,
 // Undo takes back an act on entries or memories, for ten minutes. What was changed again since
 // stays as it is.
 func (s *Service) Undo(ctx context.Context, p memory.UndoParams) (out UndoResult, err error) {
+	var failed error
 	for token := range strings.SplitSeq(p.UndoToken, ".") {
 		own, is := strings.CutPrefix(token, undoPrefix)
 		if !is {
@@ -485,19 +531,18 @@ func (s *Service) Undo(ctx context.Context, p memory.UndoParams) (out UndoResult
 				undo = s.o.Patterns.Undo
 			}
 			r, err := undo(ctx, memory.UndoParams{UndoToken: token})
-			if err != nil {
-				return out, err
-			}
+			failed = errors.Join(failed, err)
 			out.Count += r.Count
 			continue
 		}
 		n, err := s.undo(ctx, own)
-		if err != nil {
-			return out, err
-		}
+		failed = errors.Join(failed, err)
 		out.Count += n
 	}
-	return out, nil
+	if out.Count > 0 {
+		failed = nil // what was changed again since stays as it is
+	}
+	return out, failed
 }
 
 func (s *Service) undo(ctx context.Context, token string) (n int, err error) {
@@ -517,8 +562,8 @@ func (s *Service) undo(ctx context.Context, token string) (n int, err error) {
 			if err != nil {
 				return err
 			}
-			r, err := tx.Exec(`UPDATE psychology_entries SET data = ?, initial_strength = ?, last_reinforced_at = ?, reinforcement_count = ?, salience_tier = ?, pinned = ?, retention = ?, deleted_at = NULL, updated_at = ?, version = version + 1
-				WHERE id = ? AND user_id = ? AND version = ?`, sealed, u.Strength, u.Reinforced, u.Count, u.Tier, u.Pinned, u.Retention, tx.Now, u.ID, user, u.Set)
+			r, err := tx.Exec(`UPDATE psychology_entries SET data = ?, initial_strength = ?, last_reinforced_at = ?, reinforcement_count = ?, salience_tier = ?, pinned = ?, retention = ?, deleted_at = ?, updated_at = ?, version = version + 1
+				WHERE id = ? AND user_id = ? AND version = ?`, sealed, u.Strength, u.Reinforced, u.Count, u.Tier, u.Pinned, u.Retention, u.Deleted, tx.Now, u.ID, user, u.Set)
 			if err != nil {
 				return err
 			}

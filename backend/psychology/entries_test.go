@@ -459,7 +459,6 @@ func TestExportAndImport(t *testing.T) {
 	}
 	before := read()
 	f.exec(`UPDATE psychology_entries SET deleted_at = 1`)
-	f.exec(`UPDATE trust_interactions SET deleted_at = 1`)
 	if n := must(f.Import(f.ctx, ImportParams{}))(t); n.Entries != 4 || n.Interactions != 1 {
 		t.Errorf("%+v", n)
 	}
@@ -467,7 +466,10 @@ func TestExportAndImport(t *testing.T) {
 	if after := read(); after != before {
 		t.Errorf("export, import and export differ:\n%s\n%s", before, after)
 	}
-	if _, err := f.Import(f.them, ImportParams{}); !fault.Is(err, fault.Conflict) {
+	if _, err := f.Import(f.them, ImportParams{}); !fault.Is(err, fault.Denied) {
+		t.Error("somebody else's files were read:", err)
+	}
+	if _, err := f.Import(f.them, ImportParams{BlobID: must(f.Export(f.ctx, ExportParams{Zip: true}))(t).BlobID}); !fault.Is(err, fault.Conflict) {
 		t.Error("ids of somebody else were taken:", err)
 	}
 	// Everything is checked before anything is written.
@@ -583,5 +585,171 @@ func TestViewsAreInTheirOwnTime(t *testing.T) {
 	}
 	if _, err := f.View(4)(f.ctx, ViewParams{Kind: "person"}); !fault.Is(err, fault.Invalid) {
 		t.Error(err)
+	}
+}
+
+// What was pinned after a run has read it stays.
+func TestModeHardLeavesWhatWasPinnedMeanwhile(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	m := f.old(f.ctx, 30_000, "medium", 0)
+	hard := "hard"
+	must(f.UpdateSettings(f.ctx, SettingsParams{Mode: &hard}))(t)
+	r := &decayRun{s: f.Service, user: identity.UserID(f.ctx), access: f.db.Write, out: RunResult{RunID: uuid.New()}}
+	must(0, f.db.Write(f.ctx, func(tx *storage.Tx) (err error) {
+		if r.conf, err = settings(tx, r.user); err == nil {
+			_, _, err = r.memories(tx, uuid.Nil)
+		}
+		return err
+	}))(t)
+	if !slices.Equal(r.faded, []uuid.UUID{m}) {
+		t.Fatalf("%v", r.faded)
+	}
+	must(f.Pin(f.ctx, PinParams{IDs: []uuid.UUID{m}, On: true}))(t)
+	must(0, f.db.Write(f.ctx, func(tx *storage.Tx) error { return r.trash(tx, r.faded) }))(t)
+	if len(r.out.Trashed) != 0 {
+		t.Error("a pinned memory went to the trash")
+	}
+}
+
+// A part that was restored already does not stand in the way of the rest, and Undo puts what was restored back.
+func TestRestoreOfARunInParts(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	ids := []uuid.UUID{f.old(f.ctx, 30_000, "medium", 0), f.old(f.ctx, 30_000, "medium", 0), f.entry(f.ctx, 4, "goal", `{"title":"x"}`, 30_000).ID}
+	hard := "hard"
+	must(f.UpdateSettings(f.ctx, SettingsParams{Mode: &hard}))(t)
+	r := f.run(RunParams{})
+	must(f.RestoreFromDecay(f.ctx, RestoreParams{IDs: ids[:1]}))(t)
+	back := must(f.RestoreFromDecay(f.ctx, RestoreParams{RunID: &r.RunID}))(t)
+	if back.Count != 2 || f.get(ids[2]).Retention < 0.5 {
+		t.Errorf("%+v", back)
+	}
+	if n := must(f.Undo(f.ctx, memory.UndoParams{UndoToken: back.UndoToken}))(t); n.Count != 2 {
+		t.Errorf("%+v", n)
+	}
+	if l := must(f.GetLayer(f.ctx, LayerParams{4}))(t); len(l.Entries) != 0 {
+		t.Error("Undo of a restore leaves the entry")
+	}
+}
+
+func TestSoulFileIsNeverLostNorShared(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	as := func(ctx context.Context) context.Context {
+		id, _ := identity.From(ctx)
+		id.Client = identity.ClientWindow
+		return identity.With(ctx, id)
+	}
+	soul := must(f.UpdateSoul(as(f.ctx), UpdateSoulParams{Text: "one"}))(t)
+	must(0, os.WriteFile(soul.Path, []byte("my own edit"), 0o600))(t)
+	if _, err := f.UpdateSoul(as(f.ctx), UpdateSoulParams{Text: "two", Version: 1}); !fault.Is(err, fault.Conflict) {
+		t.Error("an edit of the file was overwritten:", err)
+	}
+	must(f.Export(f.ctx, ExportParams{}))(t)
+	if got := must(f.GetSoul(f.ctx, struct{}{}))(t); got.Text != "my own edit" || got.Version != 2 {
+		t.Errorf("%+v", got)
+	}
+	if got := must(f.GetSoul(f.them, struct{}{}))(t); got.Version != 0 {
+		t.Errorf("somebody else has the soul: %+v", got)
+	}
+	must(f.UpdateSoul(as(f.them), UpdateSoulParams{Text: "theirs"}))(t)
+	if b, _ := os.ReadFile(soul.Path); string(b) != "my own edit" {
+		t.Errorf("somebody else has written the file: %s", b)
+	}
+	for _, bad := range []string{strings.Repeat("x", maxSoul+1), "\xff\xfe"} {
+		must(0, os.WriteFile(soul.Path, []byte(bad), 0o600))(t)
+		if got := must(f.GetSoul(f.ctx, struct{}{}))(t); got.Text != "my own edit" {
+			t.Errorf("%.20q", got.Text)
+		}
+	}
+}
+
+// Trust comes from the interactions alone, and a person's unreadable entry stays as it is.
+func TestTrustIsNotWrittenByHand(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	p := f.entry(f.ctx, 3, "person", `{"name":"Ada","trust":{"overall":1},"stage":"primary_attachment"}`, 0)
+	if strings.Contains(string(p.Data), "trust") {
+		t.Errorf("%s", p.Data)
+	}
+	r := must(f.RecordInteraction(f.ctx, InteractionParams{PersonID: p.ID, SalienceTier: "high", Evidence: ptr(1.0)}))(t)
+	e := must(f.UpsertEntry(f.ctx, UpsertParams{LayerNumber: 3, Kind: "person", ID: &p.ID, Data: json.RawMessage(`{"name":"Ada L."}`)}))(t)
+	if s := trustOf(e); s == nil || s.Trust.Overall != r.After || s.Interactions != 1 {
+		t.Errorf("%s", e.Data)
+	}
+	sealed := must(f.db.Keys().Seal("psychology_entries", "data", p.ID, []byte(`{"name":"Ada`)))(t)
+	f.exec(`UPDATE psychology_entries SET data = ? WHERE id = ?`, sealed, p.ID)
+	if _, err := f.RecordInteraction(f.ctx, InteractionParams{PersonID: p.ID, SalienceTier: "high"}); !fault.Is(err, fault.Conflict) || f.get(p.ID).Raw != `{"name":"Ada` {
+		t.Error(err)
+	}
+}
+
+func TestUndoOfPartsAndRepeatedIDs(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	e, m := f.entry(f.ctx, 1, "narrative", `{"title":"A"}`, 720), f.old(f.ctx, 720, "medium", 0)
+	what := must(f.Forecast(f.ctx, ForecastParams{ID: &m, WhatIf: &WhatIf{Pinned: ptr(true)}}))(t)
+	r := must(f.Pin(f.ctx, PinParams{IDs: []uuid.UUID{e.ID, m, m, e.ID}, On: true}))(t)
+	if len(r.Items) != 2 || !near(r.Items[1].Retention, what.Points[59].Retention) || !near(r.Items[1].Retention, 0.75) {
+		t.Errorf("%+v, forecast %g", r.Items, what.Points[59].Retention)
+	}
+	must(f.UpsertEntry(f.ctx, UpsertParams{LayerNumber: 1, Kind: "narrative", Data: json.RawMessage(`{"title":"B"}`), ID: &e.ID}))(t)
+	if n := must(f.Undo(f.ctx, memory.UndoParams{UndoToken: r.UndoToken}))(t); n.Count != 1 {
+		t.Errorf("%+v", n)
+	}
+	if got := must(f.Forecast(f.ctx, ForecastParams{ID: &m}))(t); got.Item.Pinned || !near(got.Item.Retention, 0.5) {
+		t.Errorf("after Undo the memory is at %+v", got.Item)
+	}
+}
+
+// Earlier texts stay over later edits, as many as there is room for.
+func TestEarlierTextsStay(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	long := strings.Repeat("x", 3900)
+	e := f.entry(f.ctx, 1, "narrative", `{"title":"A","summary":"`+long+`"}`, 2000)
+	for i := range 25 {
+		f.exec(`UPDATE psychology_entries SET last_reinforced_at = created_at, initial_strength = 1 WHERE id = ?`, e.ID)
+		must(f.Reinforce(f.ctx, ReinforceParams{IDs: []uuid.UUID{e.ID}, Kind: "review"}))(t)
+		data, _ := json.Marshal(map[string]any{"title": "B" + strings.Repeat("!", i), "summary": long})
+		must(f.UpsertEntry(f.ctx, UpsertParams{LayerNumber: 1, Kind: "narrative", ID: &e.ID, Data: data}))(t)
+	}
+	f.exec(`UPDATE psychology_entries SET open_until = NULL`)
+	got := must(f.UpsertEntry(f.ctx, UpsertParams{LayerNumber: 1, Kind: "narrative", ID: &e.ID, Data: json.RawMessage(`{"title":"C"}`)}))(t)
+	var d struct{ Earlier []any }
+	if err := json.Unmarshal(got.Data, &d); err != nil || len(d.Earlier) < 10 || len(got.Data) > 2*maxData {
+		t.Errorf("%d earlier texts in %d bytes", len(d.Earlier), len(got.Data))
+	}
+	must(f.Export(f.ctx, ExportParams{}))(t)
+	must(f.Import(f.ctx, ImportParams{}))(t)
+}
+
+// Time in which nothing fades does not count, for memories as for entries.
+func TestTimeOffDoesNotCount(t *testing.T) {
+	t.Parallel()
+	for name, flip := range map[string]func(on bool) SettingsParams{
+		"decay": func(on bool) SettingsParams { return SettingsParams{DecayEnabled: &on} },
+		"all":   func(on bool) SettingsParams { return SettingsParams{Enabled: &on} },
+		"layer": func(on bool) SettingsParams { return SettingsParams{Layers: map[string]bool{"1": on}} },
+	} {
+		f := newFixture(t)
+		e, m := f.entry(f.ctx, 1, "narrative", `{"title":"A"}`, 720), f.old(f.ctx, 720, "medium", 1)
+		check := func(when string) {
+			t.Helper()
+			for _, id := range []uuid.UUID{e.ID, m} {
+				if got := must(f.Forecast(f.ctx, ForecastParams{ID: &id}))(t).Item; !near(got.Retention, 0.5) {
+					t.Errorf("%s, %s: %s is at %g", name, when, got.Kind, got.Retention)
+				}
+			}
+		}
+		check("before")
+		must(f.UpdateSettings(f.ctx, flip(false)))(t)
+		check("off")
+		f.exec(`UPDATE memories SET created_at = created_at - ?`, int64(1000*3600e6))
+		f.exec(`UPDATE psychology_entries SET created_at = created_at - ?`, int64(1000*3600e6))
+		check("long off")
+		must(f.UpdateSettings(f.ctx, flip(true)))(t)
+		check("on again")
 	}
 }

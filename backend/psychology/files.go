@@ -144,6 +144,12 @@ func (s *Service) collect(ctx context.Context) (out map[string][]byte, n Counts,
 // Export writes the files of psychology below the folder of the person's own files, each in one
 // step; with Zip they become one file to download instead. Entries that can't be read are counted.
 func (s *Service) Export(ctx context.Context, p ExportParams) (out ExportResult, err error) {
+	if !p.Zip && !s.ownsFiles(ctx) {
+		return out, errNotOwner()
+	}
+	if err := s.syncSoulFile(ctx); err != nil {
+		return out, err
+	}
 	content, n, err := s.collect(ctx)
 	if err != nil {
 		return out, err
@@ -229,6 +235,9 @@ func (s *Service) Import(ctx context.Context, p ImportParams) (Counts, error) {
 		}
 		return s.ImportZip(ctx, b)
 	}
+	if !s.ownsFiles(ctx) {
+		return Counts{}, errNotOwner()
+	}
 	dir, err := s.within(p.Path)
 	if err != nil {
 		return Counts{}, err
@@ -285,7 +294,7 @@ func (s *Service) importFiles(ctx context.Context, read func(name string) ([]byt
 			}
 		}
 		for i, x := range d.Interactions {
-			if _, ok := tierTrust[x.SalienceTier]; !ok || x.ID == uuid.Nil || x.Evidence != nil && !(*x.Evidence >= -1 && *x.Evidence <= 1) {
+			if !x.plausible() {
 				return n, fault.Invalidf("%s, interaction %d: a value is missing or out of range. Nothing was imported.", name, i+1)
 			}
 		}
@@ -304,6 +313,16 @@ func (s *Service) importFiles(ctx context.Context, read func(name string) ([]byt
 			return err
 		}
 		for _, e := range all.Entries {
+			if len(e.MemoryIDs) > 0 { // those that exist here
+				found, err := s.memory.DecayingTx(ctx, tx, uuid.Nil, len(e.MemoryIDs), e.MemoryIDs...)
+				if err != nil {
+					return err
+				}
+				e.MemoryIDs = nil
+				for _, d := range found {
+					e.MemoryIDs = append(e.MemoryIDs, d.ID)
+				}
+			}
 			sealed, err := s.db.Keys().Seal("psychology_entries", "data", e.ID, e.Data)
 			if err != nil {
 				return err
@@ -339,14 +358,39 @@ func (s *Service) importFiles(ctx context.Context, read func(name string) ([]byt
 				dimension = &x.Dimension
 			}
 			if _, err := tx.Exec(`INSERT INTO trust_interactions (id, user_id, person_id, at, dimension, evidence, salience_tier, note, memory_id, before, after, created_at, updated_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?12)
-				ON CONFLICT (id) DO UPDATE SET deleted_at = NULL WHERE user_id = excluded.user_id`, x.ID, user, x.PersonID, x.At, dimension, x.Evidence, x.SalienceTier, note, x.MemoryID, x.Before, x.After, tx.Now); err != nil {
+				ON CONFLICT (id) DO NOTHING`, x.ID, user, x.PersonID, x.At, dimension, x.Evidence, x.SalienceTier, note, x.MemoryID, x.Before, x.After, tx.Now); err != nil {
 				return err
 			}
 			n.Interactions++
 		}
+		conf, err := settings(tx, user)
+		if err != nil {
+			return err
+		}
+		people, err := s.rows(tx, conf, "kind = 'person'")
+		if err != nil {
+			return err
+		}
+		for _, p := range people {
+			if p.Problem != "" {
+				continue
+			}
+			if err := s.storeTrust(tx, p); err != nil {
+				return err
+			}
+		}
 		s.changed(tx, user, nil)
 		return audit.Append(tx, audit.Entry{Action: "psychology.import", SubjectKind: "psychology", SubjectID: "import", Details: n})
 	})
+}
+
+// plausible reports whether an interaction from a file can be stored.
+func (x Interaction) plausible() bool {
+	_, tier := tierTrust[x.SalienceTier]
+	dimension := x.Dimension == "" || slices.ContainsFunc(trustDimensions, func(d trustDimension) bool { return d.name == x.Dimension })
+	evidence := x.Evidence == nil || *x.Evidence >= -1 && *x.Evidence <= 1
+	return tier && dimension && evidence && x.ID != uuid.Nil && x.PersonID != uuid.Nil && x.Before >= 0 && x.Before <= 1 && x.After >= 0 && x.After <= 1 &&
+		len(x.Note) <= maxNote && x.At.Before(time.Now().Add(time.Hour))
 }
 
 func fileNames() (out []string) {
@@ -365,7 +409,7 @@ func (s *Service) checkFileEntry(ctx context.Context, e fileEntry) error {
 	switch {
 	case e.ID == uuid.Nil || e.CreatedAt.IsZero():
 		return fault.Invalidf("The id or the date is missing.")
-	case !tier, !(e.InitialStrength >= 0 && e.InitialStrength <= 1), e.Retention != nil && !(*e.Retention >= 0 && *e.Retention <= 1), e.ReinforcementCount < 0:
+	case !tier, !(e.InitialStrength >= 0 && e.InitialStrength <= 1), e.Retention != nil && !(*e.Retention >= 0 && *e.Retention <= 1), e.ReinforcementCount < 0 || e.ReinforcementCount > 1e9:
 		return fault.Invalidf("A value is out of range.")
 	case !slices.Contains([]string{"person", "synthesis", "import"}, e.Origin):
 		return fault.Invalidf("The origin %q is not known.", e.Origin)

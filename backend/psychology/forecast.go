@@ -115,26 +115,35 @@ func (s *Service) Forecast(ctx context.Context, p ForecastParams) (out ForecastR
 		now := conf.retention(was, tx.Now)
 		switch {
 		case x.pinned && !was.pinned: // it keeps what it has at the moment of pinning
+			if it.Kind == "memory" { // pinning one confirms it
+				now += gains["confirm"] * (1 - now)
+			}
 			x.stored = &now
 		case !x.pinned && was.pinned: // it fades from there
 			x.strength, x.anchor = now, tx.Now
 		}
-		it.Retention = now
+		it.Retention = conf.retention(was, tx.Now)
 		out = ForecastResult{Law: LawOf(x.layer), Floor: min(conf.floor(x), x.strength), Points: []Point{}, Crossings: []Fading{}, Reason: reason(conf, x, it.Kind, tx.Now), Item: it}
 		step := to.Sub(from) / time.Duration(p.Points-1)
+		since := from.Add(-1)
+		cross := func(until time.Time) { // what x crosses until then
+			for _, t := range append(slices.Clone(thresholds), out.Floor) {
+				if at, ok := conf.crosses(x, t); ok && t > 0 && t < x.strength && at.After(since) && !at.After(until) {
+					out.Crossings = append(out.Crossings, Fading{t, at})
+				}
+			}
+			since = until
+		}
 		for i := range p.Points {
 			at := from.Add(time.Duration(i) * step)
 			for len(reviews) > 0 && !reviews[0].After(at) {
+				cross(reviews[0])
 				x = reviewed(conf, x, reviews[0])
 				reviews = reviews[1:]
 			}
 			out.Points = append(out.Points, Point{at, conf.retention(x, at)})
 		}
-		for _, t := range append(slices.Clone(thresholds), out.Floor) {
-			if at, ok := conf.crosses(x, t); ok && t > 0 && !at.Before(from) && !at.After(to) {
-				out.Crossings = append(out.Crossings, Fading{t, at})
-			}
-		}
+		cross(to)
 		slices.SortStableFunc(out.Crossings, func(a, b Fading) int { return a.At.Compare(b.At) })
 		return nil
 	})

@@ -13,6 +13,7 @@ import (
 	"helix/backend/fault"
 	"helix/backend/identity"
 	"helix/backend/jcs"
+	"helix/backend/memory"
 	"helix/backend/schema"
 	"helix/backend/storage"
 )
@@ -85,7 +86,8 @@ func (s *Service) kindOf(layer int, kind string) (Kind, error) {
 
 // checkData checks the data of an entry.
 func (k Kind) checkData(ctx context.Context, data json.RawMessage) error {
-	if len(data) > maxData {
+	var parts map[string]json.RawMessage
+	if err := json.Unmarshal(data, &parts); err == nil && len(data)-len(parts["earlier"]) > maxData || len(data) > 3*maxData {
 		return fault.Limitf("An entry has at most %d KiB.", maxData>>10)
 	}
 	v, err := jcs.Decode(data, 16, 0)
@@ -288,20 +290,17 @@ func (s *Service) UpdateLayer(ctx context.Context, p UpdateLayerParams) (out Lay
 				return err
 			}
 		}
-		strength, reinforced := r.strength, r.reinforced
-		if p.InitialStrength != nil && *p.InitialStrength != r.strength {
-			strength, reinforced = *p.InitialStrength, &tx.Now
-		}
 		if p.Enabled != nil && *p.Enabled != r.enabled {
-			if r.strength, r.reinforced, r.stored, err = s.switchLayer(tx, conf, r, *p.Enabled); err != nil {
+			if err := s.settle(tx, conf, *p.Enabled, map[int]bool{r.number: true}); err != nil {
 				return err
 			}
-			if p.InitialStrength == nil {
-				strength, reinforced = r.strength, r.reinforced
-			}
 		}
-		_, err = tx.Exec(`UPDATE psychology_layers SET data = ?, initial_strength = ?, last_reinforced_at = ?, enabled = coalesce(?, enabled), last_updated = ?, updated_at = ?, version = version + 1 WHERE id = ? AND user_id = ?`,
-			sealed, strength, reinforced, p.Enabled, tx.Now, tx.Now, r.id, user)
+		var reinforced *time.Time
+		if p.InitialStrength != nil && *p.InitialStrength != r.strength {
+			reinforced = &tx.Now
+		}
+		_, err = tx.Exec(`UPDATE psychology_layers SET data = ?1, initial_strength = coalesce(?2, initial_strength), last_reinforced_at = coalesce(?3, last_reinforced_at), enabled = coalesce(?4, enabled), last_updated = ?5, updated_at = ?5, version = version + 1 WHERE id = ?6 AND user_id = ?7`,
+			sealed, p.InitialStrength, reinforced, p.Enabled, tx.Now, r.id, user)
 		s.changed(tx, user, []int{p.LayerNumber})
 		return err
 	})
@@ -311,32 +310,61 @@ func (s *Service) UpdateLayer(ctx context.Context, p UpdateLayerParams) (out Lay
 	return s.GetLayer(ctx, LayerParams{p.LayerNumber})
 }
 
-// switchLayer makes the items of a layer keep the retention that they have when it is switched
-// off, and fade from there when it is switched on again.
-func (s *Service) switchLayer(tx *storage.Tx, conf Settings, r layerRow, on bool) (strength float64, reinforced *time.Time, stored *float64, err error) {
-	user := identity.UserID(tx.Context())
-	rows, err := decaying(tx, user, "layer_number = ?", r.number)
-	if err != nil {
-		return 0, nil, nil, err
-	}
-	for _, e := range rows {
-		now := conf.retention(e.item, tx.Now)
-		query := `UPDATE psychology_entries SET retention = ?1, decayed_at = ?2 WHERE id = ?3 AND user_id = ?4`
-		if on && !e.pinned {
-			query = `UPDATE psychology_entries SET retention = ?1, decayed_at = ?2, initial_strength = ?1, last_reinforced_at = ?2 WHERE id = ?3 AND user_id = ?4`
-		}
-		if _, err := tx.Exec(query, now, tx.Now, e.id, user); err != nil {
-			return 0, nil, nil, err
-		}
-	}
-	now := conf.retention(r.item(), tx.Now)
-	if _, err := tx.Exec(`UPDATE psychology_layers SET retention = ?, decayed_at = ? WHERE id = ?`, now, tx.Now, r.id); err != nil {
-		return 0, nil, nil, err
-	}
+// settle makes everything in some layers keep the retention that it has, which conf gives: before
+// they are switched off, or with on, to fade from there after they were off.
+func (s *Service) settle(tx *storage.Tx, conf Settings, on bool, in map[int]bool) error {
+	ctx := tx.Context()
+	user := identity.UserID(ctx)
+	query := `UPDATE psychology_entries SET retention = ?1, decayed_at = ?2 WHERE id = ?3 AND user_id = ?4`
 	if on {
-		return now, &tx.Now, &now, nil
+		query = `UPDATE psychology_entries SET retention = ?1, decayed_at = ?2, initial_strength = iif(pinned, initial_strength, ?1), last_reinforced_at = iif(pinned, last_reinforced_at, ?2) WHERE id = ?3 AND user_id = ?4`
 	}
-	return r.strength, r.reinforced, &now, nil
+	entries, err := decaying(tx, user, "true")
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if !in[e.layer] {
+			continue
+		}
+		if _, err := tx.Exec(query, conf.retention(e.item, tx.Now), tx.Now, e.id, user); err != nil {
+			return err
+		}
+	}
+	rows, err := layerRows(tx, user)
+	if err != nil {
+		return err
+	}
+	for n := range in {
+		now := conf.retention(rows[n].item(), tx.Now)
+		set := `retention = ?1, decayed_at = ?2`
+		if on {
+			set += `, initial_strength = ?1, last_reinforced_at = ?2`
+		}
+		if _, err := tx.Exec(`UPDATE psychology_layers SET `+set+` WHERE id = ?3 AND user_id = ?4`, now, tx.Now, rows[n].id, user); err != nil {
+			return err
+		}
+	}
+	store := func(list []memory.Retained) error { _, err := s.memory.RetainTx(ctx, tx, list); return err }
+	if on {
+		store = func(list []memory.Retained) error { return s.memory.RebaseTx(ctx, tx, list) }
+	}
+	for after := uuid.Nil; ; {
+		list, err := s.memory.DecayingTx(ctx, tx, after, batchSize)
+		if err != nil {
+			return err
+		}
+		var kept []memory.Retained
+		for _, d := range list {
+			if in[layerOf(d)] {
+				kept = append(kept, memory.Retained{ID: d.ID, Version: d.Version, Retention: conf.retention(itemOf(d), tx.Now)})
+			}
+		}
+		if err := store(kept); err != nil || len(list) < batchSize {
+			return err
+		}
+		after = list[len(list)-1].ID
+	}
 }
 
 // LayerStatus says how complete layers are, and what cannot be read.

@@ -2,6 +2,7 @@ package psychology
 
 import (
 	"context"
+	"database/sql"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
@@ -87,10 +88,32 @@ func (r *decayRun) run(ctx context.Context) error {
 	}
 	for ids := range slices.Chunk(r.faded, 100) {
 		if err == nil {
-			_, err = r.s.memory.Delete(ctx, memory.IDsParams{IDs: texts(ids)})
+			err = r.access(ctx, func(tx *storage.Tx) error { return r.trash(tx, ids) })
 		}
 	}
 	return err
+}
+
+// trash moves those of the memories to the trash that are still to go: what was pinned or revisited
+// since they were read stays.
+func (r *decayRun) trash(tx *storage.Tx, ids []uuid.UUID) error {
+	now, err := r.s.memory.DecayingTx(tx.Context(), tx, uuid.Nil, len(ids), ids...)
+	if err != nil {
+		return err
+	}
+	ids = nil
+	for _, d := range now {
+		if r.conf.gone(itemOf(d), tx.Now) {
+			ids = append(ids, d.ID)
+		}
+	}
+	if !r.dry && len(ids) > 0 {
+		if ids, err = r.s.memory.TrashTx(tx.Context(), tx, ids); err != nil {
+			return err
+		}
+	}
+	r.out.Trashed = append(r.out.Trashed, ids...)
+	return nil
 }
 
 // finish closes the record of the run, and says what it has done.
@@ -256,9 +279,8 @@ func (r *decayRun) memories(tx *storage.Tx, after uuid.UUID) (uuid.UUID, bool, e
 		if _, err := r.s.memory.RetainTx(ctx, tx, kept); err != nil {
 			return after, false, err
 		}
-		r.faded = append(r.faded, trash...)
 	}
-	r.out.Trashed = append(r.out.Trashed, trash...)
+	r.faded = append(r.faded, trash...)
 	return rows[len(rows)-1].id, len(rows) == batchSize, nil
 }
 
@@ -281,39 +303,75 @@ func (s *Service) RestoreFromDecay(ctx context.Context, p RestoreParams) (out Un
 			return out, fault.NotFoundf("Run not found.").WithCause(err)
 		}
 	}
-	if len(ids) == 0 || len(ids) > maxIDs {
+	if len(ids) == 0 || p.RunID == nil && len(ids) > maxIDs {
 		return out, fault.InvalidField("ids", fault.CodeRange, "Give 1 to %d ids, or a run that moved something to the trash.", maxIDs)
 	}
 	var rest []uuid.UUID
 	var tokens []string
 	err = s.db.Write(ctx, func(tx *storage.Tx) error {
+		user := identity.UserID(ctx)
+		conf, err := settings(tx, user)
+		if err != nil {
+			return err
+		}
+		var undo []entryUndo
 		for _, id := range ids {
-			r, err := tx.Exec(`UPDATE psychology_entries SET deleted_at = NULL, updated_at = ?1, version = version + 1 WHERE id = ?2 AND user_id = ?3 AND deleted_at IS NOT NULL`, tx.Now, id, identity.UserID(ctx))
+			var deleted *time.Time
+			err := tx.QueryRow(`SELECT deleted_at FROM psychology_entries WHERE id = ? AND user_id = ?`, id, user).Scan(storage.TimePtr(&deleted))
+			switch {
+			case errors.Is(err, sql.ErrNoRows):
+				rest = append(rest, id)
+				continue
+			case err != nil:
+				return err
+			case deleted == nil: // it was restored already
+				continue
+			}
+			if _, err := tx.Exec(`UPDATE psychology_entries SET deleted_at = NULL, updated_at = ?, version = version + 1 WHERE id = ?`, tx.Now, id); err != nil {
+				return err
+			}
+			r, err := s.one(tx, conf, id)
 			if err != nil {
 				return err
 			}
-			if n, err := r.RowsAffected(); err != nil {
+			if err := s.reinforce(tx, conf, r, gains["confirm"]); err != nil {
 				return err
-			} else if n == 0 {
-				rest = append(rest, id)
 			}
+			u := undoOf(r)
+			u.Deleted = deleted
+			undo = append(undo, u)
 		}
-		return nil
+		live, err := s.memory.DecayingTx(ctx, tx, uuid.Nil, max(1, len(rest)), rest...)
+		if err != nil || len(rest) == 0 {
+			live = nil
+		}
+		rest = slices.DeleteFunc(rest, func(id uuid.UUID) bool {
+			return slices.ContainsFunc(live, func(d memory.Decaying) bool { return d.ID == id })
+		})
+		if err != nil || len(undo) == 0 {
+			return err
+		}
+		out.Count = len(undo)
+		token, err := tx.KeepUndo(user, undoAct, undo)
+		tokens = append(tokens, undoPrefix+token)
+		s.changed(tx, user, nil)
+		return err
 	})
 	if err != nil {
 		return out, err
 	}
 	for chunk := range slices.Chunk(rest, 100) {
-		if _, err := s.memory.Restore(ctx, memory.IDsParams{IDs: texts(chunk)}); err != nil {
-			return out, err
+		r, err := s.memory.Restore(ctx, memory.IDsParams{IDs: texts(chunk)})
+		if fault.Is(err, fault.NotFound) && p.RunID != nil {
+			continue // they are gone for good
 		}
-	}
-	for chunk := range slices.Chunk(ids, 100) {
-		r, err := s.Reinforce(ctx, ReinforceParams{IDs: chunk, Kind: "confirm"})
 		if err != nil {
 			return out, err
 		}
-		out.Count += len(r.Items)
+		if _, err := s.memory.Reinforce(ctx, chunk, gains["confirm"], false); err != nil && !fault.Is(err, fault.NotFound) {
+			return out, err
+		}
+		out.Count += r.Count
 		tokens = append(tokens, r.UndoToken)
 	}
 	out.UndoToken = strings.Join(tokens, ".")

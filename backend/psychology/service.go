@@ -37,7 +37,8 @@ type Memory interface {
 	Reinforce(ctx context.Context, ids []uuid.UUID, gain float64, hourly bool) (memory.ItemsResult, error)
 	Pin(ctx context.Context, p memory.PinParams) (memory.ItemsResult, error)
 	SetSalience(ctx context.Context, p memory.SalienceParams) (memory.ItemsResult, error)
-	Delete(ctx context.Context, p memory.IDsParams) (memory.CountResult, error)
+	RebaseTx(ctx context.Context, tx *storage.Tx, list []memory.Retained) error
+	TrashTx(ctx context.Context, tx *storage.Tx, ids []uuid.UUID) ([]uuid.UUID, error)
 	Restore(ctx context.Context, p memory.IDsParams) (memory.CountResult, error)
 	Undo(ctx context.Context, p memory.UndoParams) (memory.CountResult, error)
 }
@@ -54,6 +55,7 @@ type Options struct {
 	Logger   *slog.Logger
 	Patterns Patterns                         // nil: nothing is proposed
 	Dir      string                           // folder of the person's own files
+	Owner    func() uuid.UUID                 // whose that folder is; nil: everyone's
 	NextRun  func(context.Context) *time.Time // when decay is evaluated next; nil: not known
 }
 
@@ -147,6 +149,7 @@ func (s *Service) UpdateSettings(ctx context.Context, p SettingsParams) (out Set
 		if out, err = settings(tx, user); err != nil {
 			return err
 		}
+		was := out
 		set(&out.Enabled, p.Enabled)
 		set(&out.DecayEnabled, p.DecayEnabled)
 		set(&out.Mode, p.Mode)
@@ -159,6 +162,11 @@ func (s *Service) UpdateSettings(ctx context.Context, p SettingsParams) (out Set
 		set(&out.Proposals, p.Proposals)
 		if err := s.switchLayers(tx, user, p.Layers); err != nil {
 			return err
+		}
+		if on := out.Enabled && out.DecayEnabled; on != (was.Enabled && was.DecayEnabled) {
+			if err := s.settle(tx, was, on, map[int]bool{1: true, 2: true, 3: true, 4: true, 5: true, 6: true, 7: true}); err != nil {
+				return err
+			}
 		}
 		for l, on := range p.Layers {
 			out.Layers[l] = on
@@ -189,18 +197,23 @@ func (s *Service) switchLayers(tx *storage.Tx, user uuid.UUID, on map[string]boo
 	if err != nil {
 		return err
 	}
-	for n := 1; n <= 7; n++ {
-		r := rows[n]
-		want, asked := on[strconv.Itoa(n)]
-		if !asked || want == r.enabled {
+	for _, want := range []bool{false, true} {
+		in := map[int]bool{}
+		for n := 1; n <= 7; n++ {
+			if w, asked := on[strconv.Itoa(n)]; asked && w == want && rows[n].enabled != want {
+				in[n] = true
+			}
+		}
+		if len(in) == 0 {
 			continue
 		}
-		strength, reinforced, _, err := s.switchLayer(tx, conf, r, want)
-		if err != nil {
+		if err := s.settle(tx, conf, want, in); err != nil {
 			return err
 		}
-		if _, err := tx.Exec(`UPDATE psychology_layers SET enabled = ?1, initial_strength = ?2, last_reinforced_at = ?3, last_updated = ?4, updated_at = ?4, version = version + 1 WHERE id = ?5`, want, strength, reinforced, tx.Now, r.id); err != nil {
-			return err
+		for n := range in {
+			if _, err := tx.Exec(`UPDATE psychology_layers SET enabled = ?1, last_updated = ?2, updated_at = ?2, version = version + 1 WHERE id = ?3`, want, tx.Now, rows[n].id); err != nil {
+				return err
+			}
 		}
 	}
 	return nil

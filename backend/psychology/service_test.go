@@ -35,7 +35,7 @@ func newFixture(t *testing.T) *fixture {
 			t.Error(err)
 		}
 	})
-	return &fixture{New(db, mem, Options{Dir: t.TempDir()}), db, mem, storagetest.Ctx(t, db), storagetest.OtherUser(t, db), t}
+	return &fixture{New(db, mem, Options{Dir: t.TempDir(), Owner: func() uuid.UUID { return db.LocalUser().ID }}), db, mem, storagetest.Ctx(t, db), storagetest.OtherUser(t, db), t}
 }
 
 // old stores a memory whose last reinforcement was some hours ago.
@@ -177,7 +177,7 @@ func TestForecast(t *testing.T) {
 		t.Errorf("%+v", out.Crossings)
 	}
 	pinned, err := f.Forecast(f.ctx, ForecastParams{ID: &id, WhatIf: &WhatIf{Pinned: ptr(true)}})
-	if err != nil || math.Abs(pinned.Points[59].Retention-out.Points[0].Retention) > 1e-3 || len(pinned.Crossings) != 0 {
+	if err != nil || math.Abs(pinned.Points[59].Retention-(1+out.Points[0].Retention)/2) > 1e-3 || len(pinned.Crossings) != 0 {
 		t.Errorf("%+v %v", pinned.Points[59], err)
 	}
 	review := time.Now().AddDate(0, 0, 30)
@@ -226,8 +226,8 @@ func TestSettings(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.run(RunParams{})
-	if r, _ := f.row(id); r == nil || *r != 0.2 {
-		t.Errorf("it did not stop at the floor: %v", r)
+	if r, _ := f.row(id); r == nil || *r != defaultFloor {
+		t.Errorf("it does not keep what it had when its layer was switched off: %v", r)
 	}
 	if theirs, err := f.Settings(f.them, struct{}{}); err != nil || theirs.MinimumIntensity != defaultFloor {
 		t.Errorf("%+v %v", theirs, err)

@@ -38,33 +38,51 @@ var soulTemplate string
 // GetSoul returns the soul: what the assistant should know of the person and how it should speak.
 // A change that the person made in the file becomes a revision.
 func (s *Service) GetSoul(ctx context.Context, _ struct{}) (out Soul, err error) {
-	text, there, err := s.readSoulFile()
-	if err != nil {
+	if err := s.syncSoulFile(ctx); err != nil {
 		return out, err
 	}
-	err = s.db.Read(ctx, func(tx *storage.Tx) error {
+	return out, s.db.Read(ctx, func(tx *storage.Tx) error {
 		out, err = s.soul(tx)
 		return err
 	})
-	if err != nil || !there || hashText(text) == out.sha || !utf8.ValidString(text) || len(text) > maxSoul {
-		return out, err
+}
+
+// syncSoulFile makes a revision of what the person wrote into the file. A file that can't be used
+// changes nothing; one that holds an earlier revision is written again.
+func (s *Service) syncSoulFile(ctx context.Context) error {
+	text, there := s.readSoulFile(ctx)
+	if !there {
+		return nil
 	}
-	return out, s.db.Write(ctx, func(tx *storage.Tx) error {
-		if out, err = s.soul(tx); err != nil {
-			return err
-		}
+	var now Soul
+	if err := s.db.Read(ctx, func(tx *storage.Tx) (err error) { now, err = s.soul(tx); return err }); err != nil || hashText(text) == now.sha {
+		return err
+	}
+	return s.db.Write(ctx, func(tx *storage.Tx) error {
 		old, err := s.revisions(tx, 50, 0)
 		if err != nil {
 			return err
 		}
 		for _, r := range old {
 			if r.Text == text { // the file is behind: another device has changed the soul
-				return s.writeSoulFile(out.Text)
+				if now, err = s.soul(tx); err != nil {
+					return err
+				}
+				return s.writeSoulFile(ctx, now.Text)
 			}
 		}
-		out, err = s.setSoul(tx, text, "file")
+		_, err = s.setSoul(tx, text, "file")
 		return err
 	})
+}
+
+// ownsFiles reports whether the folder of own files is the caller's.
+func (s *Service) ownsFiles(ctx context.Context) bool {
+	return s.o.Owner == nil || s.o.Owner() == identity.UserID(ctx)
+}
+
+func errNotOwner() error {
+	return fault.Deniedf("The folder of files belongs to another user of this device.")
 }
 
 // UpdateSoul replaces the soul. Only a person in a session of their own can do that.
@@ -81,6 +99,9 @@ func (s *Service) UpdateSoul(ctx context.Context, p UpdateSoulParams) (out Soul,
 	if len(p.Text) > maxSoul || !utf8.ValidString(p.Text) {
 		return out, fault.InvalidField("text", fault.CodeInvalid, "The soul is UTF-8 text of at most 64 KiB. The old text was kept.")
 	}
+	if err := s.syncSoulFile(ctx); err != nil {
+		return out, err
+	}
 	return out, s.db.Write(ctx, func(tx *storage.Tx) error {
 		now, err := s.soul(tx)
 		if err != nil {
@@ -92,7 +113,7 @@ func (s *Service) UpdateSoul(ctx context.Context, p UpdateSoulParams) (out Soul,
 		if out, err = s.setSoul(tx, p.Text, "person"); err != nil {
 			return err
 		}
-		return s.writeSoulFile(p.Text)
+		return s.writeSoulFile(ctx, p.Text)
 	})
 }
 
@@ -188,23 +209,27 @@ func (s *Service) root(create bool) (*os.Root, error) {
 	return r, nil
 }
 
-func (s *Service) readSoulFile() (text string, there bool, err error) {
-	r, err := s.root(false)
-	if errors.Is(err, fs.ErrNotExist) {
-		return "", false, nil
+// readSoulFile reads the file of the soul; there is false for one that is missing or can't be used.
+func (s *Service) readSoulFile(ctx context.Context) (text string, there bool) {
+	if !s.ownsFiles(ctx) {
+		return "", false
 	}
+	r, err := s.root(false)
 	if err != nil {
-		return "", false, err
+		return "", false
 	}
 	defer r.Close()
 	b, err := readSmall(r, soulFile, maxSoul)
-	if errors.Is(err, fs.ErrNotExist) {
-		return "", false, nil
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		s.o.Logger.Warn("the file of the soul can't be used", "err", err)
 	}
-	return string(b), err == nil, err
+	return string(b), err == nil && utf8.Valid(b)
 }
 
-func (s *Service) writeSoulFile(text string) error {
+func (s *Service) writeSoulFile(ctx context.Context, text string) error {
+	if !s.ownsFiles(ctx) {
+		return nil
+	}
 	r, err := s.root(true)
 	if err != nil {
 		return err

@@ -1,6 +1,7 @@
 package psychology
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"math"
@@ -189,7 +190,7 @@ func (s *Service) RecordInteraction(ctx context.Context, p InteractionParams) (o
 	if e := p.Evidence; e != nil && !(*e >= -1 && *e <= 1) {
 		return out, fault.InvalidField("evidence", fault.CodeRange, "evidence must be between -1 and 1, or null when the outcome is not known.")
 	}
-	if len(p.Note) > 4000 {
+	if len(p.Note) > maxNote {
 		return out, fault.InvalidField("note", fault.CodeRange, "A note has at most 4,000 bytes.")
 	}
 	return out, s.db.Write(ctx, func(tx *storage.Tx) error {
@@ -204,6 +205,9 @@ func (s *Service) RecordInteraction(ctx context.Context, p InteractionParams) (o
 		}
 		if err != nil {
 			return err
+		}
+		if person.Problem != "" {
+			return fault.Conflictf("The entry of this person can't be read. Repair it first. Nothing was changed.")
 		}
 		if p.At.IsZero() {
 			p.At = tx.Now
@@ -247,7 +251,13 @@ func (s *Service) RecordInteraction(ctx context.Context, p InteractionParams) (o
 			x.id, user, p.PersonID, p.At, dimension, p.Evidence, p.SalienceTier, note, p.MemoryID, was.Trust.Overall, now.Trust.Overall, tx.Now); err != nil {
 			return err
 		}
-		if person.Entry, err = s.storeTrust(tx, conf, person, now); err != nil {
+		if err := s.storeTrust(tx, person); err != nil {
+			return err
+		}
+		if err := s.reinforce(tx, conf, person, gains["use"]); err != nil {
+			return err
+		}
+		if person, err = s.one(tx, conf, p.PersonID); err != nil {
 			return err
 		}
 		out = InteractionResult{InteractionID: x.id, Person: person.Entry, Before: was.Trust.Overall, After: now.Trust.Overall, Stage: now.Stage, Needs: now.needs()}
@@ -255,37 +265,47 @@ func (s *Service) RecordInteraction(ctx context.Context, p InteractionParams) (o
 	})
 }
 
-// storeTrust writes computed trust into the entry of a person, and reinforces it.
-func (s *Service) storeTrust(tx *storage.Tx, conf Settings, person entryRow, t TrustState) (Entry, error) {
-	user := identity.UserID(tx.Context())
-	var data map[string]json.RawMessage
-	if err := json.Unmarshal(person.Data, &data); err != nil {
-		return Entry{}, err
+// computedTrust is the data of a person with the trust that the interactions give; nobody writes it
+// by hand.
+func (s *Service) computedTrust(tx *storage.Tx, person uuid.UUID, data json.RawMessage) (json.RawMessage, error) {
+	var fields map[string]json.RawMessage
+	if err := json.Unmarshal(data, &fields); err != nil {
+		return nil, err
 	}
+	log, err := interactions(tx, identity.UserID(tx.Context()), person)
+	if err != nil {
+		return nil, err
+	}
+	t := replay(log)
 	for name, v := range map[string]any{"trust": t.Trust, "stage": t.Stage, "interactions": t.Interactions, "highSalienceInteractions": t.HighSalienceInteractions} {
-		raw, err := json.Marshal(v)
-		if err != nil {
-			return Entry{}, err
+		delete(fields, name)
+		if len(log) == 0 {
+			continue
 		}
-		data[name] = raw
+		if fields[name], err = json.Marshal(v); err != nil {
+			return nil, err
+		}
 	}
-	plain, err := json.Marshal(data)
+	return json.Marshal(fields)
+}
+
+// storeTrust writes the trust that the interactions give into the entry of a person.
+func (s *Service) storeTrust(tx *storage.Tx, person entryRow) error {
+	data, err := s.computedTrust(tx, person.ID, person.Data)
 	if err != nil {
-		return Entry{}, err
+		return err
 	}
-	sealed, err := s.db.Keys().Seal("psychology_entries", "data", person.ID, plain)
+	var now bytes.Buffer
+	if err := json.Compact(&now, person.Data); err == nil && now.String() == string(data) {
+		return nil
+	}
+	sealed, err := s.db.Keys().SealChanged("psychology_entries", "data", person.ID, person.sealed, data)
 	if err != nil {
-		return Entry{}, err
+		return err
 	}
-	if _, err := tx.Exec(`UPDATE psychology_entries SET data = ?, updated_at = ? WHERE id = ? AND user_id = ?`, sealed, tx.Now, person.ID, user); err != nil {
-		return Entry{}, err
-	}
-	if err := s.reinforce(tx, conf, person, gains["use"]); err != nil {
-		return Entry{}, err
-	}
-	s.changed(tx, user, []int{3}, person.ID)
-	now, err := s.one(tx, conf, person.ID)
-	return now.Entry, err
+	_, err = tx.Exec(`UPDATE psychology_entries SET data = ?, updated_at = ? WHERE id = ? AND user_id = ?`, sealed, tx.Now, person.ID, identity.UserID(tx.Context()))
+	s.changed(tx, identity.UserID(tx.Context()), []int{3}, person.ID)
+	return err
 }
 
 // needs says what the next stage takes; nil at the last one.
