@@ -100,8 +100,8 @@ type item struct {
 	stored   *float64 // the last computed retention
 }
 
-// still reports whether an item keeps its retention: it is pinned, or its layer is off.
-func (s Settings) still(x item) bool {
+// frozen reports whether an item keeps its retention: it is pinned, or its layer is off.
+func (s Settings) frozen(x item) bool {
 	return x.pinned || !s.Enabled || !s.DecayEnabled || !s.on(x.layer)
 }
 
@@ -116,7 +116,7 @@ func (s Settings) floor(x item) float64 {
 
 // retention of x at a time.
 func (s Settings) retention(x item, at time.Time) float64 {
-	if s.still(x) {
+	if s.frozen(x) {
 		if x.stored != nil {
 			return *x.stored
 		}
@@ -128,7 +128,7 @@ func (s Settings) retention(x item, at time.Time) float64 {
 // crosses is when the retention of x falls to r; ok is false when it never does.
 func (s Settings) crosses(x item, r float64) (at time.Time, ok bool) {
 	p := pace(x.tier, s.Rate)
-	if s.still(x) || p == 0 {
+	if s.frozen(x) || p == 0 {
 		return at, false
 	}
 	hours := LawOf(x.layer).after(x.strength, r, s.floor(x)) / p

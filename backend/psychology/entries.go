@@ -30,7 +30,7 @@ const (
 	openFor    = 6 * time.Hour // how long an entry stays open after it was reopened
 	openBelow  = 0.5           // the retention under which a review reopens an entry
 	maxNote    = 4000          // bytes
-	keptEarly  = 20            // earlier texts that an entry keeps
+	maxEarlier = 20            // earlier texts that an entry keeps
 	undoPrefix = "psychology-"
 	undoAct    = "psychology"
 )
@@ -273,7 +273,7 @@ func withEarlier(data, old json.RawMessage, open bool, now time.Time) (json.RawM
 
 // earlier is the newest of the earlier texts, as many as there is room for.
 func earlier(list []json.RawMessage) (json.RawMessage, bool) {
-	list = list[:min(len(list), keptEarly)]
+	list = list[:min(len(list), maxEarlier)]
 	for len(list) > 1 && len(bytes.Join(rawBytes(list), nil)) > maxData {
 		list = list[:len(list)-1]
 	}
@@ -364,6 +364,7 @@ func (s *Service) act(ctx context.Context, ids []uuid.UUID, action string, fn fu
 			}
 			if changed {
 				undo = append(undo, undoOf(r))
+				out.changed++
 				touched, inLayers = append(touched, id), append(inLayers, r.LayerNumber)
 			}
 			if now, err := s.one(tx, conf, id); err == nil {
@@ -516,7 +517,7 @@ func (s *Service) DeleteEntry(ctx context.Context, p IDsParams) (out UndoResult,
 		_, err := tx.Exec(`UPDATE psychology_entries SET deleted_at = ?1, updated_at = ?1, version = version + 1 WHERE id = ?2`, tx.Now, e.ID)
 		return true, err
 	}, nil)
-	return UndoResult{len(p.IDs), r.UndoToken}, err
+	return UndoResult{r.changed, r.UndoToken}, err
 }
 
 // Undo takes back an act on entries or memories, for ten minutes. What was changed again since

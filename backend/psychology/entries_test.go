@@ -172,7 +172,10 @@ func TestPinUndoAndTiers(t *testing.T) {
 	if _, err := f.SetSalience(program, SalienceParams{IDs: []uuid.UUID{e.ID}, Tier: "critical"}); !fault.Is(err, fault.Denied) {
 		t.Error("a program has set critical:", err)
 	}
-	gone := must(f.DeleteEntry(f.ctx, IDsParams{[]uuid.UUID{e.ID}}))(t)
+	gone := must(f.DeleteEntry(f.ctx, IDsParams{[]uuid.UUID{e.ID, e.ID}}))(t)
+	if gone.Count != 1 {
+		t.Errorf("%+v", gone)
+	}
 	if l := must(f.GetLayer(f.ctx, LayerParams{1}))(t); len(l.Entries) != 0 {
 		t.Errorf("%+v", l.Entries)
 	}
@@ -270,7 +273,15 @@ func TestAnyScheduleOfRunsIsOneEvaluation(t *testing.T) {
 			v := conf.retention(often, at.Add(time.Duration(h*float64(time.Hour))))
 			often.stored = &v
 		}
+		hourly := once
+		for h := 1; h <= 720; h++ {
+			v := conf.retention(hourly, at.Add(time.Duration(h)*time.Hour))
+			hourly.stored = &v
+		}
 		end := at.Add(720 * time.Hour)
+		if a := conf.retention(once, end); math.Abs(a-*hourly.stored) > 1e-9 {
+			t.Errorf("layer %d: %g after 720 hourly runs, %g after one", layer, *hourly.stored, a)
+		}
 		if a, b := conf.retention(once, end), conf.retention(often, end); math.Abs(a-b) > 1e-9 {
 			t.Errorf("layer %d: %g and %g", layer, a, b)
 		}
@@ -602,11 +613,11 @@ func TestModeHardLeavesWhatWasPinnedMeanwhile(t *testing.T) {
 		}
 		return err
 	}))(t)
-	if !slices.Equal(r.faded, []uuid.UUID{m}) {
-		t.Fatalf("%v", r.faded)
+	if !slices.Equal(r.expired, []uuid.UUID{m}) {
+		t.Fatalf("%v", r.expired)
 	}
 	must(f.Pin(f.ctx, PinParams{IDs: []uuid.UUID{m}, On: true}))(t)
-	must(0, f.db.Write(f.ctx, func(tx *storage.Tx) error { return r.trash(tx, r.faded) }))(t)
+	must(0, f.db.Write(f.ctx, func(tx *storage.Tx) error { return r.trash(tx, r.expired) }))(t)
 	if len(r.out.Trashed) != 0 {
 		t.Error("a pinned memory went to the trash")
 	}
@@ -751,5 +762,56 @@ func TestTimeOffDoesNotCount(t *testing.T) {
 		check("long off")
 		must(f.UpdateSettings(f.ctx, flip(true)))(t)
 		check("on again")
+	}
+}
+
+// failing is a memory whose n-th batch of retentions cannot be stored.
+type failing struct {
+	Memory
+	n int
+}
+
+func (m *failing) RetainTx(ctx context.Context, tx *storage.Tx, list []memory.Retained) (int, error) {
+	if m.n--; m.n < 0 {
+		return 0, errors.New("the disk is full")
+	}
+	return m.Memory.RetainTx(ctx, tx, list)
+}
+
+// A run that fails keeps the batches that are stored, which are right, and says so; the next one does the rest.
+func TestRunThatFailsInABatch(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	ids := make([]memory.AddParams, 100)
+	for range 21 {
+		for k := range ids {
+			ids[k].Content = uuid.NewString()
+		}
+		must(f.mem.AddBatch(f.ctx, memory.AddBatchParams{Items: ids}))(t)
+	}
+	f.exec(`UPDATE memories SET created_at = created_at - ?`, int64(720*3600e6))
+	count := func() (n int) {
+		must(0, f.db.Read(f.ctx, func(tx *storage.Tx) error {
+			return tx.QueryRow(`SELECT count(*) FROM memories WHERE retention BETWEEN 0.49 AND 0.51`).Scan(&n)
+		}))(t)
+		return n
+	}
+	for batch := range 3 {
+		f.exec(`UPDATE memories SET retention = NULL`)
+		f.memory = &failing{f.mem, batch}
+		if _, err := f.DecayRun(f.ctx, RunParams{}); err == nil {
+			t.Fatal("the run did not fail")
+		}
+		if n := count(); n != batch*batchSize {
+			t.Errorf("%d memories after %d batches", n, batch)
+		}
+		if h := must(f.DecayHistory(f.ctx, HistoryParams{}))(t); h.Runs[0].Error == "" || h.Runs[0].FinishedAt == nil {
+			t.Errorf("%+v", h.Runs[0])
+		}
+	}
+	f.memory = f.mem
+	f.run(RunParams{})
+	if n := count(); n != 2100 {
+		t.Errorf("%d memories after a run that ends", n)
 	}
 }

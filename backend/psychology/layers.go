@@ -291,7 +291,7 @@ func (s *Service) UpdateLayer(ctx context.Context, p UpdateLayerParams) (out Lay
 			}
 		}
 		if p.Enabled != nil && *p.Enabled != r.enabled {
-			if err := s.settle(tx, conf, *p.Enabled, map[int]bool{r.number: true}); err != nil {
+			if err := s.rebase(tx, conf, *p.Enabled, map[int]bool{r.number: true}); err != nil {
 				return err
 			}
 		}
@@ -310,9 +310,9 @@ func (s *Service) UpdateLayer(ctx context.Context, p UpdateLayerParams) (out Lay
 	return s.GetLayer(ctx, LayerParams{p.LayerNumber})
 }
 
-// settle makes everything in some layers keep the retention that it has, which conf gives: before
+// rebase makes everything in some layers keep the retention that it has, which conf gives: before
 // they are switched off, or with on, to fade from there after they were off.
-func (s *Service) settle(tx *storage.Tx, conf Settings, on bool, in map[int]bool) error {
+func (s *Service) rebase(tx *storage.Tx, conf Settings, on bool, in map[int]bool) error {
 	ctx := tx.Context()
 	user := identity.UserID(ctx)
 	query := `UPDATE psychology_entries SET retention = ?1, decayed_at = ?2 WHERE id = ?3 AND user_id = ?4`

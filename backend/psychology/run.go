@@ -22,17 +22,17 @@ import (
 
 // decayRun is one evaluation of everything that fades of one user.
 type decayRun struct {
-	s      *Service
-	user   uuid.UUID
-	conf   Settings
-	dry    bool
-	out    RunResult
-	faded  []uuid.UUID // memories that mode hard takes
-	access func(context.Context, func(*storage.Tx) error) error
+	s       *Service
+	user    uuid.UUID
+	conf    Settings
+	dry     bool
+	out     RunResult
+	expired []uuid.UUID // memories that mode hard takes
+	access  func(context.Context, func(*storage.Tx) error) error
 }
 
-// moved is an item whose retention is to be written.
-type moved struct {
+// update is an item whose retention is to be written.
+type update struct {
 	decayRow
 	now float64
 }
@@ -86,7 +86,7 @@ func (r *decayRun) run(ctx context.Context) error {
 			})
 		}
 	}
-	for ids := range slices.Chunk(r.faded, 100) {
+	for ids := range slices.Chunk(r.expired, 100) {
 		if err == nil {
 			err = r.access(ctx, func(tx *storage.Tx) error { return r.trash(tx, ids) })
 		}
@@ -103,7 +103,7 @@ func (r *decayRun) trash(tx *storage.Tx, ids []uuid.UUID) error {
 	}
 	ids = nil
 	for _, d := range now {
-		if r.conf.gone(itemOf(d), tx.Now) {
+		if r.conf.expired(itemOf(d), tx.Now) {
 			ids = append(ids, d.ID)
 		}
 	}
@@ -154,7 +154,7 @@ func (r *decayRun) finish(ctx context.Context, failed error) error {
 
 // evaluate computes the retention of items, notes what crossed a threshold, and returns what is to
 // be written: what moved by more than least or crossed, and what goes to the trash.
-func (r *decayRun) evaluate(tx *storage.Tx, rows []decayRow, least float64) (write []moved, trash []uuid.UUID, err error) {
+func (r *decayRun) evaluate(tx *storage.Tx, rows []decayRow, least float64) (write []update, trash []uuid.UUID, err error) {
 	var crossings [][6]any
 	for _, d := range rows {
 		r.out.Items++
@@ -169,7 +169,7 @@ func (r *decayRun) evaluate(tx *storage.Tx, rows []decayRow, least float64) (wri
 		if now < fadingLine {
 			r.out.Fading++
 		}
-		if r.conf.gone(d.item, tx.Now) {
+		if r.conf.expired(d.item, tx.Now) {
 			trash = append(trash, d.id)
 		}
 		was := d.strength
@@ -181,7 +181,7 @@ func (r *decayRun) evaluate(tx *storage.Tx, rows []decayRow, least float64) (wri
 			continue
 		}
 		r.out.Changed++
-		write = append(write, moved{d, now})
+		write = append(write, update{d, now})
 		if crossed > 0 {
 			id := storage.NewID()
 			crossings = append(crossings, [6]any{hex.EncodeToString(id[:]), hex.EncodeToString(d.id[:]), d.layer, was, now, crossed})
@@ -280,13 +280,13 @@ func (r *decayRun) memories(tx *storage.Tx, after uuid.UUID) (uuid.UUID, bool, e
 			return after, false, err
 		}
 	}
-	r.faded = append(r.faded, trash...)
+	r.expired = append(r.expired, trash...)
 	return rows[len(rows)-1].id, len(rows) == batchSize, nil
 }
 
-// gone reports whether mode hard takes x: it has been at its floor for the days of grace.
-func (s Settings) gone(x item, now time.Time) bool {
-	if s.Mode != "hard" || s.still(x) || x.tier == "critical" || x.tier == "high" && s.PreserveHighSalience {
+// expired reports whether mode hard takes x: it has been at its floor for the days of grace.
+func (s Settings) expired(x item, now time.Time) bool {
+	if s.Mode != "hard" || s.frozen(x) || x.tier == "critical" || x.tier == "high" && s.PreserveHighSalience {
 		return false
 	}
 	at, ok := s.crosses(x, s.floor(x))
@@ -363,7 +363,7 @@ func (s *Service) RestoreFromDecay(ctx context.Context, p RestoreParams) (out Un
 	for chunk := range slices.Chunk(rest, 100) {
 		r, err := s.memory.Restore(ctx, memory.IDsParams{IDs: texts(chunk)})
 		if fault.Is(err, fault.NotFound) && p.RunID != nil {
-			continue // they are gone for good
+			continue // purged since
 		}
 		if err != nil {
 			return out, err

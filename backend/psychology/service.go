@@ -164,7 +164,7 @@ func (s *Service) UpdateSettings(ctx context.Context, p SettingsParams) (out Set
 			return err
 		}
 		if on := out.Enabled && out.DecayEnabled; on != (was.Enabled && was.DecayEnabled) {
-			if err := s.settle(tx, was, on, map[int]bool{1: true, 2: true, 3: true, 4: true, 5: true, 6: true, 7: true}); err != nil {
+			if err := s.rebase(tx, was, on, map[int]bool{1: true, 2: true, 3: true, 4: true, 5: true, 6: true, 7: true}); err != nil {
 				return err
 			}
 		}
@@ -207,7 +207,7 @@ func (s *Service) switchLayers(tx *storage.Tx, user uuid.UUID, on map[string]boo
 		if len(in) == 0 {
 			continue
 		}
-		if err := s.settle(tx, conf, want, in); err != nil {
+		if err := s.rebase(tx, conf, want, in); err != nil {
 			return err
 		}
 		for n := range in {

@@ -323,6 +323,8 @@ type SalienceParams struct {
 type ItemsResult struct {
 	Items     []Item `json:"items"`
 	UndoToken string `json:"undoToken,omitempty"`
+
+	changed int // entries
 }
 
 // Item is a memory, an entry or a layer as decay shows it.
