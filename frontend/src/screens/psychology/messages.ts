@@ -147,6 +147,7 @@ export const en = {
     status: "Status",
     targetDate: "Target date",
     progress: "Progress",
+    milestones: "Milestones",
     importance: "Importance",
     likelihood: "Likelihood",
     cadence: "Rhythm",
@@ -174,9 +175,8 @@ export const en = {
   fadesOn: (day: string) => `below 0.3 on ${day}`,
 
   // Soul
-  soulHelp: "What Helix keeps in mind whenever it works for you. Only you can change this.",
+  soulHelp: "A text about you and about how Helix should work with you. Only you can change it.",
   soulFile: (path: string) => `Also in ${path}`,
-  soulShown: (n: number) => `The first ${number(n)} characters are used.`,
   preview: "Preview",
   write: "Write",
   history: "History",
@@ -187,7 +187,7 @@ export const en = {
 
   // Settings
   enabled: "Use psychology",
-  enabledHelp: "Off: nothing fades, nothing is proposed, and the agent reads nothing. Your data stays.",
+  enabledHelp: "Off: nothing fades, and nothing is proposed. Your data stays.",
   decayEnabled: "Let memories and entries fade",
   mode: "When something has faded",
   modes: { soft: "rank it lower", hard: "move it to the trash" },
@@ -198,7 +198,6 @@ export const en = {
   floorHelp: "0 to 0.5",
   preserveHigh: "Keep half of what has high salience",
   trustDecay: "Let trust fade",
-  agentMayRead: "The agent may read a summary",
   allowProposals: "Propose entries from insights",
   example: "How a memory of layer 1 fades with these settings",
   exportFiles: "Export",
