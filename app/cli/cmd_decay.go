@@ -7,6 +7,7 @@ import (
 
 	"helix/backend/fault"
 	"helix/backend/psychology"
+	"helix/backend/scheduler"
 	"helix/backend/scheduler/cadence"
 )
 
@@ -28,7 +29,7 @@ func (d *decayRunCmd) Run(c *command) error {
 	if d.Once {
 		return d.evaluate(c)
 	}
-	times, err := cadence.New(cadence.Spec{Type: cadence.Cron, Expression: cmp.Or(d.Schedule, "0 0 * * * *"), Timezone: "Local"}, time.Now(), time.Second)
+	times, err := cadence.New(cadence.Spec{Type: cadence.Cron, Expression: cmp.Or(d.Schedule, "0 0 * * * *"), Timezone: scheduler.SystemZone()}, time.Now(), time.Second)
 	if err != nil {
 		return fault.Invalidf("--schedule: %s", fault.As(err).Message)
 	}

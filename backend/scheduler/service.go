@@ -120,7 +120,7 @@ func New(db *storage.DB, o Options) *Service {
 		o.MaxPerUser = perUser
 	}
 	if o.Zone == nil {
-		o.Zone = systemZone
+		o.Zone = SystemZone
 	}
 	s := &Service{
 		db: db, o: o, log: o.Logger, clock: o.Clock, wake: make(chan struct{}, 1), kinds: map[string]*kind{}, lanes: map[string]*lane{},

@@ -12,9 +12,9 @@ import (
 	"helix/backend/scheduler/cadence"
 )
 
-// systemZone is the IANA name of the operating system's time zone; UTC where it does not
-// tell one.
-func systemZone() string {
+// SystemZone is the IANA name of the operating system's time zone; UTC where none
+// is set.
+func SystemZone() string {
 	if name := strings.TrimPrefix(os.Getenv("TZ"), ":"); name != "" {
 		if _, err := cadence.Zone(name); err == nil {
 			return name
