@@ -402,7 +402,7 @@ func partial(b []byte) int {
 func highSurrogate(b []byte) bool { return b[0] == 0xED && b[1]&0xF0 == 0xA0 && b[2]&0xC0 == 0x80 }
 func lowSurrogate(b []byte) bool  { return b[0] == 0xED && b[1]&0xF0 == 0xB0 && b[2]&0xC0 == 0x80 }
 
-// wellFormed joins surrogate pairs and replaces what is not UTF-8.
+// wellFormed joins surrogate pairs and replaces invalid UTF-8.
 func wellFormed(b []byte) []byte {
 	if utf8.Valid(b) {
 		return b

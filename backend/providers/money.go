@@ -13,7 +13,7 @@ type Micros = int64
 const maxMicros = 1 << 62
 
 // decimalMicros reads decimal text times 10^shift as an integer, rounded up: dollars with a shift
-// of 6. It is false for what is not a decimal of at least 0, and for amounts that no account has.
+// of 6. It is false for anything but a decimal of at least 0, and for amounts above the limit.
 func decimalMicros(s string, shift int) (Micros, bool) {
 	s = strings.TrimSpace(s)
 	mantissa, exponent, has := strings.Cut(strings.ToLower(s), "e")

@@ -148,7 +148,7 @@ type View struct {
 	Enabled bool   `json:"enabled"`
 	// Local says that the service runs on this computer.
 	Local bool `json:"local"`
-	// KeySource says where the key is from; empty: there is none. The key itself is never returned.
+	// KeySource says where the key comes from; empty: no key is set. The key itself is never returned.
 	KeySource string `json:"keySource"`
 	// State is ready, no_key, unreachable, open or disabled.
 	State     string       `json:"state"`

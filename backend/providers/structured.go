@@ -18,7 +18,7 @@ import (
 // maxRepairs is how often a model is shown what is wrong with its answer.
 const maxRepairs = 2
 
-// Problem is one thing that is wrong with an answer.
+// Problem is one error in an answer.
 type Problem struct {
 	Path    string `json:"path"`
 	Message string `json:"message"`

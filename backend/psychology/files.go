@@ -119,16 +119,7 @@ func (s *Service) collect(ctx context.Context) (out map[string][]byte, n Counts,
 			}
 		}
 		d := document{Version: 1}
-		d.Interactions, err = storage.Collect(tx.Select(`SELECT id, person_id, at, coalesce(dimension, ''), evidence, salience_tier, note, memory_id, before, after FROM trust_interactions WHERE user_id = ? AND deleted_at IS NULL ORDER BY at, id`, user), func(r storage.Row) (x Interaction, err error) {
-			var note []byte
-			if err := r.Scan(&x.ID, &x.PersonID, storage.Time(&x.At), &x.Dimension, &x.Evidence, &x.SalienceTier, &note, &x.MemoryID, &x.Before, &x.After); err != nil || len(note) == 0 {
-				return x, err
-			}
-			plain, err := s.db.Keys().Unseal("trust_interactions", "note", x.ID, note)
-			x.Note = string(plain)
-			return x, err
-		})
-		if err != nil {
+		if d.Interactions, err = s.readInteractions(tx, "true ORDER BY at, id"); err != nil {
 			return err
 		}
 		n.Interactions = len(d.Interactions)
@@ -346,19 +337,7 @@ func (s *Service) importFiles(ctx context.Context, read func(name string) ([]byt
 			n.Entries++
 		}
 		for _, x := range all.Interactions {
-			var note []byte
-			var err error
-			if x.Note != "" {
-				if note, err = s.db.Keys().Seal("trust_interactions", "note", x.ID, []byte(x.Note)); err != nil {
-					return err
-				}
-			}
-			var dimension *string
-			if x.Dimension != "" {
-				dimension = &x.Dimension
-			}
-			if _, err := tx.Exec(`INSERT INTO trust_interactions (id, user_id, person_id, at, dimension, evidence, salience_tier, note, memory_id, before, after, created_at, updated_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?12)
-				ON CONFLICT (id) DO NOTHING`, x.ID, user, x.PersonID, x.At, dimension, x.Evidence, x.SalienceTier, note, x.MemoryID, x.Before, x.After, tx.Now); err != nil {
+			if err := s.insertInteraction(tx, x); err != nil {
 				return err
 			}
 			n.Interactions++

@@ -166,6 +166,37 @@ func interactions(tx *storage.Tx, user, person uuid.UUID) ([]interaction, error)
 	})
 }
 
+// readInteractions reads interactions of the caller with their notes.
+func (s *Service) readInteractions(tx *storage.Tx, where string, args ...any) ([]Interaction, error) {
+	return storage.Collect(tx.Select(`SELECT id, person_id, at, coalesce(dimension, ''), evidence, salience_tier, note, memory_id, before, after FROM trust_interactions WHERE user_id = ? AND deleted_at IS NULL AND `+where,
+		append([]any{identity.UserID(tx.Context())}, args...)...), func(r storage.Row) (x Interaction, err error) {
+		var note []byte
+		if err := r.Scan(&x.ID, &x.PersonID, storage.Time(&x.At), &x.Dimension, &x.Evidence, &x.SalienceTier, &note, &x.MemoryID, &x.Before, &x.After); err != nil || len(note) == 0 {
+			return x, err
+		}
+		plain, err := s.db.Keys().Unseal("trust_interactions", "note", x.ID, note)
+		x.Note = string(plain)
+		return x, err
+	})
+}
+
+// insertInteraction stores an interaction; one that is there stays as it is.
+func (s *Service) insertInteraction(tx *storage.Tx, x Interaction) (err error) {
+	var note []byte
+	if x.Note != "" {
+		if note, err = s.db.Keys().Seal("trust_interactions", "note", x.ID, []byte(x.Note)); err != nil {
+			return err
+		}
+	}
+	var dimension *string
+	if x.Dimension != "" {
+		dimension = &x.Dimension
+	}
+	_, err = tx.Exec(`INSERT INTO trust_interactions (id, user_id, person_id, at, dimension, evidence, salience_tier, note, memory_id, before, after, created_at, updated_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?12)
+		ON CONFLICT (id) DO NOTHING`, x.ID, identity.UserID(tx.Context()), x.PersonID, x.At, dimension, x.Evidence, x.SalienceTier, note, x.MemoryID, x.Before, x.After, tx.Now)
+	return err
+}
+
 // trustOf is the trust stored in an entry of a person; nil for others.
 func trustOf(e Entry) *TrustState {
 	if e.Kind != "person" || e.Problem != "" {
@@ -237,18 +268,7 @@ func (s *Service) RecordInteraction(ctx context.Context, p InteractionParams) (o
 			return slices.Compare(a.id[:], b.id[:])
 		})
 		now := replay(slices.Insert(before, i, x))
-		var note []byte
-		if p.Note != "" {
-			if note, err = s.db.Keys().Seal("trust_interactions", "note", x.id, []byte(p.Note)); err != nil {
-				return err
-			}
-		}
-		var dimension *string
-		if p.Dimension != "" {
-			dimension = &p.Dimension
-		}
-		if _, err := tx.Exec(`INSERT INTO trust_interactions (id, user_id, person_id, at, dimension, evidence, salience_tier, note, memory_id, before, after, created_at, updated_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?12)`,
-			x.id, user, p.PersonID, p.At, dimension, p.Evidence, p.SalienceTier, note, p.MemoryID, was.Trust.Overall, now.Trust.Overall, tx.Now); err != nil {
+		if err := s.insertInteraction(tx, Interaction{x.id, p.PersonID, p.At, p.Dimension, p.Evidence, p.SalienceTier, p.Note, p.MemoryID, was.Trust.Overall, now.Trust.Overall}); err != nil {
 			return err
 		}
 		if err := s.storeTrust(tx, person); err != nil {
@@ -358,21 +378,7 @@ func (s *Service) TrustMap(ctx context.Context, p TrustMapParams) (TrustMapResul
 		if p.PersonID == nil {
 			return nil
 		}
-		out.Interactions, err = storage.Collect(tx.Select(`SELECT id, at, coalesce(dimension, ''), evidence, salience_tier, note, memory_id, before, after FROM trust_interactions
-			WHERE user_id = ? AND person_id = ? AND deleted_at IS NULL ORDER BY at DESC, id DESC LIMIT 50`, user, *p.PersonID), func(r storage.Row) (x Interaction, err error) {
-			var note []byte
-			if err := r.Scan(&x.ID, storage.Time(&x.At), &x.Dimension, &x.Evidence, &x.SalienceTier, &note, &x.MemoryID, &x.Before, &x.After); err != nil {
-				return x, err
-			}
-			if len(note) > 0 {
-				plain, err := s.db.Keys().Unseal("trust_interactions", "note", x.ID, note)
-				if err != nil {
-					return x, err
-				}
-				x.Note = string(plain)
-			}
-			return x, nil
-		})
+		out.Interactions, err = s.readInteractions(tx, "person_id = ? ORDER BY at DESC, id DESC LIMIT 50", *p.PersonID)
 		return err
 	})
 }

@@ -35,7 +35,7 @@ func (s *Service) CheckSignature(tx *storage.Tx, w *WasmSkill) (err error) {
 	return err
 }
 
-// Trust is what the engine is told of a skill: only what a trusted key signed, and what the
+// Trust is how far the sandbox trusts the module. Only what a trusted key signed, or what the
 // user built, runs in process.
 func (w *WasmSkill) Trust() sandbox.Trust {
 	switch {
@@ -53,7 +53,7 @@ var isolations = []string{sandbox.IsolationInProcess, sandbox.IsolationProcess, 
 // weaker reports whether a isolates less than b.
 func weaker(a, b string) bool { return slices.Index(isolations, a) < slices.Index(isolations, b) }
 
-// Isolate fills in where a skill will run and how well it will be shut in there.
+// Isolate sets where a module will run, and how well it is isolated there.
 func (s *Service) Isolate(w *WasmSkill) {
 	w.Tier, w.Isolation, w.Reasons = TierInProcess, sandbox.IsolationInProcess, []string{}
 	if w.Trust() != sandbox.TrustForeign {

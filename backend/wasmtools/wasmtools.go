@@ -28,7 +28,7 @@ type Service struct {
 	kind    *lifecycle.Kind
 	uploads uploads
 
-	minIsolation, setting string // the weakest isolation for modules of others; setting is as it was given
+	minIsolation, setting string // the weakest isolation for modules of others; setting is the configured text
 }
 
 // New returns the service. minIsolation is the weakest isolation under which modules of others

@@ -2152,7 +2152,7 @@ export interface ProvidersView {
   enabled: boolean;
   /** Local says that the service runs on this computer. */
   local: boolean;
-  /** KeySource says where the key is from; empty: there is none. The key itself is never returned. */
+  /** KeySource says where the key comes from; empty: no key is set. The key itself is never returned. */
   keySource: string;
   /** State is ready, no_key, unreachable, open or disabled. */
   state: string;
