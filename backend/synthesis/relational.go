@@ -124,6 +124,7 @@ func (a *analysis) cue(p person, cue *regexp.Regexp, typ, word string, least int
 		text = fmt.Sprintf("%s wrote of %s together with *%s* in %s %s", who, word, p.name, a.number(members), when)
 	}
 	n := float64(len(members))
+	// The scale is checked by the calibration error of the planted benchmark, as for all detectors.
 	a.add(finding{
 		typ: typ, subject: p.key, subjects: []string{p.name}, members: members, description: text,
 		confidence: 0.95 * (1 - math.Exp(-n/2.2)), parts: map[string]float64{"size": n, "mood": mood - a.usual}, series: a.moods(members),
