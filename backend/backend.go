@@ -109,6 +109,7 @@ type Backend struct {
 
 	core     *gateway.Services // what runs as long as the backend does, with Services among it
 	builtins *callable.Set
+	subjects callable.Subjects // of built-ins, for permission
 
 	log     *slog.Logger
 	o       Options

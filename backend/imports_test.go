@@ -141,6 +141,7 @@ var sideways = map[string]map[string]string{
 		"backend/storage":    "a run is enqueued in the transaction of what wants it",
 		"backend/schema":     "inputs are checked before a call",
 		"backend/duration":   "time-outs come as milliseconds",
+		"backend/safehttp":   "its client asks the gate for each address",
 	},
 	"backend/callable/callabletest": {
 		"backend/callable":   "the suite drives a registry",
