@@ -75,6 +75,7 @@ var levels = map[string]int{
 	"backend/memory/importer/importertest": engine,
 	"app/e2e":                              face,
 	"backend/tools":                        domain,
+	"backend/coretools":                    domain,
 	"backend/wasmtools":                    domain,
 	"backend/skills":                       domain,
 	"backend/scheduler":                    domain,

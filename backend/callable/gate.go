@@ -88,6 +88,21 @@ func (g *Gate) Pass(ctx context.Context, c *Request, r Reach) (*Pass, error) {
 	return pass, nil
 }
 
+// Preview says what a call of i that reaches r needs and whether it is granted. It asks nobody.
+func (g *Gate) Preview(ctx context.Context, i Info, r Reach) (permission.PreviewResult, error) {
+	i.Capabilities = []string{permission.FormatCapability(r.Cap, cmp.Or(r.Ask, r.Resource))}
+	out, run := Needs(i), storage.NewID()
+	auth, err := g.Permission.Begin(ctx, nil, r.Subject, run)
+	if err != nil {
+		return out, err
+	}
+	if auth.Allows(r.Cap, r.Resource) {
+		out.Steps[0].Capabilities[0].State, out.Union[0].State = "granted", "granted"
+		out.WillAsk, out.Unattended = []permission.Item{}, "ok"
+	}
+	return out, g.Permission.EndRun(ctx, run)
+}
+
 func (g *Gate) record(ctx context.Context, c *Request, r *Reach, outcome string, more map[string]any) error {
 	details := map[string]any{"capability": r.Cap, "resource": r.Resource, "step": c.Caller.Step, "key": c.Key}
 	for k, v := range more {
