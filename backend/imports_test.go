@@ -46,6 +46,7 @@ var levels = map[string]int{
 	"backend/testkit":                      foundation,
 	"backend/permission":                   foundation,
 	"backend/safehttp":                     foundation,
+	"backend/safehttp/safehttptest":        foundation,
 	"backend/callable":                     foundation,
 	"backend/lifecycle":                    foundation,
 	"backend/callable/callabletest":        foundation,

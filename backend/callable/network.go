@@ -53,7 +53,7 @@ func (g *NetworkGate) Subject(_ context.Context, _, id string) (permission.Subje
 // reaches is the capability that a request to u needs.
 func reaches(u *url.URL) (permission.Capability, string, error) {
 	host := strings.ToLower(strings.TrimSuffix(u.Hostname(), "."))
-	if host == "localhost" || host == "127.0.0.1" || host == "::1" {
+	if local := host == "localhost" || host == "127.0.0.1" || host == "::1"; local && (u.Scheme == "http" || u.Scheme == "https") {
 		port := u.Port()
 		if port == "" && u.Scheme == "https" {
 			port = "443"

@@ -135,8 +135,9 @@ func (s *Service) read(ctx context.Context, c *callable.Request, text string, tr
 // readRights says what a call with this input needs: a path of shared and tmp nothing, another
 // one the right to read it.
 func (s *Service) readRights(i callable.Info, tree bool) func(context.Context, json.RawMessage) (permission.PreviewResult, error) {
+	i.Kind, i.ID = callable.Builtin, i.Name
 	return func(ctx context.Context, input json.RawMessage) (permission.PreviewResult, error) {
-		i.Kind, i.ID = callable.Builtin, i.Name
+		i := i
 		var in struct{ Path, From string }
 		if json.Unmarshal(input, &in) != nil || in.Path == "" && in.From == "" {
 			return callable.Needs(i), nil // a path that comes from the run's data

@@ -45,9 +45,10 @@ type Options struct {
 
 // Service is the tools of all users. It is safe for concurrent use.
 type Service struct {
-	o     Options
-	fetch *web
-	find  *web
+	o      Options
+	fetch  *web
+	find   *web
+	engine string // address of the search engine
 
 	changing sync.Mutex // one change of files at a time
 
@@ -69,7 +70,7 @@ func New(o Options) *Service {
 	if o.TrashAge == nil {
 		o.TrashAge = func() time.Duration { return 30 * day }
 	}
-	s := &Service{o: o, purged: map[uuid.UUID]time.Time{}}
+	s := &Service{o: o, engine: engineAddress(o.Search), purged: map[uuid.UUID]time.Time{}}
 	s.fetch, s.find = s.newWeb("web.fetch"), s.newWeb("web.search")
 	return s
 }
@@ -114,12 +115,12 @@ func subjectInfo(id, name string, declared ...permission.Want) permission.Subjec
 	}
 }
 
-// schema is JSON Schema of an object with these properties, which are given as JSON.
-func schema(required, properties string) json.RawMessage {
+// object is JSON Schema of an object with these properties, which are given as JSON.
+func object(required, properties string) json.RawMessage {
 	return json.RawMessage(`{"type":"object","additionalProperties":false,"required":[` + required + `],"properties":{` + properties + `}}`)
 }
 
-// output is schema for a result: later versions may add to it.
+// output is object for a result: later versions may add to it.
 func output(required, properties string) json.RawMessage {
 	return json.RawMessage(`{"type":"object","required":[` + required + `],"properties":{` + properties + `}}`)
 }

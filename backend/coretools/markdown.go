@@ -76,6 +76,7 @@ type mdWriter struct {
 	prefix string // of each line: quotes and the indents of lists
 	lines  int    // line breaks before the next text
 	space  bool
+	marked int    // length of out after the last marker of an item or quote
 	lists  []int // number of the last item of each list around; -1: not numbered
 }
 
@@ -87,6 +88,9 @@ func (m *mdWriter) gap(n int) {
 
 // raw writes markup.
 func (m *mdWriter) raw(text string) {
+	if m.marked == len(m.out) { // an item begins beside its marker
+		m.lines = 0
+	}
 	if len(m.out) > 0 {
 		for range m.lines {
 			m.out = append(m.out, "\n"+m.prefix...)
@@ -229,6 +233,7 @@ func (m *mdWriter) indented(marker, prefix string, n *html.Node) {
 	}
 	m.gap(1)
 	m.raw(marker)
+	m.marked = len(m.out)
 	outer := m.prefix
 	m.prefix += prefix
 	m.children(n)
@@ -238,9 +243,9 @@ func (m *mdWriter) indented(marker, prefix string, n *html.Node) {
 
 // link writes a link with an absolute address; where that is not to be had, its text alone.
 func (m *mdWriter) link(n *html.Node) {
-	text := collapse(content(n))
-	u, err := m.resolve(attr(n, "href"))
-	if err != nil || text == "" || len(text) > maxShown || strings.HasPrefix(strings.TrimSpace(attr(n, "href")), "#") {
+	text, href := collapse(content(n)), strings.TrimSpace(attr(n, "href"))
+	u, err := m.resolve(href)
+	if err != nil || text == "" || len(text) > maxShown || href == "" || href[0] == '#' {
 		m.children(n)
 		return
 	}

@@ -52,7 +52,7 @@ func (s *Service) readTool() callable.Func {
 	info := callable.Info{
 		Name: "file.read", Title: "Reads a file.", Effects: readOnly, Capabilities: []string{readCapability}, Untrusted: true,
 		Description: "Reads a text file, or a range of its lines, with its size and hash. file.edit needs the hash. A file that is not text is named with its type instead. Use file.list for folders.",
-		Input: schema(`"path"`, pathSchema+`,
+		Input: object(`"path"`, pathSchema+`,
 			"fromLine":{"type":"integer","minimum":1,"description":"First line to read, from 1."},
 			"lines":{"type":"integer","minimum":1,"maximum":2000,"description":"How many lines to read. Default: 2000."},
 			"fromByte":{"type":"integer","minimum":0,"description":"Read from this byte on instead, for a file with very long lines."}`),
@@ -182,7 +182,7 @@ func (s *Service) listTool() callable.Func {
 	info := callable.Info{
 		Name: "file.list", Title: "Lists a folder.", Effects: readOnly, Capabilities: []string{readCapability}, Untrusted: true,
 		Description: "Lists files and folders with their sizes and times. To find the largest files of a folder, set recursive to true, sort to size and limit to how many you want.",
-		Input: schema(``, pathSchema+`,
+		Input: object(``, pathSchema+`,
 			"recursive":{"type":"boolean","description":"Also list what is below. Default: false."},
 			"name":{"type":"string","maxLength":200,"description":"Only names that match this pattern, such as *.txt."},
 			"sort":{"enum":["name","size","modified"],"description":"size lists the largest first, modified the newest. Default: name."},
@@ -327,7 +327,7 @@ func (s *Service) searchTool() callable.Func {
 	info := callable.Info{
 		Name: "file.search", Title: "Searches files for text.", Effects: readOnly, Capabilities: []string{readCapability}, Untrusted: true,
 		Description: "Finds lines in the text files of a folder and below it. The query is plain text, or a regular expression (RE2) when regexp is true. At most 200 hits.",
-		Input: schema(`"query"`, pathSchema+`,
+		Input: object(`"query"`, pathSchema+`,
 			"query":{"type":"string","minLength":1,"maxLength":1000},
 			"regexp":{"type":"boolean","description":"The query is a regular expression (RE2). Default: false."},
 			"ignoreCase":{"type":"boolean","description":"Default: false."},

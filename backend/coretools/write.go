@@ -39,8 +39,8 @@ type Changed struct {
 
 // areaRights says that a call needs no right, or is refused always.
 func areaRights(i callable.Info) func(context.Context, json.RawMessage) (permission.PreviewResult, error) {
+	i.Kind, i.ID = callable.Builtin, i.Name
 	return func(_ context.Context, input json.RawMessage) (permission.PreviewResult, error) {
-		i.Kind, i.ID = callable.Builtin, i.Name
 		var in struct{ Path string }
 		if json.Unmarshal(input, &in) == nil && in.Path != "" {
 			if _, err := writable(in.Path); err != nil {
@@ -69,7 +69,7 @@ func (s *Service) writeTool() callable.Func {
 	info := callable.Info{
 		Name: "file.write", Title: "Writes a file.", Effects: callable.Effects{Idempotent: true, Destructive: true},
 		Description: "Writes a whole text file below /shared or /tmp and makes its folders. A file that is there is replaced; the former one can be restored with the undo token. Use file.edit to change a part.",
-		Input: schema(`"path","text"`, areaSchema+`,
+		Input: object(`"path","text"`, areaSchema+`,
 			"text":{"type":"string","maxLength":4194304},
 			"hash":{"type":"string","description":"Replace only the file with this hash, as file.read returned it; empty: only when there is no file."}`),
 		Output: changedSchema,
@@ -102,7 +102,7 @@ func (s *Service) editTool() callable.Func {
 	info := callable.Info{
 		Name: "file.edit", Title: "Edits a file.", Effects: callable.Effects{Idempotent: true, Destructive: true},
 		Description: "Replaces one piece of a text file below /shared or /tmp. old must be in the file exactly once, with its spaces and line breaks. hash is what file.read returned; when the file has changed since, nothing is done.",
-		Input: schema(`"path","old","new","hash"`, areaSchema+`,
+		Input: object(`"path","old","new","hash"`, areaSchema+`,
 			"old":{"type":"string","minLength":1,"maxLength":1048576,"description":"The exact text to replace."},
 			"new":{"type":"string","maxLength":1048576,"description":"What takes its place."},
 			"hash":{"type":"string","minLength":1,"description":"The hash that file.read, file.write or file.edit returned."}`),
@@ -188,7 +188,7 @@ func (s *Service) deleteTool() callable.Func {
 	info := callable.Info{
 		Name: "file.delete", Title: "Deletes a file or folder.", Effects: callable.Effects{Idempotent: true, Destructive: true},
 		Description: "Moves a file or folder below /shared or /tmp to the trash, where it is kept for 30 days. The undo token restores it.",
-		Input:       schema(`"path"`, areaSchema+`,"recursive":{"type":"boolean","description":"Also a folder that is not empty. Default: false."}`),
+		Input:       object(`"path"`, areaSchema+`,"recursive":{"type":"boolean","description":"Also a folder that is not empty. Default: false."}`),
 		Output:      changedSchema,
 	}
 	return callable.Func{Info: info, Rights: areaRights(info), Run: callable.Typed(func(ctx context.Context, c callable.Request, in struct {
