@@ -103,9 +103,9 @@ func (s *Service) reach(w workspace, p place, tree bool) (r callable.Reach, ok b
 // systemFolders hold what looks like files and is not.
 var systemFolders = []string{"/proc", "/sys", "/dev"}
 
-// read decides whether the call c may read the path text; with tree also what is below it. End
-// what it returns.
-func (s *Service) read(ctx context.Context, c *callable.Request, text string, tree bool) (*reading, error) {
+// read decides whether the call c, of a tier, may read the path text; with tree also what is below
+// it. End what it returns.
+func (s *Service) read(ctx context.Context, c *callable.Request, text string, tree bool, tier permission.Tier) (*reading, error) {
 	p, err := parsePath(text)
 	if err != nil {
 		return nil, err
@@ -125,6 +125,7 @@ func (s *Service) read(ctx context.Context, c *callable.Request, text string, tr
 	if p.area == "" {
 		r.files = rootfs.New(s.o.Own, "")
 	}
+	reach.Tier = tier
 	if r.pass, err = s.o.Gate.Pass(ctx, c, reach); err != nil {
 		return nil, err
 	}

@@ -22,6 +22,7 @@ import (
 
 	"helix/backend/callable"
 	"helix/backend/fault"
+	"helix/backend/permission"
 	"helix/backend/sandbox/rootfs"
 )
 
@@ -59,7 +60,7 @@ func (s *Service) readTool() callable.Func {
 		Output: output(`"path","bytes","binary","text"`, `"path":{"type":"string"},"text":{"type":"string"},"binary":{"type":"boolean"},"contentType":{"type":"string"},
 			"bytes":{"type":"integer"},"hash":{"type":"string","description":"SHA-256 of the file."},"modified":{"type":"string","format":"date-time"},
 			"fromLine":{"type":"integer"},"toLine":{"type":"integer"},"totalLines":{"type":"integer"},
-			"truncated":{"type":"boolean","description":"There is more after the text."},"nextByte":{"type":"integer","description":"Where it goes on."}`),
+			"truncated":{"type":"boolean","description":"There is more after the text."},"nextByte":{"type":"integer","description":"Where the rest begins."}`),
 	}
 	return callable.Func{Info: info, Rights: s.readRights(info, false), Run: callable.Typed(s.readFile)}
 }
@@ -87,7 +88,7 @@ type fileText struct {
 }
 
 func (s *Service) readFile(ctx context.Context, c callable.Request, in readInput) (any, error) {
-	r, err := s.read(ctx, &c, in.Path, false)
+	r, err := s.read(ctx, &c, in.Path, false, permission.ReadOnly)
 	if err != nil {
 		return nil, err
 	}
@@ -255,7 +256,7 @@ func (s *Service) visit(ctx context.Context, c *callable.Request, text, name str
 	if _, err := path.Match(name, ""); err != nil {
 		return nil, fault.Invalidf("The name pattern %.64q cannot be read.", name)
 	}
-	r, err := s.read(ctx, c, text, true)
+	r, err := s.read(ctx, c, text, true, permission.ReadOnly)
 	if err != nil {
 		return nil, err
 	}

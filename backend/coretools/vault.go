@@ -71,11 +71,7 @@ func (s *Service) hold(ctx context.Context, c *callable.Request, from, to string
 	if err != nil {
 		return nil, err
 	}
-	w, err := s.workspace(ctx)
-	if err != nil {
-		return nil, err
-	}
-	r, err := s.read(ctx, c, p.text, false)
+	r, err := s.read(ctx, c, p.text, false, permission.Privileged)
 	if err != nil {
 		return nil, err
 	}
@@ -90,14 +86,18 @@ func (s *Service) hold(ctx context.Context, c *callable.Request, from, to string
 	if c.Key != "" { // each attempt is the same operation
 		id = uuid.NewSHA1(c.Caller.Run, []byte(changeID(c)))
 	}
-	if err := w.saveHold(id, h); err != nil {
+	if err := s.saveHold(ctx, id, h); err != nil {
 		return nil, fileError(err)
 	}
 	return h.result(id, "held", ""), nil
 }
 
-func (w workspace) saveHold(id uuid.UUID, h hold) error {
+func (s *Service) saveHold(ctx context.Context, id uuid.UUID, h hold) error {
 	text, err := json.Marshal(h)
+	if err != nil {
+		return err
+	}
+	w, err := s.workspace(ctx)
 	if err != nil {
 		return err
 	}
@@ -189,15 +189,12 @@ func (s *Service) release(ctx context.Context, c *callable.Request, id string) (
 	if err != nil {
 		return nil, err
 	}
-	w, err := s.workspace(ctx)
-	if err == nil {
-		h.Content = nil // another attempt of this call needs the rest
-		err = w.saveHold(op, h)
-	}
-	if err != nil {
+	token := out.(*Changed).UndoToken
+	h.Content = nil // another attempt of this call needs the rest
+	if err := s.saveHold(ctx, op, h); err != nil {
 		s.o.Logger.Warn("the content of a finished copy is kept for a day", "err", err)
 	}
-	return h.result(op, "copied", out.(*Changed).UndoToken), nil
+	return h.result(op, "copied", token), nil
 }
 
 // copyRights says what each step needs: the right to read the file, or a decision of its own.

@@ -7,7 +7,6 @@ import (
 	"os"
 	"path"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -219,8 +218,6 @@ func fileError(err error) error {
 		return err
 	case errors.Is(err, fs.ErrNotExist):
 		return fault.NotFoundf("File not found.").WithCause(err)
-	case strings.Contains(err.Error(), "escapes from parent"): // os has no value for it
-		return refusedPath("The path leads out of its folder.")
 	case errors.Is(err, fs.ErrPermission):
 		return refusedPath("The system doesn't allow Helix to change this file.")
 	}

@@ -212,6 +212,11 @@ func (s *Service) deleteTool() callable.Func {
 
 func (s *Service) remove(ctx context.Context, a *area, p place, id string, recursive bool) (any, error) {
 	out := &Changed{Path: p.text, Changed: true}
+	if parent, _, err := a.open(path.Dir(p.rel)); err != nil { // on the way is a link
+		return nil, err
+	} else if parent != nil {
+		parent.Close()
+	}
 	info, err := a.Lstat(p.rel)
 	if errors.Is(err, fs.ErrNotExist) {
 		if was, rerr := readChange(a.Root, id); rerr == nil && was.Path == p.rel && was.After == "" { // an earlier attempt did it
