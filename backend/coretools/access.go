@@ -139,11 +139,11 @@ func (s *Service) readRights(i callable.Info, tree bool) func(context.Context, j
 	i.Kind, i.ID = callable.Builtin, i.Name
 	return func(ctx context.Context, input json.RawMessage) (permission.PreviewResult, error) {
 		i := i
-		var in struct{ Path, From string }
-		if json.Unmarshal(input, &in) != nil || in.Path == "" && in.From == "" {
+		var in struct{ Path string }
+		if json.Unmarshal(input, &in) != nil || in.Path == "" {
 			return callable.Needs(i), nil // a path that comes from the run's data
 		}
-		p, err := parsePath(in.Path + in.From)
+		p, err := parsePath(in.Path)
 		if err != nil {
 			return permission.PreviewResult{}, err
 		}

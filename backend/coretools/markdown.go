@@ -14,11 +14,12 @@ import (
 // no link that is not http, https or mailto, whatever the page holds: a text that looks like
 // markup is escaped.
 func markdown(page, base string) (title, text string) {
+	m := &mdWriter{skipped: []atom.Atom{atom.Nav, atom.Footer}}
 	doc, err := html.Parse(strings.NewReader(page))
 	if err != nil { // nested too deeply
-		return "", escaped(plainText(page))
+		m.text(plainText(page))
+		return "", string(m.out)
 	}
-	m := &mdWriter{skipped: []atom.Atom{atom.Nav, atom.Footer}}
 	m.base, _ = url.Parse(base)
 	main := doc
 	for n := range doc.Descendants() {
@@ -76,7 +77,7 @@ type mdWriter struct {
 	prefix string // of each line: quotes and the indents of lists
 	lines  int    // line breaks before the next text
 	space  bool
-	marked int    // length of out after the last marker of an item or quote
+	marked int   // length of out after the last marker of an item or quote
 	lists  []int // number of the last item of each list around; -1: not numbered
 }
 
@@ -128,12 +129,6 @@ func (m *mdWriter) last() byte {
 		return '\n'
 	}
 	return m.out[len(m.out)-1]
-}
-
-func escaped(text string) string {
-	m := &mdWriter{}
-	m.text(text)
-	return string(m.out)
 }
 
 func (m *mdWriter) children(n *html.Node) {

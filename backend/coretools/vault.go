@@ -50,7 +50,7 @@ func (s *Service) copyTool() callable.Func {
 		Output: output(`"operationId","state","from","to","bytes","hash"`, `"operationId":{"type":"string"},"state":{"enum":["held","copied"]},"from":{"type":"string"},"to":{"type":"string"},
 			"bytes":{"type":"integer"},"hash":{"type":"string"},"undoToken":{"type":"string"}`),
 	}
-	return callable.Func{Info: info, Rights: s.copyRights(info), Run: callable.Typed(func(ctx context.Context, c callable.Request, in struct{ From, To, OperationID string }) (any, error) {
+	return callable.Func{Info: info, Run: callable.Typed(func(ctx context.Context, c callable.Request, in struct{ From, To, OperationID string }) (any, error) {
 		if in.OperationID == "" {
 			return s.hold(ctx, &c, in.From, in.To)
 		}
@@ -195,19 +195,4 @@ func (s *Service) release(ctx context.Context, c *callable.Request, id string) (
 		s.o.Logger.Warn("the content of a finished copy is kept for a day", "err", err)
 	}
 	return h.result(op, "copied", token), nil
-}
-
-// copyRights says what each step needs: the right to read the file, or a decision of its own.
-func (s *Service) copyRights(i callable.Info) func(context.Context, json.RawMessage) (permission.PreviewResult, error) {
-	first, second := i, i
-	first.Capabilities, second.Capabilities = i.Capabilities[:1], i.Capabilities[1:]
-	second.Kind, second.ID = callable.Builtin, i.Name
-	reading := s.readRights(first, false)
-	return func(ctx context.Context, input json.RawMessage) (permission.PreviewResult, error) {
-		var in struct{ OperationID string }
-		if json.Unmarshal(input, &in) == nil && in.OperationID != "" {
-			return callable.Needs(second), nil
-		}
-		return reading(ctx, input)
-	}
 }

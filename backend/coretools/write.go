@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"io"
 	"io/fs"
@@ -14,7 +13,6 @@ import (
 
 	"helix/backend/callable"
 	"helix/backend/fault"
-	"helix/backend/permission"
 )
 
 // maxWrite is the most bytes of a file that is written or edited.
@@ -35,20 +33,6 @@ type Changed struct {
 	Hash      string `json:"hash,omitempty"`
 	Line      int    `json:"line,omitempty"`
 	UndoToken string `json:"undoToken,omitempty"`
-}
-
-// areaRights says that a call needs no right, or is refused always.
-func areaRights(i callable.Info) func(context.Context, json.RawMessage) (permission.PreviewResult, error) {
-	i.Kind, i.ID = callable.Builtin, i.Name
-	return func(_ context.Context, input json.RawMessage) (permission.PreviewResult, error) {
-		var in struct{ Path string }
-		if json.Unmarshal(input, &in) == nil && in.Path != "" {
-			if _, err := writable(in.Path); err != nil {
-				return permission.PreviewResult{}, err
-			}
-		}
-		return callable.Needs(i), nil
-	}
 }
 
 // writable reads a path that a call writes to.
@@ -74,7 +58,7 @@ func (s *Service) writeTool() callable.Func {
 			"hash":{"type":"string","description":"Replace only the file with this hash, as file.read returned it; empty: only when there is no file."}`),
 		Output: changedSchema,
 	}
-	return callable.Func{Info: info, Rights: areaRights(info), Run: callable.Typed(func(ctx context.Context, c callable.Request, in struct {
+	return callable.Func{Info: info, Run: callable.Typed(func(ctx context.Context, c callable.Request, in struct {
 		Path, Text string
 		Hash       *string
 	}) (any, error) {
@@ -108,7 +92,7 @@ func (s *Service) editTool() callable.Func {
 			"hash":{"type":"string","minLength":1,"description":"The hash that file.read, file.write or file.edit returned."}`),
 		Output: changedSchema,
 	}
-	return callable.Func{Info: info, Rights: areaRights(info), Run: callable.Typed(func(ctx context.Context, c callable.Request, in struct {
+	return callable.Func{Info: info, Run: callable.Typed(func(ctx context.Context, c callable.Request, in struct {
 		Path, Old, New, Hash string
 	}) (any, error) {
 		p, err := writable(in.Path)
@@ -191,7 +175,7 @@ func (s *Service) deleteTool() callable.Func {
 		Input:       object(`"path"`, areaSchema+`,"recursive":{"type":"boolean","description":"Also a folder that is not empty. Default: false."}`),
 		Output:      changedSchema,
 	}
-	return callable.Func{Info: info, Rights: areaRights(info), Run: callable.Typed(func(ctx context.Context, c callable.Request, in struct {
+	return callable.Func{Info: info, Run: callable.Typed(func(ctx context.Context, c callable.Request, in struct {
 		Path      string
 		Recursive bool
 	}) (any, error) {
