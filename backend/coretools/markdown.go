@@ -252,7 +252,7 @@ func (m *mdWriter) link(n *html.Node) {
 	m.raw("](" + linkEscapes.Replace(u.String()) + ")")
 }
 
-var linkEscapes = strings.NewReplacer("(", "%28", ")", "%29", " ", "%20", "<", "%3C", ">", "%3E", `\`, "%5C", "`", "%60")
+var linkEscapes = strings.NewReplacer("(", "%28", ")", "%29", "[", "%5B", "]", "%5D", " ", "%20", "<", "%3C", ">", "%3E", `\`, "%5C", "`", "%60")
 
 func (m *mdWriter) resolve(href string) (*url.URL, error) {
 	u, err := url.Parse(strings.TrimSpace(href))
