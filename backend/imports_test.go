@@ -71,6 +71,8 @@ var levels = map[string]int{
 	"backend/synthesis":                    domain,
 	"backend/psychology":                   domain,
 	"backend/providers":                    domain,
+	"backend/providers/recordings":         engine,
+	"backend/providers/providerstest":      domain,
 	"backend/cluster":                      engine,
 	"backend/memory/importer":              engine,
 	"backend/memory/importer/importertest": engine,
@@ -113,6 +115,9 @@ var sideways = map[string]map[string]string{
 	"backend/schema": {
 		"backend/fault": "coded errors",
 		"backend/jcs":   "reads JSON strictly",
+	},
+	"backend/providers/providerstest": {
+		"backend/providers": "emulates the services whose entries and replies it names",
 	},
 	"backend/audit": {
 		"backend/fault":    "coded errors",
