@@ -4,6 +4,7 @@
 package backend
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -21,6 +22,7 @@ import (
 	"helix/backend/bus"
 	"helix/backend/callable"
 	"helix/backend/config"
+	"helix/backend/coretools"
 	"helix/backend/fault"
 	"helix/backend/gateway"
 	"helix/backend/logfile"
@@ -92,6 +94,7 @@ type Backend struct {
 	WasmTools  *wasmtools.Service
 	Callables  *callable.Registry
 	Skills     *skills.Service
+	CoreTools  *coretools.Service
 	Scheduler  *scheduler.Service
 	Memory     *memory.Service
 	Synthesis  *synthesis.Service
@@ -109,6 +112,7 @@ type Backend struct {
 
 	core     *gateway.Services // what runs as long as the backend does, with Services among it
 	builtins *callable.Set
+	subjects callable.Subjects // of built-ins, for permission
 
 	log     *slog.Logger
 	o       Options
@@ -221,7 +225,9 @@ func (b *Backend) openDomains(paths config.Paths, conf config.Config, engine fun
 	toolFiles := filepath.Join(paths.Data, "tool-files")
 	b.Permission = permission.New(b.DB, b.Bus, permission.Options{
 		Logger: b.log, Home: home, Own: own, OwnPort: b.ownPort, Audit: b.Audit,
-		StateDir: func(s permission.Subject) string { return tools.StateFolder(toolFiles, s) },
+		StateDir: func(s permission.Subject) string {
+			return cmp.Or(tools.StateFolder(toolFiles, s), coretools.VaultFolder(workspaces(paths), s))
+		},
 	})
 	if b.Sandbox, err = engine(); err != nil && b.Sandbox == nil {
 		return fmt.Errorf("open the sandbox: %w", err)
@@ -234,6 +240,7 @@ func (b *Backend) openDomains(paths config.Paths, conf config.Config, engine fun
 		Logger: b.log, StateDir: toolFiles, Home: home, Own: own, OwnPort: b.ownPort,
 	})
 	b.openSkills(conf)
+	b.openCoreTools(paths, conf, own)
 	b.openScheduler()
 	b.openMemory(conf)
 	b.openSynthesis()

@@ -338,6 +338,35 @@ export interface ConfigSetResult {
   restart: string[];
 }
 
+/** Area is one part of a workspace. */
+export interface CoretoolsArea {
+  /** shared, tmp or vault */
+  name: string;
+  /** on this computer */
+  path: string;
+  bytes: number;
+  files: number;
+}
+
+/** Status is what a workspace holds. Deleted files that can still be restored do not count. */
+export interface CoretoolsStatus {
+  /** on this computer */
+  root: string;
+  areas: CoretoolsArea[];
+}
+
+/** UndoParams name a change. */
+export interface CoretoolsUndoParams {
+  token: string;
+}
+
+/** Undone is a change that was taken back. */
+export interface CoretoolsUndone {
+  path: string;
+  /** Restored is whether the former file is back; else the file that was made is gone. */
+  restored: boolean;
+}
+
 /** Body is the part of a skill that says what it does. Each change of it makes a version. */
 export interface DefinitionBody {
   /** JSON Schema 2020-12 */
@@ -6627,6 +6656,10 @@ export interface Methods {
   "tools.validate": { params: ToolsValidateParams; result: ToolsValidation };
   /** Returns a page of a tool's history, newest first. */
   "tools.versions": { params: ToolsVersionsParams; result: ToolsVersionsResult };
+  /** Returns the workspace of the caller. */
+  "workspace.status": { params: Record<string, never>; result: CoretoolsStatus };
+  /** Takes back one change of a file, with the token that the call returned. A file that was changed since is a Conflict and stays as it is. */
+  "workspace.undo": { params: CoretoolsUndoParams; result: CoretoolsUndone };
 }
 
 /** Every event: the data it carries. */
@@ -7004,6 +7037,8 @@ export const METHODS = [
   { name: "tools.usage_history", scope: "read", costly: false, aliasOf: "tools.usage" },
   { name: "tools.validate", scope: "read", costly: false },
   { name: "tools.versions", scope: "read", costly: false },
+  { name: "workspace.status", scope: "read", costly: false },
+  { name: "workspace.undo", scope: "write", costly: false },
 ] as const satisfies readonly { name: keyof Methods; scope: Scope; costly: boolean; aliasOf?: keyof Methods; deadlineMs?: number }[];
 
 /** The scope that each method requires. */
