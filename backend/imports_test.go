@@ -71,6 +71,7 @@ var levels = map[string]int{
 	"backend/synthesis":                    domain,
 	"backend/psychology":                   domain,
 	"backend/providers":                    domain,
+	"backend/agent":                        domain,
 	"backend/providers/recordings":         engine,
 	"backend/providers/providerstest":      domain,
 	"backend/cluster":                      engine,

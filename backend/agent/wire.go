@@ -179,14 +179,13 @@ type Message struct {
 
 // CreateParams are the settings of a new session.
 type CreateParams struct {
-	Title      string             `json:"title,omitempty"`
-	AgentName  string             `json:"agentName,omitempty"` // default: helix
-	Model      providers.ModelRef `json:"model,omitempty"`
-	ProjectDir string             `json:"projectDir,omitempty"`
-	Mode       string             `json:"mode,omitempty"`
-	QueueMode  string             `json:"queueMode,omitempty"`
-	Budget     *Budget            `json:"budget,omitempty"`
-	Remember   *bool              `json:"remember,omitempty"` // default true
+	Title     string             `json:"title,omitempty"`
+	AgentName string             `json:"agentName,omitempty"` // default: helix
+	Model     providers.ModelRef `json:"model,omitempty"`
+	Mode      string             `json:"mode,omitempty"`
+	QueueMode string             `json:"queueMode,omitempty"`
+	Budget    *Budget            `json:"budget,omitempty"`
+	Remember  *bool              `json:"remember,omitempty"` // default true
 }
 
 // SessionParams name a session.
@@ -256,43 +255,14 @@ type MessagesResult struct {
 	More     bool      `json:"more"` // there are others beyond
 }
 
-// EventsParams choose events of the log.
-type EventsParams struct {
-	SessionID uuid.UUID `json:"sessionId"`
-	AfterSeq  int64     `json:"afterSeq,omitempty"`
-	Limit     int       `json:"limit,omitempty"` // 1 to 1000, default 200
-}
-
-// EventView is one event of the log.
-type EventView struct {
-	Seq    int64           `json:"seq"`
-	Type   string          `json:"type"`
-	TurnID *uuid.UUID      `json:"turnId,omitempty"`
-	At     time.Time       `json:"at"`
-	Data   json.RawMessage `json:"data"`
-}
-
-// EventsResult holds events in order.
-type EventsResult struct {
-	Events  []EventView `json:"events"`
-	LastSeq int64       `json:"lastSeq"`
-}
-
-// Attachment is a stored file that goes with an input.
-type Attachment struct {
-	Blob string `json:"blob"`
-	Name string `json:"name"`
-}
-
 // SendParams are an input. The same turnId again returns the first.
 type SendParams struct {
-	SessionID   uuid.UUID          `json:"sessionId"`
-	Text        string             `json:"text"`
-	Attachments []Attachment       `json:"attachments,omitempty"`
-	TurnID      *uuid.UUID         `json:"turnId,omitempty"`
-	QueueMode   string             `json:"queueMode,omitempty"`
-	Model       providers.ModelRef `json:"model,omitempty"`
-	Budget      *Budget            `json:"budget,omitempty"`
+	SessionID uuid.UUID          `json:"sessionId"`
+	Text      string             `json:"text"`
+	TurnID    *uuid.UUID         `json:"turnId,omitempty"`
+	QueueMode string             `json:"queueMode,omitempty"`
+	Model     providers.ModelRef `json:"model,omitempty"`
+	Budget    *Budget            `json:"budget,omitempty"`
 }
 
 // SendResult says how the turn stands.
@@ -336,12 +306,6 @@ type RetryParams struct {
 	// MoreTurns and MoreCostMicros are added to the limits that stopped the turn.
 	MoreTurns      int              `json:"moreTurns,omitempty"`
 	MoreCostMicros providers.Micros `json:"moreCostMicros,omitempty"`
-}
-
-// ForkParams name a session and the last message that the copy has.
-type ForkParams struct {
-	SessionID uuid.UUID `json:"sessionId"`
-	AtSeq     int64     `json:"atSeq,omitempty"` // 0: all
 }
 
 // RenameParams give a session a title.
@@ -389,76 +353,6 @@ type Hit struct {
 // SearchResult holds hits, best first.
 type SearchResult struct {
 	Hits []Hit `json:"hits"`
-}
-
-// AttachParams hold a file as base64, or name an uploaded one.
-type AttachParams struct {
-	Name   string `json:"name"`
-	Base64 []byte `json:"base64,omitempty"`
-	Token  string `json:"token,omitempty"` // of POST /upload
-}
-
-// AttachResult names the stored file.
-type AttachResult struct {
-	Blob  string `json:"blob"`
-	Mime  string `json:"mime"`
-	Bytes int64  `json:"bytes"`
-}
-
-// ContextPart is a part of what the model reads.
-type ContextPart struct {
-	Kind   string `json:"kind"` // tools, system, soul, skills, summary, history or volatile
-	Name   string `json:"name"`
-	Tokens int64  `json:"tokens"` // estimated
-	Cached bool   `json:"cached"`
-	Text   string `json:"text,omitempty"`
-}
-
-// ContextResult is what the next request would hold.
-type ContextResult struct {
-	Window     int           `json:"window"`
-	Used       int64         `json:"used"`
-	Parts      []ContextPart `json:"parts"`
-	Omitted    []string      `json:"omitted"`
-	Precedence []string      `json:"precedence"`
-}
-
-// CostRow sums calls that share a key.
-type CostRow struct {
-	Key        string           `json:"key"`
-	Calls      int              `json:"calls"`
-	CostMicros providers.Micros `json:"costMicros"`
-	Tokens     int64            `json:"tokens"`
-}
-
-// CostResult is what a session has cost.
-type CostResult struct {
-	CostMicros      providers.Micros `json:"costMicros"`
-	EstimatedMicros providers.Micros `json:"estimatedMicros"` // the part of it that the service did not report
-	Tokens          providers.Usage  `json:"tokens"`
-	Calls           int              `json:"calls"`
-	ByModel         []CostRow        `json:"byModel"`
-	ByPurpose       []CostRow        `json:"byPurpose"`
-	ByTurn          []CostRow        `json:"byTurn"`
-	Children        []CostRow        `json:"children"`
-}
-
-// ExportParams name a session and the form: md or jsonl.
-type ExportParams struct {
-	SessionID uuid.UUID `json:"sessionId"`
-	Format    string    `json:"format,omitempty"`
-}
-
-// ExportResult names the stored file.
-type ExportResult struct {
-	Blob string `json:"blob"`
-	Name string `json:"name"`
-}
-
-// UndoResult holds the token that brings something back.
-type UndoResult struct {
-	Session   Session `json:"session"`
-	UndoToken string  `json:"undoToken,omitempty"`
 }
 
 // StatusResult says whether the agent can work.
@@ -569,22 +463,6 @@ type LedgerRow struct {
 // LedgerResult holds rows, newest first.
 type LedgerResult struct {
 	Rows []LedgerRow `json:"rows"`
-}
-
-// TreeNode is a turn with the subagents that it started.
-type TreeNode struct {
-	SessionID  uuid.UUID        `json:"sessionId"`
-	TurnID     uuid.UUID        `json:"turnId"`
-	Goal       string           `json:"goal"`
-	State      string           `json:"state"`
-	Steps      int              `json:"steps"`
-	CostMicros providers.Micros `json:"costMicros"`
-	Children   []TreeNode       `json:"children"`
-}
-
-// TreeResult holds the turns of a session.
-type TreeResult struct {
-	Nodes []TreeNode `json:"nodes"`
 }
 
 // ReplayParams name a session and where to stop; 0: at its end.
@@ -715,14 +593,6 @@ type TurnCanceled TurnEvent
 
 // TurnFailed is chat.turn_failed.
 type TurnFailed TurnEvent
-
-// ScheduledNotification is chat.scheduled_notification.
-type ScheduledNotification struct {
-	SessionID uuid.UUID `json:"sessionId"`
-	Title     string    `json:"title"`
-	Body      string    `json:"body"`
-	Level     string    `json:"level"`
-}
 
 // Changed is agent.changed: budgets, personas or skill documents changed.
 type Changed struct {
