@@ -9,6 +9,7 @@ import (
 	"helix/backend/audit"
 	"helix/backend/bus"
 	"helix/backend/callable"
+	"helix/backend/callable/netgate"
 	"helix/backend/config"
 	"helix/backend/identity"
 	"helix/backend/scheduler"
@@ -22,7 +23,7 @@ func (b *Backend) openSkills(conf config.Config) {
 	b.Callables = callable.NewRegistry(b.Permission)
 	b.Callables.Add(b.Tools.Callables())
 	b.Callables.Add(b.Tools.WasmCallables())
-	gate := &callable.NetworkGate{Gate: b.callGate(), Step: "http.request"}
+	gate := &netgate.Gate{Gate: b.callGate(), Step: "http.request"}
 	b.subjects = callable.Subjects{gate.Step: gate}
 	b.Permission.Register(string(callable.Builtin), b.subjects, nil)
 	list, closing := skills.Builtins(skills.BuiltinOptions{DenyPort: b.ownPort, Allow: gate.Allow, Rights: gate.Rights, Notify: b.notifyUser})

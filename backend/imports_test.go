@@ -49,6 +49,7 @@ var levels = map[string]int{
 	"backend/safehttp/safehttptest":        foundation,
 	"backend/callable":                     foundation,
 	"backend/lifecycle":                    foundation,
+	"backend/callable/netgate":             foundation,
 	"backend/callable/callabletest":        foundation,
 	"backend/sandbox":                      engine,
 	"backend/sandbox/qjs":                  engine,
@@ -149,7 +150,14 @@ var sideways = map[string]map[string]string{
 		"backend/storage":    "a run is enqueued in the transaction of what wants it",
 		"backend/schema":     "inputs are checked before a call",
 		"backend/duration":   "time-outs come as milliseconds",
+	},
+	"backend/callable/netgate": {
+		"backend/callable":   "its gate is that of built-ins, for addresses",
+		"backend/fault":      "coded errors",
+		"backend/audit":      "requests are put on record before they are sent",
+		"backend/permission": "the right to reach one host",
 		"backend/safehttp":   "its client asks the gate for each address",
+		"backend/duration":   "pauses that services ask for",
 	},
 	"backend/callable/callabletest": {
 		"backend/callable":   "the suite drives a registry",

@@ -47,6 +47,11 @@ func (p *Pass) Allows(c permission.Capability, resource string) bool {
 	return p.auth.Allows(c, resource)
 }
 
+// Context is ctx that also ends when the right is taken back; see permission.Authority.
+func (p *Pass) Context(ctx context.Context) (context.Context, context.CancelFunc) {
+	return p.auth.Context(ctx)
+}
+
 // End ends the grants that were given for this call alone.
 func (p *Pass) End() { p.end() }
 

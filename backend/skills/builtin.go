@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 
 	"helix/backend/callable"
+	"helix/backend/callable/netgate"
 	"helix/backend/duration"
 	"helix/backend/fault"
 	"helix/backend/permission"
@@ -28,7 +29,7 @@ type BuiltinOptions struct {
 	// DenyPort names ports of this computer that belong to Helix; nil: none.
 	DenyPort func(port int) bool
 	// Allow decides whether a call may send its request to an address; nil: nothing may be sent.
-	Allow callable.Allow
+	Allow netgate.Allow
 	// Rights says what a request with this input needs; nil: that shows when it is sent.
 	Rights func(ctx context.Context, input json.RawMessage) (permission.PreviewResult, error)
 	// Notify shows a notice to the user; nil: notices are refused.

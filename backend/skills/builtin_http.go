@@ -12,6 +12,7 @@ import (
 	"unicode/utf8"
 
 	"helix/backend/callable"
+	"helix/backend/callable/netgate"
 	"helix/backend/fault"
 	"helix/backend/safehttp"
 )
@@ -20,12 +21,12 @@ const httpStep = "http.request"
 
 // web is the built-in step http.request.
 type web struct {
-	client *callable.Client
+	client *netgate.Client
 	o      *BuiltinOptions
 }
 
 func newWeb(o *BuiltinOptions) *web {
-	return &web{o: o, client: callable.NewClient(safehttp.Options{DenyPorts: o.DenyPort, MaxRequest: maxHTTP, MaxBody: maxHTTP, Timeout: maxHTTPTime}, o.HTTP, o.Allow)}
+	return &web{o: o, client: netgate.NewClient(safehttp.Options{DenyPorts: o.DenyPort, MaxRequest: maxHTTP, MaxBody: maxHTTP, Timeout: maxHTTPTime}, o.HTTP, o.Allow)}
 }
 
 const (
@@ -36,7 +37,7 @@ const (
 func (w *web) builtin() callable.Func {
 	return callable.Func{
 		Info: callable.Info{
-			Name: httpStep, Title: "Sends an HTTP request.", Effects: callable.Effects{OpenWorld: true}, Capabilities: []string{callable.AnyHost}, Untrusted: true,
+			Name: httpStep, Title: "Sends an HTTP request.", Effects: callable.Effects{OpenWorld: true}, Capabilities: []string{netgate.AnyHost}, Untrusted: true,
 			Input: rawJSON(`{"type":"object","additionalProperties":false,"required":["url"],"properties":{
 			"url":{"type":"string","minLength":1,"maxLength":8192,"description":"An https address, or http of a port of this computer."},
 			"method":{"enum":["GET","HEAD","POST","PUT","PATCH","DELETE","OPTIONS"],"description":"Default: GET."},
@@ -78,7 +79,7 @@ func (w *web) run(ctx context.Context, c callable.Request, in httpInput) (any, e
 		return nil, err
 	}
 	if resp.Status >= 400 && !in.AnyStatus {
-		return nil, callable.StatusError(resp, slices.Contains([]string{"", "GET", "HEAD", "OPTIONS"}, in.Method), w.o.Now())
+		return nil, netgate.StatusError(resp, slices.Contains([]string{"", "GET", "HEAD", "OPTIONS"}, in.Method), w.o.Now())
 	}
 	return httpOutput(resp), nil
 }

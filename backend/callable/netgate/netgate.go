@@ -1,4 +1,6 @@
-package callable
+// Package netgate decides which addresses calls of built-ins may reach, and sends their requests. It
+// stands beside callable, so that what is merely callable does not depend on a network.
+package netgate
 
 import (
 	"cmp"
@@ -12,6 +14,7 @@ import (
 	"time"
 
 	"helix/backend/audit"
+	"helix/backend/callable"
 	"helix/backend/duration"
 	"helix/backend/fault"
 	"helix/backend/permission"
@@ -21,20 +24,20 @@ import (
 // AnyHost is the capability of a call whose address is known only when it is sent.
 const AnyHost = "network:https(host of the url)"
 
-// NetworkGate decides what the built-in Step may reach. Its subject is the step with one
+// Gate decides what the built-in Step may reach. Its subject is the step with one
 // resource, because what it reaches is known only when it is called: the right to reach one host
 // says nothing about another.
-type NetworkGate struct {
-	Gate
+type Gate struct {
+	callable.Gate
 	Step string
 }
 
-func (g *NetworkGate) subject(c permission.Capability, resource string) permission.Subject {
-	return BuiltinSubject(g.Step + " " + permission.FormatCapability(c, resource))
+func (g *Gate) subject(c permission.Capability, resource string) permission.Subject {
+	return callable.BuiltinSubject(g.Step + " " + permission.FormatCapability(c, resource))
 }
 
 // Subject implements permission.Source.
-func (g *NetworkGate) Subject(_ context.Context, _, id string) (permission.SubjectInfo, error) {
+func (g *Gate) Subject(_ context.Context, _, id string) (permission.SubjectInfo, error) {
 	name, text, ok := strings.Cut(id, " ")
 	capability, resource, err := permission.ParseCapability(text)
 	if !ok || err != nil || name != g.Step || capability != permission.NetworkHTTPS && capability != permission.NetworkLocalhost {
@@ -45,7 +48,7 @@ func (g *NetworkGate) Subject(_ context.Context, _, id string) (permission.Subje
 		return permission.SubjectInfo{}, err
 	}
 	return permission.SubjectInfo{
-		Name: name, State: permission.Active, DefinitionHash: BuiltinSubject(id).DefinitionHash, Definition: doc, Approved: true,
+		Name: name, State: permission.Active, DefinitionHash: callable.BuiltinSubject(id).DefinitionHash, Definition: doc, Approved: true,
 		Declared: []permission.Want{{Capability: capability, Resource: resource}},
 	}, nil
 }
@@ -61,7 +64,7 @@ func reaches(u *url.URL) (permission.Capability, string, error) {
 		return permission.NetworkLocalhost, cmp.Or(port, "80"), nil
 	}
 	if u.Scheme != "https" {
-		return "", "", fault.Deniedf("Only https addresses can be asked, and http on this computer.").WithDetails(Refusal{Reason: permission.ReasonNever})
+		return "", "", fault.Deniedf("Only https addresses can be asked, and http on this computer.").WithDetails(callable.Refusal{Reason: permission.ReasonNever})
 	}
 	if strings.Contains(host, ":") {
 		host = "[" + host + "]"
@@ -74,32 +77,32 @@ func reaches(u *url.URL) (permission.Capability, string, error) {
 
 // Allow decides whether the step may send to u and puts the request on record before it is sent;
 // see Allow of Client.
-func (g *NetworkGate) Allow(ctx context.Context, c *Request, u *url.URL, _ bool, revoked context.CancelCauseFunc) (func(), error) {
+func (g *Gate) Allow(ctx context.Context, c *callable.Request, u *url.URL, _ bool, revoked context.CancelCauseFunc) (func(), error) {
 	capability, resource, err := reaches(u)
 	if err != nil {
 		return nil, err
 	}
 	if resource, err = permission.Normalize(capability, resource); err != nil {
-		return nil, RefusedAlways(err)
+		return nil, callable.RefusedAlways(err)
 	}
-	pass, err := g.Pass(ctx, c, Reach{
+	pass, err := g.Pass(ctx, c, callable.Reach{
 		Name: g.Step, Subject: g.subject(capability, resource), Cap: capability, Resource: resource, Tier: permission.SideEffecting,
 		Action: audit.NetworkCall, Details: map[string]any{"host": u.Host},
 	})
 	if err != nil {
 		return nil, err
 	}
-	held, stop := pass.auth.Context(ctx)
+	held, stop := pass.Context(ctx)
 	unwatch := context.AfterFunc(held, func() { revoked(context.Cause(held)) })
 	return func() { unwatch(); stop(); pass.End() }, nil
 }
 
 // Rights says what the step needs and whether it is granted. An address that comes from the
 // run's data is not known before: then somebody may have to be asked.
-func (g *NetworkGate) Rights(ctx context.Context, input json.RawMessage) (permission.PreviewResult, error) {
+func (g *Gate) Rights(ctx context.Context, input json.RawMessage) (permission.PreviewResult, error) {
 	var in struct{ URL *string }
 	if json.Unmarshal(input, &in) != nil || in.URL == nil {
-		return Needs(Info{Ref: Ref{Kind: Builtin, ID: g.Step}, Name: g.Step, Capabilities: []string{AnyHost}}), nil
+		return callable.Needs(callable.Info{Ref: callable.Ref{Kind: callable.Builtin, ID: g.Step}, Name: g.Step, Capabilities: []string{AnyHost}}), nil
 	}
 	u, err := url.Parse(*in.URL)
 	if err != nil {
@@ -112,13 +115,13 @@ func (g *NetworkGate) Rights(ctx context.Context, input json.RawMessage) (permis
 	if resource, err = permission.Normalize(capability, resource); err != nil {
 		return permission.PreviewResult{}, err
 	}
-	return g.Permission.Preview(ctx, permission.PreviewParams{Subject: permission.PreviewSubject{Kind: string(Builtin), ID: g.subject(capability, resource).ID}})
+	return g.Permission.Preview(ctx, permission.PreviewParams{Subject: permission.PreviewSubject{Kind: string(callable.Builtin), ID: g.subject(capability, resource).ID}})
 }
 
 // Allow decides whether a call may send its request to u, and puts it on record. It is asked for
 // the first address, before anything is sent, and for each redirect; more is then true. revoked
 // ends the request when the right is taken back meanwhile; end is called once it is over.
-type Allow = func(ctx context.Context, c *Request, u *url.URL, more bool, revoked context.CancelCauseFunc) (end func(), err error)
+type Allow = func(ctx context.Context, c *callable.Request, u *url.URL, more bool, revoked context.CancelCauseFunc) (end func(), err error)
 
 // Client sends the requests of calls to addresses that were allowed.
 type Client struct {
@@ -140,7 +143,7 @@ func (c *Client) Close() { c.http.Close() }
 
 // sending is one call while it goes on.
 type sending struct {
-	call    *Request
+	call    *callable.Request
 	sent    bool
 	revoked context.CancelCauseFunc
 	ends    []func()
@@ -168,7 +171,7 @@ func (c *Client) check(ctx context.Context, u *url.URL) error {
 }
 
 // Do sends the request r of call; see safehttp.Client.Do.
-func (c *Client) Do(ctx context.Context, call *Request, r safehttp.Request) (*safehttp.Response, error) {
+func (c *Client) Do(ctx context.Context, call *callable.Request, r safehttp.Request) (*safehttp.Response, error) {
 	ctx, revoked := context.WithCancelCause(ctx)
 	defer revoked(nil)
 	s := &sending{call: call, revoked: revoked}
