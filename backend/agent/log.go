@@ -317,7 +317,7 @@ func (s *Service) message(tx *storage.Tx, l *live, e Event, role string, parts [
 		return err
 	}
 	if text := words(parts); text != "" && !s.o.Private {
-		if _, err := tx.Exec(`INSERT INTO session_messages_fts (message_id, session_id, user_id, text) VALUES (?, ?, ?, ?)`, id, l.id, l.user, text); err != nil {
+		if _, err := tx.Exec(`INSERT INTO session_messages_fts (message_id, text) VALUES (?, ?)`, id, text); err != nil {
 			return err
 		}
 	}

@@ -453,16 +453,21 @@ func (s *Service) callOnce(ctx context.Context, l *live, mayCompact bool) error 
 	var reply providers.Reply
 	for {
 		reply, err = s.stream(withCall(ctx, account), l, q)
-		var over OverBudget
-		if d, ok := fault.As(err).Details.(OverBudget); err != nil && ok {
-			over = d
-		}
-		if over.Scope == "" || q.MaxOutput/2 < leastOutput {
+		if !overBudget(err) || q.MaxOutput/2 < leastOutput {
 			break
 		}
 		q.MaxOutput /= 2 // a shorter answer may fit the budget
 	}
 	return s.replied(ctx, l, t.ID, reply, err, open, mayCompact)
+}
+
+// overBudget says that a call was refused because of what it may cost.
+func overBudget(err error) bool {
+	if err == nil {
+		return false
+	}
+	_, ok := fault.As(err).Details.(OverBudget)
+	return ok
 }
 
 func (x settlement) event() *callSettled {

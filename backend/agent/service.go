@@ -784,7 +784,7 @@ func (s *Service) Search(ctx context.Context, p SearchParams) (out SearchResult,
 	}
 	const mark = "\x01"
 	err = s.db.Read(ctx, func(tx *storage.Tx) error {
-		out.Hits, err = storage.Collect(tx.Select(`SELECT m.session_id, s.title, m.seq, m.role, m.created_at, snippet(session_messages_fts, 3, char(1), char(1), '…', 24)
+		out.Hits, err = storage.Collect(tx.Select(`SELECT m.session_id, s.title, m.seq, m.role, m.created_at, snippet(session_messages_fts, 1, char(1), char(1), '…', 24)
 			FROM session_messages_fts f JOIN session_messages m ON m.id = f.message_id JOIN sessions s ON s.id = m.session_id
 			WHERE session_messages_fts MATCH ? AND m.user_id = ? AND (? IS NULL OR m.session_id = ?) AND s.deleted_at IS NULL ORDER BY rank LIMIT ?`,
 			query, identity.UserID(ctx), session, session, p.Limit), func(row storage.Row) (h Hit, err error) {

@@ -48,13 +48,15 @@ CREATE TABLE session_messages (
     sync_meta   BLOB,
     UNIQUE (session_id, seq)
 ) STRICT;
+CREATE INDEX session_messages_user ON session_messages (user_id);
 CREATE INDEX session_messages_turn ON session_messages (turn_id, seq);
 
 -- The words of messages, except with storage.private.
-CREATE VIRTUAL TABLE session_messages_fts USING fts5(message_id UNINDEXED, session_id UNINDEXED, user_id UNINDEXED, text, tokenize = 'unicode61 remove_diacritics 2', prefix = '2 3');
+CREATE VIRTUAL TABLE session_messages_fts USING fts5(message_id UNINDEXED, text, tokenize = 'unicode61 remove_diacritics 2', prefix = '2 3');
 
 -- The log: every step before it happens. The state of a session is a fold of it.
 CREATE TABLE conversation_events (
+    no             INTEGER PRIMARY KEY,
     session_id     BLOB NOT NULL CHECK (length(session_id) = 16),
     sequence       INTEGER NOT NULL,
     type           TEXT NOT NULL,
@@ -63,7 +65,7 @@ CREATE TABLE conversation_events (
     schema_version INTEGER NOT NULL DEFAULT 1,
     causation      INTEGER,
     at             INTEGER NOT NULL,
-    PRIMARY KEY (session_id, sequence)
+    UNIQUE (session_id, sequence)
 ) STRICT;
 -- +goose StatementBegin
 CREATE TRIGGER conversation_events_final BEFORE UPDATE OF session_id, sequence, type, turn_id, schema_version, causation, at ON conversation_events BEGIN
@@ -79,6 +81,8 @@ CREATE TABLE session_state (
     state      ANY NOT NULL, -- sealed with storage.private
     updated_at INTEGER NOT NULL
 ) STRICT;
+
+CREATE INDEX session_state_user ON session_state (user_id);
 
 -- The session that a channel or a schedule always uses.
 CREATE TABLE gateway_sessions (
