@@ -151,6 +151,9 @@ var sideways = map[string]map[string]string{
 		"backend/schema":     "inputs are checked before a call",
 		"backend/duration":   "time-outs come as milliseconds",
 	},
+	"backend/agent": {
+		"backend/providers": "its requests, replies and prices are those of models",
+	},
 	"backend/callable/netgate": {
 		"backend/callable":   "its gate is that of built-ins, for addresses",
 		"backend/fault":      "coded errors",

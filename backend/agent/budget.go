@@ -21,7 +21,6 @@ const (
 	defaultDay     = providers.Micros(5_000_000)
 	defaultWarning = 0.8
 	scopeTurn      = "turn" // beside those of the wire
-	ledgerKept     = 400 * 24 * time.Hour
 )
 
 // The states of a call in the ledger.
@@ -313,7 +312,7 @@ func (h *hold) Settle(u providers.Usage, cost providers.Micros, outcome string) 
 		h.c.settled(x)
 		return
 	}
-	if err := h.l.db.Write(h.ctx, func(tx *storage.Tx) error { return x.writeTx(tx) }); err != nil {
+	if err := h.l.db.Write(h.ctx, x.writeTx); err != nil {
 		// The row stays reserved, and counts in full at the next start.
 		return
 	}

@@ -221,33 +221,11 @@ type loadedTools struct {
 	Tools []providers.ToolDecl `json:"tools"`
 }
 
-// subagentStarted and subagentEnded are marks of a child's turn.
-type subagentStarted struct {
-	CallID  string    `json:"callId"`
-	Session uuid.UUID `json:"sessionId"`
-	Child   uuid.UUID `json:"turnId"`
-	Goal    string    `json:"goal"`
-}
-
-type subagentEnded struct {
-	Child  uuid.UUID        `json:"turnId"`
-	Status string           `json:"status"`
-	Micros providers.Micros `json:"micros"`
-}
-
 // turnFinished ends the turn.
 type turnFinished struct {
 	State  string     `json:"state"`
 	Reason string     `json:"stopReason"`
 	Error  *TurnError `json:"error,omitempty"`
-}
-
-// imported is a message that came with a copy or an export.
-type imported struct {
-	Exchanges []Exchange `json:"exchanges"`
-	Summary   string     `json:"summary,omitempty"`
-	Private   bool       `json:"private,omitempty"`
-	Untrusted bool       `json:"untrusted,omitempty"`
 }
 
 // unknown is an event of a type that this version does not know. It is kept as it is.
@@ -276,10 +254,7 @@ func (*summarized) eventType() string       { return "summary" }
 func (*noticed) eventType() string          { return "notice" }
 func (*scratchpad) eventType() string       { return "scratchpad" }
 func (*loadedTools) eventType() string      { return "tools_loaded" }
-func (*subagentStarted) eventType() string  { return "subagent_started" }
-func (*subagentEnded) eventType() string    { return "subagent_ended" }
 func (*turnFinished) eventType() string     { return "turn_finished" }
-func (*imported) eventType() string         { return "imported" }
 func (u *unknown) eventType() string        { return u.typ }
 
 // MarshalJSON implements json.Marshaler.
@@ -290,7 +265,7 @@ func newPayload(typ string) payload {
 	for _, p := range []payload{
 		&created{}, &configured{}, &input{}, &withdrawn{}, &turnStarted{}, &steered{}, &callStarted{}, &callReserved{}, &partial{}, &replied{}, &callSettled{},
 		&toolIntent{}, &toolOutcome{}, &approvalAsked{}, &approvalAnswered{}, &compactionSaved{}, &summarized{}, &noticed{}, &scratchpad{}, &loadedTools{},
-		&subagentStarted{}, &subagentEnded{}, &turnFinished{}, &imported{},
+		&turnFinished{},
 	} {
 		if p.eventType() == typ {
 			return p
@@ -303,7 +278,7 @@ func newPayload(typ string) payload {
 // the session can be read, and nothing more.
 func decodePayload(typ string, version int, raw []byte) (payload, error) {
 	if version > schemaVersion {
-		return nil, fault.Conflictf("This chat was continued by a newer version of Helix. Update Helix to go on with it.")
+		return nil, fault.Conflictf("This chat was continued by a newer version of Helix. Update Helix to continue it.")
 	}
 	p := newPayload(typ)
 	if p == nil {

@@ -23,7 +23,6 @@ const (
 	snapshotEach = 200     // events
 	partMax      = 4 << 10 // of a result in the transcript
 	titleRunes   = 60      // of a title that is cut from the first message
-	eventsKept   = 90 * 24 * time.Hour
 )
 
 // seal gives the form in which a text is stored: itself, or sealed bytes with private storage.
@@ -158,7 +157,7 @@ func (s *Service) project(ctx context.Context, tx *storage.Tx, l *live, st *Stat
 			e.Turn, l.id, l.user, b.QueueMode, lane, b.Run, b.Of, tx.Now)
 		return err
 	case *withdrawn:
-		return turn(`state = 'cancelled', stop_reason = ?, finished_at = ?`, b.Reason, tx.Now)
+		return turn(`state = ?, stop_reason = ?, finished_at = ?`, Canceled, b.Reason, tx.Now)
 	case *turnStarted:
 		if err := s.userMessage(ctx, tx, l, e, append([]uuid.UUID{e.Turn}, b.Joined...)); err != nil {
 			return err

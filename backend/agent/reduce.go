@@ -149,8 +149,6 @@ func (s *State) apply(e Event) {
 		if b.Model != nil {
 			s.Model = *b.Model
 		}
-	case *imported:
-		s.Exchanges, s.Summary, s.Private, s.Untrusted = append(s.Exchanges, b.Exchanges...), b.Summary, s.Private || b.Private, s.Untrusted || b.Untrusted
 	case *input:
 		s.Queue = append(s.Queue, waitingInput{Turn: e.Turn, Seq: e.Seq, At: e.At, input: *b})
 	case *withdrawn:

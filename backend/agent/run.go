@@ -546,7 +546,7 @@ func (s *Service) replied(ctx context.Context, l *live, turn uuid.UUID, reply pr
 			return p.Kind == providers.PartToolCall && kept > maxCalls
 		})
 	}
-	b.Parts = uniqueCalls(b.Parts, l.state.Turn.Steps)
+	b.Parts, b.BadArgs = l.state.uniqueCalls(b.Parts, b.BadArgs)
 	switch {
 	case err == nil:
 		return l.append(ctx, turn, settle, append(events, b)...)
@@ -580,21 +580,33 @@ func (s *Service) replied(ctx context.Context, l *live, turn uuid.UUID, reply pr
 	return l.append(ctx, turn, settle, append(events, &end)...)
 }
 
-// uniqueCalls gives each call of a reply an id of its own: services have sent the same twice, or
-// none.
-func uniqueCalls(parts []providers.Part, step int) []providers.Part {
-	seen := map[string]bool{}
+// uniqueCalls gives each call of a reply an id that no other call of the session has: services have
+// sent the same twice, or none.
+func (s *State) uniqueCalls(parts []providers.Part, bad []string) ([]providers.Part, []string) {
+	seen := map[string]bool{"": true}
+	for _, x := range s.Exchanges {
+		for _, m := range x.Messages {
+			for _, p := range m.Parts {
+				if p.Kind == providers.PartToolCall {
+					seen[p.ID] = true
+				}
+			}
+		}
+	}
 	out := slices.Clone(parts)
 	for i, p := range out {
 		if p.Kind != providers.PartToolCall {
 			continue
 		}
-		if p.ID == "" || seen[p.ID] {
-			out[i].ID = fmt.Sprintf("call_%d_%d", step, i)
+		if seen[p.ID] {
+			out[i].ID = fmt.Sprintf("call_%d_%d", s.Seq, i)
+			if slices.Contains(bad, p.ID) {
+				bad = append(slices.Clone(bad), out[i].ID)
+			}
 		}
 		seen[out[i].ID] = true
 	}
-	return out
+	return out, bad
 }
 
 // withFiles reads the bytes of attachments into a request.
@@ -854,7 +866,7 @@ func (s *Service) perform(ctx context.Context, l *live, t *tool, intent *toolInt
 		}
 		return s.failure(err), also, uuid.Nil
 	}
-	if o, err = s.present(ctx, l, t, out.Output, out.Untrusted || t.info.Untrusted); err != nil {
+	if o, err = s.present(ctx, t, out.Output, out.Untrusted || t.info.Untrusted); err != nil {
 		return s.failure(err), also, uuid.Nil
 	}
 	if len(out.Notes) > 0 {
@@ -914,7 +926,7 @@ func (s *Service) unknownOutcome(ctx context.Context, l *live, t *tool, c callSt
 			Question: permission.Question{
 				Text: fmt.Sprintf("Helix was interrupted while it called %s. Did it happen?", t.decl.Name), Details: args, Step: t.decl.Name,
 				Choices: []permission.Choice{
-					{ID: choiceHappened, Label: "It happened", Help: "The chat goes on as if the call was made.", Approves: true},
+					{ID: choiceHappened, Label: "It happened", Help: "The chat continues as if the call was made.", Approves: true},
 					{ID: choiceAgain, Label: "Run again", Help: "The call is made once more.", Approves: true},
 					{ID: choiceStop, Label: "Stop", Help: "The turn ends here."},
 				},

@@ -166,7 +166,7 @@ func (s *Service) Run(ctx context.Context) error {
 	for _, o := range list {
 		l, err := s.session(s.asUser(ctx, o.user), o.session)
 		if err != nil {
-			s.log.Error("a chat can't go on", "session", o.session, "err", err)
+			s.log.Error("a chat can't be continued", "session", o.session, "err", err)
 			continue
 		}
 		l.mu.Lock()

@@ -106,7 +106,7 @@ func (s *Service) tools(ctx context.Context, st *State) ([]tool, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := s.ownTools(st)
+	out := s.ownTools()
 	taken := map[string]bool{}
 	for _, t := range out {
 		taken[t.decl.Name] = true
@@ -195,7 +195,7 @@ func (s *Service) gate(ctx context.Context, l *live, t *tool, c *callState, tier
 	}
 	d, err := s.o.Gate.Decide(ctx, permission.Request{
 		Subject: s.subject(l.state.Created.Agent), Cap: permission.ToolCall, Resource: t.decl.Name, Tier: tier,
-		RunID: l.state.Turn.ID, SessionID: l.id, RunKind: string(Kind), Why: whyText(t, c, l.state, tier),
+		RunID: l.state.Turn.ID, SessionID: l.id, RunKind: string(Kind), Why: whyText(t, c, tier),
 	})
 	switch {
 	case err != nil:
@@ -217,7 +217,7 @@ func (s *Service) gate(ctx context.Context, l *live, t *tool, c *callState, tier
 var workTools = []string{"file_write", "file_edit", "file_delete"}
 
 // whyText is what the prompt quotes: the arguments, and what would leave when that is the danger.
-func whyText(t *tool, c *callState, st *State, tier permission.Tier) string {
+func whyText(t *tool, c *callState, tier permission.Tier) string {
 	args, _ := clip(c.Args, 220)
 	if tier > t.tier {
 		return "This chat holds private text and text from outside, and this would send: " + args
@@ -305,7 +305,7 @@ func nearestTools(list []tool, name string) string {
 
 // present turns the result of a callable into what the model reads. A long one becomes a file with
 // a handle.
-func (s *Service) present(ctx context.Context, l *live, t *tool, out json.RawMessage, untrusted bool) (toolOutcome, error) {
+func (s *Service) present(ctx context.Context, t *tool, out json.RawMessage, untrusted bool) (toolOutcome, error) {
 	text := strings.TrimSpace(string(out))
 	var plain string
 	if json.Unmarshal(out, &plain) == nil {
@@ -421,7 +421,7 @@ func (s *Service) Tools(ctx context.Context, p ToolsParams) (out ToolsResult, er
 const toolSearchName = "tool_search"
 
 // ownTools are the tools that are parts of the agent: they change the session and nothing else.
-func (s *Service) ownTools(st *State) []tool {
+func (s *Service) ownTools() []tool {
 	def := func(name, text, input string, run func(ctx context.Context, l *live, args json.RawMessage) (ownResult, error)) tool {
 		return tool{core: true, own: run, decl: providers.ToolDecl{Name: name, Description: text, Input: json.RawMessage(input)}, info: callable.Info{Name: name, Effects: callable.Effects{ReadOnly: true, Idempotent: true}}}
 	}

@@ -641,7 +641,6 @@ var LocalOnly = []string{
 	"definitions",
 	"device_keys",
 	"embedding_jobs",
-	"gateway_sessions",
 	"gateway_tokens",
 	"item_vectors",
 	"memory_decay_history",

@@ -84,17 +84,6 @@ CREATE TABLE session_state (
 
 CREATE INDEX session_state_user ON session_state (user_id);
 
--- The session that a channel or a schedule always uses.
-CREATE TABLE gateway_sessions (
-    session_id     BLOB PRIMARY KEY CHECK (length(session_id) = 16),
-    user_id        BLOB NOT NULL CHECK (length(user_id) = 16),
-    key            TEXT NOT NULL,
-    status         TEXT NOT NULL DEFAULT 'active',
-    created_at     INTEGER NOT NULL,
-    last_active_at INTEGER NOT NULL,
-    UNIQUE (user_id, key)
-) STRICT;
-
 CREATE TABLE agent_turns (
     id                  BLOB PRIMARY KEY CHECK (length(id) = 16),
     session_id          BLOB NOT NULL CHECK (length(session_id) = 16),

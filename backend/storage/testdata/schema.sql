@@ -543,16 +543,6 @@ CREATE TABLE embedding_jobs (
     PRIMARY KEY (item, model_id)
 ) STRICT, WITHOUT ROWID;
 
-CREATE TABLE gateway_sessions (
-    session_id     BLOB PRIMARY KEY CHECK (length(session_id) = 16),
-    user_id        BLOB NOT NULL CHECK (length(user_id) = 16),
-    key            TEXT NOT NULL,
-    status         TEXT NOT NULL DEFAULT 'active',
-    created_at     INTEGER NOT NULL,
-    last_active_at INTEGER NOT NULL,
-    UNIQUE (user_id, key)
-) STRICT;
-
 CREATE TABLE gateway_tokens (
     id           BLOB PRIMARY KEY CHECK (length(id) = 16),
     user_id      BLOB NOT NULL CHECK (length(user_id) = 16),
