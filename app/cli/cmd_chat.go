@@ -26,7 +26,7 @@ type chatCmd struct {
 
 type chatSendCmd struct {
 	Prompt   string  `short:"p" required:"" placeholder:"TEXT" help:"The text; - reads standard input."`
-	Session  string  `placeholder:"ID" help:"Go on with this chat. Default: a new one."`
+	Session  string  `placeholder:"ID" help:"Continue this chat. Default: a new one."`
 	Model    string  `placeholder:"REF" help:"Model as provider/model. Default: the role chat."`
 	Mode     string  `default:"ask" enum:"ask,read,work" help:"What tools may do without a question (${enum}); for a new chat."`
 	MaxCost  float64 `placeholder:"USD" help:"The most that the turn may cost."`

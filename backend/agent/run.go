@@ -15,6 +15,7 @@ import (
 	"helix/backend/audit"
 	"helix/backend/bus"
 	"helix/backend/callable"
+	"helix/backend/duration"
 	"helix/backend/fault"
 	"helix/backend/permission"
 	"helix/backend/providers"
@@ -214,7 +215,7 @@ func (s *Service) work(ctx context.Context, l *live) error {
 // overtime says that a turn has run longer than its limit. What a person took to answer counts too:
 // a turn does not wait for ever in the middle.
 func overtime(t *turnState, now time.Time) bool {
-	return t.Limits.MaxWallMs > 0 && len(t.waitsFor()) == 0 && now.Sub(t.StartedAt) > time.Duration(t.Limits.MaxWallMs)*time.Millisecond
+	return t.Limits.MaxWallMs > 0 && len(t.waitsFor()) == 0 && now.Sub(t.StartedAt) > duration.Of(t.Limits.MaxWallMs, time.Millisecond)
 }
 
 // lane waits for a place among the turns of a user.

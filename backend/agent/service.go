@@ -24,6 +24,7 @@ import (
 	"helix/backend/audit"
 	"helix/backend/bus"
 	"helix/backend/callable"
+	"helix/backend/duration"
 	"helix/backend/fault"
 	"helix/backend/identity"
 	"helix/backend/permission"
@@ -632,7 +633,7 @@ func (s *Service) Wait(ctx context.Context, p WaitParams) (out TurnResult, err e
 	if err != nil || out.Turn.FinishedAt != nil || p.WaitMs == 0 {
 		return out, err
 	}
-	timer := time.NewTimer(time.Duration(p.WaitMs) * time.Millisecond)
+	timer := time.NewTimer(duration.Of(p.WaitMs, time.Millisecond))
 	defer timer.Stop()
 	select {
 	case <-ch:
