@@ -263,9 +263,9 @@ func (*agentToolsCmd) Run(c *command) error {
 }
 
 type agentBudgetCmd struct {
-	Scope  string  `arg:"" optional:"" help:"day, month, provider, session, schedule or agent."`
+	Scope  string  `arg:"" optional:"" help:"day, month, provider, session or agent."`
 	Amount float64 `arg:"" optional:"" default:"-1" help:"Dollars; 0 removes the limit."`
-	Key    string  `help:"Name of the provider or agent, id of the chat or schedule."`
+	Key    string  `help:"Name of the provider or agent, or id of the chat."`
 }
 
 func (b *agentBudgetCmd) Run(c *command) error {

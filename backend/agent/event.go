@@ -36,18 +36,12 @@ type PromptPart struct {
 
 // created begins a session. The texts of the prompt stay the same for its life.
 type created struct {
-	Kind     string             `json:"kind"`
-	Agent    string             `json:"agent"`
-	Prompt   []PromptPart       `json:"prompt"`
-	Model    providers.ModelRef `json:"model,omitempty"`
-	Mode     string             `json:"mode"`
-	Budget   Budget             `json:"budget"`
-	Tools    []string           `json:"tools,omitempty"` // the names that may be used; nil: all
-	Schedule *uuid.UUID         `json:"scheduleId,omitempty"`
-	Depth    int                `json:"depth,omitempty"` // of a subagent
-	// Private and Untrusted are marks that a subagent has from its parent.
-	Private   bool `json:"private,omitempty"`
-	Untrusted bool `json:"untrusted,omitempty"`
+	Kind   string             `json:"kind"`
+	Agent  string             `json:"agent"`
+	Prompt []PromptPart       `json:"prompt"`
+	Model  providers.ModelRef `json:"model,omitempty"`
+	Mode   string             `json:"mode"`
+	Budget Budget             `json:"budget"`
 }
 
 // configured changes the settings of a session from here on.
@@ -59,26 +53,15 @@ type configured struct {
 
 // input is what somebody wrote. It waits until its turn starts.
 type input struct {
-	Text        string             `json:"text"`
-	Attachments []file             `json:"attachments,omitempty"`
-	Origin      Origin             `json:"origin"`
-	QueueMode   string             `json:"queueMode"`
-	Model       providers.ModelRef `json:"model,omitempty"`
-	Budget      Budget             `json:"budget"`
+	Text      string             `json:"text"`
+	Origin    Origin             `json:"origin"`
+	QueueMode string             `json:"queueMode"`
+	Model     providers.ModelRef `json:"model,omitempty"`
+	Budget    Budget             `json:"budget"`
 	// Attended says that a person can answer questions of its turn.
 	Attended bool `json:"attended"`
 	// Of is the turn that it answers again; that exchange is left out from here on.
 	Of *uuid.UUID `json:"of,omitempty"`
-	// Run is the run of the schedule that wants it.
-	Run *uuid.UUID `json:"run,omitempty"`
-}
-
-// file is a stored attachment.
-type file struct {
-	Blob  string `json:"blob"`
-	Name  string `json:"name"`
-	Mime  string `json:"mime"`
-	Bytes int64  `json:"bytes"`
 }
 
 // withdrawn takes an input out of the queue before its turn started.
@@ -116,7 +99,6 @@ type callReserved struct {
 	Ledger   uuid.UUID        `json:"ledger"`
 	Provider string           `json:"provider"`
 	Model    string           `json:"model"`
-	Attempt  int              `json:"attempt"`
 	Micros   providers.Micros `json:"micros"`
 }
 

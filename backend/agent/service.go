@@ -15,13 +15,13 @@ import (
 	"io"
 	"iter"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/google/uuid"
 
-	"helix/backend/audit"
 	"helix/backend/bus"
 	"helix/backend/callable"
 	"helix/backend/duration"
@@ -65,18 +65,18 @@ type Gate interface {
 
 // Memory is what the agent needs of the person's memory.
 type Memory interface {
-	// Recall gives what is remembered that bears on a text, with ids and dates; "": nothing.
-	Recall(ctx context.Context, text string) (string, error)
+	// Recall gives what is remembered that bears on a text, with ids and dates, except what was
+	// said in the session itself; "": nothing.
+	Recall(ctx context.Context, session uuid.UUID, text string) (string, error)
 	// Said keeps one side of a conversation, within the transaction that shows it.
 	Said(ctx context.Context, tx *storage.Tx, session uuid.UUID, role, id, text string, at time.Time) error
 }
 
-// Options of New. Models, Gate, Callables, Record and Ledger are required.
+// Options of New. Models, Gate, Callables and Ledger are required.
 type Options struct {
 	Models    Models
 	Gate      Gate
 	Callables *callable.Registry
-	Record    func(ctx context.Context, e ...audit.Entry) error
 	Ledger    *Ledger
 	Memory    Memory // nil: nothing is recalled or remembered
 	// Prompt gives the texts of a new session's prompt, after the built-in rules; nil: none.
@@ -84,7 +84,6 @@ type Options struct {
 	Scrub   func(text string) string // removes secrets; nil: nothing
 	Private bool                     // texts are sealed
 	Now     func() time.Time         // nil: time.Now
-	Ended   func(turn uuid.UUID)     // hears of the end of each turn; may be nil
 	Logger  *slog.Logger             // nil: slog.Default()
 }
 
@@ -98,6 +97,8 @@ type Service struct {
 	stop context.CancelFunc
 	wg   sync.WaitGroup
 	off  func()
+
+	crashPoint func() // called before and after each commit; tests end the process there
 
 	mu    sync.Mutex
 	all   map[uuid.UUID]*live
@@ -122,7 +123,7 @@ func New(db *storage.DB, b *bus.Bus, o Options) *Service {
 	if o.Scrub == nil {
 		o.Scrub = func(text string) string { return text }
 	}
-	s := &Service{db: db, bus: b, o: o, log: o.Logger, all: map[uuid.UUID]*live{}, lanes: map[laneKey]chan struct{}{}, asked: map[uuid.UUID]*live{}, waits: map[uuid.UUID][]chan struct{}{}}
+	s := &Service{db: db, bus: b, o: o, log: o.Logger, all: map[uuid.UUID]*live{}, lanes: map[laneKey]chan struct{}{}, asked: map[uuid.UUID]*live{}, waits: map[uuid.UUID][]chan struct{}{}, crashPoint: func() {}}
 	s.life, s.stop = context.WithCancel(context.Background())
 	s.off = bus.Subscribe(b, func(_ uuid.UUID, e permission.ApprovalChanged) {
 		s.mu.Lock()
@@ -132,7 +133,7 @@ func New(db *storage.DB, b *bus.Bus, o Options) *Service {
 		}
 		s.mu.Unlock()
 		if l != nil && e.Status != "pending" {
-			s.wake(l)
+			go s.wake(l) // the answer may come from a write that holds the session
 		}
 	})
 	return s
@@ -228,7 +229,7 @@ func (s *Service) session(ctx context.Context, id uuid.UUID) (*live, error) {
 	if l := s.all[id]; l != nil { // another call was first
 		return l, nil
 	}
-	l = &live{s: s, id: id, user: user, remember: row.Remember, state: st, canceled: map[uuid.UUID]bool{}, used: time.Now()}
+	l = &live{s: s, id: id, user: user, remember: row.Remember, state: st, canceled: map[uuid.UUID]bool{}}
 	s.all[id] = l
 	return l, nil
 }
@@ -340,7 +341,7 @@ func (s *Service) Create(ctx context.Context, p CreateParams) (SessionResult, er
 	}
 	user := identity.UserID(ctx)
 	remember := p.Remember == nil || *p.Remember
-	l := &live{s: s, id: storage.NewID(), user: user, remember: remember, state: &State{QueueMode: queue}, canceled: map[uuid.UUID]bool{}, used: time.Now()}
+	l := &live{s: s, id: storage.NewID(), user: user, remember: remember, state: &State{QueueMode: queue}, canceled: map[uuid.UUID]bool{}}
 	first := &created{Kind: KindChat, Agent: DefaultAgent, Prompt: []PromptPart{}, Model: p.Model, Mode: mode, Budget: budget}
 	if s.o.Prompt != nil {
 		list, err := s.o.Prompt(ctx, first.Agent)
@@ -490,22 +491,22 @@ func (s *Service) enqueue(ctx context.Context, session, turn uuid.UUID, queue st
 	if err != nil {
 		return SendResult{}, err
 	}
-	if got, err := s.turn(ctx, l.user, turn); err == nil {
-		if got.SessionID != session {
-			return SendResult{}, fault.Conflictf("This turn belongs to another chat.")
-		}
-		return SendResult{TurnID: turn, State: got.State}, nil
-	}
 	row, err := s.get(ctx, session)
 	switch {
 	case err != nil:
 		return SendResult{}, err
+	case row.Session.Deleted:
+		return SendResult{}, fault.NotFoundf("This chat is in the trash. Restore it first.")
 	case !row.Session.Here:
-		return SendResult{}, fault.Conflictf("This chat runs on another device.")
+		return SendResult{}, fault.Conflictf("This chat runs on another device. Nothing was sent.")
 	case row.Session.ArchivedAt != nil:
 		return SendResult{}, fault.Conflictf("This chat is archived. Take it out of the archive first.")
 	}
 	l.mu.Lock()
+	if there, err := s.sent(ctx, session, turn); err != nil || there != nil {
+		l.mu.Unlock()
+		return SendResult{TurnID: turn, State: value(there)}, err
+	}
 	in.QueueMode = cmp.Or(queue, l.state.QueueMode, QueueFollowup)
 	if err := checkModes(ModeAsk, in.QueueMode); err != nil {
 		l.mu.Unlock()
@@ -535,6 +536,24 @@ func (s *Service) enqueue(ctx context.Context, session, turn uuid.UUID, queue st
 	}
 	s.wake(l)
 	return out, nil
+}
+
+// sent gives the state of a turn of the caller that is there already; nil: it is not.
+func (s *Service) sent(ctx context.Context, session, turn uuid.UUID) (*string, error) {
+	var owner uuid.UUID
+	var state string
+	err := s.db.Read(ctx, func(tx *storage.Tx) error {
+		return tx.QueryRow(`SELECT session_id, state FROM agent_turns WHERE id = ?`, turn).Scan(&owner, &state)
+	})
+	switch {
+	case errors.Is(err, sql.ErrNoRows):
+		return nil, nil
+	case err != nil:
+		return nil, err
+	case owner != session:
+		return nil, fault.Conflictf("This turn belongs to another chat. Nothing was sent.")
+	}
+	return &state, nil
 }
 
 // Cancel ends a turn, the active one when none is named. What it has done and said is kept.
@@ -593,10 +612,15 @@ func (s *Service) Cancel(ctx context.Context, p TurnParams) (StateResult, error)
 }
 
 // CancelAll ends every turn of the caller.
-func (s *Service) CancelAll(ctx context.Context, _ struct{}) (out CountResult, err error) {
+func (s *Service) CancelAll(ctx context.Context, _ struct{}) (CountResult, error) {
+	return s.cancelAll(ctx, nil)
+}
+
+// cancelAll ends the turns of one session, or of all: those that wait first, so that none starts.
+func (s *Service) cancelAll(ctx context.Context, session *uuid.UUID) (out CountResult, err error) {
 	var open []Turn
 	err = s.db.Read(ctx, func(tx *storage.Tx) error {
-		open, err = turnRows(tx, `WHERE user_id = ? AND state IN ('queued', 'running', 'waiting')`, identity.UserID(ctx))
+		open, err = turnRows(tx, `WHERE user_id = ? AND state IN ('queued', 'running', 'waiting') AND (? IS NULL OR session_id = ?) ORDER BY state = 'queued' DESC`, identity.UserID(ctx), session, session)
 		return err
 	})
 	for _, t := range open {
@@ -630,7 +654,7 @@ func (s *Service) Wait(ctx context.Context, p WaitParams) (out TurnResult, err e
 		}
 	}()
 	out.Turn, err = s.turn(ctx, identity.UserID(ctx), p.TurnID)
-	if err != nil || out.Turn.FinishedAt != nil || p.WaitMs == 0 {
+	if err != nil || out.Turn.FinishedAt != nil || s.asksNow(ctx, out.Turn) || p.WaitMs == 0 {
 		return out, err
 	}
 	timer := time.NewTimer(duration.Of(p.WaitMs, time.Millisecond))
@@ -643,6 +667,14 @@ func (s *Service) Wait(ctx context.Context, p WaitParams) (out TurnResult, err e
 	}
 	out.Turn, err = s.turn(ctx, identity.UserID(ctx), p.TurnID)
 	return out, err
+}
+
+// asksNow says that a question of the turn has no answer yet.
+func (s *Service) asksNow(ctx context.Context, t Turn) bool {
+	return slices.ContainsFunc(t.Approvals, func(id uuid.UUID) bool {
+		status, err := s.o.Gate.ApprovalStatus(ctx, id)
+		return err == nil && status == "pending"
+	})
 }
 
 // Retry answers the input of a turn again. The old answer stays in the log and is hidden.
@@ -752,12 +784,14 @@ func (s *Service) Unarchive(ctx context.Context, p SessionParams) (SessionResult
 	return s.change(ctx, p.SessionID, `archived_at = NULL`)
 }
 
-// Delete moves a chat to the trash. A turn that runs is canceled.
+// Delete moves a chat to the trash. Its turns are canceled, also those that wait.
 func (s *Service) Delete(ctx context.Context, p SessionParams) (SessionResult, error) {
-	if _, err := s.Cancel(ctx, TurnParams{SessionID: p.SessionID}); err != nil {
-		return SessionResult{}, err
+	out, err := s.change(ctx, p.SessionID, `deleted_at = ?`, time.Now()) // first: nothing can be sent any more
+	if err != nil {
+		return out, err
 	}
-	return s.change(ctx, p.SessionID, `deleted_at = ?`, time.Now())
+	_, err = s.cancelAll(ctx, &p.SessionID)
+	return out, err
 }
 
 // Restore brings a chat back from the trash.

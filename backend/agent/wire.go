@@ -59,7 +59,8 @@ type Session struct {
 	CostMicros    providers.Micros   `json:"costMicros"`
 	Parent        *uuid.UUID         `json:"parentSessionId,omitempty"`
 	ForkedFrom    *uuid.UUID         `json:"forkedFrom,omitempty"`
-	Here          bool               `json:"here"` // it runs on this device; elsewhere it can be read and forked
+	Here          bool               `json:"here"`              // it runs on this device; elsewhere it can be read
+	Deleted       bool               `json:"deleted,omitempty"` // it is in the trash
 	LastMessageAt *time.Time         `json:"lastMessageAt,omitempty"`
 	ArchivedAt    *time.Time         `json:"archivedAt,omitempty"`
 	CreatedAt     time.Time          `json:"createdAt"`
@@ -406,7 +407,6 @@ const (
 	ScopeMonth    = "month"
 	ScopeProvider = "provider"
 	ScopeSession  = "session"
-	ScopeSchedule = "schedule"
 	ScopeAgent    = "agent"
 )
 

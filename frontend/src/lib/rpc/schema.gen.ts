@@ -367,8 +367,10 @@ export interface AgentSession {
   costMicros: number;
   parentSessionId?: string;
   forkedFrom?: string;
-  /** it runs on this device; elsewhere it can be read and forked */
+  /** it runs on this device; elsewhere it can be read */
   here: boolean;
+  /** it is in the trash */
+  deleted?: boolean;
   lastMessageAt?: string;
   archivedAt?: string;
   createdAt: string;
@@ -6718,7 +6720,7 @@ export interface Methods {
   "chat.create": { params: AgentCreateParams; result: AgentSessionResult };
   /** Another name of chat.create. Makes a new chat. */
   "chat.create_session": { params: AgentCreateParams; result: AgentSessionResult };
-  /** Moves a chat to the trash. A turn that runs is canceled. */
+  /** Moves a chat to the trash. Its turns are canceled, also those that wait. */
   "chat.delete": { params: AgentSessionParams; result: AgentSessionResult };
   /** Gives a chat with what happens in it. */
   "chat.get": { params: AgentSessionParams; result: AgentGetResult };
