@@ -13,6 +13,7 @@ import (
 	"helix/backend/permission"
 	"helix/backend/providers"
 	"helix/backend/providers/providerstest"
+	"helix/backend/storage"
 )
 
 // chatter is a running Helix whose role chat is an emulated service.
@@ -335,4 +336,48 @@ func TestChatCorrectsItself(t *testing.T) {
 	if got := c.say(s.ID, "Read more"); got.State != agent.Failed || got.StopReason != agent.StopError || got.Steps != 3 {
 		t.Errorf("%+v", got)
 	}
+}
+
+// With private storage no file holds a word of a chat, also one that was plain before, and it can be
+// searched all the same.
+func TestChatInPrivateStorage(t *testing.T) {
+	t.Parallel()
+	o := testOptions(t.TempDir())
+	find := func(c *chatter, want int) {
+		c.t.Helper()
+		var found agent.SearchResult
+		if c.call("chat.search", agent.SearchParams{Query: "xylophone"}, &found); len(found.Hits) != want {
+			c.t.Errorf("%+v", found)
+		}
+	}
+	t.Run("plain", func(t *testing.T) {
+		c := newChatter(t, o, providers.ScriptedReply{Text: "A xylophone it is."})
+		c.say(c.create(agent.CreateParams{}).ID, "Name an instrument")
+		find(c, 1)
+	})
+	o.Flags = map[string]string{"storage.private": "true"}
+	t.Run("private", func(t *testing.T) {
+		c := newChatter(t, o, providers.ScriptedReply{Text: "Another xylophone."})
+		s := c.create(agent.CreateParams{})
+		c.say(s.ID, "Name one more")
+		find(c, 2)
+		c.replays(s.ID, 1)
+		err := c.b.DB.Read(t.Context(), func(tx *storage.Tx) error {
+			for table, column := range map[string]string{"session_messages": "content", "conversation_events": "payload_json", "session_messages_fts": "text"} {
+				var plain int
+				if err := tx.QueryRow(`SELECT count(*) FROM ` + table + ` WHERE rowid > (SELECT max(rowid) - 2 FROM ` + table + `) AND typeof(` + column + `) = 'text'`).Scan(&plain); err != nil || plain > 0 {
+					t.Errorf("%s: %d plain, %v", table, plain, err)
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			t.Error(err)
+		}
+	})
+	o.Flags = nil
+	t.Run("plain again", func(t *testing.T) {
+		c := newChatter(t, o)
+		find(c, 2)
+	})
 }

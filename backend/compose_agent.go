@@ -17,7 +17,7 @@ import (
 )
 
 // openAgent builds the conversations over models, callables, rights and memory.
-func (b *Backend) openAgent(conf config.Config) {
+func (b *Backend) openAgent(ctx context.Context, conf config.Config) {
 	b.Agent = agent.New(b.DB, b.Bus, agent.Options{
 		Models: b.Providers, Gate: b.Permission, Callables: b.Callables, Ledger: b.Ledger,
 		Memory: agentMemory{b.Memory}, Prompt: b.agentPrompt, Private: conf.StoragePrivate, Logger: b.log,
@@ -25,6 +25,11 @@ func (b *Backend) openAgent(conf config.Config) {
 	b.Permission.Register(string(agent.Kind), b.Agent, nil)
 	b.Permission.RegisterAnswerer(string(agent.Kind), b.Agent.Answer)
 	b.closing("agent", b.Agent.Close)
+	if b.DB.Recovery() == nil { // before memory removes what is left of plain texts from the files
+		if err := b.Agent.CheckWords(ctx); err != nil {
+			b.log.Warn("chats may not be found by their words", "err", err)
+		}
+	}
 }
 
 // soulRunes is how much of the soul a prompt holds.

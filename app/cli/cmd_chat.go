@@ -48,13 +48,18 @@ func (s *chatSendCmd) Run(c *command) error {
 			return err
 		}
 		p.SessionID = made.Session.ID
-		c.say("Chat %s", p.SessionID)
 	} else if p.SessionID, err = uuid.Parse(s.Session); err != nil {
 		return fault.Invalidf("--session: %q is not the id of a chat.", s.Session)
 	}
 	var sent agent.SendResult
 	if _, err := c.call("chat.send", p, &sent); err != nil {
+		if s.Session == "" { // an empty chat is of no use
+			_, _ = c.call("chat.delete", agent.SessionParams{SessionID: p.SessionID}, nil)
+		}
 		return err
+	}
+	if s.Session == "" {
+		c.say("Chat %s", p.SessionID)
 	}
 	return c.followTurn(p.SessionID, sent.TurnID)
 }

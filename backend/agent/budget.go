@@ -21,6 +21,7 @@ const (
 	defaultDay     = providers.Micros(5_000_000)
 	defaultWarning = 0.8
 	scopeTurn      = "turn" // beside those of the wire
+	ledgerAge      = 400 * 24 * time.Hour
 )
 
 // The states of a call in the ledger.
@@ -92,6 +93,11 @@ type sums struct {
 // NewLedger returns the ledger of db.
 func NewLedger(db *storage.DB, b *bus.Bus) *Ledger {
 	return &Ledger{db: db, bus: b, now: time.Now, began: time.Now(), spent: map[spentKey]*sums{}, warns: map[spentKey]bool{}}
+}
+
+// Retention says how long calls of models are kept.
+func Retention() storage.Retention {
+	return storage.Retention{Table: "agent_ledger", Time: "at", Age: ledgerAge, Only: "state <> 'reserved'"}
 }
 
 // Recover charges what was reserved when the last process ended: the money may have been spent.
@@ -451,4 +457,11 @@ func (l *Ledger) List(ctx context.Context, p LedgerParams) (out LedgerResult, er
 		return err
 	})
 	return out, err
+}
+
+// forget drops the sum of a turn that has ended.
+func (l *Ledger) forget(user, turn uuid.UUID) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.spent, spentKey{user: user, scope: scopeTurn, key: turn.String()})
 }

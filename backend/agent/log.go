@@ -472,11 +472,11 @@ func turnRows(tx *storage.Tx, where string, args ...any) ([]Turn, error) {
 
 // messageRows reads messages of a session.
 func (s *Service) messageRows(tx *storage.Tx, where string, args ...any) ([]Message, error) {
-	return storage.Collect(tx.Select(`SELECT m.id, m.seq, m.turn_id, m.role, m.content, m.origin, m.model, m.cost_micros, m.created_at, EXISTS (SELECT 1 FROM agent_turns r WHERE r.retry_of = m.turn_id AND r.session_id = m.session_id)
+	return storage.Collect(tx.Select(`SELECT m.id, m.session_id, m.seq, m.turn_id, m.role, m.content, m.origin, m.model, m.cost_micros, m.created_at, EXISTS (SELECT 1 FROM agent_turns r WHERE r.retry_of = m.turn_id AND r.session_id = m.session_id)
 		FROM session_messages m `+where, args...), func(row storage.Row) (m Message, err error) {
 		var raw []byte
 		var origin sql.NullString
-		if err := row.Scan(&m.ID, &m.Seq, &m.TurnID, &m.Role, &raw, &origin, &m.Model, &m.CostMicros, storage.Time(&m.At), &m.Hidden); err != nil {
+		if err := row.Scan(&m.ID, &m.SessionID, &m.Seq, &m.TurnID, &m.Role, &raw, &origin, &m.Model, &m.CostMicros, storage.Time(&m.At), &m.Hidden); err != nil {
 			return m, err
 		}
 		plain, err := s.open("session_messages", "content", m.ID, raw)

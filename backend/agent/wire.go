@@ -167,6 +167,7 @@ type Origin struct {
 // Message is one entry of a transcript. Role is user, assistant, tool or system.
 type Message struct {
 	ID         uuid.UUID        `json:"id"`
+	SessionID  uuid.UUID        `json:"sessionId"`
 	Seq        int64            `json:"seq"` // place in the log of the session
 	TurnID     uuid.UUID        `json:"turnId"`
 	Role       string           `json:"role"`

@@ -171,6 +171,7 @@ export interface AgentListResult {
 /** Message is one entry of a transcript. Role is user, assistant, tool or system. */
 export interface AgentMessage {
   id: string;
+  sessionId: string;
   /** place in the log of the session */
   seq: number;
   turnId: string;
@@ -1170,7 +1171,7 @@ export interface GatewayServiceList {
 
 /** ServiceParams name a service. */
 export interface GatewayServiceParams {
-  /** One of memory-synthesis, psychology-decay, skill-sandbox, voice-pipeline, sync-coordinator, skills, scheduler and gateway, or * for all but the gateway. */
+  /** One of memory-synthesis, psychology-decay, skill-sandbox, voice-pipeline, sync-coordinator, skills, scheduler, agent and gateway, or * for all but the gateway. */
   name: string;
 }
 
