@@ -42,7 +42,7 @@ func begun(limits Budget) (*State, uuid.UUID) {
 	return s, turn
 }
 
-// A state that was stored in the middle and read again goes on as if it had not been.
+// A state that is stored at any point and read again continues as the one that was not.
 func TestFoldOfPrefix(t *testing.T) {
 	t.Parallel()
 	s, turn := begun(Budget{MaxTurns: 5})
@@ -140,7 +140,7 @@ func TestLoopBreaker(t *testing.T) {
 	}
 }
 
-// A long history leaves whole exchanges out, oldest first, and what stands before it stays the same.
+// A history that is too long for the window loses whole exchanges, oldest first; the text that changes from turn to turn is only in the last message.
 func TestPlanFitsTheWindow(t *testing.T) {
 	t.Parallel()
 	s, turn := begun(Budget{})
@@ -164,7 +164,7 @@ func TestPlanFitsTheWindow(t *testing.T) {
 		for _, m := range q.Messages[:len(q.Messages)-1] {
 			for _, p := range m.Parts {
 				if strings.HasPrefix(p.Text, "Now ") {
-					t.Fatal("what changes stands in the history")
+					t.Fatal("the history contains the text that changes from turn to turn")
 				}
 			}
 		}

@@ -25,7 +25,7 @@ const (
 	toolTimeout   = time.Minute
 )
 
-// callTools goes on with the calls of the reply. It reports whether the turn now waits for a person.
+// callTools makes the calls of the reply that have no result yet. It reports whether the turn now waits for a person.
 func (s *Service) callTools(ctx context.Context, l *live) (waits bool, err error) {
 	for {
 		t := l.state.Turn
@@ -123,8 +123,8 @@ func (s *Service) callGroup(ctx context.Context, l *live, group []int) (waits bo
 	return waits, err
 }
 
-// callTool decides about one call and makes it. What it returns is written in one transaction; an
-// intent that must stand before the effect is written at once.
+// callTool decides about one call and makes it. The events that it returns are written in one
+// transaction; an intent that must be stored before the effect is written at once.
 func (s *Service) callTool(ctx context.Context, l *live, c callState) ([]payload, error) {
 	st := l.state.Turn
 	outcome := func(o toolOutcome) []payload {

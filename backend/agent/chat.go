@@ -183,7 +183,7 @@ func (s *Service) Messages(ctx context.Context, p MessagesParams) (out MessagesR
 	return out, err
 }
 
-// Send puts an input into a chat and answers at once. The turn goes on by itself.
+// Send adds an input to a chat and returns at once. The turn runs in the background.
 func (s *Service) Send(ctx context.Context, p SendParams) (SendResult, error) {
 	switch {
 	case strings.TrimSpace(p.Text) == "":
@@ -353,7 +353,7 @@ func (s *Service) cancelAll(ctx context.Context, session *uuid.UUID) (out CountR
 	return out, err
 }
 
-// Wait returns when a turn has ended or waits for a person, or when the time is over.
+// Wait returns when a turn has ended or waits for a person, or after waitMs.
 func (s *Service) Wait(ctx context.Context, p WaitParams) (out TurnResult, err error) {
 	if p.WaitMs < 0 || p.WaitMs > longestWait.Milliseconds() {
 		return out, fault.Invalidf("waitMs is at most %d.", longestWait.Milliseconds())

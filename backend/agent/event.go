@@ -128,7 +128,7 @@ type callSettled struct {
 	Usage   providers.Usage  `json:"usage"`
 }
 
-// toolIntent stands in the log before a tool is called.
+// toolIntent is logged before a tool is called.
 type toolIntent struct {
 	CallID     string       `json:"callId"`
 	Tool       string       `json:"tool"`
@@ -173,7 +173,7 @@ type approvalAnswered struct {
 	Note     string `json:"note,omitempty"`
 }
 
-// compactionSaved is the list that stands in for history until a summary is there.
+// compactionSaved is the list that replaces older history until there is a summary.
 type compactionSaved struct {
 	Epoch int    `json:"epoch"`
 	Upto  int    `json:"upto"` // exchanges that leave the request

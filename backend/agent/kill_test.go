@@ -305,7 +305,7 @@ func killedTurn(t *testing.T, points []int, random int) (total int) {
 // A process that is killed at any commit, once or twice, or at any moment, does nothing twice, loses
 // no money from its ledger, and the turn ends with its answer.
 func TestKill(t *testing.T) {
-	testkit.SkipRaced(t, "much of other processes and nothing of its own")
+	testkit.SkipRaced(t, "other processes, which are not built with the race detector in mind")
 	total := killedTurn(t, nil, 0)
 	if total < 10 {
 		t.Fatalf("%d crash points", total)

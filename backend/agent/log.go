@@ -33,7 +33,7 @@ func (s *Service) seal(table, column string, id uuid.UUID, text []byte) (any, er
 	return s.db.Keys().Seal(table, column, id, text)
 }
 
-// open reads what seal has made. Both forms may stand in one column, because the setting can change.
+// open reads what seal has made. A column may hold both forms, because the setting can change.
 func (s *Service) open(table, column string, id uuid.UUID, stored []byte) ([]byte, error) {
 	if len(stored) > 0 && stored[0] == '{' || len(stored) > 0 && stored[0] == '[' {
 		return stored, nil

@@ -144,7 +144,7 @@ func (s *State) plan() (q providers.Request, left int) {
 	}
 	notices := slices.Clone(t.Notices)
 	if t.Limits.MaxTurns > 1 && t.Steps+1 == t.Limits.MaxTurns {
-		notices = append(notices, "This is the last step of this turn. Do not call tools any more: say what is done, what is not, and what comes next.")
+		notices = append(notices, "This is the last step of this turn. Do not call tools any more: say what is done, what is not, and what the next step would be.")
 	}
 	if len(notices) > 0 {
 		note := providers.TextPart(strings.Join(notices, "\n"))
@@ -224,7 +224,7 @@ func (s *State) full() bool {
 	return float64(used) >= compactAt*float64(t.Window)
 }
 
-// compaction says how many exchanges leave the request, and the list that stands in for them.
+// compaction returns how many exchanges leave the request, and the list that replaces them.
 func (s *State) compaction() (upto int, text string) {
 	last := len(s.Exchanges) - 1 // that of the turn stays
 	size, target := int64(0), int64(compactTo*float64(s.Turn.Window))

@@ -39,7 +39,7 @@ type Exchange struct {
 	Seq      int64               `json:"seq"`
 	At       time.Time           `json:"at"`
 	Text     string              `json:"text"`
-	Fenced   string              `json:"fenced,omitempty"` // whose words they are, when not the person's own
+	Fenced   string              `json:"fenced,omitempty"` // who wrote it, if not the person
 	Messages []providers.Message `json:"messages"`
 }
 
@@ -116,11 +116,11 @@ const (
 	effectNone   effectKind = iota
 	effectStart             // begin the turn of the first input
 	effectCall              // call the model
-	effectTools             // go on with the calls of the reply
+	effectTools             // make the calls of the reply
 	effectFinish            // end the turn
 )
 
-// effect is the next thing to do. End is how the turn ends.
+// effect is what the session does next; end says how a turn ends.
 type effect struct {
 	kind effectKind
 	end  turnFinished
@@ -402,8 +402,8 @@ func (s *State) todo() effect {
 	return effect{kind: effectCall}
 }
 
-// loop counts how often the turn has done the same thing at its end: the same calls with the same
-// results in a cycle of up to three, or one tool that only fails. A call whose result changes may be
+// loop counts how often the last calls of the turn repeat: the same calls with the same results in
+// a cycle of up to three, or failures of one tool in a row. A call whose result changes may be
 // repeated twice as often.
 func (t *turnState) loop() int {
 	most := 0

@@ -80,7 +80,7 @@ func (l *live) appendLocked(ctx context.Context, turn uuid.UUID, also func(*stor
 	return nil
 }
 
-// wake makes sure that the session's work is done: a runner goes on until nothing is left or a
+// wake starts the session's runner unless it runs: it works until nothing is left to do or a
 // question holds the turn.
 func (s *Service) wake(l *live) {
 	l.mu.Lock()
@@ -203,8 +203,8 @@ func (s *Service) work(ctx context.Context, l *live) error {
 	return nil
 }
 
-// overtime says that the turn has worked longer than its limit. While a person thinks about a
-// question, and while Helix is closed, it does not work.
+// overtime says that the turn has worked longer than its limit. The time while a question
+// waits for an answer, or while Helix is closed, does not count.
 func (l *live) overtime(now time.Time) bool {
 	limit := l.state.Turn.Limits.MaxWallMs
 	return limit > 0 && now.Sub(l.begun) > duration.Of(limit, time.Millisecond)
@@ -348,7 +348,7 @@ func (s *Service) finishTurn(ctx context.Context, l *live, end turnFinished) err
 	return nil
 }
 
-// ended tells who waits for a turn that it is over.
+// ended announces the end of a turn.
 func (s *Service) ended(ctx context.Context, l *live, turn uuid.UUID) {
 	if err := s.o.Gate.EndRun(ctx, turn); err != nil {
 		s.log.Warn("end the grants of a turn", "turn", turn, "err", err)

@@ -108,7 +108,7 @@ type laneKey struct {
 	background bool
 }
 
-// New makes the service. It calls no model by itself; Run goes on with what a stop interrupted.
+// New makes the service. It calls no model by itself; Run continues what a stop interrupted.
 func New(db *storage.DB, b *bus.Bus, o Options) *Service {
 	if o.Logger == nil {
 		o.Logger = slog.Default()
@@ -135,7 +135,7 @@ func New(db *storage.DB, b *bus.Bus, o Options) *Service {
 	return s
 }
 
-// Close ends the turns where they are and waits for them; the next start goes on with them.
+// Close ends the turns where they are and waits for them; the next start continues them.
 func (s *Service) Close() error {
 	s.off()
 	s.stop()
@@ -143,7 +143,7 @@ func (s *Service) Close() error {
 	return nil
 }
 
-// Run goes on with the turns that the last stop interrupted, and returns when ctx ends.
+// Run continues the turns that the last stop interrupted, and returns when ctx ends.
 func (s *Service) Run(ctx context.Context) error {
 	if err := s.o.Ledger.Recover(ctx); err != nil {
 		return err

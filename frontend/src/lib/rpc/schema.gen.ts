@@ -6743,9 +6743,9 @@ export interface Methods {
   "chat.retry": { params: AgentRetryParams; result: AgentSendResult };
   /** Finds words, also their beginnings, in the messages of the caller's chats. */
   "chat.search": { params: AgentSearchParams; result: AgentSearchResult };
-  /** Puts an input into a chat and answers at once. The turn goes on by itself. */
+  /** Adds an input to a chat and returns at once. The turn runs in the background. */
   "chat.send": { params: AgentSendParams; result: AgentSendResult };
-  /** Another name of chat.send. Puts an input into a chat and answers at once. The turn goes on by itself. */
+  /** Another name of chat.send. Adds an input to a chat and returns at once. The turn runs in the background. */
   "chat.send_turn": { params: AgentSendParams; result: AgentSendResult };
   /** Sets what the tools of a chat may do without a question. */
   "chat.set_mode": { params: AgentModeParams; result: AgentSessionResult };
@@ -6753,7 +6753,7 @@ export interface Methods {
   "chat.set_queue_mode": { params: AgentQueueModeParams; result: AgentSessionResult };
   /** Brings a chat back into the list. */
   "chat.unarchive": { params: AgentSessionParams; result: AgentSessionResult };
-  /** Returns when a turn has ended or waits for a person, or when the time is over. */
+  /** Returns when a turn has ended or waits for a person, or after waitMs. */
   "chat.wait": { params: AgentWaitParams; result: AgentTurnResult };
   /** Returns the settings in force and where each came from. */
   "config.get": { params: ConfigGetParams; result: ConfigGetResult };
