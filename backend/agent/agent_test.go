@@ -246,3 +246,27 @@ func TestFence(t *testing.T) {
 		t.Error(out)
 	}
 }
+
+// Every payload is read by its type, and an unknown one is kept as it is.
+func TestPayloadsByType(t *testing.T) {
+	t.Parallel()
+	for _, p := range []payload{
+		&created{}, &configured{}, &input{}, &withdrawn{}, &turnStarted{}, &steered{}, &callStarted{}, &callReserved{}, &partial{}, &replied{}, &callSettled{}, &toolIntent{}, &toolOutcome{},
+		&approvalAsked{}, &approvalAnswered{}, &compactionSaved{}, &summarized{}, &noticed{}, &scratchpad{}, &loadedTools{}, &turnFinished{},
+	} {
+		raw, err := json.Marshal(p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := decodePayload(p.eventType(), schemaVersion, raw); err != nil || fmt.Sprintf("%T", got) != fmt.Sprintf("%T", p) {
+			t.Errorf("%s: %T, %v", p.eventType(), got, err)
+		}
+	}
+	got, err := decodePayload("from_the_future", schemaVersion, []byte(`{"a":1}`))
+	if raw, _ := json.Marshal(got); err != nil || string(raw) != `{"a":1}` || got.eventType() != "from_the_future" {
+		t.Errorf("%s, %v", raw, err)
+	}
+	if _, err := decodePayload("input", schemaVersion+1, []byte(`{}`)); !fault.Is(err, fault.Conflict) {
+		t.Errorf("a newer version: %v", err)
+	}
+}

@@ -244,14 +244,49 @@ func (u *unknown) MarshalJSON() ([]byte, error) { return u.raw, nil }
 
 // newPayload returns an empty payload of a type; nil for one that is unknown.
 func newPayload(typ string) payload {
-	for _, p := range []payload{
-		&created{}, &configured{}, &input{}, &withdrawn{}, &turnStarted{}, &steered{}, &callStarted{}, &callReserved{}, &partial{}, &replied{}, &callSettled{},
-		&toolIntent{}, &toolOutcome{}, &approvalAsked{}, &approvalAnswered{}, &compactionSaved{}, &summarized{}, &noticed{}, &scratchpad{}, &loadedTools{},
-		&turnFinished{},
-	} {
-		if p.eventType() == typ {
-			return p
-		}
+	switch typ {
+	case "session_created":
+		return &created{}
+	case "session_configured":
+		return &configured{}
+	case "input":
+		return &input{}
+	case "input_withdrawn":
+		return &withdrawn{}
+	case "turn_started":
+		return &turnStarted{}
+	case "input_steered":
+		return &steered{}
+	case "call_started":
+		return &callStarted{}
+	case "call_reserved":
+		return &callReserved{}
+	case "partial":
+		return &partial{}
+	case "reply":
+		return &replied{}
+	case "call_settled":
+		return &callSettled{}
+	case "tool_intent":
+		return &toolIntent{}
+	case "tool_outcome":
+		return &toolOutcome{}
+	case "approval_asked":
+		return &approvalAsked{}
+	case "approval_answered":
+		return &approvalAnswered{}
+	case "compaction_saved":
+		return &compactionSaved{}
+	case "summary":
+		return &summarized{}
+	case "notice":
+		return &noticed{}
+	case "scratchpad":
+		return &scratchpad{}
+	case "tools_loaded":
+		return &loadedTools{}
+	case "turn_finished":
+		return &turnFinished{}
 	}
 	return nil
 }
