@@ -58,9 +58,7 @@ func TestQueryPlans(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	running, stop := context.WithCancel(ctx)
-	done := make(chan error)
-	go func() { done <- s.Run(running) }()
+	do(nil, s.resume(ctx))
 	made, err := s.Create(ctx, CreateParams{})
 	do(nil, err)
 	id := made.Session.ID
@@ -79,7 +77,9 @@ func TestQueryPlans(t *testing.T) {
 	do(s.Rename(ctx, RenameParams{id, "So"}))
 	do(s.Cancel(ctx, TurnParams{SessionID: id}))
 	do(s.CancelAll(ctx, struct{}{}))
-	do(s.Retry(ctx, RetryParams{TurnID: sent.TurnID}))
+	again, err := s.Retry(ctx, RetryParams{TurnID: sent.TurnID})
+	do(nil, err)
+	do(s.Wait(ctx, WaitParams{TurnID: again.TurnID, WaitMs: 60_000}))
 	now := time.Now()
 	for _, by := range []string{"call", "day", "model", "session"} {
 		do(s.o.Ledger.List(ctx, LedgerParams{GroupBy: by, From: &now}))
@@ -89,8 +89,9 @@ func TestQueryPlans(t *testing.T) {
 	h.Settle(providers.Usage{Requests: 1}, 1, "done")
 	do(nil, s.snapshot(ctx, id, db.LocalUser().ID, &State{Seq: 1}))
 	do(s.Delete(ctx, SessionParams{id}))
-	stop()
-	do(nil, <-done)
+	l, err := s.session(ctx, id)
+	do(nil, err)
+	do(nil, s.readCanceled(ctx, l))
 	plans.Check(t, []storagetest.Scan{
 		{SQL: "SELECT count(*) FROM sessions s WHERE s.user_id = ?", Reason: "a person has some thousands of chats, and the list says how many"},
 		{SQL: "FROM sessions s WHERE s.user_id = ?", Reason: "in the order of the index, until the page is full"},

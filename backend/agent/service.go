@@ -145,6 +145,14 @@ func (s *Service) Close() error {
 
 // Run continues the turns that the last stop interrupted, and returns when ctx ends.
 func (s *Service) Run(ctx context.Context) error {
+	if err := s.resume(ctx); err != nil {
+		return err
+	}
+	<-ctx.Done()
+	return nil
+}
+
+func (s *Service) resume(ctx context.Context) error {
 	if err := s.o.Ledger.Recover(ctx); err != nil {
 		return err
 	}
@@ -181,7 +189,6 @@ func (s *Service) Run(ctx context.Context) error {
 		}
 		s.wake(l)
 	}
-	<-ctx.Done()
 	return nil
 }
 
