@@ -358,36 +358,41 @@ func (s *Service) Wait(ctx context.Context, p WaitParams) (out TurnResult, err e
 	if p.WaitMs < 0 || p.WaitMs > longestWait.Milliseconds() {
 		return out, fault.Invalidf("waitMs is at most %d.", longestWait.Milliseconds())
 	}
-	ch := make(chan struct{})
-	s.mu.Lock()
-	s.waits[p.TurnID] = append(s.waits[p.TurnID], ch)
-	s.mu.Unlock()
-	defer func() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		for i, c := range s.waits[p.TurnID] {
-			if c == ch {
-				s.waits[p.TurnID] = append(s.waits[p.TurnID][:i], s.waits[p.TurnID][i+1:]...)
-			}
-		}
-		if len(s.waits[p.TurnID]) == 0 {
-			delete(s.waits, p.TurnID)
-		}
-	}()
-	out.Turn, err = s.turn(ctx, identity.UserID(ctx), p.TurnID)
-	if err != nil || out.Turn.FinishedAt != nil || s.asksNow(ctx, out.Turn) || p.WaitMs == 0 {
-		return out, err
-	}
 	timer := time.NewTimer(duration.Of(p.WaitMs, time.Millisecond))
 	defer timer.Stop()
-	select {
-	case <-ch:
-	case <-timer.C:
-	case <-ctx.Done():
-		return out, fault.As(ctx.Err())
+	for {
+		ch, forget := s.waiter(p.TurnID)
+		out.Turn, err = s.turn(ctx, identity.UserID(ctx), p.TurnID)
+		if err != nil || out.Turn.FinishedAt != nil || s.asksNow(ctx, out.Turn) || p.WaitMs == 0 {
+			forget()
+			return out, err
+		}
+		select {
+		case <-ch: // it may have asked what has an answer by now
+		case <-timer.C:
+			p.WaitMs = 0
+		case <-ctx.Done():
+			forget()
+			return out, fault.As(ctx.Err())
+		}
+		forget()
 	}
-	out.Turn, err = s.turn(ctx, identity.UserID(ctx), p.TurnID)
-	return out, err
+}
+
+// waiter returns a channel that is closed at the next end or question of a turn.
+func (s *Service) waiter(turn uuid.UUID) (ch chan struct{}, forget func()) {
+	ch = make(chan struct{})
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.waits[turn] = append(s.waits[turn], ch)
+	return ch, func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.waits[turn] = slices.DeleteFunc(s.waits[turn], func(c chan struct{}) bool { return c == ch })
+		if len(s.waits[turn]) == 0 {
+			delete(s.waits, turn)
+		}
+	}
 }
 
 // asksNow says that a question of the turn has no answer yet.
