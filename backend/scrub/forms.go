@@ -42,7 +42,6 @@ const (
 
 var (
 	word     = *bytesOf("A-Za-z0-9_")
-	base64s  = bytesOf("A-Za-z0-9+/=_-")
 	tokens   = bytesOf(token)
 	digits   = bytesOf("0-9")
 	pemBody  = bytesOf("A-Za-z0-9+/=:, \t\r\n\\-")

@@ -17,12 +17,13 @@ const (
 
 // newKnown returns the stage that replaces known values, or nil without any.
 func newKnown(known []Secret, replacement func(name string) string) *stage {
+	const whole, opening = "[secret]", "[secret "
 	var patterns, with []string
 	for _, k := range known {
 		text := replacement(k.Name)
 		for value := range pieces(k.Value) {
 			for _, p := range encodings(value) {
-				if len(p) >= minKnown && !strings.Contains("[secret ", p) && !strings.Contains("[secret]", p) {
+				if len(p) >= minKnown && !strings.Contains(whole, p) && !strings.Contains(opening, p) {
 					patterns, with = append(patterns, p), append(with, text)
 				}
 			}

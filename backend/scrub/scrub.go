@@ -1,7 +1,7 @@
 // Package scrub removes secrets from text on its way to models, logs, traces, errors and exports.
 //
 // Text passes up to four stages: known values in every usual encoding, the published forms of keys,
-// random text beside a word such as "token", and host paths. Each stage sees the output of the
+// host paths, and random text beside a word such as "token". Each stage sees the output of the
 // one before it, which makes the whole idempotent: a replacement cannot turn its neighbors into
 // something that an earlier stage would have matched.
 package scrub
@@ -31,10 +31,11 @@ func New(known []Secret, o Options) *Scrubber {
 	if st := newKnown(known, func(string) string { return "[secret]" }); st != nil {
 		s.stages = append(s.stages, st)
 	}
-	s.stages = append(s.stages, newForms(), newContexts())
+	s.stages = append(s.stages, newForms())
 	if st := newPaths(o.Paths); st != nil {
 		s.stages = append(s.stages, st)
 	}
+	s.stages = append(s.stages, newContexts())
 
 	// A name that contains a secret, or looks like one, is not shown.
 	safe := func(name string) string {
