@@ -102,6 +102,9 @@ func registerSkills(b *Backend, a *gateway.API) {
 	gateway.Handle(a, "skills.sign_wasm", gateway.Approve, w.SignWasm)
 	gateway.Handle(a, "skills.wasm_executions", gateway.Read, t.WasmExecutions)
 
+	gateway.Handle(a, "workspace.status", gateway.Read, b.CoreTools.Status)
+	gateway.Handle(a, "workspace.undo", gateway.Write, b.CoreTools.Undo)
+
 	gateway.Forward[wasmtools.SandboxChanged](a, "sandbox.status_changed", gateway.Everyone())
 	gateway.Forward[tools.SkillExecutionChanged](a, "skills.execution_changed")
 	gateway.Forward[wasmtools.WasmChanged](a, "skills.wasm_changed")

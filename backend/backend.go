@@ -4,6 +4,7 @@
 package backend
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -17,10 +18,12 @@ import (
 
 	"github.com/google/uuid"
 
+	"helix/backend/agent"
 	"helix/backend/audit"
 	"helix/backend/bus"
 	"helix/backend/callable"
 	"helix/backend/config"
+	"helix/backend/coretools"
 	"helix/backend/fault"
 	"helix/backend/gateway"
 	"helix/backend/logfile"
@@ -92,11 +95,14 @@ type Backend struct {
 	WasmTools  *wasmtools.Service
 	Callables  *callable.Registry
 	Skills     *skills.Service
+	CoreTools  *coretools.Service
 	Scheduler  *scheduler.Service
 	Memory     *memory.Service
 	Synthesis  *synthesis.Service
 	Psychology *psychology.Service
 	Providers  *providers.Service
+	Ledger     *agent.Ledger // what calls of models cost
+	Agent      *agent.Service
 	Gateway    *gateway.Server
 	Services   *gateway.Services // those that a person can stop and start
 	Picks      *picks.Picks
@@ -109,6 +115,7 @@ type Backend struct {
 
 	core     *gateway.Services // what runs as long as the backend does, with Services among it
 	builtins *callable.Set
+	subjects callable.Subjects // of built-ins, for permission
 
 	log     *slog.Logger
 	o       Options
@@ -174,7 +181,7 @@ func Open(ctx context.Context, o Options) (_ *Backend, err error) {
 	if err := b.openStorage(ctx, paths, conf); err != nil {
 		return nil, err
 	}
-	if err := b.openDomains(paths, conf, engine); err != nil {
+	if err := b.openDomains(ctx, paths, conf, engine); err != nil {
 		return nil, err
 	}
 	return b, b.openGateway(ctx, paths, conf)
@@ -203,7 +210,7 @@ func (b *Backend) openStorage(ctx context.Context, paths config.Paths, conf conf
 	return nil
 }
 
-func (b *Backend) openDomains(paths config.Paths, conf config.Config, engine func() (*sandbox.Engine, error)) (err error) {
+func (b *Backend) openDomains(ctx context.Context, paths config.Paths, conf config.Config, engine func() (*sandbox.Engine, error)) (err error) {
 	b.Audit = audit.New(b.DB, audit.Options{
 		Logger: b.log, HeadFile: auditHead(paths),
 		DetailsDays: func() int { return days(b.Config.Current().AuditDetailsMaxAge) },
@@ -221,7 +228,9 @@ func (b *Backend) openDomains(paths config.Paths, conf config.Config, engine fun
 	toolFiles := filepath.Join(paths.Data, "tool-files")
 	b.Permission = permission.New(b.DB, b.Bus, permission.Options{
 		Logger: b.log, Home: home, Own: own, OwnPort: b.ownPort, Audit: b.Audit,
-		StateDir: func(s permission.Subject) string { return tools.StateFolder(toolFiles, s) },
+		StateDir: func(s permission.Subject) string {
+			return cmp.Or(tools.StateFolder(toolFiles, s), coretools.VaultFolder(workspaces(paths), s))
+		},
 	})
 	if b.Sandbox, err = engine(); err != nil && b.Sandbox == nil {
 		return fmt.Errorf("open the sandbox: %w", err)
@@ -234,6 +243,7 @@ func (b *Backend) openDomains(paths config.Paths, conf config.Config, engine fun
 		Logger: b.log, StateDir: toolFiles, Home: home, Own: own, OwnPort: b.ownPort,
 	})
 	b.openSkills(conf)
+	b.openCoreTools(paths, conf, own)
 	b.openScheduler()
 	b.openMemory(conf)
 	b.openSynthesis()
@@ -241,10 +251,11 @@ func (b *Backend) openDomains(paths config.Paths, conf config.Config, engine fun
 	if err := b.openProviders(); err != nil {
 		return err
 	}
+	b.openAgent(ctx, conf)
 	b.Storage = storage.NewService(b.DB, storage.ServiceOptions{
 		ConfigFile: paths.ConfigFile(), UserDir: paths.User,
 		Policy: b.storagePolicy, Pause: b.Pause,
-		Retention: append(append(tools.Retention(), psychology.Retention()...), scheduler.Retention(), synthesis.Retention(),
+		Retention: append(append(tools.Retention(), psychology.Retention()...), scheduler.Retention(), synthesis.Retention(), agent.Retention(),
 			skills.Retention(conf.SkillsHistoryRuns, conf.SkillsHistoryBytes, scheduler.LastFailures)),
 		EndSessions: func() {
 			b.Config.FileChanged(b.LocalUser())

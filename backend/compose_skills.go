@@ -9,6 +9,7 @@ import (
 	"helix/backend/audit"
 	"helix/backend/bus"
 	"helix/backend/callable"
+	"helix/backend/callable/netgate"
 	"helix/backend/config"
 	"helix/backend/identity"
 	"helix/backend/scheduler"
@@ -22,8 +23,9 @@ func (b *Backend) openSkills(conf config.Config) {
 	b.Callables = callable.NewRegistry(b.Permission)
 	b.Callables.Add(b.Tools.Callables())
 	b.Callables.Add(b.Tools.WasmCallables())
-	gate := &skills.HTTPGate{Permission: b.Permission, Record: b.Audit.Record, Logger: b.log}
-	b.Permission.Register(string(callable.Builtin), gate, nil)
+	gate := &netgate.Gate{Gate: b.callGate(), Step: "http.request"}
+	b.subjects = callable.Subjects{gate.Step: gate}
+	b.Permission.Register(string(callable.Builtin), b.subjects, nil)
 	list, closing := skills.Builtins(skills.BuiltinOptions{DenyPort: b.ownPort, Allow: gate.Allow, Rights: gate.Rights, Notify: b.notifyUser})
 	b.builtins = callable.NewSet(callable.Builtin, b.Audit.Record)
 	b.builtins.Add(list...)
@@ -39,6 +41,11 @@ func (b *Backend) openSkills(conf config.Config) {
 		closing()
 		return nil
 	})
+}
+
+// callGate decides what built-ins may reach.
+func (b *Backend) callGate() callable.Gate {
+	return callable.Gate{Permission: b.Permission, Record: b.Audit.Record, Logger: b.log}
 }
 
 func (b *Backend) openScheduler() {

@@ -49,6 +49,8 @@ type Config struct {
 	MemoryWeights string `key:"memory.weights" default:"" check:"weights" restart:"true" help:"Weights of words, meaning and context in memory search, such as 1, 0.4, 0.5. Empty uses the defaults, which measured best."`
 	MemoryZone    string `key:"memory.zone" default:"" check:"zone" help:"Time zone for imported files that name none, such as Europe/Berlin. Empty uses this computer's."`
 
+	AgentSearch string `key:"agent.search" default:"" check:"search" restart:"true" help:"Search engine for web.search: brave, tavily or the address of a SearXNG such as https://searx.example. The key is the secret search.brave or search.tavily. Empty: the tool is off."`
+
 	AppTheme string `key:"app.theme" default:"system" enum:"system,light,dark" help:"Color theme of the window."`
 	AppGPU   string `key:"app.gpu" default:"auto" enum:"auto,on,off" restart:"true" help:"Use the graphics card to draw the window."`
 

@@ -216,6 +216,7 @@ var checkHelp = map[string]string{
 	"origins":  "a list of origins, such as http://localhost:5173",
 	"quiet":    "empty or two times such as 22:00-07:00",
 	"zone":     "empty or a time zone such as Europe/Berlin",
+	"search":   "empty, brave, tavily or an address such as https://searx.example",
 	"weights":  "empty or three numbers from 0 to 10 that are not all 0, such as 1, 0.4, 0.5",
 }
 
@@ -256,6 +257,10 @@ var checks = map[string]func(string) bool{
 		u, err := url.Parse(t)
 		return err == nil && (u.Scheme == "http" || u.Scheme == "https" || u.Scheme == "wails") && u.Host != "" &&
 			u.User == nil && u.Path == "" && u.RawQuery == "" && u.Fragment == "" && !strings.ContainsAny(t, "*#?")
+	},
+	"search": func(t string) bool {
+		u, err := url.Parse(t)
+		return t == "" || t == "brave" || t == "tavily" || err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != "" && u.User == nil && u.RawQuery == "" && u.Fragment == ""
 	},
 	"weights": func(t string) bool { _, ok := Numbers(t, 3, 10); return ok },
 	"zone": func(t string) bool {

@@ -91,10 +91,13 @@ func (s *Service) raise(ctx context.Context, user uuid.UUID, r *Request, reason 
 }
 
 // wantedResource is the resource that a grant would name: for a state quota what was declared, else
-// exactly what was wanted.
+// what the request says, else exactly what was wanted.
 func (s *Service) wantedResource(r *Request, info *SubjectInfo) string {
 	if r.Cap == State {
 		return stateWanted(info)
+	}
+	if ask, err := Normalize(r.Cap, r.Ask); err == nil {
+		return ask
 	}
 	if res, err := s.concrete(r.Cap, r.Resource, r.Subject); err == nil {
 		return res.text

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/hex"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -134,7 +135,7 @@ func (s *Service) anchor(c Capability, pattern string) string {
 		return pattern
 	}
 	if path = slashed(path); tree {
-		path += "/**"
+		path = strings.TrimSuffix(path, "/") + "/**"
 	}
 	return path
 }

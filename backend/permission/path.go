@@ -107,7 +107,9 @@ func (sp *space) pattern(s string, sub Subject) (path string, tree, ok bool) {
 	if s, ok = sp.expand(s, sub); !ok {
 		return "", false, false
 	}
-	s, tree = strings.CutSuffix(s, "/**")
+	if s, tree = strings.CutSuffix(s, "/**"); tree {
+		s += "/" // the top of a disk, which only a built-in declares, is a folder too
+	}
 	path, err := resolve(s)
 	return path, tree, err == nil
 }

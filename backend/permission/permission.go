@@ -82,9 +82,12 @@ const (
 
 // Request is one question.
 type Request struct {
-	Subject   Subject
-	Cap       Capability // "" asks for a call of the given Tier without any capability
-	Resource  string     // concrete: a path, host[:port], port, bytes, name
+	Subject  Subject
+	Cap      Capability // "" asks for a call of the given Tier without any capability
+	Resource string     // concrete: a path, host[:port], port, bytes, name
+	// Ask is the pattern that the person is asked for when Resource is not granted, such as the
+	// folder of a file; "": exactly Resource. It must name Resource too.
+	Ask       string
 	Tier      Tier
 	Caller    *Authority // what the caller of the run holds; nil: the user. The run's own Authority may also be given
 	RunID     uuid.UUID

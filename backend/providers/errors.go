@@ -141,7 +141,7 @@ func retryAfter(h http.Header, now time.Time) time.Duration {
 // retryable reports whether the same call may succeed at the same service.
 func retryable(err error) bool {
 	f := fault.As(err)
-	if code := CodeOf(err); code == codeQuota || code == codeContext {
+	if code := CodeOf(err); code == codeQuota || code == codeContext || errors.Is(err, errCircuitOpen) {
 		return false
 	}
 	switch f.Kind {

@@ -8,10 +8,8 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"io/fs"
 	"math/rand/v2"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -19,8 +17,8 @@ import (
 	"unicode/utf8"
 
 	"go.uber.org/goleak"
-	"gopkg.in/yaml.v3"
 
+	"helix/backend/providers/recordings"
 	"helix/backend/testkit"
 )
 
@@ -28,58 +26,11 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 var update = flag.Bool("update", false, "write golden files")
 
-// exchange is one request and its answer of a recording.
-type exchange struct {
-	name, wire    string
-	request, body string
-	streamed      bool
-}
-
-// recordings reads all recordings but those of Bedrock's own transport.
-func recordings(t testing.TB) []exchange {
+// recorded reads all recordings but those of Bedrock's own transport.
+func recorded(t testing.TB) []recordings.Exchange {
 	t.Helper()
-	root := testkit.Data(t, "providers")
-	var out []exchange
-	must(t, filepath.WalkDir(root, func(path string, _ fs.DirEntry, err error) error {
-		if err != nil || !strings.HasSuffix(path, ".yaml") || strings.Contains(path, "Bedrock") {
-			return err
-		}
-		text, err := os.ReadFile(path)
-		if err != nil {
-			return err
-		}
-		var file struct {
-			Interactions []struct {
-				Request  struct{ URL, Body string }
-				Response struct {
-					Body    string
-					Headers map[string][]string
-				}
-			}
-		}
-		if err := yaml.Unmarshal(text, &file); err != nil {
-			return fmt.Errorf("%s: %w", path, err)
-		}
-		rel, _ := filepath.Rel(root, path)
-		for i, x := range file.Interactions {
-			wire := ""
-			switch u, _, _ := strings.Cut(x.Request.URL, "?"); {
-			case strings.HasSuffix(u, "/chat/completions"):
-				wire = WireChat
-			case strings.HasSuffix(u, "/responses"):
-				wire = WireResponses
-			case strings.HasSuffix(u, "/messages"), strings.Contains(u, "awPredict"):
-				wire = WireAnthropic
-			case strings.Contains(u, "enerateContent"):
-				wire = WireGemini
-			default:
-				t.Errorf("%s: no wire for %s", rel, u)
-			}
-			streamed := strings.Contains(strings.Join(x.Response.Headers["Content-Type"], ""), "event-stream")
-			out = append(out, exchange{fmt.Sprintf("%s#%d", filepath.ToSlash(rel), i), wire, x.Request.Body, x.Response.Body, streamed})
-		}
-		return nil
-	}))
+	out, err := recordings.Read(testkit.Data(t, "providers"))
+	must(t, err)
 	return out
 }
 
@@ -155,19 +106,19 @@ func TestRecordingsDecodeToTheirGoldensUnderEverySplit(t *testing.T) {
 	const file = "testdata/recordings.jsonl"
 	var lines []string
 	kinds := map[string]int{}
-	for i, x := range recordings(t) {
-		kinds[fmt.Sprint(x.wire, " ", x.streamed)]++
-		events, reply, err := decodeAll(x.wire, strings.NewReader(x.body))
+	for i, x := range recorded(t) {
+		kinds[fmt.Sprint(x.Wire, " ", x.Streamed)]++
+		events, reply, err := decodeAll(x.Wire, strings.NewReader(x.Body))
 		if err != nil {
-			t.Errorf("%s: %v", x.name, err)
+			t.Errorf("%s: %v", x.Name, err)
 			continue
 		}
-		g := golden{Name: x.name, Text: digest(reply.Text()), Reasoning: digest(reply.ReasoningText()), Finish: reply.Reason, Raw: reply.Raw, Usage: reply.Usage, Sources: reply.Sources}
+		g := golden{Name: x.Name, Text: digest(reply.Text()), Reasoning: digest(reply.ReasoningText()), Finish: reply.Reason, Raw: reply.Raw, Usage: reply.Usage, Sources: reply.Sources}
 		for _, p := range reply.Parts {
 			switch p.Kind {
 			case PartToolCall:
 				if !json.Valid([]byte(p.Args)) {
-					t.Errorf("%s: arguments %q are not JSON", x.name, p.Args)
+					t.Errorf("%s: arguments %q are not JSON", x.Name, p.Args)
 				}
 				g.Calls = append(g.Calls, p.ID+" "+p.Name+" "+p.Args)
 			case PartOpaque:
@@ -178,13 +129,13 @@ func TestRecordingsDecodeToTheirGoldensUnderEverySplit(t *testing.T) {
 		must(t, err)
 		lines = append(lines, string(line))
 
-		if got, _, err := decodeAll(x.wire, iotest.OneByteReader(strings.NewReader(x.body))); err != nil || got != events {
-			t.Errorf("%s: byte by byte the events differ (%v)", x.name, err)
+		if got, _, err := decodeAll(x.Wire, iotest.OneByteReader(strings.NewReader(x.Body))); err != nil || got != events {
+			t.Errorf("%s: byte by byte the events differ (%v)", x.Name, err)
 		}
 		for seed := range uint64(8) {
-			r := &splitReader{x.body, rand.New(rand.NewPCG(seed, uint64(i)))}
-			if got, _, err := decodeAll(x.wire, r); err != nil || got != events {
-				t.Errorf("%s: with split %d the events differ (%v)", x.name, seed, err)
+			r := &splitReader{x.Body, rand.New(rand.NewPCG(seed, uint64(i)))}
+			if got, _, err := decodeAll(x.Wire, r); err != nil || got != events {
+				t.Errorf("%s: with split %d the events differ (%v)", x.Name, seed, err)
 			}
 		}
 	}
@@ -216,28 +167,28 @@ func TestRecordingsDecodeToTheirGoldensUnderEverySplit(t *testing.T) {
 
 func TestStreamsCutAnywhereAreNeverSuccess(t *testing.T) {
 	t.Parallel()
-	shortest := map[string]exchange{}
-	for _, x := range recordings(t) {
-		if old, ok := shortest[x.wire]; x.streamed && (!ok || len(x.body) < len(old.body)) {
-			shortest[x.wire] = x
+	shortest := map[string]recordings.Exchange{}
+	for _, x := range recorded(t) {
+		if old, ok := shortest[x.Wire]; x.Streamed && (!ok || len(x.Body) < len(old.Body)) {
+			shortest[x.Wire] = x
 		}
 	}
 	for _, wire := range []string{WireChat, WireResponses, WireAnthropic, WireGemini} {
 		x := shortest[wire]
-		_, whole, err := decodeAll(wire, strings.NewReader(x.body))
+		_, whole, err := decodeAll(wire, strings.NewReader(x.Body))
 		must(t, err)
-		for cut := range len(x.body) {
+		for cut := range len(x.Body) {
 			for _, end := range []error{io.EOF, io.ErrUnexpectedEOF} {
-				r := io.MultiReader(strings.NewReader(x.body[:cut]), iotest.ErrReader(end))
+				r := io.MultiReader(strings.NewReader(x.Body[:cut]), iotest.ErrReader(end))
 				_, got, err := decodeAll(wire, r)
 				if err == nil && (got.Text() != whole.Text() || len(got.Calls()) != len(whole.Calls()) || got.Reason != whole.Reason) {
-					t.Fatalf("%s cut at %d counts as complete with %q", x.name, cut, got.Text())
+					t.Fatalf("%s cut at %d counts as complete with %q", x.Name, cut, got.Text())
 				}
 				if !strings.HasPrefix(whole.Text(), got.Text()) {
-					t.Fatalf("%s cut at %d has the text %q", x.name, cut, got.Text())
+					t.Fatalf("%s cut at %d has the text %q", x.Name, cut, got.Text())
 				}
 				if err != nil && len(got.Calls()) > 0 && wire != WireGemini && wire != WireAnthropic && wire != WireResponses {
-					t.Fatalf("%s cut at %d delivered a call", x.name, cut)
+					t.Fatalf("%s cut at %d delivered a call", x.Name, cut)
 				}
 			}
 		}

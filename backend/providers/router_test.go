@@ -308,7 +308,7 @@ func TestModelsAreCheckedBeforeACall(t *testing.T) {
 	}
 }
 
-func scriptFile(t *testing.T, replies ...scriptedReply) Entry {
+func scriptFile(t *testing.T, replies ...ScriptedReply) Entry {
 	t.Helper()
 	b, err := json.Marshal(script{Replies: replies})
 	must(t, err)
@@ -320,8 +320,8 @@ func scriptFile(t *testing.T, replies ...scriptedReply) Entry {
 func TestScriptedWire(t *testing.T) {
 	t.Parallel()
 	k := setup(t, map[string]Entry{"s": scriptFile(t,
-		scriptedReply{Text: "one two", Calls: []scriptedCall{{Name: "add", Args: json.RawMessage(`{"a":1}`)}}, Usage: Usage{Input: 3, Output: 4}},
-		scriptedReply{Match: "Bye", Text: "never"},
+		ScriptedReply{Text: "one two", Calls: []ScriptedCall{{Name: "add", Args: json.RawMessage(`{"a":1}`)}}, Usage: Usage{Input: 3, Output: 4}},
+		ScriptedReply{Match: "Bye", Text: "never"},
 	)}, nil)
 	reply, err := k.Complete(t.Context(), ask("s/m"))
 	must(t, err)
@@ -365,12 +365,12 @@ func TestStructuredAnswers(t *testing.T) {
 		{`{"layer":1}`, "confidence"},
 		{``, "no JSON"},
 	} {
-		k := setup(t, map[string]Entry{"s": scriptFile(t, scriptedReply{Text: c.answer}, scriptedReply{Match: "not valid", Text: `{"layer":3,"confidence":1}`})}, nil)
+		k := setup(t, map[string]Entry{"s": scriptFile(t, ScriptedReply{Text: c.answer}, ScriptedReply{Match: "not valid", Text: `{"layer":3,"confidence":1}`})}, nil)
 		got, report, err := Structured(t.Context(), k.Router, ask("s/m"), check)
 		if err != nil || c.problem == "" && (report.Attempts != 1 || got.Layer != 1) || c.problem != "" && (report.Attempts != 2 || got.Layer != 3) {
 			t.Errorf("%q: %+v after %d attempts, %v", c.answer, got, report.Attempts, err)
 		}
-		k = setup(t, map[string]Entry{"s": scriptFile(t, slices.Repeat([]scriptedReply{{Text: c.answer}}, 3)...)}, nil)
+		k = setup(t, map[string]Entry{"s": scriptFile(t, slices.Repeat([]ScriptedReply{{Text: c.answer}}, 3)...)}, nil)
 		_, report, err = Structured(t.Context(), k.Router, ask("s/m"), check)
 		if c.problem == "" {
 			continue

@@ -12,17 +12,17 @@ import (
 // script is the file of a scripted provider: replies that are given in order. It stands in for a
 // service in tests and evaluations, and makes no call.
 type script struct {
-	Replies []scriptedReply `json:"replies"`
+	Replies []ScriptedReply `json:"replies"`
 	next    int
 }
 
-// scriptedReply is one answer: either its parts, or the recorded body of a wire.
-type scriptedReply struct {
+// ScriptedReply is one answer: either its parts, or the recorded body of a wire.
+type ScriptedReply struct {
 	// Match must occur in the last message, if it is set.
 	Match     string         `json:"match,omitempty"`
 	Reasoning string         `json:"reasoning,omitempty"`
 	Text      string         `json:"text,omitempty"`
-	Calls     []scriptedCall `json:"calls,omitempty"`
+	Calls     []ScriptedCall `json:"calls,omitempty"`
 	Usage     Usage          `json:"usage,omitzero"`
 	// Finish is stop, or tool_calls where there are calls.
 	Finish string `json:"finish,omitempty"`
@@ -34,34 +34,35 @@ type scriptedReply struct {
 	Message string `json:"message,omitempty"`
 }
 
-type scriptedCall struct {
+// ScriptedCall is a tool call of a ScriptedReply.
+type ScriptedCall struct {
 	ID   string          `json:"id,omitempty"`
 	Name string          `json:"name"`
 	Args json.RawMessage `json:"args,omitempty"`
 }
 
 // reply takes the next reply of a target's script.
-func (r *Router) reply(t target, q Request) (scriptedReply, error) {
+func (r *Router) reply(t target, q Request) (ScriptedReply, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	s := r.scripts[t.entry.BaseURL]
 	if s == nil {
 		text, err := os.ReadFile(t.entry.BaseURL)
 		if err != nil {
-			return scriptedReply{}, fault.Unavailablef("The script of %s can't be read.", t.name).WithCause(err)
+			return ScriptedReply{}, fault.Unavailablef("The script of %s can't be read.", t.name).WithCause(err)
 		}
 		s = &script{}
 		if err := json.Unmarshal(text, s); err != nil {
-			return scriptedReply{}, fault.Invalidf("The script of %s is not valid.", t.name).WithCause(err)
+			return ScriptedReply{}, fault.Invalidf("The script of %s is not valid.", t.name).WithCause(err)
 		}
 		r.scripts[t.entry.BaseURL] = s
 	}
 	if s.next >= len(s.Replies) {
-		return scriptedReply{}, fault.Invalidf("The script of %s has no more replies.", t.name)
+		return ScriptedReply{}, fault.Invalidf("The script of %s has no more replies.", t.name)
 	}
 	reply := s.Replies[s.next]
 	if n := len(q.Messages); reply.Match != "" && (n == 0 || !strings.Contains(said(q.Messages[n-1]), reply.Match)) {
-		return scriptedReply{}, fault.Invalidf("Reply %d of the script of %s expects %q in the last message.", s.next+1, t.name, reply.Match)
+		return ScriptedReply{}, fault.Invalidf("Reply %d of the script of %s expects %q in the last message.", s.next+1, t.name, reply.Match)
 	}
 	s.next++
 	return reply, nil

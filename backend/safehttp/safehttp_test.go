@@ -20,6 +20,7 @@ import (
 	"go.uber.org/goleak"
 
 	"helix/backend/fault"
+	"helix/backend/safehttp/safehttptest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -92,18 +93,18 @@ func TestSpecialAddressesRefused(t *testing.T) {
 
 func TestNamesThatLeadInside(t *testing.T) {
 	t.Parallel()
-	dns := newStubDNS(t)
-	c := New(Options{Timeout: time.Minute, Resolver: dns.resolver(), AllowLoopback: func(int) bool { return true }})
+	dns := safehttptest.NewDNS(t)
+	c := New(Options{Timeout: time.Minute, Resolver: dns.Resolver(), AllowLoopback: func(int) bool { return true }})
 	t.Cleanup(c.Close)
 	for _, a := range special {
 		ip := strings.Trim(strings.SplitN(a, "%", 2)[0], "[]")
-		dns.set("inside.example.", ip)
+		dns.Set("inside.example.", ip)
 		if _, err := get(t, c, "https://inside.example/"); !errors.Is(err, ErrAddress) {
 			t.Errorf("a name for %s: %v, want denied", ip, err)
 		}
 	}
 	// Each look-up gives another address: the one dialled counts.
-	dns.rotate("rebind.example.", "93.184.216.34", "127.0.0.1")
+	dns.Rotate("rebind.example.", "93.184.216.34", "127.0.0.1")
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	for range 2 {
@@ -154,9 +155,9 @@ func TestLoopback(t *testing.T) {
 		t.Errorf("Helix's own port: %v", err)
 	}
 	// A name that resolves to this machine is not the machine's own name.
-	dns := newStubDNS(t)
-	dns.set("me.example.", "127.0.0.1")
-	byName := New(Options{AllowLoopback: func(int) bool { return true }, Resolver: dns.resolver()})
+	dns := safehttptest.NewDNS(t)
+	dns.Set("me.example.", "127.0.0.1")
+	byName := New(Options{AllowLoopback: func(int) bool { return true }, Resolver: dns.Resolver()})
 	if _, err := get(t, byName, strings.Replace(strings.Replace(s.URL, "127.0.0.1", "me.example", 1), "http:", "https:", 1)); !errors.Is(err, ErrAddress) {
 		t.Errorf("a foreign name for this machine: %v", err)
 	}

@@ -3,7 +3,6 @@ package skills
 import (
 	"context"
 	"encoding/json"
-	"net/url"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -11,6 +10,7 @@ import (
 	"github.com/google/uuid"
 
 	"helix/backend/callable"
+	"helix/backend/callable/netgate"
 	"helix/backend/duration"
 	"helix/backend/fault"
 	"helix/backend/permission"
@@ -28,11 +28,8 @@ type BuiltinOptions struct {
 	HTTP func(safehttp.Options) *safehttp.Client
 	// DenyPort names ports of this computer that belong to Helix; nil: none.
 	DenyPort func(port int) bool
-	// Allow decides whether a call may send its request to u, and puts it on record. It is
-	// asked for the first address, before anything is sent, and for each redirect; more is
-	// then true. revoked ends the request when the right is taken back meanwhile; end is
-	// called once it is over. nil: nothing may be sent.
-	Allow func(ctx context.Context, c *callable.Request, u *url.URL, more bool, revoked context.CancelCauseFunc) (end func(), err error)
+	// Allow decides whether a call may send its request to an address; nil: nothing may be sent.
+	Allow netgate.Allow
 	// Rights says what a request with this input needs; nil: that shows when it is sent.
 	Rights func(ctx context.Context, input json.RawMessage) (permission.PreviewResult, error)
 	// Notify shows a notice to the user; nil: notices are refused.

@@ -3,35 +3,30 @@ package skills
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"mime"
 	"net/http"
 	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
 
 	"helix/backend/callable"
-	"helix/backend/duration"
+	"helix/backend/callable/netgate"
 	"helix/backend/fault"
 	"helix/backend/safehttp"
 )
 
+const httpStep = "http.request"
+
 // web is the built-in step http.request.
 type web struct {
-	client *safehttp.Client
+	client *netgate.Client
 	o      *BuiltinOptions
 }
 
 func newWeb(o *BuiltinOptions) *web {
-	w := &web{o: o}
-	w.client = o.HTTP(safehttp.Options{
-		Check: w.check, AllowLoopback: func(int) bool { return true }, // Allow has decided
-		DenyPorts: o.DenyPort, MaxRequest: maxHTTP, MaxBody: maxHTTP, Timeout: maxHTTPTime,
-	})
-	return w
+	return &web{o: o, client: netgate.NewClient(safehttp.Options{DenyPorts: o.DenyPort, MaxRequest: maxHTTP, MaxBody: maxHTTP, Timeout: maxHTTPTime}, o.HTTP, o.Allow)}
 }
 
 const (
@@ -39,39 +34,10 @@ const (
 	maxHTTPTime = 5 * time.Minute
 )
 
-// sending is one call of the step while it goes on.
-type sending struct {
-	call    *callable.Request
-	sent    bool
-	revoked context.CancelCauseFunc
-	ends    []func()
-}
-
-type sendingKey struct{}
-
-// check asks for the first address and for every one that a redirect leads to.
-func (w *web) check(ctx context.Context, u *url.URL) error {
-	s, ok := ctx.Value(sendingKey{}).(*sending)
-	if !ok || w.o.Allow == nil {
-		return fault.Deniedf("Unexpected callback address.")
-	}
-	end, err := w.o.Allow(ctx, s.call, u, s.sent, s.revoked)
-	if err != nil {
-		if s.sent { // something was sent already, so this is no refusal before it began
-			f := *fault.As(err)
-			f.Details = nil
-			return &f
-		}
-		return err
-	}
-	s.sent, s.ends = true, append(s.ends, end)
-	return nil
-}
-
 func (w *web) builtin() callable.Func {
 	return callable.Func{
 		Info: callable.Info{
-			Name: httpStep, Title: "Sends an HTTP request.", Effects: callable.Effects{OpenWorld: true}, Capabilities: []string{"network:https(host of the url)"}, Untrusted: true,
+			Name: httpStep, Title: "Sends an HTTP request.", Effects: callable.Effects{OpenWorld: true}, Capabilities: []string{netgate.AnyHost}, Untrusted: true,
 			Input: rawJSON(`{"type":"object","additionalProperties":false,"required":["url"],"properties":{
 			"url":{"type":"string","minLength":1,"maxLength":8192,"description":"An https address, or http of a port of this computer."},
 			"method":{"enum":["GET","HEAD","POST","PUT","PATCH","DELETE","OPTIONS"],"description":"Default: GET."},
@@ -108,23 +74,12 @@ func (w *web) run(ctx context.Context, c callable.Request, in httpInput) (any, e
 	if err != nil {
 		return nil, err
 	}
-	ctx, revoked := context.WithCancelCause(ctx)
-	defer revoked(nil)
-	s := &sending{call: &c, revoked: revoked}
-	defer func() {
-		for _, end := range s.ends {
-			end()
-		}
-	}()
-	resp, err := w.client.Do(context.WithValue(ctx, sendingKey{}, s), *r)
-	if cause := context.Cause(ctx); err != nil && fault.Is(cause, fault.Denied) {
-		return nil, fault.Deniedf("The permission to use this address was revoked.").WithCause(err)
-	}
+	resp, err := w.client.Do(ctx, &c, *r)
 	if err != nil {
 		return nil, err
 	}
 	if resp.Status >= 400 && !in.AnyStatus {
-		return nil, statusFault(resp, slices.Contains([]string{"", "GET", "HEAD", "OPTIONS"}, in.Method), w.o.Now())
+		return nil, netgate.StatusError(resp, slices.Contains([]string{"", "GET", "HEAD", "OPTIONS"}, in.Method), w.o.Now())
 	}
 	return httpOutput(resp), nil
 }
@@ -186,44 +141,4 @@ func httpOutput(resp *safehttp.Response) map[string]any {
 		out["body"] = nil // once is enough: it counts against the size of outputs
 	}
 	return out
-}
-
-// statusFault turns a refusing status into an error whose kind says whether trying again can
-// help. safe says that the request changes nothing where it arrives.
-func statusFault(resp *safehttp.Response, safe bool, now time.Time) error {
-	kind := fault.Invalid
-	switch s := resp.Status; {
-	case s == http.StatusTooManyRequests:
-		kind = fault.Limit
-	case s == http.StatusGatewayTimeout && !safe: // what stands behind the gateway may have done it
-		kind = fault.Timeout
-	case s == http.StatusRequestTimeout:
-		kind = fault.Unavailable
-	case s == http.StatusNotFound || s == http.StatusGone:
-		kind = fault.NotFound
-	case s == http.StatusConflict || s == http.StatusPreconditionFailed:
-		kind = fault.Conflict
-	case s >= 500:
-		kind = fault.Unavailable
-	}
-	host := resp.URL
-	if u, err := url.Parse(resp.URL); err == nil {
-		host = u.Host
-	}
-	f := fault.New(kind, "%s", strings.TrimSpace(fmt.Sprintf("%s answered %d %s", host, resp.Status, http.StatusText(resp.Status))))
-	if slices.Contains([]fault.Kind{fault.Limit, fault.Timeout, fault.Unavailable}, kind) {
-		f.RetryAfter = retryAfter(resp.Header.Get("Retry-After"), now)
-	}
-	return f
-}
-
-// retryAfter reads a Retry-After header: seconds or a date.
-func retryAfter(text string, now time.Time) time.Duration {
-	if n, err := strconv.ParseInt(text, 10, 32); err == nil {
-		return max(0, duration.Of(n, time.Second))
-	}
-	if at, err := http.ParseTime(text); err == nil {
-		return max(0, at.Sub(now))
-	}
-	return 0
 }

@@ -50,6 +50,7 @@ func TestPanicInEvaluationFailsOnlyItsRun(t *testing.T) {
 	if out := b.run(skillText(`{"stepId":"t","toolType":"transform","value":2}`), `{}`); out.Status != machine.Completed {
 		t.Fatalf("another run does not go on: %+v", out)
 	}
+	again.Close() // a run leaves memory after it is stored as ended
 	again.mu.Lock()
 	defer again.mu.Unlock()
 	if len(again.live) != 0 || len(again.lines) != 0 {

@@ -1,4 +1,6 @@
-package safehttp
+// Package safehttptest answers look-ups of names for tests of what sends requests. Only tests
+// import it.
+package safehttptest
 
 import (
 	"context"
@@ -10,21 +12,22 @@ import (
 	"golang.org/x/net/dns/dnsmessage"
 )
 
-// stubDNS answers look-ups from a table, over UDP on this machine.
-type stubDNS struct {
+// DNS answers look-ups from a table, over UDP on this machine.
+type DNS struct {
 	conn net.PacketConn
 	mu   sync.Mutex
 	ips  map[string][]netip.Addr
 	turn map[string]int // for names that change: which address comes next
 }
 
-func newStubDNS(t *testing.T) *stubDNS {
+// NewDNS returns a server that knows no name; it ends with the test.
+func NewDNS(t *testing.T) *DNS {
 	t.Helper()
 	conn, err := net.ListenPacket("udp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := &stubDNS{conn: conn, ips: map[string][]netip.Addr{}, turn: map[string]int{}}
+	d := &DNS{conn: conn, ips: map[string][]netip.Addr{}, turn: map[string]int{}}
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -37,7 +40,8 @@ func newStubDNS(t *testing.T) *stubDNS {
 	return d
 }
 
-func (d *stubDNS) set(name string, ips ...string) {
+// Set gives a name its addresses.
+func (d *DNS) Set(name string, ips ...string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.ips[name] = nil
@@ -46,22 +50,23 @@ func (d *stubDNS) set(name string, ips ...string) {
 	}
 }
 
-// rotate gives one address of the list in each answer.
-func (d *stubDNS) rotate(name string, ips ...string) {
-	d.set(name, ips...)
+// Rotate gives one address of the list in each answer.
+func (d *DNS) Rotate(name string, ips ...string) {
+	d.Set(name, ips...)
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.turn[name] = 0
 }
 
-func (d *stubDNS) resolver() *net.Resolver {
+// Resolver asks d.
+func (d *DNS) Resolver() *net.Resolver {
 	return &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		var n net.Dialer
 		return n.DialContext(ctx, "udp", d.conn.LocalAddr().String())
 	}}
 }
 
-func (d *stubDNS) serve() {
+func (d *DNS) serve() {
 	buf := make([]byte, 1500)
 	for {
 		n, from, err := d.conn.ReadFrom(buf)
@@ -78,7 +83,7 @@ func (d *stubDNS) serve() {
 	}
 }
 
-func (d *stubDNS) answer(q dnsmessage.Message) ([]byte, error) {
+func (d *DNS) answer(q dnsmessage.Message) ([]byte, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	ask := q.Questions[0]

@@ -1,0 +1,409 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+
+	"helix/backend/bus"
+	"helix/backend/duration"
+	"helix/backend/fault"
+	"helix/backend/providers"
+	"helix/backend/storage"
+)
+
+const (
+	noticeLoop     = "loop"
+	laneChat       = "chat"
+	laneBackground = "background"
+)
+
+// errCanceled is the cause of a context that a person ended.
+var errCanceled = errors.New("canceled by the user")
+
+// live is a session in memory. The goroutine that runs its turn alone changes what belongs to the
+// turn; everything is changed under mu.
+type live struct {
+	s        *Service
+	id, user uuid.UUID
+	remember bool
+
+	mu       sync.Mutex
+	state    *State
+	since    int // events since the last snapshot
+	running  bool
+	again    bool // something came in while the runner was ending
+	cancel   context.CancelCauseFunc
+	canceled map[uuid.UUID]bool // turns that a person canceled
+	partial  Partial            // of the call that streams
+	begun    time.Time          // since when the turn runs without a pause
+	toolList []tool             // of the turn
+}
+
+func (l *live) mode() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.state.Mode
+}
+
+// append writes events and folds them once they are committed. Also is written with them.
+func (l *live) append(ctx context.Context, turn uuid.UUID, also func(*storage.Tx) error, bodies ...payload) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.appendLocked(ctx, turn, also, bodies...)
+}
+
+func (l *live) appendLocked(ctx context.Context, turn uuid.UUID, also func(*storage.Tx) error, bodies ...payload) error {
+	l.s.crashPoint()
+	var events []Event
+	err := l.s.db.Write(l.s.asUser(context.WithoutCancel(ctx), l.user), func(tx *storage.Tx) (err error) {
+		if events, err = l.s.appendTx(tx.Context(), tx, l, turn, bodies...); err != nil || also == nil {
+			return err
+		}
+		return also(tx)
+	})
+	if err != nil {
+		return err
+	}
+	for _, e := range events {
+		l.state.apply(e)
+		l.s.publish(l, e)
+	}
+	l.since += len(events)
+	l.s.crashPoint()
+	return nil
+}
+
+// wake starts the session's runner unless it runs: it works until nothing is left to do or a
+// question holds the turn.
+func (s *Service) wake(l *live) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.running {
+		l.again = true
+		return
+	}
+	if s.life.Err() != nil {
+		return
+	}
+	l.running = true
+	s.wg.Go(func() { s.runSession(l) })
+}
+
+// runSession carries out what the state asks for, one effect after another.
+func (s *Service) runSession(l *live) {
+	ctx := s.asUser(s.life, l.user)
+	for {
+		err := fault.Catch(func() error { return s.work(ctx, l) })
+		if err != nil && s.life.Err() == nil {
+			s.log.Error("a turn ended with an error inside Helix", "session", l.id, "err", err)
+			if ferr := s.fail(ctx, l, err); ferr != nil {
+				s.log.Error("the end of a turn can't be stored", "session", l.id, "err", ferr)
+				l.mu.Lock()
+				l.running = false
+				l.mu.Unlock()
+				return
+			}
+			continue
+		}
+		l.mu.Lock()
+		if l.again && s.life.Err() == nil {
+			l.again = false
+			l.mu.Unlock()
+			continue
+		}
+		l.running = false
+		snap := l.since >= snapshotEach && l.state.Turn == nil
+		if snap {
+			l.since = 0
+		}
+		l.mu.Unlock()
+		if snap {
+			l.mu.Lock()
+			err := s.snapshot(context.WithoutCancel(ctx), l.id, l.user, l.state)
+			l.mu.Unlock()
+			if err != nil {
+				s.log.Warn("store the snapshot of a session", "session", l.id, "err", err)
+			}
+		}
+		return
+	}
+}
+
+// work does everything that can be done now. It returns when the session is idle, or waits.
+func (s *Service) work(ctx context.Context, l *live) error {
+	var release func()
+	defer func() {
+		if release != nil {
+			release()
+		}
+	}()
+	var turn context.Context
+	for ctx.Err() == nil {
+		l.mu.Lock()
+		next := l.state.todo()
+		canceled := l.state.Turn != nil && l.canceled[l.state.Turn.ID]
+		background := len(l.state.Queue) > 0 && !l.state.Queue[0].Attended
+		if t := l.state.Turn; t != nil {
+			background = !t.Input.Attended
+		}
+		l.mu.Unlock()
+		if canceled && next.kind != effectFinish {
+			next = effect{kind: effectFinish, end: turnFinished{State: Canceled, Reason: StopCanceled}}
+		}
+		if next.kind == effectNone {
+			return nil
+		}
+		if release == nil && next.kind != effectFinish {
+			var err error
+			if release, err = s.lane(ctx, l.user, background); err != nil {
+				return nil // the program ends
+			}
+		}
+		var err error
+		switch next.kind {
+		case effectStart:
+			turn, err = nil, s.startTurn(ctx, l)
+		case effectFinish:
+			turn, err = nil, s.finishTurn(ctx, l, next.end)
+			if release != nil { // the next turn waits in line again
+				release()
+				release = nil
+			}
+		default:
+			if turn == nil {
+				if turn, err = s.beginTurn(ctx, l); err != nil {
+					break
+				}
+			}
+			switch {
+			case l.overtime(time.Now()):
+				err = s.finishTurn(ctx, l, turnFinished{State: Failed, Reason: StopTimeout, Error: &TurnError{Kind: "timeout", Message: "The turn took longer than it may."}})
+				turn = nil
+			case next.kind == effectCall:
+				err = s.callModel(turn, l)
+			default:
+				var waits bool
+				if waits, err = s.callTools(turn, l); waits && err == nil {
+					s.wakeWaiters(l.state.Turn.ID)
+					return nil
+				}
+			}
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// overtime says that the turn has worked longer than its limit. The time while a question
+// waits for an answer, or while Helix is closed, does not count.
+func (l *live) overtime(now time.Time) bool {
+	limit := l.state.Turn.Limits.MaxWallMs
+	return limit > 0 && now.Sub(l.begun) > duration.Of(limit, time.Millisecond)
+}
+
+// lane waits for a place among the turns of a user.
+func (s *Service) lane(ctx context.Context, user uuid.UUID, background bool) (func(), error) {
+	s.mu.Lock()
+	key := laneKey{user, background}
+	places := s.lanes[key]
+	if places == nil {
+		n := chatLane
+		if background {
+			n = backgroundLane
+		}
+		places = make(chan struct{}, n)
+		s.lanes[key] = places
+	}
+	s.mu.Unlock()
+	select {
+	case places <- struct{}{}:
+		return func() { <-places }, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// startTurn begins the turn of the first input, with those that are joined with it.
+func (s *Service) startTurn(ctx context.Context, l *live) error {
+	l.mu.Lock()
+	w := l.state.Queue[0]
+	if l.canceled[w.Turn] {
+		defer l.mu.Unlock()
+		return l.appendLocked(ctx, w.Turn, nil, &withdrawn{StopCanceled})
+	}
+	started := turnStarted{Limits: w.Budget, Window: assumedWindow}
+	for _, o := range l.state.Queue[1:] {
+		if o.QueueMode == QueueCollect && w.QueueMode == QueueCollect && o.Origin == w.Origin {
+			started.Joined = append(started.Joined, o.Turn)
+		}
+	}
+	started.Ref = w.Model
+	if started.Ref == "" {
+		started.Ref = l.state.Model
+	}
+	st := *l.state
+	l.mu.Unlock()
+
+	info, err := s.o.Models.Describe(ctx, providers.Request{Role: providers.RoleChat, Model: started.Ref})
+	if err == nil {
+		started.Window, started.Output = info.Window, min(info.Output, info.Window/4)
+	}
+	limits := &started.Limits
+	session := st.Created.Budget
+	limits.MaxTurns = least(firstOf(limits.MaxTurns, defaultSteps), session.MaxTurns)
+	limits.MaxWallMs = least(firstOf(limits.MaxWallMs, defaultWall.Milliseconds()), session.MaxWallMs)
+	list, err := s.tools(ctx, &st)
+	if err != nil {
+		return err
+	}
+	decls, deferred := declared(list, started.Window)
+	if deferred {
+		i := slices.IndexFunc(list, func(t tool) bool { return t.decl.Name == toolSearchName })
+		if i >= 0 {
+			decls = append(decls, list[i].decl)
+		}
+	}
+	if !slices.EqualFunc(decls, st.Tools, func(a, b providers.ToolDecl) bool {
+		return a.Name == b.Name && a.Description == b.Description && string(a.Input) == string(b.Input)
+	}) {
+		started.Tools = append([]providers.ToolDecl{}, decls...)
+	}
+	started.Block, started.Private = s.block(ctx, l, w, &st)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	waits := func(id uuid.UUID) bool {
+		return slices.ContainsFunc(l.state.Queue, func(w waitingInput) bool { return w.Turn == id })
+	}
+	if !waits(w.Turn) { // it was canceled meanwhile
+		return nil
+	}
+	started.Joined = slices.DeleteFunc(started.Joined, func(id uuid.UUID) bool { return !waits(id) })
+	return l.appendLocked(ctx, w.Turn, nil, &started)
+}
+
+// block is what changes from turn to turn: the date, memories for the input, notes.
+func (s *Service) block(ctx context.Context, l *live, w waitingInput, st *State) (text string, private bool) {
+	var b strings.Builder
+	now := s.o.Now()
+	fmt.Fprintf(&b, "Now: %s.", now.Format("Monday, 2 January 2006, 15:04 MST"))
+	if len(st.Notes) > 0 {
+		fmt.Fprintf(&b, "\nYour scratchpad: %s", strings.Join(st.Notes, "; "))
+	}
+	if s.o.Memory != nil && l.remember && w.Text != "" && st.Created.Kind != KindEval {
+		recalled, err := s.o.Memory.Recall(ctx, l.id, w.Text)
+		if err != nil {
+			s.log.Warn("recall for a turn", "session", l.id, "err", err)
+		}
+		if recalled != "" {
+			b.WriteString("\nFrom memory, as data:\n" + fence("memory", s.o.Scrub(recalled)))
+			private = true
+		}
+	}
+	return b.String(), private
+}
+
+// beginTurn gives the turn a context that a cancel ends, its tools and its rights.
+func (s *Service) beginTurn(ctx context.Context, l *live) (context.Context, error) {
+	l.mu.Lock()
+	st, t := *l.state, l.state.Turn
+	l.mu.Unlock()
+	list, err := s.tools(ctx, &st)
+	if err != nil {
+		return nil, err
+	}
+	// Begin gives the turn the grants that wait for a run of this agent.
+	if _, err := s.o.Gate.Begin(ctx, nil, s.subject(st.Created.Agent), t.ID); err != nil {
+		return nil, err
+	}
+	turn, cancel := context.WithCancelCause(ctx)
+	l.mu.Lock()
+	l.toolList, l.cancel, l.begun = list, cancel, time.Now()
+	if l.canceled[t.ID] {
+		cancel(errCanceled)
+	}
+	l.mu.Unlock()
+	return turn, nil
+}
+
+// finishTurn ends the turn and what it held.
+func (s *Service) finishTurn(ctx context.Context, l *live, end turnFinished) error {
+	ctx = context.WithoutCancel(ctx) // the context of the turn may be why it ends
+	t := l.state.Turn
+	if err := s.settleLost(ctx, l); err != nil {
+		return err
+	}
+	if err := l.append(ctx, t.ID, func(tx *storage.Tx) error { return s.o.Gate.CloseTx(tx, t.ID, "", "", uuid.Nil) }, &end); err != nil {
+		return err
+	}
+	s.ended(ctx, l, t.ID)
+	return nil
+}
+
+// ended announces the end of a turn.
+func (s *Service) ended(ctx context.Context, l *live, turn uuid.UUID) {
+	if err := s.o.Gate.EndRun(ctx, turn); err != nil {
+		s.log.Warn("end the grants of a turn", "turn", turn, "err", err)
+	}
+	s.o.Ledger.forget(l.user, turn)
+	l.mu.Lock()
+	delete(l.canceled, turn)
+	l.cancel = nil
+	text := l.state.answer()
+	l.mu.Unlock()
+	defer s.wakeWaiters(turn)
+	got, err := s.turn(ctx, l.user, turn)
+	if err != nil {
+		s.log.Warn("read a turn that has ended", "turn", turn, "err", err)
+		return
+	}
+	switch got.State {
+	case Completed:
+		bus.Publish(s.bus, l.user, TurnCompleted{l.id, got, text})
+	case Canceled:
+		bus.Publish(s.bus, l.user, TurnCanceled{l.id, got, text})
+	default:
+		bus.Publish(s.bus, l.user, TurnFailed{l.id, got, text})
+	}
+	bus.Publish(s.bus, l.user, SessionChanged{SessionID: l.id})
+}
+
+// wakeWaiters ends the calls of Wait for a turn.
+func (s *Service) wakeWaiters(turn uuid.UUID) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, ch := range s.waits[turn] {
+		close(ch)
+	}
+	delete(s.waits, turn)
+}
+
+// fail ends a turn that an error inside Helix stopped.
+func (s *Service) fail(ctx context.Context, l *live, cause error) error {
+	l.mu.Lock()
+	t := l.state.Turn
+	var first *waitingInput
+	if t == nil && len(l.state.Queue) > 0 {
+		first = &l.state.Queue[0]
+	}
+	l.mu.Unlock()
+	f := fault.As(cause)
+	switch {
+	case t != nil:
+		return s.finishTurn(ctx, l, turnFinished{State: Failed, Reason: StopError, Error: &TurnError{Kind: string(f.Kind), Message: f.Message}})
+	case first != nil:
+		if err := l.append(ctx, first.Turn, nil, &withdrawn{StopError}); err != nil {
+			return err
+		}
+		s.ended(ctx, l, first.Turn)
+	}
+	return nil
+}

@@ -1,0 +1,302 @@
+// Package agent runs conversations with a model that may use tools. It keeps every step as an event
+// before it happens, survives crashes without doing a thing twice, spends no more than it was given,
+// and asks before it acts. The state of a session is a fold of its log (reduce.go), the request of a
+// step is a function of that state (plan.go), and what has effects is carried out by one goroutine a
+// session (run.go). Models are reached through providers, tools through callable, rights through
+// permission: the agent has no other way out.
+package agent
+
+import (
+	"context"
+	"database/sql"
+	"encoding/hex"
+	"errors"
+	"io"
+	"iter"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+
+	"helix/backend/bus"
+	"helix/backend/callable"
+	"helix/backend/fault"
+	"helix/backend/identity"
+	"helix/backend/permission"
+	"helix/backend/providers"
+	"helix/backend/storage"
+)
+
+// DefaultAgent is the name of the agent that answers when no other is named.
+const DefaultAgent = "helix"
+
+const (
+	chatLane       = 10 // turns of a user at once
+	backgroundLane = 2  // of them without a person
+	maxQueued      = 32 // inputs of a session
+	maxText        = 256 << 10
+	defaultSteps   = 100
+	defaultWall    = 30 * time.Minute
+	longestWait    = 2 * time.Minute
+)
+
+// Models is what the agent needs of providers.
+type Models interface {
+	Stream(ctx context.Context, q providers.Request) iter.Seq2[providers.Event, error]
+	Complete(ctx context.Context, q providers.Request) (providers.Reply, error)
+	Describe(ctx context.Context, q providers.Request) (providers.ModelInfo, error)
+	Roles(ctx context.Context, _ struct{}) (providers.RolesResult, error)
+}
+
+// Gate is what the agent needs of permission.
+type Gate interface {
+	Begin(ctx context.Context, caller *permission.Authority, sub permission.Subject, run uuid.UUID) (*permission.Authority, error)
+	EndRun(ctx context.Context, run uuid.UUID) error
+	Decide(ctx context.Context, r permission.Request) (permission.Decision, error)
+	ApprovalStatus(ctx context.Context, id uuid.UUID) (string, error)
+	AskTx(tx *storage.Tx, a permission.QuestionRequest) error
+	CloseTx(tx *storage.Tx, run uuid.UUID, ref, choice string, token uuid.UUID) error
+}
+
+// Memory is what the agent needs of the person's memory.
+type Memory interface {
+	// Recall gives what is remembered that bears on a text, with ids and dates, except what was
+	// said in the session itself; "": nothing.
+	Recall(ctx context.Context, session uuid.UUID, text string) (string, error)
+	// Said keeps one side of a conversation, within the transaction that shows it.
+	Said(ctx context.Context, tx *storage.Tx, session uuid.UUID, role, id, text string, at time.Time) error
+}
+
+// Options of New. Models, Gate, Callables and Ledger are required.
+type Options struct {
+	Models    Models
+	Gate      Gate
+	Callables *callable.Registry
+	Ledger    *Ledger
+	Memory    Memory // nil: nothing is recalled or remembered
+	// Prompt gives the texts of a new session's prompt, after the built-in rules; nil: none.
+	Prompt  func(ctx context.Context, agent string) ([]PromptPart, error)
+	Scrub   func(text string) string // removes secrets; nil: nothing
+	Private bool                     // texts are sealed
+	Now     func() time.Time         // nil: time.Now
+	Logger  *slog.Logger             // nil: slog.Default()
+}
+
+// Service runs the conversations of all users of this device. It is safe for concurrent use.
+type Service struct {
+	db   *storage.DB
+	bus  *bus.Bus
+	o    Options
+	log  *slog.Logger
+	life context.Context
+	stop context.CancelFunc
+	wg   sync.WaitGroup
+	off  func()
+
+	crashPoint func() // called before and after each commit; tests end the process there
+
+	mu    sync.Mutex
+	all   map[uuid.UUID]*live
+	lanes map[laneKey]chan struct{}
+	asked map[uuid.UUID]*live // by the question that they wait for
+	waits map[uuid.UUID][]chan struct{}
+}
+
+type laneKey struct {
+	user       uuid.UUID
+	background bool
+}
+
+// New makes the service. It calls no model by itself; Run continues what a stop interrupted.
+func New(db *storage.DB, b *bus.Bus, o Options) *Service {
+	if o.Logger == nil {
+		o.Logger = slog.Default()
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Scrub == nil {
+		o.Scrub = func(text string) string { return text }
+	}
+	s := &Service{db: db, bus: b, o: o, log: o.Logger, all: map[uuid.UUID]*live{}, lanes: map[laneKey]chan struct{}{}, asked: map[uuid.UUID]*live{}, waits: map[uuid.UUID][]chan struct{}{}, crashPoint: func() {}}
+	s.life, s.stop = context.WithCancel(context.Background())
+	s.off = bus.Subscribe(b, func(_ uuid.UUID, e permission.ApprovalChanged) {
+		s.mu.Lock()
+		l := s.asked[e.ID]
+		if l != nil && e.Status != "pending" {
+			delete(s.asked, e.ID)
+		}
+		s.mu.Unlock()
+		if l != nil && e.Status != "pending" {
+			go s.wake(l) // the answer may come from a write that holds the session
+		}
+	})
+	return s
+}
+
+// Close ends the turns where they are and waits for them; the next start continues them.
+func (s *Service) Close() error {
+	s.off()
+	s.stop()
+	s.wg.Wait()
+	return nil
+}
+
+// Run continues the turns that the last stop interrupted, and returns when ctx ends.
+func (s *Service) Run(ctx context.Context) error {
+	if err := s.resume(ctx); err != nil {
+		return err
+	}
+	<-ctx.Done()
+	return nil
+}
+
+func (s *Service) resume(ctx context.Context) error {
+	if err := s.o.Ledger.Recover(ctx); err != nil {
+		return err
+	}
+	type open struct{ session, user uuid.UUID }
+	var list []open
+	err := s.db.Read(ctx, func(tx *storage.Tx) (err error) {
+		list, err = storage.Collect(tx.Select(`SELECT DISTINCT t.session_id, t.user_id FROM agent_turns t JOIN sessions s ON s.id = t.session_id
+			WHERE t.state IN ('queued', 'running', 'waiting') AND s.device_id = ?`, s.db.Device().ID), func(row storage.Row) (o open, err error) {
+			err = row.Scan(&o.session, &o.user)
+			return o, err
+		})
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	for _, o := range list {
+		l, err := s.session(s.asUser(ctx, o.user), o.session)
+		if err != nil {
+			s.log.Error("a chat can't be continued", "session", o.session, "err", err)
+			continue
+		}
+		l.mu.Lock()
+		if t := l.state.Turn; t != nil {
+			s.mu.Lock()
+			for _, id := range t.waitsFor() {
+				s.asked[id] = l
+			}
+			s.mu.Unlock()
+		}
+		l.mu.Unlock()
+		if err := s.readCanceled(ctx, l); err != nil {
+			return err
+		}
+		s.wake(l)
+	}
+	return nil
+}
+
+// readCanceled brings back which turns a person canceled before the stop.
+func (s *Service) readCanceled(ctx context.Context, l *live) error {
+	return s.db.Read(ctx, func(tx *storage.Tx) error {
+		return tx.Select(`SELECT id FROM agent_turns WHERE session_id = ? AND cancel_requested_at IS NOT NULL AND state IN ('queued', 'running', 'waiting')`, l.id).Each(func(row storage.Row) error {
+			var id uuid.UUID
+			err := row.Scan(&id)
+			l.mu.Lock()
+			l.canceled[id] = true
+			l.mu.Unlock()
+			return err
+		})
+	})
+}
+
+// session gives a session of the caller, read from its log when it is not in memory.
+func (s *Service) session(ctx context.Context, id uuid.UUID) (*live, error) {
+	user := identity.UserID(ctx)
+	s.mu.Lock()
+	l := s.all[id]
+	s.mu.Unlock()
+	if l != nil && l.user == user {
+		return l, nil
+	}
+	var st *State
+	var row Session
+	err := s.db.Read(ctx, func(tx *storage.Tx) (err error) {
+		if row, err = s.sessionRow(tx, user, id); err != nil {
+			return err
+		}
+		st, err = s.load(tx, id)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if l := s.all[id]; l != nil { // another call was first
+		return l, nil
+	}
+	l = &live{s: s, id: id, user: user, remember: row.Remember, state: st, canceled: map[uuid.UUID]bool{}}
+	s.all[id] = l
+	return l, nil
+}
+
+// sessionOfTurn gives the session that a turn of the caller belongs to.
+func (s *Service) sessionOfTurn(ctx context.Context, turn uuid.UUID) (*live, error) {
+	var id uuid.UUID
+	err := s.db.Read(ctx, func(tx *storage.Tx) error {
+		return tx.QueryRow(`SELECT session_id FROM agent_turns WHERE id = ? AND user_id = ?`, turn, identity.UserID(ctx)).Scan(&id)
+	})
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil, fault.NotFoundf("Turn not found.")
+	}
+	if err != nil {
+		return nil, err
+	}
+	return s.session(ctx, id)
+}
+
+// turn reads a turn with what it waits for.
+func (s *Service) turn(ctx context.Context, user, id uuid.UUID) (t Turn, err error) {
+	err = s.db.Read(ctx, func(tx *storage.Tx) error {
+		list, err := turnRows(tx, `WHERE id = ? AND user_id = ?`, id, user)
+		if err == nil && len(list) == 0 {
+			return fault.NotFoundf("Turn not found.")
+		}
+		if err == nil {
+			t = list[0]
+		}
+		return err
+	})
+	if err != nil {
+		return t, err
+	}
+	s.mu.Lock()
+	l := s.all[t.SessionID]
+	s.mu.Unlock()
+	if l != nil {
+		l.mu.Lock()
+		if st := l.state.Turn; st != nil && st.ID == id {
+			t.Approvals = st.waitsFor()
+		}
+		l.mu.Unlock()
+	}
+	return t, nil
+}
+
+// readBlob reads a stored file.
+func (s *Service) readBlob(sum string) ([]byte, error) {
+	raw, err := hex.DecodeString(sum)
+	if err != nil || len(raw) != 32 {
+		return nil, fault.NotFoundf("The file is not there.")
+	}
+	r, err := s.db.Blobs().Open(storage.Ref{SHA256: [32]byte(raw)})
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	return io.ReadAll(r)
+}
+
+// keepBlob makes a file belong to a session.
+func (s *Service) keepBlob(tx *storage.Tx, l *live, sum, name, mime string, size int64, direction string) error {
+	_, err := tx.Exec(`INSERT INTO session_blobs (session_id, user_id, sha256, name, mime, bytes, direction, at) VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`,
+		l.id, l.user, "sha256:"+sum, name, mime, size, direction, tx.Now)
+	return err
+}

@@ -1,0 +1,25 @@
+package backend
+
+import (
+	"maps"
+	"path/filepath"
+	"time"
+
+	"helix/backend/config"
+	"helix/backend/coretools"
+)
+
+// workspaces is the folder of the users' workspaces.
+func workspaces(paths config.Paths) string { return filepath.Join(paths.Data, "workspaces") }
+
+// openCoreTools builds the tools for files and the web, and makes them built-ins.
+func (b *Backend) openCoreTools(paths config.Paths, conf config.Config, own []string) {
+	b.CoreTools = coretools.New(coretools.Options{
+		DB: b.DB, Gate: b.callGate(), Dir: workspaces(paths), Own: own, Logger: b.log,
+		TrashAge: func() time.Duration { return b.Config.Current().HistoryTrashMaxAge },
+		DenyPort: b.ownPort, Search: conf.AgentSearch, Secret: b.Secrets.Value,
+	})
+	b.builtins.Add(b.CoreTools.Callables()...)
+	maps.Copy(b.subjects, b.CoreTools.Subjects())
+	b.closing("core tools", b.CoreTools.Close)
+}

@@ -1,0 +1,273 @@
+package coretools
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+
+	"github.com/google/uuid"
+
+	"helix/backend/callable"
+	"helix/backend/fault"
+	"helix/backend/identity"
+	"helix/backend/sandbox/rootfs"
+	"helix/backend/storage"
+)
+
+// Each change has a folder in the trash of its area: record says what it was, was holds what it
+// replaced or deleted, next the new content until it takes its place.
+const (
+	recordName = "change.json"
+	wasName    = "was"
+	nextName   = "next"
+)
+
+// undoAct is the name of the undo tokens of this package in storage.
+const undoAct = "coretools.file"
+
+// change is the record of one change.
+type change struct {
+	Path   string `json:"path"`   // below the area
+	Before string `json:"before"` // hash of the former content; "": there was none
+	After  string `json:"after"`  // hash of the new content; "": deleted
+}
+
+// undoState is the change that a token undoes.
+type undoState struct {
+	Area   string `json:"area"`
+	Change string `json:"change"`
+}
+
+func readChange(root *os.Root, id string) (c change, err error) {
+	name := path.Join(trashName, id, recordName)
+	if info, err := root.Lstat(name); err != nil || !info.Mode().IsRegular() {
+		return c, errors.Join(err, fs.ErrNotExist)
+	}
+	b, err := root.ReadFile(name)
+	if err != nil {
+		return c, err
+	}
+	return c, json.Unmarshal(b, &c)
+}
+
+// changeID names the change that a call makes: the same in each attempt of the call.
+func changeID(c *callable.Request) string {
+	if c.Key == "" {
+		return storage.NewID().String()
+	}
+	text, _ := json.Marshal([]any{c.Caller.Run, c.Key, c.Input}) // an id and two texts
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:16])
+}
+
+// area is the part of a workspace that calls may write to, while a call changes it.
+type area struct {
+	*os.Root
+	name  string
+	dir   string // on this computer
+	files *rootfs.FS
+}
+
+// change opens the area of p for a change. The caller holds s.changing and closes it.
+func (s *Service) change(ctx context.Context, p place) (*area, error) {
+	w, err := s.workspace(ctx)
+	if err != nil {
+		return nil, err
+	}
+	root, err := w.open(p.area)
+	if err != nil {
+		return nil, err
+	}
+	dir := filepath.Join(w.dir, p.area)
+	return &area{Root: root, name: p.area, dir: dir, files: rootfs.New(s.o.Own, dir)}, nil
+}
+
+// open opens what is at rel, which is never reached through a link. file is nil when nothing is
+// there.
+func (a *area) open(rel string) (file *os.File, info fs.FileInfo, err error) {
+	file, info, err = a.files.Open(filepath.Join(a.dir, filepath.FromSlash(rel)))
+	if fault.Is(err, fault.NotFound) {
+		return nil, nil, nil
+	}
+	return file, info, err
+}
+
+// content reads the file at rel up to limit bytes, and the hash of all of it; "": nothing is there.
+func (a *area) content(ctx context.Context, rel string, limit int64) (text []byte, hash string, err error) {
+	file, info, err := a.open(rel)
+	if err != nil || file == nil {
+		return nil, "", err
+	}
+	defer file.Close()
+	if info.IsDir() {
+		return nil, "", fault.Invalidf("This is a folder, not a file.")
+	}
+	sum := sha256.New()
+	in := io.TeeReader(file, sum)
+	if text, err = io.ReadAll(io.LimitReader(in, limit)); err != nil {
+		return nil, "", fileError(err)
+	}
+	for ctx.Err() == nil {
+		if n, err := io.CopyN(io.Discard, in, 8<<20); err != nil || n == 0 {
+			break
+		}
+	}
+	return text, sumText(sum), ctx.Err()
+}
+
+// keep puts the record of a change, and its new content, into the trash before it is made.
+func (a *area) keep(id string, c change, next []byte) (dir string, err error) {
+	if err := a.MkdirAll(trashName, 0o700); err != nil {
+		return "", fileError(err)
+	}
+	dir = path.Join(trashName, id)
+	if err := a.Mkdir(dir, 0o700); errors.Is(err, fs.ErrExist) { // an attempt that was interrupted
+		dir = path.Join(trashName, storage.NewID().String())
+		err = a.Mkdir(dir, 0o700)
+		if err != nil {
+			return "", fileError(err)
+		}
+	} else if err != nil {
+		return "", fileError(err)
+	}
+	record, err := json.Marshal(c)
+	if err == nil {
+		err = a.WriteFile(path.Join(dir, recordName), record, 0o600)
+	}
+	if err == nil && c.After != "" {
+		err = a.writeSynced(path.Join(dir, nextName), next)
+	}
+	if err == nil && c.After != "" && c.Before != "" {
+		err = a.copy(c.Path, path.Join(dir, wasName))
+	}
+	return dir, fileError(err)
+}
+
+func (a *area) writeSynced(name string, content []byte) error {
+	f, err := a.OpenFile(name, os.O_CREATE|os.O_WRONLY|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(content)
+	return errors.Join(err, f.Sync(), f.Close())
+}
+
+// copy makes to a second name of the file from, or a copy where the system has no such names.
+func (a *area) copy(from, to string) error {
+	if a.Link(from, to) == nil {
+		return nil
+	}
+	in, _, err := a.open(from)
+	if err != nil || in == nil {
+		return errors.Join(err, fs.ErrNotExist)
+	}
+	defer in.Close()
+	out, err := a.OpenFile(to, os.O_CREATE|os.O_WRONLY|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(out, in)
+	return errors.Join(err, out.Close())
+}
+
+// move renames, and makes the folder that it leads to.
+func (a *area) move(from, to string) error {
+	if dir := path.Dir(to); dir != "." {
+		if err := a.MkdirAll(dir, 0o700); err != nil {
+			return fileError(err)
+		}
+	}
+	return fileError(a.Rename(from, to))
+}
+
+// token keeps how to undo the change in dir.
+func (s *Service) token(ctx context.Context, area, dir string) (token string, err error) {
+	err = s.o.DB.Write(ctx, func(tx *storage.Tx) error {
+		token, err = tx.KeepUndo(identity.UserID(ctx), undoAct, undoState{area, path.Base(dir)})
+		return err
+	})
+	return token, err
+}
+
+// UndoParams name a change.
+type UndoParams struct {
+	Token string `json:"token"`
+}
+
+// Undone is a change that was taken back.
+type Undone struct {
+	Path string `json:"path"`
+	// Restored is whether the former file is back; else the file that was made is gone.
+	Restored bool `json:"restored"`
+}
+
+// Undo takes back one change of a file, with the token that the call returned. A file that was
+// changed since is a Conflict and stays as it is.
+func (s *Service) Undo(ctx context.Context, p UndoParams) (out Undone, err error) {
+	user := identity.UserID(ctx)
+	if user == uuid.Nil {
+		return out, fault.Deniedf("Nobody is signed in, so there is no workspace.")
+	}
+	s.changing.Lock() // before the database, as in every change
+	defer s.changing.Unlock()
+	err = s.o.DB.Write(ctx, func(tx *storage.Tx) error {
+		act, text, err := tx.TakeUndo(user, p.Token)
+		if err != nil {
+			return err
+		}
+		var state undoState
+		if act != undoAct || json.Unmarshal(text, &state) != nil || !fs.ValidPath(state.Change) {
+			return fault.NotFoundf("This can no longer be undone.")
+		}
+		out, err = s.restore(ctx, state)
+		return err // the token stays when nothing was undone
+	})
+	return out, err
+}
+
+func (s *Service) restore(ctx context.Context, state undoState) (Undone, error) {
+	a, err := s.change(ctx, place{area: state.Area})
+	if err != nil {
+		return Undone{}, err
+	}
+	defer a.Close()
+	c, err := readChange(a.Root, state.Change)
+	if err != nil {
+		return Undone{}, fault.NotFoundf("This can no longer be undone.").WithCause(err)
+	}
+	p, err := inArea(state.Area, path.Clean(c.Path))
+	if err != nil {
+		return Undone{}, err
+	}
+	if there, err := a.same(ctx, c); err != nil || !there {
+		return Undone{}, errors.Join(err, fault.Conflictf("%s was changed since. It was left as it is.", p.text))
+	}
+	dir := path.Join(trashName, state.Change)
+	if c.Before == "" {
+		err = a.Remove(p.rel)
+	} else {
+		err = a.move(path.Join(dir, wasName), p.rel)
+	}
+	if err != nil {
+		return Undone{}, fileError(err)
+	}
+	_ = a.RemoveAll(dir) // an empty record stays until the trash is emptied
+	return Undone{Path: p.text, Restored: c.Before != ""}, nil
+}
+
+// same reports whether the area is as the change c left it.
+func (a *area) same(ctx context.Context, c change) (bool, error) {
+	if c.After == "" {
+		_, err := a.Lstat(c.Path)
+		return errors.Is(err, fs.ErrNotExist), nil
+	}
+	_, hash, err := a.content(ctx, c.Path, 0)
+	return hash == c.After, err
+}

@@ -1,0 +1,77 @@
+// Package recordings reads recorded exchanges with language model services from the files of
+// go-vcr. Only tests and benchmarks import it.
+package recordings
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"gopkg.in/yaml.v3"
+)
+
+// Exchange is one request and its answer.
+type Exchange struct {
+	// Name is the path of the file in the folder, and the number of the exchange in it.
+	Name string
+	// Wire is the type of entry that speaks it, as in providers.Entry.
+	Wire string
+	// URL and Request are what was sent, Body what came back.
+	URL, Request, Body string
+	// Streamed says that Body is a stream of server-sent events.
+	Streamed bool
+}
+
+// Read returns the exchanges of all files in a folder, but those of Bedrock's own transport, in the
+// order of their names.
+func Read(root string) ([]Exchange, error) {
+	var out []Exchange
+	err := filepath.WalkDir(root, func(path string, _ fs.DirEntry, err error) error {
+		if err != nil || !strings.HasSuffix(path, ".yaml") || strings.Contains(path, "Bedrock") {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		var file struct {
+			Interactions []struct {
+				Request  struct{ URL, Body string }
+				Response struct {
+					Body    string
+					Headers map[string][]string
+				}
+			}
+		}
+		if err := yaml.Unmarshal(text, &file); err != nil {
+			return fmt.Errorf("%s: %w", path, err)
+		}
+		rel, err := filepath.Rel(root, path)
+		if err != nil {
+			return err
+		}
+		for i, x := range file.Interactions {
+			e := Exchange{
+				Name: fmt.Sprintf("%s#%d", filepath.ToSlash(rel), i), URL: x.Request.URL, Request: x.Request.Body, Body: x.Response.Body,
+				Streamed: strings.Contains(strings.Join(x.Response.Headers["Content-Type"], ""), "event-stream"),
+			}
+			switch u, _, _ := strings.Cut(e.URL, "?"); {
+			case strings.HasSuffix(u, "/chat/completions"):
+				e.Wire = "openai"
+			case strings.HasSuffix(u, "/responses"):
+				e.Wire = "openai_responses"
+			case strings.HasSuffix(u, "/messages"), strings.Contains(u, "awPredict"):
+				e.Wire = "anthropic"
+			case strings.Contains(u, "enerateContent"):
+				e.Wire = "gemini"
+			default:
+				return fmt.Errorf("%s: no wire for %s", rel, e.URL)
+			}
+			out = append(out, e)
+		}
+		return nil
+	})
+	return out, err
+}
