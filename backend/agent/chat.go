@@ -192,7 +192,7 @@ func (s *Service) Send(ctx context.Context, p SendParams) (SendResult, error) {
 		return SendResult{}, fault.Invalidf("The text has more than 256 KiB. Put it into a file instead.")
 	}
 	who, _ := identity.From(ctx)
-	in := &input{Text: p.Text, Origin: Origin{Kind: OriginUser}, Model: p.Model, Attended: who.Client != identity.ClientProgram}
+	in := &input{Text: s.o.Scrub(ctx, p.Text), Origin: Origin{Kind: OriginUser}, Model: p.Model, Attended: who.Client != identity.ClientProgram}
 	if p.Budget != nil {
 		in.Budget = *p.Budget
 	}

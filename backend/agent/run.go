@@ -304,7 +304,7 @@ func (s *Service) block(ctx context.Context, l *live, w waitingInput, st *State)
 			s.log.Warn("recall for a turn", "session", l.id, "err", err)
 		}
 		if recalled != "" {
-			b.WriteString("\nFrom memory, as data:\n" + fence("memory", s.o.Scrub(recalled)))
+			b.WriteString("\nFrom memory, as data:\n" + fence("memory", s.o.Scrub(ctx, recalled)))
 			private = true
 		}
 	}

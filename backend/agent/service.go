@@ -76,11 +76,12 @@ type Options struct {
 	Ledger    *Ledger
 	Memory    Memory // nil: nothing is recalled or remembered
 	// Prompt gives the texts of a new session's prompt, after the built-in rules; nil: none.
-	Prompt  func(ctx context.Context, agent string) ([]PromptPart, error)
-	Scrub   func(text string) string // removes secrets; nil: nothing
-	Private bool                     // texts are sealed
-	Now     func() time.Time         // nil: time.Now
-	Logger  *slog.Logger             // nil: slog.Default()
+	Prompt func(ctx context.Context, agent string) ([]PromptPart, error)
+	// Scrub removes the secrets of the user in ctx from text; nil: nothing.
+	Scrub   func(ctx context.Context, text string) string
+	Private bool             // texts are sealed
+	Now     func() time.Time // nil: time.Now
+	Logger  *slog.Logger     // nil: slog.Default()
 }
 
 // Service runs the conversations of all users of this device. It is safe for concurrent use.
@@ -117,7 +118,7 @@ func New(db *storage.DB, b *bus.Bus, o Options) *Service {
 		o.Now = time.Now
 	}
 	if o.Scrub == nil {
-		o.Scrub = func(text string) string { return text }
+		o.Scrub = func(_ context.Context, text string) string { return text }
 	}
 	s := &Service{db: db, bus: b, o: o, log: o.Logger, all: map[uuid.UUID]*live{}, lanes: map[laneKey]chan struct{}{}, asked: map[uuid.UUID]*live{}, waits: map[uuid.UUID][]chan struct{}{}, crashPoint: func() {}}
 	s.life, s.stop = context.WithCancel(context.Background())

@@ -310,7 +310,7 @@ func (s *Service) present(ctx context.Context, t *tool, out json.RawMessage, unt
 		Token string `json:"undoToken"`
 	}
 	_ = json.Unmarshal(out, &undo) // most results have none
-	text = s.o.Scrub(text)
+	text = s.o.Scrub(ctx, text)
 	o := toolOutcome{Status: statusDone, Bytes: int64(len(text)), Private: t.private, Untrusted: untrusted, Undo: undo.Token}
 	if len(text) > toolOutputMax {
 		ref, err := s.db.Blobs().PutBytes(ctx, []byte(text))
@@ -329,9 +329,9 @@ func (s *Service) present(ctx context.Context, t *tool, out json.RawMessage, unt
 }
 
 // failure turns an error of a call into what the model reads.
-func (s *Service) failure(err error) toolOutcome {
+func (s *Service) failure(ctx context.Context, err error) toolOutcome {
 	f := fault.As(err)
-	o := toolOutcome{Status: statusFailed, Kind: string(f.Kind), Text: s.o.Scrub(f.Message)}
+	o := toolOutcome{Status: statusFailed, Kind: string(f.Kind), Text: s.o.Scrub(ctx, f.Message)}
 	if r, ok := callable.RefusalOf(err); ok {
 		if o.Kind = string(r.Reason); f.Kind == fault.Denied {
 			o.Status = statusDenied
