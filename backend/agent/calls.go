@@ -214,7 +214,7 @@ func (s *Service) perform(ctx context.Context, l *live, t *tool, intent *toolInt
 	} else {
 		out, err = s.callPatiently(ctx, t.info.Ref, callable.Request{
 			Input: args, Key: intent.Key, Attempt: 1, Hash: intent.Hash, Timeout: toolTimeout,
-			Caller: callable.Caller{Kind: string(Kind), ID: l.state.Created.Agent, Label: agentTitle(l.state.Created.Agent), Run: l.state.Turn.ID, Step: intent.Tool},
+			Caller: callable.Caller{Kind: string(Kind), ID: l.state.Created.Agent, Label: agentTitle(l.state.Created.Agent), Run: l.state.Turn.ID, Step: intent.Tool, Authority: l.caller},
 		})
 	}
 	if err != nil {

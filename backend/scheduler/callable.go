@@ -102,7 +102,7 @@ func (t target) State(ctx context.Context, run uuid.UUID) (TargetState, error) {
 	x, err := t.reg.Starter(t.kind).State(ctx, run)
 	out := TargetState{
 		Status: x.Status, WaitReason: x.WaitReason, Output: x.Output, Unknown: x.Unknown, NeedsApproval: x.NeedsApproval,
-		StartedAt: x.StartedAt, FinishedAt: x.FinishedAt, Notice: (*Notice)(x.Notice),
+		StartedAt: x.StartedAt, FinishedAt: x.FinishedAt, Notice: (*Notice)(x.Notice), Turns: x.Usage.Turns, CostMicros: x.Usage.CostMicros,
 	}
 	if x.ErrorKind != "" {
 		out.Error = &RunError{Kind: x.ErrorKind, Message: x.Error}
