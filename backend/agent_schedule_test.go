@@ -3,7 +3,10 @@ package backend
 import (
 	"context"
 	"encoding/json"
+	"os"
+	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/uuid"
@@ -12,10 +15,12 @@ import (
 	"helix/backend/bus"
 	"helix/backend/callable"
 	"helix/backend/callable/callabletest"
+	"helix/backend/coretools"
 	"helix/backend/fault"
 	"helix/backend/permission"
 	"helix/backend/providers"
 	"helix/backend/scheduler"
+	"helix/backend/skills"
 	"helix/backend/storage"
 )
 
@@ -169,5 +174,66 @@ func TestScheduledAgentStartsOnce(t *testing.T) {
 	}
 	if st, err := p.State(c.ctx(), other); err != nil || st.Status != "cancelled" || c.srv.Calls() != 1 {
 		t.Errorf("%+v, %v, %d calls", st, err, c.srv.Calls())
+	}
+}
+
+// A day's work: look into a folder, find the three largest files, write a skill that does it and
+// schedule it. Helix is stopped while the second question waits; the person answers after the next
+// start, enables the skill and resumes the schedule, which then gives the three files.
+func TestChatWritesAndSchedulesSkill(t *testing.T) {
+	t.Parallel()
+	o := testOptions(t.TempDir())
+	script := []providers.ScriptedReply{
+		calls("file_list", `{"path":"/shared","sort":"size","limit":3,"recursive":true}`),
+		calls("skill_save", `{"name":"Largest files","steps":[{"stepId":"list","toolType":"builtin","toolName":"file.lists"}]}`),
+		calls("skill_save", `{"name":"Largest files","steps":[{"stepId":"list","toolType":"builtin","toolName":"file.list","parameters":{"path":"/shared","sort":"size","limit":3,"recursive":true},"outputMapping":"$.entries[*].path"}]}`),
+		calls("schedule_create", `{"name":"Largest files each morning","target":{"kind":"skill","name":"Largest files"},"cadence":{"type":"cron","expression":"30 8 * * 1-5"}}`),
+		{Text: "Done. Enable the skill and resume the schedule."},
+	}
+	approve := func(c *chatter, turn agent.Turn, scope string) agent.Turn {
+		t.Helper()
+		if turn.State != agent.Waiting || len(turn.Approvals) != 1 {
+			t.Fatalf("%+v %+v", turn, c.messages(turn.SessionID))
+		}
+		var asked permission.GetApprovalResult
+		c.call("approvals.get", permission.GetApprovalParams{ID: turn.Approvals[0]}, &asked)
+		c.call("approvals.decide", permission.AnswerParams{ID: asked.ID, Decision: "approve", Scope: scope, DefinitionHash: asked.DefinitionHash}, nil)
+		return c.until(turn.TurnID)
+	}
+	var turn agent.Turn
+	t.Run("before", func(t *testing.T) {
+		c := newChatter(t, o, script[:4]...)
+		var at coretools.Status
+		c.call("workspace.status", nil, &at)
+		for i, name := range []string{"a.txt", "b.txt", "c.txt", "d.txt", "e.txt"} {
+			if err := os.WriteFile(filepath.Join(at.Root, "shared", name), make([]byte, 100*(i+1)), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		turn = c.say(c.create(agent.CreateParams{}).ID, "Read the shared folder, find the three largest files, write a skill that does it, and schedule it on weekdays at half past eight.")
+		turn = approve(c, turn, "run")
+		if len(c.srv.Requests()) != 4 || !strings.Contains(string(c.srv.Requests()[2].Body), "file.lists") {
+			t.Errorf("%d requests; the error of the first skill is not in the third", len(c.srv.Requests()))
+		}
+	})
+	c := newChatter(t, o, script[4:]...)
+	if turn = approve(c, turn, "once"); turn.State != agent.Completed || turn.Steps != 5 {
+		t.Fatalf("%+v %+v", turn, turn.Error)
+	}
+	c.replays(turn.SessionID, 5)
+	list, err := c.b.Scheduler.List(c.ctx(), scheduler.ListParams{Kind: "skill"})
+	if err != nil || len(list.Schedules) != 1 || list.Schedules[0].Status != "paused" || list.Schedules[0].Target.ID == nil {
+		t.Fatalf("%+v, %v", list.Schedules, err)
+	}
+	s := list.Schedules[0]
+	text, _ := json.Marshal(map[string]any{"skillId": s.Target.ID, "isEnabled": true})
+	if _, err := c.b.Skills.UpdateComposite(c.ctx(), skills.SaveParams{Skill: text}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.b.Scheduler.Resume(c.ctx(), scheduler.ScheduleParams{ScheduleID: s.ScheduleID}); err != nil {
+		t.Fatal(err)
+	}
+	if r := c.runNow(s); r.Status != "success" || r.OutputSummary != `["/shared/e.txt","/shared/d.txt","/shared/c.txt"]` {
+		t.Errorf("%+v %+v", r, r.Error)
 	}
 }

@@ -45,6 +45,10 @@ func (t target) Check(ctx context.Context, what Target) (Target, error) {
 	if err != nil {
 		return what, err
 	}
+	what.Name = i.Name
+	if id, err := uuid.Parse(i.ID); err == nil {
+		what.ID = &id
+	}
 	switch i.Blocked {
 	case "":
 	case callable.ReasonDraft:
@@ -68,10 +72,6 @@ func (t target) Check(ctx context.Context, what Target) (Target, error) {
 	}
 	if err := callable.CheckInput(ctx, i, what.Input); err != nil {
 		return what, fault.In("input", err)
-	}
-	what.Name = i.Name
-	if id, err := uuid.Parse(i.ID); err == nil {
-		what.ID = &id
 	}
 	return what, nil
 }
