@@ -113,9 +113,10 @@ type Backend struct {
 	downloads *storage.Downloads
 	uploads   *picks.Uploads
 
-	core     *gateway.Services // what runs as long as the backend does, with Services among it
-	builtins *callable.Set
-	subjects callable.Subjects // of built-ins, for permission
+	core      *gateway.Services // what runs as long as the backend does, with Services among it
+	builtins  *callable.Set
+	assistant *callable.Set     // tools for agents alone
+	subjects  callable.Subjects // of built-ins, for permission
 
 	log     *slog.Logger
 	o       Options

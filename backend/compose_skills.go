@@ -36,7 +36,9 @@ func (b *Backend) openSkills(conf config.Config) {
 	})
 	b.Permission.RegisterAnswerer(string(callable.Skill), b.Skills.AnswerQuestion)
 	b.Callables.Add(b.Skills.Provider())
-	b.builtins.Add(b.Skills.Callables()...)
+	b.assistant = callable.NewSet(callable.Assistant, b.Audit.Record)
+	b.assistant.Add(b.Skills.Callables()...)
+	b.Callables.Add(b.assistant)
 	b.closing("skills", func() error {
 		b.Skills.Close()
 		closing()
@@ -53,7 +55,7 @@ func (b *Backend) openScheduler() {
 	b.Scheduler = scheduler.New(b.DB, scheduler.Options{
 		Logger: b.log, Condition: expr.Predicate, Callables: b.Callables, Audit: audit.Append,
 	})
-	b.builtins.Add(b.Scheduler.Callables()...)
+	b.assistant.Add(b.Scheduler.Callables()...)
 	clean := callable.NewJob("cleanup", "History clean-up", b.cleanUp, b.Scheduler.Ended)
 	b.Callables.Add(clean)
 	unsubscribe := bus.Subscribe(b.Bus, func(_ uuid.UUID, e skills.RunEvent) {

@@ -79,6 +79,9 @@ var notForModels = []string{"cleanup", "decay", string(Kind), "builtin:wait", "b
 // renamed are the names that the tools of memory have had in other clients.
 var renamed = map[string]string{"memory.create": "memory_save"}
 
+// isCore says that the callables of a kind are functions of this program.
+func isCore(k callable.Kind) bool { return k == callable.Builtin || k == callable.Assistant }
+
 // toolName is the name of a callable toward models: letters, digits, _ and -.
 func toolName(i callable.Info) string {
 	if name := renamed[i.Name]; name != "" && i.Kind == callable.Builtin {
@@ -91,7 +94,7 @@ func toolName(i callable.Info) string {
 		}
 		return '_'
 	}, i.Name)
-	if i.Kind != callable.Builtin {
+	if !isCore(i.Kind) {
 		slug = string(i.Kind) + "_" + slug
 	}
 	if len(slug) > maxToolName {
@@ -125,7 +128,7 @@ func (s *Service) tools(ctx context.Context, st *State) ([]tool, error) {
 		}
 		taken[name] = true
 		text, _ := clip(cmp.Or(i.Description, i.Title, i.Name), maxToolText)
-		t := tool{info: i, core: i.Kind == callable.Builtin, decl: providers.ToolDecl{Name: name, Description: text, Input: i.Input}}
+		t := tool{info: i, core: isCore(i.Kind), decl: providers.ToolDecl{Name: name, Description: text, Input: i.Input}}
 		if !i.Effects.ReadOnly {
 			t.tier = permission.SideEffecting
 		}

@@ -28,6 +28,8 @@ const (
 	WASM    Kind = "wasm"
 	Skill   Kind = "skill"
 	Builtin Kind = "builtin"
+	// Assistant is the kind of functions that only agents and people call: no step of a skill does.
+	Assistant Kind = "assistant"
 )
 
 // Ref names one callable.

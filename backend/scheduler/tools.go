@@ -7,7 +7,6 @@ import (
 	"github.com/google/uuid"
 
 	"helix/backend/callable"
-	"helix/backend/fault"
 )
 
 // Callables are the tools with which an agent sets up schedules. What it makes is paused until a
@@ -20,12 +19,7 @@ func (s *Service) Callables() []callable.Func {
 	def := func(name, title, input string, e callable.Effects, run func(context.Context, callable.Request) (any, error)) callable.Func {
 		return callable.Func{
 			Info: callable.Info{Name: "schedule." + name, Title: title, Effects: e, Input: json.RawMessage(input)},
-			Run: func(ctx context.Context, r callable.Request) (any, error) {
-				if r.Caller.Kind != "" && r.Caller.Kind != "agent" {
-					return nil, fault.Deniedf("Only the agent and you can use schedules as tools.").WithDetails(callable.Refusal{Reason: callable.ReasonCallerLacks})
-				}
-				return run(ctx, r)
-			},
+			Run:  run,
 		}
 	}
 	read := callable.Effects{ReadOnly: true, Idempotent: true}

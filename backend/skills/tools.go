@@ -35,9 +35,6 @@ func (s *Service) Callables() []callable.Func {
 					"outputMapping":{"description":"What the step gives, with paths into the result: $ is all of it."}}}}}}`),
 		},
 		Run: func(ctx context.Context, r callable.Request) (any, error) {
-			if r.Caller.Kind != "" && r.Caller.Kind != "agent" {
-				return nil, fault.Deniedf("Only the agent and you can save skills as a tool.").WithDetails(callable.Refusal{Reason: callable.ReasonCallerLacks})
-			}
 			var skill map[string]any
 			if err := json.Unmarshal(r.Input, &skill); err != nil {
 				return nil, fault.Invalidf("The skill can't be read.").WithCause(err)
