@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -477,4 +478,71 @@ func TestChatScrubsSecrets(t *testing.T) {
 		t.Errorf("no replacement in %s", text)
 	}
 	c.replays(s.ID, 4)
+}
+
+// A copy of a chat ends with the turn that was chosen, goes its own way and leaves the other as it
+// was; what the chat holds, costs and logged can be read, and all of it saved as a file.
+func TestChatIsCopied(t *testing.T) {
+	t.Parallel()
+	c := newChatter(t, testOptions(t.TempDir()), calls("file_list", `{"path":"/shared"}`), providers.ScriptedReply{Text: "Nothing is there."}, providers.ScriptedReply{Text: "Blue."}, providers.ScriptedReply{Text: "Green."}, providers.ScriptedReply{Text: "Red."})
+	no := false
+	s := c.create(agent.CreateParams{Remember: &no})
+	first := c.say(s.ID, "What is in the shared folder?")
+	c.say(s.ID, "A color?")
+	var made agent.SessionResult
+	c.call("chat.fork", agent.ForkParams{SessionID: s.ID, AtSeq: 1}, &made)
+	f := made.Session
+	before := c.messages(s.ID)
+	copied := c.messages(f.ID)
+	if f.ForkedFrom == nil || *f.ForkedFrom != s.ID || f.CostMicros != 0 || len(copied) != 4 || copied[0].TurnID == before[0].TurnID || copied[3].At != before[3].At {
+		t.Fatalf("%+v %+v", f, copied)
+	}
+	if turn := c.say(f.ID, "Another color?"); turn.State != agent.Completed {
+		t.Fatalf("%+v", turn)
+	}
+	body := string(c.srv.Requests()[3].Body)
+	if !strings.Contains(body, "Nothing is there.") || strings.Contains(body, "Blue.") {
+		t.Errorf("the request of the copy: %s", body)
+	}
+	var again agent.SendResult
+	c.call("chat.retry", agent.RetryParams{TurnID: copied[0].TurnID}, &again)
+	if turn := c.until(again.TurnID); turn.SessionID != f.ID {
+		t.Errorf("a turn of the copy is repeated in %s", turn.SessionID)
+	}
+	c.replays(f.ID, 4)
+	c.replays(s.ID, 3)
+	if after := c.messages(s.ID); !reflect.DeepEqual(before, after) {
+		t.Errorf("the other chat has changed: %+v", after)
+	}
+
+	var events agent.EventsResult
+	c.call("chat.events", agent.EventsParams{SessionID: s.ID, AfterSeq: 1, Limit: 3}, &events)
+	if len(events.Events) != 3 || events.Events[0].Seq != 2 || events.Events[0].Type != "input" || events.LastSeq < 10 {
+		t.Errorf("%+v", events)
+	}
+	var cost agent.CostResult
+	c.call("chat.cost", agent.SessionParams{SessionID: s.ID}, &cost)
+	if cost.Calls != 3 || len(cost.ByTurn) != 2 || cost.ByTurn[1].Key != first.TurnID.String() || cost.ByTurn[1].Calls != 2 || len(cost.ByModel) != 1 || cost.Tokens.Output == 0 {
+		t.Errorf("%+v", cost)
+	}
+	var holds agent.ContextResult
+	c.call("chat.context", agent.SessionParams{SessionID: s.ID}, &holds)
+	sum, kinds := int64(0), map[string]int{}
+	for _, p := range holds.Parts {
+		sum += p.Tokens
+		kinds[p.Kind]++
+	}
+	if holds.Used != sum || kinds["tools"] != 1 || kinds["system"] != 1 || kinds["history"] != 2 || holds.Window == 0 {
+		t.Errorf("%+v", holds)
+	}
+	for _, format := range []string{agent.FormatMarkdown, agent.FormatLines} {
+		var file agent.ExportResult
+		c.call("chat.export", agent.ExportParams{SessionID: s.ID, Format: format}, &file)
+		if file.Size == 0 || !strings.HasSuffix(file.Name, "."+format) {
+			t.Errorf("%+v", file)
+		}
+	}
+	if err := c.try("chat.fork", agent.ForkParams{SessionID: c.create(agent.CreateParams{}).ID}, nil); err == nil {
+		t.Error("a chat without an answer is copied")
+	}
 }

@@ -103,3 +103,16 @@ func (m agentMemory) Said(ctx context.Context, tx *storage.Tx, session uuid.UUID
 	_, err := m.s.AppendTx(ctx, tx, memory.Said{Source: source, Conversation: session.String(), Turns: []memory.SaidTurn{{ID: id, Role: role, Text: text, At: &at}}})
 	return err
 }
+
+// exportChat is chat.export; its file can then be fetched.
+func (b *Backend) exportChat(ctx context.Context, p agent.ExportParams) (agent.ExportResult, error) {
+	r, err := b.Agent.Export(ctx, p)
+	if err == nil {
+		kind := "text/markdown; charset=utf-8"
+		if p.Format == agent.FormatLines {
+			kind = "application/x-ndjson"
+		}
+		b.downloads.Add(ctx, r.Blob, kind)
+	}
+	return r, err
+}

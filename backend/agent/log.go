@@ -307,7 +307,7 @@ func (s *Service) message(tx *storage.Tx, l *live, e Event, role string, parts [
 		from = string(text)
 	}
 	if _, err := tx.Exec(`INSERT INTO session_messages (id, session_id, user_id, seq, turn_id, role, content, origin, model, created_at, updated_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-		id, l.id, l.user, e.Seq, e.Turn, role, sealed, from, model, tx.Now, tx.Now); err != nil {
+		id, l.id, l.user, e.Seq, e.Turn, role, sealed, from, model, e.At, tx.Now); err != nil {
 		return err
 	}
 	if text := words(parts); text != "" && !s.o.Private {

@@ -63,6 +63,51 @@ export interface AgentChanged {
   what: string;
 }
 
+/** ContextPart is one part of the next request. */
+export interface AgentContextPart {
+  /** tools, system, soul, skills, summary, history or volatile */
+  kind: string;
+  name: string;
+  /** estimated */
+  tokens: number;
+  /** the service may have it from the last request */
+  cached: boolean;
+  text?: string;
+}
+
+/** ContextResult is what the next request of a chat holds. */
+export interface AgentContextResult {
+  window: number;
+  used: number;
+  parts: AgentContextPart[];
+  /** what does not fit, in sentences */
+  omitted: string[];
+  /** of the texts of the prompt, the first counts most */
+  precedence: string[];
+}
+
+/** CostResult is what a chat has cost. */
+export interface AgentCostResult {
+  costMicros: number;
+  /** the part of it whose use the service did not report */
+  estimatedMicros: number;
+  tokens: ProvidersUsage;
+  calls: number;
+  byModel: AgentCostRow[];
+  byPurpose: AgentCostRow[];
+  /** by id, the newest first */
+  byTurn: AgentCostRow[];
+}
+
+/** CostRow is the sum of some calls of models. */
+export interface AgentCostRow {
+  key: string;
+  calls: number;
+  costMicros: number;
+  /** prompts and answers */
+  tokens: number;
+}
+
 /** CountResult counts turns. */
 export interface AgentCountResult {
   count: number;
@@ -87,6 +132,42 @@ export interface AgentDifference {
   what: string;
   expected: string;
   actual: string;
+}
+
+/** EventsParams choose events of a session's log. */
+export interface AgentEventsParams {
+  sessionId: string;
+  afterSeq?: number;
+  /** 1 to 1000, default 1000 */
+  limit?: number;
+}
+
+/** EventsResult holds events in order. */
+export interface AgentEventsResult {
+  events: AgentLogEvent[];
+  /** of the log */
+  lastSeq: number;
+}
+
+/** ExportParams name a chat and a format. */
+export interface AgentExportParams {
+  sessionId: string;
+  /** md (default) or jsonl: a message a line */
+  format?: string;
+}
+
+/** ExportResult names the file. */
+export interface AgentExportResult {
+  blob: string;
+  name: string;
+  size: number;
+}
+
+/** ForkParams name a chat and where the copy ends. */
+export interface AgentForkParams {
+  sessionId: string;
+  /** the copy ends with the turn that holds it; 0: with the last turn that has ended */
+  atSeq?: number;
 }
 
 /** GetResult is a session and what happens in it. */
@@ -166,6 +247,15 @@ export interface AgentListParams {
 export interface AgentListResult {
   sessions: AgentSession[];
   total: number;
+}
+
+/** LogEvent is an entry of a session's log. Data is as it was written. */
+export interface AgentLogEvent {
+  seq: number;
+  type: string;
+  turnId?: string;
+  at: string;
+  data: unknown;
 }
 
 /** Message is one entry of a transcript. Role is user, assistant, tool or system. */
@@ -6717,12 +6807,22 @@ export interface Methods {
   "chat.cancel_all": { params: Record<string, never>; result: AgentCountResult };
   /** Another name of chat.cancel_all. Ends every turn of the caller. */
   "chat.cancel_all_active_turns": { params: Record<string, never>; result: AgentCountResult };
+  /** Says what the next request of a chat holds and what it takes. */
+  "chat.context": { params: AgentSessionParams; result: AgentContextResult };
+  /** Says what a chat has cost, and for what. */
+  "chat.cost": { params: AgentSessionParams; result: AgentCostResult };
   /** Makes a new chat. */
   "chat.create": { params: AgentCreateParams; result: AgentSessionResult };
   /** Another name of chat.create. Makes a new chat. */
   "chat.create_session": { params: AgentCreateParams; result: AgentSessionResult };
   /** Moves a chat to the trash. Its turns are canceled, also those that wait. */
   "chat.delete": { params: AgentSessionParams; result: AgentSessionResult };
+  /** Reads the log of a session. */
+  "chat.events": { params: AgentEventsParams; result: AgentEventsResult };
+  /** Is chat.export; its file can then be fetched. */
+  "chat.export": { params: AgentExportParams; result: AgentExportResult };
+  /** Copies a chat up to the end of a turn. The copy goes its own way; what waits in the queue stays behind, and so does the cost. */
+  "chat.fork": { params: AgentForkParams; result: AgentSessionResult };
   /** Gives a chat with what happens in it. */
   "chat.get": { params: AgentSessionParams; result: AgentGetResult };
   /** Another name of agent.status. Says whether the agent can work, and what it does. */
@@ -7449,9 +7549,14 @@ export const METHODS = [
   { name: "chat.cancel_active_turn", scope: "write", costly: false, aliasOf: "chat.cancel" },
   { name: "chat.cancel_all", scope: "write", costly: false },
   { name: "chat.cancel_all_active_turns", scope: "write", costly: false, aliasOf: "chat.cancel_all" },
+  { name: "chat.context", scope: "read", costly: false },
+  { name: "chat.cost", scope: "read", costly: false },
   { name: "chat.create", scope: "write", costly: false },
   { name: "chat.create_session", scope: "write", costly: false, aliasOf: "chat.create" },
   { name: "chat.delete", scope: "write", costly: false },
+  { name: "chat.events", scope: "read", costly: false },
+  { name: "chat.export", scope: "read", costly: false },
+  { name: "chat.fork", scope: "write", costly: false },
   { name: "chat.get", scope: "read", costly: false },
   { name: "chat.health_check", scope: "read", costly: false, aliasOf: "agent.status" },
   { name: "chat.list", scope: "read", costly: false },
