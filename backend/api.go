@@ -31,6 +31,7 @@ func Register(b *Backend, a *gateway.API) {
 	registerSchedules(b, a)
 	registerMemory(b, a)
 	registerProviders(b, a)
+	registerAgent(b, a)
 }
 
 func registerGateway(b *Backend, a *gateway.API) {

@@ -18,6 +18,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"helix/backend/agent"
 	"helix/backend/audit"
 	"helix/backend/bus"
 	"helix/backend/callable"
@@ -100,6 +101,8 @@ type Backend struct {
 	Synthesis  *synthesis.Service
 	Psychology *psychology.Service
 	Providers  *providers.Service
+	Ledger     *agent.Ledger // what calls of models cost
+	Agent      *agent.Service
 	Gateway    *gateway.Server
 	Services   *gateway.Services // those that a person can stop and start
 	Picks      *picks.Picks
@@ -248,6 +251,7 @@ func (b *Backend) openDomains(paths config.Paths, conf config.Config, engine fun
 	if err := b.openProviders(); err != nil {
 		return err
 	}
+	b.openAgent(conf)
 	b.Storage = storage.NewService(b.DB, storage.ServiceOptions{
 		ConfigFile: paths.ConfigFile(), UserDir: paths.User,
 		Policy: b.storagePolicy, Pause: b.Pause,

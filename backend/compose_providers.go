@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 
+	"helix/backend/agent"
 	"helix/backend/audit"
 	"helix/backend/providers"
 	"helix/backend/safehttp"
@@ -16,6 +17,7 @@ func (b *Backend) openProviders() (err error) {
 		MaxRequest: 64 << 20, MaxRedirects: -1,
 	})
 	b.closing("connections to providers", func() error { client.Close(); return nil })
+	b.Ledger = agent.NewLedger(b.DB, b.Bus)
 	b.Providers, err = providers.New(b.DB, providers.ServiceOptions{
 		HTTP: client, Meter: callRecord{b}, Env: b.variable, CacheDir: b.Config.Paths().Cache, Logger: b.log,
 	})
@@ -33,15 +35,20 @@ func (b *Backend) variable(name string) (string, bool) {
 	return os.LookupEnv(name)
 }
 
-// callRecord puts each call of a model on record with what it cost.
+// callRecord takes each call of a model from the budgets, and puts it on record with what it cost.
 type callRecord struct{ b *Backend }
 
 // Reserve implements providers.Meter.
 func (c callRecord) Reserve(ctx context.Context, e providers.Estimate) (providers.Hold, error) {
-	return recordedCall{c.b, context.WithoutCancel(ctx), e}, nil
+	h, err := c.b.Ledger.Reserve(ctx, e)
+	if err != nil {
+		return nil, err
+	}
+	return recordedCall{h, c.b, context.WithoutCancel(ctx), e}, nil
 }
 
 type recordedCall struct {
+	providers.Hold
 	b   *Backend
 	ctx context.Context
 	e   providers.Estimate
@@ -49,6 +56,7 @@ type recordedCall struct {
 
 // Settle implements providers.Hold.
 func (c recordedCall) Settle(u providers.Usage, cost providers.Micros, outcome string) {
+	c.Hold.Settle(u, cost, outcome)
 	err := c.b.Audit.Record(c.ctx, audit.Entry{Action: "providers.called", SubjectKind: "provider", SubjectID: c.e.Provider, Details: map[string]any{
 		"model": c.e.Model, "purpose": c.e.Purpose, "usage": u, "costMicros": cost, "outcome": outcome,
 	}})

@@ -72,6 +72,7 @@ var levels = map[string]int{
 	"backend/synthesis":                    domain,
 	"backend/psychology":                   domain,
 	"backend/providers":                    domain,
+	"backend/agent":                        domain,
 	"backend/providers/recordings":         engine,
 	"backend/providers/providerstest":      domain,
 	"backend/cluster":                      engine,
@@ -149,6 +150,9 @@ var sideways = map[string]map[string]string{
 		"backend/storage":    "a run is enqueued in the transaction of what wants it",
 		"backend/schema":     "inputs are checked before a call",
 		"backend/duration":   "time-outs come as milliseconds",
+	},
+	"backend/agent": {
+		"backend/providers": "its requests, replies and prices are those of models",
 	},
 	"backend/callable/netgate": {
 		"backend/callable":   "its gate is that of built-ins, for addresses",

@@ -55,6 +55,8 @@ type grammar struct {
 	Catalog   catalogCmd   `cmd:"" group:"advanced" help:"See what is known about models."`
 	Tokens    tokensCmd    `cmd:"" group:"advanced" help:"Estimate the tokens of a text."`
 
+	Chat        chatCmd        `cmd:"" group:"work" aliases:"chats" help:"Talk to a model that can use your tools, and read earlier chats."`
+	Agent       agentCmd       `cmd:"" group:"work" help:"See what the agent may call and what it has spent."`
 	Call        callCmd        `cmd:"" group:"work" help:"Call a tool, a skill or a built-in by name; --list shows them all."`
 	Tool        toolCmd        `cmd:"" group:"work" aliases:"tools" help:"Write, run and share tools."`
 	Skill       skillCmd       `cmd:"" group:"work" aliases:"skills" help:"Run, check and share skills."`

@@ -269,6 +269,9 @@ func (s *Service) plan(p *AnswerParams, ap *Approval, raw *rawApproval, info *Su
 		switch p.Scope {
 		case "once":
 			g.uses, g.expires = 1, s.now().Add(OnceFor)
+			if ap.Subject.Kind == "agent" {
+				g.session = raw.session // no other conversation may use it up
+			}
 		case "run":
 			if ap.Run.Waiting && raw.run != uuid.Nil && !p.Rerun {
 				g.run, g.expires = raw.run, s.now().Add(SessionFor)

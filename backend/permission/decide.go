@@ -283,7 +283,7 @@ func decide(in *input) (d Decision, g *grant) {
 func (in *input) fits(g *grant) bool {
 	switch g.scope {
 	case "once":
-		return g.uses > 0
+		return g.uses > 0 && (g.session == uuid.Nil || g.session == in.session)
 	case "run":
 		return g.run != uuid.Nil && g.run == in.run
 	case "session":

@@ -40,6 +40,7 @@ type Choice struct {
 // QuestionRequest is a Question with who asks it. Ref names it within its run; asking the same Ref
 // again changes nothing while the question is open.
 type QuestionRequest struct {
+	ID          uuid.UUID // of the question; zero: a new one
 	User        uuid.UUID
 	Subject     Subject // its hash is not used: the question itself is what is decided
 	SubjectName string
@@ -87,7 +88,10 @@ func (s *Service) AskTx(tx *storage.Tx, a QuestionRequest) error {
 	}
 	hash := sha256.Sum256(doc)
 	key := sha256.Sum256([]byte("question\x00" + a.Subject.Kind + "\x00" + a.Run.String() + "\x00" + a.Ref))
-	id := storage.NewID()
+	id := a.ID
+	if id == uuid.Nil {
+		id = storage.NewID()
+	}
 	n, err := tx.Exec(`INSERT INTO pending_approvals (id, user_id, kind, subject_kind, subject_id, subject_name, definition_hash, tier, requested, run_kind, run_id, status, dedupe_key, created_at, last_at, expires_at, question, ref)
 		VALUES (?, ?, 'command', ?, ?, ?, ?, ?, '[]', ?, ?, 'pending', ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`,
 		id, a.User, a.Subject.Kind, a.Subject.ID, Sanitize(a.SubjectName), hash, a.Tier.String(), a.RunKind, a.Run, key, tx.Now, tx.Now, tx.Now.Add(neverExpires), json.RawMessage(doc), a.Ref)

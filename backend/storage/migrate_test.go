@@ -245,11 +245,11 @@ func TestMigrationThatFailsChangesNothing(t *testing.T) {
 func TestMigrationNeedsRoom(t *testing.T) {
 	testkit.SkipRaced(t, "much of the database and little at the same time")
 	t.Parallel()
-	small := smallDisk(t, 4<<20)
+	small := smallDisk(t, 5<<20)
 	path, root := filepath.Join(small, "helix.db"), &memRoot{}
 	db := openWith(t, path, root)
 	exec(t, db, `CREATE TABLE filler (b BLOB)`)
-	exec(t, db, `INSERT INTO filler VALUES (zeroblob(1200000))`)
+	exec(t, db, `INSERT INTO filler VALUES (zeroblob(1600000))`)
 	exec(t, db, `DROP TABLE filler`)
 	shut(t, db)
 	_, err := Open(with(t.Context(), map[string]string{"9001_nick.sql": addColumn}), Options{Path: path, Keys: NewKeys(root)})

@@ -14,6 +14,7 @@ type SealedColumn struct {
 // plain text of it in files, and export leaves the columns of secrets out.
 var Sealed = []SealedColumn{
 	{Table: "chunks", Column: "content", Private: true},
+	{Table: "conversation_events", Column: "payload_json", ID: "session_id", Private: true},
 	{Table: "conversation_turns", Column: "content", Private: true},
 	{Table: "device_keys", Column: "private_key"},
 	{Table: "memories", Column: "content", Private: true},
@@ -23,6 +24,8 @@ var Sealed = []SealedColumn{
 	{Table: "recall_log", Column: "shingles", ID: "item_id", Private: true},
 	{Table: "rpc_idempotency", Column: "response", ID: "key"},
 	{Table: "secrets", Column: "value"},
+	{Table: "session_messages", Column: "content", Private: true},
+	{Table: "session_state", Column: "state", ID: "session_id", Private: true},
 	{Table: "soul_documents", Column: "text"},
 	{Table: "soul_revisions", Column: "text"},
 	{Table: "tool_secrets", Column: "value"},

@@ -495,6 +495,43 @@ var Synced = []SyncedTable{
 		},
 	},
 	{
+		Table: "session_messages", Policy: AppendRows,
+		Fields: []SyncedField{
+			{No: 1, Name: "session_id", Merge: Immutable},
+			{No: 2, Name: "seq", Merge: Immutable},
+			{No: 3, Name: "turn_id", Merge: Immutable},
+			{No: 4, Name: "role", Merge: Immutable},
+			{No: 5, Name: "content", Merge: Immutable, Sensitive: true},
+			{No: 6, Name: "origin", Merge: Immutable},
+			{No: 7, Name: "model", Merge: Immutable},
+			{No: 8, Name: "cost_micros", Merge: Immutable},
+		},
+	},
+	{
+		// A session runs on one device. What others change of it is how it is shown.
+		Table: "sessions", Policy: MergeRows,
+		Fields: []SyncedField{
+			{No: 1, Name: "device_id", Merge: Immutable},
+			{No: 2, Name: "kind", Merge: Immutable},
+			{No: 3, Name: "title", Merge: LWW, Sensitive: true},
+			{No: 4, Name: "agent_name", Merge: LWW},
+			{No: 5, Name: "parent_session_id", Merge: Immutable},
+			{No: 6, Name: "parent_turn_id", Merge: Immutable},
+			{No: 7, Name: "forked_from", Merge: Immutable},
+			{No: 8, Name: "mode", Merge: LWW},
+			{No: 9, Name: "queue_mode", Merge: LWW},
+			{No: 10, Name: "model", Merge: LWW},
+			{No: 11, Name: "project_dir", Merge: LWW},
+			{No: 12, Name: "budget", Merge: LWW},
+			{No: 13, Name: "remember", Merge: LWW},
+			{No: 14, Name: "pinned", Merge: LWW},
+			{No: 15, Name: "message_count", Merge: LWW},
+			{No: 16, Name: "cost_micros", Merge: LWW},
+			{No: 17, Name: "last_message_at", Merge: Max},
+			{No: 18, Name: "archived_at", Merge: LWW},
+		},
+	},
+	{
 		// A run enters the log when it has ended.
 		Table: "skill_executions", Policy: AppendRows, Final: "NEW.status <> 'running'",
 		Fields: []SyncedField{
@@ -591,6 +628,9 @@ var Synced = []SyncedTable{
 
 // LocalOnly lists the tables with a user_id that never leave this device, sorted.
 var LocalOnly = []string{
+	"agent_budgets",
+	"agent_ledger", // this device's calls
+	"agent_turns",
 	"audit_log", // leaves by its own key (device_id, seq), never through change_log
 	"capability_grants",
 	"custom_tool_replies",
@@ -617,6 +657,8 @@ var LocalOnly = []string{
 	"schedule_state",
 	"search_items",
 	"secrets",
+	"session_blobs",
+	"session_state",
 	"skill_state",
 	"sync_local",
 	"tool_secrets",

@@ -1,6 +1,570 @@
 // Generated from the method table of the backend by `make generate`. Do not edit.
 /* eslint-disable */
 
+/** AssistantDelta is chat.assistant_delta: text at a byte offset of the attempt's answer. */
+export interface AgentAssistantDelta {
+  sessionId: string;
+  turnId: string;
+  attempt: number;
+  offset: number;
+  delta: string;
+}
+
+/** AttemptDiscarded is chat.attempt_discarded: what the attempt said is void. */
+export interface AgentAttemptDiscarded {
+  sessionId: string;
+  turnId: string;
+  attempt: number;
+}
+
+/** Budget bounds a turn or a session. Zero fields bound nothing. */
+export interface AgentBudget {
+  /** steps of a turn: calls of the model */
+  maxTurns?: number;
+  /** prompt and answer together */
+  maxTokens?: number;
+  /** millionths of a dollar */
+  maxCostMicros?: number;
+  maxWallMs?: number;
+}
+
+/** BudgetEvent is chat.budget. */
+export interface AgentBudgetEvent {
+  sessionId: string;
+  scope: string;
+  spentMicros: number;
+  limitMicros: number;
+  /** warn or stop */
+  level: string;
+}
+
+/** BudgetView is a limit and what has been spent of it. */
+export interface AgentBudgetView {
+  scope: string;
+  key?: string;
+  /** 0: none */
+  maxCostMicros: number;
+  maxTokens?: number;
+  /** part of the limit */
+  warnAt: number;
+  spentMicros: number;
+  spentTokens: number;
+  /** nobody has set it */
+  default: boolean;
+}
+
+/** BudgetsResult lists the limits. */
+export interface AgentBudgetsResult {
+  limits: AgentBudgetView[];
+}
+
+/** Changed is agent.changed: budgets, personas or skill documents changed. */
+export interface AgentChanged {
+  what: string;
+}
+
+/** CountResult counts turns. */
+export interface AgentCountResult {
+  count: number;
+}
+
+/** CreateParams are the settings of a new session. */
+export interface AgentCreateParams {
+  title?: string;
+  /** default: helix */
+  agentName?: string;
+  model?: string;
+  mode?: string;
+  queueMode?: string;
+  budget?: AgentBudget;
+  /** default true */
+  remember?: boolean;
+}
+
+/** Difference is where a replay leaves what was recorded. */
+export interface AgentDifference {
+  seq: number;
+  what: string;
+  expected: string;
+  actual: string;
+}
+
+/** GetResult is a session and what happens in it. */
+export interface AgentGetResult {
+  session: AgentSession;
+  activeTurn?: AgentTurn;
+  queue: AgentQueuedInput[];
+  partial?: AgentPartial;
+  lastSeq: number;
+}
+
+/** Hit is a message that has the words. Highlights are byte ranges of the snippet. */
+export interface AgentHit {
+  sessionId: string;
+  title: string;
+  seq: number;
+  role: string;
+  snippet: string;
+  highlights: number[][];
+  at: string;
+}
+
+/** Lane is a group of turns that share places. */
+export interface AgentLane {
+  /** chat or background */
+  name: string;
+  running: number;
+  limit: number;
+}
+
+/** LedgerParams choose calls of models. */
+export interface AgentLedgerParams {
+  from?: string;
+  /** call (default), day, model, purpose, provider or session */
+  groupBy?: string;
+  /** 1 to 1000, default 100 */
+  limit?: number;
+}
+
+/** LedgerResult holds rows, newest first. */
+export interface AgentLedgerResult {
+  rows: AgentLedgerRow[];
+}
+
+/** LedgerRow is one call, or the sum of some. */
+export interface AgentLedgerRow {
+  key: string;
+  sessionId?: string;
+  turnId?: string;
+  purpose?: string;
+  provider?: string;
+  model?: string;
+  state?: string;
+  calls: number;
+  costMicros: number;
+  estimated: boolean;
+  input: number;
+  output: number;
+  at?: string;
+}
+
+/** ListParams choose sessions. */
+export interface AgentListParams {
+  /** part of the title */
+  query?: string;
+  kind?: string;
+  agentName?: string;
+  includeArchived?: boolean;
+  includeSubagents?: boolean;
+  trash?: boolean;
+  /** 1 to 100, default 50 */
+  limit?: number;
+  offset?: number;
+}
+
+/** ListResult holds sessions, pinned ones first, then by the newest message. */
+export interface AgentListResult {
+  sessions: AgentSession[];
+  total: number;
+}
+
+/** Message is one entry of a transcript. Role is user, assistant, tool or system. */
+export interface AgentMessage {
+  id: string;
+  /** place in the log of the session */
+  seq: number;
+  turnId: string;
+  role: string;
+  parts: AgentPart[];
+  origin?: AgentOrigin;
+  model?: string;
+  costMicros?: number;
+  /** replaced by a retry */
+  hidden?: boolean;
+  at: string;
+}
+
+/** MessagesParams choose messages: before a place, newest first to be read from the end, or after. */
+export interface AgentMessagesParams {
+  sessionId: string;
+  before?: number;
+  after?: number;
+  /** 1 to 200, default 100 */
+  limit?: number;
+}
+
+/** MessagesResult holds messages in the order of the session. */
+export interface AgentMessagesResult {
+  messages: AgentMessage[];
+  /** there are others beyond */
+  more: boolean;
+}
+
+/** ModeParams set the mode of a session. */
+export interface AgentModeParams {
+  sessionId: string;
+  mode: string;
+}
+
+/** NoticeEvent is chat.notice: a sentence for people, also a question that a turn waits for. */
+export interface AgentNoticeEvent {
+  sessionId: string;
+  turnId: string;
+  seq: number;
+  /** approval, loop, budget, steps, summary or unusable */
+  kind: string;
+  text: string;
+  approvalId?: string;
+  callId?: string;
+}
+
+/** Origin says who wrote an input. */
+export interface AgentOrigin {
+  /** user, channel, schedule, subagent or skill */
+  kind: string;
+  label?: string;
+}
+
+/** Part is a piece of a message; Kind says which fields count. */
+export interface AgentPart {
+  kind: string;
+  /** of text, reasoning, results (at most 4 KiB) and notices */
+  text?: string;
+  /** Of tool calls and results. The status of a call is running, waiting, done, failed, denied, skipped or unknown, and is on the call. */
+  callId?: string;
+  tool?: string;
+  title?: string;
+  /** read_only, side_effecting or privileged */
+  tier?: string;
+  args?: unknown;
+  status?: string;
+  tookMs?: number;
+  approvalId?: string;
+  untrusted?: boolean;
+  undoToken?: string;
+  error?: boolean;
+  /** Of images, files and sources. */
+  blob?: string;
+  name?: string;
+  mime?: string;
+  bytes?: number;
+  url?: string;
+}
+
+/** Partial is what an answer says so far. */
+export interface AgentPartial {
+  turnId: string;
+  attempt: number;
+  text: string;
+}
+
+/** PinParams pin a session. */
+export interface AgentPinParams {
+  sessionId: string;
+  pinned: boolean;
+}
+
+/** QueueModeParams set the queue mode of a session. */
+export interface AgentQueueModeParams {
+  sessionId: string;
+  queueMode: string;
+}
+
+/** QueuedInput is an input that waits for its turn. */
+export interface AgentQueuedInput {
+  turnId: string;
+  text: string;
+  queueMode: string;
+  origin: AgentOrigin;
+  at: string;
+}
+
+/** ReasoningDelta is chat.reasoning_delta. */
+export interface AgentReasoningDelta {
+  sessionId: string;
+  turnId: string;
+  attempt: number;
+  offset: number;
+  delta: string;
+}
+
+/** RenameParams give a session a title. */
+export interface AgentRenameParams {
+  sessionId: string;
+  title: string;
+}
+
+/** ReplayParams name a session and where to stop; 0: at its end. */
+export interface AgentReplayParams {
+  sessionId: string;
+  untilSeq?: number;
+}
+
+/** ReplayResult says whether the log gives the requests that were sent. */
+export interface AgentReplayResult {
+  identical: boolean;
+  requests: number;
+  firstDifference?: AgentDifference;
+}
+
+/** RetryParams name a turn to answer again. */
+export interface AgentRetryParams {
+  turnId: string;
+  model?: string;
+  /** MoreTurns and MoreCostMicros are added to the limits that stopped the turn. */
+  moreTurns?: number;
+  moreCostMicros?: number;
+}
+
+/** SearchParams look for words in messages. */
+export interface AgentSearchParams {
+  query: string;
+  sessionId?: string;
+  /** 1 to 100, default 20 */
+  limit?: number;
+}
+
+/** SearchResult holds hits, best first. */
+export interface AgentSearchResult {
+  hits: AgentHit[];
+}
+
+/** SendParams are an input. The same turnId again returns the first. */
+export interface AgentSendParams {
+  sessionId: string;
+  text: string;
+  turnId?: string;
+  queueMode?: string;
+  model?: string;
+  budget?: AgentBudget;
+}
+
+/** SendResult says how the turn stands. */
+export interface AgentSendResult {
+  turnId: string;
+  /** queued or running */
+  state: string;
+  position?: number;
+}
+
+/** Session is one conversation. */
+export interface AgentSession {
+  id: string;
+  kind: string;
+  title: string;
+  agentName: string;
+  mode: string;
+  queueMode: string;
+  /** "": the role chat */
+  model?: string;
+  projectDir?: string;
+  budget: AgentBudget;
+  remember: boolean;
+  pinned: boolean;
+  /** idle, queued, running or waiting */
+  state: string;
+  messageCount: number;
+  costMicros: number;
+  parentSessionId?: string;
+  forkedFrom?: string;
+  /** it runs on this device; elsewhere it can be read and forked */
+  here: boolean;
+  lastMessageAt?: string;
+  archivedAt?: string;
+  createdAt: string;
+  updatedAt: string;
+}
+
+/** SessionChanged is chat.session_changed. */
+export interface AgentSessionChanged {
+  sessionId: string;
+  session?: AgentSession;
+}
+
+/** SessionCreated is chat.session_created. */
+export interface AgentSessionCreated {
+  sessionId: string;
+  session?: AgentSession;
+}
+
+/** SessionParams name a session. */
+export interface AgentSessionParams {
+  sessionId: string;
+}
+
+/** SessionResult holds a session. */
+export interface AgentSessionResult {
+  session: AgentSession;
+}
+
+/** SetBudgetParams set a limit; without an amount it is removed. */
+export interface AgentSetBudgetParams {
+  scope: string;
+  key?: string;
+  maxCostMicros?: number;
+  maxTokens?: number;
+  /** default 0.8 */
+  warnAt?: number;
+}
+
+/** StateResult says how a turn stands. */
+export interface AgentStateResult {
+  state: string;
+}
+
+/** StatusResult says whether the agent can work. */
+export interface AgentStatusResult {
+  /** the role chat has a model */
+  ready: boolean;
+  roles: ProvidersRoleView[];
+  running: AgentTurn[];
+  queued: number;
+  lanes: AgentLane[];
+  budgets: AgentBudgetView[];
+  idle: boolean;
+}
+
+/** ToolFinished is chat.tool_finished. */
+export interface AgentToolFinished {
+  sessionId: string;
+  turnId: string;
+  seq: number;
+  callId: string;
+  tool: string;
+  status: string;
+  tookMs: number;
+}
+
+/** ToolStarted is chat.tool_started. */
+export interface AgentToolStarted {
+  sessionId: string;
+  turnId: string;
+  seq: number;
+  callId: string;
+  tool: string;
+  args: unknown;
+}
+
+/** ToolView is a tool that the model may call. */
+export interface AgentToolView {
+  name: string;
+  title?: string;
+  description?: string;
+  /** agent, builtin, tool, wasm or skill */
+  origin: string;
+  tier: string;
+  /** none, local or external */
+  effect: string;
+  /** none, bounded or open */
+  egress: string;
+  idempotent: boolean;
+  tokens: number;
+  deferred: boolean;
+  /** ready, or why a call would be refused */
+  state: string;
+}
+
+/** ToolsParams name a session whose tools are listed; none: those of a new one. */
+export interface AgentToolsParams {
+  sessionId?: string;
+}
+
+/** ToolsResult lists tools by name. */
+export interface AgentToolsResult {
+  tools: AgentToolView[];
+  tokens: number;
+  window: number;
+}
+
+/** Turn is one input until its final answer. */
+export interface AgentTurn {
+  turnId: string;
+  sessionId: string;
+  state: string;
+  /** streaming, toolExecution or yielding */
+  phase?: string;
+  /** approval, unknown_outcome or rate */
+  waitReason?: string;
+  stopReason?: string;
+  steps: number;
+  usage: ProvidersUsage;
+  costMicros: number;
+  provider?: string;
+  model?: string;
+  /** in the queue, from 1 */
+  position?: number;
+  /** questions in Approvals that it waits for */
+  approvals: string[];
+  error?: AgentTurnError;
+  createdAt: string;
+  startedAt?: string;
+  finishedAt?: string;
+}
+
+/** TurnCanceled is chat.turn_cancelled. */
+export interface AgentTurnCanceled {
+  sessionId: string;
+  turn: AgentTurn;
+  response?: string;
+}
+
+/** TurnCompleted is chat.turn_completed. */
+export interface AgentTurnCompleted {
+  sessionId: string;
+  turn: AgentTurn;
+  response?: string;
+}
+
+/** TurnError is why a turn failed. */
+export interface AgentTurnError {
+  kind: string;
+  message: string;
+}
+
+/** TurnFailed is chat.turn_failed. */
+export interface AgentTurnFailed {
+  sessionId: string;
+  turn: AgentTurn;
+  response?: string;
+}
+
+/** TurnParams name a turn of a session; without one, the active turn is meant. */
+export interface AgentTurnParams {
+  sessionId: string;
+  turnId?: string;
+}
+
+/** TurnProgress is chat.turn_progress. */
+export interface AgentTurnProgress {
+  sessionId: string;
+  turnId: string;
+  /** provider_call, tool_execution, rolling_summary, tool_heartbeat or waiting_rate */
+  kind: string;
+  message: string;
+  /** the step, from 1 */
+  turn: number;
+  maxTurns: number;
+}
+
+/** TurnResult holds a turn. */
+export interface AgentTurnResult {
+  turn: AgentTurn;
+}
+
+/** TurnStarted is chat.turn_started. */
+export interface AgentTurnStarted {
+  sessionId: string;
+  turnId: string;
+  seq: number;
+}
+
+/** WaitParams name a turn and how long to wait for its end. */
+export interface AgentWaitParams {
+  turnId: string;
+  /** at most 120000 */
+  waitMs?: number;
+}
+
 /** AcceptParams name the problem of a Report that came from an alarm or from the head file. */
 export interface AuditAcceptParams {
   problem: string;
@@ -2164,6 +2728,22 @@ export interface ProvidersToolDecl {
   name: string;
   description?: string;
   input?: unknown;
+}
+
+/** Usage counts tokens. Input is what was neither read from nor written to a cache; Output includes Reasoning. */
+export interface ProvidersUsage {
+  input: number;
+  cacheRead?: number;
+  cacheWrite?: number;
+  cacheWrite1h?: number;
+  output: number;
+  reasoning?: number;
+  toolPrompt?: number;
+  requests?: number;
+  /** ReportedMicros is the cost that the service itself reports, in millionths of a dollar. */
+  reportedMicros?: number;
+  /** Estimated says that the service did not report the counts. */
+  estimated?: boolean;
 }
 
 /** VerifyResult compares the catalogue in force with that of the build. */
@@ -6076,6 +6656,18 @@ export interface WasmtoolsWasmSkillResult {
 
 /** Every method: what it takes and what it gives. */
 export interface Methods {
+  /** Lists the limits that hold and what is spent of them. */
+  "agent.budgets": { params: Record<string, never>; result: AgentBudgetsResult };
+  /** Lists calls of models, newest first, or sums them by a key. */
+  "agent.ledger": { params: AgentLedgerParams; result: AgentLedgerResult };
+  /** Folds the log of a session again and compares the requests that it gives with those that were sent. */
+  "agent.replay": { params: AgentReplayParams; result: AgentReplayResult };
+  /** Sets a limit. Without an amount the limit is removed, and the default of a day holds again. */
+  "agent.set_budget": { params: AgentSetBudgetParams; result: AgentBudgetsResult };
+  /** Says whether the agent can work, and what it does. */
+  "agent.status": { params: Record<string, never>; result: AgentStatusResult };
+  /** Lists what the model of a session may call, with what each costs in tokens. */
+  "agent.tools": { params: AgentToolsParams; result: AgentToolsResult };
   /** Shows the window and opens the link among the arguments. */
   "app.activate": { params: GatewayActivateParams; result: Record<string, never> };
   /** Pauses schedules, embeddings, automatic backups and pruning, or resumes them. What runs already and what the person starts goes on. A pause outlives a restart. */
@@ -6112,6 +6704,54 @@ export interface Methods {
   "catalog.show": { params: ProvidersShowParams; result: ProvidersShowResult };
   /** Compares the catalogue in force with the one that came with this version. */
   "catalog.verify": { params: Record<string, never>; result: ProvidersVerifyResult };
+  /** Takes a chat out of the list. */
+  "chat.archive": { params: AgentSessionParams; result: AgentSessionResult };
+  /** Ends a turn, the active one when none is named. What it has done and said is kept. */
+  "chat.cancel": { params: AgentTurnParams; result: AgentStateResult };
+  /** Another name of chat.cancel. Ends a turn, the active one when none is named. What it has done and said is kept. */
+  "chat.cancel_active_turn": { params: AgentTurnParams; result: AgentStateResult };
+  /** Ends every turn of the caller. */
+  "chat.cancel_all": { params: Record<string, never>; result: AgentCountResult };
+  /** Another name of chat.cancel_all. Ends every turn of the caller. */
+  "chat.cancel_all_active_turns": { params: Record<string, never>; result: AgentCountResult };
+  /** Makes a new chat. */
+  "chat.create": { params: AgentCreateParams; result: AgentSessionResult };
+  /** Another name of chat.create. Makes a new chat. */
+  "chat.create_session": { params: AgentCreateParams; result: AgentSessionResult };
+  /** Moves a chat to the trash. A turn that runs is canceled. */
+  "chat.delete": { params: AgentSessionParams; result: AgentSessionResult };
+  /** Gives a chat with what happens in it. */
+  "chat.get": { params: AgentSessionParams; result: AgentGetResult };
+  /** Another name of agent.status. Says whether the agent can work, and what it does. */
+  "chat.health_check": { params: Record<string, never>; result: AgentStatusResult };
+  /** Lists the chats of the caller, pinned ones first, then by the newest message. */
+  "chat.list": { params: AgentListParams; result: AgentListResult };
+  /** Another name of chat.list. Lists the chats of the caller, pinned ones first, then by the newest message. */
+  "chat.list_sessions": { params: AgentListParams; result: AgentListResult };
+  /** Gives a page of the transcript, in order. */
+  "chat.messages": { params: AgentMessagesParams; result: AgentMessagesResult };
+  /** Puts a chat on top of the list, or back. */
+  "chat.pin": { params: AgentPinParams; result: AgentSessionResult };
+  /** Gives a chat a title. */
+  "chat.rename": { params: AgentRenameParams; result: AgentSessionResult };
+  /** Brings a chat back from the trash. */
+  "chat.restore": { params: AgentSessionParams; result: AgentSessionResult };
+  /** Answers the input of a turn again. The old answer stays in the log and is hidden. */
+  "chat.retry": { params: AgentRetryParams; result: AgentSendResult };
+  /** Finds words, also their beginnings, in the messages of the caller's chats. */
+  "chat.search": { params: AgentSearchParams; result: AgentSearchResult };
+  /** Puts an input into a chat and answers at once. The turn goes on by itself. */
+  "chat.send": { params: AgentSendParams; result: AgentSendResult };
+  /** Another name of chat.send. Puts an input into a chat and answers at once. The turn goes on by itself. */
+  "chat.send_turn": { params: AgentSendParams; result: AgentSendResult };
+  /** Sets what the tools of a chat may do without a question. */
+  "chat.set_mode": { params: AgentModeParams; result: AgentSessionResult };
+  /** Sets what becomes of inputs that arrive during a turn. */
+  "chat.set_queue_mode": { params: AgentQueueModeParams; result: AgentSessionResult };
+  /** Brings a chat back into the list. */
+  "chat.unarchive": { params: AgentSessionParams; result: AgentSessionResult };
+  /** Returns when a turn has ended or waits for a person, or when the time is over. */
+  "chat.wait": { params: AgentWaitParams; result: AgentTurnResult };
   /** Returns the settings in force and where each came from. */
   "config.get": { params: ConfigGetParams; result: ConfigGetResult };
   /** Returns a JSON Schema of all settings: an object with one property a key. Beside type, default, minimum, maximum, enum and description a property has x-unit, x-env and x-restart. */
@@ -6664,12 +7304,42 @@ export interface Methods {
 
 /** Every event: the data it carries. */
 export interface Events {
+  /** Changed is agent.changed: budgets, personas or skill documents changed. */
+  "agent.changed": AgentChanged;
   /** Changed is published when background work was paused or may go on. */
   "app.background_changed": PauseChanged;
   /** ApprovalChanged is the event approvals.changed. */
   "approvals.changed": PermissionApprovalChanged;
   /** Appended is the event of one committed entry. */
   "audit.appended": AuditAppended;
+  /** AssistantDelta is chat.assistant_delta: text at a byte offset of the attempt's answer. */
+  "chat.assistant_delta": AgentAssistantDelta;
+  /** AttemptDiscarded is chat.attempt_discarded: what the attempt said is void. */
+  "chat.attempt_discarded": AgentAttemptDiscarded;
+  /** BudgetEvent is chat.budget. */
+  "chat.budget": AgentBudgetEvent;
+  /** NoticeEvent is chat.notice: a sentence for people, also a question that a turn waits for. */
+  "chat.notice": AgentNoticeEvent;
+  /** ReasoningDelta is chat.reasoning_delta. */
+  "chat.reasoning_delta": AgentReasoningDelta;
+  /** SessionChanged is chat.session_changed. */
+  "chat.session_changed": AgentSessionChanged;
+  /** SessionCreated is chat.session_created. */
+  "chat.session_created": AgentSessionCreated;
+  /** ToolFinished is chat.tool_finished. */
+  "chat.tool_finished": AgentToolFinished;
+  /** ToolStarted is chat.tool_started. */
+  "chat.tool_started": AgentToolStarted;
+  /** TurnCanceled is chat.turn_cancelled. */
+  "chat.turn_cancelled": AgentTurnCanceled;
+  /** TurnCompleted is chat.turn_completed. */
+  "chat.turn_completed": AgentTurnCompleted;
+  /** TurnFailed is chat.turn_failed. */
+  "chat.turn_failed": AgentTurnFailed;
+  /** TurnProgress is chat.turn_progress. */
+  "chat.turn_progress": AgentTurnProgress;
+  /** TurnStarted is chat.turn_started. */
+  "chat.turn_started": AgentTurnStarted;
   /** Changed is published when settings have changed. */
   "config.changed": ConfigChanged;
   /** EventsGap tells a client that was too slow which of its events were dropped. It may ask for them with events.resume while they are still kept, or reload what it shows. */
@@ -6747,6 +7417,12 @@ export type Scope = "none" | "read" | "write" | "approve" | "admin";
 
 /** What the client must know of each method besides its types. */
 export const METHODS = [
+  { name: "agent.budgets", scope: "read", costly: false },
+  { name: "agent.ledger", scope: "read", costly: false },
+  { name: "agent.replay", scope: "read", costly: false },
+  { name: "agent.set_budget", scope: "admin", costly: false },
+  { name: "agent.status", scope: "read", costly: false },
+  { name: "agent.tools", scope: "read", costly: false },
   { name: "app.activate", scope: "write", costly: false },
   { name: "app.pause_background", scope: "write", costly: false },
   { name: "approvals.decide", scope: "approve", costly: false },
@@ -6765,6 +7441,30 @@ export const METHODS = [
   { name: "catalog.fetch", scope: "admin", costly: true, deadlineMs: 240000 },
   { name: "catalog.show", scope: "read", costly: false },
   { name: "catalog.verify", scope: "read", costly: false },
+  { name: "chat.archive", scope: "write", costly: false },
+  { name: "chat.cancel", scope: "write", costly: false },
+  { name: "chat.cancel_active_turn", scope: "write", costly: false, aliasOf: "chat.cancel" },
+  { name: "chat.cancel_all", scope: "write", costly: false },
+  { name: "chat.cancel_all_active_turns", scope: "write", costly: false, aliasOf: "chat.cancel_all" },
+  { name: "chat.create", scope: "write", costly: false },
+  { name: "chat.create_session", scope: "write", costly: false, aliasOf: "chat.create" },
+  { name: "chat.delete", scope: "write", costly: false },
+  { name: "chat.get", scope: "read", costly: false },
+  { name: "chat.health_check", scope: "read", costly: false, aliasOf: "agent.status" },
+  { name: "chat.list", scope: "read", costly: false },
+  { name: "chat.list_sessions", scope: "read", costly: false, aliasOf: "chat.list" },
+  { name: "chat.messages", scope: "read", costly: false },
+  { name: "chat.pin", scope: "write", costly: false },
+  { name: "chat.rename", scope: "write", costly: false },
+  { name: "chat.restore", scope: "write", costly: false },
+  { name: "chat.retry", scope: "write", costly: true },
+  { name: "chat.search", scope: "read", costly: false },
+  { name: "chat.send", scope: "write", costly: true },
+  { name: "chat.send_turn", scope: "write", costly: true, aliasOf: "chat.send" },
+  { name: "chat.set_mode", scope: "write", costly: false },
+  { name: "chat.set_queue_mode", scope: "write", costly: false },
+  { name: "chat.unarchive", scope: "write", costly: false },
+  { name: "chat.wait", scope: "read", costly: false, deadlineMs: 240000 },
   { name: "config.get", scope: "read", costly: false },
   { name: "config.schema", scope: "read", costly: false },
   { name: "config.set", scope: "admin", costly: false },
@@ -7046,9 +7746,24 @@ export const scopes = Object.fromEntries(METHODS.map((m) => [m.name, m.scope])) 
 
 /** The names of all events. */
 export const EVENTS = [
+  "agent.changed",
   "app.background_changed",
   "approvals.changed",
   "audit.appended",
+  "chat.assistant_delta",
+  "chat.attempt_discarded",
+  "chat.budget",
+  "chat.notice",
+  "chat.reasoning_delta",
+  "chat.session_changed",
+  "chat.session_created",
+  "chat.tool_finished",
+  "chat.tool_started",
+  "chat.turn_cancelled",
+  "chat.turn_completed",
+  "chat.turn_failed",
+  "chat.turn_progress",
+  "chat.turn_started",
   "config.changed",
   "events.gap",
   "memory.changed",

@@ -1,0 +1,314 @@
+package cli
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"helix/backend/agent"
+	"helix/backend/fault"
+	"helix/backend/providers"
+)
+
+type chatCmd struct {
+	Send    chatSendCmd    `cmd:"" default:"withargs" help:"Send a text and print the answer."`
+	List    chatListCmd    `cmd:"" help:"List chats."`
+	Show    chatShowCmd    `cmd:"" help:"Print a chat."`
+	Search  chatSearchCmd  `cmd:"" help:"Find words in chats."`
+	Rename  chatRenameCmd  `cmd:"" help:"Give a chat a title."`
+	Delete  chatDeleteCmd  `cmd:"" help:"Move a chat to the trash."`
+	Restore chatRestoreCmd `cmd:"" help:"Bring a chat back from the trash."`
+	Replay  chatReplayCmd  `cmd:"" help:"Check that the log of a chat gives the requests that were sent."`
+}
+
+type chatSendCmd struct {
+	Prompt   string  `short:"p" required:"" placeholder:"TEXT" help:"The text; - reads standard input."`
+	Session  string  `placeholder:"ID" help:"Continue this chat. Default: a new one."`
+	Model    string  `placeholder:"REF" help:"Model as provider/model. Default: the role chat."`
+	Mode     string  `default:"ask" enum:"ask,read,work" help:"What tools may do without a question (${enum}); for a new chat."`
+	MaxCost  float64 `placeholder:"USD" help:"The most that the turn may cost."`
+	MaxTurns int     `placeholder:"N" help:"The most steps of the turn."`
+}
+
+func (s *chatSendCmd) Run(c *command) error {
+	text, err := c.text(s.Prompt)
+	if err != nil {
+		return err
+	}
+	if s.MaxCost < 0 || s.MaxCost > 1e6 || s.MaxTurns < 0 {
+		return fault.Invalidf("--max-cost and --max-turns must not be negative.")
+	}
+	p := agent.SendParams{Text: text, Model: providers.ModelRef(s.Model), Budget: &agent.Budget{MaxTurns: s.MaxTurns, MaxCostMicros: providers.Micros(s.MaxCost * 1e6)}}
+	if s.Session == "" {
+		var made agent.SessionResult
+		if _, err := c.call("chat.create", agent.CreateParams{Mode: s.Mode}, &made); err != nil {
+			return err
+		}
+		p.SessionID = made.Session.ID
+		c.say("Chat %s", p.SessionID)
+	} else if p.SessionID, err = uuid.Parse(s.Session); err != nil {
+		return fault.Invalidf("--session: %q is not the id of a chat.", s.Session)
+	}
+	var sent agent.SendResult
+	if _, err := c.call("chat.send", p, &sent); err != nil {
+		return err
+	}
+	return c.followTurn(p.SessionID, sent.TurnID)
+}
+
+// followTurn waits for the end of a turn and prints its answer. A turn that waits for a person is
+// left waiting: it continues once the question is answered.
+func (c *command) followTurn(session, turn uuid.UUID) error {
+	var got agent.TurnResult
+	steps := 0
+	for {
+		raw, err := c.call("chat.wait", agent.WaitParams{TurnID: turn, WaitMs: 500}, &got)
+		if err != nil {
+			return err
+		}
+		t := got.Turn
+		if t.Steps != steps && t.Steps > 1 {
+			steps = t.Steps
+			c.say("Step %d…", steps)
+		}
+		switch {
+		case t.State == agent.Waiting && len(t.Approvals) > 0:
+			for _, id := range t.Approvals {
+				c.say("The chat waits for an answer: helix approvals decide %s --approve", id)
+			}
+			return failed{ExitCode(fault.Denied)}
+		case t.FinishedAt == nil:
+			continue
+		case c.JSON:
+			if err := c.printJSON(raw); err != nil {
+				return err
+			}
+		default:
+			if err := c.printAnswer(session, turn); err != nil {
+				return err
+			}
+		}
+		return turnError(t)
+	}
+}
+
+// turnError is why a turn gave no answer; nil: it did.
+func turnError(t agent.Turn) error {
+	message := "The turn ended with an error."
+	if t.Error != nil {
+		message = t.Error.Message
+	}
+	switch t.StopReason {
+	case agent.StopAnswer, agent.StopLength, agent.StopRefusal:
+		return nil
+	case agent.StopBudget, agent.StopMaxTurns, agent.StopLoop, agent.StopTimeout:
+		return fault.Limitf("%s", message)
+	case agent.StopCanceled:
+		return fault.New(fault.Canceled, "The turn was canceled.")
+	}
+	if t.Error != nil && t.Error.Kind == string(fault.Unavailable) {
+		return fault.Unavailablef("%s", message)
+	}
+	return fmt.Errorf("%s", message)
+}
+
+// printAnswer prints what the model said in a turn.
+func (c *command) printAnswer(session, turn uuid.UUID) error {
+	var page agent.MessagesResult
+	if _, err := c.call("chat.messages", agent.MessagesParams{SessionID: session, Limit: 200}, &page); err != nil {
+		return err
+	}
+	for _, m := range page.Messages {
+		if m.TurnID != turn || m.Role != "assistant" {
+			continue
+		}
+		for _, p := range m.Parts {
+			if p.Kind == agent.PartText {
+				c.printText(p.Text)
+			}
+		}
+	}
+	return nil
+}
+
+type chatListCmd struct {
+	Query    string `arg:"" optional:"" help:"Part of the title."`
+	Archived bool   `help:"Also archived ones."`
+	Trash    bool   `help:"Show the trash."`
+	Limit    int    `default:"50"`
+	Offset   int    `default:"0"`
+}
+
+func (l *chatListCmd) Run(c *command) error {
+	p := agent.ListParams{Query: l.Query, IncludeArchived: l.Archived, Trash: l.Trash, Limit: l.Limit, Offset: l.Offset}
+	return show(c, "chat.list", p, func(r agent.ListResult) {
+		rows := [][]string{}
+		for _, s := range r.Sessions {
+			rows = append(rows, []string{s.ID.String(), first(s.Title, "(no title)"), s.State, strconv.Itoa(s.MessageCount), s.UpdatedAt.Local().Format(time.DateTime)})
+		}
+		c.table([]string{"ID", "TITLE", "STATE", "MESSAGES", "CHANGED"}, rows)
+	})
+}
+
+type chatID struct {
+	ID string `arg:"" help:"Id of the chat."`
+}
+
+func (i chatID) params() map[string]any { return map[string]any{"sessionId": i.ID} }
+
+type chatShowCmd struct{ chatID }
+
+func (s *chatShowCmd) Run(c *command) error {
+	p := s.params()
+	p["limit"] = 200
+	return show(c, "chat.messages", p, func(r agent.MessagesResult) {
+		if r.More {
+			c.say("Earlier messages are left out.")
+		}
+		for _, m := range r.Messages {
+			for _, x := range m.Parts {
+				switch x.Kind {
+				case agent.PartText, agent.PartNotice:
+					c.printText(m.Role + ": " + x.Text)
+				case agent.PartToolCall:
+					c.printText("called " + x.Tool + " " + string(x.Args))
+				case agent.PartToolResult:
+					line, _, _ := strings.Cut(x.Text, "\n")
+					c.printText("result (" + x.Status + "): " + line)
+				}
+			}
+		}
+	})
+}
+
+type chatSearchCmd struct {
+	Query string `arg:"" help:"Words, or their beginnings."`
+	Limit int    `default:"20"`
+}
+
+func (s *chatSearchCmd) Run(c *command) error {
+	return show(c, "chat.search", agent.SearchParams{Query: s.Query, Limit: s.Limit}, func(r agent.SearchResult) {
+		rows := [][]string{}
+		for _, h := range r.Hits {
+			rows = append(rows, []string{h.SessionID.String(), h.Title, h.Role, strings.Join(strings.Fields(h.Snippet), " ")})
+		}
+		c.table([]string{"CHAT", "TITLE", "WHO", "TEXT"}, rows)
+	})
+}
+
+type chatRenameCmd struct {
+	chatID
+	Title string `arg:"" help:"The new title."`
+}
+
+func (r *chatRenameCmd) Run(c *command) error {
+	p := r.params()
+	p["title"] = r.Title
+	return c.chatChanged("chat.rename", p)
+}
+
+type chatDeleteCmd struct{ chatID }
+
+func (d *chatDeleteCmd) Run(c *command) error { return c.chatChanged("chat.delete", d.params()) }
+
+type chatRestoreCmd struct{ chatID }
+
+func (r *chatRestoreCmd) Run(c *command) error { return c.chatChanged("chat.restore", r.params()) }
+
+func (c *command) chatChanged(method string, p map[string]any) error {
+	return show(c, method, p, func(r agent.SessionResult) {
+		c.fields("id", r.Session.ID.String(), "title", r.Session.Title, "state", r.Session.State)
+	})
+}
+
+type chatReplayCmd struct{ chatID }
+
+func (r *chatReplayCmd) Run(c *command) error {
+	return show(c, "agent.replay", r.params(), func(r agent.ReplayResult) {
+		c.fields("requests", strconv.Itoa(r.Requests), "identical", strconv.FormatBool(r.Identical))
+		if d := r.FirstDifference; d != nil {
+			c.fields("first difference", fmt.Sprintf("%s at %d", d.What, d.Seq))
+		}
+	})
+}
+
+type agentCmd struct {
+	Status agentStatusCmd `cmd:"" default:"withargs" help:"Show whether the agent can work, and what it does."`
+	Tools  agentToolsCmd  `cmd:"" help:"List what the model may call."`
+	Budget agentBudgetCmd `cmd:"" help:"Show the budgets, or set one."`
+	Ledger agentLedgerCmd `cmd:"" help:"List calls of models with what they cost."`
+}
+
+type agentStatusCmd struct{}
+
+func (*agentStatusCmd) Run(c *command) error {
+	return show(c, "agent.status", nil, func(r agent.StatusResult) {
+		c.fields("ready", strconv.FormatBool(r.Ready), "running", strconv.Itoa(len(r.Running)), "queued", strconv.Itoa(r.Queued))
+	})
+}
+
+type agentToolsCmd struct{}
+
+func (*agentToolsCmd) Run(c *command) error {
+	return show(c, "agent.tools", nil, func(r agent.ToolsResult) {
+		rows := [][]string{}
+		for _, t := range r.Tools {
+			rows = append(rows, []string{t.Name, t.Origin, t.Tier, strconv.FormatInt(t.Tokens, 10), first(t.Title, t.Description)})
+		}
+		c.table([]string{"NAME", "FROM", "TIER", "TOKENS", "WHAT IT DOES"}, rows)
+	})
+}
+
+type agentBudgetCmd struct {
+	Scope  string  `arg:"" optional:"" help:"day, month, provider, session, schedule or agent."`
+	Amount float64 `arg:"" optional:"" default:"-1" help:"Dollars; 0 removes the limit."`
+	Key    string  `help:"Name of the provider or agent, id of the chat or schedule."`
+}
+
+func (b *agentBudgetCmd) Run(c *command) error {
+	method, p := "agent.budgets", map[string]any{}
+	switch {
+	case b.Scope != "" && b.Amount < 0:
+		return fault.Invalidf("Give an amount in dollars, or 0 to remove the limit.")
+	case b.Scope != "":
+		method = "agent.set_budget"
+		p = map[string]any{"scope": b.Scope, "key": b.Key}
+		if b.Amount > 0 {
+			p["maxCostMicros"] = providers.Micros(b.Amount * 1e6)
+		}
+	}
+	return show(c, method, p, func(r agent.BudgetsResult) {
+		rows := [][]string{}
+		for _, l := range r.Limits {
+			rows = append(rows, []string{l.Scope, l.Key, usd(l.SpentMicros), usd(l.MaxCostMicros)})
+		}
+		c.table([]string{"SCOPE", "KEY", "SPENT", "LIMIT"}, rows)
+	})
+}
+
+func usd(m providers.Micros) string { return fmt.Sprintf("$%.4f", float64(m)/1e6) }
+
+type agentLedgerCmd struct {
+	By    string `default:"call" enum:"call,day,model,purpose,provider,session" help:"Sum by (${enum})."`
+	Limit int    `default:"50"`
+}
+
+func (l *agentLedgerCmd) Run(c *command) error {
+	return show(c, "agent.ledger", agent.LedgerParams{GroupBy: l.By, Limit: l.Limit}, func(r agent.LedgerResult) {
+		rows := [][]string{}
+		for _, x := range r.Rows {
+			key, at := x.Key, ""
+			if key == "" {
+				key = x.Provider + "/" + x.Model
+			}
+			if x.At != nil {
+				at = x.At.Local().Format(time.DateTime)
+			}
+			rows = append(rows, []string{at, key, x.State, strconv.Itoa(x.Calls), strconv.FormatInt(x.Input, 10), strconv.FormatInt(x.Output, 10), usd(x.CostMicros)})
+		}
+		c.table([]string{"AT", "WHAT", "STATE", "CALLS", "IN", "OUT", "COST"}, rows)
+	})
+}

@@ -1,0 +1,291 @@
+package agent
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/google/uuid"
+
+	"helix/backend/callable"
+	"helix/backend/fault"
+	"helix/backend/providers"
+)
+
+// schemaVersion is the form of the payloads that this version writes.
+const schemaVersion = 1
+
+// Event is one entry of the log of a session. What it holds is enough to fold it: the reducer has
+// no clock, ids or randomness of its own.
+type Event struct {
+	Seq   int64
+	Turn  uuid.UUID // zero: of the session
+	Cause int64     // the event that led to it; 0: none
+	At    time.Time
+	Body  payload
+}
+
+// payload is what an event of one type holds.
+type payload interface{ eventType() string }
+
+// PromptPart is a text of the system prompt with where it is from.
+type PromptPart struct {
+	Kind string `json:"kind"` // system, soul or skills
+	Name string `json:"name"`
+	Text string `json:"text"`
+}
+
+// created begins a session. The texts of the prompt stay the same for its life.
+type created struct {
+	Kind     string             `json:"kind"`
+	Agent    string             `json:"agent"`
+	Prompt   []PromptPart       `json:"prompt"`
+	Model    providers.ModelRef `json:"model,omitempty"`
+	Mode     string             `json:"mode"`
+	Budget   Budget             `json:"budget"`
+	Tools    []string           `json:"tools,omitempty"` // the names that may be used; nil: all
+	Schedule *uuid.UUID         `json:"scheduleId,omitempty"`
+	Depth    int                `json:"depth,omitempty"` // of a subagent
+	// Private and Untrusted are marks that a subagent has from its parent.
+	Private   bool `json:"private,omitempty"`
+	Untrusted bool `json:"untrusted,omitempty"`
+}
+
+// configured changes the settings of a session from here on.
+type configured struct {
+	Mode      *string             `json:"mode,omitempty"`
+	QueueMode *string             `json:"queueMode,omitempty"`
+	Model     *providers.ModelRef `json:"model,omitempty"`
+}
+
+// input is what somebody wrote. It waits until its turn starts.
+type input struct {
+	Text        string             `json:"text"`
+	Attachments []file             `json:"attachments,omitempty"`
+	Origin      Origin             `json:"origin"`
+	QueueMode   string             `json:"queueMode"`
+	Model       providers.ModelRef `json:"model,omitempty"`
+	Budget      Budget             `json:"budget"`
+	// Attended says that a person can answer questions of its turn.
+	Attended bool `json:"attended"`
+	// Of is the turn that it answers again; that exchange is left out from here on.
+	Of *uuid.UUID `json:"of,omitempty"`
+	// Run is the run of the schedule that wants it.
+	Run *uuid.UUID `json:"run,omitempty"`
+}
+
+// file is a stored attachment.
+type file struct {
+	Blob  string `json:"blob"`
+	Name  string `json:"name"`
+	Mime  string `json:"mime"`
+	Bytes int64  `json:"bytes"`
+}
+
+// withdrawn takes an input out of the queue before its turn started.
+type withdrawn struct {
+	Reason string `json:"reason"`
+}
+
+// turnStarted begins the turn of an input. Block is all that changes from turn to turn: the date,
+// recalled memories, the scratchpad, the budget.
+type turnStarted struct {
+	Joined []uuid.UUID          `json:"joined,omitempty"` // inputs that are answered with it
+	Block  string               `json:"block"`
+	Ref    providers.ModelRef   `json:"model,omitempty"`
+	Window int                  `json:"window"`
+	Output int                  `json:"output"`
+	Limits Budget               `json:"limits"`
+	Tools  []providers.ToolDecl `json:"tools,omitempty"` // nil: as before
+	// Private says that Block holds memories.
+	Private bool `json:"private,omitempty"`
+}
+
+// steered puts waiting inputs into the turn that runs.
+type steered struct {
+	Turns []uuid.UUID `json:"turns"`
+}
+
+// callStarted is the intent to call the model. Hash is of the request.
+type callStarted struct {
+	Step int    `json:"step"`
+	Hash string `json:"hash"`
+}
+
+// callReserved is an attempt with what it may cost.
+type callReserved struct {
+	Ledger   uuid.UUID        `json:"ledger"`
+	Provider string           `json:"provider"`
+	Model    string           `json:"model"`
+	Attempt  int              `json:"attempt"`
+	Micros   providers.Micros `json:"micros"`
+}
+
+// partial is what an answer says so far.
+type partial struct {
+	Attempt int    `json:"attempt"`
+	Text    string `json:"text"`
+}
+
+// replied is the whole answer of a model.
+type replied struct {
+	Provider string             `json:"provider"`
+	Model    string             `json:"model"`
+	Parts    []providers.Part   `json:"parts"`
+	Sources  []providers.Source `json:"sources,omitempty"`
+	Reason   string             `json:"reason"`
+	Usage    providers.Usage    `json:"usage"`
+	BadArgs  []string           `json:"badArgs,omitempty"`
+	Failure  *TurnError         `json:"failure,omitempty"` // the answer broke off
+}
+
+// callSettled is what an attempt cost.
+type callSettled struct {
+	Ledger  uuid.UUID        `json:"ledger"`
+	Outcome string           `json:"outcome"` // done, failed, stopped or lost
+	Micros  providers.Micros `json:"micros"`
+	Usage   providers.Usage  `json:"usage"`
+}
+
+// toolIntent stands in the log before a tool is called.
+type toolIntent struct {
+	CallID     string       `json:"callId"`
+	Tool       string       `json:"tool"`
+	Ref        callable.Ref `json:"ref"`
+	Hash       string       `json:"hash"`
+	ArgsHash   string       `json:"argsHash"`
+	Key        string       `json:"key"`
+	Tier       string       `json:"tier"`
+	Repeatable bool         `json:"repeatable"` // reads only, or acts once for a key
+}
+
+// toolOutcome is what a call came to, as the model reads it.
+type toolOutcome struct {
+	CallID    string     `json:"callId"`
+	Text      string     `json:"text"`
+	Status    string     `json:"status"` // done, failed, denied, skipped, unknown
+	Blob      string     `json:"blob,omitempty"`
+	Bytes     int64      `json:"bytes,omitempty"` // of the whole result
+	Result    string     `json:"result,omitempty"`
+	Kind      string     `json:"kind,omitempty"` // of a failure
+	Unusable  bool       `json:"unusable,omitempty"`
+	Private   bool       `json:"private,omitempty"`
+	Untrusted bool       `json:"untrusted,omitempty"`
+	Undo      string     `json:"undo,omitempty"`
+	TookMs    int64      `json:"tookMs"`
+	Approval  *uuid.UUID `json:"approvalId,omitempty"`
+}
+
+// approvalAsked says that a call waits for a person.
+type approvalAsked struct {
+	CallID   string    `json:"callId"`
+	Approval uuid.UUID `json:"approvalId"`
+	Unknown  bool      `json:"unknown,omitempty"` // whether an interrupted call happened
+}
+
+// approvalAnswered is what the person said. Choice is happened, again or stop for an unknown
+// outcome.
+type approvalAnswered struct {
+	CallID   string `json:"callId"`
+	Approved bool   `json:"approved"`
+	Choice   string `json:"choice,omitempty"`
+	Note     string `json:"note,omitempty"`
+}
+
+// compactionSaved is the list that stands in for history until a summary is there.
+type compactionSaved struct {
+	Epoch int    `json:"epoch"`
+	Upto  int    `json:"upto"` // exchanges that leave the request
+	Text  string `json:"text"`
+}
+
+// summarized replaces the list of the same epoch.
+type summarized struct {
+	Epoch int    `json:"epoch"`
+	Text  string `json:"text"`
+}
+
+// noticed is a sentence: for the model, when Model says so, and for people.
+type noticed struct {
+	Kind  string `json:"kind"`
+	Text  string `json:"text"`
+	Model bool   `json:"model,omitempty"`
+}
+
+// scratchpad replaces the items of the scratchpad.
+type scratchpad struct {
+	Items []string `json:"items"`
+}
+
+// loadedTools are tools that the model searched for; they stay for the session.
+type loadedTools struct {
+	Tools []providers.ToolDecl `json:"tools"`
+}
+
+// turnFinished ends the turn.
+type turnFinished struct {
+	State  string     `json:"state"`
+	Reason string     `json:"stopReason"`
+	Error  *TurnError `json:"error,omitempty"`
+}
+
+// unknown is an event of a type that this version does not know. It is kept as it is.
+type unknown struct {
+	typ string
+	raw json.RawMessage
+}
+
+func (*created) eventType() string          { return "session_created" }
+func (*configured) eventType() string       { return "session_configured" }
+func (*input) eventType() string            { return "input" }
+func (*withdrawn) eventType() string        { return "input_withdrawn" }
+func (*turnStarted) eventType() string      { return "turn_started" }
+func (*steered) eventType() string          { return "input_steered" }
+func (*callStarted) eventType() string      { return "call_started" }
+func (*callReserved) eventType() string     { return "call_reserved" }
+func (*partial) eventType() string          { return "partial" }
+func (*replied) eventType() string          { return "reply" }
+func (*callSettled) eventType() string      { return "call_settled" }
+func (*toolIntent) eventType() string       { return "tool_intent" }
+func (*toolOutcome) eventType() string      { return "tool_outcome" }
+func (*approvalAsked) eventType() string    { return "approval_asked" }
+func (*approvalAnswered) eventType() string { return "approval_answered" }
+func (*compactionSaved) eventType() string  { return "compaction_saved" }
+func (*summarized) eventType() string       { return "summary" }
+func (*noticed) eventType() string          { return "notice" }
+func (*scratchpad) eventType() string       { return "scratchpad" }
+func (*loadedTools) eventType() string      { return "tools_loaded" }
+func (*turnFinished) eventType() string     { return "turn_finished" }
+func (u *unknown) eventType() string        { return u.typ }
+
+// MarshalJSON implements json.Marshaler.
+func (u *unknown) MarshalJSON() ([]byte, error) { return u.raw, nil }
+
+// newPayload returns an empty payload of a type; nil for one that is unknown.
+func newPayload(typ string) payload {
+	for _, p := range []payload{
+		&created{}, &configured{}, &input{}, &withdrawn{}, &turnStarted{}, &steered{}, &callStarted{}, &callReserved{}, &partial{}, &replied{}, &callSettled{},
+		&toolIntent{}, &toolOutcome{}, &approvalAsked{}, &approvalAnswered{}, &compactionSaved{}, &summarized{}, &noticed{}, &scratchpad{}, &loadedTools{},
+		&turnFinished{},
+	} {
+		if p.eventType() == typ {
+			return p
+		}
+	}
+	return nil
+}
+
+// decodePayload reads a stored payload. A version that is newer than this program's is a Conflict:
+// the session can be read, and nothing more.
+func decodePayload(typ string, version int, raw []byte) (payload, error) {
+	if version > schemaVersion {
+		return nil, fault.Conflictf("This chat was continued by a newer version of Helix. Update Helix to continue it.")
+	}
+	p := newPayload(typ)
+	if p == nil {
+		return &unknown{typ: typ, raw: raw}, nil
+	}
+	if err := json.Unmarshal(raw, p); err != nil {
+		return nil, fault.Internalf(err, "The log of this chat can't be read.")
+	}
+	return p, nil
+}

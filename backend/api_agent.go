@@ -1,0 +1,56 @@
+package backend
+
+import (
+	"helix/backend/agent"
+	"helix/backend/gateway"
+)
+
+func registerAgent(b *Backend, a *gateway.API) {
+	s := b.Agent
+	gateway.Handle(a, "chat.create", gateway.Write, s.Create)
+	gateway.Alias(a, "chat.create_session", "chat.create")
+	gateway.Handle(a, "chat.list", gateway.Read, s.List)
+	gateway.Alias(a, "chat.list_sessions", "chat.list")
+	gateway.Handle(a, "chat.get", gateway.Read, s.Get)
+	gateway.Handle(a, "chat.messages", gateway.Read, s.Messages)
+	gateway.Handle(a, "chat.send", gateway.Write, s.Send, gateway.Costly())
+	gateway.Alias(a, "chat.send_turn", "chat.send")
+	gateway.Handle(a, "chat.cancel", gateway.Write, s.Cancel)
+	gateway.Alias(a, "chat.cancel_active_turn", "chat.cancel")
+	gateway.Handle(a, "chat.cancel_all", gateway.Write, s.CancelAll)
+	gateway.Alias(a, "chat.cancel_all_active_turns", "chat.cancel_all")
+	gateway.Handle(a, "chat.wait", gateway.Read, s.Wait, gateway.Deadline(runLimit))
+	gateway.Handle(a, "chat.retry", gateway.Write, s.Retry, gateway.Costly())
+	gateway.Handle(a, "chat.rename", gateway.Write, s.Rename)
+	gateway.Handle(a, "chat.pin", gateway.Write, s.Pin)
+	gateway.Handle(a, "chat.set_mode", gateway.Write, s.SetMode)
+	gateway.Handle(a, "chat.set_queue_mode", gateway.Write, s.SetQueueMode)
+	gateway.Handle(a, "chat.archive", gateway.Write, s.Archive)
+	gateway.Handle(a, "chat.unarchive", gateway.Write, s.Unarchive)
+	gateway.Handle(a, "chat.delete", gateway.Write, s.Delete)
+	gateway.Handle(a, "chat.restore", gateway.Write, s.Restore)
+	gateway.Handle(a, "chat.search", gateway.Read, s.Search)
+	gateway.Handle(a, "agent.status", gateway.Read, s.Status)
+	gateway.Alias(a, "chat.health_check", "agent.status")
+	gateway.Handle(a, "agent.tools", gateway.Read, s.Tools)
+	gateway.Handle(a, "agent.replay", gateway.Read, s.Replay)
+	gateway.Handle(a, "agent.budgets", gateway.Read, b.Ledger.Budgets)
+	gateway.Handle(a, "agent.set_budget", gateway.Admin, b.Ledger.SetBudget)
+	gateway.Handle(a, "agent.ledger", gateway.Read, b.Ledger.List)
+
+	gateway.Forward[agent.SessionCreated](a, "chat.session_created")
+	gateway.Forward[agent.SessionChanged](a, "chat.session_changed")
+	gateway.Forward[agent.TurnStarted](a, "chat.turn_started")
+	gateway.Forward[agent.AssistantDelta](a, "chat.assistant_delta", gateway.Transient())
+	gateway.Forward[agent.ReasoningDelta](a, "chat.reasoning_delta", gateway.Transient())
+	gateway.Forward[agent.AttemptDiscarded](a, "chat.attempt_discarded")
+	gateway.Forward[agent.TurnProgress](a, "chat.turn_progress", gateway.Transient())
+	gateway.Forward[agent.ToolStarted](a, "chat.tool_started")
+	gateway.Forward[agent.ToolFinished](a, "chat.tool_finished")
+	gateway.Forward[agent.NoticeEvent](a, "chat.notice")
+	gateway.Forward[agent.BudgetEvent](a, "chat.budget")
+	gateway.Forward[agent.TurnCompleted](a, "chat.turn_completed")
+	gateway.Forward[agent.TurnCanceled](a, "chat.turn_cancelled")
+	gateway.Forward[agent.TurnFailed](a, "chat.turn_failed")
+	gateway.Forward[agent.Changed](a, "agent.changed")
+}

@@ -1,0 +1,83 @@
+package backend
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"helix/backend/agent"
+	"helix/backend/config"
+	"helix/backend/memory"
+	"helix/backend/memory/search"
+	"helix/backend/storage"
+)
+
+// openAgent builds the conversations over models, callables, rights and memory.
+func (b *Backend) openAgent(conf config.Config) {
+	b.Agent = agent.New(b.DB, b.Bus, agent.Options{
+		Models: b.Providers, Gate: b.Permission, Callables: b.Callables, Record: b.Audit.Record, Ledger: b.Ledger,
+		Memory: agentMemory{b.Memory}, Prompt: b.agentPrompt, Private: conf.StoragePrivate, Logger: b.log,
+	})
+	b.Permission.Register(string(agent.Kind), b.Agent, nil)
+	b.Permission.RegisterAnswerer(string(agent.Kind), b.Agent.Answer)
+	b.closing("agent", b.Agent.Close)
+}
+
+// soulRunes is how much of the soul a prompt holds.
+const soulRunes = 8000
+
+// agentPrompt is what a new chat knows of the person: their soul, unless they keep it from agents.
+func (b *Backend) agentPrompt(ctx context.Context, _ string) ([]agent.PromptPart, error) {
+	settings, err := b.Psychology.Settings(ctx, struct{}{})
+	if err != nil || !settings.Enabled || !settings.AgentMayRead {
+		return []agent.PromptPart{}, err
+	}
+	soul, err := b.Psychology.GetSoul(ctx, struct{}{})
+	if err != nil || strings.TrimSpace(soul.Text) == "" || soul.Version == 0 {
+		return []agent.PromptPart{}, err
+	}
+	text := []rune(soul.Text)
+	return []agent.PromptPart{{Kind: "soul", Name: "soul", Text: "What the person has written about themselves and how they want to be met:\n" + string(text[:min(len(text), soulRunes)])}}, nil
+}
+
+// agentMemory lends the agent the person's memory.
+type agentMemory struct{ s *memory.Service }
+
+const (
+	recalledItems = 6
+	recalledBytes = 6000 // about 2,000 tokens
+)
+
+// Recall implements agent.Memory.
+func (m agentMemory) Recall(ctx context.Context, text string) (string, error) {
+	query := []rune(text)
+	out, err := m.s.Search(ctx, search.Params{Query: string(query[:min(len(query), 1000)]), Limit: recalledItems})
+	if err != nil {
+		return "", err
+	}
+	var b strings.Builder
+	for _, h := range out.Results {
+		line := fmt.Sprintf("- %s", strings.ReplaceAll(h.Snippet, "\n", " "))
+		if h.OccurredAt != nil {
+			line += " (" + h.OccurredAt.Format(time.DateOnly) + ")"
+		}
+		line += fmt.Sprintf(" [%s %s]", h.Kind, h.ID)
+		if h.Untrusted {
+			line += " [from outside]"
+		}
+		if b.Len()+len(line) > recalledBytes {
+			break
+		}
+		b.WriteString(line + "\n")
+	}
+	return b.String(), nil
+}
+
+// Said implements agent.Memory.
+func (m agentMemory) Said(ctx context.Context, tx *storage.Tx, session uuid.UUID, role, id, text string, at time.Time) error {
+	_, err := m.s.AppendTx(ctx, tx, memory.Said{Source: "agent", Conversation: session.String(), Turns: []memory.SaidTurn{{ID: id, Role: role, Text: text, At: &at}}})
+	return err
+}

@@ -1,0 +1,24 @@
+package providers
+
+import "context"
+
+// Describe returns the model that would answer a request: the first of its chain that can be
+// resolved.
+func (r *Router) Describe(ctx context.Context, q Request) (ModelInfo, error) {
+	_, entries, chain, _, err := r.chain(ctx, q)
+	if err != nil {
+		return ModelInfo{}, err
+	}
+	var last error
+	for _, ref := range chain {
+		t, err := r.resolve(ctx, entries, ref)
+		if err == nil {
+			return t.info, nil
+		}
+		last = err
+	}
+	return ModelInfo{}, last
+}
+
+// TooLong says that a request was refused because the conversation is too long for the model.
+func TooLong(err error) bool { return CodeOf(err) == codeContext }
