@@ -95,19 +95,18 @@ function run(seed: number): void {
   const ask = (): void => {
     asked = true;
     const epoch = c.epoch;
-    const at = rnd(3);
+    const now = get(epoch, steps, partial?.text, partial?.attempt) as Extract<Fact, { type: "get" }>;
+    const g = active ? now.get : { session, queue: [], lastSeq: 0 };
+    // Messages are read after it.
     const answer = (): void => {
       const messages = [...stored];
-      const now = get(epoch, steps, partial?.text, partial?.attempt) as Extract<Fact, { type: "get" }>;
-      const g = active ? now.get : { session, queue: [], lastSeq: 0 };
-      if (!open) return void (asked = false);
       wire.push(() => {
         asked = false;
         take({ type: "messages", messages });
         take({ ...now, get: g });
       });
     };
-    if (at === 0) answer();
+    if (rnd(3) === 0) answer();
     else pending.push(answer);
   };
   const pending: (() => void)[] = [];
@@ -150,13 +149,13 @@ function run(seed: number): void {
       attempt++;
       sometimes();
     }
-    partial = null;
-    stored.push(message(s, "assistant", "t", said));
+    if (s < count) {
+      partial = null;
+      stored.push(message(s, "assistant", "t", said));
+    } else partial = { attempt, text: said };
     sometimes();
   }
   // At rest with an open connection, in the last step, before its message is there.
-  const last = stored.pop()!;
-  partial = { attempt, text: said };
   if (!open) {
     open = true;
     take({ type: "lost" });
@@ -173,7 +172,7 @@ function run(seed: number): void {
   }
   expect(c.live?.text ?? "").toBe(said);
   expect(hasGap(c)).toBe(false);
-  stored.push(last);
+  stored.push(message(count, "assistant", "t", said));
   active = false;
   ask();
   pending.shift()?.();

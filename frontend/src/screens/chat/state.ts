@@ -54,6 +54,8 @@ export type Fact =
   | { type: "messages"; messages: readonly Message[] }
   /** Messages before the first. */
   | { type: "older"; messages: readonly Message[]; more: boolean }
+  /** The newest messages, after more than one page was missed. */
+  | { type: "restart"; messages: readonly Message[] }
   /** The answer to the input of a turn is replaced. */
   | { type: "retried"; turnId: string }
   /** The connection was lost. */
@@ -108,17 +110,18 @@ function settle(live: Live | null, messages: readonly Message[]): Live | null {
   return stored === live.step - 1 && live.before !== "" ? { ...live, before: "" } : live;
 }
 
-/** Takes over what the backend says of the answer so far. */
+/** Takes over what the backend says of the answer so far. Messages may be newer than that. */
 function read(c: Chat, turn: Turn, partial: Get["partial"]): Live | null {
-  if (!c.live?.unsure || c.live.turnId !== turn.turnId) {
-    if (!partial) return c.live;
-    const live = liveOf(c, partial.turnId, partial.attempt);
-    return live ? put(live, { attempt: partial.attempt, offset: 0, delta: partial.text }) : c.live;
+  const live = c.live?.turnId === turn.turnId ? c.live : null;
+  if (live && !live.unsure) {
+    const same = partial && liveOf(c, turn.turnId, partial.attempt);
+    return same ? put(same, { attempt: partial.attempt, offset: 0, delta: partial.text }) : live;
   }
-  const known = partial && partial.attempt >= c.live.attempt ? partial : null;
-  const attempt = known?.attempt ?? c.live.later.at(-1)?.attempt ?? c.live.attempt;
-  const live = fresh(turn.turnId, turn.steps, { attempt, reasoning: c.live.reasoning, later: c.live.later.filter((p) => p.attempt === attempt) });
-  return settle(put(live, { attempt, offset: 0, delta: known?.text ?? "" }), c.messages);
+  const known = partial && partial.attempt >= (live?.attempt ?? 0) ? partial : null;
+  const later = live?.later ?? [];
+  const attempt = known?.attempt ?? later.at(-1)?.attempt ?? live?.attempt ?? 0;
+  const now = fresh(turn.turnId, turn.steps, { attempt, reasoning: live?.reasoning ?? "", later: later.filter((p) => p.attempt === attempt) });
+  return live || known ? settle(put(now, { attempt, offset: 0, delta: known?.text ?? "" }), c.messages) : null;
 }
 
 /** What is known after a fact. */
@@ -134,8 +137,12 @@ export function next(c: Chat, f: Fact): Chat {
       const messages = merge(c.messages, f.messages);
       return { ...c, messages, live: settle(c.live, messages) };
     }
-    case "older":
-      return { ...c, messages: merge(f.messages, c.messages), more: f.more };
+    case "older": {
+      const messages = merge(f.messages, c.messages);
+      return { ...c, messages, more: f.more, live: settle(c.live, messages) };
+    }
+    case "restart":
+      return { ...c, messages: f.messages, more: true, live: settle(c.live, f.messages) };
     case "retried":
       return { ...c, messages: c.messages.map((m) => (m.turnId === f.turnId ? { ...m, hidden: true } : m)) };
     case "lost":

@@ -11,7 +11,7 @@ export type Detected = Item<"providers.detect", "found">;
 export class ModelsState {
   readonly providers = new Load<readonly Provider[]>();
   readonly roles = new Load<readonly Role[]>();
-  /** Models of the services that are ready. */
+  /** Models of the services that are ready, and of servers that were found. */
   readonly models = new Load<readonly string[]>();
   found = $state.raw<readonly Detected[] | null>(null);
   /** What the last test of a service said. */
@@ -36,7 +36,10 @@ export class ModelsState {
       this.roles.run(async (signal) => (await this.#rpc.call("providers.roles", {}, { signal })).roles),
     ]);
     const ready = (this.providers.data ?? []).filter((p) => p.state === "ready");
-    await this.models.run(async (signal) => (await Promise.all(ready.map((p) => this.#rpc.call("providers.models", { provider: p.name, limit: 200 }, { signal })))).flatMap((r) => r.models.map((m) => m.ref)));
+    await this.models.run(async (signal) => {
+      const known = await Promise.all(ready.map((p) => this.#rpc.call("providers.models", { provider: p.name, limit: 200 }, { signal })));
+      return [...(this.found ?? []).flatMap((f) => f.models.map((m) => `${nameFor(f)}/${m}`)), ...known.flatMap((r) => r.models.map((m) => m.ref))];
+    });
   }
 
   /** True when it was saved. */
@@ -88,12 +91,23 @@ export class ModelsState {
     }
   }
 
-  async setRole(role: Role, model: string): Promise<void> {
+  /** Takes a model of a detected server for chats. */
+  async use(f: Detected, model: string): Promise<void> {
+    const name = nameFor(f);
+    if (await this.save(name, { type: f.type, baseUrl: f.baseUrl }, "")) await this.setChain("chat", [`${name}/${model}`]);
+  }
+
+  /** Names the models of a role, the first one preferred. */
+  async setChain(role: string, chain: string[]): Promise<void> {
     try {
-      await this.#rpc.call("providers.set_role", { role: role.role, chain: model === "" ? [] : [model, ...role.chain.slice(1)], options: role.options });
+      const options = this.roles.data?.find((r) => r.role === role)?.options;
+      await this.#rpc.call("providers.set_role", { role, chain, ...(options ? { options } : {}) });
       await this.load();
     } catch (e) {
       toasts.error(e, t.models.cannotSave);
     }
   }
 }
+
+/** The name of an entry for a server that was found. */
+export const nameFor = (f: Detected): string => f.product.toLowerCase().replaceAll(/[^a-z0-9_-]+/g, "-").replace(/^[^a-z]+/, "") || "local";
