@@ -1,6 +1,6 @@
 import { ListState, route } from "../../lib/list/state";
 import type { Params, Result, Rpc } from "../../lib/rpc";
-import { Load, type Notify } from "../../lib/ui/state";
+import { lasting, Load, type Notify } from "../../lib/ui/state";
 import { Composer, type Keep } from "./composer.svelte";
 import { Conversation } from "./conversation.svelte";
 import { ChatInspector, type Tab } from "./inspector.svelte";
@@ -37,8 +37,8 @@ export class ChatScreen {
   /** The chat that gets another title. */
   renaming = $state.raw<Session | null>(null);
   busy = $state(false);
-  /** Rises when the cursor is wanted in the composer. */
-  writing = $state(0);
+  /** The cursor is wanted in the composer. */
+  writing = $state(false);
   readonly #rpc: Rpc;
   readonly #keep: Keep;
   readonly #notify: Notify;
@@ -89,7 +89,7 @@ export class ChatScreen {
     if (this.#shown === id) return;
     this.#shown = id;
     this.conversation?.stop();
-    this.conversation = id === null ? null : new Conversation(this.#rpc, id, this.#notify);
+    this.conversation = id === null ? null : lasting(() => new Conversation(this.#rpc, id, this.#notify));
     this.composer = new Composer(this.#keep, id ?? "new");
     this.at = this.#target;
     if (this.#target > 0) void this.conversation?.reach(this.#target);
@@ -183,7 +183,7 @@ export class ChatScreen {
 
   /** Puts the cursor into the composer. */
   write(): void {
-    this.writing++;
+    this.writing = true;
   }
 
   /** The message that keys act on: the selected one, else the newest that somebody said. */

@@ -64,7 +64,7 @@ const de: typeof en = {
   undone: "Rückgängig gemacht",
   loadKept: "Alles Gesagte ist weiterhin gespeichert.",
 
-  transcript: "Nachrichten",
+  transcript: "Unterhaltung",
   you: "Sie",
   helix: "Helix",
   origins: { channel: "Aus einem Kanal", schedule: "Von einem Zeitplan", subagent: "Von einem Unteragenten", skill: "Von einem Skill" },
@@ -119,8 +119,8 @@ const de: typeof en = {
   scopes: { day: "Tag", month: "Monat", provider: "Dienst", session: "Chat", schedule: "Zeitplan", agent: "Agent", turn: "Runde" },
 
   composer: "Nachricht",
-  placeholder: "Fragen Sie etwas, oder geben Sie Helix eine Aufgabe",
-  hint: "Enter sendet, Umschalt+Enter beginnt eine neue Zeile, / für Befehle, @ um auf etwas zu verweisen",
+  placeholder: "Fragen Sie etwas, oder geben Sie Helix eine Aufgabe. / für Befehle, @ für Verweise",
+  hint: "Enter sendet, Umschalt+Enter beginnt eine neue Zeile, / ist für Befehle, @ verweist auf etwas",
   suggestions: "Vorschläge",
   attach: "Datei anhängen",
   attachFile: "Datei anhängen…",

@@ -66,7 +66,7 @@ export const en = {
   loadKept: "Everything that was said is still stored.",
 
   // The transcript
-  transcript: "Messages",
+  transcript: "Conversation",
   you: "You",
   helix: "Helix",
   origins: { channel: "From a channel", schedule: "From a schedule", subagent: "From a subagent", skill: "From a skill" } as Record<string, string>,
@@ -124,8 +124,8 @@ export const en = {
 
   // The composer
   composer: "Message",
-  placeholder: "Ask something, or give Helix a job",
-  hint: "Enter sends, Shift+Enter starts a new line, / for commands, @ to refer to something",
+  placeholder: "Ask something, or give Helix a job. / for commands, @ to refer to something",
+  hint: "Enter sends, Shift+Enter starts a new line, / is for commands, @ refers to something",
   suggestions: "Suggestions",
   attach: "Attach a file",
   attachFile: "Attach a file…",

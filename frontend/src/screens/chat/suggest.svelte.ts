@@ -22,7 +22,7 @@ export interface Suggestion {
 
 /** What is asked for at a place of a text, or null. */
 export function askAt(text: string, caret: number): Ask | null {
-  const m = /(?:^|\s)@([^\s@]*)$/.exec(text.slice(0, caret)) ?? /^\/(\S*)$/.exec(text.slice(0, caret));
+  const m = /(?:^|\s)@([^\s@]*)$/.exec(text.slice(0, caret)) ?? /^\/([^\n]{0,40})$/.exec(text.slice(0, caret));
   if (!m) return null;
   const query = m[1] ?? "";
   return { sign: m[0].includes("@") ? "@" : "/", query, from: caret - query.length - 1, to: caret };
