@@ -181,7 +181,7 @@ func Open(ctx context.Context, o Options) (_ *Backend, err error) {
 	if err := b.openStorage(ctx, paths, conf); err != nil {
 		return nil, err
 	}
-	if err := b.openDomains(paths, conf, engine); err != nil {
+	if err := b.openDomains(ctx, paths, conf, engine); err != nil {
 		return nil, err
 	}
 	return b, b.openGateway(ctx, paths, conf)
@@ -210,7 +210,7 @@ func (b *Backend) openStorage(ctx context.Context, paths config.Paths, conf conf
 	return nil
 }
 
-func (b *Backend) openDomains(paths config.Paths, conf config.Config, engine func() (*sandbox.Engine, error)) (err error) {
+func (b *Backend) openDomains(ctx context.Context, paths config.Paths, conf config.Config, engine func() (*sandbox.Engine, error)) (err error) {
 	b.Audit = audit.New(b.DB, audit.Options{
 		Logger: b.log, HeadFile: auditHead(paths),
 		DetailsDays: func() int { return days(b.Config.Current().AuditDetailsMaxAge) },
@@ -251,11 +251,11 @@ func (b *Backend) openDomains(paths config.Paths, conf config.Config, engine fun
 	if err := b.openProviders(); err != nil {
 		return err
 	}
-	b.openAgent(conf)
+	b.openAgent(ctx, conf)
 	b.Storage = storage.NewService(b.DB, storage.ServiceOptions{
 		ConfigFile: paths.ConfigFile(), UserDir: paths.User,
 		Policy: b.storagePolicy, Pause: b.Pause,
-		Retention: append(append(tools.Retention(), psychology.Retention()...), scheduler.Retention(), synthesis.Retention(),
+		Retention: append(append(tools.Retention(), psychology.Retention()...), scheduler.Retention(), synthesis.Retention(), agent.Retention(),
 			skills.Retention(conf.SkillsHistoryRuns, conf.SkillsHistoryBytes, scheduler.LastFailures)),
 		EndSessions: func() {
 			b.Config.FileChanged(b.LocalUser())

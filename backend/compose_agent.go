@@ -3,6 +3,7 @@ package backend
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -16,14 +17,19 @@ import (
 )
 
 // openAgent builds the conversations over models, callables, rights and memory.
-func (b *Backend) openAgent(conf config.Config) {
+func (b *Backend) openAgent(ctx context.Context, conf config.Config) {
 	b.Agent = agent.New(b.DB, b.Bus, agent.Options{
-		Models: b.Providers, Gate: b.Permission, Callables: b.Callables, Record: b.Audit.Record, Ledger: b.Ledger,
+		Models: b.Providers, Gate: b.Permission, Callables: b.Callables, Ledger: b.Ledger,
 		Memory: agentMemory{b.Memory}, Prompt: b.agentPrompt, Private: conf.StoragePrivate, Logger: b.log,
 	})
 	b.Permission.Register(string(agent.Kind), b.Agent, nil)
 	b.Permission.RegisterAnswerer(string(agent.Kind), b.Agent.Answer)
 	b.closing("agent", b.Agent.Close)
+	if b.DB.Recovery() == nil { // before memory removes what is left of plain texts from the files
+		if err := b.Agent.CheckWords(ctx); err != nil {
+			b.log.Warn("chats may not be found by their words", "err", err)
+		}
+	}
 }
 
 // soulRunes is how much of the soul a prompt holds.
@@ -46,20 +52,34 @@ func (b *Backend) agentPrompt(ctx context.Context, _ string) ([]agent.PromptPart
 // agentMemory lends the agent the person's memory.
 type agentMemory struct{ s *memory.Service }
 
+// source is the name of chats among the sources of conversations.
+const source = "agent"
+
 const (
 	recalledItems = 6
 	recalledBytes = 6000 // about 2,000 tokens
 )
 
 // Recall implements agent.Memory.
-func (m agentMemory) Recall(ctx context.Context, text string) (string, error) {
+func (m agentMemory) Recall(ctx context.Context, session uuid.UUID, text string) (string, error) {
 	query := []rune(text)
-	out, err := m.s.Search(ctx, search.Params{Query: string(query[:min(len(query), 1000)]), Limit: recalledItems})
+	out, err := m.s.Search(ctx, search.Params{Query: string(query[:min(len(query), 1000)]), Limit: 2 * recalledItems})
+	if err != nil {
+		return "", err
+	}
+	own, err := m.s.ConversationOf(ctx, source, session.String())
 	if err != nil {
 		return "", err
 	}
 	var b strings.Builder
+	left := recalledItems
 	for _, h := range out.Results {
+		if left == 0 {
+			break
+		}
+		if slices.ContainsFunc(h.Evidence, func(e search.Evidence) bool { return e.ConversationID != nil && *e.ConversationID == own }) {
+			continue // it stands in the history
+		}
 		line := fmt.Sprintf("- %s", strings.ReplaceAll(h.Snippet, "\n", " "))
 		if h.OccurredAt != nil {
 			line += " (" + h.OccurredAt.Format(time.DateOnly) + ")"
@@ -72,12 +92,13 @@ func (m agentMemory) Recall(ctx context.Context, text string) (string, error) {
 			break
 		}
 		b.WriteString(line + "\n")
+		left--
 	}
 	return b.String(), nil
 }
 
 // Said implements agent.Memory.
 func (m agentMemory) Said(ctx context.Context, tx *storage.Tx, session uuid.UUID, role, id, text string, at time.Time) error {
-	_, err := m.s.AppendTx(ctx, tx, memory.Said{Source: "agent", Conversation: session.String(), Turns: []memory.SaidTurn{{ID: id, Role: role, Text: text, At: &at}}})
+	_, err := m.s.AppendTx(ctx, tx, memory.Said{Source: source, Conversation: session.String(), Turns: []memory.SaidTurn{{ID: id, Role: role, Text: text, At: &at}}})
 	return err
 }

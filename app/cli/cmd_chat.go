@@ -48,13 +48,18 @@ func (s *chatSendCmd) Run(c *command) error {
 			return err
 		}
 		p.SessionID = made.Session.ID
-		c.say("Chat %s", p.SessionID)
 	} else if p.SessionID, err = uuid.Parse(s.Session); err != nil {
 		return fault.Invalidf("--session: %q is not the id of a chat.", s.Session)
 	}
 	var sent agent.SendResult
 	if _, err := c.call("chat.send", p, &sent); err != nil {
+		if s.Session == "" { // an empty chat is of no use
+			_, _ = c.call("chat.delete", agent.SessionParams{SessionID: p.SessionID}, nil)
+		}
 		return err
+	}
+	if s.Session == "" {
+		c.say("Chat %s", p.SessionID)
 	}
 	return c.followTurn(p.SessionID, sent.TurnID)
 }
@@ -263,9 +268,9 @@ func (*agentToolsCmd) Run(c *command) error {
 }
 
 type agentBudgetCmd struct {
-	Scope  string  `arg:"" optional:"" help:"day, month, provider, session, schedule or agent."`
+	Scope  string  `arg:"" optional:"" help:"day, month, provider, session or agent."`
 	Amount float64 `arg:"" optional:"" default:"-1" help:"Dollars; 0 removes the limit."`
-	Key    string  `help:"Name of the provider or agent, id of the chat or schedule."`
+	Key    string  `help:"Name of the provider or agent, or id of the chat."`
 }
 
 func (b *agentBudgetCmd) Run(c *command) error {

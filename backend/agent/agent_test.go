@@ -42,7 +42,7 @@ func begun(limits Budget) (*State, uuid.UUID) {
 	return s, turn
 }
 
-// A state that was stored in the middle and read again goes on as if it had not been.
+// A state that is stored at any point and read again continues as the one that was not.
 func TestFoldOfPrefix(t *testing.T) {
 	t.Parallel()
 	s, turn := begun(Budget{MaxTurns: 5})
@@ -140,7 +140,7 @@ func TestLoopBreaker(t *testing.T) {
 	}
 }
 
-// A long history leaves whole exchanges out, oldest first, and what stands before it stays the same.
+// A history that is too long for the window loses whole exchanges, oldest first; the text that changes from turn to turn is only in the last message.
 func TestPlanFitsTheWindow(t *testing.T) {
 	t.Parallel()
 	s, turn := begun(Budget{})
@@ -164,7 +164,7 @@ func TestPlanFitsTheWindow(t *testing.T) {
 		for _, m := range q.Messages[:len(q.Messages)-1] {
 			for _, p := range m.Parts {
 				if strings.HasPrefix(p.Text, "Now ") {
-					t.Fatal("what changes stands in the history")
+					t.Fatal("the history contains the text that changes from turn to turn")
 				}
 			}
 		}
@@ -244,5 +244,29 @@ func TestFence(t *testing.T) {
 	out := fence("web", text)
 	if mark := out[len("«data ") : len("«data ")+12]; strings.Count(out, "«end "+mark) != 1 {
 		t.Error(out)
+	}
+}
+
+// Every payload is read by its type, and an unknown one is kept as it is.
+func TestPayloadsByType(t *testing.T) {
+	t.Parallel()
+	for _, p := range []payload{
+		&created{}, &configured{}, &input{}, &withdrawn{}, &turnStarted{}, &steered{}, &callStarted{}, &callReserved{}, &partial{}, &replied{}, &callSettled{}, &toolIntent{}, &toolOutcome{},
+		&approvalAsked{}, &approvalAnswered{}, &compactionSaved{}, &summarized{}, &noticed{}, &scratchpad{}, &loadedTools{}, &turnFinished{},
+	} {
+		raw, err := json.Marshal(p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := decodePayload(p.eventType(), schemaVersion, raw); err != nil || fmt.Sprintf("%T", got) != fmt.Sprintf("%T", p) {
+			t.Errorf("%s: %T, %v", p.eventType(), got, err)
+		}
+	}
+	got, err := decodePayload("from_the_future", schemaVersion, []byte(`{"a":1}`))
+	if raw, _ := json.Marshal(got); err != nil || string(raw) != `{"a":1}` || got.eventType() != "from_the_future" {
+		t.Errorf("%s, %v", raw, err)
+	}
+	if _, err := decodePayload("input", schemaVersion+1, []byte(`{}`)); !fault.Is(err, fault.Conflict) {
+		t.Errorf("a newer version: %v", err)
 	}
 }

@@ -21,6 +21,7 @@ const (
 	defaultDay     = providers.Micros(5_000_000)
 	defaultWarning = 0.8
 	scopeTurn      = "turn" // beside those of the wire
+	ledgerAge      = 400 * 24 * time.Hour
 )
 
 // The states of a call in the ledger.
@@ -33,10 +34,9 @@ const (
 
 // callInfo says on whose account a call of a model goes. It travels in the context.
 type callInfo struct {
-	session, turn, parent, schedule uuid.UUID
-	agent, purpose                  string
-	chain                           []uuid.UUID // the session and those above it
-	limits                          []limit     // of the turn and the sessions
+	session, turn  uuid.UUID
+	agent, purpose string
+	limits         []limit // of the turn and the session
 	// reserved and settled hear of each attempt of a turn, so that they are written with its events.
 	reserved func(ctx context.Context, id uuid.UUID, e providers.Estimate, write func(*storage.Tx) error) error
 	settled  func(s settlement)
@@ -71,6 +71,8 @@ type Ledger struct {
 	bus *bus.Bus
 	now func() time.Time
 
+	began time.Time
+
 	mu    sync.Mutex
 	spent map[spentKey]*sums
 	warns map[spentKey]bool
@@ -90,13 +92,18 @@ type sums struct {
 
 // NewLedger returns the ledger of db.
 func NewLedger(db *storage.DB, b *bus.Bus) *Ledger {
-	return &Ledger{db: db, bus: b, now: time.Now, spent: map[spentKey]*sums{}, warns: map[spentKey]bool{}}
+	return &Ledger{db: db, bus: b, now: time.Now, began: time.Now(), spent: map[spentKey]*sums{}, warns: map[spentKey]bool{}}
+}
+
+// Retention says how long calls of models are kept.
+func Retention() storage.Retention {
+	return storage.Retention{Table: "agent_ledger", Time: "at", Age: ledgerAge, Only: "state <> 'reserved'"}
 }
 
 // Recover charges what was reserved when the last process ended: the money may have been spent.
 func (l *Ledger) Recover(ctx context.Context) error {
 	return l.db.Write(ctx, func(tx *storage.Tx) error {
-		_, err := tx.Exec(`UPDATE agent_ledger SET state = 'lost', settled_at = ?, estimated = 1, outcome = 'lost' WHERE state = 'reserved'`, tx.Now)
+		_, err := tx.Exec(`UPDATE agent_ledger SET state = 'lost', settled_at = ?, estimated = 1, outcome = 'lost' WHERE state = 'reserved' AND at < ?`, tx.Now, l.began)
 		return err
 	})
 }
@@ -124,8 +131,6 @@ func (l *Ledger) sum(tx *storage.Tx, k spentKey) (*sums, error) {
 		where, args = `session_id = ?`, []any{id}
 	case scopeTurn:
 		where, args = `turn_id = ?`, []any{id}
-	case ScopeSchedule:
-		where, args = `schedule_id = ?`, []any{id}
 	case ScopeProvider:
 		where, args = where+` AND provider = ?`, append(args, k.key)
 	case ScopeAgent:
@@ -172,8 +177,8 @@ func (l *Ledger) limitsFor(tx *storage.Tx, user uuid.UUID, c *callInfo, provider
 			if c == nil || x.key.key != c.agent {
 				continue
 			}
-		case ScopeSession, ScopeSchedule:
-			if c == nil || x.key.key != c.session.String() && x.key.key != c.schedule.String() {
+		case ScopeSession:
+			if c == nil || x.key.key != c.session.String() {
 				continue
 			}
 		}
@@ -193,19 +198,8 @@ func (l *Ledger) keysOf(user uuid.UUID, c *callInfo, provider string) []spentKey
 	if c == nil {
 		return out
 	}
-	for _, id := range c.chain {
-		out = append(out, spentKey{user: user, scope: ScopeSession, key: id.String()})
-	}
-	if c.turn != uuid.Nil {
-		out = append(out, spentKey{user: user, scope: scopeTurn, key: c.turn.String()})
-	}
-	if c.schedule != uuid.Nil {
-		out = append(out, spentKey{user: user, scope: ScopeSchedule, key: c.schedule.String()})
-	}
-	if c.agent != "" {
-		out = append(out, spentKey{user, ScopeAgent, c.agent, period(ScopeAgent, now)})
-	}
-	return out
+	return append(out, spentKey{user: user, scope: ScopeSession, key: c.session.String()}, spentKey{user: user, scope: scopeTurn, key: c.turn.String()},
+		spentKey{user, ScopeAgent, c.agent, period(ScopeAgent, now)})
 }
 
 // OverBudget is the detail of the Limit error of a call that a budget does not allow.
@@ -267,9 +261,9 @@ func (l *Ledger) Reserve(ctx context.Context, e providers.Estimate) (providers.H
 			}
 			return id
 		}
-		_, err = tx.Exec(`INSERT INTO agent_ledger (id, user_id, session_id, turn_id, parent_id, schedule_id, agent_name, purpose, provider, model, state, reserved_micros, reserved_tokens, cost_micros, estimated, at)
-			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'reserved', ?, ?, ?, 1, ?)`,
-			h.id, user, null(info.session), null(info.turn), null(info.parent), null(info.schedule), info.agent, cmp.Or(info.purpose, e.Purpose, "chat"), e.Provider, e.Model, e.Micros, tokens, e.Micros, l.now())
+		_, err = tx.Exec(`INSERT INTO agent_ledger (id, user_id, session_id, turn_id, agent_name, purpose, provider, model, state, reserved_micros, reserved_tokens, cost_micros, estimated, at)
+			VALUES (?, ?, ?, ?, ?, ?, ?, ?, 'reserved', ?, ?, ?, 1, ?)`,
+			h.id, user, null(info.session), null(info.turn), info.agent, cmp.Or(info.purpose, e.Purpose, "chat"), e.Provider, e.Model, e.Micros, tokens, e.Micros, l.now())
 		return err
 	}
 	var err error
@@ -376,12 +370,12 @@ func (l *Ledger) Budgets(ctx context.Context, _ struct{}) (out BudgetsResult, er
 // again.
 func (l *Ledger) SetBudget(ctx context.Context, p SetBudgetParams) (BudgetsResult, error) {
 	user := identity.UserID(ctx)
-	needsKey := p.Scope == ScopeProvider || p.Scope == ScopeSession || p.Scope == ScopeSchedule || p.Scope == ScopeAgent
+	needsKey := p.Scope == ScopeProvider || p.Scope == ScopeSession || p.Scope == ScopeAgent
 	switch {
 	case !needsKey && p.Scope != ScopeDay && p.Scope != ScopeMonth:
-		return BudgetsResult{}, fault.Invalidf("scope must be day, month, provider, session, schedule or agent.")
+		return BudgetsResult{}, fault.Invalidf("scope must be day, month, provider, session or agent.")
 	case needsKey != (p.Key != ""):
-		return BudgetsResult{}, fault.Invalidf("Give a key for a provider, session, schedule or agent, and none for a day or month.")
+		return BudgetsResult{}, fault.Invalidf("Give a key for a provider, session or agent, and none for a day or month.")
 	case p.MaxCostMicros != nil && *p.MaxCostMicros < 0 || p.MaxTokens != nil && *p.MaxTokens < 0 || p.WarnAt != nil && (*p.WarnAt < 0 || *p.WarnAt > 1):
 		return BudgetsResult{}, fault.Invalidf("A limit is not negative, and warnAt is 0 to 1.")
 	}
@@ -463,4 +457,11 @@ func (l *Ledger) List(ctx context.Context, p LedgerParams) (out LedgerResult, er
 		return err
 	})
 	return out, err
+}
+
+// forget drops the sum of a turn that has ended.
+func (l *Ledger) forget(user, turn uuid.UUID) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.spent, spentKey{user: user, scope: scopeTurn, key: turn.String()})
 }

@@ -36,18 +36,12 @@ type PromptPart struct {
 
 // created begins a session. The texts of the prompt stay the same for its life.
 type created struct {
-	Kind     string             `json:"kind"`
-	Agent    string             `json:"agent"`
-	Prompt   []PromptPart       `json:"prompt"`
-	Model    providers.ModelRef `json:"model,omitempty"`
-	Mode     string             `json:"mode"`
-	Budget   Budget             `json:"budget"`
-	Tools    []string           `json:"tools,omitempty"` // the names that may be used; nil: all
-	Schedule *uuid.UUID         `json:"scheduleId,omitempty"`
-	Depth    int                `json:"depth,omitempty"` // of a subagent
-	// Private and Untrusted are marks that a subagent has from its parent.
-	Private   bool `json:"private,omitempty"`
-	Untrusted bool `json:"untrusted,omitempty"`
+	Kind   string             `json:"kind"`
+	Agent  string             `json:"agent"`
+	Prompt []PromptPart       `json:"prompt"`
+	Model  providers.ModelRef `json:"model,omitempty"`
+	Mode   string             `json:"mode"`
+	Budget Budget             `json:"budget"`
 }
 
 // configured changes the settings of a session from here on.
@@ -59,26 +53,15 @@ type configured struct {
 
 // input is what somebody wrote. It waits until its turn starts.
 type input struct {
-	Text        string             `json:"text"`
-	Attachments []file             `json:"attachments,omitempty"`
-	Origin      Origin             `json:"origin"`
-	QueueMode   string             `json:"queueMode"`
-	Model       providers.ModelRef `json:"model,omitempty"`
-	Budget      Budget             `json:"budget"`
+	Text      string             `json:"text"`
+	Origin    Origin             `json:"origin"`
+	QueueMode string             `json:"queueMode"`
+	Model     providers.ModelRef `json:"model,omitempty"`
+	Budget    Budget             `json:"budget"`
 	// Attended says that a person can answer questions of its turn.
 	Attended bool `json:"attended"`
 	// Of is the turn that it answers again; that exchange is left out from here on.
 	Of *uuid.UUID `json:"of,omitempty"`
-	// Run is the run of the schedule that wants it.
-	Run *uuid.UUID `json:"run,omitempty"`
-}
-
-// file is a stored attachment.
-type file struct {
-	Blob  string `json:"blob"`
-	Name  string `json:"name"`
-	Mime  string `json:"mime"`
-	Bytes int64  `json:"bytes"`
 }
 
 // withdrawn takes an input out of the queue before its turn started.
@@ -116,7 +99,6 @@ type callReserved struct {
 	Ledger   uuid.UUID        `json:"ledger"`
 	Provider string           `json:"provider"`
 	Model    string           `json:"model"`
-	Attempt  int              `json:"attempt"`
 	Micros   providers.Micros `json:"micros"`
 }
 
@@ -146,7 +128,7 @@ type callSettled struct {
 	Usage   providers.Usage  `json:"usage"`
 }
 
-// toolIntent stands in the log before a tool is called.
+// toolIntent is logged before a tool is called.
 type toolIntent struct {
 	CallID     string       `json:"callId"`
 	Tool       string       `json:"tool"`
@@ -191,7 +173,7 @@ type approvalAnswered struct {
 	Note     string `json:"note,omitempty"`
 }
 
-// compactionSaved is the list that stands in for history until a summary is there.
+// compactionSaved is the list that replaces older history until there is a summary.
 type compactionSaved struct {
 	Epoch int    `json:"epoch"`
 	Upto  int    `json:"upto"` // exchanges that leave the request
@@ -262,14 +244,49 @@ func (u *unknown) MarshalJSON() ([]byte, error) { return u.raw, nil }
 
 // newPayload returns an empty payload of a type; nil for one that is unknown.
 func newPayload(typ string) payload {
-	for _, p := range []payload{
-		&created{}, &configured{}, &input{}, &withdrawn{}, &turnStarted{}, &steered{}, &callStarted{}, &callReserved{}, &partial{}, &replied{}, &callSettled{},
-		&toolIntent{}, &toolOutcome{}, &approvalAsked{}, &approvalAnswered{}, &compactionSaved{}, &summarized{}, &noticed{}, &scratchpad{}, &loadedTools{},
-		&turnFinished{},
-	} {
-		if p.eventType() == typ {
-			return p
-		}
+	switch typ {
+	case "session_created":
+		return &created{}
+	case "session_configured":
+		return &configured{}
+	case "input":
+		return &input{}
+	case "input_withdrawn":
+		return &withdrawn{}
+	case "turn_started":
+		return &turnStarted{}
+	case "input_steered":
+		return &steered{}
+	case "call_started":
+		return &callStarted{}
+	case "call_reserved":
+		return &callReserved{}
+	case "partial":
+		return &partial{}
+	case "reply":
+		return &replied{}
+	case "call_settled":
+		return &callSettled{}
+	case "tool_intent":
+		return &toolIntent{}
+	case "tool_outcome":
+		return &toolOutcome{}
+	case "approval_asked":
+		return &approvalAsked{}
+	case "approval_answered":
+		return &approvalAnswered{}
+	case "compaction_saved":
+		return &compactionSaved{}
+	case "summary":
+		return &summarized{}
+	case "notice":
+		return &noticed{}
+	case "scratchpad":
+		return &scratchpad{}
+	case "tools_loaded":
+		return &loadedTools{}
+	case "turn_finished":
+		return &turnFinished{}
 	}
 	return nil
 }

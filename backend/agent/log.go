@@ -33,7 +33,7 @@ func (s *Service) seal(table, column string, id uuid.UUID, text []byte) (any, er
 	return s.db.Keys().Seal(table, column, id, text)
 }
 
-// open reads what seal has made. Both forms may stand in one column, because the setting can change.
+// open reads what seal has made. A column may hold both forms, because the setting can change.
 func (s *Service) open(table, column string, id uuid.UUID, stored []byte) ([]byte, error) {
 	if len(stored) > 0 && stored[0] == '{' || len(stored) > 0 && stored[0] == '[' {
 		return stored, nil
@@ -153,8 +153,8 @@ func (s *Service) project(ctx context.Context, tx *storage.Tx, l *live, st *Stat
 		if !b.Attended {
 			lane = laneBackground
 		}
-		_, err := tx.Exec(`INSERT INTO agent_turns (id, session_id, user_id, state, queue_mode, lane, schedule_run_id, retry_of, created_at) VALUES (?, ?, ?, 'queued', ?, ?, ?, ?, ?)`,
-			e.Turn, l.id, l.user, b.QueueMode, lane, b.Run, b.Of, tx.Now)
+		_, err := tx.Exec(`INSERT INTO agent_turns (id, session_id, user_id, state, queue_mode, lane, retry_of, created_at) VALUES (?, ?, ?, 'queued', ?, ?, ?, ?)`,
+			e.Turn, l.id, l.user, b.QueueMode, lane, b.Of, tx.Now)
 		return err
 	case *withdrawn:
 		return turn(`state = ?, stop_reason = ?, finished_at = ?`, Canceled, b.Reason, tx.Now)
@@ -256,7 +256,6 @@ func (s *Service) project(ctx context.Context, tx *storage.Tx, l *live, st *Stat
 func (s *Service) userMessage(ctx context.Context, tx *storage.Tx, l *live, e Event, turns []uuid.UUID) error {
 	var texts []string
 	var origin *Origin
-	var files []Part
 	for _, w := range l.state.Queue {
 		if !slices.Contains(turns, w.Turn) {
 			continue
@@ -266,13 +265,6 @@ func (s *Service) userMessage(ctx context.Context, tx *storage.Tx, l *live, e Ev
 		}
 		if w.Text != "" {
 			texts = append(texts, w.Text)
-		}
-		for _, f := range w.Attachments {
-			kind := PartFile
-			if strings.HasPrefix(f.Mime, "image/") {
-				kind = PartImage
-			}
-			files = append(files, Part{Kind: kind, Blob: f.Blob, Name: f.Name, Mime: f.Mime, Bytes: f.Bytes})
 		}
 		if w.Turn != e.Turn {
 			if _, err := tx.Exec(`UPDATE agent_turns SET state = 'completed', stop_reason = 'superseded', started_at = ?, finished_at = ? WHERE id = ?`, tx.Now, tx.Now, w.Turn); err != nil {
@@ -285,10 +277,7 @@ func (s *Service) userMessage(ctx context.Context, tx *storage.Tx, l *live, e Ev
 			}
 		}
 	}
-	parts := files
-	if len(texts) > 0 {
-		parts = append([]Part{{Kind: PartText, Text: strings.Join(texts, "\n\n")}}, files...)
-	}
+	parts := []Part{{Kind: PartText, Text: strings.Join(texts, "\n\n")}}
 	return s.message(tx, l, e, "user", parts, origin, "")
 }
 
@@ -445,7 +434,7 @@ func (s *Service) sessionRow(tx *storage.Tx, user, id uuid.UUID) (Session, error
 }
 
 const sessionColumns = `s.id, s.kind, s.title, s.agent_name, s.mode, s.queue_mode, s.model, s.project_dir, s.budget, s.remember, s.pinned, s.message_count, s.cost_micros,
-	s.parent_session_id, s.forked_from, s.device_id, s.last_message_at, s.archived_at, s.created_at, s.updated_at,
+	s.parent_session_id, s.forked_from, s.device_id, s.last_message_at, s.archived_at, s.created_at, s.updated_at, s.deleted_at IS NOT NULL,
 	coalesce((SELECT CASE WHEN sum(state = 'waiting') > 0 THEN 'waiting' WHEN sum(state = 'running') > 0 THEN 'running' WHEN count(*) > 0 THEN 'queued' END FROM agent_turns t WHERE t.session_id = s.id AND t.state IN ('queued', 'running', 'waiting')), 'idle')`
 
 func (s *Service) sessionRows(tx *storage.Tx, where string, args ...any) ([]Session, error) {
@@ -454,7 +443,7 @@ func (s *Service) sessionRows(tx *storage.Tx, where string, args ...any) ([]Sess
 		var parent, forked uuid.NullUUID
 		var device uuid.UUID
 		err = row.Scan(&x.ID, &x.Kind, &x.Title, &x.AgentName, &x.Mode, &x.QueueMode, &x.Model, &x.ProjectDir, storage.JSON(&x.Budget), &x.Remember, &x.Pinned, &x.MessageCount, &x.CostMicros,
-			&parent, &forked, &device, storage.TimePtr(&x.LastMessageAt), storage.TimePtr(&x.ArchivedAt), storage.Time(&x.CreatedAt), storage.Time(&x.UpdatedAt), &x.State)
+			&parent, &forked, &device, storage.TimePtr(&x.LastMessageAt), storage.TimePtr(&x.ArchivedAt), storage.Time(&x.CreatedAt), storage.Time(&x.UpdatedAt), &x.Deleted, &x.State)
 		if parent.Valid {
 			x.Parent = &parent.UUID
 		}
@@ -483,11 +472,11 @@ func turnRows(tx *storage.Tx, where string, args ...any) ([]Turn, error) {
 
 // messageRows reads messages of a session.
 func (s *Service) messageRows(tx *storage.Tx, where string, args ...any) ([]Message, error) {
-	return storage.Collect(tx.Select(`SELECT m.id, m.seq, m.turn_id, m.role, m.content, m.origin, m.model, m.cost_micros, m.created_at, EXISTS (SELECT 1 FROM agent_turns r WHERE r.retry_of = m.turn_id AND r.session_id = m.session_id)
+	return storage.Collect(tx.Select(`SELECT m.id, m.session_id, m.seq, m.turn_id, m.role, m.content, m.origin, m.model, m.cost_micros, m.created_at, EXISTS (SELECT 1 FROM agent_turns r WHERE r.retry_of = m.turn_id AND r.session_id = m.session_id)
 		FROM session_messages m `+where, args...), func(row storage.Row) (m Message, err error) {
 		var raw []byte
 		var origin sql.NullString
-		if err := row.Scan(&m.ID, &m.Seq, &m.TurnID, &m.Role, &raw, &origin, &m.Model, &m.CostMicros, storage.Time(&m.At), &m.Hidden); err != nil {
+		if err := row.Scan(&m.ID, &m.SessionID, &m.Seq, &m.TurnID, &m.Role, &raw, &origin, &m.Model, &m.CostMicros, storage.Time(&m.At), &m.Hidden); err != nil {
 			return m, err
 		}
 		plain, err := s.open("session_messages", "content", m.ID, raw)

@@ -13,19 +13,18 @@ import (
 )
 
 const (
-	safetyMargin   = 1024 // tokens
-	compactAt      = 0.85 // of the window
-	compactTo      = 0.5
-	keptExchanges  = 6
-	summaryTokens  = 2000
-	savedTokens    = 1500 // of the person's own statements
-	assumedWindow  = 128_000
-	resultTokens   = 1 << 12 // of a result that is shortened because nothing else fits
-	maxUnusable    = 3
-	loopNotice     = 3
-	loopStops      = 5
-	bytesPerToken  = 3.2 // of an estimate: rather too many tokens than too few
-	tokensOfAnFile = 1600
+	safetyMargin  = 1024 // tokens
+	compactAt     = 0.85 // of the window
+	compactTo     = 0.5
+	keptExchanges = 6
+	summaryTokens = 2000
+	savedTokens   = 1500 // of the person's own statements
+	assumedWindow = 128_000
+	resultTokens  = 1 << 12 // of a result that is shortened because nothing else fits
+	maxUnusable   = 3
+	loopNotice    = 3
+	loopStops     = 5
+	bytesPerToken = 3.2 // of an estimate: rather too many tokens than too few
 )
 
 // rules stand first in every prompt.
@@ -53,9 +52,6 @@ func estimateMessages(list []providers.Message) (n int64) {
 		n += 4
 		for _, p := range m.Parts {
 			n += estimate(p.Text) + estimate(p.Args)
-			if p.Kind == providers.PartImage || p.Kind == providers.PartFile {
-				n += tokensOfAnFile
-			}
 			if p.Opaque != nil {
 				n += int64(len(p.Opaque.Data)) / 4
 			}
@@ -80,27 +76,16 @@ func fence(source, text string) string {
 }
 
 // userMessage is an input as the model reads it.
-func userMessage(text string, files []file, from string) providers.Message {
+func userMessage(text, from string) providers.Message {
 	if from != "" {
 		text = fence(from, text)
 	}
-	m := providers.Message{Role: providers.User}
-	if text != "" {
-		m.Parts = append(m.Parts, providers.TextPart(text))
-	}
-	for _, f := range files {
-		kind := providers.PartFile
-		if strings.HasPrefix(f.Mime, "image/") {
-			kind = providers.PartImage
-		}
-		m.Parts = append(m.Parts, providers.Part{Kind: kind, Name: f.Name, MediaType: f.Mime, ID: f.Blob}) // its bytes are read when it is sent
-	}
-	return m
+	return providers.Message{Role: providers.User, Parts: []providers.Part{providers.TextPart(text)}}
 }
 
 // messages are the exchange as a request holds it. Block goes with the input of the turn that runs.
 func (x Exchange) messages(block string) []providers.Message {
-	head := userMessage(x.Text, x.Files, x.Fenced)
+	head := userMessage(x.Text, x.Fenced)
 	if block != "" {
 		head.Parts = append(head.Parts, providers.TextPart(block))
 	}
@@ -112,7 +97,7 @@ func (x Exchange) messages(block string) []providers.Message {
 // do not fit comes with it.
 func (s *State) plan() (q providers.Request, left int) {
 	t := s.Turn
-	q = providers.Request{Model: t.Ref, Role: providers.RoleChat, Tools: append(slices.Clone(s.Tools), s.Loaded...), Purpose: "chat", AllowDiscard: true, MaxOutput: t.Limits.outputFor(t)}
+	q = providers.Request{Model: t.Ref, Role: providers.RoleChat, Tools: append(slices.Clone(s.Tools), s.Loaded...), Purpose: "chat", AllowDiscard: true, MaxOutput: t.Output}
 	if t.Ref != "" {
 		q.Role = ""
 	}
@@ -159,7 +144,7 @@ func (s *State) plan() (q providers.Request, left int) {
 	}
 	notices := slices.Clone(t.Notices)
 	if t.Limits.MaxTurns > 1 && t.Steps+1 == t.Limits.MaxTurns {
-		notices = append(notices, "This is the last step of this turn. Do not call tools any more: say what is done, what is not, and what comes next.")
+		notices = append(notices, "This is the last step of this turn. Do not call tools any more: say what is done, what is not, and what the next step would be.")
 	}
 	if len(notices) > 0 {
 		note := providers.TextPart(strings.Join(notices, "\n"))
@@ -173,9 +158,6 @@ func (s *State) plan() (q providers.Request, left int) {
 	}
 	return q, first
 }
-
-// outputFor is the longest answer; 0 leaves it to the role.
-func (Budget) outputFor(t *turnState) int { return t.Output }
 
 // shortened cuts the results of tools in a message list until it fits.
 func shortened(list []providers.Message, room int64) []providers.Message {
@@ -242,7 +224,7 @@ func (s *State) full() bool {
 	return float64(used) >= compactAt*float64(t.Window)
 }
 
-// compaction says how many exchanges leave the request, and the list that stands in for them.
+// compaction returns how many exchanges leave the request, and the list that replaces them.
 func (s *State) compaction() (upto int, text string) {
 	last := len(s.Exchanges) - 1 // that of the turn stays
 	size, target := int64(0), int64(compactTo*float64(s.Turn.Window))

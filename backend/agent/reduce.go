@@ -39,8 +39,7 @@ type Exchange struct {
 	Seq      int64               `json:"seq"`
 	At       time.Time           `json:"at"`
 	Text     string              `json:"text"`
-	Files    []file              `json:"files,omitempty"`
-	Fenced   string              `json:"fenced,omitempty"` // whose words they are, when not the person's own
+	Fenced   string              `json:"fenced,omitempty"` // who wrote it, if not the person
 	Messages []providers.Message `json:"messages"`
 }
 
@@ -89,17 +88,17 @@ type turnState struct {
 
 // callState is a call of the last reply.
 type callState struct {
-	ID       string         `json:"id"`
-	Name     string         `json:"name"`
-	Args     string         `json:"args"`
-	BadArgs  bool           `json:"badArgs,omitempty"`
-	Intent   *toolIntent    `json:"intent,omitempty"`
-	Asked    *approvalAsked `json:"asked,omitempty"`
-	Refused  bool           `json:"refused,omitempty"` // a person said no
-	Choice   string         `json:"choice,omitempty"`  // of an unknown outcome
-	Note     string         `json:"note,omitempty"`
-	Outcome  *toolOutcome   `json:"outcome,omitempty"`
-	Approved int            `json:"approved,omitempty"` // questions that were answered with yes
+	ID      string         `json:"id"`
+	Name    string         `json:"name"`
+	Args    string         `json:"args"`
+	BadArgs bool           `json:"badArgs,omitempty"`
+	Intent  *toolIntent    `json:"intent,omitempty"`
+	Asked   *approvalAsked `json:"asked,omitempty"`
+	Refused bool           `json:"refused,omitempty"` // a person said no
+	Choice  string         `json:"choice,omitempty"`  // of an unknown outcome
+	Note    string         `json:"note,omitempty"`
+	Outcome *toolOutcome   `json:"outcome,omitempty"`
+	Passed  bool           `json:"passed,omitempty"` // the agent may make it: what is asked now is the callable's own question
 }
 
 // act is what the loop breaker compares.
@@ -117,11 +116,11 @@ const (
 	effectNone   effectKind = iota
 	effectStart             // begin the turn of the first input
 	effectCall              // call the model
-	effectTools             // go on with the calls of the reply
+	effectTools             // make the calls of the reply
 	effectFinish            // end the turn
 )
 
-// effect is the next thing to do. End is how the turn ends.
+// effect is what the session does next; end says how a turn ends.
 type effect struct {
 	kind effectKind
 	end  turnFinished
@@ -138,7 +137,7 @@ func (s *State) apply(e Event) {
 	t := s.Turn
 	switch b := e.Body.(type) {
 	case *created:
-		s.Created, s.Mode, s.Model, s.Private, s.Untrusted = *b, b.Mode, b.Model, b.Private, b.Untrusted
+		s.Created, s.Mode, s.Model = *b, b.Mode, b.Model
 	case *configured:
 		if b.Mode != nil {
 			s.Mode = *b.Mode
@@ -178,7 +177,7 @@ func (s *State) apply(e Event) {
 	case *steered:
 		for _, id := range b.Turns {
 			if i := slices.IndexFunc(s.Queue, func(w waitingInput) bool { return w.Turn == id }); i >= 0 {
-				s.add(userMessage(s.Queue[i].Text, s.Queue[i].Attachments, s.Queue[i].Origin.label()))
+				s.add(userMessage(s.Queue[i].Text, s.Queue[i].Origin.label()))
 				s.Queue = slices.Delete(s.Queue, i, i+1)
 			}
 		}
@@ -196,17 +195,20 @@ func (s *State) apply(e Event) {
 		t.Usage = addUsage(t.Usage, b.Usage)
 	case *toolIntent:
 		if c := t.call(b.CallID); c != nil {
-			c.Intent = b
+			c.Intent, c.Passed = b, true
 		}
 	case *approvalAsked:
 		if c := t.call(b.CallID); c != nil {
 			c.Asked = b
+			if !b.Unknown {
+				c.Intent = nil // it was refused before it began
+			}
 		}
 	case *approvalAnswered:
 		if c := t.call(b.CallID); c != nil {
 			c.Asked, c.Refused, c.Choice, c.Note = nil, !b.Approved, b.Choice, b.Note
-			if b.Approved {
-				c.Approved++
+			if b.Choice == choiceAgain {
+				c.Intent = nil
 			}
 		}
 	case *toolOutcome:
@@ -241,7 +243,6 @@ func (s *State) start(e Event, b *turnStarted) {
 	for _, id := range b.Joined {
 		if j := slices.IndexFunc(s.Queue, func(o waitingInput) bool { return o.Turn == id }); j >= 0 {
 			w.Text += "\n\n" + s.Queue[j].Text
-			w.Attachments = append(w.Attachments, s.Queue[j].Attachments...)
 			s.Queue = slices.Delete(s.Queue, j, j+1)
 		}
 	}
@@ -250,7 +251,7 @@ func (s *State) start(e Event, b *turnStarted) {
 	}
 	s.Private = s.Private || b.Private
 	s.Untrusted = s.Untrusted || w.Origin.Kind == OriginChannel
-	s.Exchanges = append(s.Exchanges, Exchange{Turn: e.Turn, Seq: w.Seq, At: w.At, Text: w.Text, Files: w.Attachments, Fenced: w.Origin.label()})
+	s.Exchanges = append(s.Exchanges, Exchange{Turn: e.Turn, Seq: w.Seq, At: w.At, Text: w.Text, Fenced: w.Origin.label()})
 	s.Turn = &turnState{
 		ID: e.Turn, Input: w.input, StartedAt: e.At, Block: b.Block, Ref: b.Ref, Window: b.Window, Output: b.Output, Limits: b.Limits, Phase: phasePlan,
 	}
@@ -401,8 +402,8 @@ func (s *State) todo() effect {
 	return effect{kind: effectCall}
 }
 
-// loop counts how often the turn has done the same thing at its end: the same calls with the same
-// results in a cycle of up to three, or one tool that only fails. A call whose result changes may be
+// loop counts how often the last calls of the turn repeat: the same calls with the same results in
+// a cycle of up to three, or failures of one tool in a row. A call whose result changes may be
 // repeated twice as often.
 func (t *turnState) loop() int {
 	most := 0

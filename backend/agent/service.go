@@ -7,7 +7,6 @@
 package agent
 
 import (
-	"cmp"
 	"context"
 	"database/sql"
 	"encoding/hex"
@@ -15,16 +14,13 @@ import (
 	"io"
 	"iter"
 	"log/slog"
-	"strings"
 	"sync"
 	"time"
 
 	"github.com/google/uuid"
 
-	"helix/backend/audit"
 	"helix/backend/bus"
 	"helix/backend/callable"
-	"helix/backend/duration"
 	"helix/backend/fault"
 	"helix/backend/identity"
 	"helix/backend/permission"
@@ -65,18 +61,18 @@ type Gate interface {
 
 // Memory is what the agent needs of the person's memory.
 type Memory interface {
-	// Recall gives what is remembered that bears on a text, with ids and dates; "": nothing.
-	Recall(ctx context.Context, text string) (string, error)
+	// Recall gives what is remembered that bears on a text, with ids and dates, except what was
+	// said in the session itself; "": nothing.
+	Recall(ctx context.Context, session uuid.UUID, text string) (string, error)
 	// Said keeps one side of a conversation, within the transaction that shows it.
 	Said(ctx context.Context, tx *storage.Tx, session uuid.UUID, role, id, text string, at time.Time) error
 }
 
-// Options of New. Models, Gate, Callables, Record and Ledger are required.
+// Options of New. Models, Gate, Callables and Ledger are required.
 type Options struct {
 	Models    Models
 	Gate      Gate
 	Callables *callable.Registry
-	Record    func(ctx context.Context, e ...audit.Entry) error
 	Ledger    *Ledger
 	Memory    Memory // nil: nothing is recalled or remembered
 	// Prompt gives the texts of a new session's prompt, after the built-in rules; nil: none.
@@ -84,7 +80,6 @@ type Options struct {
 	Scrub   func(text string) string // removes secrets; nil: nothing
 	Private bool                     // texts are sealed
 	Now     func() time.Time         // nil: time.Now
-	Ended   func(turn uuid.UUID)     // hears of the end of each turn; may be nil
 	Logger  *slog.Logger             // nil: slog.Default()
 }
 
@@ -99,6 +94,8 @@ type Service struct {
 	wg   sync.WaitGroup
 	off  func()
 
+	crashPoint func() // called before and after each commit; tests end the process there
+
 	mu    sync.Mutex
 	all   map[uuid.UUID]*live
 	lanes map[laneKey]chan struct{}
@@ -111,7 +108,7 @@ type laneKey struct {
 	background bool
 }
 
-// New makes the service. It calls no model by itself; Run goes on with what a stop interrupted.
+// New makes the service. It calls no model by itself; Run continues what a stop interrupted.
 func New(db *storage.DB, b *bus.Bus, o Options) *Service {
 	if o.Logger == nil {
 		o.Logger = slog.Default()
@@ -122,7 +119,7 @@ func New(db *storage.DB, b *bus.Bus, o Options) *Service {
 	if o.Scrub == nil {
 		o.Scrub = func(text string) string { return text }
 	}
-	s := &Service{db: db, bus: b, o: o, log: o.Logger, all: map[uuid.UUID]*live{}, lanes: map[laneKey]chan struct{}{}, asked: map[uuid.UUID]*live{}, waits: map[uuid.UUID][]chan struct{}{}}
+	s := &Service{db: db, bus: b, o: o, log: o.Logger, all: map[uuid.UUID]*live{}, lanes: map[laneKey]chan struct{}{}, asked: map[uuid.UUID]*live{}, waits: map[uuid.UUID][]chan struct{}{}, crashPoint: func() {}}
 	s.life, s.stop = context.WithCancel(context.Background())
 	s.off = bus.Subscribe(b, func(_ uuid.UUID, e permission.ApprovalChanged) {
 		s.mu.Lock()
@@ -132,13 +129,13 @@ func New(db *storage.DB, b *bus.Bus, o Options) *Service {
 		}
 		s.mu.Unlock()
 		if l != nil && e.Status != "pending" {
-			s.wake(l)
+			go s.wake(l) // the answer may come from a write that holds the session
 		}
 	})
 	return s
 }
 
-// Close ends the turns where they are and waits for them; the next start goes on with them.
+// Close ends the turns where they are and waits for them; the next start continues them.
 func (s *Service) Close() error {
 	s.off()
 	s.stop()
@@ -146,8 +143,16 @@ func (s *Service) Close() error {
 	return nil
 }
 
-// Run goes on with the turns that the last stop interrupted, and returns when ctx ends.
+// Run continues the turns that the last stop interrupted, and returns when ctx ends.
 func (s *Service) Run(ctx context.Context) error {
+	if err := s.resume(ctx); err != nil {
+		return err
+	}
+	<-ctx.Done()
+	return nil
+}
+
+func (s *Service) resume(ctx context.Context) error {
 	if err := s.o.Ledger.Recover(ctx); err != nil {
 		return err
 	}
@@ -184,7 +189,6 @@ func (s *Service) Run(ctx context.Context) error {
 		}
 		s.wake(l)
 	}
-	<-ctx.Done()
 	return nil
 }
 
@@ -228,7 +232,7 @@ func (s *Service) session(ctx context.Context, id uuid.UUID) (*live, error) {
 	if l := s.all[id]; l != nil { // another call was first
 		return l, nil
 	}
-	l = &live{s: s, id: id, user: user, remember: row.Remember, state: st, canceled: map[uuid.UUID]bool{}, used: time.Now()}
+	l = &live{s: s, id: id, user: user, remember: row.Remember, state: st, canceled: map[uuid.UUID]bool{}}
 	s.all[id] = l
 	return l, nil
 }
@@ -295,598 +299,4 @@ func (s *Service) keepBlob(tx *storage.Tx, l *live, sum, name, mime string, size
 	_, err := tx.Exec(`INSERT INTO session_blobs (session_id, user_id, sha256, name, mime, bytes, direction, at) VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`,
 		l.id, l.user, "sha256:"+sum, name, mime, size, direction, tx.Now)
 	return err
-}
-
-func checkModes(mode, queue string) error {
-	switch mode {
-	case ModeAsk, ModeRead, ModeWork:
-	default:
-		return fault.Invalidf("mode must be ask, read or work.")
-	}
-	switch queue {
-	case QueueFollowup, QueueSteer, QueueCollect, QueueInterrupt:
-		return nil
-	}
-	return fault.Invalidf("queueMode must be followup, steer, collect or interrupt.")
-}
-
-// mayWork refuses the mode work to those who can't answer approvals.
-func mayWork(ctx context.Context, mode string) error {
-	if who, _ := identity.From(ctx); mode == ModeWork && !who.Scopes.Has(identity.Approve) {
-		return fault.Deniedf("The mode work lets files be written without a question. Only a person can choose it.")
-	}
-	return nil
-}
-
-func (b Budget) check() error {
-	if b.MaxTurns < 0 || b.MaxTokens < 0 || b.MaxCostMicros < 0 || b.MaxWallMs < 0 {
-		return fault.Invalidf("A limit of a budget is not negative.")
-	}
-	return nil
-}
-
-// Create makes a new chat.
-func (s *Service) Create(ctx context.Context, p CreateParams) (SessionResult, error) {
-	mode, queue := cmp.Or(p.Mode, ModeAsk), cmp.Or(p.QueueMode, QueueFollowup)
-	var budget Budget
-	if p.Budget != nil {
-		budget = *p.Budget
-	}
-	if err := errors.Join(checkModes(mode, queue), mayWork(ctx, mode), budget.check()); err != nil {
-		return SessionResult{}, err
-	}
-	if len(p.Title) > 400 || p.AgentName != "" && p.AgentName != DefaultAgent {
-		return SessionResult{}, fault.Invalidf("A title has at most 400 bytes, and the agent is %s.", DefaultAgent)
-	}
-	user := identity.UserID(ctx)
-	remember := p.Remember == nil || *p.Remember
-	l := &live{s: s, id: storage.NewID(), user: user, remember: remember, state: &State{QueueMode: queue}, canceled: map[uuid.UUID]bool{}, used: time.Now()}
-	first := &created{Kind: KindChat, Agent: DefaultAgent, Prompt: []PromptPart{}, Model: p.Model, Mode: mode, Budget: budget}
-	if s.o.Prompt != nil {
-		list, err := s.o.Prompt(ctx, first.Agent)
-		if err != nil {
-			return SessionResult{}, err
-		}
-		first.Prompt = list
-	}
-	l.mu.Lock()
-	err := l.appendLocked(ctx, uuid.Nil, func(tx *storage.Tx) error {
-		_, err := tx.Exec(`INSERT INTO sessions (id, user_id, device_id, kind, title, agent_name, mode, queue_mode, model, budget, remember, created_at, updated_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-			l.id, user, s.db.Device().ID, first.Kind, strings.TrimSpace(p.Title), first.Agent, mode, queue, string(p.Model), jsonText(budget), remember, tx.Now, tx.Now)
-		return err
-	}, first)
-	l.mu.Unlock()
-	if err != nil {
-		return SessionResult{}, err
-	}
-	s.mu.Lock()
-	s.all[l.id] = l
-	s.mu.Unlock()
-	out, err := s.get(ctx, l.id)
-	if err == nil {
-		bus.Publish(s.bus, user, SessionCreated{l.id, &out.Session})
-	}
-	return out, err
-}
-
-func (s *Service) get(ctx context.Context, id uuid.UUID) (out SessionResult, err error) {
-	err = s.db.Read(ctx, func(tx *storage.Tx) error {
-		out.Session, err = s.sessionRow(tx, identity.UserID(ctx), id)
-		return err
-	})
-	return out, err
-}
-
-// List lists the chats of the caller, pinned ones first, then by the newest message.
-func (s *Service) List(ctx context.Context, p ListParams) (out ListResult, err error) {
-	if err := storage.CheckPage(&p.Limit, &p.Offset, 50, 100); err != nil {
-		return out, err
-	}
-	where := `s.user_id = ? AND (s.deleted_at IS NOT NULL) = ? AND (? OR s.archived_at IS NULL) AND (? = '' OR s.title LIKE ? ESCAPE '\')`
-	args := []any{identity.UserID(ctx), p.Trash, p.IncludeArchived, p.Query, "%" + storage.Like(p.Query) + "%"}
-	err = s.db.Read(ctx, func(tx *storage.Tx) error {
-		if err := tx.QueryRow(`SELECT count(*) FROM sessions s WHERE `+where, args...).Scan(&out.Total); err != nil {
-			return err
-		}
-		out.Sessions, err = s.sessionRows(tx, `WHERE `+where+` ORDER BY s.pinned DESC, coalesce(s.last_message_at, s.created_at) DESC, s.id LIMIT ? OFFSET ?`, append(args, p.Limit, p.Offset)...)
-		return err
-	})
-	return out, err
-}
-
-// Get gives a chat with what happens in it.
-func (s *Service) Get(ctx context.Context, p SessionParams) (out GetResult, err error) {
-	l, err := s.session(ctx, p.SessionID)
-	if err != nil {
-		return out, err
-	}
-	row, err := s.get(ctx, p.SessionID)
-	if err != nil {
-		return out, err
-	}
-	out.Session, out.Queue = row.Session, []QueuedInput{}
-	l.mu.Lock()
-	var active uuid.UUID
-	if t := l.state.Turn; t != nil {
-		active = t.ID
-		if l.partial.TurnID == t.ID && l.partial.Text != "" {
-			copied := l.partial
-			out.Partial = &copied
-		}
-	}
-	out.LastSeq = l.state.Seq
-	for _, w := range l.state.Queue {
-		out.Queue = append(out.Queue, QueuedInput{w.Turn, w.Text, w.QueueMode, w.Origin, w.At})
-	}
-	l.mu.Unlock()
-	if active != uuid.Nil {
-		t, err := s.turn(ctx, l.user, active)
-		if err != nil {
-			return out, err
-		}
-		out.ActiveTurn = &t
-	}
-	return out, nil
-}
-
-// Messages gives a page of the transcript, in order.
-func (s *Service) Messages(ctx context.Context, p MessagesParams) (out MessagesResult, err error) {
-	offset := 0
-	if err := storage.CheckPage(&p.Limit, &offset, 100, 200); err != nil {
-		return out, err
-	}
-	err = s.db.Read(ctx, func(tx *storage.Tx) error {
-		if _, err := s.sessionRow(tx, identity.UserID(ctx), p.SessionID); err != nil {
-			return err
-		}
-		before := p.Before
-		if before == 0 {
-			before = 1 << 62
-		}
-		order := "DESC"
-		if p.After > 0 {
-			order = "ASC"
-		}
-		out.Messages, err = s.messageRows(tx, `WHERE m.session_id = ? AND m.seq < ? AND m.seq > ? ORDER BY m.seq `+order+` LIMIT ?`, p.SessionID, before, p.After, p.Limit+1)
-		return err
-	})
-	if out.More = len(out.Messages) > p.Limit; out.More {
-		out.Messages = out.Messages[:p.Limit]
-	}
-	if p.After == 0 {
-		for i, j := 0, len(out.Messages)-1; i < j; i, j = i+1, j-1 {
-			out.Messages[i], out.Messages[j] = out.Messages[j], out.Messages[i]
-		}
-	}
-	return out, err
-}
-
-// Send puts an input into a chat and answers at once. The turn goes on by itself.
-func (s *Service) Send(ctx context.Context, p SendParams) (SendResult, error) {
-	switch {
-	case strings.TrimSpace(p.Text) == "":
-		return SendResult{}, fault.Invalidf("Write something first.")
-	case len(p.Text) > maxText:
-		return SendResult{}, fault.Invalidf("The text has more than 256 KiB. Put it into a file instead.")
-	}
-	who, _ := identity.From(ctx)
-	in := &input{Text: p.Text, Origin: Origin{Kind: OriginUser}, Model: p.Model, Attended: who.Client != identity.ClientProgram}
-	if p.Budget != nil {
-		in.Budget = *p.Budget
-	}
-	id := storage.NewID()
-	if p.TurnID != nil {
-		id = *p.TurnID
-	}
-	return s.enqueue(ctx, p.SessionID, id, p.QueueMode, in)
-}
-
-// enqueue stores an input with its turn. The same turn again gives how it stands.
-func (s *Service) enqueue(ctx context.Context, session, turn uuid.UUID, queue string, in *input) (SendResult, error) {
-	if err := in.Budget.check(); err != nil {
-		return SendResult{}, err
-	}
-	l, err := s.session(ctx, session)
-	if err != nil {
-		return SendResult{}, err
-	}
-	if got, err := s.turn(ctx, l.user, turn); err == nil {
-		if got.SessionID != session {
-			return SendResult{}, fault.Conflictf("This turn belongs to another chat.")
-		}
-		return SendResult{TurnID: turn, State: got.State}, nil
-	}
-	row, err := s.get(ctx, session)
-	switch {
-	case err != nil:
-		return SendResult{}, err
-	case !row.Session.Here:
-		return SendResult{}, fault.Conflictf("This chat runs on another device.")
-	case row.Session.ArchivedAt != nil:
-		return SendResult{}, fault.Conflictf("This chat is archived. Take it out of the archive first.")
-	}
-	l.mu.Lock()
-	in.QueueMode = cmp.Or(queue, l.state.QueueMode, QueueFollowup)
-	if err := checkModes(ModeAsk, in.QueueMode); err != nil {
-		l.mu.Unlock()
-		return SendResult{}, err
-	}
-	if len(l.state.Queue) >= maxQueued {
-		l.mu.Unlock()
-		return SendResult{}, fault.Limitf("%d inputs wait in this chat already. Nothing was sent.", maxQueued)
-	}
-	out := SendResult{TurnID: turn, State: Queued, Position: len(l.state.Queue) + 1}
-	if l.state.Turn == nil && len(l.state.Queue) == 0 {
-		out.State, out.Position = Running, 0
-	}
-	err = l.appendLocked(ctx, turn, nil, in)
-	var interrupt *uuid.UUID
-	if t := l.state.Turn; err == nil && t != nil && in.QueueMode == QueueInterrupt {
-		interrupt = &t.ID
-	}
-	l.mu.Unlock()
-	if err != nil {
-		return SendResult{}, err
-	}
-	if interrupt != nil {
-		if _, err := s.Cancel(ctx, TurnParams{session, interrupt}); err != nil {
-			return out, err
-		}
-	}
-	s.wake(l)
-	return out, nil
-}
-
-// Cancel ends a turn, the active one when none is named. What it has done and said is kept.
-func (s *Service) Cancel(ctx context.Context, p TurnParams) (StateResult, error) {
-	l, err := s.session(ctx, p.SessionID)
-	if err != nil {
-		return StateResult{}, err
-	}
-	l.mu.Lock()
-	var turn uuid.UUID
-	switch {
-	case p.TurnID != nil:
-		turn = *p.TurnID
-	case l.state.Turn != nil:
-		turn = l.state.Turn.ID
-	case len(l.state.Queue) > 0:
-		turn = l.state.Queue[0].Turn
-	}
-	l.mu.Unlock()
-	if turn == uuid.Nil {
-		return StateResult{"idle"}, nil
-	}
-	var n int64
-	err = s.db.Write(ctx, func(tx *storage.Tx) error { // recorded first
-		r, err := tx.Exec(`UPDATE agent_turns SET cancel_requested_at = ? WHERE id = ? AND session_id = ? AND state IN ('queued', 'running', 'waiting')`, tx.Now, turn, l.id)
-		if err == nil {
-			n, err = r.RowsAffected()
-		}
-		return err
-	})
-	if err != nil {
-		return StateResult{}, err
-	}
-	if n == 0 {
-		got, err := s.turn(ctx, l.user, turn)
-		return StateResult{got.State}, err
-	}
-	l.mu.Lock()
-	l.canceled[turn] = true
-	cancel := l.cancel
-	active := l.state.Turn != nil && l.state.Turn.ID == turn
-	var queued error
-	if !active {
-		queued = l.appendLocked(ctx, turn, nil, &withdrawn{StopCanceled})
-	}
-	l.mu.Unlock()
-	if active && cancel != nil {
-		cancel(errCanceled)
-	}
-	if !active {
-		s.ended(ctx, l, turn)
-		return StateResult{Canceled}, queued
-	}
-	s.wake(l)
-	return StateResult{Canceled}, nil
-}
-
-// CancelAll ends every turn of the caller.
-func (s *Service) CancelAll(ctx context.Context, _ struct{}) (out CountResult, err error) {
-	var open []Turn
-	err = s.db.Read(ctx, func(tx *storage.Tx) error {
-		open, err = turnRows(tx, `WHERE user_id = ? AND state IN ('queued', 'running', 'waiting')`, identity.UserID(ctx))
-		return err
-	})
-	for _, t := range open {
-		if _, err := s.Cancel(ctx, TurnParams{t.SessionID, &t.TurnID}); err != nil {
-			return out, err
-		}
-		out.Count++
-	}
-	return out, err
-}
-
-// Wait returns when a turn has ended or waits for a person, or when the time is over.
-func (s *Service) Wait(ctx context.Context, p WaitParams) (out TurnResult, err error) {
-	if p.WaitMs < 0 || p.WaitMs > longestWait.Milliseconds() {
-		return out, fault.Invalidf("waitMs is at most %d.", longestWait.Milliseconds())
-	}
-	ch := make(chan struct{})
-	s.mu.Lock()
-	s.waits[p.TurnID] = append(s.waits[p.TurnID], ch)
-	s.mu.Unlock()
-	defer func() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		for i, c := range s.waits[p.TurnID] {
-			if c == ch {
-				s.waits[p.TurnID] = append(s.waits[p.TurnID][:i], s.waits[p.TurnID][i+1:]...)
-			}
-		}
-		if len(s.waits[p.TurnID]) == 0 {
-			delete(s.waits, p.TurnID)
-		}
-	}()
-	out.Turn, err = s.turn(ctx, identity.UserID(ctx), p.TurnID)
-	if err != nil || out.Turn.FinishedAt != nil || p.WaitMs == 0 {
-		return out, err
-	}
-	timer := time.NewTimer(duration.Of(p.WaitMs, time.Millisecond))
-	defer timer.Stop()
-	select {
-	case <-ch:
-	case <-timer.C:
-	case <-ctx.Done():
-		return out, fault.As(ctx.Err())
-	}
-	out.Turn, err = s.turn(ctx, identity.UserID(ctx), p.TurnID)
-	return out, err
-}
-
-// Retry answers the input of a turn again. The old answer stays in the log and is hidden.
-func (s *Service) Retry(ctx context.Context, p RetryParams) (SendResult, error) {
-	l, err := s.sessionOfTurn(ctx, p.TurnID)
-	if err != nil {
-		return SendResult{}, err
-	}
-	var in *input
-	err = s.db.Read(ctx, func(tx *storage.Tx) error {
-		return s.readEvents(tx, l.id, 0, -1, func(e Event) error {
-			if b, ok := e.Body.(*input); ok && e.Turn == p.TurnID {
-				in = b
-			}
-			return nil
-		})
-	})
-	if err != nil {
-		return SendResult{}, err
-	}
-	l.mu.Lock()
-	active := l.state.Turn != nil && l.state.Turn.ID == p.TurnID
-	l.mu.Unlock()
-	if in == nil || active {
-		return SendResult{}, fault.Conflictf("This turn has not ended yet.")
-	}
-	again := *in
-	again.Of, again.Model = &p.TurnID, cmp.Or(p.Model, in.Model)
-	if p.MoreTurns > 0 {
-		again.Budget.MaxTurns = firstOf(in.Budget.MaxTurns, defaultSteps) + p.MoreTurns
-	}
-	if p.MoreCostMicros > 0 && in.Budget.MaxCostMicros > 0 {
-		again.Budget.MaxCostMicros = in.Budget.MaxCostMicros + p.MoreCostMicros
-	}
-	return s.enqueue(ctx, l.id, storage.NewID(), "", &again)
-}
-
-// change updates the row of a session of the caller.
-func (s *Service) change(ctx context.Context, id uuid.UUID, set string, args ...any) (out SessionResult, err error) {
-	err = s.db.Write(ctx, func(tx *storage.Tx) error {
-		if _, err := s.sessionRow(tx, identity.UserID(ctx), id); err != nil {
-			return err
-		}
-		if _, err := tx.Exec(`UPDATE sessions SET `+set+`, updated_at = ? WHERE id = ?`, append(args, tx.Now, id)...); err != nil {
-			return err
-		}
-		out.Session, err = s.sessionRow(tx, identity.UserID(ctx), id)
-		return err
-	})
-	if err == nil {
-		bus.Publish(s.bus, identity.UserID(ctx), SessionChanged{id, &out.Session})
-	}
-	return out, err
-}
-
-// Rename gives a chat a title.
-func (s *Service) Rename(ctx context.Context, p RenameParams) (SessionResult, error) {
-	title := strings.TrimSpace(p.Title)
-	if title == "" || len(title) > 400 {
-		return SessionResult{}, fault.Invalidf("A title has 1 to 400 bytes.")
-	}
-	return s.change(ctx, p.SessionID, `title = ?`, title)
-}
-
-// Pin puts a chat on top of the list, or back.
-func (s *Service) Pin(ctx context.Context, p PinParams) (SessionResult, error) {
-	return s.change(ctx, p.SessionID, `pinned = ?`, p.Pinned)
-}
-
-// SetMode sets what the tools of a chat may do without a question.
-func (s *Service) SetMode(ctx context.Context, p ModeParams) (SessionResult, error) {
-	if err := errors.Join(checkModes(p.Mode, QueueFollowup), mayWork(ctx, p.Mode)); err != nil {
-		return SessionResult{}, err
-	}
-	l, err := s.session(ctx, p.SessionID)
-	if err != nil {
-		return SessionResult{}, err
-	}
-	if err := l.append(ctx, uuid.Nil, nil, &configured{Mode: &p.Mode}); err != nil {
-		return SessionResult{}, err
-	}
-	return s.change(ctx, p.SessionID, `mode = ?`, p.Mode)
-}
-
-// SetQueueMode sets what becomes of inputs that arrive during a turn.
-func (s *Service) SetQueueMode(ctx context.Context, p QueueModeParams) (SessionResult, error) {
-	if err := checkModes(ModeAsk, p.QueueMode); err != nil {
-		return SessionResult{}, err
-	}
-	l, err := s.session(ctx, p.SessionID)
-	if err != nil {
-		return SessionResult{}, err
-	}
-	if err := l.append(ctx, uuid.Nil, nil, &configured{QueueMode: &p.QueueMode}); err != nil {
-		return SessionResult{}, err
-	}
-	return s.change(ctx, p.SessionID, `queue_mode = ?`, p.QueueMode)
-}
-
-// Archive takes a chat out of the list.
-func (s *Service) Archive(ctx context.Context, p SessionParams) (SessionResult, error) {
-	return s.change(ctx, p.SessionID, `archived_at = ?`, time.Now())
-}
-
-// Unarchive brings a chat back into the list.
-func (s *Service) Unarchive(ctx context.Context, p SessionParams) (SessionResult, error) {
-	return s.change(ctx, p.SessionID, `archived_at = NULL`)
-}
-
-// Delete moves a chat to the trash. A turn that runs is canceled.
-func (s *Service) Delete(ctx context.Context, p SessionParams) (SessionResult, error) {
-	if _, err := s.Cancel(ctx, TurnParams{SessionID: p.SessionID}); err != nil {
-		return SessionResult{}, err
-	}
-	return s.change(ctx, p.SessionID, `deleted_at = ?`, time.Now())
-}
-
-// Restore brings a chat back from the trash.
-func (s *Service) Restore(ctx context.Context, p SessionParams) (SessionResult, error) {
-	return s.change(ctx, p.SessionID, `deleted_at = NULL`)
-}
-
-// Search finds words, also their beginnings, in the messages of the caller's chats.
-func (s *Service) Search(ctx context.Context, p SearchParams) (out SearchResult, err error) {
-	offset := 0
-	if err := storage.CheckPage(&p.Limit, &offset, 20, 100); err != nil {
-		return out, err
-	}
-	out.Hits = []Hit{}
-	query := matchQuery(p.Query)
-	if query == "" {
-		return out, nil
-	}
-	if s.o.Private {
-		return out, fault.Unavailablef("With private storage chats can't be searched yet.")
-	}
-	var session any
-	if p.SessionID != nil {
-		session = *p.SessionID
-	}
-	const mark = "\x01"
-	err = s.db.Read(ctx, func(tx *storage.Tx) error {
-		out.Hits, err = storage.Collect(tx.Select(`SELECT m.session_id, s.title, m.seq, m.role, m.created_at, snippet(session_messages_fts, 1, char(1), char(1), '…', 24)
-			FROM session_messages_fts f JOIN session_messages m ON m.id = f.message_id JOIN sessions s ON s.id = m.session_id
-			WHERE session_messages_fts MATCH ? AND m.user_id = ? AND (? IS NULL OR m.session_id = ?) AND s.deleted_at IS NULL ORDER BY rank LIMIT ?`,
-			query, identity.UserID(ctx), session, session, p.Limit), func(row storage.Row) (h Hit, err error) {
-			var text string
-			if err := row.Scan(&h.SessionID, &h.Title, &h.Seq, &h.Role, storage.Time(&h.At), &text); err != nil {
-				return h, err
-			}
-			h.Highlights = [][2]int{}
-			for i, part := range strings.Split(text, mark) {
-				if i%2 == 1 {
-					h.Highlights = append(h.Highlights, [2]int{len(h.Snippet), len(h.Snippet) + len(part)})
-				}
-				h.Snippet += part
-			}
-			return h, nil
-		})
-		return err
-	})
-	return out, err
-}
-
-// matchQuery makes a query of words that can't be a syntax error: each word is quoted, the last one
-// may be a beginning.
-func matchQuery(text string) string {
-	words := strings.Fields(strings.ReplaceAll(text, "\x00", " "))
-	for i, w := range words {
-		words[i] = `"` + strings.ReplaceAll(w, `"`, `""`) + `"`
-	}
-	if len(words) == 0 {
-		return ""
-	}
-	return strings.Join(words, " ") + "*"
-}
-
-// Status says whether the agent can work, and what it does.
-func (s *Service) Status(ctx context.Context, _ struct{}) (out StatusResult, err error) {
-	roles, err := s.o.Models.Roles(ctx, struct{}{})
-	if err != nil {
-		return out, err
-	}
-	budgets, err := s.o.Ledger.Budgets(ctx, struct{}{})
-	if err != nil {
-		return out, err
-	}
-	out.Roles, out.Budgets = roles.Roles, budgets.Limits
-	for _, r := range roles.Roles {
-		out.Ready = out.Ready || r.Role == providers.RoleChat && len(r.Chain) > 0
-	}
-	user := identity.UserID(ctx)
-	err = s.db.Read(ctx, func(tx *storage.Tx) error {
-		out.Running, err = turnRows(tx, `WHERE user_id = ? AND state IN ('running', 'waiting') ORDER BY created_at`, user)
-		if err != nil {
-			return err
-		}
-		return tx.QueryRow(`SELECT count(*) FROM agent_turns WHERE user_id = ? AND state = 'queued'`, user).Scan(&out.Queued)
-	})
-	s.mu.Lock()
-	out.Lanes = []Lane{{laneChat, len(s.lanes[laneKey{user, false}]), chatLane}, {laneBackground, len(s.lanes[laneKey{user, true}]), backgroundLane}}
-	s.mu.Unlock()
-	out.Idle = len(out.Running) == 0 && out.Queued == 0
-	return out, err
-}
-
-// Replay folds the log of a session again and compares the requests that it gives with those that
-// were sent.
-func (s *Service) Replay(ctx context.Context, p ReplayParams) (out ReplayResult, err error) {
-	out.Identical = true
-	err = s.db.Read(ctx, func(tx *storage.Tx) error {
-		if _, err := s.sessionRow(tx, identity.UserID(ctx), p.SessionID); err != nil {
-			return err
-		}
-		st := &State{}
-		return s.readEvents(tx, p.SessionID, 0, -1, func(e Event) error {
-			if p.UntilSeq > 0 && e.Seq > p.UntilSeq || !out.Identical {
-				return nil
-			}
-			if e.Seq != st.Seq+1 {
-				out.Identical, out.FirstDifference = false, &Difference{e.Seq, "sequence", "the next event", "a gap"}
-				return nil
-			}
-			if b, ok := e.Body.(*callStarted); ok && st.Turn != nil {
-				q, _ := st.plan()
-				hash, err := requestHash(q)
-				if err != nil {
-					return err
-				}
-				out.Requests++
-				if hash != b.Hash {
-					out.Identical, out.FirstDifference = false, &Difference{e.Seq, "request", b.Hash, hash}
-				}
-			}
-			st.apply(e)
-			return nil
-		})
-	})
-	return out, err
-}
-
-// forget drops the sum of a turn that has ended.
-func (l *Ledger) forget(user, turn uuid.UUID) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	delete(l.spent, spentKey{user: user, scope: scopeTurn, key: turn.String()})
 }

@@ -133,18 +133,10 @@ func (s *Service) tools(ctx context.Context, st *State) ([]tool, error) {
 		out = append(out, t)
 	}
 	out = slices.DeleteFunc(out, func(t tool) bool {
-		return st.Mode == ModeRead && t.tier > permission.ReadOnly || st.Created.Tools != nil && !slices.ContainsFunc(st.Created.Tools, func(p string) bool { return matches(p, t.decl.Name) })
+		return st.Mode == ModeRead && t.tier > permission.ReadOnly
 	})
 	slices.SortFunc(out, func(a, b tool) int { return strings.Compare(a.decl.Name, b.decl.Name) })
 	return out, nil
-}
-
-// matches reports whether a name of a list of tools, which may end with *, means a tool.
-func matches(pattern, name string) bool {
-	if base, ok := strings.CutSuffix(pattern, "*"); ok {
-		return strings.HasPrefix(name, base)
-	}
-	return pattern == name
 }
 
 // declared are the tools that the request of a new turn holds. When all are too many for the

@@ -59,7 +59,8 @@ type Session struct {
 	CostMicros    providers.Micros   `json:"costMicros"`
 	Parent        *uuid.UUID         `json:"parentSessionId,omitempty"`
 	ForkedFrom    *uuid.UUID         `json:"forkedFrom,omitempty"`
-	Here          bool               `json:"here"` // it runs on this device; elsewhere it can be read and forked
+	Here          bool               `json:"here"`              // it runs on this device; elsewhere it can be read
+	Deleted       bool               `json:"deleted,omitempty"` // it is in the trash
 	LastMessageAt *time.Time         `json:"lastMessageAt,omitempty"`
 	ArchivedAt    *time.Time         `json:"archivedAt,omitempty"`
 	CreatedAt     time.Time          `json:"createdAt"`
@@ -166,6 +167,7 @@ type Origin struct {
 // Message is one entry of a transcript. Role is user, assistant, tool or system.
 type Message struct {
 	ID         uuid.UUID        `json:"id"`
+	SessionID  uuid.UUID        `json:"sessionId"`
 	Seq        int64            `json:"seq"` // place in the log of the session
 	TurnID     uuid.UUID        `json:"turnId"`
 	Role       string           `json:"role"`
@@ -406,7 +408,6 @@ const (
 	ScopeMonth    = "month"
 	ScopeProvider = "provider"
 	ScopeSession  = "session"
-	ScopeSchedule = "schedule"
 	ScopeAgent    = "agent"
 )
 

@@ -33,7 +33,7 @@ type Reach struct {
 	Details  map[string]any // of the audit entry, when the call is allowed
 }
 
-// Pass is the right of one call to reach something. End it when the call is over.
+// Pass is the right of one call to reach something. Call End when the call has ended.
 type Pass struct {
 	// Path is where the resource of a file capability leads to; see permission.Decision.
 	Path string

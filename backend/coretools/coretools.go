@@ -20,7 +20,7 @@ import (
 	"helix/backend/storage"
 )
 
-// Options are what the tools reach the rest of Helix through.
+// Options connect the tools with the rest of Helix.
 type Options struct {
 	DB   *storage.DB
 	Gate callable.Gate

@@ -157,7 +157,7 @@ func (e *env) asks(name string, v any, scope string) permission.Approval {
 	return e.answer("approve", scope)
 }
 
-// never checks that a call is refused for good.
+// never checks that a call is refused without a question.
 func (e *env) never(name string, v any) {
 	e.Helper()
 	if r, ok := callable.RefusalOf(e.fails(fault.Denied, name, v)); !ok || r.Reason != permission.ReasonNever {

@@ -236,7 +236,7 @@ func (m *mdWriter) indented(marker, prefix string, n *html.Node) {
 	m.gap(2)
 }
 
-// link writes a link with an absolute address; where that is not to be had, its text alone.
+// link writes a link with an absolute address; or its text alone if it has none.
 func (m *mdWriter) link(n *html.Node) {
 	text, href := collapse(content(n)), strings.TrimSpace(attr(n, "href"))
 	u, err := m.resolve(href)

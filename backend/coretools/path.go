@@ -35,7 +35,7 @@ type place struct {
 	text string // the path in normal form, as results show it
 }
 
-// parsePath reads a path of a call. It looks at no file.
+// parsePath reads a path of a call. It does not access the file system.
 func parsePath(text string) (place, error) {
 	switch {
 	case text == "" || len(text) > maxPath || !utf8.ValidString(text):

@@ -191,7 +191,7 @@ func (s *Service) listTool() callable.Func {
 		Output: output(`"path","entries","total","truncated"`, `"path":{"type":"string"},
 			"entries":{"type":"array","items":{"type":"object","required":["path","kind"],"properties":{"path":{"type":"string"},"kind":{"enum":["file","folder"]},"bytes":{"type":"integer"},"modified":{"type":"string","format":"date-time"}}}},
 			"total":{"type":"integer","description":"Entries that match, listed or not."},"bytes":{"type":"integer","description":"Size of the files that match."},
-			"skipped":{"type":"integer","description":"Folders that could not be read."},"truncated":{"type":"boolean","description":"There is more than was looked at."}`),
+			"skipped":{"type":"integer","description":"Folders that could not be read."},"truncated":{"type":"boolean","description":"There is more that was not searched."}`),
 	}
 	return callable.Func{Info: info, Rights: s.readRights(info, true), Run: callable.Typed(s.listFiles)}
 }

@@ -29,7 +29,7 @@ const (
 	nextName   = "next"
 )
 
-// undoAct is what storage calls the tokens of this package.
+// undoAct is the name of the undo tokens of this package in storage.
 const undoAct = "coretools.file"
 
 // change is the record of one change.
@@ -39,7 +39,7 @@ type change struct {
 	After  string `json:"after"`  // hash of the new content; "": deleted
 }
 
-// undoState is what a token stands for.
+// undoState is the change that a token undoes.
 type undoState struct {
 	Area   string `json:"area"`
 	Change string `json:"change"`

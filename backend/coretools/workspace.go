@@ -21,7 +21,7 @@ type workspace struct {
 	dir  string
 }
 
-// Ages of what is removed from workspaces by itself, and how often that is looked at.
+// Ages at which files of workspaces are removed automatically, and how often that is checked.
 const (
 	tmpAge    = 7 * day
 	undoAge   = day // a former content; its token ends sooner

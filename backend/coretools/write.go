@@ -122,7 +122,8 @@ func (s *Service) editTool() callable.Func {
 	})}
 }
 
-// put replaces the file p by what next makes of it. hash is "" when there is none.
+// put replaces the content of the file p with the result of next, which gets the former content and its
+// hash, "" when the file does not exist.
 func (s *Service) put(ctx context.Context, c *callable.Request, p place, next func(text []byte, hash string, out *Changed) ([]byte, error)) (any, error) {
 	s.changing.Lock()
 	defer s.changing.Unlock()

@@ -266,7 +266,8 @@ func TestBlockedCallsDoNotDelayHealth(t *testing.T) {
 // stalledPipe never finishes a write.
 type stalledPipe struct {
 	Pipe
-	closed chan int
+	code   chan int      // what it was closed with
+	closed chan struct{} // ends the write
 }
 
 func (p stalledPipe) Write(ctx context.Context, _ []byte) error {
@@ -275,7 +276,7 @@ func (p stalledPipe) Write(ctx context.Context, _ []byte) error {
 }
 
 func (p stalledPipe) Close(code int, _ string) {
-	p.closed <- code
+	p.code <- code
 	close(p.closed)
 	p.Pipe.(closer).Close(code, "")
 }
@@ -287,7 +288,7 @@ func TestBlockedWriteEndsTheSession(t *testing.T) {
 		Handle(a, "session.get", Read, func(context.Context, struct{}) (struct{}, error) { return struct{}{}, nil })
 		s := New(a, Options{NoHTTP: true})
 		server, client := MemoryPipe()
-		p := stalledPipe{server, make(chan int, 1)}
+		p := stalledPipe{server, make(chan int, 1), make(chan struct{})}
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
@@ -297,7 +298,7 @@ func TestBlockedWriteEndsTheSession(t *testing.T) {
 		if err := client.Write(t.Context(), []byte(`{"jsonrpc":"2.0","id":1,"method":"session.get"}`)); err != nil {
 			t.Fatal(err)
 		}
-		code := <-p.closed
+		code := <-p.code
 		<-done
 		if d := time.Since(began); code != 1013 || d != 30*time.Second {
 			t.Fatalf("code %d after %s", code, d)

@@ -201,7 +201,7 @@ func (r *Services) changed(name string) {
 // ServiceParams name a service.
 type ServiceParams struct {
 	// One of memory-synthesis, psychology-decay, skill-sandbox, voice-pipeline,
-	// sync-coordinator, skills, scheduler and gateway, or * for all but the gateway.
+	// sync-coordinator, skills, scheduler, agent and gateway, or * for all but the gateway.
 	Name string `json:"name"`
 }
 

@@ -2,6 +2,8 @@ package memory
 
 import (
 	"context"
+	"database/sql"
+	"errors"
 	"slices"
 	"time"
 
@@ -86,4 +88,16 @@ func (s *Service) AppendTx(ctx context.Context, tx *storage.Tx, p Said) (uuid.UU
 	}
 	changed(tx, user, "add", h.ID)
 	return h.ID, nil
+}
+
+// ConversationOf gives the id of a conversation of the caller by its name in a source; zero when it is
+// not there.
+func (s *Service) ConversationOf(ctx context.Context, source, name string) (id uuid.UUID, err error) {
+	err = s.db.Read(ctx, func(tx *storage.Tx) error {
+		return tx.QueryRow(`SELECT id FROM conversations WHERE user_id = ? AND source = ? AND external_id = ?`, identity.UserID(ctx), source, name).Scan(&id)
+	})
+	if errors.Is(err, sql.ErrNoRows) {
+		err = nil
+	}
+	return id, err
 }

@@ -345,7 +345,7 @@ func (s *session) once(ctx context.Context, t target) (visible bool, err error) 
 	}
 	defer release()
 	input := roughTokens(s.q)
-	est := Estimate{Provider: t.name, Model: t.model, Purpose: s.q.Purpose, Input: input, Output: int64(s.q.MaxOutput)}
+	est := Estimate{Provider: t.name, Model: t.model, Purpose: s.q.Purpose, Input: mostTokens(s.q), Output: int64(s.q.MaxOutput)}
 	if est.Output == 0 {
 		est.Output = int64(t.info.Output)
 	}

@@ -1,5 +1,5 @@
 // Package netgate decides which addresses calls of built-ins may reach, and sends their requests. It
-// stands beside callable, so that what is merely callable does not depend on a network.
+// is a package of its own, so that packages that only offer callables do not depend on the network.
 package netgate
 
 import (
@@ -120,7 +120,7 @@ func (g *Gate) Rights(ctx context.Context, input json.RawMessage) (permission.Pr
 
 // Allow decides whether a call may send its request to u, and puts it on record. It is asked for
 // the first address, before anything is sent, and for each redirect; more is then true. revoked
-// ends the request when the right is taken back meanwhile; end is called once it is over.
+// ends the request when the right is taken back meanwhile; end is called when it has ended.
 type Allow = func(ctx context.Context, c *callable.Request, u *url.URL, more bool, revoked context.CancelCauseFunc) (end func(), err error)
 
 // Client sends the requests of calls to addresses that were allowed.
@@ -141,7 +141,7 @@ func NewClient(o safehttp.Options, make func(safehttp.Options) *safehttp.Client,
 // Close drops idle connections.
 func (c *Client) Close() { c.http.Close() }
 
-// sending is one call while it goes on.
+// sending is one call that is in progress.
 type sending struct {
 	call    *callable.Request
 	sent    bool

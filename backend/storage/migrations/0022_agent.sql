@@ -110,7 +110,8 @@ CREATE TABLE agent_turns (
 ) STRICT;
 CREATE INDEX agent_turns_session ON agent_turns (session_id, created_at, id);
 CREATE INDEX agent_turns_retry ON agent_turns (retry_of) WHERE retry_of IS NOT NULL;
-CREATE INDEX agent_turns_open ON agent_turns (user_id, state) WHERE state IN ('queued', 'running', 'waiting');
+CREATE INDEX agent_turns_state ON agent_turns (state);
+CREATE INDEX agent_turns_user ON agent_turns (user_id, state);
 
 -- Every call of a model: what was reserved for it, and what it cost.
 CREATE TABLE agent_ledger (
@@ -144,7 +145,7 @@ CREATE INDEX agent_ledger_at ON agent_ledger (user_id, at);
 CREATE INDEX agent_ledger_session ON agent_ledger (session_id) WHERE session_id IS NOT NULL;
 CREATE INDEX agent_ledger_turn ON agent_ledger (turn_id) WHERE turn_id IS NOT NULL;
 CREATE INDEX agent_ledger_schedule ON agent_ledger (schedule_id) WHERE schedule_id IS NOT NULL;
-CREATE INDEX agent_ledger_open ON agent_ledger (user_id) WHERE state = 'reserved';
+CREATE INDEX agent_ledger_open ON agent_ledger (at) WHERE state = 'reserved';
 
 CREATE TABLE agent_budgets (
     user_id         BLOB NOT NULL CHECK (length(user_id) = 16),

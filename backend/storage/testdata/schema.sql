@@ -1282,7 +1282,7 @@ CREATE TABLE vector_meta (
 
 CREATE INDEX agent_ledger_at ON agent_ledger (user_id, at);
 
-CREATE INDEX agent_ledger_open ON agent_ledger (user_id) WHERE state = 'reserved';
+CREATE INDEX agent_ledger_open ON agent_ledger (at) WHERE state = 'reserved';
 
 CREATE INDEX agent_ledger_schedule ON agent_ledger (schedule_id) WHERE schedule_id IS NOT NULL;
 
@@ -1290,11 +1290,13 @@ CREATE INDEX agent_ledger_session ON agent_ledger (session_id) WHERE session_id 
 
 CREATE INDEX agent_ledger_turn ON agent_ledger (turn_id) WHERE turn_id IS NOT NULL;
 
-CREATE INDEX agent_turns_open ON agent_turns (user_id, state) WHERE state IN ('queued', 'running', 'waiting');
-
 CREATE INDEX agent_turns_retry ON agent_turns (retry_of) WHERE retry_of IS NOT NULL;
 
 CREATE INDEX agent_turns_session ON agent_turns (session_id, created_at, id);
+
+CREATE INDEX agent_turns_state ON agent_turns (state);
+
+CREATE INDEX agent_turns_user ON agent_turns (user_id, state);
 
 CREATE INDEX audit_log_action ON audit_log (action);
 

@@ -179,7 +179,7 @@ export default {
   services: "Dienste",
   servicesText: "Dienste im Hintergrund.",
   servicesLoadFailed: "Die Dienste konnten nicht geladen werden.",
-  serviceNames: { gateway: "Gateway", "skill-sandbox": "Sandbox", "memory-synthesis": "Gedächtnis-Synthese", "psychology-decay": "Psychologie-Abklingen", "voice-pipeline": "Sprache", "sync-coordinator": "Synchronisierung", scheduler: "Zeitplaner" },
+  serviceNames: { gateway: "Gateway", agent: "Agent", "skill-sandbox": "Sandbox", "memory-synthesis": "Gedächtnis-Synthese", "psychology-decay": "Psychologie-Abklingen", "voice-pipeline": "Sprache", "sync-coordinator": "Synchronisierung", scheduler: "Zeitplaner" },
   port: (n) => `Port ${n}`,
   since: (duration) => `seit ${duration}`,
   restarted: (n) => `${plural(n, { one: "Mal", other: "Mal" })} neu gestartet`,

@@ -189,7 +189,7 @@ export const en = {
   services: "Services",
   servicesText: "Background services.",
   servicesLoadFailed: "Couldn't load services.",
-  serviceNames: { gateway: "Gateway", "skill-sandbox": "Sandbox", "memory-synthesis": "Memory synthesis", "psychology-decay": "Psychology decay", "voice-pipeline": "Voice", "sync-coordinator": "Sync", scheduler: "Scheduler" },
+  serviceNames: { gateway: "Gateway", agent: "Agent", "skill-sandbox": "Sandbox", "memory-synthesis": "Memory synthesis", "psychology-decay": "Psychology decay", "voice-pipeline": "Voice", "sync-coordinator": "Sync", scheduler: "Scheduler" },
   port: (n: number) => `port ${n}`,
   since: (duration: string) => `for ${duration}`,
   restarted: (n: number) => `restarted ${plural(n, { one: "time", other: "times" })}`,

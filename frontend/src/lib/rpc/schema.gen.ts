@@ -171,6 +171,7 @@ export interface AgentListResult {
 /** Message is one entry of a transcript. Role is user, assistant, tool or system. */
 export interface AgentMessage {
   id: string;
+  sessionId: string;
   /** place in the log of the session */
   seq: number;
   turnId: string;
@@ -367,8 +368,10 @@ export interface AgentSession {
   costMicros: number;
   parentSessionId?: string;
   forkedFrom?: string;
-  /** it runs on this device; elsewhere it can be read and forked */
+  /** it runs on this device; elsewhere it can be read */
   here: boolean;
+  /** it is in the trash */
+  deleted?: boolean;
   lastMessageAt?: string;
   archivedAt?: string;
   createdAt: string;
@@ -1168,7 +1171,7 @@ export interface GatewayServiceList {
 
 /** ServiceParams name a service. */
 export interface GatewayServiceParams {
-  /** One of memory-synthesis, psychology-decay, skill-sandbox, voice-pipeline, sync-coordinator, skills, scheduler and gateway, or * for all but the gateway. */
+  /** One of memory-synthesis, psychology-decay, skill-sandbox, voice-pipeline, sync-coordinator, skills, scheduler, agent and gateway, or * for all but the gateway. */
   name: string;
 }
 
@@ -6718,7 +6721,7 @@ export interface Methods {
   "chat.create": { params: AgentCreateParams; result: AgentSessionResult };
   /** Another name of chat.create. Makes a new chat. */
   "chat.create_session": { params: AgentCreateParams; result: AgentSessionResult };
-  /** Moves a chat to the trash. A turn that runs is canceled. */
+  /** Moves a chat to the trash. Its turns are canceled, also those that wait. */
   "chat.delete": { params: AgentSessionParams; result: AgentSessionResult };
   /** Gives a chat with what happens in it. */
   "chat.get": { params: AgentSessionParams; result: AgentGetResult };
@@ -6740,9 +6743,9 @@ export interface Methods {
   "chat.retry": { params: AgentRetryParams; result: AgentSendResult };
   /** Finds words, also their beginnings, in the messages of the caller's chats. */
   "chat.search": { params: AgentSearchParams; result: AgentSearchResult };
-  /** Puts an input into a chat and answers at once. The turn goes on by itself. */
+  /** Adds an input to a chat and returns at once. The turn runs in the background. */
   "chat.send": { params: AgentSendParams; result: AgentSendResult };
-  /** Another name of chat.send. Puts an input into a chat and answers at once. The turn goes on by itself. */
+  /** Another name of chat.send. Adds an input to a chat and returns at once. The turn runs in the background. */
   "chat.send_turn": { params: AgentSendParams; result: AgentSendResult };
   /** Sets what the tools of a chat may do without a question. */
   "chat.set_mode": { params: AgentModeParams; result: AgentSessionResult };
@@ -6750,7 +6753,7 @@ export interface Methods {
   "chat.set_queue_mode": { params: AgentQueueModeParams; result: AgentSessionResult };
   /** Brings a chat back into the list. */
   "chat.unarchive": { params: AgentSessionParams; result: AgentSessionResult };
-  /** Returns when a turn has ended or waits for a person, or when the time is over. */
+  /** Returns when a turn has ended or waits for a person, or after waitMs. */
   "chat.wait": { params: AgentWaitParams; result: AgentTurnResult };
   /** Returns the settings in force and where each came from. */
   "config.get": { params: ConfigGetParams; result: ConfigGetResult };

@@ -1,0 +1,327 @@
+package agent
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"helix/backend/bus"
+	"helix/backend/callable"
+	"helix/backend/identity"
+	"helix/backend/permission"
+	"helix/backend/providers"
+	"helix/backend/safehttp"
+	"helix/backend/storage"
+	"helix/backend/storage/storagetest"
+	"helix/backend/testkit"
+)
+
+const killEnv = "HELIX_AGENT_CHILD"
+
+// killSetup is what the test and the processes that it kills agree on.
+type killSetup struct {
+	Path, URL string
+	Turn      uuid.UUID
+	DieAt     int // crash point at which the process ends; 0: none
+}
+
+func TestMain(m *testing.M) {
+	if text := os.Getenv(killEnv); text != "" {
+		var k killSetup
+		err := json.Unmarshal([]byte(text), &k)
+		if err == nil {
+			err = k.run()
+		}
+		if err != nil {
+			fmt.Fprintln(os.Stderr, "child:", err)
+			os.Exit(3)
+		}
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+// allowed is the gate of permission, with every call allowed.
+type allowed struct{ *permission.Service }
+
+func (allowed) Decide(context.Context, permission.Request) (permission.Decision, error) {
+	return permission.Decision{Effect: permission.Allow}, nil
+}
+
+// run works on the turn until it has ended or the process dies.
+func (k killSetup) run() error {
+	quiet := slog.New(slog.NewTextHandler(io.Discard, nil))
+	root := &storagetest.Root{Key: bytes.Repeat([]byte{7}, storage.RootKeySize)}
+	events := bus.New()
+	db, err := storage.Open(context.Background(), storage.Options{Path: k.Path, Keys: storage.NewKeys(root), Bus: events, Logger: quiet})
+	if err != nil {
+		return err
+	}
+	ctx := identity.With(context.Background(), identity.Identity{User: db.LocalUser().ID, Scopes: identity.Admin.Closed(), Client: identity.ClientTerminal, Session: uuid.New()})
+	gate := allowed{permission.New(db, events, permission.Options{Logger: quiet})}
+	reg, probes := callable.NewRegistry(nil), callable.NewSet(callable.Builtin, nil)
+	reg.Add(probes)
+	for name, effects := range map[string]callable.Effects{"probe.read": {ReadOnly: true}, "probe.put": {Idempotent: true}, "probe.post": {}} {
+		probes.Add(callable.Func{Info: callable.Info{Name: name, Effects: effects}, Run: func(_ context.Context, r callable.Request) (any, error) {
+			resp, err := http.PostForm(k.URL+"/effect", url.Values{"name": {name}, "key": {r.Key}})
+			if err != nil {
+				return nil, err
+			}
+			return "done", resp.Body.Close()
+		}})
+	}
+	ledger := NewLedger(db, events)
+	models, err := providers.New(db, providers.ServiceOptions{HTTP: safehttp.New(safehttp.Options{AllowLoopback: func(int) bool { return true }}), Meter: ledger, Logger: quiet})
+	if err != nil {
+		return err
+	}
+	if _, err := models.Set(ctx, providers.SetParams{Name: "local", Entry: providers.Entry{Type: providers.WireChat, BaseURL: k.URL}}); err != nil {
+		return err
+	}
+	if _, err := models.SetRole(ctx, providers.SetRoleParams{Role: providers.RoleChat, Chain: []providers.ModelRef{"local/one"}}); err != nil {
+		return err
+	}
+	s := New(db, events, Options{Models: models, Gate: gate, Callables: reg, Ledger: ledger, Logger: quiet})
+	gate.Register(string(Kind), s, nil)
+	gate.RegisterAnswerer(string(Kind), s.Answer)
+	var session uuid.UUID
+	switch list, err := s.List(ctx, ListParams{}); {
+	case err != nil:
+		return err
+	case len(list.Sessions) == 0:
+		made, err := s.Create(ctx, CreateParams{})
+		if err != nil {
+			return err
+		}
+		session = made.Session.ID
+	default:
+		session = list.Sessions[0].ID
+	}
+	var mu sync.Mutex
+	points := 0
+	s.crashPoint = func() {
+		mu.Lock()
+		defer mu.Unlock()
+		if points++; points == k.DieAt {
+			p, _ := os.FindProcess(os.Getpid())
+			_ = p.Kill()
+			select {}
+		}
+	}
+	go s.Run(ctx) //nolint:errcheck // the turn below says how it went
+	if _, err := s.Send(ctx, SendParams{SessionID: session, Text: "Do it", TurnID: &k.Turn}); err != nil {
+		return err
+	}
+	for {
+		got, err := s.Wait(ctx, WaitParams{TurnID: k.Turn, WaitMs: 10})
+		if err != nil {
+			return err
+		}
+		if got.Turn.FinishedAt != nil {
+			break
+		}
+		for _, id := range got.Turn.Approvals {
+			ap, err := gate.GetApproval(ctx, permission.GetApprovalParams{ID: id})
+			if err != nil {
+				return err
+			}
+			_, _ = gate.AnswerApproval(ctx, permission.AnswerParams{ID: id, Decision: "approve", Choice: choiceHappened, DefinitionHash: ap.DefinitionHash}) // may be answered by now
+		}
+	}
+	replay, err := s.Replay(ctx, ReplayParams{SessionID: session})
+	if err != nil {
+		return err
+	}
+	spent, err := ledger.List(ctx, LedgerParams{Limit: 1000})
+	if err != nil {
+		return err
+	}
+	got, err := s.turn(ctx, db.LocalUser().ID, k.Turn)
+	if err != nil {
+		return err
+	}
+	mu.Lock()
+	out := map[string]any{"points": points, "turn": got, "replay": replay, "rows": spent.Rows}
+	mu.Unlock()
+	if err := json.NewEncoder(os.Stdout).Encode(out); err != nil {
+		return err
+	}
+	return errors.Join(s.Close(), db.Close())
+}
+
+// outside is what the killed processes act on: a model without a memory, and effects that are counted.
+type outside struct {
+	mu      sync.Mutex
+	served  int
+	effects map[string]int
+}
+
+func (o *outside) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if r.URL.Path == "/effect" {
+		o.effects[r.PostFormValue("name")+" "+r.PostFormValue("key")]++
+		return
+	}
+	var q struct{ Messages []struct{ Role string } }
+	if err := json.NewDecoder(r.Body).Decode(&q); err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	o.served++
+	results := 0
+	for _, m := range q.Messages {
+		if m.Role == "tool" {
+			results++
+		}
+	}
+	w.Header().Set("Content-Type", "text/event-stream")
+	send := func(v any) {
+		raw, _ := json.Marshal(v)
+		fmt.Fprintf(w, "data: %s\n\n", raw)
+		w.(http.Flusher).Flush()
+	}
+	calls := map[int][]string{0: {"probe_read", "probe_read", "probe_put"}, 3: {"probe_post"}, 4: {"probe_put", "probe_post"}}[results]
+	for i, name := range calls {
+		send(map[string]any{"choices": []any{map[string]any{"index": 0, "delta": map[string]any{"tool_calls": []any{map[string]any{"index": i, "id": fmt.Sprintf("c%d_%d", results, i), "function": map[string]any{"name": name, "arguments": fmt.Sprintf(`{"n":%d}`, i)}}}}}}})
+	}
+	reason := "tool_calls"
+	if len(calls) == 0 {
+		reason = "stop"
+		for range 20 {
+			send(map[string]any{"choices": []any{map[string]any{"index": 0, "delta": map[string]any{"content": "word "}}}})
+		}
+	}
+	send(map[string]any{"choices": []any{map[string]any{"index": 0, "delta": map[string]any{}, "finish_reason": reason}}, "usage": map[string]any{"prompt_tokens": 1000, "completion_tokens": 50}})
+	fmt.Fprint(w, "data: [DONE]\n\n")
+}
+
+// child starts a process of the setup. Kill ends it after a while, if it is not 0.
+func (k killSetup) child(t *testing.T, kill time.Duration) (out map[string]json.RawMessage, died bool) {
+	t.Helper()
+	text, err := json.Marshal(k)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(os.Args[0], "-test.run=^$")
+	cmd.Env = append(os.Environ(), killEnv+"="+string(text), "GOCOVERDIR="+t.TempDir())
+	var stdout bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, os.Stderr
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if kill > 0 {
+		time.AfterFunc(kill, func() { _ = cmd.Process.Kill() })
+	}
+	if err := cmd.Wait(); err != nil {
+		var ended *exec.ExitError
+		if !errors.As(err, &ended) || ended.ExitCode() == 3 {
+			t.Fatal(err)
+		}
+		return nil, true
+	}
+	if err := json.Unmarshal(stdout.Bytes(), &out); err != nil {
+		t.Fatalf("%v: %s", err, stdout.String())
+	}
+	return out, false
+}
+
+// killedTurn makes a turn with kills at the given crash points or, with random, at any moment, and checks
+// what is left when it has ended.
+func killedTurn(t *testing.T, points []int, random int) (total int) {
+	t.Helper()
+	seen := &outside{effects: map[string]int{}}
+	web := httptest.NewServer(seen)
+	defer web.Close()
+	path := filepath.Join(t.TempDir(), "helix.db")
+	storagetest.Blank(t, path)
+	k := killSetup{Path: path, URL: web.URL, Turn: uuid.New()}
+	for _, at := range points {
+		k.DieAt = at
+		k.child(t, 0)
+	}
+	k.DieAt = 0
+	for range random {
+		if _, died := k.child(t, time.Duration(20+rand.IntN(180))*time.Millisecond); !died {
+			break
+		}
+	}
+	out, died := k.child(t, 0)
+	if died {
+		t.Fatal("the process ended by itself")
+	}
+	var turn Turn
+	var replay ReplayResult
+	var rows []LedgerRow
+	if err := errors.Join(json.Unmarshal(out["points"], &total), json.Unmarshal(out["turn"], &turn), json.Unmarshal(out["replay"], &replay), json.Unmarshal(out["rows"], &rows)); err != nil {
+		t.Fatal(err)
+	}
+	name := fmt.Sprintf("killed at %v and %d times at random", points, random)
+	if turn.State != Completed || turn.StopReason != StopAnswer {
+		t.Errorf("%s: %+v %+v", name, turn, turn.Error)
+	}
+	if !replay.Identical {
+		t.Errorf("%s: replay: %+v", name, replay.FirstDifference)
+	}
+	if len(rows) < seen.served {
+		t.Errorf("%s: %d calls of the model are in the ledger, %d were served", name, len(rows), seen.served)
+	}
+	if i := slices.IndexFunc(rows, func(r LedgerRow) bool { return r.State == stateReserved }); i >= 0 {
+		t.Errorf("%s: a call is neither settled nor lost: %+v", name, rows[i])
+	}
+	puts := 0
+	for key, n := range seen.effects {
+		switch {
+		case strings.HasPrefix(key, "probe.post ") && n > 1:
+			t.Errorf("%s: %s happened %d times", name, key, n)
+		case strings.HasPrefix(key, "probe.put "):
+			puts++ // the same key is the same effect
+		}
+	}
+	if puts != 2 {
+		t.Errorf("%s: %d keys of an idempotent call, want 2", name, puts)
+	}
+	return total
+}
+
+// A process that is killed at any commit, once or twice, or at any moment, does nothing twice, loses
+// no money from its ledger, and the turn ends with its answer.
+func TestKill(t *testing.T) {
+	testkit.SkipRaced(t, "other processes, which are not built with the race detector in mind")
+	total := killedTurn(t, nil, 0)
+	if total < 10 {
+		t.Fatalf("%d crash points", total)
+	}
+	twice, random := 4, 6
+	if os.Getenv("HELIX_LONG") != "" {
+		twice, random = 200, 1000
+	}
+	for at := 1; at <= total; at++ {
+		killedTurn(t, []int{at}, 0)
+	}
+	for range twice {
+		killedTurn(t, []int{1 + rand.IntN(total), 1 + rand.IntN(total/2)}, 0)
+	}
+	for n := 0; n < random; n += 3 {
+		killedTurn(t, nil, 3)
+	}
+	t.Logf("%d crash points, each once; %d pairs; %d moments", total, twice, random)
+}

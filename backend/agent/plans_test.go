@@ -1,0 +1,99 @@
+package agent
+
+import (
+	"context"
+	"flag"
+	"io"
+	"iter"
+	"log/slog"
+	"testing"
+	"time"
+
+	"helix/backend/bus"
+	"helix/backend/callable"
+	"helix/backend/permission"
+	"helix/backend/providers"
+	"helix/backend/storage/storagetest"
+)
+
+var _ = flag.Bool("update", false, "write the golden files")
+
+// oneAnswer is a model that always says the same.
+type oneAnswer struct{}
+
+func (oneAnswer) Stream(context.Context, providers.Request) iter.Seq2[providers.Event, error] {
+	return func(yield func(providers.Event, error) bool) {
+		for _, e := range []providers.Event{{Type: providers.EventAttempt, Attempt: 1, Provider: "p", Model: "m"}, {Type: providers.EventText, Delta: "Yes."}, {Type: providers.EventFinish, Reason: providers.FinishStop}} {
+			if !yield(e, nil) {
+				return
+			}
+		}
+	}
+}
+
+func (m oneAnswer) Complete(ctx context.Context, q providers.Request) (providers.Reply, error) {
+	return providers.Fold(m.Stream(ctx, q))
+}
+
+func (oneAnswer) Describe(context.Context, providers.Request) (providers.ModelInfo, error) {
+	return providers.ModelInfo{Window: assumedWindow, Output: 4000}, nil
+}
+
+func (oneAnswer) Roles(context.Context, struct{}) (providers.RolesResult, error) {
+	return providers.RolesResult{}, nil
+}
+
+func TestQueryPlans(t *testing.T) {
+	db, events := storagetest.Open(t), bus.New()
+	ctx := storagetest.Ctx(t, db)
+	quiet := slog.New(slog.NewTextHandler(io.Discard, nil))
+	gate := permission.New(db, events, permission.Options{Logger: quiet})
+	s := New(db, events, Options{Models: oneAnswer{}, Gate: gate, Callables: callable.NewRegistry(nil), Ledger: NewLedger(db, events), Logger: quiet})
+	gate.Register(string(Kind), s, nil)
+	t.Cleanup(func() { _ = s.Close() })
+	plans := storagetest.RecordPlans(t, db)
+	do := func(_ any, err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	do(nil, s.resume(ctx))
+	made, err := s.Create(ctx, CreateParams{})
+	do(nil, err)
+	id := made.Session.ID
+	sent, err := s.Send(ctx, SendParams{SessionID: id, Text: "Is it so?"})
+	do(nil, err)
+	do(s.Wait(ctx, WaitParams{TurnID: sent.TurnID, WaitMs: 60_000}))
+	do(s.List(ctx, ListParams{}))
+	do(s.List(ctx, ListParams{Query: "so", Trash: true, IncludeArchived: true}))
+	do(s.Get(ctx, SessionParams{id}))
+	do(s.Messages(ctx, MessagesParams{SessionID: id}))
+	do(s.Messages(ctx, MessagesParams{SessionID: id, After: 1}))
+	do(s.Search(ctx, SearchParams{Query: "yes"}))
+	do(s.Search(ctx, SearchParams{Query: "yes", SessionID: &id}))
+	do(s.Replay(ctx, ReplayParams{SessionID: id}))
+	do(s.Status(ctx, struct{}{}))
+	do(s.Rename(ctx, RenameParams{id, "So"}))
+	do(s.Cancel(ctx, TurnParams{SessionID: id}))
+	do(s.CancelAll(ctx, struct{}{}))
+	again, err := s.Retry(ctx, RetryParams{TurnID: sent.TurnID})
+	do(nil, err)
+	do(s.Wait(ctx, WaitParams{TurnID: again.TurnID, WaitMs: 60_000}))
+	now := time.Now()
+	for _, by := range []string{"call", "day", "model", "session"} {
+		do(s.o.Ledger.List(ctx, LedgerParams{GroupBy: by, From: &now}))
+	}
+	h, err := s.o.Ledger.Reserve(ctx, providers.Estimate{Provider: "p", Model: "m", Purpose: "chat"})
+	do(nil, err)
+	h.Settle(providers.Usage{Requests: 1}, 1, "done")
+	do(nil, s.snapshot(ctx, id, db.LocalUser().ID, &State{Seq: 1}))
+	do(s.Delete(ctx, SessionParams{id}))
+	l, err := s.session(ctx, id)
+	do(nil, err)
+	do(nil, s.readCanceled(ctx, l))
+	plans.Check(t, []storagetest.Scan{
+		{SQL: "SELECT count(*) FROM sessions s WHERE s.user_id = ?", Reason: "a person has some thousands of chats, and the list says how many"},
+		{SQL: "FROM sessions s WHERE s.user_id = ?", Reason: "in the order of the index, until the page is full"},
+	})
+}

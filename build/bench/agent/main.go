@@ -1,0 +1,293 @@
+// Command agent measures backend/agent: a turn beside a plain HTTP client that asks the same server,
+// ten steps with a tool, opening and searching long chats, and the ledger with a million rows. It
+// prints one line a measure: name, value, unit, ratio to the peer, peer, separated by tabs.
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/google/uuid"
+
+	"helix/backend/agent"
+	"helix/backend/bus"
+	"helix/backend/callable"
+	"helix/backend/identity"
+	"helix/backend/permission"
+	"helix/backend/providers"
+	"helix/backend/safehttp"
+	"helix/backend/storage"
+	"helix/backend/storage/storagetest"
+	"helixbench/figures"
+)
+
+func check(err error) {
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "bench agent:", err)
+		os.Exit(1)
+	}
+}
+
+// model is a service that calls a tool until there are enough results, and then answers.
+type model struct{ results atomic.Int64 }
+
+func (m *model) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	raw, err := io.ReadAll(r.Body)
+	check(err)
+	var q struct{ Messages []struct{ Role string } }
+	check(json.Unmarshal(raw, &q))
+	n := int64(0)
+	for i := len(q.Messages) - 1; i >= 0 && q.Messages[i].Role != "user"; i-- {
+		if q.Messages[i].Role == "tool" {
+			n++
+		}
+	}
+	w.Header().Set("Content-Type", "text/event-stream")
+	if n < m.results.Load() {
+		fmt.Fprintf(w, `data: {"choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"id":"c%d","function":{"name":"probe_read","arguments":"{\"n\":%d}"}}]}}]}`+"\n\n", n, n)
+		fmt.Fprint(w, `data: {"choices":[{"index":0,"delta":{},"finish_reason":"tool_calls"}],"usage":{"prompt_tokens":1000,"completion_tokens":5}}`+"\n\n")
+	} else {
+		fmt.Fprint(w, `data: {"choices":[{"index":0,"delta":{"content":"Yes."}}]}`+"\n\n")
+		w.(http.Flusher).Flush()
+		fmt.Fprint(w, `data: {"choices":[{"index":0,"delta":{},"finish_reason":"stop"}],"usage":{"prompt_tokens":1000,"completion_tokens":5}}`+"\n\n")
+	}
+	fmt.Fprint(w, "data: [DONE]\n\n")
+}
+
+func quantile(list []float64, q float64) float64 {
+	slices.Sort(list)
+	return list[int(q*float64(len(list)-1))]
+}
+
+// timed runs fn n times and gives the milliseconds of each.
+func timed(n int, fn func(i int)) (ms []float64) {
+	for i := range n {
+		t := time.Now()
+		fn(i)
+		ms = append(ms, time.Since(t).Seconds()*1000)
+	}
+	return ms
+}
+
+func main() {
+	dir, err := os.MkdirTemp("", "helix-bench-")
+	check(err)
+	defer os.RemoveAll(dir)
+	quiet, events := slog.New(slog.NewTextHandler(io.Discard, nil)), bus.New()
+	db, err := storage.Open(context.Background(), storage.Options{Path: filepath.Join(dir, "helix.db"), Keys: storage.NewKeys(storagetest.NewRoot()), Bus: events})
+	check(err)
+	defer db.Close()
+	user := db.LocalUser().ID
+	ctx := identity.With(context.Background(), identity.Identity{User: user, Scopes: identity.Admin.Closed(), Client: identity.ClientTerminal})
+	service := &model{}
+	web := httptest.NewServer(service)
+	defer web.Close()
+
+	gate := permission.New(db, events, permission.Options{Logger: quiet})
+	ledger := agent.NewLedger(db, events)
+	models, err := providers.New(db, providers.ServiceOptions{HTTP: safehttp.New(safehttp.Options{AllowLoopback: func(int) bool { return true }}), Meter: ledger, Logger: quiet})
+	check(err)
+	_, err = models.Set(ctx, providers.SetParams{Name: "local", Entry: providers.Entry{Type: providers.WireChat, BaseURL: web.URL}})
+	check(err)
+	_, err = models.SetRole(ctx, providers.SetRoleParams{Role: providers.RoleChat, Chain: []providers.ModelRef{"local/one"}})
+	check(err)
+	reg, probes := callable.NewRegistry(nil), callable.NewSet(callable.Builtin, nil)
+	probes.Add(callable.Func{Info: callable.Info{Name: "probe.read", Effects: callable.Effects{ReadOnly: true}}, Run: func(context.Context, callable.Request) (any, error) { return "read", nil }})
+	reg.Add(probes)
+	open := func() *agent.Service {
+		s := agent.New(db, events, agent.Options{Models: models, Gate: gate, Callables: reg, Ledger: ledger, Logger: quiet})
+		gate.Register(string(agent.Kind), s, nil)
+		return s
+	}
+	s := open()
+	begin := func() uuid.UUID {
+		made, err := s.Create(ctx, agent.CreateParams{})
+		check(err)
+		return made.Session.ID
+	}
+	say := func(session uuid.UUID) {
+		sent, err := s.Send(ctx, agent.SendParams{SessionID: session, Text: "Is it so?"})
+		check(err)
+		got, err := s.Wait(ctx, agent.WaitParams{TurnID: sent.TurnID, WaitMs: 100_000})
+		check(err)
+		if got.Turn.State != agent.Completed {
+			check(fmt.Errorf("a turn ended as %s: %+v", got.Turn.State, got.Turn.Error))
+		}
+	}
+
+	// The first delta of a turn in a chat of 50 messages, beside a plain client.
+	session := begin()
+	for range 25 {
+		say(session)
+	}
+	first := make(chan struct{}, 1)
+	stop := bus.Subscribe(events, func(uuid.UUID, agent.AssistantDelta) {
+		select {
+		case first <- struct{}{}:
+		default:
+		}
+	})
+	body, err := json.Marshal(map[string]any{"model": "one", "stream": true, "messages": []any{map[string]string{"role": "user", "content": strings.Repeat("Is it so? Yes. ", 50)}}})
+	check(err)
+	raw := timed(200, func(int) {
+		resp, err := http.Post(web.URL+"/chat/completions", "application/json", bytes.NewReader(body))
+		check(err)
+		_, err = bufio.NewReader(resp.Body).ReadString('\n')
+		check(err)
+		check(resp.Body.Close())
+	})
+	var ours []float64
+	for range 200 {
+		t := time.Now()
+		sent, err := s.Send(ctx, agent.SendParams{SessionID: session, Text: "Is it so?"})
+		check(err)
+		<-first
+		ours = append(ours, time.Since(t).Seconds()*1000)
+		_, err = s.Wait(ctx, agent.WaitParams{TurnID: sent.TurnID, WaitMs: 100_000})
+		check(err)
+	}
+	stop()
+	figures.Print("ttft.turn.p50", quantile(ours, 0.5)-quantile(raw, 0.5), "ms more", quantile(ours, 0.5)/quantile(raw, 0.5), "net/http")
+	figures.Print("ttft.turn.p95", quantile(ours, 0.95)-quantile(raw, 0.95), "ms more", quantile(ours, 0.95)/quantile(raw, 0.95), "net/http")
+
+	service.results.Store(9)
+	session = begin()
+	figures.Print("loop.10", quantile(timed(20, func(int) { say(session) }), 0.5), "ms", 0, "")
+	service.results.Store(0)
+
+	// A long chat, opened again by another service, beside reading and parsing its payloads.
+	session = begin()
+	var rows int
+	for rows < 10_000 {
+		for range 100 {
+			say(session)
+		}
+		check(db.Read(ctx, func(tx *storage.Tx) error {
+			return tx.QueryRow(`SELECT count(*) FROM conversation_events WHERE session_id = ?`, session).Scan(&rows)
+		}))
+	}
+	parse := func(int) {
+		check(db.Read(ctx, func(tx *storage.Tx) error {
+			return tx.Select(`SELECT payload_json FROM conversation_events WHERE session_id = ? ORDER BY sequence`, session).Each(func(row storage.Row) error {
+				var raw []byte
+				var v any
+				if err := row.Scan(&raw); err != nil {
+					return err
+				}
+				return json.Unmarshal(raw, &v)
+			})
+		}))
+	}
+	parsed := quantile(timed(5, parse), 0.5)
+	reopen := func(int) {
+		other := open()
+		_, err := other.Get(ctx, agent.SessionParams{SessionID: session})
+		check(err)
+		check(other.Close())
+	}
+	resumed := quantile(timed(5, reopen), 0.5)
+	figures.Print("resume.10k", resumed, "ms", resumed/parsed, "SELECT and encoding/json")
+	check(db.Write(ctx, func(tx *storage.Tx) error {
+		_, err := tx.Exec(`DELETE FROM session_state WHERE session_id = ?`, session)
+		return err
+	}))
+	folded := quantile(timed(5, reopen), 0.5)
+	figures.Print("resume.10k.events", folded, "ms", folded/parsed, "SELECT and encoding/json")
+	var before, after runtime.MemStats
+	settle := func(m *runtime.MemStats) {
+		runtime.GC()
+		runtime.GC() // what the first one finalized
+		runtime.ReadMemStats(m)
+	}
+	settle(&before)
+	other := open()
+	_, err = other.Get(ctx, agent.SessionParams{SessionID: session})
+	check(err)
+	settle(&after)
+	figures.Print("session.memory", (float64(after.HeapAlloc)-float64(before.HeapAlloc))/(1<<20), "MiB", 0, "")
+	runtime.KeepAlive(other)
+	check(other.Close())
+	replayed := timed(3, func(int) {
+		r, err := s.Replay(ctx, agent.ReplayParams{SessionID: session})
+		check(err)
+		if !r.Identical {
+			check(fmt.Errorf("replay: %+v", r.FirstDifference))
+		}
+		rows = r.Requests
+	})
+	figures.Print("plan", quantile(replayed, 0.5)/float64(rows), "ms a request", 0, "")
+
+	// 100,000 messages.
+	check(db.Write(ctx, func(tx *storage.Tx) error {
+		for i := range 100_000 {
+			id := storage.NewID()
+			text := fmt.Sprintf("message %d about a boat number%d and the sea", i, i%997)
+			if _, err := tx.Exec(`INSERT INTO session_messages (id, session_id, user_id, seq, turn_id, role, content, created_at, updated_at) VALUES (?, ?, ?, ?, ?, 'user', ?, 0, 0)`,
+				id, session, user, 1_000_000+i, session, `[{"kind":"text","text":"`+text+`"}]`); err != nil {
+				return err
+			}
+			if _, err := tx.Exec(`INSERT INTO session_messages_fts (message_id, text) VALUES (?, ?)`, id, text); err != nil {
+				return err
+			}
+		}
+		return nil
+	}))
+	found := timed(50, func(i int) {
+		r, err := s.Search(ctx, agent.SearchParams{Query: fmt.Sprintf("boat number%d", i)})
+		check(err)
+		if len(r.Hits) != 20 {
+			check(fmt.Errorf("%d hits", len(r.Hits)))
+		}
+	})
+	plain := timed(50, func(i int) {
+		check(db.Read(ctx, func(tx *storage.Tx) error {
+			return tx.Select(`SELECT message_id, snippet(session_messages_fts, 1, '', '', '…', 24) FROM session_messages_fts WHERE session_messages_fts MATCH ? ORDER BY rank LIMIT 20`, fmt.Sprintf(`"boat" "number%d"*`, i)).Each(func(row storage.Row) error {
+				var id uuid.UUID
+				var text string
+				return row.Scan(&id, &text)
+			})
+		}))
+	})
+	figures.Print("search.p95", quantile(found, 0.95), "ms", quantile(found, 0.5)/quantile(plain, 0.5), "the same query of FTS5")
+
+	// A million calls in the ledger.
+	check(db.Write(ctx, func(tx *storage.Tx) error {
+		_, err := tx.Exec(`WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 1000000)
+			INSERT INTO agent_ledger (id, user_id, agent_name, purpose, provider, model, state, cost_micros, input, output, at) SELECT randomblob(16), ?, 'helix', 'chat', 'old', 'm', 'settled', 1, 1, 1, i FROM n`, user)
+		return err
+	}))
+	reserve := func(int) {
+		h, err := ledger.Reserve(ctx, providers.Estimate{Provider: "local", Model: "one", Purpose: "chat", Input: 10, Output: 10})
+		check(err)
+		h.Settle(providers.Usage{Input: 10, Output: 10, Requests: 1}, 0, "done")
+	}
+	reserve(0)
+	mine := quantile(timed(500, reserve), 0.5)
+	base := quantile(timed(500, func(int) {
+		id := storage.NewID()
+		check(db.Write(ctx, func(tx *storage.Tx) error {
+			_, err := tx.Exec(`INSERT INTO agent_ledger (id, user_id, agent_name, purpose, provider, model, state, at) VALUES (?, ?, 'helix', 'chat', 'local', 'one', 'reserved', ?)`, id, user, tx.Now)
+			return err
+		}))
+		check(db.Write(ctx, func(tx *storage.Tx) error {
+			_, err := tx.Exec(`UPDATE agent_ledger SET state = 'settled', cost_micros = 1, settled_at = ? WHERE id = ?`, tx.Now, id)
+			return err
+		}))
+	}), 0.5)
+	figures.Print("ledger.reserve_settle", mine*1000, "us", mine/base, "INSERT and UPDATE")
+	check(s.Close())
+}
