@@ -1,13 +1,18 @@
 package backend
 
 import (
+	"encoding/base64"
+	"encoding/hex"
 	"encoding/json"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/google/uuid"
 
 	"helix/backend/agent"
+	"helix/backend/coretools"
 	"helix/backend/fault"
 	"helix/backend/identity"
 	"helix/backend/memory"
@@ -435,4 +440,41 @@ func TestChatsShareTheBudgetOfADay(t *testing.T) {
 	if answered+stopped != 50 || answered < 5 || stopped < 1 || answered != c.srv.Calls() || spent.Limits[0].SpentTokens > limit {
 		t.Errorf("%d answered, %d stopped, %d calls, %+v", answered, stopped, c.srv.Calls(), spent.Limits)
 	}
+}
+
+// A secret never reaches a model or the log, whether the person writes it or a tool returns it, also
+// encoded; host paths become those of the workspace. A new secret counts at once.
+func TestChatScrubsSecrets(t *testing.T) {
+	t.Parallel()
+	const key, other = "correct-horse-battery-77", "hunter-of-the-white-whale"
+	c := newChatter(t, testOptions(t.TempDir()), calls("workspace_status", `{}`), calls("file_read", `{"path":"/shared/note.txt"}`), providers.ScriptedReply{Text: "Read."}, providers.ScriptedReply{Text: "Again."})
+	c.call("tools.secret_set", map[string]any{"name": "KEY", "value": key, "hosts": []string{"api.example.com"}, "toolIds": []string{}}, nil)
+	var at coretools.Status
+	c.call("workspace.status", nil, &at)
+	if err := os.WriteFile(filepath.Join(at.Root, "shared", "note.txt"), []byte("in "+at.Root+": "+key+" and "+base64.StdEncoding.EncodeToString([]byte(key))+" and "+hex.EncodeToString([]byte(key))), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := c.create(agent.CreateParams{})
+	if turn := c.say(s.ID, "My key is "+key+". What is in the note?"); turn.State != agent.Completed {
+		t.Fatalf("%+v %+v", turn, turn.Error)
+	}
+	c.call("tools.secret_set", map[string]any{"name": "OTHER", "value": other, "hosts": []string{"api.example.com"}, "toolIds": []string{}}, nil)
+	c.say(s.ID, "And "+other)
+	messages, err := json.Marshal(c.messages(s.ID))
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := string(messages)
+	for _, q := range c.srv.Requests() {
+		text += string(q.Body)
+	}
+	for _, secret := range []string{key, base64.StdEncoding.EncodeToString([]byte(key)), hex.EncodeToString([]byte(key)), other, at.Root} {
+		if strings.Contains(text, secret) {
+			t.Errorf("%q is in the messages or a request", secret)
+		}
+	}
+	if !strings.Contains(text, "[secret KEY]") || !strings.Contains(text, "[secret OTHER]") {
+		t.Errorf("no replacement in %s", text)
+	}
+	c.replays(s.ID, 4)
 }

@@ -251,7 +251,7 @@ func (b *Backend) openDomains(ctx context.Context, paths config.Paths, conf conf
 	if err := b.openProviders(); err != nil {
 		return err
 	}
-	b.openAgent(ctx, conf)
+	b.openAgent(ctx, paths, conf)
 	b.Storage = storage.NewService(b.DB, storage.ServiceOptions{
 		ConfigFile: paths.ConfigFile(), UserDir: paths.User,
 		Policy: b.storagePolicy, Pause: b.Pause,

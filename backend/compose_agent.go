@@ -17,11 +17,12 @@ import (
 )
 
 // openAgent builds the conversations over models, callables, rights and memory.
-func (b *Backend) openAgent(ctx context.Context, conf config.Config) {
+func (b *Backend) openAgent(ctx context.Context, paths config.Paths, conf config.Config) {
 	b.Agent = agent.New(b.DB, b.Bus, agent.Options{
 		Models: b.Providers, Gate: b.Permission, Callables: b.Callables, Ledger: b.Ledger,
-		Memory: agentMemory{b.Memory}, Prompt: b.agentPrompt, Private: conf.StoragePrivate, Logger: b.log,
+		Memory: agentMemory{b.Memory}, Prompt: b.agentPrompt, Scrub: b.newScrubbers(paths).text, Private: conf.StoragePrivate, Ended: b.Scheduler.Ended, Logger: b.log,
 	})
+	b.Callables.Add(b.Agent.Provider())
 	b.Permission.Register(string(agent.Kind), b.Agent, nil)
 	b.Permission.RegisterAnswerer(string(agent.Kind), b.Agent.Answer)
 	b.closing("agent", b.Agent.Close)

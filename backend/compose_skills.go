@@ -36,6 +36,7 @@ func (b *Backend) openSkills(conf config.Config) {
 	})
 	b.Permission.RegisterAnswerer(string(callable.Skill), b.Skills.AnswerQuestion)
 	b.Callables.Add(b.Skills.Provider())
+	b.builtins.Add(b.Skills.Callables()...)
 	b.closing("skills", func() error {
 		b.Skills.Close()
 		closing()
@@ -52,6 +53,7 @@ func (b *Backend) openScheduler() {
 	b.Scheduler = scheduler.New(b.DB, scheduler.Options{
 		Logger: b.log, Condition: expr.Predicate, Callables: b.Callables, Audit: audit.Append,
 	})
+	b.builtins.Add(b.Scheduler.Callables()...)
 	clean := callable.NewJob("cleanup", "History clean-up", b.cleanUp, b.Scheduler.Ended)
 	b.Callables.Add(clean)
 	unsubscribe := bus.Subscribe(b.Bus, func(_ uuid.UUID, e skills.RunEvent) {

@@ -18,6 +18,7 @@ type scheduleFields struct {
 	Tool        string        `xor:"target" help:"Id or name of a tool to run."`
 	Synthesis   string        `xor:"target" help:"Kind of memory synthesis." placeholder:"KIND"`
 	Decay       bool          `xor:"target" help:"Run memory decay."`
+	Agent       string        `xor:"target" help:"A task for the agent." placeholder:"TEXT"`
 	Input       string        `help:"Input as a JSON object, @file or -." placeholder:"JSON"`
 	Missed      string        `help:"Missed runs: skip, once or all."`
 	Grace       time.Duration `default:"-1s" help:"Grace period: skip runs missed by more than this." placeholder:"24h"`
@@ -57,6 +58,20 @@ func (f *scheduleFields) put(c *command, p map[string]any) error {
 	input, err := c.input(f.Input)
 	if err != nil {
 		return err
+	}
+	if f.Agent != "" {
+		target["kind"] = "agent"
+		if input == nil {
+			input = json.RawMessage("{}")
+		}
+		task := map[string]any{}
+		if err := json.Unmarshal(input, &task); err != nil {
+			return fault.Invalidf("The input of a task for the agent is a JSON object.")
+		}
+		task["prompt"] = f.Agent
+		if input, err = json.Marshal(task); err != nil {
+			return err
+		}
 	}
 	if input != nil {
 		target["input"] = input
@@ -103,8 +118,8 @@ func (s *scheduleCreateCmd) Run(c *command) error {
 	switch {
 	case p["cadence"] == nil:
 		return fault.Invalidf("Set the times with --cron, --every or --at.")
-	case s.Skill == "" && s.Tool == "" && s.Synthesis == "" && !s.Decay:
-		return fault.Invalidf("Choose what to run with --skill, --tool, --synthesis or --decay.")
+	case s.Skill == "" && s.Tool == "" && s.Synthesis == "" && !s.Decay && s.Agent == "":
+		return fault.Invalidf("Choose what to run with --skill, --tool, --synthesis, --decay or --agent.")
 	}
 	if s.Paused {
 		p["paused"] = true

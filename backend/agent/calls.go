@@ -167,7 +167,7 @@ func (s *Service) callTool(ctx context.Context, l *live, c callState) ([]payload
 	if !c.Passed {
 		d, err := s.gate(ctx, l, t, &c, tier, st.Input.Attended)
 		if err != nil {
-			return outcome(s.failure(err)), nil
+			return outcome(s.failure(ctx, err)), nil
 		}
 		switch {
 		case d.pending != uuid.Nil && d.denied == "":
@@ -214,7 +214,7 @@ func (s *Service) perform(ctx context.Context, l *live, t *tool, intent *toolInt
 	} else {
 		out, err = s.callPatiently(ctx, t.info.Ref, callable.Request{
 			Input: args, Key: intent.Key, Attempt: 1, Hash: intent.Hash, Timeout: toolTimeout,
-			Caller: callable.Caller{Kind: string(Kind), ID: l.state.Created.Agent, Label: agentTitle(l.state.Created.Agent), Run: l.state.Turn.ID, Step: intent.Tool},
+			Caller: callable.Caller{Kind: string(Kind), ID: l.state.Created.Agent, Label: agentTitle(l.state.Created.Agent), Run: l.state.Turn.ID, Step: intent.Tool, Authority: l.caller},
 		})
 	}
 	if err != nil {
@@ -222,17 +222,17 @@ func (s *Service) perform(ctx context.Context, l *live, t *tool, intent *toolInt
 			if attended {
 				return o, nil, r.PendingApprovalID
 			}
-			o = s.failure(err)
+			o = s.failure(ctx, err)
 			o.Approval = &r.PendingApprovalID
 			return o, nil, uuid.Nil
 		}
-		return s.failure(err), also, uuid.Nil
+		return s.failure(ctx, err), also, uuid.Nil
 	}
 	if o, err = s.present(ctx, t, out.Output, out.Untrusted || t.info.Untrusted); err != nil {
-		return s.failure(err), also, uuid.Nil
+		return s.failure(ctx, err), also, uuid.Nil
 	}
 	if len(out.Notes) > 0 {
-		o.Text += "\n" + s.o.Scrub(strings.Join(out.Notes, "\n"))
+		o.Text += "\n" + s.o.Scrub(ctx, strings.Join(out.Notes, "\n"))
 	}
 	return o, also, uuid.Nil
 }

@@ -60,35 +60,43 @@ func (s *Service) Create(ctx context.Context, p CreateParams) (SessionResult, er
 	if len(p.Title) > 400 || p.AgentName != "" && p.AgentName != DefaultAgent {
 		return SessionResult{}, fault.Invalidf("A title has at most 400 bytes, and the agent is %s.", DefaultAgent)
 	}
+	id, user := storage.NewID(), identity.UserID(ctx)
+	if err := s.openSession(ctx, id, strings.TrimSpace(p.Title), queue, p.Remember == nil || *p.Remember, &created{Kind: KindChat, Agent: DefaultAgent, Model: p.Model, Mode: mode, Budget: budget}); err != nil {
+		return SessionResult{}, err
+	}
+	out, err := s.get(ctx, id)
+	if err == nil {
+		bus.Publish(s.bus, user, SessionCreated{id, &out.Session})
+	}
+	return out, err
+}
+
+// openSession stores a new session and keeps it in memory.
+func (s *Service) openSession(ctx context.Context, id uuid.UUID, title, queue string, remember bool, first *created) error {
 	user := identity.UserID(ctx)
-	remember := p.Remember == nil || *p.Remember
-	l := &live{s: s, id: storage.NewID(), user: user, remember: remember, state: &State{QueueMode: queue}, canceled: map[uuid.UUID]bool{}}
-	first := &created{Kind: KindChat, Agent: DefaultAgent, Prompt: []PromptPart{}, Model: p.Model, Mode: mode, Budget: budget}
+	l := &live{s: s, id: id, user: user, remember: remember, state: &State{QueueMode: queue}, canceled: map[uuid.UUID]bool{}}
+	first.Prompt = []PromptPart{}
 	if s.o.Prompt != nil {
 		list, err := s.o.Prompt(ctx, first.Agent)
 		if err != nil {
-			return SessionResult{}, err
+			return err
 		}
 		first.Prompt = list
 	}
 	l.mu.Lock()
 	err := l.appendLocked(ctx, uuid.Nil, func(tx *storage.Tx) error {
 		_, err := tx.Exec(`INSERT INTO sessions (id, user_id, device_id, kind, title, agent_name, mode, queue_mode, model, budget, remember, created_at, updated_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-			l.id, user, s.db.Device().ID, first.Kind, strings.TrimSpace(p.Title), first.Agent, mode, queue, string(p.Model), jsonText(budget), remember, tx.Now, tx.Now)
+			id, user, s.db.Device().ID, first.Kind, title, first.Agent, first.Mode, queue, string(first.Model), jsonText(first.Budget), remember, tx.Now, tx.Now)
 		return err
 	}, first)
 	l.mu.Unlock()
 	if err != nil {
-		return SessionResult{}, err
+		return err
 	}
 	s.mu.Lock()
-	s.all[l.id] = l
+	s.all[id] = l
 	s.mu.Unlock()
-	out, err := s.get(ctx, l.id)
-	if err == nil {
-		bus.Publish(s.bus, user, SessionCreated{l.id, &out.Session})
-	}
-	return out, err
+	return nil
 }
 
 func (s *Service) get(ctx context.Context, id uuid.UUID) (out SessionResult, err error) {
@@ -192,7 +200,7 @@ func (s *Service) Send(ctx context.Context, p SendParams) (SendResult, error) {
 		return SendResult{}, fault.Invalidf("The text has more than 256 KiB. Put it into a file instead.")
 	}
 	who, _ := identity.From(ctx)
-	in := &input{Text: p.Text, Origin: Origin{Kind: OriginUser}, Model: p.Model, Attended: who.Client != identity.ClientProgram}
+	in := &input{Text: s.o.Scrub(ctx, p.Text), Origin: Origin{Kind: OriginUser}, Model: p.Model, Attended: who.Client != identity.ClientProgram}
 	if p.Budget != nil {
 		in.Budget = *p.Budget
 	}
@@ -264,7 +272,7 @@ func (s *Service) sent(ctx context.Context, session, turn uuid.UUID) (*string, e
 	var owner uuid.UUID
 	var state string
 	err := s.db.Read(ctx, func(tx *storage.Tx) error {
-		return tx.QueryRow(`SELECT session_id, state FROM agent_turns WHERE id = ?`, turn).Scan(&owner, &state)
+		return tx.QueryRow(`SELECT session_id, state FROM agent_turns WHERE id = ? AND pending IS NULL`, turn).Scan(&owner, &state)
 	})
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
@@ -358,36 +366,41 @@ func (s *Service) Wait(ctx context.Context, p WaitParams) (out TurnResult, err e
 	if p.WaitMs < 0 || p.WaitMs > longestWait.Milliseconds() {
 		return out, fault.Invalidf("waitMs is at most %d.", longestWait.Milliseconds())
 	}
-	ch := make(chan struct{})
-	s.mu.Lock()
-	s.waits[p.TurnID] = append(s.waits[p.TurnID], ch)
-	s.mu.Unlock()
-	defer func() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		for i, c := range s.waits[p.TurnID] {
-			if c == ch {
-				s.waits[p.TurnID] = append(s.waits[p.TurnID][:i], s.waits[p.TurnID][i+1:]...)
-			}
-		}
-		if len(s.waits[p.TurnID]) == 0 {
-			delete(s.waits, p.TurnID)
-		}
-	}()
-	out.Turn, err = s.turn(ctx, identity.UserID(ctx), p.TurnID)
-	if err != nil || out.Turn.FinishedAt != nil || s.asksNow(ctx, out.Turn) || p.WaitMs == 0 {
-		return out, err
-	}
 	timer := time.NewTimer(duration.Of(p.WaitMs, time.Millisecond))
 	defer timer.Stop()
-	select {
-	case <-ch:
-	case <-timer.C:
-	case <-ctx.Done():
-		return out, fault.As(ctx.Err())
+	for {
+		ch, forget := s.waiter(p.TurnID)
+		out.Turn, err = s.turn(ctx, identity.UserID(ctx), p.TurnID)
+		if err != nil || out.Turn.FinishedAt != nil || s.asksNow(ctx, out.Turn) || p.WaitMs == 0 {
+			forget()
+			return out, err
+		}
+		select {
+		case <-ch: // it may have asked what has an answer by now
+		case <-timer.C:
+			p.WaitMs = 0
+		case <-ctx.Done():
+			forget()
+			return out, fault.As(ctx.Err())
+		}
+		forget()
 	}
-	out.Turn, err = s.turn(ctx, identity.UserID(ctx), p.TurnID)
-	return out, err
+}
+
+// waiter returns a channel that is closed at the next end or question of a turn.
+func (s *Service) waiter(turn uuid.UUID) (ch chan struct{}, forget func()) {
+	ch = make(chan struct{})
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.waits[turn] = append(s.waits[turn], ch)
+	return ch, func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.waits[turn] = slices.DeleteFunc(s.waits[turn], func(c chan struct{}) bool { return c == ch })
+		if len(s.waits[turn]) == 0 {
+			delete(s.waits, turn)
+		}
+	}
 }
 
 // asksNow says that a question of the turn has no answer yet.

@@ -42,6 +42,7 @@ type created struct {
 	Model  providers.ModelRef `json:"model,omitempty"`
 	Mode   string             `json:"mode"`
 	Budget Budget             `json:"budget"`
+	Once   bool               `json:"once,omitempty"` // it is archived when its first turn ends
 }
 
 // configured changes the settings of a session from here on.
@@ -189,6 +190,7 @@ type summarized struct {
 // noticed is a sentence: for the model, when Model says so, and for people.
 type noticed struct {
 	Kind  string `json:"kind"`
+	Title string `json:"title,omitempty"`
 	Text  string `json:"text"`
 	Model bool   `json:"model,omitempty"`
 }

@@ -153,7 +153,8 @@ func (s *Service) project(ctx context.Context, tx *storage.Tx, l *live, st *Stat
 		if !b.Attended {
 			lane = laneBackground
 		}
-		_, err := tx.Exec(`INSERT INTO agent_turns (id, session_id, user_id, state, queue_mode, lane, retry_of, created_at) VALUES (?, ?, ?, 'queued', ?, ?, ?, ?)`,
+		_, err := tx.Exec(`INSERT INTO agent_turns (id, session_id, user_id, state, queue_mode, lane, retry_of, created_at) VALUES (?, ?, ?, 'queued', ?, ?, ?, ?)
+			ON CONFLICT (id) DO UPDATE SET pending = NULL WHERE pending IS NOT NULL`,
 			e.Turn, l.id, l.user, b.QueueMode, lane, b.Of, tx.Now)
 		return err
 	case *withdrawn:
@@ -227,7 +228,7 @@ func (s *Service) project(ctx context.Context, tx *storage.Tx, l *live, st *Stat
 		}
 		return turn(`state = 'waiting', phase = 'yielding', wait_reason = ?`, reason)
 	case *noticed:
-		return s.message(tx, l, e, "system", []Part{{Kind: PartNotice, Text: b.Text, Status: b.Kind}}, nil, "")
+		return s.message(tx, l, e, "system", []Part{{Kind: PartNotice, Title: b.Title, Text: b.Text, Status: b.Kind}}, nil, "")
 	case *turnFinished:
 		kind, message := "", ""
 		if b.Error != nil {
@@ -235,6 +236,11 @@ func (s *Service) project(ctx context.Context, tx *storage.Tx, l *live, st *Stat
 		}
 		if err := turn(`state = ?, stop_reason = ?, phase = '', wait_reason = '', error_kind = ?, error_message = ?, finished_at = ?`, b.State, b.Reason, kind, message, tx.Now); err != nil {
 			return err
+		}
+		if l.state.Created.Once {
+			if _, err := tx.Exec(`UPDATE sessions SET archived_at = ?, updated_at = ? WHERE id = ?`, tx.Now, tx.Now, l.id); err != nil {
+				return err
+			}
 		}
 		if b.Reason != StopAnswer {
 			if message == "" {
@@ -392,7 +398,7 @@ func stopSentence(reason string) string {
 	case StopCanceled:
 		return "Canceled."
 	case StopDenied:
-		return "A permission is missing."
+		return "A permission is missing. The question waits in Approvals."
 	}
 	return "The turn ended with an error."
 }

@@ -322,6 +322,6 @@ func (s *Service) compact(ctx context.Context, l *live) error {
 		}
 		return l.append(ctx, t.ID, nil, &noticed{Kind: "summary", Text: "The summary of earlier messages couldn't be written. A list of what you said is used instead; every message is still there."})
 	}
-	summary, _ = clip(s.o.Scrub(summary), int(summaryTokens*bytesPerToken))
+	summary, _ = clip(s.o.Scrub(ctx, summary), int(summaryTokens*bytesPerToken))
 	return l.append(ctx, t.ID, nil, &summarized{Epoch: epoch, Text: summary})
 }

@@ -79,6 +79,7 @@ type turnState struct {
 	Provider  string             `json:"provider,omitempty"`
 	Reply     string             `json:"reply,omitempty"` // model that answered
 	Unusable  int                `json:"unusable,omitempty"`
+	Missing   bool               `json:"missing,omitempty"`   // nobody was there to allow a call
 	Compacted bool               `json:"compacted,omitempty"` // history was shortened in this turn
 	Acts      []act              `json:"acts,omitempty"`
 	Warned    int                `json:"warned,omitempty"` // acts at the last notice of the loop breaker
@@ -214,6 +215,7 @@ func (s *State) apply(e Event) {
 	case *toolOutcome:
 		if c := t.call(b.CallID); c != nil && c.Outcome == nil {
 			c.Outcome, c.Asked = b, nil
+			t.Missing = t.Missing || b.Approval != nil && !t.Input.Attended
 			s.Private, s.Untrusted = s.Private || b.Private, s.Untrusted || b.Untrusted
 			s.settleCalls()
 		}
@@ -301,6 +303,9 @@ func (s *State) reply(b *replied) {
 		t.Notices = []string{"Your last reply was empty. Answer in words, or call a tool."}
 	default:
 		t.Phase, t.End = phaseEnd, &turnFinished{State: Completed, Reason: StopAnswer}
+		if t.Missing {
+			t.End.Reason = StopDenied
+		}
 	}
 }
 

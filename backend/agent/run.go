@@ -14,6 +14,7 @@ import (
 	"helix/backend/bus"
 	"helix/backend/duration"
 	"helix/backend/fault"
+	"helix/backend/permission"
 	"helix/backend/providers"
 	"helix/backend/storage"
 )
@@ -40,10 +41,11 @@ type live struct {
 	running  bool
 	again    bool // something came in while the runner was ending
 	cancel   context.CancelCauseFunc
-	canceled map[uuid.UUID]bool // turns that a person canceled
-	partial  Partial            // of the call that streams
-	begun    time.Time          // since when the turn runs without a pause
-	toolList []tool             // of the turn
+	canceled map[uuid.UUID]bool    // turns that a person canceled
+	partial  Partial               // of the call that streams
+	begun    time.Time             // since when the turn runs without a pause
+	toolList []tool                // of the turn
+	caller   *permission.Authority // what whoever the turn works for holds; nil: the person
 }
 
 func (l *live) mode() string {
@@ -304,7 +306,7 @@ func (s *Service) block(ctx context.Context, l *live, w waitingInput, st *State)
 			s.log.Warn("recall for a turn", "session", l.id, "err", err)
 		}
 		if recalled != "" {
-			b.WriteString("\nFrom memory, as data:\n" + fence("memory", s.o.Scrub(recalled)))
+			b.WriteString("\nFrom memory, as data:\n" + fence("memory", s.o.Scrub(ctx, recalled)))
 			private = true
 		}
 	}
@@ -321,12 +323,15 @@ func (s *Service) beginTurn(ctx context.Context, l *live) (context.Context, erro
 		return nil, err
 	}
 	// Begin gives the turn the grants that wait for a run of this agent.
-	if _, err := s.o.Gate.Begin(ctx, nil, s.subject(st.Created.Agent), t.ID); err != nil {
+	s.mu.Lock()
+	caller := s.callers[t.ID]
+	s.mu.Unlock()
+	if _, err := s.o.Gate.Begin(ctx, caller, s.subject(st.Created.Agent), t.ID); err != nil {
 		return nil, err
 	}
 	turn, cancel := context.WithCancelCause(ctx)
 	l.mu.Lock()
-	l.toolList, l.cancel, l.begun = list, cancel, time.Now()
+	l.toolList, l.cancel, l.begun, l.caller = list, cancel, time.Now(), caller
 	if l.canceled[t.ID] {
 		cancel(errCanceled)
 	}
@@ -379,11 +384,12 @@ func (s *Service) ended(ctx context.Context, l *live, turn uuid.UUID) {
 // wakeWaiters ends the calls of Wait for a turn.
 func (s *Service) wakeWaiters(turn uuid.UUID) {
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	for _, ch := range s.waits[turn] {
 		close(ch)
 	}
 	delete(s.waits, turn)
+	s.mu.Unlock()
+	s.o.Ended(turn)
 }
 
 // fail ends a turn that an error inside Helix stopped.

@@ -76,11 +76,14 @@ type Options struct {
 	Ledger    *Ledger
 	Memory    Memory // nil: nothing is recalled or remembered
 	// Prompt gives the texts of a new session's prompt, after the built-in rules; nil: none.
-	Prompt  func(ctx context.Context, agent string) ([]PromptPart, error)
-	Scrub   func(text string) string // removes secrets; nil: nothing
-	Private bool                     // texts are sealed
-	Now     func() time.Time         // nil: time.Now
-	Logger  *slog.Logger             // nil: slog.Default()
+	Prompt func(ctx context.Context, agent string) ([]PromptPart, error)
+	// Scrub removes the secrets of the user in ctx from text; nil: nothing.
+	Scrub func(ctx context.Context, text string) string
+	// Ended hears when a turn ends or waits; nil: nobody does.
+	Ended   func(turn uuid.UUID)
+	Private bool             // texts are sealed
+	Now     func() time.Time // nil: time.Now
+	Logger  *slog.Logger     // nil: slog.Default()
 }
 
 // Service runs the conversations of all users of this device. It is safe for concurrent use.
@@ -96,11 +99,15 @@ type Service struct {
 
 	crashPoint func() // called before and after each commit; tests end the process there
 
+	starting sync.Mutex // one run of a schedule starts at a time
+
 	mu    sync.Mutex
 	all   map[uuid.UUID]*live
 	lanes map[laneKey]chan struct{}
 	asked map[uuid.UUID]*live // by the question that they wait for
-	waits map[uuid.UUID][]chan struct{}
+	// callers are what those hold that a turn works for, by turn. Without one it is the person.
+	callers map[uuid.UUID]*permission.Authority
+	waits   map[uuid.UUID][]chan struct{}
 }
 
 type laneKey struct {
@@ -116,10 +123,13 @@ func New(db *storage.DB, b *bus.Bus, o Options) *Service {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	if o.Scrub == nil {
-		o.Scrub = func(text string) string { return text }
+	if o.Ended == nil {
+		o.Ended = func(uuid.UUID) {}
 	}
-	s := &Service{db: db, bus: b, o: o, log: o.Logger, all: map[uuid.UUID]*live{}, lanes: map[laneKey]chan struct{}{}, asked: map[uuid.UUID]*live{}, waits: map[uuid.UUID][]chan struct{}{}, crashPoint: func() {}}
+	if o.Scrub == nil {
+		o.Scrub = func(_ context.Context, text string) string { return text }
+	}
+	s := &Service{db: db, bus: b, o: o, log: o.Logger, all: map[uuid.UUID]*live{}, lanes: map[laneKey]chan struct{}{}, asked: map[uuid.UUID]*live{}, callers: map[uuid.UUID]*permission.Authority{}, waits: map[uuid.UUID][]chan struct{}{}, crashPoint: func() {}}
 	s.life, s.stop = context.WithCancel(context.Background())
 	s.off = bus.Subscribe(b, func(_ uuid.UUID, e permission.ApprovalChanged) {
 		s.mu.Lock()
@@ -156,9 +166,18 @@ func (s *Service) resume(ctx context.Context) error {
 	if err := s.o.Ledger.Recover(ctx); err != nil {
 		return err
 	}
+	// Whoever called an agent is gone with the last process, and so are the rights that it lent.
+	err := s.db.Write(ctx, func(tx *storage.Tx) error {
+		_, err := tx.Exec(`UPDATE agent_turns SET cancel_requested_at = ? WHERE state IN ('queued', 'running', 'waiting') AND cancel_requested_at IS NULL AND created_at < ?
+			AND EXISTS (SELECT 1 FROM sessions s WHERE s.id = agent_turns.session_id AND s.kind = 'run')`, tx.Now, s.o.Ledger.began)
+		return err
+	})
+	if err != nil {
+		return err
+	}
 	type open struct{ session, user uuid.UUID }
 	var list []open
-	err := s.db.Read(ctx, func(tx *storage.Tx) (err error) {
+	err = s.db.Read(ctx, func(tx *storage.Tx) (err error) {
 		list, err = storage.Collect(tx.Select(`SELECT DISTINCT t.session_id, t.user_id FROM agent_turns t JOIN sessions s ON s.id = t.session_id
 			WHERE t.state IN ('queued', 'running', 'waiting') AND s.device_id = ?`, s.db.Device().ID), func(row storage.Row) (o open, err error) {
 			err = row.Scan(&o.session, &o.user)

@@ -108,6 +108,9 @@ func (s *Service) tools(ctx context.Context, st *State) ([]tool, error) {
 	}
 	out := s.ownTools()
 	taken := map[string]bool{}
+	if st.Created.Kind != KindScheduled {
+		out = slices.DeleteFunc(out, func(t tool) bool { return t.decl.Name == notifyName })
+	}
 	for _, t := range out {
 		taken[t.decl.Name] = true
 	}
@@ -187,7 +190,7 @@ func (s *Service) gate(ctx context.Context, l *live, t *tool, c *callState, tier
 	}
 	d, err := s.o.Gate.Decide(ctx, permission.Request{
 		Subject: s.subject(l.state.Created.Agent), Cap: permission.ToolCall, Resource: t.decl.Name, Tier: tier,
-		RunID: l.state.Turn.ID, SessionID: l.id, RunKind: string(Kind), Why: whyText(t, c, tier),
+		Caller: l.caller, RunID: l.state.Turn.ID, SessionID: l.id, RunKind: string(Kind), Why: whyText(t, c, tier),
 	})
 	switch {
 	case err != nil:
@@ -310,7 +313,7 @@ func (s *Service) present(ctx context.Context, t *tool, out json.RawMessage, unt
 		Token string `json:"undoToken"`
 	}
 	_ = json.Unmarshal(out, &undo) // most results have none
-	text = s.o.Scrub(text)
+	text = s.o.Scrub(ctx, text)
 	o := toolOutcome{Status: statusDone, Bytes: int64(len(text)), Private: t.private, Untrusted: untrusted, Undo: undo.Token}
 	if len(text) > toolOutputMax {
 		ref, err := s.db.Blobs().PutBytes(ctx, []byte(text))
@@ -329,9 +332,9 @@ func (s *Service) present(ctx context.Context, t *tool, out json.RawMessage, unt
 }
 
 // failure turns an error of a call into what the model reads.
-func (s *Service) failure(err error) toolOutcome {
+func (s *Service) failure(ctx context.Context, err error) toolOutcome {
 	f := fault.As(err)
-	o := toolOutcome{Status: statusFailed, Kind: string(f.Kind), Text: s.o.Scrub(f.Message)}
+	o := toolOutcome{Status: statusFailed, Kind: string(f.Kind), Text: s.o.Scrub(ctx, f.Message)}
 	if r, ok := callable.RefusalOf(err); ok {
 		if o.Kind = string(r.Reason); f.Kind == fault.Denied {
 			o.Status = statusDenied
@@ -410,7 +413,11 @@ func (s *Service) Tools(ctx context.Context, p ToolsParams) (out ToolsResult, er
 	return out, nil
 }
 
-const toolSearchName = "tool_search"
+const (
+	toolSearchName = "tool_search"
+	notifyName     = "schedule_notify"
+	notifyPrefix   = "notify_" // of a notice's kind; its level follows
+)
 
 // ownTools are the tools that are parts of the agent: they change the session and nothing else.
 func (s *Service) ownTools() []tool {
@@ -461,6 +468,10 @@ func (s *Service) ownTools() []tool {
 		def(toolSearchName, "Finds tools by what they do and makes up to 8 of them callable from the next step on.", `{"type":"object","additionalProperties":false,"required":["query"],"properties":{"query":{"type":"string","minLength":1,"maxLength":400}}}`,
 			typed(func(ctx context.Context, l *live, in struct{ Query string }) (ownResult, error) {
 				return s.searchTools(l, in.Query)
+			})),
+		def(notifyName, "Shows the person a notification when this scheduled task has ended. The last one counts.", `{"type":"object","additionalProperties":false,"required":["title","body"],"properties":{"title":{"type":"string","minLength":1,"maxLength":100},"body":{"type":"string","maxLength":1000},"level":{"type":"string","enum":["info","warning","error"]}}}`,
+			typed(func(_ context.Context, _ *live, in struct{ Title, Body, Level string }) (ownResult, error) {
+				return ownResult{value: map[string]any{"shown": true}, also: []payload{&noticed{Kind: notifyPrefix + cmp.Or(in.Level, "info"), Title: in.Title, Text: in.Body}}}, nil
 			})),
 	}
 	return out

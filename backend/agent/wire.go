@@ -23,6 +23,7 @@ const (
 	KindChannel   = "channel"
 	KindScheduled = "scheduled"
 	KindSubagent  = "subagent"
+	KindRun       = "run" // a call by a skill or by name
 	KindEval      = "eval"
 )
 

@@ -167,6 +167,7 @@ type State struct {
 	Unknown       bool // an effect may have happened: do not try the run again
 	NeedsApproval bool // it failed because a right is missing
 	Notice        *Notice
+	Usage         Usage
 	StartedAt     time.Time
 	FinishedAt    time.Time
 }

@@ -3,6 +3,7 @@ package providers
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -117,6 +118,20 @@ func (s *Service) key(ctx context.Context, name string, e Entry) (key, source st
 		}
 	}
 	return "", "", nil
+}
+
+// Keys returns the keys that the caller's entries use, by the name of the entry, for their removal
+// from text. They must not leave the backend.
+func (s *Service) Keys(ctx context.Context) (map[string]string, error) {
+	entries, _, err := s.config(ctx)
+	out := map[string]string{}
+	for name, e := range entries {
+		key, _, kerr := s.key(ctx, name, e)
+		if err = errors.Join(err, kerr); key != "" {
+			out[name] = key
+		}
+	}
+	return out, err
 }
 
 // catalog returns the fetched catalogue, if it is younger, else the one of the build.

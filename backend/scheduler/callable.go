@@ -45,6 +45,10 @@ func (t target) Check(ctx context.Context, what Target) (Target, error) {
 	if err != nil {
 		return what, err
 	}
+	what.Name = i.Name
+	if id, err := uuid.Parse(i.ID); err == nil {
+		what.ID = &id
+	}
 	switch i.Blocked {
 	case "":
 	case callable.ReasonDraft:
@@ -68,10 +72,6 @@ func (t target) Check(ctx context.Context, what Target) (Target, error) {
 	}
 	if err := callable.CheckInput(ctx, i, what.Input); err != nil {
 		return what, fault.In("input", err)
-	}
-	what.Name = i.Name
-	if id, err := uuid.Parse(i.ID); err == nil {
-		what.ID = &id
 	}
 	return what, nil
 }
@@ -102,7 +102,7 @@ func (t target) State(ctx context.Context, run uuid.UUID) (TargetState, error) {
 	x, err := t.reg.Starter(t.kind).State(ctx, run)
 	out := TargetState{
 		Status: x.Status, WaitReason: x.WaitReason, Output: x.Output, Unknown: x.Unknown, NeedsApproval: x.NeedsApproval,
-		StartedAt: x.StartedAt, FinishedAt: x.FinishedAt, Notice: (*Notice)(x.Notice),
+		StartedAt: x.StartedAt, FinishedAt: x.FinishedAt, Notice: (*Notice)(x.Notice), Turns: x.Usage.Turns, CostMicros: x.Usage.CostMicros,
 	}
 	if x.ErrorKind != "" {
 		out.Error = &RunError{Kind: x.ErrorKind, Message: x.Error}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"helix/backend/callable"
 	"helix/backend/fault"
 	"helix/backend/identity"
 	"helix/backend/scheduler/cadence"
@@ -295,7 +296,7 @@ func (s *Service) fillTarget(ctx context.Context, c *sched, t Target) error {
 	}
 	var out Target
 	err := fault.Catch(func() (err error) { out, err = k.Check(ctx, t); return err })
-	if err != nil {
+	if r, ok := callable.RefusalOf(err); err != nil && !(ok && r.Reason == callable.ReasonDisabled && c.Status == "paused") { // both may be turned on later
 		return fault.In("target", err)
 	}
 	out.Kind = t.Kind
@@ -310,11 +311,11 @@ func (s *Service) fillTarget(ctx context.Context, c *sched, t Target) error {
 func (s *Service) Create(ctx context.Context, p CreateParams) (Schedule, error) {
 	user, now := identity.UserID(ctx), s.now()
 	c := s.blank(user, now)
-	if err := s.fill(ctx, c, p, true, true, now); err != nil {
-		return Schedule{}, err
-	}
 	if p.Paused {
 		c.Status = "paused"
+	}
+	if err := s.fill(ctx, c, p, true, true, now); err != nil {
+		return Schedule{}, err
 	}
 	err := s.db.Write(ctx, func(tx *storage.Tx) error {
 		var n int

@@ -194,7 +194,7 @@ func (s *Service) finish(tx *storage.Tx, c *sched, r runRow, st TargetState, now
 	}
 	err := capturing(tx, r.system, func() error {
 		_, err := tx.Exec(`UPDATE schedule_runs SET status = ?, reason = ?, started_at = ?, finished_at = ?, output_summary = ?, output = ?, error_kind = ?, error_message = ?,
-			retry_at = ?, notified = ?, updated_at = ? WHERE id = ?`, r.Status, orNull(r.Reason), r.StartedAt, now, orNull(r.OutputSummary), output, kind, msg, r.RetryAt, r.Notified, now, r.RunID)
+			retry_at = ?, notified = ?, turn_count = ?, cost_micros = ?, updated_at = ? WHERE id = ?`, r.Status, orNull(r.Reason), r.StartedAt, now, orNull(r.OutputSummary), output, kind, msg, r.RetryAt, r.Notified, st.Turns, st.CostMicros, now, r.RunID)
 		return err
 	})
 	if err != nil {

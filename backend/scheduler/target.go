@@ -55,6 +55,8 @@ type TargetState struct {
 	NeedsApproval bool
 	// Notice is what the target asks to show, nil for nothing.
 	Notice     *Notice
+	Turns      int   // calls of a model
+	CostMicros int64 // of them
 	StartedAt  time.Time
 	FinishedAt time.Time
 }

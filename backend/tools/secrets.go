@@ -177,6 +177,25 @@ func (s *Service) Secrets(ctx context.Context, _ struct{}) (SecretsResult, error
 	return out, err
 }
 
+// SecretValues returns the values of the caller's secrets by name, for their removal from text.
+// They must not leave the backend.
+func (s *Service) SecretValues(ctx context.Context) (map[string]string, error) {
+	out := map[string]string{}
+	return out, s.db.Read(ctx, func(tx *storage.Tx) error {
+		return tx.Select(`SELECT id, name, value FROM tool_secrets WHERE user_id = ?`, identity.UserID(ctx)).Each(func(row storage.Row) error {
+			var id uuid.UUID
+			var name string
+			var sealed []byte
+			if err := row.Scan(&id, &name, &sealed); err != nil {
+				return err
+			}
+			plain, err := s.db.Keys().Unseal(secretTable, secretColumn, id, sealed)
+			out[name] = string(plain)
+			return err
+		})
+	})
+}
+
 // openSecret is a secret with its value, inside the host only.
 type openSecret struct {
 	name  string

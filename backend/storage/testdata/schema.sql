@@ -59,7 +59,7 @@ CREATE TABLE agent_turns (
     started_at          INTEGER,
     finished_at         INTEGER,
     cancel_requested_at INTEGER
-) STRICT;
+, pending TEXT CHECK (pending IS NULL OR json_valid(pending))) STRICT;
 
 CREATE TABLE audit_details (
     seq     INTEGER PRIMARY KEY,

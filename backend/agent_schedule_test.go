@@ -1,0 +1,239 @@
+package backend
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/uuid"
+
+	"helix/backend/agent"
+	"helix/backend/bus"
+	"helix/backend/callable"
+	"helix/backend/callable/callabletest"
+	"helix/backend/coretools"
+	"helix/backend/fault"
+	"helix/backend/permission"
+	"helix/backend/providers"
+	"helix/backend/scheduler"
+	"helix/backend/skills"
+	"helix/backend/storage"
+)
+
+func (c *chatter) schedule(input string) scheduler.Schedule {
+	c.t.Helper()
+	s, err := c.b.Scheduler.Create(c.ctx(), scheduler.CreateParams{
+		Name: "Morning", Target: scheduler.Target{Kind: "agent", Input: json.RawMessage(input)}, Cadence: json.RawMessage(`{"type":"interval","everySecs":86400}`),
+	})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return s
+}
+
+func (c *chatter) ctx() context.Context { return c.b.as(c.b.LocalUser()) }
+
+// runNow starts a schedule and waits until its run ends.
+func (c *chatter) runNow(s scheduler.Schedule) scheduler.Run {
+	c.t.Helper()
+	news := make(chan scheduler.RunEvent, 256)
+	defer bus.Subscribe(c.b.Bus, func(_ uuid.UUID, e scheduler.RunEvent) { news <- e })()
+	r, err := c.b.Scheduler.RunNow(c.ctx(), scheduler.RunNowParams{ScheduleID: s.ScheduleID})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	for e := range news {
+		if e.RunID == r.RunID && (e.Status == "success" || e.Status == "failed" || e.Status == "cancelled") {
+			break
+		}
+	}
+	list, err := c.b.Scheduler.Runs(c.ctx(), scheduler.RunsParams{ScheduleID: &s.ScheduleID})
+	if err != nil || list.Runs[0].RunID != r.RunID {
+		c.t.Fatalf("%+v, %v", list.Runs, err)
+	}
+	return list.Runs[0]
+}
+
+// A schedule gives the agent a task. The run shows the answer and what it cost; its notification is
+// what the agent asked for, and its chat is in the archive.
+func TestScheduledAgent(t *testing.T) {
+	t.Parallel()
+	c := newChatter(t, testOptions(t.TempDir()), calls("schedule_notify", `{"title":"Rain","body":"Take an umbrella."}`), providers.ScriptedReply{Text: "[NOTIFY] It will rain."},
+		providers.ScriptedReply{Text: "First."}, providers.ScriptedReply{Text: "Second."})
+	notices := make(chan scheduler.Notification, 8)
+	defer bus.Subscribe(c.b.Bus, func(_ uuid.UUID, n scheduler.Notification) { notices <- n })()
+	s := c.schedule(`{"prompt":"What is the weather?"}`)
+	r := c.runNow(s)
+	if r.Status != "success" || r.OutputSummary != "[NOTIFY] It will rain." || r.TurnCount != 2 || !r.Notified {
+		t.Fatalf("%+v %+v", r, r.Error)
+	}
+	if n := <-notices; n.Title != "Rain" || n.Body != "Take an umbrella." {
+		t.Errorf("notice: %+v", n)
+	}
+	var turn agent.TurnResult
+	c.call("chat.wait", agent.WaitParams{TurnID: *r.TargetRunID}, &turn)
+	var list agent.ListResult
+	c.call("chat.list", agent.ListParams{IncludeArchived: true}, &list)
+	if len(list.Sessions) != 1 || list.Sessions[0].Kind != agent.KindScheduled || list.Sessions[0].ArchivedAt == nil || list.Sessions[0].ID != turn.Turn.SessionID || list.Sessions[0].Title != "Morning" {
+		t.Errorf("%+v", list.Sessions)
+	}
+	same := c.schedule(`{"prompt":"Go on","session":"same"}`)
+	c.runNow(same)
+	c.runNow(same)
+	c.call("chat.list", agent.ListParams{}, &list)
+	if len(list.Sessions) != 1 || list.Sessions[0].MessageCount != 4 || list.Sessions[0].ArchivedAt != nil {
+		t.Errorf("%+v", list.Sessions)
+	}
+	c.replays(list.Sessions[0].ID, 2)
+	if _, err := c.b.Scheduler.Create(c.ctx(), scheduler.CreateParams{Name: "Nothing to do", Target: scheduler.Target{Kind: "agent", Input: json.RawMessage(`{}`)}, Cadence: json.RawMessage(`{"type":"interval","everySecs":86400}`)}); !fault.Is(err, fault.Invalid) {
+		t.Errorf("without a prompt: %v", err)
+	}
+}
+
+// Nobody is there to allow what a scheduled turn wants: its run fails, and the question waits.
+func TestScheduledAgentAsksNobody(t *testing.T) {
+	t.Parallel()
+	c := newChatter(t, testOptions(t.TempDir()), calls("file_write", `{"path":"/shared/note.txt","text":"hello"}`), providers.ScriptedReply{Text: "I may not."})
+	r := c.runNow(c.schedule(`{"prompt":"Write a note"}`))
+	if r.Status != "failed" || r.Reason != "needs_approval" || r.Error == nil || r.Error.Kind != "denied" || !r.Notified {
+		t.Fatalf("%+v %+v", r, r.Error)
+	}
+	var asked permission.ListApprovalsResult
+	c.call("approvals.list", permission.ListApprovalsParams{}, &asked)
+	if len(asked.Approvals) != 1 {
+		t.Errorf("%+v", asked.Approvals)
+	}
+}
+
+// A scheduled turn that goes on and on stops at the budget of its schedule: 10 steps by default.
+func TestScheduledAgentStopsAtItsBudget(t *testing.T) {
+	t.Parallel()
+	var replies []providers.ScriptedReply
+	for i := range 20 {
+		replies = append(replies, calls("scratchpad_write", `{"text":"`+string(rune('a'+i))+`"}`))
+	}
+	c := newChatter(t, testOptions(t.TempDir()), replies...)
+	r := c.runNow(c.schedule(`{"prompt":"Never stop"}`))
+	if r.Status != "failed" || r.Error == nil || r.Error.Kind != "limit" || r.TurnCount != 10 || c.srv.Calls() != 10 {
+		t.Fatalf("%+v %+v, %d calls", r, r.Error, c.srv.Calls())
+	}
+}
+
+// The agent is a callable like any other.
+func TestAgentIsCallable(t *testing.T) {
+	t.Parallel()
+	c := newChatter(t, testOptions(t.TempDir()), slices.Repeat([]providers.ScriptedReply{{Text: "Four."}}, 8)...)
+	callabletest.Run(t, callabletest.Harness{
+		Ctx: c.ctx(), Registry: c.b.Callables, Kind: agent.Kind,
+		Good: callabletest.Case{ID: agent.DefaultAgent, Input: `{"prompt":"Two and two?"}`}, Bad: `{}`,
+		Outside: &callabletest.Case{ID: agent.DefaultAgent, Input: `{"prompt":"Two and two?"}`},
+	})
+	out, err := c.b.Callables.CallByName(c.ctx(), callable.CallParams{Kind: agent.Kind, Name: "Helix", Input: json.RawMessage(`{"prompt":"Two and two?"}`)})
+	var said struct{ Text string }
+	if err != nil || json.Unmarshal(out.Output, &said) != nil || said.Text != "Four." || out.Usage.Turns != 1 {
+		t.Errorf("%+v, %v", out, err)
+	}
+}
+
+// What a schedule has enqueued is there after a stop before its start, starts once however often it
+// is asked for, and can be canceled before.
+func TestScheduledAgentStartsOnce(t *testing.T) {
+	t.Parallel()
+	o := testOptions(t.TempDir())
+	var run, other uuid.UUID
+	t.Run("before", func(t *testing.T) {
+		c := newChatter(t, o)
+		p := c.b.Agent.Provider().(callable.Starter)
+		err := c.b.DB.Write(c.ctx(), func(tx *storage.Tx) (err error) {
+			for _, id := range []*uuid.UUID{&run, &other} {
+				if *id, err = p.Enqueue(tx, callable.Ref{Kind: agent.Kind, ID: agent.DefaultAgent}, callable.Request{Input: json.RawMessage(`{"prompt":"Hello"}`), Caller: callable.Caller{Kind: "schedule", ID: "s", Label: "Morning", Run: storage.NewID()}}); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	})
+	c := newChatter(t, o, providers.ScriptedReply{Text: "Hello."})
+	p := c.b.Agent.Provider().(callable.Starter)
+	if err := p.Cancel(c.ctx(), other, ""); err != nil {
+		t.Fatal(err)
+	}
+	for range 10 {
+		p.Start(run)
+		p.Start(other)
+	}
+	if turn := c.until(run); turn.State != agent.Completed {
+		t.Fatalf("%+v %+v", turn, turn.Error)
+	}
+	if st, err := p.State(c.ctx(), other); err != nil || st.Status != "cancelled" || c.srv.Calls() != 1 {
+		t.Errorf("%+v, %v, %d calls", st, err, c.srv.Calls())
+	}
+}
+
+// A day's work: look into a folder, find the three largest files, write a skill that does it and
+// schedule it. Helix is stopped while the second question waits; the person answers after the next
+// start, enables the skill and resumes the schedule, which then gives the three files.
+func TestChatWritesAndSchedulesSkill(t *testing.T) {
+	t.Parallel()
+	o := testOptions(t.TempDir())
+	script := []providers.ScriptedReply{
+		calls("file_list", `{"path":"/shared","sort":"size","limit":3,"recursive":true}`),
+		calls("skill_save", `{"name":"Largest files","steps":[{"stepId":"list","toolType":"builtin","toolName":"file.lists"}]}`),
+		calls("skill_save", `{"name":"Largest files","steps":[{"stepId":"list","toolType":"builtin","toolName":"file.list","parameters":{"path":"/shared","sort":"size","limit":3,"recursive":true},"outputMapping":"$.entries[*].path"}]}`),
+		calls("schedule_create", `{"name":"Largest files each morning","target":{"kind":"skill","name":"Largest files"},"cadence":{"type":"cron","expression":"30 8 * * 1-5"}}`),
+		{Text: "Done. Enable the skill and resume the schedule."},
+	}
+	approve := func(c *chatter, turn agent.Turn, scope string) agent.Turn {
+		t.Helper()
+		if turn.State != agent.Waiting || len(turn.Approvals) != 1 {
+			t.Fatalf("%+v %+v", turn, c.messages(turn.SessionID))
+		}
+		var asked permission.GetApprovalResult
+		c.call("approvals.get", permission.GetApprovalParams{ID: turn.Approvals[0]}, &asked)
+		c.call("approvals.decide", permission.AnswerParams{ID: asked.ID, Decision: "approve", Scope: scope, DefinitionHash: asked.DefinitionHash}, nil)
+		return c.until(turn.TurnID)
+	}
+	var turn agent.Turn
+	t.Run("before", func(t *testing.T) {
+		c := newChatter(t, o, script[:4]...)
+		var at coretools.Status
+		c.call("workspace.status", nil, &at)
+		for i, name := range []string{"a.txt", "b.txt", "c.txt", "d.txt", "e.txt"} {
+			if err := os.WriteFile(filepath.Join(at.Root, "shared", name), make([]byte, 100*(i+1)), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		turn = c.say(c.create(agent.CreateParams{}).ID, "Read the shared folder, find the three largest files, write a skill that does it, and schedule it on weekdays at half past eight.")
+		turn = approve(c, turn, "run")
+		if len(c.srv.Requests()) != 4 || !strings.Contains(string(c.srv.Requests()[2].Body), "file.lists") {
+			t.Errorf("%d requests; the error of the first skill is not in the third", len(c.srv.Requests()))
+		}
+	})
+	c := newChatter(t, o, script[4:]...)
+	if turn = approve(c, turn, "once"); turn.State != agent.Completed || turn.Steps != 5 {
+		t.Fatalf("%+v %+v", turn, turn.Error)
+	}
+	c.replays(turn.SessionID, 5)
+	list, err := c.b.Scheduler.List(c.ctx(), scheduler.ListParams{Kind: "skill"})
+	if err != nil || len(list.Schedules) != 1 || list.Schedules[0].Status != "paused" || list.Schedules[0].Target.ID == nil {
+		t.Fatalf("%+v, %v", list.Schedules, err)
+	}
+	s := list.Schedules[0]
+	text, _ := json.Marshal(map[string]any{"skillId": s.Target.ID, "isEnabled": true})
+	if _, err := c.b.Skills.UpdateComposite(c.ctx(), skills.SaveParams{Skill: text}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.b.Scheduler.Resume(c.ctx(), scheduler.ScheduleParams{ScheduleID: s.ScheduleID}); err != nil {
+		t.Fatal(err)
+	}
+	if r := c.runNow(s); r.Status != "success" || r.OutputSummary != `["/shared/e.txt","/shared/d.txt","/shared/c.txt"]` {
+		t.Errorf("%+v %+v", r, r.Error)
+	}
+}

@@ -1,0 +1,176 @@
+package scrub
+
+import (
+	"cmp"
+	"slices"
+)
+
+// automaton finds a set of byte strings in one pass (Aho and Corasick, 1975). A bitmap of the first
+// three bytes of all patterns, six bits of each, skips what cannot start one.
+type automaton struct {
+	starts  [1 << 18 / 64]uint64
+	rows    [][256]int32 // transitions of the states of depth 0 and 1: the only wide ones in practice
+	states  []state
+	lengths []int32 // of each pattern
+	longest int
+}
+
+// state is a node of the trie. Its children are a list, sorted by byte.
+type state struct {
+	child, sibling int32
+	fail           int32
+	output         int32 // the nearest state on the chain of failures that ends a pattern, or 0
+	pattern        int32 // the pattern that ends here, or -1
+	row            int32 // in rows, or -1
+	depth          int32
+	char           byte
+}
+
+// gram is the least length of a pattern.
+const gram = 3
+
+func gramOf(a, b, c byte) uint32 { return uint32(a&63)<<12 | uint32(b&63)<<6 | uint32(c&63) }
+
+// newAutomaton builds the automaton of patterns, none of which is shorter than gram. Of equal
+// patterns the first one is found.
+func newAutomaton(patterns []string) *automaton {
+	a := &automaton{states: []state{{pattern: -1}}, lengths: make([]int32, len(patterns))}
+	order := make([]int, len(patterns))
+	for i, p := range patterns {
+		order[i] = i
+		a.lengths[i] = int32(len(p))
+		a.longest = max(a.longest, len(p))
+		g := gramOf(p[0], p[1], p[2])
+		a.starts[g>>6] |= 1 << (g & 63)
+	}
+	slices.SortStableFunc(order, func(x, y int) int { return cmp.Compare(patterns[x], patterns[y]) })
+	tails := []int32{0} // last child of each state; sorted input only ever extends the last one
+	for _, i := range order {
+		at := int32(0)
+		for k := range len(patterns[i]) {
+			c := patterns[i][k]
+			t := tails[at]
+			if t == 0 || a.states[t].char != c {
+				n := int32(len(a.states))
+				a.states = append(a.states, state{pattern: -1, row: -1, depth: int32(k + 1), char: c})
+				tails = append(tails, 0)
+				if t == 0 {
+					a.states[at].child = n
+				} else {
+					a.states[t].sibling = n
+				}
+				tails[at], t = n, n
+			}
+			at = t
+		}
+		if a.states[at].pattern < 0 {
+			a.states[at].pattern = int32(i)
+		}
+	}
+	a.link()
+	return a
+}
+
+// link sets failures and outputs, breadth first.
+func (a *automaton) link() {
+	queue := make([]int32, 1, len(a.states))
+	for i := 0; i < len(queue); i++ {
+		n := queue[i]
+		s := &a.states[n]
+		if s.pattern >= 0 {
+			s.output = n
+		} else if n != 0 {
+			s.output = a.states[s.fail].output
+		}
+		for c := s.child; c != 0; c = a.states[c].sibling {
+			if n != 0 {
+				a.states[c].fail = a.step(s.fail, a.states[c].char)
+			}
+			queue = append(queue, c)
+		}
+		if s.depth < 2 {
+			var row [256]int32
+			if n != 0 {
+				row = a.rows[0] // a state of depth 1 fails to the root
+			}
+			for c := s.child; c != 0; c = a.states[c].sibling {
+				row[a.states[c].char] = c
+			}
+			a.rows = append(a.rows, row)
+			s.row = int32(len(a.rows) - 1)
+		}
+	}
+}
+
+func (a *automaton) step(n int32, c byte) int32 {
+	for {
+		s := &a.states[n]
+		if s.row >= 0 {
+			return a.rows[s.row][c]
+		}
+		child := s.child
+		for child != 0 && a.states[child].char < c {
+			child = a.states[child].sibling
+		}
+		if child != 0 && a.states[child].char == c {
+			return child
+		}
+		n = s.fail
+	}
+}
+
+// scan is how far a text was read.
+type scan struct {
+	at    int   // the next byte
+	entry int   // where the automaton was entered, if inside
+	state int32 // of the automaton
+	inner bool  // at is inside what may be a pattern
+}
+
+// start returns the position before which nothing will be read again.
+func (s *scan) start() int {
+	if s.inner {
+		return s.entry
+	}
+	return s.at
+}
+
+// find reads text from s.at up to limit and reports each pattern that ends there, in order of ends,
+// the longer of two first. The time is linear in the text and the number of reports.
+func (a *automaton) find(text []byte, s *scan, limit int, report func(start, end, index int)) {
+	for {
+		if !s.inner {
+			i, end := s.at, min(limit, len(text)-gram+1)
+			for i < end {
+				g := gramOf(text[i], text[i+1], text[i+2])
+				if a.starts[g>>6]&(1<<(g&63)) != 0 {
+					break
+				}
+				i++
+			}
+			s.at = max(s.at, i)
+			if i >= end {
+				return
+			}
+			s.inner, s.entry, s.state = true, i, 0
+		}
+		for {
+			if s.at >= limit {
+				return
+			}
+			s.state = a.step(s.state, text[s.at])
+			s.at++
+			n := &a.states[s.state]
+			for o := n.output; o != 0; o = a.states[a.states[o].fail].output {
+				index := a.states[o].pattern
+				report(s.at-int(a.lengths[index]), s.at, int(index))
+			}
+			// Nothing of gram bytes or more is in progress: back to the bitmap.
+			if n.depth < gram && s.at-s.entry >= gram {
+				s.inner = false
+				s.at -= int(n.depth)
+				break
+			}
+		}
+	}
+}
