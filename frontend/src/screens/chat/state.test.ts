@@ -3,7 +3,7 @@ import { empty, hasGap, next, type Chat, type Fact } from "./state";
 import type { Get, Message, Part } from "./types";
 
 const session = { id: "s" } as Get["session"];
-const message = (seq: number, role: string, turnId: string, text = "", parts: Part[] = [{ kind: "text", text }]): Message => ({ id: `m${seq}`, seq, turnId, role, parts, at: "2026-01-01T00:00:00Z" });
+const message = (seq: number, role: string, turnId: string, text = "", parts: Part[] = [{ kind: "text", text }]): Message => ({ id: `m${seq}`, seq, sessionId: "s", turnId, role, parts, at: "2026-01-01T00:00:00Z" });
 const fold = (...facts: Fact[]): Chat => facts.reduce(next, empty);
 const delta = (offset: number, text: string, attempt = 1): Fact => ({ type: "delta", turnId: "t", attempt, offset, delta: text });
 const call = (turn: number): Fact => ({ type: "progress", turnId: "t", kind: "provider_call", message: "", turn, maxTurns: 100 });
