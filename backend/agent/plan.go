@@ -87,7 +87,7 @@ func userMessage(text, from string) providers.Message {
 func (x Exchange) messages(block string) []providers.Message {
 	head := userMessage(x.Text, x.Fenced)
 	if block != "" {
-		head.Parts = append(head.Parts, providers.TextPart(block))
+		head.Parts = append(head.Parts, providers.TextPart("\n\n"+block)) // some services join the parts
 	}
 	return append([]providers.Message{head}, x.Messages...)
 }
@@ -147,7 +147,7 @@ func (s *State) plan() (q providers.Request, left int) {
 		notices = append(notices, "This is the last step of this turn. Do not call tools any more: say what is done, what is not, and what the next step would be.")
 	}
 	if len(notices) > 0 {
-		note := providers.TextPart(strings.Join(notices, "\n"))
+		note := providers.TextPart("\n\n" + strings.Join(notices, "\n"))
 		if n := len(q.Messages); n > 0 && q.Messages[n-1].Role == providers.User {
 			last := q.Messages[n-1]
 			last.Parts = append(slices.Clone(last.Parts), note)

@@ -7,6 +7,7 @@ export default {
   close: "Schließen",
   copied: "Kopiert",
   copy: "Kopieren",
+  copyCode: "Code kopieren",
   delete: "Löschen",
   dismiss: "Ausblenden",
   edit: "Bearbeiten…",

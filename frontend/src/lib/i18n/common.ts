@@ -8,6 +8,7 @@ export const en = {
   close: "Close",
   copied: "Copied",
   copy: "Copy",
+  copyCode: "Copy code",
   delete: "Delete",
   dismiss: "Dismiss",
   edit: "Edit…",

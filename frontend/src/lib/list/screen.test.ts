@@ -3,7 +3,7 @@ import { beforeEach, describe, expect, it, vi } from "vitest";
 import { RpcError } from "../rpc/errors";
 import { nav } from "../ui/nav.svelte";
 import demo from "./demo/Demo.svelte?raw";
-import Host from "./demo/Host.svelte";
+import Demo from "./demo/Demo.svelte";
 import { PlantState, type Plant } from "./demo/plants.svelte";
 
 const plants: Plant[] = [
@@ -14,7 +14,7 @@ vi.stubGlobal("localStorage", { getItem: () => null, setItem: () => {} });
 
 async function setup(all = plants): Promise<{ s: PlantState; text: () => string }> {
   const s = new PlantState(all, { error: () => {}, undo: () => {} });
-  return { s, text: () => render(Host, { props: { plants: s } }).body.replace(/<!--.*?-->/gs, "") };
+  return { s, text: () => render(Demo, { props: { plants: s } }).body.replace(/<!--.*?-->/gs, "") };
 }
 
 beforeEach(() => nav.go("plants"));

@@ -31,3 +31,13 @@ export async function copy(text: string, what = t.copied): Promise<void> {
     toasts.add({ title: t.clipboardMissing, text: t.clipboardHelp, tone: "warn" });
   }
 }
+
+/** Gives a text to the person as a file, where the page can: in the window `copy` does it. */
+export function download(name: string, text: string, type = "application/json"): void {
+  const url = URL.createObjectURL(new Blob([text], { type }));
+  const a = document.createElement("a");
+  a.href = url;
+  a.download = name;
+  a.click();
+  setTimeout(() => URL.revokeObjectURL(url), 10_000);
+}

@@ -19,6 +19,12 @@ export function bytes(n: number): string {
 /** 12,345 */
 export const count = (n: number): string => number(n);
 
+/** Millionths of a dollar as an amount; less than a cent with four digits. */
+export function money(micros: number): string {
+  const value = micros / 1e6;
+  return number(value, { style: "currency", currency: "USD", maximumFractionDigits: value !== 0 && Math.abs(value) < 0.01 ? 4 : 2 });
+}
+
 /** "1 tool", "3 tools", for texts that are not in a catalogue yet; those have `plural` of lib/i18n. */
 export const plural = (n: number, one: string, many = one + "s"): string => `${number(n)} ${n === 1 ? one : many}`;
 

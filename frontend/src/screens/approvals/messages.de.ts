@@ -47,9 +47,11 @@ export default {
   effects: {
     paused: "Ein Lauf ist hier angehalten und geht weiter, wenn Sie innerhalb von zwei Minuten antworten.",
     again: "Der Lauf endete, weil niemand antworten konnte. Mit Ihrer Antwort kann er erneut laufen.",
+    chat: "Der Chat, der gefragt hat, geht mit Ihrer Antwort weiter.",
     ended: "Der Lauf, der gefragt hat, ist beendet. Ihre Antwort gilt für den nächsten.",
     none: "Nichts wartet auf diese Antwort.",
   },
+  viewAll: "In Genehmigungen ansehen",
   scheduledFail: "Geplante Läufe scheitern, bis alles erlaubt ist.",
   connectsTo: (hosts) => `Verbindet sich mit ${listing(hosts)}.`,
   usesSecrets: (names) => `Verwendet die Geheimnisse ${listing(names)}, ohne deren Werte zu sehen.`,

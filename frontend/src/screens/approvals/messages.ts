@@ -49,9 +49,11 @@ export const en = {
   effects: {
     paused: "A run is paused here and continues when you answer, within two minutes.",
     again: "The run ended because nobody was there to answer. You can run it again with your answer.",
+    chat: "The chat that asked continues when you answer.",
     ended: "The run that asked has ended. Your answer applies to the next one.",
     none: "Nothing is waiting for this answer.",
   },
+  viewAll: "View in Approvals",
   scheduledFail: "Scheduled runs fail until all of it is allowed.",
   connectsTo: (hosts: readonly string[]) => `It connects to ${listing(hosts)}.`,
   usesSecrets: (names: readonly string[]) => `It uses the secrets ${listing(names)}; it never sees their values.`,

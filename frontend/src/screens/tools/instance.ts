@@ -1,5 +1,6 @@
 /** The one Tools screen of the page. It lives as long as the page, so runs and drafts do too. */
 import { bridge, rpc } from "../../lib/rpc";
+import { download } from "../../lib/ui/browser";
 import { lasting, toasts } from "../../lib/ui/state";
 import { ToolsScreen } from "./tools.svelte";
 
@@ -14,14 +15,4 @@ export function toolsScreen(): ToolsScreen {
 async function pick(title: string, name: string): Promise<string> {
   // A cancelled dialog answers with nothing.
   return (await bridge()?.SaveFile({ title, name }))?.token ?? "";
-}
-
-/** Gives a text to the user as a file. */
-function download(name: string, text: string): void {
-  const url = URL.createObjectURL(new Blob([text], { type: "application/json" }));
-  const a = document.createElement("a");
-  a.href = url;
-  a.download = name;
-  a.click();
-  setTimeout(() => URL.revokeObjectURL(url), 10_000);
 }

@@ -1,0 +1,282 @@
+import { ListState, route } from "../../lib/list/state";
+import type { Params, Result, Rpc } from "../../lib/rpc";
+import { lasting, Load, type Notify } from "../../lib/ui/state";
+import { Composer, type Keep } from "./composer.svelte";
+import { Conversation } from "./conversation.svelte";
+import { ChatInspector, type Tab } from "./inspector.svelte";
+import { textOf } from "./entries";
+import { t } from "./messages";
+import type { Hit, Message, Session } from "./types";
+
+type Status = Result<"agent.status">;
+
+/** A first input that is made of what the person has. */
+export interface Starter {
+  label: string;
+  text: string;
+}
+
+export const titleOf = (s: Session): string => s.title || t.untitled;
+
+/** The Chat screen: the list of chats, the one that is open, and what is written in it. */
+export class ChatScreen {
+  readonly list: ListState<Session, { show: string }>;
+  readonly inspector: ChatInspector;
+  readonly status = new Load<Status>();
+  readonly starters = new Load<readonly Starter[]>();
+  readonly hits = new Load<readonly Hit[]>();
+  /** Null: a new chat. */
+  conversation = $state.raw<Conversation | null>(null);
+  composer = $state.raw<Composer>()!;
+  /** The tab of the inspector; null while it is closed. */
+  tab = $state<Tab | null>(null);
+  /** Where is searched; null while nothing is. */
+  finding = $state<"chat" | "all" | null>(null);
+  /** The place in the log of the message that keys act on; 0: none. */
+  at = $state(0);
+  /** The chat that gets another title. */
+  renaming = $state.raw<Session | null>(null);
+  busy = $state(false);
+  /** How many messages were sent. */
+  sent = $state(0);
+  /** The cursor is wanted in the composer. */
+  writing = $state(false);
+  readonly #rpc: Rpc;
+  readonly #save: (name: string, text: string) => unknown;
+  readonly #keep: Keep;
+  readonly #notify: Notify;
+  #shown: string | null | undefined;
+  /** The message to go to once its chat is open. */
+  #target = 0;
+
+  /** `save` gives a text to the person as a file. */
+  constructor(rpc: Rpc, keep: Keep, notify: Notify, save: (name: string, text: string) => unknown) {
+    this.#save = save;
+    this.#rpc = rpc;
+    this.#keep = keep;
+    this.#notify = notify;
+    this.inspector = new ChatInspector(rpc);
+    this.composer = new Composer(keep, "new");
+    this.list = new ListState({
+      id: (s) => s.id,
+      route: route("chat"),
+      filters: { show: "" },
+      read: async ({ query, filters, offset, limit, signal }) => {
+        const params: Params<"chat.list"> = { limit, offset };
+        if (query !== "") params.query = query;
+        if (filters.show === "archived") params.includeArchived = true;
+        if (filters.show === "trash") params.trash = true;
+        const r = await rpc.call("chat.list", params, { signal });
+        return { items: r.sessions, total: r.total };
+      },
+    });
+  }
+
+  start(): void {
+    this.list.start(
+      this.#rpc,
+      ["chat.session_created", "chat.session_changed", "chat.turn_started", "chat.turn_completed", "chat.turn_cancelled", "chat.turn_failed"],
+      this.#rpc.on("providers.changed", () => void this.readStatus()),
+    );
+    void this.list.page.reload();
+    void this.readStatus();
+  }
+
+  stop(): void {
+    this.list.stop();
+    this.conversation?.stop();
+    this.conversation = null;
+    this.#shown = undefined;
+  }
+
+  /** Opens the chat that the address names. */
+  show(id: string | null): void {
+    if (this.#shown === id) return;
+    this.#shown = id;
+    this.conversation?.stop();
+    this.conversation = id === null ? null : lasting(() => new Conversation(this.#rpc, id, this.#notify));
+    this.composer = new Composer(this.#keep, id ?? "new");
+    this.at = this.#target;
+    if (this.#target > 0) void this.conversation?.reach(this.#target);
+    this.#target = 0;
+    if (id === null) void this.readStarters();
+    else if (this.tab) this.inspector.read(this.tab, id);
+  }
+
+  readStatus(): Promise<void> {
+    return this.status.run((signal) => this.#rpc.call("agent.status", {}, { signal }));
+  }
+
+  /** The models that roles name, each once. */
+  get models(): readonly string[] {
+    return [...new Set((this.status.data?.roles ?? []).filter((r) => r.role !== "embed").flatMap((r) => r.chain))];
+  }
+
+  /** Up to three first inputs from newest memories, skills and tools. */
+  readStarters(): Promise<void> {
+    const rpc = this.#rpc;
+    return this.starters.run(async (signal) => {
+      const none = (): [] => [];
+      const [memories, skills, tools] = await Promise.all([
+        rpc.can("memory.list") ? rpc.call("memory.list", { limit: 1 }, { signal }).then((r) => r.items, none) : [],
+        rpc.can("callables.list") ? rpc.call("callables.list", { kind: "skill", limit: 3 }, { signal }).then((r) => r.callables, none) : [],
+        rpc.call("agent.tools", {}, { signal }).then((r) => r.tools, none),
+      ]);
+      const short = (s: string): string => s.replace(/\s+/g, " ").slice(0, 60);
+      const own = tools.filter((x) => x.origin === "tool" || x.origin === "wasm");
+      return [
+        ...memories.slice(0, 1).map((m) => t.starters.memory(short(m.content))),
+        ...skills.filter((s) => !s.blocked).slice(0, 1).map((s) => t.starters.skill(s.name)),
+        ...own.slice(0, 1).map((x) => t.starters.tool(x.title || x.name)),
+        ...(tools.length > 0 ? [t.starters.tools(tools.length)] : []),
+        ...(tools.some((x) => x.name === "file_list") ? [t.starters.files] : []),
+      ].slice(0, 3);
+    });
+  }
+
+  /** Sends what is written; a new chat is made first. */
+  async send(text = this.composer.draft.text): Promise<void> {
+    const { composer } = this;
+    const { model, maxCostMicros, mode } = composer.draft;
+    if (text.trim() === "" || this.busy) return;
+    this.busy = true;
+    try {
+      if (!this.conversation) {
+        const { session } = await this.#rpc.call("chat.create", { mode }, { idempotencyKey: crypto.randomUUID() });
+        this.list.select(session.id);
+        this.show(session.id);
+        this.composer.set({ text, model, maxCostMicros });
+        composer.set({ text: "", mode: "ask", maxCostMicros: 0, model: "" });
+      }
+      const sent = await this.conversation!.send(text, {
+        ...(model ? { model } : {}),
+        ...(maxCostMicros > 0 ? { budget: { maxCostMicros } } : {}),
+      });
+      if (sent) {
+        this.composer.sent();
+        this.sent++;
+      }
+    } catch (e) {
+      this.#notify.error(e, t.cannotSend);
+    } finally {
+      this.busy = false;
+    }
+  }
+
+  /** Shows a tab of the inspector, or closes it. */
+  inspect(tab: Tab | null): void {
+    this.tab = tab;
+    if (tab && this.conversation) this.inspector.read(tab, this.conversation.id);
+  }
+
+  /** Goes to a message, in this chat or another. */
+  goTo(sessionId: string, seq: number): void {
+    if (this.conversation?.id === sessionId) {
+      void this.conversation.reach(seq).then(() => (this.at = seq));
+      return;
+    }
+    this.#target = seq;
+    this.list.select(sessionId);
+  }
+
+  find(query: string): Promise<void> {
+    const here = this.finding === "chat" ? this.conversation?.id : undefined;
+    return this.hits.run(async (signal) => {
+      if (query.trim() === "") return [];
+      const { hits } = await this.#rpc.call("chat.search", { query, limit: 50, ...(here ? { sessionId: here } : {}) }, { signal });
+      return here ? [...hits].sort((a, b) => a.seq - b.seq) : hits;
+    });
+  }
+
+  /** Puts the cursor into the composer. */
+  write(): void {
+    this.writing = true;
+  }
+
+  /** The message that keys act on: the selected one, else the newest that somebody said. */
+  get current(): Message | null {
+    const said = (this.conversation?.chat.messages ?? []).filter((m) => !m.hidden && (m.role === "user" || m.role === "assistant"));
+    return said.find((m) => m.seq === this.at) ?? said.at(-1) ?? null;
+  }
+
+  /** The text that the person sent last. */
+  get lastText(): string {
+    const m = this.conversation?.chat.messages.filter((x) => x.role === "user" && !x.hidden).at(-1);
+    return m ? textOf(m) : "";
+  }
+
+  /** Selects the message `by` places away. */
+  move(by: number): void {
+    const places = (this.conversation?.entries ?? []).flatMap((e) => (e.kind === "user" || e.kind === "answer" ? [e.message.seq] : []));
+    const now = places.indexOf(this.at);
+    this.at = places[now < 0 ? places.length - 1 : Math.min(Math.max(now + by, 0), places.length - 1)] ?? 0;
+  }
+
+  /** Answers a turn again, with the model that is chosen in the composer. */
+  async retry(turnId: string, more: { moreTurns?: number; moreCostMicros?: number } = {}): Promise<void> {
+    const { model } = this.composer.draft;
+    await this.conversation?.retry(turnId, { ...more, ...(model ? { model } : {}) });
+  }
+
+  // What can be done with a chat
+
+  async rename(s: Session, title: string): Promise<boolean> {
+    return this.#change(() => this.#rpc.call("chat.rename", { sessionId: s.id, title }));
+  }
+
+  pin(s: Session): Promise<boolean> {
+    return this.#change(() => this.#rpc.call("chat.pin", { sessionId: s.id, pinned: !s.pinned }));
+  }
+
+  archive(s: Session): Promise<boolean> {
+    const { id } = s;
+    const back = (): Promise<unknown> => this.#rpc.call("chat.unarchive", { sessionId: id });
+    if (s.archivedAt) return this.#change(back as () => Promise<{ session: Session }>);
+    return this.list.remove(id, { act: () => this.#rpc.call("chat.archive", { sessionId: id }), restore: back, done: t.archived(titleOf(s)), failed: t.cannotSave }, this.#notify);
+  }
+
+  remove(s: Session): Promise<boolean> {
+    const sessionId = s.id;
+    return this.list.remove(sessionId, { act: () => this.#rpc.call("chat.delete", { sessionId }), restore: () => this.#rpc.call("chat.restore", { sessionId }), done: t.deleted(titleOf(s)), failed: t.cannotDelete }, this.#notify);
+  }
+
+  restore(s: Session): Promise<boolean> {
+    return this.#change(() => this.#rpc.call("chat.restore", { sessionId: s.id }));
+  }
+
+  /** Makes a copy of the open chat up to a message, and opens it. */
+  async fork(atSeq: number): Promise<void> {
+    const sessionId = this.conversation?.id;
+    if (!sessionId) return;
+    try {
+      const { session } = await this.#rpc.call("chat.fork", { sessionId, ...(atSeq > 0 ? { atSeq } : {}) });
+      this.list.select(session.id);
+    } catch (e) {
+      this.#notify.error(e, t.cannotFork);
+    }
+  }
+
+  /** Saves the open chat as a file. */
+  async export(): Promise<void> {
+    const sessionId = this.conversation?.id;
+    if (!sessionId) return;
+    try {
+      const { blob, name } = await this.#rpc.call("chat.export", { sessionId, format: "md" });
+      const { url } = await this.#rpc.call("blobs.url", { sha256: blob });
+      await this.#save(name, await (await fetch(url)).text());
+    } catch (e) {
+      this.#notify.error(e, t.cannotExport);
+    }
+  }
+
+  async #change(act: () => Promise<{ session: Session }>): Promise<boolean> {
+    try {
+      this.list.put((await act()).session);
+      await this.list.page.reload();
+      return true;
+    } catch (e) {
+      this.#notify.error(e, t.cannotSave);
+      return false;
+    }
+  }
+}

@@ -1,0 +1,56 @@
+/** Where drafts are kept. `localStorage` fits; tests give a map. */
+export interface Keep {
+  getItem(key: string): string | null;
+  setItem(key: string, value: string): void;
+  removeItem(key: string): void;
+}
+
+interface Draft {
+  text: string;
+  /** "": that of the role chat */
+  model: string;
+  /** Of a new chat. */
+  mode: string;
+  /** The most that a turn may cost in millionths of a dollar; 0: no limit of its own. */
+  maxCostMicros: number;
+}
+
+const blank: Draft = { text: "", model: "", mode: "ask", maxCostMicros: 0 };
+
+/** What is being written in a chat. It is kept until it is sent, also when the program ends. */
+export class Composer {
+  draft = $state.raw<Draft>(blank);
+  readonly #key: string;
+  readonly #keep: Keep;
+
+  /** `id` is the chat; "new" for one that does not exist yet. */
+  constructor(keep: Keep, id: string) {
+    this.#keep = keep;
+    this.#key = `helix.chat.${id}`;
+    try {
+      this.draft = { ...blank, ...(JSON.parse(keep.getItem(this.#key) ?? "{}") as Partial<Draft>) };
+    } catch {
+      // A draft that can't be read is lost; the next one replaces it.
+    }
+  }
+
+  get empty(): boolean {
+    return this.draft.text.trim() === "";
+  }
+
+  set(change: Partial<Draft>): void {
+    this.draft = { ...this.draft, ...change };
+    if (JSON.stringify(this.draft) === JSON.stringify(blank)) this.#keep.removeItem(this.#key);
+    else this.#keep.setItem(this.#key, JSON.stringify(this.draft));
+  }
+
+  /** What was written has been sent; the choices stay. */
+  sent(): void {
+    this.set({ text: "" });
+  }
+
+  /** Puts a text in place of a range. */
+  insert(text: string, from: number, to: number): void {
+    this.set({ text: this.draft.text.slice(0, from) + text + this.draft.text.slice(to) });
+  }
+}

@@ -1,0 +1,69 @@
+/** What a transcript shows, made of the messages of a chat: calls with their results, answers that a retry replaced behind a switch. */
+import type { Chat } from "./state";
+import type { Message, Part, Queued } from "./types";
+
+/** A call of a tool with what came of it. */
+export interface Call {
+  part: Part;
+  result: Part | null;
+  /** running, waiting, done, failed, denied, skipped or unknown */
+  status: string;
+}
+
+export type Entry =
+  | { kind: "user"; id: string; message: Message }
+  /** Calls stand in the order of the parts of the message; `first` is the first answer of a turn. */
+  | { kind: "answer"; id: string; message: Message; calls: readonly Call[]; first: boolean }
+  | { kind: "notice"; id: string; message: Message }
+  | { kind: "replaced"; id: string; turnId: string; open: boolean }
+  | { kind: "live"; id: string }
+  | { kind: "approval"; id: string; more: number }
+  | { kind: "queued"; id: string; input: Queued };
+
+/** The entry that stands for a message, for moving to it. */
+export const entryAt = (entries: readonly Entry[], seq: number): number => entries.findIndex((e) => "message" in e && e.message.seq >= seq);
+
+/** Entries of a chat. `open` are the turns whose replaced answers are shown. */
+export function entriesOf(c: Chat, open: ReadonlySet<string>): Entry[] {
+  const out: Entry[] = [];
+  const results = new Map<string, Part>();
+  for (const m of c.messages) if (m.role === "tool") for (const p of m.parts) results.set(`${m.turnId} ${p.callId ?? ""}`, p);
+  let answered = "";
+  let replaced = "";
+  for (const m of c.messages) {
+    if (m.hidden) {
+      if (replaced !== m.turnId) out.push({ kind: "replaced", id: `replaced ${m.turnId}`, turnId: m.turnId, open: open.has(m.turnId) });
+      replaced = m.turnId;
+      if (!open.has(m.turnId)) continue;
+    }
+    if (m.role === "user") out.push({ kind: "user", id: m.id, message: m });
+    else if (m.role === "system") out.push({ kind: "notice", id: m.id, message: m });
+    else if (m.role === "assistant") {
+      const calls = m.parts
+        .filter((p) => p.kind === "toolCall")
+        .map((part): Call => {
+          const result = results.get(`${m.turnId} ${part.callId ?? ""}`) ?? null;
+          const active = c.turn?.turnId === m.turnId;
+          return { part, result, status: result?.status ?? (!active ? "skipped" : c.turn?.state === "waiting" ? "waiting" : "running") };
+        });
+      out.push({ kind: "answer", id: m.id, message: m, calls, first: answered !== m.turnId });
+      answered = m.turnId;
+    }
+  }
+  if (c.live !== null || (c.turn !== null && c.turn.state === "running")) out.push({ kind: "live", id: "live" });
+  const [asked, ...more] = c.turn?.approvals ?? [];
+  if (asked !== undefined) out.push({ kind: "approval", id: asked, more: more.length });
+  for (const input of c.queue) out.push({ kind: "queued", id: input.turnId, input });
+  return out;
+}
+
+/** The text of a message, as it is copied. */
+export const textOf = (m: Message): string => m.parts.flatMap((p) => (p.kind === "text" && p.text ? [p.text] : [])).join("\n\n");
+
+/** Whole sentences of a text after a place, for screen readers; the rest waits until it ends. */
+export function sentences(text: string, from: number): { said: string; to: number } {
+  const end = [...text.slice(from).matchAll(/[.!?…:]["”’)]*(?=\s)|\n/g)].at(-1);
+  if (!end) return { said: "", to: from };
+  const to = from + end.index + end[0].length;
+  return { said: text.slice(from, to).trim(), to };
+}

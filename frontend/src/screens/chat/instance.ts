@@ -1,0 +1,18 @@
+/** The one Chat screen of the page, so that what is open and written stays while other screens are shown. */
+import { bridge, rpc } from "../../lib/rpc";
+import { copy, download } from "../../lib/ui/browser";
+import { lasting, toasts } from "../../lib/ui/state";
+import { ChatScreen } from "./chat.svelte";
+import { t } from "./messages";
+
+let screen: ChatScreen | null = null;
+
+export function chatScreen(): ChatScreen {
+  screen ??= lasting(() => new ChatScreen(rpc, localStorage, toasts, save));
+  return screen;
+}
+
+/** The desktop window saves no files of its own, so there the text is copied. */
+function save(name: string, text: string): unknown {
+  return bridge() ? copy(text, t.copied) : download(name, text, "text/markdown");
+}

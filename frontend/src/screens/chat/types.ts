@@ -1,0 +1,16 @@
+import type { EventData, Item, Result } from "../../lib/rpc";
+
+export type Session = Item<"chat.list", "sessions">;
+export type Message = Item<"chat.messages", "messages">;
+export type Part = Message["parts"][number];
+export type Get = Result<"chat.get">;
+export type Turn = NonNullable<Get["activeTurn"]>;
+export type Queued = Get["queue"][number];
+export type Hit = Item<"chat.search", "hits">;
+export type Budget = Session["budget"];
+export type Delta = EventData<"chat.assistant_delta">;
+
+/** What tools may do without a question. */
+export const modes = ["ask", "read", "work"] as const;
+/** What becomes of an input that arrives during a turn. */
+export const queueModes = ["followup", "steer", "collect", "interrupt"] as const;

@@ -1,0 +1,113 @@
+import type { Item, Result, Rpc } from "../../lib/rpc";
+import { Load, toasts } from "../../lib/ui/state";
+import { t } from "./messages";
+
+export type Provider = Item<"providers.list", "providers">;
+export type Role = Item<"providers.roles", "roles">;
+export type Step = Result<"providers.test">["steps"][number];
+export type Detected = Item<"providers.detect", "found">;
+
+/** The services of language models, and which models do what. */
+export class ModelsState {
+  readonly providers = new Load<readonly Provider[]>();
+  readonly roles = new Load<readonly Role[]>();
+  /** Models of the services that are ready, and of servers that were found. */
+  readonly models = new Load<readonly string[]>();
+  found = $state.raw<readonly Detected[] | null>(null);
+  /** What the last test of a service said. */
+  tested = $state.raw<{ name: string; steps: readonly Step[] } | null>(null);
+  /** The name of what is being tested, "detect", or "". */
+  busy = $state("");
+  readonly #rpc: Rpc;
+  readonly #off: (() => void)[];
+
+  constructor(rpc: Rpc) {
+    this.#rpc = rpc;
+    this.#off = [rpc.on("providers.changed", () => void this.load()), rpc.onReload(() => void this.load())];
+  }
+
+  stop(): void {
+    for (const off of this.#off) off();
+  }
+
+  async load(): Promise<void> {
+    await Promise.all([
+      this.providers.run(async (signal) => (await this.#rpc.call("providers.list", {}, { signal })).providers),
+      this.roles.run(async (signal) => (await this.#rpc.call("providers.roles", {}, { signal })).roles),
+    ]);
+    const ready = (this.providers.data ?? []).filter((p) => p.state === "ready");
+    await this.models.run(async (signal) => {
+      const known = await Promise.all(ready.map((p) => this.#rpc.call("providers.models", { provider: p.name, limit: 200 }, { signal })));
+      return [...(this.found ?? []).flatMap((f) => f.models.map((m) => `${nameFor(f)}/${m}`)), ...known.flatMap((r) => r.models.map((m) => m.ref))];
+    });
+  }
+
+  /** True when it was saved. */
+  async save(name: string, entry: Provider["entry"], apiKey: string): Promise<boolean> {
+    try {
+      await this.#rpc.call("providers.set", { name, entry, ...(apiKey ? { apiKey } : {}) });
+      await this.load();
+      return true;
+    } catch (e) {
+      toasts.error(e, t.models.cannotSave);
+      return false;
+    }
+  }
+
+  enable(p: Provider, on: boolean): Promise<boolean> {
+    return this.save(p.name, { ...p.entry, disabled: !on }, "");
+  }
+
+  async remove(p: Provider): Promise<void> {
+    try {
+      await this.#rpc.call("providers.remove", { name: p.name });
+      toasts.ok(t.models.removed(p.name));
+      await this.load();
+    } catch (e) {
+      toasts.error(e, t.models.cannotSave);
+    }
+  }
+
+  async test(p: Provider): Promise<void> {
+    this.busy = p.name;
+    try {
+      this.tested = { name: p.name, steps: (await this.#rpc.call("providers.test", { name: p.name })).steps };
+      await this.load();
+    } catch (e) {
+      toasts.error(e, t.models.cannotTest);
+    } finally {
+      this.busy = "";
+    }
+  }
+
+  async detect(): Promise<void> {
+    this.busy = "detect";
+    try {
+      this.found = (await this.#rpc.call("providers.detect", {})).found;
+    } catch (e) {
+      toasts.error(e);
+    } finally {
+      this.busy = "";
+    }
+  }
+
+  /** Takes a model of a detected server for chats. */
+  async use(f: Detected, model: string): Promise<void> {
+    const name = nameFor(f);
+    if (await this.save(name, { type: f.type, baseUrl: f.baseUrl }, "")) await this.setChain("chat", [`${name}/${model}`]);
+  }
+
+  /** Names the models of a role, the first one preferred. */
+  async setChain(role: string, chain: string[]): Promise<void> {
+    try {
+      const options = this.roles.data?.find((r) => r.role === role)?.options;
+      await this.#rpc.call("providers.set_role", { role, chain, ...(options ? { options } : {}) });
+      await this.load();
+    } catch (e) {
+      toasts.error(e, t.models.cannotSave);
+    }
+  }
+}
+
+/** The name of an entry for a server that was found. */
+export const nameFor = (f: Detected): string => f.product.toLowerCase().replaceAll(/[^a-z0-9_-]+/g, "-").replace(/^[^a-z]+/, "") || "local";
