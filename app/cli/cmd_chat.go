@@ -1,7 +1,9 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -21,6 +23,10 @@ type chatCmd struct {
 	Rename  chatRenameCmd  `cmd:"" help:"Give a chat a title."`
 	Delete  chatDeleteCmd  `cmd:"" help:"Move a chat to the trash."`
 	Restore chatRestoreCmd `cmd:"" help:"Bring a chat back from the trash."`
+	Fork    chatForkCmd    `cmd:"" help:"Continue in a copy."`
+	Export  chatExportCmd  `cmd:"" help:"Save a chat as a file."`
+	Context chatContextCmd `cmd:"" help:"Show what the next request holds."`
+	Cost    chatCostCmd    `cmd:"" help:"Show what a chat has cost."`
 	Replay  chatReplayCmd  `cmd:"" help:"Check that the log of a chat gives the requests that were sent."`
 }
 
@@ -226,6 +232,67 @@ func (r *chatRestoreCmd) Run(c *command) error { return c.chatChanged("chat.rest
 func (c *command) chatChanged(method string, p map[string]any) error {
 	return show(c, method, p, func(r agent.SessionResult) {
 		c.fields("id", r.Session.ID.String(), "title", r.Session.Title, "state", r.Session.State)
+	})
+}
+
+type chatForkCmd struct {
+	chatID
+	At int64 `placeholder:"SEQ" help:"The copy ends with the turn of this message. Default: the last turn."`
+}
+
+func (f *chatForkCmd) Run(c *command) error {
+	p := f.params()
+	if f.At > 0 {
+		p["atSeq"] = f.At
+	}
+	return show(c, "chat.fork", p, func(r agent.SessionResult) { c.say("Chat %s", r.Session.ID) })
+}
+
+type chatExportCmd struct {
+	chatID
+	Format string `default:"md" enum:"md,jsonl" help:"Markdown, or a message a line (${enum})."`
+	Output string `short:"o" placeholder:"FILE" type:"path" help:"File to write. Default: standard output."`
+}
+
+func (e *chatExportCmd) Run(c *command) error {
+	p := e.params()
+	p["format"] = e.Format
+	var r agent.ExportResult
+	if _, err := c.call("chat.export", p, &r); err != nil {
+		return err
+	}
+	return c.saveBlob(r.Blob, e.Output)
+}
+
+type chatContextCmd struct{ chatID }
+
+func (x *chatContextCmd) Run(c *command) error {
+	return show(c, "chat.context", x.params(), func(r agent.ContextResult) {
+		rows := [][]string{}
+		for _, p := range r.Parts {
+			rows = append(rows, []string{p.Kind, p.Name, strconv.FormatInt(p.Tokens, 10)})
+		}
+		c.table([]string{"PART", "NAME", "TOKENS"}, rows)
+		for _, text := range r.Omitted {
+			c.say("%s", text)
+		}
+		c.say("%d of %d tokens.", r.Used, r.Window)
+	})
+}
+
+type chatCostCmd struct{ chatID }
+
+func (x *chatCostCmd) Run(c *command) error {
+	return show(c, "chat.cost", x.params(), func(r agent.CostResult) {
+		rows := [][]string{}
+		for by, list := range map[string][]agent.CostRow{"model": r.ByModel, "purpose": r.ByPurpose} {
+			for _, x := range list {
+				rows = append(rows, []string{by, x.Key, strconv.Itoa(x.Calls), strconv.FormatInt(x.Tokens, 10), usd(x.CostMicros)})
+			}
+		}
+		slices.SortFunc(rows, func(a, b []string) int { return cmp.Or(cmp.Compare(a[0], b[0]), cmp.Compare(a[1], b[1])) })
+		c.table([]string{"BY", "NAME", "CALLS", "TOKENS", "COST"}, rows)
+		c.say("%s in %d calls.", usd(r.CostMicros), r.Calls)
 	})
 }
 

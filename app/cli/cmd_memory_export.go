@@ -38,16 +38,7 @@ func (e *memoryExportCmd) Run(c *command) (err error) {
 	if c.JSON && e.Output == "" {
 		return c.printJSON(raw)
 	}
-	from, err := c.blob(r.BlobID)
-	if err != nil {
-		return err
-	}
-	defer from.Close() // read only
-	if e.Output == "" {
-		_, err := io.Copy(c.env.Stdout, from)
-		return err
-	}
-	if err := saveFile(e.Output, from); err != nil {
+	if err := c.saveBlob(r.BlobID, e.Output); err != nil || e.Output == "" {
 		return err
 	}
 	if c.JSON {
@@ -137,4 +128,18 @@ type download struct {
 func (d download) Close() error {
 	defer d.cancel()
 	return d.ReadCloser.Close()
+}
+
+// saveBlob writes a file of the backend to a path, or to standard output.
+func (c *command) saveBlob(blob, output string) error {
+	from, err := c.blob(blob)
+	if err != nil {
+		return err
+	}
+	defer from.Close() // read only
+	if output == "" {
+		_, err := io.Copy(c.env.Stdout, from)
+		return err
+	}
+	return saveFile(output, from)
 }
