@@ -545,12 +545,6 @@ func TestScheduledToolAndCleanup(t *testing.T) {
 	if raw, jsonErr := json.Marshal(fault.As(err).Details); jsonErr != nil || json.Unmarshal(raw, &where) != nil || where.Field != "target.input" {
 		t.Errorf("an input that does not fit: %v, details %s", err, raw)
 	}
-	for _, kind := range []string{"agent"} {
-		_, err := c.Scheduler.Create(c.ctx, scheduler.CreateParams{Name: kind, Target: scheduler.Target{Kind: kind, Name: "x"}, Cadence: json.RawMessage(`{"type":"interval","everySecs":86400}`)})
-		if !fault.Is(err, fault.Unavailable) {
-			t.Errorf("%s: %v", kind, err)
-		}
-	}
 }
 
 // http.request asks for the host that it is about to reach, sends its key and is on record.
