@@ -21,6 +21,7 @@ import (
 	"helix/backend/providers"
 	"helix/backend/scheduler"
 	"helix/backend/skills"
+	"helix/backend/skills/machine"
 	"helix/backend/storage"
 )
 
@@ -235,5 +236,65 @@ func TestChatWritesAndSchedulesSkill(t *testing.T) {
 	}
 	if r := c.runNow(s); r.Status != "success" || r.OutputSummary != `["/shared/e.txt","/shared/d.txt","/shared/c.txt"]` {
 		t.Errorf("%+v %+v", r, r.Error)
+	}
+}
+
+// A step of a skill asks a model: a person allows it once, the input is data without secrets, an
+// answer that breaks the schema is corrected or refused, and the budgets hold.
+func TestStepAsksModel(t *testing.T) {
+	t.Parallel()
+	c := newChatter(t, testOptions(t.TempDir()), providers.ScriptedReply{Text: "```json\n{\"mood\":7}\n```"}, providers.ScriptedReply{Text: `{"mood":"calm"}`},
+		providers.ScriptedReply{Text: "Calm."}, providers.ScriptedReply{Text: "Still calm."})
+	c.call("tools.secret_set", map[string]any{"name": "KEY", "value": "correct-horse-battery-77", "hosts": []string{"api.example.com"}, "toolIds": []string{}}, nil)
+	m, err := c.b.Skills.CreateComposite(c.ctx(), skills.SaveParams{Skill: json.RawMessage(`{"name":"Mood","inputSchema":{"type":"object"},"steps":[{"stepId":"ask","toolType":"builtin","toolName":"llm.complete",
+		"parameters":{"prompt":"Which mood?","schema":{"type":"object","required":["mood"],"properties":{"mood":{"type":"string"}}}},"inputMapping":{"input":"$.input.text"},"outputMapping":"$.value"}]}`)})
+	if err != nil || !m.Valid {
+		t.Fatal(m, err)
+	}
+	run := func() skills.ExecuteResult {
+		t.Helper()
+		out, err := c.b.Skills.ExecuteComposite(c.ctx(), skills.ExecuteParams{SkillID: &m.SkillID, Input: json.RawMessage(`{"text":"My key is correct-horse-battery-77, and I am at rest."}`), WaitMs: 60_000})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return out
+	}
+	waiting := run()
+	var asked permission.ListApprovalsResult
+	c.call("approvals.list", permission.ListApprovalsParams{}, &asked)
+	if waiting.Status != "waiting" || len(asked.Approvals) != 1 || c.srv.Calls() != 0 {
+		t.Fatalf("%+v, %d questions", waiting, len(asked.Approvals))
+	}
+	ended := make(chan skills.RunEvent, 64)
+	defer bus.Subscribe(c.b.Bus, func(_ uuid.UUID, e skills.RunEvent) { ended <- e })()
+	c.call("approvals.decide", permission.AnswerParams{ID: asked.Approvals[0].ID, Decision: "approve", Scope: "always", DefinitionHash: asked.Approvals[0].DefinitionHash}, nil)
+	for e := range ended {
+		if e.ExecutionID == waiting.ExecutionID && machine.Type(e.Type) == machine.RunFinished {
+			break
+		}
+	}
+	done, err := c.b.Skills.GetExecution(c.ctx(), skills.RunParams{ExecutionID: waiting.ExecutionID})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !done.Success || !strings.Contains(string(done.FinalOutput), `"calm"`) || c.srv.Calls() != 2 {
+		t.Fatalf("%+v %+v, %d calls", done, done.Error, c.srv.Calls())
+	}
+	first, second := string(c.srv.Requests()[0].Body), string(c.srv.Requests()[1].Body)
+	if strings.Contains(first, "battery-77") || !strings.Contains(first, "«data ") || !strings.Contains(second, "/mood") {
+		t.Errorf("requests: %s\n%s", first, second)
+	}
+	if out := run(); out.Success || out.Error.Kind != "invalid" || c.srv.Calls() != 4 {
+		t.Errorf("an answer that never matches: %+v %+v, %d calls", out, out.Error, c.srv.Calls())
+	}
+	few := int64(10)
+	c.call("agent.set_budget", agent.SetBudgetParams{Scope: agent.ScopeDay, MaxTokens: &few}, nil)
+	if out := run(); out.Success || out.Error.Kind != "limit" || c.srv.Calls() != 4 {
+		t.Errorf("over the budget: %+v %+v, %d calls", out, out.Error, c.srv.Calls())
+	}
+	var spent agent.LedgerResult
+	c.call("agent.ledger", agent.LedgerParams{}, &spent)
+	if len(spent.Rows) != 4 || spent.Rows[0].SessionID != nil {
+		t.Errorf("%+v", spent.Rows)
 	}
 }

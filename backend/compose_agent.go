@@ -10,9 +10,11 @@ import (
 	"github.com/google/uuid"
 
 	"helix/backend/agent"
+	"helix/backend/callable"
 	"helix/backend/config"
 	"helix/backend/memory"
 	"helix/backend/memory/search"
+	"helix/backend/permission"
 	"helix/backend/storage"
 )
 
@@ -23,6 +25,15 @@ func (b *Backend) openAgent(ctx context.Context, paths config.Paths, conf config
 		Memory: agentMemory{b.Memory}, Prompt: b.agentPrompt, Scrub: b.newScrubbers(paths).text, Private: conf.StoragePrivate, Ended: b.Scheduler.Ended, Logger: b.log,
 	})
 	b.Callables.Add(b.Agent.Provider())
+	gate := b.callGate()
+	b.builtins.Add(b.Agent.Callables(func(ctx context.Context, r *callable.Request) (func(), error) {
+		pass, err := gate.Pass(ctx, r, callable.Reach{Name: agent.CompleteName, Subject: callable.BuiltinSubject(agent.CompleteName), Tier: permission.SideEffecting, Action: "model.called"})
+		if err != nil {
+			return nil, err
+		}
+		return pass.End, nil
+	})...)
+	b.subjects[agent.CompleteName] = agent.CompleteSource{}
 	b.Permission.Register(string(agent.Kind), b.Agent, nil)
 	b.Permission.RegisterAnswerer(string(agent.Kind), b.Agent.Answer)
 	b.closing("agent", b.Agent.Close)

@@ -198,8 +198,11 @@ func (l *Ledger) keysOf(user uuid.UUID, c *callInfo, provider string) []spentKey
 	if c == nil {
 		return out
 	}
-	return append(out, spentKey{user: user, scope: ScopeSession, key: c.session.String()}, spentKey{user: user, scope: scopeTurn, key: c.turn.String()},
-		spentKey{user, ScopeAgent, c.agent, period(ScopeAgent, now)})
+	out = append(out, spentKey{user: user, scope: scopeTurn, key: c.turn.String()})
+	if c.session != uuid.Nil { // a step of a skill has none
+		out = append(out, spentKey{user: user, scope: ScopeSession, key: c.session.String()})
+	}
+	return append(out, spentKey{user, ScopeAgent, c.agent, period(ScopeAgent, now)})
 }
 
 // OverBudget is the detail of the Limit error of a call that a budget does not allow.
@@ -460,6 +463,15 @@ func (l *Ledger) List(ctx context.Context, p LedgerParams) (out LedgerResult, er
 }
 
 // forget drops the sum of a turn that has ended.
+func (l *Ledger) spentBy(user, turn uuid.UUID) providers.Micros {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if s := l.spent[spentKey{user: user, scope: scopeTurn, key: turn.String()}]; s != nil {
+		return s.micros
+	}
+	return 0
+}
+
 func (l *Ledger) forget(user, turn uuid.UUID) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
