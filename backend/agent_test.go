@@ -546,3 +546,45 @@ func TestChatIsCopied(t *testing.T) {
 		t.Error("a chat without an answer is copied")
 	}
 }
+
+// The agent corrects and deletes memories when it may; both can be undone.
+func TestChatChangesMemories(t *testing.T) {
+	t.Parallel()
+	o := testOptions(t.TempDir())
+	b := startWith(t, o)
+	c := &chatter{remote: b.session(t), b: b}
+	var made memory.AddResult
+	c.call("memory.add", memory.AddParams{Content: "Nora lives in Hamburg."}, &made)
+	id := made.Item.ID.String()
+	c.srv = providerstest.New(t, providerstest.Options{Replies: []providers.ScriptedReply{
+		calls("memory_update", `{"id":"`+id+`","content":"Nora lives in Bremen."}`), calls("memory_delete", `{"ids":["`+id+`"]}`), {Text: "Done."},
+	}})
+	c.setUp()
+	turn := c.say(c.create(agent.CreateParams{}).ID, "Nora has moved to Bremen, then forget it.")
+	for range 2 {
+		if turn.State != agent.Waiting || len(turn.Approvals) != 1 {
+			t.Fatalf("%+v %+v", turn, turn.Error)
+		}
+		var asked permission.GetApprovalResult
+		c.call("approvals.get", permission.GetApprovalParams{ID: turn.Approvals[0]}, &asked)
+		c.call("approvals.decide", permission.AnswerParams{ID: asked.ID, Decision: "approve", Scope: "once", DefinitionHash: asked.DefinitionHash}, nil)
+		turn = c.until(turn.TurnID)
+	}
+	var undo []string
+	for _, m := range c.messages(turn.SessionID) {
+		for _, p := range m.Parts {
+			if p.UndoToken != "" {
+				undo = append(undo, p.UndoToken)
+			}
+		}
+	}
+	if turn.State != agent.Completed || len(undo) != 2 {
+		t.Fatalf("%+v, undo %v", turn, undo)
+	}
+	c.call("memory.undo", map[string]string{"undoToken": undo[1]}, nil)
+	var now memory.Item
+	c.call("memory.get", memory.GetParams{ID: id}, &now)
+	if now.Content != "Nora lives in Bremen." || !now.Untrusted {
+		t.Errorf("%+v", now)
+	}
+}

@@ -48,6 +48,7 @@ func (b *Backend) openMemory(conf config.Config) {
 	}
 	b.Memory = memory.New(b.DB, o)
 	b.builtins.Add(b.Memory.Callables()...)
+	b.assistant.Add(b.Memory.AgentCallables()...)
 	b.closing("memory", b.Memory.Close)
 }
 

@@ -135,7 +135,7 @@ func (s *Service) tools(ctx context.Context, st *State) ([]tool, error) {
 		if i.Name == "vault.copyto" {
 			t.tier = permission.Privileged
 		}
-		t.private = i.Kind == callable.Builtin && (strings.HasPrefix(i.Name, "memory.") || strings.HasPrefix(i.Name, "file.") || strings.HasPrefix(i.Name, "vault.")) || i.Kind == "synthesis"
+		t.private = isCore(i.Kind) && (strings.HasPrefix(i.Name, "memory.") || strings.HasPrefix(i.Name, "file.") || strings.HasPrefix(i.Name, "vault.")) || i.Kind == "synthesis"
 		out = append(out, t)
 	}
 	out = slices.DeleteFunc(out, func(t tool) bool {

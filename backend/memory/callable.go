@@ -64,3 +64,39 @@ func (s *Service) Callables() []callable.Func {
 		},
 	}
 }
+
+// AgentCallables are the tools with which an agent corrects memories. Both can be undone.
+func (s *Service) AgentCallables() []callable.Func {
+	return []callable.Func{
+		{
+			Info: callable.Info{
+				Name: "memory.update", Title: "Changes the text or the tags of a memory.", Effects: callable.Effects{Idempotent: true},
+				Input: json.RawMessage(`{"type":"object","additionalProperties":false,"required":["id"],"minProperties":2,"properties":{"id":{"type":"string","format":"uuid"},
+					"content":{"type":"string","minLength":1,"maxLength":65536},"tags":{"type":"array","maxItems":16,"items":{"type":"string","maxLength":64}}}}`),
+			},
+			Run: callable.Typed(func(ctx context.Context, r callable.Request, in struct {
+				ID      string
+				Content *string
+				Tags    *[]string
+			}) (any, error) {
+				now, err := s.Get(ctx, GetParams{ID: in.ID})
+				if err != nil {
+					return nil, err
+				}
+				p := UpdateParams{ID: in.ID, Version: now.Version, Content: in.Content, Tags: in.Tags}
+				if in.Content != nil && r.Caller.Kind != "" { // a program wrote it, from data that may come from anywhere
+					untrusted := true
+					p.Untrusted = &untrusted
+				}
+				return s.Update(ctx, p)
+			}),
+		},
+		{
+			Info: callable.Info{
+				Name: "memory.delete", Title: "Moves memories to the trash.", Effects: callable.Effects{Idempotent: true, Destructive: true},
+				Input: json.RawMessage(`{"type":"object","additionalProperties":false,"required":["ids"],"properties":{"ids":{"type":"array","minItems":1,"maxItems":100,"items":{"type":"string","format":"uuid"}}}}`),
+			},
+			Run: callable.Typed(func(ctx context.Context, _ callable.Request, p IDsParams) (any, error) { return s.Delete(ctx, p) }),
+		},
+	}
+}
