@@ -51,7 +51,7 @@ async function create({ page, rpc, check, looks }) {
   await sheet(page).getByRole("heading", { name: "New schedule" }).waitFor();
   // Kinds that are not there say why.
   await sheet(page).getByLabel("Kind", { exact: true }).click();
-  await page.getByRole("option", { name: /Agent turn.*not available/ }).waitFor();
+  await page.getByRole("option", { name: "Agent turn" }).waitFor();
   await page.getByRole("option", { name: "Tool", exact: true }).click();
   await sheet(page).getByLabel("Tool", { exact: true }).fill("hel");
   await page.getByRole("option", { name: /Say hello/ }).click();
