@@ -21,6 +21,7 @@ const MOST = 500;
 export class Targets {
   readonly skills = new Load<readonly Choice[]>();
   readonly tools = new Load<readonly Choice[]>();
+  readonly agents = new Load<readonly Choice[]>();
   readonly #rpc: Rpc;
 
   constructor(rpc: Rpc) {
@@ -44,11 +45,11 @@ export class Targets {
   }
 
   of(kind: string): Load<readonly Choice[]> | null {
-    return kind === "skill" ? this.skills : kind === "tool" ? this.tools : null;
+    return kind === "skill" ? this.skills : kind === "tool" ? this.tools : kind === "agent" ? this.agents : null;
   }
 
   /** The schema of a target's input. */
   schema(kind: string, id: string): unknown {
-    return this.of(kind)?.data?.find((c) => c.id === id)?.schema;
+    return this.of(kind)?.data?.find((c) => c.id === id || kind === "agent")?.schema; // there is one agent, and nothing to choose
   }
 }
