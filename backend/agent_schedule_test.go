@@ -298,3 +298,27 @@ func TestStepAsksModel(t *testing.T) {
 		t.Errorf("%+v", spent.Rows)
 	}
 }
+
+// The tools of a turn get no more rights than its caller holds, and nobody is asked for them.
+func TestAgentKeepsRightsOfCaller(t *testing.T) {
+	t.Parallel()
+	c := newChatter(t, testOptions(t.TempDir()), calls("schedule_delete", `{"scheduleId":"018f3c5e-0000-7000-8000-000000000000"}`), calls("file_list", `{"path":"/vault"}`), providers.ScriptedReply{Text: "Done."})
+	nothing := (&chain{Backend: c.b, t: t, ctx: c.ctx()}).noAuthority()
+	_, err := c.b.Callables.Call(c.ctx(), callable.Ref{Kind: agent.Kind, ID: agent.DefaultAgent}, callable.Request{
+		Input: json.RawMessage(`{"prompt":"Look into the vault"}`), Caller: callable.Caller{Kind: "skill", Label: "Reader", Attended: true, Authority: nothing},
+	})
+	var asked permission.ListApprovalsResult
+	c.call("approvals.list", permission.ListApprovalsParams{}, &asked)
+	if err != nil || len(asked.Approvals) != 0 {
+		t.Fatalf("%v, %d questions", err, len(asked.Approvals))
+	}
+	var list agent.ListResult
+	c.call("chat.list", agent.ListParams{IncludeArchived: true}, &list)
+	for _, m := range c.messages(list.Sessions[0].ID) {
+		for _, p := range m.Parts {
+			if p.Kind == agent.PartToolResult && p.Status == "done" {
+				t.Errorf("%s was called: %s", p.Tool, p.Text)
+			}
+		}
+	}
+}

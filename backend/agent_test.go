@@ -509,6 +509,14 @@ func TestChatIsCopied(t *testing.T) {
 	if turn := c.until(again.TurnID); turn.SessionID != f.ID {
 		t.Errorf("a turn of the copy is repeated in %s", turn.SessionID)
 	}
+	var twice agent.SessionResult
+	c.call("chat.fork", agent.ForkParams{SessionID: f.ID}, &twice)
+	for i, m := range c.messages(twice.Session.ID) { // what a repeat replaced is hidden in the copy too
+		if was := c.messages(f.ID)[i]; m.Hidden != was.Hidden || !reflect.DeepEqual(m.Parts, was.Parts) {
+			t.Errorf("message %d of the copy: %+v, want %+v", i, m, was)
+		}
+	}
+	c.replays(twice.Session.ID, 4)
 	c.replays(f.ID, 4)
 	c.replays(s.ID, 3)
 	if after := c.messages(s.ID); !reflect.DeepEqual(before, after) {

@@ -127,17 +127,12 @@ func (p provider) Call(ctx context.Context, ref callable.Ref, r callable.Request
 		return callable.Result{}, fault.New(fault.Canceled, "The call was canceled before it started.").WithCause(err)
 	}
 	s, session, turn := p.s, storage.NewID(), storage.NewID()
-	if r.Caller.Authority != nil {
+	if r.Caller.Authority != nil { // until the turn ends, which may be after this call
 		s.mu.Lock()
 		s.callers[turn] = r.Caller.Authority
 		s.mu.Unlock()
-		defer func() {
-			s.mu.Lock()
-			delete(s.callers, turn)
-			s.mu.Unlock()
-		}()
 	}
-	if err := s.openSession(ctx, session, "", QueueFollowup, true, &created{Kind: KindRun, Agent: DefaultAgent, Mode: ModeAsk, Once: true}); err != nil {
+	if _, err := s.openSession(ctx, session, "", QueueFollowup, true, &created{Kind: KindRun, Agent: DefaultAgent, Mode: ModeAsk, Once: true}); err != nil {
 		return callable.Result{}, err
 	}
 	if _, err := s.enqueue(ctx, session, turn, QueueFollowup, in); err != nil {
@@ -225,7 +220,7 @@ func (s *Service) release(run uuid.UUID) error {
 	}
 	_, err = s.get(ctx, session)
 	if fault.Is(err, fault.NotFound) {
-		err = s.openSession(ctx, session, p.Input.Origin.Label, QueueFollowup, true, &created{Kind: KindScheduled, Agent: DefaultAgent, Mode: ModeAsk, Once: p.Once})
+		_, err = s.openSession(ctx, session, p.Input.Origin.Label, QueueFollowup, true, &created{Kind: KindScheduled, Agent: DefaultAgent, Mode: ModeAsk, Once: p.Once})
 	}
 	if err == nil {
 		p.Input.Text = s.o.Scrub(ctx, p.Input.Text)
@@ -243,8 +238,8 @@ func (s *Service) release(run uuid.UUID) error {
 	return errors.Join(err, werr)
 }
 
-// State implements callable.Starter. The output is the answer. A turn that a missing right kept from its task has failed, though
-// the model found words for it.
+// State implements callable.Starter. The output is the answer. A turn that lacked a permission has
+// failed, although the model wrote an answer.
 func (p provider) State(ctx context.Context, run uuid.UUID) (callable.State, error) {
 	t, err := p.s.turn(ctx, identity.UserID(ctx), run)
 	if err != nil {
@@ -268,7 +263,7 @@ func (p provider) State(ctx context.Context, run uuid.UUID) (callable.State, err
 					answer = part.Text
 				case part.Kind == PartNotice && notify:
 					out.Notice = &callable.Notice{Title: part.Title, Body: part.Text, Level: level}
-				case part.Kind == PartToolCall && part.Tier != permission.ReadOnly.String():
+				case part.Kind == PartToolCall && part.Tier != "" && part.Tier != permission.ReadOnly.String():
 					out.Unknown = true // it may have acted: another attempt could act twice
 				}
 			}

@@ -60,26 +60,27 @@ func (s *Service) Create(ctx context.Context, p CreateParams) (SessionResult, er
 	if len(p.Title) > 400 || p.AgentName != "" && p.AgentName != DefaultAgent {
 		return SessionResult{}, fault.Invalidf("A title has at most 400 bytes, and the agent is %s.", DefaultAgent)
 	}
-	id, user := storage.NewID(), identity.UserID(ctx)
-	if err := s.openSession(ctx, id, strings.TrimSpace(p.Title), queue, p.Remember == nil || *p.Remember, &created{Kind: KindChat, Agent: DefaultAgent, Model: p.Model, Mode: mode, Budget: budget}); err != nil {
-		return SessionResult{}, err
-	}
+	return s.openSession(ctx, storage.NewID(), strings.TrimSpace(p.Title), queue, p.Remember == nil || *p.Remember, &created{Kind: KindChat, Agent: DefaultAgent, Model: p.Model, Mode: mode, Budget: budget})
+}
+
+// announced returns a new session, once clients know about it.
+func (s *Service) announced(ctx context.Context, id uuid.UUID) (SessionResult, error) {
 	out, err := s.get(ctx, id)
 	if err == nil {
-		bus.Publish(s.bus, user, SessionCreated{id, &out.Session})
+		bus.Publish(s.bus, identity.UserID(ctx), SessionCreated{id, &out.Session})
 	}
 	return out, err
 }
 
 // openSession stores a new session and keeps it in memory.
-func (s *Service) openSession(ctx context.Context, id uuid.UUID, title, queue string, remember bool, first *created) error {
+func (s *Service) openSession(ctx context.Context, id uuid.UUID, title, queue string, remember bool, first *created) (SessionResult, error) {
 	user := identity.UserID(ctx)
 	l := &live{s: s, id: id, user: user, remember: remember, state: &State{QueueMode: queue}, canceled: map[uuid.UUID]bool{}}
 	first.Prompt = []PromptPart{}
 	if s.o.Prompt != nil {
 		list, err := s.o.Prompt(ctx, first.Agent)
 		if err != nil {
-			return err
+			return SessionResult{}, err
 		}
 		first.Prompt = list
 	}
@@ -91,12 +92,12 @@ func (s *Service) openSession(ctx context.Context, id uuid.UUID, title, queue st
 	}, first)
 	l.mu.Unlock()
 	if err != nil {
-		return err
+		return SessionResult{}, err
 	}
 	s.mu.Lock()
 	s.all[id] = l
 	s.mu.Unlock()
-	return nil
+	return s.announced(ctx, id)
 }
 
 func (s *Service) get(ctx context.Context, id uuid.UUID) (out SessionResult, err error) {

@@ -45,7 +45,7 @@ type live struct {
 	partial  Partial               // of the call that streams
 	begun    time.Time             // since when the turn runs without a pause
 	toolList []tool                // of the turn
-	caller   *permission.Authority // what whoever the turn works for holds; nil: the person
+	caller   *permission.Authority // rights of the turn's caller; nil: those of the person
 }
 
 func (l *live) mode() string {
@@ -359,6 +359,9 @@ func (s *Service) ended(ctx context.Context, l *live, turn uuid.UUID) {
 		s.log.Warn("end the grants of a turn", "turn", turn, "err", err)
 	}
 	s.o.Ledger.forget(l.user, turn)
+	s.mu.Lock()
+	delete(s.callers, turn)
+	s.mu.Unlock()
 	l.mu.Lock()
 	delete(l.canceled, turn)
 	l.cancel = nil

@@ -79,7 +79,7 @@ type Options struct {
 	Prompt func(ctx context.Context, agent string) ([]PromptPart, error)
 	// Scrub removes the secrets of the user in ctx from text; nil: nothing.
 	Scrub func(ctx context.Context, text string) string
-	// Ended hears when a turn ends or waits; nil: nobody does.
+	// Ended is called when a turn ends or waits for a person.
 	Ended   func(turn uuid.UUID)
 	Private bool             // texts are sealed
 	Now     func() time.Time // nil: time.Now
@@ -105,7 +105,7 @@ type Service struct {
 	all   map[uuid.UUID]*live
 	lanes map[laneKey]chan struct{}
 	asked map[uuid.UUID]*live // by the question that they wait for
-	// callers are what those hold that a turn works for, by turn. Without one it is the person.
+	// callers are the rights of the callers of turns. A turn without one has those of the person.
 	callers map[uuid.UUID]*permission.Authority
 	waits   map[uuid.UUID][]chan struct{}
 }
@@ -166,7 +166,7 @@ func (s *Service) resume(ctx context.Context) error {
 	if err := s.o.Ledger.Recover(ctx); err != nil {
 		return err
 	}
-	// Whoever called an agent is gone with the last process, and so are the rights that it lent.
+	// The callers of agents ended with the last process, and their rights with them.
 	err := s.db.Write(ctx, func(tx *storage.Tx) error {
 		_, err := tx.Exec(`UPDATE agent_turns SET cancel_requested_at = ? WHERE state IN ('queued', 'running', 'waiting') AND cancel_requested_at IS NULL AND created_at < ?
 			AND EXISTS (SELECT 1 FROM sessions s WHERE s.id = agent_turns.session_id AND s.kind = 'run')`, tx.Now, s.o.Ledger.began)

@@ -96,16 +96,19 @@ func (s *Service) Context(ctx context.Context, p SessionParams) (out ContextResu
 	l.mu.Lock()
 	st := *l.state
 	l.mu.Unlock()
-	if st.Turn == nil { // as at the start of a turn
-		st.Turn = &turnState{Window: assumedWindow}
-		if i, err := s.o.Models.Describe(ctx, providers.Request{Role: providers.RoleChat, Model: st.Model}); err == nil {
-			st.Turn.Window, st.Turn.Output = i.Window, min(i.Output, i.Window/4)
-		}
-		list, err := s.tools(ctx, &st)
-		if err != nil {
-			return out, err
-		}
-		st.Tools, _ = declared(list, st.Turn.Window)
+	next := &turnState{Window: assumedWindow}
+	if i, err := s.o.Models.Describe(ctx, providers.Request{Role: providers.RoleChat, Model: st.Model}); err == nil {
+		next.Window, next.Output = i.Window, min(i.Output, i.Window/4)
+	}
+	list, err := s.tools(ctx, &st)
+	if err != nil {
+		return out, err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()                // a turn that runs changes what the request is made of
+	if st = *l.state; st.Turn == nil { // as at the start of a turn
+		st.Turn = next
+		st.Tools, _ = declared(list, next.Window)
 	}
 	q, left := st.plan()
 	out = ContextResult{Window: st.Turn.Window, Parts: []ContextPart{}, Omitted: []string{}, Precedence: []string{"Built-in rules"}}
@@ -242,13 +245,13 @@ func (s *Service) Fork(ctx context.Context, p ForkParams) (SessionResult, error)
 	if err != nil {
 		return SessionResult{}, err
 	}
-	return s.get(ctx, id)
+	return s.announced(ctx, id)
 }
 
 // copyLog copies the log of a session up to a place, with the rows that show it. The turns get ids of
 // their own.
 func (s *Service) copyLog(ctx context.Context, tx *storage.Tx, from, to, user uuid.UUID, upto int64) error {
-	turns := map[uuid.UUID]uuid.UUID{}
+	turns, repeats := map[uuid.UUID]uuid.UUID{}, map[uuid.UUID]*uuid.UUID{}
 	l := &live{s: s, id: to, user: user, state: &State{}}
 	var events []Event
 	if err := s.readEvents(tx, from, 0, int(upto), func(e Event) error {
@@ -293,14 +296,14 @@ func (s *Service) copyLog(ctx context.Context, tx *storage.Tx, from, to, user uu
 			to, e.Seq, e.Body.eventType(), owner, sealed, schemaVersion, e.Cause, e.At); err != nil {
 			return err
 		}
+		if in, ok := e.Body.(*input); ok {
+			repeats[e.Turn] = in.Of
+		}
 		l.state.apply(e)
 	}
 	for old, made := range turns {
-		if _, err := tx.Exec(`INSERT INTO agent_turns (id, session_id, user_id, state, queue_mode, lane, stop_reason, steps, usage, provider, model, error_kind, error_message, created_at, started_at, finished_at)
-			SELECT ?, ?, user_id, CASE WHEN finished_at IS NULL THEN 'queued' ELSE state END, queue_mode, 'chat', stop_reason, steps, usage, provider, model, error_kind, error_message, created_at, started_at, finished_at FROM agent_turns WHERE id = ?`, made, to, old); err != nil {
-			return err
-		}
-		if _, err := tx.Exec(`UPDATE agent_turns SET retry_of = ? WHERE session_id = ? AND id IN (SELECT ? FROM agent_turns WHERE retry_of = ?)`, made, to, made, old); err != nil {
+		if _, err := tx.Exec(`INSERT INTO agent_turns (id, session_id, user_id, state, queue_mode, lane, stop_reason, steps, usage, provider, model, error_kind, error_message, created_at, started_at, finished_at, retry_of)
+			SELECT ?, ?, user_id, CASE WHEN finished_at IS NULL THEN 'queued' ELSE state END, queue_mode, 'chat', stop_reason, steps, usage, provider, model, error_kind, error_message, created_at, started_at, finished_at, ? FROM agent_turns WHERE id = ?`, made, to, repeats[made], old); err != nil {
 			return err
 		}
 	}
