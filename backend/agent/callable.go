@@ -30,9 +30,9 @@ const (
 	sessionSame  = "same"  // all runs of the schedule are one chat
 )
 
-var agentInput = json.RawMessage(`{"type":"object","additionalProperties":false,"required":["prompt"],"properties":{
+// agentInput leaves out agentName, which has nothing to choose from while there is one agent.
+var agentInput = json.RawMessage(`{"type":"object","required":["prompt"],"properties":{
 	"prompt":{"type":"string","title":"What to do","minLength":1,"maxLength":20000},
-	"agentName":{"type":"string","title":"Agent","maxLength":64},
 	"session":{"type":"string","title":"Chat","description":"fresh: each run starts without history. same: all runs of a schedule are one chat.","enum":["fresh","same"],"default":"fresh"}}}`)
 
 // call is the input of agents as callables.

@@ -49,9 +49,12 @@ async function create({ page, rpc, check, looks }) {
   const { tool } = await rpc("tools.create", { name: "Say hello", code: hello, language: "typescript", description: "Greets somebody", parameters, capabilities: [] });
   await page.keyboard.press("n");
   await sheet(page).getByRole("heading", { name: "New schedule" }).waitFor();
-  // Kinds that are not there say why.
+  // The agent has no list to choose from, but a task.
   await sheet(page).getByLabel("Kind", { exact: true }).click();
-  await page.getByRole("option", { name: "Agent turn" }).waitFor();
+  await page.getByRole("option", { name: "Agent turn" }).click();
+  await sheet(page).getByLabel(/What to do/).fill("Sum up the new files.");
+  await sheet(page).getByText("It may read.", { exact: false }).waitFor();
+  await sheet(page).getByLabel("Kind", { exact: true }).click();
   await page.getByRole("option", { name: "Tool", exact: true }).click();
   await sheet(page).getByLabel("Tool", { exact: true }).fill("hel");
   await page.getByRole("option", { name: /Say hello/ }).click();

@@ -421,6 +421,7 @@ export default {
   checkingRights: "Berechtigungen werden geprüft",
   unattendedYes: (needsNone) => `Kann unbeaufsichtigt laufen: ja. ${needsNone ? "Es braucht keine Berechtigungen." : "Alle nötigen Berechtigungen sind da."}`,
   unattendedNo: (step, reason) => `Kann unbeaufsichtigt laufen: nein. Es wird abgelehnt${step === "" ? "" : ` im Schritt „${step}“`}.${reason === "" ? "" : ` ${reason}`}`,
+  unattendedAgent: "Lesen darf er. Was etwas ändert, lassen Sie den Agenten einmal im Chat tun und wählen Immer; sonst schlägt die Ausführung fehl, und die Frage wartet unter Freigaben.",
   unattendedHelp: "Wenn es läuft, ist niemand da, um zu antworten. Führen Sie es einmal selbst aus und wählen Sie „Immer“ für das, was es braucht.",
   clockGap: (time) => `Zeitumstellung: läuft um ${time}`,
   clockFirst: "Zeitumstellung: kommt zweimal vor, läuft beim ersten Mal",

@@ -439,6 +439,7 @@ export const en = {
   checkingRights: "Checking permissions",
   unattendedYes: (needsNone: boolean) => `Can run unattended: yes. ${needsNone ? "It needs no permissions." : "It has all the permissions it needs."}`,
   unattendedNo: (step: string, reason: string) => `Can run unattended: no. It will be denied${step === "" ? "" : ` at step “${step}”`}.${reason === "" ? "" : ` ${reason}`}`,
+  unattendedAgent: "It may read. For what changes something, let the agent do it once in Chat and choose Always; otherwise the run fails and the question waits in Approvals.",
   unattendedHelp: "Nobody is there to answer when it runs. Run it once yourself and choose Always for what it needs.",
   clockGap: (time: string) => `clock change: runs at ${time}`,
   clockFirst: "clock change: occurs twice, runs the first time",
