@@ -236,6 +236,9 @@ func (l *Ledger) Reserve(ctx context.Context, e providers.Estimate) (providers.H
 			}
 			if x.micros > 0 && s.micros+e.Micros > x.micros || x.tokens > 0 && s.tokens+tokens > x.tokens {
 				d := OverBudget{Scope: x.key.scope, Key: x.key.key, SpentMicros: s.micros, LimitMicros: x.micros, NeedMicros: e.Micros, Tokens: x.micros == 0 || s.micros+e.Micros <= x.micros}
+				if d.Tokens {
+					return fault.Limitf("The budget of the %s is spent: %d of %d tokens, and this call may take %d.", x.key.scope, s.tokens, x.tokens, tokens).WithDetails(d)
+				}
 				return fault.Limitf("The budget of the %s is spent: %s of %s, and this call may cost %s.", x.key.scope, dollars(s.micros), dollars(x.micros), dollars(e.Micros)).WithDetails(d)
 			}
 			if at := providers.Micros(x.warn * float64(x.micros)); x.micros > 0 && at > 0 && s.micros+e.Micros >= at && !l.warns[x.key] {

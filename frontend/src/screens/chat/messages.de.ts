@@ -117,7 +117,7 @@ const de: typeof en = {
   scopes: { day: "Tag", month: "Monat", provider: "Dienst", session: "Chat", schedule: "Zeitplan", agent: "Agent", turn: "Runde" },
 
   composer: "Nachricht",
-  placeholder: "Fragen Sie etwas, oder geben Sie Helix eine Aufgabe. / für Befehle, @ für Verweise",
+  placeholder: "Frage oder Aufgabe für Helix",
   hint: "Enter sendet, Umschalt+Enter beginnt eine neue Zeile, / ist für Befehle, @ verweist auf etwas",
   suggestions: "Vorschläge",
   skill: "Skill",

@@ -122,7 +122,7 @@ export const en = {
 
   // The composer
   composer: "Message",
-  placeholder: "Ask something, or give Helix a job. / for commands, @ to refer to something",
+  placeholder: "Ask something, or give Helix a job",
   hint: "Enter sends, Shift+Enter starts a new line, / is for commands, @ refers to something",
   suggestions: "Suggestions",
   skill: "skill",
