@@ -260,6 +260,12 @@ func (c *command) report(err error) int {
 		case err != nil:
 		case json.Unmarshal(b, &draft) == nil && len(draft.Errors) > 0:
 			for _, d := range draft.Errors {
+				if d.Line == 0 { // of an input or a skill; the message names the first
+					if len(draft.Errors) > 1 {
+						fmt.Fprintf(c.env.Stderr, "  %s: %s\n", first(plain(d.Path), "the whole"), plain(d.Message))
+					}
+					continue
+				}
 				fmt.Fprintf(c.env.Stderr, "  line %d, column %d: %s\n", d.Line, d.Column, plain(d.Message))
 			}
 		case len(b) < 2000 && string(b) != "{}":

@@ -261,8 +261,8 @@ func (v *toolValidateCmd) Run(c *command) error {
 type validated struct {
 	Valid            bool
 	Errors, Warnings []struct {
-		Message      string
-		Line, Column int
+		Path, Message string
+		Line, Column  int
 	}
 }
 
