@@ -55,7 +55,6 @@ type method struct {
 	aliasOf   string
 	scope     Scope
 	costly    bool
-	internal  bool
 	lenient   bool
 	secret    bool
 	everyone  bool
@@ -89,10 +88,6 @@ func Costly() Option { return func(m *method) { m.costly = true } }
 
 // Deadline replaces the default of 60 s. The caller may shorten it, never lengthen it.
 func Deadline(d time.Duration) Option { return func(m *method) { m.deadline = d } }
-
-// Internal keeps the method out of the generated client and the documentation; it is still
-// callable.
-func Internal() Option { return func(m *method) { m.internal = true } }
 
 // Secret says that the result holds a secret: it is never kept for a repeated call.
 func Secret() Option { return func(m *method) { m.secret = true } }
@@ -212,7 +207,6 @@ type MethodInfo struct {
 	AliasOf  string // empty: not an alias
 	Scope    Scope
 	Costly   bool
-	Internal bool
 	Deadline time.Duration // zero: the default
 	Params   reflect.Type
 	Result   reflect.Type
@@ -235,7 +229,7 @@ func (a *API) Methods() []MethodInfo {
 		if m.docFn != nil {
 			fn = m.docFn
 		}
-		out = append(out, MethodInfo{Name: m.name, AliasOf: m.aliasOf, Scope: m.scope, Costly: m.costly, Internal: m.internal,
+		out = append(out, MethodInfo{Name: m.name, AliasOf: m.aliasOf, Scope: m.scope, Costly: m.costly,
 			Deadline: m.deadline, Params: m.params, Result: m.result, Fn: fn, Preset: m.preset})
 	}
 	slices.SortFunc(out, func(x, y MethodInfo) int { return strings.Compare(x.Name, y.Name) })

@@ -146,10 +146,8 @@ func (c ClientInfo) clipped() ClientInfo {
 
 func (s *Server) features() Features {
 	f := Features{Methods: make([]string, 0, len(s.api.methods)), Events: make([]string, 0, len(s.api.events))}
-	for name, m := range s.api.methods {
-		if !m.internal {
-			f.Methods = append(f.Methods, name)
-		}
+	for name := range s.api.methods {
+		f.Methods = append(f.Methods, name)
 	}
 	for name := range s.api.events {
 		f.Events = append(f.Events, name)

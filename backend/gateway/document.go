@@ -63,9 +63,7 @@ func (a *API) Document(docs Docs) []byte {
 	s := a.collect(docs)
 	methods := []any{}
 	for _, m := range a.Methods() {
-		if !m.Internal {
-			methods = append(methods, s.method(m))
-		}
+		methods = append(methods, s.method(m))
 	}
 	events := []any{}
 	for _, e := range a.Events() {

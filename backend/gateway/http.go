@@ -314,16 +314,6 @@ func writeError(w http.ResponseWriter, we *wireError) {
 	w.Write(append(body, "}\n"...)) // the client has gone
 }
 
-// WriteError answers err in the common form, for routes that have to narrow the status: 0
-// keeps the status of err's kind.
-func WriteError(w http.ResponseWriter, err error, status int) {
-	we, _ := toWire(err)
-	if status != 0 {
-		we.status = status
-	}
-	writeError(w, we)
-}
-
 func writeJSON(w http.ResponseWriter, status int, v any) error {
 	b, err := marshal(v)
 	if err != nil {

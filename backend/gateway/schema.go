@@ -197,10 +197,8 @@ func (a *API) Named() map[string]reflect.Type {
 func (a *API) collect(docs Docs) *schemas {
 	s := &schemas{types: a.types, docs: docs, done: map[string]any{}, from: map[string]reflect.Type{}}
 	for _, m := range a.Methods() {
-		if !m.Internal {
-			s.of(m.Params)
-			s.of(m.Result)
-		}
+		s.of(m.Params)
+		s.of(m.Result)
 	}
 	for _, e := range a.Events() {
 		s.of(e.Type)

@@ -13,7 +13,6 @@ func forms() []twin {
 				n := len(a) &^ 7
 				return dotAVX2(&a[0], &b[0], n) + dotGo(a[n:], b[n:])
 			},
-			hamming: hammingGo,
 			scan: func(q, codes []uint64, limit int, dist []uint16, near []uint64) {
 				scanAVX2(&q[0], len(q), &codes[0], len(dist)/Lanes, limit, &dist[0], &near[0])
 			},

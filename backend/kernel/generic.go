@@ -22,15 +22,6 @@ func dotGo(a, b []float32) float32 {
 	return (s0 + s1) + (s2 + s3)
 }
 
-func hammingGo(a, b []uint64) int {
-	n := 0
-	b = b[:len(a)]
-	for i := range a {
-		n += bits.OnesCount64(a[i] ^ b[i])
-	}
-	return n
-}
-
 func scanGo(q, codes []uint64, limit int, dist []uint16, near []uint64) {
 	words := len(q)
 	var m uint64

@@ -44,14 +44,6 @@ func DotRows(q, rows []float32, stride int, out []float32) {
 	}
 }
 
-// Hamming counts the bits in which a and b differ; they have the same length.
-func Hamming(a, b []uint64) int {
-	if len(a) == 0 {
-		return 0
-	}
-	return hamming(a, b[:len(a)])
-}
-
 // Scan measures the Hamming distance of q to len(dist) codes that lie in blocks of Lanes. It
 // sets dist[i] for each, and bit i%Group of near[i/Group] where that is at most limit. The
 // number of codes is a multiple of Group; q has at most 1,000 words.

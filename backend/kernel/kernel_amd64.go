@@ -11,9 +11,6 @@ func dotAVX512(a, b *float32, n int) float32
 func dotAVX2(a, b *float32, n int) float32
 
 //go:noescape
-func hammingAVX512(a, b *uint64, n int) int
-
-//go:noescape
 func scanAVX512(q *uint64, words int, codes *uint64, blocks int, limit int, dist *uint16, near *uint64)
 
 //go:noescape
@@ -43,14 +40,6 @@ func dot(a, b []float32) float32 {
 		return dotAVX2(&a[0], &b[0], whole) + dotGo(a[whole:], b[whole:])
 	}
 	return dotGo(a, b)
-}
-
-// hamming leaves short codes and older processors to the instruction that counts one word.
-func hamming(a, b []uint64) int {
-	if hasPopcnt512 {
-		return hammingAVX512(&a[0], &b[0], len(a))
-	}
-	return hammingGo(a, b)
 }
 
 func scan(q, codes []uint64, limit int, dist []uint16, near []uint64) {

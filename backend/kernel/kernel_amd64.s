@@ -120,50 +120,6 @@ sum:
 	VZEROUPPER
 	RET
 
-// func hammingAVX512(a, b *uint64, n int) int
-TEXT ·hammingAVX512(SB), NOSPLIT, $0-32
-	MOVQ a+0(FP), SI
-	MOVQ b+8(FP), DI
-	MOVQ n+16(FP), CX
-	VPXORQ Z0, Z0, Z0
-	SUBQ $8, CX
-	JLT  tail
-
-loop:
-	VMOVDQU64 (SI), Z1
-	VPXORQ (DI), Z1, Z1
-	VPOPCNTQ Z1, Z1
-	VPADDQ Z1, Z0, Z0
-	ADDQ $64, SI
-	ADDQ $64, DI
-	SUBQ $8, CX
-	JGE  loop
-
-tail:
-	ADDQ $8, CX
-	JZ   sum
-	MOVL $1, AX
-	SHLL CX, AX
-	DECL AX
-	KMOVB AX, K1
-	VMOVDQU64.Z (SI), K1, Z1
-	VMOVDQU64.Z (DI), K1, Z2
-	VPXORQ Z2, Z1, Z1
-	VPOPCNTQ Z1, Z1
-	VPADDQ Z1, Z0, Z0
-
-sum:
-	VEXTRACTI64X4 $1, Z0, Y1
-	VPADDQ Y1, Y0, Y0
-	VEXTRACTI128 $1, Y0, X1
-	VPADDQ X1, X0, X0
-	VPSHUFD $0x4E, X0, X1
-	VPADDQ X1, X0, X0
-	VMOVQ X0, AX
-	MOVQ AX, ret+24(FP)
-	VZEROUPPER
-	RET
-
 // func scanAVX512(q *uint64, words int, codes *uint64, blocks int, limit int, dist *uint16, near *uint64)
 //
 // One register holds a word of eight codes, so the counts of a code add up in one lane.

@@ -6,9 +6,6 @@ package kernel
 func dotNEON(a, b *float32, n int) float32
 
 //go:noescape
-func hammingNEON(a, b *uint64, n int) int
-
-//go:noescape
 func scanNEON(q *uint64, words int, codes *uint64, blocks int, limit int, dist *uint16, near *uint64)
 
 //go:noescape
@@ -17,11 +14,6 @@ func dotBytesNEON(q *int16, rows *int8, n int, out *int32, count int)
 func dot(a, b []float32) float32 {
 	whole := len(a) &^ 3
 	return dotNEON(&a[0], &b[0], whole) + dotGo(a[whole:], b[whole:])
-}
-
-func hamming(a, b []uint64) int {
-	whole := len(a) &^ 1
-	return hammingNEON(&a[0], &b[0], whole) + hammingGo(a[whole:], b[whole:])
 }
 
 // scan writes the verdicts a byte at a time, which is in the order of the codes because Go's

@@ -70,33 +70,6 @@ sum:
 	FMOVS F0, ret+24(FP)
 	RET
 
-// func hammingNEON(a, b *uint64, n int) int
-// n is a multiple of 2.
-TEXT ·hammingNEON(SB), NOSPLIT, $0-32
-	MOVD a+0(FP), R0
-	MOVD b+8(FP), R1
-	MOVD n+16(FP), R2
-	VEOR V0.B16, V0.B16, V0.B16
-	CBZ  R2, sum
-
-pair:
-	VLD1.P 16(R0), [V1.B16]
-	VLD1.P 16(R1), [V2.B16]
-	VEOR V2.B16, V1.B16, V1.B16
-	VCNT V1.B16, V1.B16
-	UADDLP_B(1, 1)
-	UADDLP_H(1, 1)
-	UADDLP_S(1, 1)
-	VADD V1.D2, V0.D2, V0.D2
-	SUBS $2, R2
-	BNE  pair
-
-sum:
-	VADDP V0.D2, V0.D2, V0.D2
-	VMOV V0.D[0], R3
-	MOVD R3, ret+24(FP)
-	RET
-
 // func scanNEON(q *uint64, words int, codes *uint64, blocks int, limit int, dist *uint16, near *uint64)
 //
 // A block of eight codes takes four registers of two. A byte holds the counts of 31 words.

@@ -4,8 +4,6 @@ package kernel
 
 func dot(a, b []float32) float32 { return dotGo(a, b) }
 
-func hamming(a, b []uint64) int { return hammingGo(a, b) }
-
 func scan(q, codes []uint64, limit int, dist []uint16, near []uint64) {
 	scanGo(q, codes, limit, dist, near)
 }

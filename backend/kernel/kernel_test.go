@@ -9,17 +9,16 @@ import (
 
 // twin is one form of the kernels; the others are in forms_<arch>_test.go.
 type twin struct {
-	name    string
-	dot     func(a, b []float32) float32
-	hamming func(a, b []uint64) int
-	scan    func(q, codes []uint64, limit int, dist []uint16, near []uint64)
-	signs   func(dst []uint64, v, mean []float32)
-	bytes   func(q []int16, rows []int8, out []int32)
+	name  string
+	dot   func(a, b []float32) float32
+	scan  func(q, codes []uint64, limit int, dist []uint16, near []uint64)
+	signs func(dst []uint64, v, mean []float32)
+	bytes func(q []int16, rows []int8, out []int32)
 }
 
 func twins() []twin {
-	chosen := twin{"chosen", Dot, Hamming, Scan, Signs, DotBytes}
-	return append(forms(), twin{"go", dotGo, hammingGo, scanGo, signsGo, dotBytesGo}, chosen)
+	chosen := twin{"chosen", Dot, Scan, Signs, DotBytes}
+	return append(forms(), twin{"go", dotGo, scanGo, signsGo, dotBytesGo}, chosen)
 }
 
 // floats gives n values at an address that is a multiple of 4 only, with a guard behind them
@@ -103,31 +102,6 @@ func TestDotRowsIsDotOfEach(t *testing.T) {
 		}
 	}()
 	DotRows(make([]float32, 8), make([]float32, 15), 8, make([]float32, 2))
-}
-
-func TestHammingEqualsItsTwin(t *testing.T) {
-	t.Parallel()
-	r := rand.New(rand.NewPCG(3, 1))
-	for n := 1; n <= 2048; n++ {
-		a, b := words(r, n), words(r, n)
-		switch n % 4 {
-		case 0: // every bit differs
-			for i := range a {
-				b[i] = ^a[i]
-			}
-		case 1:
-			copy(b, a)
-		}
-		want := 0
-		for i := range a {
-			want += bits.OnesCount64(a[i] ^ b[i])
-		}
-		for _, k := range twins() {
-			if got := k.hamming(a, b); got != want {
-				t.Fatalf("%s: hamming of %d words is %d, want %d", k.name, n, got, want)
-			}
-		}
-	}
 }
 
 func TestScanEqualsItsTwin(t *testing.T) {
@@ -275,7 +249,6 @@ func TestKernelsDoNotAllocate(t *testing.T) {
 		DotRows(q, rows, 512, out)
 		Signs(code, q, rows)
 		Scan(code, codes, 200, dist, near)
-		Hamming(code, codes)
 		DotBytes(words, bytes, sums)
 	}); n != 0 {
 		t.Errorf("%v allocations", n)

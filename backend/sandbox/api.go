@@ -162,6 +162,9 @@ func Profile(name string) (Limits, bool) {
 	return l, true
 }
 
+// NoHostCalls as a limit lets a run make none. Zero means the default.
+const NoHostCalls = -1
+
 // Lower returns the smaller of l and m field by field; zero fields of m leave l as it is.
 func (l Limits) Lower(m Limits) Limits {
 	lower(&l.Wall, m.Wall)
@@ -172,7 +175,9 @@ func (l Limits) Lower(m Limits) Limits {
 	lower(&l.InputBytes, m.InputBytes)
 	lower(&l.OutputBytes, m.OutputBytes)
 	lower(&l.LogBytes, m.LogBytes)
-	lower(&l.HostCalls, m.HostCalls)
+	if lower(&l.HostCalls, m.HostCalls); m.HostCalls == NoHostCalls {
+		l.HostCalls = NoHostCalls
+	}
 	return l
 }
 
@@ -201,7 +206,9 @@ func (l Limits) effective(module bool) Limits {
 	fill(&l.InputBytes, std.InputBytes)
 	fill(&l.OutputBytes, std.OutputBytes)
 	fill(&l.LogBytes, std.LogBytes)
-	fill(&l.HostCalls, std.HostCalls)
+	if l.HostCalls != NoHostCalls {
+		fill(&l.HostCalls, std.HostCalls)
+	}
 	return l.Lower(top)
 }
 

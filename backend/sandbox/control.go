@@ -191,7 +191,7 @@ func (r *control) account() {
 // goroutine calls it.
 func (r *control) take(op string) (id int64, refused string) {
 	if r.hostCalls() >= r.limits.HostCalls {
-		return 0, fmt.Sprintf("this run has made its %d host calls", r.limits.HostCalls)
+		return 0, fmt.Sprintf("this run has made its %d host calls", max(r.limits.HostCalls, 0))
 	}
 	if op == OpFetch {
 		if r.fetches >= maxFetches {
@@ -254,7 +254,9 @@ func (r *control) remaining() Limits {
 	l.CPU = max(l.CPU-r.cpuUsed(), time.Nanosecond)
 	used := r.fuelUsed()
 	l.Fuel = max(l.Fuel, used+1) - used
-	l.HostCalls = max(l.HostCalls-r.hostCalls(), 0)
+	if l.HostCalls -= r.hostCalls(); l.HostCalls <= 0 {
+		l.HostCalls = NoHostCalls
+	}
 	return l
 }
 

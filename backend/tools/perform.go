@@ -213,6 +213,9 @@ func (e *execution) perform(ctx context.Context, compile func(context.Context) (
 	e.started = time.Now()
 	runCtx, stop := e.auth.Context(e.runCtx)
 	defer stop()
+	if left, inner := sandbox.Remaining(runCtx); inner {
+		e.limits = e.limits.Lower(left)
+	}
 	e.events.start(e.limits.Wall)
 	var res sandbox.Result
 	prog, err := compile(runCtx)

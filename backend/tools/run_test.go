@@ -428,6 +428,29 @@ func TestNestedTools(t *testing.T) {
 	}
 }
 
+// TestInnerRunsHaveWhatIsLeft: a tool reaches no further through another tool than it could itself.
+func TestInnerRunsHaveWhatIsLeft(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	inner := b.create(t, CreateParams{Name: "Inner", Capabilities: []string{"state"}, Code: "for (let i = 0; i < params.n; i++) await helix.state.set('k', i); return 'done'"})
+	_, err := b.Execute(b.ctx, ExecuteParams{ToolID: &inner.ID, Params: json.RawMessage(`{"n":1}`)})
+	wantKind(t, err, fault.Denied)
+	b.allow(t, inner, "always")
+	for calls, works := range map[int]bool{1: false, 4: false, 5: false, 6: true} { // one is for helix.tool
+		outer := b.create(t, CreateParams{
+			Name: fmt.Sprintf("Outer %d", calls), Limits: &Limits{HostCalls: calls}, Capabilities: []string{"tool(Inner)", "state"},
+			Code: "return await helix.tool('Inner', {n: 5})",
+		})
+		_, err := b.Execute(b.ctx, ExecuteParams{ToolID: &outer.ID})
+		wantKind(t, err, fault.Denied)
+		b.allow(t, outer, "always")
+		r := b.run(t, outer, "")
+		if r.Success != works || !works && !strings.Contains(r.Error, "host calls") {
+			t.Errorf("%d calls: %v %s %s", calls, r.Success, r.ErrorClass, r.Error)
+		}
+	}
+}
+
 func TestStateAndFiles(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

@@ -53,9 +53,6 @@ func New(p Parameters) (*Model, error) {
 	return m, nil
 }
 
-// Header says where the model comes from and how good it is.
-func (m *Model) Header() Header { return m.p.Header }
-
 // Encode writes the parameters as Decode reads them: a line that names the format, the length of
 // the header (32 bits), the header as JSON, and the arrays in the order of Parameters, all little
 // endian.

@@ -136,7 +136,7 @@ func TestUnusableVectorsLeaveTheLexicon(t *testing.T) {
 
 func TestHeaderNamesDataAndMeetsGoals(t *testing.T) {
 	t.Parallel()
-	h := openModel(t).Header()
+	h := openModel(t).p.Header
 	if len(file) > 256<<10 {
 		t.Errorf("valence.bin has %d bytes", len(file))
 	}

@@ -107,12 +107,3 @@ func heaviest(all []candidate, want int) {
 		}
 	}
 }
-
-// slots appends the slots of candidates, in order.
-func slotsOf(dst []uint32, all []candidate) []uint32 {
-	for _, c := range all {
-		dst = append(dst, c.slot)
-	}
-	slices.Sort(dst)
-	return dst
-}

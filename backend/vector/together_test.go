@@ -141,3 +141,12 @@ func TestAReaderHoldsUpNoWriter(t *testing.T) {
 		t.Errorf("found %v", hits)
 	}
 }
+
+// slotsOf appends the slots of candidates, in order.
+func slotsOf(dst []uint32, all []candidate) []uint32 {
+	for _, c := range all {
+		dst = append(dst, c.slot)
+	}
+	slices.Sort(dst)
+	return dst
+}

@@ -75,7 +75,6 @@ func table() *gateway.API {
 	a := gateway.NewAPI()
 	gateway.Handle(a, "things.get", gateway.Read, s.Get, gateway.Costly(), gateway.Deadline(5*time.Minute))
 	gateway.Handle(a, "things.list", gateway.Read, s.List)
-	gateway.Handle(a, "things.hidden", gateway.Admin, s.List, gateway.Internal())
 	gateway.Alias(a, "get_thing", "things.get", gateway.Preset("id", "x"))
 	gateway.Forward[Changed](a, "things.changed")
 	return a

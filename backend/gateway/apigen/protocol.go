@@ -35,9 +35,6 @@ func Protocol(a *gateway.API, docs gateway.Docs) []byte {
 	b.WriteString("\n## Methods\n")
 	group := ""
 	for _, m := range a.Methods() {
-		if m.Internal {
-			continue
-		}
 		if head, _, dotted := strings.Cut(m.Name, "."); dotted && head != group {
 			group = head
 			fmt.Fprintf(&b, "\n### %s\n", group)

@@ -26,9 +26,6 @@ func TypeScript(a *gateway.API, docs gateway.Docs) []byte {
 	g.line("/** Every method: what it takes and what it gives. */")
 	g.line("export interface Methods {")
 	for _, m := range a.Methods() {
-		if m.Internal {
-			continue
-		}
 		g.comment("  ", methodComment(m, docs))
 		g.line("  %q: { params: %s; result: %s };", m.Name, g.params(m), g.ref(m.Result))
 	}
@@ -48,9 +45,6 @@ func TypeScript(a *gateway.API, docs gateway.Docs) []byte {
 	g.line("/** What the client must know of each method besides its types. */")
 	g.line("export const METHODS = [")
 	for _, m := range a.Methods() {
-		if m.Internal {
-			continue
-		}
 		extra := ""
 		if m.AliasOf != "" {
 			extra = fmt.Sprintf(", aliasOf: %q", m.AliasOf)
