@@ -3,6 +3,8 @@ package backend
 import (
 	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -17,12 +19,14 @@ import (
 	"helix/backend/callable/callabletest"
 	"helix/backend/coretools"
 	"helix/backend/fault"
+	"helix/backend/memory"
 	"helix/backend/permission"
 	"helix/backend/providers"
 	"helix/backend/scheduler"
 	"helix/backend/skills"
 	"helix/backend/skills/machine"
 	"helix/backend/storage"
+	"helix/backend/synthesis"
 )
 
 func (c *chatter) schedule(input string) scheduler.Schedule {
@@ -244,7 +248,7 @@ func TestChatWritesAndSchedulesSkill(t *testing.T) {
 func TestStepAsksModel(t *testing.T) {
 	t.Parallel()
 	c := newChatter(t, testOptions(t.TempDir()), providers.ScriptedReply{Text: "```json\n{\"mood\":7}\n```"}, providers.ScriptedReply{Text: `{"mood":"calm"}`},
-		providers.ScriptedReply{Text: "Calm."}, providers.ScriptedReply{Text: "Still calm."})
+		providers.ScriptedReply{Text: "Calm."}, providers.ScriptedReply{Text: "Still calm."}, providers.ScriptedReply{Text: "Calm, I said."})
 	c.call("tools.secret_set", map[string]any{"name": "KEY", "value": "correct-horse-battery-77", "hosts": []string{"api.example.com"}, "toolIds": []string{}}, nil)
 	m, err := c.b.Skills.CreateComposite(c.ctx(), skills.SaveParams{Skill: json.RawMessage(`{"name":"Mood","inputSchema":{"type":"object"},"steps":[{"stepId":"ask","toolType":"builtin","toolName":"llm.complete",
 		"parameters":{"prompt":"Which mood?","schema":{"type":"object","required":["mood"],"properties":{"mood":{"type":"string"}}}},"inputMapping":{"input":"$.input.text"},"outputMapping":"$.value"}]}`)})
@@ -284,17 +288,17 @@ func TestStepAsksModel(t *testing.T) {
 	if strings.Contains(first, "battery-77") || !strings.Contains(first, "«data ") || !strings.Contains(second, "/mood") {
 		t.Errorf("requests: %s\n%s", first, second)
 	}
-	if out := run(); out.Success || out.Error.Kind != "invalid" || c.srv.Calls() != 4 {
+	if out := run(); out.Success || out.Error.Kind != "invalid" || c.srv.Calls() != 5 {
 		t.Errorf("an answer that never matches: %+v %+v, %d calls", out, out.Error, c.srv.Calls())
 	}
 	few := int64(10)
 	c.call("agent.set_budget", agent.SetBudgetParams{Scope: agent.ScopeDay, MaxTokens: &few}, nil)
-	if out := run(); out.Success || out.Error.Kind != "limit" || c.srv.Calls() != 4 {
+	if out := run(); out.Success || out.Error.Kind != "limit" || c.srv.Calls() != 5 {
 		t.Errorf("over the budget: %+v %+v, %d calls", out, out.Error, c.srv.Calls())
 	}
 	var spent agent.LedgerResult
 	c.call("agent.ledger", agent.LedgerParams{}, &spent)
-	if len(spent.Rows) != 4 || spent.Rows[0].SessionID != nil {
+	if len(spent.Rows) != 5 || spent.Rows[0].SessionID != nil {
 		t.Errorf("%+v", spent.Rows)
 	}
 }
@@ -320,5 +324,50 @@ func TestAgentKeepsRightsOfCaller(t *testing.T) {
 				t.Errorf("%s was called: %s", p.Tool, p.Text)
 			}
 		}
+	}
+}
+
+// The engine llm of synthesis asks the model of its role on the person's account. A model elsewhere is
+// asked only after a person has answered the question in Approvals; a schedule ends refused.
+func TestSynthesisAsksModel(t *testing.T) {
+	t.Parallel()
+	c := newChatter(t, testOptions(t.TempDir()), providers.ScriptedReply{Text: `{"patterns":[{"type":"goal","layer":4,"description":"You want a garden.","subjects":["Garden"],"confidence":0.9,
+		"evidence":[{"id":"t1","quote":"a garden"},{"id":"t2","quote":"a garden"},{"id":"t3","quote":"a garden"}],"recommendations":[]}]}`})
+	for i := range 3 {
+		c.call("memory.add", memory.AddParams{Content: fmt.Sprintf("Day %d: I want a garden, and my key is correct-horse-battery-77.", i)}, nil)
+	}
+	c.call("tools.secret_set", map[string]any{"name": "KEY", "value": "correct-horse-battery-77", "hosts": []string{"api.example.com"}, "toolIds": []string{}}, nil)
+	wait := 10_000
+	p := synthesis.SynthesizeParams{SynthesisType: synthesis.Full, Engine: "llm", WaitMs: &wait}
+	var pe *fault.Error
+	if err := c.try("memory.synthesize", p, nil); !errors.As(err, &pe) || pe.Kind != fault.Unavailable {
+		t.Fatal("without a model of this role:", err)
+	}
+	c.call("providers.set_role", providers.SetRoleParams{Role: providers.RoleSynthesis, Chain: []providers.ModelRef{"emulated/one"}}, nil)
+	var out synthesis.SynthesizeResult
+	c.call("memory.synthesize", p, &out)
+	if out.Analysis == nil || len(out.Analysis.Patterns) != 1 || out.Model != "emulated/one" || strings.Contains(string(c.srv.Requests()[0].Body), "battery-77") {
+		t.Fatalf("%+v %s", out, c.srv.Requests()[0].Body)
+	}
+	var spent agent.LedgerResult
+	c.call("agent.ledger", agent.LedgerParams{}, &spent)
+	if len(spent.Rows) != 1 || spent.Rows[0].Purpose != "synthesis" {
+		t.Errorf("%+v", spent.Rows)
+	}
+
+	c.call("providers.set", providers.SetParams{Name: "far", Entry: providers.Entry{Type: providers.WireChat, BaseURL: "https://models.example.com", SkipCatalogValidation: true}, APIKey: "far-key-0123456789"}, nil)
+	c.call("providers.set_role", providers.SetRoleParams{Role: providers.RoleSynthesis, Chain: []providers.ModelRef{"far/one"}}, nil)
+	_, err := c.b.Callables.Call(c.ctx(), callable.Ref{Kind: synthesis.Kind, ID: "weekly"}, callable.Request{Input: json.RawMessage(`{"engine":"llm"}`), Caller: callable.Caller{Kind: "schedule"}})
+	if !fault.Is(err, fault.Denied) {
+		t.Error("a schedule:", err)
+	}
+	var asked permission.ListApprovalsResult
+	c.call("approvals.list", permission.ListApprovalsParams{}, &asked)
+	if len(asked.Approvals) != 1 || !strings.Contains(asked.Approvals[0].Question.Text, "far/one") || !strings.Contains(string(asked.Approvals[0].Question.Details), "I want a garden") {
+		t.Fatalf("%+v", asked.Approvals)
+	}
+	c.call("approvals.decide", permission.AnswerParams{ID: asked.Approvals[0].ID, Decision: "deny", DefinitionHash: asked.Approvals[0].DefinitionHash}, nil)
+	if c.call("approvals.list", permission.ListApprovalsParams{}, &asked); len(asked.Approvals) != 0 {
+		t.Errorf("still open: %+v", asked.Approvals)
 	}
 }

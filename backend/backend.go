@@ -108,8 +108,9 @@ type Backend struct {
 	Picks      *picks.Picks
 	API        *gateway.API // the method table that Gateway serves
 
-	embedder  memory.Embedder // nil without an encoder
-	encoder   string          // why there is no sentence encoder; "": there is one
+	embedder  memory.Embedder                               // nil without an encoder
+	scrub     func(ctx context.Context, text string) string // without the secrets of the user in ctx
+	encoder   string                                        // why there is no sentence encoder; "": there is one
 	downloads *storage.Downloads
 	uploads   *picks.Uploads
 

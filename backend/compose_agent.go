@@ -2,6 +2,7 @@ package backend
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -15,14 +16,17 @@ import (
 	"helix/backend/memory"
 	"helix/backend/memory/search"
 	"helix/backend/permission"
+	"helix/backend/providers"
 	"helix/backend/storage"
+	"helix/backend/synthesis"
 )
 
 // openAgent builds the conversations over models, callables, rights and memory.
 func (b *Backend) openAgent(ctx context.Context, paths config.Paths, conf config.Config) {
+	b.scrub = b.newScrubbers(paths).text
 	b.Agent = agent.New(b.DB, b.Bus, agent.Options{
 		Models: b.Providers, Gate: b.Permission, Callables: b.Callables, Ledger: b.Ledger,
-		Memory: agentMemory{b.Memory}, Prompt: b.agentPrompt, Scrub: b.newScrubbers(paths).text, Private: conf.StoragePrivate, Ended: b.Scheduler.Ended, Logger: b.log,
+		Memory: agentMemory{b.Memory}, Prompt: b.agentPrompt, Scrub: b.scrub, Private: conf.StoragePrivate, Ended: b.Scheduler.Ended, Logger: b.log,
 	})
 	b.Callables.Add(b.Agent.Provider())
 	gate := b.callGate()
@@ -114,6 +118,32 @@ func (m agentMemory) Said(ctx context.Context, tx *storage.Tx, session uuid.UUID
 	_, err := m.s.AppendTx(ctx, tx, memory.Said{Source: source, Conversation: session.String(), Turns: []memory.SaidTurn{{ID: id, Role: role, Text: text, At: &at}}})
 	return err
 }
+
+// patternModel lends synthesis the model of its role.
+type patternModel struct{ b *Backend }
+
+// Destination implements synthesis.Model.
+func (m patternModel) Destination(ctx context.Context) (synthesis.Destination, error) {
+	i, err := m.b.Providers.Describe(ctx, providers.Request{Role: providers.RoleSynthesis})
+	d := synthesis.Destination{Model: string(i.Ref), Local: i.Local, Window: i.Window}
+	if i.Prices.Known() {
+		d.Price = func(input, output int64) float64 {
+			cost, _ := i.Prices.Cost(providers.Usage{Input: input, Output: output})
+			return float64(cost) / 1e6
+		}
+	}
+	return d, err
+}
+
+// Ask implements synthesis.Model.
+func (m patternModel) Ask(ctx context.Context, rules, text string, schema json.RawMessage) (json.RawMessage, synthesis.Spent, error) {
+	r, err := m.b.Agent.Ask(ctx, agent.AskParams{Role: providers.RoleSynthesis, Purpose: "synthesis", Rules: rules, Text: text, Schema: schema})
+	u := r.Usage
+	return r.Value, synthesis.Spent{InputTokens: u.Input + u.CacheRead + u.CacheWrite, OutputTokens: u.Output, CostUSD: float64(r.CostMicros) / 1e6}, err
+}
+
+// Scrub implements synthesis.Model.
+func (m patternModel) Scrub(ctx context.Context, text string) string { return m.b.scrub(ctx, text) }
 
 // exportChat is chat.export; its file can then be fetched.
 func (b *Backend) exportChat(ctx context.Context, p agent.ExportParams) (agent.ExportResult, error) {

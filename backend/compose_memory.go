@@ -68,10 +68,11 @@ func (b *Backend) exportMemory(ctx context.Context, p memory.ExportParams) (memo
 // openSynthesis builds the search for patterns over the memory, and makes it callable.
 func (b *Backend) openSynthesis() {
 	b.Synthesis = synthesis.New(b.DB, b.Memory, synthesis.Options{
-		Logger: b.log, Embedder: b.embedder, Schedule: b.scheduleSynthesis,
+		Logger: b.log, Embedder: b.embedder, Schedule: b.scheduleSynthesis, Model: patternModel{b}, Gate: b.Permission,
 		Zone: func() string { return cmp.Or(b.Config.Current().MemoryZone, "Local") },
 	})
 	b.Callables.Add(b.Synthesis.Provider(b.Audit.Record, b.Scheduler.Ended))
+	b.Permission.RegisterAnswerer(string(synthesis.Kind), b.Synthesis.Answer)
 	b.closing("synthesis", b.Synthesis.Close)
 }
 

@@ -27,10 +27,15 @@ type synthesisRunCmd struct {
 	Limit      int     `short:"l" default:"100" help:"How many of the newest texts are read, 1 to 10000."`
 	Confidence float64 `short:"c" default:"0.7" help:"Least confidence of a pattern, 0 to 1."`
 	Type       string  `default:"full_synthesis" help:"full_synthesis, emotional_patterns, relational_memory, prospective_self or narrative_coherence."`
-	Engine     string  `default:"local" help:"local. It opens no network connection."`
+	Engine     string  `default:"local" enum:"local,llm" help:"local opens no network connection; llm asks the language model of the role synthesis, after you have read what is sent."`
 	Since      string  `placeholder:"TIME" help:"Only texts from this time on, as 2026-01-31 or RFC 3339."`
 	Until      string  `placeholder:"TIME" help:"Only texts before this time."`
 	DryRun     bool    `help:"Show what would be found, without changes."`
+
+	Preview bool     `help:"llm: show exactly what would be sent, and send nothing."`
+	Approve string   `placeholder:"HASH" help:"llm: send the text whose preview had this hash, without a question."`
+	Hide    []string `placeholder:"NAME" help:"llm: a name that is masked before texts are sent. Repeatable."`
+	Samples int      `default:"1" help:"llm: how often the model is asked, 1 or 3."`
 }
 
 func (s *synthesisRunCmd) Run(c *command) error {
@@ -71,6 +76,19 @@ func (s *synthesisRunCmd) Run(c *command) error {
 	if len(span) > 0 {
 		p["timeRange"] = span
 	}
+	if s.Engine == "llm" {
+		p["hideNames"], p["samples"] = s.Hide, s.Samples
+	}
+	if s.Preview || s.Engine == "llm" && s.Approve == "" {
+		hash, err := c.previewSynthesis(p, s.Preview)
+		if err != nil || s.Preview {
+			return err
+		}
+		s.Approve = hash
+	}
+	if s.Approve != "" {
+		p["approved"] = s.Approve
+	}
 	var started synthesis.SynthesizeResult
 	if _, err := c.call("memory.synthesize", p, &started); err != nil {
 		return err
@@ -93,6 +111,39 @@ func (s *synthesisRunCmd) Run(c *command) error {
 		return fault.New(fault.Canceled, "The synthesis was canceled. Nothing was stored.")
 	}
 	return c.printSynthesis(job, raw)
+}
+
+// previewSynthesis shows what a synthesis sends and, unless only is set, asks whether it may. It returns
+// the hash that approves the text, or "" when nothing leaves this computer.
+func (c *command) previewSynthesis(p map[string]any, only bool) (string, error) {
+	var pre synthesis.Preview
+	raw, err := c.call("memory.synthesis_preview", p, &pre)
+	if err != nil {
+		return "", err
+	}
+	if only && c.JSON {
+		return "", c.printJSON(raw)
+	}
+	out := c.env.Stderr
+	if only {
+		out = c.env.Stdout
+	}
+	for line := range strings.Lines(pre.ExactText) {
+		fmt.Fprintln(out, plain(strings.TrimRight(line, "\n")))
+	}
+	if !pre.LeavesMachine {
+		c.say("Nothing leaves this computer.")
+		return "", nil
+	}
+	cost := fmt.Sprintf("at most $%.4f", pre.EstimatedCostUSD)
+	if pre.PriceUnknown {
+		cost = "price not known"
+	}
+	c.say("%d conversations, about %d tokens, %s. %d parts are masked. Hash: %s", pre.ConversationCount, pre.EstimatedTokens, cost, len(pre.Removed), pre.Hash)
+	if only {
+		return "", nil
+	}
+	return pre.Hash, c.confirm(false, fmt.Sprintf("Send this text to %s?", plain(pre.Destination)))
 }
 
 func (c *command) followSynthesis(id uuid.UUID) (job synthesis.Job, raw json.RawMessage, err error) {

@@ -35,6 +35,8 @@ func (m oneAnswer) Complete(ctx context.Context, q providers.Request) (providers
 	return providers.Fold(m.Stream(ctx, q))
 }
 
+func (oneAnswer) HoldsToSchema(context.Context, providers.Request) bool { return false }
+
 func (oneAnswer) Describe(context.Context, providers.Request) (providers.ModelInfo, error) {
 	return providers.ModelInfo{Window: assumedWindow, Output: 4000}, nil
 }

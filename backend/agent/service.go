@@ -44,7 +44,7 @@ const (
 // Models is what the agent needs of providers.
 type Models interface {
 	Stream(ctx context.Context, q providers.Request) iter.Seq2[providers.Event, error]
-	Complete(ctx context.Context, q providers.Request) (providers.Reply, error)
+	providers.Completer
 	Describe(ctx context.Context, q providers.Request) (providers.ModelInfo, error)
 	Roles(ctx context.Context, _ struct{}) (providers.RolesResult, error)
 }

@@ -89,6 +89,8 @@ type ModelInfo struct {
 	Status string   `json:"status,omitempty"`
 	// Source is catalog, server or assumed.
 	Source string `json:"source"`
+	// Local says that the model runs on this computer.
+	Local bool `json:"local,omitempty"`
 	// NoTemperature says that the model refuses a temperature.
 	NoTemperature bool `json:"noTemperature,omitempty"`
 	// Interleaved names the member in which a chat server wants earlier reasoning back.

@@ -337,14 +337,15 @@ func TestScriptedWire(t *testing.T) {
 	}
 }
 
-type rating struct {
-	Layer      int     `json:"layer"`
-	Confidence float64 `json:"confidence"`
-}
-
 func TestStructuredAnswers(t *testing.T) {
 	t.Parallel()
-	check := func(r *rating) (out []Problem) {
+	type rating struct{ Layer int }
+	doc := json.RawMessage(`{"type":"object","required":["layer","confidence"],"properties":{"layer":{"type":"integer"},"confidence":{"type":"number"}}}`)
+	check := func(v json.RawMessage) (out []Problem) {
+		var r rating
+		if err := json.Unmarshal(v, &r); err != nil {
+			return []Problem{{Message: err.Error()}}
+		}
 		if r.Layer < 1 || r.Layer > 7 {
 			out = append(out, Problem{"/layer", "must be 1 to 7"})
 		}
@@ -366,12 +367,16 @@ func TestStructuredAnswers(t *testing.T) {
 		{``, "no JSON"},
 	} {
 		k := setup(t, map[string]Entry{"s": scriptFile(t, ScriptedReply{Text: c.answer}, ScriptedReply{Match: "not valid", Text: `{"layer":3,"confidence":1}`})}, nil)
-		got, report, err := Structured(t.Context(), k.Router, ask("s/m"), check)
+		value, report, err := Structured(t.Context(), k.Router, ask("s/m"), doc, true, check)
+		var got rating
+		if err == nil {
+			err = json.Unmarshal(value, &got)
+		}
 		if err != nil || c.problem == "" && (report.Attempts != 1 || got.Layer != 1) || c.problem != "" && (report.Attempts != 2 || got.Layer != 3) {
 			t.Errorf("%q: %+v after %d attempts, %v", c.answer, got, report.Attempts, err)
 		}
 		k = setup(t, map[string]Entry{"s": scriptFile(t, slices.Repeat([]ScriptedReply{{Text: c.answer}}, 3)...)}, nil)
-		_, report, err = Structured(t.Context(), k.Router, ask("s/m"), check)
+		_, report, err = Structured(t.Context(), k.Router, ask("s/m"), doc, true, check)
 		if c.problem == "" {
 			continue
 		}

@@ -2,13 +2,12 @@ package providers
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
-
-	"github.com/google/jsonschema-go/jsonschema"
 
 	"helix/backend/fault"
 	"helix/backend/jcs"
@@ -28,40 +27,42 @@ type Problem struct {
 type StructuredReport struct {
 	// Mode is native where the service itself holds to the schema, prompt where it was asked to.
 	Mode     string    `json:"mode"`
+	Model    string    `json:"model"` // of the last answer, with its provider
 	Attempts int       `json:"attempts"`
 	Problems []Problem `json:"problems,omitempty"`
 	Usage    Usage     `json:"usage"`
 }
 
-// Structured asks for a value of type T. The answer is checked against T's schema and by check; a
-// model is shown the problems at most twice. Nothing half-valid is returned: the error is Invalid
-// with all problems.
-func Structured[T any](ctx context.Context, r *Router, q Request, check func(*T) []Problem) (value T, report StructuredReport, err error) {
-	s, err := jsonschema.For[T](nil)
-	if err != nil {
-		return value, report, fault.Internalf(err, "The schema of the answer can't be made.")
-	}
-	raw, err := json.Marshal(s)
-	if err != nil {
-		return value, report, fault.Internalf(err, "The schema of the answer can't be made.")
-	}
-	report.Mode = "prompt"
-	if r.native(ctx, q) {
+// Completer is what Structured asks.
+type Completer interface {
+	Complete(ctx context.Context, q Request) (Reply, error)
+	// HoldsToSchema reports whether the first model that would answer q gives nothing but what matches q.Schema.
+	HoldsToSchema(ctx context.Context, q Request) bool
+}
+
+// Structured asks for JSON that matches a JSON Schema and passes check, which may be nil. The model is
+// shown what is wrong with its answer at most twice. Where strict is set and the service can, it
+// holds to the schema by itself; each object of the schema must then name all its members as required.
+// Nothing half-valid is returned: the error is Invalid with all problems.
+func Structured(ctx context.Context, r Completer, q Request, doc json.RawMessage, strict bool, check func(json.RawMessage) []Problem) (json.RawMessage, StructuredReport, error) {
+	report := StructuredReport{Mode: "prompt"}
+	if strict && r.HoldsToSchema(ctx, q) {
 		report.Mode = "native"
-		q.Schema = &Schema{Name: "answer", Schema: raw}
+		q.Schema = &Schema{Name: "answer", Schema: doc}
 	} else {
-		q.System = append(q.System[:len(q.System):len(q.System)], TextPart("Answer with one JSON value that matches this JSON Schema, and nothing else:\n"+string(raw)))
+		q.System = append(q.System[:len(q.System):len(q.System)], TextPart("Answer with one JSON value that matches this JSON Schema, and nothing else:\n"+string(doc)))
 	}
 	for {
 		report.Attempts++
 		reply, err := r.Complete(ctx, q)
 		report.Usage.add(reply.Usage)
 		if err != nil {
-			return value, report, err
+			return nil, report, err
 		}
+		report.Model = reply.Provider + "/" + reply.Model
 		switch reply.Reason {
 		case FinishRefusal, FinishContentFilter:
-			return value, report, fault.Deniedf("The model refused to answer.").WithDetails(map[string]string{"reason": reply.Raw})
+			return nil, report, fault.Deniedf("The model refused to answer.").WithDetails(map[string]string{"reason": reply.Raw})
 		}
 		answer := reply.Text()
 		for _, c := range reply.Calls() {
@@ -69,22 +70,27 @@ func Structured[T any](ctx context.Context, r *Router, q Request, check func(*T)
 				answer = c.Args
 			}
 		}
-		var out T
-		report.Problems = parse(ctx, raw, answer, &out)
-		if len(report.Problems) == 0 && check != nil {
-			report.Problems = check(&out)
+		value, problems, err := parse(ctx, doc, answer)
+		if err != nil {
+			return nil, report, err
 		}
-		if len(report.Problems) == 0 {
-			return out, report, nil
+		if len(problems) == 0 && check != nil {
+			problems = check(value)
+		}
+		if report.Problems = problems; len(problems) == 0 {
+			return value, report, nil
 		}
 		if report.Attempts > maxRepairs {
-			return value, report, fault.Invalidf("The model gave no valid answer.").WithDetails(map[string]any{"problems": report.Problems})
+			return nil, report, fault.Invalidf("The answer of the model isn't valid: %s", problems[0]).WithDetails(map[string]any{"problems": problems})
 		}
 		q.Messages = append(q.Messages[:len(q.Messages):len(q.Messages)],
 			Message{Role: Assistant, Parts: []Part{TextPart(orDash(answer))}},
-			Message{Role: User, Parts: []Part{TextPart(complaint(report.Problems))}})
+			Message{Role: User, Parts: []Part{TextPart(complaint(problems))}})
 	}
 }
+
+// String is the problem as a line.
+func (p Problem) String() string { return cmp.Or(p.Path, "the whole") + ": " + p.Message }
 
 func (u *Usage) add(v Usage) {
 	u.Input += v.Input
@@ -103,13 +109,13 @@ func complaint(problems []Problem) string {
 	var b strings.Builder
 	b.WriteString("The answer is not valid. Give the whole answer again, corrected:\n")
 	for _, p := range problems[:min(len(problems), 20)] {
-		fmt.Fprintf(&b, "- %s: %s\n", p.Path, p.Message)
+		fmt.Fprintf(&b, "- %s\n", p)
 	}
 	return b.String()
 }
 
-// native reports whether the first model that would answer q holds to a schema by itself.
-func (r *Router) native(ctx context.Context, q Request) bool {
+// HoldsToSchema implements Completer.
+func (r *Router) HoldsToSchema(ctx context.Context, q Request) bool {
 	_, entries, chain, _, err := r.chain(ctx, q)
 	if err != nil {
 		return false
@@ -130,41 +136,29 @@ func (r *Router) native(ctx context.Context, q Request) bool {
 	return false
 }
 
-// parse reads the one JSON value of an answer into out. Numbers are exact: what a Go value can't
-// hold is a problem.
-func parse(ctx context.Context, raw []byte, answer string, out any) []Problem {
+// parse reads the one JSON value of an answer and says how it breaks the schema. Numbers that no
+// float64 holds are problems too.
+func parse(ctx context.Context, doc []byte, answer string) (json.RawMessage, []Problem, error) {
 	text, err := oneValue(answer)
 	if err != nil {
-		return []Problem{{Message: err.Error()}}
+		return nil, []Problem{{Message: err.Error()}}, nil
 	}
-	v, err := jcs.Decode(text, 64, 100_000)
+	var value any
+	if _, err = jcs.Decode(text, 64, 100_000); err == nil {
+		err = json.Unmarshal(text, &value)
+	}
 	if err != nil {
-		return []Problem{{Message: err.Error()}}
+		return nil, []Problem{{Message: err.Error()}}, nil
 	}
-	compiled, err := schema.Compile(raw)
-	if err == nil {
-		err = compiled.Check(ctx, v)
-	}
-	findings, err := schema.Mismatches(err)
+	findings, err := schema.CheckJSON(ctx, doc, text)
 	if err != nil {
-		return []Problem{{Message: fault.As(err).Message}}
+		return nil, nil, fault.In("schema", err)
 	}
 	var problems []Problem
 	for _, f := range findings {
 		problems = append(problems, Problem{f.Path, f.Message})
 	}
-	if problems != nil {
-		return problems
-	}
-	if err := json.Unmarshal(text, out); err != nil {
-		p := Problem{Message: err.Error()}
-		var t *json.UnmarshalTypeError
-		if errors.As(err, &t) {
-			p = Problem{Path: "/" + strings.ReplaceAll(t.Field, ".", "/"), Message: t.Value + " doesn't fit"}
-		}
-		return []Problem{p}
-	}
-	return nil
+	return text, problems, nil
 }
 
 var (

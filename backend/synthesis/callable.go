@@ -42,6 +42,7 @@ var offered = []struct {
 const callableInput = `{"type":"object","additionalProperties":false,"properties":{
 	"limit":{"type":"integer","minimum":1,"maximum":10000,"description":"How many of the newest texts are read. Default: 10000."},
 	"confidence":{"type":"number","minimum":0,"maximum":1,"description":"Least confidence of a pattern. Default: 0.7."},
+	"engine":{"enum":["local","llm"],"description":"llm asks a language model, once you have approved the text. Default: local."},
 	"days":{"type":"integer","minimum":1,"maximum":36500,"description":"Only texts of the last days."}}}`
 
 // Provider makes synthesis callable: by steps, schedules and helix call.
@@ -76,7 +77,7 @@ func (s *Service) Provider(record func(context.Context, ...audit.Entry) error, e
 				}
 				job, err := s.Status(ctx, JobParams{id})
 				if err == nil && job.Status == "failed" {
-					err = fault.Unavailablef("%s", job.Error)
+					err = fault.New(job.errorKind(), "%s", job.Error)
 				}
 				return job.Insights, err
 			},
@@ -99,6 +100,7 @@ func offeredParams(name string, input json.RawMessage, now time.Time) (p Synthes
 	in := struct {
 		Limit      int
 		Confidence *float64
+		Engine     string
 		Days       int
 	}{Limit: maxTexts, Days: offered[i].days}
 	if len(input) > 0 {
@@ -106,7 +108,7 @@ func offeredParams(name string, input json.RawMessage, now time.Time) (p Synthes
 			return p, fault.Invalidf("The input of a synthesis cannot be read.").WithCause(err)
 		}
 	}
-	p = SynthesizeParams{SynthesisType: offered[i].typ, Limit: in.Limit, Confidence: in.Confidence}
+	p = SynthesizeParams{SynthesisType: offered[i].typ, Limit: in.Limit, Confidence: in.Confidence, Engine: in.Engine}
 	if in.Days > 0 {
 		start := now.AddDate(0, 0, -in.Days)
 		p.TimeRange = &TimeRange{Start: &start}
@@ -150,6 +152,14 @@ func (v *Provider) Start(run uuid.UUID) {
 	}()
 }
 
+// errorKind is what a caller hears of a failed job.
+func (j Job) errorKind() fault.Kind {
+	if j.Insights.ApprovalID != nil {
+		return fault.Denied
+	}
+	return fault.Unavailable
+}
+
 // State implements callable.Starter.
 func (v *Provider) State(ctx context.Context, run uuid.UUID) (callable.State, error) {
 	j, err := v.s.Status(ctx, JobParams{run})
@@ -163,7 +173,7 @@ func (v *Provider) State(ctx context.Context, run uuid.UUID) (callable.State, er
 	case "completed":
 		out.Status, out.Output = "success", json.RawMessage(compactJSON(j.Insights))
 	case "failed":
-		out.ErrorKind = string(fault.Internal)
+		out.ErrorKind = string(j.errorKind())
 	}
 	if j.StartedAt != nil {
 		out.StartedAt = *j.StartedAt

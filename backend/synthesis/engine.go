@@ -1,6 +1,7 @@
 package synthesis
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -26,6 +27,11 @@ type Input struct {
 	Model     string // of the vectors
 	Zone      *time.Location
 	Threshold float64 // least confidence that is stored
+
+	// The rest is for the engine llm.
+	Approved string   // hash of the preview that a person approved
+	Hide     []string // names that are not sent
+	Samples  int      // how often the model is asked, 1 or 3
 }
 
 // Text is one text with what is known about it.
@@ -79,10 +85,10 @@ func (Local) Preview(_ context.Context, in Input) (Preview, error) {
 
 // Analyze implements Engine.
 func (l Local) Analyze(ctx context.Context, in Input, progress func(string, float64)) (Analysis, error) {
-	a := &analysis{ctx: ctx, in: in, progress: progress}
+	a := &analysis{ctx: ctx, in: in, engine: l.Name(), progress: progress}
 	a.out.Patterns = []Pattern{}
 	if len(in.Texts) < leastTexts {
-		a.out.Summary = fmt.Sprintf("There are %s; at least %d are needed.", count(len(in.Texts), "text", "texts"), leastTexts)
+		a.out.Summary = tooFew(len(in.Texts))
 		return a.out, nil
 	}
 	a.in.Texts = slices.Clone(in.Texts)
@@ -120,10 +126,15 @@ func (l Local) Analyze(ctx context.Context, in Input, progress func(string, floa
 	return a.out, nil
 }
 
-// analysis is one run of Local.
+func tooFew(n int) string {
+	return fmt.Sprintf("There are %s; at least %d are needed.", count(n, "text", "texts"), leastTexts)
+}
+
+// analysis is one run of an engine.
 type analysis struct {
 	ctx      context.Context
 	in       Input
+	engine   string
 	progress func(string, float64)
 	err      error
 
@@ -155,6 +166,8 @@ type finding struct {
 	confidence  float64
 	parts       map[string]float64
 	series      []Point
+	layer       int      // 0: that of the type
+	advice      []string // of a model
 }
 
 // surest is the highest confidence that a computed pattern has.
@@ -167,8 +180,8 @@ func (a *analysis) add(f finding) {
 	}
 	kind := patternKinds[f.typ]
 	p := Pattern{
-		Type: f.typ, PatternType: patternName(f.typ), Layer: kind.layer, Description: f.description, Confidence: round(min(max(f.confidence, 0), surest)),
-		ConfidenceParts: map[string]float64{}, Subjects: f.subjects, Recommendations: []string{}, Status: "active", Engine: "local", Series: f.series, subject: f.subject, core: f.core,
+		Type: f.typ, PatternType: patternName(f.typ), Layer: cmp.Or(f.layer, kind.layer), Description: f.description, Confidence: round(min(max(f.confidence, 0), surest)),
+		ConfidenceParts: map[string]float64{}, Subjects: f.subjects, Recommendations: f.advice, Status: "active", Engine: a.engine, Series: f.series, subject: f.subject, core: f.core,
 	}
 	if p.Subjects == nil {
 		p.Subjects = []string{}
@@ -187,8 +200,10 @@ func (a *analysis) add(f finding) {
 	}
 	p.Salience = round(min(1, p.Salience/float64(len(f.members))*(0.6+0.4*(1-math.Exp(-float64(len(f.members))/10)))))
 	p.Fingerprint = p.fingerprint()
-	for _, r := range recommend(&p) {
-		p.Recommendations = append(p.Recommendations, r.Recommendation)
+	advised := recommend(&p)
+	p.Recommendations = make([]string, len(advised))
+	for i, r := range advised {
+		p.Recommendations[i] = r.Recommendation
 	}
 	a.out.Patterns = append(a.out.Patterns, p)
 }

@@ -28,6 +28,7 @@ const (
 	defaultThreshold = 0.7
 	defaultWait      = 500 * time.Millisecond
 	maxWait          = 10 * time.Second
+	maxHidden        = 100
 	leastTexts       = 3 // fewer give no pattern
 )
 
@@ -93,7 +94,12 @@ func (p *SynthesizeParams) check() (err error) {
 	case "", "local":
 		p.Engine = "local"
 	case "llm":
-		return fault.Unavailablef("Set up a provider first.")
+		if p.Samples != 0 && p.Samples != 1 && p.Samples != 3 {
+			return fault.InvalidField("samples", fault.CodeRange, "samples is 1 or 3, not %d.", p.Samples)
+		}
+		if len(p.HideNames) > maxHidden {
+			return fault.InvalidField("hideNames", fault.CodeRange, "At most %d names can be hidden.", maxHidden)
+		}
 	default:
 		return fault.InvalidField("engine", fault.CodeInvalid, "The engine is local or llm, not %q.", p.Engine)
 	}
@@ -111,6 +117,12 @@ func (p SynthesizeParams) key() string {
 // request while a job runs returns that job.
 func (s *Service) Synthesize(ctx context.Context, p SynthesizeParams) (SynthesizeResult, error) {
 	if err := p.check(); err != nil {
+		return SynthesizeResult{}, err
+	}
+	if who, _ := identity.From(ctx); p.Approved != "" && !who.Scopes.Has(identity.Approve) {
+		return SynthesizeResult{}, fault.Deniedf("Only you can approve that texts leave this computer.")
+	}
+	if err := s.ready(ctx, p.Engine); err != nil {
 		return SynthesizeResult{}, err
 	}
 	wait := defaultWait
@@ -146,6 +158,25 @@ func (s *Service) Synthesize(ctx context.Context, p SynthesizeParams) (Synthesiz
 	}
 	job, err := s.Status(context.WithoutCancel(ctx), JobParams{w.id})
 	return SynthesizeResult{JobID: w.id, Status: job.Status}, err
+}
+
+// ready reports why an engine cannot be used.
+func (s *Service) ready(ctx context.Context, name string) error {
+	if name != "llm" {
+		return nil
+	}
+	if s.o.Model == nil {
+		return fault.Unavailablef("Set up a provider first.")
+	}
+	_, err := s.o.Model.Destination(ctx)
+	return err
+}
+
+func (s *Service) engine(name string) Engine {
+	if name == "llm" {
+		return llm{s.o.Model}
+	}
+	return s.o.Engine
 }
 
 func insertJob(tx *storage.Tx, user, id uuid.UUID, key string, p SynthesizeParams) error {
@@ -209,12 +240,17 @@ func (s *Service) run(w *work) {
 		analysis, ins, err = s.carryOut(w)
 		return err
 	})
+	if err != nil {
+		if p, asks := fault.As(err).Details.(notApproved); asks {
+			ins.ApprovalID, err = s.ask(w, p.Preview, err)
+		}
+	}
 	if s.life.Err() == nil {
 		job, endErr := s.finish(w, ins, err)
 		if endErr != nil {
 			s.log.Error("the end of a synthesis is not stored", "job", w.id, "err", endErr)
 		}
-		w.result = SynthesizeResult{JobID: w.id, Status: job.Status, SynthesisType: w.p.SynthesisType, Engine: w.p.Engine,
+		w.result = SynthesizeResult{JobID: w.id, Status: job.Status, SynthesisType: w.p.SynthesisType, Engine: w.p.Engine, Cost: ins.CostUSD, Model: ins.Model,
 			ExecutionTimeMs: time.Since(w.began).Milliseconds(), ConversationCount: ins.Texts}
 		if err == nil {
 			w.result.Analysis = analysis
@@ -242,13 +278,14 @@ func (s *Service) start(w *work) error {
 // carryOut reads, analyzes and stores.
 func (s *Service) carryOut(w *work) (*Analysis, Insights, error) {
 	ins := Insights{DryRun: w.p.DryRun}
-	in := Input{Type: w.p.SynthesisType, Zone: s.zone(), Threshold: *w.p.Confidence}
+	in := Input{Type: w.p.SynthesisType, Zone: s.zone(), Threshold: *w.p.Confidence, Approved: w.p.Approved, Hide: w.p.HideNames, Samples: w.p.Samples}
 	var err error
 	if in.Texts, in.Model, err = s.load(w.ctx, w.p); err != nil {
 		return nil, ins, err
 	}
 	ins.Texts = len(in.Texts)
-	a, err := s.engine.Analyze(w.ctx, in, func(stage string, p float64) { s.progress(w, stage, p) })
+	a, err := s.engine(w.p.Engine).Analyze(w.ctx, in, func(stage string, p float64) { s.progress(w, stage, p) })
+	ins.Model, ins.InputTokens, ins.OutputTokens, ins.CostUSD = a.Model, a.Spent.InputTokens, a.Spent.OutputTokens, a.Spent.CostUSD
 	if err == nil {
 		err = w.ctx.Err()
 	}
@@ -355,7 +392,7 @@ func (s *Service) finish(w *work, ins Insights, err error) (job Job, _ error) {
 	ctx := context.WithoutCancel(w.ctx)
 	return job, s.db.Write(ctx, func(tx *storage.Tx) error {
 		_, err := tx.Exec(`UPDATE memory_synthesis_jobs SET status = ?, progress = CASE WHEN ?1 = 'completed' THEN 1 ELSE progress END, error_message = nullif(?, ''), insights = ?, memories_analyzed = ?,
-			patterns_detected = ?, completed_at = ?, updated_at = ? WHERE id = ? AND status IN ('pending', 'running')`, status, message, compactJSON(ins), ins.Texts, ins.Patterns, tx.Now, tx.Now, w.id)
+			patterns_detected = ?, model = ?, input_tokens = ?, output_tokens = ?, cost_usd = ?, completed_at = ?, updated_at = ? WHERE id = ? AND status IN ('pending', 'running')`, status, message, compactJSON(ins), ins.Texts, ins.Patterns, ins.Model, ins.InputTokens, ins.OutputTokens, ins.CostUSD, tx.Now, tx.Now, w.id)
 		if err != nil {
 			return err
 		}
@@ -474,16 +511,20 @@ func (s *Service) History(ctx context.Context, p HistoryParams) (HistoryResult, 
 	})
 }
 
-// Preview says what leaves this computer when a request runs: nothing with the local engine.
+// Preview says what leaves this computer when a request runs, exactly: nothing with the local engine.
 func (s *Service) Preview(ctx context.Context, p SynthesizeParams) (Preview, error) {
 	if err := p.check(); err != nil {
+		return Preview{}, err
+	}
+	if err := s.ready(ctx, p.Engine); err != nil {
 		return Preview{}, err
 	}
 	texts, model, err := s.load(ctx, p)
 	if err != nil {
 		return Preview{}, err
 	}
-	return s.engine.Preview(ctx, Input{Type: p.SynthesisType, Texts: texts, Model: model, Zone: s.zone()})
+	sortTexts(texts)
+	return s.engine(p.Engine).Preview(ctx, Input{Type: p.SynthesisType, Texts: texts, Model: model, Zone: s.zone(), Hide: p.HideNames})
 }
 
 // Schedule repeats a synthesis of all that is stored. There is one schedule of each type; a new

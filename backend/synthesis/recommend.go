@@ -1,5 +1,7 @@
 package synthesis
 
+import "cmp"
+
 // advice is a line of the table of recommendations.
 type advice struct {
 	text, category string
@@ -36,6 +38,9 @@ var adviceTable = map[string][]advice{
 	"growth_theme":    {{"Look at the first and the last of these texts side by side.", "growth", nil}},
 }
 
+// modelCategories are the categories of what a model recommends, by detector.
+var modelCategories = map[string]string{"emotional": "psychological", "relational": "relational", "temporal": "behavioral"}
+
 // recommend returns the recommendations of a pattern.
 func recommend(p *Pattern) (out []Recommendation) {
 	priority := "medium"
@@ -45,7 +50,14 @@ func recommend(p *Pattern) (out []Recommendation) {
 	case p.Confidence < 0.75:
 		priority = "low"
 	}
-	for _, r := range adviceTable[p.Type] {
+	list := adviceTable[p.Type]
+	if p.Engine == "llm" {
+		list = nil
+		for _, text := range p.Recommendations {
+			list = append(list, advice{text: text, category: cmp.Or(modelCategories[patternKinds[p.Type].detector], "growth")})
+		}
+	}
+	for _, r := range list {
 		if len(out) < 2 && (r.when == nil || r.when(p)) {
 			out = append(out, Recommendation{PatternID: p.ID, Recommendation: r.text, Category: r.category, Priority: priority, Status: "pending"})
 		}

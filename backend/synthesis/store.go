@@ -30,6 +30,7 @@ type known struct {
 	id                            uuid.UUID
 	fingerprint, typ, subject     string
 	category, status, description string
+	engine                        string
 	evidence                      []storedEvidence
 	measured                      float64
 	confirmed                     *bool
@@ -81,10 +82,10 @@ func jaccard(a map[string]bool, b []string) float64 {
 }
 
 func readKnown(tx *storage.Tx, user uuid.UUID) ([]*known, error) {
-	return storage.Collect(tx.Select(`SELECT id, pattern_id, pattern_type, category, subject, status, description, evidence, measured, user_confirmed
+	return storage.Collect(tx.Select(`SELECT id, pattern_id, pattern_type, category, subject, engine, status, description, evidence, measured, user_confirmed
 		FROM memory_patterns WHERE user_id = ? AND deleted_at IS NULL ORDER BY id`, user), func(r storage.Row) (*known, error) {
 		var k known
-		err := r.Scan(&k.id, &k.fingerprint, &k.typ, &k.category, &k.subject, &k.status, &k.description, storage.JSON(&k.evidence), &k.measured, &k.confirmed)
+		err := r.Scan(&k.id, &k.fingerprint, &k.typ, &k.category, &k.subject, &k.engine, &k.status, &k.description, storage.JSON(&k.evidence), &k.measured, &k.confirmed)
 		return &k, err
 	})
 }
@@ -102,7 +103,7 @@ func match(list []*known, p *Pattern) (same *known, rejected bool) {
 			return nil, true
 		}
 		switch {
-		case k.seen || !sameKind:
+		case k.seen || !sameKind || k.engine != p.Engine:
 		case k.fingerprint == p.Fingerprint:
 			same, best = k, 2
 		case shared >= sharedEvidence && shared > best:
@@ -123,7 +124,7 @@ func confirmedConfidence(measured float64, confirmed *bool) float64 {
 // store writes all findings of a job in one transaction, and leaves in a what the person sees.
 func (s *Service) store(w *work, a *Analysis, ins *Insights, in Input) error {
 	return s.db.Write(w.ctx, func(tx *storage.Tx) error {
-		*ins = Insights{Texts: ins.Texts, Summary: ins.Summary, Warnings: ins.Warnings}
+		*ins = Insights{Texts: ins.Texts, Summary: ins.Summary, Warnings: ins.Warnings, Model: ins.Model, InputTokens: ins.InputTokens, OutputTokens: ins.OutputTokens, CostUSD: ins.CostUSD}
 		have, err := readKnown(tx, w.user)
 		if err != nil {
 			return err
@@ -140,7 +141,7 @@ func (s *Service) store(w *work, a *Analysis, ins *Insights, in Input) error {
 			case rejected:
 				continue
 			case k == nil:
-				k = &known{id: uuid.NewSHA1(s.db.IDSpace(w.user), []byte("pattern "+p.Fingerprint)), fingerprint: p.Fingerprint, typ: p.Type, subject: p.subject, category: patternKinds[p.Type].detector, status: "active"}
+				k = &known{id: uuid.NewSHA1(s.db.IDSpace(w.user), []byte("pattern "+p.Fingerprint)), fingerprint: p.Fingerprint, typ: p.Type, subject: p.subject, category: patternKinds[p.Type].detector, engine: p.Engine, status: "active"}
 				have = append(have, k)
 				ins.Created++
 			case k.description == p.Description && k.status == "active" && math.Abs(k.measured-p.Confidence) < 1e-9 && sameIDs(k.evidence, p.Evidence):
@@ -162,7 +163,7 @@ func (s *Service) store(w *work, a *Analysis, ins *Insights, in Input) error {
 			kept, ids = append(kept, p), append(ids, p.ID)
 		}
 		a.Patterns = kept
-		gone, err := s.retire(tx, have, kept, in)
+		gone, err := s.retire(tx, have, kept, in, w.p.Engine)
 		if err != nil {
 			return err
 		}
@@ -216,14 +217,14 @@ func (s *Service) writePattern(tx *storage.Tx, w *work, p *Pattern, k *known, me
 
 // retire marks the patterns that this run should have seen again and did not: superseded when
 // another one has taken their evidence over, else stale.
-func (s *Service) retire(tx *storage.Tx, have []*known, kept []Pattern, in Input) (ids []uuid.UUID, err error) {
+func (s *Service) retire(tx *storage.Tx, have []*known, kept []Pattern, in Input, engine string) (ids []uuid.UUID, err error) {
 	read := make(map[string]bool, len(in.Texts))
 	for _, t := range in.Texts {
 		read[t.ID] = true
 	}
 	ran := in.detectors()
 	for _, k := range have {
-		if k.seen || k.status == "rejected" || k.status == "superseded" || !ran[k.category] || len(k.evidence) == 0 ||
+		if k.seen || k.engine != engine || k.status == "rejected" || k.status == "superseded" || !ran[k.category] || len(k.evidence) == 0 ||
 			slices.ContainsFunc(k.evidence, func(e storedEvidence) bool { return !read[e.ID] }) {
 			continue
 		}

@@ -14,6 +14,7 @@ import (
 
 	"helix/backend/fault"
 	"helix/backend/memory"
+	"helix/backend/permission"
 	"helix/backend/storage"
 )
 
@@ -94,6 +95,12 @@ type Embedder interface {
 	Embed(ctx context.Context, texts []string) ([][]float32, error)
 }
 
+// Gate shows questions in Approvals.
+type Gate interface {
+	AskTx(tx *storage.Tx, q permission.QuestionRequest) error
+	CloseTx(tx *storage.Tx, run uuid.UUID, ref, choice string, token uuid.UUID) error
+}
+
 // Scheduler makes or changes the schedule of a synthesis.
 type Scheduler func(ctx context.Context, p ScheduleParams) (ScheduleResult, error)
 
@@ -102,7 +109,9 @@ type Options struct {
 	Logger   *slog.Logger
 	Embedder Embedder      // nil: texts that are not stored have no vectors
 	Zone     func() string // of days and hours in descriptions; nil is UTC
-	Engine   Engine        // nil: the local engine
+	Engine   Engine        // in place of the local engine; nil in programs
+	Model    Model         // of the engine llm; nil: it is unavailable
+	Gate     Gate          // asks the person whether texts may be sent; nil: nobody is asked
 	Schedule Scheduler     // nil: synthesis_schedule is unavailable
 }
 
@@ -112,7 +121,6 @@ type Service struct {
 	memory Memory
 	o      Options
 	log    *slog.Logger
-	engine Engine
 
 	mu      sync.Mutex
 	work    map[uuid.UUID]*work // jobs that are not over
@@ -131,7 +139,7 @@ func New(db *storage.DB, m Memory, o Options) *Service {
 	if o.Engine == nil {
 		o.Engine = Local{}
 	}
-	s := &Service{db: db, memory: m, o: o, log: o.Logger, engine: o.Engine, work: map[uuid.UUID]*work{}, running: map[uuid.UUID]bool{}}
+	s := &Service{db: db, memory: m, o: o, log: o.Logger, work: map[uuid.UUID]*work{}, running: map[uuid.UUID]bool{}}
 	s.life, s.end = context.WithCancel(context.Background())
 	return s
 }

@@ -17,6 +17,9 @@ type SynthesizeParams struct {
 	Engine        string         `json:"engine,omitempty"`     // local (default) or llm
 	WaitMs        *int           `json:"waitMs,omitempty"`     // how long to wait for the end, 0 to 10,000; default 500
 	DryRun        bool           `json:"dryRun,omitempty"`     // nothing is stored, and patterns of every confidence are returned
+	Approved      string         `json:"approved,omitempty"`   // llm: the hash of the preview that you approve; needs the scope approve
+	HideNames     []string       `json:"hideNames,omitempty"`  // llm: names that are masked before texts are sent, at most 100
+	Samples       int            `json:"samples,omitempty"`    // llm: how often the model is asked, 1 (default) or 3
 }
 
 // Conversation is one text to analyze that is not stored.
@@ -58,6 +61,9 @@ type Analysis struct {
 	NarrativeThemes    []string            `json:"narrativeThemes,omitempty"`
 	IdentityCoherence  float64             `json:"identityCoherence,omitempty"` // share of texts that themes explain
 	LastUpdated        *time.Time          `json:"lastUpdated,omitempty"`
+
+	Model string `json:"-"`
+	Spent Spent  `json:"-"`
 }
 
 // EmotionalProfile describes the moods of the texts. Valences are -1 to 1.
@@ -139,7 +145,7 @@ type Job struct {
 	SynthesisType string     `json:"synthesisType"`
 	Status        string     `json:"status"` // pending, running, completed, failed, cancelled
 	Progress      float64    `json:"progress"`
-	Stage         string     `json:"stage,omitempty"` // load, valence, temporal, semantic, emotional, relational, prospective, narrative, write
+	Stage         string     `json:"stage,omitempty"` // load, model, valence, temporal, semantic, emotional, relational, prospective, narrative, write
 	Insights      Insights   `json:"insights"`
 	Engine        string     `json:"engine"`
 	CreatedAt     time.Time  `json:"createdAt"`
@@ -159,6 +165,13 @@ type Insights struct {
 	Warnings  []string  `json:"warnings,omitempty"`
 	DryRun    bool      `json:"dryRun,omitempty"`
 	Found     []Pattern `json:"found,omitempty"` // of a dry run
+
+	// ApprovalID is the question in Approvals that must be answered before texts are sent.
+	ApprovalID   *uuid.UUID `json:"approvalId,omitempty"`
+	InputTokens  int64      `json:"inputTokens,omitempty"`
+	OutputTokens int64      `json:"outputTokens,omitempty"`
+	CostUSD      float64    `json:"costUsd,omitempty"`
+	Model        string     `json:"model,omitempty"`
 }
 
 // HistoryParams select jobs, newest first.
@@ -307,7 +320,9 @@ type Preview struct {
 	ExactText         string    `json:"exactText,omitempty"`
 	Removed           []Removed `json:"removed,omitempty"`
 	EstimatedTokens   int64     `json:"estimatedTokens,omitempty"`
-	EstimatedCostUSD  float64   `json:"estimatedCostUsd,omitempty"`
+	EstimatedCostUSD  float64   `json:"estimatedCostUsd,omitempty"` // the most that it may cost
+	PriceUnknown      bool      `json:"priceUnknown,omitempty"`
+	Hash              string    `json:"hash,omitempty"` // what memory.synthesize takes as approved
 	ConversationCount int       `json:"conversationCount"`
 }
 

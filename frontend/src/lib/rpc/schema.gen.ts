@@ -2656,6 +2656,8 @@ export interface ProvidersModelInfo {
   status?: string;
   /** Source is catalog, server or assumed. */
   source: string;
+  /** Local says that the model runs on this computer. */
+  local?: boolean;
   /** NoTemperature says that the model refuses a temperature. */
   noTemperature?: boolean;
   /** Interleaved names the member in which a chat server wants earlier reasoning back. */
@@ -5173,7 +5175,7 @@ export interface SynthesisDone {
   /** pending, running, completed, failed, cancelled */
   status: string;
   progress: number;
-  /** load, valence, temporal, semantic, emotional, relational, prospective, narrative, write */
+  /** load, model, valence, temporal, semantic, emotional, relational, prospective, narrative, write */
   stage?: string;
   insights: SynthesisInsights;
   engine: string;
@@ -5249,6 +5251,12 @@ export interface SynthesisInsights {
   dryRun?: boolean;
   /** of a dry run */
   found?: SynthesisPattern[];
+  /** ApprovalID is the question in Approvals that must be answered before texts are sent. */
+  approvalId?: string;
+  inputTokens?: number;
+  outputTokens?: number;
+  costUsd?: number;
+  model?: string;
 }
 
 /** Job is how a job stands. */
@@ -5258,7 +5266,7 @@ export interface SynthesisJob {
   /** pending, running, completed, failed, cancelled */
   status: string;
   progress: number;
-  /** load, valence, temporal, semantic, emotional, relational, prospective, narrative, write */
+  /** load, model, valence, temporal, semantic, emotional, relational, prospective, narrative, write */
   stage?: string;
   insights: SynthesisInsights;
   engine: string;
@@ -5397,7 +5405,11 @@ export interface SynthesisPreview {
   exactText?: string;
   removed?: SynthesisRemoved[];
   estimatedTokens?: number;
+  /** the most that it may cost */
   estimatedCostUsd?: number;
+  priceUnknown?: boolean;
+  /** what memory.synthesize takes as approved */
+  hash?: string;
   conversationCount: number;
 }
 
@@ -5505,6 +5517,12 @@ export interface SynthesisSynthesizeParams {
   waitMs?: number;
   /** nothing is stored, and patterns of every confidence are returned */
   dryRun?: boolean;
+  /** llm: the hash of the preview that you approve; needs the scope approve */
+  approved?: string;
+  /** llm: names that are masked before texts are sent, at most 100 */
+  hideNames?: string[];
+  /** llm: how often the model is asked, 1 (default) or 3 */
+  samples?: number;
 }
 
 /** SynthesizeResult names the job. The rest is present when the job ended within waitMs. */
@@ -6971,7 +6989,7 @@ export interface Methods {
   "memory.synthesis_cancel": { params: SynthesisJobParams; result: SynthesisJob };
   /** Lists jobs, newest first. */
   "memory.synthesis_history": { params: SynthesisHistoryParams; result: SynthesisHistoryResult };
-  /** Says what leaves this computer when a request runs: nothing with the local engine. */
+  /** Says what leaves this computer when a request runs, exactly: nothing with the local engine. */
   "memory.synthesis_preview": { params: SynthesisSynthesizeParams; result: SynthesisPreview };
   /** Repeats a synthesis of all that is stored. There is one schedule of each type; a new request changes it. */
   "memory.synthesis_schedule": { params: SynthesisScheduleParams; result: SynthesisScheduleResult };

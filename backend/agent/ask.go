@@ -1,0 +1,36 @@
+package agent
+
+import (
+	"context"
+	"encoding/json"
+
+	"github.com/google/uuid"
+
+	"helix/backend/identity"
+	"helix/backend/providers"
+)
+
+// AskParams is a question to a model that answers with JSON.
+type AskParams struct {
+	Role        providers.Role
+	Purpose     string // in the ledger
+	Rules, Text string
+	Schema      json.RawMessage // each object names all its members as required
+}
+
+// AskResult is the answer, with what it cost. The cost is also set when there is no answer.
+type AskResult struct {
+	Value      json.RawMessage
+	Usage      providers.Usage
+	CostMicros providers.Micros
+}
+
+// Ask asks a model once, without tools, on the account of the user in ctx. The answer matches the
+// schema; a model that breaks it is asked at most twice again.
+func (s *Service) Ask(ctx context.Context, p AskParams) (out AskResult, err error) {
+	account := &callInfo{turn: uuid.New(), purpose: p.Purpose}
+	defer s.o.Ledger.forget(identity.UserID(ctx), account.turn)
+	q := providers.Request{Role: p.Role, Purpose: p.Purpose, System: []providers.Part{providers.TextPart(p.Rules)}, Messages: []providers.Message{userMessage(p.Text, "")}}
+	value, report, err := providers.Structured(withCall(ctx, account), s.o.Models, q, p.Schema, true, nil)
+	return AskResult{value, report.Usage, s.o.Ledger.spentBy(identity.UserID(ctx), account.turn)}, err
+}
