@@ -327,6 +327,16 @@ func TestEmotionalPatterns(t *testing.T) {
 	if len(ofType(a.Patterns, "emotional_regulation")) != 1 {
 		t.Error("no recovery")
 	}
+	// The same moods in any order are no recoveries, though most lows are followed by something better.
+	found := 0
+	for seed := range uint64(20) {
+		mixed := slices.Clone(texts)
+		rand.New(rand.NewPCG(seed, 1)).Shuffle(len(mixed), func(i, j int) { mixed[i].Valence, mixed[j].Valence = mixed[j].Valence, mixed[i].Valence })
+		found += len(ofType(analyze(t, Input{Texts: mixed, Type: Emotional}).Patterns, "emotional_regulation"))
+	}
+	if found > 1 {
+		t.Errorf("%d of 20 random orders recover", found)
+	}
 	for _, p := range a.Patterns {
 		if patternKinds[p.Type].detector != "emotional" {
 			t.Errorf("%s in a synthesis of emotions", p.Type)

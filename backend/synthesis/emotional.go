@@ -172,9 +172,12 @@ func (a *analysis) triggers(all []int) []string {
 }
 
 // recoveries finds low moods after which the mood came back by half of the drop or more within 72 hours.
+// Where moods come in any order, the text after a low one is most often an ordinary one, and that is no
+// recovery. So the next texts must differ from all others: lower, because the mood lasted, or higher.
 func (a *analysis) recoveries(all []int) {
 	var low, back, members []int
-	var after []float64
+	var after, first, rest []float64
+	next1 := map[int]bool{}
 	for k := 0; k < len(all); k++ {
 		i := all[k]
 		v := a.texts[i].valence
@@ -190,20 +193,28 @@ func (a *analysis) recoveries(all []int) {
 		if len(next) < 2 {
 			continue
 		}
-		low = append(low, i)
+		low, next1[all[k+1]] = append(low, i), true
 		if m := mean(next); m >= v+(a.usual-v)/2 {
 			back, members, after = append(back, i), append(members, i), append(after, m)
 		}
 		k = end // one low a window: what follows is the same episode
 	}
-	if len(back) < leastRecovered {
+	for _, i := range all {
+		if next1[i] {
+			first = append(first, a.texts[i].valence)
+		} else {
+			rest = append(rest, a.texts[i].valence)
+		}
+	}
+	effect, p := welch(first, rest)
+	if len(back) < leastRecovered || p > significant {
 		return
 	}
 	share := float64(len(back)) / float64(len(low))
 	a.add(finding{
 		typ: "emotional_regulation", core: "72h", members: members,
 		description: fmt.Sprintf("After %d of %d low moments your mood came back at least half-way within 72 hours; on average to %+.2f (your usual %+.2f)", len(back), len(low), mean(after), a.usual),
-		confidence:  wilson(len(back), len(low)) * (1 - math.Exp(-float64(len(low))/2)), parts: map[string]float64{"share": share, "size": float64(len(low))}, series: a.moods(members),
+		confidence:  wilson(len(back), len(low)) * (1 - math.Exp(-float64(len(low))/2)), parts: map[string]float64{"share": share, "size": float64(len(low)), "next": effect, "p": p}, series: a.moods(members),
 	})
 }
 

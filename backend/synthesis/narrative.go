@@ -17,6 +17,7 @@ const (
 // theme changed, and themes whose mood rises.
 func (a *analysis) narrative() {
 	explained := map[int]bool{}
+	var rising []rise
 	for _, g := range a.topics() {
 		weeks := map[string]bool{}
 		for _, m := range g.members {
@@ -30,9 +31,12 @@ func (a *analysis) narrative() {
 			explained[m] = true
 		}
 		a.theme(g, len(weeks))
-		a.growth(g)
+		if r, ok := a.rise(g); ok {
+			rising = append(rising, r)
+		}
 		a.shift(g)
 	}
+	a.growth(rising)
 	a.out.IdentityCoherence = round(float64(len(explained)) / float64(len(a.in.Texts)))
 	a.moodShift()
 }
@@ -49,27 +53,47 @@ func (a *analysis) theme(g group, weeks int) {
 	})
 }
 
-// growth reports a theme whose mood rises over time.
-func (a *analysis) growth(g group) {
+// rise is the trend of the mood of a theme.
+type rise struct {
+	group
+	members  []int // those whose mood is known
+	days     float64
+	slope, p float64
+}
+
+func (a *analysis) rise(g group) (r rise, ok bool) {
 	var days, moods []float64
-	var members []int
 	for _, m := range g.members {
 		if a.texts[m].known {
-			days, moods, members = append(days, a.in.Texts[m].At.Sub(a.in.Texts[g.members[0]].At).Hours()/24), append(moods, a.texts[m].valence), append(members, m)
+			days, moods, r.members = append(days, a.in.Texts[m].At.Sub(a.in.Texts[g.members[0]].At).Hours()/24), append(moods, a.texts[m].valence), append(r.members, m)
 		}
 	}
 	if len(days) < leastGrowth {
-		return
+		return r, false
 	}
-	slope, p := trend(days, moods)
-	if slope <= 0 || p > growthP {
-		return
+	r.group, r.days = g, days[len(days)-1]
+	r.slope, r.p = trend(days, moods)
+	return r, true
+}
+
+// growth reports the themes whose mood rises over time, with Holm's correction over all themes.
+func (a *analysis) growth(list []rise) {
+	ps := make([]float64, len(list))
+	for i, r := range list {
+		ps[i] = r.p
 	}
-	a.add(finding{
-		typ: "growth_theme", core: g.key, subjects: g.terms, members: members,
-		description: fmt.Sprintf("The mood of *%s* rose %s: by about %+.2f in %d days", g.name, a.span(a.in.Texts[members[0]].At, a.in.Texts[members[len(members)-1]].At), slope*days[len(days)-1], int(days[len(days)-1])),
-		confidence:  (1 - 2*p) * (0.7 + 0.3*(1-math.Exp(-float64(len(days))/15))), parts: map[string]float64{"slopePerDay": slope, "p": p, "size": float64(len(days))}, series: a.moods(members),
-	})
+	for i, p := range holm(ps) {
+		r := list[i]
+		if r.slope <= 0 || p > growthP {
+			continue
+		}
+		n := len(r.members)
+		a.add(finding{
+			typ: "growth_theme", core: r.key, subjects: r.terms, members: r.members,
+			description: fmt.Sprintf("The mood of *%s* rose %s: by about %+.2f in %d days", r.name, a.span(a.in.Texts[r.members[0]].At, a.in.Texts[r.members[n-1]].At), r.slope*r.days, int(r.days)),
+			confidence:  (1 - 2*p) * (0.7 + 0.3*(1-math.Exp(-float64(n)/15))), parts: map[string]float64{"slopePerDay": r.slope, "p": p, "size": float64(n)}, series: a.moods(r.members),
+		})
+	}
 }
 
 // shift reports a change in how much of what was written is about a theme.

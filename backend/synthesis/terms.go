@@ -74,6 +74,8 @@ func letters(s string) bool {
 type vocabulary struct {
 	texts [][]token
 	df    map[string]int
+
+	shared int // see repeated
 }
 
 func newVocabulary(texts []Text) *vocabulary {

@@ -94,8 +94,8 @@ func (a *analysis) cluster() error {
 			g.members[k] = texts[m]
 		}
 		g.terms = a.terms(g.members, 3)
-		if len(g.terms) == 0 {
-			continue // nothing that the texts share can be named
+		if len(g.terms) == 0 || a.words().byChance(g.members) {
+			continue // nothing that the texts share can be named, or they share it by chance
 		}
 		g.name = strings.Join(g.terms, ", ")
 		key := make([]string, len(g.terms))

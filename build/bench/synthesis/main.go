@@ -24,6 +24,7 @@ import (
 
 var (
 	sizes = flag.String("n", "500,2000,10000", "numbers of texts")
+	show  = flag.Bool("show", false, "print what is found in shuffled texts")
 	seed  = flag.Uint64("seed", 1, "of the generated texts")
 )
 
@@ -46,6 +47,9 @@ func main() {
 			if p.Confidence >= 0.7 {
 				found++
 				types[p.Type]++
+				if *show {
+					fmt.Printf("# %.2f %s: %s %v\n", p.Confidence, p.Type, p.Description, p.ConfidenceParts)
+				}
 			}
 		}
 		fmt.Printf("# in shuffled texts: %v\n", types)

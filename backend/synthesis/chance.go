@@ -1,0 +1,111 @@
+package synthesis
+
+import (
+	"math"
+	"slices"
+)
+
+// mostChance is how many topics as good as a stored one may be expected where words are dealt to
+// texts at random.
+const mostChance = 0.05
+
+// byChance reports whether a group may be no topic but a few words that met. Texts whose words are
+// dealt out at random still have groups that share two or three of them, and an encoder puts those
+// near each other. A group is suspected when most of its pairs share a word; it is let go when the
+// expected number of groups of its size that share as much is above mostChance. The number is
+//
+//	E = C(N, m) · min over k of C(V, k) · p1 · … · pk
+//
+// for m of N texts, V words that are in two texts or more, and the tails p of the hypergeometric
+// distribution of each shared word, least first. It is the e-value of sequence search (Karlin and
+// Altschul 1990) for sets. Groups whose texts say the same in different words are never suspected:
+// chance does not bring those together.
+func (v *vocabulary) byChance(members []int) bool {
+	n, m := len(v.texts), len(members)
+	in := map[string]int{}
+	words := make([]map[string]bool, m)
+	for i, t := range members {
+		words[i] = map[string]bool{}
+		for _, w := range v.texts[t] {
+			words[i][w.stem] = true
+		}
+		for w := range words[i] {
+			in[w]++
+		}
+	}
+	sharing, pairs := 0, 0
+	step := 1 + m/64 // a sample of the pairs of large groups
+	for i := 0; i < m; i += step {
+		for j := i + 1; j < m; j += step {
+			pairs++
+			for w := range words[i] {
+				if words[j][w] {
+					sharing++
+					break
+				}
+			}
+		}
+	}
+	if 2*sharing <= pairs {
+		return false
+	}
+	var tails []float64
+	for w, k := range in {
+		if k > 1 {
+			tails = append(tails, logTail(n, v.df[w], m, k))
+		}
+	}
+	slices.Sort(tails)
+	best, sum := 0.0, 0.0
+	for k, p := range tails {
+		sum += p
+		best = min(best, sum+logChoose(v.repeated(), k+1))
+	}
+	return logChoose(n, m)+best > math.Log(mostChance)
+}
+
+// repeated counts the single words that are in two texts or more.
+func (v *vocabulary) repeated() int {
+	if v.shared == 0 {
+		single := map[string]bool{}
+		for _, t := range v.texts {
+			for _, w := range t {
+				single[w.stem] = true
+			}
+		}
+		for w := range single {
+			if v.df[w] > 1 {
+				v.shared++
+			}
+		}
+	}
+	return v.shared
+}
+
+func logChoose(n, k int) float64 {
+	if k < 0 || k > n {
+		return math.Inf(-1)
+	}
+	a, _ := math.Lgamma(float64(n + 1))
+	b, _ := math.Lgamma(float64(k + 1))
+	c, _ := math.Lgamma(float64(n - k + 1))
+	return a - b - c
+}
+
+// logTail is the logarithm of the chance that k or more of m drawn texts are among the df of n that
+// have a word.
+func logTail(n, df, m, k int) float64 {
+	all, sum := logChoose(n, m), 0.0
+	first := logChoose(df, k) + logChoose(n-df, m-k)
+	if math.IsInf(first, -1) {
+		return 0
+	}
+	for x := k; x <= min(m, df); x++ {
+		p := math.Exp(logChoose(df, x) + logChoose(n-df, m-x) - first)
+		sum += p
+		if p < sum*1e-12 {
+			break
+		}
+	}
+	return min(0, first-all+math.Log(sum))
+}

@@ -1,0 +1,82 @@
+package synthesis
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// A group is let go when its texts share no more words than texts of random words do, and is kept when
+// they share more, or say the same without sharing words.
+func TestGroupsByChance(t *testing.T) {
+	t.Parallel()
+	r := rand.New(rand.NewPCG(7, 7))
+	var texts []Text
+	for i := range 400 {
+		var words []string
+		for range 8 {
+			words = append(words, fmt.Sprintf("%c%cword", 'a'+r.IntN(20), 'a'+r.IntN(10)))
+		}
+		texts = append(texts, Text{ID: fmt.Sprint(i), Body: strings.Join(words, " ")})
+	}
+	for i := range 6 { // six that share three rare words
+		texts[i].Body += " adoption agency visit"
+	}
+	for i := range 4 { // four that share none
+		texts[10+i].Body = strings.Repeat(string(rune('q'+i)), 5) + " " + strings.Repeat(string(rune('k'+i)), 4)
+	}
+	v := newVocabulary(texts)
+	if v.byChance([]int{0, 1, 2, 3, 4, 5}) {
+		t.Error("six texts with three words of their own are no topic")
+	}
+	// The pair of words that most texts share by chance.
+	var best []int
+	pairs := map[[2]string][]int{}
+	for i := 20; i < len(texts); i++ {
+		words := strings.Fields(texts[i].Body)
+		slices.Sort(words)
+		words = slices.Compact(words)
+		for k, a := range words {
+			for _, b := range words[k+1:] {
+				if pairs[[2]string{a, b}] = append(pairs[[2]string{a, b}], i); len(pairs[[2]string{a, b}]) > len(best) {
+					best = pairs[[2]string{a, b}]
+				}
+			}
+		}
+	}
+	if len(best) < 3 || !v.byChance(best) {
+		t.Errorf("%d texts that share two words by chance are a topic", len(best))
+	}
+	if v.byChance([]int{10, 11, 12, 13}) {
+		t.Error("texts that share no word were suspected")
+	}
+}
+
+// The tail of the hypergeometric distribution, against its definition.
+func TestHypergeometricTail(t *testing.T) {
+	t.Parallel()
+	for _, c := range [][4]int{{50, 5, 10, 4}, {50, 5, 10, 0}, {10, 10, 3, 3}, {20, 3, 4, 1}} {
+		n, df, m, k := c[0], c[1], c[2], c[3]
+		want := 0.0
+		for x := k; x <= min(m, df); x++ {
+			want += binomial(df, x) * binomial(n-df, m-x) / binomial(n, m)
+		}
+		if got := math.Exp(logTail(n, df, m, k)); math.Abs(got-want) > 1e-9 {
+			t.Errorf("%v: %v, want %v", c, got, want)
+		}
+	}
+}
+
+func binomial(n, k int) float64 {
+	if k > n {
+		return 0
+	}
+	out := 1.0
+	for i := range k {
+		out *= float64(n-i) / float64(i+1)
+	}
+	return out
+}
