@@ -30,6 +30,7 @@ type synthesisRunCmd struct {
 	Engine     string  `default:"local" enum:"local,llm" help:"local opens no network connection; llm asks the language model of the role synthesis, after you have read what is sent."`
 	Since      string  `placeholder:"TIME" help:"Only texts from this time on, as 2026-01-31 or RFC 3339."`
 	Until      string  `placeholder:"TIME" help:"Only texts before this time."`
+	Themes     int     `placeholder:"N" help:"Divide all texts into N topics, 2 to 100, in place of finding out how many there are."`
 	DryRun     bool    `help:"Show what would be found, without changes."`
 
 	Preview bool     `help:"llm: show exactly what would be sent, and send nothing."`
@@ -75,6 +76,9 @@ func (s *synthesisRunCmd) Run(c *command) error {
 	}
 	if len(span) > 0 {
 		p["timeRange"] = span
+	}
+	if s.Themes != 0 {
+		p["themes"] = s.Themes
 	}
 	if s.Engine == "llm" {
 		p["hideNames"], p["samples"] = s.Hide, s.Samples

@@ -215,6 +215,212 @@ func TestHDBSCANFindsGroupsOfDifferentDensity(t *testing.T) {
 	}
 }
 
+// reference is HDBSCAN as it is defined: the clusters of a set of points whose spanning tree is given, by
+// cutting its longest edge again and again.
+func reference(points []int32, tree []edge, minSize int, birth float64, root bool) (stability float64, chosen [][]int32) {
+	all, alive := points, points
+	for {
+		cut := edge{dist: -1}
+		for _, e := range tree { // in the order of their lengths
+			if slices.Contains(alive, e.i) && slices.Contains(alive, e.j) {
+				cut = e
+			}
+		}
+		if cut.dist < 0 {
+			return stability, [][]int32{all}
+		}
+		l := lambda(cut.dist)
+		side := map[int32]bool{cut.i: true}
+		for grown := true; grown; {
+			grown = false
+			for _, e := range tree {
+				if e != cut && slices.Contains(alive, e.i) && slices.Contains(alive, e.j) && side[e.i] != side[e.j] {
+					side[e.i], side[e.j], grown = true, true, true
+				}
+			}
+		}
+		var a, b []int32
+		for _, p := range alive {
+			if side[p] {
+				a = append(a, p)
+			} else {
+				b = append(b, p)
+			}
+		}
+		switch {
+		case len(a) >= minSize && len(b) >= minSize:
+			stability += float64(len(alive)) * (l - birth)
+			sa, ca := reference(a, tree, minSize, l, false)
+			sb, cb := reference(b, tree, minSize, l, false)
+			if root || stability < sa+sb {
+				return sa + sb, append(ca, cb...)
+			}
+			return stability, [][]int32{all}
+		case len(a) >= minSize:
+			stability, alive = stability+float64(len(b))*(l-birth), a
+		case len(b) >= minSize:
+			stability, alive = stability+float64(len(a))*(l-birth), b
+		default:
+			stability += float64(len(alive)) * (l - birth)
+			if root {
+				return stability, nil
+			}
+			return stability, [][]int32{all}
+		}
+	}
+}
+
+// The condensed tree and its clusters equal those of the definition, on random points of different
+// densities, up to the points that lie far out.
+func TestHDBSCANEqualsItsDefinition(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(12) {
+		r := rand.New(rand.NewPCG(seed, 3))
+		x, _ := planted(r, 1+r.IntN(4), 10+r.IntN(20), r.IntN(60), 12, 0.1+r.Float64())
+		more, _ := planted(r, 2, 12, 0, 12, 0.2)
+		p := New(append(x, more...))
+		nb, err := p.Nearest(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		list := make([]int32, p.n)
+		for i := range list {
+			list[i] = int32(i)
+		}
+		minSize := 3 + r.IntN(8)
+		edges := nb.spanning(list, 2, nil)
+		tree := newTree(p.n, edges)
+		tree.condense(minSize)
+		got := Number(tree.choose())
+		want := make([]int, p.n)
+		for i := range want {
+			want[i] = Noise
+		}
+		_, chosen := reference(list, edges, minSize, 0, true)
+		for c, members := range chosen {
+			for _, i := range members {
+				want[i] = c
+			}
+		}
+		if !slices.Equal(got, Number(want)) {
+			t.Errorf("seed %d: %v\nwant %v", seed, got, want)
+		}
+	}
+}
+
+// The spanning tree is as short as Prim's over all pairs.
+func TestSpanningTreeIsMinimal(t *testing.T) {
+	t.Parallel()
+	x, _ := planted(rand.New(rand.NewPCG(4, 4)), 3, 30, 20, 16, 0.5)
+	p := New(x)
+	nb, err := p.Nearest(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	const core = 3
+	near := make([]float64, p.n)
+	for i := range near {
+		var d []float64
+		for j := range p.n {
+			if j != i {
+				d = append(d, 1-p.Cosine(i, j))
+			}
+		}
+		slices.Sort(d)
+		near[i] = d[core-1]
+	}
+	best, in, want := make([]float64, p.n), make([]bool, p.n), 0.0
+	for i := range best {
+		best[i] = math.Inf(1)
+	}
+	best[0] = 0
+	for range p.n {
+		at := -1
+		for i := range best {
+			if !in[i] && (at < 0 || best[i] < best[at]) {
+				at = i
+			}
+		}
+		in[at] = true
+		want += best[at]
+		for j := range best {
+			best[j] = min(best[j], max(1-p.Cosine(at, j), near[at], near[j]))
+		}
+	}
+	list := make([]int32, p.n)
+	for i := range list {
+		list[i] = int32(i)
+	}
+	got := 0.0
+	for _, e := range nb.spanning(list, core, nil) {
+		got += e.dist
+	}
+	if math.Abs(got-want) > 1e-4 {
+		t.Errorf("%f, want %f", got, want)
+	}
+}
+
+func TestKMeans(t *testing.T) {
+	t.Parallel()
+	x, truth := planted(rand.New(rand.NewPCG(5, 1)), 8, 60, 0, 48, 0.6)
+	x = append(x, make([]float32, 48)) // a zero vector is in no cluster
+	truth = append(truth, Noise)
+	p := New(x)
+	got, err := p.KMeans(t.Context(), 8, 3, 1, nil)
+	if err != nil || adjustedRand(got, truth) < 0.99 || got[len(got)-1] != Noise {
+		t.Fatalf("adjusted Rand index %f, %v", adjustedRand(got, truth), err)
+	}
+	old := runtime.GOMAXPROCS(1)
+	again, err := p.KMeans(t.Context(), 8, 3, 1, nil)
+	runtime.GOMAXPROCS(old)
+	if err != nil || !slices.Equal(again, got) {
+		t.Error("one thread gives something else", err)
+	}
+	// No center is left without points, and each point is with its nearest center.
+	for _, k := range []int{1, 30, len(x), 2 * len(x)} {
+		labels, err := p.KMeans(t.Context(), k, 1, 2, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		groups := Members(labels)
+		if len(groups) != min(k, len(x)-1) {
+			t.Errorf("%d clusters, want %d", len(groups), k)
+		}
+		if k != 30 {
+			continue
+		}
+		for i, l := range labels[:len(labels)-1] {
+			own, best := 0.0, math.Inf(-1)
+			for g, members := range groups {
+				mean, _ := p.mean(members)
+				sum := 0.0
+				for d, f := range p.row(i) {
+					sum -= (float64(f) - float64(mean[d])) * (float64(f) - float64(mean[d]))
+				}
+				if best = max(best, sum); g == l {
+					own = sum
+				}
+			}
+			if own < best-1e-4 {
+				t.Errorf("point %d is nearer to another center: %f, %f", i, own, best)
+			}
+		}
+	}
+	half := make([]bool, len(x))
+	for i := range half {
+		half[i] = i%2 == 0
+	}
+	labels, err := p.KMeans(t.Context(), 8, 2, 1, half)
+	if err != nil || labels[1] != Noise || labels[0] == Noise {
+		t.Error("marks are ignored", err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := p.KMeans(ctx, 8, 1, 1, nil); err == nil {
+		t.Error("it went on")
+	}
+}
+
 // adjustedRand is the adjusted Rand index (Hubert and Arabie 1985).
 func adjustedRand(a, b []int) float64 {
 	both, left, right := map[[2]int]float64{}, map[int]float64{}, map[int]float64{}

@@ -81,7 +81,9 @@ func (nb *Neighbors) HDBSCAN(minSize, minSamples int, in []bool) []int {
 	}
 	t := newTree(len(labels), nb.spanning(list, max(1, minSamples-1), in))
 	t.condense(minSize)
-	return Number(t.choose())
+	labels = t.choose()
+	t.trim(labels)
+	return Number(labels)
 }
 
 // spanning is a minimum spanning tree under mutual reachability: the larger of the distance and
@@ -140,15 +142,16 @@ func find(root []int32, i int32) int32 {
 
 // linkTree is the single-linkage tree of a spanning tree, and the condensed tree made of it.
 type linkTree struct {
-	n           int // points; a node from n on is a join of two
-	left, right []int32
-	dist        []float64
-	size        []int32
+	n          int // points; a node from n on is a join of two
+	one, other []int32
+	dist       []float64
+	size       []int32
 
 	parent    []int // of each cluster; the first is the root
 	birth     []float64
 	stability []float64
-	fell      []int // cluster that each point left, -1: none
+	fell      []int     // cluster that each point left, -1: none
+	left      []float64 // the distance at which it did
 }
 
 func newTree(n int, edges []edge) *linkTree {
@@ -165,10 +168,10 @@ func newTree(n int, edges []edge) *linkTree {
 	}
 	for _, e := range edges {
 		a, b := find(root, e.i), find(root, e.j)
-		t.left, t.right, t.dist = append(t.left, node[a]), append(t.right, node[b]), append(t.dist, e.dist)
+		t.one, t.other, t.dist = append(t.one, node[a]), append(t.other, node[b]), append(t.dist, e.dist)
 		t.size = append(t.size, sizeOf(node[a])+sizeOf(node[b]))
 		root[b] = a
-		node[a] = int32(n + len(t.left) - 1)
+		node[a] = int32(n + len(t.one) - 1)
 	}
 	return t
 }
@@ -179,7 +182,7 @@ func lambda(dist float64) float64 { return 1 / max(dist, 1e-6) }
 // condense walks the tree from its root: a split into two parts of at least minSize makes two
 // clusters, what is smaller falls out of its cluster.
 func (t *linkTree) condense(minSize int) {
-	t.fell = make([]int, t.n)
+	t.fell, t.left = make([]int, t.n), make([]float64, t.n)
 	for i := range t.fell {
 		t.fell[i] = -1
 	}
@@ -196,18 +199,18 @@ func (t *linkTree) condense(minSize int) {
 			x := open[len(open)-1]
 			open = open[:len(open)-1]
 			if int(x) < t.n {
-				t.fell[x] = c
+				t.fell[x], t.left[x] = c, 1/l
 				t.stability[c] += l - t.birth[c]
 				continue
 			}
-			open = append(open, t.left[int(x)-t.n], t.right[int(x)-t.n])
+			open = append(open, t.one[int(x)-t.n], t.other[int(x)-t.n])
 		}
 	}
 	type item struct {
 		node    int32
 		cluster int
 	}
-	open := []item{{int32(t.n + len(t.left) - 1), 0}}
+	open := []item{{int32(t.n + len(t.one) - 1), 0}}
 	for len(open) > 0 {
 		it := open[0]
 		open = open[1:]
@@ -216,7 +219,7 @@ func (t *linkTree) condense(minSize int) {
 			continue
 		}
 		k := int(it.node) - t.n
-		l, a, b := lambda(t.dist[k]), t.left[k], t.right[k]
+		l, a, b := lambda(t.dist[k]), t.one[k], t.other[k]
 		switch sa, sb := sizeOf(a), sizeOf(b); {
 		case sa >= minSize && sb >= minSize:
 			t.stability[it.cluster] += float64(sa+sb) * (l - t.birth[it.cluster])
@@ -271,4 +274,33 @@ func (t *linkTree) choose() []int {
 		}
 	}
 	return labels
+}
+
+// farOut is how many times the interquartile range beyond the upper quartile a value must lie to be
+// far out (Tukey 1977).
+const farOut = 3
+
+// trim makes noise of the points that left their cluster at a distance far out among those of its
+// points. A cluster that stands alone picks up the nearest points of the noise around it before it joins
+// anything else; they are in it by the definition, with the least membership.
+func (t *linkTree) trim(labels []int) {
+	of := map[int][]int{}
+	for i, c := range labels {
+		if c != Noise {
+			of[c] = append(of[c], i)
+		}
+	}
+	for _, members := range of {
+		d := make([]float64, len(members))
+		for k, i := range members {
+			d[k] = t.left[i]
+		}
+		slices.Sort(d)
+		q1, q3 := d[len(d)/4], d[len(d)*3/4]
+		for _, i := range members {
+			if t.left[i] > q3+farOut*max(q3-q1, q3/10) {
+				labels[i] = Noise
+			}
+		}
+	}
 }

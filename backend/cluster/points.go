@@ -50,9 +50,6 @@ func New(vectors [][]float32) *Points {
 	return p
 }
 
-// Len is the number of points.
-func (p *Points) Len() int { return p.n }
-
 func (p *Points) row(i int) []float32 { return p.x[i*p.dim : (i+1)*p.dim] }
 
 // Cosine is the cosine of two points.
@@ -81,11 +78,17 @@ const (
 	tileCols = 512
 )
 
-// pairs calls visit with tiles of cosines: row r of a tile holds the cosines of point i+r with the
-// points from j on. half visits each pair at least once in either order, else all of both are
-// visited. Tiles of one task (the rows from i on) come in order; tasks run at the same time.
+// pairs visits the cosines of the points with each other. half visits each pair at least once in either
+// order, else all of both are visited.
 func (p *Points) pairs(ctx context.Context, half bool, visit func(task, i, rows, j, cols int, cos []float32, ld int)) error {
-	p.pack()
+	return p.against(ctx, p, half, visit)
+}
+
+// against calls visit with tiles of cosines: row r of a tile holds the cosines of point i+r with the
+// points of q from j on. Tiles of one task (the rows from i on) come in order; tasks run at the same
+// time.
+func (p *Points) against(ctx context.Context, q *Points, half bool, visit func(task, i, rows, j, cols int, cos []float32, ld int)) error {
+	q.pack()
 	tasks := (p.n + tileRows - 1) / tileRows
 	var next atomic.Int64
 	var wg sync.WaitGroup
@@ -103,13 +106,13 @@ func (p *Points) pairs(ctx context.Context, half bool, visit func(task, i, rows,
 				if half {
 					from = i / tileCols * tileCols
 				}
-				for j := from; j < p.n; j += tileCols {
+				for j := from; j < q.n; j += tileCols {
 					if ctx.Err() != nil {
 						return
 					}
-					cols := min(tileCols, p.n-j)
+					cols := min(tileCols, q.n-j)
 					clear(buf)
-					kernel.MatMul(buf, tileCols, p.x[i*p.dim:], p.dim, p.packed[j*p.dim:], rows, p.dim, cols, false)
+					kernel.MatMul(buf, tileCols, p.x[i*p.dim:], p.dim, q.packed[j*p.dim:], rows, p.dim, cols, false)
 					visit(t, i, rows, j, cols, buf, tileCols)
 				}
 			}

@@ -80,3 +80,24 @@ func binomial(n, k int) float64 {
 	}
 	return out
 }
+
+// A person who asks for a number of topics gets that many, whatever the density of the texts.
+func TestThemesAskedFor(t *testing.T) {
+	t.Parallel()
+	var texts []Text
+	for i := range 60 {
+		v := make([]float32, 16)
+		v[i%3], v[3+i%13] = 1, 0.6
+		texts = append(texts, Text{ID: fmt.Sprintf("t%02d", i), Kind: "memory", Body: []string{"the marathon training", "the vegetable garden", "a quarterly budget"}[i%3], At: monday.AddDate(0, 0, i), Vector: v})
+	}
+	for _, k := range []int{2, 3} {
+		a := analyze(t, Input{Texts: texts, Themes: k})
+		if got := ofType(a.Patterns, "semantic_cluster"); len(got) != k {
+			t.Errorf("%d themes, want %d", len(got), k)
+		}
+	}
+	bad := SynthesizeParams{SynthesisType: Full, Themes: 1}
+	if err := bad.check(); err == nil {
+		t.Error("one theme is accepted")
+	}
+}

@@ -27,6 +27,7 @@ type Input struct {
 	Model     string // of the vectors
 	Zone      *time.Location
 	Threshold float64 // least confidence that is stored
+	Themes    int     // how many topics the person wants; 0: as many as there are
 
 	// The rest is for the engine llm.
 	Approved string   // hash of the preview that a person approved

@@ -29,6 +29,7 @@ const (
 	defaultWait      = 500 * time.Millisecond
 	maxWait          = 10 * time.Second
 	maxHidden        = 100
+	maxThemes        = 100
 	leastTexts       = 3 // fewer give no pattern
 )
 
@@ -74,6 +75,9 @@ func (p *SynthesizeParams) check() (err error) {
 	}
 	if len(p.Conversations) > maxConversations {
 		return fault.InvalidField("conversations", fault.CodeRange, "At most 1,000 conversations at a time.")
+	}
+	if p.Themes != 0 && (p.Themes < 2 || p.Themes > maxThemes) {
+		return fault.InvalidField("themes", fault.CodeRange, "themes is %d; it must be 2 to %d.", p.Themes, maxThemes)
 	}
 	seen := map[string]bool{}
 	for i, c := range p.Conversations {
@@ -278,7 +282,7 @@ func (s *Service) start(w *work) error {
 // carryOut reads, analyzes and stores.
 func (s *Service) carryOut(w *work) (*Analysis, Insights, error) {
 	ins := Insights{DryRun: w.p.DryRun}
-	in := Input{Type: w.p.SynthesisType, Zone: s.zone(), Threshold: *w.p.Confidence, Approved: w.p.Approved, Hide: w.p.HideNames, Samples: w.p.Samples}
+	in := Input{Type: w.p.SynthesisType, Zone: s.zone(), Threshold: *w.p.Confidence, Themes: w.p.Themes, Approved: w.p.Approved, Hide: w.p.HideNames, Samples: w.p.Samples}
 	var err error
 	if in.Texts, in.Model, err = s.load(w.ctx, w.p); err != nil {
 		return nil, ins, err

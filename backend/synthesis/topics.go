@@ -94,7 +94,7 @@ func (a *analysis) cluster() error {
 			g.members[k] = texts[m]
 		}
 		g.terms = a.terms(g.members, 3)
-		if len(g.terms) == 0 || a.words().byChance(g.members) {
+		if len(g.terms) == 0 || a.in.Themes == 0 && a.words().byChance(g.members) {
 			continue // nothing that the texts share can be named, or they share it by chance
 		}
 		g.name = strings.Join(g.terms, ", ")
@@ -116,11 +116,23 @@ func (a *analysis) cluster() error {
 	return nil
 }
 
-// partition clusters vectors with DBSCAN, or with HDBSCAN where their density differs much, and
+// partition clusters vectors with k-means where the person wants a number of topics, else with DBSCAN, or with HDBSCAN where their density differs much, and
 // says how to cluster a part of them again. From 50 texts on the mean of all is taken off first: what
 // all vectors of an encoder have in common says nothing (Mu and Viswanath 2018).
 func (a *analysis) partition(vectors [][]float32) (points *cluster.Points, again func([]bool) []int, labels []int, err error) {
 	eps := defaultEps
+	if k := a.in.Themes; k > 0 {
+		points = cluster.New(centered(vectors))
+		again = func(in []bool) []int {
+			labels, kerr := points.KMeans(a.ctx, k, 3, clusterSeed, in)
+			if kerr != nil { // canceled: the caller looks at the context
+				err = kerr
+			}
+			return labels
+		}
+		labels = again(nil)
+		return points, again, labels, err
+	}
 	if len(vectors) < kneeFrom {
 		points = cluster.New(vectors)
 	} else {

@@ -16,6 +16,7 @@ type SynthesizeParams struct {
 	Confidence    *float64       `json:"confidence,omitempty"` // least confidence that is stored, 0 to 1; default 0.7
 	Engine        string         `json:"engine,omitempty"`     // local (default) or llm
 	WaitMs        *int           `json:"waitMs,omitempty"`     // how long to wait for the end, 0 to 10,000; default 500
+	Themes        int            `json:"themes,omitempty"`     // local: divide all texts into this many topics, 2 to 100
 	DryRun        bool           `json:"dryRun,omitempty"`     // nothing is stored, and patterns of every confidence are returned
 	Approved      string         `json:"approved,omitempty"`   // llm: the hash of the preview that you approve; needs the scope approve
 	HideNames     []string       `json:"hideNames,omitempty"`  // llm: names that are masked before texts are sent, at most 100

@@ -16,6 +16,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -37,7 +38,7 @@ var large = flag.Int("large", 100_000, "points of the large run; 0 leaves it out
 func main() {
 	flag.Parse()
 	x, truth := planted(rand.New(rand.NewPCG(1, 1)), 10_000, func(int) float64 { return 0.75 })
-	peer := sklearn(x)
+	peer := sklearn(x, eps)
 	old := runtime.GOMAXPROCS(1)
 	var labels []int
 	ours := cpu(func() { labels = dbscan(x) })
@@ -56,6 +57,8 @@ func main() {
 	rate := float64(len(x)) * float64(len(x)) * dim / pairs / 1e9 // half of all pairs, two operations each
 	figures.Print("tiles", rate, "GFLOP/s", rate/peer.gemm, "numpy, one thread")
 
+	kmeans("kmeans.10k", x, truth, peer)
+
 	varied, truth := planted(rand.New(rand.NewPCG(2, 1)), 10_000, func(g int) float64 { return []float64{0.25, 0.5, 1.0}[g%3] })
 	wall = clock(func() {
 		nb, err := cluster.New(varied).Nearest(context.Background())
@@ -71,6 +74,18 @@ func main() {
 		best = max(best, adjustedRand(g.DBSCAN(minPts, nil), truth))
 	}
 	figures.Print("dbscan.varied.ari", best, "adjusted Rand index at its best distance", 0, "")
+	near, truth := twins(rand.New(rand.NewPCG(4, 1)), 10_000)
+	nb, err := cluster.New(near).Nearest(context.Background())
+	check(err)
+	own := adjustedRand(nb.HDBSCAN(10, minPts, nil), truth)
+	best = 0
+	for e := 0.02; e < 0.75; e += 0.02 {
+		g, err := cluster.New(near).Near(context.Background(), e)
+		check(err)
+		best = max(best, adjustedRand(g.DBSCAN(minPts, nil), truth))
+	}
+	figures.Print("hdbscan.twins.ari", own, "adjusted Rand index", 0, "")
+	figures.Print("hdbscan.twins.gain", own-best, "adjusted Rand index above DBSCAN at its best distance", 0, "")
 	if *large > 0 {
 		x, truth = planted(rand.New(rand.NewPCG(3, 1)), *large, func(int) float64 { return 0.75 })
 		runtime.GC()
@@ -81,6 +96,7 @@ func main() {
 		figures.Print("dbscan.100k", wall, "s, all processors", 0, "")
 		figures.Print("dbscan.100k.ari", adjustedRand(labels, truth), "adjusted Rand index", 0, "")
 		figures.Print("dbscan.100k.memory", float64(after.Sys-before.Sys)/(1<<20), "MiB above the vectors", 0, "")
+		kmeans("kmeans.100k", x, truth, sklearn(x, 0))
 	}
 }
 
@@ -89,6 +105,49 @@ func check(err error) {
 		fmt.Fprintln(os.Stderr, "cluster:", err)
 		os.Exit(1)
 	}
+}
+
+// kmeans compares five single starts on one thread with the peer's, by their medians. A tenth of the
+// points are noise, which k-means has to put somewhere.
+func kmeans(name string, x [][]float32, truth []int, peer result) {
+	old := runtime.GOMAXPROCS(1)
+	var times, ours, theirs []float64
+	for seed, means := range peer.means {
+		var labels []int
+		times = append(times, cpu(func() {
+			var err error
+			labels, err = cluster.New(x).KMeans(context.Background(), groups, 1, uint64(seed), nil)
+			check(err)
+		}))
+		ours, theirs = append(ours, adjustedRand(labels, truth)), append(theirs, adjustedRand(means, truth))
+	}
+	runtime.GOMAXPROCS(old)
+	median := func(v []float64) float64 { return slices.Sorted(slices.Values(v))[len(v)/2] }
+	figures.Print(name, median(times), "s CPU", median(times)/median(peer.kmeans), "sklearn KMeans n_init=1")
+	figures.Print(name+".ari", median(ours), "adjusted Rand index", 0, "")
+	figures.Print(name+".ari_above_sklearn", median(ours)-median(theirs), "adjusted Rand index", 0, "")
+}
+
+// twins makes pairs of dense groups that are nearer to each other than the points of the loose groups
+// are, so that no single distance fits all, and a tenth of noise.
+func twins(r *rand.Rand, n int) (x [][]float32, truth []int) {
+	x, truth = planted(r, n, func(g int) float64 { return []float64{0.12, 1.0}[g%2] })
+	first := map[int][]float32{}
+	for i, g := range truth {
+		if g >= 0 && g%4 == 0 && first[g] == nil {
+			first[g] = slices.Clone(x[i])
+		}
+	}
+	for i, g := range truth {
+		if g < 0 || g%4 != 2 || first[g-2] == nil {
+			continue
+		}
+		// The group moves beside its twin: what was its center is now near the other's.
+		for k := range x[i] {
+			x[i][k] = 0.35*x[i][k] + first[g-2][k]
+		}
+	}
+	return x, truth
 }
 
 func dbscan(x [][]float32) []int {
@@ -118,7 +177,7 @@ func planted(r *rand.Rand, n int, spread func(group int) float64) (x [][]float32
 	for i := range n {
 		v, g := unit(), cluster.Noise
 		if i%10 > 0 {
-			g = i % groups
+			g = (i - i/10 - 1) % groups // of those that are no noise
 			for k := range v {
 				v[k] = centers[g][k] + float32(spread(g))*v[k]
 			}
@@ -131,9 +190,11 @@ func planted(r *rand.Rand, n int, spread func(group int) float64) (x [][]float32
 type result struct {
 	gemm, dbscan float64
 	labels       []int
+	kmeans       []float64 // seconds of each start
+	means        [][]int   // and its labels
 }
 
-func sklearn(x [][]float32) (r result) {
+func sklearn(x [][]float32, eps float64) (r result) {
 	dir, err := os.MkdirTemp("", "cluster-")
 	check(err)
 	defer os.RemoveAll(dir)
@@ -143,7 +204,7 @@ func sklearn(x [][]float32) (r result) {
 		check(binary.Write(&buf, binary.LittleEndian, v))
 	}
 	check(os.WriteFile(file, buf.Bytes(), 0o600))
-	cmd := exec.Command("/usr/bin/python3", "cluster/sklearn_peer.py", file, strconv.Itoa(len(x)), strconv.Itoa(dim), fmt.Sprint(eps), strconv.Itoa(minPts))
+	cmd := exec.Command("/usr/bin/python3", "cluster/sklearn_peer.py", file, strconv.Itoa(len(x)), strconv.Itoa(dim), fmt.Sprint(eps), strconv.Itoa(minPts), strconv.Itoa(groups))
 	cmd.Env = append(os.Environ(), "OPENBLAS_NUM_THREADS=1", "OMP_NUM_THREADS=1")
 	out, err := cmd.Output()
 	check(err)
@@ -156,11 +217,20 @@ func sklearn(x [][]float32) (r result) {
 			r.gemm, err = strconv.ParseFloat(rest, 64)
 		case "dbscan":
 			r.dbscan, err = strconv.ParseFloat(rest, 64)
-		case "labels":
+		case "kmeans":
+			var seconds float64
+			seconds, err = strconv.ParseFloat(rest, 64)
+			r.kmeans = append(r.kmeans, seconds)
+		case "labels", "kmeans_labels":
+			into := &r.labels
+			if name != "labels" {
+				r.means = append(r.means, nil)
+				into = &r.means[len(r.means)-1]
+			}
 			for _, f := range strings.Fields(rest) {
 				l, err := strconv.Atoi(f)
 				check(err)
-				r.labels = append(r.labels, l)
+				*into = append(*into, l)
 			}
 		}
 		check(err)

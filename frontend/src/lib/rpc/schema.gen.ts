@@ -5515,6 +5515,8 @@ export interface SynthesisSynthesizeParams {
   engine?: string;
   /** how long to wait for the end, 0 to 10,000; default 500 */
   waitMs?: number;
+  /** local: divide all texts into this many topics, 2 to 100 */
+  themes?: number;
   /** nothing is stored, and patterns of every confidence are returned */
   dryRun?: boolean;
   /** llm: the hash of the preview that you approve; needs the scope approve */
