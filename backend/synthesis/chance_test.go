@@ -88,7 +88,7 @@ func TestThemesAskedFor(t *testing.T) {
 	for i := range 60 {
 		v := make([]float32, 16)
 		v[i%3], v[3+i%13] = 1, 0.6
-		texts = append(texts, Text{ID: fmt.Sprintf("t%02d", i), Kind: "memory", Body: []string{"the marathon training", "the vegetable garden", "a quarterly budget"}[i%3], At: monday.AddDate(0, 0, i), Vector: v})
+		texts = append(texts, Text{ID: fmt.Sprintf("t%02d", i), Kind: "memory", Body: []string{"the marathon training schedule", "the vegetable garden fence", "a quarterly budget forecast"}[i%3], At: monday.AddDate(0, 0, i), Vector: v})
 	}
 	for _, k := range []int{2, 3} {
 		a := analyze(t, Input{Texts: texts, Themes: k})
