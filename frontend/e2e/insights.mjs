@@ -1,5 +1,6 @@
 // The Insights screen: nothing yet, patterns found, evidence, answers with Undo, a second run that
 // adds nothing, the map, the analyses, and a schedule.
+import { startModel } from "./lib/model.mjs";
 import { until } from "./lib/page.mjs";
 
 export default async function (t) {
@@ -10,6 +11,7 @@ export default async function (t) {
   await again(t);
   await map(t);
   await analyses(t);
+  await withModel(t);
 }
 
 const rows = (page) => page.getByRole("listbox", { name: "Insights" });
@@ -119,4 +121,49 @@ async function analyses({ page, rpc, looks, check }) {
   await toast(page, "repeats").waitFor();
   const s = await rpc("schedules.list", { kind: "synthesis" });
   check(s.total === 1 && s.schedules[0].status === "active" && s.schedules[0].target.name === "prospective_self", "there is a schedule");
+}
+
+/** An analysis by a language model: none yet, one on this computer, one elsewhere that is not sent. */
+async function withModel({ page, rpc, looks, check }) {
+  const card = page.getByRole("article", { name: "Plans and wishes" });
+  const dialog = page.getByRole("dialog", { name: "Plans and wishes, with a language model" });
+  const text = dialog.getByLabel("The text that is sent");
+  await card.getByRole("button", { name: "With a model…" }).click();
+  await dialog.getByText("Choose a model first").waitFor();
+  await looks("no-model");
+  await page.keyboard.press("Escape");
+
+  const model = await startModel();
+  try {
+    await rpc("providers.set", { name: "suite", entry: { type: "openai", baseUrl: model.url } });
+    await rpc("providers.set_role", { role: "synthesis", chain: ["suite/one"] });
+    await card.getByRole("button", { name: "With a model…" }).click();
+    await dialog.getByRole("combobox", { name: "Texts of" }).click();
+    await page.getByRole("option", { name: "all time" }).click();
+    await dialog.getByRole("status").getByText("on this computer").waitFor();
+    await text.getByText("northern lights").waitFor();
+    const id = /"id":"(t\d+)"[^\n]*northern lights/.exec(await text.innerText())[1];
+    await dialog.getByLabel("Names to hide").fill("Nora, Ben");
+    await dialog.getByLabel("Names to hide").press("Tab");
+    await text.getByText(/My sister \[name \d\] helped/).first().waitFor();
+    check(!(await text.innerText()).includes("Nora"), "a hidden name is in the text");
+    await looks("model");
+    const answer = (quote) => JSON.stringify({ patterns: [{ type: "aspiration", layer: 4, description: "You wish to see an aurora.", subjects: ["Aurora"], confidence: 0.9, evidence: [{ id, quote }], recommendations: [] }] });
+    model.say(answer("words that nobody wrote"));
+    await dialog.getByRole("button", { name: "Find patterns" }).click();
+    await toast(page, "Nothing new was found").waitFor();
+    check(model.requests.length === 1 && !JSON.stringify(model.requests[0]).includes("Nora"), "the model got what was shown");
+    check((await rpc("memory.synthesis_history", {})).jobs[0].insights.warnings.length === 1, "a made-up quote is rejected with its reason");
+
+    await rpc("providers.set", { name: "far", apiKey: "suite-key-0123456789", entry: { type: "openai", baseUrl: "https://models.example.com", skipCatalogValidation: true } });
+    await rpc("providers.set_role", { role: "synthesis", chain: ["far/one"] });
+    await card.getByRole("button", { name: "With a model…" }).click();
+    await dialog.getByText("this computer, to far/one").waitFor();
+    await dialog.getByRole("button", { name: "Send this text" }).waitFor();
+    await looks("model-elsewhere");
+    await dialog.getByRole("button", { name: "Cancel" }).click();
+    check((await rpc("memory.synthesis_history", {})).jobs[0].engine === "llm" && model.requests.length === 1, "nothing was sent");
+  } finally {
+    model.stop();
+  }
 }
