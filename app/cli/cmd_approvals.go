@@ -20,15 +20,23 @@ type approval struct {
 	ID             string
 	Kind           string
 	Status         string
+	Tier           string
 	Subject        struct{ Kind, ID, Name string }
 	DefinitionHash string
 	Requested      []struct{ Capability, Resource, Why string }
 	Sentence       string
-	Question       *struct{ Choices []struct{ ID, Label string } }
-	Count          int
-	CreatedAt      time.Time
-	LastAt         time.Time
-	ExpiresAt      time.Time
+	Question       *struct {
+		Message string
+		Details json.RawMessage
+		Choices []struct {
+			ID, Label string
+			Approves  bool
+		}
+	}
+	Count     int
+	CreatedAt time.Time
+	LastAt    time.Time
+	ExpiresAt time.Time
 }
 
 // wants says what is asked: the capabilities, or a question with its choices.

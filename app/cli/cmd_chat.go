@@ -16,7 +16,7 @@ import (
 )
 
 type chatCmd struct {
-	Send    chatSendCmd    `cmd:"" default:"withargs" help:"Send a text and print the answer."`
+	Send    chatSendCmd    `cmd:"" default:"withargs" help:"Talk to Helix in the terminal; with -p, send one text and print the answer."`
 	List    chatListCmd    `cmd:"" help:"List chats."`
 	Show    chatShowCmd    `cmd:"" help:"Print a chat."`
 	Search  chatSearchCmd  `cmd:"" help:"Find words in chats."`
@@ -31,7 +31,7 @@ type chatCmd struct {
 }
 
 type chatSendCmd struct {
-	Prompt   string  `short:"p" required:"" placeholder:"TEXT" help:"The text; - reads standard input."`
+	Prompt   string  `short:"p" placeholder:"TEXT" help:"The text; - reads standard input. Without it, each line that you type is sent."`
 	Session  string  `placeholder:"ID" help:"Continue this chat. Default: a new one."`
 	Model    string  `placeholder:"REF" help:"Model as provider/model. Default: the role chat."`
 	Mode     string  `default:"ask" enum:"ask,read,work" help:"What tools may do without a question (${enum}); for a new chat."`
@@ -40,22 +40,28 @@ type chatSendCmd struct {
 }
 
 func (s *chatSendCmd) Run(c *command) error {
-	text, err := c.text(s.Prompt)
-	if err != nil {
-		return err
-	}
 	if s.MaxCost < 0 || s.MaxCost > 1e6 || s.MaxTurns < 0 {
 		return fault.Invalidf("--max-cost and --max-turns must not be negative.")
 	}
-	p := agent.SendParams{Text: text, Model: providers.ModelRef(s.Model), Budget: &agent.Budget{MaxTurns: s.MaxTurns, MaxCostMicros: providers.Micros(s.MaxCost * 1e6)}}
+	p := agent.SendParams{Model: providers.ModelRef(s.Model), Budget: &agent.Budget{MaxTurns: s.MaxTurns, MaxCostMicros: providers.Micros(s.MaxCost * 1e6)}}
+	var err error
+	if s.Session != "" {
+		if p.SessionID, err = uuid.Parse(s.Session); err != nil {
+			return fault.Invalidf("--session: %q is not the id of a chat.", s.Session)
+		}
+	}
+	if s.Prompt == "" {
+		return s.talk(c, p)
+	}
+	if p.Text, err = c.text(s.Prompt); err != nil {
+		return err
+	}
 	if s.Session == "" {
 		var made agent.SessionResult
 		if _, err := c.call("chat.create", agent.CreateParams{Mode: s.Mode}, &made); err != nil {
 			return err
 		}
 		p.SessionID = made.Session.ID
-	} else if p.SessionID, err = uuid.Parse(s.Session); err != nil {
-		return fault.Invalidf("--session: %q is not the id of a chat.", s.Session)
 	}
 	var sent agent.SendResult
 	if _, err := c.call("chat.send", p, &sent); err != nil {

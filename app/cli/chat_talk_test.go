@@ -1,0 +1,169 @@
+package cli
+
+import (
+	"encoding/json"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"helix/backend/providers"
+	"helix/backend/providers/providerstest"
+)
+
+// chatModel sets up a model of the role chat that gives these replies.
+func chatModel(t *testing.T, dir string, replies ...providers.ScriptedReply) *providerstest.Server {
+	t.Helper()
+	srv := providerstest.New(t, providerstest.Options{Replies: replies})
+	entry := srv.Entry()
+	for _, args := range [][]string{{"providers", "add", "emulated", "--type", entry.Type, "--base-url", entry.BaseURL}, {"providers", "role", "chat", "emulated/one"}} {
+		if r := helix(t, dir, "", args...); r.code != 0 {
+			t.Fatalf("%v: %+v", args, r)
+		}
+	}
+	return srv
+}
+
+// Without a terminal each line is answered in turn, in one chat.
+func TestChatOfLines(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	if r := helix(t, dir, "Hello\n", "chat"); r.code != 6 || !strings.Contains(r.stderr, "Set up a model first") {
+		t.Errorf("without a model: %+v", r)
+	}
+	srv := chatModel(t, dir, providers.ScriptedReply{Text: "Good day.\x1b]52;c;aGk=\x07"}, providers.ScriptedReply{Text: "Yes, again."})
+	r := helix(t, dir, "Hello\n\nAgain?\n", "chat")
+	if r.code != 0 || r.stdout != "Good day.\ufffd]52;c;aGk=\ufffd\nYes, again.\n" {
+		t.Errorf("%+v", r)
+	}
+	if n := srv.Calls(); n != 2 || !strings.Contains(string(srv.Requests()[1].Body), "Good day.") {
+		t.Errorf("%d calls", n)
+	}
+	if r := helix(t, dir, "", "chat", "list"); strings.Count(r.stdout, "\n") != 2 {
+		t.Errorf("chats: %s", r.stdout)
+	}
+}
+
+// terminal is a command in a terminal of its own.
+type terminal struct {
+	t    *testing.T
+	in   io.Writer
+	mu   sync.Mutex
+	seen strings.Builder
+	from int
+	more chan struct{} // something was written
+	done chan error
+}
+
+func inTerminal(t *testing.T, dir string, args ...string) *terminal {
+	t.Helper()
+	script, err := exec.LookPath("script")
+	if err != nil {
+		t.Skip("there is no script(1) to make a terminal with")
+	}
+	inner := process(t, dir, args...)
+	cmd := exec.CommandContext(t.Context(), script, "-qec", os.Args[0], os.DevNull)
+	cmd.Env = inner.Env
+	x := &terminal{t: t, done: make(chan error, 1), more: make(chan struct{}, 1)}
+	if x.in, err = cmd.StdinPipe(); err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		buf := make([]byte, 4096)
+		for {
+			n, err := out.Read(buf)
+			x.mu.Lock()
+			x.seen.Write(buf[:n])
+			x.mu.Unlock()
+			select {
+			case x.more <- struct{}{}:
+			default:
+			}
+			if err != nil {
+				x.done <- cmd.Wait()
+				return
+			}
+		}
+	}()
+	return x
+}
+
+// expect waits until the terminal shows text after what was expected before.
+func (x *terminal) expect(text string) {
+	x.t.Helper()
+	deadline := time.NewTimer(2 * time.Minute) // a test that hangs says where
+	defer deadline.Stop()
+	for {
+		x.mu.Lock()
+		all := x.seen.String()
+		x.mu.Unlock()
+		if i := strings.Index(all[x.from:], text); i >= 0 {
+			x.from += i + len(text)
+			return
+		}
+		select {
+		case <-x.more:
+		case <-deadline.C:
+			x.t.Fatalf("no %q in %q", text, all[x.from:])
+		}
+	}
+}
+
+func (x *terminal) write(line string) {
+	x.t.Helper()
+	if _, err := io.WriteString(x.in, line+"\n"); err != nil {
+		x.t.Fatal(err)
+	}
+}
+
+// In a terminal the answer streams, tools ask there, and commands are understood.
+func TestChatInTerminal(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	write := func(name string) providers.ScriptedReply {
+		return providers.ScriptedReply{Calls: []providers.ScriptedCall{{Name: "file_write", Args: json.RawMessage(`{"path":"/shared/` + name + `","text":"hello"}`)}}}
+	}
+	srv := chatModel(t, dir, write("a.txt"), providers.ScriptedReply{Text: "It is written.\x1b[2J"}, write("b.txt"), providers.ScriptedReply{Text: "Then not."}, providers.ScriptedReply{Text: "All three lines."})
+	x := inTerminal(t, dir, "chat")
+	x.expect("> ")
+	x.write("/dance")
+	x.expect("There is no command /dance")
+	x.write("Write a file")
+	x.expect("asks:")
+	x.expect("/shared/a.txt")
+	x.expect("[y once, n deny, v view]")
+	x.write("v")
+	x.expect("side effecting")
+	x.expect("/shared/a.txt")
+	x.expect("v view]")
+	x.write("y")
+	x.expect("It is written.\ufffd[2J")
+	x.expect("> ")
+	x.write("Another")
+	x.expect("v view]")
+	x.write("n")
+	x.expect("Then not.")
+	x.expect("> ")
+	x.write("one\ntwo\nthree")
+	x.expect("All three lines.")
+	x.expect("> ")
+	x.write("/cost")
+	x.expect("5 calls of a model")
+	x.write("/quit")
+	if err := <-x.done; err != nil {
+		t.Error(err)
+	}
+	if body := string(srv.Requests()[4].Body); !strings.Contains(body, `one\ntwo\nthree`) {
+		t.Errorf("a paste is not one text: %s", body)
+	}
+}
