@@ -97,6 +97,14 @@ type ModelInfo struct {
 	Interleaved string `json:"interleaved,omitempty"`
 }
 
+// similar ends a message about an unknown model with those that are spelled alike.
+func similar(names []string) string {
+	if len(names) == 0 {
+		return ""
+	}
+	return " Similar: " + strings.Join(names, ", ") + "."
+}
+
 // embeddedCatalog reads the snapshot once.
 var embeddedCatalog = sync.OnceValues(func() (*Catalog, error) {
 	z, err := gzip.NewReader(bytes.NewReader(snapshot))

@@ -9,7 +9,6 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -193,7 +192,7 @@ func (r *Router) info(name string, e Entry, model string) (ModelInfo, error) {
 	}
 	if !e.SkipCatalogValidation && !e.local() {
 		near := cat.nearest(provider, model)
-		return ModelInfo{}, fault.Invalidf("%s has no model %q. Similar: %s.", name, model, strings.Join(near, ", ")).WithDetails(map[string]any{"nearest": near})
+		return ModelInfo{}, fault.Invalidf("%s has no model %q.%s", name, model, similar(near)).WithDetails(map[string]any{"nearest": near})
 	}
 	i := ModelInfo{Ref: ModelRef(name + "/" + model), Name: model, Family: familyOf(model), Window: 128_000, Output: 16_000, Caps: Caps{Tools: true}, Source: "assumed"}
 	if e.local() {

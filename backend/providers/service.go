@@ -737,7 +737,7 @@ func (s *Service) Show(_ context.Context, p ShowParams) (ShowResult, error) {
 		}
 	}
 	if p.Model != "" && len(out.Models) == 0 {
-		return out, fault.NotFoundf("The catalogue has no model %q of %s. Similar: %s.", p.Model, p.Provider, strings.Join(cat.nearest(p.Provider, p.Model), ", "))
+		return out, fault.NotFoundf("The catalogue has no model %q of %s.%s", p.Model, p.Provider, similar(cat.nearest(p.Provider, p.Model)))
 	}
 	return out, nil
 }
