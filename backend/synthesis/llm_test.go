@@ -263,6 +263,19 @@ func TestMasks(t *testing.T) {
 	if got := m.text("Ann-Marie met Ann, not Anna."); got != "[name 1] met [name 2], not Anna." {
 		t.Error(got)
 	}
+	for text, want := range map[string]string{
+		"Zoë rief ZOË an, Zoës Hund, Zoëlle.": "[name 1] rief [name 1] an, [name 1]s Hund, Zoëlle.",
+		"J. went, and so did J.":              "[name 1] went, and so did [name 1]",
+		"josé, José!":                         "[name 1], [name 1]!",
+		"Mary-Ann O'Neil":                     "Mary-Ann [name 1]",
+	} {
+		if got := newMasker([]string{"Zoë", "J.", "José", "O'Neil"}).text(text); got != want {
+			t.Errorf("%q became %q", text, got)
+		}
+	}
+	if got := newMasker(nil).text("Ölbergstraße 12, Übersee."); got != "[address 1], Übersee." {
+		t.Error(got)
+	}
 	if got := m.restore("[name 2] and [name 9]"); got != "Ann and [name 9]" {
 		t.Error(got)
 	}

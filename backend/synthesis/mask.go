@@ -7,6 +7,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 )
 
 // masked is what is never sent to a model, in the order in which it is looked for.
@@ -20,7 +22,7 @@ var masked = []struct {
 	{"card", regexp.MustCompile(`\b(?:\d[ -]?){12,18}\d\b`), luhn},
 	{"phone", regexp.MustCompile(`(?:\+|\b00)\d[\d ()/.-]{6,18}\d\b|\(?\b0\d{1,4}\)?[ /.-]?\d[\d /.-]{4,12}\d\b|\(?\b\d{3}\)?[-. ]\d{3}[-. ]\d{4}\b`), phone},
 	{"address", regexp.MustCompile(`\b\d{1,5}[a-z]? (?:[A-Z][\p{L}'.-]+ ){1,3}(?:Street|St|Avenue|Ave|Road|Rd|Lane|Ln|Drive|Dr|Boulevard|Blvd|Court|Ct|Square|Way|Place)\b`), nil},
-	{"address", regexp.MustCompile(`\b\p{Lu}[\p{L}-]*(?:straße|strasse|str\.|weg|platz|allee|gasse|ring|damm|ufer) \d{1,4} ?[a-z]?\b`), nil},
+	{"address", regexp.MustCompile(`\p{Lu}[\p{L}-]*(?:straße|strasse|str\.|weg|platz|allee|gasse|ring|damm|ufer) \d{1,4} ?[a-z]?\b`), nil},
 }
 
 // secretMark is what the scrubber leaves in place of a secret.
@@ -86,7 +88,7 @@ func newMasker(names []string) *masker {
 	longest := slices.SortedFunc(slices.Values(names), func(a, b string) int { return cmp.Or(len(b)-len(a), strings.Compare(a, b)) })
 	for _, n := range longest {
 		if n = strings.TrimSpace(n); n != "" {
-			m.names = append(m.names, regexp.MustCompile(`(?i)(?:^|\b)`+regexp.QuoteMeta(n)+`(?:\b|$)`))
+			m.names = append(m.names, regexp.MustCompile(`(?i)`+regexp.QuoteMeta(n)))
 		}
 	}
 	return m
@@ -103,9 +105,35 @@ func (m *masker) text(text string) string {
 		})
 	}
 	for _, re := range m.names {
-		text = re.ReplaceAllStringFunc(text, func(v string) string { return m.mark("name", v) })
+		text = m.name(re, text)
 	}
 	return text
+}
+
+// name replaces a name where it stands as a word of its own.
+func (m *masker) name(re *regexp.Regexp, text string) string {
+	var b strings.Builder
+	from := 0
+	for _, at := range re.FindAllStringIndex(text, -1) {
+		before, _ := utf8.DecodeLastRuneInString(text[:at[0]])
+		first, _ := utf8.DecodeRuneInString(text[at[0]:])
+		last, _ := utf8.DecodeLastRuneInString(text[:at[1]])
+		end := at[1]
+		if strings.HasPrefix(text[end:], "s") { // of somebody, as in German
+			end++
+		}
+		after, _ := utf8.DecodeRuneInString(text[end:])
+		if inWord(before) && inWord(first) || inWord(last) && inWord(after) {
+			continue // a part of another word
+		}
+		b.WriteString(text[from:at[0]] + m.mark("name", text[at[0]:at[1]]))
+		from = at[1]
+	}
+	return b.String() + text[from:]
+}
+
+func inWord(r rune) bool {
+	return r != utf8.RuneError && (unicode.IsLetter(r) || unicode.IsDigit(r) || unicode.IsMark(r))
 }
 
 func (m *masker) mark(kind, value string) string {
