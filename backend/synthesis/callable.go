@@ -113,7 +113,9 @@ func offeredParams(name string, input json.RawMessage, now time.Time) (p Synthes
 		start := now.AddDate(0, 0, -in.Days)
 		p.TimeRange = &TimeRange{Start: &start}
 	}
-	return p, p.check()
+	err = p.check()
+	p.pin(now)
+	return p, err
 }
 
 // Enqueue implements callable.Starter.

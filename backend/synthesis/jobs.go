@@ -110,6 +110,19 @@ func (p *SynthesizeParams) check() (err error) {
 	return nil
 }
 
+// pin keeps later texts out of what a model is asked, so that an answer in Approvals is still about the
+// same text when it comes.
+func (p *SynthesizeParams) pin(now time.Time) {
+	if p.Engine != "llm" || p.TimeRange != nil && p.TimeRange.End != nil {
+		return
+	}
+	r := TimeRange{End: &now}
+	if p.TimeRange != nil {
+		r.Start = p.TimeRange.Start
+	}
+	p.TimeRange = &r
+}
+
 // key identifies equal requests.
 func (p SynthesizeParams) key() string {
 	p.WaitMs = nil
@@ -129,6 +142,7 @@ func (s *Service) Synthesize(ctx context.Context, p SynthesizeParams) (Synthesiz
 	if err := s.ready(ctx, p.Engine); err != nil {
 		return SynthesizeResult{}, err
 	}
+	p.pin(time.Now())
 	wait := defaultWait
 	if p.WaitMs != nil {
 		wait = duration.Of(int64(*p.WaitMs), time.Millisecond)

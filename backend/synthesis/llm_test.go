@@ -7,11 +7,13 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 
 	"helix/backend/fault"
 	"helix/backend/identity"
+	"helix/backend/memory"
 	"helix/backend/permission"
 	"helix/backend/storage"
 )
@@ -128,6 +130,11 @@ func TestModelSeesOnlyApprovedText(t *testing.T) {
 	}
 	p.Approved = pre.Hash
 	f.run(t, p) // after the job of the answer
+	later := time.Now().Add(time.Hour)
+	if _, err := f.mem.Add(f.ctx, memory.AddParams{Content: "Written after the question.", OccurredAt: &later}); err != nil {
+		t.Fatal(err)
+	}
+	f.run(t, p)
 	for _, sent := range m.sent {
 		if sent != pre.ExactText {
 			t.Errorf("sent %q\napproved %q", sent, pre.ExactText)
