@@ -30,7 +30,7 @@ func (s *Service) ask(w *work, p Preview, denied error) (*uuid.UUID, error) {
 	if len(text) > maxShown {
 		text = strings.ToValidUTF8(text[:maxShown], "") + "\n…"
 	}
-	details, err := json.Marshal(map[string]any{"model": p.Destination, "conversations": p.ConversationCount, "tokens": p.EstimatedTokens, "costUsd": p.EstimatedCostUSD, "priceUnknown": p.PriceUnknown, "removed": len(p.Removed), "text": text})
+	details, err := json.Marshal(map[string]any{"model": p.Destination, "conversations": p.ConversationCount, "tokens": p.EstimatedTokens, "costUsd": p.EstimatedCostUSD, "priceUnknown": p.PriceUnknown, "removed": len(p.Removed), "text": strings.Split(text, "\n")})
 	if err != nil {
 		return nil, err
 	}

@@ -124,7 +124,7 @@ async function analyses({ page, rpc, looks, check }) {
 }
 
 /** An analysis by a language model: none yet, one on this computer, one elsewhere that is not sent. */
-async function withModel({ page, rpc, looks, check }) {
+async function withModel({ page, go, rpc, looks, check }) {
   const card = page.getByRole("article", { name: "Plans and wishes" });
   const dialog = page.getByRole("dialog", { name: "Plans and wishes, with a language model" });
   const text = dialog.getByLabel("The text that is sent");
@@ -151,9 +151,10 @@ async function withModel({ page, rpc, looks, check }) {
     const answer = (quote) => JSON.stringify({ patterns: [{ type: "aspiration", layer: 4, description: "You wish to see an aurora.", subjects: ["Aurora"], confidence: 0.9, evidence: [{ id, quote }], recommendations: [] }] });
     model.say(answer("words that nobody wrote"));
     await dialog.getByRole("button", { name: "Find patterns" }).click();
-    await toast(page, "Nothing new was found").waitFor();
+    const newest = async () => (await rpc("memory.synthesis_history", {})).jobs[0];
+    await until(async () => (await newest()).engine === "llm" && (await newest()).completedAt, "the analysis has ended");
     check(model.requests.length === 1 && !JSON.stringify(model.requests[0]).includes("Nora"), "the model got what was shown");
-    check((await rpc("memory.synthesis_history", {})).jobs[0].insights.warnings.length === 1, "a made-up quote is rejected with its reason");
+    check((await newest()).insights.warnings?.length === 1, "a made-up quote is rejected with its reason");
 
     await rpc("providers.set", { name: "far", apiKey: "suite-key-0123456789", entry: { type: "openai", baseUrl: "https://models.example.com", skipCatalogValidation: true } });
     await rpc("providers.set_role", { role: "synthesis", chain: ["far/one"] });
@@ -163,6 +164,15 @@ async function withModel({ page, rpc, looks, check }) {
     await looks("model-elsewhere");
     await dialog.getByRole("button", { name: "Cancel" }).click();
     check((await rpc("memory.synthesis_history", {})).jobs[0].engine === "llm" && model.requests.length === 1, "nothing was sent");
+
+    // What starts without a person asks in Approvals.
+    await rpc("memory.synthesize", { synthesisType: "prospective_self", engine: "llm", hideNames: ["Nora"], waitMs: 10_000 });
+    await go("approvals");
+    await page.getByRole("option", { name: /Search for patterns/ }).click();
+    await page.getByText("Send 35 conversations to far/one?").first().waitFor();
+    await looks("approval");
+    await page.getByRole("button", { name: "Don't send" }).click();
+    await until(async () => (await rpc("approvals.list", {})).approvals.length === 0, "the question is answered");
   } finally {
     model.stop();
   }
