@@ -2,7 +2,9 @@ package synthesis
 
 import (
 	"context"
+	"database/sql"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -61,8 +63,15 @@ func (s *Service) Answer(ctx context.Context, a permission.Answered) error {
 	user, id := identity.UserID(ctx), storage.NewID()
 	err := s.db.Write(ctx, func(tx *storage.Tx) error {
 		p = SynthesizeParams{}
-		if err := tx.QueryRow(`SELECT params FROM memory_synthesis_jobs WHERE id = ? AND user_id = ?`, a.Run, user).Scan(storage.JSON(&p)); err != nil {
-			return fault.NotFoundf("The search that asked is no longer there.").WithCause(err)
+		var owner uuid.UUID
+		err := tx.QueryRow(`SELECT user_id, params FROM memory_synthesis_jobs WHERE id = ?`, a.Run).Scan(&owner, storage.JSON(&p))
+		switch {
+		case errors.Is(err, sql.ErrNoRows): // the job is forgotten, and what it asked with it
+			a.Choice = choiceKeep
+		case err != nil:
+			return err
+		case owner != user:
+			return fault.NotFoundf("Job not found.")
 		}
 		if err := s.o.Gate.CloseTx(tx, a.Run, a.Ref, a.Choice, uuid.Nil); err != nil || a.Choice != choiceSend {
 			return err

@@ -542,7 +542,7 @@ func (s *Service) Preview(ctx context.Context, p SynthesizeParams) (Preview, err
 		return Preview{}, err
 	}
 	sortTexts(texts)
-	return s.engine(p.Engine).Preview(ctx, Input{Type: p.SynthesisType, Texts: texts, Model: model, Zone: s.zone(), Hide: p.HideNames})
+	return s.engine(p.Engine).Preview(ctx, Input{Type: p.SynthesisType, Texts: texts, Model: model, Zone: s.zone(), Hide: p.HideNames, Samples: p.Samples})
 }
 
 // Schedule repeats a synthesis of all that is stored. There is one schedule of each type; a new

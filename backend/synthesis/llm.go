@@ -76,6 +76,7 @@ type letter struct {
 	mask     *masker
 	warnings []string
 	count    int // of conversations
+	samples  int
 }
 
 type sentText struct {
@@ -105,7 +106,7 @@ func (e llm) write(ctx context.Context, in Input) (*letter, error) {
 		}
 	}
 	slices.Sort(types)
-	l := &letter{to: to, rules: fmt.Sprintf(modelRules, strings.Join(types, ", ")), texts: map[string]*sentText{}, mask: newMasker(in.Hide)}
+	l := &letter{to: to, rules: fmt.Sprintf(modelRules, strings.Join(types, ", ")), texts: map[string]*sentText{}, mask: newMasker(in.Hide), samples: max(in.Samples, 1)}
 	groups := map[string][]int{}
 	newest := map[string]time.Time{}
 	for i, t := range in.Texts {
@@ -173,9 +174,9 @@ func (l *letter) seal() string {
 func (l *letter) preview() Preview {
 	text := l.exact()
 	p := Preview{LeavesMachine: !l.to.Local, Destination: l.to.Model, ExactText: text, Removed: removed(text), ConversationCount: l.count, Hash: l.seal(), PriceUnknown: l.to.Price == nil}
-	p.EstimatedTokens = int64((len(text) + (len(l.parts)-1)*len(l.rules)) / bytesPerToken)
+	p.EstimatedTokens = int64(l.samples * (len(text) + (len(l.parts)-1)*len(l.rules)) / bytesPerToken)
 	if l.to.Price != nil {
-		p.EstimatedCostUSD = l.to.Price(p.EstimatedTokens, int64(len(l.parts)*answerTokens))
+		p.EstimatedCostUSD = l.to.Price(p.EstimatedTokens, int64(l.samples*len(l.parts)*answerTokens))
 	}
 	return p
 }
@@ -233,11 +234,10 @@ func (e llm) Analyze(ctx context.Context, in Input, progress func(stage string, 
 		in.Zone = time.UTC
 	}
 	a := &analysis{in: in, engine: e.Name(), out: out}
-	samples := max(in.Samples, 1)
-	found := make([][]finding, samples)
-	for k := range samples {
+	found := make([][]finding, l.samples)
+	for k := range found {
 		for i, part := range l.parts {
-			progress("model", 0.05+0.85*float64(k*len(l.parts)+i)/float64(samples*len(l.parts)))
+			progress("model", 0.05+0.85*float64(k*len(l.parts)+i)/float64(l.samples*len(l.parts)))
 			raw, spent, err := e.model.Ask(ctx, l.rules, part, json.RawMessage(modelSchema))
 			a.out.Spent.add(spent)
 			if err != nil {
@@ -253,6 +253,7 @@ func (e llm) Analyze(ctx context.Context, in Input, progress func(stage string, 
 		}
 	}
 	for _, f := range agreed(found, in.Texts) {
+		f.series = a.perMonth(f.members)
 		a.add(f)
 	}
 	a.finish()

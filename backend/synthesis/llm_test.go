@@ -145,6 +145,9 @@ func TestModelSeesOnlyApprovedText(t *testing.T) {
 	if r, err = f.Synthesize(f.ctx, p); err != nil || r.Status != "failed" || len(m.sent) != before {
 		t.Errorf("a changed text was sent: %+v %v", r, err)
 	}
+	if err := f.Answer(f.ctx, permission.Answered{Run: storage.NewID(), Ref: pre.Hash, Choice: choiceSend}); err != nil {
+		t.Error("a question of a forgotten job can't be answered:", err)
+	}
 	if err := f.Answer(f.them, permission.Answered{Run: j.JobID, Ref: pre.Hash, Choice: choiceSend}); !fault.Is(err, fault.NotFound) {
 		t.Error("another user answered:", err)
 	}
@@ -206,6 +209,17 @@ func TestSamplesAgree(t *testing.T) {
 	t.Parallel()
 	often := modelPattern("goal", "You want to run.", "Run", "t1", "run", "t2", "run")
 	once := modelPattern("fear", "You fear the dark.", "Dark", "t3", "dark")
+	one, three := Preview{}, Preview{}
+	for n, into := range map[int]*Preview{1: &one, 3: &three} {
+		p, err := llm{&scriptedModel{}}.Preview(t.Context(), Input{Type: Full, Texts: made(time.Hour, "I run.", "I run far.", "The dark."), Samples: n})
+		if err != nil {
+			t.Fatal(err)
+		}
+		*into = p
+	}
+	if three.EstimatedTokens < 3*one.EstimatedTokens || three.EstimatedCostUSD < 2.9*one.EstimatedCostUSD {
+		t.Errorf("three samples cost %v, one %v", three.EstimatedCostUSD, one.EstimatedCostUSD)
+	}
 	m := &scriptedModel{local: true, replies: []string{modelAnswer(often, once), modelAnswer(often), modelAnswer(often)}}
 	f := newFixture(t, Options{Model: m})
 	f.remember(t, 0, "I run.", "I run far.", "The dark.")
