@@ -129,7 +129,7 @@ func turnError(t agent.Turn) error {
 	if t.Error != nil && t.Error.Kind == string(fault.Unavailable) {
 		return fault.Unavailablef("%s", message)
 	}
-	return fmt.Errorf("%s", message)
+	return fault.Internalf(nil, "%s", message)
 }
 
 // printAnswer prints what the model said in a turn.

@@ -110,7 +110,7 @@ func (s *synthesisRunCmd) Run(c *command) error {
 	case err != nil:
 		return err
 	case job.Status == "failed":
-		return fmt.Errorf("%s", job.Error)
+		return fault.Internalf(nil, "%s", job.Error)
 	case job.Status == "cancelled":
 		return fault.New(fault.Canceled, "The synthesis was canceled. Nothing was stored.")
 	}
@@ -143,9 +143,12 @@ func (c *command) previewSynthesis(p map[string]any, only bool) (string, error) 
 	if pre.PriceUnknown {
 		cost = "price not known"
 	}
-	c.say("%d conversations, about %d tokens, %s. %d parts are masked. Hash: %s", pre.ConversationCount, pre.EstimatedTokens, cost, len(pre.Removed), pre.Hash)
+	c.say("Conversations: %d. Tokens: about %d, %s. Masked parts: %d. Hash: %s", pre.ConversationCount, pre.EstimatedTokens, cost, len(pre.Removed), pre.Hash)
 	if only {
 		return "", nil
+	}
+	if !isTerminal(c.env.Stdin) {
+		return "", fault.Deniedf("Nothing was sent. To send this text, add --approve %s", pre.Hash)
 	}
 	return pre.Hash, c.confirm(false, fmt.Sprintf("Send this text to %s?", plain(pre.Destination)))
 }

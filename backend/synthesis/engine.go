@@ -128,7 +128,7 @@ func (l Local) Analyze(ctx context.Context, in Input, progress func(string, floa
 }
 
 func tooFew(n int) string {
-	return fmt.Sprintf("There are %s; at least %d are needed.", count(n, "text", "texts"), leastTexts)
+	return fmt.Sprintf("Texts found: %d. At least %d are needed.", n, leastTexts)
 }
 
 // analysis is one run of an engine.

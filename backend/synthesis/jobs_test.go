@@ -137,7 +137,7 @@ func TestBadRequests(t *testing.T) {
 		t.Errorf("%d jobs were stored", n)
 	}
 	empty := f.run(t, SynthesizeParams{})
-	if len(empty.Analysis.Patterns) != 0 || !strings.Contains(empty.Analysis.Summary, "at least 3") {
+	if len(empty.Analysis.Patterns) != 0 || !strings.Contains(empty.Analysis.Summary, "At least 3") {
 		t.Errorf("%+v", empty.Analysis)
 	}
 	for alias, want := range map[string]string{"relational_dynamics": Relational, "narrative_themes": Narrative} {

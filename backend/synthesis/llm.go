@@ -173,7 +173,7 @@ func (l *letter) seal() string {
 
 func (l *letter) preview() Preview {
 	text := l.exact()
-	p := Preview{LeavesMachine: !l.to.Local, Destination: l.to.Model, ExactText: text, Removed: removed(text), ConversationCount: l.count, Hash: l.seal(), PriceUnknown: l.to.Price == nil}
+	p := Preview{LeavesMachine: !l.to.Local, Destination: l.to.Model, ExactText: text, Removed: removed(text, len(l.rules)), ConversationCount: l.count, Hash: l.seal(), PriceUnknown: l.to.Price == nil}
 	p.EstimatedTokens = int64(l.samples * (len(text) + (len(l.parts)-1)*len(l.rules)) / bytesPerToken)
 	if l.to.Price != nil {
 		p.EstimatedCostUSD = l.to.Price(p.EstimatedTokens, int64(l.samples*len(l.parts)*answerTokens))

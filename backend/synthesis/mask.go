@@ -154,14 +154,14 @@ func (m *masker) restore(text string) string {
 
 var placeholders = regexp.MustCompile(`\[(?:email|account|card|phone|address|name) \d+\]`)
 
-// removed lists the placeholders in a text.
-func removed(text string) (out []Removed) {
-	for _, at := range placeholders.FindAllStringIndex(text, -1) {
-		kind, _, _ := strings.Cut(text[at[0]+1:at[1]], " ")
-		out = append(out, Removed{at[0], at[1], kind})
+// removed lists the placeholders in a text from an offset on.
+func removed(text string, from int) (out []Removed) {
+	for _, at := range placeholders.FindAllStringIndex(text[from:], -1) {
+		kind, _, _ := strings.Cut(text[from+at[0]+1:from+at[1]], " ")
+		out = append(out, Removed{from + at[0], from + at[1], kind})
 	}
-	for _, at := range secretMark.FindAllStringIndex(text, -1) {
-		out = append(out, Removed{at[0], at[1], "secret"})
+	for _, at := range secretMark.FindAllStringIndex(text[from:], -1) {
+		out = append(out, Removed{from + at[0], from + at[1], "secret"})
 	}
 	slices.SortFunc(out, func(a, b Removed) int { return a.Start - b.Start })
 	return out
