@@ -370,4 +370,34 @@ func TestSynthesisAsksModel(t *testing.T) {
 	if c.call("approvals.list", permission.ListApprovalsParams{}, &asked); len(asked.Approvals) != 0 {
 		t.Errorf("still open: %+v", asked.Approvals)
 	}
+	c.call("approvals.list", permission.ListApprovalsParams{Status: "denied"}, &asked)
+	if len(asked.Approvals) != 1 || len(asked.Approvals[0].Question.Details) != 0 {
+		t.Errorf("the text is kept with the answered question: %+v", asked.Approvals)
+	}
+}
+
+// What a person approved for one model goes to no other: not to the next of the role when the first fails,
+// and not to the same name at another address.
+func TestSynthesisAsksOnlyTheModelShown(t *testing.T) {
+	t.Parallel()
+	c := newChatter(t, testOptions(t.TempDir()), providers.ScriptedReply{Text: `{"patterns":[]}`})
+	for i := range 3 {
+		c.call("memory.add", memory.AddParams{Content: fmt.Sprintf("Day %d: I want a garden.", i)}, nil)
+	}
+	c.call("providers.set", providers.SetParams{Name: "broken", Entry: providers.Entry{Type: providers.WireChat, BaseURL: "http://127.0.0.1:1/v1"}}, nil)
+	c.call("providers.set_role", providers.SetRoleParams{Role: providers.RoleSynthesis, Chain: []providers.ModelRef{"broken/one", "emulated/one"}}, nil)
+	wait := 10_000
+	var out synthesis.SynthesizeResult
+	c.call("memory.synthesize", synthesis.SynthesizeParams{SynthesisType: synthesis.Full, Engine: "llm", WaitMs: &wait}, &out)
+	if out.Status != "failed" || c.srv.Calls() != 0 {
+		t.Errorf("%s, and the second model of the role got %d texts", out.Status, c.srv.Calls())
+	}
+	q := providers.Request{Role: providers.RoleSynthesis, Pin: &providers.Pin{Model: "emulated/one", Host: "models.example.com"}, Messages: []providers.Message{{Role: providers.User, Parts: []providers.Part{providers.TextPart("Hello")}}}}
+	if _, err := c.b.Providers.Complete(c.ctx(), q); !fault.Is(err, fault.Conflict) || c.srv.Calls() != 0 {
+		t.Errorf("another address: %v, %d calls", err, c.srv.Calls())
+	}
+	q.Pin.Model = "other/one"
+	if _, err := c.b.Providers.Complete(c.ctx(), q); !fault.Is(err, fault.Conflict) {
+		t.Error("a model that left the role:", err)
+	}
 }

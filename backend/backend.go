@@ -248,7 +248,7 @@ func (b *Backend) openDomains(ctx context.Context, paths config.Paths, conf conf
 	b.openCoreTools(paths, conf, own)
 	b.openScheduler()
 	b.openMemory(conf)
-	b.openSynthesis()
+	b.openSynthesis(conf)
 	b.openPsychology()
 	if err := b.openProviders(); err != nil {
 		return err

@@ -125,7 +125,7 @@ type patternModel struct{ b *Backend }
 // Destination implements synthesis.Model.
 func (m patternModel) Destination(ctx context.Context) (synthesis.Destination, error) {
 	i, err := m.b.Providers.Describe(ctx, providers.Request{Role: providers.RoleSynthesis})
-	d := synthesis.Destination{Model: string(i.Ref), Local: i.Local, Window: i.Window}
+	d := synthesis.Destination{Model: string(i.Ref), Host: i.Host, Local: i.Local, Window: i.Window}
 	if i.Prices.Known() {
 		d.Price = func(input, output int64) float64 {
 			cost, _ := i.Prices.Cost(providers.Usage{Input: input, Output: output})
@@ -136,8 +136,8 @@ func (m patternModel) Destination(ctx context.Context) (synthesis.Destination, e
 }
 
 // Ask implements synthesis.Model.
-func (m patternModel) Ask(ctx context.Context, rules, text string, schema json.RawMessage) (json.RawMessage, synthesis.Spent, error) {
-	r, err := m.b.Agent.Ask(ctx, agent.AskParams{Role: providers.RoleSynthesis, Purpose: "synthesis", Rules: rules, Text: text, Schema: schema})
+func (m patternModel) Ask(ctx context.Context, to synthesis.Destination, rules, text string, schema json.RawMessage) (json.RawMessage, synthesis.Spent, error) {
+	r, err := m.b.Agent.Ask(ctx, agent.AskParams{Role: providers.RoleSynthesis, Pin: &providers.Pin{Model: providers.ModelRef(to.Model), Host: to.Host}, Purpose: "synthesis", Rules: rules, Text: text, Schema: schema})
 	u := r.Usage
 	return r.Value, synthesis.Spent{InputTokens: u.Input + u.CacheRead + u.CacheWrite, OutputTokens: u.Output, CostUSD: float64(r.CostMicros) / 1e6}, err
 }

@@ -66,9 +66,9 @@ func (b *Backend) exportMemory(ctx context.Context, p memory.ExportParams) (memo
 }
 
 // openSynthesis builds the search for patterns over the memory, and makes it callable.
-func (b *Backend) openSynthesis() {
+func (b *Backend) openSynthesis(conf config.Config) {
 	b.Synthesis = synthesis.New(b.DB, b.Memory, synthesis.Options{
-		Logger: b.log, Embedder: b.embedder, Schedule: b.scheduleSynthesis, Model: patternModel{b}, Gate: b.Permission,
+		Logger: b.log, Embedder: b.embedder, Schedule: b.scheduleSynthesis, Model: patternModel{b}, Private: conf.StoragePrivate, Gate: b.Permission,
 		Zone: func() string { return cmp.Or(b.Config.Current().MemoryZone, "Local") },
 	})
 	b.Callables.Add(b.Synthesis.Provider(b.Audit.Record, b.Scheduler.Ended))

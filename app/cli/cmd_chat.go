@@ -51,7 +51,7 @@ func (s *chatSendCmd) Run(c *command) error {
 		}
 	}
 	if s.Prompt == "" {
-		return s.talk(c, p)
+		return s.inTerminal(c, p)
 	}
 	if p.Text, err = c.text(s.Prompt); err != nil {
 		return err

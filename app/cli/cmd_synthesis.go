@@ -139,7 +139,7 @@ func (c *command) previewSynthesis(p map[string]any, only bool) (string, error) 
 		c.say("Nothing leaves this computer.")
 		return "", nil
 	}
-	cost := fmt.Sprintf("at most $%.4f", pre.EstimatedCostUSD)
+	cost := fmt.Sprintf("about $%.4f", pre.EstimatedCostUSD)
 	if pre.PriceUnknown {
 		cost = "price not known"
 	}

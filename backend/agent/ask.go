@@ -13,7 +13,8 @@ import (
 // AskParams is a question to a model that answers with JSON.
 type AskParams struct {
 	Role        providers.Role
-	Purpose     string // in the ledger
+	Pin         *providers.Pin // the only model that may be asked; nil: any of the role
+	Purpose     string         // in the ledger
 	Rules, Text string
 	Schema      json.RawMessage // each object names all its members as required
 }
@@ -30,7 +31,7 @@ type AskResult struct {
 func (s *Service) Ask(ctx context.Context, p AskParams) (out AskResult, err error) {
 	account := &callInfo{turn: uuid.New(), purpose: p.Purpose}
 	defer s.o.Ledger.forget(identity.UserID(ctx), account.turn)
-	q := providers.Request{Role: p.Role, Purpose: p.Purpose, System: []providers.Part{providers.TextPart(p.Rules)}, Messages: []providers.Message{userMessage(p.Text, "")}}
+	q := providers.Request{Role: p.Role, Pin: p.Pin, Purpose: p.Purpose, System: []providers.Part{providers.TextPart(p.Rules)}, Messages: []providers.Message{userMessage(p.Text, "")}}
 	value, report, err := providers.Structured(withCall(ctx, account), s.o.Models, q, p.Schema, true, nil)
 	return AskResult{value, report.Usage, s.o.Ledger.spentBy(identity.UserID(ctx), account.turn)}, err
 }

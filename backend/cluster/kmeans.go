@@ -29,11 +29,11 @@ func (p *Points) KMeans(ctx context.Context, k, restarts int, seed uint64, in []
 		if k < 1 {
 			break
 		}
-		centers, err := p.spread(ctx, r, k, alive)
+		centers, err := p.chooseCenters(ctx, r, k, alive)
 		if err != nil {
 			return out, err
 		}
-		labels, sum, err := p.settle(ctx, centers, alive)
+		labels, sum, err := p.lloyd(ctx, centers, alive)
 		if err != nil {
 			return out, err
 		}
@@ -47,8 +47,8 @@ func (p *Points) KMeans(ctx context.Context, k, restarts int, seed uint64, in []
 	return Number(out), nil
 }
 
-// take returns some of the points as points of their own.
-func (p *Points) take(ids []int) *Points {
+// subset returns some of the points as points of their own.
+func (p *Points) subset(ids []int) *Points {
 	q := &Points{n: len(ids), dim: p.dim, x: make([]float32, len(ids)*p.dim)}
 	for a, i := range ids {
 		copy(q.row(a), p.row(i))
@@ -56,9 +56,9 @@ func (p *Points) take(ids []int) *Points {
 	return q
 }
 
-// spread chooses k points far apart: each next one is the best of 4 + 2 ln k that were drawn with
+// chooseCenters chooses k points far apart: each next one is the best of 4 + 2 ln k that were drawn with
 // chances that grow with the distance to the nearest center.
-func (p *Points) spread(ctx context.Context, r *rand.Rand, k int, alive []int) (*Points, error) {
+func (p *Points) chooseCenters(ctx context.Context, r *rand.Rand, k int, alive []int) (*Points, error) {
 	tries := 4 + 2*int(math.Log(float64(k)))
 	far := make([]float64, p.n) // of a point to its nearest center
 	for i := range far {
@@ -85,7 +85,7 @@ func (p *Points) spread(ctx context.Context, r *rand.Rand, k int, alive []int) (
 				}
 			}
 		}
-		err := p.against(ctx, p.take(drawn), false, func(_, i, rows, j, cols int, cos []float32, ld int) {
+		err := p.against(ctx, p.subset(drawn), false, func(_, i, rows, j, cols int, cos []float32, ld int) {
 			for a := range rows {
 				for b := range cols {
 					dist[(i+a)*tries+j+b] = max(0, 1-cos[a*ld+b])
@@ -110,12 +110,12 @@ func (p *Points) spread(ctx context.Context, r *rand.Rand, k int, alive []int) (
 			far[i] = min(far[i], float64(dist[i*tries+best]))
 		}
 	}
-	return p.take(chosen), nil
+	return p.subset(chosen), nil
 }
 
-// settle moves centers to the means of their points until no point changes its center. It returns the
+// lloyd moves centers to the means of their points until no point changes its center. It returns the
 // center of each of alive and the sum of the squared distances to them.
-func (p *Points) settle(ctx context.Context, centers *Points, alive []int) (labels []int, sum float64, err error) {
+func (p *Points) lloyd(ctx context.Context, centers *Points, alive []int) (labels []int, sum float64, err error) {
 	k := centers.n
 	near, far := make([]int32, p.n), make([]float32, p.n) // the nearest center and the square of its distance
 	square := make([]float32, k)                          // of the length of each center

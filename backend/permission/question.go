@@ -27,6 +27,7 @@ type Question struct {
 	Choices []Choice        `json:"choices"`           // at least one
 	Form    json.RawMessage `json:"form,omitempty"`    // JSON Schema of the data that goes with an approving choice
 	Step    string          `json:"step,omitempty"`    // path of the step that waits
+	Forget  bool            `json:"forget,omitempty"`  // the details are private and removed with the answer
 }
 
 // Choice is one answer to a Question.
@@ -131,7 +132,10 @@ func (s *Service) CloseTx(tx *storage.Tx, run uuid.UUID, ref, choice string, tok
 			}
 			decision = mustJSON(map[string]string{"choice": choice})
 		}
-		if _, err := tx.Exec(`UPDATE pending_approvals SET status = ?, decided_at = ?, decision = ? WHERE id = ?`, status, tx.Now, decision, o.id); err != nil {
+		if o.question.Forget {
+			o.question.Details = nil
+		}
+		if _, err := tx.Exec(`UPDATE pending_approvals SET status = ?, decided_at = ?, decision = ?, question = ? WHERE id = ?`, status, tx.Now, decision, json.RawMessage(mustJSON(o.question)), o.id); err != nil {
 			return err
 		}
 		s.announce(tx, o.user, o.id, status)

@@ -89,7 +89,9 @@ type ModelInfo struct {
 	Status string   `json:"status,omitempty"`
 	// Source is catalog, server or assumed.
 	Source string `json:"source"`
-	// Local says that the model runs on this computer.
+	// Host is where requests for the model go.
+	Host string `json:"host,omitempty"`
+	// Local says that this is this computer.
 	Local bool `json:"local,omitempty"`
 	// NoTemperature says that the model refuses a temperature.
 	NoTemperature bool `json:"noTemperature,omitempty"`

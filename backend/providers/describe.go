@@ -13,7 +13,7 @@ func (r *Router) Describe(ctx context.Context, q Request) (ModelInfo, error) {
 	for _, ref := range chain {
 		t, err := r.resolve(ctx, entries, ref)
 		if err == nil {
-			t.info.Local = t.entry.local()
+			t.info.Host, t.info.Local = t.entry.host(), t.entry.local()
 			return t.info, nil
 		}
 		last = err

@@ -47,8 +47,10 @@ const (
 
 // Request is one call of a model. Either Role or Model says who answers.
 type Request struct {
-	Role        Role       `json:"role,omitempty"`
-	Model       ModelRef   `json:"model,omitempty"`
+	Role  Role     `json:"role,omitempty"`
+	Model ModelRef `json:"model,omitempty"`
+	// Pin keeps the request to one model of the role at one host, whatever fails.
+	Pin         *Pin       `json:"pin,omitempty"`
 	System      []Part     `json:"system,omitempty"`
 	Messages    []Message  `json:"messages"`
 	Tools       []ToolDecl `json:"tools,omitempty"`
@@ -70,6 +72,12 @@ type Request struct {
 	AllowDiscard bool `json:"allowDiscard,omitempty"`
 	// NoStream asks for the answer in one piece.
 	NoStream bool `json:"noStream,omitempty"`
+}
+
+// Pin is where a person has agreed to send a text.
+type Pin struct {
+	Model ModelRef `json:"model"`
+	Host  string   `json:"host"`
 }
 
 // The roles of messages.

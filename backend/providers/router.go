@@ -142,6 +142,12 @@ func (r *Router) chain(ctx context.Context, q Request) (Request, map[string]Entr
 	if q.Reasoning == "" {
 		q.Reasoning = c.Effort
 	}
+	if p := q.Pin; p != nil {
+		if !slices.Contains(c.Chain, p.Model) {
+			return q, nil, nil, c, fault.Conflictf("%s is no longer a model of the role %s. Nothing was sent.", p.Model, q.Role)
+		}
+		c.Chain = []ModelRef{p.Model}
+	}
 	if q.Temperature == nil {
 		q.Temperature = c.Temperature
 	}
@@ -234,6 +240,9 @@ func (r *Router) Stream(ctx context.Context, q Request) iter.Seq2[Event, error] 
 			t, err := r.resolve(ctx, entries, ref)
 			if err == nil {
 				err = fits(q, t.info)
+			}
+			if err == nil && q.Pin != nil && q.Pin.Host != t.entry.host() {
+				err = fault.Conflictf("%s is at another address now. Nothing was sent.", t.name)
 			}
 			if err != nil {
 				if last == nil || !fallsBack(last) {

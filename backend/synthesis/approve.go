@@ -18,7 +18,7 @@ import (
 
 const (
 	choiceSend = "send"
-	choiceKeep = "keep"
+	choiceDont = "dont"
 	maxShown   = 64 << 10 // of the text that a question shows
 )
 
@@ -28,25 +28,38 @@ func (s *Service) ask(w *work, p Preview, denied error) (*uuid.UUID, error) {
 	if s.o.Gate == nil || len(w.p.Conversations) > 0 {
 		return nil, denied
 	}
-	text := p.ExactText
-	if len(text) > maxShown {
-		text = strings.ToValidUTF8(text[:maxShown], "") + "\n…"
+	about := map[string]any{"conversations": p.ConversationCount, "tokens": p.EstimatedTokens, "masked": len(p.Removed), "costUsd": p.EstimatedCostUSD}
+	if p.PriceUnknown {
+		about["costUsd"] = nil
 	}
-	details, err := json.Marshal(map[string]any{"model": p.Destination, "conversations": p.ConversationCount, "tokens": p.EstimatedTokens, "costUsd": p.EstimatedCostUSD, "priceUnknown": p.PriceUnknown, "removed": len(p.Removed), "text": strings.Split(text, "\n")})
+	message := "Helix looks for patterns in them with this model. E-mail addresses, numbers and secrets are masked. Only this text is sent, once."
+	switch text := p.ExactText; {
+	case s.o.Private: // questions are not encrypted
+		message += " The whole text is shown by `helix synthesis --engine llm --preview` and in Insights."
+	case len(text) > maxShown:
+		message += " Below is its beginning; Insights shows all of it."
+		text = strings.ToValidUTF8(text[:maxShown], "")
+		fallthrough
+	default:
+		about["text"] = strings.Split(text, "\n")
+	}
+	details, err := json.Marshal(about)
 	if err != nil {
 		return nil, err
 	}
 	id := storage.NewID()
 	err = s.db.Write(w.ctx, func(tx *storage.Tx) error {
+		if err := s.closeOlderTx(tx, w); err != nil {
+			return err
+		}
 		return s.o.Gate.AskTx(tx, permission.QuestionRequest{
 			ID: id, User: w.user, Subject: permission.Subject{Kind: string(Kind), ID: w.p.SynthesisType}, SubjectName: "Search for patterns", Run: w.id, RunKind: string(Kind), Ref: p.Hash, Tier: permission.SideEffecting,
 			Question: permission.Question{
 				Text:    fmt.Sprintf("Send %s to %s?", count(p.ConversationCount, "conversation", "conversations"), p.Destination),
-				Message: "Helix looks for patterns in them with this model. E-mail addresses, numbers and secrets are masked. Only this text is sent, once.",
-				Details: details,
+				Message: message, Details: details, Forget: true,
 				Choices: []permission.Choice{
 					{ID: choiceSend, Label: "Send once", Help: "The search starts with exactly this text.", Approves: true},
-					{ID: choiceKeep, Label: "Don't send", Help: "Nothing leaves this computer."},
+					{ID: choiceDont, Label: "Don't send", Help: "Nothing leaves this computer."},
 				},
 			},
 		})
@@ -55,6 +68,22 @@ func (s *Service) ask(w *work, p Preview, denied error) (*uuid.UUID, error) {
 		return nil, err
 	}
 	return &id, fault.Deniedf("Nothing was sent. The question whether it may be waits in Approvals.")
+}
+
+// closeOlderTx closes what earlier jobs of the same kind still ask: an unanswered schedule leaves one
+// question, about its newest texts.
+func (s *Service) closeOlderTx(tx *storage.Tx, w *work) error {
+	older, err := storage.Collect(tx.Select(`SELECT id FROM memory_synthesis_jobs WHERE user_id = ? AND engine = 'llm' AND synthesis_type = ? AND status = 'failed' AND insights ->> 'approvalId' IS NOT NULL AND id <> ?`,
+		w.user, w.p.SynthesisType, w.id), func(r storage.Row) (id uuid.UUID, err error) { return id, r.Scan(&id) })
+	if err != nil {
+		return err
+	}
+	for _, id := range older {
+		if err := s.o.Gate.CloseTx(tx, id, "", "", uuid.Nil); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Answer takes a person's answer to the question whether texts may be sent.
@@ -67,7 +96,7 @@ func (s *Service) Answer(ctx context.Context, a permission.Answered) error {
 		err := tx.QueryRow(`SELECT user_id, params FROM memory_synthesis_jobs WHERE id = ?`, a.Run).Scan(&owner, storage.JSON(&p))
 		switch {
 		case errors.Is(err, sql.ErrNoRows): // the job is forgotten, and what it asked with it
-			a.Choice = choiceKeep
+			a.Choice = choiceDont
 		case err != nil:
 			return err
 		case owner != user:

@@ -9,17 +9,17 @@ import (
 // texts at random.
 const mostChance = 0.05
 
-// byChance reports whether a group may be no topic but a few words that met. Texts whose words are
+// byChance reports whether a group may share its words by chance. Texts whose words are
 // dealt out at random still have groups that share two or three of them, and an encoder puts those
-// near each other. A group is suspected when most of its pairs share a word; it is let go when the
+// near each other. Only a group most of whose pairs share a word is tested; it is dropped when the
 // expected number of groups of its size that share as much is above mostChance. The number is
 //
 //	E = C(N, m) · min over k of C(V, k) · p1 · … · pk
 //
 // for m of N texts, V words that are in two texts or more, and the tails p of the hypergeometric
 // distribution of each shared word, least first. It is the e-value of sequence search (Karlin and
-// Altschul 1990) for sets. Groups whose texts say the same in different words are never suspected:
-// chance does not bring those together.
+// Altschul 1990) for sets. Groups whose texts say the same in different words pass without
+// a test: chance does not bring those together.
 func (v *vocabulary) byChance(members []int) bool {
 	n, m := len(v.texts), len(members)
 	in := map[string]int{}

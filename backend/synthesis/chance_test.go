@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// A group is let go when its texts share no more words than texts of random words do, and is kept when
+// A group is dropped when its texts share no more words than texts of random words do, and is kept when
 // they share more, or say the same without sharing words.
 func TestGroupsByChance(t *testing.T) {
 	t.Parallel()
@@ -51,7 +51,7 @@ func TestGroupsByChance(t *testing.T) {
 		t.Errorf("%d texts that share two words by chance are a topic", len(best))
 	}
 	if v.byChance([]int{10, 11, 12, 13}) {
-		t.Error("texts that share no word were suspected")
+		t.Error("texts that share no word were dropped")
 	}
 }
 

@@ -20,8 +20,9 @@ import (
 type Model interface {
 	// Destination is the model that would answer now. The error is Unavailable when none is set up.
 	Destination(ctx context.Context) (Destination, error)
-	// Ask returns JSON that matches a JSON Schema. What it took is returned with errors too.
-	Ask(ctx context.Context, rules, text string, schema json.RawMessage) (json.RawMessage, Spent, error)
+	// Ask asks this destination and no other. It returns JSON that matches a JSON Schema; what it took is
+	// returned with errors too.
+	Ask(ctx context.Context, to Destination, rules, text string, schema json.RawMessage) (json.RawMessage, Spent, error)
 	// Scrub returns text without known secrets.
 	Scrub(ctx context.Context, text string) string
 }
@@ -29,9 +30,18 @@ type Model interface {
 // Destination is where texts go.
 type Destination struct {
 	Model  string                            // with its provider
+	Host   string                            // where it is
 	Local  bool                              // it runs on this computer
 	Window int                               // in tokens; 0: not known
 	Price  func(input, output int64) float64 // US dollars; nil: not known
+}
+
+// String names the model and, unless it is on this computer, where it is.
+func (d Destination) String() string {
+	if d.Local || d.Host == "" {
+		return d.Model
+	}
+	return d.Model + " at " + d.Host
 }
 
 // Spent is what calls took, as the service reports it.
@@ -47,7 +57,8 @@ const (
 	windowShare      = 0.6 // of the window for texts; the rest is for rules and the answer
 	bytesPerToken    = 3   // fewer than in most languages, so that a part fits
 	answerTokens     = 4000
-	maxDescription   = 400 // characters
+	maxDescription   = 400     // characters
+	maxMessage       = 8 << 20 // bytes
 )
 
 // llm is the engine that asks a language model. What it sends is a function of its input, so that a
@@ -67,8 +78,8 @@ const modelSchema = `{"type":"object","additionalProperties":false,"required":["
 "subjects":{"type":"array","items":{"type":"string"}},"confidence":{"type":"number"},"recommendations":{"type":"array","items":{"type":"string"}},
 "evidence":{"type":"array","items":{"type":"object","additionalProperties":false,"required":["id","quote"],"properties":{"id":{"type":"string"},"quote":{"type":"string"}}}}}}}}}`
 
-// letter is everything that an analysis sends.
-type letter struct {
+// message is everything that an analysis sends.
+type message struct {
 	to       Destination
 	rules    string
 	parts    []string
@@ -93,8 +104,8 @@ type sentLine struct {
 	Text string `json:"text"`
 }
 
-// write makes the letter: whole conversations, the newest first, in parts that fit the window.
-func (e llm) write(ctx context.Context, in Input) (*letter, error) {
+// prepare makes the message: whole conversations, the newest first, in parts that fit the window.
+func (e llm) prepare(ctx context.Context, in Input) (*message, error) {
 	to, err := e.model.Destination(ctx)
 	if err != nil {
 		return nil, err
@@ -106,7 +117,7 @@ func (e llm) write(ctx context.Context, in Input) (*letter, error) {
 		}
 	}
 	slices.Sort(types)
-	l := &letter{to: to, rules: fmt.Sprintf(modelRules, strings.Join(types, ", ")), texts: map[string]*sentText{}, mask: newMasker(in.Hide), samples: max(in.Samples, 1)}
+	m := &message{to: to, rules: fmt.Sprintf(modelRules, strings.Join(types, ", ")), texts: map[string]*sentText{}, mask: newMasker(in.Hide), samples: max(in.Samples, 1)}
 	groups := map[string][]int{}
 	newest := map[string]time.Time{}
 	for i, t := range in.Texts {
@@ -122,7 +133,7 @@ func (e llm) write(ctx context.Context, in Input) (*letter, error) {
 	if len(order) > maxConversations {
 		return nil, fault.InvalidField("limit", fault.CodeRange, "At most 1,000 conversations at a time.")
 	}
-	l.count = len(order)
+	m.count = len(order)
 	room := int(float64(cmp.Or(to.Window, defaultWindow))*windowShare) * bytesPerToken
 	zone := cmp.Or(in.Zone, time.UTC)
 	var part strings.Builder
@@ -130,26 +141,29 @@ func (e llm) write(ctx context.Context, in Input) (*letter, error) {
 		var block strings.Builder
 		for _, i := range groups[key] {
 			t := in.Texts[i]
-			s := &sentText{Text: t, shown: l.mask.text(e.model.Scrub(ctx, t.Body)), index: i}
-			id := fmt.Sprintf("t%d", len(l.texts)+1)
-			row := encodeLine(sentLine{id, t.At.In(zone).Format("2006-01-02 15:04"), l.mask.text(cmp.Or(t.Speaker, "me")), s.shown})
+			s := &sentText{Text: t, shown: m.mask.text(e.model.Scrub(ctx, t.Body)), index: i}
+			id := fmt.Sprintf("t%d", len(m.texts)+1)
+			row := encodeLine(sentLine{id, t.At.In(zone).Format("2006-01-02 15:04"), m.mask.text(cmp.Or(t.Speaker, "me")), s.shown})
 			if block.Len()+len(row) > room {
-				l.warnings = append(l.warnings, fmt.Sprintf("A conversation of %s is longer than %s can read at once. Its end was left out.", t.At.In(zone).Format(time.DateOnly), to.Model))
+				m.warnings = append(m.warnings, fmt.Sprintf("A conversation of %s is longer than %s can read at once. Its end was left out.", t.At.In(zone).Format(time.DateOnly), to.Model))
 				break
 			}
-			l.texts[id] = s
+			m.texts[id] = s
 			block.WriteString(row)
 		}
 		if part.Len() > 0 && part.Len()+block.Len() > room {
-			l.parts = append(l.parts, part.String())
+			m.parts = append(m.parts, part.String())
 			part.Reset()
 		}
 		part.WriteString(block.String())
 	}
 	if part.Len() > 0 {
-		l.parts = append(l.parts, part.String())
+		m.parts = append(m.parts, part.String())
 	}
-	return l, nil
+	if len(m.text()) > maxMessage {
+		return nil, fault.Limitf("That is more than 8 MiB of text. Choose a shorter time or fewer texts.")
+	}
+	return m, nil
 }
 
 func encodeLine(v sentLine) string {
@@ -162,32 +176,32 @@ func encodeLine(v sentLine) string {
 	return b.String()
 }
 
-// exact is the whole text that is sent.
-func (l *letter) exact() string { return l.rules + "\n\n" + strings.Join(l.parts, "\n") }
+// text is the whole text that is sent.
+func (m *message) text() string { return m.rules + "\n\n" + strings.Join(m.parts, "\n") }
 
-// seal identifies the text and where it goes; it is what a person approves.
-func (l *letter) seal() string {
-	sum := sha256.Sum256([]byte(l.to.Model + "\x00" + l.exact()))
+// hash identifies the text and where it goes. It is what a person approves.
+func (m *message) hash() string {
+	sum := sha256.Sum256([]byte(m.to.Model + "\x00" + m.to.Host + "\x00" + m.text()))
 	return hex.EncodeToString(sum[:])
 }
 
-func (l *letter) preview() Preview {
-	text := l.exact()
-	p := Preview{LeavesMachine: !l.to.Local, Destination: l.to.Model, ExactText: text, Removed: removed(text, len(l.rules)), ConversationCount: l.count, Hash: l.seal(), PriceUnknown: l.to.Price == nil}
-	p.EstimatedTokens = int64(l.samples * (len(text) + (len(l.parts)-1)*len(l.rules)) / bytesPerToken)
-	if l.to.Price != nil {
-		p.EstimatedCostUSD = l.to.Price(p.EstimatedTokens, int64(l.samples*len(l.parts)*answerTokens))
+func (m *message) preview() Preview {
+	text := m.text()
+	p := Preview{LeavesMachine: !m.to.Local, Destination: m.to.String(), ExactText: text, Removed: removed(text, len(m.rules)), ConversationCount: m.count, Hash: m.hash(), PriceUnknown: m.to.Price == nil}
+	p.EstimatedTokens = int64(m.samples * (len(text) + (len(m.parts)-1)*len(m.rules)) / bytesPerToken)
+	if m.to.Price != nil {
+		p.EstimatedCostUSD = m.to.Price(p.EstimatedTokens, int64(m.samples*len(m.parts)*answerTokens))
 	}
 	return p
 }
 
 // Preview implements Engine.
 func (e llm) Preview(ctx context.Context, in Input) (Preview, error) {
-	l, err := e.write(ctx, in)
+	m, err := e.prepare(ctx, in)
 	if err != nil {
 		return Preview{}, err
 	}
-	return l.preview(), nil
+	return m.preview(), nil
 }
 
 // notApproved is the detail of the Denied error of an analysis whose text nobody has approved.
@@ -219,26 +233,26 @@ func (e llm) Analyze(ctx context.Context, in Input, progress func(stage string, 
 	}
 	in.Texts = slices.Clone(in.Texts)
 	sortTexts(in.Texts)
-	l, err := e.write(ctx, in)
+	m, err := e.prepare(ctx, in)
 	if err != nil {
 		return out, err
 	}
-	if p := l.preview(); p.LeavesMachine && in.Approved != p.Hash {
+	if p := m.preview(); p.LeavesMachine && in.Approved != p.Hash {
 		if in.Approved != "" {
 			return out, fault.Conflictf("The texts, the model or what is masked have changed since you read the preview. Nothing was sent. Read it again.")
 		}
 		return out, fault.Deniedf("Nothing was sent: you have not approved the text yet.").WithDetails(notApproved{p})
 	}
-	out.Model, out.Warnings = l.to.Model, l.warnings
+	out.Model, out.Warnings = m.to.Model, m.warnings
 	if in.Zone == nil {
 		in.Zone = time.UTC
 	}
 	a := &analysis{in: in, engine: e.Name(), out: out}
-	found := make([][]finding, l.samples)
+	found := make([][]finding, m.samples)
 	for k := range found {
-		for i, part := range l.parts {
-			progress("model", 0.05+0.85*float64(k*len(l.parts)+i)/float64(l.samples*len(l.parts)))
-			raw, spent, err := e.model.Ask(ctx, l.rules, part, json.RawMessage(modelSchema))
+		for i, part := range m.parts {
+			progress("model", 0.05+0.85*float64(k*len(m.parts)+i)/float64(m.samples*len(m.parts)))
+			raw, spent, err := e.model.Ask(ctx, m.to, m.rules, part, json.RawMessage(modelSchema))
 			a.out.Spent.add(spent)
 			if err != nil {
 				return a.out, err
@@ -247,7 +261,7 @@ func (e llm) Analyze(ctx context.Context, in Input, progress func(stage string, 
 			if err := json.Unmarshal(raw, &answer); err != nil {
 				return a.out, fault.Invalidf("The answer of the model can't be read.").WithCause(err)
 			}
-			list, why := l.accept(answer, in)
+			list, why := m.accept(answer, in)
 			a.out.Warnings = append(a.out.Warnings, why...)
 			found[k] = merge(append(found[k], list...))
 		}
@@ -268,14 +282,14 @@ func (s *Spent) add(o Spent) {
 }
 
 // accept returns the patterns of an answer that hold, and why the others do not.
-func (l *letter) accept(answer answered, in Input) (out []finding, why []string) {
+func (m *message) accept(answer answered, in Input) (out []finding, why []string) {
 	run := in.detectors()
 	for i, p := range answer.Patterns {
 		reject := func(format string, args ...any) {
 			why = append(why, fmt.Sprintf("A pattern of the model was rejected (%d): ", i+1)+fmt.Sprintf(format, args...))
 		}
 		kind, known := patternKinds[p.Type]
-		f := finding{typ: p.Type, core: "llm", layer: p.Layer, description: l.mask.restore(excerpt(strings.Join(strings.Fields(p.Description), " "), maxDescription))}
+		f := finding{typ: p.Type, core: "llm", layer: p.Layer, description: m.mask.restore(excerpt(strings.Join(strings.Fields(p.Description), " "), maxDescription))}
 		switch {
 		case !known || !run[kind.detector]:
 			reject("%q is not a type that was asked for.", excerpt(p.Type, 40))
@@ -292,7 +306,7 @@ func (l *letter) accept(answer answered, in Input) (out []finding, why []string)
 		}
 		bad := ""
 		for _, ev := range p.Evidence {
-			t := l.texts[ev.ID]
+			t := m.texts[ev.ID]
 			switch {
 			case t == nil:
 				bad = fmt.Sprintf("it names a text that was not sent, %q.", excerpt(ev.ID, 40))
@@ -311,7 +325,7 @@ func (l *letter) accept(answer answered, in Input) (out []finding, why []string)
 		}
 		slices.Sort(f.members)
 		for _, s := range p.Subjects {
-			if s = strings.TrimSpace(l.mask.restore(excerpt(s, 60))); s != "" {
+			if s = strings.TrimSpace(m.mask.restore(excerpt(s, 60))); s != "" {
 				f.subjects = append(f.subjects, s)
 			}
 		}
@@ -319,7 +333,7 @@ func (l *letter) accept(answer answered, in Input) (out []finding, why []string)
 		f.subjects = slices.Compact(f.subjects)
 		f.subject = strings.ToLower(strings.Join(f.subjects, ", "))
 		for _, r := range p.Recommendations[:min(len(p.Recommendations), maxAdvice)] {
-			if r = strings.TrimSpace(l.mask.restore(excerpt(r, maxDescription))); r != "" {
+			if r = strings.TrimSpace(m.mask.restore(excerpt(r, maxDescription))); r != "" {
 				f.advice = append(f.advice, r)
 			}
 		}

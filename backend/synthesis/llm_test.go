@@ -25,13 +25,15 @@ type scriptedModel struct {
 	window  int
 	err     error
 	sent    []string
+	asked   []string
 }
 
 func (m *scriptedModel) Destination(context.Context) (Destination, error) {
 	return Destination{Model: "far/model", Local: m.local, Window: m.window, Price: func(in, out int64) float64 { return float64(in+out) / 1e6 }}, m.err
 }
 
-func (m *scriptedModel) Ask(_ context.Context, rules, text string, _ json.RawMessage) (json.RawMessage, Spent, error) {
+func (m *scriptedModel) Ask(_ context.Context, to Destination, rules, text string, _ json.RawMessage) (json.RawMessage, Spent, error) {
+	m.asked = append(m.asked, to.Model)
 	m.sent = append(m.sent, rules+"\n\n"+text)
 	reply := `{"patterns":[]}`
 	if len(m.replies) > 0 {
@@ -48,13 +50,19 @@ func (m *scriptedModel) Scrub(_ context.Context, text string) string {
 }
 
 // questions stands for Approvals.
-type questions struct{ asked []permission.QuestionRequest }
+type questions struct {
+	asked  []permission.QuestionRequest
+	closed []uuid.UUID
+}
 
 func (q *questions) AskTx(_ *storage.Tx, a permission.QuestionRequest) error {
 	q.asked = append(q.asked, a)
 	return nil
 }
-func (q *questions) CloseTx(*storage.Tx, uuid.UUID, string, string, uuid.UUID) error { return nil }
+func (q *questions) CloseTx(_ *storage.Tx, run uuid.UUID, _, _ string, _ uuid.UUID) error {
+	q.closed = append(q.closed, run)
+	return nil
+}
 
 func modelPattern(typ, description, subject string, evidence ...string) string {
 	var list []string
@@ -122,7 +130,7 @@ func TestModelSeesOnlyApprovedText(t *testing.T) {
 	}
 
 	m.replies = []string{modelAnswer(modelPattern("goal", "[name 1] wrote to [email 1].", "[name 1]", "t1", "[name 1] wrote"))}
-	if err := f.Answer(f.ctx, permission.Answered{Run: j.JobID, Ref: pre.Hash, Choice: choiceKeep}); err != nil || len(m.sent) != 0 {
+	if err := f.Answer(f.ctx, permission.Answered{Run: j.JobID, Ref: pre.Hash, Choice: choiceDont}); err != nil || len(m.sent) != 0 {
 		t.Fatal("Don't send:", err)
 	}
 	if err := f.Answer(f.ctx, permission.Answered{Run: j.JobID, Ref: pre.Hash, Choice: choiceSend}); err != nil {
@@ -275,6 +283,7 @@ func TestMasks(t *testing.T) {
 		"on 05/03/2026 at 09:30, 2026-05-03":  "on 05/03/2026 at 09:30, 2026-05-03",
 		"12 Baker Street and Lindenstraße 7a": "[address 1] and [address 2]",
 		"A@b.org, a@B.org, c@b.org":           "[email 1], [email 1], [email 2]",
+		"josé@müller.example":                 "[email 1]",
 	} {
 		if got := newMasker(nil).text(text); got != want {
 			t.Errorf("%q became %q", text, got)
@@ -299,5 +308,35 @@ func TestMasks(t *testing.T) {
 	}
 	if got := m.restore("[name 2] and [name 9]"); got != "Ann and [name 9]" {
 		t.Error(got)
+	}
+}
+
+// With private storage the question holds no text; a later question replaces an earlier one; a text that is
+// far too long is refused.
+func TestQuestionAboutText(t *testing.T) {
+	t.Parallel()
+	q := &questions{}
+	f := newFixture(t, Options{Model: &scriptedModel{}, Gate: q, Private: true})
+	f.remember(t, 0, "The garden is dry.", "The garden is green.", "The garden is gone.")
+	p := SynthesizeParams{SynthesisType: Full, Engine: "llm", WaitMs: ptr(10_000)}
+	var first SynthesizeResult
+	for i := range 2 {
+		r, err := f.Synthesize(f.ctx, p)
+		if err != nil || r.Status != "failed" {
+			t.Fatalf("%+v %v", r, err)
+		}
+		if i == 0 {
+			first = r
+		}
+	}
+	if len(q.asked) != 2 || strings.Contains(string(q.asked[0].Question.Details), "garden") || !q.asked[0].Question.Forget {
+		t.Errorf("%+v", q.asked)
+	}
+	if !slices.Equal(q.closed, []uuid.UUID{first.JobID}) {
+		t.Errorf("closed: %v", q.closed)
+	}
+	long := made(0, strings.Repeat("a", 3<<20), strings.Repeat("b", 3<<20), strings.Repeat("c", 3<<20))
+	if _, err := (llm{&scriptedModel{window: 10 << 20}}).Preview(t.Context(), Input{Type: Full, Texts: long}); !fault.Is(err, fault.Limit) {
+		t.Error("nine MiB:", err)
 	}
 }

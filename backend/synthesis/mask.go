@@ -17,7 +17,7 @@ var masked = []struct {
 	re    *regexp.Regexp
 	valid func(string) bool // nil: every match is masked
 }{
-	{"email", regexp.MustCompile(`(?i)[a-z0-9._%+-]+@[a-z0-9.-]+\.[a-z]{2,}`), nil},
+	{"email", regexp.MustCompile(`[\p{L}\p{N}._%+-]+@[\p{L}\p{N}.-]+\.\p{L}{2,}`), nil},
 	{"account", regexp.MustCompile(`\b[A-Z]{2}\d{2}(?: ?[A-Z0-9]{4}){2,7}(?: ?[A-Z0-9]{1,3})?\b`), iban},
 	{"card", regexp.MustCompile(`\b(?:\d[ -]?){12,18}\d\b`), luhn},
 	{"phone", regexp.MustCompile(`(?:\+|\b00)\d[\d ()/.-]{6,18}\d\b|\(?\b0\d{1,4}\)?[ /.-]?\d[\d /.-]{4,12}\d\b|\(?\b\d{3}\)?[-. ]\d{3}[-. ]\d{4}\b`), phone},

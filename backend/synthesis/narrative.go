@@ -17,7 +17,7 @@ const (
 // theme changed, and themes whose mood rises.
 func (a *analysis) narrative() {
 	explained := map[int]bool{}
-	var rising []rise
+	var trends []themeTrend
 	for _, g := range a.topics() {
 		weeks := map[string]bool{}
 		for _, m := range g.members {
@@ -31,12 +31,12 @@ func (a *analysis) narrative() {
 			explained[m] = true
 		}
 		a.theme(g, len(weeks))
-		if r, ok := a.rise(g); ok {
-			rising = append(rising, r)
+		if r, ok := a.themeTrend(g); ok {
+			trends = append(trends, r)
 		}
 		a.shift(g)
 	}
-	a.growth(rising)
+	a.growth(trends)
 	a.out.IdentityCoherence = round(float64(len(explained)) / float64(len(a.in.Texts)))
 	a.moodShift()
 }
@@ -53,15 +53,15 @@ func (a *analysis) theme(g group, weeks int) {
 	})
 }
 
-// rise is the trend of the mood of a theme.
-type rise struct {
+// themeTrend is the trend of the mood of a theme.
+type themeTrend struct {
 	group
 	members  []int // those whose mood is known
 	days     float64
 	slope, p float64
 }
 
-func (a *analysis) rise(g group) (r rise, ok bool) {
+func (a *analysis) themeTrend(g group) (r themeTrend, ok bool) {
 	var days, moods []float64
 	for _, m := range g.members {
 		if a.texts[m].known {
@@ -77,7 +77,7 @@ func (a *analysis) rise(g group) (r rise, ok bool) {
 }
 
 // growth reports the themes whose mood rises over time, with Holm's correction over all themes.
-func (a *analysis) growth(list []rise) {
+func (a *analysis) growth(list []themeTrend) {
 	ps := make([]float64, len(list))
 	for i, r := range list {
 		ps[i] = r.p

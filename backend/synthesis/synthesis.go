@@ -111,6 +111,7 @@ type Options struct {
 	Zone     func() string // of days and hours in descriptions; nil is UTC
 	Engine   Engine        // in place of the local engine; nil in programs
 	Model    Model         // of the engine llm; nil: it is unavailable
+	Private  bool          // texts of memories are encrypted in the database
 	Gate     Gate          // asks the person whether texts may be sent; nil: nobody is asked
 	Schedule Scheduler     // nil: synthesis_schedule is unavailable
 }

@@ -321,7 +321,7 @@ type Preview struct {
 	ExactText         string    `json:"exactText,omitempty"`
 	Removed           []Removed `json:"removed,omitempty"`
 	EstimatedTokens   int64     `json:"estimatedTokens,omitempty"`
-	EstimatedCostUSD  float64   `json:"estimatedCostUsd,omitempty"` // the most that it may cost
+	EstimatedCostUSD  float64   `json:"estimatedCostUsd,omitempty"` // of one answer of usual length to each part; corrections cost more
 	PriceUnknown      bool      `json:"priceUnknown,omitempty"`
 	Hash              string    `json:"hash,omitempty"` // what memory.synthesize takes as approved
 	ConversationCount int       `json:"conversationCount"`

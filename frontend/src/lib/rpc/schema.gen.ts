@@ -2485,6 +2485,8 @@ export interface PermissionQuestion {
   form?: unknown;
   /** path of the step that waits */
   step?: string;
+  /** the details are private and removed with the answer */
+  forget?: boolean;
 }
 
 /** RevokeParams take rights back. Exactly one field is given. UndoToken and DenialID need the scope approve, because they give rights. */
@@ -2656,7 +2658,9 @@ export interface ProvidersModelInfo {
   status?: string;
   /** Source is catalog, server or assumed. */
   source: string;
-  /** Local says that the model runs on this computer. */
+  /** Host is where requests for the model go. */
+  host?: string;
+  /** Local says that this is this computer. */
   local?: boolean;
   /** NoTemperature says that the model refuses a temperature. */
   noTemperature?: boolean;
@@ -5405,7 +5409,7 @@ export interface SynthesisPreview {
   exactText?: string;
   removed?: SynthesisRemoved[];
   estimatedTokens?: number;
-  /** the most that it may cost */
+  /** of one answer of usual length to each part; corrections cost more */
   estimatedCostUsd?: number;
   priceUnknown?: boolean;
   /** what memory.synthesize takes as approved */

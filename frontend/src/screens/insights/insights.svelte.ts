@@ -3,7 +3,7 @@ import { lookup } from "../../lib/i18n";
 import { asError, type Params, type Rpc } from "../../lib/rpc";
 import { JobList } from "../../lib/ui/jobs.svelte";
 import { Load, type Notify } from "../../lib/ui/state";
-import { Asking } from "./asking.svelte";
+import { ModelRequest } from "./modelRequest.svelte";
 import { t } from "./messages";
 import type { Analysis, ClusterMap, Detail, Job, Pattern, Recommendation, View } from "./types";
 
@@ -36,7 +36,7 @@ export class InsightsScreen {
   readonly history = new Load<readonly Job[]>();
   readonly map = new Load<ClusterMap>();
   readonly jobs = new JobList();
-  readonly asking: Asking;
+  readonly request: ModelRequest;
   /** The job that runs, or null. */
   job = $state.raw<Job | null>(null);
   view = $state<View>("patterns");
@@ -54,7 +54,7 @@ export class InsightsScreen {
     this.#rpc = rpc;
     this.#notify = notify;
     this.list = patternList(rpc);
-    this.asking = new Asking(rpc);
+    this.request = new ModelRequest(rpc);
   }
 
   start(): void {
@@ -118,19 +118,19 @@ export class InsightsScreen {
   async run(kind: Analysis): Promise<void> {
     try {
       const { jobId } = await this.#rpc.call("memory.synthesize", { synthesisType: kind, limit: everything, waitMs: 0 });
-      await this.#begun(jobId);
+      await this.#follow(jobId);
     } catch (e) {
       this.#notify.error(e, t.cannotStart);
     }
   }
 
   /** Runs the analysis that the dialog shows. */
-  async ask(): Promise<void> {
-    const jobId = await this.asking.send();
-    if (jobId !== "") await this.#begun(jobId);
+  async runModel(): Promise<void> {
+    const jobId = await this.request.send();
+    if (jobId !== "") await this.#follow(jobId);
   }
 
-  async #begun(jobId: string): Promise<void> {
+  async #follow(jobId: string): Promise<void> {
     // A short job can end before its start is answered.
     if (this.#ended?.jobId === jobId) this.#announce(this.#ended);
     else this.#started = jobId;

@@ -10,8 +10,8 @@ export type Span = "7" | "31" | "365" | "";
 /** The newest texts that one request may have. */
 const mostTexts = 1000;
 
-/** An analysis by a language model in the making: what would be sent, and the approval of exactly that. */
-export class Asking {
+/** The dialog for an analysis by a language model: what would be sent, and the approval of exactly that. */
+export class ModelRequest {
   /** What is looked for; null while the dialog is closed. */
   kind = $state<Analysis | null>(null);
   span = $state<Span>("31");

@@ -19,8 +19,8 @@ import (
 	"helix/backend/providers"
 )
 
-// talkHelp is the answer to /help.
-const talkHelp = `/new            start a new chat
+// chatHelp is the answer to /help.
+const chatHelp = `/new            start a new chat
 /sessions       list chats
 /switch N       continue chat N of that list
 /cancel         stop the answer; /cancelall stops those of all chats
@@ -34,9 +34,9 @@ A text that you send while Helix answers waits for its turn.`
 // pasted is how long lines of one paste may be apart.
 const pasted = 40 * time.Millisecond
 
-// talk is a conversation in a terminal, line by line. Without a terminal it answers each line of
+// terminalChat is a chat in a terminal, line by line. Without a terminal it answers each line of
 // standard input.
-type talk struct {
+type terminalChat struct {
 	c       *command
 	params  agent.SendParams
 	mode    string
@@ -44,16 +44,15 @@ type talk struct {
 	lines   chan string
 	events  chan event
 	listed  []agent.Session
-	waiting []uuid.UUID // turns that were sent and have not ended, the running one first
+	waiting []agent.TurnParams // turns that were sent and have not ended, the running one first
 	shown   strings.Builder
-	last    error
 }
 
-func (s *chatSendCmd) talk(c *command, p agent.SendParams) error {
+func (s *chatSendCmd) inTerminal(c *command, p agent.SendParams) error {
 	if err := c.connect(); err != nil {
 		return err
 	}
-	t := &talk{c: c, params: p, mode: s.Mode, person: isTerminal(c.env.Stdin), lines: make(chan string), events: make(chan event, 256)}
+	t := &terminalChat{c: c, params: p, mode: s.Mode, person: isTerminal(c.env.Stdin), lines: make(chan string), events: make(chan event, 256)}
 	if t.params.Model == "" {
 		var status agent.StatusResult
 		if _, err := c.call("agent.status", struct{}{}, &status); err == nil && !status.Ready {
@@ -73,7 +72,7 @@ func (s *chatSendCmd) talk(c *command, p agent.SendParams) error {
 		}) // without them the answer comes as a whole
 	}()
 	defer func() { stop(); <-ended }()
-	go t.read(ctx)
+	go t.readLines(ctx)
 	if t.person {
 		c.say("Helix. /help shows what you can do, /quit leaves.")
 	}
@@ -82,9 +81,9 @@ func (s *chatSendCmd) talk(c *command, p agent.SendParams) error {
 		select {
 		case line, ok := <-t.lines:
 			if !ok {
-				return t.last
+				return nil
 			}
-			if quit, err := t.take(line); quit || err != nil {
+			if quit, err := t.handle(line); quit || err != nil {
 				return err
 			}
 		case <-t.events: // of other chats, or late
@@ -100,8 +99,8 @@ func (s *chatSendCmd) talk(c *command, p agent.SendParams) error {
 	}
 }
 
-// read passes on the lines of the input; those of a paste come as one.
-func (t *talk) read(ctx context.Context) {
+// readLines passes on the lines of the input; those of a paste come as one.
+func (t *terminalChat) readLines(ctx context.Context) {
 	defer close(t.lines)
 	raw := make(chan string)
 	go func() {
@@ -114,6 +113,9 @@ func (t *talk) read(ctx context.Context) {
 			case <-ctx.Done():
 				return
 			}
+		}
+		if err := in.Err(); err != nil {
+			t.c.say("The input can't be read further: %s. A line has at most 1 MiB.", err)
 		}
 	}()
 	for {
@@ -139,20 +141,20 @@ func (t *talk) read(ctx context.Context) {
 	}
 }
 
-func (t *talk) prompt() {
+func (t *terminalChat) prompt() {
 	if t.person {
 		fmt.Fprint(t.c.env.Stderr, "\n> ")
 	}
 }
 
-// take does what an input says: a command, or a text for the chat.
-func (t *talk) take(line string) (quit bool, err error) {
+// handle does what an input says: a command, or a text for the chat.
+func (t *terminalChat) handle(line string) (quit bool, err error) {
 	line = strings.TrimSpace(line)
 	if line == "" {
 		return false, nil
 	}
 	if !strings.HasPrefix(line, "/") {
-		return false, t.tell(t.send(line))
+		return false, t.report(t.send(line))
 	}
 	verb, rest, _ := strings.Cut(line, " ")
 	rest = strings.TrimSpace(rest)
@@ -160,7 +162,7 @@ func (t *talk) take(line string) (quit bool, err error) {
 	case "/quit", "/exit":
 		return true, nil
 	case "/help":
-		t.c.say("%s", talkHelp)
+		t.c.say("%s", chatHelp)
 	case "/new":
 		t.params.SessionID = uuid.Nil
 		t.c.say("A new chat begins with your next text.")
@@ -184,7 +186,7 @@ func (t *talk) take(line string) (quit bool, err error) {
 			t.c.say("Nothing runs.")
 			break
 		}
-		_, err = t.c.call("chat.cancel", agent.TurnParams{SessionID: t.params.SessionID}, nil)
+		_, err = t.c.call("chat.cancel", t.waiting[0], nil)
 	case "/cancelall":
 		_, err = t.c.call("chat.cancel_all", struct{}{}, nil)
 	case "/model":
@@ -203,15 +205,15 @@ func (t *talk) take(line string) (quit bool, err error) {
 			t.c.say("Mode: %s", rest)
 		}
 	case "/cost", "/status":
-		err = t.show(verb)
+		err = t.showCost(verb)
 	default:
 		t.c.say("There is no command %s. /help lists them.", plain(verb))
 	}
-	return false, t.tell(err)
+	return false, t.report(err)
 }
 
-// tell shows an error and continues, unless nobody would see it.
-func (t *talk) tell(err error) error {
+// report shows an error and continues, unless nobody would see it.
+func (t *terminalChat) report(err error) error {
 	if err == nil || !t.person {
 		return err
 	}
@@ -219,7 +221,7 @@ func (t *talk) tell(err error) error {
 	return nil
 }
 
-func (t *talk) show(verb string) error {
+func (t *terminalChat) showCost(verb string) error {
 	if t.params.SessionID == uuid.Nil {
 		t.c.say("This chat has not begun.")
 		return nil
@@ -233,13 +235,18 @@ func (t *talk) show(verb string) error {
 		if _, err := t.c.call("agent.status", struct{}{}, &s); err != nil {
 			return err
 		}
-		t.c.say("Chat %s, mode %s, model %s; %d running, %d queued", t.params.SessionID, t.mode, first(string(t.params.Model), "that of the role chat"), len(s.Running), s.Queued)
+		var got agent.GetResult
+		if _, err := t.c.call("chat.get", agent.SessionParams{SessionID: t.params.SessionID}, &got); err != nil {
+			return err
+		}
+		model := first(string(t.params.Model), string(got.Session.Model), "that of the role chat")
+		t.c.say("Chat %s, mode %s, model %s; %d running, %d queued", t.params.SessionID, got.Session.Mode, plain(model), len(s.Running), s.Queued)
 	}
 	t.c.say("%d calls of a model, $%.4f", cost.Calls, float64(cost.CostMicros)/1e6)
 	return nil
 }
 
-func (t *talk) send(text string) error {
+func (t *terminalChat) send(text string) error {
 	fresh := t.params.SessionID == uuid.Nil
 	if fresh {
 		var made agent.SessionResult
@@ -260,13 +267,14 @@ func (t *talk) send(text string) error {
 	if len(t.waiting) > 0 && t.person {
 		t.c.say("Waits for its turn.")
 	}
-	t.waiting = append(t.waiting, sent.TurnID)
+	t.waiting = append(t.waiting, agent.TurnParams{SessionID: t.params.SessionID, TurnID: &sent.TurnID})
 	return nil
 }
 
-// follow shows the running turn until it ends; what is typed meanwhile is taken.
-func (t *talk) follow() (quit bool, err error) {
-	turn, session := t.waiting[0], t.params.SessionID
+// follow shows the running turn until it ends, and handles what is typed meanwhile.
+func (t *terminalChat) follow() (quit bool, err error) {
+	running := t.waiting[0]
+	turn := *running.TurnID
 	t.shown.Reset()
 	type answer struct {
 		turn agent.Turn
@@ -288,20 +296,20 @@ func (t *talk) follow() (quit bool, err error) {
 	for {
 		select {
 		case e := <-t.events:
-			t.hear(turn, e)
+			t.showEvent(turn, e)
 		case line, ok := <-lines:
 			if !ok {
 				lines = nil
 				continue
 			}
-			if quit, err := t.take(line); quit || err != nil {
+			if quit, err := t.handle(line); quit || err != nil {
 				return quit, err
 			}
 		case a := <-answers:
 			switch {
 			case a.err != nil:
 				t.waiting = t.waiting[1:]
-				return false, t.tell(a.err)
+				return false, t.report(a.err)
 			case a.turn.State == agent.Waiting && len(a.turn.Approvals) > 0:
 				if !t.person {
 					t.c.say("The chat waits for an answer: helix approvals decide %s --approve", a.turn.Approvals[0])
@@ -312,13 +320,13 @@ func (t *talk) follow() (quit bool, err error) {
 				}
 			case a.turn.FinishedAt != nil:
 				t.waiting = t.waiting[1:]
-				return false, t.finish(session, a.turn)
+				return false, t.finish(a.turn)
 			}
 			wait()
 		case <-t.c.ctx.Done():
 			ctx, cancel := context.WithTimeout(context.WithoutCancel(t.c.ctx), 10*time.Second)
 			defer cancel()
-			if err := t.c.conn.Call(ctx, "chat.cancel", agent.TurnParams{SessionID: session, TurnID: &turn}, nil); err == nil {
+			if err := t.c.conn.Call(ctx, "chat.cancel", running, nil); err == nil {
 				t.c.say("Stopped.")
 			}
 			return true, nil
@@ -326,8 +334,8 @@ func (t *talk) follow() (quit bool, err error) {
 	}
 }
 
-// hear shows what an event of the turn says.
-func (t *talk) hear(turn uuid.UUID, e event) {
+// showEvent shows what an event of the turn says.
+func (t *terminalChat) showEvent(turn uuid.UUID, e event) {
 	var x struct {
 		TurnID uuid.UUID
 		Offset int
@@ -342,7 +350,7 @@ func (t *talk) hear(turn uuid.UUID, e event) {
 	switch e.Method {
 	case "chat.assistant_delta":
 		if x.Offset == 0 && t.shown.Len() > 0 {
-			t.line()
+			t.endLine()
 			t.shown.Reset()
 		}
 		if x.Offset == t.shown.Len() { // else a part was missed: the end brings the whole
@@ -351,23 +359,23 @@ func (t *talk) hear(turn uuid.UUID, e event) {
 		}
 	case "chat.attempt_discarded":
 		if t.shown.Len() > 0 {
-			t.line()
+			t.endLine()
 			t.c.say("The answer starts again.")
 			t.shown.Reset()
 		}
 	case "chat.tool_started":
-		t.line()
+		t.endLine()
 		t.c.say("· %s …", plain(x.Tool))
 	case "chat.tool_finished":
 		t.c.say("· %s: %s", plain(x.Tool), plain(x.Status))
 	case "chat.notice":
-		t.line()
+		t.endLine()
 		t.c.say("%s", plain(x.Text))
 	}
 }
 
-// line ends the line that the answer is in.
-func (t *talk) line() {
+// endLine ends the line that the answer is in.
+func (t *terminalChat) endLine() {
 	if s := t.shown.String(); s != "" && !strings.HasSuffix(s, "\n") {
 		fmt.Fprintln(t.c.env.Stdout)
 	}
@@ -383,19 +391,19 @@ func visible(s string) string {
 	}, s)
 }
 
-// finish shows what of the answer was not seen yet, and how the turn ended.
-func (t *talk) finish(session uuid.UUID, turn agent.Turn) error {
+// finish shows the rest of the answer and how the turn ended.
+func (t *terminalChat) finish(turn agent.Turn) error {
 	for more := true; more; { // what came before the end
 		select {
 		case e := <-t.events:
-			t.hear(turn.TurnID, e)
+			t.showEvent(turn.TurnID, e)
 		default:
 			more = false
 		}
 	}
 	var page agent.MessagesResult
-	if _, err := t.c.call("chat.messages", agent.MessagesParams{SessionID: session, Limit: 200}, &page); err != nil {
-		return t.tell(err)
+	if _, err := t.c.call("chat.messages", agent.MessagesParams{SessionID: turn.SessionID, Limit: 200}, &page); err != nil {
+		return t.report(err)
 	}
 	answer := ""
 	for _, m := range page.Messages {
@@ -414,7 +422,7 @@ func (t *talk) finish(session uuid.UUID, turn agent.Turn) error {
 	}
 	rest, seen := strings.CutPrefix(answer, t.shown.String())
 	if !seen {
-		t.line()
+		t.endLine()
 		rest = answer
 	}
 	fmt.Fprint(t.c.env.Stdout, visible(rest))
@@ -425,7 +433,6 @@ func (t *talk) finish(session uuid.UUID, turn agent.Turn) error {
 	if err == nil {
 		return nil
 	}
-	t.last = err
 	if !t.person {
 		return err
 	}
@@ -437,7 +444,6 @@ func (t *talk) finish(session uuid.UUID, turn agent.Turn) error {
 		help = " Send a text to continue."
 	}
 	t.c.say("%s%s", plain(fault.As(err).Message), help)
-	t.last = nil
 	return nil
 }
 
@@ -458,10 +464,10 @@ func (a approval) lines() (out []string) {
 }
 
 // decide asks the person at the terminal a question of Approvals.
-func (t *talk) decide(id uuid.UUID) (quit bool, err error) {
+func (t *terminalChat) decide(id uuid.UUID) (quit bool, err error) {
 	raw, err := t.c.call("approvals.get", map[string]any{"id": id}, nil)
 	if err != nil {
-		return false, t.tell(err)
+		return false, t.report(err)
 	}
 	var got struct {
 		Approval approval
@@ -477,7 +483,7 @@ func (t *talk) decide(id uuid.UUID) (quit bool, err error) {
 	if a.Status != "pending" {
 		return false, nil
 	}
-	t.line()
+	t.endLine()
 	t.shown.Reset()
 	fmt.Fprintf(t.c.env.Stderr, "%s asks: %s\n", plain(first(a.Subject.Name, a.Subject.ID)), plain(first(a.Sentence, a.wants())))
 	for _, line := range a.lines() {
@@ -535,6 +541,6 @@ func (t *talk) decide(id uuid.UUID) (quit bool, err error) {
 		if errors.As(err, &f) && f.Kind == fault.Conflict { // answered elsewhere
 			err = nil
 		}
-		return false, t.tell(err)
+		return false, t.report(err)
 	}
 }
