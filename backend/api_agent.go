@@ -38,6 +38,7 @@ func registerAgent(b *Backend, a *gateway.API) {
 	gateway.Handle(a, "agent.status", gateway.Read, s.Status)
 	gateway.Alias(a, "chat.health_check", "agent.status")
 	gateway.Handle(a, "agent.tools", gateway.Read, s.Tools)
+	gateway.Handle(a, "agent.tree", gateway.Read, s.Tree)
 	gateway.Handle(a, "agent.replay", gateway.Read, s.Replay)
 	gateway.Handle(a, "agent.budgets", gateway.Read, b.Ledger.Budgets)
 	gateway.Handle(a, "agent.set_budget", gateway.Admin, b.Ledger.SetBudget)

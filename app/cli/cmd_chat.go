@@ -318,6 +318,7 @@ type agentCmd struct {
 	Tools  agentToolsCmd  `cmd:"" help:"List what the model may call."`
 	Budget agentBudgetCmd `cmd:"" help:"Show the budgets, or set one."`
 	Ledger agentLedgerCmd `cmd:"" help:"List calls of models with what they cost."`
+	Tree   agentTreeCmd   `cmd:"" help:"Show the subagents of a chat and what they do."`
 }
 
 type agentStatusCmd struct{}

@@ -50,15 +50,17 @@ type tool struct {
 	decl    providers.ToolDecl
 	info    callable.Info // its Kind is "" for a part of the agent
 	tier    permission.Tier
-	own     func(ctx context.Context, l *live, args json.RawMessage) (ownResult, error)
+	own     func(ctx context.Context, l *live, call *toolIntent, args json.RawMessage) (ownResult, error)
 	core    bool // always declared, never deferred
+	fenced  bool // its results are quoted as data
 	private bool // its results hold the person's own texts
 }
 
 // ownResult is what a part of the agent answers, with events that go with it.
 type ownResult struct {
-	value any
-	also  []payload
+	value              any
+	also               []payload
+	private, untrusted bool // marks of what it holds
 }
 
 // origin says where a tool is from.
@@ -139,7 +141,7 @@ func (s *Service) tools(ctx context.Context, st *State) ([]tool, error) {
 		out = append(out, t)
 	}
 	out = slices.DeleteFunc(out, func(t tool) bool {
-		return st.Mode == ModeRead && t.tier > permission.ReadOnly
+		return st.Mode == ModeRead && t.tier > permission.ReadOnly || st.Created.Parent != nil && t.decl.Name != subagentOwnTools && !slices.Contains(st.Created.Tools, t.decl.Name)
 	})
 	slices.SortFunc(out, func(a, b tool) int { return strings.Compare(a.decl.Name, b.decl.Name) })
 	return out, nil
@@ -327,7 +329,7 @@ func (s *Service) present(ctx context.Context, t *tool, out json.RawMessage, unt
 		text, _ = clip(text, toolOutputMax)
 		text += fmt.Sprintf("\n… truncated, original size %d bytes, read more with result_read(%q, offset)", o.Bytes, o.Blob[:16])
 	}
-	if untrusted {
+	if untrusted || t.fenced {
 		text = fence(t.decl.Name, text)
 	}
 	o.Text = text
@@ -425,7 +427,9 @@ const (
 // ownTools are the tools that are parts of the agent: they change the session and nothing else.
 func (s *Service) ownTools() []tool {
 	def := func(name, text, input string, run func(ctx context.Context, l *live, args json.RawMessage) (ownResult, error)) tool {
-		return tool{core: true, own: run, decl: providers.ToolDecl{Name: name, Description: text, Input: json.RawMessage(input)}, info: callable.Info{Name: name, Effects: callable.Effects{ReadOnly: true, Idempotent: true}}}
+		return tool{core: true, own: func(ctx context.Context, l *live, _ *toolIntent, args json.RawMessage) (ownResult, error) {
+			return run(ctx, l, args)
+		}, decl: providers.ToolDecl{Name: name, Description: text, Input: json.RawMessage(input)}, info: callable.Info{Name: name, Effects: callable.Effects{ReadOnly: true, Idempotent: true}}}
 	}
 	out := []tool{
 		def("scratchpad_read", "Reads the notes of this conversation.", `{"type":"object","additionalProperties":false}`, func(_ context.Context, l *live, _ json.RawMessage) (ownResult, error) {
@@ -476,6 +480,7 @@ func (s *Service) ownTools() []tool {
 			typed(func(_ context.Context, _ *live, in struct{ Title, Body, Level string }) (ownResult, error) {
 				return ownResult{value: map[string]any{"shown": true}, also: []payload{&noticed{Kind: notifyPrefix + cmp.Or(in.Level, "info"), Title: in.Title, Text: in.Body}}}, nil
 			})),
+		s.delegateTool(),
 	}
 	return out
 }
