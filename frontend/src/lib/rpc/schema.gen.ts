@@ -97,6 +97,8 @@ export interface AgentCostResult {
   byPurpose: AgentCostRow[];
   /** by id, the newest first */
   byTurn: AgentCostRow[];
+  /** what subagents cost beside that, by session */
+  children: AgentCostRow[];
 }
 
 /** CostRow is the sum of some calls of models. */
@@ -567,6 +569,30 @@ export interface AgentToolsResult {
   tools: AgentToolView[];
   tokens: number;
   window: number;
+}
+
+/** TreeNode is a subagent with those that it started. */
+export interface AgentTreeNode {
+  sessionId: string;
+  turnId: string;
+  /** the turn that started it */
+  parentTurnId: string;
+  /** the call that started it */
+  callId: string;
+  goal: string;
+  /** of its turn */
+  state: string;
+  stopReason?: string;
+  steps: number;
+  /** with those below */
+  costMicros: number;
+  detached?: boolean;
+  children: AgentTreeNode[];
+}
+
+/** TreeResult lists the subagents of a session, the oldest first. */
+export interface AgentTreeResult {
+  nodes: AgentTreeNode[];
 }
 
 /** Turn is one input until its final answer. */
@@ -6785,6 +6811,8 @@ export interface Methods {
   "agent.status": { params: Record<string, never>; result: AgentStatusResult };
   /** Lists what the model of a session may call, with what each costs in tokens. */
   "agent.tools": { params: AgentToolsParams; result: AgentToolsResult };
+  /** Lists the subagents of a session and what they do. */
+  "agent.tree": { params: AgentSessionParams; result: AgentTreeResult };
   /** Shows the window and opens the link among the arguments. */
   "app.activate": { params: GatewayActivateParams; result: Record<string, never> };
   /** Pauses schedules, embeddings, automatic backups and pruning, or resumes them. What runs already and what the person starts goes on. A pause outlives a restart. */
@@ -7550,6 +7578,7 @@ export const METHODS = [
   { name: "agent.set_budget", scope: "admin", costly: false },
   { name: "agent.status", scope: "read", costly: false },
   { name: "agent.tools", scope: "read", costly: false },
+  { name: "agent.tree", scope: "read", costly: false },
   { name: "app.activate", scope: "write", costly: false },
   { name: "app.pause_background", scope: "write", costly: false },
   { name: "approvals.decide", scope: "approve", costly: false },
