@@ -57,10 +57,10 @@ func (s *Service) Create(ctx context.Context, p CreateParams) (SessionResult, er
 	if err := errors.Join(checkModes(mode, queue), mayWork(ctx, mode), budget.check()); err != nil {
 		return SessionResult{}, err
 	}
-	if len(p.Title) > 400 || p.AgentName != "" && p.AgentName != DefaultAgent {
-		return SessionResult{}, fault.Invalidf("A title has at most 400 bytes, and the agent is %s.", DefaultAgent)
+	if len(p.Title) > 400 {
+		return SessionResult{}, fault.Invalidf("A title has at most 400 bytes.")
 	}
-	return s.openSession(ctx, storage.NewID(), strings.TrimSpace(p.Title), queue, p.Remember == nil || *p.Remember, &created{Kind: KindChat, Agent: DefaultAgent, Model: p.Model, Mode: mode, Budget: budget})
+	return s.openSession(ctx, storage.NewID(), strings.TrimSpace(p.Title), queue, p.Remember == nil || *p.Remember, &created{Kind: KindChat, Agent: cmp.Or(p.AgentName, DefaultAgent), Model: p.Model, Mode: mode, Budget: budget})
 }
 
 // announced returns a new session, once clients know about it.
@@ -81,12 +81,8 @@ func (s *Service) openSession(ctx context.Context, id uuid.UUID, title, queue st
 	if p := first.Parent; p != nil {
 		first.Prompt = []PromptPart{{Kind: "system", Name: "Subagent", Text: subagentRules}}
 		above, turn = p.Session, p.Turn
-	} else if s.o.Prompt != nil {
-		list, err := s.o.Prompt(ctx, first.Agent)
-		if err != nil {
-			return SessionResult{}, err
-		}
-		first.Prompt = list
+	} else if err := s.apply(ctx, first); err != nil {
+		return SessionResult{}, err
 	}
 	l.mu.Lock()
 	err := l.appendLocked(ctx, uuid.Nil, func(tx *storage.Tx) error {

@@ -44,7 +44,11 @@ type created struct {
 	Budget Budget             `json:"budget"`
 	Once   bool               `json:"once,omitempty"`   // it is archived when its first turn ends
 	Parent *parent            `json:"parent,omitempty"` // of a subagent
-	Tools  []string           `json:"tools,omitempty"`  // the only ones that it has, with Parent
+	Tools  []string           `json:"tools,omitempty"`  // the only ones that it has, with Limited
+	// Limited says that it has only the tools that Tools names.
+	Limited     bool           `json:"limited,omitempty"`
+	Role        providers.Role `json:"role,omitempty"` // "": chat
+	PersonaHash string         `json:"personaHash,omitempty"`
 	// Private and Untrusted are marks that it starts with.
 	Private   bool `json:"private,omitempty"`
 	Untrusted bool `json:"untrusted,omitempty"`

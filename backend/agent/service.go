@@ -77,8 +77,9 @@ type Options struct {
 	Callables *callable.Registry
 	Ledger    *Ledger
 	Memory    Memory // nil: nothing is recalled or remembered
-	// Prompt gives the texts of a new session's prompt, after the built-in rules; nil: none.
-	Prompt func(ctx context.Context, agent string) ([]PromptPart, error)
+	// Soul is what the person has written about themselves for agents; nil: nothing.
+	Soul    func(ctx context.Context) (string, error)
+	UserDir string // the person's own files: agents, skills, SYSTEM.md; "": none
 	// Scrub removes the secrets of the user in ctx from text; nil: nothing.
 	Scrub func(ctx context.Context, text string) string
 	// Ended is called when a turn ends or waits for a person.

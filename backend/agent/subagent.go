@@ -21,14 +21,13 @@ import (
 )
 
 const (
-	delegateName     = "delegate_to_agent"
-	subagentLane     = 4  // subagents of a tree that work at once
-	maxSubagents     = 16 // of a tree
-	maxDepth         = 3
-	subagentSteps    = 20
-	subagentResult   = 8 << 10
-	subagentTitle    = 400
-	subagentOwnTools = "result_read" // lets it read what was truncated
+	delegateName   = "delegate_to_agent"
+	subagentLane   = 4  // subagents of a tree that work at once
+	maxSubagents   = 16 // of a tree
+	maxDepth       = 3
+	subagentSteps  = 20
+	subagentResult = 8 << 10
+	subagentTitle  = 400
 )
 
 // The statuses of a subagent's result.
@@ -176,7 +175,7 @@ func (s *Service) startSubagent(ctx context.Context, l *live, callID string, chi
 	}
 	title, _ := clip(strings.Join(strings.Fields(b.Goal), " "), subagentTitle)
 	if _, err := s.get(ctx, child); fault.Is(err, fault.NotFound) {
-		first := &created{Kind: KindSubagent, Agent: st.Created.Agent, Model: cmp.Or(t.Ref, st.Model), Mode: st.Mode, Parent: p, Tools: append([]string{}, b.Tools...), Private: st.Private, Untrusted: st.Untrusted}
+		first := &created{Kind: KindSubagent, Agent: st.Created.Agent, Model: cmp.Or(t.Ref, st.Model), Mode: st.Mode, Parent: p, Tools: b.Tools, Limited: true, Role: st.Created.Role, Private: st.Private, Untrusted: st.Untrusted}
 		if _, err := s.openSession(ctx, child, title, QueueFollowup, false, first); err != nil {
 			return err
 		}

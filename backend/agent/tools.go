@@ -141,10 +141,22 @@ func (s *Service) tools(ctx context.Context, st *State) ([]tool, error) {
 		out = append(out, t)
 	}
 	out = slices.DeleteFunc(out, func(t tool) bool {
-		return st.Mode == ModeRead && t.tier > permission.ReadOnly || st.Created.Parent != nil && t.decl.Name != subagentOwnTools && !slices.Contains(st.Created.Tools, t.decl.Name)
+		return st.Mode == ModeRead && t.tier > permission.ReadOnly || !st.Created.holds(t)
 	})
 	slices.SortFunc(out, func(a, b tool) int { return strings.Compare(a.decl.Name, b.decl.Name) })
 	return out, nil
+}
+
+// holds says that a session may have a tool: a subagent those of its brief, a persona those of its
+// settings beside what only changes the session itself.
+func (c *created) holds(t tool) bool {
+	if !c.Limited || t.decl.Name == "result_read" || c.Parent == nil && t.own != nil && t.tier == permission.ReadOnly && t.decl.Name != delegateName {
+		return true
+	}
+	return slices.ContainsFunc(c.Tools, func(name string) bool {
+		begin, open := strings.CutSuffix(name, "*")
+		return name == t.decl.Name || open && c.Parent == nil && strings.HasPrefix(t.decl.Name, begin)
+	})
 }
 
 // declared are the tools that the request of a new turn holds. When all are too many for the
@@ -393,7 +405,7 @@ func (s *Service) Tools(ctx context.Context, p ToolsParams) (out ToolsResult, er
 	if err != nil {
 		return out, err
 	}
-	if i, err := s.o.Models.Describe(ctx, providers.Request{Role: providers.RoleChat, Model: st.Model}); err == nil {
+	if i, err := s.o.Models.Describe(ctx, providers.Request{Role: st.role(), Model: st.Model}); err == nil {
 		out.Window = i.Window
 	}
 	decls, _ := declared(list, out.Window)

@@ -97,7 +97,7 @@ func (s *Service) Context(ctx context.Context, p SessionParams) (out ContextResu
 	st := *l.state
 	l.mu.Unlock()
 	next := &turnState{Window: assumedWindow}
-	if i, err := s.o.Models.Describe(ctx, providers.Request{Role: providers.RoleChat, Model: st.Model}); err == nil {
+	if i, err := s.o.Models.Describe(ctx, providers.Request{Role: st.role(), Model: st.Model}); err == nil {
 		next.Window, next.Output = i.Window, min(i.Output, i.Window/4)
 	}
 	list, err := s.tools(ctx, &st)
@@ -111,7 +111,7 @@ func (s *Service) Context(ctx context.Context, p SessionParams) (out ContextResu
 		st.Tools, _ = declared(list, next.Window)
 	}
 	q, left := st.plan()
-	out = ContextResult{Window: st.Turn.Window, Parts: []ContextPart{}, Omitted: []string{}, Precedence: []string{"Built-in rules"}}
+	out = ContextResult{Window: st.Turn.Window, Parts: []ContextPart{}, Omitted: []string{}, Precedence: precedence(st.Created.Prompt)}
 	add := func(kind, name, text string, tokens int64, cached bool) {
 		out.Parts = append(out.Parts, ContextPart{kind, name, tokens, cached, text})
 		out.Used += tokens
@@ -120,9 +120,7 @@ func (s *Service) Context(ctx context.Context, p SessionParams) (out ContextResu
 	add("system", "Built-in rules", rules, estimate(rules), true)
 	for _, x := range st.Created.Prompt {
 		add(x.Kind, x.Name, x.Text, estimate(x.Text), true)
-		out.Precedence = append(out.Precedence, x.Name)
 	}
-	out.Precedence = append(out.Precedence, "This chat")
 	if st.Summary != "" {
 		add("summary", "summary", st.Summary, estimate(st.Summary), true)
 	}

@@ -351,6 +351,56 @@ export interface AgentPartial {
   text: string;
 }
 
+/** PersonaParams name an agent; "" names what the person tells all of them. */
+export interface AgentPersonaParams {
+  name: string;
+}
+
+/** PersonaResult is an agent with its texts. Edits count from the next chat. */
+export interface AgentPersonaResult {
+  name: string;
+  settings: AgentPersonaSettings;
+  /** of agent.toml */
+  toml: string;
+  /** of SYSTEM.md */
+  system: string;
+  /** of SOUL.md */
+  soul: string;
+  /** of the texts of its prompt, the first counts most */
+  precedence: string[];
+  problems: string[];
+  hash: string;
+}
+
+/** PersonaSettings are the contents of an agent.toml. Zero fields change nothing. */
+export interface AgentPersonaSettings {
+  title?: string;
+  /** names, * stands for any ending; none: all */
+  tools?: string[];
+  role?: string;
+  model?: string;
+  /** ask or read */
+  mode?: string;
+  budget: { maxTurns?: number; maxTokens?: number; maxCostUsd?: number };
+}
+
+/** PersonaView is an agent in a list. */
+export interface AgentPersonaView {
+  name: string;
+  title?: string;
+  /** it answers when no other is named */
+  default?: boolean;
+  /** turns */
+  running: number;
+  sessions: number;
+  problems: string[];
+}
+
+/** PersonasResult lists agents by name, the default one first. */
+export interface AgentPersonasResult {
+  personas: AgentPersonaView[];
+}
+
 /** PinParams pin a session. */
 export interface AgentPinParams {
   sessionId: string;
@@ -500,6 +550,16 @@ export interface AgentSetBudgetParams {
   maxTokens?: number;
   /** default 0.8 */
   warnAt?: number;
+}
+
+/** SetPersonaParams change files of an agent; "" names what the person tells all of them. A text that is absent stays, an empty one removes its file. */
+export interface AgentSetPersonaParams {
+  name: string;
+  toml?: string;
+  system?: string;
+  soul?: string;
+  /** the agent with all its files */
+  remove?: boolean;
 }
 
 /** StateResult says how a turn stands. */
@@ -6803,10 +6863,16 @@ export interface Methods {
   "agent.budgets": { params: Record<string, never>; result: AgentBudgetsResult };
   /** Lists calls of models, newest first, or sums them by a key. */
   "agent.ledger": { params: AgentLedgerParams; result: AgentLedgerResult };
+  /** Gives an agent with its texts. */
+  "agent.persona": { params: AgentPersonaParams; result: AgentPersonaResult };
+  /** Lists the agents. */
+  "agent.personas": { params: Record<string, never>; result: AgentPersonasResult };
   /** Folds the log of a session again and compares the requests that it gives with those that were sent. */
   "agent.replay": { params: AgentReplayParams; result: AgentReplayResult };
   /** Sets a limit. Without an amount the limit is removed, and the default of a day holds again. */
   "agent.set_budget": { params: AgentSetBudgetParams; result: AgentBudgetsResult };
+  /** Writes the files of an agent. Only a person may: what an agent is told is not for agents to change. */
+  "agent.set_persona": { params: AgentSetPersonaParams; result: AgentPersonaResult };
   /** Says whether the agent can work, and what it does. */
   "agent.status": { params: Record<string, never>; result: AgentStatusResult };
   /** Lists what the model of a session may call, with what each costs in tokens. */
@@ -7574,8 +7640,11 @@ export type Scope = "none" | "read" | "write" | "approve" | "admin";
 export const METHODS = [
   { name: "agent.budgets", scope: "read", costly: false },
   { name: "agent.ledger", scope: "read", costly: false },
+  { name: "agent.persona", scope: "read", costly: false },
+  { name: "agent.personas", scope: "read", costly: false },
   { name: "agent.replay", scope: "read", costly: false },
   { name: "agent.set_budget", scope: "admin", costly: false },
+  { name: "agent.set_persona", scope: "write", costly: false },
   { name: "agent.status", scope: "read", costly: false },
   { name: "agent.tools", scope: "read", costly: false },
   { name: "agent.tree", scope: "read", costly: false },
