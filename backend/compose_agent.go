@@ -26,7 +26,7 @@ func (b *Backend) openAgent(ctx context.Context, paths config.Paths, conf config
 	b.scrub = b.newScrubbers(paths).text
 	b.Agent = agent.New(b.DB, b.Bus, agent.Options{
 		Models: b.Providers, Gate: b.Permission, Callables: b.Callables, Ledger: b.Ledger,
-		Memory: agentMemory{b.Memory}, Soul: b.agentSoul, UserDir: paths.User, Scrub: b.scrub, Private: conf.StoragePrivate, Ended: b.Scheduler.Ended, Logger: b.log,
+		Memory: agentMemory{b.Memory}, Soul: b.agentSoul, UserDir: paths.User, Workspaces: workspaces(paths), Scrub: b.scrub, Private: conf.StoragePrivate, Ended: b.Scheduler.Ended, Logger: b.log,
 	})
 	b.Callables.Add(b.Agent.Provider())
 	gate := b.callGate()

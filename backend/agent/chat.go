@@ -5,6 +5,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -57,10 +58,13 @@ func (s *Service) Create(ctx context.Context, p CreateParams) (SessionResult, er
 	if err := errors.Join(checkModes(mode, queue), mayWork(ctx, mode), budget.check()); err != nil {
 		return SessionResult{}, err
 	}
+	if p.ProjectDir != "" && !filepath.IsAbs(p.ProjectDir) {
+		return SessionResult{}, fault.Invalidf("projectDir must be an absolute path.")
+	}
 	if len(p.Title) > 400 {
 		return SessionResult{}, fault.Invalidf("A title has at most 400 bytes.")
 	}
-	return s.openSession(ctx, storage.NewID(), strings.TrimSpace(p.Title), queue, p.Remember == nil || *p.Remember, &created{Kind: KindChat, Agent: cmp.Or(p.AgentName, DefaultAgent), Model: p.Model, Mode: mode, Budget: budget})
+	return s.openSession(ctx, storage.NewID(), strings.TrimSpace(p.Title), queue, p.Remember == nil || *p.Remember, &created{Kind: KindChat, Agent: cmp.Or(p.AgentName, DefaultAgent), Model: p.Model, Mode: mode, Budget: budget, ProjectDir: p.ProjectDir})
 }
 
 // announced returns a new session, once clients know about it.
@@ -86,8 +90,8 @@ func (s *Service) openSession(ctx context.Context, id uuid.UUID, title, queue st
 	}
 	l.mu.Lock()
 	err := l.appendLocked(ctx, uuid.Nil, func(tx *storage.Tx) error {
-		_, err := tx.Exec(`INSERT INTO sessions (id, user_id, device_id, kind, title, agent_name, mode, queue_mode, model, budget, remember, parent_session_id, parent_turn_id, created_at, updated_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-			id, user, s.db.Device().ID, first.Kind, title, first.Agent, first.Mode, queue, string(first.Model), jsonText(first.Budget), remember, above, turn, tx.Now, tx.Now)
+		_, err := tx.Exec(`INSERT INTO sessions (id, user_id, device_id, kind, title, agent_name, mode, queue_mode, model, budget, remember, parent_session_id, parent_turn_id, project_dir, created_at, updated_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+			id, user, s.db.Device().ID, first.Kind, title, first.Agent, first.Mode, queue, string(first.Model), jsonText(first.Budget), remember, above, turn, first.ProjectDir, tx.Now, tx.Now)
 		return err
 	}, first)
 	l.mu.Unlock()

@@ -49,6 +49,8 @@ type created struct {
 	Limited     bool           `json:"limited,omitempty"`
 	Role        providers.Role `json:"role,omitempty"` // "": chat
 	PersonaHash string         `json:"personaHash,omitempty"`
+	Skills      []string       `json:"skills,omitempty"` // names of the documents that it can load
+	ProjectDir  string         `json:"projectDir,omitempty"`
 	// Private and Untrusted are marks that it starts with.
 	Private   bool `json:"private,omitempty"`
 	Untrusted bool `json:"untrusted,omitempty"`

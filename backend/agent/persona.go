@@ -188,7 +188,16 @@ func (s *Service) apply(ctx context.Context, first *created) error {
 	b.MaxTurns = least(b.MaxTurns, p.Budget.MaxTurns)
 	b.MaxTokens = least(b.MaxTokens, p.Budget.MaxTokens)
 	b.MaxCostMicros = providers.Micros(least(int64(b.MaxCostMicros), int64(p.Budget.MaxCostUSD*1e6)))
-	first.Prompt, err = s.prompt(ctx, p)
+	if first.Prompt, err = s.prompt(ctx, p); err != nil {
+		return err
+	}
+	docs, err := s.skillDocs(ctx, first.ProjectDir)
+	if part, names := skillIndex(docs); len(names) > 0 {
+		first.Skills = names
+		if part.Text != "" {
+			first.Prompt = append(first.Prompt, part)
+		}
+	}
 	return err
 }
 

@@ -175,7 +175,7 @@ func (s *Service) startSubagent(ctx context.Context, l *live, callID string, chi
 	}
 	title, _ := clip(strings.Join(strings.Fields(b.Goal), " "), subagentTitle)
 	if _, err := s.get(ctx, child); fault.Is(err, fault.NotFound) {
-		first := &created{Kind: KindSubagent, Agent: st.Created.Agent, Model: cmp.Or(t.Ref, st.Model), Mode: st.Mode, Parent: p, Tools: b.Tools, Limited: true, Role: st.Created.Role, Private: st.Private, Untrusted: st.Untrusted}
+		first := &created{Kind: KindSubagent, Agent: st.Created.Agent, Model: cmp.Or(t.Ref, st.Model), Mode: st.Mode, Parent: p, Tools: b.Tools, Limited: true, Role: st.Created.Role, Skills: st.Created.Skills, ProjectDir: st.Created.ProjectDir, Private: st.Private, Untrusted: st.Untrusted}
 		if _, err := s.openSession(ctx, child, title, QueueFollowup, false, first); err != nil {
 			return err
 		}

@@ -111,7 +111,7 @@ func (s *Service) tools(ctx context.Context, st *State) ([]tool, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := s.ownTools()
+	out := append(s.ownTools(), s.skillTools(st)...)
 	taken := map[string]bool{}
 	if st.Created.Kind != KindScheduled {
 		out = slices.DeleteFunc(out, func(t tool) bool { return t.decl.Name == notifyName })

@@ -36,6 +36,31 @@ CREATE TABLE agent_ledger (
     settled_at      INTEGER
 ) STRICT;
 
+CREATE TABLE agent_skill_folders (
+    user_id    BLOB NOT NULL CHECK (length(user_id) = 16),
+    path       TEXT NOT NULL,
+    trusted_at INTEGER NOT NULL,
+    PRIMARY KEY (user_id, path)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE agent_skills (
+    id              BLOB PRIMARY KEY CHECK (length(id) = 16),
+    user_id         BLOB NOT NULL CHECK (length(user_id) = 16),
+    name            TEXT NOT NULL,
+    source          TEXT NOT NULL CHECK (source IN ('project', 'user', 'shared', 'managed')),
+    path            TEXT NOT NULL,
+    definition_hash TEXT NOT NULL,
+    approved_hash   TEXT NOT NULL DEFAULT '',
+    approved_text   TEXT NOT NULL DEFAULT '', -- to show what has changed since
+    state           TEXT NOT NULL CHECK (state IN ('inactive', 'active', 'disabled', 'changed', 'invalid')),
+    origin          TEXT NOT NULL CHECK (origin IN ('user', 'agent', 'import', 'project')),
+    frontmatter     TEXT NOT NULL DEFAULT '{}' CHECK (json_valid(frontmatter)),
+    body_tokens     INTEGER NOT NULL DEFAULT 0,
+    diagnostics     TEXT NOT NULL DEFAULT '[]' CHECK (json_valid(diagnostics)),
+    last_used       INTEGER,
+    UNIQUE (user_id, path)
+) STRICT;
+
 CREATE TABLE agent_turns (
     id                  BLOB PRIMARY KEY CHECK (length(id) = 16),
     session_id          BLOB NOT NULL CHECK (length(session_id) = 16),
