@@ -222,3 +222,35 @@ func (s *skillDocsTrustCmd) Run(c *command) error {
 	trusted := !s.Revoke
 	return show(c, "agent.set_skill", agent.SetSkillParams{Folder: s.Folder, Trusted: &trusted}, func(agent.SkillsResult) {})
 }
+
+type agentToSkillCmd struct {
+	Turns []string `arg:"" help:"Ids of turns of one chat."`
+	Name  string   `help:"Name of the skill. Default: of what was asked."`
+}
+
+func (t *agentToSkillCmd) Run(c *command) error {
+	p := agent.ToSkillParams{Name: t.Name}
+	for _, text := range t.Turns {
+		id, err := uuid.Parse(text)
+		if err != nil {
+			return fault.Invalidf("%q is not the id of a turn.", text)
+		}
+		p.TurnIDs = append(p.TurnIDs, id)
+	}
+	return show(c, "agent.to_skill", p, func(r agent.ToSkillResult) {
+		rows := [][]string{}
+		for _, x := range r.Trace {
+			from := []string{}
+			for _, m := range x.Mapped {
+				from = append(from, m.Argument+" from "+m.From)
+			}
+			rows = append(rows, []string{x.StepID, x.Tool, strings.Join(from, ", "), strings.Join(x.Literal, ", "), x.Dropped})
+		}
+		c.table([]string{"STEP", "TOOL", "TAKEN FROM", "AS WRITTEN", "LEFT OUT"}, rows)
+		c.fields("skill", r.Skill.ID.String(), "name", r.Skill.Name, "rehearsal identical", strconv.FormatBool(r.Check.Identical))
+		if r.Check.Problem != "" {
+			c.say("%s", r.Check.Problem)
+		}
+		c.say("It is disabled. Read it, then: helix skill enable %s", r.Skill.ID)
+	})
+}

@@ -70,6 +70,15 @@ export interface AgentChanged {
   what: string;
 }
 
+/** CheckStep says whether a step was given what its call was given. */
+export interface AgentCheckStep {
+  stepId: string;
+  equal: boolean;
+  /** when it was not */
+  expected?: unknown;
+  actual?: unknown;
+}
+
 /** ContextPart is one part of the next request. */
 export interface AgentContextPart {
   /** tools, system, soul, skills, summary, history or volatile */
@@ -143,6 +152,22 @@ export interface AgentDifference {
   what: string;
   expected: string;
   actual: string;
+}
+
+/** DraftCheck compares the rehearsal with what the run did. */
+export interface AgentDraftCheck {
+  /** every step was given what it was given in the run */
+  identical: boolean;
+  problem?: string;
+  steps: AgentCheckStep[];
+}
+
+/** DraftSkill is a composite skill that was made of a run. */
+export interface AgentDraftSkill {
+  id: string;
+  name: string;
+  valid: boolean;
+  problems: string[];
 }
 
 /** EventsParams choose events of a session's log. */
@@ -267,6 +292,12 @@ export interface AgentLogEvent {
   turnId?: string;
   at: string;
   data: unknown;
+}
+
+/** MappedValue is an argument that the skill takes from elsewhere. */
+export interface AgentMappedValue {
+  argument: string;
+  from: string;
 }
 
 /** Message is one entry of a transcript. Role is user, assistant, tool or system. */
@@ -674,6 +705,21 @@ export interface AgentStatusResult {
   idle: boolean;
 }
 
+/** ToSkillParams name turns of one chat. */
+export interface AgentToSkillParams {
+  turnIds: string[];
+  /** default: of what was asked */
+  name?: string;
+}
+
+/** ToSkillResult is a disabled draft, where its values are from, and how its rehearsal went. */
+export interface AgentToSkillResult {
+  skill: AgentDraftSkill;
+  /** calls in their order, also those that became no step */
+  trace: AgentTraceStep[];
+  check: AgentDraftCheck;
+}
+
 /** ToolFinished is chat.tool_finished. */
 export interface AgentToolFinished {
   sessionId: string;
@@ -724,6 +770,18 @@ export interface AgentToolsResult {
   tools: AgentToolView[];
   tokens: number;
   window: number;
+}
+
+/** TraceStep is a call of the run and what became of it. */
+export interface AgentTraceStep {
+  stepId?: string;
+  callId: string;
+  tool: string;
+  mapped: AgentMappedValue[];
+  /** arguments that the model composed, as paths */
+  literal: string[];
+  /** why it became no step */
+  dropped?: string;
 }
 
 /** TreeNode is a subagent with those that it started. */
@@ -6980,6 +7038,8 @@ export interface Methods {
   "agent.skills": { params: AgentSkillsParams; result: AgentSkillsResult };
   /** Says whether the agent can work, and what it does. */
   "agent.status": { params: Record<string, never>; result: AgentStatusResult };
+  /** Makes a disabled skill of what turns of a chat did, and rehearses it against what was recorded. */
+  "agent.to_skill": { params: AgentToSkillParams; result: AgentToSkillResult };
   /** Lists what the model of a session may call, with what each costs in tokens. */
   "agent.tools": { params: AgentToolsParams; result: AgentToolsResult };
   /** Lists the subagents of a session and what they do. */
@@ -7756,6 +7816,7 @@ export const METHODS = [
   { name: "agent.skill", scope: "read", costly: false },
   { name: "agent.skills", scope: "read", costly: false },
   { name: "agent.status", scope: "read", costly: false },
+  { name: "agent.to_skill", scope: "write", costly: false },
   { name: "agent.tools", scope: "read", costly: false },
   { name: "agent.tree", scope: "read", costly: false },
   { name: "app.activate", scope: "write", costly: false },
