@@ -251,6 +251,6 @@ func (t *agentToSkillCmd) Run(c *command) error {
 		if r.Check.Problem != "" {
 			c.say("%s", r.Check.Problem)
 		}
-		c.say("It is disabled. Read it, then: helix skill enable %s", r.Skill.ID)
+		c.say("It is disabled. Read it with: helix skill show %s", r.Skill.ID)
 	})
 }
