@@ -215,8 +215,9 @@ export default {
   newLinkHelp: "Der Befehl öffnet den Browser. Mit --print gibt er stattdessen den Link aus.",
 
   updating: "Ihre Daten werden aktualisiert",
-  updatingText: "Vorher wurden sie gesichert.",
+  updatingText: "Vorher werden sie gesichert.",
   preparing: "Wird vorbereitet",
+  updateSteps: { check: "Wird geprüft", copy: "Wird gesichert", migrate: "Wird aktualisiert", verify: "Wird überprüft" },
   updateProgress: "Fortschritt der Aktualisierung",
   startFailed: "Helix konnte nicht starten",
   unchanged: (message) => `${message} Ihre Daten sind unverändert.`,

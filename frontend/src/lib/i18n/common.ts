@@ -228,8 +228,9 @@ export const en = {
 
   // At the start
   updating: "Updating your data",
-  updatingText: "Your data was backed up first.",
+  updatingText: "It is backed up first.",
   preparing: "Preparing",
+  updateSteps: { check: "Checking", copy: "Backing up", migrate: "Updating", verify: "Verifying" },
   updateProgress: "Progress of the update",
   startFailed: "Helix couldn't start",
   unchanged: (message: string) => `${message} Your data is unchanged.`,
