@@ -629,7 +629,9 @@ var Synced = []SyncedTable{
 // LocalOnly lists the tables with a user_id that never leave this device, sorted.
 var LocalOnly = []string{
 	"agent_budgets",
-	"agent_ledger", // this device's calls
+	"agent_ledger",        // this device's calls
+	"agent_skill_folders", // folders of this device
+	"agent_skills",
 	"agent_turns",
 	"audit_log", // leaves by its own key (device_id, seq), never through change_log
 	"capability_grants",

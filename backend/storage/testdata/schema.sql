@@ -36,6 +36,31 @@ CREATE TABLE agent_ledger (
     settled_at      INTEGER
 ) STRICT;
 
+CREATE TABLE agent_skill_folders (
+    user_id    BLOB NOT NULL CHECK (length(user_id) = 16),
+    path       TEXT NOT NULL,
+    trusted_at INTEGER NOT NULL,
+    PRIMARY KEY (user_id, path)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE agent_skills (
+    id              BLOB PRIMARY KEY CHECK (length(id) = 16),
+    user_id         BLOB NOT NULL CHECK (length(user_id) = 16),
+    name            TEXT NOT NULL,
+    source          TEXT NOT NULL CHECK (source IN ('project', 'user', 'shared', 'managed')),
+    path            TEXT NOT NULL,
+    definition_hash TEXT NOT NULL,
+    approved_hash   TEXT NOT NULL DEFAULT '',
+    approved_text   TEXT NOT NULL DEFAULT '', -- to show what has changed since
+    state           TEXT NOT NULL CHECK (state IN ('inactive', 'active', 'disabled', 'changed', 'invalid')),
+    origin          TEXT NOT NULL CHECK (origin IN ('user', 'agent', 'import', 'project')),
+    frontmatter     TEXT NOT NULL DEFAULT '{}' CHECK (json_valid(frontmatter)),
+    body_tokens     INTEGER NOT NULL DEFAULT 0,
+    diagnostics     TEXT NOT NULL DEFAULT '[]' CHECK (json_valid(diagnostics)),
+    last_used       INTEGER,
+    UNIQUE (user_id, path)
+) STRICT;
+
 CREATE TABLE agent_turns (
     id                  BLOB PRIMARY KEY CHECK (length(id) = 16),
     session_id          BLOB NOT NULL CHECK (length(session_id) = 16),
@@ -59,7 +84,7 @@ CREATE TABLE agent_turns (
     started_at          INTEGER,
     finished_at         INTEGER,
     cancel_requested_at INTEGER
-, pending TEXT CHECK (pending IS NULL OR json_valid(pending))) STRICT;
+, pending TEXT CHECK (pending IS NULL OR json_valid(pending)), report_to BLOB CHECK (length(report_to) = 16)) STRICT;
 
 CREATE TABLE audit_details (
     seq     INTEGER PRIMARY KEY,
@@ -1290,6 +1315,8 @@ CREATE INDEX agent_ledger_session ON agent_ledger (session_id) WHERE session_id 
 
 CREATE INDEX agent_ledger_turn ON agent_ledger (turn_id) WHERE turn_id IS NOT NULL;
 
+CREATE INDEX agent_turns_report ON agent_turns (report_to) WHERE report_to IS NOT NULL;
+
 CREATE INDEX agent_turns_retry ON agent_turns (retry_of) WHERE retry_of IS NOT NULL;
 
 CREATE INDEX agent_turns_session ON agent_turns (session_id, created_at, id);
@@ -1533,6 +1560,8 @@ CREATE INDEX session_state_user ON session_state (user_id);
 CREATE INDEX sessions_newest ON sessions (user_id, pinned DESC, coalesce(last_message_at, created_at) DESC, id);
 
 CREATE INDEX sessions_parent ON sessions (parent_session_id) WHERE parent_session_id IS NOT NULL;
+
+CREATE INDEX sessions_parent_turn ON sessions (parent_turn_id) WHERE parent_turn_id IS NOT NULL;
 
 CREATE INDEX skill_executions_running ON skill_executions (status) WHERE status = 'running';
 

@@ -1,6 +1,13 @@
 // Generated from the method table of the backend by `make generate`. Do not edit.
 /* eslint-disable */
 
+/** AddSkillParams are one of: a folder, zip file or SKILL.md on this computer, a zip file, a text. */
+export interface AgentAddSkillParams {
+  path?: string;
+  base64?: string;
+  text?: string;
+}
+
 /** AssistantDelta is chat.assistant_delta: text at a byte offset of the attempt's answer. */
 export interface AgentAssistantDelta {
   sessionId: string;
@@ -97,6 +104,8 @@ export interface AgentCostResult {
   byPurpose: AgentCostRow[];
   /** by id, the newest first */
   byTurn: AgentCostRow[];
+  /** what subagents cost beside that, by session */
+  children: AgentCostRow[];
 }
 
 /** CostRow is the sum of some calls of models. */
@@ -124,6 +133,8 @@ export interface AgentCreateParams {
   budget?: AgentBudget;
   /** default true */
   remember?: boolean;
+  /** ProjectDir is a folder whose skill documents are used, if the person trusts it. */
+  projectDir?: string;
 }
 
 /** Difference is where a replay leaves what was recorded. */
@@ -349,6 +360,56 @@ export interface AgentPartial {
   text: string;
 }
 
+/** PersonaParams name an agent; "" names what the person tells all of them. */
+export interface AgentPersonaParams {
+  name: string;
+}
+
+/** PersonaResult is an agent with its texts. Edits count from the next chat. */
+export interface AgentPersonaResult {
+  name: string;
+  settings: AgentPersonaSettings;
+  /** of agent.toml */
+  toml: string;
+  /** of SYSTEM.md */
+  system: string;
+  /** of SOUL.md */
+  soul: string;
+  /** of the texts of its prompt, the first counts most */
+  precedence: string[];
+  problems: string[];
+  hash: string;
+}
+
+/** PersonaSettings are the contents of an agent.toml. Zero fields change nothing. */
+export interface AgentPersonaSettings {
+  title?: string;
+  /** names, * stands for any ending; none: all */
+  tools?: string[];
+  role?: string;
+  model?: string;
+  /** ask or read */
+  mode?: string;
+  budget: { maxTurns?: number; maxTokens?: number; maxCostUsd?: number };
+}
+
+/** PersonaView is an agent in a list. */
+export interface AgentPersonaView {
+  name: string;
+  title?: string;
+  /** it answers when no other is named */
+  default?: boolean;
+  /** turns */
+  running: number;
+  sessions: number;
+  problems: string[];
+}
+
+/** PersonasResult lists agents by name, the default one first. */
+export interface AgentPersonasResult {
+  personas: AgentPersonaView[];
+}
+
 /** PinParams pin a session. */
 export interface AgentPinParams {
   sessionId: string;
@@ -377,6 +438,12 @@ export interface AgentReasoningDelta {
   attempt: number;
   offset: number;
   delta: string;
+}
+
+/** RemoveSkillParams name a document to remove, or to bring back. */
+export interface AgentRemoveSkillParams {
+  id: string;
+  restore?: boolean;
 }
 
 /** RenameParams give a session a title. */
@@ -500,6 +567,96 @@ export interface AgentSetBudgetParams {
   warnAt?: number;
 }
 
+/** SetPersonaParams change files of an agent; "" names what the person tells all of them. A text that is absent stays, an empty one removes its file. */
+export interface AgentSetPersonaParams {
+  name: string;
+  toml?: string;
+  system?: string;
+  soul?: string;
+  /** the agent with all its files */
+  remove?: boolean;
+}
+
+/** SetSkillParams allow a document or not, or trust a folder of a project. */
+export interface AgentSetSkillParams {
+  id?: string;
+  enabled?: boolean;
+  /** to enable: what the person has read */
+  hash?: string;
+  folder?: string;
+  trusted?: boolean;
+}
+
+/** SkillDiagnostic is a problem of a document. An error keeps it from being used. */
+export interface AgentSkillDiagnostic {
+  /** error or warning */
+  level: string;
+  field?: string;
+  message: string;
+}
+
+/** SkillDocument is a SKILL.md document with what was allowed of it. */
+export interface AgentSkillDocument {
+  id: string;
+  /** project, user, shared or managed, the nearer first */
+  source: string;
+  path: string;
+  /** user, agent, import or project */
+  origin: string;
+  state: string;
+  /** of its text and files now */
+  hash: string;
+  tokens: number;
+  diagnostics: AgentSkillDiagnostic[];
+  lastUsed?: string;
+  name: string;
+  description: string;
+  license?: string;
+  compatibility?: string;
+  metadata?: Record<string, string>;
+  /** what it wishes for; it grants nothing */
+  allowedTools?: string[];
+  /** auto, manual or always */
+  activation: string;
+  requires?: string[];
+  env?: string[];
+  priority: number;
+}
+
+/** SkillDocumentParams name a document. */
+export interface AgentSkillDocumentParams {
+  id: string;
+}
+
+/** SkillDocumentResult is a document with its text. Approved is what was allowed last. */
+export interface AgentSkillDocumentResult {
+  skill: AgentSkillDocument;
+  /** of SKILL.md, and the hashes of its other files */
+  text: string;
+  files: string[];
+  approved: string;
+}
+
+/** SkillFolder is a folder in which documents are looked for. */
+export interface AgentSkillFolder {
+  path: string;
+  source: string;
+  trusted: boolean;
+}
+
+/** SkillsParams may name a project whose documents are listed too. */
+export interface AgentSkillsParams {
+  projectDir?: string;
+}
+
+/** SkillsResult lists documents, the nearest first. */
+export interface AgentSkillsResult {
+  skills: AgentSkillDocument[];
+  folders: AgentSkillFolder[];
+  /** of the index in a prompt */
+  tokens: number;
+}
+
 /** StateResult says how a turn stands. */
 export interface AgentStateResult {
   state: string;
@@ -567,6 +724,30 @@ export interface AgentToolsResult {
   tools: AgentToolView[];
   tokens: number;
   window: number;
+}
+
+/** TreeNode is a subagent with those that it started. */
+export interface AgentTreeNode {
+  sessionId: string;
+  turnId: string;
+  /** the turn that started it */
+  parentTurnId: string;
+  /** the call that started it */
+  callId: string;
+  goal: string;
+  /** of its turn */
+  state: string;
+  stopReason?: string;
+  steps: number;
+  /** with those below */
+  costMicros: number;
+  detached?: boolean;
+  children: AgentTreeNode[];
+}
+
+/** TreeResult lists the subagents of a session, the oldest first. */
+export interface AgentTreeResult {
+  nodes: AgentTreeNode[];
 }
 
 /** Turn is one input until its final answer. */
@@ -6773,18 +6954,36 @@ export interface WasmtoolsWasmSkillResult {
 
 /** Every method: what it takes and what it gives. */
 export interface Methods {
+  /** Copies a document into the managed folder, where it waits to be enabled. */
+  "agent.add_skill": { params: AgentAddSkillParams; result: AgentSkillDocument };
   /** Lists the limits that hold and what is spent of them. */
   "agent.budgets": { params: Record<string, never>; result: AgentBudgetsResult };
   /** Lists calls of models, newest first, or sums them by a key. */
   "agent.ledger": { params: AgentLedgerParams; result: AgentLedgerResult };
+  /** Gives an agent with its texts. */
+  "agent.persona": { params: AgentPersonaParams; result: AgentPersonaResult };
+  /** Lists the agents. */
+  "agent.personas": { params: Record<string, never>; result: AgentPersonasResult };
+  /** Moves a document out of the managed folder, or back. Only a person may; documents of other folders are files of theirs. */
+  "agent.remove_skill": { params: AgentRemoveSkillParams; result: AgentSkillsResult };
   /** Folds the log of a session again and compares the requests that it gives with those that were sent. */
   "agent.replay": { params: AgentReplayParams; result: AgentReplayResult };
   /** Sets a limit. Without an amount the limit is removed, and the default of a day holds again. */
   "agent.set_budget": { params: AgentSetBudgetParams; result: AgentBudgetsResult };
+  /** Writes the files of an agent. Only a person may: what an agent is told is not for agents to change. */
+  "agent.set_persona": { params: AgentSetPersonaParams; result: AgentPersonaResult };
+  /** Lets agents use a document, or not. Enabling one accepts its text as it is now. */
+  "agent.set_skill": { params: AgentSetSkillParams; result: AgentSkillsResult };
+  /** Gives a document with its text and what was allowed of it. */
+  "agent.skill": { params: AgentSkillDocumentParams; result: AgentSkillDocumentResult };
+  /** Lists SKILL.md documents with their problems. */
+  "agent.skills": { params: AgentSkillsParams; result: AgentSkillsResult };
   /** Says whether the agent can work, and what it does. */
   "agent.status": { params: Record<string, never>; result: AgentStatusResult };
   /** Lists what the model of a session may call, with what each costs in tokens. */
   "agent.tools": { params: AgentToolsParams; result: AgentToolsResult };
+  /** Lists the subagents of a session and what they do. */
+  "agent.tree": { params: AgentSessionParams; result: AgentTreeResult };
   /** Shows the window and opens the link among the arguments. */
   "app.activate": { params: GatewayActivateParams; result: Record<string, never> };
   /** Pauses schedules, embeddings, automatic backups and pruning, or resumes them. What runs already and what the person starts goes on. A pause outlives a restart. */
@@ -7544,12 +7743,21 @@ export type Scope = "none" | "read" | "write" | "approve" | "admin";
 
 /** What the client must know of each method besides its types. */
 export const METHODS = [
+  { name: "agent.add_skill", scope: "write", costly: false },
   { name: "agent.budgets", scope: "read", costly: false },
   { name: "agent.ledger", scope: "read", costly: false },
+  { name: "agent.persona", scope: "read", costly: false },
+  { name: "agent.personas", scope: "read", costly: false },
+  { name: "agent.remove_skill", scope: "write", costly: false },
   { name: "agent.replay", scope: "read", costly: false },
   { name: "agent.set_budget", scope: "admin", costly: false },
+  { name: "agent.set_persona", scope: "write", costly: false },
+  { name: "agent.set_skill", scope: "approve", costly: false },
+  { name: "agent.skill", scope: "read", costly: false },
+  { name: "agent.skills", scope: "read", costly: false },
   { name: "agent.status", scope: "read", costly: false },
   { name: "agent.tools", scope: "read", costly: false },
+  { name: "agent.tree", scope: "read", costly: false },
   { name: "app.activate", scope: "write", costly: false },
   { name: "app.pause_background", scope: "write", costly: false },
   { name: "approvals.decide", scope: "approve", costly: false },
