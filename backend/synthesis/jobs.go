@@ -306,6 +306,12 @@ func (s *Service) carryOut(w *work) (*Analysis, Insights, error) {
 	if in.Texts, in.Model, err = s.load(w.ctx, w.p); err != nil {
 		return nil, ins, err
 	}
+	if err := s.db.Read(w.ctx, func(tx *storage.Tx) error {
+		in.Names, err = s.corrections(tx, w.user)
+		return err
+	}); err != nil {
+		return nil, ins, err
+	}
 	ins.Texts = len(in.Texts)
 	a, err := s.engine(w.p.Engine).Analyze(w.ctx, in, func(stage string, p float64) { s.progress(w, stage, p) })
 	ins.Model, ins.InputTokens, ins.OutputTokens, ins.CostUSD = a.Model, a.Spent.InputTokens, a.Spent.OutputTokens, a.Spent.CostUSD

@@ -303,9 +303,14 @@ func (s *Service) setVerdict(tx *storage.Tx, id uuid.UUID, v verdict, before *ve
 
 var errNoUndo = fault.NotFoundf("This can no longer be undone.")
 
-// Undo takes feedback back, once and within ten minutes.
+// Undo takes feedback or a correction of people back, once and within ten minutes.
 func (s *Service) Undo(ctx context.Context, p memory.UndoParams) (memory.CountResult, error) {
+	out := memory.CountResult{Count: 1}
 	err := s.db.Write(ctx, func(tx *storage.Tx) error {
+		if n, err := s.undoAliases(tx, identity.UserID(ctx), p.UndoToken); n > 0 || err != nil {
+			out.Count = n
+			return err
+		}
 		var id uuid.UUID
 		var before verdict
 		err := tx.Select(`SELECT id, undo FROM memory_patterns WHERE user_id = ? AND undo IS NOT NULL`, identity.UserID(ctx)).Each(func(r storage.Row) error {
@@ -333,7 +338,7 @@ func (s *Service) Undo(ctx context.Context, p memory.UndoParams) (memory.CountRe
 	if err != nil {
 		return memory.CountResult{}, err
 	}
-	return memory.CountResult{Count: 1}, nil
+	return out, nil
 }
 
 var recommendationStatuses = []string{"pending", "acknowledged", "working_on", "completed"}

@@ -58,7 +58,7 @@ const secret = "quetzalcoatlus"
 func (f *fixture) leaveTexts(t *testing.T) (Pattern, SynthesizeResult) {
 	t.Helper()
 	word := strings.ToUpper(secret[:1]) + secret[1:]
-	f.remember(t, 5*time.Hour, "I plan to visit the "+word+" museum in Hamburg", "My friend "+word+" called me today", word+" said that we should go to the sea",
+	f.remember(t, 5*time.Hour, "I plan to visit the "+word+" museum in Hamburg", "My sister called me today and "+word+" too", word+" said that we should go to the sea",
 		"I had a fight with "+word+" about money", word+" helped me with the boxes", "I argued with "+word+" over dinner", "I was angry with "+word+" again", "I trust "+word+" with my keys")
 	f.run(t, SynthesizeParams{Confidence: ptr(0.0)})
 	f.run(t, SynthesizeParams{Conversations: []Conversation{
@@ -73,6 +73,16 @@ func (f *fixture) leaveTexts(t *testing.T) (Pattern, SynthesizeResult) {
 	for _, note := range []string{"the " + word + " of a first note", "the " + word + " of a second note"} {
 		if _, err := f.Feedback(f.ctx, FeedbackParams{ID: p.ID, Verdict: "confirm", Note: ptr(note)}); err != nil {
 			t.Fatal(err)
+		}
+	}
+	for _, name := range []string{word, "Mr " + word} { // the second one replaces the first
+		if _, err := f.MergePeople(f.ctx, MergePeopleParams{Names: []string{word, "your sister"}, Name: name}); err != nil {
+			t.Fatal(err)
+		}
+		if name == word {
+			if _, err := f.SplitPerson(f.ctx, SplitPersonParams{Name: word, Aliases: []string{"your sister"}}); err != nil {
+				t.Fatal(err)
+			}
 		}
 	}
 	return p, dry
@@ -91,6 +101,9 @@ func (f *fixture) checkTexts(t *testing.T, was Pattern, dry SynthesizeResult) {
 	if j, err := f.Status(f.ctx, JobParams{dry.JobID}); err != nil || len(j.Insights.Found) != len(dry.Analysis.Patterns) || len(j.Insights.Found) == 0 {
 		t.Errorf("%+v %v", j, err)
 	}
+	if r, err := f.People(f.ctx, PeopleParams{Query: secret}); err != nil || r.Total != 1 || len(r.People[0].Aliases) != 2 || r.People[0].Name != "Mr Quetzalcoatlus" {
+		t.Errorf("%+v %v", r, err)
+	}
 	if r, err := f.Recommendations(f.ctx, RecommendationsParams{}); err != nil || r.Total == 0 || r.Recommendations[0].Recommendation == "" {
 		t.Errorf("%+v %v", r, err)
 	}
@@ -107,6 +120,7 @@ func TestPrivatePatternsAreSealed(t *testing.T) {
 		t.Errorf("the word is in %v", found)
 	}
 	f.checkTexts(t, p, dry)
+	f.run(t, SynthesizeParams{Confidence: ptr(0.0)}) // with the corrected names
 	before := f.rows(t, "synthesis_recommendations")
 	f.run(t, SynthesizeParams{Confidence: ptr(0.0)})
 	if n := f.rows(t, "synthesis_recommendations"); n != before {
