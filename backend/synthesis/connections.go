@@ -43,74 +43,70 @@ func (a *analysis) occasions() (list []occasion, of []int) {
 func (a *analysis) connections() {
 	topics := a.topics()
 	list, of := a.occasions()
-	in := make([]map[int]bool, len(topics)) // occasions of each topic
+	in := make([][]int, len(topics)) // occasions of each topic, in order
 	for g := range topics {
-		in[g] = map[int]bool{}
 		for _, m := range topics[g].members {
-			in[g][of[m]] = true
+			in[g] = append(in[g], of[m])
 		}
+		slices.Sort(in[g])
+		in[g] = slices.Compact(in[g])
 	}
-	type pair struct{ x, y, shared, onlyX, onlyY, all, first, last int }
+	type pair struct {
+		x, y        int
+		shared      []int // occasions
+		nx, ny, all int   // occasions of x, of y and of all within the bounds
+	}
 	var pairs []pair
 	var p []float64
 	for x := range topics {
 		for y := x + 1; y < len(topics); y++ {
-			xs, ys := sortedInts(in[x]), sortedInts(in[y])
-			c := pair{x: x, y: y, first: max(xs[0], ys[0]), last: min(xs[len(xs)-1], ys[len(ys)-1])}
-			c.all = c.last - c.first + 1
-			for n := c.first; n <= c.last; n++ {
-				switch {
-				case in[x][n] && in[y][n]:
-					c.shared++
-				case in[x][n]:
-					c.onlyX++
-				case in[y][n]:
-					c.onlyY++
-				}
-			}
-			if min(c.onlyX, c.onlyY)+c.shared < leastTogether {
+			first, last := max(in[x][0], in[y][0]), min(in[x][len(in[x])-1], in[y][len(in[y])-1])
+			xs, ys := within(in[x], first, last), within(in[y], first, last)
+			if min(len(xs), len(ys)) < leastTogether {
 				continue
 			}
+			c := pair{x: x, y: y, shared: both(xs, ys), nx: len(xs), ny: len(ys), all: last - first + 1}
 			pairs = append(pairs, c)
-			p = append(p, math.Exp(logTail(c.all, c.shared+c.onlyX, c.shared+c.onlyY, c.shared)))
+			p = append(p, math.Exp(logTail(c.all, c.nx, c.ny, len(c.shared))))
 		}
 	}
 	for i, q := range holm(p) {
 		c := pairs[i]
-		if q > significant || c.shared < leastTogether {
+		n := len(c.shared)
+		if q > significant || n < leastTogether {
 			continue
 		}
 		x, y := topics[c.x], topics[c.y]
 		var members []int
 		for _, m := range append(slices.Clone(x.members), y.members...) {
-			if n := of[m]; n >= c.first && n <= c.last && in[c.x][n] && in[c.y][n] {
+			if _, ok := slices.BinarySearch(c.shared, of[m]); ok {
 				members = append(members, m)
 			}
 		}
 		slices.Sort(members)
 		spoken := 0
-		for n := range list {
-			if n >= c.first && n <= c.last && in[c.x][n] && in[c.y][n] && list[n].spoken {
+		for _, o := range c.shared {
+			if list[o].spoken {
 				spoken++
 			}
 		}
 		unit := "on %d of %d days with one of them"
 		switch spoken {
 		case 0:
-		case c.shared:
+		case n:
 			unit = "in %d of %d conversations with one of them"
 		default:
 			unit = "in %d of %d conversations and days with one of them"
 		}
-		either := c.shared + c.onlyX + c.onlyY
-		expected := float64(c.shared+c.onlyX) * float64(c.shared+c.onlyY) / float64(c.all)
-		share := float64(c.shared) / float64(either)
+		either := c.nx + c.ny - n
+		expected := float64(c.nx) * float64(c.ny) / float64(c.all)
+		share := float64(n) / float64(either)
 		mood, _ := a.meanValence(members)
 		a.add(finding{
 			typ: "topic_connection", subject: strings.Join(sorted(x.key, y.key), " + "), subjects: []string{x.name, y.name}, members: members,
-			description: fmt.Sprintf("*%s* is often together with *%s*: "+unit+", where chance would give %.1f%s", x.name, y.name, c.shared, either, expected, a.mood(members)),
-			confidence:  0.7 + 0.15*share + 0.14*(1-math.Exp(-float64(c.shared)/5)),
-			parts:       map[string]float64{"together": float64(c.shared), "expected": expected, "share": share, "p": q, "mood": mood - a.usual}, series: a.moods(members),
+			description: fmt.Sprintf("*%s* is often together with *%s*: "+unit+", where chance would give %.1f%s", x.name, y.name, n, either, expected, a.mood(members)),
+			confidence:  0.7 + 0.15*share + 0.14*(1-math.Exp(-float64(n)/5)),
+			parts:       map[string]float64{"together": float64(n), "expected": expected, "share": share, "p": q, "mood": mood - a.usual}, series: a.moods(members),
 		})
 	}
 }
@@ -120,11 +116,24 @@ func sorted(list ...string) []string {
 	return list
 }
 
-func sortedInts(m map[int]bool) []int {
-	out := make([]int, 0, len(m))
-	for n := range m {
-		out = append(out, n)
+// within are the numbers of an ordered list from first to last.
+func within(list []int, first, last int) []int {
+	from, _ := slices.BinarySearch(list, first)
+	to, _ := slices.BinarySearch(list, last+1)
+	return list[from:max(from, to)]
+}
+
+// both are the numbers that stand in two ordered lists.
+func both(x, y []int) (out []int) {
+	for len(x) > 0 && len(y) > 0 {
+		switch {
+		case x[0] < y[0]:
+			x = x[1:]
+		case x[0] > y[0]:
+			y = y[1:]
+		default:
+			out, x, y = append(out, x[0]), x[1:], y[1:]
+		}
 	}
-	slices.Sort(out)
 	return out
 }

@@ -78,7 +78,8 @@ func plant(r *rand.Rand, n int) *world {
 			case g == pairedThemes[0]:
 				together = append(together, at)
 			case g == pairedThemes[1] && d > 0 && r.Float64() < 0.7:
-				at = together[r.IntN(d)].Truncate(24 * time.Hour).Add(time.Duration(r.Int64N(int64(24 * time.Hour))))
+				at = together[d-1].Truncate(24 * time.Hour).Add(time.Duration(r.Int64N(int64(24 * time.Hour))))
+				together = together[:d-1] // one each, or the days would be bursts
 			}
 			body = fmt.Sprintf("%s %s, %s %s.", title(pick(subjects[g][0])), pick(subjects[g][1]), pick([]string{"and then", "while", "because of"}), pick(subjects[g][0])+" "+pick(subjects[g][1]))
 		case x < 0.8:
