@@ -1872,7 +1872,7 @@ export interface MemoryItem {
   lastAccessed?: string;
   lastReinforcedAt?: string;
   initialStrength: number;
-  /** 0 to 1; absent until decay has looked at it */
+  /** what is left of it now, 0 to 1 */
   retention?: number;
   /** none, queued, ready, stale, failed */
   embeddingState: string;
@@ -2100,7 +2100,7 @@ export interface MemoryUpdateResult {
   lastAccessed?: string;
   lastReinforcedAt?: string;
   initialStrength: number;
-  /** 0 to 1; absent until decay has looked at it */
+  /** what is left of it now, 0 to 1 */
   retention?: number;
   /** none, queued, ready, stale, failed */
   embeddingState: string;
