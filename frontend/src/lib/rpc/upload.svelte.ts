@@ -1,4 +1,5 @@
 import { common } from "../i18n/common";
+import { bridge } from "./bridge";
 import { asError, canceled, fromWire, RpcError } from "./errors";
 import { sessionToken } from "./session";
 
@@ -64,6 +65,11 @@ function parse(text: string): { error?: { code: number; message: string; data?: 
   } catch {
     return {};
   }
+}
+
+/** Removes what was uploaded for a method that is not called any more. Other paths are left alone. */
+export function giveUp(path: string | undefined): void {
+  if (path?.startsWith("pick:") && bridge() === null) void http.discard(path).catch(() => {}); // else it goes by itself after an hour
 }
 
 /** One upload at a time, with its progress. */
