@@ -3224,7 +3224,7 @@ export interface PsychologyIDsParams {
 
 /** ImportParams name the export to import. */
 export interface PsychologyImportParams {
-  /** a folder in that of your own files; default that folder itself */
+  /** a folder in that of your own files, or one that was chosen or uploaded; default that folder itself */
   path?: string;
   blobId?: string;
 }

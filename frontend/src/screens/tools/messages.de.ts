@@ -431,6 +431,7 @@ export default {
   secretHosts: "Geben Sie mindestens einen erlaubten Host ein.",
 
   importTitle: "Werkzeuge importieren",
+  dropBundle: "Datei mit Werkzeugen zum Importieren hier ablegen",
   importText: "Wählen Sie eine Datei, eine Adresse oder einen geteilten Link. Sie können alles prüfen, bevor etwas hinzugefügt wird.",
   importReview: "Prüfen Sie alles, bevor Sie etwas hinzufügen. Hinzugefügte Werkzeuge bleiben deaktiviert, bis Sie sie aktivieren.",
   importFileHint: "Eine aus Helix exportierte Datei, bis 5 MiB.",

@@ -441,6 +441,7 @@ export const en = {
 
   // Importing
   importTitle: "Import tools",
+  dropBundle: "Drop a file with tools to import them",
   importText: "Choose a file, an address or a shared link. You can review it before anything is added.",
   importReview: "Review before you add anything. Added tools stay disabled until you enable them.",
   importFileHint: "A file exported from Helix, up to 5 MiB.",
