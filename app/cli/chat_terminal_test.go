@@ -134,7 +134,7 @@ func TestChatInTerminal(t *testing.T) {
 		return providers.ScriptedReply{Calls: []providers.ScriptedCall{{Name: "file_write", Args: json.RawMessage(`{"path":"/shared/` + name + `","text":"hello"}`)}}}
 	}
 	srv := chatModel(t, dir, write("a.txt"), providers.ScriptedReply{Text: "It is written.\x1b[2J"}, write("b.txt"), providers.ScriptedReply{Text: "Then not."}, providers.ScriptedReply{Text: "All three lines."})
-	x := inTerminal(t, dir, "chat")
+	x := inTerminal(t, dir, "chat", "--plain")
 	x.expect("> ")
 	x.write("/dance")
 	x.expect("There is no command /dance")
