@@ -52,7 +52,7 @@ func Help() string {
 	for _, c := range commands() {
 		fmt.Fprintf(&b, "%-16s%s\n", strings.TrimSpace(c.name+" "+c.args), c.help)
 	}
-	return b.String() + "A text that you send while Helix answers waits for its turn."
+	return b.String() + "\nA text that you send while Helix answers waits for its turn."
 }
 
 // Settings are what a person has chosen: the chat, and how it answers.

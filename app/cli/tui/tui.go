@@ -507,12 +507,7 @@ func (m *Model) edit(msg tea.Msg) tea.Cmd {
 
 // pressSheet handles a key while a sheet is shown, and reports whether it did.
 func (m *Model) pressSheet(k string) bool {
-	s := m.sheet
-	rows := max(m.paneHeight()-2, 1)
-	last := max(len(s.lines)-rows, 0)
-	if s.pick {
-		last = max(len(s.lines)-1, 0)
-	}
+	s, rows, last := m.sheet, max(m.paneHeight()-2, 1), m.sheetEnd()
 	switch k {
 	case "esc":
 		m.sheet = nil
@@ -538,6 +533,14 @@ func (m *Model) pressSheet(k string) bool {
 	}
 	s.at = min(max(s.at, 0), last)
 	return true
+}
+
+// sheetEnd is the last place that a sheet can be moved to.
+func (m *Model) sheetEnd() int {
+	if m.sheet.pick {
+		return max(len(m.sheet.lines)-1, 0)
+	}
+	return max(len(m.sheet.lines)-max(m.paneHeight()-2, 1), 0)
 }
 
 func (m *Model) decide(p permission.AnswerParams) tea.Cmd {

@@ -74,7 +74,7 @@ func (m *Model) View() tea.View {
 	v.AltScreen, v.MouseMode = true, tea.MouseModeCellMotion
 	v.WindowTitle = "Helix"
 	if v.Cursor = m.input.Cursor(); v.Cursor != nil {
-		v.Cursor.Y += y
+		v.Cursor.X, v.Cursor.Y = min(v.Cursor.X, m.width-1), min(v.Cursor.Y+y, m.height-1)
 	}
 	return v
 }
@@ -148,9 +148,6 @@ func (m *Model) panels() (rows []string) {
 	}
 	if q := m.question; q != nil {
 		bar := m.st.warn.Render("┃ ")
-		if m.height >= 16 {
-			rows = append(rows, "")
-		}
 		rows = append(rows, wrapped(m.st.bold.Render(q.Sentence()), m.width, bar, bar)...)
 		lines := q.Lines()
 		for i, l := range lines {
@@ -177,6 +174,9 @@ func (m *Model) panels() (rows []string) {
 			mark, style = "> ", m.st.bold
 		}
 		rows = append(rows, style.Render(ansi.Truncate(fmt.Sprintf("%s%-18s%s", mark, strings.TrimSpace(c.name+" "+c.args), c.help), m.width, "…")))
+	}
+	if len(rows) > 0 && m.height >= 16 {
+		rows = append([]string{""}, rows...)
 	}
 	return rows
 }
@@ -207,11 +207,12 @@ func (m *Model) statusRow() string {
 		}
 		left += " · Esc stops"
 	}
-	if n := m.below(); m.top != nil && m.sheet == nil {
+	switch n := m.below(); {
+	case m.sheet != nil:
+	case m.top != nil && n > 0:
+		right = " " + itoa(n) + " new below · End "
+	case m.top != nil:
 		right = " End goes to the last message "
-		if n > 0 {
-			right = " " + itoa(n) + " new below · End "
-		}
 	}
 	if left != "" {
 		left = " " + ansi.Truncate(left, m.width-ansi.StringWidth(right)-4, "…") + " "
@@ -266,7 +267,11 @@ func filled(lines []string, n int) []string {
 
 func (m *Model) sheetLines(n int) []string {
 	s := m.sheet
-	out := []string{m.st.bold.Render(ansi.Truncate(s.title, m.width, "…")), ""}
+	more := ""
+	if !s.pick && s.at < m.sheetEnd() {
+		more = " more below"
+	}
+	out := []string{beside(m.st.bold.Render(s.title), m.st.faint.Render(more), m.width), ""}
 	from := s.at
 	if s.pick {
 		from = max(s.at-max(n-3, 0), 0)
