@@ -2,6 +2,7 @@ package tui
 
 import (
 	"context"
+	"fmt"
 	"math/rand/v2"
 	"strings"
 	"testing"
@@ -24,8 +25,8 @@ func questionOfCrash() *permission.Question {
 // screen once: never doubled, never with a hole, and whole in the end.
 func TestAnswerIsShownOnceAfterRandomCuts(t *testing.T) {
 	t.Parallel()
-	const whole = "An answer of many words, with 界 and 🎉 and a second line.\nIt ends here."
-	for seed := range uint64(400) {
+	const calls = 8
+	for seed := range uint64(500) {
 		r := rand.New(rand.NewPCG(seed, 0))
 		b := newBackend()
 		b.say(2, "user", text("Tell me"))
@@ -70,15 +71,17 @@ func TestAnswerIsShownOnceAfterRandomCuts(t *testing.T) {
 			}
 		}
 		noise := func() {
-			switch {
-			case len(waiting) > 0 && r.IntN(2) == 0:
+			switch n := r.IntN(12); {
+			case len(waiting) > 0 && n < 6:
 				step()
-			case r.IntN(8) == 0 && up:
+			case n == 6 && up:
 				up = false
 				update(lostMsg{1})
-			case r.IntN(3) == 0 && !up:
+			case n < 9 && !up:
 				up = true
 				update(connectedMsg{b})
+			case n == 9:
+				tell("chat.session_changed", agent.SessionEvent{SessionID: id(1)})
 			}
 		}
 		shown := func() string {
@@ -86,32 +89,6 @@ func TestAnswerIsShownOnceAfterRandomCuts(t *testing.T) {
 				return l.Text()
 			}
 			return ""
-		}
-		update(connectedMsg{b})
-		tell("chat.turn_progress", agent.TurnProgress{SessionID: id(1), TurnID: id(2), Kind: "provider_call", Turn: 1, MaxTurns: 100})
-		said, discarded := "", r.IntN(2)
-		for attempt := range discarded + 1 {
-			goal := whole
-			if attempt < discarded {
-				goal = "A wrong beginning of " + whole[:r.IntN(20)]
-			}
-			for said = ""; said != goal; noise() {
-				n := min(1+r.IntN(6), len(goal)-len(said))
-				for n < len(goal)-len(said) && goal[len(said)+n]&0xc0 == 0x80 {
-					n++
-				}
-				d := delta(2, attempt, len(said), goal[len(said):len(said)+n])
-				said += d.Delta
-				b.get.Partial = &agent.Partial{TurnID: id(2), Attempt: attempt, Text: said}
-				tell("chat.assistant_delta", d)
-				if got := shown(); !strings.HasPrefix(whole, got) && !strings.HasPrefix("A wrong beginning of "+whole, got) {
-					t.Fatalf("seed %d: %q is shown of %q", seed, got, said)
-				}
-			}
-			if attempt < discarded {
-				b.get.Partial = nil
-				tell("chat.attempt_discarded", agent.AttemptDiscarded{SessionID: id(1), TurnID: id(2), Attempt: attempt})
-			}
 		}
 		settle := func() {
 			if !up {
@@ -124,17 +101,57 @@ func TestAnswerIsShownOnceAfterRandomCuts(t *testing.T) {
 				}
 			}
 		}
-		settle()
-		if got := shown(); got != whole {
-			t.Fatalf("seed %d: %q is shown of %q", seed, got, whole)
+		update(connectedMsg{b})
+		for call := 1; call <= calls; call++ {
+			whole := fmt.Sprintf("Answer %d has 界 and 🎉\nand ends.", call)
+			b.get.ActiveTurn.Steps = call
+			tell("chat.turn_progress", agent.TurnProgress{SessionID: id(1), TurnID: id(2), Kind: "provider_call", Turn: call, MaxTurns: 100})
+			discarded := r.IntN(3)
+			for attempt := range discarded + 1 {
+				goal := whole
+				if attempt < discarded {
+					goal = fmt.Sprintf("Wrong %d.%d %s", call, attempt, whole[:r.IntN(20)])
+				}
+				for said := ""; said != goal; noise() {
+					n := min(1+r.IntN(6), len(goal)-len(said))
+					for n < len(goal)-len(said) && goal[len(said)+n]&0xc0 == 0x80 {
+						n++
+					}
+					d := delta(2, attempt, len(said), goal[len(said):len(said)+n])
+					tell("chat.assistant_delta", d)
+					if r.IntN(4) == 0 {
+						noise()
+					}
+					said += d.Delta
+					b.get.Partial = &agent.Partial{TurnID: id(2), Attempt: attempt, Text: said} // after the event, as the backend does
+				}
+				if attempt < discarded {
+					b.get.Partial = nil
+					tell("chat.attempt_discarded", agent.AttemptDiscarded{SessionID: id(1), TurnID: id(2), Attempt: attempt})
+				}
+			}
+			if r.IntN(2) == 0 { // else the next call begins while answers are on their way
+				if settle(); up && r.IntN(2) == 0 {
+					tell("chat.session_changed", agent.SessionEvent{SessionID: id(1)})
+					settle()
+				}
+				if got := shown(); got != whole {
+					t.Fatalf("seed %d, call %d: %q is shown of %q", seed, call, got, whole)
+				}
+			}
+			b.get.Partial = nil
+			b.say(2, "assistant", text(whole))
+			tell("chat.session_changed", agent.SessionEvent{SessionID: id(1)})
+			noise()
 		}
-		b.get.Partial, b.get.ActiveTurn = nil, nil
-		b.say(2, "assistant", text(whole))
+		b.get.ActiveTurn = nil
 		tell("chat.session_changed", agent.SessionEvent{SessionID: id(1)})
-		noise()
 		settle()
-		if n := strings.Count(s.frame(), "It ends here."); n != 1 || s.m.chat.Live != nil {
-			t.Fatalf("seed %d: the answer is shown %d times", seed, n)
+		frame := s.frame()
+		for call := 1; call <= calls; call++ {
+			if n := strings.Count(frame, fmt.Sprintf("Answer %d", call)); n != 1 || s.m.chat.Live != nil {
+				t.Fatalf("seed %d: answer %d is shown %d times", seed, call, n)
+			}
 		}
 	}
 }

@@ -52,23 +52,25 @@ type Model struct {
 	armed    bool      // keys answer it
 	edits    int
 
-	input  textarea.Model
-	last   string // the last input
-	pick   int    // among the completions
-	note   string
-	sheet  *sheet
-	leave  bool // Ctrl+C was pressed once
-	ticks  bool
-	frame  int
-	seen   int64 // seq of the newest message when the person scrolled up
-	top    *anchor
-	open   map[string]bool // calls that were folded or unfolded, against openAll
-	unfold bool
-	folds  int
-	cache  map[uuid.UUID]cached
-	width  int
-	height int
-	after  func(time.Duration, tea.Msg) tea.Cmd
+	input textarea.Model
+	last  string // the last input
+	pick  int    // among the completions
+	note  string
+	// stopping is the turn that the person has stopped.
+	stopping uuid.UUID
+	sheet    *sheet
+	leave    bool // Ctrl+C was pressed once
+	ticks    bool
+	frame    int
+	seen     int64 // seq of the newest message when the person scrolled up
+	top      *anchor
+	open     map[string]bool // calls that were folded or unfolded, against openAll
+	unfold   bool
+	folds    int
+	cache    map[uuid.UUID]cached
+	width    int
+	height   int
+	after    func(time.Duration, tea.Msg) tea.Cmd
 }
 
 type outgoing struct {
@@ -555,7 +557,7 @@ func (m *Model) stop() tea.Cmd {
 		m.note = ""
 		return nil
 	}
-	m.note = "Stopping…"
+	m.stopping, m.note = t.TurnID, ""
 	p := agent.TurnParams{SessionID: m.chat.Session.ID, TurnID: &t.TurnID}
 	return m.call(func(ctx context.Context, conn Conn) tea.Msg {
 		return calledMsg{conn.Call(ctx, "chat.cancel", p, nil)}

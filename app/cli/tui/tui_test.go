@@ -2,6 +2,7 @@ package tui
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -137,9 +138,13 @@ func TestEscStopsAndCtrlCTwiceLeaves(t *testing.T) {
 	b.run(3, agent.Running)
 	s := connected(t, b, 80, 24)
 	s.keys("/s", "esc")
-	if b.calls[len(b.calls)-2] != "chat.cancel" && b.calls[len(b.calls)-1] != "chat.cancel" && !strings.Contains(strings.Join(b.calls, " "), "chat.cancel") {
+	if !slices.Contains(b.calls, "chat.cancel") || s.m.input.Value() != "/s" {
 		t.Errorf("calls: %v", b.calls)
 	}
+	s.has("Stopping…")
+	b.get.ActiveTurn = nil
+	s.event("chat.session_changed", agent.SessionEvent{SessionID: id(1)})
+	s.lacks("Stopping…")
 	s.keys("ctrl+c")
 	s.has("Press Ctrl+C again")
 	s.keys("x", "ctrl+c")

@@ -187,7 +187,10 @@ func (m *Model) statusRow() string {
 	switch t := m.chat.Turn; {
 	case m.note != "":
 		left = m.note
-	case m.conn == nil || t == nil || t.State == agent.Waiting:
+	case m.conn == nil || t == nil:
+	case t.TurnID == m.stopping:
+		left = "Stopping…"
+	case t.State == agent.Waiting:
 	default:
 		what := "Working"
 		switch l := m.chat.Live; {
