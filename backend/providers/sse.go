@@ -16,9 +16,10 @@ type sseReader struct {
 	buf   []byte // what was read and not yet used is buf[at:]
 	at    int
 	data  []byte
-	lines int  // data lines of this event
-	cr    bool // the last line ended with CR: a LF belongs to it
-	begun bool // a byte order mark can no longer come
+	name  []byte // of this event
+	lines int    // data lines of this event
+	cr    bool   // the last line ended with CR: a LF belongs to it
+	begun bool   // a byte order mark can no longer come
 	err   error
 }
 
@@ -26,7 +27,7 @@ func newSSE(r io.Reader, max int) *sseReader { return &sseReader{r: r, max: max}
 
 // next returns the data of the next event, valid until the next call; io.EOF at a clean end.
 func (s *sseReader) next() ([]byte, error) {
-	s.data, s.lines = s.data[:0], 0
+	s.data, s.name, s.lines = s.data[:0], s.name[:0], 0
 	for {
 		line, whole, err := s.line()
 		if err != nil {
@@ -37,7 +38,10 @@ func (s *sseReader) next() ([]byte, error) {
 			if s.lines > 0 {
 				return s.data, nil
 			}
+			s.name = s.name[:0]
 			continue
+		case bytes.HasPrefix(line, []byte("event:")):
+			s.name = append(s.name[:0], bytes.TrimPrefix(line[6:], []byte(" "))...)
 		case bytes.HasPrefix(line, []byte("data")) && (len(line) == 4 || line[4] == ':'):
 			value := bytes.TrimPrefix(line[min(5, len(line)):], []byte(" "))
 			if len(s.data)+len(value) > s.max {
