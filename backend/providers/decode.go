@@ -1,7 +1,6 @@
 package providers
 
 import (
-	"bufio"
 	"bytes"
 	"cmp"
 	"encoding/json"
@@ -348,32 +347,17 @@ func decodeBody(wire string, d decoder, body io.Reader, deliver func() bool) err
 	if wire == WireGemini {
 		limit = maxGeminiEvent
 	}
-	br := bufio.NewReaderSize(body, 16)
-	for {
-		first, err := br.Peek(1)
-		if err != nil {
-			if errors.Is(err, io.EOF) {
-				return nil
-			}
-			return err
-		}
-		switch first[0] {
-		case ' ', '\t', '\r', '\n':
-			_, _ = br.Discard(1)
-			continue
-		case '\xef':
-			if mark, _ := br.Peek(3); string(mark) == "\xef\xbb\xbf" {
-				_, _ = br.Discard(3)
-				continue
-			}
-		case '{', '[':
-			return decodeWhole(d, br, limit, deliver)
-		case '<':
-			return errHTML
-		}
-		break
+	s := newSSE(body, limit)
+	switch first, err := s.first(); {
+	case errors.Is(err, io.EOF):
+		return nil
+	case err != nil:
+		return err
+	case first == '{' || first == '[':
+		return decodeWhole(d, s.rest(), limit, deliver)
+	case first == '<':
+		return errHTML
 	}
-	s := newSSE(br, limit)
 	for {
 		data, err := s.next()
 		if errors.Is(err, io.EOF) {

@@ -11,12 +11,14 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
-	"net/http/httptest"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -41,6 +43,9 @@ func check(err error) {
 type side func(body string) (answer, error)
 
 func main() {
+	if len(os.Args) > 1 && os.Args[1] == "emulate" {
+		emulate()
+	}
 	all, err := recordings.Read(filepath.Join(cmp.Or(os.Getenv("HELIX_DATA"), "../../../shared/data"), "providers"))
 	check(err)
 	read := goldens(all)
@@ -98,26 +103,51 @@ func (free) Reserve(context.Context, providers.Estimate) (providers.Hold, error)
 // Settle implements providers.Hold.
 func (free) Settle(providers.Usage, providers.Micros, string) {}
 
-// firstToken measures the time from a request to its first text, and that of a raw client to the
-// first line of data of the same answer to the same body, by turns.
-func firstToken() {
-	const rounds = 3000
+// emulate serves a model that says one word to every body, in a process of its own as services are, and
+// writes its address. /sent has the last body.
+func emulate() {
 	var body []byte
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	mux := http.NewServeMux()
+	mux.HandleFunc("/sent", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(body) })
+	mux.HandleFunc("/v1/chat/completions", func(w http.ResponseWriter, r *http.Request) {
 		b, err := io.ReadAll(r.Body)
 		check(err)
+		var q map[string]any
+		check(json.Unmarshal(b, &q))
 		body = b
 		w.Header().Set("Content-Type", "text/event-stream")
 		_, _ = io.WriteString(w, "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"Hello\"}}]}\n\n")
 		check(http.NewResponseController(w).Flush())
 		_, _ = io.WriteString(w, "data: {\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"stop\"}],\"usage\":{\"prompt_tokens\":9,\"completion_tokens\":1,\"total_tokens\":10}}\n\ndata: [DONE]\n\n")
-	}))
-	defer server.Close()
+	})
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	check(err)
+	fmt.Println("http://" + l.Addr().String())
+	check(http.Serve(l, mux))
+}
+
+// firstToken measures the time from a request to its first text, and that of a raw client to the
+// first line of data of the same answer to the same body, by turns.
+func firstToken() {
+	const rounds = 3000
+	self, err := os.Executable()
+	check(err)
+	emulator := exec.Command(self, "emulate")
+	out, err := emulator.StdoutPipe()
+	check(err)
+	check(emulator.Start())
+	defer func() {
+		_ = emulator.Process.Kill()
+		_ = emulator.Wait()
+	}()
+	address, err := bufio.NewReader(out).ReadString('\n')
+	check(err)
+	address = strings.TrimSpace(address)
 	client := safehttp.New(safehttp.Options{AllowLoopback: func(int) bool { return true }, MaxRedirects: -1})
 	defer client.Close()
 	router, err := providers.Open(providers.Options{
 		Config: func(context.Context) (map[string]providers.Entry, map[providers.Role]providers.RoleConfig, error) {
-			return map[string]providers.Entry{"p": {Type: providers.WireChat, BaseURL: server.URL}}, nil, nil
+			return map[string]providers.Entry{"p": {Type: providers.WireChat, BaseURL: address}}, nil, nil
 		},
 		Key:  func(context.Context, string, providers.Entry) (string, string, error) { return "", "", nil },
 		HTTP: client, Meter: free{},
@@ -135,10 +165,14 @@ func firstToken() {
 		return first
 	}
 	ours()
-	sent := slices.Clone(body)
+	last, err := http.Get(address + "/sent")
+	check(err)
+	sent, err := io.ReadAll(last.Body)
+	check(err)
+	check(last.Body.Close())
 	raw := func() (first time.Duration) {
 		began := time.Now()
-		r, err := http.Post(server.URL+"/v1/chat/completions", "application/json", bytes.NewReader(sent))
+		r, err := http.Post(address+"/v1/chat/completions", "application/json", bytes.NewReader(sent))
 		check(err)
 		defer r.Body.Close()
 		lines := bufio.NewReader(r.Body)
