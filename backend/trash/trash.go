@@ -5,7 +5,6 @@ package trash
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"slices"
 	"strings"
@@ -196,18 +195,14 @@ func cut(text string, most int) string {
 	return text
 }
 
-// find names an item in the trash of the caller.
-func (s *Service) find(tx *storage.Tx, k Kind, id uuid.UUID) (name string, err error) {
-	var stored, text []byte
-	err = tx.QueryRow(`SELECT name, text FROM (`+k.Rows+`) WHERE id = ?2`, identity.UserID(tx.Context()), id).Scan(&stored, &text)
-	if errors.Is(err, sql.ErrNoRows) {
-		return "", fault.NotFoundf("This item is not in the trash. It may have been restored or deleted permanently.")
+// check refuses what is not in the trash of the caller.
+func check(tx *storage.Tx, k Kind, id uuid.UUID) error {
+	var found bool
+	err := tx.QueryRow(`SELECT EXISTS (SELECT 1 FROM (`+k.Rows+`) WHERE id = ?2)`, identity.UserID(tx.Context()), id).Scan(&found)
+	if err == nil && !found {
+		err = fault.NotFoundf("This item is not in the trash. It may have been restored or deleted permanently.")
 	}
-	if err != nil {
-		return "", err
-	}
-	name, _, err = s.open(k.Name, id, stored, text)
-	return name, err
+	return err
 }
 
 // Restore brings items back. One whose name was taken meanwhile gets a number. Items that can't be
@@ -215,7 +210,7 @@ func (s *Service) find(tx *storage.Tx, k Kind, id uuid.UUID) (name string, err e
 func (s *Service) Restore(ctx context.Context, p ItemsParams) (RestoreResult, error) {
 	out := RestoreResult{Restored: []Ref{}, Failed: []Failure{}}
 	err := s.each(p.Items, &out.Failed, func(k Kind, ref Ref) error {
-		if err := s.db.Read(ctx, func(tx *storage.Tx) error { _, err := s.find(tx, k, ref.ID); return err }); err != nil {
+		if err := s.db.Read(ctx, func(tx *storage.Tx) error { return check(tx, k, ref.ID) }); err != nil {
 			return err
 		}
 		if err := k.Restore(ctx, ref.ID); err != nil {
@@ -336,7 +331,7 @@ func (s *Service) purgeBatch(ctx context.Context, k Kind, ids []uuid.UUID) (gone
 	err = s.db.Write(ctx, func(tx *storage.Tx) error {
 		gone, failed = nil, nil
 		for _, id := range ids {
-			_, err := s.find(tx, k, id)
+			err := check(tx, k, id)
 			if err == nil {
 				err = tx.WithoutCapture(func() error { return k.Purge(tx, id) })
 			}
