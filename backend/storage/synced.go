@@ -651,6 +651,7 @@ var LocalOnly = []string{
 	"custom_tool_state",
 	"decay_runs",
 	"definitions",
+	"deletions",
 	"device_keys",
 	"embedding_jobs",
 	"gateway_tokens",

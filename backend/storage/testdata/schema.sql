@@ -529,6 +529,13 @@ CREATE TABLE definitions (
     UNIQUE (user_id, subject_kind, subject_id, hash)
 ) STRICT;
 
+CREATE TABLE deletions (
+    item_id BLOB PRIMARY KEY CHECK (length(item_id) = 16),
+    user_id BLOB NOT NULL CHECK (length(user_id) = 16),
+    actor   TEXT NOT NULL,
+    at      INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
 CREATE TABLE device_keys (
     id          BLOB PRIMARY KEY CHECK (length(id) = 16),
     user_id     BLOB NOT NULL REFERENCES users (id),
@@ -1446,6 +1453,8 @@ CREATE INDEX custom_tools_user ON custom_tools (user_id, updated_at DESC) WHERE 
 
 CREATE INDEX decay_runs_user ON decay_runs (user_id, started_at DESC, id DESC);
 
+CREATE INDEX deletions_user ON deletions (user_id, at);
+
 CREATE INDEX device_keys_user ON device_keys (user_id);
 
 CREATE INDEX documents_deleted ON documents (deleted_at) WHERE deleted_at IS NOT NULL;
@@ -1574,6 +1583,8 @@ CREATE INDEX session_messages_user ON session_messages (user_id);
 
 CREATE INDEX session_state_user ON session_state (user_id);
 
+CREATE INDEX sessions_deleted ON sessions (user_id, deleted_at) WHERE deleted_at IS NOT NULL;
+
 CREATE INDEX sessions_newest ON sessions (user_id, pinned DESC, coalesce(last_message_at, created_at) DESC, id);
 
 CREATE INDEX sessions_parent ON sessions (parent_session_id) WHERE parent_session_id IS NOT NULL;
@@ -1678,6 +1689,14 @@ END;
 
 CREATE TRIGGER conversation_events_final BEFORE UPDATE OF session_id, sequence, type, turn_id, schema_version, causation, at ON conversation_events BEGIN
     SELECT RAISE(ABORT, 'events are never changed'); -- only the form of the payload, plain or sealed
+END;
+
+CREATE TRIGGER sessions_purged AFTER DELETE ON sessions BEGIN
+    DELETE FROM session_messages WHERE session_id = OLD.id;
+    DELETE FROM conversation_events WHERE session_id = OLD.id;
+    DELETE FROM agent_turns WHERE session_id = OLD.id;
+    DELETE FROM session_state WHERE session_id = OLD.id;
+    DELETE FROM session_blobs WHERE session_id = OLD.id;
 END;
 
 CREATE TRIGGER skill_executions_final BEFORE UPDATE ON skill_executions

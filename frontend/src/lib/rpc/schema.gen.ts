@@ -6736,6 +6736,91 @@ export interface ToolsVersionsResult {
 /** Visibility says who may read a tool. */
 export type ToolsVisibility = "private" | "public";
 
+/** Changed is the event trash.changed: items were removed permanently. What moves to the trash or comes back from it is announced by its own domain. */
+export type TrashChanged = Record<string, never>;
+
+/** Count is how many items of a kind there are. */
+export interface TrashCount {
+  kind: string;
+  count: number;
+}
+
+/** EmptyParams choose what is removed. */
+export interface TrashEmptyParams {
+  /** none: everything */
+  kinds?: string[];
+}
+
+/** Failure is an item that stayed in the trash, and why. */
+export interface TrashFailure {
+  /** not_found, conflict, limit … */
+  reason: string;
+  message: string;
+  /** tool, wasm, skill, schedule, memory, conversation, document or chat */
+  kind: string;
+  id: string;
+}
+
+/** Item is one thing in the trash. */
+export interface TrashItem {
+  name: string;
+  /** its description or how it begins */
+  text: string;
+  deletedAt: string;
+  /** it is deleted permanently soon after */
+  purgeAt: string;
+  /** who deleted it: window, browser, terminal, token, agent, skill, schedule or program; absent: unknown */
+  by?: string;
+  /** tool, wasm, skill, schedule, memory, conversation, document or chat */
+  kind: string;
+  id: string;
+}
+
+/** ItemsParams name items in the trash, up to 1,000. */
+export interface TrashItemsParams {
+  items: TrashRef[];
+}
+
+/** ListParams choose from the trash. */
+export interface TrashListParams {
+  /** none: all */
+  kinds?: string[];
+  /** part of the name or the text */
+  query?: string;
+  /** 1..200, default 50 */
+  limit?: number;
+  offset?: number;
+}
+
+/** ListResult is one page, the latest first. Total counts all matches, Counts the whole trash. */
+export interface TrashListResult {
+  items: TrashItem[];
+  total: number;
+  limit: number;
+  offset: number;
+  counts: TrashCount[];
+}
+
+/** PurgeResult says what was removed. */
+export interface TrashPurgeResult {
+  count: number;
+  counts: TrashCount[];
+  failed: TrashFailure[];
+}
+
+/** Ref names an item in the trash. */
+export interface TrashRef {
+  /** tool, wasm, skill, schedule, memory, conversation, document or chat */
+  kind: string;
+  id: string;
+}
+
+/** RestoreResult says what came back. */
+export interface TrashRestoreResult {
+  restored: TrashRef[];
+  failed: TrashFailure[];
+}
+
 /** ClearedCache says what left with the cache. */
 export interface WasmtoolsClearedCache {
   bytes: number;
@@ -7697,6 +7782,14 @@ export interface Methods {
   "tools.validate": { params: ToolsValidateParams; result: ToolsValidation };
   /** Returns a page of a tool's history, newest first. */
   "tools.versions": { params: ToolsVersionsParams; result: ToolsVersionsResult };
+  /** Removes everything in the trash permanently, or everything of some kinds. */
+  "trash.empty": { params: TrashEmptyParams; result: TrashPurgeResult };
+  /** Shows what is in the trash, the latest first. */
+  "trash.list": { params: TrashListParams; result: TrashListResult };
+  /** Removes items of the trash permanently. Items that can't be removed are listed with the reason; when none can, the call fails. */
+  "trash.purge": { params: TrashItemsParams; result: TrashPurgeResult };
+  /** Brings items back. One whose name was taken meanwhile gets a number. Items that can't be restored are listed with the reason; when none can, the call fails. */
+  "trash.restore": { params: TrashItemsParams; result: TrashRestoreResult };
   /** Returns the workspace of the caller. */
   "workspace.status": { params: Record<string, never>; result: CoretoolsStatus };
   /** Takes back one change of a file, with the token that the call returned. A file that was changed since is a Conflict and stays as it is. */
@@ -7811,6 +7904,8 @@ export interface Events {
   "tools.execution": ToolsExecution;
   /** Suspended is published when a change of definition took a tool's grants out of force. */
   "tools.suspended": ToolsSuspended;
+  /** Changed is the event trash.changed: items were removed permanently. What moves to the trash or comes back from it is announced by its own domain. */
+  "trash.changed": TrashChanged;
 }
 
 /** A scope that a session may hold. */
@@ -8155,6 +8250,10 @@ export const METHODS = [
   { name: "tools.usage_history", scope: "read", costly: false, aliasOf: "tools.usage" },
   { name: "tools.validate", scope: "read", costly: false },
   { name: "tools.versions", scope: "read", costly: false },
+  { name: "trash.empty", scope: "admin", costly: false, deadlineMs: 3600000 },
+  { name: "trash.list", scope: "read", costly: false },
+  { name: "trash.purge", scope: "admin", costly: false, deadlineMs: 3600000 },
+  { name: "trash.restore", scope: "write", costly: false },
   { name: "workspace.status", scope: "read", costly: false },
   { name: "workspace.undo", scope: "write", costly: false },
 ] as const satisfies readonly { name: keyof Methods; scope: Scope; costly: boolean; aliasOf?: keyof Methods; deadlineMs?: number }[];
@@ -8217,4 +8316,5 @@ export const EVENTS = [
   "tools.changed",
   "tools.execution",
   "tools.suspended",
+  "trash.changed",
 ] as const satisfies readonly (keyof Events)[];
