@@ -97,6 +97,8 @@ export default {
   chart: "Stimmung im Verlauf",
   chartCounts: "Texte im Monat",
   chartPeople: (names: readonly string[]) => `Stimmung der Texte über ${listing(names)}`,
+  eachText: "jeder Text",
+  weekMean: "Mittel der Woche",
   countLabel: (n: number, low: string, high: string) => `${low} bis ${high} Texte im Monat, in ${plural(n, { one: "Monat", other: "Monaten" })}`,
   moodLabel: (n: number, low: string, high: string) => `Stimmung im Verlauf, ${plural(n, { one: "Wert", other: "Werte" })} von ${low} bis ${high}`,
   facts: "Beobachtet",

@@ -97,6 +97,8 @@ export const en = {
   chart: "Mood over time",
   chartCounts: "Texts a month",
   chartPeople: (names: readonly string[]) => `Mood of texts about ${listing(names)}`,
+  eachText: "each text",
+  weekMean: "mean of the week",
   countLabel: (n: number, low: string, high: string) => `${low} to ${high} texts a month, in ${plural(n, { one: "month", other: "months" })}`,
   moodLabel: (n: number, low: string, high: string) => `Mood over time, ${plural(n, { one: "value", other: "values" })} from ${low} to ${high}`,
   facts: "Observed",

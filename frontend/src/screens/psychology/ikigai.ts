@@ -11,8 +11,8 @@ export interface Circle extends Spot {
 /** The four circles in a square of a size: love at the top, what one is good at left, what is needed right, what is paid for at the bottom. */
 export function circles(size: number): Record<Quadrant, Circle> {
   const m = size / 2;
-  const r = 0.31 * size;
-  const d = 0.18 * size;
+  const r = 0.3 * size;
+  const d = 0.19 * size;
   return { love: { x: m, y: m - d, r }, good: { x: m - d, y: m, r }, need: { x: m + d, y: m, r }, paid: { x: m, y: m + d, r } };
 }
 

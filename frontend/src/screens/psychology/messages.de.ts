@@ -35,7 +35,7 @@ export default {
   trashed: (n: number) => `${plural(n, { one: "Element ist", other: "Elemente sind" })} verblasst und in den Papierkorb gekommen`,
   fadingSoon: (n: number) => `${plural(n, { one: "Element ist", other: "Elemente sind" })} unter 0,3 gefallen`,
   show: "Anzeigen",
-  proposalsCount: (n: number) => `Die Einsichten schlagen ${plural(n, { one: "Eintrag", other: "Einträge" })} vor.`,
+  proposalsCount: (n: number) => `${plural(n, { one: "Vorschlag", other: "Vorschläge" })} aus den Einsichten.`,
   showProposals: "Vorschläge zeigen",
   proposalsHelp: "Muster, die Helix gefunden hat. Nichts wird hinzugefügt, bevor du es annimmst.",
   noProposals: "Keine Vorschläge",

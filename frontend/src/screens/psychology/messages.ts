@@ -34,7 +34,7 @@ export const en = {
   trashed: (n: number) => `${plural(n, { one: "item has", other: "items have" })} faded and moved to the trash`,
   fadingSoon: (n: number) => `${plural(n, { one: "item has", other: "items have" })} faded below 0.3`,
   show: "Show",
-  proposalsCount: (n: number) => `Insights ${choose(n, { one: "proposes", other: "propose" })} ${plural(n, { one: "entry", other: "entries" })}.`,
+  proposalsCount: (n: number) => `${plural(n, { one: "proposal", other: "proposals" })} from Insights.`,
   showProposals: "Show proposals",
   proposalsHelp: "Patterns that Helix found. Nothing is added until you accept it.",
   noProposals: "No proposals",
