@@ -5492,6 +5492,8 @@ export interface SynthesisMapParams {
 export interface SynthesisMapPoint {
   id: string;
   kind: string;
+  /** the conversation of a turn */
+  parentId?: string;
   /** the beginning of the text */
   label: string;
   x: number;
