@@ -84,7 +84,6 @@ const de: typeof en = {
   attachment: (name, size) => `${name}, ${size}`,
 
   tiers: { read_only: "liest", side_effecting: "ändert", privileged: "privilegiert" },
-  statuses: { running: "läuft", waiting: "wartet auf Sie", done: "fertig", failed: "fehlgeschlagen", denied: "abgelehnt", skipped: "nicht ausgeführt", unknown: "unbekannt" },
   input: "Eingabe",
   result: "Ergebnis",
   untrusted: "Von außen: wird dem Modell zitiert, nie befolgt",

@@ -87,7 +87,6 @@ export const en = {
 
   // A call of a tool
   tiers: { read_only: "reads", side_effecting: "changes", privileged: "privileged" } as Record<string, string>,
-  statuses: { running: "running", waiting: "waits for you", done: "done", failed: "failed", denied: "denied", skipped: "not run", unknown: "unknown" } as Record<string, string>,
   input: "Input",
   result: "Result",
   untrusted: "From outside: quoted to the model, never obeyed",

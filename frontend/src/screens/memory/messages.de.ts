@@ -50,7 +50,6 @@ export default {
     vector: { label: "Bedeutung", hint: "Nur nach der Bedeutung" },
   },
   formats: { chatgpt: "ChatGPT-Export", claude: "Claude-Export", markdown: "Markdown- oder Obsidian-Ordner", text: "Einfacher Text", jsonl: "JSON-Zeilen", locomo: "LoCoMo-Gespräch" },
-  jobStates: { pending: "Wartet", running: "Importiert", completed: "Fertig", failed: "Fehlgeschlagen", cancelled: "Abgebrochen" },
   embeddingStates: { none: "noch nicht", queued: "wartet", ready: "bereit", stale: "Text geändert; wird aktualisiert", failed: "fehlgeschlagen" },
   origins: { person: "von Ihnen", agent: "vom Agenten", import: "durch einen Import", sync: "auf einem anderen Gerät", undo: "durch Rückgängig" },
 

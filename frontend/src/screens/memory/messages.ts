@@ -50,7 +50,6 @@ export const en = {
     vector: { label: "meaning", hint: "By meaning only" },
   },
   formats: { chatgpt: "ChatGPT export", claude: "Claude export", markdown: "Markdown or Obsidian folder", text: "Plain text", jsonl: "JSON lines", locomo: "LoCoMo conversation" },
-  jobStates: { pending: "Pending", running: "Importing", completed: "Done", failed: "Failed", cancelled: "Canceled" },
   embeddingStates: { none: "not yet", queued: "pending", ready: "ready", stale: "the text changed; updating", failed: "failed" },
   origins: { person: "by you", agent: "by the agent", import: "by an import", sync: "on another device", undo: "by Undo" },
 
