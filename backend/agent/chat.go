@@ -18,6 +18,7 @@ import (
 	"helix/backend/identity"
 	"helix/backend/providers"
 	"helix/backend/storage"
+	"helix/backend/trash"
 )
 
 func checkModes(mode, queue string) error {
@@ -542,6 +543,9 @@ func (s *Service) Unarchive(ctx context.Context, p SessionParams) (SessionResult
 // Delete moves a chat to the trash. Its turns are canceled, also those that wait.
 func (s *Service) Delete(ctx context.Context, p SessionParams) (SessionResult, error) {
 	out, err := s.change(ctx, p.SessionID, `deleted_at = ?`, time.Now()) // first: nothing can be sent any more
+	if err == nil {
+		err = s.db.Write(ctx, func(tx *storage.Tx) error { return trash.Deleted(tx, identity.UserID(ctx), p.SessionID) })
+	}
 	if err != nil {
 		return out, err
 	}

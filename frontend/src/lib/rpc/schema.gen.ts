@@ -2111,7 +2111,7 @@ export interface MemoryItem {
   lastAccessed?: string;
   lastReinforcedAt?: string;
   initialStrength: number;
-  /** 0 to 1; absent until decay has looked at it */
+  /** what is left of it now, 0 to 1 */
   retention?: number;
   /** none, queued, ready, stale, failed */
   embeddingState: string;
@@ -2339,7 +2339,7 @@ export interface MemoryUpdateResult {
   lastAccessed?: string;
   lastReinforcedAt?: string;
   initialStrength: number;
-  /** 0 to 1; absent until decay has looked at it */
+  /** what is left of it now, 0 to 1 */
   retention?: number;
   /** none, queued, ready, stale, failed */
   embeddingState: string;
@@ -3282,7 +3282,7 @@ export interface PsychologyIDsParams {
 
 /** ImportParams name the export to import. */
 export interface PsychologyImportParams {
-  /** a folder in that of your own files; default that folder itself */
+  /** a folder in that of your own files, or one that was chosen or uploaded; default that folder itself */
   path?: string;
   blobId?: string;
 }
@@ -5550,6 +5550,8 @@ export interface SynthesisMapParams {
 export interface SynthesisMapPoint {
   id: string;
   kind: string;
+  /** the conversation of a turn */
+  parentId?: string;
   /** the beginning of the text */
   label: string;
   x: number;
@@ -5564,6 +5566,22 @@ export interface SynthesisMapResult {
   clusters: SynthesisMapCluster[];
   /** texts without a vector */
   skipped: number;
+}
+
+/** MergePeopleParams is the request of memory.merge_people: two people or more, each by id or by a name. */
+export interface SynthesisMergePeopleParams {
+  ids?: string[];
+  /** names or aliases */
+  names?: string[];
+  /** of the result, at most 100 characters; default: that of the first one */
+  name?: string;
+}
+
+/** MergePeopleResult is the person that was made, and how to take the merge back within ten minutes. */
+export interface SynthesisMergePeopleResult {
+  person: SynthesisPerson;
+  /** for memory.undo */
+  undoToken: string;
 }
 
 /** Pattern is one finding with what it rests on. */
@@ -5633,6 +5651,41 @@ export interface SynthesisPatternsResult {
   total: number;
   limit: number;
   offset: number;
+}
+
+/** PeopleParams select people: those named most often first. */
+export interface SynthesisPeopleParams {
+  /** in a name or an alias */
+  query?: string;
+  /** 1 to 500; default 100 */
+  limit?: number;
+  offset?: number;
+}
+
+/** PeopleResult is a page of people. */
+export interface SynthesisPeopleResult {
+  people: SynthesisPerson[];
+  total: number;
+}
+
+/** Person is somebody whom the newest 10,000 texts name or who wrote some of them. */
+export interface SynthesisPerson {
+  /** made of the name: the same on all devices */
+  id: string;
+  /** such as Anna, or "your sister" for people without one */
+  name: string;
+  /** other names that texts or you use, in alphabetical order */
+  aliases: string[];
+  /** such as sister, when texts say so */
+  relationship?: string;
+  /** texts that name them */
+  mentions: number;
+  /** texts that they wrote */
+  messages: number;
+  firstSeen: string;
+  lastSeen: string;
+  /** you have merged or split it */
+  corrected: boolean;
 }
 
 /** Point is one value of a chart. */
@@ -5741,6 +5794,24 @@ export interface SynthesisScheduleResult {
   zone: string;
   enabled: boolean;
   nextRun?: string;
+}
+
+/** SplitPersonParams is the request of memory.split_person. */
+export interface SynthesisSplitPersonParams {
+  /** of the person */
+  name: string;
+  /** names of theirs that mean another one person; not all of them */
+  aliases: string[];
+}
+
+/** SplitPersonResult is both people, and how to take the split back within ten minutes. */
+export interface SynthesisSplitPersonResult {
+  /** without the aliases */
+  person: SynthesisPerson;
+  /** whom the aliases mean now, called like the first of them */
+  split: SynthesisPerson;
+  /** for memory.undo */
+  undoToken: string;
 }
 
 /** SynthesizeParams is the request of memory.synthesize and memory.synthesis_preview. */
@@ -6725,6 +6796,91 @@ export interface ToolsVersionsResult {
 /** Visibility says who may read a tool. */
 export type ToolsVisibility = "private" | "public";
 
+/** Changed is the event trash.changed: items were removed permanently. What moves to the trash or comes back from it is announced by its own domain. */
+export type TrashChanged = Record<string, never>;
+
+/** Count is how many items of a kind there are. */
+export interface TrashCount {
+  kind: string;
+  count: number;
+}
+
+/** EmptyParams choose what is removed. */
+export interface TrashEmptyParams {
+  /** none: everything */
+  kinds?: string[];
+}
+
+/** Failure is an item that stayed in the trash, and why. */
+export interface TrashFailure {
+  /** not_found, conflict, limit … */
+  reason: string;
+  message: string;
+  /** tool, wasm, skill, schedule, memory, conversation, document or chat */
+  kind: string;
+  id: string;
+}
+
+/** Item is one thing in the trash. */
+export interface TrashItem {
+  name: string;
+  /** its description or how it begins */
+  text: string;
+  deletedAt: string;
+  /** it is deleted permanently soon after */
+  purgeAt: string;
+  /** who deleted it: window, browser, terminal, token, agent, skill, schedule or program; absent: unknown */
+  by?: string;
+  /** tool, wasm, skill, schedule, memory, conversation, document or chat */
+  kind: string;
+  id: string;
+}
+
+/** ItemsParams name items in the trash, up to 1,000. */
+export interface TrashItemsParams {
+  items: TrashRef[];
+}
+
+/** ListParams choose from the trash. */
+export interface TrashListParams {
+  /** none: all */
+  kinds?: string[];
+  /** part of the name or the text */
+  query?: string;
+  /** 1..200, default 50 */
+  limit?: number;
+  offset?: number;
+}
+
+/** ListResult is one page, the latest first. Total counts all matches, Counts the whole trash. */
+export interface TrashListResult {
+  items: TrashItem[];
+  total: number;
+  limit: number;
+  offset: number;
+  counts: TrashCount[];
+}
+
+/** PurgeResult says what was removed. */
+export interface TrashPurgeResult {
+  count: number;
+  counts: TrashCount[];
+  failed: TrashFailure[];
+}
+
+/** Ref names an item in the trash. */
+export interface TrashRef {
+  /** tool, wasm, skill, schedule, memory, conversation, document or chat */
+  kind: string;
+  id: string;
+}
+
+/** RestoreResult says what came back. */
+export interface TrashRestoreResult {
+  restored: TrashRef[];
+  failed: TrashFailure[];
+}
+
 /** ClearedCache says what left with the cache. */
 export interface WasmtoolsClearedCache {
   bytes: number;
@@ -7226,8 +7382,12 @@ export interface Methods {
   "memory.list_documents": { params: MemoryPageParams; result: MemoryDocumentsResult };
   /** Lists patterns. Rejected and superseded ones are left out unless their status is asked for. */
   "memory.list_patterns": { params: SynthesisPatternsParams; result: SynthesisPatternsResult };
+  /** Lists the people of the newest 10,000 texts: one record per person, after names that mean the same one were merged by Helix and by you. */
+  "memory.list_people": { params: SynthesisPeopleParams; result: SynthesisPeopleResult };
   /** Lists recommendations of patterns that still hold. */
   "memory.list_recommendations": { params: SynthesisRecommendationsParams; result: SynthesisRecommendationsResult };
+  /** Makes one person of several. Lists of people show it at once, patterns with the next synthesis; later runs keep it. It can be undone. */
+  "memory.merge_people": { params: SynthesisMergePeopleParams; result: SynthesisMergePeopleResult };
   /** Records what the person thinks of a pattern. Confirm keeps its description and raises its confidence; reject hides it and later ones like it; clear takes both back. */
   "memory.pattern_feedback": { params: SynthesisFeedbackParams; result: SynthesisFeedbackResult };
   /** Pins or unpins memories. Pinning reinforces them. */
@@ -7248,6 +7408,8 @@ export interface Methods {
   "memory.set_salience": { params: MemorySalienceParams; result: MemoryItemsResult };
   /** Says whether what came from a source is quoted as foreign text: a conversation, a document, or everything of an importer. Only a person can call something trusted. */
   "memory.set_untrusted": { params: MemoryTrustParams; result: MemoryCountResult };
+  /** Says that aliases of a person mean somebody else. Lists of people show it at once, patterns with the next synthesis; later runs keep it. It can be undone. */
+  "memory.split_person": { params: SynthesisSplitPersonParams; result: SynthesisSplitPersonResult };
   /** Counts what there is, without the trash. Items are counted in memory, where search keeps what it needs to know of each; the first call after the start may wait until that is read. */
   "memory.stats": { params: Record<string, never>; result: MemoryStats };
   /** Ends a job. What was found is dropped; earlier patterns stay as they are. A job that is over stays as it ended. */
@@ -7682,6 +7844,14 @@ export interface Methods {
   "tools.validate": { params: ToolsValidateParams; result: ToolsValidation };
   /** Returns a page of a tool's history, newest first. */
   "tools.versions": { params: ToolsVersionsParams; result: ToolsVersionsResult };
+  /** Removes everything in the trash permanently, or everything of some kinds. */
+  "trash.empty": { params: TrashEmptyParams; result: TrashPurgeResult };
+  /** Shows what is in the trash, the latest first. */
+  "trash.list": { params: TrashListParams; result: TrashListResult };
+  /** Removes items of the trash permanently. Items that can't be removed are listed with the reason; when none can, the call fails. */
+  "trash.purge": { params: TrashItemsParams; result: TrashPurgeResult };
+  /** Brings items back. One whose name was taken meanwhile gets a number. Items that can't be restored are listed with the reason; when none can, the call fails. */
+  "trash.restore": { params: TrashItemsParams; result: TrashRestoreResult };
   /** Returns the workspace of the caller. */
   "workspace.status": { params: Record<string, never>; result: CoretoolsStatus };
   /** Takes back one change of a file, with the token that the call returned. A file that was changed since is a Conflict and stays as it is. */
@@ -7796,6 +7966,8 @@ export interface Events {
   "tools.execution": ToolsExecution;
   /** Suspended is published when a change of definition took a tool's grants out of force. */
   "tools.suspended": ToolsSuspended;
+  /** Changed is the event trash.changed: items were removed permanently. What moves to the trash or comes back from it is announced by its own domain. */
+  "trash.changed": TrashChanged;
 }
 
 /** A scope that a session may hold. */
@@ -7910,7 +8082,9 @@ export const METHODS = [
   { name: "memory.list", scope: "read", costly: false },
   { name: "memory.list_documents", scope: "read", costly: false },
   { name: "memory.list_patterns", scope: "read", costly: false },
+  { name: "memory.list_people", scope: "read", costly: true },
   { name: "memory.list_recommendations", scope: "read", costly: false },
+  { name: "memory.merge_people", scope: "write", costly: false },
   { name: "memory.pattern_feedback", scope: "write", costly: false },
   { name: "memory.pin", scope: "write", costly: false },
   { name: "memory.purge", scope: "admin", costly: false },
@@ -7921,6 +8095,7 @@ export const METHODS = [
   { name: "memory.search_enhanced", scope: "read", costly: false },
   { name: "memory.set_salience", scope: "write", costly: false },
   { name: "memory.set_untrusted", scope: "write", costly: false },
+  { name: "memory.split_person", scope: "write", costly: false },
   { name: "memory.stats", scope: "read", costly: false },
   { name: "memory.synthesis_cancel", scope: "write", costly: false },
   { name: "memory.synthesis_history", scope: "read", costly: false },
@@ -8138,6 +8313,10 @@ export const METHODS = [
   { name: "tools.usage_history", scope: "read", costly: false, aliasOf: "tools.usage" },
   { name: "tools.validate", scope: "read", costly: false },
   { name: "tools.versions", scope: "read", costly: false },
+  { name: "trash.empty", scope: "admin", costly: false, deadlineMs: 3600000 },
+  { name: "trash.list", scope: "read", costly: false },
+  { name: "trash.purge", scope: "admin", costly: false, deadlineMs: 3600000 },
+  { name: "trash.restore", scope: "write", costly: false },
   { name: "workspace.status", scope: "read", costly: false },
   { name: "workspace.undo", scope: "write", costly: false },
 ] as const satisfies readonly { name: keyof Methods; scope: Scope; costly: boolean; aliasOf?: keyof Methods; deadlineMs?: number }[];
@@ -8200,4 +8379,5 @@ export const EVENTS = [
   "tools.changed",
   "tools.execution",
   "tools.suspended",
+  "trash.changed",
 ] as const satisfies readonly (keyof Events)[];

@@ -15,9 +15,9 @@ export const en = {
   },
   untitled: "New chat",
   sessions: "Chats",
-  groups: { pinned: "Pinned", today: "Today", earlier: "Earlier", trash: "Trash" },
+  groups: { pinned: "Pinned", today: "Today", earlier: "Earlier" },
   show: "Show",
-  shows: { "": "current", archived: "with archived", trash: "trash" } as Record<string, string>,
+  shows: { "": "current", archived: "with archived" } as Record<string, string>,
   kinds: { chat: "Chat", channel: "Channel", scheduled: "Scheduled", subagent: "Subagent", eval: "Evaluation" } as Record<string, string>,
   states: { idle: "", queued: "queued", running: "running", waiting: "waits for you" } as Record<string, string>,
   rowLabel: (title: string, kind: string, state: string, when: string) => [title, kind, state, when].filter(Boolean).join(", "),
@@ -35,7 +35,6 @@ export const en = {
   unarchive: "Move out of archive",
   archived: (title: string) => `Archived ${title}`,
   deleted: (title: string) => `Deleted ${title}`,
-  restore: "Restore",
   stop: "Stop",
   send: "Send",
   find: "Find in this chat",
@@ -88,7 +87,6 @@ export const en = {
 
   // A call of a tool
   tiers: { read_only: "reads", side_effecting: "changes", privileged: "privileged" } as Record<string, string>,
-  statuses: { running: "running", waiting: "waits for you", done: "done", failed: "failed", denied: "denied", skipped: "not run", unknown: "unknown" } as Record<string, string>,
   input: "Input",
   result: "Result",
   untrusted: "From outside: quoted to the model, never obeyed",
