@@ -99,7 +99,7 @@ async function documents({ page, go, looks, helix, rpc }) {
   await until(async () => (await rpc("agent.skills", {})).skills.some((s) => s.name === "tea" && s.state === "inactive"), "the document is back");
 }
 
-async function personas({ page, looks, rpc, check }, model) {
+async function personas({ page, go, looks, check }, model) {
   await page.getByRole("button", { name: "New agent…" }).click();
   const form = page.getByRole("dialog", { name: "New agent…" });
   await form.getByLabel("Name").fill("Bad Name");
@@ -113,9 +113,14 @@ async function personas({ page, looks, rpc, check }, model) {
   await page.getByRole("dialog", { name: "pirate" }).getByText("pirate/SYSTEM.md").waitFor();
   await looks("persona");
   await page.keyboard.press("Escape");
-  const { session } = await rpc("chat.create", { agentName: "pirate" });
+  await go("chat");
+  await page.getByRole("button", { name: "New chat" }).click();
+  await page.getByRole("combobox", { name: "Agent" }).or(page.getByRole("button", { name: "Agent" })).first().click();
+  await page.getByRole("option", { name: "pirate" }).click();
   model.say("Aye.");
-  const { turnId } = await rpc("chat.send", { sessionId: session.id, text: "Hello" });
-  await rpc("chat.wait", { turnId, waitMs: 60000 });
+  await box(page).fill("Hello");
+  await page.keyboard.press("Enter");
+  await said(page).getByText("Aye.").waitFor();
+  await looks("pirate");
   check(JSON.stringify(model.requests.at(-1)).includes("Answer like a pirate."), "the agent is told what its file says");
 }
