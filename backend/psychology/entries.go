@@ -43,6 +43,7 @@ type decayRow struct {
 	item
 	id      uuid.UUID
 	version int64
+	row     int64 // of a memory
 }
 
 // decaying reads what the retention of entries is computed from.
@@ -382,7 +383,7 @@ func (s *Service) act(ctx context.Context, ids []uuid.UUID, action string, fn fu
 			}
 			live := make([]memory.Retained, len(found)) // what they have now, not at the last run
 			for i, d := range found {
-				live[i] = memory.Retained{ID: d.ID, Version: d.Version, Retention: conf.retention(itemOf(d), tx.Now)}
+				live[i] = memory.Retained{ID: d.ID, Version: d.Version, Row: d.Row, Retention: conf.retention(itemOf(d), tx.Now)}
 			}
 			if _, err := s.memory.RetainTx(ctx, tx, live); err != nil {
 				return err

@@ -357,7 +357,7 @@ func (s *Service) rebase(tx *storage.Tx, conf Settings, on bool, in map[int]bool
 		var kept []memory.Retained
 		for _, d := range list {
 			if in[layerOf(d)] {
-				kept = append(kept, memory.Retained{ID: d.ID, Version: d.Version, Retention: conf.retention(itemOf(d), tx.Now)})
+				kept = append(kept, memory.Retained{ID: d.ID, Version: d.Version, Row: d.Row, Retention: conf.retention(itemOf(d), tx.Now)})
 			}
 		}
 		if err := store(kept); err != nil || len(list) < batchSize {

@@ -23,6 +23,7 @@ const (
 	defaultRate  = 0.95
 	defaultFloor = 0.1
 	batchSize    = 1000
+	batchesHeld  = 20   // most batches in a transaction
 	leastChange  = 0.01 // smaller changes of a memory are not written
 	longest      = 2 * 366 * 24 * time.Hour
 	keptHistory  = 180 * 24 * time.Hour
