@@ -105,6 +105,22 @@ func (s *Service) DecayingTx(ctx context.Context, tx *storage.Tx, after uuid.UUI
 	})
 }
 
+// TextsTx returns the texts of those memories of the caller that are not in the trash, by id.
+func (s *Service) TextsTx(ctx context.Context, tx *storage.Tx, ids []uuid.UUID) (map[uuid.UUID]string, error) {
+	var c where
+	c.addIDs("id", ids)
+	c.add("+user_id = ? AND +deleted_at IS NULL", identity.UserID(ctx))
+	out := make(map[uuid.UUID]string, len(ids))
+	return out, tx.Select(`SELECT id, content FROM memories WHERE `+c.String(), c.args...).Each(func(r storage.Row) (err error) {
+		var id uuid.UUID
+		var content []byte
+		if err = r.Scan(&id, &content); err == nil {
+			out[id], err = s.open("memories", "content", id, content)
+		}
+		return err
+	})
+}
+
 // TrashTx moves memories of the caller to the trash, and returns those that were not there yet.
 func (s *Service) TrashTx(ctx context.Context, tx *storage.Tx, ids []uuid.UUID) ([]uuid.UUID, error) {
 	return s.deleteTx(tx, identity.UserID(ctx), ids)
