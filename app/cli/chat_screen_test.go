@@ -23,7 +23,7 @@ import (
 const panicCommand = "panic-in-chat"
 
 func runPanic() int {
-	_, err := tui.Run(context.Background(), tui.Options{Conn: nowhere{}, Now: time.Now, NewID: func() uuid.UUID { panic("a defect") }, In: os.Stdin, Out: os.Stdout, Env: os.Environ()})
+	_, _, err := tui.Run(context.Background(), tui.Options{Conn: nowhere{}, Now: time.Now, NewID: func() uuid.UUID { panic("a defect") }, In: os.Stdin, Out: os.Stdout, Env: os.Environ()})
 	if err == nil {
 		return 0
 	}
