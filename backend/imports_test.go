@@ -50,6 +50,7 @@ var levels = map[string]int{
 	"backend/safehttp/safehttptest":        foundation,
 	"backend/callable":                     foundation,
 	"backend/lifecycle":                    foundation,
+	"backend/trash":                        foundation,
 	"backend/callable/netgate":             foundation,
 	"backend/callable/callabletest":        foundation,
 	"backend/sandbox":                      engine,
@@ -147,6 +148,14 @@ var sideways = map[string]map[string]string{
 		"backend/identity": "a restore acts for the caller",
 		"backend/jcs":      "what is signed is canonical JSON",
 		"backend/storage":  "definitions are rows",
+		"backend/trash":    "deleted definitions are shown with what else was deleted",
+	},
+	"backend/trash": {
+		"backend/fault":    "coded errors",
+		"backend/audit":    "what is removed permanently is put on record",
+		"backend/bus":      "trash.changed",
+		"backend/identity": "a trash belongs to a user, and who deleted something is known",
+		"backend/storage":  "deleted items are rows",
 	},
 	"backend/callable": {
 		"backend/fault":      "a refusal is a coded error",

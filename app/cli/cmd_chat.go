@@ -34,6 +34,7 @@ type chatCmd struct {
 type chatSendCmd struct {
 	Prompt   string  `short:"p" placeholder:"TEXT" help:"The text; - reads standard input. Without it, the chat opens on the whole screen, or, without a terminal, answers each line of standard input."`
 	Session  string  `placeholder:"ID" help:"Continue this chat. Default: a new one."`
+	Agent    string  `placeholder:"NAME" help:"Who answers; for a new chat. Default: helix."`
 	Model    string  `placeholder:"REF" help:"Model as provider/model. Default: the role chat."`
 	Mode     string  `default:"ask" enum:"ask,read,work" help:"What tools may do without a question (${enum}); for a new chat."`
 	MaxCost  float64 `placeholder:"USD" help:"The most that the turn may cost."`
@@ -60,7 +61,7 @@ func (s *chatSendCmd) Run(c *command) error {
 	}
 	if s.Session == "" {
 		var made agent.SessionResult
-		if _, err := c.call("chat.create", agent.CreateParams{Mode: s.Mode}, &made); err != nil {
+		if _, err := c.call("chat.create", agent.CreateParams{Mode: s.Mode, AgentName: s.Agent}, &made); err != nil {
 			return err
 		}
 		p.SessionID = made.Session.ID
@@ -322,6 +323,9 @@ type agentCmd struct {
 	Tools  agentToolsCmd  `cmd:"" help:"List what the model may call."`
 	Budget agentBudgetCmd `cmd:"" help:"Show the budgets, or set one."`
 	Ledger agentLedgerCmd `cmd:"" help:"List calls of models with what they cost."`
+	Tree   agentTreeCmd   `cmd:"" help:"Show the subagents of a chat and what they do."`
+
+	Personas agentPersonasCmd `cmd:"" aliases:"persona" help:"Show and change what agents are told."`
 }
 
 type agentStatusCmd struct{}
