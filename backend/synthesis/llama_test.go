@@ -56,10 +56,17 @@ func TestNonsenseOfAnEngineIsNeverStored(t *testing.T) {
 	ids := f.remember(t, 0, "I want to run a marathon.", "Today I began to train.")
 	completed, failed := 0, 0
 	for range 100 {
-		p := SynthesizeParams{SynthesisType: Full, Engine: "llm", WaitMs: ptr(120_000)}
+		p := SynthesizeParams{SynthesisType: Full, Engine: "llm", WaitMs: ptr(10_000)}
 		job, err := f.Synthesize(f.ctx, p)
 		if err != nil {
 			t.Fatal(err)
+		}
+		f.mu.Lock()
+		w := f.work[job.JobID]
+		f.mu.Unlock()
+		if w != nil { // the engine takes longer than a wait
+			<-w.done
+			job = w.result
 		}
 		switch {
 		case job.Status == "failed":
