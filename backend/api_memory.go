@@ -37,7 +37,7 @@ func registerMemory(b *Backend, a *gateway.API) {
 	gateway.Handle(a, "memory.tag", gateway.Write, s.Tag)
 	gateway.Handle(a, "memory.history", gateway.Read, s.History)
 	gateway.Handle(a, "memory.import_preview", gateway.Write, importPath(b, s.ImportPreview), gateway.DocumentedBy(s.ImportPreview), gateway.Costly(), gateway.Deadline(runLimit))
-	gateway.Handle(a, "memory.import", gateway.Write, b.importOnce(importPath(b, s.Import)), gateway.DocumentedBy(s.Import), gateway.Costly())
+	gateway.Handle(a, "memory.import", gateway.Write, uploadOnce(b, func(p memory.ImportParams) (string, bool) { return p.Path, !p.DryRun }, importPath(b, s.Import)), gateway.DocumentedBy(s.Import), gateway.Costly())
 	gateway.Handle(a, "memory.import_status", gateway.Read, s.ImportStatus)
 	gateway.Handle(a, "memory.import_cancel", gateway.Write, s.ImportCancel)
 	gateway.Handle(a, "memory.imports", gateway.Read, s.Imports)
@@ -76,6 +76,9 @@ func registerSynthesis(b *Backend, a *gateway.API) {
 	gateway.Handle(a, "memory.pattern_feedback", gateway.Write, s.Feedback)
 	gateway.Handle(a, "memory.list_recommendations", gateway.Read, s.Recommendations)
 	gateway.Handle(a, "memory.update_recommendation", gateway.Write, s.UpdateRecommendation)
+	gateway.Handle(a, "memory.list_people", gateway.Read, s.People, gateway.Costly())
+	gateway.Handle(a, "memory.merge_people", gateway.Write, s.MergePeople)
+	gateway.Handle(a, "memory.split_person", gateway.Write, s.SplitPerson)
 	gateway.Handle(a, "memory.cluster_map", gateway.Read, s.ClusterMap, gateway.Costly())
 
 	gateway.Forward[synthesis.Progress](a, "memory.synthesis_progress", gateway.Transient())
@@ -116,7 +119,7 @@ func registerPsychology(b *Backend, a *gateway.API) {
 	gateway.Handle(a, "psychology.accept_proposal", gateway.Write, s.AcceptProposal)
 	gateway.Handle(a, "psychology.dismiss_proposal", gateway.Write, s.DismissProposal)
 	gateway.Handle(a, "psychology.export", gateway.Read, b.exportPsychology, gateway.DocumentedBy(s.Export))
-	gateway.Handle(a, "psychology.import", gateway.Write, b.importPsychology, gateway.DocumentedBy(s.Import))
+	gateway.Handle(a, "psychology.import", gateway.Write, uploadOnce(b, func(p psychology.ImportParams) (string, bool) { return p.Path, true }, b.importPsychology), gateway.DocumentedBy(s.Import))
 	gateway.Handle(a, "psychology.run_synthesis", gateway.Write, b.runSynthesis, gateway.DocumentedBy(b.Synthesis.Synthesize), gateway.Costly())
 	gateway.Alias(a, "psychology.get_memory_patterns", "memory.list_patterns")
 
@@ -131,7 +134,7 @@ func (b *Backend) runSynthesis(ctx context.Context, p synthesis.SynthesizeParams
 	return b.Synthesis.Synthesize(ctx, p)
 }
 
-// undoMemory is memory.undo: it takes acts on memories back, and feedback on patterns.
+// undoMemory is memory.undo: it takes acts on memories back, feedback on patterns and corrections of people.
 func (b *Backend) undoMemory(ctx context.Context, p memory.UndoParams) (memory.CountResult, error) {
 	if strings.HasPrefix(p.UndoToken, synthesis.UndoPrefix) {
 		return b.Synthesis.Undo(ctx, p)
@@ -158,17 +161,5 @@ func importPath[R any](b *Backend, fn func(context.Context, memory.ImportParams)
 			return zero, fault.Deniedf("Only a person can mark a source as trusted. Nothing was imported.")
 		}
 		return resolved(ctx, p)
-	}
-}
-
-// importOnce ends the token of an upload when its import has begun: the file goes with the import.
-func (b *Backend) importOnce(fn func(context.Context, memory.ImportParams) (memory.JobResult, error)) func(context.Context, memory.ImportParams) (memory.JobResult, error) {
-	return func(ctx context.Context, p memory.ImportParams) (memory.JobResult, error) {
-		r, err := fn(ctx, p)
-		if err == nil && !p.DryRun && b.Picks.Name(p.Path) != "" {
-			b.Picks.Forget(p.Path)
-			b.uploads.Wake() // it may have ended already
-		}
-		return r, err
 	}
 }

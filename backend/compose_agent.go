@@ -27,7 +27,7 @@ func (b *Backend) openAgent(ctx context.Context, paths config.Paths, conf config
 	telemetry := b.openTelemetry(conf)
 	b.Agent = agent.New(b.DB, b.Bus, agent.Options{
 		Models: b.Providers, Gate: b.Permission, Callables: b.Callables, Ledger: b.Ledger,
-		Memory: agentMemory{b.Memory}, Prompt: b.agentPrompt, Scrub: b.scrub, Private: conf.StoragePrivate, Ended: b.Scheduler.Ended, Telemetry: telemetry, Logger: b.log,
+		Memory: agentMemory{b.Memory}, Soul: b.agentSoul, UserDir: paths.User, Workspaces: workspaces(paths), Scrub: b.scrub, Private: conf.StoragePrivate, Ended: b.Scheduler.Ended, Telemetry: telemetry, Logger: b.log,
 	})
 	b.Callables.Add(b.Agent.Provider())
 	gate := b.callGate()
@@ -49,21 +49,17 @@ func (b *Backend) openAgent(ctx context.Context, paths config.Paths, conf config
 	}
 }
 
-// soulRunes is how much of the soul a prompt holds.
-const soulRunes = 8000
-
-// agentPrompt is what a new chat knows of the person: their soul, unless they keep it from agents.
-func (b *Backend) agentPrompt(ctx context.Context, _ string) ([]agent.PromptPart, error) {
+// agentSoul is what agents may know of the person's soul.
+func (b *Backend) agentSoul(ctx context.Context) (string, error) {
 	settings, err := b.Psychology.Settings(ctx, struct{}{})
 	if err != nil || !settings.Enabled || !settings.AgentMayRead {
-		return []agent.PromptPart{}, err
+		return "", err
 	}
 	soul, err := b.Psychology.GetSoul(ctx, struct{}{})
-	if err != nil || strings.TrimSpace(soul.Text) == "" || soul.Version == 0 {
-		return []agent.PromptPart{}, err
+	if err != nil || soul.Version == 0 {
+		return "", err
 	}
-	text := []rune(soul.Text)
-	return []agent.PromptPart{{Kind: "soul", Name: "soul", Text: "What the person has written about themselves and how they want to be met:\n" + string(text[:min(len(text), soulRunes)])}}, nil
+	return soul.Text, nil
 }
 
 // agentMemory lends the agent the person's memory.

@@ -72,6 +72,7 @@ type grammar struct {
 
 	Backup  backupCmd  `cmd:"" group:"data" aliases:"backups" help:"Make, list and verify backups."`
 	Restore restoreCmd `cmd:"" group:"data" help:"Restore a backup. The current data is kept aside."`
+	Trash   trashCmd   `cmd:"" group:"data" help:"List, restore and permanently delete what was deleted."`
 	Export  exportCmd  `cmd:"" group:"data" help:"Export all data in open formats."`
 	Import  importCmd  `cmd:"" group:"data" help:"Import an export of Helix."`
 	DB      dbCmd      `cmd:"" group:"data" name:"db" help:"Check, migrate, roll back, salvage and prune the database."`

@@ -27,6 +27,8 @@ type Telemetry struct {
 // tracedTurn is a turn that runs.
 type tracedTurn struct {
 	turn     uuid.UUID
+	trace    [16]byte
+	parent   [8]byte // of a subagent
 	start    time.Time
 	window   int
 	steps    int
@@ -61,9 +63,15 @@ func (t *Telemetry) observe(session uuid.UUID, st *State, e Event, text func(str
 		t.open = map[uuid.UUID]*tracedTurn{}
 	}
 	if b, ok := e.Body.(*turnStarted); ok {
-		x := &tracedTurn{turn: e.Turn, start: e.At, window: b.Window, tools: map[string]string{}}
+		x := &tracedTurn{turn: e.Turn, trace: traceOf(e.Turn), start: e.At, window: b.Window, tools: map[string]string{}}
 		if st.Turn != nil && t.Content {
 			x.input = text(st.Turn.Input.Text)
+		}
+		if above := st.Created.Parent; above != nil {
+			x.trace, x.parent = traceOf(above.Turn), spanOf(above.Turn, spanTurn, 0)
+			if p := t.open[above.Session]; p != nil && p.turn == above.Turn { // it may be a subagent too
+				x.trace = p.trace
+			}
 		}
 		t.open[session] = x
 		t.Out.Set(metricActive, "{session}", float64(len(t.open)))
@@ -135,7 +143,7 @@ func (t *Telemetry) endCall(x *tracedTurn, session uuid.UUID, e Event, failed, r
 		of = append(of, otlp.String(attrFinish, reason))
 	}
 	t.Out.Span(otlp.Span{
-		Trace: traceOf(x.turn), ID: spanOf(x.turn, spanCall, e.Seq), Parent: spanOf(x.turn, spanTurn, 0),
+		Trace: x.trace, ID: spanOf(x.turn, spanCall, e.Seq), Parent: spanOf(x.turn, spanTurn, 0),
 		Name: spanCall + " " + x.model, Kind: otlp.Client, Start: x.call, End: e.At, Attributes: of, Error: failed,
 	})
 	x.call = time.Time{}
@@ -152,7 +160,7 @@ func (t *Telemetry) tool(x *tracedTurn, e Event, b *toolOutcome) {
 	t.Out.Add(metricTools, "{call}", 1, of...)
 	t.Out.Record(metricToolSeconds, "s", took.Seconds(), of...)
 	t.Out.Span(otlp.Span{
-		Trace: traceOf(x.turn), ID: spanOf(x.turn, spanTool, e.Seq), Parent: spanOf(x.turn, spanTurn, 0),
+		Trace: x.trace, ID: spanOf(x.turn, spanTool, e.Seq), Parent: spanOf(x.turn, spanTurn, 0),
 		Name: spanTool + " " + name, Kind: otlp.Internal, Start: e.At.Add(-took), End: e.At, Error: failed,
 		Attributes: append(of, otlp.String(attrOperation, spanTool), otlp.String(attrToolCall, b.CallID)),
 	})
@@ -172,7 +180,7 @@ func (t *Telemetry) finished(x *tracedTurn, session uuid.UUID, st *State, e Even
 		of = append(of, otlp.String(attrInput, messageText("user", x.input)), otlp.String(attrOutput, messageText("assistant", x.output)))
 	}
 	t.Out.Span(otlp.Span{
-		Trace: traceOf(x.turn), ID: spanOf(x.turn, spanTurn, 0), Name: spanTurn + " " + st.Created.Agent, Kind: otlp.Internal,
+		Trace: x.trace, ID: spanOf(x.turn, spanTurn, 0), Parent: x.parent, Name: spanTurn + " " + st.Created.Agent, Kind: otlp.Internal,
 		Start: x.start, End: e.At, Attributes: of, Error: failed,
 	})
 	delete(t.open, session)

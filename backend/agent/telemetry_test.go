@@ -99,7 +99,14 @@ func TestTelemetryOfATurn(t *testing.T) {
 		put(turn, &input{Text: "What says the private file? hunter2"}, &turnStarted{Window: 1000, Block: "Ana's memories"},
 			&callStarted{Step: 1}, &callReserved{Provider: "p", Model: "m", Micros: 9}, done(2_500_000), replyOf(callOf("a", "file_read", `{"path":"/home/ana"}`)),
 			&toolIntent{CallID: "a", Tool: "file_read", Ref: callable.Ref{}}, &toolOutcome{CallID: "a", Status: statusFailed, Text: "confidential", TookMs: 400},
-			&callStarted{Step: 2}, &callReserved{Provider: "p", Model: "m"}, done(0), replyOf(providers.TextPart("It says hunter2.")), &turnFinished{State: Completed, Reason: StopAnswer})
+			&callStarted{Step: 2})
+		sub, subTurn, subState := uuid.New(), uuid.New(), &State{}
+		for _, b := range []payload{&created{Kind: KindSubagent, Agent: "reader", Parent: &parent{Session: session, Turn: turn}}, &input{Text: "Look"}, &turnStarted{}, &turnFinished{State: Completed, Reason: StopAnswer}} {
+			e := Event{Seq: subState.Seq + 1, Turn: subTurn, At: at, Body: b}
+			subState.apply(e)
+			tel.observe(sub, subState, e, strings.ToLower)
+		}
+		put(turn, &callReserved{Provider: "p", Model: "m"}, done(0), replyOf(providers.TextPart("It says hunter2.")), &turnFinished{State: Completed, Reason: StopAnswer})
 		out.Send(t.Context())
 		client.Close()
 		server.Close()
@@ -118,11 +125,11 @@ func TestTelemetryOfATurn(t *testing.T) {
 				}
 			}
 		}
-		if got := strings.Join(names, ", "); got != "chat m, execute_tool file_read, chat m, invoke_agent helix" {
+		if got := strings.Join(names, ", "); got != "chat m, execute_tool file_read, invoke_agent reader, chat m, invoke_agent helix" {
 			t.Errorf("spans: %s", got)
 		}
 		root := ids["invoke_agent helix"]
-		if parents["chat m"] != root || parents["execute_tool file_read"] != root || parents["invoke_agent helix"] != "" {
+		if parents["chat m"] != root || parents["execute_tool file_read"] != root || parents["invoke_agent reader"] != root || parents["invoke_agent helix"] != "" {
 			t.Errorf("the tree: %v", parents)
 		}
 		raw := c.raw.String()

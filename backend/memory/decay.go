@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 
 	"helix/backend/identity"
+	"helix/backend/memory/search"
 	"helix/backend/storage"
 )
 
@@ -22,6 +23,66 @@ type Decaying struct {
 	Pinned    bool
 	Anchor    time.Time // since when it fades: the last reinforcement, else when it was stored
 	Retention *float64  // as stored; nil: never computed
+}
+
+// RetentionOf prepares to compute what is left of memories of a user at the time of a transaction, 0 to 1.
+type RetentionOf func(tx *storage.Tx, user uuid.UUID) (func(Decaying) float64, error)
+
+// decaying is m as decay sees it.
+func (m *memoryRow) decaying() Decaying {
+	anchor := m.CreatedAt
+	if m.LastReinforcedAt != nil {
+		anchor = *m.LastReinforcedAt
+	}
+	return Decaying{ID: m.ID, Version: m.Version, Layer: m.Layer, Strength: m.InitialStrength, Tier: m.SalienceTier, Pinned: m.Pinned, Anchor: anchor, Retention: m.stored}
+}
+
+// fade gives memories the retention that they have now. What is stored is of the last run: it sorts and filters.
+func (s *Service) fade(tx *storage.Tx, list ...*memoryRow) error {
+	if s.o.Retention == nil {
+		return nil
+	}
+	of := map[uuid.UUID]func(Decaying) float64{}
+	for _, m := range list {
+		if of[m.user] == nil {
+			var err error
+			if of[m.user], err = s.o.Retention(tx, m.user); err != nil {
+				return err
+			}
+		}
+		now := of[m.user](m.decaying())
+		m.Retention = &now
+	}
+	return nil
+}
+
+// fadeHits is fade for memories that were found.
+func (s *Service) fadeHits(ctx context.Context, hits []search.Hit) error {
+	var ids []uuid.UUID
+	for _, h := range hits {
+		if h.Kind == KindMemory {
+			ids = append(ids, h.ID)
+		}
+	}
+	if s.o.Retention == nil || len(ids) == 0 {
+		return nil
+	}
+	return s.db.Read(ctx, func(tx *storage.Tx) error {
+		retention, err := s.o.Retention(tx, identity.UserID(ctx))
+		if err != nil {
+			return err
+		}
+		list, err := s.DecayingTx(ctx, tx, uuid.Nil, len(ids), ids...)
+		for _, d := range list {
+			for i := range hits {
+				if hits[i].Kind == KindMemory && hits[i].ID == d.ID {
+					now := retention(d)
+					hits[i].Retention = &now
+				}
+			}
+		}
+		return err
+	})
 }
 
 // DecayingTx returns memories of the caller that are not in the trash, in the order of their ids:

@@ -85,6 +85,8 @@ func (o *importOptions) zone() *time.Location {
 // where is what a person sees as the place of the import.
 func (o *importOptions) where() string {
 	switch {
+	case o.Name == noFolder:
+		return "Several files"
 	case o.Name != "":
 		return o.Name
 	case o.Path != "":

@@ -116,6 +116,12 @@ func settings(tx *storage.Tx, user uuid.UUID) (Settings, error) {
 	})
 }
 
+// RetentionOf computes what is left of memories of a user: what every method here reports too.
+func RetentionOf(tx *storage.Tx, user uuid.UUID) (func(memory.Decaying) float64, error) {
+	conf, err := settings(tx, user)
+	return func(d memory.Decaying) float64 { return conf.retention(itemOf(d), tx.Now) }, err
+}
+
 // Settings returns the caller's settings.
 func (s *Service) Settings(ctx context.Context, _ struct{}) (out Settings, err error) {
 	err = s.db.Read(ctx, func(tx *storage.Tx) error {

@@ -22,9 +22,19 @@ func (m *engineModel) Destination(context.Context) (Destination, error) {
 	return Destination{Model: "llama/random", Local: true, Window: 8192}, nil
 }
 
+// plausible is a schema within that of patterns whose answers look right at first sight: half of its words
+// are allowed, and its numbers are any.
+const plausible = `{"type":"object","additionalProperties":false,"required":["patterns"],"properties":{"patterns":{"type":"array","maxItems":3,"items":{"type":"object","additionalProperties":false,
+"required":["type","layer","description","subjects","confidence","evidence","recommendations"],"properties":{"type":{"enum":["goal","destiny"]},"layer":{"enum":[0,4,5,9]},"description":{"enum":["You want to run.", " "]},
+"subjects":{"type":"array","maxItems":1,"items":{"enum":["Marathon"]}},"confidence":{"type":"number"},"recommendations":{"type":"array","maxItems":3,"items":{"enum":["Rest."]}},
+"evidence":{"type":"array","maxItems":2,"items":{"type":"object","additionalProperties":false,"required":["id","quote"],"properties":{"id":{"enum":["t1","t2","t3","t9"]},"quote":{"enum":["I want to run","marathon",""]}}}}}}}}}`
+
+// Ask holds every fourth answer to the given schema alone, whose texts are any.
 func (m *engineModel) Ask(ctx context.Context, to Destination, rules, text string, doc json.RawMessage) (json.RawMessage, Spent, error) {
-	m.seed++
-	q := providers.Request{Model: providers.ModelRef(to.Model), Seed: &m.seed, MaxOutput: 500, System: []providers.Part{providers.TextPart(rules)}, Messages: []providers.Message{{Role: providers.User, Parts: []providers.Part{providers.TextPart(text)}}}}
+	if m.seed++; m.seed%4 != 0 {
+		doc = json.RawMessage(plausible)
+	}
+	q := providers.Request{Model: providers.ModelRef(to.Model), Seed: &m.seed, MaxOutput: 400, System: []providers.Part{providers.TextPart(rules)}, Messages: []providers.Message{{Role: providers.User, Parts: []providers.Part{providers.TextPart(text)}}}}
 	value, report, err := providers.Structured(ctx, m.r, q, doc, true, nil)
 	return value, Spent{InputTokens: report.Usage.Input, OutputTokens: report.Usage.Output}, err
 }
@@ -53,7 +63,7 @@ func TestNonsenseOfAnEngineIsNeverStored(t *testing.T) {
 		t.Fatal(err)
 	}
 	f := newFixture(t, Options{Model: &engineModel{r: r}})
-	ids := f.remember(t, 0, "I want to run a marathon.", "Today I began to train.")
+	ids := f.remember(t, 0, "I want to run a marathon.", "Today I began to train for the marathon.", "Bought shoes for the marathon.")
 	completed, failed := 0, 0
 	for range 100 {
 		p := SynthesizeParams{SynthesisType: Full, Engine: "llm", WaitMs: ptr(10_000)}
@@ -67,6 +77,16 @@ func TestNonsenseOfAnEngineIsNeverStored(t *testing.T) {
 		if w != nil { // the engine takes longer than a wait
 			<-w.done
 			job = w.result
+		}
+		if w == nil && job.Analysis == nil { // it ended in between
+			st, err := f.Status(f.ctx, JobParams{job.JobID})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if job.Status = st.Status; st.Status == "completed" {
+				completed++
+				continue
+			}
 		}
 		switch {
 		case job.Status == "failed":
@@ -83,7 +103,7 @@ func TestNonsenseOfAnEngineIsNeverStored(t *testing.T) {
 		}
 	}
 	t.Logf("%d completed, %d failed, %d patterns stored, %+v", completed, failed, f.rows(t, "memory_patterns"), l.Stats(t))
-	if completed == 0 {
-		t.Error("no analysis was completed")
+	if stats := l.Stats(t); completed == 0 || stats.Begun < 100 {
+		t.Errorf("%d analyses were completed by %d answers", completed, stats.Begun)
 	}
 }

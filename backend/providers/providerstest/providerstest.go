@@ -42,6 +42,8 @@ type Options struct {
 	Replies []providers.ScriptedReply
 	// Repeat begins with the first reply again after the last; otherwise a further call is refused.
 	Repeat bool
+	// Answer, if set, gives the reply to a request in place of Replies: for calls whose order is not known.
+	Answer func(body []byte) providers.ScriptedReply
 	Chaos  Chaos
 	// Seed of everything random.
 	Seed uint64
@@ -254,6 +256,11 @@ func (s *Server) take(q Request) (reply providers.ScriptedReply, fails bool, rnd
 		s.failed++
 	}
 	if fails && (chaos.Status != 0 || chaos.WebPage || chaos.Hang) {
+		return reply, fails, rnd, nil
+	}
+	if s.o.Answer != nil {
+		reply = s.o.Answer(q.Body)
+		s.count(reply, q.Body)
 		return reply, fails, rnd, nil
 	}
 	if s.o.Repeat && len(s.o.Replies) > 0 {
