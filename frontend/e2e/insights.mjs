@@ -125,7 +125,7 @@ async function map({ page, looks, check }) {
   await topic.focus();
   await page.keyboard.press("Enter");
   await page.getByText(new RegExp(`^\\d+ of ${all} texts$`)).waitFor();
-  await page.getByRole("button", { name: "Show all" }).first().click();
+  await page.getByRole("button", { name: "Show all" }).click();
   await page.getByRole("status").getByText(`${all} texts`, { exact: true }).waitFor();
   // A lasso around the left half does, too.
   const box = await plane.boundingBox();

@@ -60,8 +60,8 @@ async function forecast({ page, rpc, looks, check }) {
   await panel(page).getByRole("listitem").filter({ hasText: /^Below 0.30 on/ }).waitFor();
   // A planned review is a mark and a later curve, and nothing is stored.
   const before = await curve.getAttribute("aria-label");
-  const month = new Date(Date.now() + 30 * 86_400_000).toISOString().slice(0, 10);
-  await panel(page).getByLabel("Review on").fill(month);
+  const later = new Date(Date.now() + 80 * 86_400_000).toISOString().slice(0, 10);
+  await panel(page).getByLabel("Review on").fill(later);
   await panel(page).getByRole("group", { name: "Planned reviews" }).getByRole("button").waitFor();
   await until(async () => (await curve.getAttribute("aria-label")) !== before, "the review lifts the curve");
   await panel(page).locator("svg .mark").waitFor();
