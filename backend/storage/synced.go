@@ -374,6 +374,16 @@ var Synced = []SyncedTable{
 		},
 	},
 	{
+		// An alias is in id, so two devices that correct the same name change the same row.
+		Table: "person_aliases", Policy: MergeRows,
+		Fields: []SyncedField{
+			{No: 1, Name: "alias", Merge: Immutable, Sensitive: true},
+			{No: 2, Name: "person", Merge: LWW, Sensitive: true},
+			{No: 3, Name: "undo_token", Merge: Derived},
+			{No: 4, Name: "undo_person", Merge: Derived},
+		},
+	},
+	{
 		Table: "psychology_entries", Policy: MergeRows,
 		Fields: []SyncedField{
 			{No: 1, Name: "layer_number", Merge: Immutable},

@@ -33,7 +33,8 @@ func (s *Service) ClusterMap(ctx context.Context, p MapParams) (MapResult, error
 		return out, err
 	}
 	sortTexts(texts)
-	a := &analysis{ctx: ctx, in: Input{Type: Full, Texts: texts, Zone: s.zone()}, progress: func(string, float64) {}, texts: make([]scored, len(texts))}
+	a := newAnalysis(ctx, Input{Type: Full, Texts: texts, Zone: s.zone()})
+	a.texts = make([]scored, len(texts))
 	topics := a.topics()
 	if a.err != nil {
 		return out, a.err

@@ -630,15 +630,15 @@ CREATE TABLE memory_patterns (
     pattern_type      TEXT NOT NULL,
     category          TEXT NOT NULL,
     layer             INTEGER NOT NULL CHECK (layer BETWEEN 1 AND 7),
-    description       TEXT NOT NULL,
-    evidence          TEXT NOT NULL DEFAULT '[]' CHECK (json_valid(evidence)),
+    description       ANY NOT NULL CHECK (typeof(description) IN ('text', 'blob')),
+    evidence          ANY NOT NULL DEFAULT '[]' CHECK (typeof(evidence) = 'blob' OR json_valid(evidence)),
     confidence        REAL NOT NULL CHECK (confidence BETWEEN 0 AND 1),
     measured          REAL NOT NULL CHECK (measured BETWEEN 0 AND 1),
     confidence_parts  TEXT NOT NULL DEFAULT '{}' CHECK (json_valid(confidence_parts)),
     salience          REAL NOT NULL DEFAULT 0 CHECK (salience BETWEEN 0 AND 1),
-    subject           TEXT NOT NULL DEFAULT '',
-    subjects          TEXT NOT NULL DEFAULT '[]' CHECK (json_valid(subjects)),
-    recommendations   TEXT NOT NULL DEFAULT '[]' CHECK (json_valid(recommendations)),
+    subject           ANY NOT NULL DEFAULT '' CHECK (typeof(subject) IN ('text', 'blob')),
+    subjects          ANY NOT NULL DEFAULT '[]' CHECK (typeof(subjects) = 'blob' OR json_valid(subjects)),
+    recommendations   ANY NOT NULL DEFAULT '[]' CHECK (typeof(recommendations) = 'blob' OR json_valid(recommendations)),
     series            TEXT NOT NULL DEFAULT '[]' CHECK (json_valid(series)),
     first_detected    INTEGER NOT NULL,
     last_observed     INTEGER NOT NULL,
@@ -647,8 +647,8 @@ CREATE TABLE memory_patterns (
     status            TEXT NOT NULL DEFAULT 'active' CHECK (status IN ('active', 'stale', 'rejected', 'superseded')),
     superseded_by     BLOB CHECK (superseded_by IS NULL OR length(superseded_by) = 16),
     user_confirmed    INTEGER CHECK (user_confirmed IS NULL OR user_confirmed IN (0, 1)),
-    user_notes        TEXT NOT NULL DEFAULT '',
-    undo              TEXT CHECK (undo IS NULL OR json_valid(undo)),
+    user_notes        ANY NOT NULL DEFAULT '' CHECK (typeof(user_notes) IN ('text', 'blob')),
+    undo              ANY CHECK (undo IS NULL OR typeof(undo) = 'blob' OR json_valid(undo)),
     engine            TEXT NOT NULL DEFAULT 'local',
     job_id            BLOB CHECK (job_id IS NULL OR length(job_id) = 16),
     created_at        INTEGER NOT NULL,
@@ -677,7 +677,7 @@ CREATE TABLE memory_synthesis (
     user_id           BLOB NOT NULL CHECK (length(user_id) = 16),
     pattern_type      TEXT NOT NULL,
     memory_ids        TEXT NOT NULL DEFAULT '[]' CHECK (json_valid(memory_ids)),
-    synthesis_content TEXT NOT NULL,
+    synthesis_content ANY NOT NULL CHECK (typeof(synthesis_content) IN ('text', 'blob')),
     confidence_score  REAL NOT NULL CHECK (confidence_score BETWEEN 0 AND 1),
     fingerprint       TEXT NOT NULL,
     job_id            BLOB CHECK (job_id IS NULL OR length(job_id) = 16),
@@ -701,11 +701,11 @@ CREATE TABLE memory_synthesis_jobs (
     progress          REAL NOT NULL DEFAULT 0 CHECK (progress BETWEEN 0 AND 1),
     stage             TEXT NOT NULL DEFAULT '',
     error_message     TEXT,
-    insights          TEXT NOT NULL DEFAULT '{}' CHECK (json_valid(insights)),
+    insights          ANY NOT NULL DEFAULT '{}' CHECK (typeof(insights) = 'blob' OR json_valid(insights)),
     memories_analyzed INTEGER NOT NULL DEFAULT 0,
     patterns_detected INTEGER NOT NULL DEFAULT 0,
     engine            TEXT NOT NULL DEFAULT 'local',
-    params            TEXT NOT NULL DEFAULT '{}' CHECK (json_valid(params)),
+    params            ANY NOT NULL DEFAULT '{}' CHECK (typeof(params) = 'blob' OR json_valid(params)),
     input_hash        TEXT NOT NULL DEFAULT '',
     model             TEXT NOT NULL DEFAULT '',
     cost_usd          REAL NOT NULL DEFAULT 0,
@@ -785,6 +785,19 @@ CREATE TABLE pending_approvals (
     decided_by      TEXT,
     decision        TEXT CHECK (json_valid(decision))
 , question TEXT CHECK (json_valid(question)), ref TEXT NOT NULL DEFAULT '') STRICT;
+
+CREATE TABLE person_aliases (
+    id          BLOB PRIMARY KEY CHECK (length(id) = 16), -- made of the alias
+    user_id     BLOB NOT NULL CHECK (length(user_id) = 16),
+    alias       ANY NOT NULL CHECK (typeof(alias) IN ('text', 'blob')),
+    person      ANY NOT NULL CHECK (typeof(person) IN ('text', 'blob')), -- their name
+    undo_token  TEXT,
+    undo_person ANY CHECK (undo_person IS NULL OR typeof(undo_person) IN ('text', 'blob')), -- before; NULL: there was no correction
+    created_at  INTEGER NOT NULL,
+    updated_at  INTEGER NOT NULL,
+    deleted_at  INTEGER,
+    sync_meta   BLOB
+) STRICT;
 
 CREATE TABLE providers (
     id         BLOB PRIMARY KEY CHECK (length(id) = 16),
@@ -1208,10 +1221,10 @@ CREATE TABLE sync_local (
 ) STRICT;
 
 CREATE TABLE synthesis_recommendations (
-    id             BLOB PRIMARY KEY CHECK (length(id) = 16),
+    id             BLOB PRIMARY KEY CHECK (length(id) = 16), -- made of the pattern and the text
     user_id        BLOB NOT NULL CHECK (length(user_id) = 16),
     pattern_id     BLOB NOT NULL REFERENCES memory_patterns (id) ON DELETE CASCADE,
-    recommendation TEXT NOT NULL,
+    recommendation ANY NOT NULL CHECK (typeof(recommendation) IN ('text', 'blob')),
     category       TEXT NOT NULL CHECK (category IN ('psychological', 'behavioral', 'relational', 'growth')),
     priority       TEXT NOT NULL CHECK (priority IN ('low', 'medium', 'high')),
     status         TEXT NOT NULL DEFAULT 'pending' CHECK (status IN ('pending', 'acknowledged', 'working_on', 'completed')),
@@ -1477,6 +1490,10 @@ CREATE INDEX pending_approvals_run ON pending_approvals (run_id, ref) WHERE stat
 CREATE INDEX pending_approvals_subject ON pending_approvals (user_id, subject_id, subject_kind, created_at);
 
 CREATE INDEX pending_approvals_user ON pending_approvals (user_id, status, last_at);
+
+CREATE INDEX person_aliases_undo ON person_aliases (undo_token) WHERE undo_token IS NOT NULL;
+
+CREATE INDEX person_aliases_user ON person_aliases (user_id);
 
 CREATE INDEX psychology_entries_layer ON psychology_entries (user_id, layer_number);
 

@@ -1872,7 +1872,7 @@ export interface MemoryItem {
   lastAccessed?: string;
   lastReinforcedAt?: string;
   initialStrength: number;
-  /** 0 to 1; absent until decay has looked at it */
+  /** what is left of it now, 0 to 1 */
   retention?: number;
   /** none, queued, ready, stale, failed */
   embeddingState: string;
@@ -2100,7 +2100,7 @@ export interface MemoryUpdateResult {
   lastAccessed?: string;
   lastReinforcedAt?: string;
   initialStrength: number;
-  /** 0 to 1; absent until decay has looked at it */
+  /** what is left of it now, 0 to 1 */
   retention?: number;
   /** none, queued, ready, stale, failed */
   embeddingState: string;
@@ -5329,6 +5329,22 @@ export interface SynthesisMapResult {
   skipped: number;
 }
 
+/** MergePeopleParams is the request of memory.merge_people: two people or more, each by id or by a name. */
+export interface SynthesisMergePeopleParams {
+  ids?: string[];
+  /** names or aliases */
+  names?: string[];
+  /** of the result, at most 100 characters; default: that of the first one */
+  name?: string;
+}
+
+/** MergePeopleResult is the person that was made, and how to take the merge back within ten minutes. */
+export interface SynthesisMergePeopleResult {
+  person: SynthesisPerson;
+  /** for memory.undo */
+  undoToken: string;
+}
+
 /** Pattern is one finding with what it rests on. */
 export interface SynthesisPattern {
   id?: string;
@@ -5396,6 +5412,41 @@ export interface SynthesisPatternsResult {
   total: number;
   limit: number;
   offset: number;
+}
+
+/** PeopleParams select people: those named most often first. */
+export interface SynthesisPeopleParams {
+  /** in a name or an alias */
+  query?: string;
+  /** 1 to 500; default 100 */
+  limit?: number;
+  offset?: number;
+}
+
+/** PeopleResult is a page of people. */
+export interface SynthesisPeopleResult {
+  people: SynthesisPerson[];
+  total: number;
+}
+
+/** Person is somebody whom the newest 10,000 texts name or who wrote some of them. */
+export interface SynthesisPerson {
+  /** made of the name: the same on all devices */
+  id: string;
+  /** such as Anna, or "your sister" for people without one */
+  name: string;
+  /** other names that texts or you use, in alphabetical order */
+  aliases: string[];
+  /** such as sister, when texts say so */
+  relationship?: string;
+  /** texts that name them */
+  mentions: number;
+  /** texts that they wrote */
+  messages: number;
+  firstSeen: string;
+  lastSeen: string;
+  /** you have merged or split it */
+  corrected: boolean;
 }
 
 /** Point is one value of a chart. */
@@ -5504,6 +5555,24 @@ export interface SynthesisScheduleResult {
   zone: string;
   enabled: boolean;
   nextRun?: string;
+}
+
+/** SplitPersonParams is the request of memory.split_person. */
+export interface SynthesisSplitPersonParams {
+  /** of the person */
+  name: string;
+  /** names of theirs that mean another one person; not all of them */
+  aliases: string[];
+}
+
+/** SplitPersonResult is both people, and how to take the split back within ten minutes. */
+export interface SynthesisSplitPersonResult {
+  /** without the aliases */
+  person: SynthesisPerson;
+  /** whom the aliases mean now, called like the first of them */
+  split: SynthesisPerson;
+  /** for memory.undo */
+  undoToken: string;
 }
 
 /** SynthesizeParams is the request of memory.synthesize and memory.synthesis_preview. */
@@ -6969,8 +7038,12 @@ export interface Methods {
   "memory.list_documents": { params: MemoryPageParams; result: MemoryDocumentsResult };
   /** Lists patterns. Rejected and superseded ones are left out unless their status is asked for. */
   "memory.list_patterns": { params: SynthesisPatternsParams; result: SynthesisPatternsResult };
+  /** Lists the people of the newest 10,000 texts: one record per person, after names that mean the same one were merged by Helix and by you. */
+  "memory.list_people": { params: SynthesisPeopleParams; result: SynthesisPeopleResult };
   /** Lists recommendations of patterns that still hold. */
   "memory.list_recommendations": { params: SynthesisRecommendationsParams; result: SynthesisRecommendationsResult };
+  /** Makes one person of several. Lists of people show it at once, patterns with the next synthesis; later runs keep it. It can be undone. */
+  "memory.merge_people": { params: SynthesisMergePeopleParams; result: SynthesisMergePeopleResult };
   /** Records what the person thinks of a pattern. Confirm keeps its description and raises its confidence; reject hides it and later ones like it; clear takes both back. */
   "memory.pattern_feedback": { params: SynthesisFeedbackParams; result: SynthesisFeedbackResult };
   /** Pins or unpins memories. Pinning reinforces them. */
@@ -6991,6 +7064,8 @@ export interface Methods {
   "memory.set_salience": { params: MemorySalienceParams; result: MemoryItemsResult };
   /** Says whether what came from a source is quoted as foreign text: a conversation, a document, or everything of an importer. Only a person can call something trusted. */
   "memory.set_untrusted": { params: MemoryTrustParams; result: MemoryCountResult };
+  /** Says that aliases of a person mean somebody else. Lists of people show it at once, patterns with the next synthesis; later runs keep it. It can be undone. */
+  "memory.split_person": { params: SynthesisSplitPersonParams; result: SynthesisSplitPersonResult };
   /** Counts what there is, without the trash. Items are counted in memory, where search keeps what it needs to know of each; the first call after the start may wait until that is read. */
   "memory.stats": { params: Record<string, never>; result: MemoryStats };
   /** Ends a job. What was found is dropped; earlier patterns stay as they are. A job that is over stays as it ended. */
@@ -7643,7 +7718,9 @@ export const METHODS = [
   { name: "memory.list", scope: "read", costly: false },
   { name: "memory.list_documents", scope: "read", costly: false },
   { name: "memory.list_patterns", scope: "read", costly: false },
+  { name: "memory.list_people", scope: "read", costly: true },
   { name: "memory.list_recommendations", scope: "read", costly: false },
+  { name: "memory.merge_people", scope: "write", costly: false },
   { name: "memory.pattern_feedback", scope: "write", costly: false },
   { name: "memory.pin", scope: "write", costly: false },
   { name: "memory.purge", scope: "admin", costly: false },
@@ -7654,6 +7731,7 @@ export const METHODS = [
   { name: "memory.search_enhanced", scope: "read", costly: false },
   { name: "memory.set_salience", scope: "write", costly: false },
   { name: "memory.set_untrusted", scope: "write", costly: false },
+  { name: "memory.split_person", scope: "write", costly: false },
   { name: "memory.stats", scope: "read", costly: false },
   { name: "memory.synthesis_cancel", scope: "write", costly: false },
   { name: "memory.synthesis_history", scope: "read", costly: false },
