@@ -26,9 +26,10 @@ import (
 // openAgent builds the conversations over models, callables, rights and memory.
 func (b *Backend) openAgent(ctx context.Context, paths config.Paths, conf config.Config) {
 	b.scrub = b.newScrubbers(paths).text
+	telemetry := b.openTelemetry(conf)
 	b.Agent = agent.New(b.DB, b.Bus, agent.Options{
 		Models: b.Providers, Gate: b.Permission, Callables: b.Callables, Ledger: b.Ledger,
-		Memory: agentMemory{b.Memory}, Skills: agentSkills{b}, Soul: b.agentSoul, UserDir: paths.User, Workspaces: workspaces(paths), Scrub: b.scrub, Private: conf.StoragePrivate, Ended: b.Scheduler.Ended, Logger: b.log,
+		Memory: agentMemory{b.Memory}, Skills: agentSkills{b}, Soul: b.agentSoul, UserDir: paths.User, Workspaces: workspaces(paths), Scrub: b.scrub, Private: conf.StoragePrivate, Ended: b.Scheduler.Ended, Telemetry: telemetry, Logger: b.log,
 	})
 	b.Callables.Add(b.Agent.Provider())
 	gate := b.callGate()

@@ -66,6 +66,7 @@ var levels = map[string]int{
 	"backend/scheduler/cadence":            engine,
 	"backend/kernel":                       engine,
 	"backend/vector":                       engine,
+	"backend/otlp":                         engine,
 	"backend/embed":                        engine,
 	"backend/valence":                      engine,
 	"backend/memory":                       domain,

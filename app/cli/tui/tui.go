@@ -27,6 +27,7 @@ const (
 	// guard is how long a question is shown, and nothing typed, before keys answer it.
 	guard     = 500 * time.Millisecond
 	callLimit = 30 * time.Second
+	poll      = 2 * time.Second
 )
 
 // Model is the state of the interface. Make one with newModel.
@@ -42,6 +43,7 @@ type Model struct {
 	chat   Chat
 	all    agent.StatusResult
 	known  bool // all was read
+	polls  bool // it is read again soon, because no model is set up
 	outbox []outgoing
 	busy   bool // the first of outbox is under way
 	read   bool // a Query is under way
@@ -111,6 +113,7 @@ type (
 	}
 	calledMsg struct{ err error }
 	armMsg    struct{ edits int }
+	pollMsg   struct{}
 	tickMsg   struct{}
 )
 
@@ -191,6 +194,13 @@ func (m *Model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		if msg.err == nil {
 			m.all, m.known = msg.all, true
 		}
+		if !m.all.Ready && !m.polls { // that a role has a model is no event
+			m.polls = true
+			cmds = append(cmds, m.after(poll, pollMsg{}))
+		}
+	case pollMsg:
+		m.polls = false
+		cmds = append(cmds, m.status())
 	case askedMsg:
 		if msg.id == m.asking {
 			if m.question = msg.q; msg.err != nil {
@@ -354,7 +364,7 @@ func (m *Model) done(msg doneMsg) tea.Cmd {
 	default:
 		m.note = OneLine(out.Text)
 	}
-	return m.refresh()
+	return tea.Batch(m.refresh(), m.status())
 }
 
 // show puts a text in place of the transcript.
@@ -550,15 +560,21 @@ func (m *Model) decide(p permission.AnswerParams) tea.Cmd {
 	return m.call(func(ctx context.Context, conn Conn) tea.Msg { return calledMsg{Decide(ctx, conn, p)} })
 }
 
-// stop cancels the turn.
+// stop cancels the turn, or else takes back what waits to be sent or answered.
 func (m *Model) stop() tea.Cmd {
-	t := m.chat.Turn
-	if t == nil {
-		m.note = ""
+	m.note = ""
+	p := agent.TurnParams{SessionID: m.chat.Session.ID}
+	switch n := len(m.outbox); {
+	case m.chat.Turn != nil:
+		turn := m.chat.Turn.TurnID
+		m.stopping, p.TurnID = turn, &turn
+	case n > 0 && !m.busy:
+		m.input.SetValue(m.outbox[n-1].text)
+		m.outbox = m.outbox[:n-1]
+		return nil
+	case len(m.chat.Queue) == 0:
 		return nil
 	}
-	m.stopping, m.note = t.TurnID, ""
-	p := agent.TurnParams{SessionID: m.chat.Session.ID, TurnID: &t.TurnID}
 	return m.call(func(ctx context.Context, conn Conn) tea.Msg {
 		return calledMsg{conn.Call(ctx, "chat.cancel", p, nil)}
 	})

@@ -25,8 +25,9 @@ Ctrl+O          unfold and fold all tool calls; a click does one
 Shift and drag  select text
 Ctrl+C twice    leave; Ctrl+D too`
 
-// maxDetail is how many lines of a tool's input and result are shown.
-const maxDetail, maxQueue, maxAsked = 20, 3, 6
+// maxDetail is how many lines of a tool's input and result are shown, maxQueue how many inputs that
+// wait, maxAsked how many lines of a question.
+const maxDetail, maxQueue, maxAsked, maxColumn = 20, 3, 6, 110
 
 // block is a part of the transcript.
 type block struct {
@@ -405,6 +406,9 @@ func (m *Model) isOpen(call string) bool {
 	return m.unfold
 }
 
+// column is the width of the transcript: long lines are hard to read.
+func (m *Model) column() int { return min(m.width, maxColumn) }
+
 // blocks draws the transcript.
 func (m *Model) blocks() (out []block) {
 	c := &m.chat
@@ -460,7 +464,7 @@ func (m *Model) blocks() (out []block) {
 }
 
 func (m *Model) indented(text string) []string {
-	lines := m.markdown(text, m.width-2)
+	lines := m.markdown(text, m.column()-2)
 	for i, l := range lines {
 		if l != "" {
 			lines[i] = "  " + l
@@ -481,13 +485,13 @@ func (m *Model) message(msg agent.Message, results map[string]*agent.Part, activ
 			case msg.Role == "user":
 				for i, line := range strings.Split(strings.TrimRight(tidy(p.Text), "\n"), "\n") {
 					mark := map[bool]string{true: "> ", false: "  "}[i == 0]
-					b.lines = append(b.lines, wrapped(m.st.bold.Render(line), m.width, m.st.person.Render(mark), "  ")...)
+					b.lines = append(b.lines, wrapped(m.st.bold.Render(line), m.column(), m.st.person.Render(mark), "  ")...)
 				}
 			case msg.Role == "assistant":
 				texts = true
 				b.lines = append(b.lines, m.indented(p.Text)...)
 			default:
-				b.lines = append(b.lines, wrapped(m.st.warn.Render(OneLine(p.Text)), m.width, "· ", "  ")...)
+				b.lines = append(b.lines, wrapped(m.st.warn.Render(OneLine(p.Text)), m.column(), "· ", "  ")...)
 			}
 		case agent.PartToolCall:
 			if texts {
@@ -550,15 +554,15 @@ func (m *Model) toolCall(p agent.Part, result *agent.Part, at time.Time, active 
 		about = p.Title
 	}
 	left := "  " + style.Render(mark) + " " + m.st.bold.Render(OneLine(p.Tool)) + " " + m.st.faint.Render(OneLine(about))
-	room := m.width - ansi.StringWidth(right) - 2
-	out := []string{beside(ansi.Truncate(left, room, "…"), style.Render(right), m.width)}
+	room := m.column() - ansi.StringWidth(right) - 2
+	out := []string{beside(ansi.Truncate(left, room, "…"), style.Render(right), m.column())}
 	if !open {
 		return out
 	}
 	detail := func(text string) {
 		var lines []string
 		for l := range strings.SplitSeq(strings.TrimRight(tidy(text), "\n"), "\n") {
-			lines = append(lines, strings.Split(ansi.Hardwrap(l, max(m.width-6, 1), true), "\n")...)
+			lines = append(lines, strings.Split(ansi.Hardwrap(l, max(m.column()-6, 1), true), "\n")...)
 		}
 		for i, l := range lines {
 			if i == maxDetail {

@@ -154,7 +154,7 @@ export interface AgentDifference {
   actual: string;
 }
 
-/** DraftCheck compares the rehearsal with what the run did. */
+/** DraftCheck compares the dry run with what the run did. */
 export interface AgentDraftCheck {
   /** every step was given what it was given in the run */
   identical: boolean;
@@ -712,7 +712,7 @@ export interface AgentToSkillParams {
   name?: string;
 }
 
-/** ToSkillResult is a disabled draft, where its values are from, and how its rehearsal went. */
+/** ToSkillResult is a disabled draft, where its values are from, and how its dry run went. */
 export interface AgentToSkillResult {
   skill: AgentDraftSkill;
   /** calls in their order, also those that became no step */
@@ -1992,6 +1992,8 @@ export interface MemoryImportDone {
   /** why it failed or waits, or what else there is to know */
   message?: string;
   dryRun?: boolean;
+  /** of the watched folder that it belongs to */
+  watchId?: string;
   startedAt?: string;
   finishedAt?: string;
 }
@@ -2042,6 +2044,8 @@ export interface MemoryImportProgress {
   /** why it failed or waits, or what else there is to know */
   message?: string;
   dryRun?: boolean;
+  /** of the watched folder that it belongs to */
+  watchId?: string;
   startedAt?: string;
   finishedAt?: string;
 }
@@ -2076,6 +2080,8 @@ export interface MemoryImportStatus {
   /** why it failed or waits, or what else there is to know */
   message?: string;
   dryRun?: boolean;
+  /** of the watched folder that it belongs to */
+  watchId?: string;
   startedAt?: string;
   finishedAt?: string;
 }
@@ -2388,6 +2394,55 @@ export interface MemoryUpsertSource {
   mime?: string;
   /** hex SHA-256 of the whole */
   contentHash?: string;
+}
+
+/** WatchAddParams is the request of memory.watch_add. The other fields are those of memory.import. */
+export interface MemoryWatchAddParams {
+  path: string;
+  /** auto (default), markdown, text */
+  format?: string;
+  tags?: string[];
+  layer?: number;
+  type?: string;
+  /** default true */
+  untrusted?: boolean;
+}
+
+/** WatchChanged is the event memory.watch_changed: a watched folder has another state, or is gone. */
+export interface MemoryWatchChanged {
+  watchId: string;
+}
+
+/** WatchListResult lists watched folders by their paths. */
+export interface MemoryWatchListResult {
+  folders: MemoryWatchedFolder[];
+}
+
+/** WatchParams names a watched folder. */
+export interface MemoryWatchParams {
+  watchId: string;
+}
+
+/** WatchedFolder is a folder of notes that is imported again when it changes. */
+export interface MemoryWatchedFolder {
+  watchId: string;
+  path: string;
+  /** markdown, text */
+  format: string;
+  /** watching, importing, paused, missing, failed */
+  state: string;
+  /** why it is missing, failed or paused */
+  message?: string;
+  /** notes that were imported and are still there */
+  files: number;
+  /** notes whose documents the last change moved to the trash */
+  trashed: number;
+  tags: string[];
+  untrusted: boolean;
+  lastImport?: MemoryImportStatus;
+  /** when it was last looked at since Helix started */
+  scannedAt?: string;
+  createdAt: string;
 }
 
 /** Changed is published when background work was paused or may go on. */
@@ -7194,7 +7249,7 @@ export interface Methods {
   "agent.skills": { params: AgentSkillsParams; result: AgentSkillsResult };
   /** Says whether the agent can work, and what it does. */
   "agent.status": { params: Record<string, never>; result: AgentStatusResult };
-  /** Makes a disabled skill of what turns of a chat did, and rehearses it against what was recorded. */
+  /** Makes a disabled skill of what turns of a chat did, and runs it dry against what was recorded. */
   "agent.to_skill": { params: AgentToSkillParams; result: AgentToSkillResult };
   /** Lists what the model of a session may call, with what each costs in tokens. */
   "agent.tools": { params: AgentToolsParams; result: AgentToolsResult };
@@ -7374,7 +7429,7 @@ export interface Methods {
   "memory.import_preview": { params: MemoryImportParams; result: MemoryPreviewResult };
   /** Tells how an import stands. */
   "memory.import_status": { params: MemoryJobParams; result: MemoryImportStatus };
-  /** Lists imports, newest first. */
+  /** Lists imports, newest first. Those of watched folders are in memory.watch_list. */
   "memory.imports": { params: MemoryPageParams; result: MemoryImportsResult };
   /** Gives memories by page. A cursor goes on after the page that gave it, at the same cost wherever that is; an offset counts from the start. */
   "memory.list": { params: MemoryListParams; result: MemoryListResult };
@@ -7434,6 +7489,16 @@ export interface Methods {
   "memory.update_recommendation": { params: SynthesisRecommendationParams; result: SynthesisRecommendation };
   /** Makes a document what the caller says it is now; parts that did not change keep their ids and vectors. The vectors of new parts are made first, for 15 seconds at most: those of the rest, and all when that fails, are made in the background. */
   "memory.upsert_chunks": { params: MemoryUpsertParams; result: MemoryUpsertResult };
+  /** Has a folder of notes imported, and again whenever notes in it are new, change or go. The documents of notes that are gone move to the trash. It gives the folder at once; the import follows in the background. */
+  "memory.watch_add": { params: MemoryWatchAddParams; result: MemoryWatchedFolder };
+  /** Lists the watched folders of the caller. */
+  "memory.watch_list": { params: Record<string, never>; result: MemoryWatchListResult };
+  /** Leaves the changes of a folder alone until memory.watch_resume. An import that runs goes on. */
+  "memory.watch_pause": { params: MemoryWatchParams; result: MemoryWatchedFolder };
+  /** Stops watching a folder. What was imported from it stays. */
+  "memory.watch_remove": { params: MemoryWatchParams; result: MemoryWatchedFolder };
+  /** Goes on watching a folder, and tries again what failed. */
+  "memory.watch_resume": { params: MemoryWatchParams; result: MemoryWatchedFolder };
   /** Another name of memory.delete. Moves memories to the trash, where they stay for 30 days. Search forgets them at once. Ids that are not there are passed over, unless none is. */
   "memory_delete": { params: MemoryIDsParams; result: MemoryCountResult };
   /** Another name of memory.add. Stores one memory. With Dedupe, text that is there already is not stored twice: its memory gets the missing tags. What was handed to a program or an agent in the last day is not stored again for one: the memory that it repeats is reinforced, and the answer has no item. */
@@ -7914,6 +7979,8 @@ export interface Events {
   "memory.synthesis_done": SynthesisDone;
   /** Progress is sent while a job runs. */
   "memory.synthesis_progress": SynthesisProgress;
+  /** WatchChanged is the event memory.watch_changed: a watched folder has another state, or is gone. */
+  "memory.watch_changed": MemoryWatchChanged;
   /** Changed is the event permissions.changed. */
   "permissions.changed": PermissionChanged;
   /** CatalogChanged is published when another catalogue is in force. */
@@ -8108,6 +8175,11 @@ export const METHODS = [
   { name: "memory.update", scope: "write", costly: false },
   { name: "memory.update_recommendation", scope: "write", costly: false },
   { name: "memory.upsert_chunks", scope: "write", costly: true },
+  { name: "memory.watch_add", scope: "write", costly: true },
+  { name: "memory.watch_list", scope: "read", costly: false },
+  { name: "memory.watch_pause", scope: "write", costly: false },
+  { name: "memory.watch_remove", scope: "write", costly: false },
+  { name: "memory.watch_resume", scope: "write", costly: false },
   { name: "memory_delete", scope: "write", costly: false, aliasOf: "memory.delete" },
   { name: "memory_save", scope: "write", costly: false, aliasOf: "memory.add" },
   { name: "memory_search", scope: "read", costly: false, aliasOf: "memory.search" },
@@ -8353,6 +8425,7 @@ export const EVENTS = [
   "memory.patterns_changed",
   "memory.synthesis_done",
   "memory.synthesis_progress",
+  "memory.watch_changed",
   "permissions.changed",
   "providers.catalog_changed",
   "providers.changed",
