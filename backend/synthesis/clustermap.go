@@ -57,7 +57,7 @@ func (s *Service) ClusterMap(ctx context.Context, p MapParams) (MapResult, error
 			c = -1
 		}
 		vectors = append(vectors, t.Vector)
-		out.Points = append(out.Points, MapPoint{ID: t.ID, Kind: t.Kind, Label: excerpt(t.Body, labelRunes), Cluster: c})
+		out.Points = append(out.Points, MapPoint{ID: t.ID, Kind: t.Kind, ParentID: t.Parent, Label: excerpt(t.Body, labelRunes), Cluster: c})
 	}
 	x, y := plane(vectors)
 	for i := range out.Points {
