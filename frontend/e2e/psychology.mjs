@@ -64,7 +64,7 @@ async function forecast({ page, rpc, looks, check }) {
   await panel(page).getByLabel("Review on").fill(later);
   await panel(page).getByRole("group", { name: "Planned reviews" }).getByRole("button").waitFor();
   await until(async () => (await curve.getAttribute("aria-label")) !== before, "the review lifts the curve");
-  await panel(page).locator("svg .mark").waitFor();
+  await panel(page).locator("svg .mark").waitFor({ state: "attached" });
   check((await rpc("psychology.get_layer", { layerNumber: 4 })).entries[0].reinforcementCount === 0, "a planned review stores nothing");
   await looks("forecast");
   await panel(page).getByRole("group", { name: "Planned reviews" }).getByRole("button").click();
