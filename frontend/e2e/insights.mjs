@@ -156,23 +156,23 @@ async function people({ page, rpc, looks, check }) {
   const row = (name) => table.getByRole("row").filter({ hasText: name });
   await row("Nora").waitFor();
   const names = async () => (await rpc("memory.list_people", {})).people.map((p) => p.name);
-  const merge = async () => {
+  const merge = async (first) => {
     for (const name of ["Nora", "Ben"]) await table.getByRole("checkbox", { name: `Choose ${name}` }).check();
     await page.getByRole("button", { name: "Merge 2…" }).click();
     const dialog = page.getByRole("dialog", { name: "Merge people" });
     await dialog.getByRole("textbox", { name: "Name" }).fill("Nora B.");
-    await looks("people-merge");
+    if (first) await looks("people-merge");
     await dialog.getByRole("button", { name: "Merge" }).click();
     await toast(page, "Merged as Nora B.").waitFor();
     await row("Nora B.").waitFor();
   };
   await looks("people");
-  await merge();
+  await merge(true);
   check(!(await names()).includes("Ben"), "they are one person");
-  await page.getByRole("region", { name: "Messages" }).getByRole("button", { name: /Undo/ }).first().click();
+  await page.keyboard.press("Control+z");
   await row("Ben").waitFor();
   check((await names()).includes("Ben"), "Undo makes them two again");
-  await merge();
+  await merge(false);
   await row("Nora B.").getByRole("button", { name: "Split…" }).click();
   const dialog = page.getByRole("dialog", { name: "Split Nora B." });
   await dialog.getByRole("checkbox", { name: "Ben" }).check();

@@ -74,7 +74,7 @@ async function forecast({ page, rpc, looks, check }) {
   await page.keyboard.press("Home");
   await panel(page).getByText(/: 1$/).first().waitFor({ state: "attached" });
   await panel(page).getByText("Show as table").click();
-  check((await panel(page).getByRole("row").count()) === 240, "the table has all values");
+  await until(async () => (await panel(page).getByRole("row").count()) === 240, "the table has all values");
   // What is only tried out is not stored.
   await panel(page).getByRole("button", { name: "Pin" }).last().click();
   await panel(page).getByText("It doesn't fall below 0.7 within 90 days.").waitFor();
