@@ -200,7 +200,7 @@ func (s *Service) work(ctx context.Context, id uuid.UUID, list []Scenario, live 
 		}
 		err = s.db.Write(ctx, func(tx *storage.Tx) error {
 			_, err := tx.Exec(`INSERT INTO eval_runs (id, user_id, eval_id, scenario, live, passed, problems, metrics, build, at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-				storage.NewID(), identity.UserID(ctx), id, x.Name, live != nil, out.Passed, problems, metrics, s.build, tx.Now)
+				storage.NewID(), identity.UserID(ctx), id, x.Name, live != nil, out.Passed, string(problems), string(metrics), s.build, tx.Now)
 			return err
 		})
 		if err != nil {
