@@ -5,7 +5,7 @@ import { ToolImport } from "./importing.svelte";
 import { ToolInspector } from "./inspector.svelte";
 import { Market, templateList, ToolList } from "./list.svelte";
 import { t } from "./messages";
-import { PermissionPrompt } from "../../lib/run/prompt.svelte";
+import { promptOf, type PermissionPrompt } from "../../lib/run/prompt.svelte";
 import { ToolRun, type RunTarget } from "./run.svelte";
 import { ToolSecrets } from "./secrets.svelte";
 import type { Notify } from "../../lib/ui/state";
@@ -58,7 +58,7 @@ export class ToolsScreen {
     this.templates = templateList(rpc);
     this.inspector = new ToolInspector(rpc);
     this.editor = new ToolEditor(rpc, store);
-    this.prompt = new PermissionPrompt(rpc);
+    this.prompt = promptOf(rpc);
     this.importing = new ToolImport(rpc);
     this.secrets = new ToolSecrets(rpc);
     this.draftRun = new ToolRun(rpc);
@@ -79,10 +79,7 @@ export class ToolsScreen {
     this.market.start(this.#rpc, ["tools.changed"]);
     this.templates.start(this.#rpc, []);
     this.inspector.start();
-    this.#rpc.on("approvals.changed", (e) => {
-      this.prompt.follow(e);
-      if (e.status === "pending") void this.#maybePrompt(e.id);
-    });
+    this.#rpc.on("approvals.changed", (e) => void (e.status === "pending" && this.#maybePrompt(e.id)));
     this.#rpc.on("tools.changed", (e) => {
       void this.editor.changedElsewhere(e.toolId);
     });

@@ -1,6 +1,6 @@
 import { asError, type RpcError } from "../../../lib/rpc/errors";
 import type { Rpc } from "../../../lib/rpc";
-import { PermissionPrompt } from "../../../lib/run/prompt.svelte";
+import { promptOf, type PermissionPrompt } from "../../../lib/run/prompt.svelte";
 import type { Notify } from "../../../lib/ui/state";
 import { t } from "../messages";
 import { RunFeed } from "./feed.svelte";
@@ -45,7 +45,7 @@ export class CompositeScreen {
     this.importing = new SkillImport(rpc);
     this.exporting = new SkillExport(rpc);
     this.templates = new SkillTemplates(rpc);
-    this.prompt = new PermissionPrompt(rpc);
+    this.prompt = promptOf(rpc);
     this.prompt.onAnswer(() => {
       void this.inspector.readRights();
       for (const feed of this.#feeds.values()) if (!feed.over) void feed.refresh();
@@ -58,7 +58,6 @@ export class CompositeScreen {
     this.#started = true;
     this.list.listen();
     this.inspector.start();
-    this.#rpc.on("approvals.changed", (e) => this.prompt.follow(e));
   }
 
   stop(): void {
