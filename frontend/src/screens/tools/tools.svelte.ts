@@ -138,6 +138,23 @@ export class ToolsScreen {
     if (run.pendingApprovalId !== "") await this.prompt.show(run.pendingApprovalId);
   }
 
+  /** Makes a tool of the first template that asks for no permission, runs it with its sample, and answers its id; null when that was refused. */
+  async tryTemplate(): Promise<string | null> {
+    try {
+      const { templates } = await this.#rpc.call("tools.templates", {});
+      const x = templates.find((x) => x.capabilities.length === 0);
+      if (!x) return null;
+      const { name, code, description, language, icon, sandboxProfile, samples } = draftFrom(x);
+      const known = (await this.#rpc.call("tools.list", { query: name, limit: 100 })).tools.find((y) => y.name === name);
+      const { tool } = known ? await this.#rpc.call("tools.get", { toolId: known.id }) : await this.#rpc.call("tools.create", { name, code, description, language, icon, sandboxProfile, samples, parameters: x.parameters });
+      void this.launch(this.runOf(tool.id), this.targetOf(tool), x.sampleParams);
+      return tool.id;
+    } catch (e) {
+      this.#notify.error(e, t.cannotTry);
+      return null;
+    }
+  }
+
   /** What a stored tool's run needs. */
   targetOf(tool: Tool): RunTarget {
     return { toolId: tool.id, name: tool.name, profile: tool.sandboxProfile, limits: tool.limits ?? null };

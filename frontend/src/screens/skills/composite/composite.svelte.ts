@@ -203,6 +203,16 @@ export class CompositeScreen {
     return skill;
   }
 
+  /** Makes a skill of the first template; null when it was refused. */
+  async tryTemplate(): Promise<Meta | null> {
+    if (this.templates.list.data === undefined) await this.templates.read();
+    const template = this.templates.list.data?.[0];
+    const skill = template ? await this.use(template) : null;
+    const error = this.templates.list.error ?? this.templates.error;
+    if (error) this.#notify.error(error, t.templateFailed);
+    return skill;
+  }
+
   /** Makes an old definition the current one, as a new version. Undo makes the present one current again. */
   async rollback(skill: Meta, version: Version): Promise<void> {
     const now = skill.versionId;
