@@ -28,6 +28,7 @@ import (
 	"helix/backend/gateway"
 	"helix/backend/logfile"
 	"helix/backend/memory"
+	"helix/backend/otlp"
 	"helix/backend/pause"
 	"helix/backend/permission"
 	"helix/backend/picks"
@@ -112,6 +113,7 @@ type Backend struct {
 
 	embedder  memory.Embedder                               // nil without an encoder
 	scrub     func(ctx context.Context, text string) string // without the secrets of the user in ctx
+	telemetry *otlp.Exporter                                // nil: off
 	encoder   string                                        // why there is no sentence encoder; "": there is one
 	downloads *storage.Downloads
 	uploads   *picks.Uploads

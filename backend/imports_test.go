@@ -66,6 +66,7 @@ var levels = map[string]int{
 	"backend/scheduler/cadence":            engine,
 	"backend/kernel":                       engine,
 	"backend/vector":                       engine,
+	"backend/otlp":                         engine,
 	"backend/embed":                        engine,
 	"backend/valence":                      engine,
 	"backend/memory":                       domain,
@@ -89,6 +90,7 @@ var levels = map[string]int{
 	"backend":                              composition,
 	"app":                                  face,
 	"app/cli":                              face,
+	"app/cli/tui":                          face,
 	"app/cmd/helix":                        entry,
 	"frontend":                             foundation,
 	"build/gen":                            entry,
@@ -102,6 +104,9 @@ var levels = map[string]int{
 
 // sideways lists the imports within one level, each with its reason.
 var sideways = map[string]map[string]string{
+	"app/cli": {
+		"app/cli/tui": "helix chat shows it, and shares its fold of events with the line mode",
+	},
 	"backend/storage": {
 		"backend/fault":    "coded errors",
 		"backend/bus":      "a change is announced after its commit",
@@ -275,6 +280,7 @@ var onlyIn = map[string][]string{
 	"github.com/tetratelabs/wazero":         {"backend/sandbox", "backend/sandbox/qjs", "backend/sandbox/meter", "build/engines/gen"},
 	"github.com/landlock-lsm/go-landlock":   {"backend/sandbox/worker"},
 	"github.com/jonreiter/govader":          {"backend/valence"},
+	"charm.land":                            {"app/cli/tui"},
 }
 
 type listed struct {

@@ -8,7 +8,7 @@ import { RunDetail, ScheduleInspector } from "./inspector.svelte";
 import { scheduleList } from "./list.svelte";
 import { t } from "./messages";
 import type { Run, Schedule, Status, Template } from "./types";
-import { open } from "./words";
+import { isOpen } from "../../lib/run/states";
 
 /** How long "Pause all" lasts. */
 export type PauseFor = "hour" | "tomorrow" | "resume";
@@ -250,7 +250,7 @@ export class SchedulesScreen {
       const id = await this.#questionOf(run);
       if (id === null) return void this.#notify.add({ title: t.noRequest, text: t.noRequestHelp, ms: 10_000, action: { label: t.approvals, run: this.toApprovals } });
       const s = this.list.rows.find((x) => x.scheduleId === run.scheduleId) ?? this.inspector.schedule.data ?? null;
-      this.#asked = s && !open(run.status) ? { approval: id, schedule: s } : null;
+      this.#asked = s && !isOpen(run.status) ? { approval: id, schedule: s } : null;
       await this.prompt.show(id);
       // What is given for less than always does not help a run without anybody there.
       if (this.prompt.asked?.id === id && this.prompt.scopes.includes("always")) this.prompt.scope = "always";
