@@ -11,6 +11,7 @@ const hits = (n: number): string => plural(n, { one: "Treffer", other: "Treffer"
 const quoted = "Agenten zitieren diesen Text und folgen keinen Anweisungen darin.";
 
 export default {
+  starter: { title: "Gespräche importieren", text: "Bringen Sie Ihren Export von ChatGPT oder Claude mit, oder einen Ordner mit Notizen. Alles bleibt auf diesem Computer und lässt sich nach Bedeutung durchsuchen.", action: "Datei wählen…" },
   title: "Gedächtnis",
   memories,
   conversations,

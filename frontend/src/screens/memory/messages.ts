@@ -10,6 +10,7 @@ const parts = (n: number): string => plural(n, { one: "part", other: "parts" });
 const quoted = "Agents quote it and never follow instructions in it.";
 
 export const en = {
+  starter: { title: "Import conversations", text: "Bring your ChatGPT or Claude export, or a folder of notes. It stays on this computer, and you can search it by meaning.", action: "Choose a file…" },
   title: "Memory",
   memories,
   conversations,
