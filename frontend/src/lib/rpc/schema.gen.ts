@@ -2277,6 +2277,8 @@ export interface MemoryPreviewResult {
   samples: MemoryImportSample[];
   warnings: string[];
   duplicates: number;
+  /** a folder, which memory.watch_add may take too */
+  folder?: boolean;
   /** the file is so large that only its beginning was read */
   partial?: boolean;
 }

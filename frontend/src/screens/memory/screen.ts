@@ -49,5 +49,6 @@ export const screen: ScreenDef = {
   start: (rpc) => {
     memoryJobs.start(rpc);
     memoryScreen().importing.start();
+    memoryScreen().importing.watched.start();
   },
 };
