@@ -19,6 +19,7 @@ import (
 	"github.com/google/uuid"
 
 	"helix/backend/agent"
+	"helix/backend/agent/eval"
 	"helix/backend/audit"
 	"helix/backend/bus"
 	"helix/backend/callable"
@@ -105,6 +106,7 @@ type Backend struct {
 	Providers  *providers.Service
 	Ledger     *agent.Ledger // what calls of models cost
 	Agent      *agent.Service
+	Eval       *eval.Service
 	Trash      *trash.Service
 	Gateway    *gateway.Server
 	Services   *gateway.Services // those that a person can stop and start

@@ -11,6 +11,7 @@ import (
 	"github.com/google/uuid"
 
 	"helix/backend/agent"
+	"helix/backend/agent/eval"
 	"helix/backend/callable"
 	"helix/backend/config"
 	"helix/backend/fault"
@@ -44,6 +45,8 @@ func (b *Backend) openAgent(ctx context.Context, paths config.Paths, conf config
 	b.Permission.Register(string(agent.Kind), b.Agent, nil)
 	b.Permission.RegisterAnswerer(string(agent.Kind), b.Agent.Answer)
 	b.closing("agent", b.Agent.Close)
+	b.Eval = eval.New(b.DB, b.Providers, Version)
+	b.closing("evaluations", b.Eval.Close)
 	if b.DB.Recovery() == nil { // before memory removes what is left of plain texts from the files
 		if err := b.Agent.CheckWords(ctx); err != nil {
 			b.log.Warn("chats may not be found by their words", "err", err)

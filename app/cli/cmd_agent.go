@@ -247,7 +247,7 @@ func (t *agentToSkillCmd) Run(c *command) error {
 			rows = append(rows, []string{x.StepID, x.Tool, strings.Join(from, ", "), strings.Join(x.Literal, ", "), x.Dropped})
 		}
 		c.table([]string{"STEP", "TOOL", "TAKEN FROM", "AS WRITTEN", "LEFT OUT"}, rows)
-		c.fields("skill", r.Skill.ID.String(), "name", r.Skill.Name, "rehearsal identical", strconv.FormatBool(r.Check.Identical))
+		c.fields("skill", r.Skill.ID.String(), "name", r.Skill.Name, "dry run identical", strconv.FormatBool(r.Check.Identical))
 		if r.Check.Problem != "" {
 			c.say("%s", r.Check.Problem)
 		}

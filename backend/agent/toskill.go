@@ -29,7 +29,7 @@ const (
 type Skills interface {
 	// SaveDraft keeps a definition, disabled, and gives its problems.
 	SaveDraft(ctx context.Context, definition json.RawMessage, note string) (DraftSkill, error)
-	// Rehearse runs a draft without effects: outputs answer for its steps. It gives what each step
+	// Rehearse makes a dry run of a draft: outputs answer for its steps. It gives what each step
 	// would have called with.
 	Rehearse(ctx context.Context, id uuid.UUID, input json.RawMessage, outputs map[string]json.RawMessage) (inputs map[string]json.RawMessage, problem string, err error)
 }
@@ -48,7 +48,7 @@ type ToSkillParams struct {
 	Name    string      `json:"name,omitempty"` // default: of what was asked
 }
 
-// ToSkillResult is a disabled draft, where its values are from, and how its rehearsal went.
+// ToSkillResult is a disabled draft, where its values are from, and how its dry run went.
 type ToSkillResult struct {
 	Skill DraftSkill  `json:"skill"`
 	Trace []TraceStep `json:"trace"` // calls in their order, also those that became no step
@@ -71,7 +71,7 @@ type MappedValue struct {
 	From     string `json:"from"`
 }
 
-// DraftCheck compares the rehearsal with what the run did.
+// DraftCheck compares the dry run with what the run did.
 type DraftCheck struct {
 	Identical bool        `json:"identical"` // every step was given what it was given in the run
 	Problem   string      `json:"problem,omitempty"`
@@ -108,7 +108,7 @@ type draft struct {
 	inputs map[string]any // values of the inputs, by name
 }
 
-// ToSkill makes a disabled skill of what turns of a chat did, and rehearses it against what was recorded.
+// ToSkill makes a disabled skill of what turns of a chat did, and runs it dry against what was recorded.
 func (s *Service) ToSkill(ctx context.Context, p ToSkillParams) (out ToSkillResult, err error) {
 	if s.o.Skills == nil || len(p.TurnIDs) == 0 || len(p.TurnIDs) > maxDraft {
 		return out, fault.Invalidf("Name 1 to %d turns.", maxDraft)

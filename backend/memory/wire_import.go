@@ -32,6 +32,7 @@ type PreviewResult struct {
 	Samples       []ImportSample `json:"samples"` // at most 5
 	Warnings      []string       `json:"warnings"`
 	Duplicates    int64          `json:"duplicates"`
+	Folder        bool           `json:"folder,omitempty"`  // a folder, which memory.watch_add may take too
 	Partial       bool           `json:"partial,omitempty"` // the file is so large that only its beginning was read
 }
 

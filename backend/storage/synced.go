@@ -654,6 +654,7 @@ var LocalOnly = []string{
 	"deletions",
 	"device_keys",
 	"embedding_jobs",
+	"eval_runs", // of this build
 	"gateway_tokens",
 	"item_vectors",
 	"memory_decay_history",

@@ -24,10 +24,10 @@ func (m *engineModel) Destination(context.Context) (Destination, error) {
 
 // plausible is a schema within that of patterns whose answers look right at first sight: half of its words
 // are allowed, and its numbers are any.
-const plausible = `{"type":"object","additionalProperties":false,"required":["patterns"],"properties":{"patterns":{"type":"array","maxItems":3,"items":{"type":"object","additionalProperties":false,
+const plausible = `{"type":"object","additionalProperties":false,"required":["patterns"],"properties":{"patterns":{"type":"array","minItems":1,"maxItems":3,"items":{"type":"object","additionalProperties":false,
 "required":["type","layer","description","subjects","confidence","evidence","recommendations"],"properties":{"type":{"enum":["goal","destiny"]},"layer":{"enum":[0,4,5,9]},"description":{"enum":["You want to run.", " "]},
 "subjects":{"type":"array","maxItems":1,"items":{"enum":["Marathon"]}},"confidence":{"type":"number"},"recommendations":{"type":"array","maxItems":3,"items":{"enum":["Rest."]}},
-"evidence":{"type":"array","maxItems":2,"items":{"type":"object","additionalProperties":false,"required":["id","quote"],"properties":{"id":{"enum":["t1","t2","t3","t9"]},"quote":{"enum":["I want to run","marathon",""]}}}}}}}}}`
+"evidence":{"type":"array","minItems":3,"maxItems":3,"items":{"type":"object","additionalProperties":false,"required":["id","quote"],"properties":{"id":{"enum":["t1","t2","t3","t9"]},"quote":{"enum":["marathon","I want to run"]}}}}}}}}}`
 
 // Ask holds every fourth answer to the given schema alone, whose texts are any.
 func (m *engineModel) Ask(ctx context.Context, to Destination, rules, text string, doc json.RawMessage) (json.RawMessage, Spent, error) {
@@ -66,7 +66,7 @@ func TestNonsenseOfAnEngineIsNeverStored(t *testing.T) {
 	ids := f.remember(t, 0, "I want to run a marathon.", "Today I began to train for the marathon.", "Bought shoes for the marathon.")
 	completed, failed := 0, 0
 	for range 100 {
-		p := SynthesizeParams{SynthesisType: Full, Engine: "llm", WaitMs: ptr(10_000)}
+		p := SynthesizeParams{SynthesisType: Full, Engine: "llm", Confidence: ptr(0.1), WaitMs: ptr(10_000)}
 		job, err := f.Synthesize(f.ctx, p)
 		if err != nil {
 			t.Fatal(err)

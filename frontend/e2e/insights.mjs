@@ -10,6 +10,7 @@ export default async function (t) {
   await answer(t);
   await again(t);
   await map(t);
+  await people(t);
   await analyses(t);
   await withModel(t);
 }
@@ -148,6 +149,39 @@ async function map({ page, looks, check }) {
   await page.goBack();
 }
 
+/** Merges two people, takes it back, merges again and splits them. */
+async function people({ page, rpc, looks, check }) {
+  await page.getByRole("tab", { name: "People" }).click();
+  const table = page.getByRole("region", { name: "People" });
+  const row = (name) => table.getByRole("row").filter({ hasText: name });
+  await row("Nora").waitFor();
+  const names = async () => (await rpc("memory.list_people", {})).people.map((p) => p.name);
+  const merge = async (first) => {
+    for (const name of ["Nora", "Ben"]) await table.getByRole("checkbox", { name: `Choose ${name}` }).check();
+    await page.getByRole("button", { name: "Merge 2…" }).click();
+    const dialog = page.getByRole("dialog", { name: "Merge people" });
+    await dialog.getByRole("textbox", { name: "Name" }).fill("Nora B.");
+    if (first) await looks("people-merge");
+    await dialog.getByRole("button", { name: "Merge" }).click();
+    await toast(page, "Merged as Nora B.").waitFor();
+    await row("Nora B.").waitFor();
+  };
+  await looks("people");
+  await merge(true);
+  check(!(await names()).includes("Ben"), "they are one person");
+  await page.keyboard.press("Control+z");
+  await row("Ben").waitFor();
+  check((await names()).includes("Ben"), "Undo makes them two again");
+  await merge(false);
+  await row("Nora B.").getByRole("button", { name: "Split…" }).click();
+  const dialog = page.getByRole("dialog", { name: "Split Nora B." });
+  await dialog.getByRole("checkbox", { name: "Ben" }).check();
+  await dialog.getByRole("button", { name: "Split" }).click();
+  await toast(page, "are two people now").waitFor();
+  await table.getByRole("checkbox", { name: "Choose Ben" }).waitFor();
+  check((await names()).includes("Ben"), "Ben is somebody else again");
+}
+
 async function analyses({ page, rpc, looks, check }) {
   await page.getByRole("tab", { name: "Analyses" }).click();
   const card = page.getByRole("article", { name: "Plans and wishes" });
@@ -211,7 +245,7 @@ async function withModel({ page, go, rpc, looks, check }) {
     await rpc("memory.synthesize", { synthesisType: "prospective_self", engine: "llm", hideNames: ["Nora"], waitMs: 10_000 });
     await go("approvals");
     await page.getByRole("option", { name: /Search for patterns/ }).click();
-    await page.getByText("Send 35 conversations to far/one?").first().waitFor();
+    await page.getByText("Send 35 conversations to far/one at models.example.com?").first().waitFor();
     await looks("approval");
     await page.getByRole("button", { name: "Don't send" }).click();
     await until(async () => (await rpc("approvals.list", {})).approvals.length === 0, "the question is answered");

@@ -64,7 +64,7 @@ async function forecast({ page, rpc, looks, check }) {
   await panel(page).getByLabel("Review on").fill(later);
   await panel(page).getByRole("group", { name: "Planned reviews" }).getByRole("button").waitFor();
   await until(async () => (await curve.getAttribute("aria-label")) !== before, "the review lifts the curve");
-  await panel(page).locator("svg .mark").waitFor();
+  await panel(page).locator("svg .mark").waitFor({ state: "attached" });
   check((await rpc("psychology.get_layer", { layerNumber: 4 })).entries[0].reinforcementCount === 0, "a planned review stores nothing");
   await looks("forecast");
   await panel(page).getByRole("group", { name: "Planned reviews" }).getByRole("button").click();
@@ -74,7 +74,7 @@ async function forecast({ page, rpc, looks, check }) {
   await page.keyboard.press("Home");
   await panel(page).getByText(/: 1$/).first().waitFor({ state: "attached" });
   await panel(page).getByText("Show as table").click();
-  check((await panel(page).getByRole("row").count()) === 240, "the table has all values");
+  await until(async () => (await panel(page).getByRole("row").count()) === 240, "the table has all values");
   // What is only tried out is not stored.
   await panel(page).getByRole("button", { name: "Pin" }).last().click();
   await panel(page).getByText("It doesn't fall below 0.7 within 90 days.").waitFor();

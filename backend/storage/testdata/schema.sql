@@ -575,6 +575,19 @@ CREATE TABLE embedding_jobs (
     PRIMARY KEY (item, model_id)
 ) STRICT, WITHOUT ROWID;
 
+CREATE TABLE eval_runs (
+    id       BLOB PRIMARY KEY CHECK (length(id) = 16),
+    user_id  BLOB NOT NULL CHECK (length(user_id) = 16),
+    eval_id  BLOB NOT NULL CHECK (length(eval_id) = 16),
+    scenario TEXT NOT NULL,
+    live     INTEGER NOT NULL CHECK (live IN (0, 1)),
+    passed   INTEGER NOT NULL CHECK (passed IN (0, 1)),
+    problems TEXT NOT NULL CHECK (json_valid(problems)),
+    metrics  TEXT NOT NULL CHECK (json_valid(metrics)),
+    build    TEXT NOT NULL,
+    at       INTEGER NOT NULL
+) STRICT;
+
 CREATE TABLE gateway_tokens (
     id           BLOB PRIMARY KEY CHECK (length(id) = 16),
     user_id      BLOB NOT NULL CHECK (length(user_id) = 16),
@@ -1491,6 +1504,10 @@ CREATE UNIQUE INDEX documents_uri ON documents (user_id, source_uri);
 CREATE INDEX embedding_jobs_next ON embedding_jobs (model_id, queued_at DESC) WHERE error IS NULL;
 
 CREATE INDEX embedding_jobs_user ON embedding_jobs (user_id);
+
+CREATE INDEX eval_runs_eval ON eval_runs (eval_id);
+
+CREATE INDEX eval_runs_scenario ON eval_runs (user_id, scenario, live, at);
 
 CREATE INDEX gateway_tokens_user ON gateway_tokens (user_id);
 

@@ -98,6 +98,9 @@ describe("labels", () => {
     shown.forEach((a, i) => shown.slice(i + 1).forEach((b) => expect(overlap(a, b)).toBe(false)));
     for (const b of shown) expect(b.x >= 0 && b.y >= 0 && b.x + b.w <= 400 && b.y + b.h <= 300).toBe(true);
     expect(placeLabels(labels, frame)).toEqual(placed);
+    const dot = { x: 190, y: 125, w: 20, h: 20 };
+    const clear = placeLabels([{ at: { x: 200, y: 150 }, w: 40, h: 15, gap: 5 }], frame, [dot]);
+    expect(overlap(clear[0]!, dot), "it stands below, where no point is").toBe(false);
   });
 
   it("of goals stand in rows where none meets another", () => {

@@ -154,7 +154,7 @@ export interface AgentDifference {
   actual: string;
 }
 
-/** DraftCheck compares the rehearsal with what the run did. */
+/** DraftCheck compares the dry run with what the run did. */
 export interface AgentDraftCheck {
   /** every step was given what it was given in the run */
   identical: boolean;
@@ -712,7 +712,7 @@ export interface AgentToSkillParams {
   name?: string;
 }
 
-/** ToSkillResult is a disabled draft, where its values are from, and how its rehearsal went. */
+/** ToSkillResult is a disabled draft, where its values are from, and how its dry run went. */
 export interface AgentToSkillResult {
   skill: AgentDraftSkill;
   /** calls in their order, also those that became no step */
@@ -1337,6 +1337,81 @@ export interface DefinitionStep {
   value?: unknown;
   /** where the step is drawn; means nothing */
   ui?: unknown;
+}
+
+/** Info names a scenario. */
+export interface EvalInfo {
+  name: string;
+  description: string;
+  inputs: number;
+}
+
+/** ListResult holds the scenarios of the program. */
+export interface EvalListResult {
+  scenarios: EvalInfo[];
+}
+
+/** Live asks a real model. */
+export interface EvalLive {
+  role: string;
+  /** MaxCostMicros bounds what all scenarios together may cost. */
+  maxCostMicros: number;
+}
+
+/** Metrics of a scenario, for comparison with another run. */
+export interface EvalMetrics {
+  steps: number;
+  /** of tools */
+  calls: number;
+  inputTokens: number;
+  outputTokens: number;
+  costMicros: number;
+  tookMs: number;
+}
+
+/** Outcome is what came of a scenario. */
+export interface EvalOutcome {
+  scenario: string;
+  passed: boolean;
+  problems: string[];
+  metrics: EvalMetrics;
+}
+
+/** Result says how an evaluation stands. */
+export interface EvalResult {
+  evalId: string;
+  /** running, done or failed */
+  state: string;
+  total?: number;
+  passed: number;
+  /** Results are in the order of the scenarios; Baseline are the results before this evaluation. */
+  results: EvalOutcome[];
+  baseline: EvalOutcome[];
+  /** Worse says in words what the baseline did better. */
+  worse: string[];
+  error?: string;
+}
+
+/** ResultParams name an evaluation. WaitMs waits for its end, at most 120,000. */
+export interface EvalResultParams {
+  evalId: string;
+  waitMs?: number;
+}
+
+/** RunParams choose scenarios. */
+export interface EvalRunParams {
+  /** Filter must occur in the name; empty: all. */
+  filter?: string;
+  /** Scenarios are further ones, as YAML; with them, those of the program are left out. */
+  scenarios?: string[];
+  /** Live needs a role and a limit of money; without it the scripts answer, and nothing is called. */
+  live?: EvalLive;
+}
+
+/** RunResult names an evaluation. */
+export interface EvalRunResult {
+  evalId: string;
+  total: number;
 }
 
 /** ActivateParams are the arguments of a second start. */
@@ -2202,6 +2277,8 @@ export interface MemoryPreviewResult {
   samples: MemoryImportSample[];
   warnings: string[];
   duplicates: number;
+  /** a folder, which memory.watch_add may take too */
+  folder?: boolean;
   /** the file is so large that only its beginning was read */
   partial?: boolean;
 }
@@ -2916,6 +2993,8 @@ export interface ProvidersEntry {
   rpm?: number;
   skipCatalogValidation?: boolean;
   genericKey?: boolean;
+  /** AllowPrivateNetwork lets calls of this entry reach a private address, also without https. */
+  allowPrivateNetwork?: boolean;
   quirks?: Record<string, string>;
   disabled?: boolean;
 }
@@ -7249,7 +7328,7 @@ export interface Methods {
   "agent.skills": { params: AgentSkillsParams; result: AgentSkillsResult };
   /** Says whether the agent can work, and what it does. */
   "agent.status": { params: Record<string, never>; result: AgentStatusResult };
-  /** Makes a disabled skill of what turns of a chat did, and rehearses it against what was recorded. */
+  /** Makes a disabled skill of what turns of a chat did, and runs it dry against what was recorded. */
   "agent.to_skill": { params: AgentToSkillParams; result: AgentToSkillResult };
   /** Lists what the model of a session may call, with what each costs in tokens. */
   "agent.tools": { params: AgentToolsParams; result: AgentToolsResult };
@@ -7373,6 +7452,12 @@ export interface Methods {
   "cron.status": { params: Record<string, never>; result: SchedulerStatusResult };
   /** Another name of schedules.update. Changes a schedule; it never fires a time before the edit. Times that were due and not claimed yet are recorded as missed when the edit changes the times. */
   "cron.update": { params: SchedulerUpdateParams; result: SchedulerSchedule };
+  /** Returns the scenarios that come with the program. */
+  "eval.list": { params: Record<string, never>; result: EvalListResult };
+  /** Returns the results so far, and how they differ from those before. */
+  "eval.result": { params: EvalResultParams; result: EvalResult };
+  /** Starts an evaluation. */
+  "eval.run": { params: EvalRunParams; result: EvalRunResult };
   /** Subscribes to topics, sends every event after afterSeq that is still kept, in order, and then goes on live. The replayed events come before the response. When events are no longer kept, or the epoch is another one, nothing is replayed and gap is true; the session is live all the same. */
   "events.resume": { params: GatewayResumeParams; result: GatewayResumeResult };
   /** Adds topics to what this session hears. Events arrive as notifications in the order of their seq. A session starts with no topics. */
@@ -8117,6 +8202,9 @@ export const METHODS = [
   { name: "cron.runs", scope: "read", costly: false, aliasOf: "schedules.runs" },
   { name: "cron.status", scope: "read", costly: false, aliasOf: "schedules.status" },
   { name: "cron.update", scope: "write", costly: false, aliasOf: "schedules.update" },
+  { name: "eval.list", scope: "read", costly: false },
+  { name: "eval.result", scope: "read", costly: false, deadlineMs: 240000 },
+  { name: "eval.run", scope: "write", costly: true },
   { name: "events.resume", scope: "read", costly: false },
   { name: "events.subscribe", scope: "read", costly: false },
   { name: "events.unsubscribe", scope: "read", costly: false },
