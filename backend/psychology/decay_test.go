@@ -81,6 +81,29 @@ func TestCrossingsAreOnTheCurve(t *testing.T) {
 	}
 }
 
+func TestCrossingsThatNeverCome(t *testing.T) {
+	t.Parallel()
+	conf, at := defaults(), time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	conf.MinimumIntensity, conf.PreserveHighSalience = 0, false
+	for _, c := range []struct {
+		x    item
+		r    float64
+		want bool
+	}{
+		{item{layer: 7, strength: 1, tier: "high"}, 0.1, true},       // in two years
+		{item{layer: 3, strength: 1, tier: "medium"}, 0.0005, false}, // in five centuries
+		{item{layer: 1, strength: 0.2, tier: "critical"}, 0.3, false},
+		{item{layer: 1, strength: 1, tier: "critical"}, 0.3, false},
+		{item{layer: 1, strength: 1, tier: "medium", pinned: true}, 0.3, false},
+		{item{layer: 1, strength: 1, tier: "medium"}, 0, false},
+	} {
+		c.x.anchor = at
+		if _, ok := conf.crosses(c.x, c.r); ok != c.want {
+			t.Errorf("%+v reaches %g: %v", c.x, c.r, ok)
+		}
+	}
+}
+
 func TestPace(t *testing.T) {
 	t.Parallel()
 	conf, at := defaults(), time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -109,6 +132,10 @@ func TestPace(t *testing.T) {
 				t.Errorf("%s after ten half-lives, preserved %v: %g, want %g", tier, preserved, got, want)
 			}
 		}
+	}
+	conf.PreserveHighSalience = true
+	if got := conf.retention(item{layer: 1, strength: 0.15, tier: "high", anchor: at}, at.AddDate(10, 0, 0)); got != conf.MinimumIntensity {
+		t.Errorf("what was weak ends at %g", got)
 	}
 	conf.Rate = 0.9
 	if got, want := value("medium", false), math.Pow(0.5, math.Log(0.9)/math.Log(0.95)); math.Abs(got-want) > 1e-12 {
