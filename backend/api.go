@@ -33,6 +33,7 @@ func Register(b *Backend, a *gateway.API) {
 	registerMemory(b, a)
 	registerProviders(b, a)
 	registerAgent(b, a)
+	registerEval(b, a)
 	registerTrash(b, a)
 }
 

@@ -19,6 +19,7 @@ import (
 	"github.com/google/uuid"
 
 	"helix/backend/agent"
+	"helix/backend/agent/eval"
 	"helix/backend/audit"
 	"helix/backend/bus"
 	"helix/backend/callable"
@@ -28,6 +29,7 @@ import (
 	"helix/backend/gateway"
 	"helix/backend/logfile"
 	"helix/backend/memory"
+	"helix/backend/otlp"
 	"helix/backend/pause"
 	"helix/backend/permission"
 	"helix/backend/picks"
@@ -104,6 +106,7 @@ type Backend struct {
 	Providers  *providers.Service
 	Ledger     *agent.Ledger // what calls of models cost
 	Agent      *agent.Service
+	Eval       *eval.Service
 	Trash      *trash.Service
 	Gateway    *gateway.Server
 	Services   *gateway.Services // those that a person can stop and start
@@ -112,6 +115,7 @@ type Backend struct {
 
 	embedder  memory.Embedder                               // nil without an encoder
 	scrub     func(ctx context.Context, text string) string // without the secrets of the user in ctx
+	telemetry *otlp.Exporter                                // nil: off
 	encoder   string                                        // why there is no sentence encoder; "": there is one
 	downloads *storage.Downloads
 	uploads   *picks.Uploads

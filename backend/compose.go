@@ -70,6 +70,9 @@ func (b *Backend) openGateway(ctx context.Context, paths config.Paths, conf conf
 	} {
 		b.core.Add(name, run, nil)
 	}
+	if b.telemetry != nil {
+		b.core.Add("telemetry", b.telemetry.Run, nil)
+	}
 	if !b.o.Once {
 		b.core.Add("sandbox", b.WasmTools.WatchSandbox, nil)
 	}

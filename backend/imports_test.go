@@ -66,6 +66,7 @@ var levels = map[string]int{
 	"backend/scheduler/cadence":            engine,
 	"backend/kernel":                       engine,
 	"backend/vector":                       engine,
+	"backend/otlp":                         engine,
 	"backend/embed":                        engine,
 	"backend/valence":                      engine,
 	"backend/memory":                       domain,
@@ -75,6 +76,7 @@ var levels = map[string]int{
 	"backend/psychology":                   domain,
 	"backend/providers":                    domain,
 	"backend/agent":                        domain,
+	"backend/agent/eval":                   domain,
 	"backend/providers/recordings":         engine,
 	"backend/providers/providerstest":      domain,
 	"backend/cluster":                      engine,
@@ -123,6 +125,10 @@ var sideways = map[string]map[string]string{
 	"backend/schema": {
 		"backend/fault": "coded errors",
 		"backend/jcs":   "reads JSON strictly",
+	},
+	"backend/agent/eval": {
+		"backend/agent":     "what it evaluates",
+		"backend/providers": "scripts stand for models",
 	},
 	"backend/providers/providerstest": {
 		"backend/providers": "emulates the services whose entries and replies it names",

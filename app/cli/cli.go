@@ -56,6 +56,7 @@ type grammar struct {
 	Tokens    tokensCmd    `cmd:"" group:"advanced" help:"Estimate the tokens of a text."`
 
 	Chat        chatCmd        `cmd:"" group:"work" aliases:"chats" help:"Talk to a model that can use your tools, and read earlier chats."`
+	Eval        evalCmd        `cmd:"" group:"advanced" help:"Check the agent with scenarios."`
 	Agent       agentCmd       `cmd:"" group:"work" help:"See what the agent may call and what it has spent."`
 	Call        callCmd        `cmd:"" group:"work" help:"Call a tool, a skill or a built-in by name; --list shows them all."`
 	Tool        toolCmd        `cmd:"" group:"work" aliases:"tools" help:"Write, run and share tools."`

@@ -78,6 +78,7 @@ func (l *live) appendLocked(ctx context.Context, turn uuid.UUID, also func(*stor
 	for _, e := range events {
 		l.state.apply(e)
 		l.s.publish(l, e)
+		l.s.o.Telemetry.observe(l.id, l.state, e, l.scrubber())
 	}
 	l.since += len(events)
 	l.s.crashPoint()

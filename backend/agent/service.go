@@ -77,6 +77,7 @@ type Options struct {
 	Callables *callable.Registry
 	Ledger    *Ledger
 	Memory    Memory // nil: nothing is recalled or remembered
+	Skills    Skills // nil: no skill is made of a run
 	// Soul is what the person has written about themselves for agents; nil: nothing.
 	Soul       func(ctx context.Context) (string, error)
 	Workspaces string // folder of the workspaces of users, for documents that were added; "": none
@@ -84,10 +85,11 @@ type Options struct {
 	// Scrub removes the secrets of the user in ctx from text; nil: nothing.
 	Scrub func(ctx context.Context, text string) string
 	// Ended is called when a turn ends or waits for a person.
-	Ended   func(turn uuid.UUID)
-	Private bool             // texts are sealed
-	Now     func() time.Time // nil: time.Now
-	Logger  *slog.Logger     // nil: slog.Default()
+	Ended     func(turn uuid.UUID)
+	Private   bool             // texts are sealed
+	Telemetry *Telemetry       // nil: off
+	Now       func() time.Time // nil: time.Now
+	Logger    *slog.Logger     // nil: slog.Default()
 }
 
 // Service runs the conversations of all users of this device. It is safe for concurrent use.

@@ -28,11 +28,13 @@ type Entry struct {
 	// MaxConcurrent is 4 by default.
 	MaxConcurrent int `json:"maxConcurrent,omitempty"`
 	// RPM bounds the calls a minute; 0 is no bound.
-	RPM                   int               `json:"rpm,omitempty"`
-	SkipCatalogValidation bool              `json:"skipCatalogValidation,omitempty"`
-	GenericKey            bool              `json:"genericKey,omitempty"`
-	Quirks                map[string]string `json:"quirks,omitempty"`
-	Disabled              bool              `json:"disabled,omitempty"`
+	RPM                   int  `json:"rpm,omitempty"`
+	SkipCatalogValidation bool `json:"skipCatalogValidation,omitempty"`
+	GenericKey            bool `json:"genericKey,omitempty"`
+	// AllowPrivateNetwork lets calls of this entry reach a private address, also without https.
+	AllowPrivateNetwork bool              `json:"allowPrivateNetwork,omitempty"`
+	Quirks              map[string]string `json:"quirks,omitempty"`
+	Disabled            bool              `json:"disabled,omitempty"`
 }
 
 var entryName = regexp.MustCompile(`^[a-z][a-z0-9_-]{0,31}$`)
@@ -90,8 +92,8 @@ func (e *Entry) check() error {
 	if err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Scheme != "https" && u.Scheme != "http" {
 		return fault.InvalidField("entry.baseUrl", fault.CodeSyntax, "That is not a base URL.")
 	}
-	if u.Scheme == "http" && !loopback(u.Hostname()) {
-		return fault.InvalidField("entry.baseUrl", fault.CodeInvalid, "An address outside this computer needs https.")
+	if u.Scheme == "http" && !loopback(u.Hostname()) && !e.AllowPrivateNetwork {
+		return fault.InvalidField("entry.baseUrl", fault.CodeInvalid, "An address outside this computer needs https, unless the entry allows your private network.")
 	}
 	return nil
 }

@@ -514,7 +514,7 @@ func (r *Router) open(ctx context.Context, t target, url string, body []byte) (*
 	if t.entry.TimeoutIdleMs > 0 {
 		idle = duration.Of(t.entry.TimeoutIdleMs, time.Millisecond)
 	}
-	q := safehttp.StreamRequest{Request: safehttp.Request{Method: "POST", URL: url, Header: header, Body: body, Sensitive: sensitive, SensitiveBody: true}, Idle: idle, MaxBody: maxStream}
+	q := safehttp.StreamRequest{Request: safehttp.Request{Method: "POST", URL: url, Header: header, Body: body, Sensitive: sensitive, SensitiveBody: true, AllowPrivate: t.entry.AllowPrivateNetwork}, Idle: idle, MaxBody: maxStream}
 	if body == nil {
 		q.Method = "GET"
 	}

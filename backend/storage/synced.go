@@ -654,6 +654,7 @@ var LocalOnly = []string{
 	"deletions",
 	"device_keys",
 	"embedding_jobs",
+	"eval_runs", // of this build
 	"gateway_tokens",
 	"item_vectors",
 	"memory_decay_history",
@@ -675,4 +676,6 @@ var LocalOnly = []string{
 	"skill_state",
 	"sync_local",
 	"tool_secrets",
+	"watched_files", // paths of this device
+	"watched_folders",
 }

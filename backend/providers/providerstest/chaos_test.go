@@ -180,3 +180,34 @@ func TestRouterUnderChaos(t *testing.T) {
 		t.Errorf("the faults are not mixed: %d whole answers, %d discards, %d failures", whole, discards, failures)
 	}
 }
+
+// A thousand streams that nobody reads to the end leave no goroutine, no open call and no budget held.
+func TestAbandonedStreamsLeaveNothing(t *testing.T) {
+	t.Parallel()
+	for _, wire := range wires {
+		s := providerstest.New(t, providerstest.Options{Wire: wire, Replies: []providers.ScriptedReply{answer}, Repeat: true})
+		r, l := router(t, s)
+		var wg sync.WaitGroup
+		for worker := range 10 {
+			wg.Go(func() {
+				for i := range 25 {
+					ctx, cancel := context.WithCancel(t.Context())
+					seen := 0
+					for _, err := range r.Stream(ctx, question()) {
+						if seen++; err != nil || seen > (worker+i)%7 {
+							break // by the consumer
+						}
+						if seen == 5 {
+							cancel() // or by its context
+						}
+					}
+					cancel()
+				}
+			})
+		}
+		wg.Wait()
+		if l.open != 0 || l.settled == 0 {
+			t.Errorf("%s: %d open, %d settled", wire, l.open, l.settled)
+		}
+	}
+}
