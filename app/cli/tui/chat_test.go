@@ -33,8 +33,7 @@ func TestAnswerIsShownOnceAfterRandomCuts(t *testing.T) {
 		b.run(2, agent.Running)
 		s := newScreen(t, b, 200, 60)
 		var waiting []tea.Cmd // calls that have not been made, and answers that have not come
-		var do func(tea.Cmd)
-		do = func(cmd tea.Cmd) {
+		do := func(cmd tea.Cmd) {
 			if cmd != nil {
 				waiting = append(waiting, cmd)
 			}

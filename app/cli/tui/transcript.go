@@ -168,7 +168,7 @@ func (m *Model) blocks() (out []block) {
 			continue
 		}
 		active := c.Turn != nil && c.Turn.TurnID == msg.TurnID
-		if k, ok := m.cache[msg.ID]; ok && !active && k.width == m.width && k.folds == m.folds {
+		if k, ok := m.cache[msg.ID]; ok && !active && k.width == m.width && (k.folds == m.folds || len(k.block.calls) == 0) {
 			out = append(out, k.block)
 			continue
 		}
