@@ -47,6 +47,7 @@ func registerAgent(b *Backend, a *gateway.API) {
 	gateway.Handle(a, "agent.set_skill", gateway.Approve, s.SetSkill)
 	gateway.Handle(a, "agent.add_skill", gateway.Write, s.AddSkill)
 	gateway.Handle(a, "agent.remove_skill", gateway.Write, s.RemoveSkill)
+	gateway.Handle(a, "agent.to_skill", gateway.Write, s.ToSkill)
 	gateway.Handle(a, "agent.replay", gateway.Read, s.Replay)
 	gateway.Handle(a, "agent.budgets", gateway.Read, b.Ledger.Budgets)
 	gateway.Handle(a, "agent.set_budget", gateway.Admin, b.Ledger.SetBudget)

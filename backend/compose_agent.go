@@ -14,10 +14,12 @@ import (
 	"helix/backend/agent/eval"
 	"helix/backend/callable"
 	"helix/backend/config"
+	"helix/backend/fault"
 	"helix/backend/memory"
 	"helix/backend/memory/search"
 	"helix/backend/permission"
 	"helix/backend/providers"
+	"helix/backend/skills"
 	"helix/backend/storage"
 	"helix/backend/synthesis"
 )
@@ -28,7 +30,7 @@ func (b *Backend) openAgent(ctx context.Context, paths config.Paths, conf config
 	telemetry := b.openTelemetry(conf)
 	b.Agent = agent.New(b.DB, b.Bus, agent.Options{
 		Models: b.Providers, Gate: b.Permission, Callables: b.Callables, Ledger: b.Ledger,
-		Memory: agentMemory{b.Memory}, Soul: b.agentSoul, UserDir: paths.User, Workspaces: workspaces(paths), Scrub: b.scrub, Private: conf.StoragePrivate, Ended: b.Scheduler.Ended, Telemetry: telemetry, Logger: b.log,
+		Memory: agentMemory{b.Memory}, Skills: agentSkills{b}, Soul: b.agentSoul, UserDir: paths.User, Workspaces: workspaces(paths), Scrub: b.scrub, Private: conf.StoragePrivate, Ended: b.Scheduler.Ended, Telemetry: telemetry, Logger: b.log,
 	})
 	b.Callables.Add(b.Agent.Provider())
 	gate := b.callGate()
@@ -117,6 +119,62 @@ func (m agentMemory) Recall(ctx context.Context, session uuid.UUID, text string)
 func (m agentMemory) Said(ctx context.Context, tx *storage.Tx, session uuid.UUID, role, id, text string, at time.Time) error {
 	_, err := m.s.AppendTx(ctx, tx, memory.Said{Source: source, Conversation: session.String(), Turns: []memory.SaidTurn{{ID: id, Role: role, Text: text, At: &at}}})
 	return err
+}
+
+// agentSkills keeps and rehearses the skills that are made of runs.
+type agentSkills struct{ b *Backend }
+
+// SaveDraft implements agent.Skills. Names are unique, so a taken one gets a number.
+func (x agentSkills) SaveDraft(ctx context.Context, definition json.RawMessage, note string) (agent.DraftSkill, error) {
+	checked, err := x.b.Skills.ValidateComposite(ctx, skills.ValidateParams{Skill: definition})
+	if err != nil {
+		return agent.DraftSkill{}, err
+	}
+	out := agent.DraftSkill{Valid: checked.Valid, Problems: []string{}}
+	for _, p := range checked.Errors {
+		out.Problems = append(out.Problems, p.Message)
+	}
+	var fields map[string]any
+	if err := json.Unmarshal(definition, &fields); err != nil {
+		return out, err
+	}
+	name := fmt.Sprint(fields["name"])
+	for n := 2; ; n++ {
+		made, err := x.b.Skills.CreateComposite(ctx, skills.SaveParams{Skill: definition, Note: note})
+		if err == nil {
+			out.ID, out.Name = made.SkillID, made.Name
+			return out, nil
+		}
+		if !fault.Is(err, fault.Conflict) || n > 20 {
+			return out, err
+		}
+		fields["name"] = fmt.Sprintf("%s %d", name, n)
+		if definition, err = json.Marshal(fields); err != nil {
+			return out, err
+		}
+	}
+}
+
+// Rehearse implements agent.Skills.
+func (x agentSkills) Rehearse(ctx context.Context, id uuid.UUID, input json.RawMessage, outputs map[string]json.RawMessage) (map[string]json.RawMessage, string, error) {
+	p := skills.DryRunParams{SkillID: &id, Input: input, Mocks: map[string]skills.Mock{}}
+	for step, out := range outputs {
+		p.Mocks[step] = skills.Mock{Output: out}
+	}
+	r, err := x.b.Skills.DryRun(ctx, p)
+	if err != nil {
+		return nil, "", err
+	}
+	inputs, problem := map[string]json.RawMessage{}, ""
+	for _, s := range r.StepResults {
+		if s.WouldDo != nil {
+			inputs[s.StepID] = s.WouldDo.Input
+		}
+	}
+	if r.Error != nil {
+		problem = r.Error.Message
+	}
+	return inputs, problem, nil
 }
 
 // patternModel lends synthesis the model of its role.

@@ -277,6 +277,26 @@ func TestUploadedPsychologyIsImported(t *testing.T) {
 	}
 }
 
+// TestOnlyThePersonHasAFolderWatched: a path is named with all rights only, and an uploaded copy is not
+// the folder itself.
+func TestOnlyThePersonHasAFolderWatched(t *testing.T) {
+	t.Parallel()
+	u := newUploader(t)
+	r := u.browser()
+	if err := r.try("memory.watch_add", memory.WatchAddParams{Path: t.TempDir()}, nil); !fault.Is(err, fault.Denied) {
+		t.Errorf("a browser session named a folder: %v", err)
+	}
+	if err := r.try("memory.watch_add", memory.WatchAddParams{Path: u.sendFolder("vault", map[string]string{"a.md": "one"}).Token}, nil); !fault.Is(err, fault.Invalid) {
+		t.Errorf("a copy is watched: %v", err)
+	}
+	var w memory.WatchedFolder
+	u.session(t).call("memory.watch_add", memory.WatchAddParams{Path: t.TempDir()}, &w)
+	r.call("memory.watch_pause", memory.WatchParams{WatchID: w.WatchID}, &w)
+	if w.State != "paused" {
+		t.Errorf("paused: %+v", w)
+	}
+}
+
 const uploadKilledDir = "HELIX_TEST_UPLOAD_KILLED_DIR"
 
 // TestKillBetweenUploadAndImportLeavesNothing kills a process that has received a folder, before

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
@@ -23,7 +24,7 @@ import (
 const panicCommand = "panic-in-chat"
 
 func runPanic() int {
-	_, err := tui.Run(context.Background(), tui.Options{Conn: nowhere{}, Now: time.Now, NewID: func() uuid.UUID { panic("a defect") }, In: os.Stdin, Out: os.Stdout, Env: os.Environ()})
+	_, _, err := tui.Run(context.Background(), tui.Options{Conn: nowhere{}, Now: time.Now, NewID: func() uuid.UUID { panic("a defect") }, In: os.Stdin, Out: os.Stdout, Env: os.Environ()})
 	if err == nil {
 		return 0
 	}
@@ -66,13 +67,13 @@ func TestChatOnTheWholeScreen(t *testing.T) {
 	x.expect("y once, n deny, v view")
 	x.press("y")
 	x.expect("Written.")
+	x.expect("ready")
 	for len(step) > 0 { // from here on the model is silent
 		<-step
 	}
 	x.press("And now\r")
 	x.expect("Esc stops")
 	x.press("\x1b")
-	<-srv.HungUp()
 	x.expect("Canceled.")
 	x.press("\x03\x03")
 	x.expect("\x1b[?1049l")
@@ -84,6 +85,66 @@ func TestChatOnTheWholeScreen(t *testing.T) {
 	if text := x.text(); strings.Contains(text, "\x1b[38;5") || strings.Contains(text, "\x1b[31m") {
 		t.Error("there are colors in spite of NO_COLOR")
 	}
+}
+
+// The chat finds Helix again after it was killed in the middle of an answer, at another port, and the
+// answer that is made anew is there once.
+func TestChatFindsHelixAgain(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	step := make(chan struct{}, 64)
+	srv := providerstest.New(t, providerstest.Options{Step: step, Replies: []providers.ScriptedReply{{Text: "Interrupted."}, {Text: "Uninterrupted."}}})
+	useModel(t, dir, srv)
+	serve := func() (kill func()) {
+		cmd := process(t, dir, "serve", "--addr", "127.0.0.1:0")
+		out, err := cmd.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		if line, err := bufio.NewReader(out).ReadString('\n'); err != nil {
+			t.Fatalf("%q: %v", line, err)
+		}
+		return func() {
+			_ = cmd.Process.Kill()
+			_ = cmd.Wait() // it was killed
+		}
+	}
+	kill := serve()
+	x := inShell(t, fullScreen, dir, "chat")
+	x.expect("Ctrl+C twice leaves")
+	step <- struct{}{}
+	step <- struct{}{}
+	x.press("Tell me\r")
+	x.expect("Answering")
+	kill()
+	x.expect("Reconnecting")
+	for range 32 {
+		step <- struct{}{}
+	}
+	kill = serve()
+	defer kill()
+	x.expect("Uninterrupted.")
+	x.press("/quit\r")
+	x.expect("restored 0")
+	_, id, _ := strings.Cut(x.text(), "--session ")
+	if r := helix(t, dir, "", "chat", "show", id[:36]); strings.Count(r.stdout, "nterrupted.") != 1 {
+		t.Errorf("%+v", r)
+	}
+}
+
+// While a chat has opened the data folder itself, other commands reach it.
+func TestCommandsReachAChat(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	x := inShell(t, fullScreen, dir, "chat")
+	x.expect("Choose a model")
+	chatModel(t, dir)
+	x.expect("Ask something")
+	x.press("\x04")
+	x.expect("restored 0")
 }
 
 // Whatever ends the interface, the terminal is as it was.

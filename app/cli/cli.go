@@ -211,6 +211,8 @@ type command struct {
 	// background has a backend that is opened for this command do background work too, such
 	// as starting what schedules name.
 	background bool
+	// listens has it answer other programs besides, for a command that holds the data folder long.
+	listens bool
 	// memoryWork has it import and embed besides.
 	memoryWork bool
 	// runsCode has it prepare the sandbox while it opens.

@@ -326,6 +326,8 @@ type agentCmd struct {
 	Tree   agentTreeCmd   `cmd:"" help:"Show the subagents of a chat and what they do."`
 
 	Personas agentPersonasCmd `cmd:"" aliases:"persona" help:"Show and change what agents are told."`
+	ToSkill  agentToSkillCmd  `cmd:"" help:"Make a disabled skill of what turns of a chat did."`
+	Skills   agentSkillsCmd   `cmd:"" help:"List SKILL.md documents, and allow or add them."`
 }
 
 type agentStatusCmd struct{}

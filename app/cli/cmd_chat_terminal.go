@@ -35,17 +35,19 @@ func (c chatConn) Follow(ctx context.Context, topics []string, fn func(gateway.E
 func (c chatConn) Close() error { return c.close() }
 
 // dialChat connects as connect does, but to a connection that ends when it is lost: Helix may be
-// found elsewhere then.
-func (c *command) dialChat(ctx context.Context) (conn tui.Conn, err error) {
+// found elsewhere then. Only with open does it open a backend when none runs; own says that it did.
+func (c *command) dialChat(ctx context.Context, open bool) (conn tui.Conn, own bool, err error) {
 	err = c.waitTurn(ctx, func() error {
 		opts, err := c.remote(ctx)
-		if err != nil {
+		switch {
+		case err != nil:
 			return err
-		}
-		if opts == nil {
-			own, err := c.open(ctx)
+		case opts == nil && !open:
+			return fault.Unavailablef("Helix is not running.")
+		case opts == nil:
+			mine, err := c.open(ctx)
 			if err == nil {
-				conn = chatConn{own.client, own.Close}
+				conn, own = chatConn{mine.client, mine.Close}, true
 			}
 			return err
 		}
@@ -59,7 +61,7 @@ func (c *command) dialChat(ctx context.Context) (conn tui.Conn, err error) {
 		}
 		return err
 	})
-	return conn, err
+	return conn, own, err
 }
 
 // inTerminal talks with a person: on the whole screen of a terminal that can show it, else line by
@@ -70,17 +72,25 @@ func (s *chatSendCmd) inTerminal(c *command, p agent.SendParams) error {
 		return chatByLine(c, set)
 	}
 	c.LogLevel = "error+100" // the log goes to its file alone: the screen is taken
+	c.background, c.listens = true, true
 	ctx, cancel := context.WithTimeout(c.ctx, chatConnectLimit)
-	conn, err := c.dialChat(ctx)
+	conn, own, err := c.dialChat(ctx, true)
 	cancel()
 	if err != nil {
 		return err
 	}
 	c.Quiet = true
-	set, err = tui.Run(c.ctx, tui.Options{Conn: conn, Dial: c.dialChat, Settings: set, Now: time.Now, NewID: uuid.New, In: c.env.Stdin, Out: c.env.Stdout, Env: os.Environ()})
+	again := func(ctx context.Context) (tui.Conn, error) {
+		conn, _, err := c.dialChat(ctx, own)
+		return conn, err
+	}
+	set, active, err := tui.Run(c.ctx, tui.Options{Conn: conn, Dial: again, Settings: set, Now: time.Now, NewID: uuid.New, In: c.env.Stdin, Out: c.env.Stdout, Env: os.Environ()})
 	c.Quiet = false
 	if set.SessionID != uuid.Nil {
 		c.say("Continue this chat with: helix chat --session %s", set.SessionID)
+		if active && own {
+			c.say("Its turn continues when Helix runs again.")
+		}
 	}
 	return err
 }

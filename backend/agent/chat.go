@@ -469,12 +469,20 @@ func (s *Service) Retry(ctx context.Context, p RetryParams) (SendResult, error) 
 }
 
 // change updates the row of a session of the caller.
-func (s *Service) change(ctx context.Context, id uuid.UUID, set string, args ...any) (out SessionResult, err error) {
+func (s *Service) change(ctx context.Context, id uuid.UUID, set string, args ...any) (SessionResult, error) {
+	return s.changeWith(ctx, id, func(*storage.Tx) error { return nil }, set, args...)
+}
+
+// changeWith is change with more of the same transaction.
+func (s *Service) changeWith(ctx context.Context, id uuid.UUID, more func(*storage.Tx) error, set string, args ...any) (out SessionResult, err error) {
 	err = s.db.Write(ctx, func(tx *storage.Tx) error {
 		if _, err := s.sessionRow(tx, identity.UserID(ctx), id); err != nil {
 			return err
 		}
 		if _, err := tx.Exec(`UPDATE sessions SET `+set+`, updated_at = ? WHERE id = ?`, append(args, tx.Now, id)...); err != nil {
+			return err
+		}
+		if err := more(tx); err != nil {
 			return err
 		}
 		out.Session, err = s.sessionRow(tx, identity.UserID(ctx), id)
@@ -542,10 +550,8 @@ func (s *Service) Unarchive(ctx context.Context, p SessionParams) (SessionResult
 
 // Delete moves a chat to the trash. Its turns are canceled, also those that wait.
 func (s *Service) Delete(ctx context.Context, p SessionParams) (SessionResult, error) {
-	out, err := s.change(ctx, p.SessionID, `deleted_at = ?`, time.Now()) // first: nothing can be sent any more
-	if err == nil {
-		err = s.db.Write(ctx, func(tx *storage.Tx) error { return trash.Deleted(tx, identity.UserID(ctx), p.SessionID) })
-	}
+	note := func(tx *storage.Tx) error { return trash.Deleted(tx, identity.UserID(ctx), p.SessionID) }
+	out, err := s.changeWith(ctx, p.SessionID, note, `deleted_at = ?`, time.Now()) // first: nothing can be sent any more
 	if err != nil {
 		return out, err
 	}

@@ -77,6 +77,7 @@ type Options struct {
 	Callables *callable.Registry
 	Ledger    *Ledger
 	Memory    Memory // nil: nothing is recalled or remembered
+	Skills    Skills // nil: no skill is made of a run
 	// Soul is what the person has written about themselves for agents; nil: nothing.
 	Soul       func(ctx context.Context) (string, error)
 	Workspaces string // folder of the workspaces of users, for documents that were added; "": none

@@ -56,7 +56,7 @@ func (s *Service) runImport(ctx context.Context, job *importJob) error {
 	if err == nil {
 		err = readErr
 	}
-	if err == nil && r.Folder() && !job.o.DryRun && job.o.Name != noFolder {
+	if err == nil && r.Folder() && !job.o.DryRun && job.o.Name != noFolder && job.o.Watch == nil {
 		err = s.findVanished(ctx, job, r)
 	}
 	if e := r.Close(); err == nil && e != nil {

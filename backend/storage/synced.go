@@ -676,4 +676,6 @@ var LocalOnly = []string{
 	"skill_state",
 	"sync_local",
 	"tool_secrets",
+	"watched_files", // paths of this device
+	"watched_folders",
 }

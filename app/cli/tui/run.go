@@ -35,9 +35,9 @@ type Options struct {
 	Env      []string
 }
 
-// Run shows the interface until the person leaves, and returns what was chosen last. The terminal
-// is restored also after a panic, and when ctx or a hang-up ends it.
-func Run(ctx context.Context, o Options) (Settings, error) {
+// Run shows the interface until the person leaves, and returns what was chosen last and whether a
+// turn of that chat runs. The terminal is restored also after a panic, and when ctx or a hang-up ends it.
+func Run(ctx context.Context, o Options) (set Settings, active bool, err error) {
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGHUP)
 	defer stop()
 	m := newModel(o)
@@ -54,7 +54,7 @@ func Run(ctx context.Context, o Options) (Settings, error) {
 		}()
 		connect(linked, o, p.Send)
 	}()
-	_, err := p.Run()
+	_, err = p.Run()
 	unlink()
 	<-ended
 	switch {
@@ -63,7 +63,7 @@ func Run(ctx context.Context, o Options) (Settings, error) {
 	case ctx.Err() != nil:
 		err = nil
 	}
-	return m.set, err
+	return m.set, m.chat.Turn != nil, err
 }
 
 // connect keeps the interface connected until ctx ends, and passes on what happens.

@@ -5,7 +5,6 @@ package tui
 
 import (
 	"context"
-	"slices"
 	"strings"
 	"time"
 
@@ -17,7 +16,6 @@ import (
 	"helix/backend/agent"
 	"helix/backend/fault"
 	"helix/backend/gateway"
-	"helix/backend/permission"
 )
 
 const (
@@ -27,6 +25,7 @@ const (
 	// guard is how long a question is shown, and nothing typed, before keys answer it.
 	guard     = 500 * time.Millisecond
 	callLimit = 30 * time.Second
+	poll      = 2 * time.Second
 )
 
 // Model is the state of the interface. Make one with newModel.
@@ -42,6 +41,7 @@ type Model struct {
 	chat   Chat
 	all    agent.StatusResult
 	known  bool // all was read
+	polls  bool // it is read again soon, because no model is set up
 	outbox []outgoing
 	busy   bool // the first of outbox is under way
 	read   bool // a Query is under way
@@ -111,6 +111,7 @@ type (
 	}
 	calledMsg struct{ err error }
 	armMsg    struct{ edits int }
+	pollMsg   struct{}
 	tickMsg   struct{}
 )
 
@@ -191,6 +192,13 @@ func (m *Model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		if msg.err == nil {
 			m.all, m.known = msg.all, true
 		}
+		if !m.all.Ready && !m.polls { // that a role has a model is no event
+			m.polls = true
+			cmds = append(cmds, m.after(poll, pollMsg{}))
+		}
+	case pollMsg:
+		m.polls = false
+		cmds = append(cmds, m.status())
 	case askedMsg:
 		if msg.id == m.asking {
 			if m.question = msg.q; msg.err != nil {
@@ -354,7 +362,7 @@ func (m *Model) done(msg doneMsg) tea.Cmd {
 	default:
 		m.note = OneLine(out.Text)
 	}
-	return m.refresh()
+	return tea.Batch(m.refresh(), m.status())
 }
 
 // show puts a text in place of the transcript.
@@ -366,213 +374,4 @@ func (m *Model) fail(err error) {
 	if err != nil {
 		m.note = OneLine(fault.As(err).Message)
 	}
-}
-
-// submit sends what was typed, or carries out a command.
-func (m *Model) submit() tea.Cmd {
-	text := strings.TrimSpace(m.input.Value())
-	if text == "" {
-		return nil
-	}
-	if list := m.completions(); len(list) > 0 && text != list[m.pick].name {
-		c := list[m.pick]
-		if text = c.name; c.args != "" {
-			m.input.SetValue(text + " ")
-			return nil
-		}
-	}
-	m.last, m.top, m.note, m.pick = text, nil, "", 0
-	m.input.Reset()
-	switch text {
-	case "/quit", "/exit":
-		return tea.Quit
-	case "/help":
-		m.show("Help", Help()+"\n\n"+keysHelp)
-		return nil
-	}
-	m.outbox = append(m.outbox, outgoing{m.o.NewID(), text})
-	return nil
-}
-
-// completions are what the input may become.
-func (m *Model) completions() (out []command) {
-	v := m.input.Value()
-	if !strings.HasPrefix(v, "/") || strings.Contains(v, "\n") {
-		return nil
-	}
-	all := commands()
-	if strings.HasPrefix(v, "/mode ") {
-		all = nil
-		for _, s := range modes() {
-			all = append(all, command{name: "/mode " + s})
-		}
-	}
-	if strings.HasPrefix(v, "/model ") {
-		all = nil
-		for _, r := range m.all.Roles {
-			for _, ref := range r.Chain {
-				if c := (command{name: "/model " + string(ref)}); !slices.Contains(all, c) {
-					all = append(all, c)
-				}
-			}
-		}
-	}
-	for _, c := range all {
-		if strings.HasPrefix(c.name, v) {
-			out = append(out, c)
-		}
-	}
-	m.pick = min(m.pick, max(len(out)-1, 0))
-	return out
-}
-
-// press handles a key.
-func (m *Model) press(msg tea.KeyPressMsg) tea.Cmd {
-	k := msg.String()
-	if k == "ctrl+c" {
-		if m.leave {
-			return tea.Quit
-		}
-		m.leave = true
-		return nil
-	}
-	m.leave = false
-	if k == "ctrl+z" {
-		return tea.Suspend
-	}
-	empty := m.input.Value() == ""
-	if m.sheet != nil {
-		if used := m.pressSheet(k); used || k == "esc" {
-			return nil
-		}
-	}
-	if q := m.question; q != nil && m.armed && empty {
-		if k == "v" {
-			m.show(q.Sentence(), q.Full())
-			return nil
-		}
-		if p, ok := q.Answer(k); ok {
-			return m.decide(p)
-		}
-	}
-	list := m.completions()
-	switch k {
-	case "ctrl+d":
-		if empty {
-			return tea.Quit
-		}
-	case "esc":
-		return m.stop()
-	case "enter":
-		return m.submit()
-	case "tab":
-		if len(list) > 0 {
-			m.input.SetValue(list[m.pick].name + map[bool]string{true: " "}[list[m.pick].args != ""])
-		}
-		return nil
-	case "up", "down":
-		switch {
-		case len(list) > 0:
-			m.pick = (m.pick + map[string]int{"up": len(list) - 1, "down": 1}[k]) % len(list)
-			return nil
-		case k == "up" && empty:
-			m.input.SetValue(m.lastInput())
-			return m.arm()
-		}
-	case "pgup", "pgdown", "ctrl+home", "ctrl+end":
-		m.scrollKey(strings.TrimPrefix(k, "ctrl+"))
-		return nil
-	case "home", "end":
-		if empty {
-			m.scrollKey(k)
-			return nil
-		}
-	case "ctrl+o":
-		m.unfold = !m.unfold
-		m.folds++
-		clear(m.open)
-		return nil
-	}
-	return m.edit(msg)
-}
-
-// edit passes a message on to the input.
-func (m *Model) edit(msg tea.Msg) tea.Cmd {
-	before := m.input.Value()
-	var cmd tea.Cmd
-	if m.input, cmd = m.input.Update(msg); m.input.Value() == before {
-		return cmd
-	}
-	m.note, m.pick, m.sheet = "", 0, nil
-	return tea.Batch(cmd, m.arm())
-}
-
-// pressSheet handles a key while a sheet is shown, and reports whether it did.
-func (m *Model) pressSheet(k string) bool {
-	s, rows, last := m.sheet, max(m.paneHeight()-2, 1), m.sheetEnd()
-	switch k {
-	case "esc":
-		m.sheet = nil
-	case "enter":
-		m.sheet = nil
-		if s.pick && len(s.lines) > 0 {
-			m.outbox = append(m.outbox, outgoing{m.o.NewID(), "/switch " + itoa(s.at+1)})
-		}
-	case "up":
-		s.at--
-	case "down":
-		s.at++
-	case "pgup":
-		s.at -= rows
-	case "pgdown":
-		s.at += rows
-	case "home":
-		s.at = 0
-	case "end":
-		s.at = last
-	default:
-		return false
-	}
-	s.at = min(max(s.at, 0), last)
-	return true
-}
-
-// sheetEnd is the last place that a sheet can be moved to.
-func (m *Model) sheetEnd() int {
-	if m.sheet.pick {
-		return max(len(m.sheet.lines)-1, 0)
-	}
-	return max(len(m.sheet.lines)-max(m.paneHeight()-2, 1), 0)
-}
-
-func (m *Model) decide(p permission.AnswerParams) tea.Cmd {
-	m.question = nil
-	return m.call(func(ctx context.Context, conn Conn) tea.Msg { return calledMsg{Decide(ctx, conn, p)} })
-}
-
-// stop cancels the turn.
-func (m *Model) stop() tea.Cmd {
-	t := m.chat.Turn
-	if t == nil {
-		m.note = ""
-		return nil
-	}
-	m.stopping, m.note = t.TurnID, ""
-	p := agent.TurnParams{SessionID: m.chat.Session.ID, TurnID: &t.TurnID}
-	return m.call(func(ctx context.Context, conn Conn) tea.Msg {
-		return calledMsg{conn.Call(ctx, "chat.cancel", p, nil)}
-	})
-}
-
-// lastInput is the last text that the person sent.
-func (m *Model) lastInput() string {
-	if m.last != "" {
-		return m.last
-	}
-	for _, msg := range slices.Backward(m.chat.Messages) {
-		if msg.Role == "user" {
-			return TextOf(msg)
-		}
-	}
-	return ""
 }

@@ -298,6 +298,22 @@ func TestInputWaitsForTheConnection(t *testing.T) {
 	s.lacks("to send")
 }
 
+// Esc takes back what could not be sent yet.
+func TestEscTakesBackWhatWaits(t *testing.T) {
+	t.Parallel()
+	b := answered()
+	s := connected(t, b, 80, 24)
+	s.send(lostMsg{1})
+	s.keys("Hello", "enter", "esc")
+	if s.m.input.Value() != "Hello" || len(s.m.outbox) != 0 {
+		t.Errorf("the input is %q", s.m.input.Value())
+	}
+	s.send(connectedMsg{b})
+	if len(b.sent) != 0 {
+		t.Error("it was sent")
+	}
+}
+
 // lossy loses the connection during a call.
 type lossy struct {
 	*backend

@@ -1338,6 +1338,31 @@ CREATE TABLE vector_meta (
     created_at INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 
+CREATE TABLE watched_files (
+    folder_id  BLOB NOT NULL REFERENCES watched_folders (id) ON DELETE CASCADE,
+    name       TEXT NOT NULL,
+    user_id    BLOB NOT NULL CHECK (length(user_id) = 16),
+    size       INTEGER NOT NULL,
+    modified   INTEGER NOT NULL,
+    hash       BLOB NOT NULL CHECK (length(hash) IN (0, 32)),
+    trashed_at INTEGER,
+    PRIMARY KEY (folder_id, name)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE watched_folders (
+    id         BLOB PRIMARY KEY CHECK (length(id) = 16),
+    user_id    BLOB NOT NULL CHECK (length(user_id) = 16),
+    path       TEXT NOT NULL,
+    options    TEXT NOT NULL CHECK (json_valid(options)),
+    paused     INTEGER NOT NULL DEFAULT 0 CHECK (paused IN (0, 1)),
+    state      TEXT NOT NULL DEFAULT 'watching' CHECK (state IN ('watching', 'importing', 'missing', 'failed')),
+    message    TEXT NOT NULL DEFAULT '',
+    trashed    INTEGER NOT NULL DEFAULT 0,
+    import_id  BLOB CHECK (import_id IS NULL OR length(import_id) = 16),
+    attempt    TEXT NOT NULL DEFAULT '',
+    created_at INTEGER NOT NULL
+) STRICT;
+
 CREATE INDEX agent_ledger_at ON agent_ledger (user_id, at);
 
 CREATE INDEX agent_ledger_open ON agent_ledger (at) WHERE state = 'reserved';
@@ -1633,6 +1658,10 @@ CREATE UNIQUE INDEX tool_secrets_name ON tool_secrets (user_id, name);
 CREATE UNIQUE INDEX tool_signers_key ON tool_signers (user_id, fingerprint) WHERE deleted_at IS NULL;
 
 CREATE INDEX trust_interactions_person ON trust_interactions (user_id, person_id, at, id);
+
+CREATE INDEX watched_files_user ON watched_files (user_id);
+
+CREATE UNIQUE INDEX watched_folders_path ON watched_folders (user_id, path);
 
 CREATE VIEW memories_full AS
 SELECT m.*, v.vector AS embedding, v.model_id AS embedding_model, v.dims AS embedding_dims, v.text_hash AS embedding_hash

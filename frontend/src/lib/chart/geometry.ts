@@ -102,10 +102,10 @@ export const overlap = (a: Box, b: Box): boolean => a.x < b.x + b.w && b.x < a.x
 
 /**
  * Places for the labels of spots, in their order: above, below, right or left of each, `gap` away. One that
- * would cover another label, or leave the frame, has none.
+ * would cover another label or an obstacle, or leave the frame, has none.
  */
-export function placeLabels(labels: readonly { at: Spot; w: number; h: number; gap: number }[], frame: Box): (Box | null)[] {
-  const taken: Box[] = [];
+export function placeLabels(labels: readonly { at: Spot; w: number; h: number; gap: number }[], frame: Box, obstacles: readonly Box[] = []): (Box | null)[] {
+  const taken: Box[] = [...obstacles];
   return labels.map(({ at, w, h, gap }) => {
     const places: Spot[] = [
       { x: at.x - w / 2, y: at.y - gap - h },

@@ -11,7 +11,7 @@ export default {
   lassoHelp: "Punkte umfahren, um nur diese aufzulisten. Escape listet wieder alle auf.",
   zoomIn: "Vergrößern",
   zoomOut: "Verkleinern",
-  fit: "Alles zeigen",
+  fit: "Zoom zurücksetzen",
   keysHelp: "Pfeiltasten gehen von Punkt zu Punkt, Enter öffnet einen, + und − vergrößern und verkleinern.",
   lineKeys: "Pfeiltasten lesen die Werte vor.",
   from: "Von",

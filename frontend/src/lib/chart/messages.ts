@@ -11,7 +11,7 @@ export const en = {
   lassoHelp: "Draw around points to list only those. Escape lists all again.",
   zoomIn: "Zoom in",
   zoomOut: "Zoom out",
-  fit: "Show all",
+  fit: "Reset zoom",
   keysHelp: "Arrow keys move between points, Enter opens one, + and − zoom.",
   lineKeys: "Arrow keys read the values.",
   from: "From",

@@ -110,6 +110,13 @@ export default {
   onDay: (day) => `am ${day}`,
   justNow: "gerade eben",
 
+  recent: "Zuletzt",
+  welcome: "Willkommen bei Helix",
+  welcomePage: "Willkommensseite",
+  welcomeWords: "start anfang hilfe beginn",
+  welcomeText: "Helix ist ein privater Assistent auf Ihrem eigenen Computer: Es führt Ihre Werkzeuge sicher aus, verbindet sie zu Skills und findet, was Sie gesagt und geschrieben haben.",
+  welcomeBegin: "Beginnen Sie mit einem davon",
+  welcomePalette: (keys) => `${keys} findet alles, was Helix kann.`,
   groups: { Work: "Arbeit", Mind: "Wissen", Voice: "Sprache", System: "System" },
   screens: "Bereiche",
   searchAndCommands: "Suche und Befehle",

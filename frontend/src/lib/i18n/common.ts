@@ -117,6 +117,13 @@ export const en = {
   justNow: "just now",
 
   // The rail and the palette
+  recent: "Recent",
+  welcome: "Welcome to Helix",
+  welcomePage: "Welcome page",
+  welcomeWords: "start first begin help tour",
+  welcomeText: "Helix is a private assistant on your own computer: it runs your tools safely, joins them into skills, and finds what you have said and written.",
+  welcomeBegin: "Begin with one of these",
+  welcomePalette: (keys: string) => `${keys} finds everything that Helix can do.`,
   groups: { Work: "Work", Mind: "Mind", Voice: "Voice", System: "System" },
   screens: "Screens",
   searchAndCommands: "Search and commands",

@@ -70,6 +70,15 @@ export interface AgentChanged {
   what: string;
 }
 
+/** CheckStep says whether a step was given what its call was given. */
+export interface AgentCheckStep {
+  stepId: string;
+  equal: boolean;
+  /** when it was not */
+  expected?: unknown;
+  actual?: unknown;
+}
+
 /** ContextPart is one part of the next request. */
 export interface AgentContextPart {
   /** tools, system, soul, skills, summary, history or volatile */
@@ -143,6 +152,22 @@ export interface AgentDifference {
   what: string;
   expected: string;
   actual: string;
+}
+
+/** DraftCheck compares the dry run with what the run did. */
+export interface AgentDraftCheck {
+  /** every step was given what it was given in the run */
+  identical: boolean;
+  problem?: string;
+  steps: AgentCheckStep[];
+}
+
+/** DraftSkill is a composite skill that was made of a run. */
+export interface AgentDraftSkill {
+  id: string;
+  name: string;
+  valid: boolean;
+  problems: string[];
 }
 
 /** EventsParams choose events of a session's log. */
@@ -267,6 +292,12 @@ export interface AgentLogEvent {
   turnId?: string;
   at: string;
   data: unknown;
+}
+
+/** MappedValue is an argument that the skill takes from elsewhere. */
+export interface AgentMappedValue {
+  argument: string;
+  from: string;
 }
 
 /** Message is one entry of a transcript. Role is user, assistant, tool or system. */
@@ -674,6 +705,21 @@ export interface AgentStatusResult {
   idle: boolean;
 }
 
+/** ToSkillParams name turns of one chat. */
+export interface AgentToSkillParams {
+  turnIds: string[];
+  /** default: of what was asked */
+  name?: string;
+}
+
+/** ToSkillResult is a disabled draft, where its values are from, and how its dry run went. */
+export interface AgentToSkillResult {
+  skill: AgentDraftSkill;
+  /** calls in their order, also those that became no step */
+  trace: AgentTraceStep[];
+  check: AgentDraftCheck;
+}
+
 /** ToolFinished is chat.tool_finished. */
 export interface AgentToolFinished {
   sessionId: string;
@@ -724,6 +770,18 @@ export interface AgentToolsResult {
   tools: AgentToolView[];
   tokens: number;
   window: number;
+}
+
+/** TraceStep is a call of the run and what became of it. */
+export interface AgentTraceStep {
+  stepId?: string;
+  callId: string;
+  tool: string;
+  mapped: AgentMappedValue[];
+  /** arguments that the model composed, as paths */
+  literal: string[];
+  /** why it became no step */
+  dropped?: string;
 }
 
 /** TreeNode is a subagent with those that it started. */
@@ -2009,6 +2067,8 @@ export interface MemoryImportDone {
   /** why it failed or waits, or what else there is to know */
   message?: string;
   dryRun?: boolean;
+  /** of the watched folder that it belongs to */
+  watchId?: string;
   startedAt?: string;
   finishedAt?: string;
 }
@@ -2059,6 +2119,8 @@ export interface MemoryImportProgress {
   /** why it failed or waits, or what else there is to know */
   message?: string;
   dryRun?: boolean;
+  /** of the watched folder that it belongs to */
+  watchId?: string;
   startedAt?: string;
   finishedAt?: string;
 }
@@ -2093,6 +2155,8 @@ export interface MemoryImportStatus {
   /** why it failed or waits, or what else there is to know */
   message?: string;
   dryRun?: boolean;
+  /** of the watched folder that it belongs to */
+  watchId?: string;
   startedAt?: string;
   finishedAt?: string;
 }
@@ -2213,6 +2277,8 @@ export interface MemoryPreviewResult {
   samples: MemoryImportSample[];
   warnings: string[];
   duplicates: number;
+  /** a folder, which memory.watch_add may take too */
+  folder?: boolean;
   /** the file is so large that only its beginning was read */
   partial?: boolean;
 }
@@ -2405,6 +2471,55 @@ export interface MemoryUpsertSource {
   mime?: string;
   /** hex SHA-256 of the whole */
   contentHash?: string;
+}
+
+/** WatchAddParams is the request of memory.watch_add. The other fields are those of memory.import. */
+export interface MemoryWatchAddParams {
+  path: string;
+  /** auto (default), markdown, text */
+  format?: string;
+  tags?: string[];
+  layer?: number;
+  type?: string;
+  /** default true */
+  untrusted?: boolean;
+}
+
+/** WatchChanged is the event memory.watch_changed: a watched folder has another state, or is gone. */
+export interface MemoryWatchChanged {
+  watchId: string;
+}
+
+/** WatchListResult lists watched folders by their paths. */
+export interface MemoryWatchListResult {
+  folders: MemoryWatchedFolder[];
+}
+
+/** WatchParams names a watched folder. */
+export interface MemoryWatchParams {
+  watchId: string;
+}
+
+/** WatchedFolder is a folder of notes that is imported again when it changes. */
+export interface MemoryWatchedFolder {
+  watchId: string;
+  path: string;
+  /** markdown, text */
+  format: string;
+  /** watching, importing, paused, missing, failed */
+  state: string;
+  /** why it is missing, failed or paused */
+  message?: string;
+  /** notes that were imported and are still there */
+  files: number;
+  /** notes whose documents the last change moved to the trash */
+  trashed: number;
+  tags: string[];
+  untrusted: boolean;
+  lastImport?: MemoryImportStatus;
+  /** when it was last looked at since Helix started */
+  scannedAt?: string;
+  createdAt: string;
 }
 
 /** Changed is published when background work was paused or may go on. */
@@ -7213,6 +7328,8 @@ export interface Methods {
   "agent.skills": { params: AgentSkillsParams; result: AgentSkillsResult };
   /** Says whether the agent can work, and what it does. */
   "agent.status": { params: Record<string, never>; result: AgentStatusResult };
+  /** Makes a disabled skill of what turns of a chat did, and runs it dry against what was recorded. */
+  "agent.to_skill": { params: AgentToSkillParams; result: AgentToSkillResult };
   /** Lists what the model of a session may call, with what each costs in tokens. */
   "agent.tools": { params: AgentToolsParams; result: AgentToolsResult };
   /** Lists the subagents of a session and what they do. */
@@ -7397,7 +7514,7 @@ export interface Methods {
   "memory.import_preview": { params: MemoryImportParams; result: MemoryPreviewResult };
   /** Tells how an import stands. */
   "memory.import_status": { params: MemoryJobParams; result: MemoryImportStatus };
-  /** Lists imports, newest first. */
+  /** Lists imports, newest first. Those of watched folders are in memory.watch_list. */
   "memory.imports": { params: MemoryPageParams; result: MemoryImportsResult };
   /** Gives memories by page. A cursor goes on after the page that gave it, at the same cost wherever that is; an offset counts from the start. */
   "memory.list": { params: MemoryListParams; result: MemoryListResult };
@@ -7457,6 +7574,16 @@ export interface Methods {
   "memory.update_recommendation": { params: SynthesisRecommendationParams; result: SynthesisRecommendation };
   /** Makes a document what the caller says it is now; parts that did not change keep their ids and vectors. The vectors of new parts are made first, for 15 seconds at most: those of the rest, and all when that fails, are made in the background. */
   "memory.upsert_chunks": { params: MemoryUpsertParams; result: MemoryUpsertResult };
+  /** Has a folder of notes imported, and again whenever notes in it are new, change or go. The documents of notes that are gone move to the trash. It gives the folder at once; the import follows in the background. */
+  "memory.watch_add": { params: MemoryWatchAddParams; result: MemoryWatchedFolder };
+  /** Lists the watched folders of the caller. */
+  "memory.watch_list": { params: Record<string, never>; result: MemoryWatchListResult };
+  /** Leaves the changes of a folder alone until memory.watch_resume. An import that runs goes on. */
+  "memory.watch_pause": { params: MemoryWatchParams; result: MemoryWatchedFolder };
+  /** Stops watching a folder. What was imported from it stays. */
+  "memory.watch_remove": { params: MemoryWatchParams; result: MemoryWatchedFolder };
+  /** Goes on watching a folder, and tries again what failed. */
+  "memory.watch_resume": { params: MemoryWatchParams; result: MemoryWatchedFolder };
   /** Another name of memory.delete. Moves memories to the trash, where they stay for 30 days. Search forgets them at once. Ids that are not there are passed over, unless none is. */
   "memory_delete": { params: MemoryIDsParams; result: MemoryCountResult };
   /** Another name of memory.add. Stores one memory. With Dedupe, text that is there already is not stored twice: its memory gets the missing tags. What was handed to a program or an agent in the last day is not stored again for one: the memory that it repeats is reinforced, and the answer has no item. */
@@ -7937,6 +8064,8 @@ export interface Events {
   "memory.synthesis_done": SynthesisDone;
   /** Progress is sent while a job runs. */
   "memory.synthesis_progress": SynthesisProgress;
+  /** WatchChanged is the event memory.watch_changed: a watched folder has another state, or is gone. */
+  "memory.watch_changed": MemoryWatchChanged;
   /** Changed is the event permissions.changed. */
   "permissions.changed": PermissionChanged;
   /** CatalogChanged is published when another catalogue is in force. */
@@ -8011,6 +8140,7 @@ export const METHODS = [
   { name: "agent.skill", scope: "read", costly: false },
   { name: "agent.skills", scope: "read", costly: false },
   { name: "agent.status", scope: "read", costly: false },
+  { name: "agent.to_skill", scope: "write", costly: false },
   { name: "agent.tools", scope: "read", costly: false },
   { name: "agent.tree", scope: "read", costly: false },
   { name: "app.activate", scope: "write", costly: false },
@@ -8133,6 +8263,11 @@ export const METHODS = [
   { name: "memory.update", scope: "write", costly: false },
   { name: "memory.update_recommendation", scope: "write", costly: false },
   { name: "memory.upsert_chunks", scope: "write", costly: true },
+  { name: "memory.watch_add", scope: "write", costly: true },
+  { name: "memory.watch_list", scope: "read", costly: false },
+  { name: "memory.watch_pause", scope: "write", costly: false },
+  { name: "memory.watch_remove", scope: "write", costly: false },
+  { name: "memory.watch_resume", scope: "write", costly: false },
   { name: "memory_delete", scope: "write", costly: false, aliasOf: "memory.delete" },
   { name: "memory_save", scope: "write", costly: false, aliasOf: "memory.add" },
   { name: "memory_search", scope: "read", costly: false, aliasOf: "memory.search" },
@@ -8378,6 +8513,7 @@ export const EVENTS = [
   "memory.patterns_changed",
   "memory.synthesis_done",
   "memory.synthesis_progress",
+  "memory.watch_changed",
   "permissions.changed",
   "providers.catalog_changed",
   "providers.changed",

@@ -135,6 +135,11 @@ export class Upload {
     this.#token = "";
   }
 
+  /** Whether a path is the token of what was sent. */
+  holds(path: string): boolean {
+    return path !== "" && path === this.#token;
+  }
+
   /** A method has taken what was sent. */
   taken(): void {
     this.#token = "";

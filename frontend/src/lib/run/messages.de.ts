@@ -242,4 +242,21 @@ export default {
   jobObject: "Job-Objekt",
   modulesStopped: "Module von Dritten laufen nicht",
   modulesRun: (without, filesOnly) => `Module laufen ${[...(without.length > 0 ? [`ohne ${listing(without)}`] : []), ...(filesOnly ? ["mit Landlock nur für Dateien"] : [])].join(", ")}`,
+
+  answered: {
+    theRequest: "Die Anfrage",
+    chosen: (name, choice) => `${name}: ${choice}`,
+    deniedNow: (name) => `${name} wurde abgelehnt`,
+    deniedAlways: (name) => `${name} wird ab jetzt abgelehnt`,
+    allowed: (name) => `${name} wurde erlaubt`,
+    allowedAgain: (name) => `${name} wurde erlaubt und läuft erneut`,
+    notRestarted: (why) => `Der Lauf ist nicht neu gestartet: ${why}`,
+    undoOnce: "Rückgängig geht, bis der Aufruf erfolgt.",
+    undoScope: "Rückgängig widerruft die Berechtigung. Erfolgte Aufrufe bleiben.",
+    revoked: "Berechtigung widerrufen",
+    revokedUnused: "Sie war nicht verwendet worden.",
+    revokedUsed: "Erfolgte Aufrufe lassen sich nicht rückgängig machen.",
+    usedUp: "Zu spät zum Rückgängigmachen",
+    usedUpText: "Der eine Aufruf ist erfolgt und lässt sich nicht rückgängig machen. Die Berechtigung ist verbraucht; beim nächsten Mal wird wieder gefragt.",
+  },
 } satisfies Messages;

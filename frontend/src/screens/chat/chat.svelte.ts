@@ -1,5 +1,5 @@
 import { ListState, route } from "../../lib/list/state";
-import type { Params, Result, Rpc } from "../../lib/rpc";
+import type { Item, Params, Result, Rpc } from "../../lib/rpc";
 import { lasting, Load, type Notify } from "../../lib/ui/state";
 import { Composer, type Keep } from "./composer.svelte";
 import { Conversation } from "./conversation.svelte";
@@ -23,6 +23,7 @@ export class ChatScreen {
   readonly list: ListState<Session, { show: string }>;
   readonly inspector: ChatInspector;
   readonly status = new Load<Status>();
+  readonly agents = new Load<readonly Item<"agent.personas", "personas">[]>();
   readonly starters = new Load<readonly Starter[]>();
   readonly hits = new Load<readonly Hit[]>();
   /** Null: a new chat. */
@@ -103,6 +104,7 @@ export class ChatScreen {
   }
 
   readStatus(): Promise<void> {
+    if (this.#rpc.can("agent.personas")) void this.agents.run(async (signal) => (await this.#rpc.call("agent.personas", {}, { signal })).personas);
     return this.status.run((signal) => this.#rpc.call("agent.status", {}, { signal }));
   }
 
@@ -136,16 +138,16 @@ export class ChatScreen {
   /** Sends what is written; a new chat is made first. */
   async send(text = this.composer.draft.text): Promise<void> {
     const { composer } = this;
-    const { model, maxCostMicros, mode } = composer.draft;
+    const { model, maxCostMicros, mode, agentName } = composer.draft;
     if (text.trim() === "" || this.busy) return;
     this.busy = true;
     try {
       if (!this.conversation) {
-        const { session } = await this.#rpc.call("chat.create", { mode }, { idempotencyKey: crypto.randomUUID() });
+        const { session } = await this.#rpc.call("chat.create", { mode, ...(agentName ? { agentName } : {}) }, { idempotencyKey: crypto.randomUUID() });
         this.list.select(session.id);
         this.show(session.id);
         this.composer.set({ text, model, maxCostMicros });
-        composer.set({ text: "", mode: "ask", maxCostMicros: 0, model: "" });
+        composer.set({ text: "", mode: "ask", agentName: "", maxCostMicros: 0, model: "" });
       }
       const sent = await this.conversation!.send(text, {
         ...(model ? { model } : {}),

@@ -15,6 +15,7 @@ export class ChatInspector {
   readonly tree = new Load<Result<"agent.tree">>();
   readonly events = new Load<readonly LogEvent[]>();
   readonly replay = new Load<Result<"agent.replay">>();
+  readonly made = new Load<Result<"agent.to_skill">>();
   #id = "";
   readonly #rpc: Rpc;
 
@@ -29,7 +30,7 @@ export class ChatInspector {
 
   read(tab: Tab, sessionId: string): void {
     const rpc = this.#rpc;
-    if (this.#id !== sessionId) for (const l of [this.context, this.cost, this.tools, this.tree, this.events, this.replay]) l.data = l.error = undefined;
+    if (this.#id !== sessionId) for (const l of [this.context, this.cost, this.tools, this.tree, this.events, this.replay, this.made]) l.data = l.error = undefined;
     this.#id = sessionId;
     const p = { sessionId };
     if (tab === "context") void this.context.run((signal) => rpc.call("chat.context", p, { signal }));
@@ -43,6 +44,10 @@ export class ChatInspector {
   async #events(signal: AbortSignal): Promise<readonly LogEvent[]> {
     const { lastSeq } = await this.#rpc.call("chat.get", { sessionId: this.#id }, { signal });
     return (await this.#rpc.call("chat.events", { sessionId: this.#id, afterSeq: Math.max(0, lastSeq - 500), limit: 500 }, { signal })).events;
+  }
+
+  make(turnIds: string[]): Promise<void> {
+    return this.made.run((signal) => this.#rpc.call("agent.to_skill", { turnIds }, { signal }));
   }
 
   check(): Promise<void> {

@@ -5,18 +5,19 @@ import { JobList } from "../../lib/ui/jobs.svelte";
 import { Load, type Notify } from "../../lib/ui/state";
 import { ModelRequest } from "./modelRequest.svelte";
 import { t } from "./messages";
-import type { Analysis, ClusterMap, Detail, Job, Pattern, Recommendation, Schedule, View } from "./types";
+import type { Analysis, ClusterMap, Detail, Job, Pattern, Person, Recommendation, Schedule, View } from "./types";
 
 /** Every text that fits is read: patterns need more than the last hundred. */
 const everything = 10_000;
 const historyRows = 50;
 /** The most texts that a map holds. */
 const mapTexts = 5000;
+const mostPeople = 500;
 
 export function patternList(rpc: Rpc): ListState<Pattern, { layer: string; type: string; status: string; sort: string }> {
   return new ListState({
     id: (p) => p.id ?? "",
-    route: route("insights", ["map", "analyses"]),
+    route: route("insights", ["map", "people", "analyses"]),
     filters: { layer: "", type: "", status: "", sort: "confidence" },
     read: async ({ query, filters, offset, limit, signal }) => {
       const params: Params<"memory.list_patterns"> = { limit, offset, sort: filters.sort };
@@ -37,6 +38,7 @@ export class InsightsScreen {
   readonly advice = new Load<readonly Recommendation[]>();
   readonly history = new Load<readonly Job[]>();
   readonly map = new Load<ClusterMap>();
+  readonly people = new Load<readonly Person[]>();
   readonly schedules = new Load<readonly Schedule[]>();
   /** How many texts there are to analyze. */
   readonly texts = new Load<number>();
@@ -90,6 +92,7 @@ export class InsightsScreen {
   show(view: View, id: string | null): void {
     this.view = view;
     if (view === "map") void this.readMap();
+    if (view === "people") void this.readPeople();
     if (view === "analyses") void Promise.all([this.readHistory(), this.readSchedules()]);
     if (id === this.#id) return;
     this.#id = id;
@@ -118,6 +121,41 @@ export class InsightsScreen {
       this.#show(jobs.find((j) => j.status === "running") ?? jobs.find((j) => j.status === "pending") ?? null);
       return jobs;
     });
+  }
+
+  readPeople(): Promise<void> {
+    return this.people.run(async (signal) => (await this.#rpc.call("memory.list_people", { limit: mostPeople }, { signal })).people);
+  }
+
+  /** Makes one person of several, with Undo. */
+  merge(ids: readonly string[], name: string): Promise<boolean> {
+    return this.#correct(async () => {
+      const r = await this.#rpc.call("memory.merge_people", { ids: [...ids], name });
+      return { title: t.people.merged(r.person.name), undoToken: r.undoToken };
+    });
+  }
+
+  /** Says that some names of a person mean another one, with Undo. */
+  split(name: string, aliases: readonly string[]): Promise<boolean> {
+    return this.#correct(async () => {
+      const r = await this.#rpc.call("memory.split_person", { name, aliases: [...aliases] });
+      return { title: t.people.wereSplit(r.person.name, r.split.name), undoToken: r.undoToken };
+    });
+  }
+
+  async #correct(act: () => Promise<{ title: string; undoToken: string }>): Promise<boolean> {
+    try {
+      const { title, undoToken } = await act();
+      this.#notify.undo(title, async () => {
+        await this.#rpc.call("memory.undo", { undoToken });
+        await this.readPeople();
+      }, t.people.nextRun);
+      await this.readPeople();
+      return true;
+    } catch (e) {
+      this.#notify.error(e, t.people.cannotChange);
+      return false;
+    }
   }
 
   readTexts(): Promise<void> {

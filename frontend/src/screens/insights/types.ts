@@ -10,4 +10,5 @@ export type ClusterMap = Result<"memory.cluster_map">;
 export type Schedule = Item<"schedules.list", "schedules">;
 export type Analysis = "full_synthesis" | "emotional_patterns" | "relational_memory" | "prospective_self" | "narrative_coherence";
 export const analyses: readonly Analysis[] = ["full_synthesis", "emotional_patterns", "relational_memory", "prospective_self", "narrative_coherence"];
-export type View = "patterns" | "map" | "analyses";
+export type Person = Item<"memory.list_people", "people">;
+export type View = "patterns" | "map" | "people" | "analyses";

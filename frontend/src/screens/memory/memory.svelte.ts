@@ -12,6 +12,7 @@ import { MemoryList } from "./list.svelte";
 import { parentList, type RowList } from "./lists.svelte";
 import { t } from "./messages";
 import { rowOfMemory, type Row } from "./rows";
+import { WatchedFolders } from "./watched.svelte";
 import { Timeline } from "./timeline.svelte";
 import type { ImportJob, Memory, Revision, Stats, Tier, View } from "./types";
 import { firstLine, titleOf, viewOfFormat } from "./words";
@@ -66,7 +67,7 @@ export class MemoryScreen {
     this.importing = new Importing(rpc, {
       done: (title, text, job) => notify.add({ title, text, tone: job.status === "failed" ? "danger" : "ok", ms: 12_000, action: { label: t.show, run: () => this.importing.show(job.jobId) } }),
       error: (e, title) => notify.error(e, title),
-    });
+    }, undefined, new WatchedFolders(rpc, notify));
   }
 
   // — What is shown —
@@ -174,6 +175,7 @@ export class MemoryScreen {
   start(): void {
     if (this.#offs.length > 0) return;
     this.importing.start();
+    this.importing.watched.start();
     this.#offs = [
       this.#rpc.on("memory.changed", (e) => this.#changed(e.many ? null : e.ids, e.op)),
       this.#rpc.on("memory.embedding_progress", (e) => this.embedding.progress(e)),

@@ -29,9 +29,26 @@ export const screen: ScreenDef = {
     { id: "memory.timeline", title: t.timelineCommand, group: t.title, run: () => nav.go("memory/timeline") },
   ],
   search: (rpc, query) => paletteMemory(rpc, query, (to) => nav.go(to)),
+  starter: {
+    get title() {
+      return t.starter.title;
+    },
+    get text() {
+      return t.starter.text;
+    },
+    get action() {
+      return t.starter.action;
+    },
+    run: () => (nav.go("memory"), memoryScreen().importing.begin()),
+    used: async (rpc) => {
+      const { memories, conversations, documents } = await rpc.call("memory.stats", {});
+      return memories + conversations + documents > 0;
+    },
+  },
   jobs: () => memoryJobs.all,
   start: (rpc) => {
     memoryJobs.start(rpc);
     memoryScreen().importing.start();
+    memoryScreen().importing.watched.start();
   },
 };

@@ -73,22 +73,36 @@ export interface Placed extends Box {
 const step = 4;
 const gap = 3;
 
+/** The spots of a grid that lie in these circles and in no other. */
+export function region(held: readonly Quadrant[], all: Record<Quadrant, Circle>, size: number): Spot[] {
+  const out: Spot[] = [];
+  for (let y = 0; y <= size; y += step)
+    for (let x = 0; x <= size; x += step) if (quadrants.every((q) => held.includes(q) === ((x - all[q].x) ** 2 + (y - all[q].y) ** 2 < all[q].r ** 2))) out.push({ x, y });
+  return out;
+}
+
+export const middleOf = (spots: readonly Spot[]): Spot => ({ x: spots.reduce((sum, s) => sum + s.x, 0) / Math.max(1, spots.length), y: spots.reduce((sum, s) => sum + s.y, 0) / Math.max(1, spots.length) });
+
 /** A place for each, in their order; none covers another. One that has no room even at its last size has none. */
 export function placeAll(wanted: readonly Wanted[], all: Record<Quadrant, Circle>, size: number): (Placed | null)[] {
   const taken: Box[] = [];
+  const regions = new Map<string, Spot[]>();
   return wanted.map((item) => {
-    const middle = item.near ?? regionMiddle(item.in, all, size);
+    const key = item.in.join();
+    const spots = regions.get(key) ?? region(item.in, all, size);
+    regions.set(key, spots);
+    const middle = item.near ?? middleOf(spots);
     for (let s = 0; s < item.sizes.length; s++) {
       const { w, h } = item.sizes[s]!;
       let best: Placed | null = null;
       let nearest = Infinity;
-      for (let y = 0; y + h <= size; y += step)
-        for (let x = 0; x + w <= size; x += step) {
-          const away = Math.hypot(x + w / 2 - middle.x, y + h / 2 - middle.y);
-          const b = { x, y, w, h };
-          if (away >= nearest || !fits(b, item.in, all) || taken.some((o) => overlap({ x: x - gap, y: y - gap, w: w + 2 * gap, h: h + 2 * gap }, o))) continue;
-          [best, nearest] = [{ ...b, size: s }, away];
-        }
+      for (const c of spots) {
+        const away = Math.hypot(c.x - middle.x, c.y - middle.y);
+        if (away >= nearest) continue;
+        const b = { x: c.x - w / 2, y: c.y - h / 2, w, h };
+        if (!fits(b, item.in, all) || taken.some((o) => overlap({ x: b.x - gap, y: b.y - gap, w: w + 2 * gap, h: h + 2 * gap }, o))) continue;
+        [best, nearest] = [{ ...b, size: s }, away];
+      }
       if (best) {
         taken.push(best);
         return best;
@@ -96,19 +110,6 @@ export function placeAll(wanted: readonly Wanted[], all: Record<Quadrant, Circle
     }
     return null;
   });
-}
-
-/** The middle of where these circles overlap and no other is. */
-export function regionMiddle(held: readonly Quadrant[], all: Record<Quadrant, Circle>, size: number): Spot {
-  let [n, sx, sy] = [0, 0, 0];
-  for (let y = 0; y <= size; y += step)
-    for (let x = 0; x <= size; x += step)
-      if (fits({ x, y, w: 0, h: 0 }, held, all)) {
-        n++;
-        sx += x;
-        sy += y;
-      }
-  return n === 0 ? { x: size / 2, y: size / 2 } : { x: sx / n, y: sy / n };
 }
 
 /** A text in at most so many lines of a width; what has no room ends in "…". */

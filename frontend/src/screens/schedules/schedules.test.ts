@@ -156,7 +156,7 @@ describe("what can be done", () => {
       "skills.get_execution": () => ({ error: { kind: "denied", message: "No." }, waits: [] }),
       "approvals.list": () => ({ approvals: [other, asked], total: 2, pendingCount: 2 }),
       "approvals.get": ({ id }) => (id === "a2" ? asked : { ...other, status: "denied" }),
-      "approvals.decide": () => ({}),
+      "approvals.decide": () => ({ status: "approved", grants: [] }),
     });
     await screen.answer(failed);
     rpc.handle({ "skills.get_execution": () => ({ error: { kind: "denied", message: "No.", approvalId: "a1" }, waits: [] }) });

@@ -6,6 +6,7 @@ const stepsOf = (n: number): string => plural(n, { one: "Schritt", other: "Schri
 const items = (n: number): string => plural(n, { one: "Element", other: "Elementen" });
 
 export default {
+  starter: { title: "Einen Skill bauen", text: "Öffnen Sie eine fertige Folge von Schritten, ändern Sie sie und führen Sie sie mit ihrem Beispiel aus.", action: "Öffnen" },
   list: {
     title: "Skills",
     one: "Skill",

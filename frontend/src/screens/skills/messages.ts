@@ -6,6 +6,7 @@ const items = (n: number): string => plural(n, { one: "item", other: "items" });
 type Words = Readonly<Record<string, string>>;
 
 export const en = {
+  starter: { title: "Build a skill", text: "Open a ready-made chain of steps, change it, and run it with its sample.", action: "Open it" },
   list: {
     title: "Skills",
     one: "Skill",

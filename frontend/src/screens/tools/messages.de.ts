@@ -6,6 +6,8 @@ const errors = (n: number): string => plural(n, { one: "Fehler", other: "Fehler"
 const entries = (n: number): string => plural(n, { one: "Eintrag", other: "Einträge" });
 
 export default {
+  starter: { title: "Ein Werkzeug ausprobieren", text: "Zählen Sie die Wörter eines Textes mit einem fertigen Werkzeug. Es läuft in einer Sandbox, ohne Zugriff auf Ihre Dateien oder das Netz.", action: "Ausführen" },
+  cannotTry: "Das Werkzeug konnte nicht ausgeführt werden",
   list: {
     title: "Werkzeuge",
     one: "Werkzeug",

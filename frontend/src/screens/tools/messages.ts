@@ -6,6 +6,8 @@ const errors = (n: number): string => plural(n, { one: "error", other: "errors" 
 const entries = (n: number): string => plural(n, { one: "entry", other: "entries" });
 
 export const en = {
+  starter: { title: "Try a tool", text: "Count the words of a text with a ready-made tool. It runs in a sandbox, without access to your files or the network.", action: "Run it" },
+  cannotTry: "Couldn't run the tool",
   list: {
     title: "Tools",
     one: "Tool",

@@ -58,7 +58,7 @@ export default {
   clearSelection: "Auswahl aufheben",
   purge: "Endgültig löschen…",
   empty: "Papierkorb leeren…",
-  emptyFiltered: (what) => `Alle ${what} löschen…`,
+  emptyFiltered: (what) => `Papierkorb leeren: ${what}…`,
   nothing: "Der Papierkorb ist leer",
   nothingText: "Gelöschte Werkzeuge, Skills, Zeitpläne, Erinnerungen und Chats bleiben eine Weile hier und können wiederhergestellt werden.",
 

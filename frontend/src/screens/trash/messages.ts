@@ -58,7 +58,7 @@ export const en = {
   clearSelection: "Clear selection",
   purge: "Delete permanently…",
   empty: "Empty trash…",
-  emptyFiltered: (what: string) => `Delete all ${what}…`,
+  emptyFiltered: (what: string) => `Empty trash of ${what}…`,
   nothing: "The trash is empty",
   nothingText: "Deleted tools, skills, schedules, memories and chats stay here for a while and can be restored.",
 
