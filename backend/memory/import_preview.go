@@ -35,7 +35,7 @@ func (s *Service) ImportPreview(ctx context.Context, p ImportParams) (PreviewRes
 	defer r.Close()
 	o.Format, o.DryRun = r.Format(), true
 	job := &importJob{user: identity.UserID(ctx), o: o, format: o.Format}
-	v := &preview{PreviewResult: PreviewResult{Format: o.Format, Samples: []ImportSample{}, Warnings: []string{}}}
+	v := &preview{PreviewResult: PreviewResult{Format: o.Format, Folder: r.Folder(), Samples: []ImportSample{}, Warnings: []string{}}}
 	for _, p := range r.Problems() {
 		v.warn(&p)
 	}

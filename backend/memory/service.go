@@ -51,6 +51,7 @@ type Service struct {
 	store     storeState
 	search    *search.Index
 	imports   importState
+	watch     watchState
 	embedding embeddingState
 
 	background []func(context.Context) error // what Run does, until its context ends
@@ -75,6 +76,7 @@ func New(db *storage.DB, o Options) *Service {
 	s.initEmbedding()
 	s.initSearch()
 	s.initImports()
+	s.initWatch()
 	return s
 }
 

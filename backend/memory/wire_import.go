@@ -32,6 +32,7 @@ type PreviewResult struct {
 	Samples       []ImportSample `json:"samples"` // at most 5
 	Warnings      []string       `json:"warnings"`
 	Duplicates    int64          `json:"duplicates"`
+	Folder        bool           `json:"folder,omitempty"`  // a folder, which memory.watch_add may take too
 	Partial       bool           `json:"partial,omitempty"` // the file is so large that only its beginning was read
 }
 
@@ -76,6 +77,7 @@ type ImportStatus struct {
 	Errors     []ImportError `json:"errors"`             // at most 100
 	Message    string        `json:"message,omitempty"`  // why it failed or waits, or what else there is to know
 	DryRun     bool          `json:"dryRun,omitempty"`
+	WatchID    *uuid.UUID    `json:"watchId,omitempty"` // of the watched folder that it belongs to
 	StartedAt  *time.Time    `json:"startedAt,omitempty"`
 	FinishedAt *time.Time    `json:"finishedAt,omitempty"`
 }

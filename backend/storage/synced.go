@@ -639,7 +639,9 @@ var Synced = []SyncedTable{
 // LocalOnly lists the tables with a user_id that never leave this device, sorted.
 var LocalOnly = []string{
 	"agent_budgets",
-	"agent_ledger", // this device's calls
+	"agent_ledger",        // this device's calls
+	"agent_skill_folders", // folders of this device
+	"agent_skills",
 	"agent_turns",
 	"audit_log", // leaves by its own key (device_id, seq), never through change_log
 	"capability_grants",
@@ -649,8 +651,10 @@ var LocalOnly = []string{
 	"custom_tool_state",
 	"decay_runs",
 	"definitions",
+	"deletions",
 	"device_keys",
 	"embedding_jobs",
+	"eval_runs", // of this build
 	"gateway_tokens",
 	"item_vectors",
 	"memory_decay_history",
@@ -672,4 +676,6 @@ var LocalOnly = []string{
 	"skill_state",
 	"sync_local",
 	"tool_secrets",
+	"watched_files", // paths of this device
+	"watched_folders",
 }

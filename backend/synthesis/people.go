@@ -307,6 +307,9 @@ var owned = regexp.MustCompile(`(?:'s|\b(?i:my|our|your|his|her|their|the|a)) (?
 // properName reports whether a word is written like a name and is not known for something else.
 func properName(w string) bool {
 	lower := strings.ToLower(w)
+	if _, end, ok := strings.Cut(w, "'"); ok && !capital(end) {
+		return false // We've, Don't; not O'Brien
+	}
 	return w != "" && capital(w) && !notNames[lower] && !filler[lower] && kin[lower] == "" && !titles[lower]
 }
 

@@ -36,6 +36,31 @@ CREATE TABLE agent_ledger (
     settled_at      INTEGER
 ) STRICT;
 
+CREATE TABLE agent_skill_folders (
+    user_id    BLOB NOT NULL CHECK (length(user_id) = 16),
+    path       TEXT NOT NULL,
+    trusted_at INTEGER NOT NULL,
+    PRIMARY KEY (user_id, path)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE agent_skills (
+    id              BLOB PRIMARY KEY CHECK (length(id) = 16),
+    user_id         BLOB NOT NULL CHECK (length(user_id) = 16),
+    name            TEXT NOT NULL,
+    source          TEXT NOT NULL CHECK (source IN ('project', 'user', 'shared', 'managed')),
+    path            TEXT NOT NULL,
+    definition_hash TEXT NOT NULL,
+    approved_hash   TEXT NOT NULL DEFAULT '',
+    approved_text   TEXT NOT NULL DEFAULT '', -- to show what has changed since
+    state           TEXT NOT NULL CHECK (state IN ('inactive', 'active', 'disabled', 'changed', 'invalid')),
+    origin          TEXT NOT NULL CHECK (origin IN ('user', 'agent', 'import', 'project')),
+    frontmatter     TEXT NOT NULL DEFAULT '{}' CHECK (json_valid(frontmatter)),
+    body_tokens     INTEGER NOT NULL DEFAULT 0,
+    diagnostics     TEXT NOT NULL DEFAULT '[]' CHECK (json_valid(diagnostics)),
+    last_used       INTEGER,
+    UNIQUE (user_id, path)
+) STRICT;
+
 CREATE TABLE agent_turns (
     id                  BLOB PRIMARY KEY CHECK (length(id) = 16),
     session_id          BLOB NOT NULL CHECK (length(session_id) = 16),
@@ -59,7 +84,7 @@ CREATE TABLE agent_turns (
     started_at          INTEGER,
     finished_at         INTEGER,
     cancel_requested_at INTEGER
-, pending TEXT CHECK (pending IS NULL OR json_valid(pending))) STRICT;
+, pending TEXT CHECK (pending IS NULL OR json_valid(pending)), report_to BLOB CHECK (length(report_to) = 16)) STRICT;
 
 CREATE TABLE audit_details (
     seq     INTEGER PRIMARY KEY,
@@ -504,6 +529,13 @@ CREATE TABLE definitions (
     UNIQUE (user_id, subject_kind, subject_id, hash)
 ) STRICT;
 
+CREATE TABLE deletions (
+    item_id BLOB PRIMARY KEY CHECK (length(item_id) = 16),
+    user_id BLOB NOT NULL CHECK (length(user_id) = 16),
+    actor   TEXT NOT NULL,
+    at      INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
 CREATE TABLE device_keys (
     id          BLOB PRIMARY KEY CHECK (length(id) = 16),
     user_id     BLOB NOT NULL REFERENCES users (id),
@@ -542,6 +574,19 @@ CREATE TABLE embedding_jobs (
     queued_at INTEGER NOT NULL,
     PRIMARY KEY (item, model_id)
 ) STRICT, WITHOUT ROWID;
+
+CREATE TABLE eval_runs (
+    id       BLOB PRIMARY KEY CHECK (length(id) = 16),
+    user_id  BLOB NOT NULL CHECK (length(user_id) = 16),
+    eval_id  BLOB NOT NULL CHECK (length(eval_id) = 16),
+    scenario TEXT NOT NULL,
+    live     INTEGER NOT NULL CHECK (live IN (0, 1)),
+    passed   INTEGER NOT NULL CHECK (passed IN (0, 1)),
+    problems TEXT NOT NULL CHECK (json_valid(problems)),
+    metrics  TEXT NOT NULL CHECK (json_valid(metrics)),
+    build    TEXT NOT NULL,
+    at       INTEGER NOT NULL
+) STRICT;
 
 CREATE TABLE gateway_tokens (
     id           BLOB PRIMARY KEY CHECK (length(id) = 16),
@@ -1293,6 +1338,31 @@ CREATE TABLE vector_meta (
     created_at INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 
+CREATE TABLE watched_files (
+    folder_id  BLOB NOT NULL REFERENCES watched_folders (id) ON DELETE CASCADE,
+    name       TEXT NOT NULL,
+    user_id    BLOB NOT NULL CHECK (length(user_id) = 16),
+    size       INTEGER NOT NULL,
+    modified   INTEGER NOT NULL,
+    hash       BLOB NOT NULL CHECK (length(hash) IN (0, 32)),
+    trashed_at INTEGER,
+    PRIMARY KEY (folder_id, name)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE watched_folders (
+    id         BLOB PRIMARY KEY CHECK (length(id) = 16),
+    user_id    BLOB NOT NULL CHECK (length(user_id) = 16),
+    path       TEXT NOT NULL,
+    options    TEXT NOT NULL CHECK (json_valid(options)),
+    paused     INTEGER NOT NULL DEFAULT 0 CHECK (paused IN (0, 1)),
+    state      TEXT NOT NULL DEFAULT 'watching' CHECK (state IN ('watching', 'importing', 'missing', 'failed')),
+    message    TEXT NOT NULL DEFAULT '',
+    trashed    INTEGER NOT NULL DEFAULT 0,
+    import_id  BLOB CHECK (import_id IS NULL OR length(import_id) = 16),
+    attempt    TEXT NOT NULL DEFAULT '',
+    created_at INTEGER NOT NULL
+) STRICT;
+
 CREATE INDEX agent_ledger_at ON agent_ledger (user_id, at);
 
 CREATE INDEX agent_ledger_open ON agent_ledger (at) WHERE state = 'reserved';
@@ -1302,6 +1372,8 @@ CREATE INDEX agent_ledger_schedule ON agent_ledger (schedule_id) WHERE schedule_
 CREATE INDEX agent_ledger_session ON agent_ledger (session_id) WHERE session_id IS NOT NULL;
 
 CREATE INDEX agent_ledger_turn ON agent_ledger (turn_id) WHERE turn_id IS NOT NULL;
+
+CREATE INDEX agent_turns_report ON agent_turns (report_to) WHERE report_to IS NOT NULL;
 
 CREATE INDEX agent_turns_retry ON agent_turns (retry_of) WHERE retry_of IS NOT NULL;
 
@@ -1419,6 +1491,8 @@ CREATE INDEX custom_tools_user ON custom_tools (user_id, updated_at DESC) WHERE 
 
 CREATE INDEX decay_runs_user ON decay_runs (user_id, started_at DESC, id DESC);
 
+CREATE INDEX deletions_user ON deletions (user_id, at);
+
 CREATE INDEX device_keys_user ON device_keys (user_id);
 
 CREATE INDEX documents_deleted ON documents (deleted_at) WHERE deleted_at IS NOT NULL;
@@ -1430,6 +1504,10 @@ CREATE UNIQUE INDEX documents_uri ON documents (user_id, source_uri);
 CREATE INDEX embedding_jobs_next ON embedding_jobs (model_id, queued_at DESC) WHERE error IS NULL;
 
 CREATE INDEX embedding_jobs_user ON embedding_jobs (user_id);
+
+CREATE INDEX eval_runs_eval ON eval_runs (eval_id);
+
+CREATE INDEX eval_runs_scenario ON eval_runs (user_id, scenario, live, at);
 
 CREATE INDEX gateway_tokens_user ON gateway_tokens (user_id);
 
@@ -1547,9 +1625,13 @@ CREATE INDEX session_messages_user ON session_messages (user_id);
 
 CREATE INDEX session_state_user ON session_state (user_id);
 
+CREATE INDEX sessions_deleted ON sessions (user_id, deleted_at) WHERE deleted_at IS NOT NULL;
+
 CREATE INDEX sessions_newest ON sessions (user_id, pinned DESC, coalesce(last_message_at, created_at) DESC, id);
 
 CREATE INDEX sessions_parent ON sessions (parent_session_id) WHERE parent_session_id IS NOT NULL;
+
+CREATE INDEX sessions_parent_turn ON sessions (parent_turn_id) WHERE parent_turn_id IS NOT NULL;
 
 CREATE INDEX skill_executions_running ON skill_executions (status) WHERE status = 'running';
 
@@ -1576,6 +1658,10 @@ CREATE UNIQUE INDEX tool_secrets_name ON tool_secrets (user_id, name);
 CREATE UNIQUE INDEX tool_signers_key ON tool_signers (user_id, fingerprint) WHERE deleted_at IS NULL;
 
 CREATE INDEX trust_interactions_person ON trust_interactions (user_id, person_id, at, id);
+
+CREATE INDEX watched_files_user ON watched_files (user_id);
+
+CREATE UNIQUE INDEX watched_folders_path ON watched_folders (user_id, path);
 
 CREATE VIEW memories_full AS
 SELECT m.*, v.vector AS embedding, v.model_id AS embedding_model, v.dims AS embedding_dims, v.text_hash AS embedding_hash
@@ -1649,6 +1735,14 @@ END;
 
 CREATE TRIGGER conversation_events_final BEFORE UPDATE OF session_id, sequence, type, turn_id, schema_version, causation, at ON conversation_events BEGIN
     SELECT RAISE(ABORT, 'events are never changed'); -- only the form of the payload, plain or sealed
+END;
+
+CREATE TRIGGER sessions_purged AFTER DELETE ON sessions BEGIN
+    DELETE FROM session_messages WHERE session_id = OLD.id;
+    DELETE FROM conversation_events WHERE session_id = OLD.id;
+    DELETE FROM agent_turns WHERE session_id = OLD.id;
+    DELETE FROM session_state WHERE session_id = OLD.id;
+    DELETE FROM session_blobs WHERE session_id = OLD.id;
 END;
 
 CREATE TRIGGER skill_executions_final BEFORE UPDATE ON skill_executions

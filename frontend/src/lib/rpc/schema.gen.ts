@@ -1,6 +1,13 @@
 // Generated from the method table of the backend by `make generate`. Do not edit.
 /* eslint-disable */
 
+/** AddSkillParams are one of: a folder, zip file or SKILL.md on this computer, a zip file, a text. */
+export interface AgentAddSkillParams {
+  path?: string;
+  base64?: string;
+  text?: string;
+}
+
 /** AssistantDelta is chat.assistant_delta: text at a byte offset of the attempt's answer. */
 export interface AgentAssistantDelta {
   sessionId: string;
@@ -63,6 +70,15 @@ export interface AgentChanged {
   what: string;
 }
 
+/** CheckStep says whether a step was given what its call was given. */
+export interface AgentCheckStep {
+  stepId: string;
+  equal: boolean;
+  /** when it was not */
+  expected?: unknown;
+  actual?: unknown;
+}
+
 /** ContextPart is one part of the next request. */
 export interface AgentContextPart {
   /** tools, system, soul, skills, summary, history or volatile */
@@ -97,6 +113,8 @@ export interface AgentCostResult {
   byPurpose: AgentCostRow[];
   /** by id, the newest first */
   byTurn: AgentCostRow[];
+  /** what subagents cost beside that, by session */
+  children: AgentCostRow[];
 }
 
 /** CostRow is the sum of some calls of models. */
@@ -124,6 +142,8 @@ export interface AgentCreateParams {
   budget?: AgentBudget;
   /** default true */
   remember?: boolean;
+  /** ProjectDir is a folder whose skill documents are used, if the person trusts it. */
+  projectDir?: string;
 }
 
 /** Difference is where a replay leaves what was recorded. */
@@ -132,6 +152,22 @@ export interface AgentDifference {
   what: string;
   expected: string;
   actual: string;
+}
+
+/** DraftCheck compares the dry run with what the run did. */
+export interface AgentDraftCheck {
+  /** every step was given what it was given in the run */
+  identical: boolean;
+  problem?: string;
+  steps: AgentCheckStep[];
+}
+
+/** DraftSkill is a composite skill that was made of a run. */
+export interface AgentDraftSkill {
+  id: string;
+  name: string;
+  valid: boolean;
+  problems: string[];
 }
 
 /** EventsParams choose events of a session's log. */
@@ -258,6 +294,12 @@ export interface AgentLogEvent {
   data: unknown;
 }
 
+/** MappedValue is an argument that the skill takes from elsewhere. */
+export interface AgentMappedValue {
+  argument: string;
+  from: string;
+}
+
 /** Message is one entry of a transcript. Role is user, assistant, tool or system. */
 export interface AgentMessage {
   id: string;
@@ -349,6 +391,56 @@ export interface AgentPartial {
   text: string;
 }
 
+/** PersonaParams name an agent; "" names what the person tells all of them. */
+export interface AgentPersonaParams {
+  name: string;
+}
+
+/** PersonaResult is an agent with its texts. Edits count from the next chat. */
+export interface AgentPersonaResult {
+  name: string;
+  settings: AgentPersonaSettings;
+  /** of agent.toml */
+  toml: string;
+  /** of SYSTEM.md */
+  system: string;
+  /** of SOUL.md */
+  soul: string;
+  /** of the texts of its prompt, the first counts most */
+  precedence: string[];
+  problems: string[];
+  hash: string;
+}
+
+/** PersonaSettings are the contents of an agent.toml. Zero fields change nothing. */
+export interface AgentPersonaSettings {
+  title?: string;
+  /** names, * stands for any ending; none: all */
+  tools?: string[];
+  role?: string;
+  model?: string;
+  /** ask or read */
+  mode?: string;
+  budget: { maxTurns?: number; maxTokens?: number; maxCostUsd?: number };
+}
+
+/** PersonaView is an agent in a list. */
+export interface AgentPersonaView {
+  name: string;
+  title?: string;
+  /** it answers when no other is named */
+  default?: boolean;
+  /** turns */
+  running: number;
+  sessions: number;
+  problems: string[];
+}
+
+/** PersonasResult lists agents by name, the default one first. */
+export interface AgentPersonasResult {
+  personas: AgentPersonaView[];
+}
+
 /** PinParams pin a session. */
 export interface AgentPinParams {
   sessionId: string;
@@ -377,6 +469,12 @@ export interface AgentReasoningDelta {
   attempt: number;
   offset: number;
   delta: string;
+}
+
+/** RemoveSkillParams name a document to remove, or to bring back. */
+export interface AgentRemoveSkillParams {
+  id: string;
+  restore?: boolean;
 }
 
 /** RenameParams give a session a title. */
@@ -500,6 +598,96 @@ export interface AgentSetBudgetParams {
   warnAt?: number;
 }
 
+/** SetPersonaParams change files of an agent; "" names what the person tells all of them. A text that is absent stays, an empty one removes its file. */
+export interface AgentSetPersonaParams {
+  name: string;
+  toml?: string;
+  system?: string;
+  soul?: string;
+  /** the agent with all its files */
+  remove?: boolean;
+}
+
+/** SetSkillParams allow a document or not, or trust a folder of a project. */
+export interface AgentSetSkillParams {
+  id?: string;
+  enabled?: boolean;
+  /** to enable: what the person has read */
+  hash?: string;
+  folder?: string;
+  trusted?: boolean;
+}
+
+/** SkillDiagnostic is a problem of a document. An error keeps it from being used. */
+export interface AgentSkillDiagnostic {
+  /** error or warning */
+  level: string;
+  field?: string;
+  message: string;
+}
+
+/** SkillDocument is a SKILL.md document with what was allowed of it. */
+export interface AgentSkillDocument {
+  id: string;
+  /** project, user, shared or managed, the nearer first */
+  source: string;
+  path: string;
+  /** user, agent, import or project */
+  origin: string;
+  state: string;
+  /** of its text and files now */
+  hash: string;
+  tokens: number;
+  diagnostics: AgentSkillDiagnostic[];
+  lastUsed?: string;
+  name: string;
+  description: string;
+  license?: string;
+  compatibility?: string;
+  metadata?: Record<string, string>;
+  /** what it wishes for; it grants nothing */
+  allowedTools?: string[];
+  /** auto, manual or always */
+  activation: string;
+  requires?: string[];
+  env?: string[];
+  priority: number;
+}
+
+/** SkillDocumentParams name a document. */
+export interface AgentSkillDocumentParams {
+  id: string;
+}
+
+/** SkillDocumentResult is a document with its text. Approved is what was allowed last. */
+export interface AgentSkillDocumentResult {
+  skill: AgentSkillDocument;
+  /** of SKILL.md, and the hashes of its other files */
+  text: string;
+  files: string[];
+  approved: string;
+}
+
+/** SkillFolder is a folder in which documents are looked for. */
+export interface AgentSkillFolder {
+  path: string;
+  source: string;
+  trusted: boolean;
+}
+
+/** SkillsParams may name a project whose documents are listed too. */
+export interface AgentSkillsParams {
+  projectDir?: string;
+}
+
+/** SkillsResult lists documents, the nearest first. */
+export interface AgentSkillsResult {
+  skills: AgentSkillDocument[];
+  folders: AgentSkillFolder[];
+  /** of the index in a prompt */
+  tokens: number;
+}
+
 /** StateResult says how a turn stands. */
 export interface AgentStateResult {
   state: string;
@@ -515,6 +703,21 @@ export interface AgentStatusResult {
   lanes: AgentLane[];
   budgets: AgentBudgetView[];
   idle: boolean;
+}
+
+/** ToSkillParams name turns of one chat. */
+export interface AgentToSkillParams {
+  turnIds: string[];
+  /** default: of what was asked */
+  name?: string;
+}
+
+/** ToSkillResult is a disabled draft, where its values are from, and how its dry run went. */
+export interface AgentToSkillResult {
+  skill: AgentDraftSkill;
+  /** calls in their order, also those that became no step */
+  trace: AgentTraceStep[];
+  check: AgentDraftCheck;
 }
 
 /** ToolFinished is chat.tool_finished. */
@@ -567,6 +770,42 @@ export interface AgentToolsResult {
   tools: AgentToolView[];
   tokens: number;
   window: number;
+}
+
+/** TraceStep is a call of the run and what became of it. */
+export interface AgentTraceStep {
+  stepId?: string;
+  callId: string;
+  tool: string;
+  mapped: AgentMappedValue[];
+  /** arguments that the model composed, as paths */
+  literal: string[];
+  /** why it became no step */
+  dropped?: string;
+}
+
+/** TreeNode is a subagent with those that it started. */
+export interface AgentTreeNode {
+  sessionId: string;
+  turnId: string;
+  /** the turn that started it */
+  parentTurnId: string;
+  /** the call that started it */
+  callId: string;
+  goal: string;
+  /** of its turn */
+  state: string;
+  stopReason?: string;
+  steps: number;
+  /** with those below */
+  costMicros: number;
+  detached?: boolean;
+  children: AgentTreeNode[];
+}
+
+/** TreeResult lists the subagents of a session, the oldest first. */
+export interface AgentTreeResult {
+  nodes: AgentTreeNode[];
 }
 
 /** Turn is one input until its final answer. */
@@ -1098,6 +1337,81 @@ export interface DefinitionStep {
   value?: unknown;
   /** where the step is drawn; means nothing */
   ui?: unknown;
+}
+
+/** Info names a scenario. */
+export interface EvalInfo {
+  name: string;
+  description: string;
+  inputs: number;
+}
+
+/** ListResult holds the scenarios of the program. */
+export interface EvalListResult {
+  scenarios: EvalInfo[];
+}
+
+/** Live asks a real model. */
+export interface EvalLive {
+  role: string;
+  /** MaxCostMicros bounds what all scenarios together may cost. */
+  maxCostMicros: number;
+}
+
+/** Metrics of a scenario, for comparison with another run. */
+export interface EvalMetrics {
+  steps: number;
+  /** of tools */
+  calls: number;
+  inputTokens: number;
+  outputTokens: number;
+  costMicros: number;
+  tookMs: number;
+}
+
+/** Outcome is what came of a scenario. */
+export interface EvalOutcome {
+  scenario: string;
+  passed: boolean;
+  problems: string[];
+  metrics: EvalMetrics;
+}
+
+/** Result says how an evaluation stands. */
+export interface EvalResult {
+  evalId: string;
+  /** running, done or failed */
+  state: string;
+  total?: number;
+  passed: number;
+  /** Results are in the order of the scenarios; Baseline are the results before this evaluation. */
+  results: EvalOutcome[];
+  baseline: EvalOutcome[];
+  /** Worse says in words what the baseline did better. */
+  worse: string[];
+  error?: string;
+}
+
+/** ResultParams name an evaluation. WaitMs waits for its end, at most 120,000. */
+export interface EvalResultParams {
+  evalId: string;
+  waitMs?: number;
+}
+
+/** RunParams choose scenarios. */
+export interface EvalRunParams {
+  /** Filter must occur in the name; empty: all. */
+  filter?: string;
+  /** Scenarios are further ones, as YAML; with them, those of the program are left out. */
+  scenarios?: string[];
+  /** Live needs a role and a limit of money; without it the scripts answer, and nothing is called. */
+  live?: EvalLive;
+}
+
+/** RunResult names an evaluation. */
+export interface EvalRunResult {
+  evalId: string;
+  total: number;
 }
 
 /** ActivateParams are the arguments of a second start. */
@@ -1753,6 +2067,8 @@ export interface MemoryImportDone {
   /** why it failed or waits, or what else there is to know */
   message?: string;
   dryRun?: boolean;
+  /** of the watched folder that it belongs to */
+  watchId?: string;
   startedAt?: string;
   finishedAt?: string;
 }
@@ -1803,6 +2119,8 @@ export interface MemoryImportProgress {
   /** why it failed or waits, or what else there is to know */
   message?: string;
   dryRun?: boolean;
+  /** of the watched folder that it belongs to */
+  watchId?: string;
   startedAt?: string;
   finishedAt?: string;
 }
@@ -1837,6 +2155,8 @@ export interface MemoryImportStatus {
   /** why it failed or waits, or what else there is to know */
   message?: string;
   dryRun?: boolean;
+  /** of the watched folder that it belongs to */
+  watchId?: string;
   startedAt?: string;
   finishedAt?: string;
 }
@@ -1957,6 +2277,8 @@ export interface MemoryPreviewResult {
   samples: MemoryImportSample[];
   warnings: string[];
   duplicates: number;
+  /** a folder, which memory.watch_add may take too */
+  folder?: boolean;
   /** the file is so large that only its beginning was read */
   partial?: boolean;
 }
@@ -2149,6 +2471,55 @@ export interface MemoryUpsertSource {
   mime?: string;
   /** hex SHA-256 of the whole */
   contentHash?: string;
+}
+
+/** WatchAddParams is the request of memory.watch_add. The other fields are those of memory.import. */
+export interface MemoryWatchAddParams {
+  path: string;
+  /** auto (default), markdown, text */
+  format?: string;
+  tags?: string[];
+  layer?: number;
+  type?: string;
+  /** default true */
+  untrusted?: boolean;
+}
+
+/** WatchChanged is the event memory.watch_changed: a watched folder has another state, or is gone. */
+export interface MemoryWatchChanged {
+  watchId: string;
+}
+
+/** WatchListResult lists watched folders by their paths. */
+export interface MemoryWatchListResult {
+  folders: MemoryWatchedFolder[];
+}
+
+/** WatchParams names a watched folder. */
+export interface MemoryWatchParams {
+  watchId: string;
+}
+
+/** WatchedFolder is a folder of notes that is imported again when it changes. */
+export interface MemoryWatchedFolder {
+  watchId: string;
+  path: string;
+  /** markdown, text */
+  format: string;
+  /** watching, importing, paused, missing, failed */
+  state: string;
+  /** why it is missing, failed or paused */
+  message?: string;
+  /** notes that were imported and are still there */
+  files: number;
+  /** notes whose documents the last change moved to the trash */
+  trashed: number;
+  tags: string[];
+  untrusted: boolean;
+  lastImport?: MemoryImportStatus;
+  /** when it was last looked at since Helix started */
+  scannedAt?: string;
+  createdAt: string;
 }
 
 /** Changed is published when background work was paused or may go on. */
@@ -2622,6 +2993,8 @@ export interface ProvidersEntry {
   rpm?: number;
   skipCatalogValidation?: boolean;
   genericKey?: boolean;
+  /** AllowPrivateNetwork lets calls of this entry reach a private address, also without https. */
+  allowPrivateNetwork?: boolean;
   quirks?: Record<string, string>;
   disabled?: boolean;
 }
@@ -3043,7 +3416,7 @@ export interface PsychologyIDsParams {
 
 /** ImportParams name the export to import. */
 export interface PsychologyImportParams {
-  /** a folder in that of your own files; default that folder itself */
+  /** a folder in that of your own files, or one that was chosen or uploaded; default that folder itself */
   path?: string;
   blobId?: string;
 }
@@ -6557,6 +6930,91 @@ export interface ToolsVersionsResult {
 /** Visibility says who may read a tool. */
 export type ToolsVisibility = "private" | "public";
 
+/** Changed is the event trash.changed: items were removed permanently. What moves to the trash or comes back from it is announced by its own domain. */
+export type TrashChanged = Record<string, never>;
+
+/** Count is how many items of a kind there are. */
+export interface TrashCount {
+  kind: string;
+  count: number;
+}
+
+/** EmptyParams choose what is removed. */
+export interface TrashEmptyParams {
+  /** none: everything */
+  kinds?: string[];
+}
+
+/** Failure is an item that stayed in the trash, and why. */
+export interface TrashFailure {
+  /** not_found, conflict, limit … */
+  reason: string;
+  message: string;
+  /** tool, wasm, skill, schedule, memory, conversation, document or chat */
+  kind: string;
+  id: string;
+}
+
+/** Item is one thing in the trash. */
+export interface TrashItem {
+  name: string;
+  /** its description or how it begins */
+  text: string;
+  deletedAt: string;
+  /** it is deleted permanently soon after */
+  purgeAt: string;
+  /** who deleted it: window, browser, terminal, token, agent, skill, schedule or program; absent: unknown */
+  by?: string;
+  /** tool, wasm, skill, schedule, memory, conversation, document or chat */
+  kind: string;
+  id: string;
+}
+
+/** ItemsParams name items in the trash, up to 1,000. */
+export interface TrashItemsParams {
+  items: TrashRef[];
+}
+
+/** ListParams choose from the trash. */
+export interface TrashListParams {
+  /** none: all */
+  kinds?: string[];
+  /** part of the name or the text */
+  query?: string;
+  /** 1..200, default 50 */
+  limit?: number;
+  offset?: number;
+}
+
+/** ListResult is one page, the latest first. Total counts all matches, Counts the whole trash. */
+export interface TrashListResult {
+  items: TrashItem[];
+  total: number;
+  limit: number;
+  offset: number;
+  counts: TrashCount[];
+}
+
+/** PurgeResult says what was removed. */
+export interface TrashPurgeResult {
+  count: number;
+  counts: TrashCount[];
+  failed: TrashFailure[];
+}
+
+/** Ref names an item in the trash. */
+export interface TrashRef {
+  /** tool, wasm, skill, schedule, memory, conversation, document or chat */
+  kind: string;
+  id: string;
+}
+
+/** RestoreResult says what came back. */
+export interface TrashRestoreResult {
+  restored: TrashRef[];
+  failed: TrashFailure[];
+}
+
 /** ClearedCache says what left with the cache. */
 export interface WasmtoolsClearedCache {
   bytes: number;
@@ -6844,18 +7302,38 @@ export interface WasmtoolsWasmSkillResult {
 
 /** Every method: what it takes and what it gives. */
 export interface Methods {
+  /** Copies a document into the managed folder, where it waits to be enabled. */
+  "agent.add_skill": { params: AgentAddSkillParams; result: AgentSkillDocument };
   /** Lists the limits that hold and what is spent of them. */
   "agent.budgets": { params: Record<string, never>; result: AgentBudgetsResult };
   /** Lists calls of models, newest first, or sums them by a key. */
   "agent.ledger": { params: AgentLedgerParams; result: AgentLedgerResult };
+  /** Gives an agent with its texts. */
+  "agent.persona": { params: AgentPersonaParams; result: AgentPersonaResult };
+  /** Lists the agents. */
+  "agent.personas": { params: Record<string, never>; result: AgentPersonasResult };
+  /** Moves a document out of the managed folder, or back. Only a person may; documents of other folders are files of theirs. */
+  "agent.remove_skill": { params: AgentRemoveSkillParams; result: AgentSkillsResult };
   /** Folds the log of a session again and compares the requests that it gives with those that were sent. */
   "agent.replay": { params: AgentReplayParams; result: AgentReplayResult };
   /** Sets a limit. Without an amount the limit is removed, and the default of a day holds again. */
   "agent.set_budget": { params: AgentSetBudgetParams; result: AgentBudgetsResult };
+  /** Writes the files of an agent. Only a person may: what an agent is told is not for agents to change. */
+  "agent.set_persona": { params: AgentSetPersonaParams; result: AgentPersonaResult };
+  /** Lets agents use a document, or not. Enabling one accepts its text as it is now. */
+  "agent.set_skill": { params: AgentSetSkillParams; result: AgentSkillsResult };
+  /** Gives a document with its text and what was allowed of it. */
+  "agent.skill": { params: AgentSkillDocumentParams; result: AgentSkillDocumentResult };
+  /** Lists SKILL.md documents with their problems. */
+  "agent.skills": { params: AgentSkillsParams; result: AgentSkillsResult };
   /** Says whether the agent can work, and what it does. */
   "agent.status": { params: Record<string, never>; result: AgentStatusResult };
+  /** Makes a disabled skill of what turns of a chat did, and runs it dry against what was recorded. */
+  "agent.to_skill": { params: AgentToSkillParams; result: AgentToSkillResult };
   /** Lists what the model of a session may call, with what each costs in tokens. */
   "agent.tools": { params: AgentToolsParams; result: AgentToolsResult };
+  /** Lists the subagents of a session and what they do. */
+  "agent.tree": { params: AgentSessionParams; result: AgentTreeResult };
   /** Shows the window and opens the link among the arguments. */
   "app.activate": { params: GatewayActivateParams; result: Record<string, never> };
   /** Pauses schedules, embeddings, automatic backups and pruning, or resumes them. What runs already and what the person starts goes on. A pause outlives a restart. */
@@ -6974,6 +7452,12 @@ export interface Methods {
   "cron.status": { params: Record<string, never>; result: SchedulerStatusResult };
   /** Another name of schedules.update. Changes a schedule; it never fires a time before the edit. Times that were due and not claimed yet are recorded as missed when the edit changes the times. */
   "cron.update": { params: SchedulerUpdateParams; result: SchedulerSchedule };
+  /** Returns the scenarios that come with the program. */
+  "eval.list": { params: Record<string, never>; result: EvalListResult };
+  /** Returns the results so far, and how they differ from those before. */
+  "eval.result": { params: EvalResultParams; result: EvalResult };
+  /** Starts an evaluation. */
+  "eval.run": { params: EvalRunParams; result: EvalRunResult };
   /** Subscribes to topics, sends every event after afterSeq that is still kept, in order, and then goes on live. The replayed events come before the response. When events are no longer kept, or the epoch is another one, nothing is replayed and gap is true; the session is live all the same. */
   "events.resume": { params: GatewayResumeParams; result: GatewayResumeResult };
   /** Adds topics to what this session hears. Events arrive as notifications in the order of their seq. A session starts with no topics. */
@@ -7030,7 +7514,7 @@ export interface Methods {
   "memory.import_preview": { params: MemoryImportParams; result: MemoryPreviewResult };
   /** Tells how an import stands. */
   "memory.import_status": { params: MemoryJobParams; result: MemoryImportStatus };
-  /** Lists imports, newest first. */
+  /** Lists imports, newest first. Those of watched folders are in memory.watch_list. */
   "memory.imports": { params: MemoryPageParams; result: MemoryImportsResult };
   /** Gives memories by page. A cursor goes on after the page that gave it, at the same cost wherever that is; an offset counts from the start. */
   "memory.list": { params: MemoryListParams; result: MemoryListResult };
@@ -7090,6 +7574,16 @@ export interface Methods {
   "memory.update_recommendation": { params: SynthesisRecommendationParams; result: SynthesisRecommendation };
   /** Makes a document what the caller says it is now; parts that did not change keep their ids and vectors. The vectors of new parts are made first, for 15 seconds at most: those of the rest, and all when that fails, are made in the background. */
   "memory.upsert_chunks": { params: MemoryUpsertParams; result: MemoryUpsertResult };
+  /** Has a folder of notes imported, and again whenever notes in it are new, change or go. The documents of notes that are gone move to the trash. It gives the folder at once; the import follows in the background. */
+  "memory.watch_add": { params: MemoryWatchAddParams; result: MemoryWatchedFolder };
+  /** Lists the watched folders of the caller. */
+  "memory.watch_list": { params: Record<string, never>; result: MemoryWatchListResult };
+  /** Leaves the changes of a folder alone until memory.watch_resume. An import that runs goes on. */
+  "memory.watch_pause": { params: MemoryWatchParams; result: MemoryWatchedFolder };
+  /** Stops watching a folder. What was imported from it stays. */
+  "memory.watch_remove": { params: MemoryWatchParams; result: MemoryWatchedFolder };
+  /** Goes on watching a folder, and tries again what failed. */
+  "memory.watch_resume": { params: MemoryWatchParams; result: MemoryWatchedFolder };
   /** Another name of memory.delete. Moves memories to the trash, where they stay for 30 days. Search forgets them at once. Ids that are not there are passed over, unless none is. */
   "memory_delete": { params: MemoryIDsParams; result: MemoryCountResult };
   /** Another name of memory.add. Stores one memory. With Dedupe, text that is there already is not stored twice: its memory gets the missing tags. What was handed to a program or an agent in the last day is not stored again for one: the memory that it repeats is reinforced, and the answer has no item. */
@@ -7500,6 +7994,14 @@ export interface Methods {
   "tools.validate": { params: ToolsValidateParams; result: ToolsValidation };
   /** Returns a page of a tool's history, newest first. */
   "tools.versions": { params: ToolsVersionsParams; result: ToolsVersionsResult };
+  /** Removes everything in the trash permanently, or everything of some kinds. */
+  "trash.empty": { params: TrashEmptyParams; result: TrashPurgeResult };
+  /** Shows what is in the trash, the latest first. */
+  "trash.list": { params: TrashListParams; result: TrashListResult };
+  /** Removes items of the trash permanently. Items that can't be removed are listed with the reason; when none can, the call fails. */
+  "trash.purge": { params: TrashItemsParams; result: TrashPurgeResult };
+  /** Brings items back. One whose name was taken meanwhile gets a number. Items that can't be restored are listed with the reason; when none can, the call fails. */
+  "trash.restore": { params: TrashItemsParams; result: TrashRestoreResult };
   /** Returns the workspace of the caller. */
   "workspace.status": { params: Record<string, never>; result: CoretoolsStatus };
   /** Takes back one change of a file, with the token that the call returned. A file that was changed since is a Conflict and stays as it is. */
@@ -7562,6 +8064,8 @@ export interface Events {
   "memory.synthesis_done": SynthesisDone;
   /** Progress is sent while a job runs. */
   "memory.synthesis_progress": SynthesisProgress;
+  /** WatchChanged is the event memory.watch_changed: a watched folder has another state, or is gone. */
+  "memory.watch_changed": MemoryWatchChanged;
   /** Changed is the event permissions.changed. */
   "permissions.changed": PermissionChanged;
   /** CatalogChanged is published when another catalogue is in force. */
@@ -7614,6 +8118,8 @@ export interface Events {
   "tools.execution": ToolsExecution;
   /** Suspended is published when a change of definition took a tool's grants out of force. */
   "tools.suspended": ToolsSuspended;
+  /** Changed is the event trash.changed: items were removed permanently. What moves to the trash or comes back from it is announced by its own domain. */
+  "trash.changed": TrashChanged;
 }
 
 /** A scope that a session may hold. */
@@ -7621,12 +8127,22 @@ export type Scope = "none" | "read" | "write" | "approve" | "admin";
 
 /** What the client must know of each method besides its types. */
 export const METHODS = [
+  { name: "agent.add_skill", scope: "write", costly: false },
   { name: "agent.budgets", scope: "read", costly: false },
   { name: "agent.ledger", scope: "read", costly: false },
+  { name: "agent.persona", scope: "read", costly: false },
+  { name: "agent.personas", scope: "read", costly: false },
+  { name: "agent.remove_skill", scope: "write", costly: false },
   { name: "agent.replay", scope: "read", costly: false },
   { name: "agent.set_budget", scope: "admin", costly: false },
+  { name: "agent.set_persona", scope: "write", costly: false },
+  { name: "agent.set_skill", scope: "approve", costly: false },
+  { name: "agent.skill", scope: "read", costly: false },
+  { name: "agent.skills", scope: "read", costly: false },
   { name: "agent.status", scope: "read", costly: false },
+  { name: "agent.to_skill", scope: "write", costly: false },
   { name: "agent.tools", scope: "read", costly: false },
+  { name: "agent.tree", scope: "read", costly: false },
   { name: "app.activate", scope: "write", costly: false },
   { name: "app.pause_background", scope: "write", costly: false },
   { name: "approvals.decide", scope: "approve", costly: false },
@@ -7686,6 +8202,9 @@ export const METHODS = [
   { name: "cron.runs", scope: "read", costly: false, aliasOf: "schedules.runs" },
   { name: "cron.status", scope: "read", costly: false, aliasOf: "schedules.status" },
   { name: "cron.update", scope: "write", costly: false, aliasOf: "schedules.update" },
+  { name: "eval.list", scope: "read", costly: false },
+  { name: "eval.result", scope: "read", costly: false, deadlineMs: 240000 },
+  { name: "eval.run", scope: "write", costly: true },
   { name: "events.resume", scope: "read", costly: false },
   { name: "events.subscribe", scope: "read", costly: false },
   { name: "events.unsubscribe", scope: "read", costly: false },
@@ -7744,6 +8263,11 @@ export const METHODS = [
   { name: "memory.update", scope: "write", costly: false },
   { name: "memory.update_recommendation", scope: "write", costly: false },
   { name: "memory.upsert_chunks", scope: "write", costly: true },
+  { name: "memory.watch_add", scope: "write", costly: true },
+  { name: "memory.watch_list", scope: "read", costly: false },
+  { name: "memory.watch_pause", scope: "write", costly: false },
+  { name: "memory.watch_remove", scope: "write", costly: false },
+  { name: "memory.watch_resume", scope: "write", costly: false },
   { name: "memory_delete", scope: "write", costly: false, aliasOf: "memory.delete" },
   { name: "memory_save", scope: "write", costly: false, aliasOf: "memory.add" },
   { name: "memory_search", scope: "read", costly: false, aliasOf: "memory.search" },
@@ -7949,6 +8473,10 @@ export const METHODS = [
   { name: "tools.usage_history", scope: "read", costly: false, aliasOf: "tools.usage" },
   { name: "tools.validate", scope: "read", costly: false },
   { name: "tools.versions", scope: "read", costly: false },
+  { name: "trash.empty", scope: "admin", costly: false, deadlineMs: 3600000 },
+  { name: "trash.list", scope: "read", costly: false },
+  { name: "trash.purge", scope: "admin", costly: false, deadlineMs: 3600000 },
+  { name: "trash.restore", scope: "write", costly: false },
   { name: "workspace.status", scope: "read", costly: false },
   { name: "workspace.undo", scope: "write", costly: false },
 ] as const satisfies readonly { name: keyof Methods; scope: Scope; costly: boolean; aliasOf?: keyof Methods; deadlineMs?: number }[];
@@ -7985,6 +8513,7 @@ export const EVENTS = [
   "memory.patterns_changed",
   "memory.synthesis_done",
   "memory.synthesis_progress",
+  "memory.watch_changed",
   "permissions.changed",
   "providers.catalog_changed",
   "providers.changed",
@@ -8011,4 +8540,5 @@ export const EVENTS = [
   "tools.changed",
   "tools.execution",
   "tools.suspended",
+  "trash.changed",
 ] as const satisfies readonly (keyof Events)[];

@@ -156,7 +156,6 @@ export default {
   cannotRepeat: "Der Zeitplan konnte nicht geändert werden",
   history: "Verlauf",
   noHistory: "Noch keine Analyse.",
-  jobStates: { pending: "wartet", running: "läuft", completed: "abgeschlossen", failed: "fehlgeschlagen", cancelled: "abgebrochen" },
   jobResult: (n: number, patterns: number) => `${texts(n)}, ${plural(patterns, { one: "Muster", other: "Muster" })}`,
   stages: { model: "Warten auf das Modell", load: "Lesen", valence: "Stimmungen", temporal: "Zeiten", semantic: "Themen", emotional: "Gefühle", relational: "Menschen", prospective: "Vorhaben", narrative: "Lebensthemen", write: "Speichern" },
 

@@ -158,7 +158,6 @@ export const en = {
   cannotRepeat: "Couldn't change the schedule",
   history: "History",
   noHistory: "No analysis yet.",
-  jobStates: { pending: "waiting", running: "running", completed: "completed", failed: "failed", cancelled: "canceled" } as Record<string, string>,
   jobResult: (texts: number, patterns: number) => `${plural(texts, { one: "text", other: "texts" })}, ${plural(patterns, { one: "pattern", other: "patterns" })}`,
   stages: { load: "reading", model: "waiting for the model", valence: "moods", temporal: "times", semantic: "topics", emotional: "feelings", relational: "people", prospective: "plans", narrative: "themes", write: "saving" } as Record<string, string>,
 

@@ -1,6 +1,9 @@
-import { asError, Upload, type Rpc, type RpcError } from "../../lib/rpc";
-import { Load, Paged } from "../../lib/ui/state";
+import { asError, Upload, type Chosen, type Rpc, type RpcError } from "../../lib/rpc";
+import { isFullPath } from "../../lib/ui/files";
+import { common } from "../../lib/i18n/common";
+import { Load, Paged, toasts } from "../../lib/ui/state";
 import { t } from "./messages";
+import { WatchedFolders } from "./watched.svelte";
 import type { ImportJob, ImportParams, Preview } from "./types";
 import { baseName, ended, resultWords, tagsOf } from "./words";
 
@@ -17,7 +20,10 @@ export function isLargeArchive(e: RpcError | null | undefined): boolean {
   return e?.kind === "limit" && (e.details as { code?: string } | undefined)?.code === "large_archive";
 }
 
-const isPath = (p: string): boolean => /^(\/|~\/|[A-Za-z]:[\\/]|pick:)/.test(p);
+const isPath = (p: string): boolean => p.startsWith("pick:") || isFullPath(p);
+
+/** The files of a folder that an import reads; others, such as pictures, are not sent. */
+const isImportable = (path: string): boolean => /\.(md|markdown|txt|text|json|jsonl|ndjson)$/i.test(path);
 
 /** The path of a dropped file, or "": most browsers do not give it. */
 export function droppedPath(uriList: string): string {
@@ -55,6 +61,9 @@ export class Importing {
   readonly preview = new Load<Preview>();
   readonly upload: Upload;
   readonly jobs: Paged<ImportJob>;
+  readonly watched: WatchedFolders;
+  /** The folder is imported again when its notes change. */
+  watch = $state(false);
   /** Imports by id, as the last event described them. */
   #live = $state.raw<ReadonlyMap<string, ImportJob>>(new Map());
   readonly #rpc: Rpc;
@@ -62,8 +71,9 @@ export class Importing {
   #offs: (() => void)[] = [];
   #announced = new Set<string>();
 
-  constructor(rpc: Rpc, notify: ImportNotify, upload = new Upload()) {
+  constructor(rpc: Rpc, notify: ImportNotify, upload = new Upload(), watched = new WatchedFolders(rpc, toasts)) {
     this.#rpc = rpc;
+    this.watched = watched;
     this.upload = upload;
     this.#notify = notify;
     this.jobs = new Paged<ImportJob>(async (offset, limit, signal) => {
@@ -114,7 +124,8 @@ export class Importing {
 
   #end(j: ImportJob): void {
     if (this.open) void this.jobs.reload();
-    if (this.#announced.has(j.jobId) || (this.open && this.jobId === j.jobId)) return;
+    // A watched folder tells in its own list.
+    if (j.watchId !== undefined || this.#announced.has(j.jobId) || (this.open && this.jobId === j.jobId)) return;
     this.#announced.add(j.jobId);
     const name = baseName(j.path);
     if (j.status === "completed") this.#notify.done(t.imported(name), resultWords(j), j);
@@ -149,7 +160,7 @@ export class Importing {
     this.error = null;
     this.preview.cancel();
     this.preview.data = this.preview.error = undefined;
-    this.allowLarge = false;
+    this.allowLarge = this.watch = false;
   }
 
   /** Forgets what was chosen. */
@@ -172,11 +183,11 @@ export class Importing {
     await this.readPreview();
   }
 
-  /** Uploads a file that was chosen in the browser, then previews it. */
-  async send(file: File): Promise<void> {
+  /** Uploads what was chosen in the browser, then previews it. */
+  async send(what: Chosen): Promise<void> {
     this.beginNew();
-    const sent = await this.upload.send(file);
-    if (sent) await this.choose(sent.token, sent.name);
+    const sent = await this.upload.send(what, isImportable);
+    if (sent) await this.choose(sent.token, what.name || common.severalFiles);
   }
 
   /** Reads what an import would add. Nothing is saved. */
@@ -200,6 +211,12 @@ export class Importing {
     if (this.step === "preview") await this.readPreview();
   }
 
+  /** The chosen folder can be watched: it holds notes, and is no copy that was uploaded. */
+  readonly watchable = $derived.by(() => {
+    const p = this.preview.data;
+    return p?.folder === true && (p.format === "markdown" || p.format === "text") && !this.upload.holds(this.path);
+  });
+
   /** Starts the import. */
   async run(): Promise<boolean> {
     if (this.starting) return false;
@@ -211,6 +228,11 @@ export class Importing {
     this.starting = true;
     this.error = null;
     try {
+      if (this.watch && this.watchable) {
+        await this.watched.add({ ...params, path: this.path });
+        this.reset();
+        return true;
+      }
       const { jobId } = await this.#rpc.call("memory.import", params);
       this.upload.taken();
       this.jobId = jobId;

@@ -279,9 +279,11 @@ export class PsychologyScreen {
       this.#notify.error(e);
     }
   }
-  async importFiles(): Promise<void> {
+  /** Imports from a folder that was chosen, uploaded or named; "" is the person's own. */
+  async importFiles(path = ""): Promise<void> {
     try {
-      this.#notify.ok(t.imported((await this.#rpc.call("psychology.import", {})).entries));
+      this.#notify.ok(t.imported((await this.#rpc.call("psychology.import", path === "" ? {} : { path })).entries));
+      await this.read();
     } catch (e) {
       this.#notify.error(e);
     }
