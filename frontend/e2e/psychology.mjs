@@ -11,6 +11,7 @@ export default async function (t) {
   await people(t);
   await emotions(t);
   await changes(t);
+  await stories(t);
   await purpose(t);
   await fading(t);
   await proposal(t);
@@ -44,11 +45,17 @@ async function entry({ page, rpc, looks, check }) {
   await dialog.getByLabel("Progress").fill("2");
   await dialog.getByText("0 to 1").first().waitFor();
   await dialog.getByLabel("Progress").fill("0.4");
+  await dialog.getByRole("button", { name: "Add milestone" }).click();
+  await dialog.getByRole("group", { name: "Milestones" }).getByRole("textbox").fill("Half marathon");
+  await dialog.getByLabel("Date of Half marathon").fill("2020-05-01");
   await looks("form");
   await dialog.getByRole("button", { name: "Save" }).click();
   await panel(page).getByRole("heading", { name: "Run a marathon" }).waitFor();
   const all = await rpc("psychology.get_layer", { layerNumber: 4 });
   check(all.entries.length === 1 && all.entries[0].data.progress === 0.4, "the entry is stored");
+  const [stone] = all.entries[0].data.milestones;
+  check(stone.title === "Half marathon" && stone.date === "2020-05-01", "with its milestone");
+  await page.locator(".stone").waitFor();
   await page.getByText("past due", { exact: true }).waitFor();
   await looks("goal");
 }
@@ -159,7 +166,7 @@ async function emotions({ page, rpc, looks, check }) {
   await page.keyboard.press("Escape");
   await row("dread").waitFor();
   // Quarters do the same by keyboard.
-  await page.getByRole("button", { name: "Pleasant, calm" }).focus();
+  await page.getByRole("button", { name: "Pleasant, calm", exact: true }).focus();
   await page.keyboard.press("Enter");
   await page.getByText("1 of 3 entries").waitFor();
   await row("calm").waitFor();
@@ -200,6 +207,14 @@ async function changes({ page, rpc, looks, check }) {
   await page.keyboard.press("Escape");
 }
 
+/** A story of the first layer stands in its time, too. */
+async function stories({ page, rpc, looks }) {
+  await rpc("psychology.upsert_entry", { layerNumber: 1, kind: "narrative", data: { title: "Finding my people", summary: "From hiding to helping", period: { start: "2024-06-01", end: "2026-03-10" } } });
+  await page.keyboard.press("1");
+  await page.getByRole("button", { name: /Finding my people, Story, Jun 2024 – Mar 2026/ }).waitFor();
+  await looks("stories");
+}
+
 async function purpose({ page, rpc, looks, check }) {
   await page.keyboard.press("7");
   const circles = page.getByRole("group", { name: /Four circles with 0 entries/ });
@@ -219,7 +234,7 @@ async function purpose({ page, rpc, looks, check }) {
   await rpc("psychology.upsert_entry", { layerNumber: 7, kind: "meaning_source", data: { text: "Being a parent", strength: 0.9 } });
   for (const [score, at] of [[0.4, "2026-01-01"], [0.6, "2026-02-01"], [0.7, "2026-03-01"]]) await rpc("psychology.upsert_entry", { layerNumber: 7, kind: "wellness", data: { dimension: "Sleep", score, at } });
   await page.getByRole("application", { name: /Wellness over time in 1 dimension/ }).waitFor();
-  await page.getByRole("heading", { name: "Sources of meaning" }).waitFor();
+  await page.getByRole("heading", { name: "Sources of meaning" }).click(); // no tooltip stays open
   await looks("purpose");
   await now.getByRole("button", { name: "Passion: Teaching" }).click();
   await panel(page).getByRole("heading", { name: "Teaching" }).waitFor();

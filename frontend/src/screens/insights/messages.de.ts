@@ -14,7 +14,7 @@ export default {
     kept: "Sie sind weiterhin gespeichert.",
     noMatch: "Keine passenden Muster",
   },
-  views: { label: "Ansichten der Einsichten", patterns: "Muster", map: "Karte", people: "Personen", analyses: "Analysen" },
+  views: { label: "Ansichten der Einsichten", patterns: "Muster", map: "Karte", people: "Menschen", analyses: "Analysen" },
   local: "Bleibt auf diesem Computer",
   stayed: "Auf diesem Computer geblieben",
   byModel: "Von einem Sprachmodell",

@@ -97,6 +97,11 @@ export default {
   goalAt: (kind: string, title: string, day: string, late: boolean) => `${kind}: ${title}, ${day}${late ? ", überfällig" : ""}`,
   moved: (title: string, day: string) => `„${title}“ auf den ${day} verschoben`,
 
+  milestoneDone: (title: string) => `Erledigt: ${title}`,
+  milestoneDate: (title: string) => `Datum von ${title}`,
+  removeMilestone: (title: string) => `${title} entfernen`,
+  addMilestone: "Meilenstein hinzufügen",
+
   phases: { unfreeze: "Loslassen", change: "Im Wandel", refreeze: "Gefestigt" },
   noPhase: "keine Phase",
   impacts: { major: "groß", moderate: "mittel", minor: "klein" },
@@ -177,6 +182,7 @@ export default {
     name: "Name",
     summary: "Zusammenfassung",
     theme: "Thema",
+    period: "Zeitraum",
     agency: "Selbstbestimmung",
     communion: "Verbundenheit",
     coherence: "Zusammenhang",

@@ -99,7 +99,12 @@ export const en = {
   goalAt: (kind: string, title: string, day: string, late: boolean) => `${kind}: ${title}, ${day}${late ? ", past due" : ""}`,
   moved: (title: string, day: string) => `“${title}” moved to ${day}`,
 
-  // Changes
+  milestoneDone: (title: string) => `Done: ${title}`,
+  milestoneDate: (title: string) => `Date of ${title}`,
+  removeMilestone: (title: string) => `Remove ${title}`,
+  addMilestone: "Add milestone",
+
+  // Changes and stories
   phases: { unfreeze: "Letting go", change: "Changing", refreeze: "Settled" } as Record<string, string>,
   noPhase: "no phase",
   impacts: { major: "major", moderate: "moderate", minor: "minor" } as Record<string, string>,
@@ -182,6 +187,7 @@ export const en = {
     name: "Name",
     summary: "Summary",
     theme: "Theme",
+    period: "Period",
     agency: "Agency",
     communion: "Communion",
     coherence: "Coherence",
