@@ -9,6 +9,7 @@ import (
 	"helix/backend/gateway"
 	"helix/backend/pause"
 	"helix/backend/storage"
+	"helix/backend/trash"
 )
 
 //go:embed openrpc.json
@@ -32,6 +33,8 @@ func Register(b *Backend, a *gateway.API) {
 	registerMemory(b, a)
 	registerProviders(b, a)
 	registerAgent(b, a)
+	registerEval(b, a)
+	registerTrash(b, a)
 }
 
 func registerGateway(b *Backend, a *gateway.API) {
@@ -109,6 +112,16 @@ func registerStorage(b *Backend, a *gateway.API) {
 	gateway.Forward[storage.LowSpace](a, "storage.low_space", gateway.Everyone())
 	gateway.Forward[storage.Recovery](a, "storage.recovery", gateway.Everyone())
 	gateway.Forward[storage.BackupProgress](a, "storage.backup_progress", gateway.Everyone())
+}
+
+func registerTrash(b *Backend, a *gateway.API) {
+	s := b.Trash
+	gateway.Handle(a, "trash.list", gateway.Read, s.List)
+	gateway.Handle(a, "trash.restore", gateway.Write, s.Restore)
+	gateway.Handle(a, "trash.purge", gateway.Admin, s.Purge, gateway.Deadline(hour))
+	gateway.Handle(a, "trash.empty", gateway.Admin, s.Empty, gateway.Deadline(hour))
+
+	gateway.Forward[trash.Changed](a, "trash.changed")
 }
 
 // pathParam makes fn resolve one path parameter before it runs.

@@ -82,6 +82,9 @@ func registerSynthesis(b *Backend, a *gateway.API) {
 	gateway.Handle(a, "memory.pattern_feedback", gateway.Write, s.Feedback)
 	gateway.Handle(a, "memory.list_recommendations", gateway.Read, s.Recommendations)
 	gateway.Handle(a, "memory.update_recommendation", gateway.Write, s.UpdateRecommendation)
+	gateway.Handle(a, "memory.list_people", gateway.Read, s.People, gateway.Costly())
+	gateway.Handle(a, "memory.merge_people", gateway.Write, s.MergePeople)
+	gateway.Handle(a, "memory.split_person", gateway.Write, s.SplitPerson)
 	gateway.Handle(a, "memory.cluster_map", gateway.Read, s.ClusterMap, gateway.Costly())
 
 	gateway.Forward[synthesis.Progress](a, "memory.synthesis_progress", gateway.Transient())
@@ -137,7 +140,7 @@ func (b *Backend) runSynthesis(ctx context.Context, p synthesis.SynthesizeParams
 	return b.Synthesis.Synthesize(ctx, p)
 }
 
-// undoMemory is memory.undo: it takes acts on memories back, and feedback on patterns.
+// undoMemory is memory.undo: it takes acts on memories back, feedback on patterns and corrections of people.
 func (b *Backend) undoMemory(ctx context.Context, p memory.UndoParams) (memory.CountResult, error) {
 	if strings.HasPrefix(p.UndoToken, synthesis.UndoPrefix) {
 		return b.Synthesis.Undo(ctx, p)

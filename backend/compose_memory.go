@@ -31,9 +31,10 @@ func (b *Backend) openMemory(conf config.Config) {
 	paths := b.Config.Paths()
 	o := memory.Options{
 		Logger: b.log, Audit: audit.Append, VectorDir: filepath.Join(paths.Data, "vectors"), TempDir: paths.Cache, Private: conf.StoragePrivate,
-		Zone:     func() string { return cmp.Or(b.Config.Current().MemoryZone, "Local") },
-		Pause:    b.Pause,
-		TrashAge: func() time.Duration { return b.Config.Current().HistoryTrashMaxAge },
+		Zone:      func() string { return cmp.Or(b.Config.Current().MemoryZone, "Local") },
+		Pause:     b.Pause,
+		Retention: psychology.RetentionOf,
+		TrashAge:  func() time.Duration { return b.Config.Current().HistoryTrashMaxAge },
 	}
 	if w, ok := config.Numbers(conf.MemoryWeights, 3, 10); ok {
 		o.Weights = search.Weights{Keyword: w[0], Vector: w[1], Window: w[2]}

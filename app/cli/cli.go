@@ -56,6 +56,7 @@ type grammar struct {
 	Tokens    tokensCmd    `cmd:"" group:"advanced" help:"Estimate the tokens of a text."`
 
 	Chat        chatCmd        `cmd:"" group:"work" aliases:"chats" help:"Talk to a model that can use your tools, and read earlier chats."`
+	Eval        evalCmd        `cmd:"" group:"advanced" help:"Check the agent with scenarios."`
 	Agent       agentCmd       `cmd:"" group:"work" help:"See what the agent may call and what it has spent."`
 	Call        callCmd        `cmd:"" group:"work" help:"Call a tool, a skill or a built-in by name; --list shows them all."`
 	Tool        toolCmd        `cmd:"" group:"work" aliases:"tools" help:"Write, run and share tools."`
@@ -72,6 +73,7 @@ type grammar struct {
 
 	Backup  backupCmd  `cmd:"" group:"data" aliases:"backups" help:"Make, list and verify backups."`
 	Restore restoreCmd `cmd:"" group:"data" help:"Restore a backup. The current data is kept aside."`
+	Trash   trashCmd   `cmd:"" group:"data" help:"List, restore and permanently delete what was deleted."`
 	Export  exportCmd  `cmd:"" group:"data" help:"Export all data in open formats."`
 	Import  importCmd  `cmd:"" group:"data" help:"Import an export of Helix."`
 	DB      dbCmd      `cmd:"" group:"data" name:"db" help:"Check, migrate, roll back, salvage and prune the database."`
@@ -209,6 +211,8 @@ type command struct {
 	// background has a backend that is opened for this command do background work too, such
 	// as starting what schedules name.
 	background bool
+	// listens has it answer other programs besides, for a command that holds the data folder long.
+	listens bool
 	// memoryWork has it import and embed besides.
 	memoryWork bool
 	// runsCode has it prepare the sandbox while it opens.

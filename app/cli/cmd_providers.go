@@ -54,11 +54,12 @@ type providersAddCmd struct {
 	Type    string `required:"" enum:"openai,openai_responses,anthropic,gemini,scripted" help:"Kind of service (${enum})."`
 	BaseURL string `name:"base-url" placeholder:"URL" help:"Address, if it is not the kind's own."`
 	KeyEnv  string `placeholder:"VARIABLE" help:"Variable that holds the key."`
+	Private bool   `name:"private-network" help:"Also reach an address of your private network, such as 192.168.1.5, without https."`
 	Key     string `enum:",-" default:"" placeholder:"-" help:"- reads the key from standard input."`
 }
 
 func (p *providersAddCmd) Run(c *command) error {
-	params := map[string]any{"name": p.Name, "entry": providers.Entry{Type: p.Type, BaseURL: p.BaseURL, APIKeyEnv: p.KeyEnv}}
+	params := map[string]any{"name": p.Name, "entry": providers.Entry{Type: p.Type, BaseURL: p.BaseURL, APIKeyEnv: p.KeyEnv, AllowPrivateNetwork: p.Private}}
 	if p.Key != "" {
 		key, err := c.secret("Enter the key ")
 		if err != nil {

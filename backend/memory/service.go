@@ -38,6 +38,7 @@ type Options struct {
 	Pause     *pause.Pause                         // embeddings wait for its end, imports for room on the disk; nil is never
 	Audit     func(*storage.Tx, audit.Entry) error // nil: nothing is audited
 	Private   bool                                 // texts are sealed and the words of search are kept in memory only
+	Retention RetentionOf                          // what is left of memories as they are read; nil: what was stored last
 }
 
 // Service answers for the memory of all users of this device. Its methods are safe for

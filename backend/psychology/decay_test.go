@@ -90,19 +90,82 @@ func TestPace(t *testing.T) {
 	if m := value("medium", false); math.Abs(m-0.5) > 1e-12 {
 		t.Errorf("medium after a half-life is %g", m)
 	}
+	for tier, want := range map[string]float64{"high": math.Pow(0.5, 0.2), "low": 0.125, "of no name": 0.5} {
+		if got := value(tier, false); math.Abs(got-want) > 1e-12 {
+			t.Errorf("%s after a half-life is %g, want %g", tier, got, want)
+		}
+	}
 	if value("critical", false) != 1 || value("medium", true) != 1 {
 		t.Error("what is critical or pinned fades")
 	}
 	if !(value("high", false) > value("medium", false) && value("medium", false) > value("low", false)) {
 		t.Error("tiers are out of order")
 	}
-	conf.Rate = 0.8
-	if value("medium", false) >= 0.5 {
-		t.Error("a lower rate does not fade faster")
+	for preserved, want := range map[bool]float64{true: 0.5, false: 0.25} {
+		conf.PreserveHighSalience = preserved
+		for tier, want := range map[string]float64{"high": want, "medium": conf.MinimumIntensity} {
+			x := item{layer: 1, strength: 1, tier: tier, anchor: at}
+			if got := conf.retention(x, at.Add(7200*time.Hour)); math.Abs(got-want) > 1e-12 {
+				t.Errorf("%s after ten half-lives, preserved %v: %g, want %g", tier, preserved, got, want)
+			}
+		}
+	}
+	conf.Rate = 0.9
+	if got, want := value("medium", false), math.Pow(0.5, math.Log(0.9)/math.Log(0.95)); math.Abs(got-want) > 1e-12 {
+		t.Errorf("at a rate of 0.9 medium after a half-life is %g, want %g", got, want)
 	}
 	conf.Layers["1"] = false
 	if value("medium", false) != 1 {
 		t.Error("a layer that is off fades")
+	}
+}
+
+// Retention never falls when the strength is higher, and what fades slower is never behind.
+func TestRetentionIsMonotoneInStrengthRateAndTier(t *testing.T) {
+	t.Parallel()
+	at := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	r := rand.New(rand.NewPCG(5, 5))
+	for range 20_000 {
+		slow, fast := defaults(), defaults()
+		slow.Rate, slow.MinimumIntensity = 0.8+0.19*r.Float64(), 0.5*r.Float64()
+		fast.Rate, fast.MinimumIntensity = 0.8+(slow.Rate-0.8)*r.Float64(), slow.MinimumIntensity
+		x := item{layer: r.IntN(9), strength: r.Float64(), tier: "medium", anchor: at}
+		then := at.Add(time.Duration(r.Float64() * 3000 * float64(time.Hour)))
+		base, stronger := slow.retention(x, then), x
+		stronger.strength += (1 - x.strength) * r.Float64()
+		if slow.retention(stronger, then) < base {
+			t.Fatalf("%+v: more strength leaves less", x)
+		}
+		if fast.retention(x, then) > base+1e-12 {
+			t.Fatalf("%+v: a rate of %g leaves more than %g", x, fast.Rate, slow.Rate)
+		}
+		last := 0.0
+		for _, tier := range []string{"low", "medium", "high", "critical"} {
+			x.tier = tier
+			got := slow.retention(x, then)
+			if got < last {
+				t.Fatalf("%+v has less than the tier below", x)
+			}
+			last = got
+		}
+		if last != x.strength {
+			t.Fatalf("%+v fades", x)
+		}
+	}
+}
+
+func TestCrossedThreshold(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ was, now, floor, want float64 }{
+		{1, 0.71, 0.1, 0}, {1, 0.7, 0.1, 0.7}, {0.8, 0.6, 0.1, 0.7}, {0.6, 0.45, 0.1, 0.5}, {0.45, 0.31, 0.1, 0}, {0.4, 0.25, 0.1, 0.3},
+		{1, 0.2, 0.1, 0.3}, {0.2, 0.1, 0.1, 0.1}, {0.2, 0.15, 0.1, 0}, {0.2, 0, 0, 0}, {0.25, 0.6, 0.1, 0.3}, {0.45, 0.6, 0.1, 0.5},
+	} {
+		if got := crossing(c.was, c.now, c.floor); got != c.want {
+			t.Errorf("from %g to %g with a floor of %g: %g, want %g", c.was, c.now, c.floor, got, c.want)
+		}
+	}
+	if fadingLine != 0.3 {
+		t.Errorf("what counts as fading begins at %g", fadingLine)
 	}
 }
 

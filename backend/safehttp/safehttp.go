@@ -53,6 +53,8 @@ type Options struct {
 type Client struct {
 	o  Options
 	tr *http.Transport
+	// private has the connections of requests with AllowPrivate, so that no other request gets one.
+	private *http.Transport
 }
 
 // Request is one exchange. Header names are canonical or not. Sensitive names the headers
@@ -67,6 +69,10 @@ type Request struct {
 	Timeout       time.Duration // lowers Options.Timeout; 0: that
 	Sensitive     []string
 	SensitiveBody bool
+	// AllowPrivate lets the request reach a private address, by https or http, because the person
+	// allowed it for the host of this URL. Loopback, link-local and other special addresses stay refused,
+	// and http to a public one.
+	AllowPrivate bool
 }
 
 // Response is a whole answer. URL is the one that gave it, after redirects.
@@ -87,6 +93,9 @@ var (
 // azureWire answers with credentials on Azure machines and is in no registry of special
 // addresses.
 var azureWire = netip.MustParsePrefix("168.63.129.16/32")
+
+// awsMetadata has credentials too, and looks private.
+var awsMetadata = netip.MustParseAddr("fd00:ec2::254")
 
 // New makes a client. Close it when it is no longer used.
 func New(o Options) *Client {
@@ -113,19 +122,30 @@ func New(o Options) *Client {
 			return c.checkDial(ctx, guard, network, address, raw)
 		},
 	}
-	c.tr = &http.Transport{
+	c.tr = newTransport(dialer, o)
+	c.private = newTransport(dialer, o)
+	return c
+}
+
+func newTransport(dialer *net.Dialer, o Options) *http.Transport {
+	return &http.Transport{
 		DialContext: dialer.DialContext, TLSClientConfig: &tls.Config{RootCAs: o.RootCAs, MinVersion: tls.VersionTLS12},
 		ForceAttemptHTTP2: true, TLSHandshakeTimeout: 10 * time.Second, IdleConnTimeout: 30 * time.Second,
 		MaxIdleConns: 32, MaxIdleConnsPerHost: 6, MaxResponseHeaderBytes: 256 << 10,
 	}
-	return c
 }
 
 // Close drops idle connections.
-func (c *Client) Close() { c.tr.CloseIdleConnections() }
+func (c *Client) Close() {
+	c.tr.CloseIdleConnections()
+	c.private.CloseIdleConnections()
+}
 
 // loopbackKey marks the context of a request whose URL itself names this machine.
 type loopbackKey struct{}
+
+// privateKey has in the context of a request with AllowPrivate its scheme.
+type privateKey struct{}
 
 // checkDial sees the address that is about to be connected to.
 func (c *Client) checkDial(ctx context.Context, guard *ssrf.Guardian, network, address string, raw syscall.RawConn) error {
@@ -138,6 +158,14 @@ func (c *Client) checkDial(ctx context.Context, guard *ssrf.Guardian, network, a
 			return nil
 		}
 		return ErrAddress
+	}
+	if scheme, ok := ctx.Value(privateKey{}).(string); ok && !to.Addr().IsLoopback() {
+		if ip := to.Addr(); ip.IsPrivate() && !ip.Is4In6() && ip != awsMetadata {
+			return nil
+		}
+		if scheme != "https" { // in the clear only on one's own network
+			return ErrAddress
+		}
 	}
 	if err := guard.Safe(network, address, raw); err != nil {
 		return fmt.Errorf("%w: %w", ErrAddress, err)
@@ -197,6 +225,9 @@ func (c *Client) exchange(ctx context.Context, r Request, stream io.Reader, fail
 	if err != nil {
 		return nil, nil, fault.Invalidf("The URL cannot be read.").WithCause(err)
 	}
+	if r.AllowPrivate {
+		ctx = context.WithValue(ctx, privateKey{}, u.Scheme)
+	}
 	body := r.Body
 	for hops := 0; ; hops++ {
 		reader := stream
@@ -223,6 +254,9 @@ func (c *Client) exchange(ctx context.Context, r Request, stream io.Reader, fail
 		}
 		method, body = redirectedMethod(method, body, resp.StatusCode, header)
 		if !sameHost(u, next) {
+			if r.AllowPrivate {
+				return nil, nil, fault.Deniedf("%s redirects to another host, and private addresses were allowed for this one alone.", u.Hostname()).WithCause(ErrRedirect)
+			}
 			header = forOtherHost(header, r.Sensitive)
 			if r.SensitiveBody && body != nil {
 				return nil, nil, fault.Deniedf("%s redirects a request with a secret in its body to another host.", u.Hostname()).WithCause(ErrRedirect)
@@ -251,6 +285,9 @@ func (c *Client) send(ctx context.Context, method string, u *url.URL, header htt
 	if req.Header.Get("User-Agent") == "" {
 		req.Header.Set("User-Agent", c.o.UserAgent)
 	}
+	if ctx.Value(privateKey{}) != nil {
+		return c.private.RoundTrip(req)
+	}
 	return c.tr.RoundTrip(req)
 }
 
@@ -276,7 +313,8 @@ func (c *Client) checkURL(ctx context.Context, u *url.URL) (context.Context, err
 	if local && !c.loopbackAllowed(port) {
 		return nil, fault.Deniedf("Port %d of this computer may not be reached.", port).WithCause(ErrAddress)
 	}
-	if u.Scheme != "https" && !(u.Scheme == "http" && local) {
+	private := ctx.Value(privateKey{}) == "http" // whether the address is one, dialing shows
+	if u.Scheme != "https" && !(u.Scheme == "http" && (local || private)) {
 		return nil, fault.Deniedf("Only https addresses may be reached, not %s.", schemeName(u)).WithCause(ErrScheme)
 	}
 	return context.WithValue(ctx, loopbackKey{}, local), nil

@@ -217,13 +217,13 @@ func TestPeople(t *testing.T) {
 	texts := made(30*time.Hour,
 		"I met Anna at the station", "I called Anna and she said that all is fine", "Dinner with Anna in Paris", "We flew to Paris. I love Paris", "Anna told me about the time in Paris",
 		"My sister Nora helped me with the move", "Nora was there for me again", "Nora helped me, and then we laughed", "My mother called", "My mother is ill", "I visited my mother", "my mother was happy", "My mother sent a cake",
-		"I argued with Ben", "Ben yelled at me", "I had a fight with Ben", "Ben never helped me", "In Paris it rained")
+		"I argued with Ben and We've had enough", "Ben yelled at me, and We've had enough", "I had a fight with Ben", "Ben never helped me", "In Paris it rained")
 	a := &analysis{in: Input{Texts: texts, Zone: time.UTC}, texts: make([]scored, len(texts))}
 	got := map[string]int{}
 	for _, p := range a.people() {
 		got[p.name] = len(p.mentions)
 	}
-	for name, n := range map[string]int{"Anna": 4, "Nora": 3, "your mother": 5, "Ben": 4, "Paris": 0} {
+	for name, n := range map[string]int{"Anna": 4, "Nora": 3, "your mother": 5, "Ben": 4, "Paris": 0, "We've": 0} {
 		if got[name] != n {
 			t.Errorf("%s: %d mentions, want %d (%v)", name, got[name], n, got)
 		}

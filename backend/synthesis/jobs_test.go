@@ -362,13 +362,13 @@ func TestFailedAndInterruptedJobs(t *testing.T) {
 	id, waits := storage.NewID(), storage.NewID()
 	if err := f.db.Write(f.ctx, func(tx *storage.Tx) error {
 		p := SynthesizeParams{SynthesisType: Full, Engine: "local"}
-		if err := insertJob(tx, f.db.LocalUser().ID, id, "k", p); err != nil {
+		if err := f.insertJob(tx, f.db.LocalUser().ID, id, "k", p); err != nil {
 			return err
 		}
 		if _, err := tx.Exec(`UPDATE memory_synthesis_jobs SET status = 'running' WHERE id = ?`, id); err != nil {
 			return err
 		}
-		return insertJob(tx, f.db.LocalUser().ID, waits, runKey+"x", p)
+		return f.insertJob(tx, f.db.LocalUser().ID, waits, runKey+"x", p)
 	}); err != nil {
 		t.Fatal(err)
 	}
@@ -488,5 +488,53 @@ func TestScheduledJob(t *testing.T) {
 	out, err := v.Call(f.ctx, found[0].Ref, callable.Request{})
 	if err != nil || !strings.Contains(string(out.Output), `"unchanged"`) {
 		t.Error(string(out.Output), err)
+	}
+}
+
+// Recommendations come high, medium, low, and the newest of equals first.
+func TestRecommendationsAreInOrderOfPriority(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, Options{})
+	f.remember(t, time.Hour, goal, "dinner was good", "the train was late")
+	p := ofType(f.run(t, SynthesizeParams{}).Analysis.Patterns, "goal")[0]
+	if err := f.db.Write(f.ctx, func(tx *storage.Tx) error {
+		if _, err := tx.Exec(`UPDATE synthesis_recommendations SET deleted_at = 1`); err != nil {
+			return err
+		}
+		for i, priority := range []string{"low", "high", "medium", "high"} {
+			if _, err := tx.Exec(`INSERT INTO synthesis_recommendations (id, user_id, pattern_id, recommendation, category, priority, created_at, updated_at) VALUES (?, ?, ?, ?, 'growth', ?, ?, 1)`,
+				storage.NewID(), f.db.LocalUser().ID, p.ID, fmt.Sprint(priority, i), priority, i); err != nil {
+				return err
+			}
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	r, err := f.Recommendations(f.ctx, RecommendationsParams{})
+	got := []string{}
+	for _, x := range r.Recommendations {
+		got = append(got, x.Recommendation)
+	}
+	if err != nil || strings.Join(got, " ") != "high3 high1 medium2 low0" {
+		t.Error(got, err)
+	}
+	if one, err := f.Recommendations(f.ctx, RecommendationsParams{Priority: "high", Limit: 1, Offset: 1}); err != nil || one.Total != 2 || one.Recommendations[0].Recommendation != "high1" {
+		t.Error(one, err)
+	}
+}
+
+// An everyday dialogue about feelings leaves a stored pattern of them.
+func TestEmotionalDialogueIsStored(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, Options{})
+	f.remember(t, 26*time.Hour, "I feel terrible, I cried the whole evening", "I am so sad and lonely since she left", "Another awful night, I am miserable", "I hate this, I am angry and hurt",
+		"I was desperate and afraid today", "The pain is horrible, I am heartbroken", "I feel hopeless and ashamed",
+		"A horrible fight, I am furious and sad", "I miss her and it hurts, I am so lonely", "Everything is terrible, I hate myself", "I cried again, I feel worthless and sad", "The worst day, I am scared and miserable",
+		"I am devastated, the loss is awful", "I feel sick with grief and pain", "Sad, angry and hopeless again")
+	f.run(t, SynthesizeParams{SynthesisType: Emotional, Limit: 100})
+	list, err := f.Patterns(f.ctx, PatternsParams{PatternType: "emotional_negative"})
+	if err != nil || len(list.Patterns) != 1 || len(list.Patterns[0].Evidence) < 5 || list.Patterns[0].PatternType != "emotional_emotional_negative" || list.Patterns[0].Layer != 2 {
+		t.Errorf("%+v %v", list, err)
 	}
 }

@@ -123,7 +123,7 @@ async function mouse({ page, go, rpc, check, looks }) {
   await looks("run-sheet");
   await sheet.getByRole("button", { name: "Run", exact: true }).click();
   await node(page, "make").locator('[data-state="completed"]').waitFor();
-  await page.getByRole("region", { name: "Run on the canvas" }).getByText("Completed").waitFor();
+  await page.getByRole("region", { name: "Run on the canvas" }).getByText("Succeeded").waitFor();
   await inspector(page).getByRole("tree", { name: "Result" }).getByText('"ha ha ha "').waitFor();
   await data(page).getByText('"ha "', { exact: true }).waitFor();
   await looks("ran");

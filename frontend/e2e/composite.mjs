@@ -132,7 +132,7 @@ async function first({ page, check, looks, go }) {
   await looks("approval");
   await card.getByLabel(/^Note/).fill("to everybody");
   await card.getByRole("button", { name: "Approve" }).click();
-  await state(page, "Completed").waitFor();
+  await state(page, "Succeeded").waitFor();
   await inspector(page).getByText('"to everybody"').first().waitFor();
   await looks("completed");
 }
@@ -180,7 +180,7 @@ async function restart({ page, check, looks, rpc }) {
   const card = inspector(page).getByRole("region", { name: "Question from ask" });
   await card.getByLabel(/^Note/).fill("again");
   await card.getByRole("button", { name: "Approve" }).click();
-  await state(page, "Completed").waitFor();
+  await state(page, "Succeeded").waitFor();
   await row(page, /^split/).click();
   await inspector(page).getByText("Reused from an earlier run.").waitFor();
   const { executions } = await rpc("skills.history", {});
@@ -255,7 +255,7 @@ async function permission({ page, rpc, looks, check }) {
   await armed(page);
   await prompt.getByRole("radio", { name: /Always/ }).check();
   await prompt.getByRole("button", { name: /^(Allow|Trust this version)$/ }).click();
-  await state(page, "Completed").waitFor();
+  await state(page, "Succeeded").waitFor();
   check((await rpc("skills.history", { status: "completed" })).executions[0].skillName === "Counts", "it went on once it was allowed");
   await tab(page, "Run");
   await inspector(page).getByRole("region", { name: "Missing permissions" }).waitFor({ state: "detached" });
@@ -295,7 +295,7 @@ async function crash({ page, rpc, helix, looks, check, go }) {
   await card.getByRole("button", { name: "It happened…" }).click();
   await card.getByLabel("Its result, as JSON").fill('"sent by hand"');
   await card.getByRole("button", { name: "It happened, continue" }).click();
-  await state(page, "Completed").waitFor();
+  await state(page, "Succeeded").waitFor();
   await inspector(page).getByText("sent by hand").first().waitFor();
   const after = await rpc("skills.get_execution", { executionId: executions[0].executionId });
   check(after.status === "completed" && after.finalOutput === "sent by hand", `the run goes on after the answer, and is not ${after.status} with ${JSON.stringify(after.finalOutput)}`);

@@ -10,6 +10,7 @@ export default async function (t) {
   await answer(t);
   await again(t);
   await map(t);
+  await people(t);
   await analyses(t);
   await withModel(t);
 }
@@ -37,7 +38,11 @@ function notes() {
 
 async function empty({ page, go, looks, check }) {
   await go("insights");
-  await page.getByText("See what your memories say about you").waitFor();
+  await page.getByText("Not enough yet: 0 of about 30 memories").waitFor();
+  await page.getByRole("button", { name: "Import conversations…" }).click();
+  await page.getByRole("dialog").waitFor();
+  await page.keyboard.press("Escape");
+  await go("insights");
   check((await page.getByRole("searchbox").count()) === 0, "nothing to search before there is a pattern");
   await looks("empty");
 }
@@ -45,6 +50,7 @@ async function empty({ page, go, looks, check }) {
 async function find({ page, rpc, check, looks }) {
   await rpc("memory.add_batch", { items: notes() });
   await until(async () => (await rpc("memory.embedding_status", {})).queued === 0, "everything is indexed");
+  await page.getByText("See what your memories say about you").waitFor();
   await page.getByRole("button", { name: "Find patterns" }).first().click();
   await toast(page, "new pattern").waitFor();
   const list = await rpc("memory.list_patterns", { limit: 100 });
@@ -59,8 +65,13 @@ async function read({ page, rpc, check, looks }) {
   await panel(page).getByRole("heading", { name: "Plan" }).waitFor();
   await panel(page).getByText("I plan to run a marathon in Hamburg in October.").waitFor();
   await panel(page).getByText("Clearness of the wording").waitFor();
+  await panel(page).getByText("Stayed on this computer").waitFor();
   await looks("pattern");
-  await panel(page).getByRole("button", { name: "Open in Memory" }).click();
+  // Enter goes from the row to its evidence, and from there to Memory.
+  await rows(page).focus();
+  await page.keyboard.press("Enter");
+  await until(() => page.evaluate(() => document.activeElement?.textContent?.includes("Open in Memory")), "Enter reaches the evidence");
+  await page.keyboard.press("Enter");
   await until(() => page.url().includes("#/memory/list/memory/"), "the evidence opens in Memory");
   await page.getByRole("complementary").getByText("I plan to run a marathon in Hamburg in October.").first().waitFor();
   await page.goBack();
@@ -103,10 +114,72 @@ async function again({ page, rpc, check }) {
 
 async function map({ page, looks, check }) {
   await page.getByRole("tab", { name: "Map" }).click();
-  const image = page.getByRole("img", { name: /Map of 3\d texts/ });
-  await image.waitFor();
-  check((await image.locator("circle").count()) >= 35, "each text is a point");
+  const plane = page.getByRole("application", { name: /Map of 3\d texts/ });
+  await plane.waitFor();
+  const list = page.getByRole("listbox", { name: "Texts of the map" });
+  await list.getByRole("option").first().waitFor();
+  const all = Number((await page.getByRole("status").getByText(/^\d+ texts$/).innerText()).split(" ")[0]);
+  check(all >= 35, `each text is listed: ${all}`);
   await looks("map");
+  // A topic narrows the list by keyboard.
+  const topic = page.getByRole("group", { name: "Topics" }).getByRole("button").first();
+  await topic.focus();
+  await page.keyboard.press("Enter");
+  await page.getByText(new RegExp(`^\\d+ of ${all} texts$`)).waitFor();
+  await page.getByRole("button", { name: "Show all" }).click();
+  await page.getByRole("status").getByText(`${all} texts`, { exact: true }).waitFor();
+  // A lasso around the left half does, too.
+  const box = await plane.boundingBox();
+  const at = (x, y) => [box.x + x * box.width, box.y + y * box.height];
+  await page.mouse.move(...at(0.01, 0.1));
+  await page.mouse.down();
+  for (const [x, y] of [[0.5, 0.1], [0.5, 0.99], [0.01, 0.99]]) await page.mouse.move(...at(x, y), { steps: 4 });
+  await page.mouse.up();
+  await page.getByText(new RegExp(`^\\d+ of ${all} texts$`)).waitFor();
+  await looks("map-lasso");
+  await plane.focus();
+  await page.keyboard.press("Escape");
+  await page.getByRole("status").getByText(`${all} texts`, { exact: true }).waitFor();
+  await page.keyboard.press("+");
+  await page.keyboard.press("0");
+  // Enter opens what the arrow keys have reached.
+  await page.keyboard.press("ArrowRight");
+  await page.keyboard.press("Enter");
+  await until(() => page.url().includes("#/memory/list/memory/"), "the point opens in Memory");
+  await page.goBack();
+}
+
+/** Merges two people, takes it back, merges again and splits them. */
+async function people({ page, rpc, looks, check }) {
+  await page.getByRole("tab", { name: "People" }).click();
+  const table = page.getByRole("region", { name: "People" });
+  const row = (name) => table.getByRole("row").filter({ hasText: name });
+  await row("Nora").waitFor();
+  const names = async () => (await rpc("memory.list_people", {})).people.map((p) => p.name);
+  const merge = async (first) => {
+    for (const name of ["Nora", "Ben"]) await table.getByRole("checkbox", { name: `Choose ${name}` }).check();
+    await page.getByRole("button", { name: "Merge 2…" }).click();
+    const dialog = page.getByRole("dialog", { name: "Merge people" });
+    await dialog.getByRole("textbox", { name: "Name" }).fill("Nora B.");
+    if (first) await looks("people-merge");
+    await dialog.getByRole("button", { name: "Merge" }).click();
+    await toast(page, "Merged as Nora B.").waitFor();
+    await row("Nora B.").waitFor();
+  };
+  await looks("people");
+  await merge(true);
+  check(!(await names()).includes("Ben"), "they are one person");
+  await page.keyboard.press("Control+z");
+  await row("Ben").waitFor();
+  check((await names()).includes("Ben"), "Undo makes them two again");
+  await merge(false);
+  await row("Nora B.").getByRole("button", { name: "Split…" }).click();
+  const dialog = page.getByRole("dialog", { name: "Split Nora B." });
+  await dialog.getByRole("checkbox", { name: "Ben" }).check();
+  await dialog.getByRole("button", { name: "Split" }).click();
+  await toast(page, "are two people now").waitFor();
+  await table.getByRole("checkbox", { name: "Choose Ben" }).waitFor();
+  check((await names()).includes("Ben"), "Ben is somebody else again");
 }
 
 async function analyses({ page, rpc, looks, check }) {
@@ -115,11 +188,14 @@ async function analyses({ page, rpc, looks, check }) {
   await card.getByRole("button", { name: "Run" }).click();
   await card.getByText("Last:").waitFor();
   check((await rpc("memory.synthesis_history", { type: "prospective_self" })).total === 1, "the analysis ran once");
+  await card.getByText("Takes about 1.0 s").waitFor();
+  await page.getByRole("cell", { name: "Stayed on this computer" }).first().waitFor();
   await looks("analyses");
   await card.getByRole("button", { name: "Repeat…" }).click();
   await page.getByRole("menuitem", { name: "Sundays at 03:00" }).click();
   await toast(page, "repeats").waitFor();
   const s = await rpc("schedules.list", { kind: "synthesis" });
+  await card.getByText(/^Takes about .* · Repeats, next /).waitFor();
   check(s.total === 1 && s.schedules[0].status === "active" && s.schedules[0].target.name === "prospective_self", "there is a schedule");
 }
 
@@ -169,7 +245,7 @@ async function withModel({ page, go, rpc, looks, check }) {
     await rpc("memory.synthesize", { synthesisType: "prospective_self", engine: "llm", hideNames: ["Nora"], waitMs: 10_000 });
     await go("approvals");
     await page.getByRole("option", { name: /Search for patterns/ }).click();
-    await page.getByText("Send 35 conversations to far/one?").first().waitFor();
+    await page.getByText("Send 35 conversations to far/one at models.example.com?").first().waitFor();
     await looks("approval");
     await page.getByRole("button", { name: "Don't send" }).click();
     await until(async () => (await rpc("approvals.list", {})).approvals.length === 0, "the question is answered");

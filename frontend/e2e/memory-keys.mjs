@@ -63,7 +63,7 @@ async function keyboard({ page, rpc, go, lines, check }) {
   await page.keyboard.type("trash of mem");
   await page.getByRole("option", { name: /Trash of memories/ }).first().waitFor();
   await key("Enter");
-  await rows(page, "Trash").getByRole("option", { name: /pump/ }).waitFor();
+  await page.getByRole("listbox", { name: "Trash" }).getByRole("option", { name: /pump/ }).waitFor();
   await key("j");
   await key("r");
   await toast(page, "Restored").waitFor();

@@ -40,6 +40,7 @@ export function globalCommands(shell: Shell, system: System): Command[] {
       hidden: true,
       run: () => (shell.palette = !shell.palette),
     },
+    { id: "app.welcome", title: t.welcomePage, group: t.goTo, words: t.welcomeWords, run: () => nav.go("welcome") },
     { id: "app.shortcuts", title: t.showShortcuts, group: t.help, keys: "?", run: () => (shell.shortcuts = true) },
     { id: "app.undo", title: t.undoLast, keys: "mod+z", hidden: true, when: () => canUndo(), run: () => toasts.undoLast() },
     {

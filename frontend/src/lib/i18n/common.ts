@@ -117,6 +117,13 @@ export const en = {
   justNow: "just now",
 
   // The rail and the palette
+  recent: "Recent",
+  welcome: "Welcome to Helix",
+  welcomePage: "Welcome page",
+  welcomeWords: "start first begin help tour",
+  welcomeText: "Helix is a private assistant on your own computer: it runs your tools safely, joins them into skills, and finds what you have said and written.",
+  welcomeBegin: "Begin with one of these",
+  welcomePalette: (keys: string) => `${keys} finds everything that Helix can do.`,
   groups: { Work: "Work", Mind: "Mind", Voice: "Voice", System: "System" },
   screens: "Screens",
   searchAndCommands: "Search and commands",
@@ -237,8 +244,9 @@ export const en = {
 
   // At the start
   updating: "Updating your data",
-  updatingText: "Your data was backed up first.",
+  updatingText: "It is backed up first.",
   preparing: "Preparing",
+  updateSteps: { check: "Checking", copy: "Backing up", migrate: "Updating", verify: "Verifying" },
   updateProgress: "Progress of the update",
   startFailed: "Helix couldn't start",
   unchanged: (message: string) => `${message} Your data is unchanged.`,

@@ -7,7 +7,25 @@ export const en = {
   // Runs
   ran: (n: number) => (n === 0 ? "never run" : n === 1 ? "run once" : `run ${number(n)} times`),
   lastRun: (status: string) => `last run: ${status}`,
-  statuses: { success: "Succeeded", failure: "Failed", timeout: "Timed out", canceled: "Canceled" },
+  runStates: {
+    planned: "planned",
+    pending: "not started",
+    queued: "queued",
+    running: "running",
+    retrying: "retrying",
+    waiting: "waiting",
+    succeeded: "succeeded",
+    failed: "failed",
+    denied: "denied",
+    timeout: "timed out",
+    canceled: "canceled",
+    interrupted: "interrupted",
+    missed: "missed",
+    skipped: "skipped",
+    unmocked: "no result to use",
+    unknown: "outcome unknown",
+  },
+  anyState: "any",
   callers: { user: "you", cli: "the terminal", http: "a program", agent: "the agent", skill: "a skill", schedule: "a schedule", voice: "your voice", tool: "a tool" },
   timeline: (n: number) => `${plural(n, { one: "run", other: "runs" })}, newest on the right; taller bars took longer`,
 
@@ -233,6 +251,24 @@ export const en = {
   modulesStopped: "Third-party modules don't run",
   modulesRun: (without: readonly string[], filesOnly: boolean) =>
     `Modules run ${[...(without.length > 0 ? [`without ${listing(without)}`] : []), ...(filesOnly ? ["with Landlock for files only"] : [])].join(", ")}`,
+
+  /** What an answer to a request did. */
+  answered: {
+    theRequest: "The request",
+    chosen: (name: string, choice: string) => `${name}: ${choice}`,
+    deniedNow: (name: string) => `${name} was denied`,
+    deniedAlways: (name: string) => `${name} is denied from now on`,
+    allowed: (name: string) => `${name} was allowed`,
+    allowedAgain: (name: string) => `${name} was allowed and is running again`,
+    notRestarted: (why: string) => `The run didn't restart: ${why}`,
+    undoOnce: "Undo works until the call is made.",
+    undoScope: "Undo revokes the permission. Calls that were already made stay.",
+    revoked: "Permission revoked",
+    revokedUnused: "It hadn't been used.",
+    revokedUsed: "Calls that were already made can't be undone.",
+    usedUp: "Too late to undo",
+    usedUpText: "The one call was already made and can't be undone. The permission is used up, so it asks again next time.",
+  },
 };
 
 export type Messages = typeof en;

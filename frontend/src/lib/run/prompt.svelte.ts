@@ -1,5 +1,7 @@
 import { asError, type RpcError } from "../rpc/errors";
 import type { EventData, Result, Rpc } from "../rpc";
+import { toasts } from "../ui/toasts.svelte";
+import { sayAnswered, type AnswerNotify } from "./answered";
 
 /** A request for a right, or for trust in a definition. */
 export type Approval = Result<"approvals.get">;
@@ -34,6 +36,22 @@ export interface Answered {
   approvalId: string;
 }
 
+const prompts = new WeakMap<Rpc, PermissionPrompt>();
+
+/**
+ * The one prompt of a connection. The frame shows it on every screen; whoever starts something
+ * that may have to ask shows its question there. The frame asks for it first, so that it lives as
+ * long as the page.
+ */
+export function promptOf(rpc: Rpc): PermissionPrompt {
+  const known = prompts.get(rpc);
+  if (known) return known;
+  const made = new PermissionPrompt(rpc);
+  rpc.on("approvals.changed", (e) => made.follow(e));
+  prompts.set(rpc, made);
+  return made;
+}
+
 /**
  * The permission prompt: which approval is shown, the answer that is being prepared, and
  * giving it. Approvals that come up while one is shown wait for their turn.
@@ -63,18 +81,24 @@ export class PermissionPrompt {
   readonly none = $derived(this.asked?.kind !== "definition" && this.wanted.length > 0 && this.wanted.every((w) => !w.allow));
 
   readonly #rpc: Rpc;
+  readonly #notify: AnswerNotify;
   readonly #queue: { id: string; fit: Fit }[] = [];
   #reading = "";
   #guard: ReturnType<typeof setTimeout> | undefined;
-  #onAnswer: ((a: Answered) => void) | null = null;
+  readonly #listeners: ((a: Answered) => void)[] = [];
 
-  constructor(rpc: Rpc) {
+  constructor(rpc: Rpc, notify: AnswerNotify = toasts) {
     this.#rpc = rpc;
+    this.#notify = notify;
   }
 
   /** Called after each answer, with the run that was started again, if any. */
   onAnswer(fn: (a: Answered) => void): void {
-    this.#onAnswer = fn;
+    this.#listeners.push(fn);
+  }
+
+  #answered(a: Answered): void {
+    for (const fn of this.#listeners) fn(a);
   }
 
   /** Shows an approval unless `fit` refuses it; while another is open it waits. */
@@ -125,7 +149,7 @@ export class PermissionPrompt {
     const id = this.asked?.id;
     if (id !== undefined && id === e.id && !this.busy) {
       this.#close();
-      this.#onAnswer?.({ approved: e.status === "approved", runId: "", approvalId: id });
+      this.#answered({ approved: e.status === "approved", runId: "", approvalId: id });
       this.#next();
     }
   }
@@ -148,21 +172,23 @@ export class PermissionPrompt {
     this.error = null;
     try {
       const wanted = $state.snapshot(this.wanted);
+      const { scope, remember } = this;
       const result = await this.#rpc.call("approvals.decide", {
         id: asked.id,
         decision,
         definitionHash: asked.definitionHash,
         ...(decision === "approve"
           ? {
-              scope: this.scope,
-              ...(this.scope === "always" && this.expires !== "" ? { expiresAt: endOfDay(this.expires) } : {}),
+              scope,
+              ...(scope === "always" && this.expires !== "" ? { expiresAt: endOfDay(this.expires) } : {}),
               ...(wanted.length === 0 ? {} : { items: wanted.map(({ capability, resource, allow }) => ({ capability, resource, allow })) }),
               ...(this.canRerun && this.rerun ? { rerun: true } : {}),
             }
-          : { ...(this.remember ? { remember: true } : {}) }),
+          : { ...(remember ? { remember: true } : {}) }),
       });
       this.#close();
-      this.#onAnswer?.({ approved: decision === "approve", runId: result.runId ?? "", approvalId: asked.id });
+      sayAnswered(this.#rpc, this.#notify, asked, { decision, scope, remember }, result);
+      this.#answered({ approved: decision === "approve", runId: result.runId ?? "", approvalId: asked.id });
       this.#next();
       return true;
     } catch (e) {
@@ -181,7 +207,7 @@ export class PermissionPrompt {
       const now: Approval = await this.#rpc.call("approvals.get", { id: before.id });
       if (now.status !== "pending") {
         this.#close();
-        this.#onAnswer?.({ approved: now.status === "approved", runId: "", approvalId: before.id });
+        this.#answered({ approved: now.status === "approved", runId: "", approvalId: before.id });
         this.#next();
         return;
       }
@@ -198,7 +224,7 @@ export class PermissionPrompt {
     if (this.busy) return;
     const id = this.asked?.id;
     this.#close();
-    if (id !== undefined) this.#onAnswer?.({ approved: false, runId: "", approvalId: id });
+    if (id !== undefined) this.#answered({ approved: false, runId: "", approvalId: id });
     this.#next();
   }
 

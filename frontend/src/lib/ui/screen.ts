@@ -18,6 +18,19 @@ export interface StatusItem {
   optional?: boolean;
 }
 
+/** Something that works at once, which the welcome page offers until one of them was used. */
+export interface Starter {
+  /** "Try a tool" */
+  readonly title: string;
+  /** What it does, in one sentence. */
+  readonly text: string;
+  /** The button: "Run it" */
+  readonly action: string;
+  run(): unknown;
+  /** Whether the person has done this before. */
+  used(rpc: Rpc): Promise<boolean>;
+}
+
 /**
  * What a folder below `src/screens` exports as `screen` from its `screen.ts`. The frame knows no
  * domain: everything it shows of one is contributed here. What depends on the language is a
@@ -45,6 +58,8 @@ export interface ScreenDef extends LinkTarget {
   commands?: () => readonly Command[];
   /** Commands for what is typed into the palette, such as "Open schedule: …". */
   search?: (rpc: Rpc, query: string) => Promise<Command[]>;
+  /** How to begin with this screen. */
+  starter?: Starter;
   /** Long work of this screen, for the status bar. Reactive. */
   jobs?: () => readonly Job[];
   /** Lasting conditions for the status bar. Reactive. */

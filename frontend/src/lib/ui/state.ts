@@ -13,6 +13,7 @@ export { Load } from "./load.svelte";
 export { minute, second } from "./now.svelte";
 export { nav, fromLink, Nav } from "./nav.svelte";
 export { Paged } from "./paged.svelte";
+export { Recent } from "./recent.svelte";
 export { theme } from "./theme.svelte";
 export type { ThemeChoice } from "./theme.svelte";
 export { toasts, undoSeconds } from "./toasts.svelte";

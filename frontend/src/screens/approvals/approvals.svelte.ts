@@ -1,6 +1,7 @@
-import { RpcError, asError, type EventData, type Item, type Params, type Result, type Rpc } from "../../lib/rpc";
+import { asError, type EventData, type Item, type Params, type Result, type Rpc } from "../../lib/rpc";
 import { ListState, route } from "../../lib/list/state";
-import { defaultScope, type Scope } from "../../lib/run/prompt.svelte";
+import { sayAnswered } from "../../lib/run/answered";
+import { defaultScope, GUARD_MS, type Scope } from "../../lib/run/prompt.svelte";
 import { Load, nav, toasts } from "../../lib/ui/state";
 import { t } from "./messages";
 import { TABS, type Tab } from "./words";
@@ -9,12 +10,6 @@ export type Approval = Item<"approvals.list", "approvals">;
 export type Detail = Result<"approvals.get">;
 export type Grant = Item<"permissions.list", "grants">;
 export type Denial = Item<"permissions.list", "denials">;
-
-
-/** Answers are refused for this long after a question appears: a key meant for something else must not answer it. */
-export const guardMs = 500;
-/** A privileged question needs the pointer, or a key held for this long. */
-export const holdMs = 600;
 
 export interface Answer {
   decision: "approve" | "deny";
@@ -132,7 +127,7 @@ export class ApprovalsState {
 
   /** Whether an answer is accepted now. */
   get awake(): boolean {
-    return this.#appeared > 0 && this.#now() - this.#appeared >= guardMs;
+    return this.#appeared > 0 && this.#now() - this.#appeared >= GUARD_MS;
   }
 
   toggle(index: number, on: boolean): void {
@@ -174,7 +169,7 @@ export class ApprovalsState {
     this.notice = "";
     try {
       const r = await this.#rpc.call("approvals.decide", params);
-      this.#said(d, a, r);
+      sayAnswered(this.#rpc, toasts, d, { ...a, scope: a.scope ?? this.defaultScope }, r);
       this.#next(d.id);
       return true;
     } catch (e) {
@@ -280,30 +275,6 @@ export class ApprovalsState {
   #soon(): void {
     clearTimeout(this.#timer);
     this.#timer = setTimeout(() => void this.reload(), 60);
-  }
-
-  #said(d: Detail, a: Answer, r: Result<"approvals.decide">): void {
-    const name = d.subject.name || t.theRequest;
-    if (d.question) return void toasts.ok(t.chosen(name, d.question.choices.find((c) => c.id === a.choice)?.label ?? ""));
-    if (a.decision === "deny") return void toasts.add({ title: a.remember ? t.deniedAlways(name) : t.deniedNow(name), tone: "info" });
-    const title = r.runId ? t.allowedAgain(name) : t.allowed(name);
-    const failed = r.rerunError ? t.notRestarted(r.rerunError) : "";
-    const ids = r.grants.map((g) => g.id);
-    if (ids.length === 0) return void (failed ? toasts.add({ title, text: failed, tone: "warn" }) : toasts.ok(title));
-    const once = (a.scope ?? this.defaultScope) === "once";
-    toasts.undo(title, () => this.#undo(d.subject.id, ids, once), failed || (once ? t.undoOnce : t.undoScope));
-  }
-
-  /** Takes an answer back, as far as that is possible: a call that was made stays made. */
-  async #undo(subjectId: string, ids: readonly string[], once: boolean): Promise<void> {
-    const { grants } = await this.#rpc.call("permissions.list", { subjectId, limit: 100 });
-    const used = grants.some((g) => ids.includes(g.id) && g.lastUsedAt);
-    for (const grantId of ids) {
-      await this.#rpc.call("permissions.revoke", { grantId }).catch((e: RpcError) => {
-        if (e.kind !== "not_found" && e.kind !== "conflict") throw e;
-      });
-    }
-    toasts.add(used && once ? { title: t.usedUp, text: t.usedUpText, tone: "warn" } : { title: t.revoked, text: used ? t.revokedUsed : t.revokedUnused });
   }
 
   /** After an answer: the neighbor below, else above, with a fresh guard. */

@@ -2,7 +2,8 @@ import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { RpcError } from "../../lib/rpc";
 import { fakeRpc, type FakeRpc } from "../../lib/rpc/fake";
 import { nav, toasts } from "../../lib/ui/state";
-import { ApprovalsState, guardMs, type Approval, type Detail } from "./approvals.svelte";
+import { GUARD_MS } from "../../lib/run/prompt.svelte";
+import { ApprovalsState, type Approval, type Detail } from "./approvals.svelte";
 
 const hash = "a".repeat(64);
 function approval(id: string, more: Partial<Approval> = {}): Approval {
@@ -67,7 +68,7 @@ describe("a question of a run", () => {
     vi.useFakeTimers();
     const { rpc, s } = await opened([question]);
     s.data = { copies: 2 };
-    now += guardMs + 1;
+    now += GUARD_MS + 1;
     expect(await s.answer({ decision: "approve", choice: "approve" })).toBe(true);
     expect(rpc.sent("approvals.decide")).toEqual([{ id: "q1", decision: "approve", definitionHash: hash, choice: "approve", data: { copies: 2 } }]);
     vi.useRealTimers();
@@ -78,7 +79,7 @@ describe("a question of a run", () => {
     vi.useFakeTimers();
     const { rpc, s } = await opened([question]);
     s.data = { copies: 2 };
-    now += guardMs + 1;
+    now += GUARD_MS + 1;
     await s.answer({ decision: "deny", choice: "decline" });
     expect(rpc.sent("approvals.decide")).toEqual([{ id: "q1", decision: "deny", definitionHash: hash, choice: "decline" }]);
     vi.useRealTimers();
@@ -98,7 +99,7 @@ describe("ApprovalsState", () => {
   it("accepts no answer in the first 500 ms, and again after each change", async () => {
     const { rpc, s } = await opened([approval("1"), approval("2")]);
     expect(await s.answer({ decision: "approve", scope: "once" })).toBe(false);
-    now += guardMs - 1;
+    now += GUARD_MS - 1;
     expect(await s.answer({ decision: "deny" })).toBe(false);
     expect(rpc.sent("approvals.decide")).toEqual([]);
     now += 1;
@@ -112,7 +113,7 @@ describe("ApprovalsState", () => {
   it("sends the definition that was shown, the scope and the ticked items", async () => {
     const items = ["a", "b", "c"].map((resource) => ({ capability: "network:https", resource }));
     const { rpc, s } = await opened([approval("1", { requested: items as Approval["requested"] })]);
-    now += guardMs;
+    now += GUARD_MS;
     s.toggle(1, false);
     expect(s.rerun).toBe(true);
     await s.answer({ decision: "approve", scope: "always", expiresAt: "2026-02-01T00:00:00Z" });
@@ -136,7 +137,7 @@ describe("ApprovalsState", () => {
   it("does not approve nothing", async () => {
     const items = ["a", "b"].map((resource) => ({ capability: "network:https", resource }));
     const { rpc, s } = await opened([approval("1", { requested: items as Approval["requested"] })]);
-    now += guardMs;
+    now += GUARD_MS;
     s.toggle(0, false);
     s.toggle(1, false);
     expect(await s.answer({ decision: "approve", scope: "once" })).toBe(false);
@@ -146,28 +147,28 @@ describe("ApprovalsState", () => {
 
   it("refuses a scope that this request does not offer", async () => {
     const { rpc, s } = await opened([approval("1", { scopes: ["once", "run"] })]);
-    now += guardMs;
+    now += GUARD_MS;
     expect(await s.answer({ decision: "approve", scope: "always" })).toBe(false);
     expect(rpc.sent("approvals.decide")).toEqual([]);
   });
 
   it("shows the new definition after a conflict and asks to look again", async () => {
     const { rpc, s } = await opened([approval("1")]);
-    now += guardMs;
+    now += GUARD_MS;
     rpc.failNext("approvals.decide", new RpcError({ message: "It was changed.", kind: "conflict", code: "CONFLICT" }));
     rpc.handle({ "approvals.get": () => detail(approval("1", { definitionHash: "b".repeat(64) })) });
     expect(await s.answer({ decision: "approve", scope: "run" })).toBe(false);
     expect(s.detail.data?.definitionHash).toBe("b".repeat(64));
     expect(s.notice).toContain("Review it");
     expect(await s.answer({ decision: "approve", scope: "run" })).toBe(false);
-    now += guardMs;
+    now += GUARD_MS;
     expect(await s.answer({ decision: "approve", scope: "run" })).toBe(true);
     expect(rpc.sent("approvals.decide").at(-1)!.definitionHash).toBe("b".repeat(64));
   });
 
   it("keeps an answer whose rerun failed, and says so", async () => {
     const { rpc, s } = await opened([approval("1")]);
-    now += guardMs;
+    now += GUARD_MS;
     rpc.failNext("approvals.decide", new RpcError({ message: "The tool is gone.", kind: "denied" }));
     rpc.handle({ "approvals.get": () => detail(approval("1", { status: "approved" })) });
     expect(await s.answer({ decision: "approve", scope: "once" })).toBe(true);
@@ -178,7 +179,7 @@ describe("ApprovalsState", () => {
   it("says that the run was not started again, beside the answer that stands", async () => {
     for (const grants of [[], [{ id: "g1" }]]) {
       const { rpc, s } = await opened([approval("1")]);
-      now += guardMs;
+      now += GUARD_MS;
       rpc.handle({ "approvals.decide": () => ({ status: "approved", grants, rerunError: "The tool is disabled." }) as never });
       await s.answer({ decision: "approve", scope: "once" });
       expect(toasts.list.at(-1)).toMatchObject({ text: "The run didn't restart: The tool is disabled." });
@@ -187,7 +188,7 @@ describe("ApprovalsState", () => {
 
   it("says when an answer was not kept", async () => {
     const { rpc, s } = await opened([approval("1")]);
-    now += guardMs;
+    now += GUARD_MS;
     rpc.failNext("approvals.decide", new RpcError({ message: "The disk is full. Nothing was changed.", kind: "limit" }));
     expect(await s.answer({ decision: "approve", scope: "once" })).toBe(false);
     expect(toasts.list[0]?.title).toBe("Couldn't save the answer");
@@ -196,7 +197,7 @@ describe("ApprovalsState", () => {
 
   it("takes an approval back with Undo", async () => {
     const { rpc, s } = await opened([approval("1")]);
-    now += guardMs;
+    now += GUARD_MS;
     await s.answer({ decision: "approve", scope: "session" });
     expect(toasts.undoLast()).toBe(true);
     await vi.waitFor(() => expect(rpc.sent("permissions.revoke")).toEqual([{ grantId: "g1" }]));
@@ -209,7 +210,7 @@ describe("ApprovalsState", () => {
       ["session", "2026-01-01T00:00:01Z", "Permission revoked", "Calls that were already made can't be undone."],
     ] as const) {
       const { rpc, s } = await opened([approval("1")]);
-      now += guardMs;
+      now += GUARD_MS;
       rpc.handle({ "permissions.list": () => ({ grants: [{ id: "g1", ...(lastUsedAt && { lastUsedAt }) }], denials: [], total: 1 }) as never });
       await s.answer({ decision: "approve", scope });
       expect(toasts.list.at(-1)!.text).toContain(scope === "once" ? "until the call is made" : "already made stay");
@@ -223,7 +224,7 @@ describe("ApprovalsState", () => {
 
   it("lasts as long as in the prompt unless a scope is chosen", async () => {
     const { rpc, s } = await opened([approval("1")]);
-    now += guardMs;
+    now += GUARD_MS;
     expect(s.defaultScope).toBe("run");
     await s.answer({ decision: "approve" });
     expect(rpc.sent("approvals.decide")[0]!.scope).toBe("run");
@@ -242,7 +243,7 @@ describe("ApprovalsState", () => {
 
   it("denies and remembers", async () => {
     const { rpc, s } = await opened([approval("1")]);
-    now += guardMs;
+    now += GUARD_MS;
     await s.answer({ decision: "deny", remember: true });
     expect(rpc.sent("approvals.decide")).toEqual([{ id: "1", decision: "deny", definitionHash: hash, remember: true }]);
   });
@@ -255,13 +256,13 @@ describe("ApprovalsState", () => {
     await vi.advanceTimersByTimeAsync(100);
     expect(s.waiting.rows.map((a) => a.id)).toEqual(["2", "1"]);
     expect(s.selected).toBe("1");
-    now += guardMs;
+    now += GUARD_MS;
     expect(s.awake).toBe(true);
   });
 
   it("cannot answer without the scope, or while disconnected", async () => {
     const { rpc, s } = await opened([approval("1")]);
-    now += guardMs;
+    now += GUARD_MS;
     rpc.setPhase("reconnecting");
     expect(await s.answer({ decision: "deny" })).toBe(false);
     expect(s.blocked).toContain("not connected");

@@ -84,22 +84,8 @@ export const en = {
   reviewFirst: (why: string) => `${why} Review it before you answer.`,
 
   // What happened
-  theRequest: "The request",
-  chosen: (name: string, choice: string) => `${name}: ${choice}`,
-  deniedNow: (name: string) => `${name} was denied`,
-  deniedAlways: (name: string) => `${name} is denied from now on`,
-  allowed: (name: string) => `${name} was allowed`,
-  allowedAgain: (name: string) => `${name} was allowed and is running again`,
-  notRestarted: (why: string) => `The run didn't restart: ${why}`,
   savedNotRestarted: "Your answer was saved, but the run didn't restart",
   cannotSave: "Couldn't save the answer",
-  undoOnce: "Undo works until the call is made.",
-  undoScope: "Undo revokes the permission. Calls that were already made stay.",
-  revoked: "Permission revoked",
-  revokedUnused: "It hadn't been used.",
-  revokedUsed: "Calls that were already made can't be undone.",
-  usedUp: "Too late to undo",
-  usedUpText: "The one call was already made and can't be undone. The permission is used up, so it asks again next time.",
   cannotRevoke: "Couldn't revoke the permission",
   denialRemoved: "Denial removed. It asks again next time.",
 

@@ -1,5 +1,5 @@
 import { ListState, route } from "../../lib/list/state";
-import type { Params, Result, Rpc } from "../../lib/rpc";
+import type { Item, Params, Result, Rpc } from "../../lib/rpc";
 import { lasting, Load, type Notify } from "../../lib/ui/state";
 import { Composer, type Keep } from "./composer.svelte";
 import { Conversation } from "./conversation.svelte";
@@ -23,6 +23,7 @@ export class ChatScreen {
   readonly list: ListState<Session, { show: string }>;
   readonly inspector: ChatInspector;
   readonly status = new Load<Status>();
+  readonly agents = new Load<readonly Item<"agent.personas", "personas">[]>();
   readonly starters = new Load<readonly Starter[]>();
   readonly hits = new Load<readonly Hit[]>();
   /** Null: a new chat. */
@@ -65,7 +66,6 @@ export class ChatScreen {
         const params: Params<"chat.list"> = { limit, offset };
         if (query !== "") params.query = query;
         if (filters.show === "archived") params.includeArchived = true;
-        if (filters.show === "trash") params.trash = true;
         const r = await rpc.call("chat.list", params, { signal });
         return { items: r.sessions, total: r.total };
       },
@@ -104,6 +104,7 @@ export class ChatScreen {
   }
 
   readStatus(): Promise<void> {
+    if (this.#rpc.can("agent.personas")) void this.agents.run(async (signal) => (await this.#rpc.call("agent.personas", {}, { signal })).personas);
     return this.status.run((signal) => this.#rpc.call("agent.status", {}, { signal }));
   }
 
@@ -137,16 +138,16 @@ export class ChatScreen {
   /** Sends what is written; a new chat is made first. */
   async send(text = this.composer.draft.text): Promise<void> {
     const { composer } = this;
-    const { model, maxCostMicros, mode } = composer.draft;
+    const { model, maxCostMicros, mode, agentName } = composer.draft;
     if (text.trim() === "" || this.busy) return;
     this.busy = true;
     try {
       if (!this.conversation) {
-        const { session } = await this.#rpc.call("chat.create", { mode }, { idempotencyKey: crypto.randomUUID() });
+        const { session } = await this.#rpc.call("chat.create", { mode, ...(agentName ? { agentName } : {}) }, { idempotencyKey: crypto.randomUUID() });
         this.list.select(session.id);
         this.show(session.id);
         this.composer.set({ text, model, maxCostMicros });
-        composer.set({ text: "", mode: "ask", maxCostMicros: 0, model: "" });
+        composer.set({ text: "", mode: "ask", agentName: "", maxCostMicros: 0, model: "" });
       }
       const sent = await this.conversation!.send(text, {
         ...(model ? { model } : {}),
@@ -238,10 +239,6 @@ export class ChatScreen {
   remove(s: Session): Promise<boolean> {
     const sessionId = s.id;
     return this.list.remove(sessionId, { act: () => this.#rpc.call("chat.delete", { sessionId }), restore: () => this.#rpc.call("chat.restore", { sessionId }), done: t.deleted(titleOf(s)), failed: t.cannotDelete }, this.#notify);
-  }
-
-  restore(s: Session): Promise<boolean> {
-    return this.#change(() => this.#rpc.call("chat.restore", { sessionId: s.id }));
   }
 
   /** Makes a copy of the open chat up to a message, and opens it. */

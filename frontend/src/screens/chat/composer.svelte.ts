@@ -11,11 +11,13 @@ interface Draft {
   model: string;
   /** Of a new chat. */
   mode: string;
+  /** Who answers in a new chat; "": the default agent. */
+  agentName: string;
   /** The most that a turn may cost in millionths of a dollar; 0: no limit of its own. */
   maxCostMicros: number;
 }
 
-const blank: Draft = { text: "", model: "", mode: "ask", maxCostMicros: 0 };
+const blank: Draft = { text: "", model: "", mode: "ask", agentName: "", maxCostMicros: 0 };
 
 /** What is being written in a chat. It is kept until it is sent, also when the program ends. */
 export class Composer {

@@ -1,7 +1,7 @@
-/** Addresses: insights, insights/<pattern>, insights/map, insights/analyses. */
+/** Addresses: insights, insights/<pattern>, insights/map, insights/people, insights/analyses. */
 import type { Evidence, View } from "./types";
 
-export const placeOf = (rest: readonly string[]): View => (rest[0] === "map" || rest[0] === "analyses" ? rest[0] : "patterns");
+export const placeOf = (rest: readonly string[]): View => (rest[0] === "map" || rest[0] === "people" || rest[0] === "analyses" ? rest[0] : "patterns");
 export const addressOf = (view: View): string => (view === "patterns" ? "insights" : `insights/${view}`);
 
 /** Where a text that is evidence can be read; "" when it is not stored. */

@@ -1,5 +1,5 @@
 /** Texts of the Insights screen. */
-import { catalogue, choose, listing, number, plural } from "../../lib/i18n";
+import { catalogue, listing, number, plural } from "../../lib/i18n";
 
 export const en = {
   list: {
@@ -12,8 +12,10 @@ export const en = {
     kept: "They are still stored.",
     noMatch: "No matching patterns",
   },
-  views: { label: "Insight views", patterns: "Patterns", map: "Map", analyses: "Analyses" },
-  local: "Stays on this device",
+  views: { label: "Insight views", patterns: "Patterns", map: "Map", people: "People", analyses: "Analyses" },
+  local: "Stays on this computer",
+  stayed: "Stayed on this computer",
+  byModel: "By a language model",
   localHelp: "The analysis runs here and opens no network connection, unless you choose a language model.",
   find: "Find patterns",
   findWords: "synthesis analyze insights",
@@ -92,8 +94,13 @@ export const en = {
   openEvidence: "Open in Memory",
   gone: "This text was deleted.",
   given: "This text was analyzed, but isn't stored.",
-  chart: "Over time",
-  chartLabel: (n: number, low: string, high: string) => `${plural(n, { one: "value", other: "values" })} from ${low} to ${high}`,
+  chart: "Mood over time",
+  chartCounts: "Texts a month",
+  chartPeople: (names: readonly string[]) => `Mood of texts about ${listing(names)}`,
+  eachText: "each text",
+  weekMean: "mean of the week",
+  countLabel: (n: number, low: string, high: string) => `${low} to ${high} texts a month, in ${plural(n, { one: "month", other: "months" })}`,
+  moodLabel: (n: number, low: string, high: string) => `Mood over time, ${plural(n, { one: "value", other: "values" })} from ${low} to ${high}`,
   facts: "Observed",
   firstSeen: "First found",
   lastSeen: "Last found",
@@ -125,8 +132,7 @@ export const en = {
   // Empty
   emptyTitle: "See what your memories say about you",
   emptyText: "Helix looks for topics, moods, people, plans and themes, and shows the texts behind each.",
-  fewTitle: "Not enough texts yet",
-  fewText: (n: number) => `There ${choose(n, { one: "is", other: "are" })} ${plural(n, { one: "text", other: "texts" })} of about 30 that are needed.`,
+  fewTitle: (n: number, enough: number) => `Not enough yet: ${number(n)} of about ${number(enough)} memories`,
   importTexts: "Import conversations…",
 
   // Analyses
@@ -139,6 +145,9 @@ export const en = {
   },
   lastRun: (when: string, took: string) => `Last: ${when}, took ${took}`,
   neverRun: "Not run yet",
+  takes: (time: string) => `Takes about ${time}`,
+  nextRun: (when: string) => `Repeats, next ${when}`,
+  kept: "Earlier patterns are unchanged.",
   run: "Run",
   repeat: "Repeat…",
   repeatDaily: "Every evening at 20:00",
@@ -149,7 +158,6 @@ export const en = {
   cannotRepeat: "Couldn't change the schedule",
   history: "History",
   noHistory: "No analysis yet.",
-  jobStates: { pending: "waiting", running: "running", completed: "completed", failed: "failed", cancelled: "canceled" } as Record<string, string>,
   jobResult: (texts: number, patterns: number) => `${plural(texts, { one: "text", other: "texts" })}, ${plural(patterns, { one: "pattern", other: "patterns" })}`,
   stages: { load: "reading", model: "waiting for the model", valence: "moods", temporal: "times", semantic: "topics", emotional: "feelings", relational: "people", prospective: "plans", narrative: "themes", write: "saving" } as Record<string, string>,
 
@@ -180,13 +188,48 @@ export const en = {
     search: "Find patterns",
   },
 
+  people: {
+    help: "Everybody whom your texts name. Merge those who are one person.",
+    failed: "Couldn't load people",
+    none: "No people found",
+    noneText: "People appear here once your texts name them at least twice.",
+    choose: "Choose",
+    chooseOne: (name: string) => `Choose ${name}`,
+    chooseTwo: "Choose two people or more",
+    chooseName: "Choose a name",
+    name: "Name",
+    nameHint: "What this person is called from now on.",
+    nameMissing: "Enter a name",
+    otherNames: "Other names",
+    mentions: "Mentions",
+    messages: "Messages",
+    seen: "Seen",
+    corrected: "corrected",
+    correctedHelp: "You have merged or split this person.",
+    merge: (n: number) => (n < 2 ? "Merge…" : `Merge ${number(n)}…`),
+    mergeTitle: "Merge people",
+    mergeText: (names: readonly string[]) => `${listing(names)} become one person.`,
+    mergeNow: "Merge",
+    split: "Split…",
+    splitTitle: (name: string) => `Split ${name}`,
+    splitText: "Which of these names mean somebody else?",
+    splitNow: "Split",
+    merged: (name: string) => `Merged as ${name}`,
+    wereSplit: (a: string, b: string) => `${a} and ${b} are two people now`,
+    nextRun: "Patterns follow when you find patterns again.",
+    cannotChange: "Couldn't change these people",
+  },
+
   // Map
   mapFailed: "Couldn't load the map",
   mapEmpty: "No texts with meaning yet",
   mapEmptyText: "The map shows memories and messages once they are indexed for semantic search.",
   mapLabel: (points: number, clusters: number) => `Map of ${plural(points, { one: "text", other: "texts" })} in ${plural(clusters, { one: "topic", other: "topics" })}`,
   noTopic: "no topic",
-  topicSize: (name: string, n: number) => `${name} (${number(n)})`,
+  topicSize: (n: number) => number(n),
+  mapListed: (n: number, all: number) => (n === all ? plural(n, { one: "text", other: "texts" }) : `${number(n)} of ${plural(all, { one: "text", other: "texts" })}`),
+  mapAll: "Show all",
+  mapTexts: "Texts of the map",
   mapSkipped: (n: number) => `${plural(n, { one: "text isn't", other: "texts aren't" })} indexed yet.`,
   topics: "Topics",
 };

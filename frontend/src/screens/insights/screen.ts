@@ -15,7 +15,7 @@ export const screen: ScreenDef = {
   icon: Lightbulb,
   needs: ["memory.list_patterns", "memory.synthesize"],
   item: (id) => `insights/${id}`,
-  parts: ["map", "analyses"],
+  parts: ["map", "people", "analyses"],
   load: () => import("./Insights.svelte"),
   keys: "g i",
   commands: () => [{ id: "insights.find", title: t.find, group: t.list.title, words: t.findWords, when: () => rpc.can("memory.synthesize"), run: () => (nav.go("insights"), insightsScreen().run("full_synthesis")) }],

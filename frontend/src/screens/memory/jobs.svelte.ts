@@ -1,5 +1,5 @@
 import type { Rpc } from "../../lib/rpc";
-import { lookup } from "../../lib/i18n";
+import { stateWord } from "../../lib/run/states";
 import { format, JobList, toasts } from "../../lib/ui/state";
 import { t } from "./messages";
 import { percent } from "./words";
@@ -57,7 +57,7 @@ export class MemoryJobs extends JobList {
     if (e.status !== "running" && e.status !== "pending") return this.remove(e.jobId);
     const name = format.visible(e.path.split(/[\\/]/).filter(Boolean).pop() ?? "", 40);
     const cancel = (): void => void this.#rpc?.call("memory.import_cancel", { jobId: e.jobId }).catch((err) => toasts.error(err));
-    this.put({ id: e.jobId, title: t.importing(name), step: e.status === "pending" ? lookup(t.jobStates, e.status) : "", progress: e.progress, since: e.startedAt ? Date.parse(e.startedAt) : undefined, target: "memory", cancel });
+    this.put({ id: e.jobId, title: t.importing(name), step: e.status === "pending" ? stateWord(e.status) : "", progress: e.progress, since: e.startedAt ? Date.parse(e.startedAt) : undefined, target: "memory", cancel });
   }
 
   #embedding(ready: number, waiting: number, paused: boolean): void {

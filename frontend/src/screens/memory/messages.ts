@@ -10,6 +10,7 @@ const parts = (n: number): string => plural(n, { one: "part", other: "parts" });
 const quoted = "Agents quote it and never follow instructions in it.";
 
 export const en = {
+  starter: { title: "Import conversations", text: "Bring your ChatGPT or Claude export, or a folder of notes. It stays on this computer, and you can search it by meaning.", action: "Choose a file…" },
   title: "Memory",
   memories,
   conversations,
@@ -17,7 +18,7 @@ export const en = {
   items,
   messages,
   parts,
-  views: { list: "List", timeline: "Timeline", conversations: "Conversations", documents: "Documents", trash: "Trash" },
+  views: { list: "List", timeline: "Timeline", conversations: "Conversations", documents: "Documents" },
   viewsLabel: "Memory views",
 
   // Values that the backend names
@@ -50,7 +51,6 @@ export const en = {
     vector: { label: "meaning", hint: "By meaning only" },
   },
   formats: { chatgpt: "ChatGPT export", claude: "Claude export", markdown: "Markdown or Obsidian folder", text: "Plain text", jsonl: "JSON lines", locomo: "LoCoMo conversation" },
-  jobStates: { pending: "Pending", running: "Importing", completed: "Done", failed: "Failed", cancelled: "Canceled" },
   embeddingStates: { none: "not yet", queued: "pending", ready: "ready", stale: "the text changed; updating", failed: "failed" },
   origins: { person: "by you", agent: "by the agent", import: "by an import", sync: "on another device", undo: "by Undo" },
 
@@ -64,7 +64,6 @@ export const en = {
   importMemories: "Import memories…",
   importWords: "chatgpt claude obsidian markdown jsonl history export",
   timelineCommand: "Timeline of memories",
-  trashCommand: "Trash of memories",
   search: "Search memories",
   searchConversations: "Search conversations by title",
   searchDocuments: "Search documents by title",
@@ -76,7 +75,6 @@ export const en = {
   deselect: "Deselect",
   moveToTrash: "Move to trash",
   restore: "Restore",
-  purge: "Delete permanently…",
   open: "Open",
   openIn: { turn: "Open in its conversation", chunk: "Open in its document" },
   history: "History",
@@ -92,12 +90,6 @@ export const en = {
   toTrash: (name: string) => `Moved “${name}” to the trash`,
   manyToTrash: (n: number) => `Moved ${memories(n)} to the trash`,
   cannotTrash: "Couldn't move to the trash",
-  restored: (name: string) => `Restored “${name}”`,
-  manyRestored: (n: number) => `Restored ${items(n)}`,
-  cannotRestore: "Couldn't restore",
-  purged: (name: string) => `Deleted “${name}” permanently`,
-  manyPurged: (n: number) => `Deleted ${items(n)} permanently`,
-  cannotPurge: "Couldn't delete",
   pinned: (n: number) => `Pinned ${memories(n)}`,
   unpinned: (n: number) => `Unpinned ${memories(n)}`,
   cannotPin: "Couldn't pin it",
@@ -186,7 +178,6 @@ export const en = {
   rowUntrusted: "untrusted",
   rowSelected: "selected",
   rowTags: (tags: string) => `tags ${tags}`,
-  rowDeleted: (ago: string) => `deleted ${ago}`,
   storedAt: (when: string) => `Stored ${when}`,
   happenedAt: (when: string) => `Happened ${when}`,
   untrustedTip: `Untrusted: ${quoted}`,
@@ -218,31 +209,6 @@ export const en = {
       noneText: "Import notes or text files to read them here.",
     },
   },
-
-  // The trash
-  trash: {
-    title: "Trash",
-    one: "Deleted item",
-    search: "Search the trash",
-    filter: "Filter the trash",
-    loading: "Loading the trash",
-    failed: "Couldn't load the trash.",
-    kept: "Its contents are unchanged.",
-    noMatch: "No matching items",
-  },
-  trashEmpty: "The trash is empty",
-  trashEmptyText: "Deleted items stay here for 30 days and can be restored.",
-  trashCount: (n: number) => `${items(n)}, kept for 30 days`,
-  restoreMany: (n: number) => `Restore ${number(n)}`,
-  selectFirst: "Select something first",
-  purgeOne: "Delete permanently?",
-  purgeMany: (n: number) => `Delete ${number(n)} items permanently?`,
-  purgeText: "The text, its history and its tags are deleted. This can't be undone.",
-  purgeConfirm: "Delete permanently",
-  keep: "Keep",
-  andOthers: (n: number) => `and ${number(n)} more`,
-  deleted: (ago: string) => `Deleted ${ago}`,
-  restoreToRead: (size: string) => `${size}. Restore it to read it again.`,
 
   // The timeline
   timeline: "Timeline",

@@ -1,4 +1,5 @@
 /** What the screen says about memories that is more than a text of its catalogue. */
+import { isOpen } from "../../lib/run/states";
 import { date, lookup, optionsOf } from "../../lib/i18n";
 import { common } from "../../lib/i18n/common";
 import { format } from "../../lib/ui/state";
@@ -128,7 +129,7 @@ export function monthSpan(month: string): { from: string; to: string } {
 
 export const percent = (part: number): string => `${Math.floor(Math.max(0, Math.min(1, part)) * 100)} %`;
 
-export const ended = (j: Pick<ImportJob, "status">): boolean => ["completed", "failed", "cancelled"].includes(j.status);
+export const ended = (j: Pick<ImportJob, "status">): boolean => !isOpen(j.status);
 
 /** The last part of a path. */
 export const baseName = (path: string): string => format.visible(path.replace(/[\\/]+$/, "").split(/[\\/]/).pop() || path, 80);

@@ -32,7 +32,7 @@ export interface CalendarRow {
   cells: Cell[];
 }
 
-const order: readonly MarkKind[] = ["ran", "failed", "running", "missed", "skipped", "cancelled", "planned"];
+const order: readonly MarkKind[] = ["succeeded", "failed", "running", "missed", "skipped", "canceled", "planned"];
 
 /** Local midnight. */
 export function dayStart(when: number | Date): Date {

@@ -6,14 +6,15 @@ const PAGE = 50;
 /** Pages that are read to find one run. */
 const SEARCHED = 4;
 
-export type RunFilter = "" | "success" | "failed" | "missed" | "skipped" | "cancelled" | "running" | "waiting" | "queued" | "interrupted";
+/** Statuses that the runs can be narrowed to. */
+export const STATUSES = ["success", "failed", "missed", "skipped", "cancelled", "interrupted", "running", "waiting"] as const;
 
 /** Runs, newest first: of one schedule or of all, filtered, read page by page. */
 export class RunHistory {
   runs = $state.raw<readonly Run[]>([]);
   /** Of one schedule; empty: of all. */
   scheduleId = $state("");
-  status = $state<RunFilter>("");
+  status = $state("");
   /** Local days, `YYYY-MM-DD`; empty for no bound. */
   from = $state("");
   to = $state("");
@@ -72,7 +73,7 @@ export class RunHistory {
     this.clear();
   }
 
-  setStatus(status: RunFilter): void {
+  setStatus(status: string): void {
     this.status = status;
     void this.restart();
   }
@@ -102,7 +103,7 @@ export class RunHistory {
   #params(): Params<"schedules.runs"> {
     const p: Params<"schedules.runs"> = { limit: PAGE };
     if (this.scheduleId !== "") p.scheduleId = this.scheduleId;
-    if (this.status !== "") p.status = this.status;
+    if (this.status !== "") p.status = this.status as (typeof STATUSES)[number];
     if (this.from !== "") p.from = new Date(`${this.from}T00:00:00`).toISOString();
     if (this.to !== "") p.to = new Date(`${this.to}T23:59:59.999`).toISOString();
     return p;

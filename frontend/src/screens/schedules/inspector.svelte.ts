@@ -3,7 +3,7 @@ import { Load } from "../../lib/ui/state";
 import { findRun, RunHistory } from "./history.svelte";
 import { t } from "./messages";
 import type { Preview, Run, Schedule } from "./types";
-import { open } from "./words";
+import { isOpen } from "../../lib/run/states";
 
 export type InspectorTab = "overview" | "runs";
 
@@ -59,7 +59,7 @@ export class RunDetail {
 
   async #readOutput(): Promise<void> {
     const run = this.run.data;
-    if (!run || open(run.status) || run.status === "missed" || run.status === "skipped") {
+    if (!run || isOpen(run.status) || run.status === "missed" || run.status === "skipped") {
       this.output.data = undefined;
       return;
     }

@@ -1,5 +1,5 @@
 import { asError, type Rpc } from "../../lib/rpc";
-import { PermissionPrompt } from "../../lib/run/prompt.svelte";
+import { promptOf, type PermissionPrompt } from "../../lib/run/prompt.svelte";
 import { Load, type Notify } from "../../lib/ui/state";
 import { CalendarState } from "./calendar.svelte";
 import { ScheduleForm } from "./form.svelte";
@@ -8,7 +8,7 @@ import { RunDetail, ScheduleInspector } from "./inspector.svelte";
 import { scheduleList } from "./list.svelte";
 import { t } from "./messages";
 import type { Run, Schedule, Status, Template } from "./types";
-import { open } from "./words";
+import { isOpen } from "../../lib/run/states";
 
 /** How long "Pause all" lasts. */
 export type PauseFor = "hour" | "tomorrow" | "resume";
@@ -46,7 +46,7 @@ export class SchedulesScreen {
   /** Leads to all open questions; the page sets it. */
   toApprovals: () => void = () => {};
   /** The schedule whose missing right is being answered. */
-  #asked: Schedule | null = null;
+  #asked: { approval: string; schedule: Schedule } | null = null;
 
   constructor(rpc: Rpc, notify: Notify) {
     this.#rpc = rpc;
@@ -57,10 +57,10 @@ export class SchedulesScreen {
     this.detail = new RunDetail(rpc);
     this.calendar = new CalendarState(rpc);
     this.form = new ScheduleForm(rpc);
-    this.prompt = new PermissionPrompt(rpc);
+    this.prompt = promptOf(rpc);
     this.prompt.onAnswer((a) => {
-      const s = this.#asked;
-      this.#asked = null;
+      const s = this.#asked?.approval === a.approvalId ? this.#asked.schedule : null;
+      if (s) this.#asked = null;
       if (this.form.open) void this.form.readRights();
       if (s && a.approved) this.#notify.add({ title: t.allowed(s.name), tone: "ok", ms: 10_000, action: { label: t.runNow, run: () => void this.runNow(s) } });
     });
@@ -75,7 +75,6 @@ export class SchedulesScreen {
         this.#touched(e.scheduleId);
         if (e.runId === this.detail.runId) void this.detail.read();
       }),
-      this.#rpc.on("approvals.changed", (e) => this.prompt.follow(e)),
       this.#rpc.onReload(() => this.reload()),
     ];
     this.reload();
@@ -251,7 +250,7 @@ export class SchedulesScreen {
       const id = await this.#questionOf(run);
       if (id === null) return void this.#notify.add({ title: t.noRequest, text: t.noRequestHelp, ms: 10_000, action: { label: t.approvals, run: this.toApprovals } });
       const s = this.list.rows.find((x) => x.scheduleId === run.scheduleId) ?? this.inspector.schedule.data ?? null;
-      this.#asked = s && !open(run.status) ? s : null;
+      this.#asked = s && !isOpen(run.status) ? { approval: id, schedule: s } : null;
       await this.prompt.show(id);
       // What is given for less than always does not help a run without anybody there.
       if (this.prompt.asked?.id === id && this.prompt.scopes.includes("always")) this.prompt.scope = "always";

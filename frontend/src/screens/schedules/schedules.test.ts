@@ -156,7 +156,7 @@ describe("what can be done", () => {
       "skills.get_execution": () => ({ error: { kind: "denied", message: "No." }, waits: [] }),
       "approvals.list": () => ({ approvals: [other, asked], total: 2, pendingCount: 2 }),
       "approvals.get": ({ id }) => (id === "a2" ? asked : { ...other, status: "denied" }),
-      "approvals.decide": () => ({}),
+      "approvals.decide": () => ({ status: "approved", grants: [] }),
     });
     await screen.answer(failed);
     rpc.handle({ "skills.get_execution": () => ({ error: { kind: "denied", message: "No.", approvalId: "a1" }, waits: [] }) });
@@ -275,7 +275,7 @@ describe("the calendar", () => {
       4,
     );
     expect(row!.cells.map((c) => c.marks.length)).toEqual([1, 0, 0, 0, 0, 0, 1]);
-    expect(row!.cells[0]!.marks[0]).toMatchObject({ kind: "ran", runId: "r1" });
+    expect(row!.cells[0]!.marks[0]).toMatchObject({ kind: "succeeded", runId: "r1" });
   });
 
   it("shows counts where marks do not fit, and on a day of more than 200", () => {
@@ -283,7 +283,7 @@ describe("the calendar", () => {
     const [row] = arrange([...hourly, { scheduleId: "s1", at: at(1, 9), kind: "missed" }], days, names, 12);
     expect(row!.cells[0]!.folded).toBe(true);
     expect(row!.cells[0]!.marks.map((m) => [m.kind, m.count, m.runId])).toEqual([
-      ["ran", 20, ""],
+      ["succeeded", 20, ""],
       ["planned", 4, ""],
     ]);
     expect(row!.cells[1]!.folded).toBe(false);

@@ -75,7 +75,7 @@ describe("what is missed", () => {
 
 describe("words about runs", () => {
   it("name each mark and count them", () => {
-    expect(["success", "ran", "failed", "missed", "skipped", "interrupted", "waiting", "planned"].map(markOf)).toEqual(["ran", "ran", "failed", "missed", "skipped", "cancelled", "running", "planned"]);
+    expect(["success", "ran", "failed", "missed", "skipped", "interrupted", "waiting", "planned"].map(markOf)).toEqual(["succeeded", "succeeded", "failed", "missed", "skipped", "canceled", "running", "planned"]);
     expect(marksWords([{ status: "success" }, { status: "success" }, { status: "failed" }])).toBe("last 3 runs: 2 succeeded, 1 failed");
     expect(marksWords([])).toBe("never run");
   });

@@ -1,35 +1,20 @@
 import { date, lookup } from "../../lib/i18n";
 import { common } from "../../lib/i18n/common";
 import { clock, day, duration } from "../../lib/ui/format";
+import { isOpen, runState, stateWord, type Tone } from "../../lib/run/states";
 import { t } from "./messages";
 import type { Run, RunMark, Schedule } from "./types";
 
-export type Tone = "neutral" | "accent" | "ok" | "warn" | "danger" | "info";
-
 /** How a mark is drawn. Each is another shape, so that color is never needed to tell them apart. */
-export type MarkKind = "planned" | "ran" | "failed" | "missed" | "skipped" | "cancelled" | "running";
+export type MarkKind = "planned" | "succeeded" | "failed" | "missed" | "skipped" | "canceled" | "running";
 
-const marks: Readonly<Record<string, MarkKind>> = {
-  success: "ran",
-  ran: "ran",
-  failed: "failed",
-  missed: "missed",
-  skipped: "skipped",
-  cancelled: "cancelled",
-  interrupted: "cancelled",
-  queued: "running",
-  running: "running",
-  waiting: "running",
-};
+const kinds: readonly string[] = ["succeeded", "failed", "missed", "skipped", "canceled"];
 /** The mark of a run's status, or of a kind that the calendar answers. */
-export const markOf = (status: string): MarkKind => marks[status] ?? "planned";
-
-const tones: Readonly<Record<string, Tone>> = { queued: "info", running: "accent", waiting: "warn", success: "ok", failed: "danger", interrupted: "warn", missed: "warn" };
-/** A run's status as a word with its tone. */
-export const runWord = (status: string): { word: string; tone: Tone } => ({ word: lookup(t.statuses, status), tone: tones[status] ?? "neutral" });
-
-/** Runs that have not ended. */
-export const open = (status: string): boolean => markOf(status) === "running";
+export function markOf(status: string): MarkKind {
+  const state = runState(status);
+  if (state === "interrupted") return "canceled";
+  return isOpen(state) ? "running" : kinds.includes(state) ? (state as MarkKind) : "planned";
+}
 
 /** The state of a schedule as a badge; null while it simply is on. */
 export function stateBadge(s: Pick<Schedule, "status" | "disabledReason" | "needsNewer">): { word: string; tone: Tone; why: string } | null {
@@ -59,8 +44,8 @@ export function stretch(from: string, to: string, now = Date.now()): string {
 /** The reason of runs that are open, or that ended in another way than most with this reason. */
 const special = (run: Pick<Run, "status" | "reason">): string | undefined => {
   if (run.reason === "overlap" && run.status === "cancelled") return t.reasons.madeRoom;
-  if (run.reason === "person" && open(run.status)) return t.reasons.canceling;
-  return run.reason === "timeout" && open(run.status) ? t.reasons.timingOut : undefined;
+  if (run.reason === "person" && isOpen(run.status)) return t.reasons.canceling;
+  return run.reason === "timeout" && isOpen(run.status) ? t.reasons.timingOut : undefined;
 };
 /** Reasons that go with the time at which runs were missed. */
 const dated = ["busy", "not_running", "clock", "clock_changed", "clock_jump", "too_late", "grace", "asleep"];
@@ -104,7 +89,7 @@ export function marksWords(runs: readonly Pick<RunMark, "status">[]): string {
   if (runs.length === 0) return t.neverRun;
   const by = new Map<MarkKind, number>();
   for (const r of runs) by.set(markOf(r.status), (by.get(markOf(r.status)) ?? 0) + 1);
-  return t.lastRuns(runs.length, [...by].map(([k, n]) => t.markCount(n, t.marks[k])));
+  return t.lastRuns(runs.length, [...by].map(([k, n]) => t.markCount(n, stateWord(k))));
 }
 
 const two = (n: number): string => String(n).padStart(2, "0");

@@ -1,5 +1,6 @@
 import type { Item, Result, Rpc } from "../../lib/rpc";
 import { Load, toasts } from "../../lib/ui/state";
+import { Deferred } from "./deferred.svelte";
 import { t } from "./messages";
 
 export type Provider = Item<"providers.list", "providers">;
@@ -18,6 +19,7 @@ export class ModelsState {
   tested = $state.raw<{ name: string; steps: readonly Step[] } | null>(null);
   /** The name of what is being tested, "detect", or "". */
   busy = $state("");
+  readonly #removing = new Deferred();
   readonly #rpc: Rpc;
   readonly #off: (() => void)[];
 
@@ -58,14 +60,17 @@ export class ModelsState {
     return this.save(p.name, { ...p.entry, disabled: !on }, "");
   }
 
-  async remove(p: Provider): Promise<void> {
-    try {
+  /** Services without those that are being removed. */
+  get shown(): Provider[] {
+    return (this.providers.data ?? []).filter((p) => !this.#removing.has(p.name));
+  }
+
+  /** A removed key cannot come back, so the act itself waits for 10 s. */
+  remove(p: Provider): void {
+    this.#removing.add(p.name, t.models.removed(p.name), t.models.afterUndo, async () => {
       await this.#rpc.call("providers.remove", { name: p.name });
-      toasts.ok(t.models.removed(p.name));
       await this.load();
-    } catch (e) {
-      toasts.error(e, t.models.cannotSave);
-    }
+    });
   }
 
   async test(p: Provider): Promise<void> {

@@ -6,6 +6,7 @@ const stepsOf = (n: number): string => plural(n, { one: "Schritt", other: "Schri
 const items = (n: number): string => plural(n, { one: "Element", other: "Elementen" });
 
 export default {
+  starter: { title: "Einen Skill bauen", text: "Öffnen Sie eine fertige Folge von Schritten, ändern Sie sie und führen Sie sie mit ihrem Beispiel aus.", action: "Öffnen" },
   list: {
     title: "Skills",
     one: "Skill",
@@ -190,8 +191,6 @@ export default {
   isolationTier: (isolation, tier) => `${isolation} (Stufe ${tier})`,
   version: "Version",
   startedBy: "Gestartet von",
-  wasmResults: { "": "alle", success: "erfolgreich", failure: "fehlgeschlagen", timeout: "an einer Grenze", canceled: "abgebrochen" },
-  wasmStatuses: { running: "läuft", success: "erfolgreich", failure: "fehlgeschlagen", timeout: "an einer Grenze beendet", canceled: "abgebrochen" },
   noneWithResult: "Keine Läufe mit diesem Ergebnis.",
   runLabel: (parts) => parts.join(", "),
 
@@ -318,20 +317,7 @@ export default {
     access: { title: "Dem Modul wurde der Zugriff verweigert", hint: "Geben Sie es bei den Fähigkeiten an und erlauben Sie es dann beim Ausführen." },
   },
 
-  statuses: {
-    pending: "Nicht begonnen",
-    queued: "In der Warteschlange",
-    running: "Läuft",
-    retrying: "Wird wiederholt",
-    waiting: "Wartet",
-    completed: "Abgeschlossen",
-    failed: "Fehlgeschlagen",
-    cancelled: "Abgebrochen",
-    skipped: "Übersprungen",
-    unmocked: "Kein Ergebnis vorhanden",
-  },
   stepKinds: { custom: "Werkzeug", builtin: "Eingebaut", mcp: "MCP-Werkzeug", skill: "Skill", wasm: "WASM-Werkzeug", branch: "Verzweigung", map: "Für jedes", approval: "Freigabe", transform: "Umformen", item: "Element" },
-  triggers: { user: "Ihnen", rpc: "einem Programm", cli: "dem Terminal", voice: "Ihrer Stimme", schedule: "einem Zeitplan", agent: "dem Agenten", skill: "einem Skill" },
   tiers: { readOnly: "liest nur", sideEffecting: "ändert etwas", privileged: "privilegiert" },
   reasons: { condition: "Die Bedingung traf nicht zu.", branch: "Ein anderer Zweig lief.", error: "Er schlug fehl, und der Skill lief ohne ihn weiter.", reused: "Aus einem früheren Lauf übernommen." },
   waits: { approval: "auf Ihre Freigabe", unknown_outcome: "auf Ihre Antwort", permission: "auf eine Berechtigung", timer: "auf seine Zeit", quarantined: "auf Ihre Entscheidung" },
@@ -450,7 +436,6 @@ export default {
   showInApprovals: "In den Freigaben zeigen",
 
   filterRuns: "Läufe filtern",
-  results: { "": "alle", completed: "abgeschlossen", failed: "fehlgeschlagen", cancelled: "abgebrochen", running: "läuft", waiting: "wartet" },
   by: "Von",
   anyone: "allen",
   periods: { "": "jederzeit", day: "letzte 24 Stunden", week: "letzte 7 Tage", month: "letzte 30 Tage" },

@@ -6,6 +6,7 @@ const items = (n: number): string => plural(n, { one: "item", other: "items" });
 type Words = Readonly<Record<string, string>>;
 
 export const en = {
+  starter: { title: "Build a skill", text: "Open a ready-made chain of steps, change it, and run it with its sample.", action: "Open it" },
   list: {
     title: "Skills",
     one: "Skill",
@@ -197,8 +198,6 @@ export const en = {
   isolationTier: (isolation: string, tier: string) => `${isolation} (tier ${tier})`,
   version: "Version",
   startedBy: "Started by",
-  wasmResults: { "": "any", success: "succeeded", failure: "failed", timeout: "hit a limit", canceled: "canceled" },
-  wasmStatuses: { running: "running", success: "succeeded", failure: "failed", timeout: "hit its limit", canceled: "canceled" } as Words,
   noneWithResult: "No runs with this result.",
   runLabel: (parts: readonly string[]) => parts.join(", "),
 
@@ -329,20 +328,7 @@ export const en = {
   },
 
   // Words about skills, steps and runs
-  statuses: {
-    pending: "Not started",
-    queued: "Queued",
-    running: "Running",
-    retrying: "Retrying",
-    waiting: "Waiting",
-    completed: "Completed",
-    failed: "Failed",
-    cancelled: "Canceled",
-    skipped: "Skipped",
-    unmocked: "No result to use",
-  } as Words,
   stepKinds: { custom: "Tool", builtin: "Built in", mcp: "MCP tool", skill: "Skill", wasm: "WASM tool", branch: "Branch", map: "For each", approval: "Approval", transform: "Transform", item: "Item" } as Words,
-  triggers: { user: "you", rpc: "a program", cli: "the terminal", voice: "your voice", schedule: "a schedule", agent: "the agent", skill: "a skill" } as Words,
   tiers: { readOnly: "only reads", sideEffecting: "changes something", privileged: "privileged" } as Words,
   reasons: { condition: "Its condition was false.", branch: "Another branch ran.", error: "It failed, and the skill continued without it.", reused: "Reused from an earlier run." } as Words,
   waits: { approval: "for your approval", unknown_outcome: "for your answer", permission: "for a permission", timer: "for its time", quarantined: "for your decision" } as Words,
@@ -466,7 +452,6 @@ export const en = {
 
   // Runs of a skill
   filterRuns: "Filter runs",
-  results: { "": "any", completed: "completed", failed: "failed", cancelled: "canceled", running: "running", waiting: "waiting" },
   by: "By",
   anyone: "anyone",
   periods: { "": "any", day: "last 24 hours", week: "last 7 days", month: "last 30 days" },

@@ -36,6 +36,22 @@ export const screen: ScreenDef = {
       ],
       (to) => nav.go(to),
     ),
+  starter: {
+    get title() {
+      return t.starter.title;
+    },
+    get text() {
+      return t.starter.text;
+    },
+    get action() {
+      return t.starter.action;
+    },
+    run: async () => {
+      const skill = await compositeScreen().tryTemplate();
+      if (skill) nav.go(`skills/${skill.skillId}/edit`);
+    },
+    used: async (rpc) => (await rpc.call("skills.list_composite", { limit: 1 })).total > 0,
+  },
   jobs: () => skillJobs.all,
   start: (rpc) => {
     skillJobs.start(rpc);

@@ -1,5 +1,5 @@
 import type { Rpc } from "../../lib/rpc";
-import { PermissionPrompt } from "../../lib/run/prompt.svelte";
+import { promptOf, type PermissionPrompt } from "../../lib/run/prompt.svelte";
 import type { Notify } from "../../lib/ui/state";
 import { SkillForm } from "./form.svelte";
 import { SkillInspector } from "./inspector.svelte";
@@ -31,7 +31,7 @@ export class WasmScreen {
     this.list = wasmList(rpc);
     this.inspector = new SkillInspector(rpc);
     this.form = new SkillForm(rpc);
-    this.prompt = new PermissionPrompt(rpc);
+    this.prompt = promptOf(rpc);
     this.prompt.onAnswer((a) => {
       for (const run of this.#runs.values()) if (run.pendingApprovalId === a.approvalId) run.resumed();
       void this.inspector.readTab();
@@ -44,10 +44,7 @@ export class WasmScreen {
     this.#started = true;
     this.list.start(this.#rpc, ["skills.wasm_changed", "sandbox.status_changed"]);
     this.inspector.start();
-    this.#rpc.on("approvals.changed", (e) => {
-      this.prompt.follow(e);
-      if (e.status === "pending") void this.#maybePrompt(e.id);
-    });
+    this.#rpc.on("approvals.changed", (e) => void (e.status === "pending" && this.#maybePrompt(e.id)));
   }
 
   stop(): void {

@@ -1,7 +1,7 @@
 import { asError, type RpcError } from "../../lib/rpc/errors";
 import { Load } from "../../lib/ui/load.svelte";
 import type { Rpc } from "../../lib/rpc";
-import { goesOn } from "./run.svelte";
+import { isOpen } from "../../lib/run/states";
 import { ToolSharing } from "./sharing.svelte";
 import type { Approval, AuditEntry, Diff, HeldDenial, HeldGrant, Preview, Rights, StateEntry, Tool, UsageEntry, UsageSummary, VersionInfo } from "./types";
 
@@ -90,7 +90,7 @@ export class ToolInspector {
         if (e.toolId === this.id) this.#soon("tool", ...changedTabs(e.kind));
       }),
       this.#rpc.on("tools.execution", (e) => {
-        if (e.toolId === this.id && !goesOn(e.state)) this.#soon("tool", "history", "audit", "state");
+        if (e.toolId === this.id && !isOpen(e.state)) this.#soon("tool", "history", "audit", "state");
       }),
       this.#rpc.on("tools.suspended", (e) => {
         if (e.toolId === this.id) this.#soon("tool", "permissions", "versions");

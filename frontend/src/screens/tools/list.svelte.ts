@@ -1,7 +1,7 @@
 import { ListState, route } from "../../lib/list/state";
 import type { EventData, Rpc } from "../../lib/rpc";
 import { Load } from "../../lib/ui/state";
-import { goesOn } from "./run.svelte";
+import { isOpen } from "../../lib/run/states";
 import type { Row, Template } from "./types";
 
 /** The lists of the screen, each at an address of its own. */
@@ -62,7 +62,7 @@ export class ToolList extends ListState<Row, { status: string; tags: string; sor
 
   #ran(e: EventData<"tools.execution">): void {
     if (!e.toolId) return;
-    const on = goesOn(e.state);
+    const on = isOpen(e.state);
     const known = this.running.get(e.toolId);
     if (on ? known === e.executionId : known === undefined) return;
     const map = new Map(this.running);

@@ -6,6 +6,8 @@ const errors = (n: number): string => plural(n, { one: "Fehler", other: "Fehler"
 const entries = (n: number): string => plural(n, { one: "Eintrag", other: "Einträge" });
 
 export default {
+  starter: { title: "Ein Werkzeug ausprobieren", text: "Zählen Sie die Wörter eines Textes mit einem fertigen Werkzeug. Es läuft in einer Sandbox, ohne Zugriff auf Ihre Dateien oder das Netz.", action: "Ausführen" },
+  cannotTry: "Das Werkzeug konnte nicht ausgeführt werden",
   list: {
     title: "Werkzeuge",
     one: "Werkzeug",
@@ -44,7 +46,6 @@ export default {
   order: "Sortierung",
   orders: { recent: "zuletzt verwendet", name: "Name", usage: "am meisten verwendet" },
   rowLabel: (name, version, enabled, suspended) => [`${name}, Version ${version}`, ...(enabled ? [] : ["deaktiviert"]), ...(suspended ? ["ausgesetzt"] : [])].join(", "),
-  lastRuns: { running: "läuft", success: "erfolgreich", failure: "fehlgeschlagen", timeout: "Zeit abgelaufen" },
   empty: "Werkzeuge sind kleine Programme, die Helix für Sie ausführt",
   emptyText: "Fangen Sie mit einer Vorlage an.",
   showTemplates: "Vorlagen zeigen",
@@ -190,7 +191,6 @@ export default {
   noRuns: "Noch keine Läufe",
   runs: "Läufe",
   allRuns: "Alle Läufe",
-  results: { "": "alle", success: "erfolgreich", failure: "fehlgeschlagen", timeout: "Zeit abgelaufen" },
   noneWithResult: "Keine Läufe mit diesem Ergebnis.",
   total: "Insgesamt",
   percent: (n) => `${number(n)} %`,

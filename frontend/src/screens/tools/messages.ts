@@ -6,6 +6,8 @@ const errors = (n: number): string => plural(n, { one: "error", other: "errors" 
 const entries = (n: number): string => plural(n, { one: "entry", other: "entries" });
 
 export const en = {
+  starter: { title: "Try a tool", text: "Count the words of a text with a ready-made tool. It runs in a sandbox, without access to your files or the network.", action: "Run it" },
+  cannotTry: "Couldn't run the tool",
   list: {
     title: "Tools",
     one: "Tool",
@@ -44,7 +46,6 @@ export const en = {
   order: "Order",
   orders: { recent: "last used", name: "name", usage: "most used" },
   rowLabel: (name: string, version: string, enabled: boolean, suspended: boolean) => [`${name}, version ${version}`, ...(enabled ? [] : ["disabled"]), ...(suspended ? ["suspended"] : [])].join(", "),
-  lastRuns: { running: "running", success: "succeeded", failure: "failed", timeout: "timed out" },
   empty: "Tools are small programs that Helix runs for you",
   emptyText: "Start from a template.",
   showTemplates: "Show templates",
@@ -195,7 +196,6 @@ export const en = {
   noRuns: "No runs yet",
   runs: "Runs",
   allRuns: "All runs",
-  results: { "": "any", success: "succeeded", failure: "failed", timeout: "timed out" },
   noneWithResult: "No runs with this result.",
   total: "Total",
   percent: (n: number) => `${number(n)} %`,

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { RpcError } from "../../lib/rpc/errors";
-import { GUARD_MS, PermissionPrompt } from "../../lib/run/prompt.svelte";
+import { GUARD_MS, PermissionPrompt, promptOf } from "../../lib/run/prompt.svelte";
 import { approval, fake, until } from "./fixtures";
 import type { Approval } from "./types";
 
@@ -10,8 +10,17 @@ function setup(over: Partial<Approval> = {}) {
     "approvals.get": () => ({ ...stored, history: [] }),
     "approvals.decide": () => ({ status: "approved", grants: [], runId: "x2" }),
   });
-  const prompt = new PermissionPrompt(rpc);
-  return { rpc, prompt, set: (next: Partial<Approval>) => (stored = { ...stored, ...next }) };
+  const said: string[] = [];
+  let undo: () => unknown = () => {};
+  const prompt = new PermissionPrompt(rpc, {
+    ok: (title) => said.push(title),
+    add: (t) => said.push(t.title),
+    undo: (title, restore) => {
+      undo = restore;
+      return said.push(title);
+    },
+  });
+  return { rpc, prompt, said, undo: () => undo(), set: (next: Partial<Approval>) => (stored = { ...stored, ...next }) };
 }
 
 describe("the permission prompt", () => {
@@ -55,6 +64,35 @@ describe("the permission prompt", () => {
       ],
     });
     expect(new Date(sent["expiresAt"] as string).getTime()).toBeGreaterThan(Date.parse("2030-01-30T00:00:00Z"));
+  });
+
+  it("says what the answer did, and Undo revokes what it gave", async () => {
+    const { prompt, rpc, said, undo } = setup();
+    rpc.handle({
+      "approvals.decide": () => ({ status: "approved", grants: [{ id: "g1" }, { id: "g2" }] }) as never,
+      "permissions.list": () => ({ grants: [{ id: "g1", lastUsedAt: "2026-05-01T00:00:00Z" }], denials: [], total: 1 }) as never,
+      "permissions.revoke": () => ({}) as never,
+    });
+    await prompt.show("p1");
+    await until(() => prompt.armed);
+    prompt.scope = "once";
+    await prompt.approve();
+    expect(said).toHaveLength(1);
+    await undo();
+    expect(rpc.sent("permissions.revoke")).toEqual([{ grantId: "g1" }, { grantId: "g2" }]);
+    expect(said[1]).toBe("Too late to undo");
+  });
+
+  it("is one for a connection, and follows answers that are given elsewhere", async () => {
+    const { rpc } = setup();
+    const shared = promptOf(rpc);
+    const answers: string[] = [];
+    for (const screen of ["tools", "skills"]) promptOf(rpc).onAnswer((a) => answers.push(`${screen} ${a.approvalId}`));
+    await shared.show("p1");
+    expect(promptOf(rpc).open).toBe(true);
+    rpc.emit("approvals.changed", { id: "p1", status: "approved", pendingCount: 0 });
+    expect([shared.open, answers]).toEqual([false, ["tools p1", "skills p1"]]);
+    expect(promptOf(setup().rpc)).not.toBe(shared);
   });
 
   it("does not start a waiting run a second time", async () => {

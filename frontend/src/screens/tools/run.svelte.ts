@@ -1,6 +1,7 @@
 import { asError, RpcError } from "../../lib/rpc/errors";
 import type { EventData, Rpc } from "../../lib/rpc";
 import { describeFailure, type Failure } from "./failures";
+import { isOpen } from "../../lib/run/states";
 import { limitsFor, type RunLimits } from "./profiles";
 import type { LogLine, RunResult, Tool, ToolLimits, UsageEntry } from "./types";
 
@@ -28,9 +29,6 @@ const MAX_LOGS = 2000;
 const TICK_MS = 100;
 /** The tool id in reports about a draft. */
 export const NO_TOOL = "00000000-0000-0000-0000-000000000000";
-
-/** Whether a run in this state has not ended. */
-export const goesOn = (state: string): boolean => state === "running" || state === "waiting" || state === "queued";
 
 /**
  * One run, from its start to its result: live logs, elapsed time against the limits, waiting
@@ -123,14 +121,14 @@ export class ToolRun {
   #event(e: EventData<"tools.execution">): void {
     if (this.executionId === "") {
       // A draft has no id of its own: its reports carry the zero id.
-      if (e.toolId !== (this.isDraft ? NO_TOOL : this.target?.toolId) || !goesOn(e.state)) return;
+      if (e.toolId !== (this.isDraft ? NO_TOOL : this.target?.toolId) || !isOpen(e.state)) return;
       this.executionId = e.executionId;
     }
     if (e.executionId !== this.executionId || e.seq <= this.#seen) return;
     this.#seen = e.seq;
     if (e.log) this.#log(e.log);
     if (e.state === "waiting") this.phase = "waiting";
-    else if (this.phase === "waiting" && goesOn(e.state)) this.phase = "running";
+    else if (this.phase === "waiting" && isOpen(e.state)) this.phase = "running";
   }
 
   #log(line: LogLine): void {
@@ -236,7 +234,7 @@ export class ToolRun {
     };
     this.#off = this.#rpc.on("tools.execution", (e) => {
       this.#event(e);
-      if (e.executionId === executionId && !goesOn(e.state)) void read().catch(() => {});
+      if (e.executionId === executionId && !isOpen(e.state)) void read().catch(() => {});
     });
     // It may have ended before this side began to listen.
     await read().catch(() => {});

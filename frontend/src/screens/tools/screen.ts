@@ -27,6 +27,22 @@ export const screen: ScreenDef = {
     { id: "tools.secrets", title: t.toolSecrets, group: t.list.title, words: t.secretWords, run: () => (nav.go("tools"), toolsScreen().secrets.begin()) },
   ],
   search: (rpc, query) => searchCallables(rpc, query, [{ kind: "tool", noun: "tool", run: t.runTool, open: t.editTool, group: t.list.title, at: (id) => `tools/${id}`, part: "/edit" }], (to) => nav.go(to)),
+  starter: {
+    get title() {
+      return t.starter.title;
+    },
+    get text() {
+      return t.starter.text;
+    },
+    get action() {
+      return t.starter.action;
+    },
+    run: async () => {
+      const id = await toolsScreen().tryTemplate();
+      if (id !== null) nav.go(`tools/${id}/run`);
+    },
+    used: async (rpc) => (await rpc.call("tools.list", { limit: 1 })).total > 0 || (await rpc.call("tools.usage", { limit: 1 })).entries.length > 0,
+  },
   jobs: () => toolJobs.all,
   start: (rpc) => {
     toolJobs.start(rpc);

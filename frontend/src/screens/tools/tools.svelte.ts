@@ -5,7 +5,7 @@ import { ToolImport } from "./importing.svelte";
 import { ToolInspector } from "./inspector.svelte";
 import { Market, templateList, ToolList } from "./list.svelte";
 import { t } from "./messages";
-import { PermissionPrompt } from "../../lib/run/prompt.svelte";
+import { promptOf, type PermissionPrompt } from "../../lib/run/prompt.svelte";
 import { ToolRun, type RunTarget } from "./run.svelte";
 import { ToolSecrets } from "./secrets.svelte";
 import type { Notify } from "../../lib/ui/state";
@@ -58,7 +58,7 @@ export class ToolsScreen {
     this.templates = templateList(rpc);
     this.inspector = new ToolInspector(rpc);
     this.editor = new ToolEditor(rpc, store);
-    this.prompt = new PermissionPrompt(rpc);
+    this.prompt = promptOf(rpc);
     this.importing = new ToolImport(rpc);
     this.secrets = new ToolSecrets(rpc);
     this.draftRun = new ToolRun(rpc);
@@ -79,10 +79,7 @@ export class ToolsScreen {
     this.market.start(this.#rpc, ["tools.changed"]);
     this.templates.start(this.#rpc, []);
     this.inspector.start();
-    this.#rpc.on("approvals.changed", (e) => {
-      this.prompt.follow(e);
-      if (e.status === "pending") void this.#maybePrompt(e.id);
-    });
+    this.#rpc.on("approvals.changed", (e) => void (e.status === "pending" && this.#maybePrompt(e.id)));
     this.#rpc.on("tools.changed", (e) => {
       void this.editor.changedElsewhere(e.toolId);
     });
@@ -139,6 +136,23 @@ export class ToolsScreen {
   async launch(run: ToolRun, target: RunTarget, params: unknown): Promise<void> {
     await run.start(target, params);
     if (run.pendingApprovalId !== "") await this.prompt.show(run.pendingApprovalId);
+  }
+
+  /** Makes a tool of the first template that asks for no permission, runs it with its sample, and answers its id; null when that was refused. */
+  async tryTemplate(): Promise<string | null> {
+    try {
+      const { templates } = await this.#rpc.call("tools.templates", {});
+      const x = templates.find((x) => x.capabilities.length === 0);
+      if (!x) return null;
+      const { name, code, description, language, icon, sandboxProfile, samples } = draftFrom(x);
+      const known = (await this.#rpc.call("tools.list", { query: name, limit: 100 })).tools.find((y) => y.name === name);
+      const { tool } = known ? await this.#rpc.call("tools.get", { toolId: known.id }) : await this.#rpc.call("tools.create", { name, code, description, language, icon, sandboxProfile, samples, parameters: x.parameters });
+      void this.launch(this.runOf(tool.id), this.targetOf(tool), x.sampleParams);
+      return tool.id;
+    } catch (e) {
+      this.#notify.error(e, t.cannotTry);
+      return null;
+    }
   }
 
   /** What a stored tool's run needs. */

@@ -1,6 +1,6 @@
 import { asError, type RpcError } from "../../../lib/rpc/errors";
 import type { Rpc } from "../../../lib/rpc";
-import { PermissionPrompt } from "../../../lib/run/prompt.svelte";
+import { promptOf, type PermissionPrompt } from "../../../lib/run/prompt.svelte";
 import type { Notify } from "../../../lib/ui/state";
 import { t } from "../messages";
 import { RunFeed } from "./feed.svelte";
@@ -45,7 +45,7 @@ export class CompositeScreen {
     this.importing = new SkillImport(rpc);
     this.exporting = new SkillExport(rpc);
     this.templates = new SkillTemplates(rpc);
-    this.prompt = new PermissionPrompt(rpc);
+    this.prompt = promptOf(rpc);
     this.prompt.onAnswer(() => {
       void this.inspector.readRights();
       for (const feed of this.#feeds.values()) if (!feed.over) void feed.refresh();
@@ -58,7 +58,6 @@ export class CompositeScreen {
     this.#started = true;
     this.list.listen();
     this.inspector.start();
-    this.#rpc.on("approvals.changed", (e) => this.prompt.follow(e));
   }
 
   stop(): void {
@@ -201,6 +200,16 @@ export class CompositeScreen {
     if (typeof template.sampleInput === "object" && template.sampleInput !== null && !Array.isArray(template.sampleInput)) start.params = { ...(template.sampleInput as Record<string, unknown>) };
     await this.list.page.reload();
     this.#notify.ok(t.created(skill.name), template.tools.length === 0 ? "" : t.withTools(template.tools));
+    return skill;
+  }
+
+  /** Makes a skill of the first template; null when it was refused. */
+  async tryTemplate(): Promise<Meta | null> {
+    if (this.templates.list.data === undefined) await this.templates.read();
+    const template = this.templates.list.data?.[0];
+    const skill = template ? await this.use(template) : null;
+    const error = this.templates.list.error ?? this.templates.error;
+    if (error) this.#notify.error(error, t.templateFailed);
     return skill;
   }
 

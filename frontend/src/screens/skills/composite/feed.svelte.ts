@@ -1,9 +1,10 @@
+import { isOpen } from "../../../lib/run/states";
 import { asError, type RpcError } from "../../../lib/rpc/errors";
 import type { Rpc } from "../../../lib/rpc";
 import { Load } from "../../../lib/ui/state";
 import { Journal, view, type Row } from "./journal";
 import type { ExecuteResult, Execution, RunEvent, Wait } from "./types";
-import { isOver } from "./words";
+
 
 /** Events in a read, and how often at most the rows are made again while events stream in. */
 const PAGE = 1000;
@@ -66,10 +67,10 @@ export class RunFeed {
     void this.tick;
     const told = this.run.data?.status ?? "queued";
     // The journal is ahead of what was read, never behind its end.
-    return isOver(told) || this.coarse || this.#lastSeq === 0 ? told : this.#journal.status;
+    return !isOpen(told) || this.coarse || this.#lastSeq === 0 ? told : this.#journal.status;
   }
   get over(): boolean {
-    return isOver(this.status);
+    return !isOpen(this.status);
   }
   get waits(): readonly Wait[] {
     return this.over ? [] : (this.run.data?.waits ?? []);

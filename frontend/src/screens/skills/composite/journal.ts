@@ -1,7 +1,8 @@
 /** The course of a run as rows of a timeline, made from its events one by one. Pure. */
+import { isOpen } from "../../../lib/run/states";
 import { t } from "../messages";
 import type { Body, ExecuteResult, Failure, RunEvent, Step, StepResult } from "./types";
-import { isOver } from "./words";
+
 
 /** A stretch of time in a row. */
 export interface Bar {
@@ -364,7 +365,7 @@ export class Journal {
     this.finishedAt = at;
     for (const row of [...this.#open]) {
       this.#shut(row, at, "stopped");
-      if (!isOver(row.status)) row.status = status === "cancelled" ? "cancelled" : "failed";
+      if (isOpen(row.status)) row.status = status === "cancelled" ? "cancelled" : "failed";
     }
   }
 
@@ -433,7 +434,7 @@ export class Journal {
     const add = (rows: readonly Row[]): void => {
       for (const row of rows) {
         out.push(row);
-        if (row.children.length > 0 && isOpen(row, toggled)) add(row.children);
+        if (row.children.length > 0 && isExpanded(row, toggled)) add(row.children);
       }
     };
     add(this.top);
@@ -455,7 +456,7 @@ export class Journal {
 export const view = (row: Row): Row => ({ ...row, bars: row.bars.map((b) => ({ ...b })) });
 
 /** Whether the rows below a row are shown. */
-export const isOpen = (row: Row, toggled: ReadonlySet<string>): boolean => (row.kind === "branch") !== toggled.has(row.key);
+export const isExpanded = (row: Row, toggled: ReadonlySet<string>): boolean => (row.kind === "branch") !== toggled.has(row.key);
 
 /** The id of the top-level step that a row belongs to. */
 export const topStep = (row: Row): string => row.path.split("/")[0] ?? row.path;

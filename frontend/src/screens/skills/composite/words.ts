@@ -2,12 +2,8 @@
 import { lookup } from "../../../lib/i18n";
 import { t } from "../messages";
 
-/** How a run or a step stands. */
-export const statusWord = (status: string): string => lookup(t.statuses, status);
 /** What kind of step it is. */
 export const kindWord = (kind: string): string => lookup(t.stepKinds, kind);
-/** Who started a run. */
-export const triggerWord = (trigger: string): string => lookup(t.triggers, trigger);
 /** How much a call may do. */
 export const tierWord = (tier: string): string => lookup(t.tiers, tier);
 /** What a run waits for. */
@@ -16,9 +12,6 @@ export const waitWord = (reason: string | undefined): string => t.waits[reason ?
 export const versionOrigin = (origin: string): string => lookup(t.versionOrigins, origin);
 /** What kind of failure it was. */
 export const errorTitle = (kind: string): string => t.errorKinds[kind] ?? t.errorKinds["internal"]!;
-
-/** It will not change any more. */
-export const isOver = (status: string): boolean => status === "completed" || status === "failed" || status === "cancelled" || status === "unmocked";
 
 /** A value as JSON text with lines. Undefined is nothing. */
 export const pretty = (v: unknown): string => (v === undefined ? "" : (JSON.stringify(v, null, 2) ?? ""));
