@@ -1,6 +1,6 @@
 // Files and folders of this computer in a browser: a folder of notes is chosen, dropped and canceled, an
-// export of psychology and one of all data are uploaded, a skill in a folder is dropped.
-import { mkdir, mkdtemp, readdir, rm, writeFile } from "node:fs/promises";
+// export of psychology and one of all data are uploaded, and a folder is watched.
+import { mkdir, mkdtemp, readdir, rename, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { until } from "./lib/page.mjs";
@@ -11,6 +11,7 @@ export default async function (t) {
     await chosen({ ...t, dir });
     await canceled({ ...t, dir });
     await dropped(t);
+    await watched({ ...t, dir });
     await psychology({ ...t, dir });
     await everything({ ...t, dir });
   } finally {
@@ -91,6 +92,46 @@ async function dropped({ page, helix, rpc, check }) {
   await sheet(page).getByRole("button", { name: "Done" }).click();
   check((await rpc("memory.list_documents", { query: "otter" })).documents[0]?.sourceUri === "markdown:otter.md", "a file alone is known by its name");
   await until(async () => (await kept(helix)).length === 0, "the files are removed after their import");
+}
+
+/** A folder is watched: an edit and a deletion follow by themselves, a drive that is away removes nothing. */
+async function watched({ page, dir, rpc, check, looks }) {
+  const notes = await folder(path.join(dir, "Garden"), { "beds.md": "# Beds\n\nBeans and peas.", "trees.md": "# Trees\n\nA quince." });
+  const titles = async () => (await rpc("memory.list_documents", { query: "Garden" })).documents.map((d) => d.title).sort().join();
+  await page.keyboard.press("Control+i");
+  await sheet(page).getByLabel("File or folder on the computer that runs Helix").fill(notes);
+  await page.keyboard.press("Enter");
+  await sheet(page).getByRole("switch", { name: "Import again when its notes change" }).click();
+  await looks("watch");
+  await sheet(page).getByRole("button", { name: "Import and watch" }).click();
+  const row = sheet(page).getByRole("list", { name: "Watched folders" }).getByRole("listitem").filter({ hasText: "Garden" });
+  await row.getByText("Watching", { exact: true }).waitFor();
+  await row.getByText("2 added").waitFor();
+  check((await titles()) === "beds,trees", `both notes came: ${await titles()}`);
+  await looks("watched");
+  await writeFile(path.join(notes, "beds.md"), "# Beds\n\nBeans, peas and leeks.");
+  await rm(path.join(notes, "trees.md"));
+  await row.getByText("1 note moved to the trash").waitFor();
+  await row.getByText("1 updated").waitFor();
+  check((await titles()) === "beds", "the note that is gone is in the trash");
+  await row.getByRole("button", { name: "Pause Garden" }).click();
+  await row.getByText("Paused", { exact: true }).waitFor();
+  await row.getByRole("button", { name: "Resume Garden" }).click();
+  await row.getByText("Watching", { exact: true }).waitFor();
+  await rename(notes, `${notes}.away`);
+  await row.getByText("Not available").waitFor();
+  await looks("missing");
+  await page.keyboard.press("Escape");
+  await sheet(page).waitFor({ state: "hidden" });
+  await page.getByText("1 watched folder needs attention").waitFor();
+  await looks("attention");
+  await page.getByRole("status").filter({ hasText: "needs attention" }).getByRole("button", { name: "Show" }).click();
+  check((await titles()) === "beds", "nothing was removed");
+  await row.getByRole("button", { name: "Stop watching Garden" }).click();
+  await toast(page, "No longer watching Garden").waitFor();
+  check((await rpc("memory.watch_list", {})).folders.length === 0, "it is watched no more");
+  await page.keyboard.press("Escape");
+  await sheet(page).waitFor({ state: "hidden" });
 }
 
 async function psychology({ page, go, dir, helix, rpc, check, looks }) {

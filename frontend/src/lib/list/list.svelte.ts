@@ -126,6 +126,17 @@ export class ListState<T, F extends Record<string, string> = Record<string, neve
     void this.page.restart();
   }
 
+  /** The values of a filter that takes several. */
+  values(key: keyof F): string[] {
+    return (this.filters[key] as string).split("\n").filter(Boolean);
+  }
+
+  /** Adds a value to a filter that takes several, or removes it. */
+  toggleFilter(key: keyof F, value: string): void {
+    const now = this.values(key);
+    this.setFilter(key, (now.includes(value) ? now.filter((v) => v !== value) : [...now, value]).join("\n") as F[keyof F]);
+  }
+
   clearFilters(): void {
     clearTimeout(this.#typing);
     this.query = "";

@@ -405,6 +405,12 @@ describe("links between documents", () => {
     expect(bestMatch(all, "da")).toBeUndefined();
   });
 
+  it("find documents of an uploaded folder and of an archive by their paths in it", () => {
+    const inside = ["markdown:My%20vault/House/boiler.md", "markdown:People/Ada.md", "markdown:100% sure.md"].map((sourceUri) => ({ sourceUri, title: "another title" }));
+    const found = (link: string): string | undefined => bestMatch(inside, linkPath(link))?.sourceUri;
+    expect([found("House/boiler.md"), found("../My%20vault/House/boiler.md"), found("People/Ada"), found("100% sure")]).toEqual([inside[0]!.sourceUri, inside[0]!.sourceUri, inside[1]!.sourceUri, inside[2]!.sourceUri]);
+  });
+
   it("open it, or say that there is none", async () => {
     const { screen, rpc, said } = setup();
     rpc.handle({ "memory.list_documents": (p: { query: string }) => ({ documents: p.query === "ada" ? [at("Ada.md")] : [], total: 0 }) });

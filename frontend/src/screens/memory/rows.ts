@@ -33,13 +33,14 @@ export interface Row {
   deletedAt: string;
 }
 
-/** The address of a file as a path. */
+/** The address of a file as a path. What was uploaded or came in an archive has only the path in its folder. */
 export function readable(uri: string): string {
-  if (!uri.startsWith("file://")) return uri;
+  const inside = /^(?:markdown|text):(.*)$/s.exec(uri)?.[1];
+  if (inside === undefined && !uri.startsWith("file://")) return uri;
   try {
-    return decodeURIComponent(new URL(uri).pathname);
+    return decodeURIComponent(inside ?? new URL(uri).pathname);
   } catch {
-    return uri;
+    return inside ?? uri;
   }
 }
 

@@ -14,7 +14,7 @@ export type LastRun = "running" | "success" | "failure" | "timeout";
 export const PARTS = ["marketplace", "templates"];
 
 /** The user's tools. */
-export class ToolList extends ListState<Row, { status: string; tag: string; sort: string }> {
+export class ToolList extends ListState<Row, { status: string; tags: string; sort: string }> {
   /** Runs that are going on: the run's id by the tool's. */
   running = $state.raw<ReadonlyMap<string, string>>(new Map());
   /** Tags of the rows seen so far, for the filter. */
@@ -29,13 +29,13 @@ export class ToolList extends ListState<Row, { status: string; tag: string; sort
     super({
       id: (r) => r.id,
       route: route("tools", ["new", "shared", ...PARTS]),
-      filters: { status: "any", tag: "", sort: "recent" },
-      read: async ({ query, filters: { status, tag, sort }, offset, limit, signal }) => {
+      filters: { status: "any", tags: "", sort: "recent" },
+      read: async ({ query, filters: { status, tags, sort }, offset, limit, signal }) => {
         const r = await rpc.call(
           "tools.list",
           {
             ...(query && { query }),
-            ...(tag && { tags: [tag] }),
+            ...(tags && { tags: tags.split("\n") }),
             ...((status === "enabled" || status === "disabled") && { enabled: status === "enabled" }),
             ...(status === "suspended" && { suspended: true }),
             ...((status === "private" || status === "public") && { visibility: status }),

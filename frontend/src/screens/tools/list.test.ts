@@ -49,9 +49,14 @@ describe("the list of tools", () => {
     list.setFilter("status", "disabled");
     await until(() => list.rows.length === 1);
     expect([list.rows[0]?.id, list.filtered, list.tags]).toEqual(["b", true, ["x", "y"]]);
-    list.setFilter("tag", "x");
+    list.toggleFilter("tags", "x");
     list.setFilter("sort", "name");
     expect(rpc.sent("tools.list").at(-1)).toMatchObject({ enabled: false, tags: ["x"], sort: "name" });
+    list.toggleFilter("tags", "y");
+    expect(rpc.sent("tools.list").at(-1)).toMatchObject({ tags: ["x", "y"] });
+    expect(list.values("tags")).toEqual(["x", "y"]);
+    list.toggleFilter("tags", "x");
+    expect(rpc.sent("tools.list").at(-1)).toMatchObject({ tags: ["y"] });
     list.setFilter("status", "suspended");
     expect(rpc.sent("tools.list").at(-1)).toMatchObject({ suspended: true });
     list.setFilter("status", "public");

@@ -42,7 +42,7 @@ export default {
   mine: "Meine Werkzeuge",
   state: "Zustand",
   stateOptions: { any: "alle", enabled: "aktiviert", disabled: "deaktiviert", suspended: "ausgesetzt", private: "privat", public: "öffentlich" },
-  tag: "Schlagwort",
+  tags: "Schlagwörter",
   order: "Sortierung",
   orders: { recent: "zuletzt verwendet", name: "Name", usage: "am meisten verwendet" },
   rowLabel: (name, version, enabled, suspended) => [`${name}, Version ${version}`, ...(enabled ? [] : ["deaktiviert"]), ...(suspended ? ["ausgesetzt"] : [])].join(", "),

@@ -42,7 +42,7 @@ export const en = {
   mine: "My tools",
   state: "State",
   stateOptions: { any: "any", enabled: "enabled", disabled: "disabled", suspended: "suspended", private: "private", public: "public" },
-  tag: "Tag",
+  tags: "Tags",
   order: "Order",
   orders: { recent: "last used", name: "name", usage: "most used" },
   rowLabel: (name: string, version: string, enabled: boolean, suspended: boolean) => [`${name}, version ${version}`, ...(enabled ? [] : ["disabled"]), ...(suspended ? ["suspended"] : [])].join(", "),
