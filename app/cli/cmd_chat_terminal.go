@@ -16,6 +16,7 @@ import (
 	"helix/backend/agent"
 	"helix/backend/fault"
 	"helix/backend/gateway"
+	"helix/backend/storage"
 )
 
 // chatConnectLimit is how long connecting may take before the chat is given up.
@@ -84,7 +85,7 @@ func (s *chatSendCmd) inTerminal(c *command, p agent.SendParams) error {
 		conn, _, err := c.dialChat(ctx, own)
 		return conn, err
 	}
-	set, active, err := tui.Run(c.ctx, tui.Options{Conn: conn, Dial: again, Settings: set, Now: time.Now, NewID: uuid.New, In: c.env.Stdin, Out: c.env.Stdout, Env: os.Environ()})
+	set, active, err := tui.Run(c.ctx, tui.Options{Conn: conn, Dial: again, Settings: set, Now: time.Now, NewID: storage.NewID, In: c.env.Stdin, Out: c.env.Stdout, Env: os.Environ()})
 	c.Quiet = false
 	if set.SessionID != uuid.Nil {
 		c.say("Continue this chat with: helix chat --session %s", set.SessionID)
@@ -222,7 +223,7 @@ func (t *lineChat) handle(line string) (quit bool, err error) {
 	}
 	ctx, cancel := context.WithTimeout(t.c.ctx, t.c.Timeout)
 	defer cancel()
-	turn := uuid.New()
+	turn := storage.NewID()
 	out, err := tui.Do(ctx, t.conn, t.set, turn, line)
 	t.set = out.Settings
 	if err != nil {
