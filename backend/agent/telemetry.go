@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/json"
+	"slices"
 	"sync"
 	"time"
 
@@ -117,7 +118,7 @@ func (t *Telemetry) settled(x *tracedTurn, b *callSettled) {
 	x.usage = u
 	of := x.models()
 	for kind, n := range map[string]int64{"input": u.Prompt(), "output": u.Output} {
-		attributes := append(of[:len(of):len(of)], otlp.String(attrTokenType, kind))
+		attributes := slices.Concat(of, []otlp.Attribute{otlp.String(attrTokenType, kind)})
 		t.Out.Record(metricCallTokens, "{token}", float64(n), attributes...)
 		t.Out.Add(metricTokens, "{token}", float64(n), attributes...)
 	}
@@ -133,9 +134,9 @@ func (t *Telemetry) endCall(x *tracedTurn, session uuid.UUID, e Event, failed, r
 		return
 	}
 	of := x.models()
-	seconds := of
+	seconds := slices.Clone(of)
 	if failed != "" {
-		seconds = append(of[:len(of):len(of)], otlp.String(attrError, failed))
+		seconds = append(seconds, otlp.String(attrError, failed))
 	}
 	t.Out.Record(metricCallSeconds, "s", e.At.Sub(x.call).Seconds(), seconds...)
 	of = append(of, otlp.String(attrConversation, session.String()), otlp.Int(attrInputTokens, x.usage.Prompt()), otlp.Int(attrOutputTokens, x.usage.Output))

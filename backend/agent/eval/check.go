@@ -152,7 +152,7 @@ func (r *runner) expected(j journal, bad func(string, ...any)) {
 	}
 	at := 0
 	for _, want := range x.Calls {
-		n := slices.IndexFunc(j.calls[at:], func(c *made) bool { return want.fits(c) })
+		n := slices.IndexFunc(j.calls[at:], want.fits)
 		if n < 0 {
 			bad("no call of %s with %v%s after call %d", want.Name, want.Args, want.Status, at)
 			continue
