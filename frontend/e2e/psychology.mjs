@@ -46,7 +46,7 @@ async function entry({ page, rpc, looks, check }) {
   await dialog.getByText("0 to 1").first().waitFor();
   await dialog.getByLabel("Progress").fill("0.4");
   await dialog.getByRole("button", { name: "Add milestone" }).click();
-  await dialog.getByRole("group", { name: "Milestones" }).getByRole("textbox").fill("Half marathon");
+  await dialog.getByRole("group", { name: "Milestones" }).getByRole("textbox", { name: "Title" }).fill("Half marathon");
   await dialog.getByLabel("Date of Half marathon").fill("2020-05-01");
   await looks("form");
   await dialog.getByRole("button", { name: "Save" }).click();
