@@ -2993,6 +2993,8 @@ export interface ProvidersEntry {
   rpm?: number;
   skipCatalogValidation?: boolean;
   genericKey?: boolean;
+  /** AllowPrivateNetwork lets calls of this entry reach a private address, also without https. */
+  allowPrivateNetwork?: boolean;
   quirks?: Record<string, string>;
   disabled?: boolean;
 }
