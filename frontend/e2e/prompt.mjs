@@ -25,7 +25,7 @@ export default async function ({ page, helix, rpc, go, looks, check }) {
   check(!(await rpc("permissions.list")).grants.some((g) => g.state === "active"), "and taken back");
   // Escape puts the question away, which then waits under Approvals.
   await go(`tools/${tool.id}/run`);
-  await page.getByRole("button", { name: "Run again" }).click();
+  await page.getByRole("region", { name: "Result" }).getByRole("button", { name: "Run again" }).click();
   await prompt.waitFor();
   await go("memory");
   await page.keyboard.press("Escape");
