@@ -24,17 +24,17 @@ func (m *engineModel) Destination(context.Context) (Destination, error) {
 
 // plausible is a schema within that of patterns whose answers look right at first sight: half of its words
 // are allowed, and its numbers are any.
-const plausible = `{"type":"object","additionalProperties":false,"required":["patterns"],"properties":{"patterns":{"type":"array","minItems":1,"maxItems":3,"items":{"type":"object","additionalProperties":false,
+const plausible = `{"type":"object","additionalProperties":false,"required":["patterns"],"properties":{"patterns":{"type":"array","minItems":1,"maxItems":1,"items":{"type":"object","additionalProperties":false,
 "required":["type","layer","description","subjects","confidence","evidence","recommendations"],"properties":{"type":{"enum":["goal","destiny"]},"layer":{"enum":[0,4,5,9]},"description":{"enum":["You want to run.", " "]},
 "subjects":{"type":"array","maxItems":1,"items":{"enum":["Marathon"]}},"confidence":{"type":"number"},"recommendations":{"type":"array","maxItems":3,"items":{"enum":["Rest."]}},
 "evidence":{"type":"array","minItems":3,"maxItems":3,"items":{"type":"object","additionalProperties":false,"required":["id","quote"],"properties":{"id":{"enum":["t1","t2","t3","t9"]},"quote":{"enum":["marathon","I want to run"]}}}}}}}}}`
 
-// Ask holds every fourth answer to the given schema alone, whose texts are any.
+// Ask holds every tenth answer to the given schema alone, whose texts are any.
 func (m *engineModel) Ask(ctx context.Context, to Destination, rules, text string, doc json.RawMessage) (json.RawMessage, Spent, error) {
-	if m.seed++; m.seed%4 != 0 {
+	if m.seed++; m.seed%10 != 0 {
 		doc = json.RawMessage(plausible)
 	}
-	q := providers.Request{Model: providers.ModelRef(to.Model), Seed: &m.seed, MaxOutput: 400, System: []providers.Part{providers.TextPart(rules)}, Messages: []providers.Message{{Role: providers.User, Parts: []providers.Part{providers.TextPart(text)}}}}
+	q := providers.Request{Model: providers.ModelRef(to.Model), Seed: &m.seed, MaxOutput: 500, System: []providers.Part{providers.TextPart(rules)}, Messages: []providers.Message{{Role: providers.User, Parts: []providers.Part{providers.TextPart(text)}}}}
 	value, report, err := providers.Structured(ctx, m.r, q, doc, true, nil)
 	return value, Spent{InputTokens: report.Usage.Input, OutputTokens: report.Usage.Output}, err
 }
