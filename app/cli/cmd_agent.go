@@ -104,7 +104,7 @@ type agentSkillsCmd struct {
 	Add     skillDocsAddCmd     `cmd:"" help:"Copy a document from a folder, zip file or SKILL.md; it waits to be enabled."`
 	Show    skillDocsShowCmd    `cmd:"" help:"Print a document, and its hash to enable it by."`
 	Enable  skillDocsEnableCmd  `cmd:"" help:"Let agents use a document as you have read it."`
-	Disable skillDocsDisableCmd `cmd:"" help:"Keep a document from agents."`
+	Disable skillDocsDisableCmd `cmd:"" help:"Stop agents from using a document."`
 	Remove  skillDocsRemoveCmd  `cmd:"" help:"Remove a document that was added."`
 	Trust   skillDocsTrustCmd   `cmd:"" help:"Use the documents of a project's folder in its chats."`
 }
@@ -215,7 +215,7 @@ func (s *skillDocsRemoveCmd) Run(c *command) error {
 
 type skillDocsTrustCmd struct {
 	Folder string `arg:"" type:"path" help:"Folder of the project."`
-	Revoke bool   `help:"Trust it no more."`
+	Revoke bool   `help:"Stop trusting the folder."`
 }
 
 func (s *skillDocsTrustCmd) Run(c *command) error {

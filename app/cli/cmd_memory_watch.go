@@ -13,7 +13,7 @@ type memoryWatchCmd struct {
 	Add    memoryWatchAddCmd    `cmd:"" help:"Watch a folder of notes: import it now, and again when it changes."`
 	List   memoryWatchListCmd   `cmd:"" help:"List watched folders, their state and last import."`
 	Remove memoryWatchRemoveCmd `cmd:"" aliases:"rm,delete" help:"Stop watching a folder. What was imported stays."`
-	Pause  memoryWatchPauseCmd  `cmd:"" help:"Leave the changes of a folder alone until resume."`
+	Pause  memoryWatchPauseCmd  `cmd:"" help:"Stop importing the changes of a folder until it is resumed."`
 	Resume memoryWatchResumeCmd `cmd:"" help:"Continue watching a folder, and retry what failed."`
 }
 

@@ -52,7 +52,7 @@ func (p *peopleMergeCmd) Run(c *command) error {
 
 type peopleSplitCmd struct {
 	Person  string   `arg:"" help:"Name of the person."`
-	Aliases []string `arg:"" help:"Aliases of theirs that mean another one person."`
+	Aliases []string `arg:"" help:"Those of their names that mean someone else."`
 }
 
 func (p *peopleSplitCmd) Run(c *command) error {

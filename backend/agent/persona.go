@@ -161,7 +161,7 @@ func (p *persona) parse() error {
 	case p.Role != "" && !slices.Contains(providers.Roles(), p.Role):
 		return fault.Invalidf("agent.toml: there is no role %q.", p.Role)
 	case p.Budget.MaxTurns < 0 || p.Budget.MaxTokens < 0 || p.Budget.MaxCostUSD < 0 || p.Budget.MaxCostUSD > 1e6:
-		return fault.Invalidf("agent.toml: a limit of a budget is not negative.")
+		return fault.Invalidf("agent.toml: budget limits can't be negative.")
 	}
 	return nil
 }
@@ -233,7 +233,7 @@ func (s *Service) prompt(ctx context.Context, p persona) ([]PromptPart, error) {
 		soul = string(runes[:maxSoul])
 	}
 	if strings.TrimSpace(soul) != "" {
-		add("soul", from, "What the person has written about themselves and how they want to be met:\n"+soul)
+		add("soul", from, "What the person has written about themselves and how they want to be treated:\n"+soul)
 	}
 	return out, nil
 }

@@ -209,7 +209,7 @@ func (s *Service) RemoveSkill(ctx context.Context, p RemoveSkillParams) (out Ski
 		return out, fault.NotFoundf("Skill not found.")
 	}
 	if source != "managed" {
-		return out, fault.Conflictf("This skill lies in a folder of yours. Disable it here, or remove %s yourself.", at)
+		return out, fault.Conflictf("This skill is in one of your own folders. Disable it here, or remove %s yourself.", at)
 	}
 	root, err := os.OpenRoot(s.managedSkills(user))
 	if err != nil {

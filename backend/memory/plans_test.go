@@ -116,7 +116,7 @@ func TestQueryPlans(t *testing.T) {
 		{SQL: "FROM memories m WHERE m.user_id = ? AND m.deleted_at IS NULL ORDER BY", Reason: page},
 		{SQL: "FROM conversations WHERE user_id = ? AND deleted_at IS NULL ORDER BY started_at DESC", Reason: page},
 		{SQL: "FROM documents WHERE user_id = ? AND deleted_at IS NULL ORDER BY updated_at DESC", Reason: page},
-		{SQL: "FROM memory_imports WHERE user_id = ? ORDER BY created_at DESC", Reason: page},
+		{SQL: "FROM memory_imports WHERE user_id = ? AND options ->> '$.watch' IS NULL ORDER BY created_at DESC", Reason: page},
 		{SQL: "SELECT count(*) FROM memories m WHERE m.user_id = ? AND m.deleted_at IS NULL", Reason: "counts the entries of a narrow index for the length of the list"},
 		{SQL: "SELECT count(*) FROM conversations", Reason: "counts for the length of the list; " + few},
 		{SQL: "SELECT count(*) FROM documents WHERE user_id", Reason: "counts for the length of the list; " + few},

@@ -115,7 +115,7 @@ type MergePeopleResult struct {
 // SplitPersonParams is the request of memory.split_person.
 type SplitPersonParams struct {
 	Name    string   `json:"name"`    // of the person
-	Aliases []string `json:"aliases"` // names of theirs that mean another one person; not all of them
+	Aliases []string `json:"aliases"` // those of their names that mean someone else; not all of them
 }
 
 // SplitPersonResult is both people, and how to take the split back within ten minutes.

@@ -106,7 +106,7 @@ func Parse(text []byte) (Scenario, error) {
 	}
 	raw, err := json.Marshal(v)
 	if err != nil {
-		return s, fault.Invalidf("The scenario has members without a name.").WithCause(err)
+		return s, fault.Invalidf("The scenario has keys that are not text.").WithCause(err)
 	}
 	d := json.NewDecoder(bytes.NewReader(raw))
 	d.DisallowUnknownFields()

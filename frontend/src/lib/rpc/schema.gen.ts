@@ -5934,7 +5934,7 @@ export interface SynthesisScheduleResult {
 export interface SynthesisSplitPersonParams {
   /** of the person */
   name: string;
-  /** names of theirs that mean another one person; not all of them */
+  /** those of their names that mean someone else; not all of them */
   aliases: string[];
 }
 

@@ -71,6 +71,8 @@ export default {
     nextChat: "Änderungen gelten ab dem nächsten Chat.",
     name: "Name",
     nameRule: "Kleinbuchstaben, Ziffern und einzelne Bindestriche, höchstens 64.",
+    files: { system: "SYSTEM.md", soul: "SOUL.md", settings: "agent.toml" },
+    settingsExample: 'tools = ["file_*"]\nmode = "ask"',
     systemHint: "Anweisungen. Höchstens 16 KiB.",
     soulHint: "Wie man Ihnen begegnen soll; bei diesem Agenten anstelle Ihrer Seele. Höchstens 8.000 Zeichen.",
     tomlHint: "tools, mode (ask oder read), role, model sowie max_turns, max_tokens und max_cost_usd unter [budget]. Ohne tools hat er alle.",
