@@ -67,7 +67,9 @@ func TestChatOnTheWholeScreen(t *testing.T) {
 	x.expect("y once, n deny, v view")
 	x.press("y")
 	x.expect("Written.")
-	x.expect("ready")
+	// A frame holds only the cells that changed, so Helix itself says when the turn has ended.
+	for !strings.Contains(helix(t, dir, "", "--json", "agent", "status").stdout, `"idle":true`) {
+	}
 	for len(step) > 0 { // from here on the model is silent
 		<-step
 	}
