@@ -301,30 +301,6 @@ export const en = {
   },
 
   // Why a run of a WASM tool failed
-  failures: {
-    timeout: { title: "The run took too long", text: (used: string) => `Time limit reached${used === "" ? "" : `: ${used}`}.`, hint: "Raise the time limit of the skill, up to 60 s, or give it less to do in one run.", most: "It already has the longest time limit, 60 s. Give it less to do in one run." },
-    cpu: { title: "The run used too much processor time", text: (used: string) => `CPU limit reached${used === "" ? "" : `: ${used}`}.`, hint: "Its processor time ends with its time limit. Raise that, or give it less to do in one run.", most: "A module gets at most 5 s of processor time in a run; waiting does not count. Give it less to do in one run." },
-    memory: { title: "The run used too much memory", text: (used: string) => `Memory limit reached${used === "" ? "" : `: ${used}`}.`, hint: "Choose more memory for the skill: 64, 128 or 256 MB.", most: "It already has the largest memory, 256 MB. Give it smaller pieces." },
-    exit: { title: (code: number) => `It ended with exit code ${code}`, hint: "Exit code 0 is success. Check its log, or try another input." },
-    crashed: { title: "The module crashed", text: "The engine stopped the module.", hint: "Its log was kept. Try another input, or replace the module with a corrected one." },
-    thrown: { title: "The module stopped with an error", hint: "Its log was kept. Try another input, or replace the module with a corrected one." },
-    output: { title: "The output can't be used", hint: (most: string) => `A module writes one JSON value${most === "" ? "" : ` of at most ${most}`} to standard output and everything else to standard error.` },
-    input: { title: "The input isn't valid", hint: "Nothing ran. Fix the input." },
-    compile: { title: "The module can't be used", hint: "Nothing ran. Replace the module with one that passes the check." },
-    missing_export: { title: "Nothing to run", hint: "A module exports execute() and memory, or _start. Replace it with one that does." },
-    canceled: { title: "Canceled", text: "You stopped the run. Its log was kept.", hint: "Run it again at any time." },
-    unavailable: { title: "The run couldn't start", hint: "Nothing ran. See Settings › Sandbox for what is missing." },
-    limit: { title: "Too many runs at once", hint: "Wait for other runs to end, then run again." },
-    not_found: { title: "The skill no longer exists", hint: "It was deleted, here or on another device." },
-    other: { title: "The run failed", text: "No reason was given.", hint: "Its log was kept. Run it again, or try another input." },
-    disabled: { title: "The skill is disabled", hint: "Nothing ran. Enable it, then run it again." },
-    pending: { title: "The run needs your answer", hint: "Nothing ran. Answer the request, then run it again." },
-    denied: { title: "The run was denied", hint: "Nothing ran. See Permissions for what is allowed and what needs an answer." },
-    requests: { title: "Too many requests", hint: "A run may call the host 1,000 times and make 100 requests. Ask for less in one run." },
-    address: { title: "The address was blocked", hint: "Private and local addresses are always blocked." },
-    path: { title: "The path was blocked", hint: "Only files below an allowed folder can be read; links out of it are not followed." },
-    access: { title: "The module was denied access", hint: "Declare it in the tool's capabilities, then allow it when it runs." },
-  },
 
   // Words about skills, steps and runs
   stepKinds: { custom: "Tool", builtin: "Built in", mcp: "MCP tool", skill: "Skill", wasm: "WASM tool", branch: "Branch", map: "For each", approval: "Approval", transform: "Transform", item: "Item" } as Words,
@@ -333,7 +309,6 @@ export const en = {
   waits: { approval: "for your approval", unknown_outcome: "for your answer", permission: "for a permission", timer: "for its time", quarantined: "for your decision" } as Words,
   versionOrigins: { edit: "Edited", import: "Imported", rollback: "Rolled back", sync: "From another device", agent: "By an agent", template: "From a template" } as Words,
   sources: { mock: "a mock", recorded: "an earlier run", real: "a real call that only reads", schema: "generated from its schema" } as Words,
-  errorKinds: { invalid: "Wrong input", denied: "Not allowed", not_found: "Not found", conflict: "Conflict", timeout: "Took too long", limit: "Limit reached", unavailable: "Not available", canceled: "Canceled", internal: "Failed" } as Words,
   answered: { declined: "it was declined", unknown: "its outcome is unknown", refused: "it wasn't allowed", timeout: "nobody answered in time" },
 
   // Before a run of a skill

@@ -1,30 +1,32 @@
 import { describe, expect, it } from "vitest";
-import { RpcError } from "../../lib/rpc/errors";
-import { describeFailure } from "./failures";
-import { fake, result, skill, until } from "./fixtures";
-import { limitsOf, SkillRun } from "./run.svelte";
-import type { RunResult } from "./types";
+import { RpcError } from "../../../lib/rpc/errors";
+import { describeFailure } from "../../../lib/run/failures";
+import { ToolRun, type RunTarget } from "../run.svelte";
+import { fake, module, result, until } from "./fixtures";
+import { limitsOf, type ModuleResult } from "./module";
+
+const target: RunTarget = { toolId: "s1", isModule: true, name: "Word count", limits: limitsOf(module()) };
 
 function setup() {
-  let done: ((r: RunResult) => void) | null = null;
+  let done: ((r: ModuleResult) => void) | null = null;
   const rpc = fake({
-    "skills.execute": () => new Promise<RunResult>((r) => (done = r)),
+    "skills.execute": () => new Promise<ModuleResult>((r) => (done = r)),
     "skills.cancel": () => ({ canceled: true }),
   });
   // The call reaches the backend a moment after it was made.
-  const end = async (r: RunResult): Promise<void> => {
+  const end = async (r: ModuleResult): Promise<void> => {
     await until(() => done !== null);
     done?.(r);
     done = null;
   };
-  return { rpc, run: new SkillRun(rpc as never), end };
+  return { rpc, run: new ToolRun(rpc as never), end };
 }
 const changed = (over: object = {}) => ({ executionId: "e1", skillId: "s1", status: "running", seq: 1, ...over });
 
-describe("a run of a skill", () => {
+describe("a run of a module", () => {
   it("shows lines while it runs, and ends with what the answer holds", async () => {
     const { rpc, run, end } = setup();
-    const going = run.start(skill(), { text: "a b" });
+    const going = run.start(target, { text: "a b" });
     expect(run.active).toBe(true);
     expect(rpc.sent("skills.execute")[0]).toEqual({ skillId: "s1", input: { text: "a b" }, interactive: true });
     rpc.emit("skills.execution_changed", changed({ log: { level: "info", message: "one", at: "" } }));
@@ -38,13 +40,13 @@ describe("a run of a skill", () => {
     expect(run.logs).toHaveLength(2);
     expect(run.result?.output).toEqual({ words: 4 });
     expect(run.failure).toBeNull();
-    expect(run.limits.memoryBytes).toBe(134_217_728);
+    expect(run.limits.memoryMb).toBe(128);
   });
 
   it("sends any JSON, also what is false", async () => {
     const { rpc, run, end } = setup();
     for (const input of [0, false, null, "", []]) {
-      const going = run.start(skill(), input);
+      const going = run.start(target, input);
       await end(result());
       await going;
       expect(rpc.sent("skills.execute").at(-1)).toMatchObject({ input });
@@ -53,7 +55,7 @@ describe("a run of a skill", () => {
 
   it("waits for a person and for a place", async () => {
     const { rpc, run, end } = setup();
-    const going = run.start(skill(), {});
+    const going = run.start(target, {});
     rpc.emit("skills.execution_changed", changed({ waiting: "queued" }));
     expect(run.phase).toBe("queued");
     rpc.emit("skills.execution_changed", changed({ seq: 2, waiting: "approval" }));
@@ -67,7 +69,7 @@ describe("a run of a skill", () => {
 
   it("is canceled by its id, and by giving up where it has none", async () => {
     const { rpc, run, end } = setup();
-    let going = run.start(skill(), {});
+    let going = run.start(target, {});
     rpc.emit("skills.execution_changed", changed());
     await run.cancel();
     expect(rpc.sent("skills.cancel")).toEqual([{ executionId: "e1" }]);
@@ -76,7 +78,7 @@ describe("a run of a skill", () => {
     expect(run.failure?.title).toBe("Canceled");
     expect(run.failure?.calm).toBe(true);
     rpc.handle({ "skills.cancel": () => ({ canceled: false }) });
-    going = run.start(skill(), {});
+    going = run.start(target, {});
     await run.cancel();
     await going;
     expect(run.active).toBe(false);
@@ -84,8 +86,8 @@ describe("a run of a skill", () => {
 
   it("does not start twice", async () => {
     const { rpc, run, end } = setup();
-    const going = run.start(skill(), {});
-    expect(await run.start(skill(), {})).toBeNull();
+    const going = run.start(target, {});
+    expect(await run.start(target, {})).toBeNull();
     await end(result());
     await going;
     expect(rpc.sent("skills.execute")).toHaveLength(1);
@@ -94,10 +96,10 @@ describe("a run of a skill", () => {
   it("says why nothing ran", async () => {
     const { rpc, run } = setup();
     rpc.failNext("skills.execute", new RpcError({ kind: "denied", message: "It is disabled.", details: { reason: "disabled" } }));
-    await run.start(skill(), {});
+    await run.start(target, {});
     expect(run.failure?.action).toBe("enable");
     rpc.failNext("skills.execute", new RpcError({ kind: "denied", message: "Not yet.", details: { pendingApprovalId: "a1" } }));
-    await run.start(skill(), {});
+    await run.start(target, {});
     expect(run.pendingApprovalId).toBe("a1");
     expect(run.failure?.action).toBe("approvals");
     expect(run.result).toBeNull();
@@ -106,8 +108,8 @@ describe("a run of a skill", () => {
   it("counts its time, but not while a person is asked", async () => {
     let now = 0;
     const rpc = fake({ "skills.execute": () => new Promise(() => {}) });
-    const run = new SkillRun(rpc as never, () => now);
-    void run.start(skill(), {});
+    const run = new ToolRun(rpc as never, () => now);
+    void run.start(target, {});
     now = 500;
     await until(() => run.elapsedMs === 500);
     rpc.emit("skills.execution_changed", changed({ waiting: "approval" }));
@@ -120,39 +122,40 @@ describe("a run of a skill", () => {
 });
 
 describe("the limits before the first run", () => {
-  it("are those of the skill, and never more processor time than 5 s", () => {
-    expect(limitsOf(skill({ timeoutMs: 60_000, memoryMb: 64 }))).toMatchObject({ wallMs: 60_000, cpuMs: 5000, memoryBytes: 67_108_864 });
-    expect(limitsOf(skill({ timeoutMs: 300 })).cpuMs).toBe(300);
+  it("are those of the module, and never more processor time than 5 s", () => {
+    expect(limitsOf(module({ timeoutMs: 60_000, memoryMb: 64 }))).toMatchObject({ wallMs: 60_000, cpuMs: 5000, memoryMb: 64 });
+    expect(limitsOf(module({ timeoutMs: 300 })).cpuMs).toBe(300);
   });
 });
 
-describe("failure texts", () => {
-  const limits = result().limits;
+describe("failure texts of modules", () => {
+  const limits = { wallMs: 5000, cpuMs: 5000, memoryMb: 128, outputBytes: 1_048_576 };
+  const of = { module: true, limits };
   it("name the limit, what was reached and the control", () => {
-    const t = describeFailure("timeout", "", limits, { executionTimeMs: 5003 });
+    const t = describeFailure("timeout", "", { ...of, executionTimeMs: 5003 });
     expect(t.text).toBe("Time limit reached: 5.0 s of 5.0 s.");
     expect(t.action).toBe("timeout");
     expect(t.hint).toContain("Raise the time limit");
-    expect(describeFailure("timeout", "", { ...limits, wallMs: 60_000 }).hint).toContain("longest");
-    const m = describeFailure("memory", "", limits, { peakMemoryBytes: limits.memoryBytes });
-    expect(m.text).toBe("Memory limit reached: 128 MiB of 128 MiB.");
+    expect(describeFailure("timeout", "", { module: true, limits: { ...limits, wallMs: 60_000 } }).hint).toContain("longest");
+    const m = describeFailure("memory", "", { ...of, memoryUsedMb: 128 });
+    expect(m.text).toBe("Memory limit reached: 128 MB of 128 MB.");
     expect(m.action).toBe("memory");
-    expect(describeFailure("memory", "", { ...limits, memoryBytes: 268_435_456 }).hint).toContain("largest");
-    expect(describeFailure("cpu", "", limits).action).toBe("input");
-    expect(describeFailure("cpu", "", { ...limits, cpuMs: 300 }).action).toBe("timeout");
+    expect(describeFailure("memory", "", { module: true, limits: { ...limits, memoryMb: 256 } }).hint).toContain("largest");
+    expect(describeFailure("cpu", "", of).action).toBe("input");
+    expect(describeFailure("cpu", "", { module: true, limits: { ...limits, cpuMs: 300 } }).action).toBe("timeout");
   });
   it("take an exit code from the details", () => {
-    expect(describeFailure("trap", "exit 9: no such file", limits, {}, { exitCode: 3 })).toMatchObject({ title: "It ended with exit code 3", text: "exit 9: no such file" });
-    expect(describeFailure("trap", "exit 9: no such file", limits).title).toBe("The module crashed");
-    expect(describeFailure("trap", "unreachable", limits)).toMatchObject({ title: "The module crashed", text: "unreachable" });
+    expect(describeFailure("trap", "exit 9: no such file", { ...of, details: { exitCode: 3 } })).toMatchObject({ title: "It ended with exit code 3", text: "exit 9: no such file" });
+    expect(describeFailure("trap", "exit 9: no such file", of).title).toBe("The module crashed");
+    expect(describeFailure("trap", "unreachable", of)).toMatchObject({ title: "The module crashed", text: "unreachable" });
   });
   it("know every class, and what they do not know is still told", () => {
     for (const c of ["compile", "missing_export", "thrown", "trap", "timeout", "cpu", "memory", "output", "input", "host_denied", "canceled", "unavailable", "denied", "limit", "not_found", "invalid"]) {
-      const f = describeFailure(c, "x", limits);
+      const f = describeFailure(c, "x", of);
       expect(f.title, c).not.toBe("The run failed");
       expect(f.hint, c).not.toBe("");
     }
-    expect(describeFailure("else", "strange", limits)).toMatchObject({ title: "The run failed", text: "strange" });
-    for (const reason of ["limit", "address", "path", "capability"]) expect(describeFailure("host_denied", "x", limits, {}, { reason }).title).not.toBe("");
+    expect(describeFailure("else", "strange", of)).toMatchObject({ title: "The run failed", text: "strange" });
+    for (const reason of ["limit", "address", "path", "capability"]) expect(describeFailure("host_denied", "x", { ...of, details: { reason } }).title).not.toBe("");
   });
 });

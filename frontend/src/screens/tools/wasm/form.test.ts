@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
-import { RpcError } from "../../lib/rpc/errors";
-import { fake, moduleFile, report, skill, until } from "./fixtures";
-import { SkillForm } from "./form.svelte";
+import { RpcError } from "../../../lib/rpc/errors";
+import { fake, module, moduleFile, report, until } from "./fixtures";
+import { ModuleForm } from "./form.svelte";
 import { base64, MAX_MODULE, uploadModule } from "./upload";
 
 function setup(found = report()) {
@@ -12,11 +12,11 @@ function setup(found = report()) {
       return { uploadId: "u1", size: p.offset, ...(p.done ? { blobSha256: "ab".repeat(32) } : {}) };
     },
     "skills.validate_wasm": (p: { capabilities: string[] }) => ({ ...found, capabilities: p.capabilities }),
-    "skills.create_wasm": (p: { name: string }) => ({ skill: skill({ name: p.name }), report: found }),
-    "skills.update_wasm": () => ({ skill: skill(), suspendedGrants: ["g1"] }),
-    "skills.get_wasm": () => ({ skill: skill({ version: "1.1.0" }) }),
+    "skills.create_wasm": (p: { name: string }) => ({ skill: module({ name: p.name }), report: found }),
+    "skills.update_wasm": () => ({ skill: module(), suspendedGrants: ["g1"] }),
+    "skills.get_wasm": () => ({ skill: module({ version: "1.1.0" }) }),
   });
-  return { rpc, received, form: new SkillForm(rpc as never) };
+  return { rpc, received, form: new ModuleForm(rpc as never) };
 }
 
 describe("installing a module", () => {
@@ -29,7 +29,7 @@ describe("installing a module", () => {
     expect(form.name).toBe("word count");
     expect(form.isolation).toBe("process+landlock");
     expect(form.reasons).toEqual(["bwrap_missing"]);
-    form.timeout = "250";
+    form.timeout = "0.25";
     const done = await form.save();
     expect(done?.skill.name).toBe("word count");
     expect(rpc.sent("skills.create_wasm")[0]).toMatchObject({ name: "word count", blobSha256: "ab".repeat(32), timeoutMs: 250, memoryMb: 128, capabilities: [], inputSchema: {} });
@@ -97,7 +97,7 @@ describe("installing a module", () => {
   it("names each field that is wrong", async () => {
     const { form } = setup();
     await form.choose([moduleFile()]);
-    for (const [field, value] of [["name", "  "], ["name", "a/b"], ["timeout", "20"], ["timeout", "60001"], ["timeout", ""], ["version", "one"]] as const) {
+    for (const [field, value] of [["name", "  "], ["name", "a/b"], ["timeout", "0.02"], ["timeout", "60.001"], ["timeout", "soon"], ["timeout", ""], ["version", "one"]] as const) {
       const before = form[field];
       form[field] = value;
       expect(form.blocked, `${field} ${value}`).toBe("Fix the marked fields first");
@@ -148,12 +148,12 @@ describe("installing a module", () => {
   });
 });
 
-describe("editing a skill", () => {
+describe("editing a module", () => {
   it("sends only what is different", async () => {
     const { rpc, form } = setup();
-    form.edit(skill({ capabilities: ["state"], inputSchema: { type: "object", properties: {} } }));
+    form.edit(module({ capabilities: ["state"], inputSchema: { type: "object", properties: {} } }));
     expect(form.dirty).toBe(false);
-    form.timeout = "9000";
+    form.timeout = "9";
     form.description = "Counts.";
     expect(form.dirty).toBe(true);
     const done = await form.save();
@@ -163,7 +163,7 @@ describe("editing a skill", () => {
 
   it("replaces the module", async () => {
     const { rpc, form } = setup();
-    form.edit(skill());
+    form.edit(module());
     await form.choose([moduleFile("other.wasm")]);
     expect(form.name).toBe("Word count");
     expect(form.replaces).toBe(true);
@@ -173,7 +173,7 @@ describe("editing a skill", () => {
 
   it("keeps what is typed when the skill has moved on, and saves it on top", async () => {
     const { rpc, form } = setup();
-    form.edit(skill());
+    form.edit(module());
     form.description = "Mine";
     rpc.failNext("skills.update_wasm", new RpcError({ kind: "conflict", message: "It is at version 1.1.0 now." }));
     expect(await form.save()).toBeNull();

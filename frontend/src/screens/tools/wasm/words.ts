@@ -1,5 +1,4 @@
 /** Words about modules. */
-import { jsonError } from "../../lib/run/schema";
 import { t } from "./messages";
 
 /** How a module is called. */
@@ -36,15 +35,4 @@ export function nameFromFile(file: string): string {
   const base = file.replace(/^.*[\\/]/, "").replace(/\.wasm$/i, "");
   const clean = base.replace(/[_+]+/g, " ").replace(/[^\p{L}\p{N} .-]+/gu, " ").replace(/\s+/g, " ").trim();
   return clean.slice(0, 64) || "Skill";
-}
-
-/** What is wrong with a JSON text; "" for nothing, and for an empty text. */
-export function jsonProblem(text: string): string {
-  if (text.trim() === "") return "";
-  try {
-    JSON.parse(text);
-    return "";
-  } catch (e) {
-    return jsonError(text, e);
-  }
 }

@@ -1,13 +1,14 @@
-import { asError, type RpcError } from "../../lib/rpc/errors";
-import type { Params, Rpc } from "../../lib/rpc";
-import { parseSchema } from "../../lib/run/schema";
+import { asError, type RpcError } from "../../../lib/rpc/errors";
+import type { Params, Rpc } from "../../../lib/rpc";
+import { parseSchema } from "../../../lib/run/schema";
 import { t } from "./messages";
-import type { Report, Skill } from "./types";
+import type { Module, Report } from "./module";
 import { fileProblem, headProblem, uploadModule, type ModuleFile } from "./upload";
 import { nameFromFile } from "./words";
 
-export const MIN_TIMEOUT = 100;
-export const MAX_TIMEOUT = 60_000;
+/** Bounds of the time limit, in seconds. */
+export const MIN_TIMEOUT = 0.1;
+export const MAX_TIMEOUT = 60;
 export const MEMORY_TIERS = [64, 128, 256] as const;
 
 const TYPING_MS = 300;
@@ -18,16 +19,17 @@ export type Busy = "" | "reading" | "uploading" | "checking" | "saving";
  * The sheet that installs a module or edits a skill: the file, what the backend finds in it,
  * and everything that a person decides about it. Nothing is kept before `save`.
  */
-export class SkillForm {
+export class ModuleForm {
   open = $state(false);
   /** The skill that is edited; null while a new one is installed. */
-  base = $state.raw<Skill | null>(null);
+  base = $state.raw<Module | null>(null);
   fileName = $state("");
   size = $state(0);
   name = $state("");
   description = $state("");
   version = $state("1.0.0");
-  timeout = $state("5000");
+  /** The time limit in seconds, as it is typed. */
+  timeout = $state("5");
   memoryMb = $state(128);
   capabilities = $state.raw<readonly string[]>([]);
   schema = $state("");
@@ -43,7 +45,7 @@ export class SkillForm {
   fileError = $state("");
   error = $state.raw<RpcError | null>(null);
   /** The skill was changed elsewhere while it was edited here. */
-  stale = $state.raw<Skill | null>(null);
+  stale = $state.raw<Module | null>(null);
 
   #blob = $state("");
   #turn = 0;
@@ -67,7 +69,7 @@ export class SkillForm {
   });
   readonly timeoutError = $derived.by(() => {
     const n = Number(this.timeout);
-    return this.timeout.trim() !== "" && Number.isInteger(n) && n >= MIN_TIMEOUT && n <= MAX_TIMEOUT ? "" : t.errors.timeout;
+    return this.timeout.trim() !== "" && n >= MIN_TIMEOUT && n <= MAX_TIMEOUT ? "" : t.errors.timeout;
   });
   readonly versionError = $derived.by(() => (/^\d+\.\d+\.\d+([-+][\w.+-]+)?$/.test(this.version.trim()) ? "" : t.errors.version));
   readonly schemaError = $derived.by(() => (this.schema.trim() === "" ? "" : parseSchema(this.schema).error));
@@ -94,13 +96,13 @@ export class SkillForm {
   }
 
   /** Opens the sheet on a skill. */
-  edit(skill: Skill): void {
+  edit(skill: Module): void {
     this.reset();
     this.base = skill;
     this.name = skill.name;
     this.description = skill.description;
     this.version = skill.version;
-    this.timeout = String(skill.timeoutMs);
+    this.timeout = String(skill.timeoutMs / 1000);
     this.memoryMb = skill.memoryMb;
     this.capabilities = [...skill.capabilities];
     this.schema = plain(skill.inputSchema) ? "" : JSON.stringify(skill.inputSchema, null, 2);
@@ -198,13 +200,17 @@ export class SkillForm {
     this.error = null;
   }
 
+  get #timeoutMs(): number {
+    return Math.round(Number(this.timeout) * 1000);
+  }
+
   #schema(): unknown {
     if (this.schema.trim() === "") return {};
     return parseSchema(this.schema).schema;
   }
 
   /** Installs the module, or saves the skill. Answers it, or null when it was refused. */
-  async save(): Promise<{ skill: Skill; suspended: number } | null> {
+  async save(): Promise<{ skill: Module; suspended: number } | null> {
     if (!this.ready) return null;
     const base = this.base;
     const turn = this.#next();
@@ -228,13 +234,13 @@ export class SkillForm {
     }
   }
 
-  async #install(): Promise<{ skill: Skill; suspended: number }> {
+  async #install(): Promise<{ skill: Module; suspended: number }> {
     const params: Params<"skills.create_wasm"> = {
       name: this.name.trim(),
       description: this.description.trim(),
       blobSha256: this.#blob,
       version: this.version.trim(),
-      timeoutMs: Number(this.timeout),
+      timeoutMs: this.#timeoutMs,
       memoryMb: this.memoryMb,
       capabilities: [...this.capabilities],
       inputSchema: this.#schema(),
@@ -244,20 +250,20 @@ export class SkillForm {
     return { skill, suspended: 0 };
   }
 
-  async #update(base: Skill): Promise<{ skill: Skill; suspended: number }> {
+  async #update(base: Module): Promise<{ skill: Module; suspended: number }> {
     const patch = this.#patch(base);
     const r = await this.#rpc.call("skills.update_wasm", { skillId: base.id, patch, baseVersion: base.version });
     return { skill: r.skill, suspended: r.suspendedGrants.length };
   }
 
   /** Only what is different. */
-  #patch(base: Skill): Params<"skills.update_wasm">["patch"] {
+  #patch(base: Module): Params<"skills.update_wasm">["patch"] {
     const schema = this.#schema();
     return {
       ...(this.name.trim() === base.name ? {} : { name: this.name.trim() }),
       ...(this.description.trim() === base.description ? {} : { description: this.description.trim() }),
       ...(this.version.trim() === base.version ? {} : { version: this.version.trim() }),
-      ...(Number(this.timeout) === base.timeoutMs ? {} : { timeoutMs: Number(this.timeout) }),
+      ...(this.#timeoutMs === base.timeoutMs ? {} : { timeoutMs: this.#timeoutMs }),
       ...(this.memoryMb === base.memoryMb ? {} : { memoryMb: this.memoryMb }),
       ...(same(this.capabilities, base.capabilities) ? {} : { capabilities: [...this.capabilities] }),
       ...(same(schema, base.inputSchema) || (plain(schema) && plain(base.inputSchema)) ? {} : { inputSchema: schema }),

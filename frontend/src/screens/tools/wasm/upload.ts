@@ -1,5 +1,5 @@
 /** Reading a module from a file and bringing it to the backend in parts. */
-import type { Rpc } from "../../lib/rpc";
+import type { Rpc } from "../../../lib/rpc";
 import { t } from "./messages";
 
 /** Modules above this are refused before they are sent. */

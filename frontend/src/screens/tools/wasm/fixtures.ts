@@ -1,21 +1,8 @@
 /** Records for the tests of this folder. */
-import { fakeRpc, type FakeRpc } from "../../lib/rpc/fake";
-import type { Execution, Report, RunResult, Skill } from "./types";
+export { fake, until } from "../../../lib/rpc/testing";
+import type { Execution, Module, ModuleResult, Report } from "./module";
 
-// Handlers answer only what a test needs, so they are not held to the full types.
-type Handlers = Record<string, (params: any) => unknown>;
-
-interface LooseRpc extends Omit<FakeRpc, "handle" | "sent" | "emit" | "failNext"> {
-  handle(more: Handlers): void;
-  sent(method: string): any[];
-  emit(event: string, data: unknown): void;
-  failNext(method: string, error: Error): void;
-}
-
-/** A fake backend whose handlers may answer parts of a result. */
-export const fake = (handlers: Handlers): LooseRpc => fakeRpc(handlers as never) as unknown as LooseRpc;
-
-export const skill = (over: Partial<Skill> = {}): Skill => ({
+export const module = (over: Partial<Module> = {}): Module => ({
   id: "s1",
   name: "Word count",
   description: "Counts words.",
@@ -57,7 +44,7 @@ export const report = (over: Partial<Report> = {}): Report => ({
   ...over,
 });
 
-export const result = (over: Partial<RunResult> = {}): RunResult => ({
+export const result = (over: Partial<ModuleResult> = {}): ModuleResult => ({
   success: true,
   output: { words: 4 },
   executionId: "e1",
@@ -100,13 +87,4 @@ export function moduleFile(name = "word_count.wasm", size = 64) {
   const bytes = new Uint8Array(size);
   bytes.set([0, 0x61, 0x73, 0x6d, 1, 0, 0, 0].slice(0, size));
   return { name, size, arrayBuffer: async () => bytes.buffer as ArrayBuffer };
-}
-
-/** Waits until something is so. */
-export async function until(ok: () => boolean): Promise<void> {
-  for (let i = 0; i < 400; i++) {
-    if (ok()) return;
-    await new Promise((r) => setTimeout(r, 5));
-  }
-  throw new Error("it never was so");
 }

@@ -1,4 +1,4 @@
-// WASM skills: a module from C and one from Go, installed, run with input, stopped at
+// WASM tools: a module from C and one from Go, installed, run with input, stopped at
 // each limit, canceled, looked at in the history, changed, disabled, deleted and brought back.
 import { readFile, writeFile } from "node:fs/promises";
 import path from "node:path";
@@ -25,22 +25,27 @@ export default async function (t) {
   await degraded(t);
 }
 
-const inspector = (page) => page.getByRole("complementary", { name: "Skill" });
+const inspector = (page) => page.getByRole("complementary", { name: "Tool" });
 const sheet = (page) => page.getByRole("dialog");
 const toast = (page, text) => page.getByRole("region", { name: "Messages" }).getByText(text, { exact: false }).first();
-const list = (page) => page.getByRole("listbox", { name: "WASM tools" });
+const list = (page) => page.getByRole("listbox", { name: "Tools" });
+async function newModule(page) {
+  await page.getByRole("button", { name: "New tool" }).click();
+  await page.getByRole("menuitem", { name: "WASM module…" }).click();
+}
 const result = (page) => inspector(page).getByRole("region", { name: "Result" });
 
 async function empty({ page, go, looks, check }) {
+  // WASM tools were once below Skills: an old link opens the tools.
   await go("skills/wasm");
-  await page.getByRole("heading", { name: "Skills", level: 1 }).waitFor();
-  await page.getByText("No WASM tools yet").waitFor();
+  await page.getByRole("heading", { name: "Tools", level: 1 }).waitFor();
+  await page.getByText("Tools are small programs that Helix runs for you").waitFor();
   check((await page.getByRole("searchbox").count()) === 0, "nothing to search in an empty list");
   await looks("empty");
 }
 
 async function refused({ page, helix, check, looks }) {
-  await page.keyboard.press("n");
+  await newModule(page);
   await sheet(page).getByText("Drop a .wasm file here").waitFor();
   await looks("install-empty");
   // Not a module at all: known before anything is sent.
@@ -66,21 +71,21 @@ async function refused({ page, helix, check, looks }) {
 }
 
 async function install({ page, rpc, check, looks }, { count }) {
-  await page.getByRole("button", { name: "Install a file…" }).click();
+  await newModule(page);
   await sheet(page).getByLabel("Module").first().setInputFiles(count);
   await sheet(page).getByText("Where it will run").waitFor();
   await sheet(page).getByText("command: A program").waitFor();
-  await sheet(page).getByText("Unsigned.", { exact: true }).waitFor();
+  await sheet(page).getByText("Not signed", { exact: true }).waitFor();
   check((await sheet(page).getByLabel("Name", { exact: true }).inputValue()) === "count words", "the name comes from the file");
   await sheet(page).getByText("Imports").click();
   await sheet(page).getByText(/WASI/).first().waitFor();
   await looks("install");
   await sheet(page).getByLabel("Name", { exact: true }).fill("Word count");
   await sheet(page).getByLabel("Description").fill("Counts the words of a text");
-  await sheet(page).getByLabel("Time limit (ms)").fill("20");
-  await sheet(page).getByText("A whole number from 100 to 60000.").waitFor();
+  await sheet(page).getByLabel("Time limit (s)").fill("0.02");
+  await sheet(page).getByText("A number from 0.1 to 60.").waitFor();
   check(await sheet(page).getByRole("button", { name: "Install" }).getAttribute("aria-disabled"), "a time limit of 20 ms is rejected");
-  await sheet(page).getByLabel("Time limit (ms)").fill("1000");
+  await sheet(page).getByLabel("Time limit (s)").fill("1");
   await sheet(page).getByLabel("Input, as JSON Schema").fill(SCHEMA);
   await sheet(page).getByText("Only computes", { exact: false }).waitFor({ state: "hidden" });
   await sheet(page).getByRole("heading", { name: "What it asks for" }).scrollIntoViewIfNeeded();
@@ -126,7 +131,7 @@ async function limits({ page, looks }) {
   await result(page).getByRole("button", { name: "Change time limit…" }).click();
   await sheet(page).getByRole("heading", { name: "Edit Word count" }).waitFor();
   await looks("edit");
-  await sheet(page).getByLabel("Time limit (ms)").fill("60000");
+  await sheet(page).getByLabel("Time limit (s)").fill("60");
   await sheet(page).getByLabel(/^Memory/).click();
   await page.getByRole("option", { name: "64 MB" }).click();
   await sheet(page).getByRole("button", { name: "Save" }).click();
@@ -148,7 +153,7 @@ async function cancel({ page, check, looks, shot }) {
 }
 
 async function history({ page, rpc, check, looks }) {
-  await page.getByRole("heading", { name: "Skills", level: 1 }).click();
+  await page.getByRole("heading", { name: "Tools", level: 1 }).click();
   await page.keyboard.press("h");
   const runs = inspector(page).getByRole("listbox", { name: "Runs" });
   await runs.getByRole("option").nth(4).waitFor();
@@ -161,7 +166,7 @@ async function history({ page, rpc, check, looks }) {
   await inspector(page).getByText("Isolation", { exact: true }).waitFor();
   await inspector(page).getByText(/tier t1/).waitFor();
   await looks("history-run");
-  await inspector(page).getByRole("button", { name: "Reuse input" }).click();
+  await inspector(page).getByRole("button", { name: "Run again with this input" }).click();
   await page.keyboard.press("Control+Enter");
   await result(page).getByText("Succeeded").waitFor();
   const [{ id }] = (await rpc("skills.list_wasm", {})).skills;
@@ -200,14 +205,14 @@ async function second({ page, check, looks }, { greet }) {
   await sheet(page).getByRole("button", { name: "Install" }).click();
   await toast(page, "Installed greet").waitFor();
   await inspector(page).getByRole("tab", { name: "Run" }).click();
-  const input = inspector(page).getByLabel("Input, any JSON");
+  const input = inspector(page).getByLabel("Parameters as JSON");
   await input.fill("{ no");
   await inspector(page).getByText(/Not valid JSON/).first().waitFor();
   await input.fill('{"name": "Ada"}');
   await page.keyboard.press("Control+Enter");
   await result(page).getByText("Hello, Ada").waitFor();
   await result(page).getByText(/^Tier t0$/).waitFor();
-  check((await list(page).getByRole("option").count()) === 2, "both skills are listed");
+  check((await list(page).getByRole("option").count()) === 2, "both are listed");
   await looks("two");
   // Without a name it ends with an error of its own.
   await input.fill("17");
@@ -217,7 +222,7 @@ async function second({ page, check, looks }, { greet }) {
 
 /** What a skill asks for is asked when it first runs, and is seen under its rights. */
 async function rights({ page, check, looks }) {
-  await page.getByRole("heading", { name: "Skills", level: 1 }).click();
+  await page.getByRole("heading", { name: "Tools", level: 1 }).click();
   await page.keyboard.press("e");
   await sheet(page).getByLabel("Ask for").click();
   await page.getByRole("option", { name: /Remember values between runs/ }).click();
@@ -225,7 +230,7 @@ async function rights({ page, check, looks }) {
   await sheet(page).getByText("Remember values between runs").first().waitFor();
   await sheet(page).getByRole("button", { name: "Save" }).click();
   await toast(page, "Saved greet").waitFor();
-  await inspector(page).getByLabel("Input, any JSON").fill('{"name": "Grace"}');
+  await inspector(page).getByLabel("Parameters as JSON").fill('{"name": "Grace"}');
   await page.keyboard.press("Control+Enter");
   const prompt = page.getByRole("dialog", { name: /Allow this|Trust this/ });
   await prompt.waitFor();
@@ -249,19 +254,19 @@ async function change({ page, rpc, check, looks }) {
     await inspector(page).getByRole("button", { name: "More actions" }).click();
     await page.getByRole("menuitem", { name: "Disable" }).click();
     await toast(page, "Disabled greet").waitFor();
-    await inspector(page).getByText("The skill is disabled. Enable it first.").waitFor();
+    await inspector(page).getByText("The tool is disabled. Enable it first.").waitFor();
   };
   await disable();
   await page.keyboard.press("Control+z");
-  await inspector(page).getByText("The skill is disabled.").waitFor({ state: "hidden" });
+  await inspector(page).getByText("The tool is disabled.").waitFor({ state: "hidden" });
   check((await rpc("skills.list_wasm", { query: "greet" })).skills[0].isEnabled, "Undo enabled it again");
   await disable();
   await looks("disabled");
   await inspector(page).getByRole("button", { name: "More actions" }).click();
   await page.getByRole("menuitem", { name: "Enable" }).click();
-  await inspector(page).getByText("The skill is disabled.").waitFor({ state: "hidden" });
+  await inspector(page).getByText("The tool is disabled.").waitFor({ state: "hidden" });
   // A change elsewhere meanwhile is told, and nothing typed is lost.
-  await page.getByRole("heading", { name: "Skills", level: 1 }).click();
+  await page.getByRole("heading", { name: "Tools", level: 1 }).click();
   await page.keyboard.press("e");
   await sheet(page).getByLabel("Description").fill("Greets somebody");
   const greet = (await rpc("skills.list_wasm", { query: "greet" })).skills[0];
@@ -278,7 +283,7 @@ async function change({ page, rpc, check, looks }) {
   check(after.description === "Greets somebody" && after.version === "1.1.0", "both changes are there");
   // What was changed has to be trusted again before it runs with its right.
   await inspector(page).getByText("Its definition changed, so its permissions await your approval.").waitFor();
-  await inspector(page).getByLabel("Input, any JSON").fill('{"name": "Ada"}');
+  await inspector(page).getByLabel("Parameters as JSON").fill('{"name": "Ada"}');
   await page.keyboard.press("Control+Enter");
   const prompt = page.getByRole("dialog", { name: /Allow this|Trust this/ });
   await prompt.waitFor();
@@ -288,15 +293,15 @@ async function change({ page, rpc, check, looks }) {
   await result(page).getByText("Hello, Ada").waitFor();
   // The palette runs it by name.
   await page.keyboard.press("Control+k");
-  await page.keyboard.insertText("run skill word");
-  await page.getByRole("option", { name: /Run skill: Word count/ }).waitFor();
+  await page.keyboard.insertText("run tool word");
+  await page.getByRole("option", { name: /Run tool: Word count/ }).waitFor();
   await looks("palette");
   await page.keyboard.press("Escape");
 }
 
 async function remove({ page, rpc, check }) {
   await list(page).getByRole("option", { name: /greet/ }).click();
-  await page.getByRole("heading", { name: "Skills", level: 1 }).click();
+  await page.getByRole("heading", { name: "Tools", level: 1 }).click();
   await page.keyboard.press("Delete");
   await toast(page, "Deleted greet").waitFor();
   await list(page).getByRole("option", { name: /greet/ }).waitFor({ state: "hidden" });
@@ -305,8 +310,8 @@ async function remove({ page, rpc, check }) {
   await list(page).getByRole("option", { name: /greet/ }).waitFor();
   check((await rpc("skills.list_wasm", {})).total === 2, "Undo brought it back");
   // By search and filter.
-  await page.getByRole("textbox", { name: "Search WASM tools" }).or(page.getByRole("searchbox", { name: "Search WASM tools" })).fill("nothing like it");
-  await page.getByText("No matching WASM tools").waitFor();
+  await page.getByRole("searchbox", { name: "Search tools" }).fill("nothing like it");
+  await page.getByText("No matching tools").waitFor();
   await page.getByRole("button", { name: "Clear filters" }).click();
   await list(page).getByRole("option").nth(1).waitFor();
 }
@@ -329,7 +334,7 @@ async function sandbox({ page, go, looks, check, rpc }) {
 
 /** A computer that lacks layers: what the backend says about isolation is made weaker on its way. */
 async function degraded({ browser, helix, complaints }) {
-  const t = await openPage(browser, helix, "skills-degraded", (page) =>
+  const t = await openPage(browser, helix, "wasm-degraded", (page) =>
     page.routeWebSocket(/\/ws/, (ws) => {
       const server = ws.connectToServer();
       server.onMessage((m) => ws.send(typeof m === "string" ? m.replace(/"isolation":"process[^"]*","reasons":\[[^\]]*\]/g, '"isolation":"process","reasons":["landlock_unavailable","bwrap_missing"]') : m));
@@ -346,7 +351,7 @@ async function degraded({ browser, helix, complaints }) {
     await inspector(page).getByRole("tab", { name: "Details" }).click();
     await inspector(page).getByText("Landlock is missing", { exact: false }).waitFor();
     await looks("details");
-    await page.getByRole("heading", { name: "Skills", level: 1 }).click();
+    await page.getByRole("heading", { name: "Tools", level: 1 }).click();
     await page.keyboard.press("e");
     await sheet(page).getByText("bubblewrap is not installed", { exact: false }).waitFor();
     await looks("sheet");

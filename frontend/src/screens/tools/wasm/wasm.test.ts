@@ -1,16 +1,19 @@
 import { describe, expect, it } from "vitest";
-import { nav } from "../../lib/ui/state";
-import { RpcError } from "../../lib/rpc/errors";
-import { isolationWords, reasonWords } from "../../lib/run/isolation";
-import { execution, fake, result, skill, until } from "./fixtures";
-import { WasmScreen } from "./skills.svelte";
+import { nav } from "../../../lib/ui/state";
+import { RpcError } from "../../../lib/rpc/errors";
+import { isolationWords, reasonWords } from "../../../lib/run/isolation";
+import { row } from "../fixtures";
+import { ToolsScreen } from "../tools.svelte";
+import { execution, fake, module, result, until } from "./fixtures";
+import { rowOf } from "./module";
 import { groupImports, nameFromFile } from "./words";
 
 function setup() {
-  let rows = [skill(), skill({ id: "s2", name: "Second" })];
+  let rows = [module(), module({ id: "s2", name: "Second" })];
   const said: string[] = [];
   let undo: (() => Promise<unknown> | void) | null = null;
   const rpc = fake({
+    "tools.list": () => ({ tools: [], total: 0 }),
     "skills.list_wasm": (p: { query?: string; enabled?: boolean; limit: number; offset: number }) => {
       const hits = rows.filter((r) => (!p.query || r.name.toLowerCase().includes(p.query.toLowerCase())) && (p.enabled === undefined || r.isEnabled === p.enabled));
       return { skills: hits.slice(p.offset, p.offset + p.limit), total: hits.length, limit: p.limit, offset: p.offset };
@@ -29,11 +32,11 @@ function setup() {
       return { undoUntil: "" };
     },
     "skills.restore_wasm": () => {
-      rows = [skill(), ...rows];
+      rows = [module(), ...rows];
       return { skill: rows[0] };
     },
     "skills.wasm_executions": (p: { before?: string; limit: number; status?: string }) => {
-      const all = Array.from({ length: 60 }, (_, i) => execution({ id: `e${60 - i}`, status: i % 2 ? "failure" : "success" })).filter((e) => !p.status || e.status === p.status);
+      const all = Array.from({ length: 160 }, (_, i) => execution({ id: `e${160 - i}`, status: i % 2 ? "failure" : "success" })).filter((e) => !p.status || e.status === p.status);
       const from = p.before ? all.findIndex((e) => e.id === p.before) + 1 : 0;
       return { executions: all.slice(from, from + p.limit), more: from + p.limit < all.length };
     },
@@ -42,14 +45,15 @@ function setup() {
     "permissions.preview": () => ({ steps: [], hosts: [], secrets: [], unattended: "ok" }),
     "permissions.list": () => ({ grants: [{ id: "g1", state: "active" }, { id: "g2", state: "revoked" }], denials: [] }),
   });
-  const screen = new WasmScreen(rpc as never, {
+  const store = { getItem: () => null, setItem: () => {}, removeItem: () => {} };
+  const screen = new ToolsScreen(rpc as never, store, {
     ok: (title) => said.push(title),
     error: (_e, title = "") => said.push(title),
     undo: (title, restore) => {
       said.push(title);
-      undo = restore;
+      undo = restore as typeof undo;
     },
-  });
+  }, () => {});
   screen.start();
   return { rpc, screen, said, undo: () => undo?.(), rows: () => rows };
 }
@@ -63,7 +67,7 @@ describe("the list", () => {
     expect(list.rows.map((r) => r.name)).toEqual(["Word count", "Second"]);
     list.search("sec");
     await until(() => list.rows.length === 1);
-    list.setFilter("state", "disabled");
+    list.setFilter("status", "disabled");
     await until(() => list.rows.length === 0 && !list.page.busy);
     expect(list.filtered).toBe(true);
     expect(list.bare).toBe(false);
@@ -85,19 +89,63 @@ describe("the list", () => {
   });
 });
 
+describe("code and modules in one list", () => {
+  const code = Array.from({ length: 150 }, (_, i) => row({ id: `c${i}`, name: `Code ${i}`, updatedAt: `2026-01-01T00:${String(Math.floor((149 - i) / 60)).padStart(2, "0")}:${String((149 - i) % 60).padStart(2, "0")}Z` }));
+  function both() {
+    const s = setup();
+    s.rpc.handle({
+      "tools.list": (p: { offset: number; limit: number; enabled?: boolean }) => {
+        const hits = code.filter((r) => p.enabled === undefined || r.isEnabled === p.enabled);
+        return { tools: hits.slice(p.offset, p.offset + p.limit), total: hits.length };
+      },
+      "skills.list_wasm": () => ({ skills: [module({ id: "new", updatedAt: "2026-02-01T00:00:00Z" }), module({ id: "mid", updatedAt: "2026-01-01T00:01:00Z", isEnabled: false }), module({ id: "old", updatedAt: "2025-01-01T00:00:00Z" })], total: 3 }),
+    });
+    return s;
+  }
+  const keys = (screen: ToolsScreen): string[] => screen.list.rows.map((r) => screen.list.id(r));
+
+  it("stand in one order, over the borders of pages, each once", async () => {
+    const { screen } = both();
+    await screen.list.page.reload();
+    expect(keys(screen)).toHaveLength(100);
+    expect(keys(screen)[0]).toBe("wasm/new");
+    expect(screen.list.total).toBe(153);
+    while (screen.list.rows.length < 153) await screen.list.page.more();
+    expect(new Set(keys(screen)).size).toBe(153);
+    expect(keys(screen).at(-1)).toBe("wasm/old");
+    const times = screen.list.rows.map((r) => r.updatedAt);
+    expect(times).toEqual([...times].sort().reverse());
+    await screen.list.page.reload();
+    expect(new Set(keys(screen)).size).toBe(153);
+    screen.stop();
+  });
+
+  it("can be narrowed to one kind and to a state", async () => {
+    const { screen } = both();
+    screen.list.setFilter("kind", "wasm");
+    await until(() => screen.list.page.loaded && screen.list.rows.length === 3);
+    screen.list.setFilter("status", "disabled");
+    await until(() => screen.list.rows.length === 1 && keys(screen)[0] === "wasm/mid");
+    screen.list.clearFilters();
+    screen.list.setFilter("kind", "code");
+    await until(() => screen.list.page.loaded && screen.list.rows.length === 100 && screen.list.total === 150);
+    screen.stop();
+  });
+});
+
 describe("what can be done with a skill", () => {
   it("deletes at once and brings back with Undo", async () => {
     const { screen, said, undo, rows } = setup();
     await screen.list.page.reload();
-    nav.go("skills/wasm/s1");
-    await screen.remove(skill());
+    nav.go("tools/wasm/s1");
+    await screen.remove(rowOf(module()));
     expect(said).toEqual(["Deleted Word count"]);
     expect(screen.list.rows.map((r) => r.id)).toEqual(["s2"]);
-    expect(screen.list.selectedId).toBe("s2");
+    expect(screen.list.selectedId).toBe("wasm/s2");
     await undo();
     expect(rows()).toHaveLength(2);
     await until(() => screen.list.rows.length === 2);
-    expect(screen.list.selectedId).toBe("s1");
+    expect(screen.list.selectedId).toBe("wasm/s1");
     screen.stop();
   });
 
@@ -105,7 +153,7 @@ describe("what can be done with a skill", () => {
     const { rpc, screen, said } = setup();
     await screen.list.page.reload();
     rpc.failNext("skills.delete_wasm", new RpcError({ kind: "unavailable", message: "Not now." }));
-    await screen.remove(skill());
+    await screen.remove(rowOf(module()));
     expect(said).toEqual(["Couldn't delete Word count"]);
     expect(screen.list.rows).toHaveLength(2);
     screen.stop();
@@ -113,7 +161,7 @@ describe("what can be done with a skill", () => {
 
   it("disables with Undo", async () => {
     const { screen, said, undo, rows } = setup();
-    await screen.setEnabled(skill(), false);
+    await screen.setEnabled(rowOf(module()), false);
     expect(rows()[0]!.isEnabled).toBe(false);
     expect(said).toEqual(["Disabled Word count"]);
     await undo();
@@ -123,9 +171,9 @@ describe("what can be done with a skill", () => {
 
   it("saves an edit and takes it back", async () => {
     const { screen, said, undo, rows } = setup();
-    screen.form.edit(skill());
-    screen.form.timeout = "700";
-    expect((await screen.save())?.timeoutMs).toBe(700);
+    screen.modules.form.edit(module());
+    screen.modules.form.timeout = "0.7";
+    expect((await screen.modules.save())?.timeoutMs).toBe(700);
     expect(said).toEqual(["Saved Word count"]);
     await undo();
     expect(rows()[0]!.timeoutMs).toBe(5000);
@@ -134,7 +182,7 @@ describe("what can be done with a skill", () => {
 
   it("signs, and says what that means", async () => {
     const { rpc, screen, said } = setup();
-    await screen.sign(skill());
+    await screen.modules.sign(module());
     expect(rpc.sent("skills.sign_wasm")).toEqual([{ skillId: "s1" }]);
     expect(said).toEqual(["Signed Word count"]);
     screen.stop();
@@ -145,30 +193,32 @@ describe("the inspector", () => {
   it("reads what a tab shows when it is shown, and older runs on demand", async () => {
     const { rpc, screen } = setup();
     const { inspector } = screen;
-    inspector.show("s1");
-    await until(() => inspector.skill.data !== undefined);
+    inspector.show("wasm/s1");
+    await until(() => inspector.module.data !== undefined);
     expect(rpc.sent("skills.wasm_executions")).toEqual([]);
     inspector.setTab("history");
-    await until(() => inspector.history.data !== undefined);
-    expect(inspector.history.data?.executions).toHaveLength(50);
-    await inspector.moreHistory();
-    expect(inspector.history.data?.executions).toHaveLength(60);
-    expect(inspector.history.data?.more).toBe(false);
-    await inspector.moreHistory();
-    inspector.setStatus("failure");
-    await until(() => inspector.history.data?.executions.every((e) => e.status === "failure") === true);
+    await until(() => inspector.history?.page.loaded === true);
+    const history = inspector.history!;
+    expect(history.rows).toHaveLength(100);
+    await history.page.more();
+    expect(history.rows).toHaveLength(160);
+    const read = rpc.sent("skills.wasm_executions").length;
+    await history.page.more();
+    expect(rpc.sent("skills.wasm_executions")).toHaveLength(read);
+    history.setFilter("status", "failure");
+    await until(() => history.page.loaded && history.rows.every((e) => e.status === "failure"));
     inspector.setTab("permissions");
-    await until(() => inspector.held.data !== undefined);
-    expect(inspector.held.data?.grants.map((g) => g.id)).toEqual(["g1"]);
+    await until(() => inspector.permissions.held.data !== undefined);
+    expect(inspector.permissions.held.data?.grants.map((g) => g.id)).toEqual(["g1"]);
     screen.stop();
   });
 
   it("reads again when a run of its skill ends, and only then", async () => {
     const { rpc, screen } = setup();
     const { inspector } = screen;
-    inspector.show("s1");
+    inspector.show("wasm/s1");
     inspector.setTab("history");
-    await until(() => inspector.history.data !== undefined);
+    await until(() => inspector.history?.page.loaded === true);
     const before = rpc.sent("skills.wasm_executions").length;
     rpc.emit("skills.execution_changed", { executionId: "e9", skillId: "s1", status: "running", seq: 1 });
     rpc.emit("skills.execution_changed", { executionId: "e9", skillId: "s2", status: "success", seq: 2 });
@@ -180,9 +230,9 @@ describe("the inspector", () => {
 
   it("says that a skill is gone", async () => {
     const { screen } = setup();
-    screen.inspector.show("nowhere");
-    await until(() => screen.inspector.skill.error !== undefined);
-    expect(screen.inspector.skill.error?.kind).toBe("not_found");
+    screen.inspector.show("wasm/nowhere");
+    await until(() => screen.inspector.module.error !== undefined);
+    expect(screen.inspector.module.error?.kind).toBe("not_found");
     screen.stop();
   });
 });

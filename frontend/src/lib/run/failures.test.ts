@@ -11,14 +11,14 @@ describe("failure texts", () => {
   });
 
   it("names the limit, the value and the profile that would help", () => {
-    const f = describeFailure("memory", "", { memoryUsedMb: 64, memoryLimitMb: 64, profile: "strict" });
+    const f = describeFailure("memory", "", { memoryUsedMb: 64, limits: { memoryMb: 64 }, profile: "strict" });
     expect(f.text).toContain("64 MB of 64 MB");
     expect(f.hint).toContain("Standard");
     expect(f.action).toBe("profile");
-    expect(describeFailure("timeout", "", { executionTimeMs: 10_020, wallLimitMs: 10_000, profile: "strict" }).text).toContain("10 s of 10 s");
+    expect(describeFailure("timeout", "", { executionTimeMs: 10_020, limits: { wallMs: 10_000 }, profile: "strict" }).text).toContain("10 s of 10 s");
     expect(describeFailure("timeout", "", { profile: "permissive" }).hint).toContain("widest profile");
     // No profile raises the CPU limit, so none is suggested.
-    expect(describeFailure("cpu", "", { cpuTimeMs: 10_000, cpuLimitMs: 10_000, profile: "strict" }).hint).not.toContain("Standard");
+    expect(describeFailure("cpu", "", { cpuTimeMs: 10_000, limits: { cpuMs: 10_000 }, profile: "strict" }).hint).not.toContain("Standard");
   });
 
   it("names a syntax error as such, with its line", () => {
