@@ -19,13 +19,6 @@ export default {
   limits: "Grenzen",
   change: "Ändern",
   perRun: (amount) => `${amount} je Lauf`,
-  megabytes: (n) => `${number(n)} MB`,
-  signatures: {
-    valid_trusted: (who) => `Signiert von ${who}, dessen Schlüssel Sie vertrauen.`,
-    valid_unknown: (who) => `Signiert von ${who}, mit einem Schlüssel, den Sie nicht bestätigt haben.`,
-    invalid: () => "Die Signatur passt nicht zum Modul.",
-    none: () => "Nicht signiert.",
-  },
   module: "Modul",
   inspectFailed: "Das Modul konnte nicht untersucht werden.",
   inspecting: "Das Modul wird untersucht",

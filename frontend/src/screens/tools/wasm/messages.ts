@@ -21,13 +21,6 @@ export const en = {
   limits: "Limits",
   change: "Change",
   perRun: (amount: string) => `${amount} in a run`,
-  megabytes: (n: number) => `${number(n)} MB`,
-  signatures: {
-    valid_trusted: (who: string) => `Signed by ${who}, whose key you trust.`,
-    valid_unknown: (who: string) => `Signed by ${who}, a key you have not confirmed.`,
-    invalid: () => "The signature doesn't match the module.",
-    none: () => "Unsigned.",
-  },
   module: "Module",
   inspectFailed: "Couldn't inspect the module.",
   inspecting: "Inspecting the module",
