@@ -211,7 +211,7 @@ async function canceled({ page, rpc, check, looks }) {
   await rpc("skills.create_composite", { skill: { name: "Long wait", steps: [{ stepId: "now", toolType: "builtin", toolName: "time.now" }, { stepId: "pause", toolType: "builtin", toolName: "wait", parameters: { seconds: 3600 } }, { stepId: "later", toolType: "builtin", toolName: "time.now" }] } });
   await choose(page, /Long wait/);
   await inspector(page).getByRole("heading", { name: "Long wait", level: 2 }).waitFor();
-  const json = inspector(page).getByLabel("Input, as JSON");
+  const json = inspector(page).getByLabel("Input as JSON");
   await json.fill("{ no");
   await inspector(page).getByText(/Not valid JSON/).first().waitFor();
   await json.fill("");
@@ -347,7 +347,7 @@ async function history({ page, rpc, looks, check }) {
   await inspector(page).getByRole("button", { name: "Clear filters" }).click();
   await runs.getByRole("option").first().click({ button: "right" });
   await page.getByRole("menuitem", { name: "Pin this run" }).click();
-  await runs.getByTitle("Kept").waitFor();
+  await runs.getByText("kept", { exact: true }).waitFor();
   const { skillId } = (await rpc("skills.list_composite", { query: "Word digest" })).skills.find((s) => s.name === "Word digest");
   // The row shows it before the backend has it.
   await until(async () => (await rpc("skills.history", { skillId })).executions.filter((e) => e.pinned).length === 1, "one run is pinned");

@@ -171,7 +171,7 @@ async function walk({ page, go, rpc, check, looks, port }) {
   await page.getByRole("listbox", { name: "Runs" }).getByRole("option").nth(1).waitFor();
   await looks("history");
   await page.getByRole("listbox", { name: "Runs" }).getByRole("option").first().click();
-  await page.getByRole("tree", { name: "Parameters" }).getByText('"Ada"').waitFor();
+  await page.getByRole("tree", { name: "Input" }).getByText('"Ada"').waitFor();
   await looks("history-run");
   await page.keyboard.press("v");
   await page.getByText("2 versions").waitFor();

@@ -114,7 +114,7 @@ async function runs({ page, check, looks }) {
 async function runWith(page, json) {
   const as = inspector(page).getByRole("button", { name: "As JSON" });
   if (await as.count()) await as.click();
-  await inspector(page).getByLabel("Parameters as JSON").fill(json);
+  await inspector(page).getByLabel("Input as JSON").fill(json);
   await page.keyboard.press("Control+Enter");
 }
 
@@ -205,7 +205,7 @@ async function second({ page, check, looks }, { greet }) {
   await sheet(page).getByRole("button", { name: "Install" }).click();
   await toast(page, "Installed greet").waitFor();
   await inspector(page).getByRole("tab", { name: "Run" }).click();
-  const input = inspector(page).getByLabel("Parameters as JSON");
+  const input = inspector(page).getByLabel("Input as JSON");
   await input.fill("{ no");
   await inspector(page).getByText(/Not valid JSON/).first().waitFor();
   await input.fill('{"name": "Ada"}');
@@ -230,7 +230,7 @@ async function rights({ page, check, looks }) {
   await sheet(page).getByText("Remember values between runs").first().waitFor();
   await sheet(page).getByRole("button", { name: "Save" }).click();
   await toast(page, "Saved greet").waitFor();
-  await inspector(page).getByLabel("Parameters as JSON").fill('{"name": "Grace"}');
+  await inspector(page).getByLabel("Input as JSON").fill('{"name": "Grace"}');
   await page.keyboard.press("Control+Enter");
   const prompt = page.getByRole("dialog", { name: /Allow this|Trust this/ });
   await prompt.waitFor();
@@ -283,7 +283,7 @@ async function change({ page, rpc, check, looks }) {
   check(after.description === "Greets somebody" && after.version === "1.1.0", "both changes are there");
   // What was changed has to be trusted again before it runs with its right.
   await inspector(page).getByText("Its definition changed, so its permissions await your approval.").waitFor();
-  await inspector(page).getByLabel("Parameters as JSON").fill('{"name": "Ada"}');
+  await inspector(page).getByLabel("Input as JSON").fill('{"name": "Ada"}');
   await page.keyboard.press("Control+Enter");
   const prompt = page.getByRole("dialog", { name: /Allow this|Trust this/ });
   await prompt.waitFor();

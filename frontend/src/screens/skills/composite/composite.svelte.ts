@@ -198,8 +198,7 @@ export class CompositeScreen {
     const skill = await this.templates.make(template);
     if (skill === null) return null;
     const start = this.startOf(skill.skillId);
-    start.text = JSON.stringify(template.sampleInput ?? {}, null, 2);
-    if (typeof template.sampleInput === "object" && template.sampleInput !== null && !Array.isArray(template.sampleInput)) start.params = { ...(template.sampleInput as Record<string, unknown>) };
+    start.params = template.sampleInput ?? {};
     await this.list.page.reload();
     this.#notify.ok(t.created(skill.name), template.tools.length === 0 ? "" : t.withTools(template.tools));
     return skill;

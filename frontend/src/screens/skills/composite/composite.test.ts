@@ -156,11 +156,11 @@ describe("running", () => {
   it("keeps what is typed and tells each problem when it is refused", async () => {
     const { rpc, screen } = setup();
     const start = screen.startOf("s1");
-    start.text = "{}";
+    start.params = { q: 1 };
     rpc.failNext("skills.execute_composite", new RpcError({ kind: "invalid", message: "input: 1 problem", details: { errors: [{ path: "input/q", message: "expected string" }, 3] } }));
     expect(await screen.launch(meta(), {})).toBeNull();
     expect(listedErrors(start.error!)).toEqual([{ path: "input/q", code: "", message: "expected string" }]);
-    expect(start.text).toBe("{}");
+    expect(start.params).toEqual({ q: 1 });
     expect(screen.startOf("s1")).toBe(start);
     screen.stop();
   });
