@@ -35,6 +35,6 @@ export const partOf = (): string => (toolRoute.selected() ? (nav.rest[depth()] ?
 
 /** Among the runs of a tool, the one that is open. */
 export const runRoute = (key: string): Route => ({
-  selected: () => (toolRoute.selected() === key && partOf() === "history" ? (nav.rest[depth() + 1] ?? null) : undefined),
+  selected: () => (toolRoute.selected() === key ? ((partOf() === "history" && nav.rest[depth() + 1]) || null) : undefined),
   to: (id) => `tools/${key}/history${id === null ? "" : `/${id}`}`,
 });
