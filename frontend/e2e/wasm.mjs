@@ -33,6 +33,16 @@ async function newModule(page) {
   await page.getByRole("button", { name: "New tool" }).click();
   await page.getByRole("menuitem", { name: "WASM module…" }).click();
 }
+/** The run pane stands in the place of the tabs; closing it brings them back. */
+async function tab(page, name) {
+  const leave = inspector(page).getByRole("heading", { name: /^Run /, level: 2 });
+  if (await leave.count()) await inspector(page).getByRole("button", { name: "Close inspector" }).click();
+  await inspector(page).getByRole("tab", { name }).click();
+}
+async function openRun(page) {
+  const running = inspector(page).getByRole("heading", { name: /^Run /, level: 2 });
+  if (!(await running.count())) await inspector(page).getByRole("button", { name: "Run", exact: true }).or(inspector(page).getByRole("button", { name: /^Run R$/ })).first().click();
+}
 const result = (page) => inspector(page).getByRole("region", { name: "Result" });
 
 async function empty({ page, go, looks, check }) {
@@ -177,11 +187,11 @@ async function history({ page, rpc, check, looks }) {
 }
 
 async function about({ page, looks }) {
-  await inspector(page).getByRole("tab", { name: "Details" }).click();
+  await tab(page, "Details");
   await inspector(page).getByText("Where it runs").waitFor();
   await inspector(page).getByText("Hash").waitFor();
   await looks("details");
-  await inspector(page).getByRole("tab", { name: "Permissions" }).click();
+  await tab(page, "Permissions");
   await inspector(page).getByText("No permissions requested.").waitFor();
   await looks("permissions");
 }
@@ -204,7 +214,7 @@ async function second({ page, check, looks }, { greet }) {
   await sheet(page).getByText("Runs inside Helix").waitFor();
   await sheet(page).getByRole("button", { name: "Install" }).click();
   await toast(page, "Installed greet").waitFor();
-  await inspector(page).getByRole("tab", { name: "Run" }).click();
+  await openRun(page);
   const input = inspector(page).getByLabel("Input as JSON");
   await input.fill("{ no");
   await inspector(page).getByText(/Not valid JSON/).first().waitFor();
@@ -240,11 +250,11 @@ async function rights({ page, check, looks }) {
   await prompt.getByRole("radio", { name: /This session/ }).check();
   await prompt.getByRole("button", { name: /^(Allow|Trust this version)$/ }).click();
   await result(page).getByText("Hello, Grace").waitFor();
-  await inspector(page).getByRole("tab", { name: "Permissions" }).click();
+  await tab(page, "Permissions");
   await inspector(page).getByText("This session").first().waitFor();
   check((await inspector(page).getByRole("button", { name: "Revoke" }).count()) > 0, "the right can be revoked");
   await looks("rights-granted");
-  await inspector(page).getByRole("tab", { name: "Run" }).click();
+  await openRun(page);
 }
 
 async function change({ page, rpc, check, looks }) {
@@ -348,7 +358,7 @@ async function degraded({ browser, helix, complaints }) {
     await looks("settings");
     await go("skills/wasm");
     await list(page).getByRole("option", { name: /Word count/ }).click();
-    await inspector(page).getByRole("tab", { name: "Details" }).click();
+    await tab(page, "Details");
     await inspector(page).getByText("Landlock is missing", { exact: false }).waitFor();
     await looks("details");
     await page.getByRole("heading", { name: "Tools", level: 1 }).click();
